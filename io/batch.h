@@ -1,0 +1,27 @@
+/* batch.h - this rank's part of one global batch, on the host. */
+#ifndef TS_IO_BATCH_H
+#define TS_IO_BATCH_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "sparse/kjt.h"
+
+typedef struct ts_batch {
+  int64_t step;     /* index of the global batch since the run's start */
+  int64_t epoch;    /* from 0 */
+  int64_t first;    /* index of the first local sample in the data */
+  int32_t n;        /* local samples, may be 0 */
+  int64_t n_global; /* samples over all ranks */
+  int32_t n_dense, n_tasks;
+  float *labels;     /* (n, n_tasks) */
+  float *dense;      /* (n, n_dense) or NULL */
+  float *weights;    /* (n) sample weights or NULL: all 1 */
+  ts_kjt kjt;        /* (n_features, n) */
+  double weight_sum; /* sum of the local sample weights */
+  int64_t n_bad;     /* records skipped here: weight 0, empty bags */
+  int64_t n_bad_ids; /* ids dropped here */
+  void *owner;       /* the loader's bookkeeping */
+} ts_batch;
+
+#endif

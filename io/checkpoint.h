@@ -1,0 +1,90 @@
+/* checkpoint.h - HDF5 checkpoints, independent of plan and rank count.
+ *
+ * The caller describes what there is as items; this file knows nothing of
+ * tables or layers.  Layout: doc/formats. */
+#ifndef TS_IO_CHECKPOINT_H
+#define TS_IO_CHECKPOINT_H
+
+#include "base/config.h"
+#include "base/dtype.h"
+#include "base/str.h"
+#include "runtime/comm.h"
+
+/* Rows [row0, row0 + n_rows) of an item in this rank's memory, rows of
+ * item.cols elements following each other. */
+typedef struct ts_ckpt_piece {
+  int64_t row0, n_rows;
+  void *ptr;
+} ts_ckpt_piece;
+
+/* One dataset: (rows, cols), stored as (rows) where cols is 0.  Every row is
+ * written by exactly one rank; any rank may read any rows. */
+typedef struct ts_ckpt_item {
+  char *name; /* "model/over_arch...", "optim/NAME/STATE"; owned */
+  ts_dtype dtype;
+  int64_t rows, cols;
+  ts_ckpt_piece *write, *read; /* owned arrays; ptr borrowed */
+  int32_t n_write, n_read;
+  bool optional; /* absent in the file: left as it is */
+} ts_ckpt_item;
+
+/* Small values of rank 0, kept as attributes and small datasets: the path
+ * decides where ("meta/deck", "loader/epoch", "metrics/..."). */
+typedef struct ts_ckpt_value {
+  char *path;     /* owned */
+  ts_dtype dtype; /* TS_U8: text */
+  int64_t n;
+  void *ptr; /* owned */
+} ts_ckpt_value;
+
+typedef struct ts_ckpt {
+  int64_t step;
+  ts_ckpt_item *items;
+  int32_t n_items;
+  ts_ckpt_value *values;
+  int32_t n_values;
+} ts_ckpt;
+
+void ts_ckpt_reset(ts_ckpt *);
+ts_err ts_ckpt_add_item(ts_ckpt *, const char *name, ts_dtype, int64_t rows,
+                        int64_t cols, ts_ckpt_item **);
+/* write: this rank writes them; read: this rank wants them. */
+ts_err ts_ckpt_add_piece(ts_ckpt_item *, bool write, bool read, int64_t row0,
+                         int64_t n_rows, void *ptr);
+ts_err ts_ckpt_add_value(ts_ckpt *, const char *path, ts_dtype, int64_t n,
+                         const void *ptr);
+ts_err ts_ckpt_add_text(ts_ckpt *, const char *path, const char *text);
+const ts_ckpt_value *ts_ckpt_value_of(const ts_ckpt *, const char *path);
+
+/* Writes <dir>/step-%08d.h5: temporary name (O_EXCL), reserved space, every
+ * rank's pwrite with CRC32C, all statuses agreed, complete = 1, fsync of
+ * file and folder, rename, then keeps the newest KEEP.  IO: "auto" | "pwrite"
+ * | "mpio".  On an error nothing of the earlier checkpoints is lost.
+ * Collective. */
+ts_err ts_ckpt_save(ts_ckpt *, const char *dir, int keep, const char *io,
+                    ts_comm *);
+
+/* Newest complete checkpoint of DIR ("" where there is none).  Collective. */
+ts_err ts_ckpt_newest(ts_str *path, const char *dir, ts_comm *);
+
+/* Reads PATH: fills the read pieces of all items, the values and the step;
+ * verifies the checksums of all that it reads.  What is wrong is said once
+ * (dataset, both shapes, byte range).  Names under model/ or optim/ in the
+ * file that no item has are errors unless SUBSET, in which case items absent
+ * in the file are left as they are and listed in MISSING.  Collective. */
+ts_err ts_ckpt_load(ts_ckpt *, const char *path, bool subset, ts_str *missing,
+                    ts_comm *);
+
+/* As load with the newest of DIR; where that one is damaged, warns with the
+ * dataset's name and takes the one before.  *PATH = the one taken, "" where
+ * there is none at all.  All damaged: CKPT error.  Collective. */
+ts_err ts_ckpt_load_newest(ts_ckpt *, ts_str *path, const char *dir, ts_comm *);
+
+/* Only the values and the step of PATH (items ignored).  Local. */
+ts_err ts_ckpt_peek(ts_ckpt *, const char *path);
+
+/* `tessera inspect`: prints what the file holds; VERIFY: checks every
+ * checksum.  Data sets too.  Local. */
+ts_err ts_inspect(const char *path, bool verify);
+
+#endif

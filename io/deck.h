@@ -1,0 +1,27 @@
+/* deck.h - reading decks.  The schema is one table, io/schema.c. */
+#ifndef TS_IO_DECK_H
+#define TS_IO_DECK_H
+
+#include "base/config.h"
+#include "base/err.h"
+#include "base/str.h"
+
+/* Reads PATH with the overrides "group.key=value"; all errors are reported
+ * at once, in one message of one line each (file:line: text).  Local; the
+ * caller broadcasts (all ranks read the same file). */
+ts_err ts_deck_read(ts_config **, const char *path, const char *const *sets,
+                    int n_sets);
+/* A deck from text, paths relative to DIR; for deck.effective and tests. */
+ts_err ts_deck_parse(ts_config **, const char *text, const char *dir,
+                     const char *const *sets, int n_sets);
+void ts_deck_destroy(ts_config *);
+
+/* The deck in force: runs to the same result. */
+ts_err ts_deck_print(ts_str *, const ts_config *);
+uint64_t ts_deck_hash(const ts_config *);
+
+/* `help deck` (whole schema) and `help KEY`; unknown keys: USAGE error with a
+ * "did you mean". */
+ts_err ts_deck_help(ts_str *, const char *key);
+
+#endif

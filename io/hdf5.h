@@ -1,0 +1,24 @@
+/* hdf5.h - HDF5 behind one lock, errors in our own words.
+ *
+ * Common builds of HDF5 are not thread-safe: every call of the library is
+ * made between ts_hdf5_lock and ts_hdf5_unlock, never across a wait.
+ * HDF5's own error stack is not printed. */
+#ifndef TS_IO_HDF5_H
+#define TS_IO_HDF5_H
+
+#include <hdf5.h>
+
+#include "base/dtype.h"
+#include "base/err.h"
+
+void ts_hdf5_lock(void);
+void ts_hdf5_unlock(void);
+
+/* Read-only, with external links, external storage and filters that need
+ * plugins refused where found (hostile files).  ERR: DATA or CKPT. */
+ts_err ts_hdf5_open(hid_t *file, const char *path, ts_err code);
+hid_t ts_hdf5_type(ts_dtype); /* little endian file type; bf16 is a 16-bit
+                                 custom float; not to be closed */
+const char *ts_hdf5_version(void);
+
+#endif

@@ -1,0 +1,106 @@
+/* source.h - data sources: a sequence of samples that can be read from any
+ * place.  One file per format, registered in source.c: dataset (HDF5),
+ * criteo_tsv, csv, synthetic.  Several files follow each other.
+ *
+ * All ranks hold the same view (number of samples, features, vocabulary);
+ * each reads only what it is asked for. */
+#ifndef TS_IO_SOURCE_H
+#define TS_IO_SOURCE_H
+
+#include "base/config.h"
+#include "base/str.h"
+#include "io/batch.h"
+#include "runtime/comm.h"
+
+typedef struct ts_source ts_source;
+
+typedef enum { TS_SPLIT_TRAIN, TS_SPLIT_EVAL } ts_split;
+
+/* What a source says of itself. */
+typedef struct ts_source_info {
+  const char *format;
+  int64_t n_samples;
+  int32_t n_dense, n_tasks, n_features;
+  bool has_weights; /* some batches have sample weights (or may skip) */
+  /* synthetic only, NAN elsewhere: the best that any model can reach. */
+  double bayes_logloss, bayes_auc;
+} ts_source_info;
+
+/* Storage that a source fills for one batch; grows, reused by the loader. */
+typedef struct ts_batch_store ts_batch_store;
+
+typedef struct ts_source_ops {
+  const char *format;
+  /* True when the file looks like this format (for "auto"). */
+  bool (*probe)(const char *path);
+  /* Collective over COMM: agrees on errors, shares indexes and
+   * vocabularies.  PATHS: globs expanded. */
+  ts_err (*open)(ts_source **, const ts_config *, ts_split,
+                 const ts_strings *paths, ts_comm *);
+  void (*close)(ts_source *);
+  /* Samples [first, first + n) into STORE; called by one thread, no
+   * communication.  Ids are checked against the table's rows (errors name
+   * file, sample, feature, id and row count; data.on_bad_id). */
+  ts_err (*read)(ts_source *, ts_batch_store *, int64_t first, int32_t n);
+  /* What the checkpoint's /loader has to keep (vocabularies, means) as text,
+   * may be NULL; restore takes it back before the first read. */
+  ts_err (*state_save)(ts_source *, ts_str *text);
+  ts_err (*state_load)(ts_source *, const char *text);
+} ts_source_ops;
+
+struct ts_source {
+  const ts_source_ops *ops;
+  ts_source_info info;
+  const ts_config *config;
+  ts_split split;
+  /* Counted by read, for the log: fields missing at a record's end, records
+   * skipped, ids dropped. */
+  int64_t n_short, n_bad_records, n_bad_ids;
+};
+
+/* Opens data.train or data.eval as the deck says.  FORMAT NULL: the deck's.
+ * STATE: text of an earlier source of the same run (the train split's
+ * vocabulary), or NULL.  Collective. */
+ts_err ts_source_open(ts_source **, const ts_config *, ts_split,
+                      const char *state, ts_comm *);
+void ts_source_close(ts_source *);
+
+ts_err ts_batch_store_create(ts_batch_store **, const ts_config *);
+void ts_batch_store_destroy(ts_batch_store *);
+/* The batch in the store; valid until the store is filled again. */
+ts_batch *ts_batch_store_batch(ts_batch_store *);
+
+/* /loader of a checkpoint: the position in the data. */
+typedef struct ts_loader_state {
+  int64_t epoch, next_sample, step; /* the next batch to be read */
+} ts_loader_state;
+
+/* Reader thread: prepares the next batches into a ring of stores. */
+typedef struct ts_loader ts_loader;
+
+typedef struct ts_loader_options {
+  int64_t global_batch;
+  int64_t max_steps; /* global batches until the end; -1: by epochs */
+  double epochs;     /* used when max_steps < 0 */
+  bool drop_last;
+  int rank, n_ranks;
+  int depth;   /* batches ready ahead, >= 1 */
+  bool serial; /* read in the calling thread */
+} ts_loader_options;
+
+/* Step s takes samples [sG, (s+1)G) of an epoch; rank r the r-th contiguous
+ * part, the first G mod W ranks one more; the epoch's short last batch is
+ * used unless drop_last.  All ranks see the same number of batches.  Local. */
+ts_err ts_loader_create(ts_loader **, ts_source *, const ts_loader_options *,
+                        const ts_loader_state *start);
+/* *BATCH = next batch, or NULL at the end; returns the reader's error.  Give
+ * each back with release, in any order, before depth + 1 more are taken. */
+ts_err ts_loader_next(ts_loader *, ts_batch **);
+void ts_loader_release(ts_loader *, ts_batch *);
+/* Position after the batches that next() has handed out. */
+ts_loader_state ts_loader_state_of(const ts_loader *);
+/* Seconds that next() has waited for the reader. */
+double ts_loader_wait_s(const ts_loader *);
+void ts_loader_destroy(ts_loader *);
+
+#endif

@@ -1,0 +1,196 @@
+/* config.h - the deck in force, as plain data.
+ *
+ * io/deck.c fills it from the deck, the command line and the defaults by the
+ * one schema table in io/schema.c (which also makes `help deck` and
+ * doc/deck); all strings are owned by it, all paths absolute.  Everything
+ * else only reads it.  Keys that belong to later work are kept in the schema
+ * and refused with a value that this version lacks. */
+#ifndef TS_BASE_CONFIG_H
+#define TS_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+
+typedef struct ts_strings {
+  char **item;
+  int32_t n;
+} ts_strings;
+typedef struct ts_ints {
+  int64_t *item;
+  int32_t n;
+} ts_ints;
+
+typedef enum {
+  TS_BACKEND_AUTO,
+  TS_BACKEND_HOST,
+  TS_BACKEND_CUDA
+} ts_backend_choice;
+typedef enum {
+  TS_PRECISION_F32,
+  TS_PRECISION_TF32,
+  TS_PRECISION_BF16
+} ts_precision;
+typedef enum { TS_ON_NAN_STOP, TS_ON_NAN_SKIP, TS_ON_NAN_ROLLBACK } ts_on_nan;
+typedef enum { TS_ON_BAD_STOP, TS_ON_BAD_DROP } ts_on_bad; /* DROP: also skip */
+typedef enum { TS_POOL_SUM, TS_POOL_MEAN, TS_POOL_NONE } ts_pooling;
+typedef enum { TS_WD_NONE, TS_WD_L2, TS_WD_DECOUPLED } ts_wd_mode;
+typedef enum {
+  TS_SHARD_AUTO,
+  TS_SHARD_DATA_PARALLEL,
+  TS_SHARD_TABLE_WISE,
+  TS_SHARD_ROW_WISE,
+  TS_SHARD_COLUMN_WISE,
+  TS_SHARD_TABLE_ROW_WISE,
+  TS_SHARD_TABLE_COLUMN_WISE,
+  TS_SHARD_GRID,
+  TS_SHARD_COUNT
+} ts_shard_kind;
+
+/* Of a table or of the dense parameters; NAN floats mean "not given: the
+ * optimizer's default". */
+typedef struct ts_optim_config {
+  char *kind;
+  double lr, eps, beta1, beta2, momentum, eta, weight_decay;
+  ts_wd_mode weight_decay_mode;
+} ts_optim_config;
+
+typedef struct ts_table_config {
+  char *name;
+  int64_t rows;
+  int32_t dim;
+  ts_strings features;
+  ts_pooling pooling;
+  bool weighted;
+  ts_dtype dtype;
+  char *init_kind;   /* uniform | normal | constant */
+  double init_scale; /* 0: 1/sqrt(rows) */
+  ts_optim_config optimizer;
+  ts_shard_kind sharding;
+  ts_ints ranks;
+  ts_strings allow;
+  char *kernel;            /* auto | fused | dense | cached | host */
+  char *feature_processor; /* kind */
+  int line;                /* in the deck, for messages */
+} ts_table_config;
+
+typedef struct ts_optim_override {
+  char *match;
+  ts_optim_config optimizer;
+} ts_optim_override;
+
+typedef struct ts_task_config {
+  char *name;
+  double weight;
+} ts_task_config;
+
+typedef struct ts_config {
+  char *deck_path, *deck_dir;
+  struct {
+    char *name, *output;
+    int64_t seed;
+    ts_backend_choice backend;
+    int64_t steps; /* 0: by epochs */
+    double epochs; /* 0: by steps */
+    int32_t threads;
+    ts_precision precision;
+    bool serial_lanes;
+    int64_t log_every, eval_every;
+    double max_time_s; /* 0: none */
+    int32_t accumulate;
+    ts_on_nan on_nan;
+    char *tier_dir;
+    double deadline_s;
+    char *trace; /* file name, "" off */
+  } run;
+  struct {
+    ts_strings train, eval; /* absolute paths or globs, in order */
+    char *format;           /* auto | dataset | criteo_tsv | csv | synthetic */
+    int64_t global_batch;   /* 0: batch_per_rank */
+    int64_t batch_per_rank; /* 0: global_batch */
+    bool pin_memory;
+    char *input; /* kjt | columns */
+    ts_strings dedup;
+    char *shuffle; /* none | block */
+    bool drop_last;
+    ts_on_bad on_bad_id, on_bad_record;
+    int64_t max_bad;
+    char *categorical; /* criteo: modulo | hash */
+    struct {
+      int64_t samples;      /* training part */
+      int64_t eval_samples; /* 0: samples / 10 */
+      double zipf;
+      ts_ints pooling; /* one number, or one per feature */
+      int32_t hidden_dim;
+      double noise;
+      int64_t seed; /* of the planted truth; independent of run.seed */
+    } synthetic;
+    struct {
+      char *label, *separator, *missing;
+      ts_strings label_true;  /* these label strings are 1 ... */
+      double label_threshold; /* ... or labels >= this (NAN: not given) */
+      ts_strings dense, sparse;
+      char
+          *dense_transform; /* log1p | standardise | log1p_standardise | none */
+      char *encoding;       /* hash | vocabulary */
+    } csv;
+  } data;
+  ts_table_config *tables; /* {a..b} expanded, defaults applied */
+  int32_t n_tables;
+  struct {
+    char *kind;
+    int32_t dense_features;
+    ts_ints dense_arch, over_arch;
+    int32_t dcn_layers, dcn_rank;
+    int32_t deepfm_hidden, deepfm_fm_dim;
+    char *deepfm_fm;
+    ts_task_config *tasks; /* one of name "label", weight 1 by default */
+    int32_t n_tasks;
+  } model;
+  struct {
+    ts_optim_config base;
+    bool in_backward;
+    ts_optim_override *overrides;
+    int32_t n_overrides;
+    char *schedule; /* constant | linear | cosine | inverse_sqrt | polynomial |
+                       step */
+    int64_t warmup, schedule_steps;
+    double power, floor;
+    double clip_norm;
+  } optimizer;
+  struct {
+    char *parallel;
+    double bucket_mb;
+    char *comm_dtype;
+  } dense;
+  struct {
+    char *backend;
+    bool ordered; /* comm.reduce */
+    double timeout_s, delay_us, delay_gbytes_per_s;
+  } comm;
+  struct {
+    char *plan, *topology;
+    int32_t ranks_per_node;
+    double memory_gib;
+    int32_t min_column;
+    char *comm_dtype_forward, *comm_dtype_backward;
+  } sharding;
+  struct {
+    char *kind, *lookup, *lookup_lane;
+    int64_t start_batch;
+    bool stash_gradients;
+  } pipeline;
+  struct {
+    char *dir; /* absolute; NULL: no checkpoints ("none") */
+    int64_t every;
+    int32_t keep;
+    bool async;
+    char *mirror, *io, *resume, *init_from;
+  } checkpoint;
+  struct {
+    int64_t window; /* samples, global */
+  } metrics;
+} ts_config;
+
+#endif

@@ -1,0 +1,44 @@
+/* dtype.h - element types and 16-bit floats. */
+#ifndef TS_BASE_DTYPE_H
+#define TS_BASE_DTYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef enum {
+  TS_F32,
+  TS_BF16,
+  TS_F16,
+  TS_F64,
+  TS_I32,
+  TS_I64,
+  TS_U8,
+  TS_DTYPE_COUNT
+} ts_dtype;
+
+size_t ts_dtype_bytes(ts_dtype t);
+const char *ts_dtype_name(ts_dtype t); /* "f32", "bf16", ... */
+
+/* bf16 and f16 to and from f32, round to nearest even. */
+static inline float ts_bf16_to_f32(uint16_t h) {
+  uint32_t u = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+uint16_t ts_f32_to_bf16(float f);
+float ts_f16_to_f32(uint16_t h);
+uint16_t ts_f32_to_f16(float f);
+
+/* Stochastic rounding: the neighbour towards or away from zero is taken with
+ * probability by distance, R being 32 random bits; right for subnormals,
+ * exact values stay, overflow gives the largest finite value. */
+uint16_t ts_f32_to_bf16_sr(float f, uint32_t r);
+uint16_t ts_f32_to_f16_sr(float f, uint32_t r);
+
+/* N elements of type T at SRC to f32 and back (nearest even). */
+void ts_to_f32(float *dst, const void *src, ts_dtype t, int64_t n);
+void ts_from_f32(void *dst, const float *src, ts_dtype t, int64_t n);
+
+#endif

@@ -1,0 +1,84 @@
+/* err.h - error codes, messages and the one way to pass them up.
+ *
+ * Every function that can fail returns a ts_err.  The function that finds
+ * the fault calls ts_fail(), which writes one message for the user into the
+ * calling thread's error record together with file and line; everything
+ * above it only passes the code on with TS_TRY.  A worker thread hands its
+ * record over with ts_err_take() / ts_err_put().
+ *
+ * Nothing here communicates; ranks agree with ts_agree() (runtime/comm.h). */
+#ifndef TS_BASE_ERR_H
+#define TS_BASE_ERR_H
+
+/* X(name, exit code of the program, short text) */
+#define TS_ERR_LIST(X)                                                         \
+  X(OK, 0, "no error")                                                         \
+  X(INTERNAL, 1, "internal error")                                             \
+  X(NOMEM, 1, "out of memory")                                                 \
+  X(IO, 1, "input/output error")                                               \
+  X(DECK, 2, "error in the deck")                                              \
+  X(USAGE, 2, "error on the command line")                                     \
+  X(DATA, 3, "error in the input data")                                        \
+  X(NAN, 3, "loss is not a number")                                            \
+  X(CKPT, 4, "error in a checkpoint")                                          \
+  X(COMM, 5, "communication error")                                            \
+  X(STOPPED, 75, "stopped early, can be resumed")
+
+typedef enum {
+#define TS_ERR_ENUM(name, code, text) TS_ERR_##name,
+  TS_ERR_LIST(TS_ERR_ENUM)
+#undef TS_ERR_ENUM
+      TS_ERR_COUNT
+} ts_err;
+
+#define TS_OK TS_ERR_OK
+#define TS_ERR_TEXT_MAX 1024
+
+/* One fault: its code, the user's message, where it was found. */
+typedef struct ts_err_record {
+  ts_err code;
+  int line;
+  const char *file;
+  char text[TS_ERR_TEXT_MAX];
+} ts_err_record;
+
+/* Documented exit code of the program for ERR: 0, 1, 2, 3, 4, 5 or 75. */
+int ts_err_exit_code(ts_err err);
+
+/* Short text of ERR from the list above; never NULL. */
+const char *ts_err_name(ts_err err);
+
+/* Records a fault in the calling thread unless one is already recorded (the
+ * first one counts) and returns CODE.  Use the macro ts_fail. */
+ts_err ts_err_fail(const char *file, int line, ts_err code, const char *fmt,
+                   ...) __attribute__((format(printf, 4, 5)));
+#define ts_fail(code, ...) ts_err_fail(__FILE__, __LINE__, code, __VA_ARGS__)
+
+/* The calling thread's message, "" where none is recorded. */
+const char *ts_err_message(void);
+
+/* Moves the calling thread's record to *OUT and clears it. */
+void ts_err_take(ts_err_record *out);
+
+/* Makes *IN the calling thread's record unless it already has one. */
+void ts_err_put(const ts_err_record *in);
+
+/* Forgets the calling thread's record: the caller deals with the fault. */
+void ts_err_clear(void);
+
+/* Calls CALL; on an error keeps its code in the local variable `err` and
+ * goes to the label `done`, where the function cleans up and returns err. */
+#define TS_TRY(call)                                                           \
+  do {                                                                         \
+    err = (call);                                                              \
+    if (err != TS_OK) goto done;                                               \
+  } while (0)
+
+/* As TS_TRY(ts_fail(...)): records, sets err, goes to done. */
+#define TS_THROW(code, ...)                                                    \
+  do {                                                                         \
+    err = ts_fail(code, __VA_ARGS__);                                          \
+    goto done;                                                                 \
+  } while (0)
+
+#endif

@@ -1,0 +1,26 @@
+/* hash.h - checksums and hashes. */
+#ifndef TS_BASE_HASH_H
+#define TS_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* CRC32C (Castagnoli), of BYTES bytes, going on from CRC (0 at the start);
+ * uses SSE4.2 where the CPU has it. */
+uint32_t ts_crc32c(uint32_t crc, const void *data, size_t bytes);
+
+/* FNV-1a, 64 bits, of BYTES bytes going on from H (TS_FNV_START). */
+#define TS_FNV_START UINT64_C(14695981039346656037)
+uint64_t ts_fnv1a(uint64_t h, const void *data, size_t bytes);
+
+/* murmur3's 64-bit finaliser. */
+static inline uint64_t ts_mix64(uint64_t x) {
+  x ^= x >> 33;
+  x *= UINT64_C(0xff51afd7ed558ccd);
+  x ^= x >> 33;
+  x *= UINT64_C(0xc4ceb9fe1a85ec53);
+  x ^= x >> 33;
+  return x;
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* mem.h - counted memory of the host.
+ *
+ * Every allocation of the program is counted by tag and by space, with
+ * high-water marks; the memory report and the benchmarks print them, and a
+ * debug build fails at exit when something leaked.  Thread-safe. */
+#ifndef TS_BASE_MEM_H
+#define TS_BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* X(name, text in the memory report) */
+#define TS_TAG_LIST(X)                                                         \
+  X(MISC, "other")                                                             \
+  X(TABLES, "embedding tables")                                                \
+  X(ROW_STATE, "row optimizer state")                                          \
+  X(DENSE, "dense parameters")                                                 \
+  X(DENSE_STATE, "dense optimizer state")                                      \
+  X(ACTIVATIONS, "activations")                                                \
+  X(SPARSE, "lookup and backward")                                             \
+  X(COMM, "communication")                                                     \
+  X(INPUT, "input batches")                                                    \
+  X(CHECKPOINT, "checkpoint")                                                  \
+  X(METRICS, "metrics")
+
+typedef enum {
+#define TS_TAG_ENUM(name, text) TS_TAG_##name,
+  TS_TAG_LIST(TS_TAG_ENUM)
+#undef TS_TAG_ENUM
+      TS_TAG_COUNT
+} ts_tag;
+
+/* Where memory lives. */
+typedef enum {
+  TS_SPACE_HOST,   /* pageable host memory */
+  TS_SPACE_PINNED, /* page-locked host memory (plain host memory on "host") */
+  TS_SPACE_DEVICE, /* the device's memory (host memory on "host") */
+  TS_SPACE_COUNT
+} ts_space;
+
+typedef struct ts_mem_stat {
+  int64_t now_bytes;
+  int64_t peak_bytes;
+} ts_mem_stat;
+
+/* *P = BYTES bytes, 64-byte aligned (2 MiB and huge pages advised from
+ * 4 MiB up), zeroed; NULL for 0 bytes.  Fails with NOMEM and says for what
+ * (tag) and how much.  Free with ts_mem_free.  Local. */
+ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag); /* P is a T** */
+void ts_mem_free(void *p);                              /* NULL is fine */
+
+/* Grows *P (a T**) to at least BYTES, not keeping the content; *CAPACITY is
+ * its size before and after.  For staging buffers. */
+ts_err ts_mem_reserve(void *p, size_t *capacity, size_t bytes, ts_tag tag);
+
+/* Resizes *P keeping the content. */
+ts_err ts_mem_resize(void *p, size_t old_bytes, size_t bytes, ts_tag tag);
+
+/* strdup, counted under MISC. */
+ts_err ts_mem_strdup(char **p, const char *s);
+
+/* n * size without overflow, else NOMEM. */
+ts_err ts_mem_array(void *p, int64_t n, size_t size, ts_tag tag);
+
+/* Counting for allocators that are not ours (devices): delta may be < 0. */
+void ts_mem_count(ts_tag tag, ts_space space, int64_t delta_bytes);
+
+ts_mem_stat ts_mem_stat_of(ts_tag tag, ts_space space);
+ts_mem_stat ts_mem_total(ts_space space); /* peak of the sum */
+const char *ts_tag_text(ts_tag tag);
+
+/* Number of live ts_mem_alloc blocks; prints each tag that is not empty to
+ * stderr when not zero.  For the end of main in debug builds and tests. */
+int64_t ts_mem_leaks(void);
+
+#endif

@@ -1,0 +1,39 @@
+/* rng.h - counter-based random numbers: Philox4x32-10.
+ *
+ * J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11.
+ * A number depends on (seed, stream, counter) only: never on the number of
+ * ranks, threads, the plan or the order of calls. */
+#ifndef TS_BASE_RNG_H
+#define TS_BASE_RNG_H
+
+#include <stdint.h>
+
+/* What a stream of numbers is for: the top bits of the key. */
+typedef enum {
+  TS_RNG_TABLE_INIT = 1, /* (table, row, column / 4) */
+  TS_RNG_DENSE_INIT,     /* (parameter, element / 4) */
+  TS_RNG_ROUNDING,       /* (step, table, row, column / 4) */
+  TS_RNG_SYNTHETIC,      /* (sample, feature, position) */
+  TS_RNG_SHUFFLE,
+  TS_RNG_TEST
+} ts_rng_use;
+
+/* out = Philox4x32-10(counter, key). */
+void ts_philox(uint32_t out[4], const uint32_t counter[4],
+               const uint32_t key[2]);
+
+/* Four random words for (seed, use, a, b, c): key = hash of seed and use,
+ * counter = a (64 bits), b, c. */
+void ts_rng4(uint32_t out[4], uint64_t seed, ts_rng_use use, uint64_t a,
+             uint32_t b, uint32_t c);
+
+/* [0, 1) with 24 bits. */
+static inline float ts_rng_unit(uint32_t x) {
+  return (float)(x >> 8) * (1.0f / 16777216.0f);
+}
+/* (0, 1) with 53 bits from two words. */
+double ts_rng_unit64(uint32_t hi, uint32_t lo);
+/* Two standard normals from two words (Box-Muller). */
+void ts_rng_normal2(double out[2], uint32_t x, uint32_t y);
+
+#endif

@@ -1,0 +1,45 @@
+/* commands.h - subcommands, one file each; main.c is a table of them. */
+#ifndef TS_COMMANDS_COMMANDS_H
+#define TS_COMMANDS_COMMANDS_H
+
+#include <stdbool.h>
+
+#include "base/config.h"
+#include "base/err.h"
+
+/* The command line, parsed by main.c. */
+typedef struct ts_args {
+  const char *command;
+  const char *target;  /* DECK, FILE or topic; NULL where absent */
+  const char *more[8]; /* further words */
+  int n_more;
+  const char **sets; /* --set KEY=VALUE, in order */
+  int n_sets;
+  const char *out;           /* --out FILE */
+  const char *checkpoint;    /* --checkpoint FILE */
+  const char *format;        /* --format NAME */
+  bool verify, quiet, check; /* --verify, --quiet, --check */
+} ts_args;
+
+typedef struct ts_command {
+  const char *name;
+  const char *usage; /* "DECK [--set key=value]..." */
+  const char *help;  /* one line */
+  bool mpi;          /* runs on all ranks; others run on rank 0 alone */
+  ts_err (*run)(const ts_args *);
+} ts_command;
+
+ts_err ts_cmd_train(const ts_args *);
+ts_err ts_cmd_eval(const ts_args *);
+ts_err ts_cmd_predict(const ts_args *);
+ts_err ts_cmd_plan(const ts_args *);
+ts_err ts_cmd_convert(const ts_args *);
+ts_err ts_cmd_generate(const ts_args *);
+ts_err ts_cmd_inspect(const ts_args *);
+ts_err ts_cmd_bench(const ts_args *);
+ts_err ts_cmd_help(const ts_args *);
+ts_err ts_cmd_version(const ts_args *);
+
+extern const ts_command ts_commands[]; /* ends with name NULL */
+
+#endif

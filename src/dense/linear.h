@@ -1,0 +1,42 @@
+/* linear.h - y = act(x W^T + b), with its gradients.
+ *
+ * Dense matrix products are not ours: the backends are linear_onednn.c,
+ * linear_cblas.c and linear_ref.c (plain C, the oracle), in one table;
+ * "auto" takes the first that is built in. */
+#ifndef TS_DENSE_LINEAR_H
+#define TS_DENSE_LINEAR_H
+
+#include "dense/param.h"
+
+typedef struct ts_linear ts_linear;
+
+typedef struct ts_linear_spec {
+  int32_t n_in, n_out;
+  int32_t in_stride; /* floats between rows of x and dx, >= n_in; where it is
+                        larger the rest of a row of x is zeros */
+  bool relu;
+  ts_precision precision; /* f32 or bf16 (sums and weights stay f32) */
+  int32_t batch_max;
+  bool need_dx;
+  const char *engine; /* NULL or "auto" | "onednn" | "cblas" | "ref" */
+} ts_linear_spec;
+
+/* W (n_out, n_in) and b (n_out) are the caller's parameters.  Creates its
+ * primitives on LANE (whose thread count they take).  Local. */
+ts_err ts_linear_create(ts_linear **, const ts_linear_spec *, ts_param *W,
+                        ts_param *b, ts_lane *);
+void ts_linear_destroy(ts_linear *);
+
+/* y (batch, n_out).  Enqueues. */
+ts_err ts_linear_forward(ts_linear *, float *y, const float *x, int32_t batch,
+                         ts_lane *);
+/* From dy (batch, n_out), overwritten with dy * (y > 0) where relu:
+ * W->grad, b->grad (=), dx (batch, in_stride) (=) unless dx is NULL; x and y
+ * as in forward.  batch 0: gradients become 0.  Enqueues. */
+ts_err ts_linear_backward(ts_linear *, float *dx, float *dy, const float *x,
+                          const float *y, int32_t batch, ts_lane *);
+
+const char *ts_linear_engine(const char *engine); /* the one that is meant */
+const char *ts_linear_engine_version(void);       /* "oneDNN 2.6.3" */
+
+#endif

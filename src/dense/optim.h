@@ -1,0 +1,45 @@
+/* optim.h - dense optimizers and learning-rate schedules.
+ *
+ *   sgd      g += wd w; m = momentum m + g (where momentum > 0); w -= lr m
+ *   adagrad  g += wd w; s += g^2; w -= lr g / (sqrt(s) + eps)
+ *   adam     g += wd w (l2) or w *= 1 - lr wd (decoupled);
+ *            m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
+ *            w -= lr (m / (1 - b1^k)) / (sqrt(v / (1 - b2^k)) + eps)
+ * as PyTorch's; eps defaults 1e-10 for adagrad and 1e-8 for adam.  One table
+ * in optim.c. */
+#ifndef TS_DENSE_OPTIM_H
+#define TS_DENSE_OPTIM_H
+
+#include "dense/param.h"
+
+typedef struct ts_dense_optim {
+  const char *kind;
+  int options;  /* TS_OPT_* of sparse/row_optim.h have no meaning here */
+  int n_states; /* with momentum 0, sgd has none */
+  const char *state_name[TS_PARAM_STATES_MAX];
+} ts_dense_optim;
+
+const ts_dense_optim *ts_dense_optim_find(const char *kind);
+/* Fills defaults; refuses options that the kind does not have. */
+ts_err ts_dense_optim_check(ts_optim_config *, const char *where);
+int ts_dense_optim_n_states(const ts_optim_config *);
+const char *ts_dense_optim_state_name(const ts_optim_config *, int k);
+
+/* Kernel dense_update: one flat piece of n elements. */
+typedef struct ts_dense_update_args {
+  const ts_optim_config *optim;
+  float *w, *state[TS_PARAM_STATES_MAX];
+  const float *grad;
+  int64_t n;
+  double lr_factor;   /* schedule */
+  double grad_factor; /* clipping: grad is multiplied by it first */
+  int64_t step;       /* k, from 1 */
+} ts_dense_update_args;
+
+/* Factor of the schedule for step K (from 1): linear warm-up over `warmup`
+ * steps (k / warmup), then constant, linear, cosine, inverse_sqrt,
+ * polynomial (power) or step decay, never under floor.  Formulas in the .c
+ * and doc/deck.  Scales the tables' rates too. */
+double ts_schedule_factor(const ts_config *, int64_t k);
+
+#endif

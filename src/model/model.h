@@ -1,0 +1,61 @@
+/* model.h - models: wiring only.  One file each (dlrm.c, ...), registered in
+ * model.c.
+ *
+ * A step calls dense_forward while embeddings are on their way, over_forward
+ * when they are there, over_backward (which gives their gradients), then
+ * dense_backward.  All enqueue on the compute lane; arrays belong to the
+ * model and hold until the next dense_forward. */
+#ifndef TS_MODEL_MODEL_H
+#define TS_MODEL_MODEL_H
+
+#include "dense/ddp.h"
+
+typedef struct ts_model ts_model;
+
+/* Pooled embeddings of this rank's samples: row b of feature f at
+ * data[f] + b * stride[f], dim floats.  grad has the same strides.  The
+ * pointers must stay as they are until the step is over. */
+typedef struct ts_emb_views {
+  const float *const *data; /* (n_features) */
+  float *const *grad;       /* (n_features), written (=) by over_backward */
+  const int64_t *stride;    /* (n_features) floats */
+  int32_t n_features;
+} ts_emb_views;
+
+typedef struct ts_model_spec {
+  const ts_config *config;
+  int32_t n_features; /* features of all tables, the deck's order */
+  int32_t dim;        /* of every table */
+  int32_t batch_max;  /* local samples at most */
+  bool training;      /* false: no gradients are allocated */
+  const char *engine; /* of ts_linear, NULL: auto */
+} ts_model_spec;
+
+typedef struct ts_model_ops {
+  const char *kind;
+  /* DECK errors for shapes that do not fit, naming the keys. */
+  ts_err (*create)(ts_model **, const ts_model_spec *, ts_device *,
+                   const ts_kernels *, ts_lane *);
+  void (*destroy)(ts_model *);
+  /* dense (batch, dense_features) or NULL where there are none. */
+  ts_err (*dense_forward)(ts_model *, const float *dense, int32_t batch,
+                          ts_lane *);
+  /* *LOGITS (batch, n_tasks). */
+  ts_err (*over_forward)(ts_model *, float **logits, const ts_emb_views *,
+                         int32_t batch, ts_lane *);
+  /* dlogits (batch, n_tasks), may be overwritten. */
+  ts_err (*over_backward)(ts_model *, float *dlogits, const ts_emb_views *,
+                          int32_t batch, const ts_grad_hook *, ts_lane *);
+  ts_err (*dense_backward)(ts_model *, int32_t batch, const ts_grad_hook *,
+                           ts_lane *);
+} ts_model_ops;
+
+struct ts_model {
+  const ts_model_ops *ops;
+  ts_params params; /* creation order = forward order */
+};
+
+const ts_model_ops *ts_model_find(const char *kind);
+const char *ts_model_kinds(void);
+
+#endif

@@ -1,0 +1,29 @@
+/* backends.h - the constructors that implementations provide.
+ *
+ * src/backends.c is the one place that knows which exist in this build. */
+#ifndef TS_RUNTIME_BACKENDS_H
+#define TS_RUNTIME_BACKENDS_H
+
+#include "runtime/device.h"
+#include "runtime/kernels.h"
+
+typedef struct ts_backend {
+  const char *name; /* "host", "cuda" */
+  ts_err (*device_create)(ts_device **, const ts_device_options *);
+  /* Fills or overrides entries of the table, best last. */
+  ts_err (*kernels_fill)(ts_kernels *, const char *isa);
+} ts_backend;
+
+/* NULL-terminated. */
+extern const ts_backend *const ts_backends[];
+const ts_backend *ts_backend_find(const char *name);
+
+/* Host: reference and vector kernels, by family. */
+void ts_sparse_kernels_ref(ts_kernels *);
+void ts_sparse_kernels_avx2(ts_kernels *);
+void ts_sparse_kernels_avx512(ts_kernels *);
+void ts_dense_kernels_ref(ts_kernels *);
+void ts_dense_kernels_avx2(ts_kernels *);
+void ts_dense_kernels_avx512(ts_kernels *);
+
+#endif

@@ -1,0 +1,160 @@
+/* comm.h - collectives over the ranks.
+ *
+ * Each ts_comm is one duplicated communicator with a lane of its own; the
+ * operations of one comm run in the order in which they were begun, which
+ * must be the same on every rank of its group.  An operation is split:
+ *
+ *     begin(comm, &token, ..., after)   enqueues; starts once the work that
+ *                                       lane AFTER holds now is done
+ *                                       (AFTER NULL: at once)
+ *     ts_comm_end(&token, lane)         LANE waits for it, never the host
+ *     ts_comm_wait(&token)              the host waits for it
+ *
+ * Buffers belong to the operation from begin to end.  Counts are host
+ * memory; they are copied at begin, except ts_comm_exchange's.
+ *
+ * On the host one service thread per rank makes every MPI call after start:
+ * it tests, then sleeps 20 us, and never sits in MPI_Wait.  With serial lanes
+ * each operation runs to its end inside begin.  Implementations: self (one
+ * rank), mpi (src/runtime/comm_mpi.c), nccl (cuda/).
+ *
+ * With comm.reduce = "ordered" (the default) sums are taken in rank order:
+ * all-to-all, sum, all-gather; the same bits whatever the MPI library does.
+ *
+ * A failed or overdue (timeout_s) operation makes its lane's error COMM. */
+#ifndef TS_RUNTIME_COMM_H
+#define TS_RUNTIME_COMM_H
+
+#include "base/dtype.h"
+#include "runtime/device.h"
+
+typedef struct ts_world ts_world;
+typedef struct ts_comm ts_comm;
+
+typedef enum {
+  TS_GROUP_WORLD, /* all ranks */
+  TS_GROUP_NODE,  /* the ranks of this node */
+  TS_GROUP_CROSS, /* the ranks with this rank's index on all nodes */
+  TS_GROUP_COUNT
+} ts_group;
+
+typedef struct ts_world_options {
+  bool ordered;       /* sums in rank order */
+  int ranks_per_node; /* 0: as found; else consecutive ranks act as nodes */
+  double timeout_s;   /* deadline of an operation; 0: none */
+  double delay_us;    /* a slower network, to measure overlap: latency and */
+  double delay_gbytes_per_s; /* bandwidth of each operation; 0: none */
+} ts_world_options;
+
+/* MPI_Init_thread, once at the start of main, before anything else of this
+ * header; a program that was not started by mpirun or srun is one rank.
+ * ts_mpi_stop is MPI_Finalize; ts_mpi_abort ends all ranks with CODE. */
+ts_err ts_mpi_start(int *argc, char ***argv);
+void ts_mpi_stop(void);
+_Noreturn void ts_mpi_abort(int exit_code);
+int ts_mpi_rank(void); /* in the world; 0 before ts_mpi_start */
+int ts_mpi_size(void);
+const char *ts_mpi_version(void); /* "Open MPI 4.1.4, MPI 3.1" */
+
+/* Collective.  The service thread starts here (none on one rank or with
+ * serial lanes). */
+ts_err ts_world_create(ts_world **, ts_device *, const ts_world_options *);
+void ts_world_destroy(ts_world *); /* collective; after its comms */
+int ts_world_rank(const ts_world *);
+int ts_world_size(const ts_world *);
+int ts_world_node_rank(const ts_world *); /* index within the node */
+int ts_world_node_size(const ts_world *); /* ranks of this node */
+int ts_world_node(const ts_world *);      /* index of this node */
+int ts_world_nodes(const ts_world *);
+const char *ts_world_host(const ts_world *); /* host name */
+
+/* A communicator of its own over GROUP; NAME (static) is its lane's name in
+ * the trace.  Collective over the world. */
+ts_err ts_comm_create(ts_world *, ts_comm **, ts_group, const char *name);
+void ts_comm_destroy(ts_comm *); /* collective */
+int ts_comm_rank(const ts_comm *);
+int ts_comm_size(const ts_comm *);
+ts_lane *ts_comm_lane(const ts_comm *);
+
+/* An operation under way. */
+typedef struct ts_token {
+  ts_event done;
+} ts_token;
+
+/* W = ranks of the comm.  Piece r of SEND (send_bytes[r] bytes, pieces
+ * follow each other) goes to rank r; piece r of RECV comes from rank r.
+ * Sizes in bytes may exceed 2^31 in sum and by piece. */
+ts_err ts_comm_all_to_all_v(ts_comm *, ts_token *, void *recv,
+                            const int64_t *recv_bytes /* (W) */,
+                            const void *send,
+                            const int64_t *send_bytes /* (W) */,
+                            ts_lane *after);
+
+/* An all-to-all whose receive sizes are not known: sizes travel first, RECV
+ * grows as needed.  SEND's pieces and send_bytes are read when the operation
+ * starts (so the lane AFTER may still be filling them); recv and recv_bytes
+ * are valid after it.  The struct must stay until the end. */
+typedef struct ts_exchange {
+  const void *send;
+  const int64_t *send_bytes; /* (W) */
+  ts_buffer recv;            /* reserved by the operation; owned by caller */
+  int64_t *recv_bytes;       /* (W), out */
+} ts_exchange;
+ts_err ts_comm_exchange(ts_comm *, ts_token *, ts_exchange *, ts_lane *after);
+
+typedef enum { TS_SUM, TS_MAX, TS_MIN } ts_reduction;
+
+/* BUF = reduction over ranks of BUF, n elements of f32, f64, i64 (and bf16,
+ * f16 for TS_SUM, summed in f32 and rounded once), in place. */
+ts_err ts_comm_all_reduce(ts_comm *, ts_token *, void *buf, int64_t n, ts_dtype,
+                          ts_reduction, ts_lane *after);
+
+/* Rank r gets the sum over ranks of piece r: SEND has W pieces of counts[r]
+ * elements (f32, bf16, f16), RECV counts[me].  In rank order. */
+ts_err ts_comm_reduce_scatter_v(ts_comm *, ts_token *, void *recv,
+                                const void *send,
+                                const int64_t *counts /* (W) */, ts_dtype,
+                                ts_lane *after);
+
+/* RECV = pieces of all ranks one after the other, bytes[r] from rank r;
+ * SEND = bytes[me].  SEND may be RECV's own piece (in place). */
+ts_err ts_comm_all_gather_v(ts_comm *, ts_token *, void *recv, const void *send,
+                            const int64_t *bytes /* (W) */, ts_lane *after);
+
+ts_err ts_comm_broadcast(ts_comm *, ts_token *, void *buf, int64_t bytes,
+                         int root, ts_lane *after);
+
+ts_err ts_comm_end(ts_token *, ts_lane *);
+ts_err ts_comm_wait(ts_token *);
+
+/* Blocking forms for set-up and step boundaries; collective. */
+ts_err ts_comm_sum_f64(ts_comm *, double *x, int64_t n);
+ts_err ts_comm_sum_i64(ts_comm *, int64_t *x, int64_t n);
+ts_err ts_comm_max_i64(ts_comm *, int64_t *x, int64_t n);
+ts_err ts_comm_max_f64(ts_comm *, double *x, int64_t n);
+ts_err ts_comm_bcast(ts_comm *, void *buf, int64_t bytes, int root);
+/* recv (W pieces of BYTES each) = everyone's SEND. */
+ts_err ts_comm_gather_all(ts_comm *, void *recv, const void *send,
+                          int64_t bytes);
+ts_err ts_comm_barrier(ts_comm *);
+
+/* All ranks call it with their own ERR.  Returns OK if all are OK, else the
+ * error of the lowest rank that has one, with that rank's message in every
+ * rank's record (" (rank R)" added where W > 1).  Collective. */
+ts_err ts_agree(ts_comm *, ts_err err);
+
+/* Runs FN(mpi_comm, arg) where MPI may be called (the service thread), once
+ * the comm's earlier operations are done, and waits: for parallel HDF5.
+ * MPI_COMM is an MPI_Comm *, a plain duplicate of the group; on one rank
+ * without MPI it is a duplicate of MPI_COMM_SELF. */
+ts_err ts_comm_run_mpi(ts_comm *, ts_err (*fn)(void *mpi_comm, void *arg),
+                       void *arg);
+
+/* Bytes that this rank has sent to others and operations begun so far. */
+typedef struct ts_comm_stat {
+  int64_t n_ops, sent_bytes;
+  double busy_s; /* time from start to end of operations, summed */
+} ts_comm_stat;
+ts_comm_stat ts_comm_stat_of(const ts_comm *);
+
+#endif

@@ -1,0 +1,127 @@
+/* device.h - memory, lanes and events: all that the rest knows of a device.
+ *
+ * A lane is an ordered queue of work: a CUDA stream, or on the host a worker
+ * thread with a FIFO.  An event is a snapshot of a lane's position, never
+ * "the next record".  Pipelines, prefetch and bucketed reductions are
+ * written once against these.
+ *
+ * One host thread (the scheduler) enqueues; tasks run in the order of the
+ * lane.  On the host with serial lanes each submission runs at once in the
+ * calling thread, with the same results bit for bit.
+ *
+ * A lane keeps its first error and runs nothing after it: later tasks are
+ * dropped, its events still complete, and ts_lane_sync / ts_event_sync
+ * return the error with its message. */
+#ifndef TS_RUNTIME_DEVICE_H
+#define TS_RUNTIME_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+typedef struct ts_device ts_device;
+typedef struct ts_lane ts_lane;
+
+/* Position of a lane; {0} is an event that is always complete. */
+typedef struct ts_event {
+  ts_lane *lane;
+  uint64_t seq;
+} ts_event;
+
+/* Work of a lane.  On the host it computes; on a GPU it launches kernels on
+ * the lane's stream and returns.  ARG is the lane's own copy. */
+typedef ts_err (*ts_task)(void *arg, ts_lane *lane);
+
+enum { TS_TASK_ARG_MAX = 256 }; /* bytes of argument that a task may have */
+
+typedef struct ts_device_options {
+  bool serial;      /* run each submission at once in the calling thread */
+  int n_threads;    /* OpenMP threads of a compute lane, >= 1 */
+  double timeout_s; /* deadline of each host wait; 0: none */
+} ts_device_options;
+
+/* A lane's role: how many threads its tasks may use, and its priority. */
+typedef enum {
+  TS_LANE_COMPUTE, /* n_threads of the device's options */
+  TS_LANE_DATA,    /* input work: one thread, high priority on GPUs */
+  TS_LANE_COMM     /* served by the comm backend: has no thread of its own */
+} ts_lane_kind;
+
+/* What a device implements; src/runtime/device_host.c, cuda/device.cu. */
+typedef struct ts_device_ops {
+  const char *name; /* "host", "cuda" */
+  void (*destroy)(ts_device *);
+  ts_err (*alloc)(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
+  void (*free)(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
+  ts_err (*lane_create)(ts_device *, ts_lane **, const char *name,
+                        ts_lane_kind);
+  void (*lane_destroy)(ts_lane *);
+  ts_err (*submit)(ts_lane *, const char *span, ts_task, const void *arg,
+                   size_t arg_bytes);
+  ts_event (*record)(ts_lane *);
+  ts_err (*wait)(ts_lane *, ts_event);
+  ts_err (*sync)(ts_event); /* the host waits */
+  bool (*done)(ts_event);
+  ts_err (*copy)(ts_lane *, void *dst, const void *src, size_t bytes);
+} ts_device_ops;
+
+/* backend: "host" or "cuda" ("cuda" fails with DECK where it is not built
+ * in or no GPU is there).  Local. */
+ts_err ts_device_create(ts_device **, const char *backend,
+                        const ts_device_options *);
+void ts_device_destroy(ts_device *); /* after all its lanes */
+const char *ts_device_name(const ts_device *);
+const ts_device_options *ts_device_options_of(const ts_device *);
+
+ts_err ts_lane_create(ts_device *, ts_lane **, const char *name, ts_lane_kind);
+void ts_lane_destroy(ts_lane *); /* runs out what is queued first */
+const char *ts_lane_name(const ts_lane *);
+ts_device *ts_lane_device(const ts_lane *);
+
+/* Enqueues TASK with a copy of ARG (<= TS_TASK_ARG_MAX bytes); SPAN (static
+ * string) names it in the trace.  Returns the lane's error if it has one
+ * already; else OK at once (serial lanes: the task's own result). */
+ts_err ts_lane_submit(ts_lane *, const char *span, ts_task, const void *arg,
+                      size_t arg_bytes);
+ts_event ts_lane_record(ts_lane *);       /* all submitted so far */
+ts_err ts_lane_wait(ts_lane *, ts_event); /* enqueue: LANE waits, not host */
+ts_err ts_lane_sync(ts_lane *);           /* the host waits for all of it */
+ts_err ts_event_sync(ts_event);           /* the host waits */
+bool ts_event_done(ts_event);
+/* Enqueues a copy, host or device memory on either side. */
+ts_err ts_lane_copy(ts_lane *, void *dst, const void *src, size_t bytes);
+
+/* Memory that knows where it lives and who owns it. */
+typedef struct ts_buffer {
+  void *ptr;
+  size_t bytes;
+  ts_space space;
+  ts_tag tag;
+  bool owned;
+  ts_device *device;
+} ts_buffer;
+
+/* create owns, wrap borrows, reserve grows without keeping the content (the
+ * caller makes sure that no lane still uses it), reset frees what is owned.
+ * Zeroed at creation. */
+ts_err ts_buffer_create(ts_buffer *, ts_device *, size_t bytes, ts_space,
+                        ts_tag);
+ts_buffer ts_buffer_wrap(void *ptr, size_t bytes, ts_space);
+ts_err ts_buffer_reserve(ts_buffer *, size_t bytes);
+void ts_buffer_reset(ts_buffer *);
+
+/* An arena: one buffer handed out in 64-byte aligned pieces, sized before
+ * step 0; ts_arena_rewind gives all pieces back at once. */
+typedef struct ts_arena {
+  ts_buffer buffer;
+  size_t used_bytes, peak_bytes;
+} ts_arena;
+
+ts_err ts_arena_create(ts_arena *, ts_device *, size_t bytes, ts_space, ts_tag);
+ts_err ts_arena_take(ts_arena *, void *p /* T** */, size_t bytes);
+void ts_arena_rewind(ts_arena *);
+void ts_arena_reset(ts_arena *);
+
+#endif

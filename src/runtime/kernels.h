@@ -1,0 +1,113 @@
+/* kernels.h - the table of kernels.
+ *
+ * One struct of typed function pointers.  The host fills every entry with a
+ * plain C reference, then overrides it with the vector versions that the CPU
+ * has; cuda/ fills a table of its own.  A missing entry is an error at start.
+ * The reference is the oracle in tests.
+ *
+ * Kernels run inside lane tasks.  On the host they use the OpenMP threads of
+ * the calling lane; results never depend on how work was cut by thread.
+ * Which files provide them: src/backends.c. */
+#ifndef TS_RUNTIME_KERNELS_H
+#define TS_RUNTIME_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "base/err.h"
+
+/* ---- sparse ------------------------------------------------------------ */
+
+/* Pooled lookup of one TBE group: features F, bags per feature B.
+ *   out[b * out_stride + out_col[f] + d] =
+ *       sum over i in bag (f, b) of s_i * W[row_base[f] + rows[i]][d]
+ * with bag (f, b) = [offsets[f * B + b], offsets[f * B + b + 1]) and
+ * s_i = (weights ? weights[i] : 1) * (mean ? 1 / bag length : 1).
+ * Empty bags give zeros.  Sums in f32, in the order of the bag. */
+typedef struct ts_lookup_args {
+  float *out;              /* (B, out_stride) f32 */
+  int64_t out_stride;      /* floats */
+  const int32_t *out_col;  /* (F) column of a feature's first float */
+  const void *weight;      /* (rows of the group, dim) dtype, row-major */
+  ts_dtype dtype;          /* f32, bf16, f16 */
+  int32_t dim;             /* any > 0; multiples of 16 are fast */
+  const int64_t *row_base; /* (F) first row of the feature's table */
+  const int64_t *offsets;  /* (F * B + 1) */
+  const int32_t *rows;     /* (N) local row within the table's shard */
+  const float *weights;    /* (N) or NULL */
+  bool mean;
+  int32_t n_features; /* F */
+  int32_t batch;      /* B */
+} ts_lookup_args;
+
+/* Stable radix sort of keys with a 32-bit payload, on the low N_BITS bits
+ * of the key; scratch arrays of the same length.  The result is in keys and
+ * values (copied back if the number of passes is odd). */
+typedef struct ts_sort_args {
+  uint32_t *keys, *keys_scratch;     /* (n) */
+  uint32_t *values, *values_scratch; /* (n) */
+  int64_t n;
+  int n_bits;
+} ts_sort_args;
+
+struct ts_row_update_args; /* sparse/row_optim.h */
+
+/* ---- dense ------------------------------------------------------------- */
+
+/* Where the pooled embedding of each feature lies: row b of feature f at
+ * data[f] + b * stride[f], dim floats. */
+typedef struct ts_interact_args {
+  /* x_0 = bottom (B, d) when bottom is not NULL, then the F embeddings: n =
+   * F + (bottom ? 1 : 0) vectors.  out (B, out_stride): [bottom |
+   * x_i . x_j for i < j in row order (0,1), (0,2) .. | zeros up to
+   * out_stride]. */
+  float *out;                /* forward: written */
+  const float *grad;         /* backward: d out, same layout */
+  int64_t out_stride;        /* floats */
+  const float *bottom;       /* (B, d) or NULL */
+  float *grad_bottom;        /* backward: = (not +=) */
+  const float *const *emb;   /* (F) */
+  float *const *grad_emb;    /* (F) backward: = */
+  const int64_t *emb_stride; /* (F) floats, for emb and grad_emb */
+  int32_t n_features, dim, batch;
+} ts_interact_args;
+
+/* Binary cross entropy with logits: per sample
+ * l = max(z, 0) - z y + log(1 + exp(-|z|)); *loss_sum = sum w l in double,
+ * grad = w (sigmoid(z) - y) * scale; prediction = sigmoid(z). */
+typedef struct ts_bce_args {
+  double *loss_sum;     /* (1) */
+  float *grad;          /* (n) or NULL */
+  float *prediction;    /* (n) or NULL */
+  const float *logits;  /* (n) */
+  const float *labels;  /* (n) */
+  const float *weights; /* (n) or NULL */
+  double scale;         /* 1 / sum of weights over the global batch */
+  int64_t n;
+} ts_bce_args;
+
+struct ts_dense_update_args; /* dense/optim.h */
+
+#define TS_KERNEL_LIST(X)                                                      \
+  X(lookup, (const ts_lookup_args *))                                          \
+  X(sort, (const ts_sort_args *))                                              \
+  X(row_update, (const struct ts_row_update_args *))                           \
+  X(interact_forward, (const ts_interact_args *))                              \
+  X(interact_backward, (const ts_interact_args *))                             \
+  X(bce, (const ts_bce_args *))                                                \
+  X(dense_update, (const struct ts_dense_update_args *))
+
+typedef struct ts_kernels {
+#define TS_KERNEL_FIELD(name, params) ts_err(*name) params;
+  TS_KERNEL_LIST(TS_KERNEL_FIELD)
+#undef TS_KERNEL_FIELD
+  const char *isa; /* "ref", "avx2", "avx512", "cuda" */
+} ts_kernels;
+
+/* Fills K for the device named BACKEND and checks that no entry is missing.
+ * isa NULL: the best that the CPU has; "ref", "avx2", "avx512" for tests and
+ * benchmarks (DECK error where the CPU lacks it). */
+ts_err ts_kernels_fill(ts_kernels *k, const char *backend, const char *isa);
+
+#endif

@@ -1,0 +1,31 @@
+/* topology.h - CPUs that this rank may use, and what the machine is. */
+#ifndef TS_RUNTIME_TOPOLOGY_H
+#define TS_RUNTIME_TOPOLOGY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+typedef struct ts_cpu {
+  char model[128];                     /* from /proc/cpuinfo */
+  bool avx2, avx512, avx512_bf16, amx; /* avx512: f, bw, dq and vl */
+} ts_cpu;
+
+/* Set once, cheap afterwards.  TESSERA_ISA=ref|avx2|avx512 in the
+ * environment lowers what is reported. */
+const ts_cpu *ts_cpu_info(void);
+
+/* CPUs that the cgroup and the affinity of the job allow on this node (a
+ * launcher's binding to one core is not counted: see ts_bind). */
+int ts_cpus_allowed(void);
+
+/* Threads for a rank: WANTED, or where 0 its share of the node's allowed
+ * CPUs, at least 1; widens a launcher's binding that is narrower than that
+ * to this rank's share of CPUs.  *WIDENED says whether it had to. */
+int ts_bind(int wanted, int node_rank, int node_size, bool *widened);
+
+/* Peak resident memory of this process, in bytes. */
+int64_t ts_peak_rss_bytes(void);
+
+#endif

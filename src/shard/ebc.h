@@ -1,0 +1,75 @@
+/* ebc.h - the sharded embedding bag collection: all tables of the model over
+ * all ranks, from a batch of ids to pooled embeddings and back.
+ *
+ *     input_begin   packs and sends ids (one exchange for all tables)
+ *     input_end     unpacks what arrived into the groups' bags
+ *     lookup        looks up all groups and begins output dist
+ *     output_end    the compute lane waits; views are valid
+ *     backward_begin  sends gradients back
+ *     backward_end    fused backward + row optimizers
+ *
+ * A flight holds what one batch needs between the first and the last of
+ * these; a pipeline has as many flights as it has batches under way. */
+#ifndef TS_SHARD_EBC_H
+#define TS_SHARD_EBC_H
+
+#include "runtime/comm.h"
+#include "runtime/kernels.h"
+#include "shard/plan.h"
+#include "sparse/kjt.h"
+#include "sparse/tbe.h"
+
+typedef struct ts_ebc ts_ebc;
+typedef struct ts_flight ts_flight;
+
+/* What every rank tells every other with its ids: status travels with the
+ * data, so all ranks agree on errors and stops without a further message. */
+typedef struct ts_status {
+  int32_t err;  /* ts_err of the reader */
+  int32_t stop; /* a stop was asked for: 1 soon, 2 now */
+  int32_t n;    /* local samples */
+  int32_t done; /* no more batches here */
+  double weight_sum;
+} ts_status;
+
+/* Collective.  Every rank holds the same config and plan. */
+ts_err ts_ebc_create(ts_ebc **, const ts_config *, const ts_plan *, ts_world *,
+                     ts_device *, const ts_kernels *);
+void ts_ebc_destroy(ts_ebc *);
+ts_err ts_ebc_init(ts_ebc *); /* initial weights */
+int32_t ts_ebc_n_features(const ts_ebc *);
+
+ts_err ts_flight_create(ts_flight **, ts_ebc *, int32_t batch_max);
+void ts_flight_destroy(ts_flight *);
+
+/* KJT and STATUS are read on the data lane until input_end's work is done. */
+ts_err ts_ebc_input_begin(ts_flight *, const ts_kjt *, const ts_status *,
+                          ts_lane *data);
+ts_err ts_ebc_input_end(ts_flight *, ts_lane *data);
+/* Everyone's status; the host waits for it.  (W) entries. */
+ts_err ts_ebc_statuses(ts_flight *, const ts_status **all);
+
+ts_err ts_ebc_lookup(ts_flight *, ts_lane *compute);
+ts_err ts_ebc_output_end(ts_flight *, ts_lane *compute);
+/* Pointers are fixed once output_end was called; see model/model.h. */
+const float *const *ts_flight_emb(ts_flight *);
+float *const *ts_flight_grad(ts_flight *);
+const int64_t *ts_flight_stride(ts_flight *);
+
+ts_err ts_ebc_backward_begin(ts_flight *, ts_lane *compute);
+ts_err ts_ebc_backward_end(ts_flight *, double lr_factor, int64_t pass,
+                           ts_lane *compute);
+
+/* Calls FN for every shard that this rank holds: plan shard, group and the
+ * table's number in it.  For checkpoints and reports.  Local. */
+typedef ts_err (*ts_ebc_shard_fn)(void *arg, int32_t table_id, const ts_shard *,
+                                  ts_tbe *, int32_t t);
+ts_err ts_ebc_each_shard(ts_ebc *, ts_ebc_shard_fn, void *arg);
+
+/* Bytes sent, ids looked up, since creation. */
+typedef struct ts_ebc_stat {
+  int64_t n_ids, input_bytes, output_bytes, local_bytes;
+} ts_ebc_stat;
+ts_ebc_stat ts_ebc_stat_of(const ts_ebc *);
+
+#endif

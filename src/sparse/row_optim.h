@@ -1,0 +1,132 @@
+/* row_optim.h - row optimizers: what happens to a row that got a gradient.
+ *
+ * One file per optimizer (optim_sgd.c, optim_adagrad.c, ...), registered in
+ * the table of row_optim.c.  Formulas: FBGEMM's, with our own guards (a norm
+ * of zero gives trust ratio 1; step counts backward passes only).  All are
+ * lazy: rows that got no gradient keep weights and state.
+ *
+ *   g   summed gradient of the row (dim), f32
+ *   w   the row, f32 (16-bit rows are widened, updated in f32 and rounded
+ *       stochastically by (seed, step, table, row, column))
+ *
+ * An update is zero to two rounds of row statistics, then apply.  Statistics
+ * are sums over the row's elements, so that column shards can add theirs
+ * (in shard order) before apply. */
+#ifndef TS_SPARSE_ROW_OPTIM_H
+#define TS_SPARSE_ROW_OPTIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/dtype.h"
+#include "base/err.h"
+
+enum { TS_ROW_STATES_MAX = 2, TS_ROW_STATS_MAX = 2 };
+
+/* Settings of one table for one step, ready for use. */
+typedef struct ts_row_hyper {
+  float lr; /* after the schedule */
+  float eps, beta1, beta2, momentum, eta, weight_decay;
+  ts_wd_mode weight_decay_mode;
+  float correction1; /* 1 / (1 - beta1^k), k backward passes from 1 */
+  float correction2; /* 1 / (1 - beta2^k) */
+} ts_row_hyper;
+
+/* The row at hand. */
+typedef struct ts_row {
+  float *w;                        /* (dim) */
+  const float *g;                  /* (dim) */
+  float *state[TS_ROW_STATES_MAX]; /* (dim) or (1), by the optimizer */
+  int32_t dim;                     /* of this shard of the row */
+  int32_t row_dim;                 /* of the whole row */
+} ts_row;
+
+/* Which of the deck's options the optimizer has. */
+enum {
+  TS_OPT_EPS = 1,
+  TS_OPT_BETAS = 2,
+  TS_OPT_MOMENTUM = 4,
+  TS_OPT_ETA = 8,
+  TS_OPT_WD_L2 = 16,       /* weight_decay_mode "l2" */
+  TS_OPT_WD_DECOUPLED = 32 /* "decoupled" */
+};
+
+typedef struct ts_row_state_desc {
+  const char *name; /* in checkpoints: sum, exp_avg, exp_avg_sq, momentum */
+  bool per_row;     /* one float per row, else dim floats per row */
+} ts_row_state_desc;
+
+typedef struct ts_row_optim {
+  const char *kind;
+  int options; /* TS_OPT_* */
+  int n_states;
+  ts_row_state_desc state[TS_ROW_STATES_MAX];
+  int n_rounds; /* 0 to 2 */
+  /* Round I: adds this shard's part to stat (TS_ROW_STATS_MAX floats, zeroed
+   * before round 0, kept over rounds).  May update per-element state. */
+  void (*round[2])(const ts_row *, const ts_row_hyper *, float *stat);
+  void (*apply)(const ts_row *, const ts_row_hyper *, const float *stat);
+  /* Same contract, vector versions; NULL where there are none.  Index 0 is
+   * AVX2, 1 is AVX-512. */
+  void (*round_v[2][2])(const ts_row *, const ts_row_hyper *, float *stat);
+  void (*apply_v[2])(const ts_row *, const ts_row_hyper *, const float *stat);
+} ts_row_optim;
+
+/* sgd, adagrad, rowwise_adagrad, adam, partial_rowwise_adam, lamb,
+ * partial_rowwise_lamb, lars_sgd.  NULL: unknown. */
+const ts_row_optim *ts_row_optim_find(const char *kind);
+const char *ts_row_optim_kinds(void); /* "sgd, adagrad, ..." for messages */
+
+/* Checks a table's settings (options that the kind does not have are a DECK
+ * error that names table, option and kind) and fills defaults (FBGEMM's: lr
+ * 0.01, eps 1e-8, betas 0.9 0.999, momentum 0.9, eta 0.001).  Local. */
+ts_err ts_row_optim_check(ts_optim_config *, const char *table);
+
+/* Settings for backward pass K (from 1) with the schedule's factor. */
+ts_row_hyper ts_row_hyper_at(const ts_optim_config *, double lr_factor,
+                             int64_t k);
+
+/* Kernel row_update: applies summed contributions to each distinct row.
+ * Contribution j (in sorted order) belongs to row keys[j] of the group and
+ * is scale * grad[bag(order[j])].  Runs of equal keys are summed in order,
+ * cut every 256 contributions from their start: partial sums, then their
+ * sum; never cut by thread. */
+typedef struct ts_row_update_args {
+  const ts_row_optim *optim;
+  const ts_row_hyper *hyper; /* (n_tables) */
+  void *weight;              /* (rows, dim) dtype */
+  ts_dtype dtype;
+  int32_t dim;
+  float *state[TS_ROW_STATES_MAX]; /* (rows, dim) or (rows) f32, or NULL */
+  const uint32_t *keys;            /* (n) sorted rows of the group */
+  const uint32_t *order; /* (n) contribution of each, ascending in a run */
+  int64_t n;
+  /* Gradient of contribution i = order[j]: bag (f, b) = bag_of[i] =
+   * f * batch + b; vector at grad + b * grad_stride + col[f]; scaled by
+   * (weights ? weights[i] : 1) * (mean ? 1 / bag length : 1). */
+  const float *grad;
+  int64_t grad_stride;
+  const int32_t *col;     /* (F) */
+  const uint32_t *bag_of; /* (n) */
+  int32_t batch;
+  const float *weights;   /* (n) or NULL */
+  const int64_t *offsets; /* (F * batch + 1), for mean; may be NULL */
+  bool mean;
+  /* Tables of the group: rows [row_base[t], row_base[t + 1]). */
+  const int64_t *row_base; /* (n_tables + 1) */
+  int32_t n_tables;
+  /* For stochastic rounding: global table number and first global row of
+   * each table's shard, seed and step. */
+  const int32_t *table_id;  /* (n_tables) */
+  const int64_t *first_row; /* (n_tables) */
+  uint64_t seed;
+  int64_t step;
+  /* When not NULL: no update; the sum of run r goes to sum_out[r * dim], its
+   * key to key_out[r], and their number to *n_out.  For data_parallel. */
+  float *sum_out;
+  uint32_t *key_out;
+  int64_t *n_out;
+} ts_row_update_args;
+
+#endif

@@ -1,0 +1,82 @@
+/* tbe.h - table-batched embeddings: a group of table shards on one rank that
+ * share dim, dtype, pooling, optimizer kind and sharding, looked up in one
+ * call and updated in one pass. */
+#ifndef TS_SPARSE_TBE_H
+#define TS_SPARSE_TBE_H
+
+#include "base/config.h"
+#include "runtime/device.h"
+#include "runtime/kernels.h"
+#include "sparse/row_optim.h"
+#include "sparse/tier.h"
+
+typedef struct ts_tbe ts_tbe;
+
+/* One table's shard in the group: rows [first_row, first_row + n_rows). */
+typedef struct ts_tbe_table {
+  const ts_table_config *config; /* must outlive the group; checked */
+  int32_t table_id;              /* index of the table in the deck */
+  int64_t first_row, n_rows;
+} ts_tbe_table;
+
+typedef struct ts_tbe_spec {
+  ts_tbe_table *tables; /* (n_tables), copied */
+  int32_t n_tables;
+  const int32_t *feature_table; /* (n_features) table of each, copied */
+  const int32_t *feature_col;   /* (n_features) column in the output */
+  int32_t n_features;
+  bool mean; /* divide by bag length here (not where shards hold parts) */
+  uint64_t seed;
+} ts_tbe_spec;
+
+/* Bags of the group, feature-major; arrays live on the device, owned by the
+ * caller until the batch is done. */
+typedef struct ts_tbe_input {
+  int32_t batch;          /* B, bags per feature */
+  const int64_t *offsets; /* (F * B + 1) */
+  const int32_t *rows;    /* (N) row within the table's shard */
+  const float *weights;   /* (N) or NULL */
+  int64_t n_ids;          /* N < 2^32 */
+} ts_tbe_input;
+
+/* create allocates weights and state; init draws initial weights that depend
+ * on (seed, table, global row, column) only, state 0.  Local. */
+ts_err ts_tbe_create(ts_tbe **, ts_device *, const ts_kernels *,
+                     const ts_tbe_spec *);
+ts_err ts_tbe_init(ts_tbe *);
+void ts_tbe_destroy(ts_tbe *);
+
+/* OUT (B, out_stride): the group's columns are written.  Enqueues. */
+ts_err ts_tbe_forward(ts_tbe *, float *out, int64_t out_stride,
+                      const ts_tbe_input *, ts_lane *);
+
+/* Fused backward: sorts the ids by row, sums duplicates in a fixed order,
+ * updates each row once.  GRAD has forward's layout.  LR_FACTOR: of the
+ * schedule; PASS: number of this backward pass, from 1.  Enqueues. */
+ts_err ts_tbe_backward(ts_tbe *, const float *grad, int64_t grad_stride,
+                       const ts_tbe_input *, double lr_factor, int64_t pass,
+                       ts_lane *);
+
+/* The two halves for replicated (data_parallel) groups.  reduce: sums of the
+ * distinct rows that this rank touched, keys ascending, as a message of
+ * n * (4 + 4 * dim) bytes [keys | sums] at *MSG (the group's own memory,
+ * valid until the next reduce), its size at *MSG_BYTES: both are written by
+ * the lane.  apply: MSG of W ranks one after the other, msg_bytes[r] each
+ * (read when the task runs): rows' sums are added in rank order, then one
+ * update a row.  Enqueue. */
+ts_err ts_tbe_reduce(ts_tbe *, const void **msg, int64_t *msg_bytes,
+                     const float *grad, int64_t grad_stride,
+                     const ts_tbe_input *, ts_lane *);
+ts_err ts_tbe_apply(ts_tbe *, const void *const *msg, const int64_t *msg_bytes,
+                    int n_ranks, double lr_factor, int64_t pass, ts_lane *);
+
+/* For checkpoints (the lanes must be idle): table T of the group, state -1
+ * for the weights.  On resident tiers the rows themselves. */
+int32_t ts_tbe_n_tables(const ts_tbe *);
+const ts_tbe_table *ts_tbe_table_of(const ts_tbe *, int32_t t);
+const ts_row_optim *ts_tbe_optim(const ts_tbe *);
+void *ts_tbe_rows(ts_tbe *, int32_t t, int state, int32_t *cols,
+                  ts_dtype *dtype);
+int64_t ts_tbe_bytes(const ts_tbe *); /* weights and state */
+
+#endif

@@ -1,0 +1,50 @@
+/* metrics.h - loss, NE, AUC, calibration, accuracy over samples.
+ *
+ * Sums in double.  Log loss in nats; NE = mean cross entropy / entropy of
+ * the base rate (He et al., 2014), predictions clamped to [1e-12, 1-1e-12].
+ * With sample weights every sum is weighted. */
+#ifndef TS_TRAIN_METRICS_H
+#define TS_TRAIN_METRICS_H
+
+#include "io/checkpoint.h"
+#include "runtime/comm.h"
+
+typedef struct ts_metrics ts_metrics; /* of one task */
+
+/* WINDOW: global samples that the window holds (each rank keeps its share,
+ * the newest); 0: no window and no AUC of it; -1: keeps everything
+ * (evaluation).  Local. */
+ts_err ts_metrics_create(ts_metrics **, int64_t window, int n_ranks);
+void ts_metrics_destroy(ts_metrics *);
+void ts_metrics_clear(ts_metrics *);
+/* n samples; weights NULL: 1.  STRIDE: distance between samples' values in
+ * prediction and label (tasks interleaved). */
+ts_err ts_metrics_add(ts_metrics *, const float *prediction, const float *label,
+                      const float *weight, int64_t n, int32_t stride);
+
+typedef struct ts_metrics_result {
+  double n_samples, weight;
+  double logloss, ne, calibration, accuracy, base_rate; /* lifetime */
+  double window_logloss, window_ne, window_calibration;
+  double auc; /* of what the window keeps; 0.5 where undefined */
+} ts_metrics_result;
+
+/* Over all ranks.  AUC: exact, ties merged, weighted; by a distributed sort
+ * (samples exchanged by range of prediction), only when WITH_AUC.
+ * Collective. */
+ts_err ts_metrics_compute(ts_metrics *, ts_metrics_result *, bool with_auc,
+                          ts_comm *);
+
+/* Adds /metrics to a checkpoint (lifetime sums; window as rows over ranks)
+ * and takes it back on any number of ranks.  PREFIX "metrics/TASK".  For a
+ * load: describe before it (window rows are not known then), apply after.
+ * Collective. */
+ts_err ts_metrics_save(ts_metrics *, ts_ckpt *, const char *prefix, ts_comm *);
+ts_err ts_metrics_load(ts_metrics *, const ts_ckpt *, const char *path,
+                       const char *prefix, ts_comm *);
+
+/* AUC of n (prediction, label, weight) on one rank; the oracle in tests is
+ * O(n^2).  Scratch is sorted in place. */
+double ts_auc(float *prediction, float *label, float *weight, int64_t n);
+
+#endif
