@@ -1,0 +1,162 @@
+/* flight.c - one batch on its way through the collection. */
+#include "base/mem.h"
+#include "shard/sharding.h"
+
+static ts_err create_arrays(ts_flight *fl) {
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = fl->ebc;
+  const int n_ranks = ebc->n_ranks;
+  const ts_buffer empty = {.space = TS_SPACE_PINNED,
+                           .tag = TS_TAG_COMM,
+                           .owned = true,
+                           .device = ebc->device};
+  fl->send = fl->exchange.recv = empty;
+  TS_TRY(
+      ts_mem_array(&fl->statuses, n_ranks, sizeof *fl->statuses, TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&fl->batch, n_ranks, sizeof *fl->batch, TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&fl->send_bytes, n_ranks, sizeof *fl->send_bytes,
+                      TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&fl->recv_bytes, n_ranks, sizeof *fl->recv_bytes,
+                      TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&fl->route_count, ebc->n_routes, sizeof *fl->route_count,
+                      TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&fl->emb, ebc->n_features, sizeof *fl->emb, TS_TAG_MISC));
+  TS_TRY(
+      ts_mem_array(&fl->grad, ebc->n_features, sizeof *fl->grad, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&fl->stride, ebc->n_features, sizeof *fl->stride,
+                      TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&fl->lots, ebc->n_lots, sizeof *fl->lots, TS_TAG_MISC));
+done:
+  return err;
+}
+
+ts_err ts_flight_create(ts_flight **out, ts_ebc *ebc, int32_t batch_max) {
+  ts_err err = TS_OK;
+  ts_flight *fl = NULL;
+  TS_TRY(ts_mem_alloc(&fl, sizeof *fl, TS_TAG_MISC));
+  fl->ebc = ebc;
+  fl->batch_max = batch_max;
+  TS_TRY(create_arrays(fl));
+  for (int32_t l = 0; l < ebc->n_lots; l++)
+    TS_TRY(ts_lot_flight_create(&fl->lots[l], &ebc->lots[l], fl));
+  *out = fl;
+  fl = NULL;
+done:
+  ts_flight_destroy(fl);
+  return err;
+}
+
+void ts_flight_destroy(ts_flight *fl) {
+  if (!fl) return;
+  for (int32_t l = 0; fl->lots && l < fl->ebc->n_lots; l++)
+    if (fl->lots[l].lot) ts_lot_flight_reset(&fl->lots[l]);
+  ts_buffer_reset(&fl->send);
+  ts_buffer_reset(&fl->exchange.recv);
+  void *arrays[] = {fl->statuses,   fl->batch,       fl->send_bytes,
+                    fl->recv_bytes, fl->route_count, fl->emb,
+                    fl->grad,       fl->stride,      fl->lots};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    ts_mem_free(arrays[i]);
+  ts_mem_free(fl);
+}
+
+ts_err ts_ebc_input_begin(ts_flight *fl, const ts_kjt *kjt,
+                          const ts_status *status, ts_lane *data) {
+  ts_err err = TS_OK;
+  fl->kjt = kjt;
+  fl->own = *status;
+  fl->exchange.send_bytes = fl->send_bytes;
+  fl->exchange.recv_bytes = fl->recv_bytes;
+  TS_TRY(ts_lane_submit(data, "input pack", ts_input_pack, &fl, sizeof fl));
+  TS_TRY(
+      ts_comm_exchange(fl->ebc->input_comm, &fl->token, &fl->exchange, data));
+done:
+  return err;
+}
+
+ts_err ts_ebc_statuses(ts_flight *fl, const ts_status **all) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_event_sync(fl->token.done));
+  TS_TRY(ts_input_statuses(fl));
+  *all = fl->statuses;
+done:
+  return err;
+}
+
+ts_err ts_ebc_input_end(ts_flight *fl, ts_lane *data) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_comm_end(&fl->token, data));
+  TS_TRY(ts_lane_submit(data, "input unpack", ts_input_unpack, &fl, sizeof fl));
+  fl->unpacked = ts_lane_record(data);
+done:
+  return err;
+}
+
+/* Pointers for the model, which hold for this batch's sizes. */
+static void point(ts_flight *fl) {
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
+    ts_lot_flight *lf = &fl->lots[l];
+    const ts_lot *lot = lf->lot;
+    ts_lot_point(lf, fl->n);
+    for (int32_t i = 0; i < lot->n_features; i++) {
+      const ts_lot_feature *f = &lot->features[i];
+      fl->emb[f->feature] = lf->emb_ptr[i];
+      fl->grad[f->feature] = lf->grad_ptr[i];
+      fl->stride[f->feature] = lot->block_width[f->block];
+    }
+  }
+}
+
+ts_err ts_ebc_lookup(ts_flight *fl, ts_lane *compute) {
+  ts_err err = TS_OK;
+  /* The numbers of ids that arrived are needed on the host. */
+  TS_TRY(ts_event_sync(fl->unpacked));
+  TS_TRY(ts_lane_wait(compute, fl->unpacked));
+  point(fl);
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
+    ts_lot_flight *lf = &fl->lots[l];
+    lf->lot->ops->resize(lf);
+    for (int32_t g = 0; g < lf->lot->n_groups; g++)
+      fl->ebc->stat.n_ids += lf->inputs[g].n_ids;
+    TS_TRY(ts_lot_forward(lf, compute));
+    TS_TRY(lf->lot->ops->forward_begin(lf, compute));
+  }
+done:
+  return err;
+}
+
+ts_err ts_ebc_output_end(ts_flight *fl, ts_lane *compute) {
+  ts_err err = TS_OK;
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
+    TS_TRY(fl->lots[l].lot->ops->forward_end(&fl->lots[l], compute));
+done:
+  return err;
+}
+
+const float *const *ts_flight_emb(ts_flight *fl) {
+  return fl->emb;
+}
+float *const *ts_flight_grad(ts_flight *fl) {
+  return fl->grad;
+}
+const int64_t *ts_flight_stride(ts_flight *fl) {
+  return fl->stride;
+}
+
+ts_err ts_ebc_backward_begin(ts_flight *fl, ts_lane *compute) {
+  ts_err err = TS_OK;
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
+    TS_TRY(fl->lots[l].lot->ops->backward_begin(&fl->lots[l], compute));
+done:
+  return err;
+}
+
+ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
+                           ts_lane *compute) {
+  ts_err err = TS_OK;
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
+    TS_TRY(fl->lots[l].lot->ops->backward_end(&fl->lots[l], lr_factor, pass,
+                                              compute));
+done:
+  return err;
+}

@@ -1,0 +1,219 @@
+/* plan.c - making, printing and reading plans. */
+#include "shard/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "shard/sharding.h"
+#include "sparse/row_optim.h"
+
+/* Tables up to this size are cheaper to keep on every rank than to ask for. */
+enum { REPLICATE_BYTES = 64 * 1024 };
+
+int64_t ts_table_bytes(const ts_table_config *t) {
+  const ts_row_optim *optim = ts_row_optim_find(t->optimizer.kind);
+  int64_t row = (int64_t)ts_dtype_bytes(t->dtype) * t->dim;
+  for (int k = 0; optim && k < optim->n_states; k++)
+    row += optim->state[k].per_row ? 4 : 4 * (int64_t)t->dim;
+  return row * t->rows;
+}
+
+static ts_err plan_create(ts_plan **out, int32_t n_tables, int n_ranks) {
+  ts_err err = TS_OK;
+  ts_plan *p = NULL;
+  TS_TRY(ts_mem_alloc(&p, sizeof *p, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&p->tables, n_tables, sizeof *p->tables, TS_TAG_MISC));
+  p->n_tables = n_tables;
+  p->n_ranks = n_ranks;
+  *out = p;
+  p = NULL;
+done:
+  ts_plan_destroy(p);
+  return err;
+}
+
+void ts_plan_destroy(ts_plan *p) {
+  if (!p) return;
+  for (int32_t i = 0; p->tables && i < p->n_tables; i++)
+    ts_mem_free(p->tables[i].shards);
+  ts_mem_free(p->tables);
+  ts_mem_free(p);
+}
+
+/* The type that "auto" gives a table: tiny ones everywhere, those over a
+ * rank's fair share by rows, the rest whole. */
+static ts_shard_kind choose(const ts_table_config *t, int64_t bytes,
+                            int64_t fair_share, int n_ranks) {
+  if (n_ranks == 1) return TS_SHARD_TABLE_WISE;
+  if (t->ranks.n)
+    return t->ranks.n > 1 ? TS_SHARD_ROW_WISE : TS_SHARD_TABLE_WISE;
+  if (bytes <= REPLICATE_BYTES) return TS_SHARD_DATA_PARALLEL;
+  if (bytes > fair_share && t->rows >= n_ranks) return TS_SHARD_ROW_WISE;
+  return TS_SHARD_TABLE_WISE;
+}
+
+/* True when ALLOW (a list of names, empty: all) holds KIND. */
+static bool allowed(const ts_table_config *t, ts_shard_kind kind) {
+  for (int32_t i = 0; i < t->allow.n; i++)
+    if (!strcmp(t->allow.item[i], ts_shard_kind_name(kind))) return true;
+  return t->allow.n == 0;
+}
+
+static ts_err choose_allowed(ts_shard_kind *out, const ts_table_config *t,
+                             int64_t bytes, int64_t fair_share, int n_ranks) {
+  static const ts_shard_kind order[] = {TS_SHARD_TABLE_WISE, TS_SHARD_ROW_WISE,
+                                        TS_SHARD_DATA_PARALLEL};
+  *out = choose(t, bytes, fair_share, n_ranks);
+  if (allowed(t, *out)) return TS_OK;
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+    *out = order[i];
+    if (allowed(t, *out)) return TS_OK;
+  }
+  return ts_fail(TS_ERR_DECK,
+                 "table %s: none of the shardings in `allow` is in this "
+                 "version; it has: table_wise, row_wise, data_parallel",
+                 t->name);
+}
+
+typedef struct ts_sized {
+  int64_t bytes;
+  int32_t table;
+} ts_sized;
+
+static int by_size(const void *a, const void *b) {
+  const ts_sized *x = a, *y = b;
+  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+  return x->table - y->table; /* the deck's order among equals */
+}
+
+static ts_err place_table(ts_plan *p, const ts_config *c, int32_t i,
+                          int64_t bytes, int64_t fair_share,
+                          ts_placement *place) {
+  ts_err err = TS_OK;
+  const ts_table_config *t = &c->tables[i];
+  ts_shard_kind kind = t->sharding;
+  if (kind == TS_SHARD_AUTO)
+    TS_TRY(choose_allowed(&kind, t, bytes, fair_share, p->n_ranks));
+  const ts_sharding_ops *ops = ts_sharding_find(kind);
+  if (!ops)
+    TS_THROW(TS_ERR_DECK,
+             "table %s: sharding %s is not in this version; it has: "
+             "table_wise, row_wise, data_parallel",
+             t->name, ts_shard_kind_name(kind));
+  for (int32_t k = 0; k < t->ranks.n; k++)
+    if (t->ranks.item[k] < 0 || t->ranks.item[k] >= p->n_ranks)
+      TS_THROW(TS_ERR_DECK,
+               "table %s: ranks names rank %" PRId64
+               ", but this run has ranks 0 to %d",
+               t->name, t->ranks.item[k], p->n_ranks - 1);
+  p->tables[i].kind = kind;
+  TS_TRY(ops->place(&p->tables[i], t, place));
+done:
+  return err;
+}
+
+ts_err ts_plan_make(ts_plan **out, const ts_config *c, int n_ranks) {
+  ts_err err = TS_OK;
+  ts_plan *p = NULL;
+  ts_sized *order = NULL;
+  ts_placement place = {.n_ranks = n_ranks};
+  int64_t total = 0;
+  TS_TRY(plan_create(&p, c->n_tables, n_ranks));
+  TS_TRY(ts_mem_array(&order, c->n_tables, sizeof *order, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&place.rank_bytes, n_ranks, sizeof *place.rank_bytes,
+                      TS_TAG_MISC));
+  for (int32_t i = 0; i < c->n_tables; i++) {
+    order[i] = (ts_sized){ts_table_bytes(&c->tables[i]), i};
+    total += order[i].bytes;
+  }
+  qsort(order, (size_t)c->n_tables, sizeof *order, by_size);
+  for (int32_t i = 0; i < c->n_tables; i++)
+    TS_TRY(place_table(p, c, order[i].table, order[i].bytes,
+                       total / n_ranks + 1, &place));
+  *out = p;
+  p = NULL;
+done:
+  ts_plan_destroy(p);
+  ts_mem_free(order);
+  ts_mem_free(place.rank_bytes);
+  return err;
+}
+
+ts_err ts_plan_print(ts_str *s, const ts_plan *p, const ts_config *c) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < p->n_tables; i++) {
+    const ts_table_plan *t = &p->tables[i];
+    TS_TRY(ts_str_append(s, "%s %s", c->tables[i].name,
+                         ts_shard_kind_name(t->kind)));
+    for (int32_t k = 0; k < t->n_shards; k++)
+      TS_TRY(ts_str_append(s, " %d:%" PRId64 "+%" PRId64 ",%d+%d",
+                           t->shards[k].rank, t->shards[k].row0,
+                           t->shards[k].n_rows, t->shards[k].col0,
+                           t->shards[k].n_cols));
+    TS_TRY(ts_str_append(s, "\n"));
+  }
+done:
+  return err;
+}
+
+static bool shard_fits(const ts_shard *s, const ts_table_config *t) {
+  return s->rank >= 0 && s->row0 >= 0 && s->n_rows >= 0 && s->row0 <= t->rows &&
+         s->n_rows <= t->rows - s->row0 && s->col0 == 0 && s->n_cols == t->dim;
+}
+
+/* The shards in the rest of one line of a plan. */
+static ts_err parse_shards(ts_table_plan *p, const char *text,
+                           const ts_table_config *t, int *n_ranks) {
+  ts_err err = TS_OK;
+  int n_read = 0;
+  ts_shard s;
+  while (sscanf(text, " %d:%" SCNd64 "+%" SCNd64 ",%d+%d%n", &s.rank, &s.row0,
+                &s.n_rows, &s.col0, &s.n_cols, &n_read) == 5) {
+    if (!shard_fits(&s, t))
+      TS_THROW(TS_ERR_CKPT, "the plan does not fit table %s", t->name);
+    TS_TRY(ts_mem_resize(&p->shards, (size_t)p->n_shards * sizeof *p->shards,
+                         (size_t)(p->n_shards + 1) * sizeof *p->shards,
+                         TS_TAG_MISC));
+    p->shards[p->n_shards++] = s;
+    if (s.rank >= *n_ranks) *n_ranks = s.rank + 1;
+    text += n_read;
+  }
+  if (p->n_shards == 0)
+    TS_THROW(TS_ERR_CKPT, "the plan has no shards for table %s", t->name);
+done:
+  return err;
+}
+
+static ts_err parse_line(ts_plan *p, int32_t i, const char *line,
+                         const ts_table_config *t) {
+  char name[256], kind[32];
+  int n_read = 0;
+  if (sscanf(line, "%255s %31s%n", name, kind, &n_read) != 2 ||
+      strcmp(name, t->name) != 0)
+    return ts_fail(TS_ERR_CKPT, "the plan has no line for table %s", t->name);
+  for (int k = 1; k < TS_SHARD_COUNT; k++)
+    if (!strcmp(kind, ts_shard_kind_name((ts_shard_kind)k)))
+      p->tables[i].kind = (ts_shard_kind)k;
+  if (!ts_sharding_find(p->tables[i].kind))
+    return ts_fail(TS_ERR_CKPT, "the plan's sharding %s is not known", kind);
+  return parse_shards(&p->tables[i], line + n_read, t, &p->n_ranks);
+}
+
+ts_err ts_plan_parse(ts_plan **out, const char *text, const ts_config *c) {
+  ts_err err = TS_OK;
+  ts_plan *p = NULL;
+  TS_TRY(plan_create(&p, c->n_tables, 0));
+  for (int32_t i = 0; i < c->n_tables; i++) {
+    TS_TRY(parse_line(p, i, text, &c->tables[i]));
+    const char *end = strchr(text, '\n');
+    text = end ? end + 1 : "";
+  }
+  *out = p;
+  p = NULL;
+done:
+  ts_plan_destroy(p);
+  return err;
+}

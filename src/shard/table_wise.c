@@ -1,0 +1,97 @@
+/* table_wise.c - each table whole on one rank.
+ *
+ * Pooled embeddings travel by all-to-all: a group writes (global batch, own
+ * width), whose rows are already in the order of the ranks that own the
+ * samples; block p of what arrives is (B, width of rank p). */
+#include "base/mem.h"
+#include "shard/sharding.h"
+
+static int least_loaded(const ts_placement *place) {
+  int best = 0;
+  for (int r = 1; r < place->n_ranks; r++)
+    if (place->rank_bytes[r] < place->rank_bytes[best]) best = r;
+  return best;
+}
+
+static ts_err place(ts_table_plan *p, const ts_table_config *t,
+                    ts_placement *at) {
+  ts_err err = TS_OK;
+  if (t->ranks.n > 1)
+    TS_THROW(TS_ERR_DECK,
+             "table %s: table_wise takes one rank in `ranks`, not %d", t->name,
+             t->ranks.n);
+  int rank = t->ranks.n ? (int)t->ranks.item[0] : least_loaded(at);
+  TS_TRY(ts_mem_alloc(&p->shards, sizeof *p->shards, TS_TAG_MISC));
+  p->shards[0] = (ts_shard){rank, 0, t->rows, 0, t->dim};
+  p->n_shards = 1;
+  at->rank_bytes[rank] += ts_table_bytes(t);
+done:
+  return err;
+}
+
+static ts_err layout(ts_lot *lot) {
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = lot->ebc;
+  lot->n_blocks = ebc->n_ranks;
+  TS_TRY(ts_mem_array(&lot->block_width, lot->n_blocks,
+                      sizeof *lot->block_width, TS_TAG_MISC));
+  for (int32_t i = 0; i < lot->n_features; i++) {
+    ts_lot_feature *f = &lot->features[i];
+    f->block = ebc->plan->tables[f->table].shards[0].rank;
+    f->col = lot->block_width[f->block];
+    lot->block_width[f->block] += f->dim;
+    lot->width += f->dim;
+  }
+  lot->own_width = lot->block_width[ebc->rank];
+done:
+  return err;
+}
+
+static void resize(ts_lot_flight *lf) {
+  const ts_lot *lot = lf->lot;
+  const ts_flight *fl = lf->flight;
+  for (int r = 0; r < lot->ebc->n_ranks; r++) {
+    lf->send[r] = (int64_t)fl->batch[r] * lot->own_width * 4;
+    lf->recv[r] = (int64_t)fl->n * lot->block_width[r] * 4;
+  }
+}
+
+static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  if (!lf->lot->comm) return TS_OK;
+  return ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->emb.ptr, lf->recv,
+                              lf->out.ptr, lf->send, lane);
+}
+
+static ts_err forward_end(ts_lot_flight *lf, ts_lane *lane) {
+  return lf->lot->comm ? ts_comm_end(&lf->token, lane) : TS_OK;
+}
+
+static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  if (!lf->lot->comm) return TS_OK;
+  return ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->grad_out.ptr,
+                              lf->send, lf->grad.ptr, lf->recv, lane);
+}
+
+static ts_err backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
+                           ts_lane *lane) {
+  ts_err err = TS_OK;
+  if (lf->lot->comm) TS_TRY(ts_comm_end(&lf->token, lane));
+  TS_TRY(ts_lot_backward(lf, lr_factor, pass, lane));
+done:
+  return err;
+}
+
+extern const ts_sharding_ops ts_sharding_table_wise;
+const ts_sharding_ops ts_sharding_table_wise = {
+    .name = "table_wise",
+    .kind = TS_SHARD_TABLE_WISE,
+    .remote = true,
+    .bucketize = false,
+    .place = place,
+    .layout = layout,
+    .resize = resize,
+    .forward_begin = forward_begin,
+    .forward_end = forward_end,
+    .backward_begin = backward_begin,
+    .backward_end = backward_end,
+};
