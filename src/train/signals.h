@@ -1,0 +1,17 @@
+/* signals.h - asking a run to stop.
+ *
+ * TERM, INT and USR1: the first one asks for the step to be finished, a
+ * checkpoint and exit code 75; the second one ends the program at once with
+ * 75, leaving the checkpoint before. */
+#ifndef TS_TRAIN_SIGNALS_H
+#define TS_TRAIN_SIGNALS_H
+
+#include "base/err.h"
+
+/* Blocks the signals in all threads that are created from now on and starts
+ * a thread that takes them.  Local. */
+ts_err ts_signals_start(void);
+void ts_signals_stop(void);
+int ts_signals_level(void); /* 0, 1: asked once */
+
+#endif

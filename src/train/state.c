@@ -1,0 +1,312 @@
+/* state.c - a trainer as a checkpoint, and back.
+ *
+ * Tables are described by global rows, so any plan on any number of ranks
+ * can read them; what every rank holds is written by rank 0 (dense
+ * parameters) or in slices (data_parallel tables). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "dense/optim.h"
+#include "io/deck.h"
+#include "train/trainer.h"
+
+static const char table_name[] =
+    "sparse_arch.embedding_bag_collection.embedding_bags.%s.weight";
+
+/* ---- tables -------------------------------------------------------------- */
+
+/* Items of table I are at items[first[i]] (weights) and after it (states);
+ * every rank lists all tables, also those of which it holds nothing. */
+typedef struct ts_describe {
+  ts_trainer *t;
+  ts_ckpt *ckpt;
+  int32_t *first; /* (n_tables) */
+  bool with_state;
+} ts_describe;
+
+static ts_err add_table(ts_describe *d, int32_t i) {
+  ts_err err = TS_OK;
+  const ts_table_config *c = &d->t->config->tables[i];
+  const ts_row_optim *optim = ts_row_optim_find(c->optimizer.kind);
+  ts_str full = {0}, name = {0};
+  ts_ckpt_item *item;
+  d->first[i] = d->ckpt->n_items;
+  TS_TRY(ts_str_append(&full, table_name, c->name));
+  TS_TRY(ts_str_append(&name, "model/%s", full.text));
+  TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, c->dtype, c->rows, c->dim,
+                          &item));
+  for (int k = 0; d->with_state && k < optim->n_states; k++) {
+    ts_str_reset(&name);
+    TS_TRY(ts_str_append(&name, "optim/%s/%s", full.text,
+                         optim->state[k].name));
+    TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_F32, c->rows,
+                            optim->state[k].per_row ? 0 : c->dim, &item));
+  }
+done:
+  ts_str_reset(&full);
+  ts_str_reset(&name);
+  return err;
+}
+
+/* Rows that this rank writes of a shard: all, or where every rank has all of
+ * them a slice. */
+static void written_rows(const ts_describe *d, int32_t table,
+                         const ts_shard *s, int64_t *row0, int64_t *n) {
+  *row0 = s->row0;
+  *n = s->n_rows;
+  if (d->t->plan->tables[table].kind != TS_SHARD_DATA_PARALLEL) return;
+  const int64_t w = d->t->n_ranks, r = d->t->rank;
+  *row0 = s->n_rows * r / w;
+  *n = s->n_rows * (r + 1) / w - *row0;
+}
+
+static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
+                        ts_tbe *tbe, int32_t k) {
+  ts_err err = TS_OK;
+  ts_describe *d = arg;
+  const ts_row_optim *optim = ts_tbe_optim(tbe);
+  const int n_states = d->with_state ? optim->n_states : 0;
+  int64_t row0, n_rows;
+  written_rows(d, table, s, &row0, &n_rows);
+  for (int state = -1; state < n_states; state++) {
+    ts_ckpt_item *item = &d->ckpt->items[d->first[table] + 1 + state];
+    int32_t cols;
+    ts_dtype dtype;
+    char *rows = ts_tbe_rows(tbe, k, state, &cols, &dtype);
+    const int64_t row_bytes = (int64_t)ts_dtype_bytes(dtype) * cols;
+    TS_TRY(ts_ckpt_add_piece(item, true, false, row0, n_rows,
+                             rows + (row0 - s->row0) * row_bytes));
+    TS_TRY(ts_ckpt_add_piece(item, false, true, s->row0, s->n_rows, rows));
+  }
+done:
+  return err;
+}
+
+static ts_err describe_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
+  ts_err err = TS_OK;
+  ts_describe d = {.t = t, .ckpt = ckpt, .with_state = with_state};
+  TS_TRY(ts_mem_array(&d.first, t->config->n_tables, sizeof *d.first,
+                      TS_TAG_CHECKPOINT));
+  for (int32_t i = 0; i < t->config->n_tables; i++) TS_TRY(add_table(&d, i));
+  TS_TRY(ts_ebc_each_shard(t->ebc, add_shard, &d));
+done:
+  ts_mem_free(d.first);
+  return err;
+}
+
+/* ---- dense parameters ---------------------------------------------------- */
+
+static ts_err add_array(ts_trainer *t, ts_ckpt *ckpt, const ts_param *p,
+                        const char *prefix, const char *suffix, float *data) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  ts_ckpt_item *item;
+  TS_TRY(ts_str_append(&name, "%s/%s%s%s", prefix, p->name,
+                       suffix ? "/" : "", suffix ? suffix : ""));
+  TS_TRY(ts_ckpt_add_item(ckpt, name.text, TS_F32, p->rows, p->cols, &item));
+  if (t->rank == 0)
+    TS_TRY(ts_ckpt_add_piece(item, true, false, 0, p->rows, data));
+  TS_TRY(ts_ckpt_add_piece(item, false, true, 0, p->rows, data));
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+static ts_err describe_dense(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
+  ts_err err = TS_OK;
+  const ts_params *params = &t->model->params;
+  for (int32_t i = 0; i < params->n; i++) {
+    ts_param *p = params->item[i];
+    TS_TRY(add_array(t, ckpt, p, "model", NULL, p->w));
+    if (!with_state) continue;
+    const ts_optim_config *c = ts_ddp_optim(t->ddp, p);
+    for (int k = 0; k < ts_dense_optim_n_states(c); k++)
+      TS_TRY(add_array(t, ckpt, p, "optim", ts_dense_optim_state_name(c, k),
+                       p->state[k]));
+  }
+done:
+  return err;
+}
+
+static void touch_dense(ts_trainer *t) {
+  for (int32_t i = 0; i < t->model->params.n; i++)
+    t->model->params.item[i]->version++;
+}
+
+/* ---- values -------------------------------------------------------------- */
+
+static ts_err add_i64(ts_ckpt *ckpt, const char *path, int64_t value) {
+  return ts_ckpt_add_value(ckpt, path, TS_I64, 1, &value);
+}
+
+static int64_t get_i64(const ts_ckpt *ckpt, const char *path, int64_t none) {
+  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, path);
+  int64_t x = none;
+  if (v && v->dtype == TS_I64 && v->n == 1) memcpy(&x, v->ptr, sizeof x);
+  return x;
+}
+
+static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
+  ts_err err = TS_OK;
+  ts_str deck = {0}, plan = {0}, versions = {0};
+  TS_TRY(ts_deck_print(&deck, t->config));
+  TS_TRY(ts_plan_print(&plan, t->plan, t->config));
+  TS_TRY(ts_str_append(&versions, "tessera %s; %s; %s; kernels %s; %d threads",
+                       PACKAGE_VERSION, ts_mpi_version(),
+                       ts_linear_engine_version(), t->kernels.isa,
+                       t->n_threads));
+  TS_TRY(ts_ckpt_add_text(ckpt, "meta/deck", deck.text));
+  TS_TRY(ts_ckpt_add_text(ckpt, "meta/plan", plan.text));
+  TS_TRY(ts_ckpt_add_text(ckpt, "meta/versions", versions.text));
+  TS_TRY(add_i64(ckpt, "meta/ranks", t->n_ranks));
+  TS_TRY(add_i64(ckpt, "meta/threads", t->n_threads));
+  TS_TRY(add_i64(ckpt, "meta/seed", t->config->run.seed));
+  TS_TRY(add_i64(ckpt, "meta/deck_hash", (int64_t)ts_deck_hash(t->config)));
+  TS_TRY(add_i64(ckpt, "optim/step", t->step));
+done:
+  ts_str_reset(&deck);
+  ts_str_reset(&plan);
+  ts_str_reset(&versions);
+  return err;
+}
+
+static ts_err add_files(ts_ckpt *ckpt, const ts_strings *paths) {
+  ts_err err = TS_OK;
+  ts_str text = {0};
+  for (int32_t i = 0; i < paths->n; i++)
+    TS_TRY(ts_str_append(&text, "%s\n", paths->item[i]));
+  TS_TRY(ts_ckpt_add_text(ckpt, "loader/files", text.text ? text.text : ""));
+done:
+  ts_str_reset(&text);
+  return err;
+}
+
+static ts_err add_loader(ts_trainer *t, ts_ckpt *ckpt,
+                         const ts_run_state *state, ts_source *train) {
+  ts_err err = TS_OK;
+  ts_str text = {0};
+  TS_TRY(add_i64(ckpt, "loader/epoch", state->loader.epoch));
+  TS_TRY(add_i64(ckpt, "loader/next_sample", state->loader.next_sample));
+  TS_TRY(add_i64(ckpt, "loader/batches", state->loader.step));
+  TS_TRY(add_i64(ckpt, "loader/samples", train->info.n_samples));
+  TS_TRY(add_i64(ckpt, "loader/trained", state->n_samples));
+  TS_TRY(ts_ckpt_add_value(ckpt, "loader/seconds", TS_F64, 1,
+                           &state->trained_s));
+  TS_TRY(add_files(ckpt, &t->config->data.train));
+  if (train->ops->state_save) {
+    TS_TRY(train->ops->state_save(train, &text));
+    if (text.text) TS_TRY(ts_ckpt_add_text(ckpt, "loader/state", text.text));
+  }
+done:
+  ts_str_reset(&text);
+  return err;
+}
+
+static ts_err add_metrics(ts_trainer *t, ts_ckpt *ckpt) {
+  ts_err err = TS_OK;
+  ts_str prefix = {0};
+  for (int32_t k = 0; k < t->n_tasks; k++) {
+    ts_str_reset(&prefix);
+    TS_TRY(ts_str_append(&prefix, "metrics/%s",
+                         t->config->model.tasks[k].name));
+    TS_TRY(ts_metrics_save(t->metrics[k], ckpt, prefix.text, t->control));
+  }
+done:
+  ts_str_reset(&prefix);
+  return err;
+}
+
+ts_err ts_trainer_save(ts_trainer *t, const ts_run_state *state,
+                       ts_source *train) {
+  ts_err err = TS_OK;
+  ts_ckpt ckpt = {.step = t->step};
+  TS_TRY(ts_settle(t, describe_tables(t, &ckpt, true)));
+  TS_TRY(ts_settle(t, describe_dense(t, &ckpt, true)));
+  TS_TRY(ts_settle(t, add_meta(t, &ckpt)));
+  TS_TRY(ts_settle(t, add_loader(t, &ckpt, state, train)));
+  TS_TRY(ts_settle(t, add_metrics(t, &ckpt)));
+  TS_TRY(ts_ckpt_save(&ckpt, t->config->checkpoint.dir,
+                      t->config->checkpoint.keep, t->config->checkpoint.io,
+                      t->control));
+done:
+  ts_ckpt_reset(&ckpt);
+  return err;
+}
+
+/* ---- load ---------------------------------------------------------------- */
+
+static ts_err take_metrics(ts_trainer *t, const ts_ckpt *ckpt,
+                           const char *path) {
+  ts_err err = TS_OK;
+  ts_str prefix = {0};
+  for (int32_t k = 0; k < t->n_tasks; k++) {
+    ts_str_reset(&prefix);
+    TS_TRY(ts_str_append(&prefix, "metrics/%s",
+                         t->config->model.tasks[k].name));
+    TS_TRY(ts_metrics_load(t->metrics[k], ckpt, path, prefix.text,
+                           t->control));
+  }
+done:
+  ts_str_reset(&prefix);
+  return err;
+}
+
+static ts_err take_state(const ts_ckpt *ckpt, ts_run_state *state) {
+  const ts_ckpt_value *text = ts_ckpt_value_of(ckpt, "loader/state");
+  const ts_ckpt_value *s = ts_ckpt_value_of(ckpt, "loader/seconds");
+  state->loader.epoch = get_i64(ckpt, "loader/epoch", 0);
+  state->loader.next_sample = get_i64(ckpt, "loader/next_sample", 0);
+  state->loader.step = get_i64(ckpt, "loader/batches", 0);
+  state->n_samples = get_i64(ckpt, "loader/trained", 0);
+  if (s && s->dtype == TS_F64 && s->n == 1)
+    memcpy(&state->trained_s, s->ptr, sizeof(double));
+  return text ? ts_mem_strdup(&state->source_state, text->ptr) : TS_OK;
+}
+
+ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
+                       ts_str *taken) {
+  ts_err err = TS_OK;
+  ts_ckpt ckpt = {0};
+  ts_str missing = {0};
+  TS_TRY(ts_settle(t, describe_tables(t, &ckpt, t->training)));
+  TS_TRY(ts_settle(t, describe_dense(t, &ckpt, t->training)));
+  if (path) {
+    TS_TRY(ts_ckpt_load(&ckpt, path, !t->training, &missing, t->control));
+    TS_TRY(ts_str_append(taken, "%s", path));
+  } else {
+    TS_TRY(ts_ckpt_load_newest(&ckpt, taken, t->config->checkpoint.dir,
+                               t->control));
+  }
+  if (!taken->text) goto done;
+  if (!t->training && missing.text)
+    TS_THROW(TS_ERR_CKPT, "%s lacks %s", taken->text, missing.text);
+  t->step = get_i64(&ckpt, "optim/step", ckpt.step);
+  TS_TRY(ts_settle(t, take_state(&ckpt, state)));
+  if (t->training) TS_TRY(take_metrics(t, &ckpt, taken->text));
+  touch_dense(t);
+done:
+  ts_ckpt_reset(&ckpt);
+  ts_str_reset(&missing);
+  return err;
+}
+
+ts_err ts_trainer_init_from(ts_trainer *t, const char *path) {
+  ts_err err = TS_OK;
+  ts_ckpt ckpt = {0};
+  ts_str missing = {0};
+  TS_TRY(ts_settle(t, describe_tables(t, &ckpt, false)));
+  TS_TRY(ts_settle(t, describe_dense(t, &ckpt, false)));
+  TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
+  touch_dense(t);
+  ts_info("initial weights from %s", path);
+  if (missing.text)
+    ts_note("not in that file, drawn from the seed: %s", missing.text);
+done:
+  ts_ckpt_reset(&ckpt);
+  ts_str_reset(&missing);
+  return err;
+}

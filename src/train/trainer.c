@@ -1,0 +1,221 @@
+/* trainer.c - putting the parts together, and taking them apart. */
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "dense/optim.h"
+#include "runtime/topology.h"
+#include "sparse/row_optim.h"
+
+_Noreturn void ts_fail_alone(ts_err err) {
+  ts_log_error(ts_err_message());
+  ts_mpi_abort(ts_err_exit_code(err));
+}
+
+ts_err ts_settle(ts_trainer *t, ts_err err) {
+  if (err == TS_ERR_NOMEM || err == TS_ERR_COMM || err == TS_ERR_INTERNAL)
+    ts_fail_alone(err);
+  return ts_agree(t->control, err);
+}
+
+static const char *backend_name(const ts_config *c) {
+  /* auto: the host, until a GPU backend can do all of a step. */
+  return c->run.backend == TS_BACKEND_CUDA ? "cuda" : "host";
+}
+
+static ts_err start_world(ts_trainer *t) {
+  ts_err err = TS_OK;
+  const ts_config *c = t->config;
+  const ts_world_options world = {.ordered = c->comm.ordered,
+                                  .ranks_per_node = c->sharding.ranks_per_node,
+                                  .timeout_s = c->comm.timeout_s,
+                                  .delay_us = c->comm.delay_us,
+                                  .delay_gbytes_per_s =
+                                      c->comm.delay_gbytes_per_s};
+  ts_device_options device = {.serial = c->run.serial_lanes,
+                              .n_threads = t->n_threads,
+                              .timeout_s = c->comm.timeout_s};
+  TS_TRY(ts_device_create(&t->device, backend_name(c), &device));
+  TS_TRY(ts_world_create(&t->world, t->device, &world));
+  TS_TRY(ts_comm_create(t->world, &t->control, TS_GROUP_WORLD, "control"));
+done:
+  return err;
+}
+
+static int64_t global_batch(const ts_config *c, int n_ranks) {
+  return c->data.global_batch ? c->data.global_batch
+                              : c->data.batch_per_rank * n_ranks;
+}
+
+/* The machine's share of threads is found before lanes exist; the launcher's
+ * local rank is enough for that. */
+static int local_number(const char *const *names, int otherwise) {
+  for (; *names; names++)
+    if (getenv(*names)) return atoi(getenv(*names));
+  return otherwise;
+}
+
+static void find_threads(ts_trainer *t) {
+  static const char *const rank[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
+                                     "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
+  static const char *const size[] = {"OMPI_COMM_WORLD_LOCAL_SIZE",
+                                     "MPI_LOCALNRANKS", NULL};
+  const int node_size = local_number(size, 1);
+  const int node_rank = local_number(rank, 0);
+  t->n_threads = ts_bind(t->config->run.threads, node_rank % node_size,
+                         node_size, &t->widened);
+}
+
+ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
+  ts_err err = TS_OK;
+  ts_trainer *t = NULL;
+  TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
+  *out = t;
+  t->config = c;
+  t->training = training;
+  t->n_tasks = c->model.n_tasks;
+  find_threads(t);
+  TS_TRY(start_world(t));
+  t->rank = ts_world_rank(t->world);
+  t->n_ranks = ts_world_size(t->world);
+  t->global_batch = global_batch(c, t->n_ranks);
+  t->batch_max = (int32_t)((t->global_batch + t->n_ranks - 1) / t->n_ranks);
+  TS_TRY(ts_lane_create(t->device, &t->compute, "compute", TS_LANE_COMPUTE));
+  TS_TRY(ts_lane_create(t->device, &t->data, "data", TS_LANE_DATA));
+  TS_TRY(ts_kernels_fill(&t->kernels, ts_device_name(t->device), NULL));
+done:
+  return err;
+}
+
+/* A checkpoint's plan serves when it is for as many ranks and agrees with
+ * what the deck fixes. */
+static bool reusable(const ts_plan *p, const ts_trainer *t) {
+  if (p->n_ranks > t->n_ranks) return false;
+  for (int32_t i = 0; i < p->n_tables; i++) {
+    const ts_table_config *c = &t->config->tables[i];
+    if (c->sharding != TS_SHARD_AUTO && c->sharding != p->tables[i].kind)
+      return false;
+    if (c->ranks.n) return false; /* fixed placement: made anew, the same */
+    if ((p->tables[i].kind == TS_SHARD_ROW_WISE ||
+         p->tables[i].kind == TS_SHARD_DATA_PARALLEL) &&
+        p->tables[i].n_shards != t->n_ranks)
+      return false;
+  }
+  return true;
+}
+
+static ts_err make_plan(ts_trainer *t, const char *text) {
+  if (text && *text) {
+    if (ts_plan_parse(&t->plan, text, t->config) == TS_OK &&
+        reusable(t->plan, t)) {
+      t->plan->n_ranks = t->n_ranks;
+      return TS_OK;
+    }
+    ts_err_clear();
+    ts_plan_destroy(t->plan);
+    t->plan = NULL;
+  }
+  return ts_plan_make(&t->plan, t->config, t->n_ranks);
+}
+
+/* What the deck's schema can't see: options per optimizer, shapes over
+ * tables and layers. */
+static ts_err check_config(const ts_trainer *t) {
+  ts_err err = TS_OK;
+  const ts_config *c = t->config;
+  for (int32_t i = 0; i < c->n_tables; i++) {
+    ts_table_config *table = &c->tables[i];
+    TS_TRY(ts_row_optim_check(&table->optimizer, table->name));
+    if (table->dim != c->tables[0].dim)
+      TS_THROW(TS_ERR_DECK,
+               "table %s has dim %d, table %s has dim %d: model %s takes "
+               "one dim for all tables",
+               table->name, table->dim, c->tables[0].name, c->tables[0].dim,
+               c->model.kind);
+  }
+  if (c->run.accumulate > 1)
+    TS_THROW(TS_ERR_DECK,
+             "run.accumulate = %d is not in this version; it "
+             "has: 1",
+             c->run.accumulate);
+  if (t->global_batch > INT32_MAX / 2)
+    TS_THROW(TS_ERR_DECK, "data: a global batch of %lld samples is too large",
+             (long long)t->global_batch);
+done:
+  return err;
+}
+
+static ts_err build_model(ts_trainer *t) {
+  ts_err err = TS_OK;
+  const ts_config *c = t->config;
+  const ts_model_ops *ops = ts_model_find(c->model.kind);
+  if (!ops)
+    TS_THROW(TS_ERR_DECK, "model.kind: %s is not in this version; it has: %s",
+             c->model.kind, ts_model_kinds());
+  const ts_model_spec spec = {.config = c,
+                              .n_features = ts_ebc_n_features(t->ebc),
+                              .dim = c->tables[0].dim,
+                              .batch_max = t->batch_max,
+                              .training = t->training};
+  TS_TRY(ops->create(&t->model, &spec, t->device, &t->kernels, t->compute));
+  if (!t->training) goto done;
+  TS_TRY(
+      ts_comm_create(t->world, &t->ddp_comm, TS_GROUP_WORLD, "dense reduce"));
+  TS_TRY(ts_ddp_create(&t->ddp, &t->model->params, c, t->device, &t->kernels,
+                       t->ddp_comm));
+done:
+  return err;
+}
+
+static ts_err build_batch(ts_trainer *t) {
+  ts_err err = TS_OK;
+  const int64_t n = (int64_t)t->batch_max * t->n_tasks;
+  TS_TRY(ts_mem_array(&t->dlogits, n, sizeof(float), TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&t->predictions, n, sizeof(float), TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&t->weights, n, sizeof(float), TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&t->metrics, t->n_tasks, sizeof *t->metrics,
+                      TS_TAG_METRICS));
+  for (int32_t k = 0; k < t->n_tasks; k++)
+    TS_TRY(ts_metrics_create(&t->metrics[k], t->config->metrics.window,
+                             t->n_ranks));
+done:
+  return err;
+}
+
+ts_err ts_trainer_build(ts_trainer *t, const char *plan_text) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_settle(t, check_config(t)));
+  TS_TRY(ts_settle(t, make_plan(t, plan_text)));
+  TS_TRY(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->world,
+                                    t->device, &t->kernels)));
+  TS_TRY(ts_settle(t, ts_flight_create(&t->flight, t->ebc, t->batch_max)));
+  TS_TRY(ts_settle(t, build_model(t)));
+  TS_TRY(ts_settle(t, build_batch(t)));
+done:
+  return err;
+}
+
+void ts_trainer_destroy(ts_trainer *t) {
+  if (!t) return;
+  for (int32_t k = 0; t->metrics && k < t->n_tasks; k++)
+    ts_metrics_destroy(t->metrics[k]);
+  ts_mem_free(t->metrics);
+  ts_mem_free(t->dlogits);
+  ts_mem_free(t->predictions);
+  ts_mem_free(t->weights);
+  ts_ddp_destroy(t->ddp);
+  if (t->model) t->model->ops->destroy(t->model);
+  ts_flight_destroy(t->flight);
+  ts_ebc_destroy(t->ebc);
+  ts_plan_destroy(t->plan);
+  ts_lane_destroy(t->data);
+  ts_lane_destroy(t->compute);
+  ts_comm_destroy(t->ddp_comm);
+  ts_comm_destroy(t->control);
+  ts_world_destroy(t->world);
+  ts_device_destroy(t->device);
+  ts_mem_free(t);
+}
