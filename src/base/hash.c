@@ -1,0 +1,50 @@
+/* hash.c - CRC32C in hardware where there is some, FNV-1a. */
+#include "base/hash.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static uint32_t table[256];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill_table(void) {
+  for (uint32_t i = 0; i < 256; i++) {
+    uint32_t c = i;
+    for (int k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0x82f63b78u : c >> 1;
+    table[i] = c;
+  }
+}
+
+static uint32_t crc_table(uint32_t crc, const unsigned char *p, size_t n) {
+  pthread_once(&once, fill_table);
+  while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 0xff];
+  return crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t
+crc_hardware(uint32_t crc, const unsigned char *p, size_t n) {
+  uint64_t c = crc;
+  for (; n >= 8; n -= 8, p += 8) {
+    uint64_t word;
+    memcpy(&word, p, 8);
+    c = __builtin_ia32_crc32di(c, word);
+  }
+  crc = (uint32_t)c;
+  while (n--) crc = __builtin_ia32_crc32qi(crc, *p++);
+  return crc;
+}
+#endif
+
+uint32_t ts_crc32c(uint32_t crc, const void *data, size_t bytes) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) return ~crc_hardware(~crc, data, bytes);
+#endif
+  return ~crc_table(~crc, data, bytes);
+}
+
+uint64_t ts_fnv1a(uint64_t h, const void *data, size_t bytes) {
+  const unsigned char *p = data;
+  while (bytes--) h = (h ^ *p++) * UINT64_C(1099511628211);
+  return h;
+}

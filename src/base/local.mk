@@ -1,0 +1,16 @@
+tessera_sources += \
+  src/base/config.h \
+  src/base/dtype.c \
+  src/base/dtype.h \
+  src/base/err.c \
+  src/base/err.h \
+  src/base/hash.c \
+  src/base/hash.h \
+  src/base/log.c \
+  src/base/log.h \
+  src/base/mem.c \
+  src/base/mem.h \
+  src/base/rng.c \
+  src/base/rng.h \
+  src/base/str.c \
+  src/base/str.h

@@ -1,0 +1,160 @@
+/* mem.c - counted allocation.
+ *
+ * Each block is preceded by a 64-byte head that says how large it is and what
+ * for.  Large blocks are aligned to huge pages and ask for them: random reads
+ * of tables spend their time in the TLB otherwise. */
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HEAD = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
+
+typedef struct ts_head {
+  void *block; /* what free() takes */
+  size_t bytes;
+  ts_tag tag;
+} ts_head;
+
+static atomic_int_fast64_t now[TS_TAG_COUNT][TS_SPACE_COUNT];
+static atomic_int_fast64_t peak[TS_TAG_COUNT][TS_SPACE_COUNT];
+static atomic_int_fast64_t total[TS_SPACE_COUNT], total_peak[TS_SPACE_COUNT];
+static atomic_int_fast64_t n_blocks[TS_TAG_COUNT];
+
+static void raise_to(atomic_int_fast64_t *top, int_fast64_t value) {
+  int_fast64_t old = atomic_load(top);
+  while (value > old && !atomic_compare_exchange_weak(top, &old, value)) {
+  }
+}
+
+void ts_mem_count(ts_tag tag, ts_space space, int64_t delta) {
+  raise_to(&peak[tag][space],
+           atomic_fetch_add(&now[tag][space], delta) + delta);
+  raise_to(&total_peak[space], atomic_fetch_add(&total[space], delta) + delta);
+}
+
+const char *ts_tag_text(ts_tag tag) {
+  static const char *const text[] = {
+#define TEXT(name, words) words,
+      TS_TAG_LIST(TEXT)
+#undef TEXT
+  };
+  return text[tag];
+}
+
+/* The data starts HEAD bytes into the aligned block, or for huge ones one
+ * page before the aligned start holds the head. */
+static void *allocate(size_t bytes, void **block) {
+  if (bytes < HUGE_FROM) {
+    size_t n = (bytes + HEAD + 63) / 64 * 64;
+    *block = aligned_alloc(64, n);
+    if (!*block) return NULL;
+    memset(*block, 0, n);
+    return (char *)*block + HEAD;
+  }
+  if (bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE) return NULL;
+  size_t n = bytes + 2 * (size_t)HUGE_PAGE;
+  void *map = mmap(NULL, n, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) return NULL;
+  uintptr_t start =
+      ((uintptr_t)map + HEAD + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  (void)madvise((void *)start, bytes, MADV_HUGEPAGE);
+  *block = map;
+  return (void *)start;
+}
+
+static ts_head *head_of(void *p) {
+  return (ts_head *)((char *)p - HEAD);
+}
+
+ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag) {
+  void *block = NULL, *data = NULL;
+  if (bytes > 0) {
+    data = allocate(bytes, &block);
+    if (!data)
+      return ts_fail(TS_ERR_NOMEM, "out of memory: %zu bytes for %s", bytes,
+                     ts_tag_text(tag));
+    *head_of(data) = (ts_head){block, bytes, tag};
+    atomic_fetch_add(&n_blocks[tag], 1);
+    ts_mem_count(tag, TS_SPACE_HOST, (int64_t)bytes);
+  }
+  memcpy(p, &data, sizeof data);
+  return TS_OK;
+}
+
+void ts_mem_free(void *p) {
+  if (!p) return;
+  ts_head head = *head_of(p);
+  atomic_fetch_sub(&n_blocks[head.tag], 1);
+  ts_mem_count(head.tag, TS_SPACE_HOST, -(int64_t)head.bytes);
+  if (head.bytes < HUGE_FROM)
+    free(head.block);
+  else
+    munmap(head.block, head.bytes + 2 * (size_t)HUGE_PAGE);
+}
+
+ts_err ts_mem_reserve(void *p, size_t *capacity, size_t bytes, ts_tag tag) {
+  void *old;
+  if (bytes <= *capacity) return TS_OK;
+  size_t wanted = bytes + bytes / 2;
+  memcpy(&old, p, sizeof old);
+  ts_mem_free(old);
+  old = NULL;
+  memcpy(p, &old, sizeof old);
+  *capacity = 0;
+  ts_err err = ts_mem_alloc(p, wanted, tag);
+  if (err == TS_OK) *capacity = wanted;
+  return err;
+}
+
+ts_err ts_mem_resize(void *p, size_t old_bytes, size_t bytes, ts_tag tag) {
+  void *old, *fresh;
+  memcpy(&old, p, sizeof old);
+  ts_err err = ts_mem_alloc(&fresh, bytes, tag);
+  if (err != TS_OK) return err;
+  if (old && fresh) memcpy(fresh, old, old_bytes < bytes ? old_bytes : bytes);
+  ts_mem_free(old);
+  memcpy(p, &fresh, sizeof fresh);
+  return TS_OK;
+}
+
+ts_err ts_mem_strdup(char **p, const char *s) {
+  size_t n = strlen(s) + 1;
+  ts_err err = ts_mem_alloc(p, n, TS_TAG_MISC);
+  if (err == TS_OK) memcpy(*p, s, n);
+  return err;
+}
+
+ts_err ts_mem_array(void *p, int64_t n, size_t size, ts_tag tag) {
+  if (n < 0 || (size && (uint64_t)n > (uint64_t)(SIZE_MAX / 4) / size))
+    return ts_fail(TS_ERR_NOMEM,
+                   "out of memory: %lld items of %zu bytes for %s",
+                   (long long)n, size, ts_tag_text(tag));
+  return ts_mem_alloc(p, (size_t)n * size, tag);
+}
+
+ts_mem_stat ts_mem_stat_of(ts_tag tag, ts_space space) {
+  return (ts_mem_stat){atomic_load(&now[tag][space]),
+                       atomic_load(&peak[tag][space])};
+}
+
+ts_mem_stat ts_mem_total(ts_space space) {
+  return (ts_mem_stat){atomic_load(&total[space]),
+                       atomic_load(&total_peak[space])};
+}
+
+int64_t ts_mem_leaks(void) {
+  int64_t n = 0;
+  for (int t = 0; t < TS_TAG_COUNT; t++) {
+    int64_t here = atomic_load(&n_blocks[t]);
+    if (here)
+      fprintf(stderr, "leak: %lld blocks, %lld bytes of %s\n", (long long)here,
+              (long long)atomic_load(&now[t][0]), ts_tag_text((ts_tag)t));
+    n += here;
+  }
+  return n;
+}
