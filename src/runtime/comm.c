@@ -1,0 +1,195 @@
+/* comm.c - the public face of comms: operations are described here and run
+ * by comm_mpi.c; one rank's need no message and run on its own lane. */
+#include "runtime/comm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "runtime/comm_impl.h"
+
+int ts_comm_rank(const ts_comm *c) {
+  return c->rank;
+}
+int ts_comm_size(const ts_comm *c) {
+  return c->size;
+}
+ts_lane *ts_comm_lane(const ts_comm *c) {
+  return c->lane;
+}
+ts_comm_stat ts_comm_stat_of(const ts_comm *c) {
+  return c->stat;
+}
+
+ts_err ts_comm_end(ts_token *token, ts_lane *lane) {
+  ts_event done = token->done;
+  token->done = (ts_event){0};
+  return ts_lane_wait(lane, done);
+}
+
+ts_err ts_comm_wait(ts_token *token) {
+  ts_event done = token->done;
+  token->done = (ts_event){0};
+  return ts_event_sync(done);
+}
+
+static void copy_counts(int64_t *dst, const int64_t *src, int n) {
+  memcpy(dst, src, (size_t)n * sizeof *dst);
+}
+
+ts_err ts_comm_all_to_all_v(ts_comm *c, ts_token *token, void *recv,
+                            const int64_t *recv_bytes, const void *send,
+                            const int64_t *send_bytes, ts_lane *after) {
+  ts_op *op;
+  ts_err err = ts_op_create(&op, c, "all_to_all_v", ts_op_all_to_all, after);
+  if (err != TS_OK) return err;
+  op->recv = recv;
+  op->send = send;
+  copy_counts(op->recv_counts, recv_bytes, c->size);
+  copy_counts(op->send_counts, send_bytes, c->size);
+  return ts_op_begin(op, token);
+}
+
+ts_err ts_comm_exchange(ts_comm *c, ts_token *token, ts_exchange *x,
+                        ts_lane *after) {
+  ts_op *op;
+  ts_err err = ts_op_create(&op, c, "exchange", ts_op_exchange, after);
+  if (err != TS_OK) return err;
+  op->exchange = x;
+  return ts_op_begin(op, token);
+}
+
+ts_err ts_comm_all_reduce(ts_comm *c, ts_token *token, void *buf, int64_t n,
+                          ts_dtype dtype, ts_reduction reduction,
+                          ts_lane *after) {
+  ts_op *op;
+  ts_err err = ts_op_create(&op, c, "all_reduce", ts_op_all_reduce, after);
+  if (err != TS_OK) return err;
+  op->recv = buf;
+  op->n = n;
+  op->dtype = dtype;
+  op->reduction = reduction;
+  return ts_op_begin(op, token);
+}
+
+ts_err ts_comm_reduce_scatter_v(ts_comm *c, ts_token *token, void *recv,
+                                const void *send, const int64_t *counts,
+                                ts_dtype dtype, ts_lane *after) {
+  ts_op *op;
+  ts_err err =
+      ts_op_create(&op, c, "reduce_scatter_v", ts_op_reduce_scatter, after);
+  if (err != TS_OK) return err;
+  op->recv = recv;
+  op->send = send;
+  op->dtype = dtype;
+  copy_counts(op->send_counts, counts, c->size);
+  return ts_op_begin(op, token);
+}
+
+ts_err ts_comm_all_gather_v(ts_comm *c, ts_token *token, void *recv,
+                            const void *send, const int64_t *bytes,
+                            ts_lane *after) {
+  ts_op *op;
+  ts_err err = ts_op_create(&op, c, "all_gather_v", ts_op_all_gather, after);
+  if (err != TS_OK) return err;
+  op->recv = recv;
+  op->send = send;
+  copy_counts(op->recv_counts, bytes, c->size);
+  return ts_op_begin(op, token);
+}
+
+ts_err ts_comm_broadcast(ts_comm *c, ts_token *token, void *buf, int64_t bytes,
+                         int root, ts_lane *after) {
+  ts_op *op;
+  ts_err err = ts_op_create(&op, c, "broadcast", ts_op_broadcast, after);
+  if (err != TS_OK) return err;
+  op->recv = buf;
+  op->n = bytes;
+  op->root = root;
+  return ts_op_begin(op, token);
+}
+
+ts_err ts_comm_run_mpi(ts_comm *c, ts_err (*fn)(void *, void *), void *arg) {
+  ts_op *op;
+  ts_token token;
+  ts_err err = ts_op_create(&op, c, "MPI-IO", ts_op_run, NULL);
+  if (err != TS_OK) return err;
+  op->fn = fn;
+  op->arg = arg;
+  err = ts_op_begin(op, &token);
+  return err != TS_OK ? err : ts_comm_wait(&token);
+}
+
+/* ---- blocking forms --------------------------------------------------------
+ */
+
+static ts_err reduce_now(ts_comm *c, void *x, int64_t n, ts_dtype t,
+                         ts_reduction reduction) {
+  ts_token token;
+  ts_err err = ts_comm_all_reduce(c, &token, x, n, t, reduction, NULL);
+  return err != TS_OK ? err : ts_comm_wait(&token);
+}
+
+ts_err ts_comm_sum_f64(ts_comm *c, double *x, int64_t n) {
+  return reduce_now(c, x, n, TS_F64, TS_SUM);
+}
+ts_err ts_comm_sum_i64(ts_comm *c, int64_t *x, int64_t n) {
+  return reduce_now(c, x, n, TS_I64, TS_SUM);
+}
+ts_err ts_comm_max_i64(ts_comm *c, int64_t *x, int64_t n) {
+  return reduce_now(c, x, n, TS_I64, TS_MAX);
+}
+ts_err ts_comm_max_f64(ts_comm *c, double *x, int64_t n) {
+  return reduce_now(c, x, n, TS_F64, TS_MAX);
+}
+
+ts_err ts_comm_bcast(ts_comm *c, void *buf, int64_t bytes, int root) {
+  ts_token token;
+  ts_err err = ts_comm_broadcast(c, &token, buf, bytes, root, NULL);
+  return err != TS_OK ? err : ts_comm_wait(&token);
+}
+
+ts_err ts_comm_gather_all(ts_comm *c, void *recv, const void *send,
+                          int64_t bytes) {
+  ts_token token;
+  ts_op *op;
+  ts_err err = ts_op_create(&op, c, "all_gather", ts_op_all_gather, NULL);
+  if (err != TS_OK) return err;
+  op->recv = recv;
+  op->send = send;
+  for (int r = 0; r < c->size; r++) op->recv_counts[r] = bytes;
+  err = ts_op_begin(op, &token);
+  return err != TS_OK ? err : ts_comm_wait(&token);
+}
+
+ts_err ts_comm_barrier(ts_comm *c) {
+  int64_t one = 1;
+  return ts_comm_sum_i64(c, &one, 1);
+}
+
+ts_err ts_agree(ts_comm *c, ts_err own) {
+  ts_err err = TS_OK;
+  int64_t code = own, *codes = NULL;
+  ts_err_record fault;
+  int root = 0;
+  ts_err_take(&fault);
+  if (own == TS_OK) memset(&fault, 0, sizeof fault);
+  if (own != TS_OK && fault.code == TS_OK) {
+    fault.code = own;
+    strncpy(fault.text, ts_err_name(own), sizeof fault.text - 1);
+  }
+  TS_TRY(ts_mem_array(&codes, c->size, sizeof *codes, TS_TAG_COMM));
+  TS_TRY(ts_comm_gather_all(c, codes, &code, sizeof code));
+  while (root < c->size && codes[root] == TS_OK) root++;
+  if (root == c->size) goto done;
+  TS_TRY(ts_comm_bcast(c, &fault, sizeof fault, root));
+  size_t used = strlen(fault.text);
+  if (c->size > 1 && used + 16 < sizeof fault.text)
+    snprintf(fault.text + used, sizeof fault.text - used, " (rank %d)", root);
+  fault.file = __FILE__; /* a pointer means nothing on another rank */
+  ts_err_put(&fault);
+  err = fault.code;
+done:
+  ts_mem_free(codes);
+  return err;
+}

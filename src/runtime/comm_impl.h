@@ -1,0 +1,98 @@
+/* comm_impl.h - worlds, comms and operations; private to comm*.c. */
+#ifndef TS_RUNTIME_COMM_IMPL_H
+#define TS_RUNTIME_COMM_IMPL_H
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "runtime/comm.h"
+
+typedef struct ts_op ts_op;
+
+struct ts_world {
+  ts_device *device;
+  ts_world_options options;
+  int rank, size, node, node_rank, node_size, n_nodes;
+  char host[256];
+  MPI_Comm groups[TS_GROUP_COUNT];
+  /* The service thread and what it serves. */
+  pthread_t thread;
+  bool has_thread;
+  pthread_mutex_t lock;
+  pthread_cond_t more;
+  ts_comm *comms; /* list, under lock */
+  int n_waiting;  /* operations not yet done, under lock */
+  bool stop;
+};
+
+struct ts_comm {
+  ts_world *world;
+  MPI_Comm mpi;
+  int rank, size;
+  const char *name;
+  ts_lane *lane;
+  ts_op *head, *tail; /* operations in order, under the world's lock */
+  ts_comm *next;
+  ts_comm_stat stat;
+};
+
+/* One step of an operation: posts the requests of phase op->phase (from 0)
+ * and sets *LAST when nothing follows once they are complete. */
+typedef ts_err (*ts_op_step)(ts_op *, bool *last);
+
+struct ts_op {
+  ts_comm *comm;
+  const char *name; /* of the collective, for messages */
+  ts_op_step step;
+  ts_event after;
+  uint64_t seq;
+  int phase;
+  bool started, last;
+  double t0;
+  MPI_Request *requests;
+  int n_requests, capacity;
+  int64_t sent_bytes;
+  ts_op *next;
+  /* arguments */
+  void *recv;
+  const void *send;
+  int64_t *send_counts, *recv_counts; /* (W) owned copies */
+  int64_t n;
+  ts_dtype dtype;
+  ts_reduction reduction;
+  int root;
+  void *scratch;
+  size_t scratch_bytes;
+  ts_exchange *exchange;
+  ts_err (*fn)(void *mpi_comm, void *arg);
+  void *arg;
+};
+
+/* comm_mpi_ops.c: the steps. */
+ts_err ts_op_all_to_all(ts_op *, bool *last);
+ts_err ts_op_exchange(ts_op *, bool *last);
+ts_err ts_op_all_reduce(ts_op *, bool *last);
+ts_err ts_op_reduce_scatter(ts_op *, bool *last);
+ts_err ts_op_all_gather(ts_op *, bool *last);
+ts_err ts_op_broadcast(ts_op *, bool *last);
+ts_err ts_op_run(ts_op *, bool *last);
+
+/* comm_mpi.c: queues OP (owned from here on) and sets TOKEN. */
+ts_err ts_op_begin(ts_op *, ts_token *);
+ts_err ts_op_create(ts_op **, ts_comm *, const char *name, ts_op_step,
+                    ts_lane *after);
+void ts_op_destroy(ts_op *);
+ts_err ts_world_serve(ts_world *); /* starts the service thread */
+void ts_world_unserve(ts_world *);
+
+/* Error of an MPI call in words, as a COMM fault; OK for MPI_SUCCESS. */
+ts_err ts_mpi_check(int rc, const char *call);
+#define TS_MPI(call) ts_mpi_check((call), #call)
+
+/* comm_reduce.c: dst (n) = reduction over the W arrays at SRC, STRIDE
+ * elements apart, in rank order.  DST may not be inside SRC. */
+ts_err ts_reduce_ranks(void *dst, const void *src, int w, int64_t stride,
+                       int64_t n, ts_dtype, ts_reduction);
+
+#endif

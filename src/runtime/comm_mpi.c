@@ -1,0 +1,200 @@
+/* comm_mpi.c - the service thread: it alone calls MPI after start.
+ *
+ * Each comm is a queue of operations; the head of each queue runs.  The
+ * thread starts what may start, tests what runs, and sleeps 20 us when
+ * nothing moved: MPI_Wait would take a computing thread's core (measured:
+ * doc/runtime). */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "runtime/comm_impl.h"
+#include "runtime/device_impl.h"
+#include "runtime/trace.h"
+
+ts_err ts_mpi_check(int rc, const char *call) {
+  char text[MPI_MAX_ERROR_STRING];
+  int n = 0;
+  if (rc == MPI_SUCCESS) return TS_OK;
+  if (MPI_Error_string(rc, text, &n) != MPI_SUCCESS) n = 0;
+  return ts_fail(TS_ERR_COMM, "%.40s: %.*s", call, n, text);
+}
+
+ts_err ts_op_create(ts_op **out, ts_comm *c, const char *name, ts_op_step step,
+                    ts_lane *after) {
+  ts_err err = TS_OK;
+  ts_op *op;
+  TS_TRY(ts_mem_alloc(&op, sizeof *op, TS_TAG_COMM));
+  op->comm = c;
+  op->name = name;
+  op->step = step;
+  op->after = after ? ts_lane_record(after) : (ts_event){0};
+  *out = op;
+  TS_TRY(ts_mem_array(&op->send_counts, c->size, 8, TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&op->recv_counts, c->size, 8, TS_TAG_COMM));
+done:
+  return err;
+}
+
+void ts_op_destroy(ts_op *op) {
+  if (!op) return;
+  ts_mem_free(op->send_counts);
+  ts_mem_free(op->recv_counts);
+  ts_mem_free(op->requests);
+  ts_mem_free(op->scratch);
+  ts_mem_free(op);
+}
+
+/* The time before which a slower network would not be done. */
+static double held_until(const ts_op *op) {
+  const ts_world_options *o = &op->comm->world->options;
+  double delay = o->delay_us * 1e-6;
+  if (o->delay_gbytes_per_s > 0)
+    delay += (double)op->sent_bytes / (o->delay_gbytes_per_s * 1e9);
+  return op->t0 + delay;
+}
+
+static ts_err check_deadline(const ts_op *op) {
+  const ts_world *w = op->comm->world;
+  if (w->options.timeout_s <= 0 || ts_now() - op->t0 < w->options.timeout_s)
+    return TS_OK;
+  return ts_fail(TS_ERR_COMM,
+                 "rank %d on %s: %s number %llu of \"%s\" was not done within "
+                 "%.0f s (comm.timeout_s)",
+                 w->rank, w->host, op->name, (unsigned long long)op->seq,
+                 op->comm->name, w->options.timeout_s);
+}
+
+/* Moves OP on as far as it goes without waiting. */
+static ts_err advance(ts_op *op, bool *moved, bool *finished) {
+  ts_err err = TS_OK;
+  int complete = 1;
+  if (!op->started) {
+    if (!ts_event_done(op->after)) return TS_OK;
+    if (op->after.lane) TS_TRY(ts_lane_error(op->after.lane));
+    TS_TRY(ts_lane_error(op->comm->lane));
+    op->started = *moved = true;
+    op->t0 = ts_now();
+    TS_TRY(op->step(op, &op->last));
+  }
+  for (;;) {
+    TS_TRY(TS_MPI(MPI_Testall(op->n_requests, op->requests, &complete,
+                              MPI_STATUSES_IGNORE)));
+    if (!complete) return check_deadline(op);
+    if (op->last) break;
+    *moved = true;
+    op->n_requests = 0;
+    op->phase++;
+    TS_TRY(op->step(op, &op->last));
+  }
+  if (ts_now() < held_until(op)) return TS_OK;
+  *moved = *finished = true;
+done:
+  return err;
+}
+
+static void finish(ts_op *op, ts_err err) {
+  ts_comm *c = op->comm;
+  const double now = ts_now();
+  if (err != TS_OK) {
+    ts_lane_fail(c->lane, err);
+    ts_err_clear();
+  }
+  if (op->started) {
+    ts_trace_span(c->name, op->name, op->t0, now);
+    c->stat.busy_s += now - op->t0;
+  }
+  c->stat.n_ops++;
+  c->stat.sent_bytes += op->sent_bytes;
+  ts_lane_complete_seq(c->lane, op->seq);
+}
+
+static void pop(ts_comm *c) {
+  ts_op *op = c->head;
+  pthread_mutex_lock(&c->world->lock);
+  c->head = op->next;
+  if (!c->head) c->tail = NULL;
+  c->world->n_waiting--;
+  pthread_mutex_unlock(&c->world->lock);
+  ts_op_destroy(op);
+}
+
+/* One look at the head of C's queue. */
+static bool serve_comm(ts_comm *c) {
+  bool moved = false, finished = false;
+  pthread_mutex_lock(&c->world->lock);
+  ts_op *op = c->head;
+  pthread_mutex_unlock(&c->world->lock);
+  if (!op) return false;
+  ts_err err = advance(op, &moved, &finished);
+  if (err == TS_OK && !finished) return moved;
+  finish(op, err);
+  pop(c);
+  return true;
+}
+
+static void *serve(void *arg) {
+  ts_world *w = arg;
+  ts_pause_precisely();
+  for (;;) {
+    pthread_mutex_lock(&w->lock);
+    while (w->n_waiting == 0 && !w->stop) pthread_cond_wait(&w->more, &w->lock);
+    bool end = w->n_waiting == 0;
+    ts_comm *first = w->comms;
+    pthread_mutex_unlock(&w->lock);
+    if (end) return NULL;
+    bool moved = false;
+    for (ts_comm *c = first; c; c = c->next) moved |= serve_comm(c);
+    if (!moved) ts_pause();
+  }
+}
+
+ts_err ts_world_serve(ts_world *w) {
+  if (pthread_create(&w->thread, NULL, serve, w) != 0)
+    return ts_fail(TS_ERR_NOMEM, "no service thread can be started");
+  w->has_thread = true;
+  return TS_OK;
+}
+
+void ts_world_unserve(ts_world *w) {
+  if (!w->has_thread) return;
+  pthread_mutex_lock(&w->lock);
+  w->stop = true;
+  pthread_cond_signal(&w->more);
+  pthread_mutex_unlock(&w->lock);
+  pthread_join(w->thread, NULL);
+  w->has_thread = false;
+}
+
+/* With serial lanes: to the end, here and now. */
+static ts_err run_now(ts_op *op) {
+  ts_comm *c = op->comm;
+  bool finished = false;
+  ts_err err = TS_OK;
+  while (err == TS_OK && !finished) {
+    bool moved = false;
+    err = advance(op, &moved, &finished);
+    if (err == TS_OK && !moved) ts_pause();
+  }
+  finish(op, err);
+  ts_op_destroy(op);
+  return ts_lane_error(c->lane);
+}
+
+ts_err ts_op_begin(ts_op *op, ts_token *token) {
+  ts_comm *c = op->comm;
+  ts_world *w = c->world;
+  op->seq = ts_lane_begin_seq(c->lane);
+  token->done = (ts_event){c->lane, op->seq};
+  if (!w->has_thread) return run_now(op);
+  pthread_mutex_lock(&w->lock);
+  if (c->tail)
+    c->tail->next = op;
+  else
+    c->head = op;
+  c->tail = op;
+  w->n_waiting++;
+  pthread_cond_signal(&w->more);
+  pthread_mutex_unlock(&w->lock);
+  return TS_OK;
+}

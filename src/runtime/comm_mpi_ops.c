@@ -1,0 +1,252 @@
+/* comm_mpi_ops.c - collectives as steps of nonblocking messages.
+ *
+ * Every operation of a comm runs alone on it and messages between two ranks
+ * keep their order, so one tag does.  Pieces over 1 GiB travel in parts. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "runtime/comm_impl.h"
+
+enum { TAG = 1, SMALL_ELEMENTS = 8192 };
+static const int64_t part_bytes = INT64_C(1) << 30;
+
+static ts_err add_request(ts_op *op, MPI_Request **out) {
+  if (op->n_requests == op->capacity) {
+    int more = op->capacity ? 2 * op->capacity : 8;
+    ts_err err = ts_mem_resize(
+        &op->requests, (size_t)op->n_requests * sizeof *op->requests,
+        (size_t)more * sizeof *op->requests, TS_TAG_COMM);
+    if (err != TS_OK) return err;
+    op->capacity = more;
+  }
+  *out = &op->requests[op->n_requests++];
+  **out = MPI_REQUEST_NULL;
+  return TS_OK;
+}
+
+static ts_err post_send(ts_op *op, const void *data, int64_t bytes, int to) {
+  ts_err err = TS_OK;
+  const char *p = data;
+  MPI_Request *request;
+  for (int64_t at = 0; at < bytes; at += part_bytes) {
+    const int64_t n = bytes - at < part_bytes ? bytes - at : part_bytes;
+    TS_TRY(add_request(op, &request));
+    TS_TRY(TS_MPI(
+        MPI_Isend(p + at, (int)n, MPI_BYTE, to, TAG, op->comm->mpi, request)));
+  }
+  op->sent_bytes += bytes;
+done:
+  return err;
+}
+
+static ts_err post_recv(ts_op *op, void *data, int64_t bytes, int from) {
+  ts_err err = TS_OK;
+  char *p = data;
+  MPI_Request *request;
+  for (int64_t at = 0; at < bytes; at += part_bytes) {
+    const int64_t n = bytes - at < part_bytes ? bytes - at : part_bytes;
+    TS_TRY(add_request(op, &request));
+    TS_TRY(TS_MPI(MPI_Irecv(p + at, (int)n, MPI_BYTE, from, TAG, op->comm->mpi,
+                            request)));
+  }
+done:
+  return err;
+}
+
+/* Pieces of SIZE-byte elements: to every rank its piece of SEND, from every
+ * rank its piece of RECV; the own piece is copied. */
+static ts_err post_all_to_all(ts_op *op, void *recv, const int64_t *recv_n,
+                              const void *send, const int64_t *send_n,
+                              int64_t size) {
+  ts_err err = TS_OK;
+  const int me = op->comm->rank, w = op->comm->size;
+  char *to = recv;
+  for (int r = 0; r < w; r++) {
+    if (r != me) TS_TRY(post_recv(op, to, recv_n[r] * size, r));
+    to += recv_n[r] * size;
+  }
+  /* Each rank starts with its right neighbour, so that not all send to
+   * rank 0 first. */
+  for (int k = 1; k < w; k++) {
+    const int r = (me + k) % w;
+    int64_t start = 0;
+    for (int i = 0; i < r; i++) start += send_n[i];
+    TS_TRY(
+        post_send(op, (const char *)send + start * size, send_n[r] * size, r));
+  }
+  int64_t from = 0, into = 0;
+  for (int i = 0; i < me; i++) from += send_n[i], into += recv_n[i];
+  if (send_n[me] > 0)
+    memcpy((char *)recv + into * size, (const char *)send + from * size,
+           (size_t)(send_n[me] * size));
+done:
+  return err;
+}
+
+/* Everyone's piece to everyone; own piece from SEND (which may be in RECV). */
+static ts_err post_all_gather(ts_op *op, void *recv, const void *send,
+                              const int64_t *n, int64_t size) {
+  ts_err err = TS_OK;
+  const int me = op->comm->rank, w = op->comm->size;
+  int64_t start = 0, own = 0;
+  for (int r = 0; r < w; r++) {
+    if (r == me)
+      own = start;
+    else
+      TS_TRY(post_recv(op, (char *)recv + start * size, n[r] * size, r));
+    start += n[r];
+  }
+  char *mine = (char *)recv + own * size;
+  if (mine != send && n[me] > 0) memmove(mine, send, (size_t)(n[me] * size));
+  for (int k = 1; k < w; k++)
+    TS_TRY(post_send(op, mine, n[me] * size, (me + k) % w));
+done:
+  return err;
+}
+
+static ts_err take_scratch(ts_op *op, int64_t n, int64_t size) {
+  return ts_mem_array(&op->scratch, n, (size_t)size, TS_TAG_COMM);
+}
+
+ts_err ts_op_all_to_all(ts_op *op, bool *last) {
+  *last = true;
+  return post_all_to_all(op, op->recv, op->recv_counts, op->send,
+                         op->send_counts, 1);
+}
+
+ts_err ts_op_all_gather(ts_op *op, bool *last) {
+  *last = true;
+  return post_all_gather(op, op->recv, op->send, op->recv_counts, 1);
+}
+
+ts_err ts_op_exchange(ts_op *op, bool *last) {
+  ts_err err = TS_OK;
+  ts_exchange *x = op->exchange;
+  const int w = op->comm->size;
+  int64_t total = 0;
+  if (op->phase == 0) { /* sizes */
+    for (int r = 0; r < w; r++) op->send_counts[r] = 1;
+    TS_TRY(post_all_to_all(op, x->recv_bytes, op->send_counts, x->send_bytes,
+                           op->send_counts, 8));
+    goto done;
+  }
+  *last = true;
+  for (int r = 0; r < w; r++) total += x->recv_bytes[r];
+  TS_TRY(ts_buffer_reserve(&x->recv, (size_t)total));
+  TS_TRY(post_all_to_all(op, x->recv.ptr, x->recv_bytes, x->send, x->send_bytes,
+                         1));
+done:
+  return err;
+}
+
+/* The slice of an all-reduce that rank R sums. */
+static int64_t slice(const ts_op *op, int r) {
+  const int w = op->comm->size;
+  return op->n * (r + 1) / w - op->n * r / w;
+}
+
+static ts_err small_all_reduce(ts_op *op, bool *last) {
+  ts_err err = TS_OK;
+  const int64_t size = (int64_t)ts_dtype_bytes(op->dtype);
+  const int w = op->comm->size;
+  if (op->phase == 0) {
+    TS_TRY(take_scratch(op, op->n * w, size));
+    for (int r = 0; r < w; r++) op->recv_counts[r] = op->n;
+    TS_TRY(post_all_gather(op, op->scratch, op->recv, op->recv_counts, size));
+    goto done;
+  }
+  *last = true;
+  TS_TRY(ts_reduce_ranks(op->recv, op->scratch, w, op->n, op->n, op->dtype,
+                         op->reduction));
+done:
+  return err;
+}
+
+static ts_err ordered_all_reduce(ts_op *op, bool *last) {
+  ts_err err = TS_OK;
+  const int64_t size = (int64_t)ts_dtype_bytes(op->dtype);
+  const int w = op->comm->size, me = op->comm->rank;
+  const int64_t own = slice(op, me);
+  for (int r = 0; r < w; r++) {
+    op->send_counts[r] = slice(op, r);
+    op->recv_counts[r] = own;
+  }
+  if (op->phase == 0) {
+    TS_TRY(take_scratch(op, own * w, size));
+    TS_TRY(post_all_to_all(op, op->scratch, op->recv_counts, op->recv,
+                           op->send_counts, size));
+    goto done;
+  }
+  *last = true;
+  char *mine = (char *)op->recv + op->n * me / w * size;
+  TS_TRY(ts_reduce_ranks(mine, op->scratch, w, own, own, op->dtype,
+                         op->reduction));
+  TS_TRY(post_all_gather(op, op->recv, mine, op->send_counts, size));
+done:
+  return err;
+}
+
+static MPI_Datatype mpi_type(ts_dtype t) {
+  return t == TS_F32   ? MPI_FLOAT
+         : t == TS_F64 ? MPI_DOUBLE
+         : t == TS_I64 ? MPI_INT64_T
+                       : MPI_DATATYPE_NULL;
+}
+
+static ts_err library_all_reduce(ts_op *op, bool *last) {
+  ts_err err = TS_OK;
+  MPI_Request *request;
+  const MPI_Op mpi_op = op->reduction == TS_SUM   ? MPI_SUM
+                        : op->reduction == TS_MAX ? MPI_MAX
+                                                  : MPI_MIN;
+  *last = true;
+  TS_TRY(add_request(op, &request));
+  TS_TRY(TS_MPI(MPI_Iallreduce(MPI_IN_PLACE, op->recv, (int)op->n,
+                               mpi_type(op->dtype), mpi_op, op->comm->mpi,
+                               request)));
+done:
+  return err;
+}
+
+ts_err ts_op_all_reduce(ts_op *op, bool *last) {
+  const bool library = !op->comm->world->options.ordered && op->n < INT32_MAX &&
+                       mpi_type(op->dtype) != MPI_DATATYPE_NULL;
+  if (library) return library_all_reduce(op, last);
+  return op->n <= SMALL_ELEMENTS ? small_all_reduce(op, last)
+                                 : ordered_all_reduce(op, last);
+}
+
+ts_err ts_op_reduce_scatter(ts_op *op, bool *last) {
+  ts_err err = TS_OK;
+  const int64_t size = (int64_t)ts_dtype_bytes(op->dtype);
+  const int w = op->comm->size, me = op->comm->rank;
+  const int64_t own = op->send_counts[me];
+  for (int r = 0; r < w; r++) op->recv_counts[r] = own;
+  if (op->phase == 0) {
+    TS_TRY(take_scratch(op, own * w, size));
+    TS_TRY(post_all_to_all(op, op->scratch, op->recv_counts, op->send,
+                           op->send_counts, size));
+    goto done;
+  }
+  *last = true;
+  TS_TRY(
+      ts_reduce_ranks(op->recv, op->scratch, w, own, own, op->dtype, TS_SUM));
+done:
+  return err;
+}
+
+ts_err ts_op_broadcast(ts_op *op, bool *last) {
+  ts_err err = TS_OK;
+  *last = true;
+  if (op->comm->rank != op->root)
+    return post_recv(op, op->recv, op->n, op->root);
+  for (int r = 0; r < op->comm->size; r++)
+    if (r != op->root) TS_TRY(post_send(op, op->recv, op->n, r));
+done:
+  return err;
+}
+
+ts_err ts_op_run(ts_op *op, bool *last) {
+  *last = true;
+  return op->fn(&op->comm->mpi, op->arg);
+}

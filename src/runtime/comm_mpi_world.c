@@ -1,0 +1,198 @@
+/* comm_mpi_world.c - MPI's start and end, worlds, groups and communicators. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "runtime/comm_impl.h"
+
+static bool started;
+
+ts_err ts_mpi_start(int *argc, char ***argv) {
+  ts_err err = TS_OK;
+  int provided = 0;
+  TS_TRY(TS_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)));
+  started = true;
+  if (provided < MPI_THREAD_SERIALIZED)
+    TS_THROW(TS_ERR_COMM, "this MPI library allows no calls from a service "
+                          "thread (MPI_THREAD_SERIALIZED)");
+  TS_TRY(TS_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)));
+done:
+  return err;
+}
+
+void ts_mpi_stop(void) {
+  int finalized = 0;
+  if (!started) return;
+  if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized)
+    (void)MPI_Finalize();
+  started = false;
+}
+
+void ts_mpi_abort(int code) {
+  fflush(NULL);
+  if (started) MPI_Abort(MPI_COMM_WORLD, code);
+  _exit(code);
+}
+
+static int world_number(int (*get)(MPI_Comm, int *), int otherwise) {
+  int n = otherwise, finalized = 0;
+  if (!started || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
+    return otherwise;
+  return get(MPI_COMM_WORLD, &n) == MPI_SUCCESS ? n : otherwise;
+}
+
+int ts_mpi_rank(void) {
+  return world_number(MPI_Comm_rank, 0);
+}
+int ts_mpi_size(void) {
+  return world_number(MPI_Comm_size, 1);
+}
+
+const char *ts_mpi_version(void) {
+  static char text[128];
+  char library[MPI_MAX_LIBRARY_VERSION_STRING];
+  int n, version, subversion;
+  if (MPI_Get_library_version(library, &n) != MPI_SUCCESS ||
+      MPI_Get_version(&version, &subversion) != MPI_SUCCESS)
+    return "MPI";
+  library[strcspn(library, ",\n")] = '\0';
+  snprintf(text, sizeof text, "%.90s, MPI %d.%d", library, version, subversion);
+  return text;
+}
+
+static ts_err split_nodes(ts_world *w) {
+  ts_err err = TS_OK;
+  MPI_Comm *node = &w->groups[TS_GROUP_NODE];
+  const int per = w->options.ranks_per_node;
+  int numbers[2];
+  if (per > 0)
+    TS_TRY(
+        TS_MPI(MPI_Comm_split(MPI_COMM_WORLD, w->rank / per, w->rank, node)));
+  else
+    TS_TRY(TS_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED,
+                                      w->rank, MPI_INFO_NULL, node)));
+  TS_TRY(TS_MPI(MPI_Comm_rank(*node, &w->node_rank)));
+  TS_TRY(TS_MPI(MPI_Comm_size(*node, &w->node_size)));
+  TS_TRY(TS_MPI(MPI_Comm_split(MPI_COMM_WORLD, w->node_rank, w->rank,
+                               &w->groups[TS_GROUP_CROSS])));
+  /* Nodes are numbered by their first ranks. */
+  TS_TRY(TS_MPI(MPI_Comm_rank(w->groups[TS_GROUP_CROSS], &numbers[0])));
+  TS_TRY(TS_MPI(MPI_Comm_size(w->groups[TS_GROUP_CROSS], &numbers[1])));
+  TS_TRY(TS_MPI(MPI_Bcast(numbers, 2, MPI_INT, 0, *node)));
+  w->node = numbers[0];
+  w->n_nodes = numbers[1];
+done:
+  return err;
+}
+
+ts_err ts_world_create(ts_world **out, ts_device *device,
+                       const ts_world_options *options) {
+  ts_err err = TS_OK;
+  ts_world *w = NULL;
+  TS_TRY(ts_mem_alloc(&w, sizeof *w, TS_TAG_COMM));
+  for (int g = 0; g < TS_GROUP_COUNT; g++) w->groups[g] = MPI_COMM_NULL;
+  w->device = device;
+  w->options = *options;
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_cond_init(&w->more, NULL);
+  if (gethostname(w->host, sizeof w->host - 1) != 0) strcpy(w->host, "?");
+  TS_TRY(TS_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &w->rank)));
+  TS_TRY(TS_MPI(MPI_Comm_size(MPI_COMM_WORLD, &w->size)));
+  TS_TRY(TS_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &w->groups[TS_GROUP_WORLD])));
+  TS_TRY(split_nodes(w));
+  if (!ts_device_options_of(device)->serial) TS_TRY(ts_world_serve(w));
+  *out = w;
+  w = NULL;
+done:
+  ts_world_destroy(w);
+  return err;
+}
+
+void ts_world_destroy(ts_world *w) {
+  if (!w) return;
+  ts_world_unserve(w);
+  for (int g = 0; g < TS_GROUP_COUNT; g++)
+    if (w->groups[g] != MPI_COMM_NULL) (void)MPI_Comm_free(&w->groups[g]);
+  pthread_mutex_destroy(&w->lock);
+  pthread_cond_destroy(&w->more);
+  ts_mem_free(w);
+}
+
+int ts_world_rank(const ts_world *w) {
+  return w->rank;
+}
+int ts_world_size(const ts_world *w) {
+  return w->size;
+}
+int ts_world_node_rank(const ts_world *w) {
+  return w->node_rank;
+}
+int ts_world_node_size(const ts_world *w) {
+  return w->node_size;
+}
+int ts_world_node(const ts_world *w) {
+  return w->node;
+}
+int ts_world_nodes(const ts_world *w) {
+  return w->n_nodes;
+}
+const char *ts_world_host(const ts_world *w) {
+  return w->host;
+}
+
+/* Communicators are made and freed by the caller's thread, when no operation
+ * is under way anywhere: the service thread is stopped meanwhile. */
+static ts_err duplicate(ts_comm *c, ts_group group) {
+  ts_err err = TS_OK;
+  TS_TRY(TS_MPI(MPI_Comm_dup(c->world->groups[group], &c->mpi)));
+  TS_TRY(TS_MPI(MPI_Comm_set_errhandler(c->mpi, MPI_ERRORS_RETURN)));
+  TS_TRY(TS_MPI(MPI_Comm_rank(c->mpi, &c->rank)));
+  TS_TRY(TS_MPI(MPI_Comm_size(c->mpi, &c->size)));
+done:
+  return err;
+}
+
+ts_err ts_comm_create(ts_world *w, ts_comm **out, ts_group group,
+                      const char *name) {
+  ts_err err = TS_OK;
+  ts_comm *c = NULL;
+  const bool served = w->has_thread;
+  ts_world_unserve(w);
+  w->stop = false;
+  TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_COMM));
+  c->world = w;
+  c->name = name;
+  c->mpi = MPI_COMM_NULL;
+  TS_TRY(duplicate(c, group));
+  TS_TRY(ts_lane_create(w->device, &c->lane, name, TS_LANE_COMM));
+  c->next = w->comms;
+  w->comms = c;
+  if (served) TS_TRY(ts_world_serve(w));
+  *out = c;
+  c = NULL;
+done:
+  if (c) {
+    ts_lane_destroy(c->lane);
+    ts_mem_free(c);
+  }
+  return err;
+}
+
+void ts_comm_destroy(ts_comm *c) {
+  if (!c) return;
+  ts_world *w = c->world;
+  const bool served = w->has_thread;
+  ts_world_unserve(w);
+  w->stop = false;
+  for (ts_comm **p = &w->comms; *p; p = &(*p)->next)
+    if (*p == c) {
+      *p = c->next;
+      break;
+    }
+  if (c->mpi != MPI_COMM_NULL) (void)MPI_Comm_free(&c->mpi);
+  ts_lane_destroy(c->lane);
+  ts_mem_free(c);
+  if (served && w->comms && ts_world_serve(w) != TS_OK) ts_err_clear();
+}

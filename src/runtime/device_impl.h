@@ -1,0 +1,36 @@
+/* device_impl.h - what devices, lanes and comm backends share; private to
+ * runtime/ and cuda/. */
+#ifndef TS_RUNTIME_DEVICE_IMPL_H
+#define TS_RUNTIME_DEVICE_IMPL_H
+
+#include "runtime/device.h"
+
+/* A device's own struct begins with this one. */
+struct ts_device {
+  const ts_device_ops *ops;
+  ts_device_options options;
+};
+
+/* A lane's own struct begins with this one. */
+struct ts_lane {
+  ts_device *device;
+  const char *name;
+  ts_lane_kind kind;
+};
+
+ts_err ts_device_host_create(ts_device **, const ts_device_options *);
+
+/* For comm backends, whose lanes have no thread (TS_LANE_COMM of the host):
+ * begin numbers an operation, complete marks everything up to SEQ as done,
+ * fail keeps the calling thread's error as the lane's.  Thread-safe. */
+uint64_t ts_lane_begin_seq(ts_lane *);
+void ts_lane_complete_seq(ts_lane *, uint64_t seq);
+void ts_lane_fail(ts_lane *, ts_err);
+ts_err ts_lane_error(ts_lane *); /* and puts its record */
+
+/* Sleeps about 20 us: the pause between two tests. */
+void ts_pause(void);
+/* Timer slack of 1 ns for the calling thread, so that ts_pause is short. */
+void ts_pause_precisely(void);
+
+#endif

@@ -1,0 +1,19 @@
+tessera_sources += \
+  src/backends.c \
+  src/runtime/backends.h \
+  src/runtime/comm.c \
+  src/runtime/comm.h \
+  src/runtime/comm_impl.h \
+  src/runtime/comm_mpi.c \
+  src/runtime/comm_mpi_ops.c \
+  src/runtime/comm_mpi_world.c \
+  src/runtime/comm_reduce.c \
+  src/runtime/device.c \
+  src/runtime/device.h \
+  src/runtime/device_host.c \
+  src/runtime/device_impl.h \
+  src/runtime/kernels.h \
+  src/runtime/topology.c \
+  src/runtime/topology.h \
+  src/runtime/trace.c \
+  src/runtime/trace.h

@@ -1,0 +1,26 @@
+# Every test program is a Check suite (tests/harness.h), run by tests/launch
+# at the numbers of ranks that its head comment names; scripts run once.
+AM_TESTS_ENVIRONMENT = TESSERA=$(abs_top_builddir)/tessera; \
+  srcdir=$(abs_srcdir); export TESSERA srcdir; \
+  MPIRUN='$(MPIRUN)'; export MPIRUN;
+TEST_EXTENSIONS = .sh
+LOG_COMPILER = $(SHELL) $(srcdir)/tests/launch
+SH_LOG_COMPILER = $(SHELL) $(srcdir)/tests/launch
+EXTRA_DIST += tests/launch tests/lint tests/harness.h
+
+noinst_LIBRARIES += tests/libharness.a
+tests_libharness_a_SOURCES = tests/harness.c tests/harness.h
+tests_libharness_a_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+LDADD = tests/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
+
+include tests/runtime.mk
+include tests/sparse.mk
+include tests/dense.mk
+include tests/deck.mk
+include tests/data.mk
+include tests/checkpoint.mk
+include tests/metrics.mk
+include tests/train.mk
+include tests/cli.mk
+
+TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
