@@ -20,10 +20,10 @@
 /* ---- sparse ------------------------------------------------------------ */
 
 /* Pooled lookup of one TBE group: features F, bags per feature B.
- *   out[b * out_stride + out_col[f] + d] =
- *       sum over i in bag (f, b) of s_i * W[row_base[f] + rows[i]][d]
+ *   out[b * out_stride + out_col[f] + d] = m *
+ *       sum over i in bag (f, b) of w_i * W[row_base[f] + rows[i]][d]
  * with bag (f, b) = [offsets[f * B + b], offsets[f * B + b + 1]) and
- * s_i = (weights ? weights[i] : 1) * (mean ? 1 / bag length : 1).
+ * w_i = weights ? weights[i] : 1 and m = mean ? 1 / bag length : 1.
  * Empty bags give zeros.  Sums in f32, in the order of the bag. */
 typedef struct ts_lookup_args {
   float *out;              /* (B, out_stride) f32 */

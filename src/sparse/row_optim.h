@@ -22,7 +22,11 @@
 #include "base/dtype.h"
 #include "base/err.h"
 
-enum { TS_ROW_STATES_MAX = 2, TS_ROW_STATS_MAX = 2 };
+enum { TS_ROW_STATES_MAX = 2, TS_ROW_STATS_MAX = 2, TS_ROW_ROUNDS_MAX = 2 };
+
+/* Versions of a function by instruction set: one body, compiled for each
+ * (sparse/isa.h).  All give the same bits. */
+enum { TS_ISA_REF, TS_ISA_AVX2, TS_ISA_AVX512, TS_ISA_COUNT };
 
 /* Settings of one table for one step, ready for use. */
 typedef struct ts_row_hyper {
@@ -57,6 +61,10 @@ typedef struct ts_row_state_desc {
   bool per_row;     /* one float per row, else dim floats per row */
 } ts_row_state_desc;
 
+typedef void (*ts_row_round)(const ts_row *, const ts_row_hyper *, float *stat);
+typedef void (*ts_row_apply)(const ts_row *, const ts_row_hyper *,
+                             const float *stat);
+
 typedef struct ts_row_optim {
   const char *kind;
   int options; /* TS_OPT_* */
@@ -65,12 +73,8 @@ typedef struct ts_row_optim {
   int n_rounds; /* 0 to 2 */
   /* Round I: adds this shard's part to stat (TS_ROW_STATS_MAX floats, zeroed
    * before round 0, kept over rounds).  May update per-element state. */
-  void (*round[2])(const ts_row *, const ts_row_hyper *, float *stat);
-  void (*apply)(const ts_row *, const ts_row_hyper *, const float *stat);
-  /* Same contract, vector versions; NULL where there are none.  Index 0 is
-   * AVX2, 1 is AVX-512. */
-  void (*round_v[2][2])(const ts_row *, const ts_row_hyper *, float *stat);
-  void (*apply_v[2])(const ts_row *, const ts_row_hyper *, const float *stat);
+  ts_row_round round[TS_ROW_ROUNDS_MAX][TS_ISA_COUNT];
+  ts_row_apply apply[TS_ISA_COUNT];
 } ts_row_optim;
 
 /* sgd, adagrad, rowwise_adagrad, adam, partial_rowwise_adam, lamb,
@@ -88,10 +92,12 @@ ts_row_hyper ts_row_hyper_at(const ts_optim_config *, double lr_factor,
                              int64_t k);
 
 /* Kernel row_update: applies summed contributions to each distinct row.
- * Contribution j (in sorted order) belongs to row keys[j] of the group and
- * is scale * grad[bag(order[j])].  Runs of equal keys are summed in order,
- * cut every 256 contributions from their start: partial sums, then their
- * sum; never cut by thread. */
+ * Entry j (in sorted order) adds to row keys[j] of the group the vector at
+ * grad + grad_at[bag] times (weights ? weights[i] : 1) * (bag_scale ?
+ * bag_scale[bag] : 1), where i = order[j] and bag = bag_of[i]; without
+ * weights order[j] is the bag itself and bag_of is NULL.  Runs of equal keys
+ * are summed in order, cut every 256 entries from their start: partial sums,
+ * then their sum; never cut by thread. */
 typedef struct ts_row_update_args {
   const ts_row_optim *optim;
   const ts_row_hyper *hyper; /* (n_tables) */
@@ -100,19 +106,13 @@ typedef struct ts_row_update_args {
   int32_t dim;
   float *state[TS_ROW_STATES_MAX]; /* (rows, dim) or (rows) f32, or NULL */
   const uint32_t *keys;            /* (n) sorted rows of the group */
-  const uint32_t *order; /* (n) contribution of each, ascending in a run */
+  const uint32_t *order;           /* (n) */
   int64_t n;
-  /* Gradient of contribution i = order[j]: bag (f, b) = bag_of[i] =
-   * f * batch + b; vector at grad + b * grad_stride + col[f]; scaled by
-   * (weights ? weights[i] : 1) * (mean ? 1 / bag length : 1). */
   const float *grad;
-  int64_t grad_stride;
-  const int32_t *col;     /* (F) */
-  const uint32_t *bag_of; /* (n) */
-  int32_t batch;
+  const int64_t *grad_at; /* (bags) floats */
+  const uint32_t *bag_of; /* (n) or NULL */
   const float *weights;   /* (n) or NULL */
-  const int64_t *offsets; /* (F * batch + 1), for mean; may be NULL */
-  bool mean;
+  const float *bag_scale; /* (bags) or NULL */
   /* Tables of the group: rows [row_base[t], row_base[t + 1]). */
   const int64_t *row_base; /* (n_tables + 1) */
   int32_t n_tables;

@@ -1,0 +1,80 @@
+/* isa.h - one body, several instruction sets.
+ *
+ * Row functions are always-inline bodies in plain C with a wrapper per
+ * instruction set, whose target attribute decides how the loops are
+ * vectorised.  The large kernels use GCC's vector types and are built in one
+ * file per set (kernels_*.c).  Contraction is off and every reduction over a
+ * row has 16 fixed partial sums, so all versions give the same bits. */
+#ifndef TS_SPARSE_ISA_H
+#define TS_SPARSE_ISA_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#define TS_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
+#define TS_TARGET_AVX512                                                       \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,"    \
+                        "prefer-vector-width=512")))
+#else
+#define TS_TARGET_AVX2
+#define TS_TARGET_AVX512
+#endif
+#define TS_TARGET_REF
+#define TS_BODY static inline __attribute__((always_inline))
+
+/* 16 floats, wherever they lie. */
+typedef float ts_v16 __attribute__((vector_size(64)));
+typedef float ts_v16u __attribute__((vector_size(64), aligned(4)));
+typedef uint32_t ts_u16x __attribute__((vector_size(64)));
+typedef uint16_t ts_h16 __attribute__((vector_size(32)));
+typedef uint16_t ts_h16u __attribute__((vector_size(32), aligned(2)));
+
+/* Sum of the 16 partial sums, pairwise. */
+TS_BODY float ts_v16_sum(const float *x) {
+  float y[8], z[4];
+  for (int i = 0; i < 8; i++) y[i] = x[i] + x[i + 8];
+  for (int i = 0; i < 4; i++) z[i] = y[i] + y[i + 4];
+  return (z[0] + z[2]) + (z[1] + z[3]);
+}
+
+/* Sum of squares of N floats, in 16 partial sums. */
+TS_BODY float ts_row_sum_squares(const float *x, int32_t n) {
+  float part[16] = {0};
+  int32_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (int k = 0; k < 16; k++) part[k] += x[i + k] * x[i + k];
+  for (int k = 0; i < n; i++, k++) part[k] += x[i] * x[i];
+  return ts_v16_sum(part);
+}
+
+/* The three versions of a row function, from its body. */
+#define TS_ROW_ROUND_VERSIONS(name)                                            \
+  static void name##_ref(const ts_row *r, const ts_row_hyper *h, float *s) {   \
+    name(r, h, s);                                                             \
+  }                                                                            \
+  TS_TARGET_AVX2 static void name##_avx2(const ts_row *r,                      \
+                                         const ts_row_hyper *h, float *s) {    \
+    name(r, h, s);                                                             \
+  }                                                                            \
+  TS_TARGET_AVX512 static void name##_avx512(                                  \
+      const ts_row *r, const ts_row_hyper *h, float *s) {                      \
+    name(r, h, s);                                                             \
+  }
+#define TS_ROW_APPLY_VERSIONS(name)                                            \
+  static void name##_ref(const ts_row *r, const ts_row_hyper *h,               \
+                         const float *s) {                                     \
+    name(r, h, s);                                                             \
+  }                                                                            \
+  TS_TARGET_AVX2 static void name##_avx2(                                      \
+      const ts_row *r, const ts_row_hyper *h, const float *s) {                \
+    name(r, h, s);                                                             \
+  }                                                                            \
+  TS_TARGET_AVX512 static void name##_avx512(                                  \
+      const ts_row *r, const ts_row_hyper *h, const float *s) {                \
+    name(r, h, s);                                                             \
+  }
+#define TS_VERSIONS(name)                                                      \
+  { name##_ref, name##_avx2, name##_avx512 }
+
+#endif

@@ -1,0 +1,119 @@
+/* row_optim.c - the table of row optimizers, and the check of their options.
+ */
+#include "sparse/row_optim.h"
+
+#include <math.h>
+#include <string.h>
+
+extern const ts_row_optim ts_row_optim_sgd, ts_row_optim_adagrad,
+    ts_row_optim_rowwise_adagrad, ts_row_optim_adam,
+    ts_row_optim_partial_rowwise_adam, ts_row_optim_lamb,
+    ts_row_optim_partial_rowwise_lamb, ts_row_optim_lars_sgd;
+
+static const ts_row_optim *const table[] = {
+    &ts_row_optim_sgd,
+    &ts_row_optim_adagrad,
+    &ts_row_optim_rowwise_adagrad,
+    &ts_row_optim_adam,
+    &ts_row_optim_partial_rowwise_adam,
+    &ts_row_optim_lamb,
+    &ts_row_optim_partial_rowwise_lamb,
+    &ts_row_optim_lars_sgd,
+};
+
+const ts_row_optim *ts_row_optim_find(const char *kind) {
+  for (size_t i = 0; kind && i < sizeof table / sizeof *table; i++)
+    if (!strcmp(table[i]->kind, kind)) return table[i];
+  return NULL;
+}
+
+const char *ts_row_optim_kinds(void) {
+  return "sgd, adagrad, rowwise_adagrad, adam, partial_rowwise_adam, lamb, "
+         "partial_rowwise_lamb, lars_sgd";
+}
+
+/* A value that the deck gives for an option that KIND does not have. */
+static ts_err refuse(const char *where, const ts_row_optim *o,
+                     const char *option) {
+  return ts_fail(TS_ERR_DECK, "table %s: optimizer %s has no %s", where,
+                 o->kind, option);
+}
+
+static void set_default(double *x, double value) {
+  if (isnan(*x)) *x = value;
+}
+
+static ts_err check_decay(const ts_optim_config *c, const ts_row_optim *o,
+                          const char *where) {
+  if (!isnan(c->weight_decay) && c->weight_decay != 0 &&
+      c->weight_decay_mode == TS_WD_NONE)
+    return ts_fail(TS_ERR_DECK,
+                   "table %s: weight_decay = %g has no effect with "
+                   "weight_decay_mode = \"none\"; set it to %s",
+                   where, c->weight_decay,
+                   o->options & TS_OPT_WD_DECOUPLED
+                       ? o->options & TS_OPT_WD_L2 ? "\"l2\" or \"decoupled\""
+                                                   : "\"decoupled\""
+                       : "\"l2\"");
+  if (c->weight_decay_mode == TS_WD_L2 && !(o->options & TS_OPT_WD_L2))
+    return refuse(where, o, "weight_decay_mode \"l2\"");
+  if (c->weight_decay_mode == TS_WD_DECOUPLED &&
+      !(o->options & TS_OPT_WD_DECOUPLED))
+    return refuse(where, o, "weight_decay_mode \"decoupled\"");
+  return TS_OK;
+}
+
+ts_err ts_row_optim_check(ts_optim_config *c, const char *where) {
+  const ts_row_optim *o = ts_row_optim_find(c->kind);
+  if (!o)
+    return ts_fail(TS_ERR_DECK, "table %s: no optimizer \"%s\"; there are: %s",
+                   where, c->kind ? c->kind : "", ts_row_optim_kinds());
+  const struct {
+    const char *name;
+    double value;
+    int option;
+  } given[] = {{"eps", c->eps, TS_OPT_EPS},
+               {"beta1", c->beta1, TS_OPT_BETAS},
+               {"beta2", c->beta2, TS_OPT_BETAS},
+               {"momentum", c->momentum, TS_OPT_MOMENTUM},
+               {"eta", c->eta, TS_OPT_ETA}};
+  for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+    if (!isnan(given[i].value) && !(o->options & given[i].option))
+      return refuse(where, o, given[i].name);
+  ts_err err = check_decay(c, o, where);
+  if (err != TS_OK) return err;
+  set_default(&c->lr, 0.01);
+  if (o->options & TS_OPT_EPS) set_default(&c->eps, 1e-8);
+  if (o->options & TS_OPT_BETAS) {
+    set_default(&c->beta1, 0.9);
+    set_default(&c->beta2, 0.999);
+  }
+  if (o->options & TS_OPT_MOMENTUM) set_default(&c->momentum, 0.9);
+  if (o->options & TS_OPT_ETA) set_default(&c->eta, 0.001);
+  set_default(&c->weight_decay, 0.0);
+  return TS_OK;
+}
+
+static float number(double x) {
+  return isnan(x) ? 0.0f : (float)x;
+}
+
+ts_row_hyper ts_row_hyper_at(const ts_optim_config *c, double lr_factor,
+                             int64_t k) {
+  ts_row_hyper h = {.lr = (float)(c->lr * lr_factor),
+                    .eps = number(c->eps),
+                    .beta1 = number(c->beta1),
+                    .beta2 = number(c->beta2),
+                    .momentum = number(c->momentum),
+                    .eta = number(c->eta),
+                    .weight_decay = number(c->weight_decay),
+                    .weight_decay_mode = c->weight_decay_mode,
+                    .correction1 = 1.0f,
+                    .correction2 = 1.0f};
+  /* In double, once a step: 1 - b^k loses everything in float. */
+  if (!isnan(c->beta1))
+    h.correction1 = (float)(1.0 / (1.0 - pow(c->beta1, (double)k)));
+  if (!isnan(c->beta2))
+    h.correction2 = (float)(1.0 / (1.0 - pow(c->beta2, (double)k)));
+  return h;
+}

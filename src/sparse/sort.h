@@ -1,0 +1,9 @@
+/* sort.h - the host's kernel "sort"; see runtime/kernels.h. */
+#ifndef TS_SPARSE_SORT_H
+#define TS_SPARSE_SORT_H
+
+#include "runtime/kernels.h"
+
+ts_err ts_sort_host(const ts_sort_args *);
+
+#endif

@@ -1,0 +1,229 @@
+/* tbe.c - making groups, initial weights, forward. */
+#include "sparse/tbe.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "sparse/tbe_impl.h"
+
+static ts_err copy_tables(ts_tbe *t, const ts_tbe_spec *s) {
+  ts_err err = TS_OK;
+  const int32_t n = s->n_tables;
+  t->n_tables = n;
+  TS_TRY(ts_mem_array(&t->tables, n, sizeof *t->tables, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&t->row_base, n + 1, sizeof *t->row_base, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&t->table_id, n, sizeof *t->table_id, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&t->first_row, n, sizeof *t->first_row, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&t->hyper, n, sizeof *t->hyper, TS_TAG_MISC));
+  for (int32_t i = 0; i < n; i++) {
+    t->tables[i] = s->tables[i];
+    t->table_id[i] = s->tables[i].table_id;
+    t->first_row[i] = s->tables[i].first_row;
+    t->row_base[i + 1] = t->row_base[i] + s->tables[i].n_rows;
+  }
+  if (t->row_base[n] > UINT32_MAX)
+    TS_THROW(TS_ERR_DECK,
+             "table %s and %d more of its kind have %lld rows on one rank; "
+             "a group takes 4294967295: use more ranks or row_wise",
+             s->tables[0].config->name, n - 1, (long long)t->row_base[n]);
+  while (t->key_bits < 32 && t->row_base[n] >> t->key_bits) t->key_bits++;
+done:
+  return err;
+}
+
+static ts_err copy_features(ts_tbe *t, const ts_tbe_spec *s) {
+  ts_err err = TS_OK;
+  const int32_t n = s->n_features;
+  t->n_features = n;
+  TS_TRY(
+      ts_mem_array(&t->feature_base, n, sizeof *t->feature_base, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&t->feature_col, n, sizeof *t->feature_col, TS_TAG_MISC));
+  for (int32_t f = 0; f < n; f++) {
+    t->feature_base[f] = t->row_base[s->feature_table[f]];
+    t->feature_col[f] = s->feature_col[f];
+  }
+done:
+  return err;
+}
+
+static ts_err create_tier(ts_tbe *t) {
+  ts_tier_spec spec = {.n_rows = t->row_base[t->n_tables],
+                       .dim = t->dim,
+                       .dtype = t->dtype,
+                       .n_states = t->optim->n_states};
+  for (int k = 0; k < spec.n_states; k++)
+    spec.state_cols[k] = t->optim->state[k].per_row ? 1 : t->dim;
+  return ts_tier_find("resident")->create(&t->tier, t->device, &spec);
+}
+
+static void own_scratch(ts_tbe *t) {
+  ts_buffer *all[] = {&t->keys[0],  &t->keys[1], &t->order[0],  &t->order[1],
+                      &t->bag_of,   &t->grad_at, &t->bag_scale, &t->sums,
+                      &t->sum_keys, &t->message};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    *all[i] = (ts_buffer){.space = TS_SPACE_DEVICE,
+                          .tag = TS_TAG_SPARSE,
+                          .owned = true,
+                          .device = t->device};
+}
+
+ts_err ts_tbe_create(ts_tbe **out, ts_device *device, const ts_kernels *k,
+                     const ts_tbe_spec *s) {
+  ts_err err = TS_OK;
+  ts_tbe *t = NULL;
+  TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
+  t->device = device;
+  t->kernels = k;
+  t->optim = ts_row_optim_find(s->tables[0].config->optimizer.kind);
+  t->dim = s->tables[0].config->dim;
+  t->dtype = s->tables[0].config->dtype;
+  t->mean = s->mean;
+  t->seed = s->seed;
+  own_scratch(t);
+  if (!t->optim)
+    TS_THROW(TS_ERR_DECK, "table %s: no optimizer \"%s\"",
+             s->tables[0].config->name, s->tables[0].config->optimizer.kind);
+  TS_TRY(copy_tables(t, s));
+  TS_TRY(copy_features(t, s));
+  TS_TRY(create_tier(t));
+  *out = t;
+  t = NULL;
+done:
+  ts_tbe_destroy(t);
+  return err;
+}
+
+void ts_tbe_destroy(ts_tbe *t) {
+  if (!t) return;
+  if (t->tier) t->tier->ops->destroy(t->tier);
+  ts_buffer *buffers[] = {
+      &t->keys[0], &t->keys[1],   &t->order[0], &t->order[1], &t->bag_of,
+      &t->grad_at, &t->bag_scale, &t->sums,     &t->sum_keys, &t->message};
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+    ts_buffer_reset(buffers[i]);
+  void *arrays[] = {t->tables,   t->row_base,  t->feature_base, t->feature_col,
+                    t->table_id, t->first_row, t->hyper};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    ts_mem_free(arrays[i]);
+  ts_mem_free(t);
+}
+
+/* ---- initial weights --------------------------------------------------------
+ */
+
+typedef enum { INIT_UNIFORM, INIT_NORMAL, INIT_CONSTANT } ts_init;
+
+/* One row, by (seed, table, global row, column). */
+static void init_row(float *w, const ts_tbe *t, int32_t table, int64_t row,
+                     ts_init kind, float scale) {
+  for (int32_t d = 0; d < t->dim; d += 4) {
+    uint32_t x[4];
+    double normal[4];
+    ts_rng4(x, t->seed, TS_RNG_TABLE_INIT, (uint64_t)row, (uint32_t)table,
+            (uint32_t)(d / 4));
+    if (kind == INIT_NORMAL) {
+      ts_rng_normal2(normal, x[0], x[1]);
+      ts_rng_normal2(normal + 2, x[2], x[3]);
+    }
+    for (int k = 0; k < 4 && d + k < t->dim; k++)
+      w[d + k] = kind == INIT_CONSTANT ? scale
+                 : kind == INIT_NORMAL ? scale * (float)normal[k]
+                                       : scale * (2 * ts_rng_unit(x[k]) - 1);
+  }
+}
+
+static void init_table(ts_tbe *t, int32_t i) {
+  const ts_table_config *c = t->tables[i].config;
+  const char *kind = c->init_kind ? c->init_kind : "uniform";
+  const ts_init init = !strcmp(kind, "normal")     ? INIT_NORMAL
+                       : !strcmp(kind, "constant") ? INIT_CONSTANT
+                                                   : INIT_UNIFORM;
+  const float scale = c->init_scale == 0 && init != INIT_CONSTANT
+                          ? (float)(1.0 / sqrt((double)c->rows))
+                          : (float)c->init_scale;
+  const size_t size = ts_dtype_bytes(t->dtype);
+  char *to = ts_tbe_rows(t, i, -1, &(int32_t){0}, &(ts_dtype){0});
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < t->tables[i].n_rows; row++) {
+    float w[t->dim];
+    init_row(w, t, t->table_id[i], t->first_row[i] + row, init, scale);
+    ts_from_f32(to + (size_t)(row * t->dim) * size, w, t->dtype, t->dim);
+  }
+}
+
+ts_err ts_tbe_init(ts_tbe *t) {
+  for (int32_t i = 0; i < t->n_tables; i++) init_table(t, i);
+  return TS_OK;
+}
+
+/* ---- forward ----------------------------------------------------------------
+ */
+
+typedef struct ts_forward_arg {
+  ts_tbe *tbe;
+  float *out;
+  int64_t out_stride;
+  ts_tbe_input input;
+} ts_forward_arg;
+
+static ts_err forward_task(void *p, ts_lane *lane) {
+  (void)lane;
+  const ts_forward_arg *a = p;
+  ts_tbe *t = a->tbe;
+  const ts_lookup_args args = {.out = a->out,
+                               .out_stride = a->out_stride,
+                               .out_col = t->feature_col,
+                               .weight = t->tier->ops->weights(t->tier),
+                               .dtype = t->dtype,
+                               .dim = t->dim,
+                               .row_base = t->feature_base,
+                               .offsets = a->input.offsets,
+                               .rows = a->input.rows,
+                               .weights = a->input.weights,
+                               .mean = t->mean,
+                               .n_features = t->n_features,
+                               .batch = a->input.batch};
+  return a->input.batch ? t->kernels->lookup(&args) : TS_OK;
+}
+
+ts_err ts_tbe_forward(ts_tbe *t, float *out, int64_t out_stride,
+                      const ts_tbe_input *input, ts_lane *lane) {
+  ts_forward_arg arg = {t, out, out_stride, *input};
+  return ts_lane_submit(lane, "lookup", forward_task, &arg, sizeof arg);
+}
+
+/* ---- reports ----------------------------------------------------------------
+ */
+
+int32_t ts_tbe_n_tables(const ts_tbe *t) {
+  return t->n_tables;
+}
+const ts_tbe_table *ts_tbe_table_of(const ts_tbe *t, int32_t i) {
+  return &t->tables[i];
+}
+const ts_row_optim *ts_tbe_optim(const ts_tbe *t) {
+  return t->optim;
+}
+
+void *ts_tbe_rows(ts_tbe *t, int32_t i, int state, int32_t *cols,
+                  ts_dtype *dtype) {
+  const ts_tier_ops *tier = t->tier->ops;
+  if (state < 0) {
+    *cols = t->dim;
+    *dtype = t->dtype;
+    return (char *)tier->weights(t->tier) +
+           t->row_base[i] * t->dim * (int64_t)ts_dtype_bytes(t->dtype);
+  }
+  *cols = t->optim->state[state].per_row ? 1 : t->dim;
+  *dtype = TS_F32;
+  return tier->state(t->tier, state) + t->row_base[i] * *cols;
+}
+
+int64_t ts_tbe_bytes(const ts_tbe *t) {
+  int64_t row = t->dim * (int64_t)ts_dtype_bytes(t->dtype);
+  for (int k = 0; k < t->optim->n_states; k++)
+    row += 4 * (int64_t)(t->optim->state[k].per_row ? 1 : t->dim);
+  return row * t->row_base[t->n_tables];
+}

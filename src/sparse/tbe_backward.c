@@ -1,0 +1,131 @@
+/* tbe_backward.c - fused backward: ids sorted by row, gradients of a row
+ * summed in the order of the global batch, one update per row. */
+#include <omp.h>
+
+#include "base/mem.h"
+#include "runtime/trace.h"
+#include "sparse/tbe_impl.h"
+
+ts_err ts_tbe_reserve(ts_tbe *t, int64_t n, int64_t n_bags) {
+  ts_err err = TS_OK;
+  const size_t words = (size_t)(n + 1) * 4;
+  for (int i = 0; i < 2; i++) {
+    TS_TRY(ts_buffer_reserve(&t->keys[i], words));
+    TS_TRY(ts_buffer_reserve(&t->order[i], words));
+  }
+  TS_TRY(ts_buffer_reserve(&t->grad_at, (size_t)(n_bags + 1) * 8));
+  TS_TRY(ts_buffer_reserve(&t->bag_scale, (size_t)(n_bags + 1) * 4));
+done:
+  return err;
+}
+
+ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
+                                      int64_t pass) {
+  for (int32_t i = 0; i < t->n_tables; i++)
+    t->hyper[i] =
+        ts_row_hyper_at(&t->tables[i].config->optimizer, lr_factor, pass);
+  ts_row_update_args a = {.optim = t->optim,
+                          .hyper = t->hyper,
+                          .weight = t->tier->ops->weights(t->tier),
+                          .dtype = t->dtype,
+                          .dim = t->dim,
+                          .row_base = t->row_base,
+                          .n_tables = t->n_tables,
+                          .table_id = t->table_id,
+                          .first_row = t->first_row,
+                          .seed = t->seed,
+                          .step = pass};
+  for (int k = 0; k < t->optim->n_states; k++)
+    a.state[k] = t->tier->ops->state(t->tier, k);
+  return a;
+}
+
+/* Where each bag's gradient lies, and its share where bags are means. */
+static void fill_bags(ts_tbe *t, int64_t grad_stride, const ts_tbe_input *in) {
+  int64_t *at = t->grad_at.ptr;
+  float *scale = t->bag_scale.ptr;
+#pragma omp parallel for schedule(static)
+  for (int32_t f = 0; f < t->n_features; f++)
+    for (int32_t b = 0; b < in->batch; b++) {
+      const int64_t bag = (int64_t)f * in->batch + b;
+      at[bag] = b * grad_stride + t->feature_col[f];
+      const int64_t n = in->offsets[bag + 1] - in->offsets[bag];
+      scale[bag] = t->mean && n > 0 ? 1.0f / (float)n : 1.0f;
+    }
+}
+
+/* keys: group rows; order: the bag, or with weights the entry itself, whose
+ * bag goes to bag_of. */
+static void fill_entries(ts_tbe *t, const ts_tbe_input *in) {
+  uint32_t *keys = t->keys[0].ptr, *order = t->order[0].ptr;
+  uint32_t *bag_of = in->weights ? t->bag_of.ptr : NULL;
+  const int64_t n_bags = (int64_t)t->n_features * in->batch;
+#pragma omp parallel for schedule(static)
+  for (int64_t bag = 0; bag < n_bags; bag++) {
+    const int64_t base = t->feature_base[bag / in->batch];
+    for (int64_t i = in->offsets[bag]; i < in->offsets[bag + 1]; i++) {
+      keys[i] = (uint32_t)(base + in->rows[i]);
+      order[i] = bag_of ? (uint32_t)i : (uint32_t)bag;
+      if (bag_of) bag_of[i] = (uint32_t)bag;
+    }
+  }
+}
+
+ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
+                   int64_t grad_stride, const ts_tbe_input *in) {
+  ts_err err = TS_OK;
+  const double t0 = ts_now();
+  TS_TRY(ts_tbe_reserve(t, in->n_ids, (int64_t)t->n_features * in->batch));
+  if (in->weights)
+    TS_TRY(ts_buffer_reserve(&t->bag_of, (size_t)(in->n_ids + 1) * 4));
+  fill_bags(t, grad_stride, in);
+  fill_entries(t, in);
+  const ts_sort_args sort = {.keys = t->keys[0].ptr,
+                             .keys_scratch = t->keys[1].ptr,
+                             .values = t->order[0].ptr,
+                             .values_scratch = t->order[1].ptr,
+                             .n = in->n_ids,
+                             .n_bits = t->key_bits};
+  TS_TRY(t->kernels->sort(&sort));
+  a->keys = sort.keys;
+  a->order = sort.values;
+  a->n = in->n_ids;
+  a->grad = grad;
+  a->grad_at = t->grad_at.ptr;
+  a->bag_of = in->weights ? t->bag_of.ptr : NULL;
+  a->weights = in->weights;
+  a->bag_scale = t->mean ? t->bag_scale.ptr : NULL;
+  ts_timer_add("  of it sort", ts_now() - t0);
+done:
+  return err;
+}
+
+typedef struct ts_backward_arg {
+  ts_tbe *tbe;
+  const float *grad;
+  int64_t grad_stride;
+  ts_tbe_input input;
+  double lr_factor;
+  int64_t pass;
+} ts_backward_arg;
+
+static ts_err backward_task(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_backward_arg *arg = p;
+  ts_tbe *t = arg->tbe;
+  if (!arg->input.n_ids) return TS_OK;
+  ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
+  TS_TRY(ts_tbe_sort(t, &a, arg->grad, arg->grad_stride, &arg->input));
+  TS_TRY(t->kernels->row_update(&a));
+done:
+  return err;
+}
+
+ts_err ts_tbe_backward(ts_tbe *t, const float *grad, int64_t grad_stride,
+                       const ts_tbe_input *input, double lr_factor,
+                       int64_t pass, ts_lane *lane) {
+  ts_backward_arg arg = {t, grad, grad_stride, *input, lr_factor, pass};
+  return ts_lane_submit(lane, "fused backward", backward_task, &arg,
+                        sizeof arg);
+}

@@ -1,0 +1,38 @@
+/* tbe_impl.h - inside a group; private to tbe*.c. */
+#ifndef TS_SPARSE_TBE_IMPL_H
+#define TS_SPARSE_TBE_IMPL_H
+
+#include "sparse/tbe.h"
+
+struct ts_tbe {
+  ts_device *device;
+  const ts_kernels *kernels;
+  const ts_row_optim *optim;
+  ts_tier *tier;
+  ts_tbe_table *tables;
+  int32_t n_tables, n_features, dim;
+  ts_dtype dtype;
+  bool mean;
+  uint64_t seed;
+  int64_t *row_base;     /* (n_tables + 1) first group row of each table */
+  int64_t *feature_base; /* (n_features) first group row of its table */
+  int32_t *feature_col;  /* (n_features) */
+  int32_t *table_id;     /* (n_tables) */
+  int64_t *first_row;    /* (n_tables) */
+  ts_row_hyper *hyper;   /* (n_tables) of the backward pass that runs */
+  int key_bits;
+  /* scratch of the backward pass, grown by the lane that runs it */
+  ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
+  ts_buffer sums, sum_keys, message;
+  int64_t message_bytes;
+};
+
+/* Grows the scratch for N entries of N_BAGS bags. */
+ts_err ts_tbe_reserve(ts_tbe *, int64_t n, int64_t n_bags);
+/* The part of the update's arguments that depends on the group alone. */
+ts_row_update_args ts_tbe_update_args(ts_tbe *, double lr_factor, int64_t pass);
+/* keys and order, sorted, of INPUT's ids; fills the arguments' gradient. */
+ts_err ts_tbe_sort(ts_tbe *, ts_row_update_args *, const float *grad,
+                   int64_t grad_stride, const ts_tbe_input *);
+
+#endif

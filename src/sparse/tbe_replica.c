@@ -1,0 +1,126 @@
+/* tbe_replica.c - the backward pass of groups that every rank holds: sums of
+ * the rows that this rank touched, then everyone's sums applied alike. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sparse/tbe_impl.h"
+
+/* A message: n keys, then n rows of dim floats. */
+static int64_t message_rows(const ts_tbe *t, int64_t bytes) {
+  return bytes / (4 + 4 * (int64_t)t->dim);
+}
+
+typedef struct ts_reduce_arg {
+  ts_tbe *tbe;
+  const void **msg;
+  int64_t *msg_bytes;
+  const float *grad;
+  int64_t grad_stride;
+  ts_tbe_input input;
+} ts_reduce_arg;
+
+static ts_err pack(ts_tbe *t, int64_t n) {
+  ts_err err = TS_OK;
+  const size_t keys = (size_t)n * 4, sums = keys * (size_t)t->dim;
+  TS_TRY(ts_buffer_reserve(&t->message, keys + sums + 4));
+  if (n) {
+    memcpy(t->message.ptr, t->sum_keys.ptr, keys);
+    memcpy((char *)t->message.ptr + keys, t->sums.ptr, sums);
+  }
+done:
+  return err;
+}
+
+static ts_err reduce_task(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_reduce_arg *arg = p;
+  ts_tbe *t = arg->tbe;
+  const int64_t n = arg->input.n_ids;
+  int64_t n_rows = 0;
+  if (n) {
+    ts_row_update_args a = ts_tbe_update_args(t, 1.0, 1);
+    TS_TRY(ts_tbe_sort(t, &a, arg->grad, arg->grad_stride, &arg->input));
+    TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
+    TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)n * 4));
+    a.sum_out = t->sums.ptr;
+    a.key_out = t->sum_keys.ptr;
+    a.n_out = &n_rows;
+    TS_TRY(t->kernels->row_update(&a));
+  }
+  TS_TRY(pack(t, n_rows));
+  *arg->msg = t->message.ptr;
+  *arg->msg_bytes = n_rows * (4 + 4 * (int64_t)t->dim);
+done:
+  return err;
+}
+
+ts_err ts_tbe_reduce(ts_tbe *t, const void **msg, int64_t *msg_bytes,
+                     const float *grad, int64_t grad_stride,
+                     const ts_tbe_input *input, ts_lane *lane) {
+  ts_reduce_arg arg = {t, msg, msg_bytes, grad, grad_stride, *input};
+  return ts_lane_submit(lane, "reduce rows", reduce_task, &arg, sizeof arg);
+}
+
+typedef struct ts_apply_arg {
+  ts_tbe *tbe;
+  const void *const *msg;
+  const int64_t *msg_bytes;
+  int n_ranks;
+  double lr_factor;
+  int64_t pass;
+} ts_apply_arg;
+
+/* Entries of all messages: entry i of the concatenation is bag i, whose
+ * gradient is its sum, at a distance from the first message's start. */
+static void fill(ts_tbe *t, const ts_apply_arg *a, const float *base) {
+  uint32_t *keys = t->keys[0].ptr, *order = t->order[0].ptr;
+  int64_t *at = t->grad_at.ptr, i = 0;
+  for (int r = 0; r < a->n_ranks; r++) {
+    const int64_t n = message_rows(t, a->msg_bytes[r]);
+    const uint32_t *from = a->msg[r];
+    const float *sums = (const float *)(from + n);
+    for (int64_t k = 0; k < n; k++, i++) {
+      keys[i] = from[k];
+      order[i] = (uint32_t)i;
+      at[i] = (sums + k * t->dim) - base;
+    }
+  }
+}
+
+static ts_err apply_task(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_apply_arg *arg = p;
+  ts_tbe *t = arg->tbe;
+  const float *base = arg->msg[0];
+  int64_t n = 0;
+  for (int r = 0; r < arg->n_ranks; r++)
+    n += message_rows(t, arg->msg_bytes[r]);
+  if (!n) return TS_OK;
+  TS_TRY(ts_tbe_reserve(t, n, n));
+  fill(t, arg, base);
+  const ts_sort_args sort = {.keys = t->keys[0].ptr,
+                             .keys_scratch = t->keys[1].ptr,
+                             .values = t->order[0].ptr,
+                             .values_scratch = t->order[1].ptr,
+                             .n = n,
+                             .n_bits = t->key_bits};
+  TS_TRY(t->kernels->sort(&sort));
+  ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
+  a.keys = sort.keys;
+  a.order = sort.values;
+  a.n = n;
+  a.grad = base;
+  a.grad_at = t->grad_at.ptr;
+  TS_TRY(t->kernels->row_update(&a));
+done:
+  return err;
+}
+
+ts_err ts_tbe_apply(ts_tbe *t, const void *const *msg, const int64_t *msg_bytes,
+                    int n_ranks, double lr_factor, int64_t pass,
+                    ts_lane *lane) {
+  ts_apply_arg arg = {t, msg, msg_bytes, n_ranks, lr_factor, pass};
+  return ts_lane_submit(lane, "fused backward", apply_task, &arg, sizeof arg);
+}

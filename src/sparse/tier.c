@@ -1,0 +1,14 @@
+/* tier.c - the table of tiers. */
+#include "sparse/tier.h"
+
+#include <string.h>
+
+extern const ts_tier_ops ts_tier_resident;
+
+static const ts_tier_ops *const table[] = {&ts_tier_resident};
+
+const ts_tier_ops *ts_tier_find(const char *kind) {
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (!strcmp(table[i]->kind, kind)) return table[i];
+  return NULL;
+}

@@ -1,0 +1,180 @@
+/* update_body.h - the fused update of rows, for each instruction set.
+ *
+ * Entries are sorted by row.  A run of equal rows is summed in order, in
+ * pieces of 256 entries from its start; then the row's optimizer runs once.
+ * Threads share the entries at borders of runs; a run so long that it would
+ * keep one thread busy alone is put aside, and its pieces are summed by all
+ * threads afterwards (the pieces are the same, so are the bits). */
+#ifndef TS_SPARSE_UPDATE_BODY_H
+#define TS_SPARSE_UPDATE_BODY_H
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "sparse/isa.h"
+#include "sparse/lookup_body.h"
+#include "sparse/row_optim.h"
+
+enum { PIECE = 256, LONG_RUN = 16 * PIECE, UPDATE_AHEAD = 12 };
+
+TS_BODY int64_t entry_bag(const ts_row_update_args *a, int64_t j) {
+  return a->bag_of ? a->bag_of[a->order[j]] : a->order[j];
+}
+
+TS_BODY float entry_scale(const ts_row_update_args *a, int64_t j, int64_t bag) {
+  const float w = a->weights ? a->weights[a->order[j]] : 1.0f;
+  return a->bag_scale ? w * a->bag_scale[bag] : w;
+}
+
+/* sum (dim) = entries [from, to), in order. */
+TS_BODY void sum_piece(const ts_row_update_args *a, float *sum, int64_t from,
+                       int64_t to) {
+  const int32_t dim = a->dim;
+  const bool scaled = a->weights || a->bag_scale;
+  for (int64_t j = from; j < to; j++) {
+    const int64_t bag = entry_bag(a, j);
+    const float *g = a->grad + a->grad_at[bag];
+    const float s = scaled ? entry_scale(a, j, bag) : 1.0f;
+    if (j == from)
+      for (int32_t d = 0; d < dim; d++) sum[d] = s * g[d];
+    else if (scaled)
+      for (int32_t d = 0; d < dim; d++) sum[d] += s * g[d];
+    else
+      for (int32_t d = 0; d < dim; d++) sum[d] += g[d];
+  }
+}
+
+TS_BODY void add_row(float *sum, const float *x, int32_t dim) {
+  for (int32_t d = 0; d < dim; d++) sum[d] += x[d];
+}
+
+/* sum (dim) = a whole run; PART (dim) is scratch. */
+TS_BODY void sum_run(const ts_row_update_args *a, float *sum, float *part,
+                     int64_t from, int64_t to) {
+  int64_t end = to - from > PIECE ? from + PIECE : to;
+  sum_piece(a, sum, from, end);
+  for (from = end; from < to; from = end) {
+    end = to - from > PIECE ? from + PIECE : to;
+    sum_piece(a, part, from, end);
+    add_row(sum, part, a->dim);
+  }
+}
+
+/* Number of the table that holds group row KEY. */
+TS_BODY int32_t table_of(const ts_row_update_args *a, int64_t key) {
+  int32_t low = 0, high = a->n_tables - 1;
+  while (low < high) {
+    const int32_t mid = (low + high + 1) / 2;
+    if (a->row_base[mid] <= key)
+      low = mid;
+    else
+      high = mid - 1;
+  }
+  return low;
+}
+
+/* Random words for the stochastic rounding of columns [d, d + 64) of a row:
+ * Philox at counter (step, global row, table and column / 4), 16 at once. */
+TS_BODY void rounding_words(uint32_t *words, const ts_row_update_args *a,
+                            int32_t table_id, int64_t row, int32_t d) {
+  for (int k = 0; k < 16; k++)
+    ts_rng4(words + 4 * k, a->seed ^ ((uint64_t)table_id << 40),
+            TS_RNG_ROUNDING, (uint64_t)row, (uint32_t)a->step,
+            (uint32_t)(d / 4 + k));
+}
+
+TS_BODY void store_rounded(const ts_row_update_args *a, uint16_t *to,
+                           const float *w, int32_t table_id, int64_t row) {
+  uint32_t words[64];
+  for (int32_t d = 0; d < a->dim; d++) {
+    if (d % 64 == 0) rounding_words(words, a, table_id, row, d);
+    to[d] = a->dtype == TS_BF16 ? ts_f32_to_bf16_sr(w[d], words[d % 64])
+                                : ts_f32_to_f16_sr(w[d], words[d % 64]);
+  }
+}
+
+/* One update of group row KEY by its summed gradient. */
+TS_BODY void update_row(const ts_row_update_args *a, int64_t key, int32_t table,
+                        const float *sum, float *wide, int isa) {
+  const ts_row_optim *o = a->optim;
+  const ts_row_hyper *h = &a->hyper[table];
+  float stat[TS_ROW_STATS_MAX] = {0};
+  ts_row r = {.g = sum, .dim = a->dim, .row_dim = a->dim};
+  uint16_t *half = (uint16_t *)a->weight + key * a->dim;
+  if (a->dtype == TS_F32) {
+    r.w = (float *)a->weight + key * a->dim;
+  } else {
+    ts_to_f32(wide, half, a->dtype, a->dim);
+    r.w = wide;
+  }
+  for (int k = 0; k < o->n_states; k++)
+    r.state[k] = a->state[k] + key * (o->state[k].per_row ? 1 : a->dim);
+  for (int k = 0; k < o->n_rounds; k++) o->round[k][isa](&r, h, stat);
+  o->apply[isa](&r, h, stat);
+  if (a->dtype != TS_F32)
+    store_rounded(a, half, wide, a->table_id[table],
+                  a->first_row[table] + key - a->row_base[table]);
+}
+
+/* Asks for the row, state and gradient of entry J. */
+TS_BODY void prefetch_entry(const ts_row_update_args *a, int64_t j) {
+  const int64_t key = a->keys[j];
+  const int64_t bytes = (a->dtype == TS_F32 ? 4 : 2) * (int64_t)a->dim;
+  const float *g = a->grad + a->grad_at[entry_bag(a, j)];
+  for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(g + d, 0, 3);
+  if (a->sum_out || (j > 0 && a->keys[j - 1] == key)) return;
+  const char *row = (const char *)a->weight + key * bytes;
+  for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(row + k, 1, 3);
+  for (int k = 0; k < a->optim->n_states; k++) {
+    const int64_t cols = a->optim->state[k].per_row ? 1 : a->dim;
+    const float *s = a->state[k] + key * cols;
+    for (int64_t d = 0; d < cols; d += 16) __builtin_prefetch(s + d, 1, 3);
+  }
+}
+
+/* A long run that was put aside. */
+typedef struct ts_long_run {
+  int64_t from, to, number;
+} ts_long_run;
+
+/* What a thread works with. */
+typedef struct ts_update_part {
+  int64_t from, to;         /* entries, at borders of runs */
+  int64_t number;           /* of the first run, where sums are kept */
+  float *sum, *part, *wide; /* (dim) each */
+  ts_long_run *aside;
+  int64_t n_aside;
+} ts_update_part;
+
+TS_BODY void end_run(const ts_row_update_args *a, int64_t from, int64_t number,
+                     int32_t *table, const float *sum, float *wide, int isa) {
+  const int64_t key = a->keys[from];
+  if (a->sum_out) {
+    memcpy(a->sum_out + number * a->dim, sum, (size_t)a->dim * 4);
+    a->key_out[number] = (uint32_t)key;
+    return;
+  }
+  if (key < a->row_base[*table] || key >= a->row_base[*table + 1])
+    *table = table_of(a, key);
+  update_row(a, key, *table, sum, wide, isa);
+}
+
+TS_BODY void update_part(const ts_row_update_args *a, ts_update_part *p,
+                         int isa) {
+  int32_t table = 0;
+  int64_t number = p->number, asked = p->from;
+  for (int64_t from = p->from; from < p->to; number++) {
+    int64_t to = from + 1;
+    while (to < p->to && a->keys[to] == a->keys[from]) to++;
+    for (; asked < to + UPDATE_AHEAD && asked < p->to; asked++)
+      prefetch_entry(a, asked);
+    if (to - from >= LONG_RUN) {
+      p->aside[p->n_aside++] = (ts_long_run){from, to, number};
+    } else {
+      sum_run(a, p->sum, p->part, from, to);
+      end_run(a, from, number, &table, p->sum, p->wide, isa);
+    }
+    from = to;
+  }
+}
+
+#endif
