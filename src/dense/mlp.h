@@ -18,9 +18,9 @@ typedef struct ts_mlp_spec {
   const int64_t *sizes; /* (n_layers) outputs */
   int32_t n_layers;
   bool last_linear; /* no ReLU on the last layer */
-  /* Format of a layer's parameter prefix with one %d, and the last layer's
-   * prefix where it differs (NULL: same). */
-  const char *name, *last_name;
+  /* Parameters of layer i are NAME.i.TAIL.{weight,bias}; of the last one
+   * LAST_NAME.{weight,bias} where that is not NULL. */
+  const char *name, *tail, *last_name;
   ts_precision precision;
   int32_t batch_max;
   bool need_dx;
@@ -36,7 +36,8 @@ void ts_mlp_destroy(ts_mlp *);
 ts_err ts_mlp_forward(ts_mlp *, float **y, const float *x, int32_t batch,
                       ts_lane *);
 /* DY is overwritten.  dx (batch, in_stride) or NULL.  Calls HOOK for bias and
- * weight of each layer, last layer first (weight, then bias).  Enqueues. */
+ * weight of each layer, last layer first: the reverse of creation.  Enqueues.
+ */
 ts_err ts_mlp_backward(ts_mlp *, float *dx, float *dy, int32_t batch,
                        const ts_grad_hook *, ts_lane *);
 

@@ -1,0 +1,38 @@
+/* bce.c - binary cross entropy with logits, in double per sample; summed in
+ * blocks of 1024 samples, whatever the number of threads. */
+#include <math.h>
+
+#include "base/mem.h"
+#include "dense/update.h"
+
+enum { BLOCK = 1024 };
+
+static double bce_block(const ts_bce_args *a, int64_t from, int64_t to) {
+  double sum = 0;
+  for (int64_t i = from; i < to; i++) {
+    const double z = a->logits[i], y = a->labels[i];
+    const double w = a->weights ? a->weights[i] : 1.0;
+    const double e = exp(-fabs(z));
+    const double p = z >= 0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+    sum += w * ((z > 0 ? z : 0) - z * y + log1p(e));
+    if (a->grad) a->grad[i] = (float)(w * (p - y) * a->scale);
+    if (a->prediction) a->prediction[i] = (float)p;
+  }
+  return sum;
+}
+
+ts_err ts_bce_host(const ts_bce_args *a) {
+  double *sums;
+  const int64_t n_blocks = (a->n + BLOCK - 1) / BLOCK;
+  ts_err err = ts_mem_array(&sums, n_blocks, sizeof *sums, TS_TAG_ACTIVATIONS);
+  if (err != TS_OK) return err;
+#pragma omp parallel for schedule(static)
+  for (int64_t k = 0; k < n_blocks; k++)
+    sums[k] = bce_block(a, k * BLOCK,
+                        (k + 1) * BLOCK < a->n ? (k + 1) * BLOCK : a->n);
+  double total = 0;
+  for (int64_t k = 0; k < n_blocks; k++) total += sums[k];
+  *a->loss_sum = total;
+  ts_mem_free(sums);
+  return TS_OK;
+}

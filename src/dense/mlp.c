@@ -1,0 +1,133 @@
+/* mlp.c - a stack of linear layers. */
+#include "dense/mlp.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+struct ts_mlp {
+  int32_t n_layers;
+  ts_linear **layer; /* (n_layers) */
+  ts_param **W, **b;
+  int32_t *n_out;
+  float **y, **dy; /* (n_layers) activations and their gradients */
+  const float *x;  /* of the last forward */
+  bool need_dx;
+};
+
+static ts_err add_params(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
+                         uint64_t seed, int32_t i, int32_t n_in,
+                         ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_str prefix = {0}, name = {0};
+  ts_device *device = ts_lane_device(lane);
+  const bool last = i == s->n_layers - 1 && s->last_name;
+  const double bound = 1.0 / sqrt((double)n_in);
+  if (last)
+    TS_TRY(ts_str_append(&prefix, "%s", s->last_name));
+  else
+    TS_TRY(ts_str_append(&prefix, "%s.%d.%s", s->name, i, s->tail));
+  TS_TRY(ts_str_append(&name, "%s.weight", prefix.text));
+  TS_TRY(ts_params_add(params, device, &m->W[i], name.text, m->n_out[i], n_in));
+  ts_str_reset(&name);
+  TS_TRY(ts_str_append(&name, "%s.bias", prefix.text));
+  TS_TRY(ts_params_add(params, device, &m->b[i], name.text, m->n_out[i], 0));
+  ts_param_init_uniform(m->W[i], seed, bound);
+  ts_param_init_uniform(m->b[i], seed, bound);
+done:
+  ts_str_reset(&prefix);
+  ts_str_reset(&name);
+  return err;
+}
+
+static ts_err add_layer(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
+                        uint64_t seed, int32_t i, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const int32_t n_in = i ? m->n_out[i - 1] : s->n_in;
+  const ts_linear_spec spec = {.n_in = n_in,
+                               .n_out = m->n_out[i],
+                               .in_stride = i ? n_in : s->in_stride,
+                               .relu =
+                                   !(i == s->n_layers - 1 && s->last_linear),
+                               .precision = s->precision,
+                               .batch_max = s->batch_max,
+                               .need_dx = i > 0 || s->need_dx,
+                               .engine = s->engine};
+  const int64_t n = (int64_t)s->batch_max * m->n_out[i];
+  TS_TRY(add_params(m, s, params, seed, i, n_in, lane));
+  TS_TRY(ts_linear_create(&m->layer[i], &spec, m->W[i], m->b[i], lane));
+  TS_TRY(ts_mem_array(&m->y[i], n, sizeof(float), TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&m->dy[i], n, sizeof(float), TS_TAG_ACTIVATIONS));
+done:
+  return err;
+}
+
+ts_err ts_mlp_create(ts_mlp **out, const ts_mlp_spec *s, ts_params *params,
+                     uint64_t seed, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_mlp *m = NULL;
+  const int32_t n = s->n_layers;
+  TS_TRY(ts_mem_alloc(&m, sizeof *m, TS_TAG_DENSE));
+  m->n_layers = n;
+  m->need_dx = s->need_dx;
+  TS_TRY(ts_mem_array(&m->layer, n, sizeof *m->layer, TS_TAG_DENSE));
+  TS_TRY(ts_mem_array(&m->W, n, sizeof *m->W, TS_TAG_DENSE));
+  TS_TRY(ts_mem_array(&m->b, n, sizeof *m->b, TS_TAG_DENSE));
+  TS_TRY(ts_mem_array(&m->n_out, n, sizeof *m->n_out, TS_TAG_DENSE));
+  TS_TRY(ts_mem_array(&m->y, n, sizeof *m->y, TS_TAG_DENSE));
+  TS_TRY(ts_mem_array(&m->dy, n, sizeof *m->dy, TS_TAG_DENSE));
+  for (int32_t i = 0; i < n; i++) m->n_out[i] = (int32_t)s->sizes[i];
+  for (int32_t i = 0; i < n; i++)
+    TS_TRY(add_layer(m, s, params, seed, i, lane));
+  *out = m;
+  m = NULL;
+done:
+  ts_mlp_destroy(m);
+  return err;
+}
+
+void ts_mlp_destroy(ts_mlp *m) {
+  if (!m) return;
+  for (int32_t i = 0; i < m->n_layers; i++) {
+    if (m->layer) ts_linear_destroy(m->layer[i]);
+    if (m->y) ts_mem_free(m->y[i]);
+    if (m->dy) ts_mem_free(m->dy[i]);
+  }
+  ts_mem_free(m->layer);
+  ts_mem_free(m->W);
+  ts_mem_free(m->b);
+  ts_mem_free(m->n_out);
+  ts_mem_free(m->y);
+  ts_mem_free(m->dy);
+  ts_mem_free(m);
+}
+
+ts_err ts_mlp_forward(ts_mlp *m, float **y, const float *x, int32_t batch,
+                      ts_lane *lane) {
+  ts_err err = TS_OK;
+  m->x = x;
+  for (int32_t i = 0; i < m->n_layers; i++)
+    TS_TRY(ts_linear_forward(m->layer[i], m->y[i], i ? m->y[i - 1] : x, batch,
+                             lane));
+  *y = m->y[m->n_layers - 1];
+done:
+  return err;
+}
+
+ts_err ts_mlp_backward(ts_mlp *m, float *dx, float *dy, int32_t batch,
+                       const ts_grad_hook *hook, ts_lane *lane) {
+  ts_err err = TS_OK;
+  for (int32_t i = m->n_layers - 1; i >= 0; i--) {
+    float *dx_i = i ? m->dy[i - 1] : dx;
+    TS_TRY(ts_linear_backward(m->layer[i], dx_i, dy, i ? m->y[i - 1] : m->x,
+                              m->y[i], batch, lane));
+    if (hook && hook->ready) {
+      TS_TRY(hook->ready(hook->arg, m->b[i], lane));
+      TS_TRY(hook->ready(hook->arg, m->W[i], lane));
+    }
+    dy = dx_i;
+  }
+done:
+  return err;
+}

@@ -1,0 +1,41 @@
+/* schedule.c - learning-rate schedules: a factor for step k, from 1.
+ *
+ *   k <= warmup    k / warmup
+ *   then, with t = k - warmup, n = steps - warmup, x = min(1, t / n):
+ *   constant       1
+ *   linear         1 - x
+ *   polynomial     (1 - x)^power
+ *   cosine         (1 + cos(pi x)) / 2
+ *   inverse_sqrt   sqrt(w / (w + t)), w = max(1, warmup)
+ *   step           power^floor(t / steps): the rate falls by the factor
+ *                  `power` every `steps` steps
+ * and never under `floor`. */
+#include <math.h>
+#include <string.h>
+
+#include "dense/optim.h"
+
+static double decay(const char *kind, double t, double n, double steps,
+                    double warmup, double power) {
+  const double x = n > 0 ? fmin(1.0, t / n) : 1.0;
+  if (!strcmp(kind, "linear")) return 1.0 - x;
+  if (!strcmp(kind, "polynomial")) return pow(1.0 - x, power);
+  if (!strcmp(kind, "cosine"))
+    return 0.5 * (1.0 + cos(3.14159265358979323846 * x));
+  if (!strcmp(kind, "inverse_sqrt")) {
+    const double w = fmax(1.0, warmup);
+    return sqrt(w / (w + t));
+  }
+  if (!strcmp(kind, "step"))
+    return pow(power, steps > 0 ? floor(t / steps) : 0);
+  return 1.0;
+}
+
+double ts_schedule_factor(const ts_config *c, int64_t k) {
+  const double warmup = (double)c->optimizer.warmup;
+  const double steps = (double)c->optimizer.schedule_steps;
+  if ((double)k <= warmup) return (double)k / warmup;
+  return fmax(c->optimizer.floor,
+              decay(c->optimizer.schedule, (double)k - warmup, steps - warmup,
+                    steps, warmup, c->optimizer.power));
+}

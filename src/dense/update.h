@@ -1,0 +1,10 @@
+/* update.h - pieces of the dense kernels that are the same everywhere. */
+#ifndef TS_DENSE_UPDATE_H
+#define TS_DENSE_UPDATE_H
+
+#include "dense/optim.h"
+#include "runtime/kernels.h"
+
+ts_err ts_bce_host(const ts_bce_args *);
+
+#endif

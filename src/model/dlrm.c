@@ -1,0 +1,200 @@
+/* dlrm.c - DLRM: bottom MLP, pairwise dot interaction, top MLP.
+ *
+ *   b = MLP(dense), ReLU on every layer, of width dim
+ *   X = [b, e_1 .. e_F];  top on [b, x_i . x_j for i < j]; logits
+ * Without dense features b is left out. */
+#include "base/mem.h"
+#include "model/model.h"
+
+typedef struct ts_dlrm {
+  ts_model base;
+  ts_model_spec spec;
+  const ts_kernels *kernels;
+  ts_mlp *bottom; /* NULL without dense features */
+  ts_mlp *over;
+  int32_t n_tasks;
+  int32_t width, stride; /* of the interaction: used and padded */
+  float *b;              /* bottom's output (batch, dim), its own */
+  float *z, *dz;         /* (batch_max, stride) */
+  float *db;             /* (batch_max, dim) */
+} ts_dlrm;
+
+static void destroy(ts_model *m) {
+  ts_dlrm *d = (ts_dlrm *)m;
+  if (!d) return;
+  ts_mlp_destroy(d->bottom);
+  ts_mlp_destroy(d->over);
+  ts_params_reset(&d->base.params);
+  ts_mem_free(d->z);
+  ts_mem_free(d->dz);
+  ts_mem_free(d->db);
+  ts_mem_free(d);
+}
+
+static ts_err check(const ts_model_spec *s) {
+  const ts_config *c = s->config;
+  const ts_ints *bottom = &c->model.dense_arch, *over = &c->model.over_arch;
+  for (int32_t t = 0; t < c->n_tables; t++)
+    if (c->tables[t].pooling == TS_POOL_NONE)
+      return ts_fail(TS_ERR_DECK,
+                     "table %s: pooling \"none\" gives sequences, which "
+                     "model dlrm does not take",
+                     c->tables[t].name);
+  if (c->model.dense_features > 0 &&
+      (!bottom->n || bottom->item[bottom->n - 1] != s->dim))
+    return ts_fail(TS_ERR_DECK,
+                   "model.dense_arch ends with %lld, but table %s has dim "
+                   "%d: the two must be equal",
+                   bottom->n ? (long long)bottom->item[bottom->n - 1] : 0LL,
+                   c->tables[0].name, s->dim);
+  if (!over->n || over->item[over->n - 1] != c->model.n_tasks)
+    return ts_fail(TS_ERR_DECK,
+                   "model.over_arch ends with %lld, but there are %d tasks: "
+                   "one output each",
+                   over->n ? (long long)over->item[over->n - 1] : 0LL,
+                   c->model.n_tasks);
+  return TS_OK;
+}
+
+static ts_err create_bottom(ts_dlrm *d, ts_lane *lane) {
+  const ts_config *c = d->spec.config;
+  const ts_mlp_spec spec = {.n_in = c->model.dense_features,
+                            .in_stride = c->model.dense_features,
+                            .sizes = c->model.dense_arch.item,
+                            .n_layers = c->model.dense_arch.n,
+                            .name = "dense_arch.model._mlp",
+                            .tail = "_linear",
+                            .precision = c->run.precision,
+                            .batch_max = d->spec.batch_max,
+                            .engine = d->spec.engine};
+  if (!c->model.dense_features) return TS_OK;
+  return ts_mlp_create(&d->bottom, &spec, &d->base.params,
+                       (uint64_t)c->run.seed, lane);
+}
+
+static ts_err create_over(ts_dlrm *d, ts_lane *lane) {
+  const ts_config *c = d->spec.config;
+  const ts_mlp_spec spec = {.n_in = d->width,
+                            .in_stride = d->stride,
+                            .sizes = c->model.over_arch.item,
+                            .n_layers = c->model.over_arch.n,
+                            .last_linear = true,
+                            .name = "over_arch.model.0._mlp",
+                            .tail = "_linear",
+                            .last_name = "over_arch.model.1",
+                            .precision = c->run.precision,
+                            .batch_max = d->spec.batch_max,
+                            .need_dx = true,
+                            .engine = d->spec.engine};
+  return ts_mlp_create(&d->over, &spec, &d->base.params, (uint64_t)c->run.seed,
+                       lane);
+}
+
+static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
+                     const ts_kernels *kernels, ts_lane *lane) {
+  extern const ts_model_ops ts_model_dlrm;
+  ts_err err = TS_OK;
+  ts_dlrm *d = NULL;
+  (void)device;
+  TS_TRY(check(s));
+  TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
+  d->base.ops = &ts_model_dlrm;
+  d->spec = *s;
+  d->kernels = kernels;
+  d->n_tasks = s->config->model.n_tasks;
+  const int32_t b = s->config->model.dense_features ? 1 : 0;
+  const int32_t n = s->n_features + b;
+  d->width = b * s->dim + n * (n - 1) / 2;
+  d->stride = (d->width + 31) / 32 * 32;
+  TS_TRY(create_bottom(d, lane));
+  TS_TRY(create_over(d, lane));
+  const int64_t rows = s->batch_max;
+  TS_TRY(ts_mem_array(&d->z, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&d->dz, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&d->db, rows * s->dim, 4, TS_TAG_ACTIVATIONS));
+  *out = &d->base;
+  d = NULL;
+done:
+  destroy((ts_model *)d);
+  return err;
+}
+
+static ts_err dense_forward(ts_model *m, const float *dense, int32_t batch,
+                            ts_lane *lane) {
+  ts_dlrm *d = (ts_dlrm *)m;
+  if (!d->bottom) return TS_OK;
+  return ts_mlp_forward(d->bottom, &d->b, dense, batch, lane);
+}
+
+typedef struct ts_interact_task {
+  const ts_kernels *kernels;
+  ts_interact_args args;
+} ts_interact_task;
+
+static ts_err forward_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_interact_task *t = arg;
+  return t->kernels->interact_forward(&t->args);
+}
+
+static ts_err backward_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_interact_task *t = arg;
+  return t->kernels->interact_backward(&t->args);
+}
+
+static ts_interact_task interact(ts_dlrm *d, const ts_emb_views *emb,
+                                 int32_t batch) {
+  return (ts_interact_task){d->kernels,
+                            {.out = d->z,
+                             .grad = d->dz,
+                             .out_stride = d->stride,
+                             .bottom = d->b,
+                             .grad_bottom = d->db,
+                             .emb = emb->data,
+                             .grad_emb = emb->grad,
+                             .emb_stride = emb->stride,
+                             .n_features = emb->n_features,
+                             .dim = d->spec.dim,
+                             .batch = batch}};
+}
+
+static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
+                           int32_t batch, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_dlrm *d = (ts_dlrm *)m;
+  const ts_interact_task task = interact(d, emb, batch);
+  TS_TRY(ts_lane_submit(lane, "interaction", forward_task, &task, sizeof task));
+  TS_TRY(ts_mlp_forward(d->over, logits, d->z, batch, lane));
+done:
+  return err;
+}
+
+static ts_err over_backward(ts_model *m, float *dlogits,
+                            const ts_emb_views *emb, int32_t batch,
+                            const ts_grad_hook *hook, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_dlrm *d = (ts_dlrm *)m;
+  const ts_interact_task task = interact(d, emb, batch);
+  TS_TRY(ts_mlp_backward(d->over, d->dz, dlogits, batch, hook, lane));
+  TS_TRY(ts_lane_submit(lane, "interaction backward", backward_task, &task,
+                        sizeof task));
+done:
+  return err;
+}
+
+static ts_err dense_backward(ts_model *m, int32_t batch,
+                             const ts_grad_hook *hook, ts_lane *lane) {
+  ts_dlrm *d = (ts_dlrm *)m;
+  if (!d->bottom) return TS_OK;
+  return ts_mlp_backward(d->bottom, NULL, d->db, batch, hook, lane);
+}
+
+extern const ts_model_ops ts_model_dlrm;
+const ts_model_ops ts_model_dlrm = {.kind = "dlrm",
+                                    .create = create,
+                                    .destroy = destroy,
+                                    .dense_forward = dense_forward,
+                                    .over_forward = over_forward,
+                                    .over_backward = over_backward,
+                                    .dense_backward = dense_backward};
