@@ -95,7 +95,7 @@ typedef struct ts_config {
     double epochs; /* 0: by steps */
     int32_t threads;
     ts_precision precision;
-    bool serial_lanes;
+    int32_t serial_lanes; /* 0 or 1 */
     int64_t log_every, eval_every;
     double max_time_s; /* 0: none */
     int32_t accumulate;
@@ -166,7 +166,7 @@ typedef struct ts_config {
   } dense;
   struct {
     char *backend;
-    bool ordered; /* comm.reduce */
+    int32_t ordered; /* comm.reduce: 0 or 1 */
     double timeout_s, delay_us, delay_gbytes_per_s;
   } comm;
   struct {

@@ -32,7 +32,7 @@ typedef enum {
 } ts_err;
 
 #define TS_OK TS_ERR_OK
-#define TS_ERR_TEXT_MAX 1024
+#define TS_ERR_TEXT_MAX 4096
 
 /* One fault: its code, the user's message, where it was found. */
 typedef struct ts_err_record {

@@ -1,0 +1,303 @@
+/* deck.c - reading a deck: libconfig parses, the schema checks, all errors
+ * are collected before any is reported. */
+#include "io/deck.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "io/deck_impl.h"
+
+enum { DECK_BYTES_MAX = 16 << 20 };
+
+/* ---- walking the tree
+ * ---------------------------------------------------------- */
+
+static void unknown_key(ts_deck *d, ts_scope scope, const config_setting_t *s,
+                        const char *path) {
+  const char *near = ts_schema_nearest(scope, path);
+  if (near)
+    ts_deck_error(d, s, "unknown key \"%s\"; did you mean \"%s\"?", path, near);
+  else
+    ts_deck_error(d, s, "unknown key \"%s\"", path);
+}
+
+static void take_key(ts_deck *d, ts_scope scope, const config_setting_t *s,
+                     const char *path, void *to) {
+  const ts_key *key = ts_schema_find(scope, path);
+  if (key)
+    ts_deck_value(d, key, s, (char *)to + key->offset);
+  else if (ts_schema_is_group(scope, path) && config_setting_is_group(s))
+    ts_deck_group(d, scope, s, path, to);
+  else if (ts_schema_is_group(scope, path))
+    ts_deck_error(d, s, "%s is a group: %s = { ... };", path, path);
+  else
+    unknown_key(d, scope, s, path);
+}
+
+void ts_deck_group(ts_deck *d, ts_scope scope, const config_setting_t *s,
+                   const char *prefix, void *to) {
+  char path[256];
+  for (int i = 0; i < config_setting_length(s); i++) {
+    const config_setting_t *child = config_setting_get_elem(s, (unsigned)i);
+    const char *name = config_setting_name(child);
+    if (!name) continue;
+    snprintf(path, sizeof path, "%s%s%.100s", prefix, *prefix ? "." : "", name);
+    /* Lists of groups have code of their own. */
+    if (scope == TS_SCOPE_DECK &&
+        (!strcmp(path, "tables") || !strcmp(path, "table_defaults") ||
+         !strcmp(path, "optimizer.overrides") || !strcmp(path, "model.tasks")))
+      continue;
+    take_key(d, scope, child, path, to);
+  }
+}
+
+static void set_defaults(ts_deck *d, ts_scope scope, void *to) {
+  for (int i = 0; i < ts_schema_n; i++)
+    if (ts_schema[i].scope == scope)
+      ts_deck_default(d, &ts_schema[i], (char *)to + ts_schema[i].offset);
+}
+
+static void free_values(ts_scope scope, void *to) {
+  for (int i = 0; i < ts_schema_n; i++)
+    if (ts_schema[i].scope == scope && ts_schema[i].kind != TS_KEY_LATER)
+      ts_deck_value_free(&ts_schema[i], (char *)to + ts_schema[i].offset);
+}
+
+static bool is_list(ts_deck *d, const config_setting_t *s, const char *what) {
+  if (config_setting_is_list(s)) return true;
+  ts_deck_error(d, s, "%s is a list of groups: %s = ( { ... }, { ... } );",
+                what, what);
+  return false;
+}
+
+/* ---- tables
+ * ---------------------------------------------------------------------- */
+
+static ts_table_config *add_table(ts_config *c) {
+  const size_t old = (size_t)c->n_tables * sizeof *c->tables;
+  if (ts_mem_resize(&c->tables, old, old + sizeof *c->tables, TS_TAG_MISC) !=
+      TS_OK)
+    return NULL;
+  return &c->tables[c->n_tables++];
+}
+
+static void read_table(ts_deck *d, const config_setting_t *defaults,
+                       const config_setting_t *s, const char *const *sets,
+                       int n_sets) {
+  ts_table_config *t = add_table(d->config);
+  if (!t) return;
+  set_defaults(d, TS_SCOPE_TABLE, t);
+  if (defaults) ts_deck_group(d, TS_SCOPE_TABLE, defaults, "", t);
+  ts_deck_group(d, TS_SCOPE_TABLE, s, "", t);
+  t->line = (int)config_setting_source_line(s);
+  for (int i = 0; i < n_sets; i++) ts_deck_set_table(d, sets[i], t);
+}
+
+/* An element of tables: one table, or with {a..b} in its name several. */
+static void read_element(ts_deck *d, const config_setting_t *defaults,
+                         const config_setting_t *s, const char *const *sets,
+                         int n_sets) {
+  const char *name = NULL;
+  long a = 0, b = 0;
+  size_t at, n;
+  if (!config_setting_is_group(s)) {
+    ts_deck_error(d, s, "tables is a list of groups { ... }");
+    return;
+  }
+  if (!config_setting_lookup_string(s, "name", &name)) {
+    ts_deck_error(d, s, "a table has no name");
+    return;
+  }
+  const int range = ts_deck_range(name, &a, &b, &at, &n);
+  d->n_elements = range > 0 ? (int32_t)(b - a + 1) : 0;
+  for (d->element = 0; d->element <= b - a; d->element++)
+    read_table(d, defaults, s, sets, n_sets);
+  d->element = d->n_elements = 0;
+}
+
+static void read_tables(ts_deck *d, const config_t *tree,
+                        const char *const *sets, int n_sets) {
+  const config_setting_t *tables = config_lookup(tree, "tables");
+  const config_setting_t *defaults = config_lookup(tree, "table_defaults");
+  if (defaults && !config_setting_is_group(defaults)) {
+    ts_deck_error(d, defaults, "table_defaults is a group { ... }");
+    defaults = NULL;
+  }
+  if (!tables || !is_list(d, tables, "tables")) return;
+  for (int i = 0; i < config_setting_length(tables); i++)
+    read_element(d, defaults, config_setting_get_elem(tables, (unsigned)i),
+                 sets, n_sets);
+}
+
+/* ---- other lists
+ * ------------------------------------------------------------------- */
+
+/* Elements of list NAME into an array of structs of SIZE bytes. */
+static void read_list(ts_deck *d, const config_t *tree, const char *name,
+                      ts_scope scope, void *items, int32_t *n_items,
+                      size_t size) {
+  const config_setting_t *s = config_lookup(tree, name);
+  char *array = NULL;
+  if (!s || !is_list(d, s, name)) return;
+  const int n = config_setting_length(s);
+  if (ts_mem_array(&array, n, size, TS_TAG_MISC) != TS_OK) return;
+  for (int i = 0; i < n; i++) {
+    const config_setting_t *e = config_setting_get_elem(s, (unsigned)i);
+    set_defaults(d, scope, array + (size_t)i * size);
+    if (config_setting_is_group(e))
+      ts_deck_group(d, scope, e, "", array + (size_t)i * size);
+    else
+      ts_deck_error(d, e, "%s is a list of groups { ... }", name);
+  }
+  memcpy(items, &array, sizeof array);
+  *n_items = n;
+}
+
+static void read_tasks(ts_deck *d, const config_t *tree) {
+  ts_config *c = d->config;
+  read_list(d, tree, "model.tasks", TS_SCOPE_TASK, &c->model.tasks,
+            &c->model.n_tasks, sizeof *c->model.tasks);
+  if (c->model.n_tasks) return;
+  if (ts_mem_alloc(&c->model.tasks, sizeof *c->model.tasks, TS_TAG_MISC) !=
+      TS_OK)
+    return;
+  c->model.n_tasks = 1;
+  set_defaults(d, TS_SCOPE_TASK, c->model.tasks);
+}
+
+/* ---- the whole
+ * --------------------------------------------------------------------- */
+
+/* Paths that have a default made of other keys. */
+static void derive_paths(ts_config *c) {
+  ts_str path = {0};
+  if (!*c->run.output) {
+    (void)ts_str_append(&path, "%s/runs/%s", c->deck_dir, c->run.name);
+    ts_mem_free(c->run.output);
+    c->run.output = path.text;
+  }
+  path = (ts_str){0};
+  if (!strcmp(c->checkpoint.dir, "none")) {
+    ts_mem_free(c->checkpoint.dir);
+    c->checkpoint.dir = NULL;
+  } else if (!*c->checkpoint.dir) {
+    (void)ts_str_append(&path, "%s/checkpoints", c->run.output);
+    ts_mem_free(c->checkpoint.dir);
+    c->checkpoint.dir = path.text;
+  }
+}
+
+static void take_tree(ts_deck *d, config_t *tree, const char *const *sets,
+                      int n_sets) {
+  const config_setting_t *root = config_root_setting(tree);
+  for (int i = 0; i < n_sets; i++) ts_deck_set(d, tree, sets[i]);
+  set_defaults(d, TS_SCOPE_DECK, d->config);
+  ts_deck_group(d, TS_SCOPE_DECK, root, "", d->config);
+  read_tables(d, tree, sets, n_sets);
+  read_tasks(d, tree);
+  read_list(d, tree, "optimizer.overrides", TS_SCOPE_OVERRIDE,
+            &d->config->optimizer.overrides, &d->config->optimizer.n_overrides,
+            sizeof *d->config->optimizer.overrides);
+  if (!d->n_errors) derive_paths(d->config);
+  if (!d->n_errors) ts_deck_check(d, root);
+}
+
+static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
+                    int n_sets) {
+  ts_err err = TS_OK;
+  config_t tree;
+  config_init(&tree);
+  config_set_options(&tree, CONFIG_OPTION_AUTOCONVERT);
+  config_set_include_dir(&tree, d->config->deck_dir);
+  if (config_read_string(&tree, text) != CONFIG_TRUE) {
+    const char *file = config_error_file(&tree);
+    err = ts_fail(TS_ERR_DECK, "%s:%d: %s", file ? file : d->path,
+                  config_error_line(&tree), config_error_text(&tree));
+  } else {
+    take_tree(d, &tree, sets, n_sets);
+    if (d->n_errors)
+      err = ts_fail(TS_ERR_DECK, "%s", d->errors.text ? d->errors.text : "");
+  }
+  config_destroy(&tree);
+  ts_str_reset(&d->errors);
+  return err;
+}
+
+static ts_err deck_create(ts_config **out, const char *path, const char *dir) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  char *full = NULL;
+  TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_MISC));
+  *out = c;
+  TS_TRY(ts_mem_strdup(&c->deck_path, path));
+  full = realpath(dir, NULL);
+  TS_TRY(ts_mem_strdup(&c->deck_dir, full ? full : dir));
+done:
+  free(full);
+  return err;
+}
+
+ts_err ts_deck_parse(ts_config **out, const char *text, const char *dir,
+                     const char *const *sets, int n_sets) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  TS_TRY(deck_create(&c, "deck", dir));
+  ts_deck deck = {.config = c, .path = "deck"};
+  TS_TRY(parse(&deck, text, sets, n_sets));
+  *out = c;
+  c = NULL;
+done:
+  ts_deck_destroy(c);
+  return err;
+}
+
+ts_err ts_deck_read(ts_config **out, const char *path, const char *const *sets,
+                    int n_sets) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  ts_str text = {0};
+  char *copy = NULL;
+  if (ts_file_read(&text, path) != TS_OK) {
+    char why[512];
+    snprintf(why, sizeof why, "%s", ts_err_message());
+    ts_err_clear();
+    TS_THROW(TS_ERR_DECK, "the deck can't be read: %s", why);
+  }
+  if (text.n_bytes > DECK_BYTES_MAX)
+    TS_THROW(TS_ERR_DECK, "%s: %zu bytes are no deck", path, text.n_bytes);
+  if (strlen(text.text ? text.text : "") != text.n_bytes)
+    TS_THROW(TS_ERR_DECK, "%s: is not a text", path);
+  TS_TRY(ts_mem_strdup(&copy, path));
+  TS_TRY(deck_create(&c, path, dirname(copy)));
+  ts_deck deck = {.config = c, .path = path};
+  TS_TRY(parse(&deck, text.text, sets, n_sets));
+  *out = c;
+  c = NULL;
+done:
+  ts_deck_destroy(c);
+  ts_mem_free(copy);
+  ts_str_reset(&text);
+  return err;
+}
+
+void ts_deck_destroy(ts_config *c) {
+  if (!c) return;
+  free_values(TS_SCOPE_DECK, c);
+  for (int32_t i = 0; i < c->n_tables; i++)
+    free_values(TS_SCOPE_TABLE, &c->tables[i]);
+  for (int32_t i = 0; i < c->model.n_tasks; i++)
+    free_values(TS_SCOPE_TASK, &c->model.tasks[i]);
+  for (int32_t i = 0; i < c->optimizer.n_overrides; i++)
+    free_values(TS_SCOPE_OVERRIDE, &c->optimizer.overrides[i]);
+  ts_mem_free(c->tables);
+  ts_mem_free(c->model.tasks);
+  ts_mem_free(c->optimizer.overrides);
+  ts_mem_free(c->deck_path);
+  ts_mem_free(c->deck_dir);
+  ts_mem_free(c);
+}

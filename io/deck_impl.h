@@ -1,0 +1,51 @@
+/* deck_impl.h - reading of decks, in parts; private to deck*.c. */
+#ifndef TS_IO_DECK_IMPL_H
+#define TS_IO_DECK_IMPL_H
+
+#include <libconfig.h>
+
+#include "base/str.h"
+#include "io/deck.h"
+#include "io/schema.h"
+
+/* A deck being read: where errors are collected, one line each. */
+typedef struct ts_deck {
+  ts_config *config;
+  const char *path; /* for messages */
+  ts_str errors;
+  int n_errors;
+  const char *where; /* overrides file:line in messages, for --set */
+  int32_t element;   /* number of the table within its {a..b}, else 0 */
+  int32_t n_elements;
+} ts_deck;
+
+/* Adds "file:line: text". */
+void ts_deck_error(ts_deck *, const config_setting_t *, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* deck_value.c: the value of KEY from setting S into TO (the field). */
+void ts_deck_value(ts_deck *, const ts_key *, const config_setting_t *s,
+                   void *to);
+/* The default of KEY into TO. */
+void ts_deck_default(ts_deck *, const ts_key *, void *to);
+void ts_deck_value_free(const ts_key *, void *to);
+/* Text with ${NAME} from the environment, and {a..b} taken at the element. */
+char *ts_deck_text(ts_deck *, const config_setting_t *, const char *raw);
+/* First {a..b} of TEXT: 1 and its numbers and place, 0 where there is none,
+ * -1 where it is broken. */
+int ts_deck_range(const char *text, long *a, long *b, size_t *at,
+                  size_t *n_bytes);
+
+/* deck_read.c: all keys of SCOPE that group S holds into STRUCT. */
+void ts_deck_group(ts_deck *, ts_scope, const config_setting_t *s,
+                   const char *prefix, void *to);
+
+/* deck_set.c: "group.key=value" into the tree (or, for tables.NAME.key, kept
+ * and applied later by ts_deck_set_table). */
+void ts_deck_set(ts_deck *, config_t *, const char *text);
+void ts_deck_set_table(ts_deck *, const char *text, ts_table_config *);
+
+/* deck_check.c: what concerns several keys. */
+void ts_deck_check(ts_deck *, const config_setting_t *root);
+
+#endif

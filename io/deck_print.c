@@ -1,0 +1,360 @@
+/* deck_print.c - the deck in force, and the help, from the schema. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "io/deck_impl.h"
+
+/* ---- values
+ * ---------------------------------------------------------------------- */
+
+static ts_err print_text(ts_str *s, const char *text) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_str_append(s, "\""));
+  for (; *text; text++) {
+    if (*text == '"' || *text == '\\') TS_TRY(ts_str_append(s, "\\"));
+    TS_TRY(ts_str_append(s, "%c", *text));
+  }
+  TS_TRY(ts_str_append(s, "\""));
+done:
+  return err;
+}
+
+static ts_err print_float(ts_str *s, double x) {
+  char text[64];
+  snprintf(text, sizeof text, "%.17g", x);
+  double back;
+  char shorter[64];
+  snprintf(shorter, sizeof shorter, "%g", x);
+  if (sscanf(shorter, "%lf", &back) == 1 && back == x)
+    snprintf(text, sizeof text, "%s", shorter);
+  return ts_str_append(s, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
+}
+
+static ts_err print_choice(ts_str *s, const ts_key *k, int i) {
+  const char *p = k->choices;
+  while (i-- > 0) p += strcspn(p, "|") + 1;
+  if (*p == '-') p++;
+  return ts_str_append(s, "\"%.*s\"", (int)strcspn(p, "|"), p);
+}
+
+static ts_err print_strings(ts_str *s, const ts_strings *list) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_str_append(s, "["));
+  for (int32_t i = 0; i < list->n; i++) {
+    if (i) TS_TRY(ts_str_append(s, ", "));
+    TS_TRY(print_text(s, list->item[i]));
+  }
+  TS_TRY(ts_str_append(s, "]"));
+done:
+  return err;
+}
+
+static ts_err print_integer(ts_str *s, int64_t x) {
+  return ts_str_append(s, "%lld%s", (long long)x,
+                       x > INT32_MAX || x < INT32_MIN ? "L" : "");
+}
+
+static ts_err print_ints(ts_str *s, const ts_ints *list) {
+  ts_err err = TS_OK;
+  bool wide = false;
+  for (int32_t i = 0; i < list->n; i++) wide |= list->item[i] > INT32_MAX;
+  TS_TRY(ts_str_append(s, "["));
+  for (int32_t i = 0; i < list->n; i++)
+    TS_TRY(ts_str_append(s, "%s%lld%s", i ? ", " : "", (long long)list->item[i],
+                         wide ? "L" : ""));
+  TS_TRY(ts_str_append(s, "]"));
+done:
+  return err;
+}
+
+static ts_err print_time(ts_str *s, double seconds) {
+  char buf[32];
+  if (seconds <= 0) return ts_str_append(s, "\"\"");
+  return ts_str_append(s, "\"%s\"", ts_str_seconds(buf, seconds));
+}
+
+static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
+  switch (k->kind) {
+  case TS_KEY_STRING:
+  case TS_KEY_PATH: {
+    const char *text = *(char *const *)v;
+    return print_text(s, text ? text : "none");
+  }
+  case TS_KEY_INT:
+  case TS_KEY_ROWS:
+    return print_integer(s, *(const int64_t *)v);
+  case TS_KEY_INT32:
+    return print_integer(s, *(const int32_t *)v);
+  case TS_KEY_FLOAT:
+    return print_float(s, *(const double *)v);
+  case TS_KEY_BOOL:
+    return ts_str_append(s, "%s", *(const bool *)v ? "true" : "false");
+  case TS_KEY_TIME:
+    return print_time(s, *(const double *)v);
+  case TS_KEY_CHOICE:
+    return print_choice(s, k, *(const int *)v);
+  case TS_KEY_STRINGS:
+  case TS_KEY_PATHS:
+    return print_strings(s, v);
+  case TS_KEY_INTS:
+    return print_ints(s, v);
+  case TS_KEY_LATER:
+    break;
+  }
+  return TS_OK;
+}
+
+/* ---- groups
+ * ------------------------------------------------------------------------ */
+
+static bool is_given(const ts_key *k, const void *v) {
+  if (k->kind == TS_KEY_LATER) return false;
+  if (k->kind == TS_KEY_FLOAT) return !isnan(*(const double *)v);
+  if (!strcmp(k->path, "checkpoint.dir")) return true;
+  if (k->kind == TS_KEY_STRING || k->kind == TS_KEY_PATH)
+    return *(char *const *)v != NULL;
+  /* Either of the pair is left out. */
+  if (!strcmp(k->path, "data.global_batch") ||
+      !strcmp(k->path, "data.batch_per_rank") || !strcmp(k->path, "run.steps"))
+    return *(const int64_t *)v > 0;
+  return true;
+}
+
+/* Bytes that two paths share in whole parts, dots included. */
+static size_t common(const char *a, const char *b) {
+  size_t n = 0;
+  for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+    if (a[i] == '.') n = i + 1;
+  return n;
+}
+
+static ts_err indent(ts_str *s, int depth) {
+  return ts_str_append(s, "%*s", 2 * depth, "");
+}
+
+static int dots(const char *path, size_t n_bytes) {
+  int n = 0;
+  for (size_t i = 0; i < n_bytes; i++) n += path[i] == '.';
+  return n;
+}
+
+/* Closes the groups of FROM that TO is not in. */
+static ts_err close_groups(ts_str *s, const char *from, const char *to,
+                           int base) {
+  ts_err err = TS_OK;
+  const int keep = dots(to, common(from, to));
+  for (int depth = dots(from, strlen(from)); depth > keep; depth--) {
+    TS_TRY(indent(s, base + depth - 1));
+    TS_TRY(ts_str_append(s, "};\n"));
+  }
+done:
+  return err;
+}
+
+/* Opens the groups of TO that FROM is not in; returns the last part. */
+static ts_err open_groups(ts_str *s, const char *from, const char *to, int base,
+                          const char **leaf) {
+  ts_err err = TS_OK;
+  size_t at = common(from, to);
+  int depth = dots(to, at);
+  for (const char *dot; (dot = strchr(to + at, '.'));
+       at = (size_t)(dot - to) + 1) {
+    TS_TRY(indent(s, base + depth++));
+    TS_TRY(ts_str_append(s, "%.*s = {\n", (int)(dot - to - (long)at), to + at));
+  }
+  *leaf = to + at;
+done:
+  return err;
+}
+
+static ts_err print_scope(ts_str *s, ts_scope scope, const void *from,
+                          int base) {
+  ts_err err = TS_OK;
+  const char *before = "", *leaf;
+  for (int i = 0; i < ts_schema_n; i++) {
+    const ts_key *k = &ts_schema[i];
+    const void *v = (const char *)from + k->offset;
+    if (k->scope != scope || !is_given(k, v)) continue;
+    TS_TRY(close_groups(s, before, k->path, base));
+    TS_TRY(open_groups(s, before, k->path, base, &leaf));
+    TS_TRY(indent(s, base + dots(k->path, strlen(k->path))));
+    TS_TRY(ts_str_append(s, "%s = ", leaf));
+    TS_TRY(print_value(s, k, v));
+    TS_TRY(ts_str_append(s, ";\n"));
+    before = k->path;
+  }
+  TS_TRY(close_groups(s, before, "", base));
+done:
+  return err;
+}
+
+static ts_err print_list(ts_str *s, const char *head, ts_scope scope,
+                         const void *items, int32_t n, size_t size) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_str_append(s, "%s = (\n", head));
+  for (int32_t i = 0; i < n; i++) {
+    TS_TRY(ts_str_append(s, "  {\n"));
+    TS_TRY(print_scope(s, scope, (const char *)items + (size_t)i * size, 2));
+    TS_TRY(ts_str_append(s, "  }%s\n", i + 1 < n ? "," : ""));
+  }
+  TS_TRY(ts_str_append(s, ");\n"));
+done:
+  return err;
+}
+
+/* Lists inside a group are put before its end. */
+static ts_err print_groups(ts_str *s, const ts_config *c) {
+  ts_err err = TS_OK;
+  ts_str all = {0}, list = {0};
+  TS_TRY(print_scope(&all, TS_SCOPE_DECK, c, 0));
+  for (const char *p = all.text; p && *p;) {
+    const char *end = strstr(p, "\n};\n");
+    if (!end) {
+      TS_TRY(ts_str_append(s, "%s", p));
+      break;
+    }
+    TS_TRY(ts_str_append_bytes(s, p, (size_t)(end + 1 - p)));
+    if (!strncmp(p, "model = ", 8))
+      TS_TRY(print_list(s, "tasks", TS_SCOPE_TASK, c->model.tasks,
+                        c->model.n_tasks, sizeof *c->model.tasks));
+    if (!strncmp(p, "optimizer = ", 12) && c->optimizer.n_overrides)
+      TS_TRY(print_list(s, "overrides", TS_SCOPE_OVERRIDE,
+                        c->optimizer.overrides, c->optimizer.n_overrides,
+                        sizeof *c->optimizer.overrides));
+    TS_TRY(ts_str_append(s, "};\n"));
+    p = end + 4;
+  }
+done:
+  ts_str_reset(&all);
+  ts_str_reset(&list);
+  return err;
+}
+
+ts_err ts_deck_print(ts_str *s, const ts_config *c) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_str_append(s, "# The deck in force, written by tessera.\n"));
+  TS_TRY(print_groups(s, c));
+  TS_TRY(print_list(s, "tables", TS_SCOPE_TABLE, c->tables, c->n_tables,
+                    sizeof *c->tables));
+done:
+  return err;
+}
+
+uint64_t ts_deck_hash(const ts_config *c) {
+  ts_str s = {0};
+  uint64_t h = TS_FNV_START;
+  if (ts_deck_print(&s, c) == TS_OK) h = ts_fnv1a(h, s.text, s.n_bytes);
+  ts_str_reset(&s);
+  return h;
+}
+
+/* ---- help
+ * -------------------------------------------------------------------------- */
+
+static const char *kind_text(const ts_key *k) {
+  switch (k->kind) {
+  case TS_KEY_STRING:
+  case TS_KEY_CHOICE:
+    return "text";
+  case TS_KEY_PATH:
+    return "path";
+  case TS_KEY_INT:
+  case TS_KEY_INT32:
+    return "integer";
+  case TS_KEY_ROWS:
+    return "integer or list";
+  case TS_KEY_FLOAT:
+    return "number";
+  case TS_KEY_BOOL:
+    return "true or false";
+  case TS_KEY_TIME:
+    return "time";
+  case TS_KEY_STRINGS:
+    return "list of texts";
+  case TS_KEY_PATHS:
+    return "path or list";
+  case TS_KEY_INTS:
+    return "integer or list";
+  case TS_KEY_LATER:
+    return "not in this version";
+  }
+  return "";
+}
+
+static const char *scope_prefix(ts_scope scope) {
+  static const char *const prefix[] = {"", "tables.", "optimizer.overrides.",
+                                       "model.tasks."};
+  return prefix[scope];
+}
+
+static ts_err print_choices(ts_str *s, const char *choices) {
+  ts_err err = TS_OK;
+  bool any = false;
+  for (const char *p = choices; p && *p;) {
+    const size_t n = strcspn(p, "|");
+    if (*p != '-')
+      TS_TRY(ts_str_append(s, "%s%.*s", any ? " | " : "; ", (int)n, p));
+    any |= *p != '-';
+    p += n + (p[n] == '|');
+  }
+done:
+  return err;
+}
+
+static ts_err help_key(ts_str *s, const ts_key *k) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_str_append(s, "%s%s\n    %s", scope_prefix(k->scope), k->path,
+                       kind_text(k)));
+  if (k->unit && *k->unit) TS_TRY(ts_str_append(s, " (%s)", k->unit));
+  TS_TRY(print_choices(s, k->choices));
+  if (k->min <= k->max) TS_TRY(ts_str_append(s, "; %g to %g", k->min, k->max));
+  if (k->fallback && *k->fallback)
+    TS_TRY(ts_str_append(s, "; default %s", k->fallback));
+  if (*k->help) TS_TRY(ts_str_append(s, "\n    %s", k->help));
+  TS_TRY(ts_str_append(s, "\n"));
+done:
+  return err;
+}
+
+static const char *const intro =
+    "The input deck\n"
+    "==============\n"
+    "\n"
+    "libconfig syntax: name = value; groups in { }, lists of groups in ( ),\n"
+    "lists of values in [ ], # comments, @include \"file\".  Numbers take k, "
+    "M\n"
+    "and G in quotes (\"10M\").  ${NAME} in a text comes from the "
+    "environment;\n"
+    "{a..b} in a table's name makes one table per number, and counts along in\n"
+    "its features.  table_defaults = { ... } says what tables don't.  Paths\n"
+    "are relative to the deck's folder.  `--set group.key=value` overrides a\n"
+    "key, `--set tables.NAME.key=value` one of a table.\n"
+    "\n";
+
+ts_err ts_deck_help(ts_str *s, const char *key) {
+  ts_err err = TS_OK;
+  const bool all = !strcmp(key, "deck");
+  int n = 0;
+  if (all) TS_TRY(ts_str_append(s, "%s", intro));
+  for (int i = 0; i < ts_schema_n; i++) {
+    char full[256];
+    const ts_key *k = &ts_schema[i];
+    snprintf(full, sizeof full, "%s%s", scope_prefix(k->scope), k->path);
+    const size_t len = strlen(key);
+    const bool here =
+        !strcmp(full, key) || (!strncmp(full, key, len) && full[len] == '.');
+    if (!all && !here) continue;
+    TS_TRY(help_key(s, k));
+    n++;
+  }
+  if (n) goto done;
+  const char *near = ts_schema_nearest(TS_SCOPE_DECK, key);
+  TS_THROW(TS_ERR_USAGE, "no key \"%s\"%s%s%s", key,
+           near ? "; did you mean \"" : "", near ? near : "",
+           near ? "\"?" : "");
+done:
+  return err;
+}

@@ -1,0 +1,405 @@
+/* deck_value.c - values of a deck, by the kinds of the schema. */
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "io/deck_impl.h"
+
+void ts_deck_error(ts_deck *d, const config_setting_t *s, const char *fmt,
+                   ...) {
+  va_list args;
+  char text[1024];
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  if (d->n_errors++ > 30) return;
+  const char *file = s ? config_setting_source_file(s) : NULL;
+  const int line = s ? config_setting_source_line(s) : 0;
+  (void)ts_str_append(&d->errors, "%s", d->errors.n_bytes ? "\n" : "");
+  if (d->where)
+    (void)ts_str_append(&d->errors, "%s: %s", d->where, text);
+  else if (line)
+    (void)ts_str_append(&d->errors, "%s:%d: %s", file ? file : d->path, line,
+                        text);
+  else
+    (void)ts_str_append(&d->errors, "%s: %s", d->path, text);
+}
+
+/* ---- texts
+ * ------------------------------------------------------------------- */
+
+int ts_deck_range(const char *text, long *a, long *b, size_t *at,
+                  size_t *n_bytes) {
+  const char *open = strchr(text, '{');
+  while (open && open > text && open[-1] == '$') open = strchr(open + 1, '{');
+  if (!open) return 0;
+  char *end;
+  *a = strtol(open + 1, &end, 10);
+  if (end == open + 1 || strncmp(end, "..", 2) != 0) return -1;
+  const char *second = end + 2;
+  *b = strtol(second, &end, 10);
+  if (end == second || *end != '}' || *b < *a || *b - *a > 1000000) return -1;
+  *at = (size_t)(open - text);
+  *n_bytes = (size_t)(end + 1 - open);
+  return 1;
+}
+
+/* One ${NAME} at P; returns its end. */
+static const char *take_variable(ts_deck *d, const config_setting_t *s,
+                                 const char *p, ts_str *out) {
+  char name[128];
+  const char *end = strchr(p, '}');
+  if (!end || end - p - 2 >= (long)sizeof name) {
+    ts_deck_error(d, s, "\"%.60s\": ${ without }", p);
+    return p + strlen(p);
+  }
+  snprintf(name, sizeof name, "%.*s", (int)(end - p - 2), p + 2);
+  const char *value = getenv(name);
+  if (!value) ts_deck_error(d, s, "the environment has no variable %s", name);
+  (void)ts_str_append(out, "%s", value ? value : "");
+  return end + 1;
+}
+
+char *ts_deck_text(ts_deck *d, const config_setting_t *s, const char *raw) {
+  ts_str out = {0};
+  long a, b;
+  size_t at, n;
+  const int range = d->n_elements ? ts_deck_range(raw, &a, &b, &at, &n) : 0;
+  if (range < 0) ts_deck_error(d, s, "\"%.80s\": {a..b} is broken", raw);
+  if (range > 0 && b - a + 1 != d->n_elements)
+    ts_deck_error(d, s, "\"%.80s\" counts %ld, the table's name counts %d", raw,
+                  b - a + 1, d->n_elements);
+  for (const char *p = raw; *p;) {
+    if (range > 0 && p == raw + at) {
+      (void)ts_str_append(&out, "%ld", a + d->element);
+      p += n;
+    } else if (p[0] == '$' && p[1] == '{') {
+      p = take_variable(d, s, p, &out);
+    } else {
+      (void)ts_str_append_bytes(&out, p++, 1);
+    }
+  }
+  (void)ts_str_append_bytes(&out, "", 0);
+  return out.text;
+}
+
+/* PATH as it is where absolute or empty, else from the deck's folder. */
+static char *absolute(ts_deck *d, char *path) {
+  ts_str out = {0};
+  if (!*path || *path == '/' || !strcmp(path, "none")) return path;
+  (void)ts_str_append(&out, "%s/%s", d->config->deck_dir, path);
+  ts_mem_free(path);
+  return out.text;
+}
+
+/* ---- numbers
+ * ------------------------------------------------------------------ */
+
+/* A number with k, M or G behind it. */
+static bool parse_suffixed(const char *text, double *x) {
+  char *end;
+  *x = strtod(text, &end);
+  if (end == text) return false;
+  if (*end == 'k')
+    *x *= 1e3, end++;
+  else if (*end == 'M')
+    *x *= 1e6, end++;
+  else if (*end == 'G')
+    *x *= 1e9, end++;
+  while (isspace((unsigned char)*end)) end++;
+  return *end == '\0';
+}
+
+static bool number_of(const config_setting_t *s, double *x, int64_t *i) {
+  switch (config_setting_type(s)) {
+  case CONFIG_TYPE_INT:
+    *i = config_setting_get_int(s);
+    *x = (double)*i;
+    return true;
+  case CONFIG_TYPE_INT64:
+    *i = config_setting_get_int64(s);
+    *x = (double)*i;
+    return true;
+  case CONFIG_TYPE_FLOAT:
+    *x = config_setting_get_float(s);
+    break;
+  case CONFIG_TYPE_STRING:
+    if (!parse_suffixed(config_setting_get_string(s), x)) return false;
+    break;
+  default:
+    return false;
+  }
+  *i = fabs(*x) < 9e18 ? (int64_t)*x : 0;
+  return true;
+}
+
+static const char *unit_of(const ts_key *k) {
+  return k->unit && *k->unit ? k->unit : "";
+}
+
+static bool in_range(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                     double x) {
+  if (k->min > k->max || (x >= k->min && x <= k->max)) return true;
+  ts_deck_error(d, s, "%s = %g is out of range: %g to %g%s%s, default %s",
+                k->path, x, k->min, k->max, *unit_of(k) ? " " : "", unit_of(k),
+                k->fallback ? k->fallback : "none");
+  return false;
+}
+
+static int64_t integer(ts_deck *d, const ts_key *k, const config_setting_t *s) {
+  double x;
+  int64_t i;
+  if (!number_of(s, &x, &i)) {
+    ts_deck_error(d, s, "%s takes an integer", k->path);
+    return 0;
+  }
+  if ((double)i != x) {
+    ts_deck_error(d, s, "%s takes an integer, not %g", k->path, x);
+    return 0;
+  }
+  return in_range(d, k, s, x) ? i : 0;
+}
+
+static double real(ts_deck *d, const ts_key *k, const config_setting_t *s) {
+  double x;
+  int64_t i;
+  if (!number_of(s, &x, &i) || !isfinite(x)) {
+    ts_deck_error(d, s, "%s takes a number", k->path);
+    return 0;
+  }
+  return in_range(d, k, s, x) ? x : 0;
+}
+
+static double duration(ts_deck *d, const ts_key *k, const config_setting_t *s) {
+  const char *text = config_setting_get_string(s);
+  int h, m, sec, n = 0;
+  if (text && !*text) return 0;
+  if (!text || sscanf(text, "%d:%d:%d%n", &h, &m, &sec, &n) != 3 || text[n] ||
+      h < 0 || m < 0 || m > 59 || sec < 0 || sec > 59) {
+    ts_deck_error(d, s, "%s takes \"hh:mm:ss\"", k->path);
+    return 0;
+  }
+  return 3600.0 * h + 60.0 * m + sec;
+}
+
+/* ---- choices
+ * -------------------------------------------------------------------- */
+
+/* The words of "a|b|-c" that are there, with commas. */
+static void list_choices(char *buf, size_t n, const char *choices) {
+  size_t at = 0;
+  buf[0] = '\0';
+  for (const char *p = choices; *p;) {
+    const size_t len = strcspn(p, "|");
+    if (*p != '-')
+      at += (size_t)snprintf(buf + at, at < n ? n - at : 0, "%s%.*s",
+                             at ? ", " : "", (int)len, p);
+    p += len + (p[len] == '|');
+  }
+}
+
+/* Position of WORD among the choices, -1 where it is not there. */
+static int choice_of(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                     const char *word) {
+  char list[512];
+  const size_t n = strlen(word);
+  const char *p = k->choices;
+  for (int i = 0;; i++) {
+    const size_t len = strcspn(p, "|");
+    const bool later = *p == '-';
+    if (len == n + later && !strncmp(p + later, word, n)) {
+      if (!later) return i;
+      list_choices(list, sizeof list, k->choices);
+      ts_deck_error(d, s, "%s: \"%s\" is not in this version; it has: %s",
+                    k->path, word, list);
+      return -1;
+    }
+    if (!p[len]) break;
+    p += len + 1;
+  }
+  list_choices(list, sizeof list, k->choices);
+  if (*list)
+    ts_deck_error(d, s, "%s: \"%s\" is not one of: %s", k->path, word, list);
+  else
+    ts_deck_error(d, s, "%s is not in this version", k->path);
+  return -1;
+}
+
+/* ---- the kinds
+ * -------------------------------------------------------------------- */
+
+static void take_string(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                        char **to) {
+  const char *raw = config_setting_get_string(s);
+  if (!raw) {
+    ts_deck_error(d, s, "%s takes a text in quotes", k->path);
+    return;
+  }
+  char *text = ts_deck_text(d, s, raw);
+  if (k->choices && choice_of(d, k, s, text) < 0) {
+    ts_mem_free(text);
+    return;
+  }
+  if (k->kind == TS_KEY_PATH) text = absolute(d, text);
+  ts_mem_free(*to);
+  *to = text;
+}
+
+static void take_choice(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                        int *to) {
+  const char *word = config_setting_get_string(s);
+  if (!word) {
+    ts_deck_error(d, s, "%s takes a text in quotes", k->path);
+    return;
+  }
+  const int i = choice_of(d, k, s, word);
+  if (i >= 0) *to = i;
+}
+
+static void take_bool(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                      bool *to) {
+  if (config_setting_type(s) != CONFIG_TYPE_BOOL) {
+    ts_deck_error(d, s, "%s takes true or false", k->path);
+    return;
+  }
+  const bool value = config_setting_get_bool(s) != 0;
+  if (k->choices && choice_of(d, k, s, value ? "true" : "false") < 0) return;
+  *to = value;
+}
+
+static int n_items(const config_setting_t *s) {
+  return config_setting_is_aggregate(s) ? config_setting_length(s) : 1;
+}
+
+static const config_setting_t *item(const config_setting_t *s, int i) {
+  return config_setting_is_aggregate(s)
+             ? config_setting_get_elem(s, (unsigned)i)
+             : s;
+}
+
+static void add_string(ts_strings *list, char *text) {
+  const size_t old = (size_t)list->n * sizeof(char *);
+  if (ts_mem_resize(&list->item, old, old + sizeof(char *), TS_TAG_MISC) !=
+      TS_OK) {
+    ts_mem_free(text);
+    return;
+  }
+  list->item[list->n++] = text;
+}
+
+static void take_strings(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                         ts_strings *to) {
+  ts_deck_value_free(k, to);
+  if (k->choices && !*k->choices && n_items(s)) {
+    ts_deck_error(d, s, "%s is not in this version", k->path);
+    return;
+  }
+  for (int i = 0; i < n_items(s); i++) {
+    const char *raw = config_setting_get_string(item(s, i));
+    if (!raw) {
+      ts_deck_error(d, s, "%s takes texts in quotes", k->path);
+      return;
+    }
+    char *text = ts_deck_text(d, s, raw);
+    add_string(to, k->kind == TS_KEY_PATHS ? absolute(d, text) : text);
+  }
+}
+
+static void take_ints(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                      ts_ints *to) {
+  const int n = n_items(s);
+  ts_deck_value_free(k, to);
+  if (ts_mem_array(&to->item, n, sizeof *to->item, TS_TAG_MISC) != TS_OK)
+    return;
+  to->n = n;
+  for (int i = 0; i < n; i++) to->item[i] = integer(d, k, item(s, i));
+}
+
+static void take_rows(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                      int64_t *to) {
+  const int n = n_items(s);
+  if (config_setting_is_aggregate(s) && n != d->n_elements) {
+    ts_deck_error(d, s, "rows lists %d numbers, the table's name counts %d", n,
+                  d->n_elements ? d->n_elements : 1);
+    return;
+  }
+  *to = integer(d, k, item(s, config_setting_is_aggregate(s) ? d->element : 0));
+}
+
+void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                   void *to) {
+  switch (k->kind) {
+  case TS_KEY_STRING:
+  case TS_KEY_PATH:
+    take_string(d, k, s, to);
+    break;
+  case TS_KEY_INT:
+    *(int64_t *)to = integer(d, k, s);
+    break;
+  case TS_KEY_INT32:
+    *(int32_t *)to = (int32_t)integer(d, k, s);
+    break;
+  case TS_KEY_FLOAT:
+    *(double *)to = real(d, k, s);
+    break;
+  case TS_KEY_BOOL:
+    take_bool(d, k, s, to);
+    break;
+  case TS_KEY_TIME:
+    *(double *)to = duration(d, k, s);
+    break;
+  case TS_KEY_CHOICE:
+    take_choice(d, k, s, to);
+    break;
+  case TS_KEY_STRINGS:
+  case TS_KEY_PATHS:
+    take_strings(d, k, s, to);
+    break;
+  case TS_KEY_INTS:
+    take_ints(d, k, s, to);
+    break;
+  case TS_KEY_ROWS:
+    take_rows(d, k, s, to);
+    break;
+  case TS_KEY_LATER:
+    ts_deck_error(d, s, "%s is not in this version", k->path);
+    break;
+  }
+}
+
+void ts_deck_default(ts_deck *d, const ts_key *k, void *to) {
+  config_t snippet;
+  char text[256];
+  if (k->kind == TS_KEY_LATER) return;
+  if (k->kind == TS_KEY_FLOAT && !k->fallback) *(double *)to = NAN;
+  if (!k->fallback) return;
+  config_init(&snippet);
+  config_set_options(&snippet, CONFIG_OPTION_AUTOCONVERT);
+  snprintf(text, sizeof text, "v = %s;", k->fallback);
+  if (config_read_string(&snippet, text) == CONFIG_TRUE)
+    ts_deck_value(d, k, config_lookup(&snippet, "v"), to);
+  else
+    ts_deck_error(d, NULL, "the default of %s is broken", k->path);
+  config_destroy(&snippet);
+}
+
+void ts_deck_value_free(const ts_key *k, void *to) {
+  if (k->kind == TS_KEY_STRING || k->kind == TS_KEY_PATH) {
+    ts_mem_free(*(char **)to);
+    *(char **)to = NULL;
+  }
+  if (k->kind == TS_KEY_STRINGS || k->kind == TS_KEY_PATHS) {
+    ts_strings *list = to;
+    for (int32_t i = 0; i < list->n; i++) ts_mem_free(list->item[i]);
+    ts_mem_free(list->item);
+    *list = (ts_strings){0};
+  }
+  if (k->kind == TS_KEY_INTS) {
+    ts_mem_free(((ts_ints *)to)->item);
+    *(ts_ints *)to = (ts_ints){0};
+  }
+}

@@ -1,0 +1,368 @@
+/* schema.c - the rows of the schema. */
+#include "io/schema.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define DECK(path, kind, field, fallback, unit, min, max, choices, help)       \
+  {                                                                            \
+    TS_SCOPE_DECK, path, TS_KEY_##kind, offsetof(ts_config, field), fallback,  \
+        unit, min, max, choices, help                                          \
+  }
+#define TABLE(path, kind, field, fallback, unit, min, max, choices, help)      \
+  {                                                                            \
+    TS_SCOPE_TABLE, path, TS_KEY_##kind, offsetof(ts_table_config, field),     \
+        fallback, unit, min, max, choices, help                                \
+  }
+#define OVERRIDE(path, kind, field, fallback, choices, help)                   \
+  {                                                                            \
+    TS_SCOPE_OVERRIDE, path, TS_KEY_##kind,                                    \
+        offsetof(ts_optim_override, field), fallback, "", 1, 0, choices, help  \
+  }
+#define LATER(scope, path, help)                                               \
+  { TS_SCOPE_##scope, path, TS_KEY_LATER, 0, "", "", 1, 0, NULL, help }
+
+#define ROW_OPTIMIZERS                                                         \
+  "rowwise_adagrad|sgd|adagrad|adam|partial_rowwise_adam|lamb|"                \
+  "partial_rowwise_lamb|lars_sgd|-none"
+#define SHARDINGS                                                              \
+  "auto|data_parallel|table_wise|row_wise|-column_wise|-table_row_wise|"       \
+  "-table_column_wise|-grid"
+
+const ts_key ts_schema[] = {
+    DECK("run.name", STRING, run.name, "\"run\"", "", 1, 0, NULL,
+         "name of the run"),
+    DECK("run.output", PATH, run.output, "\"\"", "", 1, 0, NULL,
+         "output folder: metrics.jsonl, log, deck.effective, trace and by "
+         "default the checkpoints; \"\": runs/NAME beside the deck"),
+    DECK("run.seed", INT, run.seed, "1", "", 0, 9e15, NULL,
+         "of initial weights and stochastic rounding"),
+    DECK("run.backend", CHOICE, run.backend, "\"auto\"", "", 1, 0,
+         "auto|host|cuda", "auto: the host"),
+    DECK("run.steps", INT, run.steps, "0", "steps", 0, 1e15, NULL,
+         "optimizer steps from the first start; or give run.epochs"),
+    DECK("run.epochs", FLOAT, run.epochs, "0.0", "epochs", 0, 1e9, NULL,
+         "passes over the training data; or give run.steps"),
+    DECK("run.threads", INT32, run.threads, "0", "threads", 0, 4096, NULL,
+         "per rank; 0: the rank's share of the CPUs that the job may use; a "
+         "launcher's one-core binding is widened, and the log says so"),
+    DECK("run.precision", CHOICE, run.precision, "\"f32\"", "", 1, 0,
+         "f32|-tf32|bf16",
+         "of dense matrix products; weights and sums stay f32"),
+    DECK("run.lanes", CHOICE, run.serial_lanes, "\"parallel\"", "", 1, 0,
+         "parallel|serial",
+         "serial: nothing overlaps; the results are the same bit for bit"),
+    DECK("run.log_every", INT, run.log_every, "50", "steps", 1, 1e12, NULL,
+         "between progress lines"),
+    DECK("run.eval_every", INT, run.eval_every, "0", "steps", 0, 1e12, NULL,
+         "between evaluations on data.eval; 0: only at the end"),
+    DECK("run.max_time", TIME, run.max_time_s, "\"\"", "hh:mm:ss", 1, 0, NULL,
+         "saves and ends with code 75 before it is over"),
+    DECK("run.accumulate", INT32, run.accumulate, "1", "micro-batches", 1, 1,
+         NULL, "micro-batches per optimizer step; this version has 1"),
+    DECK("run.on_nan", CHOICE, run.on_nan, "\"stop\"", "", 1, 0,
+         "stop|skip|rollback",
+         "a loss that is not a number: stop (code 3), leave the step out, or "
+         "go back to the last checkpoint's weights and go on with the data"),
+    DECK("run.tier_dir", STRING, run.tier_dir, "\"\"", "", 1, 0, "",
+         "folder of file tiers, local to the node; not in this version"),
+    DECK("run.deadline_s", FLOAT, run.deadline_s, "0.0", "s", 0, 0, NULL,
+         "watchdog; not in this version: comm.timeout_s ends hangs"),
+    DECK("run.trace", STRING, run.trace, "\"\"", "", 1, 0, NULL,
+         "name of a trace in the output folder (NAME.RANK.json, for Chrome's "
+         "trace viewer); \"\": none"),
+
+    DECK("data.train", PATHS, data.train, "[]", "", 1, 0, NULL,
+         "files of training data; globs and lists; paths from the deck's "
+         "folder"),
+    DECK("data.eval", PATHS, data.eval, "[]", "", 1, 0, NULL,
+         "files of evaluation data; synthetic data needs none"),
+    DECK("data.format", STRING, data.format, "\"auto\"", "", 1, 0,
+         "auto|dataset|criteo_tsv|csv|synthetic",
+         "auto looks at the file; .gz text is read as it is"),
+    DECK("data.global_batch", INT, data.global_batch, "0", "samples", 0, 1e9,
+         NULL, "of all ranks together; or give data.batch_per_rank"),
+    DECK("data.batch_per_rank", INT, data.batch_per_rank, "0", "samples", 0,
+         1e9, NULL, "of each rank; exactly one of the two"),
+    DECK("data.pin_memory", BOOL, data.pin_memory, "true", "", 1, 0, NULL,
+         "page-locked input buffers where the backend has them"),
+    DECK("data.input", STRING, data.input, "\"kjt\"", "", 1, 0, "kjt|-columns",
+         "how a batch reaches input dist"),
+    DECK("data.dedup", STRINGS, data.dedup, "[]", "", 1, 0, "",
+         "features sent once per distinct bag; not in this version"),
+    DECK("data.shuffle", STRING, data.shuffle, "\"none\"", "", 1, 0,
+         "none|-block", "order of the samples"),
+    DECK("data.drop_last", BOOL, data.drop_last, "false", "", 1, 0, NULL,
+         "leave out an epoch's short last batch"),
+    DECK("data.on_bad_id", CHOICE, data.on_bad_id, "\"stop\"", "", 1, 0,
+         "stop|drop", "an id that is no row of its table"),
+    DECK("data.on_bad_record", CHOICE, data.on_bad_record, "\"stop\"", "", 1, 0,
+         "stop|skip", "a record that can't be read"),
+    DECK("data.max_bad", INT, data.max_bad, "1000", "", 0, 1e15, NULL,
+         "bad ids and records of a rank after which it stops all the same"),
+    DECK("data.categorical", STRING, data.categorical, "\"modulo\"", "", 1, 0,
+         "modulo|hash", "criteo_tsv: hex ids to rows"),
+    DECK("data.synthetic.samples", INT, data.synthetic.samples, "1000000",
+         "samples", 1, 1e13, NULL, "of the training part"),
+    DECK("data.synthetic.eval_samples", INT, data.synthetic.eval_samples, "0",
+         "samples", 0, 1e13, NULL, "0: a tenth of samples"),
+    DECK("data.synthetic.zipf", FLOAT, data.synthetic.zipf, "1.05", "", 0, 10,
+         NULL, "exponent of the ids' popularity; 0: uniform"),
+    DECK("data.synthetic.pooling", INTS, data.synthetic.pooling, "[1]", "ids",
+         0, 100000, NULL, "ids per bag: one number, or one per feature"),
+    DECK("data.synthetic.hidden_dim", INT32, data.synthetic.hidden_dim, "8", "",
+         1, 256, NULL, "width of the planted truth's hidden vectors"),
+    DECK("data.synthetic.noise", FLOAT, data.synthetic.noise, "1.0", "", 0, 100,
+         NULL, "scale of what no feature explains, in logits"),
+    DECK("data.synthetic.seed", INT, data.synthetic.seed, "1", "", 0, 9e15,
+         NULL, "of the planted truth"),
+    DECK("data.csv.label", STRING, data.csv.label, "\"label\"", "", 1, 0, NULL,
+         "column of the label"),
+    DECK("data.csv.label_true", STRINGS, data.csv.label_true, "[]", "", 1, 0,
+         NULL, "labels that mean 1; others mean 0"),
+    DECK("data.csv.label_threshold", FLOAT, data.csv.label_threshold, NULL, "",
+         1, 0, NULL, "labels from here on mean 1; else they are 0 or 1"),
+    DECK("data.csv.separator", STRING, data.csv.separator, "\",\"", "", 1, 0,
+         NULL, "between fields: one character, or \"tab\""),
+    DECK("data.csv.missing", STRING, data.csv.missing, "\"\"", "", 1, 0, NULL,
+         "a field that means missing, besides the empty one"),
+    DECK("data.csv.dense", STRINGS, data.csv.dense, "[]", "", 1, 0, NULL,
+         "numeric columns"),
+    DECK("data.csv.sparse", STRINGS, data.csv.sparse, "[]", "", 1, 0, NULL,
+         "categorical columns; empty: the tables' features"),
+    DECK("data.csv.dense_transform", STRING, data.csv.dense_transform,
+         "\"none\"", "", 1, 0, "none|log1p|standardise|log1p_standardise",
+         "of numeric columns; missing ones become 0 afterwards"),
+    DECK("data.csv.encoding", STRING, data.csv.encoding, "\"hash\"", "", 1, 0,
+         "hash|vocabulary",
+         "of categorical columns; a vocabulary is built from the training "
+         "files and kept in the checkpoint; row 0 is for unknown values"),
+
+    DECK("model.kind", STRING, model.kind, "\"dlrm\"", "", 1, 0,
+         "dlrm|-dcnv2|-deepfm|-sparsenn", "what is computed: doc/formats.md"),
+    DECK("model.dense_features", INT32, model.dense_features, "0", "", 0,
+         1000000, NULL, "0: no dense arch, b is left out"),
+    DECK("model.dense_arch", INTS, model.dense_arch, "[]", "outputs", 1,
+         1000000, NULL, "layers of the bottom MLP"),
+    DECK("model.over_arch", INTS, model.over_arch, "[1]", "outputs", 1, 1000000,
+         NULL, "layers of the top MLP; the last is the logit"),
+    LATER(DECK, "model.dcn.layers", "cross layers"),
+    LATER(DECK, "model.dcn.rank", "of cross layers"),
+    LATER(DECK, "model.deepfm.hidden", "width"),
+    LATER(DECK, "model.deepfm.fm_dim", "width of the deep part"),
+    LATER(DECK, "model.deepfm.fm", "flat or field"),
+    {TS_SCOPE_TASK, "name", TS_KEY_STRING, offsetof(ts_task_config, name),
+     "\"label\"", "", 1, 0, NULL, "name of the task"},
+    {TS_SCOPE_TASK, "weight", TS_KEY_FLOAT, offsetof(ts_task_config, weight),
+     "1.0", "", 0, 1e9, NULL, "of its loss"},
+
+    DECK("optimizer.kind", STRING, optimizer.base.kind, "\"adam\"", "", 1, 0,
+         "sgd|adagrad|adam", "for the dense parameters"),
+    DECK("optimizer.lr", FLOAT, optimizer.base.lr, "1e-3", "", 0, 1e9, NULL,
+         "learning rate"),
+    DECK("optimizer.eps", FLOAT, optimizer.base.eps, NULL, "", 0, 1e9, NULL,
+         "1e-8 for adam, 1e-10 for adagrad unless given"),
+    DECK("optimizer.beta1", FLOAT, optimizer.base.beta1, NULL, "", 0, 0.9999999,
+         NULL, "0.9 unless given"),
+    DECK("optimizer.beta2", FLOAT, optimizer.base.beta2, NULL, "", 0, 0.9999999,
+         NULL, "0.999 unless given"),
+    DECK("optimizer.momentum", FLOAT, optimizer.base.momentum, NULL, "", 0, 1,
+         NULL, "of sgd, 0 unless given"),
+    DECK("optimizer.weight_decay", FLOAT, optimizer.base.weight_decay, NULL, "",
+         0, 1e9, NULL, "l2 unless the mode says otherwise"),
+    DECK("optimizer.weight_decay_mode", CHOICE,
+         optimizer.base.weight_decay_mode, "\"l2\"", "", 1, 0,
+         "none|l2|decoupled", "how weight_decay enters"),
+    DECK("optimizer.in_backward", BOOL, optimizer.in_backward, "true", "", 1, 0,
+         NULL, "update each bucket as soon as its gradients are reduced"),
+    DECK("optimizer.schedule.kind", STRING, optimizer.schedule, "\"constant\"",
+         "", 1, 0, "constant|linear|cosine|inverse_sqrt|polynomial|step",
+         "scales the tables' rates too; formulas: doc/dense.md"),
+    DECK("optimizer.schedule.warmup", INT, optimizer.warmup, "0", "steps", 0,
+         1e15, NULL, "linear rise to the full rate"),
+    DECK("optimizer.schedule.steps", INT, optimizer.schedule_steps, "0",
+         "steps", 0, 1e15, NULL,
+         "end of the decay, warm-up included; for step: between falls"),
+    DECK("optimizer.schedule.power", FLOAT, optimizer.power, "1.0", "", 0, 100,
+         NULL, "of polynomial decay; factor of step decay"),
+    DECK("optimizer.schedule.floor", FLOAT, optimizer.floor, "0.0", "", 0, 1,
+         NULL, "least factor"),
+    DECK("optimizer.clip_norm", FLOAT, optimizer.clip_norm, "0.0", "", 0, 1e12,
+         NULL, "global norm of the dense gradients; 0: no clipping"),
+    OVERRIDE("match", STRING, match, NULL, NULL,
+             "shell pattern over full parameter names"),
+    OVERRIDE("kind", STRING, optimizer.kind, NULL, "sgd|adagrad|adam",
+             "optimizer of these parameters"),
+    OVERRIDE("lr", FLOAT, optimizer.lr, NULL, NULL, "learning rate"),
+    OVERRIDE("eps", FLOAT, optimizer.eps, NULL, NULL, ""),
+    OVERRIDE("beta1", FLOAT, optimizer.beta1, NULL, NULL, ""),
+    OVERRIDE("beta2", FLOAT, optimizer.beta2, NULL, NULL, ""),
+    OVERRIDE("momentum", FLOAT, optimizer.momentum, NULL, NULL, ""),
+    OVERRIDE("weight_decay", FLOAT, optimizer.weight_decay, NULL, NULL, ""),
+    OVERRIDE("weight_decay_mode", CHOICE, optimizer.weight_decay_mode, "\"l2\"",
+             "none|l2|decoupled", ""),
+
+    DECK("dense.parallel", STRING, dense.parallel, "\"ddp\"", "", 1, 0,
+         "ddp|-fully_sharded", "of the dense parameters"),
+    DECK("dense.bucket_mb", FLOAT, dense.bucket_mb, "25.0", "MiB", 0, 1e6, NULL,
+         "of a reduction; 0: first 1, then 25"),
+    DECK("dense.comm_dtype", STRING, dense.comm_dtype, "\"f32\"", "", 1, 0,
+         "f32|-bf16|-f16", "of reduced gradients"),
+    LATER(DECK, "dense.groups", "of fully sharded layers"),
+    LATER(DECK, "dense.reshard_after_forward", "fully sharded layers"),
+    LATER(DECK, "dense.forward_prefetch", "fully sharded layers"),
+    LATER(DECK, "dense.backward_prefetch", "fully sharded layers"),
+    LATER(DECK, "dense.post_optimizer_event", "fully sharded layers"),
+
+    DECK("comm.backend", STRING, comm.backend, "\"auto\"", "", 1, 0,
+         "auto|mpi|-nccl", "of collectives"),
+    DECK("comm.reduce", CHOICE, comm.ordered, "\"ordered\"", "", 1, 0,
+         "mpi|ordered",
+         "ordered: sums in rank order, the same bits with any MPI library"),
+    DECK("comm.timeout_s", FLOAT, comm.timeout_s, "600.0", "s", 0, 1e9, NULL,
+         "deadline of a collective; 0: none"),
+    DECK("comm.delay.latency_us", FLOAT, comm.delay_us, "0.0", "us", 0, 1e9,
+         NULL, "a slower network, to measure overlap"),
+    DECK("comm.delay.gbytes_per_s", FLOAT, comm.delay_gbytes_per_s, "0.0",
+         "GB/s", 0, 1e9, NULL, "its bandwidth; 0: as it is"),
+
+    DECK("sharding.plan", STRING, sharding.plan, "\"auto\"", "", 1, 0, "auto",
+         "by size: doc/sharding.md"),
+    DECK("sharding.topology", STRING, sharding.topology, "\"none\"", "", 1, 0,
+         "none|-measure", "what plans are made by"),
+    DECK("sharding.ranks_per_node", INT32, sharding.ranks_per_node, "0",
+         "ranks", 0, 1000000, NULL, "0: as the launcher says"),
+    DECK("sharding.memory_gib", FLOAT, sharding.memory_gib, "0.0", "GiB", 0, 0,
+         NULL, "per rank; not in this version"),
+    DECK("sharding.min_column", INT32, sharding.min_column, "32", "columns", 4,
+         1000000, NULL, "least width of a column shard"),
+    DECK("sharding.comm_dtype_forward", STRING, sharding.comm_dtype_forward,
+         "\"f32\"", "", 1, 0, "f32|-bf16|-f16", "of pooled embeddings"),
+    DECK("sharding.comm_dtype_backward", STRING, sharding.comm_dtype_backward,
+         "\"f32\"", "", 1, 0, "f32|-bf16|-f16", "of their gradients"),
+
+    DECK("pipeline.kind", STRING, pipeline.kind, "\"base\"", "", 1, 0,
+         "base|-sparse_dist|-fused_sparse_dist|-semi_sync|-prefetch",
+         "what overlaps with what"),
+    LATER(DECK, "pipeline.lookup", "fused_sparse_dist"),
+    LATER(DECK, "pipeline.lookup_lane", "fused_sparse_dist"),
+    LATER(DECK, "pipeline.start_batch", "semi_sync"),
+    LATER(DECK, "pipeline.stash_gradients", "semi_sync"),
+
+    DECK("checkpoint.dir", PATH, checkpoint.dir, "\"\"", "", 1, 0, NULL,
+         "\"\": OUTPUT/checkpoints; \"none\": no checkpoints.  One is always "
+         "written at the end"),
+    DECK("checkpoint.every", INT, checkpoint.every, "0", "steps", 0, 1e15, NULL,
+         "0: only at the end"),
+    DECK("checkpoint.keep", INT32, checkpoint.keep, "2", "files", 1, 1000000,
+         NULL, "newest ones that stay"),
+    DECK("checkpoint.async", BOOL, checkpoint.async, "false", "", 1, 0,
+         "false|-true", "write while training goes on"),
+    DECK("checkpoint.mirror", STRING, checkpoint.mirror, "\"\"", "", 1, 0, "",
+         "second folder; not in this version"),
+    DECK("checkpoint.io", STRING, checkpoint.io, "\"auto\"", "", 1, 0,
+         "auto|pwrite|mpio", "auto: mpio on NFS, else pwrite"),
+    DECK("checkpoint.resume", STRING, checkpoint.resume, "\"auto\"", "", 1, 0,
+         "auto|never|must", "go on from the newest checkpoint"),
+    DECK("checkpoint.init_from", PATH, checkpoint.init_from, "\"\"", "", 1, 0,
+         NULL, "file with initial weights, any subset of /model"),
+
+    DECK("metrics.window", INT, metrics.window, "10000000", "samples", 0, 1e12,
+         NULL, "that window metrics look back"),
+
+    TABLE("name", STRING, name, NULL, "", 1, 0, NULL,
+          "t{0..25} makes one table per number"),
+    TABLE("rows", ROWS, rows, NULL, "rows", 1, 9e15, NULL,
+          "a list gives one number per table"),
+    TABLE("dim", INT32, dim, "64", "floats", 1, 65536, NULL,
+          "width of a row; multiples of 16 are fast"),
+    TABLE("features", STRINGS, features, NULL, "", 1, 0, NULL,
+          "looked up in this table; C{1..26} gives one per table"),
+    TABLE("pooling", CHOICE, pooling, "\"sum\"", "", 1, 0, "sum|mean|-none",
+          "of a bag's rows"),
+    TABLE("weighted", BOOL, weighted, "false", "", 1, 0, NULL,
+          "ids carry weights"),
+    TABLE("dtype", CHOICE, dtype, "\"f32\"", "", 1, 0, "f32|bf16|f16",
+          "of rows; 16-bit rows are rounded stochastically"),
+    TABLE("init.kind", STRING, init_kind, "\"uniform\"", "", 1, 0,
+          "uniform|normal|constant", "of initial weights"),
+    TABLE("init.scale", FLOAT, init_scale, "0.0", "", -1e6, 1e6, NULL,
+          "0: 1/sqrt(rows); of constant: the value"),
+    TABLE("optimizer.kind", STRING, optimizer.kind, "\"rowwise_adagrad\"", "",
+          1, 0, ROW_OPTIMIZERS, "doc/sparse.md"),
+    TABLE("optimizer.lr", FLOAT, optimizer.lr, "0.01", "", 0, 1e9, NULL,
+          "learning rate"),
+    TABLE("optimizer.eps", FLOAT, optimizer.eps, NULL, "", 0, 1e9, NULL,
+          "1e-8 unless given"),
+    TABLE("optimizer.beta1", FLOAT, optimizer.beta1, NULL, "", 0, 0.9999999,
+          NULL, "0.9 unless given"),
+    TABLE("optimizer.beta2", FLOAT, optimizer.beta2, NULL, "", 0, 0.9999999,
+          NULL, "0.999 unless given"),
+    TABLE("optimizer.momentum", FLOAT, optimizer.momentum, NULL, "", 0, 1, NULL,
+          "0.9 unless given"),
+    TABLE("optimizer.eta", FLOAT, optimizer.eta, NULL, "", 0, 1e9, NULL,
+          "0.001 unless given"),
+    TABLE("optimizer.weight_decay", FLOAT, optimizer.weight_decay, NULL, "", 0,
+          1e9, NULL, "needs a mode"),
+    TABLE("optimizer.weight_decay_mode", CHOICE, optimizer.weight_decay_mode,
+          "\"none\"", "", 1, 0, "none|l2|decoupled", "of rows with a gradient"),
+    TABLE("sharding", CHOICE, sharding, "\"auto\"", "", 1, 0, SHARDINGS,
+          "where the rows live: doc/sharding.md"),
+    TABLE("ranks", INTS, ranks, "[]", "", 0, 1000000, NULL, "fixed placement"),
+    TABLE("allow", STRINGS, allow, "[]", "", 1, 0, NULL,
+          "shardings that the planner may use; empty: all"),
+    TABLE("kernel", STRING, kernel, "\"auto\"", "", 1, 0,
+          "auto|fused|-dense|-cached|-host", "how rows are kept and updated"),
+    TABLE("feature_processor.kind", STRING, feature_processor, "\"none\"", "",
+          1, 0, "none|-position_weighted", "trained weight per position"),
+    LATER(TABLE, "feature_processor.max_length", "positions"),
+    LATER(TABLE, "cache.load_factor", "cached tables"),
+    LATER(TABLE, "cache.policy", "cached tables"),
+    LATER(TABLE, "cache.depth", "cached tables"),
+    LATER(TABLE, "cache.prefetch_passes", "cached tables"),
+    LATER(TABLE, "cache.min_pass_size", "cached tables"),
+    LATER(TABLE, "cache.tier", "cached tables"),
+};
+
+const int ts_schema_n = sizeof ts_schema / sizeof *ts_schema;
+
+const ts_key *ts_schema_find(ts_scope scope, const char *path) {
+  for (int i = 0; i < ts_schema_n; i++)
+    if (ts_schema[i].scope == scope && !strcmp(ts_schema[i].path, path))
+      return &ts_schema[i];
+  return NULL;
+}
+
+int ts_schema_is_group(ts_scope scope, const char *path) {
+  const size_t n = strlen(path);
+  for (int i = 0; i < ts_schema_n; i++)
+    if (ts_schema[i].scope == scope && !strncmp(ts_schema[i].path, path, n) &&
+        ts_schema[i].path[n] == '.')
+      return 1;
+  return 0;
+}
+
+/* Last part of a path. */
+static const char *leaf(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return dot ? dot + 1 : path;
+}
+
+const char *ts_schema_nearest(ts_scope scope, const char *path) {
+  const char *best = NULL;
+  int least = 4;
+  for (int i = 0; i < ts_schema_n; i++) {
+    if (ts_schema[i].scope != scope) continue;
+    const char *key = ts_schema[i].path;
+    int d = ts_str_distance(key, path);
+    /* The right key in the wrong group is near, too. */
+    if (!strcmp(leaf(key), leaf(path)) && d > 2) d = 2;
+    if (d < least) {
+      least = d;
+      best = key;
+    }
+  }
+  return best;
+}
