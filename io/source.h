@@ -34,18 +34,17 @@ typedef struct ts_source_ops {
   /* True when the file looks like this format (for "auto"). */
   bool (*probe)(const char *path);
   /* Collective over COMM: agrees on errors, shares indexes and
-   * vocabularies.  PATHS: globs expanded. */
-  ts_err (*open)(ts_source **, const ts_config *, ts_split,
+   * vocabularies.  PATHS: globs expanded; STATE: of state_save, or NULL. */
+  ts_err (*open)(ts_source **, const ts_config *, ts_split, const char *state,
                  const ts_strings *paths, ts_comm *);
   void (*close)(ts_source *);
   /* Samples [first, first + n) into STORE; called by one thread, no
    * communication.  Ids are checked against the table's rows (errors name
    * file, sample, feature, id and row count; data.on_bad_id). */
   ts_err (*read)(ts_source *, ts_batch_store *, int64_t first, int32_t n);
-  /* What the checkpoint's /loader has to keep (vocabularies, means) as text,
-   * may be NULL; restore takes it back before the first read. */
+  /* What later sources of the same run have to know (vocabularies, means)
+   * as text, kept in the checkpoint's /loader; NULL where there is nothing. */
   ts_err (*state_save)(ts_source *, ts_str *text);
-  ts_err (*state_load)(ts_source *, const char *text);
 } ts_source_ops;
 
 struct ts_source {
@@ -94,7 +93,7 @@ typedef struct ts_loader_options {
 ts_err ts_loader_create(ts_loader **, ts_source *, const ts_loader_options *,
                         const ts_loader_state *start);
 /* *BATCH = next batch, or NULL at the end; returns the reader's error.  Give
- * each back with release, in any order, before depth + 1 more are taken. */
+ * each back with release, in order, before depth + 2 more are taken. */
 ts_err ts_loader_next(ts_loader *, ts_batch **);
 void ts_loader_release(ts_loader *, ts_batch *);
 /* Position after the batches that next() has handed out. */

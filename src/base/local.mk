@@ -1,4 +1,6 @@
 tessera_sources += \
+  src/base/auc.c \
+  src/base/auc.h \
   src/base/config.h \
   src/base/dtype.c \
   src/base/dtype.h \

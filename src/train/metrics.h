@@ -43,8 +43,4 @@ ts_err ts_metrics_save(ts_metrics *, ts_ckpt *, const char *prefix, ts_comm *);
 ts_err ts_metrics_load(ts_metrics *, const ts_ckpt *, const char *path,
                        const char *prefix, ts_comm *);
 
-/* AUC of n (prediction, label, weight) on one rank; the oracle in tests is
- * O(n^2).  Scratch is sorted in place. */
-double ts_auc(float *prediction, float *label, float *weight, int64_t n);
-
 #endif

@@ -1,0 +1,460 @@
+/* dataset.c - data sets in HDF5 (doc/formats.md).
+ *
+ * Contiguous, uncompressed datasets of the file's own byte order are read by
+ * pread at their place in the file, without HDF5 and its lock; others through
+ * HDF5. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "io/batch_store.h"
+#include "io/hdf5.h"
+
+/* One array in a file; rows of COLS elements. */
+typedef struct ts_array {
+  hid_t set;  /* -1: absent */
+  int64_t at; /* offset in the file, -1: through HDF5 */
+  int64_t rows, cols;
+  hid_t type;  /* in memory */
+  size_t size; /* bytes of an element */
+} ts_array;
+
+typedef struct ts_dataset_feature {
+  ts_array values, offsets, weights;
+} ts_dataset_feature;
+
+typedef struct ts_dataset_file {
+  char *path;
+  hid_t file;
+  int fd;
+  int64_t first, n; /* samples */
+  ts_array labels, dense, sample_weights;
+  ts_dataset_feature *features;
+} ts_dataset_file;
+
+typedef struct ts_dataset {
+  ts_source base;
+  ts_dataset_file *files;
+  int32_t n_files, n_features;
+  int64_t *offsets; /* scratch */
+  size_t offsets_bytes;
+} ts_dataset;
+
+static bool probe(const char *path) {
+  unsigned char head[8] = {0};
+  FILE *f = fopen(path, "rb");
+  const size_t n = f ? fread(head, 1, 8, f) : 0;
+  if (f) fclose(f);
+  return n == 8 && !memcmp(head, "\211HDF\r\n\032\n", 8);
+}
+
+/* ---- opening
+ * --------------------------------------------------------------------- */
+
+static ts_err open_array(ts_array *a, const ts_dataset_file *f,
+                         const char *name, int rank_max, hid_t type,
+                         size_t size, bool required) {
+  ts_err err = TS_OK;
+  hid_t space = -1, own = -1, plist = -1;
+  hsize_t dims[2] = {0, 1};
+  *a = (ts_array){.set = -1, .at = -1, .type = type, .size = size, .cols = 1};
+  ts_hdf5_lock();
+  if (H5Lexists(f->file, name, H5P_DEFAULT) <= 0 ||
+      (a->set = H5Dopen2(f->file, name, H5P_DEFAULT)) < 0) {
+    if (required) TS_THROW(TS_ERR_DATA, "%s: has no %s", f->path, name);
+    goto done;
+  }
+  space = H5Dget_space(a->set);
+  own = H5Dget_type(a->set);
+  plist = H5Dget_create_plist(a->set);
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (rank < 1 || rank > rank_max || H5Pget_external_count(plist) != 0 ||
+      (H5Tget_class(own) != H5T_FLOAT && H5Tget_class(own) != H5T_INTEGER))
+    TS_THROW(TS_ERR_DATA, "%s: %s is not an array of %s numbers", f->path, name,
+             rank_max == 1 ? "(N)" : "(N) or (N, D)");
+  if (H5Sget_simple_extent_dims(space, dims, NULL) < 0)
+    TS_THROW(TS_ERR_DATA, "%s: %s is damaged", f->path, name);
+  a->rows = (int64_t)dims[0];
+  a->cols = rank == 2 ? (int64_t)dims[1] : 1;
+  if (H5Pget_layout(plist) == H5D_CONTIGUOUS && H5Tequal(own, type) > 0) {
+    const haddr_t at = H5Dget_offset(a->set);
+    if (at != HADDR_UNDEF) a->at = (int64_t)at;
+  }
+done:
+  if (space >= 0) H5Sclose(space);
+  if (own >= 0) H5Tclose(own);
+  if (plist >= 0) H5Pclose(plist);
+  ts_hdf5_unlock();
+  return err;
+}
+
+static void close_array(ts_array *a) {
+  if (a->set >= 0) H5Dclose(a->set);
+  a->set = -1;
+}
+
+static ts_err pread_all(const ts_dataset_file *f, void *to, size_t bytes,
+                        int64_t at) {
+  char *p = to;
+  while (bytes) {
+    const ssize_t n = pread(f->fd, p, bytes, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      return ts_fail(TS_ERR_DATA, "%s: %s at byte %lld", f->path,
+                     n < 0 ? strerror(errno) : "ends", (long long)at);
+    p += n;
+    at += n;
+    bytes -= (size_t)n;
+  }
+  return TS_OK;
+}
+
+/* Rows [first, first + n) of A. */
+static ts_err read_rows(const ts_dataset_file *f, const ts_array *a, void *to,
+                        int64_t first, int64_t n) {
+  ts_err err = TS_OK;
+  if (n == 0) return TS_OK;
+  if (first < 0 || n < 0 || first > a->rows - n)
+    return ts_fail(TS_ERR_DATA, "%s: rows %lld to %lld of %lld are asked for",
+                   f->path, (long long)first, (long long)(first + n),
+                   (long long)a->rows);
+  const int64_t row_bytes = a->cols * (int64_t)a->size;
+  if (a->at >= 0)
+    return pread_all(f, to, (size_t)(n * row_bytes), a->at + first * row_bytes);
+  ts_hdf5_lock();
+  const hsize_t start[2] = {(hsize_t)first, 0};
+  const hsize_t count[2] = {(hsize_t)n, (hsize_t)a->cols};
+  hid_t space = H5Dget_space(a->set);
+  const int rank = H5Sget_simple_extent_ndims(space);
+  hid_t memory = H5Screate_simple(rank, count, NULL);
+  if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) <
+          0 ||
+      H5Dread(a->set, a->type, memory, space, H5P_DEFAULT, to) < 0)
+    err = ts_fail(TS_ERR_DATA, "%s: rows %lld to %lld can't be read", f->path,
+                  (long long)first, (long long)(first + n));
+  H5Sclose(space);
+  H5Sclose(memory);
+  ts_hdf5_unlock();
+  return err;
+}
+
+static ts_err check_header(ts_dataset_file *f, ts_source_info *info) {
+  ts_err err = TS_OK;
+  char format[64] = "";
+  int64_t version = 0, n = -1;
+  ts_hdf5_lock();
+  hid_t attr = H5Aexists(f->file, "format") > 0
+                   ? H5Aopen(f->file, "format", H5P_DEFAULT)
+                   : -1;
+  if (attr >= 0) {
+    hid_t type = H5Aget_type(attr);
+    char *text = NULL;
+    if (H5Tis_variable_str(type) > 0) {
+      hid_t memory = H5Tcopy(H5T_C_S1);
+      H5Tset_size(memory, H5T_VARIABLE);
+      H5Tset_cset(memory, H5Tget_cset(type));
+      if (H5Aread(attr, memory, &text) >= 0 && text) {
+        snprintf(format, sizeof format, "%s", text);
+        H5free_memory(text);
+      }
+      H5Tclose(memory);
+    } else if (H5Tget_class(type) == H5T_STRING &&
+               H5Tget_size(type) < sizeof format) {
+      (void)H5Aread(attr, type, format);
+    }
+    H5Tclose(type);
+    H5Aclose(attr);
+  }
+  const struct {
+    const char *name;
+    hid_t type;
+    void *to;
+  } values[] = {{"version", H5T_NATIVE_INT64, &version},
+                {"num_samples", H5T_NATIVE_INT64, &n},
+                {"bayes_logloss", H5T_NATIVE_DOUBLE, &info->bayes_logloss},
+                {"bayes_auc", H5T_NATIVE_DOUBLE, &info->bayes_auc}};
+  for (int i = 0; i < 4; i++) {
+    attr = H5Aexists(f->file, values[i].name) > 0
+               ? H5Aopen(f->file, values[i].name, H5P_DEFAULT)
+               : -1;
+    if (attr < 0) continue;
+    (void)H5Aread(attr, values[i].type, values[i].to);
+    H5Aclose(attr);
+  }
+  if (strcmp(format, "tessera-dataset") != 0)
+    TS_THROW(TS_ERR_DATA, "%s: is not a tessera data set (format \"%s\")",
+             f->path, format);
+  if (version != 1)
+    TS_THROW(TS_ERR_DATA,
+             "%s: version %lld of the data set format; this program reads 1",
+             f->path, (long long)version);
+  if (n < 0) TS_THROW(TS_ERR_DATA, "%s: has no num_samples", f->path);
+  f->n = n;
+done:
+  ts_hdf5_unlock();
+  return err;
+}
+
+static ts_err check_rows(const ts_dataset_file *f, const ts_array *a,
+                         const char *name, int64_t rows) {
+  if (a->set < 0 || a->rows == rows) return TS_OK;
+  return ts_fail(TS_ERR_DATA, "%s: %s has %lld rows, %lld are expected",
+                 f->path, name, (long long)a->rows, (long long)rows);
+}
+
+static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
+                           const char *feature, bool weighted) {
+  ts_err err = TS_OK;
+  char name[512];
+  snprintf(name, sizeof name, "sparse/%s", feature);
+  ts_hdf5_lock();
+  const bool there = H5Lexists(f->file, "sparse", H5P_DEFAULT) > 0 &&
+                     H5Lexists(f->file, name, H5P_DEFAULT) > 0;
+  ts_hdf5_unlock();
+  if (!there)
+    TS_THROW(TS_ERR_DATA, "%s: has no feature \"%s\"", f->path, feature);
+  snprintf(name, sizeof name, "sparse/%s/values", feature);
+  TS_TRY(open_array(&x->values, f, name, 1, H5T_NATIVE_INT64, 8, true));
+  snprintf(name, sizeof name, "sparse/%s/offsets", feature);
+  TS_TRY(open_array(&x->offsets, f, name, 1, H5T_NATIVE_INT64, 8, false));
+  TS_TRY(check_rows(f, &x->offsets, name, f->n + 1));
+  if (x->offsets.set < 0)
+    TS_TRY(check_rows(f, &x->values, "values without offsets", f->n));
+  snprintf(name, sizeof name, "sparse/%s/weights", feature);
+  TS_TRY(open_array(&x->weights, f, name, 1, H5T_NATIVE_FLOAT, 4, weighted));
+  TS_TRY(check_rows(f, &x->weights, name, x->values.rows));
+done:
+  return err;
+}
+
+static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
+  ts_err err = TS_OK;
+  const ts_config *c = d->base.config;
+  f->file = -1;
+  f->fd = -1;
+  TS_TRY(ts_mem_strdup(&f->path, path));
+  TS_TRY(ts_hdf5_open(&f->file, path, TS_ERR_DATA));
+  f->fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (f->fd < 0) TS_THROW(TS_ERR_DATA, "%s: %s", path, strerror(errno));
+  TS_TRY(check_header(f, &d->base.info));
+  TS_TRY(open_array(&f->labels, f, "labels", 2, H5T_NATIVE_FLOAT, 4, true));
+  TS_TRY(open_array(&f->dense, f, "dense", 2, H5T_NATIVE_FLOAT, 4, false));
+  TS_TRY(open_array(&f->sample_weights, f, "sample_weights", 1,
+                    H5T_NATIVE_FLOAT, 4, false));
+  TS_TRY(check_rows(f, &f->labels, "labels", f->n));
+  TS_TRY(check_rows(f, &f->dense, "dense", f->n));
+  TS_TRY(check_rows(f, &f->sample_weights, "sample_weights", f->n));
+  TS_TRY(ts_mem_array(&f->features, d->n_features, sizeof *f->features,
+                      TS_TAG_INPUT));
+  for (int32_t i = 0; i < d->n_features; i++)
+    f->features[i].values.set = f->features[i].offsets.set =
+        f->features[i].weights.set = -1;
+  for (int32_t i = 0; i < d->n_features; i++) {
+    const char *name;
+    const ts_table_config *t = ts_feature_table(c, i, &name);
+    TS_TRY(open_feature(f, &f->features[i], name, t->weighted));
+  }
+done:
+  return err;
+}
+
+static void close_file(ts_dataset_file *f, int32_t n_features) {
+  ts_hdf5_lock();
+  if (f->path && f->file >= 0) {
+    close_array(&f->labels);
+    close_array(&f->dense);
+    close_array(&f->sample_weights);
+    for (int32_t i = 0; f->features && i < n_features; i++) {
+      close_array(&f->features[i].values);
+      close_array(&f->features[i].offsets);
+      close_array(&f->features[i].weights);
+    }
+    H5Fclose(f->file);
+  }
+  ts_hdf5_unlock();
+  if (f->path && f->fd >= 0) close(f->fd);
+  ts_mem_free(f->features);
+  ts_mem_free(f->path);
+}
+
+static void close_source(ts_source *s) {
+  ts_dataset *d = (ts_dataset *)s;
+  if (!d) return;
+  for (int32_t i = 0; i < d->n_files; i++)
+    close_file(&d->files[i], d->n_features);
+  ts_mem_free(d->files);
+  ts_mem_free(d->offsets);
+  ts_mem_free(d);
+}
+
+/* All files of a source have the same shapes. */
+static ts_err gather(ts_dataset *d) {
+  ts_source_info *info = &d->base.info;
+  for (int32_t i = 0; i < d->n_files; i++) {
+    ts_dataset_file *f = &d->files[i];
+    const int32_t n_dense = f->dense.set < 0 ? 0 : (int32_t)f->dense.cols;
+    if (i == 0) {
+      info->n_dense = n_dense;
+      info->n_tasks = (int32_t)f->labels.cols;
+    }
+    if (n_dense != info->n_dense || f->labels.cols != info->n_tasks)
+      return ts_fail(TS_ERR_DATA,
+                     "%s: has %d dense features and %d labels, the file "
+                     "before %d and %d",
+                     f->path, n_dense, (int)f->labels.cols, info->n_dense,
+                     info->n_tasks);
+    f->first = info->n_samples;
+    info->n_samples += f->n;
+    info->has_weights |= f->sample_weights.set >= 0;
+  }
+  return TS_OK;
+}
+
+static ts_err open_all(ts_dataset *d, const ts_strings *paths) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_mem_array(&d->files, paths->n, sizeof *d->files, TS_TAG_INPUT));
+  for (int32_t i = 0; i < paths->n; i++) {
+    d->n_files = i + 1;
+    TS_TRY(open_file(d, &d->files[i], paths->item[i]));
+  }
+  TS_TRY(gather(d));
+done:
+  return err;
+}
+
+static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
+                          const char *state, const ts_strings *paths,
+                          ts_comm *comm) {
+  extern const ts_source_ops ts_source_dataset;
+  ts_err err = TS_OK;
+  ts_dataset *d = NULL;
+  (void)state;
+  TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_INPUT));
+  d->base = (ts_source){.ops = &ts_source_dataset, .config = c, .split = split};
+  d->base.info.bayes_logloss = d->base.info.bayes_auc = NAN;
+  d->n_features = d->base.info.n_features = ts_feature_count(c);
+  TS_TRY(ts_agree(comm, open_all(d, paths)));
+  *out = &d->base;
+  d = NULL;
+done:
+  close_source((ts_source *)d);
+  return err;
+}
+
+/* ---- reading
+ * ----------------------------------------------------------------------- */
+
+/* Appends samples [first, first + n) of file F to feature I of the store. */
+static ts_err read_feature(ts_dataset *d, ts_dataset_file *f, ts_batch_store *s,
+                           int32_t i, int64_t first, int32_t n, int32_t at,
+                           int64_t *n_ids, bool ragged, bool weighted) {
+  ts_err err = TS_OK;
+  ts_dataset_feature *x = &f->features[i];
+  int64_t from = first, end = first + n;
+  if (x->offsets.set >= 0) {
+    TS_TRY(ts_mem_reserve(&d->offsets, &d->offsets_bytes, (size_t)(n + 1) * 8,
+                          TS_TAG_INPUT));
+    TS_TRY(read_rows(f, &x->offsets, d->offsets, first, n + 1));
+    from = d->offsets[0];
+    end = d->offsets[n];
+    for (int32_t b = 0; b < n; b++)
+      if (d->offsets[b + 1] < d->offsets[b] ||
+          d->offsets[b + 1] - d->offsets[b] > INT32_MAX)
+        TS_THROW(TS_ERR_DATA, "%s: sample %lld: offsets go backwards", f->path,
+                 (long long)(first + b));
+    if (from < 0 || end > x->values.rows)
+      TS_THROW(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
+               f->path, (long long)first);
+  }
+  TS_TRY(ts_batch_store_feature(s, i, *n_ids + end - from, ragged, weighted));
+  TS_TRY(
+      read_rows(f, &x->values, s->feature[i].ids + *n_ids, from, end - from));
+  if (weighted)
+    TS_TRY(read_rows(f, &x->weights, s->feature[i].weights + *n_ids, from,
+                     end - from));
+  for (int32_t b = 0; ragged && b < n; b++)
+    s->feature[i].lengths[at + b] =
+        x->offsets.set < 0 ? 1 : (int32_t)(d->offsets[b + 1] - d->offsets[b]);
+  *n_ids += end - from;
+done:
+  return err;
+}
+
+/* The file that holds SAMPLE. */
+static ts_dataset_file *file_of(ts_dataset *d, int64_t sample) {
+  int32_t i = 0;
+  while (i + 1 < d->n_files && sample >= d->files[i].first + d->files[i].n) i++;
+  return &d->files[i];
+}
+
+/* Samples of the batch in file F from SAMPLE on. */
+static int32_t span_in(const ts_dataset_file *f, int64_t sample, int64_t end) {
+  const int64_t stop = f->first + f->n < end ? f->first + f->n : end;
+  return (int32_t)(stop - sample);
+}
+
+static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
+                           int32_t n) {
+  ts_err err = TS_OK;
+  const ts_source_info *info = &d->base.info;
+  for (int64_t at = first; at < first + n;) {
+    ts_dataset_file *f = file_of(d, at);
+    const int32_t here = span_in(f, at, first + n);
+    const int64_t row = at - f->first, to = at - first;
+    TS_TRY(read_rows(f, &f->labels, s->labels + to * info->n_tasks, row, here));
+    if (info->n_dense)
+      TS_TRY(read_rows(f, &f->dense, s->dense + to * info->n_dense, row, here));
+    if (f->sample_weights.set >= 0)
+      TS_TRY(read_rows(f, &f->sample_weights, s->weights + to, row, here));
+    at += here;
+  }
+done:
+  return err;
+}
+
+static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
+                          int64_t first, int32_t n) {
+  ts_err err = TS_OK;
+  int64_t n_ids = 0;
+  bool ragged = false;
+  const bool weighted = ts_feature_table(d->base.config, i, NULL)->weighted;
+  for (int32_t k = 0; k < d->n_files; k++)
+    ragged |= d->files[k].features[i].offsets.set >= 0;
+  TS_TRY(ts_batch_store_feature(s, i, 0, ragged, weighted));
+  for (int64_t at = first; at < first + n;) {
+    ts_dataset_file *f = file_of(d, at);
+    const int32_t here = span_in(f, at, first + n);
+    TS_TRY(read_feature(d, f, s, i, at - f->first, here, (int32_t)(at - first),
+                        &n_ids, ragged, weighted));
+    at += here;
+  }
+  ts_dataset_file *f = file_of(d, first);
+  TS_TRY(ts_batch_store_check_ids(&d->base, s, i, f->path, first - f->first));
+done:
+  return err;
+}
+
+static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
+                         int32_t n) {
+  ts_err err = TS_OK;
+  ts_dataset *d = (ts_dataset *)src;
+  TS_TRY(ts_batch_store_begin(s, n, src->info.n_tasks, src->info.n_dense,
+                              src->info.has_weights));
+  TS_TRY(read_numbers(d, s, first, n));
+  for (int32_t i = 0; i < d->n_features; i++)
+    TS_TRY(read_sparse(d, s, i, first, n));
+  ts_batch_store_end(s);
+done:
+  return err;
+}
+
+extern const ts_source_ops ts_source_dataset;
+const ts_source_ops ts_source_dataset = {.format = "dataset",
+                                         .probe = probe,
+                                         .open = open_source,
+                                         .close = close_source,
+                                         .read = read_batch};

@@ -1,0 +1,197 @@
+/* loader.c - a thread that reads the next batches ahead.
+ *
+ * Which samples a batch has follows from its number alone, so all ranks see
+ * the same number of batches without a word. */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "io/batch_store.h"
+#include "runtime/trace.h"
+
+struct ts_loader {
+  ts_source *source;
+  ts_loader_options options;
+  ts_loader_state read;    /* next batch to be read */
+  ts_loader_state given;   /* after the batches handed out */
+  int64_t end_step;        /* batches in all */
+  ts_batch_store **stores; /* (n_stores) ring */
+  ts_loader_state *after;  /* (n_stores) position behind each */
+  int n_stores;
+  int64_t n_read, n_given, n_released; /* batches, under lock */
+  ts_err_record fault;
+  bool ended, stop, has_thread;
+  double wait_s;
+  pthread_t thread;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+};
+
+static int64_t per_epoch(const ts_loader *l) {
+  const int64_t g = l->options.global_batch, n = l->source->info.n_samples;
+  return l->options.drop_last ? n / g : (n + g - 1) / g;
+}
+
+/* Reads batch number l->read into STORE and moves on. */
+static ts_err read_next(ts_loader *l, ts_batch_store *store) {
+  const int64_t g = l->options.global_batch, n = l->source->info.n_samples;
+  const int w = l->options.n_ranks, r = l->options.rank;
+  ts_loader_state *at = &l->read;
+  if (n - at->next_sample < (l->options.drop_last ? g : 1)) {
+    at->next_sample = 0;
+    at->epoch++;
+  }
+  const int64_t size = n - at->next_sample < g ? n - at->next_sample : g;
+  const int64_t each = size / w, more = size % w;
+  const int64_t first = at->next_sample + r * each + (r < more ? r : more);
+  const double t0 = ts_now();
+  ts_err err = l->source->ops->read(l->source, store, first,
+                                    (int32_t)(each + (r < more)));
+  ts_timer_add("read (own thread)", ts_now() - t0);
+  ts_batch *b = ts_batch_store_batch(store);
+  b->step = at->step;
+  b->epoch = at->epoch;
+  b->first = first;
+  b->n_global = size;
+  at->next_sample += size;
+  at->step++;
+  return err;
+}
+
+static void *read_ahead(void *arg) {
+  ts_loader *l = arg;
+  for (;;) {
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop && l->n_read - l->n_released >= l->n_stores)
+      pthread_cond_wait(&l->changed, &l->lock);
+    const bool end = l->stop || l->read.step >= l->end_step;
+    const int slot = (int)(l->n_read % l->n_stores);
+    if (end) {
+      l->ended = true;
+      pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (end) return NULL;
+    const ts_err err = read_next(l, l->stores[slot]);
+    pthread_mutex_lock(&l->lock);
+    l->after[slot] = l->read;
+    if (err != TS_OK) {
+      ts_err_take(&l->fault);
+      if (l->fault.code == TS_OK) l->fault.code = err;
+      l->ended = true;
+    } else {
+      l->n_read++;
+    }
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    if (err != TS_OK) return NULL;
+  }
+}
+
+static int64_t last_step(const ts_loader *l) {
+  if (l->options.max_steps >= 0) return l->options.max_steps;
+  const double n = l->options.epochs * (double)per_epoch(l);
+  return (int64_t)(n + 0.9999999);
+}
+
+ts_err ts_loader_create(ts_loader **out, ts_source *source,
+                        const ts_loader_options *o,
+                        const ts_loader_state *start) {
+  ts_err err = TS_OK;
+  ts_loader *l = NULL;
+  TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_INPUT));
+  l->source = source;
+  l->options = *o;
+  if (start) l->read = l->given = *start;
+  if (per_epoch(l) < 1)
+    TS_THROW(TS_ERR_DATA,
+             "the data has %lld samples, fewer than one batch of %lld, and "
+             "data.drop_last is set",
+             (long long)source->info.n_samples, (long long)o->global_batch);
+  l->end_step = last_step(l);
+  l->n_stores = o->depth + 2;
+  pthread_mutex_init(&l->lock, NULL);
+  pthread_cond_init(&l->changed, NULL);
+  TS_TRY(
+      ts_mem_array(&l->stores, l->n_stores, sizeof *l->stores, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&l->after, l->n_stores, sizeof *l->after, TS_TAG_INPUT));
+  for (int i = 0; i < l->n_stores; i++)
+    TS_TRY(ts_batch_store_create(&l->stores[i], source->config));
+  if (!o->serial && pthread_create(&l->thread, NULL, read_ahead, l) != 0)
+    TS_THROW(TS_ERR_NOMEM, "no thread for the reader can be started");
+  l->has_thread = !o->serial;
+  *out = l;
+  l = NULL;
+done:
+  ts_loader_destroy(l);
+  return err;
+}
+
+static ts_err next_serial(ts_loader *l, ts_batch **out) {
+  const int slot = (int)(l->n_read % l->n_stores);
+  if (l->read.step >= l->end_step) return TS_OK;
+  ts_err err = read_next(l, l->stores[slot]);
+  if (err != TS_OK) return err;
+  l->n_read++;
+  l->n_given++;
+  l->given = l->read;
+  *out = ts_batch_store_batch(l->stores[slot]);
+  return TS_OK;
+}
+
+ts_err ts_loader_next(ts_loader *l, ts_batch **out) {
+  ts_err err = TS_OK;
+  *out = NULL;
+  if (!l->has_thread) return next_serial(l, out);
+  const double t0 = ts_now();
+  pthread_mutex_lock(&l->lock);
+  while (l->n_given == l->n_read && !l->ended)
+    pthread_cond_wait(&l->changed, &l->lock);
+  if (l->n_given < l->n_read) {
+    const int slot = (int)(l->n_given % l->n_stores);
+    *out = ts_batch_store_batch(l->stores[slot]);
+    l->given = l->after[slot];
+    l->n_given++;
+  } else if (l->fault.code != TS_OK) {
+    ts_err_put(&l->fault);
+    err = l->fault.code;
+  }
+  pthread_mutex_unlock(&l->lock);
+  l->wait_s += ts_now() - t0;
+  ts_timer_add("wait for data", ts_now() - t0);
+  return err;
+}
+
+void ts_loader_release(ts_loader *l, ts_batch *batch) {
+  (void)batch; /* batches come back in the order in which they went out */
+  pthread_mutex_lock(&l->lock);
+  l->n_released++;
+  pthread_cond_broadcast(&l->changed);
+  pthread_mutex_unlock(&l->lock);
+}
+
+ts_loader_state ts_loader_state_of(const ts_loader *l) {
+  return l->given;
+}
+
+double ts_loader_wait_s(const ts_loader *l) {
+  return l->wait_s;
+}
+
+void ts_loader_destroy(ts_loader *l) {
+  if (!l) return;
+  if (l->has_thread) {
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(l->thread, NULL);
+  }
+  for (int i = 0; l->stores && i < l->n_stores; i++)
+    ts_batch_store_destroy(l->stores[i]);
+  ts_mem_free(l->stores);
+  ts_mem_free(l->after);
+  pthread_mutex_destroy(&l->lock);
+  pthread_cond_destroy(&l->changed);
+  ts_mem_free(l);
+}

@@ -1,0 +1,129 @@
+/* source.c - the table of data formats; globs; opening. */
+#include "io/source.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "io/batch_store.h"
+
+extern const ts_source_ops ts_source_dataset, ts_source_criteo, ts_source_csv,
+    ts_source_synthetic;
+
+static const ts_source_ops *const table[] = {
+    &ts_source_dataset,
+    &ts_source_criteo,
+    &ts_source_csv,
+    &ts_source_synthetic,
+};
+
+enum { N_FORMATS = sizeof table / sizeof *table };
+
+static const ts_source_ops *find(const char *format) {
+  for (int i = 0; i < N_FORMATS; i++)
+    if (!strcmp(table[i]->format, format)) return table[i];
+  return NULL;
+}
+
+static ts_err add_path(ts_strings *list, const char *path) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_mem_resize(&list->item, (size_t)list->n * sizeof(char *),
+                       (size_t)(list->n + 1) * sizeof(char *), TS_TAG_INPUT));
+  TS_TRY(ts_mem_strdup(&list->item[list->n], path));
+  list->n++;
+done:
+  return err;
+}
+
+static void free_paths(ts_strings *list) {
+  for (int32_t i = 0; i < list->n; i++) ts_mem_free(list->item[i]);
+  ts_mem_free(list->item);
+  *list = (ts_strings){0};
+}
+
+/* Globs expand in the order of names. */
+static ts_err expand(ts_strings *out, const ts_strings *in) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < in->n; i++) {
+    glob_t found;
+    const int rc = glob(in->item[i], 0, NULL, &found);
+    for (size_t k = 0; rc == 0 && err == TS_OK && k < found.gl_pathc; k++)
+      err = add_path(out, found.gl_pathv[k]);
+    if (rc == 0) globfree(&found);
+    TS_TRY(err);
+    if (rc == GLOB_NOMATCH)
+      TS_THROW(TS_ERR_DATA, "%s: no such file", in->item[i]);
+    if (rc != 0) TS_THROW(TS_ERR_DATA, "%s can't be read", in->item[i]);
+  }
+done:
+  return err;
+}
+
+static ts_err choose(const ts_source_ops **ops, const ts_config *c,
+                     const ts_strings *paths) {
+  if (strcmp(c->data.format, "auto") != 0) {
+    *ops = find(c->data.format);
+    return *ops ? TS_OK
+                : ts_fail(TS_ERR_DECK, "no data format %s", c->data.format);
+  }
+  for (int i = 0; i < N_FORMATS; i++)
+    if (paths->n && table[i]->probe && table[i]->probe(paths->item[0])) {
+      *ops = table[i];
+      return TS_OK;
+    }
+  return ts_fail(TS_ERR_DATA,
+                 "%s: is neither a data set nor Criteo TSV nor CSV; give "
+                 "data.format",
+                 paths->n ? paths->item[0] : "data");
+}
+
+static ts_err prepare(const ts_source_ops **ops, ts_strings *paths,
+                      const ts_config *c, ts_split split) {
+  ts_err err = TS_OK;
+  const bool eval = split == TS_SPLIT_EVAL;
+  TS_TRY(expand(paths, eval ? &c->data.eval : &c->data.train));
+  TS_TRY(choose(ops, c, paths));
+  if (!paths->n && *ops != &ts_source_synthetic)
+    TS_THROW(TS_ERR_DECK, "data.%s is missing", eval ? "eval" : "train");
+done:
+  return err;
+}
+
+static ts_err check_shapes(const ts_source *s) {
+  const ts_config *c = s->config;
+  if (s->info.n_dense != c->model.dense_features)
+    return ts_fail(TS_ERR_DATA,
+                   "the data has %d dense features, the deck says "
+                   "model.dense_features = %d",
+                   s->info.n_dense, c->model.dense_features);
+  if (s->info.n_tasks != c->model.n_tasks)
+    return ts_fail(TS_ERR_DATA,
+                   "the data has %d labels per sample, the deck %d tasks",
+                   s->info.n_tasks, c->model.n_tasks);
+  if (s->info.n_samples < 1)
+    return ts_fail(TS_ERR_DATA, "the data has no samples");
+  return TS_OK;
+}
+
+ts_err ts_source_open(ts_source **out, const ts_config *c, ts_split split,
+                      const char *state, ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_source *s = NULL;
+  const ts_source_ops *ops = NULL;
+  ts_strings paths = {0};
+  TS_TRY(ts_agree(comm, prepare(&ops, &paths, c, split)));
+  TS_TRY(ops->open(&s, c, split, state, &paths, comm));
+  s->info.format = ops->format;
+  TS_TRY(ts_agree(comm, check_shapes(s)));
+  *out = s;
+  s = NULL;
+done:
+  ts_source_close(s);
+  free_paths(&paths);
+  return err;
+}
+
+void ts_source_close(ts_source *s) {
+  if (s) s->ops->close(s);
+}

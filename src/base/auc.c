@@ -1,0 +1,66 @@
+/* auc.c - AUC by sorting: pairs of a positive and a negative sample that are
+ * in order count 1, ties 1/2. */
+#include "base/auc.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* Key that sorts like the float: predictions are >= 0, so their bits do. */
+static uint32_t key_of(float p) {
+  uint32_t u;
+  memcpy(&u, &p, sizeof u);
+  return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+
+/* Sorts (key << 32 | index) by key: three passes of 11 bits. */
+static void sort(uint64_t *a, uint64_t *b, int64_t n) {
+  for (int pass = 0; pass < 3; pass++) {
+    const int shift = 32 + 11 * pass;
+    int64_t count[2049] = {0};
+    for (int64_t i = 0; i < n; i++) count[(a[i] >> shift & 2047) + 1]++;
+    for (int k = 0; k < 2048; k++) count[k + 1] += count[k];
+    for (int64_t i = 0; i < n; i++) b[count[a[i] >> shift & 2047]++] = a[i];
+    uint64_t *swap = a;
+    a = b;
+    b = swap;
+  }
+  memcpy(b, a, (size_t)n * sizeof *a); /* an odd number of passes */
+}
+
+static double sweep(const uint64_t *a, const float *label, const float *weight,
+                    int64_t n) {
+  double below = 0, area = 0, positive = 0;
+  for (int64_t i = 0; i < n;) {
+    double pos = 0, neg = 0;
+    const uint64_t key = a[i] >> 32;
+    for (; i < n && a[i] >> 32 == key; i++) {
+      const uint32_t k = (uint32_t)a[i];
+      const double w = weight ? weight[k] : 1.0;
+      if (label[k] > 0.5f)
+        pos += w;
+      else
+        neg += w;
+    }
+    area += pos * (below + 0.5 * neg);
+    below += neg;
+    positive += pos;
+  }
+  return positive > 0 && below > 0 ? area / (positive * below) : 0.5;
+}
+
+double ts_auc(const float *prediction, const float *label, const float *weight,
+              int64_t n) {
+  uint64_t *a = NULL, *b = NULL;
+  double auc = 0.5;
+  if (ts_mem_array(&a, n, sizeof *a, TS_TAG_METRICS) == TS_OK &&
+      ts_mem_array(&b, n, sizeof *b, TS_TAG_METRICS) == TS_OK) {
+    for (int64_t i = 0; i < n; i++)
+      a[i] = (uint64_t)key_of(prediction[i]) << 32 | (uint32_t)i;
+    if (n) sort(a, b, n);
+    auc = sweep(a, label, weight, n);
+  }
+  ts_mem_free(a);
+  ts_mem_free(b);
+  return auc;
+}
