@@ -80,6 +80,10 @@ ts_err ts_ckpt_load(ts_ckpt *, const char *path, bool subset, ts_str *missing,
  * there is none at all.  All damaged: CKPT error.  Collective. */
 ts_err ts_ckpt_load_newest(ts_ckpt *, ts_str *path, const char *dir, ts_comm *);
 
+/* The read pieces of C's items alone, whatever else PATH holds.
+ * Collective. */
+ts_err ts_ckpt_load_items(ts_ckpt *, const char *path, ts_comm *);
+
 /* Only the values and the step of PATH (items ignored).  Local. */
 ts_err ts_ckpt_peek(ts_ckpt *, const char *path);
 

@@ -37,12 +37,12 @@ static ts_err add_table(ts_describe *d, int32_t i) {
   d->first[i] = d->ckpt->n_items;
   TS_TRY(ts_str_append(&full, table_name, c->name));
   TS_TRY(ts_str_append(&name, "model/%s", full.text));
-  TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, c->dtype, c->rows, c->dim,
-                          &item));
+  TS_TRY(
+      ts_ckpt_add_item(d->ckpt, name.text, c->dtype, c->rows, c->dim, &item));
   for (int k = 0; d->with_state && k < optim->n_states; k++) {
     ts_str_reset(&name);
-    TS_TRY(ts_str_append(&name, "optim/%s/%s", full.text,
-                         optim->state[k].name));
+    TS_TRY(
+        ts_str_append(&name, "optim/%s/%s", full.text, optim->state[k].name));
     TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_F32, c->rows,
                             optim->state[k].per_row ? 0 : c->dim, &item));
   }
@@ -54,8 +54,8 @@ done:
 
 /* Rows that this rank writes of a shard: all, or where every rank has all of
  * them a slice. */
-static void written_rows(const ts_describe *d, int32_t table,
-                         const ts_shard *s, int64_t *row0, int64_t *n) {
+static void written_rows(const ts_describe *d, int32_t table, const ts_shard *s,
+                         int64_t *row0, int64_t *n) {
   *row0 = s->row0;
   *n = s->n_rows;
   if (d->t->plan->tables[table].kind != TS_SHARD_DATA_PARALLEL) return;
@@ -105,8 +105,8 @@ static ts_err add_array(ts_trainer *t, ts_ckpt *ckpt, const ts_param *p,
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_ckpt_item *item;
-  TS_TRY(ts_str_append(&name, "%s/%s%s%s", prefix, p->name,
-                       suffix ? "/" : "", suffix ? suffix : ""));
+  TS_TRY(ts_str_append(&name, "%s/%s%s%s", prefix, p->name, suffix ? "/" : "",
+                       suffix ? suffix : ""));
   TS_TRY(ts_ckpt_add_item(ckpt, name.text, TS_F32, p->rows, p->cols, &item));
   if (t->rank == 0)
     TS_TRY(ts_ckpt_add_piece(item, true, false, 0, p->rows, data));
@@ -194,8 +194,8 @@ static ts_err add_loader(ts_trainer *t, ts_ckpt *ckpt,
   TS_TRY(add_i64(ckpt, "loader/batches", state->loader.step));
   TS_TRY(add_i64(ckpt, "loader/samples", train->info.n_samples));
   TS_TRY(add_i64(ckpt, "loader/trained", state->n_samples));
-  TS_TRY(ts_ckpt_add_value(ckpt, "loader/seconds", TS_F64, 1,
-                           &state->trained_s));
+  TS_TRY(
+      ts_ckpt_add_value(ckpt, "loader/seconds", TS_F64, 1, &state->trained_s));
   TS_TRY(add_files(ckpt, &t->config->data.train));
   if (train->ops->state_save) {
     TS_TRY(train->ops->state_save(train, &text));
@@ -211,8 +211,8 @@ static ts_err add_metrics(ts_trainer *t, ts_ckpt *ckpt) {
   ts_str prefix = {0};
   for (int32_t k = 0; k < t->n_tasks; k++) {
     ts_str_reset(&prefix);
-    TS_TRY(ts_str_append(&prefix, "metrics/%s",
-                         t->config->model.tasks[k].name));
+    TS_TRY(
+        ts_str_append(&prefix, "metrics/%s", t->config->model.tasks[k].name));
     TS_TRY(ts_metrics_save(t->metrics[k], ckpt, prefix.text, t->control));
   }
 done:
@@ -245,10 +245,9 @@ static ts_err take_metrics(ts_trainer *t, const ts_ckpt *ckpt,
   ts_str prefix = {0};
   for (int32_t k = 0; k < t->n_tasks; k++) {
     ts_str_reset(&prefix);
-    TS_TRY(ts_str_append(&prefix, "metrics/%s",
-                         t->config->model.tasks[k].name));
-    TS_TRY(ts_metrics_load(t->metrics[k], ckpt, path, prefix.text,
-                           t->control));
+    TS_TRY(
+        ts_str_append(&prefix, "metrics/%s", t->config->model.tasks[k].name));
+    TS_TRY(ts_metrics_load(t->metrics[k], ckpt, path, prefix.text, t->control));
   }
 done:
   ts_str_reset(&prefix);

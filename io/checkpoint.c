@@ -1,0 +1,128 @@
+/* checkpoint.c - the description of a checkpoint, and plain file access. */
+#include "io/checkpoint.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "io/checkpoint_impl.h"
+
+enum { BITE = 8 << 20 };
+
+static ts_err grow(void *p, int32_t n, size_t size) {
+  return ts_mem_resize(p, (size_t)n * size, (size_t)(n + 1) * size,
+                       TS_TAG_CHECKPOINT);
+}
+
+ts_err ts_ckpt_add_item(ts_ckpt *c, const char *name, ts_dtype dtype,
+                        int64_t rows, int64_t cols, ts_ckpt_item **out) {
+  ts_err err = TS_OK;
+  TS_TRY(grow(&c->items, c->n_items, sizeof *c->items));
+  ts_ckpt_item *item = &c->items[c->n_items++];
+  *item = (ts_ckpt_item){.dtype = dtype, .rows = rows, .cols = cols};
+  TS_TRY(ts_mem_strdup(&item->name, name));
+  *out = item;
+done:
+  return err;
+}
+
+ts_err ts_ckpt_add_piece(ts_ckpt_item *item, bool write, bool read,
+                         int64_t row0, int64_t n_rows, void *ptr) {
+  ts_err err = TS_OK;
+  const ts_ckpt_piece piece = {row0, n_rows, ptr};
+  if (write) {
+    TS_TRY(grow(&item->write, item->n_write, sizeof *item->write));
+    item->write[item->n_write++] = piece;
+  }
+  if (read) {
+    TS_TRY(grow(&item->read, item->n_read, sizeof *item->read));
+    item->read[item->n_read++] = piece;
+  }
+done:
+  return err;
+}
+
+ts_err ts_ckpt_add_value(ts_ckpt *c, const char *path, ts_dtype dtype,
+                         int64_t n, const void *ptr) {
+  ts_err err = TS_OK;
+  const size_t bytes = (size_t)n * ts_dtype_bytes(dtype);
+  TS_TRY(grow(&c->values, c->n_values, sizeof *c->values));
+  ts_ckpt_value *v = &c->values[c->n_values++];
+  *v = (ts_ckpt_value){.dtype = dtype, .n = n};
+  TS_TRY(ts_mem_strdup(&v->path, path));
+  TS_TRY(ts_mem_alloc(&v->ptr, bytes + 1, TS_TAG_CHECKPOINT));
+  if (bytes) memcpy(v->ptr, ptr, bytes);
+done:
+  return err;
+}
+
+ts_err ts_ckpt_add_text(ts_ckpt *c, const char *path, const char *text) {
+  return ts_ckpt_add_value(c, path, TS_U8, (int64_t)strlen(text), text);
+}
+
+const ts_ckpt_value *ts_ckpt_value_of(const ts_ckpt *c, const char *path) {
+  for (int32_t i = 0; i < c->n_values; i++)
+    if (!strcmp(c->values[i].path, path)) return &c->values[i];
+  return NULL;
+}
+
+void ts_ckpt_reset(ts_ckpt *c) {
+  for (int32_t i = 0; i < c->n_items; i++) {
+    ts_mem_free(c->items[i].name);
+    ts_mem_free(c->items[i].write);
+    ts_mem_free(c->items[i].read);
+  }
+  for (int32_t i = 0; i < c->n_values; i++) {
+    ts_mem_free(c->values[i].path);
+    ts_mem_free(c->values[i].ptr);
+  }
+  ts_mem_free(c->items);
+  ts_mem_free(c->values);
+  *c = (ts_ckpt){0};
+}
+
+int64_t ts_item_bytes(ts_dtype dtype, int64_t rows, int64_t cols) {
+  const int64_t size = (int64_t)ts_dtype_bytes(dtype), c = cols ? cols : 1;
+  if (rows < 0 || c < 0 || (rows && c > INT64_MAX / 16 / rows)) return -1;
+  return rows * c * size;
+}
+
+int64_t ts_item_row_bytes(const ts_ckpt_item *item) {
+  return (int64_t)ts_dtype_bytes(item->dtype) * (item->cols ? item->cols : 1);
+}
+
+ts_err ts_pread(int fd, void *to, int64_t n_bytes, int64_t at, const char *path,
+                ts_err code) {
+  char *p = to;
+  while (n_bytes > 0) {
+    const ssize_t n =
+        pread(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      return ts_fail(code, "%s: %s at byte %lld", path,
+                     n < 0 ? strerror(errno) : "the file ends", (long long)at);
+    p += n;
+    at += n;
+    n_bytes -= n;
+  }
+  return TS_OK;
+}
+
+ts_err ts_pwrite(int fd, const void *from, int64_t n_bytes, int64_t at,
+                 const char *path, ts_err code) {
+  const char *p = from;
+  while (n_bytes > 0) {
+    const ssize_t n =
+        pwrite(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      return ts_fail(code, "%s: %s at byte %lld", path,
+                     n < 0 ? strerror(errno) : "nothing written",
+                     (long long)at);
+    p += n;
+    at += n;
+    n_bytes -= n;
+  }
+  return TS_OK;
+}

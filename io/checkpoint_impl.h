@@ -1,0 +1,56 @@
+/* checkpoint_impl.h - blocks, checksums and file access of checkpoints;
+ * private to checkpoint*.c and inspect.c. */
+#ifndef TS_IO_CHECKPOINT_IMPL_H
+#define TS_IO_CHECKPOINT_IMPL_H
+
+#include "io/checkpoint.h"
+#include "io/hdf5.h"
+
+/* A checksum covers this many bytes of a dataset. */
+enum { TS_BLOCK_BYTES = 1 << 20 };
+
+static inline int64_t ts_blocks(int64_t n_bytes) {
+  return (n_bytes + TS_BLOCK_BYTES - 1) / TS_BLOCK_BYTES;
+}
+
+/* Bytes of an item, or -1 when they overflow. */
+int64_t ts_item_bytes(ts_dtype, int64_t rows, int64_t cols);
+int64_t ts_item_row_bytes(const ts_ckpt_item *);
+
+/* All of BYTES at AT, in bites of at most 8 MiB. */
+ts_err ts_pread(int fd, void *to, int64_t n_bytes, int64_t at, const char *path,
+                ts_err code);
+ts_err ts_pwrite(int fd, const void *from, int64_t n_bytes, int64_t at,
+                 const char *path, ts_err code);
+
+/* Where an item's bytes lie in an open file; -1 offset: chunked. */
+typedef struct ts_stored {
+  int64_t at;
+  ts_dtype dtype;
+  int64_t rows, cols;
+  uint32_t *crc; /* (blocks) or NULL where the file has none */
+} ts_stored;
+
+/* checkpoint_read.c, used by inspect too.  Errors name the dataset. */
+ts_err ts_stored_open(ts_stored *, hid_t file, const char *path,
+                      const char *name);
+void ts_stored_reset(ts_stored *);
+ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
+                            int64_t *step);
+/* One block of NAME against its checksum; BLOCK is a buffer of a block. */
+ts_err ts_stored_block(const ts_stored *, int fd, const char *path,
+                       const char *name, int64_t number, void *block);
+
+/* checkpoint_list.c: names step-N.h5 in DIR, in no order. */
+void ts_ckpt_list(const char *dir, char ***names, int *n);
+void ts_ckpt_list_free(char **names, int n);
+void ts_ckpt_sort(char **names, int n); /* newest first */
+/* Removes all but the newest KEEP, never WRITTEN. */
+void ts_ckpt_prune(const char *dir, int keep, const char *written);
+
+/* checkpoint_mpio.c: whether IO ("auto" | "pwrite" | "mpio") means MPI-IO for
+ * DIR, and the collective way of saving. */
+bool ts_ckpt_use_mpio(const char *io, const char *dir);
+ts_err ts_ckpt_save_mpio(ts_ckpt *, const char *dir, int keep, ts_comm *);
+
+#endif

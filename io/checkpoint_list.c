@@ -1,0 +1,57 @@
+/* checkpoint_list.c - which checkpoints a folder holds. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "io/checkpoint_impl.h"
+
+static bool is_checkpoint(const char *name) {
+  const size_t n = strlen(name);
+  if (n < 9 || strncmp(name, "step-", 5) != 0 || strcmp(name + n - 3, ".h5"))
+    return false;
+  return strspn(name + 5, "0123456789") == n - 8;
+}
+
+void ts_ckpt_list(const char *dir, char ***names, int *n) {
+  DIR *d = opendir(dir);
+  *names = NULL;
+  *n = 0;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    if (!is_checkpoint(e->d_name)) continue;
+    if (ts_mem_resize(names, (size_t)*n * sizeof **names,
+                      (size_t)(*n + 1) * sizeof **names,
+                      TS_TAG_CHECKPOINT) != TS_OK ||
+        ts_mem_strdup(&(*names)[*n], e->d_name) != TS_OK)
+      break;
+    ++*n;
+  }
+  if (d) closedir(d);
+}
+
+void ts_ckpt_list_free(char **names, int n) {
+  for (int i = 0; i < n; i++) ts_mem_free(names[i]);
+  ts_mem_free(names);
+}
+
+static int newest_first(const void *a, const void *b) {
+  return strcmp(*(char *const *)b, *(char *const *)a);
+}
+
+void ts_ckpt_sort(char **names, int n) {
+  if (n) qsort(names, (size_t)n, sizeof *names, newest_first);
+}
+
+void ts_ckpt_prune(const char *dir, int keep, const char *written) {
+  char **names = NULL, path[8192];
+  int n = 0;
+  ts_ckpt_list(dir, &names, &n);
+  ts_ckpt_sort(names, n);
+  for (int i = keep; i < n; i++) {
+    snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+    if (strcmp(path, written) != 0) unlink(path);
+  }
+  ts_ckpt_list_free(names, n);
+}

@@ -1,0 +1,274 @@
+/* checkpoint_mpio.c - saving through parallel HDF5, in equal collective
+ * rounds: for file systems on which several nodes must not write one file
+ * uncoordinated (NFS).
+ *
+ * Datasets are chunked by rows with fletcher32, so reads verify them without
+ * /check. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "config.h"
+#include "io/checkpoint_impl.h"
+
+#ifndef NFS_SUPER_MAGIC
+#define NFS_SUPER_MAGIC 0x6969
+#endif
+
+bool ts_ckpt_use_mpio(const char *io, const char *dir) {
+  struct statfs s;
+  if (!strcmp(io, "mpio")) return true;
+  if (strcmp(io, "auto") != 0) return false;
+#ifdef HAVE_PARALLEL_HDF5
+  return statfs(dir, &s) == 0 && s.f_type == NFS_SUPER_MAGIC;
+#else
+  (void)dir, (void)s;
+  return false;
+#endif
+}
+
+#ifdef HAVE_PARALLEL_HDF5
+#include <mpi.h>
+
+enum { ROUND_BYTES = 32 << 20, CHUNK_BYTES = 4 << 20 };
+
+typedef struct ts_mpio {
+  ts_ckpt *c;
+  char path[4096], temp[4096];
+  int rank, n_ranks;
+  hid_t file;
+  MPI_Comm comm;
+} ts_mpio;
+
+static bool worst(const ts_mpio *m, bool good) {
+  int mine = good, all = 0;
+  return MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, m->comm) ==
+             MPI_SUCCESS &&
+         all;
+}
+
+static ts_err make_groups(hid_t file, const char *name) {
+  char path[1024];
+  for (const char *p = strchr(name, '/'); p; p = strchr(p + 1, '/')) {
+    snprintf(path, sizeof path, "%.*s", (int)(p - name), name);
+    if (H5Lexists(file, path, H5P_DEFAULT) > 0) continue;
+    hid_t g = H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (g < 0) return ts_fail(TS_ERR_CKPT, "group %s can't be made", path);
+    H5Gclose(g);
+  }
+  return TS_OK;
+}
+
+static hid_t make_dataset(ts_mpio *m, const char *name, ts_dtype dtype,
+                          int64_t rows, int64_t cols) {
+  const int64_t row = (int64_t)ts_dtype_bytes(dtype) * (cols ? cols : 1);
+  const int64_t per = CHUNK_BYTES / row > 0 ? CHUNK_BYTES / row : 1;
+  const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
+  const hsize_t chunk[2] = {(hsize_t)(per < rows ? per : rows), (hsize_t)cols};
+  hid_t space = H5Screate_simple(cols ? 2 : 1, dims, NULL);
+  hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
+  if (rows) {
+    H5Pset_chunk(plist, cols ? 2 : 1, chunk);
+    H5Pset_fletcher32(plist);
+  }
+  H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
+  hid_t set = -1;
+  if (make_groups(m->file, name) == TS_OK)
+    set = H5Dcreate2(m->file, name, ts_hdf5_type(dtype), space, H5P_DEFAULT,
+                     plist, H5P_DEFAULT);
+  H5Sclose(space);
+  H5Pclose(plist);
+  return set;
+}
+
+/* One collective write of rows [row0, row0 + n) from DATA (n may be 0). */
+static bool write_rows(hid_t set, const ts_ckpt_item *it, int64_t row0,
+                       int64_t n, const void *data) {
+  const hsize_t start[2] = {(hsize_t)row0, 0};
+  const hsize_t count[2] = {(hsize_t)(n ? n : 1), (hsize_t)it->cols};
+  hid_t space = H5Dget_space(set);
+  hid_t memory = H5Screate_simple(it->cols ? 2 : 1, count, NULL);
+  hid_t plist = H5Pcreate(H5P_DATASET_XFER);
+  H5Pset_dxpl_mpio(plist, H5FD_MPIO_COLLECTIVE);
+  if (n) {
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
+  } else {
+    H5Sselect_none(space);
+    H5Sselect_none(memory);
+  }
+  const char none = 0;
+  const bool good = H5Dwrite(set, ts_hdf5_type(it->dtype), memory, space, plist,
+                             n ? data : &none) >= 0;
+  H5Pclose(plist);
+  H5Sclose(memory);
+  H5Sclose(space);
+  return good;
+}
+
+/* All ranks make as many rounds as the one with the most. */
+static ts_err write_item(ts_mpio *m, const ts_ckpt_item *it) {
+  const int64_t row = ts_item_row_bytes(it);
+  const int64_t per = ROUND_BYTES / row > 0 ? ROUND_BYTES / row : 1;
+  int64_t rounds = 0, most = 0;
+  hid_t set = make_dataset(m, it->name, it->dtype, it->rows, it->cols);
+  bool good = set >= 0;
+  for (int32_t k = 0; k < it->n_write; k++)
+    rounds += (it->write[k].n_rows + per - 1) / per;
+  if (!worst(m, good)) {
+    if (set >= 0) H5Dclose(set);
+    return ts_fail(TS_ERR_CKPT, "%s: %s can't be made", m->temp, it->name);
+  }
+  if (MPI_Allreduce(&rounds, &most, 1, MPI_INT64_T, MPI_MAX, m->comm) !=
+      MPI_SUCCESS)
+    good = false;
+  int32_t k = 0;
+  int64_t done = 0;
+  for (int64_t r = 0; it->rows && r < most; r++) {
+    while (k < it->n_write && done >= it->write[k].n_rows) k++, done = 0;
+    const bool some = k < it->n_write;
+    const int64_t left = some ? it->write[k].n_rows - done : 0;
+    const int64_t n = left < per ? left : per;
+    good &=
+        write_rows(set, it, some ? it->write[k].row0 + done : 0, n,
+                   some ? (const char *)it->write[k].ptr + done * row : NULL);
+    done += n;
+  }
+  if (H5Dclose(set) < 0) good = false;
+  return worst(m, good) ? TS_OK
+                        : ts_fail(TS_ERR_CKPT, "%s: %s can't be written",
+                                  m->temp, it->name);
+}
+
+/* Small values: every rank makes them, rank 0's content counts. */
+static ts_err write_value(ts_mpio *m, const ts_ckpt_value *v) {
+  const ts_ckpt_item it = {.dtype = v->dtype, .rows = v->n};
+  hid_t set = -1, plist = H5Pcreate(H5P_DATASET_CREATE);
+  const hsize_t dims[1] = {(hsize_t)v->n};
+  hid_t space = H5Screate_simple(1, dims, NULL);
+  H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
+  if (make_groups(m->file, v->path) == TS_OK)
+    set = H5Dcreate2(m->file, v->path, ts_hdf5_type(v->dtype), space,
+                     H5P_DEFAULT, plist, H5P_DEFAULT);
+  bool good = set >= 0;
+  if (worst(m, good) && v->n)
+    good = write_rows(set, &it, 0, m->rank == 0 ? v->n : 0, v->ptr);
+  if (set >= 0) H5Dclose(set);
+  H5Sclose(space);
+  H5Pclose(plist);
+  return worst(m, good) ? TS_OK
+                        : ts_fail(TS_ERR_CKPT, "%s: %s can't be written",
+                                  m->temp, v->path);
+}
+
+static bool write_attr(hid_t file, const char *name, hid_t type,
+                       const void *value) {
+  hid_t space = H5Screate(H5S_SCALAR);
+  hid_t attr = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  const bool good = attr >= 0 && H5Awrite(attr, type, value) >= 0;
+  if (attr >= 0) H5Aclose(attr);
+  H5Sclose(space);
+  return good;
+}
+
+static bool write_attrs(ts_mpio *m) {
+  const int64_t one = 1;
+  hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, sizeof "tessera-checkpoint");
+  bool good = write_attr(m->file, "format", type, "tessera-checkpoint");
+  good &= write_attr(m->file, "version", H5T_NATIVE_INT64, &one);
+  good &= write_attr(m->file, "step", H5T_NATIVE_INT64, &m->c->step);
+  good &= write_attr(m->file, "complete", H5T_NATIVE_INT64, &one);
+  H5Tclose(type);
+  return good;
+}
+
+static ts_err write_file(ts_mpio *m) {
+  ts_err err = TS_OK;
+  /* Values differ between ranks in number only if the program is wrong; take
+   * rank 0's lengths as everyone's. */
+  for (int32_t i = 0; i < m->c->n_values; i++)
+    TS_TRY(write_value(m, &m->c->values[i]));
+  for (int32_t i = 0; i < m->c->n_items; i++)
+    TS_TRY(write_item(m, &m->c->items[i]));
+  if (!worst(m, write_attrs(m)))
+    TS_THROW(TS_ERR_CKPT, "%s: attributes can't be written", m->temp);
+done:
+  return err;
+}
+
+static ts_err save(void *mpi_comm, void *arg) {
+  ts_mpio *m = arg;
+  ts_err err = TS_OK;
+  m->comm = *(MPI_Comm *)mpi_comm;
+  ts_hdf5_lock();
+  hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_fapl_mpio(fapl, m->comm, MPI_INFO_NULL);
+  H5Pset_all_coll_metadata_ops(fapl, 1);
+  H5Pset_coll_metadata_write(fapl, 1);
+  m->file = H5Fcreate(m->temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+  H5Pclose(fapl);
+  if (!worst(m, m->file >= 0))
+    err = ts_fail(TS_ERR_CKPT, "%s: can't be made through MPI-IO", m->temp);
+  else
+    err = write_file(m);
+  const bool closed = m->file < 0 || H5Fclose(m->file) >= 0;
+  if (!worst(m, closed) && err == TS_OK)
+    err = ts_fail(TS_ERR_CKPT, "%s: can't be closed", m->temp);
+  ts_hdf5_unlock();
+  return err;
+}
+
+/* Texts differ in nothing but what rank 0 says: lengths are made equal. */
+static ts_err equal_values(ts_mpio *m, ts_comm *comm) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < m->c->n_values; i++) {
+    ts_ckpt_value *v = &m->c->values[i];
+    int64_t n = v->n;
+    TS_TRY(ts_comm_bcast(comm, &n, sizeof n, 0));
+    if (n == v->n) continue;
+    ts_mem_free(v->ptr);
+    v->ptr = NULL;
+    TS_TRY(ts_mem_array(&v->ptr, n + 1, ts_dtype_bytes(v->dtype),
+                        TS_TAG_CHECKPOINT));
+    v->n = n;
+  }
+done:
+  return err;
+}
+
+ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_mpio m = {.c = c,
+               .rank = ts_comm_rank(comm),
+               .n_ranks = ts_comm_size(comm),
+               .file = -1};
+  (void)keep;
+  snprintf(m.path, sizeof m.path, "%.4000s/step-%08lld.h5", dir,
+           (long long)c->step);
+  snprintf(m.temp, sizeof m.temp, "%.4000s/.step-%08lld.h5.part", dir,
+           (long long)c->step);
+  TS_TRY(ts_agree(comm, m.rank == 0 ? ts_mkdirs(dir) : TS_OK));
+  TS_TRY(equal_values(&m, comm));
+  TS_TRY(ts_agree(comm, ts_comm_run_mpi(comm, save, &m)));
+  if (m.rank == 0) {
+    const int fd = open(m.temp, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) != 0 || rename(m.temp, m.path) != 0)
+      err = ts_fail(TS_ERR_CKPT, "%s can't get its name", m.path);
+    if (fd >= 0) close(fd);
+  }
+  TS_TRY(ts_agree(comm, err));
+  if (m.rank == 0) ts_ckpt_prune(dir, keep, m.path);
+done:
+  if (err != TS_OK && m.rank == 0) unlink(m.temp);
+  return err;
+}
+#else
+ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
+  (void)c, (void)dir, (void)keep, (void)comm;
+  return ts_fail(TS_ERR_DECK, "checkpoint.io \"mpio\" needs parallel HDF5, "
+                              "which this build lacks");
+}
+#endif

@@ -1,0 +1,501 @@
+/* checkpoint_read.c - loading: every rank reads the rows that it needs, block
+ * by block, each against its checksum. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/checkpoint_impl.h"
+
+/* ---- the header
+ * ---------------------------------------------------------------- */
+
+static bool read_attr(hid_t file, const char *name, hid_t type, void *to) {
+  if (H5Aexists(file, name) <= 0) return false;
+  hid_t attr = H5Aopen(file, name, H5P_DEFAULT);
+  const bool good = attr >= 0 && H5Aread(attr, type, to) >= 0;
+  if (attr >= 0) H5Aclose(attr);
+  return good;
+}
+
+/* The attribute "format", whatever kind of string it is. */
+static void read_format(hid_t file, char format[64]) {
+  format[0] = '\0';
+  if (H5Aexists(file, "format") <= 0) return;
+  hid_t attr = H5Aopen(file, "format", H5P_DEFAULT);
+  hid_t type = attr >= 0 ? H5Aget_type(attr) : -1;
+  if (type >= 0 && H5Tis_variable_str(type) > 0) {
+    char *text = NULL;
+    if (H5Aread(attr, type, &text) >= 0 && text) {
+      snprintf(format, 64, "%s", text);
+      H5free_memory(text);
+    }
+  } else if (type >= 0 && H5Tget_class(type) == H5T_STRING &&
+             H5Tget_size(type) < 64) {
+    memset(format, 0, 64);
+    (void)H5Aread(attr, type, format);
+  }
+  if (type >= 0) H5Tclose(type);
+  if (attr >= 0) H5Aclose(attr);
+}
+
+ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
+                            int64_t *step) {
+  char format[64];
+  int64_t version = 0, complete = 0;
+  *step = 0;
+  read_format(file, format);
+  if (strcmp(format, "tessera-checkpoint") != 0)
+    return ts_fail(TS_ERR_CKPT,
+                   "%s: is not a tessera checkpoint (format \"%s\")", path,
+                   format);
+  (void)read_attr(file, "version", H5T_NATIVE_INT64, &version);
+  if (version != 1)
+    return ts_fail(TS_ERR_CKPT,
+                   "%s: version %lld of the checkpoint format; this program "
+                   "reads version 1",
+                   path, (long long)version);
+  (void)read_attr(file, "step", H5T_NATIVE_INT64, step);
+  (void)read_attr(file, "complete", H5T_NATIVE_INT64, &complete);
+  if (need_complete && complete != 1)
+    return ts_fail(TS_ERR_CKPT, "%s: was not finished", path);
+  return TS_OK;
+}
+
+/* ---- one dataset
+ * ---------------------------------------------------------------- */
+
+static bool dtype_of(hid_t type, ts_dtype *out) {
+  static const ts_dtype known[] = {TS_F32, TS_BF16, TS_F16, TS_F64,
+                                   TS_I32, TS_I64,  TS_U8};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (H5Tequal(type, ts_hdf5_type(known[i])) > 0) {
+      *out = known[i];
+      return true;
+    }
+  return false;
+}
+
+static ts_err read_sums(ts_stored *s, hid_t file, const char *path,
+                        const char *name) {
+  ts_err err = TS_OK;
+  char check[1024];
+  const int64_t n = ts_blocks(ts_item_bytes(s->dtype, s->rows, s->cols));
+  snprintf(check, sizeof check, "check/%.900s", name);
+  if (H5Lexists(file, "check", H5P_DEFAULT) <= 0) return TS_OK;
+  hid_t set = H5Dopen2(file, check, H5P_DEFAULT);
+  hid_t space = set >= 0 ? H5Dget_space(set) : -1;
+  if (set < 0 || H5Sget_simple_extent_npoints(space) != n)
+    TS_THROW(TS_ERR_CKPT, "%s: dataset %s has no checksums", path, name);
+  TS_TRY(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
+  if (n &&
+      H5Dread(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, s->crc) < 0)
+    TS_THROW(TS_ERR_CKPT, "%s: the checksums of %s can't be read", path, name);
+done:
+  if (space >= 0) H5Sclose(space);
+  if (set >= 0) H5Dclose(set);
+  return err;
+}
+
+/* Whether the groups on the way to NAME and itself exist. */
+static bool exists(hid_t file, const char *name) {
+  char part[1024];
+  for (const char *p = strchr(name, '/');; p = strchr(p + 1, '/')) {
+    snprintf(part, sizeof part, "%.*s",
+             (int)(p ? p - name : (long)strlen(name)), name);
+    if (H5Lexists(file, part, H5P_DEFAULT) <= 0) return false;
+    if (!p) return true;
+  }
+}
+
+ts_err ts_stored_open(ts_stored *s, hid_t file, const char *path,
+                      const char *name) {
+  ts_err err = TS_OK;
+  hid_t set = -1, space = -1, type = -1, plist = -1;
+  hsize_t dims[2] = {0, 0};
+  *s = (ts_stored){.at = -1};
+  ts_hdf5_lock();
+  if (!exists(file, name))
+    TS_THROW(TS_ERR_CKPT, "%s: has no dataset %s", path, name);
+  set = H5Dopen2(file, name, H5P_DEFAULT);
+  if (set < 0) TS_THROW(TS_ERR_CKPT, "%s: dataset %s is damaged", path, name);
+  space = H5Dget_space(set);
+  type = H5Dget_type(set);
+  plist = H5Dget_create_plist(set);
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (rank < 1 || rank > 2 || !dtype_of(type, &s->dtype) ||
+      H5Pget_external_count(plist) != 0)
+    TS_THROW(TS_ERR_CKPT, "%s: dataset %s is of no kind that is known here",
+             path, name);
+  (void)H5Sget_simple_extent_dims(space, dims, NULL);
+  s->rows = (int64_t)dims[0];
+  s->cols = rank == 2 ? (int64_t)dims[1] : 0;
+  if (ts_item_bytes(s->dtype, s->rows, s->cols) < 0)
+    TS_THROW(TS_ERR_CKPT, "%s: dataset %s has an impossible size", path, name);
+  const haddr_t at =
+      H5Pget_layout(plist) == H5D_CONTIGUOUS ? H5Dget_offset(set) : HADDR_UNDEF;
+  s->at = at == HADDR_UNDEF ? -1 : (int64_t)at;
+  TS_TRY(read_sums(s, file, path, name));
+done:
+  if (plist >= 0) H5Pclose(plist);
+  if (type >= 0) H5Tclose(type);
+  if (space >= 0) H5Sclose(space);
+  if (set >= 0) H5Dclose(set);
+  ts_hdf5_unlock();
+  return err;
+}
+
+void ts_stored_reset(ts_stored *s) {
+  ts_mem_free(s->crc);
+  *s = (ts_stored){.at = -1};
+}
+
+ts_err ts_stored_block(const ts_stored *s, int fd, const char *path,
+                       const char *name, int64_t number, void *block) {
+  const int64_t total = ts_item_bytes(s->dtype, s->rows, s->cols);
+  const int64_t from = number * TS_BLOCK_BYTES;
+  const int64_t n =
+      total - from < TS_BLOCK_BYTES ? total - from : TS_BLOCK_BYTES;
+  ts_err err = ts_pread(fd, block, n, s->at + from, path, TS_ERR_CKPT);
+  if (err != TS_OK) return err;
+  if (s->crc && ts_crc32c(0, block, (size_t)n) != s->crc[number])
+    return ts_fail(TS_ERR_CKPT,
+                   "%s: dataset %s is damaged in its bytes %lld to %lld", path,
+                   name, (long long)from, (long long)(from + n));
+  return TS_OK;
+}
+
+/* ---- pieces
+ * ------------------------------------------------------------------------ */
+
+typedef struct ts_reader {
+  const char *path;
+  hid_t file;
+  int fd;
+  char *block;
+} ts_reader;
+
+/* Chunked datasets (of the collective way) come through HDF5. */
+static ts_err read_chunked(const ts_reader *r, const ts_ckpt_item *item,
+                           const ts_ckpt_piece *p) {
+  ts_err err = TS_OK;
+  const hsize_t start[2] = {(hsize_t)p->row0, 0};
+  const hsize_t count[2] = {(hsize_t)p->n_rows, (hsize_t)item->cols};
+  ts_hdf5_lock();
+  hid_t set = H5Dopen2(r->file, item->name, H5P_DEFAULT);
+  hid_t space = H5Dget_space(set);
+  hid_t memory = H5Screate_simple(item->cols ? 2 : 1, count, NULL);
+  if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) <
+          0 ||
+      H5Dread(set, ts_hdf5_type(item->dtype), memory, space, H5P_DEFAULT,
+              p->ptr) < 0)
+    err = ts_fail(TS_ERR_CKPT,
+                  "%s: dataset %s is damaged in its rows %lld "
+                  "to %lld",
+                  r->path, item->name, (long long)p->row0,
+                  (long long)(p->row0 + p->n_rows));
+  H5Sclose(memory);
+  H5Sclose(space);
+  H5Dclose(set);
+  ts_hdf5_unlock();
+  return err;
+}
+
+/* N elements of the file's type to the item's. */
+static void convert(void *to, ts_dtype to_type, const void *from,
+                    ts_dtype from_type, int64_t n) {
+  float wide[256];
+  const size_t in = ts_dtype_bytes(from_type), out = ts_dtype_bytes(to_type);
+  for (int64_t i = 0; i < n; i += 256) {
+    const int64_t here = n - i < 256 ? n - i : 256;
+    ts_to_f32(wide, (const char *)from + (size_t)i * in, from_type, here);
+    ts_from_f32((char *)to + (size_t)i * out, wide, to_type, here);
+  }
+}
+
+/* Bytes [from, to) of the dataset, whole blocks verified, into a piece. */
+static ts_err read_piece(const ts_reader *r, const ts_stored *s,
+                         const ts_ckpt_item *item, const ts_ckpt_piece *p) {
+  ts_err err = TS_OK;
+  const int64_t size = (int64_t)ts_dtype_bytes(s->dtype);
+  const int64_t row = size * (item->cols ? item->cols : 1);
+  const int64_t from = p->row0 * row, to = from + p->n_rows * row;
+  if (from == to) return TS_OK;
+  if (s->at < 0) return read_chunked(r, item, p);
+  for (int64_t b = from / TS_BLOCK_BYTES; b * TS_BLOCK_BYTES < to; b++) {
+    const int64_t start = b * TS_BLOCK_BYTES;
+    const int64_t a = start < from ? from : start;
+    const int64_t z = start + TS_BLOCK_BYTES < to ? start + TS_BLOCK_BYTES : to;
+    TS_TRY(ts_stored_block(s, r->fd, r->path, item->name, b, r->block));
+    char *dst = (char *)p->ptr +
+                (a - from) / size * (int64_t)ts_dtype_bytes(item->dtype);
+    if (s->dtype == item->dtype)
+      memcpy(dst, r->block + (a - start), (size_t)(z - a));
+    else
+      convert(dst, item->dtype, r->block + (a - start), s->dtype,
+              (z - a) / size);
+  }
+done:
+  return err;
+}
+
+static void shape_text(char buf[64], int64_t rows, int64_t cols) {
+  if (cols)
+    snprintf(buf, 64, "(%lld, %lld)", (long long)rows, (long long)cols);
+  else
+    snprintf(buf, 64, "(%lld)", (long long)rows);
+}
+
+static ts_err check_shape(const ts_reader *r, const ts_stored *s,
+                          const ts_ckpt_item *item) {
+  char here[64], there[64];
+  shape_text(here, item->rows, item->cols);
+  shape_text(there, s->rows, s->cols);
+  if (s->rows != item->rows || s->cols != item->cols)
+    return ts_fail(TS_ERR_CKPT, "%s: %s is %s in the file and %s in the deck",
+                   r->path, item->name, there, here);
+  if (s->dtype != item->dtype && (s->dtype > TS_F16 || item->dtype > TS_F16))
+    return ts_fail(TS_ERR_CKPT, "%s: %s is %s in the file and %s here", r->path,
+                   item->name, ts_dtype_name(s->dtype),
+                   ts_dtype_name(item->dtype));
+  return TS_OK;
+}
+
+static ts_err read_item(const ts_reader *r, const ts_ckpt_item *item) {
+  ts_err err = TS_OK;
+  ts_stored s;
+  TS_TRY(ts_stored_open(&s, r->file, r->path, item->name));
+  TS_TRY(check_shape(r, &s, item));
+  for (int32_t k = 0; k < item->n_read; k++)
+    TS_TRY(read_piece(r, &s, item, &item->read[k]));
+done:
+  ts_stored_reset(&s);
+  return err;
+}
+
+/* ---- names
+ * -------------------------------------------------------------------------- */
+
+typedef struct ts_names {
+  const ts_ckpt *c;
+  char unknown[512];
+} ts_names;
+
+static herr_t look_at(hid_t group, const char *name, const H5O_info_t *info,
+                      void *arg) {
+  ts_names *n = arg;
+  (void)group;
+  if (info->type != H5O_TYPE_DATASET ||
+      (strncmp(name, "model/", 6) != 0 && strncmp(name, "optim/", 6) != 0) ||
+      !strcmp(name, "optim/step"))
+    return 0;
+  for (int32_t i = 0; i < n->c->n_items; i++)
+    if (!strcmp(n->c->items[i].name, name)) return 0;
+  snprintf(n->unknown, sizeof n->unknown, "%s", name);
+  return 1;
+}
+
+/* Names of the file that the deck does not have. */
+static ts_err check_names(const ts_reader *r, const ts_ckpt *c, bool subset) {
+  ts_names names = {.c = c};
+  ts_hdf5_lock();
+  const herr_t rc =
+      H5Ovisit(r->file, H5_INDEX_NAME, H5_ITER_NATIVE, look_at, &names);
+  ts_hdf5_unlock();
+  if (rc < 0) return ts_fail(TS_ERR_CKPT, "%s: is damaged", r->path);
+  if (rc == 0 || (subset && !strncmp(names.unknown, "optim/", 6))) return TS_OK;
+  return ts_fail(TS_ERR_CKPT,
+                 "%s: holds %s, which the deck's model does not "
+                 "have",
+                 r->path, names.unknown);
+}
+
+/* ---- values
+ * -------------------------------------------------------------------------- */
+
+static herr_t take_value(hid_t file, const char *name, const H5O_info_t *info,
+                         void *arg) {
+  ts_ckpt *c = arg;
+  if (info->type != H5O_TYPE_DATASET) return 0;
+  const bool wanted =
+      !strncmp(name, "meta/", 5) || !strncmp(name, "loader/", 7) ||
+      !strncmp(name, "metrics/", 8) || !strcmp(name, "optim/step");
+  if (!wanted || ts_ckpt_value_of(c, name)) return 0;
+  hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+  hid_t space = set >= 0 ? H5Dget_space(set) : -1;
+  hid_t type = set >= 0 ? H5Dget_type(set) : -1;
+  ts_dtype dtype;
+  herr_t rc = 0;
+  if (set >= 0 && H5Sget_simple_extent_ndims(space) == 1 &&
+      dtype_of(type, &dtype)) {
+    const int64_t n = (int64_t)H5Sget_simple_extent_npoints(space);
+    void *data = NULL;
+    if (n < INT64_C(1) << 28 &&
+        ts_mem_array(&data, n + 1, ts_dtype_bytes(dtype), TS_TAG_CHECKPOINT) ==
+            TS_OK &&
+        (n == 0 ||
+         H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0)) {
+      if (ts_ckpt_add_value(c, name, dtype, n, data) != TS_OK) rc = -1;
+    }
+    ts_mem_free(data);
+  }
+  if (type >= 0) H5Tclose(type);
+  if (space >= 0) H5Sclose(space);
+  if (set >= 0) H5Dclose(set);
+  return rc;
+}
+
+static ts_err read_values(const ts_reader *r, ts_ckpt *c) {
+  ts_hdf5_lock();
+  const herr_t rc =
+      H5Ovisit(r->file, H5_INDEX_NAME, H5_ITER_NATIVE, take_value, c);
+  ts_hdf5_unlock();
+  return rc < 0 ? ts_fail(TS_ERR_CKPT, "%s: is damaged", r->path) : TS_OK;
+}
+
+/* ---- whole files
+ * ----------------------------------------------------------------------- */
+
+static ts_err reader_open(ts_reader *r, const char *path, bool need_complete,
+                          int64_t *step) {
+  ts_err err = TS_OK;
+  *r = (ts_reader){.path = path, .file = -1, .fd = -1};
+  TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
+  ts_hdf5_lock();
+  err = ts_ckpt_check_header(r->file, path, need_complete, step);
+  ts_hdf5_unlock();
+  if (err != TS_OK) goto done;
+  r->fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (r->fd < 0) TS_THROW(TS_ERR_CKPT, "%s: can't be opened", path);
+  TS_TRY(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
+done:
+  return err;
+}
+
+static void reader_close(ts_reader *r) {
+  if (r->file >= 0) {
+    ts_hdf5_lock();
+    H5Fclose(r->file);
+    ts_hdf5_unlock();
+  }
+  if (r->fd >= 0) close(r->fd);
+  ts_mem_free(r->block);
+}
+
+static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
+                         ts_str *missing) {
+  ts_err err = TS_OK;
+  ts_reader r;
+  TS_TRY(reader_open(&r, path, !subset, &c->step));
+  TS_TRY(check_names(&r, c, subset));
+  TS_TRY(read_values(&r, c));
+  for (int32_t i = 0; i < c->n_items; i++) {
+    ts_hdf5_lock();
+    const bool there = exists(r.file, c->items[i].name);
+    ts_hdf5_unlock();
+    if (!there && (subset || c->items[i].optional)) {
+      if (missing)
+        TS_TRY(ts_str_append(missing, "%s%s", missing->n_bytes ? ", " : "",
+                             c->items[i].name));
+      continue;
+    }
+    TS_TRY(read_item(&r, &c->items[i]));
+  }
+done:
+  reader_close(&r);
+  return err;
+}
+
+ts_err ts_ckpt_load(ts_ckpt *c, const char *path, bool subset, ts_str *missing,
+                    ts_comm *comm) {
+  return ts_agree(comm, load_local(c, path, subset, missing));
+}
+
+static ts_err load_items(ts_ckpt *c, const char *path) {
+  ts_err err = TS_OK;
+  ts_reader r;
+  TS_TRY(reader_open(&r, path, true, &c->step));
+  for (int32_t i = 0; i < c->n_items; i++) TS_TRY(read_item(&r, &c->items[i]));
+done:
+  reader_close(&r);
+  return err;
+}
+
+ts_err ts_ckpt_load_items(ts_ckpt *c, const char *path, ts_comm *comm) {
+  return ts_agree(comm, load_items(c, path));
+}
+
+ts_err ts_ckpt_peek(ts_ckpt *c, const char *path) {
+  ts_err err = TS_OK;
+  ts_reader r;
+  TS_TRY(reader_open(&r, path, true, &c->step));
+  TS_TRY(read_values(&r, c));
+done:
+  reader_close(&r);
+  return err;
+}
+
+/* ---- the newest
+ * -------------------------------------------------------------------------- */
+
+/* Newest first, rank 0's view for all: PATH NUMBER of the folder, "" after
+ * the last. */
+static ts_err nth_newest(ts_str *path, const char *dir, int number,
+                         ts_comm *comm) {
+  ts_err err = TS_OK;
+  char name[256] = "";
+  if (ts_comm_rank(comm) == 0) {
+    char **names;
+    int n;
+    ts_ckpt_list(dir, &names, &n);
+    ts_ckpt_sort(names, n);
+    if (number < n) snprintf(name, sizeof name, "%s", names[number]);
+    ts_ckpt_list_free(names, n);
+  }
+  TS_TRY(ts_comm_bcast(comm, name, sizeof name, 0));
+  ts_str_reset(path);
+  if (*name) TS_TRY(ts_str_append(path, "%s/%s", dir, name));
+done:
+  return err;
+}
+
+ts_err ts_ckpt_newest(ts_str *path, const char *dir, ts_comm *comm) {
+  return nth_newest(path, dir, 0, comm);
+}
+
+static void forget_values(ts_ckpt *c) {
+  for (int32_t i = 0; i < c->n_values; i++) {
+    ts_mem_free(c->values[i].path);
+    ts_mem_free(c->values[i].ptr);
+  }
+  ts_mem_free(c->values);
+  c->values = NULL;
+  c->n_values = 0;
+}
+
+ts_err ts_ckpt_load_newest(ts_ckpt *c, ts_str *path, const char *dir,
+                           ts_comm *comm) {
+  ts_err err = TS_OK;
+  for (int number = 0;; number++) {
+    ts_err_record fault;
+    const ts_err before = err;
+    ts_err_take(&fault);
+    err = nth_newest(path, dir, number, comm);
+    if (err != TS_OK) return err;
+    if (!path->text) { /* no more */
+      if (before != TS_OK) ts_err_put(&fault);
+      return before;
+    }
+    if (before != TS_OK)
+      ts_warn("%s; going back to the checkpoint before: %s", fault.text,
+              path->text);
+    forget_values(c);
+    err = ts_ckpt_load(c, path->text, false, NULL, comm);
+    if (err == TS_OK || err != TS_ERR_CKPT) return err;
+  }
+}

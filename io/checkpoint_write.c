@@ -1,0 +1,404 @@
+/* checkpoint_write.c - saving.
+ *
+ * Rank 0 makes the file under a temporary name with contiguous datasets that
+ * have their place on disk; every rank writes its rows there with pwrite and
+ * computes checksums of the 1 MiB blocks that are wholly its own.  Blocks at
+ * borders between ranks are read back by rank 0.  All statuses are agreed
+ * before the file gets its name: a failed write on one rank never leaves a
+ * file that looks whole. */
+#include <errno.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "io/checkpoint_impl.h"
+
+typedef struct ts_saver {
+  ts_ckpt *c;
+  ts_comm *comm;
+  bool first; /* rank 0 */
+  char path[4096], temp[4096], dir[4096];
+  hid_t file;
+  int fd;
+  int64_t *at;       /* (n_items) place in the file */
+  uint32_t **crc;    /* (n_items) (blocks) */
+  int64_t *n_blocks; /* (n_items) */
+} ts_saver;
+
+/* A fault on purpose, for tests: TESSERA_FAULT=write:RANK:N. */
+static ts_err fault_point(const ts_saver *s, const char *what) {
+  static int count;
+  const char *wanted = getenv("TESSERA_FAULT");
+  char name[16];
+  int rank, nth;
+  if (!wanted || sscanf(wanted, "%15[^:]:%d:%d", name, &rank, &nth) != 3 ||
+      strcmp(name, what) != 0 || rank != ts_comm_rank(s->comm))
+    return TS_OK;
+  if (++count != nth) return TS_OK;
+  return ts_fail(TS_ERR_CKPT, "%s: %s (fault asked for)", s->temp,
+                 strerror(ENOSPC));
+}
+
+/* ---- rank 0: the file
+ * ------------------------------------------------------------ */
+
+static ts_err make_groups(hid_t file, const char *name) {
+  char path[1024];
+  for (const char *p = strchr(name, '/'); p; p = strchr(p + 1, '/')) {
+    snprintf(path, sizeof path, "%.*s", (int)(p - name), name);
+    if (H5Lexists(file, path, H5P_DEFAULT) > 0) continue;
+    hid_t g = H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (g < 0) return ts_fail(TS_ERR_CKPT, "group %s can't be made", path);
+    H5Gclose(g);
+  }
+  return TS_OK;
+}
+
+static ts_err make_dataset(hid_t file, const char *name, ts_dtype dtype,
+                           int64_t rows, int64_t cols, hid_t *out) {
+  ts_err err = TS_OK;
+  const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
+  hid_t space = H5Screate_simple(cols ? 2 : 1, dims, NULL);
+  hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
+  TS_TRY(make_groups(file, name));
+  H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
+  H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
+  *out = H5Dcreate2(file, name, ts_hdf5_type(dtype), space, H5P_DEFAULT, plist,
+                    H5P_DEFAULT);
+  if (*out < 0) TS_THROW(TS_ERR_CKPT, "dataset %s can't be made", name);
+done:
+  H5Sclose(space);
+  H5Pclose(plist);
+  return err;
+}
+
+static ts_err write_attr(hid_t file, const char *name, hid_t type,
+                         const void *value) {
+  hid_t space = H5Screate(H5S_SCALAR);
+  hid_t attr = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  const bool good = attr >= 0 && H5Awrite(attr, type, value) >= 0;
+  if (attr >= 0) H5Aclose(attr);
+  H5Sclose(space);
+  return good ? TS_OK
+              : ts_fail(TS_ERR_CKPT, "attribute %s can't be written", name);
+}
+
+static ts_err write_text_attr(hid_t file, const char *name, const char *text) {
+  hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, strlen(text) + 1);
+  ts_err err = write_attr(file, name, type, text);
+  H5Tclose(type);
+  return err;
+}
+
+static ts_err write_small(hid_t file, const char *name, ts_dtype dtype,
+                          int64_t n, const void *data) {
+  ts_err err = TS_OK;
+  hid_t set = -1;
+  TS_TRY(make_dataset(file, name, dtype, n, 0, &set));
+  if (n && H5Dwrite(set, ts_hdf5_type(dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                    data) < 0)
+    TS_THROW(TS_ERR_CKPT, "%s can't be written", name);
+done:
+  if (set >= 0) H5Dclose(set);
+  return err;
+}
+
+static ts_err write_header(ts_saver *s) {
+  ts_err err = TS_OK;
+  const int64_t version = 1;
+  TS_TRY(write_text_attr(s->file, "format", "tessera-checkpoint"));
+  TS_TRY(write_attr(s->file, "version", H5T_NATIVE_INT64, &version));
+  TS_TRY(write_attr(s->file, "step", H5T_NATIVE_INT64, &s->c->step));
+  for (int32_t i = 0; i < s->c->n_values; i++) {
+    const ts_ckpt_value *v = &s->c->values[i];
+    TS_TRY(write_small(s->file, v->path, v->dtype, v->n, v->ptr));
+  }
+done:
+  return err;
+}
+
+static ts_err create_items(ts_saver *s) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < s->c->n_items; i++) {
+    const ts_ckpt_item *item = &s->c->items[i];
+    hid_t set = -1;
+    TS_TRY(make_dataset(s->file, item->name, item->dtype, item->rows,
+                        item->cols, &set));
+    const haddr_t at = H5Dget_offset(set);
+    H5Dclose(set);
+    if (at == HADDR_UNDEF && item->rows)
+      TS_THROW(TS_ERR_CKPT, "%s has no place in the file", item->name);
+    s->at[i] = item->rows ? (int64_t)at : 0;
+  }
+done:
+  return err;
+}
+
+/* Space for all of it now: a full disk is met before anything is written. */
+static ts_err reserve(ts_saver *s) {
+  int64_t end = 0;
+  for (int32_t i = 0; i < s->c->n_items; i++) {
+    const ts_ckpt_item *it = &s->c->items[i];
+    const int64_t e = s->at[i] + ts_item_bytes(it->dtype, it->rows, it->cols);
+    if (e > end) end = e;
+  }
+  const int rc = end ? posix_fallocate(s->fd, 0, end) : 0;
+  if (rc == 0 || rc == EOPNOTSUPP || rc == EINVAL) return TS_OK;
+  return ts_fail(TS_ERR_CKPT,
+                 "%s: %lld bytes can't be reserved: %s; the earlier "
+                 "checkpoints stay",
+                 s->temp, (long long)end, strerror(rc));
+}
+
+static ts_err create_file(ts_saver *s) {
+  ts_err err = TS_OK;
+  if (ts_mkdirs(s->dir) != TS_OK) {
+    char why[1024];
+    snprintf(why, sizeof why, "%s", ts_err_message());
+    ts_err_clear();
+    return ts_fail(TS_ERR_CKPT, "%s", why);
+  }
+  unlink(s->temp); /* of a run that was killed; never followed: O_EXCL */
+  s->fd = open(s->temp, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+  if (s->fd < 0)
+    return ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+  ts_hdf5_lock();
+  hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_libver_bounds(fapl, H5F_LIBVER_V18, H5F_LIBVER_V18);
+  H5Pset_alignment(fapl, 65536, 4096);
+  s->file = H5Fcreate(s->temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+  H5Pclose(fapl);
+  if (s->file < 0) TS_THROW(TS_ERR_CKPT, "%s: can't be made by HDF5", s->temp);
+  TS_TRY(write_header(s));
+  TS_TRY(create_items(s));
+done:
+  if (s->file >= 0 && H5Fclose(s->file) < 0 && err == TS_OK)
+    err = ts_fail(TS_ERR_CKPT, "%s: can't be written", s->temp);
+  s->file = -1;
+  ts_hdf5_unlock();
+  return err == TS_OK ? reserve(s) : err;
+}
+
+/* ---- every rank: its rows
+ * ---------------------------------------------------------- */
+
+/* Checksums of the blocks that lie wholly in bytes [from, from + n). */
+static void sum_blocks(uint32_t *crc, const char *data, int64_t from, int64_t n,
+                       int64_t total) {
+  int64_t block = ts_blocks(from);
+  for (;; block++) {
+    const int64_t start = block * TS_BLOCK_BYTES;
+    const int64_t end =
+        total - start < TS_BLOCK_BYTES ? total : start + TS_BLOCK_BYTES;
+    if (start >= total || end > from + n) return;
+    crc[block] = ts_crc32c(0, data + (start - from), (size_t)(end - start));
+  }
+}
+
+static ts_err write_piece(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
+  const ts_ckpt_item *item = &s->c->items[i];
+  const int64_t row = ts_item_row_bytes(item);
+  const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
+  const int64_t from = p->row0 * row, n = p->n_rows * row;
+  ts_err err = fault_point(s, "write");
+  if (err != TS_OK) return err;
+  /* In bites, summed while they are in the cache. */
+  for (int64_t at = 0; at < n;) {
+    int64_t end = (from + at) / TS_BLOCK_BYTES * TS_BLOCK_BYTES +
+                  8 * (int64_t)TS_BLOCK_BYTES - from;
+    if (end > n) end = n;
+    const char *data = (const char *)p->ptr + at;
+    sum_blocks(s->crc[i], data, from + at, end - at, total);
+    err = ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
+                    TS_ERR_CKPT);
+    if (err != TS_OK) return err;
+    at = end;
+  }
+  return TS_OK;
+}
+
+static ts_err write_pieces(ts_saver *s) {
+  ts_err err = TS_OK;
+  if (!s->first) {
+    s->fd = open(s->temp, O_RDWR | O_CLOEXEC);
+    if (s->fd < 0)
+      return ts_fail(TS_ERR_CKPT,
+                     "%s: %s (is the folder shared by all "
+                     "nodes?)",
+                     s->temp, strerror(errno));
+  }
+  for (int32_t i = 0; i < s->c->n_items; i++)
+    for (int32_t k = 0; k < s->c->items[i].n_write; k++)
+      TS_TRY(write_piece(s, i, &s->c->items[i].write[k]));
+  if (fsync(s->fd) != 0)
+    TS_THROW(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+done:
+  return err;
+}
+
+/* ---- checksums
+ * ------------------------------------------------------------------------ */
+
+/* Marks in OWN (0 or 1 per block) which blocks this rank has summed. */
+static void mark_own(int64_t *own, const ts_ckpt_item *item) {
+  const int64_t row = ts_item_row_bytes(item);
+  const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
+  for (int32_t k = 0; k < item->n_write; k++) {
+    const int64_t from = item->write[k].row0 * row;
+    const int64_t to = from + item->write[k].n_rows * row;
+    for (int64_t b = ts_blocks(from); b * TS_BLOCK_BYTES < to; b++) {
+      const int64_t end = (b + 1) * TS_BLOCK_BYTES;
+      if ((end < total ? end : total) <= to) own[b] = 1;
+    }
+  }
+}
+
+/* Brings all checksums to all ranks: sums of (checksum + 2^40 marker). */
+static ts_err share_sums(ts_saver *s, int32_t i, int64_t *shared) {
+  const ts_ckpt_item *item = &s->c->items[i];
+  const int64_t n = s->n_blocks[i];
+  memset(shared, 0, (size_t)n * sizeof *shared);
+  mark_own(shared, item);
+  for (int64_t b = 0; b < n; b++)
+    if (shared[b]) shared[b] = INT64_C(1) << 40 | s->crc[i][b];
+  return ts_comm_sum_i64(s->comm, shared, n);
+}
+
+/* Rank 0 reads back what no rank had whole. */
+static ts_err sum_borders(ts_saver *s, int32_t i, const int64_t *shared,
+                          char *block) {
+  ts_err err = TS_OK;
+  const ts_ckpt_item *item = &s->c->items[i];
+  const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
+  for (int64_t b = 0; b < s->n_blocks[i]; b++) {
+    if (shared[b] >> 40) {
+      s->crc[i][b] = (uint32_t)shared[b];
+      continue;
+    }
+    const int64_t at = b * TS_BLOCK_BYTES;
+    const int64_t n = total - at < TS_BLOCK_BYTES ? total - at : TS_BLOCK_BYTES;
+    TS_TRY(ts_pread(s->fd, block, n, s->at[i] + at, s->temp, TS_ERR_CKPT));
+    s->crc[i][b] = ts_crc32c(0, block, (size_t)n);
+  }
+done:
+  return err;
+}
+
+static ts_err collect_sums(ts_saver *s) {
+  ts_err err = TS_OK, local = TS_OK;
+  int64_t *shared = NULL;
+  char *block = NULL;
+  int64_t most = 0;
+  for (int32_t i = 0; i < s->c->n_items; i++)
+    if (s->n_blocks[i] > most) most = s->n_blocks[i];
+  TS_TRY(ts_mem_array(&shared, most, sizeof *shared, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_alloc(&block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
+  for (int32_t i = 0; i < s->c->n_items; i++) {
+    TS_TRY(share_sums(s, i, shared));
+    if (s->first && local == TS_OK) local = sum_borders(s, i, shared, block);
+  }
+done:
+  ts_mem_free(shared);
+  ts_mem_free(block);
+  return err != TS_OK ? err : local;
+}
+
+/* ---- the end
+ * ----------------------------------------------------------------------------
+ */
+
+/* Checksums, then complete = 1, then the name. */
+static ts_err seal(ts_saver *s) {
+  ts_err err = TS_OK;
+  const int64_t one = 1;
+  char name[1024];
+  ts_hdf5_lock();
+  s->file = H5Fopen(s->temp, H5F_ACC_RDWR, H5P_DEFAULT);
+  if (s->file < 0) TS_THROW(TS_ERR_CKPT, "%s: can't be opened", s->temp);
+  for (int32_t i = 0; i < s->c->n_items; i++) {
+    snprintf(name, sizeof name, "check/%.900s", s->c->items[i].name);
+    TS_TRY(write_small(s->file, name, TS_I32, s->n_blocks[i], s->crc[i]));
+  }
+  TS_TRY(write_attr(s->file, "complete", H5T_NATIVE_INT64, &one));
+done:
+  if (s->file >= 0 && H5Fclose(s->file) < 0 && err == TS_OK)
+    err = ts_fail(TS_ERR_CKPT, "%s: can't be written", s->temp);
+  s->file = -1;
+  ts_hdf5_unlock();
+  if (err == TS_OK && fsync(s->fd) != 0)
+    err = ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+  return err;
+}
+
+static ts_err give_name(ts_saver *s) {
+  if (rename(s->temp, s->path) != 0)
+    return ts_fail(TS_ERR_CKPT, "%s: %s", s->path, strerror(errno));
+  const int dir = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int rc = dir >= 0 ? fsync(dir) : -1;
+  if (dir >= 0) close(dir);
+  if (rc != 0 && errno != EINVAL)
+    return ts_fail(TS_ERR_CKPT, "%s: %s", s->dir, strerror(errno));
+  return TS_OK;
+}
+
+static ts_err save_all(ts_saver *s) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_agree(s->comm, s->first ? create_file(s) : TS_OK));
+  TS_TRY(ts_comm_bcast(s->comm, s->at, 8 * (int64_t)s->c->n_items, 0));
+  TS_TRY(ts_agree(s->comm, write_pieces(s)));
+  TS_TRY(ts_agree(s->comm, collect_sums(s)));
+  TS_TRY(ts_agree(s->comm, s->first ? seal(s) : TS_OK));
+  TS_TRY(ts_agree(s->comm, s->first ? give_name(s) : TS_OK));
+done:
+  return err;
+}
+
+static ts_err saver_start(ts_saver *s) {
+  ts_err err = TS_OK;
+  const int32_t n = s->c->n_items;
+  TS_TRY(ts_mem_array(&s->at, n, sizeof *s->at, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_array(&s->n_blocks, n, sizeof *s->n_blocks, TS_TAG_CHECKPOINT));
+  for (int32_t i = 0; i < n; i++) {
+    const ts_ckpt_item *it = &s->c->items[i];
+    s->n_blocks[i] = ts_blocks(ts_item_bytes(it->dtype, it->rows, it->cols));
+    TS_TRY(ts_mem_array(&s->crc[i], s->n_blocks[i], sizeof(uint32_t),
+                        TS_TAG_CHECKPOINT));
+  }
+done:
+  return err;
+}
+
+ts_err ts_ckpt_save(ts_ckpt *c, const char *dir, int keep, const char *io,
+                    ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_saver s = {.c = c,
+                .comm = comm,
+                .first = ts_comm_rank(comm) == 0,
+                .file = -1,
+                .fd = -1};
+  if (ts_ckpt_use_mpio(io, dir)) return ts_ckpt_save_mpio(c, dir, keep, comm);
+  snprintf(s.dir, sizeof s.dir, "%s", dir);
+  snprintf(s.path, sizeof s.path, "%.4000s/step-%08lld.h5", dir,
+           (long long)c->step);
+  snprintf(s.temp, sizeof s.temp, "%.4000s/.step-%08lld.h5.part", dir,
+           (long long)c->step);
+  TS_TRY(ts_agree(comm, saver_start(&s)));
+  TS_TRY(save_all(&s));
+  if (s.first) ts_ckpt_prune(dir, keep, s.path);
+done:
+  if (s.fd >= 0) close(s.fd);
+  if (err != TS_OK && s.first) unlink(s.temp);
+  for (int32_t i = 0; s.crc && i < c->n_items; i++) ts_mem_free(s.crc[i]);
+  ts_mem_free(s.crc);
+  ts_mem_free(s.at);
+  ts_mem_free(s.n_blocks);
+  return err;
+}

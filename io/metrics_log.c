@@ -1,0 +1,72 @@
+/* metrics_log.c - metrics.jsonl. */
+#include "io/metrics_log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+struct ts_metrics_log {
+  FILE *file;
+};
+
+/* Bytes of the leading lines whose step is at most STEP. */
+static long kept_bytes(FILE *f, int64_t step) {
+  char line[4096];
+  long end = 0, long_step;
+  while (fgets(line, sizeof line, f)) {
+    if (sscanf(line, "{\"step\":%ld", &long_step) != 1 || long_step > step ||
+        !strchr(line, '\n'))
+      break;
+    end = ftell(f);
+  }
+  return end;
+}
+
+ts_err ts_metrics_log_open(ts_metrics_log **out, const char *path,
+                           int64_t step) {
+  ts_err err = TS_OK;
+  ts_metrics_log *l = NULL;
+  TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_MISC));
+  l->file = fopen(path, step > 0 ? "r+" : "w");
+  if (!l->file && errno == ENOENT) l->file = fopen(path, "w");
+  if (!l->file) TS_THROW(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (step > 0) {
+    const long end = kept_bytes(l->file, step);
+    if (ftruncate(fileno(l->file), end) != 0 ||
+        fseek(l->file, end, SEEK_SET) != 0)
+      TS_THROW(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  }
+  *out = l;
+  l = NULL;
+done:
+  ts_metrics_log_close(l);
+  return err;
+}
+
+ts_err ts_metrics_log_line(ts_metrics_log *l, int64_t step, int eval,
+                           const char *task, int n, const char *const *names,
+                           const double *values) {
+  if (!l) return TS_OK;
+  fprintf(l->file, "{\"step\":%lld", (long long)step);
+  if (eval) fprintf(l->file, ",\"eval\":true");
+  if (task) fprintf(l->file, ",\"task\":\"%s\"", task);
+  for (int i = 0; i < n; i++)
+    if (isfinite(values[i]))
+      fprintf(l->file, ",\"%s\":%.9g", names[i], values[i]);
+  fprintf(l->file, "}\n");
+  if (fflush(l->file) != 0)
+    return ts_fail(TS_ERR_IO, "metrics.jsonl: %s", strerror(errno));
+  return TS_OK;
+}
+
+void ts_metrics_log_close(ts_metrics_log *l) {
+  if (!l) return;
+  if (l->file) fclose(l->file);
+  ts_mem_free(l);
+}

@@ -1,0 +1,181 @@
+/* metrics.c - sums over samples, and a window of the newest ones. */
+#include "train/metrics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "train/metrics_impl.h"
+
+ts_err ts_metrics_create(ts_metrics **out, int64_t window, int n_ranks) {
+  ts_err err = TS_OK;
+  ts_metrics *m = NULL;
+  TS_TRY(ts_mem_alloc(&m, sizeof *m, TS_TAG_METRICS));
+  m->keep_all = window < 0;
+  m->limit = window > 0 ? (window + n_ranks - 1) / n_ranks : 0;
+  *out = m;
+done:
+  return err;
+}
+
+void ts_metrics_destroy(ts_metrics *m) {
+  if (!m) return;
+  ts_mem_free(m->ring);
+  ts_mem_free(m);
+}
+
+void ts_metrics_clear(ts_metrics *m) {
+  m->sums = (ts_metric_sums){0};
+  m->n = m->next = 0;
+}
+
+static void add_sample(ts_metric_sums *s, double p, double y, double w) {
+  const double low = 1e-12;
+  const double q = p < low ? low : p > 1 - low ? 1 - low : p;
+  s->n += 1;
+  s->weight += w;
+  s->positive += w * y;
+  s->predicted += w * p;
+  s->loss -= w * (y * log(q) + (1 - y) * log1p(-q));
+  s->correct += w * ((p >= 0.5) == (y >= 0.5));
+}
+
+/* Room for N more samples in the ring. */
+static ts_err grow_ring(ts_metrics *m, int64_t n) {
+  ts_err err = TS_OK;
+  int64_t want = m->n + n;
+  if (!m->keep_all && want > m->limit) want = m->limit;
+  if (want <= m->capacity) goto done;
+  want += want / 2;
+  if (!m->keep_all && want > m->limit) want = m->limit;
+  TS_TRY(ts_mem_resize(&m->ring, (size_t)m->capacity * sizeof *m->ring,
+                       (size_t)want * sizeof *m->ring, TS_TAG_METRICS));
+  m->capacity = want;
+done:
+  return err;
+}
+
+void ts_metrics_push(ts_metrics *m, ts_metric_sample x) {
+  if (m->n < m->capacity) {
+    m->ring[m->n++] = x;
+    return;
+  }
+  m->ring[m->next] = x; /* the oldest gives way */
+  m->next = m->next + 1 < m->capacity ? m->next + 1 : 0;
+}
+
+ts_err ts_metrics_add(ts_metrics *m, const float *p, const float *y,
+                      const float *w, int64_t n, int32_t stride) {
+  ts_err err = TS_OK;
+  const bool keep = m->keep_all || m->limit > 0;
+  if (keep) TS_TRY(grow_ring(m, n));
+  for (int64_t i = 0; i < n; i++) {
+    const float weight = w ? w[i] : 1.0f;
+    if (weight == 0) continue; /* skipped records */
+    const ts_metric_sample x = {p[i * stride], y[i * stride], weight};
+    add_sample(&m->sums, x.p, x.y, x.w);
+    if (keep) ts_metrics_push(m, x);
+  }
+done:
+  return err;
+}
+
+static void finish(const ts_metric_sums *s, double *logloss, double *ne,
+                   double *calibration, double *accuracy, double *base) {
+  const double w = s->weight > 0 ? s->weight : 1;
+  const double b = fmin(fmax(s->positive / w, 1e-12), 1 - 1e-12);
+  *base = s->positive / w;
+  *logloss = s->loss / w;
+  *ne = *logloss / -(b * log(b) + (1 - b) * log1p(-b));
+  *calibration = s->positive > 0 ? s->predicted / s->positive : 0;
+  *accuracy = s->correct / w;
+}
+
+ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r, bool with_auc,
+                          ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_metric_sums all[2] = {m->sums, {0}};
+  double rest;
+  *r = (ts_metrics_result){.auc = 0.5};
+  for (int64_t i = 0; i < m->n; i++)
+    add_sample(&all[1], m->ring[i].p, m->ring[i].y, m->ring[i].w);
+  TS_TRY(ts_comm_sum_f64(comm, (double *)all, sizeof all / sizeof(double)));
+  r->n_samples = all[0].n;
+  r->weight = all[0].weight;
+  finish(&all[0], &r->logloss, &r->ne, &r->calibration, &r->accuracy,
+         &r->base_rate);
+  finish(&all[1], &r->window_logloss, &r->window_ne, &r->window_calibration,
+         &rest, &rest);
+  if (with_auc) TS_TRY(ts_metrics_auc(m, &r->auc, comm));
+done:
+  return err;
+}
+
+/* ---- checkpoints
+ * --------------------------------------------------------------- */
+
+ts_err ts_metrics_save(ts_metrics *m, ts_ckpt *c, const char *prefix,
+                       ts_comm *comm) {
+  ts_err err = TS_OK;
+  char name[256];
+  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
+  ts_metric_sums sums = m->sums;
+  int64_t counts[w], total = 0, row0 = 0;
+  ts_ckpt_item *item;
+  TS_TRY(ts_comm_sum_f64(comm, (double *)&sums, sizeof sums / 8));
+  TS_TRY(ts_comm_gather_all(comm, counts, &m->n, sizeof m->n));
+  for (int r = 0; r < w; r++) {
+    if (r < me) row0 += counts[r];
+    total += counts[r];
+  }
+  snprintf(name, sizeof name, "%.200s/sums", prefix);
+  TS_TRY(ts_ckpt_add_value(c, name, TS_F64, sizeof sums / 8, &sums));
+  snprintf(name, sizeof name, "%.200s/window_samples", prefix);
+  TS_TRY(ts_ckpt_add_value(c, name, TS_I64, 1, &total));
+  if (!total) goto done;
+  /* The oldest first, so that a smaller window later forgets the right ones:
+   * within a rank; between ranks the order is by rank. */
+  snprintf(name, sizeof name, "%.200s/window", prefix);
+  TS_TRY(ts_ckpt_add_item(c, name, TS_F32, total, 3, &item));
+  const int64_t old = m->n - m->next;
+  if (old)
+    TS_TRY(ts_ckpt_add_piece(item, true, false, row0, old, m->ring + m->next));
+  if (m->next)
+    TS_TRY(ts_ckpt_add_piece(item, true, false, row0 + old, m->next, m->ring));
+done:
+  return err;
+}
+
+ts_err ts_metrics_load(ts_metrics *m, const ts_ckpt *c, const char *path,
+                       const char *prefix, ts_comm *comm) {
+  ts_err err = TS_OK;
+  char name[256];
+  ts_ckpt window = {0};
+  ts_ckpt_item *item;
+  ts_metric_sample *rows = NULL;
+  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
+  int64_t total = 0;
+  snprintf(name, sizeof name, "%.200s/sums", prefix);
+  const ts_ckpt_value *v = ts_ckpt_value_of(c, name);
+  ts_metrics_clear(m);
+  if (v && v->n == sizeof m->sums / 8 && me == 0)
+    memcpy(&m->sums, v->ptr, sizeof m->sums);
+  snprintf(name, sizeof name, "%.200s/window_samples", prefix);
+  v = ts_ckpt_value_of(c, name);
+  if (v && v->n == 1) memcpy(&total, v->ptr, sizeof total);
+  if (total < 1) goto done;
+  const int64_t from = total * me / w, to = total * (me + 1) / w;
+  TS_TRY(ts_mem_array(&rows, to - from, sizeof *rows, TS_TAG_METRICS));
+  snprintf(name, sizeof name, "%.200s/window", prefix);
+  TS_TRY(ts_ckpt_add_item(&window, name, TS_F32, total, 3, &item));
+  TS_TRY(ts_ckpt_add_piece(item, false, true, from, to - from, rows));
+  TS_TRY(ts_ckpt_load_items(&window, path, comm));
+  if (!m->keep_all && m->limit == 0) goto done;
+  TS_TRY(grow_ring(m, to - from));
+  for (int64_t i = 0; i < to - from; i++) ts_metrics_push(m, rows[i]);
+done:
+  ts_ckpt_reset(&window);
+  ts_mem_free(rows);
+  return err;
+}

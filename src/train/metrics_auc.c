@@ -1,0 +1,121 @@
+/* metrics_auc.c - exact AUC over ranks: samples are exchanged by ranges of
+ * their prediction, each rank sorts one range, and needs of the others only
+ * how many negatives lie below. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "train/metrics_impl.h"
+
+enum { PROBES = 128 };
+
+/* Predictions are not negative, so their bits sort like the numbers. */
+static uint32_t key_of(float p) {
+  uint32_t u;
+  memcpy(&u, &p, sizeof u);
+  return u;
+}
+
+static int by_key(const void *a, const void *b) {
+  const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+static int by_prediction(const void *a, const void *b) {
+  const float x = ((const ts_metric_sample *)a)->p;
+  const float y = ((const ts_metric_sample *)b)->p;
+  return (x > y) - (x < y);
+}
+
+/* W - 1 borders of about equal parts, from probes of all ranks. */
+static ts_err find_borders(const ts_metrics *m, uint32_t *borders, int w,
+                           ts_comm *comm) {
+  ts_err err = TS_OK;
+  uint32_t own[PROBES] = {0}, *all = NULL;
+  for (int i = 0; i < PROBES && m->n; i++)
+    own[i] = key_of(m->ring[m->n * i / PROBES].p);
+  TS_TRY(ts_mem_array(&all, (int64_t)w * PROBES, sizeof *all, TS_TAG_METRICS));
+  TS_TRY(ts_comm_gather_all(comm, all, own, sizeof own));
+  qsort(all, (size_t)w * PROBES, sizeof *all, by_key);
+  for (int r = 0; r + 1 < w; r++) borders[r] = all[(r + 1) * PROBES];
+done:
+  ts_mem_free(all);
+  return err;
+}
+
+static int part_of(const uint32_t *borders, int w, float p) {
+  int r = 0;
+  while (r + 1 < w && key_of(p) >= borders[r]) r++;
+  return r;
+}
+
+/* This rank's range of all samples. */
+static ts_err exchange(const ts_metrics *m, ts_exchange *x, int64_t *bytes,
+                       ts_metric_sample **send, ts_comm *comm) {
+  ts_err err = TS_OK;
+  const int w = ts_comm_size(comm);
+  uint32_t borders[w];
+  int64_t at[w];
+  ts_token token;
+  TS_TRY(find_borders(m, borders, w, comm));
+  TS_TRY(ts_mem_array(send, m->n, sizeof **send, TS_TAG_METRICS));
+  memset(bytes, 0, (size_t)w * sizeof *bytes);
+  for (int64_t i = 0; i < m->n; i++)
+    bytes[part_of(borders, w, m->ring[i].p)] += (int64_t)sizeof **send;
+  at[0] = 0;
+  for (int r = 1; r < w; r++)
+    at[r] = at[r - 1] + bytes[r - 1] / (int64_t)sizeof **send;
+  for (int64_t i = 0; i < m->n; i++)
+    (*send)[at[part_of(borders, w, m->ring[i].p)]++] = m->ring[i];
+  x->send = *send;
+  x->send_bytes = bytes;
+  TS_TRY(ts_comm_exchange(comm, &token, x, NULL));
+  TS_TRY(ts_comm_wait(&token));
+done:
+  return err;
+}
+
+/* Pairs in order within the range, and its positives and negatives. */
+static void sweep(const ts_metric_sample *a, int64_t n, double sums[3]) {
+  for (int64_t i = 0; i < n;) {
+    double pos = 0, neg = 0;
+    const float p = a[i].p;
+    for (; i < n && a[i].p == p; i++)
+      if (a[i].y > 0.5f)
+        pos += a[i].w;
+      else
+        neg += a[i].w;
+    sums[0] += pos * (sums[2] + 0.5 * neg);
+    sums[1] += pos;
+    sums[2] += neg;
+  }
+}
+
+ts_err ts_metrics_auc(const ts_metrics *m, double *auc, ts_comm *comm) {
+  ts_err err = TS_OK;
+  const int w = ts_comm_size(comm);
+  int64_t send_bytes[w], recv_bytes[w], n = 0;
+  ts_metric_sample *send = NULL;
+  ts_exchange x = {.recv_bytes = recv_bytes};
+  double own[3] = {0}, all[3 * w], area = 0, pos = 0, neg = 0;
+  x.recv = (ts_buffer){.space = TS_SPACE_HOST,
+                       .tag = TS_TAG_METRICS,
+                       .owned = true,
+                       .device = ts_lane_device(ts_comm_lane(comm))};
+  TS_TRY(exchange(m, &x, send_bytes, &send, comm));
+  for (int r = 0; r < w; r++) n += recv_bytes[r];
+  n /= (int64_t)sizeof *send;
+  if (n) qsort(x.recv.ptr, (size_t)n, sizeof *send, by_prediction);
+  sweep(x.recv.ptr, n, own);
+  TS_TRY(ts_comm_gather_all(comm, all, own, sizeof own));
+  for (int r = 0; r < w; r++) {
+    area += all[3 * r] + all[3 * r + 1] * neg;
+    pos += all[3 * r + 1];
+    neg += all[3 * r + 2];
+  }
+  *auc = pos > 0 && neg > 0 ? area / (pos * neg) : 0.5;
+done:
+  ts_buffer_reset(&x.recv);
+  ts_mem_free(send);
+  return err;
+}
