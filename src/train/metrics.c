@@ -95,12 +95,12 @@ static void finish(const ts_metric_sums *s, double *logloss, double *ne,
 ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r, bool with_auc,
                           ts_comm *comm) {
   ts_err err = TS_OK;
-  ts_metric_sums all[2] = {m->sums, {0}};
+  ts_metric_sums all[2] = {m->sums};
   double rest;
   *r = (ts_metrics_result){.auc = 0.5};
   for (int64_t i = 0; i < m->n; i++)
     add_sample(&all[1], m->ring[i].p, m->ring[i].y, m->ring[i].w);
-  TS_TRY(ts_comm_sum_f64(comm, (double *)all, sizeof all / sizeof(double)));
+  TS_TRY(ts_comm_sum_f64(comm, (double *)all, sizeof all / 8));
   r->n_samples = all[0].n;
   r->weight = all[0].weight;
   finish(&all[0], &r->logloss, &r->ne, &r->calibration, &r->accuracy,

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "dense/optim.h"
+#include "config.h"
 #include "io/deck.h"
 #include "train/trainer.h"
 

@@ -1,0 +1,24 @@
+/* commands.c - the table of subcommands. */
+#include "commands/commands.h"
+
+#include <stddef.h>
+
+const ts_command ts_commands[] = {
+    {"train", "DECK", "train; the same line again resumes", true, ts_cmd_train},
+    {"eval", "DECK [--checkpoint FILE]", "evaluate on data.eval", true,
+     ts_cmd_eval},
+    {"predict", "DECK --out FILE [--checkpoint FILE]",
+     "write predictions for data.eval", true, ts_cmd_predict},
+    {"plan", "DECK [RANKS]", "print where the tables go", false, ts_cmd_plan},
+    {"convert", "DECK [train|eval] --out FILE",
+     "turn the deck's data into a data set file", true, ts_cmd_convert},
+    {"generate", "DECK [train|eval] --out FILE [--format dataset|criteo_tsv]",
+     "write the deck's synthetic data", true, ts_cmd_generate},
+    {"inspect", "FILE [--verify]", "say what a checkpoint or data set holds",
+     false, ts_cmd_inspect},
+    {"bench", "step DECK | tbe [key=value]...", "measure", true, ts_cmd_bench},
+    {"help", "[deck | KEY]", "this text, the deck's keys, one key", false,
+     ts_cmd_help},
+    {"version", "", "what this program was built with", false, ts_cmd_version},
+    {NULL, NULL, NULL, false, NULL},
+};

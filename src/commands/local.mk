@@ -1,0 +1,16 @@
+tessera_sources += \
+  src/commands/bench.c \
+  src/commands/bench.h \
+  src/commands/bench_step.c \
+  src/commands/bench_tbe.c \
+  src/commands/commands.c \
+  src/commands/commands.h \
+  src/commands/convert.c \
+  src/commands/eval.c \
+  src/commands/generate.c \
+  src/commands/help.c \
+  src/commands/inspect.c \
+  src/commands/plan.c \
+  src/commands/predict.c \
+  src/commands/train.c \
+  src/commands/version.c

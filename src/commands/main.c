@@ -1,0 +1,132 @@
+/* main.c - the command line.
+ *
+ * Commands agree on their errors before they return, so rank 0 speaks for
+ * all and every rank returns the same code. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "commands/commands.h"
+#include "config.h"
+#include "runtime/comm.h"
+
+static void print_usage(FILE *f) {
+  fprintf(f,
+          "tessera %s: trains recommendation models with sharded embedding "
+          "tables\n\n",
+          PACKAGE_VERSION);
+  fprintf(f, "usage: [mpirun -n RANKS] tessera COMMAND ...\n\n");
+  for (const ts_command *c = ts_commands; c->name; c++)
+    fprintf(f, "  %-9s %s\n            %s\n", c->name, c->usage, c->help);
+  fprintf(f, "\n  --set KEY=VALUE   overrides a key of the deck; repeatable\n"
+             "  --check           train: read and set up everything, run "
+             "nothing\n"
+             "  --quiet           no log on stdout\n\n"
+             "man tessera says more; `tessera help deck` lists all keys.\n");
+}
+
+static ts_err unknown_command(const char *name) {
+  const char *near = NULL;
+  for (const ts_command *c = ts_commands; c->name; c++)
+    if (ts_str_distance(c->name, name) <= 2) near = c->name;
+  return ts_fail(TS_ERR_USAGE, "no command \"%s\"%s%s%s", name,
+                 near ? "; did you mean \"" : "", near ? near : "",
+                 near ? "\"?" : "; tessera help lists them");
+}
+
+/* The value of option NAME at argv[*i]: "--name value" or "--name=value". */
+static const char *option(const char *name, char **argv, int *i) {
+  const size_t n = strlen(name);
+  if (strncmp(argv[*i], name, n) != 0) return NULL;
+  if (argv[*i][n] == '=') return argv[*i] + n + 1;
+  if (argv[*i][n] != '\0' || !argv[*i + 1]) return NULL;
+  return argv[++*i];
+}
+
+static ts_err parse_option(ts_args *a, char **argv, int *i) {
+  const char *v;
+  if (!strcmp(argv[*i], "--verify"))
+    a->verify = true;
+  else if (!strcmp(argv[*i], "--quiet"))
+    a->quiet = true;
+  else if (!strcmp(argv[*i], "--check"))
+    a->check = true;
+  else if ((v = option("--set", argv, i)))
+    a->sets[a->n_sets++] = v;
+  else if ((v = option("--out", argv, i)))
+    a->out = v;
+  else if ((v = option("--checkpoint", argv, i)))
+    a->checkpoint = v;
+  else if ((v = option("--format", argv, i)))
+    a->format = v;
+  else
+    return ts_fail(TS_ERR_USAGE, "option %s is unknown or lacks its value",
+                   argv[*i]);
+  return TS_OK;
+}
+
+static ts_err parse(ts_args *a, int argc, char **argv) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_mem_array(&a->sets, argc, sizeof *a->sets, TS_TAG_MISC));
+  for (int i = 2; i < argc; i++) {
+    if (!strncmp(argv[i], "--", 2))
+      TS_TRY(parse_option(a, argv, &i));
+    else if (!a->target)
+      a->target = argv[i];
+    else if (a->n_more < 8)
+      a->more[a->n_more++] = argv[i];
+    else
+      TS_THROW(TS_ERR_USAGE, "too many words: %s", argv[i]);
+  }
+done:
+  return err;
+}
+
+static const ts_command *find(const char *name) {
+  for (const ts_command *c = ts_commands; c->name; c++)
+    if (!strcmp(c->name, name)) return c;
+  return NULL;
+}
+
+static ts_err run(const ts_command *c, const ts_args *a, int *argc,
+                  char ***argv) {
+  ts_err err = TS_OK;
+  if (c->mpi) TS_TRY(ts_mpi_start(argc, argv));
+  ts_log_rank(ts_mpi_rank(), ts_mpi_size());
+  ts_log_quiet(a->quiet);
+  /* Commands for one rank say the same on all: the first one does it. */
+  if (c->mpi || ts_mpi_rank() == 0) TS_TRY(c->run(a));
+done:
+  return err;
+}
+
+int main(int argc, char **argv) {
+  ts_args args = {0};
+  ts_err err = TS_OK;
+  const ts_command *c = NULL;
+  signal(SIGPIPE, SIG_IGN);
+  if (argc < 2 || !strcmp(argv[1], "--help")) {
+    print_usage(argc < 2 ? stderr : stdout);
+    return argc < 2 ? ts_err_exit_code(TS_ERR_USAGE) : 0;
+  }
+  args.command = !strcmp(argv[1], "--version") ? "version" : argv[1];
+  c = find(args.command);
+  err = c ? parse(&args, argc, argv) : unknown_command(argv[1]);
+  if (err == TS_OK && !strcmp(c->name, "help") && !args.target)
+    print_usage(stdout);
+  else if (err == TS_OK)
+    err = run(c, &args, &argc, &argv);
+  if (err != TS_OK && err != TS_ERR_STOPPED && *ts_err_message() &&
+      ts_mpi_rank() == 0)
+    ts_log_error(ts_err_message());
+  ts_mem_free(args.sets);
+  ts_mpi_stop();
+  fflush(NULL);
+#ifdef TS_DEBUG
+  if (ts_mem_leaks() && err == TS_OK) return 1;
+#endif
+  return ts_err_exit_code(err);
+}

@@ -1,0 +1,31 @@
+/* version.c - `tessera version`. */
+#include <libconfig.h>
+#include <stdio.h>
+#include <zlib.h>
+
+#include "commands/commands.h"
+#include "config.h"
+#include "dense/linear.h"
+#include "io/hdf5.h"
+#include "runtime/comm.h"
+#include "runtime/topology.h"
+
+ts_err ts_cmd_version(const ts_args *a) {
+  const ts_cpu *cpu = ts_cpu_info();
+  (void)a;
+  printf("tessera %s\n", PACKAGE_VERSION);
+  printf("  compiler   %s\n", __VERSION__);
+  printf("  MPI        %s\n", ts_mpi_version());
+  printf("  HDF5       %s\n", ts_hdf5_version());
+  printf("  dense      %s\n", ts_linear_engine_version());
+  printf("  libconfig  %d.%d.%d, zlib %s\n", LIBCONFIG_VER_MAJOR,
+         LIBCONFIG_VER_MINOR, LIBCONFIG_VER_REVISION, zlibVersion());
+#ifdef HAVE_CUDA
+  printf("  CUDA       built in\n");
+#else
+  printf("  CUDA       not built in\n");
+#endif
+  printf("  CPU        %s%s%s\n", cpu->model, cpu->avx2 ? ", AVX2" : "",
+         cpu->avx512 ? ", AVX-512" : "");
+  return TS_OK;
+}

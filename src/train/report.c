@@ -1,0 +1,162 @@
+/* report.c - header and end of the log. */
+#include "train/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "config.h"
+#include "io/deck.h"
+#include "io/hdf5.h"
+#include "runtime/topology.h"
+#include "runtime/trace.h"
+
+ts_err ts_report_header(ts_trainer *t) {
+  int64_t widened = t->widened;
+  ts_err err = ts_comm_sum_i64(t->control, &widened, 1);
+  const ts_cpu *cpu = ts_cpu_info();
+  ts_info("tessera %s", PACKAGE_VERSION);
+  ts_info("  %s; %s; dense products: %s", ts_mpi_version(), ts_hdf5_version(),
+          ts_linear_engine_version());
+  ts_info("  %s, kernels %s", cpu->model, t->kernels.isa);
+  ts_info("  %d rank%s on %d node%s, %d thread%s each, lanes %s", t->n_ranks,
+          t->n_ranks > 1 ? "s" : "", ts_world_nodes(t->world),
+          ts_world_nodes(t->world) > 1 ? "s" : "", t->n_threads,
+          t->n_threads > 1 ? "s" : "",
+          t->config->run.serial_lanes ? "serial" : "parallel");
+  ts_info("  deck %s, hash %016llx", t->config->deck_path,
+          (unsigned long long)ts_deck_hash(t->config));
+  if (widened)
+    ts_note("the launcher bound ranks to single cores; %d of them were given "
+            "their share of the node's CPUs",
+            (int)widened);
+  return err;
+}
+
+void ts_report_plan(ts_trainer *t) {
+  int32_t n[TS_SHARD_COUNT] = {0};
+  char bytes[32], params[32];
+  int64_t total = 0;
+  for (int32_t i = 0; i < t->plan->n_tables; i++) {
+    const ts_table_config *c = &t->config->tables[i];
+    n[t->plan->tables[i].kind]++;
+    total += c->rows * c->dim * (int64_t)ts_dtype_bytes(c->dtype);
+  }
+  ts_info("tables: %d, %s; %d table_wise, %d row_wise, %d data_parallel",
+          t->plan->n_tables, ts_str_bytes(bytes, total), n[TS_SHARD_TABLE_WISE],
+          n[TS_SHARD_ROW_WISE], n[TS_SHARD_DATA_PARALLEL]);
+  ts_info("dense parameters: %s",
+          ts_str_count(params, ts_params_count(&t->model->params)));
+}
+
+void ts_report_progress(int64_t step, int64_t last, double loss,
+                        const ts_metrics_result *r, double samples_per_s,
+                        double left_s) {
+  char left[32], rate[32];
+  ts_progress("step %8lld/%lld  loss %.5f  NE %.4f  %s samples/s  left %s",
+              (long long)step, (long long)last, loss, r->window_ne,
+              ts_str_count(rate, (int64_t)samples_per_s),
+              ts_str_seconds(left, left_s));
+}
+
+void ts_report_eval(const char *what, const ts_metrics_result *r) {
+  char n[32];
+  ts_progress("%s: %s samples  AUC %.5f  log loss %.5f  NE %.5f  accuracy "
+              "%.4f  calibration %.4f",
+              what, ts_str_count(n, (int64_t)r->n_samples), r->auc, r->logloss,
+              r->ne, r->accuracy, r->calibration);
+}
+
+/* ---- the table at the end
+ * ------------------------------------------------------- */
+
+enum { ROWS_MAX = 64, NAME_MAX_BYTES = 32 };
+
+typedef struct ts_rows {
+  int n;
+  char name[ROWS_MAX][NAME_MAX_BYTES];
+  double seconds[ROWS_MAX];
+} ts_rows;
+
+static void collect(const char *phase, double seconds, int64_t calls,
+                    void *arg) {
+  ts_rows *rows = arg;
+  (void)calls;
+  if (rows->n == ROWS_MAX) return;
+  snprintf(rows->name[rows->n], NAME_MAX_BYTES, "%s", phase);
+  rows->seconds[rows->n++] = seconds;
+}
+
+static double seconds_of(const ts_rows *rows, const char *name) {
+  for (int i = 0; i < rows->n; i++)
+    if (!strcmp(rows->name[i], name)) return rows->seconds[i];
+  return 0;
+}
+
+/* Rank 0's phases, each over all ranks. */
+static ts_err print_phases(ts_trainer *t, double seconds) {
+  ts_err err = TS_OK;
+  ts_rows own = {0};
+  int64_t n;
+  char name[NAME_MAX_BYTES];
+  double all[t->n_ranks];
+  ts_timers_each(collect, &own);
+  n = own.n;
+  TS_TRY(ts_comm_bcast(t->control, &n, sizeof n, 0));
+  ts_info(" ");
+  ts_info("%-24s %9s %9s %9s %6s", "time per phase (s)", "min", "avg", "max",
+          "% run");
+  for (int64_t i = 0; i < n; i++) {
+    if (t->rank == 0) memcpy(name, own.name[i], sizeof name);
+    TS_TRY(ts_comm_bcast(t->control, name, sizeof name, 0));
+    const double mine = seconds_of(&own, name);
+    double low = 1e300, high = 0, sum = 0;
+    TS_TRY(ts_comm_gather_all(t->control, all, &mine, sizeof mine));
+    for (int r = 0; r < t->n_ranks; r++) {
+      low = fmin(low, all[r]);
+      high = fmax(high, all[r]);
+      sum += all[r];
+    }
+    if (high >= 0.0005 * seconds)
+      ts_info("%-24s %9.3f %9.3f %9.3f %6.1f", name, low, sum / t->n_ranks,
+              high, 100 * sum / t->n_ranks / seconds);
+  }
+done:
+  return err;
+}
+
+static ts_err print_memory(ts_trainer *t) {
+  ts_err err = TS_OK;
+  char buf[32];
+  int64_t peak[TS_TAG_COUNT + 1];
+  for (int k = 0; k < TS_TAG_COUNT; k++)
+    peak[k] = ts_mem_stat_of((ts_tag)k, TS_SPACE_HOST).peak_bytes;
+  peak[TS_TAG_COUNT] = ts_peak_rss_bytes();
+  TS_TRY(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 1));
+  ts_info(" ");
+  ts_info("%-24s %12s", "peak memory of a rank", "max");
+  for (int k = 0; k < TS_TAG_COUNT; k++)
+    if (peak[k] >= 1 << 20)
+      ts_info("%-24s %12s", ts_tag_text((ts_tag)k), ts_str_bytes(buf, peak[k]));
+  ts_info("%-24s %12s", "process (resident)",
+          ts_str_bytes(buf, peak[TS_TAG_COUNT]));
+done:
+  return err;
+}
+
+ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples) {
+  ts_err err = TS_OK;
+  char n[32], rate[32];
+  if (seconds <= 0) seconds = 1e-9;
+  TS_TRY(print_phases(t, seconds));
+  TS_TRY(print_memory(t));
+  ts_info(" ");
+  ts_info("trained on %s samples in %.1f s", ts_str_count(n, n_samples),
+          seconds);
+  ts_progress("Performance: %s samples/s",
+              ts_str_count(rate, (int64_t)((double)n_samples / seconds)));
+done:
+  return err;
+}

@@ -1,0 +1,20 @@
+/* report.h - what a run tells its user: header, progress, the table at the
+ * end. */
+#ifndef TS_TRAIN_REPORT_H
+#define TS_TRAIN_REPORT_H
+
+#include "train/trainer.h"
+
+/* Version, libraries, CPU, ranks, threads, deck hash, plan.  Collective. */
+ts_err ts_report_header(ts_trainer *);
+void ts_report_plan(ts_trainer *);
+/* One line: step, epoch, loss, NE, samples/s, time left. */
+void ts_report_progress(int64_t step, int64_t last, double loss,
+                        const ts_metrics_result *, double samples_per_s,
+                        double left_s);
+void ts_report_eval(const char *what, const ts_metrics_result *);
+/* Time per phase with min, avg, max over ranks; memory; performance last.
+ * Collective. */
+ts_err ts_report_end(ts_trainer *, double seconds, int64_t n_samples);
+
+#endif
