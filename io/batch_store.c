@@ -164,3 +164,21 @@ ts_err ts_batch_store_check_ids(ts_source *src, ts_batch_store *s, int32_t f,
                         : "; data.on_bad_id = \"drop\" leaves such ids out");
   return drop_bad(src, s, f, t->rows);
 }
+
+ts_err ts_batch_store_empty_bad(ts_batch_store *s) {
+  ts_err err = TS_OK;
+  const int32_t n = s->batch.n;
+  for (int32_t f = 0; s->batch.n_bad && f < s->batch.kjt.n_features; f++) {
+    ts_feature_store *x = &s->feature[f];
+    ts_jagged *j = &s->batch.kjt.features[f];
+    int64_t to = 0;
+    TS_TRY(ts_batch_store_feature(s, f, j->n_ids, true, j->weights != NULL));
+    for (int32_t b = 0; b < n; b++) {
+      x->lengths[b] = s->weights[b] > 0;
+      if (x->lengths[b]) x->ids[to++] = x->ids[b];
+    }
+    j->n_ids = to;
+  }
+done:
+  return err;
+}

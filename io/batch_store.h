@@ -27,6 +27,9 @@ ts_err ts_batch_store_begin(ts_batch_store *, int32_t n, int32_t n_tasks,
  * each.  What it returns is filled by the source.  Keeps the content. */
 ts_err ts_batch_store_feature(ts_batch_store *, int32_t f, int64_t n_ids,
                               bool lengths, bool weighted);
+/* Where records were skipped (weight 0): makes their bags empty, in features
+ * with one id per sample. */
+ts_err ts_batch_store_empty_bad(ts_batch_store *);
 /* Sets the batch's weight sum from its weights. */
 void ts_batch_store_end(ts_batch_store *);
 

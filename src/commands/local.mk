@@ -13,4 +13,5 @@ tessera_sources += \
   src/commands/plan.c \
   src/commands/predict.c \
   src/commands/train.c \
-  src/commands/version.c
+  src/commands/version.c \
+  src/commands/write_data.h

@@ -1,0 +1,347 @@
+/* dataset_write.c - writing data sets from all ranks. */
+#include "io/dataset_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "io/batch_store.h"
+#include "io/checkpoint_impl.h"
+
+enum { CHUNK = 8192 };
+
+/* Where one feature goes. */
+typedef struct ts_column {
+  int64_t ragged, weighted; /* 0 or 1, the same on all ranks */
+  int64_t n_ids;            /* of this rank */
+  int64_t total, before;    /* of all ranks; of the ranks before */
+  int64_t values_at, offsets_at, weights_at; /* bytes in the file */
+} ts_column;
+
+typedef struct ts_writer {
+  ts_source *source;
+  ts_comm *comm;
+  ts_batch_store *store;
+  char path[4096], temp[4096];
+  int64_t n, from, to; /* samples in all; this rank's */
+  int32_t n_features;
+  ts_column *columns;
+  int64_t at[3]; /* labels, dense, sample_weights */
+  int fd;
+  bool first;
+} ts_writer;
+
+static ts_err read_chunk(ts_writer *w, int64_t at, int32_t *n) {
+  *n = w->to - at < CHUNK ? (int32_t)(w->to - at) : CHUNK;
+  return w->source->ops->read(w->source, w->store, at, *n);
+}
+
+/* ---- what there is
+ * ---------------------------------------------------------------- */
+
+static ts_err count(ts_writer *w) {
+  ts_err err = TS_OK;
+  int32_t n;
+  for (int64_t at = w->from; at < w->to; at += n) {
+    TS_TRY(read_chunk(w, at, &n));
+    for (int32_t f = 0; f < w->n_features; f++) {
+      const ts_jagged *j = &ts_batch_store_batch(w->store)->kjt.features[f];
+      w->columns[f].ragged |= j->lengths != NULL;
+      w->columns[f].n_ids += j->n_ids;
+    }
+  }
+done:
+  /* The second reading counts them again. */
+  w->source->n_short = w->source->n_bad_records = w->source->n_bad_ids = 0;
+  return err;
+}
+
+static ts_err share_counts(ts_writer *w) {
+  ts_err err = TS_OK;
+  const int n_ranks = ts_comm_size(w->comm), me = ts_comm_rank(w->comm);
+  int64_t all[n_ranks];
+  for (int32_t f = 0; f < w->n_features; f++) {
+    ts_column *c = &w->columns[f];
+    c->weighted = ts_feature_table(w->source->config, f, NULL)->weighted;
+    TS_TRY(ts_comm_max_i64(w->comm, &c->ragged, 1));
+    TS_TRY(ts_comm_gather_all(w->comm, all, &c->n_ids, sizeof c->n_ids));
+    for (int r = 0; r < n_ranks; r++) {
+      if (r < me) c->before += all[r];
+      c->total += all[r];
+    }
+  }
+done:
+  return err;
+}
+
+/* ---- rank 0: the file
+ * --------------------------------------------------------------- */
+
+static ts_err make(hid_t file, const char *name, hid_t type, int64_t rows,
+                   int64_t cols, int64_t *at) {
+  const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
+  hid_t space = H5Screate_simple(cols > 1 ? 2 : 1, dims, NULL);
+  hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
+  H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
+  hid_t set =
+      H5Dcreate2(file, name, type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+  const haddr_t offset = set >= 0 ? H5Dget_offset(set) : HADDR_UNDEF;
+  if (set >= 0) H5Dclose(set);
+  H5Pclose(plist);
+  H5Sclose(space);
+  *at = offset == HADDR_UNDEF ? 0 : (int64_t)offset;
+  if (set < 0 || (offset == HADDR_UNDEF && rows))
+    return ts_fail(TS_ERR_IO, "dataset %s can't be made", name);
+  return TS_OK;
+}
+
+static ts_err put_attr(hid_t file, const char *name, hid_t type,
+                       const void *value) {
+  hid_t space = H5Screate(H5S_SCALAR);
+  hid_t attr = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  const bool good = attr >= 0 && H5Awrite(attr, type, value) >= 0;
+  if (attr >= 0) H5Aclose(attr);
+  H5Sclose(space);
+  return good ? TS_OK : ts_fail(TS_ERR_IO, "attribute %s", name);
+}
+
+static ts_err put_attrs(const ts_writer *w, hid_t file) {
+  ts_err err = TS_OK;
+  const int64_t version = 1;
+  const ts_source_info *i = &w->source->info;
+  hid_t text = H5Tcopy(H5T_C_S1);
+  H5Tset_size(text, sizeof "tessera-dataset");
+  TS_TRY(put_attr(file, "format", text, "tessera-dataset"));
+  TS_TRY(put_attr(file, "version", H5T_NATIVE_INT64, &version));
+  TS_TRY(put_attr(file, "num_samples", H5T_NATIVE_INT64, &w->n));
+  if (isfinite(i->bayes_auc)) {
+    TS_TRY(
+        put_attr(file, "bayes_logloss", H5T_NATIVE_DOUBLE, &i->bayes_logloss));
+    TS_TRY(put_attr(file, "bayes_auc", H5T_NATIVE_DOUBLE, &i->bayes_auc));
+  }
+done:
+  H5Tclose(text);
+  return err;
+}
+
+static ts_err make_feature(ts_writer *w, hid_t file, int32_t f) {
+  ts_err err = TS_OK;
+  const char *feature;
+  char name[512];
+  ts_column *c = &w->columns[f];
+  (void)ts_feature_table(w->source->config, f, &feature);
+  snprintf(name, sizeof name, "sparse/%.400s", feature);
+  hid_t group = H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  if (group < 0) return ts_fail(TS_ERR_IO, "group %s can't be made", name);
+  TS_TRY(make(group, "values", H5T_STD_I64LE, c->total, 1, &c->values_at));
+  if (c->ragged)
+    TS_TRY(make(group, "offsets", H5T_STD_I64LE, w->n + 1, 1, &c->offsets_at));
+  if (c->weighted)
+    TS_TRY(make(group, "weights", H5T_IEEE_F32LE, c->total, 1, &c->weights_at));
+done:
+  H5Gclose(group);
+  return err;
+}
+
+static ts_err make_file(ts_writer *w) {
+  ts_err err = TS_OK;
+  const ts_source_info *i = &w->source->info;
+  unlink(w->temp);
+  ts_hdf5_lock();
+  hid_t file = H5Fcreate(w->temp, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  if (file < 0) TS_THROW(TS_ERR_IO, "%s: can't be made", w->temp);
+  TS_TRY(put_attrs(w, file));
+  TS_TRY(make(file, "labels", H5T_IEEE_F32LE, w->n, i->n_tasks, &w->at[0]));
+  if (i->n_dense)
+    TS_TRY(make(file, "dense", H5T_IEEE_F32LE, w->n, i->n_dense, &w->at[1]));
+  if (i->has_weights)
+    TS_TRY(make(file, "sample_weights", H5T_IEEE_F32LE, w->n, 1, &w->at[2]));
+  hid_t group =
+      H5Gcreate2(file, "sparse", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  if (group >= 0) H5Gclose(group);
+  for (int32_t f = 0; f < w->n_features; f++) TS_TRY(make_feature(w, file, f));
+done:
+  if (file >= 0 && H5Fclose(file) < 0 && err == TS_OK)
+    err = ts_fail(TS_ERR_IO, "%s: can't be written", w->temp);
+  ts_hdf5_unlock();
+  return err;
+}
+
+/* ---- every rank: its samples
+ * ----------------------------------------------------------- */
+
+static ts_err put(const ts_writer *w, const void *from, int64_t bytes,
+                  int64_t at) {
+  return ts_pwrite(w->fd, from, bytes, at, w->temp, TS_ERR_IO);
+}
+
+static ts_err put_feature(ts_writer *w, int32_t f, int64_t at, int32_t n,
+                          int64_t *done_ids, int64_t *offsets) {
+  ts_err err = TS_OK;
+  const ts_column *c = &w->columns[f];
+  const ts_jagged *j = &ts_batch_store_batch(w->store)->kjt.features[f];
+  const int64_t id0 = c->before + *done_ids;
+  TS_TRY(put(w, j->ids, j->n_ids * 8, c->values_at + id0 * 8));
+  if (c->weighted && j->weights)
+    TS_TRY(put(w, j->weights, j->n_ids * 4, c->weights_at + id0 * 4));
+  if (c->ragged) {
+    int64_t end = id0;
+    for (int32_t b = 0; b < n; b++) {
+      offsets[b] = end;
+      end += j->lengths ? j->lengths[b] : 1;
+    }
+    offsets[n] = end; /* the next chunk, or rank, writes the same number */
+    TS_TRY(put(w, offsets, ((int64_t)n + 1) * 8, c->offsets_at + at * 8));
+  }
+  *done_ids += j->n_ids;
+done:
+  return err;
+}
+
+static ts_err put_all(ts_writer *w) {
+  ts_err err = TS_OK;
+  const ts_source_info *i = &w->source->info;
+  int64_t *offsets = NULL, *done_ids = NULL;
+  int32_t n;
+  w->fd = open(w->temp, O_RDWR | O_CLOEXEC);
+  if (w->fd < 0) return ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  TS_TRY(ts_mem_array(&offsets, CHUNK + 1, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&done_ids, w->n_features, 8, TS_TAG_INPUT));
+  for (int64_t at = w->from; at < w->to; at += n) {
+    TS_TRY(read_chunk(w, at, &n));
+    const ts_batch *b = ts_batch_store_batch(w->store);
+    TS_TRY(put(w, b->labels, 4 * (int64_t)n * i->n_tasks,
+               w->at[0] + 4 * at * i->n_tasks));
+    if (i->n_dense)
+      TS_TRY(put(w, b->dense, 4 * (int64_t)n * i->n_dense,
+                 w->at[1] + 4 * at * i->n_dense));
+    if (i->has_weights)
+      TS_TRY(put(w, b->weights, 4 * (int64_t)n, w->at[2] + 4 * at));
+    for (int32_t f = 0; f < w->n_features; f++)
+      TS_TRY(put_feature(w, f, at, n, &done_ids[f], offsets));
+  }
+  if (fsync(w->fd) != 0)
+    err = ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+done:
+  ts_mem_free(offsets);
+  ts_mem_free(done_ids);
+  return err;
+}
+
+static ts_err writer_start(ts_writer *w) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_batch_store_create(&w->store, w->source->config));
+  TS_TRY(ts_mem_array(&w->columns, w->n_features, sizeof *w->columns,
+                      TS_TAG_INPUT));
+done:
+  return err;
+}
+
+ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {
+  ts_err err = TS_OK;
+  const int n_ranks = ts_comm_size(comm), me = ts_comm_rank(comm);
+  ts_writer w = {.source = source,
+                 .comm = comm,
+                 .n = source->info.n_samples,
+                 .n_features = source->info.n_features,
+                 .fd = -1,
+                 .first = me == 0};
+  w.from = w.n * me / n_ranks;
+  w.to = w.n * (me + 1) / n_ranks;
+  snprintf(w.path, sizeof w.path, "%.4000s", path);
+  snprintf(w.temp, sizeof w.temp, "%.4000s.part", path);
+  TS_TRY(ts_agree(comm, writer_start(&w)));
+  TS_TRY(ts_agree(comm, count(&w)));
+  TS_TRY(share_counts(&w));
+  TS_TRY(ts_agree(comm, w.first ? make_file(&w) : TS_OK));
+  TS_TRY(ts_comm_bcast(comm, w.at, sizeof w.at, 0));
+  for (int32_t f = 0; f < w.n_features; f++) {
+    int64_t at[3] = {w.columns[f].values_at, w.columns[f].offsets_at,
+                     w.columns[f].weights_at};
+    TS_TRY(ts_comm_bcast(comm, at, sizeof at, 0));
+    w.columns[f].values_at = at[0];
+    w.columns[f].offsets_at = at[1];
+    w.columns[f].weights_at = at[2];
+  }
+  TS_TRY(ts_agree(comm, put_all(&w)));
+  if (w.first && rename(w.temp, w.path) != 0)
+    err = ts_fail(TS_ERR_IO, "%s: %s", w.path, strerror(errno));
+  TS_TRY(ts_agree(comm, err));
+done:
+  if (w.fd >= 0) close(w.fd);
+  if (err != TS_OK && w.first) unlink(w.temp);
+  ts_batch_store_destroy(w.store);
+  ts_mem_free(w.columns);
+  return err;
+}
+
+/* ---- Criteo TSV
+ * ---------------------------------------------------------------------------
+ */
+
+static ts_err print_lines(FILE *f, const ts_batch *b) {
+  for (int32_t i = 0; i < b->n; i++) {
+    fprintf(f, "%d", b->labels[i * b->n_tasks] > 0.5f);
+    for (int32_t d = 0; d < 13; d++) {
+      /* Back from log(x + 1), as far as integers go. */
+      const double x = b->n_dense > d ? b->dense[i * b->n_dense + d] : 0;
+      fprintf(f, "\t%.0f", floor(expm1(fabs(x)) * 10));
+    }
+    for (int32_t k = 0; k < 26; k++) {
+      if (k < b->kjt.n_features)
+        fprintf(f, "\t%08llx", (long long)b->kjt.features[k].ids[i]);
+      else
+        fputc('\t', f);
+    }
+    fputc('\n', f);
+  }
+  return ferror(f) ? ts_fail(TS_ERR_IO, "%s", strerror(errno)) : TS_OK;
+}
+
+static ts_err print_part(ts_writer *w) {
+  ts_err err = TS_OK;
+  int32_t n;
+  FILE *f = fopen(w->temp, w->first ? "w" : "a");
+  if (!f) return ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  for (int64_t at = w->from; at < w->to; at += n) {
+    TS_TRY(read_chunk(w, at, &n));
+    const ts_batch *b = ts_batch_store_batch(w->store);
+    for (int32_t k = 0; k < b->kjt.n_features; k++)
+      if (b->kjt.features[k].lengths || b->kjt.n_features > 26)
+        TS_THROW(TS_ERR_DECK, "criteo_tsv has at most 26 features of one id "
+                              "each");
+    TS_TRY(print_lines(f, b));
+  }
+done:
+  if (fclose(f) != 0 && err == TS_OK)
+    err = ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  return err;
+}
+
+ts_err ts_criteo_write(const char *path, ts_source *source, ts_comm *comm) {
+  ts_err err = TS_OK;
+  const int n_ranks = ts_comm_size(comm), me = ts_comm_rank(comm);
+  ts_writer w = {.source = source,
+                 .comm = comm,
+                 .n = source->info.n_samples,
+                 .first = me == 0};
+  w.from = w.n * me / n_ranks;
+  w.to = w.n * (me + 1) / n_ranks;
+  snprintf(w.path, sizeof w.path, "%.4000s", path);
+  snprintf(w.temp, sizeof w.temp, "%.4000s.part", path);
+  TS_TRY(ts_agree(comm, ts_batch_store_create(&w.store, source->config)));
+  for (int r = 0; r < n_ranks; r++)
+    TS_TRY(ts_agree(comm, r == me ? print_part(&w) : TS_OK));
+  if (w.first && rename(w.temp, w.path) != 0)
+    err = ts_fail(TS_ERR_IO, "%s: %s", w.path, strerror(errno));
+  TS_TRY(ts_agree(comm, err));
+done:
+  if (err != TS_OK && w.first) unlink(w.temp);
+  ts_batch_store_destroy(w.store);
+  return err;
+}

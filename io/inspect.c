@@ -1,0 +1,141 @@
+/* inspect.c - what a checkpoint or a data set holds. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "io/checkpoint_impl.h"
+
+typedef struct ts_inspection {
+  const char *path;
+  int fd;
+  bool verify;
+  char *block;
+  int64_t n_sets, n_bytes, n_damaged, n_unchecked;
+} ts_inspection;
+
+static void print_shape(const char *name, const ts_stored *s) {
+  char size[32], shape[64];
+  if (s->cols)
+    snprintf(shape, sizeof shape, "(%lld, %lld)", (long long)s->rows,
+             (long long)s->cols);
+  else
+    snprintf(shape, sizeof shape, "(%lld)", (long long)s->rows);
+  printf("  %-72s %-20s %-5s %10s\n", name, shape, ts_dtype_name(s->dtype),
+         ts_str_bytes(size, ts_item_bytes(s->dtype, s->rows, s->cols)));
+}
+
+/* Every block against its checksum; damaged ones are named. */
+static void verify(ts_inspection *i, const ts_stored *s, const char *name) {
+  const int64_t n = ts_blocks(ts_item_bytes(s->dtype, s->rows, s->cols));
+  if (!s->crc || s->at < 0) {
+    i->n_unchecked++;
+    return;
+  }
+  for (int64_t b = 0; b < n; b++)
+    if (ts_stored_block(s, i->fd, i->path, name, b, i->block) != TS_OK) {
+      printf("  DAMAGED: %s\n", ts_err_message());
+      ts_err_clear();
+      i->n_damaged++;
+    }
+}
+
+static herr_t look_at(hid_t file, const char *name, const H5O_info_t *info,
+                      void *arg) {
+  ts_inspection *i = arg;
+  ts_stored s;
+  if (info->type != H5O_TYPE_DATASET || !strncmp(name, "check/", 6)) return 0;
+  if (ts_stored_open(&s, file, i->path, name) != TS_OK) {
+    const bool text = strstr(ts_err_message(), "checksums") != NULL;
+    ts_err_clear();
+    if (!text) printf("  DAMAGED or unknown: %s\n", name);
+    /* Small values have no checksums of their own. */
+    i->n_damaged += !text;
+    ts_stored_reset(&s);
+    return 0;
+  }
+  i->n_sets++;
+  i->n_bytes += ts_item_bytes(s.dtype, s.rows, s.cols);
+  print_shape(name, &s);
+  if (i->verify) verify(i, &s, name);
+  ts_stored_reset(&s);
+  return 0;
+}
+
+static void print_text(const ts_ckpt *c, const char *path, const char *head) {
+  const ts_ckpt_value *v = ts_ckpt_value_of(c, path);
+  if (v && v->dtype == TS_U8) printf("%s\n%s\n", head, (char *)v->ptr);
+}
+
+static void print_number(const ts_ckpt *c, const char *path, const char *head) {
+  const ts_ckpt_value *v = ts_ckpt_value_of(c, path);
+  int64_t x;
+  if (!v || v->dtype != TS_I64 || v->n != 1) return;
+  memcpy(&x, v->ptr, sizeof x);
+  printf("%s %lld\n", head, (long long)x);
+}
+
+static ts_err print_values(const char *path) {
+  ts_ckpt c = {0};
+  ts_err err = ts_ckpt_peek(&c, path);
+  if (err == TS_OK) {
+    printf("checkpoint of step %lld\n", (long long)c.step);
+    print_number(&c, "meta/ranks", "written by ranks:");
+    print_number(&c, "meta/seed", "seed:");
+    print_number(&c, "loader/epoch", "epoch:");
+    print_number(&c, "loader/next_sample", "next sample:");
+    print_text(&c, "meta/versions", "versions:");
+    print_text(&c, "meta/plan", "plan:");
+  }
+  ts_ckpt_reset(&c);
+  return err;
+}
+
+static bool is_dataset(hid_t file) {
+  bool found = false;
+  ts_hdf5_lock();
+  found = H5Lexists(file, "labels", H5P_DEFAULT) > 0 &&
+          H5Lexists(file, "model", H5P_DEFAULT) <= 0;
+  ts_hdf5_unlock();
+  return found;
+}
+
+static ts_err list(ts_inspection *i, hid_t file, ts_err code) {
+  char size[32];
+  ts_hdf5_lock();
+  const herr_t rc = H5Ovisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, look_at, i);
+  ts_hdf5_unlock();
+  printf("%lld datasets, %s\n", (long long)i->n_sets,
+         ts_str_bytes(size, i->n_bytes));
+  if (rc < 0) return ts_fail(code, "%s: is damaged", i->path);
+  if (i->n_damaged)
+    return ts_fail(code, "%s: %lld damaged pieces", i->path,
+                   (long long)i->n_damaged);
+  if (i->verify)
+    printf("verified%s\n", i->n_unchecked ? " (what has checksums)" : "");
+  return TS_OK;
+}
+
+ts_err ts_inspect(const char *path, bool verify_all) {
+  ts_err err = TS_OK;
+  hid_t file = -1;
+  ts_inspection i = {.path = path, .fd = -1, .verify = verify_all};
+  TS_TRY(ts_hdf5_open(&file, path, TS_ERR_CKPT));
+  const bool dataset = is_dataset(file);
+  i.fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (i.fd < 0) TS_THROW(TS_ERR_IO, "%s: can't be opened", path);
+  TS_TRY(ts_mem_alloc(&i.block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
+  printf("%s\n", path);
+  if (!dataset) TS_TRY(print_values(path));
+  TS_TRY(list(&i, file, dataset ? TS_ERR_DATA : TS_ERR_CKPT));
+done:
+  if (file >= 0) {
+    ts_hdf5_lock();
+    H5Fclose(file);
+    ts_hdf5_unlock();
+  }
+  if (i.fd >= 0) close(i.fd);
+  ts_mem_free(i.block);
+  return err;
+}

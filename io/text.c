@@ -1,0 +1,280 @@
+/* text.c - numbered lines of plain and packed text files. */
+#include "io/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+enum { EVERY = 1024 };
+
+typedef struct ts_text_file {
+  char *path;
+  const char *map;        /* NULL: packed */
+  int64_t bytes, mapped;  /* without and with blank lines at the end */
+  int64_t n_lines, first; /* of data; first in the whole */
+  int64_t *index;         /* byte of every EVERY-th line of the file */
+  gzFile gz;
+  int64_t gz_line; /* next line of the file */
+} ts_text_file;
+
+struct ts_text {
+  ts_text_file *files;
+  int32_t n_files;
+  int header; /* 0 or 1 lines */
+  ts_str first_line;
+  ts_str lines; /* unpacked */
+};
+
+/* ---- plain files
+ * ------------------------------------------------------------------ */
+
+static ts_err map_file(ts_text_file *f) {
+  ts_err err = TS_OK;
+  struct stat st;
+  const int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ts_fail(TS_ERR_DATA, "%s: %s", f->path, strerror(errno));
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+    TS_THROW(TS_ERR_DATA, "%s: is not a file", f->path);
+  f->bytes = f->mapped = st.st_size;
+  f->map = "";
+  if (f->bytes) {
+    void *map = mmap(NULL, (size_t)f->bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+      TS_THROW(TS_ERR_DATA, "%s: %s", f->path, strerror(errno));
+    f->map = map;
+  }
+  /* Blank lines at the end are none. */
+  while (f->bytes &&
+         (f->map[f->bytes - 1] == '\n' || f->map[f->bytes - 1] == '\r'))
+    f->bytes--;
+done:
+  close(fd);
+  return err;
+}
+
+/* Line starts in (from, to]: their number, and with INDEX their places where
+ * NUMBER, that of the first one, says so. */
+static int64_t scan(const ts_text_file *f, int64_t from, int64_t to,
+                    int64_t number, int64_t *index) {
+  int64_t n = 0;
+  const char *p = f->map + from, *end = f->map + to;
+  while (p < end && (p = memchr(p, '\n', (size_t)(end - p)))) {
+    p++;
+    if (index && (number + n) % EVERY == 0)
+      index[(number + n) / EVERY] = p - f->map;
+    n++;
+  }
+  return n;
+}
+
+/* Each rank scans its share of the bytes. */
+static ts_err index_plain(ts_text_file *f, ts_comm *comm) {
+  ts_err err = TS_OK;
+  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
+  const int64_t from = f->bytes * me / w, to = f->bytes * (me + 1) / w;
+  int64_t own = scan(f, from, to, 0, NULL), counts[w], before = 1;
+  TS_TRY(ts_comm_gather_all(comm, counts, &own, sizeof own));
+  f->n_lines = f->bytes > 0;
+  for (int r = 0; r < w; r++) {
+    if (r < me) before += counts[r];
+    f->n_lines += counts[r];
+  }
+  const int64_t n = f->n_lines / EVERY + 1;
+  TS_TRY(ts_mem_array(&f->index, n, sizeof *f->index, TS_TAG_INPUT));
+  scan(f, from, to, before, f->index);
+  TS_TRY(ts_comm_sum_i64(comm, f->index, n));
+done:
+  return err;
+}
+
+/* Skips N lines from P. */
+static const char *skip(const char *p, const char *end, int64_t n) {
+  while (n-- > 0 && p < end) {
+    p = memchr(p, '\n', (size_t)(end - p));
+    p = p ? p + 1 : end;
+  }
+  return p;
+}
+
+static const char *seek_plain(const ts_text_file *f, int64_t line) {
+  return skip(f->map + f->index[line / EVERY], f->map + f->bytes, line % EVERY);
+}
+
+/* ---- packed files
+ * ------------------------------------------------------------------ */
+
+static bool is_packed(const char *path) {
+  const size_t n = strlen(path);
+  return n > 3 && !strcmp(path + n - 3, ".gz");
+}
+
+/* The next line, with its end, appended to S; *END: there was none. */
+static ts_err next_packed(ts_text_file *f, ts_str *s, bool *end) {
+  ts_err err = TS_OK;
+  char piece[8192];
+  bool whole = false;
+  *end = true;
+  while (!whole && gzgets(f->gz, piece, sizeof piece)) {
+    const size_t n = strlen(piece);
+    *end = false;
+    whole = n && piece[n - 1] == '\n';
+    if (s) TS_TRY(ts_str_append_bytes(s, piece, n));
+  }
+  int code;
+  const char *why = gzerror(f->gz, &code);
+  if (code != Z_OK && code != Z_STREAM_END)
+    TS_THROW(TS_ERR_DATA, "%s: line %lld: %s", f->path,
+             (long long)f->gz_line + 1, why);
+  f->gz_line += !*end;
+done:
+  return err;
+}
+
+static ts_err open_packed(ts_text_file *f) {
+  f->gz = gzopen(f->path, "rb");
+  if (!f->gz) return ts_fail(TS_ERR_DATA, "%s: %s", f->path, strerror(errno));
+  gzbuffer(f->gz, 1 << 18);
+  return TS_OK;
+}
+
+static ts_err count_packed(ts_text_file *f, ts_comm *comm) {
+  ts_err err = TS_OK;
+  bool end = false;
+  int64_t last = 0;
+  ts_str line = {0};
+  if (ts_comm_rank(comm) == 0)
+    while (err == TS_OK && !end) {
+      line.n_bytes = 0;
+      err = next_packed(f, &line, &end);
+      if (!end && line.n_bytes && *line.text != '\n' && *line.text != '\r')
+        last = f->gz_line;
+    }
+  ts_str_reset(&line);
+  TS_TRY(ts_agree(comm, err));
+  TS_TRY(ts_comm_bcast(comm, &last, sizeof last, 0));
+  f->n_lines = last;
+  gzrewind(f->gz);
+  f->gz_line = 0;
+done:
+  return err;
+}
+
+static ts_err lines_packed(ts_text *t, ts_text_file *f, int64_t line, int32_t n,
+                           ts_lines *out) {
+  ts_err err = TS_OK;
+  bool end = false;
+  if (f->gz_line > line) {
+    gzrewind(f->gz);
+    f->gz_line = 0;
+  }
+  while (f->gz_line < line && !end) TS_TRY(next_packed(f, NULL, &end));
+  t->lines.n_bytes = 0;
+  for (int32_t i = 0; i < n && !end; i++)
+    TS_TRY(next_packed(f, &t->lines, &end));
+  out->begin = t->lines.text ? t->lines.text : "";
+  out->end = out->begin + t->lines.n_bytes;
+done:
+  return err;
+}
+
+/* ---- all
+ * ----------------------------------------------------------------------------
+ */
+
+static ts_err open_local(ts_text_file *f, const char *path) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_mem_strdup(&f->path, path));
+  TS_TRY(is_packed(path) ? open_packed(f) : map_file(f));
+done:
+  return err;
+}
+
+static ts_err take_header(ts_text *t) {
+  ts_err err = TS_OK;
+  bool end;
+  ts_text_file *f = &t->files[0];
+  if (f->gz) {
+    TS_TRY(next_packed(f, &t->first_line, &end));
+    gzrewind(f->gz);
+    f->gz_line = 0;
+  } else {
+    const char *stop = skip(f->map, f->map + f->bytes, 1);
+    TS_TRY(
+        ts_str_append_bytes(&t->first_line, f->map, (size_t)(stop - f->map)));
+  }
+  for (size_t n = t->first_line.n_bytes;
+       n && strchr("\r\n", t->first_line.text[n - 1]);)
+    t->first_line.text[--n] = '\0';
+done:
+  return err;
+}
+
+ts_err ts_text_open(ts_text **out, const ts_strings *paths, bool header,
+                    ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_text *t = NULL;
+  int64_t total = 0;
+  TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_INPUT));
+  t->header = header;
+  TS_TRY(ts_mem_array(&t->files, paths->n, sizeof *t->files, TS_TAG_INPUT));
+  for (int32_t i = 0; i < paths->n; i++) {
+    ts_text_file *f = &t->files[t->n_files++];
+    TS_TRY(ts_agree(comm, open_local(f, paths->item[i])));
+    TS_TRY(f->gz ? count_packed(f, comm) : index_plain(f, comm));
+    f->n_lines = f->n_lines > t->header ? f->n_lines - t->header : 0;
+    f->first = total;
+    total += f->n_lines;
+  }
+  if (header) TS_TRY(ts_agree(comm, take_header(t)));
+  *out = t;
+  t = NULL;
+done:
+  ts_text_close(t);
+  return err;
+}
+
+void ts_text_close(ts_text *t) {
+  if (!t) return;
+  for (int32_t i = 0; i < t->n_files; i++) {
+    ts_text_file *f = &t->files[i];
+    if (f->gz) gzclose(f->gz);
+    if (f->map && f->mapped) munmap((void *)f->map, (size_t)f->mapped);
+    ts_mem_free(f->index);
+    ts_mem_free(f->path);
+  }
+  ts_mem_free(t->files);
+  ts_str_reset(&t->first_line);
+  ts_str_reset(&t->lines);
+  ts_mem_free(t);
+}
+
+int64_t ts_text_n_lines(const ts_text *t) {
+  const ts_text_file *f = t->n_files ? &t->files[t->n_files - 1] : NULL;
+  return f ? f->first + f->n_lines : 0;
+}
+
+const char *ts_text_header(const ts_text *t) {
+  return t->first_line.text ? t->first_line.text : "";
+}
+
+ts_err ts_text_lines(ts_text *t, ts_lines *out, int64_t first, int32_t *n) {
+  ts_text_file *f = t->files;
+  while (first >= f->first + f->n_lines) f++;
+  const int64_t line = first - f->first + t->header;
+  const int64_t left = f->first + f->n_lines - first;
+  if (*n > left) *n = (int32_t)left;
+  out->path = f->path;
+  out->number = line + 1;
+  if (f->gz) return lines_packed(t, f, line, *n, out);
+  out->begin = seek_plain(f, line);
+  out->end = skip(out->begin, f->map + f->bytes, *n);
+  return TS_OK;
+}

@@ -1,0 +1,97 @@
+/* bench_step.c - `tessera bench step DECK [iters=N]`: whole training steps
+ * over batches that lie ready in memory, so that reading is left out. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "commands/bench.h"
+#include "io/deck.h"
+#include "runtime/topology.h"
+#include "runtime/trace.h"
+#include "train/pipeline.h"
+#include "train/report.h"
+
+enum { N_BATCHES = 8 };
+
+static ts_err read_batches(ts_trainer *t, ts_source *s,
+                           ts_batch_store **stores) {
+  ts_err err = TS_OK;
+  const int64_t g = t->global_batch;
+  for (int i = 0; i < N_BATCHES; i++) {
+    TS_TRY(ts_batch_store_create(&stores[i], t->config));
+    const int64_t at = (i * g) % (s->info.n_samples - g + 1);
+    TS_TRY(s->ops->read(s, stores[i], at + t->rank * (g / t->n_ranks),
+                        (int32_t)(g / t->n_ranks)));
+  }
+done:
+  return err;
+}
+
+static ts_err one_step(ts_trainer *t, const ts_batch *b) {
+  ts_err err = TS_OK;
+  ts_verdict v;
+  float *logits;
+  TS_TRY(ts_stage_input(t, b, TS_OK, 0, &v));
+  TS_TRY(ts_stage_forward(t, b, &logits));
+  TS_TRY(ts_stage_loss(t, logits, b, v.weight_sum, true));
+  TS_TRY(ts_stage_backward(t, b, ++t->step));
+  TS_TRY(ts_lane_sync(t->compute));
+done:
+  return err;
+}
+
+static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
+  ts_err err = TS_OK;
+  double *ms = NULL;
+  char rate[32];
+  const int warm = iters / 4;
+  TS_TRY(ts_mem_array(&ms, iters, sizeof *ms, TS_TAG_MISC));
+  const double start = ts_now();
+  for (int i = 0; i < iters + warm; i++) {
+    if (i == warm) ts_timers_reset();
+    const double t0 = ts_now();
+    TS_TRY(one_step(t, ts_batch_store_batch(stores[i % N_BATCHES])));
+    if (i >= warm) ms[i - warm] = 1e3 * (ts_now() - t0);
+  }
+  double seconds = 0;
+  for (int i = 0; i < iters; i++) seconds += ms[i] / 1e3;
+  (void)start;
+  TS_TRY(ts_report_end(t, seconds, iters * t->global_batch));
+  const double median = ts_bench_median(ms, iters);
+  ts_info("bench step: %d ranks, %d threads each, batch %lld: median %.2f ms, "
+          "fastest %.2f ms, %s samples/s; loss %.5f",
+          t->n_ranks, t->n_threads, (long long)t->global_batch, median, ms[0],
+          ts_str_count(rate, (int64_t)((double)t->global_batch / median * 1e3)),
+          t->loss_sum / (double)(t->global_batch / t->n_ranks));
+done:
+  ts_mem_free(ms);
+  return err;
+}
+
+ts_err ts_bench_step(const ts_args *a) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  ts_trainer *t = NULL;
+  ts_source *s = NULL;
+  ts_batch_store *stores[N_BATCHES] = {0};
+  const int iters = (int)ts_bench_number(a, "iters", 40);
+  if (!a->n_more)
+    TS_THROW(TS_ERR_USAGE, "usage: tessera bench step DECK [iters=N]");
+  TS_TRY(ts_deck_read(&c, a->more[0], a->sets, a->n_sets));
+  TS_TRY(ts_trainer_start(&t, c, true));
+  TS_TRY(ts_report_header(t));
+  TS_TRY(ts_trainer_build(t, NULL));
+  ts_report_plan(t);
+  TS_TRY(ts_settle(t, ts_ebc_init(t->ebc)));
+  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, t->control));
+  TS_TRY(ts_settle(t, read_batches(t, s, stores)));
+  TS_TRY(measure(t, stores, iters < 4 ? 4 : iters));
+done:
+  for (int i = 0; i < N_BATCHES; i++) ts_batch_store_destroy(stores[i]);
+  ts_source_close(s);
+  ts_trainer_destroy(t);
+  ts_deck_destroy(c);
+  return err;
+}

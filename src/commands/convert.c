@@ -1,0 +1,102 @@
+/* convert.c - `tessera convert DECK [train|eval] --out FILE`. */
+#include "commands/write_data.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "io/dataset_write.h"
+#include "io/deck.h"
+#include "runtime/trace.h"
+#include "train/trainer.h"
+
+static ts_err parse_split(const ts_args *a, ts_split *split) {
+  *split = TS_SPLIT_TRAIN;
+  if (!a->n_more || !strcmp(a->more[0], "train")) return TS_OK;
+  *split = TS_SPLIT_EVAL;
+  if (!strcmp(a->more[0], "eval")) return TS_OK;
+  return ts_fail(TS_ERR_USAGE, "\"%s\" is neither train nor eval", a->more[0]);
+}
+
+/* The training source's vocabulary serves the evaluation data, too. */
+static ts_err training_state(ts_trainer *t, ts_str *state) {
+  ts_err err = TS_OK;
+  ts_source *s = NULL;
+  if (!t->config->data.train.n) return TS_OK;
+  TS_TRY(ts_source_open(&s, t->config, TS_SPLIT_TRAIN, NULL, t->control));
+  if (s->ops->state_save) TS_TRY(s->ops->state_save(s, state));
+done:
+  ts_source_close(s);
+  return err;
+}
+
+static void report(const ts_args *a, const ts_source *s, double seconds) {
+  struct stat st = {0};
+  char bytes[32], n[32];
+  if (stat(a->out, &st) != 0) st.st_size = 0;
+  ts_info("%s: %s samples, %s in %.2f s (%.0f MB/s written)", a->out,
+          ts_str_count(n, s->info.n_samples), ts_str_bytes(bytes, st.st_size),
+          seconds, (double)st.st_size / 1e6 / seconds);
+  if (s->n_short)
+    ts_note("%lld records of rank 0 ended early; what was missing was read "
+            "as missing",
+            (long long)s->n_short);
+  if (s->n_bad_records)
+    ts_note("%lld bad records of rank 0 were skipped",
+            (long long)s->n_bad_records);
+  if (isfinite(s->info.bayes_auc))
+    ts_info("the planted truth allows: AUC %.5f  log loss %.5f",
+            s->info.bayes_auc, s->info.bayes_logloss);
+}
+
+static ts_err write_split(const ts_args *a, ts_trainer *t, ts_split split) {
+  ts_err err = TS_OK;
+  ts_source *s = NULL;
+  ts_str state = {0};
+  const bool criteo = a->format && !strcmp(a->format, "criteo_tsv");
+  const double t0 = ts_now();
+  if (a->format && !criteo && strcmp(a->format, "dataset") != 0)
+    TS_THROW(TS_ERR_USAGE, "--format is dataset or criteo_tsv, not %s",
+             a->format);
+  if (split == TS_SPLIT_EVAL) TS_TRY(training_state(t, &state));
+  TS_TRY(ts_source_open(&s, t->config, split, state.text, t->control));
+  TS_TRY(criteo ? ts_criteo_write(a->out, s, t->control)
+                : ts_dataset_write(a->out, s, t->control));
+  report(a, s, ts_now() - t0);
+done:
+  ts_source_close(s);
+  ts_str_reset(&state);
+  return err;
+}
+
+ts_err ts_write_data(const ts_args *a, bool synthetic) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  ts_trainer *t = NULL;
+  ts_split split;
+  if (!a->target || !a->out)
+    TS_THROW(TS_ERR_USAGE, "usage: tessera %s DECK [train|eval] --out FILE",
+             a->command);
+  TS_TRY(parse_split(a, &split));
+  TS_TRY(ts_deck_read(&c, a->target, a->sets, a->n_sets));
+  if (synthetic) {
+    ts_mem_free(c->data.format);
+    c->data.format = NULL;
+    TS_TRY(ts_mem_strdup(&c->data.format, "synthetic"));
+    c->data.train.n = c->data.eval.n = 0;
+  }
+  TS_TRY(ts_trainer_start(&t, c, false));
+  TS_TRY(write_split(a, t, split));
+done:
+  ts_trainer_destroy(t);
+  ts_deck_destroy(c);
+  return err;
+}
+
+ts_err ts_cmd_convert(const ts_args *a) {
+  return ts_write_data(a, false);
+}
