@@ -21,9 +21,9 @@ struct ts_world {
   bool has_thread;
   pthread_mutex_t lock;
   pthread_cond_t more;
-  ts_comm *comms; /* list, under lock */
-  int n_waiting;  /* operations not yet done, under lock */
-  bool stop;
+  ts_comm *comms;   /* list, under lock */
+  int n_waiting;    /* operations not yet done, under lock */
+  bool stop, poked; /* poked: something may start; under lock */
 };
 
 struct ts_comm {
@@ -48,7 +48,7 @@ struct ts_op {
   ts_event after;
   uint64_t seq;
   int phase;
-  bool started, last;
+  bool watched, started, last;
   double t0;
   MPI_Request *requests;
   int n_requests, capacity;
@@ -85,6 +85,7 @@ ts_err ts_op_create(ts_op **, ts_comm *, const char *name, ts_op_step,
 void ts_op_destroy(ts_op *);
 ts_err ts_world_serve(ts_world *); /* starts the service thread */
 void ts_world_unserve(ts_world *);
+void ts_world_poke(void *world); /* the service thread looks again */
 
 /* Error of an MPI call in words, as a COMM fault; OK for MPI_SUCCESS. */
 ts_err ts_mpi_check(int rc, const char *call);

@@ -1,9 +1,12 @@
 /* comm_mpi.c - the service thread: it alone calls MPI after start.
  *
  * Each comm is a queue of operations; the head of each queue runs.  The
- * thread starts what may start, tests what runs, and sleeps 20 us when
- * nothing moved: MPI_Wait would take a computing thread's core (measured:
- * doc/runtime). */
+ * thread starts what may start and tests what runs.  While messages are under
+ * way it sleeps between two tests, 20 us at first and longer when nothing
+ * comes; while nothing is under way it sleeps until an operation is begun or
+ * a lane that one waits for gets on.  MPI_Wait would take a computing
+ * thread's core, and so would endless short sleeps on a virtual machine
+ * (measured: doc/performance). */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +14,8 @@
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
 #include "runtime/trace.h"
+
+enum { PAUSE_MIN_US = 20, PAUSE_MAX_US = 200 };
 
 ts_err ts_mpi_check(int rc, const char *call) {
   char text[MPI_MAX_ERROR_STRING];
@@ -71,6 +76,8 @@ static ts_err advance(ts_op *op, bool *moved, bool *finished) {
   int complete = 1;
   if (!op->started) {
     if (!ts_event_done(op->after)) return TS_OK;
+    if (op->watched) ts_event_unwatch(op->after);
+    op->watched = false;
     if (op->after.lane) TS_TRY(ts_lane_error(op->after.lane));
     TS_TRY(ts_lane_error(op->comm->lane));
     op->started = *moved = true;
@@ -133,20 +140,52 @@ static bool serve_comm(ts_comm *c) {
   return true;
 }
 
+void ts_world_poke(void *world) {
+  ts_world *w = world;
+  pthread_mutex_lock(&w->lock);
+  w->poked = true;
+  pthread_cond_signal(&w->more);
+  pthread_mutex_unlock(&w->lock);
+}
+
+/* Whether any operation has messages under way. */
+static bool under_way(ts_world *w) {
+  bool any = false;
+  pthread_mutex_lock(&w->lock);
+  for (ts_comm *c = w->comms; c; c = c->next)
+    any |= c->head && c->head->started;
+  pthread_mutex_unlock(&w->lock);
+  return any;
+}
+
+/* Sleeps until there may be something to start; true at the end. */
+static bool wait_for_work(ts_world *w, bool busy) {
+  pthread_mutex_lock(&w->lock);
+  while (!busy && !w->poked && !(w->stop && w->n_waiting == 0))
+    pthread_cond_wait(&w->more, &w->lock);
+  w->poked = false;
+  const bool end = w->stop && w->n_waiting == 0;
+  pthread_mutex_unlock(&w->lock);
+  return end;
+}
+
 static void *serve(void *arg) {
   ts_world *w = arg;
+  int pause_us = PAUSE_MIN_US;
+  bool busy = false;
   ts_pause_precisely();
-  for (;;) {
-    pthread_mutex_lock(&w->lock);
-    while (w->n_waiting == 0 && !w->stop) pthread_cond_wait(&w->more, &w->lock);
-    bool end = w->n_waiting == 0;
-    ts_comm *first = w->comms;
-    pthread_mutex_unlock(&w->lock);
-    if (end) return NULL;
+  while (!wait_for_work(w, busy)) {
     bool moved = false;
-    for (ts_comm *c = first; c; c = c->next) moved |= serve_comm(c);
-    if (!moved) ts_pause();
+    for (ts_comm *c = w->comms; c; c = c->next) moved |= serve_comm(c);
+    busy = moved || under_way(w);
+    if (moved) {
+      pause_us = PAUSE_MIN_US;
+    } else if (busy) {
+      ts_pause(pause_us);
+      if (pause_us < PAUSE_MAX_US) pause_us += pause_us / 4;
+    }
   }
+  return NULL;
 }
 
 ts_err ts_world_serve(ts_world *w) {
@@ -174,7 +213,7 @@ static ts_err run_now(ts_op *op) {
   while (err == TS_OK && !finished) {
     bool moved = false;
     err = advance(op, &moved, &finished);
-    if (err == TS_OK && !moved) ts_pause();
+    if (err == TS_OK && !moved) ts_pause(PAUSE_MIN_US);
   }
   finish(op, err);
   ts_op_destroy(op);
@@ -187,6 +226,8 @@ ts_err ts_op_begin(ts_op *op, ts_token *token) {
   op->seq = ts_lane_begin_seq(c->lane);
   token->done = (ts_event){c->lane, op->seq};
   if (!w->has_thread) return run_now(op);
+  op->watched = op->after.lane != NULL;
+  if (op->watched) ts_event_watch(op->after);
   pthread_mutex_lock(&w->lock);
   if (c->tail)
     c->tail->next = op;
@@ -194,6 +235,7 @@ ts_err ts_op_begin(ts_op *op, ts_token *token) {
     c->head = op;
   c->tail = op;
   w->n_waiting++;
+  w->poked = true;
   pthread_cond_signal(&w->more);
   pthread_mutex_unlock(&w->lock);
   return TS_OK;

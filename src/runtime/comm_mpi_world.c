@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "runtime/comm_impl.h"
+#include "runtime/device_impl.h"
 
 static bool started;
 
@@ -102,7 +103,11 @@ ts_err ts_world_create(ts_world **out, ts_device *device,
   TS_TRY(TS_MPI(MPI_Comm_size(MPI_COMM_WORLD, &w->size)));
   TS_TRY(TS_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &w->groups[TS_GROUP_WORLD])));
   TS_TRY(split_nodes(w));
-  if (!ts_device_options_of(device)->serial) TS_TRY(ts_world_serve(w));
+  if (!ts_device_options_of(device)->serial) {
+    device->on_progress = ts_world_poke;
+    device->on_progress_arg = w;
+    TS_TRY(ts_world_serve(w));
+  }
   *out = w;
   w = NULL;
 done:
@@ -113,6 +118,7 @@ done:
 void ts_world_destroy(ts_world *w) {
   if (!w) return;
   ts_world_unserve(w);
+  w->device->on_progress = NULL;
   for (int g = 0; g < TS_GROUP_COUNT; g++)
     if (w->groups[g] != MPI_COMM_NULL) (void)MPI_Comm_free(&w->groups[g]);
   pthread_mutex_destroy(&w->lock);

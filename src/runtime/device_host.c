@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "runtime/device_impl.h"
+#include "runtime/topology.h"
 #include "runtime/trace.h"
 
 /* One thing that a lane does: a task, or waiting for EVENT. */
@@ -30,6 +31,7 @@ typedef struct ts_host_lane {
   uint64_t capacity;
   uint64_t submitted; /* under lock */
   atomic_uint_fast64_t done;
+  atomic_int n_watchers;
   ts_err_record fault; /* first error; code OK: none; under lock */
 } ts_host_lane;
 
@@ -37,8 +39,8 @@ static ts_host_lane *host(ts_lane *lane) {
   return (ts_host_lane *)lane;
 }
 
-void ts_pause(void) {
-  const struct timespec t = {0, 20000};
+void ts_pause(int microseconds) {
+  const struct timespec t = {0, 1000L * microseconds};
   nanosleep(&t, NULL);
 }
 
@@ -71,6 +73,17 @@ static void complete(ts_host_lane *l, uint64_t seq) {
   atomic_store(&l->done, seq);
   pthread_cond_broadcast(&l->progress);
   pthread_mutex_unlock(&l->lock);
+  const ts_device *d = l->base.device;
+  if (atomic_load(&l->n_watchers) && d->on_progress)
+    d->on_progress(d->on_progress_arg);
+}
+
+void ts_event_watch(ts_event event) {
+  if (event.lane) atomic_fetch_add(&host(event.lane)->n_watchers, 1);
+}
+
+void ts_event_unwatch(ts_event event) {
+  if (event.lane) atomic_fetch_sub(&host(event.lane)->n_watchers, 1);
 }
 
 uint64_t ts_lane_begin_seq(ts_lane *lane) {
@@ -141,6 +154,7 @@ static void *work(void *arg) {
   ts_entry e;
   uint64_t at = 0;
   ts_pause_precisely();
+  if (l->base.kind == TS_LANE_COMPUTE) ts_bind_compute();
   omp_set_num_threads(
       l->base.kind == TS_LANE_COMPUTE ? l->base.device->options.n_threads : 1);
   for (;;) {

@@ -9,6 +9,10 @@
 struct ts_device {
   const ts_device_ops *ops;
   ts_device_options options;
+  /* Called after a lane that is watched has got on; set by a world, NULL
+   * otherwise. */
+  void (*on_progress)(void *arg);
+  void *on_progress_arg;
 };
 
 /* A lane's own struct begins with this one. */
@@ -28,8 +32,13 @@ void ts_lane_complete_seq(ts_lane *, uint64_t seq);
 void ts_lane_fail(ts_lane *, ts_err);
 ts_err ts_lane_error(ts_lane *); /* and puts its record */
 
-/* Sleeps about 20 us: the pause between two tests. */
-void ts_pause(void);
+/* From watch to unwatch each step of EVENT's lane calls on_progress, so that
+ * who waits for several lanes can sleep. */
+void ts_event_watch(ts_event);
+void ts_event_unwatch(ts_event);
+
+/* Sleeps MICROSECONDS: the pause between two tests. */
+void ts_pause(int microseconds);
 /* Timer slack of 1 ns for the calling thread, so that ts_pause is short. */
 void ts_pause_precisely(void);
 

@@ -110,27 +110,43 @@ int ts_cpus_allowed(void) {
   return quota && quota < n ? quota : n;
 }
 
-int ts_bind(int wanted, int node_rank, int node_size, bool *widened) {
-  cpu_set_t job, own, share;
-  *widened = false;
-  int n = ts_cpus_allowed();
-  int fair = n / node_size > 0 ? n / node_size : 1;
-  int n_threads = wanted > 0 ? wanted : fair;
-  sched_getaffinity(0, sizeof own, &own);
-  if (CPU_COUNT(&own) >= n_threads && CPU_COUNT(&own) >= 2) return n_threads;
-  int total = job_cpus(&job), from = node_rank % node_size * fair, seen = 0;
-  if (total <= CPU_COUNT(&own)) return n_threads;
-  CPU_ZERO(&share);
+static cpu_set_t compute_set;
+static bool compute_bound;
+
+void ts_bind_compute(void) {
+  if (compute_bound)
+    (void)sched_setaffinity(0, sizeof compute_set, &compute_set);
+}
+
+/* CPUs number FROM to FROM + N of SET. */
+static cpu_set_t slice(const cpu_set_t *set, int from, int n) {
+  cpu_set_t out;
+  int seen = 0;
+  CPU_ZERO(&out);
   for (int i = 0; i < CPU_SETSIZE; i++) {
-    if (!CPU_ISSET(i, &job)) continue;
-    /* Where ranks share CPUs, or the lanes of a rank do not fit on one, the
-     * kernel's scheduler places them best. */
-    if (fair < 2 || (seen >= from && seen < from + fair)) CPU_SET(i, &share);
+    if (!CPU_ISSET(i, set)) continue;
+    if (seen >= from && seen < from + n) CPU_SET(i, &out);
     seen++;
   }
-  if (CPU_COUNT(&share) > CPU_COUNT(&own) &&
-      sched_setaffinity(0, sizeof share, &share) == 0)
-    *widened = true;
+  return out;
+}
+
+int ts_bind(int wanted, int node_rank, int node_size, bool *widened) {
+  cpu_set_t job, own;
+  *widened = false;
+  const int n = ts_cpus_allowed();
+  const int fair = n / node_size > 0 ? n / node_size : 1;
+  const int n_threads = wanted > 0 ? wanted : fair;
+  sched_getaffinity(0, sizeof own, &own);
+  const int total = job_cpus(&job), bound = CPU_COUNT(&own);
+  if (bound < total && bound < (n_threads > 2 ? n_threads : 2)) {
+    /* All threads of a rank on one core would take turns. */
+    *widened = sched_setaffinity(0, sizeof job, &job) == 0;
+  }
+  /* Computing threads keep to the rank's own cores, where no other rank
+   * computes; readers, services and waits go wherever there is room. */
+  compute_bound = node_size > 1 && n_threads <= fair && node_size <= total;
+  if (compute_bound) compute_set = slice(&job, node_rank * fair, fair);
   return n_threads;
 }
 

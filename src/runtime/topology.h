@@ -21,9 +21,14 @@ const ts_cpu *ts_cpu_info(void);
 int ts_cpus_allowed(void);
 
 /* Threads for a rank: WANTED, or where 0 its share of the node's allowed
- * CPUs, at least 1; widens a launcher's binding that is narrower than that
- * to this rank's share of CPUs.  *WIDENED says whether it had to. */
+ * CPUs, at least 1; widens a launcher's binding to a single core, which all
+ * threads of the rank would have to share.  *WIDENED says whether it had to.
+ * Call it before other threads start. */
 int ts_bind(int wanted, int node_rank, int node_size, bool *widened);
+
+/* Keeps the calling thread, and those that it starts, to this rank's share of
+ * the CPUs; nothing where ranks have no cores of their own. */
+void ts_bind_compute(void);
 
 /* Peak resident memory of this process, in bytes. */
 int64_t ts_peak_rss_bytes(void);
