@@ -1,1 +1,4 @@
-# tests of this area
+# Kernels of the embedding tables, row optimizers, groups.
+check_PROGRAMS += tests/test_lookup tests/test_row_update \
+  tests/test_row_optim tests/test_tbe
+EXTRA_DIST += tests/sparse_util.h
