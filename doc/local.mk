@@ -1,2 +1,2 @@
 dist_man_MANS += doc/tessera.1
-EXTRA_DIST += doc/architecture.md
+EXTRA_DIST += doc/architecture.md doc/formats.md

@@ -1,16 +1,15 @@
-# mpi.m4 - the C compiler for MPI programs.
-#
-# TS_PROG_MPICC sets CC to mpicc (or what MPICC says) and checks that a
-# program with MPI-3 links.
-AC_DEFUN([TS_PROG_MPICC], [
+# mpi.m4 - the C compiler for MPI programs: TS_FIND_MPICC, AC_PROG_CC,
+# TS_CHECK_MPI, in this order.
+AC_DEFUN([TS_FIND_MPICC], [
 AC_ARG_VAR([MPICC], [MPI C compiler])
 AC_ARG_VAR([MPIRUN], [launcher of MPI programs, for the tests])
 AC_CHECK_PROGS([MPICC], [mpicc], [])
 AS_IF([test "x$MPICC" = x],
   [AC_MSG_ERROR([mpicc is missing (Debian: libopenmpi-dev openmpi-bin; on clusters: module load openmpi)])])
 CC=$MPICC
-AC_PROG_CC
 AC_CHECK_PROGS([MPIRUN], [mpirun mpiexec], [mpirun])
+])
+AC_DEFUN([TS_CHECK_MPI], [
 AC_MSG_CHECKING([for MPI-3])
 AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <mpi.h>
 #if MPI_VERSION < 3

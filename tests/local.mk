@@ -6,7 +6,8 @@ AM_TESTS_ENVIRONMENT = TESSERA=$(abs_top_builddir)/tessera; \
 TEST_EXTENSIONS = .sh
 LOG_COMPILER = $(SHELL) $(srcdir)/tests/launch
 SH_LOG_COMPILER = $(SHELL) $(srcdir)/tests/launch
-EXTRA_DIST += tests/launch tests/lint tests/harness.h
+EXTRA_DIST += tests/launch tests/lsan.supp tests/parity.py
+dist_check_SCRIPTS += tests/lint.sh tests/parity.sh tests/real_data.sh
 
 noinst_LIBRARIES += tests/libharness.a
 tests_libharness_a_SOURCES = tests/harness.c tests/harness.h

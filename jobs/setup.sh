@@ -1,0 +1,47 @@
+# setup.sh - sourced by quickstart and check: packages, configure, build.
+#
+# set_up BUILD_FOLDER CONFIGURE_OPTIONS...   leaves the program in that folder.
+top=$(cd "$(dirname "$0")/.." && pwd)
+packages="gcc make autoconf automake pkg-config openmpi-bin libopenmpi-dev
+libhdf5-openmpi-dev libdnnl-dev libconfig-dev zlib1g-dev"
+test_packages="check python3 python3-h5py python3-numpy procps"
+
+missing_packages() {
+  for p in "$@"; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || printf ' %s' "$p"
+  done
+}
+
+# Installs what is missing as root; else says what to install.
+install_packages() {
+  command -v dpkg-query > /dev/null || { echo "Not a Debian: see README for what is needed."; return 0; }
+  missing=$(missing_packages "$@")
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" != 0 ]; then
+    echo "Packages are missing. As root:" >&2
+    echo "    apt-get install$missing" >&2
+    exit 1
+  fi
+  echo "Installing:$missing"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing > "${TMPDIR:-/tmp}/tessera-packages.log" 2>&1 || {
+    tail -n 20 "${TMPDIR:-/tmp}/tessera-packages.log" >&2
+    echo "The packages could not be installed." >&2
+    exit 1
+  }
+}
+
+set_up() {
+  build=$1; shift
+  if [ ! -x "$top/configure" ] || [ "$top/configure.ac" -nt "$top/configure" ]; then
+    (cd "$top" && autoreconf -i > /dev/null) || exit 1
+  fi
+  mkdir -p "$build"
+  (cd "$build" && "$top/configure" -q "$@" && make -s -j "$(nproc)") || exit 1
+}
+
+# Open MPI refuses root and more ranks than cores unless told.
+export OMPI_MCA_rmaps_base_oversubscribe=1
+if [ "$(id -u)" = 0 ]; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi

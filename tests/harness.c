@@ -1,0 +1,66 @@
+/* harness.c - Check under MPI. */
+#include "harness.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+static ts_fixture shared; /* for ts_test_all */
+
+void ts_fixture_start(ts_fixture *f, bool serial, int n_threads) {
+  const ts_device_options d = {
+      .serial = serial, .n_threads = n_threads, .timeout_s = 60};
+  const ts_world_options w = {.ordered = true, .timeout_s = 60};
+  ck_assert_ok(ts_device_create(&f->device, "host", &d));
+  ck_assert_ok(ts_world_create(&f->world, f->device, &w));
+  ck_assert_ok(ts_comm_create(f->world, &f->comm, TS_GROUP_WORLD, "test"));
+  ck_assert_ok(ts_lane_create(f->device, &f->lane, "test compute",
+                              TS_LANE_COMPUTE));
+  f->rank = ts_world_rank(f->world);
+  f->size = ts_world_size(f->world);
+}
+
+void ts_fixture_stop(ts_fixture *f) {
+  ts_lane_destroy(f->lane);
+  ts_comm_destroy(f->comm);
+  ts_world_destroy(f->world);
+  ts_device_destroy(f->device);
+}
+
+bool ts_test_all(bool cond) {
+  double bad = cond ? 0 : 1;
+  if (ts_comm_sum_f64(shared.comm, &bad, 1) != TS_OK) return false;
+  return bad == 0;
+}
+
+int ts_test_main(int argc, char **argv, Suite *(*suite)(void)) {
+  if (ts_mpi_start(&argc, &argv) != TS_OK) {
+    fprintf(stderr, "%s\n", ts_err_message());
+    return EXIT_FAILURE;
+  }
+  ts_log_rank(ts_mpi_rank(), ts_mpi_size());
+  /* A comm of its own, serial: usable beside whatever a test does. */
+  const ts_device_options d = {.serial = true, .n_threads = 1};
+  const ts_world_options w = {.ordered = true, .timeout_s = 100};
+  if (ts_device_create(&shared.device, "host", &d) != TS_OK ||
+      ts_world_create(&shared.world, shared.device, &w) != TS_OK ||
+      ts_comm_create(shared.world, &shared.comm, TS_GROUP_WORLD, "harness") !=
+          TS_OK)
+    return EXIT_FAILURE;
+  SRunner *runner = srunner_create(suite());
+  srunner_set_fork_status(runner, CK_NOFORK);
+  srunner_run_all(runner, ts_mpi_rank() == 0 ? CK_NORMAL : CK_SILENT);
+  double failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  (void)ts_comm_sum_f64(shared.comm, &failed, 1);
+  ts_comm_destroy(shared.comm);
+  ts_world_destroy(shared.world);
+  ts_device_destroy(shared.device);
+  ts_mpi_stop();
+  /* A failed test leaves what it held: only a passed run is looked at. */
+  if (failed == 0 && ts_mem_leaks() > 0) return EXIT_FAILURE;
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

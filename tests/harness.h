@@ -1,0 +1,47 @@
+/* harness.h - Check under MPI.
+ *
+ * Check's own timeouts do nothing without fork, and a plain ck_assert that
+ * fails on one rank leaves the others waiting: assertions between collective
+ * calls are ck_assert_all, which all ranks make together.  The wall-clock
+ * limit and the numbers of ranks are tests/launch's. */
+#ifndef TS_TESTS_HARNESS_H
+#define TS_TESTS_HARNESS_H
+
+#include <check.h>
+
+#include "base/err.h"
+#include "runtime/comm.h"
+#include "runtime/device.h"
+
+/* World, device and a comm of the kind that the test wants. */
+typedef struct ts_fixture {
+  ts_device *device;
+  ts_world *world;
+  ts_comm *comm;
+  ts_lane *lane;
+  int rank, size;
+} ts_fixture;
+
+void ts_fixture_start(ts_fixture *, bool serial, int n_threads);
+void ts_fixture_stop(ts_fixture *);
+
+/* True on all ranks when COND holds on all of them. */
+bool ts_test_all(bool cond);
+
+#define ck_assert_all(cond)                                                    \
+  ck_assert_msg(ts_test_all(cond), "not on all ranks: " #cond)
+#define ck_assert_ok(call)                                                     \
+  do {                                                                         \
+    ts_err ck_err = (call);                                                    \
+    ck_assert_msg(ck_err == TS_OK, #call ": %s", ts_err_message());            \
+  } while (0)
+
+/* Runs the suite; 0 when all ranks passed and nothing leaked. */
+int ts_test_main(int argc, char **argv, Suite *(*suite)(void));
+
+#define TS_TEST_MAIN(suite)                                                    \
+  int main(int argc, char **argv) {                                            \
+    return ts_test_main(argc, argv, suite);                                    \
+  }
+
+#endif

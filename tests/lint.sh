@@ -1,0 +1,39 @@
+#!/bin/sh
+# lint.sh - house rules that a grep can check.  seconds: 60
+cd "$srcdir" || exit 1
+bad=0
+complain() { echo "$1"; bad=1; }
+code=$(find src io cuda tests -name '*.[ch]' -o -name '*.cu' | sort)
+nocuda=$(find src io tests -name '*.[ch]' | sort)
+# CUDA, NCCL and cuBLAS stay in cuda/.
+grep -nE '^ *# *include *[<"](cuda|nccl|cublas|cub/)' $nocuda && complain "a CUDA header outside cuda/"
+# Only the MPI backend moves data with MPI; io/ has MPI-IO, tests their start.
+grep -nE '\bMPI_(I?send|I?recv|I?all|I?bcast|I?reduce|I?gather|I?scatter|Wait|Test)' $nocuda \
+  | grep -vE '^(src/runtime/comm_mpi|io/checkpoint_mpio)' && complain "MPI data movement outside comm_mpi"
+# Folders depend on each other in one direction.
+layer() { # folder, folders it may not include
+  grep -nE "^ *# *include *\"($2)/" src/"$1"/*.[ch] && complain "src/$1 includes what stands above it"
+}
+layer base 'runtime|sparse|dense|shard|model|train|commands|io'
+layer runtime 'sparse|dense|shard|model|train|commands|io'
+layer sparse 'dense|shard|model|train|commands|io'
+layer dense 'sparse|shard|model|train|commands|io'
+layer shard 'dense|model|train|commands|io'
+layer model 'train|commands|io'
+layer train 'commands'
+# Memory is counted: no raw allocation outside base/.
+grep -nE '\b(malloc|calloc|realloc) *\(' $(find src io -name '*.c' ! -path 'src/base/*') && complain "raw allocation"
+# Text.
+grep -nE '[[:space:]]+$' $code && complain "blanks at the end of a line"
+grep -nE '.{81,}' $code && complain "lines over 80 columns"
+grep -nwE 'TODO|FIXME|XXX' $code && complain "leftovers"
+for f in $code; do
+  [ "$(wc -l < "$f")" -le 800 ] || complain "$f is longer than 800 lines"
+done
+if clang-format --version 2>/dev/null | grep -q 'version 14'; then
+  clang-format --dry-run -Werror $nocuda 2>&1 | head -20 | grep . && complain "clang-format"
+else
+  echo "clang-format 14 is not here: format not checked"
+fi
+[ $bad = 0 ] && echo "100%: Checks: 9, Failures: 0, Errors: 0"
+exit $bad
