@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "io/deck_impl.h"
+#include "runtime/comm.h"
 
-enum { DECK_BYTES_MAX = 16 << 20 };
+enum { DECK_BYTES_MAX = 16 << 20, TABLES_MAX = 65536 };
 
 /* ---- walking the tree
  * ---------------------------------------------------------- */
@@ -26,8 +28,8 @@ static void unknown_key(ts_deck *d, ts_scope scope, const config_setting_t *s,
     ts_deck_error(d, s, "unknown key \"%s\"", path);
 }
 
-static void take_key(ts_deck *d, ts_scope scope, const config_setting_t *s,
-                     const char *path, void *to) {
+void ts_deck_key(ts_deck *d, ts_scope scope, const config_setting_t *s,
+                 const char *path, void *to) {
   const ts_key *key = ts_schema_find(scope, path);
   if (key)
     ts_deck_value(d, key, s, (char *)to + key->offset);
@@ -52,7 +54,7 @@ void ts_deck_group(ts_deck *d, ts_scope scope, const config_setting_t *s,
         (!strcmp(path, "tables") || !strcmp(path, "table_defaults") ||
          !strcmp(path, "optimizer.overrides") || !strcmp(path, "model.tasks")))
       continue;
-    take_key(d, scope, child, path, to);
+    ts_deck_key(d, scope, child, path, to);
   }
 }
 
@@ -78,18 +80,32 @@ static bool is_list(ts_deck *d, const config_setting_t *s, const char *what) {
 /* ---- tables
  * ---------------------------------------------------------------------- */
 
-static ts_table_config *add_table(ts_config *c) {
-  const size_t old = (size_t)c->n_tables * sizeof *c->tables;
-  if (ts_mem_resize(&c->tables, old, old + sizeof *c->tables, TS_TAG_MISC) !=
-      TS_OK)
-    return NULL;
+static ts_err grow(ts_deck *d) {
+  ts_err err = TS_OK;
+  ts_config *c = d->config;
+  const size_t n = (size_t)d->capacity, more = n ? 2 * n : 32;
+  TS_TRY(ts_mem_resize(&c->tables, n * sizeof *c->tables,
+                       more * sizeof *c->tables, TS_TAG_MISC));
+  TS_TRY(ts_mem_resize(&d->origin, n * sizeof *d->origin,
+                       more * sizeof *d->origin, TS_TAG_MISC));
+  d->capacity = (int32_t)more;
+done:
+  return err;
+}
+
+static ts_table_config *add_table(ts_deck *d, const config_setting_t *s) {
+  ts_config *c = d->config;
+  if (c->n_tables == d->capacity && d->fault == TS_OK) d->fault = grow(d);
+  if (d->fault != TS_OK) return NULL;
+  d->origin[c->n_tables] = s;
+  c->tables[c->n_tables] = (ts_table_config){0};
   return &c->tables[c->n_tables++];
 }
 
 static void read_table(ts_deck *d, const config_setting_t *defaults,
                        const config_setting_t *s, const char *const *sets,
                        int n_sets) {
-  ts_table_config *t = add_table(d->config);
+  ts_table_config *t = add_table(d, s);
   if (!t) return;
   set_defaults(d, TS_SCOPE_TABLE, t);
   if (defaults) ts_deck_group(d, TS_SCOPE_TABLE, defaults, "", t);
@@ -114,6 +130,13 @@ static void read_element(ts_deck *d, const config_setting_t *defaults,
     return;
   }
   const int range = ts_deck_range(name, &a, &b, &at, &n);
+  if (range < 0 || (range > 0 && b - a >= TABLES_MAX)) {
+    ts_deck_error(d, s,
+                  "name = \"%.80s\": {a..b} takes two numbers, a <= b, "
+                  "%d tables at most",
+                  name, TABLES_MAX);
+    return;
+  }
   d->n_elements = range > 0 ? (int32_t)(b - a + 1) : 0;
   for (d->element = 0; d->element <= b - a; d->element++)
     read_table(d, defaults, s, sets, n_sets);
@@ -129,9 +152,14 @@ static void read_tables(ts_deck *d, const config_t *tree,
     defaults = NULL;
   }
   if (!tables || !is_list(d, tables, "tables")) return;
-  for (int i = 0; i < config_setting_length(tables); i++)
-    read_element(d, defaults, config_setting_get_elem(tables, (unsigned)i),
-                 sets, n_sets);
+  for (int i = 0; i < config_setting_length(tables); i++) {
+    const config_setting_t *s = config_setting_get_elem(tables, (unsigned)i);
+    read_element(d, defaults, s, sets, n_sets);
+    if (d->config->n_tables <= TABLES_MAX) continue;
+    ts_deck_error(d, s, "more than %d tables", TABLES_MAX);
+    return;
+  }
+  for (int i = 0; i < n_sets; i++) ts_deck_set_check(d, sets[i]);
 }
 
 /* ---- other lists
@@ -204,7 +232,7 @@ static void take_tree(ts_deck *d, config_t *tree, const char *const *sets,
             &d->config->optimizer.overrides, &d->config->optimizer.n_overrides,
             sizeof *d->config->optimizer.overrides);
   if (!d->n_errors) derive_paths(d->config);
-  if (!d->n_errors) ts_deck_check(d, root);
+  ts_deck_check(d, root);
 }
 
 static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
@@ -220,11 +248,13 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
                   config_error_line(&tree), config_error_text(&tree));
   } else {
     take_tree(d, &tree, sets, n_sets);
-    if (d->n_errors)
+    err = d->fault;
+    if (err == TS_OK && d->n_errors)
       err = ts_fail(TS_ERR_DECK, "%s", d->errors.text ? d->errors.text : "");
   }
   config_destroy(&tree);
   ts_str_reset(&d->errors);
+  ts_mem_free(d->origin);
   return err;
 }
 
@@ -262,14 +292,19 @@ ts_err ts_deck_read(ts_config **out, const char *path, const char *const *sets,
   ts_config *c = NULL;
   ts_str text = {0};
   char *copy = NULL;
+  struct stat st;
+  /* A look before it is read: a folder or a device has no end. */
+  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    TS_THROW(TS_ERR_DECK, "%s: is not a file", path);
+  if (stat(path, &st) == 0 && st.st_size > DECK_BYTES_MAX)
+    TS_THROW(TS_ERR_DECK, "%s: %lld bytes are no deck", path,
+             (long long)st.st_size);
   if (ts_file_read(&text, path) != TS_OK) {
     char why[512];
     snprintf(why, sizeof why, "%s", ts_err_message());
     ts_err_clear();
     TS_THROW(TS_ERR_DECK, "the deck can't be read: %s", why);
   }
-  if (text.n_bytes > DECK_BYTES_MAX)
-    TS_THROW(TS_ERR_DECK, "%s: %zu bytes are no deck", path, text.n_bytes);
   if (strlen(text.text ? text.text : "") != text.n_bytes)
     TS_THROW(TS_ERR_DECK, "%s: is not a text", path);
   TS_TRY(ts_mem_strdup(&copy, path));
@@ -283,6 +318,11 @@ done:
   ts_mem_free(copy);
   ts_str_reset(&text);
   return err;
+}
+
+ts_err ts_deck_read_all(ts_config **out, const char *path,
+                        const char *const *sets, int n_sets) {
+  return ts_mpi_agree(ts_deck_read(out, path, sets, n_sets));
 }
 
 void ts_deck_destroy(ts_config *c) {

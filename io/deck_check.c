@@ -1,75 +1,124 @@
-/* deck_check.c - what one key can't know of another. */
-#include <math.h>
+/* deck_check.c - what one key can't know of another.
+ *
+ * Runs after errors, too, so that all are seen at once; a key that is there
+ * and broken is then not called missing. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "io/deck_impl.h"
 
-static bool given(const config_setting_t *root, const char *path) {
-  return config_setting_lookup((config_setting_t *)root, path) != NULL;
+static const config_setting_t *at(const config_setting_t *root,
+                                  const char *path) {
+  return config_setting_lookup((config_setting_t *)root, path);
 }
 
+/* Exactly one of the keys A and B has a value over zero. */
 static void check_one_of(ts_deck *d, const config_setting_t *root,
                          const char *a, const char *b, bool has_a, bool has_b) {
-  const config_setting_t *s =
-      config_setting_lookup((config_setting_t *)root, a);
+  const bool broken = d->n_errors && (at(root, a) || at(root, b));
   if (has_a && has_b)
-    ts_deck_error(d, s, "%s and %s are both given: one of them is enough", a,
+    ts_deck_error(d, at(root, a), "%s and %s are both given: one is enough", a,
                   b);
-  if (!has_a && !has_b) ts_deck_error(d, NULL, "%s or %s is missing", a, b);
+  if (!has_a && !has_b && !broken)
+    ts_deck_error(d, NULL, "%s or %s is missing", a, b);
+}
+
+/* A name and the table that it comes from, for sorting. */
+typedef struct use {
+  const char *name;
+  int32_t table;
+} use;
+
+static int by_name(const void *a, const void *b) {
+  const use *x = a, *y = b;
+  const int order = strcmp(x->name, y->name);
+  return order ? order : (x->table > y->table) - (x->table < y->table);
 }
 
 /* Features are looked up in one table each. */
 static void check_features(ts_deck *d) {
   const ts_config *c = d->config;
+  use *uses = NULL;
+  int64_t n = 0;
+  for (int32_t t = 0; t < c->n_tables; t++) n += c->tables[t].features.n;
+  if (ts_mem_array(&uses, n, sizeof *uses, TS_TAG_MISC) != TS_OK) {
+    d->fault = TS_ERR_NOMEM;
+    return;
+  }
+  n = 0;
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++)
-      for (int32_t u = 0; u <= t; u++)
-        for (int32_t k = 0; k < (u < t ? c->tables[u].features.n : i); k++)
-          if (!strcmp(c->tables[t].features.item[i],
-                      c->tables[u].features.item[k]))
-            ts_deck_error(d, NULL,
-                          "line %d: feature \"%s\" of table %s is already "
-                          "in table %s",
-                          c->tables[t].line, c->tables[t].features.item[i],
-                          c->tables[t].name, c->tables[u].name);
+      uses[n++] = (use){c->tables[t].features.item[i], t};
+  if (n) qsort(uses, (size_t)n, sizeof *uses, by_name);
+  for (int64_t i = 1; i < n; i++)
+    if (!strcmp(uses[i].name, uses[i - 1].name))
+      ts_deck_error(
+          d, d->origin[uses[i].table],
+          "feature \"%.80s\" of table %.80s is already in table %.80s",
+          uses[i].name, c->tables[uses[i].table].name,
+          c->tables[uses[i - 1].table].name);
+  ts_mem_free(uses);
 }
 
-static void check_table(ts_deck *d, int32_t t) {
+static void check_names(ts_deck *d) {
   const ts_config *c = d->config;
-  const ts_table_config *x = &c->tables[t];
-  if (x->rows < 1)
-    ts_deck_error(d, NULL, "line %d: table %s has no rows", x->line, x->name);
-  if (!x->features.n)
-    ts_deck_error(d, NULL, "line %d: table %s has no features", x->line,
-                  x->name);
-  for (int32_t u = 0; u < t; u++)
-    if (!strcmp(c->tables[u].name, x->name))
-      ts_deck_error(d, NULL, "line %d: there are two tables named %s", x->line,
-                    x->name);
-  if (strchr(x->name, '/') || !*x->name)
-    ts_deck_error(d, NULL, "line %d: \"%s\" is no name for a table", x->line,
-                  x->name);
+  use *uses = NULL;
+  int32_t n = 0;
+  if (ts_mem_array(&uses, c->n_tables, sizeof *uses, TS_TAG_MISC) != TS_OK) {
+    d->fault = TS_ERR_NOMEM;
+    return;
+  }
+  for (int32_t t = 0; t < c->n_tables; t++)
+    if (c->tables[t].name) uses[n++] = (use){c->tables[t].name, t};
+  if (n) qsort(uses, (size_t)n, sizeof *uses, by_name);
+  for (int32_t i = 1; i < n; i++)
+    if (!strcmp(uses[i].name, uses[i - 1].name))
+      ts_deck_error(d, d->origin[uses[i].table],
+                    "there are two tables named %.80s", uses[i].name);
+  ts_mem_free(uses);
+}
+
+static void check_table(ts_deck *d, int32_t t, int n_before) {
+  const ts_table_config *x = &d->config->tables[t];
+  const config_setting_t *s = d->origin[t];
+  const char *name = x->name ? x->name : "";
+  if (x->rows < 1 && !(n_before && at(s, "rows")))
+    ts_deck_error(d, s, "table %.80s has no rows", name);
+  if (!x->features.n && !(n_before && at(s, "features")))
+    ts_deck_error(d, s, "table %.80s has no features", name);
+  if (strchr(name, '/') || !*name)
+    ts_deck_error(d, s, "\"%.80s\" is no name for a table", name);
+}
+
+static void check_tables(ts_deck *d) {
+  const int n_before = d->n_errors;
+  if (!d->config->n_tables && !n_before)
+    ts_deck_error(d, NULL, "there are no tables");
+  for (int32_t t = 0; t < d->config->n_tables; t++) check_table(d, t, n_before);
+  check_names(d);
+  check_features(d);
 }
 
 void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
-  if (!c->n_tables) ts_deck_error(d, NULL, "there are no tables");
-  for (int32_t t = 0; t < c->n_tables; t++) check_table(d, t);
-  check_features(d);
   check_one_of(d, root, "data.global_batch", "data.batch_per_rank",
                c->data.global_batch > 0, c->data.batch_per_rank > 0);
-  if (given(root, "run.steps") && given(root, "run.epochs") &&
-      c->run.steps > 0 && c->run.epochs > 0)
-    ts_deck_error(d, NULL,
-                  "run.steps and run.epochs are both given: one is enough");
-  if (!(c->run.steps > 0) && !(c->run.epochs > 0))
-    ts_deck_error(d, NULL, "run.steps or run.epochs is missing");
-  if (!c->data.train.n && strcmp(c->data.format, "synthetic") != 0)
+  check_one_of(d, root, "run.steps", "run.epochs", c->run.steps > 0,
+               c->run.epochs > 0);
+  if (!c->data.train.n && strcmp(c->data.format, "synthetic") != 0 &&
+      !(d->n_errors && (at(root, "data.train") || at(root, "data.format"))))
     ts_deck_error(d, NULL, "data.train is missing");
-  const size_t n = strlen(c->data.csv.separator);
-  if (n != 1 && strcmp(c->data.csv.separator, "tab") != 0)
-    ts_deck_error(d, NULL, "data.csv.separator is one character or \"tab\"");
+  if (strlen(c->data.csv.separator) != 1 &&
+      strcmp(c->data.csv.separator, "tab") != 0)
+    ts_deck_error(d, at(root, "data.csv.separator"),
+                  "data.csv.separator is one character or \"tab\"");
   for (int32_t i = 0; i < c->optimizer.n_overrides; i++)
     if (!c->optimizer.overrides[i].match)
-      ts_deck_error(d, NULL, "optimizer.overrides: one has no match");
+      ts_deck_error(
+          d,
+          config_setting_get_elem(
+              (config_setting_t *)at(root, "optimizer.overrides"), (unsigned)i),
+          "optimizer.overrides: match is missing");
+  check_tables(d);
 }

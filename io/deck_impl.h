@@ -14,9 +14,12 @@ typedef struct ts_deck {
   const char *path; /* for messages */
   ts_str errors;
   int n_errors;
-  const char *where; /* overrides file:line in messages, for --set */
+  const char *where; /* in place of file:line, for --set itself */
   int32_t element;   /* number of the table within its {a..b}, else 0 */
   int32_t n_elements;
+  const config_setting_t **origin; /* of each table, for messages */
+  int32_t capacity;                /* of tables and origin */
+  ts_err fault;                    /* what is no fault of the deck */
 } ts_deck;
 
 /* Adds "file:line: text". */
@@ -36,14 +39,18 @@ char *ts_deck_text(ts_deck *, const config_setting_t *, const char *raw);
 int ts_deck_range(const char *text, long *a, long *b, size_t *at,
                   size_t *n_bytes);
 
-/* deck_read.c: all keys of SCOPE that group S holds into STRUCT. */
+/* deck.c: all keys of SCOPE that group S holds, and one key, into TO. */
 void ts_deck_group(ts_deck *, ts_scope, const config_setting_t *s,
                    const char *prefix, void *to);
+void ts_deck_key(ts_deck *, ts_scope, const config_setting_t *s,
+                 const char *path, void *to);
 
 /* deck_set.c: "group.key=value" into the tree (or, for tables.NAME.key, kept
  * and applied later by ts_deck_set_table). */
 void ts_deck_set(ts_deck *, config_t *, const char *text);
 void ts_deck_set_table(ts_deck *, const char *text, ts_table_config *);
+/* An error where "tables.NAME.key=value" names no table. */
+void ts_deck_set_check(ts_deck *, const char *text);
 
 /* deck_check.c: what concerns several keys. */
 void ts_deck_check(ts_deck *, const config_setting_t *root);

@@ -14,6 +14,10 @@ static ts_err print_text(ts_str *s, const char *text) {
   ts_err err = TS_OK;
   TS_TRY(ts_str_append(s, "\""));
   for (; *text; text++) {
+    if ((unsigned char)*text < ' ') {
+      TS_TRY(ts_str_append(s, "\\x%02x", (unsigned)*text));
+      continue;
+    }
     if (*text == '"' || *text == '\\') TS_TRY(ts_str_append(s, "\\"));
     TS_TRY(ts_str_append(s, "%c", *text));
   }
@@ -290,14 +294,18 @@ static const char *scope_prefix(ts_scope scope) {
   return prefix[scope];
 }
 
-static ts_err print_choices(ts_str *s, const char *choices) {
+/* The choices that are there, or those that are LATER, after HEAD. */
+static ts_err print_choices(ts_str *s, const char *choices, bool later,
+                            const char *head) {
   ts_err err = TS_OK;
   bool any = false;
   for (const char *p = choices; p && *p;) {
     const size_t n = strcspn(p, "|");
-    if (*p != '-')
-      TS_TRY(ts_str_append(s, "%s%.*s", any ? " | " : "; ", (int)n, p));
-    any |= *p != '-';
+    if ((*p == '-') == later) {
+      TS_TRY(ts_str_append(s, "%s%.*s", any ? " | " : head, (int)(n - later),
+                           p + later));
+      any = true;
+    }
     p += n + (p[n] == '|');
   }
 done:
@@ -309,14 +317,25 @@ static ts_err help_key(ts_str *s, const ts_key *k) {
   TS_TRY(ts_str_append(s, "%s%s\n    %s", scope_prefix(k->scope), k->path,
                        kind_text(k)));
   if (k->unit && *k->unit) TS_TRY(ts_str_append(s, " (%s)", k->unit));
-  TS_TRY(print_choices(s, k->choices));
-  if (k->min <= k->max) TS_TRY(ts_str_append(s, "; %g to %g", k->min, k->max));
+  TS_TRY(print_choices(s, k->choices, false, "; "));
+  if (k->min < k->max) TS_TRY(ts_str_append(s, "; %g to %g", k->min, k->max));
   if (k->fallback && *k->fallback)
     TS_TRY(ts_str_append(s, "; default %s", k->fallback));
+  TS_TRY(print_choices(s, k->choices, true, "; not in this version: "));
   if (*k->help) TS_TRY(ts_str_append(s, "\n    %s", k->help));
   TS_TRY(ts_str_append(s, "\n"));
 done:
   return err;
+}
+
+/* "table_defaults.lr" is explained by "tables.lr". */
+static bool covers(const char *key, const char *full) {
+  const char *const alias = "table_defaults";
+  const size_t n = strlen(alias), len = strlen(key);
+  if (!strncmp(key, alias, n) && (key[n] == '.' || !key[n]))
+    return !strncmp(full, "tables.", 7) &&
+           (!key[n] || covers(key + n + 1, full + 7));
+  return !strncmp(full, key, len) && (full[len] == '.' || !full[len]);
 }
 
 static const char *const intro =
@@ -332,6 +351,10 @@ static const char *const intro =
     "its features.  table_defaults = { ... } says what tables don't.  Paths\n"
     "are relative to the deck's folder.  `--set group.key=value` overrides a\n"
     "key, `--set tables.NAME.key=value` one of a table.\n"
+    "\n"
+    "What is wrong with a deck is said all at once, by file and line, before\n"
+    "anything runs; the program then ends with code 2.  The deck in force is\n"
+    "written to OUTPUT/deck.effective and runs to the same result.\n"
     "\n";
 
 ts_err ts_deck_help(ts_str *s, const char *key) {
@@ -343,18 +366,17 @@ ts_err ts_deck_help(ts_str *s, const char *key) {
     char full[256];
     const ts_key *k = &ts_schema[i];
     snprintf(full, sizeof full, "%s%s", scope_prefix(k->scope), k->path);
-    const size_t len = strlen(key);
-    const bool here =
-        !strcmp(full, key) || (!strncmp(full, key, len) && full[len] == '.');
-    if (!all && !here) continue;
+    if (!all && !covers(key, full)) continue;
     TS_TRY(help_key(s, k));
     n++;
   }
   if (n) goto done;
-  const char *near = ts_schema_nearest(TS_SCOPE_DECK, key);
-  TS_THROW(TS_ERR_USAGE, "no key \"%s\"%s%s%s", key,
-           near ? "; did you mean \"" : "", near ? near : "",
-           near ? "\"?" : "");
+  const bool in_table = !strncmp(key, "tables.", 7);
+  const ts_scope scope = in_table ? TS_SCOPE_TABLE : TS_SCOPE_DECK;
+  const char *near = ts_schema_nearest(scope, key + (in_table ? 7 : 0));
+  TS_THROW(TS_ERR_USAGE, "no key \"%s\"%s%s%s%s", key,
+           near ? "; did you mean \"" : "", near ? scope_prefix(scope) : "",
+           near ? near : "", near ? "\"?" : "");
 done:
   return err;
 }

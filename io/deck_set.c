@@ -16,13 +16,14 @@ static const char *split(char *buf, const char *text) {
 }
 
 /* VALUE as libconfig reads it, else as a text. */
-static const config_setting_t *value_setting(config_t *snippet,
+static const config_setting_t *value_setting(config_t *snippet, const char *set,
                                              const char *value) {
   ts_str text = {0};
   (void)ts_str_append(&text, "v = %s;", value);
   config_set_options(snippet, CONFIG_OPTION_AUTOCONVERT);
   /* "true" alone, lists and groups are libconfig's; words are texts. */
-  if (!*value || config_read_string(snippet, text.text) != CONFIG_TRUE) {
+  if (!*value || config_read_string(snippet, text.text) != CONFIG_TRUE ||
+      config_setting_length(config_root_setting(snippet)) != 1) {
     config_destroy(snippet);
     config_init(snippet);
     config_set_options(snippet, CONFIG_OPTION_AUTOCONVERT);
@@ -31,6 +32,7 @@ static const config_setting_t *value_setting(config_t *snippet,
     (void)config_setting_set_string(s, value);
   }
   ts_str_reset(&text);
+  config_setting_set_hook(config_lookup(snippet, "v"), (void *)set);
   return config_lookup(snippet, "v");
 }
 
@@ -40,6 +42,7 @@ static void copy_setting(config_setting_t *to, const char *name,
   const int type = config_setting_type(from);
   config_setting_t *s = config_setting_add(to, name, type);
   if (!s) return;
+  config_setting_set_hook(s, config_setting_get_hook(from));
   switch (type) {
   case CONFIG_TYPE_INT:
     (void)config_setting_set_int(s, config_setting_get_int(from));
@@ -84,56 +87,95 @@ static bool is_table_set(const char *key) {
   return !strncmp(key, "tables.", 7);
 }
 
-void ts_deck_set(ts_deck *d, config_t *tree, const char *text) {
-  char key[PATH_MAX_BYTES], where[PATH_MAX_BYTES + 32];
-  const char *leaf = NULL, *value = split(key, text);
+/* Of these pairs a deck gives one: the one that --set gives counts. */
+static const char *other_of(const char *key) {
+  static const char *const pairs[][2] = {
+      {"run.steps", "run.epochs"},
+      {"data.global_batch", "data.batch_per_rank"}};
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < 2; k++)
+      if (!strcmp(key, pairs[i][k])) return pairs[i][1 - k];
+  return NULL;
+}
+
+static void forget_other(config_t *tree, const char *key) {
+  const char *other = other_of(key), *name = other ? strchr(other, '.') : NULL;
+  config_setting_t *s = other ? config_lookup(tree, other) : NULL;
+  if (s && !config_setting_get_hook(s))
+    (void)config_setting_remove(config_setting_parent(s), name + 1);
+}
+
+static void set_key(ts_deck *d, config_t *tree, char *key, const char *text,
+                    const char *value) {
+  const char *leaf = NULL;
   config_t snippet;
-  snprintf(where, sizeof where, "--set %.200s", text);
-  d->where = where;
-  if (!value) {
+  forget_other(tree, key);
+  config_init(&snippet);
+  const config_setting_t *from = value_setting(&snippet, text, value);
+  config_setting_t *parent = parent_of(tree, key, &leaf);
+  if (!parent) {
+    ts_deck_error(d, NULL, "\"%s\" is not a group", key);
+  } else {
+    (void)config_setting_remove(parent, leaf);
+    copy_setting(parent, leaf, from);
+  }
+  config_destroy(&snippet);
+}
+
+/* Known, or left to the lists' own code. */
+static bool is_key(const char *key) {
+  return !strcmp(key, "tables") || !strncmp(key, "table_defaults", 14) ||
+         !strcmp(key, "optimizer.overrides") || !strcmp(key, "model.tasks") ||
+         ts_schema_find(TS_SCOPE_DECK, key) ||
+         ts_schema_is_group(TS_SCOPE_DECK, key);
+}
+
+void ts_deck_set(ts_deck *d, config_t *tree, const char *text) {
+  char key[PATH_MAX_BYTES];
+  const char *value = split(key, text);
+  d->where = text;
+  if (!value)
     ts_deck_error(d, NULL, "is not group.key=value");
-  } else if (!is_table_set(key)) {
-    /* Unknown keys are named here, where --set can be named too. */
-    if (strcmp(key, "tables") && strncmp(key, "table_defaults", 14) &&
-        strcmp(key, "optimizer.overrides") && strcmp(key, "model.tasks") &&
-        !ts_schema_find(TS_SCOPE_DECK, key) &&
-        !ts_schema_is_group(TS_SCOPE_DECK, key)) {
-      const char *near = ts_schema_nearest(TS_SCOPE_DECK, key);
-      ts_deck_error(d, NULL, "unknown key \"%s\"%s%s%s", key,
-                    near ? "; did you mean \"" : "", near ? near : "",
-                    near ? "\"?" : "");
-    } else {
-      config_init(&snippet);
-      const config_setting_t *from = value_setting(&snippet, value);
-      config_setting_t *parent = parent_of(tree, key, &leaf);
-      if (!parent) {
-        ts_deck_error(d, NULL, "\"%s\" is not a group", key);
-      } else {
-        (void)config_setting_remove(parent, leaf);
-        copy_setting(parent, leaf, from);
-      }
-      config_destroy(&snippet);
-    }
+  else if (!is_table_set(key) && is_key(key))
+    set_key(d, tree, key, text, value);
+  else if (!is_table_set(key)) {
+    const char *near = ts_schema_nearest(TS_SCOPE_DECK, key);
+    ts_deck_error(d, NULL, "unknown key \"%s\"%s%s%s", key,
+                  near ? "; did you mean \"" : "", near ? near : "",
+                  near ? "\"?" : "");
   }
   d->where = NULL;
 }
 
+/* The key that KEY, "tables.NAME.key", has for table T, else NULL. */
+static const char *key_of_table(const char *key, const ts_table_config *t) {
+  const size_t n = t->name ? strlen(t->name) : 0;
+  if (!n || strncmp(key + 7, t->name, n) != 0 || key[7 + n] != '.') return NULL;
+  return key + 8 + n;
+}
+
 void ts_deck_set_table(ts_deck *d, const char *text, ts_table_config *t) {
-  char key[PATH_MAX_BYTES], where[PATH_MAX_BYTES + 32];
+  char key[PATH_MAX_BYTES];
   const char *value = split(key, text);
   config_t snippet;
   if (!value || !is_table_set(key)) return;
-  const size_t n = t->name ? strlen(t->name) : 0;
-  if (!n || strncmp(key + 7, t->name, n) != 0 || key[7 + n] != '.') return;
-  const ts_key *k = ts_schema_find(TS_SCOPE_TABLE, key + 8 + n);
-  snprintf(where, sizeof where, "--set %.200s", text);
-  d->where = where;
-  if (!k) {
-    ts_deck_error(d, NULL, "unknown key \"%s\" of a table", key + 8 + n);
-  } else {
-    config_init(&snippet);
-    ts_deck_value(d, k, value_setting(&snippet, value), (char *)t + k->offset);
-    config_destroy(&snippet);
-  }
+  const char *of_table = key_of_table(key, t);
+  if (!of_table) return;
+  const int32_t n = d->n_elements;
+  d->n_elements = 0; /* the value is for this table alone */
+  config_init(&snippet);
+  ts_deck_key(d, TS_SCOPE_TABLE, value_setting(&snippet, text, value), of_table,
+              t);
+  config_destroy(&snippet);
+  d->n_elements = n;
+}
+
+void ts_deck_set_check(ts_deck *d, const char *text) {
+  char key[PATH_MAX_BYTES];
+  if (!split(key, text) || !is_table_set(key)) return;
+  for (int32_t t = 0; t < d->config->n_tables; t++)
+    if (key_of_table(key, &d->config->tables[t])) return;
+  d->where = text;
+  ts_deck_error(d, NULL, "there is no such table; tables.NAME.key=value");
   d->where = NULL;
 }

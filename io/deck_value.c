@@ -9,24 +9,56 @@
 #include "base/mem.h"
 #include "io/deck_impl.h"
 
+enum { ERRORS_BYTES_MAX = 2800, HOURS_MAX = 100000, FEATURES_MAX = 65536 };
+
+/* What --set made keeps its text as a hook; settings of a deck have none. */
+static const char *set_of(const config_setting_t *s) {
+  for (; s; s = config_setting_parent(s))
+    if (config_setting_get_hook(s)) return config_setting_get_hook(s);
+  return NULL;
+}
+
+/* A text; of --set also what libconfig takes for something else: name=7. */
+static const char *text_of(const config_setting_t *s) {
+  const char *set = config_setting_get_hook(s);
+  if (config_setting_type(s) == CONFIG_TYPE_STRING)
+    return config_setting_get_string(s);
+  return set && !config_setting_is_aggregate(s) ? strchr(set, '=') + 1 : NULL;
+}
+
+/* The line is there already: one {a..b} makes many tables. */
+static bool is_known(const ts_deck *d, const char *line) {
+  const size_t n = strlen(line);
+  for (const char *p = d->errors.text; p && (p = strstr(p, line)); p += n)
+    if ((p == d->errors.text || p[-1] == '\n') && (p[n] == '\n' || !p[n]))
+      return true;
+  return false;
+}
+
 void ts_deck_error(ts_deck *d, const config_setting_t *s, const char *fmt,
                    ...) {
   va_list args;
-  char text[1024];
+  char text[1024], line[1536];
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  if (d->n_errors++ > 30) return;
+  /* One message has room for so many. */
+  d->n_errors++;
+  if (d->errors.n_bytes > ERRORS_BYTES_MAX) return;
   const char *file = s ? config_setting_source_file(s) : NULL;
-  const int line = s ? config_setting_source_line(s) : 0;
-  (void)ts_str_append(&d->errors, "%s", d->errors.n_bytes ? "\n" : "");
-  if (d->where)
-    (void)ts_str_append(&d->errors, "%s: %s", d->where, text);
-  else if (line)
-    (void)ts_str_append(&d->errors, "%s:%d: %s", file ? file : d->path, line,
-                        text);
+  const int number = s ? config_setting_source_line(s) : 0;
+  const char *set = d->where ? d->where : set_of(s);
+  if (set)
+    snprintf(line, sizeof line, "--set %.200s: %s", set, text);
+  else if (number)
+    snprintf(line, sizeof line, "%.300s:%d: %s", file ? file : d->path, number,
+             text);
   else
-    (void)ts_str_append(&d->errors, "%s: %s", d->path, text);
+    snprintf(line, sizeof line, "%.300s: %s", d->path, text);
+  if (is_known(d, line)) return;
+  (void)ts_str_append(&d->errors, "%s%s", d->errors.n_bytes ? "\n" : "", line);
+  if (d->errors.n_bytes > ERRORS_BYTES_MAX)
+    (void)ts_str_append(&d->errors, "\n... and maybe more");
 }
 
 /* ---- texts
@@ -42,7 +74,8 @@ int ts_deck_range(const char *text, long *a, long *b, size_t *at,
   if (end == open + 1 || strncmp(end, "..", 2) != 0) return -1;
   const char *second = end + 2;
   *b = strtol(second, &end, 10);
-  if (end == second || *end != '}' || *b < *a || *b - *a > 1000000) return -1;
+  if (end == second || *end != '}' || *a < 0 || *b < *a || *b >= INT32_MAX)
+    return -1;
   *at = (size_t)(open - text);
   *n_bytes = (size_t)(end + 1 - open);
   return 1;
@@ -83,15 +116,16 @@ char *ts_deck_text(ts_deck *d, const config_setting_t *s, const char *raw) {
       (void)ts_str_append_bytes(&out, p++, 1);
     }
   }
-  (void)ts_str_append_bytes(&out, "", 0);
+  if (ts_str_append_bytes(&out, "", 0) != TS_OK) d->fault = TS_ERR_NOMEM;
   return out.text;
 }
 
 /* PATH as it is where absolute or empty, else from the deck's folder. */
 static char *absolute(ts_deck *d, char *path) {
   ts_str out = {0};
-  if (!*path || *path == '/' || !strcmp(path, "none")) return path;
-  (void)ts_str_append(&out, "%s/%s", d->config->deck_dir, path);
+  if (!path || !*path || *path == '/') return path;
+  if (ts_str_append(&out, "%s/%s", d->config->deck_dir, path) != TS_OK)
+    d->fault = TS_ERR_NOMEM;
   ts_mem_free(path);
   return out.text;
 }
@@ -144,6 +178,11 @@ static const char *unit_of(const ts_key *k) {
 static bool in_range(ts_deck *d, const ts_key *k, const config_setting_t *s,
                      double x) {
   if (k->min > k->max || (x >= k->min && x <= k->max)) return true;
+  if (k->min == k->max) {
+    ts_deck_error(d, s, "%s = %g is not in this version; it has: %g", k->path,
+                  x, k->min);
+    return false;
+  }
   ts_deck_error(d, s, "%s = %g is out of range: %g to %g%s%s, default %s",
                 k->path, x, k->min, k->max, *unit_of(k) ? " " : "", unit_of(k),
                 k->fallback ? k->fallback : "none");
@@ -175,12 +214,13 @@ static double real(ts_deck *d, const ts_key *k, const config_setting_t *s) {
 }
 
 static double duration(ts_deck *d, const ts_key *k, const config_setting_t *s) {
-  const char *text = config_setting_get_string(s);
+  const char *text = text_of(s);
   int h, m, sec, n = 0;
   if (text && !*text) return 0;
   if (!text || sscanf(text, "%d:%d:%d%n", &h, &m, &sec, &n) != 3 || text[n] ||
-      h < 0 || m < 0 || m > 59 || sec < 0 || sec > 59) {
-    ts_deck_error(d, s, "%s takes \"hh:mm:ss\"", k->path);
+      h < 0 || h > HOURS_MAX || m < 0 || m > 59 || sec < 0 || sec > 59) {
+    ts_deck_error(d, s, "%s takes \"hh:mm:ss\", at most %d hours", k->path,
+                  HOURS_MAX);
     return 0;
   }
   return 3600.0 * h + 60.0 * m + sec;
@@ -234,24 +274,28 @@ static int choice_of(ts_deck *d, const ts_key *k, const config_setting_t *s,
 
 static void take_string(ts_deck *d, const ts_key *k, const config_setting_t *s,
                         char **to) {
-  const char *raw = config_setting_get_string(s);
+  const char *raw = text_of(s);
   if (!raw) {
     ts_deck_error(d, s, "%s takes a text in quotes", k->path);
     return;
   }
   char *text = ts_deck_text(d, s, raw);
+  if (!text) return;
   if (k->choices && choice_of(d, k, s, text) < 0) {
     ts_mem_free(text);
     return;
   }
-  if (k->kind == TS_KEY_PATH) text = absolute(d, text);
+  /* checkpoint.dir = "none" is a word, not a folder. */
+  if (k->kind == TS_KEY_PATH &&
+      (strcmp(k->path, "checkpoint.dir") != 0 || strcmp(text, "none") != 0))
+    text = absolute(d, text);
   ts_mem_free(*to);
   *to = text;
 }
 
 static void take_choice(ts_deck *d, const ts_key *k, const config_setting_t *s,
                         int *to) {
-  const char *word = config_setting_get_string(s);
+  const char *word = text_of(s);
   if (!word) {
     ts_deck_error(d, s, "%s takes a text in quotes", k->path);
     return;
@@ -282,6 +326,7 @@ static const config_setting_t *item(const config_setting_t *s, int i) {
 }
 
 static void add_string(ts_strings *list, char *text) {
+  if (!text) return;
   const size_t old = (size_t)list->n * sizeof(char *);
   if (ts_mem_resize(&list->item, old, old + sizeof(char *), TS_TAG_MISC) !=
       TS_OK) {
@@ -289,6 +334,27 @@ static void add_string(ts_strings *list, char *text) {
     return;
   }
   list->item[list->n++] = text;
+}
+
+/* Features of a table whose name doesn't count: C{1..3} are three. */
+static void add_counted(ts_deck *d, const config_setting_t *s, const char *raw,
+                        ts_strings *to) {
+  long a = 0, b = 0;
+  size_t at, n;
+  const int range = d->n_elements ? 0 : ts_deck_range(raw, &a, &b, &at, &n);
+  if (range <= 0) {
+    if (range < 0) ts_deck_error(d, s, "\"%.80s\": {a..b} is broken", raw);
+    add_string(to, ts_deck_text(d, s, raw));
+    return;
+  }
+  if (b - a >= FEATURES_MAX) {
+    ts_deck_error(d, s, "\"%.80s\" counts more than %d", raw, FEATURES_MAX);
+    return;
+  }
+  d->n_elements = (int32_t)(b - a + 1);
+  for (d->element = 0; d->element <= b - a; d->element++)
+    add_string(to, ts_deck_text(d, s, raw));
+  d->element = d->n_elements = 0;
 }
 
 static void take_strings(ts_deck *d, const ts_key *k, const config_setting_t *s,
@@ -299,13 +365,17 @@ static void take_strings(ts_deck *d, const ts_key *k, const config_setting_t *s,
     return;
   }
   for (int i = 0; i < n_items(s); i++) {
-    const char *raw = config_setting_get_string(item(s, i));
+    const char *raw = text_of(item(s, i));
     if (!raw) {
       ts_deck_error(d, s, "%s takes texts in quotes", k->path);
       return;
     }
-    char *text = ts_deck_text(d, s, raw);
-    add_string(to, k->kind == TS_KEY_PATHS ? absolute(d, text) : text);
+    if (k->scope == TS_SCOPE_TABLE)
+      add_counted(d, s, raw, to);
+    else if (k->kind == TS_KEY_PATHS)
+      add_string(to, absolute(d, ts_deck_text(d, s, raw)));
+    else
+      add_string(to, ts_deck_text(d, s, raw));
   }
 }
 

@@ -21,6 +21,11 @@
     TS_SCOPE_OVERRIDE, path, TS_KEY_##kind,                                    \
         offsetof(ts_optim_override, field), fallback, "", 1, 0, choices, help  \
   }
+#define OVERRIDE_NUMBER(path, field, max, help)                                \
+  {                                                                            \
+    TS_SCOPE_OVERRIDE, path, TS_KEY_FLOAT, offsetof(ts_optim_override, field), \
+        NULL, "", 0, max, NULL, help                                           \
+  }
 #define LATER(scope, path, help)                                               \
   { TS_SCOPE_##scope, path, TS_KEY_LATER, 0, "", "", 1, 0, NULL, help }
 
@@ -195,14 +200,15 @@ const ts_key ts_schema[] = {
              "shell pattern over full parameter names"),
     OVERRIDE("kind", STRING, optimizer.kind, NULL, "sgd|adagrad|adam",
              "optimizer of these parameters"),
-    OVERRIDE("lr", FLOAT, optimizer.lr, NULL, NULL, "learning rate"),
-    OVERRIDE("eps", FLOAT, optimizer.eps, NULL, NULL, ""),
-    OVERRIDE("beta1", FLOAT, optimizer.beta1, NULL, NULL, ""),
-    OVERRIDE("beta2", FLOAT, optimizer.beta2, NULL, NULL, ""),
-    OVERRIDE("momentum", FLOAT, optimizer.momentum, NULL, NULL, ""),
-    OVERRIDE("weight_decay", FLOAT, optimizer.weight_decay, NULL, NULL, ""),
+    OVERRIDE_NUMBER("lr", optimizer.lr, 1e9, "learning rate"),
+    OVERRIDE_NUMBER("eps", optimizer.eps, 1e9, "as optimizer.eps"),
+    OVERRIDE_NUMBER("beta1", optimizer.beta1, 0.9999999, "as optimizer.beta1"),
+    OVERRIDE_NUMBER("beta2", optimizer.beta2, 0.9999999, "as optimizer.beta2"),
+    OVERRIDE_NUMBER("momentum", optimizer.momentum, 1, "as optimizer.momentum"),
+    OVERRIDE_NUMBER("weight_decay", optimizer.weight_decay, 1e9,
+                    "as optimizer.weight_decay"),
     OVERRIDE("weight_decay_mode", CHOICE, optimizer.weight_decay_mode, "\"l2\"",
-             "none|l2|decoupled", ""),
+             "none|l2|decoupled", "how weight_decay enters"),
 
     DECK("dense.parallel", STRING, dense.parallel, "\"ddp\"", "", 1, 0,
          "ddp|-fully_sharded", "of the dense parameters"),
@@ -358,7 +364,8 @@ const char *ts_schema_nearest(ts_scope scope, const char *path) {
     const char *key = ts_schema[i].path;
     int d = ts_str_distance(key, path);
     /* The right key in the wrong group is near, too. */
-    if (!strcmp(leaf(key), leaf(path)) && d > 2) d = 2;
+    const int of_leaf = ts_str_distance(leaf(key), leaf(path));
+    if (of_leaf < 2 && d > of_leaf + 2) d = of_leaf + 2;
     if (d < least) {
       least = d;
       best = key;

@@ -79,7 +79,7 @@ ts_err ts_bench_step(const ts_args *a) {
   const int iters = (int)ts_bench_number(a, "iters", 40);
   if (!a->n_more)
     TS_THROW(TS_ERR_USAGE, "usage: tessera bench step DECK [iters=N]");
-  TS_TRY(ts_deck_read(&c, a->more[0], a->sets, a->n_sets));
+  TS_TRY(ts_deck_read_all(&c, a->more[0], a->sets, a->n_sets));
   TS_TRY(ts_trainer_start(&t, c, true));
   TS_TRY(ts_report_header(t));
   TS_TRY(ts_trainer_build(t, NULL));

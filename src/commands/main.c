@@ -4,6 +4,7 @@
  * all and every rank returns the same code. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -20,7 +21,8 @@ static void print_usage(FILE *f) {
           PACKAGE_VERSION);
   fprintf(f, "usage: [mpirun -n RANKS] tessera COMMAND ...\n\n");
   for (const ts_command *c = ts_commands; c->name; c++)
-    fprintf(f, "  %-9s %s\n            %s\n", c->name, c->usage, c->help);
+    fprintf(f, "  %-9s%s%s\n            %s\n", c->name, *c->usage ? " " : "",
+            c->usage, c->help);
   fprintf(f, "\n  --set KEY=VALUE   overrides a key of the deck; repeatable\n"
              "  --check           train: read and set up everything, run "
              "nothing\n"
@@ -28,10 +30,27 @@ static void print_usage(FILE *f) {
              "man tessera says more; `tessera help deck` lists all keys.\n");
 }
 
+static void print_command(const ts_command *c) {
+  printf("usage: tessera %s %s\n  %s\n", c->name, c->usage, c->help);
+}
+
+/* Before MPI is started only the launcher knows: errors of the command line
+ * and commands for one rank are for the first rank to print. */
+static bool mpi_started;
+
+static bool is_first(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                      "PMI_RANK", "MPI_LOCALRANKID"};
+  const char *rank = NULL;
+  for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
+    rank = getenv(names[i]);
+  return mpi_started ? ts_mpi_rank() == 0 : !rank || !strcmp(rank, "0");
+}
+
 static ts_err unknown_command(const char *name) {
   const char *near = NULL;
   for (const ts_command *c = ts_commands; c->name; c++)
-    if (ts_str_distance(c->name, name) <= 2) near = c->name;
+    if (ts_str_distance(c->name, name) <= 2 && !near) near = c->name;
   return ts_fail(TS_ERR_USAGE, "no command \"%s\"%s%s%s", name,
                  near ? "; did you mean \"" : "", near ? near : "",
                  near ? "\"?" : "; tessera help lists them");
@@ -72,7 +91,7 @@ static ts_err parse(ts_args *a, int argc, char **argv) {
   ts_err err = TS_OK;
   TS_TRY(ts_mem_array(&a->sets, argc, sizeof *a->sets, TS_TAG_MISC));
   for (int i = 2; i < argc; i++) {
-    if (!strncmp(argv[i], "--", 2))
+    if (argv[i][0] == '-' && argv[i][1])
       TS_TRY(parse_option(a, argv, &i));
     else if (!a->target)
       a->target = argv[i];
@@ -95,12 +114,28 @@ static ts_err run(const ts_command *c, const ts_args *a, int *argc,
                   char ***argv) {
   ts_err err = TS_OK;
   if (c->mpi) TS_TRY(ts_mpi_start(argc, argv));
+  mpi_started = c->mpi;
   ts_log_rank(ts_mpi_rank(), ts_mpi_size());
   ts_log_quiet(a->quiet);
   /* Commands for one rank say the same on all: the first one does it. */
-  if (c->mpi || ts_mpi_rank() == 0) TS_TRY(c->run(a));
+  if (c->mpi || is_first()) TS_TRY(c->run(a));
 done:
   return err;
+}
+
+/* What needs no command to run: -1 where there is none of it, else the exit
+ * code. */
+static int answer(int argc, char **argv) {
+  const char *word = argc > 1 ? argv[1] : "";
+  const bool help = !strcmp(word, "help");
+  const char *name = help && argc > 2 ? argv[2] : word;
+  const bool asked = argc > 2 && !strcmp(argv[2], "--help");
+  const ts_command *c = help || asked ? find(name) : NULL;
+  if (c && is_first()) print_command(c);
+  if (c) return 0;
+  if (argc > 1 && strcmp(word, "--help") != 0 && !(help && argc < 3)) return -1;
+  if (is_first()) print_usage(argc < 2 ? stderr : stdout);
+  return argc < 2 && is_first() ? ts_err_exit_code(TS_ERR_USAGE) : 0;
 }
 
 int main(int argc, char **argv) {
@@ -108,25 +143,21 @@ int main(int argc, char **argv) {
   ts_err err = TS_OK;
   const ts_command *c = NULL;
   signal(SIGPIPE, SIG_IGN);
-  if (argc < 2 || !strcmp(argv[1], "--help")) {
-    print_usage(argc < 2 ? stderr : stdout);
-    return argc < 2 ? ts_err_exit_code(TS_ERR_USAGE) : 0;
-  }
+  const int answered = answer(argc, argv);
+  if (answered >= 0) return answered;
   args.command = !strcmp(argv[1], "--version") ? "version" : argv[1];
   c = find(args.command);
   err = c ? parse(&args, argc, argv) : unknown_command(argv[1]);
-  if (err == TS_OK && !strcmp(c->name, "help") && !args.target)
-    print_usage(stdout);
-  else if (err == TS_OK)
-    err = run(c, &args, &argc, &argv);
-  if (err != TS_OK && err != TS_ERR_STOPPED && *ts_err_message() &&
-      ts_mpi_rank() == 0)
-    ts_log_error(ts_err_message());
+  if (err == TS_OK) err = run(c, &args, &argc, &argv);
+  if (err != TS_OK && err != TS_ERR_STOPPED && is_first())
+    ts_log_error(*ts_err_message() ? ts_err_message() : ts_err_name(err));
   ts_mem_free(args.sets);
   ts_mpi_stop();
   fflush(NULL);
 #ifdef TS_DEBUG
   if (ts_mem_leaks() && err == TS_OK) return 1;
 #endif
-  return ts_err_exit_code(err);
+  /* A launcher kills all at the first code that is not 0: without MPI that
+   * has to be the one whose message counts. */
+  return mpi_started || is_first() ? ts_err_exit_code(err) : 0;
 }

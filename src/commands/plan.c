@@ -9,6 +9,8 @@
 #include "io/deck.h"
 #include "sparse/row_optim.h"
 
+enum { RANKS_MAX = 1000000 };
+
 static void print_bytes(const ts_plan *p, const ts_config *c) {
   char buf[32];
   for (int r = 0; r < p->n_ranks; r++) {
@@ -31,13 +33,14 @@ ts_err ts_cmd_plan(const ts_args *a) {
   ts_config *c = NULL;
   ts_plan *p = NULL;
   ts_str text = {0};
-  const int n = a->n_more ? atoi(a->more[0]) : 1;
-  if (!a->target || n < 1)
+  char *end = NULL;
+  const long n = a->n_more ? strtol(a->more[0], &end, 10) : 1;
+  if (!a->target || n < 1 || n > RANKS_MAX || (end && *end) || a->n_more > 1)
     TS_THROW(TS_ERR_USAGE, "usage: tessera plan DECK [RANKS]");
   TS_TRY(ts_deck_read(&c, a->target, a->sets, a->n_sets));
   for (int32_t t = 0; t < c->n_tables; t++)
     TS_TRY(ts_row_optim_check(&c->tables[t].optimizer, c->tables[t].name));
-  TS_TRY(ts_plan_make(&p, c, n));
+  TS_TRY(ts_plan_make(&p, c, (int)n));
   TS_TRY(ts_plan_print(&text, p, c));
   fputs(text.text, stdout);
   print_bytes(p, c);

@@ -7,7 +7,7 @@ ts_err ts_cmd_train(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   if (!a->target) TS_THROW(TS_ERR_USAGE, "usage: tessera train DECK");
-  TS_TRY(ts_deck_read(&c, a->target, a->sets, a->n_sets));
+  TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
   TS_TRY(ts_run_train(c, a->check));
 done:
   ts_deck_destroy(c);

@@ -20,6 +20,9 @@ ts_err ts_cmd_version(const ts_args *a) {
   printf("  dense      %s\n", ts_linear_engine_version());
   printf("  libconfig  %d.%d.%d, zlib %s\n", LIBCONFIG_VER_MAJOR,
          LIBCONFIG_VER_MINOR, LIBCONFIG_VER_REVISION, zlibVersion());
+#ifdef _OPENMP
+  printf("  OpenMP     %d\n", _OPENMP);
+#endif
 #ifdef HAVE_CUDA
   printf("  CUDA       built in\n");
 #else

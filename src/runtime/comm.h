@@ -54,6 +54,10 @@ void ts_mpi_stop(void);
 _Noreturn void ts_mpi_abort(int exit_code);
 int ts_mpi_rank(void); /* in the world; 0 before ts_mpi_start */
 int ts_mpi_size(void);
+/* ts_agree before there is a world: with an error on some rank, that of the
+ * lowest such rank on all, its message included.  Collective over the world;
+ * before ts_mpi_start it returns its argument. */
+ts_err ts_mpi_agree(ts_err);
 const char *ts_mpi_version(void); /* "Open MPI 4.1.4, MPI 3.1" */
 
 /* Collective.  The service thread starts here (none on one rank or with

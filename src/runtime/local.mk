@@ -5,6 +5,7 @@ tessera_sources += \
   src/runtime/comm.h \
   src/runtime/comm_impl.h \
   src/runtime/comm_mpi.c \
+  src/runtime/comm_mpi_agree.c \
   src/runtime/comm_mpi_ops.c \
   src/runtime/comm_mpi_world.c \
   src/runtime/comm_reduce.c \

@@ -56,7 +56,7 @@ ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
   ts_config *c = NULL;
   ts_trainer *t = NULL;
   ts_run_state state = {0};
-  TS_TRY(ts_deck_read(&c, deck, sets, n_sets));
+  TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
   TS_TRY(ts_trainer_start(&t, c, false));
   TS_TRY(ts_trainer_build(t, NULL));
   TS_TRY(load(t, checkpoint, &state));
