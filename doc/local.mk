@@ -1,2 +1,7 @@
 dist_man_MANS += doc/tessera.1
-EXTRA_DIST += doc/architecture.md doc/formats.md
+EXTRA_DIST += doc/architecture.md doc/deck.md doc/formats.md
+
+# doc/deck.md is what the program says; tests/cli_messages.sh compares.
+doc-deck: tessera
+	./tessera help deck > $(srcdir)/doc/deck.md
+.PHONY: doc-deck

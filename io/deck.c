@@ -235,6 +235,20 @@ static void take_tree(ts_deck *d, config_t *tree, const char *const *sets,
   ts_deck_check(d, root);
 }
 
+/* What libconfig found, and the line where it says too little itself. */
+static ts_err syntax_error(const ts_deck *d, const config_t *tree,
+                           const char *text) {
+  const char *file = config_error_file(tree), *what = config_error_text(tree);
+  const int line = config_error_line(tree);
+  const bool quote = !file && what && strstr(what, "include");
+  for (int i = 1; quote && i < line && strchr(text, '\n'); i++)
+    text = strchr(text, '\n') + 1;
+  if (quote)
+    return ts_fail(TS_ERR_DECK, "%s:%d: %s: %.*s", d->path, line, what,
+                   (int)(strcspn(text, "\n") % 200), text);
+  return ts_fail(TS_ERR_DECK, "%s:%d: %s", file ? file : d->path, line, what);
+}
+
 static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
                     int n_sets) {
   ts_err err = TS_OK;
@@ -243,9 +257,7 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
   config_set_options(&tree, CONFIG_OPTION_AUTOCONVERT);
   config_set_include_dir(&tree, d->config->deck_dir);
   if (config_read_string(&tree, text) != CONFIG_TRUE) {
-    const char *file = config_error_file(&tree);
-    err = ts_fail(TS_ERR_DECK, "%s:%d: %s", file ? file : d->path,
-                  config_error_line(&tree), config_error_text(&tree));
+    err = syntax_error(d, &tree, text);
   } else {
     take_tree(d, &tree, sets, n_sets);
     err = d->fault;

@@ -1,1 +1,2 @@
-# tests of this area
+# Decks: schema, values, errors, --set, the deck in force.
+check_PROGRAMS += tests/test_deck

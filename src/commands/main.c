@@ -128,8 +128,8 @@ done:
 static int answer(int argc, char **argv) {
   const char *word = argc > 1 ? argv[1] : "";
   const bool help = !strcmp(word, "help");
-  const char *name = help && argc > 2 ? argv[2] : word;
   const bool asked = argc > 2 && !strcmp(argv[2], "--help");
+  const char *name = help && argc > 2 && !asked ? argv[2] : word;
   const ts_command *c = help || asked ? find(name) : NULL;
   if (c && is_first()) print_command(c);
   if (c) return 0;

@@ -1,0 +1,89 @@
+#!/bin/sh
+# cli_messages.sh - exit codes; one message, whatever the number of ranks;
+# help of every command and key; doc/deck.md is what the program says.
+# seconds: 120
+set -u
+dir=$(mktemp -d) || exit 99
+trap 'rm -rf "$dir"' EXIT
+failed=0
+fail() { echo "FAILED: $*"; failed=1; }
+
+# expect CODE TEXT COMMAND...: its code, one message, TEXT in it.
+expect() {
+  code=$1 text=$2
+  shift 2
+  "$@" >"$dir/out" 2>"$dir/err"
+  rc=$?
+  [ $rc = "$code" ] || fail "$*: code $rc, not $code"
+  n=$(grep -c '^tessera: error:' "$dir/err")
+  [ "$n" = 1 ] || fail "$*: $n messages"
+  grep -qF -- "$text" "$dir/err" || { fail "$*: no \"$text\""; cat "$dir/err"; }
+}
+
+cat >"$dir/good.deck" <<'DECK'
+run = { steps = 2; name = "cli"; };
+data = { format = "synthetic"; batch_per_rank = 4; };
+tables = ( { name = "t{0..3}"; rows = 100; dim = 4; features = ["f{0..3}"]; } );
+DECK
+sed 's/steps/stepz/; s/batch_per_rank = 4/batch_per_rank = -4/' \
+  "$dir/good.deck" >"$dir/bad.deck"
+printf '@include "loop.deck"\n' >"$dir/loop.deck"
+printf '\000\001\002\377garbage' >"$dir/binary.deck"
+head -c 20000000 /dev/zero | tr '\0' 'x' >"$dir/huge.deck"
+
+expect 2 'did you mean "train"?' "$TESSERA" trian x
+expect 2 'no command' "$TESSERA" qqqqqq
+expect 2 'usage: tessera train DECK' "$TESSERA" train
+expect 2 'option --nosuch' "$TESSERA" plan x --nosuch
+expect 2 'option --set' "$TESSERA" plan x --set
+expect 2 'option -x' "$TESSERA" plan -x
+expect 2 'usage: tessera plan' "$TESSERA" plan "$dir/good.deck" 4x
+expect 2 'No such file' "$TESSERA" plan "$dir/none.deck"
+expect 2 'is not a file' "$TESSERA" plan "$dir"
+expect 2 'is not a file' "$TESSERA" plan /dev/zero
+expect 2 "nesting too deep" "$TESSERA" plan "$dir/loop.deck"
+expect 2 'binary.deck' "$TESSERA" plan "$dir/binary.deck"
+expect 2 'are no deck' "$TESSERA" plan "$dir/huge.deck"
+expect 2 'bad.deck:1: unknown key "run.stepz"; did you mean "run.steps"?' \
+  "$TESSERA" plan "$dir/bad.deck"
+[ "$(grep -c 'bad.deck:[12]: ' "$dir/err")" = 2 ] || fail "not all errors at once"
+expect 2 'did you mean "run.seed"?' "$TESSERA" help run.sead
+
+"$TESSERA" plan "$dir/good.deck" 3 >"$dir/out" || fail "plan"
+[ "$(grep -c '^rank ' "$dir/out")" = 3 ] || fail "plan: not 3 ranks"
+
+"$TESSERA" >/dev/null 2>&1
+[ $? = 2 ] || fail "no command: code is not 2"
+"$TESSERA" --help >"$dir/out" || fail "--help"
+[ "$(wc -l <"$dir/out")" -le 30 ] || fail "--help is longer than 30 lines"
+"$TESSERA" version >"$dir/out" || fail "version"
+for word in MPI HDF5 libconfig compiler; do
+  grep -q "$word" "$dir/out" || fail "version: no $word"
+done
+for command in $("$TESSERA" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p') version; do
+  "$TESSERA" help "$command" >"$dir/out" || fail "help $command"
+  grep -q "usage: tessera $command" "$dir/out" || fail "help $command: no usage"
+  "$TESSERA" "$command" --help >/dev/null || fail "$command --help"
+done
+
+# Every key that `help deck` names has help of its own.
+"$TESSERA" help deck >"$dir/deck" || fail "help deck"
+n=0
+for key in $(grep -E '^[a-z_]+(\.[a-z0-9_]+)+$' "$dir/deck"); do
+  "$TESSERA" help "$key" >"$dir/out" || fail "help $key"
+  head -n 1 "$dir/out" | grep -qxF "$key" || fail "help $key: another key"
+  n=$((n + 1))
+done
+[ $n -gt 100 ] || fail "help deck names only $n keys"
+cmp "$dir/deck" "$srcdir/doc/deck.md" ||
+  fail "doc/deck.md is not what \`tessera help deck\` says; make doc-deck"
+
+# One message from four ranks, and the code of the fault.
+for command in "train $dir/bad.deck" "eval $dir/none.deck" "trian x" \
+  "train" "plan $dir/bad.deck"; do
+  # shellcheck disable=SC2086
+  expect 2 '' $MPIRUN -q -n 4 "$TESSERA" $command
+done
+n=$($MPIRUN -q -n 4 "$TESSERA" version | grep -c '^tessera ')
+[ "$n" = 1 ] || fail "version on 4 ranks speaks $n times"
+exit $failed
