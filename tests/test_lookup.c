@@ -146,6 +146,26 @@ START_TEST(single_is_copy) {
 }
 END_TEST
 
+/* Infinities and subnormals of 16-bit tables arrive as they are. */
+START_TEST(special_values) {
+  static const uint16_t bits[] = {0x7c00, 0xfc00, 0x0001, 0x83ff, 0x8000};
+  lookup_case c;
+  ts_kernels k;
+  make(&c, 32, TS_F16, false, false, true);
+  for (int i = 0; i < 2 * ROWS * 32; i++)
+    ((uint16_t *)c.table)[i] = bits[i % TEST_COUNT(bits)];
+  for (int isa = 0; test_kernels(&k, isa); isa++) {
+    ck_assert_int_eq(k.lookup(&c.args), TS_OK);
+    for (int b = 0; b < BATCH; b++)
+      for (int d = 0; d < 32; d++)
+        ck_assert_float_eq(
+            c.out[b * c.args.out_stride + c.col[0] + d],
+            (float)test_get(c.table, TS_F16, c.rows[b] * 32 + d));
+  }
+  drop(&c);
+}
+END_TEST
+
 /* No ids at all: zeros. */
 START_TEST(all_empty) {
   lookup_case c;
@@ -162,7 +182,8 @@ START_TEST(all_empty) {
 END_TEST
 
 static Suite *suite(void) {
-  const TTest *const tests[] = {all_shapes, single_is_copy, all_empty};
+  const TTest *const tests[] = {all_shapes, single_is_copy, special_values,
+                                all_empty};
   return test_suite("lookup", tests, TEST_COUNT(tests));
 }
 TS_TEST_MAIN(suite)

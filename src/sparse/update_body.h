@@ -14,7 +14,7 @@
 #include "sparse/lookup_body.h"
 #include "sparse/row_optim.h"
 
-enum { PIECE = 256, LONG_RUN = 16 * PIECE, UPDATE_AHEAD = 12 };
+enum { PIECE = 256, LONG_RUN = 16 * PIECE, UPDATE_AHEAD = 16 };
 
 TS_BODY int64_t entry_bag(const ts_row_update_args *a, int64_t j) {
   return a->bag_of ? a->bag_of[a->order[j]] : a->order[j];
@@ -25,6 +25,23 @@ TS_BODY float entry_scale(const ts_row_update_args *a, int64_t j, int64_t bag) {
   return a->bag_scale ? w * a->bag_scale[bag] : w;
 }
 
+/* Asks for the gradient of entry J, and row and state where its run starts. */
+TS_BODY void prefetch_entry(const ts_row_update_args *a, int64_t j) {
+  if (j >= a->n) return;
+  const int64_t key = a->keys[j];
+  const int64_t bytes = (a->dtype == TS_F32 ? 4 : 2) * (int64_t)a->dim;
+  const float *g = a->grad + a->grad_at[entry_bag(a, j)];
+  for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(g + d, 0, 3);
+  if (a->sum_out || (j > 0 && a->keys[j - 1] == key)) return;
+  const char *row = (const char *)a->weight + key * bytes;
+  for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(row + k, 1, 3);
+  for (int k = 0; k < a->optim->n_states; k++) {
+    const int64_t cols = a->optim->state[k].per_row ? 1 : a->dim;
+    const float *s = a->state[k] + key * cols;
+    for (int64_t d = 0; d < cols; d += 16) __builtin_prefetch(s + d, 1, 3);
+  }
+}
+
 /* sum (dim) = entries [from, to), in order. */
 TS_BODY void sum_piece(const ts_row_update_args *a, float *sum, int64_t from,
                        int64_t to) {
@@ -33,6 +50,7 @@ TS_BODY void sum_piece(const ts_row_update_args *a, float *sum, int64_t from,
   for (int64_t j = from; j < to; j++) {
     const int64_t bag = entry_bag(a, j);
     const float *g = a->grad + a->grad_at[bag];
+    prefetch_entry(a, j + UPDATE_AHEAD);
     const float s = scaled ? entry_scale(a, j, bag) : 1.0f;
     if (j == from)
       for (int32_t d = 0; d < dim; d++) sum[d] = s * g[d];
@@ -115,22 +133,6 @@ TS_BODY void update_row(const ts_row_update_args *a, int64_t key, int32_t table,
                   a->first_row[table] + key - a->row_base[table]);
 }
 
-/* Asks for the row, state and gradient of entry J. */
-TS_BODY void prefetch_entry(const ts_row_update_args *a, int64_t j) {
-  const int64_t key = a->keys[j];
-  const int64_t bytes = (a->dtype == TS_F32 ? 4 : 2) * (int64_t)a->dim;
-  const float *g = a->grad + a->grad_at[entry_bag(a, j)];
-  for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(g + d, 0, 3);
-  if (a->sum_out || (j > 0 && a->keys[j - 1] == key)) return;
-  const char *row = (const char *)a->weight + key * bytes;
-  for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(row + k, 1, 3);
-  for (int k = 0; k < a->optim->n_states; k++) {
-    const int64_t cols = a->optim->state[k].per_row ? 1 : a->dim;
-    const float *s = a->state[k] + key * cols;
-    for (int64_t d = 0; d < cols; d += 16) __builtin_prefetch(s + d, 1, 3);
-  }
-}
-
 /* A long run that was put aside. */
 typedef struct ts_long_run {
   int64_t from, to, number;
@@ -160,15 +162,18 @@ TS_BODY void end_run(const ts_row_update_args *a, int64_t from, int64_t number,
 
 TS_BODY void update_part(const ts_row_update_args *a, ts_update_part *p,
                          int isa) {
+  const bool scaled = a->weights || a->bag_scale;
   int32_t table = 0;
-  int64_t number = p->number, asked = p->from;
+  int64_t number = p->number;
   for (int64_t from = p->from; from < p->to; number++) {
     int64_t to = from + 1;
     while (to < p->to && a->keys[to] == a->keys[from]) to++;
-    for (; asked < to + UPDATE_AHEAD && asked < p->to; asked++)
-      prefetch_entry(a, asked);
     if (to - from >= LONG_RUN) {
       p->aside[p->n_aside++] = (ts_long_run){from, to, number};
+    } else if (to - from == 1 && !scaled) {
+      const float *g = a->grad + a->grad_at[entry_bag(a, from)];
+      prefetch_entry(a, from + UPDATE_AHEAD);
+      end_run(a, from, number, &table, g, p->wide, isa);
     } else {
       sum_run(a, p->sum, p->part, from, to);
       end_run(a, from, number, &table, p->sum, p->wide, isa);
