@@ -52,6 +52,12 @@ expect 2 'did you mean "run.seed"?' "$TESSERA" help run.sead
 "$TESSERA" plan "$dir/good.deck" 3 >"$dir/out" || fail "plan"
 [ "$(grep -c '^rank ' "$dir/out")" = 3 ] || fail "plan: not 3 ranks"
 
+# The decks that come along are without faults.
+for deck in "$srcdir"/input/*.deck; do
+  TESSERA_DATA_DIR=/data TESSERA_OUTPUT=/out "$TESSERA" plan "$deck" 2 >/dev/null ||
+    fail "$deck"
+done
+
 "$TESSERA" >/dev/null 2>&1
 [ $? = 2 ] || fail "no command: code is not 2"
 "$TESSERA" --help >"$dir/out" || fail "--help"

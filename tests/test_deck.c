@@ -144,6 +144,10 @@ START_TEST(all_errors_at_once) {
   refused(deck, NULL, "run.steps or run.epochs is missing");
   refused(deck, NULL, "deck:4: there are two tables named a");
   refused(deck, NULL, "deck:4: feature \"f\" of table a is already in table");
+  refused("run = { epochs = 1;\n steps = 2; };", NULL,
+          "deck:2: run.steps and run.epochs are both given");
+  refused("data = { global_batch = 1; batch_per_rank = 2; };", NULL,
+          "deck:1: data.global_batch and data.batch_per_rank are both given");
   ts_config *c;
   ck_assert_int_eq(parse(&c, deck, NULL), TS_ERR_DECK);
   ck_assert_ptr_null(strstr(ts_err_message(), "global_batch is missing"));
@@ -181,6 +185,10 @@ START_TEST(table_errors) {
        "cache.depth is not in this version"},
       {"( { name = \"a\"; rows = 1; features = \"f\"; rowz = 1; } );",
        "did you mean \"rows\"?"},
+      {"( { name = \"a\"; rows = 1; features = \"f{2..1}\"; } );",
+       "deck:3: \"f{2..1}\": {a..b} is broken"},
+      {"( { name = \"a{1..2}\"; rows = 1; features = \"f{x}\"; } );",
+       "deck:3: \"f{x}\": {a..b} is broken"},
       {"( { name = \"a/b\"; rows = 1; features = \"f\"; } );", "no name for a"},
   };
   char text[1024];
@@ -233,6 +241,12 @@ static void same_again(const char *set) {
   ck_assert_ok(ts_deck_print(&second, b));
   ck_assert_str_eq(first.text, second.text);
   ck_assert_uint_eq(ts_deck_hash(a), ts_deck_hash(b));
+  /* What the print loses, both prints lose. */
+  ck_assert(a->optimizer.base.lr == b->optimizer.base.lr);
+  ck_assert(a->run.epochs == b->run.epochs);
+  ck_assert_int_eq(a->run.seed, b->run.seed);
+  ck_assert_int_eq(a->tables[0].rows, b->tables[0].rows);
+  ck_assert_str_eq(a->run.name, b->run.name);
   ts_deck_destroy(a);
   ts_deck_destroy(b);
   ts_str_reset(&first);
@@ -250,6 +264,7 @@ START_TEST(deck_in_force) {
       "run.seed=5000000000",
       "optimizer.lr=1e-300",
       "optimizer.lr=0.1",
+      "optimizer.lr=0.12345678901234567",
       "optimizer.eps=3e-9",
       "model.tasks=({name=\"x\"; weight=0.3;}, {name=\"y\";})",
       "run.name=\"a\\\"b\\\\c\\n};\\n\\x01\"",
@@ -366,7 +381,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(t, errors_have_lines, 0,
                       (int)(sizeof faults / sizeof *faults));
   tcase_add_test(t, all_errors_at_once);
-  tcase_add_loop_test(t, table_errors, 0, 15);
+  tcase_add_loop_test(t, table_errors, 0, 17);
   tcase_add_test(t, overrides);
   tcase_add_test(t, deck_in_force);
   tcase_add_test(t, schema_rows);
