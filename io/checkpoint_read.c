@@ -283,6 +283,7 @@ done:
 
 typedef struct ts_names {
   const ts_ckpt *c;
+  bool optim; /* C wants optimizer state: then all of it has to be known */
   char unknown[512];
 } ts_names;
 
@@ -292,7 +293,8 @@ static herr_t look_at(hid_t group, const char *name, const H5O_info_t *info,
   (void)group;
   if (info->type != H5O_TYPE_DATASET ||
       (strncmp(name, "model/", 6) != 0 && strncmp(name, "optim/", 6) != 0) ||
-      !strcmp(name, "optim/step"))
+      !strcmp(name, "optim/step") ||
+      (!n->optim && !strncmp(name, "optim/", 6)))
     return 0;
   for (int32_t i = 0; i < n->c->n_items; i++)
     if (!strcmp(n->c->items[i].name, name)) return 0;
@@ -303,6 +305,8 @@ static herr_t look_at(hid_t group, const char *name, const H5O_info_t *info,
 /* Names of the file that the deck does not have. */
 static ts_err check_names(const ts_reader *r, const ts_ckpt *c, bool subset) {
   ts_names names = {.c = c};
+  for (int32_t i = 0; i < c->n_items; i++)
+    names.optim |= !strncmp(c->items[i].name, "optim/", 6);
   ts_hdf5_lock();
   const herr_t rc =
       H5Ovisit(r->file, H5_INDEX_NAME, H5_ITER_NATIVE, look_at, &names);

@@ -20,7 +20,12 @@
 #include "io/batch_store.h"
 #include "base/auc.h"
 
-enum { BAYES_SAMPLES = 200000, NOISE_POINTS = 16, HIDDEN_MAX = 256 };
+enum {
+  BAYES_SAMPLES = 200000,
+  BAYES_PARTS = 8,
+  NOISE_POINTS = 16,
+  HIDDEN_MAX = 256
+};
 
 typedef struct ts_synthetic {
   ts_source base;
@@ -191,41 +196,55 @@ static double truth(const ts_synthetic *s, uint64_t k, float *dense,
   return logit(s, dense, ids);
 }
 
-/* Each rank takes its part of the samples; sums are shared. */
-static ts_err estimate_bayes(ts_synthetic *s, ts_comm *comm) {
+/* One part of the samples: its log loss, summed, and its AUC. */
+static ts_err estimate_part(const ts_synthetic *s, int64_t from, int64_t to,
+                            double result[2]) {
   ts_err err = TS_OK;
   const double noise = s->base.config->data.synthetic.noise;
-  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
-  const int64_t cost = ids_per_sample(s) * s->h + 1;
-  int64_t n = BAYES_SAMPLES;
-  if (n > 60000000 / cost) n = 60000000 / cost; /* bounded time */
-  if (n < 2000) n = 2000;
-  const int64_t from = n * me / w, to = n * (me + 1) / w;
   float *p = NULL, *y = NULL, *dense = NULL;
   int64_t *ids = NULL;
-  double loss = 0, auc = 0;
-  TS_TRY(ts_mem_array(&p, n, 4, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&y, n, 4, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&p, to - from, 4, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&y, to - from, 4, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&dense, s->n_dense + 4, 4, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&ids, ids_per_sample(s) + 1, 8, TS_TAG_INPUT));
   for (int64_t k = from; k < to; k++) {
     const double z = truth(s, (uint64_t)k, dense, ids);
     const double q = probability(z, noise);
-    p[k] = (float)q;
-    y[k] = draw_label(s, z, (uint64_t)k);
-    loss -= q * log(q) + (1 - q) * log1p(-q); /* its expectation */
+    p[k - from] = (float)q;
+    y[k - from] = draw_label(s, z, (uint64_t)k);
+    result[0] -= q * log(q) + (1 - q) * log1p(-q); /* its expectation */
   }
-  TS_TRY(ts_comm_sum_f64(comm, &loss, 1));
-  s->base.info.bayes_logloss = loss / (double)n;
-  /* AUC over each rank's part, averaged: parts are alike. */
-  auc = ts_auc(p + from, y + from, NULL, to - from) / w;
-  TS_TRY(ts_comm_sum_f64(comm, &auc, 1));
-  s->base.info.bayes_auc = auc;
+  result[1] = ts_auc(p, y, NULL, to - from);
 done:
   ts_mem_free(p);
   ts_mem_free(y);
   ts_mem_free(dense);
   ts_mem_free(ids);
+  return err;
+}
+
+/* Ranks share the parts, whose number is fixed: the same bits on any number
+ * of ranks. */
+static ts_err estimate_bayes(ts_synthetic *s, ts_comm *comm) {
+  ts_err err = TS_OK;
+  double part[BAYES_PARTS][2] = {{0}}, loss = 0, auc = 0;
+  const int64_t cost = ids_per_sample(s) * s->h + 1;
+  int64_t n = BAYES_SAMPLES;
+  if (n > 60000000 / cost) n = 60000000 / cost; /* bounded time */
+  if (n < 4000) n = 4000;
+  for (int i = ts_comm_rank(comm); i < BAYES_PARTS && err == TS_OK;
+       i += ts_comm_size(comm))
+    err = estimate_part(s, n * i / BAYES_PARTS, n * (i + 1) / BAYES_PARTS,
+                        part[i]);
+  TS_TRY(ts_agree(comm, err));
+  TS_TRY(ts_comm_sum_f64(comm, &part[0][0], 2 * BAYES_PARTS));
+  for (int i = 0; i < BAYES_PARTS; i++) {
+    loss += part[i][0];
+    auc += part[i][1]; /* parts are alike: the mean of theirs */
+  }
+  s->base.info.bayes_logloss = loss / (double)n;
+  s->base.info.bayes_auc = auc / BAYES_PARTS;
+done:
   return err;
 }
 

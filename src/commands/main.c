@@ -13,6 +13,7 @@
 #include "commands/commands.h"
 #include "config.h"
 #include "runtime/comm.h"
+#include "train/signals.h"
 
 static void print_usage(FILE *f) {
   fprintf(f,
@@ -113,6 +114,7 @@ static const ts_command *find(const char *name) {
 static ts_err run(const ts_command *c, const ts_args *a, int *argc,
                   char ***argv) {
   ts_err err = TS_OK;
+  if (c->run == ts_cmd_train) TS_TRY(ts_signals_block());
   if (c->mpi) TS_TRY(ts_mpi_start(argc, argv));
   mpi_started = c->mpi;
   ts_log_rank(ts_mpi_rank(), ts_mpi_size());

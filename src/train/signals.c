@@ -39,11 +39,15 @@ static void *take_signals(void *arg) {
   return NULL;
 }
 
-ts_err ts_signals_start(void) {
+ts_err ts_signals_block(void) {
   sigset_t set;
   signal_set(&set);
   if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
     return ts_fail(TS_ERR_INTERNAL, "signals can't be blocked");
+  return TS_OK;
+}
+
+ts_err ts_signals_start(void) {
   atomic_store(&running, 1);
   if (pthread_create(&thread, NULL, take_signals, NULL) != 0) {
     atomic_store(&running, 0);

@@ -8,8 +8,11 @@
 
 #include "base/err.h"
 
-/* Blocks the signals in all threads that are created from now on and starts
- * a thread that takes them.  Local. */
+/* Blocks the signals in the calling thread and those that it starts.  Before
+ * MPI starts: threads of the MPI library that do not block a signal would
+ * take it, and end the program.  Local. */
+ts_err ts_signals_block(void);
+/* Starts a thread that takes them. */
 ts_err ts_signals_start(void);
 void ts_signals_stop(void);
 int ts_signals_level(void); /* 0, 1: asked once */

@@ -1,0 +1,45 @@
+# common.sh - sourced by the scripts that train: a small deck with several
+# optimizers, poolings and types, and comparisons of checkpoints.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+n_checks=0
+export OMP_NUM_THREADS=1
+
+check() { # what, command...
+  what=$1; shift
+  n_checks=$((n_checks + 1))
+  if ! "$@"; then echo "FAILED: $what"; exit 1; fi
+}
+passed() { echo "100%: Checks: $n_checks, Failures: 0, Errors: 0"; }
+
+cat > "$work/small.deck" <<'DECK'
+run = { name = "small"; seed = 11; steps = 40; threads = 1; log_every = 1; };
+data = { format = "synthetic"; global_batch = 96;
+         synthetic = { samples = 1000; eval_samples = 300; pooling = [1, 3, 2, 1, 4, 1]; }; };
+tables = ( { name = "a"; rows = 50; dim = 16; features = ["fa"]; optimizer = { kind = "rowwise_adagrad"; lr = 0.05; }; },
+           { name = "b"; rows = 300; dim = 16; features = ["fb", "fc"]; pooling = "mean"; optimizer = { kind = "adam"; lr = 0.01; }; },
+           { name = "c"; rows = 1000; dim = 16; features = ["fd"]; dtype = "bf16"; optimizer = { kind = "sgd"; lr = 0.1; }; },
+           { name = "d"; rows = 77; dim = 16; features = ["fe"]; dtype = "f16"; optimizer = { kind = "adagrad"; lr = 0.05; }; },
+           { name = "e"; rows = 5; dim = 16; features = ["ff"]; weighted = true; optimizer = { kind = "lamb"; lr = 0.01; }; } );
+model = { kind = "dlrm"; dense_features = 3; dense_arch = [32, 16]; over_arch = [32, 16, 1]; };
+optimizer = { kind = "adam"; lr = 1e-2; };
+DECK
+
+# train RANKS FOLDER [options]: the small deck into $work/FOLDER.
+train() {
+  ranks=$1; folder=$2; shift 2
+  ${MPIRUN:-mpirun} -q -n "$ranks" "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/$folder" "$@"
+}
+newest() { ls "$work/$1"/checkpoints/step-*.h5 2>/dev/null | tail -n 1; }
+# Weights and optimizer state, bit for bit.
+same_bits() { # checkpoint, checkpoint
+  h5diff -q "$1" "$2" /model /model && h5diff -q "$1" "$2" /optim /optim
+}
+losses() { sed -n 's/.*"loss":\([^,}]*\).*/\1/p' "$work/$1/metrics.jsonl"; }
+# Relative difference of two runs' losses stays under a limit, N lines each.
+close_losses() { # run, run, limit, lines
+  losses "$1" | head -n "$4" > "$work/x"; losses "$2" | head -n "$4" > "$work/y"
+  [ "$(wc -l < "$work/x")" = "$4" ] && paste "$work/x" "$work/y" | awk -v limit="$3" '
+    { d = $1 - $2; if (d < 0) d = -d; if (d > limit * $1) { print "line " NR ": " $0; bad = 1 } }
+    END { exit bad }'
+}
