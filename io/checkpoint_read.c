@@ -12,8 +12,7 @@
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
-/* ---- the header
- * ---------------------------------------------------------------- */
+/* ---- the header ---------------------------------------------------------- */
 
 static bool read_attr(hid_t file, const char *name, hid_t type, void *to) {
   if (H5Aexists(file, name) <= 0) return false;
@@ -67,8 +66,7 @@ ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
   return TS_OK;
 }
 
-/* ---- one dataset
- * ---------------------------------------------------------------- */
+/* ---- one dataset --------------------------------------------------------- */
 
 static bool dtype_of(hid_t type, ts_dtype *out) {
   static const ts_dtype known[] = {TS_F32, TS_BF16, TS_F16, TS_F64,
@@ -170,8 +168,7 @@ ts_err ts_stored_block(const ts_stored *s, int fd, const char *path,
   return TS_OK;
 }
 
-/* ---- pieces
- * ------------------------------------------------------------------------ */
+/* ---- pieces -------------------------------------------------------------- */
 
 typedef struct ts_reader {
   const char *path;
@@ -278,8 +275,7 @@ done:
   return err;
 }
 
-/* ---- names
- * -------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 typedef struct ts_names {
   const ts_ckpt *c;
@@ -293,8 +289,7 @@ static herr_t look_at(hid_t group, const char *name, const H5O_info_t *info,
   (void)group;
   if (info->type != H5O_TYPE_DATASET ||
       (strncmp(name, "model/", 6) != 0 && strncmp(name, "optim/", 6) != 0) ||
-      !strcmp(name, "optim/step") ||
-      (!n->optim && !strncmp(name, "optim/", 6)))
+      !strcmp(name, "optim/step") || (!n->optim && !strncmp(name, "optim/", 6)))
     return 0;
   for (int32_t i = 0; i < n->c->n_items; i++)
     if (!strcmp(n->c->items[i].name, name)) return 0;
@@ -319,8 +314,7 @@ static ts_err check_names(const ts_reader *r, const ts_ckpt *c, bool subset) {
                  r->path, names.unknown);
 }
 
-/* ---- values
- * -------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 static herr_t take_value(hid_t file, const char *name, const H5O_info_t *info,
                          void *arg) {
@@ -362,8 +356,7 @@ static ts_err read_values(const ts_reader *r, ts_ckpt *c) {
   return rc < 0 ? ts_fail(TS_ERR_CKPT, "%s: is damaged", r->path) : TS_OK;
 }
 
-/* ---- whole files
- * ----------------------------------------------------------------------- */
+/* ---- whole files --------------------------------------------------------- */
 
 static ts_err reader_open(ts_reader *r, const char *path, bool need_complete,
                           int64_t *step) {
@@ -444,8 +437,7 @@ done:
   return err;
 }
 
-/* ---- the newest
- * -------------------------------------------------------------------------- */
+/* ---- the newest ---------------------------------------------------------- */
 
 /* Newest first, rank 0's view for all: PATH NUMBER of the folder, "" after
  * the last. */

@@ -45,8 +45,7 @@ static ts_err fault_point(const ts_saver *s, const char *what) {
                  strerror(ENOSPC));
 }
 
-/* ---- rank 0: the file
- * ------------------------------------------------------------ */
+/* ---- rank 0: the file ---------------------------------------------------- */
 
 static ts_err make_groups(hid_t file, const char *name) {
   char path[1024];
@@ -186,8 +185,7 @@ done:
   return err == TS_OK ? reserve(s) : err;
 }
 
-/* ---- every rank: its rows
- * ---------------------------------------------------------- */
+/* ---- every rank: its rows ------------------------------------------------ */
 
 /* Checksums of the blocks that lie wholly in bytes [from, from + n). */
 static void sum_blocks(uint32_t *crc, const char *data, int64_t from, int64_t n,
@@ -243,8 +241,7 @@ done:
   return err;
 }
 
-/* ---- checksums
- * ------------------------------------------------------------------------ */
+/* ---- checksums ----------------------------------------------------------- */
 
 /* Marks in OWN (0 or 1 per block) which blocks this rank has summed. */
 static void mark_own(int64_t *own, const ts_ckpt_item *item) {
@@ -310,9 +307,7 @@ done:
   return err != TS_OK ? err : local;
 }
 
-/* ---- the end
- * ----------------------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------- */
 
 /* Checksums, then complete = 1, then the name. */
 static ts_err seal(ts_saver *s) {

@@ -42,8 +42,7 @@ static bool probe(const char *path) {
   return good && tabs >= N_DENSE;
 }
 
-/* ---- one line
- * ----------------------------------------------------------------------- */
+/* ---- one line ------------------------------------------------------------ */
 
 typedef struct ts_criteo_row {
   float label;
@@ -137,8 +136,7 @@ static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
   return p < end ? "it has more than 40 fields" : NULL;
 }
 
-/* ---- a batch
- * -------------------------------------------------------------------------- */
+/* ---- a batch ------------------------------------------------------------- */
 
 static int64_t row_of(const ts_criteo *s, int k, uint32_t id) {
   if (s->hash)
@@ -217,9 +215,7 @@ done:
   return err;
 }
 
-/* ---- opening
- * ----------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------- */
 
 /* Features are the columns of their name C1 .. C26, else in order. */
 static ts_err map_columns(ts_criteo *s) {

@@ -42,8 +42,7 @@ static bool probe(const char *path) {
                    (n > 7 && !strcmp(path + n - 7, ".csv.gz")));
 }
 
-/* ---- fields
- * -------------------------------------------------------------------------- */
+/* ---- fields -------------------------------------------------------------- */
 
 static bool is_missing(const ts_csv *s, const ts_field *f) {
   const char *missing = s->base.config->data.csv.missing;
@@ -105,9 +104,7 @@ static float label_of(const ts_csv *s, const ts_field *f) {
   return x == 0 || x == 1 ? (float)x : -1.0f;
 }
 
-/* ---- lines
- * -----------------------------------------------------------------------------
- */
+/* ---- lines --------------------------------------------------------------- */
 
 typedef ts_err (*ts_line_fn)(ts_csv *, void *arg, int64_t sample,
                              const char *why);
@@ -148,8 +145,7 @@ done:
   return err;
 }
 
-/* ---- learning from the training files
- * ---------------------------------------------------- */
+/* ---- learning from the training files ------------------------------------ */
 
 typedef struct ts_learning {
   double *sums;         /* (n_dense, 3) n, sum, sum of squares */
@@ -318,9 +314,7 @@ done:
   return err;
 }
 
-/* ---- batches
- * -----------------------------------------------------------------------------
- */
+/* ---- batches ------------------------------------------------------------- */
 
 typedef struct ts_filling {
   ts_batch_store *b;
@@ -388,9 +382,7 @@ done:
   return err;
 }
 
-/* ---- opening
- * -------------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------- */
 
 static int find_column(const ts_field *header, int n, const char *name) {
   for (int i = 0; i < n; i++)

@@ -52,8 +52,7 @@ static bool probe(const char *path) {
   return n == 8 && !memcmp(head, "\211HDF\r\n\032\n", 8);
 }
 
-/* ---- opening
- * --------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
 static ts_err open_array(ts_array *a, const ts_dataset_file *f,
                          const char *name, int rank_max, hid_t type,
@@ -345,8 +344,7 @@ done:
   return err;
 }
 
-/* ---- reading
- * ----------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 /* Appends samples [first, first + n) of file F to feature I of the store. */
 static ts_err read_feature(ts_dataset *d, ts_dataset_file *f, ts_batch_store *s,

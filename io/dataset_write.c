@@ -40,8 +40,7 @@ static ts_err read_chunk(ts_writer *w, int64_t at, int32_t *n) {
   return w->source->ops->read(w->source, w->store, at, *n);
 }
 
-/* ---- what there is
- * ---------------------------------------------------------------- */
+/* ---- what there is ------------------------------------------------------- */
 
 static ts_err count(ts_writer *w) {
   ts_err err = TS_OK;
@@ -78,8 +77,7 @@ done:
   return err;
 }
 
-/* ---- rank 0: the file
- * --------------------------------------------------------------- */
+/* ---- rank 0: the file ---------------------------------------------------- */
 
 static ts_err make(hid_t file, const char *name, hid_t type, int64_t rows,
                    int64_t cols, int64_t *at) {
@@ -172,8 +170,7 @@ done:
   return err;
 }
 
-/* ---- every rank: its samples
- * ----------------------------------------------------------- */
+/* ---- every rank: its samples --------------------------------------------- */
 
 static ts_err put(const ts_writer *w, const void *from, int64_t bytes,
                   int64_t at) {
@@ -280,9 +277,7 @@ done:
   return err;
 }
 
-/* ---- Criteo TSV
- * ---------------------------------------------------------------------------
- */
+/* ---- Criteo TSV ---------------------------------------------------------- */
 
 static ts_err print_lines(FILE *f, const ts_batch *b) {
   for (int32_t i = 0; i < b->n; i++) {

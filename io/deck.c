@@ -16,8 +16,7 @@
 
 enum { DECK_BYTES_MAX = 16 << 20, TABLES_MAX = 65536 };
 
-/* ---- walking the tree
- * ---------------------------------------------------------- */
+/* ---- walking the tree ---------------------------------------------------- */
 
 static void unknown_key(ts_deck *d, ts_scope scope, const config_setting_t *s,
                         const char *path) {
@@ -77,8 +76,7 @@ static bool is_list(ts_deck *d, const config_setting_t *s, const char *what) {
   return false;
 }
 
-/* ---- tables
- * ---------------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------- */
 
 static ts_err grow(ts_deck *d) {
   ts_err err = TS_OK;
@@ -162,8 +160,7 @@ static void read_tables(ts_deck *d, const config_t *tree,
   for (int i = 0; i < n_sets; i++) ts_deck_set_check(d, sets[i]);
 }
 
-/* ---- other lists
- * ------------------------------------------------------------------- */
+/* ---- other lists --------------------------------------------------------- */
 
 /* Elements of list NAME into an array of structs of SIZE bytes. */
 static void read_list(ts_deck *d, const config_t *tree, const char *name,
@@ -198,8 +195,7 @@ static void read_tasks(ts_deck *d, const config_t *tree) {
   set_defaults(d, TS_SCOPE_TASK, c->model.tasks);
 }
 
-/* ---- the whole
- * --------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------- */
 
 /* Paths that have a default made of other keys. */
 static void derive_paths(ts_config *c) {

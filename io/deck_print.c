@@ -7,8 +7,7 @@
 #include "base/mem.h"
 #include "io/deck_impl.h"
 
-/* ---- values
- * ---------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 static ts_err print_text(ts_str *s, const char *text) {
   ts_err err = TS_OK;
@@ -111,8 +110,7 @@ static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
   return TS_OK;
 }
 
-/* ---- groups
- * ------------------------------------------------------------------------ */
+/* ---- groups -------------------------------------------------------------- */
 
 static bool is_given(const ts_key *k, const void *v) {
   if (k->kind == TS_KEY_LATER) return false;
@@ -255,8 +253,7 @@ uint64_t ts_deck_hash(const ts_config *c) {
   return h;
 }
 
-/* ---- help
- * -------------------------------------------------------------------------- */
+/* ---- help ---------------------------------------------------------------- */
 
 static const char *kind_text(const ts_key *k) {
   switch (k->kind) {

@@ -61,8 +61,7 @@ void ts_deck_error(ts_deck *d, const config_setting_t *s, const char *fmt,
     (void)ts_str_append(&d->errors, "\n... and maybe more");
 }
 
-/* ---- texts
- * ------------------------------------------------------------------- */
+/* ---- texts --------------------------------------------------------------- */
 
 int ts_deck_range(const char *text, long *a, long *b, size_t *at,
                   size_t *n_bytes) {
@@ -130,8 +129,7 @@ static char *absolute(ts_deck *d, char *path) {
   return out.text;
 }
 
-/* ---- numbers
- * ------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------- */
 
 /* A number with k, M or G behind it. */
 static bool parse_suffixed(const char *text, double *x) {
@@ -226,8 +224,7 @@ static double duration(ts_deck *d, const ts_key *k, const config_setting_t *s) {
   return 3600.0 * h + 60.0 * m + sec;
 }
 
-/* ---- choices
- * -------------------------------------------------------------------- */
+/* ---- choices ------------------------------------------------------------- */
 
 /* The words of "a|b|-c" that are there, with commas. */
 static void list_choices(char *buf, size_t n, const char *choices) {
@@ -269,8 +266,7 @@ static int choice_of(ts_deck *d, const ts_key *k, const config_setting_t *s,
   return -1;
 }
 
-/* ---- the kinds
- * -------------------------------------------------------------------- */
+/* ---- the kinds ----------------------------------------------------------- */
 
 static void take_string(ts_deck *d, const ts_key *k, const config_setting_t *s,
                         char **to) {

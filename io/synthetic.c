@@ -143,8 +143,7 @@ static float draw_label(const ts_synthetic *s, double z, uint64_t sample) {
   return ts_rng_unit64(x[2], x[3]) < sigmoid(z + noise * e[0]) ? 1.0f : 0.0f;
 }
 
-/* ---- opening
- * ------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
 static ts_err fill_truth(ts_synthetic *s) {
   ts_err err = TS_OK;
@@ -290,8 +289,7 @@ done:
   return err;
 }
 
-/* ---- reading
- * --------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
                          int32_t n) {

@@ -33,8 +33,7 @@ struct ts_text {
   ts_str lines; /* unpacked */
 };
 
-/* ---- plain files
- * ------------------------------------------------------------------ */
+/* ---- plain files --------------------------------------------------------- */
 
 static ts_err map_file(ts_text_file *f) {
   ts_err err = TS_OK;
@@ -108,8 +107,7 @@ static const char *seek_plain(const ts_text_file *f, int64_t line) {
   return skip(f->map + f->index[line / EVERY], f->map + f->bytes, line % EVERY);
 }
 
-/* ---- packed files
- * ------------------------------------------------------------------ */
+/* ---- packed files -------------------------------------------------------- */
 
 static bool is_packed(const char *path) {
   const size_t n = strlen(path);
@@ -185,9 +183,7 @@ done:
   return err;
 }
 
-/* ---- all
- * ----------------------------------------------------------------------------
- */
+/* ---- all ----------------------------------------------------------------- */
 
 static ts_err open_local(ts_text_file *f, const char *path) {
   ts_err err = TS_OK;

@@ -17,8 +17,8 @@ void ts_fixture_start(ts_fixture *f, bool serial, int n_threads) {
   ck_assert_ok(ts_device_create(&f->device, "host", &d));
   ck_assert_ok(ts_world_create(&f->world, f->device, &w));
   ck_assert_ok(ts_comm_create(f->world, &f->comm, TS_GROUP_WORLD, "test"));
-  ck_assert_ok(ts_lane_create(f->device, &f->lane, "test compute",
-                              TS_LANE_COMPUTE));
+  ck_assert_ok(
+      ts_lane_create(f->device, &f->lane, "test compute", TS_LANE_COMPUTE));
   f->rank = ts_world_rank(f->world);
   f->size = ts_world_size(f->world);
 }

@@ -39,8 +39,7 @@ struct ts_ddp {
   double lr_factor, grad_factor, norm;
 };
 
-/* ---- layout -----------------------------------------------------------------
- */
+/* ---- layout -------------------------------------------------------------- */
 
 static int64_t bucket_cap(const ts_config *c, int32_t bucket) {
   const double mb = c->dense.bucket_mb > 0 ? c->dense.bucket_mb
@@ -85,8 +84,7 @@ done:
   return err;
 }
 
-/* ---- optimizers -------------------------------------------------------------
- */
+/* ---- optimizers ---------------------------------------------------------- */
 
 static void inherit(double *x, double base) {
   if (isnan(*x)) *x = base;
@@ -199,8 +197,7 @@ void ts_ddp_destroy(ts_ddp *d) {
   ts_mem_free(d);
 }
 
-/* ---- a step -----------------------------------------------------------------
- */
+/* ---- a step -------------------------------------------------------------- */
 
 ts_err ts_ddp_begin(ts_ddp *d, int64_t step, bool sync) {
   d->step = step;

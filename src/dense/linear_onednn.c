@@ -159,8 +159,7 @@ done:
   return err;
 }
 
-/* ---- layers -----------------------------------------------------------------
- */
+/* ---- layers -------------------------------------------------------------- */
 
 static ts_err products_create(ts_products *p, const ts_linear *l,
                               int32_t batch) {

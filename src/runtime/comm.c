@@ -120,8 +120,7 @@ ts_err ts_comm_run_mpi(ts_comm *c, ts_err (*fn)(void *, void *), void *arg) {
   return err != TS_OK ? err : ts_comm_wait(&token);
 }
 
-/* ---- blocking forms --------------------------------------------------------
- */
+/* ---- blocking forms ------------------------------------------------------ */
 
 static ts_err reduce_now(ts_comm *c, void *x, int64_t n, ts_dtype t,
                          ts_reduction reduction) {

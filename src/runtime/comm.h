@@ -14,9 +14,9 @@
  * memory; they are copied at begin, except ts_comm_exchange's.
  *
  * On the host one service thread per rank makes every MPI call after start:
- * it tests, then sleeps 20 us, and never sits in MPI_Wait.  With serial lanes
- * each operation runs to its end inside begin.  Implementations: self (one
- * rank), mpi (src/runtime/comm_mpi.c), nccl (cuda/).
+ * it tests, then sleeps 20 us, and never sits in a blocking wait.  With serial
+ * lanes each operation runs to its end inside begin.  Implementations: self
+ * (one rank), mpi (src/runtime/comm_mpi.c), nccl (cuda/).
  *
  * With comm.reduce = "ordered" (the default) sums are taken in rank order:
  * all-to-all, sum, all-gather; the same bits whatever the MPI library does.

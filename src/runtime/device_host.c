@@ -48,8 +48,7 @@ void ts_pause_precisely(void) {
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 }
 
-/* ---- errors and completion ------------------------------------------------
- */
+/* ---- errors and completion ----------------------------------------------- */
 
 static void keep_fault(ts_host_lane *l, ts_err err) {
   ts_err_record fault;
@@ -125,8 +124,7 @@ static ts_err block(ts_event event, double timeout_s) {
   return TS_OK;
 }
 
-/* ---- the worker -----------------------------------------------------------
- */
+/* ---- the worker ---------------------------------------------------------- */
 
 static double deadline(const ts_host_lane *l) {
   /* A collective reports its own deadline; lanes that wait for it give it
@@ -172,8 +170,7 @@ static void *work(void *arg) {
   }
 }
 
-/* ---- operations -----------------------------------------------------------
- */
+/* ---- operations ---------------------------------------------------------- */
 
 static ts_err grow(ts_host_lane *l) {
   ts_entry *fresh;

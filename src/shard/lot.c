@@ -126,7 +126,7 @@ void ts_lot_reset(ts_lot *lot) {
   *lot = (ts_lot){0};
 }
 
-/* ---- a lot's part of a flight ------------------------------------------ */
+/* ---- a lot's part of a flight -------------------------------------------- */
 
 static ts_err create_inputs(ts_lot_flight *lf) {
   ts_err err = TS_OK;

@@ -110,8 +110,7 @@ void ts_tbe_destroy(ts_tbe *t) {
   ts_mem_free(t);
 }
 
-/* ---- initial weights --------------------------------------------------------
- */
+/* ---- initial weights ----------------------------------------------------- */
 
 typedef enum { INIT_UNIFORM, INIT_NORMAL, INIT_CONSTANT } ts_init;
 
@@ -158,8 +157,7 @@ ts_err ts_tbe_init(ts_tbe *t) {
   return TS_OK;
 }
 
-/* ---- forward ----------------------------------------------------------------
- */
+/* ---- forward ------------------------------------------------------------- */
 
 typedef struct ts_forward_arg {
   ts_tbe *tbe;
@@ -194,8 +192,7 @@ ts_err ts_tbe_forward(ts_tbe *t, float *out, int64_t out_stride,
   return ts_lane_submit(lane, "lookup", forward_task, &arg, sizeof arg);
 }
 
-/* ---- reports ----------------------------------------------------------------
- */
+/* ---- reports ------------------------------------------------------------- */
 
 int32_t ts_tbe_n_tables(const ts_tbe *t) {
   return t->n_tables;

@@ -112,8 +112,7 @@ done:
   return err;
 }
 
-/* ---- checkpoints
- * --------------------------------------------------------------- */
+/* ---- checkpoints --------------------------------------------------------- */
 
 ts_err ts_metrics_save(ts_metrics *m, ts_ckpt *c, const char *prefix,
                        ts_comm *comm) {

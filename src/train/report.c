@@ -69,8 +69,7 @@ void ts_report_eval(const char *what, const ts_metrics_result *r) {
               r->ne, r->accuracy, r->calibration);
 }
 
-/* ---- the table at the end
- * ------------------------------------------------------- */
+/* ---- the table at the end ------------------------------------------------ */
 
 enum { ROWS_MAX = 64, NAME_MAX_BYTES = 32 };
 

@@ -35,8 +35,7 @@ typedef struct ts_run {
   ts_step_result last;
 } ts_run;
 
-/* ---- the output folder
- * ------------------------------------------------------------ */
+/* ---- the output folder --------------------------------------------------- */
 
 static ts_err lock_folder(ts_run *r) {
   ts_err err = TS_OK;
@@ -102,8 +101,7 @@ done:
   return err;
 }
 
-/* ---- where to start
- * ------------------------------------------------------------------ */
+/* ---- where to start ------------------------------------------------------ */
 
 /* With resume = "never" the checkpoints of an earlier run make room: they
  * are kept as NAME.old. */
@@ -233,8 +231,7 @@ static ts_err open_loader(ts_run *r) {
   return ts_loader_create(&r->loader, r->train, &o, &r->state.loader);
 }
 
-/* ---- saving, evaluating
- * ---------------------------------------------------------------- */
+/* ---- saving, evaluating -------------------------------------------------- */
 
 static ts_err save(ts_run *r) {
   ts_err err = TS_OK;
@@ -280,9 +277,7 @@ done:
   return err;
 }
 
-/* ---- the loop
- * ------------------------------------------------------------------------------
- */
+/* ---- the loop ------------------------------------------------------------ */
 
 static ts_err log_step(ts_run *r) {
   ts_err err = TS_OK;
