@@ -1,0 +1,421 @@
+/* test_dense.c - layers against sums in double, whole models against finite
+ * differences, optimizers and schedules against plain formulas. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "dense/linear.h"
+#include "dense/optim.h"
+#include "harness.h"
+#include "model/model.h"
+#include "runtime/kernels.h"
+
+static float draw(uint32_t a, uint32_t b) {
+  uint32_t x[4];
+  ts_rng4(x, 9, TS_RNG_TEST, a, b, 0);
+  return 2 * ts_rng_unit(x[0]) - 1;
+}
+
+static const char *const engines[] = {"ref", "auto", "cblas"};
+static const char *const isas[] = {"ref", "avx2", "avx512"};
+
+/* ---- linear -------------------------------------------------------------- */
+
+enum { B = 37, IN = 45, OUT = 19, STRIDE = 64 };
+
+static double y_of(const ts_param *W, const ts_param *b, const float *x, int i,
+                   int o) {
+  double sum = b->w[o];
+  for (int k = 0; k < IN; k++)
+    sum += (double)W->w[o * IN + k] * x[i * STRIDE + k];
+  return sum > 0 ? sum : 0;
+}
+
+START_TEST(linear_against_double) {
+  ts_fixture f;
+  ts_params ps = {0};
+  ts_param *W, *b;
+  ts_linear *l = NULL;
+  ts_fixture_start(&f, true, 1);
+  const char *engine = engines[_i];
+  if (strcmp(ts_linear_engine(engine), "none") == 0) {
+    ts_fixture_stop(&f);
+    return;
+  }
+  ck_assert_ok(ts_params_add(&ps, f.device, &W, "W", OUT, IN));
+  ck_assert_ok(ts_params_add(&ps, f.device, &b, "b", OUT, 0));
+  float gW[OUT * IN], gb[OUT], x[B * STRIDE] = {0}, y[B * OUT], dy[B * OUT];
+  float dx[B * STRIDE], masked[B * OUT];
+  W->grad = gW;
+  b->grad = gb;
+  for (int i = 0; i < OUT * IN; i++) W->w[i] = draw(1, (uint32_t)i);
+  for (int i = 0; i < OUT; i++) b->w[i] = draw(2, (uint32_t)i);
+  for (int i = 0; i < B; i++)
+    for (int k = 0; k < IN; k++)
+      x[i * STRIDE + k] = draw(3, (uint32_t)(i * IN + k));
+  for (int i = 0; i < B * OUT; i++) dy[i] = draw(4, (uint32_t)i);
+  const ts_linear_spec spec = {.n_in = IN,
+                               .n_out = OUT,
+                               .in_stride = STRIDE,
+                               .relu = true,
+                               .batch_max = 64,
+                               .need_dx = true,
+                               .engine = engine};
+  ck_assert_ok(ts_linear_create(&l, &spec, W, b, f.lane));
+  ck_assert_ok(ts_linear_forward(l, y, x, B, f.lane));
+  for (int i = 0; i < B; i++)
+    for (int o = 0; o < OUT; o++) {
+      ck_assert_float_eq_tol(y[i * OUT + o], (float)y_of(W, b, x, i, o), 1e-5f);
+      masked[i * OUT + o] = y[i * OUT + o] > 0 ? dy[i * OUT + o] : 0;
+    }
+  ck_assert_ok(ts_linear_backward(l, dx, dy, x, y, B, f.lane));
+  for (int o = 0; o < OUT; o++)
+    for (int k = 0; k <= IN; k++) {
+      double sum = 0;
+      for (int i = 0; i < B; i++)
+        sum += (double)masked[i * OUT + o] * (k < IN ? x[i * STRIDE + k] : 1.0);
+      ck_assert_float_eq_tol(k < IN ? gW[o * IN + k] : gb[o], (float)sum,
+                             2e-5f);
+    }
+  for (int i = 0; i < B; i++)
+    for (int k = 0; k < STRIDE; k++) {
+      double sum = 0;
+      for (int o = 0; k < IN && o < OUT; o++)
+        sum += (double)masked[i * OUT + o] * W->w[o * IN + k];
+      ck_assert_float_eq_tol(dx[i * STRIDE + k], (float)sum, 2e-5f);
+    }
+  ts_linear_destroy(l);
+  ts_params_reset(&ps);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* ---- interaction --------------------------------------------------------- */
+
+enum { F = 5, IB = 9 };
+
+static void interaction_case(const ts_kernels *k, int dim, bool bottom) {
+  float store[F + 1][IB * 128], grads[F + 1][IB * 128], out[IB * 256];
+  float g[IB * 256];
+  const float *emb[F];
+  float *gemb[F];
+  int64_t stride[F];
+  const int n = F + bottom, width = (bottom ? dim : 0) + n * (n - 1) / 2;
+  const int padded = (width + 31) / 32 * 32;
+  for (int i = 0; i <= F; i++)
+    for (int j = 0; j < IB * dim; j++)
+      store[i][j] = draw(10 + (uint32_t)i, (uint32_t)j);
+  for (int i = 0; i < F; i++) {
+    emb[i] = store[i + 1];
+    gemb[i] = grads[i + 1];
+    stride[i] = dim;
+  }
+  for (int j = 0; j < IB * padded; j++) g[j] = draw(30, (uint32_t)j);
+  const ts_interact_args a = {.out = out,
+                              .grad = g,
+                              .out_stride = padded,
+                              .bottom = bottom ? store[0] : NULL,
+                              .grad_bottom = grads[0],
+                              .emb = emb,
+                              .grad_emb = gemb,
+                              .emb_stride = stride,
+                              .n_features = F,
+                              .dim = dim,
+                              .batch = IB};
+  ck_assert_ok(k->interact_forward(&a));
+  ck_assert_ok(k->interact_backward(&a));
+  for (int b = 0; b < IB; b++) {
+    const float *x[F + 1];
+    double want[F + 1][128] = {{0}};
+    for (int i = 0; i < n; i++) x[i] = store[i + !bottom] + b * dim;
+    int at = bottom ? dim : 0;
+    for (int d = 0; bottom && d < dim; d++) {
+      ck_assert_float_eq(out[b * padded + d], x[0][d]);
+      want[0][d] = g[b * padded + d];
+    }
+    for (int i = 0; i < n; i++)
+      for (int j = i + 1; j < n; j++, at++) {
+        double dot = 0;
+        for (int d = 0; d < dim; d++) {
+          dot += (double)x[i][d] * x[j][d];
+          want[i][d] += (double)g[b * padded + at] * x[j][d];
+          want[j][d] += (double)g[b * padded + at] * x[i][d];
+        }
+        ck_assert_float_eq_tol(out[b * padded + at], (float)dot, 1e-4f);
+      }
+    for (; at < padded; at++) ck_assert_float_eq(out[b * padded + at], 0);
+    for (int i = 0; i < n; i++)
+      for (int d = 0; d < dim; d++)
+        ck_assert_float_eq_tol(grads[i + !bottom][b * dim + d],
+                               (float)want[i][d], 1e-4f);
+  }
+}
+
+START_TEST(interaction_against_double) {
+  ts_kernels k;
+  if (ts_kernels_fill(&k, "host", isas[_i]) != TS_OK) {
+    ts_err_clear(); /* not on this CPU */
+    return;
+  }
+  const int dims[] = {8, 16, 20, 64, 128};
+  for (int i = 0; i < 5; i++) {
+    interaction_case(&k, dims[i], true);
+    interaction_case(&k, dims[i], false);
+  }
+}
+END_TEST
+
+/* ---- the whole model against finite differences -------------------------- */
+
+enum { MB = 6, MF = 3, MD = 8, MN = 4 };
+
+typedef struct ts_probe {
+  ts_fixture f;
+  ts_kernels k;
+  ts_model *m;
+  float emb[MF][MB * MD], grad[MF][MB * MD], dense[MB * MN], label[MB];
+  const float *data[MF];
+  float *grads[MF];
+  int64_t stride[MF];
+  float dlogits[MB];
+} ts_probe;
+
+static double loss_of(ts_probe *p, bool with_grad) {
+  float *logits;
+  double loss;
+  const ts_emb_views v = {p->data, p->grads, p->stride, MF};
+  ck_assert_ok(p->m->ops->dense_forward(p->m, p->dense, MB, p->f.lane));
+  ck_assert_ok(p->m->ops->over_forward(p->m, &logits, &v, MB, p->f.lane));
+  const ts_bce_args a = {.loss_sum = &loss,
+                         .grad = p->dlogits,
+                         .logits = logits,
+                         .labels = p->label,
+                         .scale = 1.0 / MB,
+                         .n = MB};
+  ck_assert_ok(p->k.bce(&a));
+  if (with_grad) {
+    ck_assert_ok(
+        p->m->ops->over_backward(p->m, p->dlogits, &v, MB, NULL, p->f.lane));
+    ck_assert_ok(p->m->ops->dense_backward(p->m, MB, NULL, p->f.lane));
+  }
+  return loss / MB;
+}
+
+/* d loss / d *x by a central difference, beside GRAD. */
+static void compare(ts_probe *p, float *x, float grad, const char *what) {
+  const float kept = *x, h = 2e-3f;
+  *x = kept + h;
+  const double up = loss_of(p, false);
+  *x = kept - h;
+  const double down = loss_of(p, false);
+  *x = kept;
+  const double slope = (up - down) / (2.0 * (double)h);
+  ck_assert_msg(fabs(slope - grad) < 2e-3 + 0.02 * fabs(slope),
+                "%s: %g by difference, %g by backward", what, slope,
+                (double)grad);
+}
+
+START_TEST(dlrm_against_differences) {
+  ts_probe p = {0};
+  char kind[] = "dlrm", task_name[] = "label", table_name[] = "t";
+  int64_t bottom[] = {7, MD}, over[] = {9, 1};
+  ts_task_config task = {task_name, 1.0};
+  ts_table_config table = {.name = table_name, .dim = MD, .rows = 10};
+  ts_config c = {.tables = &table, .n_tables = 1};
+  c.model.kind = kind;
+  c.model.dense_features = MN;
+  c.model.dense_arch = (ts_ints){bottom, 2};
+  c.model.over_arch = (ts_ints){over, 2};
+  c.model.tasks = &task;
+  c.model.n_tasks = 1;
+  ts_fixture_start(&p.f, true, 1);
+  ck_assert_ok(ts_kernels_fill(&p.k, "host", NULL));
+  const ts_model_spec spec = {.config = &c,
+                              .n_features = MF,
+                              .dim = MD,
+                              .batch_max = MB,
+                              .training = true,
+                              .engine = engines[_i]};
+  if (strcmp(ts_linear_engine(engines[_i]), "none") == 0) {
+    ts_fixture_stop(&p.f);
+    return;
+  }
+  ck_assert_ok(
+      ts_model_find("dlrm")->create(&p.m, &spec, p.f.device, &p.k, p.f.lane));
+  float *all_grads[16];
+  for (int32_t i = 0; i < p.m->params.n; i++) {
+    ts_param *q = p.m->params.item[i];
+    ck_assert_ok(ts_mem_array(&q->grad, q->n, 4, TS_TAG_DENSE));
+    all_grads[i] = q->grad;
+  }
+  for (int f = 0; f < MF; f++) {
+    for (int j = 0; j < MB * MD; j++)
+      p.emb[f][j] = draw(50 + (uint32_t)f, (uint32_t)j);
+    p.data[f] = p.emb[f];
+    p.grads[f] = p.grad[f];
+    p.stride[f] = MD;
+  }
+  for (int j = 0; j < MB * MN; j++) p.dense[j] = draw(60, (uint32_t)j);
+  for (int j = 0; j < MB; j++) p.label[j] = (float)(j % 2);
+  (void)loss_of(&p, true);
+  float emb_grad[MF][MB * MD];
+  memcpy(emb_grad, p.grad, sizeof emb_grad);
+  for (int f = 0; f < MF; f++)
+    for (int j = 0; j < MB * MD; j += 5)
+      compare(&p, &p.emb[f][j], emb_grad[f][j], "embedding");
+  for (int32_t i = 0; i < p.m->params.n; i++) {
+    ts_param *q = p.m->params.item[i];
+    for (int64_t j = 0; j < q->n; j += 3)
+      compare(&p, &q->w[j], q->grad[j], q->name);
+  }
+  for (int32_t i = 0; i < p.m->params.n; i++) ts_mem_free(all_grads[i]);
+  p.m->ops->destroy(p.m);
+  ts_fixture_stop(&p.f);
+}
+END_TEST
+
+/* ---- loss, optimizers, schedules ----------------------------------------- */
+
+START_TEST(bce_against_formula) {
+  ts_kernels k;
+  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  float z[3000], y[3000], w[3000], g[3000], p[3000];
+  double sum, want = 0;
+  for (int i = 0; i < 3000; i++) {
+    z[i] = 40 * draw(70, (uint32_t)i);
+    y[i] = (float)(i % 2);
+    w[i] = 1 + draw(71, (uint32_t)i);
+    const double q = 1 / (1 + exp(-(double)z[i]));
+    want += w[i] * (fmax(z[i], 0) - (double)z[i] * y[i] +
+                    log1p(exp(-fabs((double)z[i]))));
+    g[i] = (float)(w[i] * (q - y[i]) * 0.5);
+  }
+  float got[3000];
+  const ts_bce_args a = {&sum, got, p, z, y, w, 0.5, 3000};
+  ck_assert_ok(k.bce(&a));
+  ck_assert_double_eq_tol(sum, want, 1e-9 * want);
+  for (int i = 0; i < 3000; i++) ck_assert_float_eq_tol(got[i], g[i], 1e-6f);
+}
+END_TEST
+
+static double plain_step(const ts_optim_config *c, double *w, double *s,
+                         double g, int k) {
+  const bool decoupled = c->weight_decay_mode == TS_WD_DECOUPLED;
+  if (!decoupled) g += c->weight_decay * *w;
+  if (decoupled) *w *= 1 - c->lr * c->weight_decay;
+  if (!strcmp(c->kind, "sgd")) {
+    s[0] = c->momentum * s[0] + g;
+    *w -= c->lr * s[0];
+  } else if (!strcmp(c->kind, "adagrad")) {
+    s[0] += g * g;
+    *w -= c->lr * g / (sqrt(s[0]) + c->eps);
+  } else {
+    s[0] = c->beta1 * s[0] + (1 - c->beta1) * g;
+    s[1] = c->beta2 * s[1] + (1 - c->beta2) * g * g;
+    const double m = s[0] / (1 - pow(c->beta1, k));
+    const double v = s[1] / (1 - pow(c->beta2, k));
+    *w -= c->lr * m / (sqrt(v) + c->eps);
+  }
+  return *w;
+}
+
+START_TEST(dense_optimizers_against_formula) {
+  static const char *const kinds[] = {"sgd", "sgd", "adagrad", "adam"};
+  for (size_t isa = 0; isa < 3; isa++) {
+    ts_kernels k;
+    if (ts_kernels_fill(&k, "host", isas[isa]) != TS_OK) {
+      ts_err_clear();
+      continue;
+    }
+    for (int o = 0; o < 8; o++) {
+      char kind[16];
+      strcpy(kind, kinds[o % 4]);
+      ts_optim_config c = {.kind = kind,
+                           .lr = 0.03,
+                           .eps = NAN,
+                           .beta1 = NAN,
+                           .beta2 = NAN,
+                           .momentum = o % 4 == 1 ? 0.9 : NAN,
+                           .eta = NAN,
+                           .weight_decay = 0.01,
+                           .weight_decay_mode =
+                               o < 4 ? TS_WD_L2 : TS_WD_DECOUPLED};
+      ck_assert_ok(ts_dense_optim_check(&c, "test"));
+      float w[100], g[100], s0[100] = {0}, s1[100] = {0};
+      double dw[100], ds[100][2] = {{0}};
+      for (int i = 0; i < 100; i++) dw[i] = w[i] = draw(80, (uint32_t)i);
+      for (int step = 1; step <= 30; step++) {
+        for (int i = 0; i < 100; i++) {
+          g[i] = draw(81, (uint32_t)(step * 100 + i));
+          (void)plain_step(&c, &dw[i], ds[i], g[i], step);
+        }
+        ts_dense_update_args a = {.optim = &c,
+                                  .w = w,
+                                  .grad = g,
+                                  .n = 100,
+                                  .lr_factor = 1,
+                                  .grad_factor = 1,
+                                  .step = step};
+        if (ts_dense_optim_n_states(&c) > 0) a.state[0] = s0;
+        if (ts_dense_optim_n_states(&c) > 1) a.state[1] = s1;
+        ck_assert_ok(k.dense_update(&a));
+      }
+      for (int i = 0; i < 100; i++)
+        ck_assert_float_eq_tol(w[i], (float)dw[i], 2e-5f);
+    }
+  }
+}
+END_TEST
+
+START_TEST(options_that_do_not_exist_are_refused) {
+  char kind[] = "adagrad";
+  ts_optim_config c = {.kind = kind,
+                       .lr = 0.1,
+                       .eps = NAN,
+                       .beta1 = NAN,
+                       .beta2 = NAN,
+                       .momentum = 0.9,
+                       .weight_decay = NAN};
+  ck_assert_int_eq(ts_dense_optim_check(&c, "x"), TS_ERR_DECK);
+  ts_err_clear();
+}
+END_TEST
+
+START_TEST(schedules) {
+  ts_config c = {0};
+  char kinds[][16] = {"constant",     "linear",     "cosine",
+                      "inverse_sqrt", "polynomial", "step"};
+  c.optimizer.warmup = 10;
+  c.optimizer.schedule_steps = 110;
+  c.optimizer.power = 2;
+  const double want60[] = {1, 0.5, 0.5, sqrt(10.0 / 60.0), 0.25, 1};
+  for (int i = 0; i < 6; i++) {
+    c.optimizer.schedule = kinds[i];
+    if (i == 5) c.optimizer.power = 0.5;
+    ck_assert_double_eq_tol(ts_schedule_factor(&c, 5), 0.5, 1e-12);
+    ck_assert_double_eq_tol(ts_schedule_factor(&c, 60), want60[i], 1e-12);
+  }
+  ck_assert_double_eq_tol(ts_schedule_factor(&c, 10 + 110), 0.5, 1e-12);
+  c.optimizer.schedule = kinds[1];
+  c.optimizer.floor = 0.1;
+  ck_assert_double_eq_tol(ts_schedule_factor(&c, 500), 0.1, 1e-12);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("dense");
+  TCase *t = tcase_create("dense");
+  tcase_add_loop_test(t, linear_against_double, 0, 3);
+  tcase_add_loop_test(t, interaction_against_double, 0, 3);
+  tcase_add_loop_test(t, dlrm_against_differences, 0, 3);
+  tcase_add_test(t, bce_against_formula);
+  tcase_add_test(t, dense_optimizers_against_formula);
+  tcase_add_test(t, options_that_do_not_exist_are_refused);
+  tcase_add_test(t, schedules);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)

@@ -1,0 +1,279 @@
+/* test_runtime.c - lanes, events and collectives: one contract, with serial
+ * and parallel lanes.  ranks: 1 2 4 */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "harness.h"
+#include "runtime/topology.h"
+
+/* ---- lanes --------------------------------------------------------------- */
+
+static atomic_int order[64], n_done;
+
+static ts_err append(void *arg, ts_lane *lane) {
+  (void)lane;
+  order[atomic_fetch_add(&n_done, 1)] = *(int *)arg;
+  return TS_OK;
+}
+
+static ts_err slow_append(void *arg, ts_lane *lane) {
+  for (volatile int i = 0; i < 2000000; i++) {
+  }
+  return append(arg, lane);
+}
+
+static ts_err break_down(void *arg, ts_lane *lane) {
+  (void)arg, (void)lane;
+  return ts_fail(TS_ERR_DATA, "on purpose");
+}
+
+START_TEST(events_order_lanes) {
+  ts_fixture f;
+  ts_lane *other;
+  ts_fixture_start(&f, _i, 1);
+  ck_assert_ok(ts_lane_create(f.device, &other, "other", TS_LANE_DATA));
+  atomic_store(&n_done, 0);
+  for (int i = 0; i < 10; i += 2) {
+    int a = i, b = i + 1;
+    ck_assert_ok(ts_lane_submit(f.lane, "a", slow_append, &a, sizeof a));
+    ck_assert_ok(ts_lane_wait(other, ts_lane_record(f.lane)));
+    ck_assert_ok(ts_lane_submit(other, "b", append, &b, sizeof b));
+    ck_assert_ok(ts_lane_wait(f.lane, ts_lane_record(other)));
+  }
+  ck_assert_ok(ts_lane_sync(f.lane));
+  ck_assert_ok(ts_lane_sync(other));
+  ck_assert_int_eq(n_done, 10);
+  for (int i = 0; i < 10; i++) ck_assert_int_eq(order[i], i);
+  ts_lane_destroy(other);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(an_error_stops_a_lane_and_who_waits_for_it) {
+  ts_fixture f;
+  ts_lane *other;
+  int one = 1;
+  ts_fixture_start(&f, _i, 1);
+  ck_assert_ok(ts_lane_create(f.device, &other, "other", TS_LANE_DATA));
+  atomic_store(&n_done, 0);
+  (void)ts_lane_submit(f.lane, "fail", break_down, NULL, 0);
+  (void)ts_lane_submit(f.lane, "dropped", append, &one, sizeof one);
+  ts_err_clear();
+  (void)ts_lane_wait(other, ts_lane_record(f.lane));
+  (void)ts_lane_submit(other, "dropped", append, &one, sizeof one);
+  ts_err_clear();
+  ck_assert_int_eq(ts_lane_sync(f.lane), TS_ERR_DATA);
+  ck_assert_str_eq(ts_err_message(), "on purpose");
+  ts_err_clear();
+  ck_assert_int_eq(ts_lane_sync(other), TS_ERR_DATA);
+  ts_err_clear();
+  ck_assert_int_eq(n_done, 0);
+  ts_lane_destroy(other);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* ---- collectives --------------------------------------------------------- */
+
+static float element(int from, int to, int i) {
+  return (float)(from * 1000 + to * 100 + i % 97);
+}
+
+START_TEST(all_to_all_of_uneven_pieces) {
+  ts_fixture f;
+  ts_fixture_start(&f, _i, 1);
+  const int w = f.size, me = f.rank;
+  int64_t send_bytes[8], recv_bytes[8], n_send = 0, n_recv = 0;
+  for (int r = 0; r < w; r++) { /* some pieces are empty */
+    send_bytes[r] = 4 * (int64_t)((me * 7 + r * 3) % 5 * 100);
+    recv_bytes[r] = 4 * (int64_t)((r * 7 + me * 3) % 5 * 100);
+    n_send += send_bytes[r] / 4;
+    n_recv += recv_bytes[r] / 4;
+  }
+  float *send, *recv;
+  ck_assert_ok(ts_mem_array(&send, n_send + 1, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_array(&recv, n_recv + 1, 4, TS_TAG_MISC));
+  int64_t at = 0;
+  for (int r = 0; r < w; r++)
+    for (int i = 0; i < send_bytes[r] / 4; i++) send[at++] = element(me, r, i);
+  ts_token token;
+  ck_assert_ok(ts_comm_all_to_all_v(f.comm, &token, recv, recv_bytes, send,
+                                    send_bytes, f.lane));
+  ck_assert_ok(ts_comm_end(&token, f.lane));
+  ck_assert_ok(ts_lane_sync(f.lane));
+  at = 0;
+  int bad = 0;
+  for (int r = 0; r < w; r++)
+    for (int i = 0; i < recv_bytes[r] / 4; i++)
+      bad += recv[at++] != element(r, me, i);
+  ck_assert_all(bad == 0);
+  ts_mem_free(send);
+  ts_mem_free(recv);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(exchange_of_unknown_sizes) {
+  ts_fixture f;
+  ts_fixture_start(&f, _i, 1);
+  int64_t send_bytes[8], recv_bytes[8];
+  for (int round = 1; round < 5; round++) {
+    char *send;
+    int64_t total = 0, got = 0, want = 0;
+    for (int r = 0; r < f.size; r++) {
+      send_bytes[r] = (f.rank + r) % 3 * 1000 * round;
+      want += (f.rank + r) % 3 * 1000 * round;
+      total += send_bytes[r];
+    }
+    ck_assert_ok(ts_mem_alloc(&send, (size_t)total + 1, TS_TAG_MISC));
+    memset(send, 'a' + f.rank, (size_t)total);
+    ts_exchange x = {.send = send,
+                     .send_bytes = send_bytes,
+                     .recv_bytes = recv_bytes,
+                     .recv = {.owned = true, .device = f.device}};
+    ts_token token;
+    ck_assert_ok(ts_comm_exchange(f.comm, &token, &x, f.lane));
+    ck_assert_ok(ts_comm_wait(&token));
+    int bad = 0;
+    for (int r = 0; r < f.size; r++)
+      for (int64_t i = 0; i < recv_bytes[r]; i++)
+        bad += ((char *)x.recv.ptr)[got++] != 'a' + r;
+    ck_assert_all(bad == 0 && got == want);
+    ts_buffer_reset(&x.recv);
+    ts_mem_free(send);
+  }
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* Sums in rank order: the same bits as a loop over ranks. */
+START_TEST(sums_are_in_rank_order) {
+  ts_fixture f;
+  ts_fixture_start(&f, _i, 1);
+  const int64_t sizes[] = {1, 7, 5000, 40000};
+  for (int k = 0; k < 4; k++) {
+    const int64_t n = sizes[k];
+    float *x, *want;
+    ts_token token;
+    ck_assert_ok(ts_mem_array(&x, n, 4, TS_TAG_MISC));
+    ck_assert_ok(ts_mem_array(&want, n, 4, TS_TAG_MISC));
+    for (int64_t i = 0; i < n; i++) {
+      for (int r = 0; r < f.size; r++) {
+        const float v = 1.0f / (float)(i + 3 + 11 * r);
+        want[i] = r ? want[i] + v : v;
+        if (r == f.rank) x[i] = v;
+      }
+    }
+    ck_assert_ok(
+        ts_comm_all_reduce(f.comm, &token, x, n, TS_F32, TS_SUM, f.lane));
+    ck_assert_ok(ts_comm_wait(&token));
+    ck_assert_all(memcmp(x, want, (size_t)n * 4) == 0);
+    ts_mem_free(x);
+    ts_mem_free(want);
+  }
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(reduce_scatter_and_all_gather) {
+  ts_fixture f;
+  ts_fixture_start(&f, _i, 1);
+  int64_t counts[8], bytes[8], total = 0, first = 0;
+  for (int r = 0; r < f.size; r++) {
+    counts[r] = r == 1 ? 0 : 50 + 10 * r; /* one rank gets nothing */
+    bytes[r] = 4 * counts[r];
+    if (r < f.rank) first += counts[r];
+    total += counts[r];
+  }
+  float send[1000], own[1000], all[1000];
+  for (int64_t i = 0; i < total; i++) send[i] = (float)(i * (f.rank + 1));
+  ts_token token;
+  ck_assert_ok(ts_comm_reduce_scatter_v(f.comm, &token, own, send, counts,
+                                        TS_F32, f.lane));
+  ck_assert_ok(ts_comm_end(&token, f.lane));
+  ck_assert_ok(ts_comm_all_gather_v(f.comm, &token, all, own, bytes, f.lane));
+  ck_assert_ok(ts_comm_wait(&token));
+  const int sum = f.size * (f.size + 1) / 2;
+  int bad = 0;
+  for (int64_t i = 0; i < counts[f.rank]; i++)
+    bad += own[i] != (float)((first + i) * sum);
+  for (int64_t i = 0; i < total; i++) bad += all[i] != (float)(i * sum);
+  ck_assert_all(bad == 0);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* Comms are independent: the second one's operation does not wait for the
+ * first one's, which waits for a slow lane. */
+START_TEST(two_comms_at_once) {
+  ts_fixture f;
+  ts_comm *second;
+  ts_fixture_start(&f, _i, 1);
+  ck_assert_ok(ts_comm_create(f.world, &second, TS_GROUP_WORLD, "second"));
+  double a[3] = {1, 2, 3}, b = f.rank;
+  int zero = 0;
+  ts_token first_token, second_token;
+  atomic_store(&n_done, 0);
+  ck_assert_ok(ts_lane_submit(f.lane, "slow", slow_append, &zero, 4));
+  ck_assert_ok(
+      ts_comm_all_reduce(f.comm, &first_token, a, 3, TS_F64, TS_SUM, f.lane));
+  ck_assert_ok(
+      ts_comm_all_reduce(second, &second_token, &b, 1, TS_F64, TS_MAX, NULL));
+  ck_assert_ok(ts_comm_wait(&second_token));
+  ck_assert_ok(ts_comm_wait(&first_token));
+  ck_assert_all(a[2] == 3.0 * f.size && b == f.size - 1);
+  ts_comm_destroy(second);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(one_ranks_error_is_everyones) {
+  ts_fixture f;
+  ts_fixture_start(&f, _i, 1);
+  const int bad = f.size - 1;
+  ck_assert_all(ts_agree(f.comm, TS_OK) == TS_OK);
+  ts_err err = TS_OK;
+  if (f.rank == bad) err = ts_fail(TS_ERR_CKPT, "disk %d is full", bad);
+  err = ts_agree(f.comm, err);
+  ck_assert_all(err == TS_ERR_CKPT &&
+                strstr(ts_err_message(), "is full") != NULL);
+  ts_err_clear();
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_failed_lane_fails_what_waits_for_it) {
+  ts_fixture f;
+  double x = 1;
+  ts_token token = {{0}};
+  ts_fixture_start(&f, _i, 1);
+  (void)ts_lane_submit(f.lane, "fail", break_down, NULL, 0);
+  ts_err_clear();
+  (void)ts_comm_all_reduce(f.comm, &token, &x, 1, TS_F64, TS_SUM, f.lane);
+  ts_err_clear();
+  ck_assert_all(ts_event_sync(token.done) == TS_ERR_DATA);
+  ts_err_clear();
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("runtime");
+  TCase *t = tcase_create("lanes and comms");
+  /* 0: parallel lanes, 1: serial. */
+  tcase_add_loop_test(t, events_order_lanes, 0, 2);
+  tcase_add_loop_test(t, an_error_stops_a_lane_and_who_waits_for_it, 0, 2);
+  tcase_add_loop_test(t, all_to_all_of_uneven_pieces, 0, 2);
+  tcase_add_loop_test(t, exchange_of_unknown_sizes, 0, 2);
+  tcase_add_loop_test(t, sums_are_in_rank_order, 0, 2);
+  tcase_add_loop_test(t, reduce_scatter_and_all_gather, 0, 2);
+  tcase_add_loop_test(t, two_comms_at_once, 0, 2);
+  tcase_add_loop_test(t, one_ranks_error_is_everyones, 0, 2);
+  tcase_add_loop_test(t, a_failed_lane_fails_what_waits_for_it, 0, 2);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)
