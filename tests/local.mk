@@ -9,7 +9,7 @@ SH_LOG_COMPILER = $(SHELL) $(srcdir)/tests/launch
 EXTRA_DIST += tests/launch tests/lsan.supp tests/parity.py
 dist_check_SCRIPTS += tests/lint.sh tests/parity.sh tests/real_data.sh
 
-noinst_LIBRARIES += tests/libharness.a
+check_LIBRARIES = tests/libharness.a
 tests_libharness_a_SOURCES = tests/harness.c tests/harness.h
 tests_libharness_a_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 LDADD = tests/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
