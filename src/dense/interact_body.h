@@ -86,6 +86,12 @@ TS_BODY void combine(const ts_interact_args *a, float *dx, const float *g,
     }
     for (int v = 0; v < 4; v++) *(ts_v16u *)(dx + d + 16 * v) = s[v];
   }
+  for (; d + 16 <= dim; d += 16) {
+    ts_v16 s = {0};
+    for (int32_t j = 0; j < n; j++)
+      s += g[j] * *(const ts_v16u *)(vector_of(a, j, b) + d);
+    *(ts_v16u *)(dx + d) = s;
+  }
   for (; d < dim; d++) {
     float s = 0;
     for (int32_t j = 0; j < n; j++) s += g[j] * vector_of(a, j, b)[d];
