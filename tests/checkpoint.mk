@@ -1,1 +1,1 @@
-# tests of this area
+check_PROGRAMS += tests/test_checkpoint

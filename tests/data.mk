@@ -1,1 +1,1 @@
-# tests of this area
+dist_check_SCRIPTS += tests/data_formats.sh
