@@ -50,18 +50,6 @@ static bool worst(const ts_mpio *m, bool good) {
          all;
 }
 
-static ts_err make_groups(hid_t file, const char *name) {
-  char path[1024];
-  for (const char *p = strchr(name, '/'); p; p = strchr(p + 1, '/')) {
-    snprintf(path, sizeof path, "%.*s", (int)(p - name), name);
-    if (H5Lexists(file, path, H5P_DEFAULT) > 0) continue;
-    hid_t g = H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    if (g < 0) return ts_fail(TS_ERR_CKPT, "group %s can't be made", path);
-    H5Gclose(g);
-  }
-  return TS_OK;
-}
-
 static hid_t make_dataset(ts_mpio *m, const char *name, ts_dtype dtype,
                           int64_t rows, int64_t cols) {
   const int64_t row = (int64_t)ts_dtype_bytes(dtype) * (cols ? cols : 1);
@@ -76,7 +64,7 @@ static hid_t make_dataset(ts_mpio *m, const char *name, ts_dtype dtype,
   }
   H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
   hid_t set = -1;
-  if (make_groups(m->file, name) == TS_OK)
+  if (ts_hdf5_make_groups(m->file, name, TS_ERR_CKPT) == TS_OK)
     set = H5Dcreate2(m->file, name, ts_hdf5_type(dtype), space, H5P_DEFAULT,
                      plist, H5P_DEFAULT);
   H5Sclose(space);
@@ -149,7 +137,7 @@ static ts_err write_value(ts_mpio *m, const ts_ckpt_value *v) {
   const hsize_t dims[1] = {(hsize_t)v->n};
   hid_t space = H5Screate_simple(1, dims, NULL);
   H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
-  if (make_groups(m->file, v->path) == TS_OK)
+  if (ts_hdf5_make_groups(m->file, v->path, TS_ERR_CKPT) == TS_OK)
     set = H5Dcreate2(m->file, v->path, ts_hdf5_type(v->dtype), space,
                      H5P_DEFAULT, plist, H5P_DEFAULT);
   bool good = set >= 0;
@@ -163,24 +151,18 @@ static ts_err write_value(ts_mpio *m, const ts_ckpt_value *v) {
                                   m->temp, v->path);
 }
 
-static bool write_attr(hid_t file, const char *name, hid_t type,
-                       const void *value) {
-  hid_t space = H5Screate(H5S_SCALAR);
-  hid_t attr = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-  const bool good = attr >= 0 && H5Awrite(attr, type, value) >= 0;
-  if (attr >= 0) H5Aclose(attr);
-  H5Sclose(space);
-  return good;
-}
-
 static bool write_attrs(ts_mpio *m) {
   const int64_t one = 1;
   hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, sizeof "tessera-checkpoint");
-  bool good = write_attr(m->file, "format", type, "tessera-checkpoint");
-  good &= write_attr(m->file, "version", H5T_NATIVE_INT64, &one);
-  good &= write_attr(m->file, "step", H5T_NATIVE_INT64, &m->c->step);
-  good &= write_attr(m->file, "complete", H5T_NATIVE_INT64, &one);
+  bool good = ts_hdf5_put_attr(m->file, "format", type, "tessera-checkpoint",
+                               TS_ERR_CKPT) == TS_OK;
+  good &= ts_hdf5_put_attr(m->file, "version", H5T_NATIVE_INT64, &one,
+                           TS_ERR_CKPT) == TS_OK;
+  good &= ts_hdf5_put_attr(m->file, "step", H5T_NATIVE_INT64, &m->c->step,
+                           TS_ERR_CKPT) == TS_OK;
+  good &= ts_hdf5_put_attr(m->file, "complete", H5T_NATIVE_INT64, &one,
+                           TS_ERR_CKPT) == TS_OK;
   H5Tclose(type);
   return good;
 }

@@ -47,25 +47,13 @@ static ts_err fault_point(const ts_saver *s, const char *what) {
 
 /* ---- rank 0: the file ---------------------------------------------------- */
 
-static ts_err make_groups(hid_t file, const char *name) {
-  char path[1024];
-  for (const char *p = strchr(name, '/'); p; p = strchr(p + 1, '/')) {
-    snprintf(path, sizeof path, "%.*s", (int)(p - name), name);
-    if (H5Lexists(file, path, H5P_DEFAULT) > 0) continue;
-    hid_t g = H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    if (g < 0) return ts_fail(TS_ERR_CKPT, "group %s can't be made", path);
-    H5Gclose(g);
-  }
-  return TS_OK;
-}
-
 static ts_err make_dataset(hid_t file, const char *name, ts_dtype dtype,
                            int64_t rows, int64_t cols, hid_t *out) {
   ts_err err = TS_OK;
   const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
   hid_t space = H5Screate_simple(cols ? 2 : 1, dims, NULL);
   hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
-  TS_TRY(make_groups(file, name));
+  TS_TRY(ts_hdf5_make_groups(file, name, TS_ERR_CKPT));
   H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
   H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
   *out = H5Dcreate2(file, name, ts_hdf5_type(dtype), space, H5P_DEFAULT, plist,
@@ -77,21 +65,10 @@ done:
   return err;
 }
 
-static ts_err write_attr(hid_t file, const char *name, hid_t type,
-                         const void *value) {
-  hid_t space = H5Screate(H5S_SCALAR);
-  hid_t attr = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-  const bool good = attr >= 0 && H5Awrite(attr, type, value) >= 0;
-  if (attr >= 0) H5Aclose(attr);
-  H5Sclose(space);
-  return good ? TS_OK
-              : ts_fail(TS_ERR_CKPT, "attribute %s can't be written", name);
-}
-
 static ts_err write_text_attr(hid_t file, const char *name, const char *text) {
   hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, strlen(text) + 1);
-  ts_err err = write_attr(file, name, type, text);
+  ts_err err = ts_hdf5_put_attr(file, name, type, text, TS_ERR_CKPT);
   H5Tclose(type);
   return err;
 }
@@ -113,8 +90,10 @@ static ts_err write_header(ts_saver *s) {
   ts_err err = TS_OK;
   const int64_t version = 1;
   TS_TRY(write_text_attr(s->file, "format", "tessera-checkpoint"));
-  TS_TRY(write_attr(s->file, "version", H5T_NATIVE_INT64, &version));
-  TS_TRY(write_attr(s->file, "step", H5T_NATIVE_INT64, &s->c->step));
+  TS_TRY(ts_hdf5_put_attr(s->file, "version", H5T_NATIVE_INT64, &version,
+                          TS_ERR_CKPT));
+  TS_TRY(ts_hdf5_put_attr(s->file, "step", H5T_NATIVE_INT64, &s->c->step,
+                          TS_ERR_CKPT));
   for (int32_t i = 0; i < s->c->n_values; i++) {
     const ts_ckpt_value *v = &s->c->values[i];
     TS_TRY(write_small(s->file, v->path, v->dtype, v->n, v->ptr));
@@ -321,7 +300,8 @@ static ts_err seal(ts_saver *s) {
     snprintf(name, sizeof name, "check/%.900s", s->c->items[i].name);
     TS_TRY(write_small(s->file, name, TS_I32, s->n_blocks[i], s->crc[i]));
   }
-  TS_TRY(write_attr(s->file, "complete", H5T_NATIVE_INT64, &one));
+  TS_TRY(ts_hdf5_put_attr(s->file, "complete", H5T_NATIVE_INT64, &one,
+                          TS_ERR_CKPT));
 done:
   if (s->file >= 0 && H5Fclose(s->file) < 0 && err == TS_OK)
     err = ts_fail(TS_ERR_CKPT, "%s: can't be written", s->temp);

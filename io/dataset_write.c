@@ -98,29 +98,22 @@ static ts_err make(hid_t file, const char *name, hid_t type, int64_t rows,
   return TS_OK;
 }
 
-static ts_err put_attr(hid_t file, const char *name, hid_t type,
-                       const void *value) {
-  hid_t space = H5Screate(H5S_SCALAR);
-  hid_t attr = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-  const bool good = attr >= 0 && H5Awrite(attr, type, value) >= 0;
-  if (attr >= 0) H5Aclose(attr);
-  H5Sclose(space);
-  return good ? TS_OK : ts_fail(TS_ERR_IO, "attribute %s", name);
-}
-
 static ts_err put_attrs(const ts_writer *w, hid_t file) {
   ts_err err = TS_OK;
   const int64_t version = 1;
   const ts_source_info *i = &w->source->info;
   hid_t text = H5Tcopy(H5T_C_S1);
   H5Tset_size(text, sizeof "tessera-dataset");
-  TS_TRY(put_attr(file, "format", text, "tessera-dataset"));
-  TS_TRY(put_attr(file, "version", H5T_NATIVE_INT64, &version));
-  TS_TRY(put_attr(file, "num_samples", H5T_NATIVE_INT64, &w->n));
+  TS_TRY(ts_hdf5_put_attr(file, "format", text, "tessera-dataset", TS_ERR_IO));
+  TS_TRY(
+      ts_hdf5_put_attr(file, "version", H5T_NATIVE_INT64, &version, TS_ERR_IO));
+  TS_TRY(ts_hdf5_put_attr(file, "num_samples", H5T_NATIVE_INT64, &w->n,
+                          TS_ERR_IO));
   if (isfinite(i->bayes_auc)) {
-    TS_TRY(
-        put_attr(file, "bayes_logloss", H5T_NATIVE_DOUBLE, &i->bayes_logloss));
-    TS_TRY(put_attr(file, "bayes_auc", H5T_NATIVE_DOUBLE, &i->bayes_auc));
+    TS_TRY(ts_hdf5_put_attr(file, "bayes_logloss", H5T_NATIVE_DOUBLE,
+                            &i->bayes_logloss, TS_ERR_IO));
+    TS_TRY(ts_hdf5_put_attr(file, "bayes_auc", H5T_NATIVE_DOUBLE, &i->bayes_auc,
+                            TS_ERR_IO));
   }
 done:
   H5Tclose(text);

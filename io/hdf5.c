@@ -108,6 +108,28 @@ hid_t ts_hdf5_type(ts_dtype t) {
   }
 }
 
+ts_err ts_hdf5_make_groups(hid_t file, const char *name, ts_err code) {
+  char path[1024];
+  for (const char *p = strchr(name, '/'); p; p = strchr(p + 1, '/')) {
+    snprintf(path, sizeof path, "%.*s", (int)(p - name), name);
+    if (H5Lexists(file, path, H5P_DEFAULT) > 0) continue;
+    hid_t g = H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (g < 0) return ts_fail(code, "group %s can't be made", path);
+    H5Gclose(g);
+  }
+  return TS_OK;
+}
+
+ts_err ts_hdf5_put_attr(hid_t file, const char *name, hid_t type,
+                        const void *value, ts_err code) {
+  hid_t space = H5Screate(H5S_SCALAR);
+  hid_t attr = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  const bool good = attr >= 0 && H5Awrite(attr, type, value) >= 0;
+  if (attr >= 0) H5Aclose(attr);
+  H5Sclose(space);
+  return good ? TS_OK : ts_fail(code, "attribute %s can't be written", name);
+}
+
 const char *ts_hdf5_version(void) {
   static char text[48];
   unsigned major = 0, minor = 0, release = 0;

@@ -19,6 +19,11 @@ void ts_hdf5_unlock(void);
 ts_err ts_hdf5_open(hid_t *file, const char *path, ts_err code);
 hid_t ts_hdf5_type(ts_dtype); /* little endian file type; bf16 is a 16-bit
                                  custom float; not to be closed */
+/* The groups on the way to dataset NAME; a scalar attribute.  Under the
+ * lock; errors are CODE. */
+ts_err ts_hdf5_make_groups(hid_t file, const char *name, ts_err code);
+ts_err ts_hdf5_put_attr(hid_t file, const char *name, hid_t type,
+                        const void *value, ts_err code);
 const char *ts_hdf5_version(void);
 
 #endif

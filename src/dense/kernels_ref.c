@@ -1,4 +1,5 @@
-/* kernels_ref.c - the dense kernels in plain C. */
+/* kernels_ref.c - the dense kernels in plain C: complete, and the oracle in
+ * tests. */
 #include <math.h>
 #include <omp.h>
 
@@ -6,44 +7,11 @@
 #include "dense/update.h"
 #include "runtime/backends.h"
 
-#include "dense/interact_body.h"
-#include "dense/update_body.h"
-
-static ts_err with_scratch(const ts_interact_args *a, bool backward) {
-  float *scratch;
-  const int64_t each = padded(interact_scratch(a));
-  ts_err err = ts_mem_array(&scratch, each * omp_get_max_threads(),
-                            sizeof *scratch, TS_TAG_ACTIVATIONS);
-  if (err != TS_OK) return err;
-#pragma omp parallel for schedule(static)
-  for (int64_t b = 0; b < a->batch; b++) {
-    float *own = scratch + each * omp_get_thread_num();
-    if (backward)
-      interact_grad_one(a, b, own);
-    else
-      interact_one(a, b, own);
-  }
-  ts_mem_free(scratch);
-  return TS_OK;
-}
-
-static ts_err forward(const ts_interact_args *a) {
-  return with_scratch(a, false);
-}
-
-static ts_err backward(const ts_interact_args *a) {
-  return with_scratch(a, true);
-}
-
-static ts_err update(const ts_dense_update_args *a) {
-#pragma omp parallel
-  update_part(a, omp_get_thread_num(), omp_get_num_threads());
-  return TS_OK;
-}
+#define TS_REGISTER register_common
+static void register_common(ts_kernels *);
+#include "dense/kernels_version.h"
 
 void ts_dense_kernels_ref(ts_kernels *k) {
-  k->interact_forward = forward;
-  k->interact_backward = backward;
-  k->dense_update = update;
+  register_common(k);
   k->bce = ts_bce_host;
 }

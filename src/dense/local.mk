@@ -6,6 +6,7 @@ tessera_sources += \
   src/dense/kernels_avx2.c \
   src/dense/kernels_avx512.c \
   src/dense/kernels_ref.c \
+  src/dense/kernels_version.h \
   src/dense/linear.c \
   src/dense/linear.h \
   src/dense/linear_cblas.c \

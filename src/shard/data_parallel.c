@@ -26,20 +26,6 @@ done:
   return err;
 }
 
-static ts_err layout(ts_lot *lot) {
-  ts_err err = TS_OK;
-  lot->n_blocks = 1;
-  TS_TRY(ts_mem_array(&lot->block_width, 1, sizeof *lot->block_width,
-                      TS_TAG_MISC));
-  for (int32_t i = 0; i < lot->n_features; i++) {
-    lot->features[i].col = lot->width;
-    lot->width += lot->features[i].dim;
-  }
-  lot->block_width[0] = lot->own_width = lot->width;
-done:
-  return err;
-}
-
 static void resize(ts_lot_flight *lf) {
   (void)lf;
 }
@@ -134,7 +120,7 @@ const ts_sharding_ops ts_sharding_data_parallel = {
     .remote = false,
     .bucketize = false,
     .place = place,
-    .layout = layout,
+    .layout = ts_lot_layout_whole,
     .resize = resize,
     .forward_begin = nothing,
     .forward_end = nothing,

@@ -271,3 +271,26 @@ ts_err ts_lot_backward(ts_lot_flight *lf, double lr_factor, int64_t pass,
 done:
   return err;
 }
+
+ts_err ts_lot_layout_whole(ts_lot *lot) {
+  ts_err err = TS_OK;
+  lot->n_blocks = 1;
+  TS_TRY(ts_mem_array(&lot->block_width, 1, sizeof *lot->block_width,
+                      TS_TAG_MISC));
+  for (int32_t i = 0; i < lot->n_features; i++) {
+    lot->features[i].col = lot->width;
+    lot->width += lot->features[i].dim;
+  }
+  lot->block_width[0] = lot->own_width = lot->width;
+done:
+  return err;
+}
+
+ts_err ts_lot_backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
+                           ts_lane *lane) {
+  ts_err err = TS_OK;
+  if (lf->lot->comm) TS_TRY(ts_comm_end(&lf->token, lane));
+  TS_TRY(ts_lot_backward(lf, lr_factor, pass, lane));
+done:
+  return err;
+}

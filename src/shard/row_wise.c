@@ -36,20 +36,6 @@ static ts_err place(ts_table_plan *p, const ts_table_config *t,
   return ts_place_rows(p, t, at->n_ranks, at);
 }
 
-static ts_err layout(ts_lot *lot) {
-  ts_err err = TS_OK;
-  lot->n_blocks = 1;
-  TS_TRY(ts_mem_array(&lot->block_width, 1, sizeof *lot->block_width,
-                      TS_TAG_MISC));
-  for (int32_t i = 0; i < lot->n_features; i++) {
-    lot->features[i].col = lot->width;
-    lot->width += lot->features[i].dim;
-  }
-  lot->block_width[0] = lot->own_width = lot->width;
-done:
-  return err;
-}
-
 static void resize(ts_lot_flight *lf) {
   for (int r = 0; r < lf->lot->ebc->n_ranks; r++) {
     lf->send[r] = (int64_t)lf->flight->batch[r] * lf->lot->width;
@@ -119,15 +105,6 @@ done:
   return err;
 }
 
-static ts_err backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
-                           ts_lane *lane) {
-  ts_err err = TS_OK;
-  if (lf->lot->comm) TS_TRY(ts_comm_end(&lf->token, lane));
-  TS_TRY(ts_lot_backward(lf, lr_factor, pass, lane));
-done:
-  return err;
-}
-
 extern const ts_sharding_ops ts_sharding_row_wise;
 const ts_sharding_ops ts_sharding_row_wise = {
     .name = "row_wise",
@@ -135,10 +112,10 @@ const ts_sharding_ops ts_sharding_row_wise = {
     .remote = true,
     .bucketize = true,
     .place = place,
-    .layout = layout,
+    .layout = ts_lot_layout_whole,
     .resize = resize,
     .forward_begin = forward_begin,
     .forward_end = forward_end,
     .backward_begin = backward_begin,
-    .backward_end = backward_end,
+    .backward_end = ts_lot_backward_end,
 };

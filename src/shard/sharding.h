@@ -173,6 +173,11 @@ void ts_lot_flight_reset(ts_lot_flight *);
 ts_err ts_lot_forward(ts_lot_flight *, ts_lane *); /* all groups */
 ts_err ts_lot_backward(ts_lot_flight *, double lr_factor, int64_t pass,
                        ts_lane *);
+/* Layout of types whose samples have all features in one block. */
+ts_err ts_lot_layout_whole(ts_lot *);
+/* Waits for gradients that a collective brings, then the fused backward. */
+ts_err ts_lot_backward_end(ts_lot_flight *, double lr_factor, int64_t pass,
+                           ts_lane *);
 /* Sets emb_ptr and grad_ptr for B samples: block after block. */
 void ts_lot_point(ts_lot_flight *, int32_t batch);
 

@@ -72,15 +72,6 @@ static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
                               lf->send, lf->grad.ptr, lf->recv, lane);
 }
 
-static ts_err backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
-                           ts_lane *lane) {
-  ts_err err = TS_OK;
-  if (lf->lot->comm) TS_TRY(ts_comm_end(&lf->token, lane));
-  TS_TRY(ts_lot_backward(lf, lr_factor, pass, lane));
-done:
-  return err;
-}
-
 extern const ts_sharding_ops ts_sharding_table_wise;
 const ts_sharding_ops ts_sharding_table_wise = {
     .name = "table_wise",
@@ -93,5 +84,5 @@ const ts_sharding_ops ts_sharding_table_wise = {
     .forward_begin = forward_begin,
     .forward_end = forward_end,
     .backward_begin = backward_begin,
-    .backward_end = backward_end,
+    .backward_end = ts_lot_backward_end,
 };

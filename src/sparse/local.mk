@@ -3,6 +3,7 @@ tessera_sources += \
   src/sparse/kernels_avx2.c \
   src/sparse/kernels_avx512.c \
   src/sparse/kernels_ref.c \
+  src/sparse/kernels_version.h \
   src/sparse/kjt.h \
   src/sparse/lookup_body.h \
   src/sparse/optim_adagrad.c \

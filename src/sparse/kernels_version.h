@@ -1,0 +1,44 @@
+/* kernels_version.h - the sparse kernels of one instruction set: included
+ * once by each kernels_*.c, which says which (TS_VERSION, TS_REGISTER) and
+ * sets the compiler's target before the bodies. */
+#ifndef TS_SPARSE_KERNELS_VERSION_H
+#define TS_SPARSE_KERNELS_VERSION_H
+
+#include "sparse/lookup_body.h"
+#include "sparse/update_body.h"
+
+static ts_err lookup(const ts_lookup_args *a) {
+#pragma omp parallel
+  lookup_part(a, omp_get_thread_num(), omp_get_num_threads());
+  return TS_OK;
+}
+
+static void part(const ts_row_update_args *a, struct ts_update_part *p) {
+  update_part(a, p, TS_VERSION);
+}
+
+static void pieces(const ts_row_update_args *a, float *sum, int64_t from,
+                   int64_t to) {
+  sum_piece(a, sum, from, to);
+}
+
+static void end_long(const ts_row_update_args *a, int64_t from, int64_t number,
+                     float *sums, int64_t n_pieces, float *wide) {
+  int32_t table = 0;
+  for (int64_t k = 1; k < n_pieces; k++)
+    add_row(sums, sums + k * a->dim, a->dim);
+  end_run(a, from, number, &table, sums, wide, TS_VERSION);
+}
+
+static ts_err row_update(const ts_row_update_args *a) {
+  static const ts_update_ops ops = {TS_VERSION, part, pieces, end_long};
+  return ts_row_update_run(a, &ops);
+}
+
+void TS_REGISTER(ts_kernels *k) {
+  k->lookup = lookup;
+  k->sort = ts_sort_host;
+  k->row_update = row_update;
+}
+
+#endif
