@@ -1,0 +1,70 @@
+/* bench_read.c - `tessera bench read DECK`: reads the training data once, one
+ * thread a rank, and nothing else. */
+#include <glob.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "commands/bench.h"
+#include "io/deck.h"
+#include "runtime/trace.h"
+#include "train/trainer.h"
+
+enum { CHUNK = 4096 };
+
+/* Bytes of the deck's training files. */
+static double file_bytes(const ts_config *c) {
+  double n = 0;
+  for (int32_t i = 0; i < c->data.train.n; i++) {
+    glob_t found;
+    struct stat st;
+    if (glob(c->data.train.item[i], 0, NULL, &found) != 0) continue;
+    for (size_t k = 0; k < found.gl_pathc; k++)
+      if (stat(found.gl_pathv[k], &st) == 0) n += (double)st.st_size;
+    globfree(&found);
+  }
+  return n;
+}
+
+static ts_err read_part(ts_trainer *t, ts_source *s, double *seconds) {
+  ts_err err = TS_OK;
+  ts_batch_store *store = NULL;
+  const int64_t n = s->info.n_samples, end = n * (t->rank + 1) / t->n_ranks;
+  TS_TRY(ts_batch_store_create(&store, t->config));
+  const double t0 = ts_now();
+  for (int64_t at = n * t->rank / t->n_ranks; at < end; at += CHUNK)
+    TS_TRY(s->ops->read(s, store, at,
+                        (int32_t)(end - at < CHUNK ? end - at : CHUNK)));
+  *seconds = ts_now() - t0;
+done:
+  ts_batch_store_destroy(store);
+  return err;
+}
+
+ts_err ts_bench_read(const ts_args *a) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  ts_trainer *t = NULL;
+  ts_source *s = NULL;
+  double seconds = 0;
+  char rate[32];
+  if (!a->n_more) TS_THROW(TS_ERR_USAGE, "usage: tessera bench read DECK");
+  TS_TRY(ts_deck_read_all(&c, a->more[0], a->sets, a->n_sets));
+  TS_TRY(ts_trainer_start(&t, c, false));
+  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, t->control));
+  for (int pass = 0; pass < 3; pass++) { /* the first one fills the cache */
+    TS_TRY(ts_settle(t, read_part(t, s, &seconds)));
+    TS_TRY(ts_comm_max_f64(t->control, &seconds, 1));
+    ts_info("bench read: %s, %d ranks: %.3f s, %.0f MB/s of file, %s "
+            "samples/s",
+            s->info.format, t->n_ranks, seconds, file_bytes(c) / seconds / 1e6,
+            ts_str_count(rate, (int64_t)((double)s->info.n_samples / seconds)));
+  }
+done:
+  ts_source_close(s);
+  ts_trainer_destroy(t);
+  ts_deck_destroy(c);
+  return err;
+}
