@@ -1,1 +1,1 @@
-check_PROGRAMS += tests/test_dense tests/test_ddp
+check_PROGRAMS += tests/test_dense tests/test_ddp tests/test_linear

@@ -56,31 +56,70 @@ END_TEST
 
 enum { N_PARAMS = 5, N = 3000 };
 
-/* Three steps of made-up gradients; the weights' bits go to OUT. */
-static void run(ts_config *c, bool serial, float *out, double *norm) {
+/* What a run does beside the deck: micro-batches of a step, and whether the
+ * host waits for each step or runs ahead of the lanes. */
+typedef struct ts_run {
+  bool serial, ahead;
+  int micro;
+} ts_run;
+
+typedef struct ts_fill {
+  float *grad;
+  int p, step, micro, parts;
+} ts_fill;
+
+/* Made-up gradients: of micro-batches the parts add up to the whole. */
+static ts_err fill(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_fill *f = arg;
+  for (int i = 0; i < N; i++) {
+    const double whole = sin(f->step * 1.3 + f->p * 7 + i * 0.01);
+    const double odd = 0.25 * (f->micro + 1);
+    f->grad[i] = (float)(f->micro < 0 ? whole : odd * whole) / (float)f->parts;
+  }
+  return TS_OK;
+}
+
+static void backward(ts_ddp *d, ts_params *ps, ts_fixture *f, int step,
+                     int micro) {
+  for (int p = N_PARAMS - 1; p >= 0; p--) {
+    const ts_fill arg = {ps->item[p]->grad, p, step, micro, f->size};
+    ck_assert_ok(ts_lane_submit(f->lane, "fill", fill, &arg, sizeof arg));
+    ck_assert_ok(ts_ddp_ready(d, ps->item[p], f->lane));
+  }
+}
+
+/* Three steps; the weights go to OUT. */
+static void run(ts_config *c, ts_run r, float *out, double *norm) {
   ts_fixture f;
   ts_kernels k;
   ts_params ps = {0};
   ts_ddp *d;
-  ts_fixture_start(&f, serial, 1);
+  ts_fixture_start(&f, r.serial, 1);
   ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
   for (int p = 0; p < N_PARAMS; p++) {
+    char name[] = "layer.0.weight";
     ts_param *q;
-    ck_assert_ok(ts_params_add(&ps, f.device, &q, "p", N, 0));
+    name[6] = (char)('0' + p);
+    ck_assert_ok(ts_params_add(&ps, f.device, &q, name, N, 0));
     ts_param_init_uniform(q, 3, 1.0);
   }
+  c->run.accumulate = r.micro ? r.micro : 1;
   ck_assert_ok(ts_ddp_create(&d, &ps, c, f.device, &k, f.comm));
   for (int step = 1; step <= 3; step++) {
-    ck_assert_ok(ts_ddp_begin(d, step, true));
-    for (int p = N_PARAMS - 1; p >= 0; p--) {
-      for (int i = 0; i < N; i++)
-        ps.item[p]->grad[i] =
-            (float)sin(step * 1.3 + p * 7 + i * 0.01) / (float)f.size;
-      ck_assert_ok(ts_ddp_ready(d, ps.item[p], f.lane));
+    for (int m = 0; m < r.micro - 1; m++) {
+      ck_assert_ok(ts_ddp_begin(d, step, false));
+      backward(d, &ps, &f, step, m);
+      ck_assert_ok(ts_ddp_end(d, NULL, f.lane));
     }
+    ck_assert_ok(ts_ddp_begin(d, step, true));
+    backward(d, &ps, &f, step, r.micro ? r.micro - 1 : -1);
     ck_assert_ok(ts_ddp_end(d, norm, f.lane));
-    ck_assert_ok(ts_lane_sync(f.lane));
+    if (!r.ahead) ck_assert_ok(ts_lane_sync(f.lane));
   }
+  ck_assert_ok(ts_lane_sync(f.lane));
+  ck_assert_all(ts_ddp_stat_of(d).n_reductions ==
+                (f.size > 1 ? 3 * ts_ddp_stat_of(d).n_buckets : 0));
   for (int p = 0; p < N_PARAMS; p++)
     memcpy(out + p * N, ps.item[p]->w, N * sizeof *out);
   ts_ddp_destroy(d);
@@ -93,34 +132,106 @@ static float a[N_PARAMS * N], b[N_PARAMS * N];
 START_TEST(in_backward_equals_a_separate_step) {
   ts_config c = config(adam, constant);
   c.dense.bucket_mb = 0.02;
-  run(&c, false, a, NULL);
+  run(&c, (ts_run){0}, a, NULL);
   c.optimizer.in_backward = false;
-  run(&c, false, b, NULL);
+  run(&c, (ts_run){0}, b, NULL);
   ck_assert_all(memcmp(a, b, sizeof a) == 0);
   c.dense.bucket_mb = 25;
-  run(&c, true, b, NULL);
+  run(&c, (ts_run){.serial = true}, b, NULL);
   ck_assert_all(memcmp(a, b, sizeof a) == 0);
 }
 END_TEST
 
+/* Schedule and step numbers are those of the step, however far ahead the
+ * host is. */
+START_TEST(a_host_that_runs_ahead_changes_nothing) {
+  static char linear[] = "linear";
+  ts_config c = config(adam, linear);
+  c.optimizer.schedule_steps = 4;
+  for (int i = 0; i < 2; i++) {
+    c.optimizer.clip_norm = i ? 0.5 : 0;
+    run(&c, (ts_run){.serial = true}, a, NULL);
+    run(&c, (ts_run){.ahead = true}, b, NULL);
+    ck_assert_all(memcmp(a, b, sizeof a) == 0);
+  }
+}
+END_TEST
+
+/* What w becomes in three steps of plain sgd. */
+static double by_hand(double w, int p, int i, double rate) {
+  for (int step = 1; step <= 3; step++)
+    w -= rate * sin(step * 1.3 + p * 7 + i * 0.01);
+  return w;
+}
+
+/* Initial weights of parameter P into W. */
+static void first_weights(float *w, int p) {
+  ts_param q = {.index = p, .n = N, .w = w};
+  ts_param_init_uniform(&q, 3, 1.0);
+}
+
+static void check_by_hand(const float *got, const double *rates) {
+  static float w[N];
+  for (int p = 0; p < N_PARAMS; p++) {
+    first_weights(w, p);
+    for (int i = 0; i < N; i += 17)
+      ck_assert_float_eq_tol(got[p * N + i],
+                             (float)by_hand(w[i], p, i, rates[p]), 1e-5f);
+  }
+}
+
 START_TEST(sums_over_ranks_are_the_mean_of_all) {
   ts_config c = config(sgd, constant);
-  run(&c, false, a, NULL);
-  /* The same gradients, undivided, by hand. */
-  ts_params ps = {0};
-  ts_fixture f;
-  ts_fixture_start(&f, true, 1);
-  for (int p = 0; p < N_PARAMS; p++) {
-    ts_param *q;
-    ck_assert_ok(ts_params_add(&ps, f.device, &q, "p", N, 0));
-    ts_param_init_uniform(q, 3, 1.0);
-    for (int i = 0; i < N; i += 17) {
-      double w = q->w[i];
-      for (int step = 1; step <= 3; step++)
-        w -= 0.1 * sin(step * 1.3 + p * 7 + i * 0.01);
-      ck_assert_float_eq_tol(a[p * N + i], (float)w, 1e-5f);
-    }
+  run(&c, (ts_run){0}, a, NULL);
+  check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.1, 0.1});
+}
+END_TEST
+
+/* Parts of 1/4, 2/4 and 3/4: one and a half wholes. */
+START_TEST(micro_batches_add_up) {
+  for (int in_backward = 0; in_backward < 2; in_backward++) {
+    ts_config c = config(sgd, constant);
+    c.optimizer.in_backward = in_backward;
+    c.dense.bucket_mb = 0.02;
+    run(&c, (ts_run){.micro = 3, .ahead = true}, a, NULL);
+    check_by_hand(a, (const double[]){0.15, 0.15, 0.15, 0.15, 0.15});
   }
+}
+END_TEST
+
+START_TEST(overrides_by_name) {
+  ts_config c = config(sgd, constant);
+  char three[] = "layer.[34].*", last[] = "layer.4.weight";
+  ts_optim_config other = c.optimizer.base;
+  other.kind = NULL;
+  ts_optim_override overrides[] = {{three, other}, {last, other}};
+  overrides[0].optimizer.lr = 0.01;
+  overrides[1].optimizer.lr = 0.5; /* the last match wins */
+  c.optimizer.overrides = overrides;
+  c.optimizer.n_overrides = 2;
+  run(&c, (ts_run){0}, a, NULL);
+  check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.01, 0.5});
+}
+END_TEST
+
+START_TEST(an_override_that_matches_nothing_is_refused) {
+  ts_fixture f;
+  ts_kernels k;
+  ts_params ps = {0};
+  ts_param *q;
+  ts_ddp *d = NULL;
+  ts_config c = config(sgd, constant);
+  char none[] = "over_arch.*";
+  ts_optim_override override = {none, c.optimizer.base};
+  c.optimizer.overrides = &override;
+  c.optimizer.n_overrides = 1;
+  ts_fixture_start(&f, true, 1);
+  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  ck_assert_ok(ts_params_add(&ps, f.device, &q, "dense_arch.0", 4, 4));
+  ck_assert_all(ts_ddp_create(&d, &ps, &c, f.device, &k, f.comm) ==
+                TS_ERR_DECK);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "over_arch.*"));
+  ts_err_clear();
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
 }
@@ -128,15 +239,25 @@ END_TEST
 
 START_TEST(clipping_by_the_global_norm) {
   ts_config c = config(sgd, constant);
-  double norm = 0, sum = 0;
+  double norm = 0, sum[4] = {0}, rate[4];
   c.optimizer.clip_norm = 0.5;
-  run(&c, false, a, &norm);
-  for (int p = 0; p < N_PARAMS; p++)
-    for (int i = 0; i < N; i++) sum += pow(sin(3 * 1.3 + p * 7 + i * 0.01), 2);
-  ck_assert_all(fabs(norm - sqrt(sum)) < 1e-3 * norm);
-  c.optimizer.clip_norm = 0;
-  run(&c, false, b, NULL);
-  ck_assert_all(memcmp(a, b, sizeof a) != 0);
+  run(&c, (ts_run){0}, a, &norm);
+  for (int step = 1; step <= 3; step++)
+    for (int p = 0; p < N_PARAMS; p++)
+      for (int i = 0; i < N; i++)
+        sum[step] += pow(sin(step * 1.3 + p * 7 + i * 0.01), 2);
+  for (int step = 1; step <= 3; step++)
+    rate[step] = 0.1 * 0.5 / (sqrt(sum[step]) + 1e-6);
+  ck_assert_all(fabs(norm - sqrt(sum[3])) < 1e-5 * norm);
+  for (int p = 0; p < N_PARAMS; p++) {
+    first_weights(b, p);
+    for (int i = 0; i < N; i += 17) {
+      double w = b[i];
+      for (int step = 1; step <= 3; step++)
+        w -= rate[step] * sin(step * 1.3 + p * 7 + i * 0.01);
+      ck_assert_float_eq_tol(a[p * N + i], (float)w, 1e-6f);
+    }
+  }
 }
 END_TEST
 
@@ -145,7 +266,11 @@ static Suite *suite(void) {
   TCase *t = tcase_create("ddp");
   tcase_add_test(t, bucket_layouts);
   tcase_add_test(t, in_backward_equals_a_separate_step);
+  tcase_add_test(t, a_host_that_runs_ahead_changes_nothing);
   tcase_add_test(t, sums_over_ranks_are_the_mean_of_all);
+  tcase_add_test(t, micro_batches_add_up);
+  tcase_add_test(t, overrides_by_name);
+  tcase_add_test(t, an_override_that_matches_nothing_is_refused);
   tcase_add_test(t, clipping_by_the_global_norm);
   suite_add_tcase(s, t);
   return s;

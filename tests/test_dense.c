@@ -1,5 +1,5 @@
-/* test_dense.c - layers against sums in double, whole models against finite
- * differences, optimizers and schedules against plain formulas. */
+/* test_dense.c - interaction against sums in double, whole models against
+ * finite differences, loss, optimizers and schedules against plain formulas. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,77 +20,6 @@ static float draw(uint32_t a, uint32_t b) {
 
 static const char *const engines[] = {"ref", "auto", "cblas"};
 static const char *const isas[] = {"ref", "avx2", "avx512"};
-
-/* ---- linear -------------------------------------------------------------- */
-
-enum { B = 37, IN = 45, OUT = 19, STRIDE = 64 };
-
-static double y_of(const ts_param *W, const ts_param *b, const float *x, int i,
-                   int o) {
-  double sum = b->w[o];
-  for (int k = 0; k < IN; k++)
-    sum += (double)W->w[o * IN + k] * x[i * STRIDE + k];
-  return sum > 0 ? sum : 0;
-}
-
-START_TEST(linear_against_double) {
-  ts_fixture f;
-  ts_params ps = {0};
-  ts_param *W, *b;
-  ts_linear *l = NULL;
-  ts_fixture_start(&f, true, 1);
-  const char *engine = engines[_i];
-  if (strcmp(ts_linear_engine(engine), "none") == 0) {
-    ts_fixture_stop(&f);
-    return;
-  }
-  ck_assert_ok(ts_params_add(&ps, f.device, &W, "W", OUT, IN));
-  ck_assert_ok(ts_params_add(&ps, f.device, &b, "b", OUT, 0));
-  float gW[OUT * IN], gb[OUT], x[B * STRIDE] = {0}, y[B * OUT], dy[B * OUT];
-  float dx[B * STRIDE], masked[B * OUT];
-  W->grad = gW;
-  b->grad = gb;
-  for (int i = 0; i < OUT * IN; i++) W->w[i] = draw(1, (uint32_t)i);
-  for (int i = 0; i < OUT; i++) b->w[i] = draw(2, (uint32_t)i);
-  for (int i = 0; i < B; i++)
-    for (int k = 0; k < IN; k++)
-      x[i * STRIDE + k] = draw(3, (uint32_t)(i * IN + k));
-  for (int i = 0; i < B * OUT; i++) dy[i] = draw(4, (uint32_t)i);
-  const ts_linear_spec spec = {.n_in = IN,
-                               .n_out = OUT,
-                               .in_stride = STRIDE,
-                               .relu = true,
-                               .batch_max = 64,
-                               .need_dx = true,
-                               .engine = engine};
-  ck_assert_ok(ts_linear_create(&l, &spec, W, b, f.lane));
-  ck_assert_ok(ts_linear_forward(l, y, x, B, f.lane));
-  for (int i = 0; i < B; i++)
-    for (int o = 0; o < OUT; o++) {
-      ck_assert_float_eq_tol(y[i * OUT + o], (float)y_of(W, b, x, i, o), 1e-5f);
-      masked[i * OUT + o] = y[i * OUT + o] > 0 ? dy[i * OUT + o] : 0;
-    }
-  ck_assert_ok(ts_linear_backward(l, dx, dy, x, y, B, f.lane));
-  for (int o = 0; o < OUT; o++)
-    for (int k = 0; k <= IN; k++) {
-      double sum = 0;
-      for (int i = 0; i < B; i++)
-        sum += (double)masked[i * OUT + o] * (k < IN ? x[i * STRIDE + k] : 1.0);
-      ck_assert_float_eq_tol(k < IN ? gW[o * IN + k] : gb[o], (float)sum,
-                             2e-5f);
-    }
-  for (int i = 0; i < B; i++)
-    for (int k = 0; k < STRIDE; k++) {
-      double sum = 0;
-      for (int o = 0; k < IN && o < OUT; o++)
-        sum += (double)masked[i * OUT + o] * W->w[o * IN + k];
-      ck_assert_float_eq_tol(dx[i * STRIDE + k], (float)sum, 2e-5f);
-    }
-  ts_linear_destroy(l);
-  ts_params_reset(&ps);
-  ts_fixture_stop(&f);
-}
-END_TEST
 
 /* ---- interaction --------------------------------------------------------- */
 
@@ -404,16 +333,30 @@ START_TEST(schedules) {
 }
 END_TEST
 
+START_TEST(a_decay_without_its_length_is_refused) {
+  char kinds[][16] = {"linear", "cosine", "polynomial", "step"};
+  ts_config c = {0};
+  for (int i = 0; i < 4; i++) {
+    c.optimizer.schedule = kinds[i];
+    c.optimizer.schedule_steps = 0;
+    ck_assert_int_eq(ts_schedule_check(&c), TS_ERR_DECK);
+    ts_err_clear();
+    c.optimizer.schedule_steps = 100;
+    ck_assert_ok(ts_schedule_check(&c));
+  }
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("dense");
   TCase *t = tcase_create("dense");
-  tcase_add_loop_test(t, linear_against_double, 0, 3);
   tcase_add_loop_test(t, interaction_against_double, 0, 3);
   tcase_add_loop_test(t, dlrm_against_differences, 0, 3);
   tcase_add_test(t, bce_against_formula);
   tcase_add_test(t, dense_optimizers_against_formula);
   tcase_add_test(t, options_that_do_not_exist_are_refused);
   tcase_add_test(t, schedules);
+  tcase_add_test(t, a_decay_without_its_length_is_refused);
   suite_add_tcase(s, t);
   return s;
 }

@@ -34,9 +34,13 @@ struct ts_ddp {
   int32_t n_buckets, next; /* next: to be reduced */
   int32_t *bucket_of;      /* (n) by slot */
   float *grads;
+  float *earlier; /* like grads: sums of the step's earlier micro-batches;
+                     NULL unless run.accumulate > 1 */
   bool in_backward, sync;
+  int32_t n_earlier; /* micro-batches in EARLIER */
   int64_t step, n_reductions;
-  double lr_factor, grad_factor, norm;
+  double lr_factor;
+  double grad_factor, norm; /* the lane's: tasks write and read them */
 };
 
 /* ---- layout -------------------------------------------------------------- */
@@ -75,6 +79,9 @@ static ts_err make_buckets(ts_ddp *d) {
   TS_TRY(ts_mem_array(&d->buckets, n + 1, sizeof *d->buckets, TS_TAG_DENSE));
   TS_TRY(ts_mem_array(&d->grads, ts_params_count(d->params), sizeof *d->grads,
                       TS_TAG_DENSE));
+  if (d->config->run.accumulate > 1)
+    TS_TRY(ts_mem_array(&d->earlier, ts_params_count(d->params),
+                        sizeof *d->earlier, TS_TAG_DENSE));
   for (int32_t s = 0; s < n; s++) {
     d->slot[s] = d->params->item[n - 1 - s];
     d->slot_of[d->slot[s]->index] = s;
@@ -159,10 +166,12 @@ ts_err ts_ddp_create(ts_ddp **out, ts_params *params, const ts_config *c,
   d->config = c;
   d->kernels = kernels;
   d->comm = ts_comm_size(comm) > 1 ? comm : NULL;
+  d->grad_factor = 1.0;
   d->in_backward = c->optimizer.in_backward && !(c->optimizer.clip_norm > 0);
   if (c->optimizer.in_backward && c->optimizer.clip_norm > 0)
     ts_note("optimizer.clip_norm needs all gradients before any update: "
             "optimizer.in_backward is off");
+  TS_TRY(ts_schedule_check(c));
   TS_TRY(ts_mem_array(&d->optim, params->n, sizeof *d->optim, TS_TAG_DENSE));
   TS_TRY(make_overrides(d));
   TS_TRY(choose_optimizers(d));
@@ -192,6 +201,7 @@ void ts_ddp_destroy(ts_ddp *d) {
   ts_mem_free(d->bucket_of);
   ts_mem_free(d->buckets);
   ts_mem_free(d->grads);
+  ts_mem_free(d->earlier);
   ts_mem_free((void *)d->optim);
   ts_mem_free(d->overrides);
   ts_mem_free(d);
@@ -200,19 +210,24 @@ void ts_ddp_destroy(ts_ddp *d) {
 /* ---- a step -------------------------------------------------------------- */
 
 ts_err ts_ddp_begin(ts_ddp *d, int64_t step, bool sync) {
+  if (!sync && !d->earlier)
+    return ts_fail(TS_ERR_INTERNAL, "micro-batches without run.accumulate");
   d->step = step;
   d->sync = sync;
   d->lr_factor = ts_schedule_factor(d->config, step);
-  d->grad_factor = 1.0;
   d->next = 0;
   for (int32_t i = 0; i < d->n_buckets; i++)
     d->buckets[i].missing = d->buckets[i].end - d->buckets[i].first;
   return TS_OK;
 }
 
+/* The host may run ahead into the next step: tasks carry the step's numbers
+ * with them. */
 typedef struct ts_update_arg {
   ts_ddp *d;
   int32_t first, end;
+  int64_t step;
+  double lr_factor;
 } ts_update_arg;
 
 static ts_err update_task(void *arg, ts_lane *lane) {
@@ -226,9 +241,9 @@ static ts_err update_task(void *arg, ts_lane *lane) {
                               .w = p->w,
                               .grad = p->grad,
                               .n = p->n,
-                              .lr_factor = d->lr_factor,
+                              .lr_factor = a->lr_factor,
                               .grad_factor = d->grad_factor,
-                              .step = d->step};
+                              .step = a->step};
     memcpy(u.state, p->state, sizeof u.state);
     TS_TRY(d->kernels->dense_update(&u));
     p->version++;
@@ -238,13 +253,43 @@ done:
 }
 
 static ts_err update_bucket(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
-  ts_update_arg arg = {d, b->first, b->end};
+  ts_update_arg arg = {d, b->first, b->end, d->step, d->lr_factor};
   return ts_lane_submit(lane, "dense optimizer", update_task, &arg, sizeof arg);
+}
+
+typedef struct ts_fold_arg {
+  float *to;
+  const float *from;
+  int64_t n;
+  bool first; /* = instead of += */
+} ts_fold_arg;
+
+static ts_err fold_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_fold_arg *a = arg;
+  float *restrict to = a->to;
+  const float *restrict from = a->from;
+  if (a->first)
+    memcpy(to, from, (size_t)a->n * sizeof *to);
+  else
+    for (int64_t i = 0; i < a->n; i++) to[i] += from[i];
+  return TS_OK;
+}
+
+/* Backward writes gradients: those of earlier micro-batches are kept aside
+ * and added to the last one's. */
+static ts_err fold_bucket(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
+  float *grads = d->grads + b->at, *earlier = d->earlier + b->at;
+  const ts_fold_arg arg = {d->sync ? grads : earlier, d->sync ? earlier : grads,
+                           b->n, !d->sync && !d->n_earlier};
+  return ts_lane_submit(lane, "accumulate", fold_task, &arg, sizeof arg);
 }
 
 /* A bucket whose gradients are all enqueued on LANE. */
 static ts_err reduce_bucket(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   ts_err err = TS_OK;
+  if (!d->sync || d->n_earlier) TS_TRY(fold_bucket(d, b, lane));
+  if (!d->sync) goto done;
   if (d->comm) {
     TS_TRY(ts_comm_all_reduce(d->comm, &b->token, d->grads + b->at, b->n,
                               TS_F32, TS_SUM, lane));
@@ -294,6 +339,8 @@ ts_err ts_ddp_end(ts_ddp *d, double *grad_norm, ts_lane *lane) {
   if (d->next != d->n_buckets)
     TS_THROW(TS_ERR_INTERNAL, "a parameter of bucket %d got no gradient",
              d->next);
+  d->n_earlier = d->sync ? 0 : d->n_earlier + 1;
+  if (!d->sync) goto done;
   if (d->in_backward) {
     TS_TRY(ts_lane_wait(lane, ts_lane_record(d->lane)));
     goto done;

@@ -29,7 +29,7 @@ void ts_ddp_destroy(ts_ddp *);
 
 /* Before a step's backward: step number (from 1) for schedule and bias
  * correction; SYNC false: gradients are only accumulated (micro-batches but
- * the last). */
+ * the last; needs run.accumulate > 1). */
 ts_err ts_ddp_begin(ts_ddp *, int64_t step, bool sync);
 /* The hook for models: ts_grad_hook.arg is the ts_ddp. */
 ts_err ts_ddp_ready(void *ddp, ts_param *, ts_lane *);

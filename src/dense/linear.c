@@ -58,6 +58,9 @@ ts_err ts_linear_create(ts_linear **out, const ts_linear_spec *spec,
   if (!l->engine)
     TS_THROW(TS_ERR_DECK, "dense engine \"%s\" is not in this build",
              spec->engine);
+  if (spec->precision == TS_PRECISION_BF16 && strcmp(l->engine->name, "onednn"))
+    TS_THROW(TS_ERR_DECK, "run.precision \"bf16\" needs oneDNN, not %s",
+             l->engine->name);
   if (spec->n_out <= NARROW_MAX && l->engine != &ts_engine_ref)
     l->engine = &ts_engine_narrow;
   const int64_t parts = (spec->batch_max + BIAS_BLOCK - 1) / BIAS_BLOCK;

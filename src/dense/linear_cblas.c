@@ -7,10 +7,7 @@
 #include "dense/linear_impl.h"
 
 static ts_err create(ts_linear *l) {
-  if (l->spec.precision == TS_PRECISION_BF16)
-    return ts_fail(TS_ERR_DECK,
-                   "run.precision \"bf16\" needs oneDNN, which this build "
-                   "lacks");
+  (void)l;
   return TS_OK;
 }
 

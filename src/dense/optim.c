@@ -36,6 +36,7 @@ ts_err ts_dense_optim_check(ts_optim_config *c, const char *where) {
                    where, c->kind ? c->kind : "");
   if (given(c->momentum) && !(o->options & HAS_MOMENTUM))
     return refuse(where, c->kind, "momentum");
+  if (given(c->eta)) return refuse(where, c->kind, "eta");
   if (given(c->eps) && !(o->options & HAS_EPS))
     return refuse(where, c->kind, "eps");
   if (!(o->options & HAS_BETAS) && (given(c->beta1) || given(c->beta2)))

@@ -41,5 +41,7 @@ typedef struct ts_dense_update_args {
  * polynomial (power) or step decay, never under floor.  Formulas in the .c
  * and doc/deck.  Scales the tables' rates too. */
 double ts_schedule_factor(const ts_config *, int64_t k);
+/* Refuses a decay whose length is not given. */
+ts_err ts_schedule_check(const ts_config *);
 
 #endif

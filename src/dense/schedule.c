@@ -31,6 +31,22 @@ static double decay(const char *kind, double t, double n, double steps,
   return 1.0;
 }
 
+ts_err ts_schedule_check(const ts_config *c) {
+  const char *kind = c->optimizer.schedule;
+  const int64_t steps = c->optimizer.schedule_steps;
+  if (!strcmp(kind, "constant") || !strcmp(kind, "inverse_sqrt")) return TS_OK;
+  if (!strcmp(kind, "step"))
+    return steps > 0 ? TS_OK
+                     : ts_fail(TS_ERR_DECK,
+                               "optimizer.schedule.steps: step needs the steps "
+                               "between falls");
+  if (steps > c->optimizer.warmup) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "optimizer.schedule.steps = %lld: %s needs the step at which "
+                 "it ends, after the warm-up",
+                 (long long)steps, kind);
+}
+
 double ts_schedule_factor(const ts_config *c, int64_t k) {
   const double warmup = (double)c->optimizer.warmup;
   const double steps = (double)c->optimizer.schedule_steps;

@@ -1,0 +1,230 @@
+/* test_linear.c - linear layers of every engine against sums in double. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "dense/linear.h"
+#include "harness.h"
+
+static float draw(uint32_t a, uint32_t b) {
+  uint32_t x[4];
+  ts_rng4(x, 9, TS_RNG_TEST, a, b, 0);
+  return 2 * ts_rng_unit(x[0]) - 1;
+}
+
+static const char *const engines[] = {"ref", "onednn", "cblas"};
+
+enum { BATCH_MAX = 70, WIDTH_MAX = 448 };
+
+typedef struct ts_case {
+  int in, stride, out;
+  bool relu, dx;
+} ts_case;
+
+/* Widths with and without padding, of no vector's multiple, few outputs. */
+static const ts_case cases[] = {
+    {45, 64, 19, true, true},   {13, 13, 32, true, false},
+    {415, 416, 64, true, true}, {64, 64, 64, false, true},
+    {100, 100, 1, false, true}, {33, 64, 3, true, true},
+    {1, 1, 4, true, true},      {7, 32, 5, false, true},
+};
+
+typedef struct ts_probe {
+  ts_case c;
+  bool half;
+  ts_fixture f;
+  ts_params ps;
+  ts_param *W, *b;
+  ts_linear *l;
+  float *x, *y, *dy, *dx, *masked, *gW, *gb;
+} ts_probe;
+
+/* As the matrix products of the layer see it. */
+static double seen(const ts_probe *p, float x) {
+  uint32_t u;
+  if (!p->half) return x;
+  memcpy(&u, &x, 4);
+  u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u;
+  memcpy(&x, &u, 4);
+  return x;
+}
+
+static double tolerance(const ts_probe *p, int terms) {
+  return (p->half ? 2e-5 : 4e-6) * (1 + sqrt(terms)) + 1e-6;
+}
+
+static void start(ts_probe *p, const char *engine, ts_case c, bool half,
+                  int n_threads) {
+  *p = (ts_probe){.c = c, .half = half};
+  float **arrays[] = {&p->x, &p->y, &p->dy, &p->dx, &p->masked};
+  ts_fixture_start(&p->f, false, n_threads);
+  ck_assert_ok(ts_params_add(&p->ps, p->f.device, &p->W, "W", c.out, c.in));
+  ck_assert_ok(ts_params_add(&p->ps, p->f.device, &p->b, "b", c.out, 0));
+  for (int i = 0; i < 5; i++)
+    ck_assert_ok(
+        ts_mem_array(arrays[i], BATCH_MAX * WIDTH_MAX, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_array(&p->gW, p->W->n, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_array(&p->gb, p->b->n, 4, TS_TAG_MISC));
+  p->W->grad = p->gW;
+  p->b->grad = p->gb;
+  for (int i = 0; i < p->W->n; i++) p->W->w[i] = draw(1, (uint32_t)i);
+  for (int i = 0; i < p->b->n; i++) p->b->w[i] = draw(2, (uint32_t)i);
+  const ts_linear_spec spec = {.n_in = c.in,
+                               .n_out = c.out,
+                               .in_stride = c.stride,
+                               .relu = c.relu,
+                               .precision =
+                                   half ? TS_PRECISION_BF16 : TS_PRECISION_F32,
+                               .batch_max = BATCH_MAX,
+                               .need_dx = c.dx,
+                               .engine = engine};
+  ck_assert_ok(ts_linear_create(&p->l, &spec, p->W, p->b, p->f.lane));
+}
+
+static void stop(ts_probe *p) {
+  float *arrays[] = {p->x, p->y, p->dy, p->dx, p->masked, p->gW, p->gb};
+  ts_linear_destroy(p->l);
+  for (int i = 0; i < 7; i++) ts_mem_free(arrays[i]);
+  ts_params_reset(&p->ps);
+  ts_fixture_stop(&p->f);
+}
+
+static void check_forward(const ts_probe *p, int batch) {
+  const ts_case c = p->c;
+  for (int i = 0; i < batch; i++)
+    for (int o = 0; o < c.out; o++) {
+      double sum = p->b->w[o];
+      for (int k = 0; k < c.in; k++)
+        sum += seen(p, p->W->w[o * c.in + k]) * seen(p, p->x[i * c.stride + k]);
+      if (c.relu && sum < 0) sum = 0;
+      ck_assert_double_eq_tol((double)p->y[i * c.out + o], sum,
+                              tolerance(p, c.in));
+    }
+}
+
+static void check_backward(const ts_probe *p, int batch) {
+  const ts_case c = p->c;
+  for (int o = 0; o < c.out; o++)
+    for (int k = 0; k <= c.in; k++) {
+      double sum = 0;
+      for (int i = 0; i < batch; i++)
+        sum += k < c.in ? seen(p, p->masked[i * c.out + o]) *
+                              seen(p, p->x[i * c.stride + k])
+                        : (double)p->masked[i * c.out + o];
+      ck_assert_double_eq_tol(
+          (double)(k < c.in ? p->gW[o * c.in + k] : p->gb[o]), sum,
+          tolerance(p, batch));
+    }
+  for (int i = 0; c.dx && i < batch; i++)
+    for (int k = 0; k < c.stride; k++) {
+      double sum = 0;
+      for (int o = 0; k < c.in && o < c.out; o++)
+        sum +=
+            seen(p, p->masked[i * c.out + o]) * seen(p, p->W->w[o * c.in + k]);
+      ck_assert_double_eq_tol((double)p->dx[i * c.stride + k], sum,
+                              tolerance(p, c.out));
+    }
+}
+
+/* Forward and backward of one batch; old gradients must not shine through. */
+static void pass(ts_probe *p, int batch) {
+  const ts_case c = p->c;
+  for (int i = 0; i < batch; i++)
+    for (int k = 0; k < c.stride; k++)
+      p->x[i * c.stride + k] =
+          k < c.in ? draw(3, (uint32_t)(batch * 10007 + i * c.in + k)) : 0;
+  for (int i = 0; i < batch * c.out; i++) p->dy[i] = draw(4, (uint32_t)i);
+  for (int i = 0; i < p->W->n; i++) p->gW[i] = NAN;
+  for (int i = 0; i < p->b->n; i++) p->gb[i] = NAN;
+  for (int i = 0; i < batch * c.stride; i++) p->dx[i] = NAN;
+  memcpy(p->masked, p->dy, (size_t)(batch * c.out) * sizeof(float));
+  ck_assert_ok(ts_linear_forward(p->l, p->y, p->x, batch, p->f.lane));
+  ck_assert_ok(ts_linear_backward(p->l, c.dx ? p->dx : NULL, p->dy, p->x, p->y,
+                                  batch, p->f.lane));
+  ck_assert_ok(ts_lane_sync(p->f.lane));
+  for (int i = 0; c.relu && i < batch * c.out; i++)
+    if (!(p->y[i] > 0)) p->masked[i] = 0;
+  check_forward(p, batch);
+  check_backward(p, batch);
+}
+
+static bool missing(const char *engine) {
+  return strcmp(ts_linear_engine(engine), engine) != 0;
+}
+
+START_TEST(layers_against_double) {
+  ts_probe p;
+  const char *engine = engines[_i / 2];
+  if (missing(engine)) return;
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    start(&p, engine, cases[k], false, 1 + _i % 2);
+    pass(&p, BATCH_MAX);
+    pass(&p, 1);
+    pass(&p, 0); /* gradients become 0 */
+    pass(&p, 37);
+    stop(&p);
+  }
+}
+END_TEST
+
+/* More batch sizes than an engine keeps primitives for, back and forth. */
+START_TEST(many_batch_sizes) {
+  ts_probe p;
+  if (missing(engines[_i])) return;
+  start(&p, engines[_i], cases[0], false, 1);
+  for (int round = 0; round < 2; round++)
+    for (int batch = 2; batch < 24; batch += 2) pass(&p, batch);
+  stop(&p);
+}
+END_TEST
+
+START_TEST(bf16_against_double) {
+  ts_probe p;
+  if (missing("onednn")) return;
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    if (cases[k].out <= 4) continue; /* dot products: in f32 */
+    start(&p, "onednn", cases[k], true, 1);
+    pass(&p, BATCH_MAX);
+    /* New weights under a new version are seen. */
+    for (int i = 0; i < p.W->n; i++) p.W->w[i] = draw(7, (uint32_t)i);
+    p.W->version++;
+    pass(&p, 9);
+    stop(&p);
+  }
+}
+END_TEST
+
+START_TEST(bf16_needs_onednn) {
+  ts_fixture f;
+  ts_params ps = {0};
+  ts_param *W, *b;
+  ts_linear *l = NULL;
+  ts_fixture_start(&f, true, 1);
+  ck_assert_ok(ts_params_add(&ps, f.device, &W, "W", 8, 8));
+  ck_assert_ok(ts_params_add(&ps, f.device, &b, "b", 8, 0));
+  const ts_linear_spec spec = {.n_in = 8,
+                               .n_out = 8,
+                               .in_stride = 8,
+                               .precision = TS_PRECISION_BF16,
+                               .batch_max = 4,
+                               .engine = "ref"};
+  ck_assert_int_eq(ts_linear_create(&l, &spec, W, b, f.lane), TS_ERR_DECK);
+  ts_err_clear();
+  ts_params_reset(&ps);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("linear");
+  TCase *t = tcase_create("linear");
+  tcase_add_loop_test(t, layers_against_double, 0, 6);
+  tcase_add_loop_test(t, many_batch_sizes, 0, 3);
+  tcase_add_test(t, bf16_against_double);
+  tcase_add_test(t, bf16_needs_onednn);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)
