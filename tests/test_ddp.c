@@ -201,7 +201,7 @@ END_TEST
 
 START_TEST(overrides_by_name) {
   ts_config c = config(sgd, constant);
-  char three[] = "layer.[34].*", last[] = "layer.4.weight";
+  char three[] = "layer.[234].*", last[] = "layer.4.weight";
   ts_optim_config other = c.optimizer.base;
   other.kind = NULL;
   ts_optim_override overrides[] = {{three, other}, {last, other}};
@@ -210,7 +210,7 @@ START_TEST(overrides_by_name) {
   c.optimizer.overrides = overrides;
   c.optimizer.n_overrides = 2;
   run(&c, (ts_run){0}, a, NULL);
-  check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.01, 0.5});
+  check_by_hand(a, (const double[]){0.1, 0.1, 0.01, 0.01, 0.5});
 }
 END_TEST
 

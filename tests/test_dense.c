@@ -23,14 +23,14 @@ static const char *const isas[] = {"ref", "avx2", "avx512"};
 
 /* ---- interaction --------------------------------------------------------- */
 
-enum { F = 5, IB = 9 };
+enum { F_MAX = 26, IB = 9 };
 
-static void interaction_case(const ts_kernels *k, int dim, bool bottom) {
-  float store[F + 1][IB * 128], grads[F + 1][IB * 128], out[IB * 256];
-  float g[IB * 256];
-  const float *emb[F];
-  float *gemb[F];
-  int64_t stride[F];
+static void interaction_case(const ts_kernels *k, int F, int dim, bool bottom) {
+  static float store[F_MAX + 1][IB * 128], grads[F_MAX + 1][IB * 128];
+  static float out[IB * 512], g[IB * 512];
+  const float *emb[F_MAX];
+  float *gemb[F_MAX];
+  int64_t stride[F_MAX];
   const int n = F + bottom, width = (bottom ? dim : 0) + n * (n - 1) / 2;
   const int padded = (width + 31) / 32 * 32;
   for (int i = 0; i <= F; i++)
@@ -56,8 +56,8 @@ static void interaction_case(const ts_kernels *k, int dim, bool bottom) {
   ck_assert_ok(k->interact_forward(&a));
   ck_assert_ok(k->interact_backward(&a));
   for (int b = 0; b < IB; b++) {
-    const float *x[F + 1];
-    double want[F + 1][128] = {{0}};
+    const float *x[F_MAX + 1];
+    double want[F_MAX + 1][128] = {{0}};
     for (int i = 0; i < n; i++) x[i] = store[i + !bottom] + b * dim;
     int at = bottom ? dim : 0;
     for (int d = 0; bottom && d < dim; d++) {
@@ -90,8 +90,12 @@ START_TEST(interaction_against_double) {
   }
   const int dims[] = {8, 16, 20, 64, 128};
   for (int i = 0; i < 5; i++) {
-    interaction_case(&k, dims[i], true);
-    interaction_case(&k, dims[i], false);
+    for (int bottom = 0; bottom < 2; bottom++) {
+      interaction_case(&k, 1, dims[i], bottom);
+      interaction_case(&k, 5, dims[i], bottom);
+      interaction_case(&k, 16, dims[i], bottom);
+      interaction_case(&k, 26, dims[i], bottom);
+    }
   }
 }
 END_TEST

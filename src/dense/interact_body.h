@@ -1,17 +1,42 @@
 /* interact_body.h - DLRM's dot interaction, for each instruction set.
  *
- * Per sample n vectors of d floats.  Forward: the vectors are laid out
- * transposed, (d, n padded to 16), and one row of products x_i . x_j for all
- * j is a sum of broadcast times vector.  Backward: dx_i = sum_j g_ij x_j with
- * the symmetric matrix g.  Both stay in the first-level cache. */
+ * Per sample n vectors of d floats, first copied side by side and padded with
+ * zeros.  Forward: products of rows x cols vectors at a time are summed in
+ * registers, and their 4 * rows sums end as one vector.  Backward: with the
+ * symmetric matrix g, dx_i = sum_j g_ij x_j, a few rows at a time.  All of it
+ * stays in the first-level cache. */
 #ifndef TS_DENSE_INTERACT_BODY_H
 #define TS_DENSE_INTERACT_BODY_H
 
+#include <string.h>
+
 #include "runtime/kernels.h"
 
+/* TS_WIDTH: floats of a vector, 16, 8 or 4, set by the includer. */
 #define TS_BODY static inline __attribute__((always_inline))
-typedef float ts_v16 __attribute__((vector_size(64)));
-typedef float ts_v16u __attribute__((vector_size(64), aligned(4)));
+typedef float ts_vec __attribute__((vector_size(4 * TS_WIDTH), aligned(4)));
+
+#ifdef __clang__
+#define SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+typedef int ts_lanes __attribute__((vector_size(4 * TS_WIDTH)));
+#define SHUFFLE(x, y, ...) __builtin_shuffle(x, y, (ts_lanes){__VA_ARGS__})
+#endif
+
+enum {
+  WIDTH = TS_WIDTH,
+  ROWS = TS_WIDTH / 4,                /* of products: 4 * ROWS = WIDTH */
+  GRAD_ROWS = TS_WIDTH == 16 ? 4 : 2, /* of gradients, by registers */
+  GRAD_VECS = 4
+};
+
+TS_BODY ts_vec load(const float *p) {
+  return *(const ts_vec *)p;
+}
+
+TS_BODY void store(float *p, ts_vec v) {
+  *(ts_vec *)p = v;
+}
 
 static inline int32_t n_vectors(const ts_interact_args *a) {
   return a->n_features + (a->bottom ? 1 : 0);
@@ -21,10 +46,11 @@ static inline int64_t padded(int64_t n) {
   return (n + 15) / 16 * 16;
 }
 
-/* Floats of scratch per thread: transposed vectors, rows of products. */
+/* Floats of scratch per thread: the vectors, a matrix of pairs, a few rows of
+ * gradients. */
 static inline int64_t interact_scratch(const ts_interact_args *a) {
-  const int64_t n = n_vectors(a);
-  return padded(a->dim) * padded(n) + padded(n) * padded(n) + 64;
+  const int64_t n = padded(n_vectors(a));
+  return (n + GRAD_ROWS) * padded(a->dim) + n * n + 64;
 }
 
 TS_BODY const float *vector_of(const ts_interact_args *a, int32_t i,
@@ -34,88 +60,160 @@ TS_BODY const float *vector_of(const ts_interact_args *a, int32_t i,
   return a->emb[f] + b * a->emb_stride[f];
 }
 
-/* Products of rows [i, i + 4) with all vectors from the block of i on. */
-TS_BODY void products4(float *z, const float *xt, int64_t np, int32_t dim,
-                       int32_t i) {
-  for (int64_t j = i / 16 * 16; j < np; j += 16) {
-    ts_v16 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-    for (int32_t d = 0; d < dim; d++) {
-      const float *row = xt + d * np;
-      const ts_v16 v = *(const ts_v16u *)(row + j);
-      s0 += row[i] * v;
-      s1 += row[i + 1] * v;
-      s2 += row[i + 2] * v;
-      s3 += row[i + 3] * v;
-    }
-    *(ts_v16u *)(z + i * np + j) = s0;
-    *(ts_v16u *)(z + (i + 1) * np + j) = s1;
-    *(ts_v16u *)(z + (i + 2) * np + j) = s2;
-    *(ts_v16u *)(z + (i + 3) * np + j) = s3;
+/* All vectors of sample b into X, rows of padded(dim); the padding is zero
+ * from the start. */
+TS_BODY void gather(const ts_interact_args *a, float *x, int64_t b) {
+  const int32_t n = n_vectors(a), dim = a->dim;
+  const int64_t stride = padded(dim);
+  for (int32_t i = 0; i < n; i++) {
+    const float *from = vector_of(a, i, b);
+    float *to = x + i * stride;
+    int32_t d = 0;
+    for (; d + WIDTH <= dim; d += WIDTH) store(to + d, load(from + d));
+    for (; d < dim; d++) to[d] = from[d];
   }
 }
 
-TS_BODY void interact_one(const ts_interact_args *a, int64_t b, float *xt) {
+/* Per four lanes: sums of the lanes of a, b, c, d. */
+TS_BODY ts_vec sum4(ts_vec a, ts_vec b, ts_vec c, ts_vec d) {
+#if TS_WIDTH == 16
+#define PAIR(x, y, p, q)                                                       \
+  SHUFFLE(x, y, p, 16 + p, q, 16 + q, 4 + p, 20 + p, 4 + q, 20 + q, 8 + p,     \
+          24 + p, 8 + q, 24 + q, 12 + p, 28 + p, 12 + q, 28 + q)
+#define HALF(x, y, p)                                                          \
+  SHUFFLE(x, y, p, p + 1, 16 + p, 17 + p, 4 + p, 5 + p, 20 + p, 21 + p, 8 + p, \
+          9 + p, 24 + p, 25 + p, 12 + p, 13 + p, 28 + p, 29 + p)
+#elif TS_WIDTH == 8
+#define PAIR(x, y, p, q)                                                       \
+  SHUFFLE(x, y, p, 8 + p, q, 8 + q, 4 + p, 12 + p, 4 + q, 12 + q)
+#define HALF(x, y, p)                                                          \
+  SHUFFLE(x, y, p, p + 1, 8 + p, 9 + p, 4 + p, 5 + p, 12 + p, 13 + p)
+#else
+#define PAIR(x, y, p, q) SHUFFLE(x, y, p, 4 + p, q, 4 + q)
+#define HALF(x, y, p) SHUFFLE(x, y, p, p + 1, 4 + p, 5 + p)
+#endif
+  const ts_vec ab = PAIR(a, b, 0, 1) + PAIR(a, b, 2, 3);
+  const ts_vec cd = PAIR(c, d, 0, 1) + PAIR(c, d, 2, 3);
+  return HALF(ab, cd, 0) + HALF(ab, cd, 2);
+#undef PAIR
+#undef HALF
+}
+
+/* From ROWS results of sum4, one vector: four sums of each row. */
+TS_BODY ts_vec sum_rows(const ts_vec q[]) {
+#if TS_WIDTH == 16
+#define FOURS(x, y, p, r)                                                      \
+  SHUFFLE(x, y, p, p + 1, p + 2, p + 3, r, r + 1, r + 2, r + 3, 16 + p,        \
+          17 + p, 18 + p, 19 + p, 16 + r, 17 + r, 18 + r, 19 + r)
+  const ts_vec s = FOURS(q[0], q[1], 0, 4) + FOURS(q[0], q[1], 8, 12);
+  const ts_vec t = FOURS(q[2], q[3], 0, 4) + FOURS(q[2], q[3], 8, 12);
+  return FOURS(s, t, 0, 8) + FOURS(s, t, 4, 12);
+#undef FOURS
+#elif TS_WIDTH == 8
+  return SHUFFLE(q[0], q[1], 0, 1, 2, 3, 8, 9, 10, 11) +
+         SHUFFLE(q[0], q[1], 4, 5, 6, 7, 12, 13, 14, 15);
+#else
+  return q[0];
+#endif
+}
+
+/* z[i + r][j + c] = x_(i + r) . x_(j + c) for r < ROWS, c < 4. */
+TS_BODY void products(float *z, int64_t np, const float *x, int64_t stride,
+                      int32_t i, int32_t j) {
+  ts_vec s[ROWS][4] = {{{0}}}, q[ROWS];
+  for (int64_t d = 0; d < stride; d += WIDTH) {
+    ts_vec v[4];
+    for (int c = 0; c < 4; c++) v[c] = load(x + (j + c) * stride + d);
+    for (int r = 0; r < ROWS; r++) {
+      const ts_vec u = load(x + (i + r) * stride + d);
+      for (int c = 0; c < 4; c++) s[r][c] += u * v[c];
+    }
+  }
+  for (int r = 0; r < ROWS; r++)
+    q[r] = sum4(s[r][0], s[r][1], s[r][2], s[r][3]);
+  const ts_vec sums = sum_rows(q);
+  for (int r = 0; r < ROWS; r++)
+    memcpy(z + (i + r) * np + j, (const float *)&sums + 4 * r, 16);
+}
+
+/* N floats; may write up to a vector more, below END. */
+TS_BODY void copy_over(float *to, const float *from, int32_t n,
+                       const float *end) {
+  int32_t k = 0;
+  for (; k < n && to + k + WIDTH <= end; k += WIDTH)
+    store(to + k, load(from + k));
+  for (; k < n; k++) to[k] = from[k];
+}
+
+TS_BODY void interact_one(const ts_interact_args *a, int64_t b, float *x) {
   const int32_t n = n_vectors(a), dim = a->dim;
-  const int64_t np = padded(n);
-  float *z = xt + padded(dim) * np;
+  const int64_t np = padded(n), stride = padded(dim);
+  float *z = x + np * stride;
   float *out = a->out + b * a->out_stride, *end = out + a->out_stride;
-  for (int32_t i = 0; i < n; i++) {
-    const float *x = vector_of(a, i, b);
-    for (int32_t d = 0; d < dim; d++) xt[d * np + i] = x[d];
-  }
-  for (int32_t i = 0; i < n; i += 4) products4(z, xt, np, dim, i);
+  gather(a, x, b);
+  for (int32_t i = 0; i < n; i += ROWS)
+    for (int32_t j = i / 4 * 4; j < n; j += 4) products(z, np, x, stride, i, j);
   if (a->bottom) {
-    const float *x = vector_of(a, 0, b);
-    for (int32_t d = 0; d < dim; d++) *out++ = x[d];
+    copy_over(out, x, dim, end);
+    out += dim;
   }
-  for (int32_t i = 0; i < n; i++)
-    for (int32_t j = i + 1; j < n; j++) *out++ = z[i * np + j];
+  for (int32_t i = 0; i + 1 < n; i++) {
+    copy_over(out, z + i * np + i + 1, n - i - 1, end);
+    out += n - i - 1;
+  }
   while (out < end) *out++ = 0;
 }
 
-/* dx (dim) = sum over j of g[j] x_j, plus ADD unless NULL. */
-TS_BODY void combine(const ts_interact_args *a, float *dx, const float *g,
-                     const float *add, int64_t b, int32_t n) {
-  const int32_t dim = a->dim;
-  int32_t d = 0;
-  for (; d + 64 <= dim; d += 64) {
-    ts_v16 s[4] = {{0}, {0}, {0}, {0}};
-    for (int32_t j = 0; j < n; j++) {
-      const float *x = vector_of(a, j, b) + d;
-      for (int v = 0; v < 4; v++) s[v] += g[j] * *(const ts_v16u *)(x + 16 * v);
-    }
-    for (int v = 0; v < 4; v++) *(ts_v16u *)(dx + d + 16 * v) = s[v];
+/* GRAD_ROWS rows of dx, VECS vectors of each: TO has rows of stride, G of
+ * np; G's rows after the n-th are of no use, nor what comes of them. */
+TS_BODY void combine(float *to, const float *g, int64_t np, const float *x,
+                     int64_t stride, int32_t n, int vecs) {
+  ts_vec s[GRAD_ROWS][GRAD_VECS] = {{{0}}};
+  for (int32_t j = 0; j < n; j++) {
+    ts_vec v[GRAD_VECS];
+    for (int k = 0; k < vecs; k++) v[k] = load(x + j * stride + k * WIDTH);
+    for (int r = 0; r < GRAD_ROWS; r++)
+      for (int k = 0; k < vecs; k++) s[r][k] += g[r * np + j] * v[k];
   }
-  for (; d + 16 <= dim; d += 16) {
-    ts_v16 s = {0};
-    for (int32_t j = 0; j < n; j++)
-      s += g[j] * *(const ts_v16u *)(vector_of(a, j, b) + d);
-    *(ts_v16u *)(dx + d) = s;
-  }
-  for (; d < dim; d++) {
-    float s = 0;
-    for (int32_t j = 0; j < n; j++) s += g[j] * vector_of(a, j, b)[d];
-    dx[d] = s;
-  }
-  for (d = 0; add && d < dim; d++) dx[d] += add[d];
+  for (int r = 0; r < GRAD_ROWS; r++)
+    for (int k = 0; k < vecs; k++) store(to + r * stride + k * WIDTH, s[r][k]);
 }
 
-TS_BODY void interact_grad_one(const ts_interact_args *a, int64_t b,
-                               float *scratch) {
-  const int32_t n = n_vectors(a);
-  const int64_t np = padded(n);
-  const float *grad = a->grad + b * a->out_stride;
-  const float *pair = grad + (a->bottom ? a->dim : 0);
-  float *g = scratch;
+/* The symmetric matrix of the pairs' gradients. */
+TS_BODY void spread(float *g, int64_t np, const float *pair, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
     g[i * np + i] = 0;
     for (int32_t j = i + 1; j < n; j++) g[i * np + j] = g[j * np + i] = *pair++;
   }
-  for (int32_t i = 0; i < n; i++) {
-    const int32_t f = a->bottom ? i - 1 : i;
-    float *dx = f < 0 ? a->grad_bottom + b * a->dim
-                      : a->grad_emb[f] + b * a->emb_stride[f];
-    combine(a, dx, g + i * np, f < 0 ? grad : NULL, b, n);
+}
+
+TS_BODY void put(const ts_interact_args *a, int64_t b, int32_t i,
+                 const float *from) {
+  const int32_t f = a->bottom ? i - 1 : i, dim = a->dim;
+  float *to =
+      f < 0 ? a->grad_bottom + b * dim : a->grad_emb[f] + b * a->emb_stride[f];
+  const float *add = a->grad + b * a->out_stride;
+  int32_t d = 0;
+  for (; d + WIDTH <= dim; d += WIDTH)
+    store(to + d, f < 0 ? load(from + d) + load(add + d) : load(from + d));
+  for (; d < dim; d++) to[d] = f < 0 ? from[d] + add[d] : from[d];
+}
+
+TS_BODY void interact_grad_one(const ts_interact_args *a, int64_t b, float *x) {
+  const int32_t n = n_vectors(a);
+  const int64_t np = padded(n), stride = padded(a->dim);
+  float *g = x + np * stride, *dx = g + np * np;
+  gather(a, x, b);
+  spread(g, np, a->grad + b * a->out_stride + (a->bottom ? a->dim : 0), n);
+  for (int32_t i = 0; i < n; i += GRAD_ROWS) {
+    const float *rows = g + i * np;
+    int64_t d = 0;
+    for (; d + GRAD_VECS * WIDTH <= stride; d += GRAD_VECS * WIDTH)
+      combine(dx + d, rows, np, x + d, stride, n, GRAD_VECS);
+    for (; d < stride; d += WIDTH)
+      combine(dx + d, rows, np, x + d, stride, n, 1);
+    for (int32_t r = i; r < n && r < i + GRAD_ROWS; r++)
+      put(a, b, r, dx + (r - i) * stride);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "dense/update.h"
 #include "runtime/backends.h"
 
+#define TS_WIDTH 8
 #define TS_REGISTER ts_dense_kernels_avx2
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma")

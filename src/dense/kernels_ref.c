@@ -7,6 +7,7 @@
 #include "dense/update.h"
 #include "runtime/backends.h"
 
+#define TS_WIDTH 4
 #define TS_REGISTER register_common
 static void register_common(ts_kernels *);
 #include "dense/kernels_version.h"

@@ -113,16 +113,21 @@ static void mask_and_sum(ts_linear *l, float *dy, const float *y,
   float *db = l->b->grad;
 #pragma omp parallel for schedule(static)
   for (int32_t p = 0; p < n_parts; p++) {
-    float *sum = l->bias_parts + (int64_t)p * n;
+    float *restrict sum = l->bias_parts + (int64_t)p * n;
     const int32_t end =
         batch < (p + 1) * BIAS_BLOCK ? batch : (p + 1) * BIAS_BLOCK;
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (int32_t i = p * BIAS_BLOCK; i < end; i++) {
       float *restrict g = dy + (int64_t)i * n;
       const float *restrict v = y + (int64_t)i * n;
-      if (l->spec.relu)
-        for (int32_t k = 0; k < n; k++) g[k] = v[k] > 0.0f ? g[k] : 0.0f;
-      for (int32_t k = 0; k < n; k++) sum[k] += g[k];
+      if (!l->spec.relu) {
+        for (int32_t k = 0; k < n; k++) sum[k] += g[k];
+        continue;
+      }
+      for (int32_t k = 0; k < n; k++) {
+        g[k] = v[k] > 0.0f ? g[k] : 0.0f;
+        sum[k] += g[k];
+      }
     }
   }
   memset(db, 0, (size_t)n * sizeof *db);
