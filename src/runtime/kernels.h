@@ -43,12 +43,18 @@ typedef struct ts_lookup_args {
 
 /* Stable radix sort of keys with a 32-bit payload, on the low N_BITS bits
  * of the key; scratch arrays of the same length.  The result is in keys and
- * values (copied back if the number of passes is odd). */
+ * values.  Where the caller knows that the keys lie in segments, all keys of
+ * one below all keys of the next, it may say so: then every segment is sorted
+ * alone, on SEGMENT_BITS of key - segment_base.  The result is the same. */
 typedef struct ts_sort_args {
   uint32_t *keys, *keys_scratch;     /* (n) */
   uint32_t *values, *values_scratch; /* (n) */
   int64_t n;
   int n_bits;
+  int32_t n_segments;          /* 0: not known */
+  const int64_t *segment;      /* (n_segments + 1) from 0 to n */
+  const int64_t *segment_base; /* (n_segments) */
+  int segment_bits;
 } ts_sort_args;
 
 struct ts_row_update_args; /* sparse/row_optim.h */

@@ -29,6 +29,9 @@ static ts_err copy_tables(ts_tbe *t, const ts_tbe_spec *s) {
              "a group takes 4294967295: use more ranks or row_wise",
              s->tables[0].config->name, n - 1, (long long)t->row_base[n]);
   while (t->key_bits < 32 && t->row_base[n] >> t->key_bits) t->key_bits++;
+  for (int32_t i = 0; i < n; i++)
+    while (t->table_bits < 32 && s->tables[i].n_rows >> t->table_bits)
+      t->table_bits++;
 done:
   return err;
 }
@@ -44,6 +47,25 @@ static ts_err copy_features(ts_tbe *t, const ts_tbe_spec *s) {
     t->feature_base[f] = t->row_base[s->feature_table[f]];
     t->feature_col[f] = s->feature_col[f];
   }
+done:
+  return err;
+}
+
+/* Features in the order of their tables let each table's ids be sorted
+ * alone. */
+static ts_err find_segments(ts_tbe *t, const ts_tbe_spec *s) {
+  ts_err err = TS_OK;
+  for (int32_t f = 1; f < s->n_features; f++)
+    if (s->feature_table[f] < s->feature_table[f - 1]) return TS_OK;
+  TS_TRY(ts_mem_array(&t->segment, t->n_tables + 1, sizeof *t->segment,
+                      TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&t->table_start, t->n_tables + 1, sizeof *t->table_start,
+                      TS_TAG_MISC));
+  for (int32_t f = 0; f < s->n_features; f++)
+    t->table_start[s->feature_table[f] + 1] = f + 1;
+  for (int32_t i = 0; i < t->n_tables; i++) /* tables that no feature uses */
+    if (t->table_start[i + 1] < t->table_start[i])
+      t->table_start[i + 1] = t->table_start[i];
 done:
   return err;
 }
@@ -87,6 +109,7 @@ ts_err ts_tbe_create(ts_tbe **out, ts_device *device, const ts_kernels *k,
              s->tables[0].config->name, s->tables[0].config->optimizer.kind);
   TS_TRY(copy_tables(t, s));
   TS_TRY(copy_features(t, s));
+  TS_TRY(find_segments(t, s));
   TS_TRY(create_tier(t));
   *out = t;
   t = NULL;
@@ -103,8 +126,9 @@ void ts_tbe_destroy(ts_tbe *t) {
       &t->grad_at, &t->bag_scale, &t->sums,     &t->sum_keys, &t->message};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     ts_buffer_reset(buffers[i]);
-  void *arrays[] = {t->tables,   t->row_base,  t->feature_base, t->feature_col,
-                    t->table_id, t->first_row, t->hyper};
+  void *arrays[] = {t->tables,      t->row_base,    t->feature_base,
+                    t->feature_col, t->table_id,    t->first_row,
+                    t->hyper,       t->table_start, t->segment};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
   ts_mem_free(t);

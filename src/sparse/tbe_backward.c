@@ -80,12 +80,20 @@ ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
     TS_TRY(ts_buffer_reserve(&t->bag_of, (size_t)(in->n_ids + 1) * 4));
   fill_bags(t, grad_stride, in);
   fill_entries(t, in);
-  const ts_sort_args sort = {.keys = t->keys[0].ptr,
-                             .keys_scratch = t->keys[1].ptr,
-                             .values = t->order[0].ptr,
-                             .values_scratch = t->order[1].ptr,
-                             .n = in->n_ids,
-                             .n_bits = t->key_bits};
+  ts_sort_args sort = {.keys = t->keys[0].ptr,
+                       .keys_scratch = t->keys[1].ptr,
+                       .values = t->order[0].ptr,
+                       .values_scratch = t->order[1].ptr,
+                       .n = in->n_ids,
+                       .n_bits = t->key_bits};
+  if (t->table_start) {
+    for (int32_t i = 0; i <= t->n_tables; i++)
+      t->segment[i] = in->offsets[(int64_t)t->table_start[i] * in->batch];
+    sort.n_segments = t->n_tables;
+    sort.segment = t->segment;
+    sort.segment_base = t->row_base;
+    sort.segment_bits = t->table_bits;
+  }
   TS_TRY(t->kernels->sort(&sort));
   a->keys = sort.keys;
   a->order = sort.values;

@@ -14,13 +14,16 @@ struct ts_tbe {
   ts_dtype dtype;
   bool mean;
   uint64_t seed;
-  int64_t *row_base;     /* (n_tables + 1) first group row of each table */
-  int64_t *feature_base; /* (n_features) first group row of its table */
-  int32_t *feature_col;  /* (n_features) */
-  int32_t *table_id;     /* (n_tables) */
-  int64_t *first_row;    /* (n_tables) */
-  ts_row_hyper *hyper;   /* (n_tables) of the backward pass that runs */
-  int key_bits;
+  int64_t *row_base;        /* (n_tables + 1) first group row of each table */
+  int64_t *feature_base;    /* (n_features) first group row of its table */
+  int32_t *feature_col;     /* (n_features) */
+  int32_t *table_id;        /* (n_tables) */
+  int64_t *first_row;       /* (n_tables) */
+  ts_row_hyper *hyper;      /* (n_tables) of the backward pass that runs */
+  int key_bits, table_bits; /* of a row of the group, of its table */
+  int32_t *table_start;     /* (n_tables + 1) first feature of each table,
+                               NULL where features are not in tables' order */
+  int64_t *segment;         /* (n_tables + 1) scratch of the sort */
   /* scratch of the backward pass, grown by the lane that runs it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
   ts_buffer sums, sum_keys, message;
