@@ -32,6 +32,7 @@ ts_err ts_cmd_plan(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   ts_plan *p = NULL;
+  ts_nodes *nodes = NULL;
   ts_str text = {0};
   char *end = NULL;
   const long n = a->n_more ? strtol(a->more[0], &end, 10) : 1;
@@ -40,12 +41,14 @@ ts_err ts_cmd_plan(const ts_args *a) {
   TS_TRY(ts_deck_read(&c, a->target, a->sets, a->n_sets));
   for (int32_t t = 0; t < c->n_tables; t++)
     TS_TRY(ts_row_optim_check(&c->tables[t].optimizer, c->tables[t].name));
-  TS_TRY(ts_plan_make(&p, c, (int)n));
+  TS_TRY(ts_nodes_create(&nodes, (int)n, c->sharding.ranks_per_node, NULL));
+  TS_TRY(ts_plan_make(&p, c, nodes));
   TS_TRY(ts_plan_print(&text, p, c));
   fputs(text.text, stdout);
   print_bytes(p, c);
 done:
   ts_plan_destroy(p);
+  ts_nodes_destroy(nodes);
   ts_str_reset(&text);
   ts_deck_destroy(c);
   return err;

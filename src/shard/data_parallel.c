@@ -10,18 +10,14 @@
 #include "shard/sharding.h"
 
 static ts_err place(ts_table_plan *p, const ts_table_config *t,
-                    ts_placement *at) {
+                    const ts_placement *at) {
   ts_err err = TS_OK;
   if (t->ranks.n)
     TS_THROW(TS_ERR_DECK,
              "table %s: data_parallel is on every rank and takes no `ranks`",
              t->name);
-  TS_TRY(ts_mem_array(&p->shards, at->n_ranks, sizeof *p->shards, TS_TAG_MISC));
-  p->n_shards = at->n_ranks;
-  for (int r = 0; r < at->n_ranks; r++) {
-    p->shards[r] = (ts_shard){r, 0, t->rows, 0, t->dim};
-    at->rank_bytes[r] += ts_table_bytes(t);
-  }
+  for (int r = 0; r < at->nodes->n_ranks; r++)
+    TS_TRY(ts_place_rows(p, t, &r, 1, 0, t->dim));
 done:
   return err;
 }

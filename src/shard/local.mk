@@ -6,6 +6,8 @@ tessera_sources += \
   src/shard/input_dist.c \
   src/shard/input_unpack.c \
   src/shard/lot.c \
+  src/shard/nodes.c \
+  src/shard/place.c \
   src/shard/plan.c \
   src/shard/plan.h \
   src/shard/row_wise.c \

@@ -13,15 +13,7 @@
 /* Tables up to this size are cheaper to keep on every rank than to ask for. */
 enum { REPLICATE_BYTES = 64 * 1024 };
 
-int64_t ts_table_bytes(const ts_table_config *t) {
-  const ts_row_optim *optim = ts_row_optim_find(t->optimizer.kind);
-  int64_t row = (int64_t)ts_dtype_bytes(t->dtype) * t->dim;
-  for (int k = 0; optim && k < optim->n_states; k++)
-    row += optim->state[k].per_row ? 4 : 4 * (int64_t)t->dim;
-  return row * t->rows;
-}
-
-static ts_err plan_create(ts_plan **out, int32_t n_tables, int n_ranks) {
+ts_err ts_plan_create(ts_plan **out, int32_t n_tables, int n_ranks) {
   ts_err err = TS_OK;
   ts_plan *p = NULL;
   TS_TRY(ts_mem_alloc(&p, sizeof *p, TS_TAG_MISC));
@@ -64,18 +56,17 @@ static bool allowed(const ts_table_config *t, ts_shard_kind kind) {
 
 static ts_err choose_allowed(ts_shard_kind *out, const ts_table_config *t,
                              int64_t bytes, int64_t fair_share, int n_ranks) {
-  static const ts_shard_kind order[] = {TS_SHARD_TABLE_WISE, TS_SHARD_ROW_WISE,
-                                        TS_SHARD_DATA_PARALLEL};
+  static const ts_shard_kind order[] = {
+      TS_SHARD_TABLE_WISE,     TS_SHARD_COLUMN_WISE, TS_SHARD_TABLE_COLUMN_WISE,
+      TS_SHARD_TABLE_ROW_WISE, TS_SHARD_ROW_WISE,    TS_SHARD_GRID,
+      TS_SHARD_DATA_PARALLEL};
   *out = choose(t, bytes, fair_share, n_ranks);
   if (allowed(t, *out)) return TS_OK;
   for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
     *out = order[i];
     if (allowed(t, *out)) return TS_OK;
   }
-  return ts_fail(TS_ERR_DECK,
-                 "table %s: none of the shardings in `allow` is in this "
-                 "version; it has: table_wise, row_wise, data_parallel",
-                 t->name);
+  return ts_fail(TS_ERR_DECK, "table %s: `allow` names no sharding", t->name);
 }
 
 typedef struct ts_sized {
@@ -91,18 +82,13 @@ static int by_size(const void *a, const void *b) {
 
 static ts_err place_table(ts_plan *p, const ts_config *c, int32_t i,
                           int64_t bytes, int64_t fair_share,
-                          ts_placement *place) {
+                          const ts_placement *place, double *load) {
   ts_err err = TS_OK;
   const ts_table_config *t = &c->tables[i];
   ts_shard_kind kind = t->sharding;
   if (kind == TS_SHARD_AUTO)
     TS_TRY(choose_allowed(&kind, t, bytes, fair_share, p->n_ranks));
   const ts_sharding_ops *ops = ts_sharding_find(kind);
-  if (!ops)
-    TS_THROW(TS_ERR_DECK,
-             "table %s: sharding %s is not in this version; it has: "
-             "table_wise, row_wise, data_parallel",
-             t->name, ts_shard_kind_name(kind));
   for (int32_t k = 0; k < t->ranks.n; k++)
     if (t->ranks.item[k] < 0 || t->ranks.item[k] >= p->n_ranks)
       TS_THROW(TS_ERR_DECK,
@@ -111,20 +97,25 @@ static ts_err place_table(ts_plan *p, const ts_config *c, int32_t i,
                t->name, t->ranks.item[k], p->n_ranks - 1);
   p->tables[i].kind = kind;
   TS_TRY(ops->place(&p->tables[i], t, place));
+  for (int32_t k = 0; k < p->tables[i].n_shards; k++) {
+    const ts_shard *s = &p->tables[i].shards[k];
+    load[s->rank] += (double)ts_shard_bytes(t, s);
+  }
 done:
   return err;
 }
 
-ts_err ts_plan_make(ts_plan **out, const ts_config *c, int n_ranks) {
+ts_err ts_plan_make(ts_plan **out, const ts_config *c, const ts_nodes *nodes) {
   ts_err err = TS_OK;
   ts_plan *p = NULL;
   ts_sized *order = NULL;
-  ts_placement place = {.n_ranks = n_ranks};
+  double *load = NULL;
+  ts_placement place = {.nodes = nodes, .min_column = c->sharding.min_column};
   int64_t total = 0;
-  TS_TRY(plan_create(&p, c->n_tables, n_ranks));
+  TS_TRY(ts_plan_create(&p, c->n_tables, nodes->n_ranks));
   TS_TRY(ts_mem_array(&order, c->n_tables, sizeof *order, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&place.rank_bytes, n_ranks, sizeof *place.rank_bytes,
-                      TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&load, nodes->n_ranks, sizeof *load, TS_TAG_MISC));
+  place.load = load;
   for (int32_t i = 0; i < c->n_tables; i++) {
     order[i] = (ts_sized){ts_table_bytes(&c->tables[i]), i};
     total += order[i].bytes;
@@ -132,13 +123,13 @@ ts_err ts_plan_make(ts_plan **out, const ts_config *c, int n_ranks) {
   qsort(order, (size_t)c->n_tables, sizeof *order, by_size);
   for (int32_t i = 0; i < c->n_tables; i++)
     TS_TRY(place_table(p, c, order[i].table, order[i].bytes,
-                       total / n_ranks + 1, &place));
+                       total / nodes->n_ranks + 1, &place, load));
   *out = p;
   p = NULL;
 done:
   ts_plan_destroy(p);
   ts_mem_free(order);
-  ts_mem_free(place.rank_bytes);
+  ts_mem_free(load);
   return err;
 }
 
@@ -161,7 +152,8 @@ done:
 
 static bool shard_fits(const ts_shard *s, const ts_table_config *t) {
   return s->rank >= 0 && s->row0 >= 0 && s->n_rows >= 0 && s->row0 <= t->rows &&
-         s->n_rows <= t->rows - s->row0 && s->col0 == 0 && s->n_cols == t->dim;
+         s->n_rows <= t->rows - s->row0 && s->col0 >= 0 && s->n_cols > 0 &&
+         s->col0 <= t->dim - s->n_cols;
 }
 
 /* The shards in the rest of one line of a plan. */
@@ -205,7 +197,7 @@ static ts_err parse_line(ts_plan *p, int32_t i, const char *line,
 ts_err ts_plan_parse(ts_plan **out, const char *text, const ts_config *c) {
   ts_err err = TS_OK;
   ts_plan *p = NULL;
-  TS_TRY(plan_create(&p, c->n_tables, 0));
+  TS_TRY(ts_plan_create(&p, c->n_tables, 0));
   for (int32_t i = 0; i < c->n_tables; i++) {
     TS_TRY(parse_line(p, i, text, &c->tables[i]));
     const char *end = strchr(text, '\n');

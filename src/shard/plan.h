@@ -1,7 +1,16 @@
 /* plan.h - which rank holds which part of which table.
  *
  * Made once, the same on all ranks; kept as text in the checkpoint's
- * /meta/plan.  A resumed run with the same deck and ranks reuses it. */
+ * /meta/plan.  A resumed run with the same deck and ranks reuses it.
+ *
+ *   data_parallel       one shard a rank, each the whole table
+ *   table_wise          one shard
+ *   row_wise            shards of ceil(rows / n) rows over the ranks
+ *   column_wise         shards of equal columns, each on one rank
+ *   table_column_wise   the same, all on ranks of one node
+ *   table_row_wise      shards of rows over the ranks of one node
+ *   grid                each node of some holds a slice of the columns, cut
+ *                       by rows over its ranks */
 #ifndef TS_SHARD_PLAN_H
 #define TS_SHARD_PLAN_H
 
@@ -22,17 +31,41 @@ typedef struct ts_table_plan {
   int32_t n_shards;
 } ts_table_plan;
 
+/* Which ranks share a node. */
+typedef struct ts_nodes {
+  int n_ranks, n_nodes;
+  int *node;   /* (n_ranks) */
+  int *index;  /* (n_ranks) number of the rank within its node */
+  int *start;  /* (n_nodes + 1) into member */
+  int *member; /* (n_ranks) ranks by node, ascending within a node */
+} ts_nodes;
+
+/* NODE_OF (n_ranks) numbers from 0, or NULL: ranks_per_node consecutive ranks
+ * each (0: all on one node), the last node with what is left.  Local. */
+ts_err ts_nodes_create(ts_nodes **, int n_ranks, int ranks_per_node,
+                       const int *node_of);
+void ts_nodes_destroy(ts_nodes *);
+static inline int ts_node_size(const ts_nodes *n, int node) {
+  return n->start[node + 1] - n->start[node];
+}
+
 typedef struct ts_plan {
   ts_table_plan *tables; /* (n_tables), the deck's order */
   int32_t n_tables, n_ranks;
 } ts_plan;
 
-/* The plan of the deck for W ranks: manual placement where the deck says so;
- * auto: small tables data_parallel, tables larger than a rank's fair share
- * row_wise, the rest table_wise on the rank with the least bytes so far,
- * largest first.  DECK errors name the table.  Local, deterministic. */
-ts_err ts_plan_make(ts_plan **, const ts_config *, int n_ranks);
+/* The plan of the deck for these ranks: manual placement where the deck says
+ * so; auto: small tables data_parallel, tables larger than a rank's fair
+ * share row_wise, the rest table_wise on the rank with the least bytes so
+ * far, largest first.  DECK errors name the table.  Local, deterministic. */
+ts_err ts_plan_make(ts_plan **, const ts_config *, const ts_nodes *);
+ts_err ts_plan_create(ts_plan **, int32_t n_tables, int n_ranks); /* empty */
 void ts_plan_destroy(ts_plan *);
+
+/* DECK error that says why PLAN can't run on these ranks and nodes: a rank
+ * that is not there, rows or columns missing or twice, shards of one node's
+ * type on several nodes. */
+ts_err ts_plan_check(const ts_plan *, const ts_config *, const ts_nodes *);
 
 /* One line a table: NAME KIND rank:row0+n_rows,col0+n_cols ... */
 ts_err ts_plan_print(ts_str *, const ts_plan *, const ts_config *);

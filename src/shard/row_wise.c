@@ -8,32 +8,18 @@
 #include "base/mem.h"
 #include "shard/sharding.h"
 
-ts_err ts_place_rows(ts_table_plan *p, const ts_table_config *t, int n_ranks,
-                     ts_placement *at) {
-  ts_err err = TS_OK;
-  int n = t->ranks.n ? t->ranks.n : n_ranks;
-  int64_t block = (t->rows + n - 1) / n;
-  TS_TRY(ts_mem_array(&p->shards, n, sizeof *p->shards, TS_TAG_MISC));
-  p->n_shards = n;
-  for (int k = 0; k < n; k++) {
-    int64_t row0 = k * block < t->rows ? k * block : t->rows;
-    int64_t n_rows = t->rows - row0 < block ? t->rows - row0 : block;
-    int rank = t->ranks.n ? (int)t->ranks.item[k] : k;
-    p->shards[k] = (ts_shard){rank, row0, n_rows, 0, t->dim};
-    at->rank_bytes[rank] += ts_table_bytes(t) / t->rows * n_rows;
-  }
-done:
-  return err;
-}
-
 static ts_err place(ts_table_plan *p, const ts_table_config *t,
-                    ts_placement *at) {
-  for (int32_t i = 0; i < t->ranks.n; i++)
-    for (int32_t k = 0; k < i; k++)
-      if (t->ranks.item[i] == t->ranks.item[k])
-        return ts_fail(TS_ERR_DECK, "table %s: `ranks` names rank %d twice",
-                       t->name, (int)t->ranks.item[i]);
-  return ts_place_rows(p, t, at->n_ranks, at);
+                    const ts_placement *at) {
+  ts_err err = TS_OK;
+  const int n = t->ranks.n ? t->ranks.n : at->nodes->n_ranks;
+  int *ranks = NULL;
+  TS_TRY(ts_place_once(t));
+  TS_TRY(ts_mem_array(&ranks, n, sizeof *ranks, TS_TAG_MISC));
+  for (int k = 0; k < n; k++) ranks[k] = t->ranks.n ? (int)t->ranks.item[k] : k;
+  TS_TRY(ts_place_rows(p, t, ranks, n, 0, t->dim));
+done:
+  ts_mem_free(ranks);
+  return err;
 }
 
 static void resize(ts_lot_flight *lf) {

@@ -13,10 +13,13 @@
 typedef struct ts_lot ts_lot;
 typedef struct ts_lot_flight ts_lot_flight;
 
-/* Where auto and manual placement keep count. */
+/* What placement goes by.  A type picks the ranks (or the node) with the
+ * least load, the lowest among equals; whoever asks adds to the loads. */
 typedef struct ts_placement {
-  int n_ranks;
-  int64_t *rank_bytes; /* (n_ranks) so far */
+  const ts_nodes *nodes;
+  const double *load; /* (n_ranks), in any unit */
+  int32_t min_column; /* least columns of a column shard */
+  int32_t n_cols;     /* columns of each, 0: the smallest that is allowed */
 } ts_placement;
 
 typedef struct ts_sharding_ops {
@@ -24,9 +27,10 @@ typedef struct ts_sharding_ops {
   ts_shard_kind kind;
   bool remote;    /* ids travel: takes part in input dist */
   bool bucketize; /* a bag's ids go to the shards that hold their rows */
-  /* Fills PLAN's shards for TABLE (table.ranks honoured); DECK errors name
-   * the table. */
-  ts_err (*place)(ts_table_plan *, const ts_table_config *, ts_placement *);
+  /* Fills PLAN's shards for TABLE (table.ranks honoured, see doc/sharding);
+   * DECK errors name the table. */
+  ts_err (*place)(ts_table_plan *, const ts_table_config *,
+                  const ts_placement *);
   /* Widths of the lot's blocks and columns of its features. */
   ts_err (*layout)(ts_lot *);
   /* Sizes of this flight's messages, set on the host once the batch sizes of
@@ -181,10 +185,28 @@ ts_err ts_lot_backward_end(ts_lot_flight *, double lr_factor, int64_t pass,
 /* Sets emb_ptr and grad_ptr for B samples: block after block. */
 void ts_lot_point(ts_lot_flight *, int32_t batch);
 
-/* Rows of table of SHARD r of n: ceil(rows / n) each, the last ones less. */
-ts_err ts_place_rows(ts_table_plan *, const ts_table_config *, int n_ranks,
-                     ts_placement *);
-/* Bytes of a table's weights and optimizer state. */
+/* place.c: parts of placement that types share.  Each adds shards to the
+ * plan's. */
+/* Columns [col0, col0 + n_cols) cut over RANKS by rows: ceil(rows / n) each,
+ * the last ones less. */
+ts_err ts_place_rows(ts_table_plan *, const ts_table_config *, const int *ranks,
+                     int n_ranks, int32_t col0, int32_t n_cols);
+/* Columns of each column shard (DECK error: `ranks` do not divide them). */
+ts_err ts_place_columns(int32_t *n_cols, const ts_table_config *,
+                        const ts_placement *);
+/* The N least loaded of MEMBER's ranks, ascending by load; N may be larger
+ * than n_members: then some come again. */
+ts_err ts_place_pick(int *ranks, int n, const int *member, int n_members,
+                     const ts_placement *);
+/* Column shards over MEMBER's ranks, `ranks` honoured. */
+ts_err ts_place_slices(ts_table_plan *, const ts_table_config *,
+                       const int *member, int n_members, const ts_placement *);
+int ts_place_node(const ts_placement *); /* the node with the least load */
+/* DECK errors: a rank that is there twice; ranks of several nodes. */
+ts_err ts_place_once(const ts_table_config *);
+ts_err ts_place_one_node(int *node, const ts_table_config *, const ts_nodes *);
+/* Bytes of a table's weights and optimizer state, and of a shard's. */
 int64_t ts_table_bytes(const ts_table_config *);
+int64_t ts_shard_bytes(const ts_table_config *, const ts_shard *);
 
 #endif

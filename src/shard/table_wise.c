@@ -6,25 +6,19 @@
 #include "base/mem.h"
 #include "shard/sharding.h"
 
-static int least_loaded(const ts_placement *place) {
-  int best = 0;
-  for (int r = 1; r < place->n_ranks; r++)
-    if (place->rank_bytes[r] < place->rank_bytes[best]) best = r;
-  return best;
-}
-
 static ts_err place(ts_table_plan *p, const ts_table_config *t,
-                    ts_placement *at) {
+                    const ts_placement *at) {
   ts_err err = TS_OK;
+  int rank;
   if (t->ranks.n > 1)
     TS_THROW(TS_ERR_DECK,
              "table %s: table_wise takes one rank in `ranks`, not %d", t->name,
              t->ranks.n);
-  int rank = t->ranks.n ? (int)t->ranks.item[0] : least_loaded(at);
-  TS_TRY(ts_mem_alloc(&p->shards, sizeof *p->shards, TS_TAG_MISC));
-  p->shards[0] = (ts_shard){rank, 0, t->rows, 0, t->dim};
-  p->n_shards = 1;
-  at->rank_bytes[rank] += ts_table_bytes(t);
+  if (t->ranks.n)
+    rank = (int)t->ranks.item[0];
+  else
+    TS_TRY(ts_place_pick(&rank, 1, at->nodes->member, at->nodes->n_ranks, at));
+  TS_TRY(ts_place_rows(p, t, &rank, 1, 0, t->dim));
 done:
   return err;
 }

@@ -6,15 +6,29 @@
 #ifndef TS_SPARSE_KJT_H
 #define TS_SPARSE_KJT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* One feature: B bags of ids. */
 typedef struct ts_jagged {
-  const int32_t *lengths; /* (B), or NULL: exactly one id in every bag */
+  const int32_t *lengths; /* (B), or NULL: as offsets say */
+  const int64_t *offsets; /* (B + 1) from 0, or NULL: as lengths say; both
+                             NULL: exactly one id in every bag */
   const int64_t *ids;     /* (n_ids) global row ids */
   const float *weights;   /* (n_ids) or NULL */
   int64_t n_ids;
 } ts_jagged;
+
+static inline bool ts_jagged_is_one(const ts_jagged *j) {
+  return !j->lengths && !j->offsets;
+}
+
+/* Ids in bag B. */
+static inline int64_t ts_jagged_length(const ts_jagged *j, int32_t b) {
+  return j->lengths   ? j->lengths[b]
+         : j->offsets ? j->offsets[b + 1] - j->offsets[b]
+                      : 1;
+}
 
 typedef struct ts_kjt {
   ts_jagged *features; /* (n_features) */

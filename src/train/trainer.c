@@ -69,6 +69,19 @@ static void find_threads(ts_trainer *t) {
                          node_size, &t->widened);
 }
 
+/* Every rank's node. */
+static ts_err find_nodes(ts_trainer *t) {
+  ts_err err = TS_OK;
+  int *node = NULL;
+  const int own = ts_world_node(t->world);
+  TS_TRY(ts_mem_array(&node, t->n_ranks, sizeof *node, TS_TAG_MISC));
+  TS_TRY(ts_comm_gather_all(t->control, node, &own, sizeof own));
+  TS_TRY(ts_nodes_create(&t->nodes, t->n_ranks, 0, node));
+done:
+  ts_mem_free(node);
+  return err;
+}
+
 ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
   ts_err err = TS_OK;
   ts_trainer *t = NULL;
@@ -81,6 +94,7 @@ ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
   TS_TRY(start_world(t));
   t->rank = ts_world_rank(t->world);
   t->n_ranks = ts_world_size(t->world);
+  TS_TRY(find_nodes(t));
   t->global_batch = global_batch(c, t->n_ranks);
   t->batch_max = (int32_t)((t->global_batch + t->n_ranks - 1) / t->n_ranks);
   TS_TRY(ts_lane_create(t->device, &t->compute, "compute", TS_LANE_COMPUTE));
@@ -118,7 +132,7 @@ static ts_err make_plan(ts_trainer *t, const char *text) {
     ts_plan_destroy(t->plan);
     t->plan = NULL;
   }
-  return ts_plan_make(&t->plan, t->config, t->n_ranks);
+  return ts_plan_make(&t->plan, t->config, t->nodes);
 }
 
 /* What the deck's schema can't see: options per optimizer, shapes over
@@ -211,6 +225,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_flight_destroy(t->flight);
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
+  ts_nodes_destroy(t->nodes);
   ts_lane_destroy(t->data);
   ts_lane_destroy(t->compute);
   ts_comm_destroy(t->ddp_comm);

@@ -18,6 +18,7 @@ typedef struct ts_trainer {
   ts_comm *ddp_comm; /* carries the dense gradients */
   ts_kernels kernels;
   ts_lane *compute, *data;
+  ts_nodes *nodes;
   ts_plan *plan;
   ts_ebc *ebc;
   ts_flight *flight;

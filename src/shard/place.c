@@ -1,0 +1,116 @@
+/* place.c - what the sharding types share in choosing ranks. */
+#include <inttypes.h>
+
+#include "base/mem.h"
+#include "shard/sharding.h"
+#include "sparse/row_optim.h"
+
+int64_t ts_shard_bytes(const ts_table_config *t, const ts_shard *s) {
+  const ts_row_optim *optim = ts_row_optim_find(t->optimizer.kind);
+  int64_t row = (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols;
+  for (int k = 0; optim && k < optim->n_states; k++)
+    row += optim->state[k].per_row ? 4 : 4 * (int64_t)s->n_cols;
+  return row * s->n_rows;
+}
+
+int64_t ts_table_bytes(const ts_table_config *t) {
+  const ts_shard all = {0, 0, t->rows, 0, t->dim};
+  return ts_shard_bytes(t, &all);
+}
+
+ts_err ts_place_rows(ts_table_plan *p, const ts_table_config *t,
+                     const int *ranks, int n_ranks, int32_t col0,
+                     int32_t n_cols) {
+  ts_err err = TS_OK;
+  const int64_t block = (t->rows + n_ranks - 1) / n_ranks;
+  TS_TRY(ts_mem_resize(&p->shards, (size_t)p->n_shards * sizeof *p->shards,
+                       (size_t)(p->n_shards + n_ranks) * sizeof *p->shards,
+                       TS_TAG_MISC));
+  for (int k = 0; k < n_ranks; k++) {
+    const int64_t row0 = k * block < t->rows ? k * block : t->rows;
+    const int64_t n_rows = t->rows - row0 < block ? t->rows - row0 : block;
+    p->shards[p->n_shards++] = (ts_shard){ranks[k], row0, n_rows, col0, n_cols};
+  }
+done:
+  return err;
+}
+
+ts_err ts_place_columns(int32_t *n_cols, const ts_table_config *t,
+                        const ts_placement *at) {
+  const int32_t n = t->ranks.n;
+  if (n > 0) {
+    if (t->dim % n || (n > 1 && t->dim / n % 4))
+      return ts_fail(TS_ERR_DECK,
+                     "table %s: `ranks` names %d ranks, but %d columns can't "
+                     "be cut into as many equal shards of a multiple of 4",
+                     t->name, n, t->dim);
+    *n_cols = t->dim / n;
+    return TS_OK;
+  }
+  *n_cols = at->n_cols > 0 ? at->n_cols : at->min_column;
+  if (*n_cols < 4) *n_cols = 4;
+  while (*n_cols < t->dim && (t->dim % *n_cols || *n_cols % 4)) ++*n_cols;
+  if (*n_cols > t->dim) *n_cols = t->dim;
+  return TS_OK;
+}
+
+ts_err ts_place_pick(int *ranks, int n, const int *member, int n_members,
+                     const ts_placement *at) {
+  ts_err err = TS_OK;
+  int *taken = NULL;
+  TS_TRY(ts_mem_array(&taken, n_members, sizeof *taken, TS_TAG_MISC));
+  for (int k = 0; k < n; k++) {
+    int best = 0;
+    for (int m = 1; m < n_members; m++) {
+      if (taken[m] > taken[best]) continue;
+      if (taken[m] < taken[best] ||
+          at->load[member[m]] < at->load[member[best]])
+        best = m;
+    }
+    taken[best]++;
+    ranks[k] = member[best];
+  }
+done:
+  ts_mem_free(taken);
+  return err;
+}
+
+int ts_place_node(const ts_placement *at) {
+  const ts_nodes *n = at->nodes;
+  int best = 0;
+  double least = 0;
+  for (int k = 0; k < n->n_nodes; k++) {
+    double sum = 0;
+    for (int m = n->start[k]; m < n->start[k + 1]; m++)
+      sum += at->load[n->member[m]];
+    sum /= ts_node_size(n, k);
+    if (k > 0 && sum >= least) continue;
+    best = k;
+    least = sum;
+  }
+  return best;
+}
+
+ts_err ts_place_once(const ts_table_config *t) {
+  for (int32_t i = 0; i < t->ranks.n; i++)
+    for (int32_t k = 0; k < i; k++)
+      if (t->ranks.item[i] == t->ranks.item[k])
+        return ts_fail(TS_ERR_DECK,
+                       "table %s: `ranks` names rank %" PRId64 " twice",
+                       t->name, t->ranks.item[i]);
+  return TS_OK;
+}
+
+ts_err ts_place_one_node(int *node, const ts_table_config *t,
+                         const ts_nodes *n) {
+  *node = n->node[t->ranks.item[0]];
+  for (int32_t i = 1; i < t->ranks.n; i++)
+    if (n->node[t->ranks.item[i]] != *node)
+      return ts_fail(TS_ERR_DECK,
+                     "table %s: %s keeps a table on one node, but `ranks` "
+                     "names rank %" PRId64 " of node %d and rank %" PRId64
+                     " of node %d",
+                     t->name, ts_shard_kind_name(t->sharding), t->ranks.item[0],
+                     *node, t->ranks.item[i], n->node[t->ranks.item[i]]);
+  return TS_OK;
+}
