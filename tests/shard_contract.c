@@ -113,7 +113,11 @@ static void check_pooled(const ct_run *r, ts_flight *fl, const ct_batch *b,
 static double rounding(const ts_table_config *c, int k, double value) {
   if (k == 0 && c->dtype == TS_BF16) return 0x1p-7 * fabs(value) + 1e-6;
   if (k == 0 && c->dtype == TS_F16) return 0x1p-10 * fabs(value) + 1e-6;
-  return 1e-5 * fmax(fabs(value), k ? 1e-6 : 0.1);
+  /* A decay can cancel a gradient in the first moment. */
+  const double least = k == 0                                    ? 0.1
+                       : k == 1 && c->optimizer.weight_decay > 0 ? 1e-3
+                                                                 : 1e-6;
+  return 1e-5 * fmax(fabs(value), least);
 }
 
 static void check_parts(const ct_run *r, const double *got,
@@ -254,6 +258,7 @@ void ct_run_do(ct_run *r) {
   }
   gather(r, s.ebc, r->last);
   check_parts(r, r->last, s.x);
+  r->n_ids = ts_ebc_stat_of(s.ebc).n_ids;
   stop(&s);
 }
 

@@ -38,6 +38,11 @@ typedef struct ct_world {
 void ct_world_start(ct_world *, int n_nodes, bool serial);
 void ct_world_stop(ct_world *);
 
+/* Loop tests of all types on one and two nodes: case I of CT_CASES, false
+ * where this build or this number of ranks has none. */
+enum { CT_CASES = 2 * TS_SHARD_COUNT };
+bool ct_case(int i, ts_shard_kind *, int *n_nodes);
+
 /* ---- decks (shard_deck.c) ------------------------------------------------ */
 
 /* One table.  BAGS has a letter for each feature, a capital where it is in
@@ -129,6 +134,7 @@ typedef struct ct_run {
   double *first, *last;        /* parts of all tables at start and end */
   float *pooled[CT_STEPS];     /* (n_features, CT_BATCH, CT_DIM) */
   int32_t n_samples[CT_STEPS]; /* of this rank */
+  int64_t n_ids;               /* looked up here */
 } ct_run;
 
 void ct_run_do(ct_run *);

@@ -1,9 +1,10 @@
-/* shard_deck.c - decks in C, and worlds of one or two virtual nodes. */
+/* shard_deck.c - decks in C, worlds of one or two virtual nodes. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "shard/sharding.h"
 #include "shard_contract.h"
 
 void ct_world_start(ct_world *w, int n_nodes, bool serial) {
@@ -34,6 +35,12 @@ void ct_world_stop(ct_world *w) {
   ts_comm_destroy(w->comm);
   ts_world_destroy(w->world);
   ts_device_destroy(w->device);
+}
+
+bool ct_case(int i, ts_shard_kind *kind, int *n_nodes) {
+  *kind = (ts_shard_kind)(i / 2);
+  *n_nodes = 1 + i % 2;
+  return ts_sharding_find(*kind) && *n_nodes <= ts_mpi_size();
 }
 
 static char *text(const char *s) {
