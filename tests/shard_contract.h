@@ -22,6 +22,9 @@ enum {
   CT_PARTS = 3   /* of a table: weights and up to two states */
 };
 
+/* Input dist takes bags by lengths only and sends all of them, so far. */
+static const bool ct_takes_columns = false, ct_sends_once = false;
+
 /* ---- ranks and nodes (shard_deck.c) -------------------------------------- */
 
 typedef struct ct_world {

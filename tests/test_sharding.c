@@ -25,9 +25,6 @@ START_TEST(kinds_of_this_build) {
 }
 END_TEST
 
-/* Input dist takes bags by lengths only and sends all of them, so far. */
-static const bool takes_columns = false, sends_once = false;
-
 /* ---- the matrix ---------------------------------------------------------- */
 
 static ct_deck deck; /* large, and pointed into */
@@ -88,7 +85,7 @@ static void beside_columns(ct_run *run) {
                     .deck = run->deck,
                     .name = run->name,
                     .columns = true};
-  if (!takes_columns) return;
+  if (!ct_takes_columns) return;
   ct_run_do(&columns);
   ct_same_pooled(&columns, run, CT_STEPS, 0, NULL);
   ct_same_last(&columns, run, 0, NULL);
@@ -120,7 +117,7 @@ START_TEST(trains_as_unsharded) {
   ct_same_pooled(&dedup, &run, 1, 0, NULL);
   ct_same_pooled(&dedup, &run, CT_STEPS, 1e-6, NULL);
   ct_same_last(&dedup, &run, 1e-6, NULL);
-  if (sends_once) check_saving(&dedup, &run);
+  if (ct_sends_once) check_saving(&dedup, &run);
   beside_columns(&dedup);
   ct_run_reset(&dedup);
   ct_run_reset(&run);
@@ -255,7 +252,7 @@ START_TEST(ids_ahead_of_backward) {
   ct_world_stop(&w);
   ct_world_start(&w, n_nodes, false);
   ahead.ahead = true;
-  ahead.columns = takes_columns;
+  ahead.columns = ct_takes_columns;
   ct_run_do(&ahead);
   ct_same_pooled(&ahead, &run, CT_STEPS, 0, NULL);
   ct_same_last(&ahead, &run, 0, NULL);
