@@ -57,7 +57,7 @@ static int length_of(char letter, int step, int sample, uint32_t h) {
   case 'o':
     return 1;
   case 'l':
-    return sample == 1 ? 300 : (int)(h % 3);
+    return sample == 1 ? 256 : sample == 2 ? 300 : (int)(h % 3);
   case 'e':
     return step % 2 ? 0 : (int)(h % 3);
   default:

@@ -52,7 +52,7 @@ bool ct_case(int i, ts_shard_kind *, int *n_nodes);
  * data.dedup:
  *   o  one id in every bag     r  bags that come again, or nearly so
  *   m  none to five ids        e  no id at all in every other step
- *   l  one bag of 300 ids */
+ *   l  a bag of 256 ids and one of 300 */
 typedef struct ct_table {
   const char *bags;
   int64_t rows;
