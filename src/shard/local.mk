@@ -1,16 +1,33 @@
 tessera_sources += \
+  src/shard/assemble.c \
+  src/shard/bags.c \
+  src/shard/codec.c \
+  src/shard/codec.h \
+  src/shard/column_stats.c \
+  src/shard/column_wise.c \
   src/shard/data_parallel.c \
   src/shard/ebc.c \
   src/shard/ebc.h \
   src/shard/flight.c \
+  src/shard/geometry.c \
+  src/shard/grid.c \
   src/shard/input_dist.c \
   src/shard/input_unpack.c \
   src/shard/lot.c \
+  src/shard/lot_flight.c \
   src/shard/nodes.c \
+  src/shard/output_all_to_all.c \
+  src/shard/output_local.c \
+  src/shard/output_reduce_scatter.c \
+  src/shard/output_two_stage.c \
   src/shard/place.c \
   src/shard/plan.c \
   src/shard/plan.h \
+  src/shard/replicas.c \
   src/shard/row_wise.c \
   src/shard/sharding.c \
   src/shard/sharding.h \
-  src/shard/table_wise.c
+  src/shard/table_column_wise.c \
+  src/shard/table_row_wise.c \
+  src/shard/table_wise.c \
+  src/shard/wire.c

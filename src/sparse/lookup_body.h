@@ -94,15 +94,13 @@ TS_BODY void bag_any(const ts_lookup_args *a, float *out, const char *table,
 TS_BODY void lookup_bags(const ts_lookup_args *a, int64_t first, int64_t end,
                          int nv, ts_dtype t) {
   const int64_t row_bytes = (t == TS_F32 ? 4 : 2) * (int64_t)a->dim;
-  const int64_t n_ids = a->offsets[(int64_t)a->n_features * a->batch];
-  for (int64_t bag = first; bag < end;) {
-    const int32_t f = (int32_t)(bag / a->batch);
-    const int64_t stop =
-        (int64_t)(f + 1) * a->batch < end ? (int64_t)(f + 1) * a->batch : end;
+  const int64_t n_ids = a->offsets[a->bag_start[a->n_features]];
+  int64_t bag = first;
+  for (int32_t f = 0; f < a->n_features && bag < end; f++) {
+    const int64_t stop = a->bag_start[f + 1] < end ? a->bag_start[f + 1] : end;
     const char *table = (const char *)a->weight + a->row_base[f] * row_bytes;
-    float *out =
-        a->out + (bag - (int64_t)f * a->batch) * a->out_stride + a->out_col[f];
-    for (; bag < stop; bag++, out += a->out_stride) {
+    for (; bag < stop; bag++) {
+      float *out = a->out + a->at[bag];
       const int64_t from = a->offsets[bag], to = a->offsets[bag + 1];
       const float scale =
           a->mean && to > from ? 1.0f / (float)(to - from) : 1.0f;
@@ -143,7 +141,7 @@ TS_BODY void lookup_typed(const ts_lookup_args *a, int64_t first, int64_t end,
 
 /* First bag of part P of N: parts have about as many ids and bags each. */
 static inline int64_t lookup_cut(const ts_lookup_args *a, int p, int n) {
-  int64_t low = 0, high = (int64_t)a->n_features * a->batch;
+  int64_t low = 0, high = a->bag_start[a->n_features];
   const int64_t goal = (a->offsets[high] + high) * p / n;
   while (low < high) {
     const int64_t mid = low + (high - low) / 2;

@@ -203,8 +203,8 @@ ts_err ts_trainer_build(ts_trainer *t, const char *plan_text) {
   ts_err err = TS_OK;
   TS_TRY(ts_settle(t, check_config(t)));
   TS_TRY(ts_settle(t, make_plan(t, plan_text)));
-  TS_TRY(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->world,
-                                    t->device, &t->kernels)));
+  TS_TRY(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->nodes,
+                                    t->world, t->device, &t->kernels)));
   TS_TRY(ts_settle(t, ts_flight_create(&t->flight, t->ebc, t->batch_max)));
   TS_TRY(ts_settle(t, build_model(t)));
   TS_TRY(ts_settle(t, build_batch(t)));
