@@ -23,13 +23,6 @@
 #define TS_TARGET_REF
 #define TS_BODY static inline __attribute__((always_inline))
 
-/* 16 floats, wherever they lie. */
-typedef float ts_v16 __attribute__((vector_size(64)));
-typedef float ts_v16u __attribute__((vector_size(64), aligned(4)));
-typedef uint32_t ts_u16x __attribute__((vector_size(64)));
-typedef uint16_t ts_h16 __attribute__((vector_size(32)));
-typedef uint16_t ts_h16u __attribute__((vector_size(32), aligned(2)));
-
 /* Sum of the 16 partial sums, pairwise. */
 TS_BODY float ts_v16_sum(const float *x) {
   float y[8], z[4];
