@@ -41,6 +41,23 @@ TS_BODY float ts_row_sum_squares(const float *x, int32_t n) {
   return ts_v16_sum(part);
 }
 
+/* The same of g + l2 w. */
+TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
+                                    int32_t n) {
+  float part[16] = {0};
+  int32_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (int k = 0; k < 16; k++) {
+      const float x = g[i + k] + l2 * w[i + k];
+      part[k] += x * x;
+    }
+  for (int k = 0; i < n; i++, k++) {
+    const float x = g[i] + l2 * w[i];
+    part[k] += x * x;
+  }
+  return ts_v16_sum(part);
+}
+
 /* The three versions of a row function, from its body. */
 #define TS_ROW_ROUND_VERSIONS(name)                                            \
   static void name##_ref(const ts_row *r, const ts_row_hyper *h, float *s) {   \
