@@ -10,13 +10,19 @@ static const char *value_of(const char *word, const char *name) {
                                                            : NULL;
 }
 
-double ts_bench_number(const ts_args *a, const char *name, double otherwise) {
+const char *ts_bench_text(const ts_args *a, const char *name,
+                          const char *otherwise) {
   const char *v;
   for (int i = 0; i < a->n_more; i++)
-    if ((v = value_of(a->more[i], name))) return atof(v);
+    if ((v = value_of(a->more[i], name))) return v;
   for (int i = 0; i < a->n_sets; i++)
-    if ((v = value_of(a->sets[i], name))) return atof(v);
+    if ((v = value_of(a->sets[i], name))) return v;
   return otherwise;
+}
+
+double ts_bench_number(const ts_args *a, const char *name, double otherwise) {
+  const char *v = ts_bench_text(a, name, NULL);
+  return v ? atof(v) : otherwise;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -29,11 +35,20 @@ double ts_bench_median(double *x, int n) {
   return n ? x[n / 2] : 0;
 }
 
+static const struct {
+  const char *name;
+  ts_err (*run)(const ts_args *);
+} benches[] = {
+    {"checkpoint", ts_bench_checkpoint},
+    {"read", ts_bench_read},
+    {"step", ts_bench_step},
+    {"tbe", ts_bench_tbe},
+};
+
 ts_err ts_cmd_bench(const ts_args *a) {
-  if (a->target && !strcmp(a->target, "step")) return ts_bench_step(a);
-  if (a->target && !strcmp(a->target, "read")) return ts_bench_read(a);
-  if (a->target && !strcmp(a->target, "tbe")) return ts_bench_tbe(a);
+  for (size_t i = 0; a->target && i < sizeof benches / sizeof *benches; i++)
+    if (!strcmp(a->target, benches[i].name)) return benches[i].run(a);
   return ts_fail(TS_ERR_USAGE,
                  "usage: tessera bench step DECK | bench read DECK | bench "
-                 "tbe [key=value]...");
+                 "tbe [key=value]... | bench checkpoint [key=value]...");
 }

@@ -4,11 +4,15 @@
 
 #include "commands/commands.h"
 
+ts_err ts_bench_checkpoint(const ts_args *);
 ts_err ts_bench_read(const ts_args *);
 ts_err ts_bench_step(const ts_args *);
 ts_err ts_bench_tbe(const ts_args *);
 
-/* The number after "NAME=" among the words and --set of the command line. */
+/* The text or number after "NAME=" among the words and --set of the command
+ * line. */
+const char *ts_bench_text(const ts_args *, const char *name,
+                          const char *otherwise);
 double ts_bench_number(const ts_args *, const char *name, double otherwise);
 /* Sorts and returns the middle one. */
 double ts_bench_median(double *x, int n);
