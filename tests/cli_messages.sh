@@ -103,6 +103,17 @@ done
 cmp "$dir/deck" "$srcdir/doc/deck.md" ||
   fail "doc/deck.md is not what \`tessera help deck\` says; make doc-deck"
 
+# The benchmark of checkpoints verifies what it reads, and cleans up.
+mkdir "$dir/bench"
+for io in pwrite auto; do
+  $MPIRUN -q -n 2 "$TESSERA" bench checkpoint mb=3 dir="$dir/bench" io=$io cold=1 >"$dir/out" ||
+    fail "bench checkpoint"
+  [ "$(grep -cE '^(write|read) +[0-9.]+ GB/s' "$dir/out")" = 2 ] || fail "bench checkpoint: rows"
+done
+[ -z "$(ls -A "$dir/bench")" ] || fail "bench checkpoint leaves files"
+expect 2 'io=auto|pwrite|mpio' "$TESSERA" bench checkpoint io=both
+expect 1 'No such file' $MPIRUN -q -n 2 "$TESSERA" bench checkpoint dir="$dir/none"
+
 # One message from four ranks, and the code of the fault.
 for command in "train $dir/bad.deck" "eval $dir/none.deck" "trian x" \
   "train" "plan $dir/bad.deck"; do

@@ -84,11 +84,20 @@ double ts_bench_median(double *x, int n) {
   return n ? x[n / 2] : 0;
 }
 
+static const struct {
+  const char *name;
+  ts_err (*run)(const ts_args *);
+} benches[] = {
+    {"checkpoint", ts_bench_checkpoint},
+    {"read", ts_bench_read},
+    {"step", ts_bench_step},
+    {"tbe", ts_bench_tbe},
+};
+
 ts_err ts_cmd_bench(const ts_args *a) {
-  if (a->target && !strcmp(a->target, "step")) return ts_bench_step(a);
-  if (a->target && !strcmp(a->target, "read")) return ts_bench_read(a);
-  if (a->target && !strcmp(a->target, "tbe")) return ts_bench_tbe(a);
+  for (size_t i = 0; a->target && i < sizeof benches / sizeof *benches; i++)
+    if (!strcmp(a->target, benches[i].name)) return benches[i].run(a);
   return ts_fail(TS_ERR_USAGE,
                  "usage: tessera bench step DECK | bench read DECK | bench "
-                 "tbe [key=value]...");
+                 "tbe [key=value]... | bench checkpoint [key=value]...");
 }

@@ -55,10 +55,10 @@ void ts_report_progress(int64_t step, int64_t last, double loss,
                         const ts_metrics_result *r, double samples_per_s,
                         double left_s) {
   char left[32], rate[32];
-  ts_progress("step %8lld/%lld  loss %.5f  NE %.4f  %s samples/s  left %s",
-              (long long)step, (long long)last, loss, r->window_ne,
-              ts_str_count(rate, (int64_t)samples_per_s),
-              ts_str_seconds(left, left_s));
+  ts_progress(
+      "step %8lld/%lld  loss %.5f  NE %.4f  AUC %.4f  %s samples/s  left %s",
+      (long long)step, (long long)last, loss, r->window_ne, r->auc,
+      ts_str_count(rate, (int64_t)samples_per_s), ts_str_seconds(left, left_s));
 }
 
 void ts_report_eval(const char *what, const ts_metrics_result *r) {

@@ -279,17 +279,22 @@ done:
 
 /* ---- the loop ------------------------------------------------------------ */
 
+/* A line of the log says the AUC of the window's newest samples: as many as
+ * cost little beside the steps between two lines. */
+enum { AUC_SAMPLES = 1 << 18 };
+
 static ts_err log_step(ts_run *r) {
   ts_err err = TS_OK;
-  static const char *const names[] = {"loss",         "samples",   "ne",
-                                      "window_ne",    "lr_factor", "epoch",
-                                      "samples_per_s"};
+  static const char *const names[] = {"loss",      "samples",      "ne",
+                                      "window_ne", "window_auc",   "lr_factor",
+                                      "epoch",     "samples_per_s"};
   ts_trainer *t = r->t;
+  const double began = ts_now();
   double loss = r->last.loss_sum;
   ts_metrics_result m;
   TS_TRY(ts_comm_sum_f64(t->control, &loss, 1));
   if (r->last.weight_sum > 0) loss /= r->last.weight_sum;
-  TS_TRY(ts_metrics_compute(t->metrics[0], &m, false, t->control));
+  TS_TRY(ts_metrics_compute(t->metrics[0], &m, AUC_SAMPLES, t->control));
   const double now = ts_now(), dt = now - r->t_log;
   const double rate = dt > 0 ? (double)(r->n_samples - r->n_log) / dt : 0;
   const double all = (now - r->t0) / (double)(r->n_samples + 1);
@@ -300,12 +305,14 @@ static ts_err log_step(ts_run *r) {
                       (double)r->state.n_samples,
                       m.ne,
                       m.window_ne,
+                      r->config->metrics.window > 0 ? m.auc : NAN,
                       ts_schedule_factor(r->config, t->step),
                       (double)ts_loader_state_of(r->loader).epoch,
                       rate};
   if (t->rank == 0)
-    TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, 7, names, v));
+    TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, 8, names, v));
   r->t_log = ts_now();
+  ts_timer_add("progress lines", r->t_log - began);
   r->n_log = r->n_samples;
 done:
   return err;
