@@ -47,4 +47,9 @@ done
 pair text 2 --set data.format=csv --set "data.train=$work/text.csv" --set 'data.csv.dense=["x","y","z"]' --set tables.e.weighted=false --set data.on_bad_record=skip
 # Ranks with no samples.
 pair tiny 3 --set data.global_batch=2
+# How often an id is written after it was read.
+check "bench input" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" bench input "$work/small.deck" $file iters=4 steps=2 rounds=1 > "$work/bench"
+copies() { awk -v input="$1" '$2 == input { print $11 }' "$work/bench" | tr '\n' ' '; }
+check "kjt: twice" test "$(copies kjt)" = "2.00 2.00 "
+check "columns: once" test "$(copies columns)" = "1.00 1.00 "
 passed

@@ -32,8 +32,9 @@ double ts_bench_median(double *x, int n) {
 ts_err ts_cmd_bench(const ts_args *a) {
   if (a->target && !strcmp(a->target, "step")) return ts_bench_step(a);
   if (a->target && !strcmp(a->target, "read")) return ts_bench_read(a);
+  if (a->target && !strcmp(a->target, "input")) return ts_bench_input(a);
   if (a->target && !strcmp(a->target, "tbe")) return ts_bench_tbe(a);
   return ts_fail(TS_ERR_USAGE,
                  "usage: tessera bench step DECK | bench read DECK | bench "
-                 "tbe [key=value]...");
+                 "input DECK | bench tbe [key=value]...");
 }
