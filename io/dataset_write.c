@@ -49,7 +49,7 @@ static ts_err count(ts_writer *w) {
     TS_TRY(read_chunk(w, at, &n));
     for (int32_t f = 0; f < w->n_features; f++) {
       const ts_jagged *j = &ts_batch_store_batch(w->store)->kjt.features[f];
-      w->columns[f].ragged |= j->lengths != NULL;
+      w->columns[f].ragged |= !ts_jagged_is_one(j);
       w->columns[f].n_ids += j->n_ids;
     }
   }
@@ -184,7 +184,7 @@ static ts_err put_feature(ts_writer *w, int32_t f, int64_t at, int32_t n,
     int64_t end = id0;
     for (int32_t b = 0; b < n; b++) {
       offsets[b] = end;
-      end += j->lengths ? j->lengths[b] : 1;
+      end += ts_jagged_length(j, b);
     }
     offsets[n] = end; /* the next chunk, or rank, writes the same number */
     TS_TRY(put(w, offsets, ((int64_t)n + 1) * 8, c->offsets_at + at * 8));
@@ -226,7 +226,7 @@ done:
 
 static ts_err writer_start(ts_writer *w) {
   ts_err err = TS_OK;
-  TS_TRY(ts_batch_store_create(&w->store, w->source->config));
+  TS_TRY(ts_batch_store_create(&w->store, w->source->config, NULL));
   TS_TRY(ts_mem_array(&w->columns, w->n_features, sizeof *w->columns,
                       TS_TAG_INPUT));
 done:
@@ -300,7 +300,7 @@ static ts_err print_part(ts_writer *w) {
     TS_TRY(read_chunk(w, at, &n));
     const ts_batch *b = ts_batch_store_batch(w->store);
     for (int32_t k = 0; k < b->kjt.n_features; k++)
-      if (b->kjt.features[k].lengths || b->kjt.n_features > 26)
+      if (!ts_jagged_is_one(&b->kjt.features[k]) || b->kjt.n_features > 26)
         TS_THROW(TS_ERR_DECK, "criteo_tsv has at most 26 features of one id "
                               "each");
     print_lines(f, b);
@@ -323,7 +323,7 @@ ts_err ts_criteo_write(const char *path, ts_source *source, ts_comm *comm) {
   w.to = w.n * (me + 1) / n_ranks;
   snprintf(w.path, sizeof w.path, "%.4000s", path);
   snprintf(w.temp, sizeof w.temp, "%.4000s.part", path);
-  TS_TRY(ts_agree(comm, ts_batch_store_create(&w.store, source->config)));
+  TS_TRY(ts_agree(comm, ts_batch_store_create(&w.store, source->config, NULL)));
   for (int r = 0; r < n_ranks; r++)
     TS_TRY(ts_agree(comm, r == me ? print_part(&w) : TS_OK));
   if (w.first && rename(w.temp, w.path) != 0)

@@ -1,5 +1,7 @@
 tessera_sources += \
   io/batch.h \
+  io/batch_arena.c \
+  io/batch_arena.h \
   io/batch_store.c \
   io/batch_store.h \
   io/checkpoint.c \

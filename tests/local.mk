@@ -19,6 +19,7 @@ include tests/sparse.mk
 include tests/dense.mk
 include tests/deck.mk
 include tests/data.mk
+include tests/columns.mk
 include tests/checkpoint.mk
 include tests/metrics.mk
 include tests/train.mk

@@ -89,6 +89,7 @@ static const struct {
   ts_err (*run)(const ts_args *);
 } benches[] = {
     {"checkpoint", ts_bench_checkpoint},
+    {"input", ts_bench_input},
     {"read", ts_bench_read},
     {"step", ts_bench_step},
     {"tbe", ts_bench_tbe},
@@ -99,5 +100,6 @@ ts_err ts_cmd_bench(const ts_args *a) {
     if (!strcmp(a->target, benches[i].name)) return benches[i].run(a);
   return ts_fail(TS_ERR_USAGE,
                  "usage: tessera bench step DECK | bench read DECK | bench "
-                 "tbe [key=value]... | bench checkpoint [key=value]...");
+                 "input DECK [key=value]... | bench tbe [key=value]... | bench "
+                 "checkpoint [key=value]...");
 }

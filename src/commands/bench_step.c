@@ -20,7 +20,7 @@ static ts_err read_batches(ts_trainer *t, ts_source *s,
   ts_err err = TS_OK;
   const int64_t g = t->global_batch;
   for (int i = 0; i < N_BATCHES; i++) {
-    TS_TRY(ts_batch_store_create(&stores[i], t->config));
+    TS_TRY(ts_batch_store_create(&stores[i], t->config, t->device));
     const int64_t at = (i * g) % (s->info.n_samples - g + 1);
     TS_TRY(s->ops->read(s, stores[i], at + t->rank * (g / t->n_ranks),
                         (int32_t)(g / t->n_ranks)));

@@ -47,6 +47,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
                                      .rank = t->rank,
                                      .n_ranks = t->n_ranks,
                                      .depth = 2,
+                                     .device = t->device,
                                      .serial = t->config->run.serial_lanes};
   TS_TRY(ts_settle(t, ts_loader_create(&loader, source, &options, NULL)));
   TS_TRY(ts_mem_array(&metrics, t->n_tasks, sizeof *metrics, TS_TAG_METRICS));

@@ -222,6 +222,7 @@ static ts_err open_loader(ts_run *r) {
                          .rank = r->t->rank,
                          .n_ranks = r->t->n_ranks,
                          .depth = 2,
+                         .device = r->t->device,
                          .serial = c->run.serial_lanes};
   r->last_step = c->run.steps > 0
                      ? c->run.steps
