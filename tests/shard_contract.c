@@ -163,8 +163,8 @@ static void start(ct_run *r, ct_state *s) {
   d->config.sharding.ranks_per_node = ts_node_size(w->nodes, 0);
   d->config.data.input = (char *)(uintptr_t)(r->columns ? "columns" : "kjt");
   ck_assert_ok(ts_plan_make(&s->plan, &d->config, w->nodes));
-  ck_assert_ok(ts_ebc_create(&s->ebc, &d->config, s->plan, w->world, w->device,
-                             &w->kernels));
+  ck_assert_ok(ts_ebc_create(&s->ebc, &d->config, s->plan, w->nodes, w->world,
+                             w->device, &w->kernels));
   ck_assert_int_eq(ts_ebc_n_features(s->ebc), d->n_features);
   ck_assert_ok(ts_ebc_init(s->ebc));
   for (int i = 0; i < 2; i++) {

@@ -205,8 +205,8 @@ START_TEST(ids_that_are_no_rows) {
   ct_deck_start(&deck);
   add(kind, 30, "oR", "sgd", false);
   ck_assert_ok(ts_plan_make(&plan, &deck.config, w.nodes));
-  ck_assert_ok(
-      ts_ebc_create(&ebc, &deck.config, plan, w.world, w.device, &w.kernels));
+  ck_assert_ok(ts_ebc_create(&ebc, &deck.config, plan, w.nodes, w.world,
+                             w.device, &w.kernels));
   ck_assert_ok(ts_flight_create(&fl, ebc, CT_BATCH));
   ct_batch_draw(&b, &deck, &w, 0, NULL, false);
   const ts_status own = {.n = b.n, .weight_sum = b.n};
