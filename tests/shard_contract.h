@@ -14,7 +14,7 @@
 enum {
   CT_RANKS = 4,
   CT_TABLES = 32,
-  CT_FEATURES = 64,
+  CT_FEATURES = 128,
   CT_BATCH = 8,  /* most samples of a rank */
   CT_IDS = 640,  /* most ids of a feature in a global batch */
   CT_DIM = 16,   /* most columns of a table */
