@@ -14,16 +14,13 @@
 enum {
   CT_RANKS = 4,
   CT_TABLES = 32,
-  CT_FEATURES = 128,
+  CT_FEATURES = 72,
   CT_BATCH = 8,  /* most samples of a rank */
   CT_IDS = 640,  /* most ids of a feature in a global batch */
   CT_DIM = 16,   /* most columns of a table */
   CT_STEPS = 10, /* most steps of a run */
   CT_PARTS = 3   /* of a table: weights and up to two states */
 };
-
-/* Input dist takes bags by lengths only and sends all of them, so far. */
-static const bool ct_takes_columns = false, ct_sends_once = false;
 
 /* ---- ranks and nodes (shard_deck.c) -------------------------------------- */
 

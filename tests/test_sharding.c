@@ -85,7 +85,6 @@ static void beside_columns(ct_run *run) {
                     .deck = run->deck,
                     .name = run->name,
                     .columns = true};
-  if (!ct_takes_columns) return;
   ct_run_do(&columns);
   ct_same_pooled(&columns, run, CT_STEPS, 0, NULL);
   ct_same_last(&columns, run, 0, NULL);
@@ -117,7 +116,7 @@ START_TEST(trains_as_unsharded) {
   ct_same_pooled(&dedup, &run, 1, 0, NULL);
   ct_same_pooled(&dedup, &run, CT_STEPS, 1e-6, NULL);
   ct_same_last(&dedup, &run, 1e-6, NULL);
-  if (ct_sends_once) check_saving(&dedup, &run);
+  check_saving(&dedup, &run);
   beside_columns(&dedup);
   ct_run_reset(&dedup);
   ct_run_reset(&run);
@@ -254,7 +253,7 @@ START_TEST(ids_ahead_of_backward) {
   ct_world_stop(&w);
   ct_world_start(&w, n_nodes, false);
   ahead.ahead = true;
-  ahead.columns = ct_takes_columns;
+  ahead.columns = true;
   ct_run_do(&ahead);
   ct_same_pooled(&ahead, &run, CT_STEPS, 0, NULL);
   ct_same_last(&ahead, &run, 0, NULL);
