@@ -60,7 +60,7 @@ typedef struct ts_probe {
   ts_table_config table;
   ts_tbe *tbe;
   int32_t per_bag;
-  int64_t *offsets;
+  int64_t *offsets, *at;
   int32_t *rows;
   float *out;
 } ts_probe;
@@ -70,9 +70,11 @@ static ts_err fill_probe(ts_probe *p) {
   const int64_t n = (int64_t)N_BAGS * p->per_bag;
   uint64_t x = 88172645463325252u;
   TS_TRY(ts_mem_array(&p->offsets, N_BAGS + 1, 8, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&p->at, N_BAGS, 8, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&p->rows, n, 4, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&p->out, (int64_t)N_BAGS * p->table.dim, 4, TS_TAG_MISC));
   for (int b = 0; b <= N_BAGS; b++) p->offsets[b] = (int64_t)b * p->per_bag;
+  for (int b = 0; b < N_BAGS; b++) p->at[b] = (int64_t)b * p->table.dim;
   for (int64_t i = 0; i < n; i++) {
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
     p->rows[i] = (int32_t)(x % (uint64_t)p->table.rows);
@@ -84,18 +86,19 @@ done:
 static ts_err run_probe(ts_probe *p, ts_pass_times *times) {
   ts_err err = TS_OK;
   const ts_topology_bench *b = p->bench;
-  const ts_tbe_input in = {.batch = N_BAGS,
+  const int64_t bag_start[] = {0, N_BAGS};
+  const ts_tbe_input in = {.bag_start = bag_start,
                            .offsets = p->offsets,
+                           .at = p->at,
                            .rows = p->rows,
                            .n_ids = p->offsets[N_BAGS]};
   double forward[PASSES], backward[PASSES];
   for (int i = -1; i < PASSES; i++) { /* pass -1 touches the memory */
     const double t0 = ts_now();
-    TS_TRY(ts_tbe_forward(p->tbe, p->out, p->table.dim, &in, b->compute));
+    TS_TRY(ts_tbe_forward(p->tbe, p->out, &in, b->compute));
     TS_TRY(ts_lane_sync(b->compute));
     const double t1 = ts_now();
-    TS_TRY(ts_tbe_backward(p->tbe, p->out, p->table.dim, &in, 1.0, i + 2,
-                           b->compute));
+    TS_TRY(ts_tbe_backward(p->tbe, p->out, &in, 1.0, i + 2, b->compute));
     TS_TRY(ts_lane_sync(b->compute));
     if (i < 0) continue;
     forward[i] = t1 - t0;
@@ -117,19 +120,17 @@ static ts_err probe(ts_pass_times *times, const ts_topology_bench *b,
                         .dim = dim,
                         .optimizer = {sgd, 0, NAN, NAN, NAN, NAN, NAN, NAN, 0}};
   TS_TRY(ts_row_optim_check(&p.table.optimizer, name));
-  ts_tbe_table table = {&p.table, 0, 0, p.table.rows};
+  ts_tbe_table table = {&p.table, 0, 0, p.table.rows, 0, dim};
   const int32_t zero = 0;
-  const ts_tbe_spec spec = {.tables = &table,
-                            .n_tables = 1,
-                            .feature_table = &zero,
-                            .feature_col = &zero,
-                            .n_features = 1};
+  const ts_tbe_spec spec = {
+      .tables = &table, .n_tables = 1, .feature_table = &zero, .n_features = 1};
   TS_TRY(ts_tbe_create(&p.tbe, b->device, b->kernels, &spec));
   TS_TRY(fill_probe(&p));
   TS_TRY(run_probe(&p, times));
 done:
   ts_tbe_destroy(p.tbe);
   ts_mem_free(p.offsets);
+  ts_mem_free(p.at);
   ts_mem_free(p.rows);
   ts_mem_free(p.out);
   return err;
