@@ -15,6 +15,7 @@
 #include "io/metrics_log.h"
 #include "runtime/trace.h"
 #include "train/pipeline.h"
+#include "train/planning.h"
 #include "train/report.h"
 #include "train/signals.h"
 
@@ -68,6 +69,20 @@ static ts_err write_deck(const ts_run *r) {
 done:
   ts_str_reset(&path);
   ts_str_reset(&text);
+  return err;
+}
+
+/* The plan in force, in full; the log has it in short. */
+static ts_err write_plan(const ts_run *r) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  const ts_trainer *t = r->t;
+  if (t->rank != 0) return TS_OK;
+  TS_TRY(ts_str_append(&path, "%s/plan", r->config->run.output));
+  TS_TRY(
+      ts_planning_save(t->planning, t->plan, t->planning->report, path.text));
+done:
+  ts_str_reset(&path);
   return err;
 }
 
@@ -125,6 +140,17 @@ done:
   return err;
 }
 
+/* What was measured then. */
+static ts_err old_topology(ts_trainer *t, const ts_ckpt *ckpt) {
+  ts_err err = TS_OK;
+  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "meta/topology");
+  int64_t seen = v && v->dtype == TS_U8;
+  TS_TRY(ts_comm_sum_i64(t->control, &seen, 1));
+  if (seen == t->n_ranks) TS_TRY(ts_mem_strdup(&t->kept_topology, v->ptr));
+done:
+  return err;
+}
+
 /* The plan of the newest checkpoint, NULL where there is none to be had; a
  * damaged file is dealt with when it is loaded. */
 static ts_err old_plan(const ts_run *r, char **plan) {
@@ -142,6 +168,7 @@ static ts_err old_plan(const ts_run *r, char **plan) {
   int64_t seen = v && v->dtype == TS_U8 && ranks == r->t->n_ranks;
   TS_TRY(ts_comm_sum_i64(r->t->control, &seen, 1));
   if (seen == r->t->n_ranks) TS_TRY(ts_mem_strdup(plan, v->ptr));
+  TS_TRY(old_topology(r->t, &ckpt));
 done:
   ts_ckpt_reset(&ckpt);
   ts_str_reset(&path);
@@ -156,6 +183,7 @@ static ts_err build(ts_run *r) {
       c->checkpoint.dir && strcmp(c->checkpoint.resume, "never");
   if (resume) TS_TRY(old_plan(r, &plan));
   TS_TRY(ts_trainer_build(r->t, plan));
+  TS_TRY(ts_settle(r->t, write_plan(r)));
   r->pipeline = ts_pipeline_find(c->pipeline.kind);
   if (!r->pipeline)
     TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
