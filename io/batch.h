@@ -21,7 +21,12 @@ typedef struct ts_batch {
   double weight_sum; /* sum of the local sample weights */
   int64_t n_bad;     /* records skipped here: weight 0, empty bags */
   int64_t n_bad_ids; /* ids dropped here */
-  void *owner;       /* the loader's bookkeeping */
+  /* All the arrays above are in this one block, page-locked where the device
+   * has such memory and data.pin_memory says so. */
+  const void *arena;
+  size_t arena_bytes;
+  int64_t n_copied; /* ids copied here after they were read */
+  void *owner;      /* the loader's bookkeeping */
 } ts_batch;
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "runtime/trace.h"
 
 int32_t ts_feature_count(const ts_config *c) {
   int32_t n = 0;
@@ -19,11 +20,15 @@ const ts_table_config *ts_feature_table(const ts_config *c, int32_t f,
   return &c->tables[t];
 }
 
-ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c) {
+ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
+                             ts_device *device) {
   ts_err err = TS_OK;
   ts_batch_store *s = NULL;
   const int32_t n = ts_feature_count(c);
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
+  s->arena.device = device;
+  s->arena.space = c->data.pin_memory ? TS_SPACE_PINNED : TS_SPACE_HOST;
+  s->sources = strcmp(c->data.input, "columns") ? &s->stage : &s->arena;
   TS_TRY(ts_mem_array(&s->feature, n, sizeof *s->feature, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&s->batch.kjt.features, n, sizeof *s->batch.kjt.features,
                       TS_TAG_INPUT));
@@ -38,16 +43,10 @@ done:
 
 void ts_batch_store_destroy(ts_batch_store *s) {
   if (!s) return;
-  for (int32_t f = 0; s->feature && f < s->batch.kjt.n_features; f++) {
-    ts_mem_free(s->feature[f].lengths);
-    ts_mem_free(s->feature[f].ids);
-    ts_mem_free(s->feature[f].weights);
-  }
+  ts_batch_arena_reset(&s->arena);
+  ts_batch_arena_reset(&s->stage);
   ts_mem_free(s->feature);
   ts_mem_free(s->batch.kjt.features);
-  ts_mem_free(s->labels);
-  ts_mem_free(s->dense);
-  ts_mem_free(s->weights);
   ts_mem_free(s);
 }
 
@@ -55,65 +54,185 @@ ts_batch *ts_batch_store_batch(ts_batch_store *s) {
   return &s->batch;
 }
 
-/* Grows to BYTES, keeping what is there. */
-static ts_err grow(void *p, size_t *capacity, size_t bytes) {
-  if (bytes <= *capacity) return TS_OK;
-  const size_t more = bytes + bytes / 2;
-  ts_err err = ts_mem_resize(p, *capacity, more, TS_TAG_INPUT);
-  if (err == TS_OK) *capacity = more;
-  return err;
+/* ---- where the arrays are ------------------------------------------------ */
+
+static void point_samples(ts_batch_store *s) {
+  ts_batch *b = &s->batch;
+  b->labels = s->labels = ts_batch_arena_at(&s->arena, s->labels_piece);
+  s->dense = ts_batch_arena_at(&s->arena, s->dense_piece);
+  s->weights = ts_batch_arena_at(&s->arena, s->weights_piece);
+  b->dense = b->n_dense ? s->dense : NULL;
+  b->weights = s->has_weights ? s->weights : NULL;
+  b->arena = s->arena.base;
+  b->arena_bytes = s->arena.used_bytes;
 }
+
+static void point_feature(ts_batch_store *s, int32_t f) {
+  ts_feature_store *x = &s->feature[f];
+  ts_jagged *j = &s->batch.kjt.features[f];
+  void *bags = ts_batch_arena_at(s->sources, x->part[TS_PART_BAGS]);
+  j->lengths = x->lengths = x->bags == TS_BAGS_LENGTHS ? bags : NULL;
+  j->offsets = x->offsets = x->bags == TS_BAGS_OFFSETS ? bags : NULL;
+  j->ids = x->ids = ts_batch_arena_at(s->sources, x->part[TS_PART_IDS]);
+  j->weights = x->weights =
+      x->weighted ? ts_batch_arena_at(s->sources, x->part[TS_PART_WEIGHTS])
+                  : NULL;
+}
+
+/* After feature F got room.  OLD_BASE, OLD_AT: where the block, and F's ids
+ * in it, were before: what had to move is counted. */
+static void point_after(ts_batch_store *s, int32_t f, const char *old_base,
+                        size_t old_at) {
+  const ts_kjt *kjt = &s->batch.kjt;
+  const bool moved = s->sources->base != old_base;
+  for (int32_t i = 0; moved && i < kjt->n_features; i++) {
+    s->batch.n_copied += kjt->features[i].n_ids;
+    point_feature(s, i);
+  }
+  if (!moved && s->feature[f].part[TS_PART_IDS].at != old_at)
+    s->batch.n_copied += kjt->features[f].n_ids;
+  point_feature(s, f);
+  point_samples(s);
+}
+
+/* ---- filling ------------------------------------------------------------- */
 
 ts_err ts_batch_store_begin(ts_batch_store *s, int32_t n, int32_t n_tasks,
                             int32_t n_dense, bool weights) {
   ts_err err = TS_OK;
   ts_batch *b = &s->batch;
-  TS_TRY(grow(&s->labels, &s->labels_bytes, (size_t)n * (size_t)n_tasks * 4));
-  TS_TRY(grow(&s->dense, &s->dense_bytes, (size_t)n * (size_t)n_dense * 4));
-  TS_TRY(grow(&s->weights, &s->weights_bytes, (size_t)n * 4));
-  b->n = b->kjt.batch = n;
+  const size_t rows = (size_t)n;
+  const int32_t n_features = b->kjt.n_features;
+  ts_batch_arena_rewind(&s->arena);
+  ts_batch_arena_rewind(&s->stage);
+  memset(s->feature, 0, (size_t)n_features * sizeof *s->feature);
+  memset(b->kjt.features, 0, (size_t)n_features * sizeof *b->kjt.features);
+  s->labels_piece = s->dense_piece = s->weights_piece = (ts_piece){0};
+  s->has_weights = weights;
+  b->kjt = (ts_kjt){b->kjt.features, n_features, n, NULL, NULL, NULL, 0};
+  b->n = n;
   b->n_tasks = n_tasks;
   b->n_dense = n_dense;
-  b->labels = s->labels;
-  b->dense = n_dense ? s->dense : NULL;
-  b->weights = weights ? s->weights : NULL;
-  b->n_bad = b->n_bad_ids = 0;
+  b->n_bad = b->n_bad_ids = b->n_copied = 0;
+  TS_TRY(ts_batch_arena_grow(&s->arena, &s->labels_piece,
+                             rows * (size_t)n_tasks * 4));
+  TS_TRY(ts_batch_arena_grow(&s->arena, &s->dense_piece,
+                             rows * (size_t)n_dense * 4));
+  TS_TRY(ts_batch_arena_grow(&s->arena, &s->weights_piece,
+                             weights ? rows * 4 : 0));
+  point_samples(s);
   for (int32_t i = 0; weights && i < n; i++) s->weights[i] = 1.0f;
 done:
   return err;
 }
 
 ts_err ts_batch_store_feature(ts_batch_store *s, int32_t f, int64_t n_ids,
-                              bool lengths, bool weighted) {
+                              ts_bags bags, bool weighted) {
   ts_err err = TS_OK;
   ts_feature_store *x = &s->feature[f];
-  ts_jagged *j = &s->batch.kjt.features[f];
-  if (lengths)
-    TS_TRY(grow(&x->lengths, &x->lengths_bytes, (size_t)s->batch.n * 4));
-  TS_TRY(grow(&x->ids, &x->ids_bytes, (size_t)n_ids * 8));
-  if (weighted) TS_TRY(grow(&x->weights, &x->weights_bytes, (size_t)n_ids * 4));
-  j->lengths = lengths ? x->lengths : NULL;
-  j->ids = x->ids;
-  j->weights = weighted ? x->weights : NULL;
-  j->n_ids = n_ids;
+  const char *base = s->sources->base;
+  const size_t at = x->part[TS_PART_IDS].at;
+  const size_t n = (size_t)s->batch.n;
+  const size_t part_bytes[TS_PART_COUNT] = {
+      bags == TS_BAGS_LENGTHS   ? n * 4
+      : bags == TS_BAGS_OFFSETS ? (n + 1) * 8
+                                : 0,
+      (size_t)n_ids * 8, weighted ? (size_t)n_ids * 4 : 0};
+  for (int k = 0; k < TS_PART_COUNT; k++)
+    TS_TRY(ts_batch_arena_grow(s->sources, &x->part[k], part_bytes[k]));
+  x->bags = bags;
+  x->weighted = weighted;
+  point_after(s, f, base, at);
+  s->batch.kjt.features[f].n_ids = n_ids;
 done:
   return err;
 }
 
-void ts_batch_store_end(ts_batch_store *s) {
-  ts_batch *b = &s->batch;
-  b->weight_sum = b->n;
-  if (!b->weights) return;
-  b->weight_sum = 0;
-  for (int32_t i = 0; i < b->n; i++) b->weight_sum += b->weights[i];
+/* ---- one keyed jagged tensor --------------------------------------------- */
+
+/* Lengths of J's bags, and its ids and weights, to where they belong. */
+static void put_feature(ts_jagged *to, const ts_jagged *j, int32_t n,
+                        int64_t *ids, int32_t *lengths, float *weights) {
+  *to = (ts_jagged){.ids = ids, .n_ids = j->n_ids};
+  memcpy(ids, j->ids, (size_t)j->n_ids * 8);
+  if (!ts_jagged_is_one(j)) {
+    for (int32_t b = 0; b < n; b++)
+      lengths[b] = (int32_t)ts_jagged_length(j, b);
+    to->lengths = lengths;
+  }
+  if (j->weights) {
+    memcpy(weights, j->weights, (size_t)j->n_ids * 4);
+    to->weights = weights;
+  }
 }
+
+/* Features of one id a bag need no lengths, unweighted ones no weights: the
+ * arrays have those of the others, in the deck's order. */
+static ts_err concatenate(ts_batch_store *s) {
+  ts_err err = TS_OK;
+  ts_kjt *kjt = &s->batch.kjt;
+  ts_piece piece[3] = {{0}};
+  size_t n_ids = 0, n_lengths = 0, n_weights = 0;
+  const size_t n = (size_t)s->batch.n;
+  for (int32_t f = 0; f < kjt->n_features; f++) {
+    const ts_jagged *j = &kjt->features[f];
+    n_ids += (size_t)j->n_ids;
+    n_lengths += ts_jagged_is_one(j) ? 0 : n;
+    n_weights += j->weights ? (size_t)j->n_ids : 0;
+  }
+  TS_TRY(ts_batch_arena_grow(&s->arena, &piece[0], n_ids * 8));
+  TS_TRY(ts_batch_arena_grow(&s->arena, &piece[1], n_lengths * 4));
+  TS_TRY(ts_batch_arena_grow(&s->arena, &piece[2], n_weights * 4));
+  point_samples(s);
+  int64_t *ids = ts_batch_arena_at(&s->arena, piece[0]);
+  int32_t *lengths = ts_batch_arena_at(&s->arena, piece[1]);
+  float *weights = ts_batch_arena_at(&s->arena, piece[2]);
+  kjt->values = ids;
+  kjt->lengths = lengths;
+  kjt->weights = weights;
+  kjt->n_ids = (int64_t)n_ids;
+  for (int32_t f = 0; f < kjt->n_features; f++) {
+    const ts_jagged j = kjt->features[f];
+    put_feature(&kjt->features[f], &j, s->batch.n, ids, lengths, weights);
+    ids += j.n_ids;
+    lengths += ts_jagged_is_one(&j) ? 0 : n;
+    weights += j.weights ? j.n_ids : 0;
+  }
+  s->batch.n_copied += (int64_t)n_ids;
+done:
+  return err;
+}
+
+static double sum_weights(const ts_batch *b) {
+  double sum = 0;
+  if (!b->weights) return b->n;
+  for (int32_t i = 0; i < b->n; i++) sum += b->weights[i];
+  return sum;
+}
+
+ts_err ts_batch_store_end(ts_batch_store *s) {
+  ts_err err = TS_OK;
+  ts_batch *b = &s->batch;
+  if (s->sources == &s->stage) {
+    const double t0 = ts_now();
+    TS_TRY(concatenate(s));
+    ts_timer_add("concatenate (own thread)", ts_now() - t0);
+  } else {
+    for (int32_t f = 0; f < b->kjt.n_features; f++)
+      b->kjt.n_ids += b->kjt.features[f].n_ids;
+  }
+  b->weight_sum = sum_weights(b);
+done:
+  return err;
+}
+
+/* ---- bad ids ------------------------------------------------------------- */
 
 /* Sample of the batch that id K of J belongs to. */
 static int64_t sample_of(const ts_jagged *j, int64_t k) {
-  int64_t b = 0, end = 0;
-  if (!j->lengths) return k;
-  for (;; b++) {
-    end += j->lengths[b];
+  int32_t b = 0;
+  for (int64_t end = 0;; b++) {
+    end += ts_jagged_length(j, b);
     if (k < end) return b;
   }
 }
@@ -124,18 +243,24 @@ static ts_err drop_bad(ts_source *src, ts_batch_store *s, int32_t f,
   ts_err err = TS_OK;
   ts_jagged *j = &s->batch.kjt.features[f];
   ts_feature_store *x = &s->feature[f];
-  const bool one = !j->lengths;
+  const bool one = x->bags == TS_BAGS_ONE;
   int64_t to = 0, k = 0;
-  TS_TRY(ts_batch_store_feature(s, f, j->n_ids, true, j->weights != NULL));
+  if (one)
+    TS_TRY(
+        ts_batch_store_feature(s, f, j->n_ids, TS_BAGS_LENGTHS, x->weighted));
   for (int32_t b = 0; b < s->batch.n; b++) {
-    const int64_t end = k + (one ? 1 : x->lengths[b]), before = to;
+    const int64_t end = one          ? k + 1
+                        : x->lengths ? k + x->lengths[b]
+                                     : x->offsets[b + 1];
+    const int64_t before = to;
     for (; k < end; k++) {
       if ((uint64_t)x->ids[k] >= (uint64_t)rows) continue;
       x->ids[to] = x->ids[k];
-      if (j->weights) x->weights[to] = x->weights[k];
+      if (x->weights) x->weights[to] = x->weights[k];
       to++;
     }
-    x->lengths[b] = (int32_t)(to - before);
+    if (x->lengths) x->lengths[b] = (int32_t)(to - before);
+    if (x->offsets) x->offsets[b + 1] = to;
   }
   s->batch.n_bad_ids += j->n_ids - to;
   src->n_bad_ids += j->n_ids - to;
@@ -172,7 +297,8 @@ ts_err ts_batch_store_empty_bad(ts_batch_store *s) {
     ts_feature_store *x = &s->feature[f];
     ts_jagged *j = &s->batch.kjt.features[f];
     int64_t to = 0;
-    TS_TRY(ts_batch_store_feature(s, f, j->n_ids, true, j->weights != NULL));
+    TS_TRY(
+        ts_batch_store_feature(s, f, j->n_ids, TS_BAGS_LENGTHS, x->weighted));
     for (int32_t b = 0; b < n; b++) {
       x->lengths[b] = s->weights[b] > 0;
       if (x->lengths[b]) x->ids[to++] = x->ids[b];

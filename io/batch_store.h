@@ -1,37 +1,60 @@
-/* batch_store.h - growing arrays that a source fills for one batch; private
- * to io/. */
+/* batch_store.h - the arrays that a source fills for one batch; private to
+ * io/.
+ *
+ * All of a batch lies in one arena.  With data.input = "columns" a source
+ * writes each feature's ids there; with "kjt" it writes them to a second
+ * arena, from which ts_batch_store_end puts all features' ids, lengths and
+ * weights together, as one array each. */
 #ifndef TS_IO_BATCH_STORE_H
 #define TS_IO_BATCH_STORE_H
 
+#include "io/batch_arena.h"
 #include "io/source.h"
 
+/* How a feature says where its bags end. */
+typedef enum {
+  TS_BAGS_ONE,     /* one id in each */
+  TS_BAGS_LENGTHS, /* lengths (n) */
+  TS_BAGS_OFFSETS  /* offsets (n + 1) from 0 */
+} ts_bags;
+
+enum { TS_PART_BAGS, TS_PART_IDS, TS_PART_WEIGHTS, TS_PART_COUNT };
+
+/* Addresses hold until the next call of ts_batch_store_feature or _end. */
 typedef struct ts_feature_store {
-  int32_t *lengths; /* (n) */
+  int32_t *lengths; /* (n), TS_BAGS_LENGTHS only */
+  int64_t *offsets; /* (n + 1), TS_BAGS_OFFSETS only */
   int64_t *ids;
-  float *weights;
-  size_t lengths_bytes, ids_bytes, weights_bytes; /* capacities */
+  float *weights; /* NULL where the feature has none */
+  ts_bags bags;
+  bool weighted;
+  ts_piece part[TS_PART_COUNT];
 } ts_feature_store;
 
 struct ts_batch_store {
   ts_batch batch;
   ts_feature_store *feature; /* (n_features) */
   float *labels, *dense, *weights;
-  size_t labels_bytes, dense_bytes, weights_bytes;
+  ts_piece labels_piece, dense_piece, weights_piece;
+  ts_batch_arena arena;    /* of the batch */
+  ts_batch_arena stage;    /* kjt: where sources write */
+  ts_batch_arena *sources; /* of the two, the one where sources write */
+  bool has_weights;
 };
 
 /* Room for N samples with T labels and D numbers each; sets the batch's
  * pointers.  WEIGHTS: with sample weights, all 1. */
 ts_err ts_batch_store_begin(ts_batch_store *, int32_t n, int32_t n_tasks,
                             int32_t n_dense, bool weights);
-/* Room for N_IDS ids of feature F; LENGTHS: bags have lengths, else one id
- * each.  What it returns is filled by the source.  Keeps the content. */
+/* Room for N_IDS ids of feature F in bags of that kind.  What it gives is
+ * filled by the source.  Keeps the content. */
 ts_err ts_batch_store_feature(ts_batch_store *, int32_t f, int64_t n_ids,
-                              bool lengths, bool weighted);
+                              ts_bags, bool weighted);
 /* Where records were skipped (weight 0): makes their bags empty, in features
  * with one id per sample. */
 ts_err ts_batch_store_empty_bad(ts_batch_store *);
-/* Sets the batch's weight sum from its weights. */
-void ts_batch_store_end(ts_batch_store *);
+/* The batch is read: puts a kjt together, sets the batch's weight sum. */
+ts_err ts_batch_store_end(ts_batch_store *);
 
 /* The table of feature F, and the feature's name. */
 const ts_table_config *ts_feature_table(const ts_config *, int32_t f,

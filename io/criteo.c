@@ -201,7 +201,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
   ts_criteo *s = (ts_criteo *)src;
   TS_TRY(ts_batch_store_begin(b, n, 1, s->n_dense, src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
-    TS_TRY(ts_batch_store_feature(b, f, n, false, false));
+    TS_TRY(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
   for (int32_t i = 0; i < n;) {
     ts_lines lines;
     int32_t here = n - i;
@@ -210,7 +210,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
     i += here;
   }
   TS_TRY(ts_batch_store_empty_bad(b));
-  ts_batch_store_end(b);
+  TS_TRY(ts_batch_store_end(b));
 done:
   return err;
 }

@@ -374,10 +374,10 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
   ts_filling filling = {b, first};
   TS_TRY(ts_batch_store_begin(b, n, 1, s->n_dense, src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
-    TS_TRY(ts_batch_store_feature(b, f, n, false, false));
+    TS_TRY(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
   TS_TRY(each_line(s, first, n, fill_line, &filling));
   TS_TRY(ts_batch_store_empty_bad(b));
-  ts_batch_store_end(b);
+  TS_TRY(ts_batch_store_end(b));
 done:
   return err;
 }

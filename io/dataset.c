@@ -40,8 +40,6 @@ typedef struct ts_dataset {
   ts_source base;
   ts_dataset_file *files;
   int32_t n_files, n_features;
-  int64_t *offsets; /* scratch */
-  size_t offsets_bytes;
 } ts_dataset;
 
 static bool probe(const char *path) {
@@ -286,7 +284,6 @@ static void close_source(ts_source *s) {
   for (int32_t i = 0; i < d->n_files; i++)
     close_file(&d->files[i], d->n_features);
   ts_mem_free(d->files);
-  ts_mem_free(d->offsets);
   ts_mem_free(d);
 }
 
@@ -346,38 +343,63 @@ done:
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Appends samples [first, first + n) of file F to feature I of the store. */
-static ts_err read_feature(ts_dataset *d, ts_dataset_file *f, ts_batch_store *s,
-                           int32_t i, int64_t first, int32_t n, int32_t at,
-                           int64_t *n_ids, bool ragged, bool weighted) {
+/* Where values of samples are, [from, end). */
+typedef struct ts_range {
+  int64_t from, end;
+} ts_range;
+
+/* Reads the offsets of samples [first, first + n) to TO (n + 1), where they
+ * go on from N_IDS, and finds the values' range. */
+static ts_err read_offsets(const ts_dataset_file *f,
+                           const ts_dataset_feature *x, int64_t *to,
+                           int64_t first, int32_t n, int64_t n_ids,
+                           ts_range *range) {
   ts_err err = TS_OK;
-  ts_dataset_feature *x = &f->features[i];
-  int64_t from = first, end = first + n;
-  if (x->offsets.set >= 0) {
-    TS_TRY(ts_mem_reserve(&d->offsets, &d->offsets_bytes, (size_t)(n + 1) * 8,
-                          TS_TAG_INPUT));
-    TS_TRY(read_rows(f, &x->offsets, d->offsets, first, n + 1));
-    from = d->offsets[0];
-    end = d->offsets[n];
-    for (int32_t b = 0; b < n; b++)
-      if (d->offsets[b + 1] < d->offsets[b] ||
-          d->offsets[b + 1] - d->offsets[b] > INT32_MAX)
-        TS_THROW(TS_ERR_DATA, "%s: sample %lld: offsets go backwards", f->path,
-                 (long long)(first + b));
-    if (from < 0 || end > x->values.rows)
-      TS_THROW(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
-               f->path, (long long)first);
+  *range = (ts_range){first, first + n};
+  if (x->offsets.set < 0) {
+    for (int32_t b = 0; b <= n; b++) to[b] = n_ids + b;
+    return TS_OK;
   }
-  TS_TRY(ts_batch_store_feature(s, i, *n_ids + end - from, ragged, weighted));
-  TS_TRY(
-      read_rows(f, &x->values, s->feature[i].ids + *n_ids, from, end - from));
+  TS_TRY(read_rows(f, &x->offsets, to, first, (int64_t)n + 1));
+  *range = (ts_range){to[0], to[n]};
+  if (to[0] < 0)
+    TS_THROW(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
+             f->path, (long long)first);
+  const int64_t shift = n_ids - to[0];
+  for (int32_t b = 0; b < n; b++) {
+    if (to[b + 1] > x->values.rows)
+      TS_THROW(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
+               f->path, (long long)(first + b));
+    if (to[b + 1] < to[b] || to[b + 1] - to[b] > INT32_MAX)
+      TS_THROW(TS_ERR_DATA, "%s: sample %lld: offsets go backwards", f->path,
+               (long long)(first + b));
+    to[b] += shift;
+  }
+  to[n] += shift;
+done:
+  return err;
+}
+
+/* Appends samples [first, first + n) of file F to feature I of the store,
+ * which has AT samples and *N_IDS ids of it. */
+static ts_err read_feature(ts_dataset_file *f, ts_batch_store *s, int32_t i,
+                           int64_t first, int32_t n, int32_t at,
+                           int64_t *n_ids) {
+  ts_err err = TS_OK;
+  const ts_dataset_feature *x = &f->features[i];
+  const ts_bags bags = s->feature[i].bags;
+  const bool weighted = s->feature[i].weighted;
+  ts_range r = {first, first + n};
+  if (bags == TS_BAGS_OFFSETS)
+    TS_TRY(
+        read_offsets(f, x, s->feature[i].offsets + at, first, n, *n_ids, &r));
+  const int64_t more = r.end - r.from;
+  TS_TRY(ts_batch_store_feature(s, i, *n_ids + more, bags, weighted));
+  TS_TRY(read_rows(f, &x->values, s->feature[i].ids + *n_ids, r.from, more));
   if (weighted)
-    TS_TRY(read_rows(f, &x->weights, s->feature[i].weights + *n_ids, from,
-                     end - from));
-  for (int32_t b = 0; ragged && b < n; b++)
-    s->feature[i].lengths[at + b] =
-        x->offsets.set < 0 ? 1 : (int32_t)(d->offsets[b + 1] - d->offsets[b]);
-  *n_ids += end - from;
+    TS_TRY(read_rows(f, &x->weights, s->feature[i].weights + *n_ids, r.from,
+                     more));
+  *n_ids += more;
 done:
   return err;
 }
@@ -422,12 +444,13 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
   const bool weighted = ts_feature_table(d->base.config, i, NULL)->weighted;
   for (int32_t k = 0; k < d->n_files; k++)
     ragged |= d->files[k].features[i].offsets.set >= 0;
-  TS_TRY(ts_batch_store_feature(s, i, 0, ragged, weighted));
+  TS_TRY(ts_batch_store_feature(s, i, 0, ragged ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
+                                weighted));
   for (int64_t at = first; at < first + n;) {
     ts_dataset_file *f = file_of(d, at);
     const int32_t here = span_in(f, at, first + n);
-    TS_TRY(read_feature(d, f, s, i, at - f->first, here, (int32_t)(at - first),
-                        &n_ids, ragged, weighted));
+    TS_TRY(read_feature(f, s, i, at - f->first, here, (int32_t)(at - first),
+                        &n_ids));
     at += here;
   }
   ts_dataset_file *f = file_of(d, first);
@@ -445,7 +468,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
   TS_TRY(read_numbers(d, s, first, n));
   for (int32_t i = 0; i < d->n_features; i++)
     TS_TRY(read_sparse(d, s, i, first, n));
-  ts_batch_store_end(s);
+  TS_TRY(ts_batch_store_end(s));
 done:
   return err;
 }

@@ -116,7 +116,7 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
       ts_mem_array(&l->stores, l->n_stores, sizeof *l->stores, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&l->after, l->n_stores, sizeof *l->after, TS_TAG_INPUT));
   for (int i = 0; i < l->n_stores; i++)
-    TS_TRY(ts_batch_store_create(&l->stores[i], source->config));
+    TS_TRY(ts_batch_store_create(&l->stores[i], source->config, o->device));
   if (!o->serial && pthread_create(&l->thread, NULL, read_ahead, l) != 0)
     TS_THROW(TS_ERR_NOMEM, "no thread for the reader can be started");
   l->has_thread = !o->serial;
@@ -160,6 +160,14 @@ ts_err ts_loader_next(ts_loader *l, ts_batch **out) {
   l->wait_s += ts_now() - t0;
   ts_timer_add("wait for data", ts_now() - t0);
   return err;
+}
+
+void ts_loader_fill(ts_loader *l) {
+  pthread_mutex_lock(&l->lock);
+  while (l->has_thread && !l->ended &&
+         l->n_read - l->n_given < l->options.depth)
+    pthread_cond_wait(&l->changed, &l->lock);
+  pthread_mutex_unlock(&l->lock);
 }
 
 void ts_loader_release(ts_loader *l, ts_batch *batch) {

@@ -1,5 +1,7 @@
 tessera_sources += \
   io/batch.h \
+  io/batch_arena.c \
+  io/batch_arena.h \
   io/batch_store.c \
   io/batch_store.h \
   io/checkpoint.c \
@@ -35,6 +37,8 @@ tessera_sources += \
   io/schema.h \
   io/source.c \
   io/source.h \
+  io/space.c \
+  io/space.h \
   io/synthetic.c \
   io/text.c \
   io/text.h

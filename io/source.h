@@ -64,7 +64,9 @@ ts_err ts_source_open(ts_source **, const ts_config *, ts_split,
                       const char *state, ts_comm *);
 void ts_source_close(ts_source *);
 
-ts_err ts_batch_store_create(ts_batch_store **, const ts_config *);
+/* DEVICE gives the memory; NULL: plain host memory. */
+ts_err ts_batch_store_create(ts_batch_store **, const ts_config *,
+                             ts_device *device);
 void ts_batch_store_destroy(ts_batch_store *);
 /* The batch in the store; valid until the store is filled again. */
 ts_batch *ts_batch_store_batch(ts_batch_store *);
@@ -83,8 +85,9 @@ typedef struct ts_loader_options {
   double epochs;     /* used when max_steps < 0 */
   bool drop_last;
   int rank, n_ranks;
-  int depth;   /* batches ready ahead, >= 1 */
-  bool serial; /* read in the calling thread */
+  int depth;         /* batches ready ahead, >= 1 */
+  bool serial;       /* read in the calling thread */
+  ts_device *device; /* whose memory batches are in; NULL: plain */
 } ts_loader_options;
 
 /* Step s takes samples [sG, (s+1)G) of an epoch; rank r the r-th contiguous
@@ -96,6 +99,9 @@ ts_err ts_loader_create(ts_loader **, ts_source *, const ts_loader_options *,
  * each back with release, in order, before depth + 2 more are taken. */
 ts_err ts_loader_next(ts_loader *, ts_batch **);
 void ts_loader_release(ts_loader *, ts_batch *);
+/* Waits until depth batches or more lie ready, or all that there are: for
+ * measurements without the reader beside them. */
+void ts_loader_fill(ts_loader *);
 /* Position after the batches that next() has handed out. */
 ts_loader_state ts_loader_state_of(const ts_loader *);
 /* Seconds that next() has waited for the reader. */

@@ -303,7 +303,9 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
   for (int32_t f = 0; f < s->n_features; f++) {
     const bool weighted = ts_feature_table(src->config, f, NULL)->weighted;
     const int64_t n_ids = (int64_t)n * s->pooling[f];
-    TS_TRY(ts_batch_store_feature(b, f, n_ids, s->pooling[f] != 1, weighted));
+    TS_TRY(ts_batch_store_feature(
+        b, f, n_ids, s->pooling[f] == 1 ? TS_BAGS_ONE : TS_BAGS_LENGTHS,
+        weighted));
     for (int64_t k = 0; weighted && k < n_ids; k++)
       b->feature[f].weights[k] = 1.0f;
     for (int32_t i = 0; s->pooling[f] != 1 && i < n; i++)
@@ -320,7 +322,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
       memcpy(b->feature[f].ids + (int64_t)i * s->pooling[f], ids + at,
              (size_t)s->pooling[f] * 8);
   }
-  ts_batch_store_end(b);
+  TS_TRY(ts_batch_store_end(b));
 done:
   ts_mem_free(ids);
   ts_mem_free(dense);

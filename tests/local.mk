@@ -20,6 +20,7 @@ include tests/shard.mk
 include tests/dense.mk
 include tests/deck.mk
 include tests/data.mk
+include tests/columns.mk
 include tests/checkpoint.mk
 include tests/metrics.mk
 include tests/train.mk

@@ -123,7 +123,8 @@ void ct_batch_draw(ct_batch *b, const ct_deck *d, const ct_world *w, int step,
     draw_feature(&b->features[f], d, f, step, b->n_global);
     view(b, d, f, columns);
   }
-  b->kjt = (ts_kjt){b->jagged, d->n_features, b->n};
+  b->kjt = (ts_kjt){
+      .features = b->jagged, .n_features = d->n_features, .batch = b->n};
 }
 
 ct_rows ct_rows_of(const ct_deck *d, const ct_batch *b, int f) {

@@ -86,6 +86,21 @@ static double expected(const lookup_case *c, int32_t f, int32_t b, int32_t d) {
   return a->mean && to > from ? sum / (double)(to - from) : sum;
 }
 
+/* The same in f32 in the order of the bag: the bits that are promised. */
+static float in_order(const lookup_case *c, int32_t f, int32_t b, int32_t d) {
+  const ts_lookup_args *a = &c->args;
+  const int64_t from = a->offsets[f * BATCH + b];
+  const int64_t to = a->offsets[f * BATCH + b + 1];
+  volatile float sum = 0, part;
+  for (int64_t i = from; i < to; i++) {
+    part = (float)test_get(a->weight, a->dtype,
+                           (a->row_base[f] + a->rows[i]) * a->dim + d);
+    if (a->weights) part *= a->weights[i];
+    sum += part;
+  }
+  return a->mean && to > from ? sum * (1.0f / (float)(to - from)) : sum;
+}
+
 static void compare(const lookup_case *c) {
   const ts_lookup_args *a = &c->args;
   for (int32_t b = 0; b < BATCH; b++) {
@@ -98,6 +113,8 @@ static void compare(const lookup_case *c) {
           ck_abort_msg("feature %d bag %d column %d of %d: %g, not %g", f, b, d,
                        a->dim, (double)row[c->col[f] + d],
                        expected(c, f, b, d));
+        else
+          ck_assert_float_eq(row[c->col[f] + d], in_order(c, f, b, d));
   }
 }
 

@@ -32,7 +32,7 @@ static ts_err read_part(ts_trainer *t, ts_source *s, double *seconds) {
   ts_err err = TS_OK;
   ts_batch_store *store = NULL;
   const int64_t n = s->info.n_samples, end = n * (t->rank + 1) / t->n_ranks;
-  TS_TRY(ts_batch_store_create(&store, t->config));
+  TS_TRY(ts_batch_store_create(&store, t->config, t->device));
   const double t0 = ts_now();
   for (int64_t at = n * t->rank / t->n_ranks; at < end; at += CHUNK)
     TS_TRY(s->ops->read(s, store, at,

@@ -5,6 +5,8 @@ tessera_sources += \
   src/shard/codec.h \
   src/shard/column_stats.c \
   src/shard/column_wise.c \
+  src/shard/cost.c \
+  src/shard/cost.h \
   src/shard/data_parallel.c \
   src/shard/ebc.c \
   src/shard/ebc.h \
@@ -23,11 +25,27 @@ tessera_sources += \
   src/shard/place.c \
   src/shard/plan.c \
   src/shard/plan.h \
+  src/shard/plan_check.c \
+  src/shard/plan_text.c \
+  src/shard/planner.c \
+  src/shard/planner.h \
+  src/shard/planner_draft.c \
+  src/shard/planner_impl.h \
+  src/shard/planner_local.c \
+  src/shard/planner_options.c \
+  src/shard/planner_print.c \
+  src/shard/planner_report.c \
+  src/shard/planner_stats.c \
+  src/shard/planner_why.c \
   src/shard/replicas.c \
   src/shard/row_wise.c \
   src/shard/sharding.c \
   src/shard/sharding.h \
+  src/shard/storage.c \
   src/shard/table_column_wise.c \
   src/shard/table_row_wise.c \
   src/shard/table_wise.c \
+  src/shard/topology.c \
+  src/shard/topology.h \
+  src/shard/topology_measure.c \
   src/shard/wire.c

@@ -34,6 +34,12 @@ typedef struct ts_kjt {
   ts_jagged *features; /* (n_features) */
   int32_t n_features;
   int32_t batch; /* B, bags per feature */
+  /* Where the features' arrays are parts of one each, in their order (of
+   * lengths and weights those that features have), else NULL. */
+  const int64_t *values;
+  const int32_t *lengths;
+  const float *weights;
+  int64_t n_ids; /* of all features */
 } ts_kjt;
 
 #endif

@@ -47,6 +47,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
                                      .rank = t->rank,
                                      .n_ranks = t->n_ranks,
                                      .depth = 2,
+                                     .device = t->device,
                                      .serial = t->config->run.serial_lanes};
   TS_TRY(ts_settle(t, ts_loader_create(&loader, source, &options, NULL)));
   TS_TRY(ts_mem_array(&metrics, t->n_tasks, sizeof *metrics, TS_TAG_METRICS));
@@ -54,7 +55,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
     TS_TRY(ts_metrics_create(&metrics[k], -1, t->n_ranks));
   TS_TRY(eval_pass(t, loader, metrics, fn, arg));
   for (int32_t k = 0; k < t->n_tasks; k++)
-    TS_TRY(ts_metrics_compute(metrics[k], &result[k], true, t->control));
+    TS_TRY(ts_metrics_compute(metrics[k], &result[k], -1, t->control));
 done:
   for (int32_t k = 0; metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(metrics[k]);

@@ -1,0 +1,67 @@
+/* batch_arena.c - the growing block behind a batch. */
+#include "io/batch_arena.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { ALIGN = 64, BLOCK_MIN = 4096 };
+
+static ts_buffer buffer_of(const ts_batch_arena *a) {
+  return (ts_buffer){a->base,      a->bytes, a->space,
+                     TS_TAG_INPUT, true,     a->device};
+}
+
+static void free_block(ts_batch_arena *a) {
+  ts_buffer b = buffer_of(a);
+  if (a->device)
+    ts_buffer_reset(&b);
+  else
+    ts_mem_free(a->base);
+}
+
+/* A larger block with the same content. */
+static ts_err move_block(ts_batch_arena *a, size_t bytes) {
+  ts_err err = TS_OK;
+  ts_batch_arena fresh = *a;
+  fresh.bytes = bytes < BLOCK_MIN ? BLOCK_MIN : bytes + bytes / 2;
+  if (a->device) {
+    ts_buffer b;
+    TS_TRY(
+        ts_buffer_create(&b, a->device, fresh.bytes, a->space, TS_TAG_INPUT));
+    fresh.base = b.ptr;
+  } else {
+    TS_TRY(ts_mem_alloc(&fresh.base, fresh.bytes, TS_TAG_INPUT));
+  }
+  if (a->used_bytes) memcpy(fresh.base, a->base, a->used_bytes);
+  free_block(a);
+  *a = fresh;
+done:
+  return err;
+}
+
+ts_err ts_batch_arena_grow(ts_batch_arena *a, ts_piece *piece, size_t bytes) {
+  ts_err err = TS_OK;
+  const size_t room = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+  if (a->base && piece->bytes && bytes <= piece->bytes) return TS_OK;
+  if (room < bytes)
+    TS_THROW(TS_ERR_NOMEM, "a batch of %zu bytes is too large", bytes);
+  const bool last = piece->bytes && piece->at + piece->bytes == a->used_bytes;
+  const size_t at = last ? piece->at : a->used_bytes;
+  if (!a->base || at + room > a->bytes) TS_TRY(move_block(a, at + room));
+  if (!last && piece->bytes)
+    memcpy(a->base + at, a->base + piece->at, piece->bytes);
+  a->used_bytes = at + room;
+  *piece = (ts_piece){at, room};
+done:
+  return err;
+}
+
+void ts_batch_arena_rewind(ts_batch_arena *a) {
+  a->used_bytes = 0;
+}
+
+void ts_batch_arena_reset(ts_batch_arena *a) {
+  free_block(a);
+  *a = (ts_batch_arena){.device = a->device, .space = a->space};
+}

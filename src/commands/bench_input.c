@@ -1,0 +1,397 @@
+/* bench_input.c - `tessera bench input DECK [scale=4] [iters=N] [steps=N]
+ * [rounds=N]`: a batch as one keyed jagged tensor (kjt) beside columns, from
+ * the loader through input dist, and whole training steps with each.
+ *
+ * Both inputs take turns in one process, batch by batch and block of steps by
+ * block of steps, so that what else the machine does hits them alike; a ratio
+ * is the median of the pairs' ratios.  Batches lie ready in the loader before
+ * the clock starts: how fast a format is read is `bench read`'s to say. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "commands/bench.h"
+#include "io/deck.h"
+#include "runtime/trace.h"
+#include "train/pipeline.h"
+#include "train/report.h"
+
+enum { KJT, COLUMNS, INPUTS };
+static const char *const names[INPUTS] = {"kjt", "columns"};
+
+/* Times of one input, a number per batch or step, in ms. */
+typedef struct ts_times {
+  double *dist, *pack, *exchange, *unpack; /* (iters) */
+  double *step;                            /* (rounds * steps) */
+  double concat;                           /* per batch, in the reader */
+  int64_t n_ids, n_bytes;                  /* of `iters` batches, all ranks */
+  int64_t n_step_ids;                      /* of the first `steps` of them */
+  int64_t n_placed; /* ids that lookups found, in all steps */
+  double n_copied;  /* times that the reader copied an id */
+} ts_times;
+
+typedef struct ts_input_bench {
+  ts_trainer *t;
+  const ts_pipeline_ops *pipeline;
+  ts_config *config[INPUTS];
+  ts_source *source[INPUTS];
+  int scale, iters, steps, rounds;
+  int64_t global_batch; /* of the deck */
+  ts_times times[INPUTS];
+} ts_input_bench;
+
+/* ---- clocks -------------------------------------------------------------- */
+
+typedef struct ts_phase_query {
+  const char *phase;
+  double seconds;
+  int64_t calls;
+} ts_phase_query;
+
+static void find_phase(const char *phase, double seconds, int64_t calls,
+                       void *arg) {
+  ts_phase_query *q = arg;
+  if (strcmp(phase, q->phase) != 0) return;
+  q->seconds = seconds;
+  q->calls = calls;
+}
+
+/* Mean ms of PHASE since the timers' reset. */
+static double phase_ms(const char *phase) {
+  ts_phase_query q = {phase, 0, 0};
+  ts_timers_each(find_phase, &q);
+  return q.calls ? 1e3 * q.seconds / (double)q.calls : 0;
+}
+
+/* Of N sorted numbers. */
+static double p90(const double *x, int n) {
+  return x[(9 * n + 9) / 10 - 1];
+}
+
+/* Median of X[i] / Y[i]. */
+static ts_err median_ratio(double *ratio, const double *x, const double *y,
+                           int n) {
+  double *q = NULL;
+  ts_err err = ts_mem_array(&q, n, sizeof *q, TS_TAG_MISC);
+  if (err != TS_OK) return err;
+  for (int i = 0; i < n; i++) q[i] = y[i] > 0 ? x[i] / y[i] : NAN;
+  *ratio = ts_bench_median(q, n);
+  ts_mem_free(q);
+  return TS_OK;
+}
+
+/* ---- loader through input dist ------------------------------------------- */
+
+/* N batches of K times the deck's size, DEPTH ahead. */
+static ts_err open_loader(ts_loader **out, ts_input_bench *b, int input, int k,
+                          int n, int depth) {
+  const ts_loader_options o = {.global_batch = b->global_batch * k,
+                               .max_steps = n,
+                               .drop_last = true,
+                               .rank = b->t->rank,
+                               .n_ranks = b->t->n_ranks,
+                               .depth = depth,
+                               .device = b->t->device};
+  ts_err err =
+      ts_settle(b->t, ts_loader_create(out, b->source[input], &o, NULL));
+  if (err == TS_OK) ts_loader_fill(*out);
+  return err;
+}
+
+/* What the reader's thread does to batches once its blocks have grown. */
+static ts_err measure_reader(ts_input_bench *b, int input, int k) {
+  ts_err err = TS_OK;
+  ts_loader *loader = NULL;
+  ts_times *x = &b->times[input];
+  const int n_batches = b->iters < 12 ? 12 : b->iters;
+  int64_t n[2] = {0};
+  TS_TRY(open_loader(&loader, b, input, k, n_batches, 1));
+  for (int i = 0; i < n_batches && err == TS_OK; i++) {
+    ts_batch *batch = NULL;
+    if (i == n_batches / 2) ts_timers_reset();
+    err = ts_loader_next(loader, &batch);
+    if (err != TS_OK) break;
+    n[0] = batch->n_copied;
+    n[1] = batch->kjt.n_ids;
+    ts_loader_release(loader, batch);
+  }
+  TS_TRY(ts_agree(b->t->control, err));
+  x->concat = phase_ms("concatenate (own thread)");
+  TS_TRY(ts_comm_sum_i64(b->t->control, n, 2));
+  x->n_copied = n[1] ? (double)n[0] / (double)n[1] : 0;
+done:
+  ts_loader_destroy(loader);
+  return err;
+}
+
+/* Takes all batches of INPUT out of LOADER. */
+static ts_err take(ts_input_bench *b, int input, ts_loader *loader,
+                   ts_batch **batches) {
+  ts_err err = TS_OK;
+  ts_times *x = &b->times[input];
+  x->n_ids = x->n_bytes = x->n_step_ids = 0;
+  for (int i = 0; i < b->iters && err == TS_OK; i++) {
+    err = ts_loader_next(loader, &batches[i]);
+    if (err != TS_OK) break;
+    const ts_kjt *kjt = &batches[i]->kjt;
+    x->n_ids += kjt->n_ids;
+    if (i < b->steps) x->n_step_ids += kjt->n_ids;
+    x->n_bytes += 8 * kjt->n_ids;
+    for (int32_t f = 0; f < kjt->n_features; f++)
+      if (kjt->features[f].weights) x->n_bytes += 4 * kjt->features[f].n_ids;
+  }
+  TS_TRY(ts_agree(b->t->control, err));
+  TS_TRY(ts_comm_sum_i64(b->t->control, &x->n_ids, 1));
+  TS_TRY(ts_comm_sum_i64(b->t->control, &x->n_bytes, 1));
+  TS_TRY(ts_comm_sum_i64(b->t->control, &x->n_step_ids, 1));
+done:
+  return err;
+}
+
+/* One batch there; I < 0: to warm up. */
+static ts_err dist(ts_input_bench *b, int input, const ts_batch *batch, int i) {
+  ts_err err = TS_OK;
+  ts_times *x = &b->times[input];
+  ts_verdict v;
+  ts_timers_reset();
+  const double t0 = ts_now();
+  TS_TRY(ts_stage_input(b->t, batch, TS_OK, 0, &v));
+  TS_TRY(ts_lane_sync(b->t->data));
+  const double ms = 1e3 * (ts_now() - t0);
+  if (i < 0) goto done;
+  x->dist[i] = ms;
+  x->pack[i] = phase_ms("input pack");
+  x->exchange[i] = fmax(0, phase_ms("wait for input dist") - x->pack[i]);
+  x->unpack[i] = phase_ms("input unpack");
+done:
+  return err;
+}
+
+static ts_err measure_dist(ts_input_bench *b, int k) {
+  ts_err err = TS_OK;
+  ts_loader *loader[INPUTS] = {0};
+  ts_batch **batches[INPUTS] = {0};
+  const int n = b->iters;
+  for (int input = 0; input < INPUTS; input++) {
+    TS_TRY(ts_mem_array(&batches[input], n, sizeof **batches, TS_TAG_MISC));
+    TS_TRY(measure_reader(b, input, k));
+    TS_TRY(open_loader(&loader[input], b, input, k, n, n));
+    TS_TRY(take(b, input, loader[input], batches[input]));
+  }
+  for (int i = -n / 4; i < n; i++)
+    for (int turn = 0; turn < INPUTS; turn++) {
+      const int input = (turn + i) & 1; /* either one comes first in turns */
+      TS_TRY(dist(b, input, batches[input][i < 0 ? -i : i], i));
+    }
+done:
+  for (int input = 0; input < INPUTS; input++) {
+    ts_loader_destroy(loader[input]);
+    ts_mem_free(batches[input]);
+  }
+  return err;
+}
+
+/* ---- whole steps --------------------------------------------------------- */
+
+/* Ids that lookups found here: each was put in its place once, in a message
+ * or, where its table stays, in its group's input. */
+static int64_t placed(const ts_input_bench *b) {
+  return ts_ebc_stat_of(b->t->ebc).n_ids;
+}
+
+static ts_err step(ts_input_bench *b, ts_loader *loader, double *ms) {
+  ts_err err = TS_OK;
+  ts_step_result result = {0};
+  const double t0 = ts_now();
+  TS_TRY(b->pipeline->step(b->t, loader, 0, &result));
+  *ms = 1e3 * (ts_now() - t0);
+  b->t->step++;
+done:
+  return err;
+}
+
+/* A block of steps; ROUND < 0: to warm up.  Pipelines look ahead: there are
+ * two batches more than steps. */
+static ts_err block(ts_input_bench *b, int input, int k, int round) {
+  ts_err err = TS_OK;
+  ts_times *x = &b->times[input];
+  ts_loader *loader = NULL;
+  double spare;
+  const int64_t before = placed(b);
+  TS_TRY(open_loader(&loader, b, input, k, b->steps + 2, b->steps + 2));
+  TS_TRY(b->pipeline->prime(b->t, loader));
+  for (int i = 0; i < b->steps; i++)
+    TS_TRY(
+        step(b, loader, round < 0 ? &spare : &x->step[round * b->steps + i]));
+  TS_TRY(b->pipeline->drain(b->t, loader));
+  if (round >= 0) x->n_placed += placed(b) - before;
+done:
+  ts_loader_destroy(loader);
+  return err;
+}
+
+static ts_err measure_steps(ts_input_bench *b, int k) {
+  ts_err err = TS_OK;
+  for (int input = 0; input < INPUTS; input++) b->times[input].n_placed = 0;
+  for (int round = -1; round < b->rounds; round++)
+    for (int turn = 0; turn < INPUTS; turn++)
+      TS_TRY(block(b, (turn + round) & 1, k, round));
+done:
+  return err;
+}
+
+/* ---- what is printed ----------------------------------------------------- */
+
+/* The slowest rank's time of each. */
+static ts_err share(ts_input_bench *b, ts_times *x) {
+  ts_err err = TS_OK;
+  double *each[] = {x->dist, x->pack, x->exchange, x->unpack};
+  for (int i = 0; i < 4; i++)
+    TS_TRY(ts_comm_max_f64(b->t->control, each[i], b->iters));
+  TS_TRY(ts_comm_max_f64(b->t->control, x->step, b->rounds * b->steps));
+  TS_TRY(ts_comm_max_f64(b->t->control, &x->concat, 1));
+  TS_TRY(ts_comm_sum_i64(b->t->control, &x->n_placed, 1));
+done:
+  return err;
+}
+
+static void print_line(const ts_input_bench *b, int input, int k) {
+  const ts_times *x = &b->times[input];
+  const int n = b->iters, n_steps = b->rounds * b->steps;
+  const double ms = ts_bench_median(x->dist, n);
+  const double step = ts_bench_median(x->step, n_steps);
+  const double ids = (double)x->n_ids / n;
+  const double copies =
+      x->n_copied + (double)x->n_placed / b->rounds / (double)x->n_step_ids;
+  char rate[32], batch[32];
+  ts_info("%8s %-8s %8.3f %8.3f %8.1f %6.2f %8.3f %8.3f %8.3f %8.3f %7.2f "
+          "%8.2f %8.2f %9s",
+          ts_str_count(batch, b->global_batch * k), names[input], ms,
+          p90(x->dist, n), ids / ms / 1e3, (double)x->n_bytes / n / ms / 1e6,
+          x->concat, ts_bench_median(x->pack, n),
+          ts_bench_median(x->exchange, n), ts_bench_median(x->unpack, n),
+          copies, step, p90(x->step, n_steps),
+          ts_str_count(rate,
+                       (int64_t)((double)(b->global_batch * k) / step * 1e3)));
+}
+
+static ts_err print(ts_input_bench *b, int k) {
+  ts_err err = TS_OK;
+  double dist, step;
+  const ts_times *x = &b->times[KJT], *y = &b->times[COLUMNS];
+  for (int input = 0; input < INPUTS; input++)
+    TS_TRY(share(b, &b->times[input]));
+  TS_TRY(median_ratio(&dist, x->dist, y->dist, b->iters));
+  TS_TRY(median_ratio(&step, x->step, y->step, b->rounds * b->steps));
+  for (int input = 0; input < INPUTS; input++) print_line(b, input, k);
+  ts_info("%8s throughput of columns / kjt: input dist %.3f, steps %.3f", "",
+          dist, step);
+done:
+  return err;
+}
+
+static void print_head(const ts_input_bench *b) {
+  ts_info("bench input: %d ranks of %d threads, pipeline %s, %s data; %d "
+          "batches, %d blocks of %d steps; medians, ms",
+          b->t->n_ranks, b->t->n_threads, b->pipeline->name,
+          b->source[0]->info.format, b->iters, b->rounds, b->steps);
+  ts_info("%8s %-8s %8s %8s %8s %6s %8s %8s %8s %8s %7s %8s %8s %9s", "batch",
+          "input", "dist", "P90", "M ids/s", "GB/s", "concat", "pack",
+          "exchange", "unpack", "copies", "step", "P90", "samples/s");
+}
+
+/* ---- set-up -------------------------------------------------------------- */
+
+static ts_err create_times(ts_input_bench *b) {
+  ts_err err = TS_OK;
+  for (int input = 0; input < INPUTS; input++) {
+    ts_times *x = &b->times[input];
+    double **each[] = {&x->dist, &x->pack, &x->exchange, &x->unpack};
+    for (int i = 0; i < 4; i++)
+      TS_TRY(ts_mem_array(each[i], b->iters, sizeof(double), TS_TAG_MISC));
+    TS_TRY(ts_mem_array(&x->step, (int64_t)b->rounds * b->steps, sizeof(double),
+                        TS_TAG_MISC));
+  }
+done:
+  return err;
+}
+
+/* The deck, once for each input, with room for the largest batch. */
+static ts_err read_decks(ts_input_bench *b, const ts_args *a) {
+  ts_err err = TS_OK;
+  const char *sets[a->n_sets + 1];
+  for (int i = 0; i < a->n_sets; i++) sets[i] = a->sets[i];
+  for (int input = 0; input < INPUTS; input++) {
+    ts_config **c = &b->config[input];
+    sets[a->n_sets] = input == KJT ? "data.input=kjt" : "data.input=columns";
+    TS_TRY(ts_deck_read_all(c, a->more[0], sets, a->n_sets + 1));
+    (*c)->data.global_batch *= b->scale;
+    (*c)->data.batch_per_rank *= b->scale;
+  }
+done:
+  return err;
+}
+
+static ts_err start(ts_input_bench *b) {
+  ts_err err = TS_OK;
+  const ts_config *c = b->config[0];
+  TS_TRY(ts_trainer_start(&b->t, c, true));
+  TS_TRY(ts_trainer_build(b->t, NULL));
+  TS_TRY(ts_settle(b->t, ts_ebc_init(b->t->ebc)));
+  b->global_batch = b->t->global_batch / b->scale;
+  b->pipeline = ts_pipeline_find(c->pipeline.kind);
+  if (!b->pipeline)
+    TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
+  for (int input = 0; input < INPUTS; input++)
+    TS_TRY(ts_source_open(&b->source[input], b->config[input], TS_SPLIT_TRAIN,
+                          NULL, b->t->control));
+  TS_TRY(ts_settle(b->t, create_times(b)));
+done:
+  return err;
+}
+
+static void reset(ts_input_bench *b) {
+  for (int input = 0; input < INPUTS; input++) {
+    ts_times *x = &b->times[input];
+    double *each[] = {x->dist, x->pack, x->exchange, x->unpack, x->step};
+    for (int i = 0; i < 5; i++) ts_mem_free(each[i]);
+    ts_source_close(b->source[input]);
+  }
+  ts_trainer_destroy(b->t);
+  for (int input = 0; input < INPUTS; input++)
+    ts_deck_destroy(b->config[input]);
+}
+
+ts_err ts_bench_input(const ts_args *a) {
+  ts_err err = TS_OK;
+  ts_input_bench b = {0};
+  double scale = 4, iters = 60, steps = 4, rounds = 20;
+  const ts_bench_key keys[] = {
+      {.name = "scale", .number = &scale, .least = 1, .most = 1024},
+      {.name = "iters", .number = &iters, .least = 4, .most = 1e5},
+      {.name = "steps", .number = &steps, .least = 1, .most = 1e5},
+      {.name = "rounds", .number = &rounds, .least = 1, .most = 1e5}};
+  if (!a->n_more)
+    TS_THROW(TS_ERR_USAGE, "usage: tessera bench input DECK [scale=4] "
+                           "[iters=60] [steps=4] [rounds=20]");
+  TS_TRY(ts_bench_keys(a, 1, keys, 4));
+  b.scale = (int)scale;
+  b.iters = (int)iters;
+  b.steps = (int)fmin(steps, iters);
+  b.rounds = (int)rounds;
+  TS_TRY(read_decks(&b, a));
+  TS_TRY(start(&b));
+  TS_TRY(ts_report_header(b.t));
+  print_head(&b);
+  for (int k = 1; k <= b.scale; k += b.scale > 1 ? b.scale - 1 : 1) {
+    TS_TRY(measure_dist(&b, k));
+    TS_TRY(measure_steps(&b, k));
+    TS_TRY(print(&b, k));
+  }
+done:
+  reset(&b);
+  return err;
+}
