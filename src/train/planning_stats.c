@@ -43,7 +43,7 @@ static ts_err read_places(ts_sampled *of, ts_source *src, int32_t n_features) {
   ts_err err = TS_OK;
   ts_batch_store *store = NULL;
   const int64_t n = src->info.n_samples;
-  TS_TRY(ts_batch_store_create(&store, src->config));
+  TS_TRY(ts_batch_store_create(&store, src->config, NULL));
   for (int i = 0; i < PLACES; i++) {
     const int64_t size = n / PLACES < PER_PLACE ? n / PLACES : PER_PLACE;
     if (size < 1) continue;
