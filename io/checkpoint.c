@@ -43,6 +43,14 @@ done:
   return err;
 }
 
+ts_err ts_ckpt_add_columns(ts_ckpt_item *item, ts_ckpt_columns columns) {
+  ts_err err = TS_OK;
+  TS_TRY(grow(&item->columns, item->n_columns, sizeof *item->columns));
+  item->columns[item->n_columns++] = columns;
+done:
+  return err;
+}
+
 ts_err ts_ckpt_add_value(ts_ckpt *c, const char *path, ts_dtype dtype,
                          int64_t n, const void *ptr) {
   ts_err err = TS_OK;
@@ -72,6 +80,7 @@ void ts_ckpt_reset(ts_ckpt *c) {
     ts_mem_free(c->items[i].name);
     ts_mem_free(c->items[i].write);
     ts_mem_free(c->items[i].read);
+    ts_mem_free(c->items[i].columns);
   }
   for (int32_t i = 0; i < c->n_values; i++) {
     ts_mem_free(c->values[i].path);

@@ -17,14 +17,26 @@ typedef struct ts_ckpt_piece {
   void *ptr;
 } ts_ckpt_piece;
 
+/* Columns [col0, col0 + n_cols) of rows [row0, row0 + n_rows), on RANK. */
+typedef struct ts_ckpt_columns {
+  int rank;
+  int64_t row0, n_rows;
+  int32_t col0, n_cols;
+  void *ptr; /* (n_rows, n_cols) on its rank, else NULL */
+} ts_ckpt_columns;
+
 /* One dataset: (rows, cols), stored as (rows) where cols is 0.  Every row is
- * written by exactly one rank; any rank may read any rows. */
+ * written by exactly one rank; any rank may read any rows.  Or ranks hold
+ * columns: then every rank lists all of them, they cover each element once,
+ * and ranks exchange them to write whole rows. */
 typedef struct ts_ckpt_item {
   char *name; /* "model/over_arch...", "optim/NAME/STATE"; owned */
   ts_dtype dtype;
   int64_t rows, cols;
   ts_ckpt_piece *write, *read; /* owned arrays; ptr borrowed */
   int32_t n_write, n_read;
+  ts_ckpt_columns *columns; /* owned */
+  int32_t n_columns;
   bool optional; /* absent in the file: left as it is */
 } ts_ckpt_item;
 
@@ -51,6 +63,7 @@ ts_err ts_ckpt_add_item(ts_ckpt *, const char *name, ts_dtype, int64_t rows,
 /* write: this rank writes them; read: this rank wants them. */
 ts_err ts_ckpt_add_piece(ts_ckpt_item *, bool write, bool read, int64_t row0,
                          int64_t n_rows, void *ptr);
+ts_err ts_ckpt_add_columns(ts_ckpt_item *, ts_ckpt_columns);
 ts_err ts_ckpt_add_value(ts_ckpt *, const char *path, ts_dtype, int64_t n,
                          const void *ptr);
 ts_err ts_ckpt_add_text(ts_ckpt *, const char *path, const char *text);

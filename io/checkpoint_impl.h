@@ -31,6 +31,27 @@ typedef struct ts_stored {
   uint32_t *crc; /* (blocks) or NULL where the file has none */
 } ts_stored;
 
+/* A checkpoint that is being written. */
+typedef struct ts_saver {
+  ts_ckpt *c;
+  ts_comm *comm;
+  bool first; /* rank 0 */
+  char path[4096], temp[4096], dir[4096];
+  hid_t file;
+  int fd;
+  int64_t *at;       /* (n_items) place in the file */
+  uint32_t **crc;    /* (n_items) (blocks) */
+  uint8_t **own;     /* (n_items) (blocks) 1: this rank has summed it */
+  int64_t *n_blocks; /* (n_items) */
+} ts_saver;
+
+/* checkpoint_write.c: rows of item I with pwrite, checksums of the blocks
+ * that lie wholly in them. */
+ts_err ts_ckpt_write_rows(ts_saver *, int32_t i, const ts_ckpt_piece *);
+/* checkpoint_columns.c: the items of which ranks hold columns.  Collective:
+ * every rank goes through all of it, whatever fails. */
+ts_err ts_ckpt_write_columns(ts_saver *);
+
 /* checkpoint_read.c, used by inspect too.  Errors name the dataset. */
 ts_err ts_stored_open(ts_stored *, hid_t file, const char *path,
                       const char *name);

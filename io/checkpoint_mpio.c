@@ -120,11 +120,13 @@ static hid_t make_dataset(ts_mpio *m, const char *name, ts_dtype dtype,
   return set;
 }
 
-/* One collective write of rows [row0, row0 + n) from DATA (n may be 0). */
-static bool write_rows(hid_t set, const ts_ckpt_item *it, int64_t row0,
-                       int64_t n, const void *data) {
-  const hsize_t start[2] = {(hsize_t)row0, 0};
-  const hsize_t count[2] = {(hsize_t)(n ? n : 1), (hsize_t)it->cols};
+/* One collective write of COLUMNS' rows [first, first + n), n may be 0. */
+static bool write_rows(hid_t set, const ts_ckpt_item *it,
+                       const ts_ckpt_columns *c, int64_t first, int64_t n) {
+  const int64_t row =
+      (int64_t)ts_dtype_bytes(it->dtype) * (c->n_cols + !it->cols);
+  const hsize_t start[2] = {(hsize_t)(c->row0 + first), (hsize_t)c->col0};
+  const hsize_t count[2] = {(hsize_t)(n ? n : 1), (hsize_t)c->n_cols};
   hid_t space = H5Dget_space(set);
   hid_t memory = H5Screate_simple(it->cols ? 2 : 1, count, NULL);
   hid_t plist = H5Pcreate(H5P_DATASET_XFER);
@@ -136,42 +138,68 @@ static bool write_rows(hid_t set, const ts_ckpt_item *it, int64_t row0,
     H5Sselect_none(memory);
   }
   const char none = 0;
-  const bool good = H5Dwrite(set, ts_hdf5_type(it->dtype), memory, space, plist,
-                             n ? data : &none) >= 0;
+  const bool good =
+      H5Dwrite(set, ts_hdf5_type(it->dtype), memory, space, plist,
+               n ? (const char *)c->ptr + first * row : &none) >= 0;
   H5Pclose(plist);
   H5Sclose(memory);
   H5Sclose(space);
   return good;
 }
 
+/* What this rank writes: rows, or its columns of them. */
+static ts_err own_parts(const ts_mpio *m, const ts_ckpt_item *it,
+                        ts_ckpt_columns **parts, int32_t *n) {
+  ts_err err = TS_OK;
+  *n = 0;
+  TS_TRY(ts_mem_array(parts, it->n_write + it->n_columns + 1, sizeof **parts,
+                      TS_TAG_CHECKPOINT));
+  for (int32_t k = 0; k < it->n_write; k++)
+    (*parts)[(*n)++] =
+        (ts_ckpt_columns){m->rank, it->write[k].row0, it->write[k].n_rows,
+                          0,       (int32_t)it->cols, it->write[k].ptr};
+  for (int32_t k = 0; k < it->n_columns; k++)
+    if (it->columns[k].rank == m->rank) (*parts)[(*n)++] = it->columns[k];
+done:
+  return err;
+}
+
 /* All ranks make as many rounds as the one with the most. */
-static ts_err write_item(ts_mpio *m, const ts_ckpt_item *it) {
+static bool write_parts(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
+                        const ts_ckpt_columns *parts, int32_t n_parts) {
   const int64_t row = ts_item_row_bytes(it);
   const int64_t per = ROUND_BYTES / row > 0 ? ROUND_BYTES / row : 1;
-  int64_t rounds = 0, most = 0;
-  hid_t set = make_dataset(m, it->name, it->dtype, it->rows, it->cols);
-  bool good = set >= 0;
-  for (int32_t k = 0; k < it->n_write; k++)
-    rounds += (it->write[k].n_rows + per - 1) / per;
-  if (!worst(m, good)) {
-    if (set >= 0) H5Dclose(set);
-    return ts_fail(TS_ERR_CKPT, "%s: %s can't be made", m->temp, it->name);
-  }
+  const ts_ckpt_columns none = {.n_cols = (int32_t)it->cols};
+  int64_t rounds = 0, most = 0, done = 0;
+  int32_t k = 0;
+  bool good = true;
+  for (int32_t i = 0; i < n_parts; i++)
+    rounds += (parts[i].n_rows + per - 1) / per;
   if (MPI_Allreduce(&rounds, &most, 1, MPI_INT64_T, MPI_MAX, m->comm) !=
       MPI_SUCCESS)
     good = false;
-  int32_t k = 0;
-  int64_t done = 0;
   for (int64_t r = 0; it->rows && r < most; r++) {
-    while (k < it->n_write && done >= it->write[k].n_rows) k++, done = 0;
-    const bool some = k < it->n_write;
-    const int64_t left = some ? it->write[k].n_rows - done : 0;
+    while (k < n_parts && done >= parts[k].n_rows) k++, done = 0;
+    const int64_t left = k < n_parts ? parts[k].n_rows - done : 0;
     const int64_t n = left < per ? left : per;
-    good &=
-        write_rows(set, it, some ? it->write[k].row0 + done : 0, n,
-                   some ? (const char *)it->write[k].ptr + done * row : NULL);
+    good &= write_rows(set, it, k < n_parts ? &parts[k] : &none, done, n);
     done += n;
   }
+  return good;
+}
+
+static ts_err write_item(ts_mpio *m, const ts_ckpt_item *it) {
+  ts_ckpt_columns *parts = NULL;
+  int32_t n_parts = 0;
+  hid_t set = make_dataset(m, it->name, it->dtype, it->rows, it->cols);
+  bool good = set >= 0 && own_parts(m, it, &parts, &n_parts) == TS_OK;
+  if (!worst(m, good)) {
+    if (set >= 0) H5Dclose(set);
+    ts_mem_free(parts);
+    return ts_fail(TS_ERR_CKPT, "%s: %s can't be made", m->temp, it->name);
+  }
+  good = write_parts(m, set, it, parts, n_parts);
+  ts_mem_free(parts);
   if (H5Dclose(set) < 0) good = false;
   return worst(m, good) ? TS_OK
                         : ts_fail(TS_ERR_CKPT, "%s: %s can't be written",
@@ -181,6 +209,7 @@ static ts_err write_item(ts_mpio *m, const ts_ckpt_item *it) {
 /* Small values: every rank makes them, rank 0's content counts. */
 static ts_err write_value(ts_mpio *m, const ts_ckpt_value *v) {
   const ts_ckpt_item it = {.dtype = v->dtype, .rows = v->n};
+  const ts_ckpt_columns all = {.n_rows = v->n, .ptr = v->ptr};
   hid_t set = -1, plist = H5Pcreate(H5P_DATASET_CREATE);
   const hsize_t dims[1] = {(hsize_t)v->n};
   hid_t space = H5Screate_simple(1, dims, NULL);
@@ -190,7 +219,7 @@ static ts_err write_value(ts_mpio *m, const ts_ckpt_value *v) {
                      H5P_DEFAULT, plist, H5P_DEFAULT);
   bool good = set >= 0;
   if (worst(m, good) && v->n)
-    good = write_rows(set, &it, 0, m->rank == 0 ? v->n : 0, v->ptr);
+    good = write_rows(set, &it, &all, 0, m->rank == 0 ? v->n : 0);
   if (set >= 0) H5Dclose(set);
   H5Sclose(space);
   H5Pclose(plist);

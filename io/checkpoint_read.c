@@ -179,23 +179,24 @@ typedef struct ts_reader {
 
 /* Chunked datasets (of the collective way) come through HDF5. */
 static ts_err read_chunked(const ts_reader *r, const ts_ckpt_item *item,
-                           const ts_ckpt_piece *p) {
+                           int64_t row0, int64_t n_rows, int64_t col0,
+                           int64_t n_cols, void *to) {
   ts_err err = TS_OK;
-  const hsize_t start[2] = {(hsize_t)p->row0, 0};
-  const hsize_t count[2] = {(hsize_t)p->n_rows, (hsize_t)item->cols};
+  const hsize_t start[2] = {(hsize_t)row0, (hsize_t)col0};
+  const hsize_t count[2] = {(hsize_t)n_rows, (hsize_t)n_cols};
   ts_hdf5_lock();
   hid_t set = H5Dopen2(r->file, item->name, H5P_DEFAULT);
   hid_t space = H5Dget_space(set);
   hid_t memory = H5Screate_simple(item->cols ? 2 : 1, count, NULL);
   if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) <
           0 ||
-      H5Dread(set, ts_hdf5_type(item->dtype), memory, space, H5P_DEFAULT,
-              p->ptr) < 0)
+      H5Dread(set, ts_hdf5_type(item->dtype), memory, space, H5P_DEFAULT, to) <
+          0)
     err = ts_fail(TS_ERR_CKPT,
                   "%s: dataset %s is damaged in its rows %lld "
                   "to %lld",
-                  r->path, item->name, (long long)p->row0,
-                  (long long)(p->row0 + p->n_rows));
+                  r->path, item->name, (long long)row0,
+                  (long long)(row0 + n_rows));
   H5Sclose(memory);
   H5Sclose(space);
   H5Dclose(set);
@@ -223,7 +224,8 @@ static ts_err read_piece(const ts_reader *r, const ts_stored *s,
   const int64_t row = size * (item->cols ? item->cols : 1);
   const int64_t from = p->row0 * row, to = from + p->n_rows * row;
   if (from == to) return TS_OK;
-  if (s->at < 0) return read_chunked(r, item, p);
+  if (s->at < 0)
+    return read_chunked(r, item, p->row0, p->n_rows, 0, item->cols, p->ptr);
   for (int64_t b = from / TS_BLOCK_BYTES; b * TS_BLOCK_BYTES < to; b++) {
     const int64_t start = b * TS_BLOCK_BYTES;
     const int64_t a = start < from ? from : start;
@@ -238,6 +240,48 @@ static ts_err read_piece(const ts_reader *r, const ts_stored *s,
               (z - a) / size);
   }
 done:
+  return err;
+}
+
+/* Columns of rows [row0, ...) out of bytes [a, z) of the dataset, which lie at
+ * DATA; COL holds the file's type. */
+static void take_columns(char *col, const ts_stored *s,
+                         const ts_ckpt_columns *c, const char *data, int64_t a,
+                         int64_t z) {
+  const int64_t size = (int64_t)ts_dtype_bytes(s->dtype);
+  const int64_t row = size * s->cols, width = size * c->n_cols;
+  for (int64_t r = a / row; r * row < z; r++) {
+    int64_t from = r * row + c->col0 * size, to = from + width;
+    const int64_t start = from;
+    if (from < a) from = a;
+    if (to > z) to = z;
+    if (r < c->row0 || r >= c->row0 + c->n_rows || from >= to) continue;
+    memcpy(col + (r - c->row0) * width + (from - start), data + (from - a),
+           (size_t)(to - from));
+  }
+}
+
+/* Whole blocks are read and verified, columns are taken out of them. */
+static ts_err read_columns(const ts_reader *r, const ts_stored *s,
+                           const ts_ckpt_item *item, const ts_ckpt_columns *c) {
+  ts_err err = TS_OK;
+  const int64_t row = (int64_t)ts_dtype_bytes(s->dtype) * s->cols;
+  const int64_t total = row * s->rows, n = c->n_rows * c->n_cols;
+  const int64_t from = c->row0 * row, to = from + c->n_rows * row;
+  char *wide = NULL, *col = c->ptr;
+  if (s->dtype != item->dtype) {
+    TS_TRY(ts_mem_array(&wide, n, ts_dtype_bytes(s->dtype), TS_TAG_CHECKPOINT));
+    col = wide;
+  }
+  for (int64_t b = from / TS_BLOCK_BYTES; b * TS_BLOCK_BYTES < to; b++) {
+    const int64_t a = b * TS_BLOCK_BYTES;
+    const int64_t z = total - a < TS_BLOCK_BYTES ? total : a + TS_BLOCK_BYTES;
+    TS_TRY(ts_stored_block(s, r->fd, r->path, item->name, b, r->block));
+    take_columns(col, s, c, r->block, a, z);
+  }
+  if (wide) convert(c->ptr, item->dtype, wide, s->dtype, n);
+done:
+  ts_mem_free(wide);
   return err;
 }
 
@@ -270,6 +314,15 @@ static ts_err read_item(const ts_reader *r, const ts_ckpt_item *item) {
   TS_TRY(check_shape(r, &s, item));
   for (int32_t k = 0; k < item->n_read; k++)
     TS_TRY(read_piece(r, &s, item, &item->read[k]));
+  for (int32_t k = 0; k < item->n_columns; k++) {
+    const ts_ckpt_columns *c = &item->columns[k];
+    if (!c->ptr || !c->n_rows) continue;
+    if (s.at < 0)
+      TS_TRY(read_chunked(r, item, c->row0, c->n_rows, c->col0, c->n_cols,
+                          c->ptr));
+    else
+      TS_TRY(read_columns(r, &s, item, c));
+  }
 done:
   ts_stored_reset(&s);
   return err;

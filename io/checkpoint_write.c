@@ -23,18 +23,6 @@
 /* More than HDF5 takes for what stands around a dataset. */
 enum { HEADER_BYTES = 1024 };
 
-typedef struct ts_saver {
-  ts_ckpt *c;
-  ts_comm *comm;
-  bool first; /* rank 0 */
-  char path[4096], temp[4096], dir[4096];
-  hid_t file;
-  int fd;
-  int64_t *at;       /* (n_items) place in the file */
-  uint32_t **crc;    /* (n_items) (blocks) */
-  int64_t *n_blocks; /* (n_items) */
-} ts_saver;
-
 /* A fault on purpose, for tests: TESSERA_FAULT=write:RANK:N. */
 static ts_err fault_point(const ts_saver *s, const char *what) {
   static int count;
@@ -170,19 +158,21 @@ done:
 /* ---- every rank: its rows ------------------------------------------------ */
 
 /* Checksums of the blocks that lie wholly in bytes [from, from + n). */
-static void sum_blocks(uint32_t *crc, const char *data, int64_t from, int64_t n,
-                       int64_t total) {
+static void sum_blocks(ts_saver *s, int32_t i, const char *data, int64_t from,
+                       int64_t n, int64_t total) {
   int64_t block = ts_blocks(from);
   for (;; block++) {
     const int64_t start = block * TS_BLOCK_BYTES;
     const int64_t end =
         total - start < TS_BLOCK_BYTES ? total : start + TS_BLOCK_BYTES;
     if (start >= total || end > from + n) return;
-    crc[block] = ts_crc32c(0, data + (start - from), (size_t)(end - start));
+    s->crc[i][block] =
+        ts_crc32c(0, data + (start - from), (size_t)(end - start));
+    s->own[i][block] = 1;
   }
 }
 
-static ts_err write_piece(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
+ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
   const ts_ckpt_item *item = &s->c->items[i];
   const int64_t row = ts_item_row_bytes(item);
   const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
@@ -195,7 +185,7 @@ static ts_err write_piece(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
                   8 * (int64_t)TS_BLOCK_BYTES - from;
     if (end > n) end = n;
     const char *data = (const char *)p->ptr + at;
-    sum_blocks(s->crc[i], data, from + at, end - at, total);
+    sum_blocks(s, i, data, from + at, end - at, total);
     err = ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
                     TS_ERR_CKPT);
     if (err != TS_OK) return err;
@@ -216,37 +206,24 @@ static ts_err write_pieces(ts_saver *s) {
   }
   for (int32_t i = 0; i < s->c->n_items; i++)
     for (int32_t k = 0; k < s->c->items[i].n_write; k++)
-      TS_TRY(write_piece(s, i, &s->c->items[i].write[k]));
-  if (fsync(s->fd) != 0)
-    TS_THROW(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+      TS_TRY(ts_ckpt_write_rows(s, i, &s->c->items[i].write[k]));
 done:
   return err;
 }
 
-/* ---- checksums ----------------------------------------------------------- */
-
-/* Marks in OWN (0 or 1 per block) which blocks this rank has summed. */
-static void mark_own(int64_t *own, const ts_ckpt_item *item) {
-  const int64_t row = ts_item_row_bytes(item);
-  const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
-  for (int32_t k = 0; k < item->n_write; k++) {
-    const int64_t from = item->write[k].row0 * row;
-    const int64_t to = from + item->write[k].n_rows * row;
-    for (int64_t b = ts_blocks(from); b * TS_BLOCK_BYTES < to; b++) {
-      const int64_t end = (b + 1) * TS_BLOCK_BYTES;
-      if ((end < total ? end : total) <= to) own[b] = 1;
-    }
-  }
+static ts_err sync_file(const ts_saver *s) {
+  if (fsync(s->fd) != 0)
+    return ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+  return TS_OK;
 }
+
+/* ---- checksums ----------------------------------------------------------- */
 
 /* Brings all checksums to all ranks: sums of (checksum + 2^40 marker). */
 static ts_err share_sums(ts_saver *s, int32_t i, int64_t *shared) {
-  const ts_ckpt_item *item = &s->c->items[i];
   const int64_t n = s->n_blocks[i];
-  memset(shared, 0, (size_t)n * sizeof *shared);
-  mark_own(shared, item);
   for (int64_t b = 0; b < n; b++)
-    if (shared[b]) shared[b] = INT64_C(1) << 40 | s->crc[i][b];
+    shared[b] = s->own[i][b] ? INT64_C(1) << 40 | s->crc[i][b] : 0;
   return ts_comm_sum_i64(s->comm, shared, n);
 }
 
@@ -330,6 +307,8 @@ static ts_err save_all(ts_saver *s) {
   TS_TRY(ts_agree(s->comm, s->first ? create_file(s) : TS_OK));
   TS_TRY(ts_comm_bcast(s->comm, s->at, 8 * (int64_t)s->c->n_items, 0));
   TS_TRY(ts_agree(s->comm, write_pieces(s)));
+  TS_TRY(ts_ckpt_write_columns(s));
+  TS_TRY(ts_agree(s->comm, sync_file(s)));
   TS_TRY(ts_agree(s->comm, collect_sums(s)));
   TS_TRY(ts_agree(s->comm, s->first ? seal(s) : TS_OK));
   TS_TRY(ts_agree(s->comm, s->first ? give_name(s) : TS_OK));
@@ -342,12 +321,14 @@ static ts_err saver_start(ts_saver *s) {
   const int32_t n = s->c->n_items;
   TS_TRY(ts_mem_array(&s->at, n, sizeof *s->at, TS_TAG_CHECKPOINT));
   TS_TRY(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_array(&s->own, n, sizeof *s->own, TS_TAG_CHECKPOINT));
   TS_TRY(ts_mem_array(&s->n_blocks, n, sizeof *s->n_blocks, TS_TAG_CHECKPOINT));
   for (int32_t i = 0; i < n; i++) {
     const ts_ckpt_item *it = &s->c->items[i];
     s->n_blocks[i] = ts_blocks(ts_item_bytes(it->dtype, it->rows, it->cols));
     TS_TRY(ts_mem_array(&s->crc[i], s->n_blocks[i], sizeof(uint32_t),
                         TS_TAG_CHECKPOINT));
+    TS_TRY(ts_mem_array(&s->own[i], s->n_blocks[i], 1, TS_TAG_CHECKPOINT));
   }
 done:
   return err;
@@ -374,7 +355,9 @@ done:
   if (s.fd >= 0) close(s.fd);
   if (err != TS_OK && s.first) unlink(s.temp);
   for (int32_t i = 0; s.crc && i < c->n_items; i++) ts_mem_free(s.crc[i]);
+  for (int32_t i = 0; s.own && i < c->n_items; i++) ts_mem_free(s.own[i]);
   ts_mem_free(s.crc);
+  ts_mem_free(s.own);
   ts_mem_free(s.at);
   ts_mem_free(s.n_blocks);
   return err;

@@ -5,6 +5,7 @@ tessera_sources += \
   io/batch_store.c \
   io/batch_store.h \
   io/checkpoint.c \
+  io/checkpoint_columns.c \
   io/checkpoint.h \
   io/checkpoint_impl.h \
   io/checkpoint_list.c \

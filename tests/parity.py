@@ -13,7 +13,8 @@ import h5py
 import numpy as np
 
 RANKS = (1, 2, 3, 4)
-SHARDINGS = ("table_wise", "row_wise", "data_parallel")
+SHARDINGS = ("table_wise", "row_wise", "data_parallel", "column_wise",
+             "table_row_wise", "table_column_wise", "grid")
 
 
 def quoted(words):
@@ -39,6 +40,7 @@ data = {{ train = "{folder}/data.h5"; global_batch = {case["batch"]}; }};
 tables = ( {tables} );
 model = {{ kind = "{case["model"]}"; dense_features = {case["dense"]};
   dense_arch = {list(case["bottom"])}; over_arch = {list(case["top"])}; }};
+sharding = {{ min_column = 4; ranks_per_node = 2; }};
 optimizer = {{ kind = "{case["dense_opt"]}"; lr = {float(case["dense_lr"])};{eps.get(case["dense_opt"], "")} }};
 checkpoint = {{ init_from = "{folder}/init.h5"; resume = "never"; }};
 """

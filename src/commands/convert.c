@@ -73,6 +73,11 @@ done:
   return err;
 }
 
+static void forget(ts_strings *s) {
+  for (int32_t i = 0; i < s->n; i++) ts_mem_free(s->item[i]);
+  s->n = 0;
+}
+
 ts_err ts_write_data(const ts_args *a, bool synthetic) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
@@ -87,7 +92,8 @@ ts_err ts_write_data(const ts_args *a, bool synthetic) {
     ts_mem_free(c->data.format);
     c->data.format = NULL;
     TS_TRY(ts_mem_strdup(&c->data.format, "synthetic"));
-    c->data.train.n = c->data.eval.n = 0;
+    forget(&c->data.train);
+    forget(&c->data.eval);
   }
   TS_TRY(ts_trainer_start(&t, c, false));
   TS_TRY(write_split(a, t, split));

@@ -65,6 +65,31 @@ static void written_rows(const ts_describe *d, int32_t table, const ts_shard *s,
   *n = s->n_rows * (r + 1) / w - *row0;
 }
 
+/* All ranks' shards of a state (-1: the weights) of table I, where they hold
+ * columns of its rows. */
+static ts_err add_columns(ts_describe *d, int32_t i, int state) {
+  ts_err err = TS_OK;
+  const ts_table_plan *p = &d->t->plan->tables[i];
+  ts_ckpt_item *item = &d->ckpt->items[d->first[i] + 1 + state];
+  if (!item->cols || p->shards[0].n_cols == item->cols) return TS_OK;
+  for (int32_t k = 0; k < p->n_shards; k++) {
+    const ts_shard *s = &p->shards[k];
+    TS_TRY(
+        ts_ckpt_add_columns(item, (ts_ckpt_columns){s->rank, s->row0, s->n_rows,
+                                                    s->col0, s->n_cols, NULL}));
+  }
+done:
+  return err;
+}
+
+/* This rank's memory of shard S, among its item's columns. */
+static void own_columns(ts_ckpt_item *item, const ts_shard *s, void *rows) {
+  for (int32_t k = 0; k < item->n_columns; k++)
+    if (item->columns[k].rank == s->rank && item->columns[k].row0 == s->row0 &&
+        item->columns[k].col0 == s->col0)
+      item->columns[k].ptr = rows;
+}
+
 static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
                         ts_tbe *tbe, int32_t k) {
   ts_err err = TS_OK;
@@ -79,8 +104,14 @@ static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
     ts_dtype dtype;
     char *rows = ts_tbe_rows(tbe, k, state, &cols, &dtype);
     const int64_t row_bytes = (int64_t)ts_dtype_bytes(dtype) * cols;
-    TS_TRY(ts_ckpt_add_piece(item, true, false, row0, n_rows,
-                             rows + (row0 - s->row0) * row_bytes));
+    if (item->n_columns) {
+      own_columns(item, s, rows);
+      continue;
+    }
+    /* Of a state per row all column shards have the same: the first writes. */
+    if (s->col0 == 0)
+      TS_TRY(ts_ckpt_add_piece(item, true, false, row0, n_rows,
+                               rows + (row0 - s->row0) * row_bytes));
     TS_TRY(ts_ckpt_add_piece(item, false, true, s->row0, s->n_rows, rows));
   }
 done:
@@ -92,7 +123,12 @@ static ts_err describe_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   ts_describe d = {.t = t, .ckpt = ckpt, .with_state = with_state};
   TS_TRY(ts_mem_array(&d.first, t->config->n_tables, sizeof *d.first,
                       TS_TAG_CHECKPOINT));
-  for (int32_t i = 0; i < t->config->n_tables; i++) TS_TRY(add_table(&d, i));
+  for (int32_t i = 0; i < t->config->n_tables; i++) {
+    const int32_t before = ckpt->n_items;
+    TS_TRY(add_table(&d, i));
+    for (int state = -1; state < ckpt->n_items - before - 1; state++)
+      TS_TRY(add_columns(&d, i, state));
+  }
   TS_TRY(ts_ebc_each_shard(t->ebc, add_shard, &d));
 done:
   ts_mem_free(d.first);

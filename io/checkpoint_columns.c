@@ -1,0 +1,160 @@
+/* checkpoint_columns.c - items of which ranks hold columns.
+ *
+ * A file has whole rows, and pieces of rows of a few dozen bytes are no way
+ * to write.  So ranks take turns of 16 MiB of rows each, everyone sends what
+ * it has of them to the rank whose turn it is, and that one writes them and
+ * their checksums like rows of its own. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "io/checkpoint_impl.h"
+
+enum { TURN_BYTES = 16 << 20 };
+
+typedef struct ts_turns {
+  ts_saver *s;
+  const ts_ckpt_item *item;
+  int32_t i;
+  int64_t n_turns, n_rows; /* of all ranks, each; rows of a turn */
+  char *send, *recv, *rows;
+  int64_t *send_bytes, *recv_bytes; /* (W) */
+} ts_turns;
+
+static int64_t rows_per_turn(const ts_ckpt_item *item) {
+  const int64_t row = ts_item_row_bytes(item);
+  return TURN_BYTES / row > 0 ? TURN_BYTES / row : 1;
+}
+
+/* Rows of RANK's turn number K: [*from, return). */
+static int64_t turn_of(const ts_turns *t, int64_t k, int rank, int64_t *from) {
+  const int w = ts_comm_size(t->s->comm);
+  const int64_t total = t->item->rows;
+  *from = (k * w + rank) * t->n_rows;
+  if (*from > total) *from = total;
+  return total - *from < t->n_rows ? total : *from + t->n_rows;
+}
+
+/* Rows that C has of [from, to): [*a, return), none where equal. */
+static int64_t common(const ts_ckpt_columns *c, int64_t from, int64_t to,
+                      int64_t *a) {
+  const int64_t end = c->row0 + c->n_rows;
+  *a = c->row0 > from ? c->row0 : from;
+  const int64_t z = end < to ? end : to;
+  return z > *a ? z : *a;
+}
+
+static int64_t row_bytes(const ts_turns *t, const ts_ckpt_columns *c) {
+  return (int64_t)ts_dtype_bytes(t->item->dtype) * c->n_cols;
+}
+
+/* What this rank has of everyone's turn, in the order of ranks. */
+static void pack(ts_turns *t, int64_t k) {
+  const int w = ts_comm_size(t->s->comm), me = ts_comm_rank(t->s->comm);
+  char *to = t->send;
+  for (int r = 0; r < w; r++) {
+    int64_t from, a;
+    const int64_t end = turn_of(t, k, r, &from);
+    char *const start = to;
+    for (int32_t i = 0; i < t->item->n_columns; i++) {
+      const ts_ckpt_columns *c = &t->item->columns[i];
+      if (c->rank != me) continue;
+      const int64_t z = common(c, from, end, &a), row = row_bytes(t, c);
+      if (z > a)
+        memcpy(to, (char *)c->ptr + (a - c->row0) * row,
+               (size_t)((z - a) * row));
+      to += (z - a) * row;
+    }
+    t->send_bytes[r] = to - start;
+  }
+}
+
+/* What comes for this rank's own turn. */
+static void expect(ts_turns *t, int64_t k) {
+  int64_t from, a;
+  const int64_t end = turn_of(t, k, ts_comm_rank(t->s->comm), &from);
+  for (int r = 0; r < ts_comm_size(t->s->comm); r++) {
+    t->recv_bytes[r] = 0;
+    for (int32_t i = 0; i < t->item->n_columns; i++) {
+      const ts_ckpt_columns *c = &t->item->columns[i];
+      if (c->rank != r) continue;
+      const int64_t z = common(c, from, end, &a);
+      t->recv_bytes[r] += (z - a) * row_bytes(t, c);
+    }
+  }
+}
+
+/* Columns side by side: what came, as rows. */
+static void weave(ts_turns *t, int64_t from, int64_t end) {
+  const int64_t whole = ts_item_row_bytes(t->item);
+  const int64_t size = (int64_t)ts_dtype_bytes(t->item->dtype);
+  const char *at = t->recv;
+  for (int r = 0; r < ts_comm_size(t->s->comm); r++)
+    for (int32_t i = 0; i < t->item->n_columns; i++) {
+      const ts_ckpt_columns *c = &t->item->columns[i];
+      int64_t a;
+      if (c->rank != r) continue;
+      const int64_t z = common(c, from, end, &a), row = row_bytes(t, c);
+      for (; a < z; a++, at += row)
+        memcpy(t->rows + (a - from) * whole + c->col0 * size, at, (size_t)row);
+    }
+}
+
+/* A failed rank still takes its part: the others wait for it. */
+static ts_err take_turn(ts_turns *t, int64_t k, ts_err *local) {
+  ts_err err = TS_OK;
+  ts_token token;
+  int64_t from;
+  pack(t, k);
+  expect(t, k);
+  TS_TRY(ts_comm_all_to_all_v(t->s->comm, &token, t->recv, t->recv_bytes,
+                              t->send, t->send_bytes, NULL));
+  TS_TRY(ts_comm_wait(&token));
+  const int64_t end = turn_of(t, k, ts_comm_rank(t->s->comm), &from);
+  if (end == from || *local != TS_OK) goto done;
+  weave(t, from, end);
+  const ts_ckpt_piece piece = {from, end - from, t->rows};
+  *local = ts_ckpt_write_rows(t->s, t->i, &piece);
+done:
+  return err;
+}
+
+static ts_err turns_create(ts_turns *t) {
+  ts_err err = TS_OK;
+  const int w = ts_comm_size(t->s->comm);
+  const int64_t row = ts_item_row_bytes(t->item);
+  t->n_rows = rows_per_turn(t->item);
+  t->n_turns = (t->item->rows + t->n_rows * w - 1) / (t->n_rows * w);
+  const int64_t turn = t->n_rows * row;
+  TS_TRY(ts_mem_alloc(&t->send, (size_t)(turn * w), TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_alloc(&t->recv, (size_t)turn, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_alloc(&t->rows, (size_t)turn, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_array(&t->send_bytes, w, 8, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_array(&t->recv_bytes, w, 8, TS_TAG_CHECKPOINT));
+done:
+  return err;
+}
+
+static void turns_reset(ts_turns *t) {
+  ts_mem_free(t->send);
+  ts_mem_free(t->recv);
+  ts_mem_free(t->rows);
+  ts_mem_free(t->send_bytes);
+  ts_mem_free(t->recv_bytes);
+}
+
+ts_err ts_ckpt_write_columns(ts_saver *s) {
+  ts_err err = TS_OK, local = TS_OK;
+  ts_turns t = {.s = s};
+  for (int32_t i = 0; i < s->c->n_items; i++) {
+    if (!s->c->items[i].n_columns) continue;
+    t = (ts_turns){.s = s, .item = &s->c->items[i], .i = i};
+    TS_TRY(ts_agree(s->comm, turns_create(&t)));
+    for (int64_t k = 0; k < t.n_turns; k++) TS_TRY(take_turn(&t, k, &local));
+    turns_reset(&t);
+    TS_TRY(ts_agree(s->comm, local));
+  }
+  return TS_OK;
+done:
+  turns_reset(&t);
+  return err;
+}
