@@ -106,6 +106,7 @@ static const int uneven[][CT_RANKS] = {
 
 void ct_batch_draw(ct_batch *b, const ct_deck *d, const ct_world *w, int step,
                    const int *sizes, bool columns) {
+  const bool fixed = sizes != NULL;
   if (!sizes) sizes = uneven[step % 5];
   memset(b, 0, sizeof *b);
   b->step = step;
@@ -114,7 +115,7 @@ void ct_batch_draw(ct_batch *b, const ct_deck *d, const ct_world *w, int step,
     if (r < w->rank) b->first += sizes[r];
     b->n_global += sizes[r];
   }
-  if (!b->n_global) {
+  if (!b->n_global && !fixed) {
     b->n_global = b->sizes[0] = 1;
     b->first = w->rank > 0;
   }
