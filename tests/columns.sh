@@ -1,6 +1,6 @@
 #!/bin/sh
 # columns.sh - data.input = "columns" trains the same bits as "kjt": one id,
-# several, weights, empty bags, bad ids; from offsets in files.  seconds: 300
+# several, weights, empty bags, bad ids; from offsets in files.  seconds: 500
 . "$srcdir/tests/common.sh"
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 same() { # name of a pair of runs
