@@ -3,16 +3,23 @@
  * uncoordinated (NFS).
  *
  * Datasets are chunked by rows with fletcher32, so reads verify them without
- * /check. */
+ * /check.
+ *
+ * When a write fails on one rank, the others wait for it inside HDF5, and no
+ * rank can close the file.  So the space is asked for before, by rank 0; what
+ * fails then all the same ends the program. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "config.h"
 #include "io/checkpoint_impl.h"
+#include "io/space.h"
 
 #ifndef NFS_SUPER_MAGIC
 #define NFS_SUPER_MAGIC 0x6969
@@ -33,7 +40,7 @@ bool ts_ckpt_use_mpio(const char *io, const char *dir) {
 #ifdef HAVE_PARALLEL_HDF5
 #include <mpi.h>
 
-enum { ROUND_BYTES = 32 << 20, CHUNK_BYTES = 4 << 20 };
+enum { ROUND_BYTES = 32 << 20, CHUNK_BYTES = 4 << 20, HEADER_BYTES = 4096 };
 
 typedef struct ts_mpio {
   ts_ckpt *c;
@@ -50,12 +57,53 @@ static bool worst(const ts_mpio *m, bool good) {
          all;
 }
 
+/* ---- space --------------------------------------------------------------- */
+
+static int64_t chunk_rows(int64_t rows, int64_t row_bytes) {
+  const int64_t per = CHUNK_BYTES / row_bytes > 0 ? CHUNK_BYTES / row_bytes : 1;
+  return per < rows ? per : rows;
+}
+
+/* At least as many bytes as the file will have. */
+static int64_t bytes_needed(const ts_mpio *m) {
+  int64_t sum = HEADER_BYTES;
+  for (int32_t i = 0; i < m->c->n_values; i++)
+    sum += HEADER_BYTES +
+           m->c->values[i].n * (int64_t)ts_dtype_bytes(m->c->values[i].dtype);
+  for (int32_t i = 0; i < m->c->n_items; i++) {
+    const ts_ckpt_item *it = &m->c->items[i];
+    const int64_t row = ts_item_row_bytes(it), per = chunk_rows(it->rows, row);
+    const int64_t n = it->rows ? (it->rows + per - 1) / per : 0;
+    sum += HEADER_BYTES + n * (per * row + 128);
+  }
+  return sum;
+}
+
+/* Rank 0. */
+static ts_err reserve(const ts_mpio *m, int flags) {
+  const int fd = open(m->temp, flags | O_RDWR | O_CLOEXEC, 0666);
+  if (fd < 0) return ts_fail(TS_ERR_CKPT, "%s: %s", m->temp, strerror(errno));
+  const ts_err err = ts_reserve(fd, bytes_needed(m), m->temp, TS_ERR_CKPT);
+  close(fd);
+  return err;
+}
+
+/* Of no use to try to close: rank 0 speaks and ends all. */
+static void give_up(const ts_mpio *m) {
+  if (m->rank != 0)
+    for (;;) pause();
+  unlink(m->temp);
+  ts_log_error(ts_err_message());
+  ts_mpi_abort(ts_err_exit_code(TS_ERR_CKPT));
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
 static hid_t make_dataset(ts_mpio *m, const char *name, ts_dtype dtype,
                           int64_t rows, int64_t cols) {
   const int64_t row = (int64_t)ts_dtype_bytes(dtype) * (cols ? cols : 1);
-  const int64_t per = CHUNK_BYTES / row > 0 ? CHUNK_BYTES / row : 1;
   const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
-  const hsize_t chunk[2] = {(hsize_t)(per < rows ? per : rows), (hsize_t)cols};
+  const hsize_t chunk[2] = {(hsize_t)chunk_rows(rows, row), (hsize_t)cols};
   hid_t space = H5Screate_simple(cols ? 2 : 1, dims, NULL);
   hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
   if (rows) {
@@ -193,13 +241,31 @@ static ts_err save(void *mpi_comm, void *arg) {
   m->file = H5Fcreate(m->temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
   H5Pclose(fapl);
   if (!worst(m, m->file >= 0))
-    err = ts_fail(TS_ERR_CKPT, "%s: can't be made through MPI-IO", m->temp);
-  else
-    err = write_file(m);
-  const bool closed = m->file < 0 || H5Fclose(m->file) >= 0;
-  if (!worst(m, closed) && err == TS_OK)
-    err = ts_fail(TS_ERR_CKPT, "%s: can't be closed", m->temp);
+    TS_THROW(TS_ERR_CKPT, "%s: can't be made through MPI-IO", m->temp);
+  /* Making it anew has given the space back. */
+  if (!worst(m, m->rank != 0 || reserve(m, 0) == TS_OK) ||
+      write_file(m) != TS_OK)
+    give_up(m);
+  if (!worst(m, H5Fclose(m->file) >= 0)) {
+    (void)ts_fail(TS_ERR_CKPT, "%s: can't be closed", m->temp);
+    give_up(m);
+  }
+done:
   ts_hdf5_unlock();
+  return err;
+}
+
+static ts_err prepare(const ts_mpio *m, const char *dir) {
+  ts_err err = TS_OK;
+  if (ts_mkdirs(dir) != TS_OK) {
+    char why[1024];
+    snprintf(why, sizeof why, "%s", ts_err_message());
+    ts_err_clear();
+    TS_THROW(TS_ERR_CKPT, "%s", why);
+  }
+  unlink(m->temp); /* of a run that was killed */
+  TS_TRY(reserve(m, O_CREAT | O_EXCL));
+done:
   return err;
 }
 
@@ -232,8 +298,8 @@ ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
            (long long)c->step);
   snprintf(m.temp, sizeof m.temp, "%.4000s/.step-%08lld.h5.part", dir,
            (long long)c->step);
-  TS_TRY(ts_agree(comm, m.rank == 0 ? ts_mkdirs(dir) : TS_OK));
   TS_TRY(equal_values(&m, comm));
+  TS_TRY(ts_agree(comm, m.rank == 0 ? prepare(&m, dir) : TS_OK));
   TS_TRY(ts_agree(comm, ts_comm_run_mpi(comm, save, &m)));
   if (m.rank == 0) {
     const int fd = open(m.temp, O_RDONLY | O_CLOEXEC);

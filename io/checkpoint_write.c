@@ -18,6 +18,10 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
+#include "io/space.h"
+
+/* More than HDF5 takes for what stands around a dataset. */
+enum { HEADER_BYTES = 1024 };
 
 typedef struct ts_saver {
   ts_ckpt *c;
@@ -47,18 +51,20 @@ static ts_err fault_point(const ts_saver *s, const char *what) {
 
 /* ---- rank 0: the file ---------------------------------------------------- */
 
-static ts_err make_dataset(hid_t file, const char *name, ts_dtype dtype,
+static ts_err make_dataset(const ts_saver *s, const char *name, ts_dtype dtype,
                            int64_t rows, int64_t cols, hid_t *out) {
   ts_err err = TS_OK;
   const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
   hid_t space = H5Screate_simple(cols ? 2 : 1, dims, NULL);
   hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
-  TS_TRY(ts_hdf5_make_groups(file, name, TS_ERR_CKPT));
+  TS_TRY(ts_hdf5_make_groups(s->file, name, TS_ERR_CKPT));
   H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
   H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
-  *out = H5Dcreate2(file, name, ts_hdf5_type(dtype), space, H5P_DEFAULT, plist,
-                    H5P_DEFAULT);
-  if (*out < 0) TS_THROW(TS_ERR_CKPT, "dataset %s can't be made", name);
+  *out = H5Dcreate2(s->file, name, ts_hdf5_type(dtype), space, H5P_DEFAULT,
+                    plist, H5P_DEFAULT);
+  if (*out < 0)
+    TS_THROW(TS_ERR_CKPT, "%s: dataset %s can't be made: %s", s->temp, name,
+             ts_hdf5_why());
 done:
   H5Sclose(space);
   H5Pclose(plist);
@@ -73,14 +79,15 @@ static ts_err write_text_attr(hid_t file, const char *name, const char *text) {
   return err;
 }
 
-static ts_err write_small(hid_t file, const char *name, ts_dtype dtype,
+static ts_err write_small(const ts_saver *s, const char *name, ts_dtype dtype,
                           int64_t n, const void *data) {
   ts_err err = TS_OK;
   hid_t set = -1;
-  TS_TRY(make_dataset(file, name, dtype, n, 0, &set));
+  TS_TRY(make_dataset(s, name, dtype, n, 0, &set));
   if (n && H5Dwrite(set, ts_hdf5_type(dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT,
                     data) < 0)
-    TS_THROW(TS_ERR_CKPT, "%s can't be written", name);
+    TS_THROW(TS_ERR_CKPT, "%s: %s can't be written: %s", s->temp, name,
+             ts_hdf5_why());
 done:
   if (set >= 0) H5Dclose(set);
   return err;
@@ -96,7 +103,7 @@ static ts_err write_header(ts_saver *s) {
                           TS_ERR_CKPT));
   for (int32_t i = 0; i < s->c->n_values; i++) {
     const ts_ckpt_value *v = &s->c->values[i];
-    TS_TRY(write_small(s->file, v->path, v->dtype, v->n, v->ptr));
+    TS_TRY(write_small(s, v->path, v->dtype, v->n, v->ptr));
   }
 done:
   return err;
@@ -107,32 +114,29 @@ static ts_err create_items(ts_saver *s) {
   for (int32_t i = 0; i < s->c->n_items; i++) {
     const ts_ckpt_item *item = &s->c->items[i];
     hid_t set = -1;
-    TS_TRY(make_dataset(s->file, item->name, item->dtype, item->rows,
-                        item->cols, &set));
+    TS_TRY(
+        make_dataset(s, item->name, item->dtype, item->rows, item->cols, &set));
     const haddr_t at = H5Dget_offset(set);
     H5Dclose(set);
     if (at == HADDR_UNDEF && item->rows)
-      TS_THROW(TS_ERR_CKPT, "%s has no place in the file", item->name);
+      TS_THROW(TS_ERR_CKPT, "%s: %s has no place in the file", s->temp,
+               item->name);
     s->at[i] = item->rows ? (int64_t)at : 0;
   }
 done:
   return err;
 }
 
-/* Space for all of it now: a full disk is met before anything is written. */
+/* The datasets have their space; that of the checksums, which follow them,
+ * is taken now, too: a full disk is met before anything is written. */
 static ts_err reserve(ts_saver *s) {
-  int64_t end = 0;
-  for (int32_t i = 0; i < s->c->n_items; i++) {
-    const ts_ckpt_item *it = &s->c->items[i];
-    const int64_t e = s->at[i] + ts_item_bytes(it->dtype, it->rows, it->cols);
-    if (e > end) end = e;
-  }
-  const int rc = end ? posix_fallocate(s->fd, 0, end) : 0;
-  if (rc == 0 || rc == EOPNOTSUPP || rc == EINVAL) return TS_OK;
-  return ts_fail(TS_ERR_CKPT,
-                 "%s: %lld bytes can't be reserved: %s; the earlier "
-                 "checkpoints stay",
-                 s->temp, (long long)end, strerror(rc));
+  struct stat st;
+  int64_t after = HEADER_BYTES;
+  for (int32_t i = 0; i < s->c->n_items; i++)
+    after += HEADER_BYTES + 4 * s->n_blocks[i];
+  if (fstat(s->fd, &st) != 0)
+    return ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+  return ts_reserve(s->fd, (int64_t)st.st_size + after, s->temp, TS_ERR_CKPT);
 }
 
 static ts_err create_file(ts_saver *s) {
@@ -153,12 +157,11 @@ static ts_err create_file(ts_saver *s) {
   H5Pset_alignment(fapl, 65536, 4096);
   s->file = H5Fcreate(s->temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
   H5Pclose(fapl);
-  if (s->file < 0) TS_THROW(TS_ERR_CKPT, "%s: can't be made by HDF5", s->temp);
+  if (s->file < 0) TS_THROW(TS_ERR_CKPT, "%s: %s", s->temp, ts_hdf5_why());
   TS_TRY(write_header(s));
   TS_TRY(create_items(s));
 done:
-  if (s->file >= 0 && H5Fclose(s->file) < 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_CKPT, "%s: can't be written", s->temp);
+  err = ts_hdf5_close(s->file, s->temp, err, TS_ERR_CKPT);
   s->file = -1;
   ts_hdf5_unlock();
   return err == TS_OK ? reserve(s) : err;
@@ -295,16 +298,15 @@ static ts_err seal(ts_saver *s) {
   char name[1024];
   ts_hdf5_lock();
   s->file = H5Fopen(s->temp, H5F_ACC_RDWR, H5P_DEFAULT);
-  if (s->file < 0) TS_THROW(TS_ERR_CKPT, "%s: can't be opened", s->temp);
+  if (s->file < 0) TS_THROW(TS_ERR_CKPT, "%s: %s", s->temp, ts_hdf5_why());
   for (int32_t i = 0; i < s->c->n_items; i++) {
     snprintf(name, sizeof name, "check/%.900s", s->c->items[i].name);
-    TS_TRY(write_small(s->file, name, TS_I32, s->n_blocks[i], s->crc[i]));
+    TS_TRY(write_small(s, name, TS_I32, s->n_blocks[i], s->crc[i]));
   }
   TS_TRY(ts_hdf5_put_attr(s->file, "complete", H5T_NATIVE_INT64, &one,
                           TS_ERR_CKPT));
 done:
-  if (s->file >= 0 && H5Fclose(s->file) < 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_CKPT, "%s: can't be written", s->temp);
+  err = ts_hdf5_close(s->file, s->temp, err, TS_ERR_CKPT);
   s->file = -1;
   ts_hdf5_unlock();
   if (err == TS_OK && fsync(s->fd) != 0)

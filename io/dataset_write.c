@@ -128,7 +128,9 @@ static ts_err make_feature(ts_writer *w, hid_t file, int32_t f) {
   (void)ts_feature_table(w->source->config, f, &feature);
   snprintf(name, sizeof name, "sparse/%.400s", feature);
   hid_t group = H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  if (group < 0) return ts_fail(TS_ERR_IO, "group %s can't be made", name);
+  if (group < 0)
+    return ts_fail(TS_ERR_IO, "%s: group %s can't be made: %s", w->temp, name,
+                   ts_hdf5_why());
   TS_TRY(make(group, "values", H5T_STD_I64LE, c->total, 1, &c->values_at));
   if (c->ragged)
     TS_TRY(make(group, "offsets", H5T_STD_I64LE, w->n + 1, 1, &c->offsets_at));
@@ -145,7 +147,7 @@ static ts_err make_file(ts_writer *w) {
   unlink(w->temp);
   ts_hdf5_lock();
   hid_t file = H5Fcreate(w->temp, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
-  if (file < 0) TS_THROW(TS_ERR_IO, "%s: can't be made", w->temp);
+  if (file < 0) TS_THROW(TS_ERR_IO, "%s: %s", w->temp, ts_hdf5_why());
   TS_TRY(put_attrs(w, file));
   TS_TRY(make(file, "labels", H5T_IEEE_F32LE, w->n, i->n_tasks, &w->at[0]));
   if (i->n_dense)
@@ -157,8 +159,7 @@ static ts_err make_file(ts_writer *w) {
   if (group >= 0) H5Gclose(group);
   for (int32_t f = 0; f < w->n_features; f++) TS_TRY(make_feature(w, file, f));
 done:
-  if (file >= 0 && H5Fclose(file) < 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_IO, "%s: can't be written", w->temp);
+  err = ts_hdf5_close(file, w->temp, err, TS_ERR_IO);
   ts_hdf5_unlock();
   return err;
 }
@@ -272,7 +273,7 @@ done:
 
 /* ---- Criteo TSV ---------------------------------------------------------- */
 
-static ts_err print_lines(FILE *f, const ts_batch *b) {
+static void print_lines(FILE *f, const ts_batch *b) {
   for (int32_t i = 0; i < b->n; i++) {
     fprintf(f, "%d", b->labels[i * b->n_tasks] > 0.5f);
     for (int32_t d = 0; d < 13; d++) {
@@ -288,7 +289,6 @@ static ts_err print_lines(FILE *f, const ts_batch *b) {
     }
     fputc('\n', f);
   }
-  return ferror(f) ? ts_fail(TS_ERR_IO, "%s", strerror(errno)) : TS_OK;
 }
 
 static ts_err print_part(ts_writer *w) {
@@ -303,11 +303,12 @@ static ts_err print_part(ts_writer *w) {
       if (!ts_jagged_is_one(&b->kjt.features[k]) || b->kjt.n_features > 26)
         TS_THROW(TS_ERR_DECK, "criteo_tsv has at most 26 features of one id "
                               "each");
-    TS_TRY(print_lines(f, b));
+    print_lines(f, b);
   }
 done:
-  if (fclose(f) != 0 && err == TS_OK)
+  if ((fflush(f) != 0 || ferror(f)) && err == TS_OK)
     err = ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  fclose(f);
   return err;
 }
 

@@ -268,6 +268,17 @@ static int choice_of(ts_deck *d, const ts_key *k, const config_setting_t *s,
 
 /* ---- the kinds ----------------------------------------------------------- */
 
+/* What a path's key takes beside paths: checkpoint.dir = "none". */
+static bool is_word(const ts_key *k, const char *text) {
+  const size_t n = strlen(text);
+  for (const char *p = k->choices; p && *p;) {
+    const size_t len = strcspn(p, "|");
+    if (len == n && !strncmp(p, text, n)) return true;
+    p += len + (p[len] == '|');
+  }
+  return false;
+}
+
 static void take_string(ts_deck *d, const ts_key *k, const config_setting_t *s,
                         char **to) {
   const char *raw = text_of(s);
@@ -277,14 +288,11 @@ static void take_string(ts_deck *d, const ts_key *k, const config_setting_t *s,
   }
   char *text = ts_deck_text(d, s, raw);
   if (!text) return;
-  if (k->choices && choice_of(d, k, s, text) < 0) {
+  if (k->kind != TS_KEY_PATH && k->choices && choice_of(d, k, s, text) < 0) {
     ts_mem_free(text);
     return;
   }
-  /* checkpoint.dir = "none" is a word, not a folder. */
-  if (k->kind == TS_KEY_PATH &&
-      (strcmp(k->path, "checkpoint.dir") != 0 || strcmp(text, "none") != 0))
-    text = absolute(d, text);
+  if (k->kind == TS_KEY_PATH && !is_word(k, text)) text = absolute(d, text);
   ts_mem_free(*to);
   *to = text;
 }

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include "io/space.h"
 
 static pthread_mutex_t lock;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -108,13 +111,21 @@ hid_t ts_hdf5_type(ts_dtype t) {
   }
 }
 
+/* Names the file that WHERE is in. */
+static ts_err refused(hid_t where, const char *name, ts_err code) {
+  char path[1024] = "";
+  const char *why = ts_hdf5_why();
+  (void)H5Fget_name(where, path, sizeof path);
+  return ts_fail(code, "%s: %s can't be made: %s", path, name, why);
+}
+
 ts_err ts_hdf5_make_groups(hid_t file, const char *name, ts_err code) {
   char path[1024];
   for (const char *p = strchr(name, '/'); p; p = strchr(p + 1, '/')) {
     snprintf(path, sizeof path, "%.*s", (int)(p - name), name);
     if (H5Lexists(file, path, H5P_DEFAULT) > 0) continue;
     hid_t g = H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    if (g < 0) return ts_fail(code, "group %s can't be made", path);
+    if (g < 0) return refused(file, path, code);
     H5Gclose(g);
   }
   return TS_OK;
@@ -125,9 +136,45 @@ ts_err ts_hdf5_put_attr(hid_t file, const char *name, hid_t type,
   hid_t space = H5Screate(H5S_SCALAR);
   hid_t attr = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
   const bool good = attr >= 0 && H5Awrite(attr, type, value) >= 0;
+  const ts_err err = good ? TS_OK : refused(file, name, code);
   if (attr >= 0) H5Aclose(attr);
   H5Sclose(space);
-  return good ? TS_OK : ts_fail(code, "attribute %s can't be written", name);
+  return err;
+}
+
+static herr_t take_errno(unsigned n, const H5E_error2_t *e, void *arg) {
+  const char *at = e->desc ? strstr(e->desc, "errno = ") : NULL;
+  (void)n;
+  if (at) *(int *)arg = atoi(at + strlen("errno = "));
+  return 0;
+}
+
+const char *ts_hdf5_why(void) {
+  int number = 0;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_errno, &number);
+  return number ? strerror(number) : "HDF5 refuses it";
+}
+
+/* What HDF5 still writes to its descriptor FD is thrown away. */
+static void divert(int fd) {
+  const int sink = memfd_create("tessera", MFD_CLOEXEC);
+  if (sink >= 0) (void)dup2(sink, fd);
+  if (sink >= 0) close(sink);
+}
+
+/* A close that fails would make HDF5 crash at the end of the program. */
+ts_err ts_hdf5_close(hid_t file, const char *path, ts_err err, ts_err code) {
+  int *fd = NULL;
+  hsize_t size = 0;
+  if (file < 0) return err;
+  if (H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&fd) >= 0 && fd &&
+      H5Fget_filesize(file, &size) >= 0) {
+    if (err == TS_OK) err = ts_reserve(*fd, (int64_t)size, path, code);
+    if (err != TS_OK) divert(*fd);
+  }
+  if (H5Fclose(file) < 0 && err == TS_OK)
+    err = ts_fail(code, "%s: %s", path, ts_hdf5_why());
+  return err;
 }
 
 const char *ts_hdf5_version(void) {

@@ -24,6 +24,14 @@ hid_t ts_hdf5_type(ts_dtype); /* little endian file type; bf16 is a 16-bit
 ts_err ts_hdf5_make_groups(hid_t file, const char *name, ts_err code);
 ts_err ts_hdf5_put_attr(hid_t file, const char *name, hid_t type,
                         const void *value, ts_err code);
+/* Closes a file of the default driver that was written to, and has its space
+ * reserved up to the end.  ERR: what went wrong so far; then, or where there
+ * is no room (an error of CODE that names PATH), the file's content is lost.
+ * Under the lock. */
+ts_err ts_hdf5_close(hid_t file, const char *path, ts_err err, ts_err code);
+/* Why the HDF5 call before this one failed ("No space left on device"), as
+ * far as the system said.  Under the lock. */
+const char *ts_hdf5_why(void);
 const char *ts_hdf5_version(void);
 
 #endif

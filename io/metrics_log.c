@@ -13,6 +13,7 @@
 
 struct ts_metrics_log {
   FILE *file;
+  char *path;
 };
 
 /* Bytes of the leading lines whose step is at most STEP. */
@@ -33,6 +34,7 @@ ts_err ts_metrics_log_open(ts_metrics_log **out, const char *path,
   ts_err err = TS_OK;
   ts_metrics_log *l = NULL;
   TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_MISC));
+  TS_TRY(ts_mem_strdup(&l->path, path));
   l->file = fopen(path, step > 0 ? "r+" : "w");
   if (!l->file && errno == ENOENT) l->file = fopen(path, "w");
   if (!l->file) TS_THROW(TS_ERR_IO, "%s: %s", path, strerror(errno));
@@ -61,12 +63,13 @@ ts_err ts_metrics_log_line(ts_metrics_log *l, int64_t step, int eval,
       fprintf(l->file, ",\"%s\":%.9g", names[i], values[i]);
   fprintf(l->file, "}\n");
   if (fflush(l->file) != 0)
-    return ts_fail(TS_ERR_IO, "metrics.jsonl: %s", strerror(errno));
+    return ts_fail(TS_ERR_IO, "%s: %s", l->path, strerror(errno));
   return TS_OK;
 }
 
 void ts_metrics_log_close(ts_metrics_log *l) {
   if (!l) return;
   if (l->file) fclose(l->file);
+  ts_mem_free(l->path);
   ts_mem_free(l);
 }

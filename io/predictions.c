@@ -28,19 +28,18 @@ static ts_err make_file(ts_predictions *p, int64_t n) {
   hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
   H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
   H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
-  if (file < 0) TS_THROW(TS_ERR_IO, "%s: can't be made", p->path);
+  if (file < 0) TS_THROW(TS_ERR_IO, "%s: %s", p->temp, ts_hdf5_why());
   for (int i = 0; i < 2; i++) {
     hid_t set = H5Dcreate2(file, names[i], H5T_IEEE_F32LE, space, H5P_DEFAULT,
                            plist, H5P_DEFAULT);
     p->at[i] = set >= 0 ? (int64_t)H5Dget_offset(set) : -1;
     if (set >= 0) H5Dclose(set);
-    if (p->at[i] < 0) TS_THROW(TS_ERR_IO, "%s: can't be made", p->path);
+    if (p->at[i] < 0) TS_THROW(TS_ERR_IO, "%s: %s", p->temp, ts_hdf5_why());
   }
 done:
   H5Pclose(plist);
   H5Sclose(space);
-  if (file >= 0 && H5Fclose(file) < 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_IO, "%s: can't be written", p->path);
+  err = ts_hdf5_close(file, p->temp, err, TS_ERR_IO);
   ts_hdf5_unlock();
   return err;
 }
@@ -68,6 +67,7 @@ ts_err ts_predictions_create(ts_predictions **out, const char *path, int64_t n,
   p = NULL;
 done:
   if (p && p->fd >= 0) close(p->fd);
+  if (p && p->first) unlink(p->temp);
   ts_mem_free(p);
   return err;
 }

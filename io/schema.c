@@ -234,14 +234,21 @@ const ts_key ts_schema[] = {
     DECK("comm.delay.gbytes_per_s", FLOAT, comm.delay_gbytes_per_s, "0.0",
          "GB/s", 0, 1e9, NULL, "its bandwidth; 0: as it is"),
 
-    DECK("sharding.plan", STRING, sharding.plan, "\"auto\"", "", 1, 0, "auto",
-         "by size: doc/sharding.md"),
-    DECK("sharding.topology", STRING, sharding.topology, "\"none\"", "", 1, 0,
-         "none|-measure", "what plans are made by"),
+    DECK("sharding.plan", PATH, sharding.plan, "\"auto\"", "", 1, 0,
+         "auto|replan|by_size",
+         "auto: the planner's, which a resumed run keeps; replan: resumed runs "
+         "plan afresh, too; by_size: by bytes alone; else a file of tessera "
+         "plan --save: doc/planner.md"),
+    DECK("sharding.topology", PATH, sharding.topology, "\"default\"", "", 1, 0,
+         "default|measure",
+         "what the planner takes the machine for; measure: timed at the first "
+         "start; default: round figures, the same everywhere; else a file of "
+         "tessera plan --measure"),
     DECK("sharding.ranks_per_node", INT32, sharding.ranks_per_node, "0",
          "ranks", 0, 1000000, NULL, "0: as the launcher says"),
-    DECK("sharding.memory_gib", FLOAT, sharding.memory_gib, "0.0", "GiB", 0, 0,
-         NULL, "per rank; not in this version"),
+    DECK("sharding.memory_gib", FLOAT, sharding.memory_gib, "0.0", "GiB", 0,
+         1e9, NULL,
+         "limit of a rank; 0: 85% of its share of the machine's memory"),
     DECK("sharding.min_column", INT32, sharding.min_column, "32", "columns", 4,
          1000000, NULL, "least width of a column shard"),
     DECK("sharding.comm_dtype_forward", STRING, sharding.comm_dtype_forward,
@@ -257,7 +264,7 @@ const ts_key ts_schema[] = {
     LATER(DECK, "pipeline.start_batch", "semi_sync"),
     LATER(DECK, "pipeline.stash_gradients", "semi_sync"),
 
-    DECK("checkpoint.dir", PATH, checkpoint.dir, "\"\"", "", 1, 0, NULL,
+    DECK("checkpoint.dir", PATH, checkpoint.dir, "\"\"", "", 1, 0, "none",
          "\"\": OUTPUT/checkpoints; \"none\": no checkpoints.  One is always "
          "written at the end"),
     DECK("checkpoint.every", INT, checkpoint.every, "0", "steps", 0, 1e15, NULL,

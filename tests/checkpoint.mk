@@ -1,1 +1,2 @@
 check_PROGRAMS += tests/test_checkpoint
+dist_check_SCRIPTS += tests/disk_full.sh

@@ -49,6 +49,25 @@ expect 2 'bad.deck:1: unknown key "run.stepz"; did you mean "run.steps"?' \
 [ "$(grep -c 'bad.deck:[12]: ' "$dir/err")" = 2 ] || fail "not all errors at once"
 expect 2 'did you mean "run.seed"?' "$TESSERA" help run.sead
 
+expect 2 'unknown key "dtpe"; did you mean "dtype"?' \
+  "$TESSERA" bench tbe dtpe=f32
+expect 2 '"rows" is not key=value' "$TESSERA" bench tbe rows
+expect 2 'dtype = "f8" is none of f32|bf16|f16' "$TESSERA" bench tbe dtype=f8
+expect 2 'pool = "3x" is no number' "$TESSERA" bench tbe pool=3x
+expect 2 'batch = "0" is no number in 1 to' "$TESSERA" bench tbe batch=0
+expect 2 'no optimizer "x"' "$TESSERA" bench tbe optimizer=x
+expect 2 'unknown key "itrs"' "$TESSERA" bench step "$dir/good.deck" itrs=9
+
+"$TESSERA" bench tbe tables=2 rows=100 dim=6 batch=8 pool=3 iters=4 zipf=1 \
+  dtype=f16 optimizer=adam pooling=mean weighted=1 >"$dir/out" || fail "bench tbe"
+grep -q '^2 tables x 100 x 6 f16, batch 8, pooling 3, mean, weighted, .*adam' \
+  "$dir/out" || fail "bench tbe: header"
+grep -Eq '^ref +zipf( +[0-9.]+){5} +[0-9]+%( +[0-9.]+){3}$' "$dir/out" ||
+  fail "bench tbe: line"
+# Output and gradient: 2 x 2 x 8 x 6 floats.
+grep -Eq '^  output and gradient +768 B +2.00 x$' "$dir/out" ||
+  fail "bench tbe: memory"
+
 "$TESSERA" plan "$dir/good.deck" 3 >"$dir/out" || fail "plan"
 [ "$(grep -c '^rank ' "$dir/out")" = 3 ] || fail "plan: not 3 ranks"
 
@@ -83,6 +102,17 @@ done
 [ $n -gt 100 ] || fail "help deck names only $n keys"
 cmp "$dir/deck" "$srcdir/doc/deck.md" ||
   fail "doc/deck.md is not what \`tessera help deck\` says; make doc-deck"
+
+# The benchmark of checkpoints verifies what it reads, and cleans up.
+mkdir "$dir/bench"
+for io in pwrite auto; do
+  $MPIRUN -q -n 2 "$TESSERA" bench checkpoint mb=3 dir="$dir/bench" io=$io cold=1 >"$dir/out" ||
+    fail "bench checkpoint"
+  [ "$(grep -cE '^(write|read) +[0-9.]+ GB/s' "$dir/out")" = 2 ] || fail "bench checkpoint: rows"
+done
+[ -z "$(ls -A "$dir/bench")" ] || fail "bench checkpoint leaves files"
+expect 2 'io=auto|pwrite|mpio' "$TESSERA" bench checkpoint io=both
+expect 1 'No such file' $MPIRUN -q -n 2 "$TESSERA" bench checkpoint dir="$dir/none"
 
 # One message from four ranks, and the code of the fault.
 for command in "train $dir/bad.deck" "eval $dir/none.deck" "trian x" \

@@ -230,7 +230,7 @@ START_TEST(metrics_over_ranks_and_back) {
   }
   const int from = 900 * f.rank / f.size, to = 900 * (f.rank + 1) / f.size;
   ck_assert_ok(ts_metrics_add(m, p + from, y + from, w + from, to - from, 1));
-  ck_assert_ok(ts_metrics_compute(m, &a, true, f.comm));
+  ck_assert_ok(ts_metrics_compute(m, &a, -1, f.comm));
   double area = 0;
   for (int i = 0; i < 900; i++)
     for (int k = 0; k < 900; k++)
@@ -250,7 +250,7 @@ START_TEST(metrics_over_ranks_and_back) {
   ts_ckpt_reset(&c);
   ck_assert_ok(ts_ckpt_peek(&c, path.text));
   ck_assert_ok(ts_metrics_load(again, &c, path.text, "metrics/label", f.comm));
-  ck_assert_ok(ts_metrics_compute(again, &b, true, f.comm));
+  ck_assert_ok(ts_metrics_compute(again, &b, -1, f.comm));
   ck_assert_double_eq(a.auc, b.auc);
   ck_assert_double_eq_tol(a.ne, b.ne, 1e-14);
   ck_assert_double_eq(b.n_samples, 900);
@@ -263,6 +263,54 @@ START_TEST(metrics_over_ranks_and_back) {
 }
 END_TEST
 
+enum { PUSHED = 700, WINDOW = 400 };
+
+/* Sample I of rank R: predictions drift, so that old ones would be seen. */
+static void sample_at(int r, int i, float *p, float *y) {
+  const int x = i * 131 + r * 977;
+  *p = (float)((x * 37 % 257 + i / 8) % 300 + 1) / 302.0f;
+  *y = (float)((x * 17 % 11) < (i < PUSHED - 100 ? 9 : 4));
+}
+
+/* By pairs: the newest SHARE of each of W ranks. */
+static double slow_auc(int w, int share) {
+  float p, y, q, z;
+  double area = 0, pairs = 0;
+  for (int a = 0; a < w * share; a++)
+    for (int b = 0; b < w * share; b++) {
+      sample_at(a / share, PUSHED - 1 - a % share, &p, &y);
+      sample_at(b / share, PUSHED - 1 - b % share, &q, &z);
+      if (!(y > 0) || z > 0) continue;
+      pairs += 1;
+      area += p > q ? 1.0 : p == q ? 0.5 : 0.0;
+    }
+  return area / pairs;
+}
+
+START_TEST(auc_of_the_newest) {
+  ts_fixture f;
+  ts_metrics *m;
+  ts_metrics_result r;
+  float p[PUSHED], y[PUSHED];
+  ts_fixture_start(&f, false, 1);
+  ck_assert_ok(ts_metrics_create(&m, WINDOW, f.size));
+  for (int i = 0; i < PUSHED; i++) sample_at(f.rank, i, &p[i], &y[i]);
+  for (int i = 0; i < PUSHED; i += 70)
+    ck_assert_ok(ts_metrics_add(m, p + i, y + i, NULL, 70, 1));
+  const int shares[] = {80 / f.size, WINDOW / f.size};
+  for (int k = 0; k < 2; k++) {
+    ck_assert_ok(ts_metrics_compute(m, &r, shares[k] * f.size, f.comm));
+    ck_assert_double_eq_tol(r.auc, slow_auc(f.size, shares[k]), 1e-12);
+  }
+  ck_assert_ok(ts_metrics_compute(m, &r, -1, f.comm));
+  ck_assert_double_eq_tol(r.auc, slow_auc(f.size, shares[1]), 1e-12);
+  ck_assert_ok(ts_metrics_compute(m, &r, 0, f.comm));
+  ck_assert_double_eq(r.auc, 0.5);
+  ts_metrics_destroy(m);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("checkpoint");
   TCase *t = tcase_create("checkpoint");
@@ -271,6 +319,7 @@ static Suite *suite(void) {
   tcase_add_test(t, damage_is_found_and_the_one_before_taken);
   tcase_add_test(t, shapes_and_names_must_fit);
   tcase_add_test(t, metrics_over_ranks_and_back);
+  tcase_add_test(t, auc_of_the_newest);
   suite_add_tcase(s, t);
   return s;
 }

@@ -106,6 +106,7 @@ static void run(ts_config *c, ts_run r, float *out, double *norm) {
   }
   c->run.accumulate = r.micro ? r.micro : 1;
   ck_assert_ok(ts_ddp_create(&d, &ps, c, f.device, &k, f.comm));
+  const int64_t version = (int64_t)ps.item[0]->version;
   for (int step = 1; step <= 3; step++) {
     for (int m = 0; m < r.micro - 1; m++) {
       ck_assert_ok(ts_ddp_begin(d, step, false));
@@ -120,6 +121,8 @@ static void run(ts_config *c, ts_run r, float *out, double *norm) {
   ck_assert_ok(ts_lane_sync(f.lane));
   ck_assert_all(ts_ddp_stat_of(d).n_reductions ==
                 (f.size > 1 ? 3 * ts_ddp_stat_of(d).n_buckets : 0));
+  /* Who keeps copies of weights has to see that they changed. */
+  ck_assert_all((int64_t)ps.item[0]->version == version + 3);
   for (int p = 0; p < N_PARAMS; p++)
     memcpy(out + p * N, ps.item[p]->w, N * sizeof *out);
   ts_ddp_destroy(d);
@@ -214,6 +217,45 @@ START_TEST(overrides_by_name) {
 }
 END_TEST
 
+/* What an override leaves out comes from the deck's optimizer, as far as the
+ * kind is the same; the rest from the kind. */
+START_TEST(overrides_inherit) {
+  ts_fixture f;
+  ts_kernels k;
+  ts_params ps = {0};
+  ts_param *first, *second;
+  ts_ddp *d;
+  ts_config c = config(sgd, constant);
+  char one[] = "one", two[] = "two";
+  ts_optim_config same = c.optimizer.base, other = c.optimizer.base;
+  same.kind = NULL;
+  same.lr = other.lr = NAN;
+  other.kind = adam;
+  ts_optim_override overrides[] = {{one, same}, {two, other}};
+  c.optimizer.base.momentum = 0.7;
+  c.optimizer.base.weight_decay = 0.3;
+  c.optimizer.base.weight_decay_mode = TS_WD_L2;
+  overrides[0].optimizer.weight_decay_mode = TS_WD_L2;
+  overrides[1].optimizer.weight_decay_mode = TS_WD_L2;
+  c.optimizer.overrides = overrides;
+  c.optimizer.n_overrides = 2;
+  ts_fixture_start(&f, true, 1);
+  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  ck_assert_ok(ts_params_add(&ps, f.device, &first, one, 4, 4));
+  ck_assert_ok(ts_params_add(&ps, f.device, &second, two, 4, 4));
+  ck_assert_ok(ts_ddp_create(&d, &ps, &c, f.device, &k, f.comm));
+  const ts_optim_config *o = ts_ddp_optim(d, first);
+  ck_assert_str_eq(o->kind, "sgd");
+  ck_assert(o->lr == 0.1 && o->momentum == 0.7 && o->weight_decay == 0.3);
+  o = ts_ddp_optim(d, second);
+  ck_assert_str_eq(o->kind, "adam");
+  ck_assert(o->lr == 0.1 && !(o->momentum == 0.7) && o->weight_decay == 0.3);
+  ts_ddp_destroy(d);
+  ts_params_reset(&ps);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
 START_TEST(an_override_that_matches_nothing_is_refused) {
   ts_fixture f;
   ts_kernels k;
@@ -261,6 +303,44 @@ START_TEST(clipping_by_the_global_norm) {
 }
 END_TEST
 
+/* A bound above the norm changes nothing. */
+START_TEST(clipping_never_enlarges) {
+  ts_config c = config(sgd, constant);
+  c.optimizer.clip_norm = 1e4;
+  run(&c, (ts_run){0}, a, NULL);
+  check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.1, 0.1});
+}
+END_TEST
+
+/* Gradients that come twice or never would be wrong sums: errors. */
+START_TEST(gradients_come_once) {
+  ts_fixture f;
+  ts_kernels k;
+  ts_params ps = {0};
+  ts_param *q;
+  ts_ddp *d;
+  ts_config c = config(sgd, constant);
+  ts_fixture_start(&f, true, 1);
+  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  ck_assert_ok(ts_params_add(&ps, f.device, &q, "one", 4, 4));
+  ck_assert_ok(ts_ddp_create(&d, &ps, &c, f.device, &k, f.comm));
+  ck_assert_ok(ts_ddp_begin(d, 1, true));
+  ck_assert_all(ts_ddp_end(d, NULL, f.lane) == TS_ERR_INTERNAL);
+  ts_err_clear();
+  ck_assert_ok(ts_ddp_ready(d, q, f.lane));
+  ck_assert_all(ts_ddp_ready(d, q, f.lane) == TS_ERR_INTERNAL);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "one came twice"));
+  ts_err_clear();
+  ck_assert_ok(ts_ddp_end(d, NULL, f.lane));
+  ck_assert_ok(ts_lane_sync(f.lane));
+  ck_assert_all(ts_ddp_begin(d, 2, false) == TS_ERR_INTERNAL);
+  ts_err_clear();
+  ts_ddp_destroy(d);
+  ts_params_reset(&ps);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("ddp");
   TCase *t = tcase_create("ddp");
@@ -270,8 +350,11 @@ static Suite *suite(void) {
   tcase_add_test(t, sums_over_ranks_are_the_mean_of_all);
   tcase_add_test(t, micro_batches_add_up);
   tcase_add_test(t, overrides_by_name);
+  tcase_add_test(t, overrides_inherit);
   tcase_add_test(t, an_override_that_matches_nothing_is_refused);
   tcase_add_test(t, clipping_by_the_global_norm);
+  tcase_add_test(t, clipping_never_enlarges);
+  tcase_add_test(t, gradients_come_once);
   suite_add_tcase(s, t);
   return s;
 }

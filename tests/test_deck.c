@@ -121,7 +121,7 @@ static const char *const faults[][2] = {
     {"checkpoint = { async = 1; };", "takes true or false"},
     {"checkpoint = { dir = 1; };", "takes a text in quotes"},
     {"dense = { groups = (); };", "dense.groups is not in this version"},
-    {"sharding = { memory_gib = 4; };", "not in this version; it has: 0"},
+    {"sharding = { memory_gib = -4; };", "is out of range"},
     {"run = { steps = 1; };", "deck:9: duplicate"},
     {"metrics = { window = 1; window = 2; };", "deck:9: duplicate"},
     {"metrics = { window = ", "syntax error"},

@@ -233,23 +233,28 @@ START_TEST(bce_against_formula) {
 }
 END_TEST
 
+/* Of the schedule and of clipping. */
+static const double lr_factor = 0.8, grad_factor = 0.6;
+
 static double plain_step(const ts_optim_config *c, double *w, double *s,
                          double g, int k) {
+  const double lr = lr_factor * c->lr;
+  g *= grad_factor;
   const bool decoupled = c->weight_decay_mode == TS_WD_DECOUPLED;
   if (!decoupled) g += c->weight_decay * *w;
-  if (decoupled) *w *= 1 - c->lr * c->weight_decay;
+  if (decoupled) *w *= 1 - lr * c->weight_decay;
   if (!strcmp(c->kind, "sgd")) {
     s[0] = c->momentum * s[0] + g;
-    *w -= c->lr * s[0];
+    *w -= lr * s[0];
   } else if (!strcmp(c->kind, "adagrad")) {
     s[0] += g * g;
-    *w -= c->lr * g / (sqrt(s[0]) + c->eps);
+    *w -= lr * g / (sqrt(s[0]) + c->eps);
   } else {
     s[0] = c->beta1 * s[0] + (1 - c->beta1) * g;
     s[1] = c->beta2 * s[1] + (1 - c->beta2) * g * g;
     const double m = s[0] / (1 - pow(c->beta1, k));
     const double v = s[1] / (1 - pow(c->beta2, k));
-    *w -= c->lr * m / (sqrt(v) + c->eps);
+    *w -= lr * m / (sqrt(v) + c->eps);
   }
   return *w;
 }
@@ -288,8 +293,8 @@ START_TEST(dense_optimizers_against_formula) {
                                   .w = w,
                                   .grad = g,
                                   .n = 100,
-                                  .lr_factor = 1,
-                                  .grad_factor = 1,
+                                  .lr_factor = lr_factor,
+                                  .grad_factor = grad_factor,
                                   .step = step};
         if (ts_dense_optim_n_states(&c) > 0) a.state[0] = s0;
         if (ts_dense_optim_n_states(&c) > 1) a.state[1] = s1;

@@ -14,6 +14,7 @@ typedef struct {
   ts_lookup_args args;
   int64_t offsets[FEATURES * BATCH + 1], base[FEATURES];
   int32_t col[FEATURES];
+  int64_t stride, starts[FEATURES + 1], at[FEATURES * BATCH];
   int32_t *rows;
   float *weights, *out;
   void *table;
@@ -40,17 +41,20 @@ static void make(lookup_case *c, int32_t dim, ts_dtype t, bool weighted,
   c->table = test_alloc(2 * ROWS * dim, sizeof(float));
   ts_from_f32(c->table, wide, t, 2 * ROWS * dim);
   free(wide);
-  const int64_t stride = FEATURES * dim + 2;
+  const int64_t stride = c->stride = FEATURES * dim + 2;
   c->out_size = stride * BATCH;
   c->out = test_alloc(c->out_size, sizeof *c->out);
   for (int64_t i = 0; i < c->out_size; i++) c->out[i] = 777;
   for (int32_t f = 0; f < FEATURES; f++) {
     c->base[f] = f == 1 ? ROWS : 0;
     c->col[f] = 1 + (FEATURES - 1 - f) * dim;
+    c->starts[f + 1] = (f + 1) * BATCH;
+    for (int32_t b = 0; b < BATCH; b++)
+      c->at[f * BATCH + b] = b * stride + c->col[f];
   }
+  c->starts[0] = 0;
   c->args = (ts_lookup_args){.out = c->out,
-                             .out_stride = stride,
-                             .out_col = c->col,
+                             .at = c->at,
                              .weight = c->table,
                              .dtype = t,
                              .dim = dim,
@@ -59,8 +63,8 @@ static void make(lookup_case *c, int32_t dim, ts_dtype t, bool weighted,
                              .rows = c->rows,
                              .weights = weighted ? c->weights : NULL,
                              .mean = mean,
-                             .n_features = FEATURES,
-                             .batch = BATCH};
+                             .bag_start = c->starts,
+                             .n_features = FEATURES};
 }
 
 static void drop(lookup_case *c) {
@@ -82,18 +86,35 @@ static double expected(const lookup_case *c, int32_t f, int32_t b, int32_t d) {
   return a->mean && to > from ? sum / (double)(to - from) : sum;
 }
 
+/* The same in f32 in the order of the bag: the bits that are promised. */
+static float in_order(const lookup_case *c, int32_t f, int32_t b, int32_t d) {
+  const ts_lookup_args *a = &c->args;
+  const int64_t from = a->offsets[f * BATCH + b];
+  const int64_t to = a->offsets[f * BATCH + b + 1];
+  volatile float sum = 0, part;
+  for (int64_t i = from; i < to; i++) {
+    part = (float)test_get(a->weight, a->dtype,
+                           (a->row_base[f] + a->rows[i]) * a->dim + d);
+    if (a->weights) part *= a->weights[i];
+    sum += part;
+  }
+  return a->mean && to > from ? sum * (1.0f / (float)(to - from)) : sum;
+}
+
 static void compare(const lookup_case *c) {
   const ts_lookup_args *a = &c->args;
   for (int32_t b = 0; b < BATCH; b++) {
-    const float *row = a->out + b * a->out_stride;
+    const float *row = a->out + b * c->stride;
     ck_assert_float_eq(row[0], 777);
-    ck_assert_float_eq(row[a->out_stride - 1], 777);
+    ck_assert_float_eq(row[c->stride - 1], 777);
     for (int32_t f = 0; f < FEATURES; f++)
       for (int32_t d = 0; d < a->dim; d++)
-        if (!(fabs(row[a->out_col[f] + d] - expected(c, f, b, d)) < 4e-6))
+        if (!(fabs(row[c->col[f] + d] - expected(c, f, b, d)) < 4e-6))
           ck_abort_msg("feature %d bag %d column %d of %d: %g, not %g", f, b, d,
-                       a->dim, (double)row[a->out_col[f] + d],
+                       a->dim, (double)row[c->col[f] + d],
                        expected(c, f, b, d));
+        else
+          ck_assert_float_eq(row[c->col[f] + d], in_order(c, f, b, d));
   }
 }
 
@@ -139,7 +160,7 @@ START_TEST(single_is_copy) {
   for (int isa = 0; test_kernels(&k, isa); isa++) {
     ck_assert_int_eq(k.lookup(&c.args), TS_OK);
     for (int b = 0; b < BATCH; b++)
-      ck_assert_mem_eq(c.out + b * c.args.out_stride + c.col[0],
+      ck_assert_mem_eq(c.out + b * c.stride + c.col[0],
                        (float *)c.table + c.rows[b] * 64, 64 * 4);
   }
   drop(&c);
@@ -159,7 +180,7 @@ START_TEST(special_values) {
     for (int b = 0; b < BATCH; b++)
       for (int d = 0; d < 32; d++)
         ck_assert_float_eq(
-            c.out[b * c.args.out_stride + c.col[0] + d],
+            c.out[b * c.stride + c.col[0] + d],
             (float)test_get(c.table, TS_F16, c.rows[b] * 32 + d));
   }
   drop(&c);

@@ -167,6 +167,8 @@ static ts_err run(const optim_case *c, const ts_kernels *k) {
                                   .n_tables = 1,
                                   .table_id = id,
                                   .first_row = first,
+                                  .first_col = (const int32_t[]){0},
+                                  .row_dim = &c->dim,
                                   .step = pass};
     const ts_err err = k->row_update(&a);
     if (err != TS_OK) return err;

@@ -115,7 +115,7 @@ typedef struct {
   ts_row_update_args a;
   ts_row_hyper hyper[2];
   int64_t n, base[3], first[2];
-  int32_t id[2];
+  int32_t id[2], col[2], width[2];
   uint32_t *keys, *order, *bag_of;
   float *grad, *weights, *scale, *w, *start;
   int64_t *at;
@@ -163,6 +163,7 @@ static void make(update_case *c, int32_t dim, bool weighted, bool scaled) {
     c->start[i] = c->w[i] = (float)(test_random(&seed) % 64) / 8;
   c->base[1] = 25, c->base[2] = ROWS;
   c->hyper[0].lr = 0.25f, c->hyper[1].lr = 0.5f;
+  c->col[0] = c->col[1] = 0, c->width[0] = c->width[1] = dim;
   c->id[0] = 4, c->id[1] = 9, c->first[1] = 100;
   c->a = (ts_row_update_args){.optim = ts_row_optim_find("sgd"),
                               .hyper = c->hyper,
@@ -181,6 +182,8 @@ static void make(update_case *c, int32_t dim, bool weighted, bool scaled) {
                               .n_tables = 2,
                               .table_id = c->id,
                               .first_row = c->first,
+                              .first_col = c->col,
+                              .row_dim = c->width,
                               .seed = 5,
                               .step = 1};
 }
@@ -346,6 +349,8 @@ static void check_mean(const ts_kernels *k, ts_dtype t, int64_t step) {
                                 .n_tables = 1,
                                 .table_id = id,
                                 .first_row = first,
+                                .first_col = (const int32_t[]){0},
+                                .row_dim = (const int32_t[]){DIM},
                                 .seed = 77,
                                 .step = step};
   ck_assert_int_eq(k->row_update(&a), TS_OK);

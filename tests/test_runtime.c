@@ -10,7 +10,7 @@
 
 /* ---- lanes --------------------------------------------------------------- */
 
-static atomic_int order[64], n_done;
+static atomic_int order[1024], n_done;
 
 static ts_err append(void *arg, ts_lane *lane) {
   (void)lane;
@@ -51,6 +51,27 @@ START_TEST(events_order_lanes) {
 }
 END_TEST
 
+/* A queue that grows while its head is not at the start of the ring keeps the
+ * order; a lane that is destroyed does first what it was given. */
+START_TEST(long_queues_run_out_in_order) {
+  enum { SOME = 40, MANY = 1000 };
+  ts_fixture f;
+  ts_lane *lane;
+  ts_fixture_start(&f, _i, 1);
+  ck_assert_ok(ts_lane_create(f.device, &lane, "long", TS_LANE_DATA));
+  atomic_store(&n_done, 0);
+  for (int i = 0; i < MANY; i++) {
+    ck_assert_ok(ts_lane_submit(
+        lane, "append", i == SOME ? slow_append : append, &i, sizeof i));
+    if (i == SOME - 1) ck_assert_ok(ts_lane_sync(lane));
+  }
+  ts_lane_destroy(lane);
+  ck_assert_int_eq(n_done, MANY);
+  for (int i = 0; i < MANY; i++) ck_assert_int_eq(order[i], i);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
 START_TEST(an_error_stops_a_lane_and_who_waits_for_it) {
   ts_fixture f;
   ts_lane *other;
@@ -71,6 +92,28 @@ START_TEST(an_error_stops_a_lane_and_who_waits_for_it) {
   ts_err_clear();
   ck_assert_int_eq(n_done, 0);
   ts_lane_destroy(other);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* Never less than asked for, and no growth without need. */
+START_TEST(buffers_grow) {
+  ts_fixture f;
+  ts_buffer b;
+  ts_fixture_start(&f, _i, 1);
+  ck_assert_ok(
+      ts_buffer_create(&b, f.device, 64, TS_SPACE_DEVICE, TS_TAG_MISC));
+  void *first = b.ptr;
+  ck_assert_ok(ts_buffer_reserve(&b, 64));
+  ck_assert_ptr_eq(b.ptr, first);
+  ck_assert_uint_eq(b.bytes, 64);
+  for (size_t n = 65; n < 10000; n += n / 3) {
+    ck_assert_ok(ts_buffer_reserve(&b, n));
+    ck_assert_uint_ge(b.bytes, n);
+    memset(b.ptr, 1, n);
+  }
+  ts_buffer_reset(&b);
+  ck_assert_ptr_null(b.ptr);
   ts_fixture_stop(&f);
 }
 END_TEST
@@ -188,7 +231,10 @@ START_TEST(reduce_scatter_and_all_gather) {
     total += counts[r];
   }
   float send[1000], own[1000], all[1000];
-  for (int64_t i = 0; i < total; i++) send[i] = (float)(i * (f.rank + 1));
+  for (int64_t i = 0; i < total; i++) {
+    send[i] = (float)(i * (f.rank + 1));
+    own[i] = all[i] = -1;
+  }
   ts_token token;
   ck_assert_ok(ts_comm_reduce_scatter_v(f.comm, &token, own, send, counts,
                                         TS_F32, f.lane));
@@ -264,7 +310,9 @@ static Suite *suite(void) {
   TCase *t = tcase_create("lanes and comms");
   /* 0: parallel lanes, 1: serial. */
   tcase_add_loop_test(t, events_order_lanes, 0, 2);
+  tcase_add_loop_test(t, long_queues_run_out_in_order, 0, 2);
   tcase_add_loop_test(t, an_error_stops_a_lane_and_who_waits_for_it, 0, 2);
+  tcase_add_loop_test(t, buffers_grow, 0, 2);
   tcase_add_loop_test(t, all_to_all_of_uneven_pieces, 0, 2);
   tcase_add_loop_test(t, exchange_of_unknown_sizes, 0, 2);
   tcase_add_loop_test(t, sums_are_in_rank_order, 0, 2);

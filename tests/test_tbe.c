@@ -56,11 +56,10 @@ static ts_tbe *group(world *w, int from, int to, bool mean) {
   ts_tbe_table tables[TABLES];
   for (int i = 0; i < TABLES; i++) {
     const int64_t first = table_rows[i] * from / 100;
-    tables[i] = (ts_tbe_table){&w->config[i], 10 + i, first,
-                               table_rows[i] * to / 100 - first};
+    tables[i] = (ts_tbe_table){
+        &w->config[i], 10 + i, first, table_rows[i] * to / 100 - first, 0, DIM};
   }
-  const ts_tbe_spec spec = {
-      tables, TABLES, feature_table, feature_col, FEATURES, mean, 42};
+  const ts_tbe_spec spec = {tables, TABLES, feature_table, FEATURES, mean, 42};
   ck_assert_int_eq(ts_tbe_create(&t, w->device, &w->kernels, &spec), TS_OK);
   ck_assert_int_eq(ts_tbe_init(t), TS_OK);
   return t;
@@ -69,6 +68,7 @@ static ts_tbe *group(world *w, int from, int to, bool mean) {
 /* A batch: bags of 0 to 8 ids, one of 700 that are all the same. */
 typedef struct {
   ts_tbe_input in;
+  int64_t starts[FEATURES + 1], at[FEATURES * BATCH];
   int64_t offsets[FEATURES * BATCH + 1];
   int32_t rows[FEATURES * BATCH * 8 + 700];
   float weights[FEATURES * BATCH * 8 + 700];
@@ -81,12 +81,16 @@ static void fill(batch *b, uint64_t seed, bool weighted, int first, int end,
   int64_t n = 0;
   int bag = 0;
   test_floats(b->weights, TEST_COUNT(b->weights), seed);
-  for (int f = 0; f < FEATURES; f++)
+  b->starts[0] = 0;
+  for (int f = 0; f < FEATURES; f++) {
     for (int s = 0; s < BATCH; s++) {
       const int64_t rows = table_rows[feature_table[f]];
       const bool same = f == 0 && s == 11;
       const uint32_t length = same ? 700 : test_random(&seed) % 9;
-      if (s >= first && s < end) b->offsets[bag++] = n;
+      if (s >= first && s < end) {
+        b->at[bag] = (s - first) * WIDTH + feature_col[f];
+        b->offsets[bag++] = n;
+      }
       for (uint32_t i = 0; i < length; i++) {
         const int64_t id = same ? 5 : test_random(&seed) % rows;
         if (s < first || s >= end || id < rows * from / 100 ||
@@ -95,9 +99,12 @@ static void fill(batch *b, uint64_t seed, bool weighted, int first, int end,
         b->rows[n++] = (int32_t)(id - rows * from / 100);
       }
     }
+    b->starts[f + 1] = bag;
+  }
   b->offsets[bag] = n;
-  b->in = (ts_tbe_input){.batch = end - first,
+  b->in = (ts_tbe_input){.bag_start = b->starts,
                          .offsets = b->offsets,
+                         .at = b->at,
                          .rows = b->rows,
                          .weights = weighted ? b->weights : NULL,
                          .n_ids = n};
@@ -105,8 +112,7 @@ static void fill(batch *b, uint64_t seed, bool weighted, int first, int end,
 
 static void train(world *w, ts_tbe *t, const batch *b, const float *grad,
                   int64_t pass) {
-  ck_assert_int_eq(ts_tbe_backward(t, grad, WIDTH, &b->in, 1.0, pass, w->lane),
-                   TS_OK);
+  ck_assert_int_eq(ts_tbe_backward(t, grad, &b->in, 1.0, pass, w->lane), TS_OK);
   ck_assert_int_eq(ts_lane_sync(w->lane), TS_OK);
 }
 
@@ -174,7 +180,7 @@ static void check_dense(bool weighted, bool mean) {
     fill(&b, (uint64_t)pass, weighted, 0, BATCH, 0, 100);
     test_floats(grad, BATCH * WIDTH, 100 + (uint64_t)pass);
     for (int i = 0; i < BATCH * WIDTH; i++) grad[i] *= 0.1f;
-    ck_assert_int_eq(ts_tbe_forward(t, out, WIDTH, &b.in, w.lane), TS_OK);
+    ck_assert_int_eq(ts_tbe_forward(t, out, &b.in, w.lane), TS_OK);
     ck_assert_int_eq(ts_lane_sync(w.lane), TS_OK);
     check_forward(t, &b, out, mean);
     train(&w, t, &b, grad, pass);
@@ -280,8 +286,7 @@ START_TEST(replicas_agree) {
     for (int r = 0; r < RANKS; r++) {
       fill(&b, (uint64_t)pass, false, cut[r], cut[r + 1], 0, 100);
       ck_assert_int_eq(ts_tbe_reduce(t[r], &msg[r], &bytes[r],
-                                     grad + cut[r] * WIDTH, WIDTH, &b.in,
-                                     w.lane),
+                                     grad + cut[r] * WIDTH, &b.in, w.lane),
                        TS_OK);
       ck_assert_int_eq(ts_lane_sync(w.lane), TS_OK);
     }
@@ -319,9 +324,8 @@ START_TEST(nothing_to_do) {
     fill(&b, 1, false, 0, empty ? 0 : BATCH, 0, empty ? 100 : 0);
     ck_assert_int_eq(b.in.n_ids, 0);
     for (int i = 0; i < WIDTH * BATCH; i++) out[i] = 3;
-    ck_assert_int_eq(ts_tbe_forward(t, out, WIDTH, &b.in, w.lane), TS_OK);
-    ck_assert_int_eq(ts_tbe_backward(t, grad, WIDTH, &b.in, 1, 1, w.lane),
-                     TS_OK);
+    ck_assert_int_eq(ts_tbe_forward(t, out, &b.in, w.lane), TS_OK);
+    ck_assert_int_eq(ts_tbe_backward(t, grad, &b.in, 1, 1, w.lane), TS_OK);
     ck_assert_int_eq(ts_lane_sync(w.lane), TS_OK);
     for (int i = 0; i < WIDTH * BATCH; i++)
       ck_assert_float_eq(out[i], empty ? 3 : 0);

@@ -147,6 +147,14 @@ ts_mem_stat ts_mem_total(ts_space space) {
                        atomic_load(&total_peak[space])};
 }
 
+void ts_mem_forget_peaks(void) {
+  for (int s = 0; s < TS_SPACE_COUNT; s++) {
+    for (int t = 0; t < TS_TAG_COUNT; t++)
+      atomic_store(&peak[t][s], atomic_load(&now[t][s]));
+    atomic_store(&total_peak[s], atomic_load(&total[s]));
+  }
+}
+
 int64_t ts_mem_leaks(void) {
   int64_t n = 0;
   for (int t = 0; t < TS_TAG_COUNT; t++) {

@@ -69,6 +69,8 @@ void ts_mem_count(ts_tag tag, ts_space space, int64_t delta_bytes);
 
 ts_mem_stat ts_mem_stat_of(ts_tag tag, ts_space space);
 ts_mem_stat ts_mem_total(ts_space space); /* peak of the sum */
+/* Peaks start anew from what is held now: what came before was a trial. */
+void ts_mem_forget_peaks(void);
 const char *ts_tag_text(ts_tag tag);
 
 /* Number of live ts_mem_alloc blocks; prints each tag that is not empty to

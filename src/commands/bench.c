@@ -1,22 +1,77 @@
-/* bench.c - `tessera bench`. */
+/* bench.c - `tessera bench`, and how benchmarks read their keys. */
 #include "commands/bench.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char *value_of(const char *word, const char *name) {
-  const size_t n = strlen(name);
-  return word && !strncmp(word, name, n) && word[n] == '=' ? word + n + 1
-                                                           : NULL;
+#include "base/str.h"
+
+/* Length of the first of the words in CHOICES, "f32|bf16|f16". */
+static size_t first_of(const char *choices) {
+  return strcspn(choices, "|");
 }
 
-double ts_bench_number(const ts_args *a, const char *name, double otherwise) {
-  const char *v;
-  for (int i = 0; i < a->n_more; i++)
-    if ((v = value_of(a->more[i], name))) return atof(v);
-  for (int i = 0; i < a->n_sets; i++)
-    if ((v = value_of(a->sets[i], name))) return atof(v);
-  return otherwise;
+static ts_err set_choice(const ts_bench_key *k, const char *value) {
+  const char *at = k->choices;
+  for (int i = 0;; i++) {
+    const size_t n = first_of(at);
+    if (n == strlen(value) && !strncmp(at, value, n)) {
+      *k->choice = i;
+      return TS_OK;
+    }
+    if (!at[n]) break;
+    at += n + 1;
+  }
+  return ts_fail(TS_ERR_USAGE, "bench: %s = \"%s\" is none of %s", k->name,
+                 value, k->choices);
+}
+
+static ts_err set_number(const ts_bench_key *k, const char *value) {
+  char *end;
+  const double x = strtod(value, &end);
+  if (end == value || *end || !(x >= k->least && x <= k->most))
+    return ts_fail(TS_ERR_USAGE, "bench: %s = \"%s\" is no number in %g to %g",
+                   k->name, value, k->least, k->most);
+  *k->number = x;
+  return TS_OK;
+}
+
+static ts_err set(const ts_bench_key *k, const char *value) {
+  if (k->number) return set_number(k, value);
+  if (k->choice) return set_choice(k, value);
+  *k->word = value;
+  return TS_OK;
+}
+
+/* The key in WORD, up to its "=". */
+static ts_err find(const ts_bench_key **out, const char *word,
+                   const ts_bench_key *keys, int n_keys) {
+  char name[32] = "";
+  const char *near = NULL;
+  const size_t n = strcspn(word, "=");
+  if (word[n] != '=')
+    return ts_fail(TS_ERR_USAGE, "bench: \"%s\" is not key=value", word);
+  memcpy(name, word, n < sizeof name ? n : sizeof name - 1);
+  for (int i = 0; i < n_keys; i++) {
+    *out = &keys[i];
+    if (!strcmp(keys[i].name, name)) return TS_OK;
+    if (ts_str_distance(keys[i].name, name) <= 2 && !near) near = keys[i].name;
+  }
+  return ts_fail(TS_ERR_USAGE, "bench: unknown key \"%s\"%s%s%s", name,
+                 near ? "; did you mean \"" : "", near ? near : "",
+                 near ? "\"?" : "; man tessera lists them");
+}
+
+ts_err ts_bench_keys(const ts_args *a, int first, const ts_bench_key *keys,
+                     int n_keys) {
+  ts_err err = TS_OK;
+  for (int i = first; i < a->n_more; i++) {
+    const ts_bench_key *k = NULL;
+    TS_TRY(find(&k, a->more[i], keys, n_keys));
+    TS_TRY(set(k, strchr(a->more[i], '=') + 1));
+  }
+done:
+  return err;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -29,12 +84,22 @@ double ts_bench_median(double *x, int n) {
   return n ? x[n / 2] : 0;
 }
 
+static const struct {
+  const char *name;
+  ts_err (*run)(const ts_args *);
+} benches[] = {
+    {"checkpoint", ts_bench_checkpoint},
+    {"input", ts_bench_input},
+    {"read", ts_bench_read},
+    {"step", ts_bench_step},
+    {"tbe", ts_bench_tbe},
+};
+
 ts_err ts_cmd_bench(const ts_args *a) {
-  if (a->target && !strcmp(a->target, "step")) return ts_bench_step(a);
-  if (a->target && !strcmp(a->target, "read")) return ts_bench_read(a);
-  if (a->target && !strcmp(a->target, "input")) return ts_bench_input(a);
-  if (a->target && !strcmp(a->target, "tbe")) return ts_bench_tbe(a);
+  for (size_t i = 0; a->target && i < sizeof benches / sizeof *benches; i++)
+    if (!strcmp(a->target, benches[i].name)) return benches[i].run(a);
   return ts_fail(TS_ERR_USAGE,
                  "usage: tessera bench step DECK | bench read DECK | bench "
-                 "input DECK | bench tbe [key=value]...");
+                 "input DECK [key=value]... | bench tbe [key=value]... | bench "
+                 "checkpoint [key=value]...");
 }

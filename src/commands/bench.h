@@ -4,14 +4,42 @@
 
 #include "commands/commands.h"
 
+ts_err ts_bench_checkpoint(const ts_args *);
 ts_err ts_bench_input(const ts_args *);
 ts_err ts_bench_read(const ts_args *);
 ts_err ts_bench_step(const ts_args *);
 ts_err ts_bench_tbe(const ts_args *);
 
-/* The number after "NAME=" among the words and --set of the command line. */
-double ts_bench_number(const ts_args *, const char *name, double otherwise);
+/* A key=value that a benchmark takes: a number, one of some words or any
+ * word, whichever of the pointers is set; what it points to is the default. */
+typedef struct ts_bench_key {
+  const char *name;
+  double *number, least, most;
+  int *choice; /* index of the word in CHOICES, "f32|bf16|f16" */
+  const char *choices;
+  const char **word;
+} ts_bench_key;
+
+/* Reads the words of the command line from number FIRST on; keys that are
+ * not among the N_KEYS and values that don't fit are USAGE errors. */
+ts_err ts_bench_keys(const ts_args *, int first, const ts_bench_key *,
+                     int n_keys);
+
 /* Sorts and returns the middle one. */
 double ts_bench_median(double *x, int n);
+
+/* Rows of several tables, one after the other in memory. */
+typedef struct ts_bench_rows {
+  const void *first;
+  int64_t row_bytes, rows_per_table;
+  const int32_t *ids; /* (n_ids) row in its table, table by table */
+  int64_t n_ids, ids_per_table;
+} ts_bench_rows;
+
+/* What memory gives to simple loops on all threads: seconds for reading the
+ * rows of all ids with prefetch, and for reading BYTES one after the other.
+ * Nothing is kept of what is read. */
+double ts_bench_read_rows(const ts_bench_rows *);
+double ts_bench_read_stream(const void *, int64_t bytes);
 
 #endif

@@ -365,21 +365,23 @@ static void reset(ts_input_bench *b) {
     ts_deck_destroy(b->config[input]);
 }
 
-static int number(const ts_args *a, const char *name, int otherwise, int low) {
-  const int n = (int)ts_bench_number(a, name, otherwise);
-  return n < low ? low : n;
-}
-
 ts_err ts_bench_input(const ts_args *a) {
   ts_err err = TS_OK;
-  ts_input_bench b = {.scale = number(a, "scale", 4, 1),
-                      .iters = number(a, "iters", 60, 4),
-                      .steps = number(a, "steps", 4, 1),
-                      .rounds = number(a, "rounds", 20, 1)};
-  if (b.steps > b.iters) b.steps = b.iters;
+  ts_input_bench b = {0};
+  double scale = 4, iters = 60, steps = 4, rounds = 20;
+  const ts_bench_key keys[] = {
+      {.name = "scale", .number = &scale, .least = 1, .most = 1024},
+      {.name = "iters", .number = &iters, .least = 4, .most = 1e5},
+      {.name = "steps", .number = &steps, .least = 1, .most = 1e5},
+      {.name = "rounds", .number = &rounds, .least = 1, .most = 1e5}};
   if (!a->n_more)
     TS_THROW(TS_ERR_USAGE, "usage: tessera bench input DECK [scale=4] "
                            "[iters=60] [steps=4] [rounds=20]");
+  TS_TRY(ts_bench_keys(a, 1, keys, 4));
+  b.scale = (int)scale;
+  b.iters = (int)iters;
+  b.steps = (int)fmin(steps, iters);
+  b.rounds = (int)rounds;
   TS_TRY(read_decks(&b, a));
   TS_TRY(start(&b));
   TS_TRY(ts_report_header(b.t));

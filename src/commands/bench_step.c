@@ -76,9 +76,12 @@ ts_err ts_bench_step(const ts_args *a) {
   ts_trainer *t = NULL;
   ts_source *s = NULL;
   ts_batch_store *stores[N_BATCHES] = {0};
-  const int iters = (int)ts_bench_number(a, "iters", 40);
+  double iters = 40;
+  const ts_bench_key keys[] = {
+      {.name = "iters", .number = &iters, .least = 4, .most = 1e9}};
   if (!a->n_more)
     TS_THROW(TS_ERR_USAGE, "usage: tessera bench step DECK [iters=N]");
+  TS_TRY(ts_bench_keys(a, 1, keys, 1));
   TS_TRY(ts_deck_read_all(&c, a->more[0], a->sets, a->n_sets));
   TS_TRY(ts_trainer_start(&t, c, true));
   TS_TRY(ts_report_header(t));
@@ -87,7 +90,7 @@ ts_err ts_bench_step(const ts_args *a) {
   TS_TRY(ts_settle(t, ts_ebc_init(t->ebc)));
   TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, t->control));
   TS_TRY(ts_settle(t, read_batches(t, s, stores)));
-  TS_TRY(measure(t, stores, iters < 4 ? 4 : iters));
+  TS_TRY(measure(t, stores, (int)iters));
 done:
   for (int i = 0; i < N_BATCHES; i++) ts_batch_store_destroy(stores[i]);
   ts_source_close(s);

@@ -1,6 +1,6 @@
 /* bench_tbe.c - `tessera bench tbe [key=value]...`: lookup and fused backward
- * of one group beside the memory's limit, which is measured in the same
- * program: a plain loop that reads the same random rows with prefetch. */
+ * of one group, beside simple loops over the same memory in the same
+ * program. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -8,24 +8,48 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/str.h"
 #include "commands/bench.h"
 #include "runtime/topology.h"
 #include "runtime/trace.h"
 #include "sparse/tbe.h"
 
-enum { N_INPUTS = 4 };
+enum { N_INPUTS = 4, ITERS_MAX = 1000 };
+
+/* The command line's, with defaults. */
+typedef struct ts_tbe_options {
+  double tables, rows, dim, batch, pool, threads, iters, zipf;
+  int dtype, mean, weighted;
+  const char *optimizer;
+} ts_tbe_options;
 
 typedef struct ts_case {
   int tables, dim, batch, pool, threads, iters;
-  int64_t rows, n;
+  bool mean;
+  int64_t rows, n, row_bytes;
+  double alpha;
   ts_table_config *config;
   ts_device *device;
   ts_lane *lane;
   ts_tbe *tbe;
-  int64_t *offsets;
+  int64_t *offsets, *starts, *at;
   int32_t *ids[N_INPUTS]; /* (n) */
+  float *weights;         /* (n) or NULL */
   float *out, *grad;      /* (batch, tables * dim) */
 } ts_case;
+
+/* Medians in ms. */
+typedef struct ts_times {
+  double stream, plain, forward, backward, sort;
+} ts_times;
+
+/* ---- input --------------------------------------------------------------- */
+
+/* A row in [1, R] by a bounded power law. */
+static double power_law(double u, double R, double alpha) {
+  if (fabs(alpha - 1) < 1e-9) return pow(R, u);
+  return pow((pow(R, 1 - alpha) - 1) * u + 1, 1 / (1 - alpha));
+}
 
 /* The same ids as the peers' benchmarks: bounded power law, scattered. */
 static void draw(ts_case *c, double alpha) {
@@ -35,90 +59,90 @@ static void draw(ts_case *c, double alpha) {
       uint32_t x[4];
       ts_rng4(x, 1, TS_RNG_TEST, (uint64_t)i, (uint32_t)k, 0);
       const double u = ts_rng_unit64(x[0], x[1]);
-      double id = u * R;
+      uint64_t id = (uint64_t)(u * R);
       if (alpha > 0) {
-        id = pow((pow(R, 1 - alpha) - 1) * u + 1, 1 / (1 - alpha));
-        const uint64_t scattered =
-            ((uint64_t)fmin(fmax(id, 1), R) - 1) * UINT64_C(2654435761);
-        id = (double)(scattered % (uint64_t)c->rows);
+        id = (uint64_t)fmin(fmax(power_law(u, R, alpha), 1), R) - 1;
+        id = id * UINT64_C(2654435761) % (uint64_t)c->rows;
       }
       c->ids[k][i] = (int32_t)id;
     }
 }
 
-/* Reads the rows of each id once, with prefetch; the sum keeps it honest.
- * Built for the widest vectors, so that only memory can limit it. */
-#if defined(__x86_64__)
-__attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-static double
-plain_part(const ts_case *c, const float *weight, const int32_t *ids,
-           int64_t from, int64_t to) {
-  const int dim = c->dim, per = c->batch * c->pool;
-  float sum[64] = {0};
-  for (int64_t i = from; i < to; i++) {
-    if (i + 16 < to) {
-      const float *next =
-          weight + ((i + 16) / per * c->rows + ids[i + 16]) * dim;
-      for (int d = 0; d < dim; d += 16) __builtin_prefetch(next + d);
-    }
-    const float *row = weight + (i / per * c->rows + ids[i]) * dim;
-    int d = 0;
-    for (; d + 64 <= dim; d += 64)
-      for (int v = 0; v < 64; v++) sum[v] += row[d + v];
-    for (; d < dim; d++) sum[d % 64] += row[d];
-  }
-  double total = 0;
-  for (int v = 0; v < 64; v++) total += sum[v];
-  return total;
-}
-
-static double plain_loop(const ts_case *c, const float *weight,
-                         const int32_t *ids) {
-  double total = 0;
-#pragma omp parallel for schedule(static) reduction(+ : total)
-  for (int part = 0; part < 64; part++)
-    total +=
-        plain_part(c, weight, ids, c->n * part / 64, c->n * (part + 1) / 64);
-  return total;
-}
-
-static double median_limit(ts_case *c) {
-  double ms[64];
-  const float *w = ts_tbe_rows(c->tbe, 0, -1, &(int32_t){0}, &(ts_dtype){0});
-  volatile double sink = 0;
-  for (int i = 0; i < c->iters; i++) {
-    const double t0 = ts_now();
-    sink += plain_loop(c, w, c->ids[i % N_INPUTS]);
-    ms[i] = 1e3 * (ts_now() - t0);
-  }
-  return ts_bench_median(ms, c->iters);
+static ts_err allocate(ts_case *c, bool weighted) {
+  ts_err err = TS_OK;
+  const int64_t bags = (int64_t)c->tables * c->batch;
+  TS_TRY(ts_mem_array(&c->offsets, bags + 1, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&c->starts, c->tables + 1, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&c->at, bags, 8, TS_TAG_INPUT));
+  for (int64_t i = 0; i <= bags; i++) c->offsets[i] = i * c->pool;
+  for (int t = 0; t <= c->tables; t++) c->starts[t] = (int64_t)t * c->batch;
+  for (int64_t i = 0; i < bags; i++)
+    c->at[i] = (i % c->batch * c->tables + i / c->batch) * c->dim;
+  for (int k = 0; k < N_INPUTS; k++)
+    TS_TRY(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
+  if (weighted) TS_TRY(ts_mem_array(&c->weights, c->n, 4, TS_TAG_INPUT));
+  for (int64_t i = 0; weighted && i < c->n; i++)
+    c->weights[i] = (float)(i * 7919 % 1000 + 1) * 1e-3f;
+  TS_TRY(ts_mem_array(&c->out, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&c->grad, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
+  for (int64_t i = 0; i < bags * c->dim; i++)
+    c->grad[i] = (float)((i * 7919 % 2001) - 1000) * 1e-6f;
+done:
+  return err;
 }
 
 static ts_tbe_input input_of(const ts_case *c, int i) {
-  return (ts_tbe_input){.batch = c->batch,
+  return (ts_tbe_input){.bag_start = c->starts,
                         .offsets = c->offsets,
+                        .at = c->at,
                         .rows = c->ids[i % N_INPUTS],
+                        .weights = c->weights,
                         .n_ids = c->n};
 }
 
-static ts_err run(ts_case *c, double *forward, double *backward) {
+/* ---- measuring ----------------------------------------------------------- */
+
+/* As many bytes as the ids' rows, or all that there are; each time others. */
+static double stream(ts_case *c, const char *w, int i) {
+  const int64_t all = c->tables * c->rows * c->row_bytes;
+  const int64_t some = c->n * c->row_bytes, used = some < all ? some : all;
+  const int64_t n_parts = all / used, at = i % n_parts * used;
+  return ts_bench_read_stream(w + at, used) * (double)some / (double)used;
+}
+
+static void measure_memory(ts_case *c, ts_times *t) {
+  double rows[ITERS_MAX], streams[ITERS_MAX];
+  const char *w = ts_tbe_rows(c->tbe, 0, -1, &(int32_t){0}, &(ts_dtype){0});
+  for (int i = 0; i < c->iters; i++) {
+    const ts_bench_rows r = {.first = w,
+                             .row_bytes = c->row_bytes,
+                             .rows_per_table = c->rows,
+                             .ids = c->ids[i % N_INPUTS],
+                             .n_ids = c->n,
+                             .ids_per_table = (int64_t)c->batch * c->pool};
+    rows[i] = 1e3 * ts_bench_read_rows(&r);
+    streams[i] = 1e3 * stream(c, w, i);
+  }
+  t->plain = ts_bench_median(rows, c->iters);
+  t->stream = ts_bench_median(streams, c->iters);
+}
+
+static ts_err measure_group(ts_case *c, ts_times *t) {
   ts_err err = TS_OK;
-  double f[64], b[64];
-  const int64_t stride = (int64_t)c->tables * c->dim;
+  double f[ITERS_MAX], b[ITERS_MAX];
   for (int i = 0; i < c->iters; i++) {
     const ts_tbe_input in = input_of(c, i);
     const double t0 = ts_now();
-    TS_TRY(ts_tbe_forward(c->tbe, c->out, stride, &in, c->lane));
+    TS_TRY(ts_tbe_forward(c->tbe, c->out, &in, c->lane));
     TS_TRY(ts_lane_sync(c->lane));
     const double t1 = ts_now();
-    TS_TRY(ts_tbe_backward(c->tbe, c->grad, stride, &in, 1.0, i + 1, c->lane));
+    TS_TRY(ts_tbe_backward(c->tbe, c->grad, &in, 1.0, i + 1, c->lane));
     TS_TRY(ts_lane_sync(c->lane));
     f[i] = 1e3 * (t1 - t0);
     b[i] = 1e3 * (ts_now() - t1);
   }
-  *forward = ts_bench_median(f + 2, c->iters - 2);
-  *backward = ts_bench_median(b + 2, c->iters - 2);
+  t->forward = ts_bench_median(f + 2, c->iters - 2);
+  t->backward = ts_bench_median(b + 2, c->iters - 2);
 done:
   return err;
 }
@@ -131,17 +155,17 @@ static void take_sort(const char *phase, double seconds, int64_t calls,
 
 static ts_err measure(ts_case *c, const char *isa, double alpha) {
   ts_err err = TS_OK;
-  double forward, backward, sort = 0;
+  ts_times t = {0};
   draw(c, alpha);
-  const double limit = median_limit(c);
+  measure_memory(c, &t);
   ts_timers_reset();
-  TS_TRY(run(c, &forward, &backward));
-  ts_timers_each(take_sort, &sort);
-  const double bytes = (double)c->n * c->dim * 4;
-  printf("%-7s %-9s %8.2f %8.1f %8.2f %8.1f %7.0f%% %9.2f %8.2f %8.2fx\n", isa,
-         alpha > 0 ? "zipf" : "uniform", limit, bytes / limit / 1e6, forward,
-         bytes / forward / 1e6, 100 * limit / forward, backward, sort,
-         backward / forward);
+  TS_TRY(measure_group(c, &t));
+  ts_timers_each(take_sort, &t.sort);
+  const double mb = (double)c->n * (double)c->row_bytes / 1e6;
+  printf("%-7s %-7s %8.1f %8.2f %7.1f %8.2f %7.1f %8.0f%% %8.2f %8.2f %7.2f\n",
+         isa, alpha > 0 ? "zipf" : "uniform", mb / t.stream, t.plain,
+         mb / t.plain, t.forward, mb / t.forward, 100 * t.plain / t.forward,
+         t.backward, t.sort, t.backward / t.forward);
 done:
   return err;
 }
@@ -149,17 +173,16 @@ done:
 static ts_err create(ts_case *c, const ts_kernels *k) {
   ts_err err = TS_OK;
   ts_tbe_table tables[c->tables];
-  int32_t table[c->tables], col[c->tables];
+  int32_t table[c->tables];
   for (int t = 0; t < c->tables; t++) {
-    tables[t] = (ts_tbe_table){c->config, t, 0, c->rows};
+    tables[t] = (ts_tbe_table){c->config, t, 0, c->rows, 0, c->dim};
     table[t] = t;
-    col[t] = t * c->dim;
   }
   const ts_tbe_spec spec = {.tables = tables,
                             .n_tables = c->tables,
                             .feature_table = table,
-                            .feature_col = col,
                             .n_features = c->tables,
+                            .mean = c->mean,
                             .seed = 1};
   TS_TRY(ts_tbe_create(&c->tbe, c->device, k, &spec));
   TS_TRY(ts_tbe_init(c->tbe));
@@ -167,89 +190,153 @@ done:
   return err;
 }
 
-static ts_err allocate(ts_case *c) {
-  ts_err err = TS_OK;
-  const int64_t bags = (int64_t)c->tables * c->batch;
-  c->n = bags * c->pool;
-  TS_TRY(ts_mem_array(&c->offsets, bags + 1, 8, TS_TAG_INPUT));
-  for (int64_t i = 0; i <= bags; i++) c->offsets[i] = i * c->pool;
-  for (int k = 0; k < N_INPUTS; k++)
-    TS_TRY(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&c->out, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&c->grad, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
-  for (int64_t i = 0; i < bags * c->dim; i++)
-    c->grad[i] = (float)((i * 7919 % 2001) - 1000) * 1e-6f;
-done:
-  return err;
-}
-
-static void reset(ts_case *c) {
-  ts_tbe_destroy(c->tbe);
-  ts_lane_destroy(c->lane);
-  ts_device_destroy(c->device);
-  ts_mem_free(c->offsets);
-  for (int k = 0; k < N_INPUTS; k++) ts_mem_free(c->ids[k]);
-  ts_mem_free(c->out);
-  ts_mem_free(c->grad);
-}
-
-static ts_err run_isa(ts_case *c, const char *isa, double alpha) {
+static ts_err run_isa(ts_case *c, const char *isa) {
   ts_err err = TS_OK;
   ts_kernels k;
   TS_TRY(ts_kernels_fill(&k, "host", isa));
   TS_TRY(create(c, &k));
   TS_TRY(measure(c, isa, 0));
-  TS_TRY(measure(c, isa, alpha));
+  if (c->alpha > 0) TS_TRY(measure(c, isa, c->alpha));
 done:
   ts_tbe_destroy(c->tbe);
   c->tbe = NULL;
   return err;
 }
 
+/* ---- report -------------------------------------------------------------- */
+
+static void print_header(const ts_case *c) {
+  printf("%d tables x %lld x %d %s, batch %d, pooling %d%s%s, %d threads, %s; "
+         "%s\n",
+         c->tables, (long long)c->rows, c->dim, ts_dtype_name(c->config->dtype),
+         c->batch, c->pool, c->mean ? ", mean" : "",
+         c->weights ? ", weighted" : "", c->threads, c->config->optimizer.kind,
+         ts_cpu_info()->model);
+  printf("%-7s %-7s %8s %8s %7s %8s %7s %9s %8s %8s %7s\n", "", "", "stream",
+         "plain", "", "forward", "", "of", "backward", "sort", "bwd/");
+  printf("%-7s %-7s %8s %8s %7s %8s %7s %9s %8s %8s %7s\n", "kernels", "ids",
+         "GB/s", "ms", "GB/s", "ms", "GB/s", "plain", "ms", "ms", "fwd");
+}
+
+static int64_t peak_of(ts_tag tag) {
+  return ts_mem_stat_of(tag, TS_SPACE_HOST).peak_bytes;
+}
+
+static void print_memory(const ts_case *c) {
+  static const ts_tag parts[] = {TS_TAG_ACTIVATIONS, TS_TAG_INPUT,
+                                 TS_TAG_SPARSE};
+  static const char *const names[] = {"output and gradient", "input",
+                                      "lookup and backward"};
+  char text[32];
+  const int64_t out = (int64_t)c->tables * c->batch * c->dim * 4;
+  const int64_t beyond = ts_mem_total(TS_SPACE_HOST).peak_bytes -
+                         peak_of(TS_TAG_TABLES) - peak_of(TS_TAG_ROW_STATE);
+  printf("peak memory beyond tables and row state: %s",
+         ts_str_bytes(text, beyond));
+  printf(", %.2f x the output's %s\n", (double)beyond / (double)out,
+         ts_str_bytes(text, out));
+  for (int i = 0; i < 3; i++)
+    printf("  %-20s %12s %6.2f x\n", names[i],
+           ts_str_bytes(text, peak_of(parts[i])),
+           (double)peak_of(parts[i]) / (double)out);
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static ts_err read_options(ts_tbe_options *o, const ts_args *a) {
+  const ts_bench_key keys[] = {
+      {.name = "tables", .number = &o->tables, .least = 1, .most = 1000},
+      {.name = "rows", .number = &o->rows, .least = 1, .most = 2e9},
+      {.name = "dim", .number = &o->dim, .least = 1, .most = 8192},
+      {.name = "batch", .number = &o->batch, .least = 1, .most = 1e6},
+      {.name = "pool", .number = &o->pool, .least = 1, .most = 1e4},
+      {.name = "threads", .number = &o->threads, .least = 0, .most = 1024},
+      {.name = "iters", .number = &o->iters, .least = 4, .most = ITERS_MAX},
+      {.name = "zipf", .number = &o->zipf, .least = 0, .most = 10},
+      {.name = "dtype", .choice = &o->dtype, .choices = "f32|bf16|f16"},
+      {.name = "pooling", .choice = &o->mean, .choices = "sum|mean"},
+      {.name = "weighted", .choice = &o->weighted, .choices = "0|1"},
+      {.name = "optimizer", .word = &o->optimizer}};
+  if (a->n_sets)
+    return ts_fail(TS_ERR_USAGE, "bench tbe has no deck for --set; its keys "
+                                 "are words of their own, as in rows=1000");
+  return ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
+}
+
+static ts_err fill(ts_case *c, const ts_tbe_options *o) {
+  static const ts_dtype dtypes[] = {TS_F32, TS_BF16, TS_F16};
+  bool widened;
+  c->tables = (int)o->tables, c->dim = (int)o->dim;
+  c->batch = (int)o->batch, c->pool = (int)o->pool;
+  c->iters = (int)o->iters, c->rows = (int64_t)o->rows;
+  c->mean = o->mean, c->alpha = o->zipf;
+  c->n = (int64_t)c->tables * c->batch * c->pool;
+  c->threads = ts_bind((int)o->threads, 0, 1, &widened);
+  if (c->n > UINT32_MAX || c->tables * c->rows > UINT32_MAX)
+    return ts_fail(TS_ERR_USAGE, "bench: tables x batch x pool and tables x "
+                                 "rows have to be below 2^32");
+  ts_table_config *t = c->config;
+  t->dtype = dtypes[o->dtype];
+  t->rows = c->rows;
+  t->dim = c->dim;
+  c->row_bytes = c->dim * (int64_t)ts_dtype_bytes(t->dtype);
+  return ts_row_optim_check(&t->optimizer, "bench");
+}
+
+static ts_err run_all(ts_case *c) {
+  ts_err err = TS_OK;
+  const ts_cpu *cpu = ts_cpu_info();
+  print_header(c);
+  TS_TRY(run_isa(c, "ref"));
+  if (cpu->avx2) TS_TRY(run_isa(c, "avx2"));
+  if (cpu->avx512) TS_TRY(run_isa(c, "avx512"));
+  print_memory(c);
+done:
+  return err;
+}
+
+static void reset(ts_case *c) {
+  ts_lane_destroy(c->lane);
+  ts_device_destroy(c->device);
+  ts_mem_free(c->offsets);
+  ts_mem_free(c->starts);
+  ts_mem_free(c->at);
+  for (int k = 0; k < N_INPUTS; k++) ts_mem_free(c->ids[k]);
+  ts_mem_free(c->weights);
+  ts_mem_free(c->out);
+  ts_mem_free(c->grad);
+  ts_mem_free(c->config->optimizer.kind);
+}
+
 ts_err ts_bench_tbe(const ts_args *a) {
   ts_err err = TS_OK;
-  bool widened;
-  char optim[] = "rowwise_adagrad", uniform[] = "uniform";
-  ts_table_config config = {
-      .name = optim, .init_kind = uniform, .dtype = TS_F32};
-  ts_case c = {.tables = (int)ts_bench_number(a, "tables", 8),
-               .dim = (int)ts_bench_number(a, "dim", 128),
-               .batch = (int)ts_bench_number(a, "batch", 2048),
-               .pool = (int)ts_bench_number(a, "pool", 20),
-               .threads = (int)ts_bench_number(a, "threads", 0),
-               .iters = (int)ts_bench_number(a, "iters", 19),
-               .rows = (int64_t)ts_bench_number(a, "rows", 500000),
-               .config = &config};
-  const double alpha = ts_bench_number(a, "zipf", 1.05);
-  const ts_cpu *cpu = ts_cpu_info();
-  if (c.iters > 64) c.iters = 64;
-  if (c.iters < 4) c.iters = 4;
-  c.threads = ts_bind(c.threads, 0, 1, &widened);
-  config.rows = c.rows;
-  config.dim = c.dim;
-  config.optimizer = (ts_optim_config){.kind = optim,
-                                       .lr = NAN,
-                                       .eps = NAN,
-                                       .beta1 = NAN,
-                                       .beta2 = NAN,
-                                       .momentum = NAN,
-                                       .eta = NAN,
-                                       .weight_decay = NAN};
+  char name[] = "bench", uniform[] = "uniform";
+  ts_tbe_options o = {.tables = 8,
+                      .rows = 500000,
+                      .dim = 128,
+                      .batch = 2048,
+                      .pool = 20,
+                      .iters = 19,
+                      .zipf = 1.05,
+                      .optimizer = "rowwise_adagrad"};
+  ts_table_config config = {.name = name,
+                            .init_kind = uniform,
+                            .optimizer = {.lr = NAN,
+                                          .eps = NAN,
+                                          .beta1 = NAN,
+                                          .beta2 = NAN,
+                                          .momentum = NAN,
+                                          .eta = NAN,
+                                          .weight_decay = NAN}};
+  ts_case c = {.config = &config};
+  TS_TRY(read_options(&o, a));
+  TS_TRY(ts_mem_strdup(&config.optimizer.kind, o.optimizer));
+  TS_TRY(fill(&c, &o));
   const ts_device_options options = {.serial = true, .n_threads = c.threads};
-  TS_TRY(ts_row_optim_check(&config.optimizer, "bench"));
   TS_TRY(ts_device_create(&c.device, "host", &options));
   TS_TRY(ts_lane_create(c.device, &c.lane, "compute", TS_LANE_COMPUTE));
-  TS_TRY(allocate(&c));
-  printf("%d tables x %lld x %d f32, batch %d, pooling %d, %d threads, "
-         "row-wise Adagrad; %s\n",
-         c.tables, (long long)c.rows, c.dim, c.batch, c.pool, c.threads,
-         cpu->model);
-  printf("%-7s %-9s %8s %8s %8s %8s %8s %9s %8s %9s\n", "kernels", "ids",
-         "limit ms", "GB/s", "fwd ms", "GB/s", "of limit", "bwd ms", "sort ms",
-         "bwd/fwd");
-  TS_TRY(run_isa(&c, "ref", alpha));
-  if (cpu->avx2) TS_TRY(run_isa(&c, "avx2", alpha));
-  if (cpu->avx512) TS_TRY(run_isa(&c, "avx512", alpha));
+  TS_TRY(allocate(&c, o.weighted));
+  TS_TRY(run_all(&c));
 done:
   reset(&c);
   return err;

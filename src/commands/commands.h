@@ -10,8 +10,8 @@
 /* The command line, parsed by main.c. */
 typedef struct ts_args {
   const char *command;
-  const char *target;  /* DECK, FILE or topic; NULL where absent */
-  const char *more[8]; /* further words */
+  const char *target;   /* DECK, FILE or topic; NULL where absent */
+  const char *more[16]; /* further words */
   int n_more;
   const char **sets; /* --set KEY=VALUE, in order */
   int n_sets;

@@ -1,6 +1,8 @@
 tessera_sources += \
   src/commands/bench.c \
   src/commands/bench.h \
+  src/commands/bench_checkpoint.c \
+  src/commands/bench_memory.c \
   src/commands/bench_input.c \
   src/commands/bench_read.c \
   src/commands/bench_step.c \

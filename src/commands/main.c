@@ -96,7 +96,7 @@ static ts_err parse(ts_args *a, int argc, char **argv) {
       TS_TRY(parse_option(a, argv, &i));
     else if (!a->target)
       a->target = argv[i];
-    else if (a->n_more < 8)
+    else if (a->n_more < (int)(sizeof a->more / sizeof *a->more))
       a->more[a->n_more++] = argv[i];
     else
       TS_THROW(TS_ERR_USAGE, "too many words: %s", argv[i]);

@@ -19,26 +19,26 @@
 
 /* ---- sparse ------------------------------------------------------------ */
 
-/* Pooled lookup of one TBE group: features F, bags per feature B.
- *   out[b * out_stride + out_col[f] + d] = m *
- *       sum over i in bag (f, b) of w_i * W[row_base[f] + rows[i]][d]
- * with bag (f, b) = [offsets[f * B + b], offsets[f * B + b + 1]) and
- * w_i = weights ? weights[i] : 1 and m = mean ? 1 / bag length : 1.
+/* Pooled lookup of one TBE group with F features; feature f has the bags
+ * [bag_start[f], bag_start[f + 1]), and bag j the ids
+ * [offsets[j], offsets[j + 1]):
+ *   out[at[j] + d] = m * sum over i in bag j of
+ *                        w_i * W[row_base[f] + rows[i]][d]
+ * with w_i = weights ? weights[i] : 1 and m = mean ? 1 / bag length : 1.
  * Empty bags give zeros.  Sums in f32, in the order of the bag. */
 typedef struct ts_lookup_args {
-  float *out;              /* (B, out_stride) f32 */
-  int64_t out_stride;      /* floats */
-  const int32_t *out_col;  /* (F) column of a feature's first float */
-  const void *weight;      /* (rows of the group, dim) dtype, row-major */
-  ts_dtype dtype;          /* f32, bf16, f16 */
-  int32_t dim;             /* any > 0; multiples of 16 are fast */
-  const int64_t *row_base; /* (F) first row of the feature's table */
-  const int64_t *offsets;  /* (F * B + 1) */
-  const int32_t *rows;     /* (N) local row within the table's shard */
-  const float *weights;    /* (N) or NULL */
+  float *out;
+  const int64_t *at;        /* (bags) floats */
+  const void *weight;       /* (rows of the group, dim) dtype, row-major */
+  ts_dtype dtype;           /* f32, bf16, f16 */
+  int32_t dim;              /* any > 0; multiples of 16 are fast */
+  const int64_t *row_base;  /* (F) first row of the feature's table */
+  const int64_t *bag_start; /* (F + 1) from 0, host memory */
+  const int64_t *offsets;   /* (bags + 1) */
+  const int32_t *rows;      /* (N) local row within the table's shard */
+  const float *weights;     /* (N) or NULL */
   bool mean;
   int32_t n_features; /* F */
-  int32_t batch;      /* B */
 } ts_lookup_args;
 
 /* Stable radix sort of keys with a 32-bit payload, on the low N_BITS bits
@@ -58,6 +58,7 @@ typedef struct ts_sort_args {
 } ts_sort_args;
 
 struct ts_row_update_args; /* sparse/row_optim.h */
+struct ts_row_stage_args;
 
 /* ---- dense ------------------------------------------------------------- */
 
@@ -99,6 +100,7 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(lookup, (const ts_lookup_args *))                                          \
   X(sort, (const ts_sort_args *))                                              \
   X(row_update, (const struct ts_row_update_args *))                           \
+  X(row_stage, (const struct ts_row_stage_args *))                             \
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
   X(bce, (const ts_bce_args *))                                                \

@@ -30,3 +30,14 @@ static ts_err place(ts_table_plan *p, const ts_table_config *t,
                     const ts_placement *at) {
   return ts_place_slices(p, t, at->nodes->member, at->nodes->n_ranks, at);
 }
+
+extern const ts_sharding_ops ts_sharding_column_wise;
+const ts_sharding_ops ts_sharding_column_wise = {
+    .name = "column_wise",
+    .kind = TS_SHARD_COLUMN_WISE,
+    .remote = true,
+    .split_rows = false,
+    .output = &ts_output_all_to_all,
+    .sequence = &ts_output_all_to_all,
+    .place = place,
+};

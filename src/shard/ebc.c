@@ -2,6 +2,7 @@
 #include "shard/ebc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "shard/sharding.h"
@@ -21,58 +22,77 @@ done:
   return err;
 }
 
+/* Features with bags of their own number: data.dedup's, and sequences. */
+static ts_err find_variable(ts_ebc *ebc) {
+  ts_err err = TS_OK;
+  const ts_config *c = ebc->config;
+  const ts_strings *dedup = &c->data.dedup;
+  int32_t f = 0, found = 0;
+  TS_TRY(ts_mem_array(&ebc->variable, ebc->n_features, sizeof *ebc->variable,
+                      TS_TAG_MISC));
+  for (int32_t t = 0; t < c->n_tables; t++)
+    for (int32_t i = 0; i < c->tables[t].features.n; i++, f++) {
+      bool named = false;
+      for (int32_t k = 0; k < dedup->n; k++)
+        named |= !strcmp(dedup->item[k], c->tables[t].features.item[i]);
+      found += named;
+      ebc->variable[f] = named || c->tables[t].pooling == TS_POOL_NONE
+                             ? ebc->n_variable++
+                             : -1;
+    }
+  if (found < dedup->n)
+    TS_THROW(TS_ERR_DECK, "data.dedup names a feature that no table has");
+done:
+  return err;
+}
+
 static ts_err create_lots(ts_ebc *ebc) {
   ts_err err = TS_OK;
-  TS_TRY(
-      ts_mem_array(&ebc->lots, TS_SHARD_COUNT, sizeof *ebc->lots, TS_TAG_MISC));
-  for (int k = 0; k < TS_SHARD_COUNT; k++) {
-    const ts_sharding_ops *ops = ts_sharding_find((ts_shard_kind)k);
+  TS_TRY(ts_mem_array(&ebc->lots, 2 * TS_SHARD_COUNT, sizeof *ebc->lots,
+                      TS_TAG_MISC));
+  for (int k = 0; k < 2 * TS_SHARD_COUNT; k++) {
+    const ts_sharding_ops *ops = ts_sharding_find((ts_shard_kind)(k / 2));
     if (!ops) continue;
-    ts_lot *lot = &ebc->lots[ebc->n_lots];
-    TS_TRY(ts_lot_create(lot, ebc, ops));
-    if (lot->n_features)
-      ebc->n_lots++;
-    else
-      ts_lot_reset(lot);
+    ts_lot *lot = &ebc->lots[ebc->n_lots++];
+    TS_TRY(ts_lot_create(lot, ebc, ops, k % 2));
+    if (lot->n_views) continue;
+    ts_lot_reset(lot);
+    ebc->n_lots--;
   }
 done:
   return err;
 }
 
-/* Where feature I of LOT sits among this rank's groups. */
-static void find_slot(ts_route *r, const ts_lot *lot, int32_t i) {
-  r->group = r->slot = -1;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    for (int32_t s = 0; s < lot->groups[g].n_features; s++)
-      if (lot->groups[g].lot_feature[s] == i) {
-        r->group = g;
-        r->slot = s;
-      }
+/* Ids of feature F for SHARD, unless an earlier shard takes the same. */
+static void add_route(ts_ebc *ebc, const ts_lot *lot, int32_t f, int32_t k) {
+  const int32_t t = ebc->feature_table[f];
+  const ts_table_plan *p = &ebc->plan->tables[t];
+  const ts_shard *s = &p->shards[k];
+  for (int32_t i = 0; i < k; i++)
+    if (p->shards[i].rank == s->rank && p->shards[i].row0 == s->row0 &&
+        p->shards[i].n_rows == s->n_rows)
+      return;
+  ebc->routes[ebc->n_routes++] =
+      (ts_route){.feature = f,
+                 .table = t,
+                 .rank = s->rank,
+                 .row0 = s->row0,
+                 .n_rows = s->n_rows,
+                 .part = k,
+                 .split = lot->ops->split_rows,
+                 .sequence = lot->sequence,
+                 .weighted = ebc->config->tables[t].weighted};
 }
 
-static ts_err add_routes(ts_ebc *ebc, int32_t l, int32_t i) {
+static ts_err add_routes(ts_ebc *ebc, const ts_lot *lot) {
   ts_err err = TS_OK;
-  const ts_lot *lot = &ebc->lots[l];
-  const ts_lot_feature *f = &lot->features[i];
-  const ts_table_plan *p = &ebc->plan->tables[f->table];
-  TS_TRY(
-      ts_mem_resize(&ebc->routes, (size_t)ebc->n_routes * sizeof *ebc->routes,
-                    (size_t)(ebc->n_routes + p->n_shards) * sizeof *ebc->routes,
-                    TS_TAG_MISC));
-  for (int32_t k = 0; k < p->n_shards; k++) {
-    const ts_shard *s = &p->shards[k];
-    ts_route *r = &ebc->routes[ebc->n_routes++];
-    *r = (ts_route){.feature = f->feature,
-                    .table = f->table,
-                    .rank = s->rank,
-                    .row0 = s->row0,
-                    .n_rows = s->n_rows,
-                    .bucketize = lot->ops->bucketize,
-                    .weighted = ebc->config->tables[f->table].weighted,
-                    .lot = l,
-                    .group = -1,
-                    .slot = -1};
-    if (s->rank == ebc->rank) find_slot(r, lot, i);
+  for (int32_t i = 0; i < lot->n_views; i++) {
+    const int32_t n = ebc->plan->tables[lot->views[i].table].n_shards;
+    TS_TRY(ts_mem_resize(
+        &ebc->routes, (size_t)ebc->n_routes * sizeof *ebc->routes,
+        (size_t)(ebc->n_routes + n) * sizeof *ebc->routes, TS_TAG_MISC));
+    for (int32_t k = 0; k < n; k++)
+      add_route(ebc, lot, lot->views[i].feature, k);
   }
 done:
   return err;
@@ -85,12 +105,30 @@ static int by_rank(const void *a, const void *b) {
                                   : (x->row0 > y->row0) - (x->row0 < y->row0);
 }
 
+/* The route that feeds each slot of this rank's groups. */
+static ts_err feed_groups(ts_ebc *ebc, ts_lot *lot) {
+  const ts_route *own = ebc->routes + ebc->route_start[ebc->rank];
+  const int32_t n =
+      ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    for (int32_t s = 0; s < lot->groups[g].n_slots; s++) {
+      const ts_piece *p = &lot->pieces[lot->groups[g].piece[s]];
+      const ts_shard *shard = ts_lot_own_shard(lot, p);
+      int32_t i = 0;
+      while (i < n &&
+             (own[i].feature != p->feature || own[i].row0 != shard->row0 ||
+              own[i].n_rows != shard->n_rows))
+        i++;
+      if (i == n) return ts_fail(TS_ERR_INTERNAL, "a shard without a route");
+      lot->groups[g].route[s] = i;
+    }
+  return TS_OK;
+}
+
 static ts_err create_routes(ts_ebc *ebc) {
   ts_err err = TS_OK;
   for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t i = 0; ebc->lots[l].ops->remote && i < ebc->lots[l].n_features;
-         i++)
-      TS_TRY(add_routes(ebc, l, i));
+    if (ebc->lots[l].ops->remote) TS_TRY(add_routes(ebc, &ebc->lots[l]));
   if (ebc->n_routes)
     qsort(ebc->routes, (size_t)ebc->n_routes, sizeof *ebc->routes, by_rank);
   TS_TRY(ts_mem_array(&ebc->route_start, ebc->n_ranks + 1,
@@ -99,30 +137,32 @@ static ts_err create_routes(ts_ebc *ebc) {
     ebc->route_start[ebc->routes[i].rank + 1]++;
   for (int r = 0; r < ebc->n_ranks; r++)
     ebc->route_start[r + 1] += ebc->route_start[r];
-  for (int32_t i = ebc->route_start[ebc->rank];
-       i < ebc->route_start[ebc->rank + 1]; i++) {
-    const ts_route *r = &ebc->routes[i];
-    ebc->lots[r->lot].groups[r->group].route[r->slot] =
-        i - ebc->route_start[ebc->rank];
-  }
+  for (int32_t l = 0; l < ebc->n_lots; l++)
+    if (ebc->lots[l].ops->remote) TS_TRY(feed_groups(ebc, &ebc->lots[l]));
 done:
   return err;
 }
 
 ts_err ts_ebc_create(ts_ebc **out, const ts_config *config, const ts_plan *plan,
-                     ts_world *world, ts_device *device,
+                     const ts_nodes *nodes, ts_world *world, ts_device *device,
                      const ts_kernels *kernels) {
   ts_err err = TS_OK;
   ts_ebc *ebc = NULL;
   TS_TRY(ts_mem_alloc(&ebc, sizeof *ebc, TS_TAG_MISC));
   *ebc = (ts_ebc){.config = config,
                   .plan = plan,
+                  .nodes = nodes,
                   .world = world,
                   .device = device,
                   .kernels = kernels,
                   .rank = ts_world_rank(world),
                   .n_ranks = ts_world_size(world)};
   TS_TRY(count_features(ebc));
+  TS_TRY(find_variable(ebc));
+  TS_TRY(ts_codec_find(&ebc->forward, config->sharding.comm_dtype_forward,
+                       "sharding.comm_dtype_forward"));
+  TS_TRY(ts_codec_find(&ebc->backward, config->sharding.comm_dtype_backward,
+                       "sharding.comm_dtype_backward"));
   TS_TRY(ts_comm_create(world, &ebc->input_comm, TS_GROUP_WORLD, "input dist"));
   TS_TRY(create_lots(ebc));
   TS_TRY(create_routes(ebc));
@@ -140,6 +180,7 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   ts_mem_free(ebc->routes);
   ts_mem_free(ebc->route_start);
   ts_mem_free(ebc->feature_table);
+  ts_mem_free(ebc->variable);
   ts_comm_destroy(ebc->input_comm);
   ts_mem_free(ebc);
 }
@@ -164,7 +205,9 @@ static ts_err shards_of_group(ts_ebc *ebc, ts_tbe *tbe, ts_ebc_shard_fn fn,
     const ts_tbe_table *table = ts_tbe_table_of(tbe, t);
     const ts_table_plan *p = &ebc->plan->tables[table->table_id];
     for (int32_t k = 0; k < p->n_shards; k++)
-      if (p->shards[k].rank == ebc->rank)
+      if (p->shards[k].rank == ebc->rank &&
+          p->shards[k].row0 == table->first_row &&
+          p->shards[k].col0 == table->col0)
         TS_TRY(fn(arg, table->table_id, &p->shards[k], tbe, t));
   }
 done:
@@ -186,6 +229,8 @@ ts_ebc_stat ts_ebc_stat_of(const ts_ebc *ebc) {
   for (int32_t l = 0; l < ebc->n_lots; l++) {
     const ts_lot *lot = &ebc->lots[l];
     if (lot->comm) stat.output_bytes += ts_comm_stat_of(lot->comm).sent_bytes;
+    if (lot->node_comm)
+      stat.output_bytes += ts_comm_stat_of(lot->node_comm).sent_bytes;
     for (int32_t g = 0; g < lot->n_groups; g++)
       stat.local_bytes += ts_tbe_bytes(lot->groups[g].tbe);
   }

@@ -32,9 +32,11 @@ typedef struct ts_status {
   double weight_sum;
 } ts_status;
 
-/* Collective.  Every rank holds the same config and plan. */
-ts_err ts_ebc_create(ts_ebc **, const ts_config *, const ts_plan *, ts_world *,
-                     ts_device *, const ts_kernels *);
+/* Collective.  Every rank holds the same config, plan and nodes (those of the
+ * world's ranks); all must outlive the collection. */
+ts_err ts_ebc_create(ts_ebc **, const ts_config *, const ts_plan *,
+                     const ts_nodes *, ts_world *, ts_device *,
+                     const ts_kernels *);
 void ts_ebc_destroy(ts_ebc *);
 ts_err ts_ebc_init(ts_ebc *); /* initial weights */
 int32_t ts_ebc_n_features(const ts_ebc *);
@@ -51,7 +53,9 @@ ts_err ts_ebc_statuses(ts_flight *, const ts_status **all);
 
 ts_err ts_ebc_lookup(ts_flight *, ts_lane *compute);
 ts_err ts_ebc_output_end(ts_flight *, ts_lane *compute);
-/* Pointers are fixed once output_end was called; see model/model.h. */
+/* Pointers are fixed once output_end was called; see model/model.h.  Row b of
+ * feature f is at emb[f] + b * stride[f]: b is the sample, or with pooling
+ * "none" the id in the order of the batch. */
 const float *const *ts_flight_emb(ts_flight *);
 float *const *ts_flight_grad(ts_flight *);
 const int64_t *ts_flight_stride(ts_flight *);
@@ -66,9 +70,18 @@ typedef ts_err (*ts_ebc_shard_fn)(void *arg, int32_t table_id, const ts_shard *,
                                   ts_tbe *, int32_t t);
 ts_err ts_ebc_each_shard(ts_ebc *, ts_ebc_shard_fn, void *arg);
 
-/* Bytes sent, ids looked up, since creation. */
+/* Since creation, on this rank. */
 typedef struct ts_ebc_stat {
-  int64_t n_ids, input_bytes, output_bytes, local_bytes;
+  int64_t n_ids;    /* looked up */
+  int64_t n_copied; /* ids written into messages: each once per shard */
+  int64_t input_bytes, output_bytes; /* sent to other ranks */
+  int64_t local_bytes;               /* weights and state held */
+  /* Output dist's bytes, to this rank, too: as f32, and as coded. */
+  int64_t forward_raw, forward_coded, backward_raw, backward_coded;
+  /* Input dist's: with 8 bytes per id and 4 per length, and as sent. */
+  int64_t input_raw, input_coded;
+  /* Features of data.dedup and sequences: bags and ids read, and sent. */
+  int64_t n_bags_in, n_bags_sent, n_ids_in, n_ids_sent;
 } ts_ebc_stat;
 ts_ebc_stat ts_ebc_stat_of(const ts_ebc *);
 

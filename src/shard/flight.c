@@ -26,6 +26,7 @@ static ts_err create_arrays(ts_flight *fl) {
   TS_TRY(ts_mem_array(&fl->stride, ebc->n_features, sizeof *fl->stride,
                       TS_TAG_MISC));
   TS_TRY(ts_mem_array(&fl->lots, ebc->n_lots, sizeof *fl->lots, TS_TAG_MISC));
+  TS_TRY(ts_bags_create(fl));
 done:
   return err;
 }
@@ -50,6 +51,7 @@ void ts_flight_destroy(ts_flight *fl) {
   if (!fl) return;
   for (int32_t l = 0; fl->lots && l < fl->ebc->n_lots; l++)
     if (fl->lots[l].lot) ts_lot_flight_reset(&fl->lots[l]);
+  ts_bags_destroy(fl);
   ts_buffer_reset(&fl->send);
   ts_buffer_reset(&fl->exchange.recv);
   void *arrays[] = {fl->statuses,   fl->batch,       fl->send_bytes,
@@ -96,14 +98,38 @@ done:
 static void point(ts_flight *fl) {
   for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
     ts_lot_flight *lf = &fl->lots[l];
-    const ts_lot *lot = lf->lot;
-    ts_lot_point(lf, fl->n);
-    for (int32_t i = 0; i < lot->n_features; i++) {
-      const ts_lot_feature *f = &lot->features[i];
-      fl->emb[f->feature] = lf->emb_ptr[i];
-      fl->grad[f->feature] = lf->grad_ptr[i];
-      fl->stride[f->feature] = lot->block_width[f->block];
+    ts_lot_point(lf);
+    for (int32_t i = 0; i < lf->lot->n_views; i++) {
+      const int32_t f = lf->lot->views[i].feature;
+      fl->emb[f] = lf->emb_ptr[i];
+      fl->grad[f] = lf->grad_ptr[i];
+      fl->stride[f] = lf->stride[i];
     }
+  }
+}
+
+/* What input dist sent, and what it would without short rows and lengths. */
+static void count_input(ts_flight *fl) {
+  ts_ebc_stat *stat = &fl->ebc->stat;
+  for (int r = 0; r < fl->ebc->n_ranks; r++)
+    stat->input_coded += fl->send_bytes[r];
+  for (int32_t i = 0; fl->own.n > 0 && i < fl->ebc->n_routes; i++) {
+    const ts_route *route = &fl->ebc->routes[i];
+    const int64_t n = fl->route_count[i] >> TS_FORM_BITS;
+    stat->input_raw += n * (route->weighted ? 12 : 8) + 4 * (int64_t)fl->own.n;
+  }
+}
+
+static void count_output(ts_flight *fl, const ts_lot_flight *lf) {
+  const ts_ebc *ebc = fl->ebc;
+  ts_ebc_stat *stat = &fl->ebc->stat;
+  const ts_lot *lot = lf->lot;
+  if (lot->output == &ts_output_local) return;
+  for (int r = 0; r < ebc->n_ranks; r++) {
+    stat->forward_raw += 4 * lf->sizes[r];
+    stat->forward_coded += ts_wire_bytes(lf, ebc->forward, lot->own_block, r);
+    stat->backward_raw += 4 * lf->sizes[r];
+    stat->backward_coded += ts_wire_bytes(lf, ebc->backward, lot->own_block, r);
   }
 }
 
@@ -113,13 +139,13 @@ ts_err ts_ebc_lookup(ts_flight *fl, ts_lane *compute) {
   TS_TRY(ts_event_sync(fl->unpacked));
   TS_TRY(ts_lane_wait(compute, fl->unpacked));
   point(fl);
+  count_input(fl);
   for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
     ts_lot_flight *lf = &fl->lots[l];
-    lf->lot->ops->resize(lf);
     for (int32_t g = 0; g < lf->lot->n_groups; g++)
       fl->ebc->stat.n_ids += lf->inputs[g].n_ids;
+    count_output(fl, lf);
     TS_TRY(ts_lot_forward(lf, compute));
-    TS_TRY(lf->lot->ops->forward_begin(lf, compute));
   }
 done:
   return err;
@@ -128,7 +154,7 @@ done:
 ts_err ts_ebc_output_end(ts_flight *fl, ts_lane *compute) {
   ts_err err = TS_OK;
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
-    TS_TRY(fl->lots[l].lot->ops->forward_end(&fl->lots[l], compute));
+    TS_TRY(ts_lot_forward_end(&fl->lots[l], compute));
 done:
   return err;
 }
@@ -146,7 +172,7 @@ const int64_t *ts_flight_stride(ts_flight *fl) {
 ts_err ts_ebc_backward_begin(ts_flight *fl, ts_lane *compute) {
   ts_err err = TS_OK;
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
-    TS_TRY(fl->lots[l].lot->ops->backward_begin(&fl->lots[l], compute));
+    TS_TRY(ts_lot_backward_begin(&fl->lots[l], compute));
 done:
   return err;
 }
@@ -155,8 +181,7 @@ ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
                            ts_lane *compute) {
   ts_err err = TS_OK;
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
-    TS_TRY(fl->lots[l].lot->ops->backward_end(&fl->lots[l], lr_factor, pass,
-                                              compute));
+    TS_TRY(ts_lot_backward_end(&fl->lots[l], lr_factor, pass, compute));
 done:
   return err;
 }

@@ -45,3 +45,13 @@ done:
   ts_mem_free(node);
   return err;
 }
+
+extern const ts_sharding_ops ts_sharding_grid;
+const ts_sharding_ops ts_sharding_grid = {
+    .name = "grid",
+    .kind = TS_SHARD_GRID,
+    .remote = true,
+    .split_rows = true,
+    .output = &ts_output_two_stage,
+    .place = place,
+};

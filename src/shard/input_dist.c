@@ -1,19 +1,24 @@
 /* input_dist.c - ids from the ranks that read them to the ranks that hold
  * their rows: one message to each rank for all tables.
  *
- *     ts_status | section count and form of each route to that rank (int64)
+ *     ts_status | bags of each variable feature (int32, padded to 8)
+ *     section count and form of each route to that rank (int64)
  *     then per route: lengths (int32 or bytes, padded to 4; none where every
- *     bag has one id), local rows (int32), weights (f32, weighted tables)
+ *     bag has one id), local rows (1, 2 or 4 bytes, padded to 4), weights
+ *     (f32, weighted tables)
  *
- * Rows are numbered within the shard that they go to, so 32 bits do. */
+ * Rows are numbered within the shard that they go to, in as few bytes as its
+ * rows need.  Each id is copied once: from where the source put it into the
+ * message. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "shard/sharding.h"
 
 static int64_t section_bytes(const ts_route *r, int64_t n_ids, int form,
-                             int32_t batch) {
-  return ts_form_bytes(form, batch) + n_ids * (r->weighted ? 8 : 4);
+                             int64_t n_bags) {
+  return ts_form_bytes(form, n_bags) + ts_pad4(n_ids * ts_id_bytes(r->n_rows)) +
+         (r->weighted ? 4 * n_ids : 0);
 }
 
 static ts_err bad_id(const ts_ebc *ebc, int32_t feature, int64_t id) {
@@ -46,54 +51,101 @@ static ts_err check_features(const ts_flight *fl) {
   return TS_OK;
 }
 
+/* The bags that a route chooses from. */
+static ts_jagged bags_of(const ts_flight *fl, const ts_route *r, int32_t *n) {
+  const ts_bags *b = &fl->bags[r->feature];
+  ts_jagged j = b->ids;
+  *n = b->n;
+  if (b->part) { /* a sequence: bags of one id, ordered by shard */
+    *n = b->part[r->part + 1] - b->part[r->part];
+    j.ids += b->part[r->part];
+    j.n_ids = *n;
+  }
+  return j;
+}
+
+static bool chooses(const ts_route *r) {
+  return r->split && !r->sequence;
+}
+
 /* Number of ids of a route, and the form of its lengths. */
 static void measure(const ts_flight *fl, const ts_route *r, int64_t *n_ids,
                     int *form) {
-  const ts_jagged *j = &fl->kjt->features[r->feature];
+  int32_t n_bags;
+  const ts_jagged j = bags_of(fl, r, &n_bags);
   int64_t n = 0, k = 0, longest = 0;
-  for (int32_t b = 0; b < fl->own.n; b++) {
-    const int64_t end = k + (j->lengths ? j->lengths[b] : 1);
-    int64_t here = r->bucketize ? 0 : end - k;
-    for (; r->bucketize && k < end; k++)
-      here += (uint64_t)(j->ids[k] - r->row0) < (uint64_t)r->n_rows;
+  if (ts_jagged_is_one(&j) && !chooses(r)) {
+    *n_ids = j.n_ids;
+    *form = TS_FORM_ONE;
+    return;
+  }
+  for (int32_t b = 0; b < n_bags; b++) {
+    const int64_t end = k + ts_jagged_length(&j, b);
+    int64_t here = chooses(r) ? 0 : end - k;
+    for (; chooses(r) && k < end; k++)
+      here += (uint64_t)(j.ids[k] - r->row0) < (uint64_t)r->n_rows;
     k = end;
     n += here;
     if (here > longest) longest = here;
   }
   *n_ids = n;
-  *form = !r->bucketize && !j->lengths ? TS_FORM_ONE
-          : longest < 256              ? TS_FORM_BYTES
-                                       : TS_FORM_INTS;
+  *form = longest < 256 ? TS_FORM_BYTES : TS_FORM_INTS;
+}
+
+static inline void put_row(char *rows, int64_t n, int id_bytes, int64_t row) {
+  if (id_bytes == 1) ((uint8_t *)rows)[n] = (uint8_t)row;
+  if (id_bytes == 2) ((uint16_t *)(void *)rows)[n] = (uint16_t)row;
+  if (id_bytes == 4) ((int32_t *)(void *)rows)[n] = (int32_t)row;
+}
+
+/* Where every bag has one id and all of them go. */
+static void write_ones(const ts_route *r, const ts_jagged *j, char *rows,
+                       float *weights) {
+  const int id_bytes = ts_id_bytes(r->n_rows);
+  const int64_t n = j->n_ids, row0 = r->row0;
+  /* One loop each: this is where most ids are copied. */
+  for (int64_t k = 0; id_bytes == 1 && k < n; k++)
+    put_row(rows, k, 1, j->ids[k] - row0);
+  for (int64_t k = 0; id_bytes == 2 && k < n; k++)
+    put_row(rows, k, 2, j->ids[k] - row0);
+  for (int64_t k = 0; id_bytes == 4 && k < n; k++)
+    put_row(rows, k, 4, j->ids[k] - row0);
+  if (weights && j->n_ids) memcpy(weights, j->weights, (size_t)j->n_ids * 4);
 }
 
 /* Writes one route's section and returns its end. */
 static char *write_section(const ts_flight *fl, const ts_route *r,
                            int64_t n_ids, int form, char *to) {
-  const ts_jagged *j = &fl->kjt->features[r->feature];
-  uint8_t *bytes = (uint8_t *)to;
-  int32_t *ints = (int32_t *)to;
-  int32_t *rows = (int32_t *)(to + ts_form_bytes(form, fl->own.n));
-  float *weights = r->weighted ? (float *)(rows + n_ids) : NULL;
+  int32_t n_bags;
+  const ts_jagged j = bags_of(fl, r, &n_bags);
+  const int id_bytes = ts_id_bytes(r->n_rows);
+  char *rows = to + ts_form_bytes(form, n_bags);
+  char *end_of_rows = rows + ts_pad4(n_ids * id_bytes);
+  float *weights = r->weighted ? (float *)(void *)end_of_rows : NULL;
   int64_t k = 0, n = 0;
-  if (form == TS_FORM_BYTES && fl->own.n) /* the padding, too */
-    memset(to, 0, (size_t)ts_form_bytes(form, fl->own.n));
-  for (int32_t b = 0; b < fl->own.n; b++) {
-    const int64_t end = k + (j->lengths ? j->lengths[b] : 1);
-    const int64_t before = n;
+  if (rows > to) memset(rows - 4, 0, 4); /* the padding, too */
+  if (end_of_rows > rows) memset(end_of_rows - 4, 0, 4);
+  if (form == TS_FORM_ONE) {
+    write_ones(r, &j, rows, weights);
+    return to + section_bytes(r, n_ids, form, n_bags);
+  }
+  for (int32_t b = 0; b < n_bags; b++) {
+    const int64_t end = k + ts_jagged_length(&j, b), before = n;
     for (; k < end; k++) {
-      const int64_t row = j->ids[k] - r->row0;
+      const int64_t row = j.ids[k] - r->row0;
       if ((uint64_t)row >= (uint64_t)r->n_rows) continue;
-      rows[n] = (int32_t)row;
-      if (weights) weights[n] = j->weights[k];
+      put_row(rows, n, id_bytes, row);
+      if (weights) weights[n] = j.weights[k];
       n++;
     }
-    if (form == TS_FORM_BYTES) bytes[b] = (uint8_t)(n - before);
-    if (form == TS_FORM_INTS) ints[b] = (int32_t)(n - before);
+    if (form == TS_FORM_BYTES) ((uint8_t *)to)[b] = (uint8_t)(n - before);
+    if (form == TS_FORM_INTS)
+      ((int32_t *)(void *)to)[b] = (int32_t)(n - before);
   }
-  return to + section_bytes(r, n_ids, form, fl->own.n);
+  return to + section_bytes(r, n_ids, form, n_bags);
 }
 
-/* Header-only messages: this rank has nothing or has failed. */
+/* Status-only messages: this rank has nothing or has failed. */
 static ts_err pack_headers(ts_flight *fl) {
   ts_err err = TS_OK;
   const int n_ranks = fl->ebc->n_ranks;
@@ -104,6 +156,8 @@ static ts_err pack_headers(ts_flight *fl) {
            sizeof fl->own);
     fl->send_bytes[r] = sizeof fl->own;
   }
+  for (int32_t f = 0; f < fl->ebc->n_features; f++)
+    fl->bags[f].n = fl->bags[f].n_out = 0;
   fl->exchange.send = fl->send.ptr;
 done:
   return err;
@@ -114,15 +168,18 @@ static ts_err measure_all(ts_flight *fl, int64_t *n_bytes) {
   const ts_ebc *ebc = fl->ebc;
   *n_bytes = 0;
   TS_TRY(check_features(fl));
+  TS_TRY(ts_bags_make(fl));
   for (int r = 0; r < ebc->n_ranks; r++) {
     const int32_t first = ebc->route_start[r], end = ebc->route_start[r + 1];
-    int64_t bytes = (int64_t)sizeof fl->own + 8 * (int64_t)(end - first);
+    int64_t bytes = ts_head_bytes(ebc, end - first);
     for (int32_t i = first; i < end; i++) {
       int64_t n_ids;
+      int32_t n_bags;
       int form;
       measure(fl, &ebc->routes[i], &n_ids, &form);
+      bags_of(fl, &ebc->routes[i], &n_bags);
       fl->route_count[i] = n_ids << TS_FORM_BITS | form;
-      bytes += section_bytes(&ebc->routes[i], n_ids, form, fl->own.n);
+      bytes += section_bytes(&ebc->routes[i], n_ids, form, n_bags);
     }
     fl->send_bytes[r] = (bytes + 7) / 8 * 8;
     *n_bytes += fl->send_bytes[r];
@@ -131,36 +188,49 @@ done:
   return err;
 }
 
-/* 1 / bag length of the means that are finished after the reduce-scatter. */
+/* 1 / bag length of the means that are finished after the sum over shards. */
 static void find_means(ts_flight *fl) {
   for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
     ts_lot_flight *lf = &fl->lots[l];
-    for (int32_t i = 0; lf->inverse && i < lf->lot->n_features; i++) {
-      const ts_jagged *j = &fl->kjt->features[lf->lot->features[i].feature];
+    for (int32_t i = 0; lf->inverse && i < lf->lot->n_views; i++) {
+      const ts_jagged *j = &fl->kjt->features[lf->lot->views[i].feature];
       float *inverse = lf->inverse + (int64_t)i * fl->batch_max;
-      for (int32_t b = 0; b < fl->own.n; b++) {
-        const int32_t length = j->lengths ? j->lengths[b] : 1;
+      for (int32_t b = 0; lf->lot->views[i].mean && b < fl->own.n; b++) {
+        const int64_t length = ts_jagged_length(j, b);
         inverse[b] = length > 0 ? 1.0f / (float)length : 0.0f;
       }
     }
   }
 }
 
+/* The head of the message to rank R; returns its end. */
+static char *write_head(const ts_flight *fl, int r, char *to) {
+  const ts_ebc *ebc = fl->ebc;
+  const int32_t first = ebc->route_start[r],
+                n = ebc->route_start[r + 1] - first;
+  int32_t *bags = (int32_t *)(void *)(to + sizeof fl->own);
+  memcpy(to, &fl->own, sizeof fl->own);
+  char *words = to + ts_head_bytes(ebc, 0);
+  memset(bags, 0, (size_t)(words - (char *)bags));
+  for (int32_t f = 0; f < ebc->n_features; f++)
+    if (ebc->variable[f] >= 0) bags[ebc->variable[f]] = fl->bags[f].n;
+  if (n) memcpy(words, &fl->route_count[first], 8 * (size_t)n);
+  return words + 8 * (int64_t)n;
+}
+
 static ts_err pack_sections(ts_flight *fl, int64_t n_bytes) {
   ts_err err = TS_OK;
-  const ts_ebc *ebc = fl->ebc;
+  ts_ebc *ebc = fl->ebc;
   TS_TRY(ts_buffer_reserve(&fl->send, (size_t)n_bytes));
   char *message = fl->send.ptr;
   for (int r = 0; r < ebc->n_ranks; r++) {
-    const int32_t first = ebc->route_start[r], end = ebc->route_start[r + 1];
-    const size_t table = 8 * (size_t)(end - first);
-    memcpy(message, &fl->own, sizeof fl->own);
-    memcpy(message + sizeof fl->own, &fl->route_count[first], table);
-    char *to = message + sizeof fl->own + table;
-    for (int32_t i = first; i < end; i++)
-      to =
-          write_section(fl, &ebc->routes[i], fl->route_count[i] >> TS_FORM_BITS,
-                        (int)(fl->route_count[i] & 3), to);
+    char *to = write_head(fl, r, message);
+    for (int32_t i = ebc->route_start[r]; i < ebc->route_start[r + 1]; i++) {
+      const int64_t n_ids = fl->route_count[i] >> TS_FORM_BITS;
+      to = write_section(fl, &ebc->routes[i], n_ids,
+                         (int)(fl->route_count[i] & 3), to);
+      ebc->stat.n_copied += n_ids;
+    }
     message += fl->send_bytes[r];
   }
   fl->exchange.send = fl->send.ptr;
@@ -188,19 +258,36 @@ ts_err ts_input_pack(void *arg, ts_lane *lane) {
   return pack_headers(fl);
 }
 
+/* Bags of the variable features of each rank. */
+static void read_variable(ts_flight *fl, int r, const char *message) {
+  const int32_t n = fl->ebc->n_variable;
+  int32_t *to = fl->variable + (int64_t)r * n;
+  if (fl->batch[r])
+    memcpy(to, message + sizeof fl->own, (size_t)n * sizeof *to);
+  else
+    memset(to, 0, (size_t)n * sizeof *to);
+}
+
 ts_err ts_input_statuses(ts_flight *fl) {
+  const ts_ebc *ebc = fl->ebc;
+  const int32_t n_routes =
+      ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
   const char *from = fl->exchange.recv.ptr;
   fl->n_global = 0;
-  for (int r = 0; r < fl->ebc->n_ranks; r++) {
-    if (fl->recv_bytes[r] < (int64_t)sizeof fl->own)
+  for (int r = 0; r < ebc->n_ranks; r++) {
+    if (fl->recv_bytes[r] >= (int64_t)sizeof fl->own)
+      memcpy(&fl->statuses[r], from, sizeof fl->own);
+    if (fl->recv_bytes[r] < (int64_t)sizeof fl->own ||
+        (fl->statuses[r].n > 0 &&
+         fl->recv_bytes[r] < ts_head_bytes(ebc, n_routes)))
       return ts_fail(TS_ERR_COMM, "rank %d sent a message of %lld bytes", r,
                      (long long)fl->recv_bytes[r]);
-    memcpy(&fl->statuses[r], from, sizeof fl->own);
     fl->batch[r] = fl->statuses[r].n;
     fl->n_global += fl->batch[r];
+    if (ebc->n_variable) read_variable(fl, r, from);
     from += fl->recv_bytes[r];
   }
-  fl->n = fl->batch[fl->ebc->rank];
+  fl->n = fl->batch[ebc->rank];
   if (fl->own.err != TS_OK) ts_err_put(&fl->fault);
   return TS_OK;
 }

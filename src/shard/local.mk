@@ -1,16 +1,51 @@
 tessera_sources += \
+  src/shard/assemble.c \
+  src/shard/bags.c \
+  src/shard/codec.c \
+  src/shard/codec.h \
+  src/shard/column_stats.c \
+  src/shard/column_wise.c \
+  src/shard/cost.c \
+  src/shard/cost.h \
   src/shard/data_parallel.c \
   src/shard/ebc.c \
   src/shard/ebc.h \
   src/shard/flight.c \
+  src/shard/geometry.c \
+  src/shard/grid.c \
   src/shard/input_dist.c \
   src/shard/input_unpack.c \
   src/shard/lot.c \
+  src/shard/lot_flight.c \
   src/shard/nodes.c \
+  src/shard/output_all_to_all.c \
+  src/shard/output_local.c \
+  src/shard/output_reduce_scatter.c \
+  src/shard/output_two_stage.c \
   src/shard/place.c \
   src/shard/plan.c \
   src/shard/plan.h \
+  src/shard/plan_check.c \
+  src/shard/plan_text.c \
+  src/shard/planner.c \
+  src/shard/planner.h \
+  src/shard/planner_draft.c \
+  src/shard/planner_impl.h \
+  src/shard/planner_local.c \
+  src/shard/planner_options.c \
+  src/shard/planner_print.c \
+  src/shard/planner_report.c \
+  src/shard/planner_stats.c \
+  src/shard/planner_why.c \
+  src/shard/replicas.c \
   src/shard/row_wise.c \
   src/shard/sharding.c \
   src/shard/sharding.h \
-  src/shard/table_wise.c
+  src/shard/storage.c \
+  src/shard/table_column_wise.c \
+  src/shard/table_row_wise.c \
+  src/shard/table_wise.c \
+  src/shard/topology.c \
+  src/shard/topology.h \
+  src/shard/topology_measure.c \
+  src/shard/wire.c

@@ -1,85 +1,183 @@
-/* lot.c - the tables of one sharding type: their TBE groups on this rank,
- * their output matrix, and what a batch of them needs. */
-#include <stdlib.h>
+/* lot.c - the tables of one sharding type: the views that the model has of
+ * them, the pieces in which they travel, and this rank's TBE groups. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "shard/sharding.h"
 
-static ts_err find_features(ts_lot *lot) {
+static const ts_table_config *table_of(const ts_lot *lot, int32_t t) {
+  return &lot->ebc->config->tables[t];
+}
+
+static const ts_table_plan *plan_of(const ts_lot *lot, int32_t t) {
+  return &lot->ebc->plan->tables[t];
+}
+
+static ts_err find_views(ts_lot *lot) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = lot->ebc;
-  TS_TRY(ts_mem_array(&lot->features, ebc->n_features, sizeof *lot->features,
+  TS_TRY(ts_mem_array(&lot->views, ebc->n_features, sizeof *lot->views,
                       TS_TAG_MISC));
   for (int32_t f = 0; f < ebc->n_features; f++) {
-    int32_t t = ebc->feature_table[f];
-    const ts_table_config *c = &ebc->config->tables[t];
-    if (ebc->plan->tables[t].kind != lot->ops->kind) continue;
-    lot->features[lot->n_features++] = (ts_lot_feature){
-        .feature = f,
-        .table = t,
-        .dim = c->dim,
-        .mean = c->pooling == TS_POOL_MEAN,
-    };
+    const int32_t t = ebc->feature_table[f];
+    const ts_table_config *c = table_of(lot, t);
+    const bool sequence = c->pooling == TS_POOL_NONE;
+    if (plan_of(lot, t)->kind != lot->ops->kind || sequence != lot->sequence)
+      continue;
+    if (sequence && !lot->ops->sequence)
+      TS_THROW(TS_ERR_DECK,
+               "table %s: pooling = \"none\" can't be sharded %s; take "
+               "table_wise, row_wise, column_wise or data_parallel",
+               c->name, lot->ops->name);
+    lot->views[lot->n_views++] =
+        (ts_view){.feature = f,
+                  .table = t,
+                  .dim = c->dim,
+                  .variable = ebc->variable[f],
+                  .sequence = sequence,
+                  .mean = c->pooling == TS_POOL_MEAN && lot->ops->split_rows,
+                  .assembled = ebc->variable[f] >= 0 ||
+                               plan_of(lot, t)->shards[0].n_cols < c->dim};
   }
 done:
   return err;
 }
 
-/* This rank's shard of table T, NULL where it has none. */
-static const ts_shard *own_shard(const ts_ebc *ebc, int32_t t) {
-  const ts_table_plan *p = &ebc->plan->tables[t];
-  for (int32_t k = 0; k < p->n_shards; k++)
-    if (p->shards[k].rank == ebc->rank) return &p->shards[k];
+/* True for the shards of a table that stand for a piece: the first of each
+ * column slice, and of sequences every row shard. */
+static bool stands_for_piece(const ts_lot *lot, const ts_table_plan *p,
+                             int32_t k) {
+  if (!lot->ops->remote) return k == 0;
+  if (lot->sequence && lot->ops->split_rows) return true;
+  for (int32_t i = 0; i < k; i++)
+    if (p->shards[i].col0 == p->shards[k].col0) return false;
+  return true;
+}
+
+static ts_err add_pieces(ts_lot *lot, int32_t first, int32_t end) {
+  ts_err err = TS_OK;
+  const int32_t t = lot->views[first].table;
+  const ts_table_plan *p = plan_of(lot, t);
+  const int64_t more = (int64_t)p->n_shards * (end - first);
+  TS_TRY(ts_mem_resize(
+      &lot->pieces, (size_t)lot->n_pieces * sizeof *lot->pieces,
+      (size_t)(lot->n_pieces + more) * sizeof *lot->pieces, TS_TAG_MISC));
+  for (int32_t k = 0; k < p->n_shards; k++) {
+    const ts_shard *s = &p->shards[k];
+    const bool split = lot->sequence && lot->ops->split_rows;
+    for (int32_t i = first; stands_for_piece(lot, p, k) && i < end; i++)
+      lot->pieces[lot->n_pieces++] =
+          (ts_piece){.view = i,
+                     .feature = lot->views[i].feature,
+                     .table = t,
+                     .row0 = split ? s->row0 : 0,
+                     .n_rows = split ? s->n_rows : table_of(lot, t)->rows,
+                     .part = k,
+                     .col0 = s->col0,
+                     .n_cols = s->n_cols,
+                     .block = lot->output->block_of(lot->ebc, s)};
+  }
+done:
+  return err;
+}
+
+static ts_err find_pieces(ts_lot *lot) {
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = lot->ebc;
+  lot->n_blocks = lot->output->n_blocks(ebc);
+  lot->own_block = lot->output->written_by(ebc, ebc->rank);
+  TS_TRY(ts_mem_array(&lot->block_width, lot->n_blocks,
+                      sizeof *lot->block_width, TS_TAG_MISC));
+  for (int32_t i = 0, end; i < lot->n_views; i = end) {
+    for (end = i; end < lot->n_views; end++)
+      if (lot->views[end].table != lot->views[i].table) break;
+    TS_TRY(add_pieces(lot, i, end));
+  }
+  for (int32_t p = 0; p < lot->n_pieces; p++) {
+    ts_piece *piece = &lot->pieces[p];
+    piece->col = -1;
+    if (lot->views[piece->view].variable >= 0) continue;
+    piece->col = lot->block_width[piece->block];
+    lot->block_width[piece->block] += piece->n_cols;
+  }
+done:
+  return err;
+}
+
+bool ts_lot_same(const ts_lot *lot, const ts_piece *p, const ts_shard *s) {
+  if (s->col0 != p->col0) return false;
+  return !(lot->sequence && lot->ops->split_rows) || s->row0 == p->row0;
+}
+
+const ts_shard *ts_lot_own_shard(const ts_lot *lot, const ts_piece *p) {
+  const ts_table_plan *t = plan_of(lot, p->table);
+  for (int32_t k = 0; k < t->n_shards; k++)
+    if (t->shards[k].rank == lot->ebc->rank &&
+        ts_lot_same(lot, p, &t->shards[k]))
+      return &t->shards[k];
   return NULL;
 }
 
-/* Tables that one group can hold together. */
-static bool alike(const ts_table_config *a, const ts_table_config *b) {
-  return a->dim == b->dim && a->dtype == b->dtype && a->pooling == b->pooling &&
+/* Pieces whose tables one group can hold together. */
+static bool alike(const ts_lot *lot, const ts_piece *p, const ts_piece *q) {
+  const ts_table_config *a = table_of(lot, p->table);
+  const ts_table_config *b = table_of(lot, q->table);
+  return p->n_cols == q->n_cols &&
+         (p->n_cols == a->dim) == (q->n_cols == b->dim) &&
+         a->dtype == b->dtype && a->pooling == b->pooling &&
          a->weighted == b->weighted &&
          !strcmp(a->optimizer.kind, b->optimizer.kind);
+}
+
+/* Adds piece P, held as SHARD, to the group's specification. */
+static void add_slot(const ts_lot *lot, ts_lot_group *g, ts_tbe_spec *spec,
+                     int32_t *table, int32_t p, const ts_shard *shard) {
+  const ts_piece *piece = &lot->pieces[p];
+  const ts_tbe_table *last =
+      spec->n_tables ? &spec->tables[spec->n_tables - 1] : NULL;
+  if (!last || last->table_id != piece->table || last->col0 != shard->col0 ||
+      last->first_row != shard->row0)
+    spec->tables[spec->n_tables++] = (ts_tbe_table){table_of(lot, piece->table),
+                                                    piece->table,
+                                                    shard->row0,
+                                                    shard->n_rows,
+                                                    shard->col0,
+                                                    shard->n_cols};
+  table[g->n_slots] = spec->n_tables - 1;
+  g->piece[g->n_slots++] = p;
 }
 
 static ts_err group_create(ts_lot *lot, ts_lot_group *g, int32_t first,
                            bool *taken) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = lot->ebc;
-  const ts_table_config *c = ebc->config->tables;
-  const ts_table_config *like = &c[lot->features[first].table];
-  int32_t *table = NULL, *col = NULL;
+  const ts_piece *like = &lot->pieces[first];
+  const ts_table_config *c = table_of(lot, like->table);
+  int32_t *table = NULL;
   ts_tbe_table *tables = NULL;
-  ts_tbe_spec spec = {.seed = (uint64_t)ebc->config->run.seed};
-  TS_TRY(ts_mem_array(&table, lot->n_features, sizeof *table, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&col, lot->n_features, sizeof *col, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&tables, lot->n_features, sizeof *tables, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&g->lot_feature, lot->n_features, sizeof *g->lot_feature,
-                      TS_TAG_MISC));
-  TS_TRY(
-      ts_mem_array(&g->route, lot->n_features, sizeof *g->route, TS_TAG_MISC));
-  for (int32_t i = first; i < lot->n_features; i++) {
-    const ts_lot_feature *f = &lot->features[i];
-    const ts_shard *shard = own_shard(ebc, f->table);
-    if (taken[i] || !shard || !alike(like, &c[f->table])) continue;
-    taken[i] = true;
-    if (!spec.n_tables || tables[spec.n_tables - 1].table_id != f->table)
-      tables[spec.n_tables++] =
-          (ts_tbe_table){&c[f->table], f->table, shard->row0, shard->n_rows};
-    table[g->n_features] = spec.n_tables - 1;
-    col[g->n_features] = f->col;
-    g->lot_feature[g->n_features++] = i;
+  TS_TRY(ts_mem_array(&table, lot->n_pieces, sizeof *table, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&tables, lot->n_pieces, sizeof *tables, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&g->piece, lot->n_pieces, sizeof *g->piece, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&g->route, lot->n_pieces, sizeof *g->route, TS_TAG_MISC));
+  ts_tbe_spec spec = {.tables = tables,
+                      .feature_table = table,
+                      .seed = (uint64_t)ebc->config->run.seed,
+                      /* Where shards hold parts of a bag the division comes
+                       * after the sum. */
+                      .mean =
+                          c->pooling == TS_POOL_MEAN && !lot->ops->split_rows};
+  for (int32_t p = first; p < lot->n_pieces; p++) {
+    const ts_shard *shard = ts_lot_own_shard(lot, &lot->pieces[p]);
+    if (taken[p] || !shard || !alike(lot, like, &lot->pieces[p])) continue;
+    taken[p] = true;
+    add_slot(lot, g, &spec, table, p, shard);
   }
-  spec.tables = tables;
-  spec.feature_table = table;
-  spec.feature_col = col;
-  spec.n_features = g->n_features;
-  /* Where shards hold parts of a bag the division comes after the sum. */
-  spec.mean = like->pooling == TS_POOL_MEAN && !lot->ops->bucketize;
-  g->weighted = like->weighted;
+  spec.n_features = g->n_slots;
+  g->weighted = c->weighted;
+  g->columns = like->n_cols < c->dim;
   TS_TRY(ts_tbe_create(&g->tbe, ebc->device, ebc->kernels, &spec));
 done:
   ts_mem_free(table);
-  ts_mem_free(col);
   ts_mem_free(tables);
   return err;
 }
@@ -87,28 +185,39 @@ done:
 static ts_err make_groups(ts_lot *lot) {
   ts_err err = TS_OK;
   bool *taken = NULL;
-  TS_TRY(ts_mem_array(&taken, lot->n_features, sizeof *taken, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lot->groups, lot->n_features, sizeof *lot->groups,
+  TS_TRY(ts_mem_array(&taken, lot->n_pieces, sizeof *taken, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lot->groups, lot->n_pieces, sizeof *lot->groups,
                       TS_TAG_MISC));
-  for (int32_t i = 0; i < lot->n_features; i++) {
-    if (taken[i] || !own_shard(lot->ebc, lot->features[i].table)) continue;
-    TS_TRY(group_create(lot, &lot->groups[lot->n_groups++], i, taken));
+  for (int32_t p = 0; p < lot->n_pieces; p++) {
+    if (!ts_lot_own_shard(lot, &lot->pieces[p])) {
+      lot->holes |= lot->pieces[p].block == lot->own_block;
+      continue;
+    }
+    if (!taken[p])
+      TS_TRY(group_create(lot, &lot->groups[lot->n_groups++], p, taken));
   }
 done:
   ts_mem_free(taken);
   return err;
 }
 
-ts_err ts_lot_create(ts_lot *lot, ts_ebc *ebc, const ts_sharding_ops *ops) {
+ts_err ts_lot_create(ts_lot *lot, ts_ebc *ebc, const ts_sharding_ops *ops,
+                     bool sequence) {
   ts_err err = TS_OK;
   lot->ops = ops;
   lot->ebc = ebc;
-  TS_TRY(find_features(lot));
-  if (!lot->n_features) goto done;
-  TS_TRY(ops->layout(lot));
+  lot->sequence = sequence;
+  lot->output = ebc->n_ranks == 1 ? &ts_output_local
+                : sequence        ? ops->sequence
+                                  : ops->output;
+  TS_TRY(find_views(lot));
+  if (!lot->n_views) goto done;
+  TS_TRY(find_pieces(lot));
   TS_TRY(make_groups(lot));
-  if (ebc->n_ranks > 1)
+  if (lot->output->create) TS_TRY(lot->output->create(lot));
+  if (!ops->remote && ebc->n_ranks > 1)
     TS_TRY(ts_comm_create(ebc->world, &lot->comm, TS_GROUP_WORLD, ops->name));
+  TS_TRY(ts_columns_create(lot));
 done:
   return err;
 }
@@ -116,181 +225,15 @@ done:
 void ts_lot_reset(ts_lot *lot) {
   for (int32_t g = 0; g < lot->n_groups; g++) {
     ts_tbe_destroy(lot->groups[g].tbe);
-    ts_mem_free(lot->groups[g].lot_feature);
+    ts_mem_free(lot->groups[g].piece);
     ts_mem_free(lot->groups[g].route);
   }
+  ts_columns_destroy(lot);
   ts_mem_free(lot->groups);
-  ts_mem_free(lot->features);
+  ts_mem_free(lot->views);
+  ts_mem_free(lot->pieces);
   ts_mem_free(lot->block_width);
   ts_comm_destroy(lot->comm);
+  ts_comm_destroy(lot->node_comm);
   *lot = (ts_lot){0};
-}
-
-/* ---- a lot's part of a flight -------------------------------------------- */
-
-static ts_err create_inputs(ts_lot_flight *lf) {
-  ts_err err = TS_OK;
-  ts_device *device = lf->lot->ebc->device;
-  const int32_t n = lf->lot->n_groups;
-  TS_TRY(ts_mem_array(&lf->inputs, n, sizeof *lf->inputs, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->offsets, n, sizeof *lf->offsets, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->rows, n, sizeof *lf->rows, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->weights, n, sizeof *lf->weights, TS_TAG_MISC));
-  for (int32_t g = 0; g < n; g++) {
-    ts_buffer empty = {.space = TS_SPACE_DEVICE,
-                       .tag = TS_TAG_SPARSE,
-                       .owned = true,
-                       .device = device};
-    lf->offsets[g] = lf->rows[g] = lf->weights[g] = empty;
-  }
-done:
-  return err;
-}
-
-static ts_err create_matrices(ts_lot_flight *lf, int64_t n, int64_t n_global) {
-  ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  ts_device *device = lot->ebc->device;
-  const bool local = !lot->comm || !lot->ops->remote;
-  const size_t own =
-      (size_t)((local ? n : n_global) * lot->own_width) * sizeof(float);
-  const size_t all = (size_t)(n * lot->width) * sizeof(float);
-  TS_TRY(ts_buffer_create(&lf->out, device, own, TS_SPACE_DEVICE,
-                          TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_buffer_create(&lf->grad_out, device, own, TS_SPACE_DEVICE,
-                          TS_TAG_ACTIVATIONS));
-  if (local) { /* what the groups write is what the model reads */
-    lf->emb = ts_buffer_wrap(lf->out.ptr, own, TS_SPACE_DEVICE);
-    lf->grad = ts_buffer_wrap(lf->grad_out.ptr, own, TS_SPACE_DEVICE);
-    goto done;
-  }
-  TS_TRY(ts_buffer_create(&lf->emb, device, all, TS_SPACE_DEVICE,
-                          TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_buffer_create(&lf->grad, device, all, TS_SPACE_DEVICE,
-                          TS_TAG_ACTIVATIONS));
-done:
-  return err;
-}
-
-static ts_err create_messages(ts_lot_flight *lf) {
-  ts_err err = TS_OK;
-  ts_device *device = lf->lot->ebc->device;
-  const int32_t n = lf->lot->n_groups;
-  const int n_ranks = lf->lot->ebc->n_ranks;
-  const ts_buffer empty = {.space = TS_SPACE_PINNED,
-                           .tag = TS_TAG_COMM,
-                           .owned = true,
-                           .device = device};
-  lf->bundle = lf->exchange.recv = empty;
-  TS_TRY(ts_mem_array(&lf->message, n, sizeof *lf->message, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->message_bytes, n, sizeof(int64_t), TS_TAG_COMM));
-  TS_TRY(
-      ts_mem_array(&lf->bundle_bytes, n_ranks, sizeof(int64_t), TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->exchange.recv_bytes, n_ranks, sizeof(int64_t),
-                      TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->arrived, (int64_t)n * n_ranks, sizeof *lf->arrived,
-                      TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->arrived_bytes, (int64_t)n * n_ranks, sizeof(int64_t),
-                      TS_TAG_COMM));
-done:
-  return err;
-}
-
-ts_err ts_lot_flight_create(ts_lot_flight *lf, ts_lot *lot, ts_flight *fl) {
-  ts_err err = TS_OK;
-  const int n_ranks = lot->ebc->n_ranks;
-  lf->lot = lot;
-  lf->flight = fl;
-  TS_TRY(create_inputs(lf));
-  TS_TRY(create_matrices(lf, fl->batch_max, (int64_t)fl->batch_max * n_ranks));
-  TS_TRY(create_messages(lf));
-  TS_TRY(ts_mem_array(&lf->emb_ptr, lot->n_features, sizeof *lf->emb_ptr,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->grad_ptr, lot->n_features, sizeof *lf->grad_ptr,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->send, n_ranks, sizeof *lf->send, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->recv, n_ranks, sizeof *lf->recv, TS_TAG_MISC));
-  if (lot->ops->bucketize)
-    TS_TRY(ts_mem_array(&lf->inverse, (int64_t)lot->n_features * fl->batch_max,
-                        sizeof *lf->inverse, TS_TAG_SPARSE));
-done:
-  return err;
-}
-
-void ts_lot_flight_reset(ts_lot_flight *lf) {
-  for (int32_t g = 0; lf->weights && g < lf->lot->n_groups; g++) {
-    ts_buffer_reset(&lf->offsets[g]);
-    ts_buffer_reset(&lf->rows[g]);
-    ts_buffer_reset(&lf->weights[g]);
-  }
-  ts_buffer_reset(&lf->emb);
-  ts_buffer_reset(&lf->grad);
-  ts_buffer_reset(&lf->out);
-  ts_buffer_reset(&lf->grad_out);
-  ts_buffer_reset(&lf->bundle);
-  ts_buffer_reset(&lf->exchange.recv);
-  void *arrays[] = {lf->inputs,  lf->offsets,       lf->rows,
-                    lf->weights, lf->emb_ptr,       lf->grad_ptr,
-                    lf->send,    lf->recv,          lf->inverse,
-                    lf->message, lf->message_bytes, lf->bundle_bytes,
-                    lf->arrived, lf->arrived_bytes, lf->exchange.recv_bytes};
-  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-    ts_mem_free(arrays[i]);
-  *lf = (ts_lot_flight){0};
-}
-
-void ts_lot_point(ts_lot_flight *lf, int32_t batch) {
-  const ts_lot *lot = lf->lot;
-  for (int32_t i = 0; i < lot->n_features; i++) {
-    const ts_lot_feature *f = &lot->features[i];
-    int64_t start = 0;
-    for (int32_t k = 0; k < f->block; k++)
-      start += (int64_t)batch * lot->block_width[k];
-    lf->emb_ptr[i] = (float *)lf->emb.ptr + start + f->col;
-    lf->grad_ptr[i] = (float *)lf->grad.ptr + start + f->col;
-  }
-}
-
-ts_err ts_lot_forward(ts_lot_flight *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    TS_TRY(ts_tbe_forward(lot->groups[g].tbe, lf->out.ptr, lot->own_width,
-                          &lf->inputs[g], lane));
-done:
-  return err;
-}
-
-ts_err ts_lot_backward(ts_lot_flight *lf, double lr_factor, int64_t pass,
-                       ts_lane *lane) {
-  ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    TS_TRY(ts_tbe_backward(lot->groups[g].tbe, lf->grad_out.ptr, lot->own_width,
-                           &lf->inputs[g], lr_factor, pass, lane));
-done:
-  return err;
-}
-
-ts_err ts_lot_layout_whole(ts_lot *lot) {
-  ts_err err = TS_OK;
-  lot->n_blocks = 1;
-  TS_TRY(ts_mem_array(&lot->block_width, 1, sizeof *lot->block_width,
-                      TS_TAG_MISC));
-  for (int32_t i = 0; i < lot->n_features; i++) {
-    lot->features[i].col = lot->width;
-    lot->width += lot->features[i].dim;
-  }
-  lot->block_width[0] = lot->own_width = lot->width;
-done:
-  return err;
-}
-
-ts_err ts_lot_backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
-                           ts_lane *lane) {
-  ts_err err = TS_OK;
-  if (lf->lot->comm) TS_TRY(ts_comm_end(&lf->token, lane));
-  TS_TRY(ts_lot_backward(lf, lr_factor, pass, lane));
-done:
-  return err;
 }

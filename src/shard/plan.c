@@ -1,8 +1,7 @@
-/* plan.c - making, printing and reading plans. */
+/* plan.c - plans, and the plain one by sizes. */
 #include "shard/plan.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,8 +46,7 @@ static ts_shard_kind choose(const ts_table_config *t, int64_t bytes,
   return TS_SHARD_TABLE_WISE;
 }
 
-/* True when ALLOW (a list of names, empty: all) holds KIND. */
-static bool allowed(const ts_table_config *t, ts_shard_kind kind) {
+bool ts_plan_allowed(const ts_table_config *t, ts_shard_kind kind) {
   for (int32_t i = 0; i < t->allow.n; i++)
     if (!strcmp(t->allow.item[i], ts_shard_kind_name(kind))) return true;
   return t->allow.n == 0;
@@ -61,10 +59,10 @@ static ts_err choose_allowed(ts_shard_kind *out, const ts_table_config *t,
       TS_SHARD_TABLE_ROW_WISE, TS_SHARD_ROW_WISE,    TS_SHARD_GRID,
       TS_SHARD_DATA_PARALLEL};
   *out = choose(t, bytes, fair_share, n_ranks);
-  if (allowed(t, *out)) return TS_OK;
+  if (ts_sharding_find(*out) && ts_plan_allowed(t, *out)) return TS_OK;
   for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
     *out = order[i];
-    if (allowed(t, *out)) return TS_OK;
+    if (ts_sharding_find(*out) && ts_plan_allowed(t, *out)) return TS_OK;
   }
   return ts_fail(TS_ERR_DECK, "table %s: `allow` names no sharding", t->name);
 }
@@ -80,6 +78,28 @@ static int by_size(const void *a, const void *b) {
   return x->table - y->table; /* the deck's order among equals */
 }
 
+ts_err ts_plan_place(ts_table_plan *out, ts_shard_kind kind,
+                     const ts_table_config *t,
+                     const struct ts_placement *place) {
+  ts_err err = TS_OK;
+  const ts_sharding_ops *ops = ts_sharding_find(kind);
+  const int n_ranks = place->nodes->n_ranks;
+  if (!ops)
+    TS_THROW(TS_ERR_DECK, "table %s: sharding %s is not in this version",
+             t->name, ts_shard_kind_name(kind));
+  for (int32_t k = 0; k < t->ranks.n; k++)
+    if (t->ranks.item[k] < 0 || t->ranks.item[k] >= n_ranks)
+      TS_THROW(TS_ERR_DECK,
+               "table %s: ranks names rank %" PRId64
+               ", but this run has ranks 0 to %d",
+               t->name, t->ranks.item[k], n_ranks - 1);
+  ts_mem_free(out->shards);
+  *out = (ts_table_plan){.kind = kind};
+  TS_TRY(ops->place(out, t, place));
+done:
+  return err;
+}
+
 static ts_err place_table(ts_plan *p, const ts_config *c, int32_t i,
                           int64_t bytes, int64_t fair_share,
                           const ts_placement *place, double *load) {
@@ -88,15 +108,7 @@ static ts_err place_table(ts_plan *p, const ts_config *c, int32_t i,
   ts_shard_kind kind = t->sharding;
   if (kind == TS_SHARD_AUTO)
     TS_TRY(choose_allowed(&kind, t, bytes, fair_share, p->n_ranks));
-  const ts_sharding_ops *ops = ts_sharding_find(kind);
-  for (int32_t k = 0; k < t->ranks.n; k++)
-    if (t->ranks.item[k] < 0 || t->ranks.item[k] >= p->n_ranks)
-      TS_THROW(TS_ERR_DECK,
-               "table %s: ranks names rank %" PRId64
-               ", but this run has ranks 0 to %d",
-               t->name, t->ranks.item[k], p->n_ranks - 1);
-  p->tables[i].kind = kind;
-  TS_TRY(ops->place(&p->tables[i], t, place));
+  TS_TRY(ts_plan_place(&p->tables[i], kind, t, place));
   for (int32_t k = 0; k < p->tables[i].n_shards; k++) {
     const ts_shard *s = &p->tables[i].shards[k];
     load[s->rank] += (double)ts_shard_bytes(t, s);
@@ -113,6 +125,7 @@ ts_err ts_plan_make(ts_plan **out, const ts_config *c, const ts_nodes *nodes) {
   ts_placement place = {.nodes = nodes, .min_column = c->sharding.min_column};
   int64_t total = 0;
   TS_TRY(ts_plan_create(&p, c->n_tables, nodes->n_ranks));
+  p->n_nodes = nodes->n_nodes;
   TS_TRY(ts_mem_array(&order, c->n_tables, sizeof *order, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&load, nodes->n_ranks, sizeof *load, TS_TAG_MISC));
   place.load = load;
@@ -130,82 +143,5 @@ done:
   ts_plan_destroy(p);
   ts_mem_free(order);
   ts_mem_free(load);
-  return err;
-}
-
-ts_err ts_plan_print(ts_str *s, const ts_plan *p, const ts_config *c) {
-  ts_err err = TS_OK;
-  for (int32_t i = 0; i < p->n_tables; i++) {
-    const ts_table_plan *t = &p->tables[i];
-    TS_TRY(ts_str_append(s, "%s %s", c->tables[i].name,
-                         ts_shard_kind_name(t->kind)));
-    for (int32_t k = 0; k < t->n_shards; k++)
-      TS_TRY(ts_str_append(s, " %d:%" PRId64 "+%" PRId64 ",%d+%d",
-                           t->shards[k].rank, t->shards[k].row0,
-                           t->shards[k].n_rows, t->shards[k].col0,
-                           t->shards[k].n_cols));
-    TS_TRY(ts_str_append(s, "\n"));
-  }
-done:
-  return err;
-}
-
-static bool shard_fits(const ts_shard *s, const ts_table_config *t) {
-  return s->rank >= 0 && s->row0 >= 0 && s->n_rows >= 0 && s->row0 <= t->rows &&
-         s->n_rows <= t->rows - s->row0 && s->col0 >= 0 && s->n_cols > 0 &&
-         s->col0 <= t->dim - s->n_cols;
-}
-
-/* The shards in the rest of one line of a plan. */
-static ts_err parse_shards(ts_table_plan *p, const char *text,
-                           const ts_table_config *t, int *n_ranks) {
-  ts_err err = TS_OK;
-  int n_read = 0;
-  ts_shard s;
-  while (sscanf(text, " %d:%" SCNd64 "+%" SCNd64 ",%d+%d%n", &s.rank, &s.row0,
-                &s.n_rows, &s.col0, &s.n_cols, &n_read) == 5) {
-    if (!shard_fits(&s, t))
-      TS_THROW(TS_ERR_CKPT, "the plan does not fit table %s", t->name);
-    TS_TRY(ts_mem_resize(&p->shards, (size_t)p->n_shards * sizeof *p->shards,
-                         (size_t)(p->n_shards + 1) * sizeof *p->shards,
-                         TS_TAG_MISC));
-    p->shards[p->n_shards++] = s;
-    if (s.rank >= *n_ranks) *n_ranks = s.rank + 1;
-    text += n_read;
-  }
-  if (p->n_shards == 0)
-    TS_THROW(TS_ERR_CKPT, "the plan has no shards for table %s", t->name);
-done:
-  return err;
-}
-
-static ts_err parse_line(ts_plan *p, int32_t i, const char *line,
-                         const ts_table_config *t) {
-  char name[256], kind[32];
-  int n_read = 0;
-  if (sscanf(line, "%255s %31s%n", name, kind, &n_read) != 2 ||
-      strcmp(name, t->name) != 0)
-    return ts_fail(TS_ERR_CKPT, "the plan has no line for table %s", t->name);
-  for (int k = 1; k < TS_SHARD_COUNT; k++)
-    if (!strcmp(kind, ts_shard_kind_name((ts_shard_kind)k)))
-      p->tables[i].kind = (ts_shard_kind)k;
-  if (!ts_sharding_find(p->tables[i].kind))
-    return ts_fail(TS_ERR_CKPT, "the plan's sharding %s is not known", kind);
-  return parse_shards(&p->tables[i], line + n_read, t, &p->n_ranks);
-}
-
-ts_err ts_plan_parse(ts_plan **out, const char *text, const ts_config *c) {
-  ts_err err = TS_OK;
-  ts_plan *p = NULL;
-  TS_TRY(ts_plan_create(&p, c->n_tables, 0));
-  for (int32_t i = 0; i < c->n_tables; i++) {
-    TS_TRY(parse_line(p, i, text, &c->tables[i]));
-    const char *end = strchr(text, '\n');
-    text = end ? end + 1 : "";
-  }
-  *out = p;
-  p = NULL;
-done:
-  ts_plan_destroy(p);
   return err;
 }

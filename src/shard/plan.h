@@ -52,24 +52,47 @@ static inline int ts_node_size(const ts_nodes *n, int node) {
 typedef struct ts_plan {
   ts_table_plan *tables; /* (n_tables), the deck's order */
   int32_t n_tables, n_ranks;
+  int32_t n_nodes; /* 0: not known */
 } ts_plan;
 
-/* The plan of the deck for these ranks: manual placement where the deck says
- * so; auto: small tables data_parallel, tables larger than a rank's fair
- * share row_wise, the rest table_wise on the rank with the least bytes so
- * far, largest first.  DECK errors name the table.  Local, deterministic. */
+/* The plan by sizes alone (sharding.plan = "by_size"): manual placement where
+ * the deck says so; auto: small tables data_parallel, tables larger than a
+ * rank's fair share row_wise, the rest table_wise on the rank with the least
+ * bytes so far, largest first.  DECK errors name the table.  Local,
+ * deterministic.  The planner (shard/planner.h) goes by time and memory. */
 ts_err ts_plan_make(ts_plan **, const ts_config *, const ts_nodes *);
 ts_err ts_plan_create(ts_plan **, int32_t n_tables, int n_ranks); /* empty */
 void ts_plan_destroy(ts_plan *);
+
+/* Shards of TABLE as sharding KIND places them (shard/sharding.h), in place of
+ * those that are there.  DECK errors name the table. */
+struct ts_placement;
+ts_err ts_plan_place(ts_table_plan *, ts_shard_kind, const ts_table_config *,
+                     const struct ts_placement *);
+/* True when the table's `allow` (empty: all) holds KIND. */
+bool ts_plan_allowed(const ts_table_config *, ts_shard_kind);
 
 /* DECK error that says why PLAN can't run on these ranks and nodes: a rank
  * that is not there, rows or columns missing or twice, shards of one node's
  * type on several nodes. */
 ts_err ts_plan_check(const ts_plan *, const ts_config *, const ts_nodes *);
+/* DECK error that says where PLAN is not what the deck fixes with `sharding`,
+ * `ranks` and `allow`.  PLAN has passed ts_plan_check. */
+ts_err ts_plan_obeys(const ts_plan *, const ts_config *, const ts_nodes *);
 
-/* One line a table: NAME KIND rank:row0+n_rows,col0+n_cols ... */
+/* A plan as text (doc/planner.md):
+ *
+ *   # tessera plan 1: 4 ranks, 2 nodes
+ *   NAME KIND rank:row0+n_rows,col0+n_cols ...
+ *
+ * one line a table, in any order; in names blanks, control characters, # and
+ * % are written %XX.  Further lines that start with # and empty ones mean
+ * nothing.  Without the head the ranks are as many as the shards name. */
 ts_err ts_plan_print(ts_str *, const ts_plan *, const ts_config *);
+/* CKPT errors say which line is wrong. */
 ts_err ts_plan_parse(ts_plan **, const char *text, const ts_config *);
+/* A file of `tessera plan --save`: DECK errors name file and line. */
+ts_err ts_plan_read(ts_plan **, const char *path, const ts_config *);
 
 const char *ts_shard_kind_name(ts_shard_kind);
 

@@ -5,11 +5,16 @@
 extern const ts_sharding_ops ts_sharding_data_parallel;
 extern const ts_sharding_ops ts_sharding_table_wise;
 extern const ts_sharding_ops ts_sharding_row_wise;
+extern const ts_sharding_ops ts_sharding_column_wise;
+extern const ts_sharding_ops ts_sharding_table_row_wise;
+extern const ts_sharding_ops ts_sharding_table_column_wise;
+extern const ts_sharding_ops ts_sharding_grid;
 
 static const ts_sharding_ops *const table[] = {
-    &ts_sharding_data_parallel,
-    &ts_sharding_table_wise,
-    &ts_sharding_row_wise,
+    &ts_sharding_data_parallel,  &ts_sharding_table_wise,
+    &ts_sharding_row_wise,       &ts_sharding_column_wise,
+    &ts_sharding_table_row_wise, &ts_sharding_table_column_wise,
+    &ts_sharding_grid,
 };
 
 const ts_sharding_ops *ts_sharding_find(ts_shard_kind kind) {

@@ -1,17 +1,30 @@
-/* sharding.h - what a sharding type is; private to shard/.
+/* sharding.h - the inside of the sharded collection; private to shard/.
  *
- * One file per type (table_wise.c, row_wise.c, data_parallel.c), registered
- * in sharding.c.  A type says where shards are placed, whether the ids of a
- * bag are spread over its shards, and how pooled embeddings travel back.
- * All tables of one type form a lot: their groups write one output matrix,
- * which one collective carries. */
+ * A sharding type (one file each, registered in sharding.c) says where shards
+ * are placed, whether the ids of a bag are spread over them, and which output
+ * dist brings pooled embeddings back (output_*.c; several types share one).
+ *
+ *   lot      the tables of one type (sequences apart): their groups write one
+ *            matrix, which one output dist carries
+ *   view     a feature as the model sees it: (bags, dim)
+ *   piece    the columns of a view that travel together: one per column
+ *            shard (of sequences cut by rows: one per row shard)
+ *   block    what arrives together: (B, width) of all pieces whose bags are
+ *            samples, then (bags, n_cols) of each piece with bags of its own
+ *   route    ids of one feature on their way to one shard
+ *
+ * A feature is "variable" when it has bags of its own number: distinct bags
+ * (data.dedup) or distinct ids (sequences); see bags.c. */
 #ifndef TS_SHARD_SHARDING_H
 #define TS_SHARD_SHARDING_H
 
+#include "shard/codec.h"
 #include "shard/ebc.h"
 
 typedef struct ts_lot ts_lot;
 typedef struct ts_lot_flight ts_lot_flight;
+
+/* ---- types --------------------------------------------------------------- */
 
 /* What placement goes by.  A type picks the ranks (or the node) with the
  * least load, the lowest among equals; whoever asks adds to the loads. */
@@ -22,78 +35,119 @@ typedef struct ts_placement {
   int32_t n_cols;     /* columns of each, 0: the smallest that is allowed */
 } ts_placement;
 
+/* How pooled embeddings come back to the samples' ranks.  begin enqueues on
+ * the comm, end makes the compute lane wait (and finish what is left). */
+typedef struct ts_output_dist {
+  const char *name;
+  /* Number of blocks, the block that holds a shard's piece, and the block
+   * that RANK writes. */
+  int (*n_blocks)(const ts_ebc *);
+  int (*block_of)(const ts_ebc *, const ts_shard *);
+  int (*written_by)(const ts_ebc *, int rank);
+  ts_err (*create)(ts_lot *); /* comms; may be NULL */
+  /* The order in which the sections of ranks lie in what is written: NULL
+   * ascending. */
+  void (*order)(const ts_lot *, int *ranks /* (W) */);
+  ts_err (*forward_begin)(ts_lot_flight *, ts_lane *);
+  ts_err (*forward_end)(ts_lot_flight *, ts_lane *);
+  ts_err (*backward_begin)(ts_lot_flight *, ts_lane *);
+  ts_err (*backward_end)(ts_lot_flight *, ts_lane *);
+} ts_output_dist;
+
+extern const ts_output_dist ts_output_local, ts_output_all_to_all,
+    ts_output_reduce_scatter, ts_output_two_stage;
+
 typedef struct ts_sharding_ops {
   const char *name;
   ts_shard_kind kind;
-  bool remote;    /* ids travel: takes part in input dist */
-  bool bucketize; /* a bag's ids go to the shards that hold their rows */
+  bool remote;     /* ids travel: takes part in input dist */
+  bool split_rows; /* a bag's ids go to the shards that hold their rows */
+  const ts_output_dist *output;   /* of pooled embeddings */
+  const ts_output_dist *sequence; /* of embeddings per id; NULL: none */
   /* Fills PLAN's shards for TABLE (table.ranks honoured, see doc/sharding);
    * DECK errors name the table. */
   ts_err (*place)(ts_table_plan *, const ts_table_config *,
                   const ts_placement *);
-  /* Widths of the lot's blocks and columns of its features. */
-  ts_err (*layout)(ts_lot *);
-  /* Sizes of this flight's messages, set on the host once the batch sizes of
-   * all ranks are known. */
-  void (*resize)(ts_lot_flight *);
-  /* Output dist and its transpose; begin enqueues on the comm, end makes the
-   * compute lane wait (and finish). */
-  ts_err (*forward_begin)(ts_lot_flight *, ts_lane *);
-  ts_err (*forward_end)(ts_lot_flight *, ts_lane *);
-  ts_err (*backward_begin)(ts_lot_flight *, ts_lane *);
-  /* Ends with the fused backward of the lot's groups enqueued. */
-  ts_err (*backward_end)(ts_lot_flight *, double lr_factor, int64_t pass,
-                         ts_lane *);
 } ts_sharding_ops;
 
 const ts_sharding_ops *ts_sharding_find(ts_shard_kind); /* NULL: none */
 
-/* A feature of a lot, on whichever rank. */
-typedef struct ts_lot_feature {
+/* ---- lots ---------------------------------------------------------------- */
+
+typedef struct ts_view {
   int32_t feature; /* in the deck's order, over all tables */
   int32_t table;   /* table_id */
   int32_t dim;
-  bool mean;
-  int32_t block; /* of the received matrix: the owner's rank, or 0 */
-  int32_t col;   /* column within its block */
-} ts_lot_feature;
+  int32_t variable; /* number among the variable features, -1: samples */
+  bool sequence;    /* one output row per id */
+  bool mean;        /* of a bag over row shards: divided here, after the sum */
+  bool assembled;   /* gathered into a matrix of its own, not seen in place */
+} ts_view;
+
+typedef struct ts_piece {
+  int32_t view, feature, table;
+  int64_t row0, n_rows; /* of sequences cut by rows; else the whole table */
+  int32_t part;         /* number of the row shard, of such sequences */
+  int32_t col0, n_cols;
+  int32_t block;
+  int32_t col; /* in the block's matrix; -1: variable, after the matrix */
+} ts_piece;
 
 /* One TBE group of a lot on this rank. */
 typedef struct ts_lot_group {
   ts_tbe *tbe;
-  int32_t n_features;
-  int32_t *lot_feature; /* (n_features) index into lot->features */
-  int32_t *route;       /* (n_features) route that feeds it, among those to
-                           this rank; set once routes are known */
+  int32_t n_slots;
+  int32_t *piece; /* (n_slots) */
+  int32_t *route; /* (n_slots) route that feeds it, among those to this rank;
+                     set once routes are known */
   bool weighted;
+  bool columns; /* of rows that other shards hold the rest of */
 } ts_lot_group;
 
 struct ts_lot {
   const ts_sharding_ops *ops;
+  const ts_output_dist *output;
   ts_ebc *ebc;
-  ts_comm *comm; /* NULL where nothing travels */
-  ts_lot_feature *features;
-  int32_t n_features;
-  int32_t *block_width; /* (n_blocks) floats per sample of each block */
-  int32_t n_blocks;
-  int32_t width;     /* of all blocks */
-  int32_t own_width; /* of the matrix that this rank's groups write */
+  bool sequence;
+  ts_comm *comm, *node_comm; /* NULL where nothing travels */
+  ts_view *views;
+  int32_t n_views;
+  ts_piece *pieces; /* by table, column, row, feature */
+  int32_t n_pieces;
+  int32_t *block_width; /* (n_blocks) floats per sample in its matrix */
+  int32_t n_blocks, own_block;
+  bool holes; /* pieces of own_block that no group of this rank writes */
   ts_lot_group *groups;
   int32_t n_groups;
+  struct ts_column_stats *columns; /* column_stats.c; NULL: not needed */
 };
 
 /* What a lot needs for one batch. */
 struct ts_lot_flight {
   ts_lot *lot;
   ts_flight *flight;
-  ts_tbe_input *inputs;                /* (n_groups) */
-  ts_buffer *offsets, *rows, *weights; /* (n_groups) behind the inputs */
-  ts_buffer out, grad_out; /* (bags, own_width) that the groups write/read */
-  ts_buffer emb, grad;     /* blocks of (B, block_width) for the model */
-  float **emb_ptr, **grad_ptr; /* (n_features) into the blocks */
-  int64_t *send, *recv;        /* (W) bytes or elements of the collective */
-  float *inverse; /* (n_features, B) 1 / bag length, for means over shards */
+  ts_tbe_input *inputs; /* (n_groups) */
+  /* (n_groups) behind the inputs */
+  ts_buffer *starts, *offsets, *at, *rows, *weights;
+  /* Geometry of this batch (geometry.c); W = ranks, P = pieces. */
+  int32_t *count;          /* (W, P) bags of each rank's part of a piece */
+  int64_t *section;        /* (W) start of a rank's part of what is written */
+  int64_t *sizes;          /* (W) floats of it */
+  int64_t *write_at;       /* (P, W) start of each piece in it; own_block's */
+  int64_t *block_at;       /* (n_blocks + 1) start of each block that arrives */
+  int64_t *piece_at;       /* (P) start of each piece in what arrives */
+  int64_t n_written;       /* floats in out */
+  ts_buffer out, grad_out; /* what the groups write; its gradient */
+  ts_buffer emb, grad;     /* blocks as they arrive */
+  ts_buffer views, view_grads; /* assembled views */
+  float **emb_ptr, **grad_ptr; /* (n_views) */
+  int64_t *stride;             /* (n_views) floats from row to row */
+  float *inverse; /* (n_views, batch_max) 1 / bag length, of means */
+  /* output dist */
+  int64_t *send, *recv; /* (W) bytes or elements of the collective */
+  ts_buffer wire_send, wire_recv, relay; /* encoded; between two stages */
   ts_token token;
+
   /* data_parallel: distinct rows of all groups, sent to everyone. */
   const void **message;   /* (n_groups) */
   int64_t *message_bytes; /* (n_groups) */
@@ -107,6 +161,7 @@ struct ts_lot_flight {
 struct ts_ebc {
   const ts_config *config;
   const ts_plan *plan;
+  const ts_nodes *nodes;
   ts_world *world;
   ts_device *device;
   const ts_kernels *kernels;
@@ -114,6 +169,9 @@ struct ts_ebc {
   int rank, n_ranks;
   int32_t n_features;
   int32_t *feature_table; /* (n_features) table_id */
+  int32_t *variable;      /* (n_features) number, -1: bags are samples */
+  int32_t n_variable;
+  ts_codec forward, backward; /* of output dist */
   ts_lot *lots;
   int32_t n_lots;
   struct ts_route *routes; /* sorted by rank */
@@ -123,13 +181,26 @@ struct ts_ebc {
 };
 
 /* One way of ids: those of FEATURE whose rows lie in [row0, row0 + n_rows)
- * go to RANK, where they are feature SLOT of GROUP of LOT. */
+ * go to RANK. */
 typedef struct ts_route {
   int32_t feature, table, rank;
   int64_t row0, n_rows;
-  bool bucketize, weighted;
-  int32_t lot, group, slot; /* valid on RANK only, -1 elsewhere */
+  int32_t part; /* number of the row shard, of split sequences */
+  bool split, sequence, weighted;
 } ts_route;
+
+/* ---- flights ------------------------------------------------------------- */
+
+/* What of a feature travels: its bags, or its distinct ones (bags.c). */
+typedef struct ts_bags {
+  ts_jagged ids;
+  int32_t n;                  /* bags */
+  int32_t n_out;              /* rows that the model sees */
+  const int32_t *inverse;     /* (n_out) bag of each, NULL: its own */
+  const int32_t *part;        /* (parts + 1) split sequences: bags of each row
+                                 shard; NULL: not split */
+  struct ts_bag_store *store; /* of variable features */
+} ts_bags;
 
 struct ts_flight {
   ts_ebc *ebc;
@@ -140,6 +211,8 @@ struct ts_flight {
   ts_status *statuses; /* (W) */
   int32_t *batch;      /* (W) samples of each rank */
   int32_t n, n_global; /* samples here and everywhere */
+  ts_bags *bags;       /* (n_features) */
+  int32_t *variable;   /* (W, n_variable) bags of each rank */
   /* input dist */
   ts_buffer send;
   int64_t *send_bytes, *recv_bytes; /* (W) */
@@ -157,33 +230,86 @@ struct ts_flight {
  * entry in the message's table is n_ids << TS_FORM_BITS | form. */
 enum { TS_FORM_ONE, TS_FORM_BYTES, TS_FORM_INTS, TS_FORM_BITS = 2 };
 
-/* Bytes of the lengths of BATCH bags, padded to 4. */
-static inline int64_t ts_form_bytes(int form, int32_t batch) {
-  if (form == TS_FORM_ONE) return 0;
-  return form == TS_FORM_BYTES ? ((int64_t)batch + 3) / 4 * 4
-                               : 4 * (int64_t)batch;
+static inline int64_t ts_pad4(int64_t bytes) {
+  return (bytes + 3) / 4 * 4;
 }
+
+/* Bytes of the lengths of N bags. */
+static inline int64_t ts_form_bytes(int form, int64_t n) {
+  return form == TS_FORM_ONE ? 0 : form == TS_FORM_BYTES ? ts_pad4(n) : 4 * n;
+}
+
+/* Bytes of a row's number in a shard of N_ROWS on the wire: 1, 2 or 4. */
+static inline int ts_id_bytes(int64_t n_rows) {
+  return n_rows <= 256 ? 1 : n_rows <= 65536 ? 2 : 4;
+}
+
+/* Bytes of a message's head: status, bags of the variable features, and a
+ * word per route. */
+static inline int64_t ts_head_bytes(const ts_ebc *ebc, int32_t n_routes) {
+  return (int64_t)sizeof(ts_status) + (ebc->n_variable + 1) / 2 * 8 +
+         8 * (int64_t)n_routes;
+}
+
+/* bags.c */
+ts_err ts_bags_create(ts_flight *);
+void ts_bags_destroy(ts_flight *);
+ts_err ts_bags_make(ts_flight *); /* of the batch at hand */
 
 /* input_dist.c, input_unpack.c: tasks of the data lane. */
 ts_err ts_input_pack(void *flight /* ts_flight ** */, ts_lane *);
 ts_err ts_input_statuses(ts_flight *); /* after the exchange, on the host */
 ts_err ts_input_unpack(void *flight /* ts_flight ** */, ts_lane *);
 
-/* lot.c */
-ts_err ts_lot_create(ts_lot *, ts_ebc *, const ts_sharding_ops *);
+/* lot.c: views, pieces and groups; N_VIEWS 0 where the plan has none. */
+ts_err ts_lot_create(ts_lot *, ts_ebc *, const ts_sharding_ops *,
+                     bool sequence);
 void ts_lot_reset(ts_lot *);
+/* This rank's shard for PIECE, NULL: none. */
+const ts_shard *ts_lot_own_shard(const ts_lot *, const ts_piece *);
+/* True when shard and piece are the same part of the same table. */
+bool ts_lot_same(const ts_lot *, const ts_piece *, const ts_shard *);
+
+/* lot_flight.c */
 ts_err ts_lot_flight_create(ts_lot_flight *, ts_lot *, ts_flight *);
 void ts_lot_flight_reset(ts_lot_flight *);
-ts_err ts_lot_forward(ts_lot_flight *, ts_lane *); /* all groups */
-ts_err ts_lot_backward(ts_lot_flight *, double lr_factor, int64_t pass,
-                       ts_lane *);
-/* Layout of types whose samples have all features in one block. */
-ts_err ts_lot_layout_whole(ts_lot *);
-/* Waits for gradients that a collective brings, then the fused backward. */
+ts_err ts_lot_forward(ts_lot_flight *, ts_lane *);
+ts_err ts_lot_forward_end(ts_lot_flight *, ts_lane *);
+ts_err ts_lot_backward_begin(ts_lot_flight *, ts_lane *);
 ts_err ts_lot_backward_end(ts_lot_flight *, double lr_factor, int64_t pass,
                            ts_lane *);
-/* Sets emb_ptr and grad_ptr for B samples: block after block. */
-void ts_lot_point(ts_lot_flight *, int32_t batch);
+
+/* geometry.c: where everything lies, once this batch's counts are known.
+ * measure fills the arrays and makes room; point sets the views' pointers. */
+ts_err ts_lot_measure(ts_lot_flight *);
+void ts_lot_point(ts_lot_flight *);
+int64_t ts_lot_block_floats(const ts_lot_flight *, int block, int rank);
+
+/* assemble.c: views from blocks, and the way back. */
+ts_err ts_lot_assemble(ts_lot_flight *, ts_lane *);
+ts_err ts_lot_disassemble(ts_lot_flight *, ts_lane *);
+
+/* wire.c: the section of RANK in a matrix of BLOCK's layout, coded.  X may be
+ * NULL: bytes only. */
+int64_t ts_wire_bytes(const ts_lot_flight *, ts_codec, int block, int rank);
+int64_t ts_wire_encode(const ts_lot_flight *, ts_codec, int block, int rank,
+                       const float *x, char *wire);
+/* ADD: onto what is there. */
+int64_t ts_wire_decode(const ts_lot_flight *, ts_codec, int block, int rank,
+                       float *x, const char *wire, bool add);
+
+/* column_stats.c: the fused backward of groups that hold columns of rows. */
+ts_err ts_columns_create(ts_lot *);
+void ts_columns_destroy(ts_lot *);
+ts_err ts_columns_backward(ts_lot_flight *, double lr_factor, int64_t pass,
+                           ts_lane *);
+
+/* replicas.c: the backward pass of data_parallel lots. */
+ts_err ts_replicas_begin(ts_lot_flight *, ts_lane *);
+ts_err ts_replicas_end(ts_lot_flight *, double lr_factor, int64_t pass,
+                       ts_lane *);
+
+/* ---- placement ----------------------------------------------------------- */
 
 /* place.c: parts of placement that types share.  Each adds shards to the
  * plan's. */

@@ -12,3 +12,13 @@ static ts_err place(ts_table_plan *p, const ts_table_config *t,
 done:
   return err;
 }
+
+extern const ts_sharding_ops ts_sharding_table_column_wise;
+const ts_sharding_ops ts_sharding_table_column_wise = {
+    .name = "table_column_wise",
+    .kind = TS_SHARD_TABLE_COLUMN_WISE,
+    .remote = true,
+    .split_rows = false,
+    .output = &ts_output_all_to_all,
+    .place = place,
+};

@@ -20,3 +20,13 @@ done:
   ts_mem_free(ranks);
   return err;
 }
+
+extern const ts_sharding_ops ts_sharding_table_row_wise;
+const ts_sharding_ops ts_sharding_table_row_wise = {
+    .name = "table_row_wise",
+    .kind = TS_SHARD_TABLE_ROW_WISE,
+    .remote = true,
+    .split_rows = true,
+    .output = &ts_output_two_stage,
+    .place = place,
+};

@@ -23,13 +23,6 @@
 #define TS_TARGET_REF
 #define TS_BODY static inline __attribute__((always_inline))
 
-/* 16 floats, wherever they lie. */
-typedef float ts_v16 __attribute__((vector_size(64)));
-typedef float ts_v16u __attribute__((vector_size(64), aligned(4)));
-typedef uint32_t ts_u16x __attribute__((vector_size(64)));
-typedef uint16_t ts_h16 __attribute__((vector_size(32)));
-typedef uint16_t ts_h16u __attribute__((vector_size(32), aligned(2)));
-
 /* Sum of the 16 partial sums, pairwise. */
 TS_BODY float ts_v16_sum(const float *x) {
   float y[8], z[4];
@@ -45,6 +38,23 @@ TS_BODY float ts_row_sum_squares(const float *x, int32_t n) {
   for (; i + 16 <= n; i += 16)
     for (int k = 0; k < 16; k++) part[k] += x[i + k] * x[i + k];
   for (int k = 0; i < n; i++, k++) part[k] += x[i] * x[i];
+  return ts_v16_sum(part);
+}
+
+/* The same of g + l2 w. */
+TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
+                                    int32_t n) {
+  float part[16] = {0};
+  int32_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (int k = 0; k < 16; k++) {
+      const float x = g[i + k] + l2 * w[i + k];
+      part[k] += x * x;
+    }
+  for (int k = 0; i < n; i++, k++) {
+    const float x = g[i] + l2 * w[i];
+    part[k] += x * x;
+  }
   return ts_v16_sum(part);
 }
 

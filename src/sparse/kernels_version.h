@@ -35,10 +35,26 @@ static ts_err row_update(const ts_row_update_args *a) {
   return ts_row_update_run(a, &ops);
 }
 
+static ts_err row_stage(const ts_row_stage_args *s) {
+  ts_err err = TS_OK;
+  const int32_t dim = s->update->dim;
+  const int n_parts = omp_get_max_threads();
+  float *wide = NULL;
+  TS_TRY(ts_mem_array(&wide, (int64_t)n_parts * dim, 4, TS_TAG_SPARSE));
+#pragma omp parallel for schedule(static, 1)
+  for (int p = 0; p < n_parts; p++)
+    stage_part(s, s->n * p / n_parts, s->n * (p + 1) / n_parts,
+               wide + (int64_t)p * dim, TS_VERSION);
+done:
+  ts_mem_free(wide);
+  return err;
+}
+
 void TS_REGISTER(ts_kernels *k) {
   k->lookup = lookup;
   k->sort = ts_sort_host;
   k->row_update = row_update;
+  k->row_stage = row_stage;
 }
 
 #endif

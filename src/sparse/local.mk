@@ -20,6 +20,7 @@ tessera_sources += \
   src/sparse/tbe.c \
   src/sparse/tbe.h \
   src/sparse/tbe_backward.c \
+  src/sparse/tbe_columns.c \
   src/sparse/tbe_impl.h \
   src/sparse/tbe_replica.c \
   src/sparse/tier.c \

@@ -2,8 +2,10 @@
  *
  * Random rows of tables larger than the caches: time goes into waiting for
  * memory, so rows are asked for AHEAD ids before they are summed, across the
- * borders of bags (ids of a group follow each other), and the sum of a bag
- * stays in registers for the usual widths. */
+ * borders of bags (ids of a group follow each other).  The sum of a bag stays
+ * in registers: rows too wide for that are summed in several sweeps over the
+ * bag, of 8 registers of columns each, and each sweep asks for its own
+ * columns only, as if they were a table of their own. */
 #ifndef TS_SPARSE_LOOKUP_BODY_H
 #define TS_SPARSE_LOOKUP_BODY_H
 
@@ -12,27 +14,46 @@
 
 enum { AHEAD = 16 };
 
-TS_BODY ts_v16 bf16_load16(const uint16_t *p) {
-  const ts_h16 h = *(const ts_h16u *)p;
-  const ts_u16x wide = __builtin_convertvector(h, ts_u16x) << 16;
-  return (ts_v16)wide;
+/* Floats of a register.  Compilers keep vectors of more than that in memory.
+ */
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX2__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+/* Registers of the widest sweep: not all, as loads and weights need some. */
+enum { WIDEST = LANES == 16 ? 16 : 12 };
+
+/* LANES elements, wherever they lie. */
+typedef float ts_vec __attribute__((vector_size(4 * LANES)));
+typedef float ts_vecu __attribute__((vector_size(4 * LANES), aligned(4)));
+typedef uint32_t ts_uvec __attribute__((vector_size(4 * LANES)));
+typedef uint16_t ts_hvec __attribute__((vector_size(2 * LANES)));
+typedef uint16_t ts_hvecu __attribute__((vector_size(2 * LANES), aligned(2)));
+
+TS_BODY ts_vec bf16_load(const uint16_t *p) {
+  const ts_hvec h = *(const ts_hvecu *)p;
+  const ts_uvec wide = __builtin_convertvector(h, ts_uvec) << 16;
+  return (ts_vec)wide;
 }
 
 /* Exponent and mantissa moved into place and scaled by 2^112, which is right
  * for subnormals too; infinities and NaN need their exponent set. */
-TS_BODY ts_v16 f16_load16(const uint16_t *p) {
-  const ts_h16 h = *(const ts_h16u *)p;
-  const ts_u16x u = __builtin_convertvector(h, ts_u16x);
-  const ts_u16x mag = (u & 0x7fff) << 13, sign = (u & 0x8000) << 16;
-  const ts_v16 scaled = (ts_v16)mag * 0x1p112f;
-  const ts_u16x special = (ts_u16x)((u & 0x7c00) == 0x7c00);
-  return (ts_v16)((ts_u16x)scaled | sign | (special & 0x7f800000));
+TS_BODY ts_vec f16_load(const uint16_t *p) {
+  const ts_hvec h = *(const ts_hvecu *)p;
+  const ts_uvec u = __builtin_convertvector(h, ts_uvec);
+  const ts_uvec mag = (u & 0x7fff) << 13, sign = (u & 0x8000) << 16;
+  const ts_vec scaled = (ts_vec)mag * 0x1p112f;
+  const ts_uvec special = (ts_uvec)((u & 0x7c00) == 0x7c00);
+  return (ts_vec)((ts_uvec)scaled | sign | (special & 0x7f800000));
 }
 
-TS_BODY ts_v16 load16(const char *row, int32_t d, ts_dtype t) {
-  if (t == TS_F32) return *(const ts_v16u *)(row + 4 * (int64_t)d);
+TS_BODY ts_vec load(const char *row, int32_t d, ts_dtype t) {
+  if (t == TS_F32) return *(const ts_vecu *)(row + 4 * (int64_t)d);
   const uint16_t *h = (const uint16_t *)row + d;
-  return t == TS_BF16 ? bf16_load16(h) : f16_load16(h);
+  return t == TS_BF16 ? bf16_load(h) : f16_load(h);
 }
 
 TS_BODY float load1(const char *row, int32_t d, ts_dtype t) {
@@ -46,70 +67,88 @@ TS_BODY float load1(const char *row, int32_t d, ts_dtype t) {
   return t == TS_BF16 ? ts_bf16_to_f32(h) : ts_f16_to_f32(h);
 }
 
-TS_BODY void prefetch_row(const char *row, int64_t row_bytes) {
-  for (int64_t k = 0; k < row_bytes; k += 64) __builtin_prefetch(row + k, 0, 3);
+/* A bag: ids [from, to). */
+typedef struct ts_bag {
+  float *out;
+  const char *table;
+  const int32_t *rows;
+  const float *weights;
+  int64_t row_bytes, from, to;
+  int64_t ahead; /* ids before this one have another AHEAD after them */
+  float scale;
+} ts_bag;
+
+/* The row of id I from column COL on, and a request for the columns'
+ * BYTES of the row AHEAD of it. */
+TS_BODY const char *row_at(const ts_bag *b, int64_t i, int64_t col_at,
+                           int64_t bytes) {
+  if (i < b->ahead) {
+    const char *next = b->table + b->rows[i + AHEAD] * b->row_bytes + col_at;
+    for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(next + k, 0, 3);
+  }
+  return b->table + b->rows[i] * b->row_bytes + col_at;
 }
 
-/* One bag whose width is NV vectors, known to the compiler. */
-TS_BODY void bag_fixed(const ts_lookup_args *a, float *out, const char *table,
-                       int64_t row_bytes, int64_t from, int64_t to,
-                       int64_t n_ids, float scale, int nv, ts_dtype t) {
-  ts_v16 sum[16];
-  for (int v = 0; v < nv; v++) sum[v] = (ts_v16){0};
-  for (int64_t i = from; i < to; i++) {
-    if (i + AHEAD < n_ids)
-      prefetch_row(table + a->rows[i + AHEAD] * row_bytes, row_bytes);
-    const char *row = table + a->rows[i] * row_bytes;
-    if (a->weights) {
-      const float w = a->weights[i];
-      for (int v = 0; v < nv; v++) sum[v] += w * load16(row, 16 * v, t);
+/* NV vectors of columns from COL on; NV is known to the compiler. */
+TS_BODY void sweep(const ts_bag *b, int32_t col, int nv, ts_dtype t) {
+  const int size = t == TS_F32 ? 4 : 2;
+  ts_vec sum[WIDEST];
+  for (int v = 0; v < nv; v++) sum[v] = (ts_vec){0};
+  for (int64_t i = b->from; i < b->to; i++) {
+    const char *row = row_at(b, i, col * size, nv * LANES * size);
+    if (b->weights) {
+      const float w = b->weights[i];
+      for (int v = 0; v < nv; v++) sum[v] += w * load(row, LANES * v, t);
     } else {
-      for (int v = 0; v < nv; v++) sum[v] += load16(row, 16 * v, t);
+      for (int v = 0; v < nv; v++) sum[v] += load(row, LANES * v, t);
     }
   }
-  if (scale != 1.0f)
-    for (int v = 0; v < nv; v++) sum[v] *= scale;
-  for (int v = 0; v < nv; v++) *(ts_v16u *)(out + 16 * v) = sum[v];
+  if (b->scale != 1.0f)
+    for (int v = 0; v < nv; v++) sum[v] *= b->scale;
+  for (int v = 0; v < nv; v++) *(ts_vecu *)(b->out + col + LANES * v) = sum[v];
 }
 
-/* Any width: the sum stays in the output. */
-TS_BODY void bag_any(const ts_lookup_args *a, float *out, const char *table,
-                     int64_t row_bytes, int64_t from, int64_t to, int64_t n_ids,
-                     float scale, ts_dtype t) {
-  const int32_t dim = a->dim, whole = dim / 16 * 16;
-  for (int32_t d = 0; d < dim; d++) out[d] = 0;
-  for (int64_t i = from; i < to; i++) {
-    if (i + AHEAD < n_ids)
-      prefetch_row(table + a->rows[i + AHEAD] * row_bytes, row_bytes);
-    const char *row = table + a->rows[i] * row_bytes;
-    const float w = a->weights ? a->weights[i] : 1.0f;
-    for (int32_t d = 0; d < whole; d += 16)
-      *(ts_v16u *)(out + d) += w * load16(row, d, t);
-    for (int32_t d = whole; d < dim; d++) out[d] += w * load1(row, d, t);
+/* The last N < LANES columns. */
+TS_BODY void sweep_rest(const ts_bag *b, int32_t col, int n, ts_dtype t) {
+  const int size = t == TS_F32 ? 4 : 2;
+  float sum[LANES] = {0};
+  for (int64_t i = b->from; i < b->to; i++) {
+    const char *row = row_at(b, i, col * size, n * size);
+    const float w = b->weights ? b->weights[i] : 1.0f;
+    for (int d = 0; d < n; d++) sum[d] += w * load1(row, d, t);
   }
-  if (scale != 1.0f)
-    for (int32_t d = 0; d < dim; d++) out[d] *= scale;
+  for (int d = 0; d < n; d++) b->out[col + d] = b->scale * sum[d];
+}
+
+/* FIXED: the compiler knows DIM, a multiple of 16, and drops the rest. */
+TS_BODY void sum_bag(const ts_bag *b, int32_t dim, bool fixed, ts_dtype t) {
+  int32_t d = 0;
+  if (fixed && dim <= WIDEST * LANES) {
+    sweep(b, 0, dim / LANES, t);
+    return;
+  }
+  for (; dim - d >= 8 * LANES; d += 8 * LANES) sweep(b, d, 8, t);
+  if ((dim - d) & 4 * LANES) sweep(b, d, 4, t), d += 4 * LANES;
+  if ((dim - d) & 2 * LANES) sweep(b, d, 2, t), d += 2 * LANES;
+  if ((dim - d) & LANES) sweep(b, d, 1, t), d += LANES;
+  if (d < dim) sweep_rest(b, d, dim - d, t);
 }
 
 TS_BODY void lookup_bags(const ts_lookup_args *a, int64_t first, int64_t end,
-                         int nv, ts_dtype t) {
-  const int64_t row_bytes = (t == TS_F32 ? 4 : 2) * (int64_t)a->dim;
-  const int64_t n_ids = a->offsets[(int64_t)a->n_features * a->batch];
-  for (int64_t bag = first; bag < end;) {
-    const int32_t f = (int32_t)(bag / a->batch);
-    const int64_t stop =
-        (int64_t)(f + 1) * a->batch < end ? (int64_t)(f + 1) * a->batch : end;
-    const char *table = (const char *)a->weight + a->row_base[f] * row_bytes;
-    float *out =
-        a->out + (bag - (int64_t)f * a->batch) * a->out_stride + a->out_col[f];
-    for (; bag < stop; bag++, out += a->out_stride) {
-      const int64_t from = a->offsets[bag], to = a->offsets[bag + 1];
-      const float scale =
-          a->mean && to > from ? 1.0f / (float)(to - from) : 1.0f;
-      if (nv)
-        bag_fixed(a, out, table, row_bytes, from, to, n_ids, scale, nv, t);
-      else
-        bag_any(a, out, table, row_bytes, from, to, n_ids, scale, t);
+                         int32_t dim, bool fixed, ts_dtype t) {
+  ts_bag b = {.rows = a->rows,
+              .weights = a->weights,
+              .row_bytes = (t == TS_F32 ? 4 : 2) * (int64_t)dim,
+              .ahead = a->offsets[a->bag_start[a->n_features]] - AHEAD};
+  int64_t bag = first;
+  for (int32_t f = 0; f < a->n_features && bag < end; f++) {
+    const int64_t stop = a->bag_start[f + 1] < end ? a->bag_start[f + 1] : end;
+    b.table = (const char *)a->weight + a->row_base[f] * b.row_bytes;
+    for (; bag < stop; bag++) {
+      b.out = a->out + a->at[bag];
+      b.from = a->offsets[bag], b.to = a->offsets[bag + 1];
+      b.scale = a->mean && b.to > b.from ? 1.0f / (float)(b.to - b.from) : 1.0f;
+      sum_bag(&b, dim, fixed, t);
     }
   }
 }
@@ -118,32 +157,32 @@ TS_BODY void lookup_typed(const ts_lookup_args *a, int64_t first, int64_t end,
                           ts_dtype t) {
   switch (a->dim) {
   case 16:
-    lookup_bags(a, first, end, 1, t);
+    lookup_bags(a, first, end, 16, true, t);
     return;
   case 32:
-    lookup_bags(a, first, end, 2, t);
+    lookup_bags(a, first, end, 32, true, t);
     return;
   case 64:
-    lookup_bags(a, first, end, 4, t);
+    lookup_bags(a, first, end, 64, true, t);
     return;
   case 96:
-    lookup_bags(a, first, end, 6, t);
+    lookup_bags(a, first, end, 96, true, t);
     return;
   case 128:
-    lookup_bags(a, first, end, 8, t);
+    lookup_bags(a, first, end, 128, true, t);
     return;
   case 256:
-    lookup_bags(a, first, end, 16, t);
+    lookup_bags(a, first, end, 256, true, t);
     return;
   default:
-    lookup_bags(a, first, end, 0, t);
+    lookup_bags(a, first, end, a->dim, false, t);
     return;
   }
 }
 
 /* First bag of part P of N: parts have about as many ids and bags each. */
 static inline int64_t lookup_cut(const ts_lookup_args *a, int p, int n) {
-  int64_t low = 0, high = (int64_t)a->n_features * a->batch;
+  int64_t low = 0, high = a->bag_start[a->n_features];
   const int64_t goal = (a->offsets[high] + high) * p / n;
   while (low < high) {
     const int64_t mid = low + (high - low) / 2;

@@ -35,16 +35,8 @@ TS_ROW_APPLY_VERSIONS(elementwise)
 TS_BODY void rowwise_round(const ts_row *r, const ts_row_hyper *h,
                            float *stat) {
   const float l2 = l2_of(h);
-  if (l2 == 0.0f) {
-    stat[0] += ts_row_sum_squares(r->g, r->dim);
-    return;
-  }
-  float part[16] = {0};
-  for (int32_t d = 0; d < r->dim; d++) {
-    const float x = r->g[d] + l2 * r->w[d];
-    part[d % 16] += x * x;
-  }
-  stat[0] += ts_v16_sum(part);
+  stat[0] += l2 == 0.0f ? ts_row_sum_squares(r->g, r->dim)
+                        : ts_row_sum_squares_l2(r->g, r->w, l2, r->dim);
 }
 TS_ROW_ROUND_VERSIONS(rowwise_round)
 

@@ -35,13 +35,7 @@ TS_ROW_APPLY_VERSIONS(adam)
 
 TS_BODY void partial_round(const ts_row *r, const ts_row_hyper *h,
                            float *stat) {
-  const float l2 = l2_of(h);
-  float part[16] = {0};
-  for (int32_t d = 0; d < r->dim; d++) {
-    const float x = r->g[d] + l2 * r->w[d];
-    part[d % 16] += x * x;
-  }
-  stat[0] += ts_v16_sum(part);
+  stat[0] += ts_row_sum_squares_l2(r->g, r->w, l2_of(h), r->dim);
 }
 TS_ROW_ROUND_VERSIONS(partial_round)
 

@@ -17,20 +17,28 @@ TS_BODY float ratio(const float *stat) {
 /* The update's direction r, element d. */
 #define DIRECTION(m, v) ((m)*c1 / (sqrtf((v)*c2) + eps) + decay * w[d])
 
-TS_BODY void lamb_round(const ts_row *r, const ts_row_hyper *h, float *stat) {
+/* N <= 16 columns from AT on; each adds to partial sums of its own. */
+TS_BODY void lamb_columns(const ts_row *r, const ts_row_hyper *h, int32_t at,
+                          int32_t n, float *ww, float *rr) {
   const float b1 = h->beta1, b2 = h->beta2, eps = h->eps;
   const float c1 = h->correction1, c2 = h->correction2;
   const float decay = h->weight_decay;
-  float *w = r->w, *m = r->state[0], *v = r->state[1];
-  const float *g = r->g;
-  float ww[16] = {0}, rr[16] = {0};
-  for (int32_t d = 0; d < r->dim; d++) {
+  float *restrict m = r->state[0] + at, *restrict v = r->state[1] + at;
+  const float *restrict w = r->w + at, *restrict g = r->g + at;
+  for (int32_t d = 0; d < n; d++) {
     m[d] = b1 * m[d] + (1.0f - b1) * g[d];
     v[d] = b2 * v[d] + (1.0f - b2) * (g[d] * g[d]);
     const float x = DIRECTION(m[d], v[d]);
-    ww[d % 16] += w[d] * w[d];
-    rr[d % 16] += x * x;
+    ww[d] += w[d] * w[d];
+    rr[d] += x * x;
   }
+}
+
+TS_BODY void lamb_round(const ts_row *r, const ts_row_hyper *h, float *stat) {
+  float ww[16] = {0}, rr[16] = {0};
+  int32_t d = 0;
+  for (; d + 16 <= r->dim; d += 16) lamb_columns(r, h, d, 16, ww, rr);
+  lamb_columns(r, h, d, r->dim - d, ww, rr);
   stat[0] += ts_v16_sum(ww);
   stat[1] += ts_v16_sum(rr);
 }
@@ -52,21 +60,29 @@ TS_BODY void partial_mean(const ts_row *r, const ts_row_hyper *h, float *stat) {
 }
 TS_ROW_ROUND_VERSIONS(partial_mean)
 
-TS_BODY void partial_round(const ts_row *r, const ts_row_hyper *h,
-                           float *stat) {
-  const float b1 = h->beta1, b2 = h->beta2, eps = h->eps;
+TS_BODY void partial_columns(const ts_row *r, const ts_row_hyper *h, float v,
+                             int32_t at, int32_t n, float *ww, float *rr) {
+  const float b1 = h->beta1, eps = h->eps;
   const float c1 = h->correction1, c2 = h->correction2;
   const float decay = h->weight_decay;
-  float *w = r->w, *m = r->state[0], *v = r->state[1];
-  const float *g = r->g;
-  float ww[16] = {0}, rr[16] = {0};
-  *v = b2 * *v + (1.0f - b2) * (stat[0] / (float)r->row_dim);
-  for (int32_t d = 0; d < r->dim; d++) {
+  float *restrict m = r->state[0] + at;
+  const float *restrict w = r->w + at, *restrict g = r->g + at;
+  for (int32_t d = 0; d < n; d++) {
     m[d] = b1 * m[d] + (1.0f - b1) * g[d];
-    const float x = DIRECTION(m[d], *v);
-    ww[d % 16] += w[d] * w[d];
-    rr[d % 16] += x * x;
+    const float x = DIRECTION(m[d], v);
+    ww[d] += w[d] * w[d];
+    rr[d] += x * x;
   }
+}
+
+TS_BODY void partial_round(const ts_row *r, const ts_row_hyper *h,
+                           float *stat) {
+  float ww[16] = {0}, rr[16] = {0};
+  float *v = r->state[1];
+  int32_t d = 0;
+  *v = h->beta2 * *v + (1.0f - h->beta2) * (stat[0] / (float)r->row_dim);
+  for (; d + 16 <= r->dim; d += 16) partial_columns(r, h, *v, d, 16, ww, rr);
+  partial_columns(r, h, *v, d, r->dim - d, ww, rr);
   stat[0] = ts_v16_sum(ww);
   stat[1] = ts_v16_sum(rr);
 }

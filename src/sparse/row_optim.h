@@ -118,8 +118,10 @@ typedef struct ts_row_update_args {
   int32_t n_tables;
   /* For stochastic rounding: global table number and first global row of
    * each table's shard, seed and step. */
+  const int32_t *row_dim;   /* (n_tables) columns of the whole row */
   const int32_t *table_id;  /* (n_tables) */
   const int64_t *first_row; /* (n_tables) */
+  const int32_t *first_col; /* (n_tables) */
   uint64_t seed;
   int64_t step;
   /* When not NULL: no update; the sum of run r goes to sum_out[r * dim], its
@@ -128,5 +130,17 @@ typedef struct ts_row_update_args {
   uint32_t *key_out;
   int64_t *n_out;
 } ts_row_update_args;
+
+/* Kernel row_stage: one round of the optimizer, or its end, over rows whose
+ * gradients are summed already; for column shards.  Round K >= 0 replaces
+ * stats by this shard's part; ROUND < 0 applies with stats of whole rows. */
+typedef struct ts_row_stage_args {
+  const ts_row_update_args *update; /* optimizer, tables, weights, states */
+  const uint32_t *keys;             /* (n) distinct, ascending */
+  const float *sums;                /* (n, dim) */
+  int64_t n;
+  float *stats; /* (n, TS_ROW_STATS_MAX) */
+  int round;
+} ts_row_stage_args;
 
 #endif

@@ -16,11 +16,15 @@ static ts_err copy_tables(ts_tbe *t, const ts_tbe_spec *s) {
   TS_TRY(ts_mem_array(&t->row_base, n + 1, sizeof *t->row_base, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&t->table_id, n, sizeof *t->table_id, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&t->first_row, n, sizeof *t->first_row, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&t->first_col, n, sizeof *t->first_col, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&t->row_dim, n, sizeof *t->row_dim, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&t->hyper, n, sizeof *t->hyper, TS_TAG_MISC));
   for (int32_t i = 0; i < n; i++) {
     t->tables[i] = s->tables[i];
     t->table_id[i] = s->tables[i].table_id;
     t->first_row[i] = s->tables[i].first_row;
+    t->first_col[i] = s->tables[i].col0;
+    t->row_dim[i] = s->tables[i].config->dim;
     t->row_base[i + 1] = t->row_base[i] + s->tables[i].n_rows;
   }
   if (t->row_base[n] > UINT32_MAX)
@@ -42,11 +46,8 @@ static ts_err copy_features(ts_tbe *t, const ts_tbe_spec *s) {
   t->n_features = n;
   TS_TRY(
       ts_mem_array(&t->feature_base, n, sizeof *t->feature_base, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->feature_col, n, sizeof *t->feature_col, TS_TAG_MISC));
-  for (int32_t f = 0; f < n; f++) {
+  for (int32_t f = 0; f < n; f++)
     t->feature_base[f] = t->row_base[s->feature_table[f]];
-    t->feature_col[f] = s->feature_col[f];
-  }
 done:
   return err;
 }
@@ -83,7 +84,7 @@ static ts_err create_tier(ts_tbe *t) {
 static void own_scratch(ts_tbe *t) {
   ts_buffer *all[] = {&t->keys[0],  &t->keys[1], &t->order[0],  &t->order[1],
                       &t->bag_of,   &t->grad_at, &t->bag_scale, &t->sums,
-                      &t->sum_keys, &t->message};
+                      &t->sum_keys, &t->stats,   &t->message};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     *all[i] = (ts_buffer){.space = TS_SPACE_DEVICE,
                           .tag = TS_TAG_SPARSE,
@@ -99,7 +100,7 @@ ts_err ts_tbe_create(ts_tbe **out, ts_device *device, const ts_kernels *k,
   t->device = device;
   t->kernels = k;
   t->optim = ts_row_optim_find(s->tables[0].config->optimizer.kind);
-  t->dim = s->tables[0].config->dim;
+  t->dim = s->tables[0].n_cols;
   t->dtype = s->tables[0].config->dtype;
   t->mean = s->mean;
   t->seed = s->seed;
@@ -121,14 +122,15 @@ done:
 void ts_tbe_destroy(ts_tbe *t) {
   if (!t) return;
   if (t->tier) t->tier->ops->destroy(t->tier);
-  ts_buffer *buffers[] = {
-      &t->keys[0], &t->keys[1],   &t->order[0], &t->order[1], &t->bag_of,
-      &t->grad_at, &t->bag_scale, &t->sums,     &t->sum_keys, &t->message};
+  ts_buffer *buffers[] = {&t->keys[0],   &t->keys[1], &t->order[0],
+                          &t->order[1],  &t->bag_of,  &t->grad_at,
+                          &t->bag_scale, &t->sums,    &t->sum_keys,
+                          &t->stats,     &t->message};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     ts_buffer_reset(buffers[i]);
-  void *arrays[] = {t->tables,      t->row_base,    t->feature_base,
-                    t->feature_col, t->table_id,    t->first_row,
-                    t->hyper,       t->table_start, t->segment};
+  void *arrays[] = {t->tables,      t->row_base, t->feature_base, t->first_col,
+                    t->row_dim,     t->table_id, t->first_row,    t->hyper,
+                    t->table_start, t->segment};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
   ts_mem_free(t);
@@ -140,12 +142,12 @@ typedef enum { INIT_UNIFORM, INIT_NORMAL, INIT_CONSTANT } ts_init;
 
 /* One row, by (seed, table, global row, column). */
 static void init_row(float *w, const ts_tbe *t, int32_t table, int64_t row,
-                     ts_init kind, float scale) {
+                     int32_t col0, ts_init kind, float scale) {
   for (int32_t d = 0; d < t->dim; d += 4) {
     uint32_t x[4];
     double normal[4];
     ts_rng4(x, t->seed, TS_RNG_TABLE_INIT, (uint64_t)row, (uint32_t)table,
-            (uint32_t)(d / 4));
+            (uint32_t)((col0 + d) / 4));
     if (kind == INIT_NORMAL) {
       ts_rng_normal2(normal, x[0], x[1]);
       ts_rng_normal2(normal + 2, x[2], x[3]);
@@ -171,7 +173,8 @@ static void init_table(ts_tbe *t, int32_t i) {
 #pragma omp parallel for schedule(static)
   for (int64_t row = 0; row < t->tables[i].n_rows; row++) {
     float w[t->dim];
-    init_row(w, t, t->table_id[i], t->first_row[i] + row, init, scale);
+    init_row(w, t, t->table_id[i], t->first_row[i] + row, t->first_col[i], init,
+             scale);
     ts_from_f32(to + (size_t)(row * t->dim) * size, w, t->dtype, t->dim);
   }
 }
@@ -186,7 +189,6 @@ ts_err ts_tbe_init(ts_tbe *t) {
 typedef struct ts_forward_arg {
   ts_tbe *tbe;
   float *out;
-  int64_t out_stride;
   ts_tbe_input input;
 } ts_forward_arg;
 
@@ -195,24 +197,23 @@ static ts_err forward_task(void *p, ts_lane *lane) {
   const ts_forward_arg *a = p;
   ts_tbe *t = a->tbe;
   const ts_lookup_args args = {.out = a->out,
-                               .out_stride = a->out_stride,
-                               .out_col = t->feature_col,
+                               .at = a->input.at,
                                .weight = t->tier->ops->weights(t->tier),
                                .dtype = t->dtype,
                                .dim = t->dim,
                                .row_base = t->feature_base,
+                               .bag_start = a->input.bag_start,
                                .offsets = a->input.offsets,
                                .rows = a->input.rows,
                                .weights = a->input.weights,
                                .mean = t->mean,
-                               .n_features = t->n_features,
-                               .batch = a->input.batch};
-  return a->input.batch ? t->kernels->lookup(&args) : TS_OK;
+                               .n_features = t->n_features};
+  return args.bag_start[t->n_features] ? t->kernels->lookup(&args) : TS_OK;
 }
 
-ts_err ts_tbe_forward(ts_tbe *t, float *out, int64_t out_stride,
-                      const ts_tbe_input *input, ts_lane *lane) {
-  ts_forward_arg arg = {t, out, out_stride, *input};
+ts_err ts_tbe_forward(ts_tbe *t, float *out, const ts_tbe_input *input,
+                      ts_lane *lane) {
+  ts_forward_arg arg = {t, out, *input};
   return ts_lane_submit(lane, "lookup", forward_task, &arg, sizeof arg);
 }
 

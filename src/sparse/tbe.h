@@ -12,31 +12,35 @@
 
 typedef struct ts_tbe ts_tbe;
 
-/* One table's shard in the group: rows [first_row, first_row + n_rows). */
+/* One table's shard in the group: rows [first_row, first_row + n_rows),
+ * columns [col0, col0 + n_cols); all of a group have the same n_cols. */
 typedef struct ts_tbe_table {
   const ts_table_config *config; /* must outlive the group; checked */
   int32_t table_id;              /* index of the table in the deck */
   int64_t first_row, n_rows;
+  int32_t col0, n_cols;
 } ts_tbe_table;
 
 typedef struct ts_tbe_spec {
   ts_tbe_table *tables; /* (n_tables), copied */
   int32_t n_tables;
   const int32_t *feature_table; /* (n_features) table of each, copied */
-  const int32_t *feature_col;   /* (n_features) column in the output */
   int32_t n_features;
   bool mean; /* divide by bag length here (not where shards hold parts) */
   uint64_t seed;
 } ts_tbe_spec;
 
-/* Bags of the group, feature-major; arrays live on the device, owned by the
- * caller until the batch is done. */
+/* Bags of the group, feature-major: feature f has the bags
+ * [bag_start[f], bag_start[f + 1]), as many as it likes.  Arrays are owned by
+ * the caller until the batch is done. */
 typedef struct ts_tbe_input {
-  int32_t batch;          /* B, bags per feature */
-  const int64_t *offsets; /* (F * B + 1) */
-  const int32_t *rows;    /* (N) row within the table's shard */
-  const float *weights;   /* (N) or NULL */
-  int64_t n_ids;          /* N < 2^32 */
+  const int64_t *bag_start; /* (F + 1), host memory */
+  const int64_t *offsets;   /* (bags + 1) device memory, like the rest */
+  const int64_t *at;        /* (bags) where a bag's pooled row starts in the
+                               output, and its gradient: floats */
+  const int32_t *rows;      /* (N) row within the table's shard */
+  const float *weights;     /* (N) or NULL */
+  int64_t n_ids;            /* N < 2^32 */
 } ts_tbe_input;
 
 /* create allocates weights and state; init draws initial weights that depend
@@ -46,16 +50,31 @@ ts_err ts_tbe_create(ts_tbe **, ts_device *, const ts_kernels *,
 ts_err ts_tbe_init(ts_tbe *);
 void ts_tbe_destroy(ts_tbe *);
 
-/* OUT (B, out_stride): the group's columns are written.  Enqueues. */
-ts_err ts_tbe_forward(ts_tbe *, float *out, int64_t out_stride,
-                      const ts_tbe_input *, ts_lane *);
+/* Writes the bags' rows of OUT.  Enqueues. */
+ts_err ts_tbe_forward(ts_tbe *, float *out, const ts_tbe_input *, ts_lane *);
 
 /* Fused backward: sorts the ids by row, sums duplicates in a fixed order,
  * updates each row once.  GRAD has forward's layout.  LR_FACTOR: of the
  * schedule; PASS: number of this backward pass, from 1.  Enqueues. */
-ts_err ts_tbe_backward(ts_tbe *, const float *grad, int64_t grad_stride,
-                       const ts_tbe_input *, double lr_factor, int64_t pass,
-                       ts_lane *);
+ts_err ts_tbe_backward(ts_tbe *, const float *grad, const ts_tbe_input *,
+                       double lr_factor, int64_t pass, ts_lane *);
+
+/* The same in parts, for groups that hold some columns of a row and whose
+ * optimizer needs sums over all of them (tbe_columns.c).  gather sums each
+ * distinct row's gradients; after it the group's rows and statistics can be
+ * asked for on the lane.  stage I runs round I of the optimizer: statistics
+ * hold what it needs and then this shard's part.  finish updates the rows.
+ * Enqueue. */
+ts_err ts_tbe_gather(ts_tbe *, const float *grad, const ts_tbe_input *,
+                     ts_lane *);
+ts_err ts_tbe_stage(ts_tbe *, int round, double lr_factor, int64_t pass,
+                    ts_lane *);
+ts_err ts_tbe_finish(ts_tbe *, double lr_factor, int64_t pass, ts_lane *);
+/* Statistics (*n_rows, TS_ROW_STATS_MAX) of the distinct rows of table T that
+ * lie in [from, to), rows of the whole table; ascending.  Only in a task of
+ * the lane. */
+float *ts_tbe_stats(ts_tbe *, int64_t *n_rows, int32_t t, int64_t from,
+                    int64_t to);
 
 /* The two halves for replicated (data_parallel) groups.  reduce: sums of the
  * distinct rows that this rank touched, keys ascending, as a message of
@@ -65,8 +84,7 @@ ts_err ts_tbe_backward(ts_tbe *, const float *grad, int64_t grad_stride,
  * (read when the task runs): rows' sums are added in rank order, then one
  * update a row.  Enqueue. */
 ts_err ts_tbe_reduce(ts_tbe *, const void **msg, int64_t *msg_bytes,
-                     const float *grad, int64_t grad_stride,
-                     const ts_tbe_input *, ts_lane *);
+                     const float *grad, const ts_tbe_input *, ts_lane *);
 ts_err ts_tbe_apply(ts_tbe *, const void *const *msg, const int64_t *msg_bytes,
                     int n_ranks, double lr_factor, int64_t pass, ts_lane *);
 

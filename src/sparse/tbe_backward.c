@@ -31,8 +31,10 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
                           .dim = t->dim,
                           .row_base = t->row_base,
                           .n_tables = t->n_tables,
+                          .row_dim = t->row_dim,
                           .table_id = t->table_id,
                           .first_row = t->first_row,
+                          .first_col = t->first_col,
                           .seed = t->seed,
                           .step = pass};
   for (int k = 0; k < t->optim->n_states; k++)
@@ -40,66 +42,66 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
   return a;
 }
 
-/* Where each bag's gradient lies, and its share where bags are means. */
-static void fill_bags(ts_tbe *t, int64_t grad_stride, const ts_tbe_input *in) {
-  int64_t *at = t->grad_at.ptr;
+/* Each bag's share where bags are means. */
+static void fill_scales(ts_tbe *t, const ts_tbe_input *in) {
   float *scale = t->bag_scale.ptr;
 #pragma omp parallel for schedule(static)
-  for (int32_t f = 0; f < t->n_features; f++)
-    for (int32_t b = 0; b < in->batch; b++) {
-      const int64_t bag = (int64_t)f * in->batch + b;
-      at[bag] = b * grad_stride + t->feature_col[f];
-      const int64_t n = in->offsets[bag + 1] - in->offsets[bag];
-      scale[bag] = t->mean && n > 0 ? 1.0f / (float)n : 1.0f;
-    }
+  for (int64_t bag = 0; bag < in->bag_start[t->n_features]; bag++) {
+    const int64_t n = in->offsets[bag + 1] - in->offsets[bag];
+    scale[bag] = n > 0 ? 1.0f / (float)n : 1.0f;
+  }
 }
 
 /* keys: group rows; order: the bag, or with weights the entry itself, whose
  * bag goes to bag_of. */
-static void fill_entries(ts_tbe *t, const ts_tbe_input *in) {
+static void fill_entries(ts_tbe *t, const ts_tbe_input *in, int32_t f) {
   uint32_t *keys = t->keys[0].ptr, *order = t->order[0].ptr;
   uint32_t *bag_of = in->weights ? t->bag_of.ptr : NULL;
-  const int64_t n_bags = (int64_t)t->n_features * in->batch;
-#pragma omp parallel for schedule(static)
-  for (int64_t bag = 0; bag < n_bags; bag++) {
-    const int64_t base = t->feature_base[bag / in->batch];
+  const int64_t base = t->feature_base[f];
+#pragma omp for schedule(static) nowait
+  for (int64_t bag = in->bag_start[f]; bag < in->bag_start[f + 1]; bag++)
     for (int64_t i = in->offsets[bag]; i < in->offsets[bag + 1]; i++) {
       keys[i] = (uint32_t)(base + in->rows[i]);
       order[i] = bag_of ? (uint32_t)i : (uint32_t)bag;
       if (bag_of) bag_of[i] = (uint32_t)bag;
     }
-  }
+}
+
+/* The ids of each table, where they follow each other. */
+static void cut_segments(ts_tbe *t, ts_sort_args *sort,
+                         const ts_tbe_input *in) {
+  if (!t->table_start) return;
+  for (int32_t i = 0; i <= t->n_tables; i++)
+    t->segment[i] = in->offsets[in->bag_start[t->table_start[i]]];
+  sort->n_segments = t->n_tables;
+  sort->segment = t->segment;
+  sort->segment_base = t->row_base;
+  sort->segment_bits = t->table_bits;
 }
 
 ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
-                   int64_t grad_stride, const ts_tbe_input *in) {
+                   const ts_tbe_input *in) {
   ts_err err = TS_OK;
   const double t0 = ts_now();
-  TS_TRY(ts_tbe_reserve(t, in->n_ids, (int64_t)t->n_features * in->batch));
+  TS_TRY(ts_tbe_reserve(t, in->n_ids, in->bag_start[t->n_features]));
   if (in->weights)
     TS_TRY(ts_buffer_reserve(&t->bag_of, (size_t)(in->n_ids + 1) * 4));
-  fill_bags(t, grad_stride, in);
-  fill_entries(t, in);
+  if (t->mean) fill_scales(t, in);
+#pragma omp parallel
+  for (int32_t f = 0; f < t->n_features; f++) fill_entries(t, in, f);
   ts_sort_args sort = {.keys = t->keys[0].ptr,
                        .keys_scratch = t->keys[1].ptr,
                        .values = t->order[0].ptr,
                        .values_scratch = t->order[1].ptr,
                        .n = in->n_ids,
                        .n_bits = t->key_bits};
-  if (t->table_start) {
-    for (int32_t i = 0; i <= t->n_tables; i++)
-      t->segment[i] = in->offsets[(int64_t)t->table_start[i] * in->batch];
-    sort.n_segments = t->n_tables;
-    sort.segment = t->segment;
-    sort.segment_base = t->row_base;
-    sort.segment_bits = t->table_bits;
-  }
+  cut_segments(t, &sort, in);
   TS_TRY(t->kernels->sort(&sort));
   a->keys = sort.keys;
   a->order = sort.values;
   a->n = in->n_ids;
   a->grad = grad;
-  a->grad_at = t->grad_at.ptr;
+  a->grad_at = in->at;
   a->bag_of = in->weights ? t->bag_of.ptr : NULL;
   a->weights = in->weights;
   a->bag_scale = t->mean ? t->bag_scale.ptr : NULL;
@@ -108,10 +110,26 @@ done:
   return err;
 }
 
+ts_err ts_tbe_sum(ts_tbe *t, const float *grad, const ts_tbe_input *in) {
+  ts_err err = TS_OK;
+  const int64_t n = in->n_ids;
+  t->n_sums = 0;
+  if (!n) return TS_OK;
+  ts_row_update_args a = ts_tbe_update_args(t, 1.0, 1);
+  TS_TRY(ts_tbe_sort(t, &a, grad, in));
+  TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
+  TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)n * 4));
+  a.sum_out = t->sums.ptr;
+  a.key_out = t->sum_keys.ptr;
+  a.n_out = &t->n_sums;
+  TS_TRY(t->kernels->row_update(&a));
+done:
+  return err;
+}
+
 typedef struct ts_backward_arg {
   ts_tbe *tbe;
   const float *grad;
-  int64_t grad_stride;
   ts_tbe_input input;
   double lr_factor;
   int64_t pass;
@@ -124,16 +142,15 @@ static ts_err backward_task(void *p, ts_lane *lane) {
   ts_tbe *t = arg->tbe;
   if (!arg->input.n_ids) return TS_OK;
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
-  TS_TRY(ts_tbe_sort(t, &a, arg->grad, arg->grad_stride, &arg->input));
+  TS_TRY(ts_tbe_sort(t, &a, arg->grad, &arg->input));
   TS_TRY(t->kernels->row_update(&a));
 done:
   return err;
 }
 
-ts_err ts_tbe_backward(ts_tbe *t, const float *grad, int64_t grad_stride,
-                       const ts_tbe_input *input, double lr_factor,
-                       int64_t pass, ts_lane *lane) {
-  ts_backward_arg arg = {t, grad, grad_stride, *input, lr_factor, pass};
+ts_err ts_tbe_backward(ts_tbe *t, const float *grad, const ts_tbe_input *input,
+                       double lr_factor, int64_t pass, ts_lane *lane) {
+  ts_backward_arg arg = {t, grad, *input, lr_factor, pass};
   return ts_lane_submit(lane, "fused backward", backward_task, &arg,
                         sizeof arg);
 }

@@ -16,9 +16,10 @@ struct ts_tbe {
   uint64_t seed;
   int64_t *row_base;        /* (n_tables + 1) first group row of each table */
   int64_t *feature_base;    /* (n_features) first group row of its table */
-  int32_t *feature_col;     /* (n_features) */
   int32_t *table_id;        /* (n_tables) */
   int64_t *first_row;       /* (n_tables) */
+  int32_t *first_col;       /* (n_tables) */
+  int32_t *row_dim;         /* (n_tables) of the whole row */
   ts_row_hyper *hyper;      /* (n_tables) of the backward pass that runs */
   int key_bits, table_bits; /* of a row of the group, of its table */
   int32_t *table_start;     /* (n_tables + 1) first feature of each table,
@@ -26,8 +27,8 @@ struct ts_tbe {
   int64_t *segment;         /* (n_tables + 1) scratch of the sort */
   /* scratch of the backward pass, grown by the lane that runs it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
-  ts_buffer sums, sum_keys, message;
-  int64_t message_bytes;
+  ts_buffer sums, sum_keys, stats, message;
+  int64_t n_sums; /* distinct rows in sums */
 };
 
 /* Grows the scratch for N entries of N_BAGS bags. */
@@ -36,6 +37,8 @@ ts_err ts_tbe_reserve(ts_tbe *, int64_t n, int64_t n_bags);
 ts_row_update_args ts_tbe_update_args(ts_tbe *, double lr_factor, int64_t pass);
 /* keys and order, sorted, of INPUT's ids; fills the arguments' gradient. */
 ts_err ts_tbe_sort(ts_tbe *, ts_row_update_args *, const float *grad,
-                   int64_t grad_stride, const ts_tbe_input *);
+                   const ts_tbe_input *);
+/* Sums of INPUT's distinct rows into sums, sum_keys, n_sums. */
+ts_err ts_tbe_sum(ts_tbe *, const float *grad, const ts_tbe_input *);
 
 #endif

@@ -15,7 +15,6 @@ typedef struct ts_reduce_arg {
   const void **msg;
   int64_t *msg_bytes;
   const float *grad;
-  int64_t grad_stride;
   ts_tbe_input input;
 } ts_reduce_arg;
 
@@ -36,29 +35,18 @@ static ts_err reduce_task(void *p, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_reduce_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  const int64_t n = arg->input.n_ids;
-  int64_t n_rows = 0;
-  if (n) {
-    ts_row_update_args a = ts_tbe_update_args(t, 1.0, 1);
-    TS_TRY(ts_tbe_sort(t, &a, arg->grad, arg->grad_stride, &arg->input));
-    TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
-    TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)n * 4));
-    a.sum_out = t->sums.ptr;
-    a.key_out = t->sum_keys.ptr;
-    a.n_out = &n_rows;
-    TS_TRY(t->kernels->row_update(&a));
-  }
-  TS_TRY(pack(t, n_rows));
+  TS_TRY(ts_tbe_sum(t, arg->grad, &arg->input));
+  TS_TRY(pack(t, t->n_sums));
   *arg->msg = t->message.ptr;
-  *arg->msg_bytes = n_rows * (4 + 4 * (int64_t)t->dim);
+  *arg->msg_bytes = t->n_sums * (4 + 4 * (int64_t)t->dim);
 done:
   return err;
 }
 
 ts_err ts_tbe_reduce(ts_tbe *t, const void **msg, int64_t *msg_bytes,
-                     const float *grad, int64_t grad_stride,
-                     const ts_tbe_input *input, ts_lane *lane) {
-  ts_reduce_arg arg = {t, msg, msg_bytes, grad, grad_stride, *input};
+                     const float *grad, const ts_tbe_input *input,
+                     ts_lane *lane) {
+  ts_reduce_arg arg = {t, msg, msg_bytes, grad, *input};
   return ts_lane_submit(lane, "reduce rows", reduce_task, &arg, sizeof arg);
 }
 

@@ -93,21 +93,45 @@ TS_BODY int32_t table_of(const ts_row_update_args *a, int64_t key) {
 /* Random words for the stochastic rounding of columns [d, d + 64) of a row:
  * Philox at counter (step, global row, table and column / 4), 16 at once. */
 TS_BODY void rounding_words(uint32_t *words, const ts_row_update_args *a,
-                            int32_t table_id, int64_t row, int32_t d) {
-  for (int k = 0; k < 16; k++)
-    ts_rng4(words + 4 * k, a->seed ^ ((uint64_t)table_id << 40),
-            TS_RNG_ROUNDING, (uint64_t)row, (uint32_t)a->step,
-            (uint32_t)(d / 4 + k));
+                            int32_t table, int64_t row, int32_t d) {
+  const uint32_t first = (uint32_t)(a->first_col[table] + d) / 4;
+  for (uint32_t k = 0; k < 16; k++)
+    ts_rng4(words + 4 * k, a->seed ^ ((uint64_t)a->table_id[table] << 40),
+            TS_RNG_ROUNDING, (uint64_t)row, (uint32_t)a->step, first + k);
 }
 
 TS_BODY void store_rounded(const ts_row_update_args *a, uint16_t *to,
-                           const float *w, int32_t table_id, int64_t row) {
+                           const float *w, int32_t table, int64_t row) {
   uint32_t words[64];
   for (int32_t d = 0; d < a->dim; d++) {
-    if (d % 64 == 0) rounding_words(words, a, table_id, row, d);
+    if (d % 64 == 0) rounding_words(words, a, table, row, d);
     to[d] = a->dtype == TS_BF16 ? ts_f32_to_bf16_sr(w[d], words[d % 64])
                                 : ts_f32_to_f16_sr(w[d], words[d % 64]);
   }
+}
+
+/* Group row KEY and its gradient, as the optimizer sees them; 16-bit rows
+ * are widened to WIDE. */
+TS_BODY ts_row open_row(const ts_row_update_args *a, int64_t key, int32_t table,
+                        const float *sum, float *wide) {
+  const ts_row_optim *o = a->optim;
+  ts_row r = {.g = sum, .dim = a->dim, .row_dim = a->row_dim[table]};
+  if (a->dtype == TS_F32) {
+    r.w = (float *)a->weight + key * a->dim;
+  } else {
+    ts_to_f32(wide, (uint16_t *)a->weight + key * a->dim, a->dtype, a->dim);
+    r.w = wide;
+  }
+  for (int k = 0; k < o->n_states; k++)
+    r.state[k] = a->state[k] + key * (o->state[k].per_row ? 1 : a->dim);
+  return r;
+}
+
+TS_BODY void close_row(const ts_row_update_args *a, int64_t key, int32_t table,
+                       const float *wide) {
+  if (a->dtype != TS_F32)
+    store_rounded(a, (uint16_t *)a->weight + key * a->dim, wide, table,
+                  a->first_row[table] + key - a->row_base[table]);
 }
 
 /* One update of group row KEY by its summed gradient. */
@@ -116,21 +140,30 @@ TS_BODY void update_row(const ts_row_update_args *a, int64_t key, int32_t table,
   const ts_row_optim *o = a->optim;
   const ts_row_hyper *h = &a->hyper[table];
   float stat[TS_ROW_STATS_MAX] = {0};
-  ts_row r = {.g = sum, .dim = a->dim, .row_dim = a->dim};
-  uint16_t *half = (uint16_t *)a->weight + key * a->dim;
-  if (a->dtype == TS_F32) {
-    r.w = (float *)a->weight + key * a->dim;
-  } else {
-    ts_to_f32(wide, half, a->dtype, a->dim);
-    r.w = wide;
-  }
-  for (int k = 0; k < o->n_states; k++)
-    r.state[k] = a->state[k] + key * (o->state[k].per_row ? 1 : a->dim);
+  const ts_row r = open_row(a, key, table, sum, wide);
   for (int k = 0; k < o->n_rounds; k++) o->round[k][isa](&r, h, stat);
   o->apply[isa](&r, h, stat);
-  if (a->dtype != TS_F32)
-    store_rounded(a, half, wide, a->table_id[table],
-                  a->first_row[table] + key - a->row_base[table]);
+  close_row(a, key, table, wide);
+}
+
+/* Rows [from, to) of a stage; WIDE (dim) is scratch. */
+TS_BODY void stage_part(const ts_row_stage_args *s, int64_t from, int64_t to,
+                        float *wide, int isa) {
+  const ts_row_update_args *a = s->update;
+  int32_t table = 0;
+  for (int64_t j = from; j < to; j++) {
+    const int64_t key = s->keys[j];
+    float *stat = s->stats + j * TS_ROW_STATS_MAX;
+    if (key < a->row_base[table] || key >= a->row_base[table + 1])
+      table = table_of(a, key);
+    const ts_row r = open_row(a, key, table, s->sums + j * a->dim, wide);
+    if (s->round >= 0) {
+      a->optim->round[s->round][isa](&r, &a->hyper[table], stat);
+    } else {
+      a->optim->apply[isa](&r, &a->hyper[table], stat);
+      close_row(a, key, table, wide);
+    }
+  }
 }
 
 /* A long run that was put aside. */

@@ -55,7 +55,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
     TS_TRY(ts_metrics_create(&metrics[k], -1, t->n_ranks));
   TS_TRY(eval_pass(t, loader, metrics, fn, arg));
   for (int32_t k = 0; k < t->n_tasks; k++)
-    TS_TRY(ts_metrics_compute(metrics[k], &result[k], true, t->control));
+    TS_TRY(ts_metrics_compute(metrics[k], &result[k], -1, t->control));
 done:
   for (int32_t k = 0; metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(metrics[k]);

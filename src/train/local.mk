@@ -9,6 +9,10 @@ tessera_sources += \
   src/train/metrics_impl.h \
   src/train/pipeline.c \
   src/train/pipeline.h \
+  src/train/planning.c \
+  src/train/planning.h \
+  src/train/planning_dense.c \
+  src/train/planning_stats.c \
   src/train/report.c \
   src/train/report.h \
   src/train/run.c \

@@ -92,8 +92,8 @@ static void finish(const ts_metric_sums *s, double *logloss, double *ne,
   *accuracy = s->correct / w;
 }
 
-ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r, bool with_auc,
-                          ts_comm *comm) {
+ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r,
+                          int64_t auc_samples, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_metric_sums all[2] = {m->sums};
   double rest;
@@ -107,7 +107,7 @@ ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r, bool with_auc,
          &r->base_rate);
   finish(&all[1], &r->window_logloss, &r->window_ne, &r->window_calibration,
          &rest, &rest);
-  if (with_auc) TS_TRY(ts_metrics_auc(m, &r->auc, comm));
+  if (auc_samples) TS_TRY(ts_metrics_auc(m, auc_samples, &r->auc, comm));
 done:
   return err;
 }

@@ -26,14 +26,15 @@ typedef struct ts_metrics_result {
   double n_samples, weight;
   double logloss, ne, calibration, accuracy, base_rate; /* lifetime */
   double window_logloss, window_ne, window_calibration;
-  double auc; /* of what the window keeps; 0.5 where undefined */
+  double auc; /* of the newest samples of the window; 0.5 where undefined */
 } ts_metrics_result;
 
 /* Over all ranks.  AUC: exact, ties merged, weighted; by a distributed sort
- * (samples exchanged by range of prediction), only when WITH_AUC.
+ * (samples exchanged by range of prediction), of the newest AUC_SAMPLES of
+ * all ranks that the window keeps; -1: of all it keeps; 0: none, auc is 0.5.
  * Collective. */
-ts_err ts_metrics_compute(ts_metrics *, ts_metrics_result *, bool with_auc,
-                          ts_comm *);
+ts_err ts_metrics_compute(ts_metrics *, ts_metrics_result *,
+                          int64_t auc_samples, ts_comm *);
 
 /* Adds /metrics to a checkpoint (lifetime sums; window as rows over ranks)
  * and takes it back on any number of ranks.  PREFIX "metrics/TASK".  For a

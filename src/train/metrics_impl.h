@@ -23,7 +23,9 @@ struct ts_metrics {
 
 void ts_metrics_push(ts_metrics *, ts_metric_sample);
 
-/* metrics_auc.c: of what the window keeps, over all ranks.  Collective. */
-ts_err ts_metrics_auc(const ts_metrics *, double *auc, ts_comm *);
+/* metrics_auc.c: of the newest SAMPLES (-1: all) that the window keeps, over
+ * all ranks.  Collective. */
+ts_err ts_metrics_auc(const ts_metrics *, int64_t samples, double *auc,
+                      ts_comm *);
 
 #endif

@@ -12,6 +12,7 @@
 #include "io/hdf5.h"
 #include "runtime/topology.h"
 #include "runtime/trace.h"
+#include "train/planning.h"
 
 ts_err ts_report_header(ts_trainer *t) {
   int64_t widened = t->widened;
@@ -37,16 +38,27 @@ ts_err ts_report_header(ts_trainer *t) {
 
 void ts_report_plan(ts_trainer *t) {
   int32_t n[TS_SHARD_COUNT] = {0};
-  char bytes[32], params[32];
+  char bytes[32], params[32], kinds[256] = "";
   int64_t total = 0;
+  const ts_plan_report *r = t->planning->report;
   for (int32_t i = 0; i < t->plan->n_tables; i++) {
     const ts_table_config *c = &t->config->tables[i];
     n[t->plan->tables[i].kind]++;
     total += c->rows * c->dim * (int64_t)ts_dtype_bytes(c->dtype);
   }
-  ts_info("tables: %d, %s; %d table_wise, %d row_wise, %d data_parallel",
-          t->plan->n_tables, ts_str_bytes(bytes, total), n[TS_SHARD_TABLE_WISE],
-          n[TS_SHARD_ROW_WISE], n[TS_SHARD_DATA_PARALLEL]);
+  for (int k = 0, at = 0; k < TS_SHARD_COUNT; k++)
+    if (n[k])
+      at +=
+          snprintf(kinds + at, sizeof kinds - (size_t)at, "%s %d %s",
+                   at ? "," : ";", n[k], ts_shard_kind_name((ts_shard_kind)k));
+  ts_info("tables: %d, %s%s", t->plan->n_tables, ts_str_bytes(bytes, total),
+          kinds);
+  if (r)
+    ts_info("plan: predicted %.2f ms a step, of it tables %.2f on rank %d, "
+            "slowest / mean %.2f; %.1f MiB on rank %d, %.1f MiB left",
+            r->step_ms, r->sparse_ms, r->slowest, r->imbalance,
+            r->memory_bytes / (1 << 20), r->fullest,
+            (r->limit - r->memory_bytes) / (1 << 20));
   ts_info("dense parameters: %s",
           ts_str_count(params, ts_params_count(&t->model->params)));
 }
@@ -55,10 +67,10 @@ void ts_report_progress(int64_t step, int64_t last, double loss,
                         const ts_metrics_result *r, double samples_per_s,
                         double left_s) {
   char left[32], rate[32];
-  ts_progress("step %8lld/%lld  loss %.5f  NE %.4f  %s samples/s  left %s",
-              (long long)step, (long long)last, loss, r->window_ne,
-              ts_str_count(rate, (int64_t)samples_per_s),
-              ts_str_seconds(left, left_s));
+  ts_progress(
+      "step %8lld/%lld  loss %.5f  NE %.4f  AUC %.4f  %s samples/s  left %s",
+      (long long)step, (long long)last, loss, r->window_ne, r->auc,
+      ts_str_count(rate, (int64_t)samples_per_s), ts_str_seconds(left, left_s));
 }
 
 void ts_report_eval(const char *what, const ts_metrics_result *r) {
@@ -129,16 +141,19 @@ done:
 static ts_err print_memory(ts_trainer *t) {
   ts_err err = TS_OK;
   char buf[32];
-  int64_t peak[TS_TAG_COUNT + 1];
+  int64_t peak[TS_TAG_COUNT + 2];
   for (int k = 0; k < TS_TAG_COUNT; k++)
     peak[k] = ts_mem_stat_of((ts_tag)k, TS_SPACE_HOST).peak_bytes;
   peak[TS_TAG_COUNT] = ts_peak_rss_bytes();
-  TS_TRY(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 1));
+  peak[TS_TAG_COUNT + 1] = ts_mem_total(TS_SPACE_HOST).peak_bytes;
+  TS_TRY(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 2));
   ts_info(" ");
   ts_info("%-24s %12s", "peak memory of a rank", "max");
   for (int k = 0; k < TS_TAG_COUNT; k++)
     if (peak[k] >= 1 << 20)
       ts_info("%-24s %12s", ts_tag_text((ts_tag)k), ts_str_bytes(buf, peak[k]));
+  ts_info("%-24s %12s", "all of these at once",
+          ts_str_bytes(buf, peak[TS_TAG_COUNT + 1]));
   ts_info("%-24s %12s", "process (resident)",
           ts_str_bytes(buf, peak[TS_TAG_COUNT]));
 done:

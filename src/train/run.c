@@ -15,6 +15,7 @@
 #include "io/metrics_log.h"
 #include "runtime/trace.h"
 #include "train/pipeline.h"
+#include "train/planning.h"
 #include "train/report.h"
 #include "train/signals.h"
 
@@ -68,6 +69,20 @@ static ts_err write_deck(const ts_run *r) {
 done:
   ts_str_reset(&path);
   ts_str_reset(&text);
+  return err;
+}
+
+/* The plan in force, in full; the log has it in short. */
+static ts_err write_plan(const ts_run *r) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  const ts_trainer *t = r->t;
+  if (t->rank != 0) return TS_OK;
+  TS_TRY(ts_str_append(&path, "%s/plan", r->config->run.output));
+  TS_TRY(
+      ts_planning_save(t->planning, t->plan, t->planning->report, path.text));
+done:
+  ts_str_reset(&path);
   return err;
 }
 
@@ -125,6 +140,17 @@ done:
   return err;
 }
 
+/* What was measured then. */
+static ts_err old_topology(ts_trainer *t, const ts_ckpt *ckpt) {
+  ts_err err = TS_OK;
+  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "meta/topology");
+  int64_t seen = v && v->dtype == TS_U8;
+  TS_TRY(ts_comm_sum_i64(t->control, &seen, 1));
+  if (seen == t->n_ranks) TS_TRY(ts_mem_strdup(&t->kept_topology, v->ptr));
+done:
+  return err;
+}
+
 /* The plan of the newest checkpoint, NULL where there is none to be had; a
  * damaged file is dealt with when it is loaded. */
 static ts_err old_plan(const ts_run *r, char **plan) {
@@ -142,6 +168,7 @@ static ts_err old_plan(const ts_run *r, char **plan) {
   int64_t seen = v && v->dtype == TS_U8 && ranks == r->t->n_ranks;
   TS_TRY(ts_comm_sum_i64(r->t->control, &seen, 1));
   if (seen == r->t->n_ranks) TS_TRY(ts_mem_strdup(plan, v->ptr));
+  TS_TRY(old_topology(r->t, &ckpt));
 done:
   ts_ckpt_reset(&ckpt);
   ts_str_reset(&path);
@@ -156,6 +183,7 @@ static ts_err build(ts_run *r) {
       c->checkpoint.dir && strcmp(c->checkpoint.resume, "never");
   if (resume) TS_TRY(old_plan(r, &plan));
   TS_TRY(ts_trainer_build(r->t, plan));
+  TS_TRY(ts_settle(r->t, write_plan(r)));
   r->pipeline = ts_pipeline_find(c->pipeline.kind);
   if (!r->pipeline)
     TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
@@ -280,17 +308,22 @@ done:
 
 /* ---- the loop ------------------------------------------------------------ */
 
+/* A line of the log says the AUC of the window's newest samples: as many as
+ * cost little beside the steps between two lines. */
+enum { AUC_SAMPLES = 1 << 18 };
+
 static ts_err log_step(ts_run *r) {
   ts_err err = TS_OK;
-  static const char *const names[] = {"loss",         "samples",   "ne",
-                                      "window_ne",    "lr_factor", "epoch",
-                                      "samples_per_s"};
+  static const char *const names[] = {"loss",      "samples",      "ne",
+                                      "window_ne", "window_auc",   "lr_factor",
+                                      "epoch",     "samples_per_s"};
   ts_trainer *t = r->t;
+  const double began = ts_now();
   double loss = r->last.loss_sum;
   ts_metrics_result m;
   TS_TRY(ts_comm_sum_f64(t->control, &loss, 1));
   if (r->last.weight_sum > 0) loss /= r->last.weight_sum;
-  TS_TRY(ts_metrics_compute(t->metrics[0], &m, false, t->control));
+  TS_TRY(ts_metrics_compute(t->metrics[0], &m, AUC_SAMPLES, t->control));
   const double now = ts_now(), dt = now - r->t_log;
   const double rate = dt > 0 ? (double)(r->n_samples - r->n_log) / dt : 0;
   const double all = (now - r->t0) / (double)(r->n_samples + 1);
@@ -301,12 +334,14 @@ static ts_err log_step(ts_run *r) {
                       (double)r->state.n_samples,
                       m.ne,
                       m.window_ne,
+                      r->config->metrics.window > 0 ? m.auc : NAN,
                       ts_schedule_factor(r->config, t->step),
                       (double)ts_loader_state_of(r->loader).epoch,
                       rate};
   if (t->rank == 0)
-    TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, 7, names, v));
+    TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, 8, names, v));
   r->t_log = ts_now();
+  ts_timer_add("progress lines", r->t_log - began);
   r->n_log = r->n_samples;
 done:
   return err;

@@ -13,7 +13,7 @@
 #include "dense/optim.h"
 #include "config.h"
 #include "io/deck.h"
-#include "train/trainer.h"
+#include "train/planning.h"
 
 static const char table_name[] =
     "sparse_arch.embedding_bag_collection.embedding_bags.%s.weight";
@@ -153,7 +153,7 @@ static int64_t get_i64(const ts_ckpt *ckpt, const char *path, int64_t none) {
 
 static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
   ts_err err = TS_OK;
-  ts_str deck = {0}, plan = {0}, versions = {0};
+  ts_str deck = {0}, plan = {0}, topology = {0}, versions = {0};
   TS_TRY(ts_deck_print(&deck, t->config));
   TS_TRY(ts_plan_print(&plan, t->plan, t->config));
   TS_TRY(ts_str_append(&versions, "tessera %s; %s; %s; kernels %s; %d threads",
@@ -161,7 +161,9 @@ static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
                        ts_linear_engine_version(), t->kernels.isa,
                        t->n_threads));
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/deck", deck.text));
+  TS_TRY(ts_topology_print(&topology, &t->planning->topology));
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/plan", plan.text));
+  TS_TRY(ts_ckpt_add_text(ckpt, "meta/topology", topology.text));
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/versions", versions.text));
   TS_TRY(add_i64(ckpt, "meta/ranks", t->n_ranks));
   TS_TRY(add_i64(ckpt, "meta/threads", t->n_threads));
@@ -171,6 +173,7 @@ static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
 done:
   ts_str_reset(&deck);
   ts_str_reset(&plan);
+  ts_str_reset(&topology);
   ts_str_reset(&versions);
   return err;
 }

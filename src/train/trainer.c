@@ -9,6 +9,7 @@
 #include "dense/optim.h"
 #include "runtime/topology.h"
 #include "sparse/row_optim.h"
+#include "train/planning.h"
 
 _Noreturn void ts_fail_alone(ts_err err) {
   ts_log_error(ts_err_message());
@@ -104,37 +105,6 @@ done:
   return err;
 }
 
-/* A checkpoint's plan serves when it is for as many ranks and agrees with
- * what the deck fixes. */
-static bool reusable(const ts_plan *p, const ts_trainer *t) {
-  if (p->n_ranks > t->n_ranks) return false;
-  for (int32_t i = 0; i < p->n_tables; i++) {
-    const ts_table_config *c = &t->config->tables[i];
-    if (c->sharding != TS_SHARD_AUTO && c->sharding != p->tables[i].kind)
-      return false;
-    if (c->ranks.n) return false; /* fixed placement: made anew, the same */
-    if ((p->tables[i].kind == TS_SHARD_ROW_WISE ||
-         p->tables[i].kind == TS_SHARD_DATA_PARALLEL) &&
-        p->tables[i].n_shards != t->n_ranks)
-      return false;
-  }
-  return true;
-}
-
-static ts_err make_plan(ts_trainer *t, const char *text) {
-  if (text && *text) {
-    if (ts_plan_parse(&t->plan, text, t->config) == TS_OK &&
-        reusable(t->plan, t)) {
-      t->plan->n_ranks = t->n_ranks;
-      return TS_OK;
-    }
-    ts_err_clear();
-    ts_plan_destroy(t->plan);
-    t->plan = NULL;
-  }
-  return ts_plan_make(&t->plan, t->config, t->nodes);
-}
-
 /* What the deck's schema can't see: options per optimizer, shapes over
  * tables and layers. */
 static ts_err check_config(const ts_trainer *t) {
@@ -202,9 +172,9 @@ done:
 ts_err ts_trainer_build(ts_trainer *t, const char *plan_text) {
   ts_err err = TS_OK;
   TS_TRY(ts_settle(t, check_config(t)));
-  TS_TRY(ts_settle(t, make_plan(t, plan_text)));
-  TS_TRY(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->world,
-                                    t->device, &t->kernels)));
+  TS_TRY(ts_planning_choose(t, plan_text));
+  TS_TRY(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->nodes,
+                                    t->world, t->device, &t->kernels)));
   TS_TRY(ts_settle(t, ts_flight_create(&t->flight, t->ebc, t->batch_max)));
   TS_TRY(ts_settle(t, build_model(t)));
   TS_TRY(ts_settle(t, build_batch(t)));
@@ -225,6 +195,8 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_flight_destroy(t->flight);
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
+  ts_planning_destroy(t->planning);
+  ts_mem_free(t->kept_topology);
   ts_nodes_destroy(t->nodes);
   ts_lane_destroy(t->data);
   ts_lane_destroy(t->compute);

@@ -20,6 +20,8 @@ typedef struct ts_trainer {
   ts_lane *compute, *data;
   ts_nodes *nodes;
   ts_plan *plan;
+  struct ts_planning *planning; /* what the plan goes by: train/planning.h */
+  char *kept_topology;          /* a checkpoint's, set before build; or NULL */
   ts_ebc *ebc;
   ts_flight *flight;
   ts_model *model;

@@ -1,0 +1,29 @@
+/* space.c - room on a disk. */
+#include "io/space.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+/* Whether the file system has what the file lacks; says yes where nobody
+ * knows. */
+static int is_free(int fd, int64_t n_bytes) {
+  struct statfs fs;
+  struct stat st;
+  if (fstatfs(fd, &fs) != 0 || fstat(fd, &st) != 0) return 1;
+  const double lacks = (double)n_bytes - 512.0 * (double)st.st_blocks;
+  return (double)fs.f_bavail * (double)fs.f_bsize >= lacks;
+}
+
+ts_err ts_reserve(int fd, int64_t n_bytes, const char *path, ts_err code) {
+  int why = 0;
+  if (n_bytes > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, n_bytes) != 0)
+    why = errno;
+  if (why == EOPNOTSUPP || why == ENOSYS || why == EINVAL || why == EINTR)
+    why = is_free(fd, n_bytes) ? 0 : ENOSPC;
+  if (!why) return TS_OK;
+  return ts_fail(code, "%s: %lld bytes can't be reserved: %s", path,
+                 (long long)n_bytes, strerror(why));
+}

@@ -1,0 +1,228 @@
+/* bench_checkpoint.c - `tessera bench checkpoint [key=value]...`: one table
+ * over the ranks saved and loaded as in training, beside plain pwrite and
+ * pread of the same bytes by the same ranks in the same folder.  Writes end
+ * with fsync; of three rounds, in turns, the fastest counts. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "commands/bench.h"
+#include "io/checkpoint_impl.h"
+#include "runtime/trace.h"
+
+enum { ROUNDS = 3, SAVE = 0, PLAIN_WRITE, LOAD, PLAIN_READ, N_WAYS };
+
+typedef struct ts_case {
+  ts_device *device;
+  ts_world *world;
+  ts_comm *comm;
+  const char *io;
+  int rank, n_ranks;
+  bool cold; /* reads find nothing in the page cache */
+  int64_t dim, rows, from, to;
+  uint32_t *data; /* (to - from, dim), as f32 */
+  char dir[1024], file[1100], plain[1100];
+  ts_ckpt ckpt;
+  double best[N_WAYS];
+} ts_case;
+
+/* ---- the table ----------------------------------------------------------- */
+
+static uint32_t word_at(int64_t i) {
+  return (uint32_t)((uint64_t)i * UINT64_C(0x9E3779B97F4A7C15) >> 34);
+}
+
+static void fill(ts_case *c) {
+  for (int64_t i = c->from * c->dim; i < c->to * c->dim; i++)
+    c->data[i - c->from * c->dim] = word_at(i);
+}
+
+static ts_err check(const ts_case *c, const char *path) {
+  for (int64_t i = c->from * c->dim; i < c->to * c->dim; i++)
+    if (c->data[i - c->from * c->dim] != word_at(i))
+      return ts_fail(TS_ERR_INTERNAL, "%s: other bytes came back", path);
+  return TS_OK;
+}
+
+static int64_t own_bytes(const ts_case *c) {
+  return (c->to - c->from) * c->dim * 4;
+}
+
+/* ---- the four ways ------------------------------------------------------- */
+
+static ts_err plain_write(ts_case *c) {
+  ts_err err = TS_OK;
+  const int fd = open(c->plain, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+  if (fd < 0) return ts_fail(TS_ERR_IO, "%s: %s", c->plain, strerror(errno));
+  TS_TRY(ts_pwrite(fd, c->data, own_bytes(c), c->from * c->dim * 4, c->plain,
+                   TS_ERR_IO));
+  if (fsync(fd) != 0)
+    err = ts_fail(TS_ERR_IO, "%s: %s", c->plain, strerror(errno));
+done:
+  close(fd);
+  return err;
+}
+
+static ts_err plain_read(ts_case *c) {
+  const int fd = open(c->plain, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ts_fail(TS_ERR_IO, "%s: %s", c->plain, strerror(errno));
+  const ts_err err = ts_pread(fd, c->data, own_bytes(c), c->from * c->dim * 4,
+                              c->plain, TS_ERR_IO);
+  close(fd);
+  return err;
+}
+
+static ts_err go(ts_case *c, int way) {
+  switch (way) {
+  case SAVE:
+    return ts_ckpt_save(&c->ckpt, c->dir, 1, c->io, c->comm);
+  case LOAD:
+    return ts_ckpt_load(&c->ckpt, c->file, false, NULL, c->comm);
+  case PLAIN_WRITE:
+    return ts_agree(c->comm, plain_write(c));
+  default:
+    return ts_agree(c->comm, plain_read(c));
+  }
+}
+
+/* Every round writes a new file, as training does; a read starts with other
+ * bytes in memory. */
+static ts_err prepare(ts_case *c, int way) {
+  const char *path = way == SAVE || way == LOAD ? c->file : c->plain;
+  if (way == SAVE || way == PLAIN_WRITE) {
+    if (c->rank == 0) unlink(path);
+    fill(c);
+  } else {
+    memset(c->data, 0, (size_t)own_bytes(c));
+    const int fd = c->cold ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0) (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (fd >= 0) close(fd);
+  }
+  return ts_comm_barrier(c->comm);
+}
+
+static ts_err measure(ts_case *c) {
+  ts_err err = TS_OK;
+  for (int round = 0; round < ROUNDS; round++)
+    for (int way = 0; way < N_WAYS; way++) {
+      TS_TRY(prepare(c, way));
+      const double t0 = ts_now();
+      TS_TRY(go(c, way));
+      double seconds = ts_now() - t0;
+      TS_TRY(ts_comm_max_f64(c->comm, &seconds, 1));
+      if (round == 0 || seconds < c->best[way]) c->best[way] = seconds;
+      TS_TRY(ts_agree(c->comm, check(c, way == LOAD ? c->file : c->plain)));
+    }
+done:
+  return err;
+}
+
+static void report(const ts_case *c) {
+  const double gb = (double)(c->rows * c->dim) * 4e-9;
+  ts_info("bench checkpoint: %d ranks, %.3f GB, checkpoint.io \"%s\", reads "
+          "%s; best of %d",
+          c->n_ranks, gb, c->io, c->cold ? "past the page cache" : "cached",
+          ROUNDS);
+  ts_info("%-6s %14s %14s %10s", "", "checkpoint", "plain", "of plain");
+  for (int k = 0; k < 2; k++) {
+    const double *t = &c->best[k ? LOAD : SAVE];
+    ts_info("%-6s %9.2f GB/s %9.2f GB/s %9.0f%%", k ? "read" : "write",
+            gb / t[0], gb / t[1], 100 * t[1] / t[0]);
+  }
+}
+
+/* ---- setting up ---------------------------------------------------------- */
+
+/* A folder of its own: saving forgets older checkpoints beside the new one. */
+static ts_err make_folder(ts_case *c, const char *parent) {
+  ts_err err = TS_OK;
+  if (c->rank == 0) {
+    snprintf(c->dir, sizeof c->dir, "%.1000s/bench-XXXXXX", parent);
+    if (!mkdtemp(c->dir)) {
+      err = ts_fail(TS_ERR_IO, "%s: %s", c->dir, strerror(errno));
+      c->dir[0] = '\0';
+    }
+  }
+  TS_TRY(ts_agree(c->comm, err));
+  TS_TRY(ts_comm_bcast(c->comm, c->dir, sizeof c->dir, 0));
+  snprintf(c->file, sizeof c->file, "%s/step-00000001.h5", c->dir);
+  snprintf(c->plain, sizeof c->plain, "%s/plain", c->dir);
+done:
+  return err;
+}
+
+static ts_err describe(ts_case *c) {
+  ts_err err = TS_OK;
+  ts_ckpt_item *item;
+  c->ckpt.step = 1;
+  c->from = c->rows * c->rank / c->n_ranks;
+  c->to = c->rows * (c->rank + 1) / c->n_ranks;
+  TS_TRY(ts_mem_array(&c->data, c->to - c->from, (size_t)c->dim * 4,
+                      TS_TAG_TABLES));
+  TS_TRY(ts_ckpt_add_item(&c->ckpt, "model/table.weight", TS_F32, c->rows,
+                          c->dim, &item));
+  TS_TRY(
+      ts_ckpt_add_piece(item, true, true, c->from, c->to - c->from, c->data));
+done:
+  return err;
+}
+
+static ts_err start(ts_case *c) {
+  ts_err err = TS_OK;
+  const ts_device_options device = {.n_threads = 1, .timeout_s = 600};
+  const ts_world_options world = {.ordered = true, .timeout_s = 600};
+  TS_TRY(ts_device_create(&c->device, "host", &device));
+  TS_TRY(ts_world_create(&c->world, c->device, &world));
+  TS_TRY(ts_comm_create(c->world, &c->comm, TS_GROUP_WORLD, "control"));
+  c->rank = ts_comm_rank(c->comm);
+  c->n_ranks = ts_comm_size(c->comm);
+done:
+  return err;
+}
+
+static void stop(ts_case *c) {
+  if (c->rank == 0 && *c->dir) {
+    unlink(c->file);
+    unlink(c->plain);
+    rmdir(c->dir);
+  }
+  ts_ckpt_reset(&c->ckpt);
+  ts_mem_free(c->data);
+  ts_comm_destroy(c->comm);
+  ts_world_destroy(c->world);
+  ts_device_destroy(c->device);
+}
+
+ts_err ts_bench_checkpoint(const ts_args *a) {
+  ts_err err = TS_OK;
+  static const char *const ways[] = {"auto", "pwrite", "mpio"};
+  ts_case c = {0};
+  double mb = 512, dim = 64;
+  int io = 0, cold = 0;
+  const char *dir = ".";
+  const ts_bench_key keys[] = {
+      {.name = "mb", .number = &mb, .least = 1, .most = 1e9},
+      {.name = "dim", .number = &dim, .least = 1, .most = 1 << 20},
+      {.name = "io", .choice = &io, .choices = "auto|pwrite|mpio"},
+      {.name = "cold", .choice = &cold, .choices = "0|1"},
+      {.name = "dir", .word = &dir}};
+  TS_TRY(ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys)));
+  c.io = ways[io];
+  c.cold = cold;
+  c.dim = (int64_t)dim;
+  c.rows = (int64_t)(mb * 1e6 / 4 / (double)c.dim) + 1;
+  TS_TRY(start(&c));
+  TS_TRY(ts_agree(c.comm, describe(&c)));
+  TS_TRY(make_folder(&c, dir));
+  TS_TRY(measure(&c));
+  report(&c);
+done:
+  stop(&c);
+  return err;
+}

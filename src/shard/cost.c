@@ -1,0 +1,331 @@
+/* cost.c - time of the parts of a step, from the topology's figures.
+ *
+ * With B samples a rank, G = W B in all, a shard of c columns whose rows get
+ * n of the global batch's ids, d of them different:
+ *
+ *   lookup    n (lookup_ns + c e / row rate) + bags (bag_ns + 4 c / stream)
+ *   backward  n (update_ns + 4 c / stream) + d (2 c e + state) / write rate
+ *   output    bytes sent / link rate, all-to-all or reduce-scatter
+ *   gradient  the transpose
+ *
+ * The row rate lies between the caches' and the memory's by the share of ids
+ * that find their row in a cache. */
+#include "shard/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "shard/sharding.h"
+#include "sparse/row_optim.h"
+
+/* ---- figures of tables --------------------------------------------------- */
+
+static double state_bytes(const ts_table_config *t) {
+  const ts_row_optim *o = ts_row_optim_find(t->optimizer.kind);
+  double bytes = 0;
+  for (int k = 0; o && k < o->n_states; k++)
+    bytes += o->state[k].per_row ? 4.0 : 4.0 * t->dim;
+  return bytes;
+}
+
+static void sum_features(ts_cost_table *x, const ts_table_config *t,
+                         const ts_plan_stats *stats, const ts_cost *c) {
+  const double rows = (double)t->rows;
+  *x = (ts_cost_table){.n_features = t->features.n,
+                       .state_bytes = state_bytes(t),
+                       .weighted = t->weighted};
+  for (int32_t f = 0; f < t->features.n; f++) {
+    const ts_plan_stats *s = &stats[f];
+    x->ids += s->pooling;
+    x->distinct += ts_plan_stats_distinct(s, s->pooling * c->global, rows);
+    x->distinct_own += ts_plan_stats_distinct(s, s->pooling * c->batch, rows);
+    x->hot += s->hot * s->pooling;
+    for (int b = 0; b < TS_STATS_BLOCKS; b++)
+      x->block[b] += s->block[b] * s->pooling;
+  }
+  x->distinct = fmin(x->distinct, rows);
+  x->distinct_own = fmin(x->distinct_own, rows);
+  for (int b = 0; b < TS_STATS_BLOCKS && x->ids > 0; b++) x->block[b] /= x->ids;
+  if (x->ids > 0) x->hot /= x->ids;
+}
+
+ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
+  ts_err err = TS_OK;
+  const ts_plan_stats *stats = r->stats;
+  *c = (ts_cost){.request = r,
+                 .n_ranks = r->nodes->n_ranks,
+                 .n_nodes = r->nodes->n_nodes,
+                 .per_node = (double)r->nodes->n_ranks / r->nodes->n_nodes,
+                 .batch = r->batch,
+                 .global = (double)r->batch * r->nodes->n_ranks};
+  TS_TRY(ts_mem_array(&c->tables, r->config->n_tables, sizeof *c->tables,
+                      TS_TAG_MISC));
+  for (int32_t t = 0; t < r->config->n_tables; t++) {
+    const ts_table_config *table = &r->config->tables[t];
+    sum_features(&c->tables[t], table, stats, c);
+    stats += table->features.n;
+  }
+done:
+  return err;
+}
+
+void ts_cost_reset(ts_cost *c) {
+  ts_mem_free(c->tables);
+  *c = (ts_cost){0};
+}
+
+/* Share of the ids whose rows are in [row0, row0 + n_rows). */
+static double share(const ts_cost_table *x, double rows, double row0,
+                    double n_rows) {
+  double sum = 0;
+  const double width = rows / TS_STATS_BLOCKS;
+  for (int b = 0; b < TS_STATS_BLOCKS; b++) {
+    const double from = fmax(row0, b * width);
+    const double to = fmin(row0 + n_rows, (b + 1) * width);
+    if (to > from) sum += x->block[b] * (to - from) / width;
+  }
+  return sum;
+}
+
+static double share_of(const ts_cost *c, int32_t table, const ts_shard *s) {
+  const double rows = (double)c->request->config->tables[table].rows;
+  if (s->row0 == 0 && (double)s->n_rows >= rows) return 1.0;
+  return share(&c->tables[table], rows, (double)s->row0, (double)s->n_rows);
+}
+
+double ts_cost_ids(const ts_cost *c, int32_t table, ts_shard_kind kind,
+                   const ts_shard *s) {
+  const double samples = kind == TS_SHARD_DATA_PARALLEL ? c->batch : c->global;
+  return samples * c->tables[table].ids * share_of(c, table, s);
+}
+
+double ts_cost_distinct(const ts_cost *c, int32_t table, ts_shard_kind kind,
+                        const ts_shard *s) {
+  const ts_cost_table *x = &c->tables[table];
+  const double all =
+      kind == TS_SHARD_DATA_PARALLEL ? x->distinct_own : x->distinct;
+  const double rows = (double)c->request->config->tables[table].rows;
+  return fmin(all * (double)s->n_rows / rows, (double)s->n_rows);
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+enum { NS = 1000000, GB = 1000000 }; /* ns and bytes at 1 GB/s in a ms */
+
+static bool by_rows(ts_shard_kind k) {
+  return k == TS_SHARD_ROW_WISE || k == TS_SHARD_TABLE_ROW_WISE ||
+         k == TS_SHARD_GRID;
+}
+
+/* Bytes per ns that rows of shard S come at. */
+static double row_rate(const ts_cost *c, int32_t table, double row_bytes,
+                       const ts_shard *s) {
+  const ts_topology *t = c->request->topology;
+  const double cache = t->cache_mib * (1 << 20);
+  const double bytes = row_bytes * (double)s->n_rows;
+  if (bytes <= cache) return t->cache_gbytes_per_s;
+  double hit = cache / bytes;
+  if (0.01 * bytes <= cache) hit = fmax(hit, c->tables[table].hot);
+  return 1 / (hit / t->cache_gbytes_per_s + (1 - hit) / t->read_gbytes_per_s);
+}
+
+static double link_ms(const ts_cost *c, ts_link_use use, double node_bytes,
+                      double cross_bytes) {
+  const ts_topology *t = c->request->topology;
+  return node_bytes / GB / t->link[TS_REACH_NODE][use].gbytes_per_s +
+         cross_bytes / GB / t->link[TS_REACH_CROSS][use].gbytes_per_s;
+}
+
+static double latency_ms(const ts_cost *c, ts_link_use use) {
+  const ts_topology *t = c->request->topology;
+  if (c->n_ranks == 1) return 0;
+  return 1e-3 *
+         (t->call_us +
+          (c->per_node - 1) * t->link[TS_REACH_NODE][use].latency_us +
+          (c->n_ranks - c->per_node) * t->link[TS_REACH_CROSS][use].latency_us);
+}
+
+/* Of bytes spread evenly over all ranks: to others of the node, and to other
+ * nodes. */
+static double node_part(const ts_cost *c, double bytes) {
+  return bytes * (c->per_node - 1) / c->n_ranks;
+}
+static double cross_part(const ts_cost *c, double bytes) {
+  return bytes * (c->n_ranks - c->per_node) / c->n_ranks;
+}
+
+static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
+                        ts_shard_kind kind, const ts_shard *s) {
+  const ts_topology *t = c->request->topology;
+  const ts_cost_table *x = &c->tables[table];
+  const ts_table_config *config = &c->request->config->tables[table];
+  const double samples = kind == TS_SHARD_DATA_PARALLEL ? c->batch : c->global;
+  const double n = ts_cost_ids(c, table, kind, s);
+  const double bags = samples * x->n_features;
+  const double width = s->n_cols, row = width * ts_dtype_bytes(config->dtype);
+  const double state = x->state_bytes * width / config->dim;
+  const double d = ts_cost_distinct(c, table, kind, s);
+  const double rate = row_rate(c, table, row, s);
+  const double update =
+      fmax(t->write_gbytes_per_s,
+           rate * t->write_gbytes_per_s / t->read_gbytes_per_s);
+  l->time.lookup = (n * (t->lookup_ns + row / rate) +
+                    bags * (t->bag_ns + 4 * width / t->stream_gbytes_per_s)) /
+                   NS;
+  l->time.backward = (n * (t->update_ns + 4 * width / t->stream_gbytes_per_s) +
+                      d * (2 * row + 2 * state) / update) /
+                     NS;
+  if (x->weighted) l->time.lookup *= 1.1, l->time.backward *= 1.1;
+}
+
+/* The node reduces among its ranks, then crosses. */
+static void time_two_steps(ts_load *l, const ts_cost *c, double bytes) {
+  const double inside = bytes * (c->per_node - 1) / c->per_node;
+  const double across = bytes / c->per_node * (c->n_nodes - 1) / c->n_nodes;
+  l->time.output = link_ms(c, TS_LINK_REDUCE_SCATTER, inside, 0) +
+                   link_ms(c, TS_LINK_ALL_TO_ALL, 0, across);
+  l->time.gradient = link_ms(c, TS_LINK_ALL_GATHER, inside, 0) +
+                     link_ms(c, TS_LINK_ALL_TO_ALL, 0, across);
+  l->sent.output = l->sent.gradient = inside + across;
+  l->sent.cross = 2 * across;
+}
+
+static void time_output(ts_load *l, const ts_cost *c, int32_t table,
+                        ts_shard_kind kind, const ts_shard *s) {
+  const double bytes =
+      4.0 * c->global * s->n_cols * c->tables[table].n_features;
+  const double node = node_part(c, bytes), cross = cross_part(c, bytes);
+  if (kind == TS_SHARD_DATA_PARALLEL) return;
+  if (kind == TS_SHARD_TABLE_ROW_WISE || kind == TS_SHARD_GRID) {
+    time_two_steps(l, c, bytes);
+    return;
+  }
+  const bool rows = kind == TS_SHARD_ROW_WISE;
+  l->time.output = link_ms(
+      c, rows ? TS_LINK_REDUCE_SCATTER : TS_LINK_ALL_TO_ALL, node, cross);
+  l->time.gradient =
+      link_ms(c, rows ? TS_LINK_ALL_GATHER : TS_LINK_ALL_TO_ALL, node, cross);
+  l->sent.output = l->sent.gradient = node + cross;
+  l->sent.cross = 2 * cross;
+}
+
+/* Rows' sums of every rank to every rank, then the update of all of them. */
+static void time_replicas(ts_load *l, const ts_cost *c, int32_t table,
+                          const ts_shard *s) {
+  const ts_topology *t = c->request->topology;
+  const ts_cost_table *x = &c->tables[table];
+  const double message = x->distinct_own * (4 + 4.0 * s->n_cols);
+  const double node = message * (c->per_node - 1);
+  const double cross = message * (c->n_ranks - c->per_node);
+  const double all = x->distinct_own * c->n_ranks;
+  if (c->n_ranks == 1) return;
+  l->time.gradient = link_ms(c, TS_LINK_ALL_TO_ALL, node, cross) +
+                     c->n_ranks * message / t->stream_gbytes_per_s / GB;
+  l->time.backward +=
+      all * (t->update_ns + 4.0 * s->n_cols / t->stream_gbytes_per_s) / NS;
+  l->sent.gradient = node + cross;
+  l->sent.cross = cross;
+}
+
+void ts_cost_shard(ts_load *l, const ts_cost *c, int32_t table,
+                   ts_shard_kind kind, const ts_shard *s) {
+  *l = (ts_load){0};
+  time_tables(l, c, table, kind, s);
+  time_output(l, c, table, kind, s);
+  if (kind == TS_SHARD_DATA_PARALLEL)
+    time_replicas(l, c, table, s);
+  else /* ids that arrive are unpacked */
+    l->time.input = 0.5 * ts_cost_ids(c, table, kind, s) *
+                    c->request->topology->pack_ns / NS;
+  ts_storage_shard(&l->memory, c, table, kind, s);
+}
+
+/* Slices of columns: each gets all ids. */
+static double n_slices(const ts_table_plan *p, int32_t dim) {
+  return p->n_shards ? (double)dim / p->shards[0].n_cols : 0;
+}
+
+void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
+                        const ts_table_plan *p) {
+  const ts_topology *t = c->request->topology;
+  const ts_cost_table *x = &c->tables[table];
+  const ts_table_config *config = &c->request->config->tables[table];
+  *l = (ts_load){0};
+  ts_storage_everywhere(&l->memory, c, table, p);
+  if (p->kind == TS_SHARD_DATA_PARALLEL) {
+    l->time.input = c->batch * x->ids * t->pack_ns / NS;
+    return;
+  }
+  const double slices = n_slices(p, config->dim);
+  const double ids = c->batch * x->ids * slices;
+  const double bytes =
+      ids * (x->weighted ? 8 : 4) + c->batch * x->n_features * slices;
+  const double spread = by_rows(p->kind) ? (double)p->n_shards / slices : 1;
+  const double node = node_part(c, bytes), cross = cross_part(c, bytes);
+  /* By rows an id is looked at once more for each part that it may go to;
+   * lengths go to all of them. */
+  const double lengths =
+      (spread - 1) * c->batch * x->n_features * slices * t->bag_ns;
+  l->time.input =
+      (0.5 * ids * t->pack_ns * (by_rows(p->kind) ? 2 : 1) + lengths) / NS +
+      link_ms(c, TS_LINK_ALL_TO_ALL, node, cross);
+  l->sent.input = node + cross;
+  l->sent.cross = cross;
+}
+
+void ts_cost_kind(ts_load *l, const ts_cost *c, ts_shard_kind kind) {
+  *l = (ts_load){0};
+  if (c->n_ranks == 1) return;
+  switch (kind) {
+  case TS_SHARD_DATA_PARALLEL: /* sizes, then the rows */
+    l->time.gradient = 2 * latency_ms(c, TS_LINK_ALL_TO_ALL);
+    break;
+  case TS_SHARD_ROW_WISE:
+    l->time.output = latency_ms(c, TS_LINK_REDUCE_SCATTER);
+    l->time.gradient = latency_ms(c, TS_LINK_ALL_GATHER);
+    break;
+  case TS_SHARD_TABLE_ROW_WISE:
+  case TS_SHARD_GRID:
+    l->time.output = 2 * latency_ms(c, TS_LINK_ALL_TO_ALL);
+    l->time.gradient = 2 * latency_ms(c, TS_LINK_ALL_TO_ALL);
+    break;
+  default:
+    l->time.output = l->time.gradient = latency_ms(c, TS_LINK_ALL_TO_ALL);
+  }
+}
+
+void ts_cost_always(ts_load *l, const ts_cost *c) {
+  const ts_plan_dense *d = &c->request->dense;
+  *l = (ts_load){0};
+  l->time.input = 2 * latency_ms(c, TS_LINK_ALL_TO_ALL);
+  l->memory.dense = d->param_bytes + d->other_bytes;
+  l->memory.buffers = c->n_ranks > 1 ? d->bucket_bytes : 0;
+  /* Reduced by pieces: all-to-all, sum, all-gather. */
+  l->sent.dense = 2 * d->reduce_bytes * (c->n_ranks - 1) / c->n_ranks;
+  l->sent.cross = 2 * cross_part(c, d->reduce_bytes);
+}
+
+double ts_cost_dense_ms(const ts_cost *c) {
+  const ts_plan_dense *d = &c->request->dense;
+  const ts_topology *t = c->request->topology;
+  const double flops = d->flops * c->batch;
+  const double sent = d->reduce_bytes;
+  const double reduce =
+      c->n_ranks == 1 ? 0
+                      : latency_ms(c, TS_LINK_REDUCE_SCATTER) +
+                            latency_ms(c, TS_LINK_ALL_GATHER) +
+                            link_ms(c, TS_LINK_REDUCE_SCATTER,
+                                    node_part(c, sent), cross_part(c, sent)) +
+                            link_ms(c, TS_LINK_ALL_GATHER, node_part(c, sent),
+                                    cross_part(c, sent));
+  /* The optimizer goes over parameters, gradients and state once. */
+  return flops / t->dense_gflops / NS + reduce +
+         d->param_bytes / t->stream_gbytes_per_s / GB;
+}
+
+void ts_load_add(ts_load *to, const ts_load *x, double times) {
+  double *a = (double *)to;
+  const double *b = (const double *)x;
+  for (size_t i = 0; i < sizeof *to / sizeof(double); i++) a[i] += times * b[i];
+}

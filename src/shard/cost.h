@@ -1,0 +1,64 @@
+/* cost.h - what a shard costs its rank, and what a table costs every rank;
+ * private to the planner. */
+#ifndef TS_SHARD_COST_H
+#define TS_SHARD_COST_H
+
+#include "shard/planner.h"
+
+/* A table's figures for one step, over all its features. */
+typedef struct ts_cost_table {
+  double n_features;
+  double ids;          /* per sample */
+  double distinct;     /* of the global batch */
+  double distinct_own; /* of one rank's batch */
+  double hot;
+  double block[TS_STATS_BLOCKS];
+  double state_bytes; /* per row of all columns */
+  bool weighted;
+} ts_cost_table;
+
+typedef struct ts_cost {
+  const ts_plan_request *request;
+  ts_cost_table *tables; /* (n_tables) */
+  double n_ranks, n_nodes, per_node, batch, global;
+} ts_cost;
+
+ts_err ts_cost_create(ts_cost *, const ts_plan_request *);
+void ts_cost_reset(ts_cost *);
+
+/* A load on a rank: time, memory, bytes sent. */
+typedef struct ts_load {
+  ts_plan_time time;
+  ts_plan_memory memory;
+  ts_plan_traffic sent;
+} ts_load;
+
+/* TABLE as KIND: shard S on its rank; N_SHARDS of the table share its ids'
+ * way.  For data_parallel the rank's copy. */
+void ts_cost_shard(ts_load *, const ts_cost *, int32_t table, ts_shard_kind,
+                   const ts_shard *);
+/* What every rank bears for TABLE as cut by PLAN: packing ids, receiving its
+ * own samples' embeddings. */
+void ts_cost_everywhere(ts_load *, const ts_cost *, int32_t table,
+                        const ts_table_plan *);
+/* What a kind costs every rank once any table uses it: its collectives. */
+void ts_cost_kind(ts_load *, const ts_cost *, ts_shard_kind);
+/* What every step has, whatever the plan: the input exchange's latency, and
+ * the dense part's memory and traffic (not its time). */
+void ts_cost_always(ts_load *, const ts_cost *);
+double ts_cost_dense_ms(const ts_cost *);
+void ts_load_add(ts_load *, const ts_load *, double times);
+
+/* storage.c: the memory part of ts_cost_shard and ts_cost_everywhere. */
+void ts_storage_shard(ts_plan_memory *, const ts_cost *, int32_t table,
+                      ts_shard_kind, const ts_shard *);
+void ts_storage_everywhere(ts_plan_memory *, const ts_cost *, int32_t table,
+                           const ts_table_plan *);
+/* Ids of the global batch (data_parallel: the rank's) that go to shard S, and
+ * how many different rows they touch. */
+double ts_cost_ids(const ts_cost *, int32_t table, ts_shard_kind,
+                   const ts_shard *);
+double ts_cost_distinct(const ts_cost *, int32_t table, ts_shard_kind,
+                        const ts_shard *);
+
+#endif

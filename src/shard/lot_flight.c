@@ -1,0 +1,202 @@
+/* lot_flight.c - what a lot needs for one batch, and the order of its work. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "shard/sharding.h"
+
+static ts_err create_inputs(ts_lot_flight *lf) {
+  ts_err err = TS_OK;
+  const int32_t n = lf->lot->n_groups;
+  const ts_buffer empty = {.space = TS_SPACE_DEVICE,
+                           .tag = TS_TAG_SPARSE,
+                           .owned = true,
+                           .device = lf->lot->ebc->device};
+  ts_buffer **arrays[] = {&lf->starts, &lf->offsets, &lf->at, &lf->rows,
+                          &lf->weights};
+  TS_TRY(ts_mem_array(&lf->inputs, n, sizeof *lf->inputs, TS_TAG_MISC));
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+    TS_TRY(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
+    for (int32_t g = 0; g < n; g++) (*arrays[i])[g] = empty;
+  }
+done:
+  return err;
+}
+
+/* Room for full batches from the start: only sequences grow later. */
+static ts_err create_matrices(ts_lot_flight *lf) {
+  ts_err err = TS_OK;
+  const ts_lot *lot = lf->lot;
+  const ts_ebc *ebc = lot->ebc;
+  const int64_t n = lf->flight->batch_max;
+  const bool local = lot->output == &ts_output_local;
+  int64_t own = 0, all = 0, views = 0;
+  for (int32_t p = 0; !lot->sequence && p < lot->n_pieces; p++) {
+    all += lot->pieces[p].n_cols;
+    if (lot->pieces[p].block == lot->own_block) own += lot->pieces[p].n_cols;
+  }
+  for (int32_t i = 0; !lot->sequence && i < lot->n_views; i++)
+    if (lot->views[i].assembled) views += lot->views[i].dim;
+  ts_buffer *buffers[] = {&lf->out,   &lf->grad_out,  &lf->emb,
+                          &lf->grad,  &lf->views,     &lf->view_grads,
+                          &lf->relay, &lf->wire_send, &lf->wire_recv};
+  const int64_t bytes[] = {own * n * 4 * (local ? 1 : ebc->n_ranks),
+                           own * n * 4 * (local ? 1 : ebc->n_ranks),
+                           local ? 0 : all * n * 4,
+                           local ? 0 : all * n * 4,
+                           views * n * 4,
+                           views * n * 4,
+                           0,
+                           0,
+                           0};
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+    TS_TRY(ts_buffer_create(buffers[i], ebc->device, (size_t)bytes[i],
+                            TS_SPACE_DEVICE,
+                            i < 6 ? TS_TAG_ACTIVATIONS : TS_TAG_COMM));
+done:
+  return err;
+}
+
+static ts_err create_geometry(ts_lot_flight *lf) {
+  ts_err err = TS_OK;
+  const ts_lot *lot = lf->lot;
+  const int64_t w = lot->ebc->n_ranks, p = lot->n_pieces, v = lot->n_views;
+  TS_TRY(ts_mem_array(&lf->count, w * p, sizeof *lf->count, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->section, w, sizeof(int64_t), TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->sizes, w, sizeof(int64_t), TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->write_at, w * p, sizeof(int64_t), TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->block_at, lot->n_blocks + 1, sizeof(int64_t),
+                      TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->piece_at, p, sizeof(int64_t), TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->send, w, sizeof(int64_t), TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->recv, w, sizeof(int64_t), TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->emb_ptr, v, sizeof *lf->emb_ptr, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->grad_ptr, v, sizeof *lf->grad_ptr, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->stride, v, sizeof *lf->stride, TS_TAG_MISC));
+  if (lot->ops->split_rows && !lot->sequence)
+    TS_TRY(ts_mem_array(&lf->inverse, v * lf->flight->batch_max,
+                        sizeof *lf->inverse, TS_TAG_SPARSE));
+done:
+  return err;
+}
+
+static ts_err create_messages(ts_lot_flight *lf) {
+  ts_err err = TS_OK;
+  ts_device *device = lf->lot->ebc->device;
+  const int32_t n = lf->lot->n_groups;
+  const int n_ranks = lf->lot->ebc->n_ranks;
+  const ts_buffer empty = {.space = TS_SPACE_PINNED,
+                           .tag = TS_TAG_COMM,
+                           .owned = true,
+                           .device = device};
+  lf->bundle = lf->exchange.recv = empty;
+  TS_TRY(ts_mem_array(&lf->message, n, sizeof *lf->message, TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&lf->message_bytes, n, sizeof(int64_t), TS_TAG_COMM));
+  TS_TRY(
+      ts_mem_array(&lf->bundle_bytes, n_ranks, sizeof(int64_t), TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&lf->exchange.recv_bytes, n_ranks, sizeof(int64_t),
+                      TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&lf->arrived, (int64_t)n * n_ranks, sizeof *lf->arrived,
+                      TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&lf->arrived_bytes, (int64_t)n * n_ranks, sizeof(int64_t),
+                      TS_TAG_COMM));
+done:
+  return err;
+}
+
+ts_err ts_lot_flight_create(ts_lot_flight *lf, ts_lot *lot, ts_flight *fl) {
+  ts_err err = TS_OK;
+  lf->lot = lot;
+  lf->flight = fl;
+  TS_TRY(create_inputs(lf));
+  TS_TRY(create_matrices(lf));
+  TS_TRY(create_geometry(lf));
+  TS_TRY(create_messages(lf));
+done:
+  return err;
+}
+
+void ts_lot_flight_reset(ts_lot_flight *lf) {
+  ts_buffer *groups[] = {lf->starts, lf->offsets, lf->at, lf->rows,
+                         lf->weights};
+  ts_buffer *buffers[] = {&lf->emb,      &lf->grad,         &lf->out,
+                          &lf->grad_out, &lf->views,        &lf->view_grads,
+                          &lf->relay,    &lf->wire_send,    &lf->wire_recv,
+                          &lf->bundle,   &lf->exchange.recv};
+  void *arrays[] = {lf->starts,       lf->offsets,
+                    lf->at,           lf->rows,
+                    lf->weights,      lf->inputs,
+                    lf->count,        lf->section,
+                    lf->sizes,        lf->write_at,
+                    lf->block_at,     lf->piece_at,
+                    lf->send,         lf->recv,
+                    lf->emb_ptr,      lf->grad_ptr,
+                    lf->stride,       lf->inverse,
+                    lf->message,      lf->message_bytes,
+                    lf->bundle_bytes, lf->exchange.recv_bytes,
+                    lf->arrived,      lf->arrived_bytes};
+  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+    for (int32_t g = 0; groups[i] && g < lf->lot->n_groups; g++)
+      ts_buffer_reset(&groups[i][g]);
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+    ts_buffer_reset(buffers[i]);
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    ts_mem_free(arrays[i]);
+  *lf = (ts_lot_flight){0};
+}
+
+/* ---- the work ------------------------------------------------------------ */
+
+/* What no group of this rank writes would be left from another batch. */
+static ts_err clear_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_lot_flight *lf = *(ts_lot_flight **)arg;
+  if (lf->n_written) memset(lf->out.ptr, 0, (size_t)lf->n_written * 4);
+  return TS_OK;
+}
+
+ts_err ts_lot_forward(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_lot *lot = lf->lot;
+  if (lot->holes)
+    TS_TRY(ts_lane_submit(lane, "clear", clear_task, &lf, sizeof lf));
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    TS_TRY(
+        ts_tbe_forward(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g], lane));
+  TS_TRY(lot->output->forward_begin(lf, lane));
+done:
+  return err;
+}
+
+ts_err ts_lot_forward_end(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(lf->lot->output->forward_end(lf, lane));
+  TS_TRY(ts_lot_assemble(lf, lane));
+done:
+  return err;
+}
+
+ts_err ts_lot_backward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_lot_disassemble(lf, lane));
+  TS_TRY(lf->lot->output->backward_begin(lf, lane));
+  if (!lf->lot->ops->remote && lf->lot->comm)
+    TS_TRY(ts_replicas_begin(lf, lane));
+done:
+  return err;
+}
+
+ts_err ts_lot_backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
+                           ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_lot *lot = lf->lot;
+  if (!lot->ops->remote && lot->comm)
+    return ts_replicas_end(lf, lr_factor, pass, lane);
+  TS_TRY(lot->output->backward_end(lf, lane));
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    if (!lot->columns || !lot->groups[g].columns)
+      TS_TRY(ts_tbe_backward(lot->groups[g].tbe, lf->grad_out.ptr,
+                             &lf->inputs[g], lr_factor, pass, lane));
+  if (lot->columns) TS_TRY(ts_columns_backward(lf, lr_factor, pass, lane));
+done:
+  return err;
+}

@@ -1,0 +1,145 @@
+/* output_all_to_all.c - each rank pools whole bags (of all or some columns)
+ * for everyone: sections go to the samples' ranks, block p comes from rank p.
+ * Codecs code what travels and leave a rank's own part as it is coded, too,
+ * so that results do not depend on who holds a table. */
+#include "shard/sharding.h"
+
+static int n_blocks(const ts_ebc *ebc) {
+  return ebc->n_ranks;
+}
+
+static int block_of(const ts_ebc *ebc, const ts_shard *s) {
+  (void)ebc;
+  return s->rank;
+}
+
+static int written_by(const ts_ebc *ebc, int rank) {
+  (void)ebc;
+  return rank;
+}
+
+static ts_err create(ts_lot *lot) {
+  return ts_comm_create(lot->ebc->world, &lot->comm, TS_GROUP_WORLD,
+                        lot->ops->name);
+}
+
+/* Bytes of sections (to each rank) and blocks (from each rank). */
+static void size_messages(ts_lot_flight *lf, ts_codec c, int64_t *sections,
+                          int64_t *blocks) {
+  const ts_lot *lot = lf->lot;
+  const int me = lot->ebc->rank;
+  for (int r = 0; r < lot->ebc->n_ranks; r++) {
+    sections[r] = ts_wire_bytes(lf, c, lot->own_block, r);
+    blocks[r] = ts_wire_bytes(lf, c, r, me);
+  }
+}
+
+static int64_t sum(const int64_t *x, int n) {
+  int64_t total = 0;
+  for (int i = 0; i < n; i++) total += x[i];
+  return total;
+}
+
+/* What is coded where: the sections that this rank writes (or whose gradients
+ * come to it), or the blocks that it receives (whose gradients it sends). */
+typedef struct ts_code_arg {
+  ts_lot_flight *lf;
+  ts_codec codec;
+  float *x;
+  char *wire;
+  bool sections, encode;
+} ts_code_arg;
+
+static ts_err code_task(void *p, ts_lane *lane) {
+  (void)lane;
+  const ts_code_arg *a = p;
+  const ts_lot *lot = a->lf->lot;
+  const int me = lot->ebc->rank;
+  char *at = a->wire;
+  for (int r = 0; r < lot->ebc->n_ranks; r++) {
+    const int block = a->sections ? lot->own_block : r;
+    const int rank = a->sections ? r : me;
+    float *x = a->x + (a->sections ? a->lf->section[r] : a->lf->block_at[r]);
+    at += a->encode
+              ? ts_wire_encode(a->lf, a->codec, block, rank, x, at)
+              : ts_wire_decode(a->lf, a->codec, block, rank, x, at, false);
+  }
+  return TS_OK;
+}
+
+static ts_err code(ts_lot_flight *lf, ts_codec codec, float *x, char *wire,
+                   bool sections, bool encode, ts_lane *lane) {
+  ts_code_arg arg = {lf, codec, x, wire, sections, encode};
+  return ts_lane_submit(lane, encode ? "encode" : "decode", code_task, &arg,
+                        sizeof arg);
+}
+
+/* Room for both directions of the wire. */
+static ts_err reserve(ts_lot_flight *lf) {
+  ts_err err = TS_OK;
+  const int n_ranks = lf->lot->ebc->n_ranks;
+  TS_TRY(ts_buffer_reserve(&lf->wire_send, (size_t)sum(lf->send, n_ranks)));
+  TS_TRY(ts_buffer_reserve(&lf->wire_recv, (size_t)sum(lf->recv, n_ranks)));
+done:
+  return err;
+}
+
+static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_codec c = lf->lot->ebc->forward;
+  size_messages(lf, c, lf->send, lf->recv);
+  if (c == TS_CODEC_F32)
+    return ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->emb.ptr,
+                                lf->recv, lf->out.ptr, lf->send, lane);
+  TS_TRY(reserve(lf));
+  TS_TRY(code(lf, c, lf->out.ptr, lf->wire_send.ptr, true, true, lane));
+  TS_TRY(ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
+                              lf->recv, lf->wire_send.ptr, lf->send, lane));
+done:
+  return err;
+}
+
+static ts_err forward_end(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_codec c = lf->lot->ebc->forward;
+  TS_TRY(ts_comm_end(&lf->token, lane));
+  if (c != TS_CODEC_F32)
+    TS_TRY(code(lf, c, lf->emb.ptr, lf->wire_recv.ptr, false, false, lane));
+done:
+  return err;
+}
+
+static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_codec c = lf->lot->ebc->backward;
+  size_messages(lf, c, lf->recv, lf->send);
+  if (c == TS_CODEC_F32)
+    return ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->grad_out.ptr,
+                                lf->recv, lf->grad.ptr, lf->send, lane);
+  TS_TRY(reserve(lf));
+  TS_TRY(code(lf, c, lf->grad.ptr, lf->wire_send.ptr, false, true, lane));
+  TS_TRY(ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
+                              lf->recv, lf->wire_send.ptr, lf->send, lane));
+done:
+  return err;
+}
+
+static ts_err backward_end(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_codec c = lf->lot->ebc->backward;
+  TS_TRY(ts_comm_end(&lf->token, lane));
+  if (c != TS_CODEC_F32)
+    TS_TRY(code(lf, c, lf->grad_out.ptr, lf->wire_recv.ptr, true, false, lane));
+done:
+  return err;
+}
+
+const ts_output_dist ts_output_all_to_all = {.name = "all-to-all",
+                                             .n_blocks = n_blocks,
+                                             .block_of = block_of,
+                                             .written_by = written_by,
+                                             .create = create,
+                                             .forward_begin = forward_begin,
+                                             .forward_end = forward_end,
+                                             .backward_begin = backward_begin,
+                                             .backward_end = backward_end};

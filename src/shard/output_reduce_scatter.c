@@ -1,0 +1,136 @@
+/* output_reduce_scatter.c - every rank pools what it holds of every bag; the
+ * parts are summed in rank order where the samples are.  Gradients are
+ * gathered by all.
+ *
+ * With a codec the parts travel by all-to-all as they are coded and are
+ * summed here, in f32 and in rank order: nothing is rounded twice. */
+#include <string.h>
+
+#include "shard/sharding.h"
+
+static int n_blocks(const ts_ebc *ebc) {
+  (void)ebc;
+  return 1;
+}
+
+static int block_of(const ts_ebc *ebc, const ts_shard *s) {
+  (void)ebc, (void)s;
+  return 0;
+}
+
+static int written_by(const ts_ebc *ebc, int rank) {
+  (void)ebc, (void)rank;
+  return 0;
+}
+
+static ts_err create(ts_lot *lot) {
+  return ts_comm_create(lot->ebc->world, &lot->comm, TS_GROUP_WORLD,
+                        lot->ops->name);
+}
+
+static ts_err encode_sections(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_lot_flight *lf = *(ts_lot_flight **)p;
+  char *at = lf->wire_send.ptr;
+  for (int r = 0; r < lf->lot->ebc->n_ranks; r++)
+    at += ts_wire_encode(lf, lf->lot->ebc->forward, 0, r,
+                         (const float *)lf->out.ptr + lf->section[r], at);
+  return TS_OK;
+}
+
+static ts_err sum_parts(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_lot_flight *lf = *(ts_lot_flight **)p;
+  const ts_ebc *ebc = lf->lot->ebc;
+  const char *at = lf->wire_recv.ptr;
+  for (int r = 0; r < ebc->n_ranks; r++)
+    at +=
+        ts_wire_decode(lf, ebc->forward, 0, ebc->rank, lf->emb.ptr, at, r > 0);
+  return TS_OK;
+}
+
+static ts_err encode_grads(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_lot_flight *lf = *(ts_lot_flight **)p;
+  const ts_ebc *ebc = lf->lot->ebc;
+  ts_wire_encode(lf, ebc->backward, 0, ebc->rank, lf->grad.ptr,
+                 lf->wire_send.ptr);
+  return TS_OK;
+}
+
+static ts_err decode_grads(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_lot_flight *lf = *(ts_lot_flight **)p;
+  const char *at = lf->wire_recv.ptr;
+  for (int r = 0; r < lf->lot->ebc->n_ranks; r++)
+    at += ts_wire_decode(lf, lf->lot->ebc->backward, 0, r,
+                         (float *)lf->grad_out.ptr + lf->section[r], at, false);
+  return TS_OK;
+}
+
+static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = lf->lot->ebc;
+  int64_t send = 0, recv = 0;
+  if (ebc->forward == TS_CODEC_F32)
+    return ts_comm_reduce_scatter_v(lf->lot->comm, &lf->token, lf->emb.ptr,
+                                    lf->out.ptr, lf->sizes, TS_F32, lane);
+  for (int r = 0; r < ebc->n_ranks; r++) {
+    send += lf->send[r] = ts_wire_bytes(lf, ebc->forward, 0, r);
+    recv += lf->recv[r] = ts_wire_bytes(lf, ebc->forward, 0, ebc->rank);
+  }
+  TS_TRY(ts_buffer_reserve(&lf->wire_send, (size_t)send));
+  TS_TRY(ts_buffer_reserve(&lf->wire_recv, (size_t)recv));
+  TS_TRY(ts_lane_submit(lane, "encode", encode_sections, &lf, sizeof lf));
+  TS_TRY(ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
+                              lf->recv, lf->wire_send.ptr, lf->send, lane));
+done:
+  return err;
+}
+
+static ts_err forward_end(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_comm_end(&lf->token, lane));
+  if (lf->lot->ebc->forward != TS_CODEC_F32)
+    TS_TRY(ts_lane_submit(lane, "decode", sum_parts, &lf, sizeof lf));
+done:
+  return err;
+}
+
+static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = lf->lot->ebc;
+  int64_t recv = 0;
+  for (int r = 0; r < ebc->n_ranks; r++)
+    recv += lf->recv[r] = ts_wire_bytes(lf, ebc->backward, 0, r);
+  if (ebc->backward == TS_CODEC_F32)
+    return ts_comm_all_gather_v(lf->lot->comm, &lf->token, lf->grad_out.ptr,
+                                lf->grad.ptr, lf->recv, lane);
+  TS_TRY(ts_buffer_reserve(&lf->wire_send, (size_t)lf->recv[ebc->rank]));
+  TS_TRY(ts_buffer_reserve(&lf->wire_recv, (size_t)recv));
+  TS_TRY(ts_lane_submit(lane, "encode", encode_grads, &lf, sizeof lf));
+  TS_TRY(ts_comm_all_gather_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
+                              lf->wire_send.ptr, lf->recv, lane));
+done:
+  return err;
+}
+
+static ts_err backward_end(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_comm_end(&lf->token, lane));
+  if (lf->lot->ebc->backward != TS_CODEC_F32)
+    TS_TRY(ts_lane_submit(lane, "decode", decode_grads, &lf, sizeof lf));
+done:
+  return err;
+}
+
+const ts_output_dist ts_output_reduce_scatter = {.name = "reduce-scatter",
+                                                 .n_blocks = n_blocks,
+                                                 .block_of = block_of,
+                                                 .written_by = written_by,
+                                                 .create = create,
+                                                 .forward_begin = forward_begin,
+                                                 .forward_end = forward_end,
+                                                 .backward_begin =
+                                                     backward_begin,
+                                                 .backward_end = backward_end};

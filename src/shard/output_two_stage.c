@@ -1,0 +1,216 @@
+/* output_two_stage.c - tables that a node holds, cut by rows over its ranks:
+ * the parts are summed within the node, then go to the samples' ranks across
+ * nodes.
+ *
+ * For samples of rank q a node's relay is its rank with q's index (nodes may
+ * differ in size: modulo).  Sections are written in the order of relays, so
+ * the sum within the node is one reduce-scatter; a relay then sends each of
+ * its ranks what it has for it, and block k comes from node k's relay.  The
+ * way back is the transpose.  Codecs code what the relays send and get. */
+#include "shard/sharding.h"
+
+static int n_blocks(const ts_ebc *ebc) {
+  return ebc->nodes->n_nodes;
+}
+
+static int block_of(const ts_ebc *ebc, const ts_shard *s) {
+  return ebc->nodes->node[s->rank];
+}
+
+static int written_by(const ts_ebc *ebc, int rank) {
+  return ebc->nodes->node[rank];
+}
+
+static ts_err create(ts_lot *lot) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_comm_create(lot->ebc->world, &lot->node_comm, TS_GROUP_NODE,
+                        "node reduce"));
+  TS_TRY(ts_comm_create(lot->ebc->world, &lot->comm, TS_GROUP_WORLD,
+                        lot->ops->name));
+done:
+  return err;
+}
+
+/* Index, within NODE, of the rank that relays for rank Q. */
+static int relay_index(const ts_nodes *n, int node, int q) {
+  return n->index[q] % ts_node_size(n, node);
+}
+
+static int relay_rank(const ts_nodes *n, int node, int q) {
+  return n->member[n->start[node] + relay_index(n, node, q)];
+}
+
+static void order(const ts_lot *lot, int *ranks) {
+  const ts_nodes *n = lot->ebc->nodes;
+  int at = 0;
+  for (int l = 0; l < ts_node_size(n, lot->own_block); l++)
+    for (int q = 0; q < n->n_ranks; q++)
+      if (relay_index(n, lot->own_block, q) == l) ranks[at++] = q;
+}
+
+static bool relays_for(const ts_lot *lot, int q) {
+  return relay_rank(lot->ebc->nodes, lot->own_block, q) == lot->ebc->rank;
+}
+
+/* Floats of each local rank's part of what the node sums. */
+static int64_t size_parts(const ts_lot_flight *lf, int64_t *parts) {
+  const ts_lot *lot = lf->lot;
+  const ts_nodes *n = lot->ebc->nodes;
+  for (int l = 0; l < ts_node_size(n, lot->own_block); l++) parts[l] = 0;
+  for (int q = 0; q < n->n_ranks; q++)
+    parts[relay_index(n, lot->own_block, q)] += lf->sizes[q];
+  return parts[n->index[lot->ebc->rank]];
+}
+
+/* Bytes of what this rank relays, to (from) each rank, and of the blocks that
+ * come from (go to) each rank. */
+static void size_messages(const ts_lot_flight *lf, ts_codec c, int64_t *relayed,
+                          int64_t *blocks) {
+  const ts_lot *lot = lf->lot;
+  const ts_nodes *n = lot->ebc->nodes;
+  const int me = lot->ebc->rank;
+  for (int q = 0; q < n->n_ranks; q++) {
+    relayed[q] =
+        relays_for(lot, q) ? ts_wire_bytes(lf, c, lot->own_block, q) : 0;
+    blocks[q] = relay_rank(n, n->node[q], me) == q
+                    ? ts_wire_bytes(lf, c, n->node[q], me)
+                    : 0;
+  }
+}
+
+static int64_t sum(const int64_t *x, int n) {
+  int64_t total = 0;
+  for (int i = 0; i < n; i++) total += x[i];
+  return total;
+}
+
+/* The blocks that arrive lie by node, the messages by rank: with ranks not in
+ * the order of nodes they differ, so blocks always go through the wire. */
+typedef struct ts_two_arg {
+  ts_lot_flight *lf;
+  ts_codec codec;
+  bool relayed, encode;
+} ts_two_arg;
+
+static ts_err code_task(void *p, ts_lane *lane) {
+  (void)lane;
+  const ts_two_arg *a = p;
+  ts_lot_flight *lf = a->lf;
+  const ts_lot *lot = lf->lot;
+  const ts_nodes *n = lot->ebc->nodes;
+  const int me = lot->ebc->rank;
+  char *at = a->encode ? lf->wire_send.ptr : lf->wire_recv.ptr;
+  float *relay = lf->relay.ptr, *x;
+  for (int q = 0; q < n->n_ranks; q++) {
+    const int block = a->relayed ? lot->own_block : n->node[q];
+    const int rank = a->relayed ? q : me;
+    if (a->relayed ? !relays_for(lot, q) : relay_rank(n, block, me) != q)
+      continue;
+    if (a->relayed) {
+      x = relay;
+      relay += lf->sizes[q];
+    } else {
+      x = (float *)(a->encode ? lf->grad.ptr : lf->emb.ptr) +
+          lf->block_at[block];
+    }
+    at += a->encode ? ts_wire_encode(lf, a->codec, block, rank, x, at)
+                    : ts_wire_decode(lf, a->codec, block, rank, x, at, false);
+  }
+  return TS_OK;
+}
+
+static ts_err code(ts_lot_flight *lf, ts_codec codec, bool relayed, bool encode,
+                   ts_lane *lane) {
+  ts_two_arg arg = {lf, codec, relayed, encode};
+  return ts_lane_submit(lane, encode ? "encode" : "decode", code_task, &arg,
+                        sizeof arg);
+}
+
+static ts_err reserve(ts_lot_flight *lf, int64_t relayed) {
+  ts_err err = TS_OK;
+  const int n_ranks = lf->lot->ebc->n_ranks;
+  TS_TRY(ts_buffer_reserve(&lf->relay, (size_t)relayed * 4));
+  TS_TRY(ts_buffer_reserve(&lf->wire_send, (size_t)sum(lf->send, n_ranks)));
+  TS_TRY(ts_buffer_reserve(&lf->wire_recv, (size_t)sum(lf->recv, n_ranks)));
+done:
+  return err;
+}
+
+static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_lot *lot = lf->lot;
+  const ts_codec c = lot->ebc->forward;
+  int64_t parts[ts_node_size(lot->ebc->nodes, lot->own_block)];
+  const int64_t relayed = size_parts(lf, parts);
+  ts_token summed;
+  size_messages(lf, c, lf->send, lf->recv);
+  TS_TRY(reserve(lf, relayed));
+  TS_TRY(ts_comm_reduce_scatter_v(lot->node_comm, &summed, lf->relay.ptr,
+                                  lf->out.ptr, parts, TS_F32, lane));
+  if (c == TS_CODEC_F32) { /* a relay's part is in the order of its ranks */
+    TS_TRY(ts_comm_all_to_all_v(lot->comm, &lf->token, lf->wire_recv.ptr,
+                                lf->recv, lf->relay.ptr, lf->send,
+                                ts_comm_lane(lot->node_comm)));
+    goto done;
+  }
+  TS_TRY(ts_comm_end(&summed, lane));
+  TS_TRY(code(lf, c, true, true, lane));
+  TS_TRY(ts_comm_all_to_all_v(lot->comm, &lf->token, lf->wire_recv.ptr,
+                              lf->recv, lf->wire_send.ptr, lf->send, lane));
+done:
+  return err;
+}
+
+static ts_err forward_end(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_comm_end(&lf->token, lane));
+  TS_TRY(code(lf, lf->lot->ebc->forward, false, false, lane));
+done:
+  return err;
+}
+
+static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_lot *lot = lf->lot;
+  const ts_codec c = lot->ebc->backward;
+  int64_t parts[ts_node_size(lot->ebc->nodes, lot->own_block)];
+  const int64_t relayed = size_parts(lf, parts);
+  size_messages(lf, c, lf->recv, lf->send);
+  TS_TRY(reserve(lf, relayed));
+  TS_TRY(code(lf, c, false, true, lane));
+  TS_TRY(ts_comm_all_to_all_v(lot->comm, &lf->token,
+                              c == TS_CODEC_F32 ? lf->relay.ptr
+                                                : lf->wire_recv.ptr,
+                              lf->recv, lf->wire_send.ptr, lf->send, lane));
+done:
+  return err;
+}
+
+static ts_err backward_end(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_lot *lot = lf->lot;
+  const ts_nodes *n = lot->ebc->nodes;
+  const ts_codec c = lot->ebc->backward;
+  int64_t parts[ts_node_size(n, lot->own_block)];
+  ts_token gathered;
+  size_parts(lf, parts);
+  for (int l = 0; l < ts_node_size(n, lot->own_block); l++) parts[l] *= 4;
+  TS_TRY(ts_comm_end(&lf->token, lane));
+  if (c != TS_CODEC_F32) TS_TRY(code(lf, c, true, false, lane));
+  TS_TRY(ts_comm_all_gather_v(lot->node_comm, &gathered, lf->grad_out.ptr,
+                              lf->relay.ptr, parts, lane));
+  TS_TRY(ts_comm_end(&gathered, lane));
+done:
+  return err;
+}
+
+const ts_output_dist ts_output_two_stage = {.name = "two-stage",
+                                            .n_blocks = n_blocks,
+                                            .block_of = block_of,
+                                            .written_by = written_by,
+                                            .create = create,
+                                            .order = order,
+                                            .forward_begin = forward_begin,
+                                            .forward_end = forward_end,
+                                            .backward_begin = backward_begin,
+                                            .backward_end = backward_end};

@@ -1,0 +1,164 @@
+/* planner.c - the search: a greedy plan for each set of kinds worth trying,
+ * then moves and swaps on the best.
+ *
+ * A kind costs its collectives once, however many tables use it; a single
+ * move never sees that, so the greedy start is made with several sets of
+ * kinds, and with the tables ordered by time and by memory. */
+#include "shard/planner.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "shard/planner_impl.h"
+
+typedef struct ts_ordered {
+  double size;
+  int32_t table;
+} ts_ordered;
+
+static int by_size(const void *a, const void *b) {
+  const ts_ordered *x = a, *y = b;
+  if (x->size != y->size) return x->size > y->size ? -1 : 1;
+  return x->table - y->table; /* the deck's order among equals */
+}
+
+/* Largest first, by the time or the memory that the table takes whole. */
+static void order_tables(ts_ordered *order, const ts_draft *d, bool memory) {
+  const ts_config *c = d->request->config;
+  for (int32_t t = 0; t < c->n_tables; t++) {
+    const ts_shard whole = {0, 0, c->tables[t].rows, 0, c->tables[t].dim};
+    ts_load l;
+    ts_cost_shard(&l, &d->cost, t, TS_SHARD_TABLE_WISE, &whole);
+    order[t] = (ts_ordered){
+        memory ? ts_plan_memory_sum(&l.memory) : ts_plan_time_sum(&l.time), t};
+  }
+  qsort(order, (size_t)c->n_tables, sizeof *order, by_size);
+}
+
+/* The option of table T that leaves the draft best, among those of KINDS
+ * (bits); all of them where the deck lets it have none of these. */
+static ts_err add_table(ts_draft *d, const ts_options *o, int32_t t,
+                        unsigned kinds) {
+  ts_err err = TS_OK;
+  ts_table_plan best = {0}, p = {0};
+  ts_worth least = {0};
+  bool any = false;
+  for (int32_t i = o->start[t]; i < o->start[t + 1]; i++)
+    any = any || (kinds >> o->option[i].kind & 1);
+  for (int32_t i = o->start[t]; i < o->start[t + 1]; i++) {
+    if (any && !(kinds >> o->option[i].kind & 1)) continue;
+    TS_TRY(ts_draft_place(d, t, &o->option[i], &p));
+    ts_draft_put(d, t, &p);
+    const ts_worth w = ts_draft_worth(d);
+    ts_draft_remove(d, t, &p);
+    if (!best.shards || ts_worth_better(&w, &least)) {
+      ts_mem_free(best.shards);
+      best = p;
+      least = w;
+    } else {
+      ts_mem_free(p.shards);
+    }
+    p.shards = NULL;
+  }
+  ts_draft_put(d, t, &best);
+  best.shards = NULL;
+done:
+  ts_mem_free(best.shards);
+  ts_mem_free(p.shards);
+  return err;
+}
+
+static ts_err greedy(ts_draft *d, const ts_options *o, const ts_ordered *order,
+                     unsigned kinds) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < d->request->config->n_tables; i++)
+    TS_TRY(add_table(d, o, order[i].table, kinds));
+done:
+  return err;
+}
+
+/* ---- starts -------------------------------------------------------------- */
+
+enum { STARTS_MAX = 64 };
+static const unsigned all_kinds = (1u << TS_SHARD_COUNT) - 1;
+
+/* Sets of kinds: all; each alone; each with one that spreads evenly. */
+static int kind_sets(unsigned *set, const ts_options *o, int32_t n_tables) {
+  unsigned there = 0;
+  int n = 0;
+  for (int32_t i = 0; i < o->start[n_tables]; i++)
+    there |= 1u << o->option[i].kind;
+  set[n++] = all_kinds;
+  for (unsigned k = 1; k < TS_SHARD_COUNT; k++)
+    if (there >> k & 1) set[n++] = 1u << k;
+  for (unsigned k = 1; k < TS_SHARD_COUNT; k++)
+    for (unsigned j = k + 1; j < TS_SHARD_COUNT; j++)
+      if ((there >> k & 1) && (there >> j & 1) && n < STARTS_MAX)
+        set[n++] = 1u << k | 1u << j;
+  return n;
+}
+
+/* Large plans have no time for all sets: ranks times options at a start. */
+static int sets_for(int n, const ts_plan_request *r, const ts_options *o) {
+  const double work = (double)r->nodes->n_ranks * o->start[r->config->n_tables];
+  const double room = 4e8 / (work + 1);
+  if (room >= n) return n;
+  return room < 1 ? 1 : (int)room;
+}
+
+static ts_err take_better(ts_draft *best, ts_draft *d) {
+  const ts_worth a = ts_draft_worth(d);
+  const ts_worth b = best->plan ? ts_draft_worth(best) : (ts_worth){0};
+  const int64_t tried = best->n_tried + d->n_tried;
+  if (!best->plan || ts_worth_better(&a, &b)) {
+    ts_draft_reset(best);
+    *best = *d;
+    *d = (ts_draft){0};
+  }
+  best->n_tried = tried;
+  return TS_OK;
+}
+
+static ts_err search(ts_draft *best, const ts_options *o,
+                     const ts_plan_request *r) {
+  ts_err err = TS_OK;
+  ts_draft d = {0};
+  ts_ordered *order = NULL;
+  unsigned set[STARTS_MAX];
+  const int n_sets = sets_for(kind_sets(set, o, r->config->n_tables), r, o);
+  TS_TRY(ts_mem_array(&order, r->config->n_tables, sizeof *order, TS_TAG_MISC));
+  for (int i = 0; i < n_sets; i++)
+    for (int memory = 0; memory < 2; memory++) {
+      TS_TRY(ts_draft_create(&d, r));
+      order_tables(order, &d, memory);
+      TS_TRY(greedy(&d, o, order, set[i]));
+      TS_TRY(take_better(best, &d));
+      ts_draft_reset(&d);
+    }
+  TS_TRY(ts_draft_improve(best, o));
+done:
+  ts_draft_reset(&d);
+  ts_mem_free(order);
+  return err;
+}
+
+ts_err ts_plan_search(ts_plan **out, ts_plan_report **report,
+                      const ts_plan_request *r) {
+  ts_err err = TS_OK;
+  ts_options o = {0};
+  ts_draft best = {0};
+  TS_TRY(ts_options_list(&o, r));
+  TS_TRY(search(&best, &o, r));
+  if (ts_draft_worth(&best).over > 1.0) TS_TRY(ts_draft_explain(&best, &o));
+  if (report) {
+    TS_TRY(ts_plan_estimate(report, best.plan, r));
+    (*report)->n_tried = best.n_tried;
+  }
+  *out = best.plan;
+  best.plan = NULL;
+done:
+  ts_draft_reset(&best);
+  ts_options_reset(&o);
+  return err;
+}

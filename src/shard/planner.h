@@ -1,0 +1,131 @@
+/* planner.h - plans by estimated time and memory.
+ *
+ * A request holds all that an estimate goes by, as plain data: the deck, the
+ * machine (topology.h), what is known of the ids, and what the dense part of
+ * the model takes.  Everything here is local and deterministic: the same
+ * request gives the same plan on every rank and every machine. */
+#ifndef TS_SHARD_PLANNER_H
+#define TS_SHARD_PLANNER_H
+
+#include "shard/plan.h"
+#include "shard/topology.h"
+
+enum { TS_STATS_BLOCKS = 16 };
+
+/* What is known of one feature's ids. */
+typedef struct ts_plan_stats {
+  double pooling;  /* ids per sample */
+  double n_sample; /* ids that were looked at ... */
+  double distinct; /* ... so many different ones among them, */
+  double growth;   /* which grow with the ids to this power, 0 to 1 */
+  double hot;      /* share of the ids that go to 1% of the rows, the most
+                      frequent ones */
+  /* Share of the ids by sixteenths of the rows, in order; sums to 1. */
+  double block[TS_STATS_BLOCKS];
+} ts_plan_stats;
+
+/* Ids spread evenly (zipf 0) or by a bounded Zipf law over ROWS. */
+ts_plan_stats ts_plan_stats_law(int64_t rows, double zipf, double pooling);
+/* Counted from a sample of N_BAGS bags that hold these ids. */
+ts_err ts_plan_stats_count(ts_plan_stats *, int64_t rows, const int64_t *ids,
+                           int64_t n_ids, int64_t n_bags);
+/* Different ids among N. */
+double ts_plan_stats_distinct(const ts_plan_stats *, double n, double rows);
+
+/* What a step and a rank have beside the tables. */
+typedef struct ts_plan_dense {
+  double param_bytes;  /* dense parameters, gradients, optimizer state */
+  double other_bytes;  /* activations, batches read ahead, metrics, ... */
+  double reduce_bytes; /* of the gradients that are reduced in a step */
+  double bucket_bytes; /* the largest of its pieces */
+  double flops;        /* of a sample, forward and backward */
+} ts_plan_dense;
+
+typedef struct ts_plan_request {
+  const ts_config *config;
+  const ts_nodes *nodes;
+  const ts_topology *topology;
+  const ts_plan_stats *stats; /* (features, the deck's order) */
+  ts_plan_dense dense;
+  int32_t batch;       /* samples of a rank */
+  int32_t n_flights;   /* batches under way in the pipeline */
+  bool hides_input;    /* input dist runs under the step before */
+  double memory_bytes; /* limit of a rank */
+} ts_plan_request;
+
+/* ms of one rank and step. */
+typedef struct ts_plan_time {
+  double input;    /* input dist */
+  double lookup;   /* forward */
+  double output;   /* output dist */
+  double gradient; /* its transpose */
+  double backward; /* fused backward */
+} ts_plan_time;
+
+static inline double ts_plan_time_sum(const ts_plan_time *t) {
+  return t->input + t->lookup + t->output + t->gradient + t->backward;
+}
+
+/* Bytes of one rank. */
+typedef struct ts_plan_memory {
+  double weights, state;
+  double buffers; /* input and output dist, lookup, backward, messages */
+  double dense;   /* parameters, activations, batches, metrics */
+} ts_plan_memory;
+
+static inline double ts_plan_memory_sum(const ts_plan_memory *m) {
+  return m->weights + m->state + m->buffers + m->dense;
+}
+
+/* Bytes that one rank sends in a step, by what they are. */
+typedef struct ts_plan_traffic {
+  double input, output, gradient, dense;
+  double cross; /* of all these, to other nodes */
+} ts_plan_traffic;
+
+typedef struct ts_plan_rank {
+  ts_plan_time time;
+  ts_plan_memory memory;
+  ts_plan_traffic sent;
+  int32_t n_shards;
+} ts_plan_rank;
+
+typedef struct ts_plan_table {
+  ts_plan_time time;   /* summed over ranks */
+  double memory_bytes; /* weights and state, over ranks */
+  double slowest_ms;   /* on the rank where it takes longest */
+} ts_plan_table;
+
+typedef struct ts_plan_report {
+  ts_plan_rank *ranks;   /* (n_ranks) */
+  ts_plan_table *tables; /* (n_tables) */
+  int32_t n_ranks, n_tables;
+  double dense_ms;            /* dense layers and their reduction */
+  double sparse_ms;           /* the slowest rank's */
+  double step_ms;             /* as predicted */
+  double hidden_ms;           /* that the pipeline overlaps */
+  double imbalance;           /* slowest / mean of sparse_ms */
+  int32_t slowest, fullest;   /* ranks */
+  double memory_bytes, limit; /* of the fullest rank; what it may have */
+  int64_t n_tried;            /* placements that the search looked at */
+} ts_plan_report;
+
+/* The best plan that the search finds; *REPORT (may be NULL) says what is
+ * expected of it.  DECK error where no plan fits the memory: it ranks what
+ * would help. */
+ts_err ts_plan_search(ts_plan **, ts_plan_report **report,
+                      const ts_plan_request *);
+/* What is expected of PLAN, whoever made it. */
+ts_err ts_plan_estimate(ts_plan_report **, const ts_plan *,
+                        const ts_plan_request *);
+void ts_plan_report_destroy(ts_plan_report *);
+
+/* Tables of ranks (all, or the slowest and fullest ROWS where that is over 0)
+ * and of tables, imbalance, memory left. */
+ts_err ts_plan_report_print(ts_str *, const ts_plan_report *, const ts_plan *,
+                            const ts_plan_request *, int32_t rows);
+/* The same as one JSON object. */
+ts_err ts_plan_report_json(ts_str *, const ts_plan_report *, const ts_plan *,
+                           const ts_plan_request *);
+
+#endif

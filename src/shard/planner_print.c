@@ -1,0 +1,244 @@
+/* planner_print.c - a report for people. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "shard/planner_impl.h"
+
+static double mib(double bytes) {
+  return bytes / (1 << 20);
+}
+
+/* ---- ranks --------------------------------------------------------------- */
+
+typedef struct ts_listed {
+  double ms;
+  int32_t rank;
+} ts_listed;
+
+static int by_ms(const void *a, const void *b) {
+  const ts_listed *x = a, *y = b;
+  if (x->ms != y->ms) return x->ms > y->ms ? -1 : 1;
+  return x->rank - y->rank;
+}
+
+static ts_err print_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
+  const ts_plan_rank *x = &r->ranks[k];
+  const ts_plan_time *t = &x->time;
+  const ts_plan_memory *m = &x->memory;
+  return ts_str_append(
+      s,
+      "%6d %9.1f (%.1f, %.1f, %.1f, %.1f) %8.3f (%.3f, %.3f, %.3f, %.3f, "
+      "%.3f) %8.3f %8.3f %8.3f %6d\n",
+      k, mib(ts_plan_memory_sum(m)), mib(m->weights), mib(m->state),
+      mib(m->buffers), mib(m->dense), ts_plan_time_sum(t), t->input, t->lookup,
+      t->output, t->gradient, t->backward, mib(x->sent.input),
+      mib(x->sent.output), mib(x->sent.gradient), x->n_shards);
+}
+
+static ts_err print_ranks(ts_str *s, const ts_plan_report *r, int32_t rows) {
+  ts_err err = TS_OK;
+  ts_listed *list = NULL;
+  const int32_t n = rows > 0 && rows < r->n_ranks ? rows : r->n_ranks;
+  TS_TRY(ts_mem_array(&list, r->n_ranks, sizeof *list, TS_TAG_MISC));
+  for (int32_t k = 0; k < r->n_ranks; k++)
+    list[k] = (ts_listed){ts_plan_time_sum(&r->ranks[k].time), k};
+  if (n < r->n_ranks) {
+    qsort(list, (size_t)r->n_ranks, sizeof *list, by_ms);
+    TS_TRY(ts_str_append(s, "the %d slowest of %d ranks\n", n, r->n_ranks));
+  }
+  TS_TRY(ts_str_append(
+      s, "  rank MiB (weights, state, buffers, dense) ms (input, lookup, "
+         "output, gradient, backward) MiB sent: input output gradient "
+         "shards\n"));
+  for (int32_t i = 0; i < n; i++) TS_TRY(print_rank(s, r, list[i].rank));
+done:
+  ts_mem_free(list);
+  return err;
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+/* "0-3,7": ranks in order of shards, runs shortened. */
+static ts_err print_where(ts_str *s, const ts_table_plan *p) {
+  ts_err err = TS_OK;
+  if (p->kind == TS_SHARD_DATA_PARALLEL) return ts_str_append(s, " all");
+  for (int32_t k = 0, first; k < p->n_shards; k++) {
+    first = k;
+    while (k + 1 < p->n_shards &&
+           p->shards[k + 1].rank == p->shards[k].rank + 1)
+      k++;
+    TS_TRY(ts_str_append(s, "%s%d", first ? "," : " ", p->shards[first].rank));
+    if (k > first) TS_TRY(ts_str_append(s, "-%d", p->shards[k].rank));
+  }
+done:
+  return err;
+}
+
+static ts_err print_table(ts_str *s, const ts_plan_table *x,
+                          const ts_table_plan *p, const ts_table_config *c,
+                          const ts_cost_table *known) {
+  ts_err err = TS_OK;
+  const ts_plan_time *t = &x->time;
+  TS_TRY(ts_str_append(
+      s, "%-16s %-17s fused %9.3f (%.3f, %.3f) %10.2f %8.1f", c->name,
+      ts_shard_kind_name(p->kind), ts_plan_time_sum(t), t->lookup + t->backward,
+      t->input + t->output + t->gradient, mib(x->memory_bytes), known->ids));
+  TS_TRY(ts_str_append(s, " %10.0f %5d (%d) %11" PRId64 " %-16s %s", //
+                       known->distinct, c->dim, p->shards[0].n_cols, c->rows,
+                       c->optimizer.kind, known->weighted ? "yes" : "no "));
+  TS_TRY(ts_str_append(s, " %3d", c->features.n));
+  TS_TRY(print_where(s, p));
+  TS_TRY(ts_str_append(s, "\n"));
+done:
+  return err;
+}
+
+static ts_err print_tables(ts_str *s, const ts_plan_report *r, const ts_plan *p,
+                           const ts_plan_request *q) {
+  ts_err err = TS_OK;
+  ts_cost c = {0};
+  TS_TRY(ts_cost_create(&c, q));
+  TS_TRY(ts_str_append(
+      s, "table            sharding          kernel  ms of all ranks (tables, "
+         "wires) MiB   ids/sample  distinct   dim (columns) rows optimizer "
+         "weighted features ranks\n"));
+  for (int32_t t = 0; t < p->n_tables; t++)
+    TS_TRY(print_table(s, &r->tables[t], &p->tables[t], &q->config->tables[t],
+                       &c.tables[t]));
+done:
+  ts_cost_reset(&c);
+  return err;
+}
+
+/* ---- summary ------------------------------------------------------------- */
+
+static ts_err print_kinds(ts_str *s, const ts_plan *p) {
+  ts_err err = TS_OK;
+  int32_t n[TS_SHARD_COUNT] = {0};
+  for (int32_t t = 0; t < p->n_tables; t++) n[p->tables[t].kind]++;
+  TS_TRY(ts_str_append(s, "%d tables on %d ranks of %d nodes:", p->n_tables,
+                       p->n_ranks, p->n_nodes));
+  for (int k = 0; k < TS_SHARD_COUNT; k++)
+    if (n[k])
+      TS_TRY(ts_str_append(s, " %d %s", n[k],
+                           ts_shard_kind_name((ts_shard_kind)k)));
+  TS_TRY(ts_str_append(s, "\n"));
+done:
+  return err;
+}
+
+static ts_err print_traffic(ts_str *s, const ts_plan_report *r) {
+  ts_plan_traffic most = {0};
+  for (int32_t k = 0; k < r->n_ranks; k++) {
+    double *to = (double *)&most;
+    const double *from = (const double *)&r->ranks[k].sent;
+    for (size_t i = 0; i < sizeof most / sizeof(double); i++)
+      if (from[i] > to[i]) to[i] = from[i];
+  }
+  return ts_str_append(
+      s,
+      "MiB that a rank sends in a step, at most: ids %.3f, embeddings %.3f, "
+      "gradients %.3f, dense %.3f; to other nodes %.3f\n",
+      mib(most.input), mib(most.output), mib(most.gradient), mib(most.dense),
+      mib(most.cross));
+}
+
+static ts_err print_summary(ts_str *s, const ts_plan_report *r) {
+  ts_err err = TS_OK;
+  const double mean_over = r->imbalance;
+  TS_TRY(ts_str_append(
+      s,
+      "predicted step %.3f ms: tables %.3f (rank %d), dense %.3f, hidden "
+      "%.3f; imbalance (slowest / mean) %.3f\n",
+      r->step_ms, r->sparse_ms, r->slowest, r->dense_ms, r->hidden_ms,
+      mean_over));
+  TS_TRY(ts_str_append(s,
+                       "predicted memory of the fullest rank (%d): %.1f MiB, "
+                       "%.1f MiB of %.1f left\n",
+                       r->fullest, mib(r->memory_bytes),
+                       mib(r->limit - r->memory_bytes), mib(r->limit)));
+  TS_TRY(print_traffic(s, r));
+  if (r->n_tried)
+    TS_TRY(ts_str_append(s, "placements tried: %" PRId64 "\n", r->n_tried));
+done:
+  return err;
+}
+
+ts_err ts_plan_report_print(ts_str *s, const ts_plan_report *r,
+                            const ts_plan *p, const ts_plan_request *q,
+                            int32_t rows) {
+  ts_err err = TS_OK;
+  TS_TRY(print_kinds(s, p));
+  TS_TRY(print_summary(s, r));
+  TS_TRY(print_ranks(s, r, rows));
+  TS_TRY(print_tables(s, r, p, q));
+done:
+  return err;
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static ts_err json_text(ts_str *s, const char *text) {
+  ts_err err = TS_OK;
+  for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+    if (*c < ' ' || *c == '"' || *c == '\\')
+      TS_TRY(ts_str_append(s, "\\u%04x", *c));
+    else
+      TS_TRY(ts_str_append_bytes(s, c, 1));
+done:
+  return err;
+}
+
+static ts_err json_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
+  const ts_plan_rank *x = &r->ranks[k];
+  return ts_str_append(
+      s,
+      "%s{\"rank\":%d,\"bytes\":%.0f,\"ms\":%.6g,\"input_ms\":%.6g,"
+      "\"lookup_ms\":%.6g,\"output_ms\":%.6g,\"gradient_ms\":%.6g,"
+      "\"backward_ms\":%.6g,\"sent_bytes\":%.0f,\"cross_bytes\":%.0f,"
+      "\"shards\":%d}",
+      k ? "," : "", k, ts_plan_memory_sum(&x->memory),
+      ts_plan_time_sum(&x->time), x->time.input, x->time.lookup, x->time.output,
+      x->time.gradient, x->time.backward,
+      x->sent.input + x->sent.output + x->sent.gradient + x->sent.dense,
+      x->sent.cross, x->n_shards);
+}
+
+static ts_err json_table(ts_str *s, const ts_plan_report *r, const ts_plan *p,
+                         const ts_plan_request *q, int32_t t) {
+  ts_err err = TS_OK;
+  const ts_plan_table *x = &r->tables[t];
+  TS_TRY(ts_str_append(s, "%s{\"table\":\"", t ? "," : ""));
+  TS_TRY(json_text(s, q->config->tables[t].name));
+  TS_TRY(ts_str_append(s,
+                       "\",\"sharding\":\"%s\",\"columns\":%d,\"shards\":%d,"
+                       "\"ms\":%.6g,\"bytes\":%.0f}",
+                       ts_shard_kind_name(p->tables[t].kind),
+                       p->tables[t].shards[0].n_cols, p->tables[t].n_shards,
+                       ts_plan_time_sum(&x->time), x->memory_bytes));
+done:
+  return err;
+}
+
+ts_err ts_plan_report_json(ts_str *s, const ts_plan_report *r, const ts_plan *p,
+                           const ts_plan_request *q) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_str_append(
+      s,
+      "{\"n_ranks\":%d,\"n_nodes\":%d,\"step_ms\":%.6g,\"sparse_ms\":%.6g,"
+      "\"dense_ms\":%.6g,\"hidden_ms\":%.6g,\"imbalance\":%.6g,"
+      "\"slowest\":%d,\"fullest\":%d,\"memory_bytes\":%.0f,"
+      "\"limit_bytes\":%.0f,\"ranks\":[",
+      r->n_ranks, p->n_nodes, r->step_ms, r->sparse_ms, r->dense_ms,
+      r->hidden_ms, r->imbalance, r->slowest, r->fullest, r->memory_bytes,
+      r->limit));
+  for (int32_t k = 0; k < r->n_ranks; k++) TS_TRY(json_rank(s, r, k));
+  TS_TRY(ts_str_append(s, "],\"tables\":["));
+  for (int32_t t = 0; t < r->n_tables; t++) TS_TRY(json_table(s, r, p, q, t));
+  TS_TRY(ts_str_append(s, "]}\n"));
+done:
+  return err;
+}

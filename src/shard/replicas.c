@@ -1,0 +1,85 @@
+/* replicas.c - the backward pass of tables that every rank holds.
+ *
+ * Each rank sums the gradients of the distinct rows that it touched and sends
+ * them to all; every rank adds what arrived in rank order and updates the
+ * same rows in the same way, so the copies stay equal bit for bit. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "shard/sharding.h"
+
+/* bundle: (W copies of) [bytes of each group's message | the messages]. */
+static ts_err make_bundle(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  ts_lot_flight *lf = *(ts_lot_flight **)p;
+  const int32_t n_groups = lf->lot->n_groups;
+  const int n_ranks = lf->lot->ebc->n_ranks;
+  int64_t bytes = 8 * n_groups;
+  for (int32_t g = 0; g < n_groups; g++) bytes += lf->message_bytes[g];
+  bytes = (bytes + 7) / 8 * 8;
+  TS_TRY(ts_buffer_reserve(&lf->bundle, (size_t)bytes * (size_t)n_ranks));
+  char *to = lf->bundle.ptr;
+  memcpy(to, lf->message_bytes, 8 * (size_t)n_groups);
+  to += 8 * n_groups;
+  for (int32_t g = 0; g < n_groups; g++) {
+    memcpy(to, lf->message[g], (size_t)lf->message_bytes[g]);
+    to += lf->message_bytes[g];
+  }
+  for (int r = 0; r < n_ranks; r++) lf->bundle_bytes[r] = bytes;
+  for (int r = 1; r < n_ranks; r++)
+    memcpy((char *)lf->bundle.ptr + r * bytes, lf->bundle.ptr, (size_t)bytes);
+  lf->exchange.send = lf->bundle.ptr;
+done:
+  return err;
+}
+
+/* Where each group's messages lie in what arrived. */
+static ts_err open_bundles(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_lot_flight *lf = *(ts_lot_flight **)p;
+  const int32_t n_groups = lf->lot->n_groups;
+  const int n_ranks = lf->lot->ebc->n_ranks;
+  const char *from = lf->exchange.recv.ptr;
+  for (int r = 0; r < n_ranks; r++) {
+    const char *at = from + 8 * n_groups;
+    for (int32_t g = 0; g < n_groups; g++) {
+      int64_t bytes;
+      memcpy(&bytes, from + 8 * g, 8);
+      lf->arrived[g * n_ranks + r] = at;
+      lf->arrived_bytes[g * n_ranks + r] = bytes;
+      at += bytes;
+    }
+    from += lf->exchange.recv_bytes[r];
+  }
+  return TS_OK;
+}
+
+ts_err ts_replicas_begin(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_lot *lot = lf->lot;
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    TS_TRY(ts_tbe_reduce(lot->groups[g].tbe, &lf->message[g],
+                         &lf->message_bytes[g], lf->grad_out.ptr,
+                         &lf->inputs[g], lane));
+  TS_TRY(ts_lane_submit(lane, "bundle rows", make_bundle, &lf, sizeof lf));
+  lf->exchange.send_bytes = lf->bundle_bytes;
+  TS_TRY(ts_comm_exchange(lot->comm, &lf->token, &lf->exchange, lane));
+done:
+  return err;
+}
+
+ts_err ts_replicas_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
+                       ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_lot *lot = lf->lot;
+  const int n_ranks = lot->ebc->n_ranks;
+  TS_TRY(ts_comm_end(&lf->token, lane));
+  TS_TRY(ts_lane_submit(lane, "open rows", open_bundles, &lf, sizeof lf));
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    TS_TRY(ts_tbe_apply(lot->groups[g].tbe, &lf->arrived[g * n_ranks],
+                        &lf->arrived_bytes[g * n_ranks], n_ranks, lr_factor,
+                        pass, lane));
+done:
+  return err;
+}

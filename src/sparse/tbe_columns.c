@@ -1,0 +1,86 @@
+/* tbe_columns.c - the backward pass of groups that hold some columns of each
+ * row: in stages, so that statistics of whole rows can be summed over the
+ * shards in between. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sparse/tbe_impl.h"
+
+typedef struct ts_gather_arg {
+  ts_tbe *tbe;
+  const float *grad;
+  ts_tbe_input input;
+} ts_gather_arg;
+
+static ts_err gather_task(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_gather_arg *arg = p;
+  ts_tbe *t = arg->tbe;
+  TS_TRY(ts_tbe_sum(t, arg->grad, &arg->input));
+  const size_t bytes = (size_t)t->n_sums * TS_ROW_STATS_MAX * sizeof(float);
+  TS_TRY(ts_buffer_reserve(&t->stats, bytes + 4));
+  memset(t->stats.ptr, 0, bytes);
+done:
+  return err;
+}
+
+ts_err ts_tbe_gather(ts_tbe *t, const float *grad, const ts_tbe_input *input,
+                     ts_lane *lane) {
+  ts_gather_arg arg = {t, grad, *input};
+  return ts_lane_submit(lane, "sum rows", gather_task, &arg, sizeof arg);
+}
+
+typedef struct ts_stage_arg {
+  ts_tbe *tbe;
+  int round;
+  double lr_factor;
+  int64_t pass;
+} ts_stage_arg;
+
+static ts_err stage_task(void *p, ts_lane *lane) {
+  (void)lane;
+  const ts_stage_arg *arg = p;
+  ts_tbe *t = arg->tbe;
+  const ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
+  const ts_row_stage_args stage = {.update = &a,
+                                   .keys = t->sum_keys.ptr,
+                                   .sums = t->sums.ptr,
+                                   .n = t->n_sums,
+                                   .stats = t->stats.ptr,
+                                   .round = arg->round};
+  return t->n_sums ? t->kernels->row_stage(&stage) : TS_OK;
+}
+
+ts_err ts_tbe_stage(ts_tbe *t, int round, double lr_factor, int64_t pass,
+                    ts_lane *lane) {
+  ts_stage_arg arg = {t, round, lr_factor, pass};
+  return ts_lane_submit(lane, "row statistics", stage_task, &arg, sizeof arg);
+}
+
+ts_err ts_tbe_finish(ts_tbe *t, double lr_factor, int64_t pass, ts_lane *lane) {
+  ts_stage_arg arg = {t, -1, lr_factor, pass};
+  return ts_lane_submit(lane, "fused backward", stage_task, &arg, sizeof arg);
+}
+
+/* First of the distinct rows at or after group row ROW. */
+static int64_t first_at(const ts_tbe *t, int64_t row) {
+  const uint32_t *keys = t->sum_keys.ptr;
+  int64_t low = 0, high = t->n_sums;
+  while (low < high) {
+    const int64_t mid = low + (high - low) / 2;
+    if (keys[mid] < row)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return low;
+}
+
+float *ts_tbe_stats(ts_tbe *t, int64_t *n_rows, int32_t table, int64_t from,
+                    int64_t to) {
+  const int64_t base = t->row_base[table] - t->first_row[table];
+  const int64_t first = first_at(t, base + from);
+  *n_rows = first_at(t, base + to) - first;
+  return (float *)t->stats.ptr + first * TS_ROW_STATS_MAX;
+}

@@ -1,0 +1,228 @@
+/* planning.c - the plan of a run.
+ *
+ * Rank 0 searches and sends its plan as text, so all ranks hold the same
+ * bits.  A resumed run keeps its checkpoint's plan as long as that may run
+ * here and agrees with the deck: only sharding.plan = "replan" makes it plan
+ * afresh. */
+#include "train/planning.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+/* Of the machine's memory, what tables and buffers may have where the deck
+ * gives no limit; the rest is for the system, MPI and HDF5. */
+static const double usable = 0.85;
+
+static ts_err measure(ts_planning *p, ts_trainer *t, double gflops) {
+  ts_err err = TS_OK;
+  const ts_topology_bench bench = {.world = t->world,
+                                   .control = t->control,
+                                   .device = t->device,
+                                   .kernels = &t->kernels,
+                                   .compute = t->compute};
+  TS_TRY(ts_settle(t, ts_topology_measure(&p->topology, &bench)));
+  TS_TRY(ts_topology_middle(&gflops, t->control));
+  if (gflops > 0) p->topology.dense_gflops = gflops;
+done:
+  return err;
+}
+
+/* A checkpoint's figures serve where they were measured on as many ranks. */
+static bool take_kept(ts_topology *out, const char *text, const ts_trainer *t) {
+  if (!text || !*text) return false;
+  const bool read = ts_topology_parse(out, text, "/meta/topology") == TS_OK;
+  if (!read) ts_err_clear();
+  return read && out->ranks == t->n_ranks;
+}
+
+static ts_err find_topology(ts_planning *p, ts_trainer *t, const char *kept,
+                            bool *to_measure) {
+  const char *word = t->config->sharding.topology;
+  *to_measure = false;
+  if (!strcmp(word, "measure")) {
+    *to_measure = !take_kept(&p->topology, kept, t);
+    return TS_OK;
+  }
+  if (strcmp(word, "default") != 0) return ts_topology_read(&p->topology, word);
+  ts_topology_default(&p->topology);
+  p->topology.memory_gib = ts_topology_memory_gib(ts_world_node_size(t->world));
+  return TS_OK;
+}
+
+/* How many batches a pipeline has between input dist and backward, and
+ * whether it sends ids ahead. */
+static void pipeline_of(ts_plan_request *r, const char *kind) {
+  const bool base = !strcmp(kind, "base");
+  r->n_flights = base ? 1 : !strcmp(kind, "sparse_dist") ? 2 : 3;
+  r->hides_input = !base;
+}
+
+ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
+                          const ts_nodes *nodes, int64_t global_batch,
+                          const ts_topology *topology, const char *kept) {
+  ts_err err = TS_OK;
+  ts_planning *p = NULL;
+  bool to_measure = false;
+  double gflops = 0;
+  const int n = nodes->n_ranks;
+  TS_TRY(ts_mem_alloc(&p, sizeof *p, TS_TAG_MISC));
+  p->request = (ts_plan_request){.config = t->config,
+                                 .nodes = nodes,
+                                 .batch = (int32_t)((global_batch + n - 1) / n),
+                                 .topology = &p->topology};
+  pipeline_of(&p->request, t->config->pipeline.kind);
+  if (topology)
+    p->topology = *topology;
+  else
+    TS_TRY(ts_settle(t, find_topology(p, t, kept, &to_measure)));
+  TS_TRY(ts_planning_stats(&p->stats, t));
+  p->request.stats = p->stats;
+  TS_TRY(ts_settle(t, ts_planning_dense(&p->request.dense,
+                                        to_measure ? &gflops : NULL, t,
+                                        p->request.batch, p->stats, n)));
+  if (to_measure) TS_TRY(measure(p, t, gflops));
+  const double limit = t->config->sharding.memory_gib > 0
+                           ? t->config->sharding.memory_gib
+                           : usable * p->topology.memory_gib;
+  p->request.memory_bytes = limit * (1 << 30);
+  *out = p;
+  p = NULL;
+done:
+  ts_planning_destroy(p);
+  return err;
+}
+
+void ts_planning_destroy(ts_planning *p) {
+  if (!p) return;
+  ts_mem_free(p->stats);
+  ts_plan_report_destroy(p->report);
+  ts_mem_free(p);
+}
+
+/* ---- where a plan comes from --------------------------------------------- */
+
+static bool is_word(const char *plan, const char *word) {
+  return !strcmp(plan, word);
+}
+
+static ts_err from_file(ts_plan **out, const ts_trainer *t, const char *path) {
+  ts_err err = TS_OK;
+  ts_plan *p = NULL;
+  ts_str why = {0};
+  TS_TRY(ts_plan_read(&p, path, t->config));
+  err = ts_plan_check(p, t->config, t->nodes);
+  if (err == TS_OK) err = ts_plan_obeys(p, t->config, t->nodes);
+  if (err == TS_OK) {
+    *out = p;
+    p = NULL;
+    goto done;
+  }
+  TS_TRY(ts_str_append(&why, "sharding.plan: %s: %s", path, ts_err_message()));
+  ts_err_clear();
+  err = ts_fail(TS_ERR_DECK, "%s", why.text);
+done:
+  ts_plan_destroy(p);
+  ts_str_reset(&why);
+  return err;
+}
+
+/* The checkpoint's, NULL where it may not run here. */
+static ts_plan *from_checkpoint(const ts_trainer *t, const char *text) {
+  ts_plan *p = NULL;
+  if (!text || !*text) return NULL;
+  ts_err err = ts_plan_parse(&p, text, t->config);
+  if (err == TS_OK) err = ts_plan_check(p, t->config, t->nodes);
+  if (err == TS_OK) err = ts_plan_obeys(p, t->config, t->nodes);
+  if (err == TS_OK) return p;
+  ts_note("the checkpoint's plan is not used: %s", ts_err_message());
+  ts_err_clear();
+  ts_plan_destroy(p);
+  return NULL;
+}
+
+/* On rank 0. */
+static ts_err decide(ts_plan **out, ts_trainer *t, const char *text) {
+  const char *plan = t->config->sharding.plan;
+  const bool again = is_word(plan, "replan");
+  if (!again && !is_word(plan, "auto") && !is_word(plan, "by_size"))
+    return from_file(out, t, plan);
+  if (!again) *out = from_checkpoint(t, text);
+  if (*out) return TS_OK;
+  if (is_word(plan, "by_size")) return ts_plan_make(out, t->config, t->nodes);
+  return ts_plan_search(out, &t->planning->report, &t->planning->request);
+}
+
+static ts_err share(ts_trainer *t, ts_plan *own) {
+  ts_err err = TS_OK;
+  ts_str text = {0};
+  int64_t n = 0;
+  char *copy = NULL;
+  if (own) {
+    TS_TRY(ts_plan_print(&text, own, t->config));
+    n = (int64_t)text.n_bytes + 1;
+  }
+  TS_TRY(ts_comm_bcast(t->control, &n, sizeof n, 0));
+  TS_TRY(ts_mem_alloc(&copy, (size_t)n, TS_TAG_MISC));
+  if (own) memcpy(copy, text.text, (size_t)n);
+  TS_TRY(ts_comm_bcast(t->control, copy, n, 0));
+  TS_TRY(ts_plan_parse(&t->plan, copy, t->config));
+done:
+  ts_str_reset(&text);
+  ts_mem_free(copy);
+  return err;
+}
+
+ts_err ts_planning_choose(ts_trainer *t, const char *text) {
+  ts_err err = TS_OK;
+  ts_plan *own = NULL;
+  TS_TRY(ts_planning_create(&t->planning, t, t->nodes, t->global_batch, NULL,
+                            t->kept_topology));
+  err = t->rank == 0 ? decide(&own, t, text) : TS_OK;
+  TS_TRY(ts_settle(t, err));
+  TS_TRY(share(t, own));
+  if (t->rank == 0 && !t->planning->report)
+    TS_TRY(
+        ts_plan_estimate(&t->planning->report, t->plan, &t->planning->request));
+  ts_mem_forget_peaks();
+done:
+  ts_plan_destroy(own);
+  return err;
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+/* TEXT with "# " before each line. */
+static ts_err append_comment(ts_str *s, const char *text) {
+  ts_err err = TS_OK;
+  while (*text) {
+    const size_t n = strcspn(text, "\n");
+    TS_TRY(ts_str_append(s, "# %.*s\n", (int)n, text));
+    text += n + (text[n] == '\n');
+  }
+done:
+  return err;
+}
+
+ts_err ts_planning_save(const ts_planning *p, const ts_plan *plan,
+                        const ts_plan_report *report, const char *path) {
+  ts_err err = TS_OK;
+  ts_str text = {0}, words = {0};
+  FILE *f = NULL;
+  TS_TRY(ts_plan_print(&text, plan, p->request.config));
+  TS_TRY(ts_str_append(&text, "#\n"));
+  TS_TRY(ts_plan_report_print(&words, report, plan, &p->request, 0));
+  TS_TRY(append_comment(&text, words.text));
+  f = fopen(path, "w");
+  if (!f || fwrite(text.text, 1, text.n_bytes, f) != text.n_bytes)
+    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (f && fclose(f) != 0 && err == TS_OK)
+    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+done:
+  ts_str_reset(&text);
+  ts_str_reset(&words);
+  return err;
+}

@@ -1,0 +1,173 @@
+/* planning_dense.c - what the dense part of the model takes: it is built, for
+ * no longer than it takes to look.  So every model is known as it is. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "dense/optim.h"
+#include "io/batch_store.h"
+#include "runtime/trace.h"
+#include "train/planning.h"
+
+enum { TIMED_SAMPLES = 1024, TIMED_STEPS = 3 };
+
+static double now_bytes(void) {
+  return (double)ts_mem_total(TS_SPACE_HOST).now_bytes;
+}
+
+/* Batches read ahead, predictions, the metrics' window. */
+static double batch_bytes(const ts_trainer *t, int32_t batch,
+                          const ts_plan_stats *stats) {
+  enum { STORES = 4 };
+  const ts_config *c = t->config;
+  const double grown = 1.5, n = batch;
+  double bytes = n * 4 * (t->n_tasks + c->model.dense_features + 1);
+  int32_t f = 0;
+  for (int32_t i = 0; i < c->n_tables; i++)
+    for (int32_t k = 0; k < c->tables[i].features.n; k++, f++)
+      bytes += n * (stats[f].pooling * (c->tables[i].weighted ? 12 : 8) +
+                    (stats[f].pooling == 1 ? 0 : 4));
+  return STORES * grown * bytes + n * t->n_tasks * 12;
+}
+
+/* Of the window: what the run will have filled of it. */
+static double metrics_bytes(const ts_trainer *t, double n_ranks,
+                            int64_t global_batch) {
+  const ts_config *c = t->config;
+  double samples = (double)c->metrics.window;
+  if (c->run.steps > 0)
+    samples = fmin(samples, 1.5 * (double)c->run.steps * (double)global_batch);
+  return 12 * t->n_tasks * samples / n_ranks;
+}
+
+typedef struct ts_rehearsal {
+  ts_model *model;
+  float *grads, *emb, *grad_emb, *dense, *dlogits;
+  const float **view;
+  float **grad_view;
+  int64_t *stride;
+  int32_t n_features, n, dim;
+} ts_rehearsal;
+
+static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
+  ts_err err = TS_OK;
+  const int64_t n = r->n, width = (int64_t)r->n_features * r->dim;
+  float *at = NULL;
+  TS_TRY(ts_mem_array(&r->grads, ts_params_count(&r->model->params), 4,
+                      TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&r->emb, n * width, 4, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&r->grad_emb, n * width, 4, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&r->dense, n * (t->config->model.dense_features + 1), 4,
+                      TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&r->dlogits, n * t->n_tasks, 4, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&r->view, r->n_features, sizeof *r->view, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&r->grad_view, r->n_features, sizeof *r->grad_view,
+                      TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&r->stride, r->n_features, 8, TS_TAG_MISC));
+  for (int32_t f = 0; f < r->n_features; f++) {
+    r->view[f] = r->emb + (int64_t)f * r->dim;
+    r->grad_view[f] = r->grad_emb + (int64_t)f * r->dim;
+    r->stride[f] = width;
+  }
+  at = r->grads;
+  for (int32_t i = 0; i < r->model->params.n; i++) {
+    r->model->params.item[i]->grad = at;
+    at += r->model->params.item[i]->n;
+  }
+done:
+  return err;
+}
+
+static ts_err step(ts_rehearsal *r, ts_trainer *t) {
+  ts_err err = TS_OK;
+  const ts_model_ops *m = r->model->ops;
+  const ts_emb_views views = {r->view, r->grad_view, r->stride, r->n_features};
+  float *logits;
+  TS_TRY(m->dense_forward(r->model, r->dense, r->n, t->compute));
+  TS_TRY(m->over_forward(r->model, &logits, &views, r->n, t->compute));
+  TS_TRY(
+      m->over_backward(r->model, r->dlogits, &views, r->n, NULL, t->compute));
+  TS_TRY(m->dense_backward(r->model, r->n, NULL, t->compute));
+  TS_TRY(ts_lane_sync(t->compute));
+done:
+  return err;
+}
+
+static ts_err rehearse(ts_rehearsal *r, ts_trainer *t, double flops,
+                       double *gflops) {
+  ts_err err = TS_OK;
+  double best = INFINITY;
+  TS_TRY(prepare(r, t));
+  for (int i = 0; i < TIMED_STEPS; i++) {
+    const double t0 = ts_now();
+    TS_TRY(step(r, t));
+    if (i > 0) best = fmin(best, ts_now() - t0);
+  }
+  *gflops = 1e-9 * flops * r->n / fmax(best, 1e-9);
+done:
+  for (int32_t i = 0; i < r->model->params.n; i++)
+    r->model->params.item[i]->grad = NULL;
+  ts_mem_free(r->grads);
+  ts_mem_free(r->emb);
+  ts_mem_free(r->grad_emb);
+  ts_mem_free(r->dense);
+  ts_mem_free(r->dlogits);
+  ts_mem_free(r->view);
+  ts_mem_free(r->grad_view);
+  ts_mem_free(r->stride);
+  return err;
+}
+
+/* The largest piece in which gradients are reduced. */
+static double bucket_bytes(const ts_config *c, const ts_params *p) {
+  const double mib = c->dense.bucket_mb > 0 ? c->dense.bucket_mb : 25;
+  double largest = 0;
+  for (int32_t i = 0; i < p->n; i++)
+    largest = fmax(largest, 4.0 * (double)p->item[i]->n);
+  return fmin(4.0 * (double)ts_params_count(p), mib * (1 << 20) + largest);
+}
+
+static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
+                   const ts_model_ops *ops, int32_t batch) {
+  ts_err err = TS_OK;
+  const ts_config *c = t->config;
+  ts_optim_config optim = c->optimizer.base;
+  ts_rehearsal r = {.n_features = ts_feature_count(c),
+                    .n = batch < TIMED_SAMPLES ? batch : TIMED_SAMPLES,
+                    .dim = c->tables[0].dim};
+  const ts_model_spec spec = {.config = c,
+                              .n_features = r.n_features,
+                              .dim = r.dim,
+                              .batch_max = batch,
+                              .training = true};
+  const double before = now_bytes();
+  TS_TRY(ts_dense_optim_check(&optim, "optimizer"));
+  TS_TRY(ops->create(&r.model, &spec, t->device, &t->kernels, t->compute));
+  const double n = (double)ts_params_count(&r.model->params);
+  const double vectors = r.n_features + (c->model.dense_features ? 1 : 0);
+  d->param_bytes = 4 * n * (2 + ts_dense_optim_n_states(&optim));
+  d->other_bytes = now_bytes() - before - 4 * n;
+  d->reduce_bytes = 4 * n;
+  d->bucket_bytes = bucket_bytes(c, &r.model->params);
+  /* Two operations forward, four backward, for each weight; likewise for
+   * each number of the pairs' products. */
+  d->flops = 6 * (n + vectors * (vectors - 1) / 2 * r.dim);
+  if (gflops) TS_TRY(rehearse(&r, t, d->flops, gflops));
+done:
+  if (r.model) ops->destroy(r.model);
+  return err;
+}
+
+ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
+                         int32_t batch, const ts_plan_stats *stats,
+                         int n_ranks) {
+  ts_err err = TS_OK;
+  const ts_model_ops *ops = ts_model_find(t->config->model.kind);
+  *d = (ts_plan_dense){0};
+  /* A model that is not there is for its own place to complain of. */
+  if (ops) TS_TRY(look(d, gflops, t, ops, batch));
+  d->other_bytes += batch_bytes(t, batch, stats) +
+                    metrics_bytes(t, n_ranks, (int64_t)batch * n_ranks);
+done:
+  return err;
+}

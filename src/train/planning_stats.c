@@ -1,0 +1,106 @@
+/* planning_stats.c - how skewed the ids are: from a sample of the training
+ * data. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "io/batch_store.h"
+#include "train/planning.h"
+
+enum { PLACES = 4, PER_PLACE = 1024 };
+
+/* Only data sets are read here: they can be read from any place at once.
+ * Text would have to be gone through from its start. */
+static bool is_dataset(const ts_config *c) {
+  if (!c->data.train.n) return false;
+  if (!strcmp(c->data.format, "dataset")) return true;
+  const char *dot = strrchr(c->data.train.item[0], '.');
+  return !strcmp(c->data.format, "auto") && dot &&
+         (!strcmp(dot, ".h5") || !strcmp(dot, ".hdf5"));
+}
+
+typedef struct ts_sampled {
+  int64_t *ids; /* of one feature */
+  int64_t n_ids, capacity, n_bags;
+} ts_sampled;
+
+static ts_err add_ids(ts_sampled *s, const ts_jagged *j, int32_t n_bags) {
+  ts_err err = TS_OK;
+  const int64_t want = s->n_ids + j->n_ids;
+  if (want > s->capacity) {
+    TS_TRY(ts_mem_resize(&s->ids, (size_t)s->capacity * 8,
+                         (size_t)(2 * want) * 8, TS_TAG_MISC));
+    s->capacity = 2 * want;
+  }
+  if (j->n_ids)
+    memcpy(s->ids + s->n_ids, j->ids, (size_t)j->n_ids * sizeof *s->ids);
+  s->n_ids = want;
+  s->n_bags += n_bags;
+done:
+  return err;
+}
+
+static ts_err read_places(ts_sampled *of, ts_source *src, int32_t n_features) {
+  ts_err err = TS_OK;
+  ts_batch_store *store = NULL;
+  const int64_t n = src->info.n_samples;
+  TS_TRY(ts_batch_store_create(&store, src->config, NULL));
+  for (int i = 0; i < PLACES; i++) {
+    const int64_t size = n / PLACES < PER_PLACE ? n / PLACES : PER_PLACE;
+    if (size < 1) continue;
+    TS_TRY(src->ops->read(src, store, n / PLACES * i, (int32_t)size));
+    const ts_batch *b = ts_batch_store_batch(store);
+    for (int32_t f = 0; f < n_features; f++)
+      TS_TRY(add_ids(&of[f], &b->kjt.features[f], b->n));
+  }
+done:
+  ts_batch_store_destroy(store);
+  return err;
+}
+
+static ts_err count_features(ts_plan_stats *stats, ts_source *src) {
+  ts_err err = TS_OK;
+  const int32_t n = ts_feature_count(src->config);
+  ts_sampled *of = NULL;
+  TS_TRY(ts_mem_array(&of, n, sizeof *of, TS_TAG_MISC));
+  TS_TRY(read_places(of, src, n));
+  for (int32_t f = 0; f < n; f++)
+    if (of[f].n_bags)
+      TS_TRY(ts_plan_stats_count(&stats[f],
+                                 ts_feature_table(src->config, f, NULL)->rows,
+                                 of[f].ids, of[f].n_ids, of[f].n_bags));
+done:
+  for (int32_t f = 0; of && f < n; f++) ts_mem_free(of[f].ids);
+  ts_mem_free(of);
+  return err;
+}
+
+static void by_deck(ts_plan_stats *stats, const ts_config *c) {
+  const int32_t n = ts_feature_count(c);
+  const ts_ints *pooling = &c->data.synthetic.pooling;
+  const bool synthetic = !strcmp(c->data.format, "synthetic");
+  for (int32_t f = 0; f < n; f++) {
+    const int64_t rows = ts_feature_table(c, f, NULL)->rows;
+    const int64_t ids = !synthetic || !pooling->n ? 1
+                        : pooling->n > f          ? pooling->item[f]
+                                                  : pooling->item[0];
+    stats[f] = ts_plan_stats_law(rows, synthetic ? c->data.synthetic.zipf : 0,
+                                 (double)ids);
+  }
+}
+
+ts_err ts_planning_stats(ts_plan_stats **out, ts_trainer *t) {
+  ts_err err = TS_OK;
+  ts_source *src = NULL;
+  ts_plan_stats *stats = NULL;
+  const ts_config *c = t->config;
+  TS_TRY(ts_mem_array(&stats, ts_feature_count(c), sizeof *stats, TS_TAG_MISC));
+  by_deck(stats, c);
+  *out = stats;
+  if (!is_dataset(c)) goto done;
+  TS_TRY(ts_source_open(&src, c, TS_SPLIT_TRAIN, NULL, t->control));
+  err = t->rank == 0 ? count_features(stats, src) : TS_OK;
+  TS_TRY(ts_settle(t, err));
+done:
+  ts_source_close(src);
+  return err;
+}

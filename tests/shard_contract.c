@@ -1,0 +1,271 @@
+/* shard_contract.c - takes a deck through its steps on all ranks and compares
+ * with the reference. */
+#include "shard_contract.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- parts of all tables ------------------------------------------------- */
+
+typedef struct ct_gather {
+  const ct_run *run;
+  double *x;     /* sums over ranks and shards */
+  double *cover; /* how many hold it */
+  bool check;    /* second pass: every holder has the same */
+  ts_err err;
+} ct_gather;
+
+/* Part K (0: weights) of a shard that this rank holds. */
+static void gather_part(ct_gather *g, int32_t table, const ts_shard *s,
+                        ts_tbe *tbe, int32_t t, int k) {
+  const ct_deck *d = g->run->deck;
+  const bool per_row = k && d->cols[table][k] < d->tables[table].dim;
+  int32_t cols;
+  ts_dtype type;
+  const char *rows = ts_tbe_rows(tbe, t, k - 1, &cols, &type);
+  if (cols != (per_row ? 1 : s->n_cols)) {
+    ct_fault(g->run, "table t%d part %d: rows of %d columns", table, k, cols);
+    return;
+  }
+  for (int64_t i = 0; i < s->n_rows * cols; i++) {
+    float value;
+    const int64_t at = d->at[table][k] +
+                       (s->row0 + i / cols) * d->cols[table][k] +
+                       (per_row ? 0 : s->col0 + i % cols);
+    ts_to_f32(&value, rows + (size_t)i * ts_dtype_bytes(type), type, 1);
+    if (!g->check) {
+      g->x[at] += value;
+      g->cover[at]++;
+    } else if (g->x[at] != value)
+      ct_fault(g->run, "table t%d part %d row %lld: shards differ: %g and %g",
+               table, k, (long long)(s->row0 + i / cols), g->x[at],
+               (double)value);
+  }
+}
+
+static ts_err gather_shard(void *arg, int32_t table, const ts_shard *s,
+                           ts_tbe *tbe, int32_t t) {
+  ct_gather *g = arg;
+  for (int k = 0; k < g->run->deck->n_parts[table]; k++)
+    gather_part(g, table, s, tbe, t, k);
+  return TS_OK;
+}
+
+/* How many must hold an element of part K of table T. */
+static bool covered(const ct_run *r, int32_t t, int k, double n) {
+  const ts_table_config *c = &r->deck->tables[t];
+  if (c->sharding == TS_SHARD_DATA_PARALLEL) return n == r->world->size;
+  if (k && r->deck->cols[t][k] < c->dim) return n >= 1;
+  return n == 1;
+}
+
+static void gather(const ct_run *r, ts_ebc *ebc, double *x) {
+  const ct_deck *d = r->deck;
+  double *cover = calloc((size_t)d->n, sizeof *cover);
+  ct_gather g = {.run = r, .x = x, .cover = cover};
+  ck_assert_ptr_nonnull(cover);
+  memset(x, 0, (size_t)d->n * sizeof *x);
+  ck_assert_ok(ts_ebc_each_shard(ebc, gather_shard, &g));
+  ck_assert_ok(ts_comm_sum_f64(r->world->comm, x, d->n));
+  ck_assert_ok(ts_comm_sum_f64(r->world->comm, cover, d->n));
+  for (int32_t t = 0; t < d->config.n_tables; t++)
+    for (int k = 0; k < d->n_parts[t]; k++)
+      for (int64_t i = 0; i < d->tables[t].rows * d->cols[t][k]; i++) {
+        const int64_t at = d->at[t][k] + i;
+        if (!covered(r, t, k, cover[at]))
+          ct_fault(r, "table t%d part %d element %lld is held %g times", t, k,
+                   (long long)i, cover[at]);
+        x[at] /= cover[at];
+      }
+  g.check = true;
+  ck_assert_ok(ts_ebc_each_shard(ebc, gather_shard, &g));
+  free(cover);
+  ct_settle();
+}
+
+/* ---- against the reference ----------------------------------------------- */
+
+/* First steps to 1e-6; later ones have trained weights. */
+static void check_pooled(const ct_run *r, ts_flight *fl, const ct_batch *b,
+                         const double *x) {
+  const ct_deck *d = r->deck;
+  for (int f = 0; f < d->n_features; f++) {
+    const float *emb = ts_flight_emb(fl)[f];
+    const int64_t stride = ts_flight_stride(fl)[f];
+    for (int s = 0; s < b->n; s++)
+      for (int c = 0; c < d->tables[d->table_of[f]].dim; c++) {
+        double size;
+        const double want =
+            ct_oracle_pooled(d, x, b, f, b->first + s, c, &size);
+        const double got = emb[s * stride + c];
+        r->pooled[b->step][(f * CT_BATCH + s) * CT_DIM + c] = (float)got;
+        const double room = b->step ? 1e-5 * fmax(size, 0.1) : 1e-6 * size;
+        if (!(fabs(got - want) <= room))
+          ct_fault(r, "step %d %s sample %d column %d: %.9g instead of %.9g",
+                   b->step, d->feature_names[f], b->first + s, c, got, want);
+      }
+  }
+  ct_settle();
+}
+
+/* Rounding of one step of a table of 16 bits, else what floats lose. */
+static double rounding(const ts_table_config *c, int k, double value) {
+  if (k == 0 && c->dtype == TS_BF16) return 0x1p-7 * fabs(value) + 1e-6;
+  if (k == 0 && c->dtype == TS_F16) return 0x1p-10 * fabs(value) + 1e-6;
+  /* A decay can cancel a gradient in the first moment. */
+  const double least = k == 0                                    ? 0.1
+                       : k == 1 && c->optimizer.weight_decay > 0 ? 1e-3
+                                                                 : 1e-6;
+  return 1e-5 * fmax(fabs(value), least);
+}
+
+static void check_parts(const ct_run *r, const double *got,
+                        const double *want) {
+  const ct_deck *d = r->deck;
+  for (int32_t t = 0; t < d->config.n_tables; t++)
+    for (int k = 0; k < d->n_parts[t]; k++)
+      for (int64_t i = 0; i < d->tables[t].rows * d->cols[t][k]; i++) {
+        const int64_t at = d->at[t][k] + i;
+        const double larger = fmax(fabs(got[at]), fabs(want[at]));
+        if (!(fabs(got[at] - want[at]) <= rounding(&d->tables[t], k, larger)))
+          ct_fault(r,
+                   "table t%d (%s) part %d row %lld column %lld: %.9g "
+                   "instead of %.9g",
+                   t, d->tables[t].optimizer.kind, k,
+                   (long long)(i / d->cols[t][k]),
+                   (long long)(i % d->cols[t][k]), got[at], want[at]);
+      }
+  ct_settle();
+}
+
+/* ---- a run --------------------------------------------------------------- */
+
+typedef struct ct_state {
+  ts_plan *plan;
+  ts_ebc *ebc;
+  ts_flight *flight[2]; /* ids of the next batch may be on their way */
+  ct_batch *batch[2];
+  double *x; /* the reference's parts */
+  bool narrow;
+} ct_state;
+
+static void *zeros(size_t n, size_t size) {
+  void *p = calloc(n, size);
+  ck_assert_ptr_nonnull(p);
+  return p;
+}
+
+static void start(ct_run *r, ct_state *s) {
+  ct_world *w = r->world;
+  ct_deck *d = r->deck;
+  memset(s, 0, sizeof *s);
+  d->config.sharding.ranks_per_node = ts_node_size(w->nodes, 0);
+  d->config.data.input = (char *)(uintptr_t)(r->columns ? "columns" : "kjt");
+  ck_assert_ok(ts_plan_make(&s->plan, &d->config, w->nodes));
+  ck_assert_ok(ts_ebc_create(&s->ebc, &d->config, s->plan, w->nodes, w->world,
+                             w->device, &w->kernels));
+  ck_assert_int_eq(ts_ebc_n_features(s->ebc), d->n_features);
+  ck_assert_ok(ts_ebc_init(s->ebc));
+  for (int i = 0; i < 2; i++) {
+    ck_assert_ok(ts_flight_create(&s->flight[i], s->ebc, CT_BATCH));
+    s->batch[i] = zeros(1, sizeof *s->batch[i]);
+  }
+  s->x = zeros((size_t)d->n, sizeof *s->x);
+  r->first = zeros((size_t)d->n, sizeof *r->first);
+  r->last = zeros((size_t)d->n, sizeof *r->last);
+  gather(r, s->ebc, r->first);
+  memcpy(s->x, r->first, (size_t)d->n * sizeof *s->x);
+  for (int32_t t = 0; t < d->config.n_tables; t++)
+    s->narrow = s->narrow || d->tables[t].dtype != TS_F32;
+}
+
+static void stop(ct_state *s) {
+  for (int i = 0; i < 2; i++) {
+    ts_flight_destroy(s->flight[i]);
+    free(s->batch[i]);
+  }
+  ts_ebc_destroy(s->ebc);
+  ts_plan_destroy(s->plan);
+  free(s->x);
+}
+
+static void input(ct_run *r, ct_state *s, int step) {
+  ct_world *w = r->world;
+  ct_batch *b = s->batch[step % 2];
+  ts_flight *fl = s->flight[step % 2];
+  const ts_status *all;
+  ct_batch_draw(b, r->deck, w, step, r->sizes, r->columns);
+  const ts_status own = {.n = b->n, .weight_sum = b->n};
+  ck_assert_ok(ts_ebc_input_begin(fl, &b->kjt, &own, w->data));
+  ck_assert_ok(ts_ebc_statuses(fl, &all));
+  for (int k = 0; k < w->size; k++)
+    if (all[k].n != b->sizes[k] || all[k].err != TS_OK)
+      ct_fault(r, "step %d: rank %d says %d samples, error %d", step, k,
+               all[k].n, all[k].err);
+  ct_settle();
+  ck_assert_ok(ts_ebc_input_end(fl, w->data));
+}
+
+static void backward(ct_run *r, ct_state *s, int step) {
+  const ct_batch *b = s->batch[step % 2];
+  ts_flight *fl = s->flight[step % 2];
+  const ct_deck *d = r->deck;
+  for (int f = 0; f < d->n_features; f++) {
+    float *grad = ts_flight_grad(fl)[f];
+    const int64_t stride = ts_flight_stride(fl)[f];
+    for (int i = 0; i < b->n; i++)
+      for (int c = 0; c < d->tables[d->table_of[f]].dim; c++)
+        grad[i * stride + c] = ct_grad(step, f, b->first + i, c);
+  }
+  ck_assert_ok(ts_ebc_backward_begin(fl, r->world->compute));
+  ck_assert_ok(ts_ebc_backward_end(fl, 1.0, step + 1, r->world->compute));
+}
+
+/* Rounding of 16-bit tables is drawn: what they became is the start of the
+ * next step. */
+static void follow(ct_run *r, ct_state *s) {
+  gather(r, s->ebc, r->last);
+  check_parts(r, r->last, s->x);
+  memcpy(s->x, r->last, (size_t)r->deck->n * sizeof *s->x);
+}
+
+static void step(ct_run *r, ct_state *s, int i) {
+  ts_flight *fl = s->flight[i % 2];
+  const ct_batch *b = s->batch[i % 2];
+  ts_lane *compute = r->world->compute;
+  r->pooled[i] =
+      zeros((size_t)r->deck->n_features * CT_BATCH * CT_DIM, sizeof(float));
+  r->n_samples[i] = b->n;
+  ck_assert_ok(ts_ebc_lookup(fl, compute));
+  ck_assert_ok(ts_ebc_output_end(fl, compute));
+  ck_assert_ok(ts_lane_sync(compute));
+  check_pooled(r, fl, b, s->x);
+  if (r->ahead && i + 1 < r->n_steps) input(r, s, i + 1);
+  backward(r, s, i);
+  ck_assert_ok(ts_lane_sync(compute));
+  ct_oracle_step(r->deck, s->x, b);
+  if (s->narrow) follow(r, s);
+}
+
+void ct_run_do(ct_run *r) {
+  ct_state s;
+  if (!r->n_steps) r->n_steps = CT_STEPS;
+  start(r, &s);
+  for (int i = 0; i < r->n_steps; i++) {
+    if (i == 0 || !r->ahead) input(r, &s, i);
+    step(r, &s, i);
+  }
+  gather(r, s.ebc, r->last);
+  check_parts(r, r->last, s.x);
+  r->n_ids = ts_ebc_stat_of(s.ebc).n_ids;
+  stop(&s);
+}
+
+void ct_run_reset(ct_run *r) {
+  free(r->first);
+  free(r->last);
+  for (int i = 0; i < CT_STEPS; i++) free(r->pooled[i]);
+  memset(r->pooled, 0, sizeof r->pooled);
+  r->first = r->last = NULL;
+}
