@@ -91,6 +91,22 @@ static void check_table(ts_deck *d, int32_t t, int n_before) {
     ts_deck_error(d, s, "\"%.80s\" is no name for a table", name);
 }
 
+static bool has_feature(const ts_config *c, const char *name) {
+  for (int32_t t = 0; t < c->n_tables; t++)
+    for (int32_t i = 0; i < c->tables[t].features.n; i++)
+      if (!strcmp(c->tables[t].features.item[i], name)) return true;
+  return false;
+}
+
+static void check_dedup(ts_deck *d, const config_setting_t *root) {
+  const ts_strings *dedup = &d->config->data.dedup;
+  for (int32_t i = 0; i < dedup->n; i++)
+    if (!has_feature(d->config, dedup->item[i]))
+      ts_deck_error(d, at(root, "data.dedup"),
+                    "data.dedup: no table has a feature \"%.80s\"",
+                    dedup->item[i]);
+}
+
 static void check_tables(ts_deck *d) {
   const int n_before = d->n_errors;
   if (!d->config->n_tables && !n_before)
@@ -121,4 +137,5 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
               (config_setting_t *)at(root, "optimizer.overrides"), (unsigned)i),
           "optimizer.overrides: match is missing");
   check_tables(d);
+  check_dedup(d, root);
 }

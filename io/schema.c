@@ -33,8 +33,8 @@
   "rowwise_adagrad|sgd|adagrad|adam|partial_rowwise_adam|lamb|"                \
   "partial_rowwise_lamb|lars_sgd|-none"
 #define SHARDINGS                                                              \
-  "auto|data_parallel|table_wise|row_wise|-column_wise|-table_row_wise|"       \
-  "-table_column_wise|-grid"
+  "auto|data_parallel|table_wise|row_wise|column_wise|table_row_wise|"         \
+  "table_column_wise|grid"
 
 const ts_key ts_schema[] = {
     DECK("run.name", STRING, run.name, "\"run\"", "", 1, 0, NULL,
@@ -95,8 +95,8 @@ const ts_key ts_schema[] = {
          "page-locked input buffers where the backend has them"),
     DECK("data.input", STRING, data.input, "\"kjt\"", "", 1, 0, "kjt|columns",
          "a batch's ids: all features in one array, or an array each"),
-    DECK("data.dedup", STRINGS, data.dedup, "[]", "", 1, 0, "",
-         "features sent once per distinct bag; not in this version"),
+    DECK("data.dedup", STRINGS, data.dedup, "[]", "", 1, 0, NULL,
+         "features whose distinct bags are sent and looked up once"),
     DECK("data.shuffle", STRING, data.shuffle, "\"none\"", "", 1, 0,
          "none|-block", "order of the samples"),
     DECK("data.drop_last", BOOL, data.drop_last, "false", "", 1, 0, NULL,
@@ -252,9 +252,9 @@ const ts_key ts_schema[] = {
     DECK("sharding.min_column", INT32, sharding.min_column, "32", "columns", 4,
          1000000, NULL, "least width of a column shard"),
     DECK("sharding.comm_dtype_forward", STRING, sharding.comm_dtype_forward,
-         "\"f32\"", "", 1, 0, "f32|-bf16|-f16", "of pooled embeddings"),
+         "\"f32\"", "", 1, 0, "f32|bf16|f16|int8", "how pooled embeddings travel"),
     DECK("sharding.comm_dtype_backward", STRING, sharding.comm_dtype_backward,
-         "\"f32\"", "", 1, 0, "f32|-bf16|-f16", "of their gradients"),
+         "\"f32\"", "", 1, 0, "f32|bf16|f16|int8", "how their gradients travel"),
 
     DECK("pipeline.kind", STRING, pipeline.kind, "\"base\"", "", 1, 0,
          "base|-sparse_dist|-fused_sparse_dist|-semi_sync|-prefetch",

@@ -106,6 +106,20 @@ static int64_t assembled_floats(const ts_lot_flight *lf) {
   return n;
 }
 
+ts_err ts_lot_reserve_wire(ts_lot_flight *lf) {
+  ts_err err = TS_OK;
+  int64_t send = 0, recv = 0;
+  for (int r = 0; r < lf->lot->ebc->n_ranks; r++) {
+    send += lf->send[r];
+    recv += lf->recv[r];
+  }
+  const size_t most = (size_t)(send > recv ? send : recv);
+  TS_TRY(ts_buffer_reserve(&lf->wire_send, most));
+  TS_TRY(ts_buffer_reserve(&lf->wire_recv, most));
+done:
+  return err;
+}
+
 ts_err ts_lot_measure(ts_lot_flight *lf) {
   ts_err err = TS_OK;
   count_bags(lf);
@@ -124,6 +138,7 @@ ts_err ts_lot_measure(ts_lot_flight *lf) {
     TS_TRY(ts_buffer_reserve(&lf->emb, arrives));
     TS_TRY(ts_buffer_reserve(&lf->grad, arrives));
   }
+  if (lf->lot->output->reserve) TS_TRY(lf->lot->output->reserve(lf));
   TS_TRY(ts_buffer_reserve(&lf->views, views));
   TS_TRY(ts_buffer_reserve(&lf->view_grads, views));
 done:

@@ -34,12 +34,6 @@ static void size_messages(ts_lot_flight *lf, ts_codec c, int64_t *sections,
   }
 }
 
-static int64_t sum(const int64_t *x, int n) {
-  int64_t total = 0;
-  for (int i = 0; i < n; i++) total += x[i];
-  return total;
-}
-
 /* What is coded where: the sections that this rank writes (or whose gradients
  * come to it), or the blocks that it receives (whose gradients it sends). */
 typedef struct ts_code_arg {
@@ -74,12 +68,14 @@ static ts_err code(ts_lot_flight *lf, ts_codec codec, float *x, char *wire,
                         sizeof arg);
 }
 
-/* Room for both directions of the wire. */
 static ts_err reserve(ts_lot_flight *lf) {
   ts_err err = TS_OK;
-  const int n_ranks = lf->lot->ebc->n_ranks;
-  TS_TRY(ts_buffer_reserve(&lf->wire_send, (size_t)sum(lf->send, n_ranks)));
-  TS_TRY(ts_buffer_reserve(&lf->wire_recv, (size_t)sum(lf->recv, n_ranks)));
+  const ts_codec codec[] = {lf->lot->ebc->forward, lf->lot->ebc->backward};
+  for (int i = 0; i < 2; i++) {
+    if (codec[i] == TS_CODEC_F32) continue;
+    size_messages(lf, codec[i], lf->send, lf->recv);
+    TS_TRY(ts_lot_reserve_wire(lf));
+  }
 done:
   return err;
 }
@@ -91,7 +87,6 @@ static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
   if (c == TS_CODEC_F32)
     return ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->emb.ptr,
                                 lf->recv, lf->out.ptr, lf->send, lane);
-  TS_TRY(reserve(lf));
   TS_TRY(code(lf, c, lf->out.ptr, lf->wire_send.ptr, true, true, lane));
   TS_TRY(ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
@@ -116,7 +111,6 @@ static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
   if (c == TS_CODEC_F32)
     return ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->grad_out.ptr,
                                 lf->recv, lf->grad.ptr, lf->send, lane);
-  TS_TRY(reserve(lf));
   TS_TRY(code(lf, c, lf->grad.ptr, lf->wire_send.ptr, false, true, lane));
   TS_TRY(ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
@@ -139,6 +133,7 @@ const ts_output_dist ts_output_all_to_all = {.name = "all-to-all",
                                              .block_of = block_of,
                                              .written_by = written_by,
                                              .create = create,
+                                             .reserve = reserve,
                                              .forward_begin = forward_begin,
                                              .forward_end = forward_end,
                                              .backward_begin = backward_begin,

@@ -68,19 +68,37 @@ static ts_err decode_grads(void *p, ts_lane *lane) {
   return TS_OK;
 }
 
-static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
+static void size_forward(ts_lot_flight *lf) {
+  const ts_ebc *ebc = lf->lot->ebc;
+  for (int r = 0; r < ebc->n_ranks; r++) {
+    lf->send[r] = ts_wire_bytes(lf, ebc->forward, 0, r);
+    lf->recv[r] = ts_wire_bytes(lf, ebc->forward, 0, ebc->rank);
+  }
+}
+
+static void size_backward(ts_lot_flight *lf) {
+  const ts_ebc *ebc = lf->lot->ebc;
+  for (int r = 0; r < ebc->n_ranks; r++)
+    lf->recv[r] = ts_wire_bytes(lf, ebc->backward, 0, r);
+}
+
+static ts_err reserve(ts_lot_flight *lf) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = lf->lot->ebc;
-  int64_t send = 0, recv = 0;
-  if (ebc->forward == TS_CODEC_F32)
+  size_forward(lf);
+  if (ebc->forward != TS_CODEC_F32) TS_TRY(ts_lot_reserve_wire(lf));
+  size_backward(lf);
+  if (ebc->backward != TS_CODEC_F32) TS_TRY(ts_lot_reserve_wire(lf));
+done:
+  return err;
+}
+
+static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  if (lf->lot->ebc->forward == TS_CODEC_F32)
     return ts_comm_reduce_scatter_v(lf->lot->comm, &lf->token, lf->emb.ptr,
                                     lf->out.ptr, lf->sizes, TS_F32, lane);
-  for (int r = 0; r < ebc->n_ranks; r++) {
-    send += lf->send[r] = ts_wire_bytes(lf, ebc->forward, 0, r);
-    recv += lf->recv[r] = ts_wire_bytes(lf, ebc->forward, 0, ebc->rank);
-  }
-  TS_TRY(ts_buffer_reserve(&lf->wire_send, (size_t)send));
-  TS_TRY(ts_buffer_reserve(&lf->wire_recv, (size_t)recv));
+  size_forward(lf);
   TS_TRY(ts_lane_submit(lane, "encode", encode_sections, &lf, sizeof lf));
   TS_TRY(ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
@@ -99,15 +117,10 @@ done:
 
 static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_ebc *ebc = lf->lot->ebc;
-  int64_t recv = 0;
-  for (int r = 0; r < ebc->n_ranks; r++)
-    recv += lf->recv[r] = ts_wire_bytes(lf, ebc->backward, 0, r);
-  if (ebc->backward == TS_CODEC_F32)
+  size_backward(lf);
+  if (lf->lot->ebc->backward == TS_CODEC_F32)
     return ts_comm_all_gather_v(lf->lot->comm, &lf->token, lf->grad_out.ptr,
                                 lf->grad.ptr, lf->recv, lane);
-  TS_TRY(ts_buffer_reserve(&lf->wire_send, (size_t)lf->recv[ebc->rank]));
-  TS_TRY(ts_buffer_reserve(&lf->wire_recv, (size_t)recv));
   TS_TRY(ts_lane_submit(lane, "encode", encode_grads, &lf, sizeof lf));
   TS_TRY(ts_comm_all_gather_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
                               lf->wire_send.ptr, lf->recv, lane));
@@ -129,6 +142,7 @@ const ts_output_dist ts_output_reduce_scatter = {.name = "reduce-scatter",
                                                  .block_of = block_of,
                                                  .written_by = written_by,
                                                  .create = create,
+                                                 .reserve = reserve,
                                                  .forward_begin = forward_begin,
                                                  .forward_end = forward_end,
                                                  .backward_begin =

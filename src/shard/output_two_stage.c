@@ -78,12 +78,6 @@ static void size_messages(const ts_lot_flight *lf, ts_codec c, int64_t *relayed,
   }
 }
 
-static int64_t sum(const int64_t *x, int n) {
-  int64_t total = 0;
-  for (int i = 0; i < n; i++) total += x[i];
-  return total;
-}
-
 /* The blocks that arrive lie by node, the messages by rank: with ranks not in
  * the order of nodes they differ, so blocks always go through the wire. */
 typedef struct ts_two_arg {
@@ -126,12 +120,15 @@ static ts_err code(ts_lot_flight *lf, ts_codec codec, bool relayed, bool encode,
                         sizeof arg);
 }
 
-static ts_err reserve(ts_lot_flight *lf, int64_t relayed) {
+static ts_err reserve(ts_lot_flight *lf) {
   ts_err err = TS_OK;
-  const int n_ranks = lf->lot->ebc->n_ranks;
-  TS_TRY(ts_buffer_reserve(&lf->relay, (size_t)relayed * 4));
-  TS_TRY(ts_buffer_reserve(&lf->wire_send, (size_t)sum(lf->send, n_ranks)));
-  TS_TRY(ts_buffer_reserve(&lf->wire_recv, (size_t)sum(lf->recv, n_ranks)));
+  const ts_lot *lot = lf->lot;
+  int64_t parts[ts_node_size(lot->ebc->nodes, lot->own_block)];
+  TS_TRY(ts_buffer_reserve(&lf->relay, (size_t)size_parts(lf, parts) * 4));
+  size_messages(lf, lot->ebc->forward, lf->send, lf->recv);
+  TS_TRY(ts_lot_reserve_wire(lf));
+  size_messages(lf, lot->ebc->backward, lf->recv, lf->send);
+  TS_TRY(ts_lot_reserve_wire(lf));
 done:
   return err;
 }
@@ -141,10 +138,9 @@ static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
   ts_lot *lot = lf->lot;
   const ts_codec c = lot->ebc->forward;
   int64_t parts[ts_node_size(lot->ebc->nodes, lot->own_block)];
-  const int64_t relayed = size_parts(lf, parts);
   ts_token summed;
+  size_parts(lf, parts);
   size_messages(lf, c, lf->send, lf->recv);
-  TS_TRY(reserve(lf, relayed));
   TS_TRY(ts_comm_reduce_scatter_v(lot->node_comm, &summed, lf->relay.ptr,
                                   lf->out.ptr, parts, TS_F32, lane));
   if (c == TS_CODEC_F32) { /* a relay's part is in the order of its ranks */
@@ -173,10 +169,7 @@ static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_lot *lot = lf->lot;
   const ts_codec c = lot->ebc->backward;
-  int64_t parts[ts_node_size(lot->ebc->nodes, lot->own_block)];
-  const int64_t relayed = size_parts(lf, parts);
   size_messages(lf, c, lf->recv, lf->send);
-  TS_TRY(reserve(lf, relayed));
   TS_TRY(code(lf, c, false, true, lane));
   TS_TRY(ts_comm_all_to_all_v(lot->comm, &lf->token,
                               c == TS_CODEC_F32 ? lf->relay.ptr
@@ -209,6 +202,7 @@ const ts_output_dist ts_output_two_stage = {.name = "two-stage",
                                             .block_of = block_of,
                                             .written_by = written_by,
                                             .create = create,
+                                            .reserve = reserve,
                                             .order = order,
                                             .forward_begin = forward_begin,
                                             .forward_end = forward_end,

@@ -45,6 +45,9 @@ typedef struct ts_output_dist {
   int (*block_of)(const ts_ebc *, const ts_shard *);
   int (*written_by)(const ts_ebc *, int rank);
   ts_err (*create)(ts_lot *); /* comms; may be NULL */
+  /* Room on the wire for both directions, before anything of the batch is
+   * enqueued; may be NULL. */
+  ts_err (*reserve)(ts_lot_flight *);
   /* The order in which the sections of ranks lie in what is written: NULL
    * ascending. */
   void (*order)(const ts_lot *, int *ranks /* (W) */);
@@ -284,6 +287,8 @@ ts_err ts_lot_backward_end(ts_lot_flight *, double lr_factor, int64_t pass,
 ts_err ts_lot_measure(ts_lot_flight *);
 void ts_lot_point(ts_lot_flight *);
 int64_t ts_lot_block_floats(const ts_lot_flight *, int block, int rank);
+/* Makes room for lf->send and lf->recv's bytes, whichever way they go. */
+ts_err ts_lot_reserve_wire(ts_lot_flight *);
 
 /* assemble.c: views from blocks, and the way back. */
 ts_err ts_lot_assemble(ts_lot_flight *, ts_lane *);
