@@ -34,7 +34,6 @@ typedef struct ts_times {
 
 typedef struct ts_input_bench {
   ts_trainer *t;
-  const ts_pipeline_ops *pipeline;
   ts_config *config[INPUTS];
   ts_source *source[INPUTS];
   int scale, iters, steps, rounds;
@@ -152,12 +151,17 @@ done:
 static ts_err dist(ts_input_bench *b, int input, const ts_batch *batch, int i) {
   ts_err err = TS_OK;
   ts_times *x = &b->times[input];
-  ts_verdict v;
+  ts_cargo *c = ts_cargo_at(b->t, 0);
   const int64_t before = ts_ebc_stat_of(b->t->ebc).n_copied;
   ts_timers_reset();
   const double t0 = ts_now();
-  TS_TRY(ts_stage_input(b->t, batch, TS_OK, 0, &v));
+  *c = (ts_cargo){
+      .flight = c->flight, .batch = (ts_batch *)batch, .loaded = true};
+  TS_TRY(ts_stage_input_begin(b->t, c, 0));
+  TS_TRY(ts_stage_input_end(b->t, c));
+  TS_TRY(ts_stage_check(b->t, c));
   TS_TRY(ts_lane_sync(b->t->data));
+  *c = (ts_cargo){.flight = c->flight};
   const double ms = 1e3 * (ts_now() - t0);
   if (i < 0) goto done;
   x->n_sent += ts_ebc_stat_of(b->t->ebc).n_copied - before;
@@ -199,7 +203,7 @@ static ts_err step(ts_input_bench *b, ts_loader *loader, double *ms) {
   ts_err err = TS_OK;
   ts_step_result result = {0};
   const double t0 = ts_now();
-  TS_TRY(b->pipeline->step(b->t, loader, 0, &result));
+  TS_TRY(b->t->pipeline->step(b->t, loader, 0, &result));
   *ms = 1e3 * (ts_now() - t0);
   b->t->step++;
 done:
@@ -214,11 +218,10 @@ static ts_err block(ts_input_bench *b, int input, int k, int round) {
   ts_loader *loader = NULL;
   double spare;
   TS_TRY(open_loader(&loader, b, input, k, b->steps + 2, b->steps + 2));
-  TS_TRY(b->pipeline->prime(b->t, loader));
   for (int i = 0; i < b->steps; i++)
     TS_TRY(
         step(b, loader, round < 0 ? &spare : &x->step[round * b->steps + i]));
-  TS_TRY(b->pipeline->drain(b->t, loader));
+  ts_pipeline_drain(b->t, loader);
 done:
   ts_loader_destroy(loader);
   return err;
@@ -289,7 +292,7 @@ done:
 static void print_head(const ts_input_bench *b) {
   ts_info("bench input: %d ranks of %d threads, pipeline %s, %s data; %d "
           "batches, %d blocks of %d steps; medians, ms",
-          b->t->n_ranks, b->t->n_threads, b->pipeline->name,
+          b->t->n_ranks, b->t->n_threads, b->t->pipeline->name,
           b->source[0]->info.format, b->iters, b->rounds, b->steps);
   ts_info("%8s %-8s %8s %8s %8s %6s %8s %8s %8s %8s %7s %8s %8s %9s", "batch",
           "input", "dist", "P90", "M ids/s", "GB/s", "concat", "pack",
@@ -334,14 +337,11 @@ static ts_err start(ts_input_bench *b) {
   TS_TRY(ts_trainer_start(&b->t, c, true));
   TS_TRY(ts_trainer_build(b->t, NULL));
   TS_TRY(ts_settle(b->t, ts_ebc_init(b->t->ebc)));
-  b->global_batch = b->t->global_batch / b->scale;
-  b->pipeline = ts_pipeline_find(c->pipeline.kind);
-  if (!b->pipeline)
-    TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
   for (int input = 0; input < INPUTS; input++)
     TS_TRY(ts_source_open(&b->source[input], b->config[input], TS_SPLIT_TRAIN,
                           NULL, b->t->control));
   TS_TRY(ts_settle(b->t, create_times(b)));
+  b->global_batch = b->t->global_batch / b->scale;
 done:
   return err;
 }

@@ -22,7 +22,6 @@
 typedef struct ts_run {
   const ts_config *config;
   ts_trainer *t;
-  const ts_pipeline_ops *pipeline;
   ts_source *train, *eval;
   ts_loader *loader;
   ts_run_state state;
@@ -185,9 +184,6 @@ static ts_err build(ts_run *r) {
   if (resume) TS_TRY(old_plan(r, &plan));
   TS_TRY(ts_trainer_build(r->t, plan));
   TS_TRY(ts_settle(r->t, write_plan(r)));
-  r->pipeline = ts_pipeline_find(c->pipeline.kind);
-  if (!r->pipeline)
-    TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
 done:
   ts_mem_free(plan);
   return err;
@@ -250,7 +246,7 @@ static ts_err open_loader(ts_run *r) {
                          .drop_last = c->data.drop_last,
                          .rank = r->t->rank,
                          .n_ranks = r->t->n_ranks,
-                         .depth = 2,
+                         .depth = r->t->n_cargo + 1,
                          .device = r->t->device,
                          .serial = c->run.serial_lanes};
   r->last_step = c->run.steps > 0
@@ -267,7 +263,7 @@ static ts_err save(ts_run *r) {
   ts_err err = TS_OK;
   if (!r->config->checkpoint.dir || r->saved_step == r->t->step) return TS_OK;
   const double t0 = ts_now();
-  r->state.loader = ts_loader_state_of(r->loader);
+  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
   TS_TRY(ts_trainer_save(r->t, &r->state, r->train));
   r->saved_step = r->t->step;
   ts_timer_add("checkpoint", ts_now() - t0);
@@ -339,7 +335,7 @@ static ts_err log_step(ts_run *r) {
                       m.window_ne,
                       r->config->metrics.window > 0 ? m.auc : NAN,
                       ts_schedule_factor(r->config, t->step),
-                      (double)ts_loader_state_of(r->loader).epoch,
+                      (double)r->state.loader.epoch,
                       rate};
   if (t->rank == 0)
     TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, 8, names, v));
@@ -385,6 +381,7 @@ static ts_err roll_back(ts_run *r) {
              "step %lld: the loss is not a number, and there is "
              "no checkpoint to go back to",
              (long long)r->t->step + 1);
+  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
   TS_TRY(ts_trainer_load(r->t, NULL, &old, &taken));
   ts_note("the loss was not a number: weights are back at step %lld",
           (long long)r->t->step);
@@ -413,12 +410,13 @@ done:
 static ts_err one_step(ts_run *r, bool *end) {
   ts_err err = TS_OK;
   r->last = (ts_step_result){0};
-  err = r->pipeline->step(r->t, r->loader, asks(r), &r->last);
+  err = r->t->pipeline->step(r->t, r->loader, asks(r), &r->last);
   if (err != TS_OK && err != TS_ERR_DATA && err != TS_ERR_DECK)
     ts_fail_alone(err);
   TS_TRY(err);
   *end = r->last.end;
   if (*end) goto done;
+  r->state.loader = r->last.after;
   if (r->last.skipped) {
     r->n_skipped++;
     if (r->n_skipped > 1000)
