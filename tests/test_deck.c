@@ -177,9 +177,9 @@ START_TEST(table_errors) {
        "counts 3, the table's name counts 2"},
       {"( { name = \"a{0..1}\"; rows = 1; features = \"f\"; } );",
        "feature \"f\" of table a1 is already in table a0"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; sharding = \"grid\"; } "
+      {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"cached\"; } "
        ");",
-       "sharding: \"grid\" is not in this version; it has: auto, data_par"},
+       "kernel: \"cached\" is not in this version; it has: auto, fused"},
       {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { depth = 1; }; "
        "} );",
        "cache.depth is not in this version"},
