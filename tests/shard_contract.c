@@ -86,6 +86,10 @@ static void gather(const ct_run *r, ts_ebc *ebc, double *x) {
 
 /* ---- against the reference ----------------------------------------------- */
 
+static bool is_sequence(const ct_deck *d, int f) {
+  return d->tables[d->table_of[f]].pooling == TS_POOL_NONE;
+}
+
 /* First steps to 1e-6; later ones have trained weights. */
 static void check_pooled(const ct_run *r, ts_flight *fl, const ct_batch *b,
                          const double *x) {
@@ -93,7 +97,7 @@ static void check_pooled(const ct_run *r, ts_flight *fl, const ct_batch *b,
   for (int f = 0; f < d->n_features; f++) {
     const float *emb = ts_flight_emb(fl)[f];
     const int64_t stride = ts_flight_stride(fl)[f];
-    for (int s = 0; s < b->n; s++)
+    for (int s = 0; s < b->n && !is_sequence(d, f); s++)
       for (int c = 0; c < d->tables[d->table_of[f]].dim; c++) {
         double size;
         const double want =
@@ -104,6 +108,27 @@ static void check_pooled(const ct_run *r, ts_flight *fl, const ct_batch *b,
         if (!(fabs(got - want) <= room))
           ct_fault(r, "step %d %s sample %d column %d: %.9g instead of %.9g",
                    b->step, d->feature_names[f], b->first + s, c, got, want);
+      }
+  }
+  ct_settle();
+}
+
+/* Embeddings per id are the rows of X, all parts of all tables as they are. */
+static void check_rows(const ct_run *r, ts_flight *fl, const ct_batch *b,
+                       const double *x) {
+  const ct_deck *d = r->deck;
+  for (int f = 0; f < d->n_features; f++) {
+    const int32_t t = d->table_of[f], dim = d->tables[t].dim;
+    const float *emb = ts_flight_emb(fl)[f];
+    const int64_t stride = ts_flight_stride(fl)[f];
+    const ts_jagged *j = &b->kjt.features[f];
+    for (int64_t i = 0; is_sequence(d, f) && i < j->n_ids; i++)
+      for (int c = 0; c < dim; c++) {
+        const double want = x[d->at[t][0] + j->ids[i] * dim + c];
+        if (emb[i * stride + c] != want)
+          ct_fault(r, "step %d %s id %lld column %d: %.9g instead of %.9g",
+                   b->step, d->feature_names[f], (long long)i, c,
+                   (double)emb[i * stride + c], want);
       }
   }
   ct_settle();
@@ -147,7 +172,7 @@ typedef struct ct_state {
   ts_flight *flight[2]; /* ids of the next batch may be on their way */
   ct_batch *batch[2];
   double *x; /* the reference's parts */
-  bool narrow;
+  bool narrow, sequences;
 } ct_state;
 
 static void *zeros(size_t n, size_t size) {
@@ -176,8 +201,10 @@ static void start(ct_run *r, ct_state *s) {
   r->last = zeros((size_t)d->n, sizeof *r->last);
   gather(r, s->ebc, r->first);
   memcpy(s->x, r->first, (size_t)d->n * sizeof *s->x);
-  for (int32_t t = 0; t < d->config.n_tables; t++)
+  for (int32_t t = 0; t < d->config.n_tables; t++) {
     s->narrow = s->narrow || d->tables[t].dtype != TS_F32;
+    s->sequences = s->sequences || d->tables[t].pooling == TS_POOL_NONE;
+  }
 }
 
 static void stop(ct_state *s) {
@@ -195,7 +222,9 @@ static void input(ct_run *r, ct_state *s, int step) {
   ct_batch *b = s->batch[step % 2];
   ts_flight *fl = s->flight[step % 2];
   const ts_status *all;
-  ct_batch_draw(b, r->deck, w, step, r->sizes, r->columns);
+  const int *sizes =
+      r->n_sizes ? r->sizes + step % r->n_sizes * CT_RANKS : r->sizes;
+  ct_batch_draw(b, r->deck, w, step, sizes, r->columns);
   const ts_status own = {.n = b->n, .weight_sum = b->n};
   ck_assert_ok(ts_ebc_input_begin(fl, &b->kjt, &own, w->data));
   ck_assert_ok(ts_ebc_statuses(fl, &all));
@@ -214,9 +243,12 @@ static void backward(ct_run *r, ct_state *s, int step) {
   for (int f = 0; f < d->n_features; f++) {
     float *grad = ts_flight_grad(fl)[f];
     const int64_t stride = ts_flight_stride(fl)[f];
-    for (int i = 0; i < b->n; i++)
+    const bool sequence = is_sequence(d, f);
+    const int n = sequence ? (int)b->kjt.features[f].n_ids : b->n;
+    const int first = sequence ? (int)b->features[f].start[b->first] : b->first;
+    for (int i = 0; i < n; i++)
       for (int c = 0; c < d->tables[d->table_of[f]].dim; c++)
-        grad[i * stride + c] = ct_grad(step, f, b->first + i, c);
+        grad[i * stride + c] = ct_grad(step, f, first + i, c);
   }
   ck_assert_ok(ts_ebc_backward_begin(fl, r->world->compute));
   ck_assert_ok(ts_ebc_backward_end(fl, 1.0, step + 1, r->world->compute));
@@ -241,6 +273,10 @@ static void step(ct_run *r, ct_state *s, int i) {
   ck_assert_ok(ts_ebc_output_end(fl, compute));
   ck_assert_ok(ts_lane_sync(compute));
   check_pooled(r, fl, b, s->x);
+  if (s->sequences) {
+    gather(r, s->ebc, r->last);
+    check_rows(r, fl, b, r->last);
+  }
   if (r->ahead && i + 1 < r->n_steps) input(r, s, i + 1);
   backward(r, s, i);
   ck_assert_ok(ts_lane_sync(compute));
@@ -258,7 +294,8 @@ void ct_run_do(ct_run *r) {
   }
   gather(r, s.ebc, r->last);
   check_parts(r, r->last, s.x);
-  r->n_ids = ts_ebc_stat_of(s.ebc).n_ids;
+  r->stat = ts_ebc_stat_of(s.ebc);
+  r->n_ids = r->stat.n_ids;
   stop(&s);
 }
 

@@ -3,7 +3,8 @@
  *
  * A run takes a deck of tables through some steps over all ranks and holds
  * pooled embeddings, weights and optimizer state against a reference in
- * double that knows nothing of shards.  What two runs gave can be compared
+ * double that knows nothing of shards; embeddings per id against the rows
+ * themselves, bit for bit.  What two runs gave can be compared
  * bit by bit. */
 #ifndef TS_TESTS_SHARD_CONTRACT_H
 #define TS_TESTS_SHARD_CONTRACT_H
@@ -109,13 +110,15 @@ typedef struct ct_batch {
 /* SIZES (size) samples of each rank, or NULL: uneven ones, some none. */
 void ct_batch_draw(ct_batch *, const ct_deck *, const ct_world *, int step,
                    const int *sizes, bool columns);
-/* The gradient of a pooled embedding's column: made up, and of one sign over
- * all samples, so that sums don't cancel and Adam magnifies no rounding. */
+/* The gradient of an embedding's column: made up, and of one sign over all
+ * samples, so that sums don't cancel and Adam magnifies no rounding.  Of
+ * sequences SAMPLE is the number of the id in the global batch. */
 float ct_grad(int step, int feature, int sample, int column);
 
 /* ---- the reference (shard_oracle.c) -------------------------------------- */
 
-/* X: all parts of all tables in double, laid out as the deck says. */
+/* X: all parts of all tables in double, laid out as the deck says.  Pooled:
+ * not of sequences. */
 double ct_oracle_pooled(const ct_deck *, const double *x, const ct_batch *,
                         int feature, int sample, int column, double *size);
 void ct_oracle_step(const ct_deck *, double *x, const ct_batch *);
@@ -126,15 +129,18 @@ typedef struct ct_run {
   ct_world *world;
   ct_deck *deck;
   const char *name;
-  bool columns;     /* bags by offsets */
-  bool ahead;       /* the next batch's ids travel before backward */
-  int n_steps;      /* 0: CT_STEPS */
-  const int *sizes; /* samples of each rank, or NULL */
+  bool columns; /* bags by offsets */
+  bool ahead;   /* the next batch's ids travel before backward */
+  int n_steps;  /* 0: CT_STEPS */
+  /* Samples of each rank (n_sizes, CT_RANKS), used in turn; or NULL. */
+  const int *sizes;
+  int n_sizes; /* 0: one */
   /* out; ct_run_reset */
   double *first, *last;        /* parts of all tables at start and end */
   float *pooled[CT_STEPS];     /* (n_features, CT_BATCH, CT_DIM) */
   int32_t n_samples[CT_STEPS]; /* of this rank */
   int64_t n_ids;               /* looked up here */
+  ts_ebc_stat stat;
 } ct_run;
 
 void ct_run_do(ct_run *);

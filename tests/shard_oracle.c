@@ -135,18 +135,21 @@ static void update(ct_row *r, const ts_optim_config *c) {
 
 /* ---- a step -------------------------------------------------------------- */
 
-/* G (rows, dim) += the gradient of FEATURE's table; touched rows are noted. */
+/* G (rows, dim) += the gradient of FEATURE's table; touched rows are noted.
+ * Ids of sequences have gradients of their own. */
 static void add_gradient(const ct_deck *d, const ct_batch *b, int f, double *g,
                          bool *touched) {
   const ts_table_config *t = &d->tables[d->table_of[f]];
   const ct_bags *bags = &b->features[f];
+  const bool sequence = t->pooling == TS_POOL_NONE;
   for (int s = 0; s < b->n_global; s++) {
     const int64_t from = bags->start[s], to = bags->start[s + 1];
     for (int64_t i = from; i < to; i++) {
       const double a = factor(t, bags, i, to - from);
       touched[bags->ids[i]] = true;
       for (int c = 0; c < t->dim; c++)
-        g[bags->ids[i] * t->dim + c] += a * ct_grad(b->step, f, s, c);
+        g[bags->ids[i] * t->dim + c] +=
+            a * ct_grad(b->step, f, sequence ? (int)i : s, c);
     }
   }
 }
