@@ -1,10 +1,12 @@
-# The contract of sharding types; sequences by the same.
+# The contract of sharding types.
 check_PROGRAMS += tests/test_sharding tests/test_sharding_corners \
-  tests/test_sequence
+  tests/test_sharding_sequence tests/test_sequence
 shard_contract = tests/shard_batch.c tests/shard_compare.c \
   tests/shard_contract.c tests/shard_contract.h tests/shard_deck.c \
   tests/shard_oracle.c
 tests_test_sharding_SOURCES = tests/test_sharding.c $(shard_contract)
 tests_test_sharding_corners_SOURCES = tests/test_sharding_corners.c \
+  $(shard_contract)
+tests_test_sharding_sequence_SOURCES = tests/test_sharding_sequence.c \
   $(shard_contract)
 tests_test_sequence_SOURCES = tests/test_sequence.c $(shard_contract)

@@ -1,6 +1,6 @@
-/* test_sequence.c - embeddings per id (pooling = "none"): the rows of the
- * table bit for bit in the order of the batch, trained as whole tables in one
- * place would be; each distinct id travels once.
+/* test_sequence.c - embeddings per id (pooling = "none") beyond the contract:
+ * numbers of 16 bits, lanes, batches that outgrow all before them, tables of
+ * other kinds beside them, how often an id travels, what is refused.
  * ranks: 1 2 3 4 */
 #include <stdio.h>
 #include <stdlib.h>

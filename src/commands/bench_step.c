@@ -58,7 +58,7 @@ static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
   double seconds = 0;
   for (int i = 0; i < iters; i++) seconds += ms[i] / 1e3;
   (void)start;
-  TS_TRY(ts_report_end(t, seconds, iters * t->global_batch));
+  TS_TRY(ts_report_end(t, seconds, iters * t->global_batch, 0));
   const double median = ts_bench_median(ms, iters);
   ts_info("bench step: %d ranks, %d threads each, batch %lld: median %.2f ms, "
           "fastest %.2f ms, %s samples/s; loss %.5f",

@@ -84,5 +84,7 @@ typedef struct ts_ebc_stat {
   int64_t n_bags_in, n_bags_sent, n_ids_in, n_ids_sent;
 } ts_ebc_stat;
 ts_ebc_stat ts_ebc_stat_of(const ts_ebc *);
+/* Counts from STAT on: what came in between is forgotten. */
+void ts_ebc_stat_put(ts_ebc *, const ts_ebc_stat *stat);
 
 #endif

@@ -15,6 +15,7 @@ tessera_sources += \
   src/train/planning_stats.c \
   src/train/report.c \
   src/train/report.h \
+  src/train/report_traffic.c \
   src/train/run.c \
   src/train/run.h \
   src/train/signals.c \

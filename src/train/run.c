@@ -28,6 +28,7 @@ typedef struct ts_run {
   ts_run_state state;
   ts_metrics_log *log;
   int lock;
+  int64_t first_step; /* where this process began */
   int64_t last_step;  /* the step after which the run is done */
   int64_t saved_step; /* of the newest checkpoint, -1: none */
   int64_t n_skipped;
@@ -297,7 +298,9 @@ static ts_err evaluate(ts_run *r) {
   ts_err err = TS_OK;
   ts_metrics_result m[r->t->n_tasks];
   if (!r->eval) return TS_OK;
+  const ts_ebc_stat trained = ts_ebc_stat_of(r->t->ebc);
   TS_TRY(ts_evaluate(r->t, r->eval, m, NULL, NULL));
+  ts_ebc_stat_put(r->t->ebc, &trained);
   TS_TRY(ts_settle(r->t, log_eval(r, m)));
   if (isfinite(r->eval->info.bayes_auc))
     ts_info("the planted truth allows: AUC %.5f  log loss %.5f",
@@ -434,6 +437,7 @@ done:
 static ts_err loop(ts_run *r) {
   ts_err err = TS_OK;
   bool end = false;
+  r->first_step = r->t->step;
   r->t0 = r->t_log = ts_now();
   ts_timers_reset();
   while (!end && r->t->step < r->last_step) {
@@ -512,7 +516,8 @@ ts_err ts_run_train(const ts_config *config, bool check) {
   if (err != TS_OK && err != TS_ERR_STOPPED) goto done;
   ts_err reported = report_data(&r);
   if (reported == TS_OK)
-    reported = ts_report_end(r.t, ts_now() - r.t0, r.n_samples);
+    reported = ts_report_end(r.t, ts_now() - r.t0, r.n_samples,
+                             r.t->step - r.first_step);
   if (err == TS_OK) err = reported;
 done:
   tear_down(&r);
