@@ -10,6 +10,7 @@
 #define TS_TESTS_SHARD_CONTRACT_H
 
 #include "harness.h"
+#include "shard/codec.h"
 #include "shard/ebc.h"
 
 enum {
@@ -139,7 +140,9 @@ typedef struct ct_run {
   int n_steps;  /* 0: CT_STEPS */
   /* Samples of each rank (n_sizes, CT_RANKS), used in turn; or NULL. */
   const int *sizes;
-  int n_sizes; /* 0: one */
+  int n_sizes;    /* 0: one */
+  ts_codec coded; /* gradients are coded and decoded before they are given */
+  bool near;      /* codecs: not held against the reference */
   /* out; ct_run_reset */
   double *first, *last;    /* parts of all tables at start and end */
   float *pooled[CT_STEPS]; /* (rows of all features here, CT_DIM) */
@@ -149,6 +152,8 @@ typedef struct ct_run {
 } ct_run;
 
 void ct_run_do(ct_run *);
+/* A row of DIM floats in slices of N_COLS, each as it arrives. */
+void ct_code_row(ts_codec, float *row, int32_t dim, int32_t n_cols);
 void ct_run_reset(ct_run *);
 
 /* ---- two runs, and what differs (shard_compare.c) ------------------------ */
