@@ -120,6 +120,9 @@ ts_err ts_stage_backward(ts_trainer *t, const ts_batch *batch, int64_t step) {
   /* The rest of the dense backward runs while gradients travel. */
   TS_TRY(m->dense_backward(t->model, batch->n, &hook, t->compute));
   TS_TRY(ts_ebc_backward_end(t->flight, factor, step, t->compute));
+  const ts_params *late = ts_ebc_params(t->ebc);
+  for (int32_t i = late->n - 1; i >= 0; i--)
+    TS_TRY(ts_ddp_ready(t->ddp, late->item[i], t->compute));
   TS_TRY(ts_ddp_end(t->ddp, NULL, t->compute));
 done:
   return err;

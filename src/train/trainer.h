@@ -25,6 +25,8 @@ typedef struct ts_trainer {
   ts_ebc *ebc;
   ts_flight *flight;
   ts_model *model;
+  ts_params params;     /* of collection and model, in the order of forward;
+                           borrowed, but for the list */
   ts_ddp *ddp;          /* NULL unless training */
   ts_metrics **metrics; /* (n_tasks) of the training samples */
   int rank, n_ranks;
