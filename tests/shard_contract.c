@@ -187,6 +187,7 @@ static void start(ct_run *r, ct_state *s) {
                              w->device, &w->kernels));
   ck_assert_int_eq(ts_ebc_n_features(s->ebc), d->n_features);
   ck_assert_ok(ts_ebc_init(s->ebc));
+  ct_positions_start(d, s->ebc);
   for (int i = 0; i < 2; i++) {
     ck_assert_ok(ts_flight_create(&s->flight[i], s->ebc, CT_BATCH));
     s->batch[i] = zeros(1, sizeof *s->batch[i]);
@@ -207,6 +208,7 @@ static void stop(ct_state *s) {
     ts_flight_destroy(s->flight[i]);
     free(s->batch[i]);
   }
+  ct_positions_stop(s->ebc);
   ts_ebc_destroy(s->ebc);
   ts_plan_destroy(s->plan);
   free(s->x);
@@ -310,7 +312,9 @@ static void step(ct_run *r, ct_state *s, int i) {
   if (r->ahead && i + 1 < r->n_steps) input(r, s, i + 1);
   backward(r, s, i);
   ck_assert_ok(ts_lane_sync(compute));
+  ct_positions_check(r, s->ebc, b, s->x);
   ct_oracle_step(r->deck, s->x, b);
+  ct_positions_train(r->deck, s->ebc);
   if (s->narrow) follow(r, s);
 }
 
@@ -325,13 +329,17 @@ void ct_run_do(ct_run *r) {
   gather(r, s.ebc, r->last);
   check_parts(r, r->last, s.x);
   r->stat = ts_ebc_stat_of(s.ebc);
+  r->position = zeros(1, sizeof r->deck->position);
+  memcpy(r->position, r->deck->position, sizeof r->deck->position);
   stop(&s);
 }
 
 void ct_run_reset(ct_run *r) {
   free(r->first);
   free(r->last);
+  free(r->position);
   for (int i = 0; i < CT_STEPS; i++) free(r->pooled[i]);
   memset(r->pooled, 0, sizeof r->pooled);
   r->first = r->last = NULL;
+  r->position = NULL;
 }

@@ -34,7 +34,7 @@ static void sum_features(ts_cost_table *x, const ts_table_config *t,
   const double rows = (double)t->rows;
   *x = (ts_cost_table){.n_features = t->features.n,
                        .state_bytes = state_bytes(t),
-                       .weighted = t->weighted};
+                       .weighted = t->weighted || t->max_length > 0};
   for (int32_t f = 0; f < t->features.n; f++) {
     const ts_plan_stats *s = &stats[f];
     x->ids += s->pooling;

@@ -116,7 +116,8 @@ static void count_input(ts_flight *fl) {
   for (int32_t i = 0; fl->own.n > 0 && i < fl->ebc->n_routes; i++) {
     const ts_route *route = &fl->ebc->routes[i];
     const int64_t n = fl->route_count[i] >> TS_FORM_BITS;
-    stat->input_raw += n * (route->weighted ? 12 : 8) + 4 * (int64_t)fl->own.n;
+    stat->input_raw += n * (route->weighted || route->positions ? 12 : 8) +
+                       4 * (int64_t)fl->own.n;
   }
 }
 
@@ -213,8 +214,10 @@ done:
 ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
                            ts_lane *compute) {
   ts_err err = TS_OK;
+  TS_TRY(ts_processors_begin(fl->ebc, compute));
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
     TS_TRY(ts_lot_backward_end(&fl->lots[l], lr_factor, pass, compute));
+  TS_TRY(ts_processors_end(fl->ebc, compute));
 done:
   return err;
 }

@@ -52,6 +52,8 @@ typedef struct ts_trainer {
   int n_cargo;                            /* batches that may be under way */
   int64_t head;                           /* number of the next to be trained */
   ts_model *model;
+  ts_params params;     /* of collection and model, in the order of forward;
+                           borrowed, but for the list */
   ts_ddp *ddp;          /* NULL unless training */
   ts_metrics **metrics; /* (n_tasks) of the training samples */
   int rank, n_ranks;
