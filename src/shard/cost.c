@@ -75,6 +75,8 @@ ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
     const ts_table_config *table = &r->config->tables[t];
     sum_features(&c->tables[t], table, stats, c);
     stats += table->features.n;
+    const ts_row_optim *o = ts_row_optim_find(table->optimizer.kind);
+    if (o && o->n_rounds > c->n_rounds) c->n_rounds = o->n_rounds;
   }
 done:
   return err;
@@ -320,6 +322,11 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
   l->sent.cross = cross;
 }
 
+static bool cuts_columns(ts_shard_kind k) {
+  return k == TS_SHARD_COLUMN_WISE || k == TS_SHARD_TABLE_COLUMN_WISE ||
+         k == TS_SHARD_GRID;
+}
+
 void ts_cost_kind(ts_load *l, const ts_cost *c, ts_shard_kind kind) {
   *l = (ts_load){0};
   if (c->n_ranks == 1) return;
@@ -339,6 +346,9 @@ void ts_cost_kind(ts_load *l, const ts_cost *c, ts_shard_kind kind) {
   default:
     l->time.output = l->time.gradient = latency_ms(c, TS_LINK_ALL_TO_ALL);
   }
+  /* Each round of statistics: sizes, then the numbers. */
+  if (cuts_columns(kind))
+    l->time.backward += 2 * c->n_rounds * latency_ms(c, TS_LINK_ALL_TO_ALL);
 }
 
 void ts_cost_always(ts_load *l, const ts_cost *c) {

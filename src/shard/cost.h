@@ -22,6 +22,7 @@ typedef struct ts_cost {
   const ts_plan_request *request;
   ts_cost_table *tables; /* (n_tables) */
   double n_ranks, n_nodes, per_node, batch, global;
+  int n_rounds; /* of statistics over columns, at most */
   double forward_bytes, backward_bytes; /* of a number in output dist */
 } ts_cost;
 
