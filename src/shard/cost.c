@@ -32,7 +32,7 @@ static double state_bytes(const ts_table_config *t) {
 static void sum_features(ts_cost_table *x, const ts_table_config *t,
                          const ts_plan_stats *stats, const ts_cost *c) {
   const double rows = (double)t->rows;
-  *x = (ts_cost_table){.n_features = t->features.n,
+  *x = (ts_cost_table){.bags = t->features.n,
                        .state_bytes = state_bytes(t),
                        .weighted = t->weighted};
   for (int32_t f = 0; f < t->features.n; f++) {
@@ -44,6 +44,7 @@ static void sum_features(ts_cost_table *x, const ts_table_config *t,
     for (int b = 0; b < TS_STATS_BLOCKS; b++)
       x->block[b] += s->block[b] * s->pooling;
   }
+  if (t->pooling == TS_POOL_NONE) x->bags = x->ids;
   x->distinct = fmin(x->distinct, rows);
   x->distinct_own = fmin(x->distinct_own, rows);
   for (int b = 0; b < TS_STATS_BLOCKS && x->ids > 0; b++) x->block[b] /= x->ids;
@@ -170,7 +171,7 @@ static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
   const ts_table_config *config = &c->request->config->tables[table];
   const double samples = kind == TS_SHARD_DATA_PARALLEL ? c->batch : c->global;
   const double n = ts_cost_ids(c, table, kind, s);
-  const double bags = samples * x->n_features;
+  const double bags = samples * x->bags;
   const double width = s->n_cols, row = width * ts_dtype_bytes(config->dtype);
   const double state = x->state_bytes * width / config->dim;
   const double d = ts_cost_distinct(c, table, kind, s);
@@ -207,7 +208,7 @@ static void time_two_steps(ts_load *l, const ts_cost *c, double floats) {
 
 static void time_output(ts_load *l, const ts_cost *c, int32_t table,
                         ts_shard_kind kind, const ts_shard *s) {
-  const double floats = c->global * s->n_cols * c->tables[table].n_features;
+  const double floats = c->global * s->n_cols * c->tables[table].bags;
   const double there = floats * c->forward_bytes;
   const double back = floats * c->backward_bytes;
   const bool rows = kind == TS_SHARD_ROW_WISE;
@@ -303,9 +304,8 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
   const double slices = n_slices(p, config->dim);
   const double parts = p->n_shards / slices; /* shards that cut rows */
   const double ids = c->batch * x->ids * slices;
-  const double lengths = x->ids > x->n_features || parts > 1
-                             ? c->batch * x->n_features * slices * parts
-                             : 0;
+  const double lengths =
+      x->ids > x->bags || parts > 1 ? c->batch * x->bags * slices * parts : 0;
   const double bytes =
       ids * (ts_id_bytes(p->shards[0].n_rows) + (x->weighted ? 4 : 0)) +
       lengths;
@@ -315,9 +315,8 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
   l->time.input = (0.5 * ids * t->pack_ns * parts + lengths * t->bag_ns) / NS +
                   link_ms(c, TS_LINK_ALL_TO_ALL, node, cross);
   if (slices > 1) /* columns are put side by side, and taken apart */
-    l->time.output = l->time.gradient = 4 * c->batch * x->n_features *
-                                        config->dim / t->stream_gbytes_per_s /
-                                        GB;
+    l->time.output = l->time.gradient =
+        4 * c->batch * x->bags * config->dim / t->stream_gbytes_per_s / GB;
   l->sent.input = node + cross;
   l->sent.cross = cross;
 }

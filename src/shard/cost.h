@@ -7,7 +7,7 @@
 
 /* A table's figures for one step, over all its features. */
 typedef struct ts_cost_table {
-  double n_features;
+  double bags;         /* per sample; of sequences every id is one */
   double ids;          /* per sample */
   double distinct;     /* of the global batch */
   double distinct_own; /* of one rank's batch */

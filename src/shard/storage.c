@@ -48,7 +48,7 @@ static double column_bytes(const ts_cost *c, int32_t table, double n,
 static double message_bytes(const ts_cost_table *x, double n, double bags,
                             const ts_shard *s) {
   return n * (ts_id_bytes(s->n_rows) + (x->weighted ? 4 : 0)) +
-         (x->ids > x->n_features ? bags : 0);
+         (x->ids > x->bags ? bags : 0);
 }
 
 static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
@@ -58,7 +58,7 @@ static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const double flights = r->n_flights, width = s->n_cols;
   const ts_cost_table *x = &c->tables[table];
   m->buffers += flights * growth * message_bytes(x, n, bags, s) +
-                48 * x->n_features * c->n_ranks;
+                48 * x->bags * c->n_ranks;
   if (c->n_ranks == 1) { /* a message to itself is sent, too */
     m->buffers += flights * growth * message_bytes(x, n, bags, s);
     return;
@@ -67,7 +67,8 @@ static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   if (kind == TS_SHARD_ROW_WISE || kind == TS_SHARD_TABLE_ROW_WISE ||
       kind == TS_SHARD_GRID)
     m->buffers += 4 * bags * width;
-  if (kind == TS_SHARD_TABLE_ROW_WISE || kind == TS_SHARD_GRID) /* relay */
+  /* A relay's part, and the wire both ways, which is as large. */
+  if (kind == TS_SHARD_TABLE_ROW_WISE || kind == TS_SHARD_GRID)
     m->buffers += flights * growth * 3 * 4 * bags * width / c->per_node;
   const double wire = c->forward_bytes < 4 || c->backward_bytes < 4
                           ? fmax(c->forward_bytes, c->backward_bytes)
@@ -84,7 +85,7 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const double flights = r->n_flights;
   const double samples = replica ? c->batch : c->global;
   const double n = ts_cost_ids(c, table, kind, s);
-  const double bags = samples * x->n_features, width = s->n_cols;
+  const double bags = samples * x->bags, width = s->n_cols;
   *m = (ts_plan_memory){0};
   m->weights = (double)s->n_rows * width * (double)ts_dtype_bytes(t->dtype);
   m->state = (double)ts_shard_bytes(t, s) - m->weights;
@@ -103,14 +104,14 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const ts_cost_table *x = &c->tables[table];
   const ts_table_config *t = &r->config->tables[table];
   const double flights = r->n_flights;
-  const double bags = c->batch * x->n_features;
+  const double bags = c->batch * x->bags;
   *m = (ts_plan_memory){0};
   if (!p->n_shards) return;
   const double slices = (double)t->dim / p->shards[0].n_cols;
-  const double routes = p->n_shards * x->n_features;
+  const double routes = p->n_shards * x->bags;
   /* Routes, pieces, and where each rank's part of a piece lies. */
   m->buffers =
-      routes * 56 + slices * x->n_features * (48 + flights * 12 * c->n_ranks);
+      routes * 56 + slices * x->bags * (48 + flights * 12 * c->n_ranks);
   if (p->kind == TS_SHARD_DATA_PARALLEL) return;
   if (slices > 1) /* columns side by side, and their gradients */
     m->buffers += flights * 2 * 4 * bags * t->dim;
@@ -122,6 +123,4 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->buffers += flights * (2 * 4 * bags * t->dim + growth * sent);
   if (rows > 1) /* lengths go to every part */
     m->buffers += flights * (growth * slices * rows * bags + 4 * bags);
-  if (p->kind == TS_SHARD_TABLE_ROW_WISE || p->kind == TS_SHARD_GRID)
-    m->buffers += flights * growth * 2 * 4 * bags * t->dim;
 }

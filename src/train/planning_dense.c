@@ -15,19 +15,22 @@ static double now_bytes(void) {
   return (double)ts_mem_total(TS_SPACE_HOST).now_bytes;
 }
 
-/* Batches read ahead, predictions, the metrics' window. */
+/* Batches held at once (io/batch_store.c: in blocks that grow by halves; with
+ * kjt the ids lie in a block of their own first), and predictions. */
 static double batch_bytes(const ts_trainer *t, int32_t batch,
                           const ts_plan_stats *stats) {
-  enum { STORES = 4 };
+  enum { READ_AHEAD = 4 };
   const ts_config *c = t->config;
-  const double grown = 1.5, n = batch;
-  double bytes = n * 4 * (t->n_tasks + c->model.dense_features + 1);
+  const double stores = t->n_stores ? t->n_stores : READ_AHEAD;
+  const double copies = strcmp(c->data.input, "columns") ? 2 : 1;
+  const double grown = 1.25, n = batch;
+  double samples = n * 4 * (t->n_tasks + c->model.dense_features), ids = 0;
   int32_t f = 0;
   for (int32_t i = 0; i < c->n_tables; i++)
     for (int32_t k = 0; k < c->tables[i].features.n; k++, f++)
-      bytes += n * (stats[f].pooling * (c->tables[i].weighted ? 12 : 8) +
-                    (stats[f].pooling == 1 ? 0 : 4));
-  return STORES * grown * bytes + n * t->n_tasks * 12;
+      ids += n * (stats[f].pooling * (c->tables[i].weighted ? 12 : 8) +
+                  (stats[f].pooling == 1 ? 0 : 4));
+  return stores * grown * (samples + copies * ids) + n * t->n_tasks * 12;
 }
 
 /* Of the window: what the run will have filled of it. */
