@@ -9,9 +9,7 @@ const ts_command ts_commands[] = {
      ts_cmd_eval},
     {"predict", "DECK --out FILE [--checkpoint FILE]",
      "write predictions for data.eval", true, ts_cmd_predict},
-    {"plan",
-     "DECK [--world N] [--ranks-per-node K] [--topology FILE] [--save FILE]\n"
-     "                 [--sweep N,N...] [--json] [--measure FILE]",
+    {"plan", "DECK [--world N] [--topology FILE] [--sweep N,N] [--save FILE]",
      "print where the tables go, here or on any machine", true, ts_cmd_plan},
     {"convert", "DECK [train|eval] --out FILE",
      "turn the deck's data into a data set file", true, ts_cmd_convert},

@@ -3,8 +3,8 @@
  *
  * All ranks measure at once, since that is how they will run: what they share
  * (memory, caches, cores, wires) is shared here, too.  Each figure is the
- * middle of a few passes; kernels' costs per id and per byte are told apart
- * by rows of two widths. */
+ * second best of a few passes; kernels' costs per id and per byte are told
+ * apart by rows of two widths. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +34,13 @@ static int by_value(const void *a, const void *b) {
 static double middle(double *x, int n) {
   qsort(x, (size_t)n, sizeof *x, by_value);
   return x[n / 2];
+}
+
+/* The second best of the passes: others on the machine only ever slow one
+ * down. */
+static double quick(double *x) {
+  qsort(x, PASSES, sizeof *x, by_value);
+  return x[1];
 }
 
 ts_err ts_topology_middle(double *x, ts_comm *comm) {
@@ -104,7 +111,7 @@ static ts_err run_probe(ts_probe *p, ts_pass_times *times) {
     forward[i] = t1 - t0;
     backward[i] = ts_now() - t1;
   }
-  *times = (ts_pass_times){middle(forward, PASSES), middle(backward, PASSES)};
+  *times = (ts_pass_times){quick(forward), quick(backward)};
 done:
   return err;
 }
@@ -187,7 +194,7 @@ static ts_err measure_stream(ts_topology *t) {
     s[i] = ts_now() - t0;
     from[i] = to[i + 1] + 1;
   }
-  t->stream_gbytes_per_s = 1e-9 * N / at_least(middle(s, PASSES), 1e-9);
+  t->stream_gbytes_per_s = 1e-9 * N / at_least(quick(s), 1e-9);
 done:
   ts_mem_free(from);
   ts_mem_free(to);
@@ -218,7 +225,7 @@ static ts_err measure_pack(ts_topology *t) {
     s[i] = ts_now() - t0;
     ids[i] = offsets[N];
   }
-  t->pack_ns = at_least(1e9 * middle(s, PASSES) / N, 0.5);
+  t->pack_ns = at_least(1e9 * quick(s) / N, 0.5);
 done:
   ts_mem_free(ids);
   ts_mem_free(offsets);
@@ -284,7 +291,7 @@ static ts_err time_link(ts_wire *x, ts_link_use use, int64_t bytes,
     TS_TRY(use_link(x, use, bytes));
     if (i >= 0) s[i] = ts_now() - t0;
   }
-  *seconds = middle(s, PASSES);
+  *seconds = quick(s);
 done:
   return err;
 }
