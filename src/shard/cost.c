@@ -244,8 +244,12 @@ static void time_columns(ts_load *l, const ts_cost *c, int32_t table,
   const double d = ts_cost_distinct(c, table, kind, s);
   const double bytes = rounds * d * 4 * (parts - 1);
   if (!rounds) return;
+  /* Rows are gone through again for each round and for the update. */
   l->time.backward +=
-      d * 4 * (2 * s->n_cols + rounds * parts) / t->stream_gbytes_per_s / NS;
+      d *
+      (2 * (rounds + 1) * t->update_ns +
+       4 * (2 * s->n_cols + rounds * parts) / t->stream_gbytes_per_s) /
+      NS;
   if (c->n_ranks == 1) return;
   l->time.backward +=
       link_ms(c, TS_LINK_ALL_TO_ALL, node_part(c, bytes), cross_part(c, bytes));
