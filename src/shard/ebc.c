@@ -141,6 +141,7 @@ static ts_err create_routes(ts_ebc *ebc) {
     ebc->route_start[r + 1] += ebc->route_start[r];
   for (int32_t l = 0; l < ebc->n_lots; l++)
     if (ebc->lots[l].ops->remote) TS_TRY(feed_groups(ebc, &ebc->lots[l]));
+  TS_TRY(ts_splits_create(ebc));
 done:
   return err;
 }
@@ -181,6 +182,7 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   for (int32_t l = 0; l < ebc->n_lots; l++) ts_lot_reset(&ebc->lots[l]);
   ts_processors_destroy(ebc);
   ts_mem_free(ebc->lots);
+  ts_splits_destroy(ebc);
   ts_mem_free(ebc->routes);
   ts_mem_free(ebc->route_start);
   ts_mem_free(ebc->feature_table);

@@ -26,6 +26,9 @@ static ts_err create_arrays(ts_flight *fl) {
   TS_TRY(ts_mem_array(&fl->stride, ebc->n_features, sizeof *fl->stride,
                       TS_TAG_MISC));
   TS_TRY(ts_mem_array(&fl->lots, ebc->n_lots, sizeof *fl->lots, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&fl->section_at, ebc->n_routes, sizeof *fl->section_at,
+                      TS_TAG_COMM));
+  TS_TRY(ts_split_scratch(fl));
   TS_TRY(ts_bags_create(fl));
 done:
   return err;
@@ -55,8 +58,9 @@ void ts_flight_destroy(ts_flight *fl) {
   ts_buffer_reset(&fl->send);
   ts_buffer_reset(&fl->exchange.recv);
   void *arrays[] = {fl->statuses,   fl->batch,       fl->send_bytes,
-                    fl->recv_bytes, fl->route_count, fl->emb,
-                    fl->grad,       fl->stride,      fl->lots};
+                    fl->recv_bytes, fl->route_count, fl->section_at,
+                    fl->parts,      fl->emb,         fl->grad,
+                    fl->stride,     fl->lots};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
   ts_mem_free(fl);

@@ -66,90 +66,72 @@ static ts_jagged bags_of(const ts_flight *fl, const ts_route *r, int32_t *n) {
   return j;
 }
 
-static bool chooses(const ts_route *r) {
-  return r->split && !r->sequence;
-}
-
-/* Number of ids of a route, and the form of its lengths. */
+/* Number of ids of a route that takes whole bags, and their lengths' form. */
 static void measure(const ts_flight *fl, const ts_route *r, int64_t *n_ids,
                     int *form) {
   int32_t n_bags;
   const ts_jagged j = bags_of(fl, r, &n_bags);
-  int64_t n = 0, k = 0, longest = 0;
-  if (ts_jagged_is_one(&j) && !chooses(r)) {
-    *n_ids = j.n_ids;
-    *form = TS_FORM_ONE;
-    return;
-  }
-  for (int32_t b = 0; b < n_bags; b++) {
-    const int64_t end = k + ts_jagged_length(&j, b);
-    int64_t here = chooses(r) ? 0 : end - k;
-    for (; chooses(r) && k < end; k++)
-      here += (uint64_t)(j.ids[k] - r->row0) < (uint64_t)r->n_rows;
-    k = end;
-    n += here;
-    if (here > longest) longest = here;
-  }
-  *n_ids = n;
+  int64_t longest = 0;
+  *n_ids = j.n_ids;
+  *form = TS_FORM_ONE;
+  if (ts_jagged_is_one(&j)) return;
+  for (int32_t b = 0; b < n_bags; b++)
+    if (ts_jagged_length(&j, b) > longest) longest = ts_jagged_length(&j, b);
   *form = longest < 256 ? TS_FORM_BYTES : TS_FORM_INTS;
 }
 
-static inline void put_row(char *rows, int64_t n, int id_bytes, int64_t row) {
-  if (id_bytes == 1) ((uint8_t *)rows)[n] = (uint8_t)row;
-  if (id_bytes == 2) ((uint16_t *)(void *)rows)[n] = (uint16_t)row;
-  if (id_bytes == 4) ((int32_t *)(void *)rows)[n] = (int32_t)row;
+ts_layout ts_section_layout(const ts_route *r, int64_t n_ids, int form,
+                            int64_t n_bags, char *at) {
+  ts_layout l = {.lengths = at,
+                 .rows = at + ts_form_bytes(form, n_bags),
+                 .end = at + section_bytes(r, n_ids, form, n_bags),
+                 .form = form,
+                 .id_bytes = ts_id_bytes(r->n_rows)};
+  char *end_of_rows = l.rows + ts_pad4(n_ids * l.id_bytes);
+  if (r->weighted) l.weights = (float *)(void *)end_of_rows;
+  if (r->positions)
+    l.positions = (uint16_t *)(void *)(l.end - ts_pad4(2 * n_ids));
+  if (l.rows > at) memset(l.rows - 4, 0, 4); /* the padding, too */
+  if (end_of_rows > l.rows) memset(end_of_rows - 4, 0, 4);
+  if (l.positions && n_ids) memset(l.end - 4, 0, 4);
+  return l;
 }
 
-/* Where every bag has one id and all of them go. */
-static void write_ones(const ts_route *r, const ts_jagged *j, char *rows,
-                       float *weights) {
-  const int id_bytes = ts_id_bytes(r->n_rows);
-  const int64_t n = j->n_ids, row0 = r->row0;
+static void write_rows(const ts_layout *l, const ts_jagged *j, int64_t row0) {
+  const int64_t n = j->n_ids;
   /* One loop each: this is where most ids are copied. */
-  for (int64_t k = 0; id_bytes == 1 && k < n; k++)
-    put_row(rows, k, 1, j->ids[k] - row0);
-  for (int64_t k = 0; id_bytes == 2 && k < n; k++)
-    put_row(rows, k, 2, j->ids[k] - row0);
-  for (int64_t k = 0; id_bytes == 4 && k < n; k++)
-    put_row(rows, k, 4, j->ids[k] - row0);
-  if (weights && j->n_ids) memcpy(weights, j->weights, (size_t)j->n_ids * 4);
+  for (int64_t k = 0; l->id_bytes == 1 && k < n; k++)
+    ts_put_row(l->rows, k, 1, j->ids[k] - row0);
+  for (int64_t k = 0; l->id_bytes == 2 && k < n; k++)
+    ts_put_row(l->rows, k, 2, j->ids[k] - row0);
+  for (int64_t k = 0; l->id_bytes == 4 && k < n; k++)
+    ts_put_row(l->rows, k, 4, j->ids[k] - row0);
 }
 
-/* Writes one route's section and returns its end. */
-static char *write_section(const ts_flight *fl, const ts_route *r,
-                           int64_t n_ids, int form, char *to) {
+static void write_lengths(const ts_layout *l, const ts_jagged *j,
+                          int32_t n_bags) {
+  uint8_t *bytes = (uint8_t *)l->lengths;
+  int32_t *ints = (int32_t *)(void *)l->lengths;
+  for (int32_t b = 0; l->form == TS_FORM_BYTES && b < n_bags; b++)
+    bytes[b] = (uint8_t)ts_jagged_length(j, b);
+  for (int32_t b = 0; l->form == TS_FORM_INTS && b < n_bags; b++)
+    ints[b] = (int32_t)ts_jagged_length(j, b);
+}
+
+/* The section of a route that takes whole bags. */
+static void write_section(const ts_flight *fl, int32_t i) {
+  const ts_route *r = &fl->ebc->routes[i];
   int32_t n_bags;
   const ts_jagged j = bags_of(fl, r, &n_bags);
-  const int id_bytes = ts_id_bytes(r->n_rows);
-  char *rows = to + ts_form_bytes(form, n_bags);
-  char *end_of_rows = rows + ts_pad4(n_ids * id_bytes);
-  float *weights = r->weighted ? (float *)(void *)end_of_rows : NULL;
-  char *end = to + section_bytes(r, n_ids, form, n_bags);
-  uint16_t *positions =
-      r->positions ? (uint16_t *)(void *)(end - ts_pad4(2 * n_ids)) : NULL;
-  int64_t k = 0, n = 0;
-  if (rows > to) memset(rows - 4, 0, 4); /* the padding, too */
-  if (end_of_rows > rows) memset(end_of_rows - 4, 0, 4);
-  if (positions && n_ids) memset(end - 4, 0, 4);
-  if (form == TS_FORM_ONE) {
-    write_ones(r, &j, rows, weights);
-    return end;
-  }
-  for (int32_t b = 0; b < n_bags; b++) {
-    const int64_t first = k, next = k + ts_jagged_length(&j, b), before = n;
-    for (; k < next; k++) {
-      const int64_t row = j.ids[k] - r->row0;
-      if ((uint64_t)row >= (uint64_t)r->n_rows) continue;
-      put_row(rows, n, id_bytes, row);
-      if (weights) weights[n] = j.weights[k];
-      if (positions) positions[n] = ts_position(k - first);
-      n++;
-    }
-    if (form == TS_FORM_BYTES) ((uint8_t *)to)[b] = (uint8_t)(n - before);
-    if (form == TS_FORM_INTS)
-      ((int32_t *)(void *)to)[b] = (int32_t)(n - before);
-  }
-  return end;
+  const ts_layout l = ts_section_layout(
+      r, j.n_ids, (int)(fl->route_count[i] & 3), n_bags, fl->section_at[i]);
+  write_lengths(&l, &j, n_bags);
+  write_rows(&l, &j, r->row0);
+  if (l.weights && j.n_ids) memcpy(l.weights, j.weights, (size_t)j.n_ids * 4);
+}
+
+static bool is_spread(const ts_route *r) {
+  return r->split && !r->sequence;
 }
 
 /* Status-only messages: this rank has nothing or has failed. */
@@ -170,23 +152,35 @@ done:
   return err;
 }
 
+/* Bytes of route I's section, once it is measured. */
+static int64_t route_bytes(const ts_flight *fl, int32_t i) {
+  const ts_route *r = &fl->ebc->routes[i];
+  int32_t n_bags;
+  bags_of(fl, r, &n_bags);
+  return section_bytes(r, fl->route_count[i] >> TS_FORM_BITS,
+                       (int)(fl->route_count[i] & 3), n_bags);
+}
+
 static ts_err measure_all(ts_flight *fl, int64_t *n_bytes) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   *n_bytes = 0;
   TS_TRY(check_features(fl));
   TS_TRY(ts_bags_make(fl));
+  for (int32_t k = 0; k < ebc->n_splits; k++)
+    ts_split_measure(fl, &ebc->splits[k]);
   for (int r = 0; r < ebc->n_ranks; r++) {
     const int32_t first = ebc->route_start[r], end = ebc->route_start[r + 1];
     int64_t bytes = ts_head_bytes(ebc, end - first);
     for (int32_t i = first; i < end; i++) {
+      const ts_route *route = &ebc->routes[i];
       int64_t n_ids;
-      int32_t n_bags;
       int form;
-      measure(fl, &ebc->routes[i], &n_ids, &form);
-      bags_of(fl, &ebc->routes[i], &n_bags);
-      fl->route_count[i] = n_ids << TS_FORM_BITS | form;
-      bytes += section_bytes(&ebc->routes[i], n_ids, form, n_bags);
+      if (!is_spread(route)) {
+        measure(fl, route, &n_ids, &form);
+        fl->route_count[i] = n_ids << TS_FORM_BITS | form;
+      }
+      bytes += route_bytes(fl, i);
     }
     fl->send_bytes[r] = (bytes + 7) / 8 * 8;
     *n_bytes += fl->send_bytes[r];
@@ -233,13 +227,15 @@ static ts_err pack_sections(ts_flight *fl, int64_t n_bytes) {
   for (int r = 0; r < ebc->n_ranks; r++) {
     char *to = write_head(fl, r, message);
     for (int32_t i = ebc->route_start[r]; i < ebc->route_start[r + 1]; i++) {
-      const int64_t n_ids = fl->route_count[i] >> TS_FORM_BITS;
-      to = write_section(fl, &ebc->routes[i], n_ids,
-                         (int)(fl->route_count[i] & 3), to);
-      ebc->stat.n_copied += n_ids;
+      fl->section_at[i] = to;
+      to += route_bytes(fl, i);
+      ebc->stat.n_copied += fl->route_count[i] >> TS_FORM_BITS;
+      if (!is_spread(&ebc->routes[i])) write_section(fl, i);
     }
     message += fl->send_bytes[r];
   }
+  for (int32_t k = 0; k < ebc->n_splits; k++)
+    ts_split_write(fl, &ebc->splits[k]);
   fl->exchange.send = fl->send.ptr;
 done:
   return err;

@@ -14,6 +14,7 @@ tessera_sources += \
   src/shard/geometry.c \
   src/shard/grid.c \
   src/shard/input_dist.c \
+  src/shard/input_split.c \
   src/shard/input_unpack.c \
   src/shard/lot.c \
   src/shard/lot_flight.c \

@@ -194,6 +194,8 @@ struct ts_ebc {
   struct ts_route *routes; /* sorted by rank */
   int32_t n_routes;
   int32_t *route_start; /* (W + 1) routes to each rank */
+  struct ts_split *splits;
+  int32_t n_splits, parts_max;
   ts_ebc_stat stat;
 };
 
@@ -206,6 +208,16 @@ typedef struct ts_route {
   bool split, sequence, weighted;
   bool positions; /* each id's place in its bag travels, too */
 } ts_route;
+
+/* The row shards of one feature that its bags' ids are spread over. */
+typedef struct ts_split {
+  int32_t feature;
+  int32_t n_parts; /* shards with rows; they come first */
+  int32_t n_all;
+  int64_t block;  /* rows of each part but the last, 0: they differ */
+  int64_t *row0;  /* (n_all) ascending */
+  int32_t *route; /* (n_all) */
+} ts_split;
 
 /* ---- flights ------------------------------------------------------------- */
 
@@ -241,7 +253,9 @@ struct ts_flight {
   const float **emb;   /* (n_features) */
   float **grad;
   int64_t *stride;
-  int64_t *route_count; /* (n_routes) ids of each, while packing */
+  int64_t *route_count;  /* (n_routes) ids of each, while packing */
+  char **section_at;     /* (n_routes) where its section starts */
+  struct ts_part *parts; /* (parts_max) scratch of input_split.c */
 };
 
 /* How a section of a message gives the lengths of its bags; a section's
@@ -273,6 +287,31 @@ static inline uint16_t ts_position(int64_t place) {
 static inline int64_t ts_head_bytes(const ts_ebc *ebc, int32_t n_routes) {
   return (int64_t)sizeof(ts_status) + (ebc->n_variable + 1) / 2 * 8 +
          8 * (int64_t)n_routes;
+}
+
+/* input_split.c: features whose bags are spread over row shards, each id
+ * looked at once whatever the number of shards. */
+ts_err ts_splits_create(ts_ebc *); /* after the routes */
+void ts_splits_destroy(ts_ebc *);
+ts_err ts_split_scratch(ts_flight *);
+/* Sets route_count of the split's routes; then writes their sections. */
+void ts_split_measure(ts_flight *, const ts_split *);
+void ts_split_write(ts_flight *, const ts_split *);
+
+/* How a section lies in a message. */
+typedef struct ts_layout {
+  char *lengths, *rows, *end;
+  float *weights;
+  uint16_t *positions;
+  int form, id_bytes;
+} ts_layout;
+ts_layout ts_section_layout(const ts_route *, int64_t n_ids, int form,
+                            int64_t n_bags, char *at);
+static inline void ts_put_row(char *rows, int64_t n, int id_bytes,
+                              int64_t row) {
+  if (id_bytes == 1) ((uint8_t *)rows)[n] = (uint8_t)row;
+  if (id_bytes == 2) ((uint16_t *)(void *)rows)[n] = (uint16_t)row;
+  if (id_bytes == 4) ((int32_t *)(void *)rows)[n] = (int32_t)row;
 }
 
 /* bags.c */
