@@ -259,12 +259,17 @@ const ts_key ts_schema[] = {
          "how their gradients travel"),
 
     DECK("pipeline.kind", STRING, pipeline.kind, "\"base\"", "", 1, 0,
-         "base|-sparse_dist|-fused_sparse_dist|-semi_sync|-prefetch",
+         "base|sparse_dist|fused_sparse_dist|semi_sync|prefetch",
          "what overlaps with what"),
-    LATER(DECK, "pipeline.lookup", "fused_sparse_dist"),
-    LATER(DECK, "pipeline.lookup_lane", "fused_sparse_dist"),
-    LATER(DECK, "pipeline.start_batch", "semi_sync"),
-    LATER(DECK, "pipeline.stash_gradients", "semi_sync"),
+    DECK("pipeline.lookup", STRING, pipeline.lookup, "\"after_optimizer\"", "",
+         1, 0, "before_optimizer|after_optimizer",
+         "fused_sparse_dist: when the next batch's lookup is enqueued"),
+    DECK("pipeline.lookup_lane", STRING, pipeline.lookup_lane, "\"data_dist\"",
+         "", 1, 0, "data_dist|own|compute", "fused_sparse_dist: where it runs"),
+    DECK("pipeline.start_batch", INT, pipeline.start_batch, "900", "steps", 0,
+         1e15, NULL, "semi_sync: steps before lookups run ahead of updates"),
+    DECK("pipeline.stash_gradients", BOOL, pipeline.stash_gradients, "false",
+         "", 1, 0, NULL, "semi_sync: dense updates are a step late, too"),
 
     DECK("checkpoint.dir", PATH, checkpoint.dir, "\"\"", "", 1, 0, "none",
          "\"\": OUTPUT/checkpoints; \"none\": no checkpoints.  One is always "

@@ -16,8 +16,8 @@ static uint32_t hash(int a, int b, int c, int d) {
   return (uint32_t)x;
 }
 
-float ct_grad(int step, int feature, int sample, int column) {
-  const uint32_t h = hash(step, feature, 1000 + sample, column);
+float ct_grad(int step, int feature, int row, int column) {
+  const uint32_t h = hash(step, feature, 1000 + row, column);
   const float size = (float)(1 + h % 4096) / 4096.0f;
   return (hash(0, 0, 0, column) & 64 ? -0.1f : 0.1f) * (0.1f + 0.9f * size);
 }
@@ -27,11 +27,12 @@ static float weight(uint32_t h) {
 }
 
 /* A bag of its own: LENGTH ids from hash(step, f, sample). */
-static int64_t draw_own(ct_bags *b, int64_t n, int64_t rows, int f, int step,
-                        int sample, int length) {
+static int64_t draw_own(ct_bags *b, int64_t n, int64_t rows, char letter, int f,
+                        int step, int sample, int length) {
   for (int i = 0; i < length; i++, n++) {
     const uint32_t h = hash(step, f, sample, 100 + i);
-    b->ids[n] = (h >> 8) % rows;
+    b->ids[n] = letter == 'h' ? rows - 1 - (h >> 8) % (rows < 4 ? rows : 4)
+                              : (h >> 8) % rows;
     b->weights[n] = weight(h);
   }
   return n;
@@ -75,7 +76,7 @@ static void draw_feature(ct_bags *b, const ct_deck *d, int f, int step,
     b->start[s] = n;
     n = d->bags[f] == 'r'
             ? draw_shared(b, n, rows, f, step, s)
-            : draw_own(b, n, rows, f, step, shared ? 0 : s, length);
+            : draw_own(b, n, rows, d->bags[f], f, step, shared ? 0 : s, length);
   }
   b->start[n_samples] = n;
   ck_assert_int_le(n, CT_IDS);
@@ -112,6 +113,7 @@ static const int uneven[][CT_RANKS] = {
 
 void ct_batch_draw(ct_batch *b, const ct_deck *d, const ct_world *w, int step,
                    const int *sizes, bool columns) {
+  const bool fixed = sizes != NULL;
   if (!sizes) sizes = uneven[step % 5];
   memset(b, 0, sizeof *b);
   b->step = step;
@@ -120,7 +122,7 @@ void ct_batch_draw(ct_batch *b, const ct_deck *d, const ct_world *w, int step,
     if (r < w->rank) b->first += sizes[r];
     b->n_global += sizes[r];
   }
-  if (!b->n_global) {
+  if (!b->n_global && !fixed) {
     b->n_global = b->sizes[0] = 1;
     b->first = w->rank > 0;
   }
@@ -133,4 +135,12 @@ void ct_batch_draw(ct_batch *b, const ct_deck *d, const ct_world *w, int step,
   }
   b->kjt = (ts_kjt){
       .features = b->jagged, .n_features = d->n_features, .batch = b->n};
+}
+
+ct_rows ct_rows_of(const ct_deck *d, const ct_batch *b, int f) {
+  const ct_bags *bags = &b->features[f];
+  if (d->tables[d->table_of[f]].pooling != TS_POOL_NONE)
+    return (ct_rows){b->n_global, b->n, b->first};
+  return (ct_rows){(int)bags->start[b->n_global], (int)b->jagged[f].n_ids,
+                   (int)bags->start[b->first]};
 }

@@ -32,24 +32,32 @@ static bool near(double a, double b, double tolerance) {
   return fabs(a - b) <= tolerance * fmax(0.1, fmax(fabs(a), fabs(b)));
 }
 
+static void same_row(const ct_run *a, const ct_run *b, int step, int f, int row,
+                     const float *x, const float *y, double tolerance,
+                     ct_keep keep) {
+  const ct_deck *d = a->deck;
+  const ts_table_config *t = &d->tables[d->table_of[f]];
+  for (int c = 0; c < t->dim && (!keep || keep(t)); c++)
+    if (!near(x[c], y[c], tolerance))
+      ct_fault(a,
+               "step %d %s row %d of this rank column %d: %.9g, but %.9g in "
+               "%s",
+               step, d->feature_names[f], row, c, (double)x[c], (double)y[c],
+               b->name);
+}
+
 void ct_same_pooled(const ct_run *a, const ct_run *b, int n_steps,
                     double tolerance, ct_keep keep) {
   const ct_deck *d = a->deck;
-  for (int i = 0; i < n_steps; i++)
-    for (int f = 0; f < d->n_features; f++) {
-      const ts_table_config *t = &d->tables[d->table_of[f]];
-      if (keep && !keep(t)) continue;
-      for (int s = 0; s < a->n_samples[i]; s++)
-        for (int c = 0; c < t->dim; c++) {
-          const int at = (f * CT_BATCH + s) * CT_DIM + c;
-          const double x = a->pooled[i][at], y = b->pooled[i][at];
-          if (!near(x, y, tolerance))
-            ct_fault(a,
-                     "step %d %s sample %d of this rank column %d: %.9g, "
-                     "but %.9g in %s",
-                     i, d->feature_names[f], s, c, x, y, b->name);
-        }
-    }
+  for (int i = 0; i < n_steps; i++) {
+    const float *x = a->pooled[i], *y = b->pooled[i];
+    for (int f = 0; f < d->n_features; f++)
+      for (int row = 0; row < a->n_rows[i][f]; row++) {
+        same_row(a, b, i, f, row, x, y, tolerance, keep);
+        x += CT_DIM;
+        y += CT_DIM;
+      }
+  }
   ct_settle();
 }
 

@@ -87,23 +87,24 @@ static void gather(const ct_run *r, ts_ebc *ebc, double *x) {
 /* ---- against the reference ----------------------------------------------- */
 
 /* First steps to 1e-6; later ones have trained weights. */
-static void check_pooled(const ct_run *r, ts_flight *fl, const ct_batch *b,
+static void check_pooled(ct_run *r, ts_flight *fl, const ct_batch *b,
                          const double *x) {
   const ct_deck *d = r->deck;
+  float *keep = r->pooled[b->step];
   for (int f = 0; f < d->n_features; f++) {
     const float *emb = ts_flight_emb(fl)[f];
     const int64_t stride = ts_flight_stride(fl)[f];
-    for (int s = 0; s < b->n; s++)
+    const ct_rows rows = ct_rows_of(d, b, f);
+    r->n_rows[b->step][f] = rows.n;
+    for (int i = 0; i < rows.n; i++, keep += CT_DIM)
       for (int c = 0; c < d->tables[d->table_of[f]].dim; c++) {
         double size;
-        const double want =
-            ct_oracle_pooled(d, x, b, f, b->first + s, c, &size);
-        const double got = emb[s * stride + c];
-        r->pooled[b->step][(f * CT_BATCH + s) * CT_DIM + c] = (float)got;
+        const double want = ct_oracle_row(d, x, b, f, rows.first + i, c, &size);
+        const double got = keep[c] = emb[i * stride + c];
         const double room = b->step ? 1e-5 * fmax(size, 0.1) : 1e-6 * size;
         if (!(fabs(got - want) <= room))
-          ct_fault(r, "step %d %s sample %d column %d: %.9g instead of %.9g",
-                   b->step, d->feature_names[f], b->first + s, c, got, want);
+          ct_fault(r, "step %d %s row %d column %d: %.9g instead of %.9g",
+                   b->step, d->feature_names[f], rows.first + i, c, got, want);
       }
   }
   ct_settle();
@@ -216,9 +217,10 @@ static void backward(ct_run *r, ct_state *s, int step) {
   for (int f = 0; f < d->n_features; f++) {
     float *grad = ts_flight_grad(fl)[f];
     const int64_t stride = ts_flight_stride(fl)[f];
-    for (int i = 0; i < b->n; i++)
+    const ct_rows rows = ct_rows_of(d, b, f);
+    for (int i = 0; i < rows.n; i++)
       for (int c = 0; c < d->tables[d->table_of[f]].dim; c++)
-        grad[i * stride + c] = ct_grad(step, f, b->first + i, c);
+        grad[i * stride + c] = ct_grad(step, f, rows.first + i, c);
   }
   ck_assert_ok(ts_ebc_backward_begin(fl, r->world->compute));
   ck_assert_ok(ts_ebc_backward_end(fl, 1.0, step + 1, r->world->compute));
@@ -232,13 +234,38 @@ static void follow(ct_run *r, ct_state *s) {
   memcpy(s->x, r->last, (size_t)r->deck->n * sizeof *s->x);
 }
 
+/* Ranks that hold columns of row ID: its ways in input dist. */
+static int ways_of(const ts_table_plan *p, int64_t id) {
+  bool seen[CT_RANKS] = {false};
+  int n = 0;
+  for (int k = 0; k < p->n_shards; k++) {
+    const ts_shard *s = &p->shards[k];
+    if (id < s->row0 || id >= s->row0 + s->n_rows || seen[s->rank]) continue;
+    seen[s->rank] = true;
+    n++;
+  }
+  return p->kind == TS_SHARD_DATA_PARALLEL ? 0 : n;
+}
+
+/* Output rows of the batch here; its ids are counted. */
+static size_t count_rows(ct_run *r, const ct_state *s, const ct_batch *b) {
+  const ct_deck *d = r->deck;
+  size_t n = 0;
+  for (int f = 0; f < d->n_features; f++) {
+    const ts_jagged *j = &b->jagged[f];
+    n += (size_t)ct_rows_of(d, b, f).n;
+    for (int64_t k = 0; k < j->n_ids; k++)
+      r->n_ways += ways_of(&s->plan->tables[d->table_of[f]], j->ids[k]);
+  }
+  return n;
+}
+
 static void step(ct_run *r, ct_state *s, int i) {
   ts_flight *fl = s->flight[i % 2];
   const ct_batch *b = s->batch[i % 2];
   ts_lane *compute = r->world->compute;
-  r->pooled[i] =
-      zeros((size_t)r->deck->n_features * CT_BATCH * CT_DIM, sizeof(float));
-  r->n_samples[i] = b->n;
+  const size_t n_rows = count_rows(r, s, b);
+  r->pooled[i] = zeros((n_rows + 1) * CT_DIM, sizeof(float));
   ck_assert_ok(ts_ebc_lookup(fl, compute));
   ck_assert_ok(ts_ebc_output_end(fl, compute));
   ck_assert_ok(ts_lane_sync(compute));
@@ -262,7 +289,7 @@ void ct_run_do(ct_run *r) {
   }
   gather(r, s.ebc, r->last);
   check_parts(r, r->last, s.x);
-  r->n_ids = ts_ebc_stat_of(s.ebc).n_ids;
+  r->stat = ts_ebc_stat_of(s.ebc);
   r->position = zeros(1, sizeof r->deck->position);
   memcpy(r->position, r->deck->position, sizeof r->deck->position);
   stop(&s);

@@ -50,7 +50,7 @@ bool ct_case(int i, ts_shard_kind *, int *n_nodes);
  * data.dedup:
  *   o  one id in every bag     r  bags that come again, or nearly so
  *   m  none to five ids        e  no id at all in every other step
- *   l  a bag of 256 ids and one of 300 */
+ *   l  a bag of 256 ids, one of 300  h  ids of the last rows only */
 typedef struct ct_table {
   const char *bags;
   int64_t rows;
@@ -120,15 +120,22 @@ typedef struct ct_batch {
 /* SIZES (size) samples of each rank, or NULL: uneven ones, some none. */
 void ct_batch_draw(ct_batch *, const ct_deck *, const ct_world *, int step,
                    const int *sizes, bool columns);
-/* The gradient of a pooled embedding's column: made up, and of one sign over
- * all samples, so that sums don't cancel and Adam magnifies no rounding. */
-float ct_grad(int step, int feature, int sample, int column);
+/* The gradient of an output row's column: made up, and of one sign over all
+ * rows, so that sums don't cancel and Adam magnifies no rounding. */
+float ct_grad(int step, int feature, int row, int column);
+
+/* Rows of a feature's output in all, here, and on the ranks before: samples,
+ * or with pooling "none" ids. */
+typedef struct ct_rows {
+  int n_global, n, first;
+} ct_rows;
+ct_rows ct_rows_of(const ct_deck *, const ct_batch *, int feature);
 
 /* ---- the reference (shard_oracle.c) -------------------------------------- */
 
 /* X: all parts of all tables in double, laid out as the deck says. */
-double ct_oracle_pooled(const ct_deck *, const double *x, const ct_batch *,
-                        int feature, int sample, int column, double *size);
+double ct_oracle_row(const ct_deck *, const double *x, const ct_batch *,
+                     int feature, int row, int column, double *size);
 void ct_oracle_step(const ct_deck *, double *x, const ct_batch *);
 /* Gradient of the weight at POSITION. */
 double ct_oracle_position(const ct_deck *, const double *x, const ct_batch *,
@@ -159,11 +166,12 @@ struct ct_run {
   int n_steps;      /* 0: CT_STEPS */
   const int *sizes; /* samples of each rank, or NULL */
   /* out; ct_run_reset */
-  double *first, *last;        /* parts of all tables at start and end */
-  float *pooled[CT_STEPS];     /* (n_features, CT_BATCH, CT_DIM) */
-  int32_t n_samples[CT_STEPS]; /* of this rank */
-  int64_t n_ids;               /* looked up here */
-  float *position;             /* (CT_FEATURES, CT_POSITIONS) at the end */
+  double *first, *last;    /* parts of all tables at start and end */
+  float *pooled[CT_STEPS]; /* (rows of all features here, CT_DIM) */
+  int32_t n_rows[CT_STEPS][CT_FEATURES];
+  int64_t n_ways; /* of all ids read here, to ranks that hold their rows */
+  ts_ebc_stat stat;
+  float *position; /* (CT_FEATURES, CT_POSITIONS) at the end */
 };
 
 void ct_run_do(ct_run *);

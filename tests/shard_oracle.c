@@ -1,7 +1,8 @@
 /* shard_oracle.c - embedding tables in double, whole, in one place.
  *
  * Pooled: sum of weight times row; a mean is that sum divided by the number
- * of ids in the bag, whatever the weights are.  Updates: lazy, one a row,
+ * of ids in the bag, whatever the weights are; without pooling each id has a
+ * row of its own.  Updates: lazy, one a row,
  * by the formulas of the row optimizers written out once more. */
 #include <math.h>
 #include <stdlib.h>
@@ -20,12 +21,22 @@ static double factor(const ct_deck *d, const ct_batch *batch, int f,
   return t->pooling == TS_POOL_MEAN ? weight / (double)length : weight;
 }
 
-double ct_oracle_pooled(const ct_deck *d, const double *x, const ct_batch *b,
-                        int f, int sample, int column, double *size) {
+/* Ids [from, to) that output row ROW is made of. */
+static void ids_of(const ct_deck *d, const ct_batch *b, int f, int row,
+                   int64_t *from, int64_t *to) {
+  const ct_bags *bags = &b->features[f];
+  const bool sequence = d->tables[d->table_of[f]].pooling == TS_POOL_NONE;
+  *from = sequence ? row : bags->start[row];
+  *to = sequence ? row + 1 : bags->start[row + 1];
+}
+
+double ct_oracle_row(const ct_deck *d, const double *x, const ct_batch *b,
+                     int f, int row, int column, double *size) {
   const int32_t t = d->table_of[f];
   const ct_bags *bags = &b->features[f];
-  const int64_t from = bags->start[sample], to = bags->start[sample + 1];
+  int64_t from, to;
   double sum = 0;
+  ids_of(d, b, f, row, &from, &to);
   *size = 0;
   for (int64_t i = from; i < to; i++) {
     const double part =
@@ -166,13 +177,15 @@ static void add_gradient(const ct_deck *d, const ct_batch *b, int f, double *g,
                          bool *touched) {
   const ts_table_config *t = &d->tables[d->table_of[f]];
   const ct_bags *bags = &b->features[f];
-  for (int s = 0; s < b->n_global; s++) {
-    const int64_t from = bags->start[s], to = bags->start[s + 1];
+  const int n = ct_rows_of(d, b, f).n_global;
+  for (int row = 0; row < n; row++) {
+    int64_t from, to;
+    ids_of(d, b, f, row, &from, &to);
     for (int64_t i = from; i < to; i++) {
       const double a = factor(d, b, f, from, i - from, to - from);
       touched[bags->ids[i]] = true;
       for (int c = 0; c < t->dim; c++)
-        g[bags->ids[i] * t->dim + c] += a * ct_grad(b->step, f, s, c);
+        g[bags->ids[i] * t->dim + c] += a * ct_grad(b->step, f, row, c);
     }
   }
 }

@@ -1,7 +1,8 @@
 /* test_sharding_corners.c - the contract of sharding types at its borders:
  * tables smaller than the ranks, places that the deck fixes, ranks without
- * tables, batches smaller than the ranks, bags of none and of hundreds.
- * ranks: 1 2 3 4 */
+ * tables, batches smaller than the ranks or empty, bags of none and of
+ * hundreds.
+ * ranks: 1 2 3 4  seconds: 300 */
 #include <string.h>
 
 #include "shard/sharding.h"
@@ -79,11 +80,42 @@ START_TEST(batches_smaller_than_ranks) {
   add(kind, 30, "mO", "sgd", false);
   add(kind, 30, "Rm", "adam", true);
   add(kind, 30, "l", "rowwise_adagrad", true);
-  for (int r = 0; r < w_ranks; r++) {
+  for (int r = -1; r < w_ranks; r++) {
     int sizes[CT_RANKS] = {0};
-    sizes[r] = 1 + r % 2;
+    if (r >= 0) sizes[r] = 1 + r % 2; /* else nobody has any */
     run_deck(&w, kind, sizes);
   }
+  ct_world_stop(&w);
+}
+END_TEST
+
+/* Rows travel in 1, 2 or 4 bytes, by the size of the shard; ids of the last
+ * rows tell them apart. */
+START_TEST(rows_of_every_width) {
+  ts_shard_kind kind;
+  int n_nodes;
+  ct_world w;
+  if (!ct_case(_i, &kind, &n_nodes)) return;
+  ct_world_start(&w, n_nodes, true);
+  const int64_t rows[] = {256, 257, 256 * w.size, 257 * w.size};
+  ct_deck_start(&deck);
+  for (int i = 0; i < 4; i++) add(kind, rows[i], "hm", "sgd", i % 2);
+  ct_deck_add(&deck, &(ct_table){.bags = "hO",
+                                 .rows = 65536,
+                                 .dim = 4,
+                                 .kind = kind,
+                                 .optimizer = "sgd"});
+  ct_deck_add(&deck, &(ct_table){.bags = "hm",
+                                 .rows = 65537 * w.size,
+                                 .dim = 4,
+                                 .kind = kind,
+                                 .optimizer = "sgd"});
+  ct_run run = {.world = &w,
+                .deck = &deck,
+                .name = ts_shard_kind_name(kind),
+                .n_steps = 2};
+  ct_run_do(&run);
+  ct_run_reset(&run);
   ct_world_stop(&w);
 }
 END_TEST
@@ -224,11 +256,14 @@ START_TEST(ids_that_are_no_rows) {
 END_TEST
 
 static Suite *suite(void) {
-  const TTest *const tests[] = {
-      tables_of_few_rows,         bags_of_none_and_of_hundreds,
-      batches_smaller_than_ranks, wider_columns,
-      ranks_fix_places,           ranks_without_tables,
-      ids_that_are_no_rows};
+  const TTest *const tests[] = {tables_of_few_rows,
+                                bags_of_none_and_of_hundreds,
+                                batches_smaller_than_ranks,
+                                rows_of_every_width,
+                                wider_columns,
+                                ranks_fix_places,
+                                ranks_without_tables,
+                                ids_that_are_no_rows};
   Suite *s = suite_create("sharding corners");
   TCase *c = tcase_create("corners");
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

@@ -29,15 +29,20 @@ done:
   return err;
 }
 
-static ts_err one_step(ts_trainer *t, const ts_batch *b) {
+static ts_err one_step(ts_trainer *t, ts_batch *b) {
   ts_err err = TS_OK;
-  ts_verdict v;
-  float *logits;
-  TS_TRY(ts_stage_input(t, b, TS_OK, 0, &v));
-  TS_TRY(ts_stage_forward(t, b, &logits));
-  TS_TRY(ts_stage_loss(t, logits, b, v.weight_sum, true));
-  TS_TRY(ts_stage_backward(t, b, ++t->step));
-  TS_TRY(ts_lane_sync(t->compute));
+  ts_cargo *c = ts_cargo_at(t, 0);
+  ts_step_result result = {0};
+  ts_event loss;
+  *c = (ts_cargo){.flight = c->flight, .batch = b, .loaded = true};
+  TS_TRY(ts_stage_input_begin(t, c, 0));
+  TS_TRY(ts_stage_input_end(t, c));
+  TS_TRY(ts_stage_check(t, c));
+  TS_TRY(ts_stage_forward(t, c, true, &loss));
+  TS_TRY(ts_stage_backward(t, c, ++t->step, (ts_event){0}));
+  TS_TRY(ts_stage_optimize(t));
+  result.skipped = true; /* no metrics */
+  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, &result));
 done:
   return err;
 }
@@ -58,7 +63,7 @@ static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
   double seconds = 0;
   for (int i = 0; i < iters; i++) seconds += ms[i] / 1e3;
   (void)start;
-  TS_TRY(ts_report_end(t, seconds, iters * t->global_batch));
+  TS_TRY(ts_report_end(t, seconds, iters * t->global_batch, 0));
   const double median = ts_bench_median(ms, iters);
   ts_info("bench step: %d ranks, %d threads each, batch %lld: median %.2f ms, "
           "fastest %.2f ms, %s samples/s; loss %.5f",

@@ -37,7 +37,8 @@ struct ts_ddp {
   float *grads;
   float *earlier; /* like grads: sums of the step's earlier micro-batches;
                      NULL unless run.accumulate > 1 */
-  bool in_backward, sync;
+  float *stash;   /* like grads: of the step before; NULL until it is used */
+  bool in_backward, sync, stashing, stashed;
   int32_t n_earlier; /* micro-batches in EARLIER */
   int64_t step, n_reductions;
   double lr_factor;
@@ -206,6 +207,7 @@ void ts_ddp_destroy(ts_ddp *d) {
   ts_mem_free(d->buckets);
   ts_mem_free(d->grads);
   ts_mem_free(d->earlier);
+  ts_mem_free(d->stash);
   ts_mem_free((void *)d->optim);
   ts_mem_free(d->overrides);
   ts_mem_free(d);
@@ -338,6 +340,32 @@ static ts_err norm_task(void *arg, ts_lane *lane) {
   return TS_OK;
 }
 
+static ts_err swap_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_ddp *d = *(ts_ddp **)arg;
+  const int64_t n = ts_params_count(d->params);
+  for (int64_t i = 0; i < n; i++) {
+    const float x = d->grads[i];
+    d->grads[i] = d->stash[i];
+    d->stash[i] = x;
+  }
+  return TS_OK;
+}
+
+/* Clipping, where it is asked for, and all optimizers. */
+static ts_err update_all(ts_ddp *d, double *grad_norm, ts_lane *lane) {
+  ts_err err = TS_OK;
+  if (d->config->optimizer.clip_norm > 0) {
+    TS_TRY(ts_lane_submit(lane, "clip", norm_task, &d, sizeof d));
+    if (grad_norm)
+      TS_TRY(ts_lane_copy(lane, grad_norm, &d->norm, sizeof d->norm));
+  }
+  for (int32_t i = 0; i < d->n_buckets; i++)
+    TS_TRY(update_bucket(d, &d->buckets[i], lane));
+done:
+  return err;
+}
+
 ts_err ts_ddp_end(ts_ddp *d, double *grad_norm, ts_lane *lane) {
   ts_err err = TS_OK;
   if (d->next != d->n_buckets)
@@ -351,13 +379,35 @@ ts_err ts_ddp_end(ts_ddp *d, double *grad_norm, ts_lane *lane) {
   }
   for (int32_t i = 0; i < d->n_buckets; i++)
     TS_TRY(ts_comm_end(&d->buckets[i].token, lane));
-  if (d->config->optimizer.clip_norm > 0) {
-    TS_TRY(ts_lane_submit(lane, "clip", norm_task, &d, sizeof d));
-    if (grad_norm)
-      TS_TRY(ts_lane_copy(lane, grad_norm, &d->norm, sizeof d->norm));
+  if (d->stashing) {
+    const bool first = !d->stashed;
+    TS_TRY(ts_lane_submit(lane, "stash", swap_task, &d, sizeof d));
+    d->stashed = true;
+    if (first) goto done;
   }
-  for (int32_t i = 0; i < d->n_buckets; i++)
-    TS_TRY(update_bucket(d, &d->buckets[i], lane));
+  TS_TRY(update_all(d, grad_norm, lane));
+done:
+  return err;
+}
+
+ts_err ts_ddp_stash(ts_ddp *d, bool on) {
+  ts_err err = TS_OK;
+  if (on && !d->stash)
+    TS_TRY(ts_mem_array(&d->stash, ts_params_count(d->params), sizeof *d->stash,
+                        TS_TAG_DENSE));
+  d->stashing = on;
+done:
+  return err;
+}
+
+ts_err ts_ddp_unstash(ts_ddp *d, int64_t step, ts_lane *lane) {
+  ts_err err = TS_OK;
+  if (!d->stashed) return TS_OK;
+  d->step = step;
+  d->lr_factor = ts_schedule_factor(d->config, step);
+  d->stashed = false;
+  TS_TRY(ts_lane_submit(lane, "stash", swap_task, &d, sizeof d));
+  TS_TRY(update_all(d, NULL, lane));
 done:
   return err;
 }

@@ -38,6 +38,13 @@ ts_err ts_ddp_ready(void *ddp, ts_param *, ts_lane *);
  * clipping, else untouched) is valid after the lane got here. */
 ts_err ts_ddp_end(ts_ddp *, double *grad_norm, ts_lane *);
 
+/* Delayed updates: with ON the next ddp_end applies the gradients that the
+ * one before it kept (none the first time) and keeps its own.  Not with
+ * in_backward. */
+ts_err ts_ddp_stash(ts_ddp *, bool on);
+/* Applies what is kept, as part of step STEP.  Enqueues. */
+ts_err ts_ddp_unstash(ts_ddp *, int64_t step, ts_lane *);
+
 ts_ddp_stat ts_ddp_stat_of(const ts_ddp *);
 /* The optimizer in force of a parameter, for checkpoints and the log. */
 const ts_optim_config *ts_ddp_optim(const ts_ddp *, const ts_param *);

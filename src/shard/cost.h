@@ -14,7 +14,7 @@ typedef struct ts_cost_table {
   double hot;
   double block[TS_STATS_BLOCKS];
   double state_bytes; /* per row of all columns */
-  bool weighted; /* by the data or by position */
+  bool weighted;      /* by the data or by position */
 } ts_cost_table;
 
 typedef struct ts_cost {

@@ -250,3 +250,8 @@ ts_ebc_stat ts_ebc_stat_of(const ts_ebc *ebc) {
   }
   return stat;
 }
+
+void ts_ebc_stat_put(ts_ebc *ebc, const ts_ebc_stat *stat) {
+  ebc->stat = *stat;
+  ebc->stat.output_bytes = ebc->stat.local_bytes = 0; /* counted elsewhere */
+}

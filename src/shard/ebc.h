@@ -59,7 +59,14 @@ ts_err ts_ebc_input_end(ts_flight *, ts_lane *data);
 /* Everyone's status; the host waits for it.  (W) entries. */
 ts_err ts_ebc_statuses(ts_flight *, const ts_status **all);
 
-ts_err ts_ebc_lookup(ts_flight *, ts_lane *compute);
+/* Cached tables: brings the batch's rows into fast memory on LANE, and keeps
+ * them there until release.  The host waits for the unpacking. */
+ts_err ts_ebc_prefetch(ts_flight *, ts_lane *);
+ts_err ts_ebc_release(ts_flight *, ts_lane *);
+
+/* The host waits for the unpacking; LANE looks up and output dist begins
+ * right after each lot's lookup. */
+ts_err ts_ebc_lookup(ts_flight *, ts_lane *);
 ts_err ts_ebc_output_end(ts_flight *, ts_lane *compute);
 /* Pointers are fixed once output_end was called; see model/model.h.  Row b of
  * feature f is at emb[f] + b * stride[f]: b is the sample, or with pooling
@@ -93,5 +100,7 @@ typedef struct ts_ebc_stat {
   int64_t n_bags_in, n_bags_sent, n_ids_in, n_ids_sent;
 } ts_ebc_stat;
 ts_ebc_stat ts_ebc_stat_of(const ts_ebc *);
+/* Counts from STAT on: what came in between is forgotten. */
+void ts_ebc_stat_put(ts_ebc *, const ts_ebc_stat *stat);
 
 #endif

@@ -134,6 +134,31 @@ static void count_output(ts_flight *fl, const ts_lot_flight *lf) {
   }
 }
 
+/* Calls FN for all groups' inputs. */
+static ts_err each_input(ts_flight *fl, ts_lane *lane,
+                         ts_err (*fn)(ts_tbe *, const ts_tbe_input *,
+                                      ts_lane *)) {
+  ts_err err = TS_OK;
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
+    for (int32_t g = 0; g < fl->lots[l].lot->n_groups; g++)
+      TS_TRY(fn(fl->lots[l].lot->groups[g].tbe, &fl->lots[l].inputs[g], lane));
+done:
+  return err;
+}
+
+ts_err ts_ebc_prefetch(ts_flight *fl, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_event_sync(fl->unpacked));
+  TS_TRY(ts_lane_wait(lane, fl->unpacked));
+  TS_TRY(each_input(fl, lane, ts_tbe_prefetch));
+done:
+  return err;
+}
+
+ts_err ts_ebc_release(ts_flight *fl, ts_lane *lane) {
+  return each_input(fl, lane, ts_tbe_release);
+}
+
 ts_err ts_ebc_lookup(ts_flight *fl, ts_lane *compute) {
   ts_err err = TS_OK;
   /* The numbers of ids that arrived are needed on the host. */

@@ -29,6 +29,11 @@ static ts_err find_views(ts_lot *lot) {
                "table %s: pooling = \"none\" can't be sharded %s; take "
                "table_wise, row_wise, column_wise or data_parallel",
                c->name, lot->ops->name);
+    if (sequence && c->weighted)
+      TS_THROW(TS_ERR_DECK,
+               "table %s: pooling = \"none\" gives rows as they are and takes "
+               "no weights",
+               c->name);
     lot->views[lot->n_views++] =
         (ts_view){.feature = f,
                   .table = t,

@@ -78,7 +78,7 @@ static ts_err create_tier(ts_tbe *t) {
                        .n_states = t->optim->n_states};
   for (int k = 0; k < spec.n_states; k++)
     spec.state_cols[k] = t->optim->state[k].per_row ? 1 : t->dim;
-  return ts_tier_find("resident")->create(&t->tier, t->device, &spec);
+  return ts_tier_default()->create(&t->tier, t->device, &spec);
 }
 
 static void own_scratch(ts_tbe *t) {

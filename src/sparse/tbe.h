@@ -53,6 +53,11 @@ void ts_tbe_destroy(ts_tbe *);
 /* Writes the bags' rows of OUT.  Enqueues. */
 ts_err ts_tbe_forward(ts_tbe *, float *out, const ts_tbe_input *, ts_lane *);
 
+/* Cached tiers: brings INPUT's rows into fast memory and keeps them there
+ * until release.  Nothing to do where rows are resident.  Enqueue. */
+ts_err ts_tbe_prefetch(ts_tbe *, const ts_tbe_input *, ts_lane *);
+ts_err ts_tbe_release(ts_tbe *, const ts_tbe_input *, ts_lane *);
+
 /* Fused backward: sorts the ids by row, sums duplicates in a fixed order,
  * updates each row once.  GRAD has forward's layout.  LR_FACTOR: of the
  * schedule; PASS: number of this backward pass, from 1.  Enqueues. */

@@ -12,3 +12,13 @@ const ts_tier_ops *ts_tier_find(const char *kind) {
     if (!strcmp(table[i]->kind, kind)) return table[i];
   return NULL;
 }
+
+static const ts_tier_ops *other;
+
+const ts_tier_ops *ts_tier_default(void) {
+  return other ? other : &ts_tier_resident;
+}
+
+void ts_tier_set_default(const ts_tier_ops *ops) {
+  other = ops;
+}

@@ -22,6 +22,7 @@ typedef struct ts_tier_spec {
 
 typedef struct ts_tier_ops {
   const char *kind; /* "resident" */
+  bool cached;      /* rows have to be resolved before they are used */
   ts_err (*create)(ts_tier **, ts_device *, const ts_tier_spec *);
   void (*destroy)(ts_tier *);
   /* Slots of N group rows, and an event after which the slots are filled.
@@ -45,5 +46,9 @@ struct ts_tier {
 };
 
 const ts_tier_ops *ts_tier_find(const char *kind);
+/* The tier of groups whose deck names none: resident, unless OPS is not NULL
+ * (tests). */
+const ts_tier_ops *ts_tier_default(void);
+void ts_tier_set_default(const ts_tier_ops *ops);
 
 #endif

@@ -1,42 +1,18 @@
-/* base.c - the plain pipeline: one batch in flight, each stage after the
+/* base.c - the plain pipeline: one batch under way, each stage after the
  * other.  What overlaps is inside the step: the bottom MLP runs while ids
  * and embeddings travel, and the dense reductions under the backward pass. */
-#include <math.h>
-
 #include "train/pipeline.h"
 
-static ts_err nothing(ts_trainer *t, ts_loader *loader) {
-  (void)t, (void)loader;
-  return TS_OK;
-}
-
-/* True on every rank when any rank's loss is not a number: only asked where
- * the deck wants such steps not to count, since it makes the host wait. */
-static ts_err any_nan(ts_trainer *t, bool *out) {
-  double bad = isfinite(t->loss_sum) ? 0.0 : 1.0;
-  ts_err err = ts_comm_sum_f64(t->control, &bad, 1);
-  *out = bad > 0;
-  return err;
-}
-
-static ts_err train(ts_trainer *t, const ts_batch *batch,
-                    ts_step_result *result) {
+static ts_err train(ts_trainer *t, ts_cargo *c, ts_step_result *result) {
   ts_err err = TS_OK;
-  float *logits;
-  TS_TRY(ts_stage_forward(t, batch, &logits));
-  TS_TRY(ts_stage_loss(t, logits, batch, result->weight_sum, true));
-  ts_event loss = ts_lane_record(t->compute);
-  if (t->config->run.on_nan != TS_ON_NAN_STOP) {
-    TS_TRY(ts_event_sync(loss));
-    TS_TRY(any_nan(t, &result->skipped));
+  ts_event loss;
+  TS_TRY(ts_stage_forward(t, c, true, &loss));
+  TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
+  if (!result->skipped) {
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
+    TS_TRY(ts_stage_optimize(t));
   }
-  if (!result->skipped) TS_TRY(ts_stage_backward(t, batch, t->step + 1));
-  TS_TRY(ts_event_sync(loss));
-  result->loss_sum = t->loss_sum;
-  result->nan = !isfinite(t->loss_sum);
-  if (!result->skipped && !result->nan)
-    TS_TRY(ts_stage_metrics(t, t->metrics, batch));
-  TS_TRY(ts_lane_sync(t->compute));
+  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
 done:
   return err;
 }
@@ -44,20 +20,18 @@ done:
 static ts_err step(ts_trainer *t, ts_loader *loader, int stop,
                    ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_batch *batch = NULL;
-  ts_verdict verdict;
-  ts_err read = ts_loader_next(loader, &batch);
-  TS_TRY(ts_stage_input(t, batch, read, stop, &verdict));
-  *result = (ts_step_result){.end = verdict.end,
-                             .stop = verdict.stop,
-                             .n_global = verdict.n_global,
-                             .weight_sum = verdict.weight_sum};
-  if (!verdict.end) TS_TRY(train(t, batch, result));
+  ts_cargo *c = ts_cargo_at(t, 0);
+  ts_stage_load(t, c, loader);
+  TS_TRY(ts_stage_input_begin(t, c, stop));
+  TS_TRY(ts_stage_input_end(t, c));
+  TS_TRY(ts_stage_check(t, c));
+  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
+  if (!result->end) TS_TRY(train(t, c, result));
 done:
-  if (batch) ts_loader_release(loader, batch);
+  ts_stage_advance(t, loader);
   return err;
 }
 
 extern const ts_pipeline_ops ts_pipeline_base;
 const ts_pipeline_ops ts_pipeline_base = {
-    .name = "base", .prime = nothing, .step = step, .drain = nothing};
+    .name = "base", .n_cargo = 1, .step = step};

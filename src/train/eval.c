@@ -1,66 +1,95 @@
-/* eval.c - one pass over a data source without training. */
+/* eval.c - one pass over a data source without training: input dist runs one
+ * batch ahead of the forward pass. */
 #include "base/mem.h"
 #include "runtime/trace.h"
 #include "train/trainer.h"
 
-static ts_err eval_batch(ts_trainer *t, const ts_batch *batch,
-                         const ts_verdict *v, ts_metrics **metrics,
-                         ts_prediction_fn fn, void *arg) {
+typedef struct ts_pass {
+  ts_trainer *t;
+  ts_loader *loader;
+  ts_metrics **metrics; /* (n_tasks) */
+  ts_prediction_fn fn;
+  void *arg;
+  ts_cargo cargo[2];
+} ts_pass;
+
+static void take(ts_pass *p, ts_cargo *c) {
+  *c = (ts_cargo){.flight = c->flight};
+  ts_stage_load(p->t, c, p->loader);
+}
+
+/* Batch A, while B's ids travel. */
+static ts_err eval_batch(ts_pass *p, ts_cargo *a, ts_cargo *b) {
   ts_err err = TS_OK;
-  float *logits;
-  TS_TRY(ts_stage_forward(t, batch, &logits));
-  TS_TRY(ts_stage_loss(t, logits, batch, v->weight_sum, false));
-  TS_TRY(ts_lane_sync(t->compute));
-  TS_TRY(ts_stage_metrics(t, metrics, batch));
-  if (fn) TS_TRY(fn(arg, batch, t->predictions));
+  ts_event loss;
+  ts_step_result result = {0};
+  take(p, b);
+  TS_TRY(ts_stage_input_begin(p->t, b, 0));
+  TS_TRY(ts_stage_forward(p->t, a, false, &loss));
+  TS_TRY(ts_stage_input_end(p->t, b));
+  TS_TRY(ts_stage_finish(p->t, a, loss, p->metrics, &result));
+  if (p->fn) TS_TRY(p->fn(p->arg, a->batch, p->t->predictions));
 done:
   return err;
 }
 
-static ts_err eval_pass(ts_trainer *t, ts_loader *loader, ts_metrics **metrics,
-                        ts_prediction_fn fn, void *arg) {
+static ts_err eval_pass(ts_pass *p) {
   ts_err err = TS_OK;
-  ts_batch *batch = NULL;
+  ts_cargo *a = &p->cargo[0], *b = &p->cargo[1], *next;
+  take(p, a);
+  TS_TRY(ts_stage_input_begin(p->t, a, 0));
+  TS_TRY(ts_stage_input_end(p->t, a));
   for (;;) {
-    ts_verdict v;
-    ts_err read = ts_loader_next(loader, &batch);
-    TS_TRY(ts_stage_input(t, batch, read, 0, &v));
-    if (v.end) break;
-    TS_TRY(eval_batch(t, batch, &v, metrics, fn, arg));
-    ts_loader_release(loader, batch);
-    batch = NULL;
+    TS_TRY(ts_stage_check(p->t, a));
+    if (a->verdict.end) break;
+    TS_TRY(eval_batch(p, a, b));
+    ts_loader_release(p->loader, a->batch);
+    a->batch = NULL;
+    next = a, a = b, b = next;
   }
 done:
-  if (batch) ts_loader_release(loader, batch);
+  if (a->batch) ts_loader_release(p->loader, a->batch);
+  if (err != TS_OK && b->batch) ts_loader_release(p->loader, b->batch);
+  return err;
+}
+
+static ts_err pass_create(ts_pass *p, ts_source *source) {
+  ts_err err = TS_OK;
+  ts_trainer *t = p->t;
+  const ts_loader_options options = {.global_batch = t->global_batch,
+                                     .max_steps = -1,
+                                     .epochs = 1.0,
+                                     .rank = t->rank,
+                                     .n_ranks = t->n_ranks,
+                                     .depth = 3,
+                                     .device = t->device,
+                                     .serial = t->config->run.serial_lanes};
+  TS_TRY(ts_loader_create(&p->loader, source, &options, NULL));
+  for (int k = 0; k < 2; k++)
+    TS_TRY(ts_flight_create(&p->cargo[k].flight, t->ebc, t->batch_max));
+  TS_TRY(ts_mem_array(&p->metrics, t->n_tasks, sizeof *p->metrics,
+                      TS_TAG_METRICS));
+  for (int32_t k = 0; k < t->n_tasks; k++)
+    TS_TRY(ts_metrics_create(&p->metrics[k], -1, t->n_ranks));
+done:
   return err;
 }
 
 ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
                    ts_prediction_fn fn, void *arg) {
   ts_err err = TS_OK;
-  ts_loader *loader = NULL;
-  ts_metrics **metrics = NULL;
   const double t0 = ts_now();
-  const ts_loader_options options = {.global_batch = t->global_batch,
-                                     .max_steps = -1,
-                                     .epochs = 1.0,
-                                     .rank = t->rank,
-                                     .n_ranks = t->n_ranks,
-                                     .depth = 2,
-                                     .device = t->device,
-                                     .serial = t->config->run.serial_lanes};
-  TS_TRY(ts_settle(t, ts_loader_create(&loader, source, &options, NULL)));
-  TS_TRY(ts_mem_array(&metrics, t->n_tasks, sizeof *metrics, TS_TAG_METRICS));
+  ts_pass p = {.t = t, .fn = fn, .arg = arg};
+  TS_TRY(ts_settle(t, pass_create(&p, source)));
+  TS_TRY(eval_pass(&p));
   for (int32_t k = 0; k < t->n_tasks; k++)
-    TS_TRY(ts_metrics_create(&metrics[k], -1, t->n_ranks));
-  TS_TRY(eval_pass(t, loader, metrics, fn, arg));
-  for (int32_t k = 0; k < t->n_tasks; k++)
-    TS_TRY(ts_metrics_compute(metrics[k], &result[k], -1, t->control));
+    TS_TRY(ts_metrics_compute(p.metrics[k], &result[k], -1, t->control));
 done:
-  for (int32_t k = 0; metrics && k < t->n_tasks; k++)
-    ts_metrics_destroy(metrics[k]);
-  ts_mem_free(metrics);
-  ts_loader_destroy(loader);
+  for (int32_t k = 0; p.metrics && k < t->n_tasks; k++)
+    ts_metrics_destroy(p.metrics[k]);
+  ts_mem_free(p.metrics);
+  for (int k = 0; k < 2; k++) ts_flight_destroy(p.cargo[k].flight);
+  ts_loader_destroy(p.loader);
   ts_timer_add("evaluation", ts_now() - t0);
   return err;
 }

@@ -3,6 +3,7 @@ tessera_sources += \
   src/train/eval.c \
   src/train/forward.c \
   src/train/forward.h \
+  src/train/fused_sparse_dist.c \
   src/train/metrics.c \
   src/train/metrics.h \
   src/train/metrics_auc.c \
@@ -13,12 +14,16 @@ tessera_sources += \
   src/train/planning.h \
   src/train/planning_dense.c \
   src/train/planning_stats.c \
+  src/train/prefetch.c \
   src/train/report.c \
   src/train/report.h \
+  src/train/report_traffic.c \
   src/train/run.c \
   src/train/run.h \
+  src/train/semi_sync.c \
   src/train/signals.c \
   src/train/signals.h \
+  src/train/sparse_dist.c \
   src/train/stages.c \
   src/train/state.c \
   src/train/trainer.c \

@@ -160,11 +160,13 @@ done:
   return err;
 }
 
-ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples) {
+ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples,
+                     int64_t n_steps) {
   ts_err err = TS_OK;
   char n[32], rate[32];
   if (seconds <= 0) seconds = 1e-9;
   TS_TRY(print_phases(t, seconds));
+  TS_TRY(ts_report_traffic(t, n_steps));
   TS_TRY(print_memory(t));
   ts_info(" ");
   ts_info("trained on %s samples in %.1f s", ts_str_count(n, n_samples),

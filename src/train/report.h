@@ -13,8 +13,12 @@ void ts_report_progress(int64_t step, int64_t last, double loss,
                         const ts_metrics_result *, double samples_per_s,
                         double left_s);
 void ts_report_eval(const char *what, const ts_metrics_result *);
+/* Bytes on the wire and what distinct bags saved, per step (report_traffic.c).
+ * Collective. */
+ts_err ts_report_traffic(ts_trainer *, int64_t n_steps);
 /* Time per phase with min, avg, max over ranks; memory; performance last.
  * Collective. */
-ts_err ts_report_end(ts_trainer *, double seconds, int64_t n_samples);
+ts_err ts_report_end(ts_trainer *, double seconds, int64_t n_samples,
+                     int64_t n_steps);
 
 #endif

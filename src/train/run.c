@@ -22,12 +22,12 @@
 typedef struct ts_run {
   const ts_config *config;
   ts_trainer *t;
-  const ts_pipeline_ops *pipeline;
   ts_source *train, *eval;
   ts_loader *loader;
   ts_run_state state;
   ts_metrics_log *log;
   int lock;
+  int64_t first_step; /* where this process began */
   int64_t last_step;  /* the step after which the run is done */
   int64_t saved_step; /* of the newest checkpoint, -1: none */
   int64_t n_skipped;
@@ -184,9 +184,6 @@ static ts_err build(ts_run *r) {
   if (resume) TS_TRY(old_plan(r, &plan));
   TS_TRY(ts_trainer_build(r->t, plan));
   TS_TRY(ts_settle(r->t, write_plan(r)));
-  r->pipeline = ts_pipeline_find(c->pipeline.kind);
-  if (!r->pipeline)
-    TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
 done:
   ts_mem_free(plan);
   return err;
@@ -249,7 +246,7 @@ static ts_err open_loader(ts_run *r) {
                          .drop_last = c->data.drop_last,
                          .rank = r->t->rank,
                          .n_ranks = r->t->n_ranks,
-                         .depth = 2,
+                         .depth = r->t->n_cargo + 1,
                          .device = r->t->device,
                          .serial = c->run.serial_lanes};
   r->last_step = c->run.steps > 0
@@ -266,7 +263,7 @@ static ts_err save(ts_run *r) {
   ts_err err = TS_OK;
   if (!r->config->checkpoint.dir || r->saved_step == r->t->step) return TS_OK;
   const double t0 = ts_now();
-  r->state.loader = ts_loader_state_of(r->loader);
+  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
   TS_TRY(ts_trainer_save(r->t, &r->state, r->train));
   r->saved_step = r->t->step;
   ts_timer_add("checkpoint", ts_now() - t0);
@@ -297,7 +294,9 @@ static ts_err evaluate(ts_run *r) {
   ts_err err = TS_OK;
   ts_metrics_result m[r->t->n_tasks];
   if (!r->eval) return TS_OK;
+  const ts_ebc_stat trained = ts_ebc_stat_of(r->t->ebc);
   TS_TRY(ts_evaluate(r->t, r->eval, m, NULL, NULL));
+  ts_ebc_stat_put(r->t->ebc, &trained);
   TS_TRY(ts_settle(r->t, log_eval(r, m)));
   if (isfinite(r->eval->info.bayes_auc))
     ts_info("the planted truth allows: AUC %.5f  log loss %.5f",
@@ -336,7 +335,7 @@ static ts_err log_step(ts_run *r) {
                       m.window_ne,
                       r->config->metrics.window > 0 ? m.auc : NAN,
                       ts_schedule_factor(r->config, t->step),
-                      (double)ts_loader_state_of(r->loader).epoch,
+                      (double)r->state.loader.epoch,
                       rate};
   if (t->rank == 0)
     TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, 8, names, v));
@@ -382,6 +381,7 @@ static ts_err roll_back(ts_run *r) {
              "step %lld: the loss is not a number, and there is "
              "no checkpoint to go back to",
              (long long)r->t->step + 1);
+  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
   TS_TRY(ts_trainer_load(r->t, NULL, &old, &taken));
   ts_note("the loss was not a number: weights are back at step %lld",
           (long long)r->t->step);
@@ -410,12 +410,13 @@ done:
 static ts_err one_step(ts_run *r, bool *end) {
   ts_err err = TS_OK;
   r->last = (ts_step_result){0};
-  err = r->pipeline->step(r->t, r->loader, asks(r), &r->last);
+  err = r->t->pipeline->step(r->t, r->loader, asks(r), &r->last);
   if (err != TS_OK && err != TS_ERR_DATA && err != TS_ERR_DECK)
     ts_fail_alone(err);
   TS_TRY(err);
   *end = r->last.end;
   if (*end) goto done;
+  r->state.loader = r->last.after;
   if (r->last.skipped) {
     r->n_skipped++;
     if (r->n_skipped > 1000)
@@ -434,6 +435,7 @@ done:
 static ts_err loop(ts_run *r) {
   ts_err err = TS_OK;
   bool end = false;
+  r->first_step = r->t->step;
   r->t0 = r->t_log = ts_now();
   ts_timers_reset();
   while (!end && r->t->step < r->last_step) {
@@ -512,7 +514,8 @@ ts_err ts_run_train(const ts_config *config, bool check) {
   if (err != TS_OK && err != TS_ERR_STOPPED) goto done;
   ts_err reported = report_data(&r);
   if (reported == TS_OK)
-    reported = ts_report_end(r.t, ts_now() - r.t0, r.n_samples);
+    reported = ts_report_end(r.t, ts_now() - r.t0, r.n_samples,
+                             r.t->step - r.first_step);
   if (err == TS_OK) err = reported;
 done:
   tear_down(&r);

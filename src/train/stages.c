@@ -1,9 +1,38 @@
 /* stages.c - what happens to a batch; pipelines decide when. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "runtime/trace.h"
 #include "train/trainer.h"
+
+ts_cargo *ts_cargo_at(ts_trainer *t, int ahead) {
+  return &t->cargo[(t->head + ahead) % t->n_cargo];
+}
+
+/* ---- input --------------------------------------------------------------- */
+
+void ts_stage_load(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
+  (void)t;
+  if (c->loaded) return;
+  c->read = ts_loader_next(loader, &c->batch);
+  if (c->read != TS_OK) ts_err_take(&c->fault);
+  c->after = ts_loader_state_of(loader);
+  c->loaded = true;
+}
+
+ts_err ts_stage_input_begin(ts_trainer *t, ts_cargo *c, int stop) {
+  static const ts_kjt none = {0};
+  const ts_batch *batch = c->batch;
+  const ts_status own = {.err = c->read,
+                         .stop = stop,
+                         .n = batch ? batch->n : 0,
+                         .done = !batch && c->read == TS_OK,
+                         .weight_sum = batch ? batch->weight_sum : 0};
+  c->begun = true;
+  return ts_ebc_input_begin(c->flight, batch ? &batch->kjt : &none, &own,
+                            t->data);
+}
 
 /* Any rank's error is everyone's: its message is shared. */
 static ts_err judge(ts_trainer *t, const ts_status *all, ts_err own,
@@ -22,41 +51,39 @@ static ts_err judge(ts_trainer *t, const ts_status *all, ts_err own,
   return worst == TS_OK ? TS_OK : ts_agree(t->control, own);
 }
 
-ts_err ts_stage_input(ts_trainer *t, const ts_batch *batch, ts_err read,
-                      int stop, ts_verdict *v) {
+ts_err ts_stage_input_end(ts_trainer *t, ts_cargo *c) {
   ts_err err = TS_OK;
   const ts_status *all;
-  const ts_kjt none = {0};
-  ts_status own = {.err = read,
-                   .stop = stop,
-                   .n = batch ? batch->n : 0,
-                   .done = !batch && read == TS_OK,
-                   .weight_sum = batch ? batch->weight_sum : 0};
-  double t0 = ts_now();
-  TS_TRY(ts_ebc_input_begin(t->flight, batch ? &batch->kjt : &none, &own,
-                            t->data));
-  TS_TRY(ts_ebc_statuses(t->flight, &all));
+  const double t0 = ts_now();
+  TS_TRY(ts_ebc_statuses(c->flight, &all));
   ts_timer_add("wait for input dist", ts_now() - t0);
-  TS_TRY(judge(t, all, (ts_err)all[t->rank].err, v));
-  if (v->end) goto done;
-  TS_TRY(ts_ebc_input_end(t->flight, t->data));
+  if (c->read != TS_OK) ts_err_put(&c->fault);
+  c->read = judge(t, all, (ts_err)all[t->rank].err, &c->verdict);
+  c->judged = true;
+  if (c->read != TS_OK) ts_err_take(&c->fault);
+  if (c->read == TS_OK && !c->verdict.end)
+    TS_TRY(ts_ebc_input_end(c->flight, t->data));
 done:
   return err;
 }
 
-ts_err ts_stage_forward(ts_trainer *t, const ts_batch *batch, float **logits) {
-  ts_err err = TS_OK;
-  const ts_model_ops *m = t->model->ops;
-  TS_TRY(ts_ebc_lookup(t->flight, t->compute));
-  /* The bottom of the model runs while embeddings travel. */
-  TS_TRY(m->dense_forward(t->model, batch->dense, batch->n, t->compute));
-  TS_TRY(ts_ebc_output_end(t->flight, t->compute));
-  const ts_emb_views views = {
-      ts_flight_emb(t->flight), ts_flight_grad(t->flight),
-      ts_flight_stride(t->flight), ts_ebc_n_features(t->ebc)};
-  TS_TRY(m->over_forward(t->model, logits, &views, batch->n, t->compute));
-done:
-  return err;
+ts_err ts_stage_check(ts_trainer *t, ts_cargo *c) {
+  (void)t;
+  if (c->read != TS_OK) ts_err_put(&c->fault);
+  return c->read;
+}
+
+/* ---- forward ------------------------------------------------------------- */
+
+ts_err ts_stage_lookup(ts_trainer *t, ts_cargo *c, ts_lane *lane) {
+  (void)t;
+  c->looked_up = true;
+  return ts_ebc_lookup(c->flight, lane);
+}
+
+static ts_emb_views views_of(const ts_trainer *t, ts_flight *fl) {
+  return (ts_emb_views){ts_flight_emb(fl), ts_flight_grad(fl),
+                        ts_flight_stride(fl), ts_ebc_n_features(t->ebc)};
 }
 
 typedef struct ts_loss_arg {
@@ -93,47 +120,119 @@ static ts_err loss_task(void *p, ts_lane *lane) {
   return a->t->kernels.bce(&bce);
 }
 
-ts_err ts_stage_loss(ts_trainer *t, const float *logits, const ts_batch *batch,
-                     double weight_sum, bool with_grad) {
-  ts_loss_arg arg = {.t = t,
-                     .logits = logits,
-                     .labels = batch->labels,
-                     .weights = batch->weights,
-                     .scale = weight_sum > 0 ? 1.0 / weight_sum : 0.0,
-                     .n = batch->n,
-                     .with_grad = with_grad};
-  return ts_lane_submit(t->compute, "loss", loss_task, &arg, sizeof arg);
-}
-
-ts_err ts_stage_backward(ts_trainer *t, const ts_batch *batch, int64_t step) {
+ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
+                        ts_event *loss) {
   ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
-  const ts_grad_hook hook = {ts_ddp_ready, t->ddp};
-  const double factor = ts_schedule_factor(t->config, step);
-  const ts_emb_views views = {
-      ts_flight_emb(t->flight), ts_flight_grad(t->flight),
-      ts_flight_stride(t->flight), ts_ebc_n_features(t->ebc)};
-  TS_TRY(ts_ddp_begin(t->ddp, step, true));
-  TS_TRY(m->over_backward(t->model, t->dlogits, &views, batch->n, &hook,
-                          t->compute));
-  TS_TRY(ts_ebc_backward_begin(t->flight, t->compute));
-  /* The rest of the dense backward runs while gradients travel. */
-  TS_TRY(m->dense_backward(t->model, batch->n, &hook, t->compute));
-  TS_TRY(ts_ebc_backward_end(t->flight, factor, step, t->compute));
-  const ts_params *late = ts_ebc_params(t->ebc);
-  for (int32_t i = late->n - 1; i >= 0; i--)
-    TS_TRY(ts_ddp_ready(t->ddp, late->item[i], t->compute));
-  TS_TRY(ts_ddp_end(t->ddp, NULL, t->compute));
+  const ts_batch *b = c->batch;
+  float *logits;
+  if (!c->looked_up) TS_TRY(ts_stage_lookup(t, c, t->compute));
+  /* The bottom of the model runs while embeddings travel. */
+  TS_TRY(m->dense_forward(t->model, b->dense, b->n, t->compute));
+  TS_TRY(ts_lane_wait(t->compute, c->ready));
+  TS_TRY(ts_ebc_output_end(c->flight, t->compute));
+  const ts_emb_views views = views_of(t, c->flight);
+  TS_TRY(m->over_forward(t->model, &logits, &views, b->n, t->compute));
+  const double sum = c->verdict.weight_sum;
+  const ts_loss_arg arg = {.t = t,
+                           .logits = logits,
+                           .labels = b->labels,
+                           .weights = b->weights,
+                           .scale = sum > 0 ? 1.0 / sum : 0.0,
+                           .n = b->n,
+                           .with_grad = with_grad};
+  TS_TRY(ts_lane_submit(t->compute, "loss", loss_task, &arg, sizeof arg));
+  *loss = ts_lane_record(t->compute);
 done:
   return err;
 }
 
-ts_err ts_stage_metrics(ts_trainer *t, ts_metrics **metrics,
-                        const ts_batch *batch) {
+/* ---- backward ------------------------------------------------------------ */
+
+ts_err ts_stage_judge_loss(ts_trainer *t, ts_event loss, bool *skip) {
+  ts_err err = TS_OK;
+  *skip = false;
+  if (t->config->run.on_nan == TS_ON_NAN_STOP) return TS_OK;
+  TS_TRY(ts_event_sync(loss));
+  double bad = isfinite(t->loss_sum) ? 0.0 : 1.0;
+  TS_TRY(ts_comm_sum_f64(t->control, &bad, 1));
+  *skip = bad > 0;
+done:
+  return err;
+}
+
+ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
+                         ts_event before_update) {
+  ts_err err = TS_OK;
+  const ts_model_ops *m = t->model->ops;
+  const ts_grad_hook hook = {ts_ddp_ready, t->ddp};
+  const double factor = ts_schedule_factor(t->config, step);
+  const int32_t n = c->batch->n;
+  const ts_emb_views views = views_of(t, c->flight);
+  TS_TRY(ts_ddp_begin(t->ddp, step, true));
+  TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hook, t->compute));
+  TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
+  /* The rest of the dense backward runs while gradients travel. */
+  TS_TRY(m->dense_backward(t->model, n, &hook, t->compute));
+  TS_TRY(ts_lane_wait(t->compute, before_update));
+  TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
+  const ts_params *late = ts_ebc_params(t->ebc);
+  for (int32_t i = late->n - 1; i >= 0; i--)
+    TS_TRY(ts_ddp_ready(t->ddp, late->item[i], t->compute));
+done:
+  return err;
+}
+
+ts_err ts_stage_optimize(ts_trainer *t) {
+  return ts_ddp_end(t->ddp, NULL, t->compute);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+static ts_err add_metrics(ts_trainer *t, ts_metrics **metrics,
+                          const ts_batch *batch) {
   ts_err err = TS_OK;
   for (int32_t k = 0; k < t->n_tasks; k++)
     TS_TRY(ts_metrics_add(metrics[k], t->predictions + k, batch->labels + k,
                           batch->weights, batch->n, t->n_tasks));
 done:
   return err;
+}
+
+ts_err ts_stage_finish(ts_trainer *t, ts_cargo *c, ts_event loss,
+                       ts_metrics **metrics, ts_step_result *result) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_event_sync(loss));
+  result->n_global = c->verdict.n_global;
+  result->weight_sum = c->verdict.weight_sum;
+  result->loss_sum = t->loss_sum;
+  result->nan = !isfinite(t->loss_sum);
+  result->after = c->after;
+  const bool training = metrics == t->metrics;
+  if (!training || (!result->skipped && !result->nan))
+    TS_TRY(add_metrics(t, metrics, c->batch));
+  TS_TRY(ts_lane_sync(t->compute));
+done:
+  return err;
+}
+
+void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
+  ts_flight *flight = c->flight;
+  if (c->begun && !c->judged) { /* its message is on the way */
+    const ts_status *all;
+    if (ts_ebc_statuses(flight, &all) != TS_OK) ts_err_clear();
+  }
+  if (c->judged && ts_lane_sync(t->data) != TS_OK) ts_err_clear();
+  if (c->looked_up && ts_ebc_output_end(flight, t->compute) != TS_OK)
+    ts_err_clear();
+  if (c->looked_up && ts_lane_sync(t->compute) != TS_OK) ts_err_clear();
+  if (c->batch) ts_loader_release(loader, c->batch);
+  *c = (ts_cargo){.flight = flight};
+}
+
+void ts_stage_advance(ts_trainer *t, ts_loader *loader) {
+  ts_cargo *c = ts_cargo_at(t, 0);
+  if (c->batch) ts_loader_release(loader, c->batch);
+  *c = (ts_cargo){.flight = c->flight};
+  t->head++;
 }

@@ -9,6 +9,7 @@
 #include "dense/optim.h"
 #include "runtime/topology.h"
 #include "sparse/row_optim.h"
+#include "train/pipeline.h"
 #include "train/planning.h"
 
 _Noreturn void ts_fail_alone(ts_err err) {
@@ -186,13 +187,31 @@ done:
   return err;
 }
 
+/* The pipeline, its batches and lanes. */
+static ts_err build_cargo(ts_trainer *t) {
+  ts_err err = TS_OK;
+  const ts_config *c = t->config;
+  if (!t->training) return TS_OK;
+  t->pipeline = ts_pipeline_find(c->pipeline.kind);
+  if (!t->pipeline)
+    TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
+  if (t->pipeline->check) TS_TRY(t->pipeline->check(t));
+  t->n_cargo = t->pipeline->n_cargo;
+  for (int k = 0; k < t->n_cargo; k++)
+    TS_TRY(ts_flight_create(&t->cargo[k].flight, t->ebc, t->batch_max));
+  if (t->pipeline->has_ahead)
+    TS_TRY(ts_lane_create(t->device, &t->ahead, "ahead", TS_LANE_COMPUTE));
+done:
+  return err;
+}
+
 ts_err ts_trainer_build(ts_trainer *t, const char *plan_text) {
   ts_err err = TS_OK;
   TS_TRY(ts_settle(t, check_config(t)));
   TS_TRY(ts_planning_choose(t, plan_text));
   TS_TRY(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->nodes,
                                     t->world, t->device, &t->kernels)));
-  TS_TRY(ts_settle(t, ts_flight_create(&t->flight, t->ebc, t->batch_max)));
+  TS_TRY(ts_settle(t, build_cargo(t)));
   TS_TRY(ts_settle(t, build_model(t)));
   TS_TRY(ts_settle(t, build_batch(t)));
 done:
@@ -210,12 +229,13 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_ddp_destroy(t->ddp);
   ts_mem_free(t->params.item);
   if (t->model) t->model->ops->destroy(t->model);
-  ts_flight_destroy(t->flight);
+  for (int k = 0; k < TS_CARGO_MAX; k++) ts_flight_destroy(t->cargo[k].flight);
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
   ts_planning_destroy(t->planning);
   ts_mem_free(t->kept_topology);
   ts_nodes_destroy(t->nodes);
+  ts_lane_destroy(t->ahead);
   ts_lane_destroy(t->data);
   ts_lane_destroy(t->compute);
   ts_comm_destroy(t->ddp_comm);

@@ -9,6 +9,29 @@
 #include "shard/ebc.h"
 #include "train/metrics.h"
 
+/* What all ranks have said of a batch. */
+typedef struct ts_verdict {
+  bool end;          /* some rank has no more batches: it is not trained */
+  int stop;          /* highest stop that any rank asks for */
+  int64_t n_global;  /* samples of this batch */
+  double weight_sum; /* over all ranks */
+} ts_verdict;
+
+/* A batch on its way through the stages; pipelines differ in how many are
+ * under way and in how far each is. */
+typedef struct ts_cargo {
+  ts_flight *flight;
+  ts_batch *batch;       /* NULL: this rank has none */
+  ts_err read;           /* why not; OK: the data has ended */
+  ts_err_record fault;   /* its message */
+  ts_loader_state after; /* the loader's position behind it */
+  ts_verdict verdict;
+  bool loaded, begun, judged, looked_up;
+  ts_event ready; /* lookup, or prefetch, where it runs on a lane of its own */
+} ts_cargo;
+
+enum { TS_CARGO_MAX = 3 };
+
 typedef struct ts_trainer {
   const ts_config *config;
   bool training; /* false: forward only, no optimizer state in use */
@@ -18,12 +41,16 @@ typedef struct ts_trainer {
   ts_comm *ddp_comm; /* carries the dense gradients */
   ts_kernels kernels;
   ts_lane *compute, *data;
+  ts_lane *ahead; /* lookups or cache filling beside compute; NULL: none */
   ts_nodes *nodes;
   ts_plan *plan;
   struct ts_planning *planning; /* what the plan goes by: train/planning.h */
   char *kept_topology;          /* a checkpoint's, set before build; or NULL */
   ts_ebc *ebc;
-  ts_flight *flight;
+  const struct ts_pipeline_ops *pipeline; /* NULL unless training */
+  ts_cargo cargo[TS_CARGO_MAX];           /* a ring */
+  int n_cargo;                            /* batches that may be under way */
+  int64_t head;                           /* number of the next to be trained */
   ts_model *model;
   ts_params params;     /* of collection and model, in the order of forward;
                            borrowed, but for the list */
@@ -57,30 +84,55 @@ ts_err ts_settle(ts_trainer *, ts_err err);
 /* Prints this rank's message and ends all ranks. */
 _Noreturn void ts_fail_alone(ts_err err);
 
-/* ---- stages of a step; a pipeline puts them in order -------------------- */
+/* ---- stages of a step (stages.c); a pipeline puts them in order --------- */
 
-/* Loss, predictions and d loss / d logits of BATCH on the compute lane;
- * WEIGHT_SUM: over the global batch.  WITH_GRAD false: no gradients. */
-ts_err ts_stage_loss(ts_trainer *, const float *logits, const ts_batch *,
-                     double weight_sum, bool with_grad);
+/* The batch AHEAD of the next to be trained (0: itself). */
+ts_cargo *ts_cargo_at(ts_trainer *, int ahead);
 
-/* Sends ids, waits for everyone's status and judges it.  BATCH NULL: this
- * rank has none; ERR: why not (OK: the data has ended). */
-typedef struct ts_verdict {
-  bool end;          /* no rank has a batch: nothing was trained */
-  int stop;          /* highest stop that any rank asks for */
-  int64_t n_global;  /* samples of this batch */
-  double weight_sum; /* over all ranks */
-} ts_verdict;
-ts_err ts_stage_input(ts_trainer *, const ts_batch *, ts_err err, int stop,
-                      ts_verdict *);
-
-/* Forward through the model: bottom, lookup, output dist, top. */
-ts_err ts_stage_forward(ts_trainer *, const ts_batch *, float **logits);
-/* Backward, and all optimizers, for step number STEP (from 1). */
-ts_err ts_stage_backward(ts_trainer *, const ts_batch *, int64_t step);
-/* Adds the batch's predictions to METRICS (one per task). */
-ts_err ts_stage_metrics(ts_trainer *, ts_metrics **metrics, const ts_batch *);
+/* Takes the next batch from LOADER (NULL: CARGO's batch is there already).
+ * What fails is kept: every rank hears of it in input_end. */
+void ts_stage_load(ts_trainer *, ts_cargo *, ts_loader *loader);
+/* Sends ids, and STOP: what this rank asks for. */
+ts_err ts_stage_input_begin(ts_trainer *, ts_cargo *, int stop);
+/* Waits for everyone's word on the batch, judges, and enqueues the rest of
+ * input dist.  An error of any rank's data is that of all; it is kept with
+ * the cargo and returned by ts_stage_check. */
+ts_err ts_stage_input_end(ts_trainer *, ts_cargo *);
+ts_err ts_stage_check(ts_trainer *, ts_cargo *);
+/* Lookup of all groups on LANE, output dist begun. */
+ts_err ts_stage_lookup(ts_trainer *, ts_cargo *, ts_lane *);
+/* Forward through the model (lookup first, where it has not been), loss,
+ * predictions and, WITH_GRAD, the loss gradient, all on the compute lane.
+ * *LOSS: complete once t->loss_sum and t->predictions are there. */
+ts_err ts_stage_forward(ts_trainer *, ts_cargo *, bool with_grad,
+                        ts_event *loss);
+/* With on_nan "skip" or "rollback": waits for the loss; *SKIP is true on all
+ * ranks where any rank's is not a number. */
+ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);
+/* Backward up to the tables' updates, which wait for BEFORE_UPDATE, for step
+ * number STEP (from 1). */
+ts_err ts_stage_backward(ts_trainer *, ts_cargo *, int64_t step,
+                         ts_event before_update);
+/* The dense parameters' updates, as far as not made in backward. */
+ts_err ts_stage_optimize(ts_trainer *);
+/* Waits for the step, adds its predictions to METRICS (one per task; unless
+ * the loss is no number) and gives the batch back. */
+typedef struct ts_step_result {
+  bool end;              /* the data has ended; nothing was trained */
+  int stop;              /* a stop was asked for, by any rank */
+  bool skipped;          /* on_nan = "skip": no update was made */
+  bool nan;              /* this rank's loss is not a number */
+  int64_t n_global;      /* samples */
+  double weight_sum;     /* over all ranks */
+  double loss_sum;       /* this rank's */
+  ts_loader_state after; /* the loader's position behind the batch */
+} ts_step_result;
+ts_err ts_stage_finish(ts_trainer *, ts_cargo *, ts_event loss,
+                       ts_metrics **metrics, ts_step_result *);
+/* Gives the batch back, waiting for what was begun of it. */
+void ts_stage_discard(ts_trainer *, ts_cargo *, ts_loader *);
+/* Moves on to the next batch: CARGO 0 is given back to LOADER. */
+void ts_stage_advance(ts_trainer *, ts_loader *);
 
 /* ---- state.c: checkpoints of a trainer ---------------------------------- */
 

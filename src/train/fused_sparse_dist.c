@@ -1,0 +1,111 @@
+/* fused_sparse_dist.c - sparse_dist, and the next batch's lookup right after
+ * the tables' updates.
+ *
+ *     data    | pack(i+1) ... unpack(i+1)          (lookup(i+1))
+ *     ahead   |                                     lookup(i+1), output dist
+ *     compute | forward(i)  backward(i), tables(i) | optimizer(i)
+ *
+ * Row optimizers are fused into the backward pass, so embeddings can be
+ * looked up and sent while the dense gradients are still being reduced and
+ * applied.  An event after the tables' updates holds the lookup back on any
+ * lane; so nothing about a step's values differs from base.
+ *
+ *     pipeline.lookup       enqueued before or after the dense optimizer
+ *     pipeline.lookup_lane  data_dist: on input dist's lane, which then waits
+ *                           with the batch after it; own: a lane of its own;
+ *                           compute: before the optimizer, on its lane
+ *
+ * A feature processor's weights are dense parameters, which the lookup would
+ * read before their update: refused. */
+#include <string.h>
+
+#include "train/pipeline.h"
+
+static ts_lane *lookup_lane(const ts_trainer *t) {
+  const char *lane = t->config->pipeline.lookup_lane;
+  return !strcmp(lane, "own")       ? t->ahead
+         : !strcmp(lane, "compute") ? t->compute
+                                    : t->data;
+}
+
+static ts_err look_ahead(ts_trainer *t, ts_cargo *c, ts_event updated) {
+  ts_err err = TS_OK;
+  ts_lane *lane = lookup_lane(t);
+  if (c->read != TS_OK || c->verdict.end) return TS_OK;
+  TS_TRY(ts_lane_wait(lane, updated));
+  TS_TRY(ts_stage_lookup(t, c, lane));
+  if (lane != t->compute) c->ready = ts_lane_record(lane);
+done:
+  return err;
+}
+
+static ts_err fill(ts_trainer *t, ts_loader *loader, int stop) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0);
+  if (c->judged) return TS_OK;
+  ts_stage_load(t, c, loader);
+  TS_TRY(ts_stage_input_begin(t, c, stop));
+  TS_TRY(ts_stage_input_end(t, c));
+done:
+  return err;
+}
+
+static ts_err update(ts_trainer *t, ts_cargo *c, ts_cargo *next) {
+  ts_err err = TS_OK;
+  const bool before = !strcmp(t->config->pipeline.lookup, "before_optimizer");
+  TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
+  const ts_event updated = ts_lane_record(t->compute);
+  if (before) TS_TRY(look_ahead(t, next, updated));
+  TS_TRY(ts_stage_optimize(t));
+  if (!before) TS_TRY(look_ahead(t, next, updated));
+done:
+  return err;
+}
+
+static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
+                    ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
+  ts_event loss;
+  ts_stage_load(t, next, loader);
+  TS_TRY(ts_stage_input_begin(t, next, stop));
+  TS_TRY(ts_stage_forward(t, c, true, &loss));
+  TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
+  TS_TRY(ts_stage_input_end(t, next));
+  if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
+  if (!result->skipped) TS_TRY(update(t, c, next));
+  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
+done:
+  return err;
+}
+
+static ts_err step(ts_trainer *t, ts_loader *loader, int stop,
+                   ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0);
+  TS_TRY(fill(t, loader, stop));
+  TS_TRY(ts_stage_check(t, c));
+  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
+  if (result->end) return TS_OK;
+  TS_TRY(train(t, loader, stop, result));
+  ts_stage_advance(t, loader);
+done:
+  return err;
+}
+
+static ts_err check(const ts_trainer *t) {
+  if (ts_ebc_has_processors(t->ebc))
+    return ts_fail(TS_ERR_DECK,
+                   "pipeline.kind = \"fused_sparse_dist\" looks up before the "
+                   "dense optimizer has updated position weights: take "
+                   "sparse_dist for tables with a feature_processor");
+  return TS_OK;
+}
+
+extern const ts_pipeline_ops ts_pipeline_fused_sparse_dist;
+const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {.name =
+                                                           "fused_sparse_dist",
+                                                       .n_cargo = 2,
+                                                       .has_ahead = true,
+                                                       .check = check,
+                                                       .step = step};

@@ -1,0 +1,110 @@
+/* semi_sync.c - embeddings of the next batch are looked up before this
+ * batch's update.
+ *
+ *     data    | pack(i+2) ... unpack(i+2)
+ *     compute | forward(i)  lookup(i+1)  backward(i)  optimizer(i)
+ *     comm    |                          output dist(i+1)
+ *
+ * Output dist is hidden under the whole backward pass, and the embeddings of
+ * batch i+1 miss update i: another trajectory than base's, the same on any
+ * number of ranks.  It begins after pipeline.start_batch steps, before which
+ * this is sparse_dist.
+ *
+ * pipeline.stash_gradients delays the dense update by one step, too: the
+ * gradients of step i are applied at step i+1, and the first step after
+ * start_batch only stashes.
+ *
+ * What is looked up ahead is not kept in checkpoints.  So at every saved step
+ * the lookup is made anew (fence), and what is stashed is applied; a run that
+ * stops at a saved step and goes on has the trajectory of one that did not
+ * stop. */
+#include "train/pipeline.h"
+
+/* Batches [0, n) are loaded, sent and judged. */
+static ts_err fill(ts_trainer *t, ts_loader *loader, int stop, int n) {
+  ts_err err = TS_OK;
+  for (int k = 0; k < n; k++) {
+    ts_cargo *c = ts_cargo_at(t, k);
+    if (c->judged) continue;
+    ts_stage_load(t, c, loader);
+    TS_TRY(ts_stage_input_begin(t, c, stop));
+    TS_TRY(ts_stage_input_end(t, c));
+    if (c->read != TS_OK || c->verdict.end) break;
+  }
+done:
+  return err;
+}
+
+static bool can_train(const ts_cargo *c) {
+  return c->judged && c->read == TS_OK && !c->verdict.end;
+}
+
+static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
+                    ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
+  ts_cargo *third = ts_cargo_at(t, 2);
+  const bool more = can_train(next);
+  const bool stale = t->step >= t->config->pipeline.start_batch;
+  ts_event loss;
+  if (more) {
+    ts_stage_load(t, third, loader);
+    TS_TRY(ts_stage_input_begin(t, third, stop));
+  }
+  TS_TRY(ts_stage_forward(t, c, true, &loss));
+  TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
+  if (more && stale) TS_TRY(ts_stage_lookup(t, next, t->compute));
+  if (more) TS_TRY(ts_stage_input_end(t, third));
+  if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
+  if (third->verdict.stop > result->stop) result->stop = third->verdict.stop;
+  if (!result->skipped) {
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
+    TS_TRY(ts_ddp_stash(t->ddp, stale && t->config->pipeline.stash_gradients));
+    TS_TRY(ts_stage_optimize(t));
+  }
+  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
+done:
+  return err;
+}
+
+static ts_err step(ts_trainer *t, ts_loader *loader, int stop,
+                   ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0);
+  TS_TRY(fill(t, loader, stop, 2));
+  TS_TRY(ts_stage_check(t, c));
+  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
+  if (result->end) return TS_OK;
+  TS_TRY(train(t, loader, stop, result));
+  ts_stage_advance(t, loader);
+done:
+  return err;
+}
+
+static ts_err fence(ts_trainer *t) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0);
+  TS_TRY(ts_ddp_unstash(t->ddp, t->step, t->compute));
+  if (c->looked_up) { /* to its end; then it is made again */
+    TS_TRY(ts_ebc_output_end(c->flight, t->compute));
+    c->looked_up = false;
+  }
+  TS_TRY(ts_lane_sync(t->compute));
+done:
+  return err;
+}
+
+static ts_err check(const ts_trainer *t) {
+  if (t->config->pipeline.stash_gradients && t->config->optimizer.in_backward)
+    return ts_fail(TS_ERR_DECK,
+                   "pipeline.stash_gradients keeps gradients for the next "
+                   "step and needs optimizer.in_backward = false");
+  return TS_OK;
+}
+
+extern const ts_pipeline_ops ts_pipeline_semi_sync;
+const ts_pipeline_ops ts_pipeline_semi_sync = {.name = "semi_sync",
+                                               .n_cargo = 3,
+                                               .check = check,
+                                               .step = step,
+                                               .fence = fence};

@@ -1,0 +1,59 @@
+/* sparse_dist.c - input dist one batch ahead.
+ *
+ *     data   |  pack(i+1)  exchange ....  unpack(i+1)
+ *     compute| lookup(i) forward(i) backward(i)  optimizer(i)
+ *
+ * Ids of the next batch are packed and travel while this one computes, and
+ * the host never waits for sizes that are not there yet.  Nothing about a
+ * step's values differs from base. */
+#include "train/pipeline.h"
+
+/* The first batch: nothing to hide it under. */
+static ts_err fill(ts_trainer *t, ts_loader *loader, int stop) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0);
+  if (c->judged) return TS_OK;
+  ts_stage_load(t, c, loader);
+  TS_TRY(ts_stage_input_begin(t, c, stop));
+  TS_TRY(ts_stage_input_end(t, c));
+done:
+  return err;
+}
+
+static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
+                    ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
+  ts_event loss;
+  ts_stage_load(t, next, loader);
+  TS_TRY(ts_stage_input_begin(t, next, stop));
+  TS_TRY(ts_stage_forward(t, c, true, &loss));
+  TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
+  TS_TRY(ts_stage_input_end(t, next));
+  if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
+  if (!result->skipped) {
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
+    TS_TRY(ts_stage_optimize(t));
+  }
+  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
+done:
+  return err;
+}
+
+static ts_err step(ts_trainer *t, ts_loader *loader, int stop,
+                   ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0);
+  TS_TRY(fill(t, loader, stop));
+  TS_TRY(ts_stage_check(t, c));
+  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
+  if (result->end) return TS_OK;
+  TS_TRY(train(t, loader, stop, result));
+  ts_stage_advance(t, loader);
+done:
+  return err;
+}
+
+extern const ts_pipeline_ops ts_pipeline_sparse_dist;
+const ts_pipeline_ops ts_pipeline_sparse_dist = {
+    .name = "sparse_dist", .n_cargo = 2, .step = step};
