@@ -3,12 +3,14 @@
  *
  * A run takes a deck of tables through some steps over all ranks and holds
  * pooled embeddings, weights and optimizer state against a reference in
- * double that knows nothing of shards.  What two runs gave can be compared
+ * double that knows nothing of shards; embeddings per id against the rows
+ * themselves, bit for bit.  What two runs gave can be compared
  * bit by bit. */
 #ifndef TS_TESTS_SHARD_CONTRACT_H
 #define TS_TESTS_SHARD_CONTRACT_H
 
 #include "harness.h"
+#include "shard/codec.h"
 #include "shard/ebc.h"
 
 enum {
@@ -161,10 +163,14 @@ struct ct_run {
   ct_world *world;
   ct_deck *deck;
   const char *name;
-  bool columns;     /* bags by offsets */
-  bool ahead;       /* the next batch's ids travel before backward */
-  int n_steps;      /* 0: CT_STEPS */
-  const int *sizes; /* samples of each rank, or NULL */
+  bool columns; /* bags by offsets */
+  bool ahead;   /* the next batch's ids travel before backward */
+  int n_steps;  /* 0: CT_STEPS */
+  /* Samples of each rank (n_sizes, CT_RANKS), used in turn; or NULL. */
+  const int *sizes;
+  int n_sizes;    /* 0: one */
+  ts_codec coded; /* gradients are coded and decoded before they are given */
+  bool near;      /* codecs: not held against the reference */
   /* out; ct_run_reset */
   double *first, *last;    /* parts of all tables at start and end */
   float *pooled[CT_STEPS]; /* (rows of all features here, CT_DIM) */
@@ -175,6 +181,8 @@ struct ct_run {
 };
 
 void ct_run_do(ct_run *);
+/* A row of DIM floats in slices of N_COLS, each as it arrives. */
+void ct_code_row(ts_codec, float *row, int32_t dim, int32_t n_cols);
 void ct_run_reset(ct_run *);
 
 /* ---- two runs, and what differs (shard_compare.c) ------------------------ */

@@ -48,6 +48,8 @@ typedef struct ts_output_dist {
   /* Room on the wire for both directions, before anything of the batch is
    * enqueued; may be NULL. */
   ts_err (*reserve)(ts_lot_flight *);
+  /* Bytes that this rank sends forward with a codec; NULL: its sections. */
+  int64_t (*bytes)(const ts_lot_flight *, ts_codec);
   /* The order in which the sections of ranks lie in what is written: NULL
    * ascending. */
   void (*order)(const ts_lot *, int *ranks /* (W) */);
