@@ -9,9 +9,9 @@ shard_contract = tests/shard_batch.c tests/shard_compare.c \
 tests_test_sharding_SOURCES = tests/test_sharding.c $(shard_contract)
 tests_test_sharding_corners_SOURCES = tests/test_sharding_corners.c \
   $(shard_contract)
-tests_test_positions_SOURCES = tests/test_positions.c $(shard_contract)
 tests_test_sharding_sequence_SOURCES = tests/test_sharding_sequence.c \
   $(shard_contract)
 tests_test_sequence_SOURCES = tests/test_sequence.c $(shard_contract)
 tests_test_sharding_codec_SOURCES = tests/test_sharding_codec.c \
   $(shard_contract)
+tests_test_positions_SOURCES = tests/test_positions.c $(shard_contract)

@@ -45,7 +45,8 @@ typedef struct ts_trainer {
   ts_nodes *nodes;
   ts_plan *plan;
   struct ts_planning *planning; /* what the plan goes by: train/planning.h */
-  char *kept_topology;          /* a checkpoint's, set before build; or NULL */
+  int n_stores; /* batches held in memory; 0: as many as the loader has */
+  char *kept_topology; /* a checkpoint's, set before build; or NULL */
   ts_ebc *ebc;
   const struct ts_pipeline_ops *pipeline; /* NULL unless training */
   ts_cargo cargo[TS_CARGO_MAX];           /* a ring */
