@@ -114,7 +114,7 @@ static const char *const faults[][2] = {
                                        "one of: mpi, ordered"},
     {"comm = { backend = \"nccl\"; };", "deck:9: comm.backend: \"nccl\" is not "
                                         "in this version; it has: auto, mpi"},
-    {"pipeline = { kind = \"sparse_dist\"; };", "not in this version"},
+    {"pipeline = { kind = \"sparse\"; };", "is not one of: base, sparse_dist"},
     {"dense = { parallel = \"fully_sharded\"; };", "not in this version"},
     {"checkpoint = { async = true; };", "not in this version"},
     {"checkpoint = { mirror = \"x\"; };", "not in this version"},

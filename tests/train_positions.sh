@@ -39,6 +39,16 @@ for kind in table_wise row_wise column_wise data_parallel; do
 done
 check "optimizers after backward" train 3 early $f32 --set optimizer.in_backward=false --set table_defaults.sharding=row_wise
 check "it agrees" close_losses f1 early 1e-6 20
+for kind in sparse_dist prefetch; do
+  check "$kind" train 3 $kind --set pipeline.kind=$kind
+  check "$kind changes no bits" same_bits "$(newest straight3)" "$(newest $kind)"
+done
+semi="--set pipeline.kind=semi_sync --set checkpoint.every=17"
+check "semi_sync" train 3 semi $semi
+check "first half of it" train 3 semi_half $semi --set run.steps=17
+check "second half of it" train 3 semi_half $semi
+check "semi_sync stops and goes on" same_bits "$(newest semi)" "$(newest semi_half)"
+check "fused_sparse_dist is refused" sh -c "! ${MPIRUN:-mpirun} -q -n 2 '$TESSERA' train '$work/small.deck' --quiet --set run.output='$work/fused' --set pipeline.kind=fused_sparse_dist 2> '$work/err' && [ \$(grep -c 'take sparse_dist for tables' '$work/err') = 1 ]"
 check "clipping" train 2 clip $f32 --set optimizer.clip_norm=0.05
 for n in 1 4; do
   check "predict on $n" run $n predict "$work/small.deck" --quiet --out "$work/p$n.h5" --set run.output="$work/straight1"

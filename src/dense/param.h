@@ -24,8 +24,9 @@ typedef struct ts_param {
   float *grad; /* (n) f32, set by ts_ddp; written (=) by backward */
   float *state[TS_PARAM_STATES_MAX]; /* (n) f32, by the optimizer */
   uint64_t version; /* grows with each update: packed weights carry it */
-  bool late; /* its gradient comes after the model's backward pass, so it shares
-                no bucket of the reduction with those that come early */
+  /* Its gradient comes after the model's backward pass: so it shares no
+   * bucket of the reduction with those that come early. */
+  bool late;
 } ts_param;
 
 /* All parameters of a model in creation order (forward order). */

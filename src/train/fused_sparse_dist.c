@@ -93,6 +93,19 @@ done:
   return err;
 }
 
+static ts_err check(const ts_trainer *t) {
+  if (ts_ebc_has_processors(t->ebc))
+    return ts_fail(TS_ERR_DECK,
+                   "pipeline.kind = \"fused_sparse_dist\" looks up before the "
+                   "dense optimizer has updated position weights: take "
+                   "sparse_dist for tables with a feature_processor");
+  return TS_OK;
+}
+
 extern const ts_pipeline_ops ts_pipeline_fused_sparse_dist;
-const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {
-    .name = "fused_sparse_dist", .n_cargo = 2, .has_ahead = true, .step = step};
+const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {.name =
+                                                           "fused_sparse_dist",
+                                                       .n_cargo = 2,
+                                                       .has_ahead = true,
+                                                       .check = check,
+                                                       .step = step};
