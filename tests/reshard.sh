@@ -1,7 +1,7 @@
 #!/bin/sh
 # reshard.sh - saved under one plan and number of ranks, gone on with under
 # another: losses and the last checkpoint are those of the run that stayed as
-# it was; files are whole and of the same shape whatever the plan.  seconds: 300
+# it was; files are whole and of the same shape whatever the plan.  seconds: 600
 . "$srcdir/tests/common.sh"
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 
