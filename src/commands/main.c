@@ -76,12 +76,20 @@ static ts_err parse_option(ts_args *a, char **argv, int *i) {
     a->check = true;
   else if ((v = option("--set", argv, i)))
     a->sets[a->n_sets++] = v;
-  else if ((v = option("--out", argv, i)))
+  else if ((v = option("--out", argv, i)) || (v = option("-o", argv, i)))
     a->out = v;
   else if ((v = option("--checkpoint", argv, i)))
     a->checkpoint = v;
   else if ((v = option("--format", argv, i)))
     a->format = v;
+  else if ((v = option("--trace", argv, i)))
+    a->trace = v;
+  else if ((v = option("--trace-steps", argv, i)))
+    a->trace_steps = v;
+  else if ((v = option("--steps", argv, i)))
+    a->steps = v;
+  else if ((v = option("--rank", argv, i)))
+    a->rank = v;
   else
     return ts_fail(TS_ERR_USAGE, "option %s is unknown or lacks its value",
                    argv[*i]);
