@@ -38,6 +38,10 @@ expect 2 'option --nosuch' "$TESSERA" plan x --nosuch
 expect 2 'option --set' "$TESSERA" plan x --set
 expect 2 'option -x' "$TESSERA" plan -x
 expect 2 'usage: tessera plan' "$TESSERA" plan "$dir/good.deck" 4x
+expect 2 '--trace-steps 5 is not A:B' "$TESSERA" train "$dir/good.deck" \
+  --trace x --trace-steps 5
+expect 2 'usage: tessera trace' "$TESSERA" trace
+expect 3 'this is no trace of tessera' "$TESSERA" trace summary "$dir/good.deck"
 expect 2 'No such file' "$TESSERA" plan "$dir/none.deck"
 expect 2 'is not a file' "$TESSERA" plan "$dir"
 expect 2 'is not a file' "$TESSERA" plan /dev/zero
@@ -111,7 +115,7 @@ for io in pwrite auto; do
   [ "$(grep -cE '^(write|read) +[0-9.]+ GB/s' "$dir/out")" = 2 ] || fail "bench checkpoint: rows"
 done
 [ -z "$(ls -A "$dir/bench")" ] || fail "bench checkpoint leaves files"
-expect 2 'io=auto|pwrite|mpio' "$TESSERA" bench checkpoint io=both
+expect 2 'none of auto|pwrite|mpio' "$TESSERA" bench checkpoint io=both
 expect 1 'No such file' $MPIRUN -q -n 2 "$TESSERA" bench checkpoint dir="$dir/none"
 
 # One message from four ranks, and the code of the fault.

@@ -24,6 +24,7 @@ include tests/columns.mk
 include tests/checkpoint.mk
 include tests/metrics.mk
 include tests/train.mk
+include tests/trace.mk
 include tests/cli.mk
 
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)

@@ -25,9 +25,8 @@ static void print_usage(FILE *f) {
     fprintf(f, "  %-9s%s%s\n            %s\n", c->name, *c->usage ? " " : "",
             c->usage, c->help);
   fprintf(f, "\n  --set KEY=VALUE   overrides a key of the deck; repeatable\n"
-             "  --check           train: read and set up everything, run "
-             "nothing\n"
-             "  --quiet           no log on stdout\n\n"
+             "  --check, --quiet  train: set up and run nothing; no log on "
+             "stdout\n"
              "man tessera says more; `tessera help deck` lists all keys.\n");
 }
 

@@ -114,6 +114,9 @@ ts_err ts_trace_open(const char *path, int rank, double origin_s, int64_t first,
                      int64_t end) {
   file = fopen(path, "w");
   if (!file) return ts_fail(TS_ERR_IO, "trace %s: %s", path, strerror(errno));
+  /* Lanes write under a lock: to memory. */
+  if (setvbuf(file, NULL, _IOFBF, 1 << 20) != 0)
+    return ts_fail(TS_ERR_NOMEM, "trace %s: no buffer", path);
   trace_rank = rank;
   origin = origin_s;
   first_batch = first;

@@ -159,7 +159,6 @@ ts_err ts_trace_file_close(ts_trace_file *f, int64_t *n_events, ts_comm *c) {
   n = 0;
   for (int r = 0; r < ts_comm_size(c); r++) n += counts[r];
   if (n_events) *n_events = n;
-  unlink(f->part);
 done:
   ts_trace_file_reset(f);
   return err;
@@ -167,6 +166,7 @@ done:
 
 void ts_trace_file_reset(ts_trace_file *f) {
   if (f->path && ts_trace_close() != TS_OK) ts_err_clear();
+  if (f->part) unlink(f->part);
   ts_mem_free(f->path);
   ts_mem_free(f->part);
   *f = (ts_trace_file){0};

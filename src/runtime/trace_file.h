@@ -21,7 +21,7 @@ ts_err ts_trace_file_open(ts_trace_file *, const char *path, int64_t first,
 /* Closes, merges into PATH and removes the parts; *N_EVENTS (may be NULL) of
  * all ranks.  Collective; errors are agreed.  No-op where none is open. */
 ts_err ts_trace_file_close(ts_trace_file *, int64_t *n_events, ts_comm *);
-/* Closes and forgets, without a merge: where ranks can't agree.  Local. */
+/* Closes and removes this rank's part: after an error.  Local. */
 void ts_trace_file_reset(ts_trace_file *);
 
 #endif
