@@ -91,6 +91,35 @@ static void check_table(ts_deck *d, int32_t t, int n_before) {
     ts_deck_error(d, s, "\"%.80s\" is no name for a table", name);
 }
 
+static void check_processor(ts_deck *d, int32_t t) {
+  const ts_table_config *x = &d->config->tables[t];
+  const config_setting_t *s = d->origin[t];
+  const char *name = x->name ? x->name : "";
+  if (!x->feature_processor || strcmp(x->feature_processor, "none") == 0) {
+    if (x->max_length > 0)
+      ts_deck_error(d, s,
+                    "table %.80s: feature_processor.max_length is for "
+                    "position_weighted",
+                    name);
+    return;
+  }
+  if (x->max_length < 1)
+    ts_deck_error(d, s,
+                  "table %.80s: position_weighted needs "
+                  "feature_processor.max_length, at least 1",
+                  name);
+  if (x->weighted)
+    ts_deck_error(d, s,
+                  "table %.80s: position_weighted gives the ids their weights: "
+                  "the table can't be weighted, too",
+                  name);
+  if (x->pooling == TS_POOL_NONE)
+    ts_deck_error(d, s,
+                  "table %.80s: position_weighted weighs sums and means of "
+                  "bags: pooling can't be \"none\"",
+                  name);
+}
+
 static bool has_feature(const ts_config *c, const char *name) {
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++)
@@ -111,7 +140,10 @@ static void check_tables(ts_deck *d) {
   const int n_before = d->n_errors;
   if (!d->config->n_tables && !n_before)
     ts_deck_error(d, NULL, "there are no tables");
-  for (int32_t t = 0; t < d->config->n_tables; t++) check_table(d, t, n_before);
+  for (int32_t t = 0; t < d->config->n_tables; t++) {
+    check_table(d, t, n_before);
+    check_processor(d, t);
+  }
   check_names(d);
   check_features(d);
 }

@@ -23,6 +23,7 @@ include tests/data.mk
 include tests/columns.mk
 include tests/checkpoint.mk
 include tests/metrics.mk
+include tests/planner.mk
 include tests/train.mk
 include tests/trace.mk
 include tests/cli.mk

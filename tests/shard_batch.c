@@ -82,6 +82,13 @@ static void draw_feature(ct_bags *b, const ct_deck *d, int f, int step,
   ck_assert_int_le(n, CT_IDS);
 }
 
+/* A processor's weights as those of the data. */
+static void spell(ct_bags *b, const ct_deck *d, int f, int n_samples) {
+  for (int s = 0; s < n_samples; s++)
+    for (int64_t i = b->start[s]; i < b->start[s + 1]; i++)
+      b->weights[i] = d->position[f][ct_position_of(d, f, i - b->start[s])];
+}
+
 /* This rank's bags of feature F: by lengths, by offsets, or one id each. */
 static void view(ct_batch *b, const ct_deck *d, int f, bool columns) {
   const ct_bags *all = &b->features[f];
@@ -122,6 +129,8 @@ void ct_batch_draw(ct_batch *b, const ct_deck *d, const ct_world *w, int step,
   b->n = b->sizes[w->rank];
   for (int f = 0; f < d->n_features; f++) {
     draw_feature(&b->features[f], d, f, step, b->n_global);
+    if (d->spelled && d->max_length[d->table_of[f]])
+      spell(&b->features[f], d, f, b->n_global);
     view(b, d, f, columns);
   }
   b->kjt = (ts_kjt){

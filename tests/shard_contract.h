@@ -3,23 +3,26 @@
  *
  * A run takes a deck of tables through some steps over all ranks and holds
  * pooled embeddings, weights and optimizer state against a reference in
- * double that knows nothing of shards.  What two runs gave can be compared
+ * double that knows nothing of shards; embeddings per id against the rows
+ * themselves, bit for bit.  What two runs gave can be compared
  * bit by bit. */
 #ifndef TS_TESTS_SHARD_CONTRACT_H
 #define TS_TESTS_SHARD_CONTRACT_H
 
 #include "harness.h"
+#include "shard/codec.h"
 #include "shard/ebc.h"
 
 enum {
   CT_RANKS = 4,
   CT_TABLES = 32,
   CT_FEATURES = 72,
-  CT_BATCH = 8,  /* most samples of a rank */
-  CT_IDS = 640,  /* most ids of a feature in a global batch */
-  CT_DIM = 16,   /* most columns of a table */
-  CT_STEPS = 10, /* most steps of a run */
-  CT_PARTS = 3   /* of a table: weights and up to two states */
+  CT_BATCH = 8,      /* most samples of a rank */
+  CT_IDS = 640,      /* most ids of a feature in a global batch */
+  CT_DIM = 16,       /* most columns of a table */
+  CT_STEPS = 10,     /* most steps of a run */
+  CT_PARTS = 3,      /* of a table: weights and up to two states */
+  CT_POSITIONS = 320 /* most weights of a feature processor */
 };
 
 /* ---- ranks and nodes (shard_deck.c) -------------------------------------- */
@@ -61,6 +64,7 @@ typedef struct ct_table {
   ts_dtype dtype;
   double weight_decay;
   ts_wd_mode decay;
+  int32_t max_length; /* of position_weighted; 0: none */
 } ct_table;
 
 typedef struct ct_deck {
@@ -74,6 +78,13 @@ typedef struct ct_deck {
   char bags[CT_FEATURES]; /* small letters */
   int32_t table_of[CT_FEATURES];
   int32_t n_dedup;
+  /* Feature processors: lengths, weights as they are (a run begins with its
+   * own), and the rate at which the run trains them.  SPELLED: the data has
+   * the weights instead. */
+  int32_t max_length[CT_TABLES];
+  float position[CT_FEATURES][CT_POSITIONS];
+  float position_rate;
+  bool spelled;
   /* Where each part of each table lies in a flat array of N numbers. */
   int64_t at[CT_TABLES][CT_PARTS], n;
   int32_t cols[CT_TABLES][CT_PARTS], n_parts[CT_TABLES];
@@ -86,6 +97,8 @@ void ct_deck_ranks(ct_deck *, const int *ranks, int n);
 /* All tables of one kind; data.dedup as the letters say or empty. */
 void ct_deck_shard(ct_deck *, ts_shard_kind);
 void ct_deck_dedup(ct_deck *, bool on);
+/* ON: tables with a feature processor are weighted ones instead. */
+void ct_deck_spell(ct_deck *, bool on);
 
 /* ---- batches (shard_batch.c) --------------------------------------------- */
 
@@ -126,26 +139,50 @@ ct_rows ct_rows_of(const ct_deck *, const ct_batch *, int feature);
 double ct_oracle_row(const ct_deck *, const double *x, const ct_batch *,
                      int feature, int row, int column, double *size);
 void ct_oracle_step(const ct_deck *, double *x, const ct_batch *);
+/* Gradient of the weight at POSITION. */
+double ct_oracle_position(const ct_deck *, const double *x, const ct_batch *,
+                          int feature, int position, double *size);
+
+/* ---- feature processors (shard_positions.c) ------------------------------ */
+
+/* Which of a feature's weights the id at PLACE of its bag has. */
+int ct_position_of(const ct_deck *, int feature, int64_t place);
+/* Initial weights into deck and collection, where gradients find room. */
+void ct_positions_start(ct_deck *, ts_ebc *);
+/* The gradients over all ranks against the reference's; X as it was for the
+ * lookup.  Then train takes a step. */
+typedef struct ct_run ct_run;
+void ct_positions_check(const ct_run *, ts_ebc *, const ct_batch *,
+                        const double *x);
+void ct_positions_train(ct_deck *, ts_ebc *);
+void ct_positions_stop(ts_ebc *);
 
 /* ---- runs (shard_contract.c) --------------------------------------------- */
 
-typedef struct ct_run {
+struct ct_run {
   ct_world *world;
   ct_deck *deck;
   const char *name;
-  bool columns;     /* bags by offsets */
-  bool ahead;       /* the next batch's ids travel before backward */
-  int n_steps;      /* 0: CT_STEPS */
-  const int *sizes; /* samples of each rank, or NULL */
+  bool columns; /* bags by offsets */
+  bool ahead;   /* the next batch's ids travel before backward */
+  int n_steps;  /* 0: CT_STEPS */
+  /* Samples of each rank (n_sizes, CT_RANKS), used in turn; or NULL. */
+  const int *sizes;
+  int n_sizes;    /* 0: one */
+  ts_codec coded; /* gradients are coded and decoded before they are given */
+  bool near;      /* codecs: not held against the reference */
   /* out; ct_run_reset */
   double *first, *last;    /* parts of all tables at start and end */
   float *pooled[CT_STEPS]; /* (rows of all features here, CT_DIM) */
   int32_t n_rows[CT_STEPS][CT_FEATURES];
   int64_t n_ways; /* of all ids read here, to ranks that hold their rows */
   ts_ebc_stat stat;
-} ct_run;
+  float *position; /* (CT_FEATURES, CT_POSITIONS) at the end */
+};
 
 void ct_run_do(ct_run *);
+/* A row of DIM floats in slices of N_COLS, each as it arrives. */
+void ct_code_row(ts_codec, float *row, int32_t dim, int32_t n_cols);
 void ct_run_reset(ct_run *);
 
 /* ---- two runs, and what differs (shard_compare.c) ------------------------ */

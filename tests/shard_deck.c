@@ -113,17 +113,22 @@ void ct_deck_add(ct_deck *d, const ct_table *t) {
   ck_assert_int_lt(i, CT_TABLES);
   ck_assert_int_le(t->dim, CT_DIM);
   snprintf(d->table_names[i], sizeof d->table_names[i], "t%d", i);
-  d->tables[i] = (ts_table_config){.name = d->table_names[i],
-                                   .rows = t->rows,
-                                   .dim = t->dim,
-                                   .pooling = t->pooling,
-                                   .weighted = t->weighted,
-                                   .dtype = t->dtype,
-                                   .init_kind = text("uniform"),
-                                   .init_scale = 0.5,
-                                   .sharding = t->kind,
-                                   .kernel = text("auto"),
-                                   .feature_processor = text("none")};
+  d->tables[i] =
+      (ts_table_config){.name = d->table_names[i],
+                        .rows = t->rows,
+                        .dim = t->dim,
+                        .pooling = t->pooling,
+                        .weighted = t->weighted,
+                        .max_length = t->max_length,
+                        .dtype = t->dtype,
+                        .init_kind = text("uniform"),
+                        .init_scale = 0.5,
+                        .sharding = t->kind,
+                        .kernel = text("auto"),
+                        .feature_processor = text(
+                            t->max_length > 0 ? "position_weighted" : "none")};
+  d->max_length[i] = t->max_length;
+  ck_assert_int_le(t->max_length, CT_POSITIONS);
   set_optimizer(&d->tables[i].optimizer, t);
   for (const char *b = t->bags; *b; b++) add_feature(d, i, *b);
   add_parts(d, i);
@@ -142,4 +147,13 @@ void ct_deck_shard(ct_deck *d, ts_shard_kind kind) {
 
 void ct_deck_dedup(ct_deck *d, bool on) {
   d->config.data.dedup.n = on ? d->n_dedup : 0;
+}
+
+void ct_deck_spell(ct_deck *d, bool on) {
+  d->spelled = on;
+  for (int32_t i = 0; i < d->config.n_tables; i++) {
+    if (!d->max_length[i]) continue;
+    d->tables[i].weighted = on;
+    d->tables[i].max_length = on ? 0 : d->max_length[i];
+  }
 }

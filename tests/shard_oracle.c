@@ -10,10 +10,14 @@
 
 #include "shard_contract.h"
 
-/* What id I of the feature's bag adds, as a factor. */
-static double factor(const ts_table_config *t, const ct_bags *b, int64_t i,
-                     int64_t length) {
-  const double weight = t->weighted ? b->weights[i] : 1;
+/* What the id at PLACE of feature F's bag, which begins at FROM, adds, as a
+ * factor. */
+static double factor(const ct_deck *d, const ct_batch *batch, int f,
+                     int64_t from, int64_t place, int64_t length) {
+  const ts_table_config *t = &d->tables[d->table_of[f]];
+  double weight = 1;
+  if (t->weighted) weight = batch->features[f].weights[from + place];
+  if (t->max_length) weight = d->position[f][ct_position_of(d, f, place)];
   return t->pooling == TS_POOL_MEAN ? weight / (double)length : weight;
 }
 
@@ -36,11 +40,33 @@ double ct_oracle_row(const ct_deck *d, const double *x, const ct_batch *b,
   *size = 0;
   for (int64_t i = from; i < to; i++) {
     const double part =
-        factor(&d->tables[t], bags, i, to - from) *
+        factor(d, b, f, from, i - from, to - from) *
         x[d->at[t][0] + bags->ids[i] * d->tables[t].dim + column];
     sum += part;
     *size += fabs(part);
   }
+  return sum;
+}
+
+double ct_oracle_position(const ct_deck *d, const double *x, const ct_batch *b,
+                          int f, int position, double *size) {
+  const ts_table_config *t = &d->tables[d->table_of[f]];
+  const ct_bags *bags = &b->features[f];
+  double sum = 0;
+  *size = 0;
+  for (int s = 0; s < b->n_global; s++)
+    for (int64_t i = bags->start[s]; i < bags->start[s + 1]; i++) {
+      const int64_t length = bags->start[s + 1] - bags->start[s];
+      if (ct_position_of(d, f, i - bags->start[s]) != position) continue;
+      for (int c = 0; c < t->dim; c++) {
+        const double part =
+            ct_grad(b->step, f, s, c) /
+            (t->pooling == TS_POOL_MEAN ? (double)length : 1.0) *
+            x[d->at[d->table_of[f]][0] + bags->ids[i] * t->dim + c];
+        sum += part;
+        *size += fabs(part);
+      }
+    }
   return sum;
 }
 
@@ -156,7 +182,7 @@ static void add_gradient(const ct_deck *d, const ct_batch *b, int f, double *g,
     int64_t from, to;
     ids_of(d, b, f, row, &from, &to);
     for (int64_t i = from; i < to; i++) {
-      const double a = factor(t, bags, i, to - from);
+      const double a = factor(d, b, f, from, i - from, to - from);
       touched[bags->ids[i]] = true;
       for (int c = 0; c < t->dim; c++)
         g[bags->ids[i] * t->dim + c] += a * ct_grad(b->step, f, row, c);

@@ -177,9 +177,9 @@ START_TEST(table_errors) {
        "counts 3, the table's name counts 2"},
       {"( { name = \"a{0..1}\"; rows = 1; features = \"f\"; } );",
        "feature \"f\" of table a1 is already in table a0"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; sharding = \"grid\"; } "
+      {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"cached\"; } "
        ");",
-       "sharding: \"grid\" is not in this version; it has: auto, data_par"},
+       "kernel: \"cached\" is not in this version; it has: auto, fused"},
       {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { depth = 1; }; "
        "} );",
        "cache.depth is not in this version"},
@@ -190,6 +190,20 @@ START_TEST(table_errors) {
       {"( { name = \"a{1..2}\"; rows = 1; features = \"f{x}\"; } );",
        "deck:3: \"f{x}\": {a..b} is broken"},
       {"( { name = \"a/b\"; rows = 1; features = \"f\"; } );", "no name for a"},
+      {"( { name = \"a\"; rows = 1; features = \"f\"; feature_processor = "
+       "{ kind = \"position_weighted\"; }; } );",
+       "deck:3: table a: position_weighted needs feature_processor.max_length"},
+      {"( { name = \"a\"; rows = 1; features = \"f\"; feature_processor = "
+       "{ max_length = 3; }; } );",
+       "deck:3: table a: feature_processor.max_length is for position_weigh"},
+      {"( { name = \"a\"; rows = 1; features = \"f\"; feature_processor = "
+       "{ kind = \"position_weighted\"; max_length = 65537; }; } );",
+       "feature_processor.max_length = 65537 is out of range"},
+      {"( { name = \"a\"; rows = 1; features = \"f\"; weighted = true; "
+       "feature_processor = { kind = \"position_weighted\"; max_length = 3; }; "
+       "} );",
+       "deck:3: table a: position_weighted gives the ids their weights: the "
+       "table can't be weighted, too"},
   };
   char text[1024];
   snprintf(text, sizeof text, "%s%s", head, cases[_i][0]);
@@ -381,7 +395,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(t, errors_have_lines, 0,
                       (int)(sizeof faults / sizeof *faults));
   tcase_add_test(t, all_errors_at_once);
-  tcase_add_loop_test(t, table_errors, 0, 17);
+  tcase_add_loop_test(t, table_errors, 0, 21);
   tcase_add_test(t, overrides);
   tcase_add_test(t, deck_in_force);
   tcase_add_test(t, schema_rows);

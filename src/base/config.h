@@ -71,7 +71,8 @@ typedef struct ts_table_config {
   ts_ints ranks;
   ts_strings allow;
   char *kernel;            /* auto | fused | dense | cached | host */
-  char *feature_processor; /* kind */
+  char *feature_processor; /* none | position_weighted */
+  int32_t max_length;      /* weights per feature; 0: not position_weighted */
   int line;                /* in the deck, for messages */
 } ts_table_config;
 

@@ -96,6 +96,7 @@ ts_err ts_bench_step(const ts_args *a) {
   TS_TRY(ts_deck_read_all(&c, a->more[0], a->sets, a->n_sets));
   TS_TRY(ts_trainer_start(&t, c, true));
   TS_TRY(ts_report_header(t));
+  t->n_stores = N_BATCHES;
   TS_TRY(ts_trainer_build(t, NULL));
   ts_report_plan(t);
   TS_TRY(ts_settle(t, ts_ebc_init(t->ebc)));

@@ -24,6 +24,10 @@ typedef struct ts_args {
   const char *steps;         /* --steps A:B */
   const char *rank;          /* --rank R */
   bool verify, quiet, check; /* --verify, --quiet, --check */
+  /* plan: --world N, --ranks-per-node K, --topology FILE, --save FILE,
+   * --sweep N,N..., --measure FILE, --json */
+  const char *world, *ranks_per_node, *topology, *save, *sweep, *measure;
+  bool json;
 } ts_args;
 
 typedef struct ts_command {

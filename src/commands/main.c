@@ -89,6 +89,20 @@ static ts_err parse_option(ts_args *a, char **argv, int *i) {
     a->steps = v;
   else if ((v = option("--rank", argv, i)))
     a->rank = v;
+  else if (!strcmp(argv[*i], "--json"))
+    a->json = true;
+  else if ((v = option("--world", argv, i)))
+    a->world = v;
+  else if ((v = option("--ranks-per-node", argv, i)))
+    a->ranks_per_node = v;
+  else if ((v = option("--topology", argv, i)))
+    a->topology = v;
+  else if ((v = option("--save", argv, i)))
+    a->save = v;
+  else if ((v = option("--sweep", argv, i)))
+    a->sweep = v;
+  else if ((v = option("--measure", argv, i)))
+    a->measure = v;
   else
     return ts_fail(TS_ERR_USAGE, "option %s is unknown or lacks its value",
                    argv[*i]);

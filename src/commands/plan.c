@@ -1,55 +1,271 @@
-/* plan.c - `tessera plan DECK [RANKS]`. */
-#include "shard/plan.h"
-
+/* plan.c - `tessera plan DECK`: where the tables would go on this machine or
+ * any other, and what a step would take there. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "commands/commands.h"
 #include "io/deck.h"
 #include "sparse/row_optim.h"
+#include "train/planning.h"
 
-enum { RANKS_MAX = 1000000 };
+enum { RANKS_MAX = 1000000, SWEEP_MAX = 32, RANKS_SHOWN = 64 };
 
-static void print_bytes(const ts_plan *p, const ts_config *c) {
-  char buf[32];
-  for (int r = 0; r < p->n_ranks; r++) {
-    int64_t bytes = 0, n = 0;
-    for (int32_t t = 0; t < p->n_tables; t++)
-      for (int32_t k = 0; k < p->tables[t].n_shards; k++) {
-        const ts_shard *s = &p->tables[t].shards[k];
-        if (s->rank != r) continue;
-        bytes +=
-            s->n_rows * s->n_cols * (int64_t)ts_dtype_bytes(c->tables[t].dtype);
-        n++;
-      }
-    printf("rank %d: %lld shards, %s of rows\n", r, (long long)n,
-           ts_str_bytes(buf, bytes));
+typedef struct ts_plan_job {
+  const ts_args *args;
+  ts_trainer *t;
+  ts_topology topology;
+  const ts_topology *given; /* NULL: the deck's */
+  long per_node;
+} ts_plan_job;
+
+static ts_err number(long *x, const char *text, const char *what) {
+  char *end = NULL;
+  *x = strtol(text, &end, 10);
+  if (end == text || *end || *x < 1 || *x > RANKS_MAX)
+    return ts_fail(TS_ERR_USAGE, "%s takes a number from 1 to %d, not \"%s\"",
+                   what, RANKS_MAX, text);
+  return TS_OK;
+}
+
+static bool is_first(const ts_plan_job *j) {
+  return j->t->rank == 0;
+}
+
+/* ---- one plan ------------------------------------------------------------ */
+
+/* A machine of N ranks: its plan and what is expected of it. */
+typedef struct ts_planned {
+  ts_nodes *nodes;
+  ts_planning *planning;
+  ts_plan *plan;
+  ts_plan_report *report;
+} ts_planned;
+
+static void planned_reset(ts_planned *p) {
+  ts_plan_report_destroy(p->report);
+  ts_plan_destroy(p->plan);
+  ts_planning_destroy(p->planning);
+  ts_nodes_destroy(p->nodes);
+  *p = (ts_planned){0};
+}
+
+/* By the deck: a file's plan, the one by sizes, or a search. */
+static ts_err find_plan(ts_planned *p, const ts_config *c) {
+  ts_err err = TS_OK;
+  const char *word = c->sharding.plan;
+  if (!strcmp(word, "by_size")) {
+    TS_TRY(ts_plan_make(&p->plan, c, p->nodes));
+  } else if (strcmp(word, "auto") != 0 && strcmp(word, "replan") != 0) {
+    TS_TRY(ts_plan_read(&p->plan, word, c));
+    TS_TRY(ts_plan_check(p->plan, c, p->nodes));
+    TS_TRY(ts_plan_obeys(p->plan, c, p->nodes));
+  } else {
+    return ts_plan_search(&p->plan, &p->report, &p->planning->request);
   }
+  TS_TRY(ts_plan_estimate(&p->report, p->plan, &p->planning->request));
+done:
+  return err;
+}
+
+static ts_err plan_for(ts_planned *p, ts_plan_job *j, long n_ranks) {
+  ts_err err = TS_OK;
+  const ts_config *c = j->t->config;
+  const int64_t batch = c->data.global_batch ? c->data.global_batch
+                                             : c->data.batch_per_rank * n_ranks;
+  TS_TRY(ts_nodes_create(&p->nodes, (int)n_ranks, (int)j->per_node, NULL));
+  TS_TRY(
+      ts_planning_create(&p->planning, j->t, p->nodes, batch, j->given, NULL));
+  /* All ranks of a launcher would find the same; one is enough. */
+  err = is_first(j) ? find_plan(p, c) : TS_OK;
+  TS_TRY(ts_settle(j->t, err));
+done:
+  return err;
+}
+
+static ts_err print_plan(const ts_planned *p, const ts_args *a) {
+  ts_err err = TS_OK;
+  ts_str text = {0};
+  if (a->json) {
+    TS_TRY(
+        ts_plan_report_json(&text, p->report, p->plan, &p->planning->request));
+  } else {
+    TS_TRY(ts_plan_report_print(&text, p->report, p->plan,
+                                &p->planning->request, RANKS_SHOWN));
+    if (p->nodes->n_ranks <= RANKS_SHOWN)
+      TS_TRY(ts_plan_print(&text, p->plan, p->planning->request.config));
+  }
+  fputs(text.text, stdout);
+done:
+  ts_str_reset(&text);
+  return err;
+}
+
+static ts_err one(ts_plan_job *j, long n_ranks) {
+  ts_err err = TS_OK;
+  ts_planned p = {0};
+  TS_TRY(plan_for(&p, j, n_ranks));
+  if (!is_first(j)) goto done;
+  TS_TRY(print_plan(&p, j->args));
+  if (j->args->save)
+    TS_TRY(ts_planning_save(p.planning, p.plan, p.report, j->args->save));
+done:
+  planned_reset(&p);
+  return err;
+}
+
+/* ---- many sizes ---------------------------------------------------------- */
+
+static void print_size(const ts_planned *p, bool json, bool first) {
+  const ts_plan_report *r = p->report;
+  const double samples = (double)p->planning->request.batch * r->n_ranks;
+  double node = 0, cross = 0;
+  for (int32_t k = 0; k < r->n_ranks; k++) {
+    const ts_plan_traffic *s = &r->ranks[k].sent;
+    const double all = s->input + s->output + s->gradient + s->dense;
+    if (all - s->cross > node) node = all - s->cross;
+    if (s->cross > cross) cross = s->cross;
+  }
+  printf(json ? "%s{\"ranks\":%d,\"step_ms\":%.6g,\"samples_per_s\":%.6g,"
+                "\"dense_ms\":%.6g,\"tables_ms\":%.6g,\"imbalance\":%.6g,"
+                "\"node_mib\":%.6g,\"cross_mib\":%.6g,\"memory_mib\":%.6g}"
+              : "%s%7d %9.3f %13.0f %9.3f %9.3f %9.3f %10.3f %10.3f %10.1f\n",
+         json && !first ? "," : "", r->n_ranks, r->step_ms,
+         1e3 * samples / r->step_ms, r->dense_ms, r->sparse_ms, r->imbalance,
+         node / (1 << 20), cross / (1 << 20), r->memory_bytes / (1 << 20));
+}
+
+static ts_err sweep(ts_plan_job *j, const long *sizes, int n) {
+  ts_err err = TS_OK;
+  ts_planned p = {0};
+  const bool json = j->args->json, speaks = is_first(j);
+  if (speaks)
+    fputs(json ? "["
+               : "  ranks   step ms     samples/s     dense    tables "
+                 "imbalance   node MiB  cross MiB memory MiB\n",
+          stdout);
+  for (int i = 0; i < n; i++) {
+    err = plan_for(&p, j, sizes[i]);
+    if (err == TS_ERR_DECK && !json) { /* too small a machine: go on */
+      const char *message = ts_err_message();
+      if (speaks)
+        printf("%7ld %.*s\n", sizes[i], (int)strcspn(message, "\n"), message);
+      ts_err_clear();
+      err = TS_OK;
+    } else if (err == TS_OK && speaks) {
+      print_size(&p, json, i == 0);
+    }
+    planned_reset(&p);
+    TS_TRY(err);
+  }
+  if (speaks && json) puts("]");
+done:
+  return err;
+}
+
+/* "8,64,512" */
+static ts_err read_sizes(long *sizes, int *n, const char *text) {
+  ts_err err = TS_OK;
+  char word[16];
+  *n = 0;
+  for (;;) {
+    const size_t len = strcspn(text, ",");
+    snprintf(word, sizeof word, "%.*s", (int)len, text);
+    if (*n == SWEEP_MAX)
+      TS_THROW(TS_ERR_USAGE, "--sweep takes %d numbers at most", SWEEP_MAX);
+    TS_TRY(number(&sizes[(*n)++], word, "--sweep"));
+    if (!text[len]) break;
+    text += len + 1;
+  }
+done:
+  return err;
+}
+
+/* ---- measuring ----------------------------------------------------------- */
+
+static ts_err write_topology(const ts_topology *t, const char *path) {
+  ts_err err = TS_OK;
+  ts_str text = {0};
+  FILE *f = NULL;
+  TS_TRY(ts_topology_print(&text, t));
+  f = fopen(path, "w");
+  if (!f || fputs(text.text, f) < 0)
+    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (f && fclose(f) != 0 && err == TS_OK)
+    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (err == TS_OK) fputs(text.text, stdout);
+done:
+  ts_str_reset(&text);
+  return err;
+}
+
+/* As a run with sharding.topology = "measure" would. */
+static ts_err measure(ts_plan_job *j) {
+  ts_err err = TS_OK;
+  ts_planning *p = NULL;
+  TS_TRY(ts_planning_create(&p, j->t, j->t->nodes, j->t->global_batch, NULL,
+                            NULL));
+  if (is_first(j)) err = write_topology(&p->topology, j->args->measure);
+  TS_TRY(ts_settle(j->t, err));
+done:
+  ts_planning_destroy(p);
+  return err;
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static ts_err run(ts_plan_job *j) {
+  ts_err err = TS_OK;
+  const ts_args *a = j->args;
+  const ts_config *c = j->t->config;
+  long n_ranks = j->t->n_ranks, sizes[SWEEP_MAX];
+  int n_sizes = 0;
+  if (a->measure) return measure(j);
+  if (a->n_more) TS_TRY(number(&n_ranks, a->more[0], "RANKS"));
+  if (a->world) TS_TRY(number(&n_ranks, a->world, "--world"));
+  j->per_node = c->sharding.ranks_per_node;
+  if (a->ranks_per_node)
+    TS_TRY(number(&j->per_node, a->ranks_per_node, "--ranks-per-node"));
+  if (a->topology) {
+    TS_TRY(ts_topology_read(&j->topology, a->topology));
+    j->given = &j->topology;
+  } else if (n_ranks != j->t->n_ranks &&
+             !strcmp(c->sharding.topology, "default")) {
+    ts_topology_default(&j->topology); /* another machine than this one */
+    j->given = &j->topology;
+  }
+  if (a->sweep) TS_TRY(read_sizes(sizes, &n_sizes, a->sweep));
+  TS_TRY(n_sizes ? sweep(j, sizes, n_sizes) : one(j, n_ranks));
+done:
+  return err;
 }
 
 ts_err ts_cmd_plan(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
-  ts_plan *p = NULL;
-  ts_nodes *nodes = NULL;
-  ts_str text = {0};
-  char *end = NULL;
-  const long n = a->n_more ? strtol(a->more[0], &end, 10) : 1;
-  if (!a->target || n < 1 || n > RANKS_MAX || (end && *end) || a->n_more > 1)
-    TS_THROW(TS_ERR_USAGE, "usage: tessera plan DECK [RANKS]");
-  TS_TRY(ts_deck_read(&c, a->target, a->sets, a->n_sets));
+  ts_plan_job job = {.args = a};
+  if (!a->target || a->n_more > 1 || (a->n_more && a->world) ||
+      (a->n_more && atol(a->more[0]) < 1) ||
+      (a->n_more && strspn(a->more[0], "0123456789") != strlen(a->more[0])))
+    TS_THROW(TS_ERR_USAGE,
+             "usage: tessera plan DECK [RANKS | --world N] [--ranks-per-node "
+             "K] [--topology FILE] [--save FILE] [--sweep N,N...] [--json]; "
+             "mpirun -n N tessera plan DECK --measure FILE");
+  TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
+  if (a->measure) {
+    ts_mem_free(c->sharding.topology);
+    c->sharding.topology = NULL;
+    TS_TRY(ts_mem_strdup(&c->sharding.topology, "measure"));
+  }
   for (int32_t t = 0; t < c->n_tables; t++)
     TS_TRY(ts_row_optim_check(&c->tables[t].optimizer, c->tables[t].name));
-  TS_TRY(ts_nodes_create(&nodes, (int)n, c->sharding.ranks_per_node, NULL));
-  TS_TRY(ts_plan_make(&p, c, nodes));
-  TS_TRY(ts_plan_print(&text, p, c));
-  fputs(text.text, stdout);
-  print_bytes(p, c);
+  TS_TRY(ts_trainer_start(&job.t, c, true));
+  TS_TRY(run(&job));
 done:
-  ts_plan_destroy(p);
-  ts_nodes_destroy(nodes);
-  ts_str_reset(&text);
+  ts_trainer_destroy(job.t);
   ts_deck_destroy(c);
   return err;
 }

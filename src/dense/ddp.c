@@ -1,8 +1,9 @@
 /* ddp.c - buckets of gradients, reduced as they fill, and the optimizers that
  * run as soon as a bucket's sum is there.
  *
- * Buckets are laid out once, in the reverse of creation order, which is the
- * order of the backward pass: no search for unused parameters, no rebuild. */
+ * Buckets are laid out once, in the reverse of the parameters' order, which is
+ * the order of the backward pass: no search for unused parameters, no
+ * rebuild. */
 #include "dense/ddp.h"
 
 #include <fnmatch.h>
@@ -58,6 +59,8 @@ static void lay_out(ts_ddp *d) {
   ts_bucket *b = d->buckets;
   *b = (ts_bucket){0};
   for (int32_t s = 0; s < d->params->n; s++) {
+    if (b->n && d->slot[s]->late != d->slot[s - 1]->late)
+      *++b = (ts_bucket){.first = s, .end = s, .at = at};
     d->bucket_of[s] = (int32_t)(b - d->buckets);
     d->slot[s]->grad = d->grads + at;
     at += d->slot[s]->n;
@@ -127,13 +130,14 @@ done:
 
 static ts_err choose_optimizers(ts_ddp *d) {
   const ts_config *c = d->config;
-  for (int32_t p = 0; p < d->params->n; p++) d->optim[p] = &d->base;
+  for (int32_t p = 0; p < d->params->n; p++)
+    d->optim[d->params->item[p]->index] = &d->base;
   for (int32_t i = 0; i < c->optimizer.n_overrides; i++) {
     const char *match = c->optimizer.overrides[i].match;
     int n = 0;
     for (int32_t p = 0; p < d->params->n; p++)
       if (fnmatch(match, d->params->item[p]->name, 0) == 0) {
-        d->optim[p] = &d->overrides[i];
+        d->optim[d->params->item[p]->index] = &d->overrides[i];
         n++;
       }
     if (!n)
@@ -149,7 +153,7 @@ static ts_err make_states(ts_ddp *d) {
   ts_err err = TS_OK;
   for (int32_t i = 0; i < d->params->n; i++) {
     ts_param *p = d->params->item[i];
-    for (int k = 0; k < ts_dense_optim_n_states(d->optim[i]); k++)
+    for (int k = 0; k < ts_dense_optim_n_states(d->optim[p->index]); k++)
       TS_TRY(
           ts_mem_array(&p->state[k], p->n, sizeof(float), TS_TAG_DENSE_STATE));
   }

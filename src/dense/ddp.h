@@ -1,7 +1,7 @@
 /* ddp.h - data-parallel dense parameters: bucketed all-reduce begun as
  * gradients are ready, optimizer in backward.
  *
- * Buckets follow the model's static backward order (reverse creation order);
+ * Buckets follow the static backward order (the reverse of the parameters');
  * a bucket closes once it holds bucket_mb; bucket_mb 0: first 1 MiB, then
  * 25.  Gradients are views into buckets: no second copy.  The loss gradient
  * is already that of the global mean, so buckets are summed, not averaged. */

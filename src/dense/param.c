@@ -60,3 +60,8 @@ void ts_param_init_uniform(ts_param *p, uint64_t seed, double bound) {
   }
   p->version++;
 }
+
+void ts_param_init_constant(ts_param *p, float value) {
+  for (int64_t i = 0; i < p->n; i++) p->w[i] = value;
+  p->version++;
+}

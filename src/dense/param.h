@@ -15,7 +15,8 @@ enum { TS_PARAM_STATES_MAX = 2 };
 
 typedef struct ts_param {
   char *name;    /* full name, as in checkpoints (doc/formats) */
-  int32_t index; /* in creation order: key of its initial values */
+  int32_t index; /* in creation order: key of its initial values; of its own
+                    among all that one ts_ddp holds */
   int32_t rows;  /* (rows, cols) row-major; a vector has cols 0 */
   int32_t cols;
   int64_t n;   /* elements */
@@ -23,6 +24,8 @@ typedef struct ts_param {
   float *grad; /* (n) f32, set by ts_ddp; written (=) by backward */
   float *state[TS_PARAM_STATES_MAX]; /* (n) f32, by the optimizer */
   uint64_t version; /* grows with each update: packed weights carry it */
+  bool late;        /* its gradient comes after the model's backward pass, so it
+                       shares no bucket of the reduction with those that come early */
 } ts_param;
 
 /* All parameters of a model in creation order (forward order). */
@@ -41,5 +44,6 @@ int64_t ts_params_count(const ts_params *); /* elements in all */
 /* Initial values from (seed, index, element) only: Linear layers as PyTorch,
  * uniform +-1/sqrt(fan_in) for weight and bias. */
 void ts_param_init_uniform(ts_param *, uint64_t seed, double bound);
+void ts_param_init_constant(ts_param *, float value);
 
 #endif

@@ -41,6 +41,17 @@ typedef struct ts_lookup_args {
   int32_t n_features; /* F */
 } ts_lookup_args;
 
+/* Gradient by each id's weight, for the pooled lookup BAGS (its out and
+ * weights are not read; at says where a bag's gradient starts in grad):
+ *   out[i] = m * sum over d of grad[at[j] + d] * W[row_base[f] + rows[i]][d]
+ * for id i of bag j, m as above.  A row's sum has 16 fixed parts (d modulo
+ * 16), so every version gives the same bits. */
+typedef struct ts_weight_grad_args {
+  const ts_lookup_args *bags;
+  float *out; /* (N) */
+  const float *grad;
+} ts_weight_grad_args;
+
 /* Stable radix sort of keys with a 32-bit payload, on the low N_BITS bits
  * of the key; scratch arrays of the same length.  The result is in keys and
  * values.  Where the caller knows that the keys lie in segments, all keys of
@@ -98,6 +109,7 @@ struct ts_dense_update_args; /* dense/optim.h */
 
 #define TS_KERNEL_LIST(X)                                                      \
   X(lookup, (const ts_lookup_args *))                                          \
+  X(weight_grad, (const ts_weight_grad_args *))                                \
   X(sort, (const ts_sort_args *))                                              \
   X(row_update, (const struct ts_row_update_args *))                           \
   X(row_stage, (const struct ts_row_stage_args *))                             \

@@ -1,6 +1,7 @@
 /* codec.c - rows of floats in fewer bytes. */
 #include "shard/codec.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,18 +32,25 @@ int64_t ts_codec_bytes(ts_codec c, int32_t n) {
   return 4 + (n + 3) / 4 * 4;
 }
 
-static void encode_int8(char *to, const float *x, int32_t n) {
-  int8_t *q = (int8_t *)(to + 4);
+/* 0 where 1 / scale would be infinite; times 127 it is a number. */
+static float scale_of(const float *x, int32_t n) {
   float top = 0;
   for (int32_t d = 0; d < n; d++) {
     const float a = fabsf(x[d]);
     top = a > top || isnan(a) ? a : top;
   }
   const float scale = top / 127.0f;
+  if (scale < FLT_MIN) return 0;
+  return isfinite(top) && isinf(scale * 127.0f) ? nextafterf(scale, 0) : scale;
+}
+
+static void encode_int8(char *to, const float *x, int32_t n) {
+  int8_t *q = (int8_t *)(to + 4);
+  const float scale = scale_of(x, n);
   const float by = scale > 0 && isfinite(scale) ? 1.0f / scale : 0.0f;
   memcpy(to, &scale, 4);
   memset(q, 0, (size_t)((n + 3) / 4 * 4));
-  if (by > 0 && isfinite(by))
+  if (by > 0)
     for (int32_t d = 0; d < n; d++) q[d] = (int8_t)lrintf(x[d] * by);
 }
 

@@ -4,8 +4,10 @@
  *   f32    as it is
  *   bf16, f16   rounded to nearest even
  *   int8   scale = max |x| / 127 as f32, then N signed bytes round(x / scale),
- *          padded to 4: an error of at most max |x| / 254 per element
- * Not a number stays one in all but int8, where the row's scale is NaN. */
+ *          padded to 4: an error of at most max |x| / 254 per element; rows
+ *          with max |x| < 127 * 2^-126 become zeros
+ * Not a number stays one and infinity infinite; in int8 either makes the
+ * whole row NaN. */
 #ifndef TS_SHARD_CODEC_H
 #define TS_SHARD_CODEC_H
 

@@ -32,9 +32,9 @@ static double state_bytes(const ts_table_config *t) {
 static void sum_features(ts_cost_table *x, const ts_table_config *t,
                          const ts_plan_stats *stats, const ts_cost *c) {
   const double rows = (double)t->rows;
-  *x = (ts_cost_table){.n_features = t->features.n,
+  *x = (ts_cost_table){.bags = t->features.n,
                        .state_bytes = state_bytes(t),
-                       .weighted = t->weighted};
+                       .weighted = t->weighted || t->max_length > 0};
   for (int32_t f = 0; f < t->features.n; f++) {
     const ts_plan_stats *s = &stats[f];
     x->ids += s->pooling;
@@ -44,20 +44,31 @@ static void sum_features(ts_cost_table *x, const ts_table_config *t,
     for (int b = 0; b < TS_STATS_BLOCKS; b++)
       x->block[b] += s->block[b] * s->pooling;
   }
+  if (t->pooling == TS_POOL_NONE) x->bags = x->ids;
   x->distinct = fmin(x->distinct, rows);
   x->distinct_own = fmin(x->distinct_own, rows);
   for (int b = 0; b < TS_STATS_BLOCKS && x->ids > 0; b++) x->block[b] /= x->ids;
   if (x->ids > 0) x->hot /= x->ids;
+  x->even = true;
+  for (int b = 1; b < TS_STATS_BLOCKS; b++)
+    x->even = x->even && fabs(x->block[b] - x->block[0]) < 1e-9;
 }
 
 ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
   ts_err err = TS_OK;
   const ts_plan_stats *stats = r->stats;
+  ts_codec forward, backward;
+  TS_TRY(ts_codec_find(&forward, r->config->sharding.comm_dtype_forward,
+                       "sharding.comm_dtype_forward"));
+  TS_TRY(ts_codec_find(&backward, r->config->sharding.comm_dtype_backward,
+                       "sharding.comm_dtype_backward"));
   *c = (ts_cost){.request = r,
                  .n_ranks = r->nodes->n_ranks,
                  .n_nodes = r->nodes->n_nodes,
                  .per_node = (double)r->nodes->n_ranks / r->nodes->n_nodes,
                  .batch = r->batch,
+                 .forward_bytes = (double)ts_codec_bytes(forward, 64) / 64,
+                 .backward_bytes = (double)ts_codec_bytes(backward, 64) / 64,
                  .global = (double)r->batch * r->nodes->n_ranks};
   TS_TRY(ts_mem_array(&c->tables, r->config->n_tables, sizeof *c->tables,
                       TS_TAG_MISC));
@@ -65,6 +76,8 @@ ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
     const ts_table_config *table = &r->config->tables[t];
     sum_features(&c->tables[t], table, stats, c);
     stats += table->features.n;
+    const ts_row_optim *o = ts_row_optim_find(table->optimizer.kind);
+    if (o && o->n_rounds > c->n_rounds) c->n_rounds = o->n_rounds;
   }
 done:
   return err;
@@ -88,8 +101,9 @@ static double share(const ts_cost_table *x, double rows, double row0,
   return sum;
 }
 
-static double share_of(const ts_cost *c, int32_t table, const ts_shard *s) {
+double ts_cost_share(const ts_cost *c, int32_t table, const ts_shard *s) {
   const double rows = (double)c->request->config->tables[table].rows;
+  if (c->tables[table].even) return (double)s->n_rows / rows;
   if (s->row0 == 0 && (double)s->n_rows >= rows) return 1.0;
   return share(&c->tables[table], rows, (double)s->row0, (double)s->n_rows);
 }
@@ -97,7 +111,7 @@ static double share_of(const ts_cost *c, int32_t table, const ts_shard *s) {
 double ts_cost_ids(const ts_cost *c, int32_t table, ts_shard_kind kind,
                    const ts_shard *s) {
   const double samples = kind == TS_SHARD_DATA_PARALLEL ? c->batch : c->global;
-  return samples * c->tables[table].ids * share_of(c, table, s);
+  return samples * c->tables[table].ids * ts_cost_share(c, table, s);
 }
 
 double ts_cost_distinct(const ts_cost *c, int32_t table, ts_shard_kind kind,
@@ -112,11 +126,6 @@ double ts_cost_distinct(const ts_cost *c, int32_t table, ts_shard_kind kind,
 /* ---- time ---------------------------------------------------------------- */
 
 enum { NS = 1000000, GB = 1000000 }; /* ns and bytes at 1 GB/s in a ms */
-
-static bool by_rows(ts_shard_kind k) {
-  return k == TS_SHARD_ROW_WISE || k == TS_SHARD_TABLE_ROW_WISE ||
-         k == TS_SHARD_GRID;
-}
 
 /* Bytes per ns that rows of shard S come at. */
 static double row_rate(const ts_cost *c, int32_t table, double row_bytes,
@@ -162,7 +171,7 @@ static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
   const ts_table_config *config = &c->request->config->tables[table];
   const double samples = kind == TS_SHARD_DATA_PARALLEL ? c->batch : c->global;
   const double n = ts_cost_ids(c, table, kind, s);
-  const double bags = samples * x->n_features;
+  const double bags = samples * x->bags;
   const double width = s->n_cols, row = width * ts_dtype_bytes(config->dtype);
   const double state = x->state_bytes * width / config->dim;
   const double d = ts_cost_distinct(c, table, kind, s);
@@ -179,35 +188,73 @@ static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
   if (x->weighted) l->time.lookup *= 1.1, l->time.backward *= 1.1;
 }
 
-/* The node reduces among its ranks, then crosses. */
-static void time_two_steps(ts_load *l, const ts_cost *c, double bytes) {
-  const double inside = bytes * (c->per_node - 1) / c->per_node;
-  const double across = bytes / c->per_node * (c->n_nodes - 1) / c->n_nodes;
+/* The node reduces among its ranks, in f32; then it crosses, coded. */
+static void time_two_steps(ts_load *l, const ts_cost *c, double floats) {
+  const double inside = 4 * floats * (c->per_node - 1) / c->per_node;
+  const double across = floats / c->per_node * (c->n_nodes - 1) / c->n_nodes;
+  const double there = across * c->forward_bytes;
+  const double back = across * c->backward_bytes;
+  /* What relays get is laid out anew. */
+  const double lay_out =
+      4 * floats / c->per_node / c->request->topology->stream_gbytes_per_s / GB;
   l->time.output = link_ms(c, TS_LINK_REDUCE_SCATTER, inside, 0) +
-                   link_ms(c, TS_LINK_ALL_TO_ALL, 0, across);
+                   link_ms(c, TS_LINK_ALL_TO_ALL, 0, there) + lay_out;
   l->time.gradient = link_ms(c, TS_LINK_ALL_GATHER, inside, 0) +
-                     link_ms(c, TS_LINK_ALL_TO_ALL, 0, across);
-  l->sent.output = l->sent.gradient = inside + across;
-  l->sent.cross = 2 * across;
+                     link_ms(c, TS_LINK_ALL_TO_ALL, 0, back) + lay_out;
+  l->sent.output = inside + there;
+  l->sent.gradient = inside + back;
+  l->sent.cross = there + back;
 }
 
 static void time_output(ts_load *l, const ts_cost *c, int32_t table,
                         ts_shard_kind kind, const ts_shard *s) {
-  const double bytes =
-      4.0 * c->global * s->n_cols * c->tables[table].n_features;
-  const double node = node_part(c, bytes), cross = cross_part(c, bytes);
-  if (kind == TS_SHARD_DATA_PARALLEL) return;
+  const double floats = c->global * s->n_cols * c->tables[table].bags;
+  const double there = floats * c->forward_bytes;
+  const double back = floats * c->backward_bytes;
+  const bool rows = kind == TS_SHARD_ROW_WISE;
+  if (kind == TS_SHARD_DATA_PARALLEL || c->n_ranks == 1) return;
   if (kind == TS_SHARD_TABLE_ROW_WISE || kind == TS_SHARD_GRID) {
-    time_two_steps(l, c, bytes);
+    time_two_steps(l, c, floats);
     return;
   }
-  const bool rows = kind == TS_SHARD_ROW_WISE;
-  l->time.output = link_ms(
-      c, rows ? TS_LINK_REDUCE_SCATTER : TS_LINK_ALL_TO_ALL, node, cross);
-  l->time.gradient =
-      link_ms(c, rows ? TS_LINK_ALL_GATHER : TS_LINK_ALL_TO_ALL, node, cross);
-  l->sent.output = l->sent.gradient = node + cross;
-  l->sent.cross = 2 * cross;
+  l->time.output =
+      link_ms(c, rows ? TS_LINK_REDUCE_SCATTER : TS_LINK_ALL_TO_ALL,
+              node_part(c, there), cross_part(c, there));
+  l->time.gradient = link_ms(c, rows ? TS_LINK_ALL_GATHER : TS_LINK_ALL_TO_ALL,
+                             node_part(c, back), cross_part(c, back));
+  l->sent.output = node_part(c, there) + cross_part(c, there);
+  l->sent.gradient = node_part(c, back) + cross_part(c, back);
+  l->sent.cross = cross_part(c, there) + cross_part(c, back);
+}
+
+int ts_cost_column_rounds(const ts_cost *c, int32_t table, const ts_shard *s) {
+  const ts_table_config *t = &c->request->config->tables[table];
+  const ts_row_optim *o = ts_row_optim_find(t->optimizer.kind);
+  return s->n_cols < t->dim && o ? o->n_rounds : 0;
+}
+
+/* Sums of the rows' gradients are written and read again; a number per row
+ * and round goes to the shards of the other columns. */
+static void time_columns(ts_load *l, const ts_cost *c, int32_t table,
+                         ts_shard_kind kind, const ts_shard *s) {
+  const ts_topology *t = c->request->topology;
+  const int rounds = ts_cost_column_rounds(c, table, s);
+  const double parts =
+      (double)c->request->config->tables[table].dim / s->n_cols;
+  const double d = ts_cost_distinct(c, table, kind, s);
+  const double bytes = rounds * d * 4 * (parts - 1);
+  if (!rounds) return;
+  /* Rows are gone through again for each round and for the update. */
+  l->time.backward +=
+      d *
+      (2 * (rounds + 1) * t->update_ns +
+       4 * (2 * s->n_cols + rounds * parts) / t->stream_gbytes_per_s) /
+      NS;
+  if (c->n_ranks == 1) return;
+  l->time.backward +=
+      link_ms(c, TS_LINK_ALL_TO_ALL, node_part(c, bytes), cross_part(c, bytes));
+  l->sent.gradient += node_part(c, bytes) + cross_part(c, bytes);
+  l->sent.cross += cross_part(c, bytes);
 }
 
 /* Rows' sums of every rank to every rank, then the update of all of them. */
@@ -233,6 +280,7 @@ void ts_cost_shard(ts_load *l, const ts_cost *c, int32_t table,
   *l = (ts_load){0};
   time_tables(l, c, table, kind, s);
   time_output(l, c, table, kind, s);
+  time_columns(l, c, table, kind, s);
   if (kind == TS_SHARD_DATA_PARALLEL)
     time_replicas(l, c, table, s);
   else /* ids that arrive are unpacked */
@@ -258,20 +306,28 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
     return;
   }
   const double slices = n_slices(p, config->dim);
+  const double parts = p->n_shards / slices; /* shards that cut rows */
   const double ids = c->batch * x->ids * slices;
-  const double bytes =
-      ids * (x->weighted ? 8 : 4) + c->batch * x->n_features * slices;
-  const double spread = by_rows(p->kind) ? (double)p->n_shards / slices : 1;
-  const double node = node_part(c, bytes), cross = cross_part(c, bytes);
-  /* By rows an id is looked at once more for each part that it may go to;
-   * lengths go to all of them. */
   const double lengths =
-      (spread - 1) * c->batch * x->n_features * slices * t->bag_ns;
-  l->time.input =
-      (0.5 * ids * t->pack_ns * (by_rows(p->kind) ? 2 : 1) + lengths) / NS +
-      link_ms(c, TS_LINK_ALL_TO_ALL, node, cross);
+      x->ids > x->bags || parts > 1 ? c->batch * x->bags * slices * parts : 0;
+  const double bytes =
+      ids * (ts_id_bytes(p->shards[0].n_rows) + (x->weighted ? 4 : 0)) +
+      lengths;
+  const double node = node_part(c, bytes), cross = cross_part(c, bytes);
+  /* Every part that an id may go to looks at it twice, to count and to
+   * take. */
+  l->time.input = (0.5 * ids * t->pack_ns * parts + lengths * t->bag_ns) / NS +
+                  link_ms(c, TS_LINK_ALL_TO_ALL, node, cross);
+  if (slices > 1) /* columns are put side by side, and taken apart */
+    l->time.output = l->time.gradient =
+        4 * c->batch * x->bags * config->dim / t->stream_gbytes_per_s / GB;
   l->sent.input = node + cross;
   l->sent.cross = cross;
+}
+
+static bool cuts_columns(ts_shard_kind k) {
+  return k == TS_SHARD_COLUMN_WISE || k == TS_SHARD_TABLE_COLUMN_WISE ||
+         k == TS_SHARD_GRID;
 }
 
 void ts_cost_kind(ts_load *l, const ts_cost *c, ts_shard_kind kind) {
@@ -293,6 +349,9 @@ void ts_cost_kind(ts_load *l, const ts_cost *c, ts_shard_kind kind) {
   default:
     l->time.output = l->time.gradient = latency_ms(c, TS_LINK_ALL_TO_ALL);
   }
+  /* Each round of statistics: sizes, then the numbers. */
+  if (cuts_columns(kind))
+    l->time.backward += 2 * c->n_rounds * latency_ms(c, TS_LINK_ALL_TO_ALL);
 }
 
 void ts_cost_always(ts_load *l, const ts_cost *c) {

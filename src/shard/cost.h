@@ -7,20 +7,23 @@
 
 /* A table's figures for one step, over all its features. */
 typedef struct ts_cost_table {
-  double n_features;
+  double bags;         /* per sample; of sequences every id is one */
   double ids;          /* per sample */
   double distinct;     /* of the global batch */
   double distinct_own; /* of one rank's batch */
   double hot;
   double block[TS_STATS_BLOCKS];
+  bool even;          /* all blocks alike */
   double state_bytes; /* per row of all columns */
-  bool weighted;
+  bool weighted;      /* by the data or by position */
 } ts_cost_table;
 
 typedef struct ts_cost {
   const ts_plan_request *request;
   ts_cost_table *tables; /* (n_tables) */
   double n_ranks, n_nodes, per_node, batch, global;
+  int n_rounds; /* of statistics over columns, at most */
+  double forward_bytes, backward_bytes; /* of a number in output dist */
 } ts_cost;
 
 ts_err ts_cost_create(ts_cost *, const ts_plan_request *);
@@ -54,6 +57,10 @@ void ts_storage_shard(ts_plan_memory *, const ts_cost *, int32_t table,
                       ts_shard_kind, const ts_shard *);
 void ts_storage_everywhere(ts_plan_memory *, const ts_cost *, int32_t table,
                            const ts_table_plan *);
+/* Share of a table's ids whose rows are in shard S. */
+double ts_cost_share(const ts_cost *, int32_t table, const ts_shard *);
+/* Rounds of statistics that column shards exchange for a row's update. */
+int ts_cost_column_rounds(const ts_cost *, int32_t table, const ts_shard *);
 /* Ids of the global batch (data_parallel: the rank's) that go to shard S, and
  * how many different rows they touch. */
 double ts_cost_ids(const ts_cost *, int32_t table, ts_shard_kind,

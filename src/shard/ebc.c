@@ -81,7 +81,9 @@ static void add_route(ts_ebc *ebc, const ts_lot *lot, int32_t f, int32_t k) {
                  .part = k,
                  .split = lot->ops->split_rows,
                  .sequence = lot->sequence,
-                 .weighted = ebc->config->tables[t].weighted};
+                 .weighted = ebc->config->tables[t].weighted,
+                 .positions = lot->ops->split_rows &&
+                              ebc->config->tables[t].max_length > 0};
 }
 
 static ts_err add_routes(ts_ebc *ebc, const ts_lot *lot) {
@@ -159,6 +161,7 @@ ts_err ts_ebc_create(ts_ebc **out, const ts_config *config, const ts_plan *plan,
                   .n_ranks = ts_world_size(world)};
   TS_TRY(count_features(ebc));
   TS_TRY(find_variable(ebc));
+  TS_TRY(ts_processors_create(ebc));
   TS_TRY(ts_codec_find(&ebc->forward, config->sharding.comm_dtype_forward,
                        "sharding.comm_dtype_forward"));
   TS_TRY(ts_codec_find(&ebc->backward, config->sharding.comm_dtype_backward,
@@ -176,6 +179,7 @@ done:
 void ts_ebc_destroy(ts_ebc *ebc) {
   if (!ebc) return;
   for (int32_t l = 0; l < ebc->n_lots; l++) ts_lot_reset(&ebc->lots[l]);
+  ts_processors_destroy(ebc);
   ts_mem_free(ebc->lots);
   ts_mem_free(ebc->routes);
   ts_mem_free(ebc->route_start);
@@ -190,12 +194,22 @@ ts_err ts_ebc_init(ts_ebc *ebc) {
   for (int32_t l = 0; l < ebc->n_lots; l++)
     for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
       TS_TRY(ts_tbe_init(ebc->lots[l].groups[g].tbe));
+  for (int32_t k = 0; k < ebc->params.n; k++)
+    ts_param_init_constant(ebc->params.item[k], 1.0f);
 done:
   return err;
 }
 
 int32_t ts_ebc_n_features(const ts_ebc *ebc) {
   return ebc->n_features;
+}
+
+ts_params *ts_ebc_params(ts_ebc *ebc) {
+  return &ebc->params;
+}
+
+bool ts_ebc_has_processors(const ts_ebc *ebc) {
+  return ebc->params.n > 0;
 }
 
 static ts_err shards_of_group(ts_ebc *ebc, ts_tbe *tbe, ts_ebc_shard_fn fn,

@@ -13,6 +13,7 @@
 #ifndef TS_SHARD_EBC_H
 #define TS_SHARD_EBC_H
 
+#include "dense/param.h"
 #include "runtime/comm.h"
 #include "runtime/kernels.h"
 #include "shard/plan.h"
@@ -40,6 +41,13 @@ ts_err ts_ebc_create(ts_ebc **, const ts_config *, const ts_plan *,
 void ts_ebc_destroy(ts_ebc *);
 ts_err ts_ebc_init(ts_ebc *); /* initial weights */
 int32_t ts_ebc_n_features(const ts_ebc *);
+
+/* Weights per position of the tables with a feature processor: the
+ * collection owns the parameters, the dense optimizer trains them.  lookup
+ * reads them on the compute lane; backward_end writes (=) this rank's part of
+ * their gradients, where grad is set, to be summed over ranks. */
+ts_params *ts_ebc_params(ts_ebc *);
+bool ts_ebc_has_processors(const ts_ebc *);
 
 ts_err ts_flight_create(ts_flight **, ts_ebc *, int32_t batch_max);
 void ts_flight_destroy(ts_flight *);
@@ -85,7 +93,8 @@ typedef struct ts_ebc_stat {
   int64_t local_bytes;               /* weights and state held */
   /* Output dist's bytes, to this rank, too: as f32, and as coded. */
   int64_t forward_raw, forward_coded, backward_raw, backward_coded;
-  /* Input dist's: with 8 bytes per id and 4 per length, and as sent. */
+  /* Input dist's: with 8 bytes per id and 4 per length, weight and position,
+   * and as sent. */
   int64_t input_raw, input_coded;
   /* Features of data.dedup and sequences: bags and ids read, and sent. */
   int64_t n_bags_in, n_bags_sent, n_ids_in, n_ids_sent;

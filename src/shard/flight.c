@@ -116,21 +116,30 @@ static void count_input(ts_flight *fl) {
   for (int32_t i = 0; fl->own.n > 0 && i < fl->ebc->n_routes; i++) {
     const ts_route *route = &fl->ebc->routes[i];
     const int64_t n = fl->route_count[i] >> TS_FORM_BITS;
-    stat->input_raw += n * (route->weighted ? 12 : 8) + 4 * (int64_t)fl->own.n;
+    stat->input_raw += n * (route->weighted || route->positions ? 12 : 8) +
+                       4 * (int64_t)fl->own.n;
   }
 }
 
-static void count_output(ts_flight *fl, const ts_lot_flight *lf) {
-  const ts_ebc *ebc = fl->ebc;
-  ts_ebc_stat *stat = &fl->ebc->stat;
+/* Bytes of embeddings that this rank sends with codec C. */
+static int64_t output_bytes(const ts_lot_flight *lf, ts_codec c) {
   const ts_lot *lot = lf->lot;
-  if (lot->output == &ts_output_local) return;
-  for (int r = 0; r < ebc->n_ranks; r++) {
-    stat->forward_raw += 4 * lf->sizes[r];
-    stat->forward_coded += ts_wire_bytes(lf, ebc->forward, lot->own_block, r);
-    stat->backward_raw += 4 * lf->sizes[r];
-    stat->backward_coded += ts_wire_bytes(lf, ebc->backward, lot->own_block, r);
-  }
+  int64_t bytes = 0;
+  if (lot->output == &ts_output_local) return 0;
+  if (lot->output->bytes) return lot->output->bytes(lf, c);
+  for (int r = 0; r < lot->ebc->n_ranks; r++)
+    bytes += ts_wire_bytes(lf, c, lot->own_block, r);
+  return bytes;
+}
+
+/* Gradients take the same ways back. */
+static void count_output(const ts_lot_flight *lf) {
+  ts_ebc *ebc = lf->lot->ebc;
+  const int64_t raw = output_bytes(lf, TS_CODEC_F32);
+  ebc->stat.forward_raw += raw;
+  ebc->stat.forward_coded += output_bytes(lf, ebc->forward);
+  ebc->stat.backward_raw += raw;
+  ebc->stat.backward_coded += output_bytes(lf, ebc->backward);
 }
 
 /* Calls FN for all groups' inputs. */
@@ -169,7 +178,7 @@ ts_err ts_ebc_lookup(ts_flight *fl, ts_lane *compute) {
     ts_lot_flight *lf = &fl->lots[l];
     for (int32_t g = 0; g < lf->lot->n_groups; g++)
       fl->ebc->stat.n_ids += lf->inputs[g].n_ids;
-    count_output(fl, lf);
+    count_output(lf);
     TS_TRY(ts_lot_forward(lf, compute));
   }
 done:
@@ -205,8 +214,10 @@ done:
 ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
                            ts_lane *compute) {
   ts_err err = TS_OK;
+  TS_TRY(ts_processors_begin(fl->ebc, compute));
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
     TS_TRY(ts_lot_backward_end(&fl->lots[l], lr_factor, pass, compute));
+  TS_TRY(ts_processors_end(fl->ebc, compute));
 done:
   return err;
 }

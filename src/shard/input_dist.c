@@ -5,7 +5,8 @@
  *     section count and form of each route to that rank (int64)
  *     then per route: lengths (int32 or bytes, padded to 4; none where every
  *     bag has one id), local rows (1, 2 or 4 bytes, padded to 4), weights
- *     (f32, weighted tables)
+ *     (f32, weighted tables), positions (uint16, padded to 4: of feature
+ *     processors where a bag's ids are spread over shards)
  *
  * Rows are numbered within the shard that they go to, in as few bytes as its
  * rows need.  Each id is copied once: from where the source put it into the
@@ -18,7 +19,8 @@
 static int64_t section_bytes(const ts_route *r, int64_t n_ids, int form,
                              int64_t n_bags) {
   return ts_form_bytes(form, n_bags) + ts_pad4(n_ids * ts_id_bytes(r->n_rows)) +
-         (r->weighted ? 4 * n_ids : 0);
+         (r->weighted ? 4 * n_ids : 0) +
+         (r->positions ? ts_pad4(2 * n_ids) : 0);
 }
 
 static ts_err bad_id(const ts_ebc *ebc, int32_t feature, int64_t id) {
@@ -122,27 +124,32 @@ static char *write_section(const ts_flight *fl, const ts_route *r,
   char *rows = to + ts_form_bytes(form, n_bags);
   char *end_of_rows = rows + ts_pad4(n_ids * id_bytes);
   float *weights = r->weighted ? (float *)(void *)end_of_rows : NULL;
+  char *end = to + section_bytes(r, n_ids, form, n_bags);
+  uint16_t *positions =
+      r->positions ? (uint16_t *)(void *)(end - ts_pad4(2 * n_ids)) : NULL;
   int64_t k = 0, n = 0;
   if (rows > to) memset(rows - 4, 0, 4); /* the padding, too */
   if (end_of_rows > rows) memset(end_of_rows - 4, 0, 4);
+  if (positions && n_ids) memset(end - 4, 0, 4);
   if (form == TS_FORM_ONE) {
     write_ones(r, &j, rows, weights);
-    return to + section_bytes(r, n_ids, form, n_bags);
+    return end;
   }
   for (int32_t b = 0; b < n_bags; b++) {
-    const int64_t end = k + ts_jagged_length(&j, b), before = n;
-    for (; k < end; k++) {
+    const int64_t first = k, next = k + ts_jagged_length(&j, b), before = n;
+    for (; k < next; k++) {
       const int64_t row = j.ids[k] - r->row0;
       if ((uint64_t)row >= (uint64_t)r->n_rows) continue;
       put_row(rows, n, id_bytes, row);
       if (weights) weights[n] = j.weights[k];
+      if (positions) positions[n] = ts_position(k - first);
       n++;
     }
     if (form == TS_FORM_BYTES) ((uint8_t *)to)[b] = (uint8_t)(n - before);
     if (form == TS_FORM_INTS)
       ((int32_t *)(void *)to)[b] = (int32_t)(n - before);
   }
-  return to + section_bytes(r, n_ids, form, n_bags);
+  return end;
 }
 
 /* Status-only messages: this rank has nothing or has failed. */

@@ -11,6 +11,7 @@
 typedef struct ts_section {
   const char *lengths, *rows;
   const float *weights;
+  const uint16_t *positions;
   int64_t n_ids, n_bags;
   int form;
 } ts_section;
@@ -50,6 +51,8 @@ static ts_err find_sections(const ts_flight *fl, ts_section *sections) {
       at = s->rows + ts_pad4(s->n_ids * ts_id_bytes(route->n_rows));
       s->weights = (const float *)(const void *)at;
       if (route->weighted) at += 4 * s->n_ids;
+      s->positions = (const uint16_t *)(const void *)at;
+      if (route->positions) at += ts_pad4(2 * s->n_ids);
       if (s->n_ids < 0 || at > end)
         return ts_fail(TS_ERR_COMM, "rank %d sent a message that ends early",
                        r);
@@ -69,13 +72,18 @@ static ts_err reserve(ts_lot_flight *lf, int32_t g, int64_t n_bags,
   TS_TRY(ts_buffer_reserve(&lf->offsets[g], (size_t)(n_bags + 1) * 8));
   TS_TRY(ts_buffer_reserve(&lf->at[g], (size_t)(n_bags + 1) * 8));
   TS_TRY(ts_buffer_reserve(&lf->rows[g], (size_t)n_ids * 4 + 4));
-  if (group->weighted)
+  const bool has_weights = group->weighted || group->positions;
+  if (has_weights)
     TS_TRY(ts_buffer_reserve(&lf->weights[g], (size_t)n_ids * 4 + 4));
+  if (group->positions) {
+    TS_TRY(ts_buffer_reserve(&lf->positions[g], (size_t)n_ids * 2 + 2));
+    TS_TRY(ts_buffer_reserve(&lf->weight_grads[g], (size_t)n_ids * 4 + 4));
+  }
   *in = (ts_tbe_input){.bag_start = lf->starts[g].ptr,
                        .offsets = lf->offsets[g].ptr,
                        .at = lf->at[g].ptr,
                        .rows = lf->rows[g].ptr,
-                       .weights = group->weighted ? lf->weights[g].ptr : NULL,
+                       .weights = has_weights ? lf->weights[g].ptr : NULL,
                        .n_ids = n_ids};
 done:
   return err;
@@ -86,6 +94,7 @@ typedef struct ts_fill {
   int64_t *offsets, *at; /* of the next bag */
   int32_t *rows;         /* all */
   float *weights;
+  uint16_t *positions;
   int64_t n_bags, n_ids;
 } ts_fill;
 
@@ -93,11 +102,12 @@ static ts_fill fill_of(const ts_lot_flight *lf, int32_t g) {
   return (ts_fill){.offsets = lf->offsets[g].ptr,
                    .at = lf->at[g].ptr,
                    .rows = lf->rows[g].ptr,
-                   .weights = lf->weights[g].ptr};
+                   .weights = lf->weights[g].ptr,
+                   .positions = lf->positions[g].ptr};
 }
 
-static void add_rows(ts_fill *f, const ts_section *s, int id_bytes,
-                     bool weighted) {
+static void add_rows(ts_fill *f, const ts_section *s, const ts_route *route) {
+  const int id_bytes = ts_id_bytes(route->n_rows);
   int32_t *to = f->rows + f->n_ids;
   if (!s->n_ids) return;
   if (id_bytes == 4) memcpy(to, s->rows, (size_t)s->n_ids * 4);
@@ -105,7 +115,17 @@ static void add_rows(ts_fill *f, const ts_section *s, int id_bytes,
     to[k] = ((const uint16_t *)(const void *)s->rows)[k];
   for (int64_t k = 0; id_bytes == 1 && k < s->n_ids; k++)
     to[k] = ((const uint8_t *)s->rows)[k];
-  if (weighted) memcpy(f->weights + f->n_ids, s->weights, (size_t)s->n_ids * 4);
+  if (route->weighted)
+    memcpy(f->weights + f->n_ids, s->weights, (size_t)s->n_ids * 4);
+  if (route->positions)
+    memcpy(f->positions + f->n_ids, s->positions, (size_t)s->n_ids * 2);
+}
+
+/* Where bags are whole an id's position can be seen. */
+static void number_ids(ts_fill *f) {
+  for (int64_t b = 0; b < f->n_bags; b++)
+    for (int64_t i = f->offsets[b]; i < f->offsets[b + 1]; i++)
+      f->positions[i] = ts_position(i - f->offsets[b]);
 }
 
 /* Appends the offsets of one section's bags. */
@@ -158,7 +178,7 @@ static ts_err unpack_group(ts_flight *fl, int32_t l, int32_t g,
     for (int r = 0; r < ebc->n_ranks; r++) {
       const ts_section *from = &sections[(int64_t)i * ebc->n_ranks + r];
       const int64_t before = fill.n_ids;
-      add_rows(&fill, from, ts_id_bytes(route->n_rows), group->weighted);
+      add_rows(&fill, from, route);
       add_offsets(&fill, from);
       add_places(&fill, lf, group->piece[s], r, from->n_bags);
       if (fill.n_ids - before != from->n_ids)
@@ -168,6 +188,7 @@ static ts_err unpack_group(ts_flight *fl, int32_t l, int32_t g,
   }
   starts[group->n_slots] = fill.n_bags;
   fill.offsets[fill.n_bags] = fill.n_ids;
+  if (group->positions && !lf->lot->ops->split_rows) number_ids(&fill);
 done:
   return err;
 }
@@ -204,6 +225,7 @@ static ts_err localize_group(ts_flight *fl, int32_t l, int32_t g) {
   }
   starts[group->n_slots] = fill.n_bags;
   fill.offsets[fill.n_bags] = fill.n_ids;
+  if (group->positions) number_ids(&fill);
 done:
   return err;
 }

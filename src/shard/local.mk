@@ -37,6 +37,7 @@ tessera_sources += \
   src/shard/planner_report.c \
   src/shard/planner_stats.c \
   src/shard/planner_why.c \
+  src/shard/processors.c \
   src/shard/replicas.c \
   src/shard/row_wise.c \
   src/shard/sharding.c \

@@ -131,6 +131,7 @@ static bool alike(const ts_lot *lot, const ts_piece *p, const ts_piece *q) {
          (p->n_cols == a->dim) == (q->n_cols == b->dim) &&
          a->dtype == b->dtype && a->pooling == b->pooling &&
          a->weighted == b->weighted &&
+         (a->max_length > 0) == (b->max_length > 0) &&
          !strcmp(a->optimizer.kind, b->optimizer.kind);
 }
 
@@ -179,6 +180,7 @@ static ts_err group_create(ts_lot *lot, ts_lot_group *g, int32_t first,
   }
   spec.n_features = g->n_slots;
   g->weighted = c->weighted;
+  g->positions = c->max_length > 0;
   g->columns = like->n_cols < c->dim;
   TS_TRY(ts_tbe_create(&g->tbe, ebc->device, ebc->kernels, &spec));
 done:

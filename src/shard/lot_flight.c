@@ -11,8 +11,9 @@ static ts_err create_inputs(ts_lot_flight *lf) {
                            .tag = TS_TAG_SPARSE,
                            .owned = true,
                            .device = lf->lot->ebc->device};
-  ts_buffer **arrays[] = {&lf->starts, &lf->offsets, &lf->at, &lf->rows,
-                          &lf->weights};
+  ts_buffer **arrays[] = {&lf->starts,      &lf->offsets, &lf->at,
+                          &lf->rows,        &lf->weights, &lf->positions,
+                          &lf->weight_grads};
   TS_TRY(ts_mem_array(&lf->inputs, n, sizeof *lf->inputs, TS_TAG_MISC));
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
     TS_TRY(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
@@ -116,24 +117,22 @@ done:
 }
 
 void ts_lot_flight_reset(ts_lot_flight *lf) {
-  ts_buffer *groups[] = {lf->starts, lf->offsets, lf->at, lf->rows,
-                         lf->weights};
+  ts_buffer *groups[] = {lf->starts,  lf->offsets,   lf->at,          lf->rows,
+                         lf->weights, lf->positions, lf->weight_grads};
   ts_buffer *buffers[] = {&lf->emb,      &lf->grad,         &lf->out,
                           &lf->grad_out, &lf->views,        &lf->view_grads,
                           &lf->relay,    &lf->wire_send,    &lf->wire_recv,
                           &lf->bundle,   &lf->exchange.recv};
-  void *arrays[] = {lf->starts,       lf->offsets,
-                    lf->at,           lf->rows,
-                    lf->weights,      lf->inputs,
-                    lf->count,        lf->section,
-                    lf->sizes,        lf->write_at,
-                    lf->block_at,     lf->piece_at,
-                    lf->send,         lf->recv,
-                    lf->emb_ptr,      lf->grad_ptr,
-                    lf->stride,       lf->inverse,
-                    lf->message,      lf->message_bytes,
-                    lf->bundle_bytes, lf->exchange.recv_bytes,
-                    lf->arrived,      lf->arrived_bytes};
+  void *arrays[] = {
+      lf->starts,        lf->offsets,      lf->at,
+      lf->rows,          lf->weights,      lf->inputs,
+      lf->positions,     lf->weight_grads, lf->count,
+      lf->section,       lf->sizes,        lf->write_at,
+      lf->block_at,      lf->piece_at,     lf->send,
+      lf->recv,          lf->emb_ptr,      lf->grad_ptr,
+      lf->stride,        lf->inverse,      lf->message,
+      lf->message_bytes, lf->bundle_bytes, lf->exchange.recv_bytes,
+      lf->arrived,       lf->arrived_bytes};
   for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
     for (int32_t g = 0; groups[i] && g < lf->lot->n_groups; g++)
       ts_buffer_reset(&groups[i][g]);
@@ -159,6 +158,7 @@ ts_err ts_lot_forward(ts_lot_flight *lf, ts_lane *lane) {
   const ts_lot *lot = lf->lot;
   if (lot->holes)
     TS_TRY(ts_lane_submit(lane, "clear", clear_task, &lf, sizeof lf));
+  TS_TRY(ts_lot_weigh(lf, lane));
   for (int32_t g = 0; g < lot->n_groups; g++)
     TS_TRY(
         ts_tbe_forward(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g], lane));
@@ -189,9 +189,12 @@ ts_err ts_lot_backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
                            ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_lot *lot = lf->lot;
-  if (!lot->ops->remote && lot->comm)
+  if (!lot->ops->remote && lot->comm) {
+    TS_TRY(ts_lot_weight_grads(lf, lane));
     return ts_replicas_end(lf, lr_factor, pass, lane);
+  }
   TS_TRY(lot->output->backward_end(lf, lane));
+  TS_TRY(ts_lot_weight_grads(lf, lane));
   for (int32_t g = 0; g < lot->n_groups; g++)
     if (!lot->columns || !lot->groups[g].columns)
       TS_TRY(ts_tbe_backward(lot->groups[g].tbe, lf->grad_out.ptr,

@@ -78,6 +78,17 @@ static void size_messages(const ts_lot_flight *lf, ts_codec c, int64_t *relayed,
   }
 }
 
+/* Plain within the node, coded across. */
+static int64_t bytes(const ts_lot_flight *lf, ts_codec c) {
+  const ts_lot *lot = lf->lot;
+  int64_t n = 0;
+  for (int q = 0; q < lot->ebc->n_ranks; q++) {
+    n += 4 * lf->sizes[q];
+    if (relays_for(lot, q)) n += ts_wire_bytes(lf, c, lot->own_block, q);
+  }
+  return n;
+}
+
 /* The blocks that arrive lie by node, the messages by rank: with ranks not in
  * the order of nodes they differ, so blocks always go through the wire. */
 typedef struct ts_two_arg {
@@ -203,6 +214,7 @@ const ts_output_dist ts_output_two_stage = {.name = "two-stage",
                                             .written_by = written_by,
                                             .create = create,
                                             .reserve = reserve,
+                                            .bytes = bytes,
                                             .order = order,
                                             .forward_begin = forward_begin,
                                             .forward_end = forward_end,

@@ -102,7 +102,7 @@ static int kind_sets(unsigned *set, const ts_options *o, int32_t n_tables) {
 /* Large plans have no time for all sets: ranks times options at a start. */
 static int sets_for(int n, const ts_plan_request *r, const ts_options *o) {
   const double work = (double)r->nodes->n_ranks * o->start[r->config->n_tables];
-  const double room = 4e8 / (work + 1);
+  const double room = 1e8 / (work + 1);
   if (room >= n) return n;
   return room < 1 ? 1 : (int)room;
 }

@@ -28,23 +28,23 @@ void ts_draft_reset(ts_draft *d) {
   *d = (ts_draft){0};
 }
 
-/* Shards of the same size differ in their rank alone, mostly: the last one's
- * load is kept. */
+/* Most shards of a table are of one size and get as many ids: what the last
+ * one cost is kept. */
 static void add_shards(ts_draft *d, int32_t t, const ts_table_plan *p,
                        double times) {
   ts_load l = {0};
-  double ms = 0, bytes = 0;
-  const bool even =
-      p->kind == TS_SHARD_DATA_PARALLEL || p->kind == TS_SHARD_TABLE_WISE ||
-      p->kind == TS_SHARD_COLUMN_WISE || p->kind == TS_SHARD_TABLE_COLUMN_WISE;
+  double ms = 0, bytes = 0, share = -1;
   for (int32_t k = 0; k < p->n_shards; k++) {
-    if (!even || k == 0) {
-      ts_cost_shard(&l, &d->cost, t, p->kind, &p->shards[k]);
+    const ts_shard *s = &p->shards[k];
+    const double here = ts_cost_share(&d->cost, t, s);
+    if (k == 0 || here != share || s->n_rows != s[-1].n_rows) {
+      ts_cost_shard(&l, &d->cost, t, p->kind, s);
       ms = ts_plan_time_sum(&l.time);
       bytes = ts_plan_memory_sum(&l.memory);
+      share = here;
     }
-    d->ms[p->shards[k].rank] += times * ms;
-    d->bytes[p->shards[k].rank] += times * bytes;
+    d->ms[s->rank] += times * ms;
+    d->bytes[s->rank] += times * bytes;
   }
 }
 
@@ -116,7 +116,7 @@ ts_worth ts_draft_worth(const ts_draft *d) {
       d->request->memory_bytes - ts_plan_memory_sum(&d->all.memory);
   double most = 0, square = 0, over = 0;
   for (int k = 0; k < n; k++) {
-    most = fmax(most, d->ms[k]);
+    if (d->ms[k] > most) most = d->ms[k];
     square += d->ms[k] * d->ms[k];
     if (d->bytes[k] > limit) over += d->bytes[k] - limit;
   }

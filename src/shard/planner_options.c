@@ -20,6 +20,8 @@ static bool cuts_columns(ts_shard_kind k) {
 static bool makes_sense(ts_shard_kind k, const ts_table_config *t,
                         const ts_nodes *n) {
   if (t->sharding != TS_SHARD_AUTO) return true;
+  if (t->pooling == TS_POOL_NONE && !ts_sharding_find(k)->sequence)
+    return false;
   if (n->n_ranks == 1) return k == TS_SHARD_TABLE_WISE || t->allow.n > 0;
   const bool of_nodes = k == TS_SHARD_TABLE_ROW_WISE ||
                         k == TS_SHARD_TABLE_COLUMN_WISE || k == TS_SHARD_GRID;

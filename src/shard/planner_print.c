@@ -30,7 +30,7 @@ static ts_err print_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
   const ts_plan_memory *m = &x->memory;
   return ts_str_append(
       s,
-      "%6d %9.1f (%.1f, %.1f, %.1f, %.1f) %8.3f (%.3f, %.3f, %.3f, %.3f, "
+      "rank %5d %9.1f (%.1f, %.1f, %.1f, %.1f) %8.3f (%.3f, %.3f, %.3f, %.3f, "
       "%.3f) %8.3f %8.3f %8.3f %6d\n",
       k, mib(ts_plan_memory_sum(m)), mib(m->weights), mib(m->state),
       mib(m->buffers), mib(m->dense), ts_plan_time_sum(t), t->input, t->lookup,
@@ -50,7 +50,7 @@ static ts_err print_ranks(ts_str *s, const ts_plan_report *r, int32_t rows) {
     TS_TRY(ts_str_append(s, "the %d slowest of %d ranks\n", n, r->n_ranks));
   }
   TS_TRY(ts_str_append(
-      s, "  rank MiB (weights, state, buffers, dense) ms (input, lookup, "
+      s, "           MiB (weights, state, buffers, dense) ms (input, lookup, "
          "output, gradient, backward) MiB sent: input output gradient "
          "shards\n"));
   for (int32_t i = 0; i < n; i++) TS_TRY(print_rank(s, r, list[i].rank));

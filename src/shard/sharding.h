@@ -48,6 +48,8 @@ typedef struct ts_output_dist {
   /* Room on the wire for both directions, before anything of the batch is
    * enqueued; may be NULL. */
   ts_err (*reserve)(ts_lot_flight *);
+  /* Bytes that this rank sends forward with a codec; NULL: its sections. */
+  int64_t (*bytes)(const ts_lot_flight *, ts_codec);
   /* The order in which the sections of ranks lie in what is written: NULL
    * ascending. */
   void (*order)(const ts_lot *, int *ranks /* (W) */);
@@ -104,7 +106,8 @@ typedef struct ts_lot_group {
   int32_t *route; /* (n_slots) route that feeds it, among those to this rank;
                      set once routes are known */
   bool weighted;
-  bool columns; /* of rows that other shards hold the rest of */
+  bool positions; /* weights come from the ids' places in their bags */
+  bool columns;   /* of rows that other shards hold the rest of */
 } ts_lot_group;
 
 struct ts_lot {
@@ -132,6 +135,8 @@ struct ts_lot_flight {
   ts_tbe_input *inputs; /* (n_groups) */
   /* (n_groups) behind the inputs */
   ts_buffer *starts, *offsets, *at, *rows, *weights;
+  ts_buffer *positions;    /* uint16 of each id, of groups that have them */
+  ts_buffer *weight_grads; /* f32, theirs, too */
   /* Geometry of this batch (geometry.c); W = ranks, P = pieces. */
   int32_t *count;          /* (W, P) bags of each rank's part of a piece */
   int64_t *section;        /* (W) start of a rank's part of what is written */
@@ -161,6 +166,13 @@ struct ts_lot_flight {
   int64_t *arrived_bytes; /* (n_groups, W) */
 };
 
+/* The trained weights of one feature, by position (processors.c). */
+typedef struct ts_processor {
+  int32_t feature;
+  ts_param *param; /* (max_length) */
+  double *sum;     /* (max_length) this rank's part of the gradient */
+} ts_processor;
+
 struct ts_ebc {
   const ts_config *config;
   const ts_plan *plan;
@@ -175,6 +187,8 @@ struct ts_ebc {
   int32_t *variable;      /* (n_features) number, -1: bags are samples */
   int32_t n_variable;
   ts_codec forward, backward; /* of output dist */
+  ts_params params;           /* of the processors, in their order */
+  ts_processor *processors;   /* (params.n) by feature */
   ts_lot *lots;
   int32_t n_lots;
   struct ts_route *routes; /* sorted by rank */
@@ -190,6 +204,7 @@ typedef struct ts_route {
   int64_t row0, n_rows;
   int32_t part; /* number of the row shard, of split sequences */
   bool split, sequence, weighted;
+  bool positions; /* each id's place in its bag travels, too */
 } ts_route;
 
 /* ---- flights ------------------------------------------------------------- */
@@ -245,6 +260,12 @@ static inline int64_t ts_form_bytes(int form, int64_t n) {
 /* Bytes of a row's number in a shard of N_ROWS on the wire: 1, 2 or 4. */
 static inline int ts_id_bytes(int64_t n_rows) {
   return n_rows <= 256 ? 1 : n_rows <= 65536 ? 2 : 4;
+}
+
+/* An id's place in its bag, as it is kept and travels: processors have no
+ * more weights than that. */
+static inline uint16_t ts_position(int64_t place) {
+  return place < UINT16_MAX ? (uint16_t)place : UINT16_MAX;
 }
 
 /* Bytes of a message's head: status, bags of the variable features, and a
@@ -313,6 +334,17 @@ ts_err ts_columns_backward(ts_lot_flight *, double lr_factor, int64_t pass,
 ts_err ts_replicas_begin(ts_lot_flight *, ts_lane *);
 ts_err ts_replicas_end(ts_lot_flight *, double lr_factor, int64_t pass,
                        ts_lane *);
+
+/* processors.c: trained weights per position in a bag.  weigh turns the
+ * positions of a lot's ids into weights as they now are; weight_grads adds
+ * the lot's part of their gradient, before its rows are updated; begin and
+ * end clear the sums and write the parameters' gradients. */
+ts_err ts_processors_create(ts_ebc *);
+void ts_processors_destroy(ts_ebc *);
+ts_err ts_lot_weigh(ts_lot_flight *, ts_lane *);
+ts_err ts_processors_begin(ts_ebc *, ts_lane *);
+ts_err ts_lot_weight_grads(ts_lot_flight *, ts_lane *);
+ts_err ts_processors_end(ts_ebc *, ts_lane *);
 
 /* ---- placement ----------------------------------------------------------- */
 

@@ -12,19 +12,15 @@
 
 static const double growth = 1.25;
 
-static bool remote(const ts_cost *c, ts_shard_kind kind) {
-  return c->n_ranks > 1 && kind != TS_SHARD_DATA_PARALLEL;
-}
-
-/* keys and order twice, the bags' places and scales; for weights the bag of
+/* keys and order twice, places and scales of bags; for weights the bag of
  * each id. */
 static double backward_bytes(const ts_cost_table *x, double n, double bags) {
   return growth * (n * (x->weighted ? 20 : 16) + bags * 12);
 }
 
-/* Offsets, rows and weights of the bags of a flight. */
+/* Offsets, places, rows and weights of the bags of a flight. */
 static double input_bytes(const ts_cost_table *x, double n, double bags) {
-  return growth * (bags * 8 + n * (x->weighted ? 8 : 4));
+  return growth * (bags * 16 + n * (x->weighted ? 8 : 4));
 }
 
 /* Sums of rows, and everyone's messages. */
@@ -36,6 +32,50 @@ static double replica_bytes(const ts_cost *c, const ts_cost_table *x, double n,
                    all * 12 + flights * 2 * c->n_ranks * message);
 }
 
+/* Where statistics of rows are summed over column shards: each distinct row's
+ * gradient, its statistics, and what is sent and received of them. */
+static double column_bytes(const ts_cost *c, int32_t table, double n,
+                           const ts_shard *s) {
+  const ts_table_config *t = &c->request->config->tables[table];
+  const double d = c->tables[table].distinct;
+  const double parts = (double)t->dim / s->n_cols;
+  if (!ts_cost_column_rounds(c, table, s)) return 0;
+  return growth * (n * (4 + 4.0 * s->n_cols) + d * 8) +
+         (parts - 1) * d * 4 * (growth * 2 + 1);
+}
+
+/* Ids of all features that arrive, and their lengths. */
+static double message_bytes(const ts_cost_table *x, double n, double bags,
+                            const ts_shard *s) {
+  return n * (ts_id_bytes(s->n_rows) + (x->weighted ? 4 : 0)) +
+         (x->ids > x->bags ? bags : 0);
+}
+
+static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
+                         ts_shard_kind kind, const ts_shard *s, double n,
+                         double bags) {
+  const ts_plan_request *r = c->request;
+  const double flights = r->n_flights, width = s->n_cols;
+  const ts_cost_table *x = &c->tables[table];
+  m->buffers += flights * growth * message_bytes(x, n, bags, s) +
+                48 * x->bags * c->n_ranks;
+  if (c->n_ranks == 1) { /* a message to itself is sent, too */
+    m->buffers += flights * growth * message_bytes(x, n, bags, s);
+    return;
+  }
+  /* Everyone's parts, while they are summed. */
+  if (kind == TS_SHARD_ROW_WISE || kind == TS_SHARD_TABLE_ROW_WISE ||
+      kind == TS_SHARD_GRID)
+    m->buffers += 4 * bags * width;
+  /* A relay's part, and the wire both ways, which is as large. */
+  if (kind == TS_SHARD_TABLE_ROW_WISE || kind == TS_SHARD_GRID)
+    m->buffers += flights * growth * 3 * 4 * bags * width / c->per_node;
+  const double wire = c->forward_bytes < 4 || c->backward_bytes < 4
+                          ? fmax(c->forward_bytes, c->backward_bytes)
+                          : 0;
+  m->buffers += flights * growth * 2 * wire * bags * width;
+}
+
 void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
                       ts_shard_kind kind, const ts_shard *s) {
   const ts_plan_request *r = c->request;
@@ -45,24 +85,17 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const double flights = r->n_flights;
   const double samples = replica ? c->batch : c->global;
   const double n = ts_cost_ids(c, table, kind, s);
-  const double bags = samples * x->n_features, width = s->n_cols;
+  const double bags = samples * x->bags, width = s->n_cols;
   *m = (ts_plan_memory){0};
   m->weights = (double)s->n_rows * width * (double)ts_dtype_bytes(t->dtype);
   m->state = (double)ts_shard_bytes(t, s) - m->weights;
-  m->buffers = backward_bytes(x, n, bags) + flights * input_bytes(x, n, bags);
-  /* out and grad_out; a reduce-scatter holds everyone's parts, too. */
-  m->buffers += flights * 2 * 4 * bags * width;
-  if (remote(c, kind)) { /* what arrives of the ids */
-    const double ids = n * (x->weighted ? 8 : 4) + bags;
-    m->buffers += flights * growth * ids;
-    if (kind == TS_SHARD_ROW_WISE || kind == TS_SHARD_TABLE_ROW_WISE ||
-        kind == TS_SHARD_GRID)
-      m->buffers += 4 * bags * width;
-  } else if (replica && c->n_ranks > 1) {
+  m->buffers = backward_bytes(x, n, bags) + flights * input_bytes(x, n, bags) +
+               column_bytes(c, table, n, s);
+  m->buffers += flights * 2 * 4 * bags * width; /* out and grad_out */
+  if (!replica)
+    remote_bytes(m, c, table, kind, s, n, bags);
+  else if (c->n_ranks > 1)
     m->buffers += replica_bytes(c, x, n, width, flights);
-  } else if (!replica) { /* one rank: a message to itself */
-    m->buffers += flights * growth * 2 * (n * (x->weighted ? 8 : 4) + bags);
-  }
 }
 
 void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
@@ -70,14 +103,24 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const ts_plan_request *r = c->request;
   const ts_cost_table *x = &c->tables[table];
   const ts_table_config *t = &r->config->tables[table];
+  const double flights = r->n_flights;
+  const double bags = c->batch * x->bags;
   *m = (ts_plan_memory){0};
-  if (!remote(c, p->kind) || !p->n_shards) return;
+  if (!p->n_shards) return;
   const double slices = (double)t->dim / p->shards[0].n_cols;
-  const double bags = c->batch * x->n_features;
-  const double ids = c->batch * x->ids * (x->weighted ? 8 : 4);
-  /* Own samples' embeddings and gradients; what is sent of their ids. */
+  const double routes = p->n_shards * x->bags;
+  /* Routes, pieces, and where each rank's part of a piece lies. */
   m->buffers =
-      r->n_flights * (2 * 4 * bags * t->dim + growth * slices * (ids + bags));
-  if (p->kind == TS_SHARD_ROW_WISE) /* lengths go to every part */
-    m->buffers += r->n_flights * growth * (p->n_shards - 1) * bags;
+      routes * 56 + slices * x->bags * (48 + flights * 12 * c->n_ranks);
+  if (p->kind == TS_SHARD_DATA_PARALLEL) return;
+  if (slices > 1) /* columns side by side, and their gradients */
+    m->buffers += flights * 2 * 4 * bags * t->dim;
+  if (c->n_ranks == 1) return;
+  /* Own samples' embeddings and gradients; what is sent of their ids. */
+  const double rows = p->n_shards / slices; /* shards that cut rows */
+  const double sent =
+      slices * message_bytes(x, c->batch * x->ids, bags, &p->shards[0]);
+  m->buffers += flights * (2 * 4 * bags * t->dim + growth * sent);
+  if (rows > 1) /* lengths go to every part */
+    m->buffers += flights * (growth * slices * rows * bags + 4 * bags);
 }

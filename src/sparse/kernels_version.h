@@ -6,10 +6,17 @@
 
 #include "sparse/lookup_body.h"
 #include "sparse/update_body.h"
+#include "sparse/weight_grad_body.h"
 
 static ts_err lookup(const ts_lookup_args *a) {
 #pragma omp parallel
   lookup_part(a, omp_get_thread_num(), omp_get_num_threads());
+  return TS_OK;
+}
+
+static ts_err weight_grad(const ts_weight_grad_args *a) {
+#pragma omp parallel
+  weight_grad_part(a, omp_get_thread_num(), omp_get_num_threads());
   return TS_OK;
 }
 
@@ -52,6 +59,7 @@ done:
 
 void TS_REGISTER(ts_kernels *k) {
   k->lookup = lookup;
+  k->weight_grad = weight_grad;
   k->sort = ts_sort_host;
   k->row_update = row_update;
   k->row_stage = row_stage;

@@ -27,4 +27,5 @@ tessera_sources += \
   src/sparse/tier.c \
   src/sparse/tier.h \
   src/sparse/tier_resident.c \
-  src/sparse/update_body.h
+  src/sparse/update_body.h \
+  src/sparse/weight_grad_body.h

@@ -192,22 +192,26 @@ typedef struct ts_forward_arg {
   ts_tbe_input input;
 } ts_forward_arg;
 
+static ts_lookup_args lookup_args(const ts_tbe *t, const ts_tbe_input *in) {
+  return (ts_lookup_args){.at = in->at,
+                          .weight = t->tier->ops->weights(t->tier),
+                          .dtype = t->dtype,
+                          .dim = t->dim,
+                          .row_base = t->feature_base,
+                          .bag_start = in->bag_start,
+                          .offsets = in->offsets,
+                          .rows = in->rows,
+                          .weights = in->weights,
+                          .mean = t->mean,
+                          .n_features = t->n_features};
+}
+
 static ts_err forward_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_forward_arg *a = p;
   ts_tbe *t = a->tbe;
-  const ts_lookup_args args = {.out = a->out,
-                               .at = a->input.at,
-                               .weight = t->tier->ops->weights(t->tier),
-                               .dtype = t->dtype,
-                               .dim = t->dim,
-                               .row_base = t->feature_base,
-                               .bag_start = a->input.bag_start,
-                               .offsets = a->input.offsets,
-                               .rows = a->input.rows,
-                               .weights = a->input.weights,
-                               .mean = t->mean,
-                               .n_features = t->n_features};
+  ts_lookup_args args = lookup_args(t, &a->input);
+  args.out = a->out;
   return args.bag_start[t->n_features] ? t->kernels->lookup(&args) : TS_OK;
 }
 
@@ -215,6 +219,28 @@ ts_err ts_tbe_forward(ts_tbe *t, float *out, const ts_tbe_input *input,
                       ts_lane *lane) {
   ts_forward_arg arg = {t, out, *input};
   return ts_lane_submit(lane, "lookup", forward_task, &arg, sizeof arg);
+}
+
+typedef struct ts_weight_grad_arg {
+  ts_tbe *tbe;
+  float *out;
+  const float *grad;
+  ts_tbe_input input;
+} ts_weight_grad_arg;
+
+static ts_err weight_grad_task(void *p, ts_lane *lane) {
+  (void)lane;
+  const ts_weight_grad_arg *a = p;
+  const ts_lookup_args bags = lookup_args(a->tbe, &a->input);
+  const ts_weight_grad_args args = {&bags, a->out, a->grad};
+  return a->input.n_ids ? a->tbe->kernels->weight_grad(&args) : TS_OK;
+}
+
+ts_err ts_tbe_weight_grad(ts_tbe *t, float *out, const float *grad,
+                          const ts_tbe_input *input, ts_lane *lane) {
+  ts_weight_grad_arg arg = {t, out, grad, *input};
+  return ts_lane_submit(lane, "weight gradients", weight_grad_task, &arg,
+                        sizeof arg);
 }
 
 /* ---- reports ------------------------------------------------------------- */

@@ -64,6 +64,12 @@ ts_err ts_tbe_release(ts_tbe *, const ts_tbe_input *, ts_lane *);
 ts_err ts_tbe_backward(ts_tbe *, const float *grad, const ts_tbe_input *,
                        double lr_factor, int64_t pass, ts_lane *);
 
+/* Gradient by each id's weight: OUT (N) = the dot product of its row, as it
+ * is when the lane gets here, and its bag's gradient (times the bag's share,
+ * where bags are means).  Goes before the backward pass.  Enqueues. */
+ts_err ts_tbe_weight_grad(ts_tbe *, float *out, const float *grad,
+                          const ts_tbe_input *, ts_lane *);
+
 /* The same in parts, for groups that hold some columns of a row and whose
  * optimizer needs sums over all of them (tbe_columns.c).  gather sums each
  * distinct row's gradients; after it the group's rows and statistics can be

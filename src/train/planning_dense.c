@@ -9,25 +9,28 @@
 #include "runtime/trace.h"
 #include "train/planning.h"
 
-enum { TIMED_SAMPLES = 1024, TIMED_STEPS = 3 };
+enum { TIMED_SAMPLES = 1024, TIMED_STEPS = 3, LARGE = 1 << 25 };
 
 static double now_bytes(void) {
   return (double)ts_mem_total(TS_SPACE_HOST).now_bytes;
 }
 
-/* Batches read ahead, predictions, the metrics' window. */
+/* Batches held at once (io/batch_store.c: in blocks that grow by halves; with
+ * kjt the ids lie in a block of their own first), and predictions. */
 static double batch_bytes(const ts_trainer *t, int32_t batch,
                           const ts_plan_stats *stats) {
-  enum { STORES = 4 };
+  enum { READ_AHEAD = 4 };
   const ts_config *c = t->config;
-  const double grown = 1.5, n = batch;
-  double bytes = n * 4 * (t->n_tasks + c->model.dense_features + 1);
+  const double stores = t->n_stores ? t->n_stores : READ_AHEAD;
+  const double copies = strcmp(c->data.input, "columns") ? 2 : 1;
+  const double grown = 1.25, n = batch;
+  double samples = n * 4 * (t->n_tasks + c->model.dense_features), ids = 0;
   int32_t f = 0;
   for (int32_t i = 0; i < c->n_tables; i++)
     for (int32_t k = 0; k < c->tables[i].features.n; k++, f++)
-      bytes += n * (stats[f].pooling * (c->tables[i].weighted ? 12 : 8) +
-                    (stats[f].pooling == 1 ? 0 : 4));
-  return STORES * grown * bytes + n * t->n_tasks * 12;
+      ids += n * (stats[f].pooling * (c->tables[i].weighted ? 12 : 8) +
+                  (stats[f].pooling == 1 ? 0 : 4));
+  return stores * grown * (samples + copies * ids) + n * t->n_tasks * 12;
 }
 
 /* Of the window: what the run will have filled of it. */
@@ -118,20 +121,53 @@ done:
   return err;
 }
 
-/* The largest piece in which gradients are reduced. */
-static double bucket_bytes(const ts_config *c, const ts_params *p) {
+/* Weights and activations of an MLP with N_IN inputs. */
+static void count_mlp(double *weights, double *activations, double n_in,
+                      const ts_ints *sizes) {
+  for (int32_t i = 0; i < sizes->n; i++) {
+    *weights += (n_in + 1) * (double)sizes->item[i];
+    *activations += 2 * (double)sizes->item[i];
+    n_in = (double)sizes->item[i];
+  }
+}
+
+/* A DLRM by its shapes: with thousands of features its first upper layer has
+ * billions of weights, which nobody wants to see built for a look. */
+static double count_dlrm(ts_plan_dense *d, const ts_config *c, double batch) {
+  const double b = c->model.dense_features ? 1 : 0;
+  const double n = ts_feature_count(c) + b, dim = c->tables[0].dim;
+  const double width = b * dim + n * (n - 1) / 2;
+  double weights = 0, activations = 2 * width + dim;
+  if (b > 0)
+    count_mlp(&weights, &activations, c->model.dense_features,
+              &c->model.dense_arch);
+  count_mlp(&weights, &activations, width, &c->model.over_arch);
+  d->other_bytes = 4 * activations * batch;
+  return weights;
+}
+
+/* What follows from the number of weights. */
+static ts_err fill(ts_plan_dense *d, const ts_config *c, double n) {
+  ts_err err = TS_OK;
+  ts_optim_config optim = c->optimizer.base;
+  const double vectors =
+      ts_feature_count(c) + (c->model.dense_features ? 1 : 0);
   const double mib = c->dense.bucket_mb > 0 ? c->dense.bucket_mb : 25;
-  double largest = 0;
-  for (int32_t i = 0; i < p->n; i++)
-    largest = fmax(largest, 4.0 * (double)p->item[i]->n);
-  return fmin(4.0 * (double)ts_params_count(p), mib * (1 << 20) + largest);
+  TS_TRY(ts_dense_optim_check(&optim, "optimizer"));
+  d->param_bytes = 4 * n * (2 + ts_dense_optim_n_states(&optim));
+  d->reduce_bytes = 4 * n;
+  d->bucket_bytes = fmin(4 * n, mib * (1 << 20));
+  /* Two operations forward, four backward, for each weight; likewise for
+   * each number of the pairs' products. */
+  d->flops = 6 * (n + vectors * (vectors - 1) / 2 * c->tables[0].dim);
+done:
+  return err;
 }
 
 static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
                    const ts_model_ops *ops, int32_t batch) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
-  ts_optim_config optim = c->optimizer.base;
   ts_rehearsal r = {.n_features = ts_feature_count(c),
                     .n = batch < TIMED_SAMPLES ? batch : TIMED_SAMPLES,
                     .dim = c->tables[0].dim};
@@ -141,17 +177,14 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
                               .batch_max = batch,
                               .training = true};
   const double before = now_bytes();
-  TS_TRY(ts_dense_optim_check(&optim, "optimizer"));
   TS_TRY(ops->create(&r.model, &spec, t->device, &t->kernels, t->compute));
   const double n = (double)ts_params_count(&r.model->params);
-  const double vectors = r.n_features + (c->model.dense_features ? 1 : 0);
-  d->param_bytes = 4 * n * (2 + ts_dense_optim_n_states(&optim));
   d->other_bytes = now_bytes() - before - 4 * n;
-  d->reduce_bytes = 4 * n;
-  d->bucket_bytes = bucket_bytes(c, &r.model->params);
-  /* Two operations forward, four backward, for each weight; likewise for
-   * each number of the pairs' products. */
-  d->flops = 6 * (n + vectors * (vectors - 1) / 2 * r.dim);
+  TS_TRY(fill(d, c, n));
+  for (int32_t i = 0; i < r.model->params.n; i++) {
+    const double bytes = 4.0 * (double)r.model->params.item[i]->n;
+    d->bucket_bytes = fmax(d->bucket_bytes, bytes);
+  }
   if (gflops) TS_TRY(rehearse(&r, t, d->flops, gflops));
 done:
   if (r.model) ops->destroy(r.model);
@@ -164,8 +197,13 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
   ts_err err = TS_OK;
   const ts_model_ops *ops = ts_model_find(t->config->model.kind);
   *d = (ts_plan_dense){0};
+  const bool dlrm = !strcmp(t->config->model.kind, "dlrm");
+  const double n = dlrm ? count_dlrm(d, t->config, batch) : 0;
   /* A model that is not there is for its own place to complain of. */
-  if (ops) TS_TRY(look(d, gflops, t, ops, batch));
+  if (n > LARGE)
+    TS_TRY(fill(d, t->config, n));
+  else if (ops)
+    TS_TRY(look(d, gflops, t, ops, batch));
   d->other_bytes += batch_bytes(t, batch, stats) +
                     metrics_bytes(t, n_ranks, (int64_t)batch * n_ranks);
 done:

@@ -1,6 +1,8 @@
 /* planning_stats.c - how skewed the ids are: from a sample of the training
  * data. */
+#include <glob.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "io/batch_store.h"
@@ -16,6 +18,18 @@ static bool is_dataset(const ts_config *c) {
   const char *dot = strrchr(c->data.train.item[0], '.');
   return !strcmp(c->data.format, "auto") && dot &&
          (!strcmp(dot, ".h5") || !strcmp(dot, ".hdf5"));
+}
+
+/* The first of the files is there, on all ranks: plans can be made for data
+ * that is elsewhere. */
+static ts_err is_here(ts_trainer *t, bool *here) {
+  glob_t found = {0};
+  int64_t n = glob(t->config->data.train.item[0], 0, NULL, &found) == 0 &&
+              access(found.gl_pathv[0], R_OK) == 0;
+  globfree(&found);
+  ts_err err = ts_comm_sum_i64(t->control, &n, 1);
+  *here = n == t->n_ranks;
+  return err;
 }
 
 typedef struct ts_sampled {
@@ -92,11 +106,13 @@ ts_err ts_planning_stats(ts_plan_stats **out, ts_trainer *t) {
   ts_err err = TS_OK;
   ts_source *src = NULL;
   ts_plan_stats *stats = NULL;
+  bool here = false;
   const ts_config *c = t->config;
   TS_TRY(ts_mem_array(&stats, ts_feature_count(c), sizeof *stats, TS_TAG_MISC));
   by_deck(stats, c);
   *out = stats;
-  if (!is_dataset(c)) goto done;
+  if (is_dataset(c)) TS_TRY(is_here(t, &here));
+  if (!here) goto done;
   TS_TRY(ts_source_open(&src, c, TS_SPLIT_TRAIN, NULL, t->control));
   err = t->rank == 0 ? count_features(stats, src) : TS_OK;
   TS_TRY(ts_settle(t, err));

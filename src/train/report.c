@@ -60,7 +60,7 @@ void ts_report_plan(ts_trainer *t) {
             r->memory_bytes / (1 << 20), r->fullest,
             (r->limit - r->memory_bytes) / (1 << 20));
   ts_info("dense parameters: %s",
-          ts_str_count(params, ts_params_count(&t->model->params)));
+          ts_str_count(params, ts_params_count(&t->params)));
 }
 
 void ts_report_progress(int64_t step, int64_t last, double loss,

@@ -185,6 +185,9 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   TS_TRY(m->dense_backward(t->model, n, &hook, t->compute));
   TS_TRY(ts_lane_wait(t->compute, before_update));
   TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
+  const ts_params *late = ts_ebc_params(t->ebc);
+  for (int32_t i = late->n - 1; i >= 0; i--)
+    TS_TRY(ts_ddp_ready(t->ddp, late->item[i], t->compute));
 done:
   return err;
 }

@@ -155,7 +155,7 @@ done:
 
 static ts_err describe_dense(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   ts_err err = TS_OK;
-  const ts_params *params = &t->model->params;
+  const ts_params *params = &t->params;
   for (int32_t i = 0; i < params->n; i++) {
     ts_param *p = params->item[i];
     TS_TRY(add_array(t, ckpt, p, "model", NULL, p->w));
@@ -170,8 +170,7 @@ done:
 }
 
 static void touch_dense(ts_trainer *t) {
-  for (int32_t i = 0; i < t->model->params.n; i++)
-    t->model->params.item[i]->version++;
+  for (int32_t i = 0; i < t->params.n; i++) t->params.item[i]->version++;
 }
 
 /* ---- values -------------------------------------------------------------- */

@@ -133,6 +133,22 @@ done:
   return err;
 }
 
+/* The collection's parameters come first: their gradients are the last. */
+static ts_err list_params(ts_trainer *t) {
+  ts_err err = TS_OK;
+  const ts_params *first = ts_ebc_params(t->ebc), *then = &t->model->params;
+  TS_TRY(ts_mem_array(&t->params.item, first->n + then->n,
+                      sizeof *t->params.item, TS_TAG_DENSE));
+  for (int32_t i = 0; i < first->n; i++) {
+    first->item[i]->index = then->n + i;
+    t->params.item[t->params.n++] = first->item[i];
+  }
+  for (int32_t i = 0; i < then->n; i++)
+    t->params.item[t->params.n++] = then->item[i];
+done:
+  return err;
+}
+
 static ts_err build_model(ts_trainer *t) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
@@ -146,10 +162,11 @@ static ts_err build_model(ts_trainer *t) {
                               .batch_max = t->batch_max,
                               .training = t->training};
   TS_TRY(ops->create(&t->model, &spec, t->device, &t->kernels, t->compute));
+  TS_TRY(list_params(t));
   if (!t->training) goto done;
   TS_TRY(
       ts_comm_create(t->world, &t->ddp_comm, TS_GROUP_WORLD, "dense reduce"));
-  TS_TRY(ts_ddp_create(&t->ddp, &t->model->params, c, t->device, &t->kernels,
+  TS_TRY(ts_ddp_create(&t->ddp, &t->params, c, t->device, &t->kernels,
                        t->ddp_comm));
 done:
   return err;
@@ -210,6 +227,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_mem_free(t->predictions);
   ts_mem_free(t->weights);
   ts_ddp_destroy(t->ddp);
+  ts_mem_free(t->params.item);
   if (t->model) t->model->ops->destroy(t->model);
   for (int k = 0; k < TS_CARGO_MAX; k++) ts_flight_destroy(t->cargo[k].flight);
   ts_ebc_destroy(t->ebc);

@@ -45,13 +45,16 @@ typedef struct ts_trainer {
   ts_nodes *nodes;
   ts_plan *plan;
   struct ts_planning *planning; /* what the plan goes by: train/planning.h */
-  char *kept_topology;          /* a checkpoint's, set before build; or NULL */
+  int n_stores; /* batches held in memory; 0: as many as the loader has */
+  char *kept_topology; /* a checkpoint's, set before build; or NULL */
   ts_ebc *ebc;
   const struct ts_pipeline_ops *pipeline; /* NULL unless training */
   ts_cargo cargo[TS_CARGO_MAX];           /* a ring */
   int n_cargo;                            /* batches that may be under way */
   int64_t head;                           /* number of the next to be trained */
   ts_model *model;
+  ts_params params;     /* of collection and model, in the order of forward;
+                           borrowed, but for the list */
   ts_ddp *ddp;          /* NULL unless training */
   ts_metrics **metrics; /* (n_tasks) of the training samples */
   int rank, n_ranks;
