@@ -21,6 +21,8 @@ struct ts_loader {
   int64_t n_read, n_given, n_released; /* batches, under lock */
   ts_err_record fault;
   bool ended, stop, has_thread;
+  int row;           /* of the trace */
+  const char *phase; /* that it was made for, in the trace */
   double wait_s;
   pthread_t thread;
   pthread_mutex_t lock;
@@ -47,7 +49,14 @@ static ts_err read_next(ts_loader *l, ts_batch_store *store) {
   const double t0 = ts_now();
   ts_err err = l->source->ops->read(l->source, store, first,
                                     (int32_t)(each + (r < more)));
-  ts_timer_add("read (own thread)", ts_now() - t0);
+  const double t1 = ts_now();
+  ts_timer_add("read (own thread)", t1 - t0);
+  ts_trace_span(&(ts_span){.row = l->row,
+                           .kind = TS_SPAN_DATA,
+                           .name = "read",
+                           .mark = {at->step, l->phase},
+                           .t0 = t0,
+                           .t1 = t1});
   ts_batch *b = ts_batch_store_batch(store);
   b->step = at->step;
   b->epoch = at->epoch;
@@ -102,6 +111,9 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
   TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_INPUT));
   l->source = source;
   l->options = *o;
+  l->row = ts_trace_row_take("reader");
+  ts_trace_batch_set(-1, "input");
+  l->phase = ts_trace_mark_now().phase;
   if (start) l->read = l->given = *start;
   if (per_epoch(l) < 1)
     TS_THROW(TS_ERR_DATA,
@@ -199,6 +211,7 @@ void ts_loader_destroy(ts_loader *l) {
     ts_batch_store_destroy(l->stores[i]);
   ts_mem_free(l->stores);
   ts_mem_free(l->after);
+  ts_trace_row_give(l->row);
   pthread_mutex_destroy(&l->lock);
   pthread_cond_destroy(&l->changed);
   ts_mem_free(l);

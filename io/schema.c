@@ -76,8 +76,8 @@ const ts_key ts_schema[] = {
     DECK("run.deadline_s", FLOAT, run.deadline_s, "0.0", "s", 0, 0, NULL,
          "watchdog; not in this version: comm.timeout_s ends hangs"),
     DECK("run.trace", STRING, run.trace, "\"\"", "", 1, 0, NULL,
-         "name of a trace in the output folder (NAME.RANK.json, for Chrome's "
-         "trace viewer); \"\": none"),
+         "file in the output folder for a trace of the whole run (for Chrome's "
+         "trace viewer and tessera trace); \"\": none"),
 
     DECK("data.train", PATHS, data.train, "[]", "", 1, 0, NULL,
          "files of training data; globs and lists; paths from the deck's "

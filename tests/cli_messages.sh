@@ -38,6 +38,10 @@ expect 2 'option --nosuch' "$TESSERA" plan x --nosuch
 expect 2 'option --set' "$TESSERA" plan x --set
 expect 2 'option -x' "$TESSERA" plan -x
 expect 2 'usage: tessera plan' "$TESSERA" plan "$dir/good.deck" 4x
+expect 2 '--trace-steps 5 is not A:B' "$TESSERA" train "$dir/good.deck" \
+  --trace x --trace-steps 5
+expect 2 'usage: tessera trace' "$TESSERA" trace
+expect 3 'this is no trace of tessera' "$TESSERA" trace summary "$dir/good.deck"
 expect 2 'No such file' "$TESSERA" plan "$dir/none.deck"
 expect 2 'is not a file' "$TESSERA" plan "$dir"
 expect 2 'is not a file' "$TESSERA" plan /dev/zero

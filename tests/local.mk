@@ -25,6 +25,7 @@ include tests/checkpoint.mk
 include tests/metrics.mk
 include tests/planner.mk
 include tests/train.mk
+include tests/trace.mk
 include tests/cli.mk
 
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)

@@ -57,7 +57,10 @@ static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
   for (int i = 0; i < iters + warm; i++) {
     if (i == warm) ts_timers_reset();
     const double t0 = ts_now();
-    TS_TRY(one_step(t, ts_batch_store_batch(stores[i % N_BATCHES])));
+    ts_run_trace_step(i);
+    ts_batch *b = ts_batch_store_batch(stores[i % N_BATCHES]);
+    b->step = i;
+    TS_TRY(one_step(t, b));
     if (i >= warm) ms[i - warm] = 1e3 * (ts_now() - t0);
   }
   double seconds = 0;
@@ -82,11 +85,14 @@ ts_err ts_bench_step(const ts_args *a) {
   ts_source *s = NULL;
   ts_batch_store *stores[N_BATCHES] = {0};
   double iters = 40;
+  ts_trace_request trace = {0};
+  ts_trace_file file = {0};
   const ts_bench_key keys[] = {
       {.name = "iters", .number = &iters, .least = 4, .most = 1e9}};
   if (!a->n_more)
     TS_THROW(TS_ERR_USAGE, "usage: tessera bench step DECK [iters=N]");
   TS_TRY(ts_bench_keys(a, 1, keys, 1));
+  TS_TRY(ts_args_trace(a, &trace));
   TS_TRY(ts_deck_read_all(&c, a->more[0], a->sets, a->n_sets));
   TS_TRY(ts_trainer_start(&t, c, true));
   TS_TRY(ts_report_header(t));
@@ -96,8 +102,11 @@ ts_err ts_bench_step(const ts_args *a) {
   TS_TRY(ts_settle(t, ts_ebc_init(t->ebc)));
   TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, t->control));
   TS_TRY(ts_settle(t, read_batches(t, s, stores)));
+  TS_TRY(ts_run_trace_open(&file, c, &trace, (int64_t)iters / 4, t->control));
   TS_TRY(measure(t, stores, (int)iters));
+  TS_TRY(ts_run_trace_close(&file, t->control));
 done:
+  ts_trace_file_reset(&file);
   for (int i = 0; i < N_BATCHES; i++) ts_batch_store_destroy(stores[i]);
   ts_source_close(s);
   ts_trainer_destroy(t);

@@ -4,7 +4,8 @@
 #include <stddef.h>
 
 const ts_command ts_commands[] = {
-    {"train", "DECK", "train; the same line again resumes", true, ts_cmd_train},
+    {"train", "DECK [--trace FILE [--trace-steps A:B]]",
+     "train; the same line again resumes", true, ts_cmd_train},
     {"eval", "DECK [--checkpoint FILE]", "evaluate on data.eval", true,
      ts_cmd_eval},
     {"predict", "DECK --out FILE [--checkpoint FILE]",
@@ -20,6 +21,9 @@ const ts_command ts_commands[] = {
     {"bench",
      "step DECK | read DECK | tbe [KEY=VALUE] | checkpoint [KEY=VALUE]",
      "measure", true, ts_cmd_bench},
+    {"trace", "summary FILE | plot FILE -o FILE.svg [--steps A:B] [--rank R]",
+     "what a trace says: time hidden and exposed, a drawing", false,
+     ts_cmd_trace},
     {"help", "[deck | KEY]", "this text, the deck's keys, one key", false,
      ts_cmd_help},
     {"version", "", "what this program was built with", false, ts_cmd_version},

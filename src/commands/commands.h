@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "base/err.h"
+#include "train/run_trace.h"
 
 /* The command line, parsed by main.c. */
 typedef struct ts_args {
@@ -18,6 +19,10 @@ typedef struct ts_args {
   const char *out;           /* --out FILE */
   const char *checkpoint;    /* --checkpoint FILE */
   const char *format;        /* --format NAME */
+  const char *trace;         /* --trace FILE */
+  const char *trace_steps;   /* --trace-steps A:B */
+  const char *steps;         /* --steps A:B */
+  const char *rank;          /* --rank R */
   bool verify, quiet, check; /* --verify, --quiet, --check */
   /* plan: --world N, --ranks-per-node K, --topology FILE, --save FILE,
    * --sweep N,N..., --measure FILE, --json */
@@ -42,7 +47,14 @@ ts_err ts_cmd_generate(const ts_args *);
 ts_err ts_cmd_inspect(const ts_args *);
 ts_err ts_cmd_bench(const ts_args *);
 ts_err ts_cmd_help(const ts_args *);
+ts_err ts_cmd_trace(const ts_args *);
 ts_err ts_cmd_version(const ts_args *);
+
+/* "A:B" (0 <= A < B) after OPTION, the name for messages. */
+ts_err ts_args_range(const char *option, const char *text, int64_t *first,
+                     int64_t *end);
+/* --trace and --trace-steps. */
+ts_err ts_args_trace(const ts_args *, ts_trace_request *);
 
 extern const ts_command ts_commands[]; /* ends with name NULL */
 

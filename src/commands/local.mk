@@ -1,4 +1,5 @@
 tessera_sources += \
+  src/commands/args.c \
   src/commands/bench.c \
   src/commands/bench.h \
   src/commands/bench_checkpoint.c \
@@ -16,6 +17,11 @@ tessera_sources += \
   src/commands/inspect.c \
   src/commands/plan.c \
   src/commands/predict.c \
+  src/commands/trace.c \
+  src/commands/trace.h \
+  src/commands/trace_plot.c \
+  src/commands/trace_read.c \
+  src/commands/trace_summary.c \
   src/commands/train.c \
   src/commands/version.c \
   src/commands/write_data.h

@@ -25,9 +25,8 @@ static void print_usage(FILE *f) {
     fprintf(f, "  %-9s%s%s\n            %s\n", c->name, *c->usage ? " " : "",
             c->usage, c->help);
   fprintf(f, "\n  --set KEY=VALUE   overrides a key of the deck; repeatable\n"
-             "  --check           train: read and set up everything, run "
-             "nothing\n"
-             "  --quiet           no log on stdout\n\n"
+             "  --check, --quiet  train: set up and run nothing; no log on "
+             "stdout\n"
              "man tessera says more; `tessera help deck` lists all keys.\n");
 }
 
@@ -76,12 +75,20 @@ static ts_err parse_option(ts_args *a, char **argv, int *i) {
     a->check = true;
   else if ((v = option("--set", argv, i)))
     a->sets[a->n_sets++] = v;
-  else if ((v = option("--out", argv, i)))
+  else if ((v = option("--out", argv, i)) || (v = option("-o", argv, i)))
     a->out = v;
   else if ((v = option("--checkpoint", argv, i)))
     a->checkpoint = v;
   else if ((v = option("--format", argv, i)))
     a->format = v;
+  else if ((v = option("--trace", argv, i)))
+    a->trace = v;
+  else if ((v = option("--trace-steps", argv, i)))
+    a->trace_steps = v;
+  else if ((v = option("--steps", argv, i)))
+    a->steps = v;
+  else if ((v = option("--rank", argv, i)))
+    a->rank = v;
   else if (!strcmp(argv[*i], "--json"))
     a->json = true;
   else if ((v = option("--world", argv, i)))

@@ -6,9 +6,11 @@
 ts_err ts_cmd_train(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
+  ts_run_options o = {.check = a->check};
   if (!a->target) TS_THROW(TS_ERR_USAGE, "usage: tessera train DECK");
+  TS_TRY(ts_args_trace(a, &o.trace));
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
-  TS_TRY(ts_run_train(c, a->check));
+  TS_TRY(ts_run_train(c, &o));
 done:
   ts_deck_destroy(c);
   return err;

@@ -17,6 +17,9 @@ int ts_comm_size(const ts_comm *c) {
 ts_lane *ts_comm_lane(const ts_comm *c) {
   return c->lane;
 }
+void ts_comm_set_stage(ts_comm *c, const char *stage) {
+  c->stage = stage;
+}
 ts_comm_stat ts_comm_stat_of(const ts_comm *c) {
   return c->stat;
 }

@@ -75,6 +75,8 @@ const char *ts_world_host(const ts_world *); /* host name */
 /* A communicator of its own over GROUP; NAME (static) is its lane's name in
  * the trace.  Collective over the world. */
 ts_err ts_comm_create(ts_world *, ts_comm **, ts_group, const char *name);
+/* What the trace calls its operations (static; NAME by default). */
+void ts_comm_set_stage(ts_comm *, const char *stage);
 void ts_comm_destroy(ts_comm *); /* collective */
 int ts_comm_rank(const ts_comm *);
 int ts_comm_size(const ts_comm *);

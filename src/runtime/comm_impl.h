@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "runtime/comm.h"
+#include "runtime/trace.h"
 
 typedef struct ts_op ts_op;
 
@@ -30,7 +31,7 @@ struct ts_comm {
   ts_world *world;
   MPI_Comm mpi;
   int rank, size;
-  const char *name;
+  const char *name, *stage; /* stage: what the trace calls its operations */
   ts_lane *lane;
   ts_op *head, *tail; /* operations in order, under the world's lock */
   ts_comm *next;
@@ -46,6 +47,7 @@ struct ts_op {
   const char *name; /* of the collective, for messages */
   ts_op_step step;
   ts_event after;
+  ts_trace_mark mark;
   uint64_t seq;
   int phase;
   bool watched, started, last;

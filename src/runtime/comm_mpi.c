@@ -34,6 +34,7 @@ ts_err ts_op_create(ts_op **out, ts_comm *c, const char *name, ts_op_step step,
   op->name = name;
   op->step = step;
   op->after = after ? ts_lane_record(after) : (ts_event){0};
+  op->mark = ts_trace_mark_now();
   *out = op;
   TS_TRY(ts_mem_array(&op->send_counts, c->size, 8, TS_TAG_COMM));
   TS_TRY(ts_mem_array(&op->recv_counts, c->size, 8, TS_TAG_COMM));
@@ -108,7 +109,14 @@ static void finish(ts_op *op, ts_err err) {
     ts_err_clear();
   }
   if (op->started) {
-    ts_trace_span(c->name, op->name, op->t0, now);
+    ts_trace_span(&(ts_span){.row = c->lane->row,
+                             .kind = TS_SPAN_COMM,
+                             .name = c->stage,
+                             .op = op->name,
+                             .mark = op->mark,
+                             .bytes = op->sent_bytes,
+                             .t0 = op->t0,
+                             .t1 = now});
     c->stat.busy_s += now - op->t0;
   }
   c->stat.n_ops++;

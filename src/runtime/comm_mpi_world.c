@@ -169,7 +169,7 @@ ts_err ts_comm_create(ts_world *w, ts_comm **out, ts_group group,
   w->stop = false;
   TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_COMM));
   c->world = w;
-  c->name = name;
+  c->name = c->stage = name;
   c->mpi = MPI_COMM_NULL;
   TS_TRY(duplicate(c, group));
   TS_TRY(ts_lane_create(w->device, &c->lane, name, TS_LANE_COMM));

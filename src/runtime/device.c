@@ -5,6 +5,7 @@
 
 #include "runtime/backends.h"
 #include "runtime/device_impl.h"
+#include "runtime/trace.h"
 
 ts_err ts_device_create(ts_device **out, const char *backend,
                         const ts_device_options *options) {
@@ -31,11 +32,16 @@ const ts_device_options *ts_device_options_of(const ts_device *d) {
 
 ts_err ts_lane_create(ts_device *d, ts_lane **out, const char *name,
                       ts_lane_kind kind) {
-  return d->ops->lane_create(d, out, name, kind);
+  ts_err err = d->ops->lane_create(d, out, name, kind);
+  if (err == TS_OK) (*out)->row = ts_trace_row_take(name);
+  return err;
 }
 
 void ts_lane_destroy(ts_lane *lane) {
-  if (lane) lane->device->ops->lane_destroy(lane);
+  if (!lane) return;
+  const int row = lane->row;
+  lane->device->ops->lane_destroy(lane);
+  ts_trace_row_give(row);
 }
 
 const char *ts_lane_name(const ts_lane *lane) {

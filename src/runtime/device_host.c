@@ -17,6 +17,7 @@ typedef struct ts_entry {
   ts_task task; /* NULL: wait */
   const char *span;
   ts_event event;
+  ts_trace_mark mark;
   _Alignas(16) char arg[TS_TASK_ARG_MAX];
 } ts_entry;
 
@@ -134,16 +135,36 @@ static double deadline(const ts_host_lane *l) {
              : 0;
 }
 
+static void book(const ts_host_lane *l, const ts_entry *e, ts_span_kind kind,
+                 double t0, double t1) {
+  ts_trace_span(&(ts_span){.row = l->base.row,
+                           .kind = kind,
+                           .name = e->span,
+                           .mark = e->mark,
+                           .t0 = t0,
+                           .t1 = t1});
+}
+
+/* Waiting is a span of its own, where there was something to wait for. */
+static ts_err run_wait(ts_host_lane *l, ts_entry *e) {
+  if (atomic_load(&host(e->event.lane)->done) >= e->event.seq) return TS_OK;
+  double t0 = ts_now();
+  ts_err err = block(e->event, deadline(l));
+  book(l, e, TS_SPAN_WAIT, t0, ts_now());
+  return err;
+}
+
 static ts_err run_entry(ts_host_lane *l, ts_entry *e) {
   if (!e->task) {
-    ts_err err = block(e->event, deadline(l));
+    ts_err err = run_wait(l, e);
     return err != TS_OK ? err : fault_of(host(e->event.lane), true);
   }
   double t0 = ts_now();
   ts_err err = e->task(e->arg, &l->base);
   double t1 = ts_now();
   ts_timer_add(e->span, t1 - t0);
-  ts_trace_span(l->base.name, e->span, t0, t1);
+  book(l, e, l->base.kind == TS_LANE_COMPUTE ? TS_SPAN_COMPUTE : TS_SPAN_DATA,
+       t0, t1);
   return err;
 }
 
@@ -164,6 +185,7 @@ static void *work(void *arg) {
     if (!end) e = l->ring[at & (l->capacity - 1)];
     pthread_mutex_unlock(&l->lock);
     if (end) return NULL;
+    ts_trace_mark_put(e.mark);
     ts_err err = failed ? TS_OK : run_entry(l, &e);
     if (err != TS_OK) keep_fault(l, err);
     complete(l, ++at);
@@ -200,6 +222,7 @@ static ts_err enqueue(ts_host_lane *l, const ts_entry *e, size_t arg_bytes) {
     to->task = e->task;
     to->span = e->span;
     to->event = e->event;
+    to->mark = e->mark;
     memcpy(to->arg, e->arg, arg_bytes);
     l->submitted++;
     pthread_cond_signal(&l->more);
@@ -226,6 +249,7 @@ static ts_err submit(ts_lane *lane, const char *span, ts_task task,
   e.task = task;
   e.span = span;
   e.event = (ts_event){0};
+  e.mark = ts_trace_mark_now();
   if (arg_bytes) memcpy(e.arg, arg, arg_bytes);
   return l->has_thread ? enqueue(l, &e, arg_bytes) : run_now(l, &e);
 }
@@ -236,6 +260,7 @@ static ts_err wait_event(ts_lane *lane, ts_event event) {
   e.task = NULL;
   e.span = "wait";
   e.event = event;
+  e.mark = ts_trace_mark_now();
   return l->has_thread ? enqueue(l, &e, 0) : run_now(l, &e);
 }
 
@@ -306,7 +331,7 @@ static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
   pthread_condattr_t attr;
   ts_err err = ts_mem_alloc(&l, sizeof *l, TS_TAG_MISC);
   if (err != TS_OK) return err;
-  l->base = (ts_lane){d, name, kind};
+  l->base = (ts_lane){d, name, kind, -1};
   pthread_condattr_init(&attr);
   pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   pthread_mutex_init(&l->lock, NULL);

@@ -20,6 +20,7 @@ struct ts_lane {
   ts_device *device;
   const char *name;
   ts_lane_kind kind;
+  int row; /* of the trace; set by ts_lane_create */
 };
 
 ts_err ts_device_host_create(ts_device **, const ts_device_options *);

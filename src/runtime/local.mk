@@ -17,4 +17,6 @@ tessera_sources += \
   src/runtime/topology.c \
   src/runtime/topology.h \
   src/runtime/trace.c \
-  src/runtime/trace.h
+  src/runtime/trace.h \
+  src/runtime/trace_file.c \
+  src/runtime/trace_file.h

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PHASES_MAX = 128, LANES_MAX = 32 };
+enum { PHASES_MAX = 128, ROWS_MAX = 256 };
 
 typedef struct ts_phase {
   const char *name;
@@ -20,9 +20,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ts_phase phases[PHASES_MAX];
 static int n_phases;
 static FILE *file;
-static atomic_bool tracing;
-static int trace_rank, n_events, n_lanes;
-static const char *lanes[LANES_MAX];
+static atomic_bool tracing; /* a file is open and this step is wanted */
+static int trace_rank;
+static int64_t n_events, first_batch, end_batch;
+static double origin;
+static struct {
+  const char *name; /* NULL: free */
+  bool named;       /* in this file */
+} rows[ROWS_MAX];
+static _Thread_local ts_trace_mark mark = {-1, ""};
+static _Thread_local bool evaluating;
 
 double ts_now(void) {
   struct timespec t;
@@ -62,66 +69,141 @@ void ts_timers_each(void (*fn)(const char *, double, int64_t, void *),
     fn(copy[i].name, copy[i].seconds, copy[i].calls, arg);
 }
 
-ts_err ts_trace_open(const char *path, int rank) {
-  char name[4096];
-  snprintf(name, sizeof name, "%s.%d.json", path, rank);
-  file = fopen(name, "w");
-  if (!file) return ts_fail(TS_ERR_IO, "trace %s: %s", name, strerror(errno));
+/* ---- marks --------------------------------------------------------------- */
+
+void ts_trace_batch_set(int64_t batch, const char *phase) {
+  mark = (ts_trace_mark){batch, evaluating ? "evaluation" : phase};
+}
+
+void ts_trace_mark_put(ts_trace_mark m) {
+  mark = m;
+}
+
+ts_trace_mark ts_trace_mark_now(void) {
+  return mark;
+}
+
+void ts_trace_evaluating(bool on) {
+  evaluating = on;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+int ts_trace_row_take(const char *name) {
+  int i = 0;
+  pthread_mutex_lock(&lock);
+  while (i < ROWS_MAX && rows[i].name) i++;
+  if (i < ROWS_MAX) {
+    rows[i].name = name;
+    rows[i].named = false;
+  }
+  pthread_mutex_unlock(&lock);
+  return i < ROWS_MAX ? i : -1;
+}
+
+void ts_trace_row_give(int row) {
+  if (row < 0) return;
+  pthread_mutex_lock(&lock);
+  rows[row].name = NULL;
+  pthread_mutex_unlock(&lock);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+ts_err ts_trace_open(const char *path, int rank, double origin_s, int64_t first,
+                     int64_t end) {
+  file = fopen(path, "w");
+  if (!file) return ts_fail(TS_ERR_IO, "trace %s: %s", path, strerror(errno));
+  /* Lanes write under a lock: to memory. */
+  if (setvbuf(file, NULL, _IOFBF, 1 << 20) != 0)
+    return ts_fail(TS_ERR_NOMEM, "trace %s: no buffer", path);
   trace_rank = rank;
-  n_events = n_lanes = 0;
-  fputs("[\n", file);
-  atomic_store(&tracing, true);
+  origin = origin_s;
+  first_batch = first;
+  end_batch = end;
+  n_events = 0;
+  for (int i = 0; i < ROWS_MAX; i++) rows[i].named = false;
   return TS_OK;
+}
+
+void ts_trace_train(int64_t batch) {
+  if (file) atomic_store(&tracing, batch >= first_batch && batch < end_batch);
 }
 
 bool ts_trace_on(void) {
   return atomic_load(&tracing);
 }
 
-/* Number of a lane's row; names it when it is new.  Under lock. */
-static int lane_row(const char *lane) {
-  int i = 0;
-  while (i < n_lanes && strcmp(lanes[i], lane) != 0) i++;
-  if (i < n_lanes || n_lanes == LANES_MAX) return i;
-  lanes[n_lanes++] = lane;
+int64_t ts_trace_count(void) {
+  return n_events;
+}
+
+static double micros(double t) {
+  return 1e6 * (t - origin);
+}
+
+/* What stands before an event.  Under lock. */
+static const char *separator(void) {
+  return n_events++ ? ",\n" : "";
+}
+
+/* Under lock. */
+static void name_row(int row) {
+  if (rows[row].named) return;
+  rows[row].named = true;
   fprintf(file,
           "%s{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,"
           "\"args\":{\"name\":\"%s\"}}",
-          n_events++ ? ",\n" : "", trace_rank, i, lane);
-  return i;
+          separator(), trace_rank, row, rows[row].name);
 }
 
-void ts_trace_span(const char *lane, const char *span, double t0, double t1) {
+/* Under lock. */
+static void write_span(const ts_span *s) {
+  static const char *const kinds[] = {"compute", "data", "comm", "wait"};
+  name_row(s->row);
+  fprintf(file,
+          "%s{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%d,"
+          "\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"phase\":\"%s\"",
+          separator(), s->name, kinds[s->kind], trace_rank, s->row,
+          micros(s->t0), 1e6 * (s->t1 - s->t0), s->mark.phase);
+  if (s->mark.batch >= 0)
+    fprintf(file, ",\"batch\":%lld", (long long)s->mark.batch);
+  if (s->op)
+    fprintf(file, ",\"op\":\"%s\",\"bytes\":%lld", s->op, (long long)s->bytes);
+  fputs("}}", file);
+}
+
+void ts_trace_span(const ts_span *s) {
+  if (!ts_trace_on() || s->row < 0) return;
+  pthread_mutex_lock(&lock);
+  if (file) write_span(s);
+  pthread_mutex_unlock(&lock);
+}
+
+void ts_trace_counter(const char *name, int n, const char *const *names,
+                      const double *values) {
   if (!ts_trace_on()) return;
   pthread_mutex_lock(&lock);
   if (file) {
-    int row = lane_row(lane);
     fprintf(file,
-            "%s{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,"
-            "\"ts\":%.3f,\"dur\":%.3f}",
-            n_events++ ? ",\n" : "", span, trace_rank, row, t0 * 1e6,
-            (t1 - t0) * 1e6);
+            "%s{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%d,\"ts\":%.3f,\"args\":{",
+            separator(), name, trace_rank, micros(ts_now()));
+    for (int i = 0; i < n; i++)
+      fprintf(file, "%s\"%s\":%.9g", i ? "," : "", names[i], values[i]);
+    fputs("}}", file);
   }
   pthread_mutex_unlock(&lock);
 }
 
-void ts_trace_counter(const char *name, double value) {
-  if (!ts_trace_on()) return;
-  pthread_mutex_lock(&lock);
-  if (file)
-    fprintf(file,
-            "%s{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%d,\"ts\":%.3f,"
-            "\"args\":{\"value\":%.9g}}",
-            n_events++ ? ",\n" : "", name, trace_rank, ts_now() * 1e6, value);
-  pthread_mutex_unlock(&lock);
-}
-
 ts_err ts_trace_close(void) {
-  if (!atomic_exchange(&tracing, false)) return TS_OK;
+  if (!file) return TS_OK;
+  atomic_store(&tracing, false);
   pthread_mutex_lock(&lock);
-  fputs("\n]\n", file);
-  int rc = fclose(file);
+  const bool bad = ferror(file) != 0;
+  const int rc = fclose(file);
   file = NULL;
   pthread_mutex_unlock(&lock);
-  return rc == 0 ? TS_OK : ts_fail(TS_ERR_IO, "the trace can't be written");
+  return rc == 0 && !bad ? TS_OK
+                         : ts_fail(TS_ERR_IO, "the trace can't be written: %s",
+                                   strerror(errno));
 }

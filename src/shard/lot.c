@@ -224,6 +224,8 @@ ts_err ts_lot_create(ts_lot *lot, ts_ebc *ebc, const ts_sharding_ops *ops,
   if (lot->output->create) TS_TRY(lot->output->create(lot));
   if (!ops->remote && ebc->n_ranks > 1)
     TS_TRY(ts_comm_create(ebc->world, &lot->comm, TS_GROUP_WORLD, ops->name));
+  if (lot->comm)
+    ts_comm_set_stage(lot->comm, ops->remote ? "output dist" : "row reduce");
   TS_TRY(ts_columns_create(lot));
 done:
   return err;

@@ -80,6 +80,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   ts_err err = TS_OK;
   const double t0 = ts_now();
   ts_pass p = {.t = t, .fn = fn, .arg = arg};
+  ts_trace_evaluating(true);
   TS_TRY(ts_settle(t, pass_create(&p, source)));
   TS_TRY(eval_pass(&p));
   for (int32_t k = 0; k < t->n_tasks; k++)
@@ -90,6 +91,7 @@ done:
   ts_mem_free(p.metrics);
   for (int k = 0; k < 2; k++) ts_flight_destroy(p.cargo[k].flight);
   ts_loader_destroy(p.loader);
+  ts_trace_evaluating(false);
   ts_timer_add("evaluation", ts_now() - t0);
   return err;
 }

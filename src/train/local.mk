@@ -20,6 +20,8 @@ tessera_sources += \
   src/train/report_traffic.c \
   src/train/run.c \
   src/train/run.h \
+  src/train/run_trace.c \
+  src/train/run_trace.h \
   src/train/semi_sync.c \
   src/train/signals.c \
   src/train/signals.h \

@@ -13,6 +13,7 @@
 static ts_err fill_cache(ts_trainer *t, ts_cargo *c) {
   ts_err err = TS_OK;
   if (c->read != TS_OK || c->verdict.end) return TS_OK;
+  ts_cargo_trace(c, "prefetch");
   TS_TRY(ts_ebc_prefetch(c->flight, t->ahead));
   c->ready = ts_lane_record(t->ahead);
 done:
@@ -59,6 +60,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
   if (third->verdict.stop > result->stop) result->stop = third->verdict.stop;
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
+  ts_cargo_trace(c, "prefetch");
   TS_TRY(ts_ebc_release(c->flight, t->compute));
 done:
   return err;

@@ -26,6 +26,7 @@ typedef struct ts_run {
   ts_loader *loader;
   ts_run_state state;
   ts_metrics_log *log;
+  ts_trace_file trace;
   int lock;
   int64_t first_step; /* where this process began */
   int64_t last_step;  /* the step after which the run is done */
@@ -104,12 +105,6 @@ static ts_err open_logs(ts_run *r) {
   if (r->t->rank == 0) {
     TS_TRY(ts_str_append(&path, "%s/metrics.jsonl", r->config->run.output));
     TS_TRY(ts_metrics_log_open(&r->log, path.text, r->t->step));
-  }
-  if (*r->config->run.trace) {
-    ts_str_reset(&path);
-    TS_TRY(ts_str_append(&path, "%s/%s", r->config->run.output,
-                         r->config->run.trace));
-    TS_TRY(ts_trace_open(path.text, r->t->rank));
   }
 done:
   ts_str_reset(&path);
@@ -410,6 +405,7 @@ done:
 static ts_err one_step(ts_run *r, bool *end) {
   ts_err err = TS_OK;
   r->last = (ts_step_result){0};
+  ts_run_trace_step(r->state.loader.step);
   err = r->t->pipeline->step(r->t, r->loader, asks(r), &r->last);
   if (err != TS_OK && err != TS_ERR_DATA && err != TS_ERR_DECK)
     ts_fail_alone(err);
@@ -472,8 +468,9 @@ done:
   return err;
 }
 
-static ts_err set_up(ts_run *r, bool check) {
+static ts_err set_up(ts_run *r, const ts_run_options *o) {
   ts_err err = TS_OK;
+  const bool check = o->check;
   TS_TRY(ts_trainer_start(&r->t, r->config, true));
   TS_TRY(ts_agree(r->t->control,
                   r->t->rank == 0 && !check ? open_output(r) : TS_OK));
@@ -485,6 +482,8 @@ static ts_err set_up(ts_run *r, bool check) {
   TS_TRY(open_data(r));
   TS_TRY(ts_settle(r->t, open_loader(r)));
   TS_TRY(ts_agree(r->t->control, open_logs(r)));
+  TS_TRY(ts_run_trace_open(&r->trace, r->config, &o->trace,
+                           r->state.loader.step, r->t->control));
 done:
   return err;
 }
@@ -496,17 +495,16 @@ static void tear_down(ts_run *r) {
   ts_metrics_log_close(r->log);
   ts_mem_free(r->state.source_state);
   ts_trainer_destroy(r->t);
-  if (ts_trace_close() != TS_OK) ts_err_clear();
   if (r->lock >= 0) close(r->lock);
   ts_log_close();
 }
 
-ts_err ts_run_train(const ts_config *config, bool check) {
+ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   ts_err err = TS_OK;
   ts_run r = {.config = config, .lock = -1, .saved_step = -1};
   TS_TRY(ts_signals_start());
-  TS_TRY(set_up(&r, check));
-  if (check) goto done;
+  TS_TRY(set_up(&r, o));
+  if (o->check) goto done;
   if (r.t->step >= r.last_step)
     ts_info("step %lld of %lld: nothing is left to train", (long long)r.t->step,
             (long long)r.last_step);
@@ -516,8 +514,10 @@ ts_err ts_run_train(const ts_config *config, bool check) {
   if (reported == TS_OK)
     reported = ts_report_end(r.t, ts_now() - r.t0, r.n_samples,
                              r.t->step - r.first_step);
+  if (reported == TS_OK) reported = ts_run_trace_close(&r.trace, r.t->control);
   if (err == TS_OK) err = reported;
 done:
+  if (r.trace.path) ts_trace_file_reset(&r.trace);
   tear_down(&r);
   ts_signals_stop();
   return err;

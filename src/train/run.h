@@ -6,10 +6,15 @@
 
 #include "base/config.h"
 #include "base/err.h"
+#include "train/run_trace.h"
 
-/* Trains (resumes, evaluates, saves) as CONFIG says.  CHECK: sets everything
- * up, prints the plan, runs nothing.  STOPPED: ended early with a checkpoint.
- * Collective; errors are agreed. */
-ts_err ts_run_train(const ts_config *, bool check);
+typedef struct ts_run_options {
+  bool check; /* set everything up, print the plan, run nothing */
+  ts_trace_request trace;
+} ts_run_options;
+
+/* Trains (resumes, evaluates, saves) as CONFIG says.  STOPPED: ended early
+ * with a checkpoint.  Collective; errors are agreed. */
+ts_err ts_run_train(const ts_config *, const ts_run_options *);
 
 #endif

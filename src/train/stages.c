@@ -10,6 +10,10 @@ ts_cargo *ts_cargo_at(ts_trainer *t, int ahead) {
   return &t->cargo[(t->head + ahead) % t->n_cargo];
 }
 
+void ts_cargo_trace(const ts_cargo *c, const char *phase) {
+  ts_trace_batch_set(c->batch ? c->batch->step : -1, phase);
+}
+
 /* ---- input --------------------------------------------------------------- */
 
 void ts_stage_load(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
@@ -30,6 +34,7 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_cargo *c, int stop) {
                          .done = !batch && c->read == TS_OK,
                          .weight_sum = batch ? batch->weight_sum : 0};
   c->begun = true;
+  ts_cargo_trace(c, "input");
   return ts_ebc_input_begin(c->flight, batch ? &batch->kjt : &none, &own,
                             t->data);
 }
@@ -55,6 +60,7 @@ ts_err ts_stage_input_end(ts_trainer *t, ts_cargo *c) {
   ts_err err = TS_OK;
   const ts_status *all;
   const double t0 = ts_now();
+  ts_cargo_trace(c, "input");
   TS_TRY(ts_ebc_statuses(c->flight, &all));
   ts_timer_add("wait for input dist", ts_now() - t0);
   if (c->read != TS_OK) ts_err_put(&c->fault);
@@ -77,6 +83,7 @@ ts_err ts_stage_check(ts_trainer *t, ts_cargo *c) {
 
 ts_err ts_stage_lookup(ts_trainer *t, ts_cargo *c, ts_lane *lane) {
   (void)t;
+  ts_cargo_trace(c, "forward");
   c->looked_up = true;
   return ts_ebc_lookup(c->flight, lane);
 }
@@ -127,6 +134,7 @@ ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
   const ts_batch *b = c->batch;
   float *logits;
   if (!c->looked_up) TS_TRY(ts_stage_lookup(t, c, t->compute));
+  ts_cargo_trace(c, "forward");
   /* The bottom of the model runs while embeddings travel. */
   TS_TRY(m->dense_forward(t->model, b->dense, b->n, t->compute));
   TS_TRY(ts_lane_wait(t->compute, c->ready));
@@ -169,6 +177,7 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   const double factor = ts_schedule_factor(t->config, step);
   const int32_t n = c->batch->n;
   const ts_emb_views views = views_of(t, c->flight);
+  ts_cargo_trace(c, "backward");
   TS_TRY(ts_ddp_begin(t->ddp, step, true));
   TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hook, t->compute));
   TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
@@ -184,6 +193,7 @@ done:
 }
 
 ts_err ts_stage_optimize(ts_trainer *t) {
+  ts_cargo_trace(ts_cargo_at(t, 0), "optimizer");
   return ts_ddp_end(t->ddp, NULL, t->compute);
 }
 
@@ -232,6 +242,7 @@ void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
 
 void ts_stage_advance(ts_trainer *t, ts_loader *loader) {
   ts_cargo *c = ts_cargo_at(t, 0);
+  ts_trace_batch_set(-1, "");
   if (c->batch) ts_loader_release(loader, c->batch);
   *c = (ts_cargo){.flight = c->flight};
   t->head++;

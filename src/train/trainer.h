@@ -90,6 +90,10 @@ _Noreturn void ts_fail_alone(ts_err err);
 /* The batch AHEAD of the next to be trained (0: itself). */
 ts_cargo *ts_cargo_at(ts_trainer *, int ahead);
 
+/* What is enqueued from here on is traced as work of PHASE (static) on this
+ * batch; each stage below says so itself. */
+void ts_cargo_trace(const ts_cargo *, const char *phase);
+
 /* Takes the next batch from LOADER (NULL: CARGO's batch is there already).
  * What fails is kept: every rank hears of it in input_end. */
 void ts_stage_load(ts_trainer *, ts_cargo *, ts_loader *loader);
