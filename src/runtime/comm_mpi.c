@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
+#include "runtime/overlap.h"
 #include "runtime/trace.h"
 
 enum { PAUSE_MIN_US = 20, PAUSE_MAX_US = 200 };
@@ -86,6 +87,7 @@ static ts_err advance(ts_op *op, bool *moved, bool *finished) {
     TS_TRY(ts_lane_error(op->comm->lane));
     op->started = *moved = true;
     op->t0 = ts_now();
+    ts_overlap_comm_begin(op->comm->name);
     TS_TRY(op->step(op, &op->last));
   }
   while (!op->arrived) {
@@ -114,6 +116,7 @@ static void finish(ts_op *op, ts_err err) {
     ts_err_clear();
   }
   if (op->started) {
+    ts_overlap_comm_end(c->name);
     ts_trace_span(c->name, op->name, op->t0, now);
     c->stat.busy_s += now - op->t0;
   }
