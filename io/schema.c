@@ -261,7 +261,7 @@ const ts_key ts_schema[] = {
     DECK("pipeline.kind", STRING, pipeline.kind, "\"base\"", "", 1, 0,
          "base|sparse_dist|fused_sparse_dist|semi_sync|prefetch",
          "what overlaps with what"),
-    DECK("pipeline.lookup", STRING, pipeline.lookup, "\"after_optimizer\"", "",
+    DECK("pipeline.lookup", STRING, pipeline.lookup, "\"before_optimizer\"", "",
          1, 0, "before_optimizer|after_optimizer",
          "fused_sparse_dist: when the next batch's lookup is enqueued"),
     DECK("pipeline.lookup_lane", STRING, pipeline.lookup_lane, "\"data_dist\"",

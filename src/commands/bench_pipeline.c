@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "commands/bench_pipeline.h"
 #include "io/deck.h"
+#include "runtime/overlap.h"
 #include "runtime/trace.h"
 #include "train/pipeline.h"
 #include "train/report.h"
@@ -141,30 +142,34 @@ static ts_err p90_over_ranks(ts_trainer *t, int64_t *x) {
   return TS_OK;
 }
 
+/* One step; I < 0: to warm up. */
+static ts_err one_step(ts_pipeline_case *x, ts_trainer *t, ts_loader *loader,
+                       int64_t i, ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_overlap_reset();
+  const double t0 = ts_now();
+  TS_TRY(t->pipeline->step(t, loader, 0, result));
+  t->step++;
+  if (i < 0) goto done;
+  const ts_overlap all = ts_overlap_of(NULL), in = ts_overlap_of("input dist");
+  x->ms[i] = 1e3 * (ts_now() - t0);
+  x->exposed[i] = 1e3 * all.exposed_s;
+  x->input[i] = 1e3 * in.flight_s;
+  x->input_exposed[i] = 1e3 * in.exposed_s;
+done:
+  return err;
+}
+
 static ts_err run_steps(ts_pipeline_bench *b, ts_pipeline_case *x,
-                        ts_trainer *t, ts_loader *loader, double *ms) {
+                        ts_trainer *t, ts_loader *loader, int64_t first) {
   ts_err err = TS_OK;
   uint64_t digest = TS_FNV_START;
-  double start = 0;
-  for (int i = 0; i < b->warm + b->steps; i++) {
+  for (int i = -b->warm; i < b->steps; i++) {
     ts_step_result result = {0};
-    if (i == b->warm) {
-      TS_TRY(ts_comm_barrier(t->control));
-      ts_overlap_reset();
-      start = ts_now();
-    }
-    const double t0 = ts_now();
-    TS_TRY(t->pipeline->step(t, loader, 0, &result));
-    t->step++;
-    if (i >= b->warm) ms[i - b->warm] = 1e3 * (ts_now() - t0);
+    if (i == 0) TS_TRY(ts_comm_barrier(t->control));
+    TS_TRY(one_step(x, t, loader, i < 0 ? -1 : first + i, &result));
     digest = ts_fnv1a(digest, &result.loss_sum, sizeof result.loss_sum);
   }
-  const ts_overlap all = ts_overlap_of(NULL), in = ts_overlap_of("input dist");
-  x->seconds += ts_now() - start;
-  x->all.flight_s += all.flight_s;
-  x->all.exposed_s += all.exposed_s;
-  x->input.flight_s += in.flight_s;
-  x->input.exposed_s += in.exposed_s;
   x->losses = (int64_t)(digest >> 16); /* room for a sum over ranks */
   ts_pipeline_drain(t, loader);
 done:
@@ -173,10 +178,15 @@ done:
 
 /* What is the same on all ranks of a turn. */
 static ts_err share(ts_pipeline_bench *b, ts_pipeline_case *x, ts_trainer *t,
-                    double *ms) {
+                    int64_t first) {
   ts_err err = TS_OK;
+  double *const each[] = {x->exposed, x->input, x->input_exposed};
   TS_TRY(ts_comm_sum_i64(t->control, &x->losses, 1));
-  TS_TRY(ts_comm_max_f64(t->control, ms, b->steps));
+  TS_TRY(ts_comm_max_f64(t->control, x->ms + first, b->steps));
+  for (int k = 0; k < 3; k++) {
+    TS_TRY(ts_comm_sum_f64(t->control, each[k] + first, b->steps));
+    for (int i = 0; i < b->steps; i++) each[k][first + i] /= t->n_ranks;
+  }
   TS_TRY(p90_over_ranks(t, &x->alloc));
   TS_TRY(p90_over_ranks(t, &x->reserved));
 done:
@@ -199,7 +209,7 @@ static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
   ts_config *c = NULL;
   ts_trainer *t = NULL;
   ts_loader *loader = NULL;
-  double *ms = x->ms + (int64_t)round * b->steps;
+  const int64_t first = (int64_t)round * b->steps;
   const int64_t alloc = ts_mem_total(TS_SPACE_HOST).now_bytes;
   const int64_t reserved = ts_mem_mapped().now_bytes;
   TS_TRY(read_deck(&c, b, x));
@@ -211,11 +221,11 @@ static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
                                  b->warm + b->steps + AHEAD));
   if (round == b->rounds - 1)
     TS_TRY(ts_agree(t->control, open_trace(b, x, t->rank)));
-  TS_TRY(run_steps(b, x, t, loader, ms));
+  TS_TRY(run_steps(b, x, t, loader, first));
   TS_TRY(ts_trace_close());
   x->alloc = ts_mem_total(TS_SPACE_HOST).peak_bytes - alloc;
   x->reserved = ts_mem_mapped().peak_bytes - reserved;
-  TS_TRY(share(b, x, t, ms));
+  TS_TRY(share(b, x, t, first));
 done:
   ts_loader_destroy(loader);
   ts_trainer_destroy(t);
@@ -224,6 +234,16 @@ done:
 }
 
 /* ---- the whole ----------------------------------------------------------- */
+
+static ts_err create_times(const ts_pipeline_bench *b, ts_pipeline_case *x) {
+  ts_err err = TS_OK;
+  double **const each[] = {&x->ms, &x->exposed, &x->input, &x->input_exposed};
+  for (int k = 0; k < 4; k++)
+    TS_TRY(ts_mem_array(each[k], (int64_t)b->rounds * b->steps, sizeof(double),
+                        TS_TAG_MISC));
+done:
+  return err;
+}
 
 /* IN_BACKWARD: 0 false, 1 true, 2 both. */
 static ts_err create_cases(ts_pipeline_bench *b, int in_backward) {
@@ -235,8 +255,7 @@ static ts_err create_cases(ts_pipeline_bench *b, int in_backward) {
       ts_pipeline_case *x = &b->cases[b->n_cases++];
       *x = kinds[k];
       x->in_backward = later;
-      TS_TRY(ts_mem_array(&x->ms, (int64_t)b->rounds * b->steps, sizeof(double),
-                          TS_TAG_MISC));
+      TS_TRY(create_times(b, x));
     }
   }
 done:
@@ -244,7 +263,11 @@ done:
 }
 
 static void reset(ts_pipeline_bench *b) {
-  for (int i = 0; i < b->n_cases; i++) ts_mem_free(b->cases[i].ms);
+  for (int i = 0; i < b->n_cases; i++) {
+    const ts_pipeline_case *x = &b->cases[i];
+    double *const each[] = {x->ms, x->exposed, x->input, x->input_exposed};
+    for (int k = 0; k < 4; k++) ts_mem_free(each[k]);
+  }
   for (int i = 0; b->stores && i < N_BATCHES; i++)
     ts_batch_store_destroy(b->stores[i]);
   ts_mem_free(b->stores);

@@ -4,17 +4,17 @@
 #define TS_COMMANDS_BENCH_PIPELINE_H
 
 #include "commands/bench.h"
-#include "runtime/overlap.h"
 #include "train/trainer.h"
 
 /* A row of the table. */
 typedef struct ts_pipeline_case {
   const char *kind, *lookup, *lane; /* lookup, lane: fused_sparse_dist's */
   bool in_backward;
-  double *ms;              /* (rounds, steps) of the slowest rank */
+  /* (rounds, steps) each, in ms: the slowest rank's step; the ranks' means
+   * of messages that nothing hid, of input dist's messages, and of those of
+   * them that nothing hid. */
+  double *ms, *exposed, *input, *input_exposed;
   int64_t alloc, reserved; /* bytes, P90 over ranks */
-  double seconds;          /* of all timed steps, this rank's */
-  ts_overlap all, input;   /* of messages; of input dist's */
   int64_t losses;          /* a digest of all losses of a round */
 } ts_pipeline_case;
 
