@@ -282,9 +282,9 @@ ts_err ts_bench_pipeline(const ts_args *a) {
   int in_backward = 2;
   const ts_bench_key keys[] = {
       {.name = "scale", .number = &scale, .least = 1e-6, .most = 1e3},
-      {.name = "steps", .number = &steps, .least = 1, .most = 1e5},
+      {.name = "steps", .number = &steps, .least = 1, .most = 1000},
       {.name = "warm", .number = &warm, .least = 0, .most = 1e5},
-      {.name = "rounds", .number = &rounds, .least = 1, .most = 1e5},
+      {.name = "rounds", .number = &rounds, .least = 1, .most = 100},
       {.name = "in_backward",
        .choice = &in_backward,
        .choices = "false|true|both"},
