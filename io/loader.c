@@ -23,6 +23,7 @@ struct ts_loader {
   bool ended, stop, has_thread;
   int row;           /* of the trace */
   const char *phase; /* that it was made for, in the trace */
+  bool replay;       /* stores are the caller's, and full */
   double wait_s;
   pthread_t thread;
   pthread_mutex_t lock;
@@ -139,6 +140,38 @@ done:
   return err;
 }
 
+ts_err ts_loader_create_replay(ts_loader **out, ts_batch_store *const *stores,
+                               int n, int64_t n_steps) {
+  ts_err err = TS_OK;
+  ts_loader *l = NULL;
+  TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_INPUT));
+  pthread_mutex_init(&l->lock, NULL);
+  pthread_cond_init(&l->changed, NULL);
+  l->replay = true;
+  l->n_stores = n;
+  l->end_step = n_steps;
+  TS_TRY(ts_mem_array(&l->stores, n, sizeof *l->stores, TS_TAG_INPUT));
+  memcpy(l->stores, stores, (size_t)n * sizeof *stores);
+  *out = l;
+  l = NULL;
+done:
+  ts_loader_destroy(l);
+  return err;
+}
+
+static ts_err next_replay(ts_loader *l, ts_batch **out) {
+  if (l->n_given >= l->end_step) return TS_OK;
+  if (l->n_given - l->n_released >= l->n_stores)
+    return ts_fail(TS_ERR_INTERNAL, "%d batches to replay are too few",
+                   l->n_stores);
+  ts_batch *b = ts_batch_store_batch(l->stores[l->n_given % l->n_stores]);
+  b->step = l->n_given++;
+  l->given.step++;
+  l->given.next_sample += b->n_global;
+  *out = b;
+  return TS_OK;
+}
+
 static ts_err next_serial(ts_loader *l, ts_batch **out) {
   const int slot = (int)(l->n_read % l->n_stores);
   if (l->read.step >= l->end_step) return TS_OK;
@@ -154,6 +187,7 @@ static ts_err next_serial(ts_loader *l, ts_batch **out) {
 ts_err ts_loader_next(ts_loader *l, ts_batch **out) {
   ts_err err = TS_OK;
   *out = NULL;
+  if (l->replay) return next_replay(l, out);
   if (!l->has_thread) return next_serial(l, out);
   const double t0 = ts_now();
   pthread_mutex_lock(&l->lock);
@@ -207,7 +241,7 @@ void ts_loader_destroy(ts_loader *l) {
     pthread_mutex_unlock(&l->lock);
     pthread_join(l->thread, NULL);
   }
-  for (int i = 0; l->stores && i < l->n_stores; i++)
+  for (int i = 0; l->stores && !l->replay && i < l->n_stores; i++)
     ts_batch_store_destroy(l->stores[i]);
   ts_mem_free(l->stores);
   ts_mem_free(l->after);

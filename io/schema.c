@@ -146,7 +146,7 @@ const ts_key ts_schema[] = {
          "files and kept in the checkpoint; row 0 is for unknown values"),
 
     DECK("model.kind", STRING, model.kind, "\"dlrm\"", "", 1, 0,
-         "dlrm|-dcnv2|-deepfm|-sparsenn", "what is computed: doc/formats.md"),
+         "dlrm|-dcnv2|-deepfm|sparsenn", "what is computed: doc/formats.md"),
     DECK("model.dense_features", INT32, model.dense_features, "0", "", 0,
          1000000, NULL, "0: no dense arch, b is left out"),
     DECK("model.dense_arch", INTS, model.dense_arch, "[]", "outputs", 1,
@@ -261,7 +261,7 @@ const ts_key ts_schema[] = {
     DECK("pipeline.kind", STRING, pipeline.kind, "\"base\"", "", 1, 0,
          "base|sparse_dist|fused_sparse_dist|semi_sync|prefetch",
          "what overlaps with what"),
-    DECK("pipeline.lookup", STRING, pipeline.lookup, "\"after_optimizer\"", "",
+    DECK("pipeline.lookup", STRING, pipeline.lookup, "\"before_optimizer\"", "",
          1, 0, "before_optimizer|after_optimizer",
          "fused_sparse_dist: when the next batch's lookup is enqueued"),
     DECK("pipeline.lookup_lane", STRING, pipeline.lookup_lane, "\"data_dist\"",

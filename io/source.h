@@ -95,6 +95,11 @@ typedef struct ts_loader_options {
  * used unless drop_last.  All ranks see the same number of batches.  Local. */
 ts_err ts_loader_create(ts_loader **, ts_source *, const ts_loader_options *,
                         const ts_loader_state *start);
+/* For measurements: hands out the batches of the N STORES (the caller's, which
+ * stay) in turns, N_STEPS in all, and reads nothing.  N is more than the
+ * batches under way at once.  Local. */
+ts_err ts_loader_create_replay(ts_loader **, ts_batch_store *const *stores,
+                               int n, int64_t n_steps);
 /* *BATCH = next batch, or NULL at the end; returns the reader's error.  Give
  * each back with release, in order, before depth + 2 more are taken. */
 ts_err ts_loader_next(ts_loader *, ts_batch **);

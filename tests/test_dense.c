@@ -1,6 +1,7 @@
 /* test_dense.c - interaction against sums in double, whole models against
  * finite differences, loss, optimizers and schedules against plain formulas. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,16 +151,64 @@ static void compare(ts_probe *p, float *x, float grad, const char *what) {
                 (double)grad);
 }
 
-START_TEST(dlrm_against_differences) {
+/* A model of KIND on tables of DIMS, and its deck. */
+typedef struct ts_model_case {
+  const char *kind;
+  int32_t dims[MF];
+  int64_t bottom[2]; /* 0: no dense features */
+} ts_model_case;
+
+static const ts_model_case model_cases[] = {
+    {"dlrm", {MD, MD, MD}, {7, MD}},
+    {"sparsenn", {MD, 4, 3}, {7, 5}},
+    {"sparsenn", {5, MD, 4}, {0, 0}},
+};
+enum { N_MODELS = 3 };
+
+static void fill_probe(ts_probe *p, const ts_model_case *m) {
+  for (int f = 0; f < MF; f++) {
+    for (int j = 0; j < MB * MD; j++)
+      p->emb[f][j] = draw(50 + (uint32_t)f, (uint32_t)j);
+    p->data[f] = p->emb[f];
+    p->grads[f] = p->grad[f];
+    p->stride[f] = m->dims[f];
+  }
+  for (int j = 0; j < MB * MN; j++) p->dense[j] = draw(60, (uint32_t)j);
+  for (int j = 0; j < MB; j++) p->label[j] = (float)(j % 2);
+}
+
+static void compare_all(ts_probe *p, const ts_model_case *m) {
+  float emb_grad[MF][MB * MD];
+  (void)loss_of(p, true);
+  memcpy(emb_grad, p->grad, sizeof emb_grad);
+  for (int f = 0; f < MF; f++)
+    for (int j = 0; j < MB * m->dims[f]; j += 5)
+      compare(p, &p->emb[f][j], emb_grad[f][j], "embedding");
+  for (int32_t i = 0; i < p->m->params.n; i++) {
+    ts_param *q = p->m->params.item[i];
+    for (int64_t j = 0; j < q->n; j += 3)
+      compare(p, &q->w[j], q->grad[j], q->name);
+  }
+}
+
+static void model_case(const ts_model_case *m, const char *engine) {
   ts_probe p = {0};
-  char kind[] = "dlrm", task_name[] = "label", table_name[] = "t";
-  int64_t bottom[] = {7, MD}, over[] = {9, 1};
+  char kind[16], task_name[] = "label", table_name[] = "t", feature[] = "f";
+  char *features[] = {feature};
+  int64_t bottom[2], over[] = {9, 1};
   ts_task_config task = {task_name, 1.0};
-  ts_table_config table = {.name = table_name, .dim = MD, .rows = 10};
-  ts_config c = {.tables = &table, .n_tables = 1};
+  ts_table_config tables[MF];
+  memcpy(bottom, m->bottom, sizeof bottom);
+  snprintf(kind, sizeof kind, "%s", m->kind);
+  for (int t = 0; t < MF; t++)
+    tables[t] = (ts_table_config){.name = table_name,
+                                  .dim = m->dims[t],
+                                  .rows = 10,
+                                  .features = {features, 1}};
+  ts_config c = {.tables = tables, .n_tables = MF};
   c.model.kind = kind;
-  c.model.dense_features = MN;
-  c.model.dense_arch = (ts_ints){bottom, 2};
+  c.model.dense_features = bottom[0] ? MN : 0;
+  c.model.dense_arch = (ts_ints){bottom, bottom[0] ? 2 : 0};
   c.model.over_arch = (ts_ints){over, 2};
   c.model.tasks = &task;
   c.model.n_tasks = 1;
@@ -167,45 +216,29 @@ START_TEST(dlrm_against_differences) {
   ck_assert_ok(ts_kernels_fill(&p.k, "host", NULL));
   const ts_model_spec spec = {.config = &c,
                               .n_features = MF,
-                              .dim = MD,
+                              .dim = m->dims[0],
                               .batch_max = MB,
                               .training = true,
-                              .engine = engines[_i]};
-  if (strcmp(ts_linear_engine(engines[_i]), "none") == 0) {
-    ts_fixture_stop(&p.f);
-    return;
-  }
+                              .engine = engine};
   ck_assert_ok(
-      ts_model_find("dlrm")->create(&p.m, &spec, p.f.device, &p.k, p.f.lane));
-  float *all_grads[16];
+      ts_model_find(m->kind)->create(&p.m, &spec, p.f.device, &p.k, p.f.lane));
   for (int32_t i = 0; i < p.m->params.n; i++) {
     ts_param *q = p.m->params.item[i];
     ck_assert_ok(ts_mem_array(&q->grad, q->n, 4, TS_TAG_DENSE));
-    all_grads[i] = q->grad;
   }
-  for (int f = 0; f < MF; f++) {
-    for (int j = 0; j < MB * MD; j++)
-      p.emb[f][j] = draw(50 + (uint32_t)f, (uint32_t)j);
-    p.data[f] = p.emb[f];
-    p.grads[f] = p.grad[f];
-    p.stride[f] = MD;
-  }
-  for (int j = 0; j < MB * MN; j++) p.dense[j] = draw(60, (uint32_t)j);
-  for (int j = 0; j < MB; j++) p.label[j] = (float)(j % 2);
-  (void)loss_of(&p, true);
-  float emb_grad[MF][MB * MD];
-  memcpy(emb_grad, p.grad, sizeof emb_grad);
-  for (int f = 0; f < MF; f++)
-    for (int j = 0; j < MB * MD; j += 5)
-      compare(&p, &p.emb[f][j], emb_grad[f][j], "embedding");
+  fill_probe(&p, m);
+  compare_all(&p, m);
   for (int32_t i = 0; i < p.m->params.n; i++) {
-    ts_param *q = p.m->params.item[i];
-    for (int64_t j = 0; j < q->n; j += 3)
-      compare(&p, &q->w[j], q->grad[j], q->name);
+    ts_mem_free(p.m->params.item[i]->grad);
+    p.m->params.item[i]->grad = NULL;
   }
-  for (int32_t i = 0; i < p.m->params.n; i++) ts_mem_free(all_grads[i]);
   p.m->ops->destroy(p.m);
   ts_fixture_stop(&p.f);
+}
+
+START_TEST(models_against_differences) {
+  if (strcmp(ts_linear_engine(engines[_i]), "none") == 0) return;
+  for (int m = 0; m < N_MODELS; m++) model_case(&model_cases[m], engines[_i]);
 }
 END_TEST
 
@@ -360,7 +393,7 @@ static Suite *suite(void) {
   Suite *s = suite_create("dense");
   TCase *t = tcase_create("dense");
   tcase_add_loop_test(t, interaction_against_double, 0, 3);
-  tcase_add_loop_test(t, dlrm_against_differences, 0, 3);
+  tcase_add_loop_test(t, models_against_differences, 0, 3);
   tcase_add_test(t, bce_against_formula);
   tcase_add_test(t, dense_optimizers_against_formula);
   tcase_add_test(t, options_that_do_not_exist_are_refused);

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "harness.h"
@@ -305,6 +306,102 @@ START_TEST(a_failed_lane_fails_what_waits_for_it) {
 }
 END_TEST
 
+/* ---- comm.delay ---------------------------------------------------------- */
+
+enum { DELAY_MS = 10, N_SLOW = 40000, N_COLLECTIVES = 7, RANKS_MAX = 4 };
+
+/* Collective number WHICH on BUFS of N_SLOW floats a rank; returns the bytes
+ * that this rank sends, with one rank those that it keeps. */
+static int64_t one_collective(ts_comm *c, ts_token *token, int which,
+                              float *recv, float *send, ts_exchange *x) {
+  const int w = ts_comm_size(c), others = w > 1 ? w - 1 : 1;
+  const int64_t bytes = N_SLOW * 4, part = bytes / w;
+  int64_t whole[RANKS_MAX], parts[RANKS_MAX], counts[RANKS_MAX];
+  for (int r = 0; r < w; r++) {
+    whole[r] = bytes;
+    parts[r] = x->recv_bytes[r] = part;
+    counts[r] = N_SLOW / w;
+  }
+  memcpy((void *)x->send_bytes, parts, (size_t)w * 8);
+  switch (which) {
+  case 0:
+    ck_assert_ok(
+        ts_comm_all_to_all_v(c, token, recv, parts, send, parts, NULL));
+    return part * others;
+  case 1:
+    ck_assert_ok(ts_comm_exchange(c, token, x, NULL));
+    return part * others;
+  case 2:
+    ck_assert_ok(
+        ts_comm_all_reduce(c, token, send, 1000, TS_F32, TS_SUM, NULL));
+    return 4000 * others;
+  case 3:
+    ck_assert_ok(
+        ts_comm_all_reduce(c, token, send, N_SLOW, TS_F32, TS_SUM, NULL));
+    return part * others;
+  case 4:
+    ck_assert_ok(
+        ts_comm_reduce_scatter_v(c, token, recv, send, counts, TS_F32, NULL));
+    return part * others;
+  case 5:
+    ck_assert_ok(ts_comm_all_gather_v(c, token, recv, send, whole, NULL));
+    return bytes * others;
+  default:
+    ck_assert_ok(ts_comm_broadcast(c, token, send, bytes, 0, NULL));
+    return ts_comm_rank(c) == 0 ? bytes * others : 0;
+  }
+}
+
+static double seconds_of(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* No collective ends before latency and bandwidth say, with one rank as with
+ * several, and the time is slept. */
+START_TEST(delays_hold_and_sleep) {
+  static float recv[N_SLOW * RANKS_MAX], send[N_SLOW];
+  int64_t send_bytes[RANKS_MAX], recv_bytes[RANKS_MAX];
+  const double rate = 10e6; /* bytes per second */
+  const ts_device_options d = {.serial = _i, .n_threads = 1};
+  const ts_world_options o = {.ordered = true,
+                              .timeout_s = 100,
+                              .delay_us = DELAY_MS * 1000,
+                              .delay_gbytes_per_s = rate / 1e9};
+  ts_device *device;
+  ts_world *world;
+  ts_comm *c;
+  double wall = 0, cpu = 0;
+  bool held = true;
+  ck_assert_ok(ts_device_create(&device, "host", &d));
+  ck_assert_ok(ts_world_create(&world, device, &o));
+  ck_assert_ok(ts_comm_create(world, &c, TS_GROUP_WORLD, "slow"));
+  ts_exchange x = {.send = send,
+                   .send_bytes = send_bytes,
+                   .recv = {.owned = true, .device = device},
+                   .recv_bytes = recv_bytes};
+  for (int i = 0; i < N_COLLECTIVES; i++) {
+    ts_token token;
+    ck_assert_ok(ts_comm_barrier(c));
+    const double t0 = seconds_of(CLOCK_MONOTONIC);
+    const double c0 = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    const int64_t bytes = one_collective(c, &token, i, recv, send, &x);
+    ck_assert_ok(ts_comm_wait(&token));
+    const double took = seconds_of(CLOCK_MONOTONIC) - t0;
+    held &= took >= 1e-3 * DELAY_MS + (double)bytes / rate;
+    wall += took;
+    cpu += seconds_of(CLOCK_PROCESS_CPUTIME_ID) - c0;
+  }
+  ck_assert_all(held);
+  ck_assert_all(cpu < 0.25 * wall);
+  ts_buffer_reset(&x.recv);
+  ts_comm_destroy(c);
+  ts_world_destroy(world);
+  ts_device_destroy(device);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("runtime");
   TCase *t = tcase_create("lanes and comms");
@@ -320,6 +417,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(t, two_comms_at_once, 0, 2);
   tcase_add_loop_test(t, one_ranks_error_is_everyones, 0, 2);
   tcase_add_loop_test(t, a_failed_lane_fails_what_waits_for_it, 0, 2);
+  tcase_add_loop_test(t, delays_hold_and_sleep, 0, 2);
   suite_add_tcase(s, t);
   return s;
 }

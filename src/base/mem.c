@@ -23,6 +23,7 @@ static atomic_int_fast64_t now[TS_TAG_COUNT][TS_SPACE_COUNT];
 static atomic_int_fast64_t peak[TS_TAG_COUNT][TS_SPACE_COUNT];
 static atomic_int_fast64_t total[TS_SPACE_COUNT], total_peak[TS_SPACE_COUNT];
 static atomic_int_fast64_t n_blocks[TS_TAG_COUNT];
+static atomic_int_fast64_t mapped, mapped_peak;
 
 static void raise_to(atomic_int_fast64_t *top, int_fast64_t value) {
   int_fast64_t old = atomic_load(top);
@@ -45,18 +46,24 @@ const char *ts_tag_text(ts_tag tag) {
   return text[tag];
 }
 
+/* What a block of BYTES takes from the system. */
+static size_t whole(size_t bytes) {
+  return bytes < HUGE_FROM ? (bytes + HEAD + 63) / 64 * 64
+                           : bytes + 2 * (size_t)HUGE_PAGE;
+}
+
 /* The data starts HEAD bytes into the aligned block, or for huge ones one
  * page before the aligned start holds the head. */
 static void *allocate(size_t bytes, void **block) {
   if (bytes < HUGE_FROM) {
-    size_t n = (bytes + HEAD + 63) / 64 * 64;
+    size_t n = whole(bytes);
     *block = aligned_alloc(64, n);
     if (!*block) return NULL;
     memset(*block, 0, n);
     return (char *)*block + HEAD;
   }
   if (bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE) return NULL;
-  size_t n = bytes + 2 * (size_t)HUGE_PAGE;
+  size_t n = whole(bytes);
   void *map = mmap(NULL, n, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (map == MAP_FAILED) return NULL;
@@ -81,6 +88,8 @@ ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag) {
     *head_of(data) = (ts_head){block, bytes, tag};
     atomic_fetch_add(&n_blocks[tag], 1);
     ts_mem_count(tag, TS_SPACE_HOST, (int64_t)bytes);
+    const int64_t n = (int64_t)whole(bytes);
+    raise_to(&mapped_peak, atomic_fetch_add(&mapped, n) + n);
   }
   memcpy(p, &data, sizeof data);
   return TS_OK;
@@ -91,10 +100,11 @@ void ts_mem_free(void *p) {
   ts_head head = *head_of(p);
   atomic_fetch_sub(&n_blocks[head.tag], 1);
   ts_mem_count(head.tag, TS_SPACE_HOST, -(int64_t)head.bytes);
+  atomic_fetch_sub(&mapped, (int64_t)whole(head.bytes));
   if (head.bytes < HUGE_FROM)
     free(head.block);
   else
-    munmap(head.block, head.bytes + 2 * (size_t)HUGE_PAGE);
+    munmap(head.block, whole(head.bytes));
 }
 
 ts_err ts_mem_reserve(void *p, size_t *capacity, size_t bytes, ts_tag tag) {
@@ -147,7 +157,12 @@ ts_mem_stat ts_mem_total(ts_space space) {
                        atomic_load(&total_peak[space])};
 }
 
+ts_mem_stat ts_mem_mapped(void) {
+  return (ts_mem_stat){atomic_load(&mapped), atomic_load(&mapped_peak)};
+}
+
 void ts_mem_forget_peaks(void) {
+  atomic_store(&mapped_peak, atomic_load(&mapped));
   for (int s = 0; s < TS_SPACE_COUNT; s++) {
     for (int t = 0; t < TS_TAG_COUNT; t++)
       atomic_store(&peak[t][s], atomic_load(&now[t][s]));

@@ -69,6 +69,9 @@ void ts_mem_count(ts_tag tag, ts_space space, int64_t delta_bytes);
 
 ts_mem_stat ts_mem_stat_of(ts_tag tag, ts_space space);
 ts_mem_stat ts_mem_total(ts_space space); /* peak of the sum */
+/* With heads, padding and the alignment of huge pages: what blocks take from
+ * the system. */
+ts_mem_stat ts_mem_mapped(void);
 /* Peaks start anew from what is held now: what came before was a trial. */
 void ts_mem_forget_peaks(void);
 const char *ts_tag_text(ts_tag tag);

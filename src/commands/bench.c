@@ -90,6 +90,7 @@ static const struct {
 } benches[] = {
     {"checkpoint", ts_bench_checkpoint},
     {"input", ts_bench_input},
+    {"pipeline", ts_bench_pipeline},
     {"read", ts_bench_read},
     {"step", ts_bench_step},
     {"tbe", ts_bench_tbe},
@@ -100,6 +101,7 @@ ts_err ts_cmd_bench(const ts_args *a) {
     if (!strcmp(a->target, benches[i].name)) return benches[i].run(a);
   return ts_fail(TS_ERR_USAGE,
                  "usage: tessera bench step DECK | bench read DECK | bench "
-                 "input DECK [key=value]... | bench tbe [key=value]... | bench "
+                 "input DECK [key=value]... | bench pipeline DECK "
+                 "[key=value]... | bench tbe [key=value]... | bench "
                  "checkpoint [key=value]...");
 }

@@ -5,6 +5,9 @@ tessera_sources += \
   src/commands/bench_checkpoint.c \
   src/commands/bench_memory.c \
   src/commands/bench_input.c \
+  src/commands/bench_pipeline.c \
+  src/commands/bench_pipeline.h \
+  src/commands/bench_pipeline_table.c \
   src/commands/bench_read.c \
   src/commands/bench_step.c \
   src/commands/bench_tbe.c \

@@ -4,7 +4,7 @@
  *   X = [b, e_1 .. e_F];  top on [b, x_i . x_j for i < j]; logits
  * Without dense features b is left out. */
 #include "base/mem.h"
-#include "model/model.h"
+#include "model/arch.h"
 
 typedef struct ts_dlrm {
   ts_model base;
@@ -32,62 +32,25 @@ static void destroy(ts_model *m) {
 }
 
 static ts_err check(const ts_model_spec *s) {
+  ts_err err = TS_OK;
   const ts_config *c = s->config;
-  const ts_ints *bottom = &c->model.dense_arch, *over = &c->model.over_arch;
-  for (int32_t t = 0; t < c->n_tables; t++)
-    if (c->tables[t].pooling == TS_POOL_NONE)
-      return ts_fail(TS_ERR_DECK,
-                     "table %s: pooling \"none\" gives sequences, which "
-                     "model dlrm does not take",
-                     c->tables[t].name);
+  const ts_ints *bottom = &c->model.dense_arch;
+  TS_TRY(ts_arch_check(s));
   if (c->model.dense_features > 0 &&
       (!bottom->n || bottom->item[bottom->n - 1] != s->dim))
-    return ts_fail(TS_ERR_DECK,
-                   "model.dense_arch ends with %lld, but table %s has dim "
-                   "%d: the two must be equal",
-                   bottom->n ? (long long)bottom->item[bottom->n - 1] : 0LL,
-                   c->tables[0].name, s->dim);
-  if (!over->n || over->item[over->n - 1] != c->model.n_tasks)
-    return ts_fail(TS_ERR_DECK,
-                   "model.over_arch ends with %lld, but there are %d tasks: "
-                   "one output each",
-                   over->n ? (long long)over->item[over->n - 1] : 0LL,
-                   c->model.n_tasks);
-  return TS_OK;
+    TS_THROW(TS_ERR_DECK,
+             "model.dense_arch ends with %lld, but table %s has dim "
+             "%d: the two must be equal",
+             bottom->n ? (long long)bottom->item[bottom->n - 1] : 0LL,
+             c->tables[0].name, s->dim);
+done:
+  return err;
 }
 
-static ts_err create_bottom(ts_dlrm *d, ts_lane *lane) {
-  const ts_config *c = d->spec.config;
-  const ts_mlp_spec spec = {.n_in = c->model.dense_features,
-                            .in_stride = c->model.dense_features,
-                            .sizes = c->model.dense_arch.item,
-                            .n_layers = c->model.dense_arch.n,
-                            .name = "dense_arch.model._mlp",
-                            .tail = "_linear",
-                            .precision = c->run.precision,
-                            .batch_max = d->spec.batch_max,
-                            .engine = d->spec.engine};
-  if (!c->model.dense_features) return TS_OK;
-  return ts_mlp_create(&d->bottom, &spec, &d->base.params,
-                       (uint64_t)c->run.seed, lane);
-}
-
-static ts_err create_over(ts_dlrm *d, ts_lane *lane) {
-  const ts_config *c = d->spec.config;
-  const ts_mlp_spec spec = {.n_in = d->width,
-                            .in_stride = d->stride,
-                            .sizes = c->model.over_arch.item,
-                            .n_layers = c->model.over_arch.n,
-                            .last_linear = true,
-                            .name = "over_arch.model.0._mlp",
-                            .tail = "_linear",
-                            .last_name = "over_arch.model.1",
-                            .precision = c->run.precision,
-                            .batch_max = d->spec.batch_max,
-                            .need_dx = true,
-                            .engine = d->spec.engine};
-  return ts_mlp_create(&d->over, &spec, &d->base.params, (uint64_t)c->run.seed,
-                       lane);
+/* Of each pair of vectors. */
+static double products(const ts_model_spec *s) {
+  const double n = s->n_features + (s->config->model.dense_features ? 1 : 0);
+  return n * (n - 1) / 2 * s->dim;
 }
 
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
@@ -106,8 +69,8 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   const int32_t n = s->n_features + b;
   d->width = b * s->dim + n * (n - 1) / 2;
   d->stride = (d->width + 31) / 32 * 32;
-  TS_TRY(create_bottom(d, lane));
-  TS_TRY(create_over(d, lane));
+  TS_TRY(ts_arch_bottom(&d->bottom, s, &d->base.params, lane));
+  TS_TRY(ts_arch_over(&d->over, s, d->width, d->stride, &d->base.params, lane));
   const int64_t rows = s->batch_max;
   TS_TRY(ts_mem_array(&d->z, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
   TS_TRY(ts_mem_array(&d->dz, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
@@ -192,6 +155,7 @@ static ts_err dense_backward(ts_model *m, int32_t batch,
 
 extern const ts_model_ops ts_model_dlrm;
 const ts_model_ops ts_model_dlrm = {.kind = "dlrm",
+                                    .products = products,
                                     .create = create,
                                     .destroy = destroy,
                                     .dense_forward = dense_forward,

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-extern const ts_model_ops ts_model_dlrm;
+extern const ts_model_ops ts_model_dlrm, ts_model_sparsenn;
 
-static const ts_model_ops *const table[] = {&ts_model_dlrm};
+static const ts_model_ops *const table[] = {&ts_model_dlrm, &ts_model_sparsenn};
 
 const ts_model_ops *ts_model_find(const char *kind) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -14,5 +14,5 @@ const ts_model_ops *ts_model_find(const char *kind) {
 }
 
 const char *ts_model_kinds(void) {
-  return "dlrm";
+  return "dlrm, sparsenn";
 }

@@ -25,7 +25,7 @@ typedef struct ts_emb_views {
 typedef struct ts_model_spec {
   const ts_config *config;
   int32_t n_features; /* features of all tables, the deck's order */
-  int32_t dim;        /* of every table */
+  int32_t dim;        /* of every table, unless ops->any_dims */
   int32_t batch_max;  /* local samples at most */
   bool training;      /* false: no gradients are allocated */
   const char *engine; /* of ts_linear, NULL: auto */
@@ -33,6 +33,10 @@ typedef struct ts_model_spec {
 
 typedef struct ts_model_ops {
   const char *kind;
+  bool any_dims; /* tables may differ in dim */
+  /* Multiplications of a sample's forward pass outside the layers, for the
+   * planner; NULL: none. */
+  double (*products)(const ts_model_spec *);
   /* DECK errors for shapes that do not fit, naming the keys. */
   ts_err (*create)(ts_model **, const ts_model_spec *, ts_device *,
                    const ts_kernels *, ts_lane *);

@@ -50,11 +50,11 @@ struct ts_op {
   ts_trace_mark mark;
   uint64_t seq;
   int phase;
-  bool watched, started, last;
+  bool watched, started, last, arrived; /* arrived: all messages have */
   double t0;
   MPI_Request *requests;
   int n_requests, capacity;
-  int64_t sent_bytes;
+  int64_t sent_bytes, own_bytes; /* to others; to itself */
   ts_op *next;
   /* arguments */
   void *recv;

@@ -3,16 +3,19 @@
  * Each comm is a queue of operations; the head of each queue runs.  The
  * thread starts what may start and tests what runs.  While messages are under
  * way it sleeps between two tests, 20 us at first and longer when nothing
- * comes; while nothing is under way it sleeps until an operation is begun or
- * a lane that one waits for gets on.  MPI_Wait would take a computing
- * thread's core, and so would endless short sleeps on a virtual machine
- * (measured: doc/performance). */
+ * comes; while nothing is under way, or comm.delay alone holds operations, it
+ * sleeps until one may end, is begun, or a lane that one waits for gets on.
+ * MPI_Wait would take a computing thread's core, and so would endless short
+ * sleeps on a virtual machine (measured: doc/performance). */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
+#include "runtime/overlap.h"
 #include "runtime/trace.h"
 
 enum { PAUSE_MIN_US = 20, PAUSE_MAX_US = 200 };
@@ -51,12 +54,15 @@ void ts_op_destroy(ts_op *op) {
   ts_mem_free(op);
 }
 
-/* The time before which a slower network would not be done. */
+/* The time before which a slower network would not be done.  One rank alone
+ * sends nothing: what it keeps counts as sent, so that it has a network, too,
+ * under which overlap can be seen. */
 static double held_until(const ts_op *op) {
   const ts_world_options *o = &op->comm->world->options;
+  const int64_t bytes = op->comm->size > 1 ? op->sent_bytes : op->own_bytes;
   double delay = o->delay_us * 1e-6;
   if (o->delay_gbytes_per_s > 0)
-    delay += (double)op->sent_bytes / (o->delay_gbytes_per_s * 1e9);
+    delay += (double)bytes / (o->delay_gbytes_per_s * 1e9);
   return op->t0 + delay;
 }
 
@@ -74,7 +80,6 @@ static ts_err check_deadline(const ts_op *op) {
 /* Moves OP on as far as it goes without waiting. */
 static ts_err advance(ts_op *op, bool *moved, bool *finished) {
   ts_err err = TS_OK;
-  int complete = 1;
   if (!op->started) {
     if (!ts_event_done(op->after)) return TS_OK;
     if (op->watched) ts_event_unwatch(op->after);
@@ -83,14 +88,17 @@ static ts_err advance(ts_op *op, bool *moved, bool *finished) {
     TS_TRY(ts_lane_error(op->comm->lane));
     op->started = *moved = true;
     op->t0 = ts_now();
+    ts_overlap_comm_begin(op->comm->name);
     TS_TRY(op->step(op, &op->last));
   }
-  for (;;) {
+  while (!op->arrived) {
+    int complete = 1;
     TS_TRY(TS_MPI(MPI_Testall(op->n_requests, op->requests, &complete,
                               MPI_STATUSES_IGNORE)));
     if (!complete) return check_deadline(op);
-    if (op->last) break;
     *moved = true;
+    op->arrived = op->last;
+    if (op->last) break;
     op->n_requests = 0;
     op->phase++;
     TS_TRY(op->step(op, &op->last));
@@ -109,6 +117,7 @@ static void finish(ts_op *op, ts_err err) {
     ts_err_clear();
   }
   if (op->started) {
+    ts_overlap_comm_end(c->name);
     ts_trace_span(&(ts_span){.row = c->lane->row,
                              .kind = TS_SPAN_COMM,
                              .name = c->stage,
@@ -156,21 +165,33 @@ void ts_world_poke(void *world) {
   pthread_mutex_unlock(&w->lock);
 }
 
-/* Whether any operation has messages under way. */
-static bool under_way(ts_world *w) {
-  bool any = false;
+/* When to look again: 0, at once, while messages are under way; else when the
+ * first operation that comm.delay holds may end; INFINITY: nothing runs. */
+static double look_again(ts_world *w) {
+  double when = INFINITY;
   pthread_mutex_lock(&w->lock);
   for (ts_comm *c = w->comms; c; c = c->next)
-    any |= c->head && c->head->started;
+    if (c->head && c->head->started)
+      when = fmin(when, c->head->arrived ? held_until(c->head) : 0);
   pthread_mutex_unlock(&w->lock);
-  return any;
+  return when;
 }
 
-/* Sleeps until there may be something to start; true at the end. */
-static bool wait_for_work(ts_world *w, bool busy) {
+/* Sleeps until WHEN, or until there may be something to start; true at the
+ * end. */
+static bool wait_for_work(ts_world *w, double when) {
+  struct timespec t = {0, 0};
+  if (isfinite(when)) {
+    t.tv_sec = (time_t)when;
+    t.tv_nsec = (long)((when - (double)t.tv_sec) * 1e9);
+  }
   pthread_mutex_lock(&w->lock);
-  while (!busy && !w->poked && !(w->stop && w->n_waiting == 0))
-    pthread_cond_wait(&w->more, &w->lock);
+  while (ts_now() < when && !w->poked && !(w->stop && w->n_waiting == 0)) {
+    if (isfinite(when))
+      (void)pthread_cond_timedwait(&w->more, &w->lock, &t);
+    else
+      (void)pthread_cond_wait(&w->more, &w->lock);
+  }
   w->poked = false;
   const bool end = w->stop && w->n_waiting == 0;
   pthread_mutex_unlock(&w->lock);
@@ -180,15 +201,15 @@ static bool wait_for_work(ts_world *w, bool busy) {
 static void *serve(void *arg) {
   ts_world *w = arg;
   int pause_us = PAUSE_MIN_US;
-  bool busy = false;
+  double when = INFINITY;
   ts_pause_precisely();
-  while (!wait_for_work(w, busy)) {
+  while (!wait_for_work(w, when)) {
     bool moved = false;
     for (ts_comm *c = w->comms; c; c = c->next) moved |= serve_comm(c);
-    busy = moved || under_way(w);
+    when = moved ? 0 : look_again(w);
     if (moved) {
       pause_us = PAUSE_MIN_US;
-    } else if (busy) {
+    } else if (when == 0) {
       ts_pause(pause_us);
       if (pause_us < PAUSE_MAX_US) pause_us += pause_us / 4;
     }
@@ -213,6 +234,12 @@ void ts_world_unserve(ts_world *w) {
   w->has_thread = false;
 }
 
+/* Until OP, which did not move, may do so. */
+static void pause_for(const ts_op *op) {
+  const double us = op->arrived ? (held_until(op) - ts_now()) * 1e6 : 0;
+  ts_pause((int)fmin(fmax(us, PAUSE_MIN_US), 1e5));
+}
+
 /* With serial lanes: to the end, here and now. */
 static ts_err run_now(ts_op *op) {
   ts_comm *c = op->comm;
@@ -221,7 +248,7 @@ static ts_err run_now(ts_op *op) {
   while (err == TS_OK && !finished) {
     bool moved = false;
     err = advance(op, &moved, &finished);
-    if (err == TS_OK && !moved) ts_pause(PAUSE_MIN_US);
+    if (err == TS_OK && !moved) pause_for(op);
   }
   finish(op, err);
   ts_op_destroy(op);

@@ -76,6 +76,7 @@ static ts_err post_all_to_all(ts_op *op, void *recv, const int64_t *recv_n,
   }
   int64_t from = 0, into = 0;
   for (int i = 0; i < me; i++) from += send_n[i], into += recv_n[i];
+  op->own_bytes += send_n[me] * size;
   if (send_n[me] > 0)
     memcpy((char *)recv + into * size, (const char *)send + from * size,
            (size_t)(send_n[me] * size));
@@ -97,6 +98,7 @@ static ts_err post_all_gather(ts_op *op, void *recv, const void *send,
     start += n[r];
   }
   char *mine = (char *)recv + own * size;
+  op->own_bytes += n[me] * size;
   if (mine != send && n[me] > 0) memmove(mine, send, (size_t)(n[me] * size));
   for (int k = 1; k < w; k++)
     TS_TRY(post_send(op, mine, n[me] * size, (me + k) % w));
@@ -238,6 +240,7 @@ done:
 ts_err ts_op_broadcast(ts_op *op, bool *last) {
   ts_err err = TS_OK;
   *last = true;
+  op->own_bytes = op->n;
   if (op->comm->rank != op->root)
     return post_recv(op, op->recv, op->n, op->root);
   for (int r = 0; r < op->comm->size; r++)

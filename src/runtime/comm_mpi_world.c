@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -92,12 +93,16 @@ ts_err ts_world_create(ts_world **out, ts_device *device,
                        const ts_world_options *options) {
   ts_err err = TS_OK;
   ts_world *w = NULL;
+  pthread_condattr_t monotonic;
   TS_TRY(ts_mem_alloc(&w, sizeof *w, TS_TAG_COMM));
   for (int g = 0; g < TS_GROUP_COUNT; g++) w->groups[g] = MPI_COMM_NULL;
   w->device = device;
   w->options = *options;
   pthread_mutex_init(&w->lock, NULL);
-  pthread_cond_init(&w->more, NULL);
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&w->more, &monotonic);
+  pthread_condattr_destroy(&monotonic);
   if (gethostname(w->host, sizeof w->host - 1) != 0) strcpy(w->host, "?");
   TS_TRY(TS_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &w->rank)));
   TS_TRY(TS_MPI(MPI_Comm_size(MPI_COMM_WORLD, &w->size)));

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "runtime/device_impl.h"
+#include "runtime/overlap.h"
 #include "runtime/topology.h"
 #include "runtime/trace.h"
 
@@ -160,7 +161,9 @@ static ts_err run_entry(ts_host_lane *l, ts_entry *e) {
     return err != TS_OK ? err : fault_of(host(e->event.lane), true);
   }
   double t0 = ts_now();
+  ts_overlap_work_begin();
   ts_err err = e->task(e->arg, &l->base);
+  ts_overlap_work_end();
   double t1 = ts_now();
   ts_timer_add(e->span, t1 - t0);
   book(l, e, l->base.kind == TS_LANE_COMPUTE ? TS_SPAN_COMPUTE : TS_SPAN_DATA,

@@ -14,6 +14,8 @@ tessera_sources += \
   src/runtime/device_host.c \
   src/runtime/device_impl.h \
   src/runtime/kernels.h \
+  src/runtime/overlap.c \
+  src/runtime/overlap.h \
   src/runtime/topology.c \
   src/runtime/topology.h \
   src/runtime/trace.c \

@@ -49,17 +49,28 @@ typedef struct ts_rehearsal {
   const float **view;
   float **grad_view;
   int64_t *stride;
-  int32_t n_features, n, dim;
+  int32_t n_features, n;
+  int64_t width; /* of all embeddings of a sample */
 } ts_rehearsal;
+
+static void point(ts_rehearsal *r, const ts_config *c) {
+  int64_t at = 0;
+  for (int32_t f = 0; f < r->n_features; f++) {
+    r->view[f] = r->emb + at;
+    r->grad_view[f] = r->grad_emb + at;
+    r->stride[f] = r->width;
+    at += ts_feature_table(c, f, NULL)->dim;
+  }
+}
 
 static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
   ts_err err = TS_OK;
-  const int64_t n = r->n, width = (int64_t)r->n_features * r->dim;
+  const int64_t n = r->n;
   float *at = NULL;
   TS_TRY(ts_mem_array(&r->grads, ts_params_count(&r->model->params), 4,
                       TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->emb, n * width, 4, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->grad_emb, n * width, 4, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&r->emb, n * r->width, 4, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&r->grad_emb, n * r->width, 4, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&r->dense, n * (t->config->model.dense_features + 1), 4,
                       TS_TAG_MISC));
   TS_TRY(ts_mem_array(&r->dlogits, n * t->n_tasks, 4, TS_TAG_MISC));
@@ -67,11 +78,7 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
   TS_TRY(ts_mem_array(&r->grad_view, r->n_features, sizeof *r->grad_view,
                       TS_TAG_MISC));
   TS_TRY(ts_mem_array(&r->stride, r->n_features, 8, TS_TAG_MISC));
-  for (int32_t f = 0; f < r->n_features; f++) {
-    r->view[f] = r->emb + (int64_t)f * r->dim;
-    r->grad_view[f] = r->grad_emb + (int64_t)f * r->dim;
-    r->stride[f] = width;
-  }
+  point(r, t->config);
   at = r->grads;
   for (int32_t i = 0; i < r->model->params.n; i++) {
     r->model->params.item[i]->grad = at;
@@ -146,20 +153,24 @@ static double count_dlrm(ts_plan_dense *d, const ts_config *c, double batch) {
   return weights;
 }
 
-/* What follows from the number of weights. */
-static ts_err fill(ts_plan_dense *d, const ts_config *c, double n) {
+/* Products of DLRM's pairs, a sample. */
+static double pairs_of(const ts_config *c) {
+  const double n = ts_feature_count(c) + (c->model.dense_features ? 1 : 0);
+  return n * (n - 1) / 2 * c->tables[0].dim;
+}
+
+/* What follows from the number of weights, and of products of activations. */
+static ts_err fill(ts_plan_dense *d, const ts_config *c, double n,
+                   double products) {
   ts_err err = TS_OK;
   ts_optim_config optim = c->optimizer.base;
-  const double vectors =
-      ts_feature_count(c) + (c->model.dense_features ? 1 : 0);
   const double mib = c->dense.bucket_mb > 0 ? c->dense.bucket_mb : 25;
   TS_TRY(ts_dense_optim_check(&optim, "optimizer"));
   d->param_bytes = 4 * n * (2 + ts_dense_optim_n_states(&optim));
   d->reduce_bytes = 4 * n;
   d->bucket_bytes = fmin(4 * n, mib * (1 << 20));
-  /* Two operations forward, four backward, for each weight; likewise for
-   * each number of the pairs' products. */
-  d->flops = 6 * (n + vectors * (vectors - 1) / 2 * c->tables[0].dim);
+  /* Two operations forward, four backward, for each weight and product. */
+  d->flops = 6 * (n + products);
 done:
   return err;
 }
@@ -169,18 +180,19 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
   ts_err err = TS_OK;
   const ts_config *c = t->config;
   ts_rehearsal r = {.n_features = ts_feature_count(c),
-                    .n = batch < TIMED_SAMPLES ? batch : TIMED_SAMPLES,
-                    .dim = c->tables[0].dim};
+                    .n = batch < TIMED_SAMPLES ? batch : TIMED_SAMPLES};
   const ts_model_spec spec = {.config = c,
                               .n_features = r.n_features,
-                              .dim = r.dim,
+                              .dim = c->tables[0].dim,
                               .batch_max = batch,
                               .training = true};
   const double before = now_bytes();
+  for (int32_t f = 0; f < r.n_features; f++)
+    r.width += ts_feature_table(c, f, NULL)->dim;
   TS_TRY(ops->create(&r.model, &spec, t->device, &t->kernels, t->compute));
   const double n = (double)ts_params_count(&r.model->params);
   d->other_bytes = now_bytes() - before - 4 * n;
-  TS_TRY(fill(d, c, n));
+  TS_TRY(fill(d, c, n, ops->products ? ops->products(&spec) : 0));
   for (int32_t i = 0; i < r.model->params.n; i++) {
     const double bytes = 4.0 * (double)r.model->params.item[i]->n;
     d->bucket_bytes = fmax(d->bucket_bytes, bytes);
@@ -201,7 +213,7 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
   const double n = dlrm ? count_dlrm(d, t->config, batch) : 0;
   /* A model that is not there is for its own place to complain of. */
   if (n > LARGE)
-    TS_TRY(fill(d, t->config, n));
+    TS_TRY(fill(d, t->config, n, pairs_of(t->config)));
   else if (ops)
     TS_TRY(look(d, gflops, t, ops, batch));
   d->other_bytes += batch_bytes(t, batch, stats) +

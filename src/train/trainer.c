@@ -111,10 +111,11 @@ done:
 static ts_err check_config(const ts_trainer *t) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
+  const ts_model_ops *model = ts_model_find(c->model.kind);
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *table = &c->tables[i];
     TS_TRY(ts_row_optim_check(&table->optimizer, table->name));
-    if (table->dim != c->tables[0].dim)
+    if (model && !model->any_dims && table->dim != c->tables[0].dim)
       TS_THROW(TS_ERR_DECK,
                "table %s has dim %d, table %s has dim %d: model %s takes "
                "one dim for all tables",

@@ -114,8 +114,12 @@ ts_err ts_stage_forward(ts_trainer *, ts_cargo *, bool with_grad,
 /* With on_nan "skip" or "rollback": waits for the loss; *SKIP is true on all
  * ranks where any rank's is not a number. */
 ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);
-/* Backward up to the tables' updates, which wait for BEFORE_UPDATE, for step
- * number STEP (from 1). */
+/* Backward of step number STEP (from 1) up to the tables' updates, which wait
+ * for BEFORE_UPDATE: the dense part, with the tables' gradients on their way;
+ * then, once they are there, the tables'. */
+ts_err ts_stage_backward_dense(ts_trainer *, ts_cargo *, int64_t step);
+ts_err ts_stage_backward_tables(ts_trainer *, ts_cargo *, int64_t step,
+                                ts_event before_update);
 ts_err ts_stage_backward(ts_trainer *, ts_cargo *, int64_t step,
                          ts_event before_update);
 /* The dense parameters' updates, as far as not made in backward. */

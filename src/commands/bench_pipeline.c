@@ -1,0 +1,316 @@
+/* bench_pipeline.c - `tessera bench pipeline DECK [key=value]...`: every
+ * pipeline on the same batches.
+ *
+ * Batches lie ready in memory.  Pipelines take turns, round by round, so that
+ * what else the machine does hits them alike; each turn has a trainer of its
+ * own, with the same plan and the same initial weights, and after some steps
+ * to warm up its steps are timed one by one.  Pipelines that promise base's
+ * results are held to it: their losses are compared bit for bit. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "commands/bench_pipeline.h"
+#include "io/deck.h"
+#include "runtime/overlap.h"
+#include "runtime/trace.h"
+#include "train/pipeline.h"
+#include "train/report.h"
+
+enum { N_BATCHES = 8, AHEAD = 4, N_KINDS = 10 };
+
+static const ts_pipeline_case kinds[N_KINDS] = {
+    {.kind = "base"},
+    {.kind = "sparse_dist"},
+    {.kind = "fused_sparse_dist", .lookup = "before", .lane = "data_dist"},
+    {.kind = "fused_sparse_dist", .lookup = "before", .lane = "own"},
+    {.kind = "fused_sparse_dist", .lookup = "before", .lane = "compute"},
+    {.kind = "fused_sparse_dist", .lookup = "after", .lane = "data_dist"},
+    {.kind = "fused_sparse_dist", .lookup = "after", .lane = "own"},
+    {.kind = "fused_sparse_dist", .lookup = "after", .lane = "compute"},
+    {.kind = "semi_sync"},
+    {.kind = "prefetch"}};
+
+/* ---- decks --------------------------------------------------------------- */
+
+static int64_t scaled(int64_t n, double scale, int64_t least) {
+  const int64_t m = (int64_t)llround((double)n * scale);
+  return n == 0 ? 0 : m < least ? least : m;
+}
+
+static void scale_deck(ts_config *c, double scale) {
+  for (int32_t t = 0; t < c->n_tables; t++)
+    c->tables[t].rows = scaled(c->tables[t].rows, scale, 1);
+  c->data.global_batch = scaled(c->data.global_batch, scale, ts_mpi_size());
+  c->data.batch_per_rank = scaled(c->data.batch_per_rank, scale, 1);
+}
+
+/* The deck as CASE wants it. */
+static ts_err read_deck(ts_config **out, const ts_pipeline_bench *b,
+                        const ts_pipeline_case *x) {
+  enum { OWN = 5 };
+  ts_err err = TS_OK;
+  char text[OWN][64];
+  const char *sets[b->n_sets + OWN];
+  int n = b->n_sets;
+  for (int i = 0; i < n; i++) sets[i] = b->sets[i];
+  snprintf(text[0], sizeof *text, "pipeline.kind=%s", x->kind);
+  snprintf(text[1], sizeof *text, "pipeline.start_batch=0");
+  snprintf(text[2], sizeof *text, "optimizer.in_backward=%s",
+           x->in_backward ? "true" : "false");
+  for (int i = 0; i < 3; i++) sets[n++] = text[i];
+  if (x->lookup) {
+    snprintf(text[3], sizeof *text, "pipeline.lookup=%s_optimizer", x->lookup);
+    snprintf(text[4], sizeof *text, "pipeline.lookup_lane=%s", x->lane);
+    for (int i = 3; i < OWN; i++) sets[n++] = text[i];
+  }
+  TS_TRY(ts_deck_read_all(out, b->deck, sets, n));
+  scale_deck(*out, b->scale);
+done:
+  return err;
+}
+
+/* ---- batches ------------------------------------------------------------- */
+
+static ts_err read_batches(ts_pipeline_bench *b, ts_trainer *t, ts_source *s) {
+  ts_err err = TS_OK;
+  const int64_t g = t->global_batch, n = s->info.n_samples;
+  const int64_t each = g / t->n_ranks, more = g % t->n_ranks, r = t->rank;
+  if (n < g)
+    TS_THROW(TS_ERR_DATA, "the data has %lld samples, fewer than one batch",
+             (long long)n);
+  TS_TRY(ts_mem_array(&b->stores, N_BATCHES, sizeof *b->stores, TS_TAG_INPUT));
+  for (int i = 0; i < N_BATCHES; i++) {
+    const int64_t at = (i * g) % (n - g + 1);
+    TS_TRY(ts_batch_store_create(&b->stores[i], t->config, NULL));
+    TS_TRY(s->ops->read(s, b->stores[i], at + r * each + (r < more ? r : more),
+                        (int32_t)(each + (r < more))));
+    ts_batch_store_batch(b->stores[i])->n_global = g;
+  }
+done:
+  return err;
+}
+
+/* What all turns share comes from the first trainer. */
+static ts_err take_from(ts_pipeline_bench *b, ts_trainer *t) {
+  ts_err err = TS_OK;
+  ts_source *s = NULL;
+  ts_str plan = {0};
+  TS_TRY(ts_report_header(t));
+  ts_report_plan(t);
+  TS_TRY(ts_plan_print(&plan, t->plan, t->config));
+  TS_TRY(ts_mem_strdup(&b->plan, plan.text));
+  TS_TRY(ts_source_open(&s, t->config, TS_SPLIT_TRAIN, NULL, t->control));
+  TS_TRY(ts_settle(t, read_batches(b, t, s)));
+  b->n_ranks = t->n_ranks;
+  b->n_threads = t->n_threads;
+  b->global_batch = t->global_batch;
+  b->delay_us = t->config->comm.delay_us;
+  b->delay_gbytes_per_s = t->config->comm.delay_gbytes_per_s;
+done:
+  ts_str_reset(&plan);
+  ts_source_close(s);
+  return err;
+}
+
+static ts_err prepare(ts_pipeline_bench *b) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  ts_trainer *t = NULL;
+  TS_TRY(read_deck(&c, b, &b->cases[0]));
+  TS_TRY(ts_trainer_start(&t, c, true));
+  TS_TRY(ts_trainer_build(t, NULL));
+  TS_TRY(take_from(b, t));
+done:
+  ts_trainer_destroy(t);
+  ts_deck_destroy(c);
+  return err;
+}
+
+/* ---- a turn -------------------------------------------------------------- */
+
+static ts_err p90_over_ranks(ts_trainer *t, int64_t *x) {
+  double all[t->n_ranks];
+  const double own = (double)*x;
+  ts_err err = ts_comm_gather_all(t->control, all, &own, sizeof own);
+  if (err != TS_OK) return err;
+  (void)ts_bench_median(all, t->n_ranks); /* sorts */
+  *x = (int64_t)all[(9 * t->n_ranks + 9) / 10 - 1];
+  return TS_OK;
+}
+
+/* One step; I < 0: to warm up. */
+static ts_err one_step(ts_pipeline_case *x, ts_trainer *t, ts_loader *loader,
+                       int64_t i, ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_overlap_reset();
+  const double t0 = ts_now();
+  TS_TRY(t->pipeline->step(t, loader, 0, result));
+  t->step++;
+  if (i < 0) goto done;
+  const ts_overlap all = ts_overlap_of(NULL), in = ts_overlap_of("input dist");
+  x->ms[i] = 1e3 * (ts_now() - t0);
+  x->exposed[i] = 1e3 * all.exposed_s;
+  x->input[i] = 1e3 * in.flight_s;
+  x->input_exposed[i] = 1e3 * in.exposed_s;
+done:
+  return err;
+}
+
+static ts_err run_steps(ts_pipeline_bench *b, ts_pipeline_case *x,
+                        ts_trainer *t, ts_loader *loader, int64_t first) {
+  ts_err err = TS_OK;
+  uint64_t digest = TS_FNV_START;
+  for (int i = -b->warm; i < b->steps; i++) {
+    ts_step_result result = {0};
+    if (i == 0) TS_TRY(ts_comm_barrier(t->control));
+    TS_TRY(one_step(x, t, loader, i < 0 ? -1 : first + i, &result));
+    digest = ts_fnv1a(digest, &result.loss_sum, sizeof result.loss_sum);
+  }
+  x->losses = (int64_t)(digest >> 16); /* room for a sum over ranks */
+  ts_pipeline_drain(t, loader);
+done:
+  return err;
+}
+
+/* What is the same on all ranks of a turn. */
+static ts_err share(ts_pipeline_bench *b, ts_pipeline_case *x, ts_trainer *t,
+                    int64_t first) {
+  ts_err err = TS_OK;
+  double *const each[] = {x->exposed, x->input, x->input_exposed};
+  TS_TRY(ts_comm_sum_i64(t->control, &x->losses, 1));
+  TS_TRY(ts_comm_max_f64(t->control, x->ms + first, b->steps));
+  for (int k = 0; k < 3; k++) {
+    TS_TRY(ts_comm_sum_f64(t->control, each[k] + first, b->steps));
+    for (int i = 0; i < b->steps; i++) each[k][first + i] /= t->n_ranks;
+  }
+  TS_TRY(p90_over_ranks(t, &x->alloc));
+  TS_TRY(p90_over_ranks(t, &x->reserved));
+done:
+  return err;
+}
+
+static ts_err open_trace(const ts_pipeline_bench *b, const ts_pipeline_case *x,
+                         int rank) {
+  char path[1024];
+  if (!*b->trace) return TS_OK;
+  snprintf(path, sizeof path, "%s.%s%s%s%s%s%s", b->trace, x->kind,
+           x->lookup ? "." : "", x->lookup ? x->lookup : "",
+           x->lookup ? "." : "", x->lookup ? x->lane : "",
+           x->in_backward ? ".in_backward" : "");
+  return ts_trace_open(path, rank);
+}
+
+static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  ts_trainer *t = NULL;
+  ts_loader *loader = NULL;
+  const int64_t first = (int64_t)round * b->steps;
+  const int64_t alloc = ts_mem_total(TS_SPACE_HOST).now_bytes;
+  const int64_t reserved = ts_mem_mapped().now_bytes;
+  TS_TRY(read_deck(&c, b, x));
+  TS_TRY(ts_trainer_start(&t, c, true));
+  TS_TRY(ts_trainer_build(t, b->plan));
+  TS_TRY(ts_settle(t, ts_ebc_init(t->ebc)));
+  ts_mem_forget_peaks();
+  TS_TRY(ts_loader_create_replay(&loader, b->stores, N_BATCHES,
+                                 b->warm + b->steps + AHEAD));
+  if (round == b->rounds - 1)
+    TS_TRY(ts_agree(t->control, open_trace(b, x, t->rank)));
+  TS_TRY(run_steps(b, x, t, loader, first));
+  TS_TRY(ts_trace_close());
+  x->alloc = ts_mem_total(TS_SPACE_HOST).peak_bytes - alloc;
+  x->reserved = ts_mem_mapped().peak_bytes - reserved;
+  TS_TRY(share(b, x, t, first));
+done:
+  ts_loader_destroy(loader);
+  ts_trainer_destroy(t);
+  ts_deck_destroy(c);
+  return err;
+}
+
+/* ---- the whole ----------------------------------------------------------- */
+
+static ts_err create_times(const ts_pipeline_bench *b, ts_pipeline_case *x) {
+  ts_err err = TS_OK;
+  double **const each[] = {&x->ms, &x->exposed, &x->input, &x->input_exposed};
+  for (int k = 0; k < 4; k++)
+    TS_TRY(ts_mem_array(each[k], (int64_t)b->rounds * b->steps, sizeof(double),
+                        TS_TAG_MISC));
+done:
+  return err;
+}
+
+/* IN_BACKWARD: 0 false, 1 true, 2 both. */
+static ts_err create_cases(ts_pipeline_bench *b, int in_backward) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_mem_array(&b->cases, 2 * N_KINDS, sizeof *b->cases, TS_TAG_MISC));
+  for (int later = 0; later < 2; later++) {
+    if (in_backward == !later) continue;
+    for (int k = 0; k < N_KINDS; k++) {
+      ts_pipeline_case *x = &b->cases[b->n_cases++];
+      *x = kinds[k];
+      x->in_backward = later;
+      TS_TRY(create_times(b, x));
+    }
+  }
+done:
+  return err;
+}
+
+static void reset(ts_pipeline_bench *b) {
+  for (int i = 0; i < b->n_cases; i++) {
+    const ts_pipeline_case *x = &b->cases[i];
+    double *const each[] = {x->ms, x->exposed, x->input, x->input_exposed};
+    for (int k = 0; k < 4; k++) ts_mem_free(each[k]);
+  }
+  for (int i = 0; b->stores && i < N_BATCHES; i++)
+    ts_batch_store_destroy(b->stores[i]);
+  ts_mem_free(b->stores);
+  ts_mem_free(b->cases);
+  ts_mem_free(b->plan);
+}
+
+ts_err ts_bench_pipeline(const ts_args *a) {
+  ts_err err = TS_OK;
+  ts_pipeline_bench b = {.json = "", .trace = ""};
+  double scale = 0.01, steps = 20, warm = 4, rounds = 5;
+  int in_backward = 2;
+  const ts_bench_key keys[] = {
+      {.name = "scale", .number = &scale, .least = 1e-6, .most = 1e3},
+      {.name = "steps", .number = &steps, .least = 1, .most = 1000},
+      {.name = "warm", .number = &warm, .least = 0, .most = 1e5},
+      {.name = "rounds", .number = &rounds, .least = 1, .most = 100},
+      {.name = "in_backward",
+       .choice = &in_backward,
+       .choices = "false|true|both"},
+      {.name = "json", .word = &b.json},
+      {.name = "trace", .word = &b.trace}};
+  if (!a->n_more)
+    TS_THROW(TS_ERR_USAGE,
+             "usage: tessera bench pipeline DECK [scale=0.01] [steps=20] "
+             "[warm=4] [rounds=5] [in_backward=both] [json=FILE] [trace=NAME]");
+  TS_TRY(ts_bench_keys(a, 1, keys, sizeof keys / sizeof *keys));
+  b.deck = a->more[0];
+  b.sets = a->sets;
+  b.n_sets = a->n_sets;
+  b.scale = scale;
+  b.steps = (int)steps;
+  b.warm = (int)warm;
+  b.rounds = (int)rounds;
+  TS_TRY(create_cases(&b, in_backward));
+  TS_TRY(prepare(&b));
+  ts_pipeline_bench_head(&b);
+  for (int round = 0; round < b.rounds; round++)
+    for (int i = 0; i < b.n_cases; i++)
+      TS_TRY(turn(&b, &b.cases[(i + round) % b.n_cases], round));
+  ts_pipeline_bench_print(&b);
+  if (*b.json) TS_TRY(ts_mpi_agree(ts_pipeline_bench_json(&b)));
+done:
+  reset(&b);
+  return err;
+}

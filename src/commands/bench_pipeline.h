@@ -1,0 +1,44 @@
+/* bench_pipeline.h - what `tessera bench pipeline` measures; private to
+ * bench_pipeline*.c. */
+#ifndef TS_COMMANDS_BENCH_PIPELINE_H
+#define TS_COMMANDS_BENCH_PIPELINE_H
+
+#include "commands/bench.h"
+#include "train/trainer.h"
+
+/* A row of the table. */
+typedef struct ts_pipeline_case {
+  const char *kind, *lookup, *lane; /* lookup, lane: fused_sparse_dist's */
+  bool in_backward;
+  /* (rounds, steps) each, in ms: the slowest rank's step; the ranks' means
+   * of messages that nothing hid, of input dist's messages, and of those of
+   * them that nothing hid. */
+  double *ms, *exposed, *input, *input_exposed;
+  int64_t alloc, reserved; /* bytes, P90 over ranks */
+  int64_t losses;          /* a digest of all losses of a round */
+} ts_pipeline_case;
+
+typedef struct ts_pipeline_bench {
+  const char *deck;
+  const char *const *sets;
+  int n_sets;
+  double scale;
+  int steps, warm, rounds;
+  const char *json, *trace; /* files; "": none */
+  ts_pipeline_case *cases;
+  int n_cases;
+  /* of all cases alike */
+  int n_ranks, n_threads;
+  int64_t global_batch;
+  double delay_us, delay_gbytes_per_s;
+  char *plan; /* text of the first case's */
+  ts_batch_store **stores;
+} ts_pipeline_bench;
+
+/* bench_pipeline_table.c.  Times are sorted there. */
+void ts_pipeline_bench_head(const ts_pipeline_bench *);
+void ts_pipeline_bench_print(const ts_pipeline_bench *);
+/* Rank 0 alone. */
+ts_err ts_pipeline_bench_json(const ts_pipeline_bench *);
+
+#endif

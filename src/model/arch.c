@@ -1,0 +1,55 @@
+/* arch.c - dense_arch and over_arch: the same names and shapes whatever is
+ * between them. */
+#include "model/arch.h"
+
+ts_err ts_arch_check(const ts_model_spec *s) {
+  const ts_config *c = s->config;
+  const ts_ints *over = &c->model.over_arch;
+  for (int32_t t = 0; t < c->n_tables; t++)
+    if (c->tables[t].pooling == TS_POOL_NONE)
+      return ts_fail(TS_ERR_DECK,
+                     "table %s: pooling \"none\" gives sequences, which "
+                     "model %s does not take",
+                     c->tables[t].name, c->model.kind);
+  if (!over->n || over->item[over->n - 1] != c->model.n_tasks)
+    return ts_fail(TS_ERR_DECK,
+                   "model.over_arch ends with %lld, but there are %d tasks: "
+                   "one output each",
+                   over->n ? (long long)over->item[over->n - 1] : 0LL,
+                   c->model.n_tasks);
+  return TS_OK;
+}
+
+ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *s, ts_params *params,
+                      ts_lane *lane) {
+  const ts_config *c = s->config;
+  const ts_mlp_spec spec = {.n_in = c->model.dense_features,
+                            .in_stride = c->model.dense_features,
+                            .sizes = c->model.dense_arch.item,
+                            .n_layers = c->model.dense_arch.n,
+                            .name = "dense_arch.model._mlp",
+                            .tail = "_linear",
+                            .precision = c->run.precision,
+                            .batch_max = s->batch_max,
+                            .engine = s->engine};
+  if (!c->model.dense_features) return TS_OK;
+  return ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane);
+}
+
+ts_err ts_arch_over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
+                    int32_t stride, ts_params *params, ts_lane *lane) {
+  const ts_config *c = s->config;
+  const ts_mlp_spec spec = {.n_in = width,
+                            .in_stride = stride,
+                            .sizes = c->model.over_arch.item,
+                            .n_layers = c->model.over_arch.n,
+                            .last_linear = true,
+                            .name = "over_arch.model.0._mlp",
+                            .tail = "_linear",
+                            .last_name = "over_arch.model.1",
+                            .precision = c->run.precision,
+                            .batch_max = s->batch_max,
+                            .need_dx = true,
+                            .engine = s->engine};
+  return ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane);
+}

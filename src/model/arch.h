@@ -1,0 +1,17 @@
+/* arch.h - the two MLPs that models have around their middle, from the deck:
+ * dense_arch below, over_arch above; private to src/model. */
+#ifndef TS_MODEL_ARCH_H
+#define TS_MODEL_ARCH_H
+
+#include "model/model.h"
+
+/* What all models ask of a deck: pooled tables, one output per task. */
+ts_err ts_arch_check(const ts_model_spec *);
+/* *MLP stays NULL without dense features. */
+ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *, ts_params *,
+                      ts_lane *);
+/* Takes (batch, stride) of which WIDTH columns are used. */
+ts_err ts_arch_over(ts_mlp **mlp, const ts_model_spec *, int32_t width,
+                    int32_t stride, ts_params *, ts_lane *);
+
+#endif
