@@ -204,30 +204,53 @@ void pr_train(pr_result *out, const char *deck, const pr_sets *sets) {
 
 /* ---- comparison ---------------------------------------------------------- */
 
+/* Elements are hashed one by one and added, so nothing depends on which rank
+ * holds what: pipelines with more batches under way get other plans. */
+static uint64_t hash_element(int32_t table, int state, int64_t at,
+                             const char *x, size_t bytes) {
+  uint64_t bits = 0;
+  memcpy(&bits, x, bytes);
+  const uint64_t place =
+      ((uint64_t)table << 44) + ((uint64_t)(state + 1) << 40) + (uint64_t)at;
+  return ts_mix64(ts_mix64(place) + bits);
+}
+
 static ts_err hash_shard(void *arg, int32_t table, const ts_shard *s,
                          ts_tbe *tbe, int32_t k) {
   uint64_t *h = arg;
-  (void)table;
   for (int state = -1; state < ts_tbe_optim(tbe)->n_states; state++) {
     int32_t cols;
     ts_dtype dtype;
-    const void *rows = ts_tbe_rows(tbe, k, state, &cols, &dtype);
-    *h = ts_fnv1a(*h, rows, (size_t)(s->n_rows * cols) * ts_dtype_bytes(dtype));
+    const char *rows = ts_tbe_rows(tbe, k, state, &cols, &dtype);
+    const size_t bytes = ts_dtype_bytes(dtype);
+    /* All shards of a row's columns have the same of what is per row. */
+    if (cols < s->n_cols && s->col0) continue;
+    for (int64_t i = 0; i < s->n_rows * cols; i++)
+      *h += hash_element(table, state,
+                         (s->row0 + i / cols) * 1000 + s->col0 + i % cols,
+                         rows + (size_t)i * bytes, bytes);
   }
   return TS_OK;
 }
 
-uint64_t pr_state(pr_run *r) {
-  uint64_t h = TS_FNV_START;
+static void hash_dense(pr_run *r, uint64_t *h) {
   const ts_params *params = &r->t->model->params;
-  ck_assert_ok(ts_ebc_each_shard(r->t->ebc, hash_shard, &h));
   for (int32_t i = 0; i < params->n; i++) {
     const ts_param *p = params->item[i];
-    h = ts_fnv1a(h, p->w, (size_t)p->n * 4);
+    *h = ts_fnv1a(*h, p->w, (size_t)p->n * 4);
     for (int k = 0; k < TS_PARAM_STATES_MAX; k++)
-      if (p->state[k]) h = ts_fnv1a(h, p->state[k], (size_t)p->n * 4);
+      if (p->state[k]) *h = ts_fnv1a(*h, p->state[k], (size_t)p->n * 4);
   }
-  return h;
+}
+
+uint64_t pr_state(pr_run *r) {
+  uint64_t tables = 0, dense = TS_FNV_START;
+  ck_assert_ok(ts_ebc_each_shard(r->t->ebc, hash_shard, &tables));
+  hash_dense(r, &dense);
+  const uint64_t own = ts_mix64(dense) + tables;
+  int64_t halves[2] = {(int64_t)(own & UINT32_MAX), (int64_t)(own >> 32)};
+  ck_assert_ok(ts_comm_sum_i64(r->t->control, halves, 2));
+  return (uint64_t)halves[0] + ((uint64_t)halves[1] << 32);
 }
 
 bool pr_same_losses(const pr_result *a, const pr_result *b, int first, int n) {

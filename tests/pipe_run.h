@@ -39,8 +39,8 @@ typedef struct pr_result {
   double loss[PR_STEPS];    /* over all ranks */
   int64_t samples;          /* in all */
   ts_loader_state position; /* behind the last batch */
-  uint64_t state;           /* of this rank's shards and dense parameters */
-  double auc;               /* of data.eval, where run.eval_every > 0 */
+  uint64_t state;           /* hash of all weights and optimizer states */
+  double auc;               /* of data.eval with run.eval_every > 0 */
 } pr_result;
 
 /* Steps to the end, evaluating after each run.eval_every; and all of it. */
@@ -48,7 +48,7 @@ void pr_steps(pr_run *, pr_result *);
 void pr_train(pr_result *, const char *deck, const pr_sets *);
 /* Adds a step's loss. */
 void pr_note(pr_run *, pr_result *, const ts_step_result *);
-/* Weights and states; the lanes are idle.  Local. */
+/* Weights and states of all ranks; the lanes are idle.  Collective. */
 uint64_t pr_state(pr_run *);
 /* Same losses, samples, position and state, on all ranks; FIRST, N: of the
  * losses alone. */

@@ -58,8 +58,9 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   if (more) TS_TRY(ts_stage_input_end(t, third));
   if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
   if (third->verdict.stop > result->stop) result->stop = third->verdict.stop;
-  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
+  /* Before the step's end: the batch after next is unpacked over these. */
   TS_TRY(ts_ebc_release(c->flight, t->compute));
+  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
 done:
   return err;
 }
