@@ -59,9 +59,10 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   if (more) TS_TRY(ts_stage_input_end(t, third));
   if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
   if (third->verdict.stop > result->stop) result->stop = third->verdict.stop;
-  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
   ts_cargo_trace(c, "prefetch");
+  /* Before the step's end: the batch after next is unpacked over these. */
   TS_TRY(ts_ebc_release(c->flight, t->compute));
+  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
 done:
   return err;
 }

@@ -489,6 +489,8 @@ done:
 }
 
 static void tear_down(ts_run *r) {
+  /* What lanes and comms still have under way reads batches. */
+  if (r->loader) ts_pipeline_drain(r->t, r->loader);
   ts_loader_destroy(r->loader);
   ts_source_close(r->train);
   ts_source_close(r->eval);

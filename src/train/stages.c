@@ -248,6 +248,7 @@ void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
     if (ts_ebc_statuses(flight, &all) != TS_OK) ts_err_clear();
   }
   if (c->judged && ts_lane_sync(t->data) != TS_OK) ts_err_clear();
+  if (ts_event_sync(c->ready) != TS_OK) ts_err_clear();
   if (c->looked_up && ts_ebc_output_end(flight, t->compute) != TS_OK)
     ts_err_clear();
   if (c->looked_up && ts_lane_sync(t->compute) != TS_OK) ts_err_clear();
