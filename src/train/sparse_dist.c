@@ -1,11 +1,12 @@
 /* sparse_dist.c - input dist one batch ahead.
  *
- *     data   |  pack(i+1)  exchange ....  unpack(i+1)
- *     compute| lookup(i) forward(i) backward(i)  optimizer(i)
+ *     data   |             pack(i+1)  exchange ....  unpack(i+1)
+ *     compute| lookup(i) .. forward(i)  backward(i)  optimizer(i)
  *
  * Ids of the next batch are packed and travel while this one computes, and
- * the host never waits for sizes that are not there yet.  Nothing about a
- * step's values differs from base. */
+ * the host never waits for sizes that are not there yet.  They begin when
+ * this batch's embeddings have arrived: before that nothing would hide them
+ * but the lookup.  Nothing about a step's values differs from base. */
 #include "train/pipeline.h"
 
 /* The first batch: nothing to hide it under. */
@@ -25,16 +26,17 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   ts_err err = TS_OK;
   ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
   ts_event loss;
+  TS_TRY(ts_stage_forward(t, c, true, &loss));
+  TS_TRY(ts_lane_wait(t->data, c->arrived));
   ts_stage_load(t, next, loader);
   TS_TRY(ts_stage_input_begin(t, next, stop));
-  TS_TRY(ts_stage_forward(t, c, true, &loss));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
-  TS_TRY(ts_stage_input_end(t, next));
-  if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
   if (!result->skipped) {
     TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
     TS_TRY(ts_stage_optimize(t));
   }
+  TS_TRY(ts_stage_input_end(t, next));
+  if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
 done:
   return err;

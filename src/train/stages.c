@@ -139,6 +139,7 @@ ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
   TS_TRY(m->dense_forward(t->model, b->dense, b->n, t->compute));
   TS_TRY(ts_lane_wait(t->compute, c->ready));
   TS_TRY(ts_ebc_output_end(c->flight, t->compute));
+  c->arrived = ts_lane_record(t->compute);
   const ts_emb_views views = views_of(t, c->flight);
   TS_TRY(m->over_forward(t->model, &logits, &views, b->n, t->compute));
   const double sum = c->verdict.weight_sum;

@@ -28,6 +28,7 @@ typedef struct ts_cargo {
   ts_verdict verdict;
   bool loaded, begun, judged, looked_up;
   ts_event ready; /* lookup, or prefetch, where it runs on a lane of its own */
+  ts_event arrived; /* compute has its embeddings; set by stage_forward */
 } ts_cargo;
 
 enum { TS_CARGO_MAX = 3 };
