@@ -35,12 +35,12 @@ void pr_stop(pr_run *);
 void pr_close_data(void);
 
 typedef struct pr_result {
-  int n;                    /* steps */
-  double loss[PR_STEPS];    /* over all ranks */
-  int64_t samples;          /* in all */
-  ts_loader_state position; /* behind the last batch */
-  uint64_t state;           /* hash of all weights and optimizer states */
-  double auc;               /* of data.eval with run.eval_every > 0 */
+  int n;                 /* steps */
+  double loss[PR_STEPS]; /* over all ranks */
+  int64_t samples;       /* in all */
+  uint64_t positions;    /* hash of the data's, behind each batch */
+  uint64_t state;        /* hash of all weights and optimizer states */
+  double auc;            /* of data.eval with run.eval_every > 0 */
 } pr_result;
 
 /* Steps to the end, evaluating after each run.eval_every; and all of it. */
