@@ -16,7 +16,7 @@
 #include "commands/bench_pipeline.h"
 #include "io/deck.h"
 #include "runtime/overlap.h"
-#include "runtime/trace.h"
+#include "runtime/trace_file.h"
 #include "train/pipeline.h"
 #include "train/report.h"
 
@@ -193,15 +193,15 @@ done:
   return err;
 }
 
-static ts_err open_trace(const ts_pipeline_bench *b, const ts_pipeline_case *x,
-                         int rank) {
+static ts_err open_trace(ts_trace_file *file, const ts_pipeline_bench *b,
+                         const ts_pipeline_case *x, ts_comm *comm) {
   char path[1024];
   if (!*b->trace) return TS_OK;
   snprintf(path, sizeof path, "%s.%s%s%s%s%s%s", b->trace, x->kind,
            x->lookup ? "." : "", x->lookup ? x->lookup : "",
            x->lookup ? "." : "", x->lookup ? x->lane : "",
            x->in_backward ? ".in_backward" : "");
-  return ts_trace_open(path, rank);
+  return ts_trace_file_open(file, path, 0, INT64_MAX, comm);
 }
 
 static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
@@ -209,6 +209,7 @@ static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
   ts_config *c = NULL;
   ts_trainer *t = NULL;
   ts_loader *loader = NULL;
+  ts_trace_file file = {0};
   const int64_t first = (int64_t)round * b->steps;
   const int64_t alloc = ts_mem_total(TS_SPACE_HOST).now_bytes;
   const int64_t reserved = ts_mem_mapped().now_bytes;
@@ -219,14 +220,14 @@ static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
   ts_mem_forget_peaks();
   TS_TRY(ts_loader_create_replay(&loader, b->stores, N_BATCHES,
                                  b->warm + b->steps + AHEAD));
-  if (round == b->rounds - 1)
-    TS_TRY(ts_agree(t->control, open_trace(b, x, t->rank)));
+  if (round == b->rounds - 1) TS_TRY(open_trace(&file, b, x, t->control));
   TS_TRY(run_steps(b, x, t, loader, first));
-  TS_TRY(ts_trace_close());
+  TS_TRY(ts_trace_file_close(&file, NULL, t->control));
   x->alloc = ts_mem_total(TS_SPACE_HOST).peak_bytes - alloc;
   x->reserved = ts_mem_mapped().peak_bytes - reserved;
   TS_TRY(share(b, x, t, first));
 done:
+  ts_trace_file_reset(&file);
   ts_loader_destroy(loader);
   ts_trainer_destroy(t);
   ts_deck_destroy(c);
