@@ -2,6 +2,7 @@
 # columns.sh - data.input = "columns" trains the same bits as "kjt": one id,
 # several, weights, empty bags, bad ids; from offsets in files.  seconds: 500
 . "$srcdir/tests/common.sh"
+not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 same() { # name of a pair of runs
   losses "$1-kjt" > "$work/x"; losses "$1-columns" > "$work/y"

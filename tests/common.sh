@@ -5,6 +5,13 @@ trap 'rm -rf "$work"' EXIT
 n_checks=0
 export OMP_NUM_THREADS=1
 
+# For long scripts that compare figures: the programs beside them are what
+# sanitizers watch.
+not_sanitized() {
+  [ -z "${TESSERA_SANITIZED:-}" ] && return
+  echo "runs without sanitizers only: whole runs are compared, their parts are watched in the test programs"
+  exit 77
+}
 check() { # what, command...
   what=$1; shift
   n_checks=$((n_checks + 1))

@@ -3,6 +3,7 @@
 # for bit, stops with batches under way, data that ends early or is bad, losses
 # that are no number.  seconds: 500
 . "$srcdir/tests/common.sh"
+not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 # 961 samples: ten batches and one sample, so that some ranks have none.
 "$TESSERA" generate "$work/small.deck" --quiet --out "$work/data.h5" --set data.synthetic.samples=961

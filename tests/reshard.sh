@@ -3,6 +3,7 @@
 # another: losses and the last checkpoint are those of the run that stayed as
 # it was; files are whole and of the same shape whatever the plan.  seconds: 600
 . "$srcdir/tests/common.sh"
+not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 
 # eps: Adam near zero magnifies rounding.

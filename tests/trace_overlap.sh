@@ -3,6 +3,7 @@
 # and what a pipeline hides is hidden; with serial lanes the same checks fail.
 # The network is slowed so that there is something to hide.  seconds: 400
 . "$srcdir/tests/common.sh"
+not_sanitized
 judge=$(dirname "$TESSERA")/tests/trace_check
 cat > "$work/wide.deck" <<'DECK'
 run = { name = "overlap"; seed = 3; steps = 19; threads = 1; };

@@ -4,6 +4,7 @@
 # shardings agree; evaluation, prediction and init_from know them.
 # seconds: 300
 . "$srcdir/tests/common.sh"
+not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 on='feature_processor={kind="position_weighted";max_length'
 sed "s/name = \"b\";/name = \"b\"; $on=2;};/; s/name = \"d\";/name = \"d\"; $on=9;};/" "$work/small.deck" > "$work/x.deck"
