@@ -417,6 +417,18 @@ static int32_t span_in(const ts_dataset_file *f, int64_t sample, int64_t end) {
   return (int32_t)(stop - sample);
 }
 
+/* A layer can turn what is not a number into zero and still poison its
+ * weights, so the loss does not show it.  X (n, cols), of samples from ROW. */
+static ts_err check_dense(const ts_dataset_file *f, const float *x, int64_t row,
+                          int32_t n, int32_t cols) {
+  for (int64_t i = 0; i < (int64_t)n * cols; i++)
+    if (isnan(x[i]))
+      return ts_fail(TS_ERR_DATA,
+                     "%s: sample %lld: dense feature %d is not a number",
+                     f->path, (long long)(row + i / cols), (int)(i % cols));
+  return TS_OK;
+}
+
 static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
                            int32_t n) {
   ts_err err = TS_OK;
@@ -426,8 +438,11 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
     const int32_t here = span_in(f, at, first + n);
     const int64_t row = at - f->first, to = at - first;
     TS_TRY(read_rows(f, &f->labels, s->labels + to * info->n_tasks, row, here));
-    if (info->n_dense)
-      TS_TRY(read_rows(f, &f->dense, s->dense + to * info->n_dense, row, here));
+    float *dense = s->dense + to * info->n_dense;
+    if (info->n_dense) {
+      TS_TRY(read_rows(f, &f->dense, dense, row, here));
+      TS_TRY(check_dense(f, dense, row, here, info->n_dense));
+    }
     if (f->sample_weights.set >= 0)
       TS_TRY(read_rows(f, &f->sample_weights, s->weights + to, row, here));
     at += here;
