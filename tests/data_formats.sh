@@ -69,4 +69,11 @@ check "id out of range: code 3, not $code" test $code = 3
 check "file, sample, feature, id, rows" grep -q 'id.h5: sample 0, feature u: id 2 .*2 rows' "$work/err"
 check "drop" run 2 train "$work/csv.deck" --quiet --set data.format=dataset --set data.train="$work/id.h5" --set 'data.eval=[]' --set tables.u.rows=2 --set data.on_bad_id=drop --set run.output="$work/o2"
 check "dropped ids are counted" grep -q 'bad ids were dropped' "$work/o2/log"
+# A dense feature that is no number would poison weights unseen.
+cp "$work/id.h5" "$work/nan.h5"
+at=$(h5ls -va "$work/nan.h5/dense" | sed -n 's/.*Address: *\([0-9]*\).*/\1/p')
+printf '\000\000\300\177' | dd of="$work/nan.h5" bs=4 seek=$((at + 8)) oflag=seek_bytes conv=notrunc 2> /dev/null
+run 2 train "$work/csv.deck" --quiet --set data.format=dataset --set data.train="$work/nan.h5" --set 'data.eval=[]' --set run.output="$work/o3" 2> "$work/err"; code=$?
+check "not a number: code 3, not $code" test $code = 3
+check "and where" grep -q 'nan.h5: sample 2: dense feature 0 is not a number' "$work/err"
 passed
