@@ -52,7 +52,13 @@ ts_err ts_ckpt_write_rows(ts_saver *, int32_t i, const ts_ckpt_piece *);
  * every rank goes through all of it, whatever fails. */
 ts_err ts_ckpt_write_columns(ts_saver *);
 
-/* checkpoint_read.c, used by inspect too.  Errors name the dataset. */
+/* checkpoint_stored.c: whether a dataset and the groups on the way to it are
+ * there; the dtype of an HDF5 type, false where there is none. */
+bool ts_stored_exists(hid_t file, const char *name);
+bool ts_stored_dtype(hid_t type, ts_dtype *);
+
+/* checkpoint_read.c, checkpoint_stored.c, used by inspect too.  Errors name the
+ * dataset. */
 ts_err ts_stored_open(ts_stored *, hid_t file, const char *path,
                       const char *name);
 void ts_stored_reset(ts_stored *);

@@ -66,108 +66,6 @@ ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
   return TS_OK;
 }
 
-/* ---- one dataset --------------------------------------------------------- */
-
-static bool dtype_of(hid_t type, ts_dtype *out) {
-  static const ts_dtype known[] = {TS_F32, TS_BF16, TS_F16, TS_F64,
-                                   TS_I32, TS_I64,  TS_U8};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (H5Tequal(type, ts_hdf5_type(known[i])) > 0) {
-      *out = known[i];
-      return true;
-    }
-  return false;
-}
-
-static ts_err read_sums(ts_stored *s, hid_t file, const char *path,
-                        const char *name) {
-  ts_err err = TS_OK;
-  char check[1024];
-  const int64_t n = ts_blocks(ts_item_bytes(s->dtype, s->rows, s->cols));
-  snprintf(check, sizeof check, "check/%.900s", name);
-  if (H5Lexists(file, "check", H5P_DEFAULT) <= 0) return TS_OK;
-  hid_t set = H5Dopen2(file, check, H5P_DEFAULT);
-  hid_t space = set >= 0 ? H5Dget_space(set) : -1;
-  if (set < 0 || H5Sget_simple_extent_npoints(space) != n)
-    TS_THROW(TS_ERR_CKPT, "%s: dataset %s has no checksums", path, name);
-  TS_TRY(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
-  if (n &&
-      H5Dread(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, s->crc) < 0)
-    TS_THROW(TS_ERR_CKPT, "%s: the checksums of %s can't be read", path, name);
-done:
-  if (space >= 0) H5Sclose(space);
-  if (set >= 0) H5Dclose(set);
-  return err;
-}
-
-/* Whether the groups on the way to NAME and itself exist. */
-static bool exists(hid_t file, const char *name) {
-  char part[1024];
-  for (const char *p = strchr(name, '/');; p = strchr(p + 1, '/')) {
-    snprintf(part, sizeof part, "%.*s",
-             (int)(p ? p - name : (long)strlen(name)), name);
-    if (H5Lexists(file, part, H5P_DEFAULT) <= 0) return false;
-    if (!p) return true;
-  }
-}
-
-ts_err ts_stored_open(ts_stored *s, hid_t file, const char *path,
-                      const char *name) {
-  ts_err err = TS_OK;
-  hid_t set = -1, space = -1, type = -1, plist = -1;
-  hsize_t dims[2] = {0, 0};
-  *s = (ts_stored){.at = -1};
-  ts_hdf5_lock();
-  if (!exists(file, name))
-    TS_THROW(TS_ERR_CKPT, "%s: has no dataset %s", path, name);
-  set = H5Dopen2(file, name, H5P_DEFAULT);
-  if (set < 0) TS_THROW(TS_ERR_CKPT, "%s: dataset %s is damaged", path, name);
-  space = H5Dget_space(set);
-  type = H5Dget_type(set);
-  plist = H5Dget_create_plist(set);
-  const int rank = H5Sget_simple_extent_ndims(space);
-  if (rank < 1 || rank > 2 || !dtype_of(type, &s->dtype) ||
-      H5Pget_external_count(plist) != 0)
-    TS_THROW(TS_ERR_CKPT, "%s: dataset %s is of no kind that is known here",
-             path, name);
-  (void)H5Sget_simple_extent_dims(space, dims, NULL);
-  s->rows = (int64_t)dims[0];
-  s->cols = rank == 2 ? (int64_t)dims[1] : 0;
-  if (ts_item_bytes(s->dtype, s->rows, s->cols) < 0)
-    TS_THROW(TS_ERR_CKPT, "%s: dataset %s has an impossible size", path, name);
-  const haddr_t at =
-      H5Pget_layout(plist) == H5D_CONTIGUOUS ? H5Dget_offset(set) : HADDR_UNDEF;
-  s->at = at == HADDR_UNDEF ? -1 : (int64_t)at;
-  TS_TRY(read_sums(s, file, path, name));
-done:
-  if (plist >= 0) H5Pclose(plist);
-  if (type >= 0) H5Tclose(type);
-  if (space >= 0) H5Sclose(space);
-  if (set >= 0) H5Dclose(set);
-  ts_hdf5_unlock();
-  return err;
-}
-
-void ts_stored_reset(ts_stored *s) {
-  ts_mem_free(s->crc);
-  *s = (ts_stored){.at = -1};
-}
-
-ts_err ts_stored_block(const ts_stored *s, int fd, const char *path,
-                       const char *name, int64_t number, void *block) {
-  const int64_t total = ts_item_bytes(s->dtype, s->rows, s->cols);
-  const int64_t from = number * TS_BLOCK_BYTES;
-  const int64_t n =
-      total - from < TS_BLOCK_BYTES ? total - from : TS_BLOCK_BYTES;
-  ts_err err = ts_pread(fd, block, n, s->at + from, path, TS_ERR_CKPT);
-  if (err != TS_OK) return err;
-  if (s->crc && ts_crc32c(0, block, (size_t)n) != s->crc[number])
-    return ts_fail(TS_ERR_CKPT,
-                   "%s: dataset %s is damaged in its bytes %lld to %lld", path,
-                   name, (long long)from, (long long)(from + n));
-  return TS_OK;
-}
-
 /* ---- pieces -------------------------------------------------------------- */
 
 typedef struct ts_reader {
@@ -383,7 +281,7 @@ static herr_t take_value(hid_t file, const char *name, const H5O_info_t *info,
   ts_dtype dtype;
   herr_t rc = 0;
   if (set >= 0 && H5Sget_simple_extent_ndims(space) == 1 &&
-      dtype_of(type, &dtype)) {
+      ts_stored_dtype(type, &dtype)) {
     const int64_t n = (int64_t)H5Sget_simple_extent_npoints(space);
     void *data = NULL;
     if (n < INT64_C(1) << 28 &&
@@ -446,7 +344,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
   TS_TRY(read_values(&r, c));
   for (int32_t i = 0; i < c->n_items; i++) {
     ts_hdf5_lock();
-    const bool there = exists(r.file, c->items[i].name);
+    const bool there = ts_stored_exists(r.file, c->items[i].name);
     ts_hdf5_unlock();
     if (!there && (subset || c->items[i].optional)) {
       if (missing)
@@ -488,63 +386,4 @@ ts_err ts_ckpt_peek(ts_ckpt *c, const char *path) {
 done:
   reader_close(&r);
   return err;
-}
-
-/* ---- the newest ---------------------------------------------------------- */
-
-/* Newest first, rank 0's view for all: PATH NUMBER of the folder, "" after
- * the last. */
-static ts_err nth_newest(ts_str *path, const char *dir, int number,
-                         ts_comm *comm) {
-  ts_err err = TS_OK;
-  char name[256] = "";
-  if (ts_comm_rank(comm) == 0) {
-    char **names;
-    int n;
-    ts_ckpt_list(dir, &names, &n);
-    ts_ckpt_sort(names, n);
-    if (number < n) snprintf(name, sizeof name, "%s", names[number]);
-    ts_ckpt_list_free(names, n);
-  }
-  TS_TRY(ts_comm_bcast(comm, name, sizeof name, 0));
-  ts_str_reset(path);
-  if (*name) TS_TRY(ts_str_append(path, "%s/%s", dir, name));
-done:
-  return err;
-}
-
-ts_err ts_ckpt_newest(ts_str *path, const char *dir, ts_comm *comm) {
-  return nth_newest(path, dir, 0, comm);
-}
-
-static void forget_values(ts_ckpt *c) {
-  for (int32_t i = 0; i < c->n_values; i++) {
-    ts_mem_free(c->values[i].path);
-    ts_mem_free(c->values[i].ptr);
-  }
-  ts_mem_free(c->values);
-  c->values = NULL;
-  c->n_values = 0;
-}
-
-ts_err ts_ckpt_load_newest(ts_ckpt *c, ts_str *path, const char *dir,
-                           ts_comm *comm) {
-  ts_err err = TS_OK;
-  for (int number = 0;; number++) {
-    ts_err_record fault;
-    const ts_err before = err;
-    ts_err_take(&fault);
-    err = nth_newest(path, dir, number, comm);
-    if (err != TS_OK) return err;
-    if (!path->text) { /* no more */
-      if (before != TS_OK) ts_err_put(&fault);
-      return before;
-    }
-    if (before != TS_OK)
-      ts_warn("%s; going back to the checkpoint before: %s", fault.text,
-              path->text);
-    forget_values(c);
-    err = ts_ckpt_load(c, path->text, false, NULL, comm);
-    if (err == TS_OK || err != TS_ERR_CKPT) return err;
-  }
 }

@@ -10,7 +10,9 @@ tessera_sources += \
   io/checkpoint_impl.h \
   io/checkpoint_list.c \
   io/checkpoint_mpio.c \
+  io/checkpoint_newest.c \
   io/checkpoint_read.c \
+  io/checkpoint_stored.c \
   io/checkpoint_write.c \
   io/criteo.c \
   io/csv.c \

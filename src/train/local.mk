@@ -20,6 +20,9 @@ tessera_sources += \
   src/train/report_traffic.c \
   src/train/run.c \
   src/train/run.h \
+  src/train/run_impl.h \
+  src/train/run_output.c \
+  src/train/run_start.c \
   src/train/run_trace.c \
   src/train/run_trace.h \
   src/train/semi_sync.c \

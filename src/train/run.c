@@ -1,256 +1,17 @@
 /* run.c - the loop of a training run. */
 #include "train/run.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "io/deck.h"
-#include "io/metrics_log.h"
 #include "runtime/trace.h"
-#include "train/pipeline.h"
 #include "train/planning.h"
 #include "train/report.h"
+#include "train/run_impl.h"
 #include "train/signals.h"
-
-typedef struct ts_run {
-  const ts_config *config;
-  ts_trainer *t;
-  ts_source *train, *eval;
-  ts_loader *loader;
-  ts_run_state state;
-  ts_metrics_log *log;
-  ts_trace_file trace;
-  int lock;
-  int64_t first_step; /* where this process began */
-  int64_t last_step;  /* the step after which the run is done */
-  int64_t saved_step; /* of the newest checkpoint, -1: none */
-  int64_t n_skipped;
-  double t0, t_log;         /* start; last progress line */
-  int64_t n_samples, n_log; /* trained here; until the last line */
-  ts_step_result last;
-} ts_run;
-
-/* ---- the output folder --------------------------------------------------- */
-
-static ts_err lock_folder(ts_run *r) {
-  ts_err err = TS_OK;
-  ts_str path = {0};
-  TS_TRY(ts_mkdirs(r->config->run.output));
-  TS_TRY(ts_str_append(&path, "%s/lock", r->config->run.output));
-  r->lock = open(path.text, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-  if (r->lock < 0)
-    TS_THROW(TS_ERR_IO, "run.output: %s: %s", path.text, strerror(errno));
-  if (flock(r->lock, LOCK_EX | LOCK_NB) != 0)
-    TS_THROW(TS_ERR_DECK,
-             "%s is in use by another run; give this one its own run.output",
-             r->config->run.output);
-done:
-  ts_str_reset(&path);
-  return err;
-}
-
-static ts_err write_deck(const ts_run *r) {
-  ts_err err = TS_OK;
-  ts_str path = {0}, text = {0};
-  FILE *f = NULL;
-  TS_TRY(ts_str_append(&path, "%s/deck.effective", r->config->run.output));
-  TS_TRY(ts_deck_print(&text, r->config));
-  f = fopen(path.text, "w");
-  if (!f || fwrite(text.text, 1, text.n_bytes, f) != text.n_bytes)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path.text, strerror(errno));
-  if (f && fclose(f) != 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path.text, strerror(errno));
-done:
-  ts_str_reset(&path);
-  ts_str_reset(&text);
-  return err;
-}
-
-/* The plan in force, in full; the log has it in short. */
-static ts_err write_plan(const ts_run *r) {
-  ts_err err = TS_OK;
-  ts_str path = {0};
-  const ts_trainer *t = r->t;
-  if (t->rank != 0) return TS_OK;
-  TS_TRY(ts_str_append(&path, "%s/plan", r->config->run.output));
-  TS_TRY(
-      ts_planning_save(t->planning, t->plan, t->planning->report, path.text));
-done:
-  ts_str_reset(&path);
-  return err;
-}
-
-static ts_err open_output(ts_run *r) {
-  ts_err err = TS_OK;
-  ts_str path = {0};
-  TS_TRY(lock_folder(r));
-  TS_TRY(ts_str_append(&path, "%s/log", r->config->run.output));
-  TS_TRY(ts_log_open(path.text));
-  TS_TRY(write_deck(r));
-done:
-  ts_str_reset(&path);
-  return err;
-}
-
-static ts_err open_logs(ts_run *r) {
-  ts_err err = TS_OK;
-  ts_str path = {0};
-  if (r->t->rank == 0) {
-    TS_TRY(ts_str_append(&path, "%s/metrics.jsonl", r->config->run.output));
-    TS_TRY(ts_metrics_log_open(&r->log, path.text, r->t->step));
-  }
-done:
-  ts_str_reset(&path);
-  return err;
-}
-
-/* ---- where to start ------------------------------------------------------ */
-
-/* With resume = "never" the checkpoints of an earlier run make room: they
- * are kept as NAME.old. */
-static ts_err set_aside(const ts_run *r, ts_comm *comm) {
-  ts_err err = TS_OK;
-  ts_str path = {0}, old = {0};
-  for (;;) {
-    TS_TRY(ts_ckpt_newest(&path, r->config->checkpoint.dir, comm));
-    if (!path.text) break;
-    if (ts_comm_rank(comm) == 0) {
-      ts_str_reset(&old);
-      TS_TRY(ts_str_append(&old, "%s.old", path.text));
-      if (rename(path.text, old.text) != 0)
-        err = ts_fail(TS_ERR_CKPT, "%s: %s", path.text, strerror(errno));
-    }
-    TS_TRY(ts_agree(comm, err));
-  }
-done:
-  ts_str_reset(&path);
-  ts_str_reset(&old);
-  return err;
-}
-
-/* What was measured then. */
-static ts_err old_topology(ts_trainer *t, const ts_ckpt *ckpt) {
-  ts_err err = TS_OK;
-  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "meta/topology");
-  int64_t seen = v && v->dtype == TS_U8;
-  TS_TRY(ts_comm_sum_i64(t->control, &seen, 1));
-  if (seen == t->n_ranks) TS_TRY(ts_mem_strdup(&t->kept_topology, v->ptr));
-done:
-  return err;
-}
-
-/* The plan of the newest checkpoint, NULL where there is none to be had; a
- * damaged file is dealt with when it is loaded. */
-static ts_err old_plan(const ts_run *r, char **plan) {
-  ts_err err = TS_OK;
-  ts_str path = {0};
-  ts_ckpt ckpt = {0};
-  int64_t ranks = 0;
-  TS_TRY(ts_ckpt_newest(&path, r->config->checkpoint.dir, r->t->control));
-  if (!path.text) goto done;
-  if (ts_ckpt_peek(&ckpt, path.text) != TS_OK) ts_err_clear();
-  const ts_ckpt_value *v = ts_ckpt_value_of(&ckpt, "meta/plan");
-  const ts_ckpt_value *w = ts_ckpt_value_of(&ckpt, "meta/ranks");
-  if (w && w->dtype == TS_I64 && w->n == 1) memcpy(&ranks, w->ptr, 8);
-  /* All ranks read the same file, but only what all have seen counts. */
-  int64_t seen = v && v->dtype == TS_U8 && ranks == r->t->n_ranks;
-  TS_TRY(ts_comm_sum_i64(r->t->control, &seen, 1));
-  if (seen == r->t->n_ranks) TS_TRY(ts_mem_strdup(plan, v->ptr));
-  TS_TRY(old_topology(r->t, &ckpt));
-done:
-  ts_ckpt_reset(&ckpt);
-  ts_str_reset(&path);
-  return err;
-}
-
-static ts_err build(ts_run *r) {
-  ts_err err = TS_OK;
-  char *plan = NULL;
-  const ts_config *c = r->config;
-  const bool resume =
-      c->checkpoint.dir && strcmp(c->checkpoint.resume, "never");
-  if (resume) TS_TRY(old_plan(r, &plan));
-  TS_TRY(ts_trainer_build(r->t, plan));
-  TS_TRY(ts_settle(r->t, write_plan(r)));
-done:
-  ts_mem_free(plan);
-  return err;
-}
-
-static ts_err start_weights(ts_run *r) {
-  ts_err err = TS_OK;
-  const ts_config *c = r->config;
-  ts_str taken = {0};
-  const bool never = !strcmp(c->checkpoint.resume, "never");
-  if (c->checkpoint.dir && never)
-    TS_TRY(set_aside(r, r->t->control));
-  else if (c->checkpoint.dir)
-    TS_TRY(ts_trainer_load(r->t, NULL, &r->state, &taken));
-  r->saved_step = taken.text ? r->t->step : -1;
-  if (taken.text) {
-    ts_info("resumed at step %lld from %s", (long long)r->t->step, taken.text);
-    goto done;
-  }
-  if (!strcmp(c->checkpoint.resume, "must"))
-    TS_THROW(TS_ERR_CKPT,
-             "checkpoint.resume = \"must\", and %s holds no checkpoint",
-             c->checkpoint.dir ? c->checkpoint.dir : "no folder");
-  TS_TRY(ts_settle(r->t, ts_ebc_init(r->t->ebc)));
-  if (*c->checkpoint.init_from)
-    TS_TRY(ts_trainer_init_from(r->t, c->checkpoint.init_from));
-done:
-  ts_str_reset(&taken);
-  return err;
-}
-
-static ts_err open_data(ts_run *r) {
-  ts_err err = TS_OK;
-  const ts_config *c = r->config;
-  ts_str state = {0};
-  TS_TRY(ts_source_open(&r->train, c, TS_SPLIT_TRAIN, r->state.source_state,
-                        r->t->control));
-  if (r->train->ops->state_save)
-    TS_TRY(ts_settle(r->t, r->train->ops->state_save(r->train, &state)));
-  if (c->data.eval.n || !strcmp(r->train->info.format, "synthetic"))
-    TS_TRY(
-        ts_source_open(&r->eval, c, TS_SPLIT_EVAL, state.text, r->t->control));
-  char n[32];
-  ts_info("data: %s, %s samples, %d dense and %d sparse features",
-          r->train->info.format, ts_str_count(n, r->train->info.n_samples),
-          r->train->info.n_dense, r->train->info.n_features);
-done:
-  ts_str_reset(&state);
-  return err;
-}
-
-static ts_err open_loader(ts_run *r) {
-  const ts_config *c = r->config;
-  const int64_t g = r->t->global_batch, n = r->train->info.n_samples;
-  const int64_t per = c->data.drop_last ? n / g : (n + g - 1) / g;
-  const int64_t skipped = r->state.loader.step - r->t->step;
-  ts_loader_options o = {.global_batch = g,
-                         .max_steps = c->run.steps > 0 ? c->run.steps : -1,
-                         .epochs = c->run.epochs,
-                         .drop_last = c->data.drop_last,
-                         .rank = r->t->rank,
-                         .n_ranks = r->t->n_ranks,
-                         .depth = r->t->n_cargo + 1,
-                         .device = r->t->device,
-                         .serial = c->run.serial_lanes};
-  r->last_step = c->run.steps > 0
-                     ? c->run.steps
-                     : (int64_t)(c->run.epochs * (double)per + 0.9999999);
-  /* Batches that were skipped for NaN made no step. */
-  if (o.max_steps >= 0 && skipped > 0) o.max_steps += skipped;
-  return ts_loader_create(&r->loader, r->train, &o, &r->state.loader);
-}
 
 /* ---- saving, evaluating -------------------------------------------------- */
 
@@ -473,15 +234,15 @@ static ts_err set_up(ts_run *r, const ts_run_options *o) {
   const bool check = o->check;
   TS_TRY(ts_trainer_start(&r->t, r->config, true));
   TS_TRY(ts_agree(r->t->control,
-                  r->t->rank == 0 && !check ? open_output(r) : TS_OK));
+                  r->t->rank == 0 && !check ? ts_run_open_output(r) : TS_OK));
   TS_TRY(ts_report_header(r->t));
-  TS_TRY(build(r));
+  TS_TRY(ts_run_build(r));
   ts_report_plan(r->t);
   if (check) goto done;
-  TS_TRY(start_weights(r));
-  TS_TRY(open_data(r));
-  TS_TRY(ts_settle(r->t, open_loader(r)));
-  TS_TRY(ts_agree(r->t->control, open_logs(r)));
+  TS_TRY(ts_run_start_weights(r));
+  TS_TRY(ts_run_open_data(r));
+  TS_TRY(ts_settle(r->t, ts_run_open_loader(r)));
+  TS_TRY(ts_agree(r->t->control, ts_run_open_logs(r)));
   TS_TRY(ts_run_trace_open(&r->trace, r->config, &o->trace,
                            r->state.loader.step, r->t->control));
 done:

@@ -1,0 +1,42 @@
+/* run_impl.h - a training run; private to run*.c. */
+#ifndef TS_TRAIN_RUN_IMPL_H
+#define TS_TRAIN_RUN_IMPL_H
+
+#include "io/metrics_log.h"
+#include "train/pipeline.h"
+#include "train/run.h"
+
+typedef struct ts_run {
+  const ts_config *config;
+  ts_trainer *t;
+  ts_source *train, *eval;
+  ts_loader *loader;
+  ts_run_state state;
+  ts_metrics_log *log;
+  ts_trace_file trace;
+  int lock;
+  int64_t first_step; /* where this process began */
+  int64_t last_step;  /* the step after which the run is done */
+  int64_t saved_step; /* of the newest checkpoint, -1: none */
+  int64_t n_skipped;
+  double t0, t_log;         /* start; last progress line */
+  int64_t n_samples, n_log; /* trained here; until the last line */
+  ts_step_result last;
+} ts_run;
+
+/* run_output.c: the output folder.  open_output locks it (DECK error where
+ * another run has it) and opens the log there; rank 0.  open_logs: files that
+ * begin with the step at which the run starts.  Local. */
+ts_err ts_run_open_output(ts_run *);
+ts_err ts_run_open_logs(ts_run *);
+ts_err ts_run_write_plan(const ts_run *);
+
+/* run_start.c: where the run begins: the plan, the weights (the newest
+ * checkpoint's, initial ones, or those of init_from), the data and the
+ * position in it.  Collective. */
+ts_err ts_run_build(ts_run *);
+ts_err ts_run_start_weights(ts_run *);
+ts_err ts_run_open_data(ts_run *);
+ts_err ts_run_open_loader(ts_run *);
+
+#endif

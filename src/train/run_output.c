@@ -1,0 +1,84 @@
+/* run_output.c - the output folder of a run: its lock, log, deck in force and
+ * plan. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/log.h"
+#include "io/deck.h"
+#include "train/planning.h"
+#include "train/run_impl.h"
+
+static ts_err lock_folder(ts_run *r) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  TS_TRY(ts_mkdirs(r->config->run.output));
+  TS_TRY(ts_str_append(&path, "%s/lock", r->config->run.output));
+  r->lock = open(path.text, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+  if (r->lock < 0)
+    TS_THROW(TS_ERR_IO, "run.output: %s: %s", path.text, strerror(errno));
+  if (flock(r->lock, LOCK_EX | LOCK_NB) != 0)
+    TS_THROW(TS_ERR_DECK,
+             "%s is in use by another run; give this one its own run.output",
+             r->config->run.output);
+done:
+  ts_str_reset(&path);
+  return err;
+}
+
+static ts_err write_deck(const ts_run *r) {
+  ts_err err = TS_OK;
+  ts_str path = {0}, text = {0};
+  FILE *f = NULL;
+  TS_TRY(ts_str_append(&path, "%s/deck.effective", r->config->run.output));
+  TS_TRY(ts_deck_print(&text, r->config));
+  f = fopen(path.text, "w");
+  if (!f || fwrite(text.text, 1, text.n_bytes, f) != text.n_bytes)
+    err = ts_fail(TS_ERR_IO, "%s: %s", path.text, strerror(errno));
+  if (f && fclose(f) != 0 && err == TS_OK)
+    err = ts_fail(TS_ERR_IO, "%s: %s", path.text, strerror(errno));
+done:
+  ts_str_reset(&path);
+  ts_str_reset(&text);
+  return err;
+}
+
+/* The plan in force, in full; the log has it in short. */
+ts_err ts_run_write_plan(const ts_run *r) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  const ts_trainer *t = r->t;
+  if (t->rank != 0) return TS_OK;
+  TS_TRY(ts_str_append(&path, "%s/plan", r->config->run.output));
+  TS_TRY(
+      ts_planning_save(t->planning, t->plan, t->planning->report, path.text));
+done:
+  ts_str_reset(&path);
+  return err;
+}
+
+ts_err ts_run_open_output(ts_run *r) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  TS_TRY(lock_folder(r));
+  TS_TRY(ts_str_append(&path, "%s/log", r->config->run.output));
+  TS_TRY(ts_log_open(path.text));
+  TS_TRY(write_deck(r));
+done:
+  ts_str_reset(&path);
+  return err;
+}
+
+ts_err ts_run_open_logs(ts_run *r) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  if (r->t->rank == 0) {
+    TS_TRY(ts_str_append(&path, "%s/metrics.jsonl", r->config->run.output));
+    TS_TRY(ts_metrics_log_open(&r->log, path.text, r->t->step));
+  }
+done:
+  ts_str_reset(&path);
+  return err;
+}

@@ -1,0 +1,148 @@
+/* run_start.c - where a run begins: afresh or from a checkpoint. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/planning.h"
+#include "train/run_impl.h"
+
+/* With resume = "never" the checkpoints of an earlier run make room: they
+ * are kept as NAME.old. */
+static ts_err set_aside(const ts_run *r, ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_str path = {0}, old = {0};
+  for (;;) {
+    TS_TRY(ts_ckpt_newest(&path, r->config->checkpoint.dir, comm));
+    if (!path.text) break;
+    if (ts_comm_rank(comm) == 0) {
+      ts_str_reset(&old);
+      TS_TRY(ts_str_append(&old, "%s.old", path.text));
+      if (rename(path.text, old.text) != 0)
+        err = ts_fail(TS_ERR_CKPT, "%s: %s", path.text, strerror(errno));
+    }
+    TS_TRY(ts_agree(comm, err));
+  }
+done:
+  ts_str_reset(&path);
+  ts_str_reset(&old);
+  return err;
+}
+
+/* What was measured then. */
+static ts_err old_topology(ts_trainer *t, const ts_ckpt *ckpt) {
+  ts_err err = TS_OK;
+  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "meta/topology");
+  int64_t seen = v && v->dtype == TS_U8;
+  TS_TRY(ts_comm_sum_i64(t->control, &seen, 1));
+  if (seen == t->n_ranks) TS_TRY(ts_mem_strdup(&t->kept_topology, v->ptr));
+done:
+  return err;
+}
+
+/* The plan of the newest checkpoint, NULL where there is none to be had; a
+ * damaged file is dealt with when it is loaded. */
+static ts_err old_plan(const ts_run *r, char **plan) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  ts_ckpt ckpt = {0};
+  int64_t ranks = 0;
+  TS_TRY(ts_ckpt_newest(&path, r->config->checkpoint.dir, r->t->control));
+  if (!path.text) goto done;
+  if (ts_ckpt_peek(&ckpt, path.text) != TS_OK) ts_err_clear();
+  const ts_ckpt_value *v = ts_ckpt_value_of(&ckpt, "meta/plan");
+  const ts_ckpt_value *w = ts_ckpt_value_of(&ckpt, "meta/ranks");
+  if (w && w->dtype == TS_I64 && w->n == 1) memcpy(&ranks, w->ptr, 8);
+  /* All ranks read the same file, but only what all have seen counts. */
+  int64_t seen = v && v->dtype == TS_U8 && ranks == r->t->n_ranks;
+  TS_TRY(ts_comm_sum_i64(r->t->control, &seen, 1));
+  if (seen == r->t->n_ranks) TS_TRY(ts_mem_strdup(plan, v->ptr));
+  TS_TRY(old_topology(r->t, &ckpt));
+done:
+  ts_ckpt_reset(&ckpt);
+  ts_str_reset(&path);
+  return err;
+}
+
+ts_err ts_run_build(ts_run *r) {
+  ts_err err = TS_OK;
+  char *plan = NULL;
+  const ts_config *c = r->config;
+  const bool resume =
+      c->checkpoint.dir && strcmp(c->checkpoint.resume, "never");
+  if (resume) TS_TRY(old_plan(r, &plan));
+  TS_TRY(ts_trainer_build(r->t, plan));
+  TS_TRY(ts_settle(r->t, ts_run_write_plan(r)));
+done:
+  ts_mem_free(plan);
+  return err;
+}
+
+ts_err ts_run_start_weights(ts_run *r) {
+  ts_err err = TS_OK;
+  const ts_config *c = r->config;
+  ts_str taken = {0};
+  const bool never = !strcmp(c->checkpoint.resume, "never");
+  if (c->checkpoint.dir && never)
+    TS_TRY(set_aside(r, r->t->control));
+  else if (c->checkpoint.dir)
+    TS_TRY(ts_trainer_load(r->t, NULL, &r->state, &taken));
+  r->saved_step = taken.text ? r->t->step : -1;
+  if (taken.text) {
+    ts_info("resumed at step %lld from %s", (long long)r->t->step, taken.text);
+    goto done;
+  }
+  if (!strcmp(c->checkpoint.resume, "must"))
+    TS_THROW(TS_ERR_CKPT,
+             "checkpoint.resume = \"must\", and %s holds no checkpoint",
+             c->checkpoint.dir ? c->checkpoint.dir : "no folder");
+  TS_TRY(ts_settle(r->t, ts_ebc_init(r->t->ebc)));
+  if (*c->checkpoint.init_from)
+    TS_TRY(ts_trainer_init_from(r->t, c->checkpoint.init_from));
+done:
+  ts_str_reset(&taken);
+  return err;
+}
+
+ts_err ts_run_open_data(ts_run *r) {
+  ts_err err = TS_OK;
+  const ts_config *c = r->config;
+  ts_str state = {0};
+  TS_TRY(ts_source_open(&r->train, c, TS_SPLIT_TRAIN, r->state.source_state,
+                        r->t->control));
+  if (r->train->ops->state_save)
+    TS_TRY(ts_settle(r->t, r->train->ops->state_save(r->train, &state)));
+  if (c->data.eval.n || !strcmp(r->train->info.format, "synthetic"))
+    TS_TRY(
+        ts_source_open(&r->eval, c, TS_SPLIT_EVAL, state.text, r->t->control));
+  char n[32];
+  ts_info("data: %s, %s samples, %d dense and %d sparse features",
+          r->train->info.format, ts_str_count(n, r->train->info.n_samples),
+          r->train->info.n_dense, r->train->info.n_features);
+done:
+  ts_str_reset(&state);
+  return err;
+}
+
+ts_err ts_run_open_loader(ts_run *r) {
+  const ts_config *c = r->config;
+  const int64_t g = r->t->global_batch, n = r->train->info.n_samples;
+  const int64_t per = c->data.drop_last ? n / g : (n + g - 1) / g;
+  const int64_t skipped = r->state.loader.step - r->t->step;
+  ts_loader_options o = {.global_batch = g,
+                         .max_steps = c->run.steps > 0 ? c->run.steps : -1,
+                         .epochs = c->run.epochs,
+                         .drop_last = c->data.drop_last,
+                         .rank = r->t->rank,
+                         .n_ranks = r->t->n_ranks,
+                         .depth = r->t->n_cargo + 1,
+                         .device = r->t->device,
+                         .serial = c->run.serial_lanes};
+  r->last_step = c->run.steps > 0
+                     ? c->run.steps
+                     : (int64_t)(c->run.epochs * (double)per + 0.9999999);
+  /* Batches that were skipped for NaN made no step. */
+  if (o.max_steps >= 0 && skipped > 0) o.max_steps += skipped;
+  return ts_loader_create(&r->loader, r->train, &o, &r->state.loader);
+}
