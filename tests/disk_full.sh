@@ -33,8 +33,8 @@ train 1 probe --set run.steps=1 --set checkpoint.io=mpio 2>&1 | grep -q 'needs p
 
 # The disk ends in the structure of the file, and in the rows.
 for io in $kinds; do
-  sizes="340 440 700"
-  [ $io = pwrite ] || sizes="560 700 1000"
+  sizes="340 440 620"
+  [ $io = pwrite ] || sizes="560 700 950"
   for ranks in 1 2; do
     for kb in $sizes; do
       fresh ${kb}k
