@@ -59,6 +59,13 @@ void ts_report_plan(ts_trainer *t) {
             r->step_ms, r->sparse_ms, r->slowest, r->imbalance,
             r->memory_bytes / (1 << 20), r->fullest,
             (r->limit - r->memory_bytes) / (1 << 20));
+  if (r) {
+    const ts_plan_memory *m = &r->ranks[r->fullest].memory;
+    ts_info("memory predicted on rank %d: tables and their state %.1f MiB, "
+            "batches under way %.1f MiB, the rest %.1f MiB",
+            r->fullest, (m->weights + m->state) / (1 << 20),
+            m->buffers / (1 << 20), m->dense / (1 << 20));
+  }
   ts_info("dense parameters: %s",
           ts_str_count(params, ts_params_count(&t->params)));
 }
@@ -141,12 +148,13 @@ done:
 static ts_err print_memory(ts_trainer *t) {
   ts_err err = TS_OK;
   char buf[32];
-  int64_t peak[TS_TAG_COUNT + 2];
+  int64_t peak[TS_TAG_COUNT + 3];
   for (int k = 0; k < TS_TAG_COUNT; k++)
     peak[k] = ts_mem_stat_of((ts_tag)k, TS_SPACE_HOST).peak_bytes;
   peak[TS_TAG_COUNT] = ts_peak_rss_bytes();
   peak[TS_TAG_COUNT + 1] = ts_mem_total(TS_SPACE_HOST).peak_bytes;
-  TS_TRY(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 2));
+  peak[TS_TAG_COUNT + 2] = ts_mem_mapped().peak_bytes;
+  TS_TRY(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 3));
   ts_info(" ");
   ts_info("%-24s %12s", "peak memory of a rank", "max");
   for (int k = 0; k < TS_TAG_COUNT; k++)
@@ -154,6 +162,8 @@ static ts_err print_memory(ts_trainer *t) {
       ts_info("%-24s %12s", ts_tag_text((ts_tag)k), ts_str_bytes(buf, peak[k]));
   ts_info("%-24s %12s", "all of these at once",
           ts_str_bytes(buf, peak[TS_TAG_COUNT + 1]));
+  ts_info("%-24s %12s", "mapped for them",
+          ts_str_bytes(buf, peak[TS_TAG_COUNT + 2]));
   ts_info("%-24s %12s", "process (resident)",
           ts_str_bytes(buf, peak[TS_TAG_COUNT]));
 done:
