@@ -97,12 +97,12 @@ for on in stop skip rollback; do
   want=0; lines=11
   [ $on = stop ] && want=3 lines=4
   for order in base sparse_dist prefetch before_optimizer-own semi_sync; do
-    check "$order: $on" code $want train 3 $on-$order $nan --set run.on_nan=$on $(options $order) --set pipeline.start_batch=2
-    steps_of $on-base > "$work/x"; steps_of $on-$order > "$work/y"
+    check "$order: $on" code $want train 3 nan-$on-$order $nan --set run.on_nan=$on $(options $order) --set pipeline.start_batch=2
+    steps_of nan-$on-base > "$work/x"; steps_of nan-$on-$order > "$work/y"
     check "$order: $on at the same step" cmp "$work/x" "$work/y"
     [ $order = semi_sync ] && continue
-    check "$order: $on: losses" same_losses $on-base $on-$order $lines
-    check "$order: $on: the same bits" same_bits "$(newest $on-base)" "$(newest $on-$order)"
+    check "$order: $on: losses" same_losses nan-$on-base nan-$on-$order $lines
+    check "$order: $on: the same bits" same_bits "$(newest nan-$on-base)" "$(newest nan-$on-$order)"
   done
 done
 passed

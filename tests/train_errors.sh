@@ -15,7 +15,7 @@ fails() {
 fails 2 'did you mean' train 4 a --set optimizer.lrr=1
 fails 2 'out of range' train 4 a --set run.threads=-1
 fails 2 'not in this version' train 4 a --set dense.parallel=fully_sharded
-fails 2 'no "mystery"' train 4 a --set pipeline.kind=mystery
+fails 2 'is not one of: base' train 4 a --set pipeline.kind=mystery
 fails 2 'needs optimizer.in_backward = false' train 4 a --set pipeline.kind=semi_sync --set pipeline.stash_gradients=true
 fails 2 'has no momentum' train 4 a --set tables.a.optimizer.momentum=0.5
 fails 2 'must be equal' train 4 a --set 'model.dense_arch=[32,8]'

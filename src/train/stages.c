@@ -190,6 +190,7 @@ ts_err ts_stage_backward_tables(ts_trainer *t, ts_cargo *c, int64_t step,
                                 ts_event before_update) {
   ts_err err = TS_OK;
   const double factor = ts_schedule_factor(t->config, step);
+  ts_cargo_trace(c, "backward");
   TS_TRY(ts_lane_wait(t->compute, before_update));
   TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
   const ts_params *late = ts_ebc_params(t->ebc);
