@@ -12,7 +12,7 @@ data = { format = "synthetic"; global_batch = 4096; drop_last = true;
 tables = ( { name = "t{0..7}"; rows = 5000; dim = 16; features = ["f{0..7}"]; sharding = "table_wise"; } );
 model = { kind = "dlrm"; dense_features = 8; dense_arch = [512, 512, 512, 16]; over_arch = [64, 1]; };
 optimizer = { kind = "adam"; lr = 1e-3; in_backward = false; };
-pipeline = { start_batch = 0; };
+pipeline = { start_batch = 0; lookup = "after_optimizer"; };
 comm = { delay = { latency_us = 200.0; gbytes_per_s = 1.0; }; };
 checkpoint = { dir = "none"; };
 DECK

@@ -2,14 +2,13 @@
  * batch's update.
  *
  *     data    | pack(i+2) ... unpack(i+2)
- *     compute | forward(i)  backward(i)  lookup(i+1)  tables(i)  optimizer(i)
- *     comm    |                 gradients(i) ......   output dist(i+1)
+ *     compute | forward(i)  lookup(i+1)  backward(i)  optimizer(i)
+ *     comm    |                          output dist(i+1)
  *
- * The lookup fills the time in which the gradients travel, output dist is
- * hidden under the tables' updates, and the embeddings of batch i+1 miss
- * update i: another trajectory than base's, the same on any number of ranks.
- * It begins after pipeline.start_batch steps, before which this is
- * sparse_dist.
+ * Output dist is hidden under the whole backward pass, and the embeddings of
+ * batch i+1 miss update i: another trajectory than base's, the same on any
+ * number of ranks.  It begins after pipeline.start_batch steps, before which
+ * this is sparse_dist.
  *
  * pipeline.stash_gradients delays the dense update by one step, too: the
  * gradients of step i are applied at step i+1, and the first step after
@@ -58,9 +57,8 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
   if (third->verdict.stop > result->stop) result->stop = third->verdict.stop;
   if (!result->skipped) {
-    TS_TRY(ts_stage_backward_dense(t, c, t->step + 1));
     if (more && stale) TS_TRY(ts_stage_lookup(t, next, t->compute));
-    TS_TRY(ts_stage_backward_tables(t, c, t->step + 1, (ts_event){0}));
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
     TS_TRY(ts_ddp_stash(t->ddp, stale && t->config->pipeline.stash_gradients));
     TS_TRY(ts_stage_optimize(t));
   }
