@@ -18,7 +18,7 @@ layer base 'runtime|sparse|dense|shard|model|train|commands|io'
 layer runtime 'sparse|dense|shard|model|train|commands|io'
 layer sparse 'dense|shard|model|train|commands|io'
 layer dense 'sparse|shard|model|train|commands|io'
-layer shard 'model|train|commands|io'
+layer shard 'dense/[^p]|model|train|commands|io' # dense/param.h alone
 layer model 'train|commands|io'
 layer train 'commands'
 # Memory is counted: no raw allocation outside base/.

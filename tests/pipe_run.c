@@ -182,7 +182,7 @@ void pr_steps(pr_run *r, pr_result *out) {
   const ts_config *c = r->config;
   for (;;) {
     ts_step_result s = {0};
-    ck_assert_ok(t->pipeline->step(t, r->loader, 0, &s));
+    ck_assert_ok(ts_pipeline_step(t, r->loader, 0, &s));
     if (s.end) break;
     if (!s.skipped) t->step++;
     pr_note(r, out, &s);

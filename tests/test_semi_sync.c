@@ -179,7 +179,7 @@ START_TEST(first_stash) {
     const ts_param *p = r.t->model->params.item[0];
     const float before = p->w[0];
     ts_step_result result = {0};
-    ck_assert_ok(r.t->pipeline->step(r.t, r.loader, 0, &result));
+    ck_assert_ok(ts_pipeline_step(r.t, r.loader, 0, &result));
     r.t->step++;
     ck_assert_all((p->w[0] == before) == (step == START));
   }

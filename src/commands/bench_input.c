@@ -203,7 +203,7 @@ static ts_err step(ts_input_bench *b, ts_loader *loader, double *ms) {
   ts_err err = TS_OK;
   ts_step_result result = {0};
   const double t0 = ts_now();
-  TS_TRY(b->t->pipeline->step(b->t, loader, 0, &result));
+  TS_TRY(ts_pipeline_step(b->t, loader, 0, &result));
   *ms = 1e3 * (ts_now() - t0);
   b->t->step++;
 done:

@@ -148,7 +148,7 @@ static ts_err one_step(ts_pipeline_case *x, ts_trainer *t, ts_loader *loader,
   ts_err err = TS_OK;
   ts_overlap_reset();
   const double t0 = ts_now();
-  TS_TRY(t->pipeline->step(t, loader, 0, result));
+  TS_TRY(ts_pipeline_step(t, loader, 0, result));
   t->step++;
   if (i < 0) goto done;
   const ts_overlap all = ts_overlap_of(NULL), in = ts_overlap_of("input dist");

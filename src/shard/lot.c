@@ -71,16 +71,17 @@ static ts_err add_pieces(ts_lot *lot, int32_t first, int32_t end) {
     const ts_shard *s = &p->shards[k];
     const bool split = lot->sequence && lot->ops->split_rows;
     for (int32_t i = first; stands_for_piece(lot, p, k) && i < end; i++)
-      lot->pieces[lot->n_pieces++] =
-          (ts_piece){.view = i,
-                     .feature = lot->views[i].feature,
-                     .table = t,
-                     .row0 = split ? s->row0 : 0,
-                     .n_rows = split ? s->n_rows : table_of(lot, t)->rows,
-                     .part = k,
-                     .col0 = s->col0,
-                     .n_cols = s->n_cols,
-                     .block = lot->output->block_of(lot->ebc, s)};
+      lot->pieces[lot->n_pieces++] = (ts_piece){
+          .view = i,
+          .feature = lot->views[i].feature,
+          .table = t,
+          .row0 = split ? s->row0 : 0,
+          .n_rows = split ? s->n_rows : table_of(lot, t)->rows,
+          .part = k,
+          .col0 = s->col0,
+          .n_cols = s->n_cols,
+          .block =
+              lot->output->block_of ? lot->output->block_of(lot->ebc, s) : 0};
   }
 done:
   return err;
@@ -89,8 +90,9 @@ done:
 static ts_err find_pieces(ts_lot *lot) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = lot->ebc;
-  lot->n_blocks = lot->output->n_blocks(ebc);
-  lot->own_block = lot->output->written_by(ebc, ebc->rank);
+  lot->n_blocks = lot->output->n_blocks ? lot->output->n_blocks(ebc) : 1;
+  lot->own_block =
+      lot->output->written_by ? lot->output->written_by(ebc, ebc->rank) : 0;
   TS_TRY(ts_mem_array(&lot->block_width, lot->n_blocks,
                       sizeof *lot->block_width, TS_TAG_MISC));
   for (int32_t i = 0, end; i < lot->n_views; i = end) {

@@ -8,21 +8,6 @@
 
 #include "shard/sharding.h"
 
-static int n_blocks(const ts_ebc *ebc) {
-  (void)ebc;
-  return 1;
-}
-
-static int block_of(const ts_ebc *ebc, const ts_shard *s) {
-  (void)ebc, (void)s;
-  return 0;
-}
-
-static int written_by(const ts_ebc *ebc, int rank) {
-  (void)ebc, (void)rank;
-  return 0;
-}
-
 static ts_err create(ts_lot *lot) {
   return ts_comm_create(lot->ebc->world, &lot->comm, TS_GROUP_WORLD,
                         lot->ops->name);
@@ -138,9 +123,6 @@ done:
 }
 
 const ts_output_dist ts_output_reduce_scatter = {.name = "reduce-scatter",
-                                                 .n_blocks = n_blocks,
-                                                 .block_of = block_of,
-                                                 .written_by = written_by,
                                                  .create = create,
                                                  .reserve = reserve,
                                                  .forward_begin = forward_begin,

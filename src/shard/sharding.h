@@ -40,7 +40,7 @@ typedef struct ts_placement {
 typedef struct ts_output_dist {
   const char *name;
   /* Number of blocks, the block that holds a shard's piece, and the block
-   * that RANK writes. */
+   * that RANK writes; all NULL: there is one. */
   int (*n_blocks)(const ts_ebc *);
   int (*block_of)(const ts_ebc *, const ts_shard *);
   int (*written_by)(const ts_ebc *, int rank);

@@ -3,8 +3,11 @@
  * and embeddings travel, and the dense reductions under the backward pass. */
 #include "train/pipeline.h"
 
-static ts_err train(ts_trainer *t, ts_cargo *c, ts_step_result *result) {
+static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
+                    ts_step_result *result) {
+  (void)loader, (void)stop;
   ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 0);
   ts_event loss;
   TS_TRY(ts_stage_forward(t, c, true, &loss));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
@@ -17,21 +20,6 @@ done:
   return err;
 }
 
-static ts_err step(ts_trainer *t, ts_loader *loader, int stop,
-                   ts_step_result *result) {
-  ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
-  ts_stage_load(t, c, loader);
-  TS_TRY(ts_stage_input_begin(t, c, stop));
-  TS_TRY(ts_stage_input_end(t, c));
-  TS_TRY(ts_stage_check(t, c));
-  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
-  if (!result->end) TS_TRY(train(t, c, result));
-done:
-  ts_stage_advance(t, loader);
-  return err;
-}
-
 extern const ts_pipeline_ops ts_pipeline_base;
 const ts_pipeline_ops ts_pipeline_base = {
-    .name = "base", .n_cargo = 1, .step = step};
+    .name = "base", .n_cargo = 1, .n_filled = 1, .train = train};

@@ -28,10 +28,11 @@ static ts_lane *lookup_lane(const ts_trainer *t) {
                                     : t->data;
 }
 
-static ts_err look_ahead(ts_trainer *t, ts_cargo *c, ts_event updated) {
+static ts_err look_ahead(ts_trainer *t, ts_event updated) {
   ts_err err = TS_OK;
   ts_lane *lane = lookup_lane(t);
-  if (c->read != TS_OK || c->verdict.end) return TS_OK;
+  ts_cargo *c = ts_cargo_at(t, 1);
+  if (!ts_pipeline_has(t, 1)) return TS_OK;
   TS_TRY(ts_lane_wait(lane, updated));
   TS_TRY(ts_stage_lookup(t, c, lane));
   if (lane != t->compute) c->ready = ts_lane_record(lane);
@@ -39,25 +40,14 @@ done:
   return err;
 }
 
-static ts_err fill(ts_trainer *t, ts_loader *loader, int stop) {
-  ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
-  if (c->judged) return TS_OK;
-  ts_stage_load(t, c, loader);
-  TS_TRY(ts_stage_input_begin(t, c, stop));
-  TS_TRY(ts_stage_input_end(t, c));
-done:
-  return err;
-}
-
-static ts_err update(ts_trainer *t, ts_cargo *c, ts_cargo *next) {
+static ts_err update(ts_trainer *t, ts_cargo *c) {
   ts_err err = TS_OK;
   const bool before = !strcmp(t->config->pipeline.lookup, "before_optimizer");
   TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
   const ts_event updated = ts_lane_record(t->compute);
-  if (before) TS_TRY(look_ahead(t, next, updated));
+  if (before) TS_TRY(look_ahead(t, updated));
   TS_TRY(ts_stage_optimize(t));
-  if (!before) TS_TRY(look_ahead(t, next, updated));
+  if (!before) TS_TRY(look_ahead(t, updated));
 done:
   return err;
 }
@@ -71,24 +61,9 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   TS_TRY(ts_stage_input_begin(t, next, stop));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
-  TS_TRY(ts_stage_input_end(t, next));
-  if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
-  if (!result->skipped) TS_TRY(update(t, c, next));
+  TS_TRY(ts_pipeline_receive(t, 1, result));
+  if (!result->skipped) TS_TRY(update(t, c));
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
-done:
-  return err;
-}
-
-static ts_err step(ts_trainer *t, ts_loader *loader, int stop,
-                   ts_step_result *result) {
-  ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
-  TS_TRY(fill(t, loader, stop));
-  TS_TRY(ts_stage_check(t, c));
-  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
-  if (result->end) return TS_OK;
-  TS_TRY(train(t, loader, stop, result));
-  ts_stage_advance(t, loader);
 done:
   return err;
 }
@@ -106,6 +81,7 @@ extern const ts_pipeline_ops ts_pipeline_fused_sparse_dist;
 const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {.name =
                                                            "fused_sparse_dist",
                                                        .n_cargo = 2,
+                                                       .n_filled = 1,
                                                        .has_ahead = true,
                                                        .check = check,
-                                                       .step = step};
+                                                       .train = train};

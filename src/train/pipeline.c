@@ -1,4 +1,5 @@
-/* pipeline.c - the table of pipelines.  To add one: one file, one line. */
+/* pipeline.c - the table of pipelines (to add one: one file, one line), and
+ * what a step is in all of them. */
 #include "train/pipeline.h"
 
 #include <string.h>
@@ -14,6 +15,54 @@ const ts_pipeline_ops *ts_pipeline_find(const char *name) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (!strcmp(table[i]->name, name)) return table[i];
   return NULL;
+}
+
+bool ts_pipeline_has(ts_trainer *t, int ahead) {
+  const ts_cargo *c = ts_cargo_at(t, ahead);
+  return c->judged && c->read == TS_OK && !c->verdict.end;
+}
+
+/* The first batches: nothing to hide them under. */
+static ts_err fill(ts_trainer *t, ts_loader *loader, int stop) {
+  ts_err err = TS_OK;
+  for (int k = 0; k < t->pipeline->n_filled; k++) {
+    ts_cargo *c = ts_cargo_at(t, k);
+    if (!c->judged) {
+      ts_stage_load(t, c, loader);
+      TS_TRY(ts_stage_input_begin(t, c, stop));
+      TS_TRY(ts_stage_input_end(t, c));
+    }
+    if (!ts_pipeline_has(t, k)) break;
+  }
+done:
+  return err;
+}
+
+ts_err ts_pipeline_receive(ts_trainer *t, int ahead, ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_cargo *c = ts_cargo_at(t, ahead);
+  TS_TRY(ts_stage_input_end(t, c));
+  if (c->verdict.stop > result->stop) result->stop = c->verdict.stop;
+done:
+  return err;
+}
+
+ts_err ts_pipeline_step(ts_trainer *t, ts_loader *loader, int stop,
+                        ts_step_result *result) {
+  ts_err err = TS_OK;
+  TS_TRY(fill(t, loader, stop));
+  const ts_cargo *c = ts_cargo_at(t, 0);
+  TS_TRY(ts_stage_check(t, ts_cargo_at(t, 0)));
+  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
+  for (int k = 1; k < t->pipeline->n_filled; k++) {
+    const ts_cargo *next = ts_cargo_at(t, k);
+    if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
+  }
+  if (result->end) return TS_OK;
+  TS_TRY(t->pipeline->train(t, loader, stop, result));
+  ts_stage_advance(t, loader);
+done:
+  return err;
 }
 
 void ts_pipeline_drain(ts_trainer *t, ts_loader *loader) {

@@ -8,16 +8,26 @@
 typedef struct ts_pipeline_ops {
   const char *name;
   int n_cargo;    /* batches under way at most, the one in training included */
+  int n_filled;   /* of these, sent and judged before a step begins */
   bool has_ahead; /* uses the lane "ahead" */
   /* DECK errors: what this pipeline can't do. */
   ts_err (*check)(const ts_trainer *); /* may be NULL */
-  /* One optimizer step; fills itself on the first call.  STOP: what this rank
-   * asks for.  Errors of the data are agreed; others are this rank's own. */
-  ts_err (*step)(ts_trainer *, ts_loader *, int stop, ts_step_result *);
+  /* Trains on batch 0, and moves those behind it on.  RESULT has their stops
+   * and the step's figures added. */
+  ts_err (*train)(ts_trainer *, ts_loader *, int stop, ts_step_result *);
   /* After it nothing that was computed ahead is older than the weights: for
    * checkpoints and for weights that change by other means.  May be NULL. */
   ts_err (*fence)(ts_trainer *);
 } ts_pipeline_ops;
+
+/* One optimizer step; the first call fills the pipeline.  STOP: what this
+ * rank asks for.  Errors of the data are agreed; others are this rank's own. */
+ts_err ts_pipeline_step(ts_trainer *, ts_loader *, int stop, ts_step_result *);
+/* True when the batch AHEAD is there and is one to train on. */
+bool ts_pipeline_has(ts_trainer *, int ahead);
+/* input_end of the batch AHEAD; a stop that any rank asks for with it counts
+ * from now on. */
+ts_err ts_pipeline_receive(ts_trainer *, int ahead, ts_step_result *);
 
 /* Lets go of all that was begun ahead, without training on it. */
 void ts_pipeline_drain(ts_trainer *, ts_loader *);

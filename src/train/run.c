@@ -167,7 +167,7 @@ static ts_err one_step(ts_run *r, bool *end) {
   ts_err err = TS_OK;
   r->last = (ts_step_result){0};
   ts_run_trace_step(r->state.loader.step);
-  err = r->t->pipeline->step(r->t, r->loader, asks(r), &r->last);
+  err = ts_pipeline_step(r->t, r->loader, asks(r), &r->last);
   if (err != TS_OK && err != TS_ERR_DATA && err != TS_ERR_DECK)
     ts_fail_alone(err);
   TS_TRY(err);

@@ -20,31 +20,12 @@
  * stop. */
 #include "train/pipeline.h"
 
-/* Batches [0, n) are loaded, sent and judged. */
-static ts_err fill(ts_trainer *t, ts_loader *loader, int stop, int n) {
-  ts_err err = TS_OK;
-  for (int k = 0; k < n; k++) {
-    ts_cargo *c = ts_cargo_at(t, k);
-    if (c->judged) continue;
-    ts_stage_load(t, c, loader);
-    TS_TRY(ts_stage_input_begin(t, c, stop));
-    TS_TRY(ts_stage_input_end(t, c));
-    if (c->read != TS_OK || c->verdict.end) break;
-  }
-done:
-  return err;
-}
-
-static bool can_train(const ts_cargo *c) {
-  return c->judged && c->read == TS_OK && !c->verdict.end;
-}
-
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   ts_err err = TS_OK;
   ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
   ts_cargo *third = ts_cargo_at(t, 2);
-  const bool more = can_train(next);
+  const bool more = ts_pipeline_has(t, 1);
   const bool stale = t->step >= t->config->pipeline.start_batch;
   ts_event loss;
   if (more) {
@@ -53,9 +34,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   }
   TS_TRY(ts_stage_forward(t, c, true, &loss));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
-  if (more) TS_TRY(ts_stage_input_end(t, third));
-  if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
-  if (third->verdict.stop > result->stop) result->stop = third->verdict.stop;
+  if (more) TS_TRY(ts_pipeline_receive(t, 2, result));
   if (!result->skipped) {
     if (more && stale) TS_TRY(ts_stage_lookup(t, next, t->compute));
     TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
@@ -63,20 +42,6 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
     TS_TRY(ts_stage_optimize(t));
   }
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
-done:
-  return err;
-}
-
-static ts_err step(ts_trainer *t, ts_loader *loader, int stop,
-                   ts_step_result *result) {
-  ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
-  TS_TRY(fill(t, loader, stop, 2));
-  TS_TRY(ts_stage_check(t, c));
-  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
-  if (result->end) return TS_OK;
-  TS_TRY(train(t, loader, stop, result));
-  ts_stage_advance(t, loader);
 done:
   return err;
 }
@@ -105,6 +70,7 @@ static ts_err check(const ts_trainer *t) {
 extern const ts_pipeline_ops ts_pipeline_semi_sync;
 const ts_pipeline_ops ts_pipeline_semi_sync = {.name = "semi_sync",
                                                .n_cargo = 3,
+                                               .n_filled = 2,
                                                .check = check,
-                                               .step = step,
+                                               .train = train,
                                                .fence = fence};

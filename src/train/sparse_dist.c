@@ -9,18 +9,6 @@
  * but the lookup.  Nothing about a step's values differs from base. */
 #include "train/pipeline.h"
 
-/* The first batch: nothing to hide it under. */
-static ts_err fill(ts_trainer *t, ts_loader *loader, int stop) {
-  ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
-  if (c->judged) return TS_OK;
-  ts_stage_load(t, c, loader);
-  TS_TRY(ts_stage_input_begin(t, c, stop));
-  TS_TRY(ts_stage_input_end(t, c));
-done:
-  return err;
-}
-
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   ts_err err = TS_OK;
@@ -35,27 +23,12 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
     TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
     TS_TRY(ts_stage_optimize(t));
   }
-  TS_TRY(ts_stage_input_end(t, next));
-  if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
+  TS_TRY(ts_pipeline_receive(t, 1, result));
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
-done:
-  return err;
-}
-
-static ts_err step(ts_trainer *t, ts_loader *loader, int stop,
-                   ts_step_result *result) {
-  ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
-  TS_TRY(fill(t, loader, stop));
-  TS_TRY(ts_stage_check(t, c));
-  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
-  if (result->end) return TS_OK;
-  TS_TRY(train(t, loader, stop, result));
-  ts_stage_advance(t, loader);
 done:
   return err;
 }
 
 extern const ts_pipeline_ops ts_pipeline_sparse_dist;
 const ts_pipeline_ops ts_pipeline_sparse_dist = {
-    .name = "sparse_dist", .n_cargo = 2, .step = step};
+    .name = "sparse_dist", .n_cargo = 2, .n_filled = 1, .train = train};

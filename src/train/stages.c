@@ -170,41 +170,25 @@ done:
   return err;
 }
 
-ts_err ts_stage_backward_dense(ts_trainer *t, ts_cargo *c, int64_t step) {
+ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
+                         ts_event before_update) {
   ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
   const ts_grad_hook hook = {ts_ddp_ready, t->ddp};
+  const double factor = ts_schedule_factor(t->config, step);
   const int32_t n = c->batch->n;
   const ts_emb_views views = views_of(t, c->flight);
+  const ts_params *late = ts_ebc_params(t->ebc);
   ts_cargo_trace(c, "backward");
   TS_TRY(ts_ddp_begin(t->ddp, step, true));
   TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hook, t->compute));
   TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
   /* The rest of the dense backward runs while gradients travel. */
   TS_TRY(m->dense_backward(t->model, n, &hook, t->compute));
-done:
-  return err;
-}
-
-ts_err ts_stage_backward_tables(ts_trainer *t, ts_cargo *c, int64_t step,
-                                ts_event before_update) {
-  ts_err err = TS_OK;
-  const double factor = ts_schedule_factor(t->config, step);
-  ts_cargo_trace(c, "backward");
   TS_TRY(ts_lane_wait(t->compute, before_update));
   TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
-  const ts_params *late = ts_ebc_params(t->ebc);
   for (int32_t i = late->n - 1; i >= 0; i--)
     TS_TRY(ts_ddp_ready(t->ddp, late->item[i], t->compute));
-done:
-  return err;
-}
-
-ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
-                         ts_event before_update) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_stage_backward_dense(t, c, step));
-  TS_TRY(ts_stage_backward_tables(t, c, step, before_update));
 done:
   return err;
 }

@@ -118,9 +118,6 @@ ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);
 /* Backward of step number STEP (from 1) up to the tables' updates, which wait
  * for BEFORE_UPDATE: the dense part, with the tables' gradients on their way;
  * then, once they are there, the tables'. */
-ts_err ts_stage_backward_dense(ts_trainer *, ts_cargo *, int64_t step);
-ts_err ts_stage_backward_tables(ts_trainer *, ts_cargo *, int64_t step,
-                                ts_event before_update);
 ts_err ts_stage_backward(ts_trainer *, ts_cargo *, int64_t step,
                          ts_event before_update);
 /* The dense parameters' updates, as far as not made in backward. */
