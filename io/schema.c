@@ -239,7 +239,7 @@ const ts_key ts_schema[] = {
          "auto: the planner's, which a resumed run keeps; replan: resumed runs "
          "plan afresh, too; by_size: by bytes alone; else a file of tessera "
          "plan --save: doc/planner.md"),
-    DECK("sharding.topology", PATH, sharding.topology, "\"default\"", "", 1, 0,
+    DECK("sharding.topology", PATH, sharding.topology, "\"measure\"", "", 1, 0,
          "default|measure",
          "what the planner takes the machine for; measure: timed at the first "
          "start; default: round figures, the same everywhere; else a file of "

@@ -30,6 +30,7 @@ tables = ( { name = "a"; rows = 50; dim = 16; features = ["fa"]; optimizer = { k
            { name = "e"; rows = 5; dim = 16; features = ["ff"]; weighted = true; optimizer = { kind = "lamb"; lr = 0.01; }; } );
 model = { kind = "dlrm"; dense_features = 3; dense_arch = [32, 16]; over_arch = [32, 16, 1]; };
 optimizer = { kind = "adam"; lr = 1e-2; };
+sharding = { topology = "default"; };
 DECK
 
 # train RANKS FOLDER [options]: the small deck into $work/FOLDER.

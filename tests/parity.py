@@ -40,7 +40,7 @@ data = {{ train = "{folder}/data.h5"; global_batch = {case["batch"]}; }};
 tables = ( {tables} );
 model = {{ kind = "{case["model"]}"; dense_features = {case["dense"]};
   dense_arch = {list(case["bottom"])}; over_arch = {list(case["top"])}; }};
-sharding = {{ min_column = 4; ranks_per_node = 2; }};
+sharding = {{ min_column = 4; ranks_per_node = 2; topology = "default"; }};
 optimizer = {{ kind = "{case["dense_opt"]}"; lr = {float(case["dense_lr"])};{eps.get(case["dense_opt"], "")} }};
 checkpoint = {{ init_from = "{folder}/init.h5"; resume = "never"; }};
 """

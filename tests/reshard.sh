@@ -20,7 +20,7 @@ tables = ( { name = "a"; rows = 50; features = ["fa"]; optimizer = { kind = "row
            { name = "f"; rows = 203; features = ["fg"]; optimizer = { kind = "partial_rowwise_lamb"; lr = 0.01; eps = 1e-5; }; } );
 model = { kind = "dlrm"; dense_features = 3; dense_arch = [32, 32]; over_arch = [32, 16, 1]; };
 optimizer = { kind = "adagrad"; lr = 1e-2; };
-sharding = { min_column = 8; ranks_per_node = 2; };
+sharding = { min_column = 8; ranks_per_node = 2; topology = "default"; };
 checkpoint = { every = 6; keep = 9; };
 DECK
 

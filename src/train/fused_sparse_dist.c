@@ -43,7 +43,7 @@ done:
 static ts_err update(ts_trainer *t, ts_cargo *c) {
   ts_err err = TS_OK;
   const bool before = !strcmp(t->config->pipeline.lookup, "before_optimizer");
-  TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
+  TS_TRY(ts_stage_backward(t, c, t->step + 1, NULL, (ts_event){0}));
   const ts_event updated = ts_lane_record(t->compute);
   if (before) TS_TRY(look_ahead(t, updated));
   TS_TRY(ts_stage_optimize(t));

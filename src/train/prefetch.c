@@ -37,7 +37,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
     TS_TRY(ts_stage_input_begin(t, third, stop));
   }
   if (!result->skipped) {
-    TS_TRY(ts_stage_backward(t, c, t->step + 1, next->ready));
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, NULL, next->ready));
     TS_TRY(ts_stage_optimize(t));
   }
   if (more) TS_TRY(ts_pipeline_receive(t, 2, result));

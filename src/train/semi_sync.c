@@ -2,13 +2,14 @@
  * batch's update.
  *
  *     data    | pack(i+2) ... unpack(i+2)
- *     compute | forward(i)  lookup(i+1)  backward(i)  optimizer(i)
- *     comm    |                          output dist(i+1)
+ *     compute | forward(i)  backward(i)  lookup(i+1)  tables(i)  optimizer(i)
+ *     comm    |                 gradients(i) ......   output dist(i+1)
  *
- * Output dist is hidden under the whole backward pass, and the embeddings of
- * batch i+1 miss update i: another trajectory than base's, the same on any
- * number of ranks.  It begins after pipeline.start_batch steps, before which
- * this is sparse_dist.
+ * The lookup fills the time in which the gradients travel, output dist is
+ * hidden under the tables' updates, and the embeddings of batch i+1 miss
+ * update i: another trajectory than base's, the same on any number of ranks.
+ * It begins after pipeline.start_batch steps, before which this is
+ * sparse_dist.
  *
  * pipeline.stash_gradients delays the dense update by one step, too: the
  * gradients of step i are applied at step i+1, and the first step after
@@ -36,8 +37,8 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (more) TS_TRY(ts_pipeline_receive(t, 2, result));
   if (!result->skipped) {
-    if (more && stale) TS_TRY(ts_stage_lookup(t, next, t->compute));
-    TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_event){0}));
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, more && stale ? next : NULL,
+                             (ts_event){0}));
     TS_TRY(ts_ddp_stash(t->ddp, stale && t->config->pipeline.stash_gradients));
     TS_TRY(ts_stage_optimize(t));
   }

@@ -171,7 +171,7 @@ done:
 }
 
 ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
-                         ts_event before_update) {
+                         ts_cargo *look_up, ts_event before_update) {
   ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
   const ts_grad_hook hook = {ts_ddp_ready, t->ddp};
@@ -185,6 +185,8 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
   /* The rest of the dense backward runs while gradients travel. */
   TS_TRY(m->dense_backward(t->model, n, &hook, t->compute));
+  if (look_up) TS_TRY(ts_stage_lookup(t, look_up, t->compute));
+  ts_cargo_trace(c, "backward");
   TS_TRY(ts_lane_wait(t->compute, before_update));
   TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
   for (int32_t i = late->n - 1; i >= 0; i--)

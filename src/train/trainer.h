@@ -117,9 +117,10 @@ ts_err ts_stage_forward(ts_trainer *, ts_cargo *, bool with_grad,
 ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);
 /* Backward of step number STEP (from 1) up to the tables' updates, which wait
  * for BEFORE_UPDATE: the dense part, with the tables' gradients on their way;
- * then, once they are there, the tables'. */
+ * meanwhile the lookup of LOOK_UP (NULL: none); then, once they are there, the
+ * tables'. */
 ts_err ts_stage_backward(ts_trainer *, ts_cargo *, int64_t step,
-                         ts_event before_update);
+                         ts_cargo *look_up, ts_event before_update);
 /* The dense parameters' updates, as far as not made in backward. */
 ts_err ts_stage_optimize(ts_trainer *);
 /* Waits for the step, adds its predictions to METRICS (one per task; unless
