@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "dense/ddp.h"
+#include "dense/parallel.h"
 #include "harness.h"
+
+static char ddp[] = "ddp";
 
 static ts_config config(char *kind, char *schedule) {
   ts_config c = {0};
@@ -21,7 +23,24 @@ static ts_config config(char *kind, char *schedule) {
   c.optimizer.in_backward = true;
   c.optimizer.schedule = schedule;
   c.dense.bucket_mb = 25;
+  c.dense.parallel = ddp;
   return c;
+}
+
+static ts_err create(ts_parallel **d, ts_params *ps, const ts_config *c,
+                     const ts_fixture *f, const ts_kernels *k) {
+  const ts_parallel_spec spec = {.params = ps,
+                                 .config = c,
+                                 .device = f->device,
+                                 .world = f->world,
+                                 .kernels = k,
+                                 .training = true};
+  return ts_parallel_create(d, &spec);
+}
+
+static ts_err ready(ts_parallel *d, ts_param *p, ts_lane *lane) {
+  const ts_layer_hooks hooks = ts_parallel_hooks(d);
+  return ts_layer_ready(&hooks, p, lane);
 }
 
 static char sgd[] = "sgd", constant[] = "constant", adam[] = "adam";
@@ -36,18 +55,18 @@ START_TEST(bucket_layouts) {
   ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
   for (int i = 0; i < 3; i++) {
     ts_params ps = {0};
-    ts_ddp *d;
+    ts_parallel *d;
     ts_config c = config(sgd, constant);
     c.dense.bucket_mb = caps[i];
     for (int p = 0; p < 8; p++) {
       ts_param *q;
-      ck_assert_ok(ts_params_add(&ps, f.device, &q, "p", 1024, 1024));
+      ck_assert_ok(ts_params_add(&ps, f.device, &q, "p", "p", 1024, 1024));
     }
-    ck_assert_ok(ts_ddp_create(&d, &ps, &c, f.device, &k, f.comm));
-    ck_assert_all(ts_ddp_stat_of(d).n_buckets == want[i]);
+    ck_assert_ok(create(&d, &ps, &c, &f, &k));
+    ck_assert_all(ts_parallel_stat_of(d).n_buckets == want[i]);
     /* Gradients are views into buckets: neighbours in backward order. */
     ck_assert_ptr_eq(ps.item[6]->grad, ps.item[7]->grad + (1 << 20));
-    ts_ddp_destroy(d);
+    ts_parallel_destroy(d);
     ts_params_reset(&ps);
   }
   ts_fixture_stop(&f);
@@ -80,12 +99,12 @@ static ts_err fill(void *arg, ts_lane *lane) {
   return TS_OK;
 }
 
-static void backward(ts_ddp *d, ts_params *ps, ts_fixture *f, int step,
+static void backward(ts_parallel *d, ts_params *ps, ts_fixture *f, int step,
                      int micro) {
   for (int p = N_PARAMS - 1; p >= 0; p--) {
     const ts_fill arg = {ps->item[p]->grad, p, step, micro, f->size};
     ck_assert_ok(ts_lane_submit(f->lane, "fill", fill, &arg, sizeof arg));
-    ck_assert_ok(ts_ddp_ready(d, ps->item[p], f->lane));
+    ck_assert_ok(ready(d, ps->item[p], f->lane));
   }
 }
 
@@ -94,38 +113,38 @@ static void run(ts_config *c, ts_run r, float *out, double *norm) {
   ts_fixture f;
   ts_kernels k;
   ts_params ps = {0};
-  ts_ddp *d;
+  ts_parallel *d;
   ts_fixture_start(&f, r.serial, 1);
   ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
   for (int p = 0; p < N_PARAMS; p++) {
     char name[] = "layer.0.weight";
     ts_param *q;
     name[6] = (char)('0' + p);
-    ck_assert_ok(ts_params_add(&ps, f.device, &q, name, N, 0));
+    ck_assert_ok(ts_params_add(&ps, f.device, &q, name, name, N, 0));
     ts_param_init_uniform(q, 3, 1.0);
   }
   c->run.accumulate = r.micro ? r.micro : 1;
-  ck_assert_ok(ts_ddp_create(&d, &ps, c, f.device, &k, f.comm));
+  ck_assert_ok(create(&d, &ps, c, &f, &k));
   const int64_t version = (int64_t)ps.item[0]->version;
   for (int step = 1; step <= 3; step++) {
     for (int m = 0; m < r.micro - 1; m++) {
-      ck_assert_ok(ts_ddp_begin(d, step, false));
+      ck_assert_ok(ts_parallel_begin(d, step, false));
       backward(d, &ps, &f, step, m);
-      ck_assert_ok(ts_ddp_end(d, NULL, f.lane));
+      ck_assert_ok(ts_parallel_end(d, NULL, f.lane));
     }
-    ck_assert_ok(ts_ddp_begin(d, step, true));
+    ck_assert_ok(ts_parallel_begin(d, step, true));
     backward(d, &ps, &f, step, r.micro ? r.micro - 1 : -1);
-    ck_assert_ok(ts_ddp_end(d, norm, f.lane));
+    ck_assert_ok(ts_parallel_end(d, norm, f.lane));
     if (!r.ahead) ck_assert_ok(ts_lane_sync(f.lane));
   }
   ck_assert_ok(ts_lane_sync(f.lane));
-  ck_assert_all(ts_ddp_stat_of(d).n_reductions ==
-                (f.size > 1 ? 3 * ts_ddp_stat_of(d).n_buckets : 0));
+  ck_assert_all(ts_parallel_stat_of(d).n_reductions ==
+                (f.size > 1 ? 3 * ts_parallel_stat_of(d).n_buckets : 0));
   /* Who keeps copies of weights has to see that they changed. */
   ck_assert_all((int64_t)ps.item[0]->version == version + 3);
   for (int p = 0; p < N_PARAMS; p++)
     memcpy(out + p * N, ps.item[p]->w, N * sizeof *out);
-  ts_ddp_destroy(d);
+  ts_parallel_destroy(d);
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
 }
@@ -224,7 +243,7 @@ START_TEST(overrides_inherit) {
   ts_kernels k;
   ts_params ps = {0};
   ts_param *first, *second;
-  ts_ddp *d;
+  ts_parallel *d;
   ts_config c = config(sgd, constant);
   char one[] = "one", two[] = "two";
   ts_optim_config same = c.optimizer.base, other = c.optimizer.base;
@@ -241,16 +260,16 @@ START_TEST(overrides_inherit) {
   c.optimizer.n_overrides = 2;
   ts_fixture_start(&f, true, 1);
   ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
-  ck_assert_ok(ts_params_add(&ps, f.device, &first, one, 4, 4));
-  ck_assert_ok(ts_params_add(&ps, f.device, &second, two, 4, 4));
-  ck_assert_ok(ts_ddp_create(&d, &ps, &c, f.device, &k, f.comm));
-  const ts_optim_config *o = ts_ddp_optim(d, first);
+  ck_assert_ok(ts_params_add(&ps, f.device, &first, one, one, 4, 4));
+  ck_assert_ok(ts_params_add(&ps, f.device, &second, two, two, 4, 4));
+  ck_assert_ok(create(&d, &ps, &c, &f, &k));
+  const ts_optim_config *o = ts_parallel_optim(d, first);
   ck_assert_str_eq(o->kind, "sgd");
   ck_assert(o->lr == 0.1 && o->momentum == 0.7 && o->weight_decay == 0.3);
-  o = ts_ddp_optim(d, second);
+  o = ts_parallel_optim(d, second);
   ck_assert_str_eq(o->kind, "adam");
   ck_assert(o->lr == 0.1 && !(o->momentum == 0.7) && o->weight_decay == 0.3);
-  ts_ddp_destroy(d);
+  ts_parallel_destroy(d);
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
 }
@@ -261,7 +280,7 @@ START_TEST(an_override_that_matches_nothing_is_refused) {
   ts_kernels k;
   ts_params ps = {0};
   ts_param *q;
-  ts_ddp *d = NULL;
+  ts_parallel *d = NULL;
   ts_config c = config(sgd, constant);
   char none[] = "over_arch.*";
   ts_optim_override override = {none, c.optimizer.base};
@@ -269,9 +288,9 @@ START_TEST(an_override_that_matches_nothing_is_refused) {
   c.optimizer.n_overrides = 1;
   ts_fixture_start(&f, true, 1);
   ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
-  ck_assert_ok(ts_params_add(&ps, f.device, &q, "dense_arch.0", 4, 4));
-  ck_assert_all(ts_ddp_create(&d, &ps, &c, f.device, &k, f.comm) ==
-                TS_ERR_DECK);
+  ck_assert_ok(
+      ts_params_add(&ps, f.device, &q, "dense_arch.0", "dense_arch.0", 4, 4));
+  ck_assert_all(create(&d, &ps, &c, &f, &k) == TS_ERR_DECK);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "over_arch.*"));
   ts_err_clear();
   ts_params_reset(&ps);
@@ -318,24 +337,24 @@ START_TEST(gradients_come_once) {
   ts_kernels k;
   ts_params ps = {0};
   ts_param *q;
-  ts_ddp *d;
+  ts_parallel *d;
   ts_config c = config(sgd, constant);
   ts_fixture_start(&f, true, 1);
   ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
-  ck_assert_ok(ts_params_add(&ps, f.device, &q, "one", 4, 4));
-  ck_assert_ok(ts_ddp_create(&d, &ps, &c, f.device, &k, f.comm));
-  ck_assert_ok(ts_ddp_begin(d, 1, true));
-  ck_assert_all(ts_ddp_end(d, NULL, f.lane) == TS_ERR_INTERNAL);
+  ck_assert_ok(ts_params_add(&ps, f.device, &q, "one", "one", 4, 4));
+  ck_assert_ok(create(&d, &ps, &c, &f, &k));
+  ck_assert_ok(ts_parallel_begin(d, 1, true));
+  ck_assert_all(ts_parallel_end(d, NULL, f.lane) == TS_ERR_INTERNAL);
   ts_err_clear();
-  ck_assert_ok(ts_ddp_ready(d, q, f.lane));
-  ck_assert_all(ts_ddp_ready(d, q, f.lane) == TS_ERR_INTERNAL);
+  ck_assert_ok(ready(d, q, f.lane));
+  ck_assert_all(ready(d, q, f.lane) == TS_ERR_INTERNAL);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "one came twice"));
   ts_err_clear();
-  ck_assert_ok(ts_ddp_end(d, NULL, f.lane));
+  ck_assert_ok(ts_parallel_end(d, NULL, f.lane));
   ck_assert_ok(ts_lane_sync(f.lane));
-  ck_assert_all(ts_ddp_begin(d, 2, false) == TS_ERR_INTERNAL);
+  ck_assert_all(ts_parallel_begin(d, 2, false) == TS_ERR_INTERNAL);
   ts_err_clear();
-  ts_ddp_destroy(d);
+  ts_parallel_destroy(d);
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
 }

@@ -120,8 +120,8 @@ static double loss_of(ts_probe *p, bool with_grad) {
   float *logits;
   double loss;
   const ts_emb_views v = {p->data, p->grads, p->stride, MF};
-  ck_assert_ok(p->m->ops->dense_forward(p->m, p->dense, MB, p->f.lane));
-  ck_assert_ok(p->m->ops->over_forward(p->m, &logits, &v, MB, p->f.lane));
+  ck_assert_ok(p->m->ops->dense_forward(p->m, p->dense, MB, NULL, p->f.lane));
+  ck_assert_ok(p->m->ops->over_forward(p->m, &logits, &v, MB, NULL, p->f.lane));
   const ts_bce_args a = {.loss_sum = &loss,
                          .grad = p->dlogits,
                          .logits = logits,

@@ -59,8 +59,9 @@ static void start(ts_probe *p, const char *engine, ts_case c, bool half,
   *p = (ts_probe){.c = c, .half = half};
   float **arrays[] = {&p->x, &p->y, &p->dy, &p->dx, &p->masked};
   ts_fixture_start(&p->f, false, n_threads);
-  ck_assert_ok(ts_params_add(&p->ps, p->f.device, &p->W, "W", c.out, c.in));
-  ck_assert_ok(ts_params_add(&p->ps, p->f.device, &p->b, "b", c.out, 0));
+  ck_assert_ok(
+      ts_params_add(&p->ps, p->f.device, &p->W, "W", "W", c.out, c.in));
+  ck_assert_ok(ts_params_add(&p->ps, p->f.device, &p->b, "b", "b", c.out, 0));
   for (int i = 0; i < 5; i++)
     ck_assert_ok(
         ts_mem_array(arrays[i], BATCH_MAX * WIDTH_MAX, 4, TS_TAG_MISC));
@@ -201,8 +202,8 @@ START_TEST(bf16_needs_onednn) {
   ts_param *W, *b;
   ts_linear *l = NULL;
   ts_fixture_start(&f, true, 1);
-  ck_assert_ok(ts_params_add(&ps, f.device, &W, "W", 8, 8));
-  ck_assert_ok(ts_params_add(&ps, f.device, &b, "b", 8, 0));
+  ck_assert_ok(ts_params_add(&ps, f.device, &W, "W", "W", 8, 8));
+  ck_assert_ok(ts_params_add(&ps, f.device, &b, "b", "b", 8, 0));
   const ts_linear_spec spec = {.n_in = 8,
                                .n_out = 8,
                                .in_stride = 8,

@@ -1,17 +1,17 @@
 /* ddp.c - buckets of gradients, reduced as they fill, and the optimizers that
  * run as soon as a bucket's sum is there.
  *
- * Buckets are laid out once, in the reverse of the parameters' order, which is
- * the order of the backward pass: no search for unused parameters, no
- * rebuild. */
-#include "dense/ddp.h"
-
-#include <fnmatch.h>
+ * Parameters and optimizer state are on every rank.  Buckets are laid out
+ * once, in the reverse of the parameters' order, which is the order of the
+ * backward pass: no search for unused parameters, no rebuild.  A bucket closes
+ * once it holds bucket_mb; bucket_mb 0: first 1 MiB, then 25.  Gradients are
+ * views into buckets: no second copy. */
 #include <math.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "dense/parallel_impl.h"
 
 typedef struct ts_bucket {
   int32_t first, end; /* slots, in backward order */
@@ -20,17 +20,16 @@ typedef struct ts_bucket {
   ts_token token;
 } ts_bucket;
 
-struct ts_ddp {
+typedef struct ts_ddp {
+  ts_parallel base;
   ts_params *params;
   const ts_config *config;
   const ts_kernels *kernels;
-  ts_comm *comm;
-  ts_lane *lane;    /* optimizers run here, beside the backward pass */
-  ts_param **slot;  /* (n) parameters in backward order */
-  int32_t *slot_of; /* (n) by param->index */
-  const ts_optim_config **optim; /* (n) by param->index */
-  ts_optim_config *overrides;    /* (n_overrides), checked copies */
-  ts_optim_config base;
+  ts_comm *own_comm; /* its lane carries the reductions */
+  ts_comm *comm;     /* the same, NULL on one rank */
+  ts_lane *lane;     /* optimizers run here, beside the backward pass */
+  ts_param **slot;   /* (n) parameters in backward order */
+  int32_t *slot_of;  /* (n) by param->index */
   ts_bucket *buckets;
   int32_t n_buckets, next; /* next: to be reduced */
   int32_t *bucket_of;      /* (n) by slot */
@@ -43,7 +42,7 @@ struct ts_ddp {
   int64_t step, n_reductions;
   double lr_factor;
   double grad_factor, norm; /* the lane's: tasks write and read them */
-};
+} ts_ddp;
 
 /* ---- layout -------------------------------------------------------------- */
 
@@ -95,65 +94,13 @@ done:
   return err;
 }
 
-/* ---- optimizers ---------------------------------------------------------- */
-
-static void inherit(double *x, double base) {
-  if (isnan(*x)) *x = base;
-}
-
-/* An override takes from the deck's optimizer what it does not give, as far
- * as it is of the same kind. */
-static ts_err make_overrides(ts_ddp *d) {
-  ts_err err = TS_OK;
-  const ts_config *c = d->config;
-  TS_TRY(ts_mem_array(&d->overrides, c->optimizer.n_overrides,
-                      sizeof *d->overrides, TS_TAG_DENSE));
-  d->base = c->optimizer.base;
-  TS_TRY(ts_dense_optim_check(&d->base, "optimizer"));
-  for (int32_t i = 0; i < c->optimizer.n_overrides; i++) {
-    ts_optim_config *o = &d->overrides[i];
-    *o = c->optimizer.overrides[i].optimizer;
-    if (!o->kind) o->kind = c->optimizer.base.kind;
-    inherit(&o->lr, d->base.lr);
-    if (!strcmp(o->kind, d->base.kind)) {
-      inherit(&o->eps, d->base.eps);
-      inherit(&o->beta1, d->base.beta1);
-      inherit(&o->beta2, d->base.beta2);
-      inherit(&o->momentum, d->base.momentum);
-    }
-    inherit(&o->weight_decay, d->base.weight_decay);
-    TS_TRY(ts_dense_optim_check(o, c->optimizer.overrides[i].match));
-  }
-done:
-  return err;
-}
-
-static ts_err choose_optimizers(ts_ddp *d) {
-  const ts_config *c = d->config;
-  for (int32_t p = 0; p < d->params->n; p++)
-    d->optim[d->params->item[p]->index] = &d->base;
-  for (int32_t i = 0; i < c->optimizer.n_overrides; i++) {
-    const char *match = c->optimizer.overrides[i].match;
-    int n = 0;
-    for (int32_t p = 0; p < d->params->n; p++)
-      if (fnmatch(match, d->params->item[p]->name, 0) == 0) {
-        d->optim[d->params->item[p]->index] = &d->overrides[i];
-        n++;
-      }
-    if (!n)
-      return ts_fail(TS_ERR_DECK,
-                     "optimizer.overrides: \"%s\" matches no parameter; the "
-                     "first is \"%s\"",
-                     match, d->params->n ? d->params->item[0]->name : "");
-  }
-  return TS_OK;
-}
-
 static ts_err make_states(ts_ddp *d) {
   ts_err err = TS_OK;
   for (int32_t i = 0; i < d->params->n; i++) {
     ts_param *p = d->params->item[i];
-    for (int k = 0; k < ts_dense_optim_n_states(d->optim[p->index]); k++)
+    for (int k = 0;
+         k < ts_dense_optim_n_states(ts_param_optims_of(d->base.optims, p));
+         k++)
       TS_TRY(
           ts_mem_array(&p->state[k], p->n, sizeof(float), TS_TAG_DENSE_STATE));
   }
@@ -161,38 +108,11 @@ done:
   return err;
 }
 
-ts_err ts_ddp_create(ts_ddp **out, ts_params *params, const ts_config *c,
-                     ts_device *device, const ts_kernels *kernels,
-                     ts_comm *comm) {
-  ts_err err = TS_OK;
-  ts_ddp *d = NULL;
-  TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
-  d->params = params;
-  d->config = c;
-  d->kernels = kernels;
-  d->comm = ts_comm_size(comm) > 1 ? comm : NULL;
-  d->grad_factor = 1.0;
-  d->in_backward = c->optimizer.in_backward && !(c->optimizer.clip_norm > 0);
-  if (c->optimizer.in_backward && c->optimizer.clip_norm > 0)
-    ts_note("optimizer.clip_norm needs all gradients before any update: "
-            "optimizer.in_backward is off");
-  TS_TRY(ts_schedule_check(c));
-  TS_TRY(ts_mem_array(&d->optim, params->n, sizeof *d->optim, TS_TAG_DENSE));
-  TS_TRY(make_overrides(d));
-  TS_TRY(choose_optimizers(d));
-  TS_TRY(make_buckets(d));
-  TS_TRY(make_states(d));
-  TS_TRY(ts_lane_create(device, &d->lane, "dense optimizer", TS_LANE_DATA));
-  *out = d;
-  d = NULL;
-done:
-  ts_ddp_destroy(d);
-  return err;
-}
-
-void ts_ddp_destroy(ts_ddp *d) {
+static void destroy(ts_parallel *base) {
+  ts_ddp *d = (ts_ddp *)base;
   if (!d) return;
   ts_lane_destroy(d->lane);
+  if (d->own_comm) ts_comm_destroy(d->own_comm);
   for (int32_t i = 0; i < d->params->n; i++) {
     ts_param *p = d->params->item[i];
     for (int k = 0; k < TS_PARAM_STATES_MAX; k++) {
@@ -201,6 +121,7 @@ void ts_ddp_destroy(ts_ddp *d) {
     }
     p->grad = NULL;
   }
+  ts_param_optims_destroy(d->base.optims);
   ts_mem_free(d->slot);
   ts_mem_free(d->slot_of);
   ts_mem_free(d->bucket_of);
@@ -208,14 +129,52 @@ void ts_ddp_destroy(ts_ddp *d) {
   ts_mem_free(d->grads);
   ts_mem_free(d->earlier);
   ts_mem_free(d->stash);
-  ts_mem_free((void *)d->optim);
-  ts_mem_free(d->overrides);
   ts_mem_free(d);
+}
+
+static ts_err create_training(ts_ddp *d) {
+  ts_err err = TS_OK;
+  const ts_config *c = d->config;
+  d->in_backward = c->optimizer.in_backward && !(c->optimizer.clip_norm > 0);
+  if (c->optimizer.in_backward && c->optimizer.clip_norm > 0)
+    ts_note("optimizer.clip_norm needs all gradients before any update: "
+            "optimizer.in_backward is off");
+  TS_TRY(ts_schedule_check(c));
+  TS_TRY(ts_param_optims_create(&d->base.optims, d->params, c));
+  TS_TRY(make_buckets(d));
+  TS_TRY(make_states(d));
+  TS_TRY(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
+                        TS_LANE_DATA));
+  TS_TRY(ts_comm_create(d->base.spec.world, &d->own_comm, TS_GROUP_WORLD,
+                        "dense reduce"));
+  d->comm = ts_comm_size(d->own_comm) > 1 ? d->own_comm : NULL;
+done:
+  return err;
+}
+
+static ts_err create(ts_parallel **out, const ts_parallel_spec *spec) {
+  extern const ts_parallel_ops ts_parallel_ddp;
+  ts_err err = TS_OK;
+  ts_ddp *d = NULL;
+  TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
+  d->base.ops = &ts_parallel_ddp;
+  d->base.spec = *spec;
+  d->params = spec->params;
+  d->config = spec->config;
+  d->kernels = spec->kernels;
+  d->grad_factor = 1.0;
+  if (spec->training) TS_TRY(create_training(d));
+  *out = &d->base;
+  d = NULL;
+done:
+  if (d) destroy(&d->base);
+  return err;
 }
 
 /* ---- a step -------------------------------------------------------------- */
 
-ts_err ts_ddp_begin(ts_ddp *d, int64_t step, bool sync) {
+static ts_err begin(ts_parallel *base, int64_t step, bool sync) {
+  ts_ddp *d = (ts_ddp *)base;
   if (!sync && !d->earlier)
     return ts_fail(TS_ERR_INTERNAL, "micro-batches without run.accumulate");
   d->step = step;
@@ -243,7 +202,7 @@ static ts_err update_task(void *arg, ts_lane *lane) {
   ts_ddp *d = a->d;
   for (int32_t s = a->first; s < a->end; s++) {
     ts_param *p = d->slot[s];
-    ts_dense_update_args u = {.optim = d->optim[p->index],
+    ts_dense_update_args u = {.optim = ts_param_optims_of(d->base.optims, p),
                               .w = p->w,
                               .grad = p->grad,
                               .n = p->n,
@@ -310,7 +269,7 @@ done:
   return err;
 }
 
-ts_err ts_ddp_ready(void *ddp, ts_param *p, ts_lane *lane) {
+static ts_err ready(void *ddp, ts_param *p, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_ddp *d = ddp;
   const int32_t at = d->bucket_of[d->slot_of[p->index]];
@@ -366,8 +325,9 @@ done:
   return err;
 }
 
-ts_err ts_ddp_end(ts_ddp *d, double *grad_norm, ts_lane *lane) {
+static ts_err end(ts_parallel *base, double *grad_norm, ts_lane *lane) {
   ts_err err = TS_OK;
+  ts_ddp *d = (ts_ddp *)base;
   if (d->next != d->n_buckets)
     TS_THROW(TS_ERR_INTERNAL, "a parameter of bucket %d got no gradient",
              d->next);
@@ -390,8 +350,9 @@ done:
   return err;
 }
 
-ts_err ts_ddp_stash(ts_ddp *d, bool on) {
+static ts_err stash(ts_parallel *base, bool on) {
   ts_err err = TS_OK;
+  ts_ddp *d = (ts_ddp *)base;
   if (on && !d->stash)
     TS_TRY(ts_mem_array(&d->stash, ts_params_count(d->params), sizeof *d->stash,
                         TS_TAG_DENSE));
@@ -400,8 +361,9 @@ done:
   return err;
 }
 
-ts_err ts_ddp_unstash(ts_ddp *d, int64_t step, ts_lane *lane) {
+static ts_err unstash(ts_parallel *base, int64_t step, ts_lane *lane) {
   ts_err err = TS_OK;
+  ts_ddp *d = (ts_ddp *)base;
   if (!d->stashed) return TS_OK;
   d->step = step;
   d->lr_factor = ts_schedule_factor(d->config, step);
@@ -412,10 +374,26 @@ done:
   return err;
 }
 
-ts_ddp_stat ts_ddp_stat_of(const ts_ddp *d) {
-  return (ts_ddp_stat){d->n_buckets, d->n_reductions};
+static ts_parallel_stat stat_of(const ts_parallel *base) {
+  const ts_ddp *d = (const ts_ddp *)base;
+  return (ts_parallel_stat){d->n_buckets, d->n_reductions};
 }
 
-const ts_optim_config *ts_ddp_optim(const ts_ddp *d, const ts_param *p) {
-  return d->optim[p->index];
+static ts_param_piece piece(const ts_parallel *base, const ts_param *p) {
+  (void)base;
+  ts_param_piece all = {.replicated = true, .n_rows = p->rows, .w = p->w};
+  memcpy(all.state, p->state, sizeof all.state);
+  return all;
 }
+
+extern const ts_parallel_ops ts_parallel_ddp;
+const ts_parallel_ops ts_parallel_ddp = {.kind = "ddp",
+                                         .create = create,
+                                         .destroy = destroy,
+                                         .hooks = {.ready = ready},
+                                         .begin = begin,
+                                         .end = end,
+                                         .stash = stash,
+                                         .unstash = unstash,
+                                         .stat = stat_of,
+                                         .piece = piece};

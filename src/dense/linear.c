@@ -89,18 +89,24 @@ typedef struct ts_linear_arg {
   float *y, *dx, *dy;
   const float *x;
   int32_t batch;
+  ts_linear_at at;
 } ts_linear_arg;
+
+static ts_linear_at now_at(const ts_linear *l) {
+  return (ts_linear_at){l->W->w, l->b->w, l->W->grad, l->b->grad};
+}
 
 static ts_err forward_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_linear_arg *a = arg;
   if (!a->batch) return TS_OK;
+  a->l->at = a->at;
   return a->l->engine->forward(a->l, a->y, a->x, a->batch);
 }
 
 ts_err ts_linear_forward(ts_linear *l, float *y, const float *x, int32_t batch,
                          ts_lane *lane) {
-  ts_linear_arg arg = {.l = l, .y = y, .x = x, .batch = batch};
+  ts_linear_arg arg = {.l = l, .y = y, .x = x, .batch = batch, .at = now_at(l)};
   return ts_lane_submit(lane, "dense forward", forward_task, &arg, sizeof arg);
 }
 
@@ -110,7 +116,7 @@ static void mask_and_sum(ts_linear *l, float *dy, const float *y,
                          int32_t batch) {
   const int32_t n = l->spec.n_out;
   const int32_t n_parts = (batch + BIAS_BLOCK - 1) / BIAS_BLOCK;
-  float *db = l->b->grad;
+  float *db = l->at.db;
 #pragma omp parallel for schedule(static)
   for (int32_t p = 0; p < n_parts; p++) {
     float *restrict sum = l->bias_parts + (int64_t)p * n;
@@ -139,9 +145,10 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_linear_arg *a = arg;
   ts_linear *l = a->l;
+  l->at = a->at;
   if (!a->batch) {
-    memset(l->W->grad, 0, (size_t)l->W->n * sizeof *l->W->grad);
-    memset(l->b->grad, 0, (size_t)l->b->n * sizeof *l->b->grad);
+    memset(l->at.dW, 0, (size_t)l->W->n * sizeof *l->at.dW);
+    memset(l->at.db, 0, (size_t)l->b->n * sizeof *l->at.db);
     return TS_OK;
   }
   mask_and_sum(l, a->dy, a->y, a->batch);
@@ -150,7 +157,7 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
 
 ts_err ts_linear_backward(ts_linear *l, float *dx, float *dy, const float *x,
                           const float *y, int32_t batch, ts_lane *lane) {
-  ts_linear_arg arg = {l, (float *)y, dx, dy, x, batch};
+  ts_linear_arg arg = {l, (float *)y, dx, dy, x, batch, now_at(l)};
   return ts_lane_submit(lane, "dense backward", backward_task, &arg,
                         sizeof arg);
 }

@@ -18,9 +18,9 @@ static void destroy(ts_linear *l) {
 static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
   const ts_linear_spec *s = &l->spec;
   for (int32_t i = 0; i < batch; i++)
-    memcpy(y + (int64_t)i * s->n_out, l->b->w, (size_t)s->n_out * sizeof *y);
+    memcpy(y + (int64_t)i * s->n_out, l->at.b, (size_t)s->n_out * sizeof *y);
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, batch, s->n_out, s->n_in,
-              1.0f, x, s->in_stride, l->W->w, s->n_in, 1.0f, y, s->n_out);
+              1.0f, x, s->in_stride, l->at.W, s->n_in, 1.0f, y, s->n_out);
   const int64_t n = (int64_t)batch * s->n_out;
   for (int64_t i = 0; s->relu && i < n; i++) y[i] = y[i] > 0 ? y[i] : 0;
   return TS_OK;
@@ -30,10 +30,10 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
                        int32_t batch) {
   const ts_linear_spec *s = &l->spec;
   cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, s->n_out, s->n_in, batch,
-              1.0f, dy, s->n_out, x, s->in_stride, 0.0f, l->W->grad, s->n_in);
+              1.0f, dy, s->n_out, x, s->in_stride, 0.0f, l->at.dW, s->n_in);
   if (!dx) return TS_OK;
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, batch, s->n_in,
-              s->n_out, 1.0f, dy, s->n_out, l->W->w, s->n_in, 0.0f, dx,
+              s->n_out, 1.0f, dy, s->n_out, l->at.W, s->n_in, 0.0f, dx,
               s->in_stride);
   for (int32_t i = 0; i < batch; i++)
     for (int32_t k = s->n_in; k < s->in_stride; k++)

@@ -12,15 +12,23 @@ typedef struct ts_engine {
   void (*destroy)(ts_linear *);
   /* y = act(x W^T + b) */
   ts_err (*forward)(ts_linear *, float *y, const float *x, int32_t batch);
-  /* dx = dy W unless NULL; W->grad = dy^T x.  dy is masked already. */
+  /* dx = dy W unless NULL; dW = dy^T x.  dy is masked already. */
   ts_err (*backward)(ts_linear *, float *dx, const float *dy, const float *x,
                      int32_t batch);
 } ts_engine;
+
+/* Where the parameters lie for the task that runs: they may lie elsewhere for
+ * the next one. */
+typedef struct ts_linear_at {
+  const float *W, *b;
+  float *dW, *db;
+} ts_linear_at;
 
 struct ts_linear {
   ts_linear_spec spec;
   const ts_engine *engine;
   ts_param *W, *b;
+  ts_linear_at at;
   void *data;
   float *bias_parts; /* (parts, n_out) column sums of fixed blocks of rows */
 };

@@ -32,8 +32,8 @@ static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
 #pragma omp parallel for schedule(static)
   for (int32_t i = 0; i < batch; i++)
     for (int32_t o = 0; o < s->n_out; o++) {
-      float v = l->b->w[o] + dot(x + (int64_t)i * s->in_stride,
-                                 l->W->w + (int64_t)o * s->n_in, s->n_in);
+      float v = l->at.b[o] + dot(x + (int64_t)i * s->in_stride,
+                                 l->at.W + (int64_t)o * s->n_in, s->n_in);
       y[(int64_t)i * s->n_out + o] = s->relu && v < 0 ? 0 : v;
     }
   return TS_OK;
@@ -42,12 +42,12 @@ static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
 static void grad_weights(ts_linear *l, const float *dy, const float *x,
                          int32_t batch) {
   const ts_linear_spec *s = &l->spec;
-  memset(l->W->grad, 0, (size_t)l->W->n * sizeof *l->W->grad);
+  memset(l->at.dW, 0, (size_t)l->W->n * sizeof *l->at.dW);
   for (int32_t i = 0; i < batch; i++)
     for (int32_t o = 0; o < s->n_out; o++) {
       const float g = dy[(int64_t)i * s->n_out + o];
       const float *restrict v = x + (int64_t)i * s->in_stride;
-      float *restrict to = l->W->grad + (int64_t)o * s->n_in;
+      float *restrict to = l->at.dW + (int64_t)o * s->n_in;
       for (int32_t k = 0; k < s->n_in; k++) to[k] += g * v[k];
     }
 }
@@ -63,7 +63,7 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
     memset(to, 0, (size_t)s->in_stride * sizeof *to);
     for (int32_t o = 0; o < s->n_out; o++) {
       const float g = dy[(int64_t)i * s->n_out + o];
-      const float *restrict w = l->W->w + (int64_t)o * s->n_in;
+      const float *restrict w = l->at.W + (int64_t)o * s->n_in;
       for (int32_t k = 0; k < s->n_in; k++) to[k] += g * w[k];
     }
   }

@@ -270,13 +270,13 @@ static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
   ts_products *p;
   TS_TRY(products_of(&p, l, batch));
   if (s->precision != TS_PRECISION_BF16)
-    return run(o, &p->y, x, l->W->w, y, l->b->w);
+    return run(o, &p->y, x, l->at.W, y, l->at.b);
   to_half(o->x16, o->k_pad, x, s->in_stride, batch, s->n_in);
   if (o->w_version != l->W->version) {
-    to_half(o->w16, o->k_pad, l->W->w, s->n_in, s->n_out, s->n_in);
+    to_half(o->w16, o->k_pad, l->at.W, s->n_in, s->n_out, s->n_in);
     o->w_version = l->W->version;
   }
-  TS_TRY(run(o, &p->y, o->x16, o->w16, y, l->b->w));
+  TS_TRY(run(o, &p->y, o->x16, o->w16, y, l->at.b));
 done:
   return err;
 }
@@ -299,10 +299,10 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
     to_half(o->dy16, s->n_out, dy, s->n_out, batch, s->n_out);
   const void *g = half ? (const void *)o->dy16 : dy;
   if (dx) {
-    TS_TRY(run(o, &p->dx, g, half ? (const void *)o->w16 : l->W->w, dx, NULL));
+    TS_TRY(run(o, &p->dx, g, half ? (const void *)o->w16 : l->at.W, dx, NULL));
     zero_padding(s, dx, batch);
   }
-  TS_TRY(run(o, &p->dW, g, half ? (const void *)o->x16 : x, l->W->grad, NULL));
+  TS_TRY(run(o, &p->dW, g, half ? (const void *)o->x16 : x, l->at.dW, NULL));
 done:
   return err;
 }

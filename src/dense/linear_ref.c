@@ -17,9 +17,9 @@ static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
 #pragma omp parallel for schedule(static)
   for (int32_t i = 0; i < batch; i++)
     for (int32_t o = 0; o < s->n_out; o++) {
-      const float *w = l->W->w + (int64_t)o * s->n_in;
+      const float *w = l->at.W + (int64_t)o * s->n_in;
       const float *v = x + (int64_t)i * s->in_stride;
-      double sum = l->b->w[o];
+      double sum = l->at.b[o];
       for (int32_t k = 0; k < s->n_in; k++) sum += (double)w[k] * v[k];
       if (s->relu && sum < 0) sum = 0;
       y[(int64_t)i * s->n_out + o] = (float)sum;
@@ -37,7 +37,7 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
       for (int32_t i = 0; i < batch; i++)
         sum += (double)dy[(int64_t)i * s->n_out + o] *
                x[(int64_t)i * s->in_stride + k];
-      l->W->grad[(int64_t)o * s->n_in + k] = (float)sum;
+      l->at.dW[(int64_t)o * s->n_in + k] = (float)sum;
     }
   if (!dx) return TS_OK;
 #pragma omp parallel for schedule(static)
@@ -46,7 +46,7 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
       double sum = 0;
       for (int32_t o = 0; k < s->n_in && o < s->n_out; o++)
         sum += (double)dy[(int64_t)i * s->n_out + o] *
-               l->W->w[(int64_t)o * s->n_in + k];
+               l->at.W[(int64_t)o * s->n_in + k];
       dx[(int64_t)i * s->in_stride + k] = (float)sum;
     }
   return TS_OK;

@@ -1,7 +1,7 @@
 tessera_sources += \
   src/dense/bce.c \
   src/dense/ddp.c \
-  src/dense/ddp.h \
+  src/dense/hooks.h \
   src/dense/interact_body.h \
   src/dense/kernels_avx2.c \
   src/dense/kernels_avx512.c \
@@ -20,6 +20,11 @@ tessera_sources += \
   src/dense/optim.h \
   src/dense/param.c \
   src/dense/param.h \
+  src/dense/param_optim.c \
+  src/dense/param_optim.h \
+  src/dense/parallel.c \
+  src/dense/parallel.h \
+  src/dense/parallel_impl.h \
   src/dense/schedule.c \
   src/dense/update.h \
   src/dense/update_body.h

@@ -20,7 +20,7 @@ static ts_err add_params(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
                          uint64_t seed, int32_t i, int32_t n_in,
                          ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_str prefix = {0}, name = {0};
+  ts_str prefix = {0}, name = {0}, group = {0};
   ts_device *device = ts_lane_device(lane);
   const bool last = i == s->n_layers - 1 && s->last_name;
   const double bound = 1.0 / sqrt((double)n_in);
@@ -28,16 +28,20 @@ static ts_err add_params(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
     TS_TRY(ts_str_append(&prefix, "%s", s->last_name));
   else
     TS_TRY(ts_str_append(&prefix, "%s.%d.%s", s->name, i, s->tail));
+  TS_TRY(ts_str_append(&group, "%s.%d", s->group, i));
   TS_TRY(ts_str_append(&name, "%s.weight", prefix.text));
-  TS_TRY(ts_params_add(params, device, &m->W[i], name.text, m->n_out[i], n_in));
+  TS_TRY(ts_params_add(params, device, &m->W[i], name.text, group.text,
+                       m->n_out[i], n_in));
   ts_str_reset(&name);
   TS_TRY(ts_str_append(&name, "%s.bias", prefix.text));
-  TS_TRY(ts_params_add(params, device, &m->b[i], name.text, m->n_out[i], 0));
+  TS_TRY(ts_params_add(params, device, &m->b[i], name.text, group.text,
+                       m->n_out[i], 0));
   ts_param_init_uniform(m->W[i], seed, bound);
   ts_param_init_uniform(m->b[i], seed, bound);
 done:
   ts_str_reset(&prefix);
   ts_str_reset(&name);
+  ts_str_reset(&group);
   return err;
 }
 
@@ -104,28 +108,31 @@ void ts_mlp_destroy(ts_mlp *m) {
 }
 
 ts_err ts_mlp_forward(ts_mlp *m, float **y, const float *x, int32_t batch,
-                      ts_lane *lane) {
+                      const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
   m->x = x;
-  for (int32_t i = 0; i < m->n_layers; i++)
+  for (int32_t i = 0; i < m->n_layers; i++) {
+    TS_TRY(ts_layer_acquire(hooks, m->W[i], TS_FORWARD, lane));
     TS_TRY(ts_linear_forward(m->layer[i], m->y[i], i ? m->y[i - 1] : x, batch,
                              lane));
+    TS_TRY(ts_layer_release(hooks, m->W[i], TS_FORWARD, lane));
+  }
   *y = m->y[m->n_layers - 1];
 done:
   return err;
 }
 
 ts_err ts_mlp_backward(ts_mlp *m, float *dx, float *dy, int32_t batch,
-                       const ts_grad_hook *hook, ts_lane *lane) {
+                       const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
   for (int32_t i = m->n_layers - 1; i >= 0; i--) {
     float *dx_i = i ? m->dy[i - 1] : dx;
+    TS_TRY(ts_layer_acquire(hooks, m->W[i], TS_BACKWARD, lane));
     TS_TRY(ts_linear_backward(m->layer[i], dx_i, dy, i ? m->y[i - 1] : m->x,
                               m->y[i], batch, lane));
-    if (hook && hook->ready) {
-      TS_TRY(hook->ready(hook->arg, m->b[i], lane));
-      TS_TRY(hook->ready(hook->arg, m->W[i], lane));
-    }
+    TS_TRY(ts_layer_ready(hooks, m->b[i], lane));
+    TS_TRY(ts_layer_ready(hooks, m->W[i], lane));
+    TS_TRY(ts_layer_release(hooks, m->W[i], TS_BACKWARD, lane));
     dy = dx_i;
   }
 done:

@@ -7,7 +7,8 @@
 #include "base/rng.h"
 
 ts_err ts_params_add(ts_params *ps, ts_device *device, ts_param **out,
-                     const char *name, int32_t rows, int32_t cols) {
+                     const char *name, const char *group, int32_t rows,
+                     int32_t cols) {
   ts_err err = TS_OK;
   ts_param *p = NULL;
   TS_TRY(ts_mem_resize(&ps->item, (size_t)ps->n * sizeof *ps->item,
@@ -19,6 +20,7 @@ ts_err ts_params_add(ts_params *ps, ts_device *device, ts_param **out,
   p->cols = cols;
   p->n = (int64_t)rows * (cols ? cols : 1);
   TS_TRY(ts_mem_strdup(&p->name, name));
+  TS_TRY(ts_mem_strdup(&p->group, group));
   /* Replicated parameters live in host memory on the host; a device keeps
    * its own full view. */
   (void)device;
@@ -31,6 +33,7 @@ done:
 void ts_params_reset(ts_params *ps) {
   for (int32_t i = 0; i < ps->n; i++) {
     ts_mem_free(ps->item[i]->name);
+    ts_mem_free(ps->item[i]->group);
     ts_mem_free(ps->item[i]->w);
     ts_mem_free(ps->item[i]);
   }

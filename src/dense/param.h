@@ -1,8 +1,10 @@
 /* param.h - dense parameters.
  *
- * A parameter has a full view that is valid between acquire and release
- * (always, when it is replicated), a gradient that lives in a bucket of the
- * data-parallel reduction, and optimizer state. */
+ * A parameter has a full view that is valid for work enqueued between acquire
+ * and release of its group (always, when it is replicated), a gradient that is
+ * valid from acquire for the backward pass until it is given up as ready, and
+ * optimizer state.  W and GRAD may point elsewhere in the next step or pass:
+ * tasks take the pointers with them when they are enqueued. */
 #ifndef TS_DENSE_PARAM_H
 #define TS_DENSE_PARAM_H
 
@@ -15,14 +17,17 @@ enum { TS_PARAM_STATES_MAX = 2 };
 
 typedef struct ts_param {
   char *name;    /* full name, as in checkpoints (doc/formats) */
+  char *group;   /* the layer that it is gathered and reduced with, such as
+                    "over_arch.0"; consecutive parameters */
   int32_t index; /* in creation order: key of its initial values; of its own
-                    among all that one ts_ddp holds */
+                    among all that one ts_parallel holds */
   int32_t rows;  /* (rows, cols) row-major; a vector has cols 0 */
   int32_t cols;
   int64_t n;   /* elements */
   float *w;    /* (n) f32, the full view */
-  float *grad; /* (n) f32, set by ts_ddp; written (=) by backward */
-  float *state[TS_PARAM_STATES_MAX]; /* (n) f32, by the optimizer */
+  float *grad; /* (n) f32, set by ts_parallel; written (=) by backward */
+  float *state[TS_PARAM_STATES_MAX]; /* f32, by the optimizer: (n), or this
+                                        rank's part of it */
   uint64_t version; /* grows with each update: packed weights carry it */
   /* Its gradient comes after the model's backward pass: so it shares no
    * bucket of the reduction with those that come early. */
@@ -35,9 +40,9 @@ typedef struct ts_params {
   int32_t n;
 } ts_params;
 
-/* Adds a zeroed parameter.  cols 0: vector.  Local. */
+/* Adds a zeroed parameter to GROUP.  cols 0: vector.  Local. */
 ts_err ts_params_add(ts_params *, ts_device *, ts_param **, const char *name,
-                     int32_t rows, int32_t cols);
+                     const char *group, int32_t rows, int32_t cols);
 void ts_params_reset(ts_params *);
 ts_param *ts_params_find(const ts_params *, const char *name);
 int64_t ts_params_count(const ts_params *); /* elements in all */

@@ -83,10 +83,10 @@ done:
 }
 
 static ts_err dense_forward(ts_model *m, const float *dense, int32_t batch,
-                            ts_lane *lane) {
+                            const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_dlrm *d = (ts_dlrm *)m;
   if (!d->bottom) return TS_OK;
-  return ts_mlp_forward(d->bottom, &d->b, dense, batch, lane);
+  return ts_mlp_forward(d->bottom, &d->b, dense, batch, hooks, lane);
 }
 
 typedef struct ts_interact_task {
@@ -123,23 +123,24 @@ static ts_interact_task interact(ts_dlrm *d, const ts_emb_views *emb,
 }
 
 static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
-                           int32_t batch, ts_lane *lane) {
+                           int32_t batch, const ts_layer_hooks *hooks,
+                           ts_lane *lane) {
   ts_err err = TS_OK;
   ts_dlrm *d = (ts_dlrm *)m;
   const ts_interact_task task = interact(d, emb, batch);
   TS_TRY(ts_lane_submit(lane, "interaction", forward_task, &task, sizeof task));
-  TS_TRY(ts_mlp_forward(d->over, logits, d->z, batch, lane));
+  TS_TRY(ts_mlp_forward(d->over, logits, d->z, batch, hooks, lane));
 done:
   return err;
 }
 
 static ts_err over_backward(ts_model *m, float *dlogits,
                             const ts_emb_views *emb, int32_t batch,
-                            const ts_grad_hook *hook, ts_lane *lane) {
+                            const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_dlrm *d = (ts_dlrm *)m;
   const ts_interact_task task = interact(d, emb, batch);
-  TS_TRY(ts_mlp_backward(d->over, d->dz, dlogits, batch, hook, lane));
+  TS_TRY(ts_mlp_backward(d->over, d->dz, dlogits, batch, hooks, lane));
   TS_TRY(ts_lane_submit(lane, "interaction backward", backward_task, &task,
                         sizeof task));
 done:
@@ -147,10 +148,10 @@ done:
 }
 
 static ts_err dense_backward(ts_model *m, int32_t batch,
-                             const ts_grad_hook *hook, ts_lane *lane) {
+                             const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_dlrm *d = (ts_dlrm *)m;
   if (!d->bottom) return TS_OK;
-  return ts_mlp_backward(d->bottom, NULL, d->db, batch, hook, lane);
+  return ts_mlp_backward(d->bottom, NULL, d->db, batch, hooks, lane);
 }
 
 extern const ts_model_ops ts_model_dlrm;

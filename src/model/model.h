@@ -8,7 +8,8 @@
 #ifndef TS_MODEL_MODEL_H
 #define TS_MODEL_MODEL_H
 
-#include "dense/ddp.h"
+#include "dense/mlp.h"
+#include "runtime/kernels.h"
 
 typedef struct ts_model ts_model;
 
@@ -43,14 +44,14 @@ typedef struct ts_model_ops {
   void (*destroy)(ts_model *);
   /* dense (batch, dense_features) or NULL where there are none. */
   ts_err (*dense_forward)(ts_model *, const float *dense, int32_t batch,
-                          ts_lane *);
+                          const ts_layer_hooks *, ts_lane *);
   /* *LOGITS (batch, n_tasks). */
   ts_err (*over_forward)(ts_model *, float **logits, const ts_emb_views *,
-                         int32_t batch, ts_lane *);
+                         int32_t batch, const ts_layer_hooks *, ts_lane *);
   /* dlogits (batch, n_tasks), may be overwritten. */
   ts_err (*over_backward)(ts_model *, float *dlogits, const ts_emb_views *,
-                          int32_t batch, const ts_grad_hook *, ts_lane *);
-  ts_err (*dense_backward)(ts_model *, int32_t batch, const ts_grad_hook *,
+                          int32_t batch, const ts_layer_hooks *, ts_lane *);
+  ts_err (*dense_backward)(ts_model *, int32_t batch, const ts_layer_hooks *,
                            ts_lane *);
 } ts_model_ops;
 

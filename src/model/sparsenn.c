@@ -95,10 +95,10 @@ done:
 }
 
 static ts_err dense_forward(ts_model *m, const float *dense, int32_t batch,
-                            ts_lane *lane) {
+                            const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_sparsenn *s = (ts_sparsenn *)m;
   if (!s->bottom) return TS_OK;
-  return ts_mlp_forward(s->bottom, &s->b, dense, batch, lane);
+  return ts_mlp_forward(s->bottom, &s->b, dense, batch, hooks, lane);
 }
 
 /* ---- X and its transpose ------------------------------------------------- */
@@ -142,23 +142,24 @@ static ts_err split_task(void *arg, ts_lane *lane) {
 }
 
 static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
-                           int32_t batch, ts_lane *lane) {
+                           int32_t batch, const ts_layer_hooks *hooks,
+                           ts_lane *lane) {
   ts_err err = TS_OK;
   ts_sparsenn *s = (ts_sparsenn *)m;
   const ts_concat arg = {s, *emb, batch};
   TS_TRY(ts_lane_submit(lane, "concatenate", concat_task, &arg, sizeof arg));
-  TS_TRY(ts_mlp_forward(s->over, logits, s->x, batch, lane));
+  TS_TRY(ts_mlp_forward(s->over, logits, s->x, batch, hooks, lane));
 done:
   return err;
 }
 
 static ts_err over_backward(ts_model *m, float *dlogits,
                             const ts_emb_views *emb, int32_t batch,
-                            const ts_grad_hook *hook, ts_lane *lane) {
+                            const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_sparsenn *s = (ts_sparsenn *)m;
   const ts_concat arg = {s, *emb, batch};
-  TS_TRY(ts_mlp_backward(s->over, s->dx, dlogits, batch, hook, lane));
+  TS_TRY(ts_mlp_backward(s->over, s->dx, dlogits, batch, hooks, lane));
   TS_TRY(ts_lane_submit(lane, "concatenate backward", split_task, &arg,
                         sizeof arg));
 done:
@@ -166,10 +167,10 @@ done:
 }
 
 static ts_err dense_backward(ts_model *m, int32_t batch,
-                             const ts_grad_hook *hook, ts_lane *lane) {
+                             const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_sparsenn *s = (ts_sparsenn *)m;
   if (!s->bottom) return TS_OK;
-  return ts_mlp_backward(s->bottom, NULL, s->db, batch, hook, lane);
+  return ts_mlp_backward(s->bottom, NULL, s->db, batch, hooks, lane);
 }
 
 extern const ts_model_ops ts_model_sparsenn;

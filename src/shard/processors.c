@@ -36,7 +36,7 @@ static ts_err add_processor(ts_ebc *ebc, int32_t feature, const char *name,
   p->feature = feature;
   TS_TRY(ts_str_append(&full, param_name, name));
   TS_TRY(ts_params_add(&ebc->params, ebc->device, &p->param, full.text,
-                       max_length, 0));
+                       "feature_processors", max_length, 0));
   TS_TRY(ts_mem_array(&p->sum, max_length, sizeof *p->sum, TS_TAG_DENSE));
   p->param->late = true;
 done:

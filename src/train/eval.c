@@ -4,22 +4,22 @@
 #include "runtime/trace.h"
 #include "train/trainer.h"
 
-typedef struct ts_pass {
+typedef struct ts_eval_pass {
   ts_trainer *t;
   ts_loader *loader;
   ts_metrics **metrics; /* (n_tasks) */
   ts_prediction_fn fn;
   void *arg;
   ts_cargo cargo[2];
-} ts_pass;
+} ts_eval_pass;
 
-static void take(ts_pass *p, ts_cargo *c) {
+static void take(ts_eval_pass *p, ts_cargo *c) {
   *c = (ts_cargo){.flight = c->flight};
   ts_stage_load(p->t, c, p->loader);
 }
 
 /* Batch A, while B's ids travel. */
-static ts_err eval_batch(ts_pass *p, ts_cargo *a, ts_cargo *b) {
+static ts_err eval_batch(ts_eval_pass *p, ts_cargo *a, ts_cargo *b) {
   ts_err err = TS_OK;
   ts_event loss;
   ts_step_result result = {0};
@@ -33,7 +33,7 @@ done:
   return err;
 }
 
-static ts_err eval_pass(ts_pass *p) {
+static ts_err eval_pass(ts_eval_pass *p) {
   ts_err err = TS_OK;
   ts_cargo *a = &p->cargo[0], *b = &p->cargo[1], *next;
   take(p, a);
@@ -53,7 +53,7 @@ done:
   return err;
 }
 
-static ts_err pass_create(ts_pass *p, ts_source *source) {
+static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
   ts_err err = TS_OK;
   ts_trainer *t = p->t;
   const ts_loader_options options = {.global_batch = t->global_batch,
@@ -79,7 +79,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
                    ts_prediction_fn fn, void *arg) {
   ts_err err = TS_OK;
   const double t0 = ts_now();
-  ts_pass p = {.t = t, .fn = fn, .arg = arg};
+  ts_eval_pass p = {.t = t, .fn = fn, .arg = arg};
   ts_trace_evaluating(true);
   TS_TRY(ts_settle(t, pass_create(&p, source)));
   TS_TRY(eval_pass(&p));

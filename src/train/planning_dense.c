@@ -93,8 +93,8 @@ static ts_err step(ts_rehearsal *r, ts_trainer *t) {
   const ts_model_ops *m = r->model->ops;
   const ts_emb_views views = {r->view, r->grad_view, r->stride, r->n_features};
   float *logits;
-  TS_TRY(m->dense_forward(r->model, r->dense, r->n, t->compute));
-  TS_TRY(m->over_forward(r->model, &logits, &views, r->n, t->compute));
+  TS_TRY(m->dense_forward(r->model, r->dense, r->n, NULL, t->compute));
+  TS_TRY(m->over_forward(r->model, &logits, &views, r->n, NULL, t->compute));
   TS_TRY(
       m->over_backward(r->model, r->dlogits, &views, r->n, NULL, t->compute));
   TS_TRY(m->dense_backward(r->model, r->n, NULL, t->compute));

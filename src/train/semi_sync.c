@@ -39,7 +39,8 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   if (!result->skipped) {
     TS_TRY(ts_stage_backward(t, c, t->step + 1, more && stale ? next : NULL,
                              (ts_event){0}));
-    TS_TRY(ts_ddp_stash(t->ddp, stale && t->config->pipeline.stash_gradients));
+    TS_TRY(ts_parallel_stash(t->dense,
+                             stale && t->config->pipeline.stash_gradients));
     TS_TRY(ts_stage_optimize(t));
   }
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
@@ -50,7 +51,7 @@ done:
 static ts_err fence(ts_trainer *t) {
   ts_err err = TS_OK;
   ts_cargo *c = ts_cargo_at(t, 0);
-  TS_TRY(ts_ddp_unstash(t->ddp, t->step, t->compute));
+  TS_TRY(ts_parallel_unstash(t->dense, t->step, t->compute));
   if (c->looked_up) { /* to its end; then it is made again */
     TS_TRY(ts_ebc_output_end(c->flight, t->compute));
     c->looked_up = false;

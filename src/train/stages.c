@@ -131,17 +131,18 @@ ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
                         ts_event *loss) {
   ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
+  const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const ts_batch *b = c->batch;
   float *logits;
   if (!c->looked_up) TS_TRY(ts_stage_lookup(t, c, t->compute));
   ts_cargo_trace(c, "forward");
   /* The bottom of the model runs while embeddings travel. */
-  TS_TRY(m->dense_forward(t->model, b->dense, b->n, t->compute));
+  TS_TRY(m->dense_forward(t->model, b->dense, b->n, &hooks, t->compute));
   TS_TRY(ts_lane_wait(t->compute, c->ready));
   TS_TRY(ts_ebc_output_end(c->flight, t->compute));
   c->arrived = ts_lane_record(t->compute);
   const ts_emb_views views = views_of(t, c->flight);
-  TS_TRY(m->over_forward(t->model, &logits, &views, b->n, t->compute));
+  TS_TRY(m->over_forward(t->model, &logits, &views, b->n, &hooks, t->compute));
   const double sum = c->verdict.weight_sum;
   const ts_loss_arg arg = {.t = t,
                            .logits = logits,
@@ -174,30 +175,30 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
                          ts_cargo *look_up, ts_event before_update) {
   ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
-  const ts_grad_hook hook = {ts_ddp_ready, t->ddp};
+  const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const double factor = ts_schedule_factor(t->config, step);
   const int32_t n = c->batch->n;
   const ts_emb_views views = views_of(t, c->flight);
   const ts_params *late = ts_ebc_params(t->ebc);
   ts_cargo_trace(c, "backward");
-  TS_TRY(ts_ddp_begin(t->ddp, step, true));
-  TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hook, t->compute));
+  TS_TRY(ts_parallel_begin(t->dense, step, true));
+  TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
   TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
   /* The rest of the dense backward runs while gradients travel. */
-  TS_TRY(m->dense_backward(t->model, n, &hook, t->compute));
+  TS_TRY(m->dense_backward(t->model, n, &hooks, t->compute));
   if (look_up) TS_TRY(ts_stage_lookup(t, look_up, t->compute));
   ts_cargo_trace(c, "backward");
   TS_TRY(ts_lane_wait(t->compute, before_update));
   TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
   for (int32_t i = late->n - 1; i >= 0; i--)
-    TS_TRY(ts_ddp_ready(t->ddp, late->item[i], t->compute));
+    TS_TRY(ts_layer_ready(&hooks, late->item[i], t->compute));
 done:
   return err;
 }
 
 ts_err ts_stage_optimize(ts_trainer *t) {
   ts_cargo_trace(ts_cargo_at(t, 0), "optimizer");
-  return ts_ddp_end(t->ddp, NULL, t->compute);
+  return ts_parallel_end(t->dense, NULL, t->compute);
 }
 
 /* ---- the end ------------------------------------------------------------- */

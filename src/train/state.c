@@ -138,16 +138,19 @@ done:
 /* ---- dense parameters ---------------------------------------------------- */
 
 static ts_err add_array(ts_trainer *t, ts_ckpt *ckpt, const ts_param *p,
-                        const char *prefix, const char *suffix, float *data) {
+                        const ts_param_piece *piece, const char *prefix,
+                        const char *suffix, float *data) {
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_ckpt_item *item;
   TS_TRY(ts_str_append(&name, "%s/%s%s%s", prefix, p->name, suffix ? "/" : "",
                        suffix ? suffix : ""));
   TS_TRY(ts_ckpt_add_item(ckpt, name.text, TS_F32, p->rows, p->cols, &item));
-  if (t->rank == 0)
-    TS_TRY(ts_ckpt_add_piece(item, true, false, 0, p->rows, data));
-  TS_TRY(ts_ckpt_add_piece(item, false, true, 0, p->rows, data));
+  if (t->rank == 0 || !piece->replicated)
+    TS_TRY(
+        ts_ckpt_add_piece(item, true, false, piece->row0, piece->n_rows, data));
+  TS_TRY(
+      ts_ckpt_add_piece(item, false, true, piece->row0, piece->n_rows, data));
 done:
   ts_str_reset(&name);
   return err;
@@ -158,19 +161,16 @@ static ts_err describe_dense(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   const ts_params *params = &t->params;
   for (int32_t i = 0; i < params->n; i++) {
     ts_param *p = params->item[i];
-    TS_TRY(add_array(t, ckpt, p, "model", NULL, p->w));
+    const ts_param_piece piece = ts_parallel_piece(t->dense, p);
+    TS_TRY(add_array(t, ckpt, p, &piece, "model", NULL, piece.w));
     if (!with_state) continue;
-    const ts_optim_config *c = ts_ddp_optim(t->ddp, p);
+    const ts_optim_config *c = ts_parallel_optim(t->dense, p);
     for (int k = 0; k < ts_dense_optim_n_states(c); k++)
-      TS_TRY(add_array(t, ckpt, p, "optim", ts_dense_optim_state_name(c, k),
-                       p->state[k]));
+      TS_TRY(add_array(t, ckpt, p, &piece, "optim",
+                       ts_dense_optim_state_name(c, k), piece.state[k]));
   }
 done:
   return err;
-}
-
-static void touch_dense(ts_trainer *t) {
-  for (int32_t i = 0; i < t->params.n; i++) t->params.item[i]->version++;
 }
 
 /* ---- values -------------------------------------------------------------- */
@@ -325,7 +325,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   t->step = get_i64(&ckpt, "optim/step", ckpt.step);
   TS_TRY(ts_settle(t, take_state(&ckpt, state)));
   if (t->training) TS_TRY(take_metrics(t, &ckpt, taken->text));
-  touch_dense(t);
+  ts_parallel_touch(t->dense);
 done:
   ts_ckpt_reset(&ckpt);
   ts_str_reset(&missing);
@@ -339,7 +339,7 @@ ts_err ts_trainer_init_from(ts_trainer *t, const char *path) {
   TS_TRY(ts_settle(t, describe_tables(t, &ckpt, false)));
   TS_TRY(ts_settle(t, describe_dense(t, &ckpt, false)));
   TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
-  touch_dense(t);
+  ts_parallel_touch(t->dense);
   ts_info("initial weights from %s", path);
   if (missing.text)
     ts_note("not in that file, drawn from the seed: %s", missing.text);

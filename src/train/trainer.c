@@ -164,11 +164,13 @@ static ts_err build_model(ts_trainer *t) {
                               .training = t->training};
   TS_TRY(ops->create(&t->model, &spec, t->device, &t->kernels, t->compute));
   TS_TRY(list_params(t));
-  if (!t->training) goto done;
-  TS_TRY(
-      ts_comm_create(t->world, &t->ddp_comm, TS_GROUP_WORLD, "dense reduce"));
-  TS_TRY(ts_ddp_create(&t->ddp, &t->params, c, t->device, &t->kernels,
-                       t->ddp_comm));
+  const ts_parallel_spec parallel = {.params = &t->params,
+                                     .config = c,
+                                     .device = t->device,
+                                     .world = t->world,
+                                     .kernels = &t->kernels,
+                                     .training = t->training};
+  TS_TRY(ts_parallel_create(&t->dense, &parallel));
 done:
   return err;
 }
@@ -227,7 +229,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_mem_free(t->dlogits);
   ts_mem_free(t->predictions);
   ts_mem_free(t->weights);
-  ts_ddp_destroy(t->ddp);
+  ts_parallel_destroy(t->dense);
   ts_mem_free(t->params.item);
   if (t->model) t->model->ops->destroy(t->model);
   for (int k = 0; k < TS_CARGO_MAX; k++) ts_flight_destroy(t->cargo[k].flight);
@@ -239,7 +241,6 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_lane_destroy(t->ahead);
   ts_lane_destroy(t->data);
   ts_lane_destroy(t->compute);
-  ts_comm_destroy(t->ddp_comm);
   ts_comm_destroy(t->control);
   ts_world_destroy(t->world);
   ts_device_destroy(t->device);

@@ -5,6 +5,7 @@
 
 #include "io/checkpoint.h"
 #include "io/source.h"
+#include "dense/parallel.h"
 #include "model/model.h"
 #include "shard/ebc.h"
 #include "train/metrics.h"
@@ -38,8 +39,7 @@ typedef struct ts_trainer {
   bool training; /* false: forward only, no optimizer state in use */
   ts_device *device;
   ts_world *world;
-  ts_comm *control;  /* for agreement and reports, never inside a step */
-  ts_comm *ddp_comm; /* carries the dense gradients */
+  ts_comm *control; /* for agreement and reports, never inside a step */
   ts_kernels kernels;
   ts_lane *compute, *data;
   ts_lane *ahead; /* lookups or cache filling beside compute; NULL: none */
@@ -56,7 +56,7 @@ typedef struct ts_trainer {
   ts_model *model;
   ts_params params;     /* of collection and model, in the order of forward;
                            borrowed, but for the list */
-  ts_ddp *ddp;          /* NULL unless training */
+  ts_parallel *dense;   /* how ranks share the dense parameters */
   ts_metrics **metrics; /* (n_tasks) of the training samples */
   int rank, n_ranks;
   int n_threads;

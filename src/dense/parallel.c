@@ -1,0 +1,66 @@
+/* parallel.c - the table of strategies (to add one: one file, one line) and
+ * what they have in common. */
+#include "dense/parallel_impl.h"
+
+#include <string.h>
+
+extern const ts_parallel_ops ts_parallel_ddp;
+
+static const ts_parallel_ops *const strategies[] = {&ts_parallel_ddp};
+
+ts_err ts_parallel_create(ts_parallel **out, const ts_parallel_spec *spec) {
+  const char *kind = spec->config->dense.parallel;
+  for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)
+    if (!strcmp(strategies[i]->kind, kind))
+      return strategies[i]->create(out, spec);
+  return ts_fail(TS_ERR_DECK, "dense.parallel: no \"%s\"", kind);
+}
+
+void ts_parallel_destroy(ts_parallel *p) {
+  if (p) p->ops->destroy(p);
+}
+
+ts_layer_hooks ts_parallel_hooks(ts_parallel *p) {
+  if (!p) return (ts_layer_hooks){0};
+  ts_layer_hooks hooks = p->ops->hooks;
+  hooks.arg = p;
+  return hooks;
+}
+
+ts_err ts_parallel_begin(ts_parallel *p, int64_t step, bool sync) {
+  return p->ops->begin(p, step, sync);
+}
+
+ts_err ts_parallel_end(ts_parallel *p, double *grad_norm, ts_lane *lane) {
+  return p->ops->end(p, grad_norm, lane);
+}
+
+ts_err ts_parallel_stash(ts_parallel *p, bool on) {
+  if (p->ops->stash) return p->ops->stash(p, on);
+  if (!on) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "pipeline.stash_gradients: not with dense.parallel = \"%s\"",
+                 p->ops->kind);
+}
+
+ts_err ts_parallel_unstash(ts_parallel *p, int64_t step, ts_lane *lane) {
+  return p->ops->unstash ? p->ops->unstash(p, step, lane) : TS_OK;
+}
+
+ts_parallel_stat ts_parallel_stat_of(const ts_parallel *p) {
+  return p->ops->stat(p);
+}
+
+const ts_optim_config *ts_parallel_optim(const ts_parallel *p,
+                                         const ts_param *param) {
+  return ts_param_optims_of(p->optims, param);
+}
+
+ts_param_piece ts_parallel_piece(const ts_parallel *p, const ts_param *param) {
+  return p->ops->piece(p, param);
+}
+
+void ts_parallel_touch(ts_parallel *p) {
+  for (int32_t i = 0; i < p->spec.params->n; i++)
+    p->spec.params->item[i]->version++;
+}

@@ -1,0 +1,73 @@
+/* parallel.h - how the ranks share dense parameters: where parameters,
+ * gradients and optimizer state live, when gradients travel, when optimizers
+ * run.  Strategies (dense.parallel): ddp.c, one table in parallel.c.
+ *
+ * A step: begin, the model's passes with ts_parallel_hooks, end.  The loss
+ * gradient is already that of the global mean, so gradients are summed, not
+ * averaged. */
+#ifndef TS_DENSE_PARALLEL_H
+#define TS_DENSE_PARALLEL_H
+
+#include "dense/hooks.h"
+#include "dense/param_optim.h"
+#include "runtime/comm.h"
+#include "runtime/kernels.h"
+
+typedef struct ts_parallel ts_parallel;
+
+typedef struct ts_parallel_spec {
+  ts_params *params; /* must stay, and keeps its items' order */
+  const ts_config *config;
+  ts_device *device;
+  ts_world *world; /* for communicators of its own */
+  const ts_kernels *kernels;
+  bool training; /* false: no gradients, no optimizer state */
+} ts_parallel_spec;
+
+typedef struct ts_parallel_stat {
+  int32_t n_buckets;    /* or groups */
+  int64_t n_reductions; /* since creation */
+} ts_parallel_stat;
+
+/* What this rank holds of a parameter: rows (elements of a vector) [row0,
+ * row0 + n_rows) of w and of each state, which every rank holds alike where
+ * REPLICATED. */
+typedef struct ts_param_piece {
+  bool replicated;
+  int64_t row0, n_rows;
+  float *w, *state[TS_PARAM_STATES_MAX]; /* (n_rows, cols) */
+} ts_param_piece;
+
+/* Sets grad and state of all parameters.  dense.parallel says which.
+ * Collective (its layout is agreed). */
+ts_err ts_parallel_create(ts_parallel **, const ts_parallel_spec *);
+void ts_parallel_destroy(ts_parallel *);
+
+/* For the model's passes. */
+ts_layer_hooks ts_parallel_hooks(ts_parallel *);
+
+/* Before a step's backward: step number (from 1) for schedule and bias
+ * correction; SYNC false: gradients are only accumulated (micro-batches but
+ * the last; needs run.accumulate > 1). */
+ts_err ts_parallel_begin(ts_parallel *, int64_t step, bool sync);
+/* After backward: LANE waits until all parameters are updated (in_backward),
+ * or clips by the global norm and runs the optimizers now.  *GRAD_NORM (when
+ * clipping, else untouched) is valid after the lane got here. */
+ts_err ts_parallel_end(ts_parallel *, double *grad_norm, ts_lane *);
+
+/* Delayed updates: with ON the next end applies the gradients that the one
+ * before it kept (none the first time) and keeps its own.  Not with
+ * in_backward. */
+ts_err ts_parallel_stash(ts_parallel *, bool on);
+/* Applies what is kept, as part of step STEP.  Enqueues. */
+ts_err ts_parallel_unstash(ts_parallel *, int64_t step, ts_lane *);
+
+ts_parallel_stat ts_parallel_stat_of(const ts_parallel *);
+/* The optimizer in force of a parameter, for checkpoints and the log. */
+const ts_optim_config *ts_parallel_optim(const ts_parallel *, const ts_param *);
+/* For checkpoints; the lanes are idle.  Local. */
+ts_param_piece ts_parallel_piece(const ts_parallel *, const ts_param *);
+/* Weights were changed from outside (a checkpoint, init_from). */
+void ts_parallel_touch(ts_parallel *);
+
+#endif

@@ -1,0 +1,27 @@
+/* parallel_impl.h - what strategies of parallel.h are; private to them. */
+#ifndef TS_DENSE_PARALLEL_IMPL_H
+#define TS_DENSE_PARALLEL_IMPL_H
+
+#include "dense/parallel.h"
+
+typedef struct ts_parallel_ops {
+  const char *kind;
+  ts_err (*create)(ts_parallel **, const ts_parallel_spec *);
+  void (*destroy)(ts_parallel *);
+  ts_layer_hooks hooks; /* arg is the ts_parallel */
+  ts_err (*begin)(ts_parallel *, int64_t step, bool sync);
+  ts_err (*end)(ts_parallel *, double *grad_norm, ts_lane *);
+  ts_err (*stash)(ts_parallel *, bool on); /* NULL: refused */
+  ts_err (*unstash)(ts_parallel *, int64_t step, ts_lane *);
+  ts_parallel_stat (*stat)(const ts_parallel *);
+  ts_param_piece (*piece)(const ts_parallel *, const ts_param *);
+} ts_parallel_ops;
+
+/* The first member of each strategy's own struct. */
+struct ts_parallel {
+  const ts_parallel_ops *ops;
+  ts_parallel_spec spec;
+  ts_param_optims *optims;
+};
+
+#endif
