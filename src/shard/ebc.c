@@ -245,6 +245,8 @@ ts_ebc_stat ts_ebc_stat_of(const ts_ebc *ebc) {
   for (int32_t l = 0; l < ebc->n_lots; l++) {
     const ts_lot *lot = &ebc->lots[l];
     if (lot->comm) stat.output_bytes += ts_comm_stat_of(lot->comm).sent_bytes;
+    if (lot->back_comm)
+      stat.output_bytes += ts_comm_stat_of(lot->back_comm).sent_bytes;
     if (lot->node_comm)
       stat.output_bytes += ts_comm_stat_of(lot->node_comm).sent_bytes;
     for (int32_t g = 0; g < lot->n_groups; g++)

@@ -228,6 +228,11 @@ ts_err ts_lot_create(ts_lot *lot, ts_ebc *ebc, const ts_sharding_ops *ops,
     TS_TRY(ts_comm_create(ebc->world, &lot->comm, TS_GROUP_WORLD, ops->name));
   if (lot->comm)
     ts_comm_set_stage(lot->comm, ops->remote ? "output dist" : "row reduce");
+  if (lot->comm && ops->remote) {
+    TS_TRY(ts_comm_create(ebc->world, &lot->back_comm, TS_GROUP_WORLD,
+                          "gradients"));
+    ts_comm_set_stage(lot->back_comm, "output dist");
+  }
   TS_TRY(ts_columns_create(lot));
 done:
   return err;
@@ -245,6 +250,7 @@ void ts_lot_reset(ts_lot *lot) {
   ts_mem_free(lot->pieces);
   ts_mem_free(lot->block_width);
   ts_comm_destroy(lot->comm);
+  ts_comm_destroy(lot->back_comm);
   ts_comm_destroy(lot->node_comm);
   *lot = (ts_lot){0};
 }

@@ -109,10 +109,11 @@ static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
   const ts_codec c = lf->lot->ebc->backward;
   size_messages(lf, c, lf->recv, lf->send);
   if (c == TS_CODEC_F32)
-    return ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->grad_out.ptr,
-                                lf->recv, lf->grad.ptr, lf->send, lane);
+    return ts_comm_all_to_all_v(lf->lot->back_comm, &lf->token,
+                                lf->grad_out.ptr, lf->recv, lf->grad.ptr,
+                                lf->send, lane);
   TS_TRY(code(lf, c, lf->grad.ptr, lf->wire_send.ptr, false, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
+  TS_TRY(ts_comm_all_to_all_v(lf->lot->back_comm, &lf->token, lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
 done:
   return err;

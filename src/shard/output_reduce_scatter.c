@@ -104,10 +104,10 @@ static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   size_backward(lf);
   if (lf->lot->ebc->backward == TS_CODEC_F32)
-    return ts_comm_all_gather_v(lf->lot->comm, &lf->token, lf->grad_out.ptr,
-                                lf->grad.ptr, lf->recv, lane);
+    return ts_comm_all_gather_v(lf->lot->back_comm, &lf->token,
+                                lf->grad_out.ptr, lf->grad.ptr, lf->recv, lane);
   TS_TRY(ts_lane_submit(lane, "encode", encode_grads, &lf, sizeof lf));
-  TS_TRY(ts_comm_all_gather_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
+  TS_TRY(ts_comm_all_gather_v(lf->lot->back_comm, &lf->token, lf->wire_recv.ptr,
                               lf->wire_send.ptr, lf->recv, lane));
 done:
   return err;

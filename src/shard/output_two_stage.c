@@ -182,7 +182,7 @@ static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
   const ts_codec c = lot->ebc->backward;
   size_messages(lf, c, lf->recv, lf->send);
   TS_TRY(code(lf, c, false, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(lot->comm, &lf->token,
+  TS_TRY(ts_comm_all_to_all_v(lot->back_comm, &lf->token,
                               c == TS_CODEC_F32 ? lf->relay.ptr
                                                 : lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));

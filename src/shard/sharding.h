@@ -116,6 +116,8 @@ struct ts_lot {
   ts_ebc *ebc;
   bool sequence;
   ts_comm *comm, *node_comm; /* NULL where nothing travels */
+  ts_comm *back_comm; /* gradients': they never wait behind the embeddings of
+                         the next batch */
   ts_view *views;
   int32_t n_views;
   ts_piece *pieces; /* by table, column, row, feature */

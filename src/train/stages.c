@@ -184,10 +184,10 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   TS_TRY(ts_parallel_begin(t->dense, step, true));
   TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
   TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
-  /* The rest of the dense backward runs while gradients travel. */
-  TS_TRY(m->dense_backward(t->model, n, &hooks, t->compute));
   if (look_up) TS_TRY(ts_stage_lookup(t, look_up, t->compute));
   ts_cargo_trace(c, "backward");
+  /* The rest of the dense backward runs while gradients travel. */
+  TS_TRY(m->dense_backward(t->model, n, &hooks, t->compute));
   TS_TRY(ts_lane_wait(t->compute, before_update));
   TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
   for (int32_t i = late->n - 1; i >= 0; i--)

@@ -116,9 +116,9 @@ ts_err ts_stage_forward(ts_trainer *, ts_cargo *, bool with_grad,
  * ranks where any rank's is not a number. */
 ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);
 /* Backward of step number STEP (from 1) up to the tables' updates, which wait
- * for BEFORE_UPDATE: the dense part, with the tables' gradients on their way;
- * meanwhile the lookup of LOOK_UP (NULL: none); then, once they are there, the
- * tables'. */
+ * for BEFORE_UPDATE: the dense part above the tables; while their gradients
+ * travel the lookup of LOOK_UP (NULL: none) and the rest of the dense part;
+ * then, once they are there, the tables'. */
 ts_err ts_stage_backward(ts_trainer *, ts_cargo *, int64_t step,
                          ts_cargo *look_up, ts_event before_update);
 /* The dense parameters' updates, as far as not made in backward. */
