@@ -56,7 +56,9 @@ ts_err ts_comm_all_to_all_v(ts_comm *c, ts_token *token, void *recv,
 ts_err ts_comm_exchange(ts_comm *c, ts_token *token, ts_exchange *x,
                         ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, "exchange", ts_op_exchange, after);
+  ts_err err =
+      ts_op_create(&op, c, "exchange",
+                   x->rooms ? ts_op_exchange_rooms : ts_op_exchange, after);
   if (err != TS_OK) return err;
   op->exchange = x;
   return ts_op_begin(op, token);

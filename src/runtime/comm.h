@@ -96,15 +96,31 @@ ts_err ts_comm_all_to_all_v(ts_comm *, ts_token *, void *recv,
                             const int64_t *send_bytes /* (W) */,
                             ts_lane *after);
 
-/* An all-to-all whose receive sizes are not known: sizes travel first, RECV
- * grows as needed.  SEND's pieces and send_bytes are read when the operation
- * starts (so the lane AFTER may still be filling them); recv and recv_bytes
- * are valid after it.  The struct must stay until the end. */
+/* Room that the exchanges of one stream keep for a piece from and to each
+ * rank: send[r] here is recv[me] on rank r, at every operation.  A piece that
+ * fits its room travels at once; of a larger one the size goes first and the
+ * piece after it, and both sides make the room so much larger.  So sizes that
+ * repeat, or nearly so, need no message.  Touched by operations alone. */
+typedef struct ts_rooms {
+  int64_t *send, *recv; /* (W) bytes, multiples of 64 */
+} ts_rooms;
+ts_err ts_rooms_create(ts_rooms *, int n_ranks); /* the least rooms */
+void ts_rooms_reset(ts_rooms *);
+int64_t ts_room_bytes(int64_t bytes); /* the room of a piece of BYTES */
+
+/* An all-to-all whose receive sizes are not known: they travel first, unless
+ * pieces fit their ROOMS; RECV grows as needed.  SEND's pieces and send_bytes
+ * are read when the operation starts (so the lane AFTER may still be filling
+ * them); what is received is valid after it.  The struct must stay until the
+ * end. */
 typedef struct ts_exchange {
   const void *send;
   const int64_t *send_bytes; /* (W) */
   ts_buffer recv;            /* reserved by the operation; owned by caller */
   int64_t *recv_bytes;       /* (W), out */
+  int64_t *recv_at; /* (W), out: start of each piece, a multiple of 64 with
+                       rooms; NULL (no rooms): they follow each other */
+  ts_rooms *rooms;  /* NULL: sizes always travel first */
 } ts_exchange;
 ts_err ts_comm_exchange(ts_comm *, ts_token *, ts_exchange *, ts_lane *after);
 
@@ -156,9 +172,11 @@ ts_err ts_agree(ts_comm *, ts_err err);
 ts_err ts_comm_run_mpi(ts_comm *, ts_err (*fn)(void *mpi_comm, void *arg),
                        void *arg);
 
-/* Bytes that this rank has sent to others and operations begun so far. */
+/* What this rank has sent to others and operations done so far.  A round is
+ * a time that an operation has waited for the network: one of an all-to-all,
+ * two of an exchange whose sizes went first. */
 typedef struct ts_comm_stat {
-  int64_t n_ops, sent_bytes;
+  int64_t n_ops, n_rounds, n_messages, sent_bytes;
   double busy_s; /* time from start to end of operations, summed */
 } ts_comm_stat;
 ts_comm_stat ts_comm_stat_of(const ts_comm *);

@@ -53,7 +53,9 @@ struct ts_op {
   bool watched, started, last, arrived; /* arrived: all messages have */
   double t0;
   MPI_Request *requests;
+  MPI_Status *statuses; /* of the requests, once they are complete */
   int n_requests, capacity;
+  int n_rounds, n_messages;
   int64_t sent_bytes, own_bytes; /* to others; to itself */
   ts_op *next;
   /* arguments */
@@ -74,11 +76,20 @@ struct ts_op {
 /* comm_mpi_ops.c: the steps. */
 ts_err ts_op_all_to_all(ts_op *, bool *last);
 ts_err ts_op_exchange(ts_op *, bool *last);
+ts_err ts_op_exchange_rooms(ts_op *, bool *last); /* comm_mpi_rooms.c */
 ts_err ts_op_all_reduce(ts_op *, bool *last);
 ts_err ts_op_reduce_scatter(ts_op *, bool *last);
 ts_err ts_op_all_gather(ts_op *, bool *last);
 ts_err ts_op_broadcast(ts_op *, bool *last);
 ts_err ts_op_run(ts_op *, bool *last);
+
+/* comm_mpi_ops.c: messages of an operation.  BYTES may exceed 1 GiB: then
+ * they travel in parts.  A piece of at most TS_ROOM_MAX bytes is one message,
+ * even of none. */
+enum { TS_MESSAGE_TAG = 1, TS_SIZE_TAG, TS_ROOM_MAX = 1 << 30 };
+ts_err ts_op_add_request(ts_op *, MPI_Request **);
+ts_err ts_op_send(ts_op *, const void *, int64_t bytes, int to);
+ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
 
 /* comm_mpi.c: queues OP (owned from here on) and sets TOKEN. */
 ts_err ts_op_begin(ts_op *, ts_token *);

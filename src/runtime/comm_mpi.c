@@ -36,6 +36,7 @@ ts_err ts_op_create(ts_op **out, ts_comm *c, const char *name, ts_op_step step,
   op->comm = c;
   op->name = name;
   op->step = step;
+  op->n_rounds = 1;
   op->after = after ? ts_lane_record(after) : (ts_event){0};
   op->mark = ts_trace_mark_now();
   *out = op;
@@ -50,6 +51,7 @@ void ts_op_destroy(ts_op *op) {
   ts_mem_free(op->send_counts);
   ts_mem_free(op->recv_counts);
   ts_mem_free(op->requests);
+  ts_mem_free(op->statuses);
   ts_mem_free(op->scratch);
   ts_mem_free(op);
 }
@@ -60,7 +62,7 @@ void ts_op_destroy(ts_op *op) {
 static double held_until(const ts_op *op) {
   const ts_world_options *o = &op->comm->world->options;
   const int64_t bytes = op->comm->size > 1 ? op->sent_bytes : op->own_bytes;
-  double delay = o->delay_us * 1e-6;
+  double delay = o->delay_us * 1e-6 * op->n_rounds;
   if (o->delay_gbytes_per_s > 0)
     delay += (double)bytes / (o->delay_gbytes_per_s * 1e9);
   return op->t0 + delay;
@@ -93,8 +95,8 @@ static ts_err advance(ts_op *op, bool *moved, bool *finished) {
   }
   while (!op->arrived) {
     int complete = 1;
-    TS_TRY(TS_MPI(MPI_Testall(op->n_requests, op->requests, &complete,
-                              MPI_STATUSES_IGNORE)));
+    TS_TRY(TS_MPI(
+        MPI_Testall(op->n_requests, op->requests, &complete, op->statuses)));
     if (!complete) return check_deadline(op);
     *moved = true;
     op->arrived = op->last;
@@ -129,6 +131,8 @@ static void finish(ts_op *op, ts_err err) {
     c->stat.busy_s += now - op->t0;
   }
   c->stat.n_ops++;
+  c->stat.n_rounds += op->n_rounds;
+  c->stat.n_messages += op->n_messages;
   c->stat.sent_bytes += op->sent_bytes;
   ts_lane_complete_seq(c->lane, op->seq);
 }

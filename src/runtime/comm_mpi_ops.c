@@ -7,47 +7,51 @@
 #include "base/mem.h"
 #include "runtime/comm_impl.h"
 
-enum { TAG = 1, SMALL_ELEMENTS = 8192 };
+enum { SMALL_ELEMENTS = 8192 };
 static const int64_t part_bytes = INT64_C(1) << 30;
 
-static ts_err add_request(ts_op *op, MPI_Request **out) {
+ts_err ts_op_add_request(ts_op *op, MPI_Request **out) {
+  ts_err err = TS_OK;
   if (op->n_requests == op->capacity) {
-    int more = op->capacity ? 2 * op->capacity : 8;
-    ts_err err = ts_mem_resize(
-        &op->requests, (size_t)op->n_requests * sizeof *op->requests,
-        (size_t)more * sizeof *op->requests, TS_TAG_COMM);
-    if (err != TS_OK) return err;
+    const int more = op->capacity ? 2 * op->capacity : 8;
+    TS_TRY(ts_mem_resize(&op->requests,
+                         (size_t)op->n_requests * sizeof *op->requests,
+                         (size_t)more * sizeof *op->requests, TS_TAG_COMM));
+    TS_TRY(ts_mem_resize(&op->statuses, 0, (size_t)more * sizeof *op->statuses,
+                         TS_TAG_COMM));
     op->capacity = more;
   }
   *out = &op->requests[op->n_requests++];
   **out = MPI_REQUEST_NULL;
-  return TS_OK;
+done:
+  return err;
 }
 
-static ts_err post_send(ts_op *op, const void *data, int64_t bytes, int to) {
+ts_err ts_op_send(ts_op *op, const void *data, int64_t bytes, int to) {
   ts_err err = TS_OK;
   const char *p = data;
   MPI_Request *request;
   for (int64_t at = 0; at < bytes; at += part_bytes) {
     const int64_t n = bytes - at < part_bytes ? bytes - at : part_bytes;
-    TS_TRY(add_request(op, &request));
-    TS_TRY(TS_MPI(
-        MPI_Isend(p + at, (int)n, MPI_BYTE, to, TAG, op->comm->mpi, request)));
+    TS_TRY(ts_op_add_request(op, &request));
+    TS_TRY(TS_MPI(MPI_Isend(p + at, (int)n, MPI_BYTE, to, TS_MESSAGE_TAG,
+                            op->comm->mpi, request)));
+    op->n_messages++;
   }
   op->sent_bytes += bytes;
 done:
   return err;
 }
 
-static ts_err post_recv(ts_op *op, void *data, int64_t bytes, int from) {
+ts_err ts_op_recv(ts_op *op, void *data, int64_t bytes, int from) {
   ts_err err = TS_OK;
   char *p = data;
   MPI_Request *request;
   for (int64_t at = 0; at < bytes; at += part_bytes) {
     const int64_t n = bytes - at < part_bytes ? bytes - at : part_bytes;
-    TS_TRY(add_request(op, &request));
-    TS_TRY(TS_MPI(MPI_Irecv(p + at, (int)n, MPI_BYTE, from, TAG, op->comm->mpi,
-                            request)));
+    TS_TRY(ts_op_add_request(op, &request));
+    TS_TRY(TS_MPI(MPI_Irecv(p + at, (int)n, MPI_BYTE, from, TS_MESSAGE_TAG,
+                            op->comm->mpi, request)));
   }
 done:
   return err;
@@ -62,7 +66,7 @@ static ts_err post_all_to_all(ts_op *op, void *recv, const int64_t *recv_n,
   const int me = op->comm->rank, w = op->comm->size;
   char *to = recv;
   for (int r = 0; r < w; r++) {
-    if (r != me) TS_TRY(post_recv(op, to, recv_n[r] * size, r));
+    if (r != me) TS_TRY(ts_op_recv(op, to, recv_n[r] * size, r));
     to += recv_n[r] * size;
   }
   /* Each rank starts with its right neighbour, so that not all send to
@@ -72,7 +76,7 @@ static ts_err post_all_to_all(ts_op *op, void *recv, const int64_t *recv_n,
     int64_t start = 0;
     for (int i = 0; i < r; i++) start += send_n[i];
     TS_TRY(
-        post_send(op, (const char *)send + start * size, send_n[r] * size, r));
+        ts_op_send(op, (const char *)send + start * size, send_n[r] * size, r));
   }
   int64_t from = 0, into = 0;
   for (int i = 0; i < me; i++) from += send_n[i], into += recv_n[i];
@@ -94,14 +98,14 @@ static ts_err post_all_gather(ts_op *op, void *recv, const void *send,
     if (r == me)
       own = start;
     else
-      TS_TRY(post_recv(op, (char *)recv + start * size, n[r] * size, r));
+      TS_TRY(ts_op_recv(op, (char *)recv + start * size, n[r] * size, r));
     start += n[r];
   }
   char *mine = (char *)recv + own * size;
   op->own_bytes += n[me] * size;
   if (mine != send && n[me] > 0) memmove(mine, send, (size_t)(n[me] * size));
   for (int k = 1; k < w; k++)
-    TS_TRY(post_send(op, mine, n[me] * size, (me + k) % w));
+    TS_TRY(ts_op_send(op, mine, n[me] * size, (me + k) % w));
 done:
   return err;
 }
@@ -133,7 +137,11 @@ ts_err ts_op_exchange(ts_op *op, bool *last) {
     goto done;
   }
   *last = true;
-  for (int r = 0; r < w; r++) total += x->recv_bytes[r];
+  op->n_rounds++;
+  for (int r = 0; r < w; r++) {
+    if (x->recv_at) x->recv_at[r] = total;
+    total += x->recv_bytes[r];
+  }
   TS_TRY(ts_buffer_reserve(&x->recv, (size_t)total));
   TS_TRY(post_all_to_all(op, x->recv.ptr, x->recv_bytes, x->send, x->send_bytes,
                          1));
@@ -202,7 +210,7 @@ static ts_err library_all_reduce(ts_op *op, bool *last) {
                         : op->reduction == TS_MAX ? MPI_MAX
                                                   : MPI_MIN;
   *last = true;
-  TS_TRY(add_request(op, &request));
+  TS_TRY(ts_op_add_request(op, &request));
   TS_TRY(TS_MPI(MPI_Iallreduce(MPI_IN_PLACE, op->recv, (int)op->n,
                                mpi_type(op->dtype), mpi_op, op->comm->mpi,
                                request)));
@@ -242,9 +250,9 @@ ts_err ts_op_broadcast(ts_op *op, bool *last) {
   *last = true;
   op->own_bytes = op->n;
   if (op->comm->rank != op->root)
-    return post_recv(op, op->recv, op->n, op->root);
+    return ts_op_recv(op, op->recv, op->n, op->root);
   for (int r = 0; r < op->comm->size; r++)
-    if (r != op->root) TS_TRY(post_send(op, op->recv, op->n, r));
+    if (r != op->root) TS_TRY(ts_op_send(op, op->recv, op->n, r));
 done:
   return err;
 }

@@ -7,6 +7,7 @@ tessera_sources += \
   src/runtime/comm_mpi.c \
   src/runtime/comm_mpi_agree.c \
   src/runtime/comm_mpi_ops.c \
+  src/runtime/comm_mpi_rooms.c \
   src/runtime/comm_mpi_world.c \
   src/runtime/comm_reduce.c \
   src/runtime/device.c \

@@ -143,8 +143,10 @@ static ts_err allocate(ts_lot *lot) {
   lot->columns->message = lot->columns->exchange.recv = empty;
   TS_TRY(ts_mem_array(&lot->columns->message_bytes, n_ranks, sizeof(int64_t),
                       TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lot->columns->exchange.recv_bytes, n_ranks,
-                      sizeof(int64_t), TS_TAG_COMM));
+  ts_exchange *x = &lot->columns->exchange;
+  TS_TRY(ts_mem_array(&x->recv_bytes, n_ranks, 8, TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&x->recv_at, n_ranks, 8, TS_TAG_COMM));
+  x->rooms = &lot->rooms;
 done:
   return err;
 }
@@ -177,6 +179,7 @@ void ts_columns_destroy(ts_lot *lot) {
   ts_buffer_reset(&c->message);
   ts_buffer_reset(&c->exchange.recv);
   ts_mem_free(c->exchange.recv_bytes);
+  ts_mem_free(c->exchange.recv_at);
   ts_mem_free(c->message_bytes);
   ts_mem_free(c->send);
   ts_mem_free(c->recv);
@@ -227,19 +230,23 @@ done:
 static ts_err find_arrived(const ts_round_arg *a) {
   const ts_lot *lot = a->lot;
   ts_column_stats *c = lot->columns;
-  int64_t n, at = 0, arrived = 0;
-  for (int32_t i = 0; i < c->n_recv; i++) {
-    c->recv[i].at = at;
-    if (c->recv[i].n_rounds <= a->round) continue;
-    stats_of(lot, &c->recv[i], &n);
-    at += n * TS_ROW_STATS_MAX;
+  int32_t i = 0;
+  for (int r = 0; r < lot->ebc->n_ranks; r++) {
+    const int64_t start = lot->comm ? c->exchange.recv_at[r] / 4 : 0;
+    int64_t n, at = start;
+    for (; i < c->n_recv && c->recv[i].rank == r; i++) {
+      c->recv[i].at = at;
+      if (c->recv[i].n_rounds <= a->round) continue;
+      stats_of(lot, &c->recv[i], &n);
+      at += n * TS_ROW_STATS_MAX;
+    }
+    const int64_t bytes =
+        lot->comm ? c->exchange.recv_bytes[r] : c->message_bytes[r];
+    if (bytes != (at - start) * 4)
+      return ts_fail(TS_ERR_INTERNAL,
+                     "column shards: %lld bytes of row statistics, not %lld",
+                     (long long)bytes, (long long)(at - start) * 4);
   }
-  for (int r = 0; r < lot->ebc->n_ranks; r++)
-    arrived += lot->comm ? c->exchange.recv_bytes[r] : c->message_bytes[r];
-  if (arrived != at * 4)
-    return ts_fail(TS_ERR_INTERNAL,
-                   "column shards: %lld bytes of row statistics, not %lld",
-                   (long long)arrived, (long long)at * 4);
   return TS_OK;
 }
 

@@ -168,6 +168,7 @@ ts_err ts_ebc_create(ts_ebc **out, const ts_config *config, const ts_plan *plan,
   TS_TRY(ts_codec_find(&ebc->backward, config->sharding.comm_dtype_backward,
                        "sharding.comm_dtype_backward"));
   TS_TRY(ts_comm_create(world, &ebc->input_comm, TS_GROUP_WORLD, "input dist"));
+  TS_TRY(ts_rooms_create(&ebc->input_rooms, ebc->n_ranks));
   TS_TRY(create_lots(ebc));
   TS_TRY(create_routes(ebc));
   *out = ebc;
@@ -188,6 +189,8 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   ts_mem_free(ebc->feature_table);
   ts_mem_free(ebc->variable);
   ts_comm_destroy(ebc->input_comm);
+  ts_rooms_reset(&ebc->input_rooms);
+  ts_mem_free(ebc->pooling);
   ts_mem_free(ebc);
 }
 
@@ -241,7 +244,10 @@ done:
 
 ts_ebc_stat ts_ebc_stat_of(const ts_ebc *ebc) {
   ts_ebc_stat stat = ebc->stat;
-  stat.input_bytes = ts_comm_stat_of(ebc->input_comm).sent_bytes;
+  const ts_comm_stat input = ts_comm_stat_of(ebc->input_comm);
+  stat.input_bytes = input.sent_bytes;
+  stat.n_inputs = input.n_ops;
+  stat.n_input_rounds = input.n_rounds;
   for (int32_t l = 0; l < ebc->n_lots; l++) {
     const ts_lot *lot = &ebc->lots[l];
     if (lot->comm) stat.output_bytes += ts_comm_stat_of(lot->comm).sent_bytes;

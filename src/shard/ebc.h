@@ -49,6 +49,12 @@ int32_t ts_ebc_n_features(const ts_ebc *);
 ts_params *ts_ebc_params(ts_ebc *);
 bool ts_ebc_has_processors(const ts_ebc *);
 
+/* Full batches have BATCH_MAX samples a rank, and a sample has POOLING
+ * (n_features) ids of each feature: messages and buffers start at that size.
+ * Once, before the flights; the same on all ranks.  Without it everything
+ * starts small and grows.  Local. */
+ts_err ts_ebc_expect(ts_ebc *, int32_t batch_max, const double *pooling);
+
 ts_err ts_flight_create(ts_flight **, ts_ebc *, int32_t batch_max);
 void ts_flight_destroy(ts_flight *);
 
@@ -90,7 +96,11 @@ typedef struct ts_ebc_stat {
   int64_t n_ids;    /* looked up */
   int64_t n_copied; /* ids written into messages: each once per shard */
   int64_t input_bytes, output_bytes; /* sent to other ranks */
-  int64_t local_bytes;               /* weights and state held */
+  /* Batches whose ids were sent, and how often input dist waited for the
+   * network: once for each, and again where ranks met sizes that they had no
+   * room for. */
+  int64_t n_inputs, n_input_rounds;
+  int64_t local_bytes; /* weights and state held */
   /* Output dist's bytes, to this rank, too: as f32, and as coded. */
   int64_t forward_raw, forward_coded, backward_raw, backward_coded;
   /* Input dist's: with 8 bytes per id and 4 per length, weight and position,

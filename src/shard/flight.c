@@ -16,8 +16,8 @@ static ts_err create_arrays(ts_flight *fl) {
   TS_TRY(ts_mem_array(&fl->batch, n_ranks, sizeof *fl->batch, TS_TAG_COMM));
   TS_TRY(ts_mem_array(&fl->send_bytes, n_ranks, sizeof *fl->send_bytes,
                       TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->recv_bytes, n_ranks, sizeof *fl->recv_bytes,
-                      TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&fl->exchange.recv_bytes, n_ranks, 8, TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&fl->exchange.recv_at, n_ranks, 8, TS_TAG_COMM));
   TS_TRY(ts_mem_array(&fl->route_count, ebc->n_routes, sizeof *fl->route_count,
                       TS_TAG_COMM));
   TS_TRY(ts_mem_array(&fl->emb, ebc->n_features, sizeof *fl->emb, TS_TAG_MISC));
@@ -57,10 +57,18 @@ void ts_flight_destroy(ts_flight *fl) {
   ts_bags_destroy(fl);
   ts_buffer_reset(&fl->send);
   ts_buffer_reset(&fl->exchange.recv);
-  void *arrays[] = {fl->statuses,   fl->batch,       fl->send_bytes,
-                    fl->recv_bytes, fl->route_count, fl->section_at,
-                    fl->parts,      fl->emb,         fl->grad,
-                    fl->stride,     fl->lots};
+  void *arrays[] = {fl->statuses,
+                    fl->batch,
+                    fl->send_bytes,
+                    fl->exchange.recv_bytes,
+                    fl->exchange.recv_at,
+                    fl->route_count,
+                    fl->section_at,
+                    fl->parts,
+                    fl->emb,
+                    fl->grad,
+                    fl->stride,
+                    fl->lots};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
   ts_mem_free(fl);
@@ -72,7 +80,7 @@ ts_err ts_ebc_input_begin(ts_flight *fl, const ts_kjt *kjt,
   fl->kjt = kjt;
   fl->own = *status;
   fl->exchange.send_bytes = fl->send_bytes;
-  fl->exchange.recv_bytes = fl->recv_bytes;
+  fl->exchange.rooms = &fl->ebc->input_rooms;
   TS_TRY(ts_lane_submit(data, "input pack", ts_input_pack, &fl, sizeof fl));
   TS_TRY(
       ts_comm_exchange(fl->ebc->input_comm, &fl->token, &fl->exchange, data));

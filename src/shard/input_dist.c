@@ -16,8 +16,8 @@
 #include "base/mem.h"
 #include "shard/sharding.h"
 
-static int64_t section_bytes(const ts_route *r, int64_t n_ids, int form,
-                             int64_t n_bags) {
+int64_t ts_section_bytes(const ts_route *r, int64_t n_ids, int form,
+                         int64_t n_bags) {
   return ts_form_bytes(form, n_bags) + ts_pad4(n_ids * ts_id_bytes(r->n_rows)) +
          (r->weighted ? 4 * n_ids : 0) +
          (r->positions ? ts_pad4(2 * n_ids) : 0);
@@ -84,7 +84,7 @@ ts_layout ts_section_layout(const ts_route *r, int64_t n_ids, int form,
                             int64_t n_bags, char *at) {
   ts_layout l = {.lengths = at,
                  .rows = at + ts_form_bytes(form, n_bags),
-                 .end = at + section_bytes(r, n_ids, form, n_bags),
+                 .end = at + ts_section_bytes(r, n_ids, form, n_bags),
                  .form = form,
                  .id_bytes = ts_id_bytes(r->n_rows)};
   char *end_of_rows = l.rows + ts_pad4(n_ids * l.id_bytes);
@@ -157,8 +157,8 @@ static int64_t route_bytes(const ts_flight *fl, int32_t i) {
   const ts_route *r = &fl->ebc->routes[i];
   int32_t n_bags;
   bags_of(fl, r, &n_bags);
-  return section_bytes(r, fl->route_count[i] >> TS_FORM_BITS,
-                       (int)(fl->route_count[i] & 3), n_bags);
+  return ts_section_bytes(r, fl->route_count[i] >> TS_FORM_BITS,
+                          (int)(fl->route_count[i] & 3), n_bags);
 }
 
 static ts_err measure_all(ts_flight *fl, int64_t *n_bytes) {
@@ -275,20 +275,20 @@ ts_err ts_input_statuses(ts_flight *fl) {
   const ts_ebc *ebc = fl->ebc;
   const int32_t n_routes =
       ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
-  const char *from = fl->exchange.recv.ptr;
+  const ts_exchange *x = &fl->exchange;
   fl->n_global = 0;
   for (int r = 0; r < ebc->n_ranks; r++) {
-    if (fl->recv_bytes[r] >= (int64_t)sizeof fl->own)
+    const char *from = (const char *)x->recv.ptr + x->recv_at[r];
+    const int64_t bytes = x->recv_bytes[r];
+    if (bytes >= (int64_t)sizeof fl->own)
       memcpy(&fl->statuses[r], from, sizeof fl->own);
-    if (fl->recv_bytes[r] < (int64_t)sizeof fl->own ||
-        (fl->statuses[r].n > 0 &&
-         fl->recv_bytes[r] < ts_head_bytes(ebc, n_routes)))
+    if (bytes < (int64_t)sizeof fl->own ||
+        (fl->statuses[r].n > 0 && bytes < ts_head_bytes(ebc, n_routes)))
       return ts_fail(TS_ERR_COMM, "rank %d sent a message of %lld bytes", r,
-                     (long long)fl->recv_bytes[r]);
+                     (long long)bytes);
     fl->batch[r] = fl->statuses[r].n;
     fl->n_global += fl->batch[r];
     if (ebc->n_variable) read_variable(fl, r, from);
-    from += fl->recv_bytes[r];
   }
   fl->n = fl->batch[ebc->rank];
   if (fl->own.err != TS_OK) ts_err_put(&fl->fault);

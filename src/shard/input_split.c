@@ -46,7 +46,7 @@ static int by_row(const void *a, const void *b) {
 /* The split of FEATURE by the N shards at S, all of one column slice. */
 static ts_err add_split(ts_ebc *ebc, int32_t feature, ts_shard *s, int32_t n) {
   ts_err err = TS_OK;
-  ts_split x = {.feature = feature, .n_all = n};
+  ts_row_split x = {.feature = feature, .n_all = n};
   qsort(s, (size_t)n, sizeof *s, by_row);
   if (taken(ebc, feature, route_of(ebc, feature, &s[0]))) return TS_OK;
   TS_TRY(ts_mem_array(&x.row0, n, sizeof *x.row0, TS_TAG_MISC));
@@ -114,7 +114,7 @@ ts_err ts_split_scratch(ts_flight *fl) {
                       TS_TAG_COMM);
 }
 
-static inline int32_t part_of(const ts_split *x, int64_t id) {
+static inline int32_t part_of(const ts_row_split *x, int64_t id) {
   int32_t low = 0, high = x->n_parts - 1;
   if (x->block) return (int32_t)(id / x->block);
   while (low < high) {
@@ -127,7 +127,7 @@ static inline int32_t part_of(const ts_split *x, int64_t id) {
   return low;
 }
 
-void ts_split_measure(ts_flight *fl, const ts_split *x) {
+void ts_split_measure(ts_flight *fl, const ts_row_split *x) {
   const ts_bags *bags = &fl->bags[x->feature];
   ts_part *parts = fl->parts;
   int64_t k = 0;
@@ -149,7 +149,7 @@ void ts_split_measure(ts_flight *fl, const ts_split *x) {
 }
 
 /* Lengths start as zeros and are counted up. */
-static void open_parts(ts_flight *fl, const ts_split *x, int32_t n_bags) {
+static void open_parts(ts_flight *fl, const ts_row_split *x, int32_t n_bags) {
   for (int32_t p = 0; p < x->n_all; p++) {
     const int32_t i = x->route[p];
     const int form = (int)(fl->route_count[i] & 3);
@@ -162,7 +162,7 @@ static void open_parts(ts_flight *fl, const ts_split *x, int32_t n_bags) {
   }
 }
 
-void ts_split_write(ts_flight *fl, const ts_split *x) {
+void ts_split_write(ts_flight *fl, const ts_row_split *x) {
   const ts_bags *bags = &fl->bags[x->feature];
   const ts_jagged *j = &bags->ids;
   int64_t k = 0;

@@ -32,9 +32,10 @@ static ts_err find_sections(const ts_flight *fl, ts_section *sections) {
   const ts_ebc *ebc = fl->ebc;
   const int32_t first = ebc->route_start[ebc->rank];
   const int32_t n = ebc->route_start[ebc->rank + 1] - first;
-  const char *message = fl->exchange.recv.ptr;
+  const ts_exchange *x = &fl->exchange;
   for (int r = 0; r < ebc->n_ranks; r++) {
-    const char *end = message + fl->recv_bytes[r];
+    const char *message = (const char *)x->recv.ptr + x->recv_at[r];
+    const char *end = message + x->recv_bytes[r];
     const char *at = message + ts_head_bytes(ebc, n);
     for (int32_t i = 0; i < n; i++) {
       ts_section *s = &sections[(int64_t)i * ebc->n_ranks + r];
@@ -57,7 +58,6 @@ static ts_err find_sections(const ts_flight *fl, ts_section *sections) {
         return ts_fail(TS_ERR_COMM, "rank %d sent a message that ends early",
                        r);
     }
-    message = end;
   }
   return TS_OK;
 }

@@ -9,6 +9,7 @@ tessera_sources += \
   src/shard/cost.h \
   src/shard/data_parallel.c \
   src/shard/ebc.c \
+  src/shard/expect.c \
   src/shard/ebc.h \
   src/shard/flight.c \
   src/shard/geometry.c \

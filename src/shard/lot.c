@@ -226,8 +226,10 @@ ts_err ts_lot_create(ts_lot *lot, ts_ebc *ebc, const ts_sharding_ops *ops,
   if (lot->output->create) TS_TRY(lot->output->create(lot));
   if (!ops->remote && ebc->n_ranks > 1)
     TS_TRY(ts_comm_create(ebc->world, &lot->comm, TS_GROUP_WORLD, ops->name));
-  if (lot->comm)
+  if (lot->comm) {
     ts_comm_set_stage(lot->comm, ops->remote ? "output dist" : "row reduce");
+    TS_TRY(ts_rooms_create(&lot->rooms, ebc->n_ranks));
+  }
   if (lot->comm && ops->remote) {
     TS_TRY(ts_comm_create(ebc->world, &lot->back_comm, TS_GROUP_WORLD,
                           "gradients"));
@@ -252,5 +254,6 @@ void ts_lot_reset(ts_lot *lot) {
   ts_comm_destroy(lot->comm);
   ts_comm_destroy(lot->back_comm);
   ts_comm_destroy(lot->node_comm);
+  ts_rooms_reset(&lot->rooms);
   *lot = (ts_lot){0};
 }

@@ -94,8 +94,9 @@ static ts_err create_messages(ts_lot_flight *lf) {
   TS_TRY(ts_mem_array(&lf->message_bytes, n, sizeof(int64_t), TS_TAG_COMM));
   TS_TRY(
       ts_mem_array(&lf->bundle_bytes, n_ranks, sizeof(int64_t), TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->exchange.recv_bytes, n_ranks, sizeof(int64_t),
-                      TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&lf->exchange.recv_bytes, n_ranks, 8, TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&lf->exchange.recv_at, n_ranks, 8, TS_TAG_COMM));
+  lf->exchange.rooms = &lf->lot->rooms;
   TS_TRY(ts_mem_array(&lf->arrived, (int64_t)n * n_ranks, sizeof *lf->arrived,
                       TS_TAG_COMM));
   TS_TRY(ts_mem_array(&lf->arrived_bytes, (int64_t)n * n_ranks, sizeof(int64_t),
@@ -123,16 +124,33 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
                           &lf->grad_out, &lf->views,        &lf->view_grads,
                           &lf->relay,    &lf->wire_send,    &lf->wire_recv,
                           &lf->bundle,   &lf->exchange.recv};
-  void *arrays[] = {
-      lf->starts,        lf->offsets,      lf->at,
-      lf->rows,          lf->weights,      lf->inputs,
-      lf->positions,     lf->weight_grads, lf->count,
-      lf->section,       lf->sizes,        lf->write_at,
-      lf->block_at,      lf->piece_at,     lf->send,
-      lf->recv,          lf->emb_ptr,      lf->grad_ptr,
-      lf->stride,        lf->inverse,      lf->message,
-      lf->message_bytes, lf->bundle_bytes, lf->exchange.recv_bytes,
-      lf->arrived,       lf->arrived_bytes};
+  void *arrays[] = {lf->starts,
+                    lf->offsets,
+                    lf->at,
+                    lf->rows,
+                    lf->weights,
+                    lf->inputs,
+                    lf->positions,
+                    lf->weight_grads,
+                    lf->count,
+                    lf->section,
+                    lf->sizes,
+                    lf->write_at,
+                    lf->block_at,
+                    lf->piece_at,
+                    lf->send,
+                    lf->recv,
+                    lf->emb_ptr,
+                    lf->grad_ptr,
+                    lf->stride,
+                    lf->inverse,
+                    lf->message,
+                    lf->message_bytes,
+                    lf->bundle_bytes,
+                    lf->exchange.recv_bytes,
+                    lf->exchange.recv_at,
+                    lf->arrived,
+                    lf->arrived_bytes};
   for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
     for (int32_t g = 0; groups[i] && g < lf->lot->n_groups; g++)
       ts_buffer_reset(&groups[i][g]);

@@ -40,8 +40,9 @@ static ts_err open_bundles(void *p, ts_lane *lane) {
   ts_lot_flight *lf = *(ts_lot_flight **)p;
   const int32_t n_groups = lf->lot->n_groups;
   const int n_ranks = lf->lot->ebc->n_ranks;
-  const char *from = lf->exchange.recv.ptr;
+  const ts_exchange *x = &lf->exchange;
   for (int r = 0; r < n_ranks; r++) {
+    const char *from = (const char *)x->recv.ptr + x->recv_at[r];
     const char *at = from + 8 * n_groups;
     for (int32_t g = 0; g < n_groups; g++) {
       int64_t bytes;
@@ -50,7 +51,6 @@ static ts_err open_bundles(void *p, ts_lane *lane) {
       lf->arrived_bytes[g * n_ranks + r] = bytes;
       at += bytes;
     }
-    from += lf->exchange.recv_bytes[r];
   }
   return TS_OK;
 }

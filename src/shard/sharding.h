@@ -118,6 +118,7 @@ struct ts_lot {
   ts_comm *comm, *node_comm; /* NULL where nothing travels */
   ts_comm *back_comm; /* gradients': they never wait behind the embeddings of
                          the next batch */
+  ts_rooms rooms;     /* of comm's exchanges */
   ts_view *views;
   int32_t n_views;
   ts_piece *pieces; /* by table, column, row, feature */
@@ -183,6 +184,9 @@ struct ts_ebc {
   ts_device *device;
   const ts_kernels *kernels;
   ts_comm *input_comm;
+  ts_rooms input_rooms;
+  int32_t batch_max; /* samples of a rank, as expected; 0: not known */
+  double *pooling;   /* (n_features) ids per sample, as expected */
   int rank, n_ranks;
   int32_t n_features;
   int32_t *feature_table; /* (n_features) table_id */
@@ -196,7 +200,7 @@ struct ts_ebc {
   struct ts_route *routes; /* sorted by rank */
   int32_t n_routes;
   int32_t *route_start; /* (W + 1) routes to each rank */
-  struct ts_split *splits;
+  struct ts_row_split *splits;
   int32_t n_splits, parts_max;
   ts_ebc_stat stat;
 };
@@ -212,14 +216,14 @@ typedef struct ts_route {
 } ts_route;
 
 /* The row shards of one feature that its bags' ids are spread over. */
-typedef struct ts_split {
+typedef struct ts_row_split {
   int32_t feature;
   int32_t n_parts; /* shards with rows; they come first */
   int32_t n_all;
   int64_t block;  /* rows of each part but the last, 0: they differ */
   int64_t *row0;  /* (n_all) ascending */
   int32_t *route; /* (n_all) */
-} ts_split;
+} ts_row_split;
 
 /* ---- flights ------------------------------------------------------------- */
 
@@ -247,8 +251,8 @@ struct ts_flight {
   int32_t *variable;   /* (W, n_variable) bags of each rank */
   /* input dist */
   ts_buffer send;
-  int64_t *send_bytes, *recv_bytes; /* (W) */
-  ts_exchange exchange;
+  int64_t *send_bytes;  /* (W) */
+  ts_exchange exchange; /* its recv_bytes and recv_at (W) are ours, too */
   ts_token token;
   ts_event unpacked;
   ts_lot_flight *lots; /* (n_lots) */
@@ -297,8 +301,8 @@ ts_err ts_splits_create(ts_ebc *); /* after the routes */
 void ts_splits_destroy(ts_ebc *);
 ts_err ts_split_scratch(ts_flight *);
 /* Sets route_count of the split's routes; then writes their sections. */
-void ts_split_measure(ts_flight *, const ts_split *);
-void ts_split_write(ts_flight *, const ts_split *);
+void ts_split_measure(ts_flight *, const ts_row_split *);
+void ts_split_write(ts_flight *, const ts_row_split *);
 
 /* How a section lies in a message. */
 typedef struct ts_layout {
@@ -307,6 +311,8 @@ typedef struct ts_layout {
   uint16_t *positions;
   int form, id_bytes;
 } ts_layout;
+int64_t ts_section_bytes(const ts_route *, int64_t n_ids, int form,
+                         int64_t n_bags);
 ts_layout ts_section_layout(const ts_route *, int64_t n_ids, int form,
                             int64_t n_bags, char *at);
 static inline void ts_put_row(char *rows, int64_t n, int id_bytes,
@@ -320,6 +326,9 @@ static inline void ts_put_row(char *rows, int64_t n, int id_bytes,
 ts_err ts_bags_create(ts_flight *);
 void ts_bags_destroy(ts_flight *);
 ts_err ts_bags_make(ts_flight *); /* of the batch at hand */
+
+/* expect.c: bytes of a full batch's message to RANK. */
+int64_t ts_expect_message(const ts_ebc *, int rank);
 
 /* input_dist.c, input_unpack.c: tasks of the data lane. */
 ts_err ts_input_pack(void *flight /* ts_flight ** */, ts_lane *);

@@ -190,6 +190,21 @@ done:
   return err;
 }
 
+/* Sizes of a full batch's buffers and messages; what is known of the data is
+ * rank 0's. */
+static ts_err expect(ts_trainer *t) {
+  ts_err err = TS_OK;
+  double *pooling = NULL;
+  const int32_t n = ts_ebc_n_features(t->ebc);
+  TS_TRY(ts_mem_array(&pooling, n, sizeof *pooling, TS_TAG_MISC));
+  for (int32_t f = 0; f < n; f++) pooling[f] = t->planning->stats[f].pooling;
+  TS_TRY(ts_comm_bcast(t->control, pooling, n * (int64_t)sizeof *pooling, 0));
+  TS_TRY(ts_ebc_expect(t->ebc, t->batch_max, pooling));
+done:
+  ts_mem_free(pooling);
+  return err;
+}
+
 /* The pipeline, its batches and lanes. */
 static ts_err build_cargo(ts_trainer *t) {
   ts_err err = TS_OK;
@@ -214,6 +229,7 @@ ts_err ts_trainer_build(ts_trainer *t, const char *plan_text) {
   TS_TRY(ts_planning_choose(t, plan_text));
   TS_TRY(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->nodes,
                                     t->world, t->device, &t->kernels)));
+  TS_TRY(ts_settle(t, expect(t)));
   TS_TRY(ts_settle(t, build_cargo(t)));
   TS_TRY(ts_settle(t, build_model(t)));
   TS_TRY(ts_settle(t, build_batch(t)));
