@@ -93,7 +93,8 @@ typedef struct ts_linear_arg {
 } ts_linear_arg;
 
 static ts_linear_at now_at(const ts_linear *l) {
-  return (ts_linear_at){l->W->w, l->b->w, l->W->grad, l->b->grad};
+  return (ts_linear_at){l->W->w, l->b ? l->b->w : NULL, l->W->grad,
+                        l->b ? l->b->grad : NULL};
 }
 
 static ts_err forward_task(void *arg, ts_lane *lane) {
@@ -136,6 +137,7 @@ static void mask_and_sum(ts_linear *l, float *dy, const float *y,
       }
     }
   }
+  if (!db) return;
   memset(db, 0, (size_t)n * sizeof *db);
   for (int32_t p = 0; p < n_parts; p++)
     for (int32_t k = 0; k < n; k++) db[k] += l->bias_parts[(int64_t)p * n + k];
@@ -148,10 +150,10 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
   l->at = a->at;
   if (!a->batch) {
     memset(l->at.dW, 0, (size_t)l->W->n * sizeof *l->at.dW);
-    memset(l->at.db, 0, (size_t)l->b->n * sizeof *l->at.db);
+    if (l->b) memset(l->at.db, 0, (size_t)l->b->n * sizeof *l->at.db);
     return TS_OK;
   }
-  mask_and_sum(l, a->dy, a->y, a->batch);
+  if (l->b || l->spec.relu) mask_and_sum(l, a->dy, a->y, a->batch);
   return l->engine->backward(l, a->dx, a->dy, a->x, a->batch);
 }
 

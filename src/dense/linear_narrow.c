@@ -32,8 +32,9 @@ static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
 #pragma omp parallel for schedule(static)
   for (int32_t i = 0; i < batch; i++)
     for (int32_t o = 0; o < s->n_out; o++) {
-      float v = l->at.b[o] + dot(x + (int64_t)i * s->in_stride,
-                                 l->at.W + (int64_t)o * s->n_in, s->n_in);
+      float v = (l->at.b ? l->at.b[o] : 0) + dot(x + (int64_t)i * s->in_stride,
+                                                 l->at.W + (int64_t)o * s->n_in,
+                                                 s->n_in);
       y[(int64_t)i * s->n_out + o] = s->relu && v < 0 ? 0 : v;
     }
   return TS_OK;

@@ -180,7 +180,7 @@ static ts_err products_create(ts_products *p, const ts_linear *l,
   const ts_matrix x_own = {B, s->n_in, x_stride, 1, type};
   const ts_matrix dW = {N, s->n_in, s->n_in, 1, dnnl_f32};
   p->batch = batch;
-  TS_TRY(product_create(&p->y, o, x, wT, y, true, s->relu));
+  TS_TRY(product_create(&p->y, o, x, wT, y, l->b != NULL, s->relu));
   TS_TRY(product_create(&p->dW, o, dyT, x_own, dW, false, false));
   if (s->need_dx) TS_TRY(product_create(&p->dx, o, dy, w, dx, false, false));
 done:

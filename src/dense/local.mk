@@ -1,5 +1,8 @@
 tessera_sources += \
   src/dense/bce.c \
+  src/dense/cross.c \
+  src/dense/cross.h \
+  src/dense/cross_body.h \
   src/dense/ddp.c \
   src/dense/hooks.h \
   src/dense/interact_body.h \
