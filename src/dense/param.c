@@ -24,7 +24,8 @@ ts_err ts_params_add(ts_params *ps, ts_device *device, ts_param **out,
   /* Replicated parameters live in host memory on the host; a device keeps
    * its own full view. */
   (void)device;
-  TS_TRY(ts_mem_array(&p->w, p->n, sizeof *p->w, TS_TAG_DENSE));
+  if (!ps->deferred)
+    TS_TRY(ts_mem_array(&p->w, p->n, sizeof *p->w, TS_TAG_DENSE));
   *out = p;
 done:
   return err;
@@ -53,18 +54,39 @@ int64_t ts_params_count(const ts_params *ps) {
   return n;
 }
 
-void ts_param_init_uniform(ts_param *p, uint64_t seed, double bound) {
-  for (int64_t i = 0; i < p->n; i += 4) {
+static void uniform_part(const ts_param *p, float *to, int64_t first,
+                         int64_t n) {
+  for (int64_t i = first / 4 * 4; i < first + n; i += 4) {
     uint32_t x[4];
-    ts_rng4(x, seed, TS_RNG_DENSE_INIT, (uint64_t)(i / 4), (uint32_t)p->index,
-            0);
-    for (int k = 0; k < 4 && i + k < p->n; k++)
-      p->w[i + k] = (float)(bound * (2.0 * (double)ts_rng_unit(x[k]) - 1.0));
+    ts_rng4(x, p->init_seed, TS_RNG_DENSE_INIT, (uint64_t)(i / 4),
+            (uint32_t)p->index, 0);
+    for (int64_t k = i < first ? first - i : 0; k < 4 && i + k < first + n; k++)
+      to[i + k - first] =
+          (float)(p->init_bound * (2.0 * (double)ts_rng_unit(x[k]) - 1.0));
   }
+}
+
+void ts_param_init_part(const ts_param *p, float *to, int64_t first,
+                        int64_t n) {
+  if (p->init_bound > 0)
+    uniform_part(p, to, first, n);
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = p->init_value;
+}
+
+static void init(ts_param *p) {
+  if (p->w) ts_param_init_part(p, p->w, 0, p->n);
   p->version++;
 }
 
+void ts_param_init_uniform(ts_param *p, uint64_t seed, double bound) {
+  p->init_seed = seed;
+  p->init_bound = bound;
+  init(p);
+}
+
 void ts_param_init_constant(ts_param *p, float value) {
-  for (int64_t i = 0; i < p->n; i++) p->w[i] = value;
-  p->version++;
+  p->init_bound = 0;
+  p->init_value = value;
+  init(p);
 }

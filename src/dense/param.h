@@ -28,7 +28,10 @@ typedef struct ts_param {
   float *grad; /* (n) f32, set by ts_parallel; written (=) by backward */
   float *state[TS_PARAM_STATES_MAX]; /* f32, by the optimizer: (n), or this
                                         rank's part of it */
-  uint64_t version; /* grows with each update: packed weights carry it */
+  uint64_t version;   /* grows with each update: packed weights carry it */
+  uint64_t init_seed; /* what ts_param_init_* were given: uniform +- bound; */
+  double init_bound;  /* 0: */
+  float init_value;   /* constant */
   /* Its gradient comes after the model's backward pass: so it shares no
    * bucket of the reduction with those that come early. */
   bool late;
@@ -38,6 +41,8 @@ typedef struct ts_param {
 typedef struct ts_params {
   ts_param **item; /* owned */
   int32_t n;
+  bool deferred; /* parameters get no w: who shards them never has the whole
+                    model in memory */
 } ts_params;
 
 /* Adds a zeroed parameter to GROUP.  cols 0: vector.  Local. */
@@ -51,5 +56,7 @@ int64_t ts_params_count(const ts_params *); /* elements in all */
  * uniform +-1/sqrt(fan_in) for weight and bias. */
 void ts_param_init_uniform(ts_param *, uint64_t seed, double bound);
 void ts_param_init_constant(ts_param *, float value);
+/* Initial values of elements [first, first + n) into TO. */
+void ts_param_init_part(const ts_param *, float *to, int64_t first, int64_t n);
 
 #endif

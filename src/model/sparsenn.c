@@ -80,6 +80,7 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   TS_TRY(check(spec));
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_DENSE));
   s->base.ops = &ts_model_sparsenn;
+  s->base.params.deferred = spec->deferred;
   TS_TRY(lay_out(s, spec));
   TS_TRY(ts_arch_bottom(&s->bottom, spec, &s->base.params, lane));
   TS_TRY(
