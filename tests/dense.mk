@@ -1,1 +1,5 @@
 check_PROGRAMS += tests/test_dense tests/test_ddp tests/test_linear
+# Fully sharded: layers that sleep.
+fs_toy = tests/fs_toy.c tests/fs_toy.h
+check_PROGRAMS += tests/test_fully_sharded
+tests_test_fully_sharded_SOURCES = tests/test_fully_sharded.c $(fs_toy)
