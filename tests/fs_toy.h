@@ -35,7 +35,7 @@ typedef struct toy {
   ts_params params;
   ts_param *W[TOY_LAYERS_MAX], *b[TOY_LAYERS_MAX], *late;
   ts_parallel *parallel;
-  ts_fs *fs; /* NULL under other strategies */
+  ts_fs *fs;   /* NULL under other strategies */
   float *want; /* weights that layers must find; or NULL */
   int bad;     /* weights that were not as they should be; the lane's */
   /* what the watch has seen */
