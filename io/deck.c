@@ -51,7 +51,7 @@ void ts_deck_group(ts_deck *d, ts_scope scope, const config_setting_t *s,
     /* Lists of groups have code of their own. */
     if (scope == TS_SCOPE_DECK &&
         (!strcmp(path, "tables") || !strcmp(path, "table_defaults") ||
-         !strcmp(path, "optimizer.overrides") || !strcmp(path, "model.tasks")))
+         ts_schema_list(path)))
       continue;
     ts_deck_key(d, scope, child, path, to);
   }
@@ -162,32 +162,40 @@ static void read_tables(ts_deck *d, const config_t *tree,
 
 /* ---- other lists --------------------------------------------------------- */
 
-/* Elements of list NAME into an array of structs of SIZE bytes. */
-static void read_list(ts_deck *d, const config_t *tree, const char *name,
-                      ts_scope scope, void *items, int32_t *n_items,
-                      size_t size) {
-  const config_setting_t *s = config_lookup(tree, name);
-  char *array = NULL;
-  if (!s || !is_list(d, s, name)) return;
+/* Elements of LIST into an array of the config. */
+static void read_list(ts_deck *d, const config_t *tree,
+                      const ts_key_list *list) {
+  const config_setting_t *s = config_lookup(tree, list->path);
+  char *array = NULL, *config = (char *)d->config;
+  if (!s || !is_list(d, s, list->path)) return;
   const int n = config_setting_length(s);
-  if (ts_mem_array(&array, n, size, TS_TAG_MISC) != TS_OK) return;
+  if (ts_mem_array(&array, n, list->size, TS_TAG_MISC) != TS_OK) return;
   for (int i = 0; i < n; i++) {
     const config_setting_t *e = config_setting_get_elem(s, (unsigned)i);
-    set_defaults(d, scope, array + (size_t)i * size);
+    char *to = array + (size_t)i * list->size;
+    set_defaults(d, list->scope, to);
     if (config_setting_is_group(e))
-      ts_deck_group(d, scope, e, "", array + (size_t)i * size);
+      ts_deck_group(d, list->scope, e, "", to);
     else
-      ts_deck_error(d, e, "%s is a list of groups { ... }", name);
+      ts_deck_error(d, e, "%s is a list of groups { ... }", list->path);
   }
-  memcpy(items, &array, sizeof array);
-  *n_items = n;
+  memcpy(config + list->items, &array, sizeof array);
+  *(int32_t *)(config + list->n) = n;
 }
 
-static void read_tasks(ts_deck *d, const config_t *tree) {
+static void free_list(ts_config *c, const ts_key_list *list) {
+  char *config = (char *)c, *array;
+  memcpy(&array, config + list->items, sizeof array);
+  for (int32_t i = 0; i < *(int32_t *)(config + list->n); i++)
+    free_values(list->scope, array + (size_t)i * list->size);
+  ts_mem_free(array);
+}
+
+static void read_lists(ts_deck *d, const config_t *tree) {
   ts_config *c = d->config;
-  read_list(d, tree, "model.tasks", TS_SCOPE_TASK, &c->model.tasks,
-            &c->model.n_tasks, sizeof *c->model.tasks);
-  if (c->model.n_tasks) return;
+  for (int i = 0; i < ts_schema_n_lists; i++)
+    read_list(d, tree, &ts_schema_lists[i]);
+  if (c->model.n_tasks) return; /* one by default */
   if (ts_mem_alloc(&c->model.tasks, sizeof *c->model.tasks, TS_TAG_MISC) !=
       TS_OK)
     return;
@@ -223,10 +231,7 @@ static void take_tree(ts_deck *d, config_t *tree, const char *const *sets,
   set_defaults(d, TS_SCOPE_DECK, d->config);
   ts_deck_group(d, TS_SCOPE_DECK, root, "", d->config);
   read_tables(d, tree, sets, n_sets);
-  read_tasks(d, tree);
-  read_list(d, tree, "optimizer.overrides", TS_SCOPE_OVERRIDE,
-            &d->config->optimizer.overrides, &d->config->optimizer.n_overrides,
-            sizeof *d->config->optimizer.overrides);
+  read_lists(d, tree);
   if (!d->n_errors) derive_paths(d->config);
   ts_deck_check(d, root);
 }
@@ -338,13 +343,8 @@ void ts_deck_destroy(ts_config *c) {
   free_values(TS_SCOPE_DECK, c);
   for (int32_t i = 0; i < c->n_tables; i++)
     free_values(TS_SCOPE_TABLE, &c->tables[i]);
-  for (int32_t i = 0; i < c->model.n_tasks; i++)
-    free_values(TS_SCOPE_TASK, &c->model.tasks[i]);
-  for (int32_t i = 0; i < c->optimizer.n_overrides; i++)
-    free_values(TS_SCOPE_OVERRIDE, &c->optimizer.overrides[i]);
+  for (int i = 0; i < ts_schema_n_lists; i++) free_list(c, &ts_schema_lists[i]);
   ts_mem_free(c->tables);
-  ts_mem_free(c->model.tasks);
-  ts_mem_free(c->optimizer.overrides);
   ts_mem_free(c->deck_path);
   ts_mem_free(c->deck_dir);
   ts_mem_free(c);

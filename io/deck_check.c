@@ -163,6 +163,18 @@ static void check_tables(ts_deck *d) {
   check_features(d);
 }
 
+/* The layers themselves are the model's to know. */
+static void check_prefetch(ts_deck *d, const config_setting_t *root,
+                           const char *key, const ts_prefetch_config *list,
+                           int32_t n) {
+  for (int32_t i = 0; i < n; i++)
+    if (!list[i].layer)
+      ts_deck_error(d,
+                    config_setting_get_elem((config_setting_t *)at(root, key),
+                                            (unsigned)i),
+                    "%s: layer is missing", key);
+}
+
 void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   check_one_of(d, root, "data.global_batch", "data.batch_per_rank",
@@ -186,4 +198,8 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_tables(d);
   check_tasks(d, root);
   check_dedup(d, root);
+  check_prefetch(d, root, "dense.forward_prefetch", c->dense.forward_prefetch,
+                 c->dense.n_forward_prefetch);
+  check_prefetch(d, root, "dense.backward_prefetch", c->dense.backward_prefetch,
+                 c->dense.n_backward_prefetch);
 }

@@ -104,6 +104,10 @@ static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
     return print_strings(s, v);
   case TS_KEY_INTS:
     return print_ints(s, v);
+  case TS_KEY_RANKS: {
+    const int32_t n = *(const int32_t *)v;
+    return n > 1 ? print_integer(s, n) : ts_str_append(s, n ? "false" : "true");
+  }
   case TS_KEY_LATER:
     break;
   }
@@ -207,10 +211,27 @@ done:
   return err;
 }
 
+/* The lists of the group that P, the text of one, begins with. */
+static ts_err print_lists(ts_str *s, const char *p, const ts_config *c) {
+  ts_err err = TS_OK;
+  for (int i = 0; i < ts_schema_n_lists; i++) {
+    const ts_key_list *list = &ts_schema_lists[i];
+    const size_t at = strcspn(list->path, ".");
+    const int32_t n = *(const int32_t *)((const char *)c + list->n);
+    const void *items;
+    if (!n || strncmp(p, list->path, at) != 0 || p[at] != ' ') continue;
+    memcpy(&items, (const char *)c + list->items, sizeof items);
+    TS_TRY(
+        print_list(s, list->path + at + 1, list->scope, items, n, list->size));
+  }
+done:
+  return err;
+}
+
 /* Lists inside a group are put before its end. */
 static ts_err print_groups(ts_str *s, const ts_config *c) {
   ts_err err = TS_OK;
-  ts_str all = {0}, list = {0};
+  ts_str all = {0};
   TS_TRY(print_scope(&all, TS_SCOPE_DECK, c, 0));
   for (const char *p = all.text; p && *p;) {
     const char *end = strstr(p, "\n};\n");
@@ -219,19 +240,12 @@ static ts_err print_groups(ts_str *s, const ts_config *c) {
       break;
     }
     TS_TRY(ts_str_append_bytes(s, p, (size_t)(end + 1 - p)));
-    if (!strncmp(p, "model = ", 8))
-      TS_TRY(print_list(s, "tasks", TS_SCOPE_TASK, c->model.tasks,
-                        c->model.n_tasks, sizeof *c->model.tasks));
-    if (!strncmp(p, "optimizer = ", 12) && c->optimizer.n_overrides)
-      TS_TRY(print_list(s, "overrides", TS_SCOPE_OVERRIDE,
-                        c->optimizer.overrides, c->optimizer.n_overrides,
-                        sizeof *c->optimizer.overrides));
+    TS_TRY(print_lists(s, p, c));
     TS_TRY(ts_str_append(s, "};\n"));
     p = end + 4;
   }
 done:
   ts_str_reset(&all);
-  ts_str_reset(&list);
   return err;
 }
 
@@ -271,6 +285,8 @@ static const char *kind_text(const ts_key *k) {
     return "number";
   case TS_KEY_BOOL:
     return "true or false";
+  case TS_KEY_RANKS:
+    return "true, false or integer";
   case TS_KEY_TIME:
     return "time";
   case TS_KEY_STRINGS:
@@ -286,8 +302,13 @@ static const char *kind_text(const ts_key *k) {
 }
 
 static const char *scope_prefix(ts_scope scope) {
-  static const char *const prefix[] = {"", "tables.", "optimizer.overrides.",
-                                       "model.tasks."};
+  static const char *const prefix[] = {"",
+                                       "tables.",
+                                       "optimizer.overrides.",
+                                       "model.tasks.",
+                                       "dense.groups.",
+                                       "dense.forward_prefetch.",
+                                       "dense.backward_prefetch."};
   return prefix[scope];
 }
 

@@ -125,8 +125,7 @@ static void set_key(ts_deck *d, config_t *tree, char *key, const char *text,
 /* Known, or left to the lists' own code. */
 static bool is_key(const char *key) {
   return !strcmp(key, "tables") || !strncmp(key, "table_defaults", 14) ||
-         !strcmp(key, "optimizer.overrides") || !strcmp(key, "model.tasks") ||
-         ts_schema_find(TS_SCOPE_DECK, key) ||
+         ts_schema_list(key) || ts_schema_find(TS_SCOPE_DECK, key) ||
          ts_schema_is_group(TS_SCOPE_DECK, key);
 }
 

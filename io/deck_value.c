@@ -423,6 +423,12 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
   case TS_KEY_BOOL:
     take_bool(d, k, s, to);
     break;
+  case TS_KEY_RANKS:
+    if (config_setting_type(s) == CONFIG_TYPE_BOOL)
+      *(int32_t *)to = config_setting_get_bool(s) ? 0 : 1;
+    else
+      *(int32_t *)to = (int32_t)integer(d, k, s);
+    break;
   case TS_KEY_TIME:
     *(double *)to = duration(d, k, s);
     break;

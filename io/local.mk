@@ -37,6 +37,7 @@ tessera_sources += \
   io/predictions.c \
   io/predictions.h \
   io/schema.c \
+  io/schema_find.c \
   io/schema.h \
   io/source.c \
   io/source.h \

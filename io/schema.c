@@ -1,11 +1,6 @@
 /* schema.c - the rows of the schema. */
 #include "io/schema.h"
 
-#include <math.h>
-#include <string.h>
-
-#include "base/str.h"
-
 #define DECK(path, kind, field, fallback, unit, min, max, choices, help)       \
   {                                                                            \
     TS_SCOPE_DECK, path, TS_KEY_##kind, offsetof(ts_config, field), fallback,  \
@@ -25,6 +20,22 @@
   {                                                                            \
     TS_SCOPE_OVERRIDE, path, TS_KEY_FLOAT, offsetof(ts_optim_override, field), \
         NULL, "", 0, max, NULL, help                                           \
+  }
+#define PREFETCH(pass)                                                         \
+  {TS_SCOPE_##pass,                                                            \
+   "layer",                                                                    \
+   TS_KEY_STRING,                                                              \
+   offsetof(ts_prefetch_config, layer),                                        \
+   NULL,                                                                       \
+   "",                                                                         \
+   1,                                                                          \
+   0,                                                                          \
+   NULL,                                                                       \
+   "the layer that has been gathered"},                                        \
+  {                                                                            \
+    TS_SCOPE_##pass, "prefetch", TS_KEY_STRINGS,                               \
+        offsetof(ts_prefetch_config, prefetch), "[]", "", 1, 0, NULL,          \
+        "layers to gather then, in this order; []: as without an entry"        \
   }
 #define LATER(scope, path, help)                                               \
   { TS_SCOPE_##scope, path, TS_KEY_LATER, 0, "", "", 1, 0, NULL, help }
@@ -220,16 +231,29 @@ const ts_key ts_schema[] = {
              "none|l2|decoupled", "how weight_decay enters"),
 
     DECK("dense.parallel", STRING, dense.parallel, "\"ddp\"", "", 1, 0,
-         "ddp|-fully_sharded", "of the dense parameters"),
+         "ddp|fully_sharded",
+         "of the dense parameters: ddp: on every rank; fully_sharded: cut over "
+         "the ranks, layers gathered as they are used: doc/dense.md"),
     DECK("dense.bucket_mb", FLOAT, dense.bucket_mb, "25.0", "MiB", 0, 1e6, NULL,
          "of a reduction; 0: first 1, then 25"),
     DECK("dense.comm_dtype", STRING, dense.comm_dtype, "\"f32\"", "", 1, 0,
          "f32|-bf16|-f16", "of reduced gradients"),
-    LATER(DECK, "dense.groups", "of fully sharded layers"),
-    LATER(DECK, "dense.reshard_after_forward", "fully sharded layers"),
-    LATER(DECK, "dense.forward_prefetch", "fully sharded layers"),
-    LATER(DECK, "dense.backward_prefetch", "fully sharded layers"),
-    LATER(DECK, "dense.post_optimizer_event", "fully sharded layers"),
+    DECK("dense.reshard_after_forward", RANKS, dense.reshard, "true", "ranks",
+         1, 1000000, NULL,
+         "fully sharded layers between forward and backward: true: cut over "
+         "all ranks; false: whole; N: cut over N neighbouring ranks"),
+    DECK("dense.post_optimizer_event", BOOL, dense.post_optimizer_event, "true",
+         "", 1, 0, NULL,
+         "a step's first gathering waits for the optimizer alone; false: for "
+         "all that was computed before it"),
+    DECK("dense.reduce_inputs", INT32, dense.reduce_inputs, "1", "", 1, 8, NULL,
+         "gradients of layers that are on their way at once"),
+    {TS_SCOPE_GROUP, "layers", TS_KEY_STRINGS,
+     offsetof(ts_layers_config, layers), "[]", "", 1, 0, NULL,
+     "neighbouring layers (shell patterns) that are gathered and reduced as "
+     "one"},
+    PREFETCH(FORWARD),
+    PREFETCH(BACKWARD),
 
     DECK("comm.backend", STRING, comm.backend, "\"auto\"", "", 1, 0,
          "auto|mpi|-nccl", "of collectives"),
@@ -360,43 +384,3 @@ const ts_key ts_schema[] = {
 };
 
 const int ts_schema_n = sizeof ts_schema / sizeof *ts_schema;
-
-const ts_key *ts_schema_find(ts_scope scope, const char *path) {
-  for (int i = 0; i < ts_schema_n; i++)
-    if (ts_schema[i].scope == scope && !strcmp(ts_schema[i].path, path))
-      return &ts_schema[i];
-  return NULL;
-}
-
-int ts_schema_is_group(ts_scope scope, const char *path) {
-  const size_t n = strlen(path);
-  for (int i = 0; i < ts_schema_n; i++)
-    if (ts_schema[i].scope == scope && !strncmp(ts_schema[i].path, path, n) &&
-        ts_schema[i].path[n] == '.')
-      return 1;
-  return 0;
-}
-
-/* Last part of a path. */
-static const char *leaf(const char *path) {
-  const char *dot = strrchr(path, '.');
-  return dot ? dot + 1 : path;
-}
-
-const char *ts_schema_nearest(ts_scope scope, const char *path) {
-  const char *best = NULL;
-  int least = 4;
-  for (int i = 0; i < ts_schema_n; i++) {
-    if (ts_schema[i].scope != scope) continue;
-    const char *key = ts_schema[i].path;
-    int d = ts_str_distance(key, path);
-    /* The right key in the wrong group is near, too. */
-    const int of_leaf = ts_str_distance(leaf(key), leaf(path));
-    if (of_leaf < 2 && d > of_leaf + 2) d = of_leaf + 2;
-    if (d < least) {
-      least = d;
-      best = key;
-    }
-  }
-  return best;
-}

@@ -20,6 +20,7 @@ typedef enum {
   TS_KEY_PATHS,   /* ts_strings, absolute */
   TS_KEY_INTS,    /* ts_ints; a single number is a list of one */
   TS_KEY_ROWS,    /* int64_t of a table; a list gives one per table */
+  TS_KEY_RANKS,   /* int32_t: true is 0, false 1 */
   TS_KEY_LATER    /* known, not in this version */
 } ts_key_kind;
 
@@ -28,7 +29,10 @@ typedef enum {
   TS_SCOPE_DECK,     /* path from the deck's root */
   TS_SCOPE_TABLE,    /* within an element of tables, and table_defaults */
   TS_SCOPE_OVERRIDE, /* within an element of optimizer.overrides */
-  TS_SCOPE_TASK      /* within an element of model.tasks */
+  TS_SCOPE_TASK,     /* within an element of model.tasks */
+  TS_SCOPE_GROUP,    /* of dense.groups */
+  TS_SCOPE_FORWARD,  /* of dense.forward_prefetch */
+  TS_SCOPE_BACKWARD  /* of dense.backward_prefetch */
 } ts_scope;
 
 typedef struct ts_key {
@@ -46,6 +50,19 @@ typedef struct ts_key {
 
 extern const ts_key ts_schema[];
 extern const int ts_schema_n;
+
+/* Lists of groups, but for tables, which have code of their own. */
+typedef struct ts_key_list {
+  const char *path;
+  ts_scope scope;  /* of an element's keys */
+  size_t items, n; /* offsets into ts_config: the array; int32_t */
+  size_t size;     /* of an element */
+} ts_key_list;
+
+extern const ts_key_list ts_schema_lists[];
+extern const int ts_schema_n_lists;
+/* The list of PATH, NULL where there is none. */
+const ts_key_list *ts_schema_list(const char *path);
 
 /* Row of PATH in SCOPE, NULL where there is none. */
 const ts_key *ts_schema_find(ts_scope, const char *path);

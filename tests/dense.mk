@@ -1,2 +1,8 @@
 check_PROGRAMS += tests/test_dense tests/test_ddp tests/test_linear tests/test_models
 tests_test_models_SOURCES = tests/test_models.c tests/model_oracle.c tests/model_oracle.h
+# Fully sharded: layers that sleep.
+fs_toy = tests/fs_toy.c tests/fs_toy.h
+check_PROGRAMS += tests/test_fully_sharded
+tests_test_fully_sharded_SOURCES = tests/test_fully_sharded.c $(fs_toy)
+check_PROGRAMS += tests/test_fs_timing
+tests_test_fs_timing_SOURCES = tests/test_fs_timing.c $(fs_toy)

@@ -115,12 +115,19 @@ static const char *const faults[][2] = {
     {"comm = { backend = \"nccl\"; };", "deck:9: comm.backend: \"nccl\" is not "
                                         "in this version; it has: auto, mpi"},
     {"pipeline = { kind = \"sparse\"; };", "is not one of: base, sparse_dist"},
-    {"dense = { parallel = \"fully_sharded\"; };", "not in this version"},
+    {"dense = { groups = 3; };", "deck:9: dense.groups is a list of groups"},
+    {"dense = { groups = ( { layer = \"a\"; } ); };",
+     "deck:9: unknown key \"layer\"; did you mean \"layers\"?"},
+    {"dense = { forward_prefetch = ( { prefetch = [\"a\"]; } ); };",
+     "deck:9: dense.forward_prefetch: layer is missing"},
+    {"dense = { backward_prefetch = ( { prefetch = [\"a\"]; } ); };",
+     "deck:9: dense.backward_prefetch: layer is missing"},
+    {"dense = { reshard_after_forward = 0; };", "out of range"},
+    {"dense = { reshard_after_forward = \"no\"; };", "takes an integer"},
     {"checkpoint = { async = true; };", "not in this version"},
     {"checkpoint = { mirror = \"x\"; };", "not in this version"},
     {"checkpoint = { async = 1; };", "takes true or false"},
     {"checkpoint = { dir = 1; };", "takes a text in quotes"},
-    {"dense = { groups = (); };", "dense.groups is not in this version"},
     {"sharding = { memory_gib = -4; };", "is out of range"},
     {"run = { steps = 1; };", "deck:9: duplicate"},
     {"metrics = { window = 1; window = 2; };", "deck:9: duplicate"},
@@ -286,7 +293,12 @@ START_TEST(deck_in_force) {
       "data.csv.label_true=[\">50K\", \">50K.\"]",
       "tables.u.ranks=[0, 3]",
       "data.synthetic.pooling=[1, 2, 3]",
-      "tables.t0.rows=9000000000"};
+      "tables.t0.rows=9000000000",
+      "dense.reshard_after_forward=false",
+      "dense.reshard_after_forward=4",
+      "dense.groups=({layers=[\"over_arch.*\", \"b\"];}, {layers=\"c\";})",
+      "dense.forward_prefetch=({layer=\"a\"; prefetch=[\"b\", \"c\"];})",
+      "dense.backward_prefetch=({layer=\"a\"; prefetch=[];}, {layer=\"c\";})"};
   for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) same_again(sets[i]);
   ts_config *a, *b;
   ck_assert_ok(parse(&a, good, NULL));
@@ -294,6 +306,26 @@ START_TEST(deck_in_force) {
   ck_assert_uint_ne(ts_deck_hash(a), ts_deck_hash(b));
   ts_deck_destroy(a);
   ts_deck_destroy(b);
+}
+END_TEST
+
+START_TEST(lists_of_layers) {
+  ts_config *c;
+  ck_assert_ok(parse(&c, good, NULL));
+  ck_assert_int_eq(c->dense.reshard, 0);
+  ck_assert(c->dense.post_optimizer_event);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "dense.reshard_after_forward=false"));
+  ck_assert_int_eq(c->dense.reshard, 1);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good,
+                     "dense.backward_prefetch=({layer=\"a\"; "
+                     "prefetch=[\"b\", \"c\"];}, {layer=\"d\";})"));
+  ck_assert_int_eq(c->dense.n_backward_prefetch, 2);
+  ck_assert_int_eq(c->dense.n_forward_prefetch, 0);
+  ck_assert_str_eq(c->dense.backward_prefetch[0].prefetch.item[1], "c");
+  ck_assert_int_eq(c->dense.backward_prefetch[1].prefetch.n, 0);
+  ts_deck_destroy(c);
 }
 END_TEST
 
@@ -398,6 +430,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(t, table_errors, 0, 21);
   tcase_add_test(t, overrides);
   tcase_add_test(t, deck_in_force);
+  tcase_add_test(t, lists_of_layers);
   tcase_add_test(t, schema_rows);
   tcase_add_test(t, help);
   tcase_add_loop_test(t, mutations, 0, 5);

@@ -86,6 +86,17 @@ typedef struct ts_task_config {
   double weight;
 } ts_task_config;
 
+/* Layers that are gathered and reduced as one; and what is gathered early
+ * when LAYER has been. */
+typedef struct ts_layers_config {
+  ts_strings layers;
+} ts_layers_config;
+
+typedef struct ts_prefetch_config {
+  char *layer;
+  ts_strings prefetch;
+} ts_prefetch_config;
+
 typedef struct ts_config {
   char *deck_path, *deck_dir;
   struct {
@@ -165,6 +176,15 @@ typedef struct ts_config {
     char *parallel;
     double bucket_mb;
     char *comm_dtype;
+    ts_layers_config *groups;
+    int32_t n_groups;
+    /* Ranks that keep a group together from forward to backward: 0 all (true),
+     * 1 each rank the whole of it (false). */
+    int32_t reshard;
+    ts_prefetch_config *forward_prefetch, *backward_prefetch;
+    int32_t n_forward_prefetch, n_backward_prefetch;
+    int32_t reduce_inputs;
+    bool post_optimizer_event;
   } dense;
   struct {
     char *backend;

@@ -4,6 +4,12 @@ tessera_sources += \
   src/dense/cross.h \
   src/dense/cross_body.h \
   src/dense/ddp.c \
+  src/dense/fully_sharded.c \
+  src/dense/fully_sharded.h \
+  src/dense/fully_sharded_gather.c \
+  src/dense/fully_sharded_groups.c \
+  src/dense/fully_sharded_reduce.c \
+  src/dense/fully_sharded_update.c \
   src/dense/hooks.h \
   src/dense/interact_body.h \
   src/dense/kernels_avx2.c \

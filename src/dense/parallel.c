@@ -4,15 +4,26 @@
 
 #include <string.h>
 
-extern const ts_parallel_ops ts_parallel_ddp;
+extern const ts_parallel_ops ts_parallel_ddp, ts_parallel_fully_sharded;
 
-static const ts_parallel_ops *const strategies[] = {&ts_parallel_ddp};
+static const ts_parallel_ops *const strategies[] = {&ts_parallel_ddp,
+                                                    &ts_parallel_fully_sharded};
+
+static const ts_parallel_ops *find(const char *kind) {
+  for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)
+    if (!strcmp(strategies[i]->kind, kind)) return strategies[i];
+  return NULL;
+}
+
+bool ts_parallel_defers(const ts_config *c) {
+  const ts_parallel_ops *ops = find(c->dense.parallel);
+  return ops && ops->defers;
+}
 
 ts_err ts_parallel_create(ts_parallel **out, const ts_parallel_spec *spec) {
   const char *kind = spec->config->dense.parallel;
-  for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)
-    if (!strcmp(strategies[i]->kind, kind))
-      return strategies[i]->create(out, spec);
+  const ts_parallel_ops *ops = find(kind);
+  if (ops) return ops->create(out, spec);
   return ts_fail(TS_ERR_DECK, "dense.parallel: no \"%s\"", kind);
 }
 

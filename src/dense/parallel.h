@@ -38,6 +38,10 @@ typedef struct ts_param_piece {
   float *w, *state[TS_PARAM_STATES_MAX]; /* (n_rows, cols) */
 } ts_param_piece;
 
+/* The deck's strategy holds parts of parameters: ts_params.deferred saves
+ * memory. */
+bool ts_parallel_defers(const ts_config *);
+
 /* Sets grad and state of all parameters.  dense.parallel says which.
  * Collective (its layout is agreed). */
 ts_err ts_parallel_create(ts_parallel **, const ts_parallel_spec *);

@@ -6,6 +6,7 @@
 
 typedef struct ts_parallel_ops {
   const char *kind;
+  bool defers; /* takes parameters without w */
   ts_err (*create)(ts_parallel **, const ts_parallel_spec *);
   void (*destroy)(ts_parallel *);
   ts_layer_hooks hooks; /* arg is the ts_parallel */

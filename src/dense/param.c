@@ -24,7 +24,8 @@ ts_err ts_params_add(ts_params *ps, ts_device *device, ts_param **out,
   /* Replicated parameters live in host memory on the host; a device keeps
    * its own full view. */
   (void)device;
-  TS_TRY(ts_mem_array(&p->w, p->n, sizeof *p->w, TS_TAG_DENSE));
+  if (!ps->deferred)
+    TS_TRY(ts_mem_array(&p->w, p->n, sizeof *p->w, TS_TAG_DENSE));
   *out = p;
 done:
   return err;
@@ -53,32 +54,49 @@ int64_t ts_params_count(const ts_params *ps) {
   return n;
 }
 
-void ts_param_init_uniform(ts_param *p, uint64_t seed, double bound) {
-  for (int64_t i = 0; i < p->n; i += 4) {
-    uint32_t x[4];
-    ts_rng4(x, seed, TS_RNG_DENSE_INIT, (uint64_t)(i / 4), (uint32_t)p->index,
-            0);
-    for (int k = 0; k < 4 && i + k < p->n; k++)
-      p->w[i + k] = (float)(bound * (2.0 * (double)ts_rng_unit(x[k]) - 1.0));
+/* Values are drawn four at a time, from the element's number alone. */
+static void draw(const ts_param_init *init, double x[4], int32_t index,
+                 int64_t block) {
+  uint32_t bits[4];
+  ts_rng4(bits, init->seed, TS_RNG_DENSE_INIT, (uint64_t)block, (uint32_t)index,
+          0);
+  if (init->kind == TS_INIT_NORMAL) {
+    ts_rng_normal2(x, bits[0], bits[1]);
+    ts_rng_normal2(x + 2, bits[2], bits[3]);
+    return;
   }
+  for (int k = 0; k < 4; k++) x[k] = 2.0 * (double)ts_rng_unit(bits[k]) - 1.0;
+}
+
+void ts_param_init_part(const ts_param *p, float *to, int64_t first,
+                        int64_t n) {
+  const ts_param_init *init = &p->init;
+  if (init->kind == TS_INIT_CONSTANT) {
+    for (int64_t i = 0; i < n; i++) to[i] = (float)init->scale;
+    return;
+  }
+  for (int64_t i = first / 4 * 4; i < first + n; i += 4) {
+    double x[4];
+    draw(init, x, p->index, i / 4);
+    for (int64_t k = i < first ? first - i : 0; k < 4 && i + k < first + n; k++)
+      to[i + k - first] = (float)(init->scale * x[k]);
+  }
+}
+
+static void set_init(ts_param *p, ts_param_init init) {
+  p->init = init;
+  if (p->w) ts_param_init_part(p, p->w, 0, p->n);
   p->version++;
+}
+
+void ts_param_init_uniform(ts_param *p, uint64_t seed, double bound) {
+  set_init(p, (ts_param_init){TS_INIT_UNIFORM, seed, bound});
 }
 
 void ts_param_init_normal(ts_param *p, uint64_t seed, double deviation) {
-  for (int64_t i = 0; i < p->n; i += 4) {
-    uint32_t x[4];
-    double n[4];
-    ts_rng4(x, seed, TS_RNG_DENSE_INIT, (uint64_t)(i / 4), (uint32_t)p->index,
-            0);
-    ts_rng_normal2(n, x[0], x[1]);
-    ts_rng_normal2(n + 2, x[2], x[3]);
-    for (int k = 0; k < 4 && i + k < p->n; k++)
-      p->w[i + k] = (float)(deviation * n[k]);
-  }
-  p->version++;
+  set_init(p, (ts_param_init){TS_INIT_NORMAL, seed, deviation});
 }
 
 void ts_param_init_constant(ts_param *p, float value) {
-  for (int64_t i = 0; i < p->n; i++) p->w[i] = value;
-  p->version++;
+  set_init(p, (ts_param_init){TS_INIT_CONSTANT, 0, value});
 }

@@ -15,6 +15,14 @@
 
 enum { TS_PARAM_STATES_MAX = 2 };
 
+typedef enum { TS_INIT_CONSTANT, TS_INIT_UNIFORM, TS_INIT_NORMAL } ts_init_kind;
+
+typedef struct ts_param_init {
+  ts_init_kind kind;
+  uint64_t seed;
+  double scale; /* the constant; +-bound; the deviation */
+} ts_param_init;
+
 typedef struct ts_param {
   char *name;    /* full name, as in checkpoints (doc/formats) */
   char *group;   /* the layer that it is gathered and reduced with, such as
@@ -28,7 +36,8 @@ typedef struct ts_param {
   float *grad; /* (n) f32, set by ts_parallel; written (=) by backward */
   float *state[TS_PARAM_STATES_MAX]; /* f32, by the optimizer: (n), or this
                                         rank's part of it */
-  uint64_t version; /* grows with each update: packed weights carry it */
+  uint64_t version;   /* grows with each update: packed weights carry it */
+  ts_param_init init; /* of its values, wherever they are kept */
   /* Its gradient comes after the model's backward pass: so it shares no
    * bucket of the reduction with those that come early. */
   bool late;
@@ -38,6 +47,8 @@ typedef struct ts_param {
 typedef struct ts_params {
   ts_param **item; /* owned */
   int32_t n;
+  bool deferred; /* parameters get no w: who shards them never has the whole
+                    model in memory */
 } ts_params;
 
 /* Adds a zeroed parameter to GROUP.  cols 0: vector.  Local. */
@@ -53,5 +64,7 @@ void ts_param_init_uniform(ts_param *, uint64_t seed, double bound);
 /* Normal with mean 0. */
 void ts_param_init_normal(ts_param *, uint64_t seed, double deviation);
 void ts_param_init_constant(ts_param *, float value);
+/* Initial values of elements [first, first + n) into TO. */
+void ts_param_init_part(const ts_param *, float *to, int64_t first, int64_t n);
 
 #endif

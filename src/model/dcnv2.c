@@ -60,6 +60,7 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   TS_TRY(ts_arch_bottom_width(&b_width, spec));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   d->base.ops = &ts_model_dcnv2;
+  d->base.params.deferred = spec->deferred;
   TS_TRY(ts_concat_init(&d->x, spec, b_width, false));
   TS_TRY(ts_arch_bottom(&d->bottom, spec, &d->base.params, lane));
   TS_TRY(create_cross(d, spec, kernels, lane));

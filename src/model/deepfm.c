@@ -109,6 +109,7 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   TS_TRY(check(s));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   d->base.ops = &ts_model_deepfm;
+  d->base.params.deferred = s->deferred;
   d->kernels = kernels;
   d->field = !strcmp(s->config->model.deepfm_fm, "field");
   d->dim = s->dim;

@@ -62,6 +62,7 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   TS_TRY(check(s));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   d->base.ops = &ts_model_dlrm;
+  d->base.params.deferred = s->deferred;
   d->spec = *s;
   d->kernels = kernels;
   d->n_tasks = s->config->model.n_tasks;

@@ -29,6 +29,7 @@ typedef struct ts_model_spec {
   int32_t dim;        /* of every table, unless ops->any_dims */
   int32_t batch_max;  /* local samples at most */
   bool training;      /* false: no gradients are allocated */
+  bool deferred;      /* parameters get no memory: ts_params.deferred */
   const char *engine; /* of ts_linear, NULL: auto */
 } ts_model_spec;
 

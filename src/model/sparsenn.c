@@ -40,6 +40,7 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   TS_TRY(ts_arch_bottom_width(&b_width, spec));
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_DENSE));
   s->base.ops = &ts_model_sparsenn;
+  s->base.params.deferred = spec->deferred;
   TS_TRY(ts_concat_init(&s->x, spec, b_width, true));
   TS_TRY(ts_arch_bottom(&s->bottom, spec, &s->base.params, lane));
   TS_TRY(ts_arch_over(&s->over, spec, s->x.width, s->x.stride, &s->base.params,

@@ -20,6 +20,10 @@ ts_lane *ts_comm_lane(const ts_comm *c) {
 void ts_comm_set_stage(ts_comm *c, const char *stage) {
   c->stage = stage;
 }
+void ts_comm_follow(ts_comm *c, ts_event event) {
+  if (event.lane && c->n_follow < TS_FOLLOW_MAX)
+    c->follow[c->n_follow++] = event;
+}
 ts_comm_stat ts_comm_stat_of(const ts_comm *c) {
   return c->stat;
 }

@@ -75,8 +75,16 @@ const char *ts_world_host(const ts_world *); /* host name */
 /* A communicator of its own over GROUP; NAME (static) is its lane's name in
  * the trace.  Collective over the world. */
 ts_err ts_comm_create(ts_world *, ts_comm **, ts_group, const char *name);
-/* What the trace calls its operations (static; NAME by default). */
+/* The same over the block of N consecutive ranks that this rank is in; N
+ * divides the ranks.  Collective over the world. */
+ts_err ts_comm_create_block(ts_world *, ts_comm **, int n, const char *name);
+/* What the trace calls the operations begun from here on (stays until they
+ * are done; NAME by default). */
 void ts_comm_set_stage(ts_comm *, const char *stage);
+/* The operation begun next waits for EVENT, too: for what is not the end of a
+ * lane.  TS_FOLLOW_MAX at most. */
+enum { TS_FOLLOW_MAX = 4 };
+void ts_comm_follow(ts_comm *, ts_event);
 void ts_comm_destroy(ts_comm *); /* collective */
 int ts_comm_rank(const ts_comm *);
 int ts_comm_size(const ts_comm *);

@@ -32,6 +32,8 @@ struct ts_comm {
   MPI_Comm mpi;
   int rank, size;
   const char *name, *stage; /* stage: what the trace calls its operations */
+  ts_event follow[TS_FOLLOW_MAX]; /* of the operation begun next */
+  int n_follow;
   ts_lane *lane;
   ts_op *head, *tail; /* operations in order, under the world's lock */
   ts_comm *next;
@@ -45,8 +47,10 @@ typedef ts_err (*ts_op_step)(ts_op *, bool *last);
 struct ts_op {
   ts_comm *comm;
   const char *name; /* of the collective, for messages */
+  const char *stage;
   ts_op_step step;
-  ts_event after;
+  ts_event after[TS_FOLLOW_MAX + 1]; /* it starts when these are done */
+  int n_after;
   ts_trace_mark mark;
   uint64_t seq;
   int phase;

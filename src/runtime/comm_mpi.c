@@ -35,9 +35,12 @@ ts_err ts_op_create(ts_op **out, ts_comm *c, const char *name, ts_op_step step,
   TS_TRY(ts_mem_alloc(&op, sizeof *op, TS_TAG_COMM));
   op->comm = c;
   op->name = name;
+  op->stage = c->stage;
   op->step = step;
   op->n_rounds = 1;
-  op->after = after ? ts_lane_record(after) : (ts_event){0};
+  if (after) op->after[op->n_after++] = ts_lane_record(after);
+  for (int i = 0; i < c->n_follow; i++) op->after[op->n_after++] = c->follow[i];
+  c->n_follow = 0;
   op->mark = ts_trace_mark_now();
   *out = op;
   TS_TRY(ts_mem_array(&op->send_counts, c->size, 8, TS_TAG_COMM));
@@ -79,15 +82,37 @@ static ts_err check_deadline(const ts_op *op) {
                  op->comm->name, w->options.timeout_s);
 }
 
+static void watch(ts_op *op, bool on) {
+  for (int i = 0; i < op->n_after; i++)
+    if (on)
+      ts_event_watch(op->after[i]);
+    else if (op->watched)
+      ts_event_unwatch(op->after[i]);
+  op->watched = on;
+}
+
+/* What OP waits for is done; an error of a lane that it waits for is its
+ * own. */
+static ts_err may_start(ts_op *op, bool *may) {
+  ts_err err = TS_OK;
+  for (int i = 0; i < op->n_after; i++)
+    if (!ts_event_done(op->after[i])) return TS_OK;
+  watch(op, false);
+  *may = true;
+  for (int i = 0; i < op->n_after; i++)
+    TS_TRY(ts_lane_error(op->after[i].lane));
+  TS_TRY(ts_lane_error(op->comm->lane));
+done:
+  return err;
+}
+
 /* Moves OP on as far as it goes without waiting. */
 static ts_err advance(ts_op *op, bool *moved, bool *finished) {
   ts_err err = TS_OK;
   if (!op->started) {
-    if (!ts_event_done(op->after)) return TS_OK;
-    if (op->watched) ts_event_unwatch(op->after);
-    op->watched = false;
-    if (op->after.lane) TS_TRY(ts_lane_error(op->after.lane));
-    TS_TRY(ts_lane_error(op->comm->lane));
+    bool may = false;
+    TS_TRY(may_start(op, &may));
+    if (!may) return TS_OK;
     op->started = *moved = true;
     op->t0 = ts_now();
     ts_overlap_comm_begin(op->comm->name);
@@ -122,7 +147,7 @@ static void finish(ts_op *op, ts_err err) {
     ts_overlap_comm_end(c->name);
     ts_trace_span(&(ts_span){.row = c->lane->row,
                              .kind = TS_SPAN_COMM,
-                             .name = c->stage,
+                             .name = op->stage,
                              .op = op->name,
                              .mark = op->mark,
                              .bytes = op->sent_bytes,
@@ -265,8 +290,7 @@ ts_err ts_op_begin(ts_op *op, ts_token *token) {
   op->seq = ts_lane_begin_seq(c->lane);
   token->done = (ts_event){c->lane, op->seq};
   if (!w->has_thread) return run_now(op);
-  op->watched = op->after.lane != NULL;
-  if (op->watched) ts_event_watch(op->after);
+  watch(op, true);
   pthread_mutex_lock(&w->lock);
   if (c->tail)
     c->tail->next = op;

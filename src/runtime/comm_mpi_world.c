@@ -155,9 +155,14 @@ const char *ts_world_host(const ts_world *w) {
 
 /* Communicators are made and freed by the caller's thread, when no operation
  * is under way anywhere: the service thread is stopped meanwhile. */
-static ts_err duplicate(ts_comm *c, ts_group group) {
+static ts_err duplicate(ts_comm *c, ts_group group, int block) {
   ts_err err = TS_OK;
-  TS_TRY(TS_MPI(MPI_Comm_dup(c->world->groups[group], &c->mpi)));
+  const ts_world *w = c->world;
+  if (block)
+    TS_TRY(TS_MPI(MPI_Comm_split(w->groups[TS_GROUP_WORLD], w->rank / block,
+                                 w->rank, &c->mpi)));
+  else
+    TS_TRY(TS_MPI(MPI_Comm_dup(w->groups[group], &c->mpi)));
   TS_TRY(TS_MPI(MPI_Comm_set_errhandler(c->mpi, MPI_ERRORS_RETURN)));
   TS_TRY(TS_MPI(MPI_Comm_rank(c->mpi, &c->rank)));
   TS_TRY(TS_MPI(MPI_Comm_size(c->mpi, &c->size)));
@@ -165,8 +170,8 @@ done:
   return err;
 }
 
-ts_err ts_comm_create(ts_world *w, ts_comm **out, ts_group group,
-                      const char *name) {
+static ts_err create_comm(ts_world *w, ts_comm **out, ts_group group, int block,
+                          const char *name) {
   ts_err err = TS_OK;
   ts_comm *c = NULL;
   const bool served = w->has_thread;
@@ -176,7 +181,7 @@ ts_err ts_comm_create(ts_world *w, ts_comm **out, ts_group group,
   c->world = w;
   c->name = c->stage = name;
   c->mpi = MPI_COMM_NULL;
-  TS_TRY(duplicate(c, group));
+  TS_TRY(duplicate(c, group, block));
   TS_TRY(ts_lane_create(w->device, &c->lane, name, TS_LANE_COMM));
   c->next = w->comms;
   w->comms = c;
@@ -189,6 +194,16 @@ done:
     ts_mem_free(c);
   }
   return err;
+}
+
+ts_err ts_comm_create(ts_world *w, ts_comm **out, ts_group group,
+                      const char *name) {
+  return create_comm(w, out, group, 0, name);
+}
+
+ts_err ts_comm_create_block(ts_world *w, ts_comm **out, int n,
+                            const char *name) {
+  return create_comm(w, out, TS_GROUP_WORLD, n, name);
 }
 
 void ts_comm_destroy(ts_comm *c) {

@@ -161,7 +161,8 @@ static ts_err build_model(ts_trainer *t) {
                               .n_features = ts_ebc_n_features(t->ebc),
                               .dim = c->tables[0].dim,
                               .batch_max = t->batch_max,
-                              .training = t->training};
+                              .training = t->training,
+                              .deferred = ts_parallel_defers(c)};
   TS_TRY(ops->create(&t->model, &spec, t->device, &t->kernels, t->compute));
   TS_TRY(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,

@@ -1,0 +1,155 @@
+/* fully_sharded.c - parameters, gradients and optimizer state cut over the
+ * ranks; layers are gathered as they are used.  What a group goes through is
+ * told in fully_sharded.h. */
+#include "dense/fully_sharded.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+static void free_states(const ts_params *ps) {
+  for (int32_t i = 0; i < ps->n; i++) {
+    ts_param *p = ps->item[i];
+    for (int k = 0; k < TS_PARAM_STATES_MAX; k++) {
+      ts_mem_free(p->state[k]);
+      p->state[k] = NULL;
+    }
+    p->grad = NULL;
+  }
+}
+
+static void destroy(ts_parallel *base) {
+  ts_fs *d = (ts_fs *)base;
+  if (!d) return;
+  ts_lane_destroy(d->lane);
+  ts_comm_destroy(d->gather_comm);
+  ts_comm_destroy(d->block_comm);
+  ts_comm_destroy(d->reduce_comm);
+  free_states(d->params);
+  ts_fs_groups_destroy(d);
+  ts_param_optims_destroy(d->base.optims);
+  ts_mem_free(d->slots);
+  ts_mem_free(d->slot_memory);
+  ts_mem_free(d->counts);
+  ts_mem_free(d->grads);
+  ts_mem_free(d->grad_memory);
+  ts_mem_free(d->earlier);
+  ts_mem_free(d->stash);
+  ts_mem_free(d);
+}
+
+static ts_err check(ts_fs *d) {
+  const ts_config *c = d->config;
+  d->block = c->dense.reshard ? c->dense.reshard : d->n_ranks;
+  d->keeps_whole = c->dense.reshard == 1;
+  if (d->block > d->n_ranks || d->n_ranks % d->block != 0)
+    return ts_fail(TS_ERR_DECK,
+                   "dense.reshard_after_forward = %d: blocks of as many ranks "
+                   "do not make up %d",
+                   d->block, d->n_ranks);
+  if (c->dense.comm_dtype && strcmp(c->dense.comm_dtype, "f32") != 0)
+    return ts_fail(TS_ERR_DECK,
+                   "dense.comm_dtype = \"%s\": fully_sharded reduces in f32",
+                   c->dense.comm_dtype);
+  return TS_OK;
+}
+
+static ts_err create_training(ts_fs *d) {
+  ts_err err = TS_OK;
+  const ts_config *c = d->config;
+  ts_world *world = d->base.spec.world;
+  d->in_backward = c->optimizer.in_backward && !(c->optimizer.clip_norm > 0);
+  if (c->optimizer.in_backward && c->optimizer.clip_norm > 0)
+    ts_note("optimizer.clip_norm needs all gradients before any update: "
+            "optimizer.in_backward is off");
+  TS_TRY(ts_schedule_check(c));
+  TS_TRY(ts_param_optims_create(&d->base.optims, d->params, c));
+  TS_TRY(ts_fs_grads_create(d));
+  TS_TRY(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
+                        TS_LANE_DATA));
+  TS_TRY(ts_comm_create(world, &d->reduce_comm, TS_GROUP_WORLD,
+                        "dense reduce-scatter"));
+  if (d->block > 1 && d->block < d->n_ranks)
+    TS_TRY(ts_comm_create_block(world, &d->block_comm, d->block,
+                                "dense all-gather in blocks"));
+done:
+  return err;
+}
+
+static ts_err create(ts_parallel **out, const ts_parallel_spec *spec) {
+  extern const ts_parallel_ops ts_parallel_fully_sharded;
+  ts_err err = TS_OK;
+  ts_fs *d = NULL;
+  TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
+  d->base.ops = &ts_parallel_fully_sharded;
+  d->base.spec = *spec;
+  d->params = spec->params;
+  d->config = spec->config;
+  d->kernels = spec->kernels;
+  d->rank = ts_world_rank(spec->world);
+  d->n_ranks = ts_world_size(spec->world);
+  d->grad_factor = 1.0;
+  d->pass = d->last = d->open = d->held = -1;
+  TS_TRY(check(d));
+  TS_TRY(ts_mem_array(&d->counts, d->n_ranks, sizeof *d->counts, TS_TAG_DENSE));
+  TS_TRY(ts_fs_groups_create(d));
+  TS_TRY(ts_fs_slots_create(d));
+  if (spec->training) TS_TRY(create_training(d));
+  TS_TRY(ts_comm_create(spec->world, &d->gather_comm, TS_GROUP_WORLD,
+                        "dense all-gather"));
+  *out = &d->base;
+  d = NULL;
+done:
+  if (d) destroy(&d->base);
+  return err;
+}
+
+static ts_err begin(ts_parallel *base, int64_t step, bool sync) {
+  ts_fs *d = (ts_fs *)base;
+  if (!sync && !d->earlier)
+    return ts_fail(TS_ERR_INTERNAL, "micro-batches without run.accumulate");
+  d->step = step;
+  d->sync = sync;
+  d->lr_factor = ts_schedule_factor(d->config, step);
+  ts_fs_pass(d, TS_BACKWARD);
+  for (int32_t i = 0; i < d->n_groups; i++)
+    d->groups[i].missing = d->groups[i].n_parts;
+  d->late.missing = d->late.n_parts;
+  return TS_OK;
+}
+
+static ts_parallel_stat stat_of(const ts_parallel *base) {
+  const ts_fs *d = (const ts_fs *)base;
+  return (ts_parallel_stat){d->n_groups, d->n_reductions};
+}
+
+static ts_param_piece piece(const ts_parallel *base, const ts_param *p) {
+  const ts_fs *d = (const ts_fs *)base;
+  const int32_t i = d->group_of[p->index];
+  const ts_fs_group *g = i < 0 ? &d->late : &d->groups[i];
+  const ts_fs_part *part = g->parts;
+  while (part->param != p) part++;
+  ts_param_piece x = {.replicated = i < 0,
+                      .row0 = part->row0,
+                      .n_rows = part->n_rows,
+                      .w = part->w};
+  memcpy(x.state, p->state, sizeof x.state);
+  return x;
+}
+
+extern const ts_parallel_ops ts_parallel_fully_sharded;
+const ts_parallel_ops ts_parallel_fully_sharded = {
+    .kind = "fully_sharded",
+    .defers = true,
+    .create = create,
+    .destroy = destroy,
+    .hooks = {.acquire = ts_fs_acquire,
+              .release = ts_fs_release,
+              .ready = ts_fs_ready},
+    .begin = begin,
+    .end = ts_fs_end,
+    .stash = ts_fs_stash,
+    .unstash = ts_fs_unstash,
+    .stat = stat_of,
+    .piece = piece};

@@ -1,0 +1,155 @@
+/* fully_sharded.h - parts of the strategy "fully_sharded"; private to
+ * fully_sharded*.c and its tests.
+ *
+ * Parameters are gathered and reduced in groups, by default one per layer.
+ * Of each parameter a rank keeps the rows that torch.chunk would give it:
+ * c = ceil(rows / W) from c * rank on, padded to c; the last ranks may have
+ * none.  A group's shard is its parameters' pieces one after the other (S
+ * floats), its flat the shards of all ranks, [W][S], and its whole the
+ * parameters as the model wants them.
+ *
+ *     shard --all-gather--> flat --copy-out--> whole      (forward, backward)
+ *     grads --copy-in--> input --reduce-scatter--> shard's gradient --> update
+ *
+ * Flats, wholes, gradients and inputs live in slots as large as the largest
+ * group needs.  Who takes a slot waits on its own lane for the last use, so
+ * memory is bounded by the number of slots whatever the model's depth, and
+ * the host never waits. */
+#ifndef TS_DENSE_FULLY_SHARDED_H
+#define TS_DENSE_FULLY_SHARDED_H
+
+#include "dense/parallel_impl.h"
+
+typedef struct ts_fs_slot {
+  float *at;
+  ts_event last_use;
+  bool taken;     /* by what the host has enqueued so far */
+  uint64_t given; /* when it was given back, in host order */
+} ts_fs_slot;
+
+/* A parameter in its group. */
+typedef struct ts_fs_part {
+  ts_param *param;
+  int64_t width;        /* floats of a row */
+  int64_t chunk;        /* rows of a rank, padding included */
+  int64_t shard_at;     /* floats: in the shard and its gradient */
+  int64_t whole_at;     /* in the whole */
+  int64_t row0, n_rows; /* this rank's */
+  float *w;             /* (n_rows, width) of the shard */
+} ts_fs_part;
+
+typedef struct ts_fs_group {
+  const char *name; /* of its first layer */
+  ts_fs_part *parts;
+  int32_t n_parts, n_layers;
+  int64_t shard_n, whole_n; /* floats */
+  float *shard;
+  int32_t *list[2]; /* by pass: groups to gather early; owned */
+  int32_t n_list[2];
+  /* gathering */
+  int32_t slot;        /* of its flat; -1: not gathered */
+  ts_event gathered;   /* end of its last all-gather */
+  float *kept;         /* between forward and backward: its block's part of the
+                          flat, or the whole; NULL where all ranks share it */
+  ts_event kept_at;    /* when that was written */
+  bool is_kept;        /* since this step's forward */
+  int32_t layers_done; /* released in this pass */
+  /* gradients */
+  int32_t missing;  /* parameters whose gradient is still to come */
+  ts_fs_slot own;   /* its shard's gradient, unless in_backward */
+  ts_fs_slot *grad; /* the one in use */
+  float *earlier;   /* sum of earlier micro-batches; or NULL */
+  ts_event reduced; /* end of the last reduction */
+  ts_event updated;
+} ts_fs_group;
+
+/* What happens to groups, in the order of the host. */
+typedef enum {
+  TS_FS_GATHER,  /* its all-gather is begun */
+  TS_FS_OPEN,    /* its flat has been copied out */
+  TS_FS_RESHARD, /* its whole is given back */
+  TS_FS_REDUCE,  /* its reduce-scatter is begun */
+  TS_FS_DRAIN    /* gathered, never used, given back */
+} ts_fs_event;
+
+/* Slots in use, in the order of the host. */
+typedef struct ts_fs_live {
+  int flats, wholes, grads, inputs;
+} ts_fs_live;
+
+/* Slots by number. */
+enum { TS_FS_WHOLE, TS_FS_GRAD, TS_FS_INPUTS };
+
+typedef struct ts_fs {
+  ts_parallel base;
+  ts_params *params;
+  const ts_config *config;
+  const ts_kernels *kernels;
+  int rank, n_ranks;
+  /* Between forward and backward a group is kept by blocks of ranks, each
+   * with its part of the flat; with keeps_whole each rank has all of it. */
+  int block;
+  bool keeps_whole;
+  ts_comm *gather_comm; /* lanes of their own */
+  ts_comm *block_comm;  /* NULL unless 1 < block < n_ranks */
+  ts_comm *reduce_comm; /* NULL unless training */
+  ts_lane *lane;        /* optimizers run here, beside the backward pass */
+  ts_fs_group *groups;
+  int32_t n_groups;
+  ts_fs_group late;  /* parameters that every rank has whole */
+  int32_t *group_of; /* (params) by param->index; -1: late */
+  float *shards;     /* all groups' */
+  ts_fs_slot *slots;
+  int32_t n_slots, n_flats[2]; /* flats: by pass */
+  int64_t slot_n;              /* floats of a slot */
+  float *slot_memory;
+  int64_t *counts; /* (n_ranks) scratch of the host */
+  uint64_t clock;
+  /* the pass under way */
+  int pass;           /* ts_pass, -1: none */
+  int32_t last;       /* group acquired last */
+  int32_t open;       /* group that is acquired now, or -1 */
+  int32_t held;       /* slot of the flat that forward copied out last, -1 */
+  bool first;         /* the next all-gather is the pass's first */
+  ts_event optimized; /* the last optimizer; {0} once it has been waited for */
+  ts_fs_live live;
+  void (*watch)(void *arg, ts_fs_event, int32_t group); /* or NULL */
+  void *watch_arg;
+  /* gradients */
+  float *grads; /* all shards' and the late parameters' own */
+  int64_t grads_n;
+  float *grad_memory;
+  ts_fs_slot recycled[2]; /* in_backward: shards' gradients take turns */
+  float *earlier, *stash; /* NULL unless used */
+  bool in_backward, sync, stashing, stashed;
+  int32_t n_earlier, next_input, next_recycled;
+  int64_t step, n_reductions;
+  double lr_factor;
+  double grad_factor, norm; /* the lane's: tasks write and read them */
+} ts_fs;
+
+/* fully_sharded_groups.c: groups, shards with their initial values, lists.
+ * DECK errors name the layers that there are.  Local. */
+ts_err ts_fs_groups_create(ts_fs *);
+void ts_fs_groups_destroy(ts_fs *);
+
+/* fully_sharded_gather.c */
+ts_err ts_fs_slots_create(ts_fs *);
+int ts_fs_flats(const ts_fs *, ts_pass); /* alive at once, by the lists */
+ts_err ts_fs_acquire(void *fs, const ts_param *, ts_pass, ts_lane *);
+ts_err ts_fs_release(void *fs, const ts_param *, ts_pass, ts_lane *);
+/* A pass begins or ends: what was gathered and not used is given back. */
+void ts_fs_pass(ts_fs *, int pass);
+void ts_fs_note(ts_fs *, ts_fs_event, int32_t group);
+
+/* fully_sharded_reduce.c */
+ts_err ts_fs_grads_create(ts_fs *);
+ts_err ts_fs_ready(void *fs, ts_param *, ts_lane *);
+
+/* fully_sharded_update.c */
+ts_err ts_fs_update(ts_fs *, ts_fs_group *, ts_lane *);
+ts_err ts_fs_end(ts_parallel *, double *grad_norm, ts_lane *);
+ts_err ts_fs_stash(ts_parallel *, bool on);
+ts_err ts_fs_unstash(ts_parallel *, int64_t step, ts_lane *);
+
+#endif

@@ -1,0 +1,225 @@
+/* fully_sharded_reduce.c - gradients go as they come: once a group's are all
+ * there they are copied into an input, which frees the room they were written
+ * to for the next layer, and reduced; a rank gets those of its shard.
+ *
+ * Parameters that every rank has whole (late ones) are reduced together. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "dense/fully_sharded.h"
+
+/* Groups' gradients: with in_backward two take turns, else each has its own,
+ * one after the other, and the late parameters' at the end. */
+static ts_err make_grads(ts_fs *d) {
+  ts_err err = TS_OK;
+  int64_t largest = 0, at = 0;
+  for (int32_t i = 0; i < d->n_groups; i++) {
+    const int64_t n = d->groups[i].shard_n;
+    if (n > largest) largest = n;
+    d->grads_n += d->in_backward ? 0 : n;
+  }
+  d->grads_n += d->late.shard_n;
+  TS_TRY(ts_mem_array(&d->grads, d->grads_n, sizeof *d->grads, TS_TAG_DENSE));
+  if (d->in_backward)
+    TS_TRY(ts_mem_array(&d->grad_memory, 2 * largest, sizeof *d->grad_memory,
+                        TS_TAG_DENSE));
+  for (int k = 0; d->in_backward && k < 2; k++)
+    d->recycled[k].at = d->grad_memory + k * largest;
+  for (int32_t i = 0; i < d->n_groups && !d->in_backward; i++) {
+    d->groups[i].own.at = d->grads + at;
+    at += d->groups[i].shard_n;
+  }
+  d->late.own.at = d->grads + at;
+  d->late.grad = &d->late.own;
+  for (int32_t k = 0; k < d->late.n_parts; k++)
+    d->late.parts[k].param->grad = d->late.own.at + d->late.parts[k].shard_at;
+done:
+  return err;
+}
+
+static ts_err make_earlier(ts_fs *d) {
+  ts_err err = TS_OK;
+  int64_t n = d->late.shard_n;
+  if (d->config->run.accumulate <= 1) return TS_OK;
+  for (int32_t i = 0; i < d->n_groups; i++) n += d->groups[i].shard_n;
+  TS_TRY(ts_mem_array(&d->earlier, n, sizeof *d->earlier, TS_TAG_DENSE));
+  n = 0;
+  for (int32_t i = 0; i < d->n_groups; i++) {
+    d->groups[i].earlier = d->earlier + n;
+    n += d->groups[i].shard_n;
+  }
+  d->late.earlier = d->earlier + n;
+done:
+  return err;
+}
+
+static ts_err make_states(ts_fs *d, ts_fs_group *g) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < g->n_parts; i++) {
+    const ts_fs_part *part = &g->parts[i];
+    ts_param *p = part->param;
+    const ts_optim_config *c = ts_param_optims_of(d->base.optims, p);
+    for (int k = 0; k < ts_dense_optim_n_states(c); k++)
+      TS_TRY(ts_mem_array(&p->state[k], part->n_rows * part->width,
+                          sizeof(float), TS_TAG_DENSE_STATE));
+  }
+done:
+  return err;
+}
+
+ts_err ts_fs_grads_create(ts_fs *d) {
+  ts_err err = TS_OK;
+  TS_TRY(make_grads(d));
+  TS_TRY(make_earlier(d));
+  for (int32_t i = 0; i < d->n_groups; i++)
+    TS_TRY(make_states(d, &d->groups[i]));
+  TS_TRY(make_states(d, &d->late));
+done:
+  return err;
+}
+
+/* ---- sums of micro-batches ----------------------------------------------- */
+
+typedef struct ts_fold {
+  float *to;
+  const float *from;
+  int64_t n;
+  bool first; /* = instead of += */
+} ts_fold;
+
+static ts_err fold_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_fold *a = arg;
+  float *restrict to = a->to;
+  const float *restrict from = a->from;
+  if (a->first)
+    memcpy(to, from, (size_t)a->n * sizeof *to);
+  else
+    for (int64_t i = 0; i < a->n; i++) to[i] += from[i];
+  return TS_OK;
+}
+
+static bool folds(const ts_fs *d) {
+  return !d->sync || d->n_earlier;
+}
+
+/* Earlier ones are kept aside and added to the last one's. */
+static ts_err fold(ts_fs *d, const ts_fs_group *g, ts_lane *lane) {
+  const ts_fold arg = {d->sync ? g->grad->at : g->earlier,
+                       d->sync ? g->earlier : g->grad->at, g->shard_n,
+                       !d->sync && !d->n_earlier};
+  return ts_lane_submit(lane, "accumulate", fold_task, &arg, sizeof arg);
+}
+
+/* ---- a group ------------------------------------------------------------- */
+
+typedef struct ts_copy_in {
+  const ts_fs_group *g;
+  const float *whole; /* gradients */
+  float *input;       /* (n_ranks, shard_n); padding stays as it is */
+  int n_ranks;
+} ts_copy_in;
+
+static ts_err copy_in_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_copy_in *a = arg;
+  const ts_fs_group *g = a->g;
+  for (int32_t k = 0; k < g->n_parts; k++) {
+    const ts_fs_part *p = &g->parts[k];
+    const int64_t rows = p->param->rows;
+#pragma omp parallel for schedule(static) if (p->param->n > 65536)
+    for (int r = 0; r < a->n_ranks; r++) {
+      const int64_t row0 = r * p->chunk;
+      const int64_t n = rows - row0 < p->chunk ? rows - row0 : p->chunk;
+      if (n > 0)
+        memcpy(a->input + r * g->shard_n + p->shard_at,
+               a->whole + p->whole_at + row0 * p->width,
+               (size_t)(n * p->width) * sizeof *a->input);
+    }
+  }
+  return TS_OK;
+}
+
+static ts_fs_slot *take_input(ts_fs *d) {
+  const int32_t n = d->config->dense.reduce_inputs;
+  if (d->live.inputs < n) d->live.inputs++;
+  return &d->slots[TS_FS_INPUTS + d->next_input++ % n];
+}
+
+/* LANE waits for room before it copies: no more inputs than there are. */
+static ts_err reduce(ts_fs *d, int32_t i, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_fs_group *g = &d->groups[i];
+  ts_fs_slot *input = take_input(d), *grads = &d->slots[TS_FS_GRAD];
+  ts_token token;
+  const ts_copy_in arg = {g, grads->at, input->at, d->n_ranks};
+  g->grad = d->in_backward ? &d->recycled[d->next_recycled++ % 2] : &g->own;
+  TS_TRY(ts_lane_wait(lane, input->last_use));
+  TS_TRY(ts_lane_submit(lane, "copy-in", copy_in_task, &arg, sizeof arg));
+  grads->last_use = ts_lane_record(lane);
+  for (int r = 0; r < d->n_ranks; r++) d->counts[r] = g->shard_n;
+  ts_comm_follow(d->reduce_comm, g->grad->last_use);
+  ts_comm_set_stage(d->reduce_comm, g->name);
+  TS_TRY(ts_comm_reduce_scatter_v(d->reduce_comm, &token, g->grad->at,
+                                  input->at, d->counts, TS_F32, lane));
+  g->reduced = input->last_use = g->grad->last_use = token.done;
+  d->n_reductions++;
+  ts_fs_note(d, TS_FS_REDUCE, i);
+done:
+  return err;
+}
+
+/* What follows a group's reduction, beside the rest of the backward pass. */
+static ts_err after(ts_fs *d, ts_fs_group *g) {
+  ts_err err = TS_OK;
+  const bool update = d->in_backward && d->sync;
+  if (!folds(d) && !update) return TS_OK;
+  TS_TRY(ts_lane_wait(d->lane, g->reduced));
+  if (folds(d)) TS_TRY(fold(d, g, d->lane));
+  if (update) TS_TRY(ts_fs_update(d, g, d->lane));
+  g->grad->last_use = ts_lane_record(d->lane);
+done:
+  return err;
+}
+
+/* ---- those that are whole ------------------------------------------------ */
+
+static ts_err reduce_late(ts_fs *d, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_fs_group *g = &d->late;
+  ts_token token;
+  if (folds(d)) TS_TRY(fold(d, g, lane));
+  if (!d->sync) goto done;
+  ts_comm_set_stage(d->reduce_comm, g->name);
+  TS_TRY(ts_comm_all_reduce(d->reduce_comm, &token, g->grad->at, g->shard_n,
+                            TS_F32, TS_SUM, lane));
+  g->reduced = token.done;
+  d->n_reductions++;
+  if (!d->in_backward) goto done;
+  TS_TRY(ts_lane_wait(d->lane, g->reduced));
+  TS_TRY(ts_fs_update(d, g, d->lane));
+done:
+  return err;
+}
+
+ts_err ts_fs_ready(void *fs, ts_param *p, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_fs *d = fs;
+  const int32_t i = d->group_of[p->index];
+  ts_fs_group *g = i < 0 ? &d->late : &d->groups[i];
+  if (d->pass != TS_BACKWARD || (i >= 0 && i != d->open))
+    TS_THROW(TS_ERR_INTERNAL, "the gradient of %s comes outside its layer",
+             p->name);
+  if (g->missing-- <= 0)
+    TS_THROW(TS_ERR_INTERNAL, "the gradient of %s came twice in a step",
+             p->name);
+  if (g->missing) goto done;
+  if (i < 0) {
+    TS_TRY(reduce_late(d, lane));
+  } else {
+    TS_TRY(reduce(d, i, lane));
+    TS_TRY(after(d, g));
+  }
+done:
+  return err;
+}

@@ -1,0 +1,197 @@
+/* fully_sharded_update.c - optimizers of this rank's shards, at the end of a
+ * step or within its backward pass. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "dense/fully_sharded.h"
+
+/* The host may run ahead into the next step: tasks carry the step's numbers
+ * with them. */
+typedef struct ts_fs_update_arg {
+  ts_fs *d;
+  const ts_fs_group *g;
+  const float *grads;
+  int64_t step;
+  double lr_factor;
+} ts_fs_update_arg;
+
+/* Rows alone: padding is never read. */
+static ts_err update_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_fs_update_arg *a = arg;
+  const ts_fs *d = a->d;
+  for (int32_t i = 0; i < a->g->n_parts; i++) {
+    const ts_fs_part *part = &a->g->parts[i];
+    ts_param *p = part->param;
+    ts_dense_update_args u = {.optim = ts_param_optims_of(d->base.optims, p),
+                              .w = part->w,
+                              .grad = a->grads + part->shard_at,
+                              .n = part->n_rows * part->width,
+                              .lr_factor = a->lr_factor,
+                              .grad_factor = d->grad_factor,
+                              .step = a->step};
+    memcpy(u.state, p->state, sizeof u.state);
+    if (u.n) TS_TRY(d->kernels->dense_update(&u));
+    p->version++;
+  }
+done:
+  return err;
+}
+
+ts_err ts_fs_update(ts_fs *d, ts_fs_group *g, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_fs_update_arg arg = {d, g, g->grad->at, d->step, d->lr_factor};
+  /* An all-gather that nobody has waited for may still have to read. */
+  TS_TRY(ts_lane_wait(lane, g->gathered));
+  TS_TRY(
+      ts_lane_submit(lane, "dense optimizer", update_task, &arg, sizeof arg));
+  g->updated = ts_lane_record(lane);
+done:
+  return err;
+}
+
+/* ---- clipping ------------------------------------------------------------ */
+
+static double squares(const ts_fs_group *g, const float *grads) {
+  double sum = 0;
+  for (int32_t i = 0; i < g->n_parts; i++) {
+    const ts_fs_part *p = &g->parts[i];
+    const float *x = grads + p->shard_at;
+    double part = 0;
+    for (int64_t k = 0; k < p->n_rows * p->width; k++)
+      part += (double)x[k] * x[k];
+    sum += part;
+  }
+  return sum;
+}
+
+/* This rank's part of the square of the norm; what all have counts once. */
+static ts_err squares_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_fs *d = *(ts_fs **)arg;
+  double sum = d->rank ? 0 : squares(&d->late, d->late.own.at);
+  for (int32_t i = 0; i < d->n_groups; i++)
+    sum += squares(&d->groups[i], d->groups[i].own.at);
+  d->norm = sum;
+  return TS_OK;
+}
+
+static ts_err clip_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_fs *d = *(ts_fs **)arg;
+  d->norm = sqrt(d->norm);
+  d->grad_factor = fmin(1.0, d->config->optimizer.clip_norm / (d->norm + 1e-6));
+  return TS_OK;
+}
+
+static ts_err clip(ts_fs *d, double *grad_norm, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_token token;
+  TS_TRY(ts_lane_submit(lane, "clip", squares_task, &d, sizeof d));
+  ts_comm_set_stage(d->reduce_comm, "norm");
+  TS_TRY(ts_comm_all_reduce(d->reduce_comm, &token, &d->norm, 1, TS_F64, TS_SUM,
+                            lane));
+  TS_TRY(ts_comm_end(&token, lane));
+  TS_TRY(ts_lane_submit(lane, "clip", clip_task, &d, sizeof d));
+  if (grad_norm)
+    TS_TRY(ts_lane_copy(lane, grad_norm, &d->norm, sizeof d->norm));
+done:
+  return err;
+}
+
+/* ---- the end of a step --------------------------------------------------- */
+
+static ts_err update_all(ts_fs *d, double *grad_norm, ts_lane *lane) {
+  ts_err err = TS_OK;
+  if (d->config->optimizer.clip_norm > 0) TS_TRY(clip(d, grad_norm, lane));
+  for (int32_t i = d->n_groups - 1; i >= 0; i--)
+    TS_TRY(ts_fs_update(d, &d->groups[i], lane));
+  if (d->late.n_parts) TS_TRY(ts_fs_update(d, &d->late, lane));
+done:
+  return err;
+}
+
+static ts_err swap_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_fs *d = *(ts_fs **)arg;
+  for (int64_t i = 0; i < d->grads_n; i++) {
+    const float x = d->grads[i];
+    d->grads[i] = d->stash[i];
+    d->stash[i] = x;
+  }
+  return TS_OK;
+}
+
+static ts_err check_all_came(const ts_fs *d) {
+  for (int32_t i = -1; i < d->n_groups; i++) {
+    const ts_fs_group *g = i < 0 ? &d->late : &d->groups[i];
+    if (g->missing)
+      return ts_fail(TS_ERR_INTERNAL, "a parameter of layer %s got no gradient",
+                     g->name);
+  }
+  return TS_OK;
+}
+
+/* LANE waits for all gradients; then clips and updates, unless what is kept
+ * comes first. */
+static ts_err update_now(ts_fs *d, double *grad_norm, ts_lane *lane) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < d->n_groups; i++)
+    TS_TRY(ts_lane_wait(lane, d->groups[i].reduced));
+  TS_TRY(ts_lane_wait(lane, d->late.reduced));
+  TS_TRY(ts_lane_wait(lane, ts_lane_record(d->lane)));
+  const bool keep = d->stashing && !d->stashed;
+  if (d->stashing)
+    TS_TRY(ts_lane_submit(lane, "stash", swap_task, &d, sizeof d));
+  d->stashed |= d->stashing;
+  if (!keep) TS_TRY(update_all(d, grad_norm, lane));
+  for (int32_t i = 0; i < d->n_groups; i++)
+    d->groups[i].own.last_use = ts_lane_record(lane);
+done:
+  return err;
+}
+
+ts_err ts_fs_end(ts_parallel *base, double *grad_norm, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_fs *d = (ts_fs *)base;
+  TS_TRY(check_all_came(d));
+  ts_fs_pass(d, -1);
+  d->live.inputs = 0;
+  d->n_earlier = d->sync ? 0 : d->n_earlier + 1;
+  if (!d->sync) goto done;
+  if (d->in_backward) {
+    d->optimized = ts_lane_record(d->lane);
+    TS_TRY(ts_lane_wait(lane, d->optimized));
+  } else {
+    TS_TRY(update_now(d, grad_norm, lane));
+    d->optimized = ts_lane_record(lane);
+  }
+done:
+  return err;
+}
+
+ts_err ts_fs_stash(ts_parallel *base, bool on) {
+  ts_err err = TS_OK;
+  ts_fs *d = (ts_fs *)base;
+  if (on && !d->stash)
+    TS_TRY(ts_mem_array(&d->stash, d->grads_n, sizeof *d->stash, TS_TAG_DENSE));
+  d->stashing = on;
+done:
+  return err;
+}
+
+ts_err ts_fs_unstash(ts_parallel *base, int64_t step, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_fs *d = (ts_fs *)base;
+  if (!d->stashed) return TS_OK;
+  d->step = step;
+  d->lr_factor = ts_schedule_factor(d->config, step);
+  d->stashed = false;
+  TS_TRY(ts_lane_submit(lane, "stash", swap_task, &d, sizeof d));
+  TS_TRY(update_all(d, NULL, lane));
+  d->optimized = ts_lane_record(lane);
+done:
+  return err;
+}
