@@ -40,8 +40,6 @@ tessera_sources += \
   io/schema.h \
   io/source.c \
   io/source.h \
-  io/space.c \
-  io/space.h \
   io/synthetic.c \
   io/text.c \
   io/text.h

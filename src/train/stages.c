@@ -215,6 +215,8 @@ done:
 ts_err ts_stage_finish(ts_trainer *t, ts_cargo *c, ts_event loss,
                        ts_metrics **metrics, ts_step_result *result) {
   ts_err err = TS_OK;
+  /* What had no backward pass. */
+  TS_TRY(ts_ebc_release(c->flight, t->compute));
   TS_TRY(ts_event_sync(loss));
   result->n_global = c->verdict.n_global;
   result->weight_sum = c->verdict.weight_sum;
@@ -239,7 +241,8 @@ void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
   if (ts_event_sync(c->ready) != TS_OK) ts_err_clear();
   if (c->looked_up && ts_ebc_output_end(flight, t->compute) != TS_OK)
     ts_err_clear();
-  if (c->looked_up && ts_lane_sync(t->compute) != TS_OK) ts_err_clear();
+  if (c->judged && ts_ebc_release(flight, t->compute) != TS_OK) ts_err_clear();
+  if (ts_lane_sync(t->compute) != TS_OK) ts_err_clear();
   if (c->batch) ts_loader_release(loader, c->batch);
   *c = (ts_cargo){.flight = flight};
 }
