@@ -239,23 +239,6 @@ done:
   return err;
 }
 
-static ts_err each_group(ts_ebc *ebc, ts_err (*fn)(ts_tbe *)) {
-  ts_err err = TS_OK;
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
-      TS_TRY(fn(ebc->lots[l].groups[g].tbe));
-done:
-  return err;
-}
-
-ts_err ts_ebc_flush(ts_ebc *ebc) {
-  return each_group(ebc, ts_tbe_flush);
-}
-
-ts_err ts_ebc_reload(ts_ebc *ebc) {
-  return each_group(ebc, ts_tbe_reload);
-}
-
 ts_ebc_stat ts_ebc_stat_of(const ts_ebc *ebc) {
   ts_ebc_stat stat = ebc->stat;
   stat.input_bytes = ts_comm_stat_of(ebc->input_comm).sent_bytes;

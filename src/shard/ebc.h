@@ -91,6 +91,16 @@ ts_err ts_ebc_each_shard(ts_ebc *, ts_ebc_shard_fn, void *arg);
 ts_err ts_ebc_flush(ts_ebc *);
 ts_err ts_ebc_reload(ts_ebc *);
 
+/* This rank's tables in slow memory; the lanes are idle. */
+typedef struct ts_ebc_tiers {
+  double hold_s; /* spent on bringing rows into fast memory */
+  int64_t fast_bytes, slow_bytes, scratch_bytes;
+  int64_t n_locks; /* on lines, now */
+} ts_ebc_tiers;
+/* Adds what was counted since creation to COUNT (tables of the deck), unless
+ * it is NULL. */
+ts_ebc_tiers ts_ebc_tiers_of(const ts_ebc *, ts_tier_count *count);
+
 /* Since creation, on this rank. */
 typedef struct ts_ebc_stat {
   int64_t n_ids;    /* looked up */

@@ -27,7 +27,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   const bool more = ts_pipeline_has(t, 1);
   ts_event loss;
   if (!c->ready.lane) TS_TRY(fill_cache(t, c)); /* the first batch */
-  TS_TRY(ts_lane_wait(t->compute, c->ready));
+  TS_TRY(ts_stage_wait_rows(t, c->ready));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (more) {

@@ -170,6 +170,29 @@ done:
   return err;
 }
 
+typedef struct ts_clock {
+  ts_trainer *t;
+  double sign;
+} ts_clock;
+
+static ts_err clock_task(void *p, ts_lane *lane) {
+  (void)lane;
+  const ts_clock *c = p;
+  c->t->prefetch_wait_s += c->sign * ts_now();
+  return TS_OK;
+}
+
+ts_err ts_stage_wait_rows(ts_trainer *t, ts_event event) {
+  ts_err err = TS_OK;
+  if (!event.lane) return TS_OK;
+  ts_clock from = {t, -1}, to = {t, 1};
+  TS_TRY(ts_lane_submit(t->compute, "rows", clock_task, &from, sizeof from));
+  TS_TRY(ts_lane_wait(t->compute, event));
+  TS_TRY(ts_lane_submit(t->compute, "rows", clock_task, &to, sizeof to));
+done:
+  return err;
+}
+
 ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
                          ts_cargo *look_up, ts_event before_update) {
   ts_err err = TS_OK;
@@ -187,7 +210,7 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   TS_TRY(m->dense_backward(t->model, n, &hook, t->compute));
   if (look_up) TS_TRY(ts_stage_lookup(t, look_up, t->compute));
   ts_cargo_trace(c, "backward");
-  TS_TRY(ts_lane_wait(t->compute, before_update));
+  TS_TRY(ts_stage_wait_rows(t, before_update));
   TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
   for (int32_t i = late->n - 1; i >= 0; i--)
     TS_TRY(ts_ddp_ready(t->ddp, late->item[i], t->compute));
