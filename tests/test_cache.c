@@ -404,6 +404,41 @@ START_TEST(one_set) {
 }
 END_TEST
 
+static int64_t locks_of(const ts_tbe *t) {
+  ts_tier_figures f;
+  ck_assert(ts_tbe_figures(t, &f));
+  return f.n_locks;
+}
+
+/* Two batches of the same rows, many times each: what the first releases the
+ * second still has. */
+START_TEST(held_twice) {
+  static world w;
+  static batch b[2];
+  const kind k = {"cached", "lru", "host", 1.0, 4, 0};
+  start(&w, "sgd", TS_F32, &k);
+  ts_tbe *t = group(&w);
+  for (int s = 0; s < 2; s++) {
+    fill(&b[s], &w, 1, 30, true);
+    ck_assert_ok(ts_tbe_prefetch(t, &b[s].in, w.lane));
+    ck_assert_ok(ts_tbe_prefetch(t, &b[s].in, w.lane)); /* once is enough */
+  }
+  ck_assert_ok(ts_lane_sync(w.lane));
+  const ts_tier_count c = counts(t);
+  const int64_t lines = c.n_misses - c.n_conflicts;
+  ck_assert_int_eq(locks_of(t), 2 * lines);
+  ck_assert_ok(ts_tbe_release(t, &b[0].in, w.lane));
+  ck_assert_ok(ts_lane_sync(w.lane));
+  ck_assert_int_eq(locks_of(t), lines);
+  ck_assert_ok(ts_tbe_release(t, &b[1].in, w.lane));
+  ck_assert_ok(ts_lane_sync(w.lane));
+  ck_assert_int_eq(locks_of(t), 0);
+  for (int s = 0; s < 2; s++) ts_buffer_reset(&b[s].hold.slots);
+  ts_tbe_destroy(t);
+  stop(&w);
+}
+END_TEST
+
 static int64_t line_of(ts_cache *c, uint32_t row, uint32_t *old) {
   bool dirty;
   return ts_cache_take(c, row, old, &dirty);
@@ -482,6 +517,7 @@ END_TEST
 START_TEST(no_room) {
   ts_store s;
   char dir[] = "/tmp/tessera-cache-XXXXXX";
+  ts_err_clear();
   ck_assert_ptr_nonnull(mkdtemp(dir));
   ck_assert_int_eq(
       ts_store_create(&s, dir, INT64_C(1) << 32, 32, 4096, TS_TAG_TABLES),
@@ -502,6 +538,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(tc, twins, 0, 16);
   tcase_add_loop_test(tc, counted, 0, 16);
   tcase_add_test(tc, one_set);
+  tcase_add_test(tc, held_twice);
   tcase_add_test(tc, policies);
   tcase_add_test(tc, passes_need_less);
   tcase_add_test(tc, no_room);
