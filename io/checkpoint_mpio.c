@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "config.h"
 #include "io/checkpoint_impl.h"
-#include "io/space.h"
+#include "base/space.h"
 
 #ifndef NFS_SUPER_MAGIC
 #define NFS_SUPER_MAGIC 0x6969

@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
-#include "io/space.h"
+#include "base/space.h"
 
 /* More than HDF5 takes for what stands around a dataset. */
 enum { HEADER_BYTES = 1024 };

@@ -120,6 +120,24 @@ static void check_processor(ts_deck *d, int32_t t) {
                   name);
 }
 
+static void check_tier(ts_deck *d, int32_t t) {
+  const ts_table_config *x = &d->config->tables[t];
+  const config_setting_t *s = d->origin[t];
+  const char *dir = d->config->run.tier_dir;
+  const char *name = x->name ? x->name : "";
+  if (!ts_table_is_slow(x)) return;
+  if (x->sharding == TS_SHARD_DATA_PARALLEL)
+    ts_deck_error(d, s,
+                  "table %.80s: every rank has all of a data_parallel table: "
+                  "it can't be %s",
+                  name, x->kernel);
+  if (x->cache.tier && !strcmp(x->cache.tier, "file") && (!dir || !*dir))
+    ts_deck_error(d, s,
+                  "table %.80s: cache.tier = \"file\" needs run.tier_dir, a "
+                  "folder on a disk of the node's own",
+                  name);
+}
+
 static bool has_feature(const ts_config *c, const char *name) {
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++)
@@ -158,6 +176,7 @@ static void check_tables(ts_deck *d) {
   for (int32_t t = 0; t < d->config->n_tables; t++) {
     check_table(d, t, n_before);
     check_processor(d, t);
+    check_tier(d, t);
   }
   check_names(d);
   check_features(d);

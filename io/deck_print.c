@@ -91,6 +91,9 @@ static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
     return print_integer(s, *(const int64_t *)v);
   case TS_KEY_INT32:
     return print_integer(s, *(const int32_t *)v);
+  case TS_KEY_COUNT:
+    if (!*(const int32_t *)v) return print_text(s, "auto");
+    return print_integer(s, *(const int32_t *)v);
   case TS_KEY_FLOAT:
     return print_float(s, *(const double *)v);
   case TS_KEY_BOOL:
@@ -279,6 +282,8 @@ static const char *kind_text(const ts_key *k) {
   case TS_KEY_INT:
   case TS_KEY_INT32:
     return "integer";
+  case TS_KEY_COUNT:
+    return "integer or text";
   case TS_KEY_ROWS:
     return "integer or list";
   case TS_KEY_FLOAT:

@@ -404,6 +404,13 @@ static void take_rows(ts_deck *d, const ts_key *k, const config_setting_t *s,
   *to = integer(d, k, item(s, config_setting_is_aggregate(s) ? d->element : 0));
 }
 
+/* A number over zero, or the word "auto". */
+static int32_t count(ts_deck *d, const ts_key *k, const config_setting_t *s) {
+  const char *text = text_of(s);
+  if (text && !strcmp(text, "auto")) return 0;
+  return (int32_t)integer(d, k, s);
+}
+
 void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
                    void *to) {
   switch (k->kind) {
@@ -416,6 +423,9 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
     break;
   case TS_KEY_INT32:
     *(int32_t *)to = (int32_t)integer(d, k, s);
+    break;
+  case TS_KEY_COUNT:
+    *(int32_t *)to = count(d, k, s);
     break;
   case TS_KEY_FLOAT:
     *(double *)to = real(d, k, s);

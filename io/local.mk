@@ -41,8 +41,6 @@ tessera_sources += \
   io/schema.h \
   io/source.c \
   io/source.h \
-  io/space.c \
-  io/space.h \
   io/synthetic.c \
   io/text.c \
   io/text.h

@@ -51,13 +51,9 @@ done:
   return err;
 }
 
-ts_err ts_metrics_log_line(ts_metrics_log *l, int64_t step, int eval,
-                           const char *task, int n, const char *const *names,
-                           const double *values) {
-  if (!l) return TS_OK;
-  fprintf(l->file, "{\"step\":%lld", (long long)step);
-  if (eval) fprintf(l->file, ",\"eval\":true");
-  if (task) fprintf(l->file, ",\"task\":\"%s\"", task);
+/* The rest of a line that has begun. */
+static ts_err end_line(ts_metrics_log *l, int n, const char *const *names,
+                       const double *values) {
   for (int i = 0; i < n; i++)
     if (isfinite(values[i]))
       fprintf(l->file, ",\"%s\":%.9g", names[i], values[i]);
@@ -65,6 +61,24 @@ ts_err ts_metrics_log_line(ts_metrics_log *l, int64_t step, int eval,
   if (fflush(l->file) != 0)
     return ts_fail(TS_ERR_IO, "%s: %s", l->path, strerror(errno));
   return TS_OK;
+}
+
+ts_err ts_metrics_log_line(ts_metrics_log *l, int64_t step, int eval,
+                           const char *task, int n, const char *const *names,
+                           const double *values) {
+  if (!l) return TS_OK;
+  fprintf(l->file, "{\"step\":%lld", (long long)step);
+  if (eval) fprintf(l->file, ",\"eval\":true");
+  if (task) fprintf(l->file, ",\"task\":\"%s\"", task);
+  return end_line(l, n, names, values);
+}
+
+ts_err ts_metrics_log_table(ts_metrics_log *l, int64_t step, const char *table,
+                            int n, const char *const *names,
+                            const double *values) {
+  if (!l) return TS_OK;
+  fprintf(l->file, "{\"step\":%lld,\"table\":\"%s\"", (long long)step, table);
+  return end_line(l, n, names, values);
 }
 
 void ts_metrics_log_close(ts_metrics_log *l) {

@@ -82,8 +82,9 @@ const ts_key ts_schema[] = {
          "stop|skip|rollback",
          "a loss that is not a number: stop (code 3), leave the step out, or "
          "go back to the last checkpoint's weights and go on with the data"),
-    DECK("run.tier_dir", STRING, run.tier_dir, "\"\"", "", 1, 0, "",
-         "folder of file tiers, local to the node; not in this version"),
+    DECK("run.tier_dir", PATH, run.tier_dir, "\"\"", "", 1, 0, NULL,
+         "folder on a disk of the node's own, for tables with cache.tier = "
+         "\"file\": a file per rank and group, without a name"),
     DECK("run.deadline_s", FLOAT, run.deadline_s, "0.0", "s", 0, 0, NULL,
          "watchdog; not in this version: comm.timeout_s ends hangs"),
     DECK("run.trace", STRING, run.trace, "\"\"", "", 1, 0, NULL,
@@ -367,7 +368,9 @@ const ts_key ts_schema[] = {
     TABLE("allow", STRINGS, allow, "[]", "", 1, 0, NULL,
           "shardings that the planner may use; empty: all"),
     TABLE("kernel", STRING, kernel, "\"auto\"", "", 1, 0,
-          "auto|fused|-dense|-cached|-host", "how rows are kept and updated"),
+          "auto|fused|-dense|cached|host",
+          "fused: rows in fast memory; cached: in slow memory behind a cache; "
+          "host: in slow memory; doc/cache.md"),
     TABLE("feature_processor.kind", STRING, feature_processor, "\"none\"", "",
           1, 0, "none|position_weighted",
           "position_weighted: a trained weight for each position in a bag, per "
@@ -375,12 +378,19 @@ const ts_key ts_schema[] = {
     TABLE("feature_processor.max_length", INT32, max_length, "0", "positions",
           0, 65536, NULL,
           "of position_weighted; ids further on have the last weight"),
-    LATER(TABLE, "cache.load_factor", "cached tables"),
-    LATER(TABLE, "cache.policy", "cached tables"),
-    LATER(TABLE, "cache.depth", "cached tables"),
-    LATER(TABLE, "cache.prefetch_passes", "cached tables"),
-    LATER(TABLE, "cache.min_pass_size", "cached tables"),
-    LATER(TABLE, "cache.tier", "cached tables"),
+    TABLE("cache.load_factor", FLOAT, cache.load_factor, "0.2", "", 1e-6, 1,
+          NULL, "of kernel \"cached\": lines of fast memory per row"),
+    TABLE("cache.policy", STRING, cache.policy, "\"lru\"", "", 1, 0, "lru|lfu",
+          "which line is given away: the one used longest ago, or the one used "
+          "least of late"),
+    TABLE("cache.depth", INT32, cache.depth, "1", "batches", 1, 1, NULL,
+          "batches whose rows are fetched ahead by pipeline \"prefetch\""),
+    TABLE("cache.prefetch_passes", COUNT, cache.passes, "1", "passes", 1, 1000,
+          "auto", "cuts the scratch of a batch's prefetch into as many parts"),
+    TABLE("cache.min_pass_size", INT, cache.min_pass_size, "0", "ids", 0, 1e12,
+          NULL, "least ids of a pass"),
+    TABLE("cache.tier", STRING, cache.tier, "\"host\"", "", 1, 0, "host|file",
+          "slow memory: the host's, or a mapped file in run.tier_dir"),
 };
 
 const int ts_schema_n = sizeof ts_schema / sizeof *ts_schema;

@@ -12,6 +12,7 @@ typedef enum {
   TS_KEY_PATH,   /* char *, made absolute */
   TS_KEY_INT,    /* int64_t */
   TS_KEY_INT32,
+  TS_KEY_COUNT, /* int32_t; "auto" is 0 */
   TS_KEY_FLOAT, /* double */
   TS_KEY_BOOL,
   TS_KEY_TIME,    /* double, seconds; written hh:mm:ss */

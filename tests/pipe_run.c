@@ -246,6 +246,7 @@ static void hash_dense(pr_run *r, uint64_t *h) {
 
 uint64_t pr_state(pr_run *r) {
   uint64_t tables = 0, dense = TS_FNV_START;
+  ck_assert_ok(ts_ebc_flush(r->t->ebc));
   ck_assert_ok(ts_ebc_each_shard(r->t->ebc, hash_shard, &tables));
   hash_dense(r, &dense);
   const uint64_t own = ts_mix64(dense) + tables;

@@ -1,4 +1,4 @@
 # Kernels of the embedding tables, row optimizers, groups.
 check_PROGRAMS += tests/test_lookup tests/test_row_update \
-  tests/test_row_optim tests/test_tbe tests/test_weight_grad
+  tests/test_cache tests/test_row_optim tests/test_tbe tests/test_weight_grad
 EXTRA_DIST += tests/sparse_util.h

@@ -86,38 +86,35 @@ static uint64_t hash(const uint32_t *rows, int64_t n) {
   return ts_fnv1a(TS_FNV_START, rows, (size_t)n * sizeof *rows);
 }
 
-static ts_err resolve(ts_tier *t, const uint32_t **slots, ts_event *ready,
-                      const uint32_t *rows, int64_t n, ts_lane *lane) {
-  ts_err err = TS_OK;
-  put(RESOLVE, weights(t), hash(rows, n));
-  pr_sleep_us(resolve_us);
-  TS_TRY(inner(t)->ops->resolve(inner(t), slots, ready, rows, n, lane));
-  put(RESOLVED, weights(t), hash(rows, n));
-done:
-  return err;
-}
-
-static ts_err lock(ts_tier *t, const uint32_t *slots, int64_t n,
-                   ts_lane *lane) {
+static ts_err hold(ts_tier *t, uint32_t *slots, int64_t n, ts_lane *lane) {
   (void)lane;
+  put(RESOLVE, weights(t), hash(slots, n));
+  pr_sleep_us(resolve_us);
+  put(RESOLVED, weights(t), hash(slots, n));
   put(LOCK, weights(t), hash(slots, n));
   return TS_OK;
 }
 
-static ts_err unlock(ts_tier *t, const uint32_t *slots, int64_t n,
-                     ts_lane *lane) {
+static ts_err release(ts_tier *t, const uint32_t *slots, int64_t n,
+                      ts_lane *lane) {
   (void)lane;
   pr_sleep_us(unlock_us);
   put(UNLOCK, weights(t), hash(slots, n));
   return TS_OK;
 }
 
-static ts_err get_rows(ts_tier *t, void *dst, int k, int64_t first, int64_t n) {
-  return inner(t)->ops->get_rows(inner(t), dst, k, first, n);
+static void locate(ts_tier *t, uint32_t *slots, const uint32_t *keys,
+                   int64_t n) {
+  (void)t;
+  memcpy(slots, keys, (size_t)n * sizeof *slots);
 }
-static ts_err put_rows(ts_tier *t, const void *src, int k, int64_t first,
-                       int64_t n) {
-  return inner(t)->ops->put_rows(inner(t), src, k, first, n);
+
+static ts_err nothing(ts_tier *t) {
+  (void)t;
+  return TS_OK;
+}
+static void *rows(ts_tier *t, int k) {
+  return inner(t)->ops->rows(inner(t), k);
 }
 
 static void destroy(ts_tier *t) {
@@ -132,11 +129,12 @@ static const ts_tier_ops ops = {.kind = "stub",
                                 .cached = true,
                                 .create = create,
                                 .destroy = destroy,
-                                .resolve = resolve,
-                                .lock = lock,
-                                .unlock = unlock,
-                                .get_rows = get_rows,
-                                .put_rows = put_rows,
+                                .hold = hold,
+                                .release = release,
+                                .locate = locate,
+                                .rows = rows,
+                                .flush = nothing,
+                                .reload = nothing,
                                 .weights = weights,
                                 .state = state};
 

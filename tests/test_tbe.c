@@ -59,7 +59,12 @@ static ts_tbe *group(world *w, int from, int to, bool mean) {
     tables[i] = (ts_tbe_table){
         &w->config[i], 10 + i, first, table_rows[i] * to / 100 - first, 0, DIM};
   }
-  const ts_tbe_spec spec = {tables, TABLES, feature_table, FEATURES, mean, 42};
+  const ts_tbe_spec spec = {.tables = tables,
+                            .n_tables = TABLES,
+                            .feature_table = feature_table,
+                            .n_features = FEATURES,
+                            .mean = mean,
+                            .seed = 42};
   ck_assert_int_eq(ts_tbe_create(&t, w->device, &w->kernels, &spec), TS_OK);
   ck_assert_int_eq(ts_tbe_init(t), TS_OK);
   return t;

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/dtype.h"
 
@@ -70,11 +71,25 @@ typedef struct ts_table_config {
   ts_shard_kind sharding;
   ts_ints ranks;
   ts_strings allow;
-  char *kernel;            /* auto | fused | dense | cached | host */
+  char *kernel; /* auto | fused | dense | cached | host */
+  struct {
+    double load_factor;
+    char *policy; /* lru | lfu */
+    int32_t depth;
+    int32_t passes; /* 0: auto */
+    int64_t min_pass_size;
+    char *tier; /* host | file */
+  } cache;
   char *feature_processor; /* none | position_weighted */
   int32_t max_length;      /* weights per feature; 0: not position_weighted */
   int line;                /* in the deck, for messages */
 } ts_table_config;
+
+/* Rows live in slow memory. */
+static inline bool ts_table_is_slow(const ts_table_config *t) {
+  return t->kernel &&
+         (!strcmp(t->kernel, "cached") || !strcmp(t->kernel, "host"));
+}
 
 typedef struct ts_optim_override {
   char *match;

@@ -14,5 +14,7 @@ tessera_sources += \
   src/base/mem.h \
   src/base/rng.c \
   src/base/rng.h \
+  src/base/space.c \
+  src/base/space.h \
   src/base/str.c \
   src/base/str.h

@@ -16,6 +16,7 @@
   X(MISC, "other")                                                             \
   X(TABLES, "embedding tables")                                                \
   X(ROW_STATE, "row optimizer state")                                          \
+  X(SLOW, "tables in slow memory")                                             \
   X(DENSE, "dense parameters")                                                 \
   X(DENSE_STATE, "dense optimizer state")                                      \
   X(ACTIVATIONS, "activations")                                                \

@@ -17,6 +17,9 @@ tessera_sources += \
   src/runtime/kernels.h \
   src/runtime/overlap.c \
   src/runtime/overlap.h \
+  src/runtime/store.c \
+  src/runtime/store.h \
+  src/runtime/store_file.c \
   src/runtime/topology.c \
   src/runtime/topology.h \
   src/runtime/trace.c \

@@ -66,7 +66,8 @@ ts_err ts_ebc_input_end(ts_flight *, ts_lane *data);
 ts_err ts_ebc_statuses(ts_flight *, const ts_status **all);
 
 /* Cached tables: brings the batch's rows into fast memory on LANE, and keeps
- * them there until release.  The host waits for the unpacking. */
+ * them there until release; lookup does so itself where it was not done, and
+ * backward_end releases.  The host waits for the unpacking. */
 ts_err ts_ebc_prefetch(ts_flight *, ts_lane *);
 ts_err ts_ebc_release(ts_flight *, ts_lane *);
 
@@ -90,6 +91,21 @@ ts_err ts_ebc_backward_end(ts_flight *, double lr_factor, int64_t pass,
 typedef ts_err (*ts_ebc_shard_fn)(void *arg, int32_t table_id, const ts_shard *,
                                   ts_tbe *, int32_t t);
 ts_err ts_ebc_each_shard(ts_ebc *, ts_ebc_shard_fn, void *arg);
+
+/* Around reading and writing whole tables (ts_tbe_rows); the lanes are idle.
+ * Local. */
+ts_err ts_ebc_flush(ts_ebc *);
+ts_err ts_ebc_reload(ts_ebc *);
+
+/* This rank's tables in slow memory; the lanes are idle. */
+typedef struct ts_ebc_tiers {
+  double hold_s; /* spent on bringing rows into fast memory */
+  int64_t fast_bytes, slow_bytes, scratch_bytes;
+  int64_t n_locks; /* on lines, now */
+} ts_ebc_tiers;
+/* Adds what was counted since creation to COUNT (tables of the deck), unless
+ * it is NULL. */
+ts_ebc_tiers ts_ebc_tiers_of(const ts_ebc *, ts_tier_count *count);
 
 /* Since creation, on this rank. */
 typedef struct ts_ebc_stat {

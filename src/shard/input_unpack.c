@@ -85,6 +85,7 @@ static ts_err reserve(ts_lot_flight *lf, int32_t g, int64_t n_bags,
                        .rows = lf->rows[g].ptr,
                        .weights = has_weights ? lf->weights[g].ptr : NULL,
                        .n_ids = n_ids};
+  if (ts_tbe_is_cached(group->tbe)) in->hold = &lf->holds[g];
 done:
   return err;
 }

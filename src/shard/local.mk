@@ -48,6 +48,7 @@ tessera_sources += \
   src/shard/table_column_wise.c \
   src/shard/table_row_wise.c \
   src/shard/table_wise.c \
+  src/shard/tiers.c \
   src/shard/topology.c \
   src/shard/topology.h \
   src/shard/topology_measure.c \

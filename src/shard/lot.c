@@ -125,6 +125,18 @@ const ts_shard *ts_lot_own_shard(const ts_lot *lot, const ts_piece *p) {
   return NULL;
 }
 
+/* Rows of both may share a tier. */
+static bool same_tier(const ts_table_config *a, const ts_table_config *b) {
+  const bool slow = ts_table_is_slow(a);
+  if (!slow || !ts_table_is_slow(b)) return slow == ts_table_is_slow(b);
+  return !strcmp(a->kernel, b->kernel) &&
+         a->cache.load_factor == b->cache.load_factor &&
+         !strcmp(a->cache.policy, b->cache.policy) &&
+         a->cache.passes == b->cache.passes &&
+         a->cache.min_pass_size == b->cache.min_pass_size &&
+         !strcmp(a->cache.tier, b->cache.tier);
+}
+
 /* Pieces whose tables one group can hold together. */
 static bool alike(const ts_lot *lot, const ts_piece *p, const ts_piece *q) {
   const ts_table_config *a = table_of(lot, p->table);
@@ -134,7 +146,7 @@ static bool alike(const ts_lot *lot, const ts_piece *p, const ts_piece *q) {
          a->dtype == b->dtype && a->pooling == b->pooling &&
          a->weighted == b->weighted &&
          (a->max_length > 0) == (b->max_length > 0) &&
-         !strcmp(a->optimizer.kind, b->optimizer.kind);
+         !strcmp(a->optimizer.kind, b->optimizer.kind) && same_tier(a, b);
 }
 
 /* Adds piece P, held as SHARD, to the group's specification. */
@@ -170,6 +182,7 @@ static ts_err group_create(ts_lot *lot, ts_lot_group *g, int32_t first,
   ts_tbe_spec spec = {.tables = tables,
                       .feature_table = table,
                       .seed = (uint64_t)ebc->config->run.seed,
+                      .tier_dir = ebc->config->run.tier_dir,
                       /* Where shards hold parts of a bag the division comes
                        * after the sum. */
                       .mean =

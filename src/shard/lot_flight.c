@@ -15,6 +15,8 @@ static ts_err create_inputs(ts_lot_flight *lf) {
                           &lf->rows,        &lf->weights, &lf->positions,
                           &lf->weight_grads};
   TS_TRY(ts_mem_array(&lf->inputs, n, sizeof *lf->inputs, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->holds, n, sizeof *lf->holds, TS_TAG_MISC));
+  for (int32_t g = 0; g < n; g++) lf->holds[g].slots = empty;
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
     TS_TRY(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
     for (int32_t g = 0; g < n; g++) (*arrays[i])[g] = empty;
@@ -150,10 +152,13 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
                     lf->exchange.recv_bytes,
                     lf->exchange.recv_at,
                     lf->arrived,
-                    lf->arrived_bytes};
+                    lf->arrived_bytes,
+                    lf->holds};
   for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
     for (int32_t g = 0; groups[i] && g < lf->lot->n_groups; g++)
       ts_buffer_reset(&groups[i][g]);
+  for (int32_t g = 0; lf->holds && g < lf->lot->n_groups; g++)
+    ts_buffer_reset(&lf->holds[g].slots);
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     ts_buffer_reset(buffers[i]);
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)

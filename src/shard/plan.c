@@ -47,6 +47,7 @@ static ts_shard_kind choose(const ts_table_config *t, int64_t bytes,
 }
 
 bool ts_plan_allowed(const ts_table_config *t, ts_shard_kind kind) {
+  if (kind == TS_SHARD_DATA_PARALLEL && ts_table_is_slow(t)) return false;
   for (int32_t i = 0; i < t->allow.n; i++)
     if (!strcmp(t->allow.item[i], ts_shard_kind_name(kind))) return true;
   return t->allow.n == 0;

@@ -136,6 +136,7 @@ struct ts_lot_flight {
   ts_lot *lot;
   ts_flight *flight;
   ts_tbe_input *inputs; /* (n_groups) */
+  ts_tbe_hold *holds;   /* (n_groups) of cached ones */
   /* (n_groups) behind the inputs */
   ts_buffer *starts, *offsets, *at, *rows, *weights;
   ts_buffer *positions;    /* uint16 of each id, of groups that have them */

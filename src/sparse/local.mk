@@ -1,4 +1,6 @@
 tessera_sources += \
+  src/sparse/cache.c \
+  src/sparse/cache.h \
   src/sparse/isa.h \
   src/sparse/kernels_avx2.c \
   src/sparse/kernels_avx512.c \
@@ -26,6 +28,9 @@ tessera_sources += \
   src/sparse/tbe_replica.c \
   src/sparse/tier.c \
   src/sparse/tier.h \
+  src/sparse/tier_cached.c \
+  src/sparse/tier_cached.h \
+  src/sparse/tier_fill.c \
   src/sparse/tier_resident.c \
   src/sparse/update_body.h \
   src/sparse/weight_grad_body.h

@@ -106,7 +106,10 @@ typedef struct ts_row_update_args {
   int32_t dim;
   float *state[TS_ROW_STATES_MAX]; /* (rows, dim) or (rows) f32, or NULL */
   const uint32_t *keys;            /* (n) sorted rows of the group */
-  const uint32_t *order;           /* (n) */
+  /* (n) Where the row of entry j lies in weight and in states of dim floats,
+   * at the first entry of each row; NULL: a row is its own place. */
+  const uint32_t *place;
+  const uint32_t *order; /* (n) */
   int64_t n;
   const float *grad;
   const int64_t *grad_at; /* (bags) floats */
@@ -138,6 +141,7 @@ typedef struct ts_row_stage_args {
   const ts_row_update_args *update; /* optimizer, tables, weights, states */
   const uint32_t *keys;             /* (n) distinct, ascending */
   const float *sums;                /* (n, dim) */
+  const uint32_t *place;            /* (n) or NULL, as above */
   int64_t n;
   float *stats; /* (n, TS_ROW_STATS_MAX) */
   int round;

@@ -46,6 +46,7 @@ static ts_err copy_features(ts_tbe *t, const ts_tbe_spec *s) {
   t->n_features = n;
   TS_TRY(
       ts_mem_array(&t->feature_base, n, sizeof *t->feature_base, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&t->zero, n, sizeof *t->zero, TS_TAG_MISC));
   for (int32_t f = 0; f < n; f++)
     t->feature_base[f] = t->row_base[s->feature_table[f]];
 done:
@@ -71,20 +72,35 @@ done:
   return err;
 }
 
-static ts_err create_tier(ts_tbe *t) {
-  ts_tier_spec spec = {.n_rows = t->row_base[t->n_tables],
-                       .dim = t->dim,
-                       .dtype = t->dtype,
-                       .n_states = t->optim->n_states};
-  for (int k = 0; k < spec.n_states; k++)
-    spec.state_cols[k] = t->optim->state[k].per_row ? 1 : t->dim;
-  return ts_tier_default()->create(&t->tier, t->device, &spec);
+static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
+  const ts_table_config *c = s->tables[0].config;
+  ts_tier_spec spec = {
+      .n_rows = t->row_base[t->n_tables],
+      .dim = t->dim,
+      .dtype = t->dtype,
+      .n_states = t->optim->n_states,
+      .kernels = t->kernels,
+      .row_base = t->row_base,
+      .n_tables = t->n_tables,
+      .dir =
+          c->cache.tier && !strcmp(c->cache.tier, "file") ? s->tier_dir : NULL,
+      .load_factor = c->cache.load_factor,
+      .lfu = c->cache.policy && !strcmp(c->cache.policy, "lfu"),
+      .passes = c->cache.passes > 0 ? c->cache.passes : 1,
+      .min_pass = c->cache.min_pass_size};
+  for (int k = 0; k < spec.n_states; k++) {
+    spec.state_per_row[k] = t->optim->state[k].per_row;
+    spec.state_cols[k] = spec.state_per_row[k] ? 1 : t->dim;
+  }
+  const ts_tier_ops *ops = c->kernel ? ts_tier_find(c->kernel) : NULL;
+  if (!ops) ops = ts_tier_default();
+  return ops->create(&t->tier, t->device, &spec);
 }
 
 static void own_scratch(ts_tbe *t) {
   ts_buffer *all[] = {&t->keys[0],  &t->keys[1], &t->order[0],  &t->order[1],
                       &t->bag_of,   &t->grad_at, &t->bag_scale, &t->sums,
-                      &t->sum_keys, &t->stats,   &t->message};
+                      &t->sum_keys, &t->stats,   &t->message,   &t->place};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     *all[i] = (ts_buffer){.space = TS_SPACE_DEVICE,
                           .tag = TS_TAG_SPARSE,
@@ -111,7 +127,7 @@ ts_err ts_tbe_create(ts_tbe **out, ts_device *device, const ts_kernels *k,
   TS_TRY(copy_tables(t, s));
   TS_TRY(copy_features(t, s));
   TS_TRY(find_segments(t, s));
-  TS_TRY(create_tier(t));
+  TS_TRY(create_tier(t, s));
   *out = t;
   t = NULL;
 done:
@@ -125,12 +141,12 @@ void ts_tbe_destroy(ts_tbe *t) {
   ts_buffer *buffers[] = {&t->keys[0],   &t->keys[1], &t->order[0],
                           &t->order[1],  &t->bag_of,  &t->grad_at,
                           &t->bag_scale, &t->sums,    &t->sum_keys,
-                          &t->stats,     &t->message};
+                          &t->stats,     &t->message, &t->place};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     ts_buffer_reset(buffers[i]);
   void *arrays[] = {t->tables,      t->row_base, t->feature_base, t->first_col,
                     t->row_dim,     t->table_id, t->first_row,    t->hyper,
-                    t->table_start, t->segment};
+                    t->table_start, t->segment,  t->zero};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
   ts_mem_free(t);
@@ -181,7 +197,7 @@ static void init_table(ts_tbe *t, int32_t i) {
 
 ts_err ts_tbe_init(ts_tbe *t) {
   for (int32_t i = 0; i < t->n_tables; i++) init_table(t, i);
-  return TS_OK;
+  return ts_tbe_reload(t);
 }
 
 /* ---- forward ------------------------------------------------------------- */
@@ -192,15 +208,17 @@ typedef struct ts_forward_arg {
   ts_tbe_input input;
 } ts_forward_arg;
 
+/* Held ids have slots in place of rows. */
 static ts_lookup_args lookup_args(const ts_tbe *t, const ts_tbe_input *in) {
+  const bool held = in->hold && in->n_ids;
   return (ts_lookup_args){.at = in->at,
                           .weight = t->tier->ops->weights(t->tier),
                           .dtype = t->dtype,
                           .dim = t->dim,
-                          .row_base = t->feature_base,
+                          .row_base = held ? t->zero : t->feature_base,
                           .bag_start = in->bag_start,
                           .offsets = in->offsets,
-                          .rows = in->rows,
+                          .rows = held ? in->hold->slots.ptr : in->rows,
                           .weights = in->weights,
                           .mean = t->mean,
                           .n_features = t->n_features};
@@ -218,7 +236,10 @@ static ts_err forward_task(void *p, ts_lane *lane) {
 ts_err ts_tbe_forward(ts_tbe *t, float *out, const ts_tbe_input *input,
                       ts_lane *lane) {
   ts_forward_arg arg = {t, out, *input};
-  return ts_lane_submit(lane, "lookup", forward_task, &arg, sizeof arg);
+  const ts_err err = ts_tbe_prefetch(t, input, lane);
+  return err != TS_OK
+             ? err
+             : ts_lane_submit(lane, "lookup", forward_task, &arg, sizeof arg);
 }
 
 typedef struct ts_weight_grad_arg {
@@ -261,12 +282,30 @@ void *ts_tbe_rows(ts_tbe *t, int32_t i, int state, int32_t *cols,
   if (state < 0) {
     *cols = t->dim;
     *dtype = t->dtype;
-    return (char *)tier->weights(t->tier) +
+    return (char *)tier->rows(t->tier, -1) +
            t->row_base[i] * t->dim * (int64_t)ts_dtype_bytes(t->dtype);
   }
   *cols = t->optim->state[state].per_row ? 1 : t->dim;
   *dtype = TS_F32;
-  return tier->state(t->tier, state) + t->row_base[i] * *cols;
+  return (float *)tier->rows(t->tier, state) + t->row_base[i] * *cols;
+}
+
+ts_err ts_tbe_flush(ts_tbe *t) {
+  return t->tier->ops->flush(t->tier);
+}
+
+ts_err ts_tbe_reload(ts_tbe *t) {
+  return t->tier->ops->reload(t->tier);
+}
+
+bool ts_tbe_is_cached(const ts_tbe *t) {
+  return t->tier->ops->cached;
+}
+
+bool ts_tbe_figures(const ts_tbe *t, ts_tier_figures *f) {
+  if (!t->tier->ops->figures) return false;
+  *f = t->tier->ops->figures(t->tier);
+  return true;
 }
 
 int64_t ts_tbe_bytes(const ts_tbe *t) {

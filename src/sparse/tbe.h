@@ -28,7 +28,14 @@ typedef struct ts_tbe_spec {
   int32_t n_features;
   bool mean; /* divide by bag length here (not where shards hold parts) */
   uint64_t seed;
+  const char *tier_dir; /* of tables whose slow tier is a file */
 } ts_tbe_spec;
+
+/* What a cached group keeps of one batch, from hold to release. */
+typedef struct ts_tbe_hold {
+  ts_buffer slots; /* (N) uint32: where each id's row lies */
+  bool held;
+} ts_tbe_hold;
 
 /* Bags of the group, feature-major: feature f has the bags
  * [bag_start[f], bag_start[f + 1]), as many as it likes.  Arrays are owned by
@@ -41,6 +48,7 @@ typedef struct ts_tbe_input {
   const int32_t *rows;      /* (N) row within the table's shard */
   const float *weights;     /* (N) or NULL */
   int64_t n_ids;            /* N < 2^32 */
+  ts_tbe_hold *hold;        /* of cached groups; else NULL */
 } ts_tbe_input;
 
 /* create allocates weights and state; init draws initial weights that depend
@@ -54,7 +62,9 @@ void ts_tbe_destroy(ts_tbe *);
 ts_err ts_tbe_forward(ts_tbe *, float *out, const ts_tbe_input *, ts_lane *);
 
 /* Cached tiers: brings INPUT's rows into fast memory and keeps them there
- * until release.  Nothing to do where rows are resident.  Enqueue. */
+ * until release, which goes after the batch's last use; forward does so
+ * itself where it was not done.  Nothing to do where rows are resident, or
+ * are held (not held) already.  Enqueue. */
 ts_err ts_tbe_prefetch(ts_tbe *, const ts_tbe_input *, ts_lane *);
 ts_err ts_tbe_release(ts_tbe *, const ts_tbe_input *, ts_lane *);
 
@@ -100,12 +110,18 @@ ts_err ts_tbe_apply(ts_tbe *, const void *const *msg, const int64_t *msg_bytes,
                     int n_ranks, double lr_factor, int64_t pass, ts_lane *);
 
 /* For checkpoints (the lanes must be idle): table T of the group, state -1
- * for the weights.  On resident tiers the rows themselves. */
+ * for the weights: the rows themselves.  They are true after flush, and who
+ * has written them calls reload: cached tiers have newer ones, or older. */
 int32_t ts_tbe_n_tables(const ts_tbe *);
 const ts_tbe_table *ts_tbe_table_of(const ts_tbe *, int32_t t);
 const ts_row_optim *ts_tbe_optim(const ts_tbe *);
 void *ts_tbe_rows(ts_tbe *, int32_t t, int state, int32_t *cols,
                   ts_dtype *dtype);
+ts_err ts_tbe_flush(ts_tbe *);
+ts_err ts_tbe_reload(ts_tbe *);
 int64_t ts_tbe_bytes(const ts_tbe *); /* weights and state */
+bool ts_tbe_is_cached(const ts_tbe *);
+/* False where the group's tier has no figures. */
+bool ts_tbe_figures(const ts_tbe *, ts_tier_figures *);
 
 #endif

@@ -127,6 +127,17 @@ done:
   return err;
 }
 
+ts_err ts_tbe_locate(ts_tbe *t, const uint32_t **place, const uint32_t *keys,
+                     int64_t n) {
+  *place = NULL;
+  if (!t->tier->ops->cached) return TS_OK;
+  const ts_err err = ts_buffer_reserve(&t->place, (size_t)n * 4 + 4);
+  if (err != TS_OK) return err;
+  t->tier->ops->locate(t->tier, t->place.ptr, keys, n);
+  *place = t->place.ptr;
+  return TS_OK;
+}
+
 typedef struct ts_backward_arg {
   ts_tbe *tbe;
   const float *grad;
@@ -143,6 +154,7 @@ static ts_err backward_task(void *p, ts_lane *lane) {
   if (!arg->input.n_ids) return TS_OK;
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
   TS_TRY(ts_tbe_sort(t, &a, arg->grad, &arg->input));
+  TS_TRY(ts_tbe_locate(t, &a.place, a.keys, a.n));
   TS_TRY(t->kernels->row_update(&a));
 done:
   return err;

@@ -43,13 +43,18 @@ static ts_err stage_task(void *p, ts_lane *lane) {
   const ts_stage_arg *arg = p;
   ts_tbe *t = arg->tbe;
   const ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
+  const uint32_t *place;
+  if (!t->n_sums) return TS_OK;
+  const ts_err err = ts_tbe_locate(t, &place, t->sum_keys.ptr, t->n_sums);
+  if (err != TS_OK) return err;
   const ts_row_stage_args stage = {.update = &a,
                                    .keys = t->sum_keys.ptr,
+                                   .place = place,
                                    .sums = t->sums.ptr,
                                    .n = t->n_sums,
                                    .stats = t->stats.ptr,
                                    .round = arg->round};
-  return t->n_sums ? t->kernels->row_stage(&stage) : TS_OK;
+  return t->kernels->row_stage(&stage);
 }
 
 ts_err ts_tbe_stage(ts_tbe *t, int round, double lr_factor, int64_t pass,

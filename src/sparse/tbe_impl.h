@@ -25,10 +25,12 @@ struct ts_tbe {
   int32_t *table_start;     /* (n_tables + 1) first feature of each table,
                                NULL where features are not in tables' order */
   int64_t *segment;         /* (n_tables + 1) scratch of the sort */
+  int64_t *zero;            /* (n_features) base of slots */
   /* scratch of the backward pass, grown by the lane that runs it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
   ts_buffer sums, sum_keys, stats, message;
-  int64_t n_sums; /* distinct rows in sums */
+  ts_buffer place; /* of rows in a cached tier */
+  int64_t n_sums;  /* distinct rows in sums */
 };
 
 /* Grows the scratch for N entries of N_BAGS bags. */
@@ -38,6 +40,10 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *, double lr_factor, int64_t pass);
 /* keys and order, sorted, of INPUT's ids; fills the arguments' gradient. */
 ts_err ts_tbe_sort(ts_tbe *, ts_row_update_args *, const float *grad,
                    const ts_tbe_input *);
+/* Where the rows of KEYS (n, sorted) are to be written: NULL where a row is
+ * its own place. */
+ts_err ts_tbe_locate(ts_tbe *, const uint32_t **place, const uint32_t *keys,
+                     int64_t n);
 /* Sums of INPUT's distinct rows into sums, sum_keys, n_sums. */
 ts_err ts_tbe_sum(ts_tbe *, const float *grad, const ts_tbe_input *);
 

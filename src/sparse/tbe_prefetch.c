@@ -5,10 +5,9 @@
 typedef struct ts_prefetch_arg {
   ts_tbe *tbe;
   ts_tbe_input input;
-  bool release;
 } ts_prefetch_arg;
 
-/* Group rows of all ids of the batch. */
+/* Group rows of all ids of the batch: the tier makes slots of them. */
 static void fill_rows(const ts_tbe *t, const ts_tbe_input *in, uint32_t *rows) {
   for (int32_t f = 0; f < t->n_features; f++) {
     const int64_t from = in->offsets[in->bag_start[f]];
@@ -21,36 +20,35 @@ static void fill_rows(const ts_tbe *t, const ts_tbe_input *in, uint32_t *rows) {
 static ts_err prefetch_task(void *p, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_prefetch_arg *a = p;
-  const ts_tier_ops *tier = a->tbe->tier->ops;
-  const int64_t n = a->input.n_ids;
-  uint32_t *rows = NULL;
-  const uint32_t *slots;
-  ts_event ready;
-  TS_TRY(ts_mem_array(&rows, n, sizeof *rows, TS_TAG_SPARSE));
-  fill_rows(a->tbe, &a->input, rows);
-  if (a->release) {
-    TS_TRY(tier->unlock(a->tbe->tier, rows, n, lane));
-  } else {
-    TS_TRY(tier->resolve(a->tbe->tier, &slots, &ready, rows, n, lane));
-    TS_TRY(tier->lock(a->tbe->tier, slots, n, lane));
-  }
+  ts_tier *tier = a->tbe->tier;
+  ts_buffer *slots = &a->input.hold->slots;
+  TS_TRY(ts_buffer_reserve(slots, (size_t)a->input.n_ids * 4));
+  fill_rows(a->tbe, &a->input, slots->ptr);
+  TS_TRY(tier->ops->hold(tier, slots->ptr, a->input.n_ids, lane));
 done:
-  ts_mem_free(rows);
   return err;
 }
 
-static ts_err submit(ts_tbe *t, const ts_tbe_input *input, bool release,
+static ts_err release_task(void *p, ts_lane *lane) {
+  const ts_prefetch_arg *a = p;
+  ts_tier *tier = a->tbe->tier;
+  return tier->ops->release(tier, a->input.hold->slots.ptr, a->input.n_ids,
+                            lane);
+}
+
+static ts_err submit(ts_tbe *t, const ts_tbe_input *input, bool hold,
                      ts_lane *lane) {
-  ts_prefetch_arg arg = {t, *input, release};
-  if (!t->tier->ops->cached || !input->n_ids) return TS_OK;
-  return ts_lane_submit(lane, release ? "release" : "prefetch", prefetch_task,
-                        &arg, sizeof arg);
+  ts_prefetch_arg arg = {t, *input};
+  if (!input->hold || !input->n_ids || input->hold->held == hold) return TS_OK;
+  input->hold->held = hold;
+  return ts_lane_submit(lane, hold ? "prefetch" : "release",
+                        hold ? prefetch_task : release_task, &arg, sizeof arg);
 }
 
 ts_err ts_tbe_prefetch(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {
-  return submit(t, input, false, lane);
+  return submit(t, input, true, lane);
 }
 
 ts_err ts_tbe_release(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {
-  return submit(t, input, true, lane);
+  return submit(t, input, false, lane);
 }

@@ -101,6 +101,7 @@ static ts_err apply_task(void *p, ts_lane *lane) {
   a.n = n;
   a.grad = base;
   a.grad_at = t->grad_at.ptr;
+  TS_TRY(ts_tbe_locate(t, &a.place, a.keys, n));
   TS_TRY(t->kernels->row_update(&a));
 done:
   return err;

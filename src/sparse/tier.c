@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-extern const ts_tier_ops ts_tier_resident;
+extern const ts_tier_ops ts_tier_resident, ts_tier_cached, ts_tier_host;
 
-static const ts_tier_ops *const table[] = {&ts_tier_resident};
+static const ts_tier_ops *const table[] = {&ts_tier_resident, &ts_tier_cached,
+                                           &ts_tier_host};
 
 const ts_tier_ops *ts_tier_find(const char *kind) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)

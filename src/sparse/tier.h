@@ -1,14 +1,18 @@
 /* tier.h - where a group's rows live.
  *
- * Lookup and backward always go through slots: resolve() turns rows of the
- * group into slots of fast memory.  "resident": all rows are in fast memory
- * and a row is its own slot; caches stand over slower tiers and come with
- * their own file. */
+ * Lookup and backward go through slots: places in the arrays weights() and
+ * state().  "resident": all rows are in fast memory and a row is its own
+ * slot.  "host": all rows are in slow memory, and a row is its own slot, too.
+ * "cached": slow memory holds all rows, and a row that a batch uses has a
+ * line of fast memory, whose slot hold() gives; a row for which no line is
+ * free has its own slot in slow memory, and is read and written there.
+ * States with one float per row are in fast memory always, by row. */
 #ifndef TS_SPARSE_TIER_H
 #define TS_SPARSE_TIER_H
 
 #include "base/dtype.h"
 #include "runtime/device.h"
+#include "runtime/kernels.h"
 
 typedef struct ts_tier ts_tier;
 
@@ -18,27 +22,61 @@ typedef struct ts_tier_spec {
   ts_dtype dtype;
   int n_states;
   int32_t state_cols[2]; /* floats per row of each state: dim or 1 */
+  bool state_per_row[2]; /* one float per row: is in fast memory */
+  const ts_kernels *kernels;
+  /* Tables: rows [row_base[t], row_base[t + 1]); borrowed. */
+  const int64_t *row_base;
+  int32_t n_tables;
+  /* Of tiers with slow memory: the folder of its files, NULL: host memory. */
+  const char *dir;
+  double load_factor;
+  bool lfu;
+  int32_t passes;   /* of hold; >= 1 */
+  int64_t min_pass; /* least ids of a pass */
 } ts_tier_spec;
 
+/* Counts of one table since creation.  Unique rows are those that differ
+ * within a batch: hits and misses together. */
+typedef struct ts_tier_count {
+  int64_t n_ids, n_unique, n_hits, n_misses;
+  int64_t n_conflicts;         /* misses for which no line was free */
+  int64_t n_evicted;           /* lines given away */
+  int64_t n_written;           /* of them: were dirty, written back */
+  int64_t bytes_in, bytes_out; /* between the tiers, in whole lines */
+} ts_tier_count;
+
+typedef struct ts_tier_figures {
+  const ts_tier_count *count; /* (n_tables) */
+  double hold_s;              /* spent in hold */
+  int64_t n_lines, fast_bytes, slow_bytes;
+  int64_t scratch_bytes; /* of hold, reserved */
+  int64_t n_locks;       /* of all lines, now */
+} ts_tier_figures;
+
 typedef struct ts_tier_ops {
-  const char *kind; /* "resident" */
-  bool cached;      /* rows have to be resolved before they are used */
+  const char *kind; /* "resident", "cached", "host" */
+  bool cached;      /* rows have to be held before they are used */
   ts_err (*create)(ts_tier **, ts_device *, const ts_tier_spec *);
   void (*destroy)(ts_tier *);
-  /* Slots of N group rows, and an event after which the slots are filled.
-   * SLOTS may be the array ROWS itself. */
-  ts_err (*resolve)(ts_tier *, const uint32_t **slots, ts_event *ready,
-                    const uint32_t *rows, int64_t n, ts_lane *);
-  /* Slots in use may not be evicted between lock and unlock. */
-  ts_err (*lock)(ts_tier *, const uint32_t *slots, int64_t n, ts_lane *);
-  ts_err (*unlock)(ts_tier *, const uint32_t *slots, int64_t n, ts_lane *);
-  /* Rows [first, first + n) whole, weights then state K (k = -1: weights),
-   * from and to host memory; the tier must be idle. */
-  ts_err (*get_rows)(ts_tier *, void *dst, int k, int64_t first, int64_t n);
-  ts_err (*put_rows)(ts_tier *, const void *src, int k, int64_t first,
-                     int64_t n);
-  void *(*weights)(ts_tier *);       /* (slots, dim), fast memory */
-  float *(*state)(ts_tier *, int k); /* (slots, state_cols[k]) */
+  /* SLOTS (n) are a batch's rows of the group; then their slots, filled.
+   * Lines stay until they are released: each row is held once, however often
+   * it is in the batch.  Runs in a task of LANE; one hold, release or locate
+   * at a time. */
+  ts_err (*hold)(ts_tier *, uint32_t *slots, int64_t n, ts_lane *);
+  ts_err (*release)(ts_tier *, const uint32_t *slots, int64_t n, ts_lane *);
+  /* Slots of the rows that an update is about to write: at the first of
+   * equal KEYS (n, sorted).  Where they are now, which for a row that had no
+   * line may be one that a later batch was given. */
+  void (*locate)(ts_tier *, uint32_t *slots, const uint32_t *keys, int64_t n);
+  /* Row 0 of all rows whole (k = -1: weights, else state k), one after the
+   * other.  They are true after flush, and until the next update; who writes
+   * them calls reload.  The lanes must be idle. */
+  void *(*rows)(ts_tier *, int k);
+  ts_err (*flush)(ts_tier *);
+  ts_err (*reload)(ts_tier *);
+  void *(*weights)(ts_tier *);                 /* (slots, dim) */
+  float *(*state)(ts_tier *, int k);           /* (slots, dim) or (rows) */
+  ts_tier_figures (*figures)(const ts_tier *); /* may be NULL */
 } ts_tier_ops;
 
 struct ts_tier {

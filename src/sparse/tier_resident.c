@@ -1,6 +1,4 @@
 /* tier_resident.c - all rows in fast memory: a row is its own slot. */
-#include <string.h>
-
 #include "sparse/tier.h"
 
 typedef struct ts_resident {
@@ -42,41 +40,8 @@ done:
   return err;
 }
 
-static ts_err resolve(ts_tier *tier, const uint32_t **slots, ts_event *ready,
-                      const uint32_t *rows, int64_t n, ts_lane *lane) {
-  (void)tier, (void)n, (void)lane;
-  *slots = rows;
-  *ready = (ts_event){0};
-  return TS_OK;
-}
-
-static ts_err nothing(ts_tier *tier, const uint32_t *slots, int64_t n,
-                      ts_lane *lane) {
-  (void)tier, (void)slots, (void)n, (void)lane;
-  return TS_OK;
-}
-
-/* Bytes of a row of state K (-1: weights), and where row FIRST lies. */
-static char *place(ts_resident *r, int k, int64_t first, int64_t *row_bytes) {
-  const ts_buffer *b = k < 0 ? &r->weights : &r->state[k];
-  *row_bytes = k < 0 ? (int64_t)ts_dtype_bytes(r->spec.dtype) * r->spec.dim
-                     : 4 * (int64_t)r->spec.state_cols[k];
-  return (char *)b->ptr + first * *row_bytes;
-}
-
-static ts_err get_rows(ts_tier *tier, void *dst, int k, int64_t first,
-                       int64_t n) {
-  int64_t bytes;
-  const char *from = place((ts_resident *)tier, k, first, &bytes);
-  memcpy(dst, from, (size_t)(n * bytes));
-  return TS_OK;
-}
-
-static ts_err put_rows(ts_tier *tier, const void *src, int k, int64_t first,
-                       int64_t n) {
-  int64_t bytes;
-  char *to = place((ts_resident *)tier, k, first, &bytes);
-  memcpy(to, src, (size_t)(n * bytes));
+static ts_err nothing(ts_tier *tier) {
+  (void)tier;
   return TS_OK;
 }
 
@@ -88,14 +53,16 @@ static float *state(ts_tier *tier, int k) {
   return ((ts_resident *)tier)->state[k].ptr;
 }
 
+static void *rows(ts_tier *tier, int k) {
+  return k < 0 ? weights(tier) : state(tier, k);
+}
+
 extern const ts_tier_ops ts_tier_resident;
 const ts_tier_ops ts_tier_resident = {.kind = "resident",
                                       .create = create,
                                       .destroy = destroy,
-                                      .resolve = resolve,
-                                      .lock = nothing,
-                                      .unlock = nothing,
-                                      .get_rows = get_rows,
-                                      .put_rows = put_rows,
+                                      .rows = rows,
+                                      .flush = nothing,
+                                      .reload = nothing,
                                       .weights = weights,
                                       .state = state};

@@ -25,6 +25,11 @@ TS_BODY float entry_scale(const ts_row_update_args *a, int64_t j, int64_t bag) {
   return a->bag_scale ? w * a->bag_scale[bag] : w;
 }
 
+/* Place of the row KEY of entry J, the first of its run. */
+TS_BODY int64_t place_of(const uint32_t *place, int64_t j, int64_t key) {
+  return place ? place[j] : key;
+}
+
 /* Asks for the gradient of entry J, and row and state where its run starts. */
 TS_BODY void prefetch_entry(const ts_row_update_args *a, int64_t j) {
   if (j >= a->n) return;
@@ -33,11 +38,13 @@ TS_BODY void prefetch_entry(const ts_row_update_args *a, int64_t j) {
   const float *g = a->grad + a->grad_at[entry_bag(a, j)];
   for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(g + d, 0, 3);
   if (a->sum_out || (j > 0 && a->keys[j - 1] == key)) return;
-  const char *row = (const char *)a->weight + key * bytes;
+  const int64_t at = place_of(a->place, j, key);
+  const char *row = (const char *)a->weight + at * bytes;
   for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(row + k, 1, 3);
   for (int k = 0; k < a->optim->n_states; k++) {
-    const int64_t cols = a->optim->state[k].per_row ? 1 : a->dim;
-    const float *s = a->state[k] + key * cols;
+    const bool per_row = a->optim->state[k].per_row;
+    const int64_t cols = per_row ? 1 : a->dim;
+    const float *s = a->state[k] + (per_row ? key : at * cols);
     for (int64_t d = 0; d < cols; d += 16) __builtin_prefetch(s + d, 1, 3);
   }
 }
@@ -110,40 +117,40 @@ TS_BODY void store_rounded(const ts_row_update_args *a, uint16_t *to,
   }
 }
 
-/* Group row KEY and its gradient, as the optimizer sees them; 16-bit rows
- * are widened to WIDE. */
-TS_BODY ts_row open_row(const ts_row_update_args *a, int64_t key, int32_t table,
-                        const float *sum, float *wide) {
+/* Group row KEY, which lies at AT, and its gradient, as the optimizer sees
+ * them; 16-bit rows are widened to WIDE. */
+TS_BODY ts_row open_row(const ts_row_update_args *a, int64_t key, int64_t at,
+                        int32_t table, const float *sum, float *wide) {
   const ts_row_optim *o = a->optim;
   ts_row r = {.g = sum, .dim = a->dim, .row_dim = a->row_dim[table]};
   if (a->dtype == TS_F32) {
-    r.w = (float *)a->weight + key * a->dim;
+    r.w = (float *)a->weight + at * a->dim;
   } else {
-    ts_to_f32(wide, (uint16_t *)a->weight + key * a->dim, a->dtype, a->dim);
+    ts_to_f32(wide, (uint16_t *)a->weight + at * a->dim, a->dtype, a->dim);
     r.w = wide;
   }
   for (int k = 0; k < o->n_states; k++)
-    r.state[k] = a->state[k] + key * (o->state[k].per_row ? 1 : a->dim);
+    r.state[k] = a->state[k] + (o->state[k].per_row ? key : at * a->dim);
   return r;
 }
 
-TS_BODY void close_row(const ts_row_update_args *a, int64_t key, int32_t table,
-                       const float *wide) {
+TS_BODY void close_row(const ts_row_update_args *a, int64_t key, int64_t at,
+                       int32_t table, const float *wide) {
   if (a->dtype != TS_F32)
-    store_rounded(a, (uint16_t *)a->weight + key * a->dim, wide, table,
+    store_rounded(a, (uint16_t *)a->weight + at * a->dim, wide, table,
                   a->first_row[table] + key - a->row_base[table]);
 }
 
-/* One update of group row KEY by its summed gradient. */
-TS_BODY void update_row(const ts_row_update_args *a, int64_t key, int32_t table,
-                        const float *sum, float *wide, int isa) {
+/* One update of group row KEY, which lies at AT, by its summed gradient. */
+TS_BODY void update_row(const ts_row_update_args *a, int64_t key, int64_t at,
+                        int32_t table, const float *sum, float *wide, int isa) {
   const ts_row_optim *o = a->optim;
   const ts_row_hyper *h = &a->hyper[table];
   float stat[TS_ROW_STATS_MAX] = {0};
-  const ts_row r = open_row(a, key, table, sum, wide);
+  const ts_row r = open_row(a, key, at, table, sum, wide);
   for (int k = 0; k < o->n_rounds; k++) o->round[k][isa](&r, h, stat);
   o->apply[isa](&r, h, stat);
-  close_row(a, key, table, wide);
+  close_row(a, key, at, table, wide);
 }
 
 /* Rows [from, to) of a stage; WIDE (dim) is scratch. */
@@ -152,16 +159,16 @@ TS_BODY void stage_part(const ts_row_stage_args *s, int64_t from, int64_t to,
   const ts_row_update_args *a = s->update;
   int32_t table = 0;
   for (int64_t j = from; j < to; j++) {
-    const int64_t key = s->keys[j];
+    const int64_t key = s->keys[j], at = place_of(s->place, j, key);
     float *stat = s->stats + j * TS_ROW_STATS_MAX;
     if (key < a->row_base[table] || key >= a->row_base[table + 1])
       table = table_of(a, key);
-    const ts_row r = open_row(a, key, table, s->sums + j * a->dim, wide);
+    const ts_row r = open_row(a, key, at, table, s->sums + j * a->dim, wide);
     if (s->round >= 0) {
       a->optim->round[s->round][isa](&r, &a->hyper[table], stat);
     } else {
       a->optim->apply[isa](&r, &a->hyper[table], stat);
-      close_row(a, key, table, wide);
+      close_row(a, key, at, table, wide);
     }
   }
 }
@@ -190,7 +197,7 @@ TS_BODY void end_run(const ts_row_update_args *a, int64_t from, int64_t number,
   }
   if (key < a->row_base[*table] || key >= a->row_base[*table + 1])
     *table = table_of(a, key);
-  update_row(a, key, *table, sum, wide, isa);
+  update_row(a, key, place_of(a->place, from, key), *table, sum, wide, isa);
 }
 
 TS_BODY void update_part(const ts_row_update_args *a, ts_update_part *p,

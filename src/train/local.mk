@@ -16,6 +16,8 @@ tessera_sources += \
   src/train/planning_stats.c \
   src/train/prefetch.c \
   src/train/report.c \
+  src/train/report_cache.c \
+  src/train/report_cache.h \
   src/train/report.h \
   src/train/report_traffic.c \
   src/train/run.c \

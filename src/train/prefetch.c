@@ -27,7 +27,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   const bool more = ts_pipeline_has(t, 1);
   ts_event loss;
   if (!c->ready.lane) TS_TRY(fill_cache(t, c)); /* the first batch */
-  TS_TRY(ts_lane_wait(t->compute, c->ready));
+  TS_TRY(ts_stage_wait_rows(t, c->ready));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (more) {
@@ -39,11 +39,10 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   if (!result->skipped) {
     TS_TRY(ts_stage_backward(t, c, t->step + 1, NULL, next->ready));
     TS_TRY(ts_stage_optimize(t));
+  } else { /* nothing is released while rows are fetched */
+    TS_TRY(ts_lane_wait(t->compute, next->ready));
   }
   if (more) TS_TRY(ts_pipeline_receive(t, 2, result));
-  ts_cargo_trace(c, "prefetch");
-  /* Before the step's end: the batch after next is unpacked over these. */
-  TS_TRY(ts_ebc_release(c->flight, t->compute));
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
 done:
   return err;

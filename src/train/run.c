@@ -51,7 +51,9 @@ static ts_err evaluate(ts_run *r) {
   ts_metrics_result m[r->t->n_tasks];
   if (!r->eval) return TS_OK;
   const ts_ebc_stat trained = ts_ebc_stat_of(r->t->ebc);
+  TS_TRY(ts_cache_report_pause(&r->cache, r->t));
   TS_TRY(ts_evaluate(r->t, r->eval, m, NULL, NULL));
+  TS_TRY(ts_cache_report_go_on(&r->cache, r->t));
   ts_ebc_stat_put(r->t->ebc, &trained);
   TS_TRY(ts_settle(r->t, log_eval(r, m)));
   if (isfinite(r->eval->info.bayes_auc))
@@ -96,6 +98,7 @@ static ts_err log_step(ts_run *r) {
                       rate};
   if (t->rank == 0)
     TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, 8, names, v));
+  TS_TRY(ts_cache_report_step(&r->cache, t, r->log));
   r->t_log = ts_now();
   ts_timer_add("progress lines", r->t_log - began);
   r->n_log = r->n_samples;
@@ -196,6 +199,7 @@ static ts_err loop(ts_run *r) {
   r->first_step = r->t->step;
   r->t0 = r->t_log = ts_now();
   ts_timers_reset();
+  TS_TRY(ts_cache_report_create(&r->cache, r->t));
   while (!end && r->t->step < r->last_step) {
     TS_TRY(one_step(r, &end));
     if (!r->last.stop || r->t->step >= r->last_step) continue;
@@ -257,6 +261,7 @@ static void tear_down(ts_run *r) {
   ts_source_close(r->train);
   ts_source_close(r->eval);
   ts_metrics_log_close(r->log);
+  ts_cache_report_reset(&r->cache);
   ts_mem_free(r->state.source_state);
   ts_trainer_destroy(r->t);
   if (r->lock >= 0) close(r->lock);
@@ -275,6 +280,7 @@ ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   err = loop(&r);
   if (err != TS_OK && err != TS_ERR_STOPPED) goto done;
   ts_err reported = report_data(&r);
+  if (reported == TS_OK) reported = ts_cache_report_end(&r.cache, r.t);
   if (reported == TS_OK)
     reported = ts_report_end(r.t, ts_now() - r.t0, r.n_samples,
                              r.t->step - r.first_step);

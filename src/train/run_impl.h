@@ -3,6 +3,7 @@
 #define TS_TRAIN_RUN_IMPL_H
 
 #include "io/metrics_log.h"
+#include "train/report_cache.h"
 #include "train/pipeline.h"
 #include "train/run.h"
 
@@ -22,6 +23,7 @@ typedef struct ts_run {
   double t0, t_log;         /* start; last progress line */
   int64_t n_samples, n_log; /* trained here; until the last line */
   ts_step_result last;
+  ts_cache_report cache;
 } ts_run;
 
 /* run_output.c: the output folder.  open_output locks it (DECK error where

@@ -171,6 +171,29 @@ done:
   return err;
 }
 
+typedef struct ts_clock {
+  ts_trainer *t;
+  double sign;
+} ts_clock;
+
+static ts_err clock_task(void *p, ts_lane *lane) {
+  (void)lane;
+  const ts_clock *c = p;
+  c->t->prefetch_wait_s += c->sign * ts_now();
+  return TS_OK;
+}
+
+ts_err ts_stage_wait_rows(ts_trainer *t, ts_event event) {
+  ts_err err = TS_OK;
+  if (!event.lane) return TS_OK;
+  ts_clock from = {t, -1}, to = {t, 1};
+  TS_TRY(ts_lane_submit(t->compute, "rows", clock_task, &from, sizeof from));
+  TS_TRY(ts_lane_wait(t->compute, event));
+  TS_TRY(ts_lane_submit(t->compute, "rows", clock_task, &to, sizeof to));
+done:
+  return err;
+}
+
 ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
                          ts_cargo *look_up, ts_event before_update) {
   ts_err err = TS_OK;
@@ -188,7 +211,7 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   ts_cargo_trace(c, "backward");
   /* The rest of the dense backward runs while gradients travel. */
   TS_TRY(m->dense_backward(t->model, n, &hooks, t->compute));
-  TS_TRY(ts_lane_wait(t->compute, before_update));
+  TS_TRY(ts_stage_wait_rows(t, before_update));
   TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
   for (int32_t i = late->n - 1; i >= 0; i--)
     TS_TRY(ts_layer_ready(&hooks, late->item[i], t->compute));
@@ -216,6 +239,8 @@ done:
 ts_err ts_stage_finish(ts_trainer *t, ts_cargo *c, ts_event loss,
                        ts_metrics **metrics, ts_step_result *result) {
   ts_err err = TS_OK;
+  /* What had no backward pass. */
+  TS_TRY(ts_ebc_release(c->flight, t->compute));
   TS_TRY(ts_event_sync(loss));
   result->n_global = c->verdict.n_global;
   result->weight_sum = c->verdict.weight_sum;
@@ -240,7 +265,8 @@ void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
   if (ts_event_sync(c->ready) != TS_OK) ts_err_clear();
   if (c->looked_up && ts_ebc_output_end(flight, t->compute) != TS_OK)
     ts_err_clear();
-  if (c->looked_up && ts_lane_sync(t->compute) != TS_OK) ts_err_clear();
+  if (c->judged && ts_ebc_release(flight, t->compute) != TS_OK) ts_err_clear();
+  if (ts_lane_sync(t->compute) != TS_OK) ts_err_clear();
   if (c->batch) ts_loader_release(loader, c->batch);
   *c = (ts_cargo){.flight = flight};
 }

@@ -268,6 +268,7 @@ ts_err ts_trainer_save(ts_trainer *t, const ts_run_state *state,
                        ts_source *train) {
   ts_err err = TS_OK;
   ts_ckpt ckpt = {.step = t->step};
+  TS_TRY(ts_settle(t, ts_ebc_flush(t->ebc)));
   TS_TRY(ts_settle(t, describe_tables(t, &ckpt, true)));
   TS_TRY(ts_settle(t, describe_dense(t, &ckpt, true)));
   TS_TRY(ts_settle(t, add_meta(t, &ckpt)));
@@ -315,6 +316,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
+  TS_TRY(ts_settle(t, ts_ebc_flush(t->ebc)));
   TS_TRY(ts_settle(t, describe_tables(t, &ckpt, t->training)));
   TS_TRY(ts_settle(t, describe_dense(t, &ckpt, t->training)));
   if (path) {
@@ -324,6 +326,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
     TS_TRY(ts_ckpt_load_newest(&ckpt, taken, t->config->checkpoint.dir,
                                t->control));
   }
+  TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   if (!taken->text) goto done;
   if (!t->training && missing.text)
     TS_THROW(TS_ERR_CKPT, "%s lacks %s", taken->text, missing.text);
@@ -341,9 +344,11 @@ ts_err ts_trainer_init_from(ts_trainer *t, const char *path) {
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
+  TS_TRY(ts_settle(t, ts_ebc_flush(t->ebc)));
   TS_TRY(ts_settle(t, describe_tables(t, &ckpt, false)));
   TS_TRY(ts_settle(t, describe_dense(t, &ckpt, false)));
   TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
+  TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   ts_parallel_touch(t->dense);
   ts_info("initial weights from %s", path);
   if (missing.text)

@@ -63,7 +63,8 @@ typedef struct ts_trainer {
   bool widened; /* the launcher's binding was */
   int32_t n_tasks, batch_max;
   int64_t global_batch;
-  int64_t step; /* finished optimizer steps, since the first start */
+  double prefetch_wait_s; /* compute waited for rows of slow memory */
+  int64_t step;           /* finished optimizer steps, since the first start */
   /* the batch under way */
   float *dlogits, *predictions; /* (batch_max, n_tasks) */
   float *weights;               /* (batch_max, n_tasks), several tasks */
@@ -121,6 +122,8 @@ ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);
  * then, once they are there, the tables'. */
 ts_err ts_stage_backward(ts_trainer *, ts_cargo *, int64_t step,
                          ts_cargo *look_up, ts_event before_update);
+/* The compute lane waits for rows of slow memory, and counts how long. */
+ts_err ts_stage_wait_rows(ts_trainer *, ts_event);
 /* The dense parameters' updates, as far as not made in backward. */
 ts_err ts_stage_optimize(ts_trainer *);
 /* Waits for the step, adds its predictions to METRICS (one per task; unless

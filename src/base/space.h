@@ -1,7 +1,7 @@
 /* space.h - room on a disk, asked for before anything is written: HDF5 can't
  * go on, nor close a file, once a write has failed. */
-#ifndef TS_IO_SPACE_H
-#define TS_IO_SPACE_H
+#ifndef TS_BASE_SPACE_H
+#define TS_BASE_SPACE_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* space.c - room on a disk. */
-#include "io/space.h"
+#include "base/space.h"
 
 #include <errno.h>
 #include <fcntl.h>

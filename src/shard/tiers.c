@@ -1,0 +1,52 @@
+/* tiers.c - the collection's tables in slow memory: whole tables, figures. */
+#include "shard/sharding.h"
+
+static ts_err each_group(ts_ebc *ebc, ts_err (*fn)(ts_tbe *)) {
+  ts_err err = TS_OK;
+  for (int32_t l = 0; l < ebc->n_lots; l++)
+    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
+      TS_TRY(fn(ebc->lots[l].groups[g].tbe));
+done:
+  return err;
+}
+
+ts_err ts_ebc_flush(ts_ebc *ebc) {
+  return each_group(ebc, ts_tbe_flush);
+}
+
+ts_err ts_ebc_reload(ts_ebc *ebc) {
+  return each_group(ebc, ts_tbe_reload);
+}
+
+static void add_count(ts_tier_count *to, const ts_tier_count *x) {
+  to->n_ids += x->n_ids;
+  to->n_unique += x->n_unique;
+  to->n_hits += x->n_hits;
+  to->n_misses += x->n_misses;
+  to->n_conflicts += x->n_conflicts;
+  to->n_evicted += x->n_evicted;
+  to->n_written += x->n_written;
+  to->bytes_in += x->bytes_in;
+  to->bytes_out += x->bytes_out;
+}
+
+static void add_group(ts_ebc_tiers *sum, ts_tier_count *count,
+                      const ts_tbe *tbe) {
+  ts_tier_figures f;
+  if (!ts_tbe_figures(tbe, &f)) return;
+  sum->hold_s += f.hold_s;
+  sum->fast_bytes += f.fast_bytes;
+  sum->slow_bytes += f.slow_bytes;
+  sum->scratch_bytes += f.scratch_bytes;
+  sum->n_locks += f.n_locks;
+  for (int32_t t = 0; count && t < ts_tbe_n_tables(tbe); t++)
+    add_count(&count[ts_tbe_table_of(tbe, t)->table_id], &f.count[t]);
+}
+
+ts_ebc_tiers ts_ebc_tiers_of(const ts_ebc *ebc, ts_tier_count *count) {
+  ts_ebc_tiers sum = {0};
+  for (int32_t l = 0; l < ebc->n_lots; l++)
+    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
+      add_group(&sum, count, ebc->lots[l].groups[g].tbe);
+  return sum;
+}

@@ -1,0 +1,228 @@
+/* report_cache.c - figures of cached tables. */
+#include "train/report_cache.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "runtime/trace.h"
+#include "train/pipeline.h"
+
+enum { N_COUNTS = sizeof(ts_tier_count) / sizeof(int64_t) };
+
+static int64_t *numbers(ts_tier_count *c) {
+  return (int64_t *)(void *)c;
+}
+
+/* Seconds in which the step had to wait for rows: all of them, where nothing
+ * runs beside. */
+static double exposed(const ts_trainer *t, double hold_s) {
+  const bool beside = t->pipeline && !strcmp(t->pipeline->name, "prefetch") &&
+                      !t->config->run.serial_lanes;
+  return beside ? fmin(t->prefetch_wait_s, hold_s) : hold_s;
+}
+
+/* Counts of all ranks; times are those of the slowest. */
+static ts_err look(ts_cache_sums *s, ts_trainer *t) {
+  ts_err err = TS_OK;
+  const int32_t n = t->config->n_tables;
+  memset(s->count, 0, (size_t)n * sizeof *s->count);
+  const ts_ebc_tiers own = ts_ebc_tiers_of(t->ebc, s->count);
+  double times[2] = {own.hold_s, exposed(t, own.hold_s)};
+  double all[t->n_ranks][2];
+  TS_TRY(ts_comm_sum_i64(t->control, numbers(s->count), (int64_t)n * N_COUNTS));
+  TS_TRY(ts_comm_gather_all(t->control, all, times, sizeof times));
+  s->hold_s = s->exposed_s = 0;
+  for (int r = 0; r < t->n_ranks; r++) {
+    s->hold_s = fmax(s->hold_s, all[r][0]);
+    s->exposed_s = fmax(s->exposed_s, all[r][1]);
+  }
+  s->t = ts_now();
+  s->step = t->step;
+done:
+  return err;
+}
+
+ts_err ts_cache_report_create(ts_cache_report *r, ts_trainer *t) {
+  ts_err err = TS_OK;
+  const int32_t n = t->config->n_tables;
+  ts_cache_sums *const all[] = {&r->first, &r->last, &r->now};
+  *r = (ts_cache_report){0};
+  for (int32_t i = 0; i < n; i++)
+    r->n_slow += ts_table_is_slow(&t->config->tables[i]);
+  if (!r->n_slow) return TS_OK;
+  for (int k = 0; k < 3; k++)
+    TS_TRY(ts_mem_array(&all[k]->count, n, sizeof *all[k]->count, TS_TAG_MISC));
+  TS_TRY(look(&r->first, t));
+  TS_TRY(look(&r->last, t));
+done:
+  return err;
+}
+
+void ts_cache_report_reset(ts_cache_report *r) {
+  ts_mem_free(r->first.count);
+  ts_mem_free(r->last.count);
+  ts_mem_free(r->now.count);
+  *r = (ts_cache_report){0};
+}
+
+ts_err ts_cache_report_pause(ts_cache_report *r, ts_trainer *t) {
+  return r->n_slow ? look(&r->now, t) : TS_OK;
+}
+
+/* What came since the pause is left out of both spans. */
+ts_err ts_cache_report_go_on(ts_cache_report *r, ts_trainer *t) {
+  ts_err err = TS_OK;
+  ts_cache_sums *const both[] = {&r->first, &r->last};
+  ts_cache_sums after = {0};
+  const int64_t n = t->config->n_tables;
+  if (!r->n_slow) return TS_OK;
+  TS_TRY(ts_mem_array(&after.count, n, sizeof *after.count, TS_TAG_MISC));
+  TS_TRY(look(&after, t));
+  for (int k = 0; k < 2; k++) {
+    for (int64_t i = 0; i < n * N_COUNTS; i++)
+      numbers(both[k]->count)[i] +=
+          numbers(after.count)[i] - numbers(r->now.count)[i];
+    both[k]->hold_s += after.hold_s - r->now.hold_s;
+    both[k]->exposed_s += after.exposed_s - r->now.exposed_s;
+    both[k]->t += after.t - r->now.t;
+  }
+done:
+  ts_mem_free(after.count);
+  return err;
+}
+
+static ts_tier_count since(const ts_cache_report *r, const ts_cache_sums *from,
+                           int32_t table) {
+  ts_tier_count c;
+  for (int k = 0; k < N_COUNTS; k++)
+    numbers(&c)[k] =
+        numbers(&r->now.count[table])[k] - numbers(&from->count[table])[k];
+  return c;
+}
+
+static double share(int64_t a, int64_t b) {
+  return b > 0 ? (double)a / (double)b : 0;
+}
+
+static ts_err log_table(const ts_cache_report *r, ts_trainer *t,
+                        ts_metrics_log *log, int32_t i) {
+  static const char *const names[] = {
+      "unique",      "hit_rate",  "misses",     "conflicts",   "evictions",
+      "write_backs", "mbytes_in", "mbytes_out", "prefetch_ms", "exposed_ms"};
+  const ts_tier_count c = since(r, &r->last, i);
+  const double n = (double)(r->now.step - r->last.step);
+  const double v[] = {(double)c.n_unique / n,
+                      share(c.n_hits, c.n_unique),
+                      (double)c.n_misses / n,
+                      (double)c.n_conflicts / n,
+                      (double)c.n_evicted / n,
+                      (double)c.n_written / n,
+                      (double)c.bytes_in / n / 1e6,
+                      (double)c.bytes_out / n / 1e6,
+                      1e3 * (r->now.hold_s - r->last.hold_s) / n,
+                      1e3 * (r->now.exposed_s - r->last.exposed_s) / n};
+  return ts_metrics_log_table(log, t->step, t->config->tables[i].name,
+                              sizeof v / sizeof *v, names, v);
+}
+
+ts_err ts_cache_report_step(ts_cache_report *r, ts_trainer *t,
+                            ts_metrics_log *log) {
+  ts_err err = TS_OK;
+  if (!r->n_slow || t->step == r->last.step) return TS_OK;
+  TS_TRY(look(&r->now, t));
+  for (int32_t i = 0; t->rank == 0 && i < t->config->n_tables; i++)
+    if (ts_table_is_slow(&t->config->tables[i]))
+      TS_TRY(log_table(r, t, log, i));
+  const ts_cache_sums old = r->last;
+  r->last = r->now;
+  r->now = old;
+done:
+  return err;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+/* The load factor at which only FIT of the misses are left.  Of rows whose
+ * popularity falls like a power the hit rate grows about like a power of the
+ * load factor, and is 1 where all rows fit. */
+static double wanted(double load_factor, double hit_rate, double fit) {
+  const double hits = 1 - fit * (1 - hit_rate);
+  if (hit_rate <= 0.001 || hit_rate >= 0.999 || load_factor >= 1) return 1;
+  const double power = log(hit_rate) / log(load_factor);
+  return fmin(1, exp(log(hits) / power));
+}
+
+static void note(const ts_cache_report *r, ts_trainer *t, int32_t i,
+                 double seconds) {
+  const double hold = r->now.hold_s - r->first.hold_s;
+  const double late = r->now.exposed_s - r->first.exposed_s;
+  const ts_table_config *c = &t->config->tables[i];
+  const ts_tier_count n = since(r, &r->first, i);
+  if (late < 0.05 * seconds || !n.n_misses || strcmp(c->kernel, "cached"))
+    return;
+  if (strcmp(t->pipeline->name, "prefetch")) {
+    ts_note("table %s: the step waits for its rows; pipeline.kind = "
+            "\"prefetch\" would fetch them beside it",
+            c->name);
+    return;
+  }
+  const double x = wanted(c->cache.load_factor, share(n.n_hits, n.n_unique),
+                          fmax(0, hold - late) / hold);
+  if (x > c->cache.load_factor * 1.01)
+    ts_note("table %s: misses limit the step: load factor %.2g -> %.2g would "
+            "hide the misses",
+            c->name, c->cache.load_factor, x);
+}
+
+static void print_table(const ts_cache_report *r, ts_trainer *t, int32_t i,
+                        double n_steps) {
+  char in[32], out[32];
+  const ts_table_config *c = &t->config->tables[i];
+  const ts_tier_count n = since(r, &r->first, i);
+  ts_info("%-16s %-6s %6.3g %9.0f %8.2f%% %9.0f %9.0f %9s %9s", c->name,
+          c->kernel, c->cache.load_factor, (double)n.n_unique / n_steps,
+          100 * share(n.n_hits, n.n_unique), (double)n.n_misses / n_steps,
+          (double)n.n_conflicts / n_steps,
+          ts_str_bytes(in, (int64_t)((double)n.bytes_in / n_steps)),
+          ts_str_bytes(out, (int64_t)((double)n.bytes_out / n_steps)));
+}
+
+static ts_err print_memory(ts_trainer *t) {
+  ts_err err = TS_OK;
+  char fast[32], slow[32], scratch[32];
+  const ts_ebc_tiers own = ts_ebc_tiers_of(t->ebc, NULL);
+  int64_t most[3] = {own.fast_bytes, own.slow_bytes, own.scratch_bytes};
+  TS_TRY(ts_comm_max_i64(t->control, most, 3));
+  ts_info("most of a rank: %s in slow memory, %s of lines and their state, %s "
+          "of scratch",
+          ts_str_bytes(slow, most[1]), ts_str_bytes(fast, most[0]),
+          ts_str_bytes(scratch, most[2]));
+done:
+  return err;
+}
+
+ts_err ts_cache_report_end(ts_cache_report *r, ts_trainer *t) {
+  ts_err err = TS_OK;
+  if (!r->n_slow) return TS_OK;
+  TS_TRY(look(&r->now, t));
+  const double n_steps = (double)(r->now.step - r->first.step);
+  if (n_steps < 1) return TS_OK;
+  const double hold = r->now.hold_s - r->first.hold_s;
+  const double late = r->now.exposed_s - r->first.exposed_s;
+  ts_info(" ");
+  ts_info("%-16s %-6s %6s %9s %9s %9s %9s %9s %9s", "slow memory, a step", "",
+          "load", "rows", "hits", "misses", "conflicts", "in", "out");
+  for (int32_t i = 0; i < t->config->n_tables; i++)
+    if (ts_table_is_slow(&t->config->tables[i])) print_table(r, t, i, n_steps);
+  ts_info("rows fetched for %.3f ms a step, %.0f%% of it hidden",
+          1e3 * hold / n_steps, hold > 0 ? 100 * (1 - late / hold) : 100.0);
+  TS_TRY(print_memory(t));
+  for (int32_t i = 0; i < t->config->n_tables; i++)
+    if (ts_table_is_slow(&t->config->tables[i]))
+      note(r, t, i, r->now.t - r->first.t);
+done:
+  return err;
+}

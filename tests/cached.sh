@@ -1,0 +1,29 @@
+#!/bin/sh
+# cached.sh - whole runs with tables in slow memory equal the same runs in
+# fast memory, bit for bit: tiers, pipelines, ranks; resume under another
+# tier, policy, load factor and number of ranks; kill -9.  seconds: 600
+. "$srcdir/tests/common.sh"
+not_sanitized
+command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
+mkdir "$work/tier"
+slow() { echo "--set run.tier_dir=$work/tier --set table_defaults.kernel=$1 --set table_defaults.cache.tier=$2 --set table_defaults.cache.load_factor=$3 --set table_defaults.cache.policy=$4"; }
+# data_parallel tables can't be cached: both have the same plan without.
+fixed="--set table_defaults.sharding=row_wise --set run.log_every=10"
+for n in 1 3; do
+  check "in fast memory on $n" train $n fast$n $fixed
+  for pipeline in base sparse_dist prefetch; do
+    check "cached, $pipeline, on $n" train $n c$n$pipeline $fixed $(slow cached file 0.1 lru) --set pipeline.kind=$pipeline
+    check "$pipeline: same bits on $n" same_bits "$(newest fast$n)" "$(newest c$n$pipeline)"
+  done
+  check "uncached in slow memory on $n" train $n h$n $fixed $(slow host file 1 lru)
+  check "same bits without a cache on $n" same_bits "$(newest fast$n)" "$(newest h$n)"
+done
+# From tier to tier, and from 3 ranks to others, which sum in another order
+# in no way: rows have the batch's order.
+check "first part" train 3 moved $fixed --set run.steps=15 $(slow cached host 0.2 lfu) --set pipeline.kind=prefetch
+check "second part" train 3 moved $fixed --set run.steps=25 $(slow cached file 0.01 lru)
+check "last part" train 3 moved $fixed --set table_defaults.kernel=fused
+check "moved between tiers: same bits" same_bits "$(newest fast3)" "$(newest moved)"
+# Of a file nothing is left under a name.
+check "no file is left" test -z "$(ls "$work/tier")"
+passed
