@@ -116,7 +116,8 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
   X(bce, (const ts_bce_args *))                                                \
-  X(dense_update, (const struct ts_dense_update_args *))
+  X(dense_update, (const struct ts_dense_update_args *))                       \
+  X(dense_stats, (const struct ts_dense_update_args *, double *))
 
 typedef struct ts_kernels {
 #define TS_KERNEL_FIELD(name, params) ts_err(*name) params;
