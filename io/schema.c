@@ -186,7 +186,10 @@ const ts_key ts_schema[] = {
          "how weight_decay enters; adamw's is decoupled, lamb's and lars's "
          "part of their norms"),
     DECK("optimizer.in_backward", BOOL, optimizer.in_backward, "true", "", 1, 0,
-         NULL, "update each bucket as soon as its gradients are reduced"),
+         NULL,
+         "update parameters as soon as their gradients are reduced and their "
+         "layer's backward pass is over; a few buckets of gradients are held, "
+         "not all"),
     DECK("optimizer.schedule.kind", STRING, optimizer.schedule, "\"constant\"",
          "", 1, 0, "constant|linear|cosine|inverse_sqrt|polynomial|step",
          "scales the tables' rates too; formulas: doc/dense.md"),
@@ -221,7 +224,9 @@ const ts_key ts_schema[] = {
     DECK("dense.bucket_mb", FLOAT, dense.bucket_mb, "25.0", "MiB", 0, 1e6, NULL,
          "of a reduction; 0: first 1, then 25"),
     DECK("dense.comm_dtype", STRING, dense.comm_dtype, "\"f32\"", "", 1, 0,
-         "f32|-bf16|-f16", "of reduced gradients"),
+         "f32|bf16|f16",
+         "how dense gradients travel; bf16 and f16 are summed in f32 and "
+         "rounded once: half the bytes"),
     LATER(DECK, "dense.groups", "of fully sharded layers"),
     LATER(DECK, "dense.reshard_after_forward", "fully sharded layers"),
     LATER(DECK, "dense.forward_prefetch", "fully sharded layers"),

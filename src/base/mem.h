@@ -17,6 +17,7 @@
   X(TABLES, "embedding tables")                                                \
   X(ROW_STATE, "row optimizer state")                                          \
   X(DENSE, "dense parameters")                                                 \
+  X(GRADS, "dense gradients")                                                  \
   X(DENSE_STATE, "dense optimizer state")                                      \
   X(ACTIVATIONS, "activations")                                                \
   X(SPARSE, "lookup and backward")                                             \

@@ -1,6 +1,9 @@
 tessera_sources += \
   src/dense/bce.c \
   src/dense/ddp.c \
+  src/dense/ddp.h \
+  src/dense/ddp_layout.c \
+  src/dense/ddp_update.c \
   src/dense/hooks.h \
   src/dense/interact_body.h \
   src/dense/kernels_avx2.c \
