@@ -43,6 +43,7 @@
 #define ROW_OPTIMIZERS                                                         \
   "rowwise_adagrad|sgd|adagrad|adam|partial_rowwise_adam|lamb|"                \
   "partial_rowwise_lamb|lars_sgd|-none"
+#define DENSE_OPTIMIZERS "sgd|momentum|adagrad|adam|adamw|lamb|lars"
 #define SHARDINGS                                                              \
   "auto|data_parallel|table_wise|row_wise|column_wise|table_row_wise|"         \
   "table_column_wise|grid"
@@ -185,24 +186,31 @@ const ts_key ts_schema[] = {
      "1.0", "", 0, 1e9, NULL, "of its loss"},
 
     DECK("optimizer.kind", STRING, optimizer.base.kind, "\"adam\"", "", 1, 0,
-         "sgd|adagrad|adam", "for the dense parameters"),
+         DENSE_OPTIMIZERS, "for the dense parameters"),
     DECK("optimizer.lr", FLOAT, optimizer.base.lr, "1e-3", "", 0, 1e9, NULL,
          "learning rate"),
     DECK("optimizer.eps", FLOAT, optimizer.base.eps, NULL, "", 0, 1e9, NULL,
-         "1e-8 for adam, 1e-10 for adagrad unless given"),
+         "1e-10 for adagrad, else 1e-8 unless given"),
     DECK("optimizer.beta1", FLOAT, optimizer.base.beta1, NULL, "", 0, 0.9999999,
          NULL, "0.9 unless given"),
     DECK("optimizer.beta2", FLOAT, optimizer.base.beta2, NULL, "", 0, 0.9999999,
          NULL, "0.999 unless given"),
     DECK("optimizer.momentum", FLOAT, optimizer.base.momentum, NULL, "", 0, 1,
-         NULL, "of sgd, 0 unless given"),
+         NULL, "of sgd 0, of momentum and lars 0.9 unless given"),
+    DECK("optimizer.eta", FLOAT, optimizer.base.eta, NULL, "", 0, 1e9, NULL,
+         "of lars, 0.001 unless given"),
     DECK("optimizer.weight_decay", FLOAT, optimizer.base.weight_decay, NULL, "",
          0, 1e9, NULL, "l2 unless the mode says otherwise"),
     DECK("optimizer.weight_decay_mode", CHOICE,
          optimizer.base.weight_decay_mode, "\"l2\"", "", 1, 0,
-         "none|l2|decoupled", "how weight_decay enters"),
+         "none|l2|decoupled",
+         "how weight_decay enters; adamw's is decoupled, lamb's and lars's "
+         "part of their norms"),
     DECK("optimizer.in_backward", BOOL, optimizer.in_backward, "true", "", 1, 0,
-         NULL, "update each bucket as soon as its gradients are reduced"),
+         NULL,
+         "update parameters as soon as their gradients are reduced and their "
+         "layer's backward pass is over; a few buckets of gradients are held, "
+         "not all"),
     DECK("optimizer.schedule.kind", STRING, optimizer.schedule, "\"constant\"",
          "", 1, 0, "constant|linear|cosine|inverse_sqrt|polynomial|step",
          "scales the tables' rates too; formulas: doc/dense.md"),
@@ -219,13 +227,14 @@ const ts_key ts_schema[] = {
          NULL, "global norm of the dense gradients; 0: no clipping"),
     OVERRIDE("match", STRING, match, NULL, NULL,
              "shell pattern over full parameter names"),
-    OVERRIDE("kind", STRING, optimizer.kind, NULL, "sgd|adagrad|adam",
+    OVERRIDE("kind", STRING, optimizer.kind, NULL, DENSE_OPTIMIZERS,
              "optimizer of these parameters"),
     OVERRIDE_NUMBER("lr", optimizer.lr, 1e9, "learning rate"),
     OVERRIDE_NUMBER("eps", optimizer.eps, 1e9, "as optimizer.eps"),
     OVERRIDE_NUMBER("beta1", optimizer.beta1, 0.9999999, "as optimizer.beta1"),
     OVERRIDE_NUMBER("beta2", optimizer.beta2, 0.9999999, "as optimizer.beta2"),
     OVERRIDE_NUMBER("momentum", optimizer.momentum, 1, "as optimizer.momentum"),
+    OVERRIDE_NUMBER("eta", optimizer.eta, 1e9, "as optimizer.eta"),
     OVERRIDE_NUMBER("weight_decay", optimizer.weight_decay, 1e9,
                     "as optimizer.weight_decay"),
     OVERRIDE("weight_decay_mode", CHOICE, optimizer.weight_decay_mode, "\"l2\"",
@@ -238,7 +247,9 @@ const ts_key ts_schema[] = {
     DECK("dense.bucket_mb", FLOAT, dense.bucket_mb, "25.0", "MiB", 0, 1e6, NULL,
          "of a reduction; 0: first 1, then 25"),
     DECK("dense.comm_dtype", STRING, dense.comm_dtype, "\"f32\"", "", 1, 0,
-         "f32|-bf16|-f16", "of reduced gradients"),
+         "f32|bf16|f16",
+         "how dense gradients travel; bf16 and f16 are summed in f32 and "
+         "rounded once: half the bytes"),
     DECK("dense.reshard_after_forward", RANKS, dense.reshard, "true", "ranks",
          1, 1000000, NULL,
          "fully sharded layers between forward and backward: true: cut over "

@@ -1,5 +1,5 @@
 /* test_ddp.c - buckets, reductions, the optimizer in backward.
- * ranks: 1 2 4 */
+ * ranks: 1 2 3 4 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +58,7 @@ START_TEST(bucket_layouts) {
     ts_parallel *d;
     ts_config c = config(sgd, constant);
     c.dense.bucket_mb = caps[i];
+    c.optimizer.in_backward = false;
     for (int p = 0; p < 8; p++) {
       ts_param *q;
       ck_assert_ok(ts_params_add(&ps, f.device, &q, "p", "p", 1024, 1024));
@@ -101,10 +102,14 @@ static ts_err fill(void *arg, ts_lane *lane) {
 
 static void backward(ts_parallel *d, ts_params *ps, ts_fixture *f, int step,
                      int micro) {
+  const ts_layer_hooks h = ts_parallel_hooks(d);
   for (int p = N_PARAMS - 1; p >= 0; p--) {
-    const ts_fill arg = {ps->item[p]->grad, p, step, micro, f->size};
+    ts_param *q = ps->item[p];
+    ck_assert_ok(ts_layer_acquire(&h, q, TS_BACKWARD, f->lane));
+    const ts_fill arg = {q->grad, p, step, micro, f->size};
     ck_assert_ok(ts_lane_submit(f->lane, "fill", fill, &arg, sizeof arg));
-    ck_assert_ok(ready(d, ps->item[p], f->lane));
+    ck_assert_ok(ts_layer_ready(&h, q, f->lane));
+    ck_assert_ok(ts_layer_release(&h, q, TS_BACKWARD, f->lane));
   }
 }
 
@@ -153,7 +158,7 @@ static float a[N_PARAMS * N], b[N_PARAMS * N];
 
 START_TEST(in_backward_equals_a_separate_step) {
   ts_config c = config(adam, constant);
-  c.dense.bucket_mb = 0.02;
+  c.dense.bucket_mb = 0.01; /* one each */
   run(&c, (ts_run){0}, a, NULL);
   c.optimizer.in_backward = false;
   run(&c, (ts_run){0}, b, NULL);
@@ -214,7 +219,7 @@ START_TEST(micro_batches_add_up) {
   for (int in_backward = 0; in_backward < 2; in_backward++) {
     ts_config c = config(sgd, constant);
     c.optimizer.in_backward = in_backward;
-    c.dense.bucket_mb = 0.02;
+    c.dense.bucket_mb = 0.01; /* one each */
     run(&c, (ts_run){.micro = 3, .ahead = true}, a, NULL);
     check_by_hand(a, (const double[]){0.15, 0.15, 0.15, 0.15, 0.15});
   }
@@ -346,6 +351,8 @@ START_TEST(gradients_come_once) {
   ck_assert_ok(ts_parallel_begin(d, 1, true));
   ck_assert_all(ts_parallel_end(d, NULL, f.lane) == TS_ERR_INTERNAL);
   ts_err_clear();
+  const ts_layer_hooks hooks = ts_parallel_hooks(d);
+  ck_assert_ok(ts_layer_acquire(&hooks, q, TS_BACKWARD, f.lane));
   ck_assert_ok(ready(d, q, f.lane));
   ck_assert_all(ready(d, q, f.lane) == TS_ERR_INTERNAL);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "one came twice"));

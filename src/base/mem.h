@@ -18,6 +18,7 @@
   X(ROW_STATE, "row optimizer state")                                          \
   X(SLOW, "tables in slow memory")                                             \
   X(DENSE, "dense parameters")                                                 \
+  X(GRADS, "dense gradients")                                                  \
   X(DENSE_STATE, "dense optimizer state")                                      \
   X(ACTIVATIONS, "activations")                                                \
   X(SPARSE, "lookup and backward")                                             \

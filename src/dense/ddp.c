@@ -1,98 +1,16 @@
-/* ddp.c - buckets of gradients, reduced as they fill, and the optimizers that
- * run as soon as a bucket's sum is there.
+/* ddp.c - data parallel: every rank has all dense parameters; buckets of
+ * gradients are reduced as they fill, and their optimizers run as soon as the
+ * sum is there and no one reads the parameters any more.
  *
- * Parameters and optimizer state are on every rank.  Buckets are laid out
- * once, in the reverse of the parameters' order, which is the order of the
- * backward pass: no search for unused parameters, no rebuild.  A bucket closes
- * once it holds bucket_mb; bucket_mb 0: first 1 MiB, then 25.  Gradients are
- * views into buckets: no second copy. */
-#include <math.h>
+ * What is where: ddp.h.  The loss gradient is already that of the global mean,
+ * so buckets are summed and nothing is divided, with 16 bits on the wire
+ * neither. */
+#include "dense/ddp.h"
+
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "dense/parallel_impl.h"
-
-typedef struct ts_bucket {
-  int32_t first, end; /* slots, in backward order */
-  int64_t at, n;      /* floats in ddp->grads */
-  int32_t missing;    /* gradients still to come in this step */
-  ts_token token;
-} ts_bucket;
-
-typedef struct ts_ddp {
-  ts_parallel base;
-  ts_params *params;
-  const ts_config *config;
-  const ts_kernels *kernels;
-  ts_comm *own_comm; /* its lane carries the reductions */
-  ts_comm *comm;     /* the same, NULL on one rank */
-  ts_lane *lane;     /* optimizers run here, beside the backward pass */
-  ts_param **slot;   /* (n) parameters in backward order */
-  int32_t *slot_of;  /* (n) by param->index */
-  ts_bucket *buckets;
-  int32_t n_buckets, next; /* next: to be reduced */
-  int32_t *bucket_of;      /* (n) by slot */
-  float *grads;
-  float *earlier; /* like grads: sums of the step's earlier micro-batches;
-                     NULL unless run.accumulate > 1 */
-  float *stash;   /* like grads: of the step before; NULL until it is used */
-  bool in_backward, sync, stashing, stashed;
-  int32_t n_earlier; /* micro-batches in EARLIER */
-  int64_t step, n_reductions;
-  double lr_factor;
-  double grad_factor, norm; /* the lane's: tasks write and read them */
-} ts_ddp;
-
-/* ---- layout -------------------------------------------------------------- */
-
-static int64_t bucket_cap(const ts_config *c, int32_t bucket) {
-  const double mb = c->dense.bucket_mb > 0 ? c->dense.bucket_mb
-                    : bucket == 0          ? 1.0
-                                           : 25.0;
-  return (int64_t)(mb * 1024 * 1024);
-}
-
-static void lay_out(ts_ddp *d) {
-  int64_t at = 0;
-  ts_bucket *b = d->buckets;
-  *b = (ts_bucket){0};
-  for (int32_t s = 0; s < d->params->n; s++) {
-    if (b->n && d->slot[s]->late != d->slot[s - 1]->late)
-      *++b = (ts_bucket){.first = s, .end = s, .at = at};
-    d->bucket_of[s] = (int32_t)(b - d->buckets);
-    d->slot[s]->grad = d->grads + at;
-    at += d->slot[s]->n;
-    b->end = s + 1;
-    b->n = at - b->at;
-    if (b->n * 4 < bucket_cap(d->config, d->bucket_of[s]) ||
-        s + 1 == d->params->n)
-      continue;
-    *++b = (ts_bucket){.first = s + 1, .end = s + 1, .at = at};
-  }
-  d->n_buckets = (int32_t)(b - d->buckets) + 1;
-}
-
-static ts_err make_buckets(ts_ddp *d) {
-  ts_err err = TS_OK;
-  const int32_t n = d->params->n;
-  TS_TRY(ts_mem_array(&d->slot, n, sizeof *d->slot, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->slot_of, n, sizeof *d->slot_of, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->bucket_of, n, sizeof *d->bucket_of, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->buckets, n + 1, sizeof *d->buckets, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->grads, ts_params_count(d->params), sizeof *d->grads,
-                      TS_TAG_DENSE));
-  if (d->config->run.accumulate > 1)
-    TS_TRY(ts_mem_array(&d->earlier, ts_params_count(d->params),
-                        sizeof *d->earlier, TS_TAG_DENSE));
-  for (int32_t s = 0; s < n; s++) {
-    d->slot[s] = d->params->item[n - 1 - s];
-    d->slot_of[d->slot[s]->index] = s;
-  }
-  lay_out(d);
-done:
-  return err;
-}
 
 static ts_err make_states(ts_ddp *d) {
   ts_err err = TS_OK;
@@ -122,14 +40,21 @@ static void destroy(ts_parallel *base) {
     p->grad = NULL;
   }
   ts_param_optims_destroy(d->base.optims);
-  ts_mem_free(d->slot);
-  ts_mem_free(d->slot_of);
-  ts_mem_free(d->bucket_of);
-  ts_mem_free(d->buckets);
-  ts_mem_free(d->grads);
-  ts_mem_free(d->earlier);
-  ts_mem_free(d->stash);
+  ts_ddp_layout_reset(d);
   ts_mem_free(d);
+}
+
+static ts_err find_wire(ts_ddp *d) {
+  const char *name = d->config->dense.comm_dtype;
+  d->wire = TS_F32;
+  if (!name || !strcmp(name, "f32")) return TS_OK;
+  if (!strcmp(name, "bf16"))
+    d->wire = TS_BF16;
+  else if (!strcmp(name, "f16"))
+    d->wire = TS_F16;
+  else
+    return ts_fail(TS_ERR_DECK, "dense.comm_dtype: no \"%s\"", name);
+  return TS_OK;
 }
 
 static ts_err create_training(ts_ddp *d) {
@@ -140,14 +65,15 @@ static ts_err create_training(ts_ddp *d) {
     ts_note("optimizer.clip_norm needs all gradients before any update: "
             "optimizer.in_backward is off");
   TS_TRY(ts_schedule_check(c));
+  TS_TRY(find_wire(d));
   TS_TRY(ts_param_optims_create(&d->base.optims, d->params, c));
-  TS_TRY(make_buckets(d));
-  TS_TRY(make_states(d));
   TS_TRY(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
                         TS_LANE_DATA));
   TS_TRY(ts_comm_create(d->base.spec.world, &d->own_comm, TS_GROUP_WORLD,
                         "dense reduce"));
   d->comm = ts_comm_size(d->own_comm) > 1 ? d->own_comm : NULL;
+  TS_TRY(ts_ddp_lay_out(d));
+  TS_TRY(make_states(d));
 done:
   return err;
 }
@@ -175,187 +101,165 @@ done:
 
 static ts_err begin(ts_parallel *base, int64_t step, bool sync) {
   ts_ddp *d = (ts_ddp *)base;
-  if (!sync && !d->earlier)
+  if (d->open)
+    return ts_fail(TS_ERR_INTERNAL, "step %lld begins before %lld has ended",
+                   (long long)step, (long long)d->step);
+  if (!sync && d->config->run.accumulate < 2)
     return ts_fail(TS_ERR_INTERNAL, "micro-batches without run.accumulate");
+  d->open = true;
   d->step = step;
   d->sync = sync;
   d->lr_factor = ts_schedule_factor(d->config, step);
-  d->next = 0;
+  d->next = d->next_update = 0;
   for (int32_t i = 0; i < d->n_buckets; i++)
     d->buckets[i].missing = d->buckets[i].end - d->buckets[i].first;
+  memset(d->came, 0, (size_t)d->params->n * sizeof *d->came);
+  memset(d->released, 0, (size_t)d->params->n * sizeof *d->released);
   return TS_OK;
-}
-
-/* The host may run ahead into the next step: tasks carry the step's numbers
- * with them. */
-typedef struct ts_update_arg {
-  ts_ddp *d;
-  int32_t first, end;
-  int64_t step;
-  double lr_factor;
-} ts_update_arg;
-
-static ts_err update_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  ts_err err = TS_OK;
-  const ts_update_arg *a = arg;
-  ts_ddp *d = a->d;
-  for (int32_t s = a->first; s < a->end; s++) {
-    ts_param *p = d->slot[s];
-    ts_dense_update_args u = {.optim = ts_param_optims_of(d->base.optims, p),
-                              .w = p->w,
-                              .grad = p->grad,
-                              .n = p->n,
-                              .lr_factor = a->lr_factor,
-                              .grad_factor = d->grad_factor,
-                              .step = a->step};
-    memcpy(u.state, p->state, sizeof u.state);
-    TS_TRY(d->kernels->dense_update(&u));
-    p->version++;
-  }
-done:
-  return err;
-}
-
-static ts_err update_bucket(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
-  ts_update_arg arg = {d, b->first, b->end, d->step, d->lr_factor};
-  return ts_lane_submit(lane, "dense optimizer", update_task, &arg, sizeof arg);
-}
-
-typedef struct ts_fold_arg {
-  float *to;
-  const float *from;
-  int64_t n;
-  bool first; /* = instead of += */
-} ts_fold_arg;
-
-static ts_err fold_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_fold_arg *a = arg;
-  float *restrict to = a->to;
-  const float *restrict from = a->from;
-  if (a->first)
-    memcpy(to, from, (size_t)a->n * sizeof *to);
-  else
-    for (int64_t i = 0; i < a->n; i++) to[i] += from[i];
-  return TS_OK;
-}
-
-/* Backward writes gradients: those of earlier micro-batches are kept aside
- * and added to the last one's. */
-static ts_err fold_bucket(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
-  float *grads = d->grads + b->at, *earlier = d->earlier + b->at;
-  const ts_fold_arg arg = {d->sync ? grads : earlier, d->sync ? earlier : grads,
-                           b->n, !d->sync && !d->n_earlier};
-  return ts_lane_submit(lane, "accumulate", fold_task, &arg, sizeof arg);
 }
 
 /* A bucket whose gradients are all enqueued on LANE. */
-static ts_err reduce_bucket(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
+static ts_err reduce(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   ts_err err = TS_OK;
-  if (!d->sync || d->n_earlier) TS_TRY(fold_bucket(d, b, lane));
+  TS_TRY(ts_ddp_fold(d, b, lane));
   if (!d->sync) goto done;
   if (d->comm) {
-    TS_TRY(ts_comm_all_reduce(d->comm, &b->token, d->grads + b->at, b->n,
-                              TS_F32, TS_SUM, lane));
+    TS_TRY(ts_ddp_shorten(d, b, lane));
+    TS_TRY(ts_comm_all_reduce(d->comm, &b->token, b->grads, b->n, d->wire,
+                              TS_SUM, lane));
     d->n_reductions++;
   } else {
     b->token.done = ts_lane_record(lane);
   }
-  if (!d->in_backward) goto done;
-  TS_TRY(ts_comm_end(&b->token, d->lane));
-  TS_TRY(update_bucket(d, b, d->lane));
 done:
   return err;
+}
+
+/* What is left of the backward pass on LANE does not read the bucket's
+ * parameters. */
+static bool unread(const ts_ddp *d, const ts_bucket *b) {
+  for (int32_t s = b->first; s < b->end; s++)
+    if (!b->late && !d->released[d->group_of[s]]) return false;
+  return true;
+}
+
+/* In-backward: optimizers of buckets that are on their way. */
+static ts_err update(ts_ddp *d, ts_lane *lane) {
+  ts_err err = TS_OK;
+  if (!d->in_backward || !d->sync) return TS_OK;
+  while (d->next_update < d->next && unread(d, &d->buckets[d->next_update])) {
+    ts_bucket *b = &d->buckets[d->next_update++];
+    TS_TRY(ts_lane_wait(d->lane, ts_lane_record(lane)));
+    TS_TRY(ts_comm_end(&b->token, d->lane));
+    TS_TRY(ts_ddp_widen(d, b, d->lane));
+    TS_TRY(ts_ddp_update(d, b, d->lane));
+    if (b->fresh == b->grads) ts_ddp_give_slot(d, b, d->lane);
+  }
+done:
+  return err;
+}
+
+static ts_err acquire(void *ddp, const ts_param *p, ts_pass pass,
+                      ts_lane *lane) {
+  ts_ddp *d = ddp;
+  if (pass != TS_BACKWARD || !d->n_slots) return TS_OK;
+  if (!d->open)
+    return ts_fail(TS_ERR_INTERNAL, "backward of %s outside a step", p->name);
+  return ts_ddp_take_slots(d, p, lane);
 }
 
 static ts_err ready(void *ddp, ts_param *p, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_ddp *d = ddp;
-  const int32_t at = d->bucket_of[d->slot_of[p->index]];
-  if (d->buckets[at].missing-- <= 0)
+  const int32_t place = d->place_of[p->index];
+  ts_bucket *b = &d->buckets[d->bucket_of[place]];
+  if (!d->open)
+    TS_THROW(TS_ERR_INTERNAL, "a gradient of %s outside a step", p->name);
+  if (d->came[place])
     TS_THROW(TS_ERR_INTERNAL, "the gradient of %s came twice in a step",
              p->name);
+  if (!p->grad)
+    TS_THROW(TS_ERR_INTERNAL,
+             "the gradient of %s came without its layer's "
+             "acquire",
+             p->name);
+  d->came[place] = true;
+  b->missing--;
+  if (b->slot >= 0) p->grad = NULL;
   /* In the order of the buckets on every rank, whatever came first. */
   while (d->next < d->n_buckets && d->buckets[d->next].missing == 0)
-    TS_TRY(reduce_bucket(d, &d->buckets[d->next++], lane));
+    TS_TRY(reduce(d, &d->buckets[d->next++], lane));
+  if (b->late) TS_TRY(update(d, lane));
 done:
   return err;
 }
 
-/* Global norm of all reduced gradients, by parameter and in double. */
-static ts_err norm_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  ts_ddp *d = *(ts_ddp **)arg;
-  double sum = 0;
-  for (int32_t s = 0; s < d->params->n; s++) {
-    double part = 0;
-    for (int64_t i = 0; i < d->slot[s]->n; i++)
-      part += (double)d->slot[s]->grad[i] * d->slot[s]->grad[i];
-    sum += part;
-  }
-  d->norm = sqrt(sum);
-  d->grad_factor = fmin(1.0, d->config->optimizer.clip_norm / (d->norm + 1e-6));
-  return TS_OK;
+static ts_err release(void *ddp, const ts_param *p, ts_pass pass,
+                      ts_lane *lane) {
+  ts_ddp *d = ddp;
+  if (pass != TS_BACKWARD || !d->open) return TS_OK;
+  d->released[d->group_of[d->place_of[p->index]]] = true;
+  return update(d, lane);
 }
 
-static ts_err swap_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  ts_ddp *d = *(ts_ddp **)arg;
-  const int64_t n = ts_params_count(d->params);
-  for (int64_t i = 0; i < n; i++) {
-    const float x = d->grads[i];
-    d->grads[i] = d->stash[i];
-    d->stash[i] = x;
-  }
-  return TS_OK;
-}
-
-/* Clipping, where it is asked for, and all optimizers. */
-static ts_err update_all(ts_ddp *d, double *grad_norm, ts_lane *lane) {
+/* Without in_backward: the sums, then all updates. */
+static ts_err finish(ts_ddp *d, double *grad_norm, ts_lane *lane) {
   ts_err err = TS_OK;
-  if (d->config->optimizer.clip_norm > 0) {
-    TS_TRY(ts_lane_submit(lane, "clip", norm_task, &d, sizeof d));
-    if (grad_norm)
-      TS_TRY(ts_lane_copy(lane, grad_norm, &d->norm, sizeof d->norm));
+  for (int32_t i = 0; i < d->n_buckets; i++) {
+    TS_TRY(ts_comm_end(&d->buckets[i].token, lane));
+    TS_TRY(ts_ddp_widen(d, &d->buckets[i], lane));
   }
-  for (int32_t i = 0; i < d->n_buckets; i++)
-    TS_TRY(update_bucket(d, &d->buckets[i], lane));
+  if (d->stashing) {
+    const bool first = !d->stashed;
+    TS_TRY(ts_ddp_swap_stash(d, lane));
+    d->stashed = true;
+    if (first) goto done;
+  }
+  TS_TRY(ts_ddp_update_all(d, grad_norm, lane));
 done:
   return err;
+}
+
+static ts_err name_missing(const ts_ddp *d) {
+  int32_t s = 0;
+  while (d->came[s]) s++;
+  return ts_fail(TS_ERR_INTERNAL, "parameter %s got no gradient in step %lld",
+                 d->place[s]->name, (long long)d->step);
 }
 
 static ts_err end(ts_parallel *base, double *grad_norm, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_ddp *d = (ts_ddp *)base;
-  if (d->next != d->n_buckets)
-    TS_THROW(TS_ERR_INTERNAL, "a parameter of bucket %d got no gradient",
-             d->next);
+  if (!d->open) TS_THROW(TS_ERR_INTERNAL, "a step ends that never began");
+  if (d->next != d->n_buckets) TS_TRY(name_missing(d));
+  d->open = false;
   d->n_earlier = d->sync ? 0 : d->n_earlier + 1;
   if (!d->sync) goto done;
-  if (d->in_backward) {
-    TS_TRY(ts_lane_wait(lane, ts_lane_record(d->lane)));
+  if (!d->in_backward) {
+    TS_TRY(finish(d, grad_norm, lane));
     goto done;
   }
-  for (int32_t i = 0; i < d->n_buckets; i++)
-    TS_TRY(ts_comm_end(&d->buckets[i].token, lane));
-  if (d->stashing) {
-    const bool first = !d->stashed;
-    TS_TRY(ts_lane_submit(lane, "stash", swap_task, &d, sizeof d));
-    d->stashed = true;
-    if (first) goto done;
-  }
-  TS_TRY(update_all(d, grad_norm, lane));
+  for (int32_t s = 0; s < d->params->n; s++) d->released[d->group_of[s]] = true;
+  TS_TRY(update(d, lane));
+  TS_TRY(ts_lane_wait(lane, ts_lane_record(d->lane)));
 done:
   return err;
+}
+
+static void drop(ts_parallel *base) {
+  ((ts_ddp *)base)->n_earlier = 0;
 }
 
 static ts_err stash(ts_parallel *base, bool on) {
   ts_err err = TS_OK;
   ts_ddp *d = (ts_ddp *)base;
+  if (on && d->in_backward)
+    TS_THROW(TS_ERR_DECK,
+             "gradients that are kept for the next step can't be applied in "
+             "the backward pass: optimizer.in_backward = false");
   if (on && !d->stash)
     TS_TRY(ts_mem_array(&d->stash, ts_params_count(d->params), sizeof *d->stash,
-                        TS_TAG_DENSE));
+                        TS_TAG_GRADS));
   d->stashing = on;
 done:
   return err;
@@ -368,15 +272,17 @@ static ts_err unstash(ts_parallel *base, int64_t step, ts_lane *lane) {
   d->step = step;
   d->lr_factor = ts_schedule_factor(d->config, step);
   d->stashed = false;
-  TS_TRY(ts_lane_submit(lane, "stash", swap_task, &d, sizeof d));
-  TS_TRY(update_all(d, NULL, lane));
+  TS_TRY(ts_ddp_swap_stash(d, lane));
+  TS_TRY(ts_ddp_update_all(d, NULL, lane));
 done:
   return err;
 }
 
 static ts_parallel_stat stat_of(const ts_parallel *base) {
   const ts_ddp *d = (const ts_ddp *)base;
-  return (ts_parallel_stat){d->n_buckets, d->n_reductions};
+  return (ts_parallel_stat){
+      d->n_buckets, d->n_reductions,
+      d->own_comm ? ts_comm_stat_of(d->own_comm).sent_bytes : 0};
 }
 
 static ts_param_piece piece(const ts_parallel *base, const ts_param *p) {
@@ -387,13 +293,15 @@ static ts_param_piece piece(const ts_parallel *base, const ts_param *p) {
 }
 
 extern const ts_parallel_ops ts_parallel_ddp;
-const ts_parallel_ops ts_parallel_ddp = {.kind = "ddp",
-                                         .create = create,
-                                         .destroy = destroy,
-                                         .hooks = {.ready = ready},
-                                         .begin = begin,
-                                         .end = end,
-                                         .stash = stash,
-                                         .unstash = unstash,
-                                         .stat = stat_of,
-                                         .piece = piece};
+const ts_parallel_ops ts_parallel_ddp = {
+    .kind = "ddp",
+    .create = create,
+    .destroy = destroy,
+    .hooks = {.acquire = acquire, .release = release, .ready = ready},
+    .begin = begin,
+    .end = end,
+    .drop = drop,
+    .stash = stash,
+    .unstash = unstash,
+    .stat = stat_of,
+    .piece = piece};

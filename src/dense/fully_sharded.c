@@ -121,7 +121,9 @@ static ts_err begin(ts_parallel *base, int64_t step, bool sync) {
 
 static ts_parallel_stat stat_of(const ts_parallel *base) {
   const ts_fs *d = (const ts_fs *)base;
-  return (ts_parallel_stat){d->n_groups, d->n_reductions};
+  return (ts_parallel_stat){
+      d->n_groups, d->n_reductions,
+      d->reduce_comm ? ts_comm_stat_of(d->reduce_comm).sent_bytes : 0};
 }
 
 static ts_param_piece piece(const ts_parallel *base, const ts_param *p) {

@@ -58,9 +58,39 @@ static ts_err fm_grad(const ts_fm_args *a) {
   return TS_OK;
 }
 
-static ts_err update(const ts_dense_update_args *a) {
+/* By blocks of fixed size, added in order: bits don't depend on threads. */
+static ts_err stats(const ts_dense_update_args *a, double *out) {
+  double *parts;
+  const bool lamb = !strcmp(a->optim->kind, "lamb");
+  const ts_update_numbers u = update_numbers(a);
+  const int64_t n_blocks = (a->n + STATS_BLOCK - 1) / STATS_BLOCK;
+  ts_err err =
+      ts_mem_array(&parts, 2 * n_blocks, sizeof *parts, TS_TAG_DENSE_STATE);
+  if (err != TS_OK) return err;
+#pragma omp parallel for schedule(static)
+  for (int64_t b = 0; b < n_blocks; b++) {
+    const int64_t from = b * STATS_BLOCK, end = from + STATS_BLOCK;
+    stats_block(a, u, lamb, from, end < a->n ? end : a->n, parts + 2 * b);
+  }
+  out[0] = out[1] = 0;
+  for (int64_t b = 0; b < n_blocks; b++) {
+    out[0] += parts[2 * b];
+    out[1] += parts[2 * b + 1];
+  }
+  ts_mem_free(parts);
+  return TS_OK;
+}
+
+static ts_err update(const ts_dense_update_args *args) {
+  double own[2];
+  ts_dense_update_args a = *args;
+  if (!a.stats && ts_dense_optim_has_norms(a.optim)) {
+    ts_err err = stats(&a, own);
+    if (err != TS_OK) return err;
+    a.stats = own;
+  }
 #pragma omp parallel
-  update_part(a, omp_get_thread_num(), omp_get_num_threads());
+  update_part(&a, omp_get_thread_num(), omp_get_num_threads());
   return TS_OK;
 }
 
@@ -72,6 +102,7 @@ void TS_REGISTER(ts_kernels *k) {
   k->fm_forward = fm;
   k->fm_backward = fm_grad;
   k->dense_update = update;
+  k->dense_stats = stats;
 }
 
 #endif

@@ -4,6 +4,9 @@ tessera_sources += \
   src/dense/cross.h \
   src/dense/cross_body.h \
   src/dense/ddp.c \
+  src/dense/ddp.h \
+  src/dense/ddp_layout.c \
+  src/dense/ddp_update.c \
   src/dense/fully_sharded.c \
   src/dense/fully_sharded.h \
   src/dense/fully_sharded_gather.c \

@@ -4,18 +4,37 @@
 #include <math.h>
 #include <string.h>
 
-enum { HAS_EPS = 1, HAS_BETAS = 2, HAS_MOMENTUM = 4 };
+enum {
+  HAS_EPS = 1,
+  HAS_BETAS = 2,
+  HAS_MOMENTUM = 4,
+  HAS_ETA = 8,
+  HAS_NORMS = 16, /* of whole parameters; weight decay is part of them */
+  DECOUPLED = 32  /* always */
+};
 
 static const ts_dense_optim table[] = {
     {"sgd", HAS_MOMENTUM, 1, {"momentum"}},
+    {"momentum", HAS_MOMENTUM, 1, {"momentum"}},
     {"adagrad", HAS_EPS, 1, {"sum"}},
     {"adam", HAS_EPS | HAS_BETAS, 2, {"exp_avg", "exp_avg_sq"}},
+    {"adamw", HAS_EPS | HAS_BETAS | DECOUPLED, 2, {"exp_avg", "exp_avg_sq"}},
+    {"lamb", HAS_EPS | HAS_BETAS | HAS_NORMS, 2, {"exp_avg", "exp_avg_sq"}},
+    {"lars", HAS_MOMENTUM | HAS_ETA | HAS_NORMS, 1, {"momentum"}},
 };
 
 const ts_dense_optim *ts_dense_optim_find(const char *kind) {
   for (size_t i = 0; kind && i < sizeof table / sizeof *table; i++)
     if (!strcmp(table[i].kind, kind)) return &table[i];
   return NULL;
+}
+
+const char *ts_dense_optim_kinds(void) {
+  return "sgd, momentum, adagrad, adam, adamw, lamb, lars";
+}
+
+bool ts_dense_optim_has_norms(const ts_optim_config *c) {
+  return ts_dense_optim_find(c->kind)->options & HAS_NORMS;
 }
 
 static ts_err refuse(const char *where, const char *kind, const char *what) {
@@ -27,29 +46,35 @@ static bool given(double x) {
   return !isnan(x) && x != 0;
 }
 
+static void fill_defaults(ts_optim_config *c, int options) {
+  if (isnan(c->lr)) c->lr = 1e-3;
+  if (isnan(c->momentum)) c->momentum = strcmp(c->kind, "sgd") ? 0.9 : 0;
+  if (isnan(c->weight_decay)) c->weight_decay = 0;
+  if (options & HAS_EPS && isnan(c->eps))
+    c->eps = strcmp(c->kind, "adagrad") ? 1e-8 : 1e-10;
+  if (options & HAS_BETAS) {
+    if (isnan(c->beta1)) c->beta1 = 0.9;
+    if (isnan(c->beta2)) c->beta2 = 0.999;
+  }
+  if (options & HAS_ETA && isnan(c->eta)) c->eta = 0.001;
+  if (options & DECOUPLED && c->weight_decay_mode == TS_WD_L2)
+    c->weight_decay_mode = TS_WD_DECOUPLED;
+}
+
 ts_err ts_dense_optim_check(ts_optim_config *c, const char *where) {
   const ts_dense_optim *o = ts_dense_optim_find(c->kind);
   if (!o)
-    return ts_fail(TS_ERR_DECK,
-                   "%s: no dense optimizer \"%s\"; there are: sgd, adagrad, "
-                   "adam",
-                   where, c->kind ? c->kind : "");
+    return ts_fail(TS_ERR_DECK, "%s: no dense optimizer \"%s\"; there are: %s",
+                   where, c->kind ? c->kind : "", ts_dense_optim_kinds());
   if (given(c->momentum) && !(o->options & HAS_MOMENTUM))
     return refuse(where, c->kind, "momentum");
-  if (given(c->eta)) return refuse(where, c->kind, "eta");
+  if (given(c->eta) && !(o->options & HAS_ETA))
+    return refuse(where, c->kind, "eta");
   if (given(c->eps) && !(o->options & HAS_EPS))
     return refuse(where, c->kind, "eps");
   if (!(o->options & HAS_BETAS) && (given(c->beta1) || given(c->beta2)))
     return refuse(where, c->kind, "beta1 and beta2");
-  if (isnan(c->lr)) c->lr = 1e-3;
-  if (isnan(c->momentum)) c->momentum = 0;
-  if (isnan(c->weight_decay)) c->weight_decay = 0;
-  if (o->options & HAS_EPS && isnan(c->eps))
-    c->eps = strcmp(c->kind, "adagrad") ? 1e-8 : 1e-10;
-  if (o->options & HAS_BETAS) {
-    if (isnan(c->beta1)) c->beta1 = 0.9;
-    if (isnan(c->beta2)) c->beta2 = 0.999;
-  }
+  fill_defaults(c, o->options);
   return TS_OK;
 }
 

@@ -1,12 +1,19 @@
 /* optim.h - dense optimizers and learning-rate schedules.
  *
  *   sgd      g += wd w; m = momentum m + g (where momentum > 0); w -= lr m
+ *   momentum the same, momentum 0.9 by default
  *   adagrad  g += wd w; s += g^2; w -= lr g / (sqrt(s) + eps)
  *   adam     g += wd w (l2) or w *= 1 - lr wd (decoupled);
  *            m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  *            w -= lr (m / (1 - b1^k)) / (sqrt(v / (1 - b2^k)) + eps)
- * as PyTorch's; eps defaults 1e-10 for adagrad and 1e-8 for adam.  One table
- * in optim.c. */
+ *   adamw    the same, always decoupled
+ *   lamb     m, v as adam; r = mhat / (sqrt(vhat) + eps) + wd w;
+ *            w -= lr |w| / |r| r
+ *   lars     m = momentum m + a (g + wd w), a = lr eta |w| / (|g| + wd |w|);
+ *            w -= m
+ * as PyTorch's and FBGEMM's; norms are those of the whole parameter, and a
+ * ratio with a zero in it is 1 (lamb; a = lr for lars).  eps defaults 1e-10
+ * for adagrad, else 1e-8.  One table in optim.c. */
 #ifndef TS_DENSE_OPTIM_H
 #define TS_DENSE_OPTIM_H
 
@@ -20,12 +27,20 @@ typedef struct ts_dense_optim {
 } ts_dense_optim;
 
 const ts_dense_optim *ts_dense_optim_find(const char *kind);
+const char *ts_dense_optim_kinds(void); /* "sgd, momentum, ..." */
+/* lamb, lars: an update needs sums over the whole parameter. */
+bool ts_dense_optim_has_norms(const ts_optim_config *);
 /* Fills defaults; refuses options that the kind does not have. */
 ts_err ts_dense_optim_check(ts_optim_config *, const char *where);
 int ts_dense_optim_n_states(const ts_optim_config *);
 const char *ts_dense_optim_state_name(const ts_optim_config *, int k);
 
-/* Kernel dense_update: one flat piece of n elements. */
+/* Kernel dense_update: one flat piece of n elements.
+ *
+ * Optimizers with norms: where the piece is not the whole parameter, kernel
+ * dense_stats comes first (once a step: it moves lamb's moments) and writes
+ * this piece's part of two sums of squares; dense_update then takes the sums
+ * over all pieces. */
 typedef struct ts_dense_update_args {
   const ts_optim_config *optim;
   float *w, *state[TS_PARAM_STATES_MAX];
@@ -34,6 +49,8 @@ typedef struct ts_dense_update_args {
   double lr_factor;   /* schedule */
   double grad_factor; /* clipping: grad is multiplied by it first */
   int64_t step;       /* k, from 1 */
+  /* (2) sums over the whole parameter; NULL: the piece is all of it. */
+  const double *stats;
 } ts_dense_update_args;
 
 /* Factor of the schedule for step K (from 1): linear warm-up over `warmup`

@@ -46,6 +46,10 @@ ts_err ts_parallel_end(ts_parallel *p, double *grad_norm, ts_lane *lane) {
   return p->ops->end(p, grad_norm, lane);
 }
 
+void ts_parallel_drop(ts_parallel *p) {
+  if (p->ops->drop) p->ops->drop(p);
+}
+
 ts_err ts_parallel_stash(ts_parallel *p, bool on) {
   if (p->ops->stash) return p->ops->stash(p, on);
   if (!on) return TS_OK;

@@ -27,6 +27,7 @@ typedef struct ts_parallel_spec {
 typedef struct ts_parallel_stat {
   int32_t n_buckets;    /* or groups */
   int64_t n_reductions; /* since creation */
+  int64_t sent_bytes;   /* to other ranks, in them */
 } ts_parallel_stat;
 
 /* What this rank holds of a parameter: rows (elements of a vector) [row0,
@@ -54,10 +55,14 @@ ts_layer_hooks ts_parallel_hooks(ts_parallel *);
  * correction; SYNC false: gradients are only accumulated (micro-batches but
  * the last; needs run.accumulate > 1). */
 ts_err ts_parallel_begin(ts_parallel *, int64_t step, bool sync);
-/* After backward: LANE waits until all parameters are updated (in_backward),
- * or clips by the global norm and runs the optimizers now.  *GRAD_NORM (when
- * clipping, else untouched) is valid after the lane got here. */
+/* After the backward pass of each micro-batch: LANE waits until all parameters
+ * are updated (in_backward), or clips by the global norm and runs the
+ * optimizers now.  *GRAD_NORM (when clipping, else untouched) is valid after
+ * the lane got here. */
 ts_err ts_parallel_end(ts_parallel *, double *grad_norm, ts_lane *);
+
+/* Forgets the micro-batches of the step under way: it is left out. */
+void ts_parallel_drop(ts_parallel *);
 
 /* Delayed updates: with ON the next end applies the gradients that the one
  * before it kept (none the first time) and keeps its own.  Not with

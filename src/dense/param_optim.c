@@ -8,10 +8,18 @@
 #include "base/mem.h"
 
 struct ts_param_optims {
-  const ts_optim_config **optim; /* (n) by param->index */
-  ts_optim_config *overrides;    /* (n_overrides), checked copies */
-  ts_optim_config base;
+  ts_optim_config *optim; /* (n) by param->index */
 };
+
+bool ts_param_is_table(const ts_table_config *t) {
+  return !strcmp(t->optimizer.kind, "none");
+}
+
+ts_err ts_param_table_name(ts_str *name, const char *table) {
+  return ts_str_append(
+      name, "sparse_arch.embedding_bag_collection.embedding_bags.%s.weight",
+      table);
+}
 
 static void inherit(double *x, double base) {
   if (isnan(*x)) *x = base;
@@ -19,49 +27,72 @@ static void inherit(double *x, double base) {
 
 /* An override takes from the deck's optimizer what it does not give, as far
  * as it is of the same kind. */
-static ts_err make_overrides(ts_param_optims *d, const ts_config *c) {
+static ts_err override(ts_optim_config *o, const ts_optim_config *base,
+                       const ts_optim_override *from) {
+  *o = from->optimizer;
+  if (!o->kind) o->kind = base->kind;
+  inherit(&o->lr, base->lr);
+  if (!strcmp(o->kind, base->kind)) {
+    inherit(&o->eps, base->eps);
+    inherit(&o->beta1, base->beta1);
+    inherit(&o->beta2, base->beta2);
+    inherit(&o->momentum, base->momentum);
+    inherit(&o->eta, base->eta);
+  }
+  inherit(&o->weight_decay, base->weight_decay);
+  return ts_dense_optim_check(o, from->match);
+}
+
+ts_err ts_param_optim_named(ts_optim_config *out, const ts_config *c,
+                            const char *name) {
   ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&d->overrides, c->optimizer.n_overrides,
-                      sizeof *d->overrides, TS_TAG_DENSE));
-  d->base = c->optimizer.base;
-  TS_TRY(ts_dense_optim_check(&d->base, "optimizer"));
-  for (int32_t i = 0; i < c->optimizer.n_overrides; i++) {
-    ts_optim_config *o = &d->overrides[i];
-    *o = c->optimizer.overrides[i].optimizer;
-    if (!o->kind) o->kind = c->optimizer.base.kind;
-    inherit(&o->lr, d->base.lr);
-    if (!strcmp(o->kind, d->base.kind)) {
-      inherit(&o->eps, d->base.eps);
-      inherit(&o->beta1, d->base.beta1);
-      inherit(&o->beta2, d->base.beta2);
-      inherit(&o->momentum, d->base.momentum);
-    }
-    inherit(&o->weight_decay, d->base.weight_decay);
-    TS_TRY(ts_dense_optim_check(o, c->optimizer.overrides[i].match));
+  ts_optim_config base = c->optimizer.base;
+  TS_TRY(ts_dense_optim_check(&base, "optimizer"));
+  *out = base;
+  for (int32_t i = c->optimizer.n_overrides - 1; i >= 0; i--) {
+    const ts_optim_override *o = &c->optimizer.overrides[i];
+    if (fnmatch(o->match, name, 0) != 0) continue;
+    TS_TRY(override(out, &base, o));
+    break;
   }
 done:
   return err;
 }
 
-static ts_err choose(ts_param_optims *d, const ts_params *params,
-                     const ts_config *c) {
-  for (int32_t p = 0; p < params->n; p++)
-    d->optim[params->item[p]->index] = &d->base;
-  for (int32_t i = 0; i < c->optimizer.n_overrides; i++) {
-    const char *match = c->optimizer.overrides[i].match;
-    int n = 0;
-    for (int32_t p = 0; p < params->n; p++)
-      if (fnmatch(match, params->item[p]->name, 0) == 0) {
-        d->optim[params->item[p]->index] = &d->overrides[i];
-        n++;
-      }
-    if (!n)
-      return ts_fail(TS_ERR_DECK,
-                     "optimizer.overrides: \"%s\" matches no parameter; the "
-                     "first is \"%s\"",
-                     match, params->n ? params->item[0]->name : "");
+/* True where PATTERN names a table that the deck's optimizer trains. */
+static ts_err matches_table(bool *found, const ts_config *c,
+                            const char *pattern) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  for (int32_t i = 0; !*found && i < c->n_tables; i++) {
+    if (!ts_param_is_table(&c->tables[i])) continue;
+    ts_str_reset(&name);
+    TS_TRY(ts_param_table_name(&name, c->tables[i].name));
+    *found = fnmatch(pattern, name.text, 0) == 0;
   }
-  return TS_OK;
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+/* Every override is one of something, and of options that its kind has. */
+static ts_err check_override(const ts_config *c, const ts_params *params,
+                             const ts_optim_override *o) {
+  ts_err err = TS_OK;
+  bool found = false;
+  ts_optim_config base = c->optimizer.base, ignored;
+  TS_TRY(ts_dense_optim_check(&base, "optimizer"));
+  TS_TRY(override(&ignored, &base, o));
+  for (int32_t p = 0; !found && p < params->n; p++)
+    found = fnmatch(o->match, params->item[p]->name, 0) == 0;
+  TS_TRY(matches_table(&found, c, o->match));
+  if (!found)
+    TS_THROW(TS_ERR_DECK,
+             "optimizer.overrides: \"%s\" matches no parameter; the "
+             "first is \"%s\"",
+             o->match, params->n ? params->item[0]->name : "");
+done:
+  return err;
 }
 
 ts_err ts_param_optims_create(ts_param_optims **out, const ts_params *params,
@@ -70,8 +101,11 @@ ts_err ts_param_optims_create(ts_param_optims **out, const ts_params *params,
   ts_param_optims *d = NULL;
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   TS_TRY(ts_mem_array(&d->optim, params->n, sizeof *d->optim, TS_TAG_DENSE));
-  TS_TRY(make_overrides(d, c));
-  TS_TRY(choose(d, params, c));
+  for (int32_t i = 0; i < c->optimizer.n_overrides; i++)
+    TS_TRY(check_override(c, params, &c->optimizer.overrides[i]));
+  for (int32_t p = 0; p < params->n; p++)
+    TS_TRY(ts_param_optim_named(&d->optim[params->item[p]->index], c,
+                                params->item[p]->name));
   *out = d;
   d = NULL;
 done:
@@ -81,12 +115,11 @@ done:
 
 void ts_param_optims_destroy(ts_param_optims *d) {
   if (!d) return;
-  ts_mem_free((void *)d->optim);
-  ts_mem_free(d->overrides);
+  ts_mem_free(d->optim);
   ts_mem_free(d);
 }
 
 const ts_optim_config *ts_param_optims_of(const ts_param_optims *d,
                                           const ts_param *p) {
-  return d->optim[p->index];
+  return &d->optim[p->index];
 }

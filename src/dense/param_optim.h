@@ -1,18 +1,30 @@
 /* param_optim.h - which optimizer each dense parameter has: the deck's, or that
- * of the last override that matches its name. */
+ * of the last override that matches its name.
+ *
+ * Tables whose optimizer is "none" are among those names: the deck's optimizer
+ * trains them, too (shard/dense_rows.c). */
 #ifndef TS_DENSE_PARAM_OPTIM_H
 #define TS_DENSE_PARAM_OPTIM_H
 
+#include "base/str.h"
 #include "dense/optim.h"
 
 typedef struct ts_param_optims ts_param_optims;
 
-/* DECK errors: options that a kind does not have, matches of nothing.
- * CONFIG must stay.  Local. */
+/* DECK errors: options that a kind does not have, overrides that match
+ * neither a parameter nor a table of optimizer "none".  Local. */
 ts_err ts_param_optims_create(ts_param_optims **, const ts_params *,
                               const ts_config *);
 void ts_param_optims_destroy(ts_param_optims *);
 const ts_optim_config *ts_param_optims_of(const ts_param_optims *,
                                           const ts_param *);
+
+/* The optimizer of the parameter NAME, checked and filled. */
+ts_err ts_param_optim_named(ts_optim_config *, const ts_config *,
+                            const char *name);
+/* Name of a table's weights, as in checkpoints. */
+ts_err ts_param_table_name(ts_str *, const char *table);
+/* The table's rows are trained by the deck's optimizer. */
+bool ts_param_is_table(const ts_table_config *);
 
 #endif

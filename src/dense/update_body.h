@@ -11,25 +11,32 @@
 typedef struct ts_update_numbers {
   float lr, scale, l2, keep, eps, momentum;
   float b1, b2, a1, a2, c1, c2; /* a = 1 - b, c = 1 / (1 - b^k) */
+  float decay;                  /* of optimizers with norms */
+  double lr_eta;
 } ts_update_numbers;
 
 static inline ts_update_numbers update_numbers(const ts_dense_update_args *a) {
   const ts_optim_config *c = a->optim;
   const double lr = c->lr * a->lr_factor;
-  const bool l2 = c->weight_decay_mode == TS_WD_L2;
-  const bool decoupled = c->weight_decay_mode == TS_WD_DECOUPLED;
+  const bool own = ts_dense_optim_has_norms(c); /* its decay is its own, too */
+  const bool l2 = c->weight_decay_mode == TS_WD_L2 && !own;
+  const bool decoupled = c->weight_decay_mode == TS_WD_DECOUPLED && !own;
   ts_update_numbers n = {.lr = (float)lr,
                          .scale = (float)a->grad_factor,
                          .l2 = l2 ? (float)c->weight_decay : 0.0f,
                          .keep = decoupled ? (float)(1.0 - lr * c->weight_decay)
                                            : 1.0f,
                          .eps = (float)c->eps,
+                         .decay = own && c->weight_decay_mode != TS_WD_NONE
+                                      ? (float)c->weight_decay
+                                      : 0.0f,
+                         .lr_eta = lr * c->eta,
                          .momentum = (float)c->momentum,
                          .b1 = (float)c->beta1,
                          .b2 = (float)c->beta2,
                          .a1 = (float)(1.0 - c->beta1),
                          .a2 = (float)(1.0 - c->beta2)};
-  if (!isnan(c->beta1) && !strcmp(c->kind, "adam")) {
+  if (!isnan(c->beta1)) {
     n.c1 = (float)(1.0 / (1.0 - pow(c->beta1, (double)a->step)));
     n.c2 = (float)(1.0 / (1.0 - pow(c->beta2, (double)a->step)));
   }
@@ -75,12 +82,77 @@ static void update_adam(const ts_dense_update_args *a, ts_update_numbers u,
   }
 }
 
+/* ---- optimizers with norms of the whole parameter ------------------------ */
+
+enum { STATS_BLOCK = 4096, STATS_PARTS = 16 };
+
+/* lamb's direction, element i. */
+#define DIRECTION(m, v, w)                                                     \
+  ((m)*u.c1 / (sqrtf((v)*u.c2) + u.eps) + u.decay * (w))
+
+/* Moments of element i, from its gradient. */
+static inline float lamb_element(float *m, float *v, float g, float w,
+                                 ts_update_numbers u) {
+  *m = u.b1 * *m + u.a1 * g;
+  *v = u.b2 * *v + u.a2 * (g * g);
+  return DIRECTION(*m, *v, w);
+}
+
+/* stats += squares of w and of lamb's direction (whose moments move) or
+ * lars's gradient; at most STATS_BLOCK elements. */
+static void stats_block(const ts_dense_update_args *a, ts_update_numbers u,
+                        bool lamb, int64_t from, int64_t to, double *stats) {
+  double ww[STATS_PARTS] = {0}, xx[STATS_PARTS] = {0};
+  for (int64_t i = from; i < to; i++) {
+    const float g = u.scale * a->grad[i], w = a->w[i];
+    const float x =
+        lamb ? lamb_element(&a->state[0][i], &a->state[1][i], g, w, u) : g;
+    ww[i % STATS_PARTS] += (double)w * w;
+    xx[i % STATS_PARTS] += (double)x * x;
+  }
+  for (int k = 0; k < STATS_PARTS; k++) {
+    stats[0] += ww[k];
+    stats[1] += xx[k];
+  }
+}
+
+static void update_lamb(const ts_dense_update_args *a, ts_update_numbers u,
+                        int64_t from, int64_t to) {
+  float *restrict w = a->w;
+  const float *restrict m = a->state[0], *restrict v = a->state[1];
+  const double ww = a->stats[0], rr = a->stats[1];
+  const float rate = u.lr * (float)(ww > 0 && rr > 0 ? sqrt(ww / rr) : 1.0);
+  for (int64_t i = from; i < to; i++)
+    w[i] -= rate * DIRECTION(m[i], v[i], w[i]);
+}
+
+static void update_lars(const ts_dense_update_args *a, ts_update_numbers u,
+                        int64_t from, int64_t to) {
+  float *restrict w = a->w, *restrict m = a->state[0];
+  const float *restrict grad = a->grad;
+  const double ww = sqrt(a->stats[0]), gg = sqrt(a->stats[1]);
+  const double below = gg + u.decay * ww;
+  const float rate =
+      ww > 0 && below > 0 ? (float)(u.lr_eta * ww / below) : u.lr;
+  for (int64_t i = from; i < to; i++) {
+    m[i] = u.momentum * m[i] + rate * (u.scale * grad[i] + u.decay * w[i]);
+    w[i] -= m[i];
+  }
+}
+
 static void update_part(const ts_dense_update_args *a, int p, int n) {
+  static const struct {
+    const char *kind;
+    void (*update)(const ts_dense_update_args *, ts_update_numbers, int64_t,
+                   int64_t);
+  } table[] = {{"sgd", update_sgd},        {"momentum", update_sgd},
+               {"adam", update_adam},      {"adamw", update_adam},
+               {"lamb", update_lamb},      {"lars", update_lars},
+               {"adagrad", update_adagrad}};
   const ts_update_numbers u = update_numbers(a);
-  const int64_t from = a->n * p / n, to = a->n * (p + 1) / n;
-  if (!strcmp(a->optim->kind, "sgd")) update_sgd(a, u, from, to);
-  if (!strcmp(a->optim->kind, "adagrad")) update_adagrad(a, u, from, to);
-  if (!strcmp(a->optim->kind, "adam")) update_adam(a, u, from, to);
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (!strcmp(a->optim->kind, table[i].kind))
+      table[i].update(a, u, a->n * p / n, a->n * (p + 1) / n);
 }
 
 #endif

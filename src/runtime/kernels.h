@@ -147,7 +147,8 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(fm_forward, (const ts_fm_args *))                                          \
   X(fm_backward, (const ts_fm_args *))                                         \
   X(bce, (const ts_bce_args *))                                                \
-  X(dense_update, (const struct ts_dense_update_args *))
+  X(dense_update, (const struct ts_dense_update_args *))                       \
+  X(dense_stats, (const struct ts_dense_update_args *, double *))
 
 typedef struct ts_kernels {
 #define TS_KERNEL_FIELD(name, params) ts_err(*name) params;
