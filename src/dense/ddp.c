@@ -74,6 +74,21 @@ static void lay_out(ts_ddp *d) {
   d->n_buckets = (int32_t)(b - d->buckets) + 1;
 }
 
+/* What summing the largest bucket keeps aside: all of a small one from each
+ * rank, or a slice. */
+static ts_err reserve_sums(ts_ddp *d) {
+  enum { SMALL = 8192 };
+  const int64_t w = d->comm ? ts_comm_size(d->comm) : 1;
+  int64_t most = 0;
+  if (!d->comm) return TS_OK;
+  for (int32_t i = 0; i < d->n_buckets; i++) {
+    const int64_t n = d->buckets[i].n;
+    const int64_t floats = n <= SMALL ? n * w : n + w;
+    if (floats > most) most = floats;
+  }
+  return ts_comm_reserve(d->comm, 4 * most);
+}
+
 static ts_err make_buckets(ts_ddp *d) {
   ts_err err = TS_OK;
   const int32_t n = d->params->n;
@@ -181,6 +196,7 @@ ts_err ts_ddp_create(ts_ddp **out, ts_params *params, const ts_config *c,
   TS_TRY(make_overrides(d));
   TS_TRY(choose_optimizers(d));
   TS_TRY(make_buckets(d));
+  TS_TRY(reserve_sums(d));
   TS_TRY(make_states(d));
   TS_TRY(ts_lane_create(device, &d->lane, "dense optimizer", TS_LANE_DATA));
   *out = d;

@@ -2,6 +2,7 @@ tessera_sources += \
   src/dense/bce.c \
   src/dense/ddp.c \
   src/dense/ddp.h \
+  src/dense/interact.h \
   src/dense/interact_body.h \
   src/dense/kernels_avx2.c \
   src/dense/kernels_avx512.c \

@@ -20,6 +20,10 @@ ts_lane *ts_comm_lane(const ts_comm *c) {
 void ts_comm_set_stage(ts_comm *c, const char *stage) {
   c->stage = stage;
 }
+ts_err ts_comm_reserve(ts_comm *c, int64_t bytes) {
+  return ts_mem_reserve(&c->scratch, &c->scratch_bytes, (size_t)bytes,
+                        TS_TAG_COMM);
+}
 ts_comm_stat ts_comm_stat_of(const ts_comm *c) {
   return c->stat;
 }

@@ -78,6 +78,9 @@ ts_err ts_comm_create(ts_world *, ts_comm **, ts_group, const char *name);
 /* What the trace calls its operations (static; NAME by default). */
 void ts_comm_set_stage(ts_comm *, const char *stage);
 void ts_comm_destroy(ts_comm *); /* collective */
+/* Room for BYTES that operations keep aside while they run (sums: everyone's
+ * parts); grows by itself.  None is under way. */
+ts_err ts_comm_reserve(ts_comm *, int64_t bytes);
 int ts_comm_rank(const ts_comm *);
 int ts_comm_size(const ts_comm *);
 ts_lane *ts_comm_lane(const ts_comm *);

@@ -42,7 +42,8 @@ static ts_err stage_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_stage_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  const ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
+  ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
+  a.work = t->work.ptr;
   const ts_row_stage_args stage = {.update = &a,
                                    .keys = t->sum_keys.ptr,
                                    .sums = t->sums.ptr,
