@@ -8,8 +8,12 @@
 enum { ALIGN = 64, BLOCK_MIN = 4096 };
 
 static ts_buffer buffer_of(const ts_batch_arena *a) {
-  return (ts_buffer){a->base,      a->bytes, a->space,
-                     TS_TAG_INPUT, true,     a->device};
+  return (ts_buffer){.ptr = a->base,
+                     .bytes = a->bytes,
+                     .space = a->space,
+                     .tag = TS_TAG_INPUT,
+                     .owned = true,
+                     .device = a->device};
 }
 
 static void free_block(ts_batch_arena *a) {
@@ -25,6 +29,8 @@ static ts_err move_block(ts_batch_arena *a, size_t bytes) {
   ts_err err = TS_OK;
   ts_batch_arena fresh = *a;
   fresh.bytes = bytes < BLOCK_MIN ? BLOCK_MIN : bytes + bytes / 2;
+  if (a->counted)
+    ts_mem_flight_grow(TS_TAG_INPUT, (int64_t)(fresh.bytes - a->bytes));
   if (a->device) {
     ts_buffer b;
     TS_TRY(
@@ -52,6 +58,10 @@ ts_err ts_batch_arena_grow(ts_batch_arena *a, ts_piece *piece, size_t bytes) {
   if (!last && piece->bytes)
     memcpy(a->base + at, a->base + piece->at, piece->bytes);
   a->used_bytes = at + room;
+  if (a->counted && a->used_bytes > a->most_bytes) {
+    ts_mem_flight_use(TS_TAG_INPUT, (int64_t)(a->used_bytes - a->most_bytes));
+    a->most_bytes = a->used_bytes;
+  }
   *piece = (ts_piece){at, room};
 done:
   return err;
@@ -61,7 +71,16 @@ void ts_batch_arena_rewind(ts_batch_arena *a) {
   a->used_bytes = 0;
 }
 
+void ts_batch_arena_count(ts_batch_arena *a) {
+  a->counted = true;
+  ts_mem_flight_plan(TS_TAG_INPUT, (int64_t)a->bytes);
+}
+
 void ts_batch_arena_reset(ts_batch_arena *a) {
   free_block(a);
+  if (a->counted) {
+    ts_mem_flight_plan(TS_TAG_INPUT, -(int64_t)a->bytes);
+    ts_mem_flight_use(TS_TAG_INPUT, -(int64_t)a->most_bytes);
+  }
   *a = (ts_batch_arena){.device = a->device, .space = a->space};
 }

@@ -226,6 +226,28 @@ done:
   return err;
 }
 
+/* ---- before the first batch ---------------------------------------------- */
+
+ts_err ts_batch_store_expect(ts_batch_store *s, const ts_config *c, int32_t n,
+                             const double *pooling) {
+  ts_err err = TS_OK;
+  const int32_t n_tasks = c->model.n_tasks > 0 ? c->model.n_tasks : 1;
+  TS_TRY(ts_batch_store_begin(s, n, n_tasks, c->model.dense_features, false));
+  for (int32_t f = 0; f < s->batch.kjt.n_features; f++) {
+    const bool one = pooling[f] == 1.0;
+    const int64_t n_ids = one ? n : (int64_t)(1.25 * n * pooling[f]) + 16;
+    TS_TRY(ts_batch_store_feature(s, f, n_ids,
+                                  one ? TS_BAGS_ONE : TS_BAGS_OFFSETS,
+                                  ts_feature_table(c, f, NULL)->weighted));
+  }
+  if (s->sources == &s->stage) TS_TRY(concatenate(s));
+  s->batch.n = 0;
+  ts_batch_arena_count(&s->arena);
+  ts_batch_arena_count(&s->stage);
+done:
+  return err;
+}
+
 /* ---- bad ids ------------------------------------------------------------- */
 
 /* Sample of the batch that id K of J belongs to. */

@@ -104,6 +104,18 @@ static int64_t last_step(const ts_loader *l) {
   return (int64_t)(n + 0.9999999);
 }
 
+static ts_err create_store(ts_loader *l, ts_batch_store **out) {
+  ts_err err = TS_OK;
+  const ts_loader_options *o = &l->options;
+  const int64_t n = (o->global_batch + o->n_ranks - 1) / o->n_ranks;
+  const ts_config *c = l->source->config;
+  TS_TRY(ts_batch_store_create(out, c, o->device));
+  if (o->pooling)
+    TS_TRY(ts_batch_store_expect(*out, c, (int32_t)n, o->pooling));
+done:
+  return err;
+}
+
 ts_err ts_loader_create(ts_loader **out, ts_source *source,
                         const ts_loader_options *o,
                         const ts_loader_state *start) {
@@ -128,8 +140,7 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
   TS_TRY(
       ts_mem_array(&l->stores, l->n_stores, sizeof *l->stores, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&l->after, l->n_stores, sizeof *l->after, TS_TAG_INPUT));
-  for (int i = 0; i < l->n_stores; i++)
-    TS_TRY(ts_batch_store_create(&l->stores[i], source->config, o->device));
+  for (int i = 0; i < l->n_stores; i++) TS_TRY(create_store(l, &l->stores[i]));
   if (!o->serial && pthread_create(&l->thread, NULL, read_ahead, l) != 0)
     TS_THROW(TS_ERR_NOMEM, "no thread for the reader can be started");
   l->has_thread = !o->serial;

@@ -68,6 +68,10 @@ void ts_source_close(ts_source *);
 ts_err ts_batch_store_create(ts_batch_store **, const ts_config *,
                              ts_device *device);
 void ts_batch_store_destroy(ts_batch_store *);
+/* Room for N samples with POOLING (n_features) ids of each feature, before
+ * the first is read. */
+ts_err ts_batch_store_expect(ts_batch_store *, const ts_config *, int32_t n,
+                             const double *pooling);
 /* The batch in the store; valid until the store is filled again. */
 ts_batch *ts_batch_store_batch(ts_batch_store *);
 
@@ -85,9 +89,11 @@ typedef struct ts_loader_options {
   double epochs;     /* used when max_steps < 0 */
   bool drop_last;
   int rank, n_ranks;
-  int depth;         /* batches ready ahead, >= 1 */
-  bool serial;       /* read in the calling thread */
-  ts_device *device; /* whose memory batches are in; NULL: plain */
+  int depth;             /* batches ready ahead, >= 1 */
+  bool serial;           /* read in the calling thread */
+  ts_device *device;     /* whose memory batches are in; NULL: plain */
+  const double *pooling; /* ids of each feature per sample, as expected; NULL:
+                            not known */
 } ts_loader_options;
 
 /* Step s takes samples [sG, (s+1)G) of an epoch; rank r the r-th contiguous

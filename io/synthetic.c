@@ -37,6 +37,8 @@ typedef struct ts_synthetic {
   float *field;         /* (n_tasks, n_features, h) */
   int64_t *rows;        /* (n_features) */
   int32_t *pooling;     /* (n_features) */
+  int64_t *sample_ids;  /* of the sample that is read */
+  float *sample_dense;
 } ts_synthetic;
 
 enum { USE_LABEL, USE_DENSE, USE_FIELD, USE_DENSE_WEIGHT, USE_ID, USE_HIDDEN };
@@ -284,6 +286,8 @@ static void close_source(ts_source *src) {
   ts_mem_free(s->field);
   ts_mem_free(s->rows);
   ts_mem_free(s->pooling);
+  ts_mem_free(s->sample_ids);
+  ts_mem_free(s->sample_dense);
   ts_mem_free(s);
 }
 
@@ -312,6 +316,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                        .n_tasks = s->n_tasks,
                        .n_features = s->n_features};
   TS_TRY(ts_agree(comm, fill_truth(s)));
+  TS_TRY(ts_mem_array(&s->sample_ids, ids_per_sample(s) + 1, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&s->sample_dense, s->n_dense + 4, 4, TS_TAG_INPUT));
   TS_TRY(estimate_bayes(s, comm));
   *out = &s->base;
   s = NULL;
@@ -326,10 +332,8 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
                          int32_t n) {
   ts_err err = TS_OK;
   ts_synthetic *s = (ts_synthetic *)src;
-  int64_t *ids = NULL;
-  float *dense = NULL;
-  TS_TRY(ts_mem_array(&ids, ids_per_sample(s) + 1, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&dense, s->n_dense + 4, 4, TS_TAG_INPUT));
+  int64_t *ids = s->sample_ids;
+  float *dense = s->sample_dense;
   TS_TRY(ts_batch_store_begin(b, n, s->n_tasks, s->n_dense, false));
   for (int32_t f = 0; f < s->n_features; f++) {
     const bool weighted = ts_feature_table(src->config, f, NULL)->weighted;
@@ -357,8 +361,6 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
   }
   TS_TRY(ts_batch_store_end(b));
 done:
-  ts_mem_free(ids);
-  ts_mem_free(dense);
   return err;
 }
 

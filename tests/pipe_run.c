@@ -152,6 +152,7 @@ void pr_start(pr_run *r, const char *deck, const pr_sets *sets) {
                                .n_ranks = t->n_ranks,
                                .depth = t->n_cargo + 1,
                                .device = t->device,
+                               .pooling = t->pooling,
                                .serial = r->config->run.serial_lanes};
   ck_assert_ok(ts_loader_create(&r->loader, r->source, &o, NULL));
 }

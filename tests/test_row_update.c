@@ -66,8 +66,8 @@ static void check_segments(const ts_kernels *k, int64_t n, int n_segments) {
     pairs[i] = (pair){x[0][i], (uint32_t)i};
   }
   qsort(pairs, (size_t)n, sizeof *pairs, by_key);
-  const ts_sort_args a = {x[0], x[1],       x[2],    x[3], n,
-                          14,   n_segments, segment, base, 10};
+  const ts_sort_args a = {x[0],       x[1],    x[2], x[3], n,   14,
+                          n_segments, segment, base, 10,   NULL};
   ck_assert_int_eq(k->sort(&a), TS_OK);
   for (int64_t i = 0; i < n; i++) {
     ck_assert_uint_eq(x[0][i], pairs[i].key);

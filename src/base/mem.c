@@ -22,7 +22,7 @@ typedef struct ts_head {
 static atomic_int_fast64_t now[TS_TAG_COUNT][TS_SPACE_COUNT];
 static atomic_int_fast64_t peak[TS_TAG_COUNT][TS_SPACE_COUNT];
 static atomic_int_fast64_t total[TS_SPACE_COUNT], total_peak[TS_SPACE_COUNT];
-static atomic_int_fast64_t n_blocks[TS_TAG_COUNT];
+static atomic_int_fast64_t n_blocks[TS_TAG_COUNT], n_allocs[TS_TAG_COUNT];
 static atomic_int_fast64_t mapped, mapped_peak;
 
 static void raise_to(atomic_int_fast64_t *top, int_fast64_t value) {
@@ -35,6 +35,45 @@ void ts_mem_count(ts_tag tag, ts_space space, int64_t delta) {
   raise_to(&peak[tag][space],
            atomic_fetch_add(&now[tag][space], delta) + delta);
   raise_to(&total_peak[space], atomic_fetch_add(&total[space], delta) + delta);
+}
+
+/* ---- memory in flight ---------------------------------------------------- */
+
+typedef struct ts_level {
+  atomic_int_fast64_t now, peak;
+} ts_level;
+
+static ts_level planned[TS_TAG_COUNT], used[TS_TAG_COUNT], held[TS_TAG_COUNT];
+static atomic_int_fast64_t n_grown[TS_TAG_COUNT], grown[TS_TAG_COUNT];
+
+static void level_add(ts_level *l, int64_t delta) {
+  raise_to(&l->peak, atomic_fetch_add(&l->now, delta) + delta);
+}
+
+static ts_mem_stat level_of(ts_level *l) {
+  return (ts_mem_stat){atomic_load(&l->now), atomic_load(&l->peak)};
+}
+
+void ts_mem_flight_plan(ts_tag tag, int64_t delta) {
+  level_add(&planned[tag], delta);
+  level_add(&held[tag], delta);
+}
+
+void ts_mem_flight_use(ts_tag tag, int64_t delta) {
+  level_add(&used[tag], delta);
+}
+
+void ts_mem_flight_grow(ts_tag tag, int64_t delta) {
+  level_add(&held[tag], delta);
+  if (delta <= 0) return;
+  atomic_fetch_add(&n_grown[tag], 1);
+  atomic_fetch_add(&grown[tag], delta);
+}
+
+ts_flight_mem ts_mem_flight_of(ts_tag tag) {
+  return (ts_flight_mem){level_of(&planned[tag]), level_of(&used[tag]),
+                         level_of(&held[tag]), atomic_load(&n_grown[tag]),
+                         atomic_load(&grown[tag])};
 }
 
 const char *ts_tag_text(ts_tag tag) {
@@ -87,12 +126,17 @@ ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag) {
                      ts_tag_text(tag));
     *head_of(data) = (ts_head){block, bytes, tag};
     atomic_fetch_add(&n_blocks[tag], 1);
+    atomic_fetch_add(&n_allocs[tag], 1);
     ts_mem_count(tag, TS_SPACE_HOST, (int64_t)bytes);
     const int64_t n = (int64_t)whole(bytes);
     raise_to(&mapped_peak, atomic_fetch_add(&mapped, n) + n);
   }
   memcpy(p, &data, sizeof data);
   return TS_OK;
+}
+
+int64_t ts_mem_n_allocs(ts_tag tag) {
+  return atomic_load(&n_allocs[tag]);
 }
 
 void ts_mem_free(void *p) {

@@ -102,6 +102,7 @@ ts_err ts_bench_step(const ts_args *a) {
   TS_TRY(ts_settle(t, ts_ebc_init(t->ebc)));
   TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, t->control));
   TS_TRY(ts_settle(t, read_batches(t, s, stores)));
+  TS_TRY(ts_report_in_flight(t));
   TS_TRY(ts_run_trace_open(&file, c, &trace, (int64_t)iters / 4, t->control));
   TS_TRY(measure(t, stores, (int)iters));
   TS_TRY(ts_run_trace_close(&file, t->control));

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "dense/update.h"
 
-enum { BLOCK = 1024 };
+enum { BLOCK = 1024, FEW = 512 }; /* FEW blocks' sums need no allocation */
 
 static double bce_block(const ts_bce_args *a, int64_t from, int64_t to) {
   double sum = 0;
@@ -22,10 +22,13 @@ static double bce_block(const ts_bce_args *a, int64_t from, int64_t to) {
 }
 
 ts_err ts_bce_host(const ts_bce_args *a) {
-  double *sums;
+  ts_err err = TS_OK;
+  double few[FEW], *sums = few, *more = NULL;
   const int64_t n_blocks = (a->n + BLOCK - 1) / BLOCK;
-  ts_err err = ts_mem_array(&sums, n_blocks, sizeof *sums, TS_TAG_ACTIVATIONS);
-  if (err != TS_OK) return err;
+  if (n_blocks > FEW) {
+    TS_TRY(ts_mem_array(&more, n_blocks, sizeof *more, TS_TAG_ACTIVATIONS));
+    sums = more;
+  }
 #pragma omp parallel for schedule(static)
   for (int64_t k = 0; k < n_blocks; k++)
     sums[k] = bce_block(a, k * BLOCK,
@@ -33,6 +36,7 @@ ts_err ts_bce_host(const ts_bce_args *a) {
   double total = 0;
   for (int64_t k = 0; k < n_blocks; k++) total += sums[k];
   *a->loss_sum = total;
-  ts_mem_free(sums);
-  return TS_OK;
+done:
+  ts_mem_free(more);
+  return err;
 }

@@ -26,6 +26,21 @@ done:
   return err;
 }
 
+/* What summing the largest bucket keeps aside: all of a small one from each
+ * rank, or a slice. */
+static ts_err reserve_sums(ts_ddp *d) {
+  enum { SMALL = 8192 };
+  const int64_t w = d->comm ? ts_comm_size(d->comm) : 1;
+  int64_t most = 0;
+  if (!d->comm) return TS_OK;
+  for (int32_t i = 0; i < d->n_buckets; i++) {
+    const int64_t n = d->buckets[i].n;
+    const int64_t floats = n <= SMALL ? n * w : n + w;
+    if (floats > most) most = floats;
+  }
+  return ts_comm_reserve(d->comm, 4 * most);
+}
+
 static void destroy(ts_parallel *base) {
   ts_ddp *d = (ts_ddp *)base;
   if (!d) return;
@@ -73,6 +88,7 @@ static ts_err create_training(ts_ddp *d) {
                         "dense reduce"));
   d->comm = ts_comm_size(d->own_comm) > 1 ? d->own_comm : NULL;
   TS_TRY(ts_ddp_lay_out(d));
+  TS_TRY(reserve_sums(d));
   TS_TRY(make_states(d));
 done:
   return err;

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "dense/interact.h"
 #include "runtime/kernels.h"
 
 /* TS_WIDTH: floats of a vector, 16, 8 or 4, set by the includer. */
@@ -42,17 +43,6 @@ static inline int32_t n_vectors(const ts_interact_args *a) {
   return a->n_features + (a->bottom ? 1 : 0);
 }
 
-static inline int64_t padded(int64_t n) {
-  return (n + 15) / 16 * 16;
-}
-
-/* Floats of scratch per thread: the vectors, a matrix of pairs, a few rows of
- * gradients. */
-static inline int64_t interact_scratch(const ts_interact_args *a) {
-  const int64_t n = padded(n_vectors(a));
-  return (n + GRAD_ROWS) * padded(a->dim) + n * n + 64;
-}
-
 TS_BODY const float *vector_of(const ts_interact_args *a, int32_t i,
                                int64_t b) {
   const int32_t f = a->bottom ? i - 1 : i;
@@ -60,11 +50,11 @@ TS_BODY const float *vector_of(const ts_interact_args *a, int32_t i,
   return a->emb[f] + b * a->emb_stride[f];
 }
 
-/* All vectors of sample b into X, rows of padded(dim); the padding is zero
- * from the start. */
+/* All vectors of sample b into X, rows of ts_interact_padded(dim); the padding
+ * is zero from the start. */
 TS_BODY void gather(const ts_interact_args *a, float *x, int64_t b) {
   const int32_t n = n_vectors(a), dim = a->dim;
-  const int64_t stride = padded(dim);
+  const int64_t stride = ts_interact_padded(dim);
   for (int32_t i = 0; i < n; i++) {
     const float *from = vector_of(a, i, b);
     float *to = x + i * stride;
@@ -147,7 +137,7 @@ TS_BODY void copy_over(float *to, const float *from, int32_t n,
 
 TS_BODY void interact_one(const ts_interact_args *a, int64_t b, float *x) {
   const int32_t n = n_vectors(a), dim = a->dim;
-  const int64_t np = padded(n), stride = padded(dim);
+  const int64_t np = ts_interact_padded(n), stride = ts_interact_padded(dim);
   float *z = x + np * stride;
   float *out = a->out + b * a->out_stride, *end = out + a->out_stride;
   gather(a, x, b);
@@ -201,7 +191,7 @@ TS_BODY void put(const ts_interact_args *a, int64_t b, int32_t i,
 
 TS_BODY void interact_grad_one(const ts_interact_args *a, int64_t b, float *x) {
   const int32_t n = n_vectors(a);
-  const int64_t np = padded(n), stride = padded(a->dim);
+  const int64_t np = ts_interact_padded(n), stride = ts_interact_padded(a->dim);
   float *g = x + np * stride, *dx = g + np * np;
   gather(a, x, b);
   spread(g, np, a->grad + b * a->out_stride + (a->bottom ? a->dim : 0), n);

@@ -9,21 +9,29 @@
 #include "dense/update_body.h"
 
 static ts_err with_scratch(const ts_interact_args *a, bool backward) {
-  float *scratch;
-  const int64_t each = padded(interact_scratch(a));
-  ts_err err = ts_mem_array(&scratch, each * omp_get_max_threads(),
-                            sizeof *scratch, TS_TAG_ACTIVATIONS);
-  if (err != TS_OK) return err;
-#pragma omp parallel for schedule(static)
-  for (int64_t b = 0; b < a->batch; b++) {
-    float *own = scratch + each * omp_get_thread_num();
-    if (backward)
-      interact_grad_one(a, b, own);
-    else
-      interact_one(a, b, own);
+  ts_err err = TS_OK;
+  const int n_threads = omp_get_max_threads();
+  const int64_t each = ts_interact_work(n_vectors(a), a->dim);
+  float *more = NULL, *scratch = a->work;
+  if (n_threads > a->work_threads) {
+    TS_TRY(ts_mem_array(&more, each * n_threads, sizeof *more,
+                        TS_TAG_ACTIVATIONS));
+    scratch = more;
   }
-  ts_mem_free(scratch);
-  return TS_OK;
+#pragma omp parallel
+  {
+    float *own = scratch + each * omp_get_thread_num();
+    memset(own, 0, (size_t)each * sizeof *own); /* the padding stays so */
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < a->batch; b++)
+      if (backward)
+        interact_grad_one(a, b, own);
+      else
+        interact_one(a, b, own);
+  }
+done:
+  ts_mem_free(more);
+  return err;
 }
 
 static ts_err forward(const ts_interact_args *a) {

@@ -14,6 +14,7 @@ tessera_sources += \
   src/dense/fully_sharded_reduce.c \
   src/dense/fully_sharded_update.c \
   src/dense/hooks.h \
+  src/dense/interact.h \
   src/dense/interact_body.h \
   src/dense/kernels_avx2.c \
   src/dense/kernels_avx512.c \

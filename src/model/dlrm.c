@@ -4,6 +4,7 @@
  *   X = [b, e_1 .. e_F];  top on [b, x_i . x_j for i < j]; logits
  * Without dense features b is left out. */
 #include "base/mem.h"
+#include "dense/interact.h"
 #include "model/arch.h"
 
 typedef struct ts_dlrm {
@@ -17,6 +18,8 @@ typedef struct ts_dlrm {
   float *b;              /* bottom's output (batch, dim), its own */
   float *z, *dz;         /* (batch_max, stride) */
   float *db;             /* (batch_max, dim) */
+  float *work;           /* of the interaction, on n_threads */
+  int n_threads;
 } ts_dlrm;
 
 static void destroy(ts_model *m) {
@@ -28,6 +31,7 @@ static void destroy(ts_model *m) {
   ts_mem_free(d->z);
   ts_mem_free(d->dz);
   ts_mem_free(d->db);
+  ts_mem_free(d->work);
   ts_mem_free(d);
 }
 
@@ -58,7 +62,6 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   extern const ts_model_ops ts_model_dlrm;
   ts_err err = TS_OK;
   ts_dlrm *d = NULL;
-  (void)device;
   TS_TRY(check(s));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   d->base.ops = &ts_model_dlrm;
@@ -76,6 +79,9 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   TS_TRY(ts_mem_array(&d->z, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
   TS_TRY(ts_mem_array(&d->dz, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
   TS_TRY(ts_mem_array(&d->db, rows * s->dim, 4, TS_TAG_ACTIVATIONS));
+  d->n_threads = ts_device_options_of(device)->n_threads;
+  TS_TRY(ts_mem_array(&d->work, d->n_threads * ts_interact_work(n, s->dim), 4,
+                      TS_TAG_ACTIVATIONS));
   *out = &d->base;
   d = NULL;
 done:
@@ -118,6 +124,8 @@ static ts_interact_task interact(ts_dlrm *d, const ts_emb_views *emb,
                              .emb = emb->data,
                              .grad_emb = emb->grad,
                              .emb_stride = emb->stride,
+                             .work = d->work,
+                             .work_threads = d->n_threads,
                              .n_features = emb->n_features,
                              .dim = d->spec.dim,
                              .batch = batch}};

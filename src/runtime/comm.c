@@ -24,6 +24,10 @@ void ts_comm_follow(ts_comm *c, ts_event event) {
   if (event.lane && c->n_follow < TS_FOLLOW_MAX)
     c->follow[c->n_follow++] = event;
 }
+ts_err ts_comm_reserve(ts_comm *c, int64_t bytes) {
+  return ts_mem_reserve(&c->scratch, &c->scratch_bytes, (size_t)bytes,
+                        TS_TAG_COMM);
+}
 ts_comm_stat ts_comm_stat_of(const ts_comm *c) {
   return c->stat;
 }

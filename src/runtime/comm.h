@@ -86,6 +86,9 @@ void ts_comm_set_stage(ts_comm *, const char *stage);
 enum { TS_FOLLOW_MAX = 4 };
 void ts_comm_follow(ts_comm *, ts_event);
 void ts_comm_destroy(ts_comm *); /* collective */
+/* Room for BYTES that operations keep aside while they run (sums: everyone's
+ * parts); grows by itself.  None is under way. */
+ts_err ts_comm_reserve(ts_comm *, int64_t bytes);
 int ts_comm_rank(const ts_comm *);
 int ts_comm_size(const ts_comm *);
 ts_lane *ts_comm_lane(const ts_comm *);

@@ -36,6 +36,9 @@ struct ts_comm {
   int n_follow;
   ts_lane *lane;
   ts_op *head, *tail; /* operations in order, under the world's lock */
+  ts_op *spare;       /* for operations to come, under the world's lock */
+  void *scratch;      /* of the operation that runs */
+  size_t scratch_bytes;
   ts_comm *next;
   ts_comm_stat stat;
 };
@@ -70,8 +73,6 @@ struct ts_op {
   ts_dtype dtype;
   ts_reduction reduction;
   int root;
-  void *scratch;
-  size_t scratch_bytes;
   ts_exchange *exchange;
   ts_err (*fn)(void *mpi_comm, void *arg);
   void *arg;
@@ -99,7 +100,9 @@ ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
 ts_err ts_op_begin(ts_op *, ts_token *);
 ts_err ts_op_create(ts_op **, ts_comm *, const char *name, ts_op_step,
                     ts_lane *after);
-void ts_op_destroy(ts_op *);
+/* Operations are used again: N spare ones, and the end of them all. */
+ts_err ts_op_spare(ts_comm *, int n);
+void ts_op_free_all(ts_comm *);
 ts_err ts_world_serve(ts_world *); /* starts the service thread */
 void ts_world_unserve(ts_world *);
 void ts_world_poke(void *world); /* the service thread looks again */

@@ -28,12 +28,81 @@ ts_err ts_mpi_check(int rc, const char *call) {
   return ts_fail(TS_ERR_COMM, "%.40s: %.*s", call, n, text);
 }
 
-ts_err ts_op_create(ts_op **out, ts_comm *c, const char *name, ts_op_step step,
-                    ts_lane *after) {
+static void op_free(ts_op *op) {
+  ts_mem_free(op->send_counts);
+  ts_mem_free(op->requests);
+  ts_mem_free(op->statuses);
+  ts_mem_free(op);
+}
+
+/* With arrays for a message from and to each rank. */
+static ts_err op_alloc(ts_op **out, ts_comm *c) {
   ts_err err = TS_OK;
   ts_op *op;
   TS_TRY(ts_mem_alloc(&op, sizeof *op, TS_TAG_COMM));
   op->comm = c;
+  op->capacity = 2 * c->size;
+  *out = op;
+  TS_TRY(ts_mem_array(&op->send_counts, 2 * (int64_t)c->size, 8, TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&op->requests, op->capacity, sizeof *op->requests,
+                      TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&op->statuses, op->capacity, sizeof *op->statuses,
+                      TS_TAG_COMM));
+done:
+  return err;
+}
+
+static void op_give(ts_op *op) {
+  ts_comm *c = op->comm;
+  pthread_mutex_lock(&c->world->lock);
+  op->next = c->spare;
+  c->spare = op;
+  pthread_mutex_unlock(&c->world->lock);
+}
+
+ts_err ts_op_spare(ts_comm *c, int n) {
+  for (int i = 0; i < n; i++) {
+    ts_op *op = NULL;
+    const ts_err err = op_alloc(&op, c);
+    if (op) op_give(op);
+    if (err != TS_OK) return err;
+  }
+  return TS_OK;
+}
+
+void ts_op_free_all(ts_comm *c) {
+  for (ts_op *op = c->spare, *next; op; op = next) {
+    next = op->next;
+    op_free(op);
+  }
+  c->spare = NULL;
+}
+
+/* A spare operation, cleared but for what it owns. */
+static ts_op *op_take(ts_comm *c) {
+  pthread_mutex_lock(&c->world->lock);
+  ts_op *op = c->spare;
+  if (op) c->spare = op->next;
+  pthread_mutex_unlock(&c->world->lock);
+  if (!op) return NULL;
+  const ts_op old = *op;
+  *op = (ts_op){.comm = c,
+                .send_counts = old.send_counts,
+                .requests = old.requests,
+                .statuses = old.statuses,
+                .capacity = old.capacity};
+  return op;
+}
+
+ts_err ts_op_create(ts_op **out, ts_comm *c, const char *name, ts_op_step step,
+                    ts_lane *after) {
+  ts_op *op = op_take(c);
+  if (!op) {
+    const ts_err err = ts_op_spare(c, 1);
+    if (err != TS_OK) return err;
+    op = op_take(c);
+  }
+  op->recv_counts = op->send_counts + c->size;
   op->name = name;
   op->stage = c->stage;
   op->step = step;
@@ -43,20 +112,7 @@ ts_err ts_op_create(ts_op **out, ts_comm *c, const char *name, ts_op_step step,
   c->n_follow = 0;
   op->mark = ts_trace_mark_now();
   *out = op;
-  TS_TRY(ts_mem_array(&op->send_counts, c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&op->recv_counts, c->size, 8, TS_TAG_COMM));
-done:
-  return err;
-}
-
-void ts_op_destroy(ts_op *op) {
-  if (!op) return;
-  ts_mem_free(op->send_counts);
-  ts_mem_free(op->recv_counts);
-  ts_mem_free(op->requests);
-  ts_mem_free(op->statuses);
-  ts_mem_free(op->scratch);
-  ts_mem_free(op);
+  return TS_OK;
 }
 
 /* The time before which a slower network would not be done.  One rank alone
@@ -169,7 +225,7 @@ static void pop(ts_comm *c) {
   if (!c->head) c->tail = NULL;
   c->world->n_waiting--;
   pthread_mutex_unlock(&c->world->lock);
-  ts_op_destroy(op);
+  op_give(op);
 }
 
 /* One look at the head of C's queue. */
@@ -280,7 +336,7 @@ static ts_err run_now(ts_op *op) {
     if (err == TS_OK && !moved) pause_for(op);
   }
   finish(op, err);
-  ts_op_destroy(op);
+  op_give(op);
   return ts_lane_error(c->lane);
 }
 

@@ -111,7 +111,7 @@ done:
 }
 
 static ts_err take_scratch(ts_op *op, int64_t n, int64_t size) {
-  return ts_mem_array(&op->scratch, n, (size_t)size, TS_TAG_COMM);
+  return ts_comm_reserve(op->comm, n * size);
 }
 
 ts_err ts_op_all_to_all(ts_op *op, bool *last) {
@@ -162,12 +162,13 @@ static ts_err small_all_reduce(ts_op *op, bool *last) {
   if (op->phase == 0) {
     TS_TRY(take_scratch(op, op->n * w, size));
     for (int r = 0; r < w; r++) op->recv_counts[r] = op->n;
-    TS_TRY(post_all_gather(op, op->scratch, op->recv, op->recv_counts, size));
+    TS_TRY(post_all_gather(op, op->comm->scratch, op->recv, op->recv_counts,
+                           size));
     goto done;
   }
   *last = true;
-  TS_TRY(ts_reduce_ranks(op->recv, op->scratch, w, op->n, op->n, op->dtype,
-                         op->reduction));
+  TS_TRY(ts_reduce_ranks(op->recv, op->comm->scratch, w, op->n, op->n,
+                         op->dtype, op->reduction));
 done:
   return err;
 }
@@ -183,13 +184,13 @@ static ts_err ordered_all_reduce(ts_op *op, bool *last) {
   }
   if (op->phase == 0) {
     TS_TRY(take_scratch(op, own * w, size));
-    TS_TRY(post_all_to_all(op, op->scratch, op->recv_counts, op->recv,
+    TS_TRY(post_all_to_all(op, op->comm->scratch, op->recv_counts, op->recv,
                            op->send_counts, size));
     goto done;
   }
   *last = true;
   char *mine = (char *)op->recv + op->n * me / w * size;
-  TS_TRY(ts_reduce_ranks(mine, op->scratch, w, own, own, op->dtype,
+  TS_TRY(ts_reduce_ranks(mine, op->comm->scratch, w, own, own, op->dtype,
                          op->reduction));
   TS_TRY(post_all_gather(op, op->recv, mine, op->send_counts, size));
 done:
@@ -234,13 +235,13 @@ ts_err ts_op_reduce_scatter(ts_op *op, bool *last) {
   for (int r = 0; r < w; r++) op->recv_counts[r] = own;
   if (op->phase == 0) {
     TS_TRY(take_scratch(op, own * w, size));
-    TS_TRY(post_all_to_all(op, op->scratch, op->recv_counts, op->send,
+    TS_TRY(post_all_to_all(op, op->comm->scratch, op->recv_counts, op->send,
                            op->send_counts, size));
     goto done;
   }
   *last = true;
-  TS_TRY(
-      ts_reduce_ranks(op->recv, op->scratch, w, own, own, op->dtype, TS_SUM));
+  TS_TRY(ts_reduce_ranks(op->recv, op->comm->scratch, w, own, own, op->dtype,
+                         TS_SUM));
 done:
   return err;
 }

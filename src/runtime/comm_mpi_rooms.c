@@ -146,7 +146,7 @@ static ts_err make_room(ts_op *op, const bool *late) {
     end += aligned(x->recv_bytes[r]);
   }
   fresh.ptr = NULL;
-  fresh.bytes = 0;
+  fresh.bytes = fresh.most = 0;
   TS_TRY(ts_buffer_reserve(&fresh, (size_t)end));
   for (int r = 0; r < w; r++)
     if (!late[r] && x->recv_bytes[r])

@@ -9,6 +9,9 @@
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
 
+/* Operations of a comm that may be under way at once before more are made. */
+enum { SPARE_OPS = 16 };
+
 static bool started;
 
 ts_err ts_mpi_start(int *argc, char ***argv) {
@@ -182,6 +185,7 @@ static ts_err create_comm(ts_world *w, ts_comm **out, ts_group group, int block,
   c->name = c->stage = name;
   c->mpi = MPI_COMM_NULL;
   TS_TRY(duplicate(c, group, block));
+  TS_TRY(ts_op_spare(c, SPARE_OPS));
   TS_TRY(ts_lane_create(w->device, &c->lane, name, TS_LANE_COMM));
   c->next = w->comms;
   w->comms = c;
@@ -190,6 +194,7 @@ static ts_err create_comm(ts_world *w, ts_comm **out, ts_group group, int block,
   c = NULL;
 done:
   if (c) {
+    ts_op_free_all(c);
     ts_lane_destroy(c->lane);
     ts_mem_free(c);
   }
@@ -218,6 +223,8 @@ void ts_comm_destroy(ts_comm *c) {
       break;
     }
   if (c->mpi != MPI_COMM_NULL) (void)MPI_Comm_free(&c->mpi);
+  ts_op_free_all(c);
+  ts_mem_free(c->scratch);
   ts_lane_destroy(c->lane);
   ts_mem_free(c);
   if (served && w->comms && ts_world_serve(w) != TS_OK) ts_err_clear();

@@ -87,32 +87,49 @@ ts_err ts_lane_copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
 
 ts_err ts_buffer_create(ts_buffer *b, ts_device *d, size_t bytes,
                         ts_space space, ts_tag tag) {
-  ts_buffer fresh = {NULL, bytes, space, tag, true, d};
+  ts_buffer fresh = {
+      .bytes = bytes, .space = space, .tag = tag, .owned = true, .device = d};
   ts_err err = d->ops->alloc(d, &fresh.ptr, bytes, space, tag);
   *b = err == TS_OK ? fresh : (ts_buffer){0};
   return err;
 }
 
 ts_buffer ts_buffer_wrap(void *ptr, size_t bytes, ts_space space) {
-  return (ts_buffer){ptr, bytes, space, TS_TAG_MISC, false, NULL};
+  return (ts_buffer){
+      .ptr = ptr, .bytes = bytes, .space = space, .tag = TS_TAG_MISC};
+}
+
+/* Gives back what B owns; its kind stays. */
+static void drop(ts_buffer *b) {
+  if (b->owned && b->ptr) {
+    b->device->ops->free(b->device, b->ptr, b->bytes, b->space, b->tag);
+    if (b->pool) ts_mem_flight_grow(b->tag, -(int64_t)b->bytes);
+  }
+  b->ptr = NULL;
+  b->bytes = 0;
 }
 
 ts_err ts_buffer_reserve(ts_buffer *b, size_t bytes) {
-  if (bytes <= b->bytes) return TS_OK;
-  ts_buffer old = *b;
-  if (b->ptr)
-    b->device->ops->free(b->device, b->ptr, b->bytes, b->space, b->tag);
-  *b = (ts_buffer){NULL, 0, old.space, old.tag, true, old.device};
+  if (b->pool && bytes > b->most) {
+    if (b->pool->started) ts_mem_flight_use(b->tag, (int64_t)(bytes - b->most));
+    b->most = bytes;
+  }
+  if (bytes <= b->bytes || (b->pool && !b->pool->started)) return TS_OK;
+  drop(b);
   ts_buffer fresh;
-  ts_err err = ts_buffer_create(&fresh, old.device, bytes + bytes / 4,
-                                old.space, old.tag);
-  if (err == TS_OK) *b = fresh;
-  return err;
+  ts_err err =
+      ts_buffer_create(&fresh, b->device, bytes + bytes / 4, b->space, b->tag);
+  if (err != TS_OK) return err;
+  if (b->pool) ts_mem_flight_grow(b->tag, (int64_t)fresh.bytes);
+  fresh.pool = b->pool;
+  fresh.most = b->most;
+  *b = fresh;
+  return TS_OK;
 }
 
 void ts_buffer_reset(ts_buffer *b) {
-  if (b->owned && b->ptr)
-    b->device->ops->free(b->device, b->ptr, b->bytes, b->space, b->tag);
+  drop(b);
+  if (b->pool && b->pool->started) ts_mem_flight_use(b->tag, -(int64_t)b->most);
   *b = (ts_buffer){0};
 }
 
@@ -141,4 +158,68 @@ void ts_arena_rewind(ts_arena *a) {
 void ts_arena_reset(ts_arena *a) {
   ts_buffer_reset(&a->buffer);
   *a = (ts_arena){0};
+}
+
+/* ---- pools --------------------------------------------------------------- */
+
+ts_err ts_pool_add(ts_pool *p, ts_buffer *b) {
+  ts_err err = TS_OK;
+  const size_t bytes = (size_t)p->n * sizeof(ts_buffer *);
+  TS_TRY(ts_mem_resize(&p->buffers, bytes, bytes + sizeof(ts_buffer *),
+                       TS_TAG_MISC));
+  p->buffers[p->n++] = b;
+  p->device = b->device;
+  b->pool = p;
+  b->most = 0;
+done:
+  return err;
+}
+
+static size_t room_of(const ts_buffer *b) {
+  return (b->most + 63) / 64 * 64;
+}
+
+static ts_err create_arena(ts_pool *p, ts_tag tag, ts_space space) {
+  ts_err err = TS_OK;
+  size_t bytes = 0;
+  for (int32_t i = 0; i < p->n; i++)
+    if (p->buffers[i]->pool == p && p->buffers[i]->tag == tag &&
+        p->buffers[i]->space == space)
+      bytes += room_of(p->buffers[i]);
+  if (!bytes) return TS_OK;
+  TS_TRY(ts_arena_create(&p->arenas[tag][space], p->device, bytes, space, tag));
+  ts_mem_flight_plan(tag, (int64_t)bytes);
+done:
+  return err;
+}
+
+ts_err ts_pool_start(ts_pool *p) {
+  ts_err err = TS_OK;
+  for (int t = 0; t < TS_TAG_COUNT; t++)
+    for (int s = 0; s < TS_SPACE_COUNT; s++)
+      TS_TRY(create_arena(p, (ts_tag)t, (ts_space)s));
+  p->started = true;
+  for (int32_t i = 0; i < p->n; i++) {
+    ts_buffer *b = p->buffers[i];
+    const size_t room = room_of(b);
+    if (b->pool != p || !room) continue;
+    TS_TRY(ts_arena_take(&p->arenas[b->tag][b->space], &b->ptr, room));
+    b->bytes = room;
+    b->most = 0; /* of it nothing is in use */
+    b->owned = false;
+  }
+done:
+  return err;
+}
+
+void ts_pool_reset(ts_pool *p) {
+  for (int t = 0; t < TS_TAG_COUNT; t++)
+    for (int s = 0; s < TS_SPACE_COUNT; s++) {
+      ts_arena *a = &p->arenas[t][s];
+      if (a->buffer.ptr)
+        ts_mem_flight_plan((ts_tag)t, -(int64_t)a->buffer.bytes);
+      ts_arena_reset(a);
+    }
+  ts_mem_free(p->buffers);
+  *p = (ts_pool){0};
 }

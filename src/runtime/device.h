@@ -101,6 +101,8 @@ typedef struct ts_buffer {
   ts_tag tag;
   bool owned;
   ts_device *device;
+  struct ts_pool *pool; /* NULL: in none */
+  size_t most;          /* bytes asked for at most, of a pool's buffer */
 } ts_buffer;
 
 /* create owns, wrap borrows, reserve grows without keeping the content (the
@@ -123,5 +125,24 @@ ts_err ts_arena_create(ts_arena *, ts_device *, size_t bytes, ts_space, ts_tag);
 ts_err ts_arena_take(ts_arena *, void *p /* T** */, size_t bytes);
 void ts_arena_rewind(ts_arena *);
 void ts_arena_reset(ts_arena *);
+
+/* A pool: buffers whose sizes are found out before step 0 lie in one arena
+ * for each tag and space.  After ts_pool_add a buffer's reserve only notes
+ * what is asked for, until ts_pool_start gives all of them that much.  One
+ * that needs more later gets memory of its own, which base/mem.h counts as
+ * grown.  Buffers stay where they are, and are reset before the
+ * pool. */
+typedef struct ts_pool {
+  ts_device *device;
+  ts_buffer **buffers; /* (n) */
+  int32_t n;
+  bool started;
+  ts_arena arenas[TS_TAG_COUNT][TS_SPACE_COUNT];
+} ts_pool;
+
+/* Takes in B, which has space and tag and is empty. */
+ts_err ts_pool_add(ts_pool *, ts_buffer *b);
+ts_err ts_pool_start(ts_pool *);
+void ts_pool_reset(ts_pool *);
 
 #endif

@@ -13,6 +13,10 @@
 #include "runtime/topology.h"
 #include "runtime/trace.h"
 
+/* Tasks that a lane takes before its queue grows: more than a step of some
+ * hundred tables has. */
+enum { RING_MIN = 512 };
+
 /* One thing that a lane does: a task, or waiting for EVENT. */
 typedef struct ts_entry {
   ts_task task; /* NULL: wait */
@@ -199,7 +203,7 @@ static void *work(void *arg) {
 
 static ts_err grow(ts_host_lane *l) {
   ts_entry *fresh;
-  uint64_t capacity = l->capacity ? 2 * l->capacity : 64;
+  uint64_t capacity = l->capacity ? 2 * l->capacity : RING_MIN;
   ts_err err =
       ts_mem_array(&fresh, (int64_t)capacity, sizeof *fresh, TS_TAG_MISC);
   if (err != TS_OK) return err;

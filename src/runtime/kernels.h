@@ -66,6 +66,7 @@ typedef struct ts_sort_args {
   const int64_t *segment;      /* (n_segments + 1) from 0 to n */
   const int64_t *segment_base; /* (n_segments) */
   int segment_bits;
+  void *work; /* ts_sort_work_bytes of scratch; NULL: allocated */
 } ts_sort_args;
 
 struct ts_row_update_args; /* sparse/row_optim.h */
@@ -89,6 +90,9 @@ typedef struct ts_interact_args {
   float *const *grad_emb;    /* (F) backward: = */
   const int64_t *emb_stride; /* (F) floats, for emb and grad_emb */
   int32_t n_features, dim, batch;
+  /* Scratch of so many threads (dense/interact.h); 0: allocated. */
+  float *work;
+  int work_threads;
 } ts_interact_args;
 
 /* What a cross layer (dense/cross.h) does by element.  Rows of x0, x, y, dy,

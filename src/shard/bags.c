@@ -225,3 +225,29 @@ ts_err ts_bags_make(ts_flight *fl) {
 done:
   return err;
 }
+
+ts_err ts_bags_expect(ts_flight *fl) {
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = fl->ebc;
+  for (int32_t f = 0; f < ebc->n_features; f++) {
+    ts_bags *b = &fl->bags[f];
+    ts_bag_store *s = b->store;
+    const int64_t n_ids = ts_expect_ids(ebc, f);
+    const int64_t n = is_sequence(ebc, f) ? n_ids : fl->batch_max;
+    uint64_t mask;
+    b->ids.n_ids = n_ids;
+    b->n = b->n_out = (int32_t)n;
+    if (!s) continue;
+    TS_TRY(reserve(s, n, n_ids,
+                   ebc->config->tables[ebc->feature_table[f]].weighted, &mask));
+    for (int r = 0; r < ebc->n_ranks; r++)
+      fl->variable[(int64_t)r * ebc->n_variable + ebc->variable[f]] = b->n;
+    b->part = s->part;
+    const ts_table_plan *p = plan_of(fl, f);
+    for (int32_t k = 0; k < s->n_parts; k++) /* spread over the row shards */
+      s->part[k + 1] =
+          s->part[k] + (int32_t)ts_expect_part(ebc, f, p->shards[k].n_rows);
+  }
+done:
+  return err;
+}

@@ -188,6 +188,62 @@ void ts_columns_destroy(ts_lot *lot) {
   ts_mem_free(c);
 }
 
+/* ---- room -------------------------------------------------------------- */
+
+/* Rows of link L that a full batch touches at most; the same on both sides. */
+static int64_t rows_of(const ts_lot *lot, const ts_column_link *l) {
+  const ts_ebc *ebc = lot->ebc;
+  const int32_t t =
+      ts_tbe_table_of(lot->groups[l->group].tbe, l->slot)->table_id;
+  int64_t n = 0;
+  for (int32_t f = 0; f < ebc->n_features; f++)
+    if (ebc->feature_table[f] == t) n += ebc->n_ranks * ts_expect_ids(ebc, f);
+  return n < l->to - l->from ? n : l->to - l->from;
+}
+
+/* Bytes of LIST's links by rank into ROOM. */
+static int64_t find_rooms(const ts_lot *lot, const ts_column_link *list,
+                          int32_t n, int64_t *room) {
+  const int n_ranks = lot->ebc->n_ranks;
+  int64_t bytes[n_ranks], all = 0;
+  memset(bytes, 0, sizeof bytes);
+  for (int32_t i = 0; i < n; i++)
+    bytes[list[i].rank] += rows_of(lot, &list[i]) * TS_ROW_STATS_MAX * 4;
+  for (int r = 0; r < n_ranks; r++) {
+    const int64_t own = ts_room_bytes(bytes[r]);
+    if (room) room[r] = own;
+    all += own;
+  }
+  return all;
+}
+
+ts_err ts_columns_expect(ts_lot *lot) {
+  ts_err err = TS_OK;
+  ts_column_stats *c = lot->columns;
+  ts_pool *pool = &lot->ebc->pool;
+  int64_t sums = 0;
+  TS_TRY(ts_pool_add(pool, &c->message));
+  TS_TRY(ts_pool_add(pool, &c->exchange.recv));
+  TS_TRY(ts_buffer_reserve(
+      &c->message,
+      (size_t)find_rooms(lot, c->send, c->n_send, lot->rooms.send) + 4));
+  TS_TRY(ts_buffer_reserve(
+      &c->exchange.recv,
+      (size_t)find_rooms(lot, c->recv, c->n_recv, lot->rooms.recv)));
+  for (int32_t i = 0; i < c->n_own; i++) {
+    const ts_column_link own = {.group = c->own[i].group,
+                                .slot = c->own[i].slot,
+                                .from = c->own[i].from,
+                                .to = c->own[i].to};
+    const int64_t n = rows_of(lot, &own);
+    if (n > sums) sums = n;
+  }
+  TS_TRY(ts_mem_reserve(&c->sums, &c->sums_bytes,
+                        (size_t)sums * TS_ROW_STATS_MAX * 4, TS_TAG_SPARSE));
+done:
+  return err;
+}
+
 /* ---- a round ------------------------------------------------------------- */
 
 typedef struct ts_round_arg {

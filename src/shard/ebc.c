@@ -183,6 +183,7 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   for (int32_t l = 0; l < ebc->n_lots; l++) ts_lot_reset(&ebc->lots[l]);
   ts_processors_destroy(ebc);
   ts_mem_free(ebc->lots);
+  ts_pool_reset(&ebc->pool);
   ts_splits_destroy(ebc);
   ts_mem_free(ebc->routes);
   ts_mem_free(ebc->route_start);

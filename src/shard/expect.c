@@ -14,19 +14,35 @@ static bool one_id(const ts_ebc *ebc, int32_t feature) {
   return ebc->pooling[feature] == 1.0;
 }
 
-/* Ids of ROUTE from one rank. */
-static int64_t ids_of(const ts_ebc *ebc, const ts_route *r) {
-  const double all = ebc->batch_max * ebc->pooling[r->feature];
-  const double rows = (double)ebc->config->tables[r->table].rows;
-  if (!r->split && one_id(ebc, r->feature)) return ebc->batch_max;
-  const double n = r->split ? all * (double)r->n_rows / rows : all;
+/* A quarter over the mean. */
+static int64_t with_margin(double n) {
   return (int64_t)ceil(1.25 * n) + 16;
+}
+
+int64_t ts_expect_ids(const ts_ebc *ebc, int32_t feature) {
+  return one_id(ebc, feature)
+             ? ebc->batch_max
+             : with_margin(ebc->batch_max * ebc->pooling[feature]);
+}
+
+int64_t ts_expect_part(const ts_ebc *ebc, int32_t feature, int64_t n_rows) {
+  const ts_table_config *t = &ebc->config->tables[ebc->feature_table[feature]];
+  return with_margin(ebc->batch_max * ebc->pooling[feature] * (double)n_rows /
+                     (double)t->rows);
+}
+
+int64_t ts_expect_route(const ts_ebc *ebc, const ts_route *r, int64_t *n_bags) {
+  const int64_t n = r->split ? ts_expect_part(ebc, r->feature, r->n_rows)
+                             : ts_expect_ids(ebc, r->feature);
+  *n_bags = r->sequence ? n : ebc->batch_max;
+  return n;
 }
 
 static int64_t section_bytes(const ts_ebc *ebc, const ts_route *r) {
   const bool one = r->sequence || (!r->split && one_id(ebc, r->feature));
-  return ts_section_bytes(r, ids_of(ebc, r), one ? TS_FORM_ONE : TS_FORM_BYTES,
-                          ebc->batch_max);
+  int64_t n_bags;
+  const int64_t n_ids = ts_expect_route(ebc, r, &n_bags);
+  return ts_section_bytes(r, n_ids, one ? TS_FORM_ONE : TS_FORM_BYTES, n_bags);
 }
 
 int64_t ts_expect_message(const ts_ebc *ebc, int rank) {
@@ -36,6 +52,55 @@ int64_t ts_expect_message(const ts_ebc *ebc, int rank) {
   for (int32_t i = first; i < end; i++)
     bytes += section_bytes(ebc, &ebc->routes[i]);
   return (bytes + 7) / 8 * 8;
+}
+
+/* ---- groups -------------------------------------------------------------- */
+
+/* What arrives for group G. */
+static ts_tbe_expected group_of(const ts_lot *lot, const ts_lot_group *g) {
+  const ts_ebc *ebc = lot->ebc;
+  const ts_route *own = ebc->routes + ebc->route_start[ebc->rank];
+  ts_tbe_expected x = {.weighted = g->weighted || g->positions};
+  for (int32_t s = 0; s < g->n_slots; s++) {
+    int64_t n_bags = ebc->batch_max;
+    if (!lot->ops->remote) {
+      x.n_ids += ts_expect_ids(ebc, lot->pieces[g->piece[s]].feature);
+      x.n_bags += lot->sequence
+                      ? ts_expect_ids(ebc, lot->pieces[g->piece[s]].feature)
+                      : n_bags;
+      continue;
+    }
+    x.n_ids += ebc->n_ranks * ts_expect_route(ebc, &own[g->route[s]], &n_bags);
+    x.n_bags += ebc->n_ranks * n_bags;
+  }
+  return x;
+}
+
+/* Distinct rows of group G among N ids. */
+static int64_t distinct_of(const ts_lot_group *g, int64_t n) {
+  int64_t rows = 0;
+  for (int32_t i = 0; i < ts_tbe_n_tables(g->tbe); i++)
+    rows += ts_tbe_table_of(g->tbe, i)->n_rows;
+  return n < rows ? n : rows;
+}
+
+ts_tbe_expected ts_expect_group(const ts_lot *lot, const ts_lot_group *g) {
+  ts_tbe_expected x = group_of(lot, g);
+  const bool replica = !lot->ops->remote && lot->comm;
+  if (replica || g->columns) x.n_sums = distinct_of(g, x.n_ids);
+  if (replica) x.n_all = x.n_sums * lot->ebc->n_ranks;
+  return x;
+}
+
+static ts_err expect_lot(ts_lot *lot) {
+  ts_err err = TS_OK;
+  for (int32_t g = 0; g < lot->n_groups; g++) {
+    const ts_tbe_expected x = ts_expect_group(lot, &lot->groups[g]);
+    TS_TRY(ts_tbe_expect(lot->groups[g].tbe, &lot->ebc->pool, &x));
+  }
+  if (lot->columns) TS_TRY(ts_columns_expect(lot));
+done:
+  return err;
 }
 
 ts_err ts_ebc_expect(ts_ebc *ebc, int32_t batch_max, const double *pooling) {
@@ -48,6 +113,8 @@ ts_err ts_ebc_expect(ts_ebc *ebc, int32_t batch_max, const double *pooling) {
     ebc->input_rooms.send[r] = ts_room_bytes(ts_expect_message(ebc, r));
     ebc->input_rooms.recv[r] = ts_room_bytes(ts_expect_message(ebc, ebc->rank));
   }
+  for (int32_t l = 0; l < ebc->n_lots; l++) TS_TRY(expect_lot(&ebc->lots[l]));
+  TS_TRY(ts_pool_start(&ebc->pool));
 done:
   return err;
 }

@@ -29,6 +29,7 @@ static ts_err create_arrays(ts_flight *fl) {
   TS_TRY(ts_mem_array(&fl->section_at, ebc->n_routes, sizeof *fl->section_at,
                       TS_TAG_COMM));
   TS_TRY(ts_split_scratch(fl));
+  TS_TRY(ts_input_create(fl));
   TS_TRY(ts_bags_create(fl));
 done:
   return err;
@@ -43,6 +44,7 @@ ts_err ts_flight_create(ts_flight **out, ts_ebc *ebc, int32_t batch_max) {
   TS_TRY(create_arrays(fl));
   for (int32_t l = 0; l < ebc->n_lots; l++)
     TS_TRY(ts_lot_flight_create(&fl->lots[l], &ebc->lots[l], fl));
+  if (ebc->batch_max) TS_TRY(ts_flight_expect(fl));
   *out = fl;
   fl = NULL;
 done:
@@ -57,6 +59,7 @@ void ts_flight_destroy(ts_flight *fl) {
   ts_bags_destroy(fl);
   ts_buffer_reset(&fl->send);
   ts_buffer_reset(&fl->exchange.recv);
+  ts_pool_reset(&fl->pool);
   void *arrays[] = {fl->statuses,
                     fl->batch,
                     fl->send_bytes,
@@ -65,6 +68,7 @@ void ts_flight_destroy(ts_flight *fl) {
                     fl->route_count,
                     fl->section_at,
                     fl->parts,
+                    fl->sections,
                     fl->emb,
                     fl->grad,
                     fl->stride,

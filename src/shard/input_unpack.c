@@ -62,12 +62,10 @@ static ts_err find_sections(const ts_flight *fl, ts_section *sections) {
   return TS_OK;
 }
 
-/* Makes room for group G of lot LF and sets its input. */
-static ts_err reserve(ts_lot_flight *lf, int32_t g, int64_t n_bags,
-                      int64_t n_ids) {
+ts_err ts_lot_reserve_input(ts_lot_flight *lf, int32_t g, int64_t n_bags,
+                            int64_t n_ids) {
   ts_err err = TS_OK;
   const ts_lot_group *group = &lf->lot->groups[g];
-  ts_tbe_input *in = &lf->inputs[g];
   TS_TRY(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
   TS_TRY(ts_buffer_reserve(&lf->offsets[g], (size_t)(n_bags + 1) * 8));
   TS_TRY(ts_buffer_reserve(&lf->at[g], (size_t)(n_bags + 1) * 8));
@@ -79,13 +77,25 @@ static ts_err reserve(ts_lot_flight *lf, int32_t g, int64_t n_bags,
     TS_TRY(ts_buffer_reserve(&lf->positions[g], (size_t)n_ids * 2 + 2));
     TS_TRY(ts_buffer_reserve(&lf->weight_grads[g], (size_t)n_ids * 4 + 4));
   }
-  *in = (ts_tbe_input){.bag_start = lf->starts[g].ptr,
-                       .offsets = lf->offsets[g].ptr,
-                       .at = lf->at[g].ptr,
-                       .rows = lf->rows[g].ptr,
-                       .weights = has_weights ? lf->weights[g].ptr : NULL,
-                       .n_ids = n_ids};
-  if (ts_tbe_is_cached(group->tbe)) in->hold = &lf->holds[g];
+done:
+  return err;
+}
+
+/* Makes room for group G of lot LF and sets its input. */
+static ts_err reserve(ts_lot_flight *lf, int32_t g, int64_t n_bags,
+                      int64_t n_ids) {
+  ts_err err = TS_OK;
+  const ts_lot_group *group = &lf->lot->groups[g];
+  const bool has_weights = group->weighted || group->positions;
+  TS_TRY(ts_lot_reserve_input(lf, g, n_bags, n_ids));
+  lf->inputs[g] =
+      (ts_tbe_input){.bag_start = lf->starts[g].ptr,
+                     .offsets = lf->offsets[g].ptr,
+                     .at = lf->at[g].ptr,
+                     .rows = lf->rows[g].ptr,
+                     .weights = has_weights ? lf->weights[g].ptr : NULL,
+                     .n_ids = n_ids};
+  if (ts_tbe_is_cached(group->tbe)) lf->inputs[g].hold = &lf->holds[g];
 done:
   return err;
 }
@@ -245,16 +255,20 @@ static void count_split(ts_flight *fl, ts_lot_flight *lf,
                 .n_bags;
 }
 
+ts_err ts_input_create(ts_flight *fl) {
+  const ts_ebc *ebc = fl->ebc;
+  const int64_t n =
+      ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
+  return ts_mem_array(&fl->sections, n * ebc->n_ranks, sizeof *fl->sections,
+                      TS_TAG_SPARSE);
+}
+
 ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   ts_flight *fl = *(ts_flight **)arg;
   const ts_ebc *ebc = fl->ebc;
-  const int32_t n =
-      ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
-  ts_section *sections = NULL;
-  TS_TRY(ts_mem_array(&sections, (int64_t)n * ebc->n_ranks, sizeof *sections,
-                      TS_TAG_SPARSE));
+  ts_section *sections = fl->sections;
   TS_TRY(find_sections(fl, sections));
   for (int32_t l = 0; l < ebc->n_lots; l++) {
     const bool remote = ebc->lots[l].ops->remote;
@@ -265,6 +279,5 @@ ts_err ts_input_unpack(void *arg, ts_lane *lane) {
                     : localize_group(fl, l, g));
   }
 done:
-  ts_mem_free(sections);
   return err;
 }

@@ -10,6 +10,7 @@ tessera_sources += \
   src/shard/data_parallel.c \
   src/shard/ebc.c \
   src/shard/expect.c \
+  src/shard/expect_flight.c \
   src/shard/ebc.h \
   src/shard/flight.c \
   src/shard/geometry.c \

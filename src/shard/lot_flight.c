@@ -25,38 +25,26 @@ done:
   return err;
 }
 
-/* Room for full batches from the start: only sequences grow later. */
-static ts_err create_matrices(ts_lot_flight *lf) {
-  ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  const ts_ebc *ebc = lot->ebc;
-  const int64_t n = lf->flight->batch_max;
-  const bool local = lot->output == &ts_output_local;
-  int64_t own = 0, all = 0, views = 0;
-  for (int32_t p = 0; !lot->sequence && p < lot->n_pieces; p++) {
-    all += lot->pieces[p].n_cols;
-    if (lot->pieces[p].block == lot->own_block) own += lot->pieces[p].n_cols;
-  }
-  for (int32_t i = 0; !lot->sequence && i < lot->n_views; i++)
-    if (lot->views[i].assembled) views += lot->views[i].dim;
-  ts_buffer *buffers[] = {&lf->out,   &lf->grad_out,  &lf->emb,
-                          &lf->grad,  &lf->views,     &lf->view_grads,
-                          &lf->relay, &lf->wire_send, &lf->wire_recv};
-  const int64_t bytes[] = {own * n * 4 * (local ? 1 : ebc->n_ranks),
-                           own * n * 4 * (local ? 1 : ebc->n_ranks),
-                           local ? 0 : all * n * 4,
-                           local ? 0 : all * n * 4,
-                           views * n * 4,
-                           views * n * 4,
-                           0,
-                           0,
-                           0};
-  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-    TS_TRY(ts_buffer_create(buffers[i], ebc->device, (size_t)bytes[i],
-                            TS_SPACE_DEVICE,
-                            i < 6 ? TS_TAG_ACTIVATIONS : TS_TAG_COMM));
-done:
-  return err;
+int ts_lot_flight_buffers(ts_lot_flight *lf, ts_buffer **out) {
+  ts_buffer *all[TS_LOT_BUFFERS] = {
+      &lf->out,       &lf->grad_out,   &lf->emb,          &lf->grad,
+      &lf->views,     &lf->view_grads, &lf->relay,        &lf->wire_send,
+      &lf->wire_recv, &lf->bundle,     &lf->exchange.recv};
+  memcpy(out, all, sizeof all);
+  return TS_LOT_BUFFERS;
+}
+
+/* Empty: they get their sizes in expect_flight.c, or with the batch. */
+static void create_matrices(ts_lot_flight *lf) {
+  enum { MATRICES = 6, WIRES = 9 }; /* the rest is pinned */
+  ts_buffer *all[TS_LOT_BUFFERS];
+  const int n = ts_lot_flight_buffers(lf, all);
+  for (int i = 0; i < n; i++)
+    *all[i] =
+        (ts_buffer){.space = i < WIRES ? TS_SPACE_DEVICE : TS_SPACE_PINNED,
+                    .tag = i < MATRICES ? TS_TAG_ACTIVATIONS : TS_TAG_COMM,
+                    .owned = true,
+                    .device = lf->lot->ebc->device};
 }
 
 static ts_err create_geometry(ts_lot_flight *lf) {
@@ -84,14 +72,8 @@ done:
 
 static ts_err create_messages(ts_lot_flight *lf) {
   ts_err err = TS_OK;
-  ts_device *device = lf->lot->ebc->device;
   const int32_t n = lf->lot->n_groups;
   const int n_ranks = lf->lot->ebc->n_ranks;
-  const ts_buffer empty = {.space = TS_SPACE_PINNED,
-                           .tag = TS_TAG_COMM,
-                           .owned = true,
-                           .device = device};
-  lf->bundle = lf->exchange.recv = empty;
   TS_TRY(ts_mem_array(&lf->message, n, sizeof *lf->message, TS_TAG_COMM));
   TS_TRY(ts_mem_array(&lf->message_bytes, n, sizeof(int64_t), TS_TAG_COMM));
   TS_TRY(
@@ -112,7 +94,7 @@ ts_err ts_lot_flight_create(ts_lot_flight *lf, ts_lot *lot, ts_flight *fl) {
   lf->lot = lot;
   lf->flight = fl;
   TS_TRY(create_inputs(lf));
-  TS_TRY(create_matrices(lf));
+  create_matrices(lf);
   TS_TRY(create_geometry(lf));
   TS_TRY(create_messages(lf));
 done:
@@ -122,10 +104,8 @@ done:
 void ts_lot_flight_reset(ts_lot_flight *lf) {
   ts_buffer *groups[] = {lf->starts,  lf->offsets,   lf->at,          lf->rows,
                          lf->weights, lf->positions, lf->weight_grads};
-  ts_buffer *buffers[] = {&lf->emb,      &lf->grad,         &lf->out,
-                          &lf->grad_out, &lf->views,        &lf->view_grads,
-                          &lf->relay,    &lf->wire_send,    &lf->wire_recv,
-                          &lf->bundle,   &lf->exchange.recv};
+  ts_buffer *buffers[TS_LOT_BUFFERS];
+  const int n_buffers = ts_lot_flight_buffers(lf, buffers);
   void *arrays[] = {lf->starts,
                     lf->offsets,
                     lf->at,
@@ -159,8 +139,7 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
       ts_buffer_reset(&groups[i][g]);
   for (int32_t g = 0; lf->holds && g < lf->lot->n_groups; g++)
     ts_buffer_reset(&lf->holds[g].slots);
-  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-    ts_buffer_reset(buffers[i]);
+  for (int i = 0; i < n_buffers; i++) ts_buffer_reset(buffers[i]);
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
   *lf = (ts_lot_flight){0};

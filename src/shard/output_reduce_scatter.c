@@ -78,6 +78,13 @@ done:
   return err;
 }
 
+static ts_err scratch(ts_lot_flight *lf) {
+  const ts_ebc *ebc = lf->lot->ebc;
+  if (ebc->forward != TS_CODEC_F32) return TS_OK;
+  return ts_comm_reserve(lf->lot->comm,
+                         lf->sizes[ebc->rank] * 4 * ebc->n_ranks);
+}
+
 static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   if (lf->lot->ebc->forward == TS_CODEC_F32)
@@ -125,6 +132,7 @@ done:
 const ts_output_dist ts_output_reduce_scatter = {.name = "reduce-scatter",
                                                  .create = create,
                                                  .reserve = reserve,
+                                                 .scratch = scratch,
                                                  .forward_begin = forward_begin,
                                                  .forward_end = forward_end,
                                                  .backward_begin =

@@ -144,6 +144,13 @@ done:
   return err;
 }
 
+static ts_err scratch(ts_lot_flight *lf) {
+  const ts_lot *lot = lf->lot;
+  const int n = ts_node_size(lot->ebc->nodes, lot->own_block);
+  int64_t parts[n];
+  return ts_comm_reserve(lot->node_comm, size_parts(lf, parts) * 4 * n);
+}
+
 static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_lot *lot = lf->lot;
@@ -214,6 +221,7 @@ const ts_output_dist ts_output_two_stage = {.name = "two-stage",
                                             .written_by = written_by,
                                             .create = create,
                                             .reserve = reserve,
+                                            .scratch = scratch,
                                             .bytes = bytes,
                                             .order = order,
                                             .forward_begin = forward_begin,

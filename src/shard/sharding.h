@@ -48,6 +48,8 @@ typedef struct ts_output_dist {
   /* Room on the wire for both directions, before anything of the batch is
    * enqueued; may be NULL. */
   ts_err (*reserve)(ts_lot_flight *);
+  /* Bytes that the sums of a batch keep aside in its comms; may be NULL. */
+  ts_err (*scratch)(ts_lot_flight *);
   /* Bytes that this rank sends forward with a codec; NULL: its sections. */
   int64_t (*bytes)(const ts_lot_flight *, ts_codec);
   /* The order in which the sections of ranks lie in what is written: NULL
@@ -188,6 +190,8 @@ struct ts_ebc {
   ts_rooms input_rooms;
   int32_t batch_max; /* samples of a rank, as expected; 0: not known */
   double *pooling;   /* (n_features) ids per sample, as expected */
+  ts_pool pool;      /* scratch of the backward pass; with expectations */
+  bool has_flights;
   int rank, n_ranks;
   int32_t n_features;
   int32_t *feature_table; /* (n_features) table_id */
@@ -241,6 +245,7 @@ typedef struct ts_bags {
 
 struct ts_flight {
   ts_ebc *ebc;
+  ts_pool pool; /* of its buffers and its lots', where sizes are expected */
   int32_t batch_max;
   const ts_kjt *kjt;
   ts_status own;
@@ -260,9 +265,10 @@ struct ts_flight {
   const float **emb;   /* (n_features) */
   float **grad;
   int64_t *stride;
-  int64_t *route_count;  /* (n_routes) ids of each, while packing */
-  char **section_at;     /* (n_routes) where its section starts */
-  struct ts_part *parts; /* (parts_max) scratch of input_split.c */
+  int64_t *route_count;        /* (n_routes) ids of each, while packing */
+  char **section_at;           /* (n_routes) where its section starts */
+  struct ts_part *parts;       /* (parts_max) scratch of input_split.c */
+  struct ts_section *sections; /* (routes to here, W) of input_unpack.c */
 };
 
 /* How a section of a message gives the lengths of its bags; a section's
@@ -326,14 +332,35 @@ static inline void ts_put_row(char *rows, int64_t n, int id_bytes,
 /* bags.c */
 ts_err ts_bags_create(ts_flight *);
 void ts_bags_destroy(ts_flight *);
-ts_err ts_bags_make(ts_flight *); /* of the batch at hand */
+ts_err ts_bags_make(ts_flight *);   /* of the batch at hand */
+ts_err ts_bags_expect(ts_flight *); /* of a full one, with room for them */
 
-/* expect.c: bytes of a full batch's message to RANK. */
+/* expect.c: of a full batch of one rank the bytes of its message to RANK, the
+ * ids of a feature, and those that go to a shard of N_ROWS rows. */
 int64_t ts_expect_message(const ts_ebc *, int rank);
+int64_t ts_expect_ids(const ts_ebc *, int32_t feature);
+int64_t ts_expect_part(const ts_ebc *, int32_t feature, int64_t n_rows);
+/* Ids that arrive for ROUTE from one rank, and their bags. */
+int64_t ts_expect_route(const ts_ebc *, const ts_route *, int64_t *n_bags);
+/* expect_flight.c: the buffers of FL into its pool, which starts: as many
+ * bytes as a full batch of all ranks takes.  The sizes of the batch that is
+ * played are gone afterwards. */
+ts_err ts_flight_expect(ts_flight *);
+/* What arrives for a group, and what its backward pass makes of it. */
+ts_tbe_expected ts_expect_group(const ts_lot *, const ts_lot_group *);
+/* Room for the bags of group G. */
+ts_err ts_lot_reserve_input(ts_lot_flight *, int32_t g, int64_t n_bags,
+                            int64_t n_ids);
+/* Buffers of a lot's flight; returns their number. */
+int ts_lot_flight_buffers(ts_lot_flight *, ts_buffer **out);
+enum { TS_LOT_BUFFERS = 11, TS_GROUP_BUFFERS = 7 };
+/* column_stats.c */
+ts_err ts_columns_expect(ts_lot *);
 
 /* input_dist.c, input_unpack.c: tasks of the data lane. */
 ts_err ts_input_pack(void *flight /* ts_flight ** */, ts_lane *);
 ts_err ts_input_statuses(ts_flight *); /* after the exchange, on the host */
+ts_err ts_input_create(ts_flight *);
 ts_err ts_input_unpack(void *flight /* ts_flight ** */, ts_lane *);
 
 /* lot.c: views, pieces and groups; N_VIEWS 0 where the plan has none. */

@@ -46,14 +46,17 @@ static ts_err row_stage(const ts_row_stage_args *s) {
   ts_err err = TS_OK;
   const int32_t dim = s->update->dim;
   const int n_parts = omp_get_max_threads();
-  float *wide = NULL;
-  TS_TRY(ts_mem_array(&wide, (int64_t)n_parts * dim, 4, TS_TAG_SPARSE));
+  float *own = NULL, *wide = s->update->work;
+  if (!wide) {
+    TS_TRY(ts_mem_array(&own, (int64_t)n_parts * dim, 4, TS_TAG_SPARSE));
+    wide = own;
+  }
 #pragma omp parallel for schedule(static, 1)
   for (int p = 0; p < n_parts; p++)
     stage_part(s, s->n * p / n_parts, s->n * (p + 1) / n_parts,
                wide + (int64_t)p * dim, TS_VERSION);
 done:
-  ts_mem_free(wide);
+  ts_mem_free(own);
   return err;
 }
 

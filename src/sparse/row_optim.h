@@ -132,7 +132,11 @@ typedef struct ts_row_update_args {
   float *sum_out;
   uint32_t *key_out;
   int64_t *n_out;
+  void *work; /* ts_row_update_work_bytes of scratch; NULL: allocated */
 } ts_row_update_args;
+
+/* Scratch of an update of N entries; it may hold anything. */
+size_t ts_row_update_work_bytes(int64_t n, int32_t dim, int n_threads);
 
 /* Kernel row_stage: one round of the optimizer, or its end, over rows whose
  * gradients are summed already; for column shards.  Round K >= 0 replaces

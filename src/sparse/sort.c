@@ -134,6 +134,10 @@ static bool by_segment(const ts_sort_args *a, int n_threads) {
   return a->n_segments > 0 && longest * n_threads < 2 * a->n;
 }
 
+size_t ts_sort_work_bytes(int n_threads) {
+  return ((size_t)n_threads << DIGIT_MAX) * sizeof(uint32_t);
+}
+
 ts_err ts_sort_host(const ts_sort_args *a) {
   const int n_threads = omp_get_max_threads();
   ts_pass s = {.from = {a->keys, a->values},
@@ -141,13 +145,15 @@ ts_err ts_sort_host(const ts_sort_args *a) {
                .n = a->n,
                .n_parts = a->n < 8192 ? 1 : n_threads};
   if (a->n < 2) return TS_OK;
-  ts_err err = ts_mem_array(&s.counts, (int64_t)n_threads << DIGIT_MAX,
-                            sizeof *s.counts, TS_TAG_SPARSE);
+  s.counts = a->work;
+  ts_err err = s.counts ? TS_OK
+                        : ts_mem_alloc(&s.counts, ts_sort_work_bytes(n_threads),
+                                       TS_TAG_SPARSE);
   if (err != TS_OK) return err;
   if (by_segment(a, n_threads))
     sort_segments(a, s);
   else
     sort_pairs(s, a->n_bits);
-  ts_mem_free(s.counts);
+  if (!a->work) ts_mem_free(s.counts);
   return TS_OK;
 }

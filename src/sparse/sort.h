@@ -4,6 +4,8 @@
 
 #include "runtime/kernels.h"
 
+/* Scratch of a sort on so many threads; it may hold anything. */
+size_t ts_sort_work_bytes(int n_threads);
 ts_err ts_sort_host(const ts_sort_args *);
 
 #endif

@@ -58,6 +58,16 @@ ts_err ts_tbe_create(ts_tbe **, ts_device *, const ts_kernels *,
 ts_err ts_tbe_init(ts_tbe *);
 void ts_tbe_destroy(ts_tbe *);
 
+/* Scratch of the backward pass comes from POOL, which is open: for N_IDS ids
+ * in N_BAGS bags, WEIGHTED or not.  N_SUMS: of ts_tbe_reduce's or _gather's
+ * sums, distinct rows at most; N_ALL: entries of all messages that are applied.
+ * Local, once. */
+typedef struct ts_tbe_expected {
+  int64_t n_ids, n_bags, n_sums, n_all;
+  bool weighted;
+} ts_tbe_expected;
+ts_err ts_tbe_expect(ts_tbe *, ts_pool *, const ts_tbe_expected *);
+
 /* Writes the bags' rows of OUT.  Enqueues. */
 ts_err ts_tbe_forward(ts_tbe *, float *out, const ts_tbe_input *, ts_lane *);
 

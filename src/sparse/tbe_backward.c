@@ -4,10 +4,22 @@
 
 #include "base/mem.h"
 #include "runtime/trace.h"
+#include "sparse/sort.h"
 #include "sparse/tbe_impl.h"
+
+/* Kernels run one after the other: the sort's scratch is the update's. */
+static size_t work_bytes(const ts_tbe *t, int64_t n) {
+  const int own = ts_device_options_of(t->device)->n_threads;
+  const int here = omp_get_max_threads();
+  const int n_threads = own > here ? own : here;
+  const size_t sort = ts_sort_work_bytes(n_threads);
+  const size_t update = ts_row_update_work_bytes(n, t->dim, n_threads);
+  return sort > update ? sort : update;
+}
 
 ts_err ts_tbe_reserve(ts_tbe *t, int64_t n, int64_t n_bags) {
   ts_err err = TS_OK;
+  TS_TRY(ts_buffer_reserve(&t->work, work_bytes(t, n)));
   const size_t words = (size_t)(n + 1) * 4;
   for (int i = 0; i < 2; i++) {
     TS_TRY(ts_buffer_reserve(&t->keys[i], words));
@@ -15,6 +27,29 @@ ts_err ts_tbe_reserve(ts_tbe *t, int64_t n, int64_t n_bags) {
   }
   TS_TRY(ts_buffer_reserve(&t->grad_at, (size_t)(n_bags + 1) * 8));
   TS_TRY(ts_buffer_reserve(&t->bag_scale, (size_t)(n_bags + 1) * 4));
+done:
+  return err;
+}
+
+ts_err ts_tbe_expect(ts_tbe *t, ts_pool *pool, const ts_tbe_expected *x) {
+  ts_err err = TS_OK;
+  ts_buffer *all[] = {&t->keys[0],  &t->keys[1], &t->order[0],  &t->order[1],
+                      &t->bag_of,   &t->grad_at, &t->bag_scale, &t->sums,
+                      &t->sum_keys, &t->stats,   &t->message,   &t->work};
+  const int64_t n = x->n_ids > x->n_all ? x->n_ids : x->n_all;
+  const size_t sums = (size_t)x->n_sums;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    TS_TRY(ts_pool_add(pool, all[i]));
+  TS_TRY(ts_tbe_reserve(t, n, x->n_bags > x->n_all ? x->n_bags : x->n_all));
+  if (x->weighted)
+    TS_TRY(ts_buffer_reserve(&t->bag_of, (size_t)(x->n_ids + 1) * 4));
+  if (!sums) goto done;
+  TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(x->n_ids * t->dim) * 4));
+  TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)x->n_ids * 4));
+  if (x->n_all)
+    TS_TRY(ts_buffer_reserve(&t->message, sums * 4 * (size_t)(t->dim + 1) + 4));
+  else
+    TS_TRY(ts_buffer_reserve(&t->stats, sums * TS_ROW_STATS_MAX * 4 + 4));
 done:
   return err;
 }
@@ -94,12 +129,14 @@ ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
                        .values = t->order[0].ptr,
                        .values_scratch = t->order[1].ptr,
                        .n = in->n_ids,
-                       .n_bits = t->key_bits};
+                       .n_bits = t->key_bits,
+                       .work = t->work.ptr};
   cut_segments(t, &sort, in);
   TS_TRY(t->kernels->sort(&sort));
   a->keys = sort.keys;
   a->order = sort.values;
   a->n = in->n_ids;
+  a->work = t->work.ptr;
   a->grad = grad;
   a->grad_at = in->at;
   a->bag_of = in->weights ? t->bag_of.ptr : NULL;

@@ -42,11 +42,12 @@ static ts_err stage_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_stage_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  const ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
   const uint32_t *place;
   if (!t->n_sums) return TS_OK;
   const ts_err err = ts_tbe_locate(t, &place, t->sum_keys.ptr, t->n_sums);
   if (err != TS_OK) return err;
+  ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
+  a.work = t->work.ptr;
   const ts_row_stage_args stage = {.update = &a,
                                    .keys = t->sum_keys.ptr,
                                    .place = place,

@@ -28,7 +28,7 @@ struct ts_tbe {
   int64_t *zero;            /* (n_features) base of slots */
   /* scratch of the backward pass, grown by the lane that runs it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
-  ts_buffer sums, sum_keys, stats, message;
+  ts_buffer sums, sum_keys, stats, message, work;
   ts_buffer place; /* of rows in a cached tier */
   int64_t n_sums;  /* distinct rows in sums */
 };

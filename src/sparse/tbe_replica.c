@@ -93,12 +93,14 @@ static ts_err apply_task(void *p, ts_lane *lane) {
                              .values = t->order[0].ptr,
                              .values_scratch = t->order[1].ptr,
                              .n = n,
-                             .n_bits = t->key_bits};
+                             .n_bits = t->key_bits,
+                             .work = t->work.ptr};
   TS_TRY(t->kernels->sort(&sort));
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
   a.keys = sort.keys;
   a.order = sort.values;
   a.n = n;
+  a.work = t->work.ptr;
   a.grad = base;
   a.grad_at = t->grad_at.ptr;
   TS_TRY(ts_tbe_locate(t, &a.place, a.keys, n));

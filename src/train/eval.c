@@ -63,6 +63,7 @@ static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
                                      .n_ranks = t->n_ranks,
                                      .depth = 3,
                                      .device = t->device,
+                                     .pooling = t->pooling,
                                      .serial = t->config->run.serial_lanes};
   TS_TRY(ts_loader_create(&p->loader, source, &options, NULL));
   for (int k = 0; k < 2; k++)

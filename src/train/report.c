@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
 #include "config.h"
 #include "io/deck.h"
 #include "io/hdf5.h"
@@ -145,31 +144,6 @@ done:
   return err;
 }
 
-static ts_err print_memory(ts_trainer *t) {
-  ts_err err = TS_OK;
-  char buf[32];
-  int64_t peak[TS_TAG_COUNT + 3];
-  for (int k = 0; k < TS_TAG_COUNT; k++)
-    peak[k] = ts_mem_stat_of((ts_tag)k, TS_SPACE_HOST).peak_bytes;
-  peak[TS_TAG_COUNT] = ts_peak_rss_bytes();
-  peak[TS_TAG_COUNT + 1] = ts_mem_total(TS_SPACE_HOST).peak_bytes;
-  peak[TS_TAG_COUNT + 2] = ts_mem_mapped().peak_bytes;
-  TS_TRY(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 3));
-  ts_info(" ");
-  ts_info("%-24s %12s", "peak memory of a rank", "max");
-  for (int k = 0; k < TS_TAG_COUNT; k++)
-    if (peak[k] >= 1 << 20)
-      ts_info("%-24s %12s", ts_tag_text((ts_tag)k), ts_str_bytes(buf, peak[k]));
-  ts_info("%-24s %12s", "all of these at once",
-          ts_str_bytes(buf, peak[TS_TAG_COUNT + 1]));
-  ts_info("%-24s %12s", "mapped for them",
-          ts_str_bytes(buf, peak[TS_TAG_COUNT + 2]));
-  ts_info("%-24s %12s", "process (resident)",
-          ts_str_bytes(buf, peak[TS_TAG_COUNT]));
-done:
-  return err;
-}
-
 ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples,
                      int64_t n_steps) {
   ts_err err = TS_OK;
@@ -177,7 +151,7 @@ ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples,
   if (seconds <= 0) seconds = 1e-9;
   TS_TRY(print_phases(t, seconds));
   TS_TRY(ts_report_traffic(t, n_steps));
-  TS_TRY(print_memory(t));
+  TS_TRY(ts_report_memory(t));
   ts_info(" ");
   ts_info("trained on %s samples in %.1f s", ts_str_count(n, n_samples),
           seconds);

@@ -13,6 +13,11 @@ void ts_report_progress(int64_t step, int64_t last, double loss,
                         const ts_metrics_result *, double samples_per_s,
                         double left_s);
 void ts_report_eval(const char *what, const ts_metrics_result *);
+/* Memory of batches under way, as predicted: before the first step; and at the
+ * end what of it was in use at most (alloc), what was held for it (reserved),
+ * by tag, with the peaks of all memory (report_memory.c).  Collective. */
+ts_err ts_report_in_flight(ts_trainer *);
+ts_err ts_report_memory(ts_trainer *);
 /* Bytes on the wire and what distinct bags saved, per step (report_traffic.c).
  * Collective. */
 ts_err ts_report_traffic(ts_trainer *, int64_t n_steps);

@@ -247,6 +247,7 @@ static ts_err set_up(ts_run *r, const ts_run_options *o) {
   TS_TRY(ts_run_start_weights(r));
   TS_TRY(ts_run_open_data(r));
   TS_TRY(ts_settle(r->t, ts_run_open_loader(r)));
+  TS_TRY(ts_report_in_flight(r->t));
   TS_TRY(ts_agree(r->t->control, ts_run_open_logs(r)));
   TS_TRY(ts_run_trace_open(&r->trace, r->config, &o->trace,
                            r->state.loader.step, r->t->control));

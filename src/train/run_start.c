@@ -138,6 +138,7 @@ ts_err ts_run_open_loader(ts_run *r) {
                          .n_ranks = r->t->n_ranks,
                          .depth = r->t->n_cargo + 1,
                          .device = r->t->device,
+                         .pooling = r->t->pooling,
                          .serial = c->run.serial_lanes};
   r->last_step = c->run.steps > 0
                      ? c->run.steps

@@ -195,14 +195,13 @@ done:
  * rank 0's. */
 static ts_err expect(ts_trainer *t) {
   ts_err err = TS_OK;
-  double *pooling = NULL;
   const int32_t n = ts_ebc_n_features(t->ebc);
-  TS_TRY(ts_mem_array(&pooling, n, sizeof *pooling, TS_TAG_MISC));
-  for (int32_t f = 0; f < n; f++) pooling[f] = t->planning->stats[f].pooling;
-  TS_TRY(ts_comm_bcast(t->control, pooling, n * (int64_t)sizeof *pooling, 0));
-  TS_TRY(ts_ebc_expect(t->ebc, t->batch_max, pooling));
+  TS_TRY(ts_mem_array(&t->pooling, n, sizeof *t->pooling, TS_TAG_MISC));
+  for (int32_t f = 0; f < n; f++) t->pooling[f] = t->planning->stats[f].pooling;
+  TS_TRY(ts_comm_bcast(t->control, t->pooling, n * (int64_t)sizeof *t->pooling,
+                       0));
+  TS_TRY(ts_ebc_expect(t->ebc, t->batch_max, t->pooling));
 done:
-  ts_mem_free(pooling);
   return err;
 }
 
@@ -254,6 +253,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_plan_destroy(t->plan);
   ts_planning_destroy(t->planning);
   ts_mem_free(t->kept_topology);
+  ts_mem_free(t->pooling);
   ts_nodes_destroy(t->nodes);
   ts_lane_destroy(t->ahead);
   ts_lane_destroy(t->data);

@@ -60,7 +60,9 @@ typedef struct ts_trainer {
   ts_metrics **metrics; /* (n_tasks) of the training samples */
   int rank, n_ranks;
   int n_threads;
-  bool widened; /* the launcher's binding was */
+  bool widened;                    /* the launcher's binding was */
+  int64_t in_flight[TS_TAG_COUNT]; /* bytes predicted for batches under way */
+  double *pooling; /* ids of each feature per sample, as expected */
   int32_t n_tasks, batch_max;
   int64_t global_batch;
   double prefetch_wait_s; /* compute waited for rows of slow memory */
