@@ -70,6 +70,7 @@ ts_err ts_linear_create(ts_linear **out, const ts_linear_spec *spec,
    * them. */
   TS_TRY(ts_lane_submit(lane, "create layer", create_task, &l, sizeof l));
   TS_TRY(ts_lane_sync(lane));
+  W->layer = l;
   *out = l;
   l = NULL;
 done:
@@ -79,9 +80,27 @@ done:
 
 void ts_linear_destroy(ts_linear *l) {
   if (!l) return;
+  if (l->W->layer == l) l->W->layer = NULL;
   if (l->data) l->engine->destroy(l);
   ts_mem_free(l->bias_parts);
   ts_mem_free(l);
+}
+
+typedef struct ts_repeat_arg {
+  ts_linear *l;
+  ts_pass pass;
+} ts_repeat_arg;
+
+static ts_err repeat_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_repeat_arg *a = arg;
+  return a->l->engine->repeat(a->l, a->pass);
+}
+
+ts_err ts_linear_repeat(ts_linear *l, ts_pass pass, ts_lane *lane) {
+  const ts_repeat_arg arg = {l, pass};
+  if (!l->engine->repeat) return TS_OK;
+  return ts_lane_submit(lane, "products alone", repeat_task, &arg, sizeof arg);
 }
 
 typedef struct ts_linear_arg {

@@ -6,6 +6,7 @@
 #ifndef TS_DENSE_LINEAR_H
 #define TS_DENSE_LINEAR_H
 
+#include "dense/hooks.h"
 #include "dense/param.h"
 
 typedef struct ts_linear ts_linear;
@@ -35,6 +36,14 @@ ts_err ts_linear_forward(ts_linear *, float *y, const float *x, int32_t batch,
  * as in forward.  batch 0: gradients become 0.  Enqueues. */
 ts_err ts_linear_backward(ts_linear *, float *dx, float *dy, const float *x,
                           const float *y, int32_t batch, ts_lane *);
+
+/* The matrix products of the layer's last forward or backward once more and
+ * nothing else, on the arrays that they had then, for benchmarks: what the
+ * library alone needs.  Weights' gradients go into an array of its own.
+ * Booked as "products alone"; those of steps are booked as
+ * TS_LINEAR_PRODUCTS.  Enqueues. */
+ts_err ts_linear_repeat(ts_linear *, ts_pass, ts_lane *);
+#define TS_LINEAR_PRODUCTS "  of it products"
 
 const char *ts_linear_engine(const char *engine); /* the one that is meant */
 const char *ts_linear_engine_version(void);       /* "oneDNN 2.6.3" */

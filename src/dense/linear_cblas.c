@@ -41,7 +41,11 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
   return TS_OK;
 }
 
-const ts_engine ts_engine_cblas = {"cblas", create, destroy, forward, backward};
+const ts_engine ts_engine_cblas = {.name = "cblas",
+                                   .create = create,
+                                   .destroy = destroy,
+                                   .forward = forward,
+                                   .backward = backward};
 #else
 typedef int ts_no_cblas; /* a file must hold something */
 #endif

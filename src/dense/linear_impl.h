@@ -15,6 +15,8 @@ typedef struct ts_engine {
   /* dx = dy W unless NULL; dW = dy^T x.  dy is masked already. */
   ts_err (*backward)(ts_linear *, float *dx, const float *dy, const float *x,
                      int32_t batch);
+  /* The products of the last pass again, alone; NULL: has none. */
+  ts_err (*repeat)(ts_linear *, ts_pass);
 } ts_engine;
 
 /* Where the parameters lie for the task that runs: they may lie elsewhere for

@@ -70,5 +70,8 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
   return TS_OK;
 }
 
-const ts_engine ts_engine_narrow = {"narrow", create, destroy, forward,
-                                    backward};
+const ts_engine ts_engine_narrow = {.name = "narrow",
+                                    .create = create,
+                                    .destroy = destroy,
+                                    .forward = forward,
+                                    .backward = backward};

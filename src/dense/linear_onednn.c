@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "dense/linear_impl.h"
+#include "runtime/trace.h"
 
 enum { BATCHES_MAX = 8 };
 
@@ -153,8 +154,10 @@ static ts_err run(const ts_onednn *o, ts_product *p, const void *a,
   }
   if (p->scratch)
     args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, p->scratch};
+  const double t0 = ts_now();
   TS_TRY(DNNL(dnnl_primitive_execute(p->primitive, o->stream, n, args)));
   TS_TRY(DNNL(dnnl_stream_wait(o->stream)));
+  ts_timer_add(TS_LINEAR_PRODUCTS, ts_now() - t0);
 done:
   return err;
 }
@@ -307,8 +310,34 @@ done:
   return err;
 }
 
-const ts_engine ts_engine_onednn = {"onednn", create, destroy, forward,
-                                    backward};
+static ts_err again(const ts_onednn *o, ts_product *p) {
+  ts_err err = TS_OK;
+  dnnl_exec_arg_t args[5] = {
+      {DNNL_ARG_SRC, p->a}, {DNNL_ARG_WEIGHTS, p->b}, {DNNL_ARG_DST, p->c}};
+  int n = 3;
+  if (p->bias) args[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, p->bias};
+  if (p->scratch)
+    args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, p->scratch};
+  TS_TRY(DNNL(dnnl_primitive_execute(p->primitive, o->stream, n, args)));
+  TS_TRY(DNNL(dnnl_stream_wait(o->stream)));
+done:
+  return err;
+}
+
+static ts_err repeat(ts_linear *l, ts_pass pass) {
+  ts_onednn *o = l->data;
+  ts_products *p = &o->products[0];
+  if (pass == TS_FORWARD) return again(o, &p->y);
+  if (l->spec.need_dx) again(o, &p->dx);
+  return again(o, &p->dW);
+}
+
+const ts_engine ts_engine_onednn = {.name = "onednn",
+                                    .create = create,
+                                    .destroy = destroy,
+                                    .forward = forward,
+                                    .backward = backward,
+                                    .repeat = repeat};
 #else
 typedef int ts_no_onednn; /* a file must hold something */
 #endif

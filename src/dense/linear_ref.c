@@ -52,4 +52,8 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
   return TS_OK;
 }
 
-const ts_engine ts_engine_ref = {"ref", create, destroy, forward, backward};
+const ts_engine ts_engine_ref = {.name = "ref",
+                                 .create = create,
+                                 .destroy = destroy,
+                                 .forward = forward,
+                                 .backward = backward};

@@ -1,0 +1,22 @@
+/* bench_dense.h - dense time of steps beside that of their matrix products
+ * alone; used by bench_step.c. */
+#ifndef TS_COMMANDS_BENCH_DENSE_H
+#define TS_COMMANDS_BENCH_DENSE_H
+
+#include "train/trainer.h"
+
+/* Seconds of one step. */
+typedef struct ts_bench_turn {
+  double dense;    /* all dense work */
+  double products; /* of it in the library's products */
+  double alone;    /* the same products run alone after it */
+} ts_bench_turn;
+
+/* Around one step whose lanes have come to rest; end runs the products
+ * alone.  Local. */
+void ts_bench_turn_begin(ts_bench_turn *);
+ts_err ts_bench_turn_end(ts_bench_turn *, ts_trainer *);
+/* Collective. */
+ts_err ts_bench_turns_print(const ts_bench_turn *, int n, ts_trainer *);
+
+#endif
