@@ -1,6 +1,8 @@
 tessera_sources += \
   src/dense/bce.c \
+  src/dense/clones.h \
   src/dense/ddp.c \
+  src/dense/half.h \
   src/dense/hooks.h \
   src/dense/interact_body.h \
   src/dense/kernels_avx2.c \
@@ -11,9 +13,13 @@ tessera_sources += \
   src/dense/linear.h \
   src/dense/linear_cblas.c \
   src/dense/linear_impl.h \
+  src/dense/linear_mask.c \
+  src/dense/linear_mask.h \
   src/dense/linear_narrow.c \
   src/dense/linear_onednn.c \
   src/dense/linear_ref.c \
+  src/dense/onednn_product.c \
+  src/dense/onednn_product.h \
   src/dense/mlp.c \
   src/dense/mlp.h \
   src/dense/optim.c \
