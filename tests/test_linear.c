@@ -32,7 +32,9 @@ static const ts_case cases[] = {
 
 typedef struct ts_probe {
   ts_case c;
-  bool half;
+  bool half, x_half, y_half;
+  int y_stride;
+  uint16_t *x16, *y16, *dy16, *dx16; /* where the arrays are of bf16 */
   ts_fixture f;
   ts_params ps;
   ts_param *W, *b;
