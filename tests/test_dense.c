@@ -1,16 +1,12 @@
-/* test_dense.c - interaction against sums in double, whole models against
- * finite differences, loss, optimizers and schedules against plain formulas. */
+/* test_dense.c - interaction against sums in double, loss, optimizers and
+ * schedules against plain formulas. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/rng.h"
-#include "dense/linear.h"
 #include "dense/optim.h"
 #include "harness.h"
-#include "model/model.h"
 #include "runtime/kernels.h"
 
 static float draw(uint32_t a, uint32_t b) {
@@ -19,7 +15,6 @@ static float draw(uint32_t a, uint32_t b) {
   return 2 * ts_rng_unit(x[0]) - 1;
 }
 
-static const char *const engines[] = {"ref", "auto", "cblas"};
 static const char *const isas[] = {"ref", "avx2", "avx512"};
 
 /* ---- interaction --------------------------------------------------------- */
@@ -145,147 +140,6 @@ START_TEST(interaction_against_double) {
     half_interaction_case(&k, 3, dims[i]);
     half_interaction_case(&k, 26, dims[i]);
   }
-}
-END_TEST
-
-/* ---- the whole model against finite differences -------------------------- */
-
-enum { MB = 6, MF = 3, MD = 8, MN = 4 };
-
-typedef struct ts_probe {
-  ts_fixture f;
-  ts_kernels k;
-  ts_model *m;
-  float emb[MF][MB * MD], grad[MF][MB * MD], dense[MB * MN], label[MB];
-  const float *data[MF];
-  float *grads[MF];
-  int64_t stride[MF];
-  float dlogits[MB];
-} ts_probe;
-
-static double loss_of(ts_probe *p, bool with_grad) {
-  float *logits;
-  double loss;
-  const ts_emb_views v = {p->data, p->grads, p->stride, MF};
-  ck_assert_ok(p->m->ops->dense_forward(p->m, p->dense, MB, NULL, p->f.lane));
-  ck_assert_ok(p->m->ops->over_forward(p->m, &logits, &v, MB, NULL, p->f.lane));
-  const ts_bce_args a = {.loss_sum = &loss,
-                         .grad = p->dlogits,
-                         .logits = logits,
-                         .labels = p->label,
-                         .scale = 1.0 / MB,
-                         .n = MB};
-  ck_assert_ok(p->k.bce(&a));
-  if (with_grad) {
-    ck_assert_ok(
-        p->m->ops->over_backward(p->m, p->dlogits, &v, MB, NULL, p->f.lane));
-    ck_assert_ok(p->m->ops->dense_backward(p->m, MB, NULL, p->f.lane));
-  }
-  return loss / MB;
-}
-
-/* d loss / d *x by a central difference, beside GRAD. */
-static void compare(ts_probe *p, float *x, float grad, const char *what) {
-  const float kept = *x, h = 2e-3f;
-  *x = kept + h;
-  const double up = loss_of(p, false);
-  *x = kept - h;
-  const double down = loss_of(p, false);
-  *x = kept;
-  const double slope = (up - down) / (2.0 * (double)h);
-  ck_assert_msg(fabs(slope - grad) < 2e-3 + 0.02 * fabs(slope),
-                "%s: %g by difference, %g by backward", what, slope,
-                (double)grad);
-}
-
-/* A model of KIND on tables of DIMS, and its deck. */
-typedef struct ts_model_case {
-  const char *kind;
-  int32_t dims[MF];
-  int64_t bottom[2]; /* 0: no dense features */
-} ts_model_case;
-
-static const ts_model_case model_cases[] = {
-    {"dlrm", {MD, MD, MD}, {7, MD}},
-    {"sparsenn", {MD, 4, 3}, {7, 5}},
-    {"sparsenn", {5, MD, 4}, {0, 0}},
-};
-enum { N_MODELS = 3 };
-
-static void fill_probe(ts_probe *p, const ts_model_case *m) {
-  for (int f = 0; f < MF; f++) {
-    for (int j = 0; j < MB * MD; j++)
-      p->emb[f][j] = draw(50 + (uint32_t)f, (uint32_t)j);
-    p->data[f] = p->emb[f];
-    p->grads[f] = p->grad[f];
-    p->stride[f] = m->dims[f];
-  }
-  for (int j = 0; j < MB * MN; j++) p->dense[j] = draw(60, (uint32_t)j);
-  for (int j = 0; j < MB; j++) p->label[j] = (float)(j % 2);
-}
-
-static void compare_all(ts_probe *p, const ts_model_case *m) {
-  float emb_grad[MF][MB * MD];
-  (void)loss_of(p, true);
-  memcpy(emb_grad, p->grad, sizeof emb_grad);
-  for (int f = 0; f < MF; f++)
-    for (int j = 0; j < MB * m->dims[f]; j += 5)
-      compare(p, &p->emb[f][j], emb_grad[f][j], "embedding");
-  for (int32_t i = 0; i < p->m->params.n; i++) {
-    ts_param *q = p->m->params.item[i];
-    for (int64_t j = 0; j < q->n; j += 3)
-      compare(p, &q->w[j], q->grad[j], q->name);
-  }
-}
-
-static void model_case(const ts_model_case *m, const char *engine) {
-  ts_probe p = {0};
-  char kind[16], task_name[] = "label", table_name[] = "t", feature[] = "f";
-  char *features[] = {feature};
-  int64_t bottom[2], over[] = {9, 1};
-  ts_task_config task = {task_name, 1.0};
-  ts_table_config tables[MF];
-  memcpy(bottom, m->bottom, sizeof bottom);
-  snprintf(kind, sizeof kind, "%s", m->kind);
-  for (int t = 0; t < MF; t++)
-    tables[t] = (ts_table_config){.name = table_name,
-                                  .dim = m->dims[t],
-                                  .rows = 10,
-                                  .features = {features, 1}};
-  ts_config c = {.tables = tables, .n_tables = MF};
-  c.model.kind = kind;
-  c.model.dense_features = bottom[0] ? MN : 0;
-  c.model.dense_arch = (ts_ints){bottom, bottom[0] ? 2 : 0};
-  c.model.over_arch = (ts_ints){over, 2};
-  c.model.tasks = &task;
-  c.model.n_tasks = 1;
-  ts_fixture_start(&p.f, true, 1);
-  ck_assert_ok(ts_kernels_fill(&p.k, "host", NULL));
-  const ts_model_spec spec = {.config = &c,
-                              .n_features = MF,
-                              .dim = m->dims[0],
-                              .batch_max = MB,
-                              .training = true,
-                              .engine = engine};
-  ck_assert_ok(
-      ts_model_find(m->kind)->create(&p.m, &spec, p.f.device, &p.k, p.f.lane));
-  for (int32_t i = 0; i < p.m->params.n; i++) {
-    ts_param *q = p.m->params.item[i];
-    ck_assert_ok(ts_mem_array(&q->grad, q->n, 4, TS_TAG_DENSE));
-  }
-  fill_probe(&p, m);
-  compare_all(&p, m);
-  for (int32_t i = 0; i < p.m->params.n; i++) {
-    ts_mem_free(p.m->params.item[i]->grad);
-    p.m->params.item[i]->grad = NULL;
-  }
-  p.m->ops->destroy(p.m);
-  ts_fixture_stop(&p.f);
-}
-
-START_TEST(models_against_differences) {
-  if (strcmp(ts_linear_engine(engines[_i]), "none") == 0) return;
-  for (int m = 0; m < N_MODELS; m++) model_case(&model_cases[m], engines[_i]);
 }
 END_TEST
 
@@ -440,7 +294,6 @@ static Suite *suite(void) {
   Suite *s = suite_create("dense");
   TCase *t = tcase_create("dense");
   tcase_add_loop_test(t, interaction_against_double, 0, 3);
-  tcase_add_loop_test(t, models_against_differences, 0, 3);
   tcase_add_test(t, bce_against_formula);
   tcase_add_test(t, dense_optimizers_against_formula);
   tcase_add_test(t, options_that_do_not_exist_are_refused);

@@ -4,6 +4,7 @@
 #ifndef TS_DENSE_KERNELS_VERSION_H
 #define TS_DENSE_KERNELS_VERSION_H
 
+#include "dense/cross_body.h"
 #include "dense/interact_body.h"
 #include "dense/update_body.h"
 
@@ -33,6 +34,30 @@ static ts_err backward(const ts_interact_args *a) {
   return with_scratch(a, true);
 }
 
+static ts_err cross(const ts_cross_args *a) {
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < a->batch; i++) cross_row(a, i);
+  return TS_OK;
+}
+
+static ts_err cross_grad(const ts_cross_args *a) {
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < a->batch; i++) cross_grad_row(a, i);
+  return TS_OK;
+}
+
+static ts_err fm(const ts_fm_args *a) {
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < a->batch; i++) fm_row(a, i);
+  return TS_OK;
+}
+
+static ts_err fm_grad(const ts_fm_args *a) {
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < a->batch; i++) fm_grad_row(a, i);
+  return TS_OK;
+}
+
 static ts_err update(const ts_dense_update_args *a) {
 #pragma omp parallel
   update_part(a, omp_get_thread_num(), omp_get_num_threads());
@@ -42,6 +67,10 @@ static ts_err update(const ts_dense_update_args *a) {
 void TS_REGISTER(ts_kernels *k) {
   k->interact_forward = forward;
   k->interact_backward = backward;
+  k->cross_forward = cross;
+  k->cross_backward = cross_grad;
+  k->fm_forward = fm;
+  k->fm_backward = fm_grad;
   k->dense_update = update;
 }
 

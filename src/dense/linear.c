@@ -163,7 +163,8 @@ typedef struct ts_linear_arg {
 } ts_linear_arg;
 
 static ts_linear_at now_at(const ts_linear *l) {
-  return (ts_linear_at){l->W->w, l->b->w, l->W->grad, l->b->grad};
+  return (ts_linear_at){l->W->w, l->b ? l->b->w : NULL, l->W->grad,
+                        l->b ? l->b->grad : NULL};
 }
 
 static ts_err forward_task(void *arg, ts_lane *lane) {
@@ -204,10 +205,11 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
   l->at = a->at;
   if (!a->batch) {
     memset(l->at.dW, 0, (size_t)l->W->n * sizeof *l->at.dW);
-    memset(l->at.db, 0, (size_t)l->b->n * sizeof *l->at.db);
+    if (l->b) memset(l->at.db, 0, (size_t)l->b->n * sizeof *l->at.db);
     return TS_OK;
   }
-  void *g = masked(l, a->dy, a->y, a->batch);
+  void *g = a->dy;
+  if (l->b || l->spec.relu || l->g16) g = masked(l, g, a->y, a->batch);
   return l->engine->backward(l, a->dx, g, a->x, a->batch);
 }
 

@@ -29,7 +29,8 @@ typedef struct ts_linear_spec {
   const char *engine; /* NULL or "auto" | "onednn" | "cblas" | "ref" */
 } ts_linear_spec;
 
-/* W (n_out, n_in) and b (n_out) are the caller's parameters.  Creates its
+/* W (n_out, n_in) and b (n_out) are the caller's parameters; b NULL: the layer
+ * has no bias.  Creates its
  * primitives on LANE (whose thread count they take).  Local. */
 ts_err ts_linear_create(ts_linear **, const ts_linear_spec *, ts_param *W,
                         ts_param *b, ts_lane *);
@@ -47,8 +48,8 @@ ts_precision ts_linear_precision(ts_precision);
 ts_err ts_linear_forward(ts_linear *, void *y, const void *x, int32_t batch,
                          ts_lane *);
 /* From dy (batch, n_out), which is overwritten:
- * W->grad, b->grad (=), dx (batch, in_stride) (=) unless dx is NULL; x and y
- * as in forward.  batch 0: gradients become 0.  Enqueues. */
+ * W->grad, b->grad if any (=), dx (batch, in_stride) (=) unless dx is NULL; x
+ * and y as in forward.  batch 0: gradients become 0.  Enqueues. */
 ts_err ts_linear_backward(ts_linear *, void *dx, void *dy, const void *x,
                           const void *y, int32_t batch, ts_lane *);
 

@@ -19,10 +19,11 @@ static ts_err forward(ts_linear *l, void *to, const void *from, int32_t batch) {
   float *y = to;
   const float *x = from;
   const ts_linear_spec *s = &l->spec;
-  for (int32_t i = 0; i < batch; i++)
+  for (int32_t i = 0; l->at.b && i < batch; i++)
     memcpy(y + (int64_t)i * s->n_out, l->at.b, (size_t)s->n_out * sizeof *y);
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, batch, s->n_out, s->n_in,
-              1.0f, x, s->in_stride, l->at.W, s->n_in, 1.0f, y, s->n_out);
+              1.0f, x, s->in_stride, l->at.W, s->n_in, l->at.b ? 1.0f : 0.0f, y,
+              s->n_out);
   const int64_t n = (int64_t)batch * s->n_out;
   for (int64_t i = 0; s->relu && i < n; i++) y[i] = y[i] > 0 ? y[i] : 0;
   return TS_OK;

@@ -10,7 +10,7 @@ typedef struct ts_engine {
   /* Engine's own data behind linear->data; runs on the lane. */
   ts_err (*create)(ts_linear *);
   void (*destroy)(ts_linear *);
-  /* y = act(x W^T + b) */
+  /* y = act(x W^T + b); at.b may be NULL */
   ts_err (*forward)(ts_linear *, void *y, const void *x, int32_t batch);
   /* dx = dy W unless NULL; dW = dy^T x.  dy is masked already and of bf16
    * where linear->half: y's own array or linear->g16. */
@@ -23,7 +23,7 @@ typedef struct ts_engine {
 /* Where the parameters lie for the task that runs: they may lie elsewhere for
  * the next one. */
 typedef struct ts_linear_at {
-  const float *W, *b;
+  const float *W, *b; /* b, db: NULL without bias */
   float *dW, *db;
 } ts_linear_at;
 

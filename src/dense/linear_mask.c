@@ -68,6 +68,7 @@ void ts_mask_and_sum(const ts_mask_args *a) {
     mask_block(a, a->parts + (int64_t)p * n, p * BLOCK,
                a->batch < end ? a->batch : end);
   }
+  if (!a->db) return;
   memset(a->db, 0, (size_t)n * sizeof *a->db);
   for (int32_t p = 0; p < n_parts; p++) {
     const float *restrict part = a->parts + (int64_t)p * n;

@@ -18,7 +18,7 @@ typedef struct ts_mask_args {
   ts_rows_view y;   /* (batch, n), at NULL: no ReLU */
   ts_rows_view out; /* (batch, n) = g * (y > 0); may be g, not half where g
                        is half */
-  float *db;        /* (n) = sum of out's rows before it is rounded */
+  float *db;        /* (n) = sum of out's rows before it is rounded, or NULL */
   float *parts;     /* (ts_mask_parts(batch), n) scratch */
   int32_t batch, n;
 } ts_mask_args;

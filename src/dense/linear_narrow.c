@@ -49,9 +49,9 @@ static ts_err forward(ts_linear *l, void *to, const void *from, int32_t batch) {
       const float *w = l->at.W + (int64_t)o * s->n_in;
       const int64_t at = (int64_t)i * s->in_stride;
       const float v =
-          l->at.b[o] + (s->x_half
-                            ? dot_half((const uint16_t *)from + at, w, s->n_in)
-                            : dot((const float *)from + at, w, s->n_in));
+          (l->at.b ? l->at.b[o] : 0) +
+          (s->x_half ? dot_half((const uint16_t *)from + at, w, s->n_in)
+                     : dot((const float *)from + at, w, s->n_in));
       y[(int64_t)i * s->n_out + o] = s->relu && v < 0 ? 0 : v;
     }
   return TS_OK;

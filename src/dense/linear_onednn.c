@@ -73,7 +73,7 @@ static ts_err products_create(ts_products *p, const ts_linear *l,
   const ts_matrix x_own = {B, K, x_stride, 1, type};
   const ts_matrix dW = {N, K, K, 1, dnnl_f32};
   p->batch = batch;
-  TS_TRY(ts_product_matmul(&p->y, &o->stream, x, wT, y, true, s->relu));
+  TS_TRY(ts_product_matmul(&p->y, &o->stream, x, wT, y, l->b != NULL, s->relu));
   TS_TRY(ts_product_weights(&p->dW, &o->stream, dy_own, x_own, dW));
   if (s->need_dx)
     TS_TRY(ts_product_matmul(&p->dx, &o->stream, dy, w, dx, false, false));

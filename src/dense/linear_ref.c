@@ -21,7 +21,7 @@ static ts_err forward(ts_linear *l, void *to, const void *from, int32_t batch) {
     for (int32_t o = 0; o < s->n_out; o++) {
       const float *w = l->at.W + (int64_t)o * s->n_in;
       const float *v = x + (int64_t)i * s->in_stride;
-      double sum = l->at.b[o];
+      double sum = l->at.b ? l->at.b[o] : 0;
       for (int32_t k = 0; k < s->n_in; k++) sum += (double)w[k] * v[k];
       if (s->relu && sum < 0) sum = 0;
       y[(int64_t)i * s->n_out + o] = (float)sum;

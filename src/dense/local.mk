@@ -1,6 +1,9 @@
 tessera_sources += \
   src/dense/bce.c \
   src/dense/clones.h \
+  src/dense/cross.c \
+  src/dense/cross.h \
+  src/dense/cross_body.h \
   src/dense/ddp.c \
   src/dense/half.h \
   src/dense/hooks.h \
@@ -18,10 +21,10 @@ tessera_sources += \
   src/dense/linear_narrow.c \
   src/dense/linear_onednn.c \
   src/dense/linear_ref.c \
-  src/dense/onednn_product.c \
-  src/dense/onednn_product.h \
   src/dense/mlp.c \
   src/dense/mlp.h \
+  src/dense/onednn_product.c \
+  src/dense/onednn_product.h \
   src/dense/optim.c \
   src/dense/optim.h \
   src/dense/param.c \

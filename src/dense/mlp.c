@@ -26,6 +26,8 @@ static ts_err add_params(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
   const double bound = 1.0 / sqrt((double)n_in);
   if (last)
     TS_TRY(ts_str_append(&prefix, "%s", s->last_name));
+  else if (!s->tail)
+    TS_TRY(ts_str_append(&prefix, "%s.%d", s->name, 2 * i));
   else
     TS_TRY(ts_str_append(&prefix, "%s.%d.%s", s->name, i, s->tail));
   TS_TRY(ts_str_append(&group, "%s.%d", s->group, i));

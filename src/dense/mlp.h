@@ -14,7 +14,8 @@ typedef struct ts_mlp_spec {
   int32_t n_layers;
   bool last_linear; /* no ReLU on the last layer */
   /* Parameters of layer i are NAME.i.TAIL.{weight,bias}; of the last one
-   * LAST_NAME.{weight,bias} where that is not NULL; its group is GROUP.i. */
+   * LAST_NAME.{weight,bias} where that is not NULL; its group is GROUP.i.
+   * TAIL NULL: NAME.(2 i).{weight,bias}, as in a list that counts ReLUs. */
   const char *name, *tail, *last_name, *group;
   ts_precision precision;
   bool x_half; /* x and dx are of bf16, as ts_linear_spec has it */

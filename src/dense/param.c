@@ -64,6 +64,20 @@ void ts_param_init_uniform(ts_param *p, uint64_t seed, double bound) {
   p->version++;
 }
 
+void ts_param_init_normal(ts_param *p, uint64_t seed, double deviation) {
+  for (int64_t i = 0; i < p->n; i += 4) {
+    uint32_t x[4];
+    double n[4];
+    ts_rng4(x, seed, TS_RNG_DENSE_INIT, (uint64_t)(i / 4), (uint32_t)p->index,
+            0);
+    ts_rng_normal2(n, x[0], x[1]);
+    ts_rng_normal2(n + 2, x[2], x[3]);
+    for (int k = 0; k < 4 && i + k < p->n; k++)
+      p->w[i + k] = (float)(deviation * n[k]);
+  }
+  p->version++;
+}
+
 void ts_param_init_constant(ts_param *p, float value) {
   for (int64_t i = 0; i < p->n; i++) p->w[i] = value;
   p->version++;

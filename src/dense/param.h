@@ -52,6 +52,8 @@ int64_t ts_params_count(const ts_params *); /* elements in all */
 /* Initial values from (seed, index, element) only: Linear layers as PyTorch,
  * uniform +-1/sqrt(fan_in) for weight and bias. */
 void ts_param_init_uniform(ts_param *, uint64_t seed, double bound);
+/* Normal with mean 0. */
+void ts_param_init_normal(ts_param *, uint64_t seed, double deviation);
 void ts_param_init_constant(ts_param *, float value);
 
 #endif

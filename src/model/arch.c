@@ -20,6 +20,19 @@ ts_err ts_arch_check(const ts_model_spec *s) {
   return TS_OK;
 }
 
+ts_err ts_arch_bottom_width(int32_t *width, const ts_model_spec *s) {
+  const ts_config *c = s->config;
+  const ts_ints *bottom = &c->model.dense_arch;
+  *width = 0;
+  if (!c->model.dense_features) return TS_OK;
+  if (!bottom->n)
+    return ts_fail(TS_ERR_DECK,
+                   "model.dense_arch is empty, but there are %d dense features",
+                   c->model.dense_features);
+  *width = (int32_t)bottom->item[bottom->n - 1];
+  return TS_OK;
+}
+
 ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *s, ts_params *params,
                       ts_lane *lane) {
   const ts_config *c = s->config;

@@ -7,6 +7,9 @@
 
 /* What all models ask of a deck: pooled tables, one output per task. */
 ts_err ts_arch_check(const ts_model_spec *);
+/* *WIDTH of dense_arch's output, 0 without dense features; DECK error where
+ * there are such, but no layers. */
+ts_err ts_arch_bottom_width(int32_t *width, const ts_model_spec *);
 /* *MLP stays NULL without dense features. */
 ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *, ts_params *,
                       ts_lane *);

@@ -1,6 +1,10 @@
 tessera_sources += \
   src/model/arch.c \
   src/model/arch.h \
+  src/model/concat.c \
+  src/model/concat.h \
+  src/model/dcnv2.c \
+  src/model/deepfm.c \
   src/model/dlrm.c \
   src/model/model.c \
   src/model/model.h \

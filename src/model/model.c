@@ -3,9 +3,11 @@
 
 #include <string.h>
 
-extern const ts_model_ops ts_model_dlrm, ts_model_sparsenn;
+extern const ts_model_ops ts_model_dlrm, ts_model_dcnv2, ts_model_deepfm,
+    ts_model_sparsenn;
 
-static const ts_model_ops *const table[] = {&ts_model_dlrm, &ts_model_sparsenn};
+static const ts_model_ops *const table[] = {
+    &ts_model_dlrm, &ts_model_dcnv2, &ts_model_deepfm, &ts_model_sparsenn};
 
 const ts_model_ops *ts_model_find(const char *kind) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -14,5 +16,5 @@ const ts_model_ops *ts_model_find(const char *kind) {
 }
 
 const char *ts_model_kinds(void) {
-  return "dlrm, sparsenn";
+  return "dlrm, dcnv2, deepfm, sparsenn";
 }

@@ -92,6 +92,33 @@ typedef struct ts_interact_args {
   int32_t n_features, dim, batch;
 } ts_interact_args;
 
+/* What a cross layer (dense/cross.h) does by element.  Rows of x0, x, y, dy,
+ * dx0 and add lie STRIDE floats apart, those of t and dt WIDTH; only WIDTH
+ * floats of a row are touched. */
+typedef struct ts_cross_args {
+  const float *x0; /* (B, stride) */
+  const float *x;  /* forward: y = x0 * t + x */
+  const float *t;  /* (B, width) */
+  float *y;
+  /* backward: dy += add (unless NULL), then dx0 += dy * t (= where FIRST) and
+   * dt = dy * x0.  Without t, the end: dx0 += dy. */
+  const float *add;
+  float *dy, *dx0, *dt;
+  bool first;
+  int32_t width, stride, batch;
+} ts_cross_args;
+
+/* Factorisation machine over N_VECTORS vectors of DIM floats side by side:
+ *   out = 1/2 sum over d of ((sum over v of x_vd)^2 - sum over v of x_vd^2)
+ * DIM 1: over all scalars of a row at once. */
+typedef struct ts_fm_args {
+  const float *x;    /* (B, stride) */
+  float *dx;         /* backward: += grad * (sum over v of x_vd - x_vd) */
+  float *out;        /* (B), out_stride floats apart */
+  const float *grad; /* backward: of out, the same layout */
+  int32_t n_vectors, dim, stride, out_stride, batch;
+} ts_fm_args;
+
 /* Binary cross entropy with logits: per sample
  * l = max(z, 0) - z y + log(1 + exp(-|z|)); *loss_sum = sum w l in double,
  * grad = w (sigmoid(z) - y) * scale; prediction = sigmoid(z). */
@@ -116,6 +143,10 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(row_stage, (const struct ts_row_stage_args *))                             \
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
+  X(cross_forward, (const ts_cross_args *))                                    \
+  X(cross_backward, (const ts_cross_args *))                                   \
+  X(fm_forward, (const ts_fm_args *))                                          \
+  X(fm_backward, (const ts_fm_args *))                                         \
   X(bce, (const ts_bce_args *))                                                \
   X(dense_update, (const struct ts_dense_update_args *))
 

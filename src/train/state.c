@@ -15,8 +15,12 @@
 #include "io/deck.h"
 #include "train/planning.h"
 
-static const char table_name[] =
-    "sparse_arch.embedding_bag_collection.embedding_bags.%s.weight";
+/* The prefix of a table's names: sparsenn has two collections. */
+static const char *collection_of(const ts_config *c, const ts_table_config *t) {
+  return t->weighted && !strcmp(c->model.kind, "sparsenn")
+             ? "sparse_arch.weighted_embedding_bag_collection"
+             : "sparse_arch.embedding_bag_collection";
+}
 
 /* ---- tables -------------------------------------------------------------- */
 
@@ -36,7 +40,8 @@ static ts_err add_table(ts_describe *d, int32_t i) {
   ts_str full = {0}, name = {0};
   ts_ckpt_item *item;
   d->first[i] = d->ckpt->n_items;
-  TS_TRY(ts_str_append(&full, table_name, c->name));
+  TS_TRY(ts_str_append(&full, "%s.embedding_bags.%s.weight",
+                       collection_of(d->t->config, c), c->name));
   TS_TRY(ts_str_append(&name, "model/%s", full.text));
   TS_TRY(
       ts_ckpt_add_item(d->ckpt, name.text, c->dtype, c->rows, c->dim, &item));

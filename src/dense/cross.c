@@ -1,0 +1,207 @@
+/* cross.c - cross layers: two products and a pass by element each.
+ *
+ * Forward keeps u = V x, t = W u + b and x of each layer.  Backward, from dy:
+ * dt = dy * x_0, dx_0 += dy * t, du = dt W, dx = dy + du V.  The last sum is
+ * made by the next layer's pass, which reads dy anyway. */
+#include "dense/cross.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+typedef struct ts_cross_layer {
+  ts_param *V, *W, *b;
+  ts_linear *down, *up; /* V, without bias; W, b */
+  float *u;             /* (batch_max, rank) */
+  float *t;             /* (batch_max, width) */
+  float *y;             /* (batch_max, stride) */
+} ts_cross_layer;
+
+struct ts_cross {
+  ts_cross_spec spec;
+  const ts_kernels *kernels;
+  ts_cross_layer *layer; /* (n_layers) */
+  float *du, *dt, *dv;   /* of the layer at hand; dv (batch_max, stride) */
+  const float *x;        /* of the last forward */
+};
+
+static ts_err add_param(ts_param **p, const ts_cross_spec *s, ts_params *params,
+                        const char *kind, int32_t l, int32_t rows, int32_t cols,
+                        ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_str name = {0}, group = {0};
+  TS_TRY(ts_str_append(&name, "%s.%s.%d", s->name, kind, l));
+  TS_TRY(ts_str_append(&group, "%s.%d", s->group, l));
+  TS_TRY(ts_params_add(params, ts_lane_device(lane), p, name.text, group.text,
+                       rows, cols));
+done:
+  ts_str_reset(&name);
+  ts_str_reset(&group);
+  return err;
+}
+
+static ts_err add_params(ts_cross_layer *k, const ts_cross_spec *s,
+                         ts_params *params, uint64_t seed, int32_t l,
+                         ts_lane *lane) {
+  ts_err err = TS_OK;
+  const double deviation = sqrt(2.0 / ((double)s->width + s->rank));
+  TS_TRY(add_param(&k->V, s, params, "V_kernels", l, s->rank, s->width, lane));
+  TS_TRY(add_param(&k->W, s, params, "W_kernels", l, s->width, s->rank, lane));
+  TS_TRY(add_param(&k->b, s, params, "bias", l, s->width, 0, lane));
+  ts_param_init_normal(k->V, seed, deviation);
+  ts_param_init_normal(k->W, seed, deviation);
+done:
+  return err;
+}
+
+static ts_err add_layer(ts_cross_layer *k, const ts_cross_spec *s,
+                        ts_params *params, uint64_t seed, int32_t l,
+                        ts_lane *lane) {
+  ts_err err = TS_OK;
+  const int64_t n = s->batch_max;
+  ts_linear_spec spec = {.n_in = s->width,
+                         .n_out = s->rank,
+                         .in_stride = s->stride,
+                         .precision = s->precision,
+                         .batch_max = s->batch_max,
+                         .need_dx = true,
+                         .engine = s->engine};
+  TS_TRY(add_params(k, s, params, seed, l, lane));
+  TS_TRY(ts_linear_create(&k->down, &spec, k->V, NULL, lane));
+  spec.n_in = spec.in_stride = s->rank;
+  spec.n_out = s->width;
+  TS_TRY(ts_linear_create(&k->up, &spec, k->W, k->b, lane));
+  TS_TRY(ts_mem_array(&k->u, n * s->rank, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&k->t, n * s->width, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&k->y, n * s->stride, 4, TS_TAG_ACTIVATIONS));
+done:
+  return err;
+}
+
+ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
+                       ts_params *params, const ts_kernels *kernels,
+                       uint64_t seed, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_cross *c = NULL;
+  const int64_t n = s->batch_max;
+  TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_DENSE));
+  c->spec = *s;
+  c->kernels = kernels;
+  TS_TRY(ts_mem_array(&c->layer, s->n_layers, sizeof *c->layer, TS_TAG_DENSE));
+  for (int32_t l = 0; l < s->n_layers; l++)
+    TS_TRY(add_layer(&c->layer[l], s, params, seed, l, lane));
+  TS_TRY(ts_mem_array(&c->du, n * s->rank, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&c->dt, n * s->width, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&c->dv, n * s->stride, 4, TS_TAG_ACTIVATIONS));
+  *out = c;
+  c = NULL;
+done:
+  ts_cross_destroy(c);
+  return err;
+}
+
+void ts_cross_destroy(ts_cross *c) {
+  if (!c) return;
+  for (int32_t l = 0; c->layer && l < c->spec.n_layers; l++) {
+    ts_linear_destroy(c->layer[l].down);
+    ts_linear_destroy(c->layer[l].up);
+    ts_mem_free(c->layer[l].u);
+    ts_mem_free(c->layer[l].t);
+    ts_mem_free(c->layer[l].y);
+  }
+  ts_mem_free(c->layer);
+  ts_mem_free(c->du);
+  ts_mem_free(c->dt);
+  ts_mem_free(c->dv);
+  ts_mem_free(c);
+}
+
+/* ---- by element ---------------------------------------------------------- */
+
+typedef struct ts_cross_task {
+  const ts_kernels *kernels;
+  ts_cross_args args;
+} ts_cross_task;
+
+static ts_err forward_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_cross_task *t = arg;
+  return t->kernels->cross_forward(&t->args);
+}
+
+static ts_err backward_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_cross_task *t = arg;
+  return t->kernels->cross_backward(&t->args);
+}
+
+static ts_cross_task by_element(const ts_cross *c, int32_t batch) {
+  return (ts_cross_task){c->kernels,
+                         {.x0 = c->x,
+                          .width = c->spec.width,
+                          .stride = c->spec.stride,
+                          .batch = batch}};
+}
+
+ts_err ts_cross_forward(ts_cross *c, float **y, const float *x, int32_t batch,
+                        const ts_layer_hooks *hooks, ts_lane *lane) {
+  ts_err err = TS_OK;
+  c->x = x;
+  *y = (float *)x;
+  for (int32_t l = 0; l < c->spec.n_layers; l++) {
+    const ts_cross_layer *k = &c->layer[l];
+    ts_cross_task task = by_element(c, batch);
+    task.args.x = *y;
+    task.args.t = k->t;
+    task.args.y = k->y;
+    TS_TRY(ts_layer_acquire(hooks, k->V, TS_FORWARD, lane));
+    TS_TRY(ts_linear_forward(k->down, k->u, *y, batch, lane));
+    TS_TRY(ts_linear_forward(k->up, k->t, k->u, batch, lane));
+    TS_TRY(ts_layer_release(hooks, k->V, TS_FORWARD, lane));
+    TS_TRY(ts_lane_submit(lane, "cross", forward_task, &task, sizeof task));
+    *y = k->y;
+  }
+done:
+  return err;
+}
+
+static ts_err layer_backward(ts_cross *c, int32_t l, int32_t batch,
+                             const ts_layer_hooks *hooks, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_cross_layer *k = &c->layer[l];
+  const float *x = l ? c->layer[l - 1].y : c->x;
+  TS_TRY(ts_layer_acquire(hooks, k->V, TS_BACKWARD, lane));
+  TS_TRY(ts_linear_backward(k->up, c->du, c->dt, k->u, k->t, batch, lane));
+  TS_TRY(ts_layer_ready(hooks, k->b, lane));
+  TS_TRY(ts_layer_ready(hooks, k->W, lane));
+  TS_TRY(ts_linear_backward(k->down, c->dv, c->du, x, k->u, batch, lane));
+  TS_TRY(ts_layer_ready(hooks, k->V, lane));
+  TS_TRY(ts_layer_release(hooks, k->V, TS_BACKWARD, lane));
+done:
+  return err;
+}
+
+ts_err ts_cross_backward(ts_cross *c, float *dx, float *dy, int32_t batch,
+                         const ts_layer_hooks *hooks, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const int32_t n = c->spec.n_layers;
+  ts_cross_task task = by_element(c, batch);
+  task.args.dy = dy;
+  task.args.dx0 = dx;
+  task.args.dt = c->dt;
+  task.args.first = true;
+  for (int32_t l = n - 1; l >= 0; l--) {
+    task.args.t = c->layer[l].t;
+    TS_TRY(ts_lane_submit(lane, "cross backward", backward_task, &task,
+                          sizeof task));
+    TS_TRY(layer_backward(c, l, batch, hooks, lane));
+    task.args.first = false;
+    task.args.add = c->dv;
+  }
+  task.args.t = NULL; /* dx_0 += dy + dv */
+  TS_TRY(ts_lane_submit(lane, "cross backward", backward_task, &task,
+                        sizeof task));
+done:
+  return err;
+}

@@ -1,0 +1,43 @@
+/* cross.h - DCNv2's cross layers of low rank.
+ *
+ *   x_(l+1) = x_0 * (W_l (V_l x_l) + b_l) + x_l,   * by element
+ *
+ * V_l (rank, width), W_l (width, rank), b_l (width).  Both products are
+ * ts_linear's, what is by element the kernels'.  A layer is one group,
+ * GROUP.l. */
+#ifndef TS_DENSE_CROSS_H
+#define TS_DENSE_CROSS_H
+
+#include "dense/hooks.h"
+#include "dense/linear.h"
+#include "runtime/kernels.h"
+
+typedef struct ts_cross ts_cross;
+
+typedef struct ts_cross_spec {
+  int32_t width;  /* of x */
+  int32_t stride; /* floats between rows of x and dx, >= width; the rest of a
+                     row is zeros */
+  int32_t n_layers, rank;
+  /* NAME.V_kernels.l, NAME.W_kernels.l, NAME.bias.l */
+  const char *name, *group;
+  ts_precision precision;
+  int32_t batch_max;
+  const char *engine;
+} ts_cross_spec;
+
+/* Adds its parameters to PARAMS; V and W are normal with variance
+ * 2 / (width + rank), b is 0. */
+ts_err ts_cross_create(ts_cross **, const ts_cross_spec *, ts_params *,
+                       const ts_kernels *, uint64_t seed, ts_lane *);
+void ts_cross_destroy(ts_cross *);
+/* *Y (batch, stride), owned by the layers (X without layers), valid until the
+ * next forward.  X must stay until backward.  Enqueues. */
+ts_err ts_cross_forward(ts_cross *, float **y, const float *x, int32_t batch,
+                        const ts_layer_hooks *, ts_lane *);
+/* dx (batch, stride) (=) from dy (batch, stride), which is overwritten.
+ * Enqueues. */
+ts_err ts_cross_backward(ts_cross *, float *dx, float *dy, int32_t batch,
+                         const ts_layer_hooks *, ts_lane *);
+
+#endif

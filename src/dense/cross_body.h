@@ -1,0 +1,118 @@
+/* cross_body.h - what cross layers and factorisation machines do by element,
+ * for each instruction set: plain loops over rows, which the compiler turns
+ * into vectors. */
+#ifndef TS_DENSE_CROSS_BODY_H
+#define TS_DENSE_CROSS_BODY_H
+
+#include "runtime/kernels.h"
+
+static void cross_row(const ts_cross_args *a, int64_t i) {
+  const float *restrict x0 = a->x0 + i * a->stride;
+  const float *restrict x = a->x + i * a->stride;
+  const float *restrict t = a->t + i * a->width;
+  float *restrict y = a->y + i * a->stride;
+  for (int32_t k = 0; k < a->width; k++) y[k] = x0[k] * t[k] + x[k];
+}
+
+/* dy += add, the pass that makes dx of the layer above whole. */
+static void cross_add(const ts_cross_args *a, int64_t i) {
+  float *restrict dy = a->dy + i * a->stride;
+  const float *restrict add = a->add + i * a->stride;
+  for (int32_t k = 0; k < a->width; k++) dy[k] += add[k];
+}
+
+static void cross_grad_row(const ts_cross_args *a, int64_t i) {
+  const float *restrict x0 = a->x0 + i * a->stride;
+  const float *restrict dy = a->dy + i * a->stride;
+  float *restrict dx0 = a->dx0 + i * a->stride;
+  if (a->add) cross_add(a, i);
+  if (!a->t) {
+    for (int32_t k = 0; k < a->width; k++)
+      dx0[k] = (a->first ? 0.0f : dx0[k]) + dy[k];
+    return;
+  }
+  const float *restrict t = a->t + i * a->width;
+  float *restrict dt = a->dt + i * a->width;
+  if (a->first)
+    for (int32_t k = 0; k < a->width; k++) {
+      dx0[k] = dy[k] * t[k];
+      dt[k] = dy[k] * x0[k];
+    }
+  else
+    for (int32_t k = 0; k < a->width; k++) {
+      dx0[k] += dy[k] * t[k];
+      dt[k] = dy[k] * x0[k];
+    }
+}
+
+/* ---- factorisation machine ----------------------------------------------- */
+
+enum { FM_BLOCK = 16 };
+
+/* Sums of M <= FM_BLOCK coordinates over the vectors of a row, from
+ * coordinate D on; returns the sum of their squares. */
+static float fm_sums(float sum[FM_BLOCK], const float *x, int32_t n_vectors,
+                     int32_t dim, int32_t m) {
+  float square[FM_BLOCK] = {0}, total = 0;
+  for (int k = 0; k < FM_BLOCK; k++) sum[k] = 0;
+  for (int32_t v = 0; v < n_vectors; v++) {
+    const float *p = x + (int64_t)v * dim;
+    for (int32_t k = 0; k < m; k++) {
+      sum[k] += p[k];
+      square[k] += p[k] * p[k];
+    }
+  }
+  for (int k = 0; k < FM_BLOCK; k++) total += square[k];
+  return total;
+}
+
+/* All scalars of the row in FM_BLOCK partial sums. */
+static float fm_flat(const float *x, int32_t n, float *square) {
+  float sum[FM_BLOCK], total = 0;
+  *square = fm_sums(sum, x, n / FM_BLOCK, FM_BLOCK, FM_BLOCK);
+  for (int k = 0; k < FM_BLOCK; k++) total += sum[k];
+  for (int32_t k = n / FM_BLOCK * FM_BLOCK; k < n; k++) {
+    total += x[k];
+    *square += x[k] * x[k];
+  }
+  return total;
+}
+
+static int32_t fm_block(const ts_fm_args *a, int32_t d) {
+  return a->dim - d < FM_BLOCK ? a->dim - d : FM_BLOCK;
+}
+
+static void fm_row(const ts_fm_args *a, int64_t i) {
+  const float *x = a->x + i * a->stride;
+  float sum[FM_BLOCK], fm = 0, square;
+  if (a->dim == 1) {
+    const float s = fm_flat(x, a->n_vectors, &square);
+    fm = s * s - square;
+  }
+  for (int32_t d = 0; a->dim > 1 && d < a->dim; d += FM_BLOCK) {
+    fm -= fm_sums(sum, x + d, a->n_vectors, a->dim, fm_block(a, d));
+    for (int k = 0; k < FM_BLOCK; k++) fm += sum[k] * sum[k];
+  }
+  a->out[i * a->out_stride] = 0.5f * fm;
+}
+
+static void fm_grad_row(const ts_fm_args *a, int64_t i) {
+  const float *restrict x = a->x + i * a->stride;
+  float *restrict dx = a->dx + i * a->stride;
+  const float g = a->grad[i * a->out_stride];
+  float sum[FM_BLOCK], square;
+  if (a->dim == 1) {
+    const float s = fm_flat(x, a->n_vectors, &square);
+    for (int32_t k = 0; k < a->n_vectors; k++) dx[k] += g * (s - x[k]);
+    return;
+  }
+  for (int32_t d = 0; d < a->dim; d += FM_BLOCK) {
+    const int32_t m = fm_block(a, d);
+    (void)fm_sums(sum, x + d, a->n_vectors, a->dim, m);
+    for (int32_t v = 0; v < a->n_vectors; v++)
+      for (int32_t k = 0; k < m; k++)
+        dx[v * a->dim + d + k] += g * (sum[k] - x[v * a->dim + d + k]);
+  }
+}
+
+#endif
