@@ -78,6 +78,51 @@ static void interaction_case(const ts_kernels *k, int F, int dim, bool bottom) {
   }
 }
 
+/* With out and its gradient in bf16: f32's results to bf16's last bit, and the
+ * gradients of what the rounded ones say. */
+static void half_interaction_case(const ts_kernels *k, int F, int dim) {
+  static float x[F_MAX + 1][IB * 128], dx[2][F_MAX + 1][IB * 128];
+  static float out[IB * 512], g[IB * 512];
+  static uint16_t out16[IB * 512], g16[IB * 512];
+  const float *emb[F_MAX];
+  float *demb[2][F_MAX];
+  int64_t stride[F_MAX];
+  const int width = dim + (F + 1) * F / 2, padded = (width + 31) / 32 * 32;
+  for (int i = 0; i <= F; i++)
+    for (int j = 0; j < IB * dim; j++)
+      x[i][j] = draw(40 + (uint32_t)i, (uint32_t)j);
+  for (int i = 0; i < F; i++) {
+    emb[i] = x[i + 1];
+    demb[0][i] = dx[0][i + 1];
+    demb[1][i] = dx[1][i + 1];
+    stride[i] = dim;
+  }
+  for (int j = 0; j < IB * padded; j++) {
+    g16[j] = ts_f32_to_bf16(draw(39, (uint32_t)j));
+    g[j] = ts_bf16_to_f32(g16[j]);
+  }
+  for (int half = 0; half < 2; half++) {
+    const ts_interact_args a = {.out = half ? (void *)out16 : out,
+                                .grad = half ? (void *)g16 : g,
+                                .half = half,
+                                .out_stride = padded,
+                                .bottom = x[0],
+                                .grad_bottom = dx[half][0],
+                                .emb = emb,
+                                .grad_emb = demb[half],
+                                .emb_stride = stride,
+                                .n_features = F,
+                                .dim = dim,
+                                .batch = IB};
+    ck_assert_ok(k->interact_forward(&a));
+    ck_assert_ok(k->interact_backward(&a));
+  }
+  for (int j = 0; j < IB * padded; j++)
+    ck_assert_uint_eq(out16[j], ts_f32_to_bf16(out[j]));
+  for (int i = 0; i <= F; i++)
+    ck_assert_mem_eq(dx[0][i], dx[1][i], (size_t)(IB * dim) * 4);
+}
+
 START_TEST(interaction_against_double) {
   ts_kernels k;
   if (ts_kernels_fill(&k, "host", isas[_i]) != TS_OK) {
@@ -92,6 +137,8 @@ START_TEST(interaction_against_double) {
       interaction_case(&k, 16, dims[i], bottom);
       interaction_case(&k, 26, dims[i], bottom);
     }
+    half_interaction_case(&k, 3, dims[i]);
+    half_interaction_case(&k, 26, dims[i]);
   }
 }
 END_TEST

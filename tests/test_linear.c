@@ -32,7 +32,8 @@ static const ts_case cases[] = {
 
 typedef struct ts_probe {
   ts_case c;
-  bool half;
+  bool half, arrays_half; /* products; and x, y and their gradients */
+  uint16_t *x16, *y16, *dy16, *dx16; /* the layer's own then */
   ts_fixture f;
   ts_params ps;
   ts_param *W, *b;
@@ -54,9 +55,30 @@ static double tolerance(const ts_probe *p, int terms) {
   return (p->half ? 2e-5 : 4e-6) * (1 + sqrt(terms)) + 1e-6;
 }
 
-static void start(ts_probe *p, const char *engine, ts_case c, bool half,
+/* Of an element that is stored in bf16. */
+static double rounding(const ts_probe *p, double x) {
+  return p->arrays_half ? fabs(x) / 256 : 0;
+}
+
+static int y_stride(const ts_probe *p) {
+  return p->arrays_half ? (p->c.out + 31) / 32 * 32 : p->c.out;
+}
+
+static void make_half_arrays(ts_probe *p) {
+  uint16_t **arrays[] = {&p->x16, &p->y16, &p->dy16, &p->dx16};
+  for (int i = 0; p->arrays_half && i < 4; i++)
+    ck_assert_ok(
+        ts_mem_array(arrays[i], BATCH_MAX * WIDTH_MAX, 2, TS_TAG_MISC));
+}
+
+typedef enum { FLOATS, PRODUCTS, ARRAYS } ts_halves;
+
+/* HALVES: what is of bf16. */
+static void start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
                   int n_threads) {
-  *p = (ts_probe){.c = c, .half = half};
+  const bool half = halves != FLOATS;
+  *p = (ts_probe){.c = c, .half = half, .arrays_half = halves == ARRAYS};
+  make_half_arrays(p);
   float **arrays[] = {&p->x, &p->y, &p->dy, &p->dx, &p->masked};
   ts_fixture_start(&p->f, false, n_threads);
   ck_assert_ok(
@@ -77,6 +99,9 @@ static void start(ts_probe *p, const char *engine, ts_case c, bool half,
                                .relu = c.relu,
                                .precision =
                                    half ? TS_PRECISION_BF16 : TS_PRECISION_F32,
+                               .x_half = p->arrays_half,
+                               .y_half = p->arrays_half,
+                               .out_stride = y_stride(p),
                                .batch_max = BATCH_MAX,
                                .need_dx = c.dx,
                                .engine = engine};
@@ -86,7 +111,9 @@ static void start(ts_probe *p, const char *engine, ts_case c, bool half,
 static void stop(ts_probe *p) {
   float *arrays[] = {p->x, p->y, p->dy, p->dx, p->masked, p->gW, p->gb};
   ts_linear_destroy(p->l);
+  uint16_t *halves[] = {p->x16, p->y16, p->dy16, p->dx16};
   for (int i = 0; i < 7; i++) ts_mem_free(arrays[i]);
+  for (int i = 0; i < 4; i++) ts_mem_free(halves[i]);
   ts_params_reset(&p->ps);
   ts_fixture_stop(&p->f);
 }
@@ -100,7 +127,7 @@ static void check_forward(const ts_probe *p, int batch) {
         sum += seen(p, p->W->w[o * c.in + k]) * seen(p, p->x[i * c.stride + k]);
       if (c.relu && sum < 0) sum = 0;
       ck_assert_double_eq_tol((double)p->y[i * c.out + o], sum,
-                              tolerance(p, c.in));
+                              tolerance(p, c.in) + rounding(p, sum));
     }
 }
 
@@ -124,8 +151,43 @@ static void check_backward(const ts_probe *p, int batch) {
         sum +=
             seen(p, p->masked[i * c.out + o]) * seen(p, p->W->w[o * c.in + k]);
       ck_assert_double_eq_tol((double)p->dx[i * c.stride + k], sum,
-                              tolerance(p, c.out));
+                              tolerance(p, c.out) + rounding(p, sum));
     }
+}
+
+static void run_floats(ts_probe *p, int batch) {
+  ck_assert_ok(ts_linear_forward(p->l, p->y, p->x, batch, p->f.lane));
+  ck_assert_ok(ts_linear_backward(p->l, p->c.dx ? p->dx : NULL, p->dy, p->x,
+                                  p->y, batch, p->f.lane));
+  ck_assert_ok(ts_lane_sync(p->f.lane));
+}
+
+/* The same through arrays of bf16; what is beside a row's elements stays. */
+static void run_half(ts_probe *p, int batch) {
+  const int n_in = p->c.in, n_out = p->c.out, ys = y_stride(p);
+  const int xs = p->c.stride;
+  for (int i = 0; i < batch * xs; i++) p->x16[i] = ts_f32_to_bf16(p->x[i]);
+  for (int i = 0; i < batch * xs; i++)
+    p->dx16[i] = i % xs < n_in ? 0x7fc0 : 0x1234;
+  for (int i = 0; i < batch * ys; i++) {
+    const int k = i % ys, at = i / ys * n_out + k;
+    p->y16[i] = k < n_out ? 0x7fc0 : 0x1234;
+    p->dy16[i] = k < n_out ? ts_f32_to_bf16(p->dy[at]) : 0;
+    if (k < n_out) p->masked[at] = ts_bf16_to_f32(p->dy16[i]);
+  }
+  ck_assert_ok(ts_linear_forward(p->l, p->y16, p->x16, batch, p->f.lane));
+  ck_assert_ok(ts_linear_backward(p->l, p->c.dx ? p->dx16 : NULL, p->dy16,
+                                  p->x16, p->y16, batch, p->f.lane));
+  ck_assert_ok(ts_lane_sync(p->f.lane));
+  for (int i = 0; i < batch * ys; i++)
+    if (i % ys < n_out)
+      p->y[i / ys * n_out + i % ys] = ts_bf16_to_f32(p->y16[i]);
+    else
+      ck_assert_uint_eq(p->y16[i], 0x1234);
+  for (int i = 0; i < batch * xs; i++) {
+    if (i % xs >= n_in) ck_assert_uint_eq(p->dx16[i], 0x1234);
+    p->dx[i] = i % xs < n_in ? ts_bf16_to_f32(p->dx16[i]) : 0;
+  }
 }
 
 /* Forward and backward of one batch; old gradients must not shine through. */
@@ -140,10 +202,10 @@ static void pass(ts_probe *p, int batch) {
   for (int i = 0; i < p->b->n; i++) p->gb[i] = NAN;
   for (int i = 0; i < batch * c.stride; i++) p->dx[i] = NAN;
   memcpy(p->masked, p->dy, (size_t)(batch * c.out) * sizeof(float));
-  ck_assert_ok(ts_linear_forward(p->l, p->y, p->x, batch, p->f.lane));
-  ck_assert_ok(ts_linear_backward(p->l, c.dx ? p->dx : NULL, p->dy, p->x, p->y,
-                                  batch, p->f.lane));
-  ck_assert_ok(ts_lane_sync(p->f.lane));
+  if (p->arrays_half)
+    run_half(p, batch);
+  else
+    run_floats(p, batch);
   for (int i = 0; c.relu && i < batch * c.out; i++)
     if (!(p->y[i] > 0)) p->masked[i] = 0;
   check_forward(p, batch);
@@ -159,7 +221,7 @@ START_TEST(layers_against_double) {
   const char *engine = engines[_i / 2];
   if (missing(engine)) return;
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-    start(&p, engine, cases[k], false, 1 + _i % 2);
+    start(&p, engine, cases[k], FLOATS, 1 + _i % 2);
     pass(&p, BATCH_MAX);
     pass(&p, 1);
     pass(&p, 0); /* gradients become 0 */
@@ -173,7 +235,7 @@ END_TEST
 START_TEST(many_batch_sizes) {
   ts_probe p;
   if (missing(engines[_i])) return;
-  start(&p, engines[_i], cases[0], false, 1);
+  start(&p, engines[_i], cases[0], FLOATS, 1);
   for (int round = 0; round < 2; round++)
     for (int batch = 2; batch < 24; batch += 2) pass(&p, batch);
   stop(&p);
@@ -185,7 +247,7 @@ START_TEST(bf16_against_double) {
   if (missing("onednn")) return;
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     if (cases[k].out <= 4) continue; /* dot products: in f32 */
-    start(&p, "onednn", cases[k], true, 1);
+    start(&p, "onednn", cases[k], PRODUCTS, 1);
     pass(&p, BATCH_MAX);
     /* New weights under a new version are seen. */
     for (int i = 0; i < p.W->n; i++) p.W->w[i] = draw(7, (uint32_t)i);
@@ -193,6 +255,81 @@ START_TEST(bf16_against_double) {
     pass(&p, 9);
     stop(&p);
   }
+}
+END_TEST
+
+/* Rows of bf16 in and out, of no vector's multiple, in odd batches. */
+START_TEST(bf16_arrays_against_double) {
+  ts_probe p;
+  if (missing("onednn")) return;
+  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, "onednn")) return;
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    if (cases[k].out <= 4 || cases[k].stride % 32) continue;
+    start(&p, "onednn", cases[k], ARRAYS, 1 + _i);
+    pass(&p, BATCH_MAX);
+    pass(&p, 1);
+    pass(&p, 0);
+    pass(&p, 37);
+    stop(&p);
+  }
+}
+END_TEST
+
+/* A layer of a few outputs that reads bf16: x and dx, y stays f32. */
+START_TEST(narrow_layers_read_bf16) {
+  enum { B = 67, K = 100, S = 128, N = 3 };
+  static float w[N * K], y[B * N], g[B * N], gw[N * K], gb[N];
+  static uint16_t x[B * S], dx[B * S];
+  ts_fixture f;
+  ts_params ps = {0};
+  ts_param *W, *b;
+  ts_linear *l;
+  if (missing("onednn")) return;
+  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, "onednn")) return;
+  ts_fixture_start(&f, false, 2);
+  ck_assert_ok(ts_params_add(&ps, f.device, &W, "W", "W", N, K));
+  ck_assert_ok(ts_params_add(&ps, f.device, &b, "b", "b", N, 0));
+  W->grad = gw;
+  b->grad = gb;
+  for (int i = 0; i < N * K; i++) W->w[i] = w[i] = draw(1, (uint32_t)i);
+  for (int i = 0; i < B * S; i++)
+    x[i] = i % S < K ? ts_f32_to_bf16(draw(2, (uint32_t)i)) : 0;
+  for (int i = 0; i < B * N; i++) g[i] = draw(3, (uint32_t)i);
+  const ts_linear_spec spec = {.n_in = K,
+                               .n_out = N,
+                               .in_stride = S,
+                               .precision = TS_PRECISION_BF16,
+                               .x_half = true,
+                               .batch_max = B,
+                               .need_dx = true};
+  ck_assert_ok(ts_linear_create(&l, &spec, W, b, f.lane));
+  ck_assert_ok(ts_linear_forward(l, y, x, B, f.lane));
+  ck_assert_ok(ts_linear_backward(l, dx, g, x, y, B, f.lane));
+  ck_assert_ok(ts_lane_sync(f.lane));
+  for (int i = 0; i < B; i++)
+    for (int o = 0; o < N; o++) {
+      double sum = 0;
+      for (int k = 0; k < K; k++)
+        sum += (double)ts_bf16_to_f32(x[i * S + k]) * w[o * K + k];
+      ck_assert_double_eq_tol((double)y[i * N + o], sum, 2e-5);
+    }
+  for (int o = 0; o < N; o++)
+    for (int k = 0; k < K; k++) {
+      double sum = 0;
+      for (int i = 0; i < B; i++)
+        sum += (double)ts_bf16_to_f32(x[i * S + k]) * g[i * N + o];
+      ck_assert_double_eq_tol((double)gw[o * K + k], sum, 2e-5);
+    }
+  for (int i = 0; i < B; i++)
+    for (int k = 0; k < K; k++) {
+      double sum = 0;
+      for (int o = 0; o < N; o++) sum += (double)g[i * N + o] * w[o * K + k];
+      ck_assert_double_eq_tol((double)ts_bf16_to_f32(dx[i * S + k]), sum,
+                              fabs(sum) / 256 + 1e-6);
+    }
+  ts_linear_destroy(l);
+  ts_params_reset(&ps);
+  ts_fixture_stop(&f);
 }
 END_TEST
 
@@ -223,6 +360,8 @@ static Suite *suite(void) {
   tcase_add_loop_test(t, layers_against_double, 0, 6);
   tcase_add_loop_test(t, many_batch_sizes, 0, 3);
   tcase_add_test(t, bf16_against_double);
+  tcase_add_loop_test(t, bf16_arrays_against_double, 0, 2);
+  tcase_add_test(t, narrow_layers_read_bf16);
   tcase_add_test(t, bf16_needs_onednn);
   suite_add_tcase(s, t);
   return s;

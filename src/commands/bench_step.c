@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/bench.h"
+#include "commands/bench_dense.h"
 #include "io/deck.h"
 #include "runtime/topology.h"
 #include "runtime/trace.h"
@@ -50,22 +51,24 @@ done:
 static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
   ts_err err = TS_OK;
   double *ms = NULL;
+  ts_bench_turn *turns = NULL;
   char rate[32];
   const int warm = iters / 4;
   TS_TRY(ts_mem_array(&ms, iters, sizeof *ms, TS_TAG_MISC));
-  const double start = ts_now();
+  TS_TRY(ts_mem_array(&turns, iters + warm, sizeof *turns, TS_TAG_MISC));
   for (int i = 0; i < iters + warm; i++) {
     if (i == warm) ts_timers_reset();
+    ts_bench_turn_begin(&turns[i]);
     const double t0 = ts_now();
     ts_run_trace_step(i);
     ts_batch *b = ts_batch_store_batch(stores[i % N_BATCHES]);
     b->step = i;
     TS_TRY(one_step(t, b));
     if (i >= warm) ms[i - warm] = 1e3 * (ts_now() - t0);
+    TS_TRY(ts_bench_turn_end(&turns[i], t));
   }
   double seconds = 0;
   for (int i = 0; i < iters; i++) seconds += ms[i] / 1e3;
-  (void)start;
   TS_TRY(ts_report_end(t, seconds, iters * t->global_batch, 0));
   const double median = ts_bench_median(ms, iters);
   ts_info("bench step: %d ranks, %d threads each, batch %lld: median %.2f ms, "
@@ -73,7 +76,9 @@ static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
           t->n_ranks, t->n_threads, (long long)t->global_batch, median, ms[0],
           ts_str_count(rate, (int64_t)((double)t->global_batch / median * 1e3)),
           t->loss_sum / (double)(t->global_batch / t->n_ranks));
+  TS_TRY(ts_bench_turns_print(turns + warm, iters, t));
 done:
+  ts_mem_free(turns);
   ts_mem_free(ms);
   return err;
 }

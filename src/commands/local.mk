@@ -3,6 +3,8 @@ tessera_sources += \
   src/commands/bench.c \
   src/commands/bench.h \
   src/commands/bench_checkpoint.c \
+  src/commands/bench_dense.c \
+  src/commands/bench_dense.h \
   src/commands/bench_memory.c \
   src/commands/bench_input.c \
   src/commands/bench_pipeline.c \

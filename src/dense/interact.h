@@ -9,12 +9,16 @@ static inline int64_t ts_interact_padded(int64_t n) {
 }
 
 /* Floats per thread for N vectors of DIM: the vectors, a matrix of pairs, a
- * few rows of gradients. */
-static inline int64_t ts_interact_work(int32_t n, int32_t dim) {
+ * few rows of gradients, and a row of out, OUT_STRIDE wide, for when that is
+ * of bf16. */
+static inline int64_t ts_interact_work(int32_t n, int32_t dim,
+                                       int64_t out_stride) {
   enum { ROWS_OF_GRADIENTS = 4 };
   const int64_t wide = ts_interact_padded(n);
-  return ts_interact_padded(
-      (wide + ROWS_OF_GRADIENTS) * ts_interact_padded(dim) + wide * wide + 64);
+  return ts_interact_padded((wide + ROWS_OF_GRADIENTS) *
+                                ts_interact_padded(dim) +
+                            wide * wide + 64) +
+         ts_interact_padded(out_stride);
 }
 
 #endif

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "dense/half.h"
 #include "dense/interact.h"
 #include "runtime/kernels.h"
 
@@ -28,7 +29,8 @@ enum {
   WIDTH = TS_WIDTH,
   ROWS = TS_WIDTH / 4,                /* of products: 4 * ROWS = WIDTH */
   GRAD_ROWS = TS_WIDTH == 16 ? 4 : 2, /* of gradients, by registers */
-  GRAD_VECS = 4
+  GRAD_VECS = 4,
+  AHEAD = 2 /* samples */
 };
 
 TS_BODY ts_vec load(const float *p) {
@@ -43,11 +45,30 @@ static inline int32_t n_vectors(const ts_interact_args *a) {
   return a->n_features + (a->bottom ? 1 : 0);
 }
 
+/* The row of bf16 as floats: at the end of scratch. */
+static inline float *half_row(const ts_interact_args *a, float *x) {
+  return x + ts_interact_work(n_vectors(a), a->dim, a->out_stride) -
+         ts_interact_padded(a->out_stride);
+}
+
 TS_BODY const float *vector_of(const ts_interact_args *a, int32_t i,
                                int64_t b) {
   const int32_t f = a->bottom ? i - 1 : i;
   if (f < 0) return a->bottom + b * a->dim;
   return a->emb[f] + b * a->emb_stride[f];
+}
+
+/* What gather will read of a later sample: it lies in as many streams as
+ * there are tables, more than a CPU follows by itself. */
+TS_BODY void ask_for(const ts_interact_args *a, int64_t b, bool write) {
+  if (b >= a->batch) return;
+  for (int32_t f = 0; f < a->n_features; f++) {
+    const float *from = a->emb[f] + b * a->emb_stride[f];
+    for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(from + d);
+    if (!write) continue;
+    float *to = a->grad_emb[f] + b * a->emb_stride[f];
+    for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(to + d, 1);
+  }
 }
 
 /* All vectors of sample b into X, rows of ts_interact_padded(dim); the padding
@@ -139,7 +160,9 @@ TS_BODY void interact_one(const ts_interact_args *a, int64_t b, float *x) {
   const int32_t n = n_vectors(a), dim = a->dim;
   const int64_t np = ts_interact_padded(n), stride = ts_interact_padded(dim);
   float *z = x + np * stride;
-  float *out = a->out + b * a->out_stride, *end = out + a->out_stride;
+  float *row = a->half ? half_row(a, x) : (float *)a->out + b * a->out_stride;
+  float *out = row, *end = out + a->out_stride;
+  ask_for(a, b + AHEAD, false);
   gather(a, x, b);
   for (int32_t i = 0; i < n; i += ROWS)
     for (int32_t j = i / 4 * 4; j < n; j += 4) products(z, np, x, stride, i, j);
@@ -152,58 +175,84 @@ TS_BODY void interact_one(const ts_interact_args *a, int64_t b, float *x) {
     out += n - i - 1;
   }
   while (out < end) *out++ = 0;
+  if (!a->half) return;
+  uint16_t *to = (uint16_t *)a->out + b * a->out_stride;
+  for (int64_t k = 0; k < a->out_stride; k++) to[k] = ts_half_of(row[k]);
 }
 
-/* GRAD_ROWS rows of dx, VECS vectors of each: TO has rows of stride, G of
- * np; G's rows after the n-th are of no use, nor what comes of them. */
+/* GRAD_ROWS rows of dx from row I, VECS vectors of each: TO and X have rows of
+ * stride, G of np.  Of the symmetric G only what is above the diagonal is
+ * there, and the block of the rows themselves: terms before it come from its
+ * columns.  Rows after the n-th are of no use, nor what comes of them. */
 TS_BODY void combine(float *to, const float *g, int64_t np, const float *x,
-                     int64_t stride, int32_t n, int vecs) {
+                     int64_t stride, int32_t i, int32_t n, int vecs) {
   ts_vec s[GRAD_ROWS][GRAD_VECS] = {{{0}}};
-  for (int32_t j = 0; j < n; j++) {
+  const float *at = g + i;
+  int64_t row = 1, next = np;
+  for (int32_t j = 0; j < n; j++, at += next) {
     ts_vec v[GRAD_VECS];
+    if (j == i) {
+      at = g + i * np + i;
+      row = np;
+      next = 1;
+    }
     for (int k = 0; k < vecs; k++) v[k] = load(x + j * stride + k * WIDTH);
     for (int r = 0; r < GRAD_ROWS; r++)
-      for (int k = 0; k < vecs; k++) s[r][k] += g[r * np + j] * v[k];
+      for (int k = 0; k < vecs; k++) s[r][k] += at[r * row] * v[k];
   }
   for (int r = 0; r < GRAD_ROWS; r++)
     for (int k = 0; k < vecs; k++) store(to + r * stride + k * WIDTH, s[r][k]);
 }
 
-/* The symmetric matrix of the pairs' gradients. */
+/* The matrix of the pairs' gradients, as combine takes it. */
 TS_BODY void spread(float *g, int64_t np, const float *pair, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
-    g[i * np + i] = 0;
-    for (int32_t j = i + 1; j < n; j++) g[i * np + j] = g[j * np + i] = *pair++;
+    const int32_t block = i / GRAD_ROWS * GRAD_ROWS, more = n - i - 1;
+    float *to = g + i * np + i;
+    *to++ = 0;
+    int32_t k = 0;
+    for (; k + WIDTH <= more; k += WIDTH) store(to + k, load(pair + k));
+    for (; k < more; k++) to[k] = pair[k];
+    pair += more;
+    for (int32_t j = block; j < i; j++) g[i * np + j] = g[j * np + i];
   }
 }
 
 TS_BODY void put(const ts_interact_args *a, int64_t b, int32_t i,
-                 const float *from) {
+                 const float *from, const float *add) {
   const int32_t f = a->bottom ? i - 1 : i, dim = a->dim;
   float *to =
       f < 0 ? a->grad_bottom + b * dim : a->grad_emb[f] + b * a->emb_stride[f];
-  const float *add = a->grad + b * a->out_stride;
   int32_t d = 0;
   for (; d + WIDTH <= dim; d += WIDTH)
     store(to + d, f < 0 ? load(from + d) + load(add + d) : load(from + d));
   for (; d < dim; d++) to[d] = f < 0 ? from[d] + add[d] : from[d];
 }
 
+TS_BODY const float *out_grad(const ts_interact_args *a, float *x, int64_t b) {
+  if (!a->half) return (const float *)a->grad + b * a->out_stride;
+  const uint16_t *from = (const uint16_t *)a->grad + b * a->out_stride;
+  float *row = half_row(a, x);
+  for (int64_t k = 0; k < a->out_stride; k++) row[k] = ts_half_float(from[k]);
+  return row;
+}
+
 TS_BODY void interact_grad_one(const ts_interact_args *a, int64_t b, float *x) {
   const int32_t n = n_vectors(a);
   const int64_t np = ts_interact_padded(n), stride = ts_interact_padded(a->dim);
   float *g = x + np * stride, *dx = g + np * np;
+  const float *row = out_grad(a, x, b);
+  ask_for(a, b + AHEAD, true);
   gather(a, x, b);
-  spread(g, np, a->grad + b * a->out_stride + (a->bottom ? a->dim : 0), n);
+  spread(g, np, row + (a->bottom ? a->dim : 0), n);
   for (int32_t i = 0; i < n; i += GRAD_ROWS) {
-    const float *rows = g + i * np;
     int64_t d = 0;
     for (; d + GRAD_VECS * WIDTH <= stride; d += GRAD_VECS * WIDTH)
-      combine(dx + d, rows, np, x + d, stride, n, GRAD_VECS);
+      combine(dx + d, g, np, x + d, stride, i, n, GRAD_VECS);
     for (; d < stride; d += WIDTH)
-      combine(dx + d, rows, np, x + d, stride, n, 1);
+      combine(dx + d, g, np, x + d, stride, i, n, 1);
     for (int32_t r = i; r < n && r < i + GRAD_ROWS; r++)
-      put(a, b, r, dx + (r - i) * stride);
+      put(a, b, r, dx + (r - i) * stride, row);
   }
 }
 

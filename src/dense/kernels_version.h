@@ -11,7 +11,7 @@
 static ts_err with_scratch(const ts_interact_args *a, bool backward) {
   ts_err err = TS_OK;
   const int n_threads = omp_get_max_threads();
-  const int64_t each = ts_interact_work(n_vectors(a), a->dim);
+  const int64_t each = ts_interact_work(n_vectors(a), a->dim, a->out_stride);
   float *more = NULL, *scratch = a->work;
   if (n_threads > a->work_threads) {
     TS_TRY(ts_mem_array(&more, each * n_threads, sizeof *more,

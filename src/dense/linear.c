@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "config.h"
 #include "dense/linear_impl.h"
+#include "dense/linear_mask.h"
 
-enum { BIAS_BLOCK = 64, NARROW_MAX = 4 };
+enum { NARROW_MAX = 4, PAD = 32 };
 
 static const ts_engine *const engines[] = {
 #ifdef HAVE_ONEDNN
@@ -46,30 +48,79 @@ static ts_err create_task(void *arg, ts_lane *lane) {
   return l->engine->create(l);
 }
 
+bool ts_linear_in_bf16(ts_precision p, int32_t n_out, const char *engine) {
+  return ts_linear_precision(p) == TS_PRECISION_BF16 && n_out > NARROW_MAX &&
+         !strcmp(ts_linear_engine(engine), "onednn");
+}
+
+ts_precision ts_linear_precision(ts_precision p) {
+  static bool said;
+  if (p != TS_PRECISION_BF16) return p;
+#ifdef HAVE_ONEDNN
+  if (ts_engine_onednn_has_bf16()) return p;
+#endif
+  if (!said)
+    ts_note("run.precision \"bf16\": this CPU has no instructions for it "
+            "(AVX-512 BF16 or AMX): products are of f32");
+  said = true;
+  return TS_PRECISION_F32;
+}
+
+static ts_err check(const ts_linear *l) {
+  const ts_linear_spec *s = &l->spec;
+  if (s->precision == TS_PRECISION_BF16 &&
+      strcmp(ts_linear_engine(s->engine), "onednn"))
+    return ts_fail(TS_ERR_DECK, "run.precision \"bf16\" needs oneDNN, not %s",
+                   ts_linear_engine(s->engine));
+  if ((s->y_half && !l->half) ||
+      (s->x_half && ts_linear_precision(s->precision) != TS_PRECISION_BF16) ||
+      (s->x_half && s->in_stride % PAD) || (s->y_half && s->out_stride % PAD))
+    return ts_fail(TS_ERR_INTERNAL, "bf16 arrays do not suit layer %s",
+                   l->W->name);
+  return TS_OK;
+}
+
+static ts_err make_buffers(ts_linear *l) {
+  ts_err err = TS_OK;
+  const ts_linear_spec *s = &l->spec;
+  TS_TRY(ts_mem_array(&l->bias_parts, ts_mask_parts(s->batch_max) * s->n_out,
+                      sizeof *l->bias_parts, TS_TAG_ACTIVATIONS));
+  if (l->half && !s->y_half)
+    TS_TRY(ts_mem_array(&l->g16, (int64_t)s->batch_max * l->n_pad,
+                        sizeof *l->g16, TS_TAG_ACTIVATIONS));
+done:
+  return err;
+}
+
+static int32_t padded(int32_t n) {
+  return (n + PAD - 1) / PAD * PAD;
+}
+
 ts_err ts_linear_create(ts_linear **out, const ts_linear_spec *spec,
                         ts_param *W, ts_param *b, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_linear *l = NULL;
   TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_DENSE));
   l->spec = *spec;
+  if (!spec->y_half) l->spec.out_stride = spec->n_out;
   l->W = W;
   l->b = b;
+  l->k_pad = padded(spec->n_in);
+  l->n_pad = padded(spec->n_out);
+  l->half = ts_linear_in_bf16(spec->precision, spec->n_out, spec->engine);
   l->engine = find_engine(spec->engine);
   if (!l->engine)
     TS_THROW(TS_ERR_DECK, "dense engine \"%s\" is not in this build",
              spec->engine);
-  if (spec->precision == TS_PRECISION_BF16 && strcmp(l->engine->name, "onednn"))
-    TS_THROW(TS_ERR_DECK, "run.precision \"bf16\" needs oneDNN, not %s",
-             l->engine->name);
+  TS_TRY(check(l));
   if (spec->n_out <= NARROW_MAX && l->engine != &ts_engine_ref)
     l->engine = &ts_engine_narrow;
-  const int64_t parts = (spec->batch_max + BIAS_BLOCK - 1) / BIAS_BLOCK;
-  TS_TRY(ts_mem_array(&l->bias_parts, (parts + 1) * spec->n_out,
-                      sizeof *l->bias_parts, TS_TAG_ACTIVATIONS));
+  TS_TRY(make_buffers(l));
   /* On the lane: primitives take the thread count of the thread that makes
    * them. */
   TS_TRY(ts_lane_submit(lane, "create layer", create_task, &l, sizeof l));
   TS_TRY(ts_lane_sync(lane));
+  W->layer = l;
   *out = l;
   l = NULL;
 done:
@@ -79,15 +130,34 @@ done:
 
 void ts_linear_destroy(ts_linear *l) {
   if (!l) return;
+  if (l->W->layer == l) l->W->layer = NULL;
   if (l->data) l->engine->destroy(l);
   ts_mem_free(l->bias_parts);
+  ts_mem_free(l->g16);
   ts_mem_free(l);
+}
+
+typedef struct ts_repeat_arg {
+  ts_linear *l;
+  ts_pass pass;
+} ts_repeat_arg;
+
+static ts_err repeat_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_repeat_arg *a = arg;
+  return a->l->engine->repeat(a->l, a->pass);
+}
+
+ts_err ts_linear_repeat(ts_linear *l, ts_pass pass, ts_lane *lane) {
+  const ts_repeat_arg arg = {l, pass};
+  if (!l->engine->repeat) return TS_OK;
+  return ts_lane_submit(lane, "products alone", repeat_task, &arg, sizeof arg);
 }
 
 typedef struct ts_linear_arg {
   ts_linear *l;
-  float *y, *dx, *dy;
-  const float *x;
+  void *y, *dx, *dy; /* f32 or bf16 */
+  const void *x;
   int32_t batch;
   ts_linear_at at;
 } ts_linear_arg;
@@ -105,42 +175,27 @@ static ts_err forward_task(void *arg, ts_lane *lane) {
   return a->l->engine->forward(a->l, a->y, a->x, a->batch);
 }
 
-ts_err ts_linear_forward(ts_linear *l, float *y, const float *x, int32_t batch,
+ts_err ts_linear_forward(ts_linear *l, void *y, const void *x, int32_t batch,
                          ts_lane *lane) {
   ts_linear_arg arg = {.l = l, .y = y, .x = x, .batch = batch, .at = now_at(l)};
   return ts_lane_submit(lane, "dense forward", forward_task, &arg, sizeof arg);
 }
 
-/* dy *= (y > 0) where relu, and the sums of its columns over blocks of rows
- * (fixed blocks: bits don't depend on threads). */
-static void mask_and_sum(ts_linear *l, float *dy, const float *y,
-                         int32_t batch) {
-  const int32_t n = l->spec.n_out;
-  const int32_t n_parts = (batch + BIAS_BLOCK - 1) / BIAS_BLOCK;
-  float *db = l->at.db;
-#pragma omp parallel for schedule(static)
-  for (int32_t p = 0; p < n_parts; p++) {
-    float *restrict sum = l->bias_parts + (int64_t)p * n;
-    const int32_t end =
-        batch < (p + 1) * BIAS_BLOCK ? batch : (p + 1) * BIAS_BLOCK;
-    memset(sum, 0, (size_t)n * sizeof *sum);
-    for (int32_t i = p * BIAS_BLOCK; i < end; i++) {
-      float *restrict g = dy + (int64_t)i * n;
-      const float *restrict v = y + (int64_t)i * n;
-      if (!l->spec.relu) {
-        for (int32_t k = 0; k < n; k++) sum[k] += g[k];
-        continue;
-      }
-      for (int32_t k = 0; k < n; k++) {
-        g[k] = v[k] > 0.0f ? g[k] : 0.0f;
-        sum[k] += g[k];
-      }
-    }
-  }
-  if (!db) return;
-  memset(db, 0, (size_t)n * sizeof *db);
-  for (int32_t p = 0; p < n_parts; p++)
-    for (int32_t k = 0; k < n; k++) db[k] += l->bias_parts[(int64_t)p * n + k];
+/* What the engine's products take: dy * (y > 0) where relu. */
+static void *masked(ts_linear *l, void *dy, const void *y, int32_t batch) {
+  const ts_linear_spec *s = &l->spec;
+  const ts_rows_view g = {dy, s->out_stride, s->y_half};
+  const ts_rows_view g16 = {l->g16, l->n_pad, true};
+  const ts_mask_args a = {
+      .g = g,
+      .y = {s->relu ? (void *)y : NULL, s->out_stride, s->y_half},
+      .out = l->g16 ? g16 : g,
+      .db = l->at.db,
+      .parts = l->bias_parts,
+      .batch = batch,
+      .n = s->n_out};
+  ts_mask_and_sum(&a);
+  return a.out.at;
 }
 
 static ts_err backward_task(void *arg, ts_lane *lane) {
@@ -153,13 +208,14 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
     if (l->b) memset(l->at.db, 0, (size_t)l->b->n * sizeof *l->at.db);
     return TS_OK;
   }
-  if (l->b || l->spec.relu) mask_and_sum(l, a->dy, a->y, a->batch);
-  return l->engine->backward(l, a->dx, a->dy, a->x, a->batch);
+  void *g = a->dy;
+  if (l->b || l->spec.relu || l->g16) g = masked(l, g, a->y, a->batch);
+  return l->engine->backward(l, a->dx, g, a->x, a->batch);
 }
 
-ts_err ts_linear_backward(ts_linear *l, float *dx, float *dy, const float *x,
-                          const float *y, int32_t batch, ts_lane *lane) {
-  ts_linear_arg arg = {l, (float *)y, dx, dy, x, batch, now_at(l)};
+ts_err ts_linear_backward(ts_linear *l, void *dx, void *dy, const void *x,
+                          const void *y, int32_t batch, ts_lane *lane) {
+  ts_linear_arg arg = {l, (void *)y, dx, dy, x, batch, now_at(l)};
   return ts_lane_submit(lane, "dense backward", backward_task, &arg,
                         sizeof arg);
 }

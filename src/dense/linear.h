@@ -2,10 +2,12 @@
  *
  * Dense matrix products are not ours: the backends are linear_onednn.c,
  * linear_cblas.c and linear_ref.c (plain C, the oracle), in one table;
- * "auto" takes the first that is built in. */
+ * "auto" takes the first that is built in.  Layers with a few outputs are dot
+ * products of our own (linear_narrow.c), in f32 whatever the precision. */
 #ifndef TS_DENSE_LINEAR_H
 #define TS_DENSE_LINEAR_H
 
+#include "dense/hooks.h"
 #include "dense/param.h"
 
 typedef struct ts_linear ts_linear;
@@ -16,6 +18,12 @@ typedef struct ts_linear_spec {
                         larger the rest of a row of x is zeros */
   bool relu;
   ts_precision precision; /* f32 or bf16 (sums and weights stay f32) */
+  /* x and dx, y and dy are arrays of bf16.  Their strides are multiples of
+   * 32, the rest of a row is zeros in x and dy and stays as it is in dx and
+   * y.  Only where ts_linear_in_bf16 says so. */
+  bool x_half, y_half;
+  int32_t out_stride; /* elements between rows of y and dy where y_half, else
+                         n_out */
   int32_t batch_max;
   bool need_dx;
   const char *engine; /* NULL or "auto" | "onednn" | "cblas" | "ref" */
@@ -28,14 +36,30 @@ ts_err ts_linear_create(ts_linear **, const ts_linear_spec *, ts_param *W,
                         ts_param *b, ts_lane *);
 void ts_linear_destroy(ts_linear *);
 
-/* y (batch, n_out).  Enqueues. */
-ts_err ts_linear_forward(ts_linear *, float *y, const float *x, int32_t batch,
+/* Whether the products of a layer with N_OUT outputs are of bf16, on this CPU
+ * and with this engine (NULL: auto): else y is f32.  Its input may be of bf16
+ * wherever ts_linear_precision gives bf16. */
+bool ts_linear_in_bf16(ts_precision, int32_t n_out, const char *engine);
+/* What is to be had of run.precision here: f32, with one note, on CPUs
+ * without instructions for bf16. */
+ts_precision ts_linear_precision(ts_precision);
+
+/* y (batch, n_out), f32 or bf16 as in the spec.  Enqueues. */
+ts_err ts_linear_forward(ts_linear *, void *y, const void *x, int32_t batch,
                          ts_lane *);
-/* From dy (batch, n_out), overwritten with dy * (y > 0) where relu:
+/* From dy (batch, n_out), which is overwritten:
  * W->grad, b->grad if any (=), dx (batch, in_stride) (=) unless dx is NULL; x
  * and y as in forward.  batch 0: gradients become 0.  Enqueues. */
-ts_err ts_linear_backward(ts_linear *, float *dx, float *dy, const float *x,
-                          const float *y, int32_t batch, ts_lane *);
+ts_err ts_linear_backward(ts_linear *, void *dx, void *dy, const void *x,
+                          const void *y, int32_t batch, ts_lane *);
+
+/* The matrix products of the layer's last forward or backward once more and
+ * nothing else, on the arrays that they had then, for benchmarks: what the
+ * library alone needs.  Weights' gradients go into an array of its own.
+ * Booked as "products alone"; those of steps are booked as
+ * TS_LINEAR_PRODUCTS.  Enqueues. */
+ts_err ts_linear_repeat(ts_linear *, ts_pass, ts_lane *);
+#define TS_LINEAR_PRODUCTS "  of it products"
 
 const char *ts_linear_engine(const char *engine); /* the one that is meant */
 const char *ts_linear_engine_version(void);       /* "oneDNN 2.6.3" */

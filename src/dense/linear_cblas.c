@@ -15,7 +15,9 @@ static void destroy(ts_linear *l) {
   (void)l;
 }
 
-static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
+static ts_err forward(ts_linear *l, void *to, const void *from, int32_t batch) {
+  float *y = to;
+  const float *x = from;
   const ts_linear_spec *s = &l->spec;
   for (int32_t i = 0; l->at.b && i < batch; i++)
     memcpy(y + (int64_t)i * s->n_out, l->at.b, (size_t)s->n_out * sizeof *y);
@@ -27,8 +29,10 @@ static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
   return TS_OK;
 }
 
-static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
-                       int32_t batch) {
+static ts_err backward(ts_linear *l, void *to, const void *grad,
+                       const void *from, int32_t batch) {
+  float *dx = to;
+  const float *dy = grad, *x = from;
   const ts_linear_spec *s = &l->spec;
   cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, s->n_out, s->n_in, batch,
               1.0f, dy, s->n_out, x, s->in_stride, 0.0f, l->at.dW, s->n_in);
@@ -42,7 +46,11 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
   return TS_OK;
 }
 
-const ts_engine ts_engine_cblas = {"cblas", create, destroy, forward, backward};
+const ts_engine ts_engine_cblas = {.name = "cblas",
+                                   .create = create,
+                                   .destroy = destroy,
+                                   .forward = forward,
+                                   .backward = backward};
 #else
 typedef int ts_no_cblas; /* a file must hold something */
 #endif

@@ -12,7 +12,9 @@ static void destroy(ts_linear *l) {
   (void)l;
 }
 
-static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
+static ts_err forward(ts_linear *l, void *to, const void *from, int32_t batch) {
+  float *y = to;
+  const float *x = from;
   const ts_linear_spec *s = &l->spec;
 #pragma omp parallel for schedule(static)
   for (int32_t i = 0; i < batch; i++)
@@ -27,8 +29,10 @@ static ts_err forward(ts_linear *l, float *y, const float *x, int32_t batch) {
   return TS_OK;
 }
 
-static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
-                       int32_t batch) {
+static ts_err backward(ts_linear *l, void *to, const void *grad,
+                       const void *from, int32_t batch) {
+  float *dx = to;
+  const float *dy = grad, *x = from;
   const ts_linear_spec *s = &l->spec;
 #pragma omp parallel for schedule(static)
   for (int32_t o = 0; o < s->n_out; o++)
@@ -52,4 +56,8 @@ static ts_err backward(ts_linear *l, float *dx, const float *dy, const float *x,
   return TS_OK;
 }
 
-const ts_engine ts_engine_ref = {"ref", create, destroy, forward, backward};
+const ts_engine ts_engine_ref = {.name = "ref",
+                                 .create = create,
+                                 .destroy = destroy,
+                                 .forward = forward,
+                                 .backward = backward};

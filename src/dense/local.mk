@@ -1,5 +1,6 @@
 tessera_sources += \
   src/dense/bce.c \
+  src/dense/clones.h \
   src/dense/cross.c \
   src/dense/cross.h \
   src/dense/cross_body.h \
@@ -13,6 +14,7 @@ tessera_sources += \
   src/dense/fully_sharded_groups.c \
   src/dense/fully_sharded_reduce.c \
   src/dense/fully_sharded_update.c \
+  src/dense/half.h \
   src/dense/hooks.h \
   src/dense/interact.h \
   src/dense/interact_body.h \
@@ -24,11 +26,15 @@ tessera_sources += \
   src/dense/linear.h \
   src/dense/linear_cblas.c \
   src/dense/linear_impl.h \
+  src/dense/linear_mask.c \
+  src/dense/linear_mask.h \
   src/dense/linear_narrow.c \
   src/dense/linear_onednn.c \
   src/dense/linear_ref.c \
   src/dense/mlp.c \
   src/dense/mlp.h \
+  src/dense/onednn_product.c \
+  src/dense/onednn_product.h \
   src/dense/optim.c \
   src/dense/optim.h \
   src/dense/param.c \

@@ -11,8 +11,8 @@ struct ts_mlp {
   ts_linear **layer; /* (n_layers) */
   ts_param **W, **b;
   int32_t *n_out;
-  float **y, **dy; /* (n_layers) activations and their gradients */
-  const float *x;  /* of the last forward */
+  void **y, **dy; /* (n_layers) activations and their gradients, f32 or bf16 */
+  const void *x;  /* of the last forward */
   bool need_dx;
 };
 
@@ -47,24 +47,38 @@ done:
   return err;
 }
 
+/* Whether the activations of layer i are of bf16, and their stride. */
+static bool is_half(const ts_mlp *m, const ts_mlp_spec *s, int32_t i) {
+  return i < m->n_layers - 1 &&
+         ts_linear_in_bf16(s->precision, m->n_out[i], s->engine);
+}
+
+static int32_t stride_of(const ts_mlp *m, const ts_mlp_spec *s, int32_t i) {
+  return is_half(m, s, i) ? (m->n_out[i] + 31) / 32 * 32 : m->n_out[i];
+}
+
 static ts_err add_layer(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
                         uint64_t seed, int32_t i, ts_lane *lane) {
   ts_err err = TS_OK;
   const int32_t n_in = i ? m->n_out[i - 1] : s->n_in;
-  const ts_linear_spec spec = {.n_in = n_in,
-                               .n_out = m->n_out[i],
-                               .in_stride = i ? n_in : s->in_stride,
-                               .relu =
-                                   !(i == s->n_layers - 1 && s->last_linear),
-                               .precision = s->precision,
-                               .batch_max = s->batch_max,
-                               .need_dx = i > 0 || s->need_dx,
-                               .engine = s->engine};
-  const int64_t n = (int64_t)s->batch_max * m->n_out[i];
+  const ts_linear_spec spec = {
+      .n_in = n_in,
+      .n_out = m->n_out[i],
+      .in_stride = i ? stride_of(m, s, i - 1) : s->in_stride,
+      .out_stride = stride_of(m, s, i),
+      .x_half = i ? is_half(m, s, i - 1) : s->x_half,
+      .y_half = is_half(m, s, i),
+      .relu = !(i == s->n_layers - 1 && s->last_linear),
+      .precision = s->precision,
+      .batch_max = s->batch_max,
+      .need_dx = i > 0 || s->need_dx,
+      .engine = s->engine};
+  const int64_t n = (int64_t)s->batch_max * stride_of(m, s, i);
+  const size_t size = is_half(m, s, i) ? 2 : 4;
   TS_TRY(add_params(m, s, params, seed, i, n_in, lane));
   TS_TRY(ts_linear_create(&m->layer[i], &spec, m->W[i], m->b[i], lane));
-  TS_TRY(ts_mem_array(&m->y[i], n, sizeof(float), TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&m->dy[i], n, sizeof(float), TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&m->y[i], n, size, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&m->dy[i], n, size, TS_TAG_ACTIVATIONS));
 done:
   return err;
 }
@@ -109,7 +123,7 @@ void ts_mlp_destroy(ts_mlp *m) {
   ts_mem_free(m);
 }
 
-ts_err ts_mlp_forward(ts_mlp *m, float **y, const float *x, int32_t batch,
+ts_err ts_mlp_forward(ts_mlp *m, float **y, const void *x, int32_t batch,
                       const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
   m->x = x;
@@ -124,11 +138,12 @@ done:
   return err;
 }
 
-ts_err ts_mlp_backward(ts_mlp *m, float *dx, float *dy, int32_t batch,
+ts_err ts_mlp_backward(ts_mlp *m, void *dx, float *dlast, int32_t batch,
                        const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
+  void *dy = dlast;
   for (int32_t i = m->n_layers - 1; i >= 0; i--) {
-    float *dx_i = i ? m->dy[i - 1] : dx;
+    void *dx_i = i ? m->dy[i - 1] : dx;
     TS_TRY(ts_layer_acquire(hooks, m->W[i], TS_BACKWARD, lane));
     TS_TRY(ts_linear_backward(m->layer[i], dx_i, dy, i ? m->y[i - 1] : m->x,
                               m->y[i], batch, lane));

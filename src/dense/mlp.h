@@ -1,4 +1,5 @@
-/* mlp.h - layers of linear + ReLU, one parameter pair each. */
+/* mlp.h - layers of linear + ReLU, one parameter pair each.  In bf16
+ * activations stay bf16 from layer to layer; the last one's are f32. */
 #ifndef TS_DENSE_MLP_H
 #define TS_DENSE_MLP_H
 
@@ -17,6 +18,7 @@ typedef struct ts_mlp_spec {
    * TAIL NULL: NAME.(2 i).{weight,bias}, as in a list that counts ReLUs. */
   const char *name, *tail, *last_name, *group;
   ts_precision precision;
+  bool x_half; /* x and dx are of bf16, as ts_linear_spec has it */
   int32_t batch_max;
   bool need_dx;
   const char *engine;
@@ -28,11 +30,11 @@ ts_err ts_mlp_create(ts_mlp **, const ts_mlp_spec *, ts_params *, uint64_t seed,
 void ts_mlp_destroy(ts_mlp *);
 /* *Y = the last layer's activations (batch, last size), owned by the MLP,
  * valid until the next forward.  X must stay until backward.  Enqueues. */
-ts_err ts_mlp_forward(ts_mlp *, float **y, const float *x, int32_t batch,
+ts_err ts_mlp_forward(ts_mlp *, float **y, const void *x, int32_t batch,
                       const ts_layer_hooks *, ts_lane *);
 /* DY is overwritten.  dx (batch, in_stride) or NULL.  Bias and weight of each
  * layer are ready in the reverse of creation.  Enqueues. */
-ts_err ts_mlp_backward(ts_mlp *, float *dx, float *dy, int32_t batch,
+ts_err ts_mlp_backward(ts_mlp *, void *dx, float *dy, int32_t batch,
                        const ts_layer_hooks *, ts_lane *);
 
 #endif

@@ -36,8 +36,10 @@ typedef struct ts_param {
   float *grad; /* (n) f32, set by ts_parallel; written (=) by backward */
   float *state[TS_PARAM_STATES_MAX]; /* f32, by the optimizer: (n), or this
                                         rank's part of it */
-  uint64_t version;   /* grows with each update: packed weights carry it */
-  ts_param_init init; /* of its values, wherever they are kept */
+  uint64_t version;        /* grows with each update: packed weights carry it */
+  struct ts_linear *layer; /* whose weight it is, NULL: none's; the layer sets
+                              it */
+  ts_param_init init;      /* of its values, wherever they are kept */
   /* Its gradient comes after the model's backward pass: so it shares no
    * bucket of the reduction with those that come early. */
   bool late;

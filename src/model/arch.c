@@ -50,8 +50,9 @@ ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *s, ts_params *params,
   return ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane);
 }
 
-ts_err ts_arch_over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
-                    int32_t stride, ts_params *params, ts_lane *lane) {
+static ts_err over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
+                   int32_t stride, bool half, ts_params *params,
+                   ts_lane *lane) {
   const ts_config *c = s->config;
   const ts_mlp_spec spec = {.n_in = width,
                             .in_stride = stride,
@@ -63,8 +64,23 @@ ts_err ts_arch_over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
                             .last_name = "over_arch.model.1",
                             .group = "over_arch",
                             .precision = c->run.precision,
+                            .x_half = half,
                             .batch_max = s->batch_max,
                             .need_dx = true,
                             .engine = s->engine};
   return ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane);
+}
+
+ts_err ts_arch_over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
+                    int32_t stride, ts_params *params, ts_lane *lane) {
+  return over(mlp, s, width, stride, false, params, lane);
+}
+
+ts_err ts_arch_over_half(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
+                         int32_t stride, ts_params *params, ts_lane *lane) {
+  return over(mlp, s, width, stride, true, params, lane);
+}
+
+bool ts_arch_half(const ts_model_spec *s) {
+  return ts_linear_precision(s->config->run.precision) == TS_PRECISION_BF16;
 }

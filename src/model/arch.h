@@ -16,5 +16,10 @@ ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *, ts_params *,
 /* Takes (batch, stride) of which WIDTH columns are used. */
 ts_err ts_arch_over(ts_mlp **mlp, const ts_model_spec *, int32_t width,
                     int32_t stride, ts_params *, ts_lane *);
+/* The same, but rows are of bf16. */
+ts_err ts_arch_over_half(ts_mlp **mlp, const ts_model_spec *, int32_t width,
+                         int32_t stride, ts_params *, ts_lane *);
+/* Whether that is what run.precision asks for and the CPU has. */
+bool ts_arch_half(const ts_model_spec *);
 
 #endif

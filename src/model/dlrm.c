@@ -16,7 +16,8 @@ typedef struct ts_dlrm {
   int32_t n_tasks;
   int32_t width, stride; /* of the interaction: used and padded */
   float *b;              /* bottom's output (batch, dim), its own */
-  float *z, *dz;         /* (batch_max, stride) */
+  bool half;             /* z and dz are of bf16, else f32 */
+  void *z, *dz;          /* (batch_max, stride) */
   float *db;             /* (batch_max, dim) */
   float *work;           /* of the interaction, on n_threads */
   int n_threads;
@@ -74,13 +75,17 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   d->width = b * s->dim + n * (n - 1) / 2;
   d->stride = (d->width + 31) / 32 * 32;
   TS_TRY(ts_arch_bottom(&d->bottom, s, &d->base.params, lane));
-  TS_TRY(ts_arch_over(&d->over, s, d->width, d->stride, &d->base.params, lane));
+  d->half = ts_arch_half(s);
+  TS_TRY((d->half ? ts_arch_over_half : ts_arch_over)(
+      &d->over, s, d->width, d->stride, &d->base.params, lane));
   const int64_t rows = s->batch_max;
-  TS_TRY(ts_mem_array(&d->z, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&d->dz, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
+  const size_t size = d->half ? 2 : 4;
+  TS_TRY(ts_mem_array(&d->z, rows * d->stride, size, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&d->dz, rows * d->stride, size, TS_TAG_ACTIVATIONS));
   TS_TRY(ts_mem_array(&d->db, rows * s->dim, 4, TS_TAG_ACTIVATIONS));
   d->n_threads = ts_device_options_of(device)->n_threads;
-  TS_TRY(ts_mem_array(&d->work, d->n_threads * ts_interact_work(n, s->dim), 4,
+  TS_TRY(ts_mem_array(&d->work,
+                      d->n_threads * ts_interact_work(n, s->dim, d->stride), 4,
                       TS_TAG_ACTIVATIONS));
   *out = &d->base;
   d = NULL;
@@ -118,6 +123,7 @@ static ts_interact_task interact(ts_dlrm *d, const ts_emb_views *emb,
   return (ts_interact_task){d->kernels,
                             {.out = d->z,
                              .grad = d->dz,
+                             .half = d->half,
                              .out_stride = d->stride,
                              .bottom = d->b,
                              .grad_bottom = d->db,

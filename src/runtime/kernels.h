@@ -81,9 +81,10 @@ typedef struct ts_interact_args {
    * F + (bottom ? 1 : 0) vectors.  out (B, out_stride): [bottom |
    * x_i . x_j for i < j in row order (0,1), (0,2) .. | zeros up to
    * out_stride]. */
-  float *out;                /* forward: written */
-  const float *grad;         /* backward: d out, same layout */
-  int64_t out_stride;        /* floats */
+  void *out;                 /* forward: written */
+  const void *grad;          /* backward: d out, same layout */
+  bool half;                 /* out and grad are of bf16, not f32 */
+  int64_t out_stride;        /* elements */
   const float *bottom;       /* (B, d) or NULL */
   float *grad_bottom;        /* backward: = (not +=) */
   const float *const *emb;   /* (F) */
