@@ -204,6 +204,7 @@ typedef struct work {
   double ms;
   const float *W, *b; /* where they are for this layer's work */
   float *dW, *db;
+  const float *want; /* t->want when the work was enqueued */
   int64_t step;
   int micro;
 } work;
@@ -222,7 +223,7 @@ static void make_gradient(const work *w, float *to, const ts_param *p) {
 /* Weights must be those that the test knows, and not written meanwhile. */
 static int count_bad(const work *w) {
   const toy *t = w->t;
-  const float *want = t->want;
+  const float *want = w->want;
   int bad = 0;
   if (!t->spec.check || !want) return 0;
   for (int i = 0; i < w->layer; i++) want += t->W[i]->n + t->b[i]->n;
@@ -274,7 +275,8 @@ void toy_forward(toy *t) {
                     .layer = i,
                     .ms = t->spec.ms_of ? t->spec.ms_of[i] : t->spec.forward_ms,
                     .W = t->W[i]->w,
-                    .b = t->b[i]->w};
+                    .b = t->b[i]->w,
+                    .want = t->want};
     ck_assert_ok(ts_lane_submit(t->lane, span(TS_FORWARD, i), forward_task, &w,
                                 sizeof w));
     ck_assert_ok(ts_layer_release(&h, t->W[i], TS_FORWARD, t->lane));
@@ -290,7 +292,7 @@ static void late_backward(toy *t, const ts_layer_hooks *h, work w) {
 
 void toy_backward(toy *t, int64_t step, bool sync, int micro, double *norm) {
   const ts_layer_hooks h = ts_parallel_hooks(t->parallel);
-  work w = {.t = t, .step = step, .micro = micro};
+  work w = {.t = t, .want = t->want, .step = step, .micro = micro};
   ck_assert_ok(ts_parallel_begin(t->parallel, step, sync));
   for (int i = t->spec.n_layers - 1; i >= 0; i--) {
     ck_assert_ok(ts_layer_acquire(&h, t->W[i], TS_BACKWARD, t->lane));

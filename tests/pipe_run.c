@@ -235,22 +235,35 @@ static ts_err hash_shard(void *arg, int32_t table, const ts_shard *s,
   return TS_OK;
 }
 
+/* What all ranks have counts once; all have the same of it. */
 static void hash_dense(pr_run *r, uint64_t *h) {
   const ts_params *params = &r->t->model->params;
+  uint64_t same = TS_FNV_START;
   for (int32_t i = 0; i < params->n; i++) {
     const ts_param *p = params->item[i];
-    *h = ts_fnv1a(*h, p->w, (size_t)p->n * 4);
-    for (int k = 0; k < TS_PARAM_STATES_MAX; k++)
-      if (p->state[k]) *h = ts_fnv1a(*h, p->state[k], (size_t)p->n * 4);
+    const ts_param_piece x = ts_parallel_piece(r->t->dense, p);
+    const int64_t width = p->cols ? p->cols : 1, n = x.n_rows * width;
+    for (int k = -1; k < TS_PARAM_STATES_MAX; k++) {
+      const float *v = k < 0 ? x.w : x.state[k];
+      if (!v || !n) continue;
+      if (x.replicated) same = ts_fnv1a(same, v, (size_t)n * 4);
+      for (int64_t e = 0; e < n && (!x.replicated || !r->t->rank); e++)
+        *h += hash_element(1000 + i, k, x.row0 * width + e,
+                           (const char *)(v + e), 4);
+    }
   }
+  int64_t least = (int64_t)(same >> 1), most = -least;
+  ck_assert_ok(ts_comm_max_i64(r->t->control, &most, 1));
+  ck_assert_ok(ts_comm_max_i64(r->t->control, &least, 1));
+  ck_assert_msg(least == -most, "ranks have different dense parameters");
 }
 
 uint64_t pr_state(pr_run *r) {
-  uint64_t tables = 0, dense = TS_FNV_START;
+  uint64_t tables = 0, dense = 0;
   ck_assert_ok(ts_ebc_flush(r->t->ebc));
   ck_assert_ok(ts_ebc_each_shard(r->t->ebc, hash_shard, &tables));
   hash_dense(r, &dense);
-  const uint64_t own = ts_mix64(dense) + tables;
+  const uint64_t own = dense + tables;
   int64_t halves[2] = {(int64_t)(own & UINT32_MAX), (int64_t)(own >> 32)};
   ck_assert_ok(ts_comm_sum_i64(r->t->control, halves, 2));
   return (uint64_t)halves[0] + ((uint64_t)halves[1] << 32);

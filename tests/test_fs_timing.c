@@ -73,7 +73,7 @@ static void backward(toy *t) {
 /* One gathering, then work alone: 10 + 3 x 25; one after the other 105. */
 static double forward_ms(bool serial) {
   toy_spec s = sleeping(3);
-  toy t;
+  static toy t;
   s.serial = serial;
   toy_start(&t, &s);
   const double ms = best_ms(&t, NULL, toy_forward, 95);
@@ -85,7 +85,7 @@ static double forward_ms(bool serial) {
  * 210. */
 static double backward_ms(bool serial) {
   toy_spec s = sleeping(3);
-  toy t;
+  static toy t;
   s.serial = serial;
   toy_start(&t, &s);
   const double ms = best_ms(&t, toy_forward, backward, 190);
@@ -174,7 +174,7 @@ static double overlap(const seen *x, const seen *y) {
 static double least_hidden(bool serial) {
   char path[64];
   toy_spec s = sleeping(7);
-  toy t;
+  static toy t;
   double least = 1;
   s.serial = serial;
   toy_start(&t, &s);
@@ -221,7 +221,7 @@ END_TEST
 static void inputs(int n_inputs, int n_layers, bool *within, bool *used) {
   char path[64];
   toy_spec s = sleeping(n_layers);
-  toy t;
+  static toy t;
   s.comm_ms = 20;
   s.backward_ms = 2;
   s.config.dense.reduce_inputs = n_inputs;
@@ -281,7 +281,7 @@ static void unrelated(toy *t) {
 static double five_steps(bool event, bool in_backward, float *w, int *n_early) {
   char path[64];
   toy_spec s = sleeping(2);
-  toy t;
+  static toy t;
   s.forward_ms = s.backward_ms = 12;
   s.optimizer_ms = 2;
   s.config.dense.post_optimizer_event = event;
@@ -333,7 +333,7 @@ END_TEST
 static double uneven_ms(bool lists, bool serial) {
   static const double ms[] = {60, 1, 1, 1, 1, 1};
   toy_spec s = sleeping(6);
-  toy t;
+  static toy t;
   s.ms_of = ms;
   s.serial = serial;
   if (lists) {
@@ -350,7 +350,7 @@ static double uneven_ms(bool lists, bool serial) {
 static double uneven_backward_ms(bool lists) {
   static const double ms[] = {80, 1, 1, 1, 1, 80};
   toy_spec s = sleeping(6);
-  toy t;
+  static toy t;
   s.ms_of = ms;
   s.config.dense.reduce_inputs = 6;
   if (lists)

@@ -19,7 +19,7 @@ static toy_spec small(const char *parallel) {
 }
 
 static void train(const toy_spec *s, int steps, float *out) {
-  toy t;
+  static toy t;
   toy_start(&t, s);
   for (int i = 1; i <= steps; i++) toy_step(&t, i);
   toy_weights(&t, out);
@@ -44,7 +44,7 @@ static bool same(const toy_spec *s, const float *x, const float *y) {
 START_TEST(shards_are_chunks) {
   static const int rows[] = {1, 5, 8};
   toy_spec s = small("fully_sharded");
-  toy t;
+  static toy t;
   s.n_layers = 3;
   s.rows_of = rows;
   toy_start(&t, &s);
@@ -83,7 +83,7 @@ START_TEST(gathered_is_what_was_cut) {
   static const int rows[] = {1, 5, 8, 7};
   for (int reshard = 0; reshard < 3; reshard++) {
     toy_spec s = small("ddp"), f = small("fully_sharded");
-    toy t;
+    static toy t;
     s.rows_of = f.rows_of = rows;
     f.check = true;
     train(&s, 0, a);
@@ -136,7 +136,7 @@ START_TEST(orders) {
   for (int i = 0; i < 4 + 3; i++) {
     const order_case *c = i < 4 ? &forwards[i] : &backwards[i - 4];
     const toy_spec s = seven(c->forward_k, c->backward_k);
-    toy t;
+    static toy t;
     toy_start(&t, &s);
     for (int step = 1; step <= 2; step++) { /* the second as the first */
       toy_forget(&t);
@@ -156,15 +156,16 @@ END_TEST
  * there already is not gathered twice. */
 START_TEST(lists_replace_the_default) {
   toy_spec s = seven(0, 0);
-  toy t;
+  static toy t;
   toy_list(&s.config, TS_BACKWARD, 7, (const int[]){5, 6, 5, 7, 0});
+  toy_list(&s.config, TS_BACKWARD, 5, (const int[]){3, 0});
   toy_list(&s.config, TS_BACKWARD, 4, (const int[]){1, 0});
   toy_list(&s.config, TS_BACKWARD, 4, (const int[]){0});
   toy_start(&t, &s);
   toy_forward(&t);
   toy_forget(&t);
   toy_backward(&t, 1, true, -1, NULL);
-  ck_assert_str_eq(t.events, "U7 U5 U6 R7 R6 U4 R5 U3 R4 U2 R3 U1 R2 R1");
+  ck_assert_str_eq(t.events, "U7 U5 U6 R7 R6 U3 R5 U4 R4 U2 R3 U1 R2 R1");
   toy_sync(&t);
   toy_stop(&t);
 }
@@ -176,7 +177,7 @@ START_TEST(groups_of_layers) {
   char *one[] = {first, second}, *two[] = {rest};
   ts_layers_config groups[] = {{{one, 2}}, {{two, 1}}};
   toy_spec s = seven(0, 0), ddp = seven(0, 0);
-  toy t;
+  static toy t;
   s.config.dense.groups = groups;
   s.config.dense.n_groups = 2;
   toy_start(&t, &s);
@@ -200,7 +201,7 @@ END_TEST
 START_TEST(counts_by_reshard) {
   for (int reshard = 0; reshard <= 4; reshard++) {
     toy_spec s = seven(0, 0);
-    toy t;
+    static toy t;
     s.config.dense.reshard = reshard;
     if (reshard && ts_mpi_size() % reshard) continue;
     toy_start(&t, &s);
@@ -239,7 +240,7 @@ START_TEST(alive_at_once) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const int *c = cases[i];
     const toy_spec s = seven(c[0], c[1]);
-    toy t;
+    static toy t;
     toy_start(&t, &s);
     for (int step = 1; step <= 2; step++) {
       toy_forget(&t);
@@ -265,7 +266,7 @@ END_TEST
 /* Bytes beside shards and what is made of shards, at the peak of two steps. */
 static int64_t transient(int n_layers, int64_t *unit) {
   toy_spec s = small("fully_sharded");
-  toy t;
+  static toy t;
   s.n_layers = n_layers;
   s.rows = s.cols = 128;
   toy_start(&t, &s);
@@ -354,7 +355,7 @@ END_TEST
 START_TEST(micro_batches_add_up) {
   for (int in_backward = 0; in_backward < 2; in_backward++) {
     toy_spec s = small("fully_sharded");
-    toy t;
+    static toy t;
     s.late = true;
     s.config.optimizer.in_backward = in_backward;
     s.config.run.accumulate = 3;
@@ -389,7 +390,7 @@ START_TEST(clipping_by_the_global_norm) {
   double norm[2] = {0};
   for (int k = 0; k < 2; k++) {
     toy_spec s = small(k ? "fully_sharded" : "ddp");
-    toy t;
+    static toy t;
     s.late = true;
     s.config.optimizer.clip_norm = 0.5;
     toy_start(&t, &s);
@@ -412,7 +413,7 @@ END_TEST
 START_TEST(stashed_gradients) {
   for (int k = 0; k < 2; k++) {
     toy_spec s = small(k ? "fully_sharded" : "ddp");
-    toy t;
+    static toy t;
     s.late = true;
     s.config.optimizer.in_backward = false;
     toy_start(&t, &s);
@@ -433,7 +434,7 @@ END_TEST
  * change from outside are seen. */
 START_TEST(evaluation) {
   toy_spec s = small("fully_sharded");
-  toy t;
+  static toy t;
   s.evaluation = s.check = true;
   toy_start(&t, &s);
   ck_assert_ptr_null(t.fs->reduce_comm);
@@ -460,10 +461,31 @@ START_TEST(evaluation) {
 }
 END_TEST
 
+/* However slow the optimizer is, the next pass has its weights. */
+START_TEST(gathered_after_the_optimizer) {
+  for (int i = 0; i < 4; i++) {
+    toy_spec s = small("fully_sharded");
+    static toy t;
+    s.config.optimizer.in_backward = i % 2;
+    s.config.dense.post_optimizer_event = i / 2;
+    train(&s, 1, a);
+    s.check = true;
+    s.optimizer_ms = 4;
+    toy_start(&t, &s);
+    toy_step(&t, 1);
+    t.want = a;
+    toy_forward(&t);
+    toy_sync(&t);
+    ck_assert_all(t.bad == 0);
+    toy_stop(&t);
+  }
+}
+END_TEST
+
 /* Who keeps copies of weights sees each update, on ranks without rows, too. */
 START_TEST(versions_grow) {
   toy_spec s = small("fully_sharded");
-  toy t;
+  static toy t;
   s.rows = 1;
   toy_start(&t, &s);
   const uint64_t version = t.W[2]->version;
@@ -482,7 +504,7 @@ END_TEST
  * back at the end of the pass, and nothing else changes. */
 START_TEST(gathered_for_nothing) {
   toy_spec s = seven(0, 0);
-  toy t;
+  static toy t;
   s.check = true;
   train(&s, 4, a);
   toy_list(&s.config, TS_FORWARD, 3, (const int[]){1, 4, 0});
@@ -508,7 +530,7 @@ START_TEST(gathered_for_nothing) {
 END_TEST
 
 static void refused(const toy_spec *s, const char *words) {
-  toy t;
+  static toy t;
   ck_assert_all(toy_try(&t, s) == TS_ERR_DECK);
   ck_assert_msg(strstr(ts_err_message(), words) != NULL, "%s: %s", words,
                 ts_err_message());
@@ -559,7 +581,7 @@ static void fails(ts_err err, const char *words) {
  * on stale gradients. */
 START_TEST(misuse) {
   toy_spec s = small("fully_sharded");
-  toy t;
+  static toy t;
   toy_start(&t, &s);
   const ts_layer_hooks h = ts_parallel_hooks(t.parallel);
   ts_lane *l = t.lane;
@@ -602,6 +624,7 @@ static Suite *suite(void) {
   tcase_add_test(t, clipping_by_the_global_norm);
   tcase_add_test(t, stashed_gradients);
   tcase_add_test(t, evaluation);
+  tcase_add_test(t, gathered_after_the_optimizer);
   tcase_add_test(t, versions_grow);
   tcase_add_test(t, gathered_for_nothing);
   tcase_add_test(t, decks_that_are_refused);

@@ -40,11 +40,14 @@ static void set_variant(pr_sets *s, const variant *v) {
   pr_set(s, texts[2]);
 }
 
-/* The dense optimizer's ways, which change the order or (clip) the bits. */
+/* The dense optimizer's ways, which change the order or (clip) the bits; who
+ * shards has the bits of who does not. */
+enum { N_MODES = 4 };
 static void set_dense(pr_sets *s, int mode) {
-  pr_set(s, mode == 0 ? "optimizer.in_backward=true"
-                      : "optimizer.in_backward=false");
+  pr_set(s, mode == 0 || mode > 2 ? "optimizer.in_backward=true"
+                                  : "optimizer.in_backward=false");
   if (mode == 2) pr_set(s, "optimizer.clip_norm=0.01");
+  if (mode > 2) pr_set(s, "dense.parallel=fully_sharded");
 }
 
 static void hooks_off(void) {
@@ -71,12 +74,13 @@ static void run_variant(pr_result *out, int v, int i, int mode) {
 
 /* Two of the four lanes x input for each variant and mode. */
 START_TEST(as_base) {
-  static pr_result base[3], other;
-  for (int mode = 0; mode < 3; mode++) {
+  static pr_result base[N_MODES], other;
+  for (int mode = 0; mode < N_MODES; mode++) {
     if (!base[mode].n) {
       pr_sets s = {0};
       set_dense(&s, mode);
       pr_train(&base[mode], NULL, &s);
+      if (mode > 2) ck_assert_all(pr_same(&base[0], &base[mode]));
     }
     ck_assert_int_eq(base[mode].n, 7);
     ck_assert_int_eq(base[mode].samples, 96 * 6 + 2);

@@ -34,10 +34,12 @@ double ts_plan_stats_distinct(const ts_plan_stats *, double n, double rows);
 
 /* What a step and a rank have beside the tables. */
 typedef struct ts_plan_dense {
-  double param_bytes;  /* dense parameters, gradients, optimizer state */
+  double param_bytes;  /* dense parameters, gradients, optimizer state, as far
+                          as a rank has them */
   double other_bytes;  /* activations, batches read ahead, metrics, ... */
-  double reduce_bytes; /* of the gradients that are reduced in a step */
-  double bucket_bytes; /* the largest of its pieces */
+  double reduce_bytes; /* of the gradients that are reduced in a step; where
+                          parameters are gathered, half of that more */
+  double bucket_bytes; /* the largest of its pieces; layers that are whole */
   double flops;        /* of a sample, forward and backward */
 } ts_plan_dense;
 

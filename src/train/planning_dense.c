@@ -128,11 +128,18 @@ done:
   return err;
 }
 
+/* Weights of a model, and of the layer that has most. */
+typedef struct ts_weights {
+  double all, largest;
+} ts_weights;
+
 /* Weights and activations of an MLP with N_IN inputs. */
-static void count_mlp(double *weights, double *activations, double n_in,
+static void count_mlp(ts_weights *weights, double *activations, double n_in,
                       const ts_ints *sizes) {
   for (int32_t i = 0; i < sizes->n; i++) {
-    *weights += (n_in + 1) * (double)sizes->item[i];
+    const double n = (n_in + 1) * (double)sizes->item[i];
+    weights->all += n;
+    weights->largest = fmax(weights->largest, n);
     *activations += 2 * (double)sizes->item[i];
     n_in = (double)sizes->item[i];
   }
@@ -140,11 +147,13 @@ static void count_mlp(double *weights, double *activations, double n_in,
 
 /* A DLRM by its shapes: with thousands of features its first upper layer has
  * billions of weights, which nobody wants to see built for a look. */
-static double count_dlrm(ts_plan_dense *d, const ts_config *c, double batch) {
+static ts_weights count_dlrm(ts_plan_dense *d, const ts_config *c,
+                             double batch) {
   const double b = c->model.dense_features ? 1 : 0;
   const double n = ts_feature_count(c) + b, dim = c->tables[0].dim;
   const double width = b * dim + n * (n - 1) / 2;
-  double weights = 0, activations = 2 * width + dim;
+  double activations = 2 * width + dim;
+  ts_weights weights = {0, 0};
   if (b > 0)
     count_mlp(&weights, &activations, c->model.dense_features,
               &c->model.dense_arch);
@@ -159,24 +168,73 @@ static double pairs_of(const ts_config *c) {
   return n * (n - 1) / 2 * c->tables[0].dim;
 }
 
+/* Layers are one after the other. */
+static ts_weights count_params(const ts_params *ps) {
+  ts_weights w = {0, 0};
+  double layer = 0;
+  for (int32_t i = 0; i < ps->n; i++) {
+    const bool same = i && !strcmp(ps->item[i]->group, ps->item[i - 1]->group);
+    layer = (same ? layer : 0) + (double)ps->item[i]->n;
+    w.all += (double)ps->item[i]->n;
+    w.largest = fmax(w.largest, layer);
+  }
+  return w;
+}
+
+static int longest(const ts_prefetch_config *lists, int32_t n) {
+  int k = 1;
+  for (int32_t i = 0; i < n; i++)
+    if (lists[i].prefetch.n > k) k = lists[i].prefetch.n;
+  return k;
+}
+
+/* Cut over the ranks: dense/fully_sharded.h.  Gathered twice, or once where
+ * layers stay, and reduced. */
+static void fill_sharded(ts_plan_dense *d, const ts_config *c, ts_weights w,
+                         int n_states, double n_ranks) {
+  const double own = 4 * w.all / n_ranks;
+  const bool recycled =
+      c->optimizer.in_backward && !(c->optimizer.clip_norm > 0);
+  const int forward =
+      2 + longest(c->dense.forward_prefetch, c->dense.n_forward_prefetch);
+  const int backward =
+      2 + c->dense.reduce_inputs +
+      longest(c->dense.backward_prefetch, c->dense.n_backward_prefetch);
+  d->param_bytes =
+      own * (1 + n_states) + (recycled ? 8 * w.largest / n_ranks : own);
+  if (c->dense.reshard) d->param_bytes += 4 * w.all / c->dense.reshard;
+  d->reduce_bytes = 4 * w.all * (c->dense.reshard == 1 ? 1.0 : 1.5);
+  /* And what a reduction receives. */
+  d->bucket_bytes = 4 * w.largest * (fmax(forward, backward) + 1);
+}
+
+static void fill_replicated(ts_plan_dense *d, const ts_config *c, ts_weights w,
+                            int n_states) {
+  const double mib = c->dense.bucket_mb > 0 ? c->dense.bucket_mb : 25;
+  d->param_bytes = 4 * w.all * (2 + n_states);
+  d->reduce_bytes = 4 * w.all;
+  d->bucket_bytes = fmin(4 * w.all, mib * (1 << 20));
+}
+
 /* What follows from the number of weights, and of products of activations. */
-static ts_err fill(ts_plan_dense *d, const ts_config *c, double n,
-                   double products) {
+static ts_err fill(ts_plan_dense *d, const ts_config *c, ts_weights w,
+                   double products, double n_ranks) {
   ts_err err = TS_OK;
   ts_optim_config optim = c->optimizer.base;
-  const double mib = c->dense.bucket_mb > 0 ? c->dense.bucket_mb : 25;
   TS_TRY(ts_dense_optim_check(&optim, "optimizer"));
-  d->param_bytes = 4 * n * (2 + ts_dense_optim_n_states(&optim));
-  d->reduce_bytes = 4 * n;
-  d->bucket_bytes = fmin(4 * n, mib * (1 << 20));
+  const int n_states = ts_dense_optim_n_states(&optim);
+  if (ts_parallel_defers(c))
+    fill_sharded(d, c, w, n_states, n_ranks);
+  else
+    fill_replicated(d, c, w, n_states);
   /* Two operations forward, four backward, for each weight and product. */
-  d->flops = 6 * (n + products);
+  d->flops = 6 * (w.all + products);
 done:
   return err;
 }
 
 static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
-                   const ts_model_ops *ops, int32_t batch) {
+                   const ts_model_ops *ops, int32_t batch, double n_ranks) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
   ts_rehearsal r = {.n_features = ts_feature_count(c),
@@ -185,14 +243,16 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
                               .n_features = r.n_features,
                               .dim = c->tables[0].dim,
                               .batch_max = batch,
-                              .training = true};
+                              .training = true,
+                              .deferred = !gflops};
   const double before = now_bytes();
   for (int32_t f = 0; f < r.n_features; f++)
     r.width += ts_feature_table(c, f, NULL)->dim;
   TS_TRY(ops->create(&r.model, &spec, t->device, &t->kernels, t->compute));
-  const double n = (double)ts_params_count(&r.model->params);
-  d->other_bytes = now_bytes() - before - 4 * n;
-  TS_TRY(fill(d, c, n, ops->products ? ops->products(&spec) : 0));
+  const ts_weights w = count_params(&r.model->params);
+  d->other_bytes =
+      now_bytes() - before - (r.model->params.deferred ? 0 : 4 * w.all);
+  TS_TRY(fill(d, c, w, ops->products ? ops->products(&spec) : 0, n_ranks));
   for (int32_t i = 0; i < r.model->params.n; i++) {
     const double bytes = 4.0 * (double)r.model->params.item[i]->n;
     d->bucket_bytes = fmax(d->bucket_bytes, bytes);
@@ -210,12 +270,13 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
   const ts_model_ops *ops = ts_model_find(t->config->model.kind);
   *d = (ts_plan_dense){0};
   const bool dlrm = !strcmp(t->config->model.kind, "dlrm");
-  const double n = dlrm ? count_dlrm(d, t->config, batch) : 0;
+  ts_weights w = {0, 0};
+  if (dlrm) w = count_dlrm(d, t->config, batch);
   /* A model that is not there is for its own place to complain of. */
-  if (n > LARGE)
-    TS_TRY(fill(d, t->config, n, pairs_of(t->config)));
+  if (w.all > LARGE)
+    TS_TRY(fill(d, t->config, w, pairs_of(t->config), n_ranks));
   else if (ops)
-    TS_TRY(look(d, gflops, t, ops, batch));
+    TS_TRY(look(d, gflops, t, ops, batch, n_ranks));
   d->other_bytes += batch_bytes(t, batch, stats) +
                     metrics_bytes(t, n_ranks, (int64_t)batch * n_ranks);
 done:
