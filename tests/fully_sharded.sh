@@ -74,6 +74,15 @@ check "clipped" train 3 clip-fs $clip $fs
 check "clipping agrees" close_losses clip-ddp clip-fs 1e-6 40
 check "clipping clips" test "$(losses clip-fs | tail -n 1)" != "$(losses fs3 | tail -n 1)"
 
+# Optimizers with norms of whole parameters.
+for kind in lamb lars; do
+  check "$kind with ddp" train 3 $kind-ddp --set optimizer.kind=$kind
+  check "$kind" train 3 $kind-fs $fs --set optimizer.kind=$kind
+  check "$kind agrees" close_losses $kind-ddp $kind-fs 1e-6 40
+  check "$kind at the end of a step" train 3 $kind-late $fs --set optimizer.kind=$kind --set optimizer.in_backward=false
+  check "$kind: the same bits" same_bits "$(newest $kind-fs)" "$(newest $kind-late)"
+done
+
 # Late by a step.
 semi="--set pipeline.kind=semi_sync --set pipeline.start_batch=7 --set pipeline.stash_gradients=true --set optimizer.in_backward=false --set checkpoint.every=10"
 check "stashed with ddp" train 2 semi-ddp $semi

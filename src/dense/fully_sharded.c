@@ -26,6 +26,7 @@ static void destroy(ts_parallel *base) {
   ts_comm_destroy(d->gather_comm);
   ts_comm_destroy(d->block_comm);
   ts_comm_destroy(d->reduce_comm);
+  ts_fs_norms_destroy(d);
   free_states(d->params);
   ts_fs_groups_destroy(d);
   ts_param_optims_destroy(d->base.optims);
@@ -70,6 +71,7 @@ static ts_err create_training(ts_fs *d) {
                         TS_LANE_DATA));
   TS_TRY(ts_comm_create(world, &d->reduce_comm, TS_GROUP_WORLD,
                         "dense reduce-scatter"));
+  TS_TRY(ts_fs_norms_create(d));
   if (d->block > 1 && d->block < d->n_ranks)
     TS_TRY(ts_comm_create_block(world, &d->block_comm, d->block,
                                 "dense all-gather in blocks"));

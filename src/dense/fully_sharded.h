@@ -61,6 +61,9 @@ typedef struct ts_fs_group {
   float *earlier;   /* sum of earlier micro-batches; or NULL */
   ts_event reduced; /* end of the last reduction */
   ts_event updated;
+  /* (n_parts, 2) sums over whole parameters; NULL where no optimizer of the
+   * group needs them (lamb, lars) */
+  double *stats;
 } ts_fs_group;
 
 /* What happens to groups, in the order of the host. */
@@ -93,6 +96,7 @@ typedef struct ts_fs {
   ts_comm *gather_comm; /* lanes of their own */
   ts_comm *block_comm;  /* NULL unless 1 < block < n_ranks */
   ts_comm *reduce_comm; /* NULL unless training */
+  ts_comm *norm_comm;   /* NULL unless a group has stats */
   ts_lane *lane;        /* optimizers run here, beside the backward pass */
   ts_fs_group *groups;
   int32_t n_groups;
@@ -127,6 +131,17 @@ typedef struct ts_fs {
   double lr_factor;
   double grad_factor, norm; /* the lane's: tasks write and read them */
 } ts_fs;
+
+/* fully_sharded_norms.c: sums over whole parameters for optimizers that need
+ * them.  Create: collective.  ts_fs_norms enqueues those of G, whose shard's
+ * gradients are GRADS; LANE waits for them. */
+ts_err ts_fs_norms_create(ts_fs *);
+void ts_fs_norms_destroy(ts_fs *);
+ts_err ts_fs_norms(ts_fs *, ts_fs_group *g, ts_lane *lane);
+/* The update of PART of G in this step, but for its stats. */
+ts_dense_update_args ts_fs_update_args(const ts_fs *, const ts_fs_part *,
+                                       const float *grads, double lr_factor,
+                                       int64_t step);
 
 /* fully_sharded_groups.c: groups, shards with their initial values, lists.
  * DECK errors name the layers that there are.  Local. */

@@ -16,6 +16,21 @@ typedef struct ts_fs_update_arg {
   double lr_factor;
 } ts_fs_update_arg;
 
+ts_dense_update_args ts_fs_update_args(const ts_fs *d, const ts_fs_part *part,
+                                       const float *grads, double lr_factor,
+                                       int64_t step) {
+  const ts_param *p = part->param;
+  ts_dense_update_args u = {.optim = ts_param_optims_of(d->base.optims, p),
+                            .w = part->w,
+                            .grad = grads + part->shard_at,
+                            .n = part->n_rows * part->width,
+                            .lr_factor = lr_factor,
+                            .grad_factor = d->grad_factor,
+                            .step = step};
+  memcpy(u.state, p->state, sizeof u.state);
+  return u;
+}
+
 /* Rows alone: padding is never read. */
 static ts_err update_task(void *arg, ts_lane *lane) {
   (void)lane;
@@ -24,17 +39,11 @@ static ts_err update_task(void *arg, ts_lane *lane) {
   const ts_fs *d = a->d;
   for (int32_t i = 0; i < a->g->n_parts; i++) {
     const ts_fs_part *part = &a->g->parts[i];
-    ts_param *p = part->param;
-    ts_dense_update_args u = {.optim = ts_param_optims_of(d->base.optims, p),
-                              .w = part->w,
-                              .grad = a->grads + part->shard_at,
-                              .n = part->n_rows * part->width,
-                              .lr_factor = a->lr_factor,
-                              .grad_factor = d->grad_factor,
-                              .step = a->step};
-    memcpy(u.state, p->state, sizeof u.state);
+    ts_dense_update_args u =
+        ts_fs_update_args(d, part, a->grads, a->lr_factor, a->step);
+    if (a->g->stats) u.stats = a->g->stats + 2 * i;
     if (u.n) TS_TRY(d->kernels->dense_update(&u));
-    p->version++;
+    part->param->version++;
   }
 done:
   return err;
@@ -45,6 +54,7 @@ ts_err ts_fs_update(ts_fs *d, ts_fs_group *g, ts_lane *lane) {
   const ts_fs_update_arg arg = {d, g, g->grad->at, d->step, d->lr_factor};
   /* An all-gather that nobody has waited for may still have to read. */
   TS_TRY(ts_lane_wait(lane, g->gathered));
+  if (g->stats) TS_TRY(ts_fs_norms(d, g, lane));
   TS_TRY(
       ts_lane_submit(lane, "dense optimizer", update_task, &arg, sizeof arg));
   g->updated = ts_lane_record(lane);

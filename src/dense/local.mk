@@ -12,6 +12,7 @@ tessera_sources += \
   src/dense/fully_sharded.h \
   src/dense/fully_sharded_gather.c \
   src/dense/fully_sharded_groups.c \
+  src/dense/fully_sharded_norms.c \
   src/dense/fully_sharded_reduce.c \
   src/dense/fully_sharded_update.c \
   src/dense/half.h \

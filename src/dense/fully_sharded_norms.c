@@ -1,0 +1,73 @@
+/* fully_sharded_norms.c - lamb and lars step by norms of whole parameters: each
+ * rank's part of their squares, summed in rank order.  On a communicator of
+ * its own: reductions of further layers don't wait behind an optimizer. */
+#include "base/mem.h"
+#include "dense/fully_sharded.h"
+
+static bool needs(const ts_fs *d, const ts_fs_group *g) {
+  for (int32_t i = 0; i < g->n_parts; i++)
+    if (ts_dense_optim_has_norms(
+            ts_param_optims_of(d->base.optims, g->parts[i].param)))
+      return true;
+  return false;
+}
+
+ts_err ts_fs_norms_create(ts_fs *d) {
+  ts_err err = TS_OK;
+  int64_t most = 0;
+  for (int32_t i = 0; i < d->n_groups; i++) {
+    ts_fs_group *g = &d->groups[i];
+    if (!needs(d, g)) continue;
+    TS_TRY(ts_mem_array(&g->stats, 2 * (int64_t)g->n_parts, sizeof *g->stats,
+                        TS_TAG_DENSE));
+    if (2 * g->n_parts > most) most = 2 * g->n_parts;
+  }
+  if (!most) goto done;
+  TS_TRY(ts_comm_create(d->base.spec.world, &d->norm_comm, TS_GROUP_WORLD,
+                        "dense norms"));
+  TS_TRY(ts_comm_reserve(d->norm_comm, most * 8 * d->n_ranks));
+done:
+  return err;
+}
+
+void ts_fs_norms_destroy(ts_fs *d) {
+  ts_comm_destroy(d->norm_comm);
+  for (int32_t i = 0; d->groups && i < d->n_groups; i++)
+    ts_mem_free(d->groups[i].stats);
+}
+
+typedef struct ts_fs_norms_arg {
+  const ts_fs *d;
+  const ts_fs_group *g;
+  const float *grads;
+  int64_t step;
+  double lr_factor;
+} ts_fs_norms_arg;
+
+static ts_err norms_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_fs_norms_arg *a = arg;
+  for (int32_t i = 0; i < a->g->n_parts; i++) {
+    double *out = a->g->stats + 2 * i;
+    const ts_dense_update_args u = ts_fs_update_args(
+        a->d, &a->g->parts[i], a->grads, a->lr_factor, a->step);
+    out[0] = out[1] = 0;
+    if (u.n && ts_dense_optim_has_norms(u.optim))
+      TS_TRY(a->d->kernels->dense_stats(&u, out));
+  }
+done:
+  return err;
+}
+
+ts_err ts_fs_norms(ts_fs *d, ts_fs_group *g, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_token token;
+  const ts_fs_norms_arg arg = {d, g, g->grad->at, d->step, d->lr_factor};
+  TS_TRY(ts_lane_submit(lane, "dense norms", norms_task, &arg, sizeof arg));
+  TS_TRY(ts_comm_all_reduce(d->norm_comm, &token, g->stats,
+                            2 * (int64_t)g->n_parts, TS_F64, TS_SUM, lane));
+  TS_TRY(ts_comm_end(&token, lane));
+done:
+  return err;
+}
