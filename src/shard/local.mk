@@ -3,6 +3,8 @@ tessera_sources += \
   src/shard/bags.c \
   src/shard/codec.c \
   src/shard/codec.h \
+  src/shard/column_stats.h \
+  src/shard/column_links.c \
   src/shard/column_stats.c \
   src/shard/column_wise.c \
   src/shard/cost.c \

@@ -130,7 +130,7 @@ struct ts_lot {
   bool holes; /* pieces of own_block that no group of this rank writes */
   ts_lot_group *groups;
   int32_t n_groups;
-  struct ts_column_stats *columns; /* column_stats.c; NULL: not needed */
+  struct ts_column_stats *columns; /* column_links.c; NULL: not needed */
 };
 
 /* What a lot needs for one batch. */
@@ -354,7 +354,7 @@ ts_err ts_lot_reserve_input(ts_lot_flight *, int32_t g, int64_t n_bags,
 /* Buffers of a lot's flight; returns their number. */
 int ts_lot_flight_buffers(ts_lot_flight *, ts_buffer **out);
 enum { TS_LOT_BUFFERS = 11, TS_GROUP_BUFFERS = 7 };
-/* column_stats.c */
+/* column_links.c: room for the statistics of rows, from the ebc's pool. */
 ts_err ts_columns_expect(ts_lot *);
 
 /* input_dist.c, input_unpack.c: tasks of the data lane. */
@@ -402,7 +402,8 @@ int64_t ts_wire_encode(const ts_lot_flight *, ts_codec, int block, int rank,
 int64_t ts_wire_decode(const ts_lot_flight *, ts_codec, int block, int rank,
                        float *x, const char *wire, bool add);
 
-/* column_stats.c: the fused backward of groups that hold columns of rows. */
+/* column_links.c, column_stats.c: the fused backward of groups that hold
+ * columns of rows. */
 ts_err ts_columns_create(ts_lot *);
 void ts_columns_destroy(ts_lot *);
 ts_err ts_columns_backward(ts_lot_flight *, double lr_factor, int64_t pass,

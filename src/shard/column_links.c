@@ -1,0 +1,208 @@
+/* column_links.c - the shards that hold columns of the same rows: found once,
+ * with the room that their messages and sums take. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "shard/column_stats.h"
+
+static int rounds_of(const ts_lot *lot, int32_t t) {
+  const ts_table_config *c = &lot->ebc->config->tables[t];
+  return ts_row_optim_find(c->optimizer.kind)->n_rounds;
+}
+
+static bool cut_by_columns(const ts_lot *lot, int32_t t) {
+  return lot->ebc->plan->tables[t].shards[0].n_cols <
+         lot->ebc->config->tables[t].dim;
+}
+
+/* This rank's group and table that hold SHARD of table T. */
+static void find_own(const ts_lot *lot, int32_t t, const ts_shard *shard,
+                     int32_t *group, int32_t *slot) {
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    for (int32_t i = 0; i < ts_tbe_n_tables(lot->groups[g].tbe); i++) {
+      const ts_tbe_table *x = ts_tbe_table_of(lot->groups[g].tbe, i);
+      if (x->table_id == t && x->col0 == shard->col0 &&
+          x->first_row == shard->row0) {
+        *group = g;
+        *slot = i;
+        return;
+      }
+    }
+}
+
+static ts_err add_link(ts_column_link **list, int32_t *n, ts_column_link link) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_mem_resize(list, (size_t)*n * sizeof **list,
+                       (size_t)(*n + 1) * sizeof **list, TS_TAG_MISC));
+  link.number = *n;
+  (*list)[(*n)++] = link;
+done:
+  return err;
+}
+
+/* The link between sender A and receiver B of table T, on either side. */
+static ts_err link_shards(ts_lot *lot, int32_t t, const ts_shard *a,
+                          const ts_shard *b) {
+  ts_err err = TS_OK;
+  ts_column_stats *c = lot->columns;
+  const int me = lot->ebc->rank;
+  const int64_t a_end = a->row0 + a->n_rows, b_end = b->row0 + b->n_rows;
+  ts_column_link link = {.col0 = a->col0,
+                         .n_rounds = rounds_of(lot, t),
+                         .from = a->row0 > b->row0 ? a->row0 : b->row0,
+                         .to = a_end < b_end ? a_end : b_end};
+  if (a->col0 == b->col0 || link.from >= link.to) return TS_OK;
+  if (a->rank == me) {
+    link.rank = b->rank;
+    find_own(lot, t, a, &link.group, &link.slot);
+    TS_TRY(add_link(&c->send, &c->n_send, link));
+  }
+  if (b->rank == me) {
+    link.rank = a->rank;
+    find_own(lot, t, b, &link.group, &link.slot);
+    TS_TRY(add_link(&c->recv, &c->n_recv, link));
+  }
+done:
+  return err;
+}
+
+static ts_err add_table(ts_lot *lot, int32_t t) {
+  ts_err err = TS_OK;
+  ts_column_stats *c = lot->columns;
+  const ts_table_plan *p = &lot->ebc->plan->tables[t];
+  if (rounds_of(lot, t) > c->n_rounds) c->n_rounds = rounds_of(lot, t);
+  for (int32_t i = 0; i < p->n_shards; i++) {
+    for (int32_t k = 0; k < p->n_shards; k++)
+      TS_TRY(link_shards(lot, t, &p->shards[i], &p->shards[k]));
+    const ts_shard *s = &p->shards[i];
+    if (s->rank != lot->ebc->rank) continue;
+    ts_own_columns own = {.col0 = s->col0,
+                          .n_rounds = rounds_of(lot, t),
+                          .from = s->row0,
+                          .to = s->row0 + s->n_rows};
+    find_own(lot, t, s, &own.group, &own.slot);
+    TS_TRY(ts_mem_resize(&c->own, (size_t)c->n_own * sizeof *c->own,
+                         (size_t)(c->n_own + 1) * sizeof *c->own, TS_TAG_MISC));
+    c->own[c->n_own++] = own;
+  }
+done:
+  return err;
+}
+
+static int by_rank(const void *a, const void *b) {
+  const ts_column_link *x = a, *y = b;
+  return x->rank != y->rank ? x->rank - y->rank : x->number - y->number;
+}
+
+static ts_err allocate(ts_lot *lot) {
+  ts_err err = TS_OK;
+  const int n_ranks = lot->ebc->n_ranks;
+  const ts_buffer empty = {.space = TS_SPACE_PINNED,
+                           .tag = TS_TAG_COMM,
+                           .owned = true,
+                           .device = lot->ebc->device};
+  TS_TRY(ts_mem_alloc(&lot->columns, sizeof *lot->columns, TS_TAG_MISC));
+  lot->columns->message = lot->columns->exchange.recv = empty;
+  TS_TRY(ts_mem_array(&lot->columns->message_bytes, n_ranks, sizeof(int64_t),
+                      TS_TAG_COMM));
+  ts_exchange *x = &lot->columns->exchange;
+  TS_TRY(ts_mem_array(&x->recv_bytes, n_ranks, 8, TS_TAG_COMM));
+  TS_TRY(ts_mem_array(&x->recv_at, n_ranks, 8, TS_TAG_COMM));
+  x->rooms = &lot->rooms;
+done:
+  return err;
+}
+
+ts_err ts_columns_create(ts_lot *lot) {
+  ts_err err = TS_OK;
+  int32_t last = -1;
+  for (int32_t i = 0; i < lot->n_views; i++) {
+    const int32_t t = lot->views[i].table;
+    if (t == last || !cut_by_columns(lot, t) || !rounds_of(lot, t)) continue;
+    last = t;
+    if (!lot->columns) TS_TRY(allocate(lot));
+    TS_TRY(add_table(lot, t));
+  }
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    lot->groups[g].columns = lot->groups[g].columns &&
+                             ts_tbe_optim(lot->groups[g].tbe)->n_rounds > 0;
+  ts_column_stats *c = lot->columns;
+  if (c && c->n_send)
+    qsort(c->send, (size_t)c->n_send, sizeof *c->send, by_rank);
+  if (c && c->n_recv)
+    qsort(c->recv, (size_t)c->n_recv, sizeof *c->recv, by_rank);
+done:
+  return err;
+}
+
+void ts_columns_destroy(ts_lot *lot) {
+  ts_column_stats *c = lot->columns;
+  if (!c) return;
+  ts_buffer_reset(&c->message);
+  ts_buffer_reset(&c->exchange.recv);
+  ts_mem_free(c->exchange.recv_bytes);
+  ts_mem_free(c->exchange.recv_at);
+  ts_mem_free(c->message_bytes);
+  ts_mem_free(c->send);
+  ts_mem_free(c->recv);
+  ts_mem_free(c->own);
+  ts_mem_free(c->sums);
+  ts_mem_free(c);
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+/* Rows of link L that a full batch touches at most; the same on both sides. */
+static int64_t rows_of(const ts_lot *lot, const ts_column_link *l) {
+  const ts_ebc *ebc = lot->ebc;
+  const int32_t t =
+      ts_tbe_table_of(lot->groups[l->group].tbe, l->slot)->table_id;
+  int64_t n = 0;
+  for (int32_t f = 0; f < ebc->n_features; f++)
+    if (ebc->feature_table[f] == t) n += ebc->n_ranks * ts_expect_ids(ebc, f);
+  return n < l->to - l->from ? n : l->to - l->from;
+}
+
+/* Bytes of LIST's links by rank into ROOM. */
+static int64_t find_rooms(const ts_lot *lot, const ts_column_link *list,
+                          int32_t n, int64_t *room) {
+  const int n_ranks = lot->ebc->n_ranks;
+  int64_t bytes[n_ranks], all = 0;
+  memset(bytes, 0, sizeof bytes);
+  for (int32_t i = 0; i < n; i++)
+    bytes[list[i].rank] += rows_of(lot, &list[i]) * TS_ROW_STATS_MAX * 4;
+  for (int r = 0; r < n_ranks; r++) {
+    const int64_t own = ts_room_bytes(bytes[r]);
+    if (room) room[r] = own;
+    all += own;
+  }
+  return all;
+}
+
+ts_err ts_columns_expect(ts_lot *lot) {
+  ts_err err = TS_OK;
+  ts_column_stats *c = lot->columns;
+  ts_pool *pool = &lot->ebc->pool;
+  int64_t sums = 0;
+  TS_TRY(ts_pool_add(pool, &c->message));
+  TS_TRY(ts_pool_add(pool, &c->exchange.recv));
+  TS_TRY(ts_buffer_reserve(
+      &c->message,
+      (size_t)find_rooms(lot, c->send, c->n_send, lot->rooms.send) + 4));
+  TS_TRY(ts_buffer_reserve(
+      &c->exchange.recv,
+      (size_t)find_rooms(lot, c->recv, c->n_recv, lot->rooms.recv)));
+  for (int32_t i = 0; i < c->n_own; i++) {
+    const ts_column_link own = {.group = c->own[i].group,
+                                .slot = c->own[i].slot,
+                                .from = c->own[i].from,
+                                .to = c->own[i].to};
+    const int64_t n = rows_of(lot, &own);
+    if (n > sums) sums = n;
+  }
+  TS_TRY(ts_mem_reserve(&c->sums, &c->sums_bytes,
+                        (size_t)sums * TS_ROW_STATS_MAX * 4, TS_TAG_SPARSE));
+done:
+  return err;
+}

@@ -1,0 +1,38 @@
+/* column_stats.h - which shards tell which others about their rows: what
+ * column_links.c sets up and column_stats.c uses. */
+#ifndef TS_SHARD_COLUMN_STATS_H
+#define TS_SHARD_COLUMN_STATS_H
+
+#include "shard/sharding.h"
+
+/* Rows [from, to) of the whole table that one of this rank's shards has in
+ * common with a shard of other columns. */
+typedef struct ts_column_link {
+  int32_t group, slot; /* the own shard: group and its table */
+  int32_t rank;        /* where the other one is */
+  int32_t col0;        /* of the sender */
+  int32_t n_rounds, number;
+  int64_t from, to;
+  int64_t at; /* floats into what arrived in this round */
+} ts_column_link;
+
+/* A shard of this rank. */
+typedef struct ts_own_columns {
+  int32_t group, slot, col0, n_rounds;
+  int64_t from, to;
+} ts_own_columns;
+
+typedef struct ts_column_stats {
+  ts_column_link *send, *recv; /* by rank */
+  int32_t n_send, n_recv;
+  ts_own_columns *own;
+  int32_t n_own;
+  int n_rounds; /* of any table, on any rank */
+  ts_buffer message;
+  int64_t *message_bytes; /* (W) */
+  ts_exchange exchange;
+  float *sums;
+  size_t sums_bytes;
+} ts_column_stats;
+
+#endif
