@@ -38,4 +38,12 @@ check "names of sparsenn" has sparsenn "$mlp"
 tables() { h5ls "$(newest "$1")/model" | sed -n 's/\.embedding_bags.*//p' | sort | uniq -c | tr -s ' ' | tr '\n' ';'; }
 check "one collection" test "$(tables dcnv2)" = " 5 sparse_arch.embedding_bag_collection;"
 check "two collections" test "$(tables sparsenn)" = " 4 sparse_arch.embedding_bag_collection; 1 sparse_arch.weighted_embedding_bag_collection;"
+
+# The whole MLPerf model fits 64 ranks, and its step is one of a second, not
+# of a minute.
+"$TESSERA" plan "$srcdir/input/mlperf_dlrm_dcnv2.deck" --world 64 --ranks-per-node 8 --set sharding.topology="$srcdir/input/topology_example" > "$work/plan" || exit 1
+check "plan of mlperf_dlrm_dcnv2" awk '
+  /^predicted step/ { ms = $3 }
+  /^predicted memory of the fullest/ { sub(/.*: /, ""); mib = $1 }
+  END { exit !(ms > 200 && ms < 3000 && mib > 3000 && mib < 16000) }' "$work/plan"
 passed

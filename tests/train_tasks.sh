@@ -82,6 +82,7 @@ fails() { # code, text, more
   [ $? = "$code" ] && grep -q "$text" "$work/out" || { cat "$work/out"; return 1; }
 }
 check "one label, two tasks" fails 3 '1 labels per sample, the deck 2 tasks' csv train --set 'data.csv.labels=[]' --set 'data.csv.label="y"'
+check "one label in a log" fails 2 'criteo_tsv has one label' "$TESSERA" generate "$work/small.deck" $two --out "$work/log.tsv" --format criteo_tsv
 check "names that are the same" fails 2 'two tasks named x' go 1 bad --set 'model.tasks=({name="x";},{name="x";})'
 check "an output each" fails 2 'one output each' go 1 bad --set 'model.over_arch=[8,1]'
 passed
