@@ -137,9 +137,11 @@ static void copy_params(ts_probe *p) {
                           MF,         MB,     p->dense, p->label};
 }
 
-static void start(ts_probe *p, const ts_model_case *m, const char *engine) {
+static void start_in(ts_probe *p, const ts_model_case *m, const char *engine,
+                     ts_precision precision) {
   *p = (ts_probe){.m = m};
   make_deck(&p->deck, m);
+  p->deck.c.run.precision = precision;
   ts_fixture_start(&p->f, true, 1);
   ck_assert_ok(ts_kernels_fill(&p->k, "host", NULL));
   const ts_model_spec spec = {.config = &p->deck.c,
@@ -152,6 +154,10 @@ static void start(ts_probe *p, const ts_model_case *m, const char *engine) {
                                               &p->k, p->f.lane));
   fill_probe(p);
   copy_params(p);
+}
+
+static void start(ts_probe *p, const ts_model_case *m, const char *engine) {
+  start_in(p, m, engine, TS_PRECISION_F32);
 }
 
 static void stop(ts_probe *p) {
@@ -190,16 +196,21 @@ static double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
   return loss / MB;
 }
 
-/* d loss / d *x of the oracle, by a central difference, beside GRAD. */
-static void compare(const ts_probe *p, double *x, float grad,
-                    const char *what) {
+/* d loss / d *x of the oracle, by a central difference. */
+static double slope_at(const ts_probe *p, double *x) {
   const double kept = *x, h = 1e-6;
   *x = kept + h;
   const double up = ts_oracle_loss(&p->oracle);
   *x = kept - h;
   const double down = ts_oracle_loss(&p->oracle);
   *x = kept;
-  const double slope = (up - down) / (2 * h);
+  return (up - down) / (2 * h);
+}
+
+/* Beside GRAD. */
+static void compare(const ts_probe *p, double *x, float grad,
+                    const char *what) {
+  const double slope = slope_at(p, x);
   ck_assert_msg(fabs(slope - (double)grad) < 2e-6 + 1e-5 * fabs(slope),
                 "%s, %s: %.8g by difference, %.8g by backward", p->m->kind,
                 what, slope, (double)grad);
@@ -224,6 +235,39 @@ static void model_case(const ts_model_case *m, const char *engine) {
 START_TEST(models_against_double) {
   if (strcmp(ts_linear_engine(engines[_i]), "none") == 0) return;
   for (int m = 0; m < N_MODELS; m++) model_case(&model_cases[m], engines[_i]);
+}
+END_TEST
+
+/* In bf16 what adds up is compared: a gradient's distance from the oracle's to
+ * its length. */
+static void compare_norms(const ts_probe *p, double *x, const float *grad,
+                          int64_t n, const char *what) {
+  double off = 0, all = 0;
+  for (int64_t j = 0; j < n; j++) {
+    const double slope = slope_at(p, &x[j]), d = slope - (double)grad[j];
+    off += d * d;
+    all += slope * slope;
+  }
+  ck_assert_msg(sqrt(off) < 0.02 * sqrt(all) + 1e-6, "%s, %s: %.3g of %.3g off",
+                p->m->kind, what, sqrt(off), sqrt(all));
+}
+
+/* Odd widths, too: rows of bf16 are padded. */
+START_TEST(models_in_bf16_against_double) {
+  static ts_probe p;
+  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, NULL)) return;
+  for (int m = 0; m < N_MODELS; m++) {
+    start_in(&p, &model_cases[m], NULL, TS_PRECISION_BF16);
+    const double loss = step(&p, MB, NULL);
+    ck_assert_double_eq_tol(loss, ts_oracle_loss(&p.oracle), 5e-3 * loss);
+    for (int f = 0; f < MF; f++)
+      compare_norms(&p, p.emb64[f], p.grad[f], MB * p.m->dims[f], "embedding");
+    for (int32_t i = 0; i < p.model->params.n; i++) {
+      const ts_param *q = p.model->params.item[i];
+      compare_norms(&p, p.w[i], q->grad, q->n, q->name);
+    }
+    stop(&p);
+  }
 }
 END_TEST
 
@@ -379,6 +423,7 @@ static void cross_case(const ts_kernels *k, int width, int stride, bool first,
                      .first = first,
                      .width = width,
                      .stride = stride,
+                     .t_stride = width,
                      .batch = KB};
   ck_assert_ok(k->cross_forward(&a));
   if (last) a.t = NULL;
@@ -398,6 +443,51 @@ static void cross_case(const ts_kernels *k, int width, int stride, bool first,
       ck_assert_float_eq_tol(dx0[j], (float)to, 1e-6f);
       if (!last) ck_assert_float_eq_tol(dt[tj], (float)(g * x0[j]), 1e-6f);
     }
+}
+
+/* With t, dt and add in bf16: as of floats that are rounded so. */
+static void half_cross_case(const ts_kernels *k, int width, bool first) {
+  static float x0[KB * KW], x[KB * KW], t[KB * KW], add[KB * KW];
+  static float y[2][KB * KW], dy[2][KB * KW], dx0[2][KB * KW], dt[KB * KW];
+  static uint16_t t16[KB * KW], add16[KB * KW], dt16[KB * KW], y16[KB * KW];
+  fill(x0, KB * KW, 130);
+  fill(x, KB * KW, 131);
+  for (int i = 0; i < KB * KW; i++) {
+    t16[i] = ts_f32_to_bf16(draw(132, (uint32_t)i));
+    add16[i] = ts_f32_to_bf16(draw(133, (uint32_t)i));
+    t[i] = ts_bf16_to_f32(t16[i]);
+    add[i] = ts_bf16_to_f32(add16[i]);
+    y16[i] = dt16[i] = 0;
+  }
+  for (int half = 0; half < 2; half++) {
+    fill(dy[half], KB * KW, 134);
+    fill(dx0[half], KB * KW, 135);
+    const ts_cross_args a = {.x0 = x0,
+                             .x = x,
+                             .t = half ? (void *)t16 : t,
+                             .y = y[half],
+                             .y16 = half ? y16 : NULL,
+                             .half = half,
+                             .add = half ? (void *)add16 : add,
+                             .dy = dy[half],
+                             .dx0 = dx0[half],
+                             .dt = half ? (void *)dt16 : dt,
+                             .first = first,
+                             .width = width,
+                             .stride = KW,
+                             .t_stride = KW,
+                             .batch = KB};
+    ck_assert_ok(k->cross_forward(&a));
+    ck_assert_ok(k->cross_backward(&a));
+  }
+  for (int j = 0; j < KB * KW; j++) {
+    const bool used = j % KW < width;
+    if (used) ck_assert_float_eq_tol(y[1][j], y[0][j], 1e-6f);
+    ck_assert_float_eq_tol(dx0[1][j], dx0[0][j], 1e-6f);
+    ck_assert_float_eq(dy[1][j], dy[0][j]);
+    ck_assert_uint_eq(y16[j], used ? ts_f32_to_bf16(y[1][j]) : 0);
+    ck_assert_uint_eq(dt16[j], used ? ts_f32_to_bf16(dt[j]) : 0);
+  }
 }
 
 static void fm_case(const ts_kernels *k, int n, int dim, int stride) {
@@ -447,6 +537,7 @@ START_TEST(kernels_against_double) {
   }
   for (int v = 0; v < 8; v++) {
     cross_case(&k, 64, 64, v & 1, v & 2, v & 4);
+    half_cross_case(&k, 37 + v, v & 1);
     cross_case(&k, 37, 64, v & 1, v & 2, v & 4);
     cross_case(&k, 3, 5, v & 1, v & 2, v & 4);
   }
@@ -463,6 +554,7 @@ static Suite *suite(void) {
   Suite *s = suite_create("models");
   TCase *t = tcase_create("models");
   tcase_add_loop_test(t, models_against_double, 0, 3);
+  tcase_add_test(t, models_in_bf16_against_double);
   tcase_add_test(t, no_samples_give_no_gradient);
   tcase_add_test(t, layers_come_in_order);
   tcase_add_test(t, cross_layers_are_groups_and_normal);

@@ -2,28 +2,35 @@
  *
  * Forward keeps u = V x, t = W u + b and x of each layer.  Backward, from dy:
  * dt = dy * x_0, dx_0 += dy * t, du = dt W, dx = dy + du V.  The last sum is
- * made by the next layer's pass, which reads dy anyway. */
+ * made by the next layer's pass, which reads dy anyway.
+ *
+ * In bf16 x and dy, which layers add to, stay f32; x has a copy of bf16 for
+ * the products; u, t and the gradients that products give or take are bf16. */
 #include "dense/cross.h"
 
 #include <math.h>
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "dense/half.h"
 
 typedef struct ts_cross_layer {
   ts_param *V, *W, *b;
   ts_linear *down, *up; /* V, without bias; W, b */
-  float *u;             /* (batch_max, rank) */
-  float *t;             /* (batch_max, width) */
+  void *u;              /* (batch_max, u_stride) f32 or bf16 */
+  void *t;              /* (batch_max, t_stride) f32 or bf16 */
   float *y;             /* (batch_max, stride) */
+  uint16_t *x16;        /* (batch_max, stride) its x, where half */
 } ts_cross_layer;
 
 struct ts_cross {
   ts_cross_spec spec;
   const ts_kernels *kernels;
   ts_cross_layer *layer; /* (n_layers) */
-  float *du, *dt, *dv;   /* of the layer at hand; dv (batch_max, stride) */
-  const float *x;        /* of the last forward */
+  bool half;
+  int32_t u_stride, t_stride;
+  void *du, *dt, *dv; /* of the layer at hand; dv (batch_max, stride) */
+  const float *x;     /* of the last forward */
 };
 
 static ts_err add_param(ts_param **p, const ts_cross_spec *s, ts_params *params,
@@ -55,26 +62,40 @@ done:
   return err;
 }
 
-static ts_err add_layer(ts_cross_layer *k, const ts_cross_spec *s,
-                        ts_params *params, uint64_t seed, int32_t l,
-                        ts_lane *lane) {
+static ts_err make_arrays(const ts_cross *c, ts_cross_layer *k) {
   ts_err err = TS_OK;
-  const int64_t n = s->batch_max;
+  const int64_t n = c->spec.batch_max, size = c->half ? 2 : 4;
+  TS_TRY(ts_mem_array(&k->u, n * c->u_stride, size, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&k->t, n * c->t_stride, size, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&k->y, n * c->spec.stride, 4, TS_TAG_ACTIVATIONS));
+  if (c->half)
+    TS_TRY(ts_mem_array(&k->x16, n * c->spec.stride, 2, TS_TAG_ACTIVATIONS));
+done:
+  return err;
+}
+
+static ts_err add_layer(const ts_cross *c, ts_cross_layer *k, ts_params *params,
+                        uint64_t seed, int32_t l, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_cross_spec *s = &c->spec;
   ts_linear_spec spec = {.n_in = s->width,
                          .n_out = s->rank,
                          .in_stride = s->stride,
+                         .out_stride = c->u_stride,
+                         .x_half = c->half,
+                         .y_half = c->half,
                          .precision = s->precision,
                          .batch_max = s->batch_max,
                          .need_dx = true,
                          .engine = s->engine};
   TS_TRY(add_params(k, s, params, seed, l, lane));
   TS_TRY(ts_linear_create(&k->down, &spec, k->V, NULL, lane));
-  spec.n_in = spec.in_stride = s->rank;
+  spec.n_in = s->rank;
+  spec.in_stride = c->u_stride;
   spec.n_out = s->width;
+  spec.out_stride = c->t_stride;
   TS_TRY(ts_linear_create(&k->up, &spec, k->W, k->b, lane));
-  TS_TRY(ts_mem_array(&k->u, n * s->rank, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&k->t, n * s->width, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&k->y, n * s->stride, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(make_arrays(c, k));
 done:
   return err;
 }
@@ -85,15 +106,21 @@ ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
   ts_err err = TS_OK;
   ts_cross *c = NULL;
   const int64_t n = s->batch_max;
+  const bool half = ts_linear_in_bf16(s->precision, s->rank, s->engine) &&
+                    ts_linear_in_bf16(s->precision, s->width, s->engine);
+  const int64_t size = half ? 2 : 4;
   TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_DENSE));
   c->spec = *s;
+  c->half = half;
+  c->u_stride = half ? (s->rank + 31) / 32 * 32 : s->rank;
+  c->t_stride = half ? s->stride : s->width;
   c->kernels = kernels;
   TS_TRY(ts_mem_array(&c->layer, s->n_layers, sizeof *c->layer, TS_TAG_DENSE));
   for (int32_t l = 0; l < s->n_layers; l++)
-    TS_TRY(add_layer(&c->layer[l], s, params, seed, l, lane));
-  TS_TRY(ts_mem_array(&c->du, n * s->rank, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&c->dt, n * s->width, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&c->dv, n * s->stride, 4, TS_TAG_ACTIVATIONS));
+    TS_TRY(add_layer(c, &c->layer[l], params, seed, l, lane));
+  TS_TRY(ts_mem_array(&c->du, n * c->u_stride, size, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&c->dt, n * c->t_stride, size, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&c->dv, n * s->stride, size, TS_TAG_ACTIVATIONS));
   *out = c;
   c = NULL;
 done:
@@ -109,6 +136,7 @@ void ts_cross_destroy(ts_cross *c) {
     ts_mem_free(c->layer[l].u);
     ts_mem_free(c->layer[l].t);
     ts_mem_free(c->layer[l].y);
+    ts_mem_free(c->layer[l].x16);
   }
   ts_mem_free(c->layer);
   ts_mem_free(c->du);
@@ -136,11 +164,26 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
   return t->kernels->cross_backward(&t->args);
 }
 
+typedef struct ts_half_arg {
+  uint16_t *to;
+  const float *from;
+  int32_t stride, rows, n;
+} ts_half_arg;
+
+static ts_err half_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_half_arg *a = arg;
+  ts_half_rows(a->to, a->stride, a->from, a->stride, a->rows, a->n);
+  return TS_OK;
+}
+
 static ts_cross_task by_element(const ts_cross *c, int32_t batch) {
   return (ts_cross_task){c->kernels,
                          {.x0 = c->x,
+                          .half = c->half,
                           .width = c->spec.width,
                           .stride = c->spec.stride,
+                          .t_stride = c->t_stride,
                           .batch = batch}};
 }
 
@@ -149,14 +192,21 @@ ts_err ts_cross_forward(ts_cross *c, float **y, const float *x, int32_t batch,
   ts_err err = TS_OK;
   c->x = x;
   *y = (float *)x;
+  if (c->half && c->spec.n_layers) {
+    const ts_half_arg arg = {c->layer[0].x16, x, c->spec.stride, batch,
+                             c->spec.width};
+    TS_TRY(ts_lane_submit(lane, "cross", half_task, &arg, sizeof arg));
+  }
   for (int32_t l = 0; l < c->spec.n_layers; l++) {
     const ts_cross_layer *k = &c->layer[l];
     ts_cross_task task = by_element(c, batch);
     task.args.x = *y;
     task.args.t = k->t;
     task.args.y = k->y;
+    task.args.y16 = l + 1 < c->spec.n_layers ? k[1].x16 : NULL;
     TS_TRY(ts_layer_acquire(hooks, k->V, TS_FORWARD, lane));
-    TS_TRY(ts_linear_forward(k->down, k->u, *y, batch, lane));
+    TS_TRY(ts_linear_forward(k->down, k->u, c->half ? (void *)k->x16 : *y,
+                             batch, lane));
     TS_TRY(ts_linear_forward(k->up, k->t, k->u, batch, lane));
     TS_TRY(ts_layer_release(hooks, k->V, TS_FORWARD, lane));
     TS_TRY(ts_lane_submit(lane, "cross", forward_task, &task, sizeof task));
@@ -170,7 +220,8 @@ static ts_err layer_backward(ts_cross *c, int32_t l, int32_t batch,
                              const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_cross_layer *k = &c->layer[l];
-  const float *x = l ? c->layer[l - 1].y : c->x;
+  const float *x32 = l ? c->layer[l - 1].y : c->x;
+  const void *x = c->half ? (const void *)k->x16 : x32;
   TS_TRY(ts_layer_acquire(hooks, k->V, TS_BACKWARD, lane));
   TS_TRY(ts_linear_backward(k->up, c->du, c->dt, k->u, k->t, batch, lane));
   TS_TRY(ts_layer_ready(hooks, k->b, lane));

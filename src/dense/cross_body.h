@@ -4,35 +4,64 @@
 #ifndef TS_DENSE_CROSS_BODY_H
 #define TS_DENSE_CROSS_BODY_H
 
+#include <string.h>
+
+#include "dense/half.h"
 #include "runtime/kernels.h"
+
+/* Row I of a matrix of f32 or bf16. */
+static void *cross_at(const void *m, int64_t i, int32_t stride, bool half) {
+  return (char *)m + i * stride * (half ? 2 : 4);
+}
 
 static void cross_row(const ts_cross_args *a, int64_t i) {
   const float *restrict x0 = a->x0 + i * a->stride;
   const float *restrict x = a->x + i * a->stride;
-  const float *restrict t = a->t + i * a->width;
   float *restrict y = a->y + i * a->stride;
-  for (int32_t k = 0; k < a->width; k++) y[k] = x0[k] * t[k] + x[k];
+  if (!a->half) {
+    const float *restrict t = cross_at(a->t, i, a->t_stride, false);
+    for (int32_t k = 0; k < a->width; k++) y[k] = x0[k] * t[k] + x[k];
+    return;
+  }
+  const uint16_t *restrict t = cross_at(a->t, i, a->t_stride, true);
+  uint16_t *restrict y16 = a->y16 ? a->y16 + i * a->stride : NULL;
+  for (int32_t k = 0; k < a->width; k++)
+    y[k] = x0[k] * ts_half_float(t[k]) + x[k];
+  for (int32_t k = 0; y16 && k < a->width; k++) y16[k] = ts_half_of(y[k]);
 }
 
 /* dy += add, the pass that makes dx of the layer above whole. */
 static void cross_add(const ts_cross_args *a, int64_t i) {
   float *restrict dy = a->dy + i * a->stride;
-  const float *restrict add = a->add + i * a->stride;
-  for (int32_t k = 0; k < a->width; k++) dy[k] += add[k];
+  const void *row = cross_at(a->add, i, a->stride, a->half);
+  const float *restrict add = row;
+  const uint16_t *restrict add16 = row;
+  if (a->half)
+    for (int32_t k = 0; k < a->width; k++) dy[k] += ts_half_float(add16[k]);
+  else
+    for (int32_t k = 0; k < a->width; k++) dy[k] += add[k];
 }
 
-static void cross_grad_row(const ts_cross_args *a, int64_t i) {
+/* The sum over layers begins with 0 in the first of them. */
+static void cross_grad_half(const ts_cross_args *a, int64_t i) {
   const float *restrict x0 = a->x0 + i * a->stride;
   const float *restrict dy = a->dy + i * a->stride;
   float *restrict dx0 = a->dx0 + i * a->stride;
-  if (a->add) cross_add(a, i);
-  if (!a->t) {
-    for (int32_t k = 0; k < a->width; k++)
-      dx0[k] = (a->first ? 0.0f : dx0[k]) + dy[k];
-    return;
+  const uint16_t *restrict t = cross_at(a->t, i, a->t_stride, true);
+  uint16_t *restrict dt = cross_at(a->dt, i, a->t_stride, true);
+  if (a->first) memset(dx0, 0, (size_t)a->width * sizeof *dx0);
+  for (int32_t k = 0; k < a->width; k++) {
+    dx0[k] += dy[k] * ts_half_float(t[k]);
+    dt[k] = ts_half_of(dy[k] * x0[k]);
   }
-  const float *restrict t = a->t + i * a->width;
-  float *restrict dt = a->dt + i * a->width;
+}
+
+static void cross_grad_float(const ts_cross_args *a, int64_t i) {
+  const float *restrict x0 = a->x0 + i * a->stride;
+  const float *restrict dy = a->dy + i * a->stride;
+  float *restrict dx0 = a->dx0 + i * a->stride;
+  const float *restrict t = cross_at(a->t, i, a->t_stride, false);
+  float *restrict dt = cross_at(a->dt, i, a->t_stride, false);
   if (a->first)
     for (int32_t k = 0; k < a->width; k++) {
       dx0[k] = dy[k] * t[k];
@@ -43,6 +72,19 @@ static void cross_grad_row(const ts_cross_args *a, int64_t i) {
       dx0[k] += dy[k] * t[k];
       dt[k] = dy[k] * x0[k];
     }
+}
+
+static void cross_grad_row(const ts_cross_args *a, int64_t i) {
+  const float *restrict dy = a->dy + i * a->stride;
+  float *restrict dx0 = a->dx0 + i * a->stride;
+  if (a->add) cross_add(a, i);
+  if (!a->t)
+    for (int32_t k = 0; k < a->width; k++)
+      dx0[k] = (a->first ? 0.0f : dx0[k]) + dy[k];
+  else if (a->half)
+    cross_grad_half(a, i);
+  else
+    cross_grad_float(a, i);
 }
 
 /* ---- factorisation machine ----------------------------------------------- */

@@ -96,20 +96,23 @@ typedef struct ts_interact_args {
   int work_threads;
 } ts_interact_args;
 
-/* What a cross layer (dense/cross.h) does by element.  Rows of x0, x, y, dy,
- * dx0 and add lie STRIDE floats apart, those of t and dt WIDTH; only WIDTH
- * floats of a row are touched. */
+/* What a cross layer (dense/cross.h) does by element.  Rows of x0, x, y, y16,
+ * dy, dx0 and add lie STRIDE elements apart, those of t and dt T_STRIDE; only
+ * WIDTH elements of a row are touched. */
 typedef struct ts_cross_args {
   const float *x0; /* (B, stride) */
   const float *x;  /* forward: y = x0 * t + x */
-  const float *t;  /* (B, width) */
+  const void *t;   /* (B, t_stride) */
   float *y;
+  uint16_t *y16; /* y in bf16, unless NULL */
+  bool half;     /* t, dt and add are of bf16, else f32 */
   /* backward: dy += add (unless NULL), then dx0 += dy * t (= where FIRST) and
    * dt = dy * x0.  Without t, the end: dx0 += dy. */
-  const float *add;
-  float *dy, *dx0, *dt;
+  const void *add;
+  float *dy, *dx0;
+  void *dt;
   bool first;
-  int32_t width, stride, batch;
+  int32_t width, stride, t_stride, batch;
 } ts_cross_args;
 
 /* Factorisation machine over N_VECTORS vectors of DIM floats side by side:
