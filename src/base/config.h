@@ -76,7 +76,8 @@ typedef struct ts_table_config {
     double load_factor;
     char *policy; /* lru | lfu */
     int32_t depth;
-    int32_t passes; /* 0: auto */
+    int32_t passes;      /* 0: auto */
+    int32_t auto_passes; /* what that is; no key */
     int64_t min_pass_size;
     char *tier; /* host | file */
   } cache;

@@ -88,11 +88,9 @@ static const struct {
   const char *name;
   ts_err (*run)(const ts_args *);
 } benches[] = {
-    {"checkpoint", ts_bench_checkpoint},
-    {"input", ts_bench_input},
-    {"pipeline", ts_bench_pipeline},
-    {"read", ts_bench_read},
-    {"step", ts_bench_step},
+    {"cache", ts_bench_cache}, {"checkpoint", ts_bench_checkpoint},
+    {"input", ts_bench_input}, {"pipeline", ts_bench_pipeline},
+    {"read", ts_bench_read},   {"step", ts_bench_step},
     {"tbe", ts_bench_tbe},
 };
 
@@ -103,5 +101,6 @@ ts_err ts_cmd_bench(const ts_args *a) {
                  "usage: tessera bench step DECK | bench read DECK | bench "
                  "input DECK [key=value]... | bench pipeline DECK "
                  "[key=value]... | bench tbe [key=value]... | bench "
+                 "cache [key=value]... | bench "
                  "checkpoint [key=value]...");
 }

@@ -4,6 +4,7 @@
 
 #include "commands/commands.h"
 
+ts_err ts_bench_cache(const ts_args *);
 ts_err ts_bench_checkpoint(const ts_args *);
 ts_err ts_bench_input(const ts_args *);
 ts_err ts_bench_pipeline(const ts_args *);

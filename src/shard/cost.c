@@ -164,6 +164,20 @@ static double cross_part(const ts_cost *c, double bytes) {
   return bytes * (c->n_ranks - c->per_node) / c->n_ranks;
 }
 
+/* Rows that come from slow memory and go back: of D different ones those that
+ * have no line, if all rows were alike; what is frequent is there. */
+static void time_tier(ts_load *l, const ts_cost *c, const ts_table_config *t,
+                      double n, double d, double row, double state) {
+  const ts_topology *m = c->request->topology;
+  const bool disk = !strcmp(t->cache.tier, "file");
+  const double rate = disk ? m->disk_gbytes_per_s : m->slow_gbytes_per_s;
+  const bool cached = !strcmp(t->kernel, "cached");
+  const double moved = cached ? d * (1 - t->cache.load_factor) : disk ? d : 0;
+  if (cached && c->request->hides_rows) return;
+  l->time.lookup +=
+      (2 * moved * (row + state) / rate + (cached ? n * m->lookup_ns : 0)) / NS;
+}
+
 static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
                         ts_shard_kind kind, const ts_shard *s) {
   const ts_topology *t = c->request->topology;
@@ -186,6 +200,7 @@ static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
                       d * (2 * row + 2 * state) / update) /
                      NS;
   if (x->weighted) l->time.lookup *= 1.1, l->time.backward *= 1.1;
+  if (ts_table_is_slow(config)) time_tier(l, c, config, n, d, row, state);
 }
 
 /* The node reduces among its ranks, in f32; then it crosses, coded. */

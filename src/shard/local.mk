@@ -38,6 +38,7 @@ tessera_sources += \
   src/shard/planner_impl.h \
   src/shard/planner_local.c \
   src/shard/planner_options.c \
+  src/shard/planner_passes.c \
   src/shard/planner_print.c \
   src/shard/planner_report.c \
   src/shard/planner_stats.c \
@@ -55,4 +56,5 @@ tessera_sources += \
   src/shard/topology.c \
   src/shard/topology.h \
   src/shard/topology_measure.c \
+  src/shard/topology_tiers.c \
   src/shard/wire.c

@@ -52,6 +52,7 @@ typedef struct ts_plan_request {
   int32_t batch;       /* samples of a rank */
   int32_t n_flights;   /* batches under way in the pipeline */
   bool hides_input;    /* input dist runs under the step before */
+  bool hides_rows;     /* rows of slow memory come under it, too */
   double memory_bytes; /* limit of a rank */
 } ts_plan_request;
 
@@ -70,13 +71,15 @@ static inline double ts_plan_time_sum(const ts_plan_time *t) {
 
 /* Bytes of one rank. */
 typedef struct ts_plan_memory {
-  double weights, state;
-  double buffers; /* input and output dist, lookup, backward, messages */
-  double dense;   /* parameters, activations, batches, metrics */
+  double weights, state; /* in fast memory */
+  double slow;           /* of tables in the host's slow memory */
+  double buffers;        /* input and output dist, lookup, backward, messages */
+  double dense;          /* parameters, activations, batches, metrics */
+  double disk;           /* of tables in files: no memory */
 } ts_plan_memory;
 
 static inline double ts_plan_memory_sum(const ts_plan_memory *m) {
-  return m->weights + m->state + m->buffers + m->dense;
+  return m->weights + m->state + m->slow + m->buffers + m->dense;
 }
 
 /* Bytes that one rank sends in a step, by what they are. */
@@ -116,6 +119,10 @@ typedef struct ts_plan_report {
  * expected of it.  DECK error where no plan fits the memory: it ranks what
  * would help. */
 ts_err ts_plan_search(ts_plan **, ts_plan_report **report,
+                      const ts_plan_request *);
+/* Passes of tables with cache.prefetch_passes = "auto": the fewest whose
+ * scratch fits what REPORT leaves of the fullest rank's memory. */
+ts_err ts_plan_passes(int32_t *passes, const ts_plan *, const ts_plan_report *,
                       const ts_plan_request *);
 /* What is expected of PLAN, whoever made it. */
 ts_err ts_plan_estimate(ts_plan_report **, const ts_plan *,

@@ -30,12 +30,14 @@ static ts_err print_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
   const ts_plan_memory *m = &x->memory;
   return ts_str_append(
       s,
-      "rank %5d %9.1f (%.1f, %.1f, %.1f, %.1f) %8.3f (%.3f, %.3f, %.3f, %.3f, "
+      "rank %5d %9.1f (%.1f, %.1f, %.1f, %.1f, %.1f) + %.1f %8.3f (%.3f, "
+      "%.3f, %.3f, %.3f, "
       "%.3f) %8.3f %8.3f %8.3f %6d\n",
       k, mib(ts_plan_memory_sum(m)), mib(m->weights), mib(m->state),
-      mib(m->buffers), mib(m->dense), ts_plan_time_sum(t), t->input, t->lookup,
-      t->output, t->gradient, t->backward, mib(x->sent.input),
-      mib(x->sent.output), mib(x->sent.gradient), x->n_shards);
+      mib(m->buffers), mib(m->dense), mib(m->slow), mib(m->disk),
+      ts_plan_time_sum(t), t->input, t->lookup, t->output, t->gradient,
+      t->backward, mib(x->sent.input), mib(x->sent.output),
+      mib(x->sent.gradient), x->n_shards);
 }
 
 static ts_err print_ranks(ts_str *s, const ts_plan_report *r, int32_t rows) {
@@ -50,8 +52,9 @@ static ts_err print_ranks(ts_str *s, const ts_plan_report *r, int32_t rows) {
     TS_TRY(ts_str_append(s, "the %d slowest of %d ranks\n", n, r->n_ranks));
   }
   TS_TRY(ts_str_append(
-      s, "           MiB (weights, state, buffers, dense) ms (input, lookup, "
-         "output, gradient, backward) MiB sent: input output gradient "
+      s, "           MiB (weights, state, buffers, dense, slow) + on disk, ms "
+         "(input, lookup, output, gradient, backward) MiB sent: input output "
+         "gradient "
          "shards\n"));
   for (int32_t i = 0; i < n; i++) TS_TRY(print_rank(s, r, list[i].rank));
 done:
@@ -83,8 +86,9 @@ static ts_err print_table(ts_str *s, const ts_plan_table *x,
   ts_err err = TS_OK;
   const ts_plan_time *t = &x->time;
   TS_TRY(ts_str_append(
-      s, "%-16s %-17s fused %9.3f (%.3f, %.3f) %10.2f %8.1f", c->name,
-      ts_shard_kind_name(p->kind), ts_plan_time_sum(t), t->lookup + t->backward,
+      s, "%-16s %-17s %-6s %8.3f (%.3f, %.3f) %10.2f %8.1f", c->name,
+      ts_shard_kind_name(p->kind), ts_table_is_slow(c) ? c->kernel : "fused",
+      ts_plan_time_sum(t), t->lookup + t->backward,
       t->input + t->output + t->gradient, mib(x->memory_bytes), known->ids));
   TS_TRY(ts_str_append(s, " %10.0f %5d (%d) %11" PRId64 " %-16s %s", //
                        known->distinct, c->dim, p->shards[0].n_cols, c->rows,
@@ -198,11 +202,12 @@ static ts_err json_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
       s,
       "%s{\"rank\":%d,\"bytes\":%.0f,\"ms\":%.6g,\"input_ms\":%.6g,"
       "\"lookup_ms\":%.6g,\"output_ms\":%.6g,\"gradient_ms\":%.6g,"
-      "\"backward_ms\":%.6g,\"sent_bytes\":%.0f,\"cross_bytes\":%.0f,"
+      "\"backward_ms\":%.6g,\"slow_bytes\":%.0f,\"disk_bytes\":%.0f,\"sent_"
+      "bytes\":%.0f,\"cross_bytes\":%.0f,"
       "\"shards\":%d}",
       k ? "," : "", k, ts_plan_memory_sum(&x->memory),
       ts_plan_time_sum(&x->time), x->time.input, x->time.lookup, x->time.output,
-      x->time.gradient, x->time.backward,
+      x->time.gradient, x->time.backward, x->memory.slow, x->memory.disk,
       x->sent.input + x->sent.output + x->sent.gradient + x->sent.dense,
       x->sent.cross, x->n_shards);
 }

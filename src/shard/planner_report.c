@@ -54,7 +54,7 @@ static void add_table(ts_plan_report *r, ts_load *all, const ts_cost *c,
     add_to_rank(&r->ranks[p->shards[k].rank], &l);
     r->ranks[p->shards[k].rank].n_shards++;
     add_time(&table->time, &l.time, 1);
-    table->memory_bytes += l.memory.weights + l.memory.state;
+    table->memory_bytes += l.memory.weights + l.memory.state + l.memory.slow;
     table->slowest_ms = fmax(table->slowest_ms, ts_plan_time_sum(&l.time));
   }
 }

@@ -1,14 +1,16 @@
 /* storage.c - memory of a plan, as the parts that hold it allocate it:
- * tables (sparse/tier_resident.c), a flight's matrices and inputs
+ * tables (sparse/tier_*.c), a flight's matrices and inputs
  * (lot.c, input_*.c), scratch of the backward pass (sparse/tbe*.c), what
  * collectives keep aside (runtime/comm_mpi_ops.c).
  *
  * Buffers that grow with the batch are a quarter larger than what they
  * hold. */
 #include <math.h>
+#include <string.h>
 
 #include "shard/cost.h"
 #include "shard/sharding.h"
+#include "sparse/cache.h"
 
 static const double growth = 1.25;
 
@@ -16,6 +18,34 @@ static const double growth = 1.25;
  * each id. */
 static double backward_bytes(const ts_cost_table *x, double n, double bags) {
   return growth * (n * (x->weighted ? 20 : 16) + bags * 12);
+}
+
+/* Rows of SHARD in slow memory: lines, their directory, states that stay; and
+ * what a batch's rows need on their way: a slot per id in each flight, and
+ * the scratch of a pass, at most 6 times the ids. */
+static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
+                       const ts_shard *s, double n) {
+  const ts_table_config *t = &c->request->config->tables[table];
+  const ts_row_optim *o = ts_row_optim_find(t->optimizer.kind);
+  const double row = s->n_cols * (double)ts_dtype_bytes(t->dtype);
+  const double rows = (double)s->n_rows;
+  double moving = 0, staying = 0;
+  for (int k = 0; o && k < o->n_states; k++)
+    if (o->state[k].per_row)
+      staying += 4;
+    else
+      moving += 4.0 * s->n_cols;
+  *(strcmp(t->cache.tier, "file") ? &m->slow : &m->disk) =
+      rows * (row + moving);
+  m->weights = 0;
+  m->state = rows * staying;
+  if (strcmp(t->kernel, "cached")) return;
+  const double lines =
+      (double)ts_cache_lines_for(s->n_rows, t->cache.load_factor);
+  m->weights = lines * (row + TS_CACHE_LINE_BYTES) + rows / 8;
+  m->state += lines * moving;
+  m->buffers += growth * 4 * n * (c->request->n_flights + 1);
+  if (t->cache.passes > 0) m->buffers += 6.0 * 4 * n / t->cache.passes;
 }
 
 /* Offsets, places, rows and weights of the bags of a flight. */
@@ -91,6 +121,7 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->state = (double)ts_shard_bytes(t, s) - m->weights;
   m->buffers = backward_bytes(x, n, bags) + flights * input_bytes(x, n, bags) +
                column_bytes(c, table, n, s);
+  if (ts_table_is_slow(t)) tier_bytes(m, c, table, s, n);
   m->buffers += flights * 2 * 4 * bags * width; /* out and grad_out */
   if (!replica)
     remote_bytes(m, c, table, kind, s, n, bags);

@@ -43,6 +43,8 @@ static const ts_field fields[] = {
     FIELD(pack_ns, "ns", 5, "per id of input dist"),
     FIELD(call_us, "us", 40, "per collective"),
     FIELD(dense_gflops, "GFLOP/s", 40, "dense layers, there and back"),
+    FIELD(slow_gbytes_per_s, "GB/s", 2, "rows of slow memory, moved"),
+    FIELD(disk_gbytes_per_s, "GB/s", 0.2, "rows of files, moved"),
     FIELD(memory_gib, "GiB", 16, "per rank"),
     LINK(TS_REACH_NODE, TS_LINK_ALL_TO_ALL, "node_all_to_all", 5, 4),
     LINK(TS_REACH_NODE, TS_LINK_REDUCE_SCATTER, "node_reduce_scatter", 5, 3),

@@ -39,6 +39,8 @@ typedef struct ts_topology {
   double pack_ns;                /* per id of input dist, both sides */
   double call_us;                /* per collective operation, or task */
   double dense_gflops;           /* dense layers, forward and backward */
+  double slow_gbytes_per_s;      /* rows from slow memory to lines */
+  double disk_gbytes_per_s;      /* and from files */
   double memory_gib;             /* per rank */
   ts_link link[TS_REACH_COUNT][TS_LINK_COUNT];
 } ts_topology;
@@ -58,12 +60,16 @@ typedef struct ts_topology_bench {
   ts_device *device;
   const ts_kernels *kernels;
   ts_lane *compute;
+  const char *tier_dir; /* NULL: files are not measured */
 } ts_topology_bench;
 
 /* All but dense_gflops, which is the caller's to know.  All ranks measure at
  * the same time; the middle of their figures counts, so all get the same.
  * Under a second.  Collective. */
 ts_err ts_topology_measure(ts_topology *, const ts_topology_bench *);
+/* topology_tiers.c: slow memory, and files in DIR (NULL: not measured), whose
+ * pages are forgotten first.  Local. */
+ts_err ts_topology_tiers(ts_topology *, const char *dir);
 /* Memory of this machine, or what its control group allows of it, for each of
  * N_RANKS ranks on it.  Local. */
 double ts_topology_memory_gib(int n_ranks);

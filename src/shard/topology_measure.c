@@ -371,6 +371,7 @@ ts_err ts_topology_measure(ts_topology *t, const ts_topology_bench *b) {
   TS_TRY(measure_stream(t));
   TS_TRY(measure_pack(t));
   TS_TRY(measure_links(t, b));
+  TS_TRY(ts_topology_tiers(t, b->tier_dir));
   double *own[] = {&t->read_gbytes_per_s,
                    &t->cache_gbytes_per_s,
                    &t->write_gbytes_per_s,
@@ -381,6 +382,8 @@ ts_err ts_topology_measure(ts_topology *t, const ts_topology_bench *b) {
                    &t->update_ns,
                    &t->pack_ns,
                    &t->call_us,
+                   &t->slow_gbytes_per_s,
+                   &t->disk_gbytes_per_s,
                    &t->memory_gib};
   for (size_t i = 0; i < sizeof own / sizeof *own; i++)
     TS_TRY(ts_topology_middle(own[i], b->control));

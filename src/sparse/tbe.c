@@ -86,8 +86,9 @@ static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
           c->cache.tier && !strcmp(c->cache.tier, "file") ? s->tier_dir : NULL,
       .load_factor = c->cache.load_factor,
       .lfu = c->cache.policy && !strcmp(c->cache.policy, "lfu"),
-      .passes = c->cache.passes > 0 ? c->cache.passes : 1,
+      .passes = c->cache.passes ? c->cache.passes : c->cache.auto_passes,
       .min_pass = c->cache.min_pass_size};
+  if (spec.passes < 1) spec.passes = 1;
   for (int k = 0; k < spec.n_states; k++) {
     spec.state_per_row[k] = t->optim->state[k].per_row;
     spec.state_cols[k] = spec.state_per_row[k] ? 1 : t->dim;

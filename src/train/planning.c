@@ -17,13 +17,24 @@
  * gives no limit; the rest is for the system, MPI and HDF5. */
 static const double usable = 0.85;
 
+/* Only who has tables in files wants to know how fast they are. */
+static bool needs_files(const ts_config *c) {
+  for (int32_t i = 0; i < c->n_tables; i++)
+    if (ts_table_is_slow(&c->tables[i]) &&
+        !strcmp(c->tables[i].cache.tier, "file"))
+      return true;
+  return false;
+}
+
 static ts_err measure(ts_planning *p, ts_trainer *t, double gflops) {
   ts_err err = TS_OK;
-  const ts_topology_bench bench = {.world = t->world,
-                                   .control = t->control,
-                                   .device = t->device,
-                                   .kernels = &t->kernels,
-                                   .compute = t->compute};
+  const ts_topology_bench bench = {
+      .world = t->world,
+      .control = t->control,
+      .device = t->device,
+      .kernels = &t->kernels,
+      .compute = t->compute,
+      .tier_dir = needs_files(t->config) ? t->config->run.tier_dir : NULL};
   TS_TRY(ts_settle(t, ts_topology_measure(&p->topology, &bench)));
   TS_TRY(ts_topology_middle(&gflops, t->control));
   if (gflops > 0) p->topology.dense_gflops = gflops;
@@ -59,6 +70,7 @@ static void pipeline_of(ts_plan_request *r, const char *kind) {
   const bool base = !strcmp(kind, "base");
   r->n_flights = base ? 1 : !strcmp(kind, "sparse_dist") ? 2 : 3;
   r->hides_input = !base;
+  r->hides_rows = !strcmp(kind, "prefetch");
 }
 
 ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
@@ -176,6 +188,21 @@ done:
   return err;
 }
 
+/* What "auto" means is known now that the plan is. */
+static ts_err choose_passes(ts_trainer *t) {
+  ts_err err = TS_OK;
+  const ts_planning *p = t->planning;
+  int32_t passes = 1;
+  if (t->rank == 0)
+    err = ts_plan_passes(&passes, t->plan, p->report, &p->request);
+  TS_TRY(ts_settle(t, err));
+  TS_TRY(ts_comm_bcast(t->control, &passes, sizeof passes, 0));
+  for (int32_t i = 0; i < t->config->n_tables; i++)
+    t->config->tables[i].cache.auto_passes = passes;
+done:
+  return err;
+}
+
 ts_err ts_planning_choose(ts_trainer *t, const char *text) {
   ts_err err = TS_OK;
   ts_plan *own = NULL;
@@ -187,6 +214,7 @@ ts_err ts_planning_choose(ts_trainer *t, const char *text) {
   if (t->rank == 0 && !t->planning->report)
     TS_TRY(
         ts_plan_estimate(&t->planning->report, t->plan, &t->planning->request));
+  TS_TRY(choose_passes(t));
   ts_mem_forget_peaks();
 done:
   ts_plan_destroy(own);

@@ -1,0 +1,380 @@
+/* bench_cache.c - `tessera bench cache [key=value]...`: a cached group beside
+ * the same group in fast memory, by load factor, policy and skew of the ids;
+ * the rows it moves beside a plain copy of as many; and passes. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "commands/bench.h"
+#include "runtime/store.h"
+#include "runtime/topology.h"
+#include "runtime/trace.h"
+#include "sparse/tbe.h"
+
+enum { ITERS_MAX = 200 };
+
+typedef struct ts_cache_case {
+  double tables, rows, dim, batch, pool, threads, iters, zipf;
+  int policy, file;
+  const char *dir;
+  int64_t n, n_bags;
+  ts_table_config config;
+  ts_kernels kernels;
+  ts_device *device;
+  ts_lane *compute, *ahead;
+  ts_tbe *tbe;
+  ts_tbe_hold hold[2];
+  int64_t *offsets, *starts, *at;
+  int32_t **ids; /* (iters + 1) of (n) */
+  float *out, *grad;
+} ts_cache_case;
+
+/* Of one step, ms; rows and bytes per step. */
+typedef struct ts_cache_times {
+  double step, hold, exposed, hit_rate, misses, conflicts, bytes;
+  int64_t scratch, fast;
+} ts_cache_times;
+
+/* ---- input --------------------------------------------------------------- */
+
+static double power_law(double u, double R, double alpha) {
+  if (fabs(alpha - 1) < 1e-9) return pow(R, u);
+  return pow((pow(R, 1 - alpha) - 1) * u + 1, 1 / (1 - alpha));
+}
+
+static void draw(ts_cache_case *c, double alpha) {
+  const double R = c->rows;
+#pragma omp parallel for
+  for (int k = 0; k <= (int)c->iters; k++)
+    for (int64_t i = 0; i < c->n; i++) {
+      uint32_t x[4];
+      ts_rng4(x, 1, TS_RNG_TEST, (uint64_t)i, (uint32_t)k, 0);
+      const double u = ts_rng_unit64(x[0], x[1]);
+      uint64_t id = (uint64_t)(u * R);
+      if (alpha > 0) {
+        id = (uint64_t)fmin(fmax(power_law(u, R, alpha), 1), R) - 1;
+        id = id * UINT64_C(2654435761) % (uint64_t)c->rows;
+      }
+      c->ids[k][i] = (int32_t)id;
+    }
+}
+
+static ts_err allocate(ts_cache_case *c) {
+  ts_err err = TS_OK;
+  const int64_t dim = (int64_t)c->dim, tables = (int64_t)c->tables;
+  const int64_t batch = (int64_t)c->batch;
+  c->n_bags = tables * batch;
+  c->n = c->n_bags * (int64_t)c->pool;
+  TS_TRY(ts_mem_array(&c->offsets, c->n_bags + 1, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&c->starts, tables + 1, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&c->at, c->n_bags, 8, TS_TAG_INPUT));
+  for (int64_t i = 0; i <= c->n_bags; i++) c->offsets[i] = i * (int64_t)c->pool;
+  for (int64_t t = 0; t <= tables; t++) c->starts[t] = t * batch;
+  for (int64_t i = 0; i < c->n_bags; i++)
+    c->at[i] = (i % batch * tables + i / batch) * dim;
+  TS_TRY(ts_mem_array(&c->ids, (int64_t)c->iters + 1, sizeof *c->ids,
+                      TS_TAG_INPUT));
+  for (int k = 0; k <= (int)c->iters; k++)
+    TS_TRY(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&c->out, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&c->grad, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
+  for (int64_t i = 0; i < c->n_bags * dim; i++)
+    c->grad[i] = (float)((i * 7919 % 2001) - 1000) * 1e-6f;
+done:
+  return err;
+}
+
+static ts_tbe_input input_of(ts_cache_case *c, int i) {
+  return (ts_tbe_input){.bag_start = c->starts,
+                        .offsets = c->offsets,
+                        .at = c->at,
+                        .rows = c->ids[i],
+                        .n_ids = c->n,
+                        .hold =
+                            ts_tbe_is_cached(c->tbe) ? &c->hold[i % 2] : NULL};
+}
+
+/* ---- a group ------------------------------------------------------------- */
+
+static ts_err create(ts_cache_case *c, double load_factor, bool lfu,
+                     int passes) {
+  ts_err err = TS_OK;
+  static char fused[] = "fused", cached[] = "cached", lru[] = "lru",
+              lfu_name[] = "lfu", host[] = "host", file[] = "file";
+  const int n = (int)c->tables;
+  ts_tbe_table tables[n];
+  int32_t table[n];
+  c->config.kernel = load_factor > 0 ? cached : fused;
+  c->config.cache.load_factor = load_factor;
+  c->config.cache.policy = lfu ? lfu_name : lru;
+  c->config.cache.passes = passes;
+  c->config.cache.tier = c->file ? file : host;
+  for (int t = 0; t < n; t++) {
+    tables[t] =
+        (ts_tbe_table){&c->config, t, 0, (int64_t)c->rows, 0, (int32_t)c->dim};
+    table[t] = t;
+  }
+  const ts_tbe_spec spec = {.tables = tables,
+                            .n_tables = n,
+                            .feature_table = table,
+                            .n_features = n,
+                            .seed = 1,
+                            .tier_dir = c->dir};
+  TS_TRY(ts_tbe_create(&c->tbe, c->device, &c->kernels, &spec));
+  TS_TRY(ts_tbe_init(c->tbe));
+done:
+  return err;
+}
+
+static ts_tier_count counts(const ts_tbe *t, ts_tier_figures *f) {
+  ts_tier_count sum = {0};
+  *f = (ts_tier_figures){0};
+  if (!ts_tbe_figures(t, f)) return sum;
+  for (int32_t i = 0; i < ts_tbe_n_tables(t); i++) {
+    sum.n_unique += f->count[i].n_unique;
+    sum.n_hits += f->count[i].n_hits;
+    sum.n_misses += f->count[i].n_misses;
+    sum.n_conflicts += f->count[i].n_conflicts;
+    sum.bytes_in += f->count[i].bytes_in;
+    sum.bytes_out += f->count[i].bytes_out;
+  }
+  return sum;
+}
+
+/* A step as the prefetch pipeline has it: rows of the next batch come beside
+ * the lookup; the update waits for them. */
+static ts_err step(ts_cache_case *c, int i, double *exposed) {
+  ts_err err = TS_OK;
+  const ts_tbe_input in = input_of(c, i), next = input_of(c, i + 1);
+  TS_TRY(ts_tbe_forward(c->tbe, c->out, &in, c->compute));
+  TS_TRY(ts_tbe_prefetch(c->tbe, &next, c->ahead));
+  TS_TRY(ts_lane_sync(c->compute));
+  const double t0 = ts_now();
+  TS_TRY(ts_lane_sync(c->ahead));
+  *exposed += ts_now() - t0;
+  TS_TRY(ts_tbe_backward(c->tbe, c->grad, &in, 1.0, i + 1, c->compute));
+  TS_TRY(ts_tbe_release(c->tbe, &in, c->compute));
+  TS_TRY(ts_lane_sync(c->compute));
+done:
+  return err;
+}
+
+/* The first half of the steps fills the cache, the other is measured. */
+static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
+  ts_err err = TS_OK;
+  const int n = (int)c->iters, half = n / 2;
+  double ms[ITERS_MAX], exposed = 0;
+  ts_tier_figures before, after;
+  ts_tier_count from = {0}, to;
+  const ts_tbe_input first = input_of(c, 0);
+  *x = (ts_cache_times){0};
+  before.hold_s = 0;
+  TS_TRY(ts_tbe_prefetch(c->tbe, &first, c->ahead));
+  TS_TRY(ts_lane_sync(c->ahead));
+  for (int i = 0; i < n; i++) {
+    if (i == half) from = counts(c->tbe, &before), exposed = 0;
+    const double t0 = ts_now();
+    TS_TRY(step(c, i, &exposed));
+    if (i >= half) ms[i - half] = 1e3 * (ts_now() - t0);
+  }
+  to = counts(c->tbe, &after);
+  const double steps = n - half;
+  const ts_tbe_input last = input_of(c, n);
+  TS_TRY(ts_tbe_release(c->tbe, &last, c->compute));
+  TS_TRY(ts_lane_sync(c->compute));
+  x->step = ts_bench_median(ms, n - half);
+  x->hold = 1e3 * (after.hold_s - before.hold_s) / steps;
+  x->exposed = 1e3 * exposed / steps;
+  x->misses = (double)(to.n_misses - from.n_misses) / steps;
+  x->conflicts = (double)(to.n_conflicts - from.n_conflicts) / steps;
+  x->bytes =
+      (double)(to.bytes_in + to.bytes_out - from.bytes_in - from.bytes_out) /
+      steps;
+  if (to.n_unique > from.n_unique)
+    x->hit_rate = (double)(to.n_hits - from.n_hits) /
+                  (double)(to.n_unique - from.n_unique);
+  x->scratch = after.scratch_bytes;
+  x->fast = after.fast_bytes;
+done:
+  return err;
+}
+
+static void close_group(ts_cache_case *c) {
+  ts_tbe_destroy(c->tbe);
+  c->tbe = NULL;
+  for (int k = 0; k < 2; k++) ts_buffer_reset(&c->hold[k].slots);
+}
+
+static ts_err run(ts_cache_case *c, ts_cache_times *x, double load_factor,
+                  bool lfu, int passes) {
+  ts_err err = TS_OK;
+  for (int k = 0; k < 2; k++)
+    c->hold[k] = (ts_tbe_hold){.slots = {.space = TS_SPACE_DEVICE,
+                                         .tag = TS_TAG_SPARSE,
+                                         .owned = true,
+                                         .device = c->device}};
+  TS_TRY(create(c, load_factor, lfu, passes));
+  TS_TRY(measure(c, x));
+done:
+  close_group(c);
+  return err;
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+static ts_err by_load_factor(ts_cache_case *c) {
+  ts_err err = TS_OK;
+  static const double factors[] = {0.01, 0.05, 0.1, 0.2, 0.5, 1.0};
+  const double skews[] = {0, c->zipf};
+  ts_cache_times fast, x;
+  printf("%-5s %-6s %6s %8s %9s %9s %8s %8s %8s %9s\n", "zipf", "policy",
+         "load", "hits", "misses", "conflicts", "fetch ms", "exposed",
+         "step ms", "of twin's");
+  for (int s = 0; s < 2; s++) {
+    draw(c, skews[s]);
+    TS_TRY(run(c, &fast, 0, false, 1));
+    printf("%-5.3g %-6s %6s %8s %9s %9s %8s %8s %8.2f %9s\n", skews[s],
+           "(twin)", "", "", "", "", "", "", fast.step, "");
+    for (size_t k = 0; k < sizeof factors / sizeof *factors; k++)
+      for (int lfu = 0; lfu < 2; lfu++) {
+        TS_TRY(run(c, &x, factors[k], lfu, 1));
+        printf("%-5.3g %-6s %6.3g %7.2f%% %9.0f %9.0f %8.2f %8.2f %8.2f "
+               "%8.0f%%\n",
+               skews[s], lfu ? "lfu" : "lru", factors[k], 100 * x.hit_rate,
+               x.misses, x.conflicts, x.hold, x.exposed, x.step,
+               100 * x.step / fast.step);
+        fflush(stdout);
+      }
+  }
+done:
+  return err;
+}
+
+/* GB/s of the same rows, copied from slow memory to lines and nothing else. */
+static ts_err plain_copy(double *rate, ts_cache_case *c) {
+  ts_err err = TS_OK;
+  ts_store s = {.fd = -1};
+  uint32_t *rows = NULL, *lines = NULL;
+  const int64_t all = (int64_t)(c->tables * c->rows),
+                bytes = (int64_t)c->dim * 4;
+  const int64_t n = c->n < all ? c->n : all;
+  TS_TRY(ts_store_create(&s, c->file ? c->dir : NULL, all, n, bytes,
+                         TS_TAG_TABLES));
+  TS_TRY(ts_mem_array(&rows, n, 4, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lines, n, 4, TS_TAG_MISC));
+  for (int64_t i = 0; i < n; i++) {
+    rows[i] = (uint32_t)(i * all / n);
+    lines[i] = (uint32_t)(s.first_line + i * 7919 % n);
+  }
+  for (int64_t at = 0; at < all * bytes; at += 4096) s.base[at] = 1;
+  TS_TRY(ts_store_read(&s, rows, lines, n));
+  const double t0 = ts_now();
+  TS_TRY(ts_store_read(&s, rows, lines, n));
+  *rate = 1e-9 * (double)(n * bytes) / (ts_now() - t0);
+done:
+  ts_store_reset(&s);
+  ts_mem_free(rows);
+  ts_mem_free(lines);
+  return err;
+}
+
+static ts_err by_passes(ts_cache_case *c) {
+  ts_err err = TS_OK;
+  static const int passes[] = {1, 2, 4, 8, 12};
+  ts_cache_times x;
+  double copy;
+  TS_TRY(plain_copy(&copy, c));
+  printf("\nrows moved by a plain copy: %.2f GB/s\n", copy);
+  printf("%6s %9s %8s %8s %8s %12s %8s\n", "passes", "misses", "fetch ms",
+         "exposed", "step ms", "scratch", "GB/s");
+  draw(c, c->zipf);
+  for (size_t k = 0; k < sizeof passes / sizeof *passes; k++) {
+    char text[32];
+    TS_TRY(run(c, &x, 0.2, c->policy, passes[k]));
+    printf("%6d %9.0f %8.2f %8.2f %8.2f %12s %8.2f\n", passes[k], x.misses,
+           x.hold, x.exposed, x.step, ts_str_bytes(text, x.scratch),
+           1e-6 * x.bytes / x.hold);
+  }
+done:
+  return err;
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static ts_err read_options(ts_cache_case *c, const ts_args *a) {
+  const ts_bench_key keys[] = {
+      {.name = "tables", .number = &c->tables, .least = 1, .most = 1000},
+      {.name = "rows", .number = &c->rows, .least = 32, .most = 2e9},
+      {.name = "dim", .number = &c->dim, .least = 1, .most = 8192},
+      {.name = "batch", .number = &c->batch, .least = 1, .most = 1e6},
+      {.name = "pool", .number = &c->pool, .least = 1, .most = 1e4},
+      {.name = "threads", .number = &c->threads, .least = 0, .most = 1024},
+      {.name = "iters", .number = &c->iters, .least = 4, .most = ITERS_MAX},
+      {.name = "zipf", .number = &c->zipf, .least = 0, .most = 10},
+      {.name = "policy", .choice = &c->policy, .choices = "lru|lfu"},
+      {.name = "tier_dir", .word = &c->dir}};
+  const ts_err err =
+      ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
+  c->file = c->dir != NULL;
+  return err;
+}
+
+static ts_err start(ts_cache_case *c) {
+  ts_err err = TS_OK;
+  static char name[] = "bench", uniform[] = "uniform", kind[] = "sgd";
+  bool widened;
+  const int threads = ts_bind((int)c->threads, 0, 1, &widened);
+  const ts_device_options o = {.n_threads = threads};
+  c->config = (ts_table_config){
+      .name = name,
+      .rows = (int64_t)c->rows,
+      .dim = (int32_t)c->dim,
+      .init_kind = uniform,
+      .optimizer = {kind, NAN, NAN, NAN, NAN, NAN, NAN, NAN, TS_WD_NONE}};
+  TS_TRY(ts_row_optim_check(&c->config.optimizer, "bench"));
+  TS_TRY(ts_kernels_fill(&c->kernels, "host", NULL));
+  TS_TRY(ts_device_create(&c->device, "host", &o));
+  TS_TRY(ts_lane_create(c->device, &c->compute, "compute", TS_LANE_COMPUTE));
+  TS_TRY(ts_lane_create(c->device, &c->ahead, "ahead", TS_LANE_COMPUTE));
+  TS_TRY(allocate(c));
+  printf("%.0f tables x %.0f x %.0f f32, batch %.0f, pooling %.0f, %d threads, "
+         "sgd, slow memory: %s; %s\n",
+         c->tables, c->rows, c->dim, c->batch, c->pool, threads,
+         c->file ? c->dir : "the host's", ts_cpu_info()->model);
+done:
+  return err;
+}
+
+static void reset(ts_cache_case *c) {
+  ts_lane_destroy(c->compute);
+  ts_lane_destroy(c->ahead);
+  ts_device_destroy(c->device);
+  for (int k = 0; c->ids && k <= (int)c->iters; k++) ts_mem_free(c->ids[k]);
+  ts_mem_free(c->ids);
+  ts_mem_free(c->offsets);
+  ts_mem_free(c->starts);
+  ts_mem_free(c->at);
+  ts_mem_free(c->out);
+  ts_mem_free(c->grad);
+}
+
+ts_err ts_bench_cache(const ts_args *a) {
+  ts_err err = TS_OK;
+  ts_cache_case c = {.tables = 8,
+                     .rows = 500000,
+                     .dim = 64,
+                     .batch = 2048,
+                     .pool = 4,
+                     .iters = 20,
+                     .zipf = 1.05};
+  TS_TRY(read_options(&c, a));
+  TS_TRY(start(&c));
+  TS_TRY(by_load_factor(&c));
+  TS_TRY(by_passes(&c));
+done:
+  reset(&c);
+  return err;
+}
