@@ -14,3 +14,5 @@ check_PROGRAMS += tests/test_prefetch
 tests_test_prefetch_SOURCES = tests/test_prefetch.c $(pipe_run)
 check_PROGRAMS += tests/test_cached
 tests_test_cached_SOURCES = tests/test_cached.c $(pipe_run)
+check_PROGRAMS += tests/test_accumulate
+tests_test_accumulate_SOURCES = tests/test_accumulate.c $(pipe_run)
