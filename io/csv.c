@@ -27,7 +27,8 @@ typedef struct ts_csv {
   ts_source base;
   ts_text *text;
   char separator;
-  int n_fields, label; /* columns */
+  int n_fields; /* columns */
+  int *label;   /* (n_tasks) columns */
   int32_t n_dense, n_features;
   int *dense, *sparse; /* columns of each */
   bool log, standardise, vocabulary;
@@ -325,8 +326,12 @@ typedef struct ts_filling {
 static const char *fill(ts_csv *s, ts_batch_store *b, int64_t i) {
   const ts_config *c = s->base.config;
   double x;
-  b->labels[i] = label_of(s, &s->fields[s->label]);
-  if (b->labels[i] < 0) return "the label is neither 0 nor 1";
+  const int32_t n_tasks = s->base.info.n_tasks;
+  for (int32_t k = 0; k < n_tasks; k++) {
+    float *label = &b->labels[i * n_tasks + k];
+    *label = label_of(s, &s->fields[s->label[k]]);
+    if (*label < 0) return "the label is neither 0 nor 1";
+  }
   for (int32_t d = 0; d < s->n_dense; d++) {
     const ts_field *f = &s->fields[s->dense[d]];
     float *to = &b->dense[i * s->n_dense + d];
@@ -358,7 +363,8 @@ static ts_err fill_line(ts_csv *s, void *arg, int64_t sample, const char *why) {
                         : ts_fail(TS_ERR_DATA, "%s:%lld: %s", at.path,
                                   (long long)at.number, what);
   }
-  f->b->labels[i] = 0;
+  const int32_t n_tasks = s->base.info.n_tasks;
+  for (int32_t k = 0; k < n_tasks; k++) f->b->labels[i * n_tasks + k] = 0;
   f->b->weights[i] = 0;
   for (int32_t d = 0; d < s->n_dense; d++) f->b->dense[i * s->n_dense + d] = 0;
   for (int32_t k = 0; k < s->n_features; k++) f->b->feature[k].ids[i] = 0;
@@ -372,7 +378,8 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
   ts_err err = TS_OK;
   ts_csv *s = (ts_csv *)src;
   ts_filling filling = {b, first};
-  TS_TRY(ts_batch_store_begin(b, n, 1, s->n_dense, src->info.has_weights));
+  TS_TRY(ts_batch_store_begin(b, n, src->info.n_tasks, s->n_dense,
+                              src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
     TS_TRY(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
   TS_TRY(each_line(s, first, n, fill_line, &filling));
@@ -411,7 +418,10 @@ static ts_err map_columns(ts_csv *s) {
   if (names->n && names->n != s->n_features)
     TS_THROW(TS_ERR_DECK, "data.csv.sparse lists %d columns for %d features",
              names->n, s->n_features);
-  TS_TRY(need_column(&s->label, s, c->data.csv.label));
+  for (int32_t k = 0; k < s->base.info.n_tasks; k++)
+    TS_TRY(need_column(&s->label[k], s,
+                       c->data.csv.labels.n ? c->data.csv.labels.item[k]
+                                            : c->data.csv.label));
   for (int32_t d = 0; d < s->n_dense; d++)
     TS_TRY(need_column(&s->dense[d], s, c->data.csv.dense.item[d]));
   for (int32_t k = 0; k < s->n_features; k++) {
@@ -452,6 +462,7 @@ static void close_source(ts_source *src) {
     ts_mem_free(s->words[k].word);
   }
   ts_mem_free(s->words);
+  ts_mem_free(s->label);
   ts_mem_free(s->dense);
   ts_mem_free(s->sparse);
   ts_mem_free(s->mean);
@@ -468,6 +479,9 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
   *out = s;
   s->base = (ts_source){.ops = &ts_source_csv, .config = c, .split = split};
+  s->base.info.n_tasks = c->data.csv.labels.n ? c->data.csv.labels.n : 1;
+  TS_TRY(ts_mem_array(&s->label, s->base.info.n_tasks, sizeof *s->label,
+                      TS_TAG_INPUT));
   s->separator =
       !strcmp(c->data.csv.separator, "tab") ? '\t' : *c->data.csv.separator;
   s->n_dense = c->data.csv.dense.n;
@@ -504,7 +518,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   s->base.info =
       (ts_source_info){.n_samples = ts_text_n_lines(s->text),
                        .n_dense = s->n_dense,
-                       .n_tasks = 1,
+                       .n_tasks = s->base.info.n_tasks,
                        .n_features = s->n_features,
                        .has_weights = c->data.on_bad_record == TS_ON_BAD_DROP,
                        .bayes_logloss = NAN,

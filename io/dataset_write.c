@@ -323,6 +323,11 @@ ts_err ts_criteo_write(const char *path, ts_source *source, ts_comm *comm) {
   w.to = w.n * (me + 1) / n_ranks;
   snprintf(w.path, sizeof w.path, "%.4000s", path);
   snprintf(w.temp, sizeof w.temp, "%.4000s.part", path);
+  if (source->info.n_tasks > 1) {
+    w.first = false; /* nothing was written */
+    TS_THROW(TS_ERR_DECK, "criteo_tsv has one label, the data %d",
+             source->info.n_tasks);
+  }
   TS_TRY(ts_agree(comm, ts_batch_store_create(&w.store, source->config, NULL)));
   for (int r = 0; r < n_ranks; r++)
     TS_TRY(ts_agree(comm, r == me ? print_part(&w) : TS_OK));

@@ -136,6 +136,21 @@ static void check_dedup(ts_deck *d, const config_setting_t *root) {
                     dedup->item[i]);
 }
 
+/* Their names are those of groups in checkpoints. */
+static void check_tasks(ts_deck *d, const config_setting_t *root) {
+  const ts_config *c = d->config;
+  const config_setting_t *s = at(root, "model.tasks");
+  for (int32_t i = 0; i < c->model.n_tasks; i++) {
+    const char *name = c->model.tasks[i].name;
+    if (!name) continue; /* broken */
+    if (strchr(name, '/') || !*name)
+      ts_deck_error(d, s, "\"%.80s\" is no name for a task", name);
+    for (int32_t k = 0; k < i; k++)
+      if (c->model.tasks[k].name && !strcmp(c->model.tasks[k].name, name))
+        ts_deck_error(d, s, "there are two tasks named %.80s", name);
+  }
+}
+
 static void check_tables(ts_deck *d) {
   const int n_before = d->n_errors;
   if (!d->config->n_tables && !n_before)
@@ -169,5 +184,6 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
               (config_setting_t *)at(root, "optimizer.overrides"), (unsigned)i),
           "optimizer.overrides: match is missing");
   check_tables(d);
+  check_tasks(d, root);
   check_dedup(d, root);
 }

@@ -125,6 +125,8 @@ const ts_key ts_schema[] = {
          NULL, "of the planted truth"),
     DECK("data.csv.label", STRING, data.csv.label, "\"label\"", "", 1, 0, NULL,
          "column of the label"),
+    DECK("data.csv.labels", STRINGS, data.csv.labels, "[]", "", 1, 0, NULL,
+         "instead, with several tasks: a column for each"),
     DECK("data.csv.label_true", STRINGS, data.csv.label_true, "[]", "", 1, 0,
          NULL, "labels that mean 1; others mean 0"),
     DECK("data.csv.label_threshold", FLOAT, data.csv.label_threshold, NULL, "",

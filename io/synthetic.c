@@ -9,7 +9,8 @@
  * and the label is 1 with probability sigmoid(z + noise e), e standard normal
  * and unseen by any model.  So the best log loss and AUC that a model can
  * reach are known; they are estimated from the first 200,000 samples, with
- * the noise integrated out. */
+ * the noise integrated out.  Several tasks have u, c and e of their own and
+ * share the rest; what is known is of the first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +25,16 @@ enum {
   BAYES_SAMPLES = 200000,
   BAYES_PARTS = 8,
   NOISE_POINTS = 16,
-  HIDDEN_MAX = 256
+  HIDDEN_MAX = 256,
+  TASKS_MAX = 32
 };
 
 typedef struct ts_synthetic {
   ts_source base;
   int64_t first; /* sample number of the split's first sample */
-  int32_t n_dense, n_features, h;
-  double *dense_weight; /* (n_dense) */
-  float *field;         /* (n_features, h) */
+  int32_t n_tasks, n_dense, n_features, h;
+  double *dense_weight; /* (n_tasks, n_dense) */
+  float *field;         /* (n_tasks, n_features, h) */
   int64_t *rows;        /* (n_features) */
   int32_t *pooling;     /* (n_features) */
 } ts_synthetic;
@@ -92,12 +94,12 @@ static void draw_dense(const ts_synthetic *s, float *to, uint64_t sample) {
   }
 }
 
-/* The logit without noise; IDS: all bags of the sample, one after another. */
-static double logit(const ts_synthetic *s, const float *dense,
-                    const int64_t *ids) {
+/* The logits of all tasks without noise; IDS: all bags of the sample, one
+ * after another. */
+static void logits(const ts_synthetic *s, double z[TASKS_MAX],
+                   const float *dense, const int64_t *ids) {
   float hidden[HIDDEN_MAX], total[HIDDEN_MAX] = {0};
-  double z = -1.0, single = 0, square = 0;
-  for (int32_t d = 0; d < s->n_dense; d++) z += s->dense_weight[d] * dense[d];
+  double single[TASKS_MAX] = {0}, square = 0;
   for (int32_t f = 0; f < s->n_features; f++) {
     memset(hidden, 0, sizeof hidden);
     for (int32_t k = 0; k < s->pooling[f]; k++)
@@ -105,17 +107,24 @@ static double logit(const ts_synthetic *s, const float *dense,
     const float scale = 1.0f / sqrtf((float)s->pooling[f]);
     for (int32_t j = 0; j < s->h; j++) {
       hidden[j] *= scale;
-      single += hidden[j] * s->field[f * s->h + j];
       square += hidden[j] * hidden[j];
       total[j] += hidden[j];
     }
+    for (int32_t k = 0; k < s->n_tasks; k++)
+      for (int32_t j = 0; j < s->h; j++)
+        single[k] +=
+            hidden[j] * s->field[((int64_t)k * s->n_features + f) * s->h + j];
   }
   double pairs = -square;
   for (int32_t j = 0; j < s->h; j++) pairs += (double)total[j] * total[j];
   const double F = s->n_features, H = s->h;
-  z += 1.5 * single / sqrt(F * H);
-  if (F > 1) z += 0.5 * pairs / sqrt(2 * F * (F - 1) * H);
-  return z;
+  for (int32_t k = 0; k < s->n_tasks; k++) {
+    z[k] = -1.0;
+    for (int32_t d = 0; d < s->n_dense; d++)
+      z[k] += s->dense_weight[k * s->n_dense + d] * dense[d];
+    z[k] += 1.5 * single[k] / sqrt(F * H);
+    if (F > 1) z[k] += 0.5 * pairs / sqrt(2 * F * (F - 1) * H);
+  }
 }
 
 static double sigmoid(double z) {
@@ -134,16 +143,49 @@ static double probability(double z, double noise) {
   return p / NOISE_POINTS;
 }
 
-static float draw_label(const ts_synthetic *s, double z, uint64_t sample) {
+static float draw_label(const ts_synthetic *s, double z, uint64_t sample,
+                        int32_t task) {
   uint32_t x[4];
   double e[2];
-  words(x, s, USE_LABEL, sample, 0, 0);
+  words(x, s, USE_LABEL, sample, 0, (uint32_t)task);
   ts_rng_normal2(e, x[0], x[1]);
   const double noise = s->base.config->data.synthetic.noise;
   return ts_rng_unit64(x[2], x[3]) < sigmoid(z + noise * e[0]) ? 1.0f : 0.0f;
 }
 
 /* ---- opening ------------------------------------------------------------- */
+
+static double draw_normal(const ts_synthetic *s, int use, int64_t a, int32_t b,
+                          int32_t c) {
+  uint32_t x[4];
+  double n[2];
+  words(x, s, use, (uint64_t)a, (uint32_t)b, (uint32_t)c);
+  ts_rng_normal2(n, x[0], x[1]);
+  return n[0];
+}
+
+/* What a task has of its own. */
+static ts_err fill_tasks(ts_synthetic *s) {
+  ts_err err = TS_OK;
+  const int64_t n_tasks = s->n_tasks;
+  double *u;
+  float *c;
+  TS_TRY(ts_mem_array(&s->dense_weight, n_tasks * s->n_dense, 8, TS_TAG_INPUT));
+  TS_TRY(
+      ts_mem_array(&s->field, n_tasks * s->n_features * s->h, 4, TS_TAG_INPUT));
+  u = s->dense_weight;
+  c = s->field;
+  for (int32_t k = 0; k < n_tasks; k++) {
+    for (int32_t d = 0; d < s->n_dense; d++)
+      *u++ =
+          draw_normal(s, USE_DENSE_WEIGHT, d, 0, k) / sqrt((double)s->n_dense);
+    for (int32_t f = 0; f < s->n_features; f++)
+      for (int32_t j = 0; j < s->h; j++)
+        *c++ = (float)draw_normal(s, USE_FIELD, f, j, k);
+  }
+done:
+  return err;
+}
 
 static ts_err fill_truth(ts_synthetic *s) {
   ts_err err = TS_OK;
@@ -153,29 +195,16 @@ static ts_err fill_truth(ts_synthetic *s) {
     TS_THROW(TS_ERR_DECK,
              "data.synthetic.pooling lists %d numbers for %d features",
              pooling->n, s->n_features);
-  TS_TRY(ts_mem_array(&s->dense_weight, s->n_dense, 8, TS_TAG_INPUT));
-  TS_TRY(
-      ts_mem_array(&s->field, (int64_t)s->n_features * s->h, 4, TS_TAG_INPUT));
+  if (s->n_tasks > TASKS_MAX)
+    TS_THROW(TS_ERR_DECK, "synthetic data has at most %d tasks, not %d",
+             (int)TASKS_MAX, s->n_tasks);
   TS_TRY(ts_mem_array(&s->rows, s->n_features, 8, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&s->pooling, s->n_features, 4, TS_TAG_INPUT));
-  for (int32_t d = 0; d < s->n_dense; d++) {
-    uint32_t x[4];
-    double n[2];
-    words(x, s, USE_DENSE_WEIGHT, (uint64_t)d, 0, 0);
-    ts_rng_normal2(n, x[0], x[1]);
-    s->dense_weight[d] = n[0] / sqrt((double)s->n_dense);
-  }
   for (int32_t f = 0; f < s->n_features; f++) {
     s->rows[f] = ts_feature_table(c, f, NULL)->rows;
     s->pooling[f] = (int32_t)pooling->item[pooling->n == 1 ? 0 : f];
-    for (int32_t j = 0; j < s->h; j++) {
-      uint32_t x[4];
-      double n[2];
-      words(x, s, USE_FIELD, (uint64_t)f, (uint32_t)j, 0);
-      ts_rng_normal2(n, x[0], x[1]);
-      s->field[f * s->h + j] = (float)n[0];
-    }
   }
+  TS_TRY(fill_tasks(s));
 done:
   return err;
 }
@@ -186,13 +215,13 @@ static int64_t ids_per_sample(const ts_synthetic *s) {
   return n;
 }
 
-static double truth(const ts_synthetic *s, uint64_t k, float *dense,
-                    int64_t *ids) {
+static void truth(const ts_synthetic *s, double z[TASKS_MAX], uint64_t k,
+                  float *dense, int64_t *ids) {
   int64_t n = 0;
   draw_dense(s, dense, k);
   for (int32_t f = 0; f < s->n_features; f++)
     for (int32_t i = 0; i < s->pooling[f]; i++) ids[n++] = draw_id(s, k, f, i);
-  return logit(s, dense, ids);
+  logits(s, z, dense, ids);
 }
 
 /* One part of the samples: its log loss, summed, and its AUC. */
@@ -207,10 +236,11 @@ static ts_err estimate_part(const ts_synthetic *s, int64_t from, int64_t to,
   TS_TRY(ts_mem_array(&dense, s->n_dense + 4, 4, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&ids, ids_per_sample(s) + 1, 8, TS_TAG_INPUT));
   for (int64_t k = from; k < to; k++) {
-    const double z = truth(s, (uint64_t)k, dense, ids);
-    const double q = probability(z, noise);
+    double z[TASKS_MAX];
+    truth(s, z, (uint64_t)k, dense, ids);
+    const double q = probability(z[0], noise);
     p[k - from] = (float)q;
-    y[k - from] = draw_label(s, z, (uint64_t)k);
+    y[k - from] = draw_label(s, z[0], (uint64_t)k, 0);
     result[0] -= q * log(q) + (1 - q) * log1p(-q); /* its expectation */
   }
   result[1] = ts_auc(p, y, NULL, to - from);
@@ -272,13 +302,14 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   s->base =
       (ts_source){.ops = &ts_source_synthetic, .config = c, .split = split};
   s->first = split == TS_SPLIT_EVAL ? n : 0;
+  s->n_tasks = c->model.n_tasks;
   s->n_dense = c->model.dense_features;
   s->n_features = ts_feature_count(c);
   s->h = c->data.synthetic.hidden_dim;
   s->base.info =
       (ts_source_info){.n_samples = split == TS_SPLIT_EVAL ? n_eval : n,
                        .n_dense = s->n_dense,
-                       .n_tasks = 1,
+                       .n_tasks = s->n_tasks,
                        .n_features = s->n_features};
   TS_TRY(ts_agree(comm, fill_truth(s)));
   TS_TRY(estimate_bayes(s, comm));
@@ -299,7 +330,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
   float *dense = NULL;
   TS_TRY(ts_mem_array(&ids, ids_per_sample(s) + 1, 8, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&dense, s->n_dense + 4, 4, TS_TAG_INPUT));
-  TS_TRY(ts_batch_store_begin(b, n, 1, s->n_dense, false));
+  TS_TRY(ts_batch_store_begin(b, n, s->n_tasks, s->n_dense, false));
   for (int32_t f = 0; f < s->n_features; f++) {
     const bool weighted = ts_feature_table(src->config, f, NULL)->weighted;
     const int64_t n_ids = (int64_t)n * s->pooling[f];
@@ -313,9 +344,11 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
   }
   for (int32_t i = 0; i < n; i++) {
     const uint64_t k = (uint64_t)(s->first + first + i);
-    const double z = truth(s, k, dense, ids);
+    double z[TASKS_MAX];
     int64_t at = 0;
-    b->labels[i] = draw_label(s, z, k);
+    truth(s, z, k, dense, ids);
+    for (int32_t t = 0; t < s->n_tasks; t++)
+      b->labels[(int64_t)i * s->n_tasks + t] = draw_label(s, z[t], k, t);
     if (s->n_dense)
       memcpy(b->dense + (int64_t)i * s->n_dense, dense, (size_t)s->n_dense * 4);
     for (int32_t f = 0; f < s->n_features; at += s->pooling[f++])

@@ -1,6 +1,6 @@
 """Runs one case (data.h5, init.h5, expect.h5) and compares: every loss to
 1e-5 relative, every final weight to 1e-4 absolute.
-usage: parity.py CASE_DIR TESSERA"""
+usage: parity.py CASE_DIR TESSERA [RANKS [SHARDINGS]]   (lists with commas)"""
 import ast
 import glob
 import json
@@ -26,8 +26,25 @@ def table(case, i, spec, sharding):
     eps = "" if kind == "sgd" else " eps = 1e-8;"
     return (f'{{ name = "t{i}"; rows = {rows}; dim = {case["dim"]}; '
             f'features = {quoted(features)}; pooling = "{case["pooling"]}"; '
+            f'weighted = {str(i in case.get("weighted", [])).lower()}; '
             f'sharding = "{sharding}"; optimizer = {{ kind = "{kind}"; '
             f'lr = {float(lr)};{eps} }}; }}')
+
+
+def model(case):
+    kind = case["model"]
+    tasks = ", ".join(f'{{ name = "y{k}"; weight = {w}; }}'
+                      for k, w in enumerate(case.get("tasks", [1.0])))
+    text = (f'kind = "{kind}"; dense_features = {case["dense"]}; '
+            f'tasks = ( {tasks} ); ')
+    if kind == "deepfm":
+        return text + (f'deepfm = {{ hidden = {case["hidden"]}; '
+                       f'fm_dim = {case["fm_dim"]}; fm = "flat"; }};')
+    if kind == "dcnv2":
+        text += (f'dcn = {{ layers = {case["dcn_layers"]}; '
+                 f'rank = {case["dcn_rank"]}; }}; ')
+    return text + (f'dense_arch = {list(case["bottom"])}; '
+                   f'over_arch = {list(case["top"])};')
 
 
 def deck(case, folder, out, sharding):
@@ -38,8 +55,7 @@ def deck(case, folder, out, sharding):
 run = {{ output = "{out}"; steps = {case["steps"]}; threads = 1; log_every = 1; }};
 data = {{ train = "{folder}/data.h5"; global_batch = {case["batch"]}; }};
 tables = ( {tables} );
-model = {{ kind = "{case["model"]}"; dense_features = {case["dense"]};
-  dense_arch = {list(case["bottom"])}; over_arch = {list(case["top"])}; }};
+model = {{ {model(case)} }};
 sharding = {{ min_column = 4; ranks_per_node = 2; topology = "default"; }};
 optimizer = {{ kind = "{case["dense_opt"]}"; lr = {float(case["dense_lr"])};{eps.get(case["dense_opt"], "")} }};
 checkpoint = {{ init_from = "{folder}/init.h5"; resume = "never"; }};
@@ -79,12 +95,12 @@ def compare(out, losses, weights):
 def main():
     folder, tessera = os.path.abspath(sys.argv[1]), sys.argv[2]
     case, losses, weights = expected(f"{folder}/expect.h5")
-    if case["model"] != "dlrm":
-        print(f"{folder}: model {case['model']} is not in this version")
-        return 0
+    more = [a.split(",") for a in sys.argv[3:]]
+    all_ranks = [int(r) for r in more[0]] if more else RANKS
+    shardings = more[1] if len(more) > 1 else SHARDINGS
     passed = failed = 0
-    for ranks in RANKS:
-        for sharding in SHARDINGS:
+    for ranks in all_ranks:
+        for sharding in shardings:
             with tempfile.TemporaryDirectory() as d:
                 path = f"{d}/case.deck"
                 with open(path, "w") as f:

@@ -129,6 +129,7 @@ typedef struct ts_config {
     } synthetic;
     struct {
       char *label, *separator, *missing;
+      ts_strings labels;      /* one per task; empty: label */
       ts_strings label_true;  /* these label strings are 1 ... */
       double label_threshold; /* ... or labels >= this (NAN: not given) */
       ts_strings dense, sparse;

@@ -49,8 +49,9 @@ static void report(const ts_args *a, const ts_source *s, double seconds) {
     ts_note("%lld bad records of rank 0 were skipped",
             (long long)s->n_bad_records);
   if (isfinite(s->info.bayes_auc))
-    ts_info("the planted truth allows: AUC %.5f  log loss %.5f",
-            s->info.bayes_auc, s->info.bayes_logloss);
+    ts_info("the planted truth allows%s: AUC %.5f  log loss %.5f",
+            s->info.n_tasks > 1 ? " (first task)" : "", s->info.bayes_auc,
+            s->info.bayes_logloss);
 }
 
 static ts_err write_split(const ts_args *a, ts_trainer *t, ts_split split) {

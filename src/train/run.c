@@ -37,7 +37,7 @@ static ts_err log_eval(ts_run *r, const ts_metrics_result *m) {
     const double v[] = {m[k].ne,       m[k].auc,         m[k].logloss,
                         m[k].accuracy, m[k].calibration, m[k].n_samples};
     const char *task = r->config->model.tasks[k].name;
-    ts_report_eval("evaluation", &m[k]);
+    ts_report_eval(r->t->n_tasks > 1 ? task : "evaluation", &m[k]);
     if (r->t->rank == 0)
       TS_TRY(ts_metrics_log_line(r->log, r->t->step, 1,
                                  r->t->n_tasks > 1 ? task : NULL, 6, names, v));
@@ -55,7 +55,8 @@ static ts_err evaluate(ts_run *r) {
   ts_ebc_stat_put(r->t->ebc, &trained);
   TS_TRY(ts_settle(r->t, log_eval(r, m)));
   if (isfinite(r->eval->info.bayes_auc))
-    ts_info("the planted truth allows: AUC %.5f  log loss %.5f",
+    ts_info("the planted truth allows%s: AUC %.5f  log loss %.5f",
+            r->eval->info.n_tasks > 1 ? " (first task)" : "",
             r->eval->info.bayes_auc, r->eval->info.bayes_logloss);
 done:
   return err;
