@@ -396,8 +396,10 @@ const ts_key ts_schema[] = {
     TABLE("cache.policy", STRING, cache.policy, "\"lru\"", "", 1, 0, "lru|lfu",
           "which line is given away: the one used longest ago, or the one used "
           "least of late"),
-    TABLE("cache.depth", INT32, cache.depth, "1", "batches", 1, 1, NULL,
-          "batches whose rows are fetched ahead by pipeline \"prefetch\""),
+    TABLE(
+        "cache.depth", INT32, cache.depth, "1", "batches", 1, 4, NULL,
+        "batches whose rows pipeline \"prefetch\" fetches ahead; the most that "
+        "a table asks for counts for all"),
     TABLE("cache.prefetch_passes", COUNT, cache.passes, "1", "passes", 1, 1000,
           "auto", "cuts the scratch of a batch's prefetch into as many parts"),
     TABLE("cache.min_pass_size", INT, cache.min_pass_size, "0", "ids", 0, 1e12,

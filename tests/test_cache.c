@@ -457,7 +457,7 @@ START_TEST(policies) {
       const int64_t line = line_of(&c, row, &old);
       ck_assert_uint_eq(old, TS_CACHE_NONE);
       for (uint32_t i = row; i < 40; i++) (void)ts_cache_use(&c, line);
-      ts_cache_release_begin(&c);
+      ts_cache_round_begin(&c);
       ck_assert(ts_cache_unlock(&c, line));
       ck_assert(!ts_cache_unlock(&c, line));
     }

@@ -103,6 +103,10 @@ void ts_store_ask(ts_store *s, const uint32_t *rows, int64_t n) {
   if (s->ops->ask) s->ops->ask(s, rows, n);
 }
 
+void ts_store_forget(ts_store *s) {
+  if (s->base && s->ops->forget) s->ops->forget(s);
+}
+
 /* A thread's error is handed to the caller. */
 static void keep(ts_err_record *fault) {
   ts_err_record own;

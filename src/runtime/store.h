@@ -30,6 +30,9 @@ typedef struct ts_store_ops {
   void (*unmap)(ts_store *);
   /* Says that rows will be read; may be NULL. */
   void (*ask)(ts_store *, const uint32_t *rows, int64_t n);
+  /* Gives up this process's hold on pages that are elsewhere, too; may be
+   * NULL. */
+  void (*forget)(ts_store *);
   ts_err (*read)(ts_store *, uint32_t row, char *line);
   ts_err (*write)(ts_store *, uint32_t row, const char *line);
 } ts_store_ops;
@@ -59,6 +62,9 @@ static inline char *ts_store_at(const ts_store *s, int64_t slot) {
   return s->base + slot * s->row_bytes;
 }
 
+/* After all rows were written or read in place: a file's pages need not stay
+ * in memory. */
+void ts_store_forget(ts_store *);
 /* Says that the rows will be read soon; ascending. */
 void ts_store_ask(ts_store *, const uint32_t *rows, int64_t n);
 /* Row rows[i] to and from slot slots[i], on the caller's OpenMP threads. */

@@ -75,6 +75,11 @@ static void file_ask(ts_store *s, const uint32_t *rows, int64_t n) {
   }
 }
 
+/* The content stays in the file. */
+static void file_forget(ts_store *s) {
+  (void)madvise(s->base, (size_t)s->slow_bytes, MADV_DONTNEED);
+}
+
 static ts_err file_read(ts_store *s, uint32_t row, char *line) {
   int64_t at = row * s->row_bytes, left = s->row_bytes;
   while (left > 0) {
@@ -103,5 +108,6 @@ extern const ts_store_ops ts_store_file;
 const ts_store_ops ts_store_file = {.map = file_map,
                                     .unmap = file_unmap,
                                     .ask = file_ask,
+                                    .forget = file_forget,
                                     .read = file_read,
                                     .write = file_write};

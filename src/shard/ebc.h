@@ -70,6 +70,8 @@ ts_err ts_ebc_statuses(ts_flight *, const ts_status **all);
  * backward_end releases.  The host waits for the unpacking. */
 ts_err ts_ebc_prefetch(ts_flight *, ts_lane *);
 ts_err ts_ebc_release(ts_flight *, ts_lane *);
+/* Before the lookup, where more than the next batch was prefetched since. */
+ts_err ts_ebc_refresh(ts_flight *, ts_lane *);
 
 /* The host waits for the unpacking; LANE looks up and output dist begins
  * right after each lot's lookup. */

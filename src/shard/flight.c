@@ -179,6 +179,10 @@ done:
   return err;
 }
 
+ts_err ts_ebc_refresh(ts_flight *fl, ts_lane *lane) {
+  return each_input(fl, lane, ts_tbe_refresh);
+}
+
 ts_err ts_ebc_release(ts_flight *fl, ts_lane *lane) {
   return each_input(fl, lane, ts_tbe_release);
 }

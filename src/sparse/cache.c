@@ -117,15 +117,23 @@ int64_t ts_cache_take(ts_cache *c, uint32_t row, uint32_t *old, bool *dirty) {
   return best;
 }
 
-void ts_cache_release_begin(ts_cache *c) {
-  c->releases++;
+void ts_cache_round_begin(ts_cache *c) {
+  c->rounds++;
 }
 
 bool ts_cache_unlock(ts_cache *c, int64_t line) {
   ts_cache_line *l = &c->line[line];
-  if (l->release == c->releases || !l->locks) return false;
-  l->release = c->releases;
+  if (l->round == c->rounds || !l->locks) return false;
+  l->round = c->rounds;
   l->locks--;
   c->n_locks--;
   return true;
+}
+
+void ts_cache_lock(ts_cache *c, int64_t line) {
+  ts_cache_line *l = &c->line[line];
+  if (l->round == c->rounds) return;
+  l->round = c->rounds;
+  l->locks++;
+  c->n_locks++;
 }

@@ -20,20 +20,20 @@ enum { TS_CACHE_WAYS = 32, TS_CACHE_AGE = 32 };
 #define TS_CACHE_NONE UINT32_MAX
 
 typedef struct ts_cache_line {
-  uint32_t stamp;   /* last batch that used it */
-  uint32_t release; /* last release that unlocked it */
-  uint32_t count;   /* uses, as of stamp */
-  uint16_t locks;   /* batches under way that use it */
-  bool dirty;       /* differs from the row in slow memory */
+  uint32_t stamp; /* last batch that used it */
+  uint32_t round; /* last round that locked or unlocked it */
+  uint32_t count; /* uses, as of stamp */
+  uint16_t locks; /* batches under way that use it */
+  bool dirty;     /* differs from the row in slow memory */
 } ts_cache_line;
 
 typedef struct ts_cache {
   int64_t n_sets;
   uint32_t *tag; /* (lines) row of each, TS_CACHE_NONE: free */
   ts_cache_line *line;
-  uint32_t now;      /* number of the batch at hand */
-  uint32_t releases; /* so far */
-  int64_t n_locks;   /* sum of all lines' */
+  uint32_t now;    /* number of the batch at hand */
+  uint32_t rounds; /* so far */
+  int64_t n_locks; /* sum of all lines' */
   bool lfu;
 } ts_cache;
 
@@ -61,9 +61,11 @@ bool ts_cache_use(ts_cache *, int64_t line);
  * *DIRTY: it has to be written back first. */
 int64_t ts_cache_take(ts_cache *, uint32_t row, uint32_t *old, bool *dirty);
 
-/* One release unlocks each of its lines once: true where it did. */
-void ts_cache_release_begin(ts_cache *);
-bool ts_cache_unlock(ts_cache *, int64_t line);
+/* Locks of a batch that is not the one at hand: in a round each line is
+ * locked or unlocked once, however often it is met. */
+void ts_cache_round_begin(ts_cache *);
+bool ts_cache_unlock(ts_cache *, int64_t line); /* true where it did */
+void ts_cache_lock(ts_cache *, int64_t line);
 
 static inline void ts_cache_mark(ts_cache *c, int64_t line) {
   c->line[line].dirty = true;

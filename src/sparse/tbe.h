@@ -77,6 +77,9 @@ ts_err ts_tbe_forward(ts_tbe *, float *out, const ts_tbe_input *, ts_lane *);
  * are held (not held) already.  Enqueue. */
 ts_err ts_tbe_prefetch(ts_tbe *, const ts_tbe_input *, ts_lane *);
 ts_err ts_tbe_release(ts_tbe *, const ts_tbe_input *, ts_lane *);
+/* Before the forward pass of a batch, where other batches were held and
+ * updated since it was.  Enqueues. */
+ts_err ts_tbe_refresh(ts_tbe *, const ts_tbe_input *, ts_lane *);
 
 /* Fused backward: sorts the ids by row, sums duplicates in a fixed order,
  * updates each row once.  GRAD has forward's layout.  LR_FACTOR: of the

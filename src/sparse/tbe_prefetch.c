@@ -52,3 +52,17 @@ ts_err ts_tbe_prefetch(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {
 ts_err ts_tbe_release(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {
   return submit(t, input, false, lane);
 }
+
+static ts_err refresh_task(void *p, ts_lane *lane) {
+  (void)lane;
+  const ts_prefetch_arg *a = p;
+  ts_tier *tier = a->tbe->tier;
+  tier->ops->refresh(tier, a->input.hold->slots.ptr, a->input.n_ids);
+  return TS_OK;
+}
+
+ts_err ts_tbe_refresh(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {
+  ts_prefetch_arg arg = {t, *input};
+  if (!input->hold || !input->n_ids || !input->hold->held) return TS_OK;
+  return ts_lane_submit(lane, "refresh", refresh_task, &arg, sizeof arg);
+}

@@ -64,6 +64,9 @@ typedef struct ts_tier_ops {
    * at a time. */
   ts_err (*hold)(ts_tier *, uint32_t *slots, int64_t n, ts_lane *);
   ts_err (*release)(ts_tier *, const uint32_t *slots, int64_t n, ts_lane *);
+  /* Slots of held rows that had no line, where a later batch that is held was
+   * given one.  Not beside a hold. */
+  void (*refresh)(ts_tier *, uint32_t *slots, int64_t n);
   /* Slots of the rows that an update is about to write: at the first of
    * equal KEYS (n, sorted).  Where they are now, which for a row that had no
    * line may be one that a later batch was given. */

@@ -95,7 +95,7 @@ static ts_err release(ts_tier *tier, const uint32_t *slots, int64_t n,
                       ts_lane *lane) {
   (void)lane;
   ts_cached *c = (ts_cached *)tier;
-  ts_cache_release_begin(&c->cache);
+  ts_cache_round_begin(&c->cache);
   for (int64_t i = 0; i < n; i++)
     if (slots[i] >= c->first_line)
       (void)ts_cache_unlock(&c->cache, slots[i] - c->first_line);
@@ -103,6 +103,19 @@ static ts_err release(ts_tier *tier, const uint32_t *slots, int64_t n,
     return ts_fail(TS_ERR_INTERNAL, "%lld locks on lines are left",
                    (long long)c->cache.n_locks);
   return TS_OK;
+}
+
+/* The batch locks the lines that it finds, too: it will release them. */
+static void refresh(ts_tier *tier, uint32_t *slots, int64_t n) {
+  ts_cached *c = (ts_cached *)tier;
+  ts_cache_round_begin(&c->cache);
+  for (int64_t i = 0; i < n; i++) {
+    if (slots[i] >= c->first_line) continue;
+    const int64_t line = ts_cache_find(&c->cache, slots[i]);
+    if (line < 0) continue;
+    ts_cache_lock(&c->cache, line);
+    slots[i] = (uint32_t)(c->first_line + line);
+  }
 }
 
 static void locate(ts_tier *tier, uint32_t *slots, const uint32_t *keys,
@@ -150,6 +163,8 @@ static ts_err reload(ts_tier *tier) {
     if (c->in.n == TS_MOVE_MAX) TS_TRY(ts_tier_read(c, &c->in));
   }
   TS_TRY(ts_tier_read(c, &c->in));
+  ts_store_forget(&c->weights);
+  for (int k = 0; k < 2; k++) ts_store_forget(&c->state[k]);
 done:
   return err;
 }
@@ -192,6 +207,7 @@ const ts_tier_ops ts_tier_cached = {.kind = "cached",
                                     .create = create_cached,
                                     .hold = ts_tier_hold,
                                     .release = release,
+                                    .refresh = refresh,
                                     SLOW_OPS};
 const ts_tier_ops ts_tier_host = {
     .kind = "host", .create = create_host, SLOW_OPS};

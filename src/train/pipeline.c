@@ -17,6 +17,14 @@ const ts_pipeline_ops *ts_pipeline_find(const char *name) {
   return NULL;
 }
 
+int ts_pipeline_depth(const ts_config *c) {
+  int depth = 1;
+  for (int32_t i = 0; i < c->n_tables; i++)
+    if (ts_table_is_slow(&c->tables[i]) && c->tables[i].cache.depth > depth)
+      depth = c->tables[i].cache.depth;
+  return depth;
+}
+
 bool ts_pipeline_has(ts_trainer *t, int ahead) {
   const ts_cargo *c = ts_cargo_at(t, ahead);
   return c->judged && c->read == TS_OK && !c->verdict.end;
@@ -25,7 +33,7 @@ bool ts_pipeline_has(ts_trainer *t, int ahead) {
 /* The first batches: nothing to hide them under. */
 static ts_err fill(ts_trainer *t, ts_loader *loader, int stop) {
   ts_err err = TS_OK;
-  for (int k = 0; k < t->pipeline->n_filled; k++) {
+  for (int k = 0; k < t->n_filled; k++) {
     ts_cargo *c = ts_cargo_at(t, k);
     if (!c->judged) {
       ts_stage_load(t, c, loader);
@@ -58,7 +66,7 @@ static ts_err train_one(ts_trainer *t, ts_loader *loader, int stop,
   result->end = c->verdict.end;
   result->stop = c->verdict.stop;
   result->more = c->more;
-  for (int k = 1; k < t->pipeline->n_filled; k++) {
+  for (int k = 1; k < t->n_filled; k++) {
     const ts_cargo *next = ts_cargo_at(t, k);
     if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
   }

@@ -10,6 +10,7 @@ typedef struct ts_pipeline_ops {
   int n_cargo;    /* batches under way at most, the one in training included */
   int n_filled;   /* of these, sent and judged before a step begins */
   bool has_ahead; /* uses the lane "ahead" */
+  bool has_depth; /* n_cargo and n_filled grow with cache.depth - 1 */
   /* DECK errors: what this pipeline can't do. */
   ts_err (*check)(const ts_trainer *); /* may be NULL */
   /* Trains on batch 0, and moves those behind it on.  RESULT has their stops
@@ -31,6 +32,10 @@ ts_err ts_pipeline_receive(ts_trainer *, int ahead, ts_step_result *);
 
 /* Lets go of all that was begun ahead, without training on it. */
 void ts_pipeline_drain(ts_trainer *, ts_loader *);
+
+/* The most batches that a cached table wants fetched ahead: they go through
+ * the pipeline as wholes. */
+int ts_pipeline_depth(const ts_config *);
 
 const ts_pipeline_ops *ts_pipeline_find(const char *name);
 

@@ -4,6 +4,7 @@
  * bits.  A resumed run keeps its checkpoint's plan as long as that may run
  * here and agrees with the deck: only sharding.plan = "replan" makes it plan
  * afresh. */
+#include "train/pipeline.h"
 #include "train/planning.h"
 
 #include <errno.h>
@@ -66,11 +67,13 @@ static ts_err find_topology(ts_planning *p, ts_trainer *t, const char *kept,
 
 /* How many batches a pipeline has between input dist and backward, and
  * whether it sends ids ahead. */
-static void pipeline_of(ts_plan_request *r, const char *kind) {
+static void pipeline_of(ts_plan_request *r, const ts_config *c) {
+  const char *kind = c->pipeline.kind;
   const bool base = !strcmp(kind, "base");
   r->n_flights = base ? 1 : !strcmp(kind, "sparse_dist") ? 2 : 3;
   r->hides_input = !base;
   r->hides_rows = !strcmp(kind, "prefetch");
+  if (r->hides_rows) r->n_flights += ts_pipeline_depth(c) - 1;
 }
 
 ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
@@ -86,7 +89,7 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                                  .nodes = nodes,
                                  .batch = (int32_t)((global_batch + n - 1) / n),
                                  .topology = &p->topology};
-  pipeline_of(&p->request, t->config->pipeline.kind);
+  pipeline_of(&p->request, t->config);
   if (topology)
     p->topology = *topology;
   else

@@ -7,7 +7,12 @@
  *
  * Two fences: the tables' updates of batch i wait for prefetch(i+1), so no
  * row is evicted or fetched while it is written; and input dist of batch i+2
- * waits for prefetch(i+1), whose slots its unpacking would reuse. */
+ * waits for prefetch(i+1), whose slots its unpacking would reuse.
+ *
+ * With cache.depth D it is batch i+D whose rows are fetched under batch i.
+ * Then a batch that waits may have rows without a line for which a later one
+ * was given lines: the lookup asks anew where those are, and only after it
+ * the next prefetch begins. */
 #include "train/pipeline.h"
 
 static ts_err fill_cache(ts_trainer *t, ts_cargo *c) {
@@ -19,30 +24,44 @@ done:
   return err;
 }
 
+/* At the start there is nothing to fetch the first batches under. */
+static ts_err fill_first(ts_trainer *t) {
+  ts_err err = TS_OK;
+  for (int k = 0; k < t->depth && ts_pipeline_has(t, k); k++)
+    if (!ts_cargo_at(t, k)->ready.lane)
+      TS_TRY(fill_cache(t, ts_cargo_at(t, k)));
+done:
+  return err;
+}
+
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
-  ts_cargo *third = ts_cargo_at(t, 2);
-  const bool more = ts_pipeline_has(t, 1);
-  ts_event loss;
-  if (!c->ready.lane) TS_TRY(fill_cache(t, c)); /* the first batch */
+  const int depth = t->depth;
+  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, depth);
+  ts_cargo *last = ts_cargo_at(t, depth + 1);
+  const bool more = ts_pipeline_has(t, depth);
+  ts_event loss, fetched = {0};
+  TS_TRY(fill_first(t));
   TS_TRY(ts_stage_wait_rows(t, c->ready));
+  if (depth > 1) TS_TRY(ts_ebc_refresh(c->flight, t->compute));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (more) {
+    if (depth > 1) TS_TRY(ts_lane_wait(t->ahead, c->arrived));
     TS_TRY(fill_cache(t, next));
-    TS_TRY(ts_lane_wait(t->data, next->ready));
-    ts_stage_load(t, third, loader);
-    TS_TRY(ts_stage_input_begin(t, third, stop));
+    fetched = next->ready;
+    TS_TRY(ts_lane_wait(t->data, fetched));
+    ts_stage_load(t, last, loader);
+    TS_TRY(ts_stage_input_begin(t, last, stop));
   }
   if (!result->skipped) {
-    TS_TRY(ts_stage_backward(t, c, t->step + 1, NULL, next->ready));
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, NULL, fetched));
     TS_TRY(ts_stage_optimize(t));
   } else { /* nothing is released while rows are fetched */
-    TS_TRY(ts_lane_wait(t->compute, next->ready));
+    TS_TRY(ts_lane_wait(t->compute, fetched));
   }
-  if (more) TS_TRY(ts_pipeline_receive(t, 2, result));
+  if (more) TS_TRY(ts_pipeline_receive(t, depth + 1, result));
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
 done:
   return err;
@@ -53,4 +72,5 @@ const ts_pipeline_ops ts_pipeline_prefetch = {.name = "prefetch",
                                               .n_cargo = 3,
                                               .n_filled = 2,
                                               .has_ahead = true,
+                                              .has_depth = true,
                                               .train = train};

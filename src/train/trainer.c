@@ -211,7 +211,9 @@ static ts_err build_cargo(ts_trainer *t) {
   if (!t->pipeline)
     TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
   if (t->pipeline->check) TS_TRY(t->pipeline->check(t));
-  t->n_cargo = t->pipeline->n_cargo;
+  t->depth = t->pipeline->has_depth ? ts_pipeline_depth(c) : 1;
+  t->n_cargo = t->pipeline->n_cargo + t->depth - 1;
+  t->n_filled = t->pipeline->n_filled + t->depth - 1;
   for (int k = 0; k < t->n_cargo; k++) {
     TS_TRY(ts_flight_create(&t->cargo[k].flight, t->ebc, t->batch_max));
     if (c->run.accumulate > 1)

@@ -35,7 +35,7 @@ typedef struct ts_cargo {
   ts_event arrived; /* compute has its embeddings; set by stage_forward */
 } ts_cargo;
 
-enum { TS_CARGO_MAX = 3 };
+enum { TS_CARGO_MAX = 6 };
 
 typedef struct ts_trainer {
   const ts_config *config;
@@ -55,7 +55,9 @@ typedef struct ts_trainer {
   const struct ts_pipeline_ops *pipeline; /* NULL unless training */
   ts_cargo cargo[TS_CARGO_MAX];           /* a ring */
   int n_cargo;                            /* batches that may be under way */
-  int64_t head;                           /* number of the next to be trained */
+  int n_filled; /* of these, sent and judged before a step begins */
+  int depth;    /* batches whose rows are fetched ahead: cache.depth */
+  int64_t head; /* number of the next to be trained */
   ts_model *model;
   ts_params params;     /* of collection and model, in the order of forward;
                            borrowed, but for the list */
