@@ -66,8 +66,10 @@ const ts_key ts_schema[] = {
          "between evaluations on data.eval; 0: only at the end"),
     DECK("run.max_time", TIME, run.max_time_s, "\"\"", "hh:mm:ss", 1, 0, NULL,
          "saves and ends with code 75 before it is over"),
-    DECK("run.accumulate", INT32, run.accumulate, "1", "micro-batches", 1, 1,
-         NULL, "micro-batches per optimizer step; this version has 1"),
+    DECK("run.accumulate", INT32, run.accumulate, "1", "micro-batches", 1, 1e6,
+         NULL,
+         "micro-batches per optimizer step: data.global_batch is cut into "
+         "them, and parameters and tables are updated once, from all"),
     DECK("run.on_nan", CHOICE, run.on_nan, "\"stop\"", "", 1, 0,
          "stop|skip|rollback",
          "a loss that is not a number: stop (code 3), leave the step out, or "

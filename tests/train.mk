@@ -8,3 +8,5 @@ check_PROGRAMS += tests/test_semi_sync
 tests_test_semi_sync_SOURCES = tests/test_semi_sync.c $(pipe_run)
 check_PROGRAMS += tests/test_prefetch
 tests_test_prefetch_SOURCES = tests/test_prefetch.c $(pipe_run)
+check_PROGRAMS += tests/test_accumulate
+tests_test_accumulate_SOURCES = tests/test_accumulate.c $(pipe_run)

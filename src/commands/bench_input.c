@@ -324,6 +324,7 @@ static ts_err read_decks(ts_input_bench *b, const ts_args *a) {
     ts_config **c = &b->config[input];
     sets[a->n_sets] = input == KJT ? "data.input=kjt" : "data.input=columns";
     TS_TRY(ts_deck_read_all(c, a->more[0], sets, a->n_sets + 1));
+    (*c)->run.accumulate = 1;
     (*c)->data.global_batch *= b->scale;
     (*c)->data.batch_per_rank *= b->scale;
   }

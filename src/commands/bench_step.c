@@ -94,6 +94,7 @@ ts_err ts_bench_step(const ts_args *a) {
   TS_TRY(ts_bench_keys(a, 1, keys, 1));
   TS_TRY(ts_args_trace(a, &trace));
   TS_TRY(ts_deck_read_all(&c, a->more[0], a->sets, a->n_sets));
+  c->run.accumulate = 1; /* whole batches */
   TS_TRY(ts_trainer_start(&t, c, true));
   TS_TRY(ts_report_header(t));
   t->n_stores = N_BATCHES;

@@ -206,8 +206,8 @@ done:
 static ts_err measure(ts_plan_job *j) {
   ts_err err = TS_OK;
   ts_planning *p = NULL;
-  TS_TRY(ts_planning_create(&p, j->t, j->t->nodes, j->t->global_batch, NULL,
-                            NULL));
+  TS_TRY(
+      ts_planning_create(&p, j->t, j->t->nodes, j->t->micro_batch, NULL, NULL));
   if (is_first(j)) err = write_topology(&p->topology, j->args->measure);
   TS_TRY(ts_settle(j->t, err));
 done:

@@ -214,6 +214,16 @@ bool ts_ebc_has_processors(const ts_ebc *ebc) {
   return ebc->params.n > 0;
 }
 
+void ts_ebc_accumulate(ts_ebc *ebc, bool more) {
+  ebc->more = more;
+}
+
+void ts_ebc_drop(ts_ebc *ebc) {
+  for (int32_t l = 0; l < ebc->n_lots; l++)
+    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
+      ts_tbe_drop(ebc->lots[l].groups[g].tbe);
+}
+
 static ts_err shards_of_group(ts_ebc *ebc, ts_tbe *tbe, ts_ebc_shard_fn fn,
                               void *arg) {
   ts_err err = TS_OK;

@@ -79,6 +79,12 @@ ts_err ts_ebc_backward_begin(ts_flight *, ts_lane *compute);
 ts_err ts_ebc_backward_end(ts_flight *, double lr_factor, int64_t pass,
                            ts_lane *compute);
 
+/* MORE: backward passes begun from here on are those of micro-batches whose
+ * step goes on; tables are updated by the first one that is not.  drop forgets
+ * what came of the step so far; the lanes are idle. */
+void ts_ebc_accumulate(ts_ebc *, bool more);
+void ts_ebc_drop(ts_ebc *);
+
 /* Calls FN for every shard that this rank holds: plan shard, group and the
  * table's number in it.  For checkpoints and reports.  Local. */
 typedef ts_err (*ts_ebc_shard_fn)(void *arg, int32_t table_id, const ts_shard *,

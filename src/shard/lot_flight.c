@@ -179,8 +179,22 @@ ts_err ts_lot_backward_begin(ts_lot_flight *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   TS_TRY(ts_lot_disassemble(lf, lane));
   TS_TRY(lf->lot->output->backward_begin(lf, lane));
-  if (!lf->lot->ops->remote && lf->lot->comm)
+  if (!lf->lot->ops->remote && lf->lot->comm && !lf->lot->ebc->more)
     TS_TRY(ts_replicas_begin(lf, lane));
+done:
+  return err;
+}
+
+/* A micro-batch whose step goes on. */
+static ts_err keep(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_lot *lot = lf->lot;
+  if (lot->ops->remote || !lot->comm)
+    TS_TRY(lot->output->backward_end(lf, lane));
+  TS_TRY(ts_lot_weight_grads(lf, lane));
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    TS_TRY(ts_tbe_keep(lot->groups[g].tbe, lf->grad_out.ptr, &lf->inputs[g],
+                       lane));
 done:
   return err;
 }
@@ -189,6 +203,7 @@ ts_err ts_lot_backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
                            ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_lot *lot = lf->lot;
+  if (lot->ebc->more) return keep(lf, lane);
   if (!lot->ops->remote && lot->comm) {
     TS_TRY(ts_lot_weight_grads(lf, lane));
     return ts_replicas_end(lf, lr_factor, pass, lane);

@@ -187,8 +187,9 @@ struct ts_ebc {
   int32_t *variable;      /* (n_features) number, -1: bags are samples */
   int32_t n_variable;
   ts_codec forward, backward; /* of output dist */
-  ts_params params;           /* of the processors, in their order */
-  ts_processor *processors;   /* (params.n) by feature */
+  bool more;        /* micro-batches of this step follow: gradients are kept */
+  ts_params params; /* of the processors, in their order */
+  ts_processor *processors; /* (params.n) by feature */
   ts_lot *lots;
   int32_t n_lots;
   struct ts_route *routes; /* sorted by rank */

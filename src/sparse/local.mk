@@ -22,6 +22,7 @@ tessera_sources += \
   src/sparse/tbe_backward.c \
   src/sparse/tbe_columns.c \
   src/sparse/tbe_impl.h \
+  src/sparse/tbe_keep.c \
   src/sparse/tbe_prefetch.c \
   src/sparse/tbe_replica.c \
   src/sparse/tier.c \

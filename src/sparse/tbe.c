@@ -133,6 +133,8 @@ void ts_tbe_destroy(ts_tbe *t) {
                     t->table_start, t->segment};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
+  ts_mem_free(t->kept_sums);
+  ts_mem_free(t->kept_keys);
   ts_mem_free(t);
 }
 

@@ -64,6 +64,13 @@ ts_err ts_tbe_release(ts_tbe *, const ts_tbe_input *, ts_lane *);
 ts_err ts_tbe_backward(ts_tbe *, const float *grad, const ts_tbe_input *,
                        double lr_factor, int64_t pass, ts_lane *);
 
+/* Micro-batches but the last: the sums of their rows' gradients are kept, and
+ * the next backward, gather or reduce takes them in.  Enqueues.  drop forgets
+ * them; the lane is idle. */
+ts_err ts_tbe_keep(ts_tbe *, const float *grad, const ts_tbe_input *,
+                   ts_lane *);
+void ts_tbe_drop(ts_tbe *);
+
 /* Gradient by each id's weight: OUT (N) = the dot product of its row, as it
  * is when the lane gets here, and its bag's gradient (times the bag's share,
  * where bags are means).  Goes before the backward pass.  Enqueues. */

@@ -19,13 +19,9 @@ done:
   return err;
 }
 
-ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
-                                      int64_t pass) {
-  for (int32_t i = 0; i < t->n_tables; i++)
-    t->hyper[i] =
-        ts_row_hyper_at(&t->tables[i].config->optimizer, lr_factor, pass);
+/* For sums: without the settings of a step, which T may hold. */
+static ts_row_update_args group_args(ts_tbe *t) {
   ts_row_update_args a = {.optim = t->optim,
-                          .hyper = t->hyper,
                           .weight = t->tier->ops->weights(t->tier),
                           .dtype = t->dtype,
                           .dim = t->dim,
@@ -35,10 +31,20 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
                           .table_id = t->table_id,
                           .first_row = t->first_row,
                           .first_col = t->first_col,
-                          .seed = t->seed,
-                          .step = pass};
+                          .seed = t->seed};
   for (int k = 0; k < t->optim->n_states; k++)
     a.state[k] = t->tier->ops->state(t->tier, k);
+  return a;
+}
+
+ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
+                                      int64_t pass) {
+  ts_row_update_args a = group_args(t);
+  for (int32_t i = 0; i < t->n_tables; i++)
+    t->hyper[i] =
+        ts_row_hyper_at(&t->tables[i].config->optimizer, lr_factor, pass);
+  a.hyper = t->hyper;
+  a.step = pass;
   return a;
 }
 
@@ -110,19 +116,37 @@ done:
   return err;
 }
 
+/* Sums of A's runs. */
+static ts_err sum_runs(ts_tbe *t, ts_row_update_args *a) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(a->n * t->dim) * 4));
+  TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)a->n * 4));
+  a->sum_out = t->sums.ptr;
+  a->key_out = t->sum_keys.ptr;
+  a->n_out = &t->n_sums;
+  TS_TRY(t->kernels->row_update(a));
+done:
+  return err;
+}
+
+ts_err ts_tbe_sum_batch(ts_tbe *t, const float *grad, const ts_tbe_input *in) {
+  ts_err err = TS_OK;
+  t->n_sums = 0;
+  if (!in->n_ids) return TS_OK;
+  ts_row_update_args a = group_args(t);
+  TS_TRY(ts_tbe_sort(t, &a, grad, in));
+  TS_TRY(sum_runs(t, &a));
+done:
+  return err;
+}
+
 ts_err ts_tbe_sum(ts_tbe *t, const float *grad, const ts_tbe_input *in) {
   ts_err err = TS_OK;
-  const int64_t n = in->n_ids;
+  if (!t->n_kept) return ts_tbe_sum_batch(t, grad, in);
+  ts_row_update_args a = group_args(t);
+  TS_TRY(ts_tbe_entries(t, &a, grad, in));
   t->n_sums = 0;
-  if (!n) return TS_OK;
-  ts_row_update_args a = ts_tbe_update_args(t, 1.0, 1);
-  TS_TRY(ts_tbe_sort(t, &a, grad, in));
-  TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
-  TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)n * 4));
-  a.sum_out = t->sums.ptr;
-  a.key_out = t->sum_keys.ptr;
-  a.n_out = &t->n_sums;
-  TS_TRY(t->kernels->row_update(&a));
+  TS_TRY(sum_runs(t, &a));
 done:
   return err;
 }
@@ -140,9 +164,9 @@ static ts_err backward_task(void *p, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_backward_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  if (!arg->input.n_ids) return TS_OK;
+  if (!arg->input.n_ids && !t->n_kept) return TS_OK;
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
-  TS_TRY(ts_tbe_sort(t, &a, arg->grad, &arg->input));
+  TS_TRY(ts_tbe_entries(t, &a, arg->grad, &arg->input));
   TS_TRY(t->kernels->row_update(&a));
 done:
   return err;

@@ -29,6 +29,10 @@ struct ts_tbe {
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
   ts_buffer sums, sum_keys, stats, message;
   int64_t n_sums; /* distinct rows in sums */
+  /* tbe_keep.c: rows of the step's earlier micro-batches */
+  float *kept_sums;    /* (kept_max, dim) */
+  uint32_t *kept_keys; /* (kept_max) */
+  int64_t n_kept, kept_max;
 };
 
 /* Grows the scratch for N entries of N_BAGS bags. */
@@ -38,7 +42,12 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *, double lr_factor, int64_t pass);
 /* keys and order, sorted, of INPUT's ids; fills the arguments' gradient. */
 ts_err ts_tbe_sort(ts_tbe *, ts_row_update_args *, const float *grad,
                    const ts_tbe_input *);
-/* Sums of INPUT's distinct rows into sums, sum_keys, n_sums. */
+/* The same, with what is kept of earlier micro-batches, which is used up. */
+ts_err ts_tbe_entries(ts_tbe *, ts_row_update_args *, const float *grad,
+                      const ts_tbe_input *);
+/* Sums of INPUT's distinct rows alone into sums, sum_keys, n_sums. */
+ts_err ts_tbe_sum_batch(ts_tbe *, const float *grad, const ts_tbe_input *);
+/* With what is kept. */
 ts_err ts_tbe_sum(ts_tbe *, const float *grad, const ts_tbe_input *);
 
 #endif

@@ -56,7 +56,7 @@ done:
 static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
   ts_err err = TS_OK;
   ts_trainer *t = p->t;
-  const ts_loader_options options = {.global_batch = t->global_batch,
+  const ts_loader_options options = {.global_batch = t->micro_batch,
                                      .max_steps = -1,
                                      .epochs = 1.0,
                                      .rank = t->rank,

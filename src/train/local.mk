@@ -8,6 +8,8 @@ tessera_sources += \
   src/train/metrics.h \
   src/train/metrics_auc.c \
   src/train/metrics_impl.h \
+  src/train/micro.c \
+  src/train/micro.h \
   src/train/pipeline.c \
   src/train/pipeline.h \
   src/train/planning.c \

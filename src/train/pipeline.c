@@ -47,13 +47,17 @@ done:
   return err;
 }
 
-ts_err ts_pipeline_step(ts_trainer *t, ts_loader *loader, int stop,
+/* Batch 0, a whole step's or one micro-batch; result->skipped comes from
+ * those before it. */
+static ts_err train_one(ts_trainer *t, ts_loader *loader, int stop,
                         ts_step_result *result) {
   ts_err err = TS_OK;
   TS_TRY(fill(t, loader, stop));
   const ts_cargo *c = ts_cargo_at(t, 0);
   TS_TRY(ts_stage_check(t, ts_cargo_at(t, 0)));
-  *result = (ts_step_result){.end = c->verdict.end, .stop = c->verdict.stop};
+  result->end = c->verdict.end;
+  result->stop = c->verdict.stop;
+  result->more = c->more;
   for (int k = 1; k < t->pipeline->n_filled; k++) {
     const ts_cargo *next = ts_cargo_at(t, k);
     if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
@@ -65,7 +69,33 @@ done:
   return err;
 }
 
+/* Figures of the step so far. */
+static void add_result(ts_step_result *sum, const ts_step_result *one) {
+  ts_step_result r = *one;
+  r.nan |= sum->nan;
+  r.n_global += sum->n_global;
+  r.loss_sum += sum->loss_sum;
+  if (sum->stop > r.stop) r.stop = sum->stop;
+  *sum = r;
+}
+
+ts_err ts_pipeline_step(ts_trainer *t, ts_loader *loader, int stop,
+                        ts_step_result *result) {
+  ts_err err = TS_OK;
+  *result = (ts_step_result){0};
+  do {
+    ts_step_result one = {.skipped = result->skipped};
+    TS_TRY(train_one(t, loader, stop, &one));
+    add_result(result, &one);
+  } while (result->more && !result->end);
+  if (result->skipped) ts_stage_drop(t);
+done:
+  return err;
+}
+
 void ts_pipeline_drain(ts_trainer *t, ts_loader *loader) {
   for (int k = 0; k < t->n_cargo; k++)
     ts_stage_discard(t, ts_cargo_at(t, k), loader);
+  if (t->cut) ts_loader_release(loader, t->cut);
+  t->cut = NULL;
 }

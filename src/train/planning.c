@@ -179,7 +179,7 @@ done:
 ts_err ts_planning_choose(ts_trainer *t, const char *text) {
   ts_err err = TS_OK;
   ts_plan *own = NULL;
-  TS_TRY(ts_planning_create(&t->planning, t, t->nodes, t->global_batch, NULL,
+  TS_TRY(ts_planning_create(&t->planning, t, t->nodes, t->micro_batch, NULL,
                             t->kept_topology));
   err = t->rank == 0 ? decide(&own, t, text) : TS_OK;
   TS_TRY(ts_settle(t, err));

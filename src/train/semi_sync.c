@@ -62,6 +62,12 @@ done:
 }
 
 static ts_err check(const ts_trainer *t) {
+  if (t->config->run.accumulate > 1)
+    return ts_fail(TS_ERR_DECK,
+                   "pipeline.kind = \"semi_sync\" looks up one batch before "
+                   "the update, run.accumulate = %d updates after several: "
+                   "take sparse_dist",
+                   t->config->run.accumulate);
   if (t->config->pipeline.stash_gradients && t->config->optimizer.in_backward)
     return ts_fail(TS_ERR_DECK,
                    "pipeline.stash_gradients keeps gradients for the next "

@@ -16,10 +16,27 @@ void ts_cargo_trace(const ts_cargo *c, const char *phase) {
 
 /* ---- input --------------------------------------------------------------- */
 
+/* The next micro-batch, of the next batch where the last one is used up. */
+static ts_err load_micro(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
+  ts_err err = TS_OK;
+  const int32_t n = t->config->run.accumulate;
+  if (!t->cut) {
+    t->n_cut = 0;
+    TS_TRY(ts_loader_next(loader, &t->cut));
+    if (!t->cut) goto done;
+  }
+  TS_TRY(ts_micro_cut(c->micro, t->cut, t->n_cut++, n));
+  c->batch = ts_micro_batch(c->micro);
+  c->more = t->n_cut < n;
+  if (!c->more) t->cut = NULL;
+done:
+  return err;
+}
+
 void ts_stage_load(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
-  (void)t;
   if (c->loaded) return;
-  c->read = ts_loader_next(loader, &c->batch);
+  c->read =
+      c->micro ? load_micro(t, c, loader) : ts_loader_next(loader, &c->batch);
   if (c->read != TS_OK) ts_err_take(&c->fault);
   c->after = ts_loader_state_of(loader);
   c->loaded = true;
@@ -161,12 +178,11 @@ done:
 
 ts_err ts_stage_judge_loss(ts_trainer *t, ts_event loss, bool *skip) {
   ts_err err = TS_OK;
-  *skip = false;
-  if (t->config->run.on_nan == TS_ON_NAN_STOP) return TS_OK;
+  if (*skip || t->config->run.on_nan == TS_ON_NAN_STOP) return TS_OK;
   TS_TRY(ts_event_sync(loss));
   double bad = isfinite(t->loss_sum) ? 0.0 : 1.0;
   TS_TRY(ts_comm_sum_f64(t->control, &bad, 1));
-  *skip = bad > 0;
+  *skip = bad > 0; /* on all ranks alike */
 done:
   return err;
 }
@@ -181,7 +197,8 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   const ts_emb_views views = views_of(t, c->flight);
   const ts_params *late = ts_ebc_params(t->ebc);
   ts_cargo_trace(c, "backward");
-  TS_TRY(ts_parallel_begin(t->dense, step, true));
+  TS_TRY(ts_parallel_begin(t->dense, step, !c->more));
+  ts_ebc_accumulate(t->ebc, c->more);
   TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
   TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
   /* The rest of the dense backward runs while gradients travel. */
@@ -230,6 +247,17 @@ done:
   return err;
 }
 
+void ts_stage_drop(ts_trainer *t) {
+  ts_parallel_drop(t->dense);
+  ts_ebc_drop(t->ebc);
+}
+
+/* Empties C; its batch goes back to the loader with its last part. */
+static void give_back(ts_cargo *c, ts_loader *loader) {
+  if (c->batch && !c->more) ts_loader_release(loader, c->batch);
+  *c = (ts_cargo){.flight = c->flight, .micro = c->micro};
+}
+
 void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
   ts_flight *flight = c->flight;
   if (c->begun && !c->judged) { /* its message is on the way */
@@ -241,14 +269,12 @@ void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
   if (c->looked_up && ts_ebc_output_end(flight, t->compute) != TS_OK)
     ts_err_clear();
   if (c->looked_up && ts_lane_sync(t->compute) != TS_OK) ts_err_clear();
-  if (c->batch) ts_loader_release(loader, c->batch);
-  *c = (ts_cargo){.flight = flight};
+  give_back(c, loader);
 }
 
 void ts_stage_advance(ts_trainer *t, ts_loader *loader) {
   ts_cargo *c = ts_cargo_at(t, 0);
   ts_trace_batch_set(-1, "");
-  if (c->batch) ts_loader_release(loader, c->batch);
-  *c = (ts_cargo){.flight = c->flight};
+  give_back(c, loader);
   t->head++;
 }

@@ -98,7 +98,9 @@ ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
   t->n_ranks = ts_world_size(t->world);
   TS_TRY(find_nodes(t));
   t->global_batch = global_batch(c, t->n_ranks);
-  t->batch_max = (int32_t)((t->global_batch + t->n_ranks - 1) / t->n_ranks);
+  t->micro_batch =
+      (t->global_batch + c->run.accumulate - 1) / c->run.accumulate;
+  t->batch_max = (int32_t)((t->micro_batch + t->n_ranks - 1) / t->n_ranks);
   TS_TRY(ts_lane_create(t->device, &t->compute, "compute", TS_LANE_COMPUTE));
   TS_TRY(ts_lane_create(t->device, &t->data, "data", TS_LANE_DATA));
   TS_TRY(ts_kernels_fill(&t->kernels, ts_device_name(t->device), NULL));
@@ -122,11 +124,6 @@ static ts_err check_config(const ts_trainer *t) {
                table->name, table->dim, c->tables[0].name, c->tables[0].dim,
                c->model.kind);
   }
-  if (c->run.accumulate > 1)
-    TS_THROW(TS_ERR_DECK,
-             "run.accumulate = %d is not in this version; it "
-             "has: 1",
-             c->run.accumulate);
   if (t->global_batch > INT32_MAX / 2)
     TS_THROW(TS_ERR_DECK, "data: a global batch of %lld samples is too large",
              (long long)t->global_batch);
@@ -200,8 +197,11 @@ static ts_err build_cargo(ts_trainer *t) {
     TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
   if (t->pipeline->check) TS_TRY(t->pipeline->check(t));
   t->n_cargo = t->pipeline->n_cargo;
-  for (int k = 0; k < t->n_cargo; k++)
+  for (int k = 0; k < t->n_cargo; k++) {
     TS_TRY(ts_flight_create(&t->cargo[k].flight, t->ebc, t->batch_max));
+    if (c->run.accumulate > 1)
+      TS_TRY(ts_micro_create(&t->cargo[k].micro, ts_ebc_n_features(t->ebc)));
+  }
   if (t->pipeline->has_ahead)
     TS_TRY(ts_lane_create(t->device, &t->ahead, "ahead", TS_LANE_COMPUTE));
 done:
@@ -232,7 +232,10 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_parallel_destroy(t->dense);
   ts_mem_free(t->params.item);
   if (t->model) t->model->ops->destroy(t->model);
-  for (int k = 0; k < TS_CARGO_MAX; k++) ts_flight_destroy(t->cargo[k].flight);
+  for (int k = 0; k < TS_CARGO_MAX; k++) {
+    ts_flight_destroy(t->cargo[k].flight);
+    ts_micro_destroy(t->cargo[k].micro);
+  }
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
   ts_planning_destroy(t->planning);

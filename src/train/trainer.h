@@ -9,6 +9,7 @@
 #include "model/model.h"
 #include "shard/ebc.h"
 #include "train/metrics.h"
+#include "train/micro.h"
 
 /* What all ranks have said of a batch. */
 typedef struct ts_verdict {
@@ -27,6 +28,8 @@ typedef struct ts_cargo {
   ts_err_record fault;   /* its message */
   ts_loader_state after; /* the loader's position behind it */
   ts_verdict verdict;
+  bool more;       /* of its step's micro-batches others follow */
+  ts_micro *micro; /* holds BATCH where run.accumulate > 1, else NULL */
   bool loaded, begun, judged, looked_up;
   ts_event ready; /* lookup, or prefetch, where it runs on a lane of its own */
   ts_event arrived; /* compute has its embeddings; set by stage_forward */
@@ -61,9 +64,13 @@ typedef struct ts_trainer {
   int rank, n_ranks;
   int n_threads;
   bool widened; /* the launcher's binding was */
-  int32_t n_tasks, batch_max;
-  int64_t global_batch;
-  int64_t step; /* finished optimizer steps, since the first start */
+  int32_t n_tasks;
+  int32_t batch_max;    /* samples of this rank at most, of a micro-batch */
+  int64_t global_batch; /* samples of a step */
+  int64_t micro_batch;  /* of a micro-batch, over all ranks, at most */
+  ts_batch *cut;        /* the loader's batch that is being cut, NULL: none */
+  int32_t n_cut;        /* micro-batches of it that are on their way */
+  int64_t step;         /* finished optimizer steps, since the first start */
   /* the batch under way */
   float *dlogits, *predictions; /* (batch_max, n_tasks) */
   float *weights;               /* (batch_max, n_tasks), several tasks */
@@ -112,8 +119,8 @@ ts_err ts_stage_lookup(ts_trainer *, ts_cargo *, ts_lane *);
  * *LOSS: complete once t->loss_sum and t->predictions are there. */
 ts_err ts_stage_forward(ts_trainer *, ts_cargo *, bool with_grad,
                         ts_event *loss);
-/* With on_nan "skip" or "rollback": waits for the loss; *SKIP is true on all
- * ranks where any rank's is not a number. */
+/* With on_nan "skip" or "rollback": waits for the loss; *SKIP becomes true on
+ * all ranks where any rank's is not a number; it stays true. */
 ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);
 /* Backward of step number STEP (from 1) up to the tables' updates, which wait
  * for BEFORE_UPDATE: the dense part, with the tables' gradients on their way;
@@ -127,6 +134,7 @@ ts_err ts_stage_optimize(ts_trainer *);
  * the loss is no number) and gives the batch back. */
 typedef struct ts_step_result {
   bool end;              /* the data has ended; nothing was trained */
+  bool more;             /* one micro-batch of several; others follow */
   int stop;              /* a stop was asked for, by any rank */
   bool skipped;          /* on_nan = "skip": no update was made */
   bool nan;              /* this rank's loss is not a number */
@@ -137,6 +145,8 @@ typedef struct ts_step_result {
 } ts_step_result;
 ts_err ts_stage_finish(ts_trainer *, ts_cargo *, ts_event loss,
                        ts_metrics **metrics, ts_step_result *);
+/* Leaves the step out, of which micro-batches may have been trained on. */
+void ts_stage_drop(ts_trainer *);
 /* Gives the batch back, waiting for what was begun of it. */
 void ts_stage_discard(ts_trainer *, ts_cargo *, ts_loader *);
 /* Moves on to the next batch: CARGO 0 is given back to LOADER. */
