@@ -1,5 +1,5 @@
 EXTRA_DIST += tests/common.sh tests/golden_losses.txt
-dist_check_SCRIPTS += tests/golden.sh tests/train_errors.sh tests/train_positions.sh tests/train_predict.sh tests/train_restart.sh tests/train_stop.sh tests/pipelines.sh
+dist_check_SCRIPTS += tests/golden.sh tests/train_dense_rows.sh tests/train_errors.sh tests/train_positions.sh tests/train_predict.sh tests/train_restart.sh tests/train_stop.sh tests/pipelines.sh
 # Pipelines: trainings inside the test's process.
 check_PROGRAMS += tests/test_pipelines
 pipe_run = tests/pipe_run.c tests/pipe_run.h
@@ -10,3 +10,5 @@ check_PROGRAMS += tests/test_prefetch
 tests_test_prefetch_SOURCES = tests/test_prefetch.c $(pipe_run)
 check_PROGRAMS += tests/test_accumulate
 tests_test_accumulate_SOURCES = tests/test_accumulate.c $(pipe_run)
+check_PROGRAMS += tests/test_dense_rows
+tests_test_dense_rows_SOURCES = tests/test_dense_rows.c $(pipe_run)

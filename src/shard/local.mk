@@ -8,6 +8,7 @@ tessera_sources += \
   src/shard/cost.c \
   src/shard/cost.h \
   src/shard/data_parallel.c \
+  src/shard/dense_rows.c \
   src/shard/ebc.c \
   src/shard/ebc.h \
   src/shard/flight.c \

@@ -28,6 +28,8 @@ typedef struct ts_tbe_spec {
   int32_t n_features;
   bool mean; /* divide by bag length here (not where shards hold parts) */
   uint64_t seed;
+  const ts_row_optim *optim; /* what states rows have, where others update
+                                them (must stay); NULL: the tables' own */
 } ts_tbe_spec;
 
 /* Bags of the group, feature-major: feature f has the bags
