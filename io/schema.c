@@ -42,7 +42,7 @@
 
 #define ROW_OPTIMIZERS                                                         \
   "rowwise_adagrad|sgd|adagrad|adam|partial_rowwise_adam|lamb|"                \
-  "partial_rowwise_lamb|lars_sgd|-none"
+  "partial_rowwise_lamb|lars_sgd|none"
 #define DENSE_OPTIMIZERS "sgd|momentum|adagrad|adam|adamw|lamb|lars"
 #define SHARDINGS                                                              \
   "auto|data_parallel|table_wise|row_wise|column_wise|table_row_wise|"         \
@@ -358,7 +358,9 @@ const ts_key ts_schema[] = {
     TABLE("init.scale", FLOAT, init_scale, "0.0", "", -1e6, 1e6, NULL,
           "0: 1/sqrt(rows); of constant: the value"),
     TABLE("optimizer.kind", STRING, optimizer.kind, "\"rowwise_adagrad\"", "",
-          1, 0, ROW_OPTIMIZERS, "doc/sparse.md"),
+          1, 0, ROW_OPTIMIZERS,
+          "doc/sparse.md; none: trained by the deck's optimizer, like a dense "
+          "parameter"),
     TABLE("optimizer.lr", FLOAT, optimizer.lr, "0.01", "", 0, 1e9, NULL,
           "learning rate"),
     TABLE("optimizer.eps", FLOAT, optimizer.eps, NULL, "", 0, 1e9, NULL,

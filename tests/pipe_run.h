@@ -10,7 +10,7 @@
 #include "tests/harness.h"
 #include "train/pipeline.h"
 
-enum { PR_STEPS = 400, PR_SETS = 20 };
+enum { PR_STEPS = 400, PR_SETS = 32 };
 
 /* Overrides of the deck, "key=value"; the text must outlive them. */
 typedef struct pr_sets {

@@ -253,6 +253,29 @@ static void check_output(void) {
          x);
 }
 
+/* Dense gradients are on their way before the backward pass is over; with
+ * UPDATED, an optimizer has run before its last layer begins. */
+static void check_dense(bool updated) {
+  const char *name = updated ? "dense optimizer" : "dense reduce";
+  int n = 0, n_late = 0;
+  for (int r = 0; r < trace.n_ranks; r++)
+    for (int64_t b = first; b < last; b++, n++) {
+      double begin = NAN, done = INFINITY;
+      for (int64_t i = 0; i < trace.n_spans; i++) {
+        const ts_read_span *s = &trace.spans[i];
+        if (is(s, r, "dense backward", NULL, b)) begin = s->t0;
+        if (is(s, r, name, NULL, b)) done = fmin(done, updated ? s->t1 : s->t0);
+      }
+      const double limit =
+          updated ? begin : end_of(r, "dense backward", NULL, b);
+      n_late += !(done < limit);
+    }
+  expect(n > 0 && n_late <= n / 5,
+         updated ? "first updates behind the start of the last backward"
+                 : "first reductions behind the end of the backward pass",
+         n_late);
+}
+
 static int check_file(int argc, char **argv) {
   if (ts_trace_read(&trace, argv[2]) != TS_OK) {
     printf("FAILED: %s\n", ts_err_message());
@@ -268,6 +291,10 @@ static int check_file(int argc, char **argv) {
     check_lookup();
   else if (!strcmp(argv[1], "semi_sync"))
     check_output();
+  else if (!strcmp(argv[1], "ddp"))
+    check_dense(false);
+  else if (!strcmp(argv[1], "in_backward"))
+    check_dense(true);
   else
     n_failed++;
   ts_trace_reset(&trace);

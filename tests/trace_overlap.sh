@@ -60,6 +60,21 @@ done
 check "base: run" run wide 2 wide base
 for kind in sparse_dist semi_sync; do check "base is not $kind" fails "$judge" $kind "$work/wide.json"; done
 
+# Dense gradients under the backward pass, and optimizers in it.
+small="--set dense.bucket_mb=0.01 --set optimizer.in_backward"
+for try in 1 2 3 4 5; do
+  check "dense: run" run wide 2 wide base $small=true
+  "$judge" ddp "$work/wide.json" && "$judge" in_backward "$work/wide.json" && break
+done
+check "reductions are hidden" "$judge" ddp "$work/wide.json"
+check "updates in backward" "$judge" in_backward "$work/wide.json"
+check "one rank: run" run one 1 wide base --set optimizer.in_backward=true
+check "one rank: updates in backward" "$judge" in_backward "$work/one.json"
+check "separate: run" run separate 2 wide base $small=false
+check "separate: no update in backward" fails "$judge" in_backward "$work/separate.json"
+check "one bucket: run" run bucket 2 wide base --set optimizer.in_backward=true
+check "one bucket: nothing is hidden" fails "$judge" in_backward "$work/bucket.json"
+
 # The commands.
 "$TESSERA" trace summary "$work/base.json" > "$work/summary"
 check "summary: compute is exposed" grep -Eq '^lookup +compute +28 +[0-9.]+ +0\.000 ' "$work/summary"

@@ -48,7 +48,8 @@ static bool given(double x) {
 
 static void fill_defaults(ts_optim_config *c, int options) {
   if (isnan(c->lr)) c->lr = 1e-3;
-  if (isnan(c->momentum)) c->momentum = strcmp(c->kind, "sgd") ? 0.9 : 0;
+  if (isnan(c->momentum))
+    c->momentum = options & HAS_MOMENTUM && strcmp(c->kind, "sgd") ? 0.9 : 0;
   if (isnan(c->weight_decay)) c->weight_decay = 0;
   if (options & HAS_EPS && isnan(c->eps))
     c->eps = strcmp(c->kind, "adagrad") ? 1e-8 : 1e-10;

@@ -170,6 +170,7 @@ ts_err ts_ebc_create(ts_ebc **out, const ts_config *config, const ts_plan *plan,
   TS_TRY(ts_comm_create(world, &ebc->input_comm, TS_GROUP_WORLD, "input dist"));
   TS_TRY(ts_rooms_create(&ebc->input_rooms, ebc->n_ranks));
   TS_TRY(create_lots(ebc));
+  TS_TRY(ts_dense_rows_start(ebc));
   TS_TRY(create_routes(ebc));
   *out = ebc;
   ebc = NULL;
@@ -192,6 +193,8 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   ts_comm_destroy(ebc->input_comm);
   ts_rooms_reset(&ebc->input_rooms);
   ts_mem_free(ebc->pooling);
+  ts_comm_destroy(ebc->dense_comm);
+  ts_mem_free(ebc->dense_stats);
   ts_mem_free(ebc);
 }
 

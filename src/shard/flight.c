@@ -237,6 +237,8 @@ ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
   TS_TRY(ts_processors_begin(fl->ebc, compute));
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
     TS_TRY(ts_lot_backward_end(&fl->lots[l], lr_factor, pass, compute));
+  if (!fl->ebc->more)
+    TS_TRY(ts_dense_rows_update(fl->ebc, lr_factor, pass, compute));
   TS_TRY(ts_processors_end(fl->ebc, compute));
   TS_TRY(ts_ebc_release(fl, compute));
 done:

@@ -10,6 +10,7 @@ tessera_sources += \
   src/shard/cost.c \
   src/shard/cost.h \
   src/shard/data_parallel.c \
+  src/shard/dense_rows.c \
   src/shard/ebc.c \
   src/shard/expect.c \
   src/shard/expect_flight.c \

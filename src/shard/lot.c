@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "dense/param_optim.h"
 #include "shard/sharding.h"
 
 static const ts_table_config *table_of(const ts_lot *lot, int32_t t) {
@@ -146,7 +147,8 @@ static bool alike(const ts_lot *lot, const ts_piece *p, const ts_piece *q) {
          a->dtype == b->dtype && a->pooling == b->pooling &&
          a->weighted == b->weighted &&
          (a->max_length > 0) == (b->max_length > 0) &&
-         !strcmp(a->optimizer.kind, b->optimizer.kind) && same_tier(a, b);
+         !strcmp(a->optimizer.kind, b->optimizer.kind) && same_tier(a, b) &&
+         (a == b || !ts_param_is_table(a));
 }
 
 /* Adds piece P, held as SHARD, to the group's specification. */
@@ -194,10 +196,16 @@ static ts_err group_create(ts_lot *lot, ts_lot_group *g, int32_t first,
     add_slot(lot, g, &spec, table, p, shard);
   }
   spec.n_features = g->n_slots;
+  if (ts_param_is_table(c)) {
+    TS_TRY(ts_dense_rows_create(&g->dense, lot->ebc, like->table,
+                                !lot->ops->remote));
+    spec.optim = ts_dense_rows_optim(g->dense);
+  }
   g->weighted = c->weighted;
   g->positions = c->max_length > 0;
   g->columns = like->n_cols < c->dim;
   TS_TRY(ts_tbe_create(&g->tbe, ebc->device, ebc->kernels, &spec));
+  if (g->dense) ts_dense_rows_attach(g->dense, g->tbe);
 done:
   ts_mem_free(table);
   ts_mem_free(tables);
@@ -256,6 +264,7 @@ done:
 void ts_lot_reset(ts_lot *lot) {
   for (int32_t g = 0; g < lot->n_groups; g++) {
     ts_tbe_destroy(lot->groups[g].tbe);
+    ts_dense_rows_destroy(lot->groups[g].dense);
     ts_mem_free(lot->groups[g].piece);
     ts_mem_free(lot->groups[g].route);
   }

@@ -213,7 +213,10 @@ ts_err ts_lot_backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
   TS_TRY(lot->output->backward_end(lf, lane));
   TS_TRY(ts_lot_weight_grads(lf, lane));
   for (int32_t g = 0; g < lot->n_groups; g++)
-    if (!lot->columns || !lot->groups[g].columns)
+    if (lot->groups[g].dense)
+      TS_TRY(ts_dense_rows_add(lot->groups[g].dense, lf->grad_out.ptr,
+                               &lf->inputs[g], lane));
+    else if (!lot->columns || !lot->groups[g].columns)
       TS_TRY(ts_tbe_backward(lot->groups[g].tbe, lf->grad_out.ptr,
                              &lf->inputs[g], lr_factor, pass, lane));
   if (lot->columns) TS_TRY(ts_columns_backward(lf, lr_factor, pass, lane));

@@ -77,9 +77,14 @@ ts_err ts_replicas_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
   TS_TRY(ts_comm_end(&lf->token, lane));
   TS_TRY(ts_lane_submit(lane, "open rows", open_bundles, &lf, sizeof lf));
   for (int32_t g = 0; g < lot->n_groups; g++)
-    TS_TRY(ts_tbe_apply(lot->groups[g].tbe, &lf->arrived[g * n_ranks],
-                        &lf->arrived_bytes[g * n_ranks], n_ranks, lr_factor,
-                        pass, lane));
+    if (lot->groups[g].dense)
+      TS_TRY(ts_dense_rows_scatter(
+          lot->groups[g].dense, &lf->arrived[g * n_ranks],
+          &lf->arrived_bytes[g * n_ranks], n_ranks, lane));
+    else
+      TS_TRY(ts_tbe_apply(lot->groups[g].tbe, &lf->arrived[g * n_ranks],
+                          &lf->arrived_bytes[g * n_ranks], n_ranks, lr_factor,
+                          pass, lane));
 done:
   return err;
 }

@@ -23,6 +23,7 @@
 
 typedef struct ts_lot ts_lot;
 typedef struct ts_lot_flight ts_lot_flight;
+typedef struct ts_dense_rows ts_dense_rows;
 
 /* ---- types --------------------------------------------------------------- */
 
@@ -108,8 +109,9 @@ typedef struct ts_lot_group {
   int32_t *route; /* (n_slots) route that feeds it, among those to this rank;
                      set once routes are known */
   bool weighted;
-  bool positions; /* weights come from the ids' places in their bags */
-  bool columns;   /* of rows that other shards hold the rest of */
+  bool positions;       /* weights come from the ids' places in their bags */
+  bool columns;         /* of rows that other shards hold the rest of */
+  ts_dense_rows *dense; /* trained by the deck's optimizer; NULL: fused */
 } ts_lot_group;
 
 struct ts_lot {
@@ -198,6 +200,9 @@ struct ts_ebc {
   int32_t *variable;      /* (n_features) number, -1: bags are samples */
   int32_t n_variable;
   ts_codec forward, backward; /* of output dist */
+  double *dense_stats; /* (n_tables, 2) squares of whole tables; or NULL */
+  bool dense_norms;    /* some table needs them: on all ranks alike */
+  ts_comm *dense_comm; /* their sums; NULL: not needed */
   bool more;        /* micro-batches of this step follow: gradients are kept */
   ts_params params; /* of the processors, in their order */
   ts_processor *processors; /* (params.n) by feature */
@@ -372,6 +377,23 @@ void ts_lot_reset(ts_lot *);
 const ts_shard *ts_lot_own_shard(const ts_lot *, const ts_piece *);
 /* True when shard and piece are the same part of the same table. */
 bool ts_lot_same(const ts_lot *, const ts_piece *, const ts_shard *);
+
+/* dense_rows.c: tables of optimizer "none".  create before the group, attach
+ * after it; start once, collective.  add takes this rank's gradient, scatter
+ * those of ranks (messages of ts_tbe_reduce); update, after all lots.  All
+ * enqueue; update is collective where the deck needs norms. */
+ts_err ts_dense_rows_create(ts_dense_rows **, ts_ebc *, int32_t table,
+                            bool replicated);
+const ts_row_optim *ts_dense_rows_optim(const ts_dense_rows *);
+void ts_dense_rows_attach(ts_dense_rows *, ts_tbe *);
+void ts_dense_rows_destroy(ts_dense_rows *);
+ts_err ts_dense_rows_start(ts_ebc *);
+ts_err ts_dense_rows_add(ts_dense_rows *, const float *grad,
+                         const ts_tbe_input *, ts_lane *);
+ts_err ts_dense_rows_scatter(ts_dense_rows *, const void *const *msg,
+                             const int64_t *msg_bytes, int n_ranks, ts_lane *);
+ts_err ts_dense_rows_update(ts_ebc *, double lr_factor, int64_t step,
+                            ts_lane *);
 
 /* lot_flight.c */
 ts_err ts_lot_flight_create(ts_lot_flight *, ts_lot *, ts_flight *);

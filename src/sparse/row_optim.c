@@ -10,7 +10,15 @@ extern const ts_row_optim ts_row_optim_sgd, ts_row_optim_adagrad,
     ts_row_optim_partial_rowwise_adam, ts_row_optim_lamb,
     ts_row_optim_partial_rowwise_lamb, ts_row_optim_lars_sgd;
 
+/* Rows that the dense optimizer trains (shard/dense_rows.c): for estimates of
+ * memory, with as many states as one may have. */
+static const ts_row_optim none = {
+    .kind = "none",
+    .n_states = 2,
+    .state = {{"exp_avg", false}, {"exp_avg_sq", false}}};
+
 static const ts_row_optim *const table[] = {
+    &none,
     &ts_row_optim_sgd,
     &ts_row_optim_adagrad,
     &ts_row_optim_rowwise_adagrad,
@@ -29,7 +37,7 @@ const ts_row_optim *ts_row_optim_find(const char *kind) {
 
 const char *ts_row_optim_kinds(void) {
   return "sgd, adagrad, rowwise_adagrad, adam, partial_rowwise_adam, lamb, "
-         "partial_rowwise_lamb, lars_sgd";
+         "partial_rowwise_lamb, lars_sgd, none";
 }
 
 /* A value that the deck gives for an option that KIND does not have. */

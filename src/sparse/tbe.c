@@ -117,7 +117,8 @@ ts_err ts_tbe_create(ts_tbe **out, ts_device *device, const ts_kernels *k,
   TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
   t->device = device;
   t->kernels = k;
-  t->optim = ts_row_optim_find(s->tables[0].config->optimizer.kind);
+  t->optim = s->optim ? s->optim
+                      : ts_row_optim_find(s->tables[0].config->optimizer.kind);
   t->dim = s->tables[0].n_cols;
   t->dtype = s->tables[0].config->dtype;
   t->mean = s->mean;

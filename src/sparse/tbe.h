@@ -28,7 +28,9 @@ typedef struct ts_tbe_spec {
   int32_t n_features;
   bool mean; /* divide by bag length here (not where shards hold parts) */
   uint64_t seed;
-  const char *tier_dir; /* of tables whose slow tier is a file */
+  const char *tier_dir;      /* of tables whose slow tier is a file */
+  const ts_row_optim *optim; /* what states rows have, where others update
+                                them (must stay); NULL: the tables' own */
 } ts_tbe_spec;
 
 /* What a cached group keeps of one batch, from hold to release. */

@@ -10,17 +10,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "dense/optim.h"
+#include "dense/param_optim.h"
 #include "config.h"
 #include "io/deck.h"
 #include "train/planning.h"
-
-/* The prefix of a table's names: sparsenn has two collections. */
-static const char *collection_of(const ts_config *c, const ts_table_config *t) {
-  return t->weighted && !strcmp(c->model.kind, "sparsenn")
-             ? "sparse_arch.weighted_embedding_bag_collection"
-             : "sparse_arch.embedding_bag_collection";
-}
 
 /* ---- tables -------------------------------------------------------------- */
 
@@ -37,20 +30,25 @@ static ts_err add_table(ts_describe *d, int32_t i) {
   ts_err err = TS_OK;
   const ts_table_config *c = &d->t->config->tables[i];
   const ts_row_optim *optim = ts_row_optim_find(c->optimizer.kind);
+  const bool dense = ts_param_is_table(c);
+  ts_optim_config own;
   ts_str full = {0}, name = {0};
   ts_ckpt_item *item;
   d->first[i] = d->ckpt->n_items;
-  TS_TRY(ts_str_append(&full, "%s.embedding_bags.%s.weight",
-                       collection_of(d->t->config, c), c->name));
+  TS_TRY(ts_param_table_name(&full, d->t->config, c));
+  if (dense) TS_TRY(ts_param_optim_named(&own, d->t->config, full.text));
+  const int n_states = dense ? ts_dense_optim_n_states(&own) : optim->n_states;
   TS_TRY(ts_str_append(&name, "model/%s", full.text));
   TS_TRY(
       ts_ckpt_add_item(d->ckpt, name.text, c->dtype, c->rows, c->dim, &item));
-  for (int k = 0; d->with_state && k < optim->n_states; k++) {
+  for (int k = 0; d->with_state && k < n_states; k++) {
     ts_str_reset(&name);
-    TS_TRY(
-        ts_str_append(&name, "optim/%s/%s", full.text, optim->state[k].name));
+    TS_TRY(ts_str_append(&name, "optim/%s/%s", full.text,
+                         dense ? ts_dense_optim_state_name(&own, k)
+                               : optim->state[k].name));
     TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_F32, c->rows,
-                            optim->state[k].per_row ? 0 : c->dim, &item));
+                            !dense && optim->state[k].per_row ? 0 : c->dim,
+                            &item));
   }
 done:
   ts_str_reset(&full);

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "dense/optim.h"
+#include "dense/param_optim.h"
 #include "runtime/topology.h"
 #include "sparse/row_optim.h"
 #include "train/pipeline.h"
@@ -117,6 +117,16 @@ static ts_err check_config(const ts_trainer *t) {
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *table = &c->tables[i];
     TS_TRY(ts_row_optim_check(&table->optimizer, table->name));
+    if (ts_param_is_table(table) && table->dtype != TS_F32)
+      TS_THROW(TS_ERR_DECK,
+               "table %s: optimizer \"none\" needs rows of dtype f32: dense "
+               "optimizers do not round",
+               table->name);
+    if (ts_param_is_table(table) && c->optimizer.clip_norm > 0)
+      TS_THROW(TS_ERR_DECK,
+               "optimizer.clip_norm is of the dense parameters alone: table "
+               "%s of optimizer \"none\" would not be clipped with them",
+               table->name);
     if (model && !model->any_dims && table->dim != c->tables[0].dim)
       TS_THROW(TS_ERR_DECK,
                "table %s has dim %d, table %s has dim %d: model %s takes "

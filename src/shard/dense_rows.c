@@ -1,0 +1,247 @@
+/* dense_rows.c - tables whose optimizer is "none": the deck's dense optimizer
+ * trains them, with the override that matches their name.
+ *
+ * The rows that the batch touched are summed as for any table (over
+ * micro-batches, and over ranks where all have the table), and put into a
+ * gradient of the whole shard; then every row is updated, as a dense parameter
+ * is: also those without a gradient, whose moments go on.  Each rank updates
+ * the rows and columns that it holds; optimizers with norms of whole
+ * parameters sum them over the ranks, in rank order.
+ *
+ * All of it is on the lane of the tables' updates, so whatever waits for these
+ * waits for the dense optimizer of these rows, too. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "dense/param_optim.h"
+#include "shard/sharding.h"
+
+struct ts_dense_rows {
+  ts_tbe *tbe;
+  ts_row_optim kind; /* states only: the dense optimizer's */
+  ts_optim_config config;
+  const ts_kernels *kernels;
+  float *grad; /* (rows, dim) of the group; zero between steps */
+  int64_t n_rows;
+  int32_t dim;
+  double *stats;   /* (2) of the table, in ebc->dense_stats */
+  bool counts;     /* this rank's part is in the sums over ranks */
+  const void *msg; /* of ts_tbe_reduce, on one rank's own account */
+  int64_t msg_bytes;
+};
+
+ts_err ts_dense_rows_create(ts_dense_rows **out, ts_ebc *ebc, int32_t table,
+                            bool replicated) {
+  ts_err err = TS_OK;
+  ts_dense_rows *d = NULL;
+  ts_str name = {0};
+  TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC));
+  TS_TRY(ts_param_table_name(&name, ebc->config, &ebc->config->tables[table]));
+  TS_TRY(ts_param_optim_named(&d->config, ebc->config, name.text));
+  d->kind.kind = "none";
+  d->kind.n_states = ts_dense_optim_n_states(&d->config);
+  for (int k = 0; k < d->kind.n_states; k++)
+    d->kind.state[k].name = ts_dense_optim_state_name(&d->config, k);
+  d->kernels = ebc->kernels;
+  d->counts = !replicated || ebc->rank == 0;
+  if (!ebc->dense_stats)
+    TS_TRY(ts_mem_array(&ebc->dense_stats, 2 * ebc->config->n_tables,
+                        sizeof *ebc->dense_stats, TS_TAG_MISC));
+  d->stats = ebc->dense_stats + 2 * table;
+  *out = d;
+  d = NULL;
+done:
+  ts_str_reset(&name);
+  ts_dense_rows_destroy(d);
+  return err;
+}
+
+const ts_row_optim *ts_dense_rows_optim(const ts_dense_rows *d) {
+  return &d->kind;
+}
+
+void ts_dense_rows_attach(ts_dense_rows *d, ts_tbe *tbe) {
+  ts_dtype dtype;
+  d->tbe = tbe;
+  for (int32_t t = 0; t < ts_tbe_n_tables(tbe); t++)
+    d->n_rows += ts_tbe_table_of(tbe, t)->n_rows;
+  (void)ts_tbe_rows(tbe, 0, -1, &d->dim, &dtype);
+}
+
+void ts_dense_rows_destroy(ts_dense_rows *d) {
+  if (!d) return;
+  ts_mem_free(d->grad);
+  ts_mem_free(d);
+}
+
+/* ---- the gradient -------------------------------------------------------- */
+
+typedef struct ts_scatter_arg {
+  ts_dense_rows *d;
+  const void *const *msg;
+  const int64_t *msg_bytes;
+  int n_ranks;
+} ts_scatter_arg;
+
+static ts_err scatter_task(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_scatter_arg *a = p;
+  ts_dense_rows *d = a->d;
+  const int64_t dim = d->dim;
+  if (!d->grad)
+    TS_TRY(
+        ts_mem_array(&d->grad, d->n_rows * dim, sizeof *d->grad, TS_TAG_GRADS));
+  for (int r = 0; r < a->n_ranks; r++) {
+    const int64_t n = a->msg_bytes[r] / (4 + 4 * dim);
+    const uint32_t *keys = a->msg[r];
+    const float *sums = (const float *)(keys + n);
+    for (int64_t i = 0; i < n; i++) {
+      float *to = d->grad + keys[i] * dim;
+      for (int64_t c = 0; c < dim; c++) to[c] += sums[i * dim + c];
+    }
+  }
+done:
+  return err;
+}
+
+ts_err ts_dense_rows_scatter(ts_dense_rows *d, const void *const *msg,
+                             const int64_t *msg_bytes, int n_ranks,
+                             ts_lane *lane) {
+  const ts_scatter_arg arg = {d, msg, msg_bytes, n_ranks};
+  return ts_lane_submit(lane, "dense rows", scatter_task, &arg, sizeof arg);
+}
+
+ts_err ts_dense_rows_add(ts_dense_rows *d, const float *grad,
+                         const ts_tbe_input *input, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_tbe_reduce(d->tbe, &d->msg, &d->msg_bytes, grad, input, lane));
+  TS_TRY(ts_dense_rows_scatter(d, &d->msg, &d->msg_bytes, 1, lane));
+done:
+  return err;
+}
+
+/* ---- the update ---------------------------------------------------------- */
+
+typedef struct ts_rows_arg {
+  ts_dense_rows *d;
+  double lr_factor;
+  int64_t step;
+} ts_rows_arg;
+
+static ts_dense_update_args update_args(const ts_rows_arg *a) {
+  ts_dense_rows *d = a->d;
+  int32_t cols;
+  ts_dtype dtype;
+  ts_dense_update_args u = {.optim = &d->config,
+                            .w = ts_tbe_rows(d->tbe, 0, -1, &cols, &dtype),
+                            .grad = d->grad,
+                            .n = d->n_rows * d->dim,
+                            .lr_factor = a->lr_factor,
+                            .grad_factor = 1.0,
+                            .step = a->step};
+  for (int k = 0; k < d->kind.n_states; k++)
+    u.state[k] = ts_tbe_rows(d->tbe, 0, k, &cols, &dtype);
+  return u;
+}
+
+static ts_err stats_task(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_rows_arg *a = p;
+  double part[2];
+  const ts_dense_update_args u = update_args(a);
+  TS_TRY(a->d->kernels->dense_stats(&u, part));
+  if (!a->d->counts) part[0] = part[1] = 0;
+  a->d->stats[0] += part[0];
+  a->d->stats[1] += part[1];
+done:
+  return err;
+}
+
+static ts_err update_task(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_rows_arg *a = p;
+  ts_dense_update_args u = update_args(a);
+  if (ts_dense_optim_has_norms(u.optim)) u.stats = a->d->stats;
+  TS_TRY(a->d->kernels->dense_update(&u));
+  memset(a->d->grad, 0, (size_t)u.n * sizeof *a->d->grad);
+done:
+  return err;
+}
+
+static ts_err clear_task(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_ebc *ebc = *(ts_ebc **)p;
+  memset(ebc->dense_stats, 0,
+         2 * (size_t)ebc->config->n_tables * sizeof *ebc->dense_stats);
+  return TS_OK;
+}
+
+static ts_err each(ts_ebc *ebc, const char *span, ts_task task, bool norms_only,
+                   ts_rows_arg arg, ts_lane *lane) {
+  ts_err err = TS_OK;
+  for (int32_t l = 0; l < ebc->n_lots; l++)
+    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++) {
+      arg.d = ebc->lots[l].groups[g].dense;
+      if (!arg.d) continue;
+      if (norms_only && !ts_dense_optim_has_norms(&arg.d->config)) continue;
+      TS_TRY(ts_lane_submit(lane, span, task, &arg, sizeof arg));
+    }
+done:
+  return err;
+}
+
+/* True on all ranks alike where a table's optimizer needs sums over ranks. */
+static ts_err need_norms(bool *need, const ts_config *c) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  *need = false;
+  for (int32_t t = 0; t < c->n_tables; t++) {
+    ts_optim_config o;
+    if (!ts_param_is_table(&c->tables[t])) continue;
+    ts_str_reset(&name);
+    TS_TRY(ts_param_table_name(&name, c, &c->tables[t]));
+    TS_TRY(ts_param_optim_named(&o, c, name.text));
+    *need |= ts_dense_optim_has_norms(&o);
+  }
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+ts_err ts_dense_rows_start(ts_ebc *ebc) {
+  ts_err err = TS_OK;
+  TS_TRY(need_norms(&ebc->dense_norms, ebc->config));
+  if (!ebc->dense_norms) goto done;
+  if (!ebc->dense_stats)
+    TS_TRY(ts_mem_array(&ebc->dense_stats, 2 * ebc->config->n_tables,
+                        sizeof *ebc->dense_stats, TS_TAG_MISC));
+  if (ebc->n_ranks > 1)
+    TS_TRY(
+        ts_comm_create(ebc->world, &ebc->dense_comm, TS_GROUP_WORLD, "norms"));
+done:
+  return err;
+}
+
+ts_err ts_dense_rows_update(ts_ebc *ebc, double lr_factor, int64_t step,
+                            ts_lane *lane) {
+  ts_err err = TS_OK;
+  const ts_rows_arg arg = {NULL, lr_factor, step};
+  ts_token token;
+  if (ebc->dense_norms) {
+    TS_TRY(ts_lane_submit(lane, "norms", clear_task, &ebc, sizeof ebc));
+    TS_TRY(each(ebc, "norms", stats_task, true, arg, lane));
+    if (ebc->dense_comm) {
+      TS_TRY(ts_comm_all_reduce(ebc->dense_comm, &token, ebc->dense_stats,
+                                2 * ebc->config->n_tables, TS_F64, TS_SUM,
+                                lane));
+      TS_TRY(ts_comm_end(&token, lane));
+    }
+  }
+  TS_TRY(each(ebc, "dense optimizer", update_task, false, arg, lane));
+done:
+  return err;
+}
