@@ -8,6 +8,7 @@
 
 #include "runtime/comm.h"
 #include "runtime/trace.h"
+#include "runtime/watchdog.h"
 
 typedef struct ts_op ts_op;
 
@@ -33,7 +34,8 @@ struct ts_comm {
   int rank, size;
   const char *name, *stage; /* stage: what the trace calls its operations */
   ts_lane *lane;
-  ts_op *head, *tail; /* operations in order, under the world's lock */
+  ts_watch_lane *watch; /* what the watchdog shows of it; may be NULL */
+  ts_op *head, *tail;   /* operations in order, under the world's lock */
   ts_comm *next;
   ts_comm_stat stat;
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
@@ -88,6 +89,10 @@ static ts_err advance(ts_op *op, bool *moved, bool *finished) {
     TS_TRY(ts_lane_error(op->comm->lane));
     op->started = *moved = true;
     op->t0 = ts_now();
+    ts_watch_lane_start(op->comm->watch, op->name, op->seq);
+    if (ts_fault("comm"))
+      TS_THROW(TS_ERR_COMM, "%s of \"%s\": (fault asked for)", op->name,
+               op->comm->name);
     ts_overlap_comm_begin(op->comm->name);
     TS_TRY(op->step(op, &op->last));
   }
@@ -130,6 +135,7 @@ static void finish(ts_op *op, ts_err err) {
   }
   c->stat.n_ops++;
   c->stat.sent_bytes += op->sent_bytes;
+  ts_watch_lane_done(c->watch, op->seq);
   ts_lane_complete_seq(c->lane, op->seq);
 }
 
@@ -260,6 +266,7 @@ ts_err ts_op_begin(ts_op *op, ts_token *token) {
   ts_world *w = c->world;
   op->seq = ts_lane_begin_seq(c->lane);
   token->done = (ts_event){c->lane, op->seq};
+  ts_watch_lane_begin(c->watch, op->name, op->seq);
   if (!w->has_thread) return run_now(op);
   op->watched = op->after.lane != NULL;
   if (op->watched) ts_event_watch(op->after);

@@ -17,6 +17,7 @@ tessera_sources += \
   src/train/prefetch.c \
   src/train/report.c \
   src/train/report.h \
+  src/train/report_binding.c \
   src/train/report_traffic.c \
   src/train/run.c \
   src/train/run.h \
