@@ -8,3 +8,9 @@ check_PROGRAMS += tests/test_semi_sync
 tests_test_semi_sync_SOURCES = tests/test_semi_sync.c $(pipe_run)
 check_PROGRAMS += tests/test_prefetch
 tests_test_prefetch_SOURCES = tests/test_prefetch.c $(pipe_run)
+# Jobs under a Slurm that the script starts: minutes of waiting for its clock,
+# so not in `make check`.
+EXTRA_DIST += tests/slurm.sh tests/slurm_cluster.sh
+check-slurm: tessera
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS=tests/slurm.sh
+.PHONY: check-slurm
