@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
@@ -22,20 +23,6 @@
 
 /* More than HDF5 takes for what stands around a dataset. */
 enum { HEADER_BYTES = 1024 };
-
-/* A fault on purpose, for tests: TESSERA_FAULT=write:RANK:N. */
-static ts_err fault_point(const ts_saver *s, const char *what) {
-  static int count;
-  const char *wanted = getenv("TESSERA_FAULT");
-  char name[16];
-  int rank, nth;
-  if (!wanted || sscanf(wanted, "%15[^:]:%d:%d", name, &rank, &nth) != 3 ||
-      strcmp(name, what) != 0 || rank != ts_comm_rank(s->comm))
-    return TS_OK;
-  if (++count != nth) return TS_OK;
-  return ts_fail(TS_ERR_CKPT, "%s: %s (fault asked for)", s->temp,
-                 strerror(ENOSPC));
-}
 
 /* ---- rank 0: the file ---------------------------------------------------- */
 
@@ -177,8 +164,9 @@ ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
   const int64_t row = ts_item_row_bytes(item);
   const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
   const int64_t from = p->row0 * row, n = p->n_rows * row;
-  ts_err err = fault_point(s, "write");
-  if (err != TS_OK) return err;
+  if (ts_fault("write"))
+    return ts_fail(TS_ERR_CKPT, "%s: %s (fault asked for)", s->temp,
+                   strerror(ENOSPC));
   /* In bites, summed while they are in the cache. */
   for (int64_t at = 0; at < n;) {
     int64_t end = (from + at) / TS_BLOCK_BYTES * TS_BLOCK_BYTES +
@@ -186,8 +174,8 @@ ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
     if (end > n) end = n;
     const char *data = (const char *)p->ptr + at;
     sum_blocks(s, i, data, from + at, end - at, total);
-    err = ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
-                    TS_ERR_CKPT);
+    ts_err err = ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
+                           TS_ERR_CKPT);
     if (err != TS_OK) return err;
     at = end;
   }

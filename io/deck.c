@@ -312,7 +312,9 @@ ts_err ts_deck_read(ts_config **out, const char *path, const char *const *sets,
   if (stat(path, &st) == 0 && st.st_size > DECK_BYTES_MAX)
     TS_THROW(TS_ERR_DECK, "%s: %lld bytes are no deck", path,
              (long long)st.st_size);
-  if (ts_file_read(&text, path) != TS_OK) {
+  err = ts_file_read(&text, path);
+  if (err == TS_ERR_NOMEM) goto done;
+  if (err != TS_OK) {
     char why[512];
     snprintf(why, sizeof why, "%s", ts_err_message());
     ts_err_clear();

@@ -4,7 +4,9 @@
  * the same number of batches without a word. */
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "runtime/trace.h"
@@ -48,8 +50,13 @@ static ts_err read_next(ts_loader *l, ts_batch_store *store) {
   const int64_t each = size / w, more = size % w;
   const int64_t first = at->next_sample + r * each + (r < more ? r : more);
   const double t0 = ts_now();
-  ts_err err = l->source->ops->read(l->source, store, first,
-                                    (int32_t)(each + (r < more)));
+  if (ts_fault("stall"))
+    for (;;) pause();
+  ts_err err = ts_fault("batch")
+                   ? ts_fail(TS_ERR_DATA, "sample %lld: (fault asked for)",
+                             (long long)first)
+                   : l->source->ops->read(l->source, store, first,
+                                          (int32_t)(each + (r < more)));
   const double t1 = ts_now();
   ts_timer_add("read (own thread)", t1 - t0);
   ts_trace_span(&(ts_span){.row = l->row,

@@ -88,8 +88,22 @@ const ts_key ts_schema[] = {
     DECK("run.tier_dir", PATH, run.tier_dir, "\"\"", "", 1, 0, NULL,
          "folder on a disk of the node's own, for tables with cache.tier = "
          "\"file\": a file per rank and group, without a name"),
-    DECK("run.deadline_s", FLOAT, run.deadline_s, "0.0", "s", 0, 0, NULL,
-         "watchdog; not in this version: comm.timeout_s ends hangs"),
+    DECK("run.deadline_s", FLOAT, run.deadline_s, "0.0", "s", 0, 1e9, NULL,
+         "longest time that a rank may take without getting on, before the "
+         "watchdog ends the run with code 5; 0: 50 times the median step, at "
+         "least 120 s (steps, evaluation, input), else comm.timeout_s"),
+    DECK("run.deadlines.setup_s", FLOAT, run.deadlines.setup_s, "0.0", "s", 0,
+         1e9, NULL, "of the set-up; 0 here and below: run.deadline_s"),
+    DECK("run.deadlines.step_s", FLOAT, run.deadlines.step_s, "0.0", "s", 0,
+         1e9, NULL, "of a step; never less than that of input"),
+    DECK("run.deadlines.eval_s", FLOAT, run.deadlines.eval_s, "0.0", "s", 0,
+         1e9, NULL, "of a batch of an evaluation; never less than input's"),
+    DECK("run.deadlines.save_s", FLOAT, run.deadlines.save_s, "0.0", "s", 0,
+         1e9, NULL, "of saving a checkpoint"),
+    DECK("run.deadlines.load_s", FLOAT, run.deadlines.load_s, "0.0", "s", 0,
+         1e9, NULL, "of loading one"),
+    DECK("run.deadlines.input_s", FLOAT, run.deadlines.input_s, "0.0", "s", 0,
+         1e9, NULL, "of opening the data, and of waiting for a batch of it"),
     DECK("run.trace", STRING, run.trace, "\"\"", "", 1, 0, NULL,
          "file in the output folder for a trace of the whole run (for Chrome's "
          "trace viewer and tessera trace); \"\": none"),

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "harness.h"
 #include "io/checkpoint.h"
@@ -160,10 +161,10 @@ START_TEST(a_fault_on_one_rank_leaves_what_was) {
   make_dir(&f);
   save_step(&f, 1, "pwrite");
   snprintf(fault, sizeof fault, "write:%d:%d", f.size - 1, 1);
-  setenv("TESSERA_FAULT", fault, 1);
+  ts_fault_set(fault, f.rank);
   fill(&t, &f, 2, true);
   const ts_err err = ts_ckpt_save(&t.c, dir, 2, "pwrite", f.comm);
-  unsetenv("TESSERA_FAULT");
+  ts_fault_set(NULL, f.rank);
   /* The counter of faults is the process's: only the first save meets it. */
   ck_assert_all(err == TS_ERR_CKPT);
   ts_err_clear();

@@ -1,5 +1,5 @@
 EXTRA_DIST += tests/common.sh tests/golden_losses.txt
-dist_check_SCRIPTS += tests/fully_sharded.sh tests/golden.sh tests/train_bf16.sh tests/train_dense_rows.sh tests/train_errors.sh tests/train_models.sh tests/train_positions.sh tests/train_predict.sh tests/cached.sh tests/larger.sh tests/train_restart.sh tests/train_stop.sh tests/train_tasks.sh tests/pipelines.sh
+dist_check_SCRIPTS += tests/fully_sharded.sh tests/golden.sh tests/train_bf16.sh tests/train_dense_rows.sh tests/train_errors.sh tests/train_models.sh tests/train_positions.sh tests/train_predict.sh tests/cached.sh tests/larger.sh tests/train_restart.sh tests/train_stop.sh tests/train_tasks.sh tests/watchdog.sh tests/one_message.sh tests/pipelines.sh
 # Pipelines: trainings inside the test's process.
 check_PROGRAMS += tests/test_pipelines
 pipe_run = tests/pipe_run.c tests/pipe_run.h
@@ -18,3 +18,9 @@ check_PROGRAMS += tests/test_accumulate
 tests_test_accumulate_SOURCES = tests/test_accumulate.c $(pipe_run)
 check_PROGRAMS += tests/test_dense_rows
 tests_test_dense_rows_SOURCES = tests/test_dense_rows.c $(pipe_run)
+# Jobs under a Slurm that the script starts: minutes of waiting for its clock,
+# so not in `make check`.
+EXTRA_DIST += tests/slurm.sh tests/slurm_cluster.sh
+check-slurm: tessera
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS=tests/slurm.sh
+.PHONY: check-slurm

@@ -129,7 +129,10 @@ typedef struct ts_config {
     int32_t accumulate;
     ts_on_nan on_nan;
     char *tier_dir;
-    double deadline_s;
+    double deadline_s; /* of every section; 0: learnt */
+    struct {
+      double setup_s, step_s, eval_s, save_s, load_s, input_s;
+    } deadlines; /* of one; 0: deadline_s */
     char *trace; /* file name, "" off */
   } run;
   struct {

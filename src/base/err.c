@@ -51,6 +51,16 @@ const char *ts_err_message(void) {
   return record.text;
 }
 
+int ts_err_agreed(void) {
+  return record.agreed;
+}
+
+int ts_err_is_own(ts_err err) {
+  return (err == TS_ERR_NOMEM || err == TS_ERR_COMM || err == TS_ERR_IO ||
+          err == TS_ERR_INTERNAL) &&
+         !record.agreed;
+}
+
 void ts_err_take(ts_err_record *out) {
   *out = record;
   ts_err_clear();

@@ -38,6 +38,7 @@ typedef enum {
 typedef struct ts_err_record {
   ts_err code;
   int line;
+  int agreed; /* all ranks have it: ts_agree */
   const char *file;
   char text[TS_ERR_TEXT_MAX];
 } ts_err_record;
@@ -56,6 +57,12 @@ ts_err ts_err_fail(const char *file, int line, ts_err code, const char *fmt,
 
 /* The calling thread's message, "" where none is recorded. */
 const char *ts_err_message(void);
+
+/* Whether the calling thread's record is one that all ranks have. */
+int ts_err_agreed(void);
+/* Whether ERR may be this rank's alone: memory, communication, input and
+ * output and internal errors are, unless the ranks have agreed on them. */
+int ts_err_is_own(ts_err err);
 
 /* Moves the calling thread's record to *OUT and clears it. */
 void ts_err_take(ts_err_record *out);

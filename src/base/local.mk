@@ -6,6 +6,8 @@ tessera_sources += \
   src/base/dtype.h \
   src/base/err.c \
   src/base/err.h \
+  src/base/fault.c \
+  src/base/fault.h \
   src/base/hash.c \
   src/base/hash.h \
   src/base/log.c \

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/fault.h"
+
 enum { HEAD = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
 
 typedef struct ts_head {
@@ -120,7 +122,7 @@ static ts_head *head_of(void *p) {
 ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag) {
   void *block = NULL, *data = NULL;
   if (bytes > 0) {
-    data = allocate(bytes, &block);
+    if (!ts_fault("alloc")) data = allocate(bytes, &block);
     if (!data)
       return ts_fail(TS_ERR_NOMEM, "out of memory: %zu bytes for %s", bytes,
                      ts_tag_text(tag));

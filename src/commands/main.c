@@ -1,18 +1,21 @@
 /* main.c - the command line.
  *
  * Commands agree on their errors before they return, so rank 0 speaks for
- * all and every rank returns the same code. */
+ * all and every rank returns the same code; an error that one rank has alone
+ * is printed by that rank, which ends all (runtime/watchdog.h). */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/commands.h"
 #include "config.h"
 #include "runtime/comm.h"
+#include "runtime/watchdog.h"
 #include "train/signals.h"
 
 static void print_usage(FILE *f) {
@@ -139,10 +142,13 @@ static ts_err run(const ts_command *c, const ts_args *a, int *argc,
   if (c->mpi) TS_TRY(ts_mpi_start(argc, argv));
   mpi_started = c->mpi;
   ts_log_rank(ts_mpi_rank(), ts_mpi_size());
+  ts_fault_set(getenv("TESSERA_FAULT"), ts_mpi_rank());
   ts_log_quiet(a->quiet);
   /* Commands for one rank say the same on all: the first one does it. */
   if (c->mpi || is_first()) TS_TRY(c->run(a));
 done:
+  if (mpi_started && ts_mpi_size() > 1 && ts_err_is_own(err))
+    ts_watch_fail(err);
   return err;
 }
 

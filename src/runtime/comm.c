@@ -199,6 +199,7 @@ ts_err ts_agree(ts_comm *c, ts_err own) {
   if (c->size > 1 && used + 16 < sizeof fault.text)
     snprintf(fault.text + used, sizeof fault.text - used, " (rank %d)", root);
   fault.file = __FILE__; /* a pointer means nothing on another rank */
+  fault.agreed = true;
   ts_err_put(&fault);
   err = fault.code;
 done:

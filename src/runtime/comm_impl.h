@@ -8,6 +8,7 @@
 
 #include "runtime/comm.h"
 #include "runtime/trace.h"
+#include "runtime/watchdog.h"
 
 typedef struct ts_op ts_op;
 
@@ -35,9 +36,10 @@ struct ts_comm {
   ts_event follow[TS_FOLLOW_MAX]; /* of the operation begun next */
   int n_follow;
   ts_lane *lane;
-  ts_op *head, *tail; /* operations in order, under the world's lock */
-  ts_op *spare;       /* for operations to come, under the world's lock */
-  void *scratch;      /* of the operation that runs */
+  ts_watch_lane *watch; /* what the watchdog shows of it; may be NULL */
+  ts_op *head, *tail;   /* operations in order, under the world's lock */
+  ts_op *spare;         /* for operations to come, under the world's lock */
+  void *scratch;        /* of the operation that runs */
   size_t scratch_bytes;
   ts_comm *next;
   ts_comm_stat stat;

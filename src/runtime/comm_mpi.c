@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
@@ -171,6 +172,10 @@ static ts_err advance(ts_op *op, bool *moved, bool *finished) {
     if (!may) return TS_OK;
     op->started = *moved = true;
     op->t0 = ts_now();
+    ts_watch_lane_start(op->comm->watch, op->name, op->seq);
+    if (ts_fault("comm"))
+      TS_THROW(TS_ERR_COMM, "%s of \"%s\": (fault asked for)", op->name,
+               op->comm->name);
     ts_overlap_comm_begin(op->comm->name);
     TS_TRY(op->step(op, &op->last));
   }
@@ -215,6 +220,7 @@ static void finish(ts_op *op, ts_err err) {
   c->stat.n_rounds += op->n_rounds;
   c->stat.n_messages += op->n_messages;
   c->stat.sent_bytes += op->sent_bytes;
+  ts_watch_lane_done(c->watch, op->seq);
   ts_lane_complete_seq(c->lane, op->seq);
 }
 
@@ -345,6 +351,7 @@ ts_err ts_op_begin(ts_op *op, ts_token *token) {
   ts_world *w = c->world;
   op->seq = ts_lane_begin_seq(c->lane);
   token->done = (ts_event){c->lane, op->seq};
+  ts_watch_lane_begin(c->watch, op->name, op->seq);
   if (!w->has_thread) return run_now(op);
   watch(op, true);
   pthread_mutex_lock(&w->lock);

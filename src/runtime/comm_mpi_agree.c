@@ -16,6 +16,7 @@ static ts_err share(int root, ts_err own) {
   TS_TRY(TS_MPI(
       MPI_Bcast(&fault, (int)sizeof fault, MPI_BYTE, root, MPI_COMM_WORLD)));
   fault.file = __FILE__; /* a pointer means nothing on another rank */
+  fault.agreed = true;
   ts_err_put(&fault);
   err = fault.code;
 done:

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
+#include "runtime/watchdog_impl.h"
 
 /* Operations of a comm that may be under way at once before more are made. */
 enum { SPARE_OPS = 16 };
@@ -23,6 +24,7 @@ ts_err ts_mpi_start(int *argc, char ***argv) {
     TS_THROW(TS_ERR_COMM, "this MPI library allows no calls from a service "
                           "thread (MPI_THREAD_SERIALIZED)");
   TS_TRY(TS_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)));
+  TS_TRY(ts_watch_open());
 done:
   return err;
 }
@@ -30,6 +32,7 @@ done:
 void ts_mpi_stop(void) {
   int finalized = 0;
   if (!started) return;
+  ts_watch_close();
   if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized)
     (void)MPI_Finalize();
   started = false;
@@ -187,6 +190,7 @@ static ts_err create_comm(ts_world *w, ts_comm **out, ts_group group, int block,
   TS_TRY(duplicate(c, group, block));
   TS_TRY(ts_op_spare(c, SPARE_OPS));
   TS_TRY(ts_lane_create(w->device, &c->lane, name, TS_LANE_COMM));
+  c->watch = ts_watch_lane_take(name);
   c->next = w->comms;
   w->comms = c;
   if (served) TS_TRY(ts_world_serve(w));
@@ -225,6 +229,7 @@ void ts_comm_destroy(ts_comm *c) {
   if (c->mpi != MPI_COMM_NULL) (void)MPI_Comm_free(&c->mpi);
   ts_op_free_all(c);
   ts_mem_free(c->scratch);
+  ts_watch_lane_give(c->watch);
   ts_lane_destroy(c->lane);
   ts_mem_free(c);
   if (served && w->comms && ts_world_serve(w) != TS_OK) ts_err_clear();

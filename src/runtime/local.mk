@@ -8,6 +8,7 @@ tessera_sources += \
   src/runtime/comm_mpi_agree.c \
   src/runtime/comm_mpi_ops.c \
   src/runtime/comm_mpi_rooms.c \
+  src/runtime/comm_mpi_watch.c \
   src/runtime/comm_mpi_world.c \
   src/runtime/comm_reduce.c \
   src/runtime/device.c \
@@ -25,4 +26,8 @@ tessera_sources += \
   src/runtime/trace.c \
   src/runtime/trace.h \
   src/runtime/trace_file.c \
-  src/runtime/trace_file.h
+  src/runtime/trace_file.h \
+  src/runtime/watchdog.c \
+  src/runtime/watchdog.h \
+  src/runtime/watchdog_impl.h \
+  src/runtime/watchdog_report.c

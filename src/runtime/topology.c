@@ -131,6 +131,18 @@ static cpu_set_t slice(const cpu_set_t *set, int from, int n) {
   return out;
 }
 
+static ts_binding found;
+
+static void keep_binding(const cpu_set_t *own, int n_job) {
+  found = (ts_binding){.n_cpus = CPU_COUNT(own), .n_job = n_job};
+  for (int i = 0; i < 1024 && i < CPU_SETSIZE; i++)
+    if (CPU_ISSET(i, own)) found.cpus[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+ts_binding ts_binding_found(void) {
+  return found;
+}
+
 int ts_bind(int wanted, int node_rank, int node_size, bool *widened) {
   cpu_set_t job, own;
   *widened = false;
@@ -139,6 +151,7 @@ int ts_bind(int wanted, int node_rank, int node_size, bool *widened) {
   const int n_threads = wanted > 0 ? wanted : fair;
   sched_getaffinity(0, sizeof own, &own);
   const int total = job_cpus(&job), bound = CPU_COUNT(&own);
+  keep_binding(&own, total);
   if (bound < total && bound < (n_threads > 2 ? n_threads : 2)) {
     /* All threads of a rank on one core would take turns. */
     *widened = sched_setaffinity(0, sizeof job, &job) == 0;

@@ -26,6 +26,14 @@ int ts_cpus_allowed(void);
  * Call it before other threads start. */
 int ts_bind(int wanted, int node_rank, int node_size, bool *widened);
 
+/* What the launcher gave this rank, before ts_bind widened it: a bit for each
+ * CPU, how many of the node's CPUs that are, and how many the job has here. */
+typedef struct ts_binding {
+  uint64_t cpus[16];
+  int32_t n_cpus, n_job;
+} ts_binding;
+ts_binding ts_binding_found(void); /* of the last ts_bind */
+
 /* Keeps the calling thread, and those that it starts, to this rank's share of
  * the CPUs; nothing where ranks have no cores of their own. */
 void ts_bind_compute(void);

@@ -4,6 +4,7 @@
  * number of ranks. */
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "shard/sharding.h"
 
@@ -54,7 +55,7 @@ static ts_err find_sections(const ts_flight *fl, ts_section *sections) {
       if (route->weighted) at += 4 * s->n_ids;
       s->positions = (const uint16_t *)(const void *)at;
       if (route->positions) at += ts_pad4(2 * s->n_ids);
-      if (s->n_ids < 0 || at > end)
+      if (s->n_ids < 0 || at > end || ts_fault("message"))
         return ts_fail(TS_ERR_COMM, "rank %d sent a message that ends early",
                        r);
     }

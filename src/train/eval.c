@@ -10,6 +10,8 @@ typedef struct ts_eval_pass {
   ts_metrics **metrics; /* (n_tasks) */
   ts_prediction_fn fn;
   void *arg;
+  ts_err fn_err; /* FN's first: the pass goes on, since the others do */
+  ts_err_record fn_fault;
   ts_cargo cargo[2];
 } ts_eval_pass;
 
@@ -23,12 +25,16 @@ static ts_err eval_batch(ts_eval_pass *p, ts_cargo *a, ts_cargo *b) {
   ts_err err = TS_OK;
   ts_event loss;
   ts_step_result result = {0};
+  ts_watch_beat();
   take(p, b);
   TS_TRY(ts_stage_input_begin(p->t, b, 0));
   TS_TRY(ts_stage_forward(p->t, a, false, &loss));
   TS_TRY(ts_stage_input_end(p->t, b));
   TS_TRY(ts_stage_finish(p->t, a, loss, p->metrics, &result));
-  if (p->fn) TS_TRY(p->fn(p->arg, a->batch, p->t->predictions));
+  if (p->fn && p->fn_err == TS_OK) {
+    p->fn_err = p->fn(p->arg, a->batch, p->t->predictions);
+    ts_err_take(&p->fn_fault);
+  }
 done:
   return err;
 }
@@ -81,11 +87,18 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   ts_err err = TS_OK;
   const double t0 = ts_now();
   ts_eval_pass p = {.t = t, .fn = fn, .arg = arg};
+  const ts_section before = ts_watch_enter(TS_SECTION_EVAL);
   ts_trace_evaluating(true);
   TS_TRY(ts_settle(t, pass_create(&p, source)));
-  TS_TRY(eval_pass(&p));
+  err = eval_pass(&p);
+  if (err != TS_OK && !ts_err_agreed()) ts_watch_fail(err);
+  TS_TRY(err);
   for (int32_t k = 0; k < t->n_tasks; k++)
     TS_TRY(ts_metrics_compute(p.metrics[k], &result[k], -1, t->control));
+  if (p.fn_err != TS_OK) {
+    ts_err_put(&p.fn_fault);
+    err = p.fn_err;
+  }
 done:
   for (int32_t k = 0; p.metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(p.metrics[k]);
@@ -94,5 +107,6 @@ done:
   ts_loader_destroy(p.loader);
   ts_trace_evaluating(false);
   ts_timer_add("evaluation", ts_now() - t0);
+  ts_watch_enter(before);
   return err;
 }

@@ -56,14 +56,17 @@ ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
   ts_config *c = NULL;
   ts_trainer *t = NULL;
   ts_run_state state = {0};
+  TS_TRY(ts_watch_start());
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
   TS_TRY(ts_trainer_start(&t, c, false));
   TS_TRY(ts_trainer_build(t, NULL));
   TS_TRY(load(t, checkpoint, &state));
   TS_TRY(pass(t, out, state.source_state));
 done:
+  ts_settle_own(err);
   ts_mem_free(state.source_state);
   ts_trainer_destroy(t);
+  ts_watch_stop();
   ts_deck_destroy(c);
   return err;
 }

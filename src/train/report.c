@@ -28,6 +28,7 @@ ts_err ts_report_header(ts_trainer *t) {
           t->config->run.serial_lanes ? "serial" : "parallel");
   ts_info("  deck %s, hash %016llx", t->config->deck_path,
           (unsigned long long)ts_deck_hash(t->config));
+  if (err == TS_OK) err = ts_report_binding(t);
   if (widened)
     ts_note("the launcher bound ranks to single cores; %d of them were given "
             "their share of the node's CPUs",

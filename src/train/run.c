@@ -2,9 +2,12 @@
 #include "train/run.h"
 
 #include <math.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "runtime/trace.h"
@@ -167,13 +170,26 @@ done:
   return err;
 }
 
+/* What tests want to see the others do about. */
+static void meet_faults(void) {
+  if (ts_fault("crash")) raise(SIGSEGV);
+  if (ts_fault("pause"))
+    for (;;) pause();
+  if (ts_fault("leave")) {
+    ts_watch_stop();
+    ts_mpi_stop();
+    exit(0);
+  }
+}
+
 static ts_err one_step(ts_run *r, bool *end) {
   ts_err err = TS_OK;
   r->last = (ts_step_result){0};
   ts_run_trace_step(r->state.loader.step);
+  ts_watch_step(r->t->step + 1);
+  meet_faults();
   err = ts_pipeline_step(r->t, r->loader, asks(r), &r->last);
-  if (err != TS_OK && err != TS_ERR_DATA && err != TS_ERR_DECK)
-    ts_fail_alone(err);
+  if (err != TS_OK && !ts_err_agreed()) ts_watch_fail(err);
   TS_TRY(err);
   *end = r->last.end;
   if (*end) goto done;
@@ -200,6 +216,7 @@ static ts_err loop(ts_run *r) {
   r->t0 = r->t_log = ts_now();
   ts_timers_reset();
   TS_TRY(ts_cache_report_create(&r->cache, r->t));
+  ts_watch_enter(TS_SECTION_STEP);
   while (!end && r->t->step < r->last_step) {
     TS_TRY(one_step(r, &end));
     if (!r->last.stop || r->t->step >= r->last_step) continue;
@@ -288,6 +305,7 @@ ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   if (reported == TS_OK) reported = ts_run_trace_close(&r.trace, r.t->control);
   if (err == TS_OK) err = reported;
 done:
+  ts_settle_own(err);
   if (r.trace.path) ts_trace_file_reset(&r.trace);
   tear_down(&r);
   ts_signals_stop();

@@ -109,6 +109,7 @@ ts_err ts_run_open_data(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
   ts_str state = {0};
+  const ts_section before = ts_watch_enter(TS_SECTION_INPUT);
   TS_TRY(ts_source_open(&r->train, c, TS_SPLIT_TRAIN, r->state.source_state,
                         r->t->control));
   if (r->train->ops->state_save)
@@ -121,6 +122,7 @@ ts_err ts_run_open_data(ts_run *r) {
           r->train->info.format, ts_str_count(n, r->train->info.n_samples),
           r->train->info.n_dense, r->train->info.n_features);
 done:
+  ts_watch_enter(before);
   ts_str_reset(&state);
   return err;
 }

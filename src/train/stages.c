@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "runtime/trace.h"
 #include "train/trainer.h"
@@ -35,8 +36,10 @@ done:
 
 void ts_stage_load(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
   if (c->loaded) return;
+  const ts_section before = ts_watch_enter(TS_SECTION_INPUT);
   c->read =
       c->micro ? load_micro(t, c, loader) : ts_loader_next(loader, &c->batch);
+  ts_watch_enter(before);
   if (c->read != TS_OK) ts_err_take(&c->fault);
   c->after = ts_loader_state_of(loader);
   c->loaded = true;
@@ -151,6 +154,8 @@ ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const ts_batch *b = c->batch;
   float *logits;
+  if (ts_fault("internal"))
+    TS_THROW(TS_ERR_INTERNAL, "internal error (fault asked for)");
   if (!c->looked_up) TS_TRY(ts_stage_lookup(t, c, t->compute));
   ts_cargo_trace(c, "forward");
   /* The bottom of the model runs while embeddings travel. */

@@ -266,6 +266,7 @@ ts_err ts_trainer_save(ts_trainer *t, const ts_run_state *state,
                        ts_source *train) {
   ts_err err = TS_OK;
   ts_ckpt ckpt = {.step = t->step};
+  const ts_section before = ts_watch_enter(TS_SECTION_SAVE);
   TS_TRY(ts_settle(t, ts_ebc_flush(t->ebc)));
   TS_TRY(ts_settle(t, describe_tables(t, &ckpt, true)));
   TS_TRY(ts_settle(t, describe_dense(t, &ckpt, true)));
@@ -276,6 +277,7 @@ ts_err ts_trainer_save(ts_trainer *t, const ts_run_state *state,
                       t->config->checkpoint.keep, t->config->checkpoint.io,
                       t->control));
 done:
+  ts_watch_enter(before);
   ts_ckpt_reset(&ckpt);
   return err;
 }
@@ -314,6 +316,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
+  const ts_section before = ts_watch_enter(TS_SECTION_LOAD);
   TS_TRY(ts_settle(t, ts_ebc_flush(t->ebc)));
   TS_TRY(ts_settle(t, describe_tables(t, &ckpt, t->training)));
   TS_TRY(ts_settle(t, describe_dense(t, &ckpt, t->training)));
@@ -333,6 +336,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   if (t->training) TS_TRY(take_metrics(t, &ckpt, taken->text));
   ts_parallel_touch(t->dense);
 done:
+  ts_watch_enter(before);
   ts_ckpt_reset(&ckpt);
   ts_str_reset(&missing);
   return err;

@@ -12,15 +12,29 @@
 #include "train/pipeline.h"
 #include "train/planning.h"
 
-_Noreturn void ts_fail_alone(ts_err err) {
-  ts_log_error(ts_err_message());
-  ts_mpi_abort(ts_err_exit_code(err));
+ts_err ts_settle(ts_trainer *t, ts_err err) {
+  if (err != TS_OK && err != TS_ERR_IO && ts_err_is_own(err))
+    ts_watch_fail(err);
+  return ts_agree(t->control, err);
 }
 
-ts_err ts_settle(ts_trainer *t, ts_err err) {
-  if (err == TS_ERR_NOMEM || err == TS_ERR_COMM || err == TS_ERR_INTERNAL)
-    ts_fail_alone(err);
-  return ts_agree(t->control, err);
+void ts_settle_own(ts_err err) {
+  if (err != TS_OK && ts_mpi_size() > 1 && ts_err_is_own(err))
+    ts_watch_fail(err);
+}
+
+static void watch(const ts_config *c) {
+  ts_watch_options o = {.otherwise_s = c->comm.timeout_s,
+                        .ranks_per_node = c->sharding.ranks_per_node};
+  o.deadline_s[TS_SECTION_SETUP] = c->run.deadlines.setup_s;
+  o.deadline_s[TS_SECTION_STEP] = c->run.deadlines.step_s;
+  o.deadline_s[TS_SECTION_EVAL] = c->run.deadlines.eval_s;
+  o.deadline_s[TS_SECTION_SAVE] = c->run.deadlines.save_s;
+  o.deadline_s[TS_SECTION_LOAD] = c->run.deadlines.load_s;
+  o.deadline_s[TS_SECTION_INPUT] = c->run.deadlines.input_s;
+  for (int s = 0; s < TS_SECTION_COUNT; s++)
+    if (o.deadline_s[s] <= 0) o.deadline_s[s] = c->run.deadline_s;
+  ts_watch_configure(&o);
 }
 
 static const char *backend_name(const ts_config *c) {
@@ -92,6 +106,7 @@ ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
   t->config = c;
   t->training = training;
   t->n_tasks = c->model.n_tasks;
+  watch(c);
   find_threads(t);
   TS_TRY(start_world(t));
   t->rank = ts_world_rank(t->world);

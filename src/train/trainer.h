@@ -8,6 +8,7 @@
 #include "dense/parallel.h"
 #include "model/model.h"
 #include "shard/ebc.h"
+#include "runtime/watchdog.h"
 #include "train/metrics.h"
 #include "train/micro.h"
 
@@ -95,8 +96,9 @@ void ts_trainer_destroy(ts_trainer *);
  * rank, which ends all ranks with the documented code. */
 ts_err ts_settle(ts_trainer *, ts_err err);
 
-/* Prints this rank's message and ends all ranks. */
-_Noreturn void ts_fail_alone(ts_err err);
+/* Before a rank leaves what all take part in: an error that the ranks have
+ * not agreed on, of a kind that one may have alone, ends all here. */
+void ts_settle_own(ts_err err);
 
 /* ---- stages of a step (stages.c); a pipeline puts them in order --------- */
 

@@ -1,0 +1,98 @@
+# run.sh - sourced by the sbatch scripts: run_job DECK [OPTION]...
+#
+# The same for the first run and every later one: the program goes on from its
+# newest checkpoint, if there is one.  USR1 comes to this shell before the time
+# is over (--signal=B:USR1@120) and is passed on; the program saves and ends
+# with 75; the job is queued again, TESSERA_REQUEUES times at most.  Any other
+# code is the job's.  TERM is somebody's scancel, or a preemption that Slurm
+# itself queues again: then the program saves and nothing more is done here.
+# TESSERA_DRY=1 prints the command and runs nothing.
+
+: "${TESSERA_JOBS:=${SLURM_SUBMIT_DIR:-.}/jobs/slurm}"
+. "${TESSERA_CLUSTER:-$TESSERA_JOBS/cluster.env}"
+
+say() { echo "$(date '+%F %T') job ${SLURM_JOB_ID:-?}: $*"; }
+
+# The job's name in scontrol: of an array, this task and not the whole.
+job_name() {
+  if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
+    echo "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
+  else
+    echo "$SLURM_JOB_ID"
+  fi
+}
+
+# What Slurm gave, and what of it can't be meant.
+look() {
+  nodes=${SLURM_JOB_NUM_NODES:-1} ranks=${SLURM_NTASKS:-1}
+  per=$(((ranks + nodes - 1) / nodes)) gpus=${SLURM_GPUS_ON_NODE:-0}
+  say "start $((${SLURM_RESTART_COUNT:-0} + 1)) of at most $((TESSERA_REQUEUES + 1)): $ranks ranks on $nodes nodes (${SLURM_JOB_NODELIST:-this one}), ${SLURM_CPUS_PER_TASK:-all} CPUs each, $gpus GPUs per node"
+  if [ $((ranks % nodes)) != 0 ]; then
+    say "NOTE: $ranks ranks on $nodes nodes: some nodes have more to do; --ntasks-per-node makes them equal"
+  fi
+  case $gpus in
+  0) ;;
+  "$per") ;;
+  *[!0-9]*) say "NOTE: GPUs of several kinds ($gpus): one rank to a GPU is what the program expects" ;;
+  *) say "NOTE: $per ranks on a node with $gpus GPUs: ranks share GPUs, or GPUs lie idle; --ntasks-per-node=$gpus gives each its own" ;;
+  esac
+}
+
+# The command, as words in the positional parameters of who calls it.
+launcher() {
+  case $TESSERA_LAUNCHER in
+  srun)
+    bind="--cpu-bind=cores"
+    [ "$TESSERA_BIND" = core ] || bind="--cpu-bind=none"
+    echo "srun $TESSERA_SRUN $bind -n $ranks${SLURM_CPUS_PER_TASK:+ --cpus-per-task=$SLURM_CPUS_PER_TASK}"
+    ;;
+  mpirun)
+    bind="--bind-to none"
+    [ "$TESSERA_BIND" = core ] && bind="--map-by slot:PE=${SLURM_CPUS_PER_TASK:-1} --bind-to core"
+    echo "mpirun $TESSERA_MPIRUN $bind -n $ranks"
+    ;;
+  *)
+    echo "TESSERA_LAUNCHER=$TESSERA_LAUNCHER: mpirun or srun" >&2
+    return 2
+    ;;
+  esac
+}
+
+# Communication failed, or a rank was killed: it may be a node that Slurm has
+# not missed yet.  When it does it queues the job again by itself, but only one
+# that still runs.
+await_node_loss() {
+  [ "$nodes" -gt 1 ] && [ -z "$cancelled" ] || return 0
+  case $code in 0 | 2 | 3 | 4 | 75) return 0 ;; esac
+  say "waiting $TESSERA_NODE_WAIT s: Slurm queues the job again if a node was lost"
+  sleep "$TESSERA_NODE_WAIT" & wait $!
+}
+
+run_job() {
+  if [ $# = 0 ]; then echo "no deck: sbatch SCRIPT DECK [OPTION]..." >&2; exit 2; fi
+  look
+  words=$(launcher) || exit 2
+  set -- $words "$TESSERA" train "$@" ${SLURM_CPUS_PER_TASK:+--set run.threads=$SLURM_CPUS_PER_TASK}
+  if [ -n "${TESSERA_DRY:-}" ]; then echo "$*"; exit 0; fi
+  cancelled=
+  "$@" & child=$!
+  trap 'say "USR1: the time is nearly over"; kill -USR1 $child 2>/dev/null' USR1
+  trap 'say "TERM"; cancelled=1; kill -USR1 $child 2>/dev/null' TERM
+  # A signal ends wait, not the program.
+  while :; do
+    wait "$child"; code=$?
+    kill -0 "$child" 2>/dev/null || break
+  done
+  trap '' USR1 TERM # requeue ends this shell, too
+  say "ended with code $code"
+  await_node_loss
+  [ "$code" = 75 ] && [ -z "$cancelled" ] || exit "$code"
+  if [ "${SLURM_RESTART_COUNT:-0}" -ge "$TESSERA_REQUEUES" ]; then
+    say "not queued again: it was $TESSERA_REQUEUES times (TESSERA_REQUEUES)"
+    exit "$code"
+  fi
+  say "queued again"
+  scontrol requeue "$(job_name)" || exit "$code"
+  sleep 60 # until Slurm ends it
+  exit "$code"
+}
