@@ -25,8 +25,15 @@ void ts_comm_follow(ts_comm *c, ts_event event) {
     c->follow[c->n_follow++] = event;
 }
 ts_err ts_comm_reserve(ts_comm *c, int64_t bytes) {
-  return ts_mem_reserve(&c->scratch, &c->scratch_bytes, (size_t)bytes,
-                        TS_TAG_COMM);
+  ts_err err = TS_OK;
+  if ((size_t)bytes <= c->scratch_bytes) return TS_OK;
+  ts_mem_free(c->scratch);
+  c->scratch = NULL;
+  c->scratch_bytes = 0;
+  TS_TRY(ts_mem_alloc(&c->scratch, (size_t)bytes, TS_TAG_COMM));
+  c->scratch_bytes = (size_t)bytes;
+done:
+  return err;
 }
 ts_comm_stat ts_comm_stat_of(const ts_comm *c) {
   return c->stat;
