@@ -28,7 +28,8 @@
   X(EVAL, "eval")                                                              \
   X(SAVE, "save")                                                              \
   X(LOAD, "load")                                                              \
-  X(INPUT, "input")
+  X(INPUT, "input")                                                            \
+  X(END, "end")
 
 typedef enum {
 #define TS_SECTION_ENUM(name, text) TS_SECTION_##name,

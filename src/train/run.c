@@ -296,6 +296,7 @@ ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
     ts_info("step %lld of %lld: nothing is left to train", (long long)r.t->step,
             (long long)r.last_step);
   err = loop(&r);
+  ts_watch_enter(TS_SECTION_END);
   if (err != TS_OK && err != TS_ERR_STOPPED) goto done;
   ts_err reported = report_data(&r);
   if (reported == TS_OK) reported = ts_cache_report_end(&r.cache, r.t);
