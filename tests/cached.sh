@@ -24,6 +24,14 @@ check "first part" train 3 moved $fixed --set run.steps=15 $(slow cached host 0.
 check "second part" train 3 moved $fixed --set run.steps=25 $(slow cached file 0.01 lru)
 check "last part" train 3 moved $fixed --set table_defaults.kernel=fused
 check "moved between tiers: same bits" same_bits "$(newest fast3)" "$(newest moved)"
+# Figures per table in metrics.jsonl, and a plan that shows both tiers.
+for key in hit_rate misses conflicts evictions write_backs mbytes_in mbytes_out prefetch_ms exposed_ms; do
+  check "$key of table c" grep -q "\"table\":\"c\".*\"$key\":" "$work/c1prefetch/metrics.jsonl"
+done
+check "table lines at each line" test "$(grep -c '"table":"c"' "$work/c1prefetch/metrics.jsonl")" = 4
+"$TESSERA" plan "$work/small.deck" $fixed $(slow cached file 0.1 lru) > "$work/plan.txt"
+check "disk in the plan" grep -q "slow) + on disk" "$work/plan.txt"
+check "kernel in the plan" grep -q "^c .* cached " "$work/plan.txt"
 # Of a file nothing is left under a name.
 check "no file is left" test -z "$(ls "$work/tier")"
 passed

@@ -184,12 +184,21 @@ START_TEST(table_errors) {
        "counts 3, the table's name counts 2"},
       {"( { name = \"a{0..1}\"; rows = 1; features = \"f\"; } );",
        "feature \"f\" of table a1 is already in table a0"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"cached\"; } "
+      {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"dense\"; } "
        ");",
-       "kernel: \"cached\" is not in this version; it has: auto, fused"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { depth = 1; }; "
+       "\"dense\" is not in this version; it has: auto, fused, cached, host"},
+      {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { depth = 5; }; "
        "} );",
-       "cache.depth is not in this version"},
+       "cache.depth = 5 is out of range: 1 to 4"},
+      {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { "
+       "prefetch_passes = \"some\"; }; } );",
+       "cache.prefetch_passes takes an integer"},
+      {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"cached\"; "
+       "sharding = \"data_parallel\"; } );",
+       "every rank has all of a data_parallel table"},
+      {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"host\"; "
+       "cache = { tier = \"file\"; }; } );",
+       "needs run.tier_dir"},
       {"( { name = \"a\"; rows = 1; features = \"f\"; rowz = 1; } );",
        "did you mean \"rows\"?"},
       {"( { name = \"a\"; rows = 1; features = \"f{2..1}\"; } );",

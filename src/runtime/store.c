@@ -97,6 +97,8 @@ void ts_store_reset(ts_store *s) {
   *s = (ts_store){.fd = -1};
 }
 
+enum { FEW = 256 }; /* rows that one thread moves sooner than several */
+
 /* ---- moving rows --------------------------------------------------------- */
 
 void ts_store_ask(ts_store *s, const uint32_t *rows, int64_t n) {
@@ -123,7 +125,7 @@ static ts_err hand_over(const ts_err_record *fault) {
 ts_err ts_store_read(ts_store *s, const uint32_t *rows, const uint32_t *slots,
                      int64_t n) {
   ts_err_record fault = {.code = TS_OK};
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n >= FEW)
   for (int64_t i = 0; i < n; i++)
     if (s->ops->read(s, rows[i], ts_store_at(s, slots[i])) != TS_OK)
       keep(&fault);
@@ -133,7 +135,7 @@ ts_err ts_store_read(ts_store *s, const uint32_t *rows, const uint32_t *slots,
 ts_err ts_store_write(ts_store *s, const uint32_t *rows, const uint32_t *slots,
                       int64_t n) {
   ts_err_record fault = {.code = TS_OK};
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n >= FEW)
   for (int64_t i = 0; i < n; i++)
     if (s->ops->write(s, rows[i], ts_store_at(s, slots[i])) != TS_OK)
       keep(&fault);

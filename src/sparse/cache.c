@@ -53,6 +53,12 @@ void ts_cache_expect(const ts_cache *c, uint32_t row) {
   __builtin_prefetch(tag + 16, 0, 3);
 }
 
+void ts_cache_expect_take(const ts_cache *c, uint32_t row) {
+  const int64_t first = ts_cache_set_of(c, row) * TS_CACHE_WAYS;
+  for (int i = 0; i < TS_CACHE_WAYS; i += 4)
+    __builtin_prefetch(c->line + first + i, 1, 3);
+}
+
 int64_t ts_cache_find(const ts_cache *c, uint32_t row) {
   const int64_t first = ts_cache_set_of(c, row) * TS_CACHE_WAYS;
   const ts_tags *tag = (const ts_tags *)(const void *)(c->tag + first);

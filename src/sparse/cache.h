@@ -51,6 +51,7 @@ int64_t ts_cache_set_of(const ts_cache *, uint32_t row);
 /* Line of ROW, -1 where it has none. */
 int64_t ts_cache_find(const ts_cache *, uint32_t row);
 void ts_cache_expect(const ts_cache *, uint32_t row); /* find follows */
+void ts_cache_expect_take(const ts_cache *, uint32_t row);
 
 /* The next batch. */
 void ts_cache_begin(ts_cache *);

@@ -186,6 +186,7 @@ static ts_err fill_pass(ts_cached *c, uint32_t *slots, int64_t from,
                              .n_bits = c->key_bits};
   TS_TRY(c->spec.kernels->sort(&sort));
   for (int64_t j = 0; j < n; j++) {
+    if (j + EXPECT < n) ts_cache_expect_take(&c->cache, sort.keys[j + EXPECT]);
     if (j == 0 || sort.keys[j] != sort.keys[j - 1])
       TS_TRY(place(c, sort.keys[j], &slot, &t));
     else if (slot >= c->first_line)
