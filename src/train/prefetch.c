@@ -43,6 +43,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   const bool more = ts_pipeline_has(t, depth);
   ts_event loss, fetched = {0};
   TS_TRY(fill_first(t));
+  ts_cargo_trace(c, "forward");
   TS_TRY(ts_stage_wait_rows(t, c->ready));
   if (depth > 1) TS_TRY(ts_ebc_refresh(c->flight, t->compute));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
