@@ -44,6 +44,7 @@ struct ts_store {
   int64_t range_bytes, slow_bytes;
   ts_tag tag; /* of the lines */
   int fd;     /* of the file */
+  int cold;   /* some row of the last ones was not in the page cache */
 };
 
 /* Slot of the first line of stores with N_ROWS rows: rows of any width then

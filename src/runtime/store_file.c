@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/space.h"
@@ -53,6 +54,7 @@ static ts_err file_map(ts_store *s, void *address, int64_t bytes,
   (void)madvise(address, (size_t)bytes, MADV_RANDOM);
   (void)posix_fadvise(s->fd, 0, bytes, POSIX_FADV_RANDOM);
   s->slow_bytes = bytes;
+  s->cold = 1;
 done:
   return err;
 }
@@ -61,8 +63,15 @@ static void file_unmap(ts_store *s) {
   if (s->fd >= 0) close(s->fd);
 }
 
-/* Rows that lie near each other are asked for together. */
+static void set_cold(ts_store *s, int cold) {
+  __atomic_store_n(&s->cold, cold, __ATOMIC_RELAXED);
+}
+
+/* Rows that lie near each other are asked for together; none while all that
+ * was read of late was in memory. */
 static void file_ask(ts_store *s, const uint32_t *rows, int64_t n) {
+  if (!s->cold) return;
+  set_cold(s, 0);
   for (int64_t i = 0, j; i < n; i = j) {
     const int64_t from = rows[i] * s->row_bytes;
     int64_t to = from + s->row_bytes;
@@ -82,6 +91,9 @@ static void file_forget(ts_store *s) {
 
 static ts_err file_read(ts_store *s, uint32_t row, char *line) {
   int64_t at = row * s->row_bytes, left = s->row_bytes;
+  const struct iovec whole = {line, (size_t)left};
+  if (preadv2(s->fd, &whole, 1, at, RWF_NOWAIT) == left) return TS_OK;
+  set_cold(s, 1);
   while (left > 0) {
     const ssize_t n = pread(s->fd, line, (size_t)left, at);
     if (n == 0 || (n < 0 && errno != EINTR))
