@@ -2,14 +2,16 @@
  * batch's update.
  *
  *     data    | pack(i+2) ... unpack(i+2)
- *     compute | forward(i)  top(i)  lookup(i+1)  bottom(i)  tables(i)
- * optimizer(i) comm    |                     gradients(i) .....  output
- * dist(i+1)
+ *     compute | forward(i) top(i) lookup(i+1) bottom(i) tables(i) optimizer(i)
+ *     comm    |                   gradients(i) ...
+ *             |                               output dist(i+1) ...
  *
- * The lookup and the bottom of the dense backward pass fill the time in which
- * the gradients travel, output dist is hidden under the bottom and the tables'
- * updates, and the embeddings of batch i+1 miss
- * update i: another trajectory than base's, the same on any number of ranks.
+ * top and bottom: the dense backward pass above and below the tables.  The
+ * lookup and the bottom fill the time in which the gradients travel, output
+ * dist is hidden under the bottom and the tables' updates, and the embeddings
+ * of batch i+1 miss update i: another trajectory than base's, the same on any
+ * number of ranks.
+ *
  * It begins after pipeline.start_batch steps, before which this is
  * sparse_dist.
  *
