@@ -254,6 +254,7 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
                     int n_sets) {
   ts_err err = TS_OK;
   config_t tree;
+  const int64_t failures = ts_mem_failures();
   config_init(&tree);
   config_set_options(&tree, CONFIG_OPTION_AUTOCONVERT);
   config_set_include_dir(&tree, d->config->deck_dir);
@@ -262,6 +263,9 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
   } else {
     take_tree(d, &tree, sets, n_sets);
     err = d->fault;
+    /* Texts that could not grow are cut: nothing of it counts. */
+    if (ts_mem_failures() != failures)
+      err = ts_fail(TS_ERR_NOMEM, "out of memory while the deck is read");
     if (err == TS_OK && d->n_errors)
       err = ts_fail(TS_ERR_DECK, "%s", d->errors.text ? d->errors.text : "");
   }

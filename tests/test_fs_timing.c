@@ -193,7 +193,7 @@ static double least_hidden(bool serial) {
   toy_sync(&t);
   trace_end(path);
   for (int i = 2; i <= 7; i++) {
-    char layer[16], before[16], after[16];
+    char layer[32], before[32], after[32];
     snprintf(layer, sizeof layer, "layer.%d", i);
     snprintf(before, sizeof before, "forward %d", i - 1);
     const seen *x = find(layer, "all_gather_v", 0);

@@ -119,13 +119,21 @@ static ts_head *head_of(void *p) {
   return (ts_head *)((char *)p - HEAD);
 }
 
+static _Atomic int64_t n_failures;
+
+int64_t ts_mem_failures(void) {
+  return atomic_load(&n_failures);
+}
+
 ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag) {
   void *block = NULL, *data = NULL;
   if (bytes > 0) {
     if (!ts_fault("alloc")) data = allocate(bytes, &block);
-    if (!data)
+    if (!data) {
+      atomic_fetch_add(&n_failures, 1);
       return ts_fail(TS_ERR_NOMEM, "out of memory: %zu bytes for %s", bytes,
                      ts_tag_text(tag));
+    }
     *head_of(data) = (ts_head){block, bytes, tag};
     atomic_fetch_add(&n_blocks[tag], 1);
     atomic_fetch_add(&n_allocs[tag], 1);

@@ -91,6 +91,9 @@ ts_mem_stat ts_mem_total(ts_space space); /* peak of the sum */
 ts_mem_stat ts_mem_mapped(void);
 /* Peaks start anew from what is held now: what came before was a trial. */
 void ts_mem_forget_peaks(void);
+/* Allocations that have failed so far: for work that goes on to collect more
+ * errors and asks once at its end. */
+int64_t ts_mem_failures(void);
 const char *ts_tag_text(ts_tag tag);
 
 /* Number of live ts_mem_alloc blocks; prints each tag that is not empty to
