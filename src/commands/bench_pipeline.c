@@ -20,7 +20,7 @@
 #include "train/pipeline.h"
 #include "train/report.h"
 
-enum { N_BATCHES = 8, AHEAD = 4, N_KINDS = 10 };
+enum { N_BATCHES = 8, AHEAD = 4, N_KINDS = 11 };
 
 static const ts_pipeline_case kinds[N_KINDS] = {
     {.kind = "base"},
@@ -32,6 +32,7 @@ static const ts_pipeline_case kinds[N_KINDS] = {
     {.kind = "fused_sparse_dist", .lookup = "after", .lane = "own"},
     {.kind = "fused_sparse_dist", .lookup = "after", .lane = "compute"},
     {.kind = "semi_sync"},
+    {.kind = "semi_sync", .stash = true},
     {.kind = "prefetch"}};
 
 /* ---- decks --------------------------------------------------------------- */
@@ -62,6 +63,7 @@ static ts_err read_deck(ts_config **out, const ts_pipeline_bench *b,
   snprintf(text[2], sizeof *text, "optimizer.in_backward=%s",
            x->in_backward ? "true" : "false");
   for (int i = 0; i < 3; i++) sets[n++] = text[i];
+  if (x->stash) sets[n++] = "pipeline.stash_gradients=true";
   if (x->lookup) {
     snprintf(text[3], sizeof *text, "pipeline.lookup=%s_optimizer", x->lookup);
     snprintf(text[4], sizeof *text, "pipeline.lookup_lane=%s", x->lane);
@@ -167,6 +169,7 @@ static ts_err run_steps(ts_pipeline_bench *b, ts_pipeline_case *x,
   for (int i = -b->warm; i < b->steps; i++) {
     ts_step_result result = {0};
     if (i == 0) TS_TRY(ts_comm_barrier(t->control));
+    ts_trace_train(b->warm + i);
     TS_TRY(one_step(x, t, loader, i < 0 ? -1 : first + i, &result));
     digest = ts_fnv1a(digest, &result.loss_sum, sizeof result.loss_sum);
   }
@@ -197,10 +200,10 @@ static ts_err open_trace(ts_trace_file *file, const ts_pipeline_bench *b,
                          const ts_pipeline_case *x, ts_comm *comm) {
   char path[1024];
   if (!*b->trace) return TS_OK;
-  snprintf(path, sizeof path, "%s.%s%s%s%s%s%s", b->trace, x->kind,
-           x->lookup ? "." : "", x->lookup ? x->lookup : "",
-           x->lookup ? "." : "", x->lookup ? x->lane : "",
-           x->in_backward ? ".in_backward" : "");
+  snprintf(path, sizeof path, "%s.%s%s%s%s%s%s%s", b->trace, x->kind,
+           x->stash ? ".stash" : "", x->lookup ? "." : "",
+           x->lookup ? x->lookup : "", x->lookup ? "." : "",
+           x->lookup ? x->lane : "", x->in_backward ? ".in_backward" : "");
   return ts_trace_file_open(file, path, 0, INT64_MAX, comm);
 }
 
@@ -253,6 +256,7 @@ static ts_err create_cases(ts_pipeline_bench *b, int in_backward) {
   for (int later = 0; later < 2; later++) {
     if (in_backward == !later) continue;
     for (int k = 0; k < N_KINDS; k++) {
+      if (kinds[k].stash && later) continue; /* exclude each other */
       ts_pipeline_case *x = &b->cases[b->n_cases++];
       *x = kinds[k];
       x->in_backward = later;

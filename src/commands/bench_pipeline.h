@@ -9,6 +9,7 @@
 /* A row of the table. */
 typedef struct ts_pipeline_case {
   const char *kind, *lookup, *lane; /* lookup, lane: fused_sparse_dist's */
+  bool stash;                       /* semi_sync's stash_gradients */
   bool in_backward;
   /* (rounds, steps) each, in ms: the slowest rank's step; the ranks' means
    * of messages that nothing hid, of input dist's messages, and of those of

@@ -112,7 +112,8 @@ void ts_pipeline_bench_head(const ts_pipeline_bench *b) {
 
 static void print_row(const ts_pipeline_case *x, const ts_line *row) {
   char name[64], rate[32];
-  snprintf(name, sizeof name, "%s%s%s%s%s", x->kind, x->lookup ? ", " : "",
+  snprintf(name, sizeof name, "%s%s%s%s%s%s", x->kind,
+           x->stash ? ", stash" : "", x->lookup ? ", " : "",
            x->lookup ? x->lookup : "", x->lookup ? ", " : "",
            x->lookup ? x->lane : "");
   ts_info("%-36s %9.2f %9.2f %9.2f %9s %9.1f %9.1f %7.1f %7.1f %7.3f %7.3f "
@@ -149,6 +150,7 @@ static ts_err add_row(ts_str *s, const ts_pipeline_bench *b,
   ts_err err = TS_OK;
   const ts_line row = make_row(b, x);
   TS_TRY(ts_str_append(s, "  {\"pipeline\": \"%s\", ", x->kind));
+  if (x->stash) TS_TRY(ts_str_append(s, "\"stash_gradients\": true, "));
   if (x->lookup)
     TS_TRY(ts_str_append(s, "\"lookup\": \"%s\", \"lane\": \"%s\", ", x->lookup,
                          x->lane));

@@ -43,6 +43,9 @@ static void order(ts_ddp *d) {
 static bool closes(const ts_ddp *d, const ts_bucket *b, int32_t s) {
   if (s + 1 == d->params->n) return true;
   if (d->place[s]->late != d->place[s + 1]->late) return true;
+  if (d->place[s]->below != d->place[s + 1]->below &&
+      ts_params_heavy_below(d->params))
+    return true;
   if (!d->comm && uses_slots(d)) return d->group_of[s] != d->group_of[s + 1];
   return b->n * 4 >= bucket_cap(d->config, (int32_t)(b - d->buckets));
 }

@@ -54,6 +54,13 @@ int64_t ts_params_count(const ts_params *ps) {
   return n;
 }
 
+bool ts_params_heavy_below(const ts_params *p) {
+  int64_t below = 0;
+  for (int32_t i = 0; i < p->n; i++)
+    if (p->item[i]->below) below += p->item[i]->n;
+  return below * 8 >= ts_params_count(p);
+}
+
 /* Values are drawn four at a time, from the element's number alone. */
 static void draw(const ts_param_init *init, double x[4], int32_t index,
                  int64_t block) {

@@ -43,6 +43,7 @@ typedef struct ts_param {
   /* Its gradient comes after the model's backward pass: so it shares no
    * bucket of the reduction with those that come early. */
   bool late;
+  bool below; /* in layers that embeddings do not reach */
 } ts_param;
 
 /* All parameters of a model in creation order (forward order). */
@@ -59,6 +60,9 @@ ts_err ts_params_add(ts_params *, ts_device *, ts_param **, const char *name,
 void ts_params_reset(ts_params *);
 ts_param *ts_params_find(const ts_params *, const char *name);
 int64_t ts_params_count(const ts_params *); /* elements in all */
+/* An eighth of them or more are below the embeddings: their backward pass is
+ * worth to hide messages under, one of the gradients above among them. */
+bool ts_params_heavy_below(const ts_params *);
 
 /* Initial values from (seed, index, element) only: Linear layers as PyTorch,
  * uniform +-1/sqrt(fan_in) for weight and bias. */

@@ -46,8 +46,13 @@ ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *s, ts_params *params,
                             .precision = c->run.precision,
                             .batch_max = s->batch_max,
                             .engine = s->engine};
+  ts_err err = TS_OK;
+  const int32_t first = params->n;
   if (!c->model.dense_features) return TS_OK;
-  return ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane);
+  TS_TRY(ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane));
+  for (int32_t i = first; i < params->n; i++) params->item[i]->below = true;
+done:
+  return err;
 }
 
 static ts_err over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,

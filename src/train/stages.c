@@ -247,6 +247,8 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   const int32_t n = c->batch->n;
   const ts_emb_views views = views_of(t, c->flight);
   const ts_params *late = ts_ebc_params(t->ebc);
+  /* A short rest goes first: with it the last reduction begins. */
+  const bool heavy = ts_params_heavy_below(&t->model->params);
   ts_follow follow = {t, c, ahead};
   const ts_ebc_updated then = {look_up_lot, &follow};
   ts_cargo_trace(c, "backward");
@@ -254,11 +256,14 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   ts_ebc_accumulate(t->ebc, c->more);
   TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
   TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
-  if (ahead.cargo && ahead.stale)
+  if (ahead.cargo && ahead.stale && heavy)
     TS_TRY(ts_stage_lookup(t, ahead.cargo, t->compute));
   ts_cargo_trace(c, "backward");
   /* The rest of the dense backward runs while gradients travel. */
   TS_TRY(m->dense_backward(t->model, n, &hooks, t->compute));
+  if (ahead.cargo && ahead.stale && !heavy)
+    TS_TRY(ts_stage_lookup(t, ahead.cargo, t->compute));
+  ts_cargo_trace(c, "backward");
   TS_TRY(ts_stage_wait_rows(t, before_update));
   TS_TRY(ts_ebc_backward_end(c->flight, factor, step,
                              ahead.cargo && !ahead.stale ? &then : NULL,
