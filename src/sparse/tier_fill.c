@@ -58,10 +58,16 @@ done:
   return err;
 }
 
-ts_err ts_tier_read(ts_cached *c, ts_move *m) {
-  ts_store_ask(&c->weights, m->row, m->n);
+static void each(ts_cached *c, const ts_move *m,
+                 void (*fn)(ts_store *, const uint32_t *, int64_t)) {
+  fn(&c->weights, m->row, m->n);
   for (int k = 0; k < c->spec.n_states; k++)
-    if (c->state[k].base) ts_store_ask(&c->state[k], m->row, m->n);
+    if (c->state[k].base) fn(&c->state[k], m->row, m->n);
+}
+
+ts_err ts_tier_read(ts_cached *c, ts_move *m) {
+  each(c, m, ts_store_look);
+  each(c, m, ts_store_ask);
   return move(c, m, ts_store_read);
 }
 
@@ -81,16 +87,22 @@ static ts_err sort_move(ts_cached *c, ts_move *m) {
 ts_err ts_tier_write(ts_cached *c, ts_move *m) {
   ts_err err = TS_OK;
   TS_TRY(sort_move(c, m));
+  each(c, m, ts_store_ask); /* a row is part of a page */
   TS_TRY(move(c, m, ts_store_write));
 done:
   return err;
 }
 
-/* What is given away goes first: its lines are those to be filled. */
+/* What is given away goes first: its lines are those to be filled.  A disk
+ * looks for both together. */
 static ts_err move_all(ts_cached *c) {
   ts_err err = TS_OK;
-  TS_TRY(ts_tier_write(c, &c->out));
-  TS_TRY(ts_tier_read(c, &c->in));
+  TS_TRY(sort_move(c, &c->out));
+  each(c, &c->in, ts_store_look);
+  each(c, &c->in, ts_store_ask);
+  each(c, &c->out, ts_store_ask);
+  TS_TRY(move(c, &c->out, ts_store_write));
+  TS_TRY(move(c, &c->in, ts_store_read));
 done:
   return err;
 }
