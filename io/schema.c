@@ -407,8 +407,10 @@ const ts_key ts_schema[] = {
     TABLE("feature_processor.max_length", INT32, max_length, "0", "positions",
           0, 65536, NULL,
           "of position_weighted; ids further on have the last weight"),
-    TABLE("cache.load_factor", FLOAT, cache.load_factor, "0.2", "", 1e-6, 1,
-          NULL, "of kernel \"cached\": lines of fast memory per row"),
+    TABLE("cache.load_factor", FLOAT, cache.load_factor, NULL, "", 1e-6, 1,
+          NULL,
+          "of kernel \"cached\": lines of fast memory per row; unless given "
+          "the planner's, who fills the memory there is"),
     TABLE("cache.policy", STRING, cache.policy, "\"lru\"", "", 1, 0, "lru|lfu",
           "which line is given away: the one used longest ago, or the one used "
           "least of late"),

@@ -73,8 +73,9 @@ typedef struct ts_table_config {
   ts_strings allow;
   char *kernel; /* auto | fused | dense | cached | host */
   struct {
-    double load_factor;
-    char *policy; /* lru | lfu */
+    double load_factor; /* NAN: the planner's */
+    double auto_factor; /* what that is, 0: not known yet; no key */
+    char *policy;       /* lru | lfu */
     int32_t depth;
     int32_t passes;      /* 0: auto */
     int32_t auto_passes; /* what that is; no key */
@@ -90,6 +91,19 @@ typedef struct ts_table_config {
 static inline bool ts_table_is_slow(const ts_table_config *t) {
   return t->kernel &&
          (!strcmp(t->kernel, "cached") || !strcmp(t->kernel, "host"));
+}
+
+/* Lines per row of kernel "cached". */
+static inline double ts_table_load_factor(const ts_table_config *t) {
+  const double usual = 0.2;
+  if (t->cache.load_factor == t->cache.load_factor) return t->cache.load_factor;
+  return t->cache.auto_factor > 0 ? t->cache.auto_factor : usual;
+}
+
+/* The planner says how many lines it has. */
+static inline bool ts_table_is_open(const ts_table_config *t) {
+  return t->kernel && !strcmp(t->kernel, "cached") &&
+         t->cache.load_factor != t->cache.load_factor;
 }
 
 typedef struct ts_optim_override {

@@ -14,10 +14,10 @@
 #include "runtime/trace.h"
 #include "sparse/tbe.h"
 
-enum { ITERS_MAX = 200 };
+enum { ITERS_MAX = 1000 };
 
 typedef struct ts_cache_case {
-  double tables, rows, dim, batch, pool, threads, iters, zipf;
+  double tables, rows, dim, batch, pool, threads, warm, iters, zipf, load;
   int policy, file;
   const char *dir;
   int64_t n, n_bags;
@@ -28,7 +28,7 @@ typedef struct ts_cache_case {
   ts_tbe *tbe;
   ts_tbe_hold hold[2];
   int64_t *offsets, *starts, *at;
-  int32_t **ids; /* (iters + 1) of (n) */
+  int32_t **ids; /* (steps_of + 1) of (n) */
   float *out, *grad;
 } ts_cache_case;
 
@@ -37,6 +37,11 @@ typedef struct ts_cache_times {
   double step, hold, exposed, hit_rate, misses, conflicts, bytes;
   int64_t scratch, fast;
 } ts_cache_times;
+
+/* Those that fill the cache, and those that are measured. */
+static int steps_of(const ts_cache_case *c) {
+  return (int)(c->warm + c->iters);
+}
 
 /* ---- input --------------------------------------------------------------- */
 
@@ -48,7 +53,7 @@ static double power_law(double u, double R, double alpha) {
 static void draw(ts_cache_case *c, double alpha) {
   const double R = c->rows;
 #pragma omp parallel for
-  for (int k = 0; k <= (int)c->iters; k++)
+  for (int k = 0; k <= steps_of(c); k++)
     for (int64_t i = 0; i < c->n; i++) {
       uint32_t x[4];
       ts_rng4(x, 1, TS_RNG_TEST, (uint64_t)i, (uint32_t)k, 0);
@@ -75,9 +80,8 @@ static ts_err allocate(ts_cache_case *c) {
   for (int64_t t = 0; t <= tables; t++) c->starts[t] = t * batch;
   for (int64_t i = 0; i < c->n_bags; i++)
     c->at[i] = (i % batch * tables + i / batch) * dim;
-  TS_TRY(ts_mem_array(&c->ids, (int64_t)c->iters + 1, sizeof *c->ids,
-                      TS_TAG_INPUT));
-  for (int k = 0; k <= (int)c->iters; k++)
+  TS_TRY(ts_mem_array(&c->ids, steps_of(c) + 1, sizeof *c->ids, TS_TAG_INPUT));
+  for (int k = 0; k <= steps_of(c); k++)
     TS_TRY(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&c->out, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
   TS_TRY(ts_mem_array(&c->grad, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
@@ -162,30 +166,31 @@ done:
   return err;
 }
 
-/* The first half of the steps fills the cache, the other is measured. */
+/* What is in fast memory has no cache to fill. */
 static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
   ts_err err = TS_OK;
-  const int n = (int)c->iters, half = n / 2;
+  const int first_step = ts_tbe_is_cached(c->tbe) ? 0 : (int)c->warm;
+  const int warm = (int)c->warm, n = steps_of(c);
   double ms[ITERS_MAX], exposed = 0;
   ts_tier_figures before, after;
   ts_tier_count from = {0}, to;
-  const ts_tbe_input first = input_of(c, 0);
+  const ts_tbe_input first = input_of(c, first_step);
   *x = (ts_cache_times){0};
   before.hold_s = 0;
   TS_TRY(ts_tbe_prefetch(c->tbe, &first, c->ahead));
   TS_TRY(ts_lane_sync(c->ahead));
-  for (int i = 0; i < n; i++) {
-    if (i == half) from = counts(c->tbe, &before), exposed = 0;
+  for (int i = first_step; i < n; i++) {
+    if (i == warm) from = counts(c->tbe, &before), exposed = 0;
     const double t0 = ts_now();
     TS_TRY(step(c, i, &exposed));
-    if (i >= half) ms[i - half] = 1e3 * (ts_now() - t0);
+    if (i >= warm) ms[i - warm] = 1e3 * (ts_now() - t0);
   }
   to = counts(c->tbe, &after);
-  const double steps = n - half;
+  const double steps = n - warm;
   const ts_tbe_input last = input_of(c, n);
   TS_TRY(ts_tbe_release(c->tbe, &last, c->compute));
   TS_TRY(ts_lane_sync(c->compute));
-  x->step = ts_bench_median(ms, n - half);
+  x->step = ts_bench_median(ms, n - warm);
   x->hold = 1e3 * (after.hold_s - before.hold_s) / steps;
   x->exposed = 1e3 * exposed / steps;
   x->misses = (double)(to.n_misses - from.n_misses) / steps;
@@ -227,7 +232,9 @@ done:
 
 static ts_err by_load_factor(ts_cache_case *c) {
   ts_err err = TS_OK;
-  static const double factors[] = {0.01, 0.05, 0.1, 0.2, 0.5, 1.0};
+  static const double all[] = {0.01, 0.05, 0.1, 0.2, 0.5, 1.0};
+  const double *factors = c->load > 0 ? &c->load : all;
+  const int n_factors = c->load > 0 ? 1 : (int)(sizeof all / sizeof *all);
   const double skews[] = {0, c->zipf};
   ts_cache_times fast, x;
   printf("%-5s %-6s %6s %8s %9s %9s %8s %8s %8s %9s\n", "zipf", "policy",
@@ -238,7 +245,7 @@ static ts_err by_load_factor(ts_cache_case *c) {
     TS_TRY(run(c, &fast, 0, false, 1));
     printf("%-5.3g %-6s %6s %8s %9s %9s %8s %8s %8.2f %9s\n", skews[s],
            "(twin)", "", "", "", "", "", "", fast.step, "");
-    for (size_t k = 0; k < sizeof factors / sizeof *factors; k++)
+    for (int k = 0; k < n_factors; k++)
       for (int lfu = 0; lfu < 2; lfu++) {
         TS_TRY(run(c, &x, factors[k], lfu, 1));
         printf("%-5.3g %-6s %6.3g %7.2f%% %9.0f %9.0f %8.2f %8.2f %8.2f "
@@ -270,6 +277,7 @@ static ts_err plain_copy(double *rate, ts_cache_case *c) {
     lines[i] = (uint32_t)(s.first_line + i * 7919 % n);
   }
   for (int64_t at = 0; at < all * bytes; at += 4096) s.base[at] = 1;
+  ts_store_look(&s, rows, n);
   TS_TRY(ts_store_read(&s, rows, lines, n));
   const double t0 = ts_now();
   TS_TRY(ts_store_read(&s, rows, lines, n));
@@ -312,7 +320,9 @@ static ts_err read_options(ts_cache_case *c, const ts_args *a) {
       {.name = "batch", .number = &c->batch, .least = 1, .most = 1e6},
       {.name = "pool", .number = &c->pool, .least = 1, .most = 1e4},
       {.name = "threads", .number = &c->threads, .least = 0, .most = 1024},
-      {.name = "iters", .number = &c->iters, .least = 4, .most = ITERS_MAX},
+      {.name = "warm", .number = &c->warm, .least = 2, .most = ITERS_MAX},
+      {.name = "iters", .number = &c->iters, .least = 2, .most = ITERS_MAX},
+      {.name = "load", .number = &c->load, .least = 0, .most = 1},
       {.name = "zipf", .number = &c->zipf, .least = 0, .most = 10},
       {.name = "policy", .choice = &c->policy, .choices = "lru|lfu"},
       {.name = "tier_dir", .word = &c->dir}};
@@ -352,7 +362,7 @@ static void reset(ts_cache_case *c) {
   ts_lane_destroy(c->compute);
   ts_lane_destroy(c->ahead);
   ts_device_destroy(c->device);
-  for (int k = 0; c->ids && k <= (int)c->iters; k++) ts_mem_free(c->ids[k]);
+  for (int k = 0; c->ids && k <= steps_of(c); k++) ts_mem_free(c->ids[k]);
   ts_mem_free(c->ids);
   ts_mem_free(c->offsets);
   ts_mem_free(c->starts);
@@ -368,6 +378,7 @@ ts_err ts_bench_cache(const ts_args *a) {
                      .dim = 64,
                      .batch = 2048,
                      .pool = 4,
+                     .warm = 80,
                      .iters = 20,
                      .zipf = 1.05};
   TS_TRY(read_options(&c, a));

@@ -64,9 +64,9 @@ static ts_err find_plan(ts_planned *p, const ts_config *c) {
     TS_TRY(ts_plan_check(p->plan, c, p->nodes));
     TS_TRY(ts_plan_obeys(p->plan, c, p->nodes));
   } else {
-    return ts_plan_search(&p->plan, &p->report, &p->planning->request);
+    TS_TRY(ts_plan_search(&p->plan, &p->report, &p->planning->request));
   }
-  TS_TRY(ts_plan_estimate(&p->report, p->plan, &p->planning->request));
+  TS_TRY(ts_planning_lines(p->planning, p->plan, &p->report));
 done:
   return err;
 }

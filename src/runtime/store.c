@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 extern const ts_store_ops ts_store_file;
@@ -34,20 +35,7 @@ static void host_unmap(ts_store *s) {
   ts_mem_count(TS_TAG_SLOW, TS_SPACE_HOST, -s->slow_bytes);
 }
 
-static ts_err host_read(ts_store *s, uint32_t row, char *line) {
-  memcpy(line, ts_store_at(s, row), (size_t)s->row_bytes);
-  return TS_OK;
-}
-
-static ts_err host_write(ts_store *s, uint32_t row, const char *line) {
-  memcpy(ts_store_at(s, row), line, (size_t)s->row_bytes);
-  return TS_OK;
-}
-
-static const ts_store_ops host = {.map = host_map,
-                                  .unmap = host_unmap,
-                                  .read = host_read,
-                                  .write = host_write};
+static const ts_store_ops host = {.map = host_map, .unmap = host_unmap};
 
 /* ---- the range ----------------------------------------------------------- */
 
@@ -97,16 +85,28 @@ void ts_store_reset(ts_store *s) {
   *s = (ts_store){.fd = -1};
 }
 
-enum { FEW = 256 }; /* rows that one thread moves sooner than several */
-
 /* ---- moving rows --------------------------------------------------------- */
 
+enum {
+  FEW = 256,      /* rows that one thread moves sooner than several */
+  EXPECT = 6,     /* rows ahead whose memory is asked for */
+  LARGE_PART = 8, /* of the machine's memory: a large file */
+  NEAR = 512,     /* bytes of them; what follows the processor sees coming */
+  LATE_PART = 64  /* one row in so many that a disk has to bring is too much */
+};
+
+void ts_store_look(ts_store *s, const uint32_t *rows, int64_t n) {
+  if (s->ops->look && n) s->ops->look(s, rows, n);
+}
+
 void ts_store_ask(ts_store *s, const uint32_t *rows, int64_t n) {
-  if (s->ops->ask) s->ops->ask(s, rows, n);
+  if (s->ops->ask && s->cold && n) s->ops->ask(s, rows, n);
 }
 
 void ts_store_forget(ts_store *s) {
-  if (s->base && s->ops->forget) s->ops->forget(s);
+  const int64_t all = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  if (s->base && s->ops->forget && s->slow_bytes > all / LARGE_PART)
+    s->ops->forget(s);
 }
 
 /* A thread's error is handed to the caller. */
@@ -122,22 +122,73 @@ static ts_err hand_over(const ts_err_record *fault) {
   return fault->code;
 }
 
+/* The rows of N, and the lines for them. */
+typedef struct ts_moving {
+  ts_store *s;
+  const uint32_t *rows, *slots;
+  int64_t n;
+  bool out; /* from lines to rows */
+} ts_moving;
+
+static void expect(const ts_moving *m, int64_t i) {
+  const char *row = ts_store_at(m->s, m->rows[i]);
+  const char *line = ts_store_at(m->s, m->slots[i]);
+  const int64_t bytes = m->s->row_bytes < NEAR ? m->s->row_bytes : NEAR;
+  for (int64_t k = 0; k < bytes; k += 64) {
+    __builtin_prefetch(row + k, 0, 0);
+    __builtin_prefetch(line + k, 0, 0);
+  }
+}
+
+/* Pages that this thread had to wait for a disk for, so far. */
+static int64_t waits(const ts_store *s) {
+  struct rusage u;
+  return s->ops->read && !getrusage(RUSAGE_THREAD, &u) ? u.ru_majflt : 0;
+}
+
+/* Returns how many of the rows a disk had to bring. */
+static int64_t copy(const ts_moving *m) {
+  int64_t late = 0;
+#pragma omp parallel if (m->n >= FEW) reduction(+ : late)
+  {
+    const int64_t before = waits(m->s);
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < m->n; i++) {
+      char *row = ts_store_at(m->s, m->rows[i]);
+      char *line = ts_store_at(m->s, m->slots[i]);
+      if (i + EXPECT < m->n) expect(m, i + EXPECT);
+      memcpy(m->out ? row : line, m->out ? line : row, (size_t)m->s->row_bytes);
+    }
+    late = waits(m->s) - before;
+  }
+  return late;
+}
+
+static ts_err move_cold(const ts_moving *m) {
+  ts_err_record fault = {.code = TS_OK};
+  ts_store *s = m->s;
+#pragma omp parallel for schedule(static) if (m->n >= FEW)
+  for (int64_t i = 0; i < m->n; i++) {
+    char *line = ts_store_at(s, m->slots[i]);
+    if ((m->out ? s->ops->write(s, m->rows[i], line)
+                : s->ops->read(s, m->rows[i], line)) != TS_OK)
+      keep(&fault);
+  }
+  return hand_over(&fault);
+}
+
+static ts_err move(const ts_moving *m) {
+  if (m->s->cold) return move_cold(m);
+  if (copy(m) > m->n / LATE_PART) m->s->cold = 1;
+  return TS_OK;
+}
+
 ts_err ts_store_read(ts_store *s, const uint32_t *rows, const uint32_t *slots,
                      int64_t n) {
-  ts_err_record fault = {.code = TS_OK};
-#pragma omp parallel for schedule(static) if (n >= FEW)
-  for (int64_t i = 0; i < n; i++)
-    if (s->ops->read(s, rows[i], ts_store_at(s, slots[i])) != TS_OK)
-      keep(&fault);
-  return hand_over(&fault);
+  return move(&(ts_moving){s, rows, slots, n, false});
 }
 
 ts_err ts_store_write(ts_store *s, const uint32_t *rows, const uint32_t *slots,
                       int64_t n) {
-  ts_err_record fault = {.code = TS_OK};
-#pragma omp parallel for schedule(static) if (n >= FEW)
-  for (int64_t i = 0; i < n; i++)
-    if (s->ops->write(s, rows[i], ts_store_at(s, slots[i])) != TS_OK)
-      keep(&fault);
-  return hand_over(&fault);
+  return move(&(ts_moving){s, rows, slots, n, true});
 }

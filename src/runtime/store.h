@@ -10,8 +10,9 @@
  * disk nor another machine stands behind.
  *
  * read and write move rows between the two in batches, rows ascending, so
- * that a disk sees them in order.  A line may be moved by any thread, by one
- * at a time. */
+ * that a disk sees them in order: by copies in memory, as long as what is
+ * copied is there; else by what the store has for it.  A line may be moved by
+ * any thread, by one at a time. */
 #ifndef TS_RUNTIME_STORE_H
 #define TS_RUNTIME_STORE_H
 
@@ -28,11 +29,14 @@ typedef struct ts_store_ops {
   /* Puts slow memory of BYTES at ADDRESS, zeroed. */
   ts_err (*map)(ts_store *, void *address, int64_t bytes, const char *dir);
   void (*unmap)(ts_store *);
-  /* Says that rows will be read; may be NULL. */
+  /* The others are of stores whose rows may be out of memory, and NULL else.
+   * Finds out whether rows are in memory: sets cold, or takes it back. */
+  void (*look)(ts_store *, const uint32_t *rows, int64_t n);
+  /* Says that rows will be moved, while the store is cold. */
   void (*ask)(ts_store *, const uint32_t *rows, int64_t n);
-  /* Gives up this process's hold on pages that are elsewhere, too; may be
-   * NULL. */
+  /* Gives up this process's hold on pages that are elsewhere, too. */
   void (*forget)(ts_store *);
+  /* A row while the store is cold. */
   ts_err (*read)(ts_store *, uint32_t row, char *line);
   ts_err (*write)(ts_store *, uint32_t row, const char *line);
 } ts_store_ops;
@@ -44,7 +48,7 @@ struct ts_store {
   int64_t range_bytes, slow_bytes;
   ts_tag tag; /* of the lines */
   int fd;     /* of the file */
-  int cold;   /* some row of the last ones was not in the page cache */
+  int cold;   /* many of the last rows were not in memory */
 };
 
 /* Slot of the first line of stores with N_ROWS rows: rows of any width then
@@ -63,10 +67,12 @@ static inline char *ts_store_at(const ts_store *s, int64_t slot) {
   return s->base + slot * s->row_bytes;
 }
 
-/* After all rows were written or read in place: a file's pages need not stay
- * in memory. */
+/* After all rows were written or read in place: the pages of a file that is
+ * large beside the memory need not stay there. */
 void ts_store_forget(ts_store *);
-/* Says that the rows will be read soon; ascending. */
+/* Whether the rows, which will be read soon, are in memory; ascending. */
+void ts_store_look(ts_store *, const uint32_t *rows, int64_t n);
+/* Says that the rows will be read or written soon; ascending. */
 void ts_store_ask(ts_store *, const uint32_t *rows, int64_t n);
 /* Row rows[i] to and from slot slots[i], on the caller's OpenMP threads. */
 ts_err ts_store_read(ts_store *, const uint32_t *rows, const uint32_t *slots,

@@ -1,21 +1,27 @@
 /* store_file.c - rows in a file on the node's disk.
  *
- * Rows are moved with pread and pwrite, which see the same pages as the
- * mapping: so a row that no line is free for can be read and written where
- * it is, by the kernels, and rows that are moved need no page of this
- * process.  What is asked for is read by the disk in the meantime. */
+ * Rows whose pages are in memory are moved by copies from and to the mapping.
+ * Where they are not, each copy would wait for its own page: then the pages
+ * are asked for, all that a batch wants, rows ascending, so that the disk
+ * reads them side by side, and rows are moved with pread and pwrite, which
+ * see the same pages, say what is wrong with a disk, and need no page of this
+ * process.  Which of the two it is shows by pages looked up, and by faults
+ * that went to the disk.
+ *
+ * A write to a mapped page for which the disk has no room ends the process:
+ * so all blocks are the file's own before it is mapped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/space.h"
 #include "runtime/store.h"
 
-enum { PATH_BYTES = 4096, NEAR_BYTES = 65536 };
+enum { PATH_BYTES = 4096, NEAR_BYTES = 65536, ZEROS = 1 << 16, LOOKS = 32 };
 
 /* A file that nobody else has, under no name any more. */
 static ts_err open_file(int *fd, const char *dir) {
@@ -36,6 +42,23 @@ static ts_err open_file(int *fd, const char *dir) {
   return TS_OK;
 }
 
+/* Zeros where the file system has set no blocks aside. */
+static ts_err fill_up(int fd, int64_t bytes, const char *dir) {
+  static const char zeros[ZEROS];
+  struct stat st;
+  if (fstat(fd, &st) == 0 && (int64_t)st.st_blocks * 512 >= bytes) return TS_OK;
+  for (int64_t at = 0; at < bytes;) {
+    const int64_t left = bytes - at;
+    const ssize_t n =
+        pwrite(fd, zeros, left < ZEROS ? (size_t)left : ZEROS, at);
+    if (n < 0 && errno != EINTR)
+      return ts_fail(TS_ERR_IO, "run.tier_dir: %s: no room for %lld bytes: %s",
+                     dir, (long long)bytes, strerror(errno));
+    if (n > 0) at += n;
+  }
+  return TS_OK;
+}
+
 static ts_err file_map(ts_store *s, void *address, int64_t bytes,
                        const char *dir) {
   ts_err err = TS_OK;
@@ -44,6 +67,7 @@ static ts_err file_map(ts_store *s, void *address, int64_t bytes,
   TS_TRY(ts_reserve(s->fd, bytes, dir, TS_ERR_IO));
   if (ftruncate(s->fd, bytes) != 0)
     TS_THROW(TS_ERR_IO, "run.tier_dir: %s: %s", dir, strerror(errno));
+  TS_TRY(fill_up(s->fd, bytes, dir));
   if (mmap(address, (size_t)bytes, PROT_READ | PROT_WRITE,
            MAP_SHARED | MAP_FIXED, s->fd, 0) == MAP_FAILED)
     TS_THROW(TS_ERR_IO,
@@ -63,15 +87,20 @@ static void file_unmap(ts_store *s) {
   if (s->fd >= 0) close(s->fd);
 }
 
-static void set_cold(ts_store *s, int cold) {
-  __atomic_store_n(&s->cold, cold, __ATOMIC_RELAXED);
+/* Of N rows some, evenly: whether a page of theirs is missing. */
+static bool lacks_some(const ts_store *s, const uint32_t *rows, int64_t n) {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  const int64_t step = n > LOOKS ? n / LOOKS : 1;
+  for (int64_t i = 0; i < n; i += step) {
+    const int64_t at = rows[i] * s->row_bytes / page * page;
+    unsigned char there = 0;
+    if (mincore(s->base + at, 1, &there) != 0 || !(there & 1)) return true;
+  }
+  return false;
 }
 
-/* Rows that lie near each other are asked for together; none while all that
- * was read of late was in memory. */
+/* Rows that lie near each other are asked for together. */
 static void file_ask(ts_store *s, const uint32_t *rows, int64_t n) {
-  if (!s->cold) return;
-  set_cold(s, 0);
   for (int64_t i = 0, j; i < n; i = j) {
     const int64_t from = rows[i] * s->row_bytes;
     int64_t to = from + s->row_bytes;
@@ -84,6 +113,10 @@ static void file_ask(ts_store *s, const uint32_t *rows, int64_t n) {
   }
 }
 
+static void file_look(ts_store *s, const uint32_t *rows, int64_t n) {
+  if (s->cold) s->cold = lacks_some(s, rows, n);
+}
+
 /* The content stays in the file. */
 static void file_forget(ts_store *s) {
   (void)madvise(s->base, (size_t)s->slow_bytes, MADV_DONTNEED);
@@ -91,9 +124,6 @@ static void file_forget(ts_store *s) {
 
 static ts_err file_read(ts_store *s, uint32_t row, char *line) {
   int64_t at = row * s->row_bytes, left = s->row_bytes;
-  const struct iovec whole = {line, (size_t)left};
-  if (preadv2(s->fd, &whole, 1, at, RWF_NOWAIT) == left) return TS_OK;
-  set_cold(s, 1);
   while (left > 0) {
     const ssize_t n = pread(s->fd, line, (size_t)left, at);
     if (n == 0 || (n < 0 && errno != EINTR))
@@ -119,6 +149,7 @@ static ts_err file_write(ts_store *s, uint32_t row, const char *line) {
 extern const ts_store_ops ts_store_file;
 const ts_store_ops ts_store_file = {.map = file_map,
                                     .unmap = file_unmap,
+                                    .look = file_look,
                                     .ask = file_ask,
                                     .forget = file_forget,
                                     .read = file_read,

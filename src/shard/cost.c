@@ -13,7 +13,6 @@
 #include "shard/cost.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "shard/sharding.h"
@@ -41,10 +40,12 @@ static void sum_features(ts_cost_table *x, const ts_table_config *t,
     x->distinct += ts_plan_stats_distinct(s, s->pooling * c->global, rows);
     x->distinct_own += ts_plan_stats_distinct(s, s->pooling * c->batch, rows);
     x->hot += s->hot * s->pooling;
+    x->power += ts_cost_power(s, rows) * s->pooling;
     for (int b = 0; b < TS_STATS_BLOCKS; b++)
       x->block[b] += s->block[b] * s->pooling;
   }
   if (t->pooling == TS_POOL_NONE) x->bags = x->ids;
+  if (x->ids > 0) x->power /= x->ids;
   x->distinct = fmin(x->distinct, rows);
   x->distinct_own = fmin(x->distinct_own, rows);
   for (int b = 0; b < TS_STATS_BLOCKS && x->ids > 0; b++) x->block[b] /= x->ids;
@@ -76,6 +77,8 @@ ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
     const ts_table_config *table = &r->config->tables[t];
     sum_features(&c->tables[t], table, stats, c);
     stats += table->features.n;
+    c->tables[t].load_factor =
+        r->load_factor ? r->load_factor[t] : ts_table_load_factor(table);
     const ts_row_optim *o = ts_row_optim_find(table->optimizer.kind);
     if (o && o->n_rounds > c->n_rounds) c->n_rounds = o->n_rounds;
   }
@@ -164,20 +167,6 @@ static double cross_part(const ts_cost *c, double bytes) {
   return bytes * (c->n_ranks - c->per_node) / c->n_ranks;
 }
 
-/* Rows that come from slow memory and go back: of D different ones those that
- * have no line, if all rows were alike; what is frequent is there. */
-static void time_tier(ts_load *l, const ts_cost *c, const ts_table_config *t,
-                      double n, double d, double row, double state) {
-  const ts_topology *m = c->request->topology;
-  const bool disk = !strcmp(t->cache.tier, "file");
-  const double rate = disk ? m->disk_gbytes_per_s : m->slow_gbytes_per_s;
-  const bool cached = !strcmp(t->kernel, "cached");
-  const double moved = cached ? d * (1 - t->cache.load_factor) : disk ? d : 0;
-  if (cached && c->request->hides_rows) return;
-  l->time.lookup +=
-      (2 * moved * (row + state) / rate + (cached ? n * m->lookup_ns : 0)) / NS;
-}
-
 static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
                         ts_shard_kind kind, const ts_shard *s) {
   const ts_topology *t = c->request->topology;
@@ -200,7 +189,7 @@ static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
                       d * (2 * row + 2 * state) / update) /
                      NS;
   if (x->weighted) l->time.lookup *= 1.1, l->time.backward *= 1.1;
-  if (ts_table_is_slow(config)) time_tier(l, c, config, n, d, row, state);
+  if (ts_table_is_slow(config)) ts_cost_tier(l, c, table, kind, s);
 }
 
 /* The node reduces among its ranks, in f32; then it crosses, coded. */

@@ -12,6 +12,8 @@ typedef struct ts_cost_table {
   double distinct;     /* of the global batch */
   double distinct_own; /* of one rank's batch */
   double hot;
+  double power;       /* of the load factor: share of ids that find a line */
+  double load_factor; /* lines per row, where it has a cache */
   double block[TS_STATS_BLOCKS];
   bool even;          /* all blocks alike */
   double state_bytes; /* per row of all columns */
@@ -57,6 +59,9 @@ void ts_storage_shard(ts_plan_memory *, const ts_cost *, int32_t table,
                       ts_shard_kind, const ts_shard *);
 void ts_storage_everywhere(ts_plan_memory *, const ts_cost *, int32_t table,
                            const ts_table_plan *);
+/* Bytes of a line of shard S in fast memory, with its share of the directory
+ * and of states that move with the row. */
+double ts_storage_line(const ts_cost *, int32_t table, const ts_shard *);
 /* Share of a table's ids whose rows are in shard S. */
 double ts_cost_share(const ts_cost *, int32_t table, const ts_shard *);
 /* Rounds of statistics that column shards exchange for a row's update. */
@@ -67,5 +72,17 @@ double ts_cost_ids(const ts_cost *, int32_t table, ts_shard_kind,
                    const ts_shard *);
 double ts_cost_distinct(const ts_cost *, int32_t table, ts_shard_kind,
                         const ts_shard *);
+
+/* cost_tier.c: different rows of a batch that have no line, at so many lines
+ * per row. */
+double ts_cost_misses(const ts_cost *, int32_t table, ts_shard_kind,
+                      const ts_shard *, double load_factor);
+/* ms that fetching rows of N bytes, and writing back as many, takes. */
+double ts_cost_fetch_ms(const ts_cost *, int32_t table, double n);
+/* Adds what slow memory adds to a step. */
+void ts_cost_tier(ts_load *, const ts_cost *, int32_t table, ts_shard_kind,
+                  const ts_shard *);
+/* Power of the load factor that hits go by, of ids with these statistics. */
+double ts_cost_power(const ts_plan_stats *, double rows);
 
 #endif

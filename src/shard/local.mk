@@ -9,6 +9,7 @@ tessera_sources += \
   src/shard/column_wise.c \
   src/shard/cost.c \
   src/shard/cost.h \
+  src/shard/cost_tier.c \
   src/shard/data_parallel.c \
   src/shard/dense_rows.c \
   src/shard/ebc.c \
@@ -37,6 +38,7 @@ tessera_sources += \
   src/shard/planner.h \
   src/shard/planner_draft.c \
   src/shard/planner_impl.h \
+  src/shard/planner_lines.c \
   src/shard/planner_local.c \
   src/shard/planner_options.c \
   src/shard/planner_passes.c \

@@ -133,7 +133,7 @@ static bool same_tier(const ts_table_config *a, const ts_table_config *b) {
   const bool slow = ts_table_is_slow(a);
   if (!slow || !ts_table_is_slow(b)) return slow == ts_table_is_slow(b);
   return !strcmp(a->kernel, b->kernel) &&
-         a->cache.load_factor == b->cache.load_factor &&
+         ts_table_load_factor(a) == ts_table_load_factor(b) &&
          !strcmp(a->cache.policy, b->cache.policy) &&
          a->cache.passes == b->cache.passes &&
          a->cache.min_pass_size == b->cache.min_pass_size &&

@@ -20,6 +20,8 @@ typedef struct ts_plan_stats {
   double growth;   /* which grow with the ids to this power, 0 to 1 */
   double hot;      /* share of the ids that go to 1% of the rows, the most
                       frequent ones */
+  bool by_law;     /* hot is exact; of a sample smaller than the rows it is
+                      too much */
   /* Share of the ids by sixteenths of the rows, in order; sums to 1. */
   double block[TS_STATS_BLOCKS];
 } ts_plan_stats;
@@ -54,6 +56,8 @@ typedef struct ts_plan_request {
   bool hides_input;    /* input dist runs under the step before */
   bool hides_rows;     /* rows of slow memory come under it, too */
   double memory_bytes; /* limit of a rank */
+  /* (tables) lines per row in place of the deck's; NULL: the deck's. */
+  const double *load_factor;
 } ts_plan_request;
 
 /* ms of one rank and step. */
@@ -120,6 +124,14 @@ typedef struct ts_plan_report {
  * would help. */
 ts_err ts_plan_search(ts_plan **, ts_plan_report **report,
                       const ts_plan_request *);
+/* LOAD_FACTOR (tables) for PLAN: the deck's where it has one; the others
+ * start at next to nothing, and the memory that the plan leaves goes step by
+ * step to the tables where a byte of lines saves most time of fetching, until
+ * a rank is full or all rows have lines.  Room for one pass of tables with
+ * cache.prefetch_passes = "auto" is kept.  Tables that can share a cache get
+ * the same. */
+ts_err ts_plan_lines(double *load_factor, const ts_plan *,
+                     const ts_plan_request *);
 /* Passes of tables with cache.prefetch_passes = "auto": the fewest whose
  * scratch fits what REPORT leaves of the fullest rank's memory. */
 ts_err ts_plan_passes(int32_t *passes, const ts_plan *, const ts_plan_report *,

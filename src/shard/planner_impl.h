@@ -49,6 +49,12 @@ typedef struct ts_worth {
 ts_worth ts_draft_worth(const ts_draft *);
 bool ts_worth_better(const ts_worth *, const ts_worth *than);
 
+/* planner_lines.c: the load factor that lines are added to. */
+extern const double ts_lines_least;
+/* planner_passes.c: scratch of one pass over all ids, of tables whose passes
+ * the planner chooses; adds to OWN (W), returns the most of a rank. */
+double ts_passes_scratch(double *own, const ts_cost *, const ts_plan *);
+
 /* planner_local.c: moves and swaps until nothing helps. */
 ts_err ts_draft_improve(ts_draft *, const ts_options *);
 /* planner_why.c: the error for a draft that doesn't fit. */

@@ -11,8 +11,7 @@ static bool is_auto(const ts_table_config *t) {
          t->cache.passes == 0;
 }
 
-/* Scratch of one pass over all ids, of the rank that has most of it. */
-static double most_scratch(double *own, const ts_cost *c, const ts_plan *p) {
+double ts_passes_scratch(double *own, const ts_cost *c, const ts_plan *p) {
   double most = 0;
   for (int32_t t = 0; t < p->n_tables; t++) {
     const ts_table_plan *x = &p->tables[t];
@@ -32,7 +31,7 @@ ts_err ts_plan_passes(int32_t *passes, const ts_plan *p,
   double *own = NULL;
   TS_TRY(ts_cost_create(&c, q));
   TS_TRY(ts_mem_array(&own, p->n_ranks, sizeof *own, TS_TAG_MISC));
-  const double needed = most_scratch(own, &c, p);
+  const double needed = ts_passes_scratch(own, &c, p);
   const double left = r->limit - r->memory_bytes;
   const double fewest = left > 0 ? ceil(needed / left) : 1000;
   *passes = (int32_t)fmin(fmax(fewest, 1), 1000);

@@ -1,5 +1,6 @@
 /* planner_print.c - a report for people. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,56 @@ done:
   return err;
 }
 
+/* ---- tables in slow memory ----------------------------------------------- */
+
+/* Rows that a batch has in all shards of a table, and those without a line. */
+static void rows_of(double *distinct, double *late, const ts_cost *c, int32_t t,
+                    const ts_table_plan *p) {
+  const double factor = c->tables[t].load_factor;
+  *distinct = *late = 0;
+  for (int32_t k = 0; k < p->n_shards; k++) {
+    *distinct += ts_cost_distinct(c, t, p->kind, &p->shards[k]);
+    *late += ts_cost_misses(c, t, p->kind, &p->shards[k], factor);
+  }
+  *late = fmin(*late, *distinct);
+}
+
+static ts_err print_tier(ts_str *s, const ts_plan *p, const ts_cost *c,
+                         int32_t t) {
+  const ts_table_config *x = &c->request->config->tables[t];
+  const double factor = c->tables[t].load_factor;
+  const bool cached = !strcmp(x->kernel, "cached");
+  double distinct, late;
+  rows_of(&distinct, &late, c, t, &p->tables[t]);
+  if (!cached)
+    return ts_str_append(s, "%-16s %-6s %6s %-7s %12s %9.0f %9.0f\n", x->name,
+                         x->cache.tier, "-", "-", "-", distinct, distinct);
+  return ts_str_append(s, "%-16s %-6s %6.3g %-7s %12.0f %9.0f %9.0f\n", x->name,
+                       x->cache.tier, factor,
+                       ts_table_is_open(x) ? "planner" : "deck",
+                       factor * (double)x->rows, distinct, late);
+}
+
+static ts_err print_tiers(ts_str *s, const ts_plan *p,
+                          const ts_plan_request *q) {
+  ts_err err = TS_OK;
+  ts_cost c = {0};
+  bool any = false;
+  TS_TRY(ts_cost_create(&c, q));
+  for (int32_t t = 0; t < p->n_tables; t++) {
+    if (!ts_table_is_slow(&q->config->tables[t])) continue;
+    if (!any)
+      TS_TRY(ts_str_append(s, "%-16s %-6s %6s %-7s %12s %9s %9s\n",
+                           "in slow memory", "tier", "load", "by", "lines",
+                           "rows/step", "missing"));
+    any = true;
+    TS_TRY(print_tier(s, p, &c, t));
+  }
+done:
+  ts_cost_reset(&c);
+  return err;
+}
+
 /* ---- summary ------------------------------------------------------------- */
 
 static ts_err print_kinds(ts_str *s, const ts_plan *p) {
@@ -179,6 +230,7 @@ ts_err ts_plan_report_print(ts_str *s, const ts_plan_report *r,
   TS_TRY(print_summary(s, r));
   TS_TRY(print_ranks(s, r, rows));
   TS_TRY(print_tables(s, r, p, q));
+  TS_TRY(print_tiers(s, p, q));
 done:
   return err;
 }
@@ -216,14 +268,20 @@ static ts_err json_table(ts_str *s, const ts_plan_report *r, const ts_plan *p,
                          const ts_plan_request *q, int32_t t) {
   ts_err err = TS_OK;
   const ts_plan_table *x = &r->tables[t];
+  const ts_table_config *c = &q->config->tables[t];
+  const double factor =
+      q->load_factor ? q->load_factor[t] : ts_table_load_factor(c);
   TS_TRY(ts_str_append(s, "%s{\"table\":\"", t ? "," : ""));
   TS_TRY(json_text(s, q->config->tables[t].name));
   TS_TRY(ts_str_append(s,
                        "\",\"sharding\":\"%s\",\"columns\":%d,\"shards\":%d,"
-                       "\"ms\":%.6g,\"bytes\":%.0f}",
+                       "\"ms\":%.6g,\"bytes\":%.0f,\"kernel\":\"%s\","
+                       "\"load_factor\":%.6g}",
                        ts_shard_kind_name(p->tables[t].kind),
                        p->tables[t].shards[0].n_cols, p->tables[t].n_shards,
-                       ts_plan_time_sum(&x->time), x->memory_bytes));
+                       ts_plan_time_sum(&x->time), x->memory_bytes,
+                       ts_table_is_slow(c) ? c->kernel : "fused",
+                       ts_table_is_slow(c) ? factor : 1.0));
 done:
   return err;
 }

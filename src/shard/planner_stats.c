@@ -38,7 +38,7 @@ static double appears(double p, double n) {
 ts_plan_stats ts_plan_stats_law(int64_t rows, double zipf, double pooling) {
   const double n_rows = (double)rows, n = 65536;
   const double total = over_ranks(n_rows, zipf, 1, 0, itself);
-  ts_plan_stats s = {.pooling = pooling, .n_sample = n};
+  ts_plan_stats s = {.pooling = pooling, .n_sample = n, .by_law = true};
   s.distinct = over_ranks(n_rows, zipf, total, n, appears);
   const double half = over_ranks(n_rows, zipf, total, n / 2, appears);
   s.growth = fmax(0, log2(s.distinct / half));

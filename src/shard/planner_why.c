@@ -78,6 +78,30 @@ static void hints_of_table(ts_why *w, int32_t t, const ts_shard *s) {
          c->name, gib(l.memory.state));
 }
 
+/* What slow memory would free, or more of it. */
+static void hints_of_tier(ts_why *w, int32_t t, const ts_shard *s) {
+  const ts_table_config *c = &w->d->request->config->tables[t];
+  const ts_shard_kind kind = w->d->plan->tables[t].kind;
+  ts_load l;
+  ts_cost_shard(&l, &w->d->cost, t, kind, s);
+  const double fast = l.memory.weights + l.memory.state;
+  if (!ts_table_is_slow(c) && c->sharding != TS_SHARD_DATA_PARALLEL)
+    hint(w, 0.9 * fast,
+         "table %s: kernel = \"cached\" with cache.tier = \"file\" leaves a "
+         "part of its %.2f GiB in memory",
+         c->name, gib(fast));
+  if (l.memory.slow > 0)
+    hint(w, l.memory.slow,
+         "table %s: cache.tier = \"file\" takes %.2f GiB to a disk", c->name,
+         gib(l.memory.slow));
+  if (ts_table_is_slow(c) && !strcmp(c->kernel, "cached") &&
+      !ts_table_is_open(c))
+    hint(w, 0.9 * fast,
+         "table %s: no cache.load_factor, so that the planner can lower it "
+         "(its lines take %.2f GiB)",
+         c->name, gib(fast));
+}
+
 static void general_hints(ts_why *w) {
   const ts_plan_request *r = w->d->request;
   const double n = r->nodes->n_ranks;
@@ -134,7 +158,10 @@ ts_err ts_draft_explain(const ts_draft *d, const ts_options *o) {
   for (int32_t t = 0; t < d->plan->n_tables; t++) {
     const ts_table_plan *p = &d->plan->tables[t];
     for (int32_t k = 0; k < p->n_shards; k++)
-      if (p->shards[k].rank == w->rank) hints_of_table(w, t, &p->shards[k]);
+      if (p->shards[k].rank == w->rank) {
+        hints_of_table(w, t, &p->shards[k]);
+        hints_of_tier(w, t, &p->shards[k]);
+      }
   }
   general_hints(w);
   qsort(w->hints, (size_t)w->n, sizeof *w->hints, by_bytes);

@@ -20,28 +20,43 @@ static double backward_bytes(const ts_cost_table *x, double n, double bags) {
   return growth * (n * (x->weighted ? 20 : 16) + bags * 12);
 }
 
+/* Bytes of a row's states that move with it, and of those that stay. */
+static void state_bytes(double *moving, double *staying,
+                        const ts_table_config *t, const ts_shard *s) {
+  const ts_row_optim *o = ts_row_optim_find(t->optimizer.kind);
+  *moving = *staying = 0;
+  for (int k = 0; o && k < o->n_states; k++)
+    if (o->state[k].per_row)
+      *staying += 4;
+    else
+      *moving += 4.0 * s->n_cols;
+}
+
+double ts_storage_line(const ts_cost *c, int32_t table, const ts_shard *s) {
+  const ts_table_config *t = &c->request->config->tables[table];
+  double moving, staying;
+  state_bytes(&moving, &staying, t, s);
+  return s->n_cols * (double)ts_dtype_bytes(t->dtype) + moving +
+         TS_CACHE_LINE_BYTES;
+}
+
 /* Rows of SHARD in slow memory: lines, their directory, states that stay; and
  * what a batch's rows need on their way: a slot per id in each flight, and
  * the scratch of a pass, at most 6 times the ids. */
 static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
                        const ts_shard *s, double n) {
   const ts_table_config *t = &c->request->config->tables[table];
-  const ts_row_optim *o = ts_row_optim_find(t->optimizer.kind);
   const double row = s->n_cols * (double)ts_dtype_bytes(t->dtype);
   const double rows = (double)s->n_rows;
-  double moving = 0, staying = 0;
-  for (int k = 0; o && k < o->n_states; k++)
-    if (o->state[k].per_row)
-      staying += 4;
-    else
-      moving += 4.0 * s->n_cols;
+  double moving, staying;
+  state_bytes(&moving, &staying, t, s);
   *(strcmp(t->cache.tier, "file") ? &m->slow : &m->disk) =
       rows * (row + moving);
   m->weights = 0;
   m->state = rows * staying;
   if (strcmp(t->kernel, "cached")) return;
   const double lines =
-      (double)ts_cache_lines_for(s->n_rows, t->cache.load_factor);
+      (double)ts_cache_lines_for(s->n_rows, c->tables[table].load_factor);
   m->weights = lines * (row + TS_CACHE_LINE_BYTES) + rows / 8;
   m->state += lines * moving;
   m->buffers += growth * 4 * n * (c->request->n_flights + 1);

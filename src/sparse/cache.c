@@ -8,7 +8,15 @@
 
 /* Compilers without wider registers cut these in halves. */
 typedef uint32_t ts_tags __attribute__((vector_size(32)));
-enum { LANES = 8 };
+enum { LANES = 8, EXPECT = 8 };
+
+#if defined __x86_64__ && !defined __SANITIZE_ADDRESS__ &&                     \
+    !defined __SANITIZE_THREAD__
+#define WIDE                                                                   \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define WIDE
+#endif
 
 int64_t ts_cache_lines_for(int64_t n_rows, double load_factor) {
   const double lines = ceil((double)n_rows * load_factor / TS_CACHE_WAYS);
@@ -59,7 +67,8 @@ void ts_cache_expect_take(const ts_cache *c, uint32_t row) {
     __builtin_prefetch(c->line + first + i, 1, 3);
 }
 
-int64_t ts_cache_find(const ts_cache *c, uint32_t row) {
+static inline __attribute__((always_inline)) int64_t find(const ts_cache *c,
+                                                          uint32_t row) {
   const int64_t first = ts_cache_set_of(c, row) * TS_CACHE_WAYS;
   const ts_tags *tag = (const ts_tags *)(const void *)(c->tag + first);
   ts_tags number = {1, 2, 3, 4, 5, 6, 7, 8}, found = {0};
@@ -70,6 +79,19 @@ int64_t ts_cache_find(const ts_cache *c, uint32_t row) {
   uint32_t way = 0; /* one lane at most has it */
   for (int k = 0; k < LANES; k++) way |= found[k];
   return way ? first + way - 1 : -1;
+}
+
+int64_t ts_cache_find(const ts_cache *c, uint32_t row) {
+  return find(c, row);
+}
+
+WIDE void ts_cache_find_many(const ts_cache *c, const uint32_t *rows, int64_t n,
+                             int64_t ahead, int32_t *line) {
+  for (int64_t i = 0; i < n; i++) {
+    if (i + EXPECT < n + ahead) ts_cache_expect(c, rows[i + EXPECT]);
+    line[i] = (int32_t)find(c, rows[i]);
+    if (line[i] >= 0) __builtin_prefetch(c->line + line[i], 1, 3);
+  }
 }
 
 void ts_cache_begin(ts_cache *c) {

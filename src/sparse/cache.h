@@ -7,7 +7,7 @@
  * (LFU).  A batch touches each line once, however often it has the row.
  *
  * Rows themselves are moved by who asks (tier_fill.c).  Not thread-safe,
- * but for find and mark. */
+ * but for what takes a const ts_cache, and mark. */
 #ifndef TS_SPARSE_CACHE_H
 #define TS_SPARSE_CACHE_H
 
@@ -50,6 +50,10 @@ int64_t ts_cache_n_lines(const ts_cache *);
 int64_t ts_cache_set_of(const ts_cache *, uint32_t row);
 /* Line of ROW, -1 where it has none. */
 int64_t ts_cache_find(const ts_cache *, uint32_t row);
+/* LINE[i]: what find says of rows[i], N of them; AHEAD more rows follow in
+ * the same array that will be looked for next. */
+void ts_cache_find_many(const ts_cache *, const uint32_t *rows, int64_t n,
+                        int64_t ahead, int32_t *line);
 void ts_cache_expect(const ts_cache *, uint32_t row); /* find follows */
 void ts_cache_expect_take(const ts_cache *, uint32_t row);
 

@@ -84,7 +84,7 @@ static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
       .n_tables = t->n_tables,
       .dir =
           c->cache.tier && !strcmp(c->cache.tier, "file") ? s->tier_dir : NULL,
-      .load_factor = c->cache.load_factor,
+      .load_factor = ts_table_load_factor(c),
       .lfu = c->cache.policy && !strcmp(c->cache.policy, "lfu"),
       .passes = c->cache.passes ? c->cache.passes : c->cache.auto_passes,
       .min_pass = c->cache.min_pass_size};

@@ -6,6 +6,8 @@
 
 extern const ts_tier_ops ts_tier_cached, ts_tier_host;
 
+enum { EXPECT = 12 };
+
 static void destroy(ts_tier *tier) {
   ts_cached *c = (ts_cached *)tier;
   if (!c) return;
@@ -96,9 +98,13 @@ static ts_err release(ts_tier *tier, const uint32_t *slots, int64_t n,
   (void)lane;
   ts_cached *c = (ts_cached *)tier;
   ts_cache_round_begin(&c->cache);
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; i < n; i++) {
+    if (i + EXPECT < n && slots[i + EXPECT] >= c->first_line)
+      __builtin_prefetch(c->cache.line + slots[i + EXPECT] - c->first_line, 1,
+                         3);
     if (slots[i] >= c->first_line)
       (void)ts_cache_unlock(&c->cache, slots[i] - c->first_line);
+  }
   if (--c->n_held == 0 && c->cache.n_locks)
     return ts_fail(TS_ERR_INTERNAL, "%lld locks on lines are left",
                    (long long)c->cache.n_locks);
@@ -124,6 +130,7 @@ static void locate(ts_tier *tier, uint32_t *slots, const uint32_t *keys,
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < n; i++) {
     if (i && keys[i] == keys[i - 1]) continue;
+    if (i + EXPECT < n) ts_cache_expect(&c->cache, keys[i + EXPECT]);
     const int64_t line = ts_cache_find(&c->cache, keys[i]);
     slots[i] = line < 0 ? keys[i] : (uint32_t)(c->first_line + line);
     if (line >= 0) ts_cache_mark(&c->cache, line);

@@ -11,7 +11,7 @@
 #include "runtime/trace.h"
 #include "sparse/tier_cached.h"
 
-enum { EXPECT = 8 };
+enum { EXPECT = 8, SOME = 64 };
 
 /* ---- counts -------------------------------------------------------------- */
 
@@ -58,10 +58,16 @@ done:
   return err;
 }
 
-ts_err ts_tier_read(ts_cached *c, ts_move *m) {
-  ts_store_ask(&c->weights, m->row, m->n);
+static void each(ts_cached *c, const ts_move *m,
+                 void (*fn)(ts_store *, const uint32_t *, int64_t)) {
+  fn(&c->weights, m->row, m->n);
   for (int k = 0; k < c->spec.n_states; k++)
-    if (c->state[k].base) ts_store_ask(&c->state[k], m->row, m->n);
+    if (c->state[k].base) fn(&c->state[k], m->row, m->n);
+}
+
+ts_err ts_tier_read(ts_cached *c, ts_move *m) {
+  each(c, m, ts_store_look);
+  each(c, m, ts_store_ask);
   return move(c, m, ts_store_read);
 }
 
@@ -81,34 +87,47 @@ static ts_err sort_move(ts_cached *c, ts_move *m) {
 ts_err ts_tier_write(ts_cached *c, ts_move *m) {
   ts_err err = TS_OK;
   TS_TRY(sort_move(c, m));
+  each(c, m, ts_store_ask); /* a row is part of a page */
   TS_TRY(move(c, m, ts_store_write));
 done:
   return err;
 }
 
-/* What is given away goes first: its lines are those to be filled. */
+/* What is given away goes first: its lines are those to be filled.  A disk
+ * looks for both together. */
 static ts_err move_all(ts_cached *c) {
   ts_err err = TS_OK;
-  TS_TRY(ts_tier_write(c, &c->out));
-  TS_TRY(ts_tier_read(c, &c->in));
+  TS_TRY(sort_move(c, &c->out));
+  each(c, &c->in, ts_store_look);
+  each(c, &c->in, ts_store_ask);
+  each(c, &c->out, ts_store_ask);
+  TS_TRY(move(c, &c->out, ts_store_write));
+  TS_TRY(move(c, &c->in, ts_store_read));
 done:
   return err;
 }
 
 /* ---- the ids ------------------------------------------------------------- */
 
-/* Slots of rows [from, to) that have lines; the others stay rows. */
-static void find_all(ts_cached *c, uint32_t *slots, int64_t n) {
-  int32_t t = 0;
+/* A few ids, whose lines are here. */
+static void find_some(ts_cached *c, uint32_t *slots, const int32_t *line,
+                      int64_t n, int32_t *t) {
   for (int64_t i = 0; i < n; i++) {
-    const uint32_t row = slots[i];
-    if (i + EXPECT < n) ts_cache_expect(&c->cache, slots[i + EXPECT]);
-    ts_tier_count *count = count_of(c, row, &t);
-    const int64_t line = ts_cache_find(&c->cache, row);
+    ts_tier_count *count = count_of(c, slots[i], t);
     count->n_ids++;
-    if (line < 0) continue;
-    if (ts_cache_use(&c->cache, line)) count->n_hits++;
-    slots[i] = (uint32_t)(c->first_line + line);
+    if (line[i] < 0) continue;
+    if (ts_cache_use(&c->cache, line[i])) count->n_hits++;
+    slots[i] = (uint32_t)(c->first_line + line[i]);
+  }
+}
+
+/* Slots of rows that have lines; the others stay rows. */
+static void find_all(ts_cached *c, uint32_t *slots, int64_t n) {
+  int32_t t = 0, line[SOME];
+  for (int64_t i = 0; i < n; i += SOME) {
+    const int64_t m = n - i < SOME ? n - i : SOME;
+    ts_cache_find_many(&c->cache, slots + i, m, n - i - m, line);
+    find_some(c, slots + i, line, m, &t);
   }
 }
 
@@ -118,7 +137,7 @@ static int64_t gather(ts_cached *c, uint32_t *slots, int64_t from, int64_t to) {
   int64_t n = 0;
   for (int64_t i = from; i < to; i++) {
     if (slots[i] >= c->first_line) continue;
-    const int64_t line = ts_cache_find(&c->cache, slots[i]);
+    const int64_t line = from ? ts_cache_find(&c->cache, slots[i]) : -1;
     if (line < 0) {
       keys[n] = slots[i];
       order[n++] = (uint32_t)i;

@@ -114,6 +114,7 @@ done:
 void ts_planning_destroy(ts_planning *p) {
   if (!p) return;
   ts_mem_free(p->stats);
+  ts_mem_free(p->load_factor);
   ts_plan_report_destroy(p->report);
   ts_mem_free(p);
 }
@@ -191,6 +192,41 @@ done:
   return err;
 }
 
+ts_err ts_planning_lines(ts_planning *p, const ts_plan *plan,
+                         ts_plan_report **report) {
+  ts_err err = TS_OK;
+  ts_plan_report *r = NULL;
+  if (!p->load_factor)
+    TS_TRY(ts_mem_array(&p->load_factor, plan->n_tables, sizeof(double),
+                        TS_TAG_MISC));
+  p->request.load_factor = NULL;
+  TS_TRY(ts_plan_lines(p->load_factor, plan, &p->request));
+  p->request.load_factor = p->load_factor;
+  TS_TRY(ts_plan_estimate(&r, plan, &p->request));
+  if (*report) r->n_tried = (*report)->n_tried;
+  ts_plan_report_destroy(*report);
+  *report = r;
+done:
+  return err;
+}
+
+/* What the deck leaves to the planner. */
+static ts_err choose_lines(ts_trainer *t) {
+  ts_err err = TS_OK;
+  ts_planning *p = t->planning;
+  const int32_t n = t->config->n_tables;
+  double factor[n];
+  memset(factor, 0, sizeof factor);
+  if (t->rank == 0) err = ts_planning_lines(p, t->plan, &p->report);
+  TS_TRY(ts_settle(t, err));
+  if (t->rank == 0) memcpy(factor, p->load_factor, sizeof factor);
+  TS_TRY(ts_comm_bcast(t->control, factor, sizeof factor, 0));
+  for (int32_t i = 0; i < n; i++)
+    t->config->tables[i].cache.auto_factor = factor[i];
+done:
+  return err;
+}
+
 /* What "auto" means is known now that the plan is. */
 static ts_err choose_passes(ts_trainer *t) {
   ts_err err = TS_OK;
@@ -214,9 +250,7 @@ ts_err ts_planning_choose(ts_trainer *t, const char *text) {
   err = t->rank == 0 ? decide(&own, t, text) : TS_OK;
   TS_TRY(ts_settle(t, err));
   TS_TRY(share(t, own));
-  if (t->rank == 0 && !t->planning->report)
-    TS_TRY(
-        ts_plan_estimate(&t->planning->report, t->plan, &t->planning->request));
+  TS_TRY(choose_lines(t));
   TS_TRY(choose_passes(t));
   ts_mem_forget_peaks();
 done:

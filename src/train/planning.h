@@ -10,6 +10,7 @@ typedef struct ts_planning {
   ts_plan_request request;
   ts_topology topology;
   ts_plan_stats *stats;   /* (features) */
+  double *load_factor;    /* (tables) of the plan in force */
   ts_plan_report *report; /* of the plan in force; rank 0 alone */
 } ts_planning;
 
@@ -24,6 +25,10 @@ void ts_planning_destroy(ts_planning *);
 /* The plan of the run in t->plan, and t->planning.  TEXT: a checkpoint's
  * plan, or NULL.  Collective. */
 ts_err ts_planning_choose(ts_trainer *, const char *text);
+
+/* Lines of cached tables under PLAN, to the request and to *REPORT, which is
+ * made anew (it may be NULL so far).  Local. */
+ts_err ts_planning_lines(ts_planning *, const ts_plan *, ts_plan_report **);
 
 /* PLAN and, as comments, what is expected of it, to the file PATH.  Local. */
 ts_err ts_planning_save(const ts_planning *, const ts_plan *,

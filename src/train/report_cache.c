@@ -169,12 +169,12 @@ static void note(const ts_cache_report *r, ts_trainer *t, int32_t i,
             c->name);
     return;
   }
-  const double x = wanted(c->cache.load_factor, share(n.n_hits, n.n_unique),
+  const double x = wanted(ts_table_load_factor(c), share(n.n_hits, n.n_unique),
                           fmax(0, hold - late) / hold);
-  if (x > c->cache.load_factor * 1.01)
+  if (x > ts_table_load_factor(c) * 1.01)
     ts_note("table %s: misses limit the step: load factor %.2g -> %.2g would "
             "hide the misses",
-            c->name, c->cache.load_factor, x);
+            c->name, ts_table_load_factor(c), x);
 }
 
 static void print_table(const ts_cache_report *r, ts_trainer *t, int32_t i,
@@ -183,7 +183,7 @@ static void print_table(const ts_cache_report *r, ts_trainer *t, int32_t i,
   const ts_table_config *c = &t->config->tables[i];
   const ts_tier_count n = since(r, &r->first, i);
   ts_info("%-16s %-6s %6.3g %9.0f %8.2f%% %9.0f %9.0f %9s %9s", c->name,
-          c->kernel, c->cache.load_factor, (double)n.n_unique / n_steps,
+          c->kernel, ts_table_load_factor(c), (double)n.n_unique / n_steps,
           100 * share(n.n_hits, n.n_unique), (double)n.n_misses / n_steps,
           (double)n.n_conflicts / n_steps,
           ts_str_bytes(in, (int64_t)((double)n.bytes_in / n_steps)),
