@@ -25,6 +25,7 @@ typedef struct ts_args {
   const char *rank;          /* --rank R */
   const char *what, *smooth; /* plot: --what NAME,NAME, --smooth N */
   bool verify, quiet, check; /* --verify, --quiet, --check */
+  bool texinfo;              /* help deck: --texinfo */
   /* plan: --world N, --ranks-per-node K, --topology FILE, --save FILE,
    * --sweep N,N..., --measure FILE, --json */
   const char *world, *ranks_per_node, *topology, *save, *sweep, *measure;

@@ -76,6 +76,8 @@ static ts_err parse_option(ts_args *a, char **argv, int *i) {
     a->quiet = true;
   else if (!strcmp(argv[*i], "--check"))
     a->check = true;
+  else if (!strcmp(argv[*i], "--texinfo"))
+    a->texinfo = true;
   else if ((v = option("--set", argv, i)))
     a->sets[a->n_sets++] = v;
   else if ((v = option("--out", argv, i)) || (v = option("-o", argv, i)))
