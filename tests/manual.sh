@@ -67,6 +67,7 @@ done
 
 # The form.
 if (makeinfo --version) > /dev/null 2>&1; then
+  touch "$dir/tessera.info" "$dir/tessera.html"
   (cd "$dir" && makeinfo --no-split -I "$doc" -o tessera.info "$doc/tessera.texi" &&
     makeinfo --html --no-split -I "$doc" -o tessera.html "$doc/tessera.texi") > "$dir/warnings" 2>&1 ||
     fail "makeinfo"
