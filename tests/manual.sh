@@ -19,7 +19,7 @@ find "$srcdir/src" "$srcdir/io" -name '*.c' -exec sh -c '
     tr "\n" " " < "$f" | sed "s/'\''\"'\''//g; s/\\\\\"/\x01/g; s/\"  *\"//g"
     echo
   done' sh {} + > "$dir/texts"
-sed -n 's/^@itemx* //p' "$doc/messages.texi" | plain > "$dir/messages"
+sed -n 's/^@itemx* //p' "$doc"/messages*.texi | plain > "$dir/messages"
 while IFS= read -r message; do
   n_checks=$((n_checks + 1))
   pattern=$(printf '%s\n' "$message" | tr '"' '\001' |
