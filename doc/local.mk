@@ -20,17 +20,18 @@ manual_pictures = pipelines-base pipelines-sparse_dist \
   sharding-data_parallel plot-quickstart
 manual_svg = $(manual_pictures:%=doc/%.svg)
 EXTRA_DIST += doc/tessera.texi $(manual_chapters) $(manual_svg) \
-  $(manual_pictures:%=doc/%.txt) doc/no-tex doc/no-makeinfo
+  $(manual_pictures:%=doc/%.txt) doc/manual.css doc/no-tex doc/no-makeinfo
 
 info_TEXINFOS = doc/tessera.texi
 doc_tessera_TEXINFOS = $(manual_chapters)
 AM_MAKEINFOFLAGS = -I $(srcdir)/doc
-AM_MAKEINFOHTMLFLAGS = $(AM_MAKEINFOFLAGS) --no-split
+AM_MAKEINFOHTMLFLAGS = $(AM_MAKEINFOFLAGS) --no-split \
+  --css-include=$(srcdir)/doc/manual.css
 
 # HTML names its pictures; they stand beside it.
 html-local:
-	@for p in $(manual_svg); do \
-	  test "$(srcdir)/$$p" -ef $$p || cp "$(srcdir)/$$p" doc/ || exit 1; done
+	@$(MKDIR_P) doc; for p in $(manual_svg); do \
+	  test "$(srcdir)/$$p" -ef $$p || cp -f "$(srcdir)/$$p" doc/ || exit 1; done
 install-html-local:
 	$(MKDIR_P) "$(DESTDIR)$(htmldir)"
 	for p in $(manual_svg); do \
@@ -41,13 +42,15 @@ uninstall-local:
 
 # TeX reads no SVG: without a converter the PDF has the pictures of info.
 doc/.pictures: $(manual_svg)
-	@for p in $(manual_pictures); do \
+	@$(MKDIR_P) doc; for p in $(manual_pictures); do \
 	  $(RSVG_CONVERT) -f pdf -o doc/$$p.pdf "$(srcdir)/doc/$$p.svg" || exit 1; done
 	@touch $@
 if PDF_PICTURES
 $(PDFS): doc/.pictures
 texi2pdf_pictures = --command='@set pictures'
 endif
+# distcheck makes no DVI, which would take a TeX.
+AM_DISTCHECK_DVI_TARGET = html
 CLEANFILES += doc/.pictures $(manual_pictures:%=doc/%.pdf)
 html-clean-pictures:
 	test doc -ef "$(srcdir)/doc" || rm -f $(manual_svg)
