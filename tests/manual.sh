@@ -64,6 +64,14 @@ for kind in $("$TESSERA" help pipeline.kind | sed -n 's/.*text; \([^;]*\);.*/\1/
   n_checks=$((n_checks + 1))
   grep -q "^@picture{[a-z]*-$kind," "$doc"/*.texi || fail "no picture of $kind"
 done
+if command -v python3 > /dev/null; then
+  mkdir "$dir/pictures"
+  python3 "$srcdir/jobs/sharding-pictures" "$dir/pictures" || fail "sharding-pictures"
+  for picture in "$dir"/pictures/*; do
+    n_checks=$((n_checks + 1))
+    cmp "$picture" "$doc/$(basename "$picture")" || fail "jobs/sharding-pictures draws another"
+  done
+fi
 
 # The form.
 if (makeinfo --version) > /dev/null 2>&1; then
