@@ -1,6 +1,6 @@
 #!/bin/sh
 # plot.sh - `tessera plot`: drawings of runs that were trained, resumed, broken
-# off; its messages and codes.  seconds: 120
+# off; its messages and codes.
 . "$srcdir/tests/common.sh"
 
 says() { # what, code, text, arguments of plot...
