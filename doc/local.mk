@@ -1,7 +1,64 @@
 dist_man_MANS += doc/tessera.1
-EXTRA_DIST += doc/architecture.md doc/cache.md doc/checkpoints.md doc/data.md doc/deck.md doc/dense.md doc/formats.md doc/models.md doc/performance.md doc/pipelines.md doc/pipelines-base.svg doc/pipelines-fused_sparse_dist.svg doc/pipelines-prefetch.svg doc/pipelines-semi_sync.svg doc/pipelines-sparse_dist.svg doc/planner.md doc/runtime.md doc/sharding.md doc/slurm.md doc/sparse.md
 
-# doc/deck.md is what the program says; tests/cli_messages.sh compares.
+# For those who work on the program; users have the manual.
+EXTRA_DIST += doc/architecture.md doc/cache.md doc/checkpoints.md \
+  doc/deck.md doc/dense.md doc/formats.md doc/performance.md \
+  doc/runtime.md doc/sparse.md
+
+# The manual, doc/tessera.texi and the chapters that it takes in: `make info`
+# (part of `make`), `make html`, `make pdf`.
+manual_chapters = doc/tutorial.texi doc/cluster.texi doc/decks.texi \
+  doc/deck.texi doc/data.texi doc/models.texi doc/sharding.texi \
+  doc/planner.texi doc/pipelines.texi doc/storage.texi doc/slurm.texi \
+  doc/tuning.texi doc/messages.texi doc/messages-deck.texi \
+  doc/reference.texi
+# A picture is an SVG for HTML and PDF, and a text for info.
+manual_pictures = pipelines-base pipelines-sparse_dist \
+  pipelines-fused_sparse_dist pipelines-semi_sync pipelines-prefetch \
+  sharding-table_wise sharding-column_wise sharding-row_wise \
+  sharding-table_row_wise sharding-table_column_wise sharding-grid \
+  sharding-data_parallel plot-quickstart
+manual_svg = $(manual_pictures:%=doc/%.svg)
+EXTRA_DIST += doc/tessera.texi $(manual_chapters) $(manual_svg) \
+  $(manual_pictures:%=doc/%.txt) doc/manual.css doc/no-tex doc/no-makeinfo
+
+info_TEXINFOS = doc/tessera.texi
+doc_tessera_TEXINFOS = $(manual_chapters)
+AM_MAKEINFOFLAGS = -I $(srcdir)/doc
+AM_MAKEINFOHTMLFLAGS = $(AM_MAKEINFOFLAGS) --no-split \
+  --css-include=$(srcdir)/doc/manual.css
+
+# HTML names its pictures; they stand beside it.
+html-local:
+	@$(MKDIR_P) doc; for p in $(manual_svg); do \
+	  test "$(srcdir)/$$p" -ef $$p || cp -f "$(srcdir)/$$p" doc/ || exit 1; done
+install-html-local:
+	$(MKDIR_P) "$(DESTDIR)$(htmldir)"
+	for p in $(manual_svg); do \
+	  $(INSTALL_DATA) "$(srcdir)/$$p" "$(DESTDIR)$(htmldir)"; done
+uninstall-local:
+	for p in $(manual_pictures); do \
+	  rm -f "$(DESTDIR)$(htmldir)/$$p.svg"; done
+
+# TeX reads no SVG: without a converter the PDF has the pictures of info.
+doc/.pictures: $(manual_svg)
+	@$(MKDIR_P) doc; for p in $(manual_pictures); do \
+	  $(RSVG_CONVERT) -f pdf -o doc/$$p.pdf "$(srcdir)/doc/$$p.svg" || exit 1; done
+	@touch $@
+if PDF_PICTURES
+$(PDFS): doc/.pictures
+texi2pdf_pictures = --command='@set pictures'
+endif
+# distcheck makes no DVI, which would take a TeX.
+AM_DISTCHECK_DVI_TARGET = html
+CLEANFILES += doc/.pictures $(manual_pictures:%=doc/%.pdf)
+html-clean-pictures:
+	test doc -ef "$(srcdir)/doc" || rm -f $(manual_svg)
+mostlyclean-local: html-clean-pictures
+.PHONY: html-clean-pictures
+
+# What the program says of its deck; tests/cli_messages.sh compares.
 doc-deck: tessera
 	./tessera help deck > $(srcdir)/doc/deck.md
+	./tessera help deck --texinfo > $(srcdir)/doc/deck.texi
 .PHONY: doc-deck

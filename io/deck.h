@@ -28,5 +28,7 @@ uint64_t ts_deck_hash(const ts_config *);
 /* `help deck` (whole schema) and `help KEY`; unknown keys: USAGE error with a
  * "did you mean". */
 ts_err ts_deck_help(ts_str *, const char *key);
+/* The whole schema as sections of Texinfo, doc/deck.texi. */
+ts_err ts_deck_texinfo(ts_str *);
 
 #endif

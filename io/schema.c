@@ -177,7 +177,8 @@ const ts_key ts_schema[] = {
          "files and kept in the checkpoint; row 0 is for unknown values"),
 
     DECK("model.kind", STRING, model.kind, "\"dlrm\"", "", 1, 0,
-         "dlrm|dcnv2|deepfm|sparsenn", "what is computed: doc/models.md"),
+         "dlrm|dcnv2|deepfm|sparsenn",
+         "what is computed: see Models in the manual"),
     DECK("model.dense_features", INT32, model.dense_features, "0", "", 0,
          1000000, NULL, "0: no dense arch, b is left out"),
     DECK("model.dense_arch", INTS, model.dense_arch, "[]", "outputs", 1,
@@ -299,7 +300,7 @@ const ts_key ts_schema[] = {
          "auto|replan|by_size",
          "auto: the planner's, which a resumed run keeps; replan: resumed runs "
          "plan afresh, too; by_size: by bytes alone; else a file of tessera "
-         "plan --save: doc/planner.md"),
+         "plan --save: see Planner in the manual"),
     DECK("sharding.topology", PATH, sharding.topology, "\"measure\"", "", 1, 0,
          "default|measure",
          "what the planner takes the machine for; measure: timed at the first "
@@ -392,7 +393,7 @@ const ts_key ts_schema[] = {
     TABLE("optimizer.weight_decay_mode", CHOICE, optimizer.weight_decay_mode,
           "\"none\"", "", 1, 0, "none|l2|decoupled", "of rows with a gradient"),
     TABLE("sharding", CHOICE, sharding, "\"auto\"", "", 1, 0, SHARDINGS,
-          "where the rows live: doc/sharding.md"),
+          "where the rows live: see Sharding in the manual"),
     TABLE("ranks", INTS, ranks, "[]", "", 0, 1000000, NULL, "fixed placement"),
     TABLE("allow", STRINGS, allow, "[]", "", 1, 0, NULL,
           "shardings that the planner may use; empty: all"),
@@ -403,7 +404,7 @@ const ts_key ts_schema[] = {
     TABLE("feature_processor.kind", STRING, feature_processor, "\"none\"", "",
           1, 0, "none|position_weighted",
           "position_weighted: a trained weight for each position in a bag, per "
-          "feature; doc/sharding.md"),
+          "feature; see Sharding in the manual"),
     TABLE("feature_processor.max_length", INT32, max_length, "0", "positions",
           0, 65536, NULL,
           "of position_weighted; ids further on have the last weight"),

@@ -4,7 +4,8 @@
 top=$(cd "$(dirname "$0")/.." && pwd)
 packages="gcc make autoconf automake pkg-config openmpi-bin libopenmpi-dev
 libhdf5-openmpi-dev libdnnl-dev libconfig-dev zlib1g-dev"
-test_packages="hdf5-tools check python3 python3-h5py python3-numpy procps"
+test_packages="hdf5-tools check python3 python3-h5py python3-numpy procps
+texinfo"
 slurm_packages="slurm-wlm munge"
 
 missing_packages() {

@@ -1,4 +1,4 @@
-/* model_oracle.c - doc/models.md, line by line. */
+/* model_oracle.c - doc/models.texi, line by line. */
 #include "model_oracle.h"
 
 #include <check.h>

@@ -21,6 +21,8 @@ const ts_command ts_commands[] = {
     {"bench",
      "step DECK | read DECK | tbe [KEY=VALUE] | checkpoint [KEY=VALUE]",
      "measure", true, ts_cmd_bench},
+    {"plot", "RUN... --out FILE.svg [--what NAME,NAME] [--smooth N]",
+     "draw loss, NE, AUC and samples/s of runs", false, ts_cmd_plot},
     {"trace", "summary FILE | plot FILE -o FILE.svg [--steps A:B] [--rank R]",
      "what a trace says: time hidden and exposed, a drawing", false,
      ts_cmd_trace},

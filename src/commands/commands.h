@@ -23,7 +23,9 @@ typedef struct ts_args {
   const char *trace_steps;   /* --trace-steps A:B */
   const char *steps;         /* --steps A:B */
   const char *rank;          /* --rank R */
+  const char *what, *smooth; /* plot: --what NAME,NAME, --smooth N */
   bool verify, quiet, check; /* --verify, --quiet, --check */
+  bool texinfo;              /* help deck: --texinfo */
   /* plan: --world N, --ranks-per-node K, --topology FILE, --save FILE,
    * --sweep N,N..., --measure FILE, --json */
   const char *world, *ranks_per_node, *topology, *save, *sweep, *measure;
@@ -47,6 +49,7 @@ ts_err ts_cmd_generate(const ts_args *);
 ts_err ts_cmd_inspect(const ts_args *);
 ts_err ts_cmd_bench(const ts_args *);
 ts_err ts_cmd_help(const ts_args *);
+ts_err ts_cmd_plot(const ts_args *);
 ts_err ts_cmd_trace(const ts_args *);
 ts_err ts_cmd_version(const ts_args *);
 

@@ -22,7 +22,13 @@ tessera_sources += \
   src/commands/help.c \
   src/commands/inspect.c \
   src/commands/plan.c \
+  src/commands/plot.c \
+  src/commands/plot.h \
+  src/commands/plot_draw.c \
+  src/commands/plot_read.c \
   src/commands/predict.c \
+  src/commands/svg.c \
+  src/commands/svg.h \
   src/commands/trace.c \
   src/commands/trace.h \
   src/commands/trace_plot.c \

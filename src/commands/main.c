@@ -21,12 +21,12 @@
 static void print_usage(FILE *f) {
   fprintf(f,
           "tessera %s: trains recommendation models with sharded embedding "
-          "tables\n\n",
+          "tables\n",
           PACKAGE_VERSION);
   fprintf(f, "usage: [mpirun -n RANKS] tessera COMMAND ...\n\n");
   for (const ts_command *c = ts_commands; c->name; c++)
-    fprintf(f, "  %-9s%s%s\n            %s\n", c->name, *c->usage ? " " : "",
-            c->usage, c->help);
+    fprintf(f, "  %-9s %s%s%s\n", c->name, c->usage,
+            *c->usage ? "\n            " : "", c->help);
   fprintf(f, "\n  --set KEY=VALUE   overrides a key of the deck; repeatable\n"
              "  --check, --quiet  train: set up and run nothing; no log on "
              "stdout\n"
@@ -76,6 +76,8 @@ static ts_err parse_option(ts_args *a, char **argv, int *i) {
     a->quiet = true;
   else if (!strcmp(argv[*i], "--check"))
     a->check = true;
+  else if (!strcmp(argv[*i], "--texinfo"))
+    a->texinfo = true;
   else if ((v = option("--set", argv, i)))
     a->sets[a->n_sets++] = v;
   else if ((v = option("--out", argv, i)) || (v = option("-o", argv, i)))
@@ -92,6 +94,10 @@ static ts_err parse_option(ts_args *a, char **argv, int *i) {
     a->steps = v;
   else if ((v = option("--rank", argv, i)))
     a->rank = v;
+  else if ((v = option("--what", argv, i)))
+    a->what = v;
+  else if ((v = option("--smooth", argv, i)))
+    a->smooth = v;
   else if (!strcmp(argv[*i], "--json"))
     a->json = true;
   else if ((v = option("--world", argv, i)))

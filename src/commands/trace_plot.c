@@ -1,11 +1,11 @@
 /* trace_plot.c - a trace as an SVG drawing: a row per lane, a box per span,
  * a colour per stage, the batch's number where there is room for it. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "commands/svg.h"
 #include "commands/trace.h"
 
 enum {
@@ -16,13 +16,6 @@ enum {
   DIGIT = 7,   /* width of a digit */
   COLUMN = 200 /* of the legend */
 };
-
-/* Told apart by most eyes, also beside each other. */
-static const char *const palette[] = {
-    "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948",
-    "#b07aa1", "#ff9da7", "#9c755f", "#86bcb6", "#d37295", "#a0cbe8",
-    "#8cd17d", "#b6992d", "#499894", "#fabfd2", "#d4a6c8", "#79706e"};
-enum { N_COLOURS = sizeof palette / sizeof *palette };
 
 typedef struct ts_stage_colour {
   const char *name, *phase;
@@ -91,23 +84,7 @@ static int32_t stage_of(ts_plot *p, const ts_read_span *s) {
 
 static const char *colour_of(const ts_plot *p, int32_t stage) {
   return p->stages[stage].kind == TS_SPAN_WAIT ? "#e6e6e6"
-                                               : palette[stage % N_COLOURS];
-}
-
-static void put_text(FILE *f, const char *s) {
-  for (; *s; s++) switch (*s) {
-    case '<':
-      fputs("&lt;", f);
-      break;
-    case '>':
-      fputs("&gt;", f);
-      break;
-    case '&':
-      fputs("&amp;", f);
-      break;
-    default:
-      fputc((unsigned char)*s < ' ' ? '?' : *s, f);
-    }
+                                               : ts_svg_colour(stage);
 }
 
 static double x_of(const ts_plot *p, double t) {
@@ -124,7 +101,7 @@ static void put_span(ts_plot *p, const ts_read_span *s) {
           "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" "
           "fill=\"%s\"><title>",
           x, y + 2, fmax(wide, 0.3), HIGH - 4, colour_of(p, stage_of(p, s)));
-  put_text(p->file, s->name);
+  ts_svg_text(p->file, s->name);
   if (*batch) fprintf(p->file, ", batch %s", batch);
   fprintf(p->file, ", %.3f ms", (s->t1 - s->t0) / 1e3);
   if (s->kind == TS_SPAN_COMM)
@@ -150,7 +127,7 @@ static void put_lanes(const ts_plot *p) {
     rank = t->lanes[l].rank;
     fprintf(p->file, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", LEFT - 6,
             y + HIGH - 7);
-    put_text(p->file, t->lanes[l].name);
+    ts_svg_text(p->file, t->lanes[l].name);
     fputs("</text>\n", p->file);
   }
 }
@@ -158,13 +135,7 @@ static void put_lanes(const ts_plot *p) {
 /* Ten to twenty-five lines, at round times. */
 static void put_axis(const ts_plot *p) {
   const double span = p->t1 - p->t0;
-  double step = pow(10, floor(log10(span)));
-  if (span / step < 2.5)
-    step /= 10;
-  else if (span / step < 5)
-    step /= 5;
-  else
-    step /= 2;
+  const double step = ts_svg_step(span, 10);
   const int bottom = TOP + HIGH * p->n_rows;
   for (int i = 0; i * step <= span; i++) {
     const double x = x_of(p, p->t0 + i * step);
@@ -184,32 +155,28 @@ static void put_legend(const ts_plot *p, int y, int per_line) {
             "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" "
             "fill=\"%s\"/><text x=\"%d\" y=\"%d\">",
             x, at, colour_of(p, i), x + 20, at + 12);
-    put_text(p->file, p->stages[i].name);
+    ts_svg_text(p->file, p->stages[i].name);
     if (*p->stages[i].phase) fputs(", ", p->file);
-    put_text(p->file, p->stages[i].phase);
+    ts_svg_text(p->file, p->stages[i].phase);
     fputs("</text>\n", p->file);
   }
 }
 
-static void draw(ts_plot *p) {
+static ts_err draw(ts_plot *p, const char *path) {
   const ts_trace *t = p->trace;
   const int per_line = (LEFT + WIDE) / COLUMN;
   for (int64_t i = 0; i < t->n_spans; i++)
     if (is_drawn(p, &t->spans[i])) stage_of(p, &t->spans[i]);
   const int bottom = TOP + HIGH * p->n_rows + 12;
   const int high = bottom + HIGH * ((p->n_stages - 1) / per_line + 1) + 4;
-  fprintf(p->file,
-          "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
-          "width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
-          "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" "
-          "fill=\"white\"/>\n",
-          LEFT + WIDE + 20, high, LEFT + WIDE + 20, high);
+  ts_err err = ts_svg_create(&p->file, path, LEFT + WIDE + 20, high);
+  if (err != TS_OK) return err;
   put_axis(p);
   for (int64_t i = 0; i < t->n_spans; i++)
     if (is_drawn(p, &t->spans[i])) put_span(p, &t->spans[i]);
   put_lanes(p);
   put_legend(p, bottom, per_line);
-  fputs("</svg>\n", p->file);
+  return ts_svg_close(p->file, path);
 }
 
 ts_err ts_trace_plot(const ts_trace *t, const char *path, int64_t first,
@@ -219,12 +186,7 @@ ts_err ts_trace_plot(const ts_trace *t, const char *path, int64_t first,
   TS_TRY(find_range(&p, first, end, rank));
   TS_TRY(find_rows(&p, rank));
   TS_TRY(ts_mem_array(&p.stages, t->n_spans, sizeof *p.stages, TS_TAG_MISC));
-  p.file = fopen(path, "w");
-  if (!p.file) TS_THROW(TS_ERR_IO, "%s: %s", path, strerror(errno));
-  draw(&p);
-  const bool bad = ferror(p.file) != 0;
-  if (fclose(p.file) != 0 || bad)
-    TS_THROW(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  TS_TRY(draw(&p, path));
 done:
   ts_mem_free(p.row);
   ts_mem_free(p.stages);

@@ -80,7 +80,7 @@ ts_err ts_plan_check(const ts_plan *, const ts_config *, const ts_nodes *);
  * `ranks` and `allow`.  PLAN has passed ts_plan_check. */
 ts_err ts_plan_obeys(const ts_plan *, const ts_config *, const ts_nodes *);
 
-/* A plan as text (doc/planner.md):
+/* A plan as text (doc/planner.texi):
  *
  *   # tessera plan 1: 4 ranks, 2 nodes
  *   NAME KIND rank:row0+n_rows,col0+n_cols ...

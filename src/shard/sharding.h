@@ -72,8 +72,8 @@ typedef struct ts_sharding_ops {
   bool split_rows; /* a bag's ids go to the shards that hold their rows */
   const ts_output_dist *output;   /* of pooled embeddings */
   const ts_output_dist *sequence; /* of embeddings per id; NULL: none */
-  /* Fills PLAN's shards for TABLE (table.ranks honoured, see doc/sharding);
-   * DECK errors name the table. */
+  /* Fills PLAN's shards for TABLE (table.ranks honoured, see
+   * doc/sharding.texi); DECK errors name the table. */
   ts_err (*place)(ts_table_plan *, const ts_table_config *,
                   const ts_placement *);
 } ts_sharding_ops;

@@ -46,7 +46,7 @@ typedef struct ts_topology {
 } ts_topology;
 
 void ts_topology_default(ts_topology *);
-/* "key = value" lines after a head comment; doc/planner.md lists the keys. */
+/* "key = value" lines after a head comment; input/topology_example has them. */
 ts_err ts_topology_print(ts_str *, const ts_topology *);
 /* Keys that are not there keep the defaults.  NAME (a file) is for messages:
  * DECK errors give its line. */

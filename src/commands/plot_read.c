@@ -1,0 +1,305 @@
+/* plot_read.c - metrics.jsonl, line by line: one flat object each.  A run that
+ * was killed may leave half a line, and be read while it writes the next: what
+ * can't be read is counted, not refused. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "commands/plot.h"
+
+static const struct {
+  const char *name, *heading, *key, *of_eval;
+} figures[] = {
+#define FIGURE(id, name, heading, key, of_eval) {name, heading, key, of_eval},
+    TS_PLOT_LIST(FIGURE)
+#undef FIGURE
+};
+
+const char *ts_plot_name(ts_plot_what w) {
+  return figures[w].name;
+}
+const char *ts_plot_heading(ts_plot_what w) {
+  return figures[w].heading;
+}
+
+/* ---- a line -------------------------------------------------------------- */
+
+enum { WORD_MAX = 128 };
+
+typedef struct ts_plot_line {
+  double step, samples; /* NAN: not there */
+  double y[TS_PLOT_COUNT], y_eval[TS_PLOT_COUNT];
+  bool eval, of_table;
+  char task[WORD_MAX];
+} ts_plot_line;
+
+static const char *skip_blanks(const char *s) {
+  return s + strspn(s, " \t\r\n");
+}
+
+/* The string at S into WORD, cut where it is longer; NULL where it has no end.
+ * Names have no escapes but of quotes and backslashes. */
+static const char *read_word(const char *s, char word[WORD_MAX]) {
+  size_t n = 0;
+  if (*s++ != '"') return NULL;
+  for (; *s && *s != '"'; s++) {
+    if (*s == '\\' && s[1]) s++;
+    if (n + 1 < WORD_MAX) word[n++] = *s;
+  }
+  word[n] = '\0';
+  return *s == '"' ? s + 1 : NULL;
+}
+
+static void take_number(ts_plot_line *l, const char *key, double x) {
+  if (!isfinite(x)) return;
+  if (!strcmp(key, "step")) l->step = x;
+  if (!strcmp(key, "samples")) l->samples = x;
+  for (int w = 0; w < TS_PLOT_COUNT; w++) {
+    if (!strcmp(key, figures[w].key)) l->y[w] = x;
+    if (!strcmp(key, figures[w].of_eval)) l->y_eval[w] = x;
+  }
+}
+
+/* The value of KEY at S; NULL where there is none. */
+static const char *read_value(const char *s, const char *key, ts_plot_line *l) {
+  char word[WORD_MAX], *end;
+  if (*s == '"') {
+    s = read_word(s, word);
+    if (s && !strcmp(key, "task")) memcpy(l->task, word, sizeof word);
+    if (!strcmp(key, "table")) l->of_table = true;
+    return s;
+  }
+  const char *const words[] = {"true", "false", "null"};
+  for (int i = 0; i < 3; i++) {
+    if (strncmp(s, words[i], strlen(words[i])) != 0) continue;
+    if (!strcmp(key, "eval")) l->eval = i == 0;
+    return s + strlen(words[i]);
+  }
+  const double x = strtod(s, &end);
+  if (end == s) return NULL;
+  take_number(l, key, x);
+  return end;
+}
+
+static bool read_line(const char *s, ts_plot_line *l) {
+  char key[WORD_MAX];
+  *l = (ts_plot_line){.step = NAN, .samples = NAN};
+  for (int w = 0; w < TS_PLOT_COUNT; w++) l->y[w] = l->y_eval[w] = NAN;
+  s = skip_blanks(s);
+  if (*s != '{') return false;
+  do {
+    s = read_word(skip_blanks(s + 1), key);
+    if (!s) return false;
+    s = skip_blanks(s);
+    if (*s != ':') return false;
+    s = read_value(skip_blanks(s + 1), key, l);
+    if (!s) return false;
+    s = skip_blanks(s);
+  } while (*s == ',');
+  return *s == '}' && !*skip_blanks(s + 1) && l->step >= 0 && l->step < 9e15;
+}
+
+/* ---- series -------------------------------------------------------------- */
+
+/* Drops points from STEP on, with EVAL of evaluations alone. */
+static void drop_from(ts_plot_series *s, int64_t step) {
+  while (s->n && s->point[s->n - 1].step >= step) s->n--;
+}
+
+static ts_err add_point(ts_plot_series *s, ts_plot_point p) {
+  ts_err err = TS_OK;
+  drop_from(s, p.step);
+  if (s->n == s->capacity) {
+    const int64_t more = s->capacity ? 2 * s->capacity : 64;
+    TS_TRY(ts_mem_resize(&s->point, (size_t)s->capacity * sizeof p,
+                         (size_t)more * sizeof p, TS_TAG_MISC));
+    s->capacity = more;
+  }
+  s->point[s->n++] = p;
+done:
+  return err;
+}
+
+/* The series of the run, made where it is not there yet. */
+static ts_err find_series(ts_plot_run *r, ts_plot_series **out, ts_plot_what w,
+                          bool eval, const char *task) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < r->n_series; i++) {
+    ts_plot_series *s = &r->series[i];
+    *out = s;
+    if (s->what == w && s->eval == eval &&
+        !strcmp(s->task ? s->task : "", task))
+      return TS_OK;
+  }
+  TS_TRY(ts_mem_resize(&r->series, (size_t)r->n_series * sizeof *r->series,
+                       (size_t)(r->n_series + 1) * sizeof *r->series,
+                       TS_TAG_MISC));
+  ts_plot_series *s = &r->series[r->n_series];
+  *s = (ts_plot_series){.what = w, .eval = eval};
+  if (*task) TS_TRY(ts_mem_strdup(&s->task, task));
+  r->n_series++;
+  *out = s;
+done:
+  return err;
+}
+
+/* Samples seen after STEP, from the lines that say so. */
+static double samples_at(const ts_plot_series *clock, int64_t step) {
+  const ts_plot_point *p = clock->point;
+  int64_t lo = 0, hi = clock->n;
+  if (!hi) return NAN;
+  while (lo < hi) { /* the first that is not before */
+    const int64_t mid = (lo + hi) / 2;
+    if (p[mid].step < step)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  if (lo == clock->n) lo--;
+  const ts_plot_point a = lo ? p[lo - 1] : (ts_plot_point){0};
+  const double part = p[lo].step > a.step ? (double)(step - a.step) /
+                                                (double)(p[lo].step - a.step)
+                                          : 1;
+  return a.x + (p[lo].x - a.x) * part;
+}
+
+/* ---- a file -------------------------------------------------------------- */
+
+/* A run that was taken up again: what came after STEP is told anew. */
+static void go_back(ts_plot_run *r, ts_plot_series *clock, int64_t step) {
+  drop_from(clock, step + 1);
+  for (int32_t i = 0; i < r->n_series; i++) drop_from(&r->series[i], step + 1);
+}
+
+static ts_err take_line(ts_plot_run *r, ts_plot_series *clock,
+                        const ts_plot_line *l) {
+  ts_err err = TS_OK;
+  ts_plot_series *s;
+  const int64_t step = (int64_t)l->step;
+  if (l->of_table) return TS_OK;
+  go_back(r, clock, step);
+  if (!l->eval && isfinite(l->samples))
+    TS_TRY(add_point(clock, (ts_plot_point){step, l->samples, 0}));
+  for (int w = 0; w < TS_PLOT_COUNT; w++) {
+    const double y = l->eval ? l->y_eval[w] : l->y[w];
+    /* A task's log loss is no part of a curve of the loss of all. */
+    if (!isfinite(y) || (*l->task && w == TS_PLOT_LOSS)) continue;
+    TS_TRY(find_series(r, &s, (ts_plot_what)w, l->eval, l->task));
+    TS_TRY(add_point(s, (ts_plot_point){step, l->samples, y}));
+  }
+done:
+  return err;
+}
+
+/* Evaluations say how many samples they had, not when they were: that is the
+ * clock's.  Points without a place, and series without points, go. */
+static void place(ts_plot_run *r, const ts_plot_series *clock) {
+  int32_t n_kept = 0;
+  for (int32_t i = 0; i < r->n_series; i++) {
+    ts_plot_series *s = &r->series[i];
+    int64_t n = 0;
+    for (int64_t k = 0; k < s->n; k++) {
+      ts_plot_point p = s->point[k];
+      if (s->eval || !isfinite(p.x)) p.x = samples_at(clock, p.step);
+      if (isfinite(p.x)) s->point[n++] = p;
+    }
+    s->n = n;
+    if (n) {
+      r->series[n_kept++] = *s;
+      continue;
+    }
+    ts_mem_free(s->point);
+    ts_mem_free(s->task);
+  }
+  r->n_series = n_kept;
+}
+
+static ts_err read_lines(ts_plot_run *r, FILE *f) {
+  ts_err err = TS_OK;
+  ts_plot_series clock = {0};
+  ts_plot_line line;
+  char *text = NULL; /* getline's */
+  size_t room = 0;
+  for (ssize_t n; (n = getline(&text, &room, f)) >= 0; r->n_lines++) {
+    if (strlen(text) == (size_t)n && read_line(text, &line))
+      TS_TRY(take_line(r, &clock, &line));
+    else
+      r->n_bad++;
+  }
+  if (ferror(f)) TS_THROW(TS_ERR_DATA, "%s: %s", r->path, strerror(errno));
+  if (r->n_lines == r->n_bad)
+    TS_THROW(TS_ERR_DATA, "%s: no line of it is one of a run's metrics.jsonl",
+             r->path);
+  place(r, &clock);
+done:
+  ts_mem_free(clock.point);
+  free(text);
+  return err;
+}
+
+/* "runs/a/" is "a", as is "runs/a/metrics.jsonl"; other files have their own
+ * names. */
+static ts_err name_run(ts_plot_run *r, const char *run, bool is_folder) {
+  static const char usual[] = "/metrics.jsonl";
+  ts_err err = TS_OK;
+  TS_TRY(ts_mem_strdup(&r->name, run));
+  char *name = r->name;
+  size_t n = strlen(name);
+  const size_t tail = sizeof usual - 1;
+  if (!is_folder && n > tail && !strcmp(name + n - tail, usual)) n -= tail;
+  while (n > 1 && name[n - 1] == '/') n--;
+  name[n] = '\0';
+  const char *slash = strrchr(name, '/');
+  if (slash && slash[1]) memmove(name, slash + 1, strlen(slash + 1) + 1);
+done:
+  return err;
+}
+
+ts_err ts_plot_read(ts_plot_run *r, const char *run) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  struct stat st;
+  FILE *f = NULL;
+  *r = (ts_plot_run){0};
+  const bool is_folder = stat(run, &st) == 0 && S_ISDIR(st.st_mode);
+  TS_TRY(ts_str_append(&path, "%s%s", run, is_folder ? "/metrics.jsonl" : ""));
+  TS_TRY(ts_mem_strdup(&r->path, path.text));
+  TS_TRY(name_run(r, run, is_folder));
+  f = fopen(r->path, "r");
+  if (!f) TS_THROW(TS_ERR_DATA, "%s: %s", r->path, strerror(errno));
+  TS_TRY(read_lines(r, f));
+done:
+  if (f) fclose(f);
+  ts_str_reset(&path);
+  if (err != TS_OK) ts_plot_run_reset(r);
+  return err;
+}
+
+void ts_plot_run_reset(ts_plot_run *r) {
+  for (int32_t i = 0; i < r->n_series; i++) {
+    ts_mem_free(r->series[i].point);
+    ts_mem_free(r->series[i].task);
+  }
+  ts_mem_free(r->series);
+  ts_mem_free(r->name);
+  ts_mem_free(r->path);
+  *r = (ts_plot_run){0};
+}
+
+void ts_plot_smooth(ts_plot_run *r, int64_t n) {
+  for (int32_t i = 0; i < r->n_series; i++) {
+    ts_plot_series *s = &r->series[i];
+    /* From the end: what is before is still as it was. */
+    for (int64_t k = s->eval ? -1 : s->n - 1; k >= 0; k--) {
+      const int64_t first = k + 1 > n ? k + 1 - n : 0;
+      double sum = 0;
+      for (int64_t j = first; j <= k; j++) sum += s->point[j].y;
+      s->point[k].y = sum / (double)(k + 1 - first);
+    }
+  }
+}

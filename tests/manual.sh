@@ -1,0 +1,95 @@
+#!/bin/sh
+# manual.sh - the manual says what the program says: messages, keys, files and
+# commands that it names are there, its deck is one; it is well-formed, and its
+# links lead somewhere, where makeinfo is there to say so.
+set -u
+dir=$(mktemp -d) || exit 99
+trap 'rm -rf "$dir"' EXIT
+n_checks=0 failed=0
+fail() { echo "FAILED: $*"; failed=$((failed + 1)); }
+doc=$srcdir/doc
+# Texinfo's own signs away.
+plain() { sed 's/@dots{}/.../g; s/@\([@{}]\)/\1/g'; }
+
+# Each message is part of one text of the source, in which "..." stands for
+# whatever is put in or left out.  One line a source file; \001 is a quote
+# within a text.
+find "$srcdir/src" "$srcdir/io" -name '*.c' -exec awk '
+  FNR == 1 && NR > 1 { print "" } { printf "%s ", $0 } END { print "" }' {} + |
+  sed "s/'\"'//g; s/\\\\\"/\x01/g; s/\"  *\"//g" > "$dir/texts"
+sed -n 's/^@itemx* //p' "$doc"/messages*.texi | plain | tr '"' '\001' |
+  sed 's/\.\.\./\x02/g; s/[][\\.*^$+?(){}|]/\\&/g; s/\x02/[^"]*/g' > "$dir/messages"
+while IFS= read -r message; do
+  n_checks=$((n_checks + 1))
+  grep -qE -- "$message" "$dir/texts" || fail "no such message: $message"
+done < "$dir/messages"
+[ $n_checks -gt 100 ] || fail "only $n_checks messages"
+
+# Keys.
+cat "$doc"/*.texi | grep -oE '@code\{[a-z_]+(\.[a-z0-9_]+)+( = [^}]*)?\}' |
+  sed 's/@code{//; s/[ }].*//' | sort -u |
+  grep -E '^(run|data|model|optimizer|dense|comm|sharding|pipeline|checkpoint|metrics|tables)\.' > "$dir/keys"
+while read -r key; do
+  n_checks=$((n_checks + 1))
+  grep -qE "^@item $key(\.|\$)" "$doc/deck.texi" || fail "no such key: $key"
+done < "$dir/keys"
+[ "$(wc -l < "$dir/keys")" -gt 30 ] || fail "few keys"
+
+# Files of the source, and commands.
+for file in $(cat "$doc"/*.texi | grep -oE '@(file|command)\{(doc|input|jobs)/[^ }]*' | sed 's/.*{//' | sort -u); do
+  n_checks=$((n_checks + 1))
+  [ -e "$srcdir/$file" ] || fail "no such file: $file"
+done
+for command in $("$TESSERA" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do
+  n_checks=$((n_checks + 1))
+  cat "$doc"/*.texi | grep -q "tessera $command" || fail "not in the manual: $command"
+done
+
+# The deck for a cluster is one.
+sed -n '/^# criteo.deck/,/^@end/p' "$doc/cluster.texi" | grep -v '^@end' | plain > "$dir/criteo.deck"
+SCRATCH=$dir "$TESSERA" plan "$dir/criteo.deck" --world 16 --ranks-per-node 4 \
+  --topology "$srcdir/input/topology_example" > "$dir/plan" || fail "criteo.deck"
+grep -q '^26 tables on 16 ranks of 4 nodes' "$dir/plan" || fail "criteo.deck: plan"
+
+# Pictures: of each type of sharding and pipeline, as text and as SVG.
+for name in $(sed -n 's/^@picture{\([^,]*\),.*/\1/p' "$doc"/*.texi); do
+  n_checks=$((n_checks + 1))
+  [ -s "$doc/$name.svg" ] && [ -s "$doc/$name.txt" ] || fail "no picture: $name"
+done
+for kind in $("$TESSERA" help pipeline.kind | sed -n 's/.*text; \([^;]*\);.*/\1/p' | tr -d '|') \
+  $("$TESSERA" help tables.sharding | sed -n 's/.*text; auto | \([^;]*\);.*/\1/p' | tr -d '|'); do
+  n_checks=$((n_checks + 1))
+  grep -q "^@picture{[a-z]*-$kind," "$doc"/*.texi || fail "no picture of $kind"
+done
+if command -v python3 > /dev/null; then
+  mkdir "$dir/pictures"
+  python3 "$srcdir/jobs/sharding-pictures" "$dir/pictures" || fail "sharding-pictures"
+  for picture in "$dir"/pictures/*; do
+    n_checks=$((n_checks + 1))
+    cmp "$picture" "$doc/$(basename "$picture")" || fail "jobs/sharding-pictures draws another"
+  done
+fi
+
+# The form.
+if (makeinfo --version) > /dev/null 2>&1; then
+  touch "$dir/tessera.info" "$dir/tessera.html"
+  (cd "$dir" && makeinfo --no-split -I "$doc" -o tessera.info "$doc/tessera.texi" &&
+    makeinfo --html --no-split -I "$doc" -o tessera.html "$doc/tessera.texi") > "$dir/warnings" 2>&1 ||
+    fail "makeinfo"
+  [ ! -s "$dir/warnings" ] || { fail "makeinfo warns"; head -n 20 "$dir/warnings"; }
+  grep -oE "(id|name)=[\"'][^\"']*" "$dir/tessera.html" | sed "s/.*=[\"']//" | sort -u > "$dir/places"
+  grep -oE "href=[\"']#[^\"']*" "$dir/tessera.html" | sed 's/.*#//' | sort -u > "$dir/links"
+  n_checks=$((n_checks + $(wc -l < "$dir/links")))
+  comm -23 "$dir/links" "$dir/places" > "$dir/lost"
+  [ ! -s "$dir/lost" ] || fail "links that lead nowhere: $(cat "$dir/lost")"
+  for picture in $(grep -oE '<img src="[^"]*"' "$dir/tessera.html" | sed 's/.*="//; s/"//'); do
+    n_checks=$((n_checks + 1))
+    [ -s "$doc/$picture" ] || fail "no picture: $picture"
+  done
+  [ "$(grep -c '<img ' "$dir/tessera.html")" -ge 13 ] || fail "pictures are missing in HTML"
+  grep -aq '|11113333|' "$dir/tessera.info" || fail "info lacks the text of pictures"
+else
+  echo "makeinfo is not there: the manual's form and links were not checked"
+fi
+echo "100%: Checks: $n_checks, Failures: $failed, Errors: 0"
+[ $failed = 0 ]
