@@ -1,5 +1,6 @@
 /* checkpoint_read.c - loading: every rank reads the rows that it needs, block
  * by block, each against its checksum. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
+#include "io/checkpoint_seal.h"
 
 /* ---- the header ---------------------------------------------------------- */
 
@@ -312,14 +315,18 @@ static ts_err read_values(const ts_reader *r, ts_ckpt *c) {
 static ts_err reader_open(ts_reader *r, const char *path, bool need_complete,
                           int64_t *step) {
   ts_err err = TS_OK;
+  bool sealed = false;
   *r = (ts_reader){.path = path, .file = -1, .fd = -1};
+  TS_TRY(ts_seal_check(path, &sealed));
   TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
   ts_hdf5_lock();
   err = ts_ckpt_check_header(r->file, path, need_complete, step);
+  if (err == TS_OK && !sealed && H5Aexists(r->file, "sealed") > 0)
+    err = ts_fail(TS_ERR_CKPT, "%s: its end is missing or damaged", path);
   ts_hdf5_unlock();
   if (err != TS_OK) goto done;
-  r->fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (r->fd < 0) TS_THROW(TS_ERR_CKPT, "%s: can't be opened", path);
+  r->fd = ts_file_open(path, O_RDONLY);
+  if (r->fd < 0) TS_THROW(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
   TS_TRY(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
 done:
   return err;

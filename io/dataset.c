@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/hdf5.h"
@@ -98,7 +99,7 @@ static ts_err pread_all(const ts_dataset_file *f, void *to, size_t bytes,
                         int64_t at) {
   char *p = to;
   while (bytes) {
-    const ssize_t n = pread(f->fd, p, bytes, at);
+    const ssize_t n = ts_file_pread(f->fd, p, bytes, at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0)
       return ts_fail(TS_ERR_DATA, "%s: %s at byte %lld", f->path,
@@ -235,7 +236,7 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   f->fd = -1;
   TS_TRY(ts_mem_strdup(&f->path, path));
   TS_TRY(ts_hdf5_open(&f->file, path, TS_ERR_DATA));
-  f->fd = open(path, O_RDONLY | O_CLOEXEC);
+  f->fd = ts_file_open(path, O_RDONLY);
   if (f->fd < 0) TS_THROW(TS_ERR_DATA, "%s: %s", path, strerror(errno));
   TS_TRY(check_header(f, &d->base.info));
   TS_TRY(open_array(&f->labels, f, "labels", 2, H5T_NATIVE_FLOAT, 4, true));

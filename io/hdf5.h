@@ -14,6 +14,17 @@
 void ts_hdf5_lock(void);
 void ts_hdf5_unlock(void);
 
+/* A call of HDF5 whose result is negative where it fails: a point of
+ * base/fault.h.  Under the lock. */
+#define TS_HDF5(call) (ts_hdf5_fault() ? -1 : (call))
+#ifdef TS_FAULTS
+int ts_hdf5_fault(void);
+#else
+static inline int ts_hdf5_fault(void) {
+  return 0;
+}
+#endif
+
 /* Read-only, with external links, external storage and filters that need
  * plugins refused where found (hostile files).  ERR: DATA or CKPT. */
 ts_err ts_hdf5_open(hid_t *file, const char *path, ts_err code);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
@@ -123,7 +124,7 @@ ts_err ts_inspect(const char *path, bool verify_all) {
   ts_inspection i = {.path = path, .fd = -1, .verify = verify_all};
   TS_TRY(ts_hdf5_open(&file, path, TS_ERR_CKPT));
   const bool dataset = is_dataset(file);
-  i.fd = open(path, O_RDONLY | O_CLOEXEC);
+  i.fd = ts_file_open(path, O_RDONLY);
   if (i.fd < 0) TS_THROW(TS_ERR_IO, "%s: can't be opened", path);
   TS_TRY(ts_mem_alloc(&i.block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
   printf("%s\n", path);

@@ -12,6 +12,8 @@ tessera_sources += \
   io/checkpoint_mpio.c \
   io/checkpoint_newest.c \
   io/checkpoint_read.c \
+  io/checkpoint_seal.c \
+  io/checkpoint_seal.h \
   io/checkpoint_stored.c \
   io/checkpoint_write.c \
   io/criteo.c \

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -38,7 +39,7 @@ struct ts_text {
 static ts_err map_file(ts_text_file *f) {
   ts_err err = TS_OK;
   struct stat st;
-  const int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+  const int fd = ts_file_open(f->path, O_RDONLY);
   if (fd < 0) return ts_fail(TS_ERR_DATA, "%s: %s", f->path, strerror(errno));
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
     TS_THROW(TS_ERR_DATA, "%s: is not a file", f->path);

@@ -8,6 +8,8 @@ tessera_sources += \
   src/base/err.h \
   src/base/fault.c \
   src/base/fault.h \
+  src/base/file.c \
+  src/base/file.h \
   src/base/hash.c \
   src/base/hash.h \
   src/base/log.c \

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "train/planning.h"
@@ -19,7 +20,7 @@ static ts_err set_aside(const ts_run *r, ts_comm *comm) {
     if (ts_comm_rank(comm) == 0) {
       ts_str_reset(&old);
       TS_TRY(ts_str_append(&old, "%s.old", path.text));
-      if (rename(path.text, old.text) != 0)
+      if (ts_file_rename(path.text, old.text) != 0)
         err = ts_fail(TS_ERR_CKPT, "%s: %s", path.text, strerror(errno));
     }
     TS_TRY(ts_agree(comm, err));
