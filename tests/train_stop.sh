@@ -1,5 +1,5 @@
 #!/bin/sh
-# train_stop.sh - signals, time limits and kill -9: nothing is lost.
+# train_stop.sh - signals and time limits: nothing is lost.
 # seconds: 400
 . "$srcdir/tests/common.sh"
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
@@ -22,19 +22,4 @@ done
 check "max_time" sh -c 'exit 0'
 train 2 timed $long --set run.steps=10000000 --set run.max_time=00:00:04 > "$work/out" 2>&1; code=$?
 check "max_time ends with 75, not $code" test $code = 75
-
-# Killed at random moments, again and again; the run goes on each time.
-rounds=${TESSERA_KILL_ROUNDS:-6}
-for round in $(seq 1 "$rounds"); do
-  train 2 killed $long > "$work/out" 2>&1 & pid=$!
-  sleep "1.$((round * 37 % 10))"
-  pkill -9 -f "^$TESSERA train $work/small.deck --quiet --set run.output=$work/killed "
-  wait $pid 2> /dev/null
-  for file in "$work"/killed/checkpoints/step-*.h5; do
-    [ -f "$file" ] && check "$file is whole" sh -c "'$TESSERA' inspect '$file' --verify > /dev/null"
-  done
-done
-check "the killed run ends" train 2 killed $long
-check "kill -9: straight = killed + resumed" same_bits "$(newest straight)" "$(newest killed)"
-check "no temporary file stays" test -z "$(ls "$work"/killed/checkpoints/.step* 2> /dev/null)"
 passed

@@ -283,12 +283,14 @@ static void tear_down(ts_run *r) {
   ts_mem_free(r->state.source_state);
   ts_trainer_destroy(r->t);
   if (r->lock >= 0) close(r->lock);
+  if (r->checkpoints_lock >= 0) close(r->checkpoints_lock);
   ts_log_close();
 }
 
 ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   ts_err err = TS_OK;
-  ts_run r = {.config = config, .lock = -1, .saved_step = -1};
+  ts_run r = {
+      .config = config, .lock = -1, .checkpoints_lock = -1, .saved_step = -1};
   TS_TRY(ts_signals_start());
   TS_TRY(set_up(&r, o));
   if (o->check) goto done;

@@ -30,6 +30,33 @@ done:
   return err;
 }
 
+/* A folder of checkpoints that can't be written to, or that another run writes
+ * to, is met now, not hours later.  The lock is the folder's own, where the
+ * file system has such locks. */
+static ts_err lock_checkpoints(ts_run *r) {
+  const char *dir = r->config->checkpoint.dir;
+  if (!dir) return TS_OK;
+  if (ts_mkdirs(dir) != TS_OK) {
+    ts_err_record why;
+    ts_err_take(&why);
+    why.code = TS_ERR_CKPT;
+    ts_err_put(&why);
+    return TS_ERR_CKPT;
+  }
+  if (access(dir, W_OK | X_OK) != 0)
+    return ts_fail(TS_ERR_CKPT, "checkpoint.dir: %s: %s", dir, strerror(errno));
+  r->checkpoints_lock = ts_file_open(dir, O_RDONLY | O_DIRECTORY);
+  if (r->checkpoints_lock < 0)
+    return ts_fail(TS_ERR_CKPT, "checkpoint.dir: %s: %s", dir, strerror(errno));
+  if (flock(r->checkpoints_lock, LOCK_EX | LOCK_NB) != 0 &&
+      errno == EWOULDBLOCK)
+    return ts_fail(TS_ERR_DECK,
+                   "%s is in use by another run; give this one its own "
+                   "checkpoint.dir",
+                   dir);
+  return TS_OK;
+}
+
 static ts_err write_deck(const ts_run *r) {
   ts_err err = TS_OK;
   ts_str path = {0}, text = {0};
@@ -68,6 +95,7 @@ ts_err ts_run_open_output(ts_run *r) {
   TS_TRY(lock_folder(r));
   TS_TRY(ts_str_append(&path, "%s/log", r->config->run.output));
   TS_TRY(ts_log_open(path.text));
+  TS_TRY(lock_checkpoints(r));
   TS_TRY(write_deck(r));
 done:
   ts_str_reset(&path);
