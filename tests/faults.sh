@@ -52,7 +52,7 @@ meets 4 'h5.part: Input/output error' fsync:rank0:nth5 onwards
 meets 4 'h5.part: No space left' fsync:rank1:nth2:ENOSPC onwards
 meets 4 'h5: Read-only file system' rename:rank0:nth2:EROFS onwards
 meets 4 'bytes can.t be reserved: No space left' reserve:rank0:nth6 onwards
-meets 4 'h5.part: .*Input/output error' hdf5:rank0:nth200 onwards
+meets 4 'h5.part: .*Input/output error' hdf5:rank0:nth320 onwards
 # Two at once: one in the load, one that ends the run.
 for rank in 0 1; do
   meets 4 'No space left' read:rank$rank:nth40,write:rank1:nth12 back
