@@ -19,7 +19,14 @@ for signal in USR1 TERM; do
   check "going on after $signal" train 2 s$signal $long
   check "$signal: straight = stop + resume" same_bits "$(newest straight)" "$(newest s$signal)"
 done
-check "max_time" sh -c 'exit 0'
+# A second signal while a step of some seconds is under way.
+train 2 twice $long --set run.log_every=1 --set comm.delay.latency_us=400000 > "$work/out" 2> "$work/err" & pid=$!
+for i in $(seq 1 600); do grep -q '^step' "$work/twice/log" 2> /dev/null && break; sleep 0.1; done
+for i in 1 2; do pkill -TERM -f "^$TESSERA train $work/small.deck --quiet --set run.output=$work/twice "; sleep 0.2; done
+wait $pid; code=$?
+check "a second signal ends at once with 75, not $code" test $code = 75
+check "it says so" grep -q 'stopped at once by a second signal' "$work/err"
+check "no checkpoint was made for it" test -z "$(newest twice)"
 train 2 timed $long --set run.steps=10000000 --set run.max_time=00:00:04 > "$work/out" 2>&1; code=$?
 check "max_time ends with 75, not $code" test $code = 75
 passed
