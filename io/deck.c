@@ -255,6 +255,7 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
   ts_err err = TS_OK;
   config_t tree;
   const int64_t failures = ts_mem_failures();
+  TS_TRY(ts_deck_includes(d, text));
   config_init(&tree);
   config_set_options(&tree, CONFIG_OPTION_AUTOCONVERT);
   config_set_include_dir(&tree, d->config->deck_dir);
@@ -270,6 +271,7 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
       err = ts_fail(TS_ERR_DECK, "%s", d->errors.text ? d->errors.text : "");
   }
   config_destroy(&tree);
+done:
   ts_str_reset(&d->errors);
   ts_mem_free(d->origin);
   return err;

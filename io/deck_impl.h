@@ -17,6 +17,7 @@ typedef struct ts_deck {
   const char *where; /* in place of file:line, for --set itself */
   int32_t element;   /* number of the table within its {a..b}, else 0 */
   int32_t n_elements;
+  int64_t n_items; /* of lists that tables have, in all */
   const config_setting_t **origin; /* of each table, for messages */
   int32_t capacity;                /* of tables and origin */
   ts_err fault;                    /* what is no fault of the deck */
@@ -51,6 +52,9 @@ void ts_deck_set(ts_deck *, config_t *, const char *text);
 void ts_deck_set_table(ts_deck *, const char *text, ts_table_config *);
 /* An error where "tables.NAME.key=value" names no table. */
 void ts_deck_set_check(ts_deck *, const char *text);
+
+/* deck_include.c: whether what TEXT includes can be read and has an end. */
+ts_err ts_deck_includes(const ts_deck *, const char *text);
 
 /* deck_check.c: what concerns several keys. */
 void ts_deck_check(ts_deck *, const config_setting_t *root);

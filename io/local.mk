@@ -27,11 +27,13 @@ tessera_sources += \
   io/deck.h \
   io/deck_check.c \
   io/deck_impl.h \
+  io/deck_include.c \
   io/deck_print.c \
   io/deck_set.c \
   io/deck_value.c \
   io/hdf5.c \
   io/hdf5.h \
+  io/hdf5_guard.c \
   io/inspect.c \
   io/loader.c \
   io/metrics_log.c \

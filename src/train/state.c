@@ -308,6 +308,11 @@ static ts_err take_state(const ts_ckpt *ckpt, ts_run_state *state) {
   state->n_samples = get_i64(ckpt, "loader/trained", 0);
   if (s && s->dtype == TS_F64 && s->n == 1)
     memcpy(&state->trained_s, s->ptr, sizeof(double));
+  if (get_i64(ckpt, "optim/step", ckpt->step) < 0 || state->loader.epoch < 0 ||
+      state->loader.next_sample < 0 || state->loader.step < 0 ||
+      state->n_samples < 0)
+    return ts_fail(TS_ERR_CKPT, "the checkpoint is of a step or a place in "
+                                "the data below 0");
   return text ? ts_mem_strdup(&state->source_state, text->ptr) : TS_OK;
 }
 
