@@ -2,10 +2,11 @@
  * TESSERA_FAULT=WHAT:RANK:N makes passage number N (from 1) of that rank
  * through the point WHAT fail.
  *
- * Points: alloc (any allocation), write (a piece of a checkpoint), comm (the
- * start of a collective), message (an input message, as it is taken apart),
- * internal, crash, pause and leave (a step: an error, a signal, no end, the
- * process ends), batch and stall (the reader: an error, no end). */
+ * Points: alloc (any allocation), write and freeze (a piece of a checkpoint:
+ * an error, no end), comm (the start of a collective), message (an input
+ * message, as it is taken apart), internal, crash, pause and leave (a step: an
+ * error, a signal, no end, the process ends), gradient (of a step's tables:
+ * one is infinite), batch and stall (the reader: an error, no end). */
 #ifndef TS_BASE_FAULT_H
 #define TS_BASE_FAULT_H
 
