@@ -79,7 +79,9 @@ ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
 ts_err ts_stored_block(const ts_stored *, int fd, const char *path,
                        const char *name, int64_t number, void *block);
 
-/* checkpoint_write.c: rename, and fsync of the folder IN. */
+/* checkpoint_write.c: makes DIR, an error of which is one of the checkpoint;
+ * rename, and fsync of the folder IN. */
+ts_err ts_ckpt_mkdirs(const char *dir);
 ts_err ts_ckpt_give_name(const char *temp, const char *path, const char *in);
 
 /* checkpoint_mirror.c: copies the checkpoint PATH into DIR, where the newest

@@ -308,12 +308,7 @@ done:
 
 static ts_err prepare(const ts_mpio *m, const char *dir) {
   ts_err err = TS_OK;
-  if (ts_mkdirs(dir) != TS_OK) {
-    char why[1024];
-    snprintf(why, sizeof why, "%s", ts_err_message());
-    ts_err_clear();
-    TS_THROW(TS_ERR_CKPT, "%s", why);
-  }
+  TS_TRY(ts_ckpt_mkdirs(dir));
   unlink(m->temp); /* of a run that was killed */
   TS_TRY(reserve(m, O_CREAT | O_EXCL));
 done:

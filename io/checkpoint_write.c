@@ -115,14 +115,17 @@ static ts_err reserve(ts_saver *s) {
   return ts_reserve(s->fd, (int64_t)st.st_size + after, s->temp, TS_ERR_CKPT);
 }
 
+ts_err ts_ckpt_mkdirs(const char *dir) {
+  char why[1024];
+  if (ts_mkdirs(dir) == TS_OK) return TS_OK;
+  snprintf(why, sizeof why, "%s", ts_err_message());
+  ts_err_clear();
+  return ts_fail(TS_ERR_CKPT, "%s", why);
+}
+
 static ts_err create_file(ts_saver *s) {
-  ts_err err = TS_OK;
-  if (ts_mkdirs(s->dir) != TS_OK) {
-    char why[1024];
-    snprintf(why, sizeof why, "%s", ts_err_message());
-    ts_err_clear();
-    return ts_fail(TS_ERR_CKPT, "%s", why);
-  }
+  ts_err err = ts_ckpt_mkdirs(s->dir);
+  if (err != TS_OK) return err;
   unlink(s->temp); /* of a run that was killed; never followed: O_EXCL */
   s->fd = open(s->temp, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
   if (s->fd < 0)

@@ -43,6 +43,10 @@ ts_err ts_ckpt_writer_create(ts_ckpt_writer **out,
   pthread_cond_init(&w->changed, NULL);
   *out = w;
   TS_TRY(ts_comm_create(world, &w->comm, TS_GROUP_WORLD, "checkpoint"));
+  /* Now: a folder that can't be is told before anything is trained, and one
+   * that is there shows what file system it is on. */
+  TS_TRY(ts_agree(w->comm,
+                  ts_comm_rank(w->comm) == 0 ? ts_ckpt_mkdirs(o->dir) : TS_OK));
 done:
   return err;
 }
@@ -61,11 +65,14 @@ void ts_ckpt_writer_destroy(ts_ckpt_writer *w) {
 
 /* ---- the buffer ---------------------------------------------------------- */
 
-/* What this rank may take: half of what is free, shared by the node. */
+/* What this rank may take: half of what is free, shared by the node, and half
+ * of what its own limits leave. */
 static int64_t allowed(const ts_ckpt_writer *w) {
-  const int64_t n = ts_mem_free_bytes();
+  const int64_t n = ts_mem_free_bytes(), own = ts_mem_left_bytes();
+  int64_t may = INT64_MAX;
   if (w->o.buffer_bytes > 0) return w->o.buffer_bytes;
-  return n < 0 ? INT64_MAX : n / 2 / (w->o.node_size > 0 ? w->o.node_size : 1);
+  if (n >= 0) may = n / 2 / (w->o.node_size > 0 ? w->o.node_size : 1);
+  return own >= 0 && own / 2 < may ? own / 2 : may;
 }
 
 ts_err ts_ckpt_writer_prepare(ts_ckpt_writer *w, const ts_ckpt *c,
