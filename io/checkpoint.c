@@ -30,7 +30,7 @@ done:
 ts_err ts_ckpt_add_piece(ts_ckpt_item *item, bool write, bool read,
                          int64_t row0, int64_t n_rows, void *ptr) {
   ts_err err = TS_OK;
-  const ts_ckpt_piece piece = {row0, n_rows, ptr};
+  const ts_ckpt_piece piece = {row0, n_rows, ptr, false};
   if (write) {
     TS_TRY(grow(&item->write, item->n_write, sizeof *item->write));
     item->write[item->n_write++] = piece;

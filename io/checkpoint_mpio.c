@@ -288,14 +288,31 @@ done:
   return err;
 }
 
+/* Before anything is written: nothing can be taken back then. */
+static ts_err check_finite(const ts_mpio *m) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < m->c->n_items; i++) {
+    const ts_ckpt_item *it = &m->c->items[i];
+    const int64_t row = ts_item_row_bytes(it);
+    for (int32_t k = 0; k < it->n_write; k++)
+      TS_TRY(ts_ckpt_check_finite(m->c, it, it->write[k].ptr,
+                                  it->write[k].row0 * row,
+                                  it->write[k].n_rows * row));
+    for (int32_t k = 0; k < it->n_columns; k++) {
+      const ts_ckpt_columns *c = &it->columns[k];
+      if (c->rank == m->rank)
+        TS_TRY(ts_ckpt_check_finite(m->c, it, c->ptr, c->row0 * row,
+                                    c->n_rows * c->n_cols *
+                                        (int64_t)ts_dtype_bytes(it->dtype)));
+    }
+  }
+done:
+  return err;
+}
+
 static ts_err prepare(const ts_mpio *m, const char *dir) {
   ts_err err = TS_OK;
-  if (ts_mkdirs(dir) != TS_OK) {
-    char why[1024];
-    snprintf(why, sizeof why, "%s", ts_err_message());
-    ts_err_clear();
-    TS_THROW(TS_ERR_CKPT, "%s", why);
-  }
+  TS_TRY(ts_ckpt_mkdirs(dir));
   unlink(m->temp); /* of a run that was killed */
   TS_TRY(reserve(m, O_CREAT | O_EXCL));
 done:
@@ -323,10 +340,7 @@ done:
 static ts_err give_name(const ts_mpio *m, const char *dir) {
   ts_err err = TS_OK;
   TS_TRY(ts_seal_chunked(m->c, m->temp));
-  if (ts_file_rename(m->temp, m->path) != 0)
-    TS_THROW(TS_ERR_CKPT, "%s: %s", m->path, strerror(errno));
-  if (ts_file_sync_folder(dir) != 0)
-    TS_THROW(TS_ERR_CKPT, "%s: %s", dir, strerror(errno));
+  TS_TRY(ts_ckpt_give_name(m->temp, m->path, dir));
 done:
   return err;
 }
@@ -342,6 +356,7 @@ ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
            (long long)c->step);
   snprintf(m.temp, sizeof m.temp, "%.4000s/.step-%08lld.h5.part", dir,
            (long long)c->step);
+  TS_TRY(ts_agree(comm, check_finite(&m)));
   TS_TRY(equal_values(&m, comm));
   TS_TRY(ts_agree(comm, m.rank == 0 ? prepare(&m, dir) : TS_OK));
   TS_TRY(ts_agree(comm, ts_comm_run_mpi(comm, save, &m)));

@@ -15,12 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 #include "io/checkpoint_seal.h"
 #include "base/space.h"
+#include "runtime/watchdog.h"
 
 /* More than HDF5 takes for what stands around a dataset. */
 enum { HEADER_BYTES = 1024 };
@@ -115,14 +117,17 @@ static ts_err reserve(ts_saver *s) {
   return ts_reserve(s->fd, (int64_t)st.st_size + after, s->temp, TS_ERR_CKPT);
 }
 
+ts_err ts_ckpt_mkdirs(const char *dir) {
+  char why[1024];
+  if (ts_mkdirs(dir) == TS_OK) return TS_OK;
+  snprintf(why, sizeof why, "%s", ts_err_message());
+  ts_err_clear();
+  return ts_fail(TS_ERR_CKPT, "%s", why);
+}
+
 static ts_err create_file(ts_saver *s) {
-  ts_err err = TS_OK;
-  if (ts_mkdirs(s->dir) != TS_OK) {
-    char why[1024];
-    snprintf(why, sizeof why, "%s", ts_err_message());
-    ts_err_clear();
-    return ts_fail(TS_ERR_CKPT, "%s", why);
-  }
+  ts_err err = ts_ckpt_mkdirs(s->dir);
+  if (err != TS_OK) return err;
   unlink(s->temp); /* of a run that was killed; never followed: O_EXCL */
   s->fd = ts_file_open(s->temp, O_CREAT | O_EXCL | O_RDWR);
   if (s->fd < 0)
@@ -161,10 +166,13 @@ static void sum_blocks(ts_saver *s, int32_t i, const char *data, int64_t from,
 }
 
 ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
+  ts_err err = TS_OK;
   const ts_ckpt_item *item = &s->c->items[i];
   const int64_t row = ts_item_row_bytes(item);
   const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
   const int64_t from = p->row0 * row, n = p->n_rows * row;
+  if (ts_fault("freeze"))
+    for (;;) pause();
   /* In bites, summed while they are in the cache. */
   for (int64_t at = 0; at < n;) {
     int64_t end = (from + at) / TS_BLOCK_BYTES * TS_BLOCK_BYTES +
@@ -172,17 +180,19 @@ ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
     if (end > n) end = n;
     const char *data = (const char *)p->ptr + at;
     sum_blocks(s, i, data, from + at, end - at, total);
-    ts_err err = ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
-                           TS_ERR_CKPT);
-    if (err != TS_OK) return err;
+    TS_TRY(ts_ckpt_check_finite(s->c, item, data, from + at, end - at));
+    TS_TRY(ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
+                     TS_ERR_CKPT));
+    if (s->hooks.beat) s->hooks.beat(s->hooks.arg);
     at = end;
   }
-  return TS_OK;
+done:
+  return err;
 }
 
-static ts_err write_pieces(ts_saver *s) {
+static ts_err write_pieces(ts_saver *s, bool copied) {
   ts_err err = TS_OK;
-  if (!s->first) {
+  if (s->fd < 0) {
     s->fd = ts_file_open(s->temp, O_RDWR);
     if (s->fd < 0)
       return ts_fail(TS_ERR_CKPT,
@@ -192,7 +202,8 @@ static ts_err write_pieces(ts_saver *s) {
   }
   for (int32_t i = 0; i < s->c->n_items; i++)
     for (int32_t k = 0; k < s->c->items[i].n_write; k++)
-      TS_TRY(ts_ckpt_write_rows(s, i, &s->c->items[i].write[k]));
+      if (s->c->items[i].write[k].copied == copied)
+        TS_TRY(ts_ckpt_write_rows(s, i, &s->c->items[i].write[k]));
 done:
   return err;
 }
@@ -297,24 +308,37 @@ done:
   return err;
 }
 
-static ts_err give_name(ts_saver *s) {
-  if (ts_file_rename(s->temp, s->path) != 0)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", s->path, strerror(errno));
-  if (ts_file_sync_folder(s->dir) != 0)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", s->dir, strerror(errno));
+ts_err ts_ckpt_give_name(const char *temp, const char *path, const char *in) {
+  if (ts_file_rename(temp, path) != 0)
+    return ts_fail(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
+  if (ts_file_sync_folder(in) != 0)
+    return ts_fail(TS_ERR_CKPT, "%s: %s", in, strerror(errno));
   return TS_OK;
+}
+
+/* All that is COPIED, or is not. */
+static ts_err write_all(ts_saver *s, bool copied) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_agree(s->comm, write_pieces(s, copied)));
+  TS_TRY(ts_ckpt_write_columns(s, copied));
+done:
+  return err;
 }
 
 static ts_err save_all(ts_saver *s) {
   ts_err err = TS_OK;
   TS_TRY(ts_agree(s->comm, s->first ? create_file(s) : TS_OK));
   TS_TRY(ts_comm_bcast(s->comm, s->at, 8 * (int64_t)s->c->n_items, 0));
-  TS_TRY(ts_agree(s->comm, write_pieces(s)));
-  TS_TRY(ts_ckpt_write_columns(s));
+  TS_TRY(write_all(s, false));
+  if (s->hooks.read) {
+    s->hooks.read(s->hooks.arg);
+    TS_TRY(write_all(s, true));
+  }
   TS_TRY(ts_agree(s->comm, sync_file(s)));
   TS_TRY(ts_agree(s->comm, collect_sums(s)));
   TS_TRY(ts_agree(s->comm, s->first ? seal(s) : TS_OK));
-  TS_TRY(ts_agree(s->comm, s->first ? give_name(s) : TS_OK));
+  if (s->first) err = ts_ckpt_give_name(s->temp, s->path, s->dir);
+  TS_TRY(ts_agree(s->comm, err));
 done:
   return err;
 }
@@ -337,15 +361,27 @@ done:
   return err;
 }
 
+static void beat(void *arg) {
+  (void)arg;
+  ts_watch_beat();
+}
+
 ts_err ts_ckpt_save(ts_ckpt *c, const char *dir, int keep, const char *io,
                     ts_comm *comm) {
+  const ts_ckpt_hooks hooks = {.beat = beat};
+  if (ts_ckpt_use_mpio(io, dir)) return ts_ckpt_save_mpio(c, dir, keep, comm);
+  return ts_ckpt_save_hooked(c, dir, keep, comm, &hooks);
+}
+
+ts_err ts_ckpt_save_hooked(ts_ckpt *c, const char *dir, int keep, ts_comm *comm,
+                           const ts_ckpt_hooks *hooks) {
   ts_err err = TS_OK;
   ts_saver s = {.c = c,
                 .comm = comm,
                 .first = ts_comm_rank(comm) == 0,
                 .file = -1,
-                .fd = -1};
-  if (ts_ckpt_use_mpio(io, dir)) return ts_ckpt_save_mpio(c, dir, keep, comm);
+                .fd = -1,
+                .hooks = *hooks};
   snprintf(s.dir, sizeof s.dir, "%s", dir);
   snprintf(s.path, sizeof s.path, "%.4000s/step-%08lld.h5", dir,
            (long long)c->step);

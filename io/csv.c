@@ -362,13 +362,16 @@ static ts_err fill_line(ts_csv *s, void *arg, int64_t sample, const char *why) {
   int32_t one = 1;
   const char *what = why ? NULL : fill(s, f->b, i);
   if (!why && !what) return TS_OK;
-  if (c->data.on_bad_record == TS_ON_BAD_STOP ||
-      s->base.n_bad_records >= c->data.max_bad) {
-    if (why) return ts_fail(TS_ERR_DATA, "%s", why);
+  const bool stop = c->data.on_bad_record == TS_ON_BAD_STOP;
+  if (stop || s->base.n_bad_records >= c->data.max_bad) {
+    const char *more = stop ? "; data.on_bad_record = \"skip\" leaves such "
+                              "records out"
+                            : " (data.max_bad is reached)";
+    if (why) return ts_fail(TS_ERR_DATA, "%s%s", why, more);
     ts_err err = ts_text_lines(s->text, &at, sample, &one);
     return err != TS_OK ? err
-                        : ts_fail(TS_ERR_DATA, "%s:%lld: %s", at.path,
-                                  (long long)at.number, what);
+                        : ts_fail(TS_ERR_DATA, "%s:%lld: %s%s", at.path,
+                                  (long long)at.number, what, more);
   }
   const int32_t n_tasks = s->base.info.n_tasks;
   for (int32_t k = 0; k < n_tasks; k++) f->b->labels[i * n_tasks + k] = 0;

@@ -6,9 +6,12 @@ tessera_sources += \
   io/batch_store.h \
   io/checkpoint.c \
   io/checkpoint_columns.c \
+  io/checkpoint_copy.c \
+  io/checkpoint_finite.c \
   io/checkpoint.h \
   io/checkpoint_impl.h \
   io/checkpoint_list.c \
+  io/checkpoint_mirror.c \
   io/checkpoint_mpio.c \
   io/checkpoint_newest.c \
   io/checkpoint_read.c \
@@ -16,6 +19,8 @@ tessera_sources += \
   io/checkpoint_seal.h \
   io/checkpoint_stored.c \
   io/checkpoint_write.c \
+  io/checkpoint_writer.c \
+  io/checkpoint_writer.h \
   io/criteo.c \
   io/csv.c \
   io/csv_fields.c \

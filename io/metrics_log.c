@@ -82,6 +82,14 @@ ts_err ts_metrics_log_table(ts_metrics_log *l, int64_t step, const char *table,
   return end_line(l, n, names, values);
 }
 
+ts_err ts_metrics_log_event(ts_metrics_log *l, int64_t step, const char *event,
+                            int n, const char *const *names,
+                            const double *values) {
+  if (!l) return TS_OK;
+  fprintf(l->file, "{\"step\":%lld,\"%s\":true", (long long)step, event);
+  return end_line(l, n, names, values);
+}
+
 void ts_metrics_log_close(ts_metrics_log *l) {
   if (!l) return;
   if (l->file) fclose(l->file);

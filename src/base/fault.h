@@ -25,6 +25,8 @@
  *   message  an input message, as it is taken apart
  *   internal, crash, pause, leave   a step: an error, a signal, no end, the
  *            process ends
+ *   freeze   a piece of a checkpoint: no end
+ *   gradient of a step's tables: one is infinite
  *   batch, stall   the reader: an error, no end */
 #ifndef TS_BASE_FAULT_H
 #define TS_BASE_FAULT_H

@@ -16,6 +16,8 @@ tessera_sources += \
   src/base/log.h \
   src/base/mem.c \
   src/base/mem.h \
+  src/base/mem_free.c \
+  src/base/mem_free.h \
   src/base/rng.c \
   src/base/rng.h \
   src/base/space.c \
