@@ -45,6 +45,8 @@ expect 3 'this is no trace of tessera' "$TESSERA" trace summary "$dir/good.deck"
 expect 2 'No such file' "$TESSERA" plan "$dir/none.deck"
 expect 2 'is not a file' "$TESSERA" plan "$dir"
 expect 2 'is not a file' "$TESSERA" plan /dev/zero
+# Nobody is left to believe that a fault was armed.
+expect 2 'TESSERA_FAULT=write:1' env TESSERA_FAULT=write:1 "$TESSERA" version
 expect 2 "nesting too deep" "$TESSERA" plan "$dir/loop.deck"
 expect 2 'binary.deck' "$TESSERA" plan "$dir/binary.deck"
 expect 2 'are no deck' "$TESSERA" plan "$dir/huge.deck"
