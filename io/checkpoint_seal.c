@@ -62,11 +62,12 @@ done:
   return err;
 }
 
+/* 0 of what is no file. */
 static ts_err size_of(int fd, const char *path, int64_t *size) {
   struct stat st;
   if (fstat(fd, &st) != 0)
     return ts_fail(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
-  *size = st.st_size;
+  *size = S_ISREG(st.st_mode) ? st.st_size : 0;
   return TS_OK;
 }
 
@@ -211,7 +212,8 @@ done:
 }
 
 ts_err ts_seal_check(const char *path, bool *found) {
-  const int fd = ts_file_open(path, O_RDONLY);
+  /* Pipes have nobody to wait for. */
+  const int fd = ts_file_open(path, O_RDONLY | O_NONBLOCK);
   if (fd < 0) return ts_fail(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
   const ts_err err = check_file(fd, path, found);
   close(fd);

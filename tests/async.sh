@@ -3,6 +3,7 @@
 # for them, bit for bit; what a killed, failed or stuck writer leaves; the
 # mirror.  seconds: 500
 . "$srcdir/tests/common.sh"
+needs_faults
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 short="--set run.steps=14 --set checkpoint.every=4 --set checkpoint.keep=9"
 file() { echo "$work/$1/checkpoints/step-000000$2.h5"; }
