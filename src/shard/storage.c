@@ -53,13 +53,14 @@ static double input_bytes(const ts_cost_table *x, double n, double bags) {
   return growth * (bags * 16 + n * (x->weighted ? 8 : 4));
 }
 
-/* Sums of rows, and everyone's messages. */
-static double replica_bytes(const ts_cost *c, const ts_cost_table *x, double n,
+/* Sums of rows, and everyone's messages: room for a batch without a row met
+ * twice. */
+static double replica_bytes(const ts_cost *c, double n, double rows,
                             double width, double flights) {
-  const double message = x->distinct_own * (4 + 4 * width);
-  const double all = x->distinct_own * c->n_ranks;
-  return growth * (n * (4 + 4 * width) + message + fmax(0, all - n) * 16 +
-                   all * 12 + flights * 2 * c->n_ranks * message);
+  const double own = fmin(growth * n, rows), all = own * c->n_ranks;
+  const double message = own * (4 + 4 * width);
+  return 2 * message + fmax(0, all - growth * n) * 16 + all * 12 +
+         flights * 2 * c->n_ranks * message;
 }
 
 /* Where statistics of rows are summed over column shards: each distinct row's
@@ -126,7 +127,7 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   if (!replica)
     remote_bytes(m, c, table, kind, s, n, bags);
   else if (c->n_ranks > 1)
-    m->buffers += replica_bytes(c, x, n, width, flights);
+    m->buffers += replica_bytes(c, n, (double)s->n_rows, width, flights);
 }
 
 void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
