@@ -227,6 +227,8 @@ static void derive_paths(ts_config *c) {
 static void take_tree(ts_deck *d, config_t *tree, const char *const *sets,
                       int n_sets) {
   const config_setting_t *root = config_root_setting(tree);
+  ts_deck_defaults_read(d);
+  if (d->fault != TS_OK) return;
   for (int i = 0; i < n_sets; i++) ts_deck_set(d, tree, sets[i]);
   set_defaults(d, TS_SCOPE_DECK, d->config);
   ts_deck_group(d, TS_SCOPE_DECK, root, "", d->config);
@@ -273,6 +275,7 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
   config_destroy(&tree);
 done:
   ts_str_reset(&d->errors);
+  ts_deck_defaults_free(d);
   ts_mem_free(d->origin);
   return err;
 }

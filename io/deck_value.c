@@ -469,20 +469,33 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
   }
 }
 
-void ts_deck_default(ts_deck *d, const ts_key *k, void *to) {
-  config_t snippet;
+void ts_deck_defaults_read(ts_deck *d) {
   char text[256];
+  d->fault =
+      ts_mem_array(&d->defaults, ts_schema_n, sizeof *d->defaults, TS_TAG_MISC);
+  for (int i = 0; d->fault == TS_OK && i < ts_schema_n; i++) {
+    const ts_key *k = &ts_schema[i];
+    config_init(&d->defaults[i]);
+    if (k->kind == TS_KEY_LATER || !k->fallback) continue;
+    config_set_options(&d->defaults[i], CONFIG_OPTION_AUTOCONVERT);
+    snprintf(text, sizeof text, "v = %s;", k->fallback);
+    if (config_read_string(&d->defaults[i], text) != CONFIG_TRUE)
+      ts_deck_error(d, NULL, "the default of %s is broken", k->path);
+  }
+}
+
+void ts_deck_defaults_free(ts_deck *d) {
+  for (int i = 0; d->defaults && i < ts_schema_n; i++)
+    config_destroy(&d->defaults[i]);
+  ts_mem_free(d->defaults);
+}
+
+void ts_deck_default(ts_deck *d, const ts_key *k, void *to) {
   if (k->kind == TS_KEY_LATER) return;
   if (k->kind == TS_KEY_FLOAT && !k->fallback) *(double *)to = NAN;
   if (!k->fallback) return;
-  config_init(&snippet);
-  config_set_options(&snippet, CONFIG_OPTION_AUTOCONVERT);
-  snprintf(text, sizeof text, "v = %s;", k->fallback);
-  if (config_read_string(&snippet, text) == CONFIG_TRUE)
-    ts_deck_value(d, k, config_lookup(&snippet, "v"), to);
-  else
-    ts_deck_error(d, NULL, "the default of %s is broken", k->path);
-  config_destroy(&snippet);
+  const config_setting_t *s = config_lookup(&d->defaults[k - ts_schema], "v");
+  if (s) ts_deck_value(d, k, s, to);
 }
 
 void ts_deck_value_free(const ts_key *k, void *to) {

@@ -49,8 +49,8 @@ static herr_t look_at(hid_t file, const char *name, const H5O_info_t *info,
   if (info->type != H5O_TYPE_DATASET || !strncmp(name, "check/", 6)) return 0;
   if (ts_stored_open(&s, file, i->path, name) != TS_OK) {
     const bool text = strstr(ts_err_message(), "checksums") != NULL;
+    if (!text) printf("  DAMAGED or unknown: %s\n", ts_err_message());
     ts_err_clear();
-    if (!text) printf("  DAMAGED or unknown: %s\n", name);
     /* Small values have no checksums of their own. */
     i->n_damaged += !text;
     ts_stored_reset(&s);
@@ -64,9 +64,14 @@ static herr_t look_at(hid_t file, const char *name, const H5O_info_t *info,
   return 0;
 }
 
+/* What would steer a terminal is shown as '?'. */
 static void print_text(const ts_ckpt *c, const char *path, const char *head) {
   const ts_ckpt_value *v = ts_ckpt_value_of(c, path);
-  if (v && v->dtype == TS_U8) printf("%s\n%s\n", head, (char *)v->ptr);
+  if (!v || v->dtype != TS_U8) return;
+  printf("%s\n", head);
+  for (const unsigned char *p = v->ptr; *p; p++)
+    putchar((*p < ' ' && *p != '\n' && *p != '\t') || *p == 127 ? '?' : *p);
+  putchar('\n');
 }
 
 static void print_number(const ts_ckpt *c, const char *path, const char *head) {

@@ -35,4 +35,6 @@ AS_IF([test "x$enable_hardening" = xno], [ts_harden_found=" no"],
    TS_TRY_HARDEN([-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3], [], [fortify-3])
    AS_CASE([$ts_harden_found], [*fortify*], [],
      [TS_TRY_HARDEN([-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2], [], [fortify-2])])])
+AC_DEFINE_UNQUOTED([TS_HARDENING], ["$ts_harden_found"],
+  [What protects the program, for tests/hardening.sh.])
 ])

@@ -27,6 +27,8 @@ include tests/planner.mk
 include tests/train.mk
 include tests/trace.mk
 include tests/cli.mk
+include tests/hostile.mk
+include tests/fuzz.mk
 
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 
