@@ -12,8 +12,11 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
   const ts_cpu *cpu = ts_cpu_info();
   bool avx2 = cpu->avx2 && (!isa || strcmp(isa, "ref") != 0);
   bool avx512 = cpu->avx512 && avx2 && (!isa || strcmp(isa, "avx2") != 0);
+  bool bf16 =
+      cpu->avx512_bf16 && avx512 && (!isa || strcmp(isa, "avx512") != 0);
   if (isa &&
-      ((!strcmp(isa, "avx2") && !avx2) || (!strcmp(isa, "avx512") && !avx512)))
+      ((!strcmp(isa, "avx2") && !avx2) || (!strcmp(isa, "avx512") && !avx512) ||
+       (!strcmp(isa, "avx512_bf16") && !bf16)))
     return ts_fail(TS_ERR_DECK, "this CPU has no %s", isa);
   k->isa = "ref";
   ts_sparse_kernels_ref(k);
@@ -27,6 +30,10 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
     k->isa = "avx512";
     ts_sparse_kernels_avx512(k);
     ts_dense_kernels_avx512(k);
+  }
+  if (bf16) {
+    k->isa = "avx512_bf16";
+    ts_dense_kernels_avx512_bf16(k);
   }
   return TS_OK;
 }

@@ -321,7 +321,7 @@ START_TEST(buffers_by_hand) {
   const double n = 512, bags = 512;
   const double scratch = 1.25 * (n * 16 + bags * 12);
   const double input = 1.25 * (bags * 16 + n * 4);
-  const double matrices = 2 * 4 * bags * 64;
+  const double matrices = 4 * bags * 64;
   for (int flights = 1; flights <= 3; flights++) {
     x.request.n_flights = flights;
     const ts_plan_memory m =

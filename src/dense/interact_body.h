@@ -8,8 +8,10 @@
 #ifndef TS_DENSE_INTERACT_BODY_H
 #define TS_DENSE_INTERACT_BODY_H
 
+#include <omp.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "dense/half.h"
 #include "dense/interact.h"
 #include "runtime/kernels.h"
@@ -58,6 +60,32 @@ TS_BODY const float *vector_of(const ts_interact_args *a, int32_t i,
   return a->emb[f] + b * a->emb_stride[f];
 }
 
+/* ONE for each sample, with scratch of the thread that is zero at first: so
+ * padding that nobody writes stays zero. */
+static ts_err each_sample(const ts_interact_args *a,
+                          void (*one)(const ts_interact_args *, int64_t,
+                                      float *)) {
+  ts_err err = TS_OK;
+  const int n_threads = omp_get_max_threads();
+  const int64_t each = ts_interact_work(n_vectors(a), a->dim, a->out_stride);
+  float *more = NULL, *scratch = a->work;
+  if (n_threads > a->work_threads) {
+    TS_TRY(ts_mem_array(&more, each * n_threads, sizeof *more,
+                        TS_TAG_ACTIVATIONS));
+    scratch = more;
+  }
+#pragma omp parallel
+  {
+    float *own = scratch + each * omp_get_thread_num();
+    memset(own, 0, (size_t)each * sizeof *own);
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < a->batch; b++) one(a, b, own);
+  }
+done:
+  ts_mem_free(more);
+  return err;
+}
+
 /* What gather will read of a later sample: it lies in as many streams as
  * there are tables, more than a CPU follows by itself. */
 TS_BODY void ask_for(const ts_interact_args *a, int64_t b, bool write) {
@@ -65,8 +93,8 @@ TS_BODY void ask_for(const ts_interact_args *a, int64_t b, bool write) {
   for (int32_t f = 0; f < a->n_features; f++) {
     const float *from = a->emb[f] + b * a->emb_stride[f];
     for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(from + d);
-    if (!write) continue;
-    float *to = a->grad_emb[f] + b * a->emb_stride[f];
+    float *to = write ? a->grad_emb[f] + b * a->emb_stride[f] : NULL;
+    if (!write || to == from) continue;
     for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(to + d, 1);
   }
 }

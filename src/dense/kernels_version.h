@@ -8,38 +8,12 @@
 #include "dense/interact_body.h"
 #include "dense/update_body.h"
 
-static ts_err with_scratch(const ts_interact_args *a, bool backward) {
-  ts_err err = TS_OK;
-  const int n_threads = omp_get_max_threads();
-  const int64_t each = ts_interact_work(n_vectors(a), a->dim, a->out_stride);
-  float *more = NULL, *scratch = a->work;
-  if (n_threads > a->work_threads) {
-    TS_TRY(ts_mem_array(&more, each * n_threads, sizeof *more,
-                        TS_TAG_ACTIVATIONS));
-    scratch = more;
-  }
-#pragma omp parallel
-  {
-    float *own = scratch + each * omp_get_thread_num();
-    memset(own, 0, (size_t)each * sizeof *own); /* the padding stays so */
-#pragma omp for schedule(static)
-    for (int64_t b = 0; b < a->batch; b++)
-      if (backward)
-        interact_grad_one(a, b, own);
-      else
-        interact_one(a, b, own);
-  }
-done:
-  ts_mem_free(more);
-  return err;
-}
-
 static ts_err forward(const ts_interact_args *a) {
-  return with_scratch(a, false);
+  return each_sample(a, interact_one);
 }
 
 static ts_err backward(const ts_interact_args *a) {
-  return with_scratch(a, true);
+  return each_sample(a, interact_grad_one);
 }
 
 static ts_err cross(const ts_cross_args *a) {
@@ -105,6 +79,8 @@ static ts_err update(const ts_dense_update_args *args) {
 void TS_REGISTER(ts_kernels *k) {
   k->interact_forward = forward;
   k->interact_backward = backward;
+  k->interact_forward_half = forward;
+  k->interact_backward_half = backward;
   k->cross_forward = cross;
   k->cross_backward = cross_grad;
   k->fm_forward = fm;

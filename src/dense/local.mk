@@ -18,6 +18,7 @@ tessera_sources += \
   src/dense/half.h \
   src/dense/hooks.h \
   src/dense/interact.h \
+  src/dense/interact_bf16.c \
   src/dense/interact_body.h \
   src/dense/kernels_avx2.c \
   src/dense/kernels_avx512.c \

@@ -109,13 +109,15 @@ typedef struct ts_interact_task {
 static ts_err forward_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_interact_task *t = arg;
-  return t->kernels->interact_forward(&t->args);
+  return t->args.half ? t->kernels->interact_forward_half(&t->args)
+                      : t->kernels->interact_forward(&t->args);
 }
 
 static ts_err backward_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_interact_task *t = arg;
-  return t->kernels->interact_backward(&t->args);
+  return t->args.half ? t->kernels->interact_backward_half(&t->args)
+                      : t->kernels->interact_backward(&t->args);
 }
 
 static ts_interact_task interact(ts_dlrm *d, const ts_emb_views *emb,

@@ -14,8 +14,9 @@
 typedef struct ts_model ts_model;
 
 /* Pooled embeddings of this rank's samples: row b of feature f at
- * data[f] + b * stride[f], dim floats.  grad has the same strides.  The
- * pointers must stay as they are until the step is over. */
+ * data[f] + b * stride[f], dim floats.  grad has the same strides, and may
+ * lie over data: a sample's embeddings are read before its gradients are
+ * written.  The pointers must stay as they are until the step is over. */
 typedef struct ts_emb_views {
   const float *const *data; /* (n_features) */
   float *const *grad;       /* (n_features), written (=) by over_backward */

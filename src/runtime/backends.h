@@ -25,5 +25,6 @@ void ts_sparse_kernels_avx512(ts_kernels *);
 void ts_dense_kernels_ref(ts_kernels *);
 void ts_dense_kernels_avx2(ts_kernels *);
 void ts_dense_kernels_avx512(ts_kernels *);
+void ts_dense_kernels_avx512_bf16(ts_kernels *);
 
 #endif

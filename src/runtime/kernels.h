@@ -83,12 +83,13 @@ typedef struct ts_interact_args {
    * out_stride]. */
   void *out;                 /* forward: written */
   const void *grad;          /* backward: d out, same layout */
-  bool half;                 /* out and grad are of bf16, not f32 */
+  bool half;                 /* out and grad are of bf16, not f32: for the
+                              * kernels *_half, which may multiply in bf16 */
   int64_t out_stride;        /* elements */
   const float *bottom;       /* (B, d) or NULL */
   float *grad_bottom;        /* backward: = (not +=) */
   const float *const *emb;   /* (F) */
-  float *const *grad_emb;    /* (F) backward: = */
+  float *const *grad_emb;    /* (F) backward: =; may lie over emb */
   const int64_t *emb_stride; /* (F) floats, for emb and grad_emb */
   int32_t n_features, dim, batch;
   /* Scratch of so many threads (dense/interact.h); 0: allocated. */
@@ -150,6 +151,8 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(row_stage, (const struct ts_row_stage_args *))                             \
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
+  X(interact_forward_half, (const ts_interact_args *))                         \
+  X(interact_backward_half, (const ts_interact_args *))                        \
   X(cross_forward, (const ts_cross_args *))                                    \
   X(cross_backward, (const ts_cross_args *))                                   \
   X(fm_forward, (const ts_fm_args *))                                          \
@@ -162,12 +165,12 @@ typedef struct ts_kernels {
 #define TS_KERNEL_FIELD(name, params) ts_err(*name) params;
   TS_KERNEL_LIST(TS_KERNEL_FIELD)
 #undef TS_KERNEL_FIELD
-  const char *isa; /* "ref", "avx2", "avx512", "cuda" */
+  const char *isa; /* "ref", "avx2", "avx512", "avx512_bf16", "cuda" */
 } ts_kernels;
 
 /* Fills K for the device named BACKEND and checks that no entry is missing.
- * isa NULL: the best that the CPU has; "ref", "avx2", "avx512" for tests and
- * benchmarks (DECK error where the CPU lacks it). */
+ * isa NULL: the best that the CPU has; "ref", "avx2", "avx512", "avx512_bf16"
+ * for tests and benchmarks (DECK error where the CPU lacks it). */
 ts_err ts_kernels_fill(ts_kernels *k, const char *backend, const char *isa);
 
 #endif

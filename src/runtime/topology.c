@@ -41,6 +41,7 @@ static void find_cpu(void) {
   if (lower && !strcmp(lower, "ref")) cpu.avx2 = false;
   if (!cpu.avx2 || (lower && !strcmp(lower, "avx2")))
     cpu.avx512 = cpu.avx512_bf16 = cpu.amx = false;
+  if (lower && !strcmp(lower, "avx512")) cpu.avx512_bf16 = false;
 }
 
 const ts_cpu *ts_cpu_info(void) {

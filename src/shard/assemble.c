@@ -43,8 +43,8 @@ static void scatter_piece(const ts_lot_flight *lf, int32_t i) {
   const ts_piece *p = &lot->pieces[i];
   const ts_view *v = &lot->views[p->view];
   const ts_bags *bags = &lf->flight->bags[p->feature];
-  const float *from = lf->grad_ptr[p->view] + p->col0;
-  float *to = (float *)lf->grad.ptr + lf->piece_at[i];
+  const float *from = lf->emb_ptr[p->view] + p->col0;
+  float *to = (float *)lf->emb.ptr + lf->piece_at[i];
   const int64_t step = step_of(lot, p);
   if (p->col < 0)
     memset(to, 0,
@@ -85,7 +85,7 @@ static ts_err disassemble_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_lot_flight *lf = *(ts_lot_flight **)arg;
   const ts_lot *lot = lf->lot;
-  for (int32_t i = 0; i < lot->n_views; i++) scale_view(lf, i, lf->grad_ptr[i]);
+  for (int32_t i = 0; i < lot->n_views; i++) scale_view(lf, i, lf->emb_ptr[i]);
   for (int32_t p = 0; p < lot->n_pieces; p++)
     if (lot->views[lot->pieces[p].view].assembled) scatter_piece(lf, p);
   return TS_OK;

@@ -165,8 +165,8 @@ ts_err ts_columns_backward(ts_lot_flight *lf, double lr_factor, int64_t pass,
   ts_lot *lot = lf->lot;
   for (int32_t g = 0; g < lot->n_groups; g++)
     if (lot->groups[g].columns)
-      TS_TRY(ts_tbe_gather(lot->groups[g].tbe, lf->grad_out.ptr, &lf->inputs[g],
-                           lane));
+      TS_TRY(
+          ts_tbe_gather(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g], lane));
   for (int k = 0; k < lot->columns->n_rounds; k++)
     TS_TRY(run_round(lot, k, lr_factor, pass, lane));
   for (int32_t g = 0; g < lot->n_groups; g++)

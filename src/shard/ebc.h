@@ -81,6 +81,7 @@ ts_err ts_ebc_output_end(ts_flight *, ts_lane *compute);
  * feature f is at emb[f] + b * stride[f]: b is the sample, or with pooling
  * "none" the id in the order of the batch. */
 const float *const *ts_flight_emb(ts_flight *);
+/* Where the gradients go: over the embeddings. */
 float *const *ts_flight_grad(ts_flight *);
 const int64_t *ts_flight_stride(ts_flight *);
 

@@ -117,8 +117,7 @@ static void point(ts_flight *fl) {
     ts_lot_point(lf);
     for (int32_t i = 0; i < lf->lot->n_views; i++) {
       const int32_t f = lf->lot->views[i].feature;
-      fl->emb[f] = lf->emb_ptr[i];
-      fl->grad[f] = lf->grad_ptr[i];
+      fl->emb[f] = fl->grad[f] = lf->emb_ptr[i];
       fl->stride[f] = lf->stride[i];
     }
   }

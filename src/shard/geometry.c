@@ -129,18 +129,13 @@ ts_err ts_lot_measure(ts_lot_flight *lf) {
   const size_t arrives = (size_t)lf->block_at[lf->lot->n_blocks] * 4;
   const size_t views = (size_t)assembled_floats(lf) * 4;
   TS_TRY(ts_buffer_reserve(&lf->out, written));
-  TS_TRY(ts_buffer_reserve(&lf->grad_out, written));
-  if (lf->lot->output == &ts_output_local) {
+  if (lf->lot->output == &ts_output_local)
     /* What the groups write is what the model reads. */
     lf->emb = ts_buffer_wrap(lf->out.ptr, written, TS_SPACE_DEVICE);
-    lf->grad = ts_buffer_wrap(lf->grad_out.ptr, written, TS_SPACE_DEVICE);
-  } else {
+  else
     TS_TRY(ts_buffer_reserve(&lf->emb, arrives));
-    TS_TRY(ts_buffer_reserve(&lf->grad, arrives));
-  }
   if (lf->lot->output->reserve) TS_TRY(lf->lot->output->reserve(lf));
   TS_TRY(ts_buffer_reserve(&lf->views, views));
-  TS_TRY(ts_buffer_reserve(&lf->view_grads, views));
 done:
   return err;
 }
@@ -152,14 +147,12 @@ void ts_lot_point(ts_lot_flight *lf) {
     const ts_piece *piece = &lot->pieces[p];
     if (lot->views[piece->view].assembled) continue;
     lf->emb_ptr[piece->view] = (float *)lf->emb.ptr + lf->piece_at[p];
-    lf->grad_ptr[piece->view] = (float *)lf->grad.ptr + lf->piece_at[p];
     lf->stride[piece->view] = lot->block_width[piece->block];
   }
   for (int32_t i = 0; i < lot->n_views; i++) {
     const ts_view *v = &lot->views[i];
     if (!v->assembled) continue;
     lf->emb_ptr[i] = (float *)lf->views.ptr + at;
-    lf->grad_ptr[i] = (float *)lf->view_grads.ptr + at;
     lf->stride[i] = v->dim;
     at += (int64_t)lf->flight->bags[v->feature].n_out * v->dim;
   }

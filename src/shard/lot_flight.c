@@ -27,16 +27,15 @@ done:
 
 int ts_lot_flight_buffers(ts_lot_flight *lf, ts_buffer **out) {
   ts_buffer *all[TS_LOT_BUFFERS] = {
-      &lf->out,       &lf->grad_out,   &lf->emb,          &lf->grad,
-      &lf->views,     &lf->view_grads, &lf->relay,        &lf->wire_send,
-      &lf->wire_recv, &lf->bundle,     &lf->exchange.recv};
+      &lf->out,       &lf->emb,       &lf->views,  &lf->relay,
+      &lf->wire_send, &lf->wire_recv, &lf->bundle, &lf->exchange.recv};
   memcpy(out, all, sizeof all);
   return TS_LOT_BUFFERS;
 }
 
 /* Empty: they get their sizes in expect_flight.c, or with the batch. */
 static void create_matrices(ts_lot_flight *lf) {
-  enum { MATRICES = 6, WIRES = 9 }; /* the rest is pinned */
+  enum { MATRICES = 3, WIRES = 6 }; /* the rest is pinned */
   ts_buffer *all[TS_LOT_BUFFERS];
   const int n = ts_lot_flight_buffers(lf, all);
   for (int i = 0; i < n; i++)
@@ -61,7 +60,6 @@ static ts_err create_geometry(ts_lot_flight *lf) {
   TS_TRY(ts_mem_array(&lf->send, w, sizeof(int64_t), TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->recv, w, sizeof(int64_t), TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->emb_ptr, v, sizeof *lf->emb_ptr, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->grad_ptr, v, sizeof *lf->grad_ptr, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->stride, v, sizeof *lf->stride, TS_TAG_MISC));
   if (lot->ops->split_rows && !lot->sequence)
     TS_TRY(ts_mem_array(&lf->inverse, v * lf->flight->batch_max,
@@ -123,7 +121,6 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
                     lf->send,
                     lf->recv,
                     lf->emb_ptr,
-                    lf->grad_ptr,
                     lf->stride,
                     lf->inverse,
                     lf->message,
@@ -195,8 +192,7 @@ static ts_err keep(ts_lot_flight *lf, ts_lane *lane) {
     TS_TRY(lot->output->backward_end(lf, lane));
   TS_TRY(ts_lot_weight_grads(lf, lane));
   for (int32_t g = 0; g < lot->n_groups; g++)
-    TS_TRY(ts_tbe_keep(lot->groups[g].tbe, lf->grad_out.ptr, &lf->inputs[g],
-                       lane));
+    TS_TRY(ts_tbe_keep(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g], lane));
 done:
   return err;
 }
@@ -214,11 +210,11 @@ ts_err ts_lot_backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
   TS_TRY(ts_lot_weight_grads(lf, lane));
   for (int32_t g = 0; g < lot->n_groups; g++)
     if (lot->groups[g].dense)
-      TS_TRY(ts_dense_rows_add(lot->groups[g].dense, lf->grad_out.ptr,
+      TS_TRY(ts_dense_rows_add(lot->groups[g].dense, lf->out.ptr,
                                &lf->inputs[g], lane));
     else if (!lot->columns || !lot->groups[g].columns)
-      TS_TRY(ts_tbe_backward(lot->groups[g].tbe, lf->grad_out.ptr,
-                             &lf->inputs[g], lr_factor, pass, lane));
+      TS_TRY(ts_tbe_backward(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
+                             lr_factor, pass, lane));
   if (lot->columns) TS_TRY(ts_columns_backward(lf, lr_factor, pass, lane));
 done:
   return err;

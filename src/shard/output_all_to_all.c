@@ -109,10 +109,9 @@ static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
   const ts_codec c = lf->lot->ebc->backward;
   size_messages(lf, c, lf->recv, lf->send);
   if (c == TS_CODEC_F32)
-    return ts_comm_all_to_all_v(lf->lot->back_comm, &lf->token,
-                                lf->grad_out.ptr, lf->recv, lf->grad.ptr,
-                                lf->send, lane);
-  TS_TRY(code(lf, c, lf->grad.ptr, lf->wire_send.ptr, false, true, lane));
+    return ts_comm_all_to_all_v(lf->lot->back_comm, &lf->token, lf->out.ptr,
+                                lf->recv, lf->emb.ptr, lf->send, lane);
+  TS_TRY(code(lf, c, lf->emb.ptr, lf->wire_send.ptr, false, true, lane));
   TS_TRY(ts_comm_all_to_all_v(lf->lot->back_comm, &lf->token, lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
 done:
@@ -124,7 +123,7 @@ static ts_err backward_end(ts_lot_flight *lf, ts_lane *lane) {
   const ts_codec c = lf->lot->ebc->backward;
   TS_TRY(ts_comm_end(&lf->token, lane));
   if (c != TS_CODEC_F32)
-    TS_TRY(code(lf, c, lf->grad_out.ptr, lf->wire_recv.ptr, true, false, lane));
+    TS_TRY(code(lf, c, lf->out.ptr, lf->wire_recv.ptr, true, false, lane));
 done:
   return err;
 }

@@ -38,7 +38,7 @@ static ts_err encode_grads(void *p, ts_lane *lane) {
   (void)lane;
   ts_lot_flight *lf = *(ts_lot_flight **)p;
   const ts_ebc *ebc = lf->lot->ebc;
-  ts_wire_encode(lf, ebc->backward, 0, ebc->rank, lf->grad.ptr,
+  ts_wire_encode(lf, ebc->backward, 0, ebc->rank, lf->emb.ptr,
                  lf->wire_send.ptr);
   return TS_OK;
 }
@@ -49,7 +49,7 @@ static ts_err decode_grads(void *p, ts_lane *lane) {
   const char *at = lf->wire_recv.ptr;
   for (int r = 0; r < lf->lot->ebc->n_ranks; r++)
     at += ts_wire_decode(lf, lf->lot->ebc->backward, 0, r,
-                         (float *)lf->grad_out.ptr + lf->section[r], at, false);
+                         (float *)lf->out.ptr + lf->section[r], at, false);
   return TS_OK;
 }
 
@@ -111,8 +111,8 @@ static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   size_backward(lf);
   if (lf->lot->ebc->backward == TS_CODEC_F32)
-    return ts_comm_all_gather_v(lf->lot->back_comm, &lf->token,
-                                lf->grad_out.ptr, lf->grad.ptr, lf->recv, lane);
+    return ts_comm_all_gather_v(lf->lot->back_comm, &lf->token, lf->out.ptr,
+                                lf->emb.ptr, lf->recv, lane);
   TS_TRY(ts_lane_submit(lane, "encode", encode_grads, &lf, sizeof lf));
   TS_TRY(ts_comm_all_gather_v(lf->lot->back_comm, &lf->token, lf->wire_recv.ptr,
                               lf->wire_send.ptr, lf->recv, lane));

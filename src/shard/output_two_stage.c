@@ -115,7 +115,7 @@ static ts_err code_task(void *p, ts_lane *lane) {
       x = relay;
       relay += lf->sizes[q];
     } else {
-      x = (float *)(a->encode ? lf->grad.ptr : lf->emb.ptr) +
+      x = (float *)(a->encode ? lf->emb.ptr : lf->emb.ptr) +
           lf->block_at[block];
     }
     at += a->encode ? ts_wire_encode(lf, a->codec, block, rank, x, at)
@@ -208,7 +208,7 @@ static ts_err backward_end(ts_lot_flight *lf, ts_lane *lane) {
   for (int l = 0; l < ts_node_size(n, lot->own_block); l++) parts[l] *= 4;
   TS_TRY(ts_comm_end(&lf->token, lane));
   if (c != TS_CODEC_F32) TS_TRY(code(lf, c, true, false, lane));
-  TS_TRY(ts_comm_all_gather_v(lot->node_comm, &gathered, lf->grad_out.ptr,
+  TS_TRY(ts_comm_all_gather_v(lot->node_comm, &gathered, lf->out.ptr,
                               lf->relay.ptr, parts, lane));
   TS_TRY(ts_comm_end(&gathered, lane));
 done:

@@ -177,7 +177,7 @@ ts_err ts_lot_weight_grads(ts_lot_flight *lf, ts_lane *lane) {
   for (int32_t g = 0; g < lot->n_groups; g++)
     if (lot->groups[g].positions)
       TS_TRY(ts_tbe_weight_grad(lot->groups[g].tbe, lf->weight_grads[g].ptr,
-                                lf->grad_out.ptr, &lf->inputs[g], lane));
+                                lf->out.ptr, &lf->inputs[g], lane));
   TS_TRY(ts_lane_submit(lane, "position gradients", add_task, &lf, sizeof lf));
 done:
   return err;

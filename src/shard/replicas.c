@@ -60,8 +60,8 @@ ts_err ts_replicas_begin(ts_lot_flight *lf, ts_lane *lane) {
   ts_lot *lot = lf->lot;
   for (int32_t g = 0; g < lot->n_groups; g++)
     TS_TRY(ts_tbe_reduce(lot->groups[g].tbe, &lf->message[g],
-                         &lf->message_bytes[g], lf->grad_out.ptr,
-                         &lf->inputs[g], lane));
+                         &lf->message_bytes[g], lf->out.ptr, &lf->inputs[g],
+                         lane));
   TS_TRY(ts_lane_submit(lane, "bundle rows", make_bundle, &lf, sizeof lf));
   lf->exchange.send_bytes = lf->bundle_bytes;
   TS_TRY(ts_comm_exchange(lot->comm, &lf->token, &lf->exchange, lane));

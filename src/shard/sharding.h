@@ -146,19 +146,21 @@ struct ts_lot_flight {
   ts_buffer *positions;    /* uint16 of each id, of groups that have them */
   ts_buffer *weight_grads; /* f32, theirs, too */
   /* Geometry of this batch (geometry.c); W = ranks, P = pieces. */
-  int32_t *count;          /* (W, P) bags of each rank's part of a piece */
-  int64_t *section;        /* (W) start of a rank's part of what is written */
-  int64_t *sizes;          /* (W) floats of it */
-  int64_t *write_at;       /* (P, W) start of each piece in it; own_block's */
-  int64_t *block_at;       /* (n_blocks + 1) start of each block that arrives */
-  int64_t *piece_at;       /* (P) start of each piece in what arrives */
-  int64_t n_written;       /* floats in out */
-  ts_buffer out, grad_out; /* what the groups write; its gradient */
-  ts_buffer emb, grad;     /* blocks as they arrive */
-  ts_buffer views, view_grads; /* assembled views */
-  float **emb_ptr, **grad_ptr; /* (n_views) */
-  int64_t *stride;             /* (n_views) floats from row to row */
-  float *inverse; /* (n_views, batch_max) 1 / bag length, of means */
+  int32_t *count;    /* (W, P) bags of each rank's part of a piece */
+  int64_t *section;  /* (W) start of a rank's part of what is written */
+  int64_t *sizes;    /* (W) floats of it */
+  int64_t *write_at; /* (P, W) start of each piece in it; own_block's */
+  int64_t *block_at; /* (n_blocks + 1) start of each block that arrives */
+  int64_t *piece_at; /* (P) start of each piece in what arrives */
+  int64_t n_written; /* floats in out */
+  /* Gradients take the place of the embeddings that they are of: the model
+   * reads a sample's before it writes the other. */
+  ts_buffer out;   /* what the groups write */
+  ts_buffer emb;   /* blocks as they arrive */
+  ts_buffer views; /* assembled views */
+  float **emb_ptr; /* (n_views) */
+  int64_t *stride; /* (n_views) floats from row to row */
+  float *inverse;  /* (n_views, batch_max) 1 / bag length, of means */
   /* output dist */
   int64_t *send, *recv; /* (W) bytes or elements of the collective */
   ts_buffer wire_send, wire_recv, relay; /* encoded; between two stages */
@@ -359,7 +361,7 @@ ts_err ts_lot_reserve_input(ts_lot_flight *, int32_t g, int64_t n_bags,
                             int64_t n_ids);
 /* Buffers of a lot's flight; returns their number. */
 int ts_lot_flight_buffers(ts_lot_flight *, ts_buffer **out);
-enum { TS_LOT_BUFFERS = 11, TS_GROUP_BUFFERS = 7 };
+enum { TS_LOT_BUFFERS = 8, TS_GROUP_BUFFERS = 7 };
 /* column_links.c: room for the statistics of rows, from the ebc's pool. */
 ts_err ts_columns_expect(ts_lot *);
 

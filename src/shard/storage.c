@@ -53,13 +53,14 @@ static double input_bytes(const ts_cost_table *x, double n, double bags) {
   return growth * (bags * 16 + n * (x->weighted ? 8 : 4));
 }
 
-/* Sums of rows, and everyone's messages. */
-static double replica_bytes(const ts_cost *c, const ts_cost_table *x, double n,
+/* Sums of rows, and everyone's messages: room for a batch without a row met
+ * twice. */
+static double replica_bytes(const ts_cost *c, double n, double rows,
                             double width, double flights) {
-  const double message = x->distinct_own * (4 + 4 * width);
-  const double all = x->distinct_own * c->n_ranks;
-  return growth * (n * (4 + 4 * width) + message + fmax(0, all - n) * 16 +
-                   all * 12 + flights * 2 * c->n_ranks * message);
+  const double own = fmin(growth * n, rows), all = own * c->n_ranks;
+  const double message = own * (4 + 4 * width);
+  return 2 * message + fmax(0, all - growth * n) * 16 + all * 12 +
+         flights * 2 * c->n_ranks * message;
 }
 
 /* Where statistics of rows are summed over column shards: each distinct row's
@@ -122,11 +123,11 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->buffers = backward_bytes(x, n, bags) + flights * input_bytes(x, n, bags) +
                column_bytes(c, table, n, s);
   if (ts_table_is_slow(t)) tier_bytes(m, c, table, s, n);
-  m->buffers += flights * 2 * 4 * bags * width; /* out and grad_out */
+  m->buffers += flights * 4 * bags * width; /* out, then its gradient */
   if (!replica)
     remote_bytes(m, c, table, kind, s, n, bags);
   else if (c->n_ranks > 1)
-    m->buffers += replica_bytes(c, x, n, width, flights);
+    m->buffers += replica_bytes(c, n, (double)s->n_rows, width, flights);
 }
 
 void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
@@ -144,14 +145,14 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->buffers =
       routes * 56 + slices * x->bags * (48 + flights * 12 * c->n_ranks);
   if (p->kind == TS_SHARD_DATA_PARALLEL) return;
-  if (slices > 1) /* columns side by side, and their gradients */
-    m->buffers += flights * 2 * 4 * bags * t->dim;
+  if (slices > 1) /* columns side by side */
+    m->buffers += flights * 4 * bags * t->dim;
   if (c->n_ranks == 1) return;
-  /* Own samples' embeddings and gradients; what is sent of their ids. */
+  /* Own samples' embeddings; what is sent of their ids. */
   const double rows = p->n_shards / slices; /* shards that cut rows */
   const double sent =
       slices * message_bytes(x, c->batch * x->ids, bags, &p->shards[0]);
-  m->buffers += flights * (2 * 4 * bags * t->dim + growth * sent);
+  m->buffers += flights * (4 * bags * t->dim + growth * sent);
   if (rows > 1) /* lengths go to every part */
     m->buffers += flights * (growth * slices * rows * bags + 4 * bags);
 }
