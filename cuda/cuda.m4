@@ -36,6 +36,7 @@ AS_IF([test "x$ts_cuda_found" != xno], [
     CUDA_FLAGS="$CUDA_FLAGS -gencode arch=compute_$ts_arch,code=sm_$ts_arch"
   done
   CUDA_FLAGS="$CUDA_FLAGS -gencode arch=compute_$ts_arch,code=compute_$ts_arch"
+  AS_CASE([$TS_HARDEN_CFLAGS], [*-fPIE*], [CUDA_FLAGS="$CUDA_FLAGS -Xcompiler -fPIE"])
   AC_DEFINE([HAVE_CUDA], [1], [Define when the CUDA backend is built.])
 ])
 AC_SUBST([CUDA_FLAGS])

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
@@ -30,7 +30,7 @@ done:
 ts_err ts_ckpt_add_piece(ts_ckpt_item *item, bool write, bool read,
                          int64_t row0, int64_t n_rows, void *ptr) {
   ts_err err = TS_OK;
-  const ts_ckpt_piece piece = {row0, n_rows, ptr};
+  const ts_ckpt_piece piece = {row0, n_rows, ptr, false};
   if (write) {
     TS_TRY(grow(&item->write, item->n_write, sizeof *item->write));
     item->write[item->n_write++] = piece;
@@ -106,8 +106,7 @@ ts_err ts_pread(int fd, void *to, int64_t n_bytes, int64_t at, const char *path,
   char *p = to;
   while (n_bytes > 0) {
     const ssize_t n =
-        pread(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
-    if (n < 0 && errno == EINTR) continue;
+        ts_file_pread(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
     if (n <= 0)
       return ts_fail(code, "%s: %s at byte %lld", path,
                      n < 0 ? strerror(errno) : "the file ends", (long long)at);
@@ -123,8 +122,7 @@ ts_err ts_pwrite(int fd, const void *from, int64_t n_bytes, int64_t at,
   const char *p = from;
   while (n_bytes > 0) {
     const ssize_t n =
-        pwrite(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
-    if (n < 0 && errno == EINTR) continue;
+        ts_file_pwrite(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
     if (n <= 0)
       return ts_fail(code, "%s: %s at byte %lld", path,
                      n < 0 ? strerror(errno) : "nothing written",

@@ -15,6 +15,7 @@
 typedef struct ts_ckpt_piece {
   int64_t row0, n_rows;
   void *ptr;
+  bool copied; /* ptr is a copy's: the caller may change its own rows */
 } ts_ckpt_piece;
 
 /* Columns [col0, col0 + n_cols) of rows [row0, row0 + n_rows), on RANK. */
@@ -37,7 +38,9 @@ typedef struct ts_ckpt_item {
   int32_t n_write, n_read;
   ts_ckpt_columns *columns; /* owned */
   int32_t n_columns;
-  bool optional; /* absent in the file: left as it is */
+  int64_t n_copied_turns; /* of the exchange of columns, the last ones are of
+                             copies on all ranks */
+  bool optional;          /* absent in the file: left as it is */
 } ts_ckpt_item;
 
 /* Small values of rank 0, kept as attributes and small datasets: the path
@@ -77,8 +80,31 @@ const ts_ckpt_value *ts_ckpt_value_of(const ts_ckpt *, const char *path);
 ts_err ts_ckpt_save(ts_ckpt *, const char *dir, int keep, const char *io,
                     ts_comm *);
 
-/* Newest complete checkpoint of DIR ("" where there is none).  Collective. */
+/* Bytes that this rank has to write of C, and room for a copy of them. */
+int64_t ts_ckpt_own_bytes(const ts_ckpt *, int rank);
+int64_t ts_ckpt_own_room(const ts_ckpt *, int rank);
+/* Copies what fits of them into ROOM (BYTES, this rank's own number) and lets
+ * pieces and columns point there; what does not fit stays where it is and must
+ * be written before it changes.  *COPIED = bytes.  On N_THREADS.
+ * Collective. */
+ts_err ts_ckpt_copy(ts_ckpt *, void *room, int64_t bytes, int n_threads,
+                    int64_t *copied, ts_comm *);
+
+/* What a save tells from its thread; NULL: not asked for. */
+typedef struct ts_ckpt_hooks {
+  void (*read)(void *arg); /* from here on only copies are read */
+  void (*beat)(void *arg); /* it has got on */
+  void *arg;
+} ts_ckpt_hooks;
+/* As save, through pwrite. */
+ts_err ts_ckpt_save_hooked(ts_ckpt *, const char *dir, int keep, ts_comm *,
+                           const ts_ckpt_hooks *);
+
+/* Newest complete checkpoint of DIR ("" where there is none), or of DIR and
+ * MIRROR (NULL: none) together.  Collective. */
 ts_err ts_ckpt_newest(ts_str *path, const char *dir, ts_comm *);
+ts_err ts_ckpt_newest_of(ts_str *path, const char *dir, const char *mirror,
+                         ts_comm *);
 
 /* Reads PATH: fills the read pieces of all items, the values and the step;
  * verifies the checksums of all that it reads.  What is wrong is said once
@@ -92,6 +118,11 @@ ts_err ts_ckpt_load(ts_ckpt *, const char *path, bool subset, ts_str *missing,
  * dataset's name and takes the one before.  *PATH = the one taken, "" where
  * there is none at all.  All damaged: CKPT error.  Collective. */
 ts_err ts_ckpt_load_newest(ts_ckpt *, ts_str *path, const char *dir, ts_comm *);
+
+/* Likewise of DIR and MIRROR (NULL: none) together; of equal steps DIR's comes
+ * first, and the log says where the mirror's is taken.  Collective. */
+ts_err ts_ckpt_load_newest_of(ts_ckpt *, ts_str *path, const char *dir,
+                              const char *mirror, ts_comm *);
 
 /* The read pieces of C's items alone, whatever else PATH holds.
  * Collective. */

@@ -15,14 +15,19 @@ typedef struct ts_turns {
   ts_saver *s;
   const ts_ckpt_item *item;
   int32_t i;
-  int64_t n_turns, n_rows; /* of all ranks, each; rows of a turn */
+  int64_t n_rows; /* of a turn */
   char *send, *recv, *rows;
   int64_t *send_bytes, *recv_bytes; /* (W) */
 } ts_turns;
 
-static int64_t rows_per_turn(const ts_ckpt_item *item) {
+int64_t ts_ckpt_turn_rows(const ts_ckpt_item *item) {
   const int64_t row = ts_item_row_bytes(item);
   return TURN_BYTES / row > 0 ? TURN_BYTES / row : 1;
+}
+
+int64_t ts_ckpt_turns(const ts_ckpt_item *item, int n_ranks) {
+  const int64_t all = ts_ckpt_turn_rows(item) * n_ranks;
+  return (item->rows + all - 1) / all;
 }
 
 /* Rows of RANK's turn number K: [*from, return). */
@@ -112,7 +117,7 @@ static ts_err take_turn(ts_turns *t, int64_t k, ts_err *local) {
   const int64_t end = turn_of(t, k, ts_comm_rank(t->s->comm), &from);
   if (end == from || *local != TS_OK) goto done;
   weave(t, from, end);
-  const ts_ckpt_piece piece = {from, end - from, t->rows};
+  const ts_ckpt_piece piece = {from, end - from, t->rows, false};
   *local = ts_ckpt_write_rows(t->s, t->i, &piece);
 done:
   return err;
@@ -122,8 +127,7 @@ static ts_err turns_create(ts_turns *t) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(t->s->comm);
   const int64_t row = ts_item_row_bytes(t->item);
-  t->n_rows = rows_per_turn(t->item);
-  t->n_turns = (t->item->rows + t->n_rows * w - 1) / (t->n_rows * w);
+  t->n_rows = ts_ckpt_turn_rows(t->item);
   const int64_t turn = t->n_rows * row;
   TS_TRY(ts_mem_alloc(&t->send, (size_t)(turn * w), TS_TAG_CHECKPOINT));
   TS_TRY(ts_mem_alloc(&t->recv, (size_t)turn, TS_TAG_CHECKPOINT));
@@ -140,16 +144,21 @@ static void turns_reset(ts_turns *t) {
   ts_mem_free(t->rows);
   ts_mem_free(t->send_bytes);
   ts_mem_free(t->recv_bytes);
+  *t = (ts_turns){0};
 }
 
-ts_err ts_ckpt_write_columns(ts_saver *s) {
+ts_err ts_ckpt_write_columns(ts_saver *s, bool copied) {
   ts_err err = TS_OK, local = TS_OK;
   ts_turns t = {.s = s};
   for (int32_t i = 0; i < s->c->n_items; i++) {
-    if (!s->c->items[i].n_columns) continue;
-    t = (ts_turns){.s = s, .item = &s->c->items[i], .i = i};
+    const ts_ckpt_item *item = &s->c->items[i];
+    const int64_t n = ts_ckpt_turns(item, ts_comm_size(s->comm));
+    const int64_t live = n - item->n_copied_turns;
+    const int64_t from = copied ? live : 0, to = copied ? n : live;
+    if (!item->n_columns || from == to) continue;
+    t = (ts_turns){.s = s, .item = item, .i = i};
     TS_TRY(ts_agree(s->comm, turns_create(&t)));
-    for (int64_t k = 0; k < t.n_turns; k++) TS_TRY(take_turn(&t, k, &local));
+    for (int64_t k = from; k < to; k++) TS_TRY(take_turn(&t, k, &local));
     turns_reset(&t);
     TS_TRY(ts_agree(s->comm, local));
   }

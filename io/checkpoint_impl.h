@@ -43,14 +43,25 @@ typedef struct ts_saver {
   uint32_t **crc;    /* (n_items) (blocks) */
   uint8_t **own;     /* (n_items) (blocks) 1: this rank has summed it */
   int64_t *n_blocks; /* (n_items) */
+  ts_ckpt_hooks hooks;
 } ts_saver;
 
 /* checkpoint_write.c: rows of item I with pwrite, checksums of the blocks
  * that lie wholly in them. */
 ts_err ts_ckpt_write_rows(ts_saver *, int32_t i, const ts_ckpt_piece *);
-/* checkpoint_columns.c: the items of which ranks hold columns.  Collective:
- * every rank goes through all of it, whatever fails. */
-ts_err ts_ckpt_write_columns(ts_saver *);
+/* checkpoint_columns.c: the items of which ranks hold columns, the turns of
+ * copies or the others.  Collective: every rank goes through all of it,
+ * whatever fails. */
+ts_err ts_ckpt_write_columns(ts_saver *, bool copied);
+/* Rows of one rank's turn, and turns of all N_RANKS. */
+int64_t ts_ckpt_turn_rows(const ts_ckpt_item *);
+int64_t ts_ckpt_turns(const ts_ckpt_item *, int n_ranks);
+
+/* checkpoint_finite.c: NAN error that names ITEM and the row where N_BYTES
+ * from byte AT on hold a weight that is not finite.  Of model/ alone: a
+ * checkpoint with such a weight is of no use. */
+ts_err ts_ckpt_check_finite(const ts_ckpt *, const ts_ckpt_item *,
+                            const void *data, int64_t at, int64_t n_bytes);
 
 /* checkpoint_stored.c: whether a dataset and the groups on the way to it are
  * there; the dtype of an HDF5 type, false where there is none. */
@@ -68,11 +79,22 @@ ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
 ts_err ts_stored_block(const ts_stored *, int fd, const char *path,
                        const char *name, int64_t number, void *block);
 
+/* checkpoint_write.c: makes DIR, an error of which is one of the checkpoint;
+ * rename, and fsync of the folder IN. */
+ts_err ts_ckpt_mkdirs(const char *dir);
+ts_err ts_ckpt_give_name(const char *temp, const char *path, const char *in);
+
+/* checkpoint_mirror.c: copies the checkpoint PATH into DIR, where the newest
+ * KEEP stay.  Local. */
+ts_err ts_ckpt_mirror(const char *path, const char *dir, int keep,
+                      const ts_ckpt_hooks *);
+
 /* checkpoint_list.c: names step-N.h5 in DIR, in no order. */
 void ts_ckpt_list(const char *dir, char ***names, int *n);
 void ts_ckpt_list_free(char **names, int n);
 void ts_ckpt_sort(char **names, int n); /* newest first */
-/* Removes all but the newest KEEP, never WRITTEN. */
+/* Removes all but the newest KEEP, never WRITTEN, and what killed runs have
+ * left half-written. */
 void ts_ckpt_prune(const char *dir, int keep, const char *written);
 
 /* checkpoint_mpio.c: whether IO ("auto" | "pwrite" | "mpio") means MPI-IO for

@@ -8,19 +8,29 @@
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
-static bool is_checkpoint(const char *name) {
-  const size_t n = strlen(name);
-  if (n < 9 || strncmp(name, "step-", 5) != 0 || strcmp(name + n - 3, ".h5"))
+/* BEGIN, digits, END. */
+static bool is_named(const char *name, const char *begin, const char *end) {
+  const size_t n = strlen(name), b = strlen(begin), e = strlen(end);
+  if (n < b + 1 + e || strncmp(name, begin, b) || strcmp(name + n - e, end))
     return false;
-  return strspn(name + 5, "0123456789") == n - 8;
+  return strspn(name + b, "0123456789") == n - b - e;
 }
 
-void ts_ckpt_list(const char *dir, char ***names, int *n) {
+static bool is_checkpoint(const char *name) {
+  return is_named(name, "step-", ".h5");
+}
+
+static bool is_part(const char *name) {
+  return is_named(name, ".step-", ".h5.part");
+}
+
+static void list(const char *dir, bool (*wanted)(const char *), char ***names,
+                 int *n) {
   DIR *d = opendir(dir);
   *names = NULL;
   *n = 0;
   for (struct dirent *e; d && (e = readdir(d));) {
-    if (!is_checkpoint(e->d_name)) continue;
+    if (!wanted(e->d_name)) continue;
     if (ts_mem_resize(names, (size_t)*n * sizeof **names,
                       (size_t)(*n + 1) * sizeof **names,
                       TS_TAG_CHECKPOINT) != TS_OK ||
@@ -29,6 +39,10 @@ void ts_ckpt_list(const char *dir, char ***names, int *n) {
     ++*n;
   }
   if (d) closedir(d);
+}
+
+void ts_ckpt_list(const char *dir, char ***names, int *n) {
+  list(dir, is_checkpoint, names, n);
 }
 
 void ts_ckpt_list_free(char **names, int n) {
@@ -44,6 +58,17 @@ void ts_ckpt_sort(char **names, int n) {
   if (n) qsort(names, (size_t)n, sizeof *names, newest_first);
 }
 
+static void remove_parts(const char *dir) {
+  char **names = NULL, path[8192];
+  int n = 0;
+  list(dir, is_part, &names, &n);
+  for (int i = 0; i < n; i++) {
+    snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+    unlink(path);
+  }
+  ts_ckpt_list_free(names, n);
+}
+
 void ts_ckpt_prune(const char *dir, int keep, const char *written) {
   char **names = NULL, path[8192];
   int n = 0;
@@ -54,4 +79,5 @@ void ts_ckpt_prune(const char *dir, int keep, const char *written) {
     if (strcmp(path, written) != 0) unlink(path);
   }
   ts_ckpt_list_free(names, n);
+  remove_parts(dir);
 }

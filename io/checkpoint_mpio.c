@@ -15,10 +15,12 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "config.h"
 #include "io/checkpoint_impl.h"
+#include "io/checkpoint_seal.h"
 #include "base/space.h"
 
 #ifndef NFS_SUPER_MAGIC
@@ -81,7 +83,7 @@ static int64_t bytes_needed(const ts_mpio *m) {
 
 /* Rank 0. */
 static ts_err reserve(const ts_mpio *m, int flags) {
-  const int fd = open(m->temp, flags | O_RDWR | O_CLOEXEC, 0666);
+  const int fd = ts_file_open(m->temp, flags | O_RDWR);
   if (fd < 0) return ts_fail(TS_ERR_CKPT, "%s: %s", m->temp, strerror(errno));
   const ts_err err = ts_reserve(fd, bytes_needed(m), m->temp, TS_ERR_CKPT);
   close(fd);
@@ -238,6 +240,8 @@ static bool write_attrs(ts_mpio *m) {
                            TS_ERR_CKPT) == TS_OK;
   good &= ts_hdf5_put_attr(m->file, "step", H5T_NATIVE_INT64, &m->c->step,
                            TS_ERR_CKPT) == TS_OK;
+  good &= ts_hdf5_put_attr(m->file, "sealed", H5T_NATIVE_INT64, &one,
+                           TS_ERR_CKPT) == TS_OK;
   good &= ts_hdf5_put_attr(m->file, "complete", H5T_NATIVE_INT64, &one,
                            TS_ERR_CKPT) == TS_OK;
   H5Tclose(type);
@@ -284,14 +288,31 @@ done:
   return err;
 }
 
+/* Before anything is written: nothing can be taken back then. */
+static ts_err check_finite(const ts_mpio *m) {
+  ts_err err = TS_OK;
+  for (int32_t i = 0; i < m->c->n_items; i++) {
+    const ts_ckpt_item *it = &m->c->items[i];
+    const int64_t row = ts_item_row_bytes(it);
+    for (int32_t k = 0; k < it->n_write; k++)
+      TS_TRY(ts_ckpt_check_finite(m->c, it, it->write[k].ptr,
+                                  it->write[k].row0 * row,
+                                  it->write[k].n_rows * row));
+    for (int32_t k = 0; k < it->n_columns; k++) {
+      const ts_ckpt_columns *c = &it->columns[k];
+      if (c->rank == m->rank)
+        TS_TRY(ts_ckpt_check_finite(m->c, it, c->ptr, c->row0 * row,
+                                    c->n_rows * c->n_cols *
+                                        (int64_t)ts_dtype_bytes(it->dtype)));
+    }
+  }
+done:
+  return err;
+}
+
 static ts_err prepare(const ts_mpio *m, const char *dir) {
   ts_err err = TS_OK;
-  if (ts_mkdirs(dir) != TS_OK) {
-    char why[1024];
-    snprintf(why, sizeof why, "%s", ts_err_message());
-    ts_err_clear();
-    TS_THROW(TS_ERR_CKPT, "%s", why);
-  }
+  TS_TRY(ts_ckpt_mkdirs(dir));
   unlink(m->temp); /* of a run that was killed */
   TS_TRY(reserve(m, O_CREAT | O_EXCL));
 done:
@@ -316,6 +337,14 @@ done:
   return err;
 }
 
+static ts_err give_name(const ts_mpio *m, const char *dir) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_seal_chunked(m->c, m->temp));
+  TS_TRY(ts_ckpt_give_name(m->temp, m->path, dir));
+done:
+  return err;
+}
+
 ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_mpio m = {.c = c,
@@ -327,16 +356,11 @@ ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
            (long long)c->step);
   snprintf(m.temp, sizeof m.temp, "%.4000s/.step-%08lld.h5.part", dir,
            (long long)c->step);
+  TS_TRY(ts_agree(comm, check_finite(&m)));
   TS_TRY(equal_values(&m, comm));
   TS_TRY(ts_agree(comm, m.rank == 0 ? prepare(&m, dir) : TS_OK));
   TS_TRY(ts_agree(comm, ts_comm_run_mpi(comm, save, &m)));
-  if (m.rank == 0) {
-    const int fd = open(m.temp, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0 || rename(m.temp, m.path) != 0)
-      err = ts_fail(TS_ERR_CKPT, "%s can't get its name", m.path);
-    if (fd >= 0) close(fd);
-  }
-  TS_TRY(ts_agree(comm, err));
+  TS_TRY(ts_agree(comm, m.rank == 0 ? give_name(&m, dir) : TS_OK));
   if (m.rank == 0) ts_ckpt_prune(dir, keep, m.path);
 done:
   if (err != TS_OK && m.rank == 0) unlink(m.temp);

@@ -1,5 +1,5 @@
-/* checkpoint_newest.c - which checkpoint of a folder is loaded: the newest that
- * is not damaged. */
+/* checkpoint_newest.c - which checkpoint is loaded: the newest that is not
+ * damaged, of a folder and of its mirror. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,29 +7,54 @@
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
-/* Newest first, rank 0's view for all: PATH NUMBER of the folder, "" after
- * the last. */
-static ts_err nth_newest(ts_str *path, const char *dir, int number,
-                         ts_comm *comm) {
-  ts_err err = TS_OK;
-  char name[256] = "";
-  if (ts_comm_rank(comm) == 0) {
-    char **names;
-    int n;
-    ts_ckpt_list(dir, &names, &n);
-    ts_ckpt_sort(names, n);
-    if (number < n) snprintf(name, sizeof name, "%s", names[number]);
-    ts_ckpt_list_free(names, n);
+/* Newest first; of equal steps the folder's own comes before the mirror's.
+ * Returns whether PATH is the mirror's; "" after the last. */
+static bool pick(char path[4400], const char *dir, const char *mirror,
+                 int number) {
+  const char *const dirs[2] = {dir, mirror};
+  char **names[2] = {NULL, NULL};
+  int n[2] = {0, 0}, at[2] = {0, 0}, which = 0;
+  for (int k = 0; k < 2 && dirs[k]; k++) {
+    ts_ckpt_list(dirs[k], &names[k], &n[k]);
+    ts_ckpt_sort(names[k], n[k]);
   }
-  TS_TRY(ts_comm_bcast(comm, name, sizeof name, 0));
+  *path = '\0';
+  for (int i = 0; i <= number && (at[0] < n[0] || at[1] < n[1]); i++) {
+    which = at[0] == n[0] ||
+            (at[1] < n[1] && strcmp(names[1][at[1]], names[0][at[0]]) > 0);
+    const char *name = names[which][at[which]++];
+    if (i == number) snprintf(path, 4400, "%.4000s/%.255s", dirs[which], name);
+  }
+  ts_ckpt_list_free(names[0], n[0]);
+  ts_ckpt_list_free(names[1], n[1]);
+  return which;
+}
+
+/* Rank 0's view for all. */
+static ts_err nth_newest(ts_str *path, bool *mirrored, const char *dir,
+                         const char *mirror, int number, ts_comm *comm) {
+  ts_err err = TS_OK;
+  struct {
+    char path[4400], mirrored;
+  } found = {"", 0};
+  if (ts_comm_rank(comm) == 0)
+    found.mirrored = pick(found.path, dir, mirror, number);
+  TS_TRY(ts_comm_bcast(comm, &found, sizeof found, 0));
+  *mirrored = found.mirrored;
   ts_str_reset(path);
-  if (*name) TS_TRY(ts_str_append(path, "%s/%s", dir, name));
+  if (*found.path) TS_TRY(ts_str_append(path, "%s", found.path));
 done:
   return err;
 }
 
 ts_err ts_ckpt_newest(ts_str *path, const char *dir, ts_comm *comm) {
-  return nth_newest(path, dir, 0, comm);
+  return ts_ckpt_newest_of(path, dir, NULL, comm);
+}
+
+ts_err ts_ckpt_newest_of(ts_str *path, const char *dir, const char *mirror,
+                         ts_comm *comm) {
+  bool mirrored;
+  return nth_newest(path, &mirrored, dir, mirror, 0, comm);
 }
 
 static void forget_values(ts_ckpt *c) {
@@ -44,12 +69,18 @@ static void forget_values(ts_ckpt *c) {
 
 ts_err ts_ckpt_load_newest(ts_ckpt *c, ts_str *path, const char *dir,
                            ts_comm *comm) {
+  return ts_ckpt_load_newest_of(c, path, dir, NULL, comm);
+}
+
+ts_err ts_ckpt_load_newest_of(ts_ckpt *c, ts_str *path, const char *dir,
+                              const char *mirror, ts_comm *comm) {
   ts_err err = TS_OK;
+  bool mirrored;
   for (int number = 0;; number++) {
     ts_err_record fault;
     const ts_err before = err;
     ts_err_take(&fault);
-    err = nth_newest(path, dir, number, comm);
+    err = nth_newest(path, &mirrored, dir, mirror, number, comm);
     if (err != TS_OK) return err;
     if (!path->text) { /* no more */
       if (before != TS_OK) ts_err_put(&fault);
@@ -60,6 +91,9 @@ ts_err ts_ckpt_load_newest(ts_ckpt *c, ts_str *path, const char *dir,
               path->text);
     forget_values(c);
     err = ts_ckpt_load(c, path->text, false, NULL, comm);
+    if (err == TS_OK && mirrored)
+      ts_note("%s is taken from the mirror: %s has none as new that is whole",
+              path->text, dir);
     if (err == TS_OK || err != TS_ERR_CKPT) return err;
   }
 }

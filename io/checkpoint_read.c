@@ -1,5 +1,6 @@
 /* checkpoint_read.c - loading: every rank reads the rows that it needs, block
  * by block, each against its checksum. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,60 +8,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
+#include "io/checkpoint_seal.h"
+
+/* Elements of a value: texts and numbers of the run, no tables. */
+enum { VALUES_MAX = 1 << 28 };
 
 /* ---- the header ---------------------------------------------------------- */
-
-static bool read_attr(hid_t file, const char *name, hid_t type, void *to) {
-  if (H5Aexists(file, name) <= 0) return false;
-  hid_t attr = H5Aopen(file, name, H5P_DEFAULT);
-  const bool good = attr >= 0 && H5Aread(attr, type, to) >= 0;
-  if (attr >= 0) H5Aclose(attr);
-  return good;
-}
-
-/* The attribute "format", whatever kind of string it is. */
-static void read_format(hid_t file, char format[64]) {
-  format[0] = '\0';
-  if (H5Aexists(file, "format") <= 0) return;
-  hid_t attr = H5Aopen(file, "format", H5P_DEFAULT);
-  hid_t type = attr >= 0 ? H5Aget_type(attr) : -1;
-  if (type >= 0 && H5Tis_variable_str(type) > 0) {
-    char *text = NULL;
-    if (H5Aread(attr, type, &text) >= 0 && text) {
-      snprintf(format, 64, "%s", text);
-      H5free_memory(text);
-    }
-  } else if (type >= 0 && H5Tget_class(type) == H5T_STRING &&
-             H5Tget_size(type) < 64) {
-    memset(format, 0, 64);
-    (void)H5Aread(attr, type, format);
-  }
-  if (type >= 0) H5Tclose(type);
-  if (attr >= 0) H5Aclose(attr);
-}
 
 ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
                             int64_t *step) {
   char format[64];
   int64_t version = 0, complete = 0;
   *step = 0;
-  read_format(file, format);
+  (void)ts_hdf5_get_text(file, "format", format, sizeof format);
   if (strcmp(format, "tessera-checkpoint") != 0)
     return ts_fail(TS_ERR_CKPT,
                    "%s: is not a tessera checkpoint (format \"%s\")", path,
                    format);
-  (void)read_attr(file, "version", H5T_NATIVE_INT64, &version);
+  (void)ts_hdf5_get_number(file, "version", H5T_NATIVE_INT64, &version);
   if (version != 1)
     return ts_fail(TS_ERR_CKPT,
                    "%s: version %lld of the checkpoint format; this program "
                    "reads version 1",
                    path, (long long)version);
-  (void)read_attr(file, "step", H5T_NATIVE_INT64, step);
-  (void)read_attr(file, "complete", H5T_NATIVE_INT64, &complete);
+  (void)ts_hdf5_get_number(file, "step", H5T_NATIVE_INT64, step);
+  (void)ts_hdf5_get_number(file, "complete", H5T_NATIVE_INT64, &complete);
   if (need_complete && complete != 1)
     return ts_fail(TS_ERR_CKPT, "%s: was not finished", path);
   return TS_OK;
@@ -267,42 +244,53 @@ static ts_err check_names(const ts_reader *r, const ts_ckpt *c, bool subset) {
 
 /* ---- values -------------------------------------------------------------- */
 
+typedef struct ts_taking {
+  ts_ckpt *c;
+  const char *path;
+} ts_taking;
+
+/* What is no list of a known type is left out. */
+static herr_t add_value(ts_ckpt *c, hid_t set, const char *name) {
+  void *data = NULL;
+  ts_dtype dtype;
+  herr_t rc = 0;
+  hid_t space = H5Dget_space(set), type = H5Dget_type(set);
+  const int64_t n = (int64_t)H5Sget_simple_extent_npoints(space);
+  if (H5Sget_simple_extent_ndims(space) == 1 && n >= 0 && n < VALUES_MAX &&
+      ts_stored_dtype(type, &dtype)) {
+    const size_t size = ts_dtype_bytes(dtype);
+    if (ts_mem_array(&data, n + 1, size, TS_TAG_CHECKPOINT) != TS_OK ||
+        (n && H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) ||
+        ts_ckpt_add_value(c, name, dtype, n, data) != TS_OK)
+      rc = -1;
+  }
+  ts_mem_free(data);
+  if (type >= 0) H5Tclose(type);
+  if (space >= 0) H5Sclose(space);
+  return rc;
+}
+
 static herr_t take_value(hid_t file, const char *name, const H5O_info_t *info,
                          void *arg) {
-  ts_ckpt *c = arg;
+  const ts_taking *w = arg;
   if (info->type != H5O_TYPE_DATASET) return 0;
   const bool wanted =
       !strncmp(name, "meta/", 5) || !strncmp(name, "loader/", 7) ||
       !strncmp(name, "metrics/", 8) || !strcmp(name, "optim/step");
-  if (!wanted || ts_ckpt_value_of(c, name)) return 0;
-  hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
-  hid_t space = set >= 0 ? H5Dget_space(set) : -1;
-  hid_t type = set >= 0 ? H5Dget_type(set) : -1;
-  ts_dtype dtype;
-  herr_t rc = 0;
-  if (set >= 0 && H5Sget_simple_extent_ndims(space) == 1 &&
-      ts_stored_dtype(type, &dtype)) {
-    const int64_t n = (int64_t)H5Sget_simple_extent_npoints(space);
-    void *data = NULL;
-    if (n < INT64_C(1) << 28 &&
-        ts_mem_array(&data, n + 1, ts_dtype_bytes(dtype), TS_TAG_CHECKPOINT) ==
-            TS_OK &&
-        (n == 0 ||
-         H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0)) {
-      if (ts_ckpt_add_value(c, name, dtype, n, data) != TS_OK) rc = -1;
-    }
-    ts_mem_free(data);
-  }
-  if (type >= 0) H5Tclose(type);
-  if (space >= 0) H5Sclose(space);
-  if (set >= 0) H5Dclose(set);
+  if (!wanted || ts_ckpt_value_of(w->c, name)) return 0;
+  hid_t set;
+  if (ts_hdf5_open_set(&set, file, w->path, name, TS_ERR_CKPT) != TS_OK)
+    return -1;
+  const herr_t rc = add_value(w->c, set, name);
+  H5Dclose(set);
   return rc;
 }
 
 static ts_err read_values(const ts_reader *r, ts_ckpt *c) {
+  ts_taking taking = {c, r->path};
   ts_hdf5_lock();
   const herr_t rc =
-      H5Ovisit(r->file, H5_INDEX_NAME, H5_ITER_NATIVE, take_value, c);
+      H5Ovisit(r->file, H5_INDEX_NAME, H5_ITER_NATIVE, take_value, &taking);
   ts_hdf5_unlock();
   return rc < 0 ? ts_fail(TS_ERR_CKPT, "%s: is damaged", r->path) : TS_OK;
 }
@@ -312,14 +300,18 @@ static ts_err read_values(const ts_reader *r, ts_ckpt *c) {
 static ts_err reader_open(ts_reader *r, const char *path, bool need_complete,
                           int64_t *step) {
   ts_err err = TS_OK;
+  bool sealed = false;
   *r = (ts_reader){.path = path, .file = -1, .fd = -1};
+  TS_TRY(ts_seal_check(path, &sealed));
   TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
   ts_hdf5_lock();
   err = ts_ckpt_check_header(r->file, path, need_complete, step);
+  if (err == TS_OK && !sealed && H5Aexists(r->file, "sealed") > 0)
+    err = ts_fail(TS_ERR_CKPT, "%s: its end is missing or damaged", path);
   ts_hdf5_unlock();
   if (err != TS_OK) goto done;
-  r->fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (r->fd < 0) TS_THROW(TS_ERR_CKPT, "%s: can't be opened", path);
+  r->fd = ts_file_open(path, O_RDONLY);
+  if (r->fd < 0) TS_THROW(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
   TS_TRY(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
 done:
   return err;

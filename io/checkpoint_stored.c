@@ -25,9 +25,12 @@ static ts_err read_sums(ts_stored *s, hid_t file, const char *path,
   const int64_t n = ts_blocks(ts_item_bytes(s->dtype, s->rows, s->cols));
   snprintf(check, sizeof check, "check/%.900s", name);
   if (H5Lexists(file, "check", H5P_DEFAULT) <= 0) return TS_OK;
-  hid_t set = H5Dopen2(file, check, H5P_DEFAULT);
-  hid_t space = set >= 0 ? H5Dget_space(set) : -1;
-  if (set < 0 || H5Sget_simple_extent_npoints(space) != n)
+  hid_t set = -1, space = -1;
+  if (!ts_stored_exists(file, check))
+    TS_THROW(TS_ERR_CKPT, "%s: dataset %s has no checksums", path, name);
+  TS_TRY(ts_hdf5_open_set(&set, file, path, check, TS_ERR_CKPT));
+  space = H5Dget_space(set);
+  if (H5Sget_simple_extent_npoints(space) != n)
     TS_THROW(TS_ERR_CKPT, "%s: dataset %s has no checksums", path, name);
   TS_TRY(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
   if (n &&
@@ -59,14 +62,12 @@ ts_err ts_stored_open(ts_stored *s, hid_t file, const char *path,
   ts_hdf5_lock();
   if (!ts_stored_exists(file, name))
     TS_THROW(TS_ERR_CKPT, "%s: has no dataset %s", path, name);
-  set = H5Dopen2(file, name, H5P_DEFAULT);
-  if (set < 0) TS_THROW(TS_ERR_CKPT, "%s: dataset %s is damaged", path, name);
+  TS_TRY(ts_hdf5_open_set(&set, file, path, name, TS_ERR_CKPT));
   space = H5Dget_space(set);
   type = H5Dget_type(set);
   plist = H5Dget_create_plist(set);
   const int rank = H5Sget_simple_extent_ndims(space);
-  if (rank < 1 || rank > 2 || !ts_stored_dtype(type, &s->dtype) ||
-      H5Pget_external_count(plist) != 0)
+  if (rank < 1 || rank > 2 || !ts_stored_dtype(type, &s->dtype))
     TS_THROW(TS_ERR_CKPT, "%s: dataset %s is of no kind that is known here",
              path, name);
   (void)H5Sget_simple_extent_dims(space, dims, NULL);

@@ -16,10 +16,13 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
+#include "io/checkpoint_seal.h"
 #include "base/space.h"
+#include "runtime/watchdog.h"
 
 /* More than HDF5 takes for what stands around a dataset. */
 enum { HEADER_BYTES = 1024 };
@@ -35,8 +38,8 @@ static ts_err make_dataset(const ts_saver *s, const char *name, ts_dtype dtype,
   TS_TRY(ts_hdf5_make_groups(s->file, name, TS_ERR_CKPT));
   H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
   H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
-  *out = H5Dcreate2(s->file, name, ts_hdf5_type(dtype), space, H5P_DEFAULT,
-                    plist, H5P_DEFAULT);
+  *out = TS_HDF5(H5Dcreate2(s->file, name, ts_hdf5_type(dtype), space,
+                            H5P_DEFAULT, plist, H5P_DEFAULT));
   if (*out < 0)
     TS_THROW(TS_ERR_CKPT, "%s: dataset %s can't be made: %s", s->temp, name,
              ts_hdf5_why());
@@ -59,8 +62,8 @@ static ts_err write_small(const ts_saver *s, const char *name, ts_dtype dtype,
   ts_err err = TS_OK;
   hid_t set = -1;
   TS_TRY(make_dataset(s, name, dtype, n, 0, &set));
-  if (n && H5Dwrite(set, ts_hdf5_type(dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                    data) < 0)
+  if (n && TS_HDF5(H5Dwrite(set, ts_hdf5_type(dtype), H5S_ALL, H5S_ALL,
+                            H5P_DEFAULT, data)) < 0)
     TS_THROW(TS_ERR_CKPT, "%s: %s can't be written: %s", s->temp, name,
              ts_hdf5_why());
 done:
@@ -106,7 +109,7 @@ done:
  * is taken now, too: a full disk is met before anything is written. */
 static ts_err reserve(ts_saver *s) {
   struct stat st;
-  int64_t after = HEADER_BYTES;
+  int64_t after = HEADER_BYTES + ts_seal_bytes(s->c->n_items);
   for (int32_t i = 0; i < s->c->n_items; i++)
     after += HEADER_BYTES + 4 * s->n_blocks[i];
   if (fstat(s->fd, &st) != 0)
@@ -114,23 +117,26 @@ static ts_err reserve(ts_saver *s) {
   return ts_reserve(s->fd, (int64_t)st.st_size + after, s->temp, TS_ERR_CKPT);
 }
 
+ts_err ts_ckpt_mkdirs(const char *dir) {
+  char why[1024];
+  if (ts_mkdirs(dir) == TS_OK) return TS_OK;
+  snprintf(why, sizeof why, "%s", ts_err_message());
+  ts_err_clear();
+  return ts_fail(TS_ERR_CKPT, "%s", why);
+}
+
 static ts_err create_file(ts_saver *s) {
-  ts_err err = TS_OK;
-  if (ts_mkdirs(s->dir) != TS_OK) {
-    char why[1024];
-    snprintf(why, sizeof why, "%s", ts_err_message());
-    ts_err_clear();
-    return ts_fail(TS_ERR_CKPT, "%s", why);
-  }
+  ts_err err = ts_ckpt_mkdirs(s->dir);
+  if (err != TS_OK) return err;
   unlink(s->temp); /* of a run that was killed; never followed: O_EXCL */
-  s->fd = open(s->temp, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+  s->fd = ts_file_open(s->temp, O_CREAT | O_EXCL | O_RDWR);
   if (s->fd < 0)
     return ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
   ts_hdf5_lock();
   hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_libver_bounds(fapl, H5F_LIBVER_V18, H5F_LIBVER_V18);
   H5Pset_alignment(fapl, 65536, 4096);
-  s->file = H5Fcreate(s->temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+  s->file = TS_HDF5(H5Fcreate(s->temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl));
   H5Pclose(fapl);
   if (s->file < 0) TS_THROW(TS_ERR_CKPT, "%s: %s", s->temp, ts_hdf5_why());
   TS_TRY(write_header(s));
@@ -160,13 +166,13 @@ static void sum_blocks(ts_saver *s, int32_t i, const char *data, int64_t from,
 }
 
 ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
+  ts_err err = TS_OK;
   const ts_ckpt_item *item = &s->c->items[i];
   const int64_t row = ts_item_row_bytes(item);
   const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
   const int64_t from = p->row0 * row, n = p->n_rows * row;
-  if (ts_fault("write"))
-    return ts_fail(TS_ERR_CKPT, "%s: %s (fault asked for)", s->temp,
-                   strerror(ENOSPC));
+  if (ts_fault("freeze"))
+    for (;;) pause();
   /* In bites, summed while they are in the cache. */
   for (int64_t at = 0; at < n;) {
     int64_t end = (from + at) / TS_BLOCK_BYTES * TS_BLOCK_BYTES +
@@ -174,18 +180,20 @@ ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
     if (end > n) end = n;
     const char *data = (const char *)p->ptr + at;
     sum_blocks(s, i, data, from + at, end - at, total);
-    ts_err err = ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
-                           TS_ERR_CKPT);
-    if (err != TS_OK) return err;
+    TS_TRY(ts_ckpt_check_finite(s->c, item, data, from + at, end - at));
+    TS_TRY(ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
+                     TS_ERR_CKPT));
+    if (s->hooks.beat) s->hooks.beat(s->hooks.arg);
     at = end;
   }
-  return TS_OK;
+done:
+  return err;
 }
 
-static ts_err write_pieces(ts_saver *s) {
+static ts_err write_pieces(ts_saver *s, bool copied) {
   ts_err err = TS_OK;
-  if (!s->first) {
-    s->fd = open(s->temp, O_RDWR | O_CLOEXEC);
+  if (s->fd < 0) {
+    s->fd = ts_file_open(s->temp, O_RDWR);
     if (s->fd < 0)
       return ts_fail(TS_ERR_CKPT,
                      "%s: %s (is the folder shared by all "
@@ -194,13 +202,14 @@ static ts_err write_pieces(ts_saver *s) {
   }
   for (int32_t i = 0; i < s->c->n_items; i++)
     for (int32_t k = 0; k < s->c->items[i].n_write; k++)
-      TS_TRY(ts_ckpt_write_rows(s, i, &s->c->items[i].write[k]));
+      if (s->c->items[i].write[k].copied == copied)
+        TS_TRY(ts_ckpt_write_rows(s, i, &s->c->items[i].write[k]));
 done:
   return err;
 }
 
 static ts_err sync_file(const ts_saver *s) {
-  if (fsync(s->fd) != 0)
+  if (ts_file_sync(s->fd) != 0)
     return ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
   return TS_OK;
 }
@@ -256,50 +265,80 @@ done:
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* Checksums, then complete = 1, then the name. */
+/* Items have checksums under /check. */
+static ts_err put_seal(ts_saver *s) {
+  ts_err err = TS_OK;
+  const int32_t n = s->c->n_items;
+  ts_seal_hole *holes = NULL;
+  TS_TRY(ts_mem_array(&holes, n, sizeof *holes, TS_TAG_CHECKPOINT));
+  for (int32_t i = 0; i < n; i++) {
+    const ts_ckpt_item *it = &s->c->items[i];
+    holes[i] =
+        (ts_seal_hole){s->at[i], ts_item_bytes(it->dtype, it->rows, it->cols)};
+  }
+  TS_TRY(ts_seal_write(s->fd, s->temp, holes, n));
+done:
+  ts_mem_free(holes);
+  return err;
+}
+
+/* Checksums, complete = 1, the seal; then the name. */
 static ts_err seal(ts_saver *s) {
   ts_err err = TS_OK;
   const int64_t one = 1;
   char name[1024];
   ts_hdf5_lock();
-  s->file = H5Fopen(s->temp, H5F_ACC_RDWR, H5P_DEFAULT);
+  s->file = TS_HDF5(H5Fopen(s->temp, H5F_ACC_RDWR, H5P_DEFAULT));
   if (s->file < 0) TS_THROW(TS_ERR_CKPT, "%s: %s", s->temp, ts_hdf5_why());
   for (int32_t i = 0; i < s->c->n_items; i++) {
     snprintf(name, sizeof name, "check/%.900s", s->c->items[i].name);
     TS_TRY(write_small(s, name, TS_I32, s->n_blocks[i], s->crc[i]));
   }
+  TS_TRY(
+      ts_hdf5_put_attr(s->file, "sealed", H5T_NATIVE_INT64, &one, TS_ERR_CKPT));
   TS_TRY(ts_hdf5_put_attr(s->file, "complete", H5T_NATIVE_INT64, &one,
                           TS_ERR_CKPT));
 done:
   err = ts_hdf5_close(s->file, s->temp, err, TS_ERR_CKPT);
   s->file = -1;
   ts_hdf5_unlock();
-  if (err == TS_OK && fsync(s->fd) != 0)
+  if (err == TS_OK) err = put_seal(s);
+  if (err == TS_OK && ts_file_sync(s->fd) != 0)
     err = ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
   return err;
 }
 
-static ts_err give_name(ts_saver *s) {
-  if (rename(s->temp, s->path) != 0)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", s->path, strerror(errno));
-  const int dir = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int rc = dir >= 0 ? fsync(dir) : -1;
-  if (dir >= 0) close(dir);
-  if (rc != 0 && errno != EINVAL)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", s->dir, strerror(errno));
+ts_err ts_ckpt_give_name(const char *temp, const char *path, const char *in) {
+  if (ts_file_rename(temp, path) != 0)
+    return ts_fail(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
+  if (ts_file_sync_folder(in) != 0)
+    return ts_fail(TS_ERR_CKPT, "%s: %s", in, strerror(errno));
   return TS_OK;
+}
+
+/* All that is COPIED, or is not. */
+static ts_err write_all(ts_saver *s, bool copied) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_agree(s->comm, write_pieces(s, copied)));
+  TS_TRY(ts_ckpt_write_columns(s, copied));
+done:
+  return err;
 }
 
 static ts_err save_all(ts_saver *s) {
   ts_err err = TS_OK;
   TS_TRY(ts_agree(s->comm, s->first ? create_file(s) : TS_OK));
   TS_TRY(ts_comm_bcast(s->comm, s->at, 8 * (int64_t)s->c->n_items, 0));
-  TS_TRY(ts_agree(s->comm, write_pieces(s)));
-  TS_TRY(ts_ckpt_write_columns(s));
+  TS_TRY(write_all(s, false));
+  if (s->hooks.read) {
+    s->hooks.read(s->hooks.arg);
+    TS_TRY(write_all(s, true));
+  }
   TS_TRY(ts_agree(s->comm, sync_file(s)));
   TS_TRY(ts_agree(s->comm, collect_sums(s)));
   TS_TRY(ts_agree(s->comm, s->first ? seal(s) : TS_OK));
-  TS_TRY(ts_agree(s->comm, s->first ? give_name(s) : TS_OK));
+  if (s->first) err = ts_ckpt_give_name(s->temp, s->path, s->dir);
+  TS_TRY(ts_agree(s->comm, err));
 done:
   return err;
 }
@@ -322,15 +361,27 @@ done:
   return err;
 }
 
+static void beat(void *arg) {
+  (void)arg;
+  ts_watch_beat();
+}
+
 ts_err ts_ckpt_save(ts_ckpt *c, const char *dir, int keep, const char *io,
                     ts_comm *comm) {
+  const ts_ckpt_hooks hooks = {.beat = beat};
+  if (ts_ckpt_use_mpio(io, dir)) return ts_ckpt_save_mpio(c, dir, keep, comm);
+  return ts_ckpt_save_hooked(c, dir, keep, comm, &hooks);
+}
+
+ts_err ts_ckpt_save_hooked(ts_ckpt *c, const char *dir, int keep, ts_comm *comm,
+                           const ts_ckpt_hooks *hooks) {
   ts_err err = TS_OK;
   ts_saver s = {.c = c,
                 .comm = comm,
                 .first = ts_comm_rank(comm) == 0,
                 .file = -1,
-                .fd = -1};
-  if (ts_ckpt_use_mpio(io, dir)) return ts_ckpt_save_mpio(c, dir, keep, comm);
+                .fd = -1,
+                .hooks = *hooks};
   snprintf(s.dir, sizeof s.dir, "%s", dir);
   snprintf(s.path, sizeof s.path, "%.4000s/step-%08lld.h5", dir,
            (long long)c->step);

@@ -237,6 +237,9 @@ static ts_err map_columns(ts_criteo *s) {
     const char *name;
     const ts_table_config *t = ts_feature_table(c, f, &name);
     const int k = named ? atoi(name + 1) - 1 : f;
+    if (s->column[k] >= 0)
+      return ts_fail(TS_ERR_DECK, "two features name column C%d, one as %s",
+                     k + 1, name);
     s->column[k] = f;
     s->rows[k] = t->rows > UINT32_MAX ? UINT32_MAX : (uint32_t)t->rows;
     if (t->weighted)

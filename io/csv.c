@@ -65,9 +65,11 @@ static double transform(const ts_csv *s, double x) {
   return s->log ? log1p(fmax(x, 0)) : x;
 }
 
+/* Words end at a NUL, should a field have one. */
 static int compare(const char *word, const ts_field *f) {
-  const int c = strncmp(word, f->text, f->n_bytes);
-  return c ? c : word[f->n_bytes] != '\0';
+  const size_t n = strnlen(f->text, f->n_bytes);
+  const int c = strncmp(word, f->text, n);
+  return c ? c : word[n] != '\0';
 }
 
 static int64_t id_of(const ts_csv *s, int32_t feature, const ts_field *f,
@@ -281,6 +283,7 @@ done:
   return err;
 }
 
+/* Past the end of the line at P, or at the end of the text. */
 static const char *next_line(const char *p) {
   const char *end = strchr(p, '\n');
   return end ? end + 1 : p + strlen(p);
@@ -305,9 +308,13 @@ static ts_err state_load(ts_csv *s, const char *p) {
                "categorical column %d",
                k + 1);
     for (p = next_line(p); n > 0; n--) {
-      const char *end = next_line(p);
-      TS_TRY(add_word(&s->words[k], &capacity, p, (size_t)(end - p) - 1));
-      p = end;
+      if (!*p)
+        TS_THROW(TS_ERR_CKPT,
+                 "the checkpoint's vocabulary for categorical column %d ends "
+                 "%lld words early",
+                 k + 1, n);
+      TS_TRY(add_word(&s->words[k], &capacity, p, strcspn(p, "\n")));
+      p = next_line(p);
     }
     settle(&s->words[k]);
   }
@@ -355,13 +362,16 @@ static ts_err fill_line(ts_csv *s, void *arg, int64_t sample, const char *why) {
   int32_t one = 1;
   const char *what = why ? NULL : fill(s, f->b, i);
   if (!why && !what) return TS_OK;
-  if (c->data.on_bad_record == TS_ON_BAD_STOP ||
-      s->base.n_bad_records >= c->data.max_bad) {
-    if (why) return ts_fail(TS_ERR_DATA, "%s", why);
+  const bool stop = c->data.on_bad_record == TS_ON_BAD_STOP;
+  if (stop || s->base.n_bad_records >= c->data.max_bad) {
+    const char *more = stop ? "; data.on_bad_record = \"skip\" leaves such "
+                              "records out"
+                            : " (data.max_bad is reached)";
+    if (why) return ts_fail(TS_ERR_DATA, "%s%s", why, more);
     ts_err err = ts_text_lines(s->text, &at, sample, &one);
     return err != TS_OK ? err
-                        : ts_fail(TS_ERR_DATA, "%s:%lld: %s", at.path,
-                                  (long long)at.number, what);
+                        : ts_fail(TS_ERR_DATA, "%s:%lld: %s%s", at.path,
+                                  (long long)at.number, what, more);
   }
   const int32_t n_tasks = s->base.info.n_tasks;
   for (int32_t k = 0; k < n_tasks; k++) f->b->labels[i * n_tasks + k] = 0;

@@ -10,9 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/hdf5.h"
+
+/* More dense features or tasks than any model takes. */
+enum { COLUMNS_MAX = 1 << 24 };
 
 /* One array in a file; rows of COLS elements. */
 typedef struct ts_array {
@@ -52,39 +56,51 @@ static bool probe(const char *path) {
 
 /* ---- opening ------------------------------------------------------------- */
 
+/* Where A's rows lie, for pread; -1: through HDF5. */
+static int64_t place_of(const ts_array *a, hid_t own) {
+  const hid_t plist = H5Dget_create_plist(a->set);
+  haddr_t at = HADDR_UNDEF;
+  if (H5Pget_layout(plist) == H5D_CONTIGUOUS && H5Tequal(own, a->type) > 0)
+    at = H5Dget_offset(a->set);
+  if (plist >= 0) H5Pclose(plist);
+  return at == HADDR_UNDEF ? -1 : (int64_t)at;
+}
+
+/* In memory an element has SIZE bytes, in the file it may have fewer. */
+static bool takes_shape(ts_array *a, hid_t space, int rank_max) {
+  hsize_t dims[2] = {0, 1};
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (rank < 1 || rank > rank_max ||
+      H5Sget_simple_extent_dims(space, dims, NULL) < 0)
+    return false;
+  if (dims[0] > INT64_MAX / 64 || dims[1] > COLUMNS_MAX) return false;
+  a->rows = (int64_t)dims[0];
+  a->cols = (int64_t)dims[1];
+  return true;
+}
+
 static ts_err open_array(ts_array *a, const ts_dataset_file *f,
                          const char *name, int rank_max, hid_t type,
                          size_t size, bool required) {
   ts_err err = TS_OK;
-  hid_t space = -1, own = -1, plist = -1;
-  hsize_t dims[2] = {0, 1};
+  hid_t space = -1, own = -1;
   *a = (ts_array){.set = -1, .at = -1, .type = type, .size = size, .cols = 1};
   ts_hdf5_lock();
-  if (H5Lexists(f->file, name, H5P_DEFAULT) <= 0 ||
-      (a->set = H5Dopen2(f->file, name, H5P_DEFAULT)) < 0) {
+  if (H5Lexists(f->file, name, H5P_DEFAULT) <= 0) {
     if (required) TS_THROW(TS_ERR_DATA, "%s: has no %s", f->path, name);
     goto done;
   }
+  TS_TRY(ts_hdf5_open_set(&a->set, f->file, f->path, name, TS_ERR_DATA));
   space = H5Dget_space(a->set);
   own = H5Dget_type(a->set);
-  plist = H5Dget_create_plist(a->set);
-  const int rank = H5Sget_simple_extent_ndims(space);
-  if (rank < 1 || rank > rank_max || H5Pget_external_count(plist) != 0 ||
+  if (!takes_shape(a, space, rank_max) ||
       (H5Tget_class(own) != H5T_FLOAT && H5Tget_class(own) != H5T_INTEGER))
     TS_THROW(TS_ERR_DATA, "%s: %s is not an array of %s numbers", f->path, name,
              rank_max == 1 ? "(N)" : "(N) or (N, D)");
-  if (H5Sget_simple_extent_dims(space, dims, NULL) < 0)
-    TS_THROW(TS_ERR_DATA, "%s: %s is damaged", f->path, name);
-  a->rows = (int64_t)dims[0];
-  a->cols = rank == 2 ? (int64_t)dims[1] : 1;
-  if (H5Pget_layout(plist) == H5D_CONTIGUOUS && H5Tequal(own, type) > 0) {
-    const haddr_t at = H5Dget_offset(a->set);
-    if (at != HADDR_UNDEF) a->at = (int64_t)at;
-  }
+  a->at = place_of(a, own);
 done:
   if (space >= 0) H5Sclose(space);
   if (own >= 0) H5Tclose(own);
-  if (plist >= 0) H5Pclose(plist);
   ts_hdf5_unlock();
   return err;
 }
@@ -98,7 +114,7 @@ static ts_err pread_all(const ts_dataset_file *f, void *to, size_t bytes,
                         int64_t at) {
   char *p = to;
   while (bytes) {
-    const ssize_t n = pread(f->fd, p, bytes, at);
+    const ssize_t n = ts_file_pread(f->fd, p, bytes, at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0)
       return ts_fail(TS_ERR_DATA, "%s: %s at byte %lld", f->path,
@@ -141,47 +157,16 @@ static ts_err read_rows(const ts_dataset_file *f, const ts_array *a, void *to,
 
 static ts_err check_header(ts_dataset_file *f, ts_source_info *info) {
   ts_err err = TS_OK;
-  char format[64] = "";
+  char format[64];
   int64_t version = 0, n = -1;
   ts_hdf5_lock();
-  hid_t attr = H5Aexists(f->file, "format") > 0
-                   ? H5Aopen(f->file, "format", H5P_DEFAULT)
-                   : -1;
-  if (attr >= 0) {
-    hid_t type = H5Aget_type(attr);
-    char *text = NULL;
-    if (H5Tis_variable_str(type) > 0) {
-      hid_t memory = H5Tcopy(H5T_C_S1);
-      H5Tset_size(memory, H5T_VARIABLE);
-      H5Tset_cset(memory, H5Tget_cset(type));
-      if (H5Aread(attr, memory, &text) >= 0 && text) {
-        snprintf(format, sizeof format, "%s", text);
-        H5free_memory(text);
-      }
-      H5Tclose(memory);
-    } else if (H5Tget_class(type) == H5T_STRING &&
-               H5Tget_size(type) < sizeof format) {
-      (void)H5Aread(attr, type, format);
-    }
-    H5Tclose(type);
-    H5Aclose(attr);
-  }
-  const struct {
-    const char *name;
-    hid_t type;
-    void *to;
-  } values[] = {{"version", H5T_NATIVE_INT64, &version},
-                {"num_samples", H5T_NATIVE_INT64, &n},
-                {"bayes_logloss", H5T_NATIVE_DOUBLE, &info->bayes_logloss},
-                {"bayes_auc", H5T_NATIVE_DOUBLE, &info->bayes_auc}};
-  for (int i = 0; i < 4; i++) {
-    attr = H5Aexists(f->file, values[i].name) > 0
-               ? H5Aopen(f->file, values[i].name, H5P_DEFAULT)
-               : -1;
-    if (attr < 0) continue;
-    (void)H5Aread(attr, values[i].type, values[i].to);
-    H5Aclose(attr);
-  }
+  (void)ts_hdf5_get_text(f->file, "format", format, sizeof format);
+  (void)ts_hdf5_get_number(f->file, "version", H5T_NATIVE_INT64, &version);
+  (void)ts_hdf5_get_number(f->file, "num_samples", H5T_NATIVE_INT64, &n);
+  (void)ts_hdf5_get_number(f->file, "bayes_logloss", H5T_NATIVE_DOUBLE,
+                           &info->bayes_logloss);
+  (void)ts_hdf5_get_number(f->file, "bayes_auc", H5T_NATIVE_DOUBLE,
+                           &info->bayes_auc);
   if (strcmp(format, "tessera-dataset") != 0)
     TS_THROW(TS_ERR_DATA, "%s: is not a tessera data set (format \"%s\")",
              f->path, format);
@@ -235,7 +220,7 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   f->fd = -1;
   TS_TRY(ts_mem_strdup(&f->path, path));
   TS_TRY(ts_hdf5_open(&f->file, path, TS_ERR_DATA));
-  f->fd = open(path, O_RDONLY | O_CLOEXEC);
+  f->fd = ts_file_open(path, O_RDONLY);
   if (f->fd < 0) TS_THROW(TS_ERR_DATA, "%s: %s", path, strerror(errno));
   TS_TRY(check_header(f, &d->base.info));
   TS_TRY(open_array(&f->labels, f, "labels", 2, H5T_NATIVE_FLOAT, 4, true));

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/checkpoint_impl.h"
@@ -86,8 +87,8 @@ static ts_err make(hid_t file, const char *name, hid_t type, int64_t rows,
   hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
   H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
   H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
-  hid_t set =
-      H5Dcreate2(file, name, type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+  hid_t set = TS_HDF5(
+      H5Dcreate2(file, name, type, space, H5P_DEFAULT, plist, H5P_DEFAULT));
   const haddr_t offset = set >= 0 ? H5Dget_offset(set) : HADDR_UNDEF;
   if (set >= 0) H5Dclose(set);
   H5Pclose(plist);
@@ -146,7 +147,8 @@ static ts_err make_file(ts_writer *w) {
   const ts_source_info *i = &w->source->info;
   unlink(w->temp);
   ts_hdf5_lock();
-  hid_t file = H5Fcreate(w->temp, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t file =
+      TS_HDF5(H5Fcreate(w->temp, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
   if (file < 0) TS_THROW(TS_ERR_IO, "%s: %s", w->temp, ts_hdf5_why());
   TS_TRY(put_attrs(w, file));
   TS_TRY(make(file, "labels", H5T_IEEE_F32LE, w->n, i->n_tasks, &w->at[0]));
@@ -199,7 +201,7 @@ static ts_err put_all(ts_writer *w) {
   const ts_source_info *i = &w->source->info;
   int64_t *offsets = NULL, *done_ids = NULL;
   int32_t n;
-  w->fd = open(w->temp, O_RDWR | O_CLOEXEC);
+  w->fd = ts_file_open(w->temp, O_RDWR);
   if (w->fd < 0) return ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
   TS_TRY(ts_mem_array(&offsets, CHUNK + 1, 8, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&done_ids, w->n_features, 8, TS_TAG_INPUT));
@@ -216,7 +218,7 @@ static ts_err put_all(ts_writer *w) {
     for (int32_t f = 0; f < w->n_features; f++)
       TS_TRY(put_feature(w, f, at, n, &done_ids[f], offsets));
   }
-  if (fsync(w->fd) != 0)
+  if (ts_file_sync(w->fd) != 0)
     err = ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
 done:
   ts_mem_free(offsets);
@@ -260,7 +262,7 @@ ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {
     w.columns[f].weights_at = at[2];
   }
   TS_TRY(ts_agree(comm, put_all(&w)));
-  if (w.first && rename(w.temp, w.path) != 0)
+  if (w.first && ts_file_rename(w.temp, w.path) != 0)
     err = ts_fail(TS_ERR_IO, "%s: %s", w.path, strerror(errno));
   TS_TRY(ts_agree(comm, err));
 done:
@@ -294,7 +296,8 @@ static void print_lines(FILE *f, const ts_batch *b) {
 static ts_err print_part(ts_writer *w) {
   ts_err err = TS_OK;
   int32_t n;
-  FILE *f = fopen(w->temp, w->first ? "w" : "a");
+  if (w->first) unlink(w->temp); /* of one that was killed; or planted */
+  FILE *f = ts_file_stream(w->temp, w->first ? "wx" : "a");
   if (!f) return ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
   for (int64_t at = w->from; at < w->to; at += n) {
     TS_TRY(read_chunk(w, at, &n));
@@ -306,9 +309,8 @@ static ts_err print_part(ts_writer *w) {
     print_lines(f, b);
   }
 done:
-  if ((fflush(f) != 0 || ferror(f)) && err == TS_OK)
+  if (ts_file_close(f) != 0 && err == TS_OK)
     err = ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
-  fclose(f);
   return err;
 }
 
@@ -331,7 +333,7 @@ ts_err ts_criteo_write(const char *path, ts_source *source, ts_comm *comm) {
   TS_TRY(ts_agree(comm, ts_batch_store_create(&w.store, source->config, NULL)));
   for (int r = 0; r < n_ranks; r++)
     TS_TRY(ts_agree(comm, r == me ? print_part(&w) : TS_OK));
-  if (w.first && rename(w.temp, w.path) != 0)
+  if (w.first && ts_file_rename(w.temp, w.path) != 0)
     err = ts_fail(TS_ERR_IO, "%s: %s", w.path, strerror(errno));
   TS_TRY(ts_agree(comm, err));
 done:

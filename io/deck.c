@@ -227,6 +227,8 @@ static void derive_paths(ts_config *c) {
 static void take_tree(ts_deck *d, config_t *tree, const char *const *sets,
                       int n_sets) {
   const config_setting_t *root = config_root_setting(tree);
+  ts_deck_defaults_read(d);
+  if (d->fault != TS_OK) return;
   for (int i = 0; i < n_sets; i++) ts_deck_set(d, tree, sets[i]);
   set_defaults(d, TS_SCOPE_DECK, d->config);
   ts_deck_group(d, TS_SCOPE_DECK, root, "", d->config);
@@ -255,6 +257,7 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
   ts_err err = TS_OK;
   config_t tree;
   const int64_t failures = ts_mem_failures();
+  TS_TRY(ts_deck_includes(d, text));
   config_init(&tree);
   config_set_options(&tree, CONFIG_OPTION_AUTOCONVERT);
   config_set_include_dir(&tree, d->config->deck_dir);
@@ -270,7 +273,9 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
       err = ts_fail(TS_ERR_DECK, "%s", d->errors.text ? d->errors.text : "");
   }
   config_destroy(&tree);
+done:
   ts_str_reset(&d->errors);
+  ts_deck_defaults_free(d);
   ts_mem_free(d->origin);
   return err;
 }

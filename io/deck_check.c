@@ -194,6 +194,15 @@ static void check_prefetch(ts_deck *d, const config_setting_t *root,
                     "%s: layer is missing", key);
 }
 
+/* It is the name of a folder, and of none elsewhere. */
+static void check_run_name(ts_deck *d, const config_setting_t *root) {
+  const char *name = d->config->run.name;
+  if (!name) return;
+  if (!*name || !strcmp(name, ".") || !strcmp(name, "..") || strchr(name, '/'))
+    ts_deck_error(d, at(root, "run.name"), "\"%.80s\" is no name for a run",
+                  name);
+}
+
 void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   check_one_of(d, root, "data.global_batch", "data.batch_per_rank",
@@ -214,6 +223,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
           config_setting_get_elem(
               (config_setting_t *)at(root, "optimizer.overrides"), (unsigned)i),
           "optimizer.overrides: match is missing");
+  check_run_name(d, root);
   check_tables(d);
   check_tasks(d, root);
   check_dedup(d, root);

@@ -17,9 +17,11 @@ typedef struct ts_deck {
   const char *where; /* in place of file:line, for --set itself */
   int32_t element;   /* number of the table within its {a..b}, else 0 */
   int32_t n_elements;
+  int64_t n_items;                 /* of lists that tables have, in all */
   const config_setting_t **origin; /* of each table, for messages */
   int32_t capacity;                /* of tables and origin */
   ts_err fault;                    /* what is no fault of the deck */
+  config_t *defaults; /* (ts_schema_n) each read once: tables are many */
 } ts_deck;
 
 /* Adds "file:line: text". */
@@ -29,7 +31,9 @@ void ts_deck_error(ts_deck *, const config_setting_t *, const char *fmt, ...)
 /* deck_value.c: the value of KEY from setting S into TO (the field). */
 void ts_deck_value(ts_deck *, const ts_key *, const config_setting_t *s,
                    void *to);
-/* The default of KEY into TO. */
+/* The schema's defaults, for a deck's reading; the default of KEY into TO. */
+void ts_deck_defaults_read(ts_deck *);
+void ts_deck_defaults_free(ts_deck *);
 void ts_deck_default(ts_deck *, const ts_key *, void *to);
 void ts_deck_value_free(const ts_key *, void *to);
 /* Text with ${NAME} from the environment, and {a..b} taken at the element. */
@@ -51,6 +55,9 @@ void ts_deck_set(ts_deck *, config_t *, const char *text);
 void ts_deck_set_table(ts_deck *, const char *text, ts_table_config *);
 /* An error where "tables.NAME.key=value" names no table. */
 void ts_deck_set_check(ts_deck *, const char *text);
+
+/* deck_include.c: whether what TEXT includes can be read and has an end. */
+ts_err ts_deck_includes(const ts_deck *, const char *text);
 
 /* deck_check.c: what concerns several keys. */
 void ts_deck_check(ts_deck *, const config_setting_t *root);

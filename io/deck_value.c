@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "io/deck_impl.h"
 
-enum { ERRORS_BYTES_MAX = 2800, HOURS_MAX = 100000, FEATURES_MAX = 65536 };
+enum { ERRORS_BYTES_MAX = 2800, HOURS_MAX = 100000, ITEMS_MAX = 1 << 20 };
 
 /* What --set made keeps its text as a hook; settings of a deck have none. */
 static const char *set_of(const config_setting_t *s) {
@@ -329,15 +329,25 @@ static const config_setting_t *item(const config_setting_t *s, int i) {
              : s;
 }
 
+/* Lists double at the powers of two. */
 static void add_string(ts_strings *list, char *text) {
   if (!text) return;
-  const size_t old = (size_t)list->n * sizeof(char *);
-  if (ts_mem_resize(&list->item, old, old + sizeof(char *), TS_TAG_MISC) !=
-      TS_OK) {
+  const size_t n = (size_t)list->n, size = sizeof(char *);
+  if ((n & (n - 1)) == 0 &&
+      ts_mem_resize(&list->item, n * size, (n ? 2 * n : 1) * size,
+                    TS_TAG_MISC) != TS_OK) {
     ts_mem_free(text);
     return;
   }
   list->item[list->n++] = text;
+}
+
+/* N more items for lists of tables: a short text may ask for many. */
+static bool has_room(ts_deck *d, const config_setting_t *s, int64_t n) {
+  d->n_items += n;
+  if (d->n_items <= ITEMS_MAX) return true;
+  ts_deck_error(d, s, "the tables list over %d features and ranks", ITEMS_MAX);
+  return false;
 }
 
 /* Features of a table whose name doesn't count: C{1..3} are three. */
@@ -346,13 +356,10 @@ static void add_counted(ts_deck *d, const config_setting_t *s, const char *raw,
   long a = 0, b = 0;
   size_t at, n;
   const int range = d->n_elements ? 0 : ts_deck_range(raw, &a, &b, &at, &n);
+  if (!has_room(d, s, range > 0 ? b - a + 1 : 1)) return;
   if (range <= 0) {
     if (range < 0) ts_deck_error(d, s, "\"%.80s\": {a..b} is broken", raw);
     add_string(to, ts_deck_text(d, s, raw));
-    return;
-  }
-  if (b - a >= FEATURES_MAX) {
-    ts_deck_error(d, s, "\"%.80s\" counts more than %d", raw, FEATURES_MAX);
     return;
   }
   d->n_elements = (int32_t)(b - a + 1);
@@ -387,6 +394,7 @@ static void take_ints(ts_deck *d, const ts_key *k, const config_setting_t *s,
                       ts_ints *to) {
   const int n = n_items(s);
   ts_deck_value_free(k, to);
+  if (k->scope == TS_SCOPE_TABLE && !has_room(d, s, n)) return;
   if (ts_mem_array(&to->item, n, sizeof *to->item, TS_TAG_MISC) != TS_OK)
     return;
   to->n = n;
@@ -461,20 +469,33 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
   }
 }
 
-void ts_deck_default(ts_deck *d, const ts_key *k, void *to) {
-  config_t snippet;
+void ts_deck_defaults_read(ts_deck *d) {
   char text[256];
+  d->fault =
+      ts_mem_array(&d->defaults, ts_schema_n, sizeof *d->defaults, TS_TAG_MISC);
+  for (int i = 0; d->fault == TS_OK && i < ts_schema_n; i++) {
+    const ts_key *k = &ts_schema[i];
+    config_init(&d->defaults[i]);
+    if (k->kind == TS_KEY_LATER || !k->fallback) continue;
+    config_set_options(&d->defaults[i], CONFIG_OPTION_AUTOCONVERT);
+    snprintf(text, sizeof text, "v = %s;", k->fallback);
+    if (config_read_string(&d->defaults[i], text) != CONFIG_TRUE)
+      ts_deck_error(d, NULL, "the default of %s is broken", k->path);
+  }
+}
+
+void ts_deck_defaults_free(ts_deck *d) {
+  for (int i = 0; d->defaults && i < ts_schema_n; i++)
+    config_destroy(&d->defaults[i]);
+  ts_mem_free(d->defaults);
+}
+
+void ts_deck_default(ts_deck *d, const ts_key *k, void *to) {
   if (k->kind == TS_KEY_LATER) return;
   if (k->kind == TS_KEY_FLOAT && !k->fallback) *(double *)to = NAN;
   if (!k->fallback) return;
-  config_init(&snippet);
-  config_set_options(&snippet, CONFIG_OPTION_AUTOCONVERT);
-  snprintf(text, sizeof text, "v = %s;", k->fallback);
-  if (config_read_string(&snippet, text) == CONFIG_TRUE)
-    ts_deck_value(d, k, config_lookup(&snippet, "v"), to);
-  else
-    ts_deck_error(d, NULL, "the default of %s is broken", k->path);
-  config_destroy(&snippet);
+  const config_setting_t *s = config_lookup(&d->defaults[k - ts_schema], "v");
+  if (s) ts_deck_value(d, k, s, to);
 }
 
 void ts_deck_value_free(const ts_key *k, void *to) {

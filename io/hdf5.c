@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/space.h"
 
 static pthread_mutex_t lock;
@@ -36,10 +38,22 @@ static void start(void) {
   /* No plugins: a file must not make this process load code. */
   setenv("HDF5_PLUGIN_PRELOAD", "::", 1);
   H5open();
+  H5PLset_loading_state(0);
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
   half_types[0] = half_type(8, 7, 127);
   half_types[1] = half_type(5, 10, 15);
 }
+
+#ifdef TS_FAULTS
+/* As HDF5 says what the system refused. */
+int ts_hdf5_fault(void) {
+  if (!ts_fault("hdf5")) return 0;
+  H5Eclear2(H5E_DEFAULT);
+  H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_IO,
+           H5E_WRITEERROR, "errno = %d", errno);
+  return 1;
+}
+#endif
 
 void ts_hdf5_lock(void) {
   pthread_once(&once, start);
@@ -50,40 +64,25 @@ void ts_hdf5_unlock(void) {
   pthread_mutex_unlock(&lock);
 }
 
-/* External links lead out of the file: they are not followed. */
-static herr_t refuse_external(const char *name, const H5L_info_t *info,
-                              void *arg) {
-  (void)name, (void)arg;
-  return info->type == H5L_TYPE_EXTERNAL;
-}
-
-static herr_t look_at(hid_t group, const char *name, const H5L_info_t *info,
-                      void *arg) {
-  (void)group;
-  return refuse_external(name, info, arg);
-}
-
 ts_err ts_hdf5_open(hid_t *file, const char *path, ts_err code) {
   ts_err err = TS_OK;
+  struct stat st;
   *file = -1;
   ts_hdf5_lock();
-  if (access(path, R_OK) != 0) TS_THROW(code, "%s: %s", path, strerror(errno));
-  *file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (access(path, R_OK) != 0 || stat(path, &st) != 0)
+    TS_THROW(code, "%s: %s", path, strerror(errno));
+  /* A pipe or a device has no end. */
+  if (!S_ISREG(st.st_mode)) TS_THROW(code, "%s: is not a file", path);
+  *file = TS_HDF5(H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT));
   if (*file < 0)
     TS_THROW(code,
              "%s: is not a whole HDF5 file, or is locked (on NFS or Lustre "
              "HDF5_USE_FILE_LOCKING=FALSE may help)",
              path);
-  const herr_t external =
-      H5Lvisit(*file, H5_INDEX_NAME, H5_ITER_NATIVE, look_at, NULL);
-  if (external != 0) {
+  err = ts_hdf5_check_links(*file, path, code);
+  if (err != TS_OK) {
     H5Fclose(*file);
     *file = -1;
-    TS_THROW(code,
-             external > 0 ? "%s: has external links, which are not "
-                            "followed"
-                          : "%s: is damaged",
-             path);
   }
 done:
   ts_hdf5_unlock();
@@ -124,7 +123,8 @@ ts_err ts_hdf5_make_groups(hid_t file, const char *name, ts_err code) {
   for (const char *p = strchr(name, '/'); p; p = strchr(p + 1, '/')) {
     snprintf(path, sizeof path, "%.*s", (int)(p - name), name);
     if (H5Lexists(file, path, H5P_DEFAULT) > 0) continue;
-    hid_t g = H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t g =
+        TS_HDF5(H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     if (g < 0) return refused(file, path, code);
     H5Gclose(g);
   }
@@ -134,7 +134,8 @@ ts_err ts_hdf5_make_groups(hid_t file, const char *name, ts_err code) {
 ts_err ts_hdf5_put_attr(hid_t file, const char *name, hid_t type,
                         const void *value, ts_err code) {
   hid_t space = H5Screate(H5S_SCALAR);
-  hid_t attr = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t attr =
+      TS_HDF5(H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
   const bool good = attr >= 0 && H5Awrite(attr, type, value) >= 0;
   const ts_err err = good ? TS_OK : refused(file, name, code);
   if (attr >= 0) H5Aclose(attr);
@@ -171,6 +172,10 @@ ts_err ts_hdf5_close(hid_t file, const char *path, ts_err err, ts_err code) {
       H5Fget_filesize(file, &size) >= 0) {
     if (err == TS_OK) err = ts_reserve(*fd, (int64_t)size, path, code);
     if (err != TS_OK) divert(*fd);
+  }
+  if (err == TS_OK && ts_hdf5_fault()) {
+    err = ts_fail(code, "%s: %s", path, ts_hdf5_why());
+    if (fd) divert(*fd);
   }
   if (H5Fclose(file) < 0 && err == TS_OK)
     err = ts_fail(code, "%s: %s", path, ts_hdf5_why());

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
@@ -48,8 +49,8 @@ static herr_t look_at(hid_t file, const char *name, const H5O_info_t *info,
   if (info->type != H5O_TYPE_DATASET || !strncmp(name, "check/", 6)) return 0;
   if (ts_stored_open(&s, file, i->path, name) != TS_OK) {
     const bool text = strstr(ts_err_message(), "checksums") != NULL;
+    if (!text) printf("  DAMAGED or unknown: %s\n", ts_err_message());
     ts_err_clear();
-    if (!text) printf("  DAMAGED or unknown: %s\n", name);
     /* Small values have no checksums of their own. */
     i->n_damaged += !text;
     ts_stored_reset(&s);
@@ -63,9 +64,14 @@ static herr_t look_at(hid_t file, const char *name, const H5O_info_t *info,
   return 0;
 }
 
+/* What would steer a terminal is shown as '?'. */
 static void print_text(const ts_ckpt *c, const char *path, const char *head) {
   const ts_ckpt_value *v = ts_ckpt_value_of(c, path);
-  if (v && v->dtype == TS_U8) printf("%s\n%s\n", head, (char *)v->ptr);
+  if (!v || v->dtype != TS_U8) return;
+  printf("%s\n", head);
+  for (const unsigned char *p = v->ptr; *p; p++)
+    putchar((*p < ' ' && *p != '\n' && *p != '\t') || *p == 127 ? '?' : *p);
+  putchar('\n');
 }
 
 static void print_number(const ts_ckpt *c, const char *path, const char *head) {
@@ -123,7 +129,7 @@ ts_err ts_inspect(const char *path, bool verify_all) {
   ts_inspection i = {.path = path, .fd = -1, .verify = verify_all};
   TS_TRY(ts_hdf5_open(&file, path, TS_ERR_CKPT));
   const bool dataset = is_dataset(file);
-  i.fd = open(path, O_RDONLY | O_CLOEXEC);
+  i.fd = ts_file_open(path, O_RDONLY);
   if (i.fd < 0) TS_THROW(TS_ERR_IO, "%s: can't be opened", path);
   TS_TRY(ts_mem_alloc(&i.block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
   printf("%s\n", path);

@@ -6,14 +6,21 @@ tessera_sources += \
   io/batch_store.h \
   io/checkpoint.c \
   io/checkpoint_columns.c \
+  io/checkpoint_copy.c \
+  io/checkpoint_finite.c \
   io/checkpoint.h \
   io/checkpoint_impl.h \
   io/checkpoint_list.c \
+  io/checkpoint_mirror.c \
   io/checkpoint_mpio.c \
   io/checkpoint_newest.c \
   io/checkpoint_read.c \
+  io/checkpoint_seal.c \
+  io/checkpoint_seal.h \
   io/checkpoint_stored.c \
   io/checkpoint_write.c \
+  io/checkpoint_writer.c \
+  io/checkpoint_writer.h \
   io/criteo.c \
   io/csv.c \
   io/csv_fields.c \
@@ -26,11 +33,13 @@ tessera_sources += \
   io/deck_check.c \
   io/deck_help.c \
   io/deck_impl.h \
+  io/deck_include.c \
   io/deck_print.c \
   io/deck_set.c \
   io/deck_value.c \
   io/hdf5.c \
   io/hdf5.h \
+  io/hdf5_guard.c \
   io/inspect.c \
   io/loader.c \
   io/metrics_log.c \

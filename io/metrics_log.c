@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -35,9 +36,9 @@ ts_err ts_metrics_log_open(ts_metrics_log **out, const char *path,
   ts_metrics_log *l = NULL;
   TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_MISC));
   TS_TRY(ts_mem_strdup(&l->path, path));
-  l->file = fopen(path, step > 0 ? "r+" : "w");
-  if (!l->file && errno == ENOENT) l->file = fopen(path, "w");
-  if (!l->file) TS_THROW(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  l->file = ts_file_stream(path, step > 0 ? "r+" : "w");
+  if (!l->file && errno == ENOENT) l->file = ts_file_stream(path, "w");
+  if (!l->file) TS_THROW(TS_ERR_IO, "%s: %s", path, ts_file_why());
   if (step > 0) {
     const long end = kept_bytes(l->file, step);
     if (ftruncate(fileno(l->file), end) != 0 ||
@@ -58,7 +59,7 @@ static ts_err end_line(ts_metrics_log *l, int n, const char *const *names,
     if (isfinite(values[i]))
       fprintf(l->file, ",\"%s\":%.9g", names[i], values[i]);
   fprintf(l->file, "}\n");
-  if (fflush(l->file) != 0)
+  if (ts_file_flush(l->file) != 0)
     return ts_fail(TS_ERR_IO, "%s: %s", l->path, strerror(errno));
   return TS_OK;
 }
@@ -78,6 +79,14 @@ ts_err ts_metrics_log_table(ts_metrics_log *l, int64_t step, const char *table,
                             const double *values) {
   if (!l) return TS_OK;
   fprintf(l->file, "{\"step\":%lld,\"table\":\"%s\"", (long long)step, table);
+  return end_line(l, n, names, values);
+}
+
+ts_err ts_metrics_log_event(ts_metrics_log *l, int64_t step, const char *event,
+                            int n, const char *const *names,
+                            const double *values) {
+  if (!l) return TS_OK;
+  fprintf(l->file, "{\"step\":%lld,\"%s\":true", (long long)step, event);
   return end_line(l, n, names, values);
 }
 

@@ -12,6 +12,10 @@ typedef struct ts_metrics_log ts_metrics_log;
  * repeats none); STEP 0 starts anew.  Rank 0 alone. */
 ts_err ts_metrics_log_open(ts_metrics_log **, const char *path, int64_t step);
 /* {"step":STEP, then numbers "name":value in FORMAT order}. */
+/* With "EVENT":true: of something that is no step. */
+ts_err ts_metrics_log_event(ts_metrics_log *, int64_t step, const char *event,
+                            int n, const char *const *names,
+                            const double *values);
 /* The same of one table: with "table":TABLE. */
 ts_err ts_metrics_log_table(ts_metrics_log *, int64_t step, const char *table,
                             int n, const char *const *names,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
@@ -23,15 +24,17 @@ static ts_err make_file(ts_predictions *p, int64_t n) {
   static const char *const names[2] = {"predictions", "labels"};
   const hsize_t dims[2] = {(hsize_t)n, (hsize_t)p->n_tasks};
   ts_hdf5_lock();
-  hid_t file = H5Fcreate(p->temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  unlink(p->temp); /* of one that was killed, or planted */
+  hid_t file =
+      TS_HDF5(H5Fcreate(p->temp, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
   hid_t space = H5Screate_simple(p->n_tasks > 1 ? 2 : 1, dims, NULL);
   hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
   H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
   H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
   if (file < 0) TS_THROW(TS_ERR_IO, "%s: %s", p->temp, ts_hdf5_why());
   for (int i = 0; i < 2; i++) {
-    hid_t set = H5Dcreate2(file, names[i], H5T_IEEE_F32LE, space, H5P_DEFAULT,
-                           plist, H5P_DEFAULT);
+    hid_t set = TS_HDF5(H5Dcreate2(file, names[i], H5T_IEEE_F32LE, space,
+                                   H5P_DEFAULT, plist, H5P_DEFAULT));
     p->at[i] = set >= 0 ? (int64_t)H5Dget_offset(set) : -1;
     if (set >= 0) H5Dclose(set);
     if (p->at[i] < 0) TS_THROW(TS_ERR_IO, "%s: %s", p->temp, ts_hdf5_why());
@@ -45,7 +48,7 @@ done:
 }
 
 static ts_err open_file(ts_predictions *p) {
-  p->fd = open(p->temp, O_RDWR | O_CLOEXEC);
+  p->fd = ts_file_open(p->temp, O_RDWR);
   if (p->fd >= 0) return TS_OK;
   return ts_fail(TS_ERR_IO, "%s: %s", p->temp, strerror(errno));
 }
@@ -86,11 +89,11 @@ done:
 
 ts_err ts_predictions_finish(ts_predictions *p, ts_err err, ts_comm *comm) {
   if (!p) return err;
-  if (err == TS_OK && fsync(p->fd) != 0)
+  if (err == TS_OK && ts_file_sync(p->fd) != 0)
     err = ts_fail(TS_ERR_IO, "%s: %s", p->path, strerror(errno));
   close(p->fd);
   err = ts_agree(comm, err);
-  if (err == TS_OK && p->first && rename(p->temp, p->path) != 0)
+  if (err == TS_OK && p->first && ts_file_rename(p->temp, p->path) != 0)
     err = ts_fail(TS_ERR_IO, "%s: %s", p->path, strerror(errno));
   if (p->first && err != TS_OK) unlink(p->temp);
   err = ts_agree(comm, err);

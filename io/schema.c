@@ -84,7 +84,13 @@ const ts_key ts_schema[] = {
     DECK("run.on_nan", CHOICE, run.on_nan, "\"stop\"", "", 1, 0,
          "stop|skip|rollback",
          "a loss that is not a number: stop (code 3), leave the step out, or "
-         "go back to the last checkpoint's weights and go on with the data"),
+         "go back to the last checkpoint's weights and go on with the data.  "
+         "skip and rollback look at gradients and dense parameters, too: what "
+         "is not finite there may have been applied already, so both go back "
+         "to the checkpoint"),
+    DECK("run.max_skips", INT, run.max_skips, "100", "steps", 0, 1e15, NULL,
+         "steps that run.on_nan may leave out or go back for, of one start; "
+         "then the run stops (code 3)"),
     DECK("run.tier_dir", PATH, run.tier_dir, "\"\"", "", 1, 0, NULL,
          "folder on a disk of the node's own, for tables with cache.tier = "
          "\"file\": a file per rank and group, without a name"),
@@ -340,10 +346,24 @@ const ts_key ts_schema[] = {
          "0: only at the end"),
     DECK("checkpoint.keep", INT32, checkpoint.keep, "2", "files", 1, 1000000,
          NULL, "newest ones that stay"),
-    DECK("checkpoint.async", BOOL, checkpoint.async, "false", "", 1, 0,
-         "false|-true", "write while training goes on"),
-    DECK("checkpoint.mirror", STRING, checkpoint.mirror, "\"\"", "", 1, 0, "",
-         "second folder; not in this version"),
+    DECK("checkpoint.async", BOOL, checkpoint.async, "true", "", 1, 0, NULL,
+         "checkpoints of checkpoint.every are written while training goes on, "
+         "from a copy, where memory allows; the log says where not.  The last "
+         "one, and that of a stop, is always waited for"),
+    DECK("checkpoint.buffer_mib", INT, checkpoint.buffer_mib, "0", "MiB", 0,
+         1e9, NULL,
+         "the most that a rank's copy may take; a step waits while what does "
+         "not fit is written.  0: as much as it needs, up to half of the "
+         "memory that is free on the node"),
+    DECK("checkpoint.mirror", PATH, checkpoint.mirror, "\"\"", "", 1, 0, NULL,
+         "second folder, which finished checkpoints are copied to beside the "
+         "steps, and whose newest is taken where this one's are damaged or "
+         "gone; one that can't be written is told, and training goes on.  "
+         "\"\": none"),
+    DECK("checkpoint.mirror_every", INT32, checkpoint.mirror_every, "1",
+         "checkpoints", 1, 1000000, NULL,
+         "every how many checkpoints one is copied to the mirror; the last "
+         "one of a run always is"),
     DECK("checkpoint.io", STRING, checkpoint.io, "\"auto\"", "", 1, 0,
          "auto|pwrite|mpio", "auto: mpio on NFS, else pwrite"),
     DECK("checkpoint.resume", STRING, checkpoint.resume, "\"auto\"", "", 1, 0,

@@ -4,6 +4,7 @@
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "io/batch_store.h"
@@ -28,6 +29,10 @@ static const ts_source_ops *find(const char *format) {
 
 static ts_err add_path(ts_strings *list, const char *path) {
   ts_err err = TS_OK;
+  struct stat st;
+  /* A pipe or a device would be waited for without end. */
+  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    TS_THROW(TS_ERR_DATA, "%s: is not a file", path);
   TS_TRY(ts_mem_resize(&list->item, (size_t)list->n * sizeof(char *),
                        (size_t)(list->n + 1) * sizeof(char *), TS_TAG_INPUT));
   TS_TRY(ts_mem_strdup(&list->item[list->n], path));

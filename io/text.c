@@ -10,10 +10,12 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 
-enum { EVERY = 1024 };
+/* A line that is longer than LINE_MAX_BYTES packs a disk into a kilobyte. */
+enum { EVERY = 1024, LINE_MAX_BYTES = 64 << 20 };
 
 typedef struct ts_text_file {
   char *path;
@@ -38,7 +40,7 @@ struct ts_text {
 static ts_err map_file(ts_text_file *f) {
   ts_err err = TS_OK;
   struct stat st;
-  const int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+  const int fd = ts_file_open(f->path, O_RDONLY);
   if (fd < 0) return ts_fail(TS_ERR_DATA, "%s: %s", f->path, strerror(errno));
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
     TS_THROW(TS_ERR_DATA, "%s: is not a file", f->path);
@@ -119,11 +121,15 @@ static ts_err next_packed(ts_text_file *f, ts_str *s, bool *end) {
   ts_err err = TS_OK;
   char piece[8192];
   bool whole = false;
+  size_t n_bytes = 0;
   *end = true;
   while (!whole && gzgets(f->gz, piece, sizeof piece)) {
     const size_t n = strlen(piece);
     *end = false;
     whole = n && piece[n - 1] == '\n';
+    if ((n_bytes += n) > LINE_MAX_BYTES)
+      TS_THROW(TS_ERR_DATA, "%s: line %lld is over 64 MiB", f->path,
+               (long long)f->gz_line + 1);
     if (s) TS_TRY(ts_str_append_bytes(s, piece, n));
   }
   int code;

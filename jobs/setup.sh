@@ -7,6 +7,7 @@ libhdf5-openmpi-dev libdnnl-dev libconfig-dev zlib1g-dev"
 test_packages="hdf5-tools check python3 python3-h5py python3-numpy procps
 texinfo"
 slurm_packages="slurm-wlm munge"
+fuzz_packages="clang libclang-rt-14-dev"
 
 missing_packages() {
   for p in "$@"; do

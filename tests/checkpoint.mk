@@ -1,2 +1,8 @@
-check_PROGRAMS += tests/test_checkpoint
-dist_check_SCRIPTS += tests/disk_full.sh tests/reshard.sh
+check_PROGRAMS += tests/test_checkpoint tests/test_async tests/test_damage tests/test_faults
+dist_check_SCRIPTS += tests/async.sh tests/disk_full.sh tests/reshard.sh
+dist_check_SCRIPTS += tests/faults.sh tests/folder.sh tests/sweep_kill.sh
+# The same in long (doc/reliability.md): about an hour.
+check-reliability: tessera tests/test_damage tests/test_faults
+	TESSERA_SWEEP=long $(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='tests/test_damage tests/test_faults \
+	  tests/faults.sh tests/folder.sh tests/disk_full.sh tests/sweep_kill.sh'
+.PHONY: check-reliability

@@ -45,7 +45,9 @@ expect 3 'this is no trace of tessera' "$TESSERA" trace summary "$dir/good.deck"
 expect 2 'No such file' "$TESSERA" plan "$dir/none.deck"
 expect 2 'is not a file' "$TESSERA" plan "$dir"
 expect 2 'is not a file' "$TESSERA" plan /dev/zero
-expect 2 "nesting too deep" "$TESSERA" plan "$dir/loop.deck"
+expect 2 "loop.deck:1: includes itself: $dir/loop.deck -> $dir/loop.deck" "$TESSERA" plan "$dir/loop.deck"
+# Nobody is left to believe that a fault was armed.
+expect 2 'TESSERA_FAULT=write:1' env TESSERA_FAULT=write:1 "$TESSERA" version
 expect 2 'binary.deck' "$TESSERA" plan "$dir/binary.deck"
 expect 2 'are no deck' "$TESSERA" plan "$dir/huge.deck"
 expect 2 'bad.deck:1: unknown key "run.stepz"; did you mean "run.steps"?' \

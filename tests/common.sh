@@ -12,6 +12,13 @@ not_sanitized() {
   echo "runs without sanitizers only: whole runs are compared, their parts are watched in the test programs"
   exit 77
 }
+# For what only programs with points of failure can show (base/fault.h).
+has_faults() { "$TESSERA" version | grep -q 'faults  *built in'; }
+needs_faults() {
+  has_faults && return
+  echo "needs faults on purpose: configure --enable-faults"
+  exit 77
+}
 check() { # what, command...
   what=$1; shift
   n_checks=$((n_checks + 1))

@@ -27,6 +27,8 @@ include tests/planner.mk
 include tests/train.mk
 include tests/trace.mk
 include tests/cli.mk
+include tests/hostile.mk
+include tests/fuzz.mk
 
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 
@@ -35,7 +37,7 @@ TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 # clocks or fill the machine.
 tests_alone = tests/test_fs_timing tests/trace_overlap.sh \
   tests/bench_pipeline.sh tests/watchdog.sh tests/train_stop.sh \
-  tests/larger.sh
+  tests/larger.sh tests/async.sh
 check-pairs: $(check_LIBRARIES) $(check_PROGRAMS) all-am
 	rc=0; \
 	$(MAKE) $(AM_MAKEFLAGS) -j2 check-TESTS \

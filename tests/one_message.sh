@@ -4,6 +4,7 @@
 . "$srcdir/tests/common.sh"
 command -v pgrep > /dev/null || { echo "pgrep (procps) is not here"; exit 77; }
 not_sanitized
+needs_faults
 # ends CODE PATTERN: the last run's.
 ends() {
   n=$(grep -c 'tessera: error' "$work/err")

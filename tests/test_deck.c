@@ -70,7 +70,7 @@ START_TEST(values_and_defaults) {
   ck_assert_int_eq(c->optimizer.n_overrides, 1);
   ck_assert_str_eq(c->optimizer.overrides[0].match, "over*");
   ck_assert_str_eq(c->pipeline.kind, "base");
-  ck_assert(!c->checkpoint.async);
+  ck_assert(c->checkpoint.async);
   ck_assert_str_eq(c->run.output, "/tmp/runs/t");
   ck_assert_str_eq(c->checkpoint.dir, "/tmp/runs/t/checkpoints");
   ts_deck_destroy(c);
@@ -124,8 +124,8 @@ static const char *const faults[][2] = {
      "deck:9: dense.backward_prefetch: layer is missing"},
     {"dense = { reshard_after_forward = 0; };", "out of range"},
     {"dense = { reshard_after_forward = \"no\"; };", "takes an integer"},
-    {"checkpoint = { async = true; };", "not in this version"},
-    {"checkpoint = { mirror = \"x\"; };", "not in this version"},
+    {"checkpoint = { async = \"yes\"; };", "checkpoint.async takes"},
+    {"checkpoint = { mirror_every = 0; };", "out of range"},
     {"checkpoint = { async = 1; };", "takes true or false"},
     {"checkpoint = { dir = 1; };", "takes a text in quotes"},
     {"sharding = { memory_gib = -4; };", "is out of range"},

@@ -53,6 +53,7 @@ finish
 cat "$work/err"
 check "a suspended job goes on, code $code" test $code = 0
 
+needs_faults
 faulty() { # FAULT options
   fault=$1; shift
   TESSERA_FAULT=$fault train 4 "$(echo "$fault" | tr : -)" "$@" > "$work/out" 2> "$work/err"; code=$?

@@ -142,6 +142,7 @@ typedef struct ts_config {
     double max_time_s; /* 0: none */
     int32_t accumulate;
     ts_on_nan on_nan;
+    int64_t max_skips;
     char *tier_dir;
     double deadline_s; /* of every section; 0: learnt */
     struct {
@@ -241,7 +242,10 @@ typedef struct ts_config {
     int64_t every;
     int32_t keep;
     bool async;
-    char *mirror, *io, *resume, *init_from;
+    int64_t buffer_mib; /* of a rank; 0: by what memory is free */
+    char *mirror;       /* absolute, "": none */
+    int32_t mirror_every;
+    char *io, *resume, *init_from;
   } checkpoint;
   struct {
     int64_t window; /* samples, global */

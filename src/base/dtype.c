@@ -97,3 +97,33 @@ void ts_from_f32(void *dst, const float *src, ts_dtype t, int64_t n) {
   if (t == TS_F16)
     for (int64_t i = 0; i < n; i++) h[i] = ts_f32_to_f16(src[i]);
 }
+
+/* ---- finite -------------------------------------------------------------- */
+
+/* Not finite: all bits of the exponent are set.  Without a branch for each
+ * element. */
+static bool bad_32(const uint32_t *x, int64_t n) {
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < n; i++) bad |= (x[i] & 0x7f800000) == 0x7f800000;
+  return bad;
+}
+
+static bool bad_16(const uint16_t *x, int64_t n, uint16_t exponent) {
+  uint16_t bad = 0;
+  for (int64_t i = 0; i < n; i++)
+    bad = (uint16_t)(bad | ((x[i] & exponent) == exponent));
+  return bad;
+}
+
+bool ts_all_finite(const void *x, ts_dtype t, int64_t n) {
+  switch (t) {
+  case TS_F32:
+    return !bad_32(x, n);
+  case TS_BF16:
+    return !bad_16(x, n, 0x7f80);
+  case TS_F16:
+    return !bad_16(x, n, 0x7c00);
+  default:
+    return true;
+  }
+}

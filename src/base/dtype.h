@@ -2,6 +2,7 @@
 #ifndef TS_BASE_DTYPE_H
 #define TS_BASE_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -36,6 +37,10 @@ uint16_t ts_f32_to_f16(float f);
  * exact values stay, overflow gives the largest finite value. */
 uint16_t ts_f32_to_bf16_sr(float f, uint32_t r);
 uint16_t ts_f32_to_f16_sr(float f, uint32_t r);
+
+/* None of N elements of type f32, bf16 or f16 is infinite or not a number;
+ * true of other types. */
+bool ts_all_finite(const void *x, ts_dtype, int64_t n);
 
 /* N elements of type T at SRC to f32 and back (nearest even). */
 void ts_to_f32(float *dst, const void *src, ts_dtype t, int64_t n);

@@ -1,25 +1,114 @@
-/* fault.c - the point that is armed, and how often it was passed. */
+/* fault.c - the points that are armed, and how often they were passed. */
 #include "base/fault.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-static char point[16];
-static int wanted; /* passage */
-static atomic_bool armed;
-static atomic_int passed;
+#ifdef TS_FAULTS
 
-void ts_fault_set(const char *text, int rank) {
-  int of;
-  atomic_store(&armed, false);
-  atomic_store(&passed, 0);
-  if (!text || sscanf(text, "%15[^:]:%d:%d", point, &of, &wanted) != 3) return;
-  atomic_store(&armed, of == rank);
+enum { MOST = 8, KILL = -1 };
+
+typedef struct ts_armed {
+  char what[16];
+  int wanted, why; /* passage; errno or KILL */
+  atomic_int passed;
+} ts_armed;
+
+static ts_armed armed[MOST];
+static atomic_int n_armed;
+
+static const struct {
+  const char *what;
+  int why;
+} points[] = {
+    {"open", EACCES},  {"read", EIO},   {"write", ENOSPC},   {"flush", ENOSPC},
+    {"fsync", EIO},    {"rename", EIO}, {"reserve", ENOSPC}, {"hdf5", EIO},
+    {"alloc", ENOMEM}, {"mpi", EIO},    {"comm", EIO},       {"message", EIO},
+    {"internal", EIO}, {"crash", EIO},  {"pause", EIO},      {"leave", EIO},
+    {"batch", EIO},    {"stall", EIO},  {"freeze", EIO},     {"gradient", EIO}};
+
+static const struct {
+  const char *name;
+  int number;
+} reasons[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},       {"EACCES", EACCES},
+               {"EROFS", EROFS},   {"EDQUOT", EDQUOT}, {"ESTALE", ESTALE},
+               {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM}, {"EINTR", EINTR},
+               {"KILL", KILL}};
+
+/* The default reason of point WHAT, 0 where there is no such point. */
+static int usual_reason(const char *what) {
+  for (size_t i = 0; i < sizeof points / sizeof *points; i++)
+    if (!strcmp(points[i].what, what)) return points[i].why;
+  return 0;
+}
+
+static int reason(const char *name) {
+  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+    if (!strcmp(reasons[i].name, name)) return reasons[i].number;
+  return 0;
+}
+
+/* One fault of N characters; false where it is none. */
+static bool parse(const char *text, size_t n, ts_armed *a, int *rank) {
+  char one[64], why[16] = "", more;
+  if (n >= sizeof one) return false;
+  memcpy(one, text, n);
+  one[n] = '\0';
+  int got = sscanf(one, "%15[^:]:rank%d:nth%d:%15s%c", a->what, rank,
+                   &a->wanted, why, &more);
+  if (got < 3)
+    got = sscanf(one, "%15[^:]:%d:%d:%15s%c", a->what, rank, &a->wanted, why,
+                 &more);
+  a->why = *why ? reason(why) : usual_reason(a->what);
+  return (got == 3 || got == 4) && a->wanted > 0 && a->why != 0 &&
+         usual_reason(a->what) != 0;
+}
+
+ts_err ts_fault_set(const char *text, int rank) {
+  int n = 0;
+  atomic_store(&n_armed, 0);
+  if (!text || !*text || !strcmp(text, "none")) return TS_OK;
+  for (const char *p = text; p;
+       p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) {
+    int of;
+    if (n == MOST || !parse(p, strcspn(p, ","), &armed[n], &of))
+      return ts_fail(TS_ERR_USAGE,
+                     "TESSERA_FAULT=%s: not WHAT:rankR:nthN[:WHY] (see "
+                     "base/fault.h)",
+                     text);
+    atomic_store(&armed[n].passed, 0);
+    n += of == rank;
+  }
+  atomic_store(&n_armed, n);
+  return TS_OK;
 }
 
 bool ts_fault(const char *what) {
-  if (!atomic_load_explicit(&armed, memory_order_relaxed)) return false;
-  if (strcmp(what, point) != 0) return false;
-  return atomic_fetch_add(&passed, 1) + 1 == wanted;
+  const int n = atomic_load_explicit(&n_armed, memory_order_relaxed);
+  for (int i = 0; i < n; i++) {
+    ts_armed *a = &armed[i];
+    if (strcmp(what, a->what) != 0 ||
+        atomic_fetch_add(&a->passed, 1) + 1 != a->wanted)
+      continue;
+    if (a->why == KILL) raise(SIGKILL);
+    errno = a->why;
+    return true;
+  }
+  return false;
 }
+
+#else
+
+ts_err ts_fault_set(const char *text, int rank) {
+  (void)rank;
+  if (!text || !*text || !strcmp(text, "none")) return TS_OK;
+  return ts_fail(TS_ERR_USAGE,
+                 "TESSERA_FAULT=%s: this program has no faults to offer; "
+                 "configure it with --enable-faults",
+                 text);
+}
+
+#endif

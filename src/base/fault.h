@@ -1,19 +1,52 @@
-/* fault.h - faults on purpose, so that tests can show what becomes of them:
- * TESSERA_FAULT=WHAT:RANK:N makes passage number N (from 1) of that rank
- * through the point WHAT fail.
+/* fault.h - faults on purpose, so that tests can show what becomes of them.
  *
- * Points: alloc (any allocation), write (a piece of a checkpoint), comm (the
- * start of a collective), message (an input message, as it is taken apart),
- * internal, crash, pause and leave (a step: an error, a signal, no end, the
- * process ends), batch and stall (the reader: an error, no end). */
+ * TESSERA_FAULT=WHAT:rankR:nthN[:WHY] makes passage number N (from 1) of rank
+ * R through the point WHAT fail; "rank" and "nth" may be left out, several are
+ * separated by commas.  WHY is an errno (ENOSPC, EIO, EACCES, EROFS, EDQUOT,
+ * ESTALE, EMFILE, ENOMEM, EINTR), which the message then shows, or KILL: the
+ * process is killed there, as by `kill -9`.  "none" arms nothing.
+ *
+ * Only in programs configured with --enable-faults (or --enable-debug); in
+ * others the points compile to nothing and TESSERA_FAULT is refused.
+ *
+ * The system's points, and what fails there (base/file.h):
+ *   open     a file is opened, but not by HDF5     (EACCES)
+ *   read     pread: checkpoints and data sets      (EIO)
+ *   write    pwrite: checkpoints, predictions, data sets   (ENOSPC)
+ *   flush    lines of metrics.jsonl, plan, deck.effective  (ENOSPC)
+ *   fsync    of a file or a folder                 (EIO)
+ *   rename   of a file that is finished            (EIO)
+ *   reserve  space asked for in advance            (ENOSPC)
+ *   hdf5     a call of HDF5 that makes, writes or closes (EIO)
+ *   alloc    any allocation                        (ENOMEM)
+ *   mpi      any call of MPI, those that only look included (none)
+ * The program's own:
+ *   comm     the start of a collective
+ *   message  an input message, as it is taken apart
+ *   internal, crash, pause, leave   a step: an error, a signal, no end, the
+ *            process ends
+ *   freeze   a piece of a checkpoint: no end
+ *   gradient of a step's tables: one is infinite
+ *   batch, stall   the reader: an error, no end */
 #ifndef TS_BASE_FAULT_H
 #define TS_BASE_FAULT_H
 
 #include <stdbool.h>
 
-/* Arms the point that TEXT names, if it is one of RANK; NULL: none. */
-void ts_fault_set(const char *text, int rank);
-/* True once: when this passage is to fail.  Thread-safe. */
+#include "base/err.h"
+
+/* Arms what TEXT names of RANK, instead of what was; NULL: nothing.  A text
+ * that is wrong, or a program without points, is a USAGE error. */
+ts_err ts_fault_set(const char *text, int rank);
+
+/* True, with errno set, when this passage is to fail.  Thread-safe. */
+#ifdef TS_FAULTS
 bool ts_fault(const char *what);
+#else
+static inline bool ts_fault(const char *what) {
+  (void)what;
+  return false;
+}
+#endif
 
 #endif

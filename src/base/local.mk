@@ -8,12 +8,16 @@ tessera_sources += \
   src/base/err.h \
   src/base/fault.c \
   src/base/fault.h \
+  src/base/file.c \
+  src/base/file.h \
   src/base/hash.c \
   src/base/hash.h \
   src/base/log.c \
   src/base/log.h \
   src/base/mem.c \
   src/base/mem.h \
+  src/base/mem_free.c \
+  src/base/mem_free.h \
   src/base/rng.c \
   src/base/rng.h \
   src/base/space.c \

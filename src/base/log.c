@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *file;
 static int own_rank, quiet_stdout;
@@ -19,8 +21,8 @@ void ts_log_rank(int rank, int n_ranks) {
 ts_err ts_log_open(const char *path) {
   if (own_rank != 0) return TS_OK;
   ts_log_close();
-  file = fopen(path, "a");
-  if (!file) return ts_fail(TS_ERR_IO, "log %s: %s", path, strerror(errno));
+  file = ts_file_stream(path, "a");
+  if (!file) return ts_fail(TS_ERR_IO, "log %s: %s", path, ts_file_why());
   return TS_OK;
 }
 

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
+#include "base/fault.h"
+
 /* Whether the file system has what the file lacks; says yes where nobody
  * knows. */
 static int is_free(int fd, int64_t n_bytes) {
@@ -19,7 +21,8 @@ static int is_free(int fd, int64_t n_bytes) {
 
 ts_err ts_reserve(int fd, int64_t n_bytes, const char *path, ts_err code) {
   int why = 0;
-  if (n_bytes > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, n_bytes) != 0)
+  if (n_bytes > 0 && (ts_fault("reserve") ||
+                      fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, n_bytes) != 0))
     why = errno;
   if (why == EOPNOTSUPP || why == ENOSYS || why == EINVAL || why == EINTR)
     why = is_free(fd, n_bytes) ? 0 : ENOSPC;

@@ -49,7 +49,7 @@ void ts_str_reset(ts_str *s) {
   *s = (ts_str){0};
 }
 
-enum { DISTANCE_MAX = 64 };
+enum { DISTANCE_MAX = 64, TEXT_BYTES_MAX = 1 << 30 };
 
 static int least(int a, int b, int c) {
   int m = a < b ? a : b;
@@ -104,7 +104,15 @@ const char *ts_str_seconds(char buf[32], double seconds) {
 ts_err ts_file_read(ts_str *s, const char *path) {
   ts_err err = TS_OK;
   char piece[65536];
+  struct stat st;
   size_t n;
+  /* A look before it is opened: a pipe or a device has no end. */
+  if (stat(path, &st) != 0)
+    return ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (!S_ISREG(st.st_mode))
+    return ts_fail(TS_ERR_IO, "%s: is not a file", path);
+  if (st.st_size > TEXT_BYTES_MAX)
+    return ts_fail(TS_ERR_IO, "%s: is over 1 GiB", path);
   FILE *f = fopen(path, "rb");
   if (!f) return ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
   while ((n = fread(piece, 1, sizeof piece, f)) > 0)

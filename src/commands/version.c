@@ -28,6 +28,11 @@ ts_err ts_cmd_version(const ts_args *a) {
 #else
   printf("  CUDA       not built in\n");
 #endif
+#ifdef TS_FAULTS
+  printf("  faults     built in (TESSERA_FAULT)\n");
+#else
+  printf("  faults     not built in\n");
+#endif
   printf("  CPU        %s%s%s\n", cpu->model, cpu->avx2 ? ", AVX2" : "",
          cpu->avx512 ? ", AVX-512" : "");
   return TS_OK;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/fault.h"
 #include "runtime/comm.h"
 #include "runtime/trace.h"
 #include "runtime/watchdog.h"
@@ -111,7 +112,8 @@ void ts_world_poke(void *world); /* the service thread looks again */
 
 /* Error of an MPI call in words, as a COMM fault; OK for MPI_SUCCESS. */
 ts_err ts_mpi_check(int rc, const char *call);
-#define TS_MPI(call) ts_mpi_check((call), #call)
+#define TS_MPI(call)                                                           \
+  ts_mpi_check(ts_fault("mpi") ? MPI_ERR_OTHER : (call), #call)
 
 /* comm_reduce.c: dst (n) = reduction over the W arrays at SRC, STRIDE
  * elements apart, in rank order.  DST may not be inside SRC. */

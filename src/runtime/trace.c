@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
+
 enum { PHASES_MAX = 128, ROWS_MAX = 256 };
 
 typedef struct ts_phase {
@@ -112,8 +114,8 @@ void ts_trace_row_give(int row) {
 
 ts_err ts_trace_open(const char *path, int rank, double origin_s, int64_t first,
                      int64_t end) {
-  file = fopen(path, "w");
-  if (!file) return ts_fail(TS_ERR_IO, "trace %s: %s", path, strerror(errno));
+  file = ts_file_stream(path, "w");
+  if (!file) return ts_fail(TS_ERR_IO, "trace %s: %s", path, ts_file_why());
   /* Lanes write under a lock: to memory. */
   if (setvbuf(file, NULL, _IOFBF, 1 << 20) != 0)
     return ts_fail(TS_ERR_NOMEM, "trace %s: no buffer", path);

@@ -32,6 +32,8 @@ static pthread_t thread;
 static atomic_bool running;
 static sem_t wake;
 static atomic_uint moved; /* counts every sign of getting on */
+static atomic_uint moved_beside;
+static atomic_bool beside; /* something is written beside the steps */
 static atomic_int crashed;
 static void *frames[32];
 static int n_frames;
@@ -59,6 +61,15 @@ ts_section ts_watch_enter(ts_section next) {
   own->section = (int)next;
   get_on(now);
   return before;
+}
+
+void ts_watch_beside(int on) {
+  atomic_fetch_add(&moved_beside, 1);
+  atomic_store(&beside, on);
+}
+
+void ts_watch_beside_beat(void) {
+  atomic_fetch_add(&moved_beside, 1);
 }
 
 static int by_size(const void *a, const void *b) {
@@ -190,11 +201,30 @@ _Noreturn void ts_watch_fail(ts_err err) {
   ts_mpi_abort(ts_err_exit_code(err));
 }
 
-/* Returns where another rank speaks, or where it was only slow: it got on
+/* Returns where another rank speaks, or where it was only slow: COUNT got on
  * while the other nodes were asked. */
+static void say(const char *head, atomic_uint *count, bool hang) {
+  const unsigned before = atomic_load(count);
+  if (!ts_watch_claim()) return;
+  const ts_watch_row *rows = ts_watch_collect(ANSWER_S);
+  if (rows && atomic_load(count) == before)
+    speak(head, rows, TS_ERR_COMM, hang);
+  ts_watch_unclaim();
+}
+
+static void say_beside(double waited) {
+  const ts_watch_row *own = ts_watch_own();
+  char head[TS_WATCH_HOST + 256];
+  snprintf(head, sizeof head,
+           "no progress for %.0f s in the checkpoint that rank %d on %s writes "
+           "beside step %lld (deadline %.0f s, of section save)",
+           waited, own->rank, own->host, (long long)own->step,
+           own_deadline(TS_SECTION_SAVE));
+  say(head, &moved_beside, false);
+}
+
 static void say_overdue(ts_section s, double waited) {
   char head[256];
-  const unsigned before = atomic_load(&moved);
   const char *from = options.deadline_s[s] > 0 ? "from the deck"
                      : median_s > 0            ? "learnt from the steps"
                                                : "before any is learnt";
@@ -203,11 +233,7 @@ static void say_overdue(ts_section s, double waited) {
            "s, %s)",
            waited, ts_section_name((int)s), (long long)ts_watch_own()->step,
            ts_watch_deadline(s), from);
-  if (!ts_watch_claim()) return;
-  const ts_watch_row *rows = ts_watch_collect(ANSWER_S);
-  if (rows && atomic_load(&moved) == before)
-    speak(head, rows, TS_ERR_COMM, true);
-  ts_watch_unclaim();
+  say(head, &moved, true);
 }
 
 /* ---- crashes ------------------------------------------------------------- */
@@ -295,10 +321,25 @@ static void wait_tick(void) {
   (void)sem_timedwait(&wake, &t);
 }
 
+/* Seconds since COUNT last changed, TICKED of them since the last look; time
+ * that this thread did not get is no sign of a hang. */
+typedef struct ts_since {
+  atomic_uint *count;
+  unsigned seen;
+  double waited;
+} ts_since;
+
+static void look(ts_since *s, double ticked) {
+  const unsigned now = atomic_load(s->count);
+  s->waited = now == s->seen ? s->waited + fmin(ticked, 4 * TICK_S) : 0;
+  s->seen = now;
+}
+
 static void *watch(void *arg) {
   (void)arg;
-  double waited = 0, last = ts_now();
-  unsigned seen = atomic_load(&moved);
+  double last = ts_now();
+  ts_since steps = {.count = &moved, .seen = atomic_load(&moved)};
+  ts_since save = {.count = &moved_beside};
   while (atomic_load(&running)) {
     wait_tick();
     const double now = ts_now();
@@ -308,13 +349,13 @@ static void *watch(void *arg) {
     (void)ts_watch_answer(false);
     if (atomic_load(&crashed)) say_crash(atomic_load(&crashed));
     if (gone) say_gone(gone);
-    /* Time that this thread did not get is no sign of a hang. */
-    waited += fmin(now - last, 4 * TICK_S);
-    if (atomic_load(&moved) != seen) waited = 0;
-    seen = atomic_load(&moved);
+    look(&steps, now - last);
+    look(&save, now - last);
     last = now;
-    if (waited > ts_watch_deadline(s)) say_overdue(s, waited);
-    if (waited > ts_watch_deadline(s) + SPEAK_S)
+    if (atomic_load(&beside) && save.waited > own_deadline(TS_SECTION_SAVE))
+      say_beside(save.waited);
+    if (steps.waited > ts_watch_deadline(s)) say_overdue(s, steps.waited);
+    if (steps.waited > ts_watch_deadline(s) + SPEAK_S)
       ts_mpi_abort(ts_err_exit_code(TS_ERR_COMM));
   }
   return NULL;

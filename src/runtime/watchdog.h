@@ -62,6 +62,10 @@ ts_section ts_watch_enter(ts_section);
 void ts_watch_step(int64_t step);
 /* The section has got on. */
 void ts_watch_beat(void);
+/* Work that goes on beside the steps, from ON to off: it has to get on within
+ * the deadline of section SAVE, by beats of its own. */
+void ts_watch_beside(int on);
+void ts_watch_beside_beat(void);
 /* Deadline in force, INFINITY: none. */
 double ts_watch_deadline(ts_section);
 

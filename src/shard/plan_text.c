@@ -3,8 +3,8 @@
  * is checked against the deck before it is used, and a fault is named with
  * its line. */
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,10 +163,13 @@ static ts_err take_table(ts_reader *r) {
   if (!take_word(r, name, sizeof name))
     TS_TRY(wrong(r, "a line starts with the name of a table", NULL));
   const int32_t i = table_of(r, name);
+  const bool known = take_word(r, kind, sizeof kind) && kind_of(kind);
+  /* Nothing is said of what may be no plan at all, but a file of others. */
+  if (i < 0 && !known)
+    TS_TRY(wrong(r, "this is no line of a plan: TABLE SHARDING SHARDS", NULL));
   if (i < 0) TS_TRY(wrong(r, "the deck has no table", name));
   if (r->seen[i]) TS_TRY(wrong(r, "a second line for table", name));
-  if (!take_word(r, kind, sizeof kind) || kind_of(kind) == TS_SHARD_AUTO)
-    TS_TRY(wrong(r, "no known sharding is given for table", name));
+  if (!known) TS_TRY(wrong(r, "no known sharding is given for table", name));
   r->seen[i] = true;
   r->expected = i + 1;
   r->plan->tables[i].kind = kind_of(kind);
@@ -249,11 +252,11 @@ ts_err ts_plan_parse(ts_plan **out, const char *text, const ts_config *c) {
 ts_err ts_plan_read(ts_plan **out, const char *path, const ts_config *c) {
   ts_err err = TS_OK;
   ts_str text = {0};
-  errno = 0;
   if (ts_file_read(&text, path) != TS_OK) {
+    char why[512];
+    snprintf(why, sizeof why, "%s", ts_err_message());
     ts_err_clear();
-    TS_THROW(TS_ERR_DECK, "sharding.plan: %s can't be read: %s", path,
-             strerror(errno));
+    TS_THROW(TS_ERR_DECK, "sharding.plan can't be read: %s", why);
   }
   TS_TRY(parse(out, text.text ? text.text : "", path, c));
 done:

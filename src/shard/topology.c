@@ -2,7 +2,6 @@
 #include "shard/topology.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -97,10 +96,17 @@ static ts_err take_line(ts_topology *t, const char *p, const char *end,
   const char *key = p;
   while (p < end && (isalnum((unsigned char)*p) || *p == '_')) p++;
   const int i = field_of(key, (size_t)(p - key));
-  if (i < 0)
-    return ts_fail(TS_ERR_DECK, "%s:%d: no figure of a topology: %.*s", name,
-                   line, (int)(p - key), key);
+  const char *stop = p;
   while (p < end && isspace((unsigned char)*p)) p++;
+  /* Nothing is said of what may be no topology at all. */
+  if (i < 0 && p < end && *p == '=')
+    return ts_fail(TS_ERR_DECK, "%s:%d: no figure of a topology: %.*s", name,
+                   line, (int)(stop - key), key);
+  if (i < 0)
+    return ts_fail(TS_ERR_DECK,
+                   "%s:%d: this is no line of a topology: key = "
+                   "number",
+                   name, line);
   if (p < end && *p == '=') p++;
   snprintf(number, sizeof number, "%.*s", (int)(end - p), p);
   char *rest;
@@ -129,11 +135,11 @@ done:
 ts_err ts_topology_read(ts_topology *t, const char *path) {
   ts_err err = TS_OK;
   ts_str text = {0};
-  errno = 0;
   if (ts_file_read(&text, path) != TS_OK) {
+    char why[512];
+    snprintf(why, sizeof why, "%s", ts_err_message());
     ts_err_clear();
-    TS_THROW(TS_ERR_DECK, "topology: %s can't be read: %s", path,
-             strerror(errno));
+    TS_THROW(TS_ERR_DECK, "topology can't be read: %s", why);
   }
   TS_TRY(ts_topology_parse(t, text.text ? text.text : "", path));
 done:

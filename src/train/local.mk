@@ -1,6 +1,7 @@
 tessera_sources += \
   src/train/base.c \
   src/train/eval.c \
+  src/train/finite.c \
   src/train/forward.c \
   src/train/forward.h \
   src/train/fused_sparse_dist.c \
@@ -29,8 +30,11 @@ tessera_sources += \
   src/train/run_impl.h \
   src/train/run_output.c \
   src/train/run_start.c \
+  src/train/run_nan.c \
   src/train/run_trace.c \
   src/train/run_trace.h \
+  src/train/saves.c \
+  src/train/saves.h \
   src/train/semi_sync.c \
   src/train/signals.c \
   src/train/signals.h \

@@ -158,16 +158,19 @@ ts_err ts_metrics_load(ts_metrics *m, const ts_ckpt *c, const char *path,
   snprintf(name, sizeof name, "%.200s/sums", prefix);
   const ts_ckpt_value *v = ts_ckpt_value_of(c, name);
   ts_metrics_clear(m);
-  if (v && v->n == sizeof m->sums / 8 && me == 0)
+  if (v && v->dtype == TS_F64 && v->n == sizeof m->sums / 8 && me == 0)
     memcpy(&m->sums, v->ptr, sizeof m->sums);
   snprintf(name, sizeof name, "%.200s/window_samples", prefix);
   v = ts_ckpt_value_of(c, name);
-  if (v && v->n == 1) memcpy(&total, v->ptr, sizeof total);
+  if (v && v->dtype == TS_I64 && v->n == 1)
+    memcpy(&total, v->ptr, sizeof total);
   if (total < 1) goto done;
-  const int64_t from = total * me / w, to = total * (me + 1) / w;
-  TS_TRY(ts_mem_array(&rows, to - from, sizeof *rows, TS_TAG_METRICS));
   snprintf(name, sizeof name, "%.200s/window", prefix);
   TS_TRY(ts_ckpt_add_item(&window, name, TS_F32, total, 3, &item));
+  /* With no piece to fill yet: whether the file has so many rows. */
+  TS_TRY(ts_ckpt_load_items(&window, path, comm));
+  const int64_t from = total * me / w, to = total * (me + 1) / w;
+  TS_TRY(ts_mem_array(&rows, to - from, sizeof *rows, TS_TAG_METRICS));
   TS_TRY(ts_ckpt_add_piece(item, false, true, from, to - from, rows));
   TS_TRY(ts_ckpt_load_items(&window, path, comm));
   if (!m->keep_all && m->limit == 0) goto done;

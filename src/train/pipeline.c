@@ -96,7 +96,24 @@ ts_err ts_pipeline_step(ts_trainer *t, ts_loader *loader, int stop,
     TS_TRY(train_one(t, loader, stop, &one));
     add_result(result, &one);
   } while (result->more && !result->end);
-  if (result->skipped) ts_stage_drop(t);
+  if (result->skipped)
+    ts_stage_drop(t);
+  else if (!result->end && t->config->run.on_nan != TS_ON_NAN_STOP)
+    TS_TRY(ts_stage_judge_step(t, result));
+done:
+  return err;
+}
+
+ts_err ts_pipeline_forget(ts_trainer *t) {
+  ts_err err = TS_OK;
+  for (int k = 0; k < t->n_cargo; k++) {
+    ts_cargo *c = ts_cargo_at(t, k);
+    if (!c->looked_up) continue;
+    TS_TRY(ts_lane_wait(t->compute, c->ready));
+    TS_TRY(ts_ebc_output_end(c->flight, t->compute));
+    c->looked_up = false;
+  }
+  TS_TRY(ts_lane_sync(t->compute));
 done:
   return err;
 }

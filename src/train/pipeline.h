@@ -30,6 +30,10 @@ bool ts_pipeline_has(ts_trainer *, int ahead);
  * from now on. */
 ts_err ts_pipeline_receive(ts_trainer *, int ahead, ts_step_result *);
 
+/* What was looked up ahead is looked up again: the weights have changed by
+ * other means. */
+ts_err ts_pipeline_forget(ts_trainer *);
+
 /* Lets go of all that was begun ahead, without training on it. */
 void ts_pipeline_drain(ts_trainer *, ts_loader *);
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -284,7 +285,7 @@ ts_err ts_planning_save(const ts_planning *p, const ts_plan *plan,
   f = fopen(path, "w");
   if (!f || fwrite(text.text, 1, text.n_bytes, f) != text.n_bytes)
     err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
-  if (f && fclose(f) != 0 && err == TS_OK)
+  if (f && ts_file_close(f) != 0 && err == TS_OK)
     err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
 done:
   ts_str_reset(&text);

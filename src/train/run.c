@@ -18,16 +18,16 @@
 
 /* ---- saving, evaluating -------------------------------------------------- */
 
-static ts_err save(ts_run *r) {
+/* WAIT: the run ends or stops behind it. */
+static ts_err save(ts_run *r, bool wait, bool last) {
   ts_err err = TS_OK;
-  if (!r->config->checkpoint.dir || r->saved_step == r->t->step) return TS_OK;
-  const double t0 = ts_now();
-  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
-  TS_TRY(ts_trainer_save(r->t, &r->state, r->train));
-  r->saved_step = r->t->step;
-  ts_timer_add("checkpoint", ts_now() - t0);
-  ts_info("checkpoint of step %lld written in %.2f s", (long long)r->t->step,
-          ts_now() - t0);
+  if (!r->config->checkpoint.dir) return TS_OK;
+  if (r->saved_step != r->t->step) {
+    if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
+    TS_TRY(ts_saves_save(&r->saves, &r->state, r->train, wait, last, r->log));
+    r->saved_step = r->t->step;
+  }
+  if (wait) TS_TRY(ts_saves_finish(&r->saves, r->log));
 done:
   return err;
 }
@@ -73,16 +73,23 @@ done:
  * cost little beside the steps between two lines. */
 enum { AUC_SAMPLES = 1 << 18 };
 
+/* Counts of what is rare are written where there is some. */
+static double some(double count) {
+  return count > 0 ? count : NAN;
+}
+
 static ts_err log_step(ts_run *r) {
   ts_err err = TS_OK;
-  static const char *const names[] = {"loss",      "samples",      "ne",
-                                      "window_ne", "window_auc",   "lr_factor",
-                                      "epoch",     "samples_per_s"};
+  static const char *const names[] = {
+      "loss",       "samples",     "ne",     "window_ne",
+      "window_auc", "lr_factor",   "epoch",  "samples_per_s",
+      "skipped",    "bad_records", "bad_ids"};
   ts_trainer *t = r->t;
   const double began = ts_now();
-  double loss = r->last.loss_sum;
+  double sums[] = {r->last.loss_sum, (double)r->n_bad, (double)r->n_bad_ids};
   ts_metrics_result m;
-  TS_TRY(ts_comm_sum_f64(t->control, &loss, 1));
+  TS_TRY(ts_comm_sum_f64(t->control, sums, 3));
+  double loss = sums[0];
   if (r->last.weight_sum > 0) loss /= r->last.weight_sum;
   TS_TRY(ts_metrics_compute(t->metrics[0], &m, AUC_SAMPLES, t->control));
   const double now = ts_now(), dt = now - r->t_log;
@@ -98,9 +105,14 @@ static ts_err log_step(ts_run *r) {
                       r->config->metrics.window > 0 ? m.auc : NAN,
                       ts_schedule_factor(r->config, t->step),
                       (double)r->state.loader.epoch,
-                      rate};
+                      rate,
+                      some(r->n_skipped),
+                      some(sums[1]),
+                      some(sums[2])};
+  const int n = sizeof v / sizeof *v;
   if (t->rank == 0)
-    TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, 8, names, v));
+    TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, n, names, v));
+  TS_TRY(ts_saves_line(&r->saves, r->log));
   TS_TRY(ts_cache_report_step(&r->cache, t, r->log));
   r->t_log = ts_now();
   ts_timer_add("progress lines", r->t_log - began);
@@ -109,50 +121,16 @@ done:
   return err;
 }
 
-/* What this rank asks for before a step. */
+/* What this rank asks for before a step: 1, a stop; 2, that all look at a
+ * checkpoint that could not be written. */
 static int asks(const ts_run *r) {
   const double limit = r->config->run.max_time_s;
   const double used = ts_now() - r->t0;
   /* Room for the step and the checkpoint: a twentieth, at least 5 s. */
   const double spare = fmax(5.0, limit / 20);
+  if (ts_saves_failed(&r->saves)) return 2;
   if (ts_signals_level()) return 1;
   return limit > 0 && r->t->rank == 0 && used > limit - fmin(spare, limit / 2);
-}
-
-/* A loss that is not a number somewhere: agreed now, before anything is
- * saved over what was good. */
-static ts_err check_nan(ts_run *r) {
-  ts_err err = TS_OK;
-  if (r->config->run.on_nan != TS_ON_NAN_STOP) return TS_OK;
-  if (r->last.nan)
-    err = ts_fail(TS_ERR_NAN,
-                  "step %lld: the loss is not a number; a smaller rate, "
-                  "optimizer.clip_norm or run.on_nan = \"skip\" may help; "
-                  "the last checkpoint is from before",
-                  (long long)r->t->step);
-  return ts_agree(r->t->control, err);
-}
-
-/* Back to the newest checkpoint's weights; the data goes on. */
-static ts_err roll_back(ts_run *r) {
-  ts_err err = TS_OK;
-  ts_run_state old = {0};
-  ts_str taken = {0};
-  const int64_t n_samples = r->state.n_samples;
-  if (r->saved_step < 0)
-    TS_THROW(TS_ERR_NAN,
-             "step %lld: the loss is not a number, and there is "
-             "no checkpoint to go back to",
-             (long long)r->t->step + 1);
-  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
-  TS_TRY(ts_trainer_load(r->t, NULL, &old, &taken));
-  ts_note("the loss was not a number: weights are back at step %lld",
-          (long long)r->t->step);
-  r->state.n_samples = n_samples;
-done:
-  ts_mem_free(old.source_state);
-  ts_str_reset(&taken);
-  return err;
 }
 
 static ts_err after_step(ts_run *r) {
@@ -162,10 +140,10 @@ static ts_err after_step(ts_run *r) {
   const bool log = step % c->run.log_every == 0 || step == r->last_step;
   const bool every = c->checkpoint.every > 0 && step % c->checkpoint.every == 0;
   const bool eval = c->run.eval_every > 0 && step % c->run.eval_every == 0;
-  if (log || every || eval || r->last.stop) TS_TRY(check_nan(r));
+  if (log || every || eval || r->last.stop) TS_TRY(ts_run_check_nan(r));
   if (log) TS_TRY(ts_settle(r->t, log_step(r)));
   if (eval && step < r->last_step) TS_TRY(evaluate(r));
-  if (every) TS_TRY(save(r));
+  if (every && step < r->last_step) TS_TRY(save(r, false, false));
 done:
   return err;
 }
@@ -194,11 +172,11 @@ static ts_err one_step(ts_run *r, bool *end) {
   *end = r->last.end;
   if (*end) goto done;
   r->state.loader = r->last.after;
-  if (r->last.skipped) {
-    r->n_skipped++;
-    if (r->n_skipped > 1000)
-      TS_THROW(TS_ERR_NAN, "1000 steps were skipped: no loss is a number");
-    if (r->config->run.on_nan == TS_ON_NAN_ROLLBACK) TS_TRY(roll_back(r));
+  r->n_bad += r->last.n_bad;
+  r->n_bad_ids += r->last.n_bad_ids;
+  ts_saves_look(&r->saves);
+  if (r->last.skipped || r->last.broken) {
+    TS_TRY(ts_run_leave_out(r));
     goto done;
   }
   r->t->step++;
@@ -219,34 +197,48 @@ static ts_err loop(ts_run *r) {
   ts_watch_enter(TS_SECTION_STEP);
   while (!end && r->t->step < r->last_step) {
     TS_TRY(one_step(r, &end));
+    if (r->last.stop > 1) TS_TRY(ts_saves_finish(&r->saves, r->log));
     if (!r->last.stop || r->t->step >= r->last_step) continue;
-    TS_TRY(save(r));
+    TS_TRY(save(r, true, false));
     ts_info("stopped at step %lld of %lld; the same command goes on from "
             "there",
             (long long)r->t->step, (long long)r->last_step);
     TS_THROW(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);
   }
-  TS_TRY(check_nan(r));
-  TS_TRY(save(r));
+  TS_TRY(ts_run_check_nan(r));
+  TS_TRY(save(r, true, true));
   TS_TRY(evaluate(r));
 done:
+  return err;
+}
+
+/* Whatever all ranks end for, a checkpoint that was begun gets its name. */
+static ts_err end_saves(ts_run *r, ts_err err) {
+  ts_err_record why;
+  if (err == TS_OK || ts_err_is_own(err)) return err;
+  ts_err_take(&why);
+  if (ts_saves_finish(&r->saves, r->log) != TS_OK)
+    ts_warn("the last checkpoint could not be written: %s", ts_err_message());
+  ts_err_clear();
+  ts_err_put(&why);
   return err;
 }
 
 /* What the reader met, over all ranks. */
 static ts_err report_data(ts_run *r) {
   ts_err err = TS_OK;
-  int64_t n[4] = {r->train->n_short, r->train->n_bad_records,
-                  r->train->n_bad_ids, r->n_skipped};
+  int64_t n[3] = {r->train->n_short, r->n_bad, r->n_bad_ids};
   TS_TRY(ts_comm_sum_i64(r->t->control, n, 3));
   if (n[0])
     ts_note("%lld records ended early; what was missing was read as missing",
             (long long)n[0]);
   if (n[1]) ts_note("%lld bad records were skipped", (long long)n[1]);
   if (n[2]) ts_note("%lld bad ids were dropped", (long long)n[2]);
-  if (n[3])
-    ts_note("%lld steps were left out: their loss was not a number",
-            (long long)n[3]);
+  if (r->n_skipped)
+    ts_note("%lld steps were left out: their loss, gradients or parameters "
+            "were not finite; for %lld of them the run went back to a "
+            "checkpoint",
+            (long long)r->n_skipped, (long long)r->n_back);
 done:
   return err;
 }
@@ -266,6 +258,7 @@ static ts_err set_up(ts_run *r, const ts_run_options *o) {
   TS_TRY(ts_settle(r->t, ts_run_open_loader(r)));
   TS_TRY(ts_report_in_flight(r->t));
   TS_TRY(ts_agree(r->t->control, ts_run_open_logs(r)));
+  TS_TRY(ts_saves_create(&r->saves, r->t, &r->state, r->train));
   TS_TRY(ts_run_trace_open(&r->trace, r->config, &o->trace,
                            r->state.loader.step, r->t->control));
 done:
@@ -276,6 +269,7 @@ static void tear_down(ts_run *r) {
   /* What lanes and comms still have under way reads batches. */
   if (r->loader) ts_pipeline_drain(r->t, r->loader);
   ts_loader_destroy(r->loader);
+  ts_saves_destroy(&r->saves);
   ts_source_close(r->train);
   ts_source_close(r->eval);
   ts_metrics_log_close(r->log);
@@ -283,23 +277,26 @@ static void tear_down(ts_run *r) {
   ts_mem_free(r->state.source_state);
   ts_trainer_destroy(r->t);
   if (r->lock >= 0) close(r->lock);
+  if (r->checkpoints_lock >= 0) close(r->checkpoints_lock);
   ts_log_close();
 }
 
 ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   ts_err err = TS_OK;
-  ts_run r = {.config = config, .lock = -1, .saved_step = -1};
+  ts_run r = {
+      .config = config, .lock = -1, .checkpoints_lock = -1, .saved_step = -1};
   TS_TRY(ts_signals_start());
   TS_TRY(set_up(&r, o));
   if (o->check) goto done;
   if (r.t->step >= r.last_step)
     ts_info("step %lld of %lld: nothing is left to train", (long long)r.t->step,
             (long long)r.last_step);
-  err = loop(&r);
+  err = end_saves(&r, loop(&r));
   ts_watch_enter(TS_SECTION_END);
   if (err != TS_OK && err != TS_ERR_STOPPED) goto done;
   ts_err reported = report_data(&r);
   if (reported == TS_OK) reported = ts_cache_report_end(&r.cache, r.t);
+  ts_saves_report(&r.saves);
   if (reported == TS_OK)
     reported = ts_report_end(r.t, ts_now() - r.t0, r.n_samples,
                              r.t->step - r.first_step);

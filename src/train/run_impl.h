@@ -6,6 +6,7 @@
 #include "train/report_cache.h"
 #include "train/pipeline.h"
 #include "train/run.h"
+#include "train/saves.h"
 
 typedef struct ts_run {
   const ts_config *config;
@@ -15,23 +16,32 @@ typedef struct ts_run {
   ts_run_state state;
   ts_metrics_log *log;
   ts_trace_file trace;
-  int lock;
-  int64_t first_step; /* where this process began */
-  int64_t last_step;  /* the step after which the run is done */
-  int64_t saved_step; /* of the newest checkpoint, -1: none */
-  int64_t n_skipped;
+  int lock, checkpoints_lock; /* held by rank 0 as long as it lives; -1 */
+  int64_t first_step;         /* where this process began */
+  int64_t last_step;          /* the step after which the run is done */
+  int64_t saved_step;         /* of the newest checkpoint, -1: none */
+  int64_t n_skipped, n_back;  /* steps left out; of them, back for */
+  int64_t n_bad, n_bad_ids;   /* this rank's, of the batches trained on */
+  ts_saves saves;
   double t0, t_log;         /* start; last progress line */
   int64_t n_samples, n_log; /* trained here; until the last line */
   ts_step_result last;
   ts_cache_report cache;
 } ts_run;
 
-/* run_output.c: the output folder.  open_output locks it (DECK error where
- * another run has it) and opens the log there; rank 0.  open_logs: files that
- * begin with the step at which the run starts.  Local. */
+/* run_output.c: the output folder.  open_output locks it and the folder of
+ * checkpoints (DECK error where another run has one) and opens the log there;
+ * rank 0.  open_logs: files that begin with the step at which the run starts.
+ * Local. */
 ts_err ts_run_open_output(ts_run *);
 ts_err ts_run_open_logs(ts_run *);
 ts_err ts_run_write_plan(const ts_run *);
+
+/* run_nan.c: with on_nan "stop" an agreed error where the last step's loss is
+ * not a number; and what becomes of a step that was skipped or broken.
+ * Collective. */
+ts_err ts_run_check_nan(ts_run *);
+ts_err ts_run_leave_out(ts_run *);
 
 /* run_start.c: where the run begins: the plan, the weights (the newest
  * checkpoint's, initial ones, or those of init_from), the data and the

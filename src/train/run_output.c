@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "io/deck.h"
 #include "train/planning.h"
@@ -16,9 +18,9 @@ static ts_err lock_folder(ts_run *r) {
   ts_str path = {0};
   TS_TRY(ts_mkdirs(r->config->run.output));
   TS_TRY(ts_str_append(&path, "%s/lock", r->config->run.output));
-  r->lock = open(path.text, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+  r->lock = ts_file_open(path.text, O_CREAT | O_RDWR);
   if (r->lock < 0)
-    TS_THROW(TS_ERR_IO, "run.output: %s: %s", path.text, strerror(errno));
+    TS_THROW(TS_ERR_IO, "run.output: %s: %s", path.text, ts_file_why());
   if (flock(r->lock, LOCK_EX | LOCK_NB) != 0)
     TS_THROW(TS_ERR_DECK,
              "%s is in use by another run; give this one its own run.output",
@@ -28,16 +30,43 @@ done:
   return err;
 }
 
+/* A folder of checkpoints that can't be written to, or that another run writes
+ * to, is met now, not hours later.  The lock is the folder's own, where the
+ * file system has such locks. */
+static ts_err lock_checkpoints(ts_run *r) {
+  const char *dir = r->config->checkpoint.dir;
+  if (!dir) return TS_OK;
+  if (ts_mkdirs(dir) != TS_OK) {
+    ts_err_record why;
+    ts_err_take(&why);
+    why.code = TS_ERR_CKPT;
+    ts_err_put(&why);
+    return TS_ERR_CKPT;
+  }
+  if (access(dir, W_OK | X_OK) != 0)
+    return ts_fail(TS_ERR_CKPT, "checkpoint.dir: %s: %s", dir, strerror(errno));
+  r->checkpoints_lock = ts_file_open(dir, O_RDONLY | O_DIRECTORY);
+  if (r->checkpoints_lock < 0)
+    return ts_fail(TS_ERR_CKPT, "checkpoint.dir: %s: %s", dir, strerror(errno));
+  if (flock(r->checkpoints_lock, LOCK_EX | LOCK_NB) != 0 &&
+      errno == EWOULDBLOCK)
+    return ts_fail(TS_ERR_DECK,
+                   "%s is in use by another run; give this one its own "
+                   "checkpoint.dir",
+                   dir);
+  return TS_OK;
+}
+
 static ts_err write_deck(const ts_run *r) {
   ts_err err = TS_OK;
   ts_str path = {0}, text = {0};
   FILE *f = NULL;
   TS_TRY(ts_str_append(&path, "%s/deck.effective", r->config->run.output));
   TS_TRY(ts_deck_print(&text, r->config));
-  f = fopen(path.text, "w");
+  f = ts_file_stream(path.text, "w");
   if (!f || fwrite(text.text, 1, text.n_bytes, f) != text.n_bytes)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path.text, strerror(errno));
-  if (f && fclose(f) != 0 && err == TS_OK)
+    err = ts_fail(TS_ERR_IO, "%s: %s", path.text, ts_file_why());
+  if (f && ts_file_close(f) != 0 && err == TS_OK)
     err = ts_fail(TS_ERR_IO, "%s: %s", path.text, strerror(errno));
 done:
   ts_str_reset(&path);
@@ -52,6 +81,7 @@ ts_err ts_run_write_plan(const ts_run *r) {
   const ts_trainer *t = r->t;
   if (t->rank != 0) return TS_OK;
   TS_TRY(ts_str_append(&path, "%s/plan", r->config->run.output));
+  unlink(path.text); /* whatever it is a link to */
   TS_TRY(
       ts_planning_save(t->planning, t->plan, t->planning->report, path.text));
 done:
@@ -65,6 +95,7 @@ ts_err ts_run_open_output(ts_run *r) {
   TS_TRY(lock_folder(r));
   TS_TRY(ts_str_append(&path, "%s/log", r->config->run.output));
   TS_TRY(ts_log_open(path.text));
+  TS_TRY(lock_checkpoints(r));
   TS_TRY(write_deck(r));
 done:
   ts_str_reset(&path);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "train/planning.h"
@@ -10,16 +11,16 @@
 
 /* With resume = "never" the checkpoints of an earlier run make room: they
  * are kept as NAME.old. */
-static ts_err set_aside(const ts_run *r, ts_comm *comm) {
+static ts_err set_aside(const char *dir, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_str path = {0}, old = {0};
   for (;;) {
-    TS_TRY(ts_ckpt_newest(&path, r->config->checkpoint.dir, comm));
+    TS_TRY(ts_ckpt_newest(&path, dir, comm));
     if (!path.text) break;
     if (ts_comm_rank(comm) == 0) {
       ts_str_reset(&old);
       TS_TRY(ts_str_append(&old, "%s.old", path.text));
-      if (rename(path.text, old.text) != 0)
+      if (ts_file_rename(path.text, old.text) != 0)
         err = ts_fail(TS_ERR_CKPT, "%s: %s", path.text, strerror(errno));
     }
     TS_TRY(ts_agree(comm, err));
@@ -48,7 +49,8 @@ static ts_err old_plan(const ts_run *r, char **plan) {
   ts_str path = {0};
   ts_ckpt ckpt = {0};
   int64_t ranks = 0;
-  TS_TRY(ts_ckpt_newest(&path, r->config->checkpoint.dir, r->t->control));
+  TS_TRY(ts_ckpt_newest_of(&path, r->config->checkpoint.dir,
+                           ts_mirror_of(r->config), r->t->control));
   if (!path.text) goto done;
   if (ts_ckpt_peek(&ckpt, path.text) != TS_OK) ts_err_clear();
   const ts_ckpt_value *v = ts_ckpt_value_of(&ckpt, "meta/plan");
@@ -84,10 +86,12 @@ ts_err ts_run_start_weights(ts_run *r) {
   const ts_config *c = r->config;
   ts_str taken = {0};
   const bool never = !strcmp(c->checkpoint.resume, "never");
-  if (c->checkpoint.dir && never)
-    TS_TRY(set_aside(r, r->t->control));
-  else if (c->checkpoint.dir)
+  if (c->checkpoint.dir && never) {
+    TS_TRY(set_aside(c->checkpoint.dir, r->t->control));
+    if (ts_mirror_of(c)) TS_TRY(set_aside(ts_mirror_of(c), r->t->control));
+  } else if (c->checkpoint.dir) {
     TS_TRY(ts_trainer_load(r->t, NULL, &r->state, &taken));
+  }
   r->saved_step = taken.text ? r->t->step : -1;
   if (taken.text) {
     ts_info("resumed at step %lld from %s", (long long)r->t->step, taken.text);
@@ -145,7 +149,9 @@ ts_err ts_run_open_loader(ts_run *r) {
   r->last_step = c->run.steps > 0
                      ? c->run.steps
                      : (int64_t)(c->run.epochs * (double)per + 0.9999999);
-  /* Batches that were skipped for NaN made no step. */
+  /* Batches that are left out make no step. */
   if (o.max_steps >= 0 && skipped > 0) o.max_steps += skipped;
+  if (o.max_steps >= 0 && c->run.on_nan != TS_ON_NAN_STOP)
+    o.max_steps = INT64_MAX / 2;
   return ts_loader_create(&r->loader, r->train, &o, &r->state.loader);
 }

@@ -54,13 +54,8 @@ done:
 
 static ts_err fence(ts_trainer *t) {
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
   TS_TRY(ts_parallel_unstash(t->dense, t->step, t->compute));
-  if (c->looked_up) { /* to its end; then it is made again */
-    TS_TRY(ts_ebc_output_end(c->flight, t->compute));
-    c->looked_up = false;
-  }
-  TS_TRY(ts_lane_sync(t->compute));
+  TS_TRY(ts_pipeline_forget(t));
 done:
   return err;
 }

@@ -255,6 +255,7 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   TS_TRY(ts_parallel_begin(t->dense, step, !c->more));
   ts_ebc_accumulate(t->ebc, c->more);
   TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
+  TS_TRY(ts_stage_look(t, c));
   TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
   if (ahead.cargo && ahead.stale && heavy)
     TS_TRY(ts_stage_lookup(t, ahead.cargo, t->compute));
@@ -302,6 +303,8 @@ ts_err ts_stage_finish(ts_trainer *t, ts_cargo *c, ts_event loss,
   result->loss_sum = t->loss_sum;
   result->nan = !isfinite(t->loss_sum);
   result->after = c->after;
+  result->n_bad = c->batch->n_bad;
+  result->n_bad_ids = c->batch->n_bad_ids;
   const bool training = metrics == t->metrics;
   if (!training || (!result->skipped && !result->nan))
     TS_TRY(add_metrics(t, metrics, c->batch));

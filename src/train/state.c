@@ -262,23 +262,17 @@ done:
   return err;
 }
 
-ts_err ts_trainer_save(ts_trainer *t, const ts_run_state *state,
-                       ts_source *train) {
+ts_err ts_trainer_describe(ts_trainer *t, const ts_run_state *state,
+                           ts_source *train, ts_ckpt *ckpt) {
   ts_err err = TS_OK;
-  ts_ckpt ckpt = {.step = t->step};
-  const ts_section before = ts_watch_enter(TS_SECTION_SAVE);
+  ckpt->step = t->step;
   TS_TRY(ts_settle(t, ts_ebc_flush(t->ebc)));
-  TS_TRY(ts_settle(t, describe_tables(t, &ckpt, true)));
-  TS_TRY(ts_settle(t, describe_dense(t, &ckpt, true)));
-  TS_TRY(ts_settle(t, add_meta(t, &ckpt)));
-  TS_TRY(ts_settle(t, add_loader(t, &ckpt, state, train)));
-  TS_TRY(ts_settle(t, add_metrics(t, &ckpt)));
-  TS_TRY(ts_ckpt_save(&ckpt, t->config->checkpoint.dir,
-                      t->config->checkpoint.keep, t->config->checkpoint.io,
-                      t->control));
+  TS_TRY(ts_settle(t, describe_tables(t, ckpt, true)));
+  TS_TRY(ts_settle(t, describe_dense(t, ckpt, true)));
+  TS_TRY(ts_settle(t, add_meta(t, ckpt)));
+  TS_TRY(ts_settle(t, add_loader(t, ckpt, state, train)));
+  TS_TRY(ts_settle(t, add_metrics(t, ckpt)));
 done:
-  ts_watch_enter(before);
-  ts_ckpt_reset(&ckpt);
   return err;
 }
 
@@ -308,6 +302,11 @@ static ts_err take_state(const ts_ckpt *ckpt, ts_run_state *state) {
   state->n_samples = get_i64(ckpt, "loader/trained", 0);
   if (s && s->dtype == TS_F64 && s->n == 1)
     memcpy(&state->trained_s, s->ptr, sizeof(double));
+  if (get_i64(ckpt, "optim/step", ckpt->step) < 0 || state->loader.epoch < 0 ||
+      state->loader.next_sample < 0 || state->loader.step < 0 ||
+      state->n_samples < 0)
+    return ts_fail(TS_ERR_CKPT, "the checkpoint is of a step or a place in "
+                                "the data below 0");
   return text ? ts_mem_strdup(&state->source_state, text->ptr) : TS_OK;
 }
 
@@ -324,8 +323,8 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
     TS_TRY(ts_ckpt_load(&ckpt, path, !t->training, &missing, t->control));
     TS_TRY(ts_str_append(taken, "%s", path));
   } else {
-    TS_TRY(ts_ckpt_load_newest(&ckpt, taken, t->config->checkpoint.dir,
-                               t->control));
+    TS_TRY(ts_ckpt_load_newest_of(&ckpt, taken, t->config->checkpoint.dir,
+                                  ts_mirror_of(t->config), t->control));
   }
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   if (!taken->text) goto done;

@@ -81,6 +81,7 @@ typedef struct ts_trainer {
   float *dlogits, *predictions; /* (batch_max, n_tasks) */
   float *weights;               /* (batch_max, n_tasks), several tasks */
   double loss_sum;              /* local sum of weight * loss */
+  int bad_gradient; /* some table's was not finite; written on compute */
 } ts_trainer;
 
 /* World, lanes and kernels only (ts_trainer_start), then tables and model by
@@ -149,18 +150,26 @@ ts_err ts_stage_optimize(ts_trainer *);
 /* Waits for the step, adds its predictions to METRICS (one per task; unless
  * the loss is no number) and gives the batch back. */
 typedef struct ts_step_result {
-  bool end;              /* the data has ended; nothing was trained */
-  bool more;             /* one micro-batch of several; others follow */
-  int stop;              /* a stop was asked for, by any rank */
-  bool skipped;          /* on_nan = "skip": no update was made */
-  bool nan;              /* this rank's loss is not a number */
-  int64_t n_global;      /* samples */
-  double weight_sum;     /* over all ranks */
-  double loss_sum;       /* this rank's */
-  ts_loader_state after; /* the loader's position behind the batch */
+  bool end;                 /* the data has ended; nothing was trained */
+  bool more;                /* one micro-batch of several; others follow */
+  int stop;                 /* a stop was asked for, by any rank */
+  bool skipped;             /* on_nan = "skip": no update was made */
+  bool nan;                 /* this rank's loss is not a number */
+  bool broken;              /* likewise of on_nan: some rank has gradients or
+                               parameters that are not finite */
+  int64_t n_global;         /* samples */
+  int64_t n_bad, n_bad_ids; /* this rank's records left out, ids dropped */
+  double weight_sum;        /* over all ranks */
+  double loss_sum;          /* this rank's */
+  ts_loader_state after;    /* the loader's position behind the batch */
 } ts_step_result;
 ts_err ts_stage_finish(ts_trainer *, ts_cargo *, ts_event loss,
                        ts_metrics **metrics, ts_step_result *);
+/* finite.c, unless on_nan = "stop": looks at the gradients of the tables of
+ * CARGO on the compute lane; and once the step has ended at the parameters:
+ * RESULT->broken, the same on all ranks. */
+ts_err ts_stage_look(ts_trainer *, ts_cargo *);
+ts_err ts_stage_judge_step(ts_trainer *, ts_step_result *);
 /* Leaves the step out, of which micro-batches may have been trained on. */
 void ts_stage_drop(ts_trainer *);
 /* Gives the batch back, waiting for what was begun of it. */
@@ -177,9 +186,15 @@ typedef struct ts_run_state {
   int64_t n_samples;  /* trained on since the first start */
 } ts_run_state;
 
-/* Saves to the deck's folder.  The lanes are idle.  Collective. */
-ts_err ts_trainer_save(ts_trainer *, const ts_run_state *, ts_source *train);
-/* Newest checkpoint of the deck's folder, or PATH where not NULL; *TAKEN is
+/* What a checkpoint of this step holds; memory is pointed to, not copied.  The
+ * lanes are idle.  Collective. */
+ts_err ts_trainer_describe(ts_trainer *, const ts_run_state *, ts_source *train,
+                           ts_ckpt *);
+/* The deck's second folder, NULL: none. */
+static inline const char *ts_mirror_of(const ts_config *c) {
+  return *c->checkpoint.mirror ? c->checkpoint.mirror : NULL;
+}
+/* Newest checkpoint of the deck's folders, or PATH where not NULL; *TAKEN is
  * its name, "" where there is none.  Collective. */
 ts_err ts_trainer_load(ts_trainer *, const char *path, ts_run_state *,
                        ts_str *taken);

@@ -1,0 +1,79 @@
+/* file.c - files, and the faults that tests ask for. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+
+/* Repeats CALL after signals; FAULT comes first. */
+#define CALL(fault, call)                                                      \
+  do {                                                                         \
+    if (ts_fault(fault)) return -1;                                            \
+    do rc = (call);                                                            \
+    while (rc < 0 && errno == EINTR);                                          \
+    return rc;                                                                 \
+  } while (0)
+
+int ts_file_open(const char *path, int flags) {
+  int rc;
+  if (flags & O_CREAT) flags |= O_NOFOLLOW;
+  CALL("open", open(path, flags | O_CLOEXEC, 0666));
+}
+
+ssize_t ts_file_pread(int fd, void *to, size_t n_bytes, int64_t at) {
+  ssize_t rc;
+  CALL("read", pread(fd, to, n_bytes, at));
+}
+
+ssize_t ts_file_pwrite(int fd, const void *from, size_t n_bytes, int64_t at) {
+  ssize_t rc;
+  CALL("write", pwrite(fd, from, n_bytes, at));
+}
+
+int ts_file_sync(int fd) {
+  int rc;
+  CALL("fsync", fsync(fd));
+}
+
+int ts_file_sync_folder(const char *path) {
+  const int fd = ts_file_open(path, O_RDONLY | O_DIRECTORY);
+  int rc = fd >= 0 ? ts_file_sync(fd) : -1;
+  if (fd >= 0 && rc != 0 && errno == EINVAL) rc = 0; /* has no such call */
+  if (fd >= 0) close(fd);
+  return rc;
+}
+
+int ts_file_rename(const char *from, const char *to) {
+  int rc;
+  CALL("rename", rename(from, to));
+}
+
+FILE *ts_file_stream(const char *path, const char *mode) {
+  const int flags = *mode == 'w'   ? O_WRONLY | O_CREAT | O_TRUNC
+                    : *mode == 'a' ? O_WRONLY | O_CREAT | O_APPEND
+                                   : O_RDWR | O_NOFOLLOW;
+  const int fd = ts_file_open(path, mode[1] == 'x' ? flags | O_EXCL : flags);
+  FILE *f = fd >= 0 ? fdopen(fd, mode[1] == 'x' ? "w" : mode) : NULL;
+  if (!f && fd >= 0) close(fd);
+  return f;
+}
+
+int ts_file_flush(FILE *f) {
+  if (ts_fault("flush")) return -1;
+  return fflush(f) != 0 || ferror(f) ? -1 : 0;
+}
+
+int ts_file_close(FILE *f) {
+  const int lost = ts_file_flush(f), why = errno;
+  if (fclose(f) != 0) return -1;
+  if (lost) errno = why;
+  return lost;
+}
+
+const char *ts_file_why(void) {
+  return errno == ELOOP ? "is a symbolic link, which is not followed"
+                        : strerror(errno);
+}

@@ -1,0 +1,33 @@
+/* file.h - the system's calls for files, in one place: each goes on after a
+ * signal, is a point of base/fault.h, and leaves errno.
+ *
+ * What is written is never written through a symbolic link: somebody else may
+ * have planted it in a folder that others write to. */
+#ifndef TS_BASE_FILE_H
+#define TS_BASE_FILE_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+/* -1 on errors.  open: closed on exec; with O_CREAT the mode is 0666 less
+ * umask, and links are not followed. */
+int ts_file_open(const char *path, int flags);
+ssize_t ts_file_pread(int fd, void *to, size_t n_bytes, int64_t at);
+ssize_t ts_file_pwrite(int fd, const void *from, size_t n_bytes, int64_t at);
+int ts_file_sync(int fd);
+/* A name is on the disk once its folder is. */
+int ts_file_sync_folder(const char *path);
+int ts_file_rename(const char *from, const char *to);
+
+/* As fopen, with "w", "a" and "r+", which don't follow links, and "wx": the
+ * file must be new.  NULL on errors. */
+FILE *ts_file_stream(const char *path, const char *mode);
+/* Anything but 0: some of what was printed since it was opened was lost. */
+int ts_file_flush(FILE *);
+int ts_file_close(FILE *);
+
+/* errno in words. */
+const char *ts_file_why(void);
+
+#endif

@@ -1,0 +1,78 @@
+/* finite.c - gradients and parameters that are not finite, where run.on_nan
+ * goes on after them.
+ *
+ * The loss is judged before anything is updated.  A gradient may overflow all
+ * the same, and by then buckets are being reduced and updated beside the
+ * backward pass, so it is looked for and told once the step has ended: the
+ * run goes back to a checkpoint.  Tables' gradients are looked at where they
+ * come out of the model, before they are sent; dense gradients by what they
+ * did to the parameters. */
+#include <math.h>
+
+#include "base/dtype.h"
+#include "base/fault.h"
+#include "io/batch_store.h"
+#include "train/trainer.h"
+
+typedef struct ts_look_arg {
+  ts_trainer *t;
+  ts_flight *flight;
+  int32_t n;
+} ts_look_arg;
+
+static ts_err look_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_look_arg *a = arg;
+  const ts_config *c = a->t->config;
+  float *const *grad = ts_flight_grad(a->flight);
+  const int64_t *stride = ts_flight_stride(a->flight);
+  int bad = 0;
+#pragma omp parallel for reduction(| : bad)
+  for (int32_t b = 0; b < a->n; b++)
+    for (int32_t f = 0; f < ts_ebc_n_features(a->t->ebc); f++)
+      bad |= !ts_all_finite(grad[f] + b * stride[f], TS_F32,
+                            ts_feature_table(c, f, NULL)->dim);
+  a->t->bad_gradient |= bad;
+  return TS_OK;
+}
+
+static ts_err spoil_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_look_arg *a = arg;
+  if (a->n) ts_flight_grad(a->flight)[0][0] = INFINITY;
+  return TS_OK;
+}
+
+ts_err ts_stage_look(ts_trainer *t, ts_cargo *c) {
+  ts_err err = TS_OK;
+  const ts_look_arg arg = {t, c->flight, c->batch->n};
+  if (ts_fault("gradient"))
+    err = ts_lane_submit(t->compute, "(fault)", spoil_task, &arg, sizeof arg);
+  if (err != TS_OK) return err;
+  if (t->config->run.on_nan == TS_ON_NAN_STOP) return TS_OK;
+  return ts_lane_submit(t->compute, "look at gradients", look_task, &arg,
+                        sizeof arg);
+}
+
+static bool all_parameters_finite(const ts_trainer *t) {
+  int bad = 0;
+#pragma omp parallel for reduction(| : bad) num_threads(t->n_threads)
+  for (int32_t i = 0; i < t->params.n; i++) {
+    const ts_param *p = t->params.item[i];
+    const ts_param_piece piece = ts_parallel_piece(t->dense, p);
+    bad |=
+        !ts_all_finite(piece.w, TS_F32, piece.n_rows * (p->cols ? p->cols : 1));
+  }
+  return !bad;
+}
+
+ts_err ts_stage_judge_step(ts_trainer *t, ts_step_result *result) {
+  ts_err err = TS_OK;
+  const bool bad = t->bad_gradient || !all_parameters_finite(t);
+  double n_bad = bad;
+  t->bad_gradient = 0;
+  TS_TRY(ts_comm_sum_f64(t->control, &n_bad, 1));
+  result->broken = n_bad > 0; /* on all ranks alike */
+done:
+  return err;
+}

@@ -1,0 +1,85 @@
+/* run_nan.c - what a run does about a loss, a gradient or a weight that is not
+ * a number; all ranks do it in the same step. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/run_impl.h"
+
+/* Agreed before anything is saved over what was good. */
+ts_err ts_run_check_nan(ts_run *r) {
+  ts_err err = TS_OK;
+  if (r->config->run.on_nan != TS_ON_NAN_STOP) return TS_OK;
+  if (r->last.nan)
+    err = ts_fail(TS_ERR_NAN,
+                  "step %lld: the loss is not a number; a smaller rate, "
+                  "optimizer.clip_norm or run.on_nan = \"skip\" may help; "
+                  "the last checkpoint is from before",
+                  (long long)r->t->step);
+  return ts_agree(r->t->control, err);
+}
+
+/* What is after the checkpoint's step is trained anew, on other data. */
+static ts_err forget_lines(ts_run *r, int64_t from) {
+  ts_err err = TS_OK;
+  static const char *const names[] = {"from"};
+  const double v[] = {(double)from};
+  if (r->t->rank != 0) return TS_OK;
+  ts_metrics_log_close(r->log);
+  r->log = NULL;
+  TS_TRY(ts_run_open_logs(r));
+  TS_TRY(ts_metrics_log_event(r->log, r->t->step, "rollback", 1, names, v));
+done:
+  return err;
+}
+
+/* Back to the newest good checkpoint, bit for bit; the data goes on. */
+static ts_err roll_back(ts_run *r, const char *what) {
+  ts_err err = TS_OK;
+  ts_run_state old = {0};
+  ts_str taken = {0};
+  const int64_t failed = r->t->step + 1;
+  TS_TRY(ts_saves_finish(&r->saves, r->log));
+  if (r->saved_step < 0)
+    TS_THROW(TS_ERR_NAN,
+             "step %lld: %s not finite, and there is no checkpoint to go back "
+             "to; checkpoint.every makes some",
+             (long long)failed, what);
+  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
+  TS_TRY(ts_pipeline_forget(r->t));
+  TS_TRY(ts_trainer_load(r->t, NULL, &old, &taken));
+  r->saved_step = r->t->step;
+  TS_TRY(ts_settle(r->t, forget_lines(r, failed)));
+  ts_note("step %lld: %s not finite; weights and optimizers are back at step "
+          "%lld, the data goes on",
+          (long long)failed, what, (long long)r->t->step);
+done:
+  ts_mem_free(old.source_state);
+  ts_str_reset(&taken);
+  return err;
+}
+
+ts_err ts_run_leave_out(ts_run *r) {
+  ts_err err = TS_OK;
+  const bool back =
+      r->last.broken || r->config->run.on_nan == TS_ON_NAN_ROLLBACK;
+  const char *what =
+      r->last.broken ? "gradients or parameters are" : "the loss is";
+  r->n_skipped++;
+  r->n_back += back;
+  if (r->n_skipped > r->config->run.max_skips)
+    TS_THROW(TS_ERR_NAN,
+             "step %lld: %s not finite, and run.max_skips = %lld steps were "
+             "left out before",
+             (long long)r->t->step + 1, what,
+             (long long)r->config->run.max_skips);
+  if (back) {
+    TS_TRY(roll_back(r, what));
+  } else if (r->n_skipped == 1) {
+    ts_note("step %lld: %s not finite; the batch is left out, and so are those "
+            "to come, without a word until the end",
+            (long long)r->t->step + 1, what);
+  }
+done:
+  return err;
+}

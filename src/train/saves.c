@@ -1,0 +1,223 @@
+/* saves.c - the checkpoints of a run. */
+#include "train/saves.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "runtime/trace.h"
+
+/* ---- the buffer ---------------------------------------------------------- */
+
+static void say_blocking(const char *why) {
+  ts_note("checkpoints are not written beside the steps, which wait for them: "
+          "%s",
+          why);
+}
+
+static ts_err prepare(ts_saves *s, const ts_run_state *state,
+                      ts_source *train) {
+  ts_err err = TS_OK;
+  ts_ckpt c = {0};
+  int64_t needed, room;
+  const char *why;
+  char a[32], b[32];
+  if (s->t->config->run.serial_lanes) {
+    say_blocking("with run.lanes = \"serial\" nothing runs beside them");
+    return TS_OK;
+  }
+  TS_TRY(ts_trainer_describe(s->t, state, train, &c));
+  TS_TRY(ts_ckpt_writer_prepare(s->writer, &c, &needed, &room, &why));
+  ts_str_bytes(a, room);
+  ts_str_bytes(b, needed);
+  if (why)
+    say_blocking(why);
+  else if (room < needed)
+    ts_note("checkpoints: of %s there is room for a copy of %s "
+            "(checkpoint.buffer_mib, or half of the free memory); a step waits "
+            "while the rest is written",
+            b, a);
+  else
+    ts_info("checkpoints are written beside the steps, from a copy of %s", a);
+done:
+  ts_ckpt_reset(&c);
+  return err;
+}
+
+ts_err ts_saves_create(ts_saves *s, ts_trainer *t, const ts_run_state *state,
+                       ts_source *train) {
+  ts_err err = TS_OK;
+  const ts_config *c = t->config;
+  *s = (ts_saves){.t = t};
+  if (!c->checkpoint.dir) return TS_OK;
+  const ts_ckpt_writer_options o = {
+      .dir = c->checkpoint.dir,
+      .io = c->checkpoint.io,
+      .mirror = ts_mirror_of(c),
+      .keep = c->checkpoint.keep,
+      .mirror_every = c->checkpoint.mirror_every,
+      .beside = c->checkpoint.async && c->checkpoint.every > 0 &&
+                !c->run.serial_lanes,
+      .buffer_bytes = c->checkpoint.buffer_mib << 20,
+      .node_size = ts_world_node_size(t->world),
+      .n_threads = t->n_threads};
+  TS_TRY(ts_ckpt_writer_create(&s->writer, &o, t->world));
+  if (c->checkpoint.async && c->checkpoint.every > 0)
+    TS_TRY(prepare(s, state, train));
+done:
+  return err;
+}
+
+void ts_saves_destroy(ts_saves *s) {
+  ts_ckpt_writer_destroy(s->writer);
+  s->writer = NULL;
+}
+
+/* ---- what is said -------------------------------------------------------- */
+
+static double mb_per_s(double bytes, double seconds) {
+  return seconds > 0 ? bytes / seconds / 1e6 : 0;
+}
+
+static void say_saved(const ts_save_figures *f) {
+  char bytes[32];
+  ts_str_bytes(bytes, f->bytes);
+  if (f->beside)
+    ts_info("checkpoint of step %lld: the step waited %.1f ms, %s written in "
+            "%.2f s beside the steps, %.0f MB/s",
+            (long long)f->step, 1e3 * f->stall_s, bytes, f->write_s,
+            mb_per_s((double)f->bytes, f->write_s));
+  else
+    ts_info("checkpoint of step %lld written in %.2f s, %s, %.0f MB/s",
+            (long long)f->step, f->stall_s, bytes,
+            mb_per_s((double)f->bytes, f->write_s));
+}
+
+static void say_mirror(ts_saves *s, const ts_ckpt_saved *saved) {
+  s->n_mirrored += saved->mirrored > 0;
+  s->n_unmirrored += saved->mirrored < 0;
+  if (saved->mirrored < 0)
+    ts_warn("the checkpoint of step %lld is not in the mirror: %s",
+            (long long)saved->step, saved->mirror.text);
+}
+
+/* It has ended well. */
+static void take(ts_saves *s, const ts_ckpt_saved *saved) {
+  ts_save_figures *f = &s->now;
+  f->write_s = saved->write_s;
+  f->beside = saved->beside;
+  s->n++;
+  s->n_beside += f->beside;
+  s->stall_s += f->stall_s;
+  s->most_stall_s = fmax(s->most_stall_s, f->stall_s);
+  s->write_s += f->write_s;
+  s->bytes += (double)f->bytes;
+  say_saved(f);
+  say_mirror(s, saved);
+  s->line = *f;
+  s->has_line = true;
+}
+
+ts_err ts_saves_line(ts_saves *s, ts_metrics_log *log) {
+  static const char *const names[] = {"stall_ms", "bytes", "write_ms",
+                                      "mbytes_per_s", "beside"};
+  const ts_save_figures *f = &s->line;
+  if (!s->has_line) return TS_OK;
+  s->has_line = false;
+  const double v[] = {1e3 * f->stall_s, (double)f->bytes, 1e3 * f->write_s,
+                      mb_per_s((double)f->bytes, f->write_s), f->beside};
+  return ts_metrics_log_event(log, f->step, "checkpoint", 5, names, v);
+}
+
+void ts_saves_report(const ts_saves *s) {
+  char bytes[32];
+  if (!s->n) return;
+  const double n = (double)s->n;
+  ts_info(" ");
+  ts_info("checkpoints: %lld, %lld of them beside the steps, %s each at %.0f "
+          "MB/s; steps waited %.1f ms each, %.1f at most",
+          (long long)s->n, (long long)s->n_beside,
+          ts_str_bytes(bytes, (int64_t)(s->bytes / n)),
+          mb_per_s(s->bytes, s->write_s), 1e3 * s->stall_s / n,
+          1e3 * s->most_stall_s);
+  if (s->n_mirrored + s->n_unmirrored)
+    ts_info("mirror: %lld checkpoints copied, %lld failed",
+            (long long)s->n_mirrored, (long long)s->n_unmirrored);
+}
+
+/* ---- saving -------------------------------------------------------------- */
+
+static ts_err finish(ts_saves *s) {
+  ts_ckpt_saved saved;
+  const ts_err err = ts_ckpt_writer_finish(s->writer, &saved);
+  if (err == TS_OK && saved.step >= 0) take(s, &saved);
+  return err;
+}
+
+ts_err ts_saves_finish(ts_saves *s, ts_metrics_log *log) {
+  ts_err err = TS_OK;
+  if (!s->writer) return TS_OK;
+  const ts_section before = ts_watch_enter(TS_SECTION_SAVE);
+  TS_TRY(finish(s));
+  TS_TRY(ts_settle(s->t, ts_saves_line(s, log)));
+done:
+  ts_watch_enter(before);
+  return err;
+}
+
+void ts_saves_look(ts_saves *s) {
+  if (s->writer && ts_ckpt_writer_idle(s->writer) &&
+      !ts_ckpt_writer_failed(s->writer))
+    (void)finish(s);
+}
+
+bool ts_saves_failed(const ts_saves *s) {
+  return s->writer && ts_ckpt_writer_failed(s->writer);
+}
+
+/* One save at a time. */
+static ts_err finish_before(ts_saves *s, ts_metrics_log *log, double began) {
+  ts_err err = TS_OK;
+  const bool late = !ts_ckpt_writer_idle(s->writer);
+  TS_TRY(ts_saves_finish(s, log));
+  if (late && !s->noted) {
+    ts_note("the checkpoint of step %lld waited %.2f s for the one before: "
+            "they come faster than they are written; with a larger "
+            "checkpoint.every steps need not wait",
+            (long long)s->t->step, ts_now() - began);
+    s->noted = true;
+  }
+done:
+  return err;
+}
+
+static ts_err begin(ts_saves *s, const ts_run_state *state, ts_source *train,
+                    bool wait, bool last) {
+  ts_err err = TS_OK;
+  ts_ckpt c = {0};
+  const ts_section before = ts_watch_enter(TS_SECTION_SAVE);
+  TS_TRY(ts_trainer_describe(s->t, state, train, &c));
+  s->now = (ts_save_figures){.step = s->t->step};
+  s->now.bytes = ts_ckpt_own_bytes(&c, s->t->rank);
+  TS_TRY(ts_comm_sum_i64(s->t->control, &s->now.bytes, 1));
+  TS_TRY(ts_ckpt_writer_save(s->writer, &c, wait, last));
+done:
+  ts_watch_enter(before);
+  ts_ckpt_reset(&c);
+  return err;
+}
+
+ts_err ts_saves_save(ts_saves *s, const ts_run_state *state, ts_source *train,
+                     bool wait, bool last, ts_metrics_log *log) {
+  ts_err err = TS_OK;
+  const double t0 = ts_now();
+  if (!s->writer) return TS_OK;
+  TS_TRY(finish_before(s, log, t0));
+  TS_TRY(begin(s, state, train, wait, last));
+  s->now.stall_s = ts_now() - t0;
+  if (wait) TS_TRY(ts_saves_finish(s, log));
+done:
+  ts_timer_add("checkpoint", ts_now() - t0);
+  return err;
+}

@@ -1,0 +1,48 @@
+/* saves.h - the checkpoints of a run: when one is begun, when it is done, and
+ * what they cost. */
+#ifndef TS_TRAIN_SAVES_H
+#define TS_TRAIN_SAVES_H
+
+#include "io/checkpoint_writer.h"
+#include "io/metrics_log.h"
+#include "train/trainer.h"
+
+/* A save that has ended, for the log and for the sums of the run. */
+typedef struct ts_save_figures {
+  int64_t step, bytes; /* of all ranks */
+  double stall_s;      /* the step waited for it */
+  double write_s;
+  bool beside;
+} ts_save_figures;
+
+typedef struct ts_saves {
+  ts_trainer *t;
+  ts_ckpt_writer *writer;    /* NULL: no checkpoints */
+  ts_save_figures now, line; /* under way; not yet in metrics.jsonl */
+  bool has_line, noted;
+  int64_t n, n_beside, n_mirrored, n_unmirrored;
+  double stall_s, most_stall_s, write_s, bytes; /* sums */
+} ts_saves;
+
+/* Collective.  TRAIN and the state say what a checkpoint is made of: with
+ * checkpoint.every the buffer is taken now. */
+ts_err ts_saves_create(ts_saves *, ts_trainer *, const ts_run_state *,
+                       ts_source *train);
+void ts_saves_destroy(ts_saves *);
+
+/* Saves the trainer's step: WAIT until the file has its name, else until
+ * training may go on.  LAST: mirrored in any case.  Waits for the save before
+ * it, whose error is returned.  The lanes are idle.  Collective. */
+ts_err ts_saves_save(ts_saves *, const ts_run_state *, ts_source *train,
+                     bool wait, bool last, ts_metrics_log *);
+/* Waits for what is under way.  Collective. */
+ts_err ts_saves_finish(ts_saves *, ts_metrics_log *);
+/* Between steps: says in the log what has come to its end.  Local. */
+void ts_saves_look(ts_saves *);
+/* What was begun has failed: all ranks are to call finish.  Local. */
+bool ts_saves_failed(const ts_saves *);
+/* The line of the save that ended last, once.  Rank 0's LOG. */
+ts_err ts_saves_line(ts_saves *, ts_metrics_log *);
+void ts_saves_report(const ts_saves *);
+
+#endif

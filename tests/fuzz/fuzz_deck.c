@@ -1,0 +1,47 @@
+/* fuzz_deck.c - decks.  First lines "--set KEY=VALUE" are overrides.  What is
+ * taken is printed, read again, and must be the same deck. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "io/deck.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { SETS_MAX = 4 };
+
+/* The first lines cut off into SETS; the rest. */
+static char *take_sets(char *text, const char **sets, int *n) {
+  while (*n < SETS_MAX && !strncmp(text, "--set ", 6)) {
+    char *end = strchr(text, '\n');
+    if (!end) break;
+    *end = '\0';
+    sets[(*n)++] = text + 6;
+    text = end + 1;
+  }
+  return text;
+}
+
+static void read_back(const ts_config *c) {
+  ts_config *again = NULL;
+  ts_str print = {0};
+  FUZZ_CHECK(ts_deck_print(&print, c) == TS_OK);
+  FUZZ_CHECK(ts_deck_parse(&again, print.text, c->deck_dir, NULL, 0) == TS_OK);
+  FUZZ_CHECK(ts_deck_hash(c) == ts_deck_hash(again));
+  ts_deck_destroy(again);
+  ts_str_reset(&print);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  ts_config *c = NULL;
+  const char *sets[SETS_MAX];
+  char *text = malloc(size + 1);
+  int n = 0;
+  memcpy(text, data, size);
+  text[size] = '\0';
+  const char *rest = take_sets(text, sets, &n);
+  if (ts_deck_parse(&c, rest, "/tmp", sets, n) == TS_OK && !strstr(text, "${"))
+    read_back(c);
+  ts_deck_destroy(c);
+  ts_err_clear();
+  free(text);
+  return 0;
+}
