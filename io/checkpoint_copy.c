@@ -70,15 +70,17 @@ int64_t ts_ckpt_own_room(const ts_ckpt *c, int rank) {
   return own_bytes(c, rank, UNIT);
 }
 
-/* Copies N bytes into the room. */
+/* Copies N bytes into the room, a part on each thread: long copies go past
+ * the caches. */
 static void *take(ts_copying *k, const void *from, int64_t n) {
-  enum { PART = 1 << 20 };
   char *to = k->room + k->used;
-  const int64_t n_parts = (n + PART - 1) / PART;
+  const int64_t least = n / k->n_threads + 1;
+  const int64_t part = padded(least > 1 << 20 ? least : 1 << 20, UNIT);
+  const int64_t n_parts = (n + part - 1) / part;
 #pragma omp parallel for num_threads(k->n_threads) if (n_parts > 1)
   for (int64_t i = 0; i < n_parts; i++)
-    memcpy(to + i * PART, (const char *)from + i * PART,
-           (size_t)(i + 1 < n_parts ? PART : n - i * PART));
+    memcpy(to + i * part, (const char *)from + i * part,
+           (size_t)(i + 1 < n_parts ? part : n - i * part));
   k->used += padded(n, UNIT);
   k->left -= padded(n, UNIT);
   k->copied += n;
