@@ -258,7 +258,7 @@ static void backward(ct_run *r, ct_state *s, int step) {
     }
   }
   ck_assert_ok(ts_ebc_backward_begin(fl, r->world->compute));
-  ck_assert_ok(ts_ebc_backward_end(fl, 1.0, step + 1, r->world->compute));
+  ck_assert_ok(ts_ebc_backward_end(fl, 1.0, step + 1, NULL, r->world->compute));
 }
 
 /* Rounding of 16-bit tables is drawn: what they became is the start of the

@@ -209,7 +209,7 @@ static void small_backward(small *s) {
         ts_flight_grad(s->flight)[f][b * ts_flight_stride(s->flight)[f] + c] =
             ct_grad(0, f, s->batch.first + b, c);
   ck_assert_ok(ts_ebc_backward_begin(s->flight, s->w->compute));
-  ck_assert_ok(ts_ebc_backward_end(s->flight, 1.0, 1, s->w->compute));
+  ck_assert_ok(ts_ebc_backward_end(s->flight, 1.0, 1, NULL, s->w->compute));
   ck_assert_ok(ts_lane_sync(s->w->compute));
 }
 

@@ -97,7 +97,8 @@ static void plain_step(pr_run *r, pr_result *out, bool stash) {
   fetch(r, next);
   if (stale && !next->verdict.end)
     ck_assert_ok(ts_stage_lookup(t, next, t->compute));
-  ck_assert_ok(ts_stage_backward(t, c, t->step + 1, NULL, (ts_event){0}));
+  ck_assert_ok(
+      ts_stage_backward(t, c, t->step + 1, (ts_look_ahead){0}, (ts_event){0}));
   delay.on = stash && stale;
   ck_assert_ok(ts_stage_optimize(t));
   ck_assert_ok(ts_stage_finish(t, c, loss, t->metrics, &s));

@@ -40,7 +40,7 @@ static ts_err one_step(ts_trainer *t, ts_batch *b) {
   TS_TRY(ts_stage_input_end(t, c));
   TS_TRY(ts_stage_check(t, c));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
-  TS_TRY(ts_stage_backward(t, c, ++t->step, NULL, (ts_event){0}));
+  TS_TRY(ts_stage_backward(t, c, ++t->step, (ts_look_ahead){0}, (ts_event){0}));
   TS_TRY(ts_stage_optimize(t));
   result.skipped = true; /* no metrics */
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, &result));

@@ -48,13 +48,13 @@ done:
 
 static ts_err create_lots(ts_ebc *ebc) {
   ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&ebc->lots, 2 * TS_SHARD_COUNT, sizeof *ebc->lots,
+  TS_TRY(ts_mem_array(&ebc->lots, 4 * TS_SHARD_COUNT, sizeof *ebc->lots,
                       TS_TAG_MISC));
-  for (int k = 0; k < 2 * TS_SHARD_COUNT; k++) {
-    const ts_sharding_ops *ops = ts_sharding_find((ts_shard_kind)(k / 2));
+  for (int k = 0; k < 4 * TS_SHARD_COUNT; k++) {
+    const ts_sharding_ops *ops = ts_sharding_find((ts_shard_kind)(k / 4));
     if (!ops) continue;
     ts_lot *lot = &ebc->lots[ebc->n_lots++];
-    TS_TRY(ts_lot_create(lot, ebc, ops, k % 2));
+    TS_TRY(ts_lot_create(lot, ebc, ops, k % 2, k % 4 > 1));
     if (lot->n_views) continue;
     ts_lot_reset(lot);
     ebc->n_lots--;

@@ -76,6 +76,9 @@ ts_err ts_ebc_refresh(ts_flight *, ts_lane *);
 /* The host waits for the unpacking; LANE looks up and output dist begins
  * right after each lot's lookup. */
 ts_err ts_ebc_lookup(ts_flight *, ts_lane *);
+/* The same in parts: begin, then each lot (see backward_end) once. */
+ts_err ts_ebc_lookup_begin(ts_flight *, ts_lane *);
+ts_err ts_ebc_lookup_lot(ts_flight *, int32_t lot, ts_lane *);
 ts_err ts_ebc_output_end(ts_flight *, ts_lane *compute);
 /* Pointers are fixed once output_end was called; see model/model.h.  Row b of
  * feature f is at emb[f] + b * stride[f]: b is the sample, or with pooling
@@ -86,8 +89,15 @@ float *const *ts_flight_grad(ts_flight *);
 const int64_t *ts_flight_stride(ts_flight *);
 
 ts_err ts_ebc_backward_begin(ts_flight *, ts_lane *compute);
+/* Called when the updates of all tables of a lot (those that one output dist
+ * serves) are enqueued: in the same order on all ranks, for each lot once. */
+typedef struct ts_ebc_updated {
+  ts_err (*call)(void *arg, int32_t lot);
+  void *arg;
+} ts_ebc_updated;
+/* THEN may be NULL. */
 ts_err ts_ebc_backward_end(ts_flight *, double lr_factor, int64_t pass,
-                           ts_lane *compute);
+                           const ts_ebc_updated *then, ts_lane *compute);
 
 /* MORE: backward passes begun from here on are those of micro-batches whose
  * step goes on; tables are updated by the first one that is not.  drop forgets

@@ -186,20 +186,30 @@ ts_err ts_ebc_release(ts_flight *fl, ts_lane *lane) {
   return each_input(fl, lane, ts_tbe_release);
 }
 
-ts_err ts_ebc_lookup(ts_flight *fl, ts_lane *compute) {
+ts_err ts_ebc_lookup_begin(ts_flight *fl, ts_lane *lane) {
   ts_err err = TS_OK;
   /* The numbers of ids that arrived are needed on the host. */
   TS_TRY(ts_event_sync(fl->unpacked));
-  TS_TRY(ts_lane_wait(compute, fl->unpacked));
+  TS_TRY(ts_lane_wait(lane, fl->unpacked));
   point(fl);
   count_input(fl);
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
-    ts_lot_flight *lf = &fl->lots[l];
-    for (int32_t g = 0; g < lf->lot->n_groups; g++)
-      fl->ebc->stat.n_ids += lf->inputs[g].n_ids;
-    count_output(lf);
-    TS_TRY(ts_lot_forward(lf, compute));
-  }
+done:
+  return err;
+}
+
+ts_err ts_ebc_lookup_lot(ts_flight *fl, int32_t lot, ts_lane *lane) {
+  ts_lot_flight *lf = &fl->lots[lot];
+  for (int32_t g = 0; g < lf->lot->n_groups; g++)
+    fl->ebc->stat.n_ids += lf->inputs[g].n_ids;
+  count_output(lf);
+  return ts_lot_forward(lf, lane);
+}
+
+ts_err ts_ebc_lookup(ts_flight *fl, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_ebc_lookup_begin(fl, lane));
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
+    TS_TRY(ts_ebc_lookup_lot(fl, l, lane));
 done:
   return err;
 }
@@ -231,13 +241,18 @@ done:
 }
 
 ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
-                           ts_lane *compute) {
+                           const ts_ebc_updated *then, ts_lane *compute) {
   ts_err err = TS_OK;
+  const ts_ebc *ebc = fl->ebc;
   TS_TRY(ts_processors_begin(fl->ebc, compute));
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
+  for (int32_t l = 0; l < ebc->n_lots; l++) {
     TS_TRY(ts_lot_backward_end(&fl->lots[l], lr_factor, pass, compute));
-  if (!fl->ebc->more)
+    if (then && !ebc->lots[l].late) TS_TRY(then->call(then->arg, l));
+  }
+  if (!ebc->more)
     TS_TRY(ts_dense_rows_update(fl->ebc, lr_factor, pass, compute));
+  for (int32_t l = 0; then && l < ebc->n_lots; l++)
+    if (ebc->lots[l].late) TS_TRY(then->call(then->arg, l));
   TS_TRY(ts_processors_end(fl->ebc, compute));
   TS_TRY(ts_ebc_release(fl, compute));
 done:

@@ -23,7 +23,8 @@ static ts_err find_views(ts_lot *lot) {
     const int32_t t = ebc->feature_table[f];
     const ts_table_config *c = table_of(lot, t);
     const bool sequence = c->pooling == TS_POOL_NONE;
-    if (plan_of(lot, t)->kind != lot->ops->kind || sequence != lot->sequence)
+    if (plan_of(lot, t)->kind != lot->ops->kind || sequence != lot->sequence ||
+        c->weighted != lot->weighted)
       continue;
     if (sequence && !lot->ops->sequence)
       TS_THROW(TS_ERR_DECK,
@@ -35,6 +36,7 @@ static ts_err find_views(ts_lot *lot) {
                "table %s: pooling = \"none\" gives rows as they are and takes "
                "no weights",
                c->name);
+    lot->late |= !strcmp(c->optimizer.kind, "none");
     lot->views[lot->n_views++] =
         (ts_view){.feature = f,
                   .table = t,
@@ -232,11 +234,12 @@ done:
 }
 
 ts_err ts_lot_create(ts_lot *lot, ts_ebc *ebc, const ts_sharding_ops *ops,
-                     bool sequence) {
+                     bool sequence, bool weighted) {
   ts_err err = TS_OK;
   lot->ops = ops;
   lot->ebc = ebc;
   lot->sequence = sequence;
+  lot->weighted = weighted;
   lot->output = ebc->n_ranks == 1 ? &ts_output_local
                 : sequence        ? ops->sequence
                                   : ops->output;

@@ -4,8 +4,8 @@
  * are placed, whether the ids of a bag are spread over them, and which output
  * dist brings pooled embeddings back (output_*.c; several types share one).
  *
- *   lot      the tables of one type (sequences apart): their groups write one
- *            matrix, which one output dist carries
+ *   lot      the tables of one type (sequences and weighted ones apart): their
+ *            groups write one matrix, which one output dist carries
  *   view     a feature as the model sees it: (bags, dim)
  *   piece    the columns of a view that travel together: one per column
  *            shard (of sequences cut by rows: one per row shard)
@@ -118,7 +118,8 @@ struct ts_lot {
   const ts_sharding_ops *ops;
   const ts_output_dist *output;
   ts_ebc *ebc;
-  bool sequence;
+  bool sequence, weighted;
+  bool late; /* has tables of optimizer "none", updated after all others */
   ts_comm *comm, *node_comm; /* NULL where nothing travels */
   ts_comm *back_comm; /* gradients': they never wait behind the embeddings of
                          the next batch */
@@ -372,8 +373,8 @@ ts_err ts_input_create(ts_flight *);
 ts_err ts_input_unpack(void *flight /* ts_flight ** */, ts_lane *);
 
 /* lot.c: views, pieces and groups; N_VIEWS 0 where the plan has none. */
-ts_err ts_lot_create(ts_lot *, ts_ebc *, const ts_sharding_ops *,
-                     bool sequence);
+ts_err ts_lot_create(ts_lot *, ts_ebc *, const ts_sharding_ops *, bool sequence,
+                     bool weighted);
 void ts_lot_reset(ts_lot *);
 /* This rank's shard for PIECE, NULL: none. */
 const ts_shard *ts_lot_own_shard(const ts_lot *, const ts_piece *);

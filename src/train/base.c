@@ -12,7 +12,8 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   TS_TRY(ts_stage_forward(t, c, true, &loss));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (!result->skipped) {
-    TS_TRY(ts_stage_backward(t, c, t->step + 1, NULL, (ts_event){0}));
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_look_ahead){0},
+                             (ts_event){0}));
     TS_TRY(ts_stage_optimize(t));
   }
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));

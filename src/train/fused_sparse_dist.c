@@ -7,8 +7,10 @@
  *
  * Row optimizers are fused into the backward pass, so embeddings can be
  * looked up and sent while the dense gradients are still being reduced and
- * applied.  An event after the tables' updates holds the lookup back on any
- * lane; so nothing about a step's values differs from base.
+ * applied.  Tables whose output travels in one message (a lot, shard/) are
+ * looked up right behind their own updates, while others are still being
+ * updated.  An event after those holds the lookup back on any lane; so nothing
+ * about a step's values differs from base.
  *
  *     pipeline.lookup       enqueued before or after the dense optimizer
  *     pipeline.lookup_lane  data_dist: on input dist's lane, which then waits
@@ -28,11 +30,10 @@ static ts_lane *lookup_lane(const ts_trainer *t) {
                                     : t->data;
 }
 
-static ts_err look_ahead(ts_trainer *t, ts_event updated) {
+/* Behind the dense optimizer. */
+static ts_err look_up(ts_trainer *t, ts_cargo *c, ts_event updated) {
   ts_err err = TS_OK;
   ts_lane *lane = lookup_lane(t);
-  ts_cargo *c = ts_cargo_at(t, 1);
-  if (!ts_pipeline_has(t, 1)) return TS_OK;
   TS_TRY(ts_lane_wait(lane, updated));
   TS_TRY(ts_stage_lookup(t, c, lane));
   if (lane != t->compute) c->ready = ts_lane_record(lane);
@@ -43,11 +44,12 @@ done:
 static ts_err update(ts_trainer *t, ts_cargo *c) {
   ts_err err = TS_OK;
   const bool before = !strcmp(t->config->pipeline.lookup, "before_optimizer");
-  TS_TRY(ts_stage_backward(t, c, t->step + 1, NULL, (ts_event){0}));
+  ts_cargo *next = ts_pipeline_has(t, 1) ? ts_cargo_at(t, 1) : NULL;
+  const ts_look_ahead ahead = {before ? next : NULL, lookup_lane(t), false};
+  TS_TRY(ts_stage_backward(t, c, t->step + 1, ahead, (ts_event){0}));
   const ts_event updated = ts_lane_record(t->compute);
-  if (before) TS_TRY(look_ahead(t, updated));
   TS_TRY(ts_stage_optimize(t));
-  if (!before) TS_TRY(look_ahead(t, updated));
+  if (next && !before) TS_TRY(look_up(t, next, updated));
 done:
   return err;
 }

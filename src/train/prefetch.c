@@ -57,7 +57,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
     TS_TRY(ts_stage_input_begin(t, last, stop));
   }
   if (!result->skipped) {
-    TS_TRY(ts_stage_backward(t, c, t->step + 1, NULL, fetched));
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_look_ahead){0}, fetched));
     TS_TRY(ts_stage_optimize(t));
   } else { /* nothing is released while rows are fetched */
     TS_TRY(ts_lane_wait(t->compute, fetched));

@@ -41,8 +41,8 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (more) TS_TRY(ts_pipeline_receive(t, 2, result));
   if (!result->skipped) {
-    TS_TRY(ts_stage_backward(t, c, t->step + 1, more && stale ? next : NULL,
-                             (ts_event){0}));
+    const ts_look_ahead ahead = {more && stale ? next : NULL, t->compute, true};
+    TS_TRY(ts_stage_backward(t, c, t->step + 1, ahead, (ts_event){0}));
     TS_TRY(ts_parallel_stash(t->dense,
                              stale && t->config->pipeline.stash_gradients));
     TS_TRY(ts_stage_optimize(t));

@@ -215,8 +215,31 @@ done:
   return err;
 }
 
+typedef struct ts_follow {
+  ts_trainer *t;
+  ts_cargo *c; /* whose updates are enqueued */
+  ts_look_ahead ahead;
+} ts_follow;
+
+static ts_err look_up_lot(void *arg, int32_t lot) {
+  ts_err err = TS_OK;
+  const ts_follow *f = arg;
+  ts_cargo *next = f->ahead.cargo;
+  ts_lane *lane = f->ahead.lane;
+  ts_cargo_trace(next, "forward");
+  if (lane != f->t->compute)
+    TS_TRY(ts_lane_wait(lane, ts_lane_record(f->t->compute)));
+  if (!next->looked_up) TS_TRY(ts_ebc_lookup_begin(next->flight, lane));
+  next->looked_up = true;
+  TS_TRY(ts_ebc_lookup_lot(next->flight, lot, lane));
+  if (lane != f->t->compute) next->ready = ts_lane_record(lane);
+  ts_cargo_trace(f->c, "backward");
+done:
+  return err;
+}
+
 ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
-                         ts_cargo *look_up, ts_event before_update) {
+                         ts_look_ahead ahead, ts_event before_update) {
   ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
@@ -224,17 +247,22 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   const int32_t n = c->batch->n;
   const ts_emb_views views = views_of(t, c->flight);
   const ts_params *late = ts_ebc_params(t->ebc);
+  ts_follow follow = {t, c, ahead};
+  const ts_ebc_updated then = {look_up_lot, &follow};
   ts_cargo_trace(c, "backward");
   TS_TRY(ts_parallel_begin(t->dense, step, !c->more));
   ts_ebc_accumulate(t->ebc, c->more);
   TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
   TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
-  if (look_up) TS_TRY(ts_stage_lookup(t, look_up, t->compute));
+  if (ahead.cargo && ahead.stale)
+    TS_TRY(ts_stage_lookup(t, ahead.cargo, t->compute));
   ts_cargo_trace(c, "backward");
   /* The rest of the dense backward runs while gradients travel. */
   TS_TRY(m->dense_backward(t->model, n, &hooks, t->compute));
   TS_TRY(ts_stage_wait_rows(t, before_update));
-  TS_TRY(ts_ebc_backward_end(c->flight, factor, step, t->compute));
+  TS_TRY(ts_ebc_backward_end(c->flight, factor, step,
+                             ahead.cargo && !ahead.stale ? &then : NULL,
+                             t->compute));
   for (int32_t i = late->n - 1; i >= 0; i--)
     TS_TRY(ts_layer_ready(&hooks, late->item[i], t->compute));
 done:

@@ -129,12 +129,19 @@ ts_err ts_stage_forward(ts_trainer *, ts_cargo *, bool with_grad,
 /* With on_nan "skip" or "rollback": waits for the loss; *SKIP becomes true on
  * all ranks where any rank's is not a number; it stays true. */
 ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);
+/* A later batch's lookup on LANE: STALE, on the compute lane, before the
+ * tables' updates; else each lot's right behind its own updates. */
+typedef struct ts_look_ahead {
+  ts_cargo *cargo; /* NULL: none */
+  ts_lane *lane;
+  bool stale;
+} ts_look_ahead;
 /* Backward of step number STEP (from 1) up to the tables' updates, which wait
  * for BEFORE_UPDATE: the dense part above the tables; while their gradients
- * travel the lookup of LOOK_UP (NULL: none) and the rest of the dense part;
- * then, once they are there, the tables'. */
+ * travel a stale lookup and the rest of the dense part; then, once they are
+ * there, the tables' updates, and a lookup behind them. */
 ts_err ts_stage_backward(ts_trainer *, ts_cargo *, int64_t step,
-                         ts_cargo *look_up, ts_event before_update);
+                         ts_look_ahead ahead, ts_event before_update);
 /* The compute lane waits for rows of slow memory, and counts how long. */
 ts_err ts_stage_wait_rows(ts_trainer *, ts_event);
 /* The dense parameters' updates, as far as not made in backward. */
