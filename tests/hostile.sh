@@ -100,7 +100,7 @@ model = { dense_features = 1; dense_arch = [4]; over_arch = [1]; };
 DECK
 n=$((n + 1))
 "$TESSERA" train "$dir/csv.deck" --quiet > "$dir/out" 2>&1 || { fail "a NUL in a word"; cat "$dir/out"; }
-sed 's/features = .*/features = ["C1", "C01"]; } );/; s/"csv"; t/"criteo_tsv"; t/' "$dir/csv.deck" > "$dir/twice.deck"
+sed '3s/features = .*/features = ["C1", "C01"]; } );/; s/"csv"; t/"criteo_tsv"; t/' "$dir/csv.deck" > "$dir/twice.deck"
 refused 2 'two features name column C1' "$TESSERA" train "$dir/twice.deck" --set run.output="$dir/o"
 
 # Names that are folders elsewhere.
