@@ -1,7 +1,8 @@
 /* ddp_layout.c - which parameters share a bucket, and where their gradients
  * are.
  *
- * A bucket closes once it holds bucket_mb; bucket_mb 0: first 1 MiB, then 25.
+ * A bucket closes once it holds bucket_mb; bucket_mb 0: first 1 MiB, then 25,
+ * and before a heavy part below the embeddings, under which it is reduced.
  * On one rank nothing is reduced, so where slots are used each layer is a
  * bucket: it is updated as soon as its backward pass is over. */
 #include <string.h>
@@ -44,7 +45,7 @@ static bool closes(const ts_ddp *d, const ts_bucket *b, int32_t s) {
   if (s + 1 == d->params->n) return true;
   if (d->place[s]->late != d->place[s + 1]->late) return true;
   if (d->place[s]->below != d->place[s + 1]->below &&
-      ts_params_heavy_below(d->params))
+      !(d->config->dense.bucket_mb > 0) && ts_params_heavy_below(d->params))
     return true;
   if (!d->comm && uses_slots(d)) return d->group_of[s] != d->group_of[s + 1];
   return b->n * 4 >= bucket_cap(d->config, (int32_t)(b - d->buckets));

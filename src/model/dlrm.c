@@ -48,6 +48,10 @@ static ts_err check(const ts_model_spec *s) {
              "%d: the two must be equal",
              bottom->n ? (long long)bottom->item[bottom->n - 1] : 0LL,
              c->tables[0].name, s->dim);
+  if (s->n_features < 2 && !c->model.dense_features)
+    TS_THROW(TS_ERR_DECK,
+             "model.kind = \"dlrm\" takes products of pairs of features; one "
+             "feature and no model.dense_features make no pair");
 done:
   return err;
 }
