@@ -36,10 +36,12 @@ ts_err ts_metrics_log_open(ts_metrics_log **out, const char *path,
   ts_metrics_log *l = NULL;
   TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_MISC));
   TS_TRY(ts_mem_strdup(&l->path, path));
-  l->file = ts_file_stream(path, step > 0 ? "r+" : "w");
-  if (!l->file && errno == ENOENT) l->file = ts_file_stream(path, "w");
+  if (step > 0) l->file = ts_file_stream(path, "r+");
+  const bool goes_on = l->file;
+  if (!l->file && (step <= 0 || errno == ENOENT))
+    l->file = ts_file_stream(path, "w");
   if (!l->file) TS_THROW(TS_ERR_IO, "%s: %s", path, ts_file_why());
-  if (step > 0) {
+  if (goes_on) {
     const long end = kept_bytes(l->file, step);
     if (ftruncate(fileno(l->file), end) != 0 ||
         fseek(l->file, end, SEEK_SET) != 0)

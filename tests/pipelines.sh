@@ -94,7 +94,7 @@ at=$(h5ls -va "$work/nan.h5/dense" | sed -n 's/.*Address: *\([0-9]*\).*/\1/p')
 printf '\000\000\200\177' | dd of="$work/nan.h5" bs=4 seek=$((at + 450 * 3 * 4)) oflag=seek_bytes conv=notrunc 2> /dev/null
 nan="--set model.dense_arch=[16] --set model.over_arch=[1] --set data.format=dataset --set data.train=$work/nan.h5 --set data.eval=[] --set run.steps=12 --set checkpoint.every=3"
 for on in stop skip rollback; do
-  want=0; lines=11
+  want=0; lines=12
   [ $on = stop ] && want=3 lines=4
   for order in base sparse_dist prefetch before_optimizer-own semi_sync; do
     check "$order: $on" code $want train 3 nan-$on-$order $nan --set run.on_nan=$on $(options $order) --set pipeline.start_batch=2

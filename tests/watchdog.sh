@@ -65,8 +65,7 @@ hangs 'section step of step 5 .deadline 3 s, from the deck.: rank 2 on .* has no
 faulty stall:1:9 $quick
 hangs 'rank 1 on .* waits for its input data'
 check "its section" grep -q 'rank 1 on .*: section input since' "$work/err"
-# A disk that doesn't answer, as a file that nobody writes.
-mkfifo "$work/data.csv"
-faulty none --set data.format=csv --set "data.train=$work/data.csv" --set run.deadlines.input_s=3 --set tables.e.weighted=false
-hangs 'section input of step 0 .deadline 3 s' mute
+# A disk that doesn't answer while the first batch is read, on all ranks.
+faulty stall:0:1,stall:1:1,stall:2:1,stall:3:1 --set run.deadlines.input_s=3
+hangs 'section input of step 1 .deadline 3 s' mute
 passed

@@ -182,6 +182,14 @@ ts_err ts_ebc_refresh(ts_flight *fl, ts_lane *lane) {
   return each_input(fl, lane, ts_tbe_refresh);
 }
 
+static ts_err release_lot(ts_lot_flight *lf, ts_lane *lane) {
+  ts_err err = TS_OK;
+  for (int32_t g = 0; g < lf->lot->n_groups; g++)
+    TS_TRY(ts_tbe_release(lf->lot->groups[g].tbe, &lf->inputs[g], lane));
+done:
+  return err;
+}
+
 ts_err ts_ebc_release(ts_flight *fl, ts_lane *lane) {
   return each_input(fl, lane, ts_tbe_release);
 }
@@ -247,6 +255,7 @@ ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
   TS_TRY(ts_processors_begin(fl->ebc, compute));
   for (int32_t l = 0; l < ebc->n_lots; l++) {
     TS_TRY(ts_lot_backward_end(&fl->lots[l], lr_factor, pass, compute));
+    TS_TRY(release_lot(&fl->lots[l], compute));
     if (then && !ebc->lots[l].late) TS_TRY(then->call(then->arg, l));
   }
   if (!ebc->more)
@@ -254,7 +263,6 @@ ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
   for (int32_t l = 0; then && l < ebc->n_lots; l++)
     if (ebc->lots[l].late) TS_TRY(then->call(then->arg, l));
   TS_TRY(ts_processors_end(fl->ebc, compute));
-  TS_TRY(ts_ebc_release(fl, compute));
 done:
   return err;
 }
