@@ -35,7 +35,11 @@ while read -r trained delay victims <&3; do
     delay=$(echo "$delay" | awk '{ print 4 * $1 }')
   fi
   sleep "$delay"
-  for i in $(seq 1 2400); do ranks=$(pgrep -P $pid) && break; sleep 0.05; done
+  for i in $(seq 1 2400); do
+    ranks=$(pgrep -P $pid)
+    [ "$(echo "$ranks" | wc -w)" = 2 ] && break
+    sleep 0.05
+  done
   [ "$victims" = 0 ] && ranks=$(echo "$ranks" | sed -n "$((round % 2 + 1))p") && n_alone=$((n_alone + 1))
   kill -9 $ranks 2> /dev/null
   wait $pid 2> /dev/null; code=$?
