@@ -1,7 +1,7 @@
 #!/bin/sh
 # cli_messages.sh - exit codes; one message, whatever the number of ranks;
 # help of every command and key; doc/deck.md and deck.texi are what it says.
-# seconds: 120
+# seconds: 600
 set -u
 dir=$(mktemp -d) || exit 99
 trap 'rm -rf "$dir"' EXIT
