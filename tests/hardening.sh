@@ -1,6 +1,6 @@
 #!/bin/sh
 # hardening.sh - what configure says of the build's protection, held against
-# the program that was built.  seconds: 60
+# the program that was built.  seconds: 400
 set -u
 command -v readelf > /dev/null || { echo "readelf (binutils) is not here"; exit 77; }
 words=$(sed -n 's/^#define TS_HARDENING "\(.*\)"$/\1/p' "$(dirname "$TESSERA")/config.h")

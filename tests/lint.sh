@@ -1,5 +1,5 @@
 #!/bin/sh
-# lint.sh - house rules that a grep can check.  seconds: 60
+# lint.sh - house rules that a grep can check.  seconds: 400
 cd "$srcdir" || exit 1
 bad=0
 complain() { echo "$1"; bad=1; }

@@ -2,7 +2,7 @@
  * whole batch, in every pipeline that has them, for every sharding; a step
  * with a loss that is no number leaves nothing behind.
  * ranks: 1 2 3 4
- * seconds: 240 */
+ * seconds: 400 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * same bags in one block, bad ids left out, growth, copies counted; the
  * loader's ring.
  * ranks: 1 2
- * seconds: 120 */
+ * seconds: 400 */
 #include <stdlib.h>
 #include <string.h>
 

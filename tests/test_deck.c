@@ -1,7 +1,7 @@
 /* test_deck.c - decks: defaults, values, every kind of error with its line,
  * --set, the deck in force, hostile text.
  * ranks: 1
- * seconds: 120 */
+ * seconds: 400 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

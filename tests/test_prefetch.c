@@ -1,7 +1,7 @@
 /* test_prefetch.c - the prefetch pipeline's order and fences, over a tier
  * that does nothing but write down when and on which thread it was asked.
  * ranks: 1 2 3
- * seconds: 200 */
+ * seconds: 400 */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

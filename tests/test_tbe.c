@@ -2,7 +2,7 @@
  * double, the same bits on any number of threads, lanes and shards of the
  * rows, replicas that agree.
  * ranks: 1
- * seconds: 120 */
+ * seconds: 400 */
 #include "sparse/tbe.h"
 #include "sparse_util.h"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # train_tasks.sh - several tasks: data with a label each, a weight each, from
 # data sets, CSV and the planted truth, through training, metrics, checkpoints
-# and predictions.  seconds: 240
+# and predictions.  seconds: 400
 . "$srcdir/tests/common.sh"
 not_sanitized
 two='--set model.tasks=({name="click";},{name="buy";weight=0.5;}) --set model.over_arch=[32,16,2] --set run.steps=20'
