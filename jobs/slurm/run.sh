@@ -68,15 +68,22 @@ await_node_loss() {
   sleep "$TESSERA_NODE_WAIT" & wait $!
 }
 
+# The signal may meet a launcher that has not begun the program: it dies of it,
+# with a code of its own, and nothing was trained.
+early() { # code: true then
+  case $1 in 0 | 1 | 2 | 3 | 4 | 5 | 75) return 1 ;; esac
+  [ -n "$asked" ] && [ $((asked - began)) -lt 15 ]
+}
+
 run_job() {
   if [ $# = 0 ]; then echo "no deck: sbatch SCRIPT DECK [OPTION]..." >&2; exit 2; fi
   look
   words=$(launcher) || exit 2
   set -- $words "$TESSERA" train "$@" ${SLURM_CPUS_PER_TASK:+--set run.threads=$SLURM_CPUS_PER_TASK}
   if [ -n "${TESSERA_DRY:-}" ]; then echo "$*"; exit 0; fi
-  cancelled=
+  cancelled='' asked='' began=$(date +%s)
   "$@" & child=$!
-  trap 'say "USR1: the time is nearly over"; kill -USR1 $child 2>/dev/null' USR1
+  trap 'say "USR1: the time is nearly over"; asked=$(date +%s); kill -USR1 $child 2>/dev/null' USR1
   trap 'say "TERM"; cancelled=1; kill -USR1 $child 2>/dev/null' TERM
   # A signal ends wait, not the program.
   while :; do
@@ -85,6 +92,7 @@ run_job() {
   done
   trap '' USR1 TERM # requeue ends this shell, too
   say "ended with code $code"
+  if early "$code"; then say "the signal came before the program had begun"; code=75; fi
   await_node_loss
   [ "$code" = 75 ] && [ -z "$cancelled" ] || exit "$code"
   if [ "${SLURM_RESTART_COUNT:-0}" -ge "$TESSERA_REQUEUES" ]; then
