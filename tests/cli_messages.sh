@@ -54,6 +54,11 @@ expect 2 'bad.deck:1: unknown key "run.stepz"; did you mean "run.steps"?' \
   "$TESSERA" plan "$dir/bad.deck"
 [ "$(grep -c 'bad.deck:[12]: ' "$dir/err")" = 2 ] || fail "not all errors at once"
 expect 2 'did you mean "run.seed"?' "$TESSERA" help run.sead
+# A DLRM of one feature has nothing to multiply.
+expect 2 'feature and no model.dense_features make no pair' "$TESSERA" train \
+  "$dir/good.deck" --set model.kind=dlrm --set model.over_arch=[1] \
+  --set model.dense_features=0 --set model.dense_arch=[] \
+  --set 'tables=({name="t";rows=9;dim=4;features=["f"];})'
 
 expect 2 'unknown key "dtpe"; did you mean "dtype"?' \
   "$TESSERA" bench tbe dtpe=f32

@@ -1,6 +1,7 @@
 #!/bin/sh
-# run.sh - runs fuzzers in the build's folder fuzz/, each in turn over the
-# seeds of tests/fuzz/corpus/NAME, then TESSERA_FUZZ_SECONDS (60) on.
+# run.sh - runs fuzzers in the build's folder fuzz/, two at once, over the
+# seeds of tests/fuzz/corpus/NAME, then TESSERA_FUZZ_SECONDS (60) on;
+# TESSERA_FUZZ_SEED picks what is thought up.
 #
 # A finding is kept as fuzz/findings/NAME-crash-...; what has been found once
 # goes to the corpus.  New inputs that reach new places go to fuzz/found/NAME,
@@ -15,25 +16,40 @@ if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 mkdir -p fuzz/findings
-passed=0; failed=0
-for name in "$@"; do
-  seeds=$srcdir/tests/fuzz/corpus/$name
+
+# One fuzzer; its log tells how it ended.
+fuzz() { # name
+  seeds=$srcdir/tests/fuzz/corpus/$1
   [ -d "$seeds" ] || seeds=
-  words=$srcdir/tests/fuzz/$name.dict
+  words=$srcdir/tests/fuzz/$1.dict
   [ -f "$words" ] && words=-dict=$words || words=
-  mkdir -p "fuzz/found/$name"
-  case $name in
+  mkdir -p "fuzz/found/$1"
+  case $1 in
   deck) cp "$srcdir"/input/*.deck fuzz/found/deck ;;
   plan) cp "$srcdir/input/topology_example" fuzz/found/plan ;;
   esac
-  echo "== $name, $seconds s"
-  if "fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=100 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
-    -max_len="${TESSERA_FUZZ_BYTES:-4096}" -print_final_stats=1 -artifact_prefix="fuzz/findings/$name-" $words \
-    "fuzz/found/$name" $seeds > "fuzz/$name.log" 2>&1; then
-    passed=$((passed + 1)); grep -hE 'number_of_executed|peak_rss' "fuzz/$name.log"
+  "fuzz/fuzz_$1" -seed="${TESSERA_FUZZ_SEED:-0}" -max_total_time="$seconds" -timeout=100 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
+    -max_len="${TESSERA_FUZZ_BYTES:-4096}" -print_final_stats=1 -artifact_prefix="fuzz/findings/$1-" $words \
+    "fuzz/found/$1" $seeds > "fuzz/$1.log" 2>&1
+}
+
+tell() { # name, exit code
+  if [ "$2" = 0 ]; then
+    passed=$((passed + 1)); echo "== $1, $seconds s"; grep -hE 'number_of_executed|peak_rss' "fuzz/$1.log"
   else
-    failed=$((failed + 1)); echo "FAILED: $name: fuzz/$name.log"; grep -hE '^(SUMMARY|==.*ERROR)|not so:' "fuzz/$name.log" | head -n 4
+    failed=$((failed + 1)); echo "FAILED: $1: fuzz/$1.log"
+    grep -hE '^(SUMMARY|==.*ERROR|AddressSanitizer: CHECK)|not so:' "fuzz/$1.log" | head -n 4
   fi
+}
+
+# Two at once.
+passed=0; failed=0
+while [ $# -gt 0 ]; do
+  one=$1; two=${2-}; shift; [ $# = 0 ] || shift
+  fuzz "$one" & first=$!
+  [ -z "$two" ] || { fuzz "$two"; second=$?; }
+  wait $first; tell "$one" $?
+  [ -z "$two" ] || tell "$two" $second
 done
 echo "100%: Checks: $passed, Failures: $failed, Errors: 0"
 [ $failed = 0 ]
