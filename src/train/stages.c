@@ -316,6 +316,7 @@ done:
 void ts_stage_drop(ts_trainer *t) {
   ts_parallel_drop(t->dense);
   ts_ebc_drop(t->ebc);
+  t->bad_gradient = 0; /* an earlier micro-batch's */
 }
 
 /* Empties C; its batch goes back to the loader with its last part. */
