@@ -6,7 +6,8 @@
  * backward pass, so it is looked for and told once the step has ended: the
  * run goes back to a checkpoint.  Tables' gradients are looked at where they
  * come out of the model, before they are sent; dense gradients by what they
- * did to the parameters. */
+ * did to the parameters, or, where they are kept for the next step, as they
+ * are: a checkpoint would have them applied. */
 #include <math.h>
 
 #include "base/dtype.h"
@@ -70,7 +71,8 @@ static bool all_parameters_finite(const ts_trainer *t) {
 
 ts_err ts_stage_judge_step(ts_trainer *t, ts_step_result *result) {
   ts_err err = TS_OK;
-  const bool bad = t->bad_gradient || !all_parameters_finite(t);
+  const bool bad = t->bad_gradient || !all_parameters_finite(t) ||
+                   !ts_parallel_stash_finite(t->dense);
   double n_bad = bad;
   t->bad_gradient = 0;
   TS_TRY(ts_comm_sum_f64(t->control, &n_bad, 1));
