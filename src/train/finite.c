@@ -27,11 +27,13 @@ static ts_err look_task(void *arg, ts_lane *lane) {
   float *const *grad = ts_flight_grad(a->flight);
   const int64_t *stride = ts_flight_stride(a->flight);
   int bad = 0;
-#pragma omp parallel for reduction(| : bad)
-  for (int32_t b = 0; b < a->n; b++)
-    for (int32_t f = 0; f < ts_ebc_n_features(a->t->ebc); f++)
-      bad |= !ts_all_finite(grad[f] + b * stride[f], TS_F32,
-                            ts_feature_table(c, f, NULL)->dim);
+#pragma omp parallel reduction(| : bad)
+  for (int32_t f = 0; f < ts_ebc_n_features(a->t->ebc); f++) {
+    const int32_t dim = ts_feature_table(c, f, NULL)->dim;
+#pragma omp for nowait
+    for (int32_t b = 0; b < a->n; b++)
+      bad |= !ts_all_finite(grad[f] + b * stride[f], TS_F32, dim);
+  }
   a->t->bad_gradient |= bad;
   return TS_OK;
 }
