@@ -79,8 +79,13 @@ ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
 ts_err ts_stored_block(const ts_stored *, int fd, const char *path,
                        const char *name, int64_t number, void *block);
 
-/* checkpoint_write.c: makes DIR, an error of which is one of the checkpoint;
- * rename, and fsync of the folder IN. */
+/* checkpoint_file.c, rank 0: the file under its temporary name, with datasets
+ * whose places S->at says, and space for all that follows; its end, once all
+ * is in it and summed: checksums, complete = 1, the seal, fsync. */
+ts_err ts_ckpt_file_create(ts_saver *);
+ts_err ts_ckpt_file_seal(ts_saver *);
+/* Makes DIR, an error of which is one of the checkpoint; rename, and fsync of
+ * the folder IN. */
 ts_err ts_ckpt_mkdirs(const char *dir);
 ts_err ts_ckpt_give_name(const char *temp, const char *path, const char *in);
 
