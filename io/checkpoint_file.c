@@ -111,7 +111,8 @@ static ts_err reserve(ts_saver *s) {
 
 ts_err ts_ckpt_mkdirs(const char *dir) {
   char why[1024];
-  if (ts_mkdirs(dir) == TS_OK) return TS_OK;
+  const ts_err err = ts_mkdirs(dir);
+  if (err == TS_OK || err == TS_ERR_NOMEM) return err;
   snprintf(why, sizeof why, "%s", ts_err_message());
   ts_err_clear();
   return ts_fail(TS_ERR_CKPT, "%s", why);

@@ -43,6 +43,8 @@ typedef struct ts_saver {
   uint32_t **crc;    /* (n_items) (blocks) */
   uint8_t **own;     /* (n_items) (blocks) 1: this rank has summed it */
   int64_t *n_blocks; /* (n_items) */
+  int64_t *shared;   /* (most blocks) checksums of all ranks */
+  char *block;       /* (TS_BLOCK_BYTES) */
   ts_ckpt_hooks hooks;
 } ts_saver;
 

@@ -88,28 +88,28 @@ static ts_err sync_file(const ts_saver *s) {
 /* ---- checksums ----------------------------------------------------------- */
 
 /* Brings all checksums to all ranks: sums of (checksum + 2^40 marker). */
-static ts_err share_sums(ts_saver *s, int32_t i, int64_t *shared) {
+static ts_err share_sums(ts_saver *s, int32_t i) {
   const int64_t n = s->n_blocks[i];
+  int64_t *shared = s->shared;
   for (int64_t b = 0; b < n; b++)
     shared[b] = s->own[i][b] ? INT64_C(1) << 40 | s->crc[i][b] : 0;
   return ts_comm_sum_i64(s->comm, shared, n);
 }
 
 /* Rank 0 reads back what no rank had whole. */
-static ts_err sum_borders(ts_saver *s, int32_t i, const int64_t *shared,
-                          char *block) {
+static ts_err sum_borders(ts_saver *s, int32_t i) {
   ts_err err = TS_OK;
   const ts_ckpt_item *item = &s->c->items[i];
   const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
   for (int64_t b = 0; b < s->n_blocks[i]; b++) {
-    if (shared[b] >> 40) {
-      s->crc[i][b] = (uint32_t)shared[b];
+    if (s->shared[b] >> 40) {
+      s->crc[i][b] = (uint32_t)s->shared[b];
       continue;
     }
     const int64_t at = b * TS_BLOCK_BYTES;
     const int64_t n = total - at < TS_BLOCK_BYTES ? total - at : TS_BLOCK_BYTES;
-    TS_TRY(ts_pread(s->fd, block, n, s->at[i] + at, s->temp, TS_ERR_CKPT));
-    s->crc[i][b] = ts_crc32c(0, block, (size_t)n);
+    TS_TRY(ts_pread(s->fd, s->block, n, s->at[i] + at, s->temp, TS_ERR_CKPT));
+    s->crc[i][b] = ts_crc32c(0, s->block, (size_t)n);
   }
 done:
   return err;
@@ -117,20 +117,11 @@ done:
 
 static ts_err collect_sums(ts_saver *s) {
   ts_err err = TS_OK, local = TS_OK;
-  int64_t *shared = NULL;
-  char *block = NULL;
-  int64_t most = 0;
-  for (int32_t i = 0; i < s->c->n_items; i++)
-    if (s->n_blocks[i] > most) most = s->n_blocks[i];
-  TS_TRY(ts_mem_array(&shared, most, sizeof *shared, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_mem_alloc(&block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
   for (int32_t i = 0; i < s->c->n_items; i++) {
-    TS_TRY(share_sums(s, i, shared));
-    if (s->first && local == TS_OK) local = sum_borders(s, i, shared, block);
+    TS_TRY(share_sums(s, i));
+    if (s->first && local == TS_OK) local = sum_borders(s, i);
   }
 done:
-  ts_mem_free(shared);
-  ts_mem_free(block);
   return err != TS_OK ? err : local;
 }
 
@@ -163,9 +154,11 @@ done:
   return err;
 }
 
+/* All that it will need: nobody must run out of memory on its own later. */
 static ts_err saver_start(ts_saver *s) {
   ts_err err = TS_OK;
   const int32_t n = s->c->n_items;
+  int64_t most = 0;
   TS_TRY(ts_mem_array(&s->at, n, sizeof *s->at, TS_TAG_CHECKPOINT));
   TS_TRY(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
   TS_TRY(ts_mem_array(&s->own, n, sizeof *s->own, TS_TAG_CHECKPOINT));
@@ -173,12 +166,27 @@ static ts_err saver_start(ts_saver *s) {
   for (int32_t i = 0; i < n; i++) {
     const ts_ckpt_item *it = &s->c->items[i];
     s->n_blocks[i] = ts_blocks(ts_item_bytes(it->dtype, it->rows, it->cols));
+    if (s->n_blocks[i] > most) most = s->n_blocks[i];
     TS_TRY(ts_mem_array(&s->crc[i], s->n_blocks[i], sizeof(uint32_t),
                         TS_TAG_CHECKPOINT));
     TS_TRY(ts_mem_array(&s->own[i], s->n_blocks[i], 1, TS_TAG_CHECKPOINT));
   }
+  TS_TRY(ts_mem_array(&s->shared, most, sizeof *s->shared, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_alloc(&s->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
 done:
   return err;
+}
+
+static void saver_reset(ts_saver *s) {
+  if (s->fd >= 0) close(s->fd);
+  for (int32_t i = 0; s->crc && i < s->c->n_items; i++) ts_mem_free(s->crc[i]);
+  for (int32_t i = 0; s->own && i < s->c->n_items; i++) ts_mem_free(s->own[i]);
+  ts_mem_free(s->crc);
+  ts_mem_free(s->own);
+  ts_mem_free(s->n_blocks);
+  ts_mem_free(s->block);
+  ts_comm_free(s->comm, s->at);
+  ts_comm_free(s->comm, s->shared);
 }
 
 static void beat(void *arg) {
@@ -211,13 +219,7 @@ ts_err ts_ckpt_save_hooked(ts_ckpt *c, const char *dir, int keep, ts_comm *comm,
   TS_TRY(save_all(&s));
   if (s.first) ts_ckpt_prune(dir, keep, s.path);
 done:
-  if (s.fd >= 0) close(s.fd);
   if (err != TS_OK && s.first) unlink(s.temp);
-  for (int32_t i = 0; s.crc && i < c->n_items; i++) ts_mem_free(s.crc[i]);
-  for (int32_t i = 0; s.own && i < c->n_items; i++) ts_mem_free(s.own[i]);
-  ts_mem_free(s.crc);
-  ts_mem_free(s.own);
-  ts_mem_free(s.at);
-  ts_mem_free(s.n_blocks);
+  saver_reset(&s);
   return err;
 }
