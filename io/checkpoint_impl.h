@@ -99,7 +99,8 @@ ts_err ts_ckpt_mirror(const char *path, const char *dir, int keep,
 /* checkpoint_list.c: names step-N.h5 in DIR, in no order. */
 void ts_ckpt_list(const char *dir, char ***names, int *n);
 void ts_ckpt_list_free(char **names, int n);
-void ts_ckpt_sort(char **names, int n); /* newest first */
+void ts_ckpt_sort(char **names, int n);            /* newest first */
+int ts_ckpt_compare(const char *a, const char *b); /* > 0: A is newer */
 /* Removes all but the newest KEEP, never WRITTEN, and what killed runs have
  * left half-written. */
 void ts_ckpt_prune(const char *dir, int keep, const char *written);
