@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/mem_free.h"
+#include "base/mem_stream.h"
 #include "io/checkpoint_impl.h"
 #include "runtime/trace.h"
 #include "runtime/watchdog.h"
@@ -96,6 +97,9 @@ ts_err ts_ckpt_writer_prepare(ts_ckpt_writer *w, const ts_ckpt *c,
     sums[1] = 0;
   }
   w->room_bytes = sums[1];
+  /* The first copy would wait for its pages, many times as long as copying
+   * takes. */
+  if (w->room) ts_mem_touch(w->room, (size_t)w->room_bytes, w->o.n_threads);
   TS_TRY(ts_comm_sum_i64(w->comm, sums, 2));
   *needed = sums[0];
   *room = sums[1];
