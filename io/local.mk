@@ -7,6 +7,7 @@ tessera_sources += \
   io/checkpoint.c \
   io/checkpoint_columns.c \
   io/checkpoint_copy.c \
+  io/checkpoint_file.c \
   io/checkpoint_finite.c \
   io/checkpoint.h \
   io/checkpoint_impl.h \

@@ -164,6 +164,22 @@ int ts_bind(int wanted, int node_rank, int node_size, bool *widened) {
   return n_threads;
 }
 
+static int local_number(const char *const *names, int otherwise) {
+  for (; *names; names++)
+    if (getenv(*names)) return atoi(getenv(*names));
+  return otherwise;
+}
+
+int ts_bind_local(int wanted, bool *widened) {
+  static const char *const rank[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
+                                     "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
+  static const char *const size[] = {"OMPI_COMM_WORLD_LOCAL_SIZE",
+                                     "MPI_LOCALNRANKS", NULL};
+  const int said = local_number(size, 1), node_size = said > 0 ? said : 1;
+  const int node_rank = local_number(rank, 0);
+  return ts_bind(wanted, node_rank % node_size, node_size, widened);
+}
+
 int64_t ts_peak_rss_bytes(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);

@@ -1,7 +1,6 @@
 /* trainer.c - putting the parts together, and taking them apart. */
 #include "train/trainer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -75,25 +74,6 @@ static int64_t global_batch(const ts_config *c, int n_ranks) {
                               : c->data.batch_per_rank * n_ranks;
 }
 
-/* The machine's share of threads is found before lanes exist; the launcher's
- * local rank is enough for that. */
-static int local_number(const char *const *names, int otherwise) {
-  for (; *names; names++)
-    if (getenv(*names)) return atoi(getenv(*names));
-  return otherwise;
-}
-
-static void find_threads(ts_trainer *t) {
-  static const char *const rank[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
-                                     "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
-  static const char *const size[] = {"OMPI_COMM_WORLD_LOCAL_SIZE",
-                                     "MPI_LOCALNRANKS", NULL};
-  const int node_size = local_number(size, 1);
-  const int node_rank = local_number(rank, 0);
-  t->n_threads = ts_bind(t->config->run.threads, node_rank % node_size,
-                         node_size, &t->widened);
-}
-
 /* Every rank's node. */
 static ts_err find_nodes(ts_trainer *t) {
   ts_err err = TS_OK;
@@ -116,7 +96,7 @@ ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
   t->training = training;
   t->n_tasks = c->model.n_tasks;
   watch(c);
-  find_threads(t);
+  t->n_threads = ts_bind_local(t->config->run.threads, &t->widened);
   TS_TRY(start_world(t));
   t->rank = ts_world_rank(t->world);
   t->n_ranks = ts_world_size(t->world);
