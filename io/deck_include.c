@@ -91,6 +91,9 @@ static ts_err enter(ts_includes *w, const char *path, int line) {
     ts_err_clear();
     goto done;
   }
+  /* libconfig reads on after a NUL, which ends what is looked at here. */
+  if (strlen(text.text) != text.n_bytes)
+    TS_THROW(TS_ERR_DECK, "%s:%d: %s is not a text", from, line, path);
   w->chain[++w->depth] = (struct ts_open_file){path, st};
   err = look_at(w, text.text);
   w->depth--;
