@@ -150,8 +150,22 @@ done:
 
 /* ---- learning from the training files ------------------------------------ */
 
+/* Of the numbers so far.  Squares of distances, not of numbers: those of a
+ * date's seconds have no digits left for what differs. */
+typedef struct ts_moments {
+  double n, mean, squares; /* sum of the squares of distances from the mean */
+} ts_moments;
+
+static void add_moments(ts_moments *to, const ts_moments *x) {
+  const double n = to->n + x->n, apart = x->mean - to->mean;
+  if (x->n == 0) return;
+  to->squares += x->squares + apart * apart * to->n * x->n / n;
+  to->mean += apart * x->n / n;
+  to->n = n;
+}
+
 typedef struct ts_learning {
-  double *sums;         /* (n_dense, 3) n, sum, sum of squares */
+  ts_moments *moments;  /* (n_dense) */
   ts_vocabulary *words; /* (n_features) unsorted with repeats removed late */
   int64_t *capacity;
 } ts_learning;
@@ -203,9 +217,7 @@ static ts_err learn_line(ts_csv *s, void *arg, int64_t sample,
     const ts_field *f = &s->fields[s->dense[d]];
     if (is_missing(s, f) || !number(f, &x)) continue;
     x = transform(s, x);
-    l->sums[3 * d] += 1;
-    l->sums[3 * d + 1] += x;
-    l->sums[3 * d + 2] += x * x;
+    add_moments(&l->moments[d], &(ts_moments){1, x, 0});
   }
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
     const ts_field *f = &s->fields[s->sparse[k]];
@@ -245,26 +257,35 @@ done:
   return err;
 }
 
+/* In rank order; numbers that are all alike are left at 0. */
+static ts_err share_moments(ts_csv *s, int32_t d, const ts_moments *own,
+                            ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_moments all[ts_comm_size(comm)], sum = {0};
+  TS_TRY(ts_comm_gather_all(comm, all, own, sizeof *own));
+  for (int r = 0; r < ts_comm_size(comm); r++) add_moments(&sum, &all[r]);
+  const double variance = sum.squares / fmax(sum.n, 1);
+  s->mean[d] = sum.mean;
+  s->deviation[d] = variance > 1e-12 ? sqrt(variance) : 1;
+done:
+  return err;
+}
+
 static ts_err learn(ts_csv *s, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_learning l = {.words = s->words};
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
   const int64_t n = ts_text_n_lines(s->text);
-  TS_TRY(ts_mem_array(&l.sums, 3 * (int64_t)s->n_dense + 1, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&l.moments, s->n_dense, sizeof *l.moments, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&l.capacity, s->n_features, 8, TS_TAG_INPUT));
   TS_TRY(ts_agree(comm, each_line(s, n * me / w, n * (me + 1) / w - n * me / w,
                                   learn_line, &l)));
-  TS_TRY(ts_comm_sum_f64(comm, l.sums, 3 * s->n_dense));
-  for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
-    const double k = fmax(l.sums[3 * d], 1), mean = l.sums[3 * d + 1] / k;
-    const double variance = l.sums[3 * d + 2] / k - mean * mean;
-    s->mean[d] = mean;
-    s->deviation[d] = variance > 1e-12 ? sqrt(variance) : 1;
-  }
+  for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
+    TS_TRY(share_moments(s, d, &l.moments[d], comm));
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++)
     TS_TRY(share_words(&s->words[k], comm));
 done:
-  ts_mem_free(l.sums);
+  ts_mem_free(l.moments);
   ts_mem_free(l.capacity);
   return err;
 }
@@ -331,7 +352,6 @@ typedef struct ts_filling {
 
 /* What is wrong with a line of the right number of fields; NULL: nothing. */
 static const char *fill(ts_csv *s, ts_batch_store *b, int64_t i) {
-  const ts_config *c = s->base.config;
   double x;
   const int32_t n_tasks = s->base.info.n_tasks;
   for (int32_t k = 0; k < n_tasks; k++) {
@@ -349,8 +369,8 @@ static const char *fill(ts_csv *s, ts_batch_store *b, int64_t i) {
     *to = (float)(s->standardise ? (x - s->mean[d]) / s->deviation[d] : x);
   }
   for (int32_t k = 0; k < s->n_features; k++)
-    b->feature[k].ids[i] = id_of(s, k, &s->fields[s->sparse[k]],
-                                 ts_feature_table(c, k, NULL)->rows);
+    b->feature[k].ids[i] =
+        id_of(s, k, &s->fields[s->sparse[k]], b->of[k].table->rows);
   return NULL;
 }
 

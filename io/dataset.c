@@ -441,7 +441,7 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
   ts_err err = TS_OK;
   int64_t n_ids = 0;
   bool ragged = false;
-  const bool weighted = ts_feature_table(d->base.config, i, NULL)->weighted;
+  const bool weighted = s->of[i].table->weighted;
   for (int32_t k = 0; k < d->n_files; k++)
     ragged |= d->files[k].features[i].offsets.set >= 0;
   TS_TRY(ts_batch_store_feature(s, i, 0, ragged ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
@@ -453,8 +453,11 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
                         &n_ids));
     at += here;
   }
-  ts_dataset_file *f = file_of(d, first);
-  TS_TRY(ts_batch_store_check_ids(&d->base, s, i, f->path, first - f->first));
+  const int64_t bad = ts_batch_store_bad_sample(s, i);
+  if (bad >= 0) {
+    const ts_dataset_file *f = file_of(d, first + bad);
+    TS_TRY(ts_batch_store_check_ids(&d->base, s, i, f->path, first - f->first));
+  }
 done:
   return err;
 }

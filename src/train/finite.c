@@ -26,12 +26,16 @@ static ts_err look_task(void *arg, ts_lane *lane) {
   const ts_config *c = a->t->config;
   float *const *grad = ts_flight_grad(a->flight);
   const int64_t *stride = ts_flight_stride(a->flight);
+  const int32_t n_features = ts_feature_count(c);
+  int32_t dim[n_features];
   int bad = 0;
+  for (int32_t t = 0, f = 0; t < c->n_tables; t++)
+    for (int32_t k = 0; k < c->tables[t].features.n; k++)
+      dim[f++] = c->tables[t].dim;
 #pragma omp parallel for reduction(| : bad)
   for (int32_t b = 0; b < a->n; b++)
-    for (int32_t f = 0; f < ts_ebc_n_features(a->t->ebc); f++)
-      bad |= !ts_all_finite(grad[f] + b * stride[f], TS_F32,
-                            ts_feature_table(c, f, NULL)->dim);
+    for (int32_t f = 0; f < n_features; f++)
+      bad |= !ts_all_finite(grad[f] + b * stride[f], TS_F32, dim[f]);
   a->t->bad_gradient |= bad;
   return TS_OK;
 }
