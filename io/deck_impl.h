@@ -36,6 +36,19 @@ void ts_deck_defaults_read(ts_deck *);
 void ts_deck_defaults_free(ts_deck *);
 void ts_deck_default(ts_deck *, const ts_key *, void *to);
 void ts_deck_value_free(const ts_key *, void *to);
+
+/* deck_number.c: a number in KEY's range, seconds of "hh:mm:ss"; 0 and an
+ * error where S is none. */
+int64_t ts_deck_integer(ts_deck *, const ts_key *, const config_setting_t *s);
+double ts_deck_real(ts_deck *, const ts_key *, const config_setting_t *s);
+double ts_deck_duration(ts_deck *, const ts_key *, const config_setting_t *s);
+
+/* deck_text.c: the text of S as it is written, NULL where it is none; of --set
+ * also what libconfig takes for something else: name=7. */
+const char *ts_deck_raw(const config_setting_t *s);
+/* PATH, which it takes, as it is where absolute or empty, else from the deck's
+ * folder. */
+char *ts_deck_absolute(ts_deck *, char *path);
 /* Text with ${NAME} from the environment, and {a..b} taken at the element. */
 char *ts_deck_text(ts_deck *, const config_setting_t *, const char *raw);
 /* First {a..b} of TEXT: 1 and its numbers and place, 0 where there is none,
