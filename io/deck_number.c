@@ -103,3 +103,45 @@ double ts_deck_duration(ts_deck *d, const ts_key *k,
   }
   return 3600.0 * h + 60.0 * m + sec;
 }
+
+/* ---- long integers ------------------------------------------------------- */
+
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_*"
+#define DIGITS "0123456789"
+
+/* The word, number or other byte at P, which is neither comment nor text;
+ * *IS_INTEGER: decimal digits alone. */
+static size_t token(const char *p, bool *is_integer) {
+  const bool is_number = isdigit((unsigned char)*p) || *p == '.';
+  const size_t n = strspn(p, is_number ? LETTERS DIGITS "." : LETTERS);
+  *is_integer = is_number && strspn(p, DIGITS) == n;
+  if (is_number || !n) return n ? n : 1;
+  return strspn(p, LETTERS DIGITS "-");
+}
+
+bool ts_deck_cuts(const char *text) {
+  for (const char *p = text; *p;) {
+    bool is_integer = false;
+    const char *next = ts_deck_skip_quiet(p);
+    if (next == p) next += token(p, &is_integer);
+    if (is_integer && (next - p > 18 || atoll(p) > INT32_MAX)) return true;
+    p = next;
+  }
+  return false;
+}
+
+ts_err ts_deck_widen(ts_str *out, const char *text) {
+  ts_err err = TS_OK;
+  const bool cuts = ts_deck_cuts(text);
+  if (!cuts) return ts_str_append(out, "%s", text);
+  for (const char *p = text; *p;) {
+    bool is_integer = false;
+    const char *next = ts_deck_skip_quiet(p);
+    if (next == p) next += token(p, &is_integer);
+    TS_TRY(ts_str_append_bytes(out, p, (size_t)(next - p)));
+    if (is_integer) TS_TRY(ts_str_append_bytes(out, "L", 1));
+    p = next;
+  }
+done:
+  return err;
+}

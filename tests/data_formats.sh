@@ -27,6 +27,8 @@ check "labels" test "$(value /labels)" = "1,0"
 check "C1 = 0x3e9 mod 1000, missing" test "$(value /sparse/C1/values)" = "1,0"
 check "C3 = 0xffffffff mod 1000" test "$(value /sparse/C3/values)" = "295,0"
 check "dense" test "$(h5dump -d /dense -s 0,0 -c 1,3 "$work/few.h5" | sed -n 's/.*): \(.*\)/\1/p' | tr -d ' ')" = "1.38629,0,0"
+check "rows for all ids" sh -c "cd '$work' && '$TESSERA' convert criteo.deck --quiet --out few.h5 --set data.train=few.tsv --set tables.t2.rows=5000000000"
+check "C3 = 0xffffffff" test "$(value /sparse/C3/values)" = "4294967295,0"
 # Bad records: named by line, or skipped and counted.
 { head -n 5 "$work/log.tsv"; printf '1\tz\n'; head -n 7 "$work/log.tsv"; } > "$work/bad.tsv"
 run 2 convert "$work/criteo.deck" --quiet --out "$work/bad.h5" --set data.train=bad.tsv 2> "$work/err"; code=$?
