@@ -23,11 +23,11 @@ typedef struct ts_look_arg {
 static ts_err look_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_look_arg *a = arg;
-  const ts_config *c = a->t->config;
   float *const *grad = ts_flight_grad(a->flight);
   const int64_t *stride = ts_flight_stride(a->flight);
+  const ts_config *c = a->t->config;
   const int32_t n_features = ts_feature_count(c);
-  int32_t dim[n_features];
+  int64_t dim[n_features];
   int bad = 0;
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t k = 0; k < c->tables[t].features.n; k++)
