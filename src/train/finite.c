@@ -26,11 +26,13 @@ static ts_err look_task(void *arg, ts_lane *lane) {
   const ts_look_arg *a = arg;
   float *const *grad = ts_flight_grad(a->flight);
   const int64_t *stride = ts_flight_stride(a->flight);
-  const int32_t n_features = ts_ebc_n_features(a->t->ebc);
+  const ts_config *c = a->t->config;
+  const int32_t n_features = ts_feature_count(c);
   int64_t dim[n_features];
   int bad = 0;
-  for (int32_t f = 0; f < n_features; f++)
-    dim[f] = ts_feature_table(a->t->config, f, NULL)->dim;
+  for (int32_t t = 0, f = 0; t < c->n_tables; t++)
+    for (int32_t k = 0; k < c->tables[t].features.n; k++)
+      dim[f++] = c->tables[t].dim;
 #pragma omp parallel for reduction(| : bad)
   for (int32_t b = 0; b < a->n; b++)
     for (int32_t f = 0; f < n_features; f++)
