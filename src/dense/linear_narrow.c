@@ -99,7 +99,10 @@ TS_CLONES static void grad_x(float *restrict to, const float *g,
 TS_CLONES static void grad_x_half(uint16_t *restrict to, const float *g,
                                   const float *restrict w, int32_t n_in,
                                   int32_t n_out) {
-  for (int32_t k = 0; k < n_in; k++) {
+  /* With a loop inside, this one takes an element at a time. */
+  for (int32_t k = 0; n_out == 1 && k < n_in; k++)
+    to[k] = ts_half_of(g[0] * w[k]);
+  for (int32_t k = 0; n_out > 1 && k < n_in; k++) {
     float sum = g[0] * w[k];
     for (int32_t o = 1; o < n_out; o++) sum += g[o] * w[(int64_t)o * n_in + k];
     to[k] = ts_half_of(sum);
