@@ -1,6 +1,6 @@
 # The CUDA backend.  nvcc compiles; the C compiler links.
 cuda_sources = cuda/backend.cu
-EXTRA_DIST += $(cuda_sources)
+EXTRA_DIST += $(cuda_sources) cuda/cuda_impl.h cuda/grid.h
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += cuda/backend.o
