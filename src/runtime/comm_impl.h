@@ -42,6 +42,9 @@ struct ts_comm {
   ts_op *spare;         /* for operations to come, under the world's lock */
   void *scratch;        /* of the operation that runs */
   size_t scratch_bytes;
+  int64_t *codes; /* (W) of ts_agree, which must not run out of memory */
+  ts_err_record *fault;
+  atomic_bool broken; /* an operation has failed that had begun */
   ts_comm *next;
   ts_comm_stat stat;
 };

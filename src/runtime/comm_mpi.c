@@ -201,6 +201,7 @@ static void finish(ts_op *op, ts_err err) {
   ts_comm *c = op->comm;
   const double now = ts_now();
   if (err != TS_OK) {
+    if (op->started) atomic_store(&c->broken, true);
     ts_lane_fail(c->lane, err);
     ts_err_clear();
   }

@@ -189,6 +189,8 @@ static ts_err create_comm(ts_world *w, ts_comm **out, ts_group group, int block,
   c->mpi = MPI_COMM_NULL;
   TS_TRY(duplicate(c, group, block));
   TS_TRY(ts_op_spare(c, SPARE_OPS));
+  TS_TRY(ts_mem_array(&c->codes, c->size, sizeof *c->codes, TS_TAG_COMM));
+  TS_TRY(ts_mem_alloc(&c->fault, sizeof *c->fault, TS_TAG_COMM));
   TS_TRY(ts_lane_create(w->device, &c->lane, name, TS_LANE_COMM));
   c->watch = ts_watch_lane_take(name);
   c->next = w->comms;
@@ -199,6 +201,8 @@ static ts_err create_comm(ts_world *w, ts_comm **out, ts_group group, int block,
 done:
   if (c) {
     ts_op_free_all(c);
+    ts_mem_free(c->codes);
+    ts_mem_free(c->fault);
     ts_lane_destroy(c->lane);
     ts_mem_free(c);
   }
@@ -228,7 +232,9 @@ void ts_comm_destroy(ts_comm *c) {
     }
   if (c->mpi != MPI_COMM_NULL) (void)MPI_Comm_free(&c->mpi);
   ts_op_free_all(c);
-  ts_mem_free(c->scratch);
+  ts_comm_free(c, c->scratch);
+  ts_comm_free(c, c->codes);
+  ts_comm_free(c, c->fault);
   ts_watch_lane_give(c->watch);
   ts_lane_destroy(c->lane);
   ts_mem_free(c);
