@@ -170,14 +170,20 @@ static int local_number(const char *const *names, int otherwise) {
   return otherwise;
 }
 
-int ts_bind_local(int wanted, bool *widened) {
+void ts_node_place(int *node_rank, int *node_size) {
   static const char *const rank[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
                                      "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
   static const char *const size[] = {"OMPI_COMM_WORLD_LOCAL_SIZE",
                                      "MPI_LOCALNRANKS", NULL};
-  const int said = local_number(size, 1), node_size = said > 0 ? said : 1;
-  const int node_rank = local_number(rank, 0);
-  return ts_bind(wanted, node_rank % node_size, node_size, widened);
+  *node_rank = local_number(rank, -1);
+  *node_size = local_number(size, 0);
+}
+
+int ts_bind_local(int wanted, bool *widened) {
+  int rank, size;
+  ts_node_place(&rank, &size);
+  if (size < 1) size = 1;
+  return ts_bind(wanted, rank > 0 ? rank % size : 0, size, widened);
 }
 
 int64_t ts_peak_rss_bytes(void) {
