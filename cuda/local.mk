@@ -1,9 +1,10 @@
 # The CUDA backend.  nvcc compiles; the C compiler links, so .cu files use
 # nothing of the C++ library.
-cuda_sources = cuda/backend.cu
+cuda_sources = cuda/backend.cu cuda/lookup.cu
 cuda_nccl_sources =
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
-  cuda/grid.h
+  cuda/grid.h cuda/lookup_plan.h cuda/rows.cuh cuda/lookup_kernels.cuh \
+  cuda/lookup_launch.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)
