@@ -25,7 +25,7 @@ AS_IF([test "x$with_cuda" != xno], [
   AS_IF([test "x$NVCC" != x], [
     ts_cuda_dir=`dirname \`dirname $NVCC\``
     CUDA_CPPFLAGS="-isystem $ts_cuda_dir/include"
-    CUDA_LIBS="-L$ts_cuda_dir/lib64 -Wl,-rpath,$ts_cuda_dir/lib64 -lcudart -ldl"
+    CUDA_LIBS="-L$ts_cuda_dir/lib64 -Wl,-rpath,$ts_cuda_dir/lib64 -lcudart -ldl -lstdc++"
     ts_saved_libs=$LIBS; ts_saved_cppflags=$CPPFLAGS
     LIBS="$CUDA_LIBS $LIBS"; CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
     AC_MSG_CHECKING([whether CUDA programs link])
@@ -88,8 +88,8 @@ AS_IF([test "x$with_nccl" != xno], [
 #error "no ncclCommInitRankConfig"
 #endif]],
     [[int v; return ncclGetVersion(&v);]])],
-    [ts_nccl_found=`(echo '#include <nccl.h>'; echo NCCL_MAJOR.NCCL_MINOR.NCCL_PATCH) |
-       $CC -E $CPPFLAGS - 2>/dev/null | tail -n 1 | tr -d ' '`
+    [ts_nccl_found=`(AS_ECHO(["#include <nccl.h>"]); echo ts_is NCCL_MAJOR.NCCL_MINOR.NCCL_PATCH) |
+       $CC -E $CPPFLAGS - 2>/dev/null | tr -d ' \n' | sed 's/.*ts_is//'`
      AS_IF([test "x$ts_nccl_found" = x], [ts_nccl_found=yes])
      AC_MSG_RESULT([$ts_nccl_found])
      CUDA_CPPFLAGS="$CUDA_CPPFLAGS $ts_nccl_cppflags"

@@ -1,3 +1,25 @@
+# The device's contract and what of cuda/ can be tested without a GPU; with one,
+# the same contract and more.
+check_PROGRAMS += tests/test_device tests/test_cuda_parts
+if HAVE_CUDA
+# The backend's own code over a CUDA runtime of threads, which comes first.
+check_PROGRAMS += tests/test_cuda_fake
+tests_test_cuda_fake_SOURCES = tests/test_cuda_fake.c tests/cuda_fake.c \
+  tests/cuda_fake.h
+tests_test_cuda_fake_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+
+# These need a GPU, and are skipped where there is none.
+check_PROGRAMS += tests/test_cuda_streams
+tests_test_cuda_streams_SOURCES = tests/test_cuda_streams.c \
+  tests/cuda_kernels.h
+tests_test_cuda_streams_LDADD = tests/cuda_kernels.o $(LDADD)
+tests_test_cuda_streams_DEPENDENCIES = tests/cuda_kernels.o \
+  tests/libharness.a libtessera.a
+-include tests/cuda_kernels.d
+endif
+EXTRA_DIST += tests/cuda_kernels.cu
+MOSTLYCLEANFILES += tests/*.d
+
 # CUDA kernels on the CPU, where a C++ compiler is there.
 EXTRA_DIST += tests/cuda_emulate.h
 if HAVE_CXX
@@ -17,13 +39,13 @@ tests_test_cuda_emulate_LINK = $(cuda_test_link)
 check_PROGRAMS += tests/test_cuda_lookup
 tests_test_cuda_lookup_SOURCES = tests/test_cuda_lookup.c \
   tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h \
-  tests/lookup_emulated.cc tests/lookup_emulated.h
+  tests/cuda_lookup_emulated.cc tests/cuda_lookup_emulated.h
 tests_test_cuda_lookup_LDADD = $(cuda_test_libs)
 tests_test_cuda_lookup_LINK = $(cuda_test_link)
 endif
 
 if HAVE_CUDA
-check_PROGRAMS += tests/test_gpu_lookup
-tests_test_gpu_lookup_SOURCES = tests/test_gpu_lookup.c \
+check_PROGRAMS += tests/test_cuda_lookup_gpu
+tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
   tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h
 endif
