@@ -1,9 +1,13 @@
 # The CUDA backend.  nvcc compiles; the C compiler links, so .cu files use
 # nothing of the C++ library.
-cuda_sources = cuda/backend.cu
+cuda_sources = cuda/backend.cu cuda/sort.cu cuda/row_update.cu \
+  cuda/row_stage.cu
 cuda_nccl_sources =
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
   cuda/grid.h
+EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
+  cuda/row_optim.cuh cuda/row_update.cuh cuda/row_update_kernels.cuh \
+  cuda/row_update_run.cuh cuda/lane_run.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)
