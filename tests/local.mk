@@ -16,6 +16,7 @@ LDADD = tests/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
 
 include tests/runtime.mk
 include tests/sparse.mk
+include tests/cuda.mk
 include tests/shard.mk
 include tests/dense.mk
 include tests/deck.mk

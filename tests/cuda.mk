@@ -1,0 +1,15 @@
+# CUDA kernels on the CPU, where a C++ compiler is there.
+EXTRA_DIST += tests/cuda_emulate.h
+if HAVE_CXX
+check_LIBRARIES += tests/libemulate.a
+tests_libemulate_a_SOURCES = tests/cuda_emulate.cc tests/cuda_emulate.h
+cuda_test_libs = tests/libemulate.a $(LDADD)
+# The C compiler links: mpicc knows the libraries, none is of C++.
+cuda_test_link = $(LINK)
+
+check_PROGRAMS += tests/test_cuda_emulate
+tests_test_cuda_emulate_SOURCES = tests/test_cuda_emulate.c \
+  tests/emulate_cases.cc tests/emulate_cases.h
+tests_test_cuda_emulate_LDADD = $(cuda_test_libs)
+tests_test_cuda_emulate_LINK = $(cuda_test_link)
+endif
