@@ -318,7 +318,7 @@ ts_row_update_held(const ts_row_place &r, const ts_row_id &id,
   const ts_columns c(r.dim, 0, W, group.lane);
   const ts_real row_dim = {(float)t.row_dim};
   ts_real stat[TS_ROW_STATS_MAX] = {};
-  O o;
+  O o = {};
   o.open(t.hyper);
   for (int k = 0; k < O::ROUNDS; k++) {
     ts_parts<W> parts[TS_ROW_STATS_MAX];
@@ -389,7 +389,7 @@ ts_row_update_wide(const ts_row_place &r, const ts_row_id &id,
   const ts_real row_dim = {(float)t.row_dim};
   ts_real stat[TS_ROW_STATS_MAX] = {};
   ts_real row = ts_row_state<O>(r, id);
-  O o;
+  O o = {};
   o.open(t.hyper);
   for (int k = 0; k < O::ROUNDS; k++) {
     o.before(k, row, stat, row_dim);

@@ -319,7 +319,7 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK) ts_row_stages(ts_row_stage s) {
     const ts_row_table &t = r.table[id.active ? ts_row_table_of(r, id.key) : 0];
     const float *sum = s.sums + (id.active ? j : 0) * r.dim;
     ts_real row = ts_row_state<O>(r, id);
-    O o;
+    O o = {};
     o.open(t.hyper);
     o.before(k, row, stat, ts_real{(float)t.row_dim});
     __syncwarp(); /* all lanes have read their statistics */

@@ -12,4 +12,10 @@ tests_test_cuda_emulate_SOURCES = tests/test_cuda_emulate.c \
   tests/emulate_cases.cc tests/emulate_cases.h
 tests_test_cuda_emulate_LDADD = $(cuda_test_libs)
 tests_test_cuda_emulate_LINK = $(cuda_test_link)
+
+check_PROGRAMS += tests/test_cuda_update
+tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
+  tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
+tests_test_cuda_update_LDADD = $(cuda_test_libs)
+tests_test_cuda_update_LINK = $(cuda_test_link)
 endif
