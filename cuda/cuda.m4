@@ -88,8 +88,8 @@ AS_IF([test "x$with_nccl" != xno], [
 #error "no ncclCommInitRankConfig"
 #endif]],
     [[int v; return ncclGetVersion(&v);]])],
-    [ts_nccl_found=`(echo '#include <nccl.h>'; echo NCCL_MAJOR.NCCL_MINOR.NCCL_PATCH) |
-       $CC -E $CPPFLAGS - 2>/dev/null | tail -n 1 | tr -d ' '`
+    [ts_nccl_found=`(AS_ECHO(["#include <nccl.h>"]); echo ts_is NCCL_MAJOR.NCCL_MINOR.NCCL_PATCH) |
+       $CC -E $CPPFLAGS - 2>/dev/null | tr -d ' \n' | sed 's/.*ts_is//'`
      AS_IF([test "x$ts_nccl_found" = x], [ts_nccl_found=yes])
      AC_MSG_RESULT([$ts_nccl_found])
      CUDA_CPPFLAGS="$CUDA_CPPFLAGS $ts_nccl_cppflags"

@@ -15,11 +15,16 @@
 
 #include "cuda/grid.h"
 
+#ifndef _Noreturn
+#define _Noreturn __attribute__((noreturn)) /* C's, in headers of src/ */
+#endif
+
 extern "C" {
 #include "base/err.h"
 #include "base/mem.h"
 #include "runtime/device_impl.h"
 #include "runtime/kernels.h"
+#include "runtime/trace.h"
 }
 
 /* ---- calls --------------------------------------------------------------- */
@@ -50,6 +55,9 @@ ts_lane *ts_cuda_lane_now(void);
 /* Its stream; outside of tasks the default stream (tests of kernels). */
 cudaStream_t ts_cuda_stream_now(void);
 
+/* ; lane "L", task "T" of the task that runs in this thread, or nothing. */
+const char *ts_cuda_where(char buf[128]);
+
 /* Makes this process's GPU the calling thread's: threads that CUDA has not
  * seen begin at GPU 0.  submit, wait and sync have done so; threads of one's
  * own call it first.  Cheap after the first time. */
@@ -62,6 +70,7 @@ typedef struct ts_cuda_gpu {
   int ordinal, n_sms, shared_bytes_max, capability;
   size_t bytes; /* of memory */
   char name[128];
+  unsigned char id[16];
 } ts_cuda_gpu;
 const ts_cuda_gpu *ts_cuda_gpu_now(void);
 
@@ -74,10 +83,33 @@ const ts_cuda_gpu *ts_cuda_gpu_now(void);
 ts_err ts_cuda_take(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 void ts_cuda_give(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 
+/* cuda/device.cu; cuda/memory.cu, cuda/gpu.cu: of its operations. */
+ts_err ts_cuda_device_create(ts_device **, const ts_device_options *);
+ts_err ts_cuda_alloc(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
+void ts_cuda_free(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
+ts_err ts_cuda_alloc_late(ts_device *, void **p, size_t bytes, ts_space,
+                          ts_tag);
+void ts_cuda_free_late(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
+void ts_cuda_describe(const ts_device *, ts_device_info *);
+
+/* ---- the trace ----------------------------------------------------------- */
+
+/* What is enqueued on LANE from begin to end is a range called NAME (static)
+ * for profilers and, while the trace is on, a span with the device's times.
+ * Tasks have theirs from submit; these are for what is enqueued otherwise
+ * (collectives).  Ranges of a thread lie within each other.  end completes
+ * WHAT, whose row, name, mark and times it sets itself. */
+typedef struct ts_cuda_span {
+  const char *name;
+  struct ts_cuda_timing *timing; /* NULL: not timed */
+} ts_cuda_span;
+ts_cuda_span ts_cuda_span_begin(ts_lane *, const char *name);
+void ts_cuda_span_end(ts_lane *, ts_cuda_span, const ts_span *what);
+
 /* ---- the table of kernels ------------------------------------------------ */
 
-/* One function for each family, called by cuda/backend.cu; each sets the
- * entries that its files implement. */
+/* One function for each family, called by cuda/backend.cu once it exists; each
+ * sets the entries that its files implement. */
 void ts_cuda_kernels_lookup(ts_kernels *); /* lookup, weight_grad */
 void ts_cuda_kernels_update(ts_kernels *); /* sort, row_update, row_stage */
 void ts_cuda_kernels_dense(ts_kernels *);

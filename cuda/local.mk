@@ -1,10 +1,15 @@
 # The CUDA backend.  nvcc compiles; the C compiler links, so .cu files use
-# nothing of the C++ library.
-cuda_sources = cuda/backend.cu cuda/sort.cu cuda/row_update.cu \
-  cuda/row_stage.cu
+# nothing of the C++ library.  What needs no CUDA is plain C, and is built and
+# tested everywhere.
+tessera_sources += cuda/choose.c cuda/choose.h cuda/event_ring.c \
+  cuda/event_ring.h
+cuda_sources = cuda/backend.cu cuda/device.cu cuda/gpu.cu cuda/memory.cu \
+  cuda/span.cu
 cuda_nccl_sources =
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
-  cuda/grid.h
+  cuda/grid.h cuda/lane.h
+# Kernels of row updates.
+cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
 EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
   cuda/row_optim.cuh cuda/row_update.cuh cuda/row_update_kernels.cuh \
   cuda/row_update_run.cuh cuda/lane_run.cuh

@@ -1,3 +1,7 @@
+# The device's contract and what of cuda/ can be tested without a GPU; with one,
+# the same contract and more.
+check_PROGRAMS += tests/test_device tests/test_cuda_parts
+
 # CUDA kernels on the CPU, where a C++ compiler is there.
 EXTRA_DIST += tests/cuda_emulate.h
 if HAVE_CXX
@@ -18,4 +22,11 @@ tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
   tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
 tests_test_cuda_update_LDADD = $(cuda_test_libs)
 tests_test_cuda_update_LINK = $(cuda_test_link)
+endif
+
+# The same suite on a GPU, skipped where there is none.
+if HAVE_CUDA
+check_PROGRAMS += tests/test_cuda_update_gpu
+tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
+  tests/cuda_update.c tests/cuda_update.h
 endif

@@ -83,12 +83,9 @@ static void complete(ts_host_lane *l, uint64_t seq) {
     d->on_progress(d->on_progress_arg);
 }
 
-void ts_event_watch(ts_event event) {
-  if (event.lane) atomic_fetch_add(&host(event.lane)->n_watchers, 1);
-}
-
-void ts_event_unwatch(ts_event event) {
-  if (event.lane) atomic_fetch_sub(&host(event.lane)->n_watchers, 1);
+static bool watch(ts_event event, bool on) {
+  atomic_fetch_add(&host(event.lane)->n_watchers, on ? 1 : -1);
+  return true;
 }
 
 uint64_t ts_lane_begin_seq(ts_lane *lane) {
@@ -107,7 +104,7 @@ void ts_lane_fail(ts_lane *lane, ts_err err) {
   keep_fault(host(lane), err);
 }
 
-ts_err ts_lane_error(ts_lane *lane) {
+static ts_err error_of(ts_lane *lane) {
   return fault_of(host(lane), true);
 }
 
@@ -384,7 +381,9 @@ ts_err ts_device_host_create(ts_device **out, const ts_device_options *o) {
                                     .wait = wait_event,
                                     .sync = sync_event,
                                     .done = done,
-                                    .copy = copy};
+                                    .copy = copy,
+                                    .error = error_of,
+                                    .watch = watch};
   ts_device *d;
   ts_err err = ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC);
   if (err != TS_OK) return err;
