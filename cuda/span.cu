@@ -21,9 +21,12 @@ typedef struct ts_cuda_anchor {
   int users;   /* timings; and 1 while it is the newest */
 } ts_cuda_anchor;
 
-/* Seconds: how long an anchor is good, how long the host waits for a new one,
- * how much of its time may be unknown unless there is no older one. */
-static const double ANCHOR_AGE = 1, ANCHOR_WAIT = 2e-3, ANCHOR_DOUBT = 100e-6;
+enum { ANCHOR_TRIES = 5 };
+
+/* Seconds: how long an anchor is good, how long the host waits for the first
+ * and for another one, how much of its time may be unknown then. */
+static const double ANCHOR_AGE = 1, FIRST_WAIT = 0.5, ANCHOR_WAIT = 2e-3,
+                    ANCHOR_DOUBT = 100e-6;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of these */
 static nvtxDomainHandle_t domain;
@@ -68,21 +71,32 @@ static void anchor_give(ts_cuda_anchor *a) {
 }
 
 /* Records A on a stream that has nothing else to do and waits for it, but not
- * for long: the device may be full.  *DOUBT: seconds in which it was reached. */
-static bool anchor_set(ts_cuda_anchor *a, double *doubt) {
+ * for long: the device may be full.  *DOUBT: seconds in which it was
+ * reached. */
+static bool anchor_try(ts_cuda_anchor *a, double *doubt) {
   cudaError_t e;
-  if (!clock_stream && !good(cudaStreamCreateWithFlags(&clock_stream,
-                                                       cudaStreamNonBlocking)))
-    return false;
-  const double t0 = ts_now();
+  double t1;
+  const double t0 = ts_now(), wait = newest ? ANCHOR_WAIT : FIRST_WAIT;
   if (!good(cudaEventRecord(a->event, clock_stream))) return false;
   do {
     e = cudaEventQuery(a->event);
-    a->time = ts_now();
-  } while (e == cudaErrorNotReady && a->time - t0 < ANCHOR_WAIT);
-  *doubt = a->time - t0;
-  a->time -= *doubt / 2;
+    t1 = ts_now();
+  } while (e == cudaErrorNotReady && t1 - t0 < wait);
+  *doubt = t1 - t0;
+  a->time = t0 + *doubt / 2;
   return good(e);
+}
+
+/* A thread that lost its CPU meanwhile tries again. */
+static bool anchor_set(ts_cuda_anchor *a, double *doubt) {
+  bool set = true;
+  if (!clock_stream && !good(cudaStreamCreateWithFlags(&clock_stream,
+                                                       cudaStreamNonBlocking)))
+    return false;
+  *doubt = 1;
+  for (int i = 0; i < ANCHOR_TRIES && set && *doubt > ANCHOR_DOUBT; i++)
+    set = anchor_try(a, doubt);
+  return set;
 }
 
 static void anchor_renew(void) {

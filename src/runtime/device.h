@@ -72,7 +72,7 @@ typedef struct ts_device_ops {
   ts_err (*sync)(ts_event); /* the host waits */
   bool (*done)(ts_event);
   ts_err (*copy)(ts_lane *, void *dst, const void *src, size_t bytes);
-  ts_err (*error)(ts_lane *);     /* its first, with the record put; or OK */
+  ts_err (*error)(ts_lane *);       /* its first, with the record put; or OK */
   bool (*watch)(ts_event, bool on); /* ts_event_watch; NULL: tells nobody */
   /* As alloc and free, for what can't be sized before lanes run: doesn't wait
    * for them.  NULL: alloc and free. */
@@ -101,12 +101,12 @@ ts_device *ts_lane_device(const ts_lane *);
  * already; else OK at once (serial lanes: the task's own result). */
 ts_err ts_lane_submit(ts_lane *, const char *span, ts_task, const void *arg,
                       size_t arg_bytes);
-ts_event ts_lane_record(ts_lane *);       /* all submitted so far */
+ts_event ts_lane_record(ts_lane *); /* all submitted so far */
 /* Enqueue: LANE waits, not the host; for an event of another kind of device
  * the thread does that runs LANE's tasks, on a GPU the host. */
 ts_err ts_lane_wait(ts_lane *, ts_event);
-ts_err ts_lane_sync(ts_lane *);           /* the host waits for all of it */
-ts_err ts_event_sync(ts_event);           /* the host waits */
+ts_err ts_lane_sync(ts_lane *); /* the host waits for all of it */
+ts_err ts_event_sync(ts_event); /* the host waits */
 bool ts_event_done(ts_event);
 /* Enqueues a copy, host or device memory on either side. */
 ts_err ts_lane_copy(ts_lane *, void *dst, const void *src, size_t bytes);
