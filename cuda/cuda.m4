@@ -25,7 +25,7 @@ AS_IF([test "x$with_cuda" != xno], [
   AS_IF([test "x$NVCC" != x], [
     ts_cuda_dir=`dirname \`dirname $NVCC\``
     CUDA_CPPFLAGS="-isystem $ts_cuda_dir/include"
-    CUDA_LIBS="-L$ts_cuda_dir/lib64 -Wl,-rpath,$ts_cuda_dir/lib64 -lcudart -ldl"
+    CUDA_LIBS="-L$ts_cuda_dir/lib64 -Wl,-rpath,$ts_cuda_dir/lib64 -lcudart -ldl -lstdc++"
     ts_saved_libs=$LIBS; ts_saved_cppflags=$CPPFLAGS
     LIBS="$CUDA_LIBS $LIBS"; CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
     AC_MSG_CHECKING([whether CUDA programs link])
