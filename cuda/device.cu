@@ -316,6 +316,10 @@ static ts_err lane_error(ts_lane *lane) {
   return fault_of(cuda(lane));
 }
 
+static ts_err enter(ts_device *) {
+  return ts_cuda_use();
+}
+
 static void fill(ts_device_ops *ops) {
   ops->name = "cuda";
   ops->destroy = destroy;
@@ -330,6 +334,9 @@ static void fill(ts_device_ops *ops) {
   ops->done = done;
   ops->copy = copy;
   ops->error = lane_error;
+  ops->is_remote = ts_cuda_is_remote;
+  ops->identify = ts_cuda_identify;
+  ops->enter = enter;
   ops->alloc_late = ts_cuda_alloc_late;
   ops->free_late = ts_cuda_free_late;
   ops->describe = ts_cuda_describe;

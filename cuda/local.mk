@@ -1,6 +1,5 @@
-# The CUDA backend.  nvcc compiles; the C compiler links.  .cu files use nothing
-# of the C++ library, but CUB does.  What needs no CUDA is plain C, and is built
-# and tested everywhere.
+# The CUDA backend.  nvcc compiles, the C compiler links.  What needs no CUDA
+# is plain C, and is built and tested everywhere.
 tessera_sources += cuda/choose.c cuda/choose.h cuda/event_ring.c \
   cuda/event_ring.h
 cuda_sources = cuda/backend.cu cuda/device.cu cuda/gpu.cu cuda/memory.cu \

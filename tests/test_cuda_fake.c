@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cuda_runtime_api.h>
+
 #define TEST_DEVICE_AND_MORE
 #include "cuda_fake.h"
 #include "runtime/trace.h"
@@ -14,9 +16,12 @@ __attribute__((constructor)) static void choose(void) {
   setenv("TESSERA_BACKEND", "cuda", 1);
 }
 
+/* A launch asks for the last error: nothing that lanes do may leave one. */
 static ts_err nothing(void *arg, ts_lane *lane) {
   (void)arg, (void)lane;
-  return TS_OK;
+  return cudaGetLastError() == cudaSuccess
+             ? TS_OK
+             : ts_fail(TS_ERR_INTERNAL, "an error was left");
 }
 
 /* A lane and its stream. */
@@ -38,12 +43,14 @@ START_TEST(an_old_event_is_not_a_later_one) {
   ck_assert_ok(ts_lane_submit(stuck, "a", nothing, NULL, 0));
   const ts_event never = ts_lane_record(stuck), old = ts_lane_record(p.lane);
   ck_assert_ok(ts_lane_wait(p.lane, never));
-  ts_event last = old;
+  const ts_event next = ts_lane_record(p.lane);
+  ts_event last = next;
   for (int i = 0; i < 600; i++) last = ts_lane_record(p.lane);
   ck_assert_ok(ts_lane_wait(p.other, old));
   ck_assert_ok(ts_lane_sync(p.other));
   ck_assert(ts_event_done(old));
   ck_assert(!ts_event_done(never));
+  ck_assert(!ts_event_done(next));
   ck_assert(!ts_event_done(last));
   ts_cuda_fake_hold(NULL);
   ck_assert_ok(ts_event_sync(last));
@@ -132,6 +139,9 @@ START_TEST(memory_comes_and_goes) {
   ck_assert_ok(
       ts_buffer_create(&b, p.device, 100, TS_SPACE_DEVICE, TS_TAG_TABLES));
   ck_assert(!b.late);
+  ck_assert(p.device->ops->is_remote(p.device, b.ptr));
+  ck_assert(!p.device->ops->is_remote(p.device, &b));
+  ck_assert(!p.device->ops->is_remote(p.device, NULL));
   ck_assert_int_eq(ts_cuda_fake_now().blocks, before + 1);
   ck_assert_ok(ts_buffer_reserve(&b, 1000));
   ck_assert(b.late);

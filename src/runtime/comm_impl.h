@@ -61,7 +61,6 @@ struct ts_op {
   uint64_t seq;
   int phase;
   bool watched, started, last, arrived; /* arrived: all messages have */
-  bool asks; /* the service thread asks whether it may start */
   double t0;
   MPI_Request *requests;
   MPI_Status *statuses; /* of the requests, once they are complete */
