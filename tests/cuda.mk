@@ -17,18 +17,28 @@ tests_test_cuda_emulate_SOURCES = tests/test_cuda_emulate.c \
 tests_test_cuda_emulate_LDADD = $(cuda_test_libs)
 tests_test_cuda_emulate_LINK = $(cuda_test_link)
 
+# Row updates: one suite, the kernels emulated or, with a GPU, launched.
 check_PROGRAMS += tests/test_cuda_update
 tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
   tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
 tests_test_cuda_update_LDADD = $(cuda_test_libs)
 tests_test_cuda_update_LINK = $(cuda_test_link)
+
+# The lookup: one suite, its kernels emulated or, with a GPU, launched.
+check_PROGRAMS += tests/test_cuda_lookup
+tests_test_cuda_lookup_SOURCES = tests/test_cuda_lookup.c \
+  tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h \
+  tests/lookup_emulated.cc tests/lookup_emulated.h
+tests_test_cuda_lookup_LDADD = $(cuda_test_libs)
+tests_test_cuda_lookup_LINK = $(cuda_test_link)
 endif
 
-# The same suite on a GPU, skipped where there is none.
 if HAVE_CUDA
-check_PROGRAMS += tests/test_cuda_update_gpu
-tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
-  tests/cuda_update.c tests/cuda_update.h
+check_PROGRAMS += tests/test_gpu_lookup tests/test_gpu_update
+tests_test_gpu_lookup_SOURCES = tests/test_gpu_lookup.c \
+  tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h
+tests_test_gpu_update_SOURCES = tests/test_gpu_update.c tests/cuda_update.c \
+  tests/cuda_update.h
 endif
 
 if HAVE_CUDA

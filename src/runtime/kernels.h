@@ -32,7 +32,7 @@ typedef struct ts_lookup_args {
   const void *weight;       /* (rows of the group, dim) dtype, row-major */
   ts_dtype dtype;           /* f32, bf16, f16 */
   int32_t dim;              /* any > 0; multiples of 16 are fast */
-  const int64_t *row_base;  /* (F) first row of the feature's table */
+  const int64_t *row_base;  /* (F) first row of its table, host memory */
   const int64_t *bag_start; /* (F + 1) from 0, host memory */
   const int64_t *offsets;   /* (bags + 1) */
   const int32_t *rows;      /* (N) local row within the table's shard */

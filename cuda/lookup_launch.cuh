@@ -1,0 +1,134 @@
+/* lookup_launch.cuh - from the kernels' arguments to launches: which instance,
+ * how many blocks.  cuda/lookup.cu launches; tests define TS_CUDA_LAUNCH and
+ * run the same on the CPU.
+ *
+ * Bags and bases of features are copied into the kernel's parameters, so the
+ * arguments may go as soon as this returns.  There is room for 240 features;
+ * a group with more of them has a launch for each 240. */
+#ifndef TS_CUDA_LOOKUP_LAUNCH_CUH
+#define TS_CUDA_LOOKUP_LAUNCH_CUH
+
+#include "cuda/lookup_kernels.cuh"
+
+/* ---- instances ----------------------------------------------------------- */
+
+template <class Row, int V, int LANES>
+static ts_err ts_lookup_start(const ts_lookup_params &p, unsigned blocks,
+                              cudaStream_t stream) {
+  const dim3 grid(blocks), block(TS_LOOKUP_THREADS);
+  if (p.weights)
+    return TS_CUDA_LAUNCH((ts_lookup_kernel<Row, V, LANES, true>), grid, block,
+                          0, stream, p);
+  return TS_CUDA_LAUNCH((ts_lookup_kernel<Row, V, LANES, false>), grid, block,
+                        0, stream, p);
+}
+
+/* As ts_lookup_lanes has them. */
+template <class Row, int V>
+static ts_err ts_lookup_by_lanes(const ts_lookup_params &p,
+                                 const ts_lookup_plan *plan,
+                                 cudaStream_t stream) {
+  const bool wide = V * sizeof(typename Row::bits) == 16;
+  if constexpr (wide || V == 1)
+    if (plan->lanes == 4)
+      return ts_lookup_start<Row, V, 4>(p, plan->blocks, stream);
+  if constexpr (wide || V == 4)
+    if (plan->lanes == 8)
+      return ts_lookup_start<Row, V, 8>(p, plan->blocks, stream);
+  if constexpr (wide)
+    if (plan->lanes == 16)
+      return ts_lookup_start<Row, V, 16>(p, plan->blocks, stream);
+  return ts_lookup_start<Row, V, 32>(p, plan->blocks, stream);
+}
+
+template <class Row, int V>
+static ts_err ts_weight_grad_start(const ts_lookup_params &p,
+                                   const ts_lookup_plan *plan,
+                                   cudaStream_t stream) {
+  return TS_CUDA_LAUNCH((ts_weight_grad_kernel<Row, V>), dim3(plan->blocks),
+                        dim3(TS_LOOKUP_THREADS), 0, stream, p);
+}
+
+template <class Row, int V>
+static ts_err ts_lookup_by_kind(const ts_lookup_params &p,
+                                const ts_lookup_plan *plan,
+                                cudaStream_t stream) {
+  return p.grad ? ts_weight_grad_start<Row, V>(p, plan, stream)
+                : ts_lookup_by_lanes<Row, V>(p, plan, stream);
+}
+
+template <class Row>
+static ts_err ts_lookup_by_vector(const ts_lookup_params &p,
+                                  const ts_lookup_plan *plan,
+                                  cudaStream_t stream) {
+  if constexpr (sizeof(typename Row::bits) == 2)
+    if (plan->vector == 8) return ts_lookup_by_kind<Row, 8>(p, plan, stream);
+  if (plan->vector == 4) return ts_lookup_by_kind<Row, 4>(p, plan, stream);
+  return ts_lookup_by_kind<Row, 1>(p, plan, stream);
+}
+
+/* ---- arguments ----------------------------------------------------------- */
+
+/* N features of A from F on. */
+static void ts_lookup_fill(ts_lookup_params *p, const ts_lookup_args *a,
+                           int32_t f, int32_t n, const ts_lookup_plan *plan) {
+  p->out = a->out;
+  p->grad = NULL;
+  p->weight = a->weight;
+  p->at = a->at;
+  p->offsets = a->offsets;
+  p->rows = a->rows;
+  p->weights = a->weights;
+  p->items = plan->items;
+  p->dim = a->dim;
+  p->chunks = plan->chunks;
+  p->run = plan->run;
+  p->n_features = n;
+  p->mean = a->mean;
+  memcpy(p->bag_start, a->bag_start + f, sizeof(int64_t) * (size_t)(n + 1));
+  memcpy(p->row_base, a->row_base + f, sizeof(int64_t) * (size_t)n);
+}
+
+/* The features [F, F + N) of A; GRAD and OUT: of weight_grad, else NULL. */
+static ts_err ts_lookup_features(const ts_lookup_args *a, int32_t f, int32_t n,
+                                 const ts_weight_grad_args *g,
+                                 const ts_lookup_machine *m,
+                                 cudaStream_t stream) {
+  const int64_t n_bags = a->bag_start[f + n] - a->bag_start[f];
+  if (n_bags == 0) return TS_OK;
+  const ts_lookup_plan plan =
+      g ? ts_weight_grad_plan_of(a->dtype, a->dim, a->weight, n_bags, m)
+        : ts_lookup_plan_of(a->dtype, a->dim, a->weight, n_bags, m);
+  ts_lookup_params p;
+  ts_lookup_fill(&p, a, f, n, &plan);
+  if (g) p.grad = g->grad, p.out = g->out;
+  switch (a->dtype) {
+  case TS_F32:
+    return ts_lookup_by_vector<ts_row_f32>(p, &plan, stream);
+  case TS_BF16:
+    return ts_lookup_by_vector<ts_row_bf16>(p, &plan, stream);
+  case TS_F16:
+    return ts_lookup_by_vector<ts_row_f16>(p, &plan, stream);
+  default:
+    return ts_fail(TS_ERR_INTERNAL, "lookup in rows of %s",
+                   ts_dtype_name(a->dtype));
+  }
+}
+
+/* The lookup A, or, where G is there, its gradient by the weights. */
+static ts_err ts_lookup_launch(const ts_lookup_args *a,
+                               const ts_weight_grad_args *g,
+                               const ts_lookup_machine *m,
+                               cudaStream_t stream) {
+  ts_err err = TS_OK;
+  for (int32_t f = 0; f < a->n_features && err == TS_OK;
+       f += TS_LOOKUP_FEATURES) {
+    const int32_t left = a->n_features - f;
+    err = ts_lookup_features(
+        a, f, left < TS_LOOKUP_FEATURES ? left : TS_LOOKUP_FEATURES, g, m,
+        stream);
+  }
+  return err;
+}
+
+#endif
