@@ -1,46 +1,6 @@
 # The device's contract and what of cuda/ can be tested without a GPU; with one,
 # the same contract and more.
 check_PROGRAMS += tests/test_device tests/test_cuda_parts
-
-# CUDA kernels on the CPU, where a C++ compiler is there.
-EXTRA_DIST += tests/cuda_emulate.h
-if HAVE_CXX
-check_LIBRARIES += tests/libemulate.a
-tests_libemulate_a_SOURCES = tests/cuda_emulate.cc tests/cuda_emulate.h
-cuda_test_libs = tests/libemulate.a $(LDADD)
-# The C compiler links: mpicc knows the libraries, none is of C++.
-cuda_test_link = $(LINK)
-
-check_PROGRAMS += tests/test_cuda_emulate
-tests_test_cuda_emulate_SOURCES = tests/test_cuda_emulate.c \
-  tests/emulate_cases.cc tests/emulate_cases.h
-tests_test_cuda_emulate_LDADD = $(cuda_test_libs)
-tests_test_cuda_emulate_LINK = $(cuda_test_link)
-
-# Row updates: one suite, the kernels emulated or, with a GPU, launched.
-check_PROGRAMS += tests/test_cuda_update
-tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
-  tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
-tests_test_cuda_update_LDADD = $(cuda_test_libs)
-tests_test_cuda_update_LINK = $(cuda_test_link)
-
-# The lookup: one suite, its kernels emulated or, with a GPU, launched.
-check_PROGRAMS += tests/test_cuda_lookup
-tests_test_cuda_lookup_SOURCES = tests/test_cuda_lookup.c \
-  tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h \
-  tests/lookup_emulated.cc tests/lookup_emulated.h
-tests_test_cuda_lookup_LDADD = $(cuda_test_libs)
-tests_test_cuda_lookup_LINK = $(cuda_test_link)
-endif
-
-if HAVE_CUDA
-check_PROGRAMS += tests/test_gpu_lookup tests/test_gpu_update
-tests_test_gpu_lookup_SOURCES = tests/test_gpu_lookup.c \
-  tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h
-tests_test_gpu_update_SOURCES = tests/test_gpu_update.c tests/cuda_update.c \
-  tests/cuda_update.h
-endif
-
 if HAVE_CUDA
 # The backend's own code over a CUDA runtime of threads, which comes first.
 check_PROGRAMS += tests/test_cuda_fake
@@ -59,3 +19,44 @@ tests_test_cuda_streams_DEPENDENCIES = tests/cuda_kernels.o \
 endif
 EXTRA_DIST += tests/cuda_kernels.cu
 MOSTLYCLEANFILES += tests/*.d
+
+# CUDA kernels on the CPU, where a C++ compiler is there.
+EXTRA_DIST += tests/cuda_emulate.h
+if HAVE_CXX
+check_LIBRARIES += tests/libemulate.a
+tests_libemulate_a_SOURCES = tests/cuda_emulate.cc tests/cuda_emulate.h
+cuda_test_libs = tests/libemulate.a $(LDADD)
+# The C compiler links: mpicc knows the libraries, none is of C++.
+cuda_test_link = $(LINK)
+
+check_PROGRAMS += tests/test_cuda_emulate
+tests_test_cuda_emulate_SOURCES = tests/test_cuda_emulate.c \
+  tests/emulate_cases.cc tests/emulate_cases.h
+tests_test_cuda_emulate_LDADD = $(cuda_test_libs)
+tests_test_cuda_emulate_LINK = $(cuda_test_link)
+
+# The lookup: one suite, its kernels emulated or, with a GPU, launched.
+check_PROGRAMS += tests/test_cuda_lookup
+tests_test_cuda_lookup_SOURCES = tests/test_cuda_lookup.c \
+  tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h \
+  tests/cuda_lookup_emulated.cc tests/cuda_lookup_emulated.h
+tests_test_cuda_lookup_LDADD = $(cuda_test_libs)
+tests_test_cuda_lookup_LINK = $(cuda_test_link)
+
+# Row updates, in the same way.
+check_PROGRAMS += tests/test_cuda_update
+tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
+  tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
+tests_test_cuda_update_LDADD = $(cuda_test_libs)
+tests_test_cuda_update_LINK = $(cuda_test_link)
+endif
+
+if HAVE_CUDA
+check_PROGRAMS += tests/test_cuda_lookup_gpu
+tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
+  tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h
+
+check_PROGRAMS += tests/test_cuda_update_gpu
+tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
+  tests/cuda_update.c tests/cuda_update.h
+endif

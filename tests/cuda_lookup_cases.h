@@ -1,6 +1,6 @@
 /* cuda_lookup_cases.h - the CUDA lookup and its gradient by the weights
  * against the plain C reference, bit for bit; on the CPU (test_cuda_lookup.c)
- * and on a GPU (test_gpu_lookup.c). */
+ * and on a GPU (test_cuda_lookup_gpu.c). */
 #ifndef TS_TESTS_CUDA_LOOKUP_CASES_H
 #define TS_TESTS_CUDA_LOOKUP_CASES_H
 

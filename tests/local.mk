@@ -17,7 +17,6 @@ LDADD = tests/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
 include tests/runtime.mk
 include tests/cuda.mk
 include tests/sparse.mk
-include tests/cuda.mk
 include tests/shard.mk
 include tests/dense.mk
 include tests/deck.mk

@@ -3,7 +3,7 @@
  * ranks: 1
  * seconds: 400 */
 #include "cuda_lookup_cases.h"
-#include "lookup_emulated.h"
+#include "cuda_lookup_emulated.h"
 
 /* ---- the plan ------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-/* test_gpu_update.c - the GPU's kernels of row updates on a GPU; skipped
+/* test_cuda_update_gpu.c - the GPU's kernels of row updates on a GPU; skipped
  * where there is none.
  * ranks: 1
  * seconds: 600 */
@@ -87,7 +87,7 @@ static void stop(void) {
 static Suite *suite(void) {
   static const update_target gpu = {row_update, row_stage, sort,  send, fetch,
                                     drop,       NULL,      start, stop};
-  return cuda_update_suite("gpu_update", &gpu);
+  return cuda_update_suite("cuda_update_gpu", &gpu);
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,6 @@
-/* lookup_emulated.h - the CUDA lookup on the CPU. */
-#ifndef TS_TESTS_LOOKUP_EMULATED_H
-#define TS_TESTS_LOOKUP_EMULATED_H
+/* cuda_lookup_emulated.h - the CUDA lookup on the CPU. */
+#ifndef TS_TESTS_CUDA_LOOKUP_EMULATED_H
+#define TS_TESTS_CUDA_LOOKUP_EMULATED_H
 
 #include "cuda/lookup_plan.h"
 #include "runtime/kernels.h"

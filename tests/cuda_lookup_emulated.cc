@@ -1,4 +1,4 @@
-/* lookup_emulated.cc - the CUDA lookup on the CPU: the same choice of
+/* cuda_lookup_emulated.cc - the CUDA lookup on the CPU: the same choice of
  * instance, the same kernels, launches by the emulation. */
 extern "C" {
 #include "base/err.h"
@@ -14,7 +14,7 @@ typedef void *cudaStream_t;
 #include "cuda/lookup_launch.cuh"
 
 extern "C" {
-#include "lookup_emulated.h"
+#include "cuda_lookup_emulated.h"
 }
 
 ts_err emulated_lookup(const ts_lookup_args *a, const ts_weight_grad_args *g,

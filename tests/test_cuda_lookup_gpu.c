@@ -1,7 +1,9 @@
-/* test_gpu_lookup.c - the CUDA lookup on a GPU, against the plain C reference;
- * skipped (77) where none is visible.
+/* test_cuda_lookup_gpu.c - the CUDA lookup on a GPU against the reference in
+ * plain C; skipped (77) where none is visible.
  * ranks: 1
  * seconds: 400 */
+#include <stdio.h>
+
 #include "cuda_lookup_cases.h"
 #include "runtime/backends.h"
 
