@@ -8,7 +8,7 @@
 #include <thrust/iterator/transform_iterator.h>
 
 #include "cuda/cuda_impl.h"
-#include "cuda/row_update.cuh"
+#include "cuda/row_work.cuh"
 
 /* Whether entry J is the first of its run. */
 struct ts_run_starts_at {
