@@ -8,6 +8,11 @@ cuda_nccl_sources =
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
   cuda/grid.h cuda/lane.h cuda/lookup_plan.h cuda/rows.cuh \
   cuda/lookup_kernels.cuh cuda/lookup_launch.cuh
+# Kernels of row updates.
+cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
+EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
+  cuda/row_optim.cuh cuda/row_update.cuh cuda/row_update_kernels.cuh \
+  cuda/row_update_run.cuh cuda/row_work.cuh cuda/lane_run.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

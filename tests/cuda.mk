@@ -42,10 +42,21 @@ tests_test_cuda_lookup_SOURCES = tests/test_cuda_lookup.c \
   tests/cuda_lookup_emulated.cc tests/cuda_lookup_emulated.h
 tests_test_cuda_lookup_LDADD = $(cuda_test_libs)
 tests_test_cuda_lookup_LINK = $(cuda_test_link)
+
+# Row updates, in the same way.
+check_PROGRAMS += tests/test_cuda_update
+tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
+  tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
+tests_test_cuda_update_LDADD = $(cuda_test_libs)
+tests_test_cuda_update_LINK = $(cuda_test_link)
 endif
 
 if HAVE_CUDA
 check_PROGRAMS += tests/test_cuda_lookup_gpu
 tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
   tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h
+
+check_PROGRAMS += tests/test_cuda_update_gpu
+tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
+  tests/cuda_update.c tests/cuda_update.h
 endif

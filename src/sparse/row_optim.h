@@ -100,7 +100,7 @@ ts_row_hyper ts_row_hyper_at(const ts_optim_config *, double lr_factor,
  * then their sum; never cut by thread. */
 typedef struct ts_row_update_args {
   const ts_row_optim *optim;
-  const ts_row_hyper *hyper; /* (n_tables) */
+  const ts_row_hyper *hyper; /* (n_tables) host memory */
   void *weight;              /* (rows, dim) dtype */
   ts_dtype dtype;
   int32_t dim;
@@ -117,10 +117,10 @@ typedef struct ts_row_update_args {
   const float *weights;   /* (n) or NULL */
   const float *bag_scale; /* (bags) or NULL */
   /* Tables of the group: rows [row_base[t], row_base[t + 1]). */
-  const int64_t *row_base; /* (n_tables + 1) */
+  const int64_t *row_base; /* (n_tables + 1) host memory */
   int32_t n_tables;
-  /* For stochastic rounding: global table number and first global row of
-   * each table's shard, seed and step. */
+  /* For stochastic rounding, host memory, too: global table number and first
+   * global row of each table's shard, seed and step. */
   const int32_t *row_dim;   /* (n_tables) columns of the whole row */
   const int32_t *table_id;  /* (n_tables) */
   const int64_t *first_row; /* (n_tables) */

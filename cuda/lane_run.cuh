@@ -1,0 +1,68 @@
+/* lane_run.cuh - who launches the row kernels (cuda/row_update_run.cuh): the
+ * stream of the current lane. */
+#ifndef TS_CUDA_LANE_RUN_CUH
+#define TS_CUDA_LANE_RUN_CUH
+
+#include <cub/device/device_select.cuh>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+
+#include "cuda/cuda_impl.h"
+#include "cuda/row_work.cuh"
+
+/* Whether entry J is the first of its run. */
+struct ts_run_starts_at {
+  const uint32_t *keys;
+  __device__ bool operator()(uint32_t j) const {
+    return j == 0 || keys[j] != keys[j - 1];
+  }
+};
+
+struct ts_lane_run {
+  cudaStream_t stream = ts_cuda_stream_now();
+
+  ts_err take(void **p, size_t bytes) {
+    return ts_cuda_take(p, bytes, TS_TAG_SPARSE, stream);
+  }
+  void give(void *p, size_t bytes) {
+    ts_cuda_give(p, bytes, TS_TAG_SPARSE, stream);
+  }
+  ts_err clear(void *p, size_t bytes) {
+    return TS_CUDA(cudaMemsetAsync(p, 0, bytes, stream));
+  }
+  /* To pageable memory of the host it would wait. */
+  ts_err copy(void *dst, const void *src, size_t bytes) {
+    return TS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
+  }
+
+  /* start = first entries of the runs of equal KEYS, *N_RUNS their number,
+   * both on the device.  TEMP NULL: only *TEMP_BYTES, its size, is set. */
+  ts_err starts(void *temp, size_t *temp_bytes, const uint32_t *keys, int64_t n,
+                uint32_t *start, uint32_t *n_runs) {
+    const auto all = thrust::make_counting_iterator((uint32_t)0);
+    const auto flags =
+        thrust::make_transform_iterator(all, ts_run_starts_at{keys});
+    return TS_CUDA(cub::DeviceSelect::Flagged(
+        temp, *temp_bytes, all, flags, start, n_runs, (int32_t)n, stream));
+  }
+
+  template <class K, class... A>
+  ts_err launch(K kernel, unsigned grid, unsigned block, A... args) {
+    return TS_CUDA_LAUNCH(kernel, grid, block, 0, stream, args...);
+  }
+
+  static int64_t blocks_most() {
+    return (int64_t)ts_cuda_gpu_now()->n_sms * (2048 / TS_ROW_BLOCK);
+  }
+  /* As many as run at once, for the grids go on with a stride. */
+  template <class K> static int64_t blocks(K kernel) {
+    int n = 0;
+    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, TS_ROW_BLOCK,
+                                                      0) != cudaSuccess ||
+        n < 1)
+      n = 1;
+    return (int64_t)ts_cuda_gpu_now()->n_sms * n;
+  }
+};
+
+#endif
