@@ -19,7 +19,30 @@ ts_err ts_device_create(ts_device **out, const char *backend,
 }
 
 void ts_device_destroy(ts_device *d) {
-  if (d) d->ops->destroy(d);
+  if (!d) return;
+  ts_mem_free(d->fault);
+  d->ops->destroy(d);
+}
+
+void ts_device_fail(ts_device *d, ts_err err) {
+  ts_err_record fault, *kept, *none = NULL;
+  ts_err_take(&fault);
+  if (fault.code == TS_OK) fault.code = err;
+  if (ts_mem_alloc(&kept, sizeof *kept, TS_TAG_MISC) == TS_OK) {
+    *kept = fault;
+    if (!__atomic_compare_exchange_n(&d->fault, &none, kept, false,
+                                     __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+      ts_mem_free(kept);
+  }
+  ts_err_clear();
+  ts_err_put(&fault);
+}
+
+static ts_err fault_of(ts_device *d) {
+  const ts_err_record *fault = __atomic_load_n(&d->fault, __ATOMIC_ACQUIRE);
+  if (!fault) return TS_OK;
+  ts_err_put(fault);
+  return fault->code;
 }
 
 const char *ts_device_name(const ts_device *d) {
@@ -64,9 +87,36 @@ ts_event ts_lane_record(ts_lane *lane) {
   return lane->device->ops->record(lane);
 }
 
+/* An event of another device: a comm's.  A lane that can't wait for it leaves
+ * that to the host, which is free of deadlocks: all that the event depends on
+ * was submitted before. */
+static ts_err wait_elsewhere(ts_lane *lane, ts_event event) {
+  const ts_device_ops *ops = lane->device->ops;
+  if (ops->wait_word && event.lane->word && !ts_event_done(event))
+    return ops->wait_word(lane, event.lane->word, event.seq);
+  return ts_event_sync(event);
+}
+
 ts_err ts_lane_wait(ts_lane *lane, ts_event event) {
   if (!event.lane || event.lane == lane) return TS_OK;
+  if (event.lane->device != lane->device) return wait_elsewhere(lane, event);
   return lane->device->ops->wait(lane, event);
+}
+
+ts_err ts_lane_error(ts_lane *lane) {
+  return lane->device->ops->error ? lane->device->ops->error(lane) : TS_OK;
+}
+
+bool ts_event_watch(ts_event event) {
+  if (!event.lane) return true;
+  if (!event.lane->device->ops->watch) return false;
+  event.lane->device->ops->watch(event, 1);
+  return true;
+}
+
+void ts_event_unwatch(ts_event event) {
+  if (event.lane && event.lane->device->ops->watch)
+    event.lane->device->ops->watch(event, -1);
 }
 
 ts_err ts_lane_sync(ts_lane *lane) {
@@ -74,7 +124,9 @@ ts_err ts_lane_sync(ts_lane *lane) {
 }
 
 ts_err ts_event_sync(ts_event event) {
-  return event.lane ? event.lane->device->ops->sync(event) : TS_OK;
+  if (!event.lane) return TS_OK;
+  const ts_err err = event.lane->device->ops->sync(event);
+  return err != TS_OK ? err : fault_of(event.lane->device);
 }
 
 bool ts_event_done(ts_event event) {

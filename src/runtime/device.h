@@ -35,6 +35,7 @@ typedef struct ts_event {
 typedef ts_err (*ts_task)(void *arg, ts_lane *lane);
 
 enum { TS_TASK_ARG_MAX = 256 }; /* bytes of argument that a task may have */
+enum { TS_DEVICE_ID = 64 };     /* bytes of a device's name of its own */
 
 typedef struct ts_device_options {
   bool serial;      /* run each submission at once in the calling thread */
@@ -65,6 +66,21 @@ typedef struct ts_device_ops {
   ts_err (*sync)(ts_event); /* the host waits */
   bool (*done)(ts_event);
   ts_err (*copy)(ts_lane *, void *dst, const void *src, size_t bytes);
+  /* The lane's error so far, put; the host does not wait. */
+  ts_err (*error)(ts_lane *);
+  /* BY more (or less) wait for EVENT's lane and want on_progress; NULL: its
+   * events can only be asked for. */
+  void (*watch)(ts_event, int by);
+  /* Of a device with memory of its own; NULL on the host.  is_remote: the
+   * host may not touch P.  identify: names the device, the same for processes
+   * that share it.  enter: the calling thread begins to use it; may be NULL. */
+  bool (*is_remote)(ts_device *, const void *p);
+  ts_err (*identify)(ts_device *, char id[TS_DEVICE_ID]);
+  ts_err (*enter)(ts_device *);
+  /* Enqueue: LANE waits until WORD, in pinned memory, is LEAST or more; what
+   * follows sees what was written before it.  NULL: there is no such thing,
+   * and the host waits instead. */
+  ts_err (*wait_word)(ts_lane *, const uint64_t *word, uint64_t least);
 } ts_device_ops;
 
 /* backend: "host" or "cuda" ("cuda" fails with DECK where it is not built
@@ -85,10 +101,12 @@ ts_device *ts_lane_device(const ts_lane *);
  * already; else OK at once (serial lanes: the task's own result). */
 ts_err ts_lane_submit(ts_lane *, const char *span, ts_task, const void *arg,
                       size_t arg_bytes);
-ts_event ts_lane_record(ts_lane *);       /* all submitted so far */
-ts_err ts_lane_wait(ts_lane *, ts_event); /* enqueue: LANE waits, not host */
-ts_err ts_lane_sync(ts_lane *);           /* the host waits for all of it */
-ts_err ts_event_sync(ts_event);           /* the host waits */
+ts_event ts_lane_record(ts_lane *); /* all submitted so far */
+/* Enqueue: LANE waits, not the host; but of another device's event, where LANE
+ * can't wait for it, the host does. */
+ts_err ts_lane_wait(ts_lane *, ts_event);
+ts_err ts_lane_sync(ts_lane *); /* the host waits for all of it */
+ts_err ts_event_sync(ts_event); /* the host waits */
 bool ts_event_done(ts_event);
 /* Enqueues a copy, host or device memory on either side. */
 ts_err ts_lane_copy(ts_lane *, void *dst, const void *src, size_t bytes);

@@ -83,12 +83,8 @@ static void complete(ts_host_lane *l, uint64_t seq) {
     d->on_progress(d->on_progress_arg);
 }
 
-void ts_event_watch(ts_event event) {
-  if (event.lane) atomic_fetch_add(&host(event.lane)->n_watchers, 1);
-}
-
-void ts_event_unwatch(ts_event event) {
-  if (event.lane) atomic_fetch_sub(&host(event.lane)->n_watchers, 1);
+static void watch(ts_event event, int by) {
+  atomic_fetch_add(&host(event.lane)->n_watchers, by);
 }
 
 uint64_t ts_lane_begin_seq(ts_lane *lane) {
@@ -107,7 +103,7 @@ void ts_lane_fail(ts_lane *lane, ts_err err) {
   keep_fault(host(lane), err);
 }
 
-ts_err ts_lane_error(ts_lane *lane) {
+static ts_err lane_error(ts_lane *lane) {
   return fault_of(host(lane), true);
 }
 
@@ -338,7 +334,7 @@ static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
   pthread_condattr_t attr;
   ts_err err = ts_mem_alloc(&l, sizeof *l, TS_TAG_MISC);
   if (err != TS_OK) return err;
-  l->base = (ts_lane){d, name, kind, -1};
+  l->base = (ts_lane){.device = d, .name = name, .kind = kind, .row = -1};
   pthread_condattr_init(&attr);
   pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   pthread_mutex_init(&l->lock, NULL);
@@ -384,7 +380,9 @@ ts_err ts_device_host_create(ts_device **out, const ts_device_options *o) {
                                     .wait = wait_event,
                                     .sync = sync_event,
                                     .done = done,
-                                    .copy = copy};
+                                    .copy = copy,
+                                    .error = lane_error,
+                                    .watch = watch};
   ts_device *d;
   ts_err err = ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC);
   if (err != TS_OK) return err;
