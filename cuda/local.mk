@@ -1,9 +1,19 @@
-# The CUDA backend.  nvcc compiles; the C compiler links.
-cuda_sources = cuda/backend.cu
-EXTRA_DIST += $(cuda_sources)
+# The CUDA backend.  nvcc compiles; the C compiler links, so .cu files use
+# nothing of the C++ library.  What needs no CUDA is plain C, and is built and
+# tested everywhere.
+tessera_sources += cuda/choose.c cuda/choose.h cuda/event_ring.c \
+  cuda/event_ring.h
+cuda_sources = cuda/backend.cu cuda/device.cu cuda/gpu.cu cuda/memory.cu \
+  cuda/span.cu cuda/comm_device.cu cuda/reduce_ranks.cu
+cuda_nccl_sources = cuda/comm_nccl.cu
+EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
+  cuda/grid.h cuda/lane.h cuda/comm_cuda.h
 cuda_objects =
 if HAVE_CUDA
-cuda_objects += cuda/backend.o
+cuda_objects += $(cuda_sources:.cu=.o)
+if HAVE_NCCL
+cuda_objects += $(cuda_nccl_sources:.cu=.o)
+endif
 endif
 
 SUFFIXES += .cu
@@ -12,7 +22,8 @@ V_NVCC_ = $(V_NVCC_@AM_DEFAULT_V@)
 V_NVCC_0 = @echo "  NVCC    " $@;
 .cu.o:
 	@$(MKDIR_P) $(@D)
-	$(V_NVCC)$(NVCC) $(CUDA_FLAGS) -O3 -std=c++17 -Werror all-warnings \
-	  $(DEFS) -I. $(AM_CPPFLAGS) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
--include cuda/backend.d
+	$(V_NVCC)$(NVCC) $(CUDA_FLAGS) $(DEFS) -I. $(AM_CPPFLAGS) \
+	  $(CUDA_CPPFLAGS) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
+# What each object was made from, as of its last compilation.
+-include $(cuda_objects:.o=.d)
 MOSTLYCLEANFILES += cuda/*.o cuda/*.d

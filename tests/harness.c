@@ -30,6 +30,28 @@ void ts_fixture_stop(ts_fixture *f) {
   ts_device_destroy(f->device);
 }
 
+const char *ts_test_backend(void) {
+  const char *name = getenv("TESSERA_BACKEND");
+  return name && *name ? name : "host";
+}
+
+ts_err ts_test_device(ts_device **d, bool serial, int n_threads) {
+  const ts_device_options o = {
+      .serial = serial, .n_threads = n_threads, .timeout_s = 60};
+  return ts_device_create(d, ts_test_backend(), &o);
+}
+
+/* The device is there on all ranks or the test is skipped on all. */
+static bool missing(void) {
+  ts_device *d = NULL;
+  const ts_err err = ts_mpi_agree(ts_test_device(&d, true, 1));
+  ts_device_destroy(d);
+  if (err != TS_ERR_DECK) return false;
+  if (ts_mpi_rank() == 0) printf("SKIPPED: %s\n", ts_err_message());
+  ts_err_clear();
+  return true;
+}
+
 bool ts_test_all(bool cond) {
   /* Good ranks are counted: a sum that loses parts must not look like none
    * that is bad. */
@@ -44,6 +66,10 @@ int ts_test_main(int argc, char **argv, Suite *(*suite)(void)) {
     return EXIT_FAILURE;
   }
   ts_log_rank(ts_mpi_rank(), ts_mpi_size());
+  if (missing()) {
+    ts_mpi_stop();
+    return 77;
+  }
   /* A comm of its own, serial: usable beside whatever a test does. */
   const ts_device_options d = {.serial = true, .n_threads = 1};
   const ts_world_options w = {.ordered = true, .timeout_s = 100};

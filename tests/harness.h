@@ -9,6 +9,11 @@
 
 #include <check.h>
 
+/* Check notes the place of each assertion that holds, in case a later one
+ * crashes, by a message that it allocates: the most part of the time of tests
+ * with millions of them, and under sanitizers nearly all of it. */
+#define _mark_point(file, line) ((void)0)
+
 #include "base/err.h"
 #include "runtime/comm.h"
 #include "runtime/device.h"
@@ -25,6 +30,11 @@ typedef struct ts_fixture {
 void ts_fixture_start(ts_fixture *, bool serial, int n_threads);
 void ts_fixture_stop(ts_fixture *);
 
+/* A device of the kind that TESSERA_BACKEND names, "host" where it isn't set.
+ * Where there is none, ts_test_main has ended the test as skipped. */
+const char *ts_test_backend(void);
+ts_err ts_test_device(ts_device **, bool serial, int n_threads);
+
 /* True on all ranks when COND holds on all of them. */
 bool ts_test_all(bool cond);
 
@@ -36,7 +46,8 @@ bool ts_test_all(bool cond);
     ck_assert_msg(ck_err == TS_OK, #call ": %s", ts_err_message());            \
   } while (0)
 
-/* Runs the suite; 0 when all ranks passed and nothing leaked. */
+/* Runs the suite; 0 when all ranks passed and nothing leaked, 77 where the
+ * device is missing that TESSERA_BACKEND asks for. */
 int ts_test_main(int argc, char **argv, Suite *(*suite)(void));
 
 #define TS_TEST_MAIN(suite)                                                    \

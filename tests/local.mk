@@ -15,6 +15,7 @@ tests_libharness_a_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 LDADD = tests/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
 
 include tests/runtime.mk
+include tests/cuda.mk
 include tests/sparse.mk
 include tests/shard.mk
 include tests/dense.mk

@@ -129,8 +129,10 @@ static void check_case(lookup_case *c, int max_threads) {
       for (int64_t i = 0; i < c->out_size; i++)
         if (c->out[i] != 777) c->out[i] = NAN;
       ck_assert_int_eq(k.lookup(&c->args), TS_OK);
-      compare(c);
-      if (isa == 0 && threads == 1) memcpy(first, c->out, bytes);
+      if (isa == 0 && threads == 1) {
+        compare(c);
+        memcpy(first, c->out, bytes);
+      }
       ck_assert_mem_eq(first, c->out, bytes);
     }
   }
@@ -141,9 +143,7 @@ START_TEST(all_shapes) {
   static const int32_t dims[] = {1,  3,  4,   15,  16,  24,  32, 48,
                                  64, 96, 128, 200, 256, 512, 520};
   static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F16};
-  /* Sanitizers make the oracle slow: the widest rows run without them. */
-  const int n_dims = TEST_COUNT(dims) - (getenv("TESSERA_SANITIZED") ? 4 : 0);
-  for (int i = 0; i < n_dims; i++)
+  for (int i = 0; i < TEST_COUNT(dims); i++)
     for (int t = 0; t < TEST_COUNT(types); t++)
       for (int mode = 0; mode < 8; mode++) {
         lookup_case c;

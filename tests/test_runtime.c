@@ -1,5 +1,5 @@
-/* test_runtime.c - lanes, events and collectives: one contract, with serial
- * and parallel lanes.  ranks: 1 2 4 */
+/* test_runtime.c - collectives beside lanes: one contract, with serial and
+ * parallel lanes.  Lanes alone: test_device.c.  ranks: 1 2 4 */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "runtime/topology.h"
 
-/* ---- lanes --------------------------------------------------------------- */
+/* ---- tasks --------------------------------------------------------------- */
 
 static atomic_int order[1024], n_done;
 
@@ -29,95 +29,6 @@ static ts_err break_down(void *arg, ts_lane *lane) {
   (void)arg, (void)lane;
   return ts_fail(TS_ERR_DATA, "on purpose");
 }
-
-START_TEST(events_order_lanes) {
-  ts_fixture f;
-  ts_lane *other;
-  ts_fixture_start(&f, _i, 1);
-  ck_assert_ok(ts_lane_create(f.device, &other, "other", TS_LANE_DATA));
-  atomic_store(&n_done, 0);
-  for (int i = 0; i < 10; i += 2) {
-    int a = i, b = i + 1;
-    ck_assert_ok(ts_lane_submit(f.lane, "a", slow_append, &a, sizeof a));
-    ck_assert_ok(ts_lane_wait(other, ts_lane_record(f.lane)));
-    ck_assert_ok(ts_lane_submit(other, "b", append, &b, sizeof b));
-    ck_assert_ok(ts_lane_wait(f.lane, ts_lane_record(other)));
-  }
-  ck_assert_ok(ts_lane_sync(f.lane));
-  ck_assert_ok(ts_lane_sync(other));
-  ck_assert_int_eq(n_done, 10);
-  for (int i = 0; i < 10; i++) ck_assert_int_eq(order[i], i);
-  ts_lane_destroy(other);
-  ts_fixture_stop(&f);
-}
-END_TEST
-
-/* A queue that grows while its head is not at the start of the ring keeps the
- * order; a lane that is destroyed does first what it was given. */
-START_TEST(long_queues_run_out_in_order) {
-  enum { SOME = 40, MANY = 1000 };
-  ts_fixture f;
-  ts_lane *lane;
-  ts_fixture_start(&f, _i, 1);
-  ck_assert_ok(ts_lane_create(f.device, &lane, "long", TS_LANE_DATA));
-  atomic_store(&n_done, 0);
-  for (int i = 0; i < MANY; i++) {
-    ck_assert_ok(ts_lane_submit(
-        lane, "append", i == SOME ? slow_append : append, &i, sizeof i));
-    if (i == SOME - 1) ck_assert_ok(ts_lane_sync(lane));
-  }
-  ts_lane_destroy(lane);
-  ck_assert_int_eq(n_done, MANY);
-  for (int i = 0; i < MANY; i++) ck_assert_int_eq(order[i], i);
-  ts_fixture_stop(&f);
-}
-END_TEST
-
-START_TEST(an_error_stops_a_lane_and_who_waits_for_it) {
-  ts_fixture f;
-  ts_lane *other;
-  int one = 1;
-  ts_fixture_start(&f, _i, 1);
-  ck_assert_ok(ts_lane_create(f.device, &other, "other", TS_LANE_DATA));
-  atomic_store(&n_done, 0);
-  (void)ts_lane_submit(f.lane, "fail", break_down, NULL, 0);
-  (void)ts_lane_submit(f.lane, "dropped", append, &one, sizeof one);
-  ts_err_clear();
-  (void)ts_lane_wait(other, ts_lane_record(f.lane));
-  (void)ts_lane_submit(other, "dropped", append, &one, sizeof one);
-  ts_err_clear();
-  ck_assert_int_eq(ts_lane_sync(f.lane), TS_ERR_DATA);
-  ck_assert_str_eq(ts_err_message(), "on purpose");
-  ts_err_clear();
-  ck_assert_int_eq(ts_lane_sync(other), TS_ERR_DATA);
-  ts_err_clear();
-  ck_assert_int_eq(n_done, 0);
-  ts_lane_destroy(other);
-  ts_fixture_stop(&f);
-}
-END_TEST
-
-/* Never less than asked for, and no growth without need. */
-START_TEST(buffers_grow) {
-  ts_fixture f;
-  ts_buffer b;
-  ts_fixture_start(&f, _i, 1);
-  ck_assert_ok(
-      ts_buffer_create(&b, f.device, 64, TS_SPACE_DEVICE, TS_TAG_MISC));
-  void *first = b.ptr;
-  ck_assert_ok(ts_buffer_reserve(&b, 64));
-  ck_assert_ptr_eq(b.ptr, first);
-  ck_assert_uint_eq(b.bytes, 64);
-  for (size_t n = 65; n < 10000; n += n / 3) {
-    ck_assert_ok(ts_buffer_reserve(&b, n));
-    ck_assert_uint_ge(b.bytes, n);
-    memset(b.ptr, 1, n);
-  }
-  ts_buffer_reset(&b);
-  ck_assert_ptr_null(b.ptr);
-  ts_fixture_stop(&f);
-}
-END_TEST
 
 /* ---- collectives --------------------------------------------------------- */
 
@@ -406,10 +317,6 @@ static Suite *suite(void) {
   Suite *s = suite_create("runtime");
   TCase *t = tcase_create("lanes and comms");
   /* 0: parallel lanes, 1: serial. */
-  tcase_add_loop_test(t, events_order_lanes, 0, 2);
-  tcase_add_loop_test(t, long_queues_run_out_in_order, 0, 2);
-  tcase_add_loop_test(t, an_error_stops_a_lane_and_who_waits_for_it, 0, 2);
-  tcase_add_loop_test(t, buffers_grow, 0, 2);
   tcase_add_loop_test(t, all_to_all_of_uneven_pieces, 0, 2);
   tcase_add_loop_test(t, exchange_of_unknown_sizes, 0, 2);
   tcase_add_loop_test(t, sums_are_in_rank_order, 0, 2);

@@ -23,8 +23,10 @@ ts_err ts_cmd_version(const ts_args *a) {
 #ifdef _OPENMP
   printf("  OpenMP     %d\n", _OPENMP);
 #endif
-#ifdef HAVE_CUDA
-  printf("  CUDA       built in\n");
+#ifdef HAVE_NCCL
+  printf("  CUDA       built in, for %s; with NCCL\n", TS_CUDA_ARCHS);
+#elif defined HAVE_CUDA
+  printf("  CUDA       built in, for %s; without NCCL\n", TS_CUDA_ARCHS);
 #else
   printf("  CUDA       not built in\n");
 #endif

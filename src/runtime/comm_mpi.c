@@ -151,7 +151,7 @@ static ts_err check_deadline(const ts_op *op) {
 static void watch(ts_op *op, bool on) {
   for (int i = 0; i < op->n_after; i++)
     if (on)
-      op->polled |= !ts_event_watch(op->after[i]);
+      op->asks |= !ts_event_watch(op->after[i]);
     else if (op->watched)
       ts_event_unwatch(op->after[i]);
   op->watched = on;
@@ -298,16 +298,14 @@ void ts_world_poke(void *world) {
   pthread_mutex_unlock(&w->lock);
 }
 
-/* When to look again: 0, at once, while messages are under way or something
- * has to be asked for; else when the first operation that comm.delay holds may
- * end; INFINITY: nothing runs. */
+/* When to look again: 0, at once, while messages are under way, or a lane that
+ * tells nobody is waited for; else when the first operation that comm.delay
+ * holds may end; INFINITY: nothing runs. */
 static double look_again(ts_world *w) {
   double when = INFINITY;
   pthread_mutex_lock(&w->lock);
   for (ts_comm *c = w->comms; c; c = c->next)
-    if (c->head && c->head->polled && !c->head->started)
-      when = 0;
-    else if (c->head && c->head->started)
+    if (c->head && (c->head->started || c->head->asks))
       when = fmin(when, c->head->arrived ? held_until(c->head) : 0);
   pthread_mutex_unlock(&w->lock);
   return when;

@@ -464,7 +464,7 @@ static ts_err prepare(ts_op *op) {
   if (err != TS_OK || !yes) return err;
   op->step = wired;
   op->ahead = !op->exchange; /* an exchange's sizes are read as it starts */
-  op->polled = true;
+  op->asks = true;
   pthread_mutex_lock(&w->lock);
   op->turn = ++w->n_turns;
   pthread_mutex_unlock(&w->lock);

@@ -18,6 +18,11 @@ ts_err ts_device_create(ts_device **out, const char *backend,
   return b->device_create(out, options);
 }
 
+bool ts_device_describe(const ts_device *d, ts_device_info *info) {
+  if (d->ops->describe) d->ops->describe(d, info);
+  return d->ops->describe != NULL;
+}
+
 void ts_device_destroy(ts_device *d) {
   if (!d) return;
   ts_mem_free(d->fault);
@@ -87,36 +92,26 @@ ts_event ts_lane_record(ts_lane *lane) {
   return lane->device->ops->record(lane);
 }
 
-/* An event of another device: a comm's.  A lane that can't wait for it leaves
- * that to the host, which is free of deadlocks: all that the event depends on
- * was submitted before. */
+static ts_err wait_here(void *arg, ts_lane *lane) {
+  (void)lane;
+  return ts_event_sync(*(const ts_event *)arg);
+}
+
+/* An event of another kind of device: a comm's.  Where the lane can't wait for
+ * it by itself, who runs its tasks does, which is free of deadlocks: all that
+ * the event depends on was submitted before. */
 static ts_err wait_elsewhere(ts_lane *lane, ts_event event) {
   const ts_device_ops *ops = lane->device->ops;
   if (ops->wait_word && event.lane->word && !ts_event_done(event))
     return ops->wait_word(lane, event.lane->word, event.seq);
-  return ts_event_sync(event);
+  return ts_lane_submit(lane, "wait", wait_here, &event, sizeof event);
 }
 
 ts_err ts_lane_wait(ts_lane *lane, ts_event event) {
   if (!event.lane || event.lane == lane) return TS_OK;
-  if (event.lane->device != lane->device) return wait_elsewhere(lane, event);
+  if (event.lane->device->ops != lane->device->ops)
+    return wait_elsewhere(lane, event);
   return lane->device->ops->wait(lane, event);
-}
-
-ts_err ts_lane_error(ts_lane *lane) {
-  return lane->device->ops->error ? lane->device->ops->error(lane) : TS_OK;
-}
-
-bool ts_event_watch(ts_event event) {
-  if (!event.lane) return true;
-  if (!event.lane->device->ops->watch) return false;
-  event.lane->device->ops->watch(event, 1);
-  return true;
-}
-
-void ts_event_unwatch(ts_event event) {
-  if (event.lane && event.lane->device->ops->watch)
-    event.lane->device->ops->watch(event, -1);
 }
 
 ts_err ts_lane_sync(ts_lane *lane) {
@@ -133,17 +128,43 @@ bool ts_event_done(ts_event event) {
   return !event.lane || event.lane->device->ops->done(event);
 }
 
+ts_err ts_lane_error(ts_lane *lane) {
+  return lane->device->ops->error(lane);
+}
+
+bool ts_event_watch(ts_event event) {
+  if (!event.lane) return true;
+  const ts_device_ops *ops = event.lane->device->ops;
+  return ops->watch && ops->watch(event, true);
+}
+
+void ts_event_unwatch(ts_event event) {
+  const ts_device_ops *ops = event.lane ? event.lane->device->ops : NULL;
+  if (ops && ops->watch) (void)ops->watch(event, false);
+}
+
 ts_err ts_lane_copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
   return lane->device->ops->copy(lane, dst, src, bytes);
 }
 
-ts_err ts_buffer_create(ts_buffer *b, ts_device *d, size_t bytes,
-                        ts_space space, ts_tag tag) {
-  ts_buffer fresh = {
-      .bytes = bytes, .space = space, .tag = tag, .owned = true, .device = d};
-  ts_err err = d->ops->alloc(d, &fresh.ptr, bytes, space, tag);
+static ts_err create(ts_buffer *b, ts_device *d, size_t bytes, ts_space space,
+                     ts_tag tag, bool late) {
+  const ts_device_ops *o = d->ops;
+  ts_buffer fresh = {.bytes = bytes,
+                     .space = space,
+                     .tag = tag,
+                     .owned = true,
+                     .late = late && o->alloc_late,
+                     .device = d};
+  ts_err err = fresh.late ? o->alloc_late(d, &fresh.ptr, bytes, space, tag)
+                          : o->alloc(d, &fresh.ptr, bytes, space, tag);
   *b = err == TS_OK ? fresh : (ts_buffer){0};
   return err;
+}
+
+ts_err ts_buffer_create(ts_buffer *b, ts_device *d, size_t bytes,
+                        ts_space space, ts_tag tag) {
+  return create(b, d, bytes, space, tag, false);
 }
 
 ts_buffer ts_buffer_wrap(void *ptr, size_t bytes, ts_space space) {
@@ -154,7 +175,9 @@ ts_buffer ts_buffer_wrap(void *ptr, size_t bytes, ts_space space) {
 /* Gives back what B owns; its kind stays. */
 static void drop(ts_buffer *b) {
   if (b->owned && b->ptr) {
-    b->device->ops->free(b->device, b->ptr, b->bytes, b->space, b->tag);
+    const ts_device_ops *o = b->device->ops;
+    (b->late ? o->free_late : o->free)(b->device, b->ptr, b->bytes, b->space,
+                                       b->tag);
     if (b->pool) ts_mem_flight_grow(b->tag, -(int64_t)b->bytes);
   }
   b->ptr = NULL;
@@ -170,7 +193,7 @@ ts_err ts_buffer_reserve(ts_buffer *b, size_t bytes) {
   drop(b);
   ts_buffer fresh;
   ts_err err =
-      ts_buffer_create(&fresh, b->device, bytes + bytes / 4, b->space, b->tag);
+      create(&fresh, b->device, bytes + bytes / 4, b->space, b->tag, true);
   if (err != TS_OK) return err;
   if (b->pool) ts_mem_flight_grow(b->tag, (int64_t)fresh.bytes);
   fresh.pool = b->pool;

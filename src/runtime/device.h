@@ -50,6 +50,13 @@ typedef enum {
   TS_LANE_COMM     /* served by the comm backend: has no thread of its own */
 } ts_lane_kind;
 
+/* What the log says of a device that is more than the host. */
+typedef struct ts_device_info {
+  char text[256];       /* name, memory, versions */
+  char note[256];       /* what is wrong with it, "" nothing */
+  unsigned char id[16]; /* no other has it */
+} ts_device_info;
+
 /* What a device implements; src/runtime/device_host.c, cuda/device.cu. */
 typedef struct ts_device_ops {
   const char *name; /* "host", "cuda" */
@@ -66,11 +73,13 @@ typedef struct ts_device_ops {
   ts_err (*sync)(ts_event); /* the host waits */
   bool (*done)(ts_event);
   ts_err (*copy)(ts_lane *, void *dst, const void *src, size_t bytes);
-  /* The lane's error so far, put; the host does not wait. */
-  ts_err (*error)(ts_lane *);
-  /* BY more (or less) wait for EVENT's lane and want on_progress; NULL: its
-   * events can only be asked for. */
-  void (*watch)(ts_event, int by);
+  ts_err (*error)(ts_lane *);       /* its first, with the record put; or OK */
+  bool (*watch)(ts_event, bool on); /* ts_event_watch; NULL: tells nobody */
+  /* As alloc and free, for what can't be sized before lanes run: doesn't wait
+   * for them.  NULL: alloc and free. */
+  ts_err (*alloc_late)(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
+  void (*free_late)(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
+  void (*describe)(const ts_device *, ts_device_info *); /* NULL: the host */
   /* Of a device with memory of its own; NULL on the host.  is_remote: the
    * host may not touch P.  identify: names the device, the same for processes
    * that share it.  enter: the calling thread begins to use it; may be NULL. */
@@ -78,8 +87,7 @@ typedef struct ts_device_ops {
   ts_err (*identify)(ts_device *, char id[TS_DEVICE_ID]);
   ts_err (*enter)(ts_device *);
   /* Enqueue: LANE waits until WORD, in pinned memory, is LEAST or more; what
-   * follows sees what was written before it.  NULL: there is no such thing,
-   * and the host waits instead. */
+   * follows sees what was written before it.  NULL: there is no such thing. */
   ts_err (*wait_word)(ts_lane *, const uint64_t *word, uint64_t least);
 } ts_device_ops;
 
@@ -90,6 +98,8 @@ ts_err ts_device_create(ts_device **, const char *backend,
 void ts_device_destroy(ts_device *); /* after all its lanes */
 const char *ts_device_name(const ts_device *);
 const ts_device_options *ts_device_options_of(const ts_device *);
+/* False where there is nothing to say: the host. */
+bool ts_device_describe(const ts_device *, ts_device_info *);
 
 ts_err ts_lane_create(ts_device *, ts_lane **, const char *name, ts_lane_kind);
 void ts_lane_destroy(ts_lane *); /* runs out what is queued first */
@@ -102,8 +112,9 @@ ts_device *ts_lane_device(const ts_lane *);
 ts_err ts_lane_submit(ts_lane *, const char *span, ts_task, const void *arg,
                       size_t arg_bytes);
 ts_event ts_lane_record(ts_lane *); /* all submitted so far */
-/* Enqueue: LANE waits, not the host; but of another device's event, where LANE
- * can't wait for it, the host does. */
+/* Enqueue: LANE waits, not the host; for an event of another kind of device,
+ * where LANE has no means, the thread does that runs LANE's tasks, on a GPU
+ * the host. */
 ts_err ts_lane_wait(ts_lane *, ts_event);
 ts_err ts_lane_sync(ts_lane *); /* the host waits for all of it */
 ts_err ts_event_sync(ts_event); /* the host waits */
@@ -117,7 +128,7 @@ typedef struct ts_buffer {
   size_t bytes;
   ts_space space;
   ts_tag tag;
-  bool owned;
+  bool owned, late; /* late: of alloc_late */
   ts_device *device;
   struct ts_pool *pool; /* NULL: in none */
   size_t most;          /* bytes asked for at most, of a pool's buffer */

@@ -29,16 +29,19 @@ struct ts_lane {
 
 ts_err ts_device_host_create(ts_device **, const ts_device_options *);
 
-/* For comm backends, whose lanes have no thread (TS_LANE_COMM of the host):
- * begin numbers an operation, complete marks everything up to SEQ as done,
- * fail keeps the calling thread's error as the lane's.  Thread-safe. */
+/* For comm backends, whose lanes have no thread (TS_LANE_COMM of the host,
+ * and of no other device): begin numbers an operation, complete marks
+ * everything up to SEQ as done, fail keeps the calling thread's error as the
+ * lane's.  Thread-safe. */
 uint64_t ts_lane_begin_seq(ts_lane *);
 void ts_lane_complete_seq(ts_lane *, uint64_t seq);
 void ts_lane_fail(ts_lane *, ts_err);
-ts_err ts_lane_error(ts_lane *); /* and puts its record */
+
+ts_err ts_lane_error(ts_lane *); /* of any device; and puts its record */
 
 /* From watch to unwatch each step of EVENT's lane calls on_progress, so that
- * who waits for several lanes can sleep; false: it has to ask. */
+ * who waits for several lanes can sleep.  False: this lane tells nobody, one
+ * has to ask ts_event_done now and then. */
 bool ts_event_watch(ts_event);
 void ts_event_unwatch(ts_event);
 

@@ -164,6 +164,21 @@ int ts_bind(int wanted, int node_rank, int node_size, bool *widened) {
   return n_threads;
 }
 
+static int number_of(const char *const *names, int otherwise) {
+  for (; *names; names++)
+    if (getenv(*names)) return atoi(getenv(*names));
+  return otherwise;
+}
+
+void ts_node_place(int *node_rank, int *node_size) {
+  static const char *const rank[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
+                                     "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
+  static const char *const size[] = {"OMPI_COMM_WORLD_LOCAL_SIZE",
+                                     "MPI_LOCALNRANKS", NULL};
+  *node_rank = number_of(rank, -1);
+  *node_size = number_of(size, 0);
+}
+
 int64_t ts_peak_rss_bytes(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);

@@ -34,6 +34,10 @@ typedef struct ts_binding {
 } ts_binding;
 ts_binding ts_binding_found(void); /* of the last ts_bind */
 
+/* This rank's index among those of its node, and how many they are, as the
+ * launcher says it (so it is known before ranks talk); -1 and 0: it doesn't. */
+void ts_node_place(int *node_rank, int *node_size);
+
 /* Keeps the calling thread, and those that it starts, to this rank's share of
  * the CPUs; nothing where ranks have no cores of their own. */
 void ts_bind_compute(void);

@@ -176,7 +176,11 @@ static void write_span(const ts_span *s) {
 }
 
 void ts_trace_span(const ts_span *s) {
-  if (!ts_trace_on() || s->row < 0) return;
+  if (ts_trace_on()) ts_trace_span_late(s);
+}
+
+void ts_trace_span_late(const ts_span *s) {
+  if (s->row < 0) return;
   pthread_mutex_lock(&lock);
   if (file) write_span(s);
   pthread_mutex_unlock(&lock);

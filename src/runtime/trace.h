@@ -56,6 +56,8 @@ typedef struct ts_span {
 
 bool ts_trace_on(void);
 void ts_trace_span(const ts_span *);
+/* One that began while ts_trace_on(), and whose times are known only now. */
+void ts_trace_span_late(const ts_span *);
 /* Values of one counter, at ts_now(); names are static. */
 void ts_trace_counter(const char *name, int n, const char *const *names,
                       const double *values);

@@ -23,6 +23,7 @@ tessera_sources += \
   src/train/report_cache.h \
   src/train/report.h \
   src/train/report_binding.c \
+  src/train/report_device.c \
   src/train/report_memory.c \
   src/train/report_traffic.c \
   src/train/run.c \

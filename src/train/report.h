@@ -10,6 +10,8 @@ ts_err ts_report_header(ts_trainer *);
 /* Which CPUs the launcher gave the ranks; a note where several compute on the
  * same ones (report_binding.c).  Collective. */
 ts_err ts_report_binding(ts_trainer *);
+/* The GPUs, in a run that has some (report_device.c).  Collective. */
+ts_err ts_report_device(ts_trainer *);
 void ts_report_plan(ts_trainer *);
 /* One line: step, epoch, loss, NE, samples/s, time left. */
 void ts_report_progress(int64_t step, int64_t last, double loss,

@@ -75,21 +75,12 @@ static int64_t global_batch(const ts_config *c, int n_ranks) {
 
 /* The machine's share of threads is found before lanes exist; the launcher's
  * local rank is enough for that. */
-static int local_number(const char *const *names, int otherwise) {
-  for (; *names; names++)
-    if (getenv(*names)) return atoi(getenv(*names));
-  return otherwise;
-}
-
 static void find_threads(ts_trainer *t) {
-  static const char *const rank[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
-                                     "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
-  static const char *const size[] = {"OMPI_COMM_WORLD_LOCAL_SIZE",
-                                     "MPI_LOCALNRANKS", NULL};
-  const int node_size = local_number(size, 1);
-  const int node_rank = local_number(rank, 0);
-  t->n_threads = ts_bind(t->config->run.threads, node_rank % node_size,
-                         node_size, &t->widened);
+  int rank, size;
+  ts_node_place(&rank, &size);
+  if (size < 1) size = 1;
+  t->n_threads = ts_bind(t->config->run.threads, rank > 0 ? rank % size : 0,
+                         size, &t->widened);
 }
 
 /* Every rank's node. */

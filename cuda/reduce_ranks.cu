@@ -1,4 +1,4 @@
-/* comm_reduce.cu - sums over ranks, in rank order: the bits of the host's
+/* reduce_ranks.cu - sums over ranks, in rank order: the bits of the host's
  * (src/runtime/comm_reduce.c), whatever library moved the parts.  One thread
  * adds one element's parts; reads are coalesced over elements. */
 #include <cuda_fp16.h>

@@ -1,0 +1,359 @@
+/* device.cu - the GPU as a device: a lane is a stream, an event a CUDA event.
+ *
+ * A task runs in the thread that submits it and launches on the lane's stream.
+ * An event is the number of a position; what CUDA knows of it is in the lane's
+ * ring (event_ring.h).  The host never waits inside CUDA: it asks and sleeps,
+ * so that every wait has a deadline.
+ *
+ * Faults of the device come up in whatever call is the next; they are kept as
+ * the fault of the lane that met them, with the name of its last task. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/comm_cuda.h"
+#include "cuda/lane.h"
+
+enum {
+  ASKED_AT_ONCE = 100, /* times, before the first pause */
+  PAUSE_US = 10
+};
+
+static thread_local ts_lane *lane_now;
+
+static ts_cuda_lane *cuda(ts_lane *lane) {
+  return ts_cuda_lane_of(lane);
+}
+
+cudaStream_t ts_cuda_stream(ts_lane *lane) {
+  return cuda(lane)->stream;
+}
+
+ts_lane *ts_cuda_lane_now(void) {
+  return lane_now;
+}
+
+const char *ts_cuda_where(char buf[128]) {
+  *buf = '\0';
+  if (lane_now)
+    (void)snprintf(buf, 128, "; lane \"%.40s\", task \"%.40s\"",
+                   lane_now->name, cuda(lane_now)->span);
+  return buf;
+}
+
+cudaStream_t ts_cuda_stream_now(void) {
+  return lane_now ? cuda(lane_now)->stream : NULL;
+}
+
+/* ---- errors -------------------------------------------------------------- */
+
+static ts_err fault_of(ts_cuda_lane *l) {
+  pthread_mutex_lock(&l->lock);
+  const ts_err err = l->fault.code;
+  if (err != TS_OK) ts_err_put(&l->fault);
+  pthread_mutex_unlock(&l->lock);
+  return err;
+}
+
+/* Keeps the calling thread's error as the lane's unless it has one; returns
+ * the lane's, with its record put.  OK for OK. */
+static ts_err keep(ts_cuda_lane *l, ts_err err) {
+  ts_err_record fresh;
+  if (err == TS_OK) return TS_OK;
+  ts_err_take(&fresh);
+  if (fresh.code == TS_OK) fresh.code = err;
+  pthread_mutex_lock(&l->lock);
+  if (l->fault.code == TS_OK) l->fault = fresh;
+  pthread_mutex_unlock(&l->lock);
+  return fault_of(l);
+}
+
+static bool clean(void) {
+  return !*ts_err_message();
+}
+
+/* For who has no error to return: the lane keeps it, and the thread has no
+ * more of a record than before (WAS_CLEAN). */
+static void keep_quietly(ts_cuda_lane *l, ts_err err, bool was_clean) {
+  if (keep(l, err) != TS_OK && was_clean) ts_err_clear();
+}
+
+/* The device's own faults are found late: what was done then is a guess, but
+ * the lane and its last task are known.  Under lock. */
+static ts_err device_fault(const ts_cuda_lane *l, cudaError_t e) {
+  (void)cudaGetLastError();
+  return ts_fail(e == cudaErrorMemoryAllocation ? TS_ERR_NOMEM
+                                                : TS_ERR_INTERNAL,
+                 "CUDA: lane \"%s\", last task \"%s\": %s (%s); run.lanes = "
+                 "\"serial\" finds the task that is to blame",
+                 l->base.name, l->span ? l->span : "none",
+                 cudaGetErrorString(e), cudaGetErrorName(e));
+}
+
+/* ---- what stands for a position ------------------------------------------ */
+
+static ts_err event_create(void **event, void *) {
+  return TS_CUDA(cudaEventCreateWithFlags((cudaEvent_t *)event,
+                                          cudaEventDisableTiming));
+}
+
+static void event_destroy(void *event, void *) {
+  if (cudaEventDestroy((cudaEvent_t)event) != cudaSuccess)
+    (void)cudaGetLastError();
+}
+
+static ts_err event_record(void *event, void *arg) {
+  const ts_cuda_lane *l = (ts_cuda_lane *)arg;
+  const cudaError_t e = cudaEventRecord((cudaEvent_t)event, l->stream);
+  return e == cudaSuccess ? TS_OK : device_fault(l, e);
+}
+
+static ts_err event_query(void *event, bool *reached, void *arg) {
+  const cudaError_t e = cudaEventQuery((cudaEvent_t)event);
+  *reached = e == cudaSuccess;
+  if (e == cudaSuccess) return TS_OK;
+  if (e != cudaErrorNotReady) return device_fault((ts_cuda_lane *)arg, e);
+  (void)cudaGetLastError(); /* so that no launch takes it for its own */
+  return TS_OK;
+}
+
+static const ts_event_calls event_calls = {event_create, event_destroy,
+                                           event_record, event_query};
+
+/* ---- events -------------------------------------------------------------- */
+
+static ts_event record(ts_lane *lane) {
+  ts_cuda_lane *l = cuda(lane);
+  ts_event event = {lane, 0};
+  const bool was_clean = clean();
+  ts_err err = ts_cuda_use();
+  pthread_mutex_lock(&l->lock);
+  if (err == TS_OK) err = ts_event_ring_record(&l->ring, &event.seq);
+  pthread_mutex_unlock(&l->lock);
+  keep_quietly(l, err, was_clean);
+  return event;
+}
+
+static bool done(ts_event event) {
+  ts_cuda_lane *l = cuda(event.lane);
+  const bool was_clean = clean();
+  ts_err err = ts_cuda_use();
+  pthread_mutex_lock(&l->lock);
+  if (err == TS_OK && l->ring.done < event.seq)
+    err = ts_event_ring_poll(&l->ring);
+  const bool reached = l->ring.done >= event.seq;
+  pthread_mutex_unlock(&l->lock);
+  keep_quietly(l, err, was_clean);
+  return reached || err != TS_OK;
+}
+
+/* The host waits until EVENT is done; OK also where its lane has failed. */
+static ts_err block(ts_event event) {
+  const ts_cuda_lane *l = cuda(event.lane);
+  /* A collective reports its own deadline, and gets time to do so. */
+  const double limit = l->base.device->options.timeout_s;
+  const double end = limit > 0 ? ts_now() + limit + 5 : INFINITY;
+  for (int asked = 0; !done(event); asked++) {
+    if (ts_now() > end)
+      return ts_fail(TS_ERR_COMM,
+                     "lane \"%s\" did not get on within %.0f s, last task "
+                     "\"%s\"",
+                     l->base.name, limit + 5, l->span ? l->span : "none");
+    if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
+  }
+  return TS_OK;
+}
+
+static ts_err sync_event(ts_event event) {
+  ts_cuda_lane *l = cuda(event.lane);
+  const ts_err err = block(event);
+  if (err != TS_OK) return err;
+  pthread_mutex_lock(&l->lock);
+  ts_cuda_spans_read(l);
+  pthread_mutex_unlock(&l->lock);
+  return fault_of(l);
+}
+
+/* The stream waits for what stands for EVENT now; that it may stand for a
+ * later position afterwards changes nothing. */
+static ts_err stream_wait(ts_cuda_lane *l, ts_event event) {
+  ts_cuda_lane *other = cuda(event.lane);
+  cudaError_t e = cudaSuccess;
+  pthread_mutex_lock(&other->lock);
+  ts_err err = ts_event_ring_poll(&other->ring);
+  void *found = ts_event_ring_find(&other->ring, event.seq);
+  if (found) e = cudaStreamWaitEvent(l->stream, (cudaEvent_t)found, 0);
+  pthread_mutex_unlock(&other->lock);
+  if (keep(other, err) != TS_OK) return err;
+  return e == cudaSuccess ? fault_of(other) : device_fault(l, e);
+}
+
+static ts_err wait_event(ts_lane *lane, ts_event event) {
+  ts_cuda_lane *l = cuda(lane);
+  ts_err err = TS_OK;
+  TS_TRY(fault_of(l));
+  TS_TRY(ts_cuda_use());
+  TS_TRY(stream_wait(l, event));
+done:
+  return keep(l, err);
+}
+
+/* ---- tasks --------------------------------------------------------------- */
+
+/* Serial lanes: each submission is done when submit returns. */
+static ts_err settle(ts_cuda_lane *l) {
+  const ts_event event = record(&l->base);
+  return sync_event(event);
+}
+
+static ts_err run(ts_cuda_lane *l, const char *span, ts_task task, void *arg) {
+  ts_lane *before = lane_now;
+  ts_span what;
+  memset(&what, 0, sizeof what);
+  what.kind =
+      l->base.kind == TS_LANE_COMPUTE ? TS_SPAN_COMPUTE : TS_SPAN_DATA;
+  pthread_mutex_lock(&l->lock);
+  l->span = span;
+  pthread_mutex_unlock(&l->lock);
+  const ts_cuda_span range = ts_cuda_span_begin(&l->base, span);
+  lane_now = &l->base;
+  const ts_err err = task(arg, &l->base);
+  lane_now = before;
+  ts_cuda_span_end(&l->base, range, &what);
+  return err;
+}
+
+static ts_err submit(ts_lane *lane, const char *span, ts_task task,
+                     const void *arg, size_t arg_bytes) {
+  ts_cuda_lane *l = cuda(lane);
+  ts_err err = TS_OK;
+  alignas(16) char copy[TS_TASK_ARG_MAX];
+  TS_TRY(fault_of(l));
+  TS_TRY(ts_cuda_use());
+  if (arg_bytes) memcpy(copy, arg, arg_bytes);
+  TS_TRY(run(l, span, task, copy));
+  if (l->base.device->options.serial) TS_TRY(settle(l));
+done:
+  return keep(l, err);
+}
+
+typedef struct ts_cuda_copy {
+  void *dst;
+  const void *src;
+  size_t bytes;
+} ts_cuda_copy;
+
+static ts_err copy_task(void *arg, ts_lane *lane) {
+  const ts_cuda_copy *c = (ts_cuda_copy *)arg;
+  return TS_CUDA(cudaMemcpyAsync(c->dst, c->src, c->bytes, cudaMemcpyDefault,
+                                 ts_cuda_stream(lane)));
+}
+
+static ts_err copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
+  ts_cuda_copy c = {dst, src, bytes};
+  if (!bytes) return fault_of(cuda(lane));
+  return submit(lane, "copy", copy_task, &c, sizeof c);
+}
+
+/* ---- lanes --------------------------------------------------------------- */
+
+static void lane_destroy(ts_lane *lane) {
+  ts_cuda_lane *l = cuda(lane);
+  const bool was_clean = clean();
+  if (l->stream) {
+    /* What doesn't end is left to the end of the process. */
+    if (sync_event(record(lane)) != TS_OK && was_clean) ts_err_clear();
+    ts_cuda_spans_drop(l);
+    ts_event_ring_reset(&l->ring);
+    if (cudaStreamDestroy(l->stream) != cudaSuccess) (void)cudaGetLastError();
+  }
+  pthread_mutex_destroy(&l->lock);
+  ts_mem_free(l);
+}
+
+/* Computing has the lowest priority: what feeds it and what others wait for
+ * goes first. */
+static ts_err stream_create(cudaStream_t *stream, ts_lane_kind kind) {
+  ts_err err = TS_OK;
+  int low = 0, high = 0;
+  TS_TRY(TS_CUDA(cudaDeviceGetStreamPriorityRange(&low, &high)));
+  TS_TRY(TS_CUDA(
+      cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking,
+                                   kind == TS_LANE_COMPUTE ? low : high)));
+done:
+  return err;
+}
+
+static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
+                          ts_lane_kind kind) {
+  ts_err err = TS_OK;
+  ts_cuda_lane *l = NULL;
+  TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_MISC));
+  l->base.device = d;
+  l->base.name = name;
+  l->base.kind = kind;
+  l->base.row = -1;
+  pthread_mutex_init(&l->lock, NULL);
+  ts_event_ring_start(&l->ring, &event_calls, l);
+  TS_TRY(ts_cuda_use());
+  TS_TRY(stream_create(&l->stream, kind));
+  ts_cuda_name_stream(l->stream, name);
+  *out = &l->base;
+  l = NULL;
+done:
+  if (l) lane_destroy(&l->base);
+  return err;
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+static void destroy(ts_device *d) {
+  ts_cuda_spans_end();
+  ts_mem_free(d);
+}
+
+static ts_err lane_error(ts_lane *lane) {
+  return fault_of(cuda(lane));
+}
+
+static ts_err enter(ts_device *) {
+  return ts_cuda_use();
+}
+
+static void fill(ts_device_ops *ops) {
+  ops->name = "cuda";
+  ops->destroy = destroy;
+  ops->alloc = ts_cuda_alloc;
+  ops->free = ts_cuda_free;
+  ops->lane_create = lane_create;
+  ops->lane_destroy = lane_destroy;
+  ops->submit = submit;
+  ops->record = record;
+  ops->wait = wait_event;
+  ops->sync = sync_event;
+  ops->done = done;
+  ops->copy = copy;
+  ops->error = lane_error;
+  ops->alloc_late = ts_cuda_alloc_late;
+  ops->free_late = ts_cuda_free_late;
+  ops->describe = ts_cuda_describe;
+  ops->is_remote = ts_cuda_is_remote;
+  ops->identify = ts_cuda_identify;
+  ops->enter = enter;
+}
+
+ts_err ts_cuda_device_create(ts_device **out, const ts_device_options *o) {
+  static ts_device_ops ops; /* the same values each time */
+  ts_err err = TS_OK;
+  ts_device *d = NULL;
+  TS_TRY(ts_cuda_use());
+  TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC));
+  fill(&ops);
+  d->ops = &ops;
+  d->options = *o;
+  if (d->options.n_threads < 1) d->options.n_threads = 1;
+  *out = d;
+done:
+  return err;
+}

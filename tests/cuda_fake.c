@@ -1,0 +1,406 @@
+/* cuda_fake.c - streams as threads with queues, events as numbers.  One lock
+ * for all: what counts is order. */
+#include "cuda_fake.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef enum { COPY, SET, RECORD, WAIT, FREE, FAULT } ts_work_kind;
+
+typedef struct ts_work {
+  ts_work_kind kind;
+  void *dst;
+  const void *src;
+  size_t bytes;
+  int value;
+  struct CUevent_st *event;
+  uint64_t number; /* of the event's record */
+  struct ts_work *next;
+} ts_work;
+
+struct CUstream_st {
+  pthread_t thread;
+  ts_work *first, *last;
+  bool stop;
+};
+
+struct CUevent_st {
+  uint64_t recorded, reached;
+  double time;
+  bool timed;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
+static ts_cuda_fake fake;
+static struct CUstream_st *held, *newest;
+static bool faulty;
+static _Thread_local cudaError_t last_error;
+
+static cudaError_t answer(cudaError_t e) {
+  if (e == cudaSuccess && faulty) e = cudaErrorIllegalAddress;
+  if (e != cudaSuccess) last_error = e;
+  return e;
+}
+
+ts_cuda_fake ts_cuda_fake_now(void) {
+  pthread_mutex_lock(&lock);
+  const ts_cuda_fake now = fake;
+  pthread_mutex_unlock(&lock);
+  return now;
+}
+
+void ts_cuda_fake_hold(void *stream) {
+  pthread_mutex_lock(&lock);
+  held = stream;
+  pthread_cond_broadcast(&moved);
+  pthread_mutex_unlock(&lock);
+}
+
+void *ts_cuda_fake_stream(void) {
+  return newest;
+}
+
+void ts_cuda_fake_heal(void) {
+  pthread_mutex_lock(&lock);
+  faulty = false;
+  pthread_mutex_unlock(&lock);
+}
+
+/* ---- streams ------------------------------------------------------------- */
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Under lock, but for the copies. */
+static void execute(const ts_work *w) {
+  switch (w->kind) {
+  case COPY:
+  case SET:
+    pthread_mutex_unlock(&lock);
+    if (w->kind == COPY)
+      memmove(w->dst, w->src, w->bytes);
+    else
+      memset(w->dst, w->value, w->bytes);
+    pthread_mutex_lock(&lock);
+    break;
+  case RECORD:
+    w->event->reached = w->number;
+    w->event->time = now();
+    break;
+  case FREE:
+    free(w->dst);
+    fake.blocks--;
+    break;
+  case FAULT:
+    faulty = true;
+    break;
+  case WAIT:
+    break;
+  }
+}
+
+static bool ready(const struct CUstream_st *s, const ts_work *w) {
+  return s != held &&
+         (w->kind != WAIT || w->event->reached >= w->number || faulty);
+}
+
+static void *serve(void *arg) {
+  struct CUstream_st *s = arg;
+  pthread_mutex_lock(&lock);
+  for (;;) {
+    ts_work *w = s->first;
+    if (!w && s->stop) break;
+    if (!w || !ready(s, w)) {
+      pthread_cond_wait(&moved, &lock);
+      continue;
+    }
+    if (!faulty || w->kind == FREE || w->kind == RECORD) execute(w);
+    s->first = w->next;
+    if (!s->first) s->last = NULL;
+    free(w);
+    pthread_cond_broadcast(&moved);
+  }
+  pthread_mutex_unlock(&lock);
+  return NULL;
+}
+
+/* Under lock. */
+static void append_work(struct CUstream_st *s, ts_work *w) {
+  if (s->last)
+    s->last->next = w;
+  else
+    s->first = w;
+  s->last = w;
+  pthread_cond_broadcast(&moved);
+}
+
+static cudaError_t enqueue(cudaStream_t s, ts_work work) {
+  ts_work *w = malloc(sizeof *w);
+  if (!w || !s) abort(); /* nothing uses the default stream */
+  *w = work;
+  w->next = NULL;
+  pthread_mutex_lock(&lock);
+  if (w->kind == RECORD) w->number = ++w->event->recorded;
+  if (w->kind == WAIT) w->number = w->event->recorded;
+  if (w->kind == RECORD && !s->first && s != held) {
+    execute(w); /* at once, as by a device that is never busy elsewhere */
+    free(w);
+  } else {
+    append_work(s, w);
+  }
+  const cudaError_t e = answer(cudaSuccess);
+  pthread_mutex_unlock(&lock);
+  return e;
+}
+
+void ts_cuda_fake_fault(void *stream) {
+  (void)enqueue(stream, (ts_work){.kind = FAULT});
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
+  struct CUstream_st *s = calloc(1, sizeof *s);
+  if (!s || flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
+  if (pthread_create(&s->thread, NULL, serve, s) != 0) abort();
+  pthread_mutex_lock(&lock);
+  fake.streams++;
+  pthread_mutex_unlock(&lock);
+  *out = newest = s;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags,
+                                         int priority) {
+  if (priority > 0 || priority < -5) return cudaErrorInvalidValue;
+  return cudaStreamCreateWithFlags(out, flags);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s) {
+  pthread_mutex_lock(&lock);
+  s->stop = true;
+  fake.streams--;
+  pthread_cond_broadcast(&moved);
+  pthread_mutex_unlock(&lock);
+  pthread_join(s->thread, NULL);
+  free(s);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+  pthread_mutex_lock(&lock);
+  while (s->first) pthread_cond_wait(&moved, &lock);
+  const cudaError_t e = answer(cudaSuccess);
+  pthread_mutex_unlock(&lock);
+  return e;
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
+                            enum cudaMemcpyKind kind, cudaStream_t s) {
+  if (kind != cudaMemcpyDefault) return answer(cudaErrorInvalidValue);
+  return enqueue(
+      s, (ts_work){.kind = COPY, .dst = dst, .src = src, .bytes = bytes});
+}
+
+cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes,
+                            cudaStream_t s) {
+  return enqueue(
+      s, (ts_work){.kind = SET, .dst = dst, .value = value, .bytes = bytes});
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags) {
+  if (flags) return answer(cudaErrorInvalidValue);
+  return enqueue(s, (ts_work){.kind = WAIT, .event = e});
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
+  struct CUevent_st *e = calloc(1, sizeof *e);
+  if (!e) abort();
+  e->timed = !(flags & cudaEventDisableTiming);
+  pthread_mutex_lock(&lock);
+  if (++fake.events > fake.events_most) fake.events_most = fake.events;
+  pthread_mutex_unlock(&lock);
+  *out = e;
+  return cudaSuccess;
+}
+
+/* Who destroys an event without times has waited for it.  Its memory stays:
+ * another stream may not have come to its wait yet, as CUDA allows. */
+cudaError_t cudaEventDestroy(cudaEvent_t e) {
+  pthread_mutex_lock(&lock);
+  if (e->reached < e->recorded && !e->timed && !faulty) abort();
+  fake.events--;
+  pthread_mutex_unlock(&lock);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  return enqueue(s, (ts_work){.kind = RECORD, .event = e});
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t e) {
+  pthread_mutex_lock(&lock);
+  const bool reached = e->reached >= e->recorded;
+  const cudaError_t a =
+      answer(reached || faulty ? cudaSuccess : cudaErrorNotReady);
+  pthread_mutex_unlock(&lock);
+  return a;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
+  pthread_mutex_lock(&lock);
+  const bool ready_both = a->reached && b->reached &&
+                          a->reached == a->recorded &&
+                          b->reached == b->recorded;
+  *ms = (float)(1e3 * (b->time - a->time));
+  const cudaError_t e =
+      answer(!a->timed || !b->timed ? cudaErrorInvalidResourceHandle
+             : ready_both           ? cudaSuccess
+                                    : cudaErrorNotReady);
+  pthread_mutex_unlock(&lock);
+  return e;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static cudaError_t give_out(void **p, size_t bytes) {
+  *p = bytes < (size_t)1 << 40 ? malloc(bytes) : NULL;
+  if (!*p) return answer(cudaErrorMemoryAllocation);
+  memset(*p, 0x5a, bytes); /* memory is not zeroed */
+  pthread_mutex_lock(&lock);
+  fake.blocks++;
+  pthread_mutex_unlock(&lock);
+  return answer(cudaSuccess);
+}
+
+static cudaError_t take_back(void *p) {
+  pthread_mutex_lock(&lock);
+  fake.blocks--;
+  pthread_mutex_unlock(&lock);
+  free(p);
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaMalloc(void **p, size_t bytes) {
+  return give_out(p, bytes);
+}
+
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags) {
+  (void)flags;
+  return give_out(p, bytes);
+}
+
+cudaError_t cudaFree(void *p) {
+  return take_back(p);
+}
+
+cudaError_t cudaFreeHost(void *p) {
+  return take_back(p);
+}
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool,
+                              const struct cudaMemPoolProps *props) {
+  *pool = (cudaMemPool_t)&fake;
+  return answer(props->location.id == fake.device ? cudaSuccess
+                                                  : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,
+                                    enum cudaMemPoolAttr attr, void *value) {
+  (void)pool, (void)attr, (void)value;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  (void)pool;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes) {
+  (void)pool, (void)bytes;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t s) {
+  (void)pool, (void)s;
+  return give_out(p, bytes);
+}
+
+cudaError_t cudaFreeAsync(void *p, cudaStream_t s) {
+  return enqueue(s, (ts_work){.kind = FREE, .dst = p});
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
+  *free_bytes = (size_t)3 << 30;
+  *total = (size_t)4 << 30;
+  return answer(cudaSuccess);
+}
+
+/* ---- the GPU ------------------------------------------------------------- */
+
+cudaError_t cudaGetDeviceCount(int *n) {
+  const char *asked = getenv("TESSERA_FAKE_GPUS");
+  *n = asked ? atoi(asked) : 2;
+  return answer(*n > 0 ? cudaSuccess : cudaErrorNoDevice);
+}
+
+cudaError_t cudaSetDevice(int device) {
+  fake.device = device;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
+  memset(p, 0, sizeof *p);
+  strcpy(p->name, "a fake");
+  p->uuid.bytes[0] = (char)device;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which,
+                                   int device) {
+  (void)device;
+  *value = which == cudaDevAttrComputeCapabilityMajor   ? 7
+           : which == cudaDevAttrComputeCapabilityMinor ? 5
+                                                        : 1;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *low, int *high) {
+  *low = 0;
+  *high = -5;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = 13000;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+  *version = 13000;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaGetLastError(void) {
+  const cudaError_t e = last_error;
+  last_error = cudaSuccess;
+  return e;
+}
+
+const char *cudaGetErrorString(cudaError_t e) {
+  return e == cudaErrorIllegalAddress     ? "a fault of the device"
+         : e == cudaErrorMemoryAllocation ? "no memory"
+                                          : "an error";
+}
+
+const char *cudaGetErrorName(cudaError_t e) {
+  return e == cudaErrorIllegalAddress ? "cudaErrorIllegalAddress" : "cudaError";
+}

@@ -1,0 +1,27 @@
+/* cuda_fake.h - a CUDA runtime without a GPU: the calls that cuda/device.cu,
+ * memory.cu, gpu.cu and span.cu make, with a thread for each stream.  A program
+ * that links it runs the backend's own code on the host.  Kernels don't run. */
+#ifndef TS_TESTS_CUDA_FAKE_H
+#define TS_TESTS_CUDA_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ts_cuda_fake {
+  int64_t blocks;      /* of memory that are out */
+  int streams, events; /* that exist */
+  int events_most;     /* at once, so far */
+  int device;          /* of the last cudaSetDevice */
+} ts_cuda_fake;
+ts_cuda_fake ts_cuda_fake_now(void);
+
+/* While it is held, STREAM doesn't get on; NULL: none is. */
+void ts_cuda_fake_hold(void *stream);
+/* The stream that was created last. */
+void *ts_cuda_fake_stream(void);
+/* A fault of the device, as of a kernel, when STREAM gets to it: every call
+ * fails from then on, until ts_cuda_fake_heal. */
+void ts_cuda_fake_fault(void *stream);
+void ts_cuda_fake_heal(void);
+
+#endif
