@@ -24,8 +24,9 @@ AS_IF([test "x$with_cuda" != xno], [
   AC_PATH_PROGS([NVCC], [nvcc], [], [$ts_cuda_path])
   AS_IF([test "x$NVCC" != x], [
     ts_cuda_dir=`dirname \`dirname $NVCC\``
+    # What nvcc puts before a kernel needs the C++ library (guards of statics).
     CUDA_CPPFLAGS="-isystem $ts_cuda_dir/include"
-    CUDA_LIBS="-L$ts_cuda_dir/lib64 -Wl,-rpath,$ts_cuda_dir/lib64 -lcudart -ldl"
+    CUDA_LIBS="-L$ts_cuda_dir/lib64 -Wl,-rpath,$ts_cuda_dir/lib64 -lcudart -ldl -lstdc++"
     ts_saved_libs=$LIBS; ts_saved_cppflags=$CPPFLAGS
     LIBS="$CUDA_LIBS $LIBS"; CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
     AC_MSG_CHECKING([whether CUDA programs link])

@@ -70,7 +70,7 @@ typedef struct ts_cuda_gpu {
   int ordinal, n_sms, shared_bytes_max, capability;
   size_t bytes; /* of memory */
   char name[128];
-  unsigned char id[16];
+  char id[TS_DEVICE_ID]; /* its UUID, in hexadecimal */
 } ts_cuda_gpu;
 const ts_cuda_gpu *ts_cuda_gpu_now(void);
 
@@ -90,7 +90,9 @@ void ts_cuda_free(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
 ts_err ts_cuda_alloc_late(ts_device *, void **p, size_t bytes, ts_space,
                           ts_tag);
 void ts_cuda_free_late(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
+bool ts_cuda_is_remote(ts_device *, const void *p);
 void ts_cuda_describe(const ts_device *, ts_device_info *);
+ts_err ts_cuda_identify(ts_device *, char id[TS_DEVICE_ID]);
 
 /* ---- the trace ----------------------------------------------------------- */
 

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda/comm_cuda.h"
 #include "cuda/lane.h"
 
 enum {
@@ -335,12 +334,12 @@ static void fill(ts_device_ops *ops) {
   ops->done = done;
   ops->copy = copy;
   ops->error = lane_error;
-  ops->alloc_late = ts_cuda_alloc_late;
-  ops->free_late = ts_cuda_free_late;
-  ops->describe = ts_cuda_describe;
   ops->is_remote = ts_cuda_is_remote;
   ops->identify = ts_cuda_identify;
   ops->enter = enter;
+  ops->alloc_late = ts_cuda_alloc_late;
+  ops->free_late = ts_cuda_free_late;
+  ops->describe = ts_cuda_describe;
 }
 
 ts_err ts_cuda_device_create(ts_device **out, const ts_device_options *o) {

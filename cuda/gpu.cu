@@ -83,7 +83,9 @@ static ts_err choose(ts_cuda_gpu *g) {
   TS_TRY(TS_CUDA(cudaSetDevice(g->ordinal)));
   TS_TRY(TS_CUDA(cudaGetDeviceProperties(&properties, g->ordinal)));
   (void)snprintf(g->name, sizeof g->name, "%.100s", properties.name);
-  memcpy(g->id, &properties.uuid, sizeof g->id);
+  for (int i = 0; i < 16; i++)
+    (void)snprintf(g->id + 2 * i, 3, "%02x",
+                   (unsigned char)properties.uuid.bytes[i]);
   TS_TRY(read_attributes(g));
   /* The first call that needs a context: it fails here, not in a lane. */
   TS_TRY(TS_CUDA(cudaMemGetInfo(&free_bytes, &g->bytes)));
@@ -112,6 +114,11 @@ done:
 
 const ts_cuda_gpu *ts_cuda_gpu_now(void) {
   return &gpu;
+}
+
+ts_err ts_cuda_identify(ts_device *, char id[TS_DEVICE_ID]) {
+  memcpy(id, gpu.id, TS_DEVICE_ID);
+  return TS_OK;
 }
 
 /* ---- for the log --------------------------------------------------------- */

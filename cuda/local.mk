@@ -1,10 +1,9 @@
-# The CUDA backend.  nvcc compiles; the C compiler links, so .cu files use
-# nothing of the C++ library.  What needs no CUDA is plain C, and is built and
-# tested everywhere.
+# The CUDA backend.  nvcc compiles, the C compiler links.  What needs no CUDA
+# is plain C, and is built and tested everywhere.
 tessera_sources += cuda/choose.c cuda/choose.h cuda/event_ring.c \
   cuda/event_ring.h
 cuda_sources = cuda/backend.cu cuda/device.cu cuda/gpu.cu cuda/memory.cu \
-  cuda/span.cu cuda/comm_device.cu cuda/reduce_ranks.cu
+  cuda/span.cu cuda/reduce_ranks.cu
 cuda_nccl_sources = cuda/comm_nccl.cu
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
   cuda/grid.h cuda/lane.h cuda/comm_cuda.h

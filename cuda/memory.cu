@@ -192,6 +192,18 @@ void ts_cuda_free_late(ts_device *, void *p, size_t bytes, ts_space space,
   give(p, bytes, space, tag, true);
 }
 
+/* What CUDA doesn't know is the host's. */
+bool ts_cuda_is_remote(ts_device *, const void *p) {
+  cudaPointerAttributes a;
+  if (!p) return false;
+  if (ts_cuda_use() != TS_OK ||
+      cudaPointerGetAttributes(&a, p) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  return a.type == cudaMemoryTypeDevice;
+}
+
 /* ---- scratch ------------------------------------------------------------- */
 
 ts_err ts_cuda_take(void *p, size_t bytes, ts_tag tag, cudaStream_t stream) {

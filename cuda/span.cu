@@ -48,8 +48,9 @@ void ts_cuda_name_stream(cudaStream_t stream, const char *name) {
 static nvtxDomainHandle_t our_domain(void) {
   pthread_mutex_lock(&lock);
   if (!domain) domain = nvtxDomainCreateA("tessera");
+  const nvtxDomainHandle_t d = domain;
   pthread_mutex_unlock(&lock);
-  return domain;
+  return d;
 }
 
 static void range_push(const char *name) {
@@ -82,6 +83,7 @@ static bool anchor_try(ts_cuda_anchor *a, double *doubt) {
     e = cudaEventQuery(a->event);
     t1 = ts_now();
   } while (e == cudaErrorNotReady && t1 - t0 < wait);
+  (void)cudaGetLastError(); /* or a launch takes "not ready" for its own */
   *doubt = t1 - t0;
   a->time = t0 + *doubt / 2;
   return good(e);

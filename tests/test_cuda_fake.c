@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cuda_runtime_api.h>
+
 #define TEST_DEVICE_AND_MORE
 #include "cuda_fake.h"
 #include "runtime/trace.h"
@@ -14,9 +16,12 @@ __attribute__((constructor)) static void choose(void) {
   setenv("TESSERA_BACKEND", "cuda", 1);
 }
 
+/* A launch asks for the last error: nothing that lanes do may leave one. */
 static ts_err nothing(void *arg, ts_lane *lane) {
   (void)arg, (void)lane;
-  return TS_OK;
+  return cudaGetLastError() == cudaSuccess
+             ? TS_OK
+             : ts_fail(TS_ERR_INTERNAL, "an error was left");
 }
 
 /* A lane and its stream. */
@@ -132,6 +137,9 @@ START_TEST(memory_comes_and_goes) {
   ck_assert_ok(
       ts_buffer_create(&b, p.device, 100, TS_SPACE_DEVICE, TS_TAG_TABLES));
   ck_assert(!b.late);
+  ck_assert(p.device->ops->is_remote(p.device, b.ptr));
+  ck_assert(!p.device->ops->is_remote(p.device, &b));
+  ck_assert(!p.device->ops->is_remote(p.device, NULL));
   ck_assert_int_eq(ts_cuda_fake_now().blocks, before + 1);
   ck_assert_ok(ts_buffer_reserve(&b, 1000));
   ck_assert(b.late);

@@ -68,10 +68,10 @@ START_TEST(kernels_follow_events) {
   numbers(&p, &b);
   const ts_spin_args slow = {A_WHILE / 10, b.ptr, N};
   for (int k = 0; k < 10; k++) {
-    ts_lane *lane = k % 2 ? p.other : p.lane;
+    ts_lane *lane = k % 2 ? p.other : p.lane, *next = k % 2 ? p.lane : p.other;
     ck_assert_ok(
         ts_lane_submit(lane, "spin", ts_test_spin, &slow, sizeof slow));
-    ck_assert_ok(ts_lane_wait(k % 2 ? p.lane : p.other, ts_lane_record(lane)));
+    ck_assert_ok(ts_lane_wait(next, ts_lane_record(lane)));
     want = 3 * want + 1;
   }
   ck_assert(all(p.lane, &b, want));

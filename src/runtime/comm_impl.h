@@ -96,10 +96,10 @@ struct ts_op {
   ts_trace_mark mark;
   uint64_t seq;
   int phase;
-  ts_event work;                        /* a phase is complete with this, too */
-  bool busy;                            /* and when ops->poll says so */
+  ts_event work; /* a phase is complete with this, too */
+  bool busy;     /* and when ops->poll says so */
+  bool asks;     /* not all of what it waits for can wake the thread */
   bool watched, started, last, arrived; /* arrived: all messages have */
-  bool asks; /* the service thread asks whether it may start */
   double t0;
   MPI_Request *requests;
   MPI_Status *statuses; /* of the requests, once they are complete */

@@ -129,18 +129,19 @@ bool ts_event_done(ts_event event) {
 }
 
 ts_err ts_lane_error(ts_lane *lane) {
-  return lane->device->ops->error(lane);
+  return lane->device->ops->error ? lane->device->ops->error(lane) : TS_OK;
 }
 
 bool ts_event_watch(ts_event event) {
   if (!event.lane) return true;
-  const ts_device_ops *ops = event.lane->device->ops;
-  return ops->watch && ops->watch(event, true);
+  if (!event.lane->device->ops->watch) return false;
+  event.lane->device->ops->watch(event, 1);
+  return true;
 }
 
 void ts_event_unwatch(ts_event event) {
-  const ts_device_ops *ops = event.lane ? event.lane->device->ops : NULL;
-  if (ops && ops->watch) (void)ops->watch(event, false);
+  if (event.lane && event.lane->device->ops->watch)
+    event.lane->device->ops->watch(event, -1);
 }
 
 ts_err ts_lane_copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {

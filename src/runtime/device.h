@@ -52,9 +52,9 @@ typedef enum {
 
 /* What the log says of a device that is more than the host. */
 typedef struct ts_device_info {
-  char text[256];       /* name, memory, versions */
-  char note[256];       /* what is wrong with it, "" nothing */
-  unsigned char id[16]; /* no other has it */
+  char text[256];        /* name, memory, versions */
+  char note[256];        /* what is wrong with it, "" nothing */
+  char id[TS_DEVICE_ID]; /* the same for processes that share it */
 } ts_device_info;
 
 /* What a device implements; src/runtime/device_host.c, cuda/device.cu. */
@@ -73,8 +73,17 @@ typedef struct ts_device_ops {
   ts_err (*sync)(ts_event); /* the host waits */
   bool (*done)(ts_event);
   ts_err (*copy)(ts_lane *, void *dst, const void *src, size_t bytes);
-  ts_err (*error)(ts_lane *);       /* its first, with the record put; or OK */
-  bool (*watch)(ts_event, bool on); /* ts_event_watch; NULL: tells nobody */
+  /* The lane's error so far, put; the host does not wait. */
+  ts_err (*error)(ts_lane *);
+  /* BY more (or less) wait for EVENT's lane and want on_progress; NULL: its
+   * events can only be asked for. */
+  void (*watch)(ts_event, int by);
+  /* Of a device with memory of its own; NULL on the host.  is_remote: the
+   * host may not touch P.  identify: names the device, the same for processes
+   * that share it.  enter: the calling thread begins to use it; may be NULL. */
+  bool (*is_remote)(ts_device *, const void *p);
+  ts_err (*identify)(ts_device *, char id[TS_DEVICE_ID]);
+  ts_err (*enter)(ts_device *);
   /* As alloc and free, for what can't be sized before lanes run: doesn't wait
    * for them.  NULL: alloc and free. */
   ts_err (*alloc_late)(ts_device *, void **p, size_t bytes, ts_space, ts_tag);

@@ -83,9 +83,8 @@ static void complete(ts_host_lane *l, uint64_t seq) {
     d->on_progress(d->on_progress_arg);
 }
 
-static bool watch(ts_event event, bool on) {
-  atomic_fetch_add(&host(event.lane)->n_watchers, on ? 1 : -1);
-  return true;
+static void watch(ts_event event, int by) {
+  atomic_fetch_add(&host(event.lane)->n_watchers, by);
 }
 
 uint64_t ts_lane_begin_seq(ts_lane *lane) {
@@ -104,7 +103,7 @@ void ts_lane_fail(ts_lane *lane, ts_err err) {
   keep_fault(host(lane), err);
 }
 
-static ts_err error_of(ts_lane *lane) {
+static ts_err lane_error(ts_lane *lane) {
   return fault_of(host(lane), true);
 }
 
@@ -382,7 +381,7 @@ ts_err ts_device_host_create(ts_device **out, const ts_device_options *o) {
                                     .sync = sync_event,
                                     .done = done,
                                     .copy = copy,
-                                    .error = error_of,
+                                    .error = lane_error,
                                     .watch = watch};
   ts_device *d;
   ts_err err = ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC);

@@ -37,11 +37,10 @@ uint64_t ts_lane_begin_seq(ts_lane *);
 void ts_lane_complete_seq(ts_lane *, uint64_t seq);
 void ts_lane_fail(ts_lane *, ts_err);
 
-ts_err ts_lane_error(ts_lane *); /* of any device; and puts its record */
+ts_err ts_lane_error(ts_lane *); /* and puts its record; of any device */
 
 /* From watch to unwatch each step of EVENT's lane calls on_progress, so that
- * who waits for several lanes can sleep.  False: this lane tells nobody, one
- * has to ask ts_event_done now and then. */
+ * who waits for several lanes can sleep; false: it has to ask. */
 bool ts_event_watch(ts_event);
 void ts_event_unwatch(ts_event);
 
