@@ -71,6 +71,10 @@ for stash in "--set pipeline.stash_gradients=false" "--set pipeline.stash_gradie
   check "semi_sync: losses" cmp "$work/x" "$work/y"
   check "semi_sync: straight = stop + resume" same_bits "$(newest semi)" "$(newest again)"
 done
+# Who saves nothing has the last step's gradients in its weights, too.
+check "checkpoint at the end" train 2 last $semi $stash --set checkpoint.every=0 --set run.steps=12
+check "no checkpoint" train 2 bare $semi $stash --set checkpoint.every=0 --set run.steps=12 --set checkpoint.dir=none
+check "the same evaluation" test "$(tail -n 1 "$work/last/metrics.jsonl")" = "$(tail -n 1 "$work/bare/metrics.jsonl")"
 check "semi_sync is not base" test "$(losses semi | tail -n 1)" != "$(losses straight | sed -n 40p)"
 check "semi_sync is stopped" code 75 train 3 stop-semi $long $slow $semi
 

@@ -29,9 +29,10 @@ static void set_plain(pr_sets *s) {
 
 /* A loss that is no number: in micro-batch NAN_AT of the run, from 0. */
 static ts_err (*real_bce)(const ts_bce_args *);
-static int nan_at, n_bce;
+static int nan_at, infinite_at = -1, n_bce;
 static ts_err bce(const ts_bce_args *a) {
   const ts_err err = real_bce(a);
+  if (a->grad && a->n && n_bce == infinite_at) a->grad[0] = INFINITY;
   if (a->grad && n_bce++ == nan_at) *a->loss_sum = NAN;
   return err;
 }
@@ -107,8 +108,11 @@ END_TEST
 
 /* Step 3 of 7 is left out, as one batch and as its second of two parts. */
 START_TEST(left_out) {
+  static const char *const kinds[] = {"dense.parallel=ddp",
+                                      "dense.parallel=fully_sharded"};
   pr_sets s = {0};
   set_plain(&s);
+  pr_set(&s, kinds[_i]);
   train(&whole, &s, 2);
   ck_assert_all(isnan(whole.loss[2]) && !isnan(whole.loss[3]));
   pr_set(&s, "run.accumulate=2");
@@ -116,6 +120,31 @@ START_TEST(left_out) {
   ck_assert_all(isnan(parts.loss[2]));
   const double d = far(&whole, &parts);
   ck_assert_msg(d < 1e-6, "losses differ by %g", d);
+}
+END_TEST
+
+/* A step that is left out for its second part's loss: that its first part's
+ * gradient was infinite is nothing to the steps after it. */
+START_TEST(left_out_gradient) {
+  pr_run r;
+  pr_sets s = {0};
+  set_plain(&s);
+  pr_set(&s, "run.accumulate=2");
+  pr_start(&r, NULL, &s);
+  real_bce = r.t->kernels.bce;
+  r.t->kernels.bce = bce;
+  n_bce = 0;
+  infinite_at = 2;
+  nan_at = 3;
+  for (int step = 0; step < 4; step++) {
+    ts_step_result result;
+    ck_assert_ok(ts_pipeline_step(r.t, r.loader, 0, &result));
+    ck_assert_all(result.skipped == (step == 1));
+    ck_assert_all(!result.broken);
+    r.t->step += !result.skipped;
+  }
+  infinite_at = -1;
+  pr_stop(&r);
 }
 END_TEST
 
@@ -141,7 +170,8 @@ static Suite *suite(void) {
   tcase_add_unchecked_fixture(t, NULL, pr_close_data);
   tcase_add_loop_test(t, as_one_batch, 0, 3);
   tcase_add_test(t, pipelines);
-  tcase_add_test(t, left_out);
+  tcase_add_loop_test(t, left_out, 0, 2);
+  tcase_add_test(t, left_out_gradient);
   tcase_add_test(t, semi_sync_refuses);
   suite_add_tcase(s, t);
   return s;

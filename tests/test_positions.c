@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "shard/sharding.h"
+#include "shard/message.h"
 #include "shard_contract.h"
 
 static ct_deck deck, twin; /* large, and pointed into */

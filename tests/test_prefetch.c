@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "pipe_run.h"
 #include "sparse/tier.h"
+#include "train/report_cache.h"
 
 enum { N_STEPS = 6, EVENTS = 20000, TIERS = 32 };
 
@@ -37,7 +38,18 @@ static const char deck[] =
 
 /* ---- what happened ------------------------------------------------------- */
 
-typedef enum { RESOLVE, RESOLVED, LOCK, UNLOCK, LOOKUP, UPDATE, UPDATED } what;
+typedef enum {
+  RESOLVE,
+  RESOLVED,
+  LOCK,
+  UNLOCK,
+  REFRESH,
+  LOOKUP,
+  UPDATE,
+  UPDATED,
+  LOOK, /* from outside of a step */
+  WHATS
+} what;
 
 typedef struct event {
   what what;
@@ -103,16 +115,29 @@ static ts_err release(ts_tier *t, const uint32_t *slots, int64_t n,
   return TS_OK;
 }
 
+static void refresh(ts_tier *t, uint32_t *slots, int64_t n) {
+  put(REFRESH, weights(t), hash(slots, n));
+}
+
 static void locate(ts_tier *t, uint32_t *slots, const uint32_t *keys,
                    int64_t n) {
   (void)t;
   memcpy(slots, keys, (size_t)n * sizeof *slots);
 }
 
-static ts_err nothing(ts_tier *t) {
-  (void)t;
+static bool looking;
+
+static ts_err look(ts_tier *t) {
+  if (looking) put(LOOK, weights(t), 0);
   return TS_OK;
 }
+
+static ts_tier_figures figures(const ts_tier *t) {
+  static ts_tier_count none[TIERS];
+  if (looking) put(LOOK, ((const stub *)t)->inner, 0);
+  return (ts_tier_figures){.count = none};
+}
+
 static void *rows(ts_tier *t, int k) {
   return inner(t)->ops->rows(inner(t), k);
 }
@@ -131,10 +156,12 @@ static const ts_tier_ops ops = {.kind = "stub",
                                 .destroy = destroy,
                                 .hold = hold,
                                 .release = release,
+                                .refresh = refresh,
                                 .locate = locate,
                                 .rows = rows,
-                                .flush = nothing,
-                                .reload = nothing,
+                                .flush = look,
+                                .reload = look,
+                                .figures = figures,
                                 .weights = weights,
                                 .state = state};
 
@@ -156,7 +183,7 @@ done:
 
 typedef struct tally {
   const void *weights;
-  int n[UPDATED + 1];
+  int n[WHATS];
   uint64_t locked[N_STEPS];
 } tally;
 
@@ -166,7 +193,10 @@ static void must(bool ok, const char *rule) {
   if (!ok && !broken) broken = rule;
 }
 
-static void follow(tally *t, const event *e, int n_batches) {
+/* DEPTH: batches whose rows are fetched ahead.  With more than one, rows that
+ * a waiting batch has found in no line may be given one, so that nothing may
+ * be looked for or looked up meanwhile. */
+static void follow(tally *t, const event *e, int n_batches, int depth) {
   const int *n = t->n;
   switch (e->what) {
   case RESOLVE:
@@ -180,17 +210,25 @@ static void follow(tally *t, const event *e, int n_batches) {
     must(n[LOCK] + 1 == n[RESOLVED], "a lock after its resolve");
     if (n[LOCK] < n_batches) t->locked[n[LOCK]] = e->rows;
     break;
+  case REFRESH:
+    must(depth > 1 && n[RESOLVED] == n[RESOLVE],
+         "rows are looked for again while none is fetched");
+    break;
   case LOOKUP:
     must(n[LOCK] > n[LOOKUP], "a batch's rows are there before its lookup");
     must(n[UPDATED] == n[LOOKUP], "a lookup after the update before");
+    must(depth == 1 || n[RESOLVED] == n[RESOLVE],
+         "with several batches ahead no lookup while rows are fetched");
     break;
   case UPDATE:
     must(n[RESOLVED] == n[RESOLVE], "no update while rows are fetched");
-    must(n[LOCK] == n[UPDATE] + 2 || n[LOCK] == n_batches,
+    must(n[LOCK] == n[UPDATE] + 1 + depth || n[LOCK] == n_batches,
          "an update after the next batch's rows are there");
     must(n[UNLOCK] == n[UPDATE], "rows stay until they are updated");
     break;
   case UPDATED:
+  case LOOK:
+  case WHATS:
     break;
   case UNLOCK:
     must(n[UNLOCK] < n[UPDATED], "an unlock after its update");
@@ -201,7 +239,15 @@ static void follow(tally *t, const event *e, int n_batches) {
   t->n[e->what]++;
 }
 
-static void check_order(bool parallel) {
+/* Not of the table that makes the pipeline deep, whose rows are in no tier of
+ * ours. */
+static bool is_held(const void *weights) {
+  for (int i = 0; i < n_events; i++)
+    if (events[i].what == RESOLVE && events[i].weights == weights) return true;
+  return false;
+}
+
+static void check_order(bool parallel, int n_batches, int depth) {
   static tally tallies[TIERS];
   int n_tiers = 0;
   memset(tallies, 0, sizeof tallies);
@@ -212,18 +258,19 @@ static void check_order(bool parallel) {
   for (int i = 0; i < n_events; i++) {
     const event *e = &events[i];
     int k = 0;
+    if (!is_held(e->weights)) continue;
     while (k < n_tiers && tallies[k].weights != e->weights) k++;
     if (k == n_tiers) tallies[n_tiers++].weights = e->weights;
-    follow(&tallies[k], e, N_STEPS);
+    follow(&tallies[k], e, n_batches, depth);
     const bool here = e->what <= LOCK;
     if (parallel)
       must(here == (pthread_equal(e->thread, ahead) != 0),
            "only rows are fetched beside compute");
   }
   for (int k = 0; k < n_tiers; k++) {
-    must(tallies[k].n[LOOKUP] == N_STEPS, "a lookup for each batch");
-    must(tallies[k].n[LOCK] == N_STEPS, "a lock for each batch");
-    must(tallies[k].n[UNLOCK] == N_STEPS, "as many unlocks as locks");
+    must(tallies[k].n[LOOKUP] == n_batches, "a lookup for each batch");
+    must(tallies[k].n[LOCK] == n_batches, "a lock for each batch");
+    must(tallies[k].n[UNLOCK] == n_batches, "as many unlocks as locks");
   }
   must(n_tiers >= 2, "several groups");
   if (broken) fprintf(stderr, "broken: %s\n", broken);
@@ -232,15 +279,23 @@ static void check_order(bool parallel) {
 
 /* ---- tests --------------------------------------------------------------- */
 
-static void train(pr_result *out, const pr_sets *s) {
+static void hooks_on(void) {
   n_events = 0;
   ts_tier_set_default(&ops);
   pr_kernel_hooks.lookup = on_lookup;
   pr_kernel_hooks.row_update = on_update;
-  pr_train(out, deck, s);
+}
+
+static void hooks_off(void) {
   memset(&pr_kernel_hooks, 0, sizeof pr_kernel_hooks);
   ts_tier_set_default(NULL);
   resolve_us = unlock_us = 0;
+}
+
+static void train(pr_result *out, const pr_sets *s) {
+  hooks_on();
+  pr_train(out, deck, s);
+  hooks_off();
 }
 
 START_TEST(order) {
@@ -256,8 +311,99 @@ START_TEST(order) {
   pr_kernel_hooks.row_update_us = slow[_i % 4][2];
   train(&got, &s);
   ck_assert_int_eq(got.n, N_STEPS);
-  check_order(_i / 4 == 0);
+  check_order(_i / 4 == 0, N_STEPS, 1);
   ck_assert_all(pr_same(&base, &got));
+}
+END_TEST
+
+/* Three batches ahead, from the first step on; and with less batches than
+ * that. */
+START_TEST(deep) {
+  static pr_result base, got;
+  static const char *const steps[] = {"run.steps=6", "run.steps=2"};
+  pr_sets b = {0}, s = {0};
+  pr_set(&b, steps[_i]);
+  pr_train(&base, deck, &b);
+  pr_set(&s, steps[_i]);
+  pr_set(&s, "pipeline.kind=prefetch");
+  pr_set(&s, "run.lanes=parallel");
+  pr_set(&s, "tables.tw.kernel=host");
+  pr_set(&s, "tables.tw.cache.depth=3");
+  resolve_us = 3000;
+  train(&got, &s);
+  check_order(true, _i ? 2 : N_STEPS, 3);
+  ck_assert_all(pr_same(&base, &got));
+}
+END_TEST
+
+/* ---- between steps ------------------------------------------------------- */
+
+/* While a lookup of the next batch is under way on its own lane, nobody else
+ * touches a tier. */
+static void check_apart(void) {
+  broken = NULL;
+  must(n_events < EVENTS, "room for all events");
+  for (int i = 0; i < n_events; i++) {
+    if (events[i].what != RESOLVE) continue;
+    for (int k = i + 1; k < n_events && events[k].what != RESOLVED; k++)
+      must(events[k].what != RESOLVE && events[k].what != LOOK,
+           "nobody looks and nothing is fetched while rows are fetched");
+  }
+  if (broken) fprintf(stderr, "broken: %s\n", broken);
+  ck_assert_all(!broken);
+}
+
+static int count_of(what w) {
+  int n = 0;
+  for (int i = 0; i < n_events; i++) n += events[i].what == w;
+  return n;
+}
+
+/* A checkpoint, the figures of the caches, an evaluation: each right behind a
+ * step whose lookup of the next batch is slow. */
+static void look_from_outside(pr_run *r, int who, ts_cache_report *report) {
+  ts_ckpt c = {0};
+  ts_run_state state = {0};
+  ts_metrics_result m;
+  looking = true;
+  if (who == 0) {
+    ck_assert_ok(ts_trainer_describe(r->t, &state, r->source, &c));
+    ts_ckpt_reset(&c);
+  } else if (who == 1) {
+    ck_assert_ok(ts_cache_report_pause(report, r->t));
+  } else {
+    ck_assert_ok(ts_evaluate(r->t, r->eval, &m, NULL, NULL));
+  }
+  looking = false;
+}
+
+START_TEST(between_steps) {
+  static const char *const lanes[] = {"pipeline.lookup_lane=own",
+                                      "pipeline.lookup_lane=data_dist"};
+  pr_run r;
+  pr_sets s = {0};
+  ts_cache_report report = {0};
+  pr_set(&s, "pipeline.kind=fused_sparse_dist");
+  pr_set(&s, "pipeline.lookup=before_optimizer");
+  pr_set(&s, lanes[_i / 3]);
+  pr_set(&s, "tables.tw.kernel=host");
+  hooks_on();
+  resolve_us = 2000;
+  memset(&pr_kernel_hooks, 0, sizeof pr_kernel_hooks);
+  pr_start(&r, deck, &s);
+  ck_assert_ok(ts_cache_report_create(&report, r.t));
+  for (int step = 0; step < 3; step++) {
+    ts_step_result result;
+    ck_assert_ok(ts_pipeline_step(r.t, r.loader, 0, &result));
+    r.t->step++;
+    look_from_outside(&r, _i % 3, &report);
+  }
+  ts_cache_report_reset(&report);
+  pr_stop(&r);
+  hooks_off();
+  const int who = _i % 3;
+  ck_assert_all(who == 2 || count_of(LOOK) > 0);
+  check_apart();
 }
 END_TEST
 
@@ -266,6 +412,8 @@ static Suite *suite(void) {
   TCase *tc = tcase_create("order");
   tcase_add_unchecked_fixture(tc, NULL, pr_close_data);
   tcase_add_loop_test(tc, order, 0, 8);
+  tcase_add_loop_test(tc, deep, 0, 2);
+  tcase_add_loop_test(tc, between_steps, 0, 6);
   suite_add_tcase(s, tc);
   return s;
 }

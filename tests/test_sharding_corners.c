@@ -5,7 +5,7 @@
  * ranks: 1 2 3 4  seconds: 300 */
 #include <string.h>
 
-#include "shard/sharding.h"
+#include "shard/message.h"
 #include "shard_contract.h"
 
 static ct_deck deck;

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "pipe_run.h"
-#include "shard/sharding.h"
+#include "shard/message.h"
 
 /* ---- exchanges with rooms ------------------------------------------------ */
 

@@ -43,5 +43,9 @@ typedef struct ts_bench_rows {
  * Nothing is kept of what is read. */
 double ts_bench_read_rows(const ts_bench_rows *);
 double ts_bench_read_stream(const void *, int64_t bytes);
+/* The same for reading and writing back the N rows whose places are ROWS,
+ * ascending; they keep their values. */
+double ts_bench_rewrite_rows(void *first, int64_t row_bytes,
+                             const uint32_t *rows, int64_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* bench_memory.c - what memory gives to simple loops, to set lookups beside.
- * Both are built for the widest vectors and run on all threads, so that
+ * They are built for the widest vectors and run on all threads, so that
  * little but memory holds them up; a loop that keeps more reads in flight can
  * still be faster than the one over rows. */
 #include "commands/bench.h"
@@ -71,5 +71,31 @@ double ts_bench_read_stream(const void *data, int64_t bytes) {
     total += read_words(x + from, n * (p + 1) / PARTS - from);
   }
   sink += total;
+  return ts_now() - start;
+}
+
+/* Nothing, which the compiler does not know. */
+static volatile uint32_t nothing;
+
+WIDE static void rewrite(char *first, int64_t row_bytes, const uint32_t *rows,
+                         int64_t n) {
+  const uint32_t add = nothing;
+  for (int64_t i = 0; i < n; i++) {
+    ts_word *row = (ts_word *)(first + rows[i] * row_bytes);
+    if (i + AHEAD < n)
+      for (int64_t k = 0; k < row_bytes; k += 64)
+        __builtin_prefetch(first + rows[i + AHEAD] * row_bytes + k, 1);
+    for (int64_t d = 0; d < row_bytes / 4; d++) row[d] += add;
+  }
+}
+
+double ts_bench_rewrite_rows(void *first, int64_t row_bytes,
+                             const uint32_t *rows, int64_t n) {
+  const double start = ts_now();
+#pragma omp parallel for schedule(static)
+  for (int p = 0; p < PARTS; p++) {
+    const int64_t from = n * p / PARTS;
+    rewrite(first, row_bytes, rows + from, n * (p + 1) / PARTS - from);
+  }
   return ts_now() - start;
 }

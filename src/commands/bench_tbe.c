@@ -4,6 +4,7 @@
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -34,13 +35,15 @@ typedef struct ts_case {
   ts_tbe *tbe;
   int64_t *offsets, *starts, *at;
   int32_t *ids[N_INPUTS]; /* (n) */
-  float *weights;         /* (n) or NULL */
-  float *out, *grad;      /* (batch, tables * dim) */
+  uint32_t *touched;      /* (n_touched) distinct rows, ascending */
+  int64_t n_touched;
+  float *weights;    /* (n) or NULL */
+  float *out, *grad; /* (batch, tables * dim) */
 } ts_case;
 
 /* Medians in ms. */
 typedef struct ts_times {
-  double stream, plain, forward, backward, sort;
+  double stream, plain, rewrite, forward, backward, sort;
 } ts_times;
 
 /* ---- input --------------------------------------------------------------- */
@@ -68,6 +71,23 @@ static void draw(ts_case *c, double alpha) {
     }
 }
 
+static int by_number(const void *a, const void *b) {
+  const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* The rows of input K. */
+static void touch(ts_case *c, int k) {
+  const int64_t per_table = (int64_t)c->batch * c->pool;
+  for (int64_t i = 0; i < c->n; i++)
+    c->touched[i] = (uint32_t)(i / per_table * c->rows + c->ids[k][i]);
+  qsort(c->touched, (size_t)c->n, sizeof *c->touched, by_number);
+  c->n_touched = 0;
+  for (int64_t i = 0; i < c->n; i++)
+    if (i == 0 || c->touched[i] != c->touched[c->n_touched - 1])
+      c->touched[c->n_touched++] = c->touched[i];
+}
+
 static ts_err allocate(ts_case *c, bool weighted) {
   ts_err err = TS_OK;
   const int64_t bags = (int64_t)c->tables * c->batch;
@@ -80,6 +100,7 @@ static ts_err allocate(ts_case *c, bool weighted) {
     c->at[i] = (i % c->batch * c->tables + i / c->batch) * c->dim;
   for (int k = 0; k < N_INPUTS; k++)
     TS_TRY(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&c->touched, c->n, 4, TS_TAG_INPUT));
   if (weighted) TS_TRY(ts_mem_array(&c->weights, c->n, 4, TS_TAG_INPUT));
   for (int64_t i = 0; weighted && i < c->n; i++)
     c->weights[i] = (float)(i * 7919 % 1000 + 1) * 1e-3f;
@@ -111,8 +132,8 @@ static double stream(ts_case *c, const char *w, int i) {
 }
 
 static void measure_memory(ts_case *c, ts_times *t) {
-  double rows[ITERS_MAX], streams[ITERS_MAX];
-  const char *w = ts_tbe_rows(c->tbe, 0, -1, &(int32_t){0}, &(ts_dtype){0});
+  double rows[ITERS_MAX], streams[ITERS_MAX], rewrites[ITERS_MAX];
+  char *w = ts_tbe_rows(c->tbe, 0, -1, &(int32_t){0}, &(ts_dtype){0});
   for (int i = 0; i < c->iters; i++) {
     const ts_bench_rows r = {.first = w,
                              .row_bytes = c->row_bytes,
@@ -122,9 +143,13 @@ static void measure_memory(ts_case *c, ts_times *t) {
                              .ids_per_table = (int64_t)c->batch * c->pool};
     rows[i] = 1e3 * ts_bench_read_rows(&r);
     streams[i] = 1e3 * stream(c, w, i);
+    if (i < N_INPUTS) touch(c, i);
+    rewrites[i] =
+        1e3 * ts_bench_rewrite_rows(w, c->row_bytes, c->touched, c->n_touched);
   }
   t->plain = ts_bench_median(rows, c->iters);
   t->stream = ts_bench_median(streams, c->iters);
+  t->rewrite = ts_bench_median(rewrites, c->iters);
 }
 
 static ts_err measure_group(ts_case *c, ts_times *t) {
@@ -162,10 +187,12 @@ static ts_err measure(ts_case *c, const char *isa, double alpha) {
   TS_TRY(measure_group(c, &t));
   ts_timers_each(take_sort, &t.sort);
   const double mb = (double)c->n * (double)c->row_bytes / 1e6;
-  printf("%-7s %-7s %8.1f %8.2f %7.1f %8.2f %7.1f %8.0f%% %8.2f %8.2f %7.2f\n",
+  printf("%-7s %-7s %8.1f %8.2f %7.1f %8.2f %7.1f %8.0f%% %8.2f %8.2f %8.2f "
+         "%7.0f%% %7.2f\n",
          isa, alpha > 0 ? "zipf" : "uniform", mb / t.stream, t.plain,
          mb / t.plain, t.forward, mb / t.forward, 100 * t.plain / t.forward,
-         t.backward, t.sort, t.backward / t.forward);
+         t.rewrite, t.backward, t.sort, 100 * t.rewrite / (t.backward - t.sort),
+         t.backward / t.forward);
 done:
   return err;
 }
@@ -212,10 +239,12 @@ static void print_header(const ts_case *c) {
          c->batch, c->pool, c->mean ? ", mean" : "",
          c->weights ? ", weighted" : "", c->threads, c->config->optimizer.kind,
          ts_cpu_info()->model);
-  printf("%-7s %-7s %8s %8s %7s %8s %7s %9s %8s %8s %7s\n", "", "", "stream",
-         "plain", "", "forward", "", "of", "backward", "sort", "bwd/");
-  printf("%-7s %-7s %8s %8s %7s %8s %7s %9s %8s %8s %7s\n", "kernels", "ids",
-         "GB/s", "ms", "GB/s", "ms", "GB/s", "plain", "ms", "ms", "fwd");
+  printf("%-7s %-7s %8s %8s %7s %8s %7s %9s %8s %8s %8s %8s %7s\n", "", "",
+         "stream", "plain", "", "forward", "", "of", "rewrite", "backward",
+         "sort", "of", "bwd/");
+  printf("%-7s %-7s %8s %8s %7s %8s %7s %9s %8s %8s %8s %8s %7s\n", "kernels",
+         "ids", "GB/s", "ms", "GB/s", "ms", "GB/s", "plain", "ms", "ms", "ms",
+         "rewrite", "fwd");
 }
 
 static int64_t peak_of(ts_tag tag) {
@@ -302,6 +331,7 @@ static void reset(ts_case *c) {
   ts_mem_free(c->starts);
   ts_mem_free(c->at);
   for (int k = 0; k < N_INPUTS; k++) ts_mem_free(c->ids[k]);
+  ts_mem_free(c->touched);
   ts_mem_free(c->weights);
   ts_mem_free(c->out);
   ts_mem_free(c->grad);

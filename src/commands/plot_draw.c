@@ -90,28 +90,39 @@ static void put_number(FILE *f, double x, double step) {
           x / units[u].unit, x == 0 ? "" : units[u].sign);
 }
 
+/* Where the I-th line of an axis is; false behind the last one. */
+static bool line_of(const ts_plot_axis *a, int i, double *at) {
+  *at = a->lo + i * a->step;
+  return *at < a->hi + a->step / 2;
+}
+
+static void put_line(FILE *f, double x1, double y1, double x2, double y2) {
+  fprintf(f,
+          "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
+          "stroke=\"#ddd\"/>\n",
+          x1, y1, x2, y2);
+}
+
+static void put_label(FILE *f, double x, double y, const char *anchor,
+                      double number, double step) {
+  fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+  put_number(f, number, step);
+  fputs("</text>\n", f);
+}
+
 static void put_axes(const ts_drawing *d) {
   FILE *f = d->file;
-  const int bottom = d->top + HIGH;
-  for (int i = 0; d->x.lo + i * d->x.step < d->x.hi + d->x.step / 2; i++) {
-    const double at = x_of(d, d->x.lo + i * d->x.step);
-    fprintf(f,
-            "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" "
-            "stroke=\"#ddd\"/>\n<text x=\"%.1f\" y=\"%d\" "
-            "text-anchor=\"middle\">",
-            at, d->top, at, bottom, at, bottom + 14);
-    put_number(f, d->x.lo + i * d->x.step, d->x.step);
-    fputs("</text>\n", f);
+  const double bottom = d->top + HIGH;
+  double at;
+  for (int i = 0; line_of(&d->x, i, &at); i++) {
+    const double x = x_of(d, at);
+    put_line(f, x, d->top, x, bottom);
+    put_label(f, x, bottom + 14, "middle", at, d->x.step);
   }
-  for (int i = 0; d->y.lo + i * d->y.step < d->y.hi + d->y.step / 2; i++) {
-    const double at = y_of(d, d->y.lo + i * d->y.step);
-    fprintf(f,
-            "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" "
-            "stroke=\"#ddd\"/>\n<text x=\"%d\" y=\"%.1f\" "
-            "text-anchor=\"end\">",
-            d->left, at, d->left + WIDE, at, d->left - 6, at + 4);
-    put_number(f, d->y.lo + i * d->y.step, d->y.step);
-    fputs("</text>\n", f);
+  for (int i = 0; line_of(&d->y, i, &at); i++) {
+    const double y = y_of(d, at);
+    put_line(f, d->left, y, d->left + WIDE, y);
+    put_label(f, d->left - 6, y + 4, "end", at, d->y.step);
   }
 }
 
@@ -220,6 +231,11 @@ static void put_panel(const ts_drawing *d, ts_plot_what w) {
 
 /* ---- the whole ----------------------------------------------------------- */
 
+/* What the legend has a shape for: one series of each task. */
+static bool has_shape(const ts_plot_series *s) {
+  return s->eval && s->what == TS_PLOT_NE;
+}
+
 /* The run with the most tasks says what the shapes mean. */
 static void put_shapes(const ts_drawing *d, int x, int y) {
   const ts_plot_run *most = d->run;
@@ -227,7 +243,7 @@ static void put_shapes(const ts_drawing *d, int x, int y) {
     if (d->run[r].n_series > most->n_series) most = &d->run[r];
   for (int32_t i = 0; i < most->n_series; i++) {
     const ts_plot_series *s = &most->series[i];
-    if (!s->eval || s->what != TS_PLOT_NE) continue;
+    if (!has_shape(s)) continue;
     put_shape(d->file, shape_of(most, s), x + 10, y - 4, "#444");
     fprintf(d->file, "</path>\n<text x=\"%d\" y=\"%d\">evaluation", x + 22, y);
     if (s->task) fputs(" of ", d->file), ts_svg_text(d->file, s->task);
@@ -268,7 +284,7 @@ static int legend_lines(const ts_drawing *d) {
   for (int32_t r = 0; r < d->n_runs; r++) {
     int n = 0;
     for (int32_t i = 0; i < d->run[r].n_series; i++)
-      n += d->run[r].series[i].eval && d->run[r].series[i].what == TS_PLOT_NE;
+      n += has_shape(&d->run[r].series[i]);
     most = n > most ? n : most;
   }
   return most;

@@ -121,6 +121,10 @@ static ts_err begin(ts_parallel *base, int64_t step, bool sync) {
   return TS_OK;
 }
 
+static void drop(ts_parallel *base) {
+  ((ts_fs *)base)->n_earlier = 0;
+}
+
 static ts_parallel_stat stat_of(const ts_parallel *base) {
   const ts_fs *d = (const ts_fs *)base;
   return (ts_parallel_stat){
@@ -153,6 +157,7 @@ const ts_parallel_ops ts_parallel_fully_sharded = {
               .ready = ts_fs_ready},
     .begin = begin,
     .end = ts_fs_end,
+    .drop = drop,
     .stash = ts_fs_stash,
     .unstash = ts_fs_unstash,
     .stat = stat_of,

@@ -47,7 +47,7 @@ ts_err ts_parallel_end(ts_parallel *p, double *grad_norm, ts_lane *lane) {
 }
 
 void ts_parallel_drop(ts_parallel *p) {
-  if (p->ops->drop) p->ops->drop(p);
+  p->ops->drop(p);
 }
 
 ts_err ts_parallel_stash(ts_parallel *p, bool on) {

@@ -12,7 +12,7 @@ typedef struct ts_parallel_ops {
   ts_layer_hooks hooks; /* arg is the ts_parallel */
   ts_err (*begin)(ts_parallel *, int64_t step, bool sync);
   ts_err (*end)(ts_parallel *, double *grad_norm, ts_lane *);
-  void (*drop)(ts_parallel *);             /* NULL: no micro-batches */
+  void (*drop)(ts_parallel *);
   ts_err (*stash)(ts_parallel *, bool on); /* NULL: refused */
   ts_err (*unstash)(ts_parallel *, int64_t step, ts_lane *);
   ts_parallel_stat (*stat)(const ts_parallel *);

@@ -5,7 +5,7 @@
  * samples. */
 #include <string.h>
 
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 /* Bag, within piece P, of row B of its view; -1: in another piece. */
 static int64_t bag_of(const ts_bags *bags, const ts_piece *p, int32_t b) {

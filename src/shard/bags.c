@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 typedef struct ts_bag_store {
   int64_t *ids, *start; /* start (distinct + 1): of each in ids */

@@ -3,7 +3,7 @@
 #ifndef TS_SHARD_COLUMN_STATS_H
 #define TS_SHARD_COLUMN_STATS_H
 
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 /* Rows [from, to) of the whole table that one of this rank's shards has in
  * common with a shard of other columns. */

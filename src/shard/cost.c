@@ -15,7 +15,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/message.h"
 #include "sparse/row_optim.h"
 
 /* ---- figures of tables --------------------------------------------------- */

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "dense/param_optim.h"
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 struct ts_dense_rows {
   ts_tbe *tbe;

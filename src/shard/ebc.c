@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/message.h"
 
 static ts_err count_features(ts_ebc *ebc) {
   ts_err err = TS_OK;

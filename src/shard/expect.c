@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/message.h"
 
 static bool one_id(const ts_ebc *ebc, int32_t feature) {
   return ebc->pooling[feature] == 1.0;

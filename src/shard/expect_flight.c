@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 static ts_err join_lot(ts_pool *pool, ts_lot_flight *lf) {
   ts_err err = TS_OK;

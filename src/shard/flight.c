@@ -1,6 +1,6 @@
 /* flight.c - one batch on its way through the collection. */
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/message.h"
 
 static ts_err create_arrays(ts_flight *fl) {
   ts_err err = TS_OK;
@@ -157,14 +157,23 @@ static void count_output(const ts_lot_flight *lf) {
   ebc->stat.backward_coded += output_bytes(lf, ebc->backward);
 }
 
-/* Calls FN for all groups' inputs. */
+/* Calls FN for the inputs of all groups of a lot. */
+static ts_err each_of_lot(ts_lot_flight *lf, ts_lane *lane,
+                          ts_err (*fn)(ts_tbe *, const ts_tbe_input *,
+                                       ts_lane *)) {
+  ts_err err = TS_OK;
+  for (int32_t g = 0; g < lf->lot->n_groups; g++)
+    TS_TRY(fn(lf->lot->groups[g].tbe, &lf->inputs[g], lane));
+done:
+  return err;
+}
+
 static ts_err each_input(ts_flight *fl, ts_lane *lane,
                          ts_err (*fn)(ts_tbe *, const ts_tbe_input *,
                                       ts_lane *)) {
   ts_err err = TS_OK;
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
-    for (int32_t g = 0; g < fl->lots[l].lot->n_groups; g++)
-      TS_TRY(fn(fl->lots[l].lot->groups[g].tbe, &fl->lots[l].inputs[g], lane));
+    TS_TRY(each_of_lot(&fl->lots[l], lane, fn));
 done:
   return err;
 }
@@ -180,14 +189,6 @@ done:
 
 ts_err ts_ebc_refresh(ts_flight *fl, ts_lane *lane) {
   return each_input(fl, lane, ts_tbe_refresh);
-}
-
-static ts_err release_lot(ts_lot_flight *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
-  for (int32_t g = 0; g < lf->lot->n_groups; g++)
-    TS_TRY(ts_tbe_release(lf->lot->groups[g].tbe, &lf->inputs[g], lane));
-done:
-  return err;
 }
 
 ts_err ts_ebc_release(ts_flight *fl, ts_lane *lane) {
@@ -255,7 +256,7 @@ ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
   TS_TRY(ts_processors_begin(fl->ebc, compute));
   for (int32_t l = 0; l < ebc->n_lots; l++) {
     TS_TRY(ts_lot_backward_end(&fl->lots[l], lr_factor, pass, compute));
-    TS_TRY(release_lot(&fl->lots[l], compute));
+    TS_TRY(each_of_lot(&fl->lots[l], compute, ts_tbe_release));
     if (then && !ebc->lots[l].late) TS_TRY(then->call(then->arg, l));
   }
   if (!ebc->more)

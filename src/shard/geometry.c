@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 /* Bags of RANK's part of piece P. */
 static int32_t *count_of(const ts_lot_flight *lf, int rank, int32_t p) {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/message.h"
 
 int64_t ts_section_bytes(const ts_route *r, int64_t n_ids, int form,
                          int64_t n_bags) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/message.h"
 
 /* Of one shard, in a pass. */
 typedef struct ts_part {

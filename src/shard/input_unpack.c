@@ -6,7 +6,7 @@
 
 #include "base/fault.h"
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/message.h"
 
 /* Where the section of one route and source rank lies. */
 typedef struct ts_section {

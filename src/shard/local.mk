@@ -17,13 +17,16 @@ tessera_sources += \
   src/shard/expect_flight.c \
   src/shard/ebc.h \
   src/shard/flight.c \
+  src/shard/flight.h \
   src/shard/geometry.c \
   src/shard/grid.c \
   src/shard/input_dist.c \
   src/shard/input_split.c \
   src/shard/input_unpack.c \
   src/shard/lot.c \
+  src/shard/lot.h \
   src/shard/lot_flight.c \
+  src/shard/message.h \
   src/shard/nodes.c \
   src/shard/output_all_to_all.c \
   src/shard/output_local.c \

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "dense/param_optim.h"
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 static const ts_table_config *table_of(const ts_lot *lot, int32_t t) {
   return &lot->ebc->config->tables[t];

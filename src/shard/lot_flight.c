@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 static ts_err create_inputs(ts_lot_flight *lf) {
   ts_err err = TS_OK;

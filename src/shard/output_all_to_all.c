@@ -2,7 +2,7 @@
  * for everyone: sections go to the samples' ranks, block p comes from rank p.
  * Codecs code what travels and leave a rank's own part as it is coded, too,
  * so that results do not depend on who holds a table. */
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 static int n_blocks(const ts_ebc *ebc) {
   return ebc->n_ranks;

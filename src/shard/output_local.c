@@ -1,6 +1,6 @@
 /* output_local.c - embeddings that are where they are needed: one rank, or
  * tables that every rank holds. */
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 static ts_err nothing(ts_lot_flight *lf, ts_lane *lane) {
   (void)lf, (void)lane;

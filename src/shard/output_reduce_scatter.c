@@ -6,7 +6,7 @@
  * summed here, in f32 and in rank order: nothing is rounded twice. */
 #include <string.h>
 
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 static ts_err create(ts_lot *lot) {
   return ts_comm_create(lot->ebc->world, &lot->comm, TS_GROUP_WORLD,

@@ -7,7 +7,7 @@
  * the sum within the node is one reduce-scatter; a relay then sends each of
  * its ranks what it has for it, and block k comes from node k's relay.  The
  * way back is the transpose.  Codecs code what the relays send and get. */
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 static int n_blocks(const ts_ebc *ebc) {
   return ebc->nodes->n_nodes;

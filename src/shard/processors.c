@@ -15,7 +15,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 static const char param_name[] =
     "sparse_arch.feature_processor.position_weight.%s";

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 /* bundle: (W copies of) [bytes of each group's message | the messages]. */
 static ts_err make_bundle(void *p, ts_lane *lane) {

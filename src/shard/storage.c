@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "shard/cost.h"
-#include "shard/sharding.h"
+#include "shard/message.h"
 #include "sparse/cache.h"
 
 static const double growth = 1.25;

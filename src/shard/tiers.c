@@ -1,5 +1,5 @@
 /* tiers.c - the collection's tables in slow memory: whole tables, figures. */
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 static ts_err each_group(ts_ebc *ebc, ts_err (*fn)(ts_tbe *)) {
   ts_err err = TS_OK;

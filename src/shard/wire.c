@@ -2,7 +2,7 @@
  * piece after piece, each row coded alone. */
 #include <string.h>
 
-#include "shard/sharding.h"
+#include "shard/flight.h"
 
 /* What is done with each row. */
 typedef enum { WIRE_ENCODE, WIRE_DECODE, WIRE_ADD } ts_wire_work;

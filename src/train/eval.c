@@ -89,6 +89,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   ts_eval_pass p = {.t = t, .fn = fn, .arg = arg};
   const ts_section before = ts_watch_enter(TS_SECTION_EVAL);
   ts_trace_evaluating(true);
+  TS_TRY(ts_settle(t, ts_trainer_rest(t)));
   TS_TRY(ts_settle(t, pass_create(&p, source)));
   err = eval_pass(&p);
   if (err != TS_OK && !ts_err_agreed()) ts_watch_fail(err);

@@ -23,15 +23,17 @@ typedef struct ts_look_arg {
 static ts_err look_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_look_arg *a = arg;
-  const ts_config *c = a->t->config;
   float *const *grad = ts_flight_grad(a->flight);
   const int64_t *stride = ts_flight_stride(a->flight);
+  const int32_t n_features = ts_ebc_n_features(a->t->ebc);
+  int64_t dim[n_features];
   int bad = 0;
+  for (int32_t f = 0; f < n_features; f++)
+    dim[f] = ts_feature_table(a->t->config, f, NULL)->dim;
 #pragma omp parallel for reduction(| : bad)
   for (int32_t b = 0; b < a->n; b++)
-    for (int32_t f = 0; f < ts_ebc_n_features(a->t->ebc); f++)
-      bad |= !ts_all_finite(grad[f] + b * stride[f], TS_F32,
-                            ts_feature_table(c, f, NULL)->dim);
+    for (int32_t f = 0; f < n_features; f++)
+      bad |= !ts_all_finite(grad[f] + b * stride[f], TS_F32, dim[f]);
   a->t->bad_gradient |= bad;
   return TS_OK;
 }

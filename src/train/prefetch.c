@@ -12,7 +12,7 @@
  * With cache.depth D it is batch i+D whose rows are fetched under batch i.
  * Then a batch that waits may have rows without a line for which a later one
  * was given lines: the lookup asks anew where those are, and only after it
- * the next prefetch begins. */
+ * the next prefetch begins; the first ones all end before the first lookup. */
 #include "train/pipeline.h"
 
 static ts_err fill_cache(ts_trainer *t, ts_cargo *c) {
@@ -24,12 +24,19 @@ done:
   return err;
 }
 
-/* At the start there is nothing to fetch the first batches under. */
+/* At the start there is nothing to fetch the first batches under: compute
+ * waits for all of them, since what it does with the first one must not meet
+ * the fetching of another. */
 static ts_err fill_first(ts_trainer *t) {
   ts_err err = TS_OK;
-  for (int k = 0; k < t->depth && ts_pipeline_has(t, k); k++)
-    if (!ts_cargo_at(t, k)->ready.lane)
-      TS_TRY(fill_cache(t, ts_cargo_at(t, k)));
+  ts_event fetched = {0};
+  for (int k = 0; k < t->depth && ts_pipeline_has(t, k); k++) {
+    ts_cargo *c = ts_cargo_at(t, k);
+    if (c->ready.lane) continue;
+    TS_TRY(fill_cache(t, c));
+    fetched = c->ready;
+  }
+  TS_TRY(ts_stage_wait_rows(t, fetched));
 done:
   return err;
 }

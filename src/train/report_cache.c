@@ -28,10 +28,11 @@ static double exposed(const ts_trainer *t, double hold_s) {
 static ts_err look(ts_cache_sums *s, ts_trainer *t) {
   ts_err err = TS_OK;
   const int32_t n = t->config->n_tables;
+  double all[t->n_ranks][2];
+  TS_TRY(ts_trainer_rest(t));
   memset(s->count, 0, (size_t)n * sizeof *s->count);
   const ts_ebc_tiers own = ts_ebc_tiers_of(t->ebc, s->count);
   double times[2] = {own.hold_s, exposed(t, own.hold_s)};
-  double all[t->n_ranks][2];
   TS_TRY(ts_comm_sum_i64(t->control, numbers(s->count), (int64_t)n * N_COUNTS));
   TS_TRY(ts_comm_gather_all(t->control, all, times, sizeof times));
   s->hold_s = s->exposed_s = 0;

@@ -22,7 +22,7 @@ typedef struct ts_cache_report {
 ts_err ts_cache_report_create(ts_cache_report *, ts_trainer *);
 void ts_cache_report_reset(ts_cache_report *);
 /* A line per table to LOG (rank 0's), per step since the line before; and
- * the table at the end with its NOTEs.  The lanes are idle.  Collective. */
+ * the table at the end with its NOTEs.  Collective. */
 ts_err ts_cache_report_step(ts_cache_report *, ts_trainer *, ts_metrics_log *);
 ts_err ts_cache_report_end(ts_cache_report *, ts_trainer *);
 /* Around what is no training: it is not counted. */

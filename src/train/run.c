@@ -206,6 +206,8 @@ static ts_err loop(ts_run *r) {
     TS_THROW(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);
   }
   TS_TRY(ts_run_check_nan(r));
+  /* What is evaluated is what would be saved, also where nothing is. */
+  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
   TS_TRY(save(r, true, true));
   TS_TRY(evaluate(r));
 done:

@@ -32,7 +32,7 @@ void ts_saves_destroy(ts_saves *);
 
 /* Saves the trainer's step: WAIT until the file has its name, else until
  * training may go on.  LAST: mirrored in any case.  Waits for the save before
- * it, whose error is returned.  The lanes are idle.  Collective. */
+ * it, whose error is returned.  Collective. */
 ts_err ts_saves_save(ts_saves *, const ts_run_state *, ts_source *train,
                      bool wait, bool last, ts_metrics_log *);
 /* Waits for what is under way.  Collective. */

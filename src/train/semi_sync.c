@@ -20,9 +20,9 @@
  * start_batch only stashes.
  *
  * What is looked up ahead is not kept in checkpoints.  So at every saved step
- * the lookup is made anew (fence), and what is stashed is applied; a run that
- * stops at a saved step and goes on has the trajectory of one that did not
- * stop. */
+ * the lookup is made anew (fence), and what is stashed is applied, as it is
+ * after the last step; a run that stops at a saved step and goes on has the
+ * trajectory of one that did not stop. */
 #include "train/pipeline.h"
 
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,

@@ -248,7 +248,7 @@ ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
   const ts_emb_views views = views_of(t, c->flight);
   const ts_params *late = ts_ebc_params(t->ebc);
   /* A short rest goes first: with it the last reduction begins. */
-  const bool heavy = ts_params_heavy_below(&t->model->params);
+  const bool heavy = ts_params_heavy_below(&t->params);
   ts_follow follow = {t, c, ahead};
   const ts_ebc_updated then = {look_up_lot, &follow};
   ts_cargo_trace(c, "backward");
@@ -316,6 +316,7 @@ done:
 void ts_stage_drop(ts_trainer *t) {
   ts_parallel_drop(t->dense);
   ts_ebc_drop(t->ebc);
+  t->bad_gradient = 0; /* an earlier micro-batch's */
 }
 
 /* Empties C; its batch goes back to the loader with its last part. */

@@ -23,6 +23,15 @@ void ts_settle_own(ts_err err) {
     ts_watch_fail(err);
 }
 
+ts_err ts_trainer_rest(ts_trainer *t) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_lane_sync(t->data));
+  if (t->ahead) TS_TRY(ts_lane_sync(t->ahead));
+  TS_TRY(ts_lane_sync(t->compute));
+done:
+  return err;
+}
+
 static void watch(const ts_config *c) {
   ts_watch_options o = {.otherwise_s = c->comm.timeout_s,
                         .ranks_per_node = c->sharding.ranks_per_node};

@@ -91,6 +91,10 @@ ts_err ts_trainer_start(ts_trainer **, const ts_config *, bool training);
 ts_err ts_trainer_build(ts_trainer *, const char *plan_text);
 void ts_trainer_destroy(ts_trainer *);
 
+/* The host waits until the lanes are idle: before anyone but a step touches
+ * tables.  What was begun ahead stays.  Local. */
+ts_err ts_trainer_rest(ts_trainer *);
+
 /* After a collective piece of set-up that returned ERR here: errors that all
  * ranks find alike, or have agreed on, are agreed and returned; one that a
  * single rank may have (memory, communication, internal) is printed by that
@@ -186,8 +190,8 @@ typedef struct ts_run_state {
   int64_t n_samples;  /* trained on since the first start */
 } ts_run_state;
 
-/* What a checkpoint of this step holds; memory is pointed to, not copied.  The
- * lanes are idle.  Collective. */
+/* What a checkpoint of this step holds; memory is pointed to, not copied.
+ * Collective. */
 ts_err ts_trainer_describe(ts_trainer *, const ts_run_state *, ts_source *train,
                            ts_ckpt *);
 /* The deck's second folder, NULL: none. */

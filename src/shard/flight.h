@@ -1,0 +1,141 @@
+/* flight.h - the inside of the collection, and of a batch on its way through
+ * it; private to shard/.
+ *
+ *   route    ids of one feature on their way to one shard
+ *   flight   what one batch needs between input_begin and backward_end */
+#ifndef TS_SHARD_FLIGHT_H
+#define TS_SHARD_FLIGHT_H
+
+#include "shard/lot.h"
+
+/* ---- the collection ------------------------------------------------------ */
+
+/* The trained weights of one feature, by position (processors.c). */
+typedef struct ts_processor {
+  int32_t feature;
+  ts_param *param; /* (max_length) */
+  double *sum;     /* (max_length) this rank's part of the gradient */
+} ts_processor;
+
+struct ts_ebc {
+  const ts_config *config;
+  const ts_plan *plan;
+  const ts_nodes *nodes;
+  ts_world *world;
+  ts_device *device;
+  const ts_kernels *kernels;
+  ts_comm *input_comm;
+  ts_rooms input_rooms;
+  int32_t batch_max; /* samples of a rank, as expected; 0: not known */
+  double *pooling;   /* (n_features) ids per sample, as expected */
+  ts_pool pool;      /* scratch of the backward pass; with expectations */
+  bool has_flights;
+  int rank, n_ranks;
+  int32_t n_features;
+  int32_t *feature_table; /* (n_features) table_id */
+  int32_t *variable;      /* (n_features) number, -1: bags are samples */
+  int32_t n_variable;
+  ts_codec forward, backward; /* of output dist */
+  double *dense_stats; /* (n_tables, 2) squares of whole tables; or NULL */
+  bool dense_norms;    /* some table needs them: on all ranks alike */
+  ts_comm *dense_comm; /* their sums; NULL: not needed */
+  bool more;        /* micro-batches of this step follow: gradients are kept */
+  ts_params params; /* of the processors, in their order */
+  ts_processor *processors; /* (params.n) by feature */
+  ts_lot *lots;
+  int32_t n_lots;
+  struct ts_route *routes; /* sorted by rank */
+  int32_t n_routes;
+  int32_t *route_start; /* (W + 1) routes to each rank */
+  struct ts_row_split *splits;
+  int32_t n_splits, parts_max;
+  ts_ebc_stat stat;
+};
+
+/* One way of ids: those of FEATURE whose rows lie in [row0, row0 + n_rows)
+ * go to RANK. */
+typedef struct ts_route {
+  int32_t feature, table, rank;
+  int64_t row0, n_rows;
+  int32_t part; /* number of the row shard, of split sequences */
+  bool split, sequence, weighted;
+  bool positions; /* each id's place in its bag travels, too */
+} ts_route;
+
+/* The row shards of one feature that its bags' ids are spread over. */
+typedef struct ts_row_split {
+  int32_t feature;
+  int32_t n_parts; /* shards with rows; they come first */
+  int32_t n_all;
+  int64_t block;  /* rows of each part but the last, 0: they differ */
+  int64_t *row0;  /* (n_all) ascending */
+  int32_t *route; /* (n_all) */
+} ts_row_split;
+
+/* processors.c: begin and end clear the sums of the positions' gradients and
+ * write the parameters' gradients. */
+ts_err ts_processors_create(ts_ebc *);
+void ts_processors_destroy(ts_ebc *);
+ts_err ts_processors_begin(ts_ebc *, ts_lane *);
+ts_err ts_processors_end(ts_ebc *, ts_lane *);
+
+/* ---- flights ------------------------------------------------------------- */
+
+/* What of a feature travels: its bags, or its distinct ones (bags.c). */
+typedef struct ts_bags {
+  ts_jagged ids;
+  int32_t n;                  /* bags */
+  int32_t n_out;              /* rows that the model sees */
+  const int32_t *inverse;     /* (n_out) bag of each, NULL: its own */
+  const int32_t *part;        /* (parts + 1) split sequences: bags of each row
+                                 shard; NULL: not split */
+  struct ts_bag_store *store; /* of variable features */
+} ts_bags;
+
+struct ts_flight {
+  ts_ebc *ebc;
+  ts_pool pool; /* of its buffers and its lots', where sizes are expected */
+  int32_t batch_max;
+  const ts_kjt *kjt;
+  ts_status own;
+  ts_err_record fault; /* what own.err says, where packing found it */
+  ts_status *statuses; /* (W) */
+  int32_t *batch;      /* (W) samples of each rank */
+  int32_t n, n_global; /* samples here and everywhere */
+  ts_bags *bags;       /* (n_features) */
+  int32_t *variable;   /* (W, n_variable) bags of each rank */
+  /* input dist */
+  ts_buffer send;
+  int64_t *send_bytes;  /* (W) */
+  ts_exchange exchange; /* its recv_bytes and recv_at (W) are ours, too */
+  ts_token token;
+  ts_event unpacked;
+  ts_lot_flight *lots; /* (n_lots) */
+  const float **emb;   /* (n_features) */
+  float **grad;
+  int64_t *stride;
+  int64_t *route_count;        /* (n_routes) ids of each, while packing */
+  char **section_at;           /* (n_routes) where its section starts */
+  struct ts_part *parts;       /* (parts_max) scratch of input_split.c */
+  struct ts_section *sections; /* (routes to here, W) of input_unpack.c */
+};
+
+/* bags.c */
+ts_err ts_bags_create(ts_flight *);
+void ts_bags_destroy(ts_flight *);
+ts_err ts_bags_make(ts_flight *);   /* of the batch at hand */
+ts_err ts_bags_expect(ts_flight *); /* of a full one, with room for them */
+
+/* expect.c: of a full batch of one rank the bytes of its message to RANK, the
+ * ids of a feature, and those that go to a shard of N_ROWS rows. */
+int64_t ts_expect_message(const ts_ebc *, int rank);
+int64_t ts_expect_ids(const ts_ebc *, int32_t feature);
+int64_t ts_expect_part(const ts_ebc *, int32_t feature, int64_t n_rows);
+/* Ids that arrive for ROUTE from one rank, and their bags. */
+int64_t ts_expect_route(const ts_ebc *, const ts_route *, int64_t *n_bags);
+/* expect_flight.c: the buffers of FL into its pool, which starts: as many
+ * bytes as a full batch of all ranks takes.  The sizes of the batch that is
+ * played are gone afterwards. */
+ts_err ts_flight_expect(ts_flight *);
+
+#endif
