@@ -89,12 +89,6 @@ typedef struct ts_device_ops {
   ts_err (*alloc_late)(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
   void (*free_late)(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
   void (*describe)(const ts_device *, ts_device_info *); /* NULL: the host */
-  /* Of a device with memory of its own; NULL on the host.  is_remote: the
-   * host may not touch P.  identify: names the device, the same for processes
-   * that share it.  enter: the calling thread begins to use it; may be NULL. */
-  bool (*is_remote)(ts_device *, const void *p);
-  ts_err (*identify)(ts_device *, char id[TS_DEVICE_ID]);
-  ts_err (*enter)(ts_device *);
   /* Enqueue: LANE waits until WORD, in pinned memory, is LEAST or more; what
    * follows sees what was written before it.  NULL: there is no such thing. */
   ts_err (*wait_word)(ts_lane *, const uint64_t *word, uint64_t least);
