@@ -330,6 +330,9 @@ static void chains_over_lanes_and_comms(void) {
   ck_assert_ok(ts_comm_create(r.world, &second, TS_GROUP_WORLD, "second"));
   ck_assert_ok(ts_comm_create(r.world, &node, TS_GROUP_NODE, "node"));
   ck_assert_ok(ts_lane_create(r.device, &data, "data", TS_LANE_DATA));
+  /* From here on no rank has a round without messages, which it leaves out. */
+  ts_fake.order = 0;
+  ts_fake.n_groups = 0;
   for (int round = 0; round < 5; round++) {
     ts_token a, b, c;
     for (int i = 0; i < N; i++) {
