@@ -132,7 +132,7 @@ static ts_err word_task(void *arg, ts_lane *lane) {
   const double t0 = ts_now();
   (void)lane;
   while (__atomic_load_n(a->word, __ATOMIC_ACQUIRE) < a->least) {
-    if (ts_now() - t0 > 60) return ts_fail(TS_ERR_INTERNAL, "no such word");
+    if (ts_now() - t0 > 300) return ts_fail(TS_ERR_INTERNAL, "no such word");
     ts_pause(20);
   }
   return TS_OK;
@@ -196,7 +196,7 @@ static ts_comm *whole[CARRIERS], *nodes[CARRIERS];
 void ts_fake_wire_start(int ranks_per_node) {
   const ts_device_options d = {.serial = true, .n_threads = 1};
   const ts_world_options o = {
-      .ordered = true, .timeout_s = 60, .ranks_per_node = ranks_per_node};
+      .ordered = true, .timeout_s = 300, .ranks_per_node = ranks_per_node};
   ck_assert_ok(ts_device_create(&device, "host", &d));
   ck_assert_ok(ts_world_create(&world, device, &o));
   for (int i = 0; i < CARRIERS; i++) {

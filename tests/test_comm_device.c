@@ -62,7 +62,7 @@ static ts_err create_device(int variant) {
                              .asked = variant & ASKED,
                              .id = id,
                              .slow_us = 300,
-                             .timeout_s = 60};
+                             .timeout_s = 300};
   return is_fake() ? ts_fake_create(&r.device, &f)
                    : ts_test_device(&r.device, variant & SERIAL, 1);
 }
@@ -383,7 +383,7 @@ static ts_err break_down(void *arg, ts_lane *lane) {
 }
 
 START_TEST(a_failed_lane_fails_what_waits_for_it) {
-  rig_start(broken[_i], 60);
+  rig_start(broken[_i], 300);
   ts_buffer b = put(NULL, 8);
   ts_token token = {{0}};
   ck_assert_ok(ts_lane_sync(r.lane));
@@ -466,7 +466,7 @@ static void worlds_say_what_they_use(void) {
 }
 
 START_TEST(contract) {
-  rig_start(variants[_i], 60);
+  rig_start(variants[_i], 300);
   worlds_say_what_they_use();
   all_to_all_of_uneven_pieces();
   buffers_of_both_kinds();
