@@ -90,7 +90,7 @@ AS_IF([test "x$with_nccl" != xno], [
 #endif]],
     [[int v; return ncclGetVersion(&v);]])],
     [ts_nccl_found=`(AS_ECHO(["#include <nccl.h>"]); echo ts_is NCCL_MAJOR.NCCL_MINOR.NCCL_PATCH) |
-       $CC -E $CPPFLAGS - 2>/dev/null | tr -d ' \n' | sed 's/.*ts_is//'`
+       $CC -E -P $CPPFLAGS - 2>/dev/null | tr -d ' \n' | sed 's/.*ts_is//'`
      AS_IF([test "x$ts_nccl_found" = x], [ts_nccl_found=yes])
      AC_MSG_RESULT([$ts_nccl_found])
      CUDA_CPPFLAGS="$CUDA_CPPFLAGS $ts_nccl_cppflags"

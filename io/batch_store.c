@@ -20,6 +20,12 @@ const ts_table_config *ts_feature_table(const ts_config *c, int32_t f,
   return &c->tables[t];
 }
 
+static void name_features(ts_feature_of *of, const ts_config *c) {
+  for (int32_t t = 0; t < c->n_tables; t++)
+    for (int32_t k = 0; k < c->tables[t].features.n; k++)
+      *of++ = (ts_feature_of){&c->tables[t], c->tables[t].features.item[k]};
+}
+
 ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
                              ts_device *device) {
   ts_err err = TS_OK;
@@ -32,6 +38,8 @@ ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
   TS_TRY(ts_mem_array(&s->feature, n, sizeof *s->feature, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&s->batch.kjt.features, n, sizeof *s->batch.kjt.features,
                       TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&s->of, n, sizeof *s->of, TS_TAG_INPUT));
+  name_features(s->of, c);
   s->batch.kjt.n_features = n;
   s->batch.owner = s;
   *out = s;
@@ -46,6 +54,7 @@ void ts_batch_store_destroy(ts_batch_store *s) {
   ts_batch_arena_reset(&s->arena);
   ts_batch_arena_reset(&s->stage);
   ts_mem_free(s->feature);
+  ts_mem_free(s->of);
   ts_mem_free(s->batch.kjt.features);
   ts_mem_free(s);
 }
@@ -238,7 +247,7 @@ ts_err ts_batch_store_expect(ts_batch_store *s, const ts_config *c, int32_t n,
     const int64_t n_ids = one ? n : (int64_t)(1.25 * n * pooling[f]) + 16;
     TS_TRY(ts_batch_store_feature(s, f, n_ids,
                                   one ? TS_BAGS_ONE : TS_BAGS_OFFSETS,
-                                  ts_feature_table(c, f, NULL)->weighted));
+                                  s->of[f].table->weighted));
   }
   if (s->sources == &s->stage) TS_TRY(concatenate(s));
   s->batch.n = 0;
@@ -257,6 +266,19 @@ static int64_t sample_of(const ts_jagged *j, int64_t k) {
     end += ts_jagged_length(j, b);
     if (k < end) return b;
   }
+}
+
+/* The first id of J that is none of ROWS rows; -1: all are. */
+static int64_t find_bad(const ts_jagged *j, int64_t rows) {
+  for (int64_t k = 0; k < j->n_ids; k++)
+    if ((uint64_t)j->ids[k] >= (uint64_t)rows) return k;
+  return -1;
+}
+
+int64_t ts_batch_store_bad_sample(const ts_batch_store *s, int32_t f) {
+  const ts_jagged *j = &s->batch.kjt.features[f];
+  const int64_t bad = find_bad(j, s->of[f].table->rows);
+  return bad < 0 ? -1 : sample_of(j, bad);
 }
 
 /* Leaves out the bad ids of feature F. */
@@ -293,19 +315,16 @@ done:
 
 ts_err ts_batch_store_check_ids(ts_source *src, ts_batch_store *s, int32_t f,
                                 const char *where, int64_t first) {
-  const char *name;
-  const ts_table_config *t = ts_feature_table(src->config, f, &name);
+  const ts_table_config *t = s->of[f].table;
   const ts_jagged *j = &s->batch.kjt.features[f];
-  int64_t bad = -1;
-  for (int64_t k = 0; k < j->n_ids && bad < 0; k++)
-    if ((uint64_t)j->ids[k] >= (uint64_t)t->rows) bad = k;
+  const int64_t bad = find_bad(j, t->rows);
   if (bad < 0) return TS_OK;
   const bool full = src->n_bad_ids >= src->config->data.max_bad;
   if (src->config->data.on_bad_id == TS_ON_BAD_STOP || full)
     return ts_fail(TS_ERR_DATA,
                    "%s: sample %lld, feature %s: id %lld is not a row of "
                    "table %s, which has %lld rows%s",
-                   where, (long long)(first + sample_of(j, bad)), name,
+                   where, (long long)(first + sample_of(j, bad)), s->of[f].name,
                    (long long)j->ids[bad], t->name, (long long)t->rows,
                    full ? " (data.max_bad is reached)"
                         : "; data.on_bad_id = \"drop\" leaves such ids out");

@@ -31,9 +31,16 @@ typedef struct ts_feature_store {
   ts_piece part[TS_PART_COUNT];
 } ts_feature_store;
 
+/* Whose ids a feature's are. */
+typedef struct ts_feature_of {
+  const ts_table_config *table;
+  const char *name;
+} ts_feature_of;
+
 struct ts_batch_store {
   ts_batch batch;
   ts_feature_store *feature; /* (n_features) */
+  ts_feature_of *of;         /* (n_features) the deck's: found once */
   float *labels, *dense, *weights;
   ts_piece labels_piece, dense_piece, weights_piece;
   ts_batch_arena arena;    /* of the batch */
@@ -56,11 +63,14 @@ ts_err ts_batch_store_empty_bad(ts_batch_store *);
 /* The batch is read: puts a kjt together, sets the batch's weight sum. */
 ts_err ts_batch_store_end(ts_batch_store *);
 
-/* The table of feature F, and the feature's name. */
+/* The table of feature F, and the feature's name: looks through the tables,
+ * so for what is done once; in a batch it is of[f]. */
 const ts_table_config *ts_feature_table(const ts_config *, int32_t f,
                                         const char **name);
 int32_t ts_feature_count(const ts_config *);
 
+/* Sample of the batch with the first bad id of feature F, -1: all are rows. */
+int64_t ts_batch_store_bad_sample(const ts_batch_store *, int32_t f);
 /* Checks the ids of feature F, drops bad ones where the deck says so.  WHERE
  * and FIRST (the first sample's number in it) are for the message. */
 ts_err ts_batch_store_check_ids(ts_source *, ts_batch_store *, int32_t f,

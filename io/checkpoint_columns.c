@@ -139,12 +139,12 @@ done:
 }
 
 static void turns_reset(ts_turns *t) {
-  ts_mem_free(t->send);
-  ts_mem_free(t->recv);
+  ts_comm_free(t->s->comm, t->send);
+  ts_comm_free(t->s->comm, t->recv);
   ts_mem_free(t->rows);
   ts_mem_free(t->send_bytes);
   ts_mem_free(t->recv_bytes);
-  *t = (ts_turns){0};
+  *t = (ts_turns){.s = t->s};
 }
 
 ts_err ts_ckpt_write_columns(ts_saver *s, bool copied) {

@@ -4,9 +4,8 @@
  * What does not fit stays where it is; a save writes it first, and only then
  * says that the caller may go on.  Columns are exchanged between the ranks in
  * turns, so the ranks agree on how many turns, the last ones, are of copies. */
-#include <string.h>
-
 #include "base/mem.h"
+#include "base/mem_stream.h"
 #include "io/checkpoint_impl.h"
 
 typedef struct ts_copying {
@@ -70,8 +69,7 @@ int64_t ts_ckpt_own_room(const ts_ckpt *c, int rank) {
   return own_bytes(c, rank, UNIT);
 }
 
-/* Copies N bytes into the room, a part on each thread: long copies go past
- * the caches. */
+/* Copies N bytes into the room, a part on each thread. */
 static void *take(ts_copying *k, const void *from, int64_t n) {
   char *to = k->room + k->used;
   const int64_t least = n / k->n_threads + 1;
@@ -79,8 +77,8 @@ static void *take(ts_copying *k, const void *from, int64_t n) {
   const int64_t n_parts = (n + part - 1) / part;
 #pragma omp parallel for num_threads(k->n_threads) if (n_parts > 1)
   for (int64_t i = 0; i < n_parts; i++)
-    memcpy(to + i * part, (const char *)from + i * part,
-           (size_t)(i + 1 < n_parts ? part : n - i * part));
+    ts_mem_stream(to + i * part, (const char *)from + i * part,
+                  (size_t)(i + 1 < n_parts ? part : n - i * part));
   k->used += padded(n, UNIT);
   k->left -= padded(n, UNIT);
   k->copied += n;

@@ -43,6 +43,8 @@ typedef struct ts_saver {
   uint32_t **crc;    /* (n_items) (blocks) */
   uint8_t **own;     /* (n_items) (blocks) 1: this rank has summed it */
   int64_t *n_blocks; /* (n_items) */
+  int64_t *shared;   /* (most blocks) checksums of all ranks */
+  char *block;       /* (TS_BLOCK_BYTES) */
   ts_ckpt_hooks hooks;
 } ts_saver;
 
@@ -79,8 +81,13 @@ ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
 ts_err ts_stored_block(const ts_stored *, int fd, const char *path,
                        const char *name, int64_t number, void *block);
 
-/* checkpoint_write.c: makes DIR, an error of which is one of the checkpoint;
- * rename, and fsync of the folder IN. */
+/* checkpoint_file.c, rank 0: the file under its temporary name, with datasets
+ * whose places S->at says, and space for all that follows; its end, once all
+ * is in it and summed: checksums, complete = 1, the seal, fsync. */
+ts_err ts_ckpt_file_create(ts_saver *);
+ts_err ts_ckpt_file_seal(ts_saver *);
+/* Makes DIR, an error of which is one of the checkpoint; rename, and fsync of
+ * the folder IN. */
 ts_err ts_ckpt_mkdirs(const char *dir);
 ts_err ts_ckpt_give_name(const char *temp, const char *path, const char *in);
 
@@ -92,7 +99,8 @@ ts_err ts_ckpt_mirror(const char *path, const char *dir, int keep,
 /* checkpoint_list.c: names step-N.h5 in DIR, in no order. */
 void ts_ckpt_list(const char *dir, char ***names, int *n);
 void ts_ckpt_list_free(char **names, int n);
-void ts_ckpt_sort(char **names, int n); /* newest first */
+void ts_ckpt_sort(char **names, int n);            /* newest first */
+int ts_ckpt_compare(const char *a, const char *b); /* > 0: A is newer */
 /* Removes all but the newest KEEP, never WRITTEN, and what killed runs have
  * left half-written. */
 void ts_ckpt_prune(const char *dir, int keep, const char *written);

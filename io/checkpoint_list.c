@@ -50,8 +50,16 @@ void ts_ckpt_list_free(char **names, int n) {
   ts_mem_free(names);
 }
 
+/* Steps may outgrow the eight digits that names have at least. */
+int ts_ckpt_compare(const char *a, const char *b) {
+  a += strcspn(a, "123456789");
+  b += strcspn(b, "123456789");
+  const size_t n = strlen(a), m = strlen(b);
+  return n != m ? (n > m ? 1 : -1) : strcmp(a, b);
+}
+
 static int newest_first(const void *a, const void *b) {
-  return strcmp(*(char *const *)b, *(char *const *)a);
+  return ts_ckpt_compare(*(char *const *)b, *(char *const *)a);
 }
 
 void ts_ckpt_sort(char **names, int n) {

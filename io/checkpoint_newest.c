@@ -20,8 +20,9 @@ static bool pick(char path[4400], const char *dir, const char *mirror,
   }
   *path = '\0';
   for (int i = 0; i <= number && (at[0] < n[0] || at[1] < n[1]); i++) {
-    which = at[0] == n[0] ||
-            (at[1] < n[1] && strcmp(names[1][at[1]], names[0][at[0]]) > 0);
+    which =
+        at[0] == n[0] ||
+        (at[1] < n[1] && ts_ckpt_compare(names[1][at[1]], names[0][at[0]]) > 0);
     const char *name = names[which][at[which]++];
     if (i == number) snprintf(path, 4400, "%.4000s/%.255s", dirs[which], name);
   }

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/mem_free.h"
+#include "base/mem_stream.h"
 #include "io/checkpoint_impl.h"
 #include "runtime/trace.h"
 #include "runtime/watchdog.h"
@@ -22,6 +23,7 @@ struct ts_ckpt_writer {
   /* the save under way */
   ts_ckpt job;
   bool has_job, has_thread, beside, mirror;
+  int64_t mirroring;      /* of rank 0: more is to come */
   atomic_bool waited_for; /* by the caller's thread */
   pthread_t thread;
   pthread_mutex_t lock;
@@ -54,13 +56,17 @@ done:
 void ts_ckpt_writer_destroy(ts_ckpt_writer *w) {
   if (!w) return;
   ts_ckpt_saved saved;
+  ts_comm *const comm = w->comm;
   if (ts_ckpt_writer_finish(w, &saved) != TS_OK) ts_err_clear();
-  ts_comm_destroy(w->comm);
   ts_trace_row_give(w->row);
   pthread_mutex_destroy(&w->lock);
   pthread_cond_destroy(&w->changed);
   ts_mem_free(w->room);
-  ts_mem_free(w);
+  if (comm)
+    ts_comm_free(comm, w);
+  else
+    ts_mem_free(w);
+  ts_comm_destroy(comm);
 }
 
 /* ---- the buffer ---------------------------------------------------------- */
@@ -91,6 +97,9 @@ ts_err ts_ckpt_writer_prepare(ts_ckpt_writer *w, const ts_ckpt *c,
     sums[1] = 0;
   }
   w->room_bytes = sums[1];
+  /* The first copy would wait for its pages, many times as long as copying
+   * takes. */
+  if (w->room) ts_mem_touch(w->room, (size_t)w->room_bytes, w->o.n_threads);
   TS_TRY(ts_comm_sum_i64(w->comm, sums, 2));
   *needed = sums[0];
   *room = sums[1];
@@ -122,28 +131,74 @@ static ts_err write_file(ts_ckpt_writer *w, const ts_ckpt_hooks *hooks) {
   return ts_ckpt_save_hooked(&w->job, w->o.dir, w->o.keep, w->comm, hooks);
 }
 
-static void mirror(ts_ckpt_writer *w, const ts_ckpt_hooks *hooks) {
+/* ---- the mirror ---------------------------------------------------------- */
+
+/* So often the others hear from rank 0 while it copies. */
+#define TELL_S 1.0
+
+typedef struct ts_telling {
+  ts_ckpt_writer *w;
+  double told;
+  ts_err err; /* of telling */
+  ts_err_record fault;
+} ts_telling;
+
+static void tell(ts_telling *t, bool more) {
+  t->told = ts_now();
+  t->w->mirroring = more;
+  if (t->err != TS_OK) return;
+  t->err = ts_comm_bcast(t->w->comm, &t->w->mirroring, 8, 0);
+  if (t->err != TS_OK) ts_err_take(&t->fault);
+}
+
+static void copied_more(void *arg) {
+  ts_telling *t = arg;
+  beat(t->w);
+  if (ts_now() > t->told + TELL_S) tell(t, true);
+}
+
+static ts_err copy_to_mirror(ts_ckpt_writer *w) {
   char path[4200];
-  if (!w->mirror || ts_comm_rank(w->comm) != 0) return;
+  ts_telling t = {.w = w, .told = ts_now()};
+  const ts_ckpt_hooks hooks = {.beat = copied_more, .arg = &t};
   snprintf(path, sizeof path, "%.4000s/step-%08lld.h5", w->o.dir,
            (long long)w->job.step);
   const bool good =
-      ts_ckpt_mirror(path, w->o.mirror, w->o.keep, hooks) == TS_OK;
+      ts_ckpt_mirror(path, w->o.mirror, w->o.keep, &hooks) == TS_OK;
   w->saved.mirrored = good ? 1 : -1;
   ts_err_take(&w->saved.mirror);
+  tell(&t, false);
+  if (t.err != TS_OK) ts_err_put(&t.fault);
+  return t.err;
 }
 
-static void *run(void *arg) {
-  ts_ckpt_writer *w = arg;
+/* Rank 0 copies, and no rank is done before: the next save, or the end of the
+ * run, would wait for rank 0 and take it for dead. */
+static ts_err mirror(ts_ckpt_writer *w) {
+  ts_err err = TS_OK;
+  if (!w->mirror) return TS_OK;
+  if (ts_comm_rank(w->comm) == 0) return copy_to_mirror(w);
+  do {
+    TS_TRY(ts_comm_bcast(w->comm, &w->mirroring, 8, 0));
+    beat(w);
+  } while (w->mirroring);
+done:
+  return err;
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
+/* Of a thread of its own, or of the caller's. */
+static void write_job(ts_ckpt_writer *w, bool own) {
   const ts_ckpt_hooks hooks = {
       .read = w->beside ? say_read : NULL, .beat = beat, .arg = w};
   ts_err_record fault;
   const double t0 = ts_now();
-  const ts_err err = write_file(w, &hooks);
+  ts_err err = write_file(w, &hooks);
   const double t1 = ts_now();
+  if (err == TS_OK) err = mirror(w);
   ts_err_take(&fault);
-  if (err == TS_OK) mirror(w, &hooks);
-  if (w->has_thread) ts_timer_add("checkpoint (own thread)", ts_now() - t0);
+  if (own) ts_timer_add("checkpoint (own thread)", ts_now() - t0);
   ts_trace_span(&(ts_span){.row = w->row,
                            .kind = TS_SPAN_DATA,
                            .name = "write",
@@ -158,6 +213,10 @@ static void *run(void *arg) {
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
   ts_watch_beside(0);
+}
+
+static void *run(void *arg) {
+  write_job(arg, true);
   return NULL;
 }
 
@@ -176,8 +235,9 @@ static void start(ts_ckpt_writer *w) {
   ts_watch_beside(w->beside);
   w->has_thread = w->beside && pthread_create(&w->thread, NULL, run, w) == 0;
   if (!w->has_thread) {
+    w->saved.beside = false;
     atomic_store(&w->waited_for, true);
-    run(w);
+    write_job(w, false);
     atomic_store(&w->waited_for, false);
   }
 }

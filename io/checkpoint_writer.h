@@ -7,8 +7,8 @@
  * communicator of their own.
  *
  * One save at a time: it is finished before the next one begins.  A finished
- * file is copied to a second folder, the mirror, by rank 0's thread; what goes
- * wrong there is only told. */
+ * file is copied to a second folder, the mirror, by rank 0's thread, and is
+ * done on no rank before; what goes wrong there is only told. */
 #ifndef TS_IO_CHECKPOINT_WRITER_H
 #define TS_IO_CHECKPOINT_WRITER_H
 

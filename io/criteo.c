@@ -22,7 +22,7 @@ typedef struct ts_criteo {
   ts_text *text;
   int32_t n_dense, n_features;
   int32_t column[N_SPARSE]; /* feature of each column, -1: not wanted */
-  uint32_t rows[N_SPARSE];
+  uint32_t rows[N_SPARSE];  /* 0: over 2^32 - 1, which takes all ids */
   bool hash;
   float *log1p; /* (LOG_TABLE) */
 } ts_criteo;
@@ -141,7 +141,7 @@ static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
 static int64_t row_of(const ts_criteo *s, int k, uint32_t id) {
   if (s->hash)
     id = (uint32_t)(ts_mix64(id + UINT64_C(0x9e3779b97f4a7c15)) >> 32);
-  return id % s->rows[k];
+  return s->rows[k] ? id % s->rows[k] : id;
 }
 
 static void store_row(const ts_criteo *s, ts_batch_store *b, int32_t i,
@@ -241,7 +241,7 @@ static ts_err map_columns(ts_criteo *s) {
       return ts_fail(TS_ERR_DECK, "two features name column C%d, one as %s",
                      k + 1, name);
     s->column[k] = f;
-    s->rows[k] = t->rows > UINT32_MAX ? UINT32_MAX : (uint32_t)t->rows;
+    s->rows[k] = t->rows > UINT32_MAX ? 0 : (uint32_t)t->rows;
     if (t->weighted)
       return ts_fail(TS_ERR_DECK,
                      "table %s is weighted; Criteo logs have no "

@@ -13,29 +13,9 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
-#include "io/csv_fields.h"
-#include "io/text.h"
+#include "io/csv_impl.h"
 
 enum { FIELDS_MAX = 4096 };
-
-typedef struct ts_vocabulary {
-  char **word; /* (n) sorted */
-  int64_t n;
-} ts_vocabulary;
-
-typedef struct ts_csv {
-  ts_source base;
-  ts_text *text;
-  char separator;
-  int n_fields; /* columns */
-  int *label;   /* (n_tasks) columns */
-  int32_t n_dense, n_features;
-  int *dense, *sparse; /* columns of each */
-  bool log, standardise, vocabulary;
-  double *mean, *deviation; /* (n_dense) */
-  ts_vocabulary *words;     /* (n_features) */
-  ts_field *fields;         /* (FIELDS_MAX) scratch */
-} ts_csv;
 
 static bool probe(const char *path) {
   const size_t n = strlen(path);
@@ -45,14 +25,14 @@ static bool probe(const char *path) {
 
 /* ---- fields -------------------------------------------------------------- */
 
-static bool is_missing(const ts_csv *s, const ts_field *f) {
+bool ts_csv_is_missing(const ts_csv *s, const ts_field *f) {
   const char *missing = s->base.config->data.csv.missing;
   return !f->n_bytes || (f->n_bytes == strlen(missing) &&
                          !memcmp(f->text, missing, f->n_bytes));
 }
 
 /* A number; false where it is none. */
-static bool number(const ts_field *f, double *x) {
+bool ts_csv_number(const ts_field *f, double *x) {
   char text[64], *end;
   if (f->n_bytes >= sizeof text) return false;
   memcpy(text, f->text, f->n_bytes);
@@ -61,7 +41,7 @@ static bool number(const ts_field *f, double *x) {
   return end != text && !*end && isfinite(*x);
 }
 
-static double transform(const ts_csv *s, double x) {
+double ts_csv_transform(const ts_csv *s, double x) {
   return s->log ? log1p(fmax(x, 0)) : x;
 }
 
@@ -77,7 +57,7 @@ static int64_t id_of(const ts_csv *s, int32_t feature, const ts_field *f,
   if (!s->vocabulary)
     return (int64_t)(ts_mix64(ts_fnv1a(TS_FNV_START, f->text, f->n_bytes)) %
                      (uint64_t)rows);
-  if (is_missing(s, f)) return 0;
+  if (ts_csv_is_missing(s, f)) return 0;
   const ts_vocabulary *v = &s->words[feature];
   int64_t low = 0, high = v->n;
   while (low < high) {
@@ -101,7 +81,7 @@ static float label_of(const ts_csv *s, const ts_field *f) {
         !memcmp(c->data.csv.label_true.item[i], f->text, f->n_bytes))
       return 1;
   if (c->data.csv.label_true.n) return f->n_bytes ? 0.0f : -1.0f;
-  if (!number(f, &x)) return -1;
+  if (!ts_csv_number(f, &x)) return -1;
   if (!isnan(c->data.csv.label_threshold))
     return x >= c->data.csv.label_threshold;
   return x == 0 || x == 1 ? (float)x : -1.0f;
@@ -109,12 +89,9 @@ static float label_of(const ts_csv *s, const ts_field *f) {
 
 /* ---- lines --------------------------------------------------------------- */
 
-typedef ts_err (*ts_line_fn)(ts_csv *, void *arg, int64_t sample,
-                             const char *why);
-
 /* Splits lines [first, first + n) and calls FN for each, WHY being what is
  * wrong with it, or NULL. */
-static ts_err each_line(ts_csv *s, int64_t first, int64_t n, ts_line_fn fn,
+ts_err ts_csv_each_line(ts_csv *s, int64_t first, int64_t n, ts_csv_line_fn fn,
                         void *arg) {
   ts_err err = TS_OK;
   for (int64_t i = 0; i < n;) {
@@ -148,180 +125,6 @@ done:
   return err;
 }
 
-/* ---- learning from the training files ------------------------------------ */
-
-typedef struct ts_learning {
-  double *sums;         /* (n_dense, 3) n, sum, sum of squares */
-  ts_vocabulary *words; /* (n_features) unsorted with repeats removed late */
-  int64_t *capacity;
-} ts_learning;
-
-static int by_word(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Sorts and removes repeats. */
-static void settle(ts_vocabulary *v) {
-  int64_t n = 0;
-  if (v->n) qsort(v->word, (size_t)v->n, sizeof *v->word, by_word);
-  for (int64_t i = 0; i < v->n; i++) {
-    if (n && !strcmp(v->word[n - 1], v->word[i]))
-      ts_mem_free(v->word[i]);
-    else
-      v->word[n++] = v->word[i];
-  }
-  v->n = n;
-}
-
-static ts_err add_word(ts_vocabulary *v, int64_t *capacity, const char *text,
-                       size_t n_bytes) {
-  ts_err err = TS_OK;
-  if (v->n == *capacity) {
-    settle(v);
-    if (2 * v->n > *capacity || !*capacity) {
-      const int64_t more = *capacity ? 2 * *capacity : 4096;
-      TS_TRY(ts_mem_resize(&v->word, (size_t)v->n * sizeof *v->word,
-                           (size_t)more * sizeof *v->word, TS_TAG_INPUT));
-      *capacity = more;
-    }
-  }
-  TS_TRY(ts_mem_alloc(&v->word[v->n], n_bytes + 1, TS_TAG_INPUT));
-  memcpy(v->word[v->n], text, n_bytes);
-  v->n++;
-done:
-  return err;
-}
-
-static ts_err learn_line(ts_csv *s, void *arg, int64_t sample,
-                         const char *why) {
-  ts_err err = TS_OK;
-  ts_learning *l = arg;
-  double x;
-  (void)sample;
-  if (why) return TS_OK; /* reported when it is read */
-  for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
-    const ts_field *f = &s->fields[s->dense[d]];
-    if (is_missing(s, f) || !number(f, &x)) continue;
-    x = transform(s, x);
-    l->sums[3 * d] += 1;
-    l->sums[3 * d + 1] += x;
-    l->sums[3 * d + 2] += x * x;
-  }
-  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
-    const ts_field *f = &s->fields[s->sparse[k]];
-    if (is_missing(s, f)) continue;
-    TS_TRY(add_word(&l->words[k], &l->capacity[k], f->text, f->n_bytes));
-  }
-done:
-  return err;
-}
-
-/* All ranks' words of a feature, sorted: each word with its NUL in turn. */
-static ts_err share_words(ts_vocabulary *v, ts_comm *comm) {
-  ts_err err = TS_OK;
-  const int w = ts_comm_size(comm);
-  int64_t own = 0, bytes[w], total = 0, capacity = 0;
-  char *text = NULL, *all = NULL;
-  ts_token token;
-  settle(v);
-  for (int64_t i = 0; i < v->n; i++) own += (int64_t)strlen(v->word[i]) + 1;
-  TS_TRY(ts_mem_alloc(&text, (size_t)own + 1, TS_TAG_INPUT));
-  char *to = text;
-  for (int64_t i = 0; i < v->n; i++) to = stpcpy(to, v->word[i]) + 1;
-  TS_TRY(ts_comm_gather_all(comm, bytes, &own, sizeof own));
-  for (int r = 0; r < w; r++) total += bytes[r];
-  TS_TRY(ts_mem_alloc(&all, (size_t)total + 1, TS_TAG_INPUT));
-  TS_TRY(ts_comm_all_gather_v(comm, &token, all, text, bytes, NULL));
-  TS_TRY(ts_comm_wait(&token));
-  for (int64_t i = 0; i < v->n; i++) ts_mem_free(v->word[i]);
-  ts_mem_free(v->word);
-  *v = (ts_vocabulary){0};
-  for (const char *p = all; p < all + total; p += strlen(p) + 1)
-    TS_TRY(add_word(v, &capacity, p, strlen(p)));
-  settle(v);
-done:
-  ts_mem_free(text);
-  ts_mem_free(all);
-  return err;
-}
-
-static ts_err learn(ts_csv *s, ts_comm *comm) {
-  ts_err err = TS_OK;
-  ts_learning l = {.words = s->words};
-  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
-  const int64_t n = ts_text_n_lines(s->text);
-  TS_TRY(ts_mem_array(&l.sums, 3 * (int64_t)s->n_dense + 1, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&l.capacity, s->n_features, 8, TS_TAG_INPUT));
-  TS_TRY(ts_agree(comm, each_line(s, n * me / w, n * (me + 1) / w - n * me / w,
-                                  learn_line, &l)));
-  TS_TRY(ts_comm_sum_f64(comm, l.sums, 3 * s->n_dense));
-  for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
-    const double k = fmax(l.sums[3 * d], 1), mean = l.sums[3 * d + 1] / k;
-    const double variance = l.sums[3 * d + 2] / k - mean * mean;
-    s->mean[d] = mean;
-    s->deviation[d] = variance > 1e-12 ? sqrt(variance) : 1;
-  }
-  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++)
-    TS_TRY(share_words(&s->words[k], comm));
-done:
-  ts_mem_free(l.sums);
-  ts_mem_free(l.capacity);
-  return err;
-}
-
-static ts_err state_save(ts_source *src, ts_str *text) {
-  ts_err err = TS_OK;
-  const ts_csv *s = (const ts_csv *)src;
-  for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
-    TS_TRY(ts_str_append(text, "D %.17g %.17g\n", s->mean[d], s->deviation[d]));
-  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
-    TS_TRY(ts_str_append(text, "V %lld\n", (long long)s->words[k].n));
-    for (int64_t i = 0; i < s->words[k].n; i++)
-      TS_TRY(ts_str_append(text, "%s\n", s->words[k].word[i]));
-  }
-done:
-  return err;
-}
-
-/* Past the end of the line at P, or at the end of the text. */
-static const char *next_line(const char *p) {
-  const char *end = strchr(p, '\n');
-  return end ? end + 1 : p + strlen(p);
-}
-
-static ts_err state_load(ts_csv *s, const char *p) {
-  ts_err err = TS_OK;
-  for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
-    if (sscanf(p, "D %lf %lf", &s->mean[d], &s->deviation[d]) != 2)
-      TS_THROW(TS_ERR_CKPT,
-               "the checkpoint has no scale for numeric column "
-               "%d",
-               d + 1);
-    p = next_line(p);
-  }
-  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
-    long long n;
-    int64_t capacity = 0;
-    if (sscanf(p, "V %lld", &n) != 1)
-      TS_THROW(TS_ERR_CKPT,
-               "the checkpoint has no vocabulary for "
-               "categorical column %d",
-               k + 1);
-    for (p = next_line(p); n > 0; n--) {
-      if (!*p)
-        TS_THROW(TS_ERR_CKPT,
-                 "the checkpoint's vocabulary for categorical column %d ends "
-                 "%lld words early",
-                 k + 1, n);
-      TS_TRY(add_word(&s->words[k], &capacity, p, strcspn(p, "\n")));
-      p = next_line(p);
-    }
-    settle(&s->words[k]);
-  }
-done:
-  return err;
-}
-
 /* ---- batches ------------------------------------------------------------- */
 
 typedef struct ts_filling {
@@ -331,7 +134,6 @@ typedef struct ts_filling {
 
 /* What is wrong with a line of the right number of fields; NULL: nothing. */
 static const char *fill(ts_csv *s, ts_batch_store *b, int64_t i) {
-  const ts_config *c = s->base.config;
   double x;
   const int32_t n_tasks = s->base.info.n_tasks;
   for (int32_t k = 0; k < n_tasks; k++) {
@@ -343,14 +145,14 @@ static const char *fill(ts_csv *s, ts_batch_store *b, int64_t i) {
     const ts_field *f = &s->fields[s->dense[d]];
     float *to = &b->dense[i * s->n_dense + d];
     *to = 0;
-    if (is_missing(s, f)) continue;
-    if (!number(f, &x)) return "a numeric field is no number";
-    x = transform(s, x);
+    if (ts_csv_is_missing(s, f)) continue;
+    if (!ts_csv_number(f, &x)) return "a numeric field is no number";
+    x = ts_csv_transform(s, x);
     *to = (float)(s->standardise ? (x - s->mean[d]) / s->deviation[d] : x);
   }
   for (int32_t k = 0; k < s->n_features; k++)
-    b->feature[k].ids[i] = id_of(s, k, &s->fields[s->sparse[k]],
-                                 ts_feature_table(c, k, NULL)->rows);
+    b->feature[k].ids[i] =
+        id_of(s, k, &s->fields[s->sparse[k]], b->of[k].table->rows);
   return NULL;
 }
 
@@ -392,7 +194,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
                               src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
     TS_TRY(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
-  TS_TRY(each_line(s, first, n, fill_line, &filling));
+  TS_TRY(ts_csv_each_line(s, first, n, fill_line, &filling));
   TS_TRY(ts_batch_store_empty_bad(b));
   TS_TRY(ts_batch_store_end(b));
 done:
@@ -520,9 +322,9 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   TS_TRY(ts_agree(comm, map_columns(s)));
   if (s->standardise || s->vocabulary) {
     if (state)
-      TS_TRY(ts_agree(comm, state_load(s, state)));
+      TS_TRY(ts_agree(comm, ts_csv_state_load(s, state)));
     else
-      TS_TRY(learn(s, comm));
+      TS_TRY(ts_csv_learn(s, comm));
     TS_TRY(ts_agree(comm, check_sizes(s)));
   }
   s->base.info =
@@ -546,4 +348,4 @@ const ts_source_ops ts_source_csv = {.format = "csv",
                                      .open = open_source,
                                      .close = close_source,
                                      .read = read_batch,
-                                     .state_save = state_save};
+                                     .state_save = ts_csv_state_save};

@@ -1,8 +1,5 @@
-/* dataset.c - data sets in HDF5 (doc/formats.md).
- *
- * Contiguous, uncompressed datasets of the file's own byte order are read by
- * pread at their place in the file, without HDF5 and its lock; others through
- * HDF5. */
+/* dataset.c - data sets in HDF5 (doc/formats.md): files that follow each
+ * other, and batches of their samples. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -13,28 +10,15 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
+#include "io/dataset_array.h"
 #include "io/hdf5.h"
-
-/* More dense features or tasks than any model takes. */
-enum { COLUMNS_MAX = 1 << 24 };
-
-/* One array in a file; rows of COLS elements. */
-typedef struct ts_array {
-  hid_t set;  /* -1: absent */
-  int64_t at; /* offset in the file, -1: through HDF5 */
-  int64_t rows, cols;
-  hid_t type;  /* in memory */
-  size_t size; /* bytes of an element */
-} ts_array;
 
 typedef struct ts_dataset_feature {
   ts_array values, offsets, weights;
 } ts_dataset_feature;
 
 typedef struct ts_dataset_file {
-  char *path;
-  hid_t file;
-  int fd;
+  ts_array_file in;
   int64_t first, n; /* samples */
   ts_array labels, dense, sample_weights;
   ts_dataset_feature *features;
@@ -56,125 +40,26 @@ static bool probe(const char *path) {
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Where A's rows lie, for pread; -1: through HDF5. */
-static int64_t place_of(const ts_array *a, hid_t own) {
-  const hid_t plist = H5Dget_create_plist(a->set);
-  haddr_t at = HADDR_UNDEF;
-  if (H5Pget_layout(plist) == H5D_CONTIGUOUS && H5Tequal(own, a->type) > 0)
-    at = H5Dget_offset(a->set);
-  if (plist >= 0) H5Pclose(plist);
-  return at == HADDR_UNDEF ? -1 : (int64_t)at;
-}
-
-/* In memory an element has SIZE bytes, in the file it may have fewer. */
-static bool takes_shape(ts_array *a, hid_t space, int rank_max) {
-  hsize_t dims[2] = {0, 1};
-  const int rank = H5Sget_simple_extent_ndims(space);
-  if (rank < 1 || rank > rank_max ||
-      H5Sget_simple_extent_dims(space, dims, NULL) < 0)
-    return false;
-  if (dims[0] > INT64_MAX / 64 || dims[1] > COLUMNS_MAX) return false;
-  a->rows = (int64_t)dims[0];
-  a->cols = (int64_t)dims[1];
-  return true;
-}
-
-static ts_err open_array(ts_array *a, const ts_dataset_file *f,
-                         const char *name, int rank_max, hid_t type,
-                         size_t size, bool required) {
-  ts_err err = TS_OK;
-  hid_t space = -1, own = -1;
-  *a = (ts_array){.set = -1, .at = -1, .type = type, .size = size, .cols = 1};
-  ts_hdf5_lock();
-  if (H5Lexists(f->file, name, H5P_DEFAULT) <= 0) {
-    if (required) TS_THROW(TS_ERR_DATA, "%s: has no %s", f->path, name);
-    goto done;
-  }
-  TS_TRY(ts_hdf5_open_set(&a->set, f->file, f->path, name, TS_ERR_DATA));
-  space = H5Dget_space(a->set);
-  own = H5Dget_type(a->set);
-  if (!takes_shape(a, space, rank_max) ||
-      (H5Tget_class(own) != H5T_FLOAT && H5Tget_class(own) != H5T_INTEGER))
-    TS_THROW(TS_ERR_DATA, "%s: %s is not an array of %s numbers", f->path, name,
-             rank_max == 1 ? "(N)" : "(N) or (N, D)");
-  a->at = place_of(a, own);
-done:
-  if (space >= 0) H5Sclose(space);
-  if (own >= 0) H5Tclose(own);
-  ts_hdf5_unlock();
-  return err;
-}
-
-static void close_array(ts_array *a) {
-  if (a->set >= 0) H5Dclose(a->set);
-  a->set = -1;
-}
-
-static ts_err pread_all(const ts_dataset_file *f, void *to, size_t bytes,
-                        int64_t at) {
-  char *p = to;
-  while (bytes) {
-    const ssize_t n = ts_file_pread(f->fd, p, bytes, at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0)
-      return ts_fail(TS_ERR_DATA, "%s: %s at byte %lld", f->path,
-                     n < 0 ? strerror(errno) : "ends", (long long)at);
-    p += n;
-    at += n;
-    bytes -= (size_t)n;
-  }
-  return TS_OK;
-}
-
-/* Rows [first, first + n) of A. */
-static ts_err read_rows(const ts_dataset_file *f, const ts_array *a, void *to,
-                        int64_t first, int64_t n) {
-  ts_err err = TS_OK;
-  if (n == 0) return TS_OK;
-  if (first < 0 || n < 0 || first > a->rows - n)
-    return ts_fail(TS_ERR_DATA, "%s: rows %lld to %lld of %lld are asked for",
-                   f->path, (long long)first, (long long)(first + n),
-                   (long long)a->rows);
-  const int64_t row_bytes = a->cols * (int64_t)a->size;
-  if (a->at >= 0)
-    return pread_all(f, to, (size_t)(n * row_bytes), a->at + first * row_bytes);
-  ts_hdf5_lock();
-  const hsize_t start[2] = {(hsize_t)first, 0};
-  const hsize_t count[2] = {(hsize_t)n, (hsize_t)a->cols};
-  hid_t space = H5Dget_space(a->set);
-  const int rank = H5Sget_simple_extent_ndims(space);
-  hid_t memory = H5Screate_simple(rank, count, NULL);
-  if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) <
-          0 ||
-      H5Dread(a->set, a->type, memory, space, H5P_DEFAULT, to) < 0)
-    err = ts_fail(TS_ERR_DATA, "%s: rows %lld to %lld can't be read", f->path,
-                  (long long)first, (long long)(first + n));
-  H5Sclose(space);
-  H5Sclose(memory);
-  ts_hdf5_unlock();
-  return err;
-}
-
 static ts_err check_header(ts_dataset_file *f, ts_source_info *info) {
   ts_err err = TS_OK;
   char format[64];
   int64_t version = 0, n = -1;
   ts_hdf5_lock();
-  (void)ts_hdf5_get_text(f->file, "format", format, sizeof format);
-  (void)ts_hdf5_get_number(f->file, "version", H5T_NATIVE_INT64, &version);
-  (void)ts_hdf5_get_number(f->file, "num_samples", H5T_NATIVE_INT64, &n);
-  (void)ts_hdf5_get_number(f->file, "bayes_logloss", H5T_NATIVE_DOUBLE,
+  (void)ts_hdf5_get_text(f->in.file, "format", format, sizeof format);
+  (void)ts_hdf5_get_number(f->in.file, "version", H5T_NATIVE_INT64, &version);
+  (void)ts_hdf5_get_number(f->in.file, "num_samples", H5T_NATIVE_INT64, &n);
+  (void)ts_hdf5_get_number(f->in.file, "bayes_logloss", H5T_NATIVE_DOUBLE,
                            &info->bayes_logloss);
-  (void)ts_hdf5_get_number(f->file, "bayes_auc", H5T_NATIVE_DOUBLE,
+  (void)ts_hdf5_get_number(f->in.file, "bayes_auc", H5T_NATIVE_DOUBLE,
                            &info->bayes_auc);
   if (strcmp(format, "tessera-dataset") != 0)
     TS_THROW(TS_ERR_DATA, "%s: is not a tessera data set (format \"%s\")",
-             f->path, format);
+             f->in.path, format);
   if (version != 1)
     TS_THROW(TS_ERR_DATA,
              "%s: version %lld of the data set format; this program reads 1",
-             f->path, (long long)version);
-  if (n < 0) TS_THROW(TS_ERR_DATA, "%s: has no num_samples", f->path);
+             f->in.path, (long long)version);
+  if (n < 0) TS_THROW(TS_ERR_DATA, "%s: has no num_samples", f->in.path);
   f->n = n;
 done:
   ts_hdf5_unlock();
@@ -185,7 +70,7 @@ static ts_err check_rows(const ts_dataset_file *f, const ts_array *a,
                          const char *name, int64_t rows) {
   if (a->set < 0 || a->rows == rows) return TS_OK;
   return ts_fail(TS_ERR_DATA, "%s: %s has %lld rows, %lld are expected",
-                 f->path, name, (long long)a->rows, (long long)rows);
+                 f->in.path, name, (long long)a->rows, (long long)rows);
 }
 
 static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
@@ -194,20 +79,22 @@ static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
   char name[512];
   snprintf(name, sizeof name, "sparse/%s", feature);
   ts_hdf5_lock();
-  const bool there = H5Lexists(f->file, "sparse", H5P_DEFAULT) > 0 &&
-                     H5Lexists(f->file, name, H5P_DEFAULT) > 0;
+  const bool there = H5Lexists(f->in.file, "sparse", H5P_DEFAULT) > 0 &&
+                     H5Lexists(f->in.file, name, H5P_DEFAULT) > 0;
   ts_hdf5_unlock();
   if (!there)
-    TS_THROW(TS_ERR_DATA, "%s: has no feature \"%s\"", f->path, feature);
+    TS_THROW(TS_ERR_DATA, "%s: has no feature \"%s\"", f->in.path, feature);
   snprintf(name, sizeof name, "sparse/%s/values", feature);
-  TS_TRY(open_array(&x->values, f, name, 1, H5T_NATIVE_INT64, 8, true));
+  TS_TRY(ts_array_open(&x->values, &f->in, name, 1, H5T_NATIVE_INT64, 8, true));
   snprintf(name, sizeof name, "sparse/%s/offsets", feature);
-  TS_TRY(open_array(&x->offsets, f, name, 1, H5T_NATIVE_INT64, 8, false));
+  TS_TRY(
+      ts_array_open(&x->offsets, &f->in, name, 1, H5T_NATIVE_INT64, 8, false));
   TS_TRY(check_rows(f, &x->offsets, name, f->n + 1));
   if (x->offsets.set < 0)
     TS_TRY(check_rows(f, &x->values, "values without offsets", f->n));
   snprintf(name, sizeof name, "sparse/%s/weights", feature);
-  TS_TRY(open_array(&x->weights, f, name, 1, H5T_NATIVE_FLOAT, 4, weighted));
+  TS_TRY(ts_array_open(&x->weights, &f->in, name, 1, H5T_NATIVE_FLOAT, 4,
+                       weighted));
   TS_TRY(check_rows(f, &x->weights, name, x->values.rows));
 done:
   return err;
@@ -216,17 +103,19 @@ done:
 static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   ts_err err = TS_OK;
   const ts_config *c = d->base.config;
-  f->file = -1;
-  f->fd = -1;
-  TS_TRY(ts_mem_strdup(&f->path, path));
-  TS_TRY(ts_hdf5_open(&f->file, path, TS_ERR_DATA));
-  f->fd = ts_file_open(path, O_RDONLY);
-  if (f->fd < 0) TS_THROW(TS_ERR_DATA, "%s: %s", path, strerror(errno));
+  f->in.file = -1;
+  f->in.fd = -1;
+  TS_TRY(ts_mem_strdup(&f->in.path, path));
+  TS_TRY(ts_hdf5_open(&f->in.file, path, TS_ERR_DATA));
+  f->in.fd = ts_file_open(path, O_RDONLY);
+  if (f->in.fd < 0) TS_THROW(TS_ERR_DATA, "%s: %s", path, strerror(errno));
   TS_TRY(check_header(f, &d->base.info));
-  TS_TRY(open_array(&f->labels, f, "labels", 2, H5T_NATIVE_FLOAT, 4, true));
-  TS_TRY(open_array(&f->dense, f, "dense", 2, H5T_NATIVE_FLOAT, 4, false));
-  TS_TRY(open_array(&f->sample_weights, f, "sample_weights", 1,
-                    H5T_NATIVE_FLOAT, 4, false));
+  TS_TRY(ts_array_open(&f->labels, &f->in, "labels", 2, H5T_NATIVE_FLOAT, 4,
+                       true));
+  TS_TRY(
+      ts_array_open(&f->dense, &f->in, "dense", 2, H5T_NATIVE_FLOAT, 4, false));
+  TS_TRY(ts_array_open(&f->sample_weights, &f->in, "sample_weights", 1,
+                       H5T_NATIVE_FLOAT, 4, false));
   TS_TRY(check_rows(f, &f->labels, "labels", f->n));
   TS_TRY(check_rows(f, &f->dense, "dense", f->n));
   TS_TRY(check_rows(f, &f->sample_weights, "sample_weights", f->n));
@@ -246,21 +135,21 @@ done:
 
 static void close_file(ts_dataset_file *f, int32_t n_features) {
   ts_hdf5_lock();
-  if (f->path && f->file >= 0) {
-    close_array(&f->labels);
-    close_array(&f->dense);
-    close_array(&f->sample_weights);
+  if (f->in.path && f->in.file >= 0) {
+    ts_array_close(&f->labels);
+    ts_array_close(&f->dense);
+    ts_array_close(&f->sample_weights);
     for (int32_t i = 0; f->features && i < n_features; i++) {
-      close_array(&f->features[i].values);
-      close_array(&f->features[i].offsets);
-      close_array(&f->features[i].weights);
+      ts_array_close(&f->features[i].values);
+      ts_array_close(&f->features[i].offsets);
+      ts_array_close(&f->features[i].weights);
     }
-    H5Fclose(f->file);
+    H5Fclose(f->in.file);
   }
   ts_hdf5_unlock();
-  if (f->path && f->fd >= 0) close(f->fd);
+  if (f->in.path && f->in.fd >= 0) close(f->in.fd);
   ts_mem_free(f->features);
-  ts_mem_free(f->path);
+  ts_mem_free(f->in.path);
 }
 
 static void close_source(ts_source *s) {
@@ -286,7 +175,7 @@ static ts_err gather(ts_dataset *d) {
       return ts_fail(TS_ERR_DATA,
                      "%s: has %d dense features and %d labels, the file "
                      "before %d and %d",
-                     f->path, n_dense, (int)f->labels.cols, info->n_dense,
+                     f->in.path, n_dense, (int)f->labels.cols, info->n_dense,
                      info->n_tasks);
     f->first = info->n_samples;
     info->n_samples += f->n;
@@ -345,18 +234,18 @@ static ts_err read_offsets(const ts_dataset_file *f,
     for (int32_t b = 0; b <= n; b++) to[b] = n_ids + b;
     return TS_OK;
   }
-  TS_TRY(read_rows(f, &x->offsets, to, first, (int64_t)n + 1));
+  TS_TRY(ts_array_read(&f->in, &x->offsets, to, first, (int64_t)n + 1));
   *range = (ts_range){to[0], to[n]};
   if (to[0] < 0)
     TS_THROW(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
-             f->path, (long long)first);
+             f->in.path, (long long)first);
   const int64_t shift = n_ids - to[0];
   for (int32_t b = 0; b < n; b++) {
     if (to[b + 1] > x->values.rows)
       TS_THROW(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
-               f->path, (long long)(first + b));
+               f->in.path, (long long)(first + b));
     if (to[b + 1] < to[b] || to[b + 1] - to[b] > INT32_MAX)
-      TS_THROW(TS_ERR_DATA, "%s: sample %lld: offsets go backwards", f->path,
+      TS_THROW(TS_ERR_DATA, "%s: sample %lld: offsets go backwards", f->in.path,
                (long long)(first + b));
     to[b] += shift;
   }
@@ -380,10 +269,11 @@ static ts_err read_feature(ts_dataset_file *f, ts_batch_store *s, int32_t i,
         read_offsets(f, x, s->feature[i].offsets + at, first, n, *n_ids, &r));
   const int64_t more = r.end - r.from;
   TS_TRY(ts_batch_store_feature(s, i, *n_ids + more, bags, weighted));
-  TS_TRY(read_rows(f, &x->values, s->feature[i].ids + *n_ids, r.from, more));
+  TS_TRY(ts_array_read(&f->in, &x->values, s->feature[i].ids + *n_ids, r.from,
+                       more));
   if (weighted)
-    TS_TRY(read_rows(f, &x->weights, s->feature[i].weights + *n_ids, r.from,
-                     more));
+    TS_TRY(ts_array_read(&f->in, &x->weights, s->feature[i].weights + *n_ids,
+                         r.from, more));
   *n_ids += more;
 done:
   return err;
@@ -410,7 +300,7 @@ static ts_err check_dense(const ts_dataset_file *f, const float *x, int64_t row,
     if (isnan(x[i]))
       return ts_fail(TS_ERR_DATA,
                      "%s: sample %lld: dense feature %d is not a number",
-                     f->path, (long long)(row + i / cols), (int)(i % cols));
+                     f->in.path, (long long)(row + i / cols), (int)(i % cols));
   return TS_OK;
 }
 
@@ -422,14 +312,16 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
     ts_dataset_file *f = file_of(d, at);
     const int32_t here = span_in(f, at, first + n);
     const int64_t row = at - f->first, to = at - first;
-    TS_TRY(read_rows(f, &f->labels, s->labels + to * info->n_tasks, row, here));
+    TS_TRY(ts_array_read(&f->in, &f->labels, s->labels + to * info->n_tasks,
+                         row, here));
     float *dense = s->dense + to * info->n_dense;
     if (info->n_dense) {
-      TS_TRY(read_rows(f, &f->dense, dense, row, here));
+      TS_TRY(ts_array_read(&f->in, &f->dense, dense, row, here));
       TS_TRY(check_dense(f, dense, row, here, info->n_dense));
     }
     if (f->sample_weights.set >= 0)
-      TS_TRY(read_rows(f, &f->sample_weights, s->weights + to, row, here));
+      TS_TRY(ts_array_read(&f->in, &f->sample_weights, s->weights + to, row,
+                           here));
     at += here;
   }
 done:
@@ -441,7 +333,7 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
   ts_err err = TS_OK;
   int64_t n_ids = 0;
   bool ragged = false;
-  const bool weighted = ts_feature_table(d->base.config, i, NULL)->weighted;
+  const bool weighted = s->of[i].table->weighted;
   for (int32_t k = 0; k < d->n_files; k++)
     ragged |= d->files[k].features[i].offsets.set >= 0;
   TS_TRY(ts_batch_store_feature(s, i, 0, ragged ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
@@ -453,8 +345,12 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
                         &n_ids));
     at += here;
   }
-  ts_dataset_file *f = file_of(d, first);
-  TS_TRY(ts_batch_store_check_ids(&d->base, s, i, f->path, first - f->first));
+  const int64_t bad = ts_batch_store_bad_sample(s, i);
+  if (bad >= 0) {
+    const ts_dataset_file *f = file_of(d, first + bad);
+    TS_TRY(
+        ts_batch_store_check_ids(&d->base, s, i, f->in.path, first - f->first));
+  }
 done:
   return err;
 }

@@ -256,12 +256,14 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
                     int n_sets) {
   ts_err err = TS_OK;
   config_t tree;
+  ts_str wide = {0};
   const int64_t failures = ts_mem_failures();
   TS_TRY(ts_deck_includes(d, text));
+  TS_TRY(ts_deck_widen(&wide, text));
   config_init(&tree);
   config_set_options(&tree, CONFIG_OPTION_AUTOCONVERT);
   config_set_include_dir(&tree, d->config->deck_dir);
-  if (config_read_string(&tree, text) != CONFIG_TRUE) {
+  if (config_read_string(&tree, wide.text) != CONFIG_TRUE) {
     err = syntax_error(d, &tree, text);
   } else {
     take_tree(d, &tree, sets, n_sets);
@@ -274,6 +276,7 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
   }
   config_destroy(&tree);
 done:
+  ts_str_reset(&wide);
   ts_str_reset(&d->errors);
   ts_deck_defaults_free(d);
   ts_mem_free(d->origin);

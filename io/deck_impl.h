@@ -36,6 +36,25 @@ void ts_deck_defaults_read(ts_deck *);
 void ts_deck_defaults_free(ts_deck *);
 void ts_deck_default(ts_deck *, const ts_key *, void *to);
 void ts_deck_value_free(const ts_key *, void *to);
+
+/* deck_number.c: a number in KEY's range, seconds of "hh:mm:ss"; 0 and an
+ * error where S is none. */
+int64_t ts_deck_integer(ts_deck *, const ts_key *, const config_setting_t *s);
+double ts_deck_real(ts_deck *, const ts_key *, const config_setting_t *s);
+double ts_deck_duration(ts_deck *, const ts_key *, const config_setting_t *s);
+
+/* Of integers without an L libconfig keeps 32 bits and says nothing: whether
+ * TEXT has one that is larger; TEXT to OUT, with an L behind all its integers
+ * where one is (arrays are of one type). */
+bool ts_deck_cuts(const char *text);
+ts_err ts_deck_widen(ts_str *out, const char *text);
+
+/* deck_text.c: the text of S as it is written, NULL where it is none; of --set
+ * also what libconfig takes for something else: name=7. */
+const char *ts_deck_raw(const config_setting_t *s);
+/* PATH, which it takes, as it is where absolute or empty, else from the deck's
+ * folder. */
+char *ts_deck_absolute(ts_deck *, char *path);
 /* Text with ${NAME} from the environment, and {a..b} taken at the element. */
 char *ts_deck_text(ts_deck *, const config_setting_t *, const char *raw);
 /* First {a..b} of TEXT: 1 and its numbers and place, 0 where there is none,
@@ -56,7 +75,10 @@ void ts_deck_set_table(ts_deck *, const char *text, ts_table_config *);
 /* An error where "tables.NAME.key=value" names no table. */
 void ts_deck_set_check(ts_deck *, const char *text);
 
-/* deck_include.c: whether what TEXT includes can be read and has an end. */
+/* deck_include.c: past a comment or a text that begins at P; P where there is
+ * none. */
+const char *ts_deck_skip_quiet(const char *p);
+/* Whether what TEXT includes can be read and has an end. */
 ts_err ts_deck_includes(const ts_deck *, const char *text);
 
 /* deck_check.c: what concerns several keys. */

@@ -27,8 +27,7 @@ typedef struct ts_includes {
   int64_t n_bytes;
 } ts_includes;
 
-/* Past a comment or a text that begins at P; P where there is none. */
-static const char *skip_quiet(const char *p) {
+const char *ts_deck_skip_quiet(const char *p) {
   const char *end = p;
   if (*p == '#' || (p[0] == '/' && p[1] == '/')) return p + strcspn(p, "\n");
   if (p[0] == '/' && p[1] == '*') {
@@ -91,6 +90,12 @@ static ts_err enter(ts_includes *w, const char *path, int line) {
     ts_err_clear();
     goto done;
   }
+  /* libconfig reads on after a NUL, which ends what is looked at here. */
+  if (strlen(text.text) != text.n_bytes)
+    TS_THROW(TS_ERR_DECK, "%s:%d: %s is not a text", from, line, path);
+  if (ts_deck_cuts(text.text))
+    TS_THROW(TS_ERR_DECK, "%s:%d: %s: integers over 2147483647 end with L",
+             from, line, path);
   w->chain[++w->depth] = (struct ts_open_file){path, st};
   err = look_at(w, text.text);
   w->depth--;
@@ -111,7 +116,7 @@ static ts_err look_at(ts_includes *w, const char *text) {
       TS_TRY(enter(w, full, line));
       p += strspn(p, " \t"); /* its text is skipped as any other */
     }
-    const char *next = skip_quiet(p);
+    const char *next = ts_deck_skip_quiet(p);
     if (next == p) next++;
     for (; p < next; p++) line += *p == '\n';
     start = p[-1] == '\n';

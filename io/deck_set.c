@@ -19,7 +19,9 @@ static const char *split(char *buf, const char *text) {
 static const config_setting_t *value_setting(config_t *snippet, const char *set,
                                              const char *value) {
   ts_str text = {0};
-  (void)ts_str_append(&text, "v = %s;", value);
+  (void)ts_str_append(&text, "v = ");
+  (void)ts_deck_widen(&text, value);
+  (void)ts_str_append(&text, ";");
   config_set_options(snippet, CONFIG_OPTION_AUTOCONVERT);
   /* "true" alone, lists and groups are libconfig's; words are texts. */
   if (!*value || config_read_string(snippet, text.text) != CONFIG_TRUE ||

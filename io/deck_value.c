@@ -1,5 +1,4 @@
 /* deck_value.c - values of a deck, by the kinds of the schema. */
-#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,21 +8,13 @@
 #include "base/mem.h"
 #include "io/deck_impl.h"
 
-enum { ERRORS_BYTES_MAX = 2800, HOURS_MAX = 100000, ITEMS_MAX = 1 << 20 };
+enum { ERRORS_BYTES_MAX = 2800, ITEMS_MAX = 1 << 20 };
 
 /* What --set made keeps its text as a hook; settings of a deck have none. */
 static const char *set_of(const config_setting_t *s) {
   for (; s; s = config_setting_parent(s))
     if (config_setting_get_hook(s)) return config_setting_get_hook(s);
   return NULL;
-}
-
-/* A text; of --set also what libconfig takes for something else: name=7. */
-static const char *text_of(const config_setting_t *s) {
-  const char *set = config_setting_get_hook(s);
-  if (config_setting_type(s) == CONFIG_TYPE_STRING)
-    return config_setting_get_string(s);
-  return set && !config_setting_is_aggregate(s) ? strchr(set, '=') + 1 : NULL;
 }
 
 /* The line is there already: one {a..b} makes many tables. */
@@ -59,169 +50,6 @@ void ts_deck_error(ts_deck *d, const config_setting_t *s, const char *fmt,
   (void)ts_str_append(&d->errors, "%s%s", d->errors.n_bytes ? "\n" : "", line);
   if (d->errors.n_bytes > ERRORS_BYTES_MAX)
     (void)ts_str_append(&d->errors, "\n... and maybe more");
-}
-
-/* ---- texts --------------------------------------------------------------- */
-
-int ts_deck_range(const char *text, long *a, long *b, size_t *at,
-                  size_t *n_bytes) {
-  const char *open = strchr(text, '{');
-  while (open && open > text && open[-1] == '$') open = strchr(open + 1, '{');
-  if (!open) return 0;
-  char *end;
-  *a = strtol(open + 1, &end, 10);
-  if (end == open + 1 || strncmp(end, "..", 2) != 0) return -1;
-  const char *second = end + 2;
-  *b = strtol(second, &end, 10);
-  if (end == second || *end != '}' || *a < 0 || *b < *a || *b >= INT32_MAX)
-    return -1;
-  *at = (size_t)(open - text);
-  *n_bytes = (size_t)(end + 1 - open);
-  return 1;
-}
-
-/* One ${NAME} at P; returns its end. */
-static const char *take_variable(ts_deck *d, const config_setting_t *s,
-                                 const char *p, ts_str *out) {
-  char name[128];
-  const char *end = strchr(p, '}');
-  if (!end || end - p - 2 >= (long)sizeof name) {
-    ts_deck_error(d, s, "\"%.60s\": ${ without }", p);
-    return p + strlen(p);
-  }
-  snprintf(name, sizeof name, "%.*s", (int)(end - p - 2), p + 2);
-  const char *value = getenv(name);
-  if (!value) ts_deck_error(d, s, "the environment has no variable %s", name);
-  (void)ts_str_append(out, "%s", value ? value : "");
-  return end + 1;
-}
-
-char *ts_deck_text(ts_deck *d, const config_setting_t *s, const char *raw) {
-  ts_str out = {0};
-  long a, b;
-  size_t at, n;
-  const int range = d->n_elements ? ts_deck_range(raw, &a, &b, &at, &n) : 0;
-  if (range < 0) ts_deck_error(d, s, "\"%.80s\": {a..b} is broken", raw);
-  if (range > 0 && b - a + 1 != d->n_elements)
-    ts_deck_error(d, s, "\"%.80s\" counts %ld, the table's name counts %d", raw,
-                  b - a + 1, d->n_elements);
-  for (const char *p = raw; *p;) {
-    if (range > 0 && p == raw + at) {
-      (void)ts_str_append(&out, "%ld", a + d->element);
-      p += n;
-    } else if (p[0] == '$' && p[1] == '{') {
-      p = take_variable(d, s, p, &out);
-    } else {
-      (void)ts_str_append_bytes(&out, p++, 1);
-    }
-  }
-  if (ts_str_append_bytes(&out, "", 0) != TS_OK) d->fault = TS_ERR_NOMEM;
-  return out.text;
-}
-
-/* PATH as it is where absolute or empty, else from the deck's folder. */
-static char *absolute(ts_deck *d, char *path) {
-  ts_str out = {0};
-  if (!path || !*path || *path == '/') return path;
-  if (ts_str_append(&out, "%s/%s", d->config->deck_dir, path) != TS_OK)
-    d->fault = TS_ERR_NOMEM;
-  ts_mem_free(path);
-  return out.text;
-}
-
-/* ---- numbers ------------------------------------------------------------- */
-
-/* A number with k, M or G behind it. */
-static bool parse_suffixed(const char *text, double *x) {
-  char *end;
-  *x = strtod(text, &end);
-  if (end == text) return false;
-  if (*end == 'k')
-    *x *= 1e3, end++;
-  else if (*end == 'M')
-    *x *= 1e6, end++;
-  else if (*end == 'G')
-    *x *= 1e9, end++;
-  while (isspace((unsigned char)*end)) end++;
-  return *end == '\0';
-}
-
-static bool number_of(const config_setting_t *s, double *x, int64_t *i) {
-  switch (config_setting_type(s)) {
-  case CONFIG_TYPE_INT:
-    *i = config_setting_get_int(s);
-    *x = (double)*i;
-    return true;
-  case CONFIG_TYPE_INT64:
-    *i = config_setting_get_int64(s);
-    *x = (double)*i;
-    return true;
-  case CONFIG_TYPE_FLOAT:
-    *x = config_setting_get_float(s);
-    break;
-  case CONFIG_TYPE_STRING:
-    if (!parse_suffixed(config_setting_get_string(s), x)) return false;
-    break;
-  default:
-    return false;
-  }
-  *i = fabs(*x) < 9e18 ? (int64_t)*x : 0;
-  return true;
-}
-
-static const char *unit_of(const ts_key *k) {
-  return k->unit && *k->unit ? k->unit : "";
-}
-
-static bool in_range(ts_deck *d, const ts_key *k, const config_setting_t *s,
-                     double x) {
-  if (k->min > k->max || (x >= k->min && x <= k->max)) return true;
-  if (k->min == k->max) {
-    ts_deck_error(d, s, "%s = %g is not in this version; it has: %g", k->path,
-                  x, k->min);
-    return false;
-  }
-  ts_deck_error(d, s, "%s = %g is out of range: %g to %g%s%s, default %s",
-                k->path, x, k->min, k->max, *unit_of(k) ? " " : "", unit_of(k),
-                k->fallback ? k->fallback : "none");
-  return false;
-}
-
-static int64_t integer(ts_deck *d, const ts_key *k, const config_setting_t *s) {
-  double x;
-  int64_t i;
-  if (!number_of(s, &x, &i)) {
-    ts_deck_error(d, s, "%s takes an integer", k->path);
-    return 0;
-  }
-  if ((double)i != x) {
-    ts_deck_error(d, s, "%s takes an integer, not %g", k->path, x);
-    return 0;
-  }
-  return in_range(d, k, s, x) ? i : 0;
-}
-
-static double real(ts_deck *d, const ts_key *k, const config_setting_t *s) {
-  double x;
-  int64_t i;
-  if (!number_of(s, &x, &i) || !isfinite(x)) {
-    ts_deck_error(d, s, "%s takes a number", k->path);
-    return 0;
-  }
-  return in_range(d, k, s, x) ? x : 0;
-}
-
-static double duration(ts_deck *d, const ts_key *k, const config_setting_t *s) {
-  const char *text = text_of(s);
-  int h, m, sec, n = 0;
-  if (text && !*text) return 0;
-  if (!text || sscanf(text, "%d:%d:%d%n", &h, &m, &sec, &n) != 3 || text[n] ||
-      h < 0 || h > HOURS_MAX || m < 0 || m > 59 || sec < 0 || sec > 59) {
-    ts_deck_error(d, s, "%s takes \"hh:mm:ss\", at most %d hours", k->path,
-                  HOURS_MAX);
-    return 0;
-  }
-  return 3600.0 * h + 60.0 * m + sec;
 }
 
 /* ---- choices ------------------------------------------------------------- */
@@ -281,7 +109,7 @@ static bool is_word(const ts_key *k, const char *text) {
 
 static void take_string(ts_deck *d, const ts_key *k, const config_setting_t *s,
                         char **to) {
-  const char *raw = text_of(s);
+  const char *raw = ts_deck_raw(s);
   if (!raw) {
     ts_deck_error(d, s, "%s takes a text in quotes", k->path);
     return;
@@ -292,14 +120,15 @@ static void take_string(ts_deck *d, const ts_key *k, const config_setting_t *s,
     ts_mem_free(text);
     return;
   }
-  if (k->kind == TS_KEY_PATH && !is_word(k, text)) text = absolute(d, text);
+  if (k->kind == TS_KEY_PATH && !is_word(k, text))
+    text = ts_deck_absolute(d, text);
   ts_mem_free(*to);
   *to = text;
 }
 
 static void take_choice(ts_deck *d, const ts_key *k, const config_setting_t *s,
                         int *to) {
-  const char *word = text_of(s);
+  const char *word = ts_deck_raw(s);
   if (!word) {
     ts_deck_error(d, s, "%s takes a text in quotes", k->path);
     return;
@@ -376,7 +205,7 @@ static void take_strings(ts_deck *d, const ts_key *k, const config_setting_t *s,
     return;
   }
   for (int i = 0; i < n_items(s); i++) {
-    const char *raw = text_of(item(s, i));
+    const char *raw = ts_deck_raw(item(s, i));
     if (!raw) {
       ts_deck_error(d, s, "%s takes texts in quotes", k->path);
       return;
@@ -384,7 +213,7 @@ static void take_strings(ts_deck *d, const ts_key *k, const config_setting_t *s,
     if (k->scope == TS_SCOPE_TABLE)
       add_counted(d, s, raw, to);
     else if (k->kind == TS_KEY_PATHS)
-      add_string(to, absolute(d, ts_deck_text(d, s, raw)));
+      add_string(to, ts_deck_absolute(d, ts_deck_text(d, s, raw)));
     else
       add_string(to, ts_deck_text(d, s, raw));
   }
@@ -398,7 +227,7 @@ static void take_ints(ts_deck *d, const ts_key *k, const config_setting_t *s,
   if (ts_mem_array(&to->item, n, sizeof *to->item, TS_TAG_MISC) != TS_OK)
     return;
   to->n = n;
-  for (int i = 0; i < n; i++) to->item[i] = integer(d, k, item(s, i));
+  for (int i = 0; i < n; i++) to->item[i] = ts_deck_integer(d, k, item(s, i));
 }
 
 static void take_rows(ts_deck *d, const ts_key *k, const config_setting_t *s,
@@ -409,14 +238,15 @@ static void take_rows(ts_deck *d, const ts_key *k, const config_setting_t *s,
                   d->n_elements ? d->n_elements : 1);
     return;
   }
-  *to = integer(d, k, item(s, config_setting_is_aggregate(s) ? d->element : 0));
+  *to = ts_deck_integer(
+      d, k, item(s, config_setting_is_aggregate(s) ? d->element : 0));
 }
 
 /* A number over zero, or the word "auto". */
 static int32_t count(ts_deck *d, const ts_key *k, const config_setting_t *s) {
-  const char *text = text_of(s);
+  const char *text = ts_deck_raw(s);
   if (text && !strcmp(text, "auto")) return 0;
-  return (int32_t)integer(d, k, s);
+  return (int32_t)ts_deck_integer(d, k, s);
 }
 
 void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
@@ -427,16 +257,16 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
     take_string(d, k, s, to);
     break;
   case TS_KEY_INT:
-    *(int64_t *)to = integer(d, k, s);
+    *(int64_t *)to = ts_deck_integer(d, k, s);
     break;
   case TS_KEY_INT32:
-    *(int32_t *)to = (int32_t)integer(d, k, s);
+    *(int32_t *)to = (int32_t)ts_deck_integer(d, k, s);
     break;
   case TS_KEY_COUNT:
     *(int32_t *)to = count(d, k, s);
     break;
   case TS_KEY_FLOAT:
-    *(double *)to = real(d, k, s);
+    *(double *)to = ts_deck_real(d, k, s);
     break;
   case TS_KEY_BOOL:
     take_bool(d, k, s, to);
@@ -445,10 +275,10 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
     if (config_setting_type(s) == CONFIG_TYPE_BOOL)
       *(int32_t *)to = config_setting_get_bool(s) ? 0 : 1;
     else
-      *(int32_t *)to = (int32_t)integer(d, k, s);
+      *(int32_t *)to = (int32_t)ts_deck_integer(d, k, s);
     break;
   case TS_KEY_TIME:
-    *(double *)to = duration(d, k, s);
+    *(double *)to = ts_deck_duration(d, k, s);
     break;
   case TS_KEY_CHOICE:
     take_choice(d, k, s, to);

@@ -7,6 +7,7 @@ tessera_sources += \
   io/checkpoint.c \
   io/checkpoint_columns.c \
   io/checkpoint_copy.c \
+  io/checkpoint_file.c \
   io/checkpoint_finite.c \
   io/checkpoint.h \
   io/checkpoint_impl.h \
@@ -25,7 +26,11 @@ tessera_sources += \
   io/csv.c \
   io/csv_fields.c \
   io/csv_fields.h \
+  io/csv_impl.h \
+  io/csv_learn.c \
   io/dataset.c \
+  io/dataset_array.c \
+  io/dataset_array.h \
   io/dataset_write.c \
   io/dataset_write.h \
   io/deck.c \
@@ -37,6 +42,8 @@ tessera_sources += \
   io/deck_print.c \
   io/deck_set.c \
   io/deck_value.c \
+  io/deck_text.c \
+  io/deck_number.c \
   io/hdf5.c \
   io/hdf5.h \
   io/hdf5_guard.c \

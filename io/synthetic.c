@@ -336,7 +336,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
   float *dense = s->sample_dense;
   TS_TRY(ts_batch_store_begin(b, n, s->n_tasks, s->n_dense, false));
   for (int32_t f = 0; f < s->n_features; f++) {
-    const bool weighted = ts_feature_table(src->config, f, NULL)->weighted;
+    const bool weighted = b->of[f].table->weighted;
     const int64_t n_ids = (int64_t)n * s->pooling[f];
     TS_TRY(ts_batch_store_feature(
         b, f, n_ids, s->pooling[f] == 1 ? TS_BAGS_ONE : TS_BAGS_LENGTHS,

@@ -15,7 +15,7 @@
 #include "base/str.h"
 
 /* A line that is longer than LINE_MAX_BYTES packs a disk into a kilobyte. */
-enum { EVERY = 1024, LINE_MAX_BYTES = 64 << 20 };
+enum { EVERY = 1024, LINE_MAX_BYTES = 64 << 20, PIECE_BYTES = 1 << 16 };
 
 typedef struct ts_text_file {
   char *path;
@@ -25,6 +25,8 @@ typedef struct ts_text_file {
   int64_t *index;         /* byte of every EVERY-th line of the file */
   gzFile gz;
   int64_t gz_line; /* next line of the file */
+  char *piece;     /* (PIECE_BYTES) unpacked, of it [at, filled) unread */
+  int32_t at, filled;
 } ts_text_file;
 
 struct ts_text {
@@ -116,37 +118,52 @@ static bool is_packed(const char *path) {
   return n > 3 && !strcmp(path + n - 3, ".gz");
 }
 
-/* The next line, with its end, appended to S; *END: there was none. */
+/* More of the file; nothing at its end. */
+static ts_err refill(ts_text_file *f) {
+  int code;
+  f->at = 0;
+  f->filled = gzread(f->gz, f->piece, PIECE_BYTES);
+  const char *why = gzerror(f->gz, &code);
+  if (f->filled >= 0 && (code == Z_OK || code == Z_STREAM_END)) return TS_OK;
+  f->filled = 0;
+  return ts_fail(TS_ERR_DATA, "%s: line %lld: %s", f->path,
+                 (long long)f->gz_line + 1, why);
+}
+
+/* The next line, with its end, appended to S; *END: there was none.  It may
+ * have any bytes, as in a file that is not packed. */
 static ts_err next_packed(ts_text_file *f, ts_str *s, bool *end) {
   ts_err err = TS_OK;
-  char piece[8192];
-  bool whole = false;
   size_t n_bytes = 0;
-  *end = true;
-  while (!whole && gzgets(f->gz, piece, sizeof piece)) {
-    const size_t n = strlen(piece);
-    *end = false;
-    whole = n && piece[n - 1] == '\n';
+  for (bool whole = false; !whole;) {
+    if (f->at == f->filled) TS_TRY(refill(f));
+    if (f->at == f->filled) break;
+    const char *p = f->piece + f->at, *stop = f->piece + f->filled;
+    const char *line_end = memchr(p, '\n', (size_t)(stop - p));
+    whole = line_end != NULL;
+    const size_t n = (size_t)((whole ? line_end + 1 : stop) - p);
     if ((n_bytes += n) > LINE_MAX_BYTES)
       TS_THROW(TS_ERR_DATA, "%s: line %lld is over 64 MiB", f->path,
                (long long)f->gz_line + 1);
-    if (s) TS_TRY(ts_str_append_bytes(s, piece, n));
+    if (s) TS_TRY(ts_str_append_bytes(s, p, n));
+    f->at += (int32_t)n;
   }
-  int code;
-  const char *why = gzerror(f->gz, &code);
-  if (code != Z_OK && code != Z_STREAM_END)
-    TS_THROW(TS_ERR_DATA, "%s: line %lld: %s", f->path,
-             (long long)f->gz_line + 1, why);
+  *end = n_bytes == 0;
   f->gz_line += !*end;
 done:
   return err;
+}
+
+static void rewind_packed(ts_text_file *f) {
+  gzrewind(f->gz);
+  f->gz_line = f->at = f->filled = 0;
 }
 
 static ts_err open_packed(ts_text_file *f) {
   f->gz = gzopen(f->path, "rb");
   if (!f->gz) return ts_fail(TS_ERR_DATA, "%s: %s", f->path, strerror(errno));
   gzbuffer(f->gz, 1 << 18);
-  return TS_OK;
+  return ts_mem_alloc(&f->piece, PIECE_BYTES, TS_TAG_INPUT);
 }
 
 static ts_err count_packed(ts_text_file *f, ts_comm *comm) {
@@ -165,8 +182,7 @@ static ts_err count_packed(ts_text_file *f, ts_comm *comm) {
   TS_TRY(ts_agree(comm, err));
   TS_TRY(ts_comm_bcast(comm, &last, sizeof last, 0));
   f->n_lines = last;
-  gzrewind(f->gz);
-  f->gz_line = 0;
+  rewind_packed(f);
 done:
   return err;
 }
@@ -175,10 +191,7 @@ static ts_err lines_packed(ts_text *t, ts_text_file *f, int64_t line, int32_t n,
                            ts_lines *out) {
   ts_err err = TS_OK;
   bool end = false;
-  if (f->gz_line > line) {
-    gzrewind(f->gz);
-    f->gz_line = 0;
-  }
+  if (f->gz_line > line) rewind_packed(f);
   while (f->gz_line < line && !end) TS_TRY(next_packed(f, NULL, &end));
   t->lines.n_bytes = 0;
   for (int32_t i = 0; i < n && !end; i++)
@@ -199,23 +212,38 @@ done:
   return err;
 }
 
-static ts_err take_header(ts_text *t) {
+/* F's first line without its end, appended to S. */
+static ts_err take_header(ts_text_file *f, ts_str *s) {
   ts_err err = TS_OK;
   bool end;
-  ts_text_file *f = &t->files[0];
   if (f->gz) {
-    TS_TRY(next_packed(f, &t->first_line, &end));
-    gzrewind(f->gz);
-    f->gz_line = 0;
+    TS_TRY(next_packed(f, s, &end));
+    rewind_packed(f);
   } else {
     const char *stop = skip(f->map, f->map + f->bytes, 1);
-    TS_TRY(
-        ts_str_append_bytes(&t->first_line, f->map, (size_t)(stop - f->map)));
+    TS_TRY(ts_str_append_bytes(s, f->map, (size_t)(stop - f->map)));
   }
-  for (size_t n = t->first_line.n_bytes;
-       n && strchr("\r\n", t->first_line.text[n - 1]);)
-    t->first_line.text[--n] = '\0';
+  while (s->n_bytes && strchr("\r\n", s->text[s->n_bytes - 1]))
+    s->text[--s->n_bytes] = '\0';
 done:
+  return err;
+}
+
+/* Columns are looked for in the first file's: the others have the same. */
+static ts_err take_headers(ts_text *t) {
+  ts_err err = TS_OK;
+  ts_str line = {0};
+  TS_TRY(take_header(&t->files[0], &t->first_line));
+  for (int32_t i = 1; i < t->n_files; i++) {
+    ts_text_file *f = &t->files[i];
+    line.n_bytes = 0;
+    if (f->n_lines) TS_TRY(take_header(f, &line));
+    if (f->n_lines && strcmp(line.text, t->first_line.text) != 0)
+      TS_THROW(TS_ERR_DATA, "%s: its header is not that of %s: %.200s", f->path,
+               t->files[0].path, line.text);
+  }
+done:
+  ts_str_reset(&line);
   return err;
 }
 
@@ -235,7 +263,7 @@ ts_err ts_text_open(ts_text **out, const ts_strings *paths, bool header,
     f->first = total;
     total += f->n_lines;
   }
-  if (header) TS_TRY(ts_agree(comm, take_header(t)));
+  if (header) TS_TRY(ts_agree(comm, take_headers(t)));
   *out = t;
   t = NULL;
 done:
@@ -250,6 +278,7 @@ void ts_text_close(ts_text *t) {
     if (f->gz) gzclose(f->gz);
     if (f->map && f->mapped) munmap((void *)f->map, (size_t)f->mapped);
     ts_mem_free(f->index);
+    ts_mem_free(f->piece);
     ts_mem_free(f->path);
   }
   ts_mem_free(t->files);

@@ -11,7 +11,8 @@
 
 typedef struct ts_text ts_text;
 
-/* HEADER: each file's first line is none of the data.  Collective. */
+/* HEADER: each file's first line is none of the data, and the same in all of
+ * them.  Collective. */
 ts_err ts_text_open(ts_text **, const ts_strings *paths, bool header,
                     ts_comm *);
 void ts_text_close(ts_text *);

@@ -27,6 +27,8 @@ check "labels" test "$(value /labels)" = "1,0"
 check "C1 = 0x3e9 mod 1000, missing" test "$(value /sparse/C1/values)" = "1,0"
 check "C3 = 0xffffffff mod 1000" test "$(value /sparse/C3/values)" = "295,0"
 check "dense" test "$(h5dump -d /dense -s 0,0 -c 1,3 "$work/few.h5" | sed -n 's/.*): \(.*\)/\1/p' | tr -d ' ')" = "1.38629,0,0"
+check "rows for all ids" sh -c "cd '$work' && '$TESSERA' convert criteo.deck --quiet --out few.h5 --set data.train=few.tsv --set tables.t2.rows=5000000000"
+check "C3 = 0xffffffff" test "$(value /sparse/C3/values)" = "4294967295,0"
 # Bad records: named by line, or skipped and counted.
 { head -n 5 "$work/log.tsv"; printf '1\tz\n'; head -n 7 "$work/log.tsv"; } > "$work/bad.tsv"
 run 2 convert "$work/criteo.deck" --quiet --out "$work/bad.h5" --set data.train=bad.tsv 2> "$work/err"; code=$?
@@ -62,11 +64,32 @@ check "eval uses the training scale" test "$(value /dense)" = "0"
 run 2 train "$work/csv.deck" --quiet --set tables.u.rows=2 --set run.output="$work/o" 2> "$work/err"; code=$?
 check "too many values: code 3" test $code = 3
 check "and which" grep -q 'feature u has 2 values' "$work/err"
+# Bytes that end a C string are bytes, packed or not: no line is lost.
+printf 'x,u,y,v\n1,a\0b,yes,k\n2,\0,no,k\n3,c,no,k\n' > "$work/nul.csv"
+gzip -c "$work/nul.csv" > "$work/nul2.csv.gz"
+check "NULs" run 1 convert "$work/csv.deck" --quiet --out "$work/nul.h5" --set data.train=nul.csv
+check "NULs, packed" run 2 convert "$work/csv.deck" --quiet --out "$work/nulgz.h5" --set data.train=nul2.csv.gz
+check "NULs: packed is the same" h5diff -q "$work/nul.h5" "$work/nulgz.h5"
+# Numbers that are large beside what differs.
+{ echo x,u,y,v; for i in 0 1 2 3 4 5 6 7; do echo "170000000$i.5,a,yes,k"; done; } > "$work/date.csv"
+check "dates" run 3 convert "$work/csv.deck" --quiet --out "$work/few.h5" --set data.train=date.csv
+check "their scale" test "$(value /dense)" = "-1.52753,-1.09109,-0.654654,-0.218218,0.218218,0.654654,1.09109,1.52753"
+# Files follow each other; their columns are the same.
+printf 'u,x,y,v\n3,1,yes,m\n' > "$work/other.csv"
+run 2 convert "$work/csv.deck" --quiet --out "$work/two.h5" --set 'data.train=["a.csv", "other.csv"]' 2> "$work/err"; code=$?
+check "another header: code 3, not $code" test $code = 3
+check "and which" grep -q "other.csv: its header is not that of $work/a.csv" "$work/err"
+check "the same header" run 2 convert "$work/csv.deck" --quiet --out "$work/two.h5" --set 'data.train=["a.csv", "b.csv"]'
 # Ids out of range.
 run 1 convert "$work/csv.deck" --quiet --out "$work/id.h5"
 run 2 train "$work/csv.deck" --quiet --set data.format=dataset --set data.train="$work/id.h5" --set 'data.eval=[]' --set tables.u.rows=2 --set run.output="$work/o" 2> "$work/err"; code=$?
 check "id out of range: code 3, not $code" test $code = 3
 check "file, sample, feature, id, rows" grep -q 'id.h5: sample 0, feature u: id 2 .*2 rows' "$work/err"
+cp "$work/id.h5" "$work/id2.h5"
+printf 'x,u,y,v\n1,a,yes,k\n1,a,yes,l\n1,a,no,m\n' > "$work/low.csv"
+run 1 convert "$work/csv.deck" --quiet --out "$work/low.h5" --set data.train=low.csv
+run 1 convert "$work/csv.deck" --quiet --out "$work/two.h5" --set data.format=dataset --set "data.train=[\"$work/low.h5\", \"$work/id2.h5\"]" --set tables.u.rows=2 2> "$work/err"
+check "the file of the sample, of several in a batch" grep -q 'id2.h5: sample 0, feature u: id 2 ' "$work/err"
 check "drop" run 2 train "$work/csv.deck" --quiet --set data.format=dataset --set data.train="$work/id.h5" --set 'data.eval=[]' --set tables.u.rows=2 --set data.on_bad_id=drop --set run.output="$work/o2"
 check "dropped ids are counted" grep -q 'bad ids were dropped' "$work/o2/log"
 # A dense feature that is no number would poison weights unseen.

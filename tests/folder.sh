@@ -18,11 +18,14 @@ refused() {
 as=
 
 # Two runs at once: on one output folder, on one folder of checkpoints.
-train 2 run --set run.steps=1000000 --set run.log_every=1000 --set checkpoint.every=10 > "$work/first" 2>&1 & pid=$!
+train 2 run --set run.steps=1000000 --set run.log_every=1000 --set checkpoint.every=10 --set checkpoint.mirror="$work/second" > "$work/first" 2>&1 & pid=$!
 for i in $(seq 1 600); do [ -n "$(newest run)" ] && break; sleep 0.1; done
 check "the first run trains" test -n "$(newest run)"
 refused 2 'run is in use by another run; give this one its own run.output' --set run.output="$work/run"
 refused 2 'checkpoints is in use by another run; give this one its own checkpoint.dir' --set run.output="$work/other" --set checkpoint.dir="$work/run/checkpoints"
+refused 2 'second is in use by another run; give this one its own checkpoint.mirror' --set run.output="$work/other" --set checkpoint.mirror="$work/second"
+mkdir -p "$work/itself/checkpoints"; ln -s itself/checkpoints "$work/twice"
+refused 2 'twice is checkpoint.dir, which can.t be its own mirror' --set run.output="$work/itself" --set checkpoint.mirror="$work/twice"
 # All ranks die at once: nothing is locked any more.
 kill -9 $(pgrep -P "$(pgrep -P $pid | head -n 1)") 2> /dev/null
 kill -9 $(pgrep -P $pid) 2> /dev/null

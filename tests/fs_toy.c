@@ -218,6 +218,7 @@ static void make_gradient(const work *w, float *to, const ts_param *p) {
       (w->micro < 0 ? 1 : 0.25 * (w->micro + 1)) / ts_world_size(w->t->world);
   for (int64_t i = 0; i < p->n; i++)
     to[i] = (float)(part * toy_gradient(w->step, p->index, i));
+  if (w->step == w->t->spec.infinite && !p->index) to[p->n - 1] = INFINITY;
 }
 
 /* Weights must be those that the test knows, and not written meanwhile. */

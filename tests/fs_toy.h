@@ -23,6 +23,7 @@ typedef struct toy_spec {
   bool late;                      /* a parameter whose gradient comes last */
   bool evaluation;                /* no training */
   bool check;       /* whole weights are looked at in each layer */
+  int64_t infinite; /* step whose gradients are in one place; 0: none */
   ts_config config; /* toy_config's and what the test sets */
 } toy_spec;
 

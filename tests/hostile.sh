@@ -80,6 +80,12 @@ deck wide.deck '@include "n0"'
 refused 2 'includes make it over 1000 files' "$TESSERA" plan "$dir/wide.deck"
 # What only looks like an include is none; one that is, is read.
 printf 'run = { steps = 3; };\n' > "$dir/part"
+printf 'run = { steps = 5000000000; };\n' > "$dir/long.part"
+deck long.deck '@include "long.part"'
+refused 2 'long.part: integers over 2147483647 end with L' "$TESSERA" plan "$dir/long.deck"
+printf '# \0\n@include "/dev/zero"\n' > "$dir/nul.part"
+deck nul.deck '@include "nul.part"'
+refused 2 'nul.part is not a text' "$TESSERA" plan "$dir/nul.deck"
 deck good.deck '/* "' '@include "/dev/zero"' '*/ # "' 'optimizer = { lr = 0.5; /*' '@include "pipe" */ };' '@include "part"'
 n=$((n + 1))
 "$TESSERA" plan "$dir/good.deck" 2 > "$dir/out" 2>&1 || { fail "a right include"; cat "$dir/out"; }

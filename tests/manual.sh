@@ -14,7 +14,7 @@ plain() { sed 's/@dots{}/.../g; s/@\([@{}]\)/\1/g'; }
 # Each message is part of one text of the source, in which "..." stands for
 # whatever is put in or left out.  One line a source file; \001 is a quote
 # within a text.
-find "$srcdir/src" "$srcdir/io" -name '*.c' -exec awk '
+find "$srcdir/src" "$srcdir/io" "$srcdir/cuda" '(' -name '*.c' -o -name '*.cu' ')' -exec awk '
   FNR == 1 && NR > 1 { print "" } { printf "%s ", $0 } END { print "" }' {} + |
   sed "s/'\"'//g; s/\\\\\"/\x01/g; s/\"  *\"//g" > "$dir/texts"
 sed -n 's/^@itemx* //p' "$doc"/messages*.texi | plain | tr '"' '\001' |

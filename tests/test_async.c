@@ -101,6 +101,19 @@ static void destroy(ts_content *t) {
   ts_mem_free(t->columns);
 }
 
+/* Every test: a folder, and content of no step yet. */
+static void begin(ts_fixture *f, ts_content *t) {
+  ts_fixture_start(f, false, 1);
+  make_dir(f);
+  create(t, f);
+}
+
+static void end(ts_fixture *f, ts_content *t) {
+  destroy(t);
+  remove_dir(f);
+  ts_fixture_stop(f);
+}
+
 /* The newest of both folders is whole, and of STEP. */
 static bool newest_is(ts_content *t, const ts_fixture *f, int64_t step) {
   ts_str path = {0};
@@ -158,9 +171,7 @@ START_TEST(the_file_is_what_was_there) {
   ts_fixture f;
   ts_content t;
   ts_ckpt_saved saved;
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f);
-  create(&t, &f);
+  begin(&f, &t);
   ts_ckpt_writer *w = writer_of(&f, &t, percents[_i], NULL);
   for (int64_t step = 1; step <= 2; step++) {
     ck_assert_ok(save(w, &t, &f, step, &saved));
@@ -171,9 +182,7 @@ START_TEST(the_file_is_what_was_there) {
     ck_assert(newest_is(&t, &f, step));
   }
   ts_ckpt_writer_destroy(w);
-  destroy(&t);
-  remove_dir(&f);
-  ts_fixture_stop(&f);
+  end(&f, &t);
 }
 END_TEST
 
@@ -181,9 +190,7 @@ START_TEST(errors_come_to_all_and_leave_what_was) {
   ts_fixture f;
   ts_content t;
   ts_ckpt_saved saved;
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f);
-  create(&t, &f);
+  begin(&f, &t);
   ts_ckpt_writer *w = writer_of(&f, &t, percents[_i], NULL);
   ck_assert_ok(save(w, &t, &f, 1, &saved));
 #ifdef TS_FAULTS
@@ -208,11 +215,16 @@ START_TEST(errors_come_to_all_and_leave_what_was) {
   ck_assert_ok(save(w, &t, &f, 4, &saved));
   ck_assert(newest_is(&t, &f, 4));
   ts_ckpt_writer_destroy(w);
-  destroy(&t);
-  remove_dir(&f);
-  ts_fixture_stop(&f);
+  end(&f, &t);
 }
 END_TEST
+
+/* Once any rank's save has ended, the mirror has its file. */
+static bool is_mirrored(int64_t step) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/step-%08lld.h5", mirror, (long long)step);
+  return access(path, F_OK) == 0;
+}
 
 static void truncate_step(const ts_fixture *f, int64_t step) {
   char path[512];
@@ -225,13 +237,14 @@ START_TEST(mirrors_are_written_and_read) {
   ts_fixture f;
   ts_content t;
   ts_ckpt_saved saved;
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f);
-  create(&t, &f);
+  begin(&f, &t);
   ts_ckpt_writer *w = writer_of(&f, &t, 100, mirror);
   for (int64_t step = 1; step <= 4; step++) {
     ck_assert_ok(save(w, &t, &f, step, &saved));
-    const int wanted = f.rank == 0 && step % 2 == 0;
+    const bool there = is_mirrored(step);
+    const bool even = step % 2 == 0;
+    const int wanted = f.rank == 0 && even;
+    ck_assert_all(there == even);
     ck_assert_int_eq(saved.mirrored, wanted);
   }
   truncate_step(&f, 3);
@@ -246,9 +259,50 @@ START_TEST(mirrors_are_written_and_read) {
   ck_assert_int_eq(saved.mirrored, f.rank == 0 ? -1 : 0);
   ck_assert(newest_is(&t, &f, 6));
   ts_ckpt_writer_destroy(w);
-  destroy(&t);
-  remove_dir(&f);
-  ts_fixture_stop(&f);
+  end(&f, &t);
+}
+END_TEST
+
+/* ---- overdue exchanges --------------------------------------------------- */
+
+/* The last rank sleeps in its first turn. */
+typedef struct ts_sleeper {
+  const ts_fixture *f;
+  int n;
+} ts_sleeper;
+
+static void sleep_in_turn(void *arg) {
+  ts_sleeper *s = arg;
+  if (s->f->rank == s->f->size - 1 && ++s->n == 2) sleep(5);
+}
+
+/* The others give the exchange up; what comes later all the same must not meet
+ * memory that is somebody else's by then. */
+START_TEST(an_overdue_exchange_keeps_its_memory) {
+  ts_fixture f;
+  ts_content t;
+  ts_world *world;
+  ts_comm *comm;
+  begin(&f, &t);
+  ts_sleeper s = {&f, 0};
+  const ts_ckpt_hooks hooks = {.beat = sleep_in_turn, .arg = &s};
+  const ts_world_options o = {.ordered = true, .timeout_s = 2};
+  if (f.size > 1) {
+    ck_assert_ok(ts_world_create(&world, f.device, &o));
+    ck_assert_ok(ts_comm_create(world, &comm, TS_GROUP_WORLD, "overdue"));
+    each(&t, 1, true);
+    describe(&t, &f, 1);
+    const ts_err err = ts_ckpt_save_hooked(&t.c, dir, 1, comm, &hooks);
+    ck_assert_all(err == TS_ERR_COMM && !ts_err_agreed());
+    ck_assert_all(strstr(ts_err_message(), "was not done within 2 s"));
+    ts_err_clear();
+    ts_ckpt_reset(&t.c);
+    /* Lets messages arrive. */
+    for (int i = 0; i < 20; i++) ck_assert_ok(ts_comm_barrier(f.comm));
+    ts_comm_destroy(comm);
+    ts_world_destroy(world);
+  }
+  end(&f, &t);
 }
 END_TEST
 
@@ -260,6 +314,7 @@ static Suite *suite(void) {
                       sizeof percents / sizeof *percents);
   tcase_add_loop_test(c, errors_come_to_all_and_leave_what_was, 0, 2);
   tcase_add_test(c, mirrors_are_written_and_read);
+  tcase_add_test(c, an_overdue_exchange_keeps_its_memory);
   suite_add_tcase(s, c);
   return s;
 }

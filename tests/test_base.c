@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/mem_stream.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "harness.h"
@@ -123,6 +124,25 @@ START_TEST(auc_against_pairs) {
 }
 END_TEST
 
+/* Any size, and any place of both; not a byte around it. */
+START_TEST(streams_are_copies) {
+  enum { MOST = 700 };
+  unsigned char from[MOST + 64], to[MOST + 192], want[MOST + 192];
+  for (int i = 0; i < MOST + 64; i++) from[i] = (unsigned char)(i * 37 + 1);
+  for (size_t n = 0; n <= MOST; n += n < 140 ? 1 : 61)
+    for (size_t a = 0; a < 64; a += 7)
+      for (size_t b = 0; b < 64; b += 9) {
+        memset(to, 0xee, sizeof to);
+        memset(want, 0xee, sizeof want);
+        memcpy(want + 64 + b, from + a, n);
+        ts_mem_stream(to + 64 + b, from + a, n);
+        ck_assert_mem_eq(to, want, sizeof to);
+      }
+  ts_mem_touch(from, sizeof from, 2);
+  ck_assert_int_eq(from[3], 3 * 37 + 1);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("base");
   TCase *t = tcase_create("base");
@@ -131,6 +151,7 @@ static Suite *suite(void) {
   tcase_add_test(t, stochastic_rounding_has_no_bias);
   tcase_add_test(t, crc_known_answer);
   tcase_add_test(t, memory_is_counted);
+  tcase_add_test(t, streams_are_copies);
   tcase_add_test(t, distances);
   tcase_add_test(t, auc_against_pairs);
   suite_add_tcase(s, t);

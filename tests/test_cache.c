@@ -4,6 +4,7 @@
  * ranks: 1
  * seconds: 300 */
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -594,6 +595,32 @@ START_TEST(cold_and_warm) {
 }
 END_TEST
 
+/* Files that others have, or that a killed process left, are in nobody's way.
+ */
+START_TEST(names_are_free) {
+  enum { LEFT = 2000 };
+  char dir[] = "./tessera-cache-XXXXXX", path[80];
+  ts_store s;
+  ck_assert_ptr_nonnull(mkdtemp(dir));
+  for (int i = 0; i < LEFT; i++) {
+    snprintf(path, sizeof path, "%s/tessera-%ld-%d.tier", dir, (long)getpid(),
+             i);
+    const int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+  }
+  const ts_err err = ts_store_create(&s, dir, 10, 32, 64, TS_TAG_TABLES);
+  for (int i = 0; i < LEFT; i++) {
+    snprintf(path, sizeof path, "%s/tessera-%ld-%d.tier", dir, (long)getpid(),
+             i);
+    unlink(path);
+  }
+  ck_assert_ok(err);
+  ts_store_reset(&s);
+  ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 /* ---- a full disk --------------------------------------------------------- */
 
 START_TEST(no_room) {
@@ -624,6 +651,7 @@ static Suite *suite(void) {
   tcase_add_test(tc, policies);
   tcase_add_test(tc, passes_need_less);
   tcase_add_test(tc, cold_and_warm);
+  tcase_add_test(tc, names_are_free);
   tcase_add_test(tc, no_room);
   suite_add_tcase(s, tc);
   return s;

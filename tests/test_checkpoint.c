@@ -115,6 +115,24 @@ START_TEST(round_trip_and_keep) {
 }
 END_TEST
 
+START_TEST(steps_may_outgrow_their_digits) {
+  ts_fixture f;
+  char path[512];
+  ts_fixture_start(&f, false, 1);
+  make_dir(&f);
+  for (int64_t step = 99999998; step <= 100000001; step++) {
+    save_step(&f, step, "pwrite");
+    ck_assert(newest_is(&f, step));
+  }
+  snprintf(path, sizeof path, "%s/step-100000000.h5", dir);
+  ck_assert_all(access(path, F_OK) == 0);
+  snprintf(path, sizeof path, "%s/step-99999999.h5", dir);
+  ck_assert_all(access(path, F_OK) != 0); /* two are kept */
+  remove_dir(&f);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
 /* Overwrites 8 bytes at AT of a checkpoint. */
 static void damage(const ts_fixture *f, const char *name, int64_t at) {
   char path[512];
@@ -321,6 +339,7 @@ static Suite *suite(void) {
   tcase_add_test(t, a_fault_on_one_rank_leaves_what_was);
 #endif
   tcase_add_loop_test(t, round_trip_and_keep, 0, 2);
+  tcase_add_test(t, steps_may_outgrow_their_digits);
   tcase_add_test(t, damage_is_found_and_the_one_before_taken);
   tcase_add_test(t, shapes_and_names_must_fit);
   tcase_add_test(t, metrics_over_ranks_and_back);

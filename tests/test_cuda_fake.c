@@ -43,12 +43,14 @@ START_TEST(an_old_event_is_not_a_later_one) {
   ck_assert_ok(ts_lane_submit(stuck, "a", nothing, NULL, 0));
   const ts_event never = ts_lane_record(stuck), old = ts_lane_record(p.lane);
   ck_assert_ok(ts_lane_wait(p.lane, never));
-  ts_event last = old;
+  const ts_event next = ts_lane_record(p.lane);
+  ts_event last = next;
   for (int i = 0; i < 600; i++) last = ts_lane_record(p.lane);
   ck_assert_ok(ts_lane_wait(p.other, old));
   ck_assert_ok(ts_lane_sync(p.other));
   ck_assert(ts_event_done(old));
   ck_assert(!ts_event_done(never));
+  ck_assert(!ts_event_done(next));
   ck_assert(!ts_event_done(last));
   ts_cuda_fake_hold(NULL);
   ck_assert_ok(ts_event_sync(last));

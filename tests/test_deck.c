@@ -48,6 +48,27 @@ static void line_refused(const char *line, const char *words) {
   refused(text, NULL, words);
 }
 
+/* Integers of a deck have 64 bits, with an L or without. */
+START_TEST(long_integers) {
+  static const char text[] =
+      "run = { steps = 5000000000; };\n"
+      "tables = ( { name = \"t{0..1}\"; rows = [30, 7000000000];\n"
+      "  dim = 16; features = [\"C{1..2}\"]; } ); # 9000000000\n"
+      "model = { over_arch = [1]; };\n"
+      "data = { format = \"synthetic\"; global_batch = 8; };\n";
+  ts_config *c;
+  ck_assert_ok(parse(&c, text, "run.seed=6000000000"));
+  ck_assert_int_eq(c->run.steps, INT64_C(5000000000));
+  ck_assert_int_eq(c->tables[0].rows, 30);
+  ck_assert_int_eq(c->tables[1].rows, INT64_C(7000000000));
+  ck_assert_int_eq(c->run.seed, INT64_C(6000000000));
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "tables.t2.rows=5000000000"));
+  ck_assert_int_eq(c->tables[2].rows, INT64_C(5000000000));
+  ts_deck_destroy(c);
+}
+END_TEST
+
 START_TEST(values_and_defaults) {
   ts_config *c;
   ck_assert_ok(parse(&c, good, NULL));
@@ -432,6 +453,7 @@ static Suite *suite(void) {
   Suite *s = suite_create("deck");
   TCase *t = tcase_create("deck");
   tcase_add_test(t, values_and_defaults);
+  tcase_add_test(t, long_integers);
   tcase_add_test(t, paths);
   tcase_add_loop_test(t, errors_have_lines, 0,
                       (int)(sizeof faults / sizeof *faults));

@@ -50,8 +50,14 @@ static bool right(const ts_fixture *f, int64_t step) {
   return good;
 }
 
-static ts_err save(const ts_fixture *f, int64_t step, int keep) {
-  return ts_ckpt_save(describe(f, step, true), dir, keep, "pwrite", f->comm);
+/* FAULT (NULL: none) is met from where the save begins. */
+static ts_err save(const ts_fixture *f, int64_t step, int keep,
+                   const char *fault) {
+  ts_ckpt *c = describe(f, step, true);
+  ck_assert_ok(ts_fault_set(fault, f->rank));
+  const ts_err err = ts_ckpt_save(c, dir, keep, "pwrite", f->comm);
+  ck_assert_ok(ts_fault_set(NULL, f->rank));
+  return err;
 }
 
 static ts_err load(const ts_fixture *f, ts_str *path) {
@@ -75,16 +81,15 @@ static void stop(ts_fixture *f) {
   ts_fixture_stop(f);
 }
 
-static void arm(const ts_fixture *f, const char *what, int rank, int nth) {
-  char text[64];
-  snprintf(text, sizeof text, "%s:rank%d:nth%d:EDQUOT", what, rank, nth);
-  ck_assert_ok(ts_fault_set(text, f->rank));
+static void name_fault(char text[64], const char *what, int rank, int nth) {
+  snprintf(text, 64, "%s:rank%d:nth%d:EDQUOT", what, rank, nth);
 }
 
 /* All ranks have one error, which says why. */
-static bool refused(ts_err err) {
+static bool refused(ts_err err, const char *what) {
   const char *text = ts_err_message();
-  const bool good = err == TS_ERR_CKPT && ts_err_agreed() && *text;
+  const ts_err wanted = strcmp(what, "alloc") ? TS_ERR_CKPT : TS_ERR_NOMEM;
+  const bool good = err == wanted && ts_err_agreed() && *text;
   if (!good) printf("code %d: %s\n", (int)err, text);
   ts_err_clear();
   return ts_test_all(good);
@@ -103,12 +108,12 @@ static bool none_like(const char *pattern) {
  * save would leave no other checkpoint: that is for it to be whole first. */
 static int walk_saves(const ts_fixture *f, const char *what, int rank) {
   ts_str path = {0};
+  char fault[64];
   for (int nth = 1;; nth++) {
-    arm(f, what, rank, nth);
-    const ts_err err = save(f, 2, 1);
-    ck_assert_ok(ts_fault_set(NULL, f->rank));
+    name_fault(fault, what, rank, nth);
+    const ts_err err = save(f, 2, 1, fault);
     if (err == TS_OK) return nth - 1;
-    ck_assert_msg(refused(err), "save: %s %d on %d", what, nth, rank);
+    ck_assert_msg(refused(err, what), "save: %s %d on %d", what, nth, rank);
     ck_assert_all(none_like(".*part"));
     /* A name may be there before its folder is on the disk. */
     ck_assert_ok(load(f, &path));
@@ -122,8 +127,10 @@ static int walk_saves(const ts_fixture *f, const char *what, int rank) {
 /* A load that fails goes back to the one before, which is met no fault. */
 static int walk_loads(const ts_fixture *f, const char *what, int rank) {
   ts_str path = {0};
+  char fault[64];
   for (int nth = 1;; nth++) {
-    arm(f, what, rank, nth);
+    name_fault(fault, what, rank, nth);
+    ck_assert_ok(ts_fault_set(fault, f->rank));
     const ts_err err = load(f, &path);
     ck_assert_ok(ts_fault_set(NULL, f->rank));
     ck_assert_ok(err);
@@ -136,15 +143,15 @@ static int walk_loads(const ts_fixture *f, const char *what, int rank) {
 
 START_TEST(saves) {
   static const char *const points[] = {"open",   "read",    "write", "fsync",
-                                       "rename", "reserve", "hdf5"};
+                                       "rename", "reserve", "hdf5",  "alloc"};
   /* Whether each rank passes it at all. */
   static const bool passed[][2] = {{1, 1}, {1, 0}, {1, 1}, {1, 1},
-                                   {1, 0}, {1, 0}, {1, 0}};
+                                   {1, 0}, {1, 0}, {1, 0}, {1, 1}};
   char name[300];
   ts_fixture f;
   start(&f);
-  ck_assert_ok(save(&f, 1, 2));
-  for (int i = 0; i < 7; i++)
+  ck_assert_ok(save(&f, 1, 2, NULL));
+  for (int i = 0; i < 8; i++)
     for (int rank = 0; rank < 2; rank++) {
       const int n = walk_saves(&f, points[i], rank);
       if (f.rank == 0)
@@ -152,7 +159,7 @@ START_TEST(saves) {
       ck_assert_all((n > 0) == passed[i][rank]);
       snprintf(name, sizeof name, "%s/step-00000002.h5", dir);
       if (f.rank == 0) ck_assert_int_eq(unlink(name), 0);
-      ck_assert_ok(save(&f, 1, 1));
+      ck_assert_ok(save(&f, 1, 1, NULL));
     }
   stop(&f);
 }
@@ -162,8 +169,8 @@ START_TEST(loads) {
   static const char *const points[] = {"open", "read", "hdf5"};
   ts_fixture f;
   start(&f);
-  ck_assert_ok(save(&f, 1, 2));
-  ck_assert_ok(save(&f, 2, 2));
+  ck_assert_ok(save(&f, 1, 2, NULL));
+  ck_assert_ok(save(&f, 2, 2, NULL));
   for (int i = 0; i < 3; i++)
     for (int rank = 0; rank < 2; rank++) {
       const int n = walk_loads(&f, points[i], rank);

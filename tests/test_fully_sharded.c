@@ -433,6 +433,24 @@ START_TEST(stashed_gradients) {
 }
 END_TEST
 
+/* A gradient that is not finite is seen in the step that keeps it. */
+START_TEST(infinite_stash) {
+  toy_spec s = small(_i ? "fully_sharded" : "ddp");
+  static toy t;
+  s.config.optimizer.in_backward = false;
+  s.infinite = 3;
+  toy_start(&t, &s);
+  for (int step = 1; step <= 4; step++) {
+    ck_assert_ok(ts_parallel_stash(t.parallel, step >= 2));
+    toy_step(&t, step);
+    toy_sync(&t);
+    const bool all = ts_test_all(ts_parallel_stash_finite(t.parallel));
+    ck_assert_all(all == (step != 3));
+  }
+  toy_stop(&t);
+}
+END_TEST
+
 /* Forward alone: no gradients, no optimizer, no memory for them; weights that
  * change from outside are seen. */
 START_TEST(evaluation) {
@@ -626,6 +644,7 @@ static Suite *suite(void) {
   tcase_add_test(t, micro_batches_add_up);
   tcase_add_test(t, clipping_by_the_global_norm);
   tcase_add_test(t, stashed_gradients);
+  tcase_add_loop_test(t, infinite_stash, 0, 2);
   tcase_add_test(t, evaluation);
   tcase_add_test(t, gathered_after_the_optimizer);
   tcase_add_test(t, versions_grow);

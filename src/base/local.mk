@@ -18,6 +18,8 @@ tessera_sources += \
   src/base/mem.h \
   src/base/mem_free.c \
   src/base/mem_free.h \
+  src/base/mem_stream.c \
+  src/base/mem_stream.h \
   src/base/rng.c \
   src/base/rng.h \
   src/base/space.c \

@@ -52,6 +52,9 @@ typedef struct ts_mem_stat {
  * (tag) and how much.  Free with ts_mem_free.  Local. */
 ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag); /* P is a T** */
 void ts_mem_free(void *p);                              /* NULL is fine */
+/* Never frees P: somebody outside the program may still write to it.  It is no
+ * leak. */
+void ts_mem_abandon(void *p);
 
 /* Grows *P (a T**) to at least BYTES, not keeping the content; *CAPACITY is
  * its size before and after.  For staging buffers. */

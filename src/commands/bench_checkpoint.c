@@ -16,6 +16,7 @@
 #include "commands/bench.h"
 #include "io/checkpoint_impl.h"
 #include "io/checkpoint_writer.h"
+#include "runtime/topology.h"
 #include "runtime/trace.h"
 
 enum {
@@ -33,7 +34,7 @@ typedef struct ts_case {
   ts_world *world;
   ts_comm *comm;
   const char *io;
-  int rank, n_ranks;
+  int rank, n_ranks, n_threads;
   bool cold; /* reads find nothing in the page cache */
   int64_t dim, rows, from, to;
   uint32_t *data; /* (to - from, dim), as f32 */
@@ -178,10 +179,10 @@ done:
 
 static void report(const ts_case *c) {
   const double gb = (double)(c->rows * c->dim) * 4e-9;
-  ts_info("bench checkpoint: %d ranks, %.3f GB, checkpoint.io \"%s\", reads "
-          "%s; best of %d",
-          c->n_ranks, gb, c->io, c->cold ? "past the page cache" : "cached",
-          ROUNDS);
+  ts_info("bench checkpoint: %d ranks, %d threads each, %.3f GB, checkpoint.io "
+          "\"%s\", reads %s; best of %d",
+          c->n_ranks, c->n_threads, gb, c->io,
+          c->cold ? "past the page cache" : "cached", ROUNDS);
   ts_info("%-6s %14s %14s %10s", "", "checkpoint", "plain", "of plain");
   for (int k = 0; k < 2; k++) {
     const double *t = &c->best[k ? LOAD : SAVE];
@@ -235,7 +236,7 @@ static ts_err make_writer(ts_case *c) {
                                     .mirror_every = 1,
                                     .beside = true,
                                     .node_size = ts_world_node_size(c->world),
-                                    .n_threads = 1};
+                                    .n_threads = c->n_threads};
   TS_TRY(ts_ckpt_writer_create(&c->writer, &o, c->world));
   TS_TRY(ts_ckpt_writer_prepare(c->writer, &c->ckpt, &needed, &room, &why));
   if (why) ts_note("saves are not written beside steps: %s", why);
@@ -245,8 +246,10 @@ done:
 
 static ts_err start(ts_case *c) {
   ts_err err = TS_OK;
+  bool widened;
   const ts_device_options device = {.n_threads = 1, .timeout_s = 600};
   const ts_world_options world = {.ordered = true, .timeout_s = 600};
+  c->n_threads = ts_bind_local(0, &widened); /* as many as train */
   TS_TRY(ts_device_create(&c->device, "host", &device));
   TS_TRY(ts_world_create(&c->world, c->device, &world));
   TS_TRY(ts_comm_create(c->world, &c->comm, TS_GROUP_WORLD, "control"));

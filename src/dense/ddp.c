@@ -294,6 +294,12 @@ done:
   return err;
 }
 
+static bool stash_finite(const ts_parallel *base) {
+  const ts_ddp *d = (const ts_ddp *)base;
+  return !d->stashed ||
+         ts_all_finite(d->stash, TS_F32, ts_params_count(d->params));
+}
+
 static ts_parallel_stat stat_of(const ts_parallel *base) {
   const ts_ddp *d = (const ts_ddp *)base;
   return (ts_parallel_stat){
@@ -319,5 +325,6 @@ const ts_parallel_ops ts_parallel_ddp = {
     .drop = drop,
     .stash = stash,
     .unstash = unstash,
+    .stash_finite = stash_finite,
     .stat = stat_of,
     .piece = piece};

@@ -160,5 +160,6 @@ const ts_parallel_ops ts_parallel_fully_sharded = {
     .drop = drop,
     .stash = ts_fs_stash,
     .unstash = ts_fs_unstash,
+    .stash_finite = ts_fs_stash_finite,
     .stat = stat_of,
     .piece = piece};

@@ -165,6 +165,7 @@ ts_err ts_fs_ready(void *fs, ts_param *, ts_lane *);
 ts_err ts_fs_update(ts_fs *, ts_fs_group *, ts_lane *);
 ts_err ts_fs_end(ts_parallel *, double *grad_norm, ts_lane *);
 ts_err ts_fs_stash(ts_parallel *, bool on);
+bool ts_fs_stash_finite(const ts_parallel *);
 ts_err ts_fs_unstash(ts_parallel *, int64_t step, ts_lane *);
 
 #endif

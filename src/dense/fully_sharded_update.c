@@ -205,3 +205,18 @@ ts_err ts_fs_unstash(ts_parallel *base, int64_t step, ts_lane *lane) {
 done:
   return err;
 }
+
+/* Rows alone: what pads them may be anything. */
+bool ts_fs_stash_finite(const ts_parallel *base) {
+  const ts_fs *d = (const ts_fs *)base;
+  if (!d->stashed) return true;
+  for (int32_t i = -1; i < d->n_groups; i++) {
+    const ts_fs_group *g = i < 0 ? &d->late : &d->groups[i];
+    for (int32_t k = 0; k < g->n_parts; k++) {
+      const ts_fs_part *p = &g->parts[k];
+      const float *x = d->stash + (g->own.at - d->grads) + p->shard_at;
+      if (!ts_all_finite(x, TS_F32, p->n_rows * p->width)) return false;
+    }
+  }
+  return true;
+}

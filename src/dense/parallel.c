@@ -62,6 +62,10 @@ ts_err ts_parallel_unstash(ts_parallel *p, int64_t step, ts_lane *lane) {
   return p->ops->unstash ? p->ops->unstash(p, step, lane) : TS_OK;
 }
 
+bool ts_parallel_stash_finite(const ts_parallel *p) {
+  return !p->ops->stash_finite || p->ops->stash_finite(p);
+}
+
 ts_parallel_stat ts_parallel_stat_of(const ts_parallel *p) {
   return p->ops->stat(p);
 }

@@ -71,6 +71,10 @@ ts_err ts_parallel_stash(ts_parallel *, bool on);
 /* Applies what is kept, as part of step STEP.  Enqueues. */
 ts_err ts_parallel_unstash(ts_parallel *, int64_t step, ts_lane *);
 
+/* This rank's part of what is kept is finite, or nothing is.  The lanes are
+ * idle.  Local. */
+bool ts_parallel_stash_finite(const ts_parallel *);
+
 ts_parallel_stat ts_parallel_stat_of(const ts_parallel *);
 /* The optimizer in force of a parameter, for checkpoints and the log. */
 const ts_optim_config *ts_parallel_optim(const ts_parallel *, const ts_param *);

@@ -15,6 +15,7 @@ typedef struct ts_parallel_ops {
   void (*drop)(ts_parallel *);
   ts_err (*stash)(ts_parallel *, bool on); /* NULL: refused */
   ts_err (*unstash)(ts_parallel *, int64_t step, ts_lane *);
+  bool (*stash_finite)(const ts_parallel *);
   ts_parallel_stat (*stat)(const ts_parallel *);
   ts_param_piece (*piece)(const ts_parallel *, const ts_param *);
 } ts_parallel_ops;

@@ -24,10 +24,16 @@ void ts_comm_follow(ts_comm *c, ts_event event) {
   if (event.lane && c->n_follow < TS_FOLLOW_MAX)
     c->follow[c->n_follow++] = event;
 }
+void ts_comm_free(const ts_comm *c, void *p) {
+  if (c->broken)
+    ts_mem_abandon(p);
+  else
+    ts_mem_free(p);
+}
 ts_err ts_comm_scratch(ts_comm *c, int64_t bytes) {
   ts_err err = TS_OK;
   if ((size_t)bytes <= c->scratch_bytes) return TS_OK;
-  ts_mem_free(c->scratch);
+  ts_comm_free(c, c->scratch);
   c->scratch = NULL;
   c->scratch_bytes = 0;
   TS_TRY(ts_mem_alloc(&c->scratch, (size_t)bytes, TS_TAG_COMM));
@@ -191,28 +197,27 @@ ts_err ts_comm_barrier(ts_comm *c) {
 
 ts_err ts_agree(ts_comm *c, ts_err own) {
   ts_err err = TS_OK;
-  int64_t code = own, *codes = NULL;
-  ts_err_record fault;
+  int64_t *codes = c->codes;
+  ts_err_record *fault = c->fault;
   int root = 0;
-  ts_err_take(&fault);
-  if (own == TS_OK) memset(&fault, 0, sizeof fault);
-  if (own != TS_OK && fault.code == TS_OK) {
-    fault.code = own;
-    strncpy(fault.text, ts_err_name(own), sizeof fault.text - 1);
+  ts_err_take(fault);
+  if (own == TS_OK) memset(fault, 0, sizeof *fault);
+  if (own != TS_OK && fault->code == TS_OK) {
+    fault->code = own;
+    strncpy(fault->text, ts_err_name(own), sizeof fault->text - 1);
   }
-  TS_TRY(ts_mem_array(&codes, c->size, sizeof *codes, TS_TAG_COMM));
-  TS_TRY(ts_comm_gather_all(c, codes, &code, sizeof code));
+  codes[c->rank] = own;
+  TS_TRY(ts_comm_gather_all(c, codes, &codes[c->rank], sizeof *codes));
   while (root < c->size && codes[root] == TS_OK) root++;
   if (root == c->size) goto done;
-  TS_TRY(ts_comm_bcast(c, &fault, sizeof fault, root));
-  size_t used = strlen(fault.text);
-  if (c->size > 1 && used + 16 < sizeof fault.text)
-    snprintf(fault.text + used, sizeof fault.text - used, " (rank %d)", root);
-  fault.file = __FILE__; /* a pointer means nothing on another rank */
-  fault.agreed = true;
-  ts_err_put(&fault);
-  err = fault.code;
+  TS_TRY(ts_comm_bcast(c, fault, sizeof *fault, root));
+  size_t used = strlen(fault->text);
+  if (c->size > 1 && used + 16 < sizeof fault->text)
+    snprintf(fault->text + used, sizeof fault->text - used, " (rank %d)", root);
+  fault->file = __FILE__; /* a pointer means nothing on another rank */
+  fault->agreed = true;
+  ts_err_put(fault);
+  err = fault->code;
 done:
-  ts_mem_free(codes);
   return err;
 }

@@ -26,7 +26,9 @@
  * With comm.reduce = "ordered" (the default) sums are taken in rank order:
  * all-to-all, sum, all-gather; the same bits whatever the MPI library does.
  *
- * A failed or overdue (timeout_s) operation makes its lane's error COMM. */
+ * A failed or overdue (timeout_s) operation makes its lane's error COMM.  What
+ * the others send arrives all the same: who goes on, for however short, frees
+ * its buffers with ts_comm_free. */
 #ifndef TS_RUNTIME_COMM_H
 #define TS_RUNTIME_COMM_H
 
@@ -112,6 +114,10 @@ ts_err ts_comm_reserve(ts_comm *, int64_t bytes);
 int ts_comm_rank(const ts_comm *);
 int ts_comm_size(const ts_comm *);
 ts_lane *ts_comm_lane(const ts_comm *);
+/* Frees P, which operations of the comm were given.  Where one of them has
+ * failed, messages of others may arrive there as long as the program runs:
+ * then it stays. */
+void ts_comm_free(const ts_comm *, void *p);
 
 /* An operation under way. */
 typedef struct ts_token {

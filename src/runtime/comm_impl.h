@@ -65,6 +65,9 @@ struct ts_comm {
   void *scratch;        /* of the operation that runs */
   size_t scratch_bytes;
   ts_comm_far *far; /* for buffers of a device with own memory; or NULL */
+  int64_t *codes;   /* (W) of ts_agree, which must not run out of memory */
+  ts_err_record *fault;
+  atomic_bool broken; /* an operation has failed that had begun */
   ts_comm *next;
   ts_comm_stat stat;
 };

@@ -240,6 +240,7 @@ static void finish(ts_op *op, ts_err err) {
   const double now = ts_now();
   if (err != TS_OK) {
     if (c->far) ts_device_fail(c->world->device, err);
+    if (op->started) atomic_store(&c->broken, true);
     ts_lane_fail(c->lane, err);
     ts_err_clear();
     if (c->far && c->world->ops->fail) c->world->ops->fail(c);

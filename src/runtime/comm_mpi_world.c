@@ -224,6 +224,8 @@ static ts_err create_comm(ts_world *w, ts_comm **out, scope of,
   c->mpi = MPI_COMM_NULL;
   TS_TRY(duplicate(c, of.group, of.block));
   TS_TRY(ts_op_spare(c, SPARE_OPS));
+  TS_TRY(ts_mem_array(&c->codes, c->size, sizeof *c->codes, TS_TAG_COMM));
+  TS_TRY(ts_mem_alloc(&c->fault, sizeof *c->fault, TS_TAG_COMM));
   TS_TRY(ts_lane_create(w->lanes, &c->lane, name, TS_LANE_COMM));
   if (w->ops->open && !of.host) TS_TRY(w->ops->open(c));
   c->watch = ts_watch_lane_take(name);
@@ -236,6 +238,8 @@ done:
   if (c) {
     if (c->far) w->ops->close(c);
     ts_op_free_all(c);
+    ts_mem_free(c->codes);
+    ts_mem_free(c->fault);
     ts_lane_destroy(c->lane);
     ts_mem_free(c);
   }
@@ -271,7 +275,9 @@ void ts_comm_destroy(ts_comm *c) {
   if (c->far) w->ops->close(c);
   if (c->mpi != MPI_COMM_NULL) (void)MPI_Comm_free(&c->mpi);
   ts_op_free_all(c);
-  ts_mem_free(c->scratch);
+  ts_comm_free(c, c->scratch);
+  ts_comm_free(c, c->codes);
+  ts_comm_free(c, c->fault);
   ts_watch_lane_give(c->watch);
   ts_lane_destroy(c->lane);
   ts_mem_free(c);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,16 +24,13 @@
 
 enum { PATH_BYTES = 4096, NEAR_BYTES = 65536, ZEROS = 1 << 16, LOOKS = 32 };
 
-/* A file that nobody else has, under no name any more. */
+/* A file that nobody else has, under no name any more.  Processes of several
+ * nodes or containers may share a folder and have one number, and a file may
+ * have been left by one that was killed between the two calls. */
 static ts_err open_file(int *fd, const char *dir) {
-  static int number;
   char path[PATH_BYTES];
-  int own;
-#pragma omp atomic capture
-  own = number++;
-  snprintf(path, sizeof path, "%s/tessera-%ld-%d.tier", dir, (long)getpid(),
-           own);
-  *fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  snprintf(path, sizeof path, "%s/tessera-XXXXXX.tier", dir);
+  *fd = mkostemps(path, (int)strlen(".tier"), O_CLOEXEC);
   if (*fd < 0)
     return ts_fail(TS_ERR_IO, "run.tier_dir: %s can't be created: %s", path,
                    strerror(errno));

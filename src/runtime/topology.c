@@ -164,7 +164,7 @@ int ts_bind(int wanted, int node_rank, int node_size, bool *widened) {
   return n_threads;
 }
 
-static int number_of(const char *const *names, int otherwise) {
+static int local_number(const char *const *names, int otherwise) {
   for (; *names; names++)
     if (getenv(*names)) return atoi(getenv(*names));
   return otherwise;
@@ -175,8 +175,15 @@ void ts_node_place(int *node_rank, int *node_size) {
                                      "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
   static const char *const size[] = {"OMPI_COMM_WORLD_LOCAL_SIZE",
                                      "MPI_LOCALNRANKS", NULL};
-  *node_rank = number_of(rank, -1);
-  *node_size = number_of(size, 0);
+  *node_rank = local_number(rank, -1);
+  *node_size = local_number(size, 0);
+}
+
+int ts_bind_local(int wanted, bool *widened) {
+  int rank, size;
+  ts_node_place(&rank, &size);
+  if (size < 1) size = 1;
+  return ts_bind(wanted, rank > 0 ? rank % size : 0, size, widened);
 }
 
 int64_t ts_peak_rss_bytes(void) {

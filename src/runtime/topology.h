@@ -26,6 +26,10 @@ int ts_cpus_allowed(void);
  * Call it before other threads start. */
 int ts_bind(int wanted, int node_rank, int node_size, bool *widened);
 
+/* The same with what the launcher says of this rank's node: before lanes
+ * exist. */
+int ts_bind_local(int wanted, bool *widened);
+
 /* What the launcher gave this rank, before ts_bind widened it: a bit for each
  * CPU, how many of the node's CPUs that are, and how many the job has here. */
 typedef struct ts_binding {

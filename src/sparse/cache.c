@@ -116,27 +116,50 @@ bool ts_cache_use(ts_cache *c, int64_t line) {
   return true;
 }
 
-/* The less, the sooner a line is given away. */
-static uint64_t worth(const ts_cache *c, const ts_cache_line *l) {
-  const uint32_t recent = UINT32_MAX - (c->now - l->stamp);
-  return c->lfu ? (uint64_t)aged(c, l) << 32 | recent : recent;
+/* The first line of a set that no row has, -1: all have one. */
+static int64_t first_free(const uint32_t *tag) {
+  uint32_t any = 0;
+  for (int i = 0; i < TS_CACHE_WAYS; i++) any |= tag[i] == TS_CACHE_NONE;
+  if (!any) return -1;
+  for (int64_t i = 0;; i++)
+    if (tag[i] == TS_CACHE_NONE) return i;
+}
+
+/* The line of a set that was not used for longest, -1: all are locked.  A
+ * line that is not was not used by the batch at hand: its age is over 0. */
+static int64_t oldest(const ts_cache_line *line, uint32_t now) {
+  uint32_t most = 0;
+  int64_t best = -1;
+  for (int64_t i = 0; i < TS_CACHE_WAYS; i++) {
+    const uint32_t age = line[i].locks ? 0 : now - line[i].stamp;
+    best = age > most ? i : best;
+    most = age > most ? age : most;
+  }
+  return best;
+}
+
+/* The line that was used least, and of such the oldest; -1. */
+static int64_t least_used(const ts_cache *c, const ts_cache_line *line) {
+  uint64_t least = UINT64_MAX;
+  int64_t best = -1;
+  for (int64_t i = 0; i < TS_CACHE_WAYS; i++) {
+    const uint32_t recent = UINT32_MAX - (c->now - line[i].stamp);
+    const uint64_t worth = (uint64_t)aged(c, &line[i]) << 32 | recent;
+    if (line[i].locks || worth >= least) continue;
+    least = worth;
+    best = i;
+  }
+  return best;
 }
 
 int64_t ts_cache_take(ts_cache *c, uint32_t row, uint32_t *old, bool *dirty) {
   const int64_t first = ts_cache_set_of(c, row) * TS_CACHE_WAYS;
-  uint64_t least = UINT64_MAX;
-  int64_t best = -1;
-  for (int64_t i = first; i < first + TS_CACHE_WAYS; i++) {
-    if (c->tag[i] == TS_CACHE_NONE) {
-      best = i;
-      break;
-    }
-    const uint64_t w = worth(c, &c->line[i]);
-    if (c->line[i].locks || w >= least) continue;
-    least = w;
-    best = i;
-  }
-  if (best < 0) return -1;
+  int64_t way = first_free(c->tag + first);
+  if (way < 0)
+    way = c->lfu ? least_used(c, c->line + first)
+                 : oldest(c->line + first, c->now);
+  if (way < 0) return -1;
+  const int64_t best = first + way;
   *old = c->tag[best];
   *dirty = *old != TS_CACHE_NONE && c->line[best].dirty;
   c->tag[best] = row;

@@ -6,7 +6,7 @@
 
 extern const ts_tier_ops ts_tier_cached, ts_tier_host;
 
-enum { EXPECT = 12 };
+enum { EXPECT = 12, BLOCK = 256 };
 
 static void destroy(ts_tier *tier) {
   ts_cached *c = (ts_cached *)tier;
@@ -124,17 +124,34 @@ static void refresh(ts_tier *tier, uint32_t *slots, int64_t n) {
   }
 }
 
+/* Keys [from, to), BLOCK at most: distinct rows are looked for in a run, which
+ * asks for the tags of the next ones and for the lines that are marked. */
+static void locate_block(ts_cached *c, uint32_t *slots, const uint32_t *keys,
+                         int64_t from, int64_t to) {
+  uint32_t rows[BLOCK], at[BLOCK];
+  int32_t line[BLOCK];
+  int64_t n = 0;
+  rows[0] = keys[from];
+  for (int64_t i = from; i < to; i++) {
+    rows[n] = keys[i];
+    at[n] = (uint32_t)(i - from);
+    n += i == 0 || keys[i] != keys[i - 1];
+  }
+  ts_cache_find_many(&c->cache, rows, n, 0, line);
+  for (int64_t k = 0; k < n; k++) {
+    const bool has_line = line[k] >= 0;
+    slots[from + at[k]] =
+        has_line ? (uint32_t)(c->first_line + line[k]) : rows[k];
+    if (has_line) ts_cache_mark(&c->cache, line[k]);
+  }
+}
+
 static void locate(ts_tier *tier, uint32_t *slots, const uint32_t *keys,
                    int64_t n) {
   ts_cached *c = (ts_cached *)tier;
 #pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < n; i++) {
-    if (i && keys[i] == keys[i - 1]) continue;
-    if (i + EXPECT < n) ts_cache_expect(&c->cache, keys[i + EXPECT]);
-    const int64_t line = ts_cache_find(&c->cache, keys[i]);
-    slots[i] = line < 0 ? keys[i] : (uint32_t)(c->first_line + line);
-    if (line >= 0) ts_cache_mark(&c->cache, line);
-  }
+  for (int64_t i = 0; i < n; i += BLOCK)
+    locate_block(c, slots, keys, i, i + BLOCK < n ? i + BLOCK : n);
 }
 
 /* ---- whole rows ---------------------------------------------------------- */

@@ -6,7 +6,8 @@
  * backward pass, so it is looked for and told once the step has ended: the
  * run goes back to a checkpoint.  Tables' gradients are looked at where they
  * come out of the model, before they are sent; dense gradients by what they
- * did to the parameters. */
+ * did to the parameters, or, where they are kept for the next step, as they
+ * are: a checkpoint would have them applied. */
 #include <math.h>
 
 #include "base/dtype.h"
@@ -25,11 +26,13 @@ static ts_err look_task(void *arg, ts_lane *lane) {
   const ts_look_arg *a = arg;
   float *const *grad = ts_flight_grad(a->flight);
   const int64_t *stride = ts_flight_stride(a->flight);
-  const int32_t n_features = ts_ebc_n_features(a->t->ebc);
+  const ts_config *c = a->t->config;
+  const int32_t n_features = ts_feature_count(c);
   int64_t dim[n_features];
   int bad = 0;
-  for (int32_t f = 0; f < n_features; f++)
-    dim[f] = ts_feature_table(a->t->config, f, NULL)->dim;
+  for (int32_t t = 0, f = 0; t < c->n_tables; t++)
+    for (int32_t k = 0; k < c->tables[t].features.n; k++)
+      dim[f++] = c->tables[t].dim;
 #pragma omp parallel for reduction(| : bad)
   for (int32_t b = 0; b < a->n; b++)
     for (int32_t f = 0; f < n_features; f++)
@@ -70,7 +73,8 @@ static bool all_parameters_finite(const ts_trainer *t) {
 
 ts_err ts_stage_judge_step(ts_trainer *t, ts_step_result *result) {
   ts_err err = TS_OK;
-  const bool bad = t->bad_gradient || !all_parameters_finite(t);
+  const bool bad = t->bad_gradient || !all_parameters_finite(t) ||
+                   !ts_parallel_stash_finite(t->dense);
   double n_bad = bad;
   t->bad_gradient = 0;
   TS_TRY(ts_comm_sum_f64(t->control, &n_bad, 1));

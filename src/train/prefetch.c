@@ -7,7 +7,7 @@
  *
  * Two fences: the tables' updates of batch i wait for prefetch(i+1), so no
  * row is evicted or fetched while it is written; and input dist of batch i+2
- * waits for prefetch(i+1), whose slots its unpacking would reuse.
+ * begins behind prefetch(i+1), which is wanted first.
  *
  * With cache.depth D it is batch i+D whose rows are fetched under batch i.
  * Then a batch that waits may have rows without a line for which a later one

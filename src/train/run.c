@@ -219,10 +219,14 @@ static ts_err end_saves(ts_run *r, ts_err err) {
   ts_err_record why;
   if (err == TS_OK || ts_err_is_own(err)) return err;
   ts_err_take(&why);
-  if (ts_saves_finish(&r->saves, r->log) != TS_OK)
+  const ts_err late = ts_saves_finish(&r->saves, r->log);
+  if (late != TS_OK)
     ts_warn("the last checkpoint could not be written: %s", ts_err_message());
+  const bool own = late != TS_OK && ts_err_is_own(late);
   ts_err_clear();
   ts_err_put(&why);
+  /* The others may know nothing of it, and would wait while all is closed. */
+  if (own && ts_mpi_size() > 1) ts_watch_fail(err);
   return err;
 }
 
@@ -280,13 +284,17 @@ static void tear_down(ts_run *r) {
   ts_trainer_destroy(r->t);
   if (r->lock >= 0) close(r->lock);
   if (r->checkpoints_lock >= 0) close(r->checkpoints_lock);
+  if (r->mirror_lock >= 0) close(r->mirror_lock);
   ts_log_close();
 }
 
 ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   ts_err err = TS_OK;
-  ts_run r = {
-      .config = config, .lock = -1, .checkpoints_lock = -1, .saved_step = -1};
+  ts_run r = {.config = config,
+              .lock = -1,
+              .checkpoints_lock = -1,
+              .mirror_lock = -1,
+              .saved_step = -1};
   TS_TRY(ts_signals_start());
   TS_TRY(set_up(&r, o));
   if (o->check) goto done;

@@ -16,12 +16,13 @@ typedef struct ts_run {
   ts_run_state state;
   ts_metrics_log *log;
   ts_trace_file trace;
-  int lock, checkpoints_lock; /* held by rank 0 as long as it lives; -1 */
-  int64_t first_step;         /* where this process began */
-  int64_t last_step;          /* the step after which the run is done */
-  int64_t saved_step;         /* of the newest checkpoint, -1: none */
-  int64_t n_skipped, n_back;  /* steps left out; of them, back for */
-  int64_t n_bad, n_bad_ids;   /* this rank's, of the batches trained on */
+  int lock, checkpoints_lock, mirror_lock; /* held by rank 0 as long as it
+                                              lives; -1 */
+  int64_t first_step;                      /* where this process began */
+  int64_t last_step;         /* the step after which the run is done */
+  int64_t saved_step;        /* of the newest checkpoint, -1: none */
+  int64_t n_skipped, n_back; /* steps left out; of them, back for */
+  int64_t n_bad, n_bad_ids;  /* this rank's, of the batches trained on */
   ts_saves saves;
   double t0, t_log;         /* start; last progress line */
   int64_t n_samples, n_log; /* trained here; until the last line */
@@ -29,10 +30,10 @@ typedef struct ts_run {
   ts_cache_report cache;
 } ts_run;
 
-/* run_output.c: the output folder.  open_output locks it and the folder of
- * checkpoints (DECK error where another run has one) and opens the log there;
- * rank 0.  open_logs: files that begin with the step at which the run starts.
- * Local. */
+/* run_output.c: the output folder.  open_output locks it, the folder of
+ * checkpoints and its mirror (DECK error where another run has one) and opens
+ * the log there; rank 0.  open_logs: files that begin with the step at which
+ * the run starts. Local. */
 ts_err ts_run_open_output(ts_run *);
 ts_err ts_run_open_logs(ts_run *);
 ts_err ts_run_write_plan(const ts_run *);

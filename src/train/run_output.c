@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -30,9 +31,17 @@ done:
   return err;
 }
 
+/* The lock is the folder's own, where the file system has such locks. */
+static ts_err lock_own(int fd, const char *dir, const char *key) {
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "%s is in use by another run; give this one its "
+                 "own %s",
+                 dir, key);
+}
+
 /* A folder of checkpoints that can't be written to, or that another run writes
- * to, is met now, not hours later.  The lock is the folder's own, where the
- * file system has such locks. */
+ * to, is met now, not hours later. */
 static ts_err lock_checkpoints(ts_run *r) {
   const char *dir = r->config->checkpoint.dir;
   if (!dir) return TS_OK;
@@ -48,13 +57,30 @@ static ts_err lock_checkpoints(ts_run *r) {
   r->checkpoints_lock = ts_file_open(dir, O_RDONLY | O_DIRECTORY);
   if (r->checkpoints_lock < 0)
     return ts_fail(TS_ERR_CKPT, "checkpoint.dir: %s: %s", dir, strerror(errno));
-  if (flock(r->checkpoints_lock, LOCK_EX | LOCK_NB) != 0 &&
-      errno == EWOULDBLOCK)
-    return ts_fail(TS_ERR_DECK,
-                   "%s is in use by another run; give this one its own "
-                   "checkpoint.dir",
-                   dir);
-  return TS_OK;
+  return lock_own(r->checkpoints_lock, dir, "checkpoint.dir");
+}
+
+/* Two runs would take each other's files for their own, or throw them out; so
+ * would one whose mirror is checkpoint.dir.  A folder that can't be is told
+ * when there is something to copy. */
+static ts_err lock_mirror(ts_run *r) {
+  const char *dir = ts_mirror_of(r->config);
+  struct stat a, b;
+  if (!r->config->checkpoint.dir || !dir) return TS_OK;
+  if (ts_mkdirs(dir) != TS_OK) {
+    ts_err_clear();
+    return TS_OK;
+  }
+  r->mirror_lock = ts_file_open(dir, O_RDONLY | O_DIRECTORY);
+  if (r->mirror_lock < 0) return TS_OK;
+  if (fstat(r->checkpoints_lock, &a) == 0 && fstat(r->mirror_lock, &b) == 0 &&
+      a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+    return ts_fail(
+        TS_ERR_DECK,
+        "checkpoint.mirror: %s is checkpoint.dir, which can't be its "
+        "own mirror",
+        dir);
+  return lock_own(r->mirror_lock, dir, "checkpoint.mirror");
 }
 
 static ts_err write_deck(const ts_run *r) {
@@ -96,6 +122,7 @@ ts_err ts_run_open_output(ts_run *r) {
   TS_TRY(ts_str_append(&path, "%s/log", r->config->run.output));
   TS_TRY(ts_log_open(path.text));
   TS_TRY(lock_checkpoints(r));
+  TS_TRY(lock_mirror(r));
   TS_TRY(write_deck(r));
 done:
   ts_str_reset(&path);

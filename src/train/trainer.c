@@ -1,7 +1,6 @@
 /* trainer.c - putting the parts together, and taking them apart. */
 #include "train/trainer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -82,16 +81,6 @@ static int64_t global_batch(const ts_config *c, int n_ranks) {
                               : c->data.batch_per_rank * n_ranks;
 }
 
-/* The machine's share of threads is found before lanes exist; the launcher's
- * local rank is enough for that. */
-static void find_threads(ts_trainer *t) {
-  int rank, size;
-  ts_node_place(&rank, &size);
-  if (size < 1) size = 1;
-  t->n_threads = ts_bind(t->config->run.threads, rank > 0 ? rank % size : 0,
-                         size, &t->widened);
-}
-
 /* Every rank's node. */
 static ts_err find_nodes(ts_trainer *t) {
   ts_err err = TS_OK;
@@ -114,7 +103,7 @@ ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
   t->training = training;
   t->n_tasks = c->model.n_tasks;
   watch(c);
-  find_threads(t);
+  t->n_threads = ts_bind_local(t->config->run.threads, &t->widened);
   TS_TRY(start_world(t));
   t->rank = ts_world_rank(t->world);
   t->n_ranks = ts_world_size(t->world);

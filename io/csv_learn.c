@@ -1,0 +1,203 @@
+/* csv_learn.c - what CSV's training files teach: means and deviations of
+ * numeric columns, vocabularies of categorical ones. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "io/csv_impl.h"
+
+/* Of the numbers so far.  Squares of distances, not of numbers: those of a
+ * date's seconds have no digits left for what differs. */
+typedef struct ts_moments {
+  double n, mean, squares; /* sum of the squares of distances from the mean */
+} ts_moments;
+
+static void add_moments(ts_moments *to, const ts_moments *x) {
+  const double n = to->n + x->n, apart = x->mean - to->mean;
+  if (x->n == 0) return;
+  to->squares += x->squares + apart * apart * to->n * x->n / n;
+  to->mean += apart * x->n / n;
+  to->n = n;
+}
+
+typedef struct ts_learning {
+  ts_moments *moments;  /* (n_dense) */
+  ts_vocabulary *words; /* (n_features) unsorted with repeats removed late */
+  int64_t *capacity;
+} ts_learning;
+
+static int by_word(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Sorts and removes repeats. */
+static void settle(ts_vocabulary *v) {
+  int64_t n = 0;
+  if (v->n) qsort(v->word, (size_t)v->n, sizeof *v->word, by_word);
+  for (int64_t i = 0; i < v->n; i++) {
+    if (n && !strcmp(v->word[n - 1], v->word[i]))
+      ts_mem_free(v->word[i]);
+    else
+      v->word[n++] = v->word[i];
+  }
+  v->n = n;
+}
+
+static ts_err add_word(ts_vocabulary *v, int64_t *capacity, const char *text,
+                       size_t n_bytes) {
+  ts_err err = TS_OK;
+  if (v->n == *capacity) {
+    settle(v);
+    if (2 * v->n > *capacity || !*capacity) {
+      const int64_t more = *capacity ? 2 * *capacity : 4096;
+      TS_TRY(ts_mem_resize(&v->word, (size_t)v->n * sizeof *v->word,
+                           (size_t)more * sizeof *v->word, TS_TAG_INPUT));
+      *capacity = more;
+    }
+  }
+  TS_TRY(ts_mem_alloc(&v->word[v->n], n_bytes + 1, TS_TAG_INPUT));
+  memcpy(v->word[v->n], text, n_bytes);
+  v->n++;
+done:
+  return err;
+}
+
+static ts_err learn_line(ts_csv *s, void *arg, int64_t sample,
+                         const char *why) {
+  ts_err err = TS_OK;
+  ts_learning *l = arg;
+  double x;
+  (void)sample;
+  if (why) return TS_OK; /* reported when it is read */
+  for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
+    const ts_field *f = &s->fields[s->dense[d]];
+    if (ts_csv_is_missing(s, f) || !ts_csv_number(f, &x)) continue;
+    x = ts_csv_transform(s, x);
+    add_moments(&l->moments[d], &(ts_moments){1, x, 0});
+  }
+  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
+    const ts_field *f = &s->fields[s->sparse[k]];
+    if (ts_csv_is_missing(s, f)) continue;
+    TS_TRY(add_word(&l->words[k], &l->capacity[k], f->text, f->n_bytes));
+  }
+done:
+  return err;
+}
+
+/* All ranks' words of a feature, sorted: each word with its NUL in turn. */
+static ts_err share_words(ts_vocabulary *v, ts_comm *comm) {
+  ts_err err = TS_OK;
+  const int w = ts_comm_size(comm);
+  int64_t own = 0, bytes[w], total = 0, capacity = 0;
+  char *text = NULL, *all = NULL;
+  ts_token token;
+  settle(v);
+  for (int64_t i = 0; i < v->n; i++) own += (int64_t)strlen(v->word[i]) + 1;
+  TS_TRY(ts_mem_alloc(&text, (size_t)own + 1, TS_TAG_INPUT));
+  char *to = text;
+  for (int64_t i = 0; i < v->n; i++) to = stpcpy(to, v->word[i]) + 1;
+  TS_TRY(ts_comm_gather_all(comm, bytes, &own, sizeof own));
+  for (int r = 0; r < w; r++) total += bytes[r];
+  TS_TRY(ts_mem_alloc(&all, (size_t)total + 1, TS_TAG_INPUT));
+  TS_TRY(ts_comm_all_gather_v(comm, &token, all, text, bytes, NULL));
+  TS_TRY(ts_comm_wait(&token));
+  for (int64_t i = 0; i < v->n; i++) ts_mem_free(v->word[i]);
+  ts_mem_free(v->word);
+  *v = (ts_vocabulary){0};
+  for (const char *p = all; p < all + total; p += strlen(p) + 1)
+    TS_TRY(add_word(v, &capacity, p, strlen(p)));
+  settle(v);
+done:
+  ts_mem_free(text);
+  ts_mem_free(all);
+  return err;
+}
+
+/* In rank order; numbers that are all alike are left at 0. */
+static ts_err share_moments(ts_csv *s, int32_t d, const ts_moments *own,
+                            ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_moments all[ts_comm_size(comm)], sum = {0};
+  TS_TRY(ts_comm_gather_all(comm, all, own, sizeof *own));
+  for (int r = 0; r < ts_comm_size(comm); r++) add_moments(&sum, &all[r]);
+  const double variance = sum.squares / fmax(sum.n, 1);
+  s->mean[d] = sum.mean;
+  s->deviation[d] = variance > 1e-12 ? sqrt(variance) : 1;
+done:
+  return err;
+}
+
+ts_err ts_csv_learn(ts_csv *s, ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_learning l = {.words = s->words};
+  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
+  const int64_t n = ts_text_n_lines(s->text);
+  TS_TRY(ts_mem_array(&l.moments, s->n_dense, sizeof *l.moments, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&l.capacity, s->n_features, 8, TS_TAG_INPUT));
+  TS_TRY(ts_agree(comm,
+                  ts_csv_each_line(s, n * me / w, n * (me + 1) / w - n * me / w,
+                                   learn_line, &l)));
+  for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
+    TS_TRY(share_moments(s, d, &l.moments[d], comm));
+  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++)
+    TS_TRY(share_words(&s->words[k], comm));
+done:
+  ts_mem_free(l.moments);
+  ts_mem_free(l.capacity);
+  return err;
+}
+
+ts_err ts_csv_state_save(ts_source *src, ts_str *text) {
+  ts_err err = TS_OK;
+  const ts_csv *s = (const ts_csv *)src;
+  for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
+    TS_TRY(ts_str_append(text, "D %.17g %.17g\n", s->mean[d], s->deviation[d]));
+  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
+    TS_TRY(ts_str_append(text, "V %lld\n", (long long)s->words[k].n));
+    for (int64_t i = 0; i < s->words[k].n; i++)
+      TS_TRY(ts_str_append(text, "%s\n", s->words[k].word[i]));
+  }
+done:
+  return err;
+}
+
+/* Past the end of the line at P, or at the end of the text. */
+static const char *next_line(const char *p) {
+  const char *end = strchr(p, '\n');
+  return end ? end + 1 : p + strlen(p);
+}
+
+ts_err ts_csv_state_load(ts_csv *s, const char *p) {
+  ts_err err = TS_OK;
+  for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
+    if (sscanf(p, "D %lf %lf", &s->mean[d], &s->deviation[d]) != 2)
+      TS_THROW(TS_ERR_CKPT,
+               "the checkpoint has no scale for numeric column "
+               "%d",
+               d + 1);
+    p = next_line(p);
+  }
+  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
+    long long n;
+    int64_t capacity = 0;
+    if (sscanf(p, "V %lld", &n) != 1)
+      TS_THROW(TS_ERR_CKPT,
+               "the checkpoint has no vocabulary for "
+               "categorical column %d",
+               k + 1);
+    for (p = next_line(p); n > 0; n--) {
+      if (!*p)
+        TS_THROW(TS_ERR_CKPT,
+                 "the checkpoint's vocabulary for categorical column %d ends "
+                 "%lld words early",
+                 k + 1, n);
+      TS_TRY(add_word(&s->words[k], &capacity, p, strcspn(p, "\n")));
+      p = next_line(p);
+    }
+    settle(&s->words[k]);
+  }
+done:
+  return err;
+}

@@ -1,0 +1,35 @@
+/* dataset_array.h - one array of a data set's file; private to dataset*.c. */
+#ifndef TS_IO_DATASET_ARRAY_H
+#define TS_IO_DATASET_ARRAY_H
+
+#include <hdf5.h>
+
+#include "base/err.h"
+
+/* One file, open both ways. */
+typedef struct ts_array_file {
+  char *path;
+  hid_t file;
+  int fd;
+} ts_array_file;
+
+/* One array in a file; rows of COLS elements. */
+typedef struct ts_array {
+  hid_t set;  /* -1: absent */
+  int64_t at; /* offset in the file, -1: through HDF5 */
+  int64_t rows, cols;
+  hid_t type;  /* in memory */
+  size_t size; /* bytes of an element */
+} ts_array;
+
+/* Array NAME of F into A, set -1 where it is not there and not REQUIRED; (N),
+ * or up to RANK_MAX dimensions.  TYPE and SIZE: of its elements in memory.
+ * Takes the lock of HDF5, but for close. */
+ts_err ts_array_open(ts_array *, const ts_array_file *, const char *name,
+                     int rank_max, hid_t type, size_t size, bool required);
+void ts_array_close(ts_array *);
+/* Rows [first, first + n) of A. */
+ts_err ts_array_read(const ts_array_file *, const ts_array *, void *to,
+                     int64_t first, int64_t n);
+
+#endif
