@@ -218,7 +218,14 @@ static ts_err prepare(ts_op *op) {
   return TS_OK;
 }
 
+/* Copies of an operation that is overdue end before its buffers are the
+ * caller's again. */
+static void settle(ts_comm *c) {
+  if (ts_lane_sync(c->far->stream) != TS_OK) ts_err_clear();
+}
+
 const ts_comm_ops ts_comm_ops_staged = {.name = "mpi through pinned memory",
                                         .open = ts_comm_far_create,
                                         .close = ts_comm_far_destroy,
-                                        .prepare = prepare};
+                                        .prepare = prepare,
+                                        .fail = settle};
