@@ -44,7 +44,7 @@ ts_err ts_ckpt_writer_create(ts_ckpt_writer **out,
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->changed, NULL);
   *out = w;
-  TS_TRY(ts_comm_create(world, &w->comm, TS_GROUP_WORLD, "checkpoint"));
+  TS_TRY(ts_comm_create_host(world, &w->comm, TS_GROUP_WORLD, "checkpoint"));
   /* Now: a folder that can't be is told before anything is trained, and one
    * that is there shows what file system it is on. */
   TS_TRY(ts_agree(w->comm,

@@ -291,7 +291,10 @@ const ts_key ts_schema[] = {
     PREFETCH(BACKWARD),
 
     DECK("comm.backend", STRING, comm.backend, "\"auto\"", "", 1, 0,
-         "auto|mpi|-nccl", "of collectives"),
+         "auto|mpi|nccl",
+         "of collectives on the memory of GPUs; mpi: through pinned memory of "
+         "the host; auto: nccl where it is built in and no two ranks share a "
+         "GPU, else mpi.  Without GPUs it is mpi"),
     DECK("comm.reduce", CHOICE, comm.ordered, "\"ordered\"", "", 1, 0,
          "mpi|ordered",
          "ordered: sums in rank order, the same bits with any MPI library"),

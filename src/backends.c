@@ -52,6 +52,18 @@ const ts_backend *const ts_backends[] = {
     NULL,
 };
 
+#ifdef HAVE_NCCL
+extern const struct ts_wire_ops ts_wire_nccl; /* cuda/comm_nccl.cu */
+#endif
+
+const struct ts_wire_ops *ts_wire_built_in(void) {
+#ifdef HAVE_NCCL
+  return &ts_wire_nccl;
+#else
+  return NULL;
+#endif
+}
+
 const ts_backend *ts_backend_find(const char *name) {
   for (int i = 0; ts_backends[i]; i++)
     if (!strcmp(ts_backends[i]->name, name)) return ts_backends[i];

@@ -133,8 +133,8 @@ static const char *const faults[][2] = {
     {"comm = { timeout_s = \"nan\"; };", "deck:9: comm.timeout_s takes a nu"},
     {"comm = { reduce = \"fast\"; };", "deck:9: comm.reduce: \"fast\" is not "
                                        "one of: mpi, ordered"},
-    {"comm = { backend = \"nccl\"; };", "deck:9: comm.backend: \"nccl\" is not "
-                                        "in this version; it has: auto, mpi"},
+    {"comm = { backend = \"gloo\"; };", "deck:9: comm.backend: \"gloo\" is not "
+                                        "one of: auto, mpi, nccl"},
     {"pipeline = { kind = \"sparse\"; };", "is not one of: base, sparse_dist"},
     {"dense = { groups = 3; };", "deck:9: dense.groups is a list of groups"},
     {"dense = { groups = ( { layer = \"a\"; } ); };",

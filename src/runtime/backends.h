@@ -17,6 +17,9 @@ typedef struct ts_backend {
 /* NULL-terminated. */
 extern const ts_backend *const ts_backends[];
 const ts_backend *ts_backend_find(const char *name);
+/* The library that moves device memory between ranks (runtime/comm_wire.h);
+ * NULL: none. */
+const struct ts_wire_ops *ts_wire_built_in(void);
 
 /* Host: reference and vector kernels, by family. */
 void ts_sparse_kernels_ref(ts_kernels *);

@@ -30,7 +30,7 @@ void ts_comm_free(const ts_comm *c, void *p) {
   else
     ts_mem_free(p);
 }
-ts_err ts_comm_reserve(ts_comm *c, int64_t bytes) {
+ts_err ts_comm_scratch(ts_comm *c, int64_t bytes) {
   ts_err err = TS_OK;
   if ((size_t)bytes <= c->scratch_bytes) return TS_OK;
   ts_comm_free(c, c->scratch);
@@ -40,6 +40,11 @@ ts_err ts_comm_reserve(ts_comm *c, int64_t bytes) {
   c->scratch_bytes = (size_t)bytes;
 done:
   return err;
+}
+ts_err ts_comm_reserve(ts_comm *c, int64_t bytes) {
+  return c->far && c->far->wire
+             ? ts_buffer_reserve(&c->far->scratch, (size_t)bytes)
+             : ts_comm_scratch(c, bytes);
 }
 ts_comm_stat ts_comm_stat_of(const ts_comm *c) {
   return c->stat;
@@ -65,7 +70,7 @@ ts_err ts_comm_all_to_all_v(ts_comm *c, ts_token *token, void *recv,
                             const int64_t *recv_bytes, const void *send,
                             const int64_t *send_bytes, ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, "all_to_all_v", ts_op_all_to_all, after);
+  ts_err err = ts_op_create(&op, c, TS_OP_ALL_TO_ALL, after);
   if (err != TS_OK) return err;
   op->recv = recv;
   op->send = send;
@@ -77,9 +82,8 @@ ts_err ts_comm_all_to_all_v(ts_comm *c, ts_token *token, void *recv,
 ts_err ts_comm_exchange(ts_comm *c, ts_token *token, ts_exchange *x,
                         ts_lane *after) {
   ts_op *op;
-  ts_err err =
-      ts_op_create(&op, c, "exchange",
-                   x->rooms ? ts_op_exchange_rooms : ts_op_exchange, after);
+  ts_err err = ts_op_create(
+      &op, c, x->rooms ? TS_OP_EXCHANGE_ROOMS : TS_OP_EXCHANGE, after);
   if (err != TS_OK) return err;
   op->exchange = x;
   return ts_op_begin(op, token);
@@ -89,7 +93,7 @@ ts_err ts_comm_all_reduce(ts_comm *c, ts_token *token, void *buf, int64_t n,
                           ts_dtype dtype, ts_reduction reduction,
                           ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, "all_reduce", ts_op_all_reduce, after);
+  ts_err err = ts_op_create(&op, c, TS_OP_ALL_REDUCE, after);
   if (err != TS_OK) return err;
   op->recv = buf;
   op->n = n;
@@ -102,8 +106,7 @@ ts_err ts_comm_reduce_scatter_v(ts_comm *c, ts_token *token, void *recv,
                                 const void *send, const int64_t *counts,
                                 ts_dtype dtype, ts_lane *after) {
   ts_op *op;
-  ts_err err =
-      ts_op_create(&op, c, "reduce_scatter_v", ts_op_reduce_scatter, after);
+  ts_err err = ts_op_create(&op, c, TS_OP_REDUCE_SCATTER, after);
   if (err != TS_OK) return err;
   op->recv = recv;
   op->send = send;
@@ -116,7 +119,7 @@ ts_err ts_comm_all_gather_v(ts_comm *c, ts_token *token, void *recv,
                             const void *send, const int64_t *bytes,
                             ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, "all_gather_v", ts_op_all_gather, after);
+  ts_err err = ts_op_create(&op, c, TS_OP_ALL_GATHER, after);
   if (err != TS_OK) return err;
   op->recv = recv;
   op->send = send;
@@ -127,7 +130,7 @@ ts_err ts_comm_all_gather_v(ts_comm *c, ts_token *token, void *recv,
 ts_err ts_comm_broadcast(ts_comm *c, ts_token *token, void *buf, int64_t bytes,
                          int root, ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, "broadcast", ts_op_broadcast, after);
+  ts_err err = ts_op_create(&op, c, TS_OP_BROADCAST, after);
   if (err != TS_OK) return err;
   op->recv = buf;
   op->n = bytes;
@@ -138,7 +141,7 @@ ts_err ts_comm_broadcast(ts_comm *c, ts_token *token, void *buf, int64_t bytes,
 ts_err ts_comm_run_mpi(ts_comm *c, ts_err (*fn)(void *, void *), void *arg) {
   ts_op *op;
   ts_token token;
-  ts_err err = ts_op_create(&op, c, "MPI-IO", ts_op_run, NULL);
+  ts_err err = ts_op_create(&op, c, TS_OP_RUN, NULL);
   if (err != TS_OK) return err;
   op->fn = fn;
   op->arg = arg;
@@ -178,7 +181,7 @@ ts_err ts_comm_gather_all(ts_comm *c, void *recv, const void *send,
                           int64_t bytes) {
   ts_token token;
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, "all_gather", ts_op_all_gather, NULL);
+  ts_err err = ts_op_create(&op, c, TS_OP_GATHER_ALL, NULL);
   if (err != TS_OK) return err;
   op->recv = recv;
   op->send = send;

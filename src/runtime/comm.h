@@ -15,8 +15,13 @@
  *
  * On the host one service thread per rank makes every MPI call after start:
  * it tests, then sleeps 20 us, and never sits in a blocking wait.  With serial
- * lanes each operation runs to its end inside begin.  Implementations: self
- * (one rank), mpi (src/runtime/comm_mpi.c), nccl (cuda/).
+ * lanes each operation runs to its end inside begin.
+ *
+ * Buffers may lie in the memory of the world's device.  Where the host may
+ * not touch that, they travel through pinned memory (comm_staged.c) or by a
+ * library of the device's (comm_wire.c, NCCL in cuda/); the bits are the
+ * same.  The lanes of comms are the host's on every device.  Counts, sizes
+ * and the blocking forms' arrays are host memory always.
  *
  * With comm.reduce = "ordered" (the default) sums are taken in rank order:
  * all-to-all, sum, all-gather; the same bits whatever the MPI library does.
@@ -40,8 +45,19 @@ typedef enum {
   TS_GROUP_COUNT
 } ts_group;
 
+/* How buffers that the host may not touch travel. */
+typedef enum {
+  TS_COMM_AUTO, /* the device's library where there is one and no two ranks
+                   share a device, else as MPI */
+  TS_COMM_MPI,  /* through pinned memory, by the service thread */
+  TS_COMM_NCCL
+} ts_comm_backend;
+typedef struct ts_wire_ops ts_wire_ops; /* runtime/comm_wire.h */
+
 typedef struct ts_world_options {
-  bool ordered;       /* sums in rank order */
+  ts_comm_backend backend;
+  const ts_wire_ops *wire; /* for tests; NULL: the one of this build */
+  bool ordered;            /* sums in rank order */
   int ranks_per_node; /* 0: as found; else consecutive ranks act as nodes */
   double timeout_s;   /* deadline of an operation; 0: none */
   double delay_us;    /* a slower network, to measure overlap: latency and */
@@ -73,10 +89,14 @@ int ts_world_node_size(const ts_world *); /* ranks of this node */
 int ts_world_node(const ts_world *);      /* index of this node */
 int ts_world_nodes(const ts_world *);
 const char *ts_world_host(const ts_world *); /* host name */
+/* "mpi", "mpi through pinned memory", "nccl". */
+const char *ts_world_backend(const ts_world *);
 
 /* A communicator of its own over GROUP; NAME (static) is its lane's name in
  * the trace.  Collective over the world. */
 ts_err ts_comm_create(ts_world *, ts_comm **, ts_group, const char *name);
+/* The same for buffers that the host may touch, and no others. */
+ts_err ts_comm_create_host(ts_world *, ts_comm **, ts_group, const char *name);
 /* The same over the block of N consecutive ranks that this rank is in; N
  * divides the ranks.  Collective over the world. */
 ts_err ts_comm_create_block(ts_world *, ts_comm **, int n, const char *name);

@@ -8,13 +8,35 @@
 
 #include "base/fault.h"
 #include "runtime/comm.h"
+#include "runtime/comm_plan.h"
+#include "runtime/comm_wire.h"
 #include "runtime/trace.h"
 #include "runtime/watchdog.h"
 
 typedef struct ts_op ts_op;
+typedef struct ts_comm_far ts_comm_far;
+
+/* How the buffers of a device with memory of its own travel; the host's need
+ * none of this.  Every function may be NULL. */
+typedef struct ts_comm_ops {
+  const char *name;          /* of ts_world_backend */
+  ts_err (*open)(ts_comm *); /* collective; no operation is under way */
+  void (*close)(ts_comm *);
+  ts_err (*prepare)(ts_op *); /* takes an operation over as it begins */
+  /* What was begun last is not enqueued yet: *BUSY.  Finds errors, too. */
+  ts_err (*poll)(ts_comm *, bool *busy);
+  void (*fail)(ts_comm *); /* an operation has failed: ends those under way */
+} ts_comm_ops;
+extern const ts_comm_ops ts_comm_ops_host;   /* nothing of it */
+extern const ts_comm_ops ts_comm_ops_staged; /* comm_staged.c */
+extern const ts_comm_ops ts_comm_ops_wired;  /* comm_wire.c */
 
 struct ts_world {
   ts_device *device;
+  ts_device *lanes; /* of comms: DEVICE, or the host where it has own memory */
+  const ts_comm_ops *ops;
+  const ts_wire_ops *wire; /* the library of wired comms */
+  int64_t n_turns, turn;   /* of wired operations: begun (under lock), next */
   ts_world_options options;
   int rank, size, node, node_rank, node_size, n_nodes;
   char host[256];
@@ -42,7 +64,8 @@ struct ts_comm {
   ts_op *spare;         /* for operations to come, under the world's lock */
   void *scratch;        /* of the operation that runs */
   size_t scratch_bytes;
-  int64_t *codes; /* (W) of ts_agree, which must not run out of memory */
+  ts_comm_far *far; /* for buffers of a device with own memory; or NULL */
+  int64_t *codes;   /* (W) of ts_agree, which must not run out of memory */
   ts_err_record *fault;
   atomic_bool broken; /* an operation has failed that had begun */
   ts_comm *next;
@@ -53,8 +76,21 @@ struct ts_comm {
  * and sets *LAST when nothing follows once they are complete. */
 typedef ts_err (*ts_op_step)(ts_op *, bool *last);
 
+/* What a comm has for buffers that the host may not touch. */
+struct ts_comm_far {
+  ts_lane *stream;  /* of the device, for the service thread alone */
+  ts_buffer word;   /* pinned: the last operation done, for wait_word */
+  ts_buffer send;   /* pinned: what is sent, of the operation that runs */
+  ts_exchange near; /* its recv: what is received, likewise */
+  ts_wire *wire;
+  ts_buffer scratch;         /* the device's: everyone's parts */
+  ts_wire_message *messages; /* of a round */
+  ts_wire_pieces pieces;     /* its arrays are owned, (W) each */
+};
+
 struct ts_op {
   ts_comm *comm;
+  ts_op_kind kind;
   const char *name; /* of the collective, for messages */
   const char *stage;
   ts_op_step step;
@@ -63,6 +99,9 @@ struct ts_op {
   ts_trace_mark mark;
   uint64_t seq;
   int phase;
+  ts_event work; /* a phase is complete with this, too */
+  bool busy;     /* and when ops->poll says so */
+  bool asks;     /* not all of what it waits for can wake the thread */
   bool watched, started, last, arrived; /* arrived: all messages have */
   double t0;
   MPI_Request *requests;
@@ -82,6 +121,13 @@ struct ts_op {
   ts_exchange *exchange;
   ts_err (*fn)(void *mpi_comm, void *arg);
   void *arg;
+  /* of a device with own memory */
+  ts_op_step inner; /* staged: what runs on host memory */
+  int part;         /* which part of it is next */
+  void *far_recv;   /* staged: where the result goes; NULL: it is there */
+  int64_t turn;     /* wired: number + 1 in the order of launches; else 0 */
+  bool ahead;       /* it is launched before what it waits for is done */
+  int round;        /* of messages */
 };
 
 /* comm_mpi_ops.c: the steps. */
@@ -97,6 +143,8 @@ ts_err ts_op_run(ts_op *, bool *last);
 /* comm_mpi_ops.c: messages of an operation.  BYTES may exceed 1 GiB: then
  * they travel in parts.  A piece of at most TS_ROOM_MAX bytes is one message,
  * even of none. */
+/* All-reduces of so many elements gather everyone's whole array. */
+enum { TS_REDUCE_SMALL = 8192 };
 enum { TS_MESSAGE_TAG = 1, TS_SIZE_TAG, TS_ROOM_MAX = 1 << 30 };
 ts_err ts_op_add_request(ts_op *, MPI_Request **);
 ts_err ts_op_send(ts_op *, const void *, int64_t bytes, int to);
@@ -104,8 +152,7 @@ ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
 
 /* comm_mpi.c: queues OP (owned from here on) and sets TOKEN. */
 ts_err ts_op_begin(ts_op *, ts_token *);
-ts_err ts_op_create(ts_op **, ts_comm *, const char *name, ts_op_step,
-                    ts_lane *after);
+ts_err ts_op_create(ts_op **, ts_comm *, ts_op_kind, ts_lane *after);
 /* Operations are used again: N spare ones, and the end of them all. */
 ts_err ts_op_spare(ts_comm *, int n);
 void ts_op_free_all(ts_comm *);
@@ -117,6 +164,23 @@ void ts_world_poke(void *world); /* the service thread looks again */
 ts_err ts_mpi_check(int rc, const char *call);
 #define TS_MPI(call)                                                           \
   ts_mpi_check(ts_fault("mpi") ? MPI_ERR_OTHER : (call), #call)
+
+/* comm.c: c->scratch of BYTES at least. */
+ts_err ts_comm_scratch(ts_comm *, int64_t bytes);
+
+/* comm_choose.c: sets ops and wire of W.  Collective. */
+ts_err ts_world_choose(ts_world *w);
+/* comm_mpi_world.c, where no operation is under way.  Everyone's place; rank
+ * 0's BYTES to all ranks of the comm, after an error of it the error. */
+ts_err ts_world_gather_places(ts_world *, ts_wire_place *all,
+                              const ts_wire_place *own);
+ts_err ts_comm_share(ts_comm *, void *buf, int bytes, ts_err of_rank_0);
+
+/* comm_staged.c: lane and word for buffers that the host may not touch, and
+ * their end; whether P is such a one. */
+ts_err ts_comm_far_create(ts_comm *);
+void ts_comm_far_destroy(ts_comm *);
+bool ts_comm_is_remote(const ts_comm *, const void *p);
 
 /* comm_reduce.c: dst (n) = reduction over the W arrays at SRC, STRIDE
  * elements apart, in rank order.  DST may not be inside SRC. */

@@ -95,8 +95,16 @@ static ts_op *op_take(ts_comm *c) {
   return op;
 }
 
-ts_err ts_op_create(ts_op **out, ts_comm *c, const char *name, ts_op_step step,
-                    ts_lane *after) {
+static const struct {
+  const char *name;
+  ts_op_step step;
+} kinds[] = {
+#define KIND(name, text, step) {text, step},
+    TS_OP_LIST(KIND)
+#undef KIND
+};
+
+ts_err ts_op_create(ts_op **out, ts_comm *c, ts_op_kind kind, ts_lane *after) {
   ts_op *op = op_take(c);
   if (!op) {
     const ts_err err = ts_op_spare(c, 1);
@@ -104,9 +112,10 @@ ts_err ts_op_create(ts_op **out, ts_comm *c, const char *name, ts_op_step step,
     op = op_take(c);
   }
   op->recv_counts = op->send_counts + c->size;
-  op->name = name;
+  op->kind = kind;
+  op->name = kinds[kind].name;
   op->stage = c->stage;
-  op->step = step;
+  op->step = kinds[kind].step;
   op->n_rounds = 1;
   if (after) op->after[op->n_after++] = ts_lane_record(after);
   for (int i = 0; i < c->n_follow; i++) op->after[op->n_after++] = c->follow[i];
@@ -142,23 +151,53 @@ static ts_err check_deadline(const ts_op *op) {
 static void watch(ts_op *op, bool on) {
   for (int i = 0; i < op->n_after; i++)
     if (on)
-      ts_event_watch(op->after[i]);
+      op->asks |= !ts_event_watch(op->after[i]);
     else if (op->watched)
       ts_event_unwatch(op->after[i]);
   op->watched = on;
+}
+
+/* The stream of an operation that is launched ahead waits for EVENT itself. */
+static bool waits_itself(const ts_op *op, ts_event event) {
+  return op->ahead && event.lane &&
+         event.lane->device == op->comm->far->stream->device;
 }
 
 /* What OP waits for is done; an error of a lane that it waits for is its
  * own. */
 static ts_err may_start(ts_op *op, bool *may) {
   ts_err err = TS_OK;
+  if (op->turn && op->turn - 1 != op->comm->world->turn) return TS_OK;
   for (int i = 0; i < op->n_after; i++)
-    if (!ts_event_done(op->after[i])) return TS_OK;
+    if (!waits_itself(op, op->after[i]) && !ts_event_done(op->after[i]))
+      return TS_OK;
   watch(op, false);
   *may = true;
   for (int i = 0; i < op->n_after; i++)
-    TS_TRY(ts_lane_error(op->after[i].lane));
+    if (op->after[i].lane) TS_TRY(ts_lane_error(op->after[i].lane));
   TS_TRY(ts_lane_error(op->comm->lane));
+  for (int i = 0; i < op->n_after; i++)
+    if (waits_itself(op, op->after[i]))
+      TS_TRY(ts_lane_wait(op->comm->far->stream, op->after[i]));
+done:
+  return err;
+}
+
+/* The requests of OP's phase are done, and so is what it has on the device. */
+static ts_err phase_done(ts_op *op, int *complete) {
+  ts_err err = TS_OK;
+  const ts_comm_ops *ops = op->comm->world->ops;
+  bool busy = false;
+  *complete = 0;
+  if ((op->busy || op->work.lane) && ops->poll) {
+    TS_TRY(ops->poll(op->comm, &busy));
+    op->busy &= busy;
+  }
+  if (op->busy || !ts_event_done(op->work)) return TS_OK;
+  if (op->work.lane) TS_TRY(ts_lane_error(op->work.lane));
+  op->work = (ts_event){0};
+  TS_TRY(TS_MPI(
+      MPI_Testall(op->n_requests, op->requests, complete, op->statuses)));
 done:
   return err;
 }
@@ -181,8 +220,7 @@ static ts_err advance(ts_op *op, bool *moved, bool *finished) {
   }
   while (!op->arrived) {
     int complete = 1;
-    TS_TRY(TS_MPI(
-        MPI_Testall(op->n_requests, op->requests, &complete, op->statuses)));
+    TS_TRY(phase_done(op, &complete));
     if (!complete) return check_deadline(op);
     *moved = true;
     op->arrived = op->last;
@@ -201,10 +239,13 @@ static void finish(ts_op *op, ts_err err) {
   ts_comm *c = op->comm;
   const double now = ts_now();
   if (err != TS_OK) {
+    if (c->far) ts_device_fail(c->world->device, err);
     if (op->started) atomic_store(&c->broken, true);
     ts_lane_fail(c->lane, err);
     ts_err_clear();
+    if (c->far && c->world->ops->fail) c->world->ops->fail(c);
   }
+  if (op->turn && c->world->turn < op->turn) c->world->turn = op->turn;
   if (op->started) {
     ts_overlap_comm_end(c->name);
     ts_trace_span(&(ts_span){.row = c->lane->row,
@@ -223,6 +264,7 @@ static void finish(ts_op *op, ts_err err) {
   c->stat.sent_bytes += op->sent_bytes;
   ts_watch_lane_done(c->watch, op->seq);
   ts_lane_complete_seq(c->lane, op->seq);
+  if (c->lane->word) __atomic_store_n(c->lane->word, op->seq, __ATOMIC_RELEASE);
 }
 
 static void pop(ts_comm *c) {
@@ -257,13 +299,14 @@ void ts_world_poke(void *world) {
   pthread_mutex_unlock(&w->lock);
 }
 
-/* When to look again: 0, at once, while messages are under way; else when the
- * first operation that comm.delay holds may end; INFINITY: nothing runs. */
+/* When to look again: 0, at once, while messages are under way, or a lane that
+ * tells nobody is waited for; else when the first operation that comm.delay
+ * holds may end; INFINITY: nothing runs. */
 static double look_again(ts_world *w) {
   double when = INFINITY;
   pthread_mutex_lock(&w->lock);
   for (ts_comm *c = w->comms; c; c = c->next)
-    if (c->head && c->head->started)
+    if (c->head && (c->head->started || c->head->asks))
       when = fmin(when, c->head->arrived ? held_until(c->head) : 0);
   pthread_mutex_unlock(&w->lock);
   return when;
@@ -295,6 +338,9 @@ static void *serve(void *arg) {
   int pause_us = PAUSE_MIN_US;
   double when = INFINITY;
   ts_pause_precisely();
+  /* A device that can't be used says so again with the first operation. */
+  if (w->device->ops->enter && w->device->ops->enter(w->device) != TS_OK)
+    ts_err_clear();
   while (!wait_for_work(w, when)) {
     bool moved = false;
     for (ts_comm *c = w->comms; c; c = c->next) moved |= serve_comm(c);
@@ -350,6 +396,11 @@ static ts_err run_now(ts_op *op) {
 ts_err ts_op_begin(ts_op *op, ts_token *token) {
   ts_comm *c = op->comm;
   ts_world *w = c->world;
+  ts_err err = c->far ? w->ops->prepare(op) : TS_OK;
+  if (err != TS_OK) {
+    op_give(op);
+    return err;
+  }
   op->seq = ts_lane_begin_seq(c->lane);
   token->done = (ts_event){c->lane, op->seq};
   ts_watch_lane_begin(c->watch, op->name, op->seq);

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "runtime/comm_impl.h"
 
-enum { SMALL_ELEMENTS = 8192 };
 static const int64_t part_bytes = INT64_C(1) << 30;
 
 ts_err ts_op_add_request(ts_op *op, MPI_Request **out) {
@@ -111,7 +110,7 @@ done:
 }
 
 static ts_err take_scratch(ts_op *op, int64_t n, int64_t size) {
-  return ts_comm_reserve(op->comm, n * size);
+  return ts_comm_scratch(op->comm, n * size);
 }
 
 ts_err ts_op_all_to_all(ts_op *op, bool *last) {
@@ -223,8 +222,8 @@ ts_err ts_op_all_reduce(ts_op *op, bool *last) {
   const bool library = !op->comm->world->options.ordered && op->n < INT32_MAX &&
                        mpi_type(op->dtype) != MPI_DATATYPE_NULL;
   if (library) return library_all_reduce(op, last);
-  return op->n <= SMALL_ELEMENTS ? small_all_reduce(op, last)
-                                 : ordered_all_reduce(op, last);
+  return op->n <= TS_REDUCE_SMALL ? small_all_reduce(op, last)
+                                  : ordered_all_reduce(op, last);
 }
 
 ts_err ts_op_reduce_scatter(ts_op *op, bool *last) {

@@ -114,9 +114,16 @@ ts_err ts_world_create(ts_world **out, ts_device *device,
   TS_TRY(TS_MPI(MPI_Comm_size(MPI_COMM_WORLD, &w->size)));
   TS_TRY(TS_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &w->groups[TS_GROUP_WORLD])));
   TS_TRY(split_nodes(w));
+  TS_TRY(ts_world_choose(w));
+  if (device->ops->is_remote)
+    TS_TRY(ts_device_host_create(&w->lanes, &device->options));
+  else
+    w->lanes = device;
   if (!ts_device_options_of(device)->serial) {
     device->on_progress = ts_world_poke;
     device->on_progress_arg = w;
+    w->lanes->on_progress = ts_world_poke;
+    w->lanes->on_progress_arg = w;
     TS_TRY(ts_world_serve(w));
   }
   *out = w;
@@ -134,6 +141,7 @@ void ts_world_destroy(ts_world *w) {
     if (w->groups[g] != MPI_COMM_NULL) (void)MPI_Comm_free(&w->groups[g]);
   pthread_mutex_destroy(&w->lock);
   pthread_cond_destroy(&w->more);
+  if (w->lanes != w->device) ts_device_destroy(w->lanes);
   ts_mem_free(w);
 }
 
@@ -176,7 +184,34 @@ done:
   return err;
 }
 
-static ts_err create_comm(ts_world *w, ts_comm **out, ts_group group, int block,
+ts_err ts_world_gather_places(ts_world *w, ts_wire_place *all,
+                              const ts_wire_place *own) {
+  return TS_MPI(MPI_Allgather(own, (int)sizeof *own, MPI_BYTE, all,
+                              (int)sizeof *own, MPI_BYTE,
+                              w->groups[TS_GROUP_WORLD]));
+}
+
+ts_err ts_comm_share(ts_comm *c, void *buf, int bytes, ts_err of_rank_0) {
+  ts_err err = TS_OK;
+  int code = of_rank_0;
+  TS_TRY(TS_MPI(MPI_Bcast(&code, 1, MPI_INT, 0, c->mpi)));
+  if (c->rank == 0 && code != TS_OK) return (ts_err)code;
+  if (code != TS_OK)
+    TS_THROW((ts_err)code, "rank 0 of \"%s\" could not begin it", c->name);
+  TS_TRY(TS_MPI(MPI_Bcast(buf, bytes, MPI_BYTE, 0, c->mpi)));
+done:
+  return err;
+}
+
+/* What a comm is over: a group, or blocks of BLOCK ranks; HOST: for buffers
+ * that the host may touch. */
+typedef struct scope {
+  ts_group group;
+  int block;
+  bool host;
+} scope;
+
+static ts_err create_comm(ts_world *w, ts_comm **out, scope of,
                           const char *name) {
   ts_err err = TS_OK;
   ts_comm *c = NULL;
@@ -187,11 +222,12 @@ static ts_err create_comm(ts_world *w, ts_comm **out, ts_group group, int block,
   c->world = w;
   c->name = c->stage = name;
   c->mpi = MPI_COMM_NULL;
-  TS_TRY(duplicate(c, group, block));
+  TS_TRY(duplicate(c, of.group, of.block));
   TS_TRY(ts_op_spare(c, SPARE_OPS));
   TS_TRY(ts_mem_array(&c->codes, c->size, sizeof *c->codes, TS_TAG_COMM));
   TS_TRY(ts_mem_alloc(&c->fault, sizeof *c->fault, TS_TAG_COMM));
-  TS_TRY(ts_lane_create(w->device, &c->lane, name, TS_LANE_COMM));
+  TS_TRY(ts_lane_create(w->lanes, &c->lane, name, TS_LANE_COMM));
+  if (w->ops->open && !of.host) TS_TRY(w->ops->open(c));
   c->watch = ts_watch_lane_take(name);
   c->next = w->comms;
   w->comms = c;
@@ -200,6 +236,7 @@ static ts_err create_comm(ts_world *w, ts_comm **out, ts_group group, int block,
   c = NULL;
 done:
   if (c) {
+    if (c->far) w->ops->close(c);
     ts_op_free_all(c);
     ts_mem_free(c->codes);
     ts_mem_free(c->fault);
@@ -211,12 +248,17 @@ done:
 
 ts_err ts_comm_create(ts_world *w, ts_comm **out, ts_group group,
                       const char *name) {
-  return create_comm(w, out, group, 0, name);
+  return create_comm(w, out, (scope){.group = group}, name);
+}
+
+ts_err ts_comm_create_host(ts_world *w, ts_comm **out, ts_group group,
+                           const char *name) {
+  return create_comm(w, out, (scope){.group = group, .host = true}, name);
 }
 
 ts_err ts_comm_create_block(ts_world *w, ts_comm **out, int n,
                             const char *name) {
-  return create_comm(w, out, TS_GROUP_WORLD, n, name);
+  return create_comm(w, out, (scope){TS_GROUP_WORLD, n, false}, name);
 }
 
 void ts_comm_destroy(ts_comm *c) {
@@ -230,6 +272,7 @@ void ts_comm_destroy(ts_comm *c) {
       *p = c->next;
       break;
     }
+  if (c->far) w->ops->close(c);
   if (c->mpi != MPI_COMM_NULL) (void)MPI_Comm_free(&c->mpi);
   ts_op_free_all(c);
   ts_comm_free(c, c->scratch);

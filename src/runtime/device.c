@@ -24,7 +24,30 @@ bool ts_device_describe(const ts_device *d, ts_device_info *info) {
 }
 
 void ts_device_destroy(ts_device *d) {
-  if (d) d->ops->destroy(d);
+  if (!d) return;
+  ts_mem_free(d->fault);
+  d->ops->destroy(d);
+}
+
+void ts_device_fail(ts_device *d, ts_err err) {
+  ts_err_record fault, *kept, *none = NULL;
+  ts_err_take(&fault);
+  if (fault.code == TS_OK) fault.code = err;
+  if (ts_mem_alloc(&kept, sizeof *kept, TS_TAG_MISC) == TS_OK) {
+    *kept = fault;
+    if (!__atomic_compare_exchange_n(&d->fault, &none, kept, false,
+                                     __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+      ts_mem_free(kept);
+  }
+  ts_err_clear();
+  ts_err_put(&fault);
+}
+
+static ts_err fault_of(ts_device *d) {
+  const ts_err_record *fault = __atomic_load_n(&d->fault, __ATOMIC_ACQUIRE);
+  if (!fault) return TS_OK;
+  ts_err_put(fault);
+  return fault->code;
 }
 
 const char *ts_device_name(const ts_device *d) {
@@ -74,10 +97,20 @@ static ts_err wait_here(void *arg, ts_lane *lane) {
   return ts_event_sync(*(const ts_event *)arg);
 }
 
+/* An event of another kind of device: a comm's.  Where the lane can't wait for
+ * it by itself, who runs its tasks does, which is free of deadlocks: all that
+ * the event depends on was submitted before. */
+static ts_err wait_elsewhere(ts_lane *lane, ts_event event) {
+  const ts_device_ops *ops = lane->device->ops;
+  if (ops->wait_word && event.lane->word && !ts_event_done(event))
+    return ops->wait_word(lane, event.lane->word, event.seq);
+  return ts_lane_submit(lane, "wait", wait_here, &event, sizeof event);
+}
+
 ts_err ts_lane_wait(ts_lane *lane, ts_event event) {
   if (!event.lane || event.lane == lane) return TS_OK;
   if (event.lane->device->ops != lane->device->ops)
-    return ts_lane_submit(lane, "wait", wait_here, &event, sizeof event);
+    return wait_elsewhere(lane, event);
   return lane->device->ops->wait(lane, event);
 }
 
@@ -86,7 +119,9 @@ ts_err ts_lane_sync(ts_lane *lane) {
 }
 
 ts_err ts_event_sync(ts_event event) {
-  return event.lane ? event.lane->device->ops->sync(event) : TS_OK;
+  if (!event.lane) return TS_OK;
+  const ts_err err = event.lane->device->ops->sync(event);
+  return err != TS_OK ? err : fault_of(event.lane->device);
 }
 
 bool ts_event_done(ts_event event) {

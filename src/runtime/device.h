@@ -89,6 +89,9 @@ typedef struct ts_device_ops {
   ts_err (*alloc_late)(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
   void (*free_late)(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
   void (*describe)(const ts_device *, ts_device_info *); /* NULL: the host */
+  /* Enqueue: LANE waits until WORD, in pinned memory, is LEAST or more; what
+   * follows sees what was written before it.  NULL: there is no such thing. */
+  ts_err (*wait_word)(ts_lane *, const uint64_t *word, uint64_t least);
 } ts_device_ops;
 
 /* backend: "host" or "cuda" ("cuda" fails with DECK where it is not built
@@ -112,8 +115,9 @@ ts_device *ts_lane_device(const ts_lane *);
 ts_err ts_lane_submit(ts_lane *, const char *span, ts_task, const void *arg,
                       size_t arg_bytes);
 ts_event ts_lane_record(ts_lane *); /* all submitted so far */
-/* Enqueue: LANE waits, not the host; for an event of another kind of device
- * the thread does that runs LANE's tasks, on a GPU the host. */
+/* Enqueue: LANE waits, not the host; for an event of another kind of device,
+ * where LANE has no means, the thread does that runs LANE's tasks, on a GPU
+ * the host. */
 ts_err ts_lane_wait(ts_lane *, ts_event);
 ts_err ts_lane_sync(ts_lane *); /* the host waits for all of it */
 ts_err ts_event_sync(ts_event); /* the host waits */

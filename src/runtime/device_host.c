@@ -334,7 +334,7 @@ static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
   pthread_condattr_t attr;
   ts_err err = ts_mem_alloc(&l, sizeof *l, TS_TAG_MISC);
   if (err != TS_OK) return err;
-  l->base = (ts_lane){d, name, kind, -1};
+  l->base = (ts_lane){.device = d, .name = name, .kind = kind, .row = -1};
   pthread_condattr_init(&attr);
   pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   pthread_mutex_init(&l->lock, NULL);

@@ -13,6 +13,9 @@ struct ts_device {
    * otherwise. */
   void (*on_progress)(void *arg);
   void *on_progress_arg;
+  /* Of a device with memory of its own: the first error of a comm, which
+   * lanes may have waited for without the host's knowledge; NULL: none. */
+  ts_err_record *fault;
 };
 
 /* A lane's own struct begins with this one. */
@@ -20,7 +23,8 @@ struct ts_lane {
   ts_device *device;
   const char *name;
   ts_lane_kind kind;
-  int row; /* of the trace; set by ts_lane_create */
+  int row;        /* of the trace; set by ts_lane_create */
+  uint64_t *word; /* of a comm's lane: the last done, for wait_word; or NULL */
 };
 
 ts_err ts_device_host_create(ts_device **, const ts_device_options *);
@@ -39,6 +43,9 @@ ts_err ts_lane_error(ts_lane *); /* and puts its record; of any device */
  * who waits for several lanes can sleep; false: it has to ask. */
 bool ts_event_watch(ts_event);
 void ts_event_unwatch(ts_event);
+
+/* Keeps the calling thread's error as DEVICE's fault, unless it has one. */
+void ts_device_fail(ts_device *, ts_err);
 
 /* Sleeps MICROSECONDS: the pause between two tests. */
 void ts_pause(int microseconds);

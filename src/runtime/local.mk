@@ -3,6 +3,7 @@ tessera_sources += \
   src/runtime/backends.h \
   src/runtime/comm.c \
   src/runtime/comm.h \
+  src/runtime/comm_choose.c \
   src/runtime/comm_impl.h \
   src/runtime/comm_mpi.c \
   src/runtime/comm_mpi_agree.c \
@@ -10,7 +11,12 @@ tessera_sources += \
   src/runtime/comm_mpi_rooms.c \
   src/runtime/comm_mpi_watch.c \
   src/runtime/comm_mpi_world.c \
+  src/runtime/comm_plan.c \
+  src/runtime/comm_plan.h \
   src/runtime/comm_reduce.c \
+  src/runtime/comm_staged.c \
+  src/runtime/comm_wire.c \
+  src/runtime/comm_wire.h \
   src/runtime/device.c \
   src/runtime/device.h \
   src/runtime/device_host.c \

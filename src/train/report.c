@@ -22,11 +22,13 @@ ts_err ts_report_header(ts_trainer *t) {
           ts_linear_engine_version());
   ts_info("  %s, kernels %s", cpu->model, t->kernels.isa);
   if (err == TS_OK) err = ts_report_device(t);
-  ts_info("  %d rank%s on %d node%s, %d thread%s each, lanes %s", t->n_ranks,
-          t->n_ranks > 1 ? "s" : "", ts_world_nodes(t->world),
-          ts_world_nodes(t->world) > 1 ? "s" : "", t->n_threads,
-          t->n_threads > 1 ? "s" : "",
-          t->config->run.serial_lanes ? "serial" : "parallel");
+  ts_info(
+      "  %d rank%s on %d node%s, %d thread%s each, lanes %s, collectives %s",
+      t->n_ranks, t->n_ranks > 1 ? "s" : "", ts_world_nodes(t->world),
+      ts_world_nodes(t->world) > 1 ? "s" : "", t->n_threads,
+      t->n_threads > 1 ? "s" : "",
+      t->config->run.serial_lanes ? "serial" : "parallel",
+      ts_world_backend(t->world));
   ts_info("  deck %s, hash %016llx", t->config->deck_path,
           (unsigned long long)ts_deck_hash(t->config));
   if (err == TS_OK) err = ts_report_binding(t);

@@ -50,10 +50,17 @@ static const char *backend_name(const ts_config *c) {
   return c->run.backend == TS_BACKEND_CUDA ? "cuda" : "host";
 }
 
+static ts_comm_backend comm_backend(const ts_config *c) {
+  return !strcmp(c->comm.backend, "nccl")  ? TS_COMM_NCCL
+         : !strcmp(c->comm.backend, "mpi") ? TS_COMM_MPI
+                                           : TS_COMM_AUTO;
+}
+
 static ts_err start_world(ts_trainer *t) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
-  const ts_world_options world = {.ordered = c->comm.ordered,
+  const ts_world_options world = {.backend = comm_backend(c),
+                                  .ordered = c->comm.ordered,
                                   .ranks_per_node = c->sharding.ranks_per_node,
                                   .timeout_s = c->comm.timeout_s,
                                   .delay_us = c->comm.delay_us,
@@ -64,7 +71,7 @@ static ts_err start_world(ts_trainer *t) {
                               .timeout_s = c->comm.timeout_s};
   TS_TRY(ts_device_create(&t->device, backend_name(c), &device));
   TS_TRY(ts_world_create(&t->world, t->device, &world));
-  TS_TRY(ts_comm_create(t->world, &t->control, TS_GROUP_WORLD, "control"));
+  TS_TRY(ts_comm_create_host(t->world, &t->control, TS_GROUP_WORLD, "control"));
 done:
   return err;
 }

@@ -1,0 +1,36 @@
+/* comm_choose.c - what carries the buffers of a world's device: chosen once,
+ * from what all ranks say, so that all choose the same. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "runtime/backends.h"
+#include "runtime/comm_impl.h"
+#include "runtime/device_impl.h"
+
+const ts_comm_ops ts_comm_ops_host = {.name = "mpi"};
+
+const char *ts_world_backend(const ts_world *w) {
+  return w->ops == &ts_comm_ops_wired ? w->wire->name : w->ops->name;
+}
+
+ts_err ts_world_choose(ts_world *w) {
+  ts_err err = TS_OK;
+  ts_wire_place own, *places = NULL;
+  bool wired = false;
+  const ts_device_ops *device = w->device->ops;
+  const bool remote = device->is_remote != NULL;
+  w->wire = w->options.wire ? w->options.wire : ts_wire_built_in();
+  w->ops = remote ? &ts_comm_ops_staged : &ts_comm_ops_host;
+  memset(&own, 0, sizeof own);
+  memcpy(own.host, w->host, sizeof own.host - 1);
+  if (remote) TS_TRY(device->identify(w->device, own.device));
+  TS_TRY(ts_mem_array(&places, w->size, sizeof *places, TS_TAG_COMM));
+  TS_TRY(ts_world_gather_places(w, places, &own));
+  TS_TRY(ts_wire_choose(&wired, w->options.backend,
+                        w->wire ? w->wire->name : NULL, remote, places,
+                        w->size));
+  if (wired) w->ops = &ts_comm_ops_wired;
+done:
+  ts_mem_free(places);
+  return err;
+}

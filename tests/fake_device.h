@@ -1,0 +1,39 @@
+/* fake_device.h - a device with memory that the host may not touch, and a
+ * library that moves it between ranks: for tests of what GPUs need, without
+ * one.
+ *
+ * Device memory is mapped twice: where everyone knows it nothing may be read
+ * or written, which ends the program; lane tasks use the other mapping. */
+#ifndef TS_TESTS_FAKE_DEVICE_H
+#define TS_TESTS_FAKE_DEVICE_H
+
+#include "runtime/comm_wire.h"
+#include "runtime/device.h"
+
+typedef struct ts_fake_options {
+  bool serial;
+  bool words;     /* lanes wait by themselves for what others do */
+  bool asked;     /* events can't be watched, only asked for */
+  const char *id; /* the device's name of its own */
+  int slow_us;    /* what a copy takes at most */
+  double timeout_s;
+} ts_fake_options;
+
+ts_err ts_fake_create(ts_device **, const ts_fake_options *);
+/* The other address of P; of the host's memory its own. */
+void *ts_fake_alias(const void *p);
+int ts_fake_n_blocks(void); /* not yet freed */
+
+/* Messages travel in a world of their own, started and stopped collectively. */
+void ts_fake_wire_start(int ranks_per_node);
+void ts_fake_wire_stop(void);
+extern const ts_wire_ops ts_fake_wire;
+/* What went wrong on purpose, and what was seen. */
+typedef struct ts_fake_state {
+  bool hang, broken;             /* nothing is ever enqueued; polls fail */
+  int n_aborts, n_groups, n_bad; /* n_bad: begun while busy */
+  uint64_t order;                /* a hash of the order of launches */
+} ts_fake_state;
+extern ts_fake_state ts_fake;
+
+#endif
