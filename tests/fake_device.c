@@ -118,7 +118,7 @@ static bool is_remote(ts_device *d, const void *p) {
 
 static ts_err identify(ts_device *d, char id[TS_DEVICE_ID]) {
   (void)d;
-  strncpy(id, options.id, TS_DEVICE_ID - 1);
+  memcpy(id, options.id, TS_DEVICE_ID);
   return TS_OK;
 }
 

@@ -12,10 +12,10 @@
 
 typedef struct ts_fake_options {
   bool serial;
-  bool words;     /* lanes wait by themselves for what others do */
-  bool asked;     /* events can't be watched, only asked for */
-  const char *id; /* the device's name of its own */
-  int slow_us;    /* what a copy takes at most */
+  bool words;            /* lanes wait by themselves for what others do */
+  bool asked;            /* events can't be watched, only asked for */
+  char id[TS_DEVICE_ID]; /* the device's name of its own */
+  int slow_us;           /* what a copy takes at most */
   double timeout_s;
 } ts_fake_options;
 

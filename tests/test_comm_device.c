@@ -55,14 +55,12 @@ static bool is_wired(void) {
 }
 
 static ts_err create_device(int variant) {
-  char id[32];
-  snprintf(id, sizeof id, "fake %d", ts_mpi_rank());
-  const ts_fake_options f = {.serial = variant & SERIAL,
-                             .words = variant & WORDS,
-                             .asked = variant & ASKED,
-                             .id = id,
-                             .slow_us = 300,
-                             .timeout_s = 300};
+  ts_fake_options f = {.serial = variant & SERIAL,
+                       .words = variant & WORDS,
+                       .asked = variant & ASKED,
+                       .slow_us = 300,
+                       .timeout_s = 300};
+  snprintf(f.id, sizeof f.id, "fake %d", ts_mpi_rank());
   return is_fake() ? ts_fake_create(&r.device, &f)
                    : ts_test_device(&r.device, variant & SERIAL, 1);
 }

@@ -235,15 +235,24 @@ done:
   return err;
 }
 
+/* Who waits learns of it when nothing touches its buffers any more. */
+static void end_far(ts_comm *c, ts_err err) {
+  ts_err_record fault;
+  ts_err_take(&fault);
+  if (c->world->ops->fail) c->world->ops->fail(c);
+  ts_err_clear();
+  ts_err_put(&fault);
+  ts_device_fail(c->world->device, err);
+}
+
 static void finish(ts_op *op, ts_err err) {
   ts_comm *c = op->comm;
   const double now = ts_now();
   if (err != TS_OK) {
-    if (c->far) ts_device_fail(c->world->device, err);
+    if (c->far) end_far(c, err);
     if (op->started) atomic_store(&c->broken, true);
     ts_lane_fail(c->lane, err);
     ts_err_clear();
-    if (c->far && c->world->ops->fail) c->world->ops->fail(c);
   }
   if (op->turn && c->world->turn < op->turn) c->world->turn = op->turn;
   if (op->started) {

@@ -86,10 +86,12 @@ static ts_err poll_wire(ts_comm *c, bool *busy) {
   return c->far->wire ? wire_of(c)->poll(c->far->wire, busy) : TS_OK;
 }
 
-/* What is under way on the device would never end by itself. */
+/* What is under way on the device would never end by itself; what was
+ * enqueued beside it (own pieces, sums) does. */
 static void fail_wire(ts_comm *c) {
   if (c->far->wire) wire_of(c)->abort(c->far->wire);
   c->far->wire = NULL;
+  if (ts_lane_sync(c->far->stream) != TS_OK) ts_err_clear();
 }
 
 /* ---- moves --------------------------------------------------------------- */
