@@ -21,7 +21,7 @@ EXTRA_DIST += tests/cuda_kernels.cu
 MOSTLYCLEANFILES += tests/*.d
 
 # CUDA kernels on the CPU, where a C++ compiler is there.
-EXTRA_DIST += tests/cuda_emulate.h
+EXTRA_DIST += tests/cuda_emulate.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a
 tests_libemulate_a_SOURCES = tests/cuda_emulate.cc tests/cuda_emulate.h

@@ -1,10 +1,10 @@
 /* test_device.c - lanes, events and memory: one contract for every device,
  * with serial and parallel lanes; of the device that TESSERA_BACKEND names. */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "harness.h"
+#include "lane_tasks.h"
 #include "runtime/device_impl.h"
 
 typedef struct ts_pair {
@@ -22,27 +22,6 @@ static void stop(ts_pair *p) {
   ts_lane_destroy(p->other);
   ts_lane_destroy(p->lane);
   ts_device_destroy(p->device);
-}
-
-/* ---- tasks --------------------------------------------------------------- */
-
-static atomic_int order[1024], n_done;
-
-static ts_err append(void *arg, ts_lane *lane) {
-  (void)lane;
-  order[atomic_fetch_add(&n_done, 1)] = *(int *)arg;
-  return TS_OK;
-}
-
-static ts_err slow_append(void *arg, ts_lane *lane) {
-  for (volatile int i = 0; i < 2000000; i++) {
-  }
-  return append(arg, lane);
-}
-
-static ts_err break_down(void *arg, ts_lane *lane) {
-  (void)arg, (void)lane;
-  return ts_fail(TS_ERR_DATA, "on purpose");
 }
 
 START_TEST(events_order_lanes) {

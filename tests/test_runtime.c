@@ -1,34 +1,13 @@
 /* test_runtime.c - collectives beside lanes: one contract, with serial and
  * parallel lanes.  Lanes alone: test_device.c.  ranks: 1 2 4 */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/mem.h"
 #include "harness.h"
+#include "lane_tasks.h"
 #include "runtime/topology.h"
-
-/* ---- tasks --------------------------------------------------------------- */
-
-static atomic_int order[1024], n_done;
-
-static ts_err append(void *arg, ts_lane *lane) {
-  (void)lane;
-  order[atomic_fetch_add(&n_done, 1)] = *(int *)arg;
-  return TS_OK;
-}
-
-static ts_err slow_append(void *arg, ts_lane *lane) {
-  for (volatile int i = 0; i < 2000000; i++) {
-  }
-  return append(arg, lane);
-}
-
-static ts_err break_down(void *arg, ts_lane *lane) {
-  (void)arg, (void)lane;
-  return ts_fail(TS_ERR_DATA, "on purpose");
-}
 
 /* ---- collectives --------------------------------------------------------- */
 
