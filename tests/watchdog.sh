@@ -30,7 +30,8 @@ finish() { wait $pid; code=$?; }
 begin stopped $quick
 kill -STOP "$(rank_pid 2)"
 finish
-hangs 'no progress for [0-9]* s in section (step|save) of step [0-9]* .*: rank [0-3] on .* does not run'
+# The steps' deadline or, in the middle of a save, the save's.
+hangs 'no progress for [0-9]* s in (section (step|save) of|the checkpoint that rank [0-3] on [^ ]* writes beside) step [0-9]* .*: rank [0-3] on .* does not run'
 grep -Eq ', not run for [0-9]+ s; last' "$work/err"; check "how long it did not run" test $? = 0
 
 # Two nodes of two ranks: one asks the other.

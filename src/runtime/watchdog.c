@@ -171,10 +171,10 @@ static _Noreturn void leave_it(int code) {
 
 /* HEAD, and what every rank is at, for the whole job. */
 static _Noreturn void speak(const char *head, const ts_watch_row *rows,
-                            ts_err err, bool hang) {
+                            ts_err err, ts_watch_blame blame) {
   ts_str text = {0};
   if (ts_str_append(&text, "%s", head) != TS_OK ||
-      ts_watch_text(&text, rows, ts_watch_size(), hang) != TS_OK)
+      ts_watch_text(&text, rows, ts_watch_size(), blame) != TS_OK)
     ts_err_clear();
   ts_log_error(text.text ? text.text : head);
   ts_mpi_abort(ts_err_exit_code(err));
@@ -185,7 +185,7 @@ static _Noreturn void fail_comm(const char *message) {
   if (!ts_watch_claim()) leave_it(code);
   const ts_watch_row *rows = ts_watch_collect(ANSWER_S);
   if (!rows) leave_it(code);
-  speak(message, rows, TS_ERR_COMM, false);
+  speak(message, rows, TS_ERR_COMM, TS_WATCH_NOBODY);
 }
 
 _Noreturn void ts_watch_fail(ts_err err) {
@@ -203,12 +203,12 @@ _Noreturn void ts_watch_fail(ts_err err) {
 
 /* Returns where another rank speaks, or where it was only slow: COUNT got on
  * while the other nodes were asked. */
-static void say(const char *head, atomic_uint *count, bool hang) {
+static void say(const char *head, atomic_uint *count, ts_watch_blame blame) {
   const unsigned before = atomic_load(count);
   if (!ts_watch_claim()) return;
   const ts_watch_row *rows = ts_watch_collect(ANSWER_S);
   if (rows && atomic_load(count) == before)
-    speak(head, rows, TS_ERR_COMM, hang);
+    speak(head, rows, TS_ERR_COMM, blame);
   ts_watch_unclaim();
 }
 
@@ -220,7 +220,9 @@ static void say_beside(double waited) {
            "beside step %lld (deadline %.0f s, of section save)",
            waited, own->rank, own->host, (long long)own->step,
            own_deadline(TS_SECTION_SAVE));
-  say(head, &moved_beside, false);
+  /* Others may wait for anything meanwhile; a rank that does not run keeps the
+   * writer from its end. */
+  say(head, &moved_beside, TS_WATCH_STOPPED);
 }
 
 static void say_overdue(ts_section s, double waited) {
@@ -233,7 +235,7 @@ static void say_overdue(ts_section s, double waited) {
            "s, %s)",
            waited, ts_section_name((int)s), (long long)ts_watch_own()->step,
            ts_watch_deadline(s), from);
-  say(head, &moved, true);
+  say(head, &moved, TS_WATCH_ANYBODY);
 }
 
 /* ---- crashes ------------------------------------------------------------- */

@@ -65,8 +65,13 @@ const ts_watch_row *ts_watch_collect(double seconds);
 const char *ts_section_name(int section);
 /* No word from its thread for so long: it is stopped, or gone. */
 #define TS_WATCH_SILENT_S 3.0
-/* For a HANG the words that name who holds the job up; then a line per rank.
- */
-ts_err ts_watch_text(ts_str *, const ts_watch_row *rows, int n, bool hang);
+/* The words that name who holds the job up, if that is to be said; then a line
+ * per rank. */
+typedef enum {
+  TS_WATCH_NOBODY,  /* the message has said it */
+  TS_WATCH_STOPPED, /* a rank that does not run, if there is one */
+  TS_WATCH_ANYBODY  /* whoever the others wait for */
+} ts_watch_blame;
+ts_err ts_watch_text(ts_str *, const ts_watch_row *rows, int n, ts_watch_blame);
 
 #endif

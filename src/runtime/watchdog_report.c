@@ -133,7 +133,8 @@ done:
   return err;
 }
 
-ts_err ts_watch_text(ts_str *text, const ts_watch_row *rows, int n, bool hang) {
+ts_err ts_watch_text(ts_str *text, const ts_watch_row *rows, int n,
+                     ts_watch_blame blame) {
   ts_err err = TS_OK;
   int said = 0;
   ts_guilt most = INNOCENT;
@@ -141,7 +142,9 @@ ts_err ts_watch_text(ts_str *text, const ts_watch_row *rows, int n, bool hang) {
     const ts_guilt g = guilt(&rows[r], rows, n);
     if (g > most) most = g;
   }
-  if (hang) TS_TRY(name_suspects(text, rows, n, most));
+  if (blame == TS_WATCH_ANYBODY ||
+      (blame == TS_WATCH_STOPPED && most == SILENT))
+    TS_TRY(name_suspects(text, rows, n, most));
   /* The guilty first. */
   for (int g = SILENT; g >= INNOCENT; g--)
     for (int r = 0; r < n && said < RANKS_MAX; r++) {
