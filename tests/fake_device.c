@@ -27,6 +27,8 @@ static ts_fake_options options;
 static int n_whole, n_nodes; /* carriers in use */
 ts_fake_state ts_fake;
 
+static int n_open; /* kernels that run */
+
 static block *find(const void *p) {
   const char *c = p;
   for (int i = 0; i < MOST_BLOCKS; i++)
@@ -59,6 +61,7 @@ static ts_err device_alloc(ts_device *d, void **p, size_t bytes, ts_space space,
   int slot = 0;
   if (file < 0 || ftruncate(file, (off_t)b.bytes) != 0) return TS_ERR_NOMEM;
   b.at = mmap(NULL, b.bytes, PROT_NONE, MAP_SHARED, file, 0);
+  if (n_open) (void)mprotect(b.at, b.bytes, PROT_READ | PROT_WRITE);
   b.alias = mmap(NULL, b.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   pthread_mutex_lock(&lock);
@@ -68,6 +71,19 @@ static ts_err device_alloc(ts_device *d, void **p, size_t bytes, ts_space space,
   *p = b.at;
   return slot < MOST_BLOCKS ? TS_OK
                             : ts_fail(TS_ERR_NOMEM, "too many fake blocks");
+}
+
+/* Every kernel may touch all of it: which arrays are whose the fake doesn't
+ * know. */
+void ts_fake_open(bool open) {
+  pthread_mutex_lock(&lock);
+  const int before = n_open;
+  n_open += open ? 1 : -1;
+  for (int i = 0; !before != !n_open && i < MOST_BLOCKS; i++)
+    if (blocks[i].at)
+      (void)mprotect(blocks[i].at, blocks[i].bytes,
+                     n_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  pthread_mutex_unlock(&lock);
 }
 
 static void device_free(ts_device *d, void *p, size_t bytes, ts_space space,

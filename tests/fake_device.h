@@ -9,6 +9,7 @@
 
 #include "runtime/comm_wire.h"
 #include "runtime/device.h"
+#include "runtime/kernels.h"
 
 typedef struct ts_fake_options {
   bool serial;
@@ -20,8 +21,13 @@ typedef struct ts_fake_options {
 } ts_fake_options;
 
 ts_err ts_fake_create(ts_device **, const ts_fake_options *);
+/* The host's kernels, which alone may touch the device's memory, and only
+ * while they run.  ISA as for ts_kernels_fill. */
+ts_err ts_fake_kernels(ts_kernels *, const char *isa);
 /* The other address of P; of the host's memory its own. */
 void *ts_fake_alias(const void *p);
+/* From open to close kernels run; counted. */
+void ts_fake_open(bool open);
 int ts_fake_n_blocks(void); /* not yet freed */
 
 /* Messages travel in a world of their own, started and stopped collectively. */

@@ -4,9 +4,11 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "fake_device.h"
 
 static ts_fixture shared; /* for ts_test_all */
 
@@ -35,10 +37,38 @@ const char *ts_test_backend(void) {
   return name && *name ? name : "host";
 }
 
+static bool is_fake(void) {
+  return !strcmp(ts_test_backend(), "fake");
+}
+
 ts_err ts_test_device(ts_device **d, bool serial, int n_threads) {
   const ts_device_options o = {
       .serial = serial, .n_threads = n_threads, .timeout_s = 60};
+  const ts_fake_options fake = {
+      .serial = serial, .id = "fake", .slow_us = 20, .timeout_s = 60};
+  if (is_fake()) return ts_fake_create(d, &fake);
   return ts_device_create(d, ts_test_backend(), &o);
+}
+
+ts_err ts_test_kernels(ts_kernels *k) {
+  if (is_fake()) return ts_fake_kernels(k, NULL);
+  return ts_kernels_fill(k, ts_test_backend(), NULL);
+}
+
+void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes) {
+  ts_lane *lane;
+  if (!ts_device_is_apart(d)) {
+    if (bytes) memcpy(dst, src, bytes);
+    return;
+  }
+  ck_assert_ok(ts_lane_create(d, &lane, "test copies", TS_LANE_DATA));
+  ck_assert_ok(ts_lane_copy(lane, dst, src, bytes));
+  ck_assert_ok(ts_lane_sync(lane));
+  ts_lane_destroy(lane);
+}
+
+void ts_test_get(ts_device *d, void *dst, const void *src, size_t bytes) {
+  ts_test_put(d, dst, src, bytes);
 }
 
 /* The device is there on all ranks or the test is skipped on all. */

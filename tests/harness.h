@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "runtime/comm.h"
 #include "runtime/device.h"
+#include "runtime/kernels.h"
 
 /* World, device and a comm of the kind that the test wants. */
 typedef struct ts_fixture {
@@ -30,10 +31,16 @@ typedef struct ts_fixture {
 void ts_fixture_start(ts_fixture *, bool serial, int n_threads);
 void ts_fixture_stop(ts_fixture *);
 
-/* A device of the kind that TESSERA_BACKEND names, "host" where it isn't set.
+/* A device of the kind that TESSERA_BACKEND names, "host" where it isn't set;
+ * "fake" is tests/fake_device.h's, whose memory only kernels and copies touch.
  * Where there is none, ts_test_main has ended the test as skipped. */
 const char *ts_test_backend(void);
 ts_err ts_test_device(ts_device **, bool serial, int n_threads);
+/* Its kernels. */
+ts_err ts_test_kernels(ts_kernels *);
+/* From or to memory of D, host or device, at once; no lane may use it. */
+void ts_test_get(ts_device *d, void *dst, const void *src, size_t bytes);
+void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes);
 
 /* True on all ranks when COND holds on all of them. */
 bool ts_test_all(bool cond);

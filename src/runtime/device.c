@@ -144,6 +144,10 @@ void ts_event_unwatch(ts_event event) {
     event.lane->device->ops->watch(event, -1);
 }
 
+bool ts_device_is_apart(const ts_device *d) {
+  return d->ops->is_remote != NULL;
+}
+
 ts_err ts_lane_copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
   return lane->device->ops->copy(lane, dst, src, bytes);
 }

@@ -101,6 +101,9 @@ ts_err ts_device_create(ts_device **, const char *backend,
 void ts_device_destroy(ts_device *); /* after all its lanes */
 const char *ts_device_name(const ts_device *);
 const ts_device_options *ts_device_options_of(const ts_device *);
+/* True where TS_SPACE_DEVICE is memory that the host may not touch: kernels
+ * and copies alone see what lies there.  False on the host. */
+bool ts_device_is_apart(const ts_device *);
 /* False where there is nothing to say: the host. */
 bool ts_device_describe(const ts_device *, ts_device_info *);
 

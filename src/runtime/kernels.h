@@ -17,6 +17,12 @@
 #include "base/dtype.h"
 #include "base/err.h"
 
+/* ---- memory ------------------------------------------------------------ */
+
+/* zero (dst, bytes): device memory.  copy (dst, src, bytes): device or pinned
+ * memory on either side.  fetch (dst, src, bytes): the same into the host's
+ * memory, and waits: for the sizes that a host has to know. */
+
 /* ---- sparse ------------------------------------------------------------ */
 
 /* Pooled lookup of one TBE group with F features; feature f has the bags
@@ -144,6 +150,9 @@ typedef struct ts_bce_args {
 struct ts_dense_update_args; /* dense/optim.h */
 
 #define TS_KERNEL_LIST(X)                                                      \
+  X(zero, (void *, size_t))                                                    \
+  X(copy, (void *, const void *, size_t))                                      \
+  X(fetch, (void *, const void *, size_t))                                     \
   X(lookup, (const ts_lookup_args *))                                          \
   X(weight_grad, (const ts_weight_grad_args *))                                \
   X(sort, (const ts_sort_args *))                                              \

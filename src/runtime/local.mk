@@ -19,7 +19,7 @@ tessera_sources += \
   src/runtime/comm_wire.h \
   src/runtime/device.c \
   src/runtime/device.h \
-  src/runtime/device_host.c \
+  src/runtime/device_host.c src/runtime/kernels_memory.c \
   src/runtime/device_impl.h \
   src/runtime/kernels.h \
   src/runtime/overlap.c \
