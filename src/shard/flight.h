@@ -81,15 +81,22 @@ ts_err ts_processors_end(ts_ebc *, ts_lane *);
 
 /* ---- flights ------------------------------------------------------------- */
 
-/* What of a feature travels: its bags, or its distinct ones (bags.c). */
+/* What of a feature travels: its bags, or its distinct ones (bags.c).  On a
+ * device apart (ts_device_is_apart) the arrays of ids, inverse, offsets,
+ * member_start and member are the device's memory; numbers and part are the
+ * host's everywhere.  On the host the last three are NULL. */
 typedef struct ts_bags {
-  ts_jagged ids;
-  int32_t n;                  /* bags */
-  int32_t n_out;              /* rows that the model sees */
-  const int32_t *inverse;     /* (n_out) bag of each, NULL: its own */
-  const int32_t *part;        /* (parts + 1) split sequences: bags of each row
-                                 shard; NULL: not split */
-  struct ts_bag_store *store; /* of variable features */
+  ts_jagged ids;               /* apart: by lengths, or one id in every bag */
+  int32_t n;                   /* bags */
+  int32_t n_out;               /* rows that the model sees */
+  const int32_t *inverse;      /* (n_out) bag of each, NULL: its own */
+  const int64_t *offsets;      /* (n + 1) where each bag's ids start, from 0 */
+  const int32_t *member_start; /* (n + 1) of each bag in member, from 0 */
+  const int32_t *member;       /* (n_out) the rows of each bag, ascending; both
+                                  NULL without inverse */
+  const int32_t *part;         /* (parts + 1) split sequences: bags of each row
+                                  shard; NULL: not split */
+  struct ts_bag_store *store;  /* of variable features */
 } ts_bags;
 
 struct ts_flight {
