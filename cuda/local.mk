@@ -13,6 +13,10 @@ cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
 EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
   cuda/row_optim.cuh cuda/row_update.cuh cuda/row_update_kernels.cuh \
   cuda/row_update_run.cuh cuda/row_work.cuh cuda/lane_run.cuh
+# The sending side of input dist.
+cuda_sources += cuda/pack.cu
+EXTRA_DIST += cuda/pack.h cuda/scan.cuh cuda/pack_kernels.cuh \
+  cuda/distinct_kernels.cuh cuda/pack_run.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

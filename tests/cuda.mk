@@ -49,6 +49,13 @@ tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
   tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
 tests_test_cuda_update_LDADD = $(cuda_test_libs)
 tests_test_cuda_update_LINK = $(cuda_test_link)
+
+# The sending side of input dist, too.
+check_PROGRAMS += tests/test_cuda_pack
+tests_test_cuda_pack_SOURCES = tests/test_cuda_pack.c \
+  tests/cuda_pack.c tests/cuda_pack.h tests/pack_emulated.cc
+tests_test_cuda_pack_LDADD = $(cuda_test_libs)
+tests_test_cuda_pack_LINK = $(cuda_test_link)
 endif
 
 if HAVE_CUDA
@@ -59,4 +66,8 @@ tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
 check_PROGRAMS += tests/test_cuda_update_gpu
 tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
   tests/cuda_update.c tests/cuda_update.h
+
+check_PROGRAMS += tests/test_cuda_pack_gpu
+tests_test_cuda_pack_gpu_SOURCES = tests/test_cuda_pack_gpu.c \
+  tests/cuda_pack.c tests/cuda_pack.h
 endif

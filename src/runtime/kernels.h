@@ -75,6 +75,9 @@ typedef struct ts_sort_args {
   void *work; /* ts_sort_work_bytes of scratch; NULL: allocated */
 } ts_sort_args;
 
+struct ts_bags_args; /* shard/pack.h */
+struct ts_distinct_args;
+struct ts_pack_args;
 struct ts_row_update_args; /* sparse/row_optim.h */
 struct ts_row_stage_args;
 
@@ -153,6 +156,11 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(zero, (void *, size_t))                                                    \
   X(copy, (void *, const void *, size_t))                                      \
   X(fetch, (void *, const void *, size_t))                                     \
+  X(bags_check, (const struct ts_bags_args *))                                 \
+  X(bags_offsets, (const struct ts_bags_args *))                               \
+  X(bags_distinct, (const struct ts_distinct_args *))                          \
+  X(pack_measure, (const struct ts_pack_args *))                               \
+  X(pack_write, (const struct ts_pack_args *))                                 \
   X(lookup, (const ts_lookup_args *))                                          \
   X(weight_grad, (const ts_weight_grad_args *))                                \
   X(sort, (const ts_sort_args *))                                              \
