@@ -49,6 +49,13 @@ tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
   tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
 tests_test_cuda_update_LDADD = $(cuda_test_libs)
 tests_test_cuda_update_LINK = $(cuda_test_link)
+
+# Views, wires and positions, too.
+check_PROGRAMS += tests/test_cuda_views
+tests_test_cuda_views_SOURCES = tests/test_cuda_views.c \
+  tests/cuda_views.c tests/cuda_views.h tests/views_emulated.cc
+tests_test_cuda_views_LDADD = $(cuda_test_libs)
+tests_test_cuda_views_LINK = $(cuda_test_link)
 endif
 
 if HAVE_CUDA
@@ -59,4 +66,8 @@ tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
 check_PROGRAMS += tests/test_cuda_update_gpu
 tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
   tests/cuda_update.c tests/cuda_update.h
+
+check_PROGRAMS += tests/test_cuda_views_gpu
+tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
+  tests/cuda_views.c tests/cuda_views.h
 endif
