@@ -115,6 +115,7 @@ void ts_cuda_span_end(ts_lane *, ts_cuda_span, const ts_span *what);
 void ts_cuda_kernels_memory(ts_kernels *); /* zero, copy, fetch */
 void ts_cuda_kernels_lookup(ts_kernels *); /* lookup, weight_grad */
 void ts_cuda_kernels_update(ts_kernels *); /* sort, row_update, row_stage */
+void ts_cuda_kernels_unpack(ts_kernels *); /* unpack, bag_means */
 void ts_cuda_kernels_dense(ts_kernels *);
 
 #endif

@@ -77,6 +77,8 @@ typedef struct ts_sort_args {
 
 struct ts_row_update_args; /* sparse/row_optim.h */
 struct ts_row_stage_args;
+struct ts_unpack_args; /* shard/unpack.h */
+struct ts_bag_means_args;
 
 /* ---- dense ------------------------------------------------------------- */
 
@@ -158,6 +160,8 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(sort, (const ts_sort_args *))                                              \
   X(row_update, (const struct ts_row_update_args *))                           \
   X(row_stage, (const struct ts_row_stage_args *))                             \
+  X(unpack, (const struct ts_unpack_args *))                                   \
+  X(bag_means, (const struct ts_bag_means_args *))                             \
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
   X(interact_forward_half, (const ts_interact_args *))                         \

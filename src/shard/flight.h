@@ -121,10 +121,13 @@ struct ts_flight {
   const float **emb;   /* (n_features) */
   float **grad;
   int64_t *stride;
-  int64_t *route_count;        /* (n_routes) ids of each, while packing */
-  char **section_at;           /* (n_routes) where its section starts */
-  struct ts_part *parts;       /* (parts_max) scratch of input_split.c */
-  struct ts_section *sections; /* (routes to here, W) of input_unpack.c */
+  int64_t *route_count;  /* (n_routes) ids of each, while packing */
+  char **section_at;     /* (n_routes) where its section starts */
+  struct ts_part *parts; /* (parts_max) scratch of input_split.c */
+  /* input_unpack.c; arrived and list_copy where the device is apart. */
+  struct ts_unpack_part *sections; /* (routes to here, W) of what arrived */
+  ts_buffer arrived;               /* the device's copy of the messages */
+  ts_buffer list, list_copy; /* ts_unpack_part of all groups; the device's */
 };
 
 /* bags.c */

@@ -63,4 +63,6 @@ tessera_sources += \
   src/shard/topology.h \
   src/shard/topology_measure.c \
   src/shard/topology_tiers.c \
+  src/shard/unpack.c \
+  src/shard/unpack.h \
   src/shard/wire.c

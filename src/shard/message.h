@@ -4,10 +4,11 @@
 #define TS_SHARD_MESSAGE_H
 
 #include "shard/flight.h"
+#include "shard/unpack.h"
 
-/* How a section of a message gives the lengths of its bags; a section's
- * entry in the message's table is n_ids << TS_FORM_BITS | form. */
-enum { TS_FORM_ONE, TS_FORM_BYTES, TS_FORM_INTS, TS_FORM_BITS = 2 };
+/* A section's entry in the message's table is n_ids << TS_FORM_BITS | form,
+ * which says how it gives the lengths of its bags. */
+enum { TS_FORM_BITS = 2 };
 
 static inline int64_t ts_pad4(int64_t bytes) {
   return (bytes + 3) / 4 * 4;
@@ -67,6 +68,11 @@ static inline void ts_put_row(char *rows, int64_t n, int id_bytes,
 ts_err ts_input_pack(void *flight /* ts_flight ** */, ts_lane *);
 ts_err ts_input_statuses(ts_flight *); /* after the exchange, on the host */
 ts_err ts_input_create(ts_flight *);
+ts_err ts_input_reserve(ts_flight *, int64_t n_parts, int64_t bytes);
+/* Parts that a batch of all groups has at most, with N_BAGS bags to here. */
+int64_t ts_input_parts(const ts_flight *, int64_t n_bags);
+/* The error of lengths that add up to N where N_IDS ids came. */
+ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
 ts_err ts_input_unpack(void *flight /* ts_flight ** */, ts_lane *);
 
 #endif
