@@ -24,6 +24,9 @@ EXTRA_DIST += cuda/pack.h cuda/scan.cuh cuda/pack_kernels.cuh \
 # Kernels around them.
 cuda_sources += cuda/entries.cu
 EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
+# Kernels of input dist's receiving side.
+cuda_sources += cuda/unpack.cu
+EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

@@ -70,9 +70,19 @@ tests_test_cuda_entries_SOURCES = tests/test_cuda_entries.c \
   tests/cuda_entries_emulated.cc tests/cuda_entries_emulated.h
 tests_test_cuda_entries_LDADD = $(cuda_test_libs)
 tests_test_cuda_entries_LINK = $(cuda_test_link)
+# Input dist's receiving side, in the same way.
+check_PROGRAMS += tests/test_cuda_unpack
+tests_test_cuda_unpack_SOURCES = tests/test_cuda_unpack.c \
+  tests/cuda_unpack.c tests/cuda_unpack.h tests/unpack_emulated.cc
+tests_test_cuda_unpack_LDADD = $(cuda_test_libs)
+tests_test_cuda_unpack_LINK = $(cuda_test_link)
 endif
 
 if HAVE_CUDA
+check_PROGRAMS += tests/test_cuda_unpack_gpu
+tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
+  tests/cuda_unpack.c tests/cuda_unpack.h
+
 check_PROGRAMS += tests/test_cuda_lookup_gpu
 tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
   tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h

@@ -97,6 +97,8 @@ struct ts_code_args;
 struct ts_position_args;
 
 /* narrow (dst, src, n): f64 to f32. */
+struct ts_unpack_args; /* shard/unpack.h */
+struct ts_bag_means_args;
 
 /* ---- dense ------------------------------------------------------------- */
 
@@ -196,6 +198,8 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(find, (const struct ts_find_args *))                                       \
   X(add, (float *, const float *, int64_t))                                    \
   X(add_rows, (const struct ts_add_rows_args *))                               \
+  X(unpack, (const struct ts_unpack_args *))                                   \
+  X(bag_means, (const struct ts_bag_means_args *))                             \
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
   X(interact_forward_half, (const ts_interact_args *))                         \

@@ -58,6 +58,9 @@ void ts_flight_destroy(ts_flight *fl) {
   ts_send_destroy(fl);
   ts_buffer_reset(&fl->send);
   ts_buffer_reset(&fl->exchange.recv);
+  ts_buffer_reset(&fl->arrived);
+  ts_buffer_reset(&fl->list);
+  ts_buffer_reset(&fl->list_copy);
   ts_pool_reset(&fl->pool);
   void *arrays[] = {fl->statuses,
                     fl->batch,

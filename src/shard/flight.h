@@ -134,7 +134,10 @@ struct ts_flight {
   const float **emb;   /* (n_features) */
   float **grad;
   int64_t *stride;
-  struct ts_section *sections; /* (routes to here, W) of input_unpack.c */
+  /* input_unpack.c; arrived and list_copy where the device is apart. */
+  struct ts_unpack_part *sections; /* (routes to here, W) of what arrived */
+  ts_buffer arrived;               /* the device's copy of the messages */
+  ts_buffer list, list_copy; /* ts_unpack_part of all groups; the device's */
   /* The batch as kernels are told of it, all in one pinned block. */
   ts_buffer plan;
   ts_pack_feature *raw;  /* (n_features) as the reader gave them */

@@ -134,19 +134,41 @@ done:
   return err;
 }
 
-/* 1 / bag length of the means that are finished after the sum over shards. */
-static void find_means(ts_flight *fl) {
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
-    ts_lot_flight *lf = &fl->lots[l];
-    for (int32_t i = 0; lf->inverse && i < lf->lot->n_views; i++) {
-      const ts_jagged *j = &fl->kjt->features[lf->lot->views[i].feature];
-      float *inverse = lf->inverse + (int64_t)i * fl->batch_max;
-      for (int32_t b = 0; lf->lot->views[i].mean && b < fl->own.n; b++) {
-        const int64_t length = ts_jagged_length(j, b);
-        inverse[b] = length > 0 ? 1.0f / (float)length : 0.0f;
-      }
-    }
+/* The bag lengths of view I, which the device can see. */
+static ts_bag_mean mean_of(const ts_flight *fl, const ts_lot_flight *lf,
+                           int32_t i) {
+  const int32_t f = lf->lot->views[i].feature;
+  const ts_jagged *j = &fl->kjt->features[f];
+  const ts_bags *b = &fl->bags[f];
+  ts_bag_mean v = {.out = lf->inverse + (int64_t)i * fl->batch_max,
+                   .lengths = j->lengths,
+                   .offsets = j->offsets,
+                   .n = fl->own.n};
+  if (ts_device_is_apart(fl->ebc->device)) {
+    v.lengths = NULL;
+    v.offsets = ts_jagged_is_one(&b->ids) ? NULL : b->offsets;
+    v.bag = b->inverse;
   }
+  return v;
+}
+
+/* 1 / bag length of the means that are finished after the sum over shards. */
+static ts_err find_means(ts_flight *fl) {
+  ts_err err = TS_OK;
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
+    const ts_lot_flight *lf = &fl->lots[l];
+    ts_bag_means_args a;
+    a.n_views = 0;
+    for (int32_t i = 0; lf->inverse && i < lf->lot->n_views; i++) {
+      if (lf->lot->views[i].mean) a.view[a.n_views++] = mean_of(fl, lf, i);
+      if (a.n_views < TS_BAG_MEANS) continue;
+      TS_TRY(fl->ebc->kernels->bag_means(&a));
+      a.n_views = 0;
+    }
+    if (a.n_views) TS_TRY(fl->ebc->kernels->bag_means(&a));
+  }
+done:
+  return err;
 }
 
 static void write_head(const ts_flight *fl, int r, char *to) {
@@ -241,10 +263,8 @@ ts_err ts_input_pack(void *arg, ts_lane *lane) {
   if (fl->own.err == TS_OK && fl->own.n > 0) {
     err = measure_all(fl, &n_bytes);
     if (err == TS_OK) err = pack_sections(fl, n_bytes);
-    if (err == TS_OK) {
-      find_means(fl);
-      return TS_OK;
-    }
+    if (err == TS_OK) err = find_means(fl);
+    if (err == TS_OK) return TS_OK;
     /* The others must not wait for a message that never comes: they hear of
      * the error, and all end together at the step's agreement. */
     fl->own.err = err;

@@ -4,6 +4,7 @@
 #define TS_SHARD_MESSAGE_H
 
 #include "shard/flight.h"
+#include "shard/unpack.h"
 
 static inline int64_t ts_pad4(int64_t bytes) {
   return (bytes + 3) / 4 * 4;
@@ -59,6 +60,11 @@ ts_err ts_bags_distinct(const ts_distinct_args *);
 ts_err ts_input_pack(void *flight /* ts_flight ** */, ts_lane *);
 ts_err ts_input_statuses(ts_flight *); /* after the exchange, on the host */
 ts_err ts_input_create(ts_flight *);
+ts_err ts_input_reserve(ts_flight *, int64_t n_parts, int64_t bytes);
+/* Parts that a batch of all groups has at most, with N_BAGS bags to here. */
+int64_t ts_input_parts(const ts_flight *, int64_t n_bags);
+/* The error of lengths that add up to N where N_IDS ids came. */
+ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
 ts_err ts_input_unpack(void *flight /* ts_flight ** */, ts_lane *);
 
 #endif

@@ -11,11 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shard/unpack.h"
 #include "sparse/kjt.h"
 
-/* How a section of a message gives the lengths of its bags; a section's
- * entry in the message's table, its word, is n_ids << TS_FORM_BITS | form. */
-enum { TS_FORM_ONE, TS_FORM_BYTES, TS_FORM_INTS, TS_FORM_BITS = 2 };
+/* A section's entry in the message's table, its word, is
+ * n_ids << TS_FORM_BITS | form, which says how it gives the lengths. */
+enum { TS_FORM_BITS = 2 };
 
 /* An id's place in its bag, as it is kept and travels: processors have no
  * more weights than that. */
