@@ -314,6 +314,21 @@ START_TEST(spread) {
 }
 END_TEST
 
+/* Lengths about those that a byte holds. */
+START_TEST(longest) {
+  for (int n = 254; n < 258; n++) {
+    const spec s = {{{100, 2, false, false, 0, false, n},
+                     {1000, 2, true, true, 2, false, 2 * n},
+                     {100, -1, false, true, 1, false, n}},
+                    3,
+                    2,
+                    50,
+                    -1};
+    check(&s);
+  }
+}
+END_TEST
+
 START_TEST(many_ranks) {
   const spec s = {{{4000, 3, true, false, RANKS, false, 0},
                    {100000, 20, false, true, RANKS - 1, true, 0},
@@ -549,9 +564,10 @@ static void start_host(void) {
 }
 
 Suite *cuda_pack_suite(const char *name, const pack_target *t) {
-  static const TTest *tests[8];
-  const TTest *all[] = {sections, spread,       many_ranks,     batch_sizes,
-                        bad_ids,  distinct_ids, distinct_sizes, distinct};
+  static const TTest *tests[9];
+  const TTest *all[] = {sections,   spread,       longest,
+                        many_ranks, batch_sizes,  bad_ids,
+                        distinct,   distinct_ids, distinct_sizes};
   memcpy(tests, all, sizeof tests);
   Suite *suite = suite_create(name);
   TCase *tcase = tcase_create(name);
