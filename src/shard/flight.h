@@ -14,8 +14,19 @@
 typedef struct ts_processor {
   int32_t feature;
   ts_param *param; /* (max_length) */
-  double *sum;     /* (max_length) this rank's part of the gradient */
+  int64_t at;      /* of its sums and copies among those of all processors */
 } ts_processor;
+
+/* Of all processors side by side.  Parameters are the host's: on a device
+ * apart their weights are copied before a lookup, and their gradients after
+ * the backward pass. */
+typedef struct ts_position_store {
+  int64_t n;
+  ts_buffer sum;    /* f64: this rank's part of the gradient */
+  ts_buffer weight; /* f32, apart: the weights as of the last lookup */
+  ts_buffer grad;   /* f32, apart: sums as they go to the parameters */
+  float *host;      /* (n), apart: what goes there and comes back */
+} ts_position_store;
 
 struct ts_ebc {
   const ts_config *config;
@@ -42,6 +53,7 @@ struct ts_ebc {
   bool more;        /* micro-batches of this step follow: gradients are kept */
   ts_params params; /* of the processors, in their order */
   ts_processor *processors; /* (params.n) by feature */
+  ts_position_store positions;
   ts_lot *lots;
   int32_t n_lots;
   struct ts_route *routes; /* sorted by rank */

@@ -63,6 +63,6 @@ tessera_sources += \
   src/shard/topology.h \
   src/shard/topology_measure.c \
   src/shard/topology_tiers.c \
-  src/shard/unpack.c \
-  src/shard/unpack.h \
-  src/shard/wire.c
+  src/shard/unpack.c src/shard/unpack.h \
+  src/shard/view_kernels.c src/shard/view_kernels.h \
+  src/shard/wire.c src/shard/wire.h
