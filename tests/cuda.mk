@@ -50,6 +50,12 @@ tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
 tests_test_cuda_update_LDADD = $(cuda_test_libs)
 tests_test_cuda_update_LINK = $(cuda_test_link)
 
+# The sending side of input dist, too.
+check_PROGRAMS += tests/test_cuda_pack
+tests_test_cuda_pack_SOURCES = tests/test_cuda_pack.c \
+  tests/cuda_pack.c tests/cuda_pack.h tests/pack_emulated.cc
+tests_test_cuda_pack_LDADD = $(cuda_test_libs)
+tests_test_cuda_pack_LINK = $(cuda_test_link)
 # Views, wires and positions, too.
 check_PROGRAMS += tests/test_cuda_views
 tests_test_cuda_views_SOURCES = tests/test_cuda_views.c \
@@ -64,7 +70,6 @@ tests_test_cuda_entries_SOURCES = tests/test_cuda_entries.c \
   tests/cuda_entries_emulated.cc tests/cuda_entries_emulated.h
 tests_test_cuda_entries_LDADD = $(cuda_test_libs)
 tests_test_cuda_entries_LINK = $(cuda_test_link)
-
 # Input dist's receiving side, in the same way.
 check_PROGRAMS += tests/test_cuda_unpack
 tests_test_cuda_unpack_SOURCES = tests/test_cuda_unpack.c \
@@ -86,6 +91,9 @@ check_PROGRAMS += tests/test_cuda_update_gpu
 tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
   tests/cuda_update.c tests/cuda_update.h
 
+check_PROGRAMS += tests/test_cuda_pack_gpu
+tests_test_cuda_pack_gpu_SOURCES = tests/test_cuda_pack_gpu.c \
+  tests/cuda_pack.c tests/cuda_pack.h
 check_PROGRAMS += tests/test_cuda_views_gpu
 tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
   tests/cuda_views.c tests/cuda_views.h

@@ -117,6 +117,7 @@ ts_err ts_flight_expect(ts_flight *fl) {
   TS_TRY(join(fl));
   for (int r = 0; r < fl->ebc->n_ranks; r++) fl->batch[r] = fl->batch_max;
   TS_TRY(ts_bags_expect(fl));
+  TS_TRY(ts_send_expect(fl));
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
     TS_TRY(reserve_lot(&fl->lots[l]));
   TS_TRY(reserve_messages(fl));
