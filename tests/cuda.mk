@@ -22,7 +22,7 @@ MOSTLYCLEANFILES += tests/*.d
 
 # CUDA kernels on the CPU, where a C++ compiler is there.
 cuda_pack = tests/cuda_pack.c tests/cuda_pack.h tests/cuda_pack_distinct.c \
-  tests/pack_block.h
+  tests/cuda_pack_block.h
 EXTRA_DIST += tests/cuda_emulate.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a

@@ -3,7 +3,7 @@
  * lies in one block, of which the target has a copy. */
 #include "cuda_pack.h"
 
-#include "pack_block.h"
+#include "cuda_pack_block.h"
 #include "shard/message.h"
 
 const pack_target *pack_tested;

@@ -1,5 +1,5 @@
 /* cuda_pack_distinct.c - batches for the kernel bags_distinct. */
-#include "pack_block.h"
+#include "cuda_pack_block.h"
 
 enum { FEATURES = 5 };
 

@@ -1,7 +1,7 @@
-/* pack_block.h - what the tests of input dist's sending side share: all of a
+/* cuda_pack_block.h - what the tests of input dist's sending side share: all of a
  * case lies in one block, of which the target has a copy. */
-#ifndef TS_TESTS_PACK_BLOCK_H
-#define TS_TESTS_PACK_BLOCK_H
+#ifndef TS_TESTS_CUDA_PACK_BLOCK_H
+#define TS_TESTS_CUDA_PACK_BLOCK_H
 
 #include "cuda_pack.h"
 #include "sparse_util.h"
