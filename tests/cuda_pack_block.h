@@ -1,5 +1,5 @@
-/* cuda_pack_block.h - what the tests of input dist's sending side share: all of a
- * case lies in one block, of which the target has a copy. */
+/* cuda_pack_block.h - what the tests of input dist's sending side share: all
+ * of a case lies in one block, of which the target has a copy. */
 #ifndef TS_TESTS_CUDA_PACK_BLOCK_H
 #define TS_TESTS_CUDA_PACK_BLOCK_H
 
