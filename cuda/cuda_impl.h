@@ -116,6 +116,7 @@ void ts_cuda_kernels_memory(ts_kernels *); /* zero, copy, fetch */
 void ts_cuda_kernels_views(ts_kernels *);  /* shard/view_kernels.h's, put */
 void ts_cuda_kernels_lookup(ts_kernels *); /* lookup, weight_grad */
 void ts_cuda_kernels_update(ts_kernels *); /* sort, row_update, row_stage */
+void ts_cuda_kernels_entries(ts_kernels *); /* sparse/entries.h */
 void ts_cuda_kernels_dense(ts_kernels *);
 
 #endif

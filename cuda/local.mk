@@ -17,6 +17,9 @@ cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
 EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
   cuda/row_optim.cuh cuda/row_update.cuh cuda/row_update_kernels.cuh \
   cuda/row_update_run.cuh cuda/row_work.cuh cuda/lane_run.cuh
+# Kernels around them.
+cuda_sources += cuda/entries.cu
+EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

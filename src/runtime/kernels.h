@@ -79,6 +79,12 @@ typedef struct ts_sort_args {
 
 struct ts_row_update_args; /* sparse/row_optim.h */
 struct ts_row_stage_args;
+struct ts_entries_args; /* sparse/entries.h */
+struct ts_append_args;
+struct ts_find_args;
+struct ts_add_rows_args;
+
+/* add (to, from, n): to[i] += from[i]; from may be pinned memory. */
 
 /* ---- views, wires, positions ------------------------------------------- */
 
@@ -177,6 +183,11 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(sort, (const ts_sort_args *))                                              \
   X(row_update, (const struct ts_row_update_args *))                           \
   X(row_stage, (const struct ts_row_stage_args *))                             \
+  X(entries, (const struct ts_entries_args *))                                 \
+  X(append, (const struct ts_append_args *))                                   \
+  X(find, (const struct ts_find_args *))                                       \
+  X(add, (float *, const float *, int64_t))                                    \
+  X(add_rows, (const struct ts_add_rows_args *))                               \
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
   X(interact_forward_half, (const ts_interact_args *))                         \
