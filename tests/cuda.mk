@@ -21,6 +21,8 @@ EXTRA_DIST += tests/cuda_kernels.cu
 MOSTLYCLEANFILES += tests/*.d
 
 # CUDA kernels on the CPU, where a C++ compiler is there.
+cuda_pack = tests/cuda_pack.c tests/cuda_pack.h tests/cuda_pack_distinct.c \
+  tests/cuda_pack_block.h
 EXTRA_DIST += tests/cuda_emulate.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a
@@ -53,7 +55,7 @@ tests_test_cuda_update_LINK = $(cuda_test_link)
 # The sending side of input dist, too.
 check_PROGRAMS += tests/test_cuda_pack
 tests_test_cuda_pack_SOURCES = tests/test_cuda_pack.c \
-  tests/cuda_pack.c tests/cuda_pack.h tests/pack_emulated.cc
+  $(cuda_pack) tests/pack_emulated.cc
 tests_test_cuda_pack_LDADD = $(cuda_test_libs)
 tests_test_cuda_pack_LINK = $(cuda_test_link)
 # Views, wires and positions, too.
@@ -92,8 +94,7 @@ tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
   tests/cuda_update.c tests/cuda_update.h
 
 check_PROGRAMS += tests/test_cuda_pack_gpu
-tests_test_cuda_pack_gpu_SOURCES = tests/test_cuda_pack_gpu.c \
-  tests/cuda_pack.c tests/cuda_pack.h
+tests_test_cuda_pack_gpu_SOURCES = tests/test_cuda_pack_gpu.c $(cuda_pack)
 check_PROGRAMS += tests/test_cuda_views_gpu
 tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
   tests/cuda_views.c tests/cuda_views.h

@@ -3,42 +3,13 @@
  * lies in one block, of which the target has a copy. */
 #include "cuda_pack.h"
 
-#include <stdio.h>
-
+#include "cuda_pack_block.h"
 #include "shard/message.h"
-#include "sparse_util.h"
 
-static const pack_target *target;
-static ts_kernels host;
-static pack_target on_host;
+const pack_target *pack_tested;
+pack_target pack_host;
 
 enum { FEATURES = 5, RANKS = 40, PARTS = 2 * RANKS, ROUTES = 400 };
-
-/* ---- blocks -------------------------------------------------------------- */
-
-typedef struct block {
-  char *image, *base; /* the test's; where kernels see it */
-  size_t used, bytes;
-} block;
-
-static void block_start(block *b, size_t bytes) {
-  *b = (block){.image = test_alloc((int64_t)bytes, 1), .bytes = bytes};
-}
-
-/* The start of N elements of SIZE bytes. */
-static size_t take(block *b, int64_t n, size_t size) {
-  const size_t at = b->used;
-  b->used += ((size_t)n * size + 15) / 16 * 16;
-  ck_assert_uint_le(b->used, b->bytes);
-  return at;
-}
-
-/* Room for it that nobody has written before. */
-static size_t take_out(block *b, int64_t n, size_t size) {
-  const size_t at = take(b, n, size);
-  memset(b->image + at, 0x5a, b->used - at);
-  return at;
-}
 
 /* ---- features ------------------------------------------------------------ */
 
@@ -245,20 +216,13 @@ static char *run(pack_case *c, const pack_target *t) {
   return end;
 }
 
-static void check_same(const char *a, const char *b, size_t at, size_t bytes,
-                       const char *what) {
-  for (size_t i = 0; i < bytes; i++)
-    ck_assert_msg(a[at + i] == b[at + i], "%s: byte %zu is %d, %d on the host",
-                  what, i, b[at + i], a[at + i]);
-}
-
 /* Forms of lengths and widths of rows that were met. */
 static unsigned met_forms, met_widths;
 
 static void check(const spec *s) {
   pack_case *c = test_alloc(1, sizeof *c);
   make(c, s);
-  char *expected = run(c, &on_host), *found = run(c, target);
+  char *expected = run(c, &pack_host), *found = run(c, pack_tested);
   check_same(expected, found, c->bad, 8, "bad");
   ck_assert_int_eq(*(int64_t *)(void *)(found + c->bad) != TS_NO_BAD_ID,
                    s->bad >= 0);
@@ -267,6 +231,7 @@ static void check(const spec *s) {
                "offsets");
   check_same(expected, found, c->words, 8 * (size_t)c->n_routes, "words");
   check_same(expected, found, c->message, c->b.bytes - c->message, "message");
+  check_same(expected, found, 0, c->spread, "anything");
   const int64_t *words = (const int64_t *)(void *)(found + c->words);
   for (int32_t i = 0; s->bad < 0 && i < c->n_routes; i++) {
     met_forms |= 1u << (words[i] & 3);
@@ -314,6 +279,21 @@ START_TEST(spread) {
 }
 END_TEST
 
+/* Lengths about those that a byte holds. */
+START_TEST(longest) {
+  for (int n = 254; n < 258; n++) {
+    const spec s = {{{100, 2, false, false, 0, false, n},
+                     {1000, 2, true, true, 2, false, 2 * n},
+                     {100, -1, false, true, 1, false, n}},
+                    3,
+                    2,
+                    50,
+                    -1};
+    check(&s);
+  }
+}
+END_TEST
+
 START_TEST(many_ranks) {
   const spec s = {{{4000, 3, true, false, RANKS, false, 0},
                    {100000, 20, false, true, RANKS - 1, true, 0},
@@ -356,172 +336,6 @@ START_TEST(bad_ids) {
 }
 END_TEST
 
-/* ---- distinct bags ------------------------------------------------------- */
-
-typedef struct bags_spec {
-  int32_t n;
-  int kinds, longest;             /* bags that there are; ids of one at most */
-  bool weighted, sequence, apart; /* apart: with members */
-  int n_parts;
-} bags_spec;
-
-typedef struct distinct_case {
-  const bags_spec *s;
-  size_t lengths, from_ids, from_weights, from_offsets, ids, start, weights,
-      to_lengths, inverse, slot, member_start, member, row0, found;
-  int64_t n_ids;
-  int64_t n_slots;
-} distinct_case;
-
-/* Bag KIND: ids, and signs of zeros as weights, which count. */
-static void fill_bags(block *b, distinct_case *c) {
-  const bags_spec *s = c->s;
-  uint64_t seed = 5;
-  c->lengths = take(b, s->n, 4);
-  c->from_offsets = take(b, s->n + 1, 8);
-  c->from_ids = take(b, (int64_t)s->n * s->longest, 8);
-  c->from_weights = take(b, (int64_t)s->n * s->longest, 4);
-  int32_t *lengths = (int32_t *)(void *)(b->image + c->lengths);
-  int64_t *offsets = (int64_t *)(void *)(b->image + c->from_offsets);
-  int64_t *ids = (int64_t *)(void *)(b->image + c->from_ids);
-  float *weights = (float *)(void *)(b->image + c->from_weights);
-  for (int32_t i = 0; i < s->n; i++) {
-    uint64_t kind = test_random(&seed) % (uint32_t)s->kinds;
-    lengths[i] = s->sequence ? 1 : (int32_t)(kind % (uint64_t)(s->longest + 1));
-    kind = kind * 977 + 13;
-    for (int32_t k = 0; k < lengths[i]; k++) {
-      ids[c->n_ids] = (int64_t)(test_random(&kind) % 1000);
-      weights[c->n_ids++] = test_random(&kind) % 2 ? 0.0f : -0.0f;
-    }
-    offsets[i + 1] = c->n_ids;
-  }
-}
-
-static void lay_out(block *b, distinct_case *c) {
-  const bags_spec *s = c->s;
-  c->n_slots = 16;
-  while (c->n_slots < 2 * (int64_t)s->n) c->n_slots *= 2;
-  c->ids = take_out(b, c->n_ids + 1, 8);
-  c->start = take_out(b, s->n + 1, 8);
-  c->weights = take_out(b, c->n_ids + 1, 4);
-  c->to_lengths = take_out(b, s->n + 1, 4);
-  c->inverse = take_out(b, s->n + 1, 4);
-  c->slot = take_out(b, c->n_slots, 4);
-  c->member_start = take_out(b, s->n + 1, 4);
-  c->member = take_out(b, s->n + 1, 4);
-  c->row0 = take(b, s->n_parts + 1, 8);
-  c->found = take_out(b, s->n_parts + 3, 8);
-  int64_t *row0 = (int64_t *)(void *)(b->image + c->row0);
-  for (int p = 0; p < s->n_parts; p++)
-    row0[p] = (int64_t)p * 1100 / s->n_parts; /* the last ones have none */
-}
-
-static ts_distinct distinct_of(const distinct_case *c, char *base) {
-  const bags_spec *s = c->s;
-  return (ts_distinct){
-      .from = {.lengths = (int32_t *)(void *)(base + c->lengths),
-               .ids = (int64_t *)(void *)(base + c->from_ids),
-               .weights = s->weighted
-                              ? (float *)(void *)(base + c->from_weights)
-                              : NULL,
-               .n_ids = c->n_ids},
-      .from_offsets = (int64_t *)(void *)(base + c->from_offsets),
-      .n_out = s->n,
-      .sequence = s->sequence,
-      .ids = (int64_t *)(void *)(base + c->ids),
-      .start = (int64_t *)(void *)(base + c->start),
-      .weights = (float *)(void *)(base + c->weights),
-      .lengths = (int32_t *)(void *)(base + c->to_lengths),
-      .inverse = (int32_t *)(void *)(base + c->inverse),
-      .slot = (uint32_t *)(void *)(base + c->slot),
-      .mask = (uint64_t)c->n_slots - 1,
-      .member_start =
-          s->apart ? (int32_t *)(void *)(base + c->member_start) : NULL,
-      .member = (int32_t *)(void *)(base + c->member),
-      .row0 = (int64_t *)(void *)(base + c->row0),
-      .n_parts = s->n_parts,
-      .found = (int64_t *)(void *)(base + c->found)};
-}
-
-static char *find(const block *b, const distinct_case *c, int n,
-                  const pack_target *t) {
-  ts_distinct d[FEATURES];
-  const ts_distinct_args a = {d, n};
-  char *end = test_alloc((int64_t)b->bytes, 1), *base;
-  base = t->send(b->image, b->bytes);
-  for (int i = 0; i < n; i++) d[i] = distinct_of(&c[i], base);
-  ck_assert_ok(t->bags_distinct(&a));
-  t->fetch(end, base, b->bytes);
-  t->drop(base);
-  return end;
-}
-
-static void compare(const distinct_case *c, const char *a, const char *b) {
-  const bags_spec *s = c->s;
-  const int64_t *found = (const int64_t *)(const void *)(a + c->found);
-  const size_t n = (size_t)found[0], n_ids = (size_t)found[1];
-  check_same(a, b, c->found, 8 * (size_t)(s->n_parts ? s->n_parts + 3 : 2),
-             "found");
-  ck_assert_uint_le(n, (size_t)s->n);
-  if (s->n_parts)
-    check_same(a, b, c->start, 8 * n, "ids by parts");
-  else
-    check_same(a, b, c->start, 8 * (n + 1), "starts");
-  check_same(a, b, c->ids, 8 * n_ids, "ids");
-  if (s->weighted) check_same(a, b, c->weights, 4 * n_ids, "weights");
-  if (!s->sequence) check_same(a, b, c->to_lengths, 4 * n, "lengths");
-  check_same(a, b, c->inverse, 4 * (size_t)s->n, "inverse");
-  if (!s->apart) return;
-  check_same(a, b, c->member_start, 4 * (n + 1), "starts of members");
-  check_same(a, b, c->member, 4 * (size_t)s->n, "members");
-}
-
-static void check_distinct(const bags_spec *s, int n) {
-  distinct_case c[FEATURES] = {{0}};
-  block b;
-  block_start(&b, 4 << 20);
-  for (int i = 0; i < n; i++) {
-    c[i].s = &s[i];
-    fill_bags(&b, &c[i]);
-    lay_out(&b, &c[i]);
-  }
-  char *expected = find(&b, c, n, &on_host), *found = find(&b, c, n, target);
-  for (int i = 0; i < n; i++) compare(&c[i], expected, found);
-  free(expected);
-  free(found);
-  free(b.image);
-}
-
-START_TEST(distinct) {
-  const bags_spec s[] = {{1000, 300, 4, false, false, true, 0},
-                         {1300, 300, 4, true, false, true, 0},
-                         {900, 1, 3, false, false, true, 0},
-                         {700, 100000, 3, false, false, false, 0},
-                         {0, 5, 3, true, false, true, 0}};
-  check_distinct(s, TEST_COUNT(s));
-}
-END_TEST
-
-START_TEST(distinct_ids) {
-  const bags_spec s[] = {{2000, 400, 1, false, true, true, 0},
-                         {2000, 400, 1, false, true, true, 3},
-                         {1500, 5000, 1, false, true, false, 12},
-                         {0, 1, 1, false, true, true, 4},
-                         {1, 1, 1, false, true, true, 1}};
-  check_distinct(s, TEST_COUNT(s));
-}
-END_TEST
-
-START_TEST(distinct_sizes) {
-  static const int32_t sizes[] = {1, 2, 255, 256, 257, 1023, 1024, 1025};
-  for (int i = 0; i < TEST_COUNT(sizes); i++) {
-    const bags_spec s[] = {{sizes[i], 40, 5, true, false, true, 0},
-                           {sizes[i], 40, 1, false, true, true, 2}};
-    check_distinct(s, 2);
-  }
-}
-END_TEST
-
 /* ---- the suite ----------------------------------------------------------- */
 
 static void *host_send(const void *p, size_t bytes) {
@@ -535,28 +349,28 @@ static void host_fetch(void *to, const void *sent, size_t bytes) {
 }
 
 static void start_host(void) {
+  ts_kernels host;
   ck_assert_ok(ts_kernels_fill(&host, "host", NULL));
-  on_host = (pack_target){host.bags_check,
-                          host.bags_offsets,
-                          host.bags_distinct,
-                          host.pack_measure,
-                          host.pack_write,
-                          host_send,
-                          host_fetch,
-                          free,
-                          NULL,
-                          NULL};
+  pack_host = (pack_target){host.bags_check,
+                            host.bags_offsets,
+                            host.bags_distinct,
+                            host.pack_measure,
+                            host.pack_write,
+                            host_send,
+                            host_fetch,
+                            free,
+                            NULL,
+                            NULL};
 }
 
 Suite *cuda_pack_suite(const char *name, const pack_target *t) {
-  static const TTest *tests[8];
-  const TTest *all[] = {sections, spread,       many_ranks,     batch_sizes,
-                        bad_ids,  distinct_ids, distinct_sizes, distinct};
-  memcpy(tests, all, sizeof tests);
+  const TTest *tests[] = {sections,   spread,      longest,
+                          many_ranks, batch_sizes, bad_ids};
   Suite *suite = suite_create(name);
   TCase *tcase = tcase_create(name);
-  target = t;
+  pack_tested = t;
   for (int i = 0; i < TEST_COUNT(tests); i++) tcase_add_test(tcase, tests[i]);
+  pack_add_distinct(tcase);
   tcase_add_unchecked_fixture(tcase, start_host, NULL);
   if (t->start) tcase_add_unchecked_fixture(tcase, t->start, t->stop);
   suite_add_tcase(suite, tcase);
