@@ -18,9 +18,9 @@ typedef struct ts_processor {
   int64_t at;      /* of its sums and copies among those of all processors */
 } ts_processor;
 
-/* Of all processors side by side.  Parameters are the host's: on a device
- * apart their weights are copied before a lookup, and their gradients after
- * the backward pass. */
+/* Of all processors side by side.  Where a device is apart and parameters are
+ * the host's, weights are copied before a lookup, and gradients after the
+ * backward pass. */
 typedef struct ts_position_store {
   int64_t n;
   ts_buffer sum;    /* f64: this rank's part of the gradient */
