@@ -38,6 +38,15 @@ ts_tbe_input ts_tbe_case_input(const ts_tbe_case *, int i);
 /* Creates the group; initial weights are drawn. */
 ts_err ts_tbe_case_group(ts_tbe_case *, const ts_kernels *);
 
+/* Bits of numbers below N + 1. */
+int ts_tbe_bits(int64_t n);
+/* *N distinct rows of a batch, of all batches the mean. */
+ts_err ts_tbe_case_distinct(const ts_tbe_case *, int64_t *n);
+/* Bytes that such a batch reads and writes at least; backward with the
+ * optimizer. */
+int64_t ts_tbe_forward_bytes(const ts_tbe_case *, int64_t distinct);
+int64_t ts_tbe_backward_bytes(const ts_tbe_case *, int64_t distinct);
+
 /* Forward and backward with the optimizer on CASE's device, by its own clock,
  * beside a copy in its memory: bytes that have to move, and their share of
  * the copy's.  Prints a table: a line for uniform ids and one for the power

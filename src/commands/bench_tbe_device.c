@@ -1,10 +1,7 @@
 /* bench_tbe_device.c - `tessera bench tbe --backend NAME`: lookup and fused
  * backward by the clock of a device's lane, beside a copy in its memory.
- *
- * What has to move is counted, each thing once however often it is used: ids
- * and offsets, distinct rows and their state, outputs or gradients, and what
- * sorting passes over; the rest is the caches' matter.  All batches are
- * enqueued before the host waits: no step waits for a launch. */
+ * All batches are enqueued before the host waits: no step waits for a launch.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +13,7 @@
 enum {
   WARM = 2, /* batches, or copies, before those that count */
   COPIES = 12,
-  SORTS = 6,
-  DIGIT = 8 /* bits that a pass of the sort goes by */
+  SORTS = 6
 };
 static const int64_t COPY_MAX = INT64_C(256) << 20, COPY_MIN = 1 << 20;
 
@@ -91,67 +87,6 @@ done:
   ts_buffer_reset(&from);
   ts_buffer_reset(&to);
   return err;
-}
-
-/* ---- bytes --------------------------------------------------------------- */
-
-static int bits_of(int64_t n) {
-  int bits = 0;
-  while (bits < 32 && n >> bits) bits++;
-  return bits;
-}
-
-/* Distinct rows of all batches, by a bit for each row. */
-static ts_err count_rows(ts_shape *s) {
-  ts_err err = TS_OK;
-  const ts_tbe_case *c = s->c;
-  const int64_t n_words = c->tables * c->rows / 64 + 1;
-  const int64_t per_table = (int64_t)c->batch * c->pool;
-  uint64_t *seen = NULL;
-  s->unique = 0;
-  TS_TRY(ts_mem_array(&seen, n_words, sizeof *seen, TS_TAG_INPUT));
-  for (int k = 0; k < TS_TBE_INPUTS; k++) {
-    memset(seen, 0, (size_t)n_words * sizeof *seen);
-    for (int64_t i = 0; i < c->n; i++) {
-      const int64_t row = i / per_table * c->rows + c->ids[k][i];
-      const uint64_t bit = UINT64_C(1) << row % 64;
-      s->unique += !(seen[row / 64] & bit);
-      seen[row / 64] |= bit;
-    }
-  }
-  s->unique /= TS_TBE_INPUTS;
-done:
-  ts_mem_free(seen);
-  return err;
-}
-
-/* Of a row's optimizer state. */
-static int64_t state_bytes(const ts_tbe_case *c) {
-  const ts_row_optim *o = ts_row_optim_find(c->config->optimizer.kind);
-  int64_t bytes = 0;
-  for (int i = 0; i < o->n_states; i++)
-    bytes += o->state[i].per_row ? 4 : 4 * (int64_t)c->dim;
-  return bytes;
-}
-
-/* Ids, weights, offsets, where bags lie, and their rows of output or
- * gradient. */
-static int64_t batch_bytes(const ts_tbe_case *c) {
-  const int64_t bags = (int64_t)c->tables * c->batch;
-  return c->n * (c->weights ? 8 : 4) + bags * 16 + bags * c->dim * 4;
-}
-
-static int64_t forward_bytes(const ts_shape *s) {
-  return batch_bytes(s->c) + s->unique * s->c->row_bytes;
-}
-
-/* Keys and values, 8 bytes of an id, are written, read and written by each
- * pass, and read; rows and state are read and written. */
-static int64_t backward_bytes(const ts_shape *s) {
-  const ts_tbe_case *c = s->c;
-  const int passes = (bits_of(c->tables * c->rows) + DIGIT - 1) / DIGIT;
-  return batch_bytes(c) + c->n * 8 * (2 + 2 * passes) +
-         2 * s->unique * (c->row_bytes + state_bytes(c));
 }
 
 /* ---- times --------------------------------------------------------------- */
@@ -238,11 +173,11 @@ static ts_err measure_sort(const ts_shape *s, double *t) {
                                    .values = b[VALUES].ptr,
                                    .values_scratch = b[VALUES_SCRATCH].ptr,
                                    .n = c->n,
-                                   .n_bits = bits_of(c->tables * c->rows),
+                                   .n_bits = ts_tbe_bits(c->tables * c->rows),
                                    .n_segments = c->tables,
                                    .segment = segment,
                                    .segment_base = base,
-                                   .segment_bits = bits_of(c->rows)},
+                                   .segment_bits = ts_tbe_bits(c->rows)},
                           .source = b[SOURCE].ptr};
   TS_TRY(run_sorts(s, &x, t));
 done:
@@ -257,8 +192,10 @@ static void print_line(const ts_shape *s, double alpha,
                        const ts_device_times *t) {
   const ts_tbe_case *c = s->c;
   char ids[32] = "uniform";
-  const double forward = (double)forward_bytes(s) / t->forward;
-  const double backward = (double)backward_bytes(s) / t->backward;
+  const double forward =
+      (double)ts_tbe_forward_bytes(c, s->unique) / t->forward;
+  const double backward =
+      (double)ts_tbe_backward_bytes(c, s->unique) / t->backward;
   if (alpha > 0) snprintf(ids, sizeof ids, "zipf %.4g", alpha);
   printf("%4d %-4s %4d %-9s %7.1f%% %9.4f %7.1f %6.1f%% %8.1f %9.4f %7.1f "
          "%6.1f%% %8.4f %7.2f\n",
@@ -276,7 +213,7 @@ static ts_err measure(ts_shape *s, double alpha) {
   ts_tbe_case *c = s->c;
   ts_device_times t = {0};
   ts_tbe_case_draw(c, alpha);
-  TS_TRY(count_rows(s));
+  TS_TRY(ts_tbe_case_distinct(c, &s->unique));
   for (int k = 0; k < TS_TBE_INPUTS; k++) {
     ts_buffer_reset(&s->ids[k]);
     TS_TRY(lend(&s->ids[k], c, c->ids[k], c->n * 4, TS_TAG_INPUT));
