@@ -148,6 +148,10 @@ bool ts_device_is_apart(const ts_device *d) {
   return d->ops->is_remote != NULL;
 }
 
+bool ts_device_holds(ts_device *d, const void *p) {
+  return p && d->ops->is_remote && d->ops->is_remote(d, p);
+}
+
 ts_err ts_lane_copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
   return lane->device->ops->copy(lane, dst, src, bytes);
 }

@@ -109,6 +109,8 @@ const ts_device_options *ts_device_options_of(const ts_device *);
 /* True where TS_SPACE_DEVICE is memory that the host may not touch: kernels
  * and copies alone see what lies there.  False on the host. */
 bool ts_device_is_apart(const ts_device *);
+/* True where the host may not touch P, which is this device's. */
+bool ts_device_holds(ts_device *, const void *p);
 /* False where there is nothing to say: the host. */
 bool ts_device_describe(const ts_device *, ts_device_info *);
 
