@@ -93,6 +93,9 @@ void ts_cuda_free_late(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
 bool ts_cuda_is_remote(ts_device *, const void *p);
 void ts_cuda_describe(const ts_device *, ts_device_info *);
 ts_err ts_cuda_identify(ts_device *, char id[TS_DEVICE_ID]);
+ts_err ts_cuda_mark(ts_lane *, void **mark); /* cuda/clock.cu */
+ts_err ts_cuda_between(ts_lane *, void *a, void *b, double *seconds);
+void ts_cuda_unmark(void *mark);
 
 /* ---- the trace ----------------------------------------------------------- */
 

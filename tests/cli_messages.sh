@@ -67,6 +67,16 @@ expect 2 'dtype = "f8" is none of f32|bf16|f16' "$TESSERA" bench tbe dtype=f8
 expect 2 'pool = "3x" is no number' "$TESSERA" bench tbe pool=3x
 expect 2 'batch = "0" is no number in 1 to' "$TESSERA" bench tbe batch=0
 expect 2 'no optimizer "x"' "$TESSERA" bench tbe optimizer=x
+# Without a GPU, built with CUDA or not; with one it runs.
+"$TESSERA" bench tbe --backend cuda tables=2 rows=100 dim=8 batch=8 pool=3 \
+  iters=4 >"$dir/out" 2>"$dir/err"
+rc=$?
+if [ $rc != 0 ]; then
+  expect 2 'run.backend' "$TESSERA" bench tbe --backend cuda
+  [ "$(wc -l <"$dir/err")" = 1 ] || fail "bench tbe --backend cuda: not one line"
+fi
+expect 2 'run.backend: "none" is not in this build' "$TESSERA" bench tbe \
+  backend=none
 expect 2 'unknown key "itrs"' "$TESSERA" bench step "$dir/good.deck" itrs=9
 
 "$TESSERA" bench tbe tables=2 rows=100 dim=6 batch=8 pool=3 iters=4 zipf=1 \
@@ -78,6 +88,11 @@ grep -Eq '^ref +zipf( +[0-9.]+){5} +[0-9]+%( +[0-9.]+){3} +[0-9]+%( +[0-9.]+)$' 
 # Output and gradient: 2 x 2 x 8 x 6 floats.
 grep -Eq '^  output and gradient +768 B +2.00 x$' "$dir/out" ||
   fail "bench tbe: memory"
+
+"$TESSERA" bench tbe tables=2 rows=100 batch=8 iters=4 sweep=1 >"$dir/out" ||
+  fail "bench tbe: sweep"
+[ "$(grep -Ec '^ *(32|64|128|256) (f32|bf16) +[0-9]+ (uniform|zipf 1.[01]5) .*%' \
+  "$dir/out")" = 72 ] || fail "bench tbe: not 72 shapes"
 
 "$TESSERA" plan "$dir/good.deck" 3 >"$dir/out" || fail "plan"
 [ "$(grep -c '^rank ' "$dir/out")" = 3 ] || fail "plan: not 3 ranks"

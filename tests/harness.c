@@ -62,6 +62,10 @@ void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes) {
     return;
   }
   if (!bytes) return;
+  if (is_fake()) { /* suites do so a million times */
+    memcpy(ts_fake_alias(dst), ts_fake_alias(src), bytes);
+    return;
+  }
   ck_assert_ok(ts_lane_create(d, &lane, "test copies", TS_LANE_DATA));
   ck_assert_ok(ts_lane_copy(lane, dst, src, bytes));
   ck_assert_ok(ts_lane_sync(lane));

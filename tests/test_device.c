@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "harness.h"
 #include "lane_tasks.h"
+#include "runtime/clock.h"
 #include "runtime/device_impl.h"
 
 typedef struct ts_pair {
@@ -195,6 +196,33 @@ START_TEST(lanes_wait_for_other_devices) {
 }
 END_TEST
 
+static ts_err nap(void *arg, ts_lane *lane) {
+  (void)arg, (void)lane;
+  ts_pause(20000);
+  return TS_OK;
+}
+
+/* A lane's own time: nothing passes that is not between two marks. */
+START_TEST(clocks_tell_a_lanes_time) {
+  ts_pair p;
+  ts_clock *c;
+  double whole, part;
+  start(&p, _i);
+  ck_assert_ok(ts_clock_create(&c, p.lane, 4)); /* the last is never set */
+  ck_assert_ok(ts_clock_mark(c, 0));            /* and again below */
+  for (int i = 0; i < 3; i++) {
+    ck_assert_ok(ts_clock_mark(c, i));
+    ck_assert_ok(ts_lane_submit(p.lane, "nap", nap, NULL, 0));
+  }
+  ck_assert_ok(ts_lane_sync(p.lane));
+  ck_assert_ok(ts_clock_between(c, 0, 2, &whole));
+  ck_assert_ok(ts_clock_between(c, 0, 1, &part));
+  ck_assert(part >= 0.019 && whole >= part + 0.019);
+  ts_clock_destroy(c);
+  stop(&p);
+}
+END_TEST
+
 /* ---- memory -------------------------------------------------------------- */
 
 /* Whether all N bytes of B are VALUE. */
@@ -327,6 +355,7 @@ static Suite *device_suite(void) {
   tcase_add_loop_test(t, events_may_be_held, 0, 2);
   tcase_add_loop_test(t, copies_follow_events, 0, 2);
   tcase_add_loop_test(t, lanes_wait_for_other_devices, 0, 2);
+  tcase_add_loop_test(t, clocks_tell_a_lanes_time, 0, 2);
   tcase_add_loop_test(t, buffers_grow, 0, 4);
   tcase_add_loop_test(t, pools_and_counts, 0, 2);
   tcase_add_test(t, too_much_memory_is_one_message);

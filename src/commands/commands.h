@@ -30,6 +30,7 @@ typedef struct ts_args {
    * --sweep N,N..., --measure FILE, --json */
   const char *world, *ranks_per_node, *topology, *save, *sweep, *measure;
   bool json;
+  const char *backend; /* bench tbe: --backend NAME */
 } ts_args;
 
 typedef struct ts_command {

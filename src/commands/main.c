@@ -112,6 +112,8 @@ static ts_err parse_option(ts_args *a, char **argv, int *i) {
     a->sweep = v;
   else if ((v = option("--measure", argv, i)))
     a->measure = v;
+  else if ((v = option("--backend", argv, i)))
+    a->backend = v;
   else
     return ts_fail(TS_ERR_USAGE, "option %s is unknown or lacks its value",
                    argv[*i]);

@@ -92,6 +92,11 @@ typedef struct ts_device_ops {
   /* Enqueue: LANE waits until WORD, in pinned memory, is LEAST or more; what
    * follows sees what was written before it.  NULL: there is no such thing. */
   ts_err (*wait_word)(ts_lane *, const uint64_t *word, uint64_t least);
+  /* Of runtime/clock.h; NULL, all three: tasks look at ts_now.  mark makes
+   * *MARK where it is NULL. */
+  ts_err (*mark)(ts_lane *, void **mark);
+  ts_err (*between)(ts_lane *, void *a, void *b, double *seconds);
+  void (*unmark)(void *mark);
 } ts_device_ops;
 
 /* backend: "host" or "cuda" ("cuda" fails with DECK where it is not built

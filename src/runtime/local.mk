@@ -1,5 +1,6 @@
 tessera_sources += \
   src/backends.c \
+  src/runtime/clock.c src/runtime/clock.h \
   src/runtime/backends.h \
   src/runtime/comm.c \
   src/runtime/comm.h \

@@ -1,0 +1,56 @@
+/* bench_tbe.h - what `tessera bench tbe` measures: a group of tables, and
+ * batches for it. */
+#ifndef TS_COMMANDS_BENCH_TBE_H
+#define TS_COMMANDS_BENCH_TBE_H
+
+#include "commands/bench.h"
+#include "sparse/tbe.h"
+
+enum { TS_TBE_INPUTS = 4 }; /* batches, used in turn */
+
+typedef struct ts_tbe_case {
+  int tables, dim, batch, pool, threads, iters;
+  bool mean, weighted;
+  int64_t rows, n, row_bytes; /* of a table; ids in a batch; of a row */
+  double alpha;               /* of the power law; 0: uniform only */
+  ts_table_config *config;
+  ts_device *device;
+  ts_lane *lane;
+  ts_tbe *tbe;
+  /* Batches, memory of the host. */
+  int64_t *offsets, *starts, *at;
+  int32_t *ids[TS_TBE_INPUTS]; /* (n) */
+  uint32_t *touched;           /* (n_touched) distinct rows, ascending */
+  int64_t n_touched;
+  float *weights;    /* (n) or NULL */
+  float *out, *grad; /* (batch, tables * dim) */
+} ts_tbe_case;
+
+/* Sizes that follow from the others; USAGE where there is too much. */
+ts_err ts_tbe_case_size(ts_tbe_case *);
+/* Room for the batches, with all but the ids. */
+ts_err ts_tbe_case_allocate(ts_tbe_case *);
+void ts_tbe_case_free(ts_tbe_case *); /* what allocate took */
+/* Ids of all batches: uniform, or by a power law with ALPHA > 0. */
+void ts_tbe_case_draw(ts_tbe_case *, double alpha);
+void ts_tbe_case_touch(ts_tbe_case *, int k); /* the rows of batch K */
+ts_tbe_input ts_tbe_case_input(const ts_tbe_case *, int i);
+/* Creates the group; initial weights are drawn. */
+ts_err ts_tbe_case_group(ts_tbe_case *, const ts_kernels *);
+
+/* Bits of numbers below N + 1. */
+int ts_tbe_bits(int64_t n);
+/* *N distinct rows of a batch, of all batches the mean. */
+ts_err ts_tbe_case_distinct(const ts_tbe_case *, int64_t *n);
+/* Bytes that such a batch reads and writes at least; backward with the
+ * optimizer. */
+int64_t ts_tbe_forward_bytes(const ts_tbe_case *, int64_t distinct);
+int64_t ts_tbe_backward_bytes(const ts_tbe_case *, int64_t distinct);
+
+/* Forward and backward with the optimizer on CASE's device, by its own clock,
+ * beside a copy in its memory: bytes that have to move, and their share of
+ * the copy's.  Prints a table: a line for uniform ids and one for the power
+ * law; with SWEEP, of dims, pooling and types of its own choice. */
+ts_err ts_bench_tbe_device(ts_tbe_case *, const ts_kernels *, bool sweep);
+
+#endif

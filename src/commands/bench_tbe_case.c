@@ -1,0 +1,127 @@
+/* bench_tbe_case.c - the group and the batches of `tessera bench tbe`: the
+ * same ids as the peers' benchmarks. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "commands/bench_tbe.h"
+
+/* A row in [1, R] by a bounded power law. */
+static double power_law(double u, double R, double alpha) {
+  if (fabs(alpha - 1) < 1e-9) return pow(R, u);
+  return pow((pow(R, 1 - alpha) - 1) * u + 1, 1 / (1 - alpha));
+}
+
+/* Bounded power law, scattered. */
+void ts_tbe_case_draw(ts_tbe_case *c, double alpha) {
+  const double R = (double)c->rows;
+  for (int k = 0; k < TS_TBE_INPUTS; k++)
+    for (int64_t i = 0; i < c->n; i++) {
+      uint32_t x[4];
+      ts_rng4(x, 1, TS_RNG_TEST, (uint64_t)i, (uint32_t)k, 0);
+      const double u = ts_rng_unit64(x[0], x[1]);
+      uint64_t id = (uint64_t)(u * R);
+      if (alpha > 0) {
+        id = (uint64_t)fmin(fmax(power_law(u, R, alpha), 1), R) - 1;
+        id = id * UINT64_C(2654435761) % (uint64_t)c->rows;
+      }
+      c->ids[k][i] = (int32_t)id;
+    }
+}
+
+static int by_number(const void *a, const void *b) {
+  const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+void ts_tbe_case_touch(ts_tbe_case *c, int k) {
+  const int64_t per_table = (int64_t)c->batch * c->pool;
+  for (int64_t i = 0; i < c->n; i++)
+    c->touched[i] = (uint32_t)(i / per_table * c->rows + c->ids[k][i]);
+  qsort(c->touched, (size_t)c->n, sizeof *c->touched, by_number);
+  c->n_touched = 0;
+  for (int64_t i = 0; i < c->n; i++)
+    if (i == 0 || c->touched[i] != c->touched[c->n_touched - 1])
+      c->touched[c->n_touched++] = c->touched[i];
+}
+
+ts_err ts_tbe_case_size(ts_tbe_case *c) {
+  c->n = (int64_t)c->tables * c->batch * c->pool;
+  c->row_bytes = c->dim * (int64_t)ts_dtype_bytes(c->config->dtype);
+  c->config->rows = c->rows;
+  c->config->dim = c->dim;
+  if (c->n > UINT32_MAX || c->tables * c->rows > UINT32_MAX)
+    return ts_fail(TS_ERR_USAGE, "bench: tables x batch x pool and tables x "
+                                 "rows have to be below 2^32");
+  return TS_OK;
+}
+
+ts_err ts_tbe_case_allocate(ts_tbe_case *c) {
+  ts_err err = TS_OK;
+  const int64_t bags = (int64_t)c->tables * c->batch;
+  TS_TRY(ts_mem_array(&c->offsets, bags + 1, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&c->starts, c->tables + 1, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&c->at, bags, 8, TS_TAG_INPUT));
+  for (int64_t i = 0; i <= bags; i++) c->offsets[i] = i * c->pool;
+  for (int t = 0; t <= c->tables; t++) c->starts[t] = (int64_t)t * c->batch;
+  for (int64_t i = 0; i < bags; i++)
+    c->at[i] = (i % c->batch * c->tables + i / c->batch) * c->dim;
+  for (int k = 0; k < TS_TBE_INPUTS; k++)
+    TS_TRY(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
+  TS_TRY(ts_mem_array(&c->touched, c->n, 4, TS_TAG_INPUT));
+  if (c->weighted) TS_TRY(ts_mem_array(&c->weights, c->n, 4, TS_TAG_INPUT));
+  for (int64_t i = 0; c->weighted && i < c->n; i++)
+    c->weights[i] = (float)(i * 7919 % 1000 + 1) * 1e-3f;
+  TS_TRY(ts_mem_array(&c->out, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_array(&c->grad, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
+  for (int64_t i = 0; i < bags * c->dim; i++)
+    c->grad[i] = (float)((i * 7919 % 2001) - 1000) * 1e-6f;
+done:
+  return err;
+}
+
+void ts_tbe_case_free(ts_tbe_case *c) {
+  ts_mem_free(c->offsets);
+  ts_mem_free(c->starts);
+  ts_mem_free(c->at);
+  ts_mem_free(c->touched);
+  ts_mem_free(c->weights);
+  ts_mem_free(c->out);
+  ts_mem_free(c->grad);
+  c->offsets = c->starts = c->at = NULL;
+  c->touched = NULL;
+  c->weights = c->out = c->grad = NULL;
+  for (int k = 0; k < TS_TBE_INPUTS; k++) {
+    ts_mem_free(c->ids[k]);
+    c->ids[k] = NULL;
+  }
+}
+
+ts_tbe_input ts_tbe_case_input(const ts_tbe_case *c, int i) {
+  return (ts_tbe_input){.bag_start = c->starts,
+                        .offsets = c->offsets,
+                        .at = c->at,
+                        .rows = c->ids[i % TS_TBE_INPUTS],
+                        .weights = c->weights,
+                        .n_ids = c->n};
+}
+
+ts_err ts_tbe_case_group(ts_tbe_case *c, const ts_kernels *k) {
+  ts_err err = TS_OK;
+  ts_tbe_table tables[c->tables];
+  int32_t table[c->tables];
+  for (int t = 0; t < c->tables; t++) {
+    tables[t] = (ts_tbe_table){c->config, t, 0, c->rows, 0, c->dim};
+    table[t] = t;
+  }
+  const ts_tbe_spec spec = {.tables = tables,
+                            .n_tables = c->tables,
+                            .feature_table = table,
+                            .n_features = c->tables,
+                            .mean = c->mean,
+                            .seed = 1};
+  TS_TRY(ts_tbe_create(&c->tbe, c->device, k, &spec));
+  TS_TRY(ts_tbe_init(c->tbe));
+done:
+  return err;
+}

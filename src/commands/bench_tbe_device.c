@@ -1,0 +1,312 @@
+/* bench_tbe_device.c - `tessera bench tbe --backend NAME`: lookup and fused
+ * backward by the clock of a device's lane, beside a copy in its memory.
+ * All batches are enqueued before the host waits: no step waits for a launch.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "commands/bench_tbe.h"
+#include "runtime/clock.h"
+#include "runtime/topology.h"
+
+enum {
+  WARM = 2, /* batches, or copies, before those that count */
+  COPIES = 12,
+  SORTS = 6
+};
+static const int64_t COPY_MAX = INT64_C(256) << 20, COPY_MIN = 1 << 20;
+
+/* One shape, its batches in device memory. */
+typedef struct ts_shape {
+  ts_tbe_case *c;
+  const ts_kernels *k;
+  ts_clock *clock;
+  ts_buffer offsets, at, ids[TS_TBE_INPUTS], weights, out, grad;
+  int64_t unique; /* distinct rows of a batch, of all the mean */
+  double copy;    /* bytes per second, read and written */
+} ts_shape;
+
+/* Medians in s. */
+typedef struct ts_device_times {
+  double forward, backward, sort;
+} ts_device_times;
+
+static ts_err room(ts_buffer *b, const ts_tbe_case *c, int64_t bytes,
+                   ts_tag tag) {
+  return ts_buffer_create(b, c->device, (size_t)bytes, TS_SPACE_DEVICE, tag);
+}
+
+/* BYTES of X in memory of the device. */
+static ts_err lend(ts_buffer *b, const ts_tbe_case *c, const void *x,
+                   int64_t bytes, ts_tag tag) {
+  ts_err err = TS_OK;
+  TS_TRY(room(b, c, bytes, tag));
+  TS_TRY(ts_lane_copy(c->lane, b->ptr, x, (size_t)bytes));
+  TS_TRY(ts_lane_sync(c->lane));
+done:
+  return err;
+}
+
+/* The median of what N pairs of marks, STRIDE apart, have between them. */
+static ts_err median(ts_clock *clock, int first, int stride, int n,
+                     double *seconds) {
+  ts_err err = TS_OK;
+  double x[n];
+  for (int i = 0; i < n; i++)
+    TS_TRY(ts_clock_between(clock, first + i * stride, first + i * stride + 1,
+                            &x[i]));
+  *seconds = ts_bench_median(x, n);
+done:
+  return err;
+}
+
+/* ---- what memory gives --------------------------------------------------- */
+
+static ts_err measure_copy(const ts_tbe_case *c, double *speed) {
+  ts_err err = TS_OK;
+  ts_clock *clock = NULL;
+  ts_buffer from = {0}, to = {0};
+  int64_t bytes = c->tables * c->rows * c->row_bytes;
+  double seconds = 0;
+  if (bytes > COPY_MAX) bytes = COPY_MAX;
+  if (bytes < COPY_MIN) bytes = COPY_MIN;
+  TS_TRY(ts_clock_create(&clock, c->lane, COPIES + 1));
+  TS_TRY(room(&from, c, bytes, TS_TAG_MISC));
+  TS_TRY(room(&to, c, bytes, TS_TAG_MISC));
+  for (int i = 0; i < COPIES; i++) {
+    TS_TRY(ts_clock_mark(clock, i));
+    TS_TRY(ts_lane_copy(c->lane, to.ptr, from.ptr, (size_t)bytes));
+  }
+  TS_TRY(ts_clock_mark(clock, COPIES));
+  TS_TRY(ts_lane_sync(c->lane));
+  TS_TRY(median(clock, WARM, 1, COPIES - WARM, &seconds));
+  *speed = 2 * (double)bytes / seconds;
+done:
+  ts_clock_destroy(clock);
+  ts_buffer_reset(&from);
+  ts_buffer_reset(&to);
+  return err;
+}
+
+/* ---- times --------------------------------------------------------------- */
+
+static ts_tbe_input input_of(const ts_shape *s, int i) {
+  ts_tbe_input in = ts_tbe_case_input(s->c, i);
+  in.offsets = s->offsets.ptr;
+  in.at = s->at.ptr;
+  in.rows = s->ids[i % TS_TBE_INPUTS].ptr;
+  in.weights = s->weights.ptr;
+  return in;
+}
+
+static ts_err measure_group(const ts_shape *s, ts_device_times *t) {
+  ts_err err = TS_OK;
+  const ts_tbe_case *c = s->c;
+  for (int i = 0; i < c->iters; i++) {
+    const ts_tbe_input in = input_of(s, i);
+    TS_TRY(ts_clock_mark(s->clock, 3 * i));
+    TS_TRY(ts_tbe_forward(c->tbe, s->out.ptr, &in, c->lane));
+    TS_TRY(ts_clock_mark(s->clock, 3 * i + 1));
+    TS_TRY(ts_tbe_backward(c->tbe, s->grad.ptr, &in, 1.0, i + 1, c->lane));
+    TS_TRY(ts_clock_mark(s->clock, 3 * i + 2));
+  }
+  TS_TRY(ts_lane_sync(c->lane));
+  TS_TRY(median(s->clock, 3 * WARM, 3, c->iters - WARM, &t->forward));
+  TS_TRY(median(s->clock, 3 * WARM + 1, 3, c->iters - WARM, &t->backward));
+done:
+  return err;
+}
+
+/* The sort of a batch's entries, alone. */
+typedef struct ts_sort_case {
+  const ts_kernels *k;
+  ts_sort_args args;
+  const void *source; /* keys as they come */
+} ts_sort_case;
+
+static ts_err unsort(void *arg, ts_lane *lane) {
+  const ts_sort_case *x = *(ts_sort_case **)arg;
+  (void)lane;
+  return x->k->copy(x->args.keys, x->source, (size_t)x->args.n * 4);
+}
+
+/* The arrays may have changed places afterwards: they are given anew. */
+static ts_err sort(void *arg, ts_lane *lane) {
+  const ts_sort_case *x = *(ts_sort_case **)arg;
+  const ts_sort_args args = x->args;
+  (void)lane;
+  return x->k->sort(&args);
+}
+
+static ts_err run_sorts(const ts_shape *s, const ts_sort_case *x, double *t) {
+  ts_err err = TS_OK;
+  for (int i = 0; i < SORTS; i++) {
+    TS_TRY(ts_lane_submit(s->c->lane, "unsort", unsort, &x, sizeof x));
+    TS_TRY(ts_clock_mark(s->clock, 2 * i));
+    TS_TRY(ts_lane_submit(s->c->lane, "sort", sort, &x, sizeof x));
+    TS_TRY(ts_clock_mark(s->clock, 2 * i + 1));
+  }
+  TS_TRY(ts_lane_sync(s->c->lane));
+  TS_TRY(median(s->clock, 2 * WARM, 2, SORTS - WARM, t));
+done:
+  return err;
+}
+
+static ts_err measure_sort(const ts_shape *s, double *t) {
+  enum { SOURCE, KEYS, KEYS_SCRATCH, VALUES, VALUES_SCRATCH, ARRAYS };
+  ts_err err = TS_OK;
+  ts_tbe_case *c = s->c;
+  ts_buffer b[ARRAYS] = {{0}};
+  int64_t segment[c->tables + 1], base[c->tables];
+  const int64_t per_table = (int64_t)c->batch * c->pool;
+  for (int64_t i = 0; i < c->n; i++)
+    c->touched[i] = (uint32_t)(i / per_table * c->rows + c->ids[0][i]);
+  for (int i = 0; i <= c->tables; i++) segment[i] = i * per_table;
+  for (int i = 0; i < c->tables; i++) base[i] = i * c->rows;
+  TS_TRY(lend(&b[SOURCE], c, c->touched, c->n * 4, TS_TAG_MISC));
+  for (int i = KEYS; i < ARRAYS; i++)
+    TS_TRY(room(&b[i], c, c->n * 4, TS_TAG_MISC));
+  const ts_sort_case x = {.k = s->k,
+                          .args = {.keys = b[KEYS].ptr,
+                                   .keys_scratch = b[KEYS_SCRATCH].ptr,
+                                   .values = b[VALUES].ptr,
+                                   .values_scratch = b[VALUES_SCRATCH].ptr,
+                                   .n = c->n,
+                                   .n_bits = ts_tbe_bits(c->tables * c->rows),
+                                   .n_segments = c->tables,
+                                   .segment = segment,
+                                   .segment_base = base,
+                                   .segment_bits = ts_tbe_bits(c->rows)},
+                          .source = b[SOURCE].ptr};
+  TS_TRY(run_sorts(s, &x, t));
+done:
+  if (err != TS_OK) (void)ts_lane_sync(c->lane); /* it reads what goes now */
+  for (int i = 0; i < ARRAYS; i++) ts_buffer_reset(&b[i]);
+  return err;
+}
+
+/* ---- shapes -------------------------------------------------------------- */
+
+static void print_line(const ts_shape *s, double alpha,
+                       const ts_device_times *t) {
+  const ts_tbe_case *c = s->c;
+  char ids[32] = "uniform";
+  const double forward =
+      (double)ts_tbe_forward_bytes(c, s->unique) / t->forward;
+  const double backward =
+      (double)ts_tbe_backward_bytes(c, s->unique) / t->backward;
+  if (alpha > 0) snprintf(ids, sizeof ids, "zipf %.4g", alpha);
+  printf("%4d %-4s %4d %-9s %7.1f%% %9.4f %7.1f %6.1f%% %8.1f %9.4f %7.1f "
+         "%6.1f%% %8.4f %7.2f\n",
+         c->dim, ts_dtype_name(c->config->dtype), c->pool, ids,
+         100 * (double)s->unique / (double)c->n, 1e3 * t->forward,
+         1e-9 * forward, 100 * forward / s->copy,
+         1e-9 * (double)(c->n * c->row_bytes) / t->forward, 1e3 * t->backward,
+         1e-9 * backward, 100 * backward / s->copy, 1e3 * t->sort,
+         t->backward / t->forward);
+  (void)fflush(stdout);
+}
+
+static ts_err measure(ts_shape *s, double alpha) {
+  ts_err err = TS_OK;
+  ts_tbe_case *c = s->c;
+  ts_device_times t = {0};
+  ts_tbe_case_draw(c, alpha);
+  TS_TRY(ts_tbe_case_distinct(c, &s->unique));
+  for (int k = 0; k < TS_TBE_INPUTS; k++) {
+    ts_buffer_reset(&s->ids[k]);
+    TS_TRY(lend(&s->ids[k], c, c->ids[k], c->n * 4, TS_TAG_INPUT));
+  }
+  TS_TRY(measure_group(s, &t));
+  TS_TRY(measure_sort(s, &t.sort));
+  print_line(s, alpha, &t);
+done:
+  return err;
+}
+
+static ts_err lend_batches(ts_shape *s) {
+  ts_err err = TS_OK;
+  ts_tbe_case *c = s->c;
+  const int64_t bags = (int64_t)c->tables * c->batch;
+  const int64_t bytes = bags * c->dim * 4;
+  TS_TRY(ts_tbe_case_allocate(c));
+  TS_TRY(lend(&s->offsets, c, c->offsets, (bags + 1) * 8, TS_TAG_INPUT));
+  TS_TRY(lend(&s->at, c, c->at, bags * 8, TS_TAG_INPUT));
+  if (c->weights)
+    TS_TRY(lend(&s->weights, c, c->weights, c->n * 4, TS_TAG_INPUT));
+  TS_TRY(room(&s->out, c, bytes, TS_TAG_ACTIVATIONS));
+  TS_TRY(lend(&s->grad, c, c->grad, bytes, TS_TAG_ACTIVATIONS));
+done:
+  return err;
+}
+
+/* The group as it is, with bags of POOL ids by each of the N power laws. */
+static ts_err run_pool(ts_shape *s, int pool, const double *alpha, int n) {
+  ts_err err = TS_OK;
+  ts_buffer *const all[] = {&s->offsets, &s->at, &s->weights, &s->out,
+                            &s->grad};
+  s->c->pool = pool;
+  TS_TRY(ts_tbe_case_size(s->c));
+  TS_TRY(lend_batches(s));
+  for (int i = 0; i < n; i++) TS_TRY(measure(s, alpha[i]));
+done:
+  if (err != TS_OK) (void)ts_lane_sync(s->c->lane);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) ts_buffer_reset(all[i]);
+  for (int k = 0; k < TS_TBE_INPUTS; k++) ts_buffer_reset(&s->ids[k]);
+  ts_tbe_case_free(s->c);
+  return err;
+}
+
+static ts_err run_group(ts_shape *s, int dim, ts_dtype type, bool sweep) {
+  static const int pools[] = {1, 20, 100};
+  static const double alphas[] = {0, 1.05, 1.15};
+  const double own[] = {0, s->c->alpha};
+  const int pool = s->c->pool;
+  ts_err err = TS_OK;
+  s->c->dim = dim;
+  s->c->config->dtype = type;
+  TS_TRY(ts_tbe_case_size(s->c));
+  TS_TRY(ts_tbe_case_group(s->c, s->k));
+  for (int i = 0; i < 3 && sweep; i++) TS_TRY(run_pool(s, pools[i], alphas, 3));
+  if (!sweep) TS_TRY(run_pool(s, pool, own, s->c->alpha > 0 ? 2 : 1));
+done:
+  s->c->pool = pool;
+  ts_tbe_destroy(s->c->tbe);
+  s->c->tbe = NULL;
+  return err;
+}
+
+static void print_header(const ts_tbe_case *c, double copy) {
+  ts_device_info info;
+  const bool told = ts_device_describe(c->device, &info);
+  printf("%d tables x %lld, batch %d%s%s, %s; %s\n", c->tables,
+         (long long)c->rows, c->batch, c->mean ? ", mean" : "",
+         c->weighted ? ", weighted" : "", c->config->optimizer.kind,
+         told ? info.text : ts_cpu_info()->model);
+  if (told && *info.note) printf("%s\n", info.note);
+  printf("a copy in its memory: %.1f GB/s, read and written\n", 1e-9 * copy);
+  printf("%4s %-4s %4s %-9s %8s %9s %7s %7s %8s %9s %7s %7s %8s %7s\n", "", "",
+         "", "", "distinct", "forward", "", "of", "ids'", "backward", "", "of",
+         "of it", "bwd/");
+  printf("%4s %-4s %4s %-9s %8s %9s %7s %7s %8s %9s %7s %7s %8s %7s\n", "dim",
+         "type", "pool", "ids", "rows", "ms", "GB/s", "copy", "GB/s", "ms",
+         "GB/s", "copy", "sort ms", "fwd");
+}
+
+ts_err ts_bench_tbe_device(ts_tbe_case *c, const ts_kernels *k, bool sweep) {
+  static const int dims[] = {32, 64, 128, 256};
+  static const ts_dtype types[] = {TS_F32, TS_BF16};
+  ts_err err = TS_OK;
+  ts_shape s = {.c = c, .k = k};
+  const int n_marks = 3 * (c->iters > SORTS ? c->iters : SORTS);
+  TS_TRY(measure_copy(c, &s.copy));
+  TS_TRY(ts_clock_create(&s.clock, c->lane, n_marks));
+  print_header(c, s.copy);
+  for (int i = 0; i < 8 && sweep; i++)
+    TS_TRY(run_group(&s, dims[i / 2], types[i % 2], true));
+  if (!sweep) TS_TRY(run_group(&s, c->dim, c->config->dtype, false));
+done:
+  ts_clock_destroy(s.clock);
+  return err;
+}

@@ -1,0 +1,62 @@
+/* clock.c - marks of a lane: what the device has for them, else a task that
+ * looks at the clock. */
+#include "runtime/clock.h"
+
+#include "runtime/device_impl.h"
+#include "runtime/trace.h"
+
+typedef union ts_mark {
+  void *own; /* the device's; NULL: never set */
+  double at; /* of ts_now */
+} ts_mark;
+
+struct ts_clock {
+  ts_lane *lane;
+  int n;
+  ts_mark *mark; /* (n) */
+};
+
+static const ts_device_ops *ops_of(const ts_clock *c) {
+  return c->lane->device->ops;
+}
+
+ts_err ts_clock_create(ts_clock **out, ts_lane *lane, int n_marks) {
+  ts_err err = TS_OK;
+  ts_clock *c = NULL;
+  TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_MISC));
+  *c = (ts_clock){.lane = lane, .n = n_marks};
+  TS_TRY(ts_mem_array(&c->mark, n_marks, sizeof *c->mark, TS_TAG_MISC));
+  *out = c;
+  c = NULL;
+done:
+  ts_clock_destroy(c);
+  return err;
+}
+
+void ts_clock_destroy(ts_clock *c) {
+  if (!c) return;
+  for (int i = 0; c->mark && ops_of(c)->mark && i < c->n; i++)
+    if (c->mark[i].own) ops_of(c)->unmark(c->mark[i].own);
+  ts_mem_free(c->mark);
+  ts_mem_free(c);
+}
+
+static ts_err look(void *arg, ts_lane *lane) {
+  (void)lane;
+  **(double **)arg = ts_now();
+  return TS_OK;
+}
+
+ts_err ts_clock_mark(ts_clock *c, int i) {
+  double *at = &c->mark[i].at;
+  if (ops_of(c)->mark) return ops_of(c)->mark(c->lane, &c->mark[i].own);
+  return ts_lane_submit(c->lane, "clock", look, &at, sizeof at);
+}
+
+ts_err ts_clock_between(const ts_clock *c, int a, int b, double *seconds) {
+  const ts_mark *from = &c->mark[a], *to = &c->mark[b];
+  if (ops_of(c)->mark)
+    return ops_of(c)->between(c->lane, from->own, to->own, seconds);
+  *seconds = to->at - from->at;
+  return TS_OK;
+}

@@ -1,0 +1,23 @@
+/* clock.h - how long the work of a lane takes where it is done: on a GPU
+ * between two of its events, which the host's clock knows nothing of.  For
+ * benchmarks; the host's own lanes take ts_now. */
+#ifndef TS_RUNTIME_CLOCK_H
+#define TS_RUNTIME_CLOCK_H
+
+#include "runtime/device.h"
+
+typedef struct ts_clock ts_clock;
+
+/* Marks [0, n_marks) of LANE; destroyed before it. */
+ts_err ts_clock_create(ts_clock **, ts_lane *, int n_marks);
+void ts_clock_destroy(ts_clock *);
+
+/* Mark I is where LANE is now, after all that was submitted; one that was set
+ * before is set anew.  Enqueues. */
+ts_err ts_clock_mark(ts_clock *, int i);
+
+/* *SECONDS from mark A to mark B, which were set and which the host has waited
+ * for (ts_lane_sync). */
+ts_err ts_clock_between(const ts_clock *, int a, int b, double *seconds);
+
+#endif
