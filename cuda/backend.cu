@@ -13,6 +13,7 @@ static ts_err kernels_fill(ts_kernels *k, const char *) {
   ts_cuda_kernels_memory(k);
   ts_cuda_kernels_lookup(k);
   ts_cuda_kernels_update(k);
+  ts_cuda_kernels_cache(k);
   return TS_OK;
 }
 

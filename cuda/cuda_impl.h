@@ -83,6 +83,10 @@ const ts_cuda_gpu *ts_cuda_gpu_now(void);
 ts_err ts_cuda_take(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 void ts_cuda_give(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 
+/* The host's memory as kernels see it (ts_device_reach). */
+ts_err ts_cuda_reach(ts_device *, void **seen, void *p, size_t bytes, bool pin);
+void ts_cuda_unreach(ts_device *, void *p);
+
 /* cuda/device.cu; cuda/memory.cu, cuda/gpu.cu: of its operations. */
 ts_err ts_cuda_device_create(ts_device **, const ts_device_options *);
 ts_err ts_cuda_alloc(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
@@ -115,6 +119,7 @@ void ts_cuda_span_end(ts_lane *, ts_cuda_span, const ts_span *what);
 void ts_cuda_kernels_memory(ts_kernels *); /* zero, copy, fetch */
 void ts_cuda_kernels_lookup(ts_kernels *); /* lookup, weight_grad */
 void ts_cuda_kernels_update(ts_kernels *); /* sort, row_update, row_stage */
+void ts_cuda_kernels_cache(ts_kernels *);  /* cache_* */
 void ts_cuda_kernels_dense(ts_kernels *);
 
 #endif

@@ -340,6 +340,8 @@ static void fill(ts_device_ops *ops) {
   ops->alloc_late = ts_cuda_alloc_late;
   ops->free_late = ts_cuda_free_late;
   ops->describe = ts_cuda_describe;
+  ops->reach = ts_cuda_reach;
+  ops->unreach = ts_cuda_unreach;
 }
 
 ts_err ts_cuda_device_create(ts_device **out, const ts_device_options *o) {

@@ -49,12 +49,23 @@ tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
   tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
 tests_test_cuda_update_LDADD = $(cuda_test_libs)
 tests_test_cuda_update_LINK = $(cuda_test_link)
+
+# The cache of rows in slow memory, in the same way.
+check_PROGRAMS += tests/test_cuda_cache
+tests_test_cuda_cache_SOURCES = tests/test_cuda_cache.c \
+  tests/cuda_cache.c tests/cuda_cache.h tests/cache_emulated.cc
+tests_test_cuda_cache_LDADD = $(cuda_test_libs)
+tests_test_cuda_cache_LINK = $(cuda_test_link)
 endif
 
 if HAVE_CUDA
 check_PROGRAMS += tests/test_cuda_lookup_gpu
 tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
   tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h
+
+check_PROGRAMS += tests/test_cuda_cache_gpu
+tests_test_cuda_cache_gpu_SOURCES = tests/test_cuda_cache_gpu.c \
+  tests/cuda_cache.c tests/cuda_cache.h
 
 check_PROGRAMS += tests/test_cuda_update_gpu
 tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \

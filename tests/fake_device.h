@@ -24,6 +24,8 @@ ts_err ts_fake_create(ts_device **, const ts_fake_options *);
 /* The host's kernels, which alone may touch the device's memory, and only
  * while they run.  ISA as for ts_kernels_fill. */
 ts_err ts_fake_kernels(ts_kernels *, const char *isa);
+/* The host's kernels, which then know rows in two places, too. */
+void ts_fake_lines(ts_kernels *host);
 /* The other address of P; of the host's memory its own. */
 void *ts_fake_alias(const void *p);
 /* From open to close kernels run; counted. */

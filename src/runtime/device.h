@@ -92,6 +92,9 @@ typedef struct ts_device_ops {
   /* Enqueue: LANE waits until WORD, in pinned memory, is LEAST or more; what
    * follows sees what was written before it.  NULL: there is no such thing. */
   ts_err (*wait_word)(ts_lane *, const uint64_t *word, uint64_t least);
+  /* ts_device_reach, unreach; NULL: all of the host's memory is reached. */
+  ts_err (*reach)(ts_device *, void **seen, void *p, size_t bytes, bool pin);
+  void (*unreach)(ts_device *, void *p);
 } ts_device_ops;
 
 /* backend: "host" or "cuda" ("cuda" fails with DECK where it is not built
@@ -104,6 +107,13 @@ const ts_device_options *ts_device_options_of(const ts_device *);
 /* True where TS_SPACE_DEVICE is memory that the host may not touch: kernels
  * and copies alone see what lies there.  False on the host. */
 bool ts_device_is_apart(const ts_device *);
+/* From now on kernels may read and write BYTES of the host's memory at P, on
+ * borders of pages, which they see at *SEEN.  PIN: the pages may be kept in
+ * memory until unreach; else (files that are larger) DECK where the device
+ * can't without. */
+ts_err ts_device_reach(ts_device *, void **seen, void *p, size_t bytes,
+                       bool pin);
+void ts_device_unreach(ts_device *, void *p, bool pin);
 /* False where there is nothing to say: the host. */
 bool ts_device_describe(const ts_device *, ts_device_info *);
 

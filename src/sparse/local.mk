@@ -1,7 +1,9 @@
 tessera_sources += \
   src/sparse/cache.c \
   src/sparse/cache.h \
+  src/sparse/cache_device.h \
   src/sparse/isa.h \
+  src/sparse/kernels_cache.c \
   src/sparse/kernels_avx2.c \
   src/sparse/kernels_avx512.c \
   src/sparse/kernels_ref.c \
@@ -32,6 +34,7 @@ tessera_sources += \
   src/sparse/tier_cached.c \
   src/sparse/tier_cached.h \
   src/sparse/tier_fill.c \
+  src/sparse/tier_device.c \
   src/sparse/tier_resident.c \
   src/sparse/update_body.h \
   src/sparse/weight_grad_body.h
