@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "base/mem_free.h"
 #include "base/mem_stream.h"
@@ -126,6 +127,8 @@ static void beat(void *arg) {
 }
 
 static ts_err write_file(ts_ckpt_writer *w, const ts_ckpt_hooks *hooks) {
+  if (ts_fault("save"))
+    return ts_fail(TS_ERR_COMM, "a save on one rank (fault asked for)");
   if (!w->beside && ts_ckpt_use_mpio(w->o.io, w->o.dir))
     return ts_ckpt_save_mpio(&w->job, w->o.dir, w->o.keep, w->comm);
   return ts_ckpt_save_hooked(&w->job, w->o.dir, w->o.keep, w->comm, hooks);
@@ -197,6 +200,10 @@ static void write_job(ts_ckpt_writer *w, bool own) {
   ts_err err = write_file(w, &hooks);
   const double t1 = ts_now();
   if (err == TS_OK) err = mirror(w);
+  /* Others would wait in the save for a rank that is in a step, which waits
+   * for them. */
+  if (err != TS_OK && !ts_err_agreed() && ts_comm_size(w->comm) > 1)
+    ts_watch_fail(err);
   ts_err_take(&fault);
   if (own) ts_timer_add("checkpoint (own thread)", ts_now() - t0);
   ts_trace_span(&(ts_span){.row = w->row,

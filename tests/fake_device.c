@@ -1,105 +1,31 @@
-/* fake_device.c - a device whose memory faults on the host, by two mappings
- * of one file without a name; its lanes are the host's. */
+/* fake_device.c - a device whose memory (fake_memory.c) faults on the host;
+ * its lanes are the host's. */
 #include "fake_device.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "harness.h"
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
 
-enum { MOST_BLOCKS = 512 };
-
-typedef struct block {
-  char *at, *alias;
-  size_t bytes;
-} block;
-
-static block blocks[MOST_BLOCKS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ts_device_ops ops, host_ops;
 static ts_fake_options options;
 static int n_whole, n_nodes; /* carriers in use */
 ts_fake_state ts_fake;
 
-static int n_open; /* kernels that run */
-
-static block *find(const void *p) {
-  const char *c = p;
-  for (int i = 0; i < MOST_BLOCKS; i++)
-    if (blocks[i].at && c >= blocks[i].at && c < blocks[i].at + blocks[i].bytes)
-      return &blocks[i];
-  return NULL;
-}
-
-void *ts_fake_alias(const void *p) {
-  pthread_mutex_lock(&lock);
-  const block *b = find(p);
-  char *alias = b ? b->alias + ((const char *)p - b->at) : (char *)p;
-  pthread_mutex_unlock(&lock);
-  return alias;
-}
-
-int ts_fake_n_blocks(void) {
-  int n = 0;
-  for (int i = 0; i < MOST_BLOCKS; i++) n += blocks[i].at != NULL;
-  return n;
-}
-
 static ts_err device_alloc(ts_device *d, void **p, size_t bytes, ts_space space,
                            ts_tag tag) {
   if (space != TS_SPACE_DEVICE) return host_ops.alloc(d, p, bytes, space, tag);
-  *p = NULL;
-  if (!bytes) return TS_OK;
-  const int file = memfd_create("device", 0);
-  block b = {.bytes = (bytes + 4095) / 4096 * 4096};
-  int slot = 0;
-  if (file < 0 || ftruncate(file, (off_t)b.bytes) != 0) return TS_ERR_NOMEM;
-  b.at = mmap(NULL, b.bytes, PROT_NONE, MAP_SHARED, file, 0);
-  if (n_open) (void)mprotect(b.at, b.bytes, PROT_READ | PROT_WRITE);
-  b.alias = mmap(NULL, b.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  pthread_mutex_lock(&lock);
-  while (slot < MOST_BLOCKS && blocks[slot].at) slot++;
-  if (slot < MOST_BLOCKS) blocks[slot] = b;
-  pthread_mutex_unlock(&lock);
-  *p = b.at;
-  return slot < MOST_BLOCKS ? TS_OK
-                            : ts_fail(TS_ERR_NOMEM, "too many fake blocks");
-}
-
-/* Every kernel may touch all of it: which arrays are whose the fake doesn't
- * know. */
-void ts_fake_open(bool open) {
-  pthread_mutex_lock(&lock);
-  const int before = n_open;
-  n_open += open ? 1 : -1;
-  for (int i = 0; !before != !n_open && i < MOST_BLOCKS; i++)
-    if (blocks[i].at)
-      (void)mprotect(blocks[i].at, blocks[i].bytes,
-                     n_open ? PROT_READ | PROT_WRITE : PROT_NONE);
-  pthread_mutex_unlock(&lock);
+  return ts_fake_alloc(p, bytes, tag);
 }
 
 static void device_free(ts_device *d, void *p, size_t bytes, ts_space space,
                         ts_tag tag) {
-  if (space != TS_SPACE_DEVICE) {
+  if (space != TS_SPACE_DEVICE)
     host_ops.free(d, p, bytes, space, tag);
-    return;
-  }
-  pthread_mutex_lock(&lock);
-  block *b = find(p);
-  if (b) {
-    munmap(b->at, b->bytes);
-    munmap(b->alias, b->bytes);
-    *b = (block){0};
-  }
-  pthread_mutex_unlock(&lock);
+  else
+    ts_fake_free(p, bytes, tag);
 }
 
 typedef struct copy_args {
@@ -126,10 +52,13 @@ static ts_err copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
 
 static bool is_remote(ts_device *d, const void *p) {
   (void)d;
-  pthread_mutex_lock(&lock);
-  const bool yes = find(p) != NULL;
-  pthread_mutex_unlock(&lock);
-  return yes;
+  return ts_fake_has(p);
+}
+
+static void describe(const ts_device *d, ts_device_info *info) {
+  (void)d;
+  *info = (ts_device_info){.text = "memory that the host may not touch"};
+  memcpy(info->id, options.id, TS_DEVICE_ID);
 }
 
 static ts_err identify(ts_device *d, char id[TS_DEVICE_ID]) {
@@ -172,6 +101,7 @@ ts_err ts_fake_create(ts_device **out, const ts_fake_options *o) {
   ops.copy = copy;
   ops.is_remote = is_remote;
   ops.identify = identify;
+  ops.describe = describe;
   if (o->words) ops.wait_word = wait_word;
   if (o->asked) ops.watch = NULL;
   (*out)->ops = &ops;

@@ -26,6 +26,10 @@ ts_err ts_fake_create(ts_device **, const ts_fake_options *);
 ts_err ts_fake_kernels(ts_kernels *, const char *isa);
 /* The host's kernels, which then know rows in two places, too. */
 void ts_fake_lines(ts_kernels *host);
+/* Device memory, zeroed; NULL for 0 bytes. */
+ts_err ts_fake_alloc(void **p, size_t bytes, ts_tag);
+void ts_fake_free(void *p, size_t bytes, ts_tag);
+bool ts_fake_has(const void *p); /* P is device memory */
 /* The other address of P; of the host's memory its own. */
 void *ts_fake_alias(const void *p);
 /* From open to close kernels run; counted. */

@@ -63,6 +63,7 @@ for rank in 0 1; do
   meets 1 'out of memory' alloc:rank$rank:nth800
   meets 5 'known error' mpi:rank$rank:nth9000
   meets 5 'fault asked for' comm:rank$rank:nth500 onwards
+  meets 5 'fault asked for' save:rank$rank:nth3 onwards
   # Killed where a save is about to write, to sync and to rename.
   meets 137 'was killed in section' write:rank$rank:nth12:KILL
   meets 137 'was killed in section' fsync:rank$rank:nth2:KILL

@@ -61,6 +61,7 @@ void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes) {
     if (bytes) memcpy(dst, src, bytes);
     return;
   }
+  if (!bytes) return;
   ck_assert_ok(ts_lane_create(d, &lane, "test copies", TS_LANE_DATA));
   ck_assert_ok(ts_lane_copy(lane, dst, src, bytes));
   ck_assert_ok(ts_lane_sync(lane));
@@ -69,6 +70,42 @@ void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes) {
 
 void ts_test_get(ts_device *d, void *dst, const void *src, size_t bytes) {
   ts_test_put(d, dst, src, bytes);
+}
+
+void *ts_test_borrow(ts_device *d, const void *p, size_t bytes) {
+  if (!ts_device_is_apart(d)) return (void *)(uintptr_t)p;
+  void *x = malloc(bytes + 1);
+  ck_assert_ptr_nonnull(x);
+  ts_test_get(d, x, p, bytes);
+  return x;
+}
+
+void ts_test_return(ts_device *d, const void *p, void *x, size_t bytes,
+                    bool put) {
+  if (!ts_device_is_apart(d)) return;
+  if (put) ts_test_put(d, (void *)(uintptr_t)p, x, bytes);
+  free(x);
+}
+
+void *ts_test_lend(ts_device *d, const void *x, size_t bytes, bool put) {
+  ts_buffer b;
+  if (!ts_device_is_apart(d) || !bytes) return (void *)(uintptr_t)x;
+  ck_assert_ok(ts_buffer_create(&b, d, bytes, TS_SPACE_DEVICE, TS_TAG_MISC));
+  if (put) ts_test_put(d, b.ptr, x, bytes);
+  return b.ptr;
+}
+
+void ts_test_reclaim(ts_device *d, const void *x, const void *lent,
+                     size_t bytes, bool get) {
+  ts_buffer b = {.ptr = (void *)(uintptr_t)lent,
+                 .bytes = bytes,
+                 .space = TS_SPACE_DEVICE,
+                 .tag = TS_TAG_MISC,
+                 .owned = true,
+                 .device = d};
+  if (lent == x) return;
+  if (get) ts_test_get(d, (void *)(uintptr_t)x, lent, bytes);
+  ts_buffer_reset(&b);
 }
 
 /* The device is there on all ranks or the test is skipped on all. */

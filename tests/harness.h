@@ -41,6 +41,18 @@ ts_err ts_test_kernels(ts_kernels *);
 /* From or to memory of D, host or device, at once; no lane may use it. */
 void ts_test_get(ts_device *d, void *dst, const void *src, size_t bytes);
 void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes);
+/* BYTES at P, memory of D: where the host may touch them P itself, else a
+ * copy.  return gives X back, of PUT what the host has written to it, too. */
+void *ts_test_borrow(ts_device *d, const void *p, size_t bytes);
+void ts_test_return(ts_device *d, const void *p, void *x, size_t bytes,
+                    bool put);
+
+/* The other way: BYTES at X of the host, for kernels: X itself or a copy in
+ * device memory, of PUT with the bytes.  reclaim ends that; of GET they come
+ * back to X. */
+void *ts_test_lend(ts_device *d, const void *x, size_t bytes, bool put);
+void ts_test_reclaim(ts_device *d, const void *x, const void *lent,
+                     size_t bytes, bool get);
 
 /* True on all ranks when COND holds on all of them. */
 bool ts_test_all(bool cond);

@@ -11,7 +11,8 @@ dist_check_SCRIPTS += tests/lint.sh tests/parity.sh tests/real_data.sh
 
 check_LIBRARIES = tests/libharness.a
 tests_libharness_a_SOURCES = tests/harness.c tests/harness.h \
-  tests/fake_device.c tests/fake_kernels.c tests/fake_lines.c \
+  tests/fake_device.c tests/fake_memory.c tests/fake_kernels.c \
+  tests/fake_lines.c \
   tests/fake_device.h
 tests_libharness_a_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 LDADD = tests/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
@@ -36,15 +37,17 @@ include tests/fuzz.mk
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 
 # `make check` in two thirds of the time: two tests at once, as most of them
-# wait for each other's ranks; after them, one by one, those that look at
-# clocks or fill the machine.
-tests_alone = tests/test_fs_timing tests/trace_overlap.sh \
-  tests/bench_pipeline.sh tests/watchdog.sh tests/train_stop.sh \
-  tests/larger.sh tests/async.sh
+# wait for each other's ranks; then those that nearly always sleep, as they
+# look at deadlines, beside each other; and one by one those that look at how
+# long work takes.
+tests_asleep = tests/test_fs_timing tests/watchdog.sh
+tests_alone = tests/trace_overlap.sh tests/bench_pipeline.sh
 check-pairs: $(check_LIBRARIES) $(check_PROGRAMS) all-am
 	rc=0; \
 	$(MAKE) $(AM_MAKEFLAGS) -j2 check-TESTS \
-	  TESTS="$(filter-out $(tests_alone),$(TESTS))" || rc=1; \
+	  TESTS="$(filter-out $(tests_asleep) $(tests_alone),$(TESTS))" || rc=1; \
+	$(MAKE) $(AM_MAKEFLAGS) -j2 check-TESTS \
+	  TESTS="$(filter $(tests_asleep),$(TESTS))" || rc=1; \
 	$(MAKE) $(AM_MAKEFLAGS) -j1 check-TESTS \
 	  TESTS="$(filter $(tests_alone),$(TESTS))" || rc=1; \
 	exit $$rc

@@ -217,20 +217,28 @@ static uint64_t hash_element(int32_t table, int state, int64_t at,
   return ts_mix64(ts_mix64(place) + bits);
 }
 
+typedef struct {
+  ts_device *device;
+  uint64_t sum;
+} shards_hash;
+
 static ts_err hash_shard(void *arg, int32_t table, const ts_shard *s,
                          ts_tbe *tbe, int32_t k) {
-  uint64_t *h = arg;
+  shards_hash *h = arg;
   for (int state = -1; state < ts_tbe_optim(tbe)->n_states; state++) {
     int32_t cols;
     ts_dtype dtype;
-    const char *rows = ts_tbe_rows(tbe, k, state, &cols, &dtype);
+    const char *at = ts_tbe_rows(tbe, k, state, &cols, &dtype);
     const size_t bytes = ts_dtype_bytes(dtype);
     /* All shards of a row's columns have the same of what is per row. */
     if (cols < s->n_cols && s->col0) continue;
+    const size_t all = (size_t)(s->n_rows * cols) * bytes;
+    char *rows = ts_test_borrow(h->device, at, all);
     for (int64_t i = 0; i < s->n_rows * cols; i++)
-      *h += hash_element(table, state,
-                         (s->row0 + i / cols) * 1000 + s->col0 + i % cols,
-                         rows + (size_t)i * bytes, bytes);
+      h->sum += hash_element(table, state,
+                             (s->row0 + i / cols) * 1000 + s->col0 + i % cols,
+                             rows + (size_t)i * bytes, bytes);
+    ts_test_return(h->device, at, rows, all, false);
   }
   return TS_OK;
 }
@@ -259,11 +267,12 @@ static void hash_dense(pr_run *r, uint64_t *h) {
 }
 
 uint64_t pr_state(pr_run *r) {
-  uint64_t tables = 0, dense = 0;
+  shards_hash tables = {.device = r->t->device};
+  uint64_t dense = 0;
   ck_assert_ok(ts_ebc_flush(r->t->ebc));
   ck_assert_ok(ts_ebc_each_shard(r->t->ebc, hash_shard, &tables));
   hash_dense(r, &dense);
-  const uint64_t own = dense + tables;
+  const uint64_t own = dense + tables.sum;
   int64_t halves[2] = {(int64_t)(own & UINT32_MAX), (int64_t)(own >> 32)};
   ck_assert_ok(ts_comm_sum_i64(r->t->control, halves, 2));
   return (uint64_t)halves[0] + ((uint64_t)halves[1] << 32);

@@ -23,11 +23,14 @@ static void gather_part(ct_gather *g, int32_t table, const ts_shard *s,
   const bool per_row = k && d->cols[table][k] < d->tables[table].dim;
   int32_t cols;
   ts_dtype type;
-  const char *rows = ts_tbe_rows(tbe, t, k - 1, &cols, &type);
+  ts_device *device = g->run->world->device;
+  const void *at_device = ts_tbe_rows(tbe, t, k - 1, &cols, &type);
+  const size_t bytes = (size_t)(s->n_rows * cols) * ts_dtype_bytes(type);
   if (cols != (per_row ? 1 : s->n_cols)) {
     ct_fault(g->run, "table t%d part %d: rows of %d columns", table, k, cols);
     return;
   }
+  char *rows = ts_test_borrow(device, at_device, bytes);
   for (int64_t i = 0; i < s->n_rows * cols; i++) {
     float value;
     const int64_t at = d->at[table][k] +
@@ -42,6 +45,7 @@ static void gather_part(ct_gather *g, int32_t table, const ts_shard *s,
                table, k, (long long)(s->row0 + i / cols), g->x[at],
                (double)value);
   }
+  ts_test_return(device, at_device, rows, bytes, false);
 }
 
 static ts_err gather_shard(void *arg, int32_t table, const ts_shard *s,
@@ -86,15 +90,23 @@ static void gather(const ct_run *r, ts_ebc *ebc, double *x) {
 
 /* ---- against the reference ----------------------------------------------- */
 
+/* Bytes from a feature's first row to the end of its last. */
+static size_t span(const ct_deck *d, int f, int64_t n_rows, int64_t stride) {
+  const int64_t dim = d->tables[d->table_of[f]].dim;
+  return n_rows ? (size_t)((n_rows - 1) * stride + dim) * sizeof(float) : 0;
+}
+
 /* First steps to 1e-6; later ones have trained weights. */
 static void check_pooled(ct_run *r, ts_flight *fl, const ct_batch *b,
                          const double *x) {
   const ct_deck *d = r->deck;
   float *keep = r->pooled[b->step];
   for (int f = 0; f < d->n_features; f++) {
-    const float *emb = ts_flight_emb(fl)[f];
+    const float *at = ts_flight_emb(fl)[f];
     const int64_t stride = ts_flight_stride(fl)[f];
     const ct_rows rows = ct_rows_of(d, b, f);
+    const size_t bytes = span(d, f, rows.n, stride);
+    float *emb = ts_test_borrow(r->world->device, at, bytes);
     r->n_rows[b->step][f] = rows.n;
     for (int i = 0; i < rows.n; i++, keep += CT_DIM)
       for (int c = 0; c < d->tables[d->table_of[f]].dim; c++) {
@@ -106,6 +118,7 @@ static void check_pooled(ct_run *r, ts_flight *fl, const ct_batch *b,
           ct_fault(r, "step %d %s row %d column %d: %.9g instead of %.9g",
                    b->step, d->feature_names[f], rows.first + i, c, got, want);
       }
+    ts_test_return(r->world->device, at, emb, bytes, false);
   }
   ct_settle();
 }
@@ -187,7 +200,7 @@ static void start(ct_run *r, ct_state *s) {
                              w->device, &w->kernels));
   ck_assert_int_eq(ts_ebc_n_features(s->ebc), d->n_features);
   ck_assert_ok(ts_ebc_init(s->ebc));
-  ct_positions_start(d, s->ebc);
+  ct_positions_start(d, s->ebc, w->device);
   for (int i = 0; i < 2; i++) {
     ck_assert_ok(ts_flight_create(&s->flight[i], s->ebc, CT_BATCH));
     s->batch[i] = zeros(1, sizeof *s->batch[i]);
@@ -208,7 +221,7 @@ static void stop(ct_state *s) {
     ts_flight_destroy(s->flight[i]);
     free(s->batch[i]);
   }
-  ct_positions_stop(s->ebc);
+  ct_positions_stop();
   ts_ebc_destroy(s->ebc);
   ts_plan_destroy(s->plan);
   free(s->x);
@@ -246,9 +259,11 @@ static void backward(ct_run *r, ct_state *s, int step) {
   ts_flight *fl = s->flight[step % 2];
   const ct_deck *d = r->deck;
   for (int f = 0; f < d->n_features; f++) {
-    float *grad = ts_flight_grad(fl)[f];
+    float *at = ts_flight_grad(fl)[f];
     const int64_t stride = ts_flight_stride(fl)[f];
     const ct_rows rows = ct_rows_of(d, b, f);
+    const size_t bytes = span(d, f, rows.n, stride);
+    float *grad = ts_test_borrow(r->world->device, at, bytes);
     const int32_t t = d->table_of[f], dim = d->tables[t].dim;
     for (int i = 0; i < rows.n; i++) {
       for (int c = 0; c < dim; c++)
@@ -256,6 +271,7 @@ static void backward(ct_run *r, ct_state *s, int step) {
       ct_code_row(r->coded, grad + i * stride, dim,
                   s->plan->tables[t].shards[0].n_cols);
     }
+    ts_test_return(r->world->device, at, grad, bytes, true);
   }
   ck_assert_ok(ts_ebc_backward_begin(fl, r->world->compute));
   ck_assert_ok(ts_ebc_backward_end(fl, 1.0, step + 1, NULL, r->world->compute));
@@ -314,7 +330,7 @@ static void step(ct_run *r, ct_state *s, int i) {
   ck_assert_ok(ts_lane_sync(compute));
   ct_positions_check(r, s->ebc, b, s->x);
   ct_oracle_step(r->deck, s->x, b);
-  ct_positions_train(r->deck, s->ebc);
+  ct_positions_train(r->deck, s->ebc, r->world->device);
   if (s->narrow) follow(r, s);
 }
 

@@ -147,15 +147,16 @@ double ct_oracle_position(const ct_deck *, const double *x, const ct_batch *,
 
 /* Which of a feature's weights the id at PLACE of its bag has. */
 int ct_position_of(const ct_deck *, int feature, int64_t place);
-/* Initial weights into deck and collection, where gradients find room. */
-void ct_positions_start(ct_deck *, ts_ebc *);
+/* Initial weights into deck and collection, where gradients find room until
+ * stop; of one collection at a time. */
+void ct_positions_start(ct_deck *, ts_ebc *, ts_device *);
 /* The gradients over all ranks against the reference's; X as it was for the
  * lookup.  Then train takes a step. */
 typedef struct ct_run ct_run;
 void ct_positions_check(const ct_run *, ts_ebc *, const ct_batch *,
                         const double *x);
-void ct_positions_train(ct_deck *, ts_ebc *);
-void ct_positions_stop(ts_ebc *);
+void ct_positions_train(ct_deck *, ts_ebc *, ts_device *);
+void ct_positions_stop(void);
 
 /* ---- runs (shard_contract.c) --------------------------------------------- */
 

@@ -8,19 +8,17 @@
 #include "shard_contract.h"
 
 void ct_world_start(ct_world *w, int n_nodes, bool serial) {
-  const ts_device_options d = {
-      .serial = serial, .n_threads = 1, .timeout_s = 60};
   const int per = (ts_mpi_size() + n_nodes - 1) / n_nodes;
   const ts_world_options o = {
       .ordered = true, .ranks_per_node = per, .timeout_s = 60};
   memset(w, 0, sizeof *w);
-  ck_assert_ok(ts_device_create(&w->device, "host", &d));
+  ck_assert_ok(ts_test_device(&w->device, serial, 1));
   ck_assert_ok(ts_world_create(&w->world, w->device, &o));
   ck_assert_ok(ts_comm_create(w->world, &w->comm, TS_GROUP_WORLD, "test"));
   ck_assert_ok(ts_lane_create(w->device, &w->data, "data", TS_LANE_DATA));
   ck_assert_ok(
       ts_lane_create(w->device, &w->compute, "compute", TS_LANE_COMPUTE));
-  ck_assert_ok(ts_kernels_fill(&w->kernels, "host", NULL));
+  ck_assert_ok(ts_test_kernels(&w->kernels));
   w->rank = ts_world_rank(w->world);
   w->size = ts_world_size(w->world);
   w->n_nodes = n_nodes;

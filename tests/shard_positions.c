@@ -2,7 +2,6 @@
  * are held by the deck, trained by a plain rate, and their gradients are
  * those of the reference. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shard_contract.h"
@@ -19,7 +18,29 @@ static int next_feature(const ct_deck *d, int f) {
   return f;
 }
 
-void ct_positions_start(ct_deck *d, ts_ebc *ebc) {
+static ts_buffer grads[CT_FEATURES];
+
+/* Of P the gradient that must be written, not added to. */
+static void spoil(ts_param *p, ts_device *device) {
+  float nans[CT_POSITIONS];
+  for (int64_t i = 0; i < p->n; i++) nans[i] = NAN;
+  ts_test_put(device, p->grad, nans, (size_t)p->n * sizeof *nans);
+}
+
+static void start_param(ts_param *p, const float *w, ts_device *device,
+                        ts_buffer *grad) {
+  float was[CT_POSITIONS];
+  const size_t bytes = (size_t)p->n * sizeof *w;
+  ts_test_get(device, was, p->w, bytes);
+  for (int64_t i = 0; i < p->n; i++) ck_assert_float_eq(was[i], 1.0f);
+  ts_test_put(device, p->w, w, bytes);
+  ck_assert_ok(
+      ts_buffer_create(grad, device, bytes, TS_SPACE_DEVICE, TS_TAG_GRADS));
+  p->grad = grad->ptr;
+  spoil(p, device);
+}
+
+void ct_positions_start(ct_deck *d, ts_ebc *ebc, ts_device *device) {
   const ts_params *params = ts_ebc_params(ebc);
   int f = -1;
   for (int i = 0; i < d->n_features; i++)
@@ -31,19 +52,14 @@ void ct_positions_start(ct_deck *d, ts_ebc *ebc) {
     ck_assert_int_lt(f, d->n_features);
     ck_assert_int_eq(p->n, d->max_length[d->table_of[f]]);
     ck_assert_ptr_nonnull(strstr(p->name, d->feature_names[f]));
-    for (int64_t i = 0; i < p->n; i++) ck_assert_float_eq(p->w[i], 1.0f);
-    memcpy(p->w, d->position[f], (size_t)p->n * sizeof *p->w);
-    p->grad = calloc((size_t)p->n, sizeof *p->grad);
-    ck_assert_ptr_nonnull(p->grad);
-    for (int64_t i = 0; i < p->n; i++) p->grad[i] = NAN;
+    start_param(p, d->position[f], device, &grads[k]);
   }
   ck_assert_int_eq(next_feature(d, f), d->n_features);
   ck_assert(ts_ebc_has_processors(ebc) == (params->n > 0));
 }
 
-void ct_positions_stop(ts_ebc *ebc) {
-  const ts_params *params = ts_ebc_params(ebc);
-  for (int32_t k = 0; k < params->n; k++) free(params->item[k]->grad);
+void ct_positions_stop(void) {
+  for (int k = 0; k < CT_FEATURES; k++) ts_buffer_reset(&grads[k]);
 }
 
 void ct_positions_check(const ct_run *r, ts_ebc *ebc, const ct_batch *b,
@@ -54,8 +70,11 @@ void ct_positions_check(const ct_run *r, ts_ebc *ebc, const ct_batch *b,
   for (int32_t k = 0; k < params->n; k++) {
     ts_param *param = params->item[k];
     double sum[CT_POSITIONS], size;
+    float grad[CT_POSITIONS];
+    const size_t bytes = (size_t)param->n * sizeof *grad;
     f = next_feature(d, f);
-    for (int64_t i = 0; i < param->n; i++) sum[i] = (double)param->grad[i];
+    ts_test_get(r->world->device, grad, param->grad, bytes);
+    for (int64_t i = 0; i < param->n; i++) sum[i] = (double)grad[i];
     ck_assert_ok(ts_comm_sum_f64(r->world->comm, sum, param->n));
     for (int i = 0; i < param->n; i++) {
       const double want = ct_oracle_position(d, x, b, f, i, &size);
@@ -63,22 +82,26 @@ void ct_positions_check(const ct_run *r, ts_ebc *ebc, const ct_batch *b,
       if (!(fabs(sum[i] - want) <= room))
         ct_fault(r, "step %d %s position %d: gradient %.9g instead of %.9g",
                  b->step, d->feature_names[f], i, sum[i], want);
-      param->grad[i] = (float)sum[i];
+      grad[i] = (float)sum[i];
     }
+    ts_test_put(r->world->device, param->grad, grad, bytes);
   }
   ct_settle();
 }
 
-void ct_positions_train(ct_deck *d, ts_ebc *ebc) {
+void ct_positions_train(ct_deck *d, ts_ebc *ebc, ts_device *device) {
   const ts_params *params = ts_ebc_params(ebc);
   int f = -1;
   for (int32_t k = 0; k < params->n; k++) {
     ts_param *p = params->item[k];
+    float grad[CT_POSITIONS], *w;
+    const size_t bytes = (size_t)p->n * sizeof *w;
     f = next_feature(d, f);
-    for (int64_t i = 0; i < p->n; i++) {
-      p->w[i] -= d->position_rate * p->grad[i];
-      d->position[f][i] = p->w[i];
-      p->grad[i] = NAN; /* must be written, not added to */
-    }
+    w = d->position[f];
+    ts_test_get(device, grad, p->grad, bytes);
+    ts_test_get(device, w, p->w, bytes);
+    for (int64_t i = 0; i < p->n; i++) w[i] -= d->position_rate * grad[i];
+    ts_test_put(device, p->w, w, bytes);
+    spoil(p, device);
   }
 }

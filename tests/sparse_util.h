@@ -14,6 +14,7 @@
 #include "harness.h"
 #include "runtime/kernels.h"
 #include "runtime/topology.h"
+#include "sparse/tbe.h"
 
 #define TEST_COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
@@ -53,6 +54,29 @@ static inline bool test_kernels(ts_kernels *k, int i) {
   memset(k, 0, sizeof *k);
   ck_assert_int_eq(ts_kernels_fill(k, "host", names[i]), TS_OK);
   return true;
+}
+
+/* A batch as its kernels want it: the arrays of HOST, those of a group's bags,
+ * where they can touch them.  reclaim before the device goes. */
+static inline ts_tbe_input
+test_lend_input(ts_device *d, const ts_tbe_input *host, int n_features) {
+  ts_tbe_input in = *host;
+  const size_t n = (size_t)in.n_ids, bags = (size_t)in.bag_start[n_features];
+  in.offsets = ts_test_lend(d, host->offsets, (bags + 1) * 8, true);
+  in.at = ts_test_lend(d, host->at, bags * 8, true);
+  in.rows = ts_test_lend(d, host->rows, n * 4, true);
+  if (in.weights) in.weights = ts_test_lend(d, host->weights, n * 4, true);
+  return in;
+}
+
+static inline void test_reclaim_input(ts_device *d, const ts_tbe_input *in,
+                                      const ts_tbe_input *host,
+                                      int n_features) {
+  const size_t n = (size_t)in->n_ids, bags = (size_t)in->bag_start[n_features];
+  ts_test_reclaim(d, host->offsets, in->offsets, (bags + 1) * 8, false);
+  ts_test_reclaim(d, host->at, in->at, bags * 8, false);
+  ts_test_reclaim(d, host->rows, in->rows, n * 4, false);
+  if (in->weights) ts_test_reclaim(d, host->weights, in->weights, n * 4, false);
 }
 
 static inline Suite *test_suite(const char *name, const TTest *const *tests,

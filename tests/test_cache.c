@@ -41,10 +41,9 @@ static char *text(const char *s) {
 
 static void start(world *w, const char *optim, ts_dtype t, const kind *k) {
   static const char *const names[] = {"users", "items"};
-  const ts_device_options o = {.n_threads = 2};
   memset(w, 0, sizeof *w);
-  ck_assert_ok(ts_kernels_fill(&w->kernels, "host", NULL));
-  ck_assert_ok(ts_device_create(&w->device, "host", &o));
+  ck_assert_ok(ts_test_kernels(&w->kernels));
+  ck_assert_ok(ts_test_device(&w->device, false, 2));
   ck_assert_ok(ts_lane_create(w->device, &w->lane, "work", TS_LANE_COMPUTE));
   strcpy(w->dir, "/tmp/tessera-cache-XXXXXX");
   ck_assert_ptr_nonnull(mkdtemp(w->dir));
@@ -93,7 +92,7 @@ static ts_tbe *group(world *w) {
 /* ---- batches ------------------------------------------------------------- */
 
 typedef struct batch {
-  ts_tbe_input in;
+  ts_tbe_input in, host; /* as kernels and as the test may touch it */
   ts_tbe_hold hold;
   int64_t starts[FEATURES + 1], at[FEATURES * BATCH];
   int64_t offsets[FEATURES * BATCH + 1];
@@ -118,16 +117,34 @@ static void fill(batch *b, world *w, uint64_t seed, int per_bag, bool cached) {
   ck_assert_int_le(n, IDS);
   b->starts[FEATURES] = FEATURES * BATCH;
   b->offsets[FEATURES * BATCH] = n;
-  b->in = (ts_tbe_input){.bag_start = b->starts,
-                         .offsets = b->offsets,
-                         .at = b->at,
-                         .rows = b->rows,
-                         .n_ids = n,
-                         .hold = cached ? &b->hold : NULL};
+  b->host = (ts_tbe_input){.bag_start = b->starts,
+                           .offsets = b->offsets,
+                           .at = b->at,
+                           .rows = b->rows,
+                           .n_ids = n,
+                           .hold = cached ? &b->hold : NULL};
+  b->in = test_lend_input(w->device, &b->host, FEATURES);
   b->hold = (ts_tbe_hold){.slots = {.space = TS_SPACE_DEVICE,
                                     .tag = TS_TAG_SPARSE,
                                     .owned = true,
                                     .device = w->device}};
+}
+
+static void empty(batch *b, world *w) {
+  ts_buffer_reset(&b->hold.slots);
+  test_reclaim_input(w->device, &b->in, &b->host, FEATURES);
+}
+
+enum { OUT_BYTES = BATCH * WIDTH * sizeof(float) };
+
+/* One pass back, with GRAD of the host. */
+static void train_on(world *w, ts_tbe *t, batch *b, const float *grad,
+                     int64_t pass) {
+  float *at = ts_test_lend(w->device, grad, OUT_BYTES, true);
+  ck_assert_ok(ts_tbe_backward(t, at, &b->in, 1.0, pass, w->lane));
+  ck_assert_ok(ts_tbe_release(t, &b->in, w->lane));
+  ck_assert_ok(ts_lane_sync(w->lane));
+  ts_test_reclaim(w->device, grad, at, OUT_BYTES, false);
 }
 
 static uint32_t group_row(const batch *b, int64_t i) {
@@ -150,7 +167,7 @@ static ts_tier_count counts(ts_tbe *t) {
   return sum;
 }
 
-static size_t take(char *out, ts_tbe *t) {
+static size_t take(char *out, world *w, ts_tbe *t) {
   size_t bytes = 0;
   ck_assert_ok(ts_tbe_flush(t));
   for (int i = 0; i < TABLES; i++)
@@ -159,7 +176,7 @@ static size_t take(char *out, ts_tbe *t) {
       ts_dtype dtype;
       const void *p = ts_tbe_rows(t, i, k, &cols, &dtype);
       const size_t n = (size_t)(table_rows[i] * cols) * ts_dtype_bytes(dtype);
-      memcpy(out + bytes, p, n);
+      ts_test_get(w->device, out + bytes, p, n);
       bytes += n;
     }
   return bytes;
@@ -179,13 +196,13 @@ static size_t train(char *out, float *output, const char *optim, ts_dtype type,
   for (int s = 0; s < STEPS; s++) fill(&b[s], &w, 7 + (uint64_t)s, 6, cached);
   ck_assert_ok(ts_tbe_prefetch(t, &b[0].in, w.lane));
   for (int s = 0; s < STEPS; s++) {
+    float *out_s = output + s * BATCH * WIDTH;
+    float *at = ts_test_lend(w.device, out_s, OUT_BYTES, true);
     test_floats(grad, BATCH * WIDTH, 50 + (uint64_t)s);
-    ck_assert_ok(
-        ts_tbe_forward(t, output + s * BATCH * WIDTH, &b[s].in, w.lane));
+    ck_assert_ok(ts_tbe_forward(t, at, &b[s].in, w.lane));
     if (s + 1 < STEPS) ck_assert_ok(ts_tbe_prefetch(t, &b[s + 1].in, w.lane));
-    ck_assert_ok(ts_tbe_backward(t, grad, &b[s].in, 1.0, s + 1, w.lane));
-    ck_assert_ok(ts_tbe_release(t, &b[s].in, w.lane));
-    ck_assert_ok(ts_lane_sync(w.lane));
+    train_on(&w, t, &b[s], grad, s + 1);
+    ts_test_reclaim(w.device, out_s, at, OUT_BYTES, true);
     if (s == STEPS / 2) {
       ck_assert_ok(ts_tbe_flush(t));
       ck_assert_ok(ts_tbe_reload(t));
@@ -197,8 +214,8 @@ static size_t train(char *out, float *output, const char *optim, ts_dtype type,
     ck_assert_int_eq(f.n_locks, 0);
     if (count) *count = counts(t);
   }
-  const size_t bytes = take(out, t);
-  for (int s = 0; s < STEPS; s++) ts_buffer_reset(&b[s].hold.slots);
+  const size_t bytes = take(out, &w, t);
+  for (int s = 0; s < STEPS; s++) empty(&b[s], &w);
   ts_tbe_destroy(t);
   stop(&w);
   return bytes;
@@ -269,8 +286,18 @@ typedef struct plain {
   ts_tier_count count;
 } plain;
 
-static int by_row(const void *a, const void *b) {
-  const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+/* Devices apart take rows in the order of their hashes, which the cache of the
+ * host has for its sets. */
+static bool apart;
+
+static uint32_t rank_of(uint32_t row) {
+  const ts_cache whole = {.n_sets = INT64_C(1) << 32};
+  return apart ? (uint32_t)ts_cache_set_of(&whole, row) : row;
+}
+
+static int by_rank(const void *a, const void *b) {
+  const uint32_t x = rank_of(*(const uint32_t *)a);
+  const uint32_t y = rank_of(*(const uint32_t *)b);
   return (x > y) - (x < y);
 }
 
@@ -300,7 +327,7 @@ static void plain_step(plain *p, const ts_cache *sets, const batch *b,
   const int64_t n = b->in.n_ids;
   p->count.n_ids += n;
   for (int64_t i = 0; i < n; i++) row[i] = group_row(b, i);
-  qsort(row, (size_t)n, sizeof *row, by_row);
+  qsort(row, (size_t)n, sizeof *row, by_rank);
   for (int round = 0; round < 2; round++)
     for (int64_t i = 0; i < n; i++) {
       const int64_t set = ts_cache_set_of(sets, row[i]);
@@ -341,15 +368,14 @@ START_TEST(counted) {
   memset(&p, 0, sizeof p);
   start(&w, "sgd", TS_F32, &k);
   ck_assert_ok(ts_cache_create(&sets, ROWS, k.load_factor, false));
+  apart = ts_device_is_apart(w.device);
   ts_tbe *t = group(&w);
   for (int s = 0; s < 12; s++) {
     fill(&b, &w, 90 + (uint64_t)s, 8, true);
     ck_assert_ok(ts_tbe_prefetch(t, &b.in, w.lane));
-    ck_assert_ok(ts_tbe_backward(t, grad, &b.in, 1.0, s + 1, w.lane));
-    ck_assert_ok(ts_tbe_release(t, &b.in, w.lane));
-    ck_assert_ok(ts_lane_sync(w.lane));
+    train_on(&w, t, &b, grad, s + 1);
     plain_step(&p, &sets, &b, s + 1);
-    ts_buffer_reset(&b.hold.slots);
+    empty(&b, &w);
     const ts_tier_count c = counts(t);
     ck_assert_int_eq(c.n_ids, p.count.n_ids);
     ck_assert_int_eq(c.n_unique, p.count.n_unique);
@@ -388,14 +414,17 @@ START_TEST(one_set) {
   ts_tbe *t = group(&w);
   for (int s = 0; s < 3; s++) {
     fill(&b, &w, 1, 1, true);
+    float *at = ts_test_lend(w.device, out, OUT_BYTES, true);
     /* Both features of the table have all of them, in their 64 bags. */
     for (int64_t i = 0; i < b.in.n_ids; i++)
       b.rows[i] = i / BATCH == 1 ? 5 : row[i % BATCH];
-    ck_assert_ok(ts_tbe_forward(t, out, &b.in, w.lane));
-    ck_assert_ok(ts_tbe_backward(t, grad, &b.in, 1.0, s + 1, w.lane));
-    ck_assert_ok(ts_tbe_release(t, &b.in, w.lane));
-    ck_assert_ok(ts_lane_sync(w.lane));
-    ts_buffer_reset(&b.hold.slots);
+    if (b.in.rows != b.rows)
+      ts_test_put(w.device, (void *)(uintptr_t)b.in.rows, b.rows,
+                  (size_t)b.in.n_ids * sizeof *b.rows);
+    ck_assert_ok(ts_tbe_forward(t, at, &b.in, w.lane));
+    train_on(&w, t, &b, grad, s + 1);
+    ts_test_reclaim(w.device, out, at, OUT_BYTES, false);
+    empty(&b, &w);
   }
   const ts_tier_count c = counts(t);
   ck_assert_int_eq(c.n_unique, 3 * 65);
@@ -437,7 +466,7 @@ START_TEST(held_twice) {
   ck_assert_ok(ts_tbe_release(t, &b[1].in, w.lane));
   ck_assert_ok(ts_lane_sync(w.lane));
   ck_assert_int_eq(locks_of(t), 0);
-  for (int s = 0; s < 2; s++) ts_buffer_reset(&b[s].hold.slots);
+  for (int s = 0; s < 2; s++) empty(&b[s], &w);
   ts_tbe_destroy(t);
   stop(&w);
 }
@@ -495,7 +524,7 @@ static int64_t scratch(int32_t passes, int64_t min_pass, int per_bag,
   ck_assert_ok(ts_lane_sync(w.lane));
   ck_assert(ts_tbe_figures(t, &f));
   *n_ids = b.in.n_ids;
-  ts_buffer_reset(&b.hold.slots);
+  empty(&b, &w);
   ts_tbe_destroy(t);
   stop(&w);
   return f.scratch_bytes;

@@ -2,7 +2,7 @@
  * shardings, distinct bags, codecs, clipping, lanes parallel and serial.
  * Metrics, whose window fills up, are left out.  What batches under way need
  * was predicted: no buffer grows, from the first step on.
- * ranks: 1 2 3 4
+ * ranks: 1 3 4
  * seconds: 400 */
 #include <stdio.h>
 #include <string.h>

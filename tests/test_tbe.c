@@ -21,10 +21,9 @@ typedef struct {
 static void start(world *w, const char *kind, ts_dtype t, int threads,
                   bool serial) {
   static char names[TABLES][8] = {"users", "items"};
-  const ts_device_options o = {.serial = serial, .n_threads = threads};
   memset(w, 0, sizeof *w);
-  ck_assert_int_eq(ts_kernels_fill(&w->kernels, "host", NULL), TS_OK);
-  ck_assert_int_eq(ts_device_create(&w->device, "host", &o), TS_OK);
+  ck_assert_int_eq(ts_test_kernels(&w->kernels), TS_OK);
+  ck_assert_int_eq(ts_test_device(&w->device, serial, threads), TS_OK);
   ck_assert_int_eq(ts_lane_create(w->device, &w->lane, "work", TS_LANE_COMPUTE),
                    TS_OK);
   for (int i = 0; i < TABLES; i++) {
@@ -115,25 +114,45 @@ static void fill(batch *b, uint64_t seed, bool weighted, int first, int end,
                          .n_ids = n};
 }
 
-static void train(world *w, ts_tbe *t, const batch *b, const float *grad,
-                  int64_t pass) {
-  ck_assert_int_eq(ts_tbe_backward(t, grad, &b->in, 1.0, pass, w->lane), TS_OK);
+enum { OUT_BYTES = BATCH * WIDTH * sizeof(float) };
+
+static void look_up(world *w, ts_tbe *t, const batch *b, float *out) {
+  const ts_tbe_input in = test_lend_input(w->device, &b->in, FEATURES);
+  float *at = ts_test_lend(w->device, out, OUT_BYTES, true);
+  ck_assert_int_eq(ts_tbe_forward(t, at, &in, w->lane), TS_OK);
   ck_assert_int_eq(ts_lane_sync(w->lane), TS_OK);
+  ts_test_reclaim(w->device, out, at, OUT_BYTES, true);
+  test_reclaim_input(w->device, &in, &b->in, FEATURES);
 }
 
-static float *weights_of(ts_tbe *t, int i) {
+static void train(world *w, ts_tbe *t, const batch *b, const float *grad,
+                  int64_t pass) {
+  const ts_tbe_input in = test_lend_input(w->device, &b->in, FEATURES);
+  float *at = ts_test_lend(w->device, grad, OUT_BYTES, true);
+  ck_assert_int_eq(ts_tbe_backward(t, at, &in, 1.0, pass, w->lane), TS_OK);
+  ck_assert_int_eq(ts_lane_sync(w->lane), TS_OK);
+  ts_test_reclaim(w->device, grad, at, OUT_BYTES, false);
+  test_reclaim_input(w->device, &in, &b->in, FEATURES);
+}
+
+/* Table I of T, to be freed. */
+static float *weights_of(world *w, ts_tbe *t, int i) {
   int32_t cols;
   ts_dtype type;
-  float *p = ts_tbe_rows(t, i, -1, &cols, &type);
+  const float *p = ts_tbe_rows(t, i, -1, &cols, &type);
+  float *copy = test_alloc(table_rows[i] * DIM, sizeof *copy);
   ck_assert_int_eq(cols, DIM);
-  return p;
+  ts_test_get(w->device, copy, p, (size_t)(table_rows[i] * DIM) * sizeof *copy);
+  return copy;
 }
 
 /* ---- forward and backward against double ------------------------------------
  */
 
-static void check_forward(ts_tbe *t, const batch *b, const float *out,
+static void check_forward(world *w, ts_tbe *t, const batch *b, const float *out,
                           bool mean) {
+  float *table[TABLES];
+  for (int i = 0; i < TABLES; i++) table[i] = weights_of(w, t, i);
   for (int f = 0; f < FEATURES; f++)
     for (int s = 0; s < BATCH; s++)
       for (int d = 0; d < DIM; d++) {
@@ -142,11 +161,12 @@ static void check_forward(ts_tbe *t, const batch *b, const float *out,
         double sum = 0;
         for (int64_t i = from; i < to; i++)
           sum += (b->in.weights ? b->weights[i] : 1.0) *
-                 weights_of(t, feature_table[f])[b->rows[i] * DIM + d];
+                 table[feature_table[f]][b->rows[i] * DIM + d];
         if (mean && to > from) sum /= (double)(to - from);
         ck_assert_double_eq_tol(out[s * WIDTH + f * DIM + d], sum,
                                 2e-5 * (10 + fabs(sum)));
       }
+  for (int i = 0; i < TABLES; i++) free(table[i]);
 }
 
 /* SGD on dense gradients. */
@@ -177,23 +197,26 @@ static void check_dense(bool weighted, bool mean) {
         *out = test_alloc(BATCH * WIDTH, 4);
   double *expect[TABLES];
   for (int i = 0; i < TABLES; i++) {
+    float *x = weights_of(&w, t, i);
     expect[i] = test_alloc(table_rows[i] * DIM, 8);
-    for (int k = 0; k < table_rows[i] * DIM; k++)
-      expect[i][k] = weights_of(t, i)[k];
+    for (int k = 0; k < table_rows[i] * DIM; k++) expect[i][k] = x[k];
+    free(x);
   }
   for (int pass = 1; pass <= 5; pass++) {
     fill(&b, (uint64_t)pass, weighted, 0, BATCH, 0, 100);
     test_floats(grad, BATCH * WIDTH, 100 + (uint64_t)pass);
     for (int i = 0; i < BATCH * WIDTH; i++) grad[i] *= 0.1f;
-    ck_assert_int_eq(ts_tbe_forward(t, out, &b.in, w.lane), TS_OK);
-    ck_assert_int_eq(ts_lane_sync(w.lane), TS_OK);
-    check_forward(t, &b, out, mean);
+    look_up(&w, t, &b, out);
+    check_forward(&w, t, &b, out, mean);
     train(&w, t, &b, grad, pass);
     oracle(expect, &b, grad, mean);
-    for (int i = 0; i < TABLES; i++)
+    for (int i = 0; i < TABLES; i++) {
+      float *x = weights_of(&w, t, i);
       for (int k = 0; k < table_rows[i] * DIM; k++)
-        ck_assert_double_eq_tol(weights_of(t, i)[k], expect[i][k],
+        ck_assert_double_eq_tol(x[k], expect[i][k],
                                 2e-5 * (10 + fabs(expect[i][k])));
+      free(x);
+    }
   }
   for (int i = 0; i < TABLES; i++) free(expect[i]);
   free(grad);
@@ -237,7 +260,7 @@ static size_t passes(char *out, const char *kind, ts_dtype type, int threads,
         const void *p = ts_tbe_rows(t[s], i, k, &cols, &dtype);
         const size_t size = (size_t)(ts_tbe_table_of(t[s], i)->n_rows * cols) *
                             ts_dtype_bytes(dtype);
-        memcpy(out + bytes, p, size);
+        ts_test_get(w.device, out + bytes, p, size);
         bytes += size;
       }
   for (int s = 0; s < n_shards; s++) ts_tbe_destroy(t[s]);
@@ -290,10 +313,14 @@ START_TEST(replicas_agree) {
     train(&w, one, &whole, grad, pass);
     for (int r = 0; r < RANKS; r++) {
       fill(&b, (uint64_t)pass, false, cut[r], cut[r + 1], 0, 100);
+      const ts_tbe_input in = test_lend_input(w.device, &b.in, FEATURES);
+      float *at = ts_test_lend(w.device, grad, OUT_BYTES, true);
       ck_assert_int_eq(ts_tbe_reduce(t[r], &msg[r], &bytes[r],
-                                     grad + cut[r] * WIDTH, &b.in, w.lane),
+                                     at + cut[r] * WIDTH, &in, w.lane),
                        TS_OK);
       ck_assert_int_eq(ts_lane_sync(w.lane), TS_OK);
+      ts_test_reclaim(w.device, grad, at, OUT_BYTES, false);
+      test_reclaim_input(w.device, &in, &b.in, FEATURES);
     }
     ck_assert_int_eq(bytes[1], 0);
     for (int r = 0; r < RANKS; r++)
@@ -304,10 +331,14 @@ START_TEST(replicas_agree) {
   for (int i = 0; i < TABLES; i++)
     for (int r = 0; r < RANKS; r++) {
       const size_t size = (size_t)(table_rows[i] * DIM) * 4;
-      ck_assert_mem_eq(weights_of(t[0], i), weights_of(t[r], i), size);
+      float *first = weights_of(&w, t[0], i), *x = weights_of(&w, t[r], i);
+      float *whole_x = weights_of(&w, one, i);
+      ck_assert_mem_eq(first, x, size);
       for (int k = 0; k < table_rows[i] * DIM; k++)
-        ck_assert_double_eq_tol(weights_of(t[r], i)[k], weights_of(one, i)[k],
-                                2e-5);
+        ck_assert_double_eq_tol(x[k], whole_x[k], 2e-5);
+      free(first);
+      free(x);
+      free(whole_x);
     }
   for (int r = 0; r < RANKS; r++) ts_tbe_destroy(t[r]);
   ts_tbe_destroy(one);
@@ -329,9 +360,8 @@ START_TEST(nothing_to_do) {
     fill(&b, 1, false, 0, empty ? 0 : BATCH, 0, empty ? 100 : 0);
     ck_assert_int_eq(b.in.n_ids, 0);
     for (int i = 0; i < WIDTH * BATCH; i++) out[i] = 3;
-    ck_assert_int_eq(ts_tbe_forward(t, out, &b.in, w.lane), TS_OK);
-    ck_assert_int_eq(ts_tbe_backward(t, grad, &b.in, 1, 1, w.lane), TS_OK);
-    ck_assert_int_eq(ts_lane_sync(w.lane), TS_OK);
+    look_up(&w, t, &b, out);
+    train(&w, t, &b, grad, 1);
     for (int i = 0; i < WIDTH * BATCH; i++)
       ck_assert_float_eq(out[i], empty ? 3 : 0);
   }
@@ -350,7 +380,7 @@ static void check_init(const char *kind, double scale, double lowest,
     w.config[i].init_scale = scale;
   }
   ts_tbe *t = group(&w, 0, 100, false);
-  const float *x = weights_of(t, 0);
+  float *x = weights_of(&w, t, 0);
   const int n = (int)table_rows[0] * DIM;
   double sum = 0, squares = 0;
   for (int i = 0; i < n; i++) {
@@ -362,6 +392,7 @@ static void check_init(const char *kind, double scale, double lowest,
   if (strcmp(kind, "constant") != 0)
     ck_assert_double_lt(fabs(sum), deviation / 5);
   ck_assert_double_eq_tol(sqrt(squares), deviation, deviation / 10 + 1e-9);
+  free(x);
   ts_tbe_destroy(t);
   stop(&w);
 }

@@ -23,12 +23,13 @@ static atomic_int n_armed;
 static const struct {
   const char *what;
   int why;
-} points[] = {
-    {"open", EACCES},  {"read", EIO},   {"write", ENOSPC},   {"flush", ENOSPC},
-    {"fsync", EIO},    {"rename", EIO}, {"reserve", ENOSPC}, {"hdf5", EIO},
-    {"alloc", ENOMEM}, {"mpi", EIO},    {"comm", EIO},       {"message", EIO},
-    {"internal", EIO}, {"crash", EIO},  {"pause", EIO},      {"leave", EIO},
-    {"batch", EIO},    {"stall", EIO},  {"freeze", EIO},     {"gradient", EIO}};
+} points[] = {{"open", EACCES},    {"read", EIO},  {"write", ENOSPC},
+              {"flush", ENOSPC},   {"fsync", EIO}, {"rename", EIO},
+              {"reserve", ENOSPC}, {"hdf5", EIO},  {"alloc", ENOMEM},
+              {"mpi", EIO},        {"comm", EIO},  {"message", EIO},
+              {"internal", EIO},   {"crash", EIO}, {"pause", EIO},
+              {"leave", EIO},      {"batch", EIO}, {"stall", EIO},
+              {"freeze", EIO},     {"save", EIO},  {"gradient", EIO}};
 
 static const struct {
   const char *name;

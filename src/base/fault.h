@@ -26,6 +26,7 @@
  *   internal, crash, pause, leave   a step: an error, a signal, no end, the
  *            process ends
  *   freeze   a piece of a checkpoint: no end
+ *   save     a checkpoint's writing, of which the others hear nothing
  *   gradient of a step's tables: one is infinite
  *   batch, stall   the reader: an error, no end */
 #ifndef TS_BASE_FAULT_H
