@@ -11,9 +11,11 @@ extern "C" {
 static ts_err kernels_fill(ts_kernels *k, const char *) {
   k->isa = "cuda";
   ts_cuda_kernels_memory(k);
+  ts_cuda_kernels_views(k);
   ts_cuda_kernels_lookup(k);
   ts_cuda_kernels_update(k);
   ts_cuda_kernels_cache(k);
+  ts_cuda_kernels_entries(k);
   return TS_OK;
 }
 

@@ -8,6 +8,10 @@ cuda_nccl_sources = cuda/comm_nccl.cu
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
   cuda/grid.h cuda/lane.h cuda/lookup_plan.h cuda/rows.cuh \
   cuda/lookup_kernels.cuh cuda/lookup_launch.cuh cuda/comm_cuda.h
+# Views, wires, positions.
+cuda_sources += cuda/views.cu
+EXTRA_DIST += cuda/view_rows.cuh cuda/code_rows.cuh cuda/positions.cuh \
+  cuda/views_launch.cuh
 # Kernels of row updates.
 cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
 EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
@@ -16,6 +20,9 @@ EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
 # The cache of rows in slow memory.
 cuda_sources += cuda/cache.cu cuda/reach.cu
 EXTRA_DIST += cuda/cache.h cuda/cache_kernels.cuh cuda/cache_run.cuh
+# Kernels around them.
+cuda_sources += cuda/entries.cu
+EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

@@ -162,6 +162,14 @@ ts_err ts_cuda_alloc_late(ts_device *, void **p, size_t bytes, ts_space space,
 
 /* ---- giving -------------------------------------------------------------- */
 
+/* What a task gives because it has grown may be in use by what the task before
+ * it launched: the pool would lend it to another stream. */
+static void wait_for_lane(void) {
+  if (ts_cuda_lane_now() &&
+      cudaStreamSynchronize(ts_cuda_stream_now()) != cudaSuccess)
+    (void)cudaGetLastError();
+}
+
 /* Nothing can be done about an error here; a fault of the device is found by
  * who waits for a lane. */
 static void give(void *p, size_t bytes, ts_space space, ts_tag tag, bool late) {
@@ -172,6 +180,7 @@ static void give(void *p, size_t bytes, ts_space space, ts_tag tag, bool late) {
     return;
   }
   if (ts_cuda_use() != TS_OK) ts_err_clear();
+  if (late) wait_for_lane();
   if (space == TS_SPACE_PINNED)
     e = cudaFreeHost(p);
   else if (late)

@@ -75,7 +75,12 @@ const ts_ckpt_value *ts_ckpt_value_of(const ts_ckpt *c, const char *path) {
   return NULL;
 }
 
+ts_err ts_ckpt_on(ts_ckpt *c, ts_device *device) {
+  return ts_staging_create(&c->staging, device);
+}
+
 void ts_ckpt_reset(ts_ckpt *c) {
+  ts_staging_reset(&c->staging);
   for (int32_t i = 0; i < c->n_items; i++) {
     ts_mem_free(c->items[i].name);
     ts_mem_free(c->items[i].write);

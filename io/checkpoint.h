@@ -1,7 +1,8 @@
 /* checkpoint.h - HDF5 checkpoints, independent of plan and rank count.
  *
  * The caller describes what there is as items; this file knows nothing of
- * tables or layers.  Layout: doc/formats. */
+ * tables or layers.  What items point to may be a device's memory (ts_ckpt_on).
+ * Layout: doc/formats. */
 #ifndef TS_IO_CHECKPOINT_H
 #define TS_IO_CHECKPOINT_H
 
@@ -9,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/str.h"
 #include "runtime/comm.h"
+#include "runtime/staging.h"
 
 /* Rows [row0, row0 + n_rows) of an item in this rank's memory, rows of
  * item.cols elements following each other. */
@@ -58,8 +60,12 @@ typedef struct ts_ckpt {
   int32_t n_items;
   ts_ckpt_value *values;
   int32_t n_values;
+  ts_staging staging; /* of what lies apart from the host's memory */
 } ts_ckpt;
 
+/* Items may point to memory of DEVICE; it goes through the host's in bounded
+ * pieces.  Once, or never: all is the host's.  Local. */
+ts_err ts_ckpt_on(ts_ckpt *, ts_device *);
 void ts_ckpt_reset(ts_ckpt *);
 ts_err ts_ckpt_add_item(ts_ckpt *, const char *name, ts_dtype, int64_t rows,
                         int64_t cols, ts_ckpt_item **);

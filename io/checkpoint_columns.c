@@ -52,9 +52,11 @@ static int64_t row_bytes(const ts_turns *t, const ts_ckpt_columns *c) {
   return (int64_t)ts_dtype_bytes(t->item->dtype) * c->n_cols;
 }
 
-/* What this rank has of everyone's turn, in the order of ranks. */
-static void pack(ts_turns *t, int64_t k) {
+/* What this rank has of everyone's turn, in the order of ranks; sizes in any
+ * case. */
+static ts_err pack(ts_turns *t, int64_t k) {
   const int w = ts_comm_size(t->s->comm), me = ts_comm_rank(t->s->comm);
+  ts_err err = TS_OK;
   char *to = t->send;
   for (int r = 0; r < w; r++) {
     int64_t from, a;
@@ -64,13 +66,15 @@ static void pack(ts_turns *t, int64_t k) {
       const ts_ckpt_columns *c = &t->item->columns[i];
       if (c->rank != me) continue;
       const int64_t z = common(c, from, end, &a), row = row_bytes(t, c);
-      if (z > a)
-        memcpy(to, (char *)c->ptr + (a - c->row0) * row,
-               (size_t)((z - a) * row));
+      if (z > a && err == TS_OK)
+        err = ts_staging_get(&t->s->c->staging, to,
+                             (char *)c->ptr + (a - c->row0) * row,
+                             (size_t)((z - a) * row));
       to += (z - a) * row;
     }
     t->send_bytes[r] = to - start;
   }
+  return err;
 }
 
 /* What comes for this rank's own turn. */
@@ -109,7 +113,8 @@ static ts_err take_turn(ts_turns *t, int64_t k, ts_err *local) {
   ts_err err = TS_OK;
   ts_token token;
   int64_t from;
-  pack(t, k);
+  const ts_err packed = pack(t, k);
+  if (*local == TS_OK) *local = packed;
   expect(t, k);
   TS_TRY(ts_comm_all_to_all_v(t->s->comm, &token, t->recv, t->recv_bytes,
                               t->send, t->send_bytes, NULL));

@@ -14,6 +14,7 @@ typedef struct ts_copying {
   int64_t left, used, copied;
   int rank, n_ranks, n_threads;
   int64_t *turns; /* (n_items) to copy, the same on all ranks */
+  ts_err err;     /* the first of take's */
 } ts_copying;
 
 /* Copies begin at multiples of so many bytes. */
@@ -69,9 +70,7 @@ int64_t ts_ckpt_own_room(const ts_ckpt *c, int rank) {
   return own_bytes(c, rank, UNIT);
 }
 
-/* Copies N bytes into the room, a part on each thread. */
-static void *take(ts_copying *k, const void *from, int64_t n) {
-  char *to = k->room + k->used;
+static void copy(const ts_copying *k, char *to, const void *from, int64_t n) {
   const int64_t least = n / k->n_threads + 1;
   const int64_t part = padded(least > 1 << 20 ? least : 1 << 20, UNIT);
   const int64_t n_parts = (n + part - 1) / part;
@@ -79,6 +78,16 @@ static void *take(ts_copying *k, const void *from, int64_t n) {
   for (int64_t i = 0; i < n_parts; i++)
     ts_mem_stream(to + i * part, (const char *)from + i * part,
                   (size_t)(i + 1 < n_parts ? part : n - i * part));
+}
+
+/* Copies N bytes into the room, a part on each thread. */
+static void *take(ts_copying *k, const void *from, int64_t n) {
+  char *to = k->room + k->used;
+  ts_staging *s = &k->c->staging;
+  if (!ts_staging_is_apart(s, from))
+    copy(k, to, from, n);
+  else if (k->err == TS_OK)
+    k->err = ts_staging_get(s, to, from, (size_t)n);
   k->used += padded(n, UNIT);
   k->left -= padded(n, UNIT);
   k->copied += n;
@@ -191,7 +200,7 @@ ts_err ts_ckpt_copy(ts_ckpt *c, void *room, int64_t bytes, int n_threads,
     err = copy_columns(&k, &c->items[i], k.turns[i]);
   for (int32_t i = 0; err == TS_OK && i < c->n_items; i++)
     err = copy_rows(&k, &c->items[i]);
-  err = ts_agree(comm, err);
+  err = ts_agree(comm, err != TS_OK ? err : k.err);
   *copied = k.copied;
 done:
   ts_mem_free(k.turns);

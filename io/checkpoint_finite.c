@@ -5,15 +5,15 @@
  * that has one never gets its name: what is kept stays good. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
 /* Elements that are judged at once. */
 enum { ELEMENTS = 4096 };
 
-ts_err ts_ckpt_check_finite(const ts_ckpt *c, const ts_ckpt_item *item,
-                            const void *data, int64_t at, int64_t n_bytes) {
+static ts_err check(const ts_ckpt *c, const ts_ckpt_item *item,
+                    const void *data, int64_t at, int64_t n_bytes) {
   const int64_t size = (int64_t)ts_dtype_bytes(item->dtype);
-  if (strncmp(item->name, "model/", 6) != 0) return TS_OK;
   for (int64_t i = 0; i < n_bytes / size; i += ELEMENTS) {
     const int64_t left = n_bytes / size - i;
     if (ts_all_finite((const char *)data + i * size, item->dtype,
@@ -28,4 +28,29 @@ ts_err ts_ckpt_check_finite(const ts_ckpt *c, const ts_ckpt_item *item,
                    (long long)((at + i * size) / ts_item_row_bytes(item)));
   }
   return TS_OK;
+}
+
+/* A device's memory, block by block. */
+static ts_err check_apart(ts_ckpt *c, const ts_ckpt_item *item,
+                          const char *data, int64_t at, int64_t n_bytes) {
+  ts_err err = TS_OK;
+  char *block = NULL;
+  TS_TRY(ts_mem_alloc(&block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
+  for (int64_t i = 0; i < n_bytes; i += TS_BLOCK_BYTES) {
+    const int64_t left = n_bytes - i;
+    const int64_t n = left < TS_BLOCK_BYTES ? left : TS_BLOCK_BYTES;
+    TS_TRY(ts_staging_get(&c->staging, block, data + i, (size_t)n));
+    TS_TRY(check(c, item, block, at + i, n));
+  }
+done:
+  ts_mem_free(block);
+  return err;
+}
+
+ts_err ts_ckpt_check_finite(ts_ckpt *c, const ts_ckpt_item *item,
+                            const void *data, int64_t at, int64_t n_bytes) {
+  if (strncmp(item->name, "model/", 6) != 0) return TS_OK;
+  return ts_staging_is_apart(&c->staging, data)
+             ? check_apart(c, item, data, at, n_bytes)
+             : check(c, item, data, at, n_bytes);
 }

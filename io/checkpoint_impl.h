@@ -9,6 +9,9 @@
 /* A checksum covers this many bytes of a dataset. */
 enum { TS_BLOCK_BYTES = 1 << 20 };
 
+/* What is summed and written at a time. */
+enum { TS_BITE_BYTES = 8 * TS_BLOCK_BYTES };
+
 static inline int64_t ts_blocks(int64_t n_bytes) {
   return (n_bytes + TS_BLOCK_BYTES - 1) / TS_BLOCK_BYTES;
 }
@@ -45,8 +48,24 @@ typedef struct ts_saver {
   int64_t *n_blocks; /* (n_items) */
   int64_t *shared;   /* (most blocks) checksums of all ranks */
   char *block;       /* (TS_BLOCK_BYTES) */
+  char *bite;        /* (TS_BITE_BYTES) of a device's memory, or NULL */
   ts_ckpt_hooks hooks;
 } ts_saver;
+
+/* A checkpoint that is being read. */
+typedef struct ts_ckpt_reader {
+  const char *path;
+  hid_t file;
+  int fd;
+  char *block;         /* (TS_BLOCK_BYTES) */
+  ts_staging *staging; /* of what is read into */
+} ts_ckpt_reader;
+
+/* checkpoint_pieces.c: rows of a dataset, WHOLE or of them some columns, to
+ * C's ptr, as the item's type. */
+ts_err ts_ckpt_read_part(const ts_ckpt_reader *, const ts_stored *,
+                         const ts_ckpt_item *, const ts_ckpt_columns *c,
+                         bool whole);
 
 /* checkpoint_write.c: rows of item I with pwrite, checksums of the blocks
  * that lie wholly in them. */
@@ -62,8 +81,8 @@ int64_t ts_ckpt_turns(const ts_ckpt_item *, int n_ranks);
 /* checkpoint_finite.c: NAN error that names ITEM and the row where N_BYTES
  * from byte AT on hold a weight that is not finite.  Of model/ alone: a
  * checkpoint with such a weight is of no use. */
-ts_err ts_ckpt_check_finite(const ts_ckpt *, const ts_ckpt_item *,
-                            const void *data, int64_t at, int64_t n_bytes);
+ts_err ts_ckpt_check_finite(ts_ckpt *, const ts_ckpt_item *, const void *data,
+                            int64_t at, int64_t n_bytes);
 
 /* checkpoint_stored.c: whether a dataset and the groups on the way to it are
  * there; the dtype of an HDF5 type, false where there is none. */

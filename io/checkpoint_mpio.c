@@ -50,6 +50,7 @@ typedef struct ts_mpio {
   int rank, n_ranks;
   hid_t file;
   MPI_Comm comm;
+  char *bite; /* (ROUND_BYTES, at least a row) of a device's memory, or NULL */
 } ts_mpio;
 
 static bool worst(const ts_mpio *m, bool good) {
@@ -123,7 +124,7 @@ static hid_t make_dataset(ts_mpio *m, const char *name, ts_dtype dtype,
 }
 
 /* One collective write of COLUMNS' rows [first, first + n), n may be 0. */
-static bool write_rows(hid_t set, const ts_ckpt_item *it,
+static bool write_rows(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
                        const ts_ckpt_columns *c, int64_t first, int64_t n) {
   const int64_t row =
       (int64_t)ts_dtype_bytes(it->dtype) * (c->n_cols + !it->cols);
@@ -140,9 +141,15 @@ static bool write_rows(hid_t set, const ts_ckpt_item *it,
     H5Sselect_none(memory);
   }
   const char none = 0;
-  const bool good =
-      H5Dwrite(set, ts_hdf5_type(it->dtype), memory, space, plist,
-               n ? (const char *)c->ptr + first * row : &none) >= 0;
+  const char *data = n ? (const char *)c->ptr + first * row : &none;
+  bool good = true;
+  if (ts_staging_is_apart(&m->c->staging, data)) {
+    good = ts_staging_get(&m->c->staging, m->bite, data, (size_t)(n * row)) ==
+           TS_OK;
+    data = m->bite;
+  }
+  good &=
+      H5Dwrite(set, ts_hdf5_type(it->dtype), memory, space, plist, data) >= 0;
   H5Pclose(plist);
   H5Sclose(memory);
   H5Sclose(space);
@@ -184,7 +191,7 @@ static bool write_parts(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
     while (k < n_parts && done >= parts[k].n_rows) k++, done = 0;
     const int64_t left = k < n_parts ? parts[k].n_rows - done : 0;
     const int64_t n = left < per ? left : per;
-    good &= write_rows(set, it, k < n_parts ? &parts[k] : &none, done, n);
+    good &= write_rows(m, set, it, k < n_parts ? &parts[k] : &none, done, n);
     done += n;
   }
   return good;
@@ -221,7 +228,7 @@ static ts_err write_value(ts_mpio *m, const ts_ckpt_value *v) {
                      H5P_DEFAULT, plist, H5P_DEFAULT);
   bool good = set >= 0;
   if (worst(m, good) && v->n)
-    good = write_rows(set, &it, &all, 0, m->rank == 0 ? v->n : 0);
+    good = write_rows(m, set, &it, &all, 0, m->rank == 0 ? v->n : 0);
   if (set >= 0) H5Dclose(set);
   H5Sclose(space);
   H5Pclose(plist);
@@ -286,6 +293,16 @@ static ts_err save(void *mpi_comm, void *arg) {
 done:
   ts_hdf5_unlock();
   return err;
+}
+
+/* As much as a round takes. */
+static ts_err take_bite(ts_mpio *m) {
+  int64_t most = ROUND_BYTES;
+  if (!m->c->staging.lane) return TS_OK;
+  for (int32_t i = 0; i < m->c->n_items; i++)
+    if (ts_item_row_bytes(&m->c->items[i]) > most)
+      most = ts_item_row_bytes(&m->c->items[i]);
+  return ts_mem_alloc(&m->bite, (size_t)most, TS_TAG_CHECKPOINT);
 }
 
 /* Before anything is written: nothing can be taken back then. */
@@ -356,6 +373,7 @@ ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
            (long long)c->step);
   snprintf(m.temp, sizeof m.temp, "%.4000s/.step-%08lld.h5.part", dir,
            (long long)c->step);
+  TS_TRY(ts_agree(comm, take_bite(&m)));
   TS_TRY(ts_agree(comm, check_finite(&m)));
   TS_TRY(equal_values(&m, comm));
   TS_TRY(ts_agree(comm, m.rank == 0 ? prepare(&m, dir) : TS_OK));
@@ -364,6 +382,7 @@ ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
   if (m.rank == 0) ts_ckpt_prune(dir, keep, m.path);
 done:
   if (err != TS_OK && m.rank == 0) unlink(m.temp);
+  ts_mem_free(m.bite);
   return err;
 }
 #else

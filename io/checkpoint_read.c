@@ -1,5 +1,5 @@
-/* checkpoint_read.c - loading: every rank reads the rows that it needs, block
- * by block, each against its checksum. */
+/* checkpoint_read.c - loading: headers, shapes, names, values; every rank
+ * reads the rows that it needs (checkpoint_pieces.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -43,122 +43,8 @@ ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
   return TS_OK;
 }
 
-/* ---- pieces -------------------------------------------------------------- */
-
-typedef struct ts_reader {
-  const char *path;
-  hid_t file;
-  int fd;
-  char *block;
-} ts_reader;
-
-/* Chunked datasets (of the collective way) come through HDF5. */
-static ts_err read_chunked(const ts_reader *r, const ts_ckpt_item *item,
-                           int64_t row0, int64_t n_rows, int64_t col0,
-                           int64_t n_cols, void *to) {
-  ts_err err = TS_OK;
-  const hsize_t start[2] = {(hsize_t)row0, (hsize_t)col0};
-  const hsize_t count[2] = {(hsize_t)n_rows, (hsize_t)n_cols};
-  ts_hdf5_lock();
-  hid_t set = H5Dopen2(r->file, item->name, H5P_DEFAULT);
-  hid_t space = H5Dget_space(set);
-  hid_t memory = H5Screate_simple(item->cols ? 2 : 1, count, NULL);
-  if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) <
-          0 ||
-      H5Dread(set, ts_hdf5_type(item->dtype), memory, space, H5P_DEFAULT, to) <
-          0)
-    err = ts_fail(TS_ERR_CKPT,
-                  "%s: dataset %s is damaged in its rows %lld "
-                  "to %lld",
-                  r->path, item->name, (long long)row0,
-                  (long long)(row0 + n_rows));
-  H5Sclose(memory);
-  H5Sclose(space);
-  H5Dclose(set);
-  ts_hdf5_unlock();
-  return err;
-}
-
-/* N elements of the file's type to the item's. */
-static void convert(void *to, ts_dtype to_type, const void *from,
-                    ts_dtype from_type, int64_t n) {
-  float wide[256];
-  const size_t in = ts_dtype_bytes(from_type), out = ts_dtype_bytes(to_type);
-  for (int64_t i = 0; i < n; i += 256) {
-    const int64_t here = n - i < 256 ? n - i : 256;
-    ts_to_f32(wide, (const char *)from + (size_t)i * in, from_type, here);
-    ts_from_f32((char *)to + (size_t)i * out, wide, to_type, here);
-  }
-}
-
-/* Bytes [from, to) of the dataset, whole blocks verified, into a piece. */
-static ts_err read_piece(const ts_reader *r, const ts_stored *s,
-                         const ts_ckpt_item *item, const ts_ckpt_piece *p) {
-  ts_err err = TS_OK;
-  const int64_t size = (int64_t)ts_dtype_bytes(s->dtype);
-  const int64_t row = size * (item->cols ? item->cols : 1);
-  const int64_t from = p->row0 * row, to = from + p->n_rows * row;
-  if (from == to) return TS_OK;
-  if (s->at < 0)
-    return read_chunked(r, item, p->row0, p->n_rows, 0, item->cols, p->ptr);
-  for (int64_t b = from / TS_BLOCK_BYTES; b * TS_BLOCK_BYTES < to; b++) {
-    const int64_t start = b * TS_BLOCK_BYTES;
-    const int64_t a = start < from ? from : start;
-    const int64_t z = start + TS_BLOCK_BYTES < to ? start + TS_BLOCK_BYTES : to;
-    TS_TRY(ts_stored_block(s, r->fd, r->path, item->name, b, r->block));
-    char *dst = (char *)p->ptr +
-                (a - from) / size * (int64_t)ts_dtype_bytes(item->dtype);
-    if (s->dtype == item->dtype)
-      memcpy(dst, r->block + (a - start), (size_t)(z - a));
-    else
-      convert(dst, item->dtype, r->block + (a - start), s->dtype,
-              (z - a) / size);
-  }
-done:
-  return err;
-}
-
-/* Columns of rows [row0, ...) out of bytes [a, z) of the dataset, which lie at
- * DATA; COL holds the file's type. */
-static void take_columns(char *col, const ts_stored *s,
-                         const ts_ckpt_columns *c, const char *data, int64_t a,
-                         int64_t z) {
-  const int64_t size = (int64_t)ts_dtype_bytes(s->dtype);
-  const int64_t row = size * s->cols, width = size * c->n_cols;
-  for (int64_t r = a / row; r * row < z; r++) {
-    int64_t from = r * row + c->col0 * size, to = from + width;
-    const int64_t start = from;
-    if (from < a) from = a;
-    if (to > z) to = z;
-    if (r < c->row0 || r >= c->row0 + c->n_rows || from >= to) continue;
-    memcpy(col + (r - c->row0) * width + (from - start), data + (from - a),
-           (size_t)(to - from));
-  }
-}
-
-/* Whole blocks are read and verified, columns are taken out of them. */
-static ts_err read_columns(const ts_reader *r, const ts_stored *s,
-                           const ts_ckpt_item *item, const ts_ckpt_columns *c) {
-  ts_err err = TS_OK;
-  const int64_t row = (int64_t)ts_dtype_bytes(s->dtype) * s->cols;
-  const int64_t total = row * s->rows, n = c->n_rows * c->n_cols;
-  const int64_t from = c->row0 * row, to = from + c->n_rows * row;
-  char *wide = NULL, *col = c->ptr;
-  if (s->dtype != item->dtype) {
-    TS_TRY(ts_mem_array(&wide, n, ts_dtype_bytes(s->dtype), TS_TAG_CHECKPOINT));
-    col = wide;
-  }
-  for (int64_t b = from / TS_BLOCK_BYTES; b * TS_BLOCK_BYTES < to; b++) {
-    const int64_t a = b * TS_BLOCK_BYTES;
-    const int64_t z = total - a < TS_BLOCK_BYTES ? total : a + TS_BLOCK_BYTES;
-    TS_TRY(ts_stored_block(s, r->fd, r->path, item->name, b, r->block));
-    take_columns(col, s, c, r->block, a, z);
-  }
-  if (wide) convert(c->ptr, item->dtype, wide, s->dtype, n);
-done:
-  ts_mem_free(wide);
-  return err;
-}
+/* ---- items -----------------------------------------------------------------
+ */
 
 static void shape_text(char buf[64], int64_t rows, int64_t cols) {
   if (cols)
@@ -167,7 +53,7 @@ static void shape_text(char buf[64], int64_t rows, int64_t cols) {
     snprintf(buf, 64, "(%lld)", (long long)rows);
 }
 
-static ts_err check_shape(const ts_reader *r, const ts_stored *s,
+static ts_err check_shape(const ts_ckpt_reader *r, const ts_stored *s,
                           const ts_ckpt_item *item) {
   char here[64], there[64];
   shape_text(here, item->rows, item->cols);
@@ -182,21 +68,20 @@ static ts_err check_shape(const ts_reader *r, const ts_stored *s,
   return TS_OK;
 }
 
-static ts_err read_item(const ts_reader *r, const ts_ckpt_item *item) {
+static ts_err read_item(const ts_ckpt_reader *r, const ts_ckpt_item *item) {
   ts_err err = TS_OK;
   ts_stored s;
   TS_TRY(ts_stored_open(&s, r->file, r->path, item->name));
   TS_TRY(check_shape(r, &s, item));
-  for (int32_t k = 0; k < item->n_read; k++)
-    TS_TRY(read_piece(r, &s, item, &item->read[k]));
+  for (int32_t k = 0; k < item->n_read; k++) {
+    const ts_ckpt_piece *p = &item->read[k];
+    const ts_ckpt_columns rows = {
+        .row0 = p->row0, .n_rows = p->n_rows, .ptr = p->ptr};
+    TS_TRY(ts_ckpt_read_part(r, &s, item, &rows, true));
+  }
   for (int32_t k = 0; k < item->n_columns; k++) {
     const ts_ckpt_columns *c = &item->columns[k];
-    if (!c->ptr || !c->n_rows) continue;
-    if (s.at < 0)
-      TS_TRY(read_chunked(r, item, c->row0, c->n_rows, c->col0, c->n_cols,
-                          c->ptr));
-    else
-      TS_TRY(read_columns(r, &s, item, c));
+    if (c->ptr && c->n_rows) TS_TRY(ts_ckpt_read_part(r, &s, item, c, false));
   }
 done:
   ts_stored_reset(&s);
@@ -226,7 +111,8 @@ static herr_t look_at(hid_t group, const char *name, const H5O_info_t *info,
 }
 
 /* Names of the file that the deck does not have. */
-static ts_err check_names(const ts_reader *r, const ts_ckpt *c, bool subset) {
+static ts_err check_names(const ts_ckpt_reader *r, const ts_ckpt *c,
+                          bool subset) {
   ts_names names = {.c = c};
   for (int32_t i = 0; i < c->n_items; i++)
     names.optim |= !strncmp(c->items[i].name, "optim/", 6);
@@ -286,7 +172,7 @@ static herr_t take_value(hid_t file, const char *name, const H5O_info_t *info,
   return rc;
 }
 
-static ts_err read_values(const ts_reader *r, ts_ckpt *c) {
+static ts_err read_values(const ts_ckpt_reader *r, ts_ckpt *c) {
   ts_taking taking = {c, r->path};
   ts_hdf5_lock();
   const herr_t rc =
@@ -297,11 +183,11 @@ static ts_err read_values(const ts_reader *r, ts_ckpt *c) {
 
 /* ---- whole files --------------------------------------------------------- */
 
-static ts_err reader_open(ts_reader *r, const char *path, bool need_complete,
-                          int64_t *step) {
+static ts_err reader_open(ts_ckpt_reader *r, const char *path,
+                          bool need_complete, int64_t *step) {
   ts_err err = TS_OK;
   bool sealed = false;
-  *r = (ts_reader){.path = path, .file = -1, .fd = -1};
+  *r = (ts_ckpt_reader){.path = path, .file = -1, .fd = -1};
   TS_TRY(ts_seal_check(path, &sealed));
   TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
   ts_hdf5_lock();
@@ -317,7 +203,7 @@ done:
   return err;
 }
 
-static void reader_close(ts_reader *r) {
+static void reader_close(ts_ckpt_reader *r) {
   if (r->file >= 0) {
     ts_hdf5_lock();
     H5Fclose(r->file);
@@ -330,8 +216,9 @@ static void reader_close(ts_reader *r) {
 static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
                          ts_str *missing) {
   ts_err err = TS_OK;
-  ts_reader r;
+  ts_ckpt_reader r;
   TS_TRY(reader_open(&r, path, !subset, &c->step));
+  r.staging = &c->staging;
   TS_TRY(check_names(&r, c, subset));
   TS_TRY(read_values(&r, c));
   for (int32_t i = 0; i < c->n_items; i++) {
@@ -358,8 +245,9 @@ ts_err ts_ckpt_load(ts_ckpt *c, const char *path, bool subset, ts_str *missing,
 
 static ts_err load_items(ts_ckpt *c, const char *path) {
   ts_err err = TS_OK;
-  ts_reader r;
+  ts_ckpt_reader r;
   TS_TRY(reader_open(&r, path, true, &c->step));
+  r.staging = &c->staging;
   for (int32_t i = 0; i < c->n_items; i++) TS_TRY(read_item(&r, &c->items[i]));
 done:
   reader_close(&r);
@@ -372,7 +260,7 @@ ts_err ts_ckpt_load_items(ts_ckpt *c, const char *path, ts_comm *comm) {
 
 ts_err ts_ckpt_peek(ts_ckpt *c, const char *path) {
   ts_err err = TS_OK;
-  ts_reader r;
+  ts_ckpt_reader r;
   TS_TRY(reader_open(&r, path, true, &c->step));
   TS_TRY(read_values(&r, c));
 done:

@@ -36,6 +36,14 @@ static void sum_blocks(ts_saver *s, int32_t i, const char *data, int64_t from,
   }
 }
 
+/* The bytes at P, or a copy where the host may not touch them. */
+static ts_err bring(ts_saver *s, const char *p, int64_t n, const char **data) {
+  *data = p;
+  if (!ts_staging_is_apart(&s->c->staging, p)) return TS_OK;
+  *data = s->bite;
+  return ts_staging_get(&s->c->staging, s->bite, p, (size_t)n);
+}
+
 ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
   ts_err err = TS_OK;
   const ts_ckpt_item *item = &s->c->items[i];
@@ -46,10 +54,11 @@ ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
     for (;;) pause();
   /* In bites, summed while they are in the cache. */
   for (int64_t at = 0; at < n;) {
-    int64_t end = (from + at) / TS_BLOCK_BYTES * TS_BLOCK_BYTES +
-                  8 * (int64_t)TS_BLOCK_BYTES - from;
+    int64_t end =
+        (from + at) / TS_BLOCK_BYTES * TS_BLOCK_BYTES + TS_BITE_BYTES - from;
+    const char *data;
     if (end > n) end = n;
-    const char *data = (const char *)p->ptr + at;
+    TS_TRY(bring(s, (const char *)p->ptr + at, end - at, &data));
     sum_blocks(s, i, data, from + at, end - at, total);
     TS_TRY(ts_ckpt_check_finite(s->c, item, data, from + at, end - at));
     TS_TRY(ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
@@ -173,6 +182,8 @@ static ts_err saver_start(ts_saver *s) {
   }
   TS_TRY(ts_mem_array(&s->shared, most, sizeof *s->shared, TS_TAG_CHECKPOINT));
   TS_TRY(ts_mem_alloc(&s->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
+  if (s->c->staging.lane)
+    TS_TRY(ts_mem_alloc(&s->bite, TS_BITE_BYTES, TS_TAG_CHECKPOINT));
 done:
   return err;
 }
@@ -185,6 +196,7 @@ static void saver_reset(ts_saver *s) {
   ts_mem_free(s->own);
   ts_mem_free(s->n_blocks);
   ts_mem_free(s->block);
+  ts_mem_free(s->bite);
   ts_comm_free(s->comm, s->at);
   ts_comm_free(s->comm, s->shared);
 }

@@ -15,6 +15,7 @@ tessera_sources += \
   io/checkpoint_mirror.c \
   io/checkpoint_mpio.c \
   io/checkpoint_newest.c \
+  io/checkpoint_pieces.c \
   io/checkpoint_read.c \
   io/checkpoint_seal.c \
   io/checkpoint_seal.h \

@@ -1,3 +1,4 @@
+check_PROGRAMS += tests/test_checkpoint_device
 check_PROGRAMS += tests/test_checkpoint tests/test_async tests/test_damage tests/test_faults
 dist_check_SCRIPTS += tests/async.sh tests/disk_full.sh tests/reshard.sh
 dist_check_SCRIPTS += tests/faults.sh tests/folder.sh tests/sweep_kill.sh

@@ -56,6 +56,21 @@ tests_test_cuda_cache_SOURCES = tests/test_cuda_cache.c \
   tests/cuda_cache.c tests/cuda_cache.h tests/cache_emulated.cc
 tests_test_cuda_cache_LDADD = $(cuda_test_libs)
 tests_test_cuda_cache_LINK = $(cuda_test_link)
+
+# Views, wires and positions, too.
+check_PROGRAMS += tests/test_cuda_views
+tests_test_cuda_views_SOURCES = tests/test_cuda_views.c \
+  tests/cuda_views.c tests/cuda_views.h tests/views_emulated.cc
+tests_test_cuda_views_LDADD = $(cuda_test_libs)
+tests_test_cuda_views_LINK = $(cuda_test_link)
+
+# What is around them, in the same way.
+check_PROGRAMS += tests/test_cuda_entries
+tests_test_cuda_entries_SOURCES = tests/test_cuda_entries.c \
+  tests/cuda_entries_cases.c tests/cuda_entries_cases.h \
+  tests/cuda_entries_emulated.cc tests/cuda_entries_emulated.h
+tests_test_cuda_entries_LDADD = $(cuda_test_libs)
+tests_test_cuda_entries_LINK = $(cuda_test_link)
 endif
 
 if HAVE_CUDA
@@ -70,4 +85,11 @@ tests_test_cuda_cache_gpu_SOURCES = tests/test_cuda_cache_gpu.c \
 check_PROGRAMS += tests/test_cuda_update_gpu
 tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
   tests/cuda_update.c tests/cuda_update.h
+
+check_PROGRAMS += tests/test_cuda_views_gpu
+tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
+  tests/cuda_views.c tests/cuda_views.h
+check_PROGRAMS += tests/test_cuda_entries_gpu
+tests_test_cuda_entries_gpu_SOURCES = tests/test_cuda_entries_gpu.c \
+  tests/cuda_entries_cases.c tests/cuda_entries_cases.h
 endif

@@ -411,6 +411,10 @@ static inline float __fmaf_rn(float a, float b, float c) {
 static inline float __ll2float_rn(long long x) {
   return (float)x;
 }
+/* In the range of int. */
+static inline int __float2int_rn(float x) {
+  return (int)rintf(x);
+}
 static inline float __int2float_rn(int x) {
   return (float)x;
 }

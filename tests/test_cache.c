@@ -1,7 +1,7 @@
 /* test_cache.c - tables in slow memory against the same tables in fast
  * memory, bit for bit; the directory of lines and its counts against a plain
  * one; the scratch of passes.
- * ranks: 1
+ * ranks: 1  fake: 1
  * seconds: 300 */
 #include <fcntl.h>
 #include <stdio.h>
@@ -260,6 +260,8 @@ START_TEST(twins) {
   memset(outputs, 0, sizeof outputs);
   const size_t n = train(expect, outputs, optim, type, &fast, NULL);
   for (int i = 0; i < 64; i++) {
+    /* On the fake device each has some of them: its kernels cost more. */
+    if (strcmp(ts_test_backend(), "host") && i % 7 != _i % 7) continue;
     const kind k = {
         "cached",           i & 1 ? "lfu" : "lru", i & 2 ? "file" : "host",
         factors[i / 4 % 4], passes[i / 16],        0};

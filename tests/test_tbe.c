@@ -1,7 +1,7 @@
 /* test_tbe.c - groups of tables: forward and backward against dense sums in
  * double, the same bits on any number of threads, lanes and shards of the
- * rows, replicas that agree.
- * ranks: 1
+ * rows, replicas that agree.  Inputs, outputs and rows are device memory.
+ * ranks: 1  fake: 1
  * seconds: 400 */
 #include "sparse/tbe.h"
 #include "sparse_util.h"
@@ -22,8 +22,8 @@ static void start(world *w, const char *kind, ts_dtype t, int threads,
                   bool serial) {
   static char names[TABLES][8] = {"users", "items"};
   memset(w, 0, sizeof *w);
-  ck_assert_int_eq(ts_test_kernels(&w->kernels), TS_OK);
-  ck_assert_int_eq(ts_test_device(&w->device, serial, threads), TS_OK);
+  ck_assert_ok(ts_test_kernels(&w->kernels));
+  ck_assert_ok(ts_test_device(&w->device, serial, threads));
   ck_assert_int_eq(ts_lane_create(w->device, &w->lane, "work", TS_LANE_COMPUTE),
                    TS_OK);
   for (int i = 0; i < TABLES; i++) {
@@ -47,6 +47,19 @@ static void start(world *w, const char *kind, ts_dtype t, int threads,
 static void stop(world *w) {
   ts_lane_destroy(w->lane);
   ts_device_destroy(w->device);
+}
+
+/* N elements in memory of the device, which is grown and kept. */
+static void *send(world *w, ts_buffer *b, const void *x, int64_t n,
+                  size_t size) {
+  if (!b->device)
+    *b = (ts_buffer){.space = TS_SPACE_DEVICE,
+                     .tag = TS_TAG_MISC,
+                     .owned = true,
+                     .device = w->device};
+  ck_assert_ok(ts_buffer_reserve(b, (size_t)n * size + 1));
+  ts_test_put(w->device, b->ptr, x, (size_t)n * size);
+  return b->ptr;
 }
 
 /* Rows [from, to) of both tables, in hundredths of their number. */
@@ -76,12 +89,17 @@ typedef struct {
   int64_t offsets[FEATURES * BATCH + 1];
   int32_t rows[FEATURES * BATCH * 8 + 700];
   float weights[FEATURES * BATCH * 8 + 700];
+  ts_buffer there[5]; /* offsets, at, rows, weights, gradients */
 } batch;
+
+static void drop(batch *b) {
+  for (int i = 0; i < TEST_COUNT(b->there); i++) ts_buffer_reset(&b->there[i]);
+}
 
 /* Bags [first, end) of every feature of the whole batch SEED, and of those
  * the ids in rows [from, to) hundredths, counted from there. */
-static void fill(batch *b, uint64_t seed, bool weighted, int first, int end,
-                 int from, int to) {
+static void fill(world *w, batch *b, uint64_t seed, bool weighted, int first,
+                 int end, int from, int to) {
   int64_t n = 0;
   int bag = 0;
   test_floats(b->weights, TEST_COUNT(b->weights), seed);
@@ -106,53 +124,48 @@ static void fill(batch *b, uint64_t seed, bool weighted, int first, int end,
     b->starts[f + 1] = bag;
   }
   b->offsets[bag] = n;
-  b->in = (ts_tbe_input){.bag_start = b->starts,
-                         .offsets = b->offsets,
-                         .at = b->at,
-                         .rows = b->rows,
-                         .weights = weighted ? b->weights : NULL,
-                         .n_ids = n};
+  b->in = (ts_tbe_input){
+      .bag_start = b->starts,
+      .offsets = send(w, &b->there[0], b->offsets, bag + 1, 8),
+      .at = send(w, &b->there[1], b->at, bag, 8),
+      .rows = send(w, &b->there[2], b->rows, n, 4),
+      .weights = weighted ? send(w, &b->there[3], b->weights, n, 4) : NULL,
+      .n_ids = n};
 }
 
-enum { OUT_BYTES = BATCH * WIDTH * sizeof(float) };
-
-static void look_up(world *w, ts_tbe *t, const batch *b, float *out) {
-  const ts_tbe_input in = test_lend_input(w->device, &b->in, FEATURES);
-  float *at = ts_test_lend(w->device, out, OUT_BYTES, true);
-  ck_assert_int_eq(ts_tbe_forward(t, at, &in, w->lane), TS_OK);
-  ck_assert_int_eq(ts_lane_sync(w->lane), TS_OK);
-  ts_test_reclaim(w->device, out, at, OUT_BYTES, true);
-  test_reclaim_input(w->device, &in, &b->in, FEATURES);
-}
-
-static void train(world *w, ts_tbe *t, const batch *b, const float *grad,
+static void train(world *w, ts_tbe *t, batch *b, const float *grad,
                   int64_t pass) {
-  const ts_tbe_input in = test_lend_input(w->device, &b->in, FEATURES);
-  float *at = ts_test_lend(w->device, grad, OUT_BYTES, true);
-  ck_assert_int_eq(ts_tbe_backward(t, at, &in, 1.0, pass, w->lane), TS_OK);
+  const float *there = send(w, &b->there[4], grad, BATCH * WIDTH, 4);
+  ck_assert_ok(ts_tbe_backward(t, there, &b->in, 1.0, pass, w->lane));
   ck_assert_int_eq(ts_lane_sync(w->lane), TS_OK);
-  ts_test_reclaim(w->device, grad, at, OUT_BYTES, false);
-  test_reclaim_input(w->device, &in, &b->in, FEATURES);
 }
 
-/* Table I of T, to be freed. */
-static float *weights_of(world *w, ts_tbe *t, int i) {
+/* A copy of state K of table I (-1: the weights); its bytes to *BYTES. */
+static void *rows_of(const world *w, ts_tbe *t, int i, int k, size_t *bytes) {
   int32_t cols;
   ts_dtype type;
-  const float *p = ts_tbe_rows(t, i, -1, &cols, &type);
-  float *copy = test_alloc(table_rows[i] * DIM, sizeof *copy);
-  ck_assert_int_eq(cols, DIM);
-  ts_test_get(w->device, copy, p, (size_t)(table_rows[i] * DIM) * sizeof *copy);
+  const void *p = ts_tbe_rows(t, i, k, &cols, &type);
+  *bytes =
+      (size_t)(ts_tbe_table_of(t, i)->n_rows * cols) * ts_dtype_bytes(type);
+  void *copy = test_alloc((int64_t)*bytes, 1);
+  ts_test_get(w->device, copy, p, *bytes);
   return copy;
+}
+
+static float *weights_of(const world *w, ts_tbe *t, int i) {
+  size_t bytes;
+  float *p = rows_of(w, t, i, -1, &bytes);
+  ck_assert_uint_eq(bytes, (size_t)(table_rows[i] * DIM) * 4);
+  return p;
 }
 
 /* ---- forward and backward against double ------------------------------------
  */
 
-static void check_forward(world *w, ts_tbe *t, const batch *b, const float *out,
-                          bool mean) {
-  float *table[TABLES];
-  for (int i = 0; i < TABLES; i++) table[i] = weights_of(w, t, i);
+static void check_forward(const world *w, ts_tbe *t, const batch *b,
+                          const float *out, bool mean) {
+  float *rows[TABLES];
+  for (int i = 0; i < TABLES; i++) rows[i] = weights_of(w, t, i);
   for (int f = 0; f < FEATURES; f++)
     for (int s = 0; s < BATCH; s++)
       for (int d = 0; d < DIM; d++) {
@@ -161,12 +174,32 @@ static void check_forward(world *w, ts_tbe *t, const batch *b, const float *out,
         double sum = 0;
         for (int64_t i = from; i < to; i++)
           sum += (b->in.weights ? b->weights[i] : 1.0) *
-                 table[feature_table[f]][b->rows[i] * DIM + d];
+                 rows[feature_table[f]][b->rows[i] * DIM + d];
         if (mean && to > from) sum /= (double)(to - from);
         ck_assert_double_eq_tol(out[s * WIDTH + f * DIM + d], sum,
                                 2e-5 * (10 + fabs(sum)));
       }
-  for (int i = 0; i < TABLES; i++) free(table[i]);
+  for (int i = 0; i < TABLES; i++) free(rows[i]);
+}
+
+/* OUT is sent, written by the forward pass and fetched. */
+static void forward(world *w, ts_tbe *t, const batch *b, float *out) {
+  ts_buffer there = {0};
+  float *p = send(w, &there, out, BATCH * WIDTH, 4);
+  ck_assert_ok(ts_tbe_forward(t, p, &b->in, w->lane));
+  ck_assert_ok(ts_lane_sync(w->lane));
+  ts_test_get(w->device, out, p, BATCH * WIDTH * 4);
+  ts_buffer_reset(&there);
+}
+
+static void check_weights(const world *w, ts_tbe *t, double *const *expect) {
+  for (int i = 0; i < TABLES; i++) {
+    float *rows = weights_of(w, t, i);
+    for (int k = 0; k < table_rows[i] * DIM; k++)
+      ck_assert_double_eq_tol(rows[k], expect[i][k],
+                              2e-5 * (10 + fabs(expect[i][k])));
+    free(rows);
+  }
 }
 
 /* SGD on dense gradients. */
@@ -190,34 +223,29 @@ static void oracle(double *w[TABLES], const batch *b, const float *grad,
 
 static void check_dense(bool weighted, bool mean) {
   world w;
-  batch b;
+  batch b = {.in = {0}};
   start(&w, "sgd", TS_F32, 2, false);
   ts_tbe *t = group(&w, 0, 100, mean);
   float *grad = test_alloc(BATCH * WIDTH, 4),
         *out = test_alloc(BATCH * WIDTH, 4);
   double *expect[TABLES];
   for (int i = 0; i < TABLES; i++) {
-    float *x = weights_of(&w, t, i);
     expect[i] = test_alloc(table_rows[i] * DIM, 8);
-    for (int k = 0; k < table_rows[i] * DIM; k++) expect[i][k] = x[k];
-    free(x);
+    float *rows = weights_of(&w, t, i);
+    for (int k = 0; k < table_rows[i] * DIM; k++) expect[i][k] = rows[k];
+    free(rows);
   }
   for (int pass = 1; pass <= 5; pass++) {
-    fill(&b, (uint64_t)pass, weighted, 0, BATCH, 0, 100);
+    fill(&w, &b, (uint64_t)pass, weighted, 0, BATCH, 0, 100);
     test_floats(grad, BATCH * WIDTH, 100 + (uint64_t)pass);
     for (int i = 0; i < BATCH * WIDTH; i++) grad[i] *= 0.1f;
-    look_up(&w, t, &b, out);
+    forward(&w, t, &b, out);
     check_forward(&w, t, &b, out, mean);
     train(&w, t, &b, grad, pass);
     oracle(expect, &b, grad, mean);
-    for (int i = 0; i < TABLES; i++) {
-      float *x = weights_of(&w, t, i);
-      for (int k = 0; k < table_rows[i] * DIM; k++)
-        ck_assert_double_eq_tol(x[k], expect[i][k],
-                                2e-5 * (10 + fabs(expect[i][k])));
-      free(x);
-    }
+    check_weights(&w, t, expect);
   }
+  drop(&b);
   for (int i = 0; i < TABLES; i++) free(expect[i]);
   free(grad);
   free(out);
@@ -238,7 +266,7 @@ END_TEST
 static size_t passes(char *out, const char *kind, ts_dtype type, int threads,
                      bool serial, const int *cut, int n_shards) {
   world w;
-  batch b;
+  batch b = {.in = {0}};
   ts_tbe *t[4];
   size_t bytes = 0;
   float *grad = test_alloc(BATCH * WIDTH, 4);
@@ -248,22 +276,21 @@ static size_t passes(char *out, const char *kind, ts_dtype type, int threads,
   for (int pass = 1; pass <= 4; pass++) {
     test_floats(grad, BATCH * WIDTH, 50 + (uint64_t)pass);
     for (int s = 0; s < n_shards; s++) {
-      fill(&b, (uint64_t)pass, false, 0, BATCH, cut[s], cut[s + 1]);
+      fill(&w, &b, (uint64_t)pass, false, 0, BATCH, cut[s], cut[s + 1]);
       train(&w, t[s], &b, grad, pass);
     }
   }
   for (int i = 0; i < TABLES; i++)
     for (int k = -1; k < ts_tbe_optim(t[0])->n_states; k++)
       for (int s = 0; s < n_shards; s++) {
-        int32_t cols;
-        ts_dtype dtype;
-        const void *p = ts_tbe_rows(t[s], i, k, &cols, &dtype);
-        const size_t size = (size_t)(ts_tbe_table_of(t[s], i)->n_rows * cols) *
-                            ts_dtype_bytes(dtype);
-        ts_test_get(w.device, out + bytes, p, size);
+        size_t size;
+        void *p = rows_of(&w, t[s], i, k, &size);
+        memcpy(out + bytes, p, size);
+        free(p);
         bytes += size;
       }
   for (int s = 0; s < n_shards; s++) ts_tbe_destroy(t[s]);
+  drop(&b);
   free(grad);
   stop(&w);
   return bytes;
@@ -295,52 +322,138 @@ END_TEST
 /* ---- replicas
  * ---------------------------------------------------------------- */
 
-START_TEST(replicas_agree) {
-  enum { RANKS = 3 };
-  world w;
-  batch b, whole;
-  ts_tbe *t[RANKS];
+enum { RANKS = 3 };
+
+/* Each rank's part of the batch PASS, reduced; then all messages, in pinned
+ * memory, applied on all. */
+static void exchange(world *w, ts_tbe **t, const float *grad, int64_t pass) {
+  const int cut[RANKS + 1] = {0, 20, 20, BATCH}; /* rank 1 has no bags */
+  batch b = {.in = {0}};
   const void *msg[RANKS];
   int64_t bytes[RANKS];
+  ts_buffer arrived[RANKS];
+  for (int r = 0; r < RANKS; r++) {
+    fill(w, &b, (uint64_t)pass, false, cut[r], cut[r + 1], 0, 100);
+    const float *there = send(w, &b.there[4], grad + cut[r] * WIDTH,
+                              (cut[r + 1] - cut[r]) * WIDTH, 4);
+    ck_assert_ok(
+        ts_tbe_reduce(t[r], &msg[r], &bytes[r], there, &b.in, w->lane));
+    ck_assert_ok(ts_lane_sync(w->lane));
+    ck_assert_ok(ts_buffer_create(&arrived[r], w->device, (size_t)bytes[r] + 1,
+                                  TS_SPACE_PINNED, TS_TAG_MISC));
+    ts_test_get(w->device, arrived[r].ptr, msg[r], (size_t)bytes[r]);
+    msg[r] = arrived[r].ptr;
+  }
+  ck_assert_int_eq(bytes[1], 0);
+  for (int r = 0; r < RANKS; r++)
+    ck_assert_ok(ts_tbe_apply(t[r], msg, bytes, RANKS, 1.0, pass, w->lane));
+  ck_assert_ok(ts_lane_sync(w->lane));
+  for (int r = 0; r < RANKS; r++) ts_buffer_reset(&arrived[r]);
+  drop(&b);
+}
+
+START_TEST(replicas_agree) {
+  world w;
+  batch whole = {.in = {0}};
+  ts_tbe *t[RANKS];
   float *grad = test_alloc(BATCH * WIDTH, 4);
   start(&w, "rowwise_adagrad", TS_F32, 2, false);
   for (int r = 0; r < RANKS; r++) t[r] = group(&w, 0, 100, false);
   ts_tbe *one = group(&w, 0, 100, false);
   for (int pass = 1; pass <= 4; pass++) {
-    const int cut[RANKS + 1] = {0, 20, 20, BATCH}; /* rank 1 has no bags */
     test_floats(grad, BATCH * WIDTH, (uint64_t)pass);
-    fill(&whole, (uint64_t)pass, false, 0, BATCH, 0, 100);
+    fill(&w, &whole, (uint64_t)pass, false, 0, BATCH, 0, 100);
     train(&w, one, &whole, grad, pass);
+    exchange(&w, t, grad, pass);
+  }
+  drop(&whole);
+  for (int i = 0; i < TABLES; i++) {
+    float *expected = weights_of(&w, one, i), *first = weights_of(&w, t[0], i);
     for (int r = 0; r < RANKS; r++) {
-      fill(&b, (uint64_t)pass, false, cut[r], cut[r + 1], 0, 100);
-      const ts_tbe_input in = test_lend_input(w.device, &b.in, FEATURES);
-      float *at = ts_test_lend(w.device, grad, OUT_BYTES, true);
-      ck_assert_int_eq(ts_tbe_reduce(t[r], &msg[r], &bytes[r],
-                                     at + cut[r] * WIDTH, &in, w.lane),
-                       TS_OK);
-      ck_assert_int_eq(ts_lane_sync(w.lane), TS_OK);
-      ts_test_reclaim(w.device, grad, at, OUT_BYTES, false);
-      test_reclaim_input(w.device, &in, &b.in, FEATURES);
+      float *rows = weights_of(&w, t[r], i);
+      ck_assert_mem_eq(first, rows, (size_t)(table_rows[i] * DIM) * 4);
+      for (int k = 0; k < table_rows[i] * DIM; k++)
+        ck_assert_double_eq_tol(rows[k], expected[k], 2e-5);
+      free(rows);
     }
-    ck_assert_int_eq(bytes[1], 0);
-    for (int r = 0; r < RANKS; r++)
-      ck_assert_int_eq(ts_tbe_apply(t[r], msg, bytes, RANKS, 1.0, pass, w.lane),
-                       TS_OK);
-    ck_assert_int_eq(ts_lane_sync(w.lane), TS_OK);
+    free(expected);
+    free(first);
+  }
+  for (int r = 0; r < RANKS; r++) ts_tbe_destroy(t[r]);
+  ts_tbe_destroy(one);
+  free(grad);
+  stop(&w);
+}
+END_TEST
+
+/* Micro-batches: three parts of the batch, two of them kept, are as good as
+ * the whole. */
+START_TEST(kept) {
+  static const int cut[] = {0, 20, 50, BATCH};
+  world w;
+  batch b = {.in = {0}};
+  float *grad = test_alloc(BATCH * WIDTH, 4);
+  start(&w, "rowwise_adagrad", TS_F32, 2, false);
+  ts_tbe *t = group(&w, 0, 100, true), *one = group(&w, 0, 100, true);
+  for (int pass = 1; pass <= 3; pass++) {
+    test_floats(grad, BATCH * WIDTH, (uint64_t)pass);
+    fill(&w, &b, (uint64_t)pass, false, 0, BATCH, 0, 100);
+    train(&w, one, &b, grad, pass);
+    for (int k = 0; k < 3; k++) {
+      fill(&w, &b, (uint64_t)pass, false, cut[k], cut[k + 1], 0, 100);
+      const float *part = send(&w, &b.there[4], grad + cut[k] * WIDTH,
+                               (cut[k + 1] - cut[k]) * WIDTH, 4);
+      if (k < 2)
+        ck_assert_ok(ts_tbe_keep(t, part, &b.in, w.lane));
+      else
+        ck_assert_ok(ts_tbe_backward(t, part, &b.in, 1.0, pass, w.lane));
+      ck_assert_ok(ts_lane_sync(w.lane));
+    }
+  }
+  for (int i = 0; i < TABLES; i++) {
+    float *rows = weights_of(&w, t, i), *expected = weights_of(&w, one, i);
+    for (int k = 0; k < table_rows[i] * DIM; k++)
+      ck_assert_double_eq_tol(rows[k], expected[k], 2e-5);
+    free(rows);
+    free(expected);
+  }
+  drop(&b);
+  ts_tbe_destroy(t);
+  ts_tbe_destroy(one);
+  free(grad);
+  stop(&w);
+}
+END_TEST
+
+/* In stages: the row-wise state by statistics of one shard is that of the
+ * fused backward. */
+START_TEST(staged) {
+  world w;
+  batch b = {.in = {0}};
+  float *grad = test_alloc(BATCH * WIDTH, 4);
+  start(&w, "rowwise_adagrad", TS_F32, 2, false);
+  ts_tbe *t = group(&w, 0, 100, false), *one = group(&w, 0, 100, false);
+  for (int pass = 1; pass <= 3; pass++) {
+    test_floats(grad, BATCH * WIDTH, (uint64_t)pass);
+    fill(&w, &b, (uint64_t)pass, false, 0, BATCH, 0, 100);
+    train(&w, one, &b, grad, pass);
+    const float *there = b.there[4].ptr;
+    ck_assert_ok(ts_tbe_gather(t, there, &b.in, w.lane));
+    ck_assert_ok(ts_tbe_stage(t, 0, 1.0, pass, w.lane));
+    ck_assert_ok(ts_tbe_finish(t, 1.0, pass, w.lane));
+    ck_assert_ok(ts_lane_sync(w.lane));
   }
   for (int i = 0; i < TABLES; i++)
-    for (int r = 0; r < RANKS; r++) {
-      const size_t size = (size_t)(table_rows[i] * DIM) * 4;
-      float *first = weights_of(&w, t[0], i), *x = weights_of(&w, t[r], i);
-      float *whole_x = weights_of(&w, one, i);
-      ck_assert_mem_eq(first, x, size);
-      for (int k = 0; k < table_rows[i] * DIM; k++)
-        ck_assert_double_eq_tol(x[k], whole_x[k], 2e-5);
-      free(first);
-      free(x);
-      free(whole_x);
+    for (int k = -1; k < 1; k++) {
+      size_t n, m;
+      void *rows = rows_of(&w, t, i, k, &n), *all = rows_of(&w, one, i, k, &m);
+      ck_assert_uint_eq(n, m);
+      ck_assert_mem_eq(rows, all, n);
+      free(rows);
+      free(all);
     }
-  for (int r = 0; r < RANKS; r++) ts_tbe_destroy(t[r]);
+  drop(&b);
+  ts_tbe_destroy(t);
   ts_tbe_destroy(one);
   free(grad);
   stop(&w);
@@ -352,19 +465,20 @@ END_TEST
 
 START_TEST(nothing_to_do) {
   world w;
-  batch b;
+  batch b = {.in = {0}};
   float out[WIDTH * BATCH] = {0}, grad[WIDTH * BATCH] = {0};
   start(&w, "adagrad", TS_F32, 2, false);
   ts_tbe *t = group(&w, 0, 100, true);
   for (int empty = 0; empty < 2; empty++) {
-    fill(&b, 1, false, 0, empty ? 0 : BATCH, 0, empty ? 100 : 0);
+    fill(&w, &b, 1, false, 0, empty ? 0 : BATCH, 0, empty ? 100 : 0);
     ck_assert_int_eq(b.in.n_ids, 0);
     for (int i = 0; i < WIDTH * BATCH; i++) out[i] = 3;
-    look_up(&w, t, &b, out);
+    forward(&w, t, &b, out);
     train(&w, t, &b, grad, 1);
     for (int i = 0; i < WIDTH * BATCH; i++)
       ck_assert_float_eq(out[i], empty ? 3 : 0);
   }
+  drop(&b);
   ts_tbe_destroy(t);
   stop(&w);
 }
@@ -409,7 +523,8 @@ END_TEST
 
 static Suite *suite(void) {
   const TTest *const tests[] = {against_double, same_bits, replicas_agree,
-                                nothing_to_do, initial_weights};
+                                kept,           staged,    nothing_to_do,
+                                initial_weights};
   return test_suite("tbe", tests, TEST_COUNT(tests));
 }
 TS_TEST_MAIN(suite)

@@ -21,7 +21,9 @@
 
 /* zero (dst, bytes): device memory.  copy (dst, src, bytes): device or pinned
  * memory on either side.  fetch (dst, src, bytes): the same into the host's
- * memory, and waits: for the sizes that a host has to know. */
+ * memory, and waits: for the sizes that a host has to know.  put (dst, src,
+ * bytes): a few KB of the host's memory, of any kind, which may change as soon
+ * as it returns, to device memory. */
 
 /* ---- sparse ------------------------------------------------------------ */
 
@@ -83,6 +85,21 @@ struct ts_row_update_args; /* sparse/row_optim.h */
 struct ts_row_stage_args;
 struct ts_cache_args; /* sparse/cache_device.h */
 struct ts_cache_rows_args;
+struct ts_entries_args; /* sparse/entries.h */
+struct ts_append_args;
+struct ts_find_args;
+struct ts_add_rows_args;
+
+/* add (to, from, n): to[i] += from[i]; from may be pinned memory. */
+
+/* ---- views, wires, positions ------------------------------------------- */
+
+struct ts_row_args; /* shard/view_kernels.h, like the next ones */
+struct ts_scale_args;
+struct ts_code_args;
+struct ts_position_args;
+
+/* narrow (dst, src, n): f64 to f32. */
 
 /* ---- dense ------------------------------------------------------------- */
 
@@ -159,6 +176,14 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(zero, (void *, size_t))                                                    \
   X(copy, (void *, const void *, size_t))                                      \
   X(fetch, (void *, const void *, size_t))                                     \
+  X(put, (void *, const void *, size_t))                                       \
+  X(copy_rows, (const struct ts_row_args *))                                   \
+  X(sum_rows, (const struct ts_row_args *))                                    \
+  X(scale_rows, (const struct ts_scale_args *))                                \
+  X(code_rows, (const struct ts_code_args *))                                  \
+  X(weigh_positions, (const struct ts_position_args *))                        \
+  X(sum_positions, (const struct ts_position_args *))                          \
+  X(narrow, (float *, const double *, int64_t))                                \
   X(lookup, (const ts_lookup_args *))                                          \
   X(weight_grad, (const ts_weight_grad_args *))                                \
   X(sort, (const ts_sort_args *))                                              \
@@ -171,6 +196,11 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(cache_locate, (const struct ts_cache_args *))                              \
   X(cache_flush, (const struct ts_cache_args *))                               \
   X(cache_reload, (const struct ts_cache_args *))                              \
+  X(entries, (const struct ts_entries_args *))                                 \
+  X(append, (const struct ts_append_args *))                                   \
+  X(find, (const struct ts_find_args *))                                       \
+  X(add, (float *, const float *, int64_t))                                    \
+  X(add_rows, (const struct ts_add_rows_args *))                               \
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
   X(interact_forward_half, (const ts_interact_args *))                         \

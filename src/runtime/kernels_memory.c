@@ -17,5 +17,5 @@ static ts_err copy(void *dst, const void *src, size_t bytes) {
 
 void ts_memory_kernels_host(ts_kernels *k) {
   k->zero = zero;
-  k->copy = k->fetch = copy;
+  k->copy = k->fetch = k->put = copy;
 }

@@ -24,6 +24,8 @@ tessera_sources += \
   src/runtime/kernels.h \
   src/runtime/overlap.c \
   src/runtime/overlap.h \
+  src/runtime/staging.c \
+  src/runtime/staging.h \
   src/runtime/store.c \
   src/runtime/store.h \
   src/runtime/store_file.c \

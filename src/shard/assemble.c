@@ -3,92 +3,118 @@
  * them, and means over row shards are divided by the whole bag's length.  On
  * the way back gradients of equal bags are added, in the order of the
  * samples. */
-#include <string.h>
-
 #include "shard/flight.h"
+#include "shard/view_kernels.h"
 
-/* Bag, within piece P, of row B of its view; -1: in another piece. */
-static int64_t bag_of(const ts_bags *bags, const ts_piece *p, int32_t b) {
-  const int64_t bag = bags->inverse ? bags->inverse[b] : b;
-  if (!bags->part) return bag;
-  const int64_t from = bags->part[p->part], to = bags->part[p->part + 1];
-  return bag >= from && bag < to ? bag - from : -1;
+/* The numbers of bags that piece P has, of those of its feature. */
+static void numbers_of(const ts_bags *bags, const ts_piece *p, int32_t *first,
+                       int32_t *count) {
+  *first = bags->part ? bags->part[p->part] : 0;
+  *count = (bags->part ? bags->part[p->part + 1] : bags->n) - *first;
 }
 
-/* Floats from bag to bag of a piece. */
-static int64_t step_of(const ts_lot *lot, const ts_piece *p) {
-  return p->col < 0 ? p->n_cols : lot->block_width[p->block];
-}
-
-static void gather_piece(const ts_lot_flight *lf, int32_t i) {
+/* Piece I as it arrived and the columns of its view that it is; BACK: the
+ * view's gradients to those of what arrived. */
+static ts_row_piece row_piece(const ts_lot_flight *lf, int32_t i, bool back) {
   const ts_lot *lot = lf->lot;
   const ts_piece *p = &lot->pieces[i];
-  const ts_view *v = &lot->views[p->view];
   const ts_bags *bags = &lf->flight->bags[p->feature];
-  const float *from = (const float *)lf->emb.ptr + lf->piece_at[i];
-  float *to = lf->emb_ptr[p->view] + p->col0;
-  const int64_t step = step_of(lot, p);
-#pragma omp parallel for schedule(static)
-  for (int32_t b = 0; b < bags->n_out; b++) {
-    const int64_t bag = bag_of(bags, p, b);
-    if (bag >= 0)
-      memcpy(to + (int64_t)b * v->dim, from + bag * step,
-             (size_t)p->n_cols * 4);
-  }
+  const int32_t step = p->col < 0 ? p->n_cols : lot->block_width[p->block];
+  float *arrived = (float *)lf->emb.ptr + lf->piece_at[i];
+  float *seen = lf->emb_ptr[p->view] + p->col0;
+  ts_row_piece row = {.to = back ? arrived : seen,
+                      .from = back ? seen : arrived,
+                      .to_step = back ? step : lot->views[p->view].dim,
+                      .from_step = back ? lot->views[p->view].dim : step,
+                      .index = bags->inverse,
+                      .member_start = bags->member_start,
+                      .member = bags->member,
+                      .n = bags->n_out,
+                      .n_cols = p->n_cols};
+  numbers_of(bags, p, &row.first, &row.count);
+  return row;
 }
 
-/* Adds or copies: the first row of each bag sets it. */
-static void scatter_piece(const ts_lot_flight *lf, int32_t i) {
+/* Pieces for one kernel, which runs as soon as there are as many as it takes,
+ * and at the end. */
+typedef struct ts_row_list {
+  ts_err (*kernel)(const ts_row_args *);
+  ts_row_args args;
+} ts_row_list;
+
+static ts_err flush(ts_row_list *l) {
+  const ts_err err = l->args.n_pieces ? l->kernel(&l->args) : TS_OK;
+  l->args.n_pieces = 0;
+  return err;
+}
+
+static ts_err add(ts_row_list *l, const ts_row_piece *p) {
+  l->args.piece[l->args.n_pieces++] = *p;
+  return l->args.n_pieces == TS_ROW_PIECES ? flush(l) : TS_OK;
+}
+
+/* Gradients of distinct bags are sums; others have a place of their own. */
+static ts_err move_pieces(const ts_lot_flight *lf, bool back) {
+  ts_err err = TS_OK;
   const ts_lot *lot = lf->lot;
-  const ts_piece *p = &lot->pieces[i];
-  const ts_view *v = &lot->views[p->view];
-  const ts_bags *bags = &lf->flight->bags[p->feature];
-  const float *from = lf->emb_ptr[p->view] + p->col0;
-  float *to = (float *)lf->emb.ptr + lf->piece_at[i];
-  const int64_t step = step_of(lot, p);
-  if (p->col < 0)
-    memset(to, 0,
-           (size_t)lf->count[(int64_t)lot->ebc->rank * lot->n_pieces + i] *
-               (size_t)p->n_cols * 4);
-  for (int32_t b = 0; b < bags->n_out; b++) {
-    const int64_t bag = bag_of(bags, p, b);
-    if (bag < 0) continue;
-    float *x = to + bag * step;
-    const float *g = from + (int64_t)b * v->dim;
-    if (p->col >= 0)
-      memcpy(x, g, (size_t)p->n_cols * 4);
-    else
-      for (int32_t d = 0; d < p->n_cols; d++) x[d] += g[d];
+  ts_row_list copies, sums;
+  copies.kernel = lot->ebc->kernels->copy_rows;
+  sums.kernel = lot->ebc->kernels->sum_rows;
+  copies.args.n_pieces = sums.args.n_pieces = 0;
+  for (int32_t i = 0; i < lot->n_pieces; i++) {
+    const ts_piece *p = &lot->pieces[i];
+    if (!lot->views[p->view].assembled) continue;
+    const ts_row_piece row = row_piece(lf, i, back);
+    TS_TRY(add(back && p->col < 0 ? &sums : &copies, &row));
   }
+  TS_TRY(flush(&copies));
+  TS_TRY(flush(&sums));
+done:
+  return err;
 }
 
 /* Rows of means times 1 / bag length: embeddings or gradients. */
-static void scale_view(const ts_lot_flight *lf, int32_t i, float *x) {
-  const ts_view *v = &lf->lot->views[i];
-  const float *inverse = lf->inverse + (int64_t)i * lf->flight->batch_max;
-  if (!v->mean) return;
-  for (int32_t b = 0; b < lf->flight->n; b++)
-    for (int32_t d = 0; d < v->dim; d++) x[b * lf->stride[i] + d] *= inverse[b];
+static ts_err scale_views(const ts_lot_flight *lf) {
+  ts_err err = TS_OK;
+  const ts_lot *lot = lf->lot;
+  const ts_kernels *k = lot->ebc->kernels;
+  ts_scale_args a;
+  a.n_pieces = 0;
+  for (int32_t i = 0; i < lot->n_views; i++) {
+    if (!lot->views[i].mean) continue;
+    a.piece[a.n_pieces++] =
+        (ts_scale_piece){.x = lf->emb_ptr[i],
+                         .by = lf->inverse + (int64_t)i * lf->flight->batch_max,
+                         .step = lf->stride[i],
+                         .n = lf->flight->n,
+                         .n_cols = lot->views[i].dim};
+    if (a.n_pieces < TS_SCALE_PIECES) continue;
+    TS_TRY(k->scale_rows(&a));
+    a.n_pieces = 0;
+  }
+  if (a.n_pieces) TS_TRY(k->scale_rows(&a));
+done:
+  return err;
 }
 
 static ts_err assemble_task(void *arg, ts_lane *lane) {
   (void)lane;
+  ts_err err = TS_OK;
   const ts_lot_flight *lf = *(ts_lot_flight **)arg;
-  const ts_lot *lot = lf->lot;
-  for (int32_t p = 0; p < lot->n_pieces; p++)
-    if (lot->views[lot->pieces[p].view].assembled) gather_piece(lf, p);
-  for (int32_t i = 0; i < lot->n_views; i++) scale_view(lf, i, lf->emb_ptr[i]);
-  return TS_OK;
+  TS_TRY(move_pieces(lf, false));
+  TS_TRY(scale_views(lf));
+done:
+  return err;
 }
 
 static ts_err disassemble_task(void *arg, ts_lane *lane) {
   (void)lane;
+  ts_err err = TS_OK;
   const ts_lot_flight *lf = *(ts_lot_flight **)arg;
-  const ts_lot *lot = lf->lot;
-  for (int32_t i = 0; i < lot->n_views; i++) scale_view(lf, i, lf->emb_ptr[i]);
-  for (int32_t p = 0; p < lot->n_pieces; p++)
-    if (lot->views[lot->pieces[p].view].assembled) scatter_piece(lf, p);
-  return TS_OK;
+  TS_TRY(scale_views(lf));
+  TS_TRY(move_pieces(lf, true));
+done:
+  return err;
 }
 
 static bool has_work(const ts_lot *lot) {

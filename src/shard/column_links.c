@@ -18,17 +18,37 @@ static bool cut_by_columns(const ts_lot *lot, int32_t t) {
 
 /* This rank's group and table that hold SHARD of table T. */
 static void find_own(const ts_lot *lot, int32_t t, const ts_shard *shard,
-                     int32_t *group, int32_t *slot) {
+                     ts_column_rows *rows) {
   for (int32_t g = 0; g < lot->n_groups; g++)
     for (int32_t i = 0; i < ts_tbe_n_tables(lot->groups[g].tbe); i++) {
       const ts_tbe_table *x = ts_tbe_table_of(lot->groups[g].tbe, i);
       if (x->table_id == t && x->col0 == shard->col0 &&
           x->first_row == shard->row0) {
-        *group = g;
-        *slot = i;
+        rows->group = g;
+        rows->slot = i;
         return;
       }
     }
+}
+
+/* *NUMBER of rows [FROM, TO) of SHARD in the list. */
+static ts_err add_rows(ts_lot *lot, int32_t t, const ts_shard *shard,
+                       int64_t from, int64_t to, int32_t *number) {
+  ts_err err = TS_OK;
+  ts_column_stats *c = lot->columns;
+  ts_column_rows rows = {.from = from, .to = to};
+  find_own(lot, t, shard, &rows);
+  for (*number = 0; *number < c->n_rows; ++*number) {
+    const ts_column_rows *r = &c->rows[*number];
+    if (r->group == rows.group && r->slot == rows.slot && r->from == from &&
+        r->to == to)
+      return TS_OK;
+  }
+  TS_TRY(ts_mem_resize(&c->rows, (size_t)c->n_rows * sizeof rows,
+                       (size_t)(c->n_rows + 1) * sizeof rows, TS_TAG_MISC));
+  c->rows[c->n_rows++] = rows;
+done:
+  return err;
 }
 
 static ts_err add_link(ts_column_link **list, int32_t *n, ts_column_link link) {
@@ -48,19 +68,18 @@ static ts_err link_shards(ts_lot *lot, int32_t t, const ts_shard *a,
   ts_column_stats *c = lot->columns;
   const int me = lot->ebc->rank;
   const int64_t a_end = a->row0 + a->n_rows, b_end = b->row0 + b->n_rows;
-  ts_column_link link = {.col0 = a->col0,
-                         .n_rounds = rounds_of(lot, t),
-                         .from = a->row0 > b->row0 ? a->row0 : b->row0,
-                         .to = a_end < b_end ? a_end : b_end};
-  if (a->col0 == b->col0 || link.from >= link.to) return TS_OK;
+  const int64_t from = a->row0 > b->row0 ? a->row0 : b->row0;
+  const int64_t to = a_end < b_end ? a_end : b_end;
+  ts_column_link link = {.col0 = a->col0, .n_rounds = rounds_of(lot, t)};
+  if (a->col0 == b->col0 || from >= to) return TS_OK;
   if (a->rank == me) {
     link.rank = b->rank;
-    find_own(lot, t, a, &link.group, &link.slot);
+    TS_TRY(add_rows(lot, t, a, from, to, &link.rows));
     TS_TRY(add_link(&c->send, &c->n_send, link));
   }
   if (b->rank == me) {
     link.rank = a->rank;
-    find_own(lot, t, b, &link.group, &link.slot);
+    TS_TRY(add_rows(lot, t, b, from, to, &link.rows));
     TS_TRY(add_link(&c->recv, &c->n_recv, link));
   }
 done:
@@ -77,11 +96,8 @@ static ts_err add_table(ts_lot *lot, int32_t t) {
       TS_TRY(link_shards(lot, t, &p->shards[i], &p->shards[k]));
     const ts_shard *s = &p->shards[i];
     if (s->rank != lot->ebc->rank) continue;
-    ts_own_columns own = {.col0 = s->col0,
-                          .n_rounds = rounds_of(lot, t),
-                          .from = s->row0,
-                          .to = s->row0 + s->n_rows};
-    find_own(lot, t, s, &own.group, &own.slot);
+    ts_own_columns own = {.col0 = s->col0, .n_rounds = rounds_of(lot, t)};
+    TS_TRY(add_rows(lot, t, s, s->row0, s->row0 + s->n_rows, &own.rows));
     TS_TRY(ts_mem_resize(&c->own, (size_t)c->n_own * sizeof *c->own,
                          (size_t)(c->n_own + 1) * sizeof *c->own, TS_TAG_MISC));
     c->own[c->n_own++] = own;
@@ -98,12 +114,15 @@ static int by_rank(const void *a, const void *b) {
 static ts_err allocate(ts_lot *lot) {
   ts_err err = TS_OK;
   const int n_ranks = lot->ebc->n_ranks;
-  const ts_buffer empty = {.space = TS_SPACE_PINNED,
-                           .tag = TS_TAG_COMM,
-                           .owned = true,
-                           .device = lot->ebc->device};
+  ts_buffer empty = {.space = TS_SPACE_PINNED,
+                     .tag = TS_TAG_COMM,
+                     .owned = true,
+                     .device = lot->ebc->device};
   TS_TRY(ts_mem_alloc(&lot->columns, sizeof *lot->columns, TS_TAG_MISC));
   lot->columns->message = lot->columns->exchange.recv = empty;
+  empty.space = TS_SPACE_DEVICE;
+  empty.tag = TS_TAG_SPARSE;
+  lot->columns->sums = empty;
   TS_TRY(ts_mem_array(&lot->columns->message_bytes, n_ranks, sizeof(int64_t),
                       TS_TAG_COMM));
   ts_exchange *x = &lot->columns->exchange;
@@ -132,6 +151,9 @@ ts_err ts_columns_create(ts_lot *lot) {
     qsort(c->send, (size_t)c->n_send, sizeof *c->send, by_rank);
   if (c && c->n_recv)
     qsort(c->recv, (size_t)c->n_recv, sizeof *c->recv, by_rank);
+  if (!c) goto done;
+  TS_TRY(ts_mem_array(&c->keys, 2 * c->n_rows, sizeof *c->keys, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&c->found, 2 * c->n_rows, sizeof *c->found, TS_TAG_MISC));
 done:
   return err;
 }
@@ -140,6 +162,7 @@ void ts_columns_destroy(ts_lot *lot) {
   ts_column_stats *c = lot->columns;
   if (!c) return;
   ts_buffer_reset(&c->message);
+  ts_buffer_reset(&c->sums);
   ts_buffer_reset(&c->exchange.recv);
   ts_mem_free(c->exchange.recv_bytes);
   ts_mem_free(c->exchange.recv_at);
@@ -147,15 +170,19 @@ void ts_columns_destroy(ts_lot *lot) {
   ts_mem_free(c->send);
   ts_mem_free(c->recv);
   ts_mem_free(c->own);
-  ts_mem_free(c->sums);
+  ts_mem_free(c->rows);
+  ts_mem_free(c->keys);
+  ts_mem_free(c->found);
   ts_mem_free(c);
 }
 
 /* ---- room ---------------------------------------------------------------- */
 
-/* Rows of link L that a full batch touches at most; the same on both sides. */
-static int64_t rows_of(const ts_lot *lot, const ts_column_link *l) {
+/* Of ROWS those that a full batch touches at most; the same on both sides of a
+ * link. */
+static int64_t rows_of(const ts_lot *lot, int32_t rows) {
   const ts_ebc *ebc = lot->ebc;
+  const ts_column_rows *l = &lot->columns->rows[rows];
   const int32_t t =
       ts_tbe_table_of(lot->groups[l->group].tbe, l->slot)->table_id;
   int64_t n = 0;
@@ -171,7 +198,7 @@ static int64_t find_rooms(const ts_lot *lot, const ts_column_link *list,
   int64_t bytes[n_ranks], all = 0;
   memset(bytes, 0, sizeof bytes);
   for (int32_t i = 0; i < n; i++)
-    bytes[list[i].rank] += rows_of(lot, &list[i]) * TS_ROW_STATS_MAX * 4;
+    bytes[list[i].rank] += rows_of(lot, list[i].rows) * TS_ROW_STATS_MAX * 4;
   for (int r = 0; r < n_ranks; r++) {
     const int64_t own = ts_room_bytes(bytes[r]);
     if (room) room[r] = own;
@@ -187,6 +214,7 @@ ts_err ts_columns_expect(ts_lot *lot) {
   int64_t sums = 0;
   TS_TRY(ts_pool_add(pool, &c->message));
   TS_TRY(ts_pool_add(pool, &c->exchange.recv));
+  TS_TRY(ts_pool_add(pool, &c->sums));
   TS_TRY(ts_buffer_reserve(
       &c->message,
       (size_t)find_rooms(lot, c->send, c->n_send, lot->rooms.send) + 4));
@@ -194,15 +222,10 @@ ts_err ts_columns_expect(ts_lot *lot) {
       &c->exchange.recv,
       (size_t)find_rooms(lot, c->recv, c->n_recv, lot->rooms.recv)));
   for (int32_t i = 0; i < c->n_own; i++) {
-    const ts_column_link own = {.group = c->own[i].group,
-                                .slot = c->own[i].slot,
-                                .from = c->own[i].from,
-                                .to = c->own[i].to};
-    const int64_t n = rows_of(lot, &own);
+    const int64_t n = rows_of(lot, c->own[i].rows);
     if (n > sums) sums = n;
   }
-  TS_TRY(ts_mem_reserve(&c->sums, &c->sums_bytes,
-                        (size_t)sums * TS_ROW_STATS_MAX * 4, TS_TAG_SPARSE));
+  TS_TRY(ts_buffer_reserve(&c->sums, (size_t)sums * TS_ROW_STATS_MAX * 4));
 done:
   return err;
 }

@@ -17,8 +17,45 @@ typedef struct ts_round_arg {
   int round;
 } ts_round_arg;
 
-static float *stats_of(const ts_lot *lot, const ts_column_link *l, int64_t *n) {
-  return ts_tbe_stats(lot->groups[l->group].tbe, n, l->slot, l->from, l->to);
+static float *stats_of(const ts_lot *lot, const ts_column_rows *r) {
+  return ts_tbe_stats(lot->groups[r->group].tbe) + r->first * TS_ROW_STATS_MAX;
+}
+
+static const ts_column_rows *rows_of(const ts_column_stats *c,
+                                     const ts_column_link *l) {
+  return &c->rows[l->rows];
+}
+
+/* The rows' places among the distinct rows of one group, which all rounds of
+ * the step go by. */
+static ts_err find_rows(ts_column_stats *c, ts_tbe *tbe, int32_t group) {
+  ts_err err = TS_OK;
+  int32_t n = 0;
+  for (int32_t i = 0; i < c->n_rows; i++) {
+    if (c->rows[i].group != group) continue;
+    c->keys[n++] = ts_tbe_key(tbe, c->rows[i].slot, c->rows[i].from);
+    c->keys[n++] = ts_tbe_key(tbe, c->rows[i].slot, c->rows[i].to);
+  }
+  if (!n) return TS_OK;
+  TS_TRY(ts_tbe_find(tbe, c->keys, c->found, n));
+  n = 0;
+  for (int32_t i = 0; i < c->n_rows; i++) {
+    if (c->rows[i].group != group) continue;
+    c->rows[i].first = c->found[n++];
+    c->rows[i].n = c->found[n++] - c->rows[i].first;
+  }
+done:
+  return err;
+}
+
+static ts_err find_task(void *p, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_lot *lot = *(ts_lot **)p;
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    TS_TRY(find_rows(lot->columns, lot->groups[g].tbe, g));
+done:
+  return err;
 }
 
 static ts_err pack_task(void *p, ts_lane *lane) {
@@ -26,12 +63,12 @@ static ts_err pack_task(void *p, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_round_arg *a = p;
   ts_column_stats *c = a->lot->columns;
-  int64_t n, bytes = 0;
+  int64_t bytes = 0;
   memset(c->message_bytes, 0,
          (size_t)a->lot->ebc->n_ranks * sizeof *c->message_bytes);
   for (int32_t i = 0; i < c->n_send; i++) {
     if (c->send[i].n_rounds <= a->round) continue;
-    stats_of(a->lot, &c->send[i], &n);
+    const int64_t n = rows_of(c, &c->send[i])->n;
     c->message_bytes[c->send[i].rank] += n * TS_ROW_STATS_MAX * 4;
     bytes += n * TS_ROW_STATS_MAX * 4;
   }
@@ -39,9 +76,10 @@ static ts_err pack_task(void *p, ts_lane *lane) {
   float *to = c->message.ptr;
   for (int32_t i = 0; i < c->n_send; i++) {
     if (c->send[i].n_rounds <= a->round) continue;
-    const float *from = stats_of(a->lot, &c->send[i], &n);
-    memcpy(to, from, (size_t)n * TS_ROW_STATS_MAX * 4);
-    to += n * TS_ROW_STATS_MAX;
+    const ts_column_rows *r = rows_of(c, &c->send[i]);
+    TS_TRY(a->lot->ebc->kernels->copy(to, stats_of(a->lot, r),
+                                      (size_t)r->n * TS_ROW_STATS_MAX * 4));
+    to += r->n * TS_ROW_STATS_MAX;
   }
   c->exchange.send = c->message.ptr;
 done:
@@ -55,12 +93,11 @@ static ts_err find_arrived(const ts_round_arg *a) {
   int32_t i = 0;
   for (int r = 0; r < lot->ebc->n_ranks; r++) {
     const int64_t start = lot->comm ? c->exchange.recv_at[r] / 4 : 0;
-    int64_t n, at = start;
+    int64_t at = start;
     for (; i < c->n_recv && c->recv[i].rank == r; i++) {
       c->recv[i].at = at;
       if (c->recv[i].n_rounds <= a->round) continue;
-      stats_of(lot, &c->recv[i], &n);
-      at += n * TS_ROW_STATS_MAX;
+      at += rows_of(c, &c->recv[i])->n * TS_ROW_STATS_MAX;
     }
     const int64_t bytes =
         lot->comm ? c->exchange.recv_bytes[r] : c->message_bytes[r];
@@ -72,25 +109,25 @@ static ts_err find_arrived(const ts_round_arg *a) {
   return TS_OK;
 }
 
-static void add(float *to, const float *from, int64_t n) {
-  for (int64_t i = 0; i < n * TS_ROW_STATS_MAX; i++) to[i] += from[i];
-}
-
-/* Parts of columns COL0 onto the sums of one own shard. */
-static void add_columns(const ts_round_arg *a, const ts_own_columns *own,
-                        int32_t col0, float *sums, const float *stats) {
+/* Parts of columns COL0 onto the sums of one own shard, whose rows are OWN. */
+static ts_err add_columns(const ts_round_arg *a, const ts_column_rows *own,
+                          int32_t col0) {
+  ts_err err = TS_OK;
   const ts_lot *lot = a->lot;
   const ts_column_stats *c = lot->columns;
   const float *arrived =
       lot->comm ? c->exchange.recv.ptr : (const float *)c->message.ptr;
   for (int32_t i = 0; i < c->n_recv; i++) {
     const ts_column_link *l = &c->recv[i];
-    int64_t n;
-    if (l->group != own->group || l->slot != own->slot || l->col0 != col0)
+    const ts_column_rows *r = rows_of(c, l);
+    if (r->group != own->group || r->slot != own->slot || l->col0 != col0)
       continue;
-    const float *rows = stats_of(lot, l, &n);
-    add(sums + (rows - stats), arrived + l->at, n);
+    TS_TRY(lot->ebc->kernels->add(
+        (float *)c->sums.ptr + (r->first - own->first) * TS_ROW_STATS_MAX,
+        arrived + l->at, r->n * TS_ROW_STATS_MAX));
   }
+done:
+  return err;
 }
 
 /* The first column after COL0 at which a shard of table T starts, or dim. */
@@ -106,22 +143,22 @@ static int32_t next_columns(const ts_lot *lot, int32_t t, int32_t col0) {
 static ts_err sum_own(const ts_round_arg *a, const ts_own_columns *own) {
   ts_err err = TS_OK;
   const ts_lot *lot = a->lot;
+  const ts_kernels *k = lot->ebc->kernels;
   ts_column_stats *c = lot->columns;
-  ts_tbe *tbe = lot->groups[own->group].tbe;
-  const ts_tbe_table *t = ts_tbe_table_of(tbe, own->slot);
-  int64_t n;
-  float *stats = ts_tbe_stats(tbe, &n, own->slot, own->from, own->to);
-  const size_t bytes = (size_t)n * TS_ROW_STATS_MAX * 4;
+  const ts_column_rows *r = &c->rows[own->rows];
+  const ts_tbe_table *t = ts_tbe_table_of(lot->groups[r->group].tbe, r->slot);
+  const int64_t n = r->n * TS_ROW_STATS_MAX;
+  float *stats = stats_of(lot, r);
   if (!n) return TS_OK;
-  TS_TRY(ts_mem_reserve(&c->sums, &c->sums_bytes, bytes, TS_TAG_SPARSE));
-  memset(c->sums, 0, bytes);
+  TS_TRY(ts_buffer_reserve(&c->sums, (size_t)n * 4));
+  TS_TRY(k->zero(c->sums.ptr, (size_t)n * 4));
   for (int32_t col = 0; col < t->config->dim;
        col = next_columns(lot, t->table_id, col))
     if (col == own->col0)
-      add(c->sums, stats, n);
+      TS_TRY(k->add(c->sums.ptr, stats, n));
     else
-      add_columns(a, own, col, c->sums, stats);
-  memcpy(stats, c->sums, bytes);
+      TS_TRY(add_columns(a, r, col));
+  TS_TRY(k->copy(stats, c->sums.ptr, (size_t)n * 4));
 done:
   return err;
 }
@@ -167,6 +204,7 @@ ts_err ts_columns_backward(ts_lot_flight *lf, double lr_factor, int64_t pass,
     if (lot->groups[g].columns)
       TS_TRY(
           ts_tbe_gather(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g], lane));
+  TS_TRY(ts_lane_submit(lane, "row statistics", find_task, &lot, sizeof lot));
   for (int k = 0; k < lot->columns->n_rounds; k++)
     TS_TRY(run_round(lot, k, lr_factor, pass, lane));
   for (int32_t g = 0; g < lot->n_groups; g++)

@@ -16,13 +16,15 @@
 #include "base/str.h"
 #include "dense/param_optim.h"
 #include "shard/flight.h"
+#include "sparse/entries.h"
 
 struct ts_dense_rows {
   ts_tbe *tbe;
   ts_row_optim kind; /* states only: the dense optimizer's */
   ts_optim_config config;
+  ts_device *device;
   const ts_kernels *kernels;
-  float *grad; /* (rows, dim) of the group; zero between steps */
+  ts_buffer grad; /* (rows, dim) f32 of the group; zero between steps */
   int64_t n_rows;
   int32_t dim;
   double *stats;   /* (2) of the table, in ebc->dense_stats */
@@ -44,6 +46,7 @@ ts_err ts_dense_rows_create(ts_dense_rows **out, ts_ebc *ebc, int32_t table,
   for (int k = 0; k < d->kind.n_states; k++)
     d->kind.state[k].name = ts_dense_optim_state_name(&d->config, k);
   d->kernels = ebc->kernels;
+  d->device = ebc->device;
   d->counts = !replicated || ebc->rank == 0;
   if (!ebc->dense_stats)
     TS_TRY(ts_mem_array(&ebc->dense_stats, 2 * ebc->config->n_tables,
@@ -71,7 +74,7 @@ void ts_dense_rows_attach(ts_dense_rows *d, ts_tbe *tbe) {
 
 void ts_dense_rows_destroy(ts_dense_rows *d) {
   if (!d) return;
-  ts_mem_free(d->grad);
+  ts_buffer_reset(&d->grad);
   ts_mem_free(d);
 }
 
@@ -90,17 +93,18 @@ static ts_err scatter_task(void *p, ts_lane *lane) {
   const ts_scatter_arg *a = p;
   ts_dense_rows *d = a->d;
   const int64_t dim = d->dim;
-  if (!d->grad)
-    TS_TRY(
-        ts_mem_array(&d->grad, d->n_rows * dim, sizeof *d->grad, TS_TAG_GRADS));
+  if (!d->grad.ptr) {
+    const size_t bytes = (size_t)(d->n_rows * dim) * 4;
+    TS_TRY(ts_buffer_create(&d->grad, d->device, bytes, TS_SPACE_DEVICE,
+                            TS_TAG_GRADS));
+  }
   for (int r = 0; r < a->n_ranks; r++) {
-    const int64_t n = a->msg_bytes[r] / (4 + 4 * dim);
-    const uint32_t *keys = a->msg[r];
-    const float *sums = (const float *)(keys + n);
-    for (int64_t i = 0; i < n; i++) {
-      float *to = d->grad + keys[i] * dim;
-      for (int64_t c = 0; c < dim; c++) to[c] += sums[i * dim + c];
-    }
+    ts_add_rows_args rows = {.to = d->grad.ptr,
+                             .keys = a->msg[r],
+                             .n = a->msg_bytes[r] / (4 + 4 * dim),
+                             .dim = d->dim};
+    rows.sums = (const float *)(rows.keys + rows.n);
+    if (rows.n) TS_TRY(d->kernels->add_rows(&rows));
   }
 done:
   return err;
@@ -136,7 +140,7 @@ static ts_dense_update_args update_args(const ts_rows_arg *a) {
   ts_dtype dtype;
   ts_dense_update_args u = {.optim = &d->config,
                             .w = ts_tbe_rows(d->tbe, 0, -1, &cols, &dtype),
-                            .grad = d->grad,
+                            .grad = d->grad.ptr,
                             .n = d->n_rows * d->dim,
                             .lr_factor = a->lr_factor,
                             .grad_factor = 1.0,
@@ -167,7 +171,7 @@ static ts_err update_task(void *p, ts_lane *lane) {
   ts_dense_update_args u = update_args(a);
   if (ts_dense_optim_has_norms(u.optim)) u.stats = a->d->stats;
   TS_TRY(a->d->kernels->dense_update(&u));
-  memset(a->d->grad, 0, (size_t)u.n * sizeof *a->d->grad);
+  TS_TRY(a->d->kernels->zero(a->d->grad.ptr, (size_t)u.n * 4));
 done:
   return err;
 }

@@ -14,8 +14,19 @@
 typedef struct ts_processor {
   int32_t feature;
   ts_param *param; /* (max_length) */
-  double *sum;     /* (max_length) this rank's part of the gradient */
+  int64_t at;      /* of its sums and copies among those of all processors */
 } ts_processor;
+
+/* Of all processors side by side.  Parameters are the host's: on a device
+ * apart their weights are copied before a lookup, and their gradients after
+ * the backward pass. */
+typedef struct ts_position_store {
+  int64_t n;
+  ts_buffer sum;    /* f64: this rank's part of the gradient */
+  ts_buffer weight; /* f32, apart: the weights as of the last lookup */
+  ts_buffer grad;   /* f32, apart: sums as they go to the parameters */
+  float *host;      /* (n), apart: what goes there and comes back */
+} ts_position_store;
 
 struct ts_ebc {
   const ts_config *config;
@@ -42,6 +53,7 @@ struct ts_ebc {
   bool more;        /* micro-batches of this step follow: gradients are kept */
   ts_params params; /* of the processors, in their order */
   ts_processor *processors; /* (params.n) by feature */
+  ts_position_store positions;
   ts_lot *lots;
   int32_t n_lots;
   struct ts_route *routes; /* sorted by rank */
@@ -81,15 +93,22 @@ ts_err ts_processors_end(ts_ebc *, ts_lane *);
 
 /* ---- flights ------------------------------------------------------------- */
 
-/* What of a feature travels: its bags, or its distinct ones (bags.c). */
+/* What of a feature travels: its bags, or its distinct ones (bags.c).  On a
+ * device apart (ts_device_is_apart) the arrays of ids, inverse, offsets,
+ * member_start and member are the device's memory; numbers and part are the
+ * host's everywhere.  On the host the last three are NULL. */
 typedef struct ts_bags {
-  ts_jagged ids;
-  int32_t n;                  /* bags */
-  int32_t n_out;              /* rows that the model sees */
-  const int32_t *inverse;     /* (n_out) bag of each, NULL: its own */
-  const int32_t *part;        /* (parts + 1) split sequences: bags of each row
-                                 shard; NULL: not split */
-  struct ts_bag_store *store; /* of variable features */
+  ts_jagged ids;               /* apart: by lengths, or one id in every bag */
+  int32_t n;                   /* bags */
+  int32_t n_out;               /* rows that the model sees */
+  const int32_t *inverse;      /* (n_out) bag of each, NULL: its own */
+  const int64_t *offsets;      /* (n + 1) where each bag's ids start, from 0 */
+  const int32_t *member_start; /* (n + 1) of each bag in member, from 0 */
+  const int32_t *member;       /* (n_out) the rows of each bag, ascending; both
+                                  NULL without inverse */
+  const int32_t *part;         /* (parts + 1) split sequences: bags of each row
+                                  shard; NULL: not split */
+  struct ts_bag_store *store;  /* of variable features */
 } ts_bags;
 
 struct ts_flight {

@@ -63,4 +63,5 @@ tessera_sources += \
   src/shard/topology.h \
   src/shard/topology_measure.c \
   src/shard/topology_tiers.c \
-  src/shard/wire.c
+  src/shard/view_kernels.c src/shard/view_kernels.h \
+  src/shard/wire.c src/shard/wire.h

@@ -162,14 +162,9 @@ ts_err ts_lot_reserve_wire(ts_lot_flight *);
 ts_err ts_lot_assemble(ts_lot_flight *, ts_lane *);
 ts_err ts_lot_disassemble(ts_lot_flight *, ts_lane *);
 
-/* wire.c: the section of RANK in a matrix of BLOCK's layout, coded.  X may be
- * NULL: bytes only. */
+/* wire.c: bytes of the section of RANK in a matrix of BLOCK's layout, coded;
+ * coding is in wire.h. */
 int64_t ts_wire_bytes(const ts_lot_flight *, ts_codec, int block, int rank);
-int64_t ts_wire_encode(const ts_lot_flight *, ts_codec, int block, int rank,
-                       const float *x, char *wire);
-/* ADD: onto what is there. */
-int64_t ts_wire_decode(const ts_lot_flight *, ts_codec, int block, int rank,
-                       float *x, const char *wire, bool add);
 
 /* column_links.c, column_stats.c: the fused backward of groups that hold
  * columns of rows. */

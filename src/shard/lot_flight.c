@@ -148,8 +148,7 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
 static ts_err clear_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_lot_flight *lf = *(ts_lot_flight **)arg;
-  if (lf->n_written) memset(lf->out.ptr, 0, (size_t)lf->n_written * 4);
-  return TS_OK;
+  return lf->lot->ebc->kernels->zero(lf->out.ptr, (size_t)lf->n_written * 4);
 }
 
 ts_err ts_lot_forward(ts_lot_flight *lf, ts_lane *lane) {

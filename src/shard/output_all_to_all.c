@@ -2,7 +2,7 @@
  * for everyone: sections go to the samples' ranks, block p comes from rank p.
  * Codecs code what travels and leave a rank's own part as it is coded, too,
  * so that results do not depend on who holds a table. */
-#include "shard/flight.h"
+#include "shard/wire.h"
 
 static int n_blocks(const ts_ebc *ebc) {
   return ebc->n_ranks;
@@ -46,19 +46,22 @@ typedef struct ts_code_arg {
 
 static ts_err code_task(void *p, ts_lane *lane) {
   (void)lane;
+  ts_err err = TS_OK;
   const ts_code_arg *a = p;
   const ts_lot *lot = a->lf->lot;
   const int me = lot->ebc->rank;
   char *at = a->wire;
+  ts_coder coder;
+  ts_coder_start(&coder, a->lf, a->codec, a->encode);
   for (int r = 0; r < lot->ebc->n_ranks; r++) {
     const int block = a->sections ? lot->own_block : r;
     const int rank = a->sections ? r : me;
     float *x = a->x + (a->sections ? a->lf->section[r] : a->lf->block_at[r]);
-    at += a->encode
-              ? ts_wire_encode(a->lf, a->codec, block, rank, x, at)
-              : ts_wire_decode(a->lf, a->codec, block, rank, x, at, false);
+    TS_TRY(ts_coder_section(&coder, block, rank, x, &at));
   }
-  return TS_OK;
+  TS_TRY(ts_coder_end(&coder));
+done:
+  return err;
 }
 
 static ts_err code(ts_lot_flight *lf, ts_codec codec, float *x, char *wire,

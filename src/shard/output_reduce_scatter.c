@@ -4,53 +4,65 @@
  *
  * With a codec the parts travel by all-to-all as they are coded and are
  * summed here, in f32 and in rank order: nothing is rounded twice. */
-#include <string.h>
-
-#include "shard/flight.h"
+#include "shard/wire.h"
 
 static ts_err create(ts_lot *lot) {
   return ts_comm_create(lot->ebc->world, &lot->comm, TS_GROUP_WORLD,
                         lot->ops->name);
 }
 
+/* What this rank has of every rank's samples. */
+static ts_err code_sections(ts_lot_flight *lf, ts_codec c, bool encode,
+                            char *wire) {
+  ts_err err = TS_OK;
+  ts_coder coder;
+  ts_coder_start(&coder, lf, c, encode);
+  for (int r = 0; r < lf->lot->ebc->n_ranks; r++)
+    TS_TRY(ts_coder_section(&coder, 0, r, (float *)lf->out.ptr + lf->section[r],
+                            &wire));
+  TS_TRY(ts_coder_end(&coder));
+done:
+  return err;
+}
+
+/* This rank's own samples: the sum of N_PARTS, or one. */
+static ts_err code_own(ts_lot_flight *lf, ts_codec c, bool encode, char *wire,
+                       int n_parts) {
+  ts_err err = TS_OK;
+  const int me = lf->lot->ebc->rank;
+  ts_coder coder;
+  ts_coder_start(&coder, lf, c, encode);
+  coder.args.n_parts = n_parts;
+  coder.args.part_bytes = ts_wire_bytes(lf, c, 0, me);
+  TS_TRY(ts_coder_section(&coder, 0, me, lf->emb.ptr, &wire));
+  TS_TRY(ts_coder_end(&coder));
+done:
+  return err;
+}
+
 static ts_err encode_sections(void *p, ts_lane *lane) {
   (void)lane;
   ts_lot_flight *lf = *(ts_lot_flight **)p;
-  char *at = lf->wire_send.ptr;
-  for (int r = 0; r < lf->lot->ebc->n_ranks; r++)
-    at += ts_wire_encode(lf, lf->lot->ebc->forward, 0, r,
-                         (const float *)lf->out.ptr + lf->section[r], at);
-  return TS_OK;
+  return code_sections(lf, lf->lot->ebc->forward, true, lf->wire_send.ptr);
 }
 
 static ts_err sum_parts(void *p, ts_lane *lane) {
   (void)lane;
   ts_lot_flight *lf = *(ts_lot_flight **)p;
   const ts_ebc *ebc = lf->lot->ebc;
-  const char *at = lf->wire_recv.ptr;
-  for (int r = 0; r < ebc->n_ranks; r++)
-    at +=
-        ts_wire_decode(lf, ebc->forward, 0, ebc->rank, lf->emb.ptr, at, r > 0);
-  return TS_OK;
+  return code_own(lf, ebc->forward, false, lf->wire_recv.ptr, ebc->n_ranks);
 }
 
 static ts_err encode_grads(void *p, ts_lane *lane) {
   (void)lane;
   ts_lot_flight *lf = *(ts_lot_flight **)p;
-  const ts_ebc *ebc = lf->lot->ebc;
-  ts_wire_encode(lf, ebc->backward, 0, ebc->rank, lf->emb.ptr,
-                 lf->wire_send.ptr);
-  return TS_OK;
+  return code_own(lf, lf->lot->ebc->backward, true, lf->wire_send.ptr, 1);
 }
 
 static ts_err decode_grads(void *p, ts_lane *lane) {
   (void)lane;
   ts_lot_flight *lf = *(ts_lot_flight **)p;
-  const char *at = lf->wire_recv.ptr;
-  for (int r = 0; r < lf->lot->ebc->n_ranks; r++)
-    at += ts_wire_decode(lf, lf->lot->ebc->backward, 0, r,
-                         (float *)lf->out.ptr + lf->section[r], at, false);
-  return TS_OK;
+  return code_sections(lf, lf->lot->ebc->backward, false, lf->wire_recv.ptr);
 }
 
 static void size_forward(ts_lot_flight *lf) {

@@ -7,7 +7,7 @@
  * the sum within the node is one reduce-scatter; a relay then sends each of
  * its ranks what it has for it, and block k comes from node k's relay.  The
  * way back is the transpose.  Codecs code what the relays send and get. */
-#include "shard/flight.h"
+#include "shard/wire.h"
 
 static int n_blocks(const ts_ebc *ebc) {
   return ebc->nodes->n_nodes;
@@ -99,6 +99,7 @@ typedef struct ts_two_arg {
 
 static ts_err code_task(void *p, ts_lane *lane) {
   (void)lane;
+  ts_err err = TS_OK;
   const ts_two_arg *a = p;
   ts_lot_flight *lf = a->lf;
   const ts_lot *lot = lf->lot;
@@ -106,6 +107,8 @@ static ts_err code_task(void *p, ts_lane *lane) {
   const int me = lot->ebc->rank;
   char *at = a->encode ? lf->wire_send.ptr : lf->wire_recv.ptr;
   float *relay = lf->relay.ptr, *x;
+  ts_coder coder;
+  ts_coder_start(&coder, lf, a->codec, a->encode);
   for (int q = 0; q < n->n_ranks; q++) {
     const int block = a->relayed ? lot->own_block : n->node[q];
     const int rank = a->relayed ? q : me;
@@ -115,13 +118,13 @@ static ts_err code_task(void *p, ts_lane *lane) {
       x = relay;
       relay += lf->sizes[q];
     } else {
-      x = (float *)(a->encode ? lf->emb.ptr : lf->emb.ptr) +
-          lf->block_at[block];
+      x = (float *)lf->emb.ptr + lf->block_at[block];
     }
-    at += a->encode ? ts_wire_encode(lf, a->codec, block, rank, x, at)
-                    : ts_wire_decode(lf, a->codec, block, rank, x, at, false);
+    TS_TRY(ts_coder_section(&coder, block, rank, x, &at));
   }
-  return TS_OK;
+  TS_TRY(ts_coder_end(&coder));
+done:
+  return err;
 }
 
 static ts_err code(ts_lot_flight *lf, ts_codec codec, bool relayed, bool encode,

@@ -9,13 +9,13 @@
  * belongs to its position's weight.  A rank adds what it holds: of all ids
  * and some columns, of some rows, of its own samples - whatever the sharding,
  * each product is in one sum over all columns and ranks.  Sums are taken in
- * double, in the order of the groups' ids; threads have features of their
- * own, so their number changes nothing. */
+ * double, in the order of the groups' ids (shard/view_kernels.h). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/str.h"
 #include "shard/flight.h"
+#include "shard/view_kernels.h"
 
 static const char param_name[] =
     "sparse_arch.feature_processor.position_weight.%s";
@@ -37,10 +37,27 @@ static ts_err add_processor(ts_ebc *ebc, int32_t feature, const char *name,
   TS_TRY(ts_str_append(&full, param_name, name));
   TS_TRY(ts_params_add(&ebc->params, ebc->device, &p->param, full.text,
                        "feature_processors", max_length, 0));
-  TS_TRY(ts_mem_array(&p->sum, max_length, sizeof *p->sum, TS_TAG_DENSE));
+  p->at = ebc->positions.n;
+  ebc->positions.n += max_length;
   p->param->late = true;
 done:
   ts_str_reset(&full);
+  return err;
+}
+
+static ts_err create_store(ts_ebc *ebc) {
+  ts_err err = TS_OK;
+  ts_position_store *s = &ebc->positions;
+  const size_t n = (size_t)s->n;
+  TS_TRY(ts_buffer_create(&s->sum, ebc->device, n * 8, TS_SPACE_DEVICE,
+                          TS_TAG_DENSE));
+  if (!ts_device_is_apart(ebc->device)) goto done;
+  TS_TRY(ts_buffer_create(&s->weight, ebc->device, n * 4, TS_SPACE_DEVICE,
+                          TS_TAG_DENSE));
+  TS_TRY(ts_buffer_create(&s->grad, ebc->device, n * 4, TS_SPACE_DEVICE,
+                          TS_TAG_DENSE));
+  TS_TRY(ts_mem_array(&s->host, s->n, sizeof *s->host, TS_TAG_DENSE));
+done:
   return err;
 }
 
@@ -55,33 +72,18 @@ ts_err ts_processors_create(ts_ebc *ebc) {
       if (c->tables[t].max_length > 0)
         TS_TRY(add_processor(ebc, f, c->tables[t].features.item[i],
                              c->tables[t].max_length));
+  if (ebc->positions.n) TS_TRY(create_store(ebc));
 done:
   return err;
 }
 
 void ts_processors_destroy(ts_ebc *ebc) {
-  for (int32_t k = 0; ebc->processors && k < ebc->params.n; k++)
-    ts_mem_free(ebc->processors[k].sum);
+  ts_buffer_reset(&ebc->positions.sum);
+  ts_buffer_reset(&ebc->positions.weight);
+  ts_buffer_reset(&ebc->positions.grad);
+  ts_mem_free(ebc->positions.host);
   ts_mem_free(ebc->processors);
   ts_params_reset(&ebc->params);
-}
-
-static const ts_processor *processor_of(const ts_ebc *ebc, int32_t feature) {
-  const ts_processor *p = ebc->processors;
-  while (p->feature != feature) p++;
-  return p;
-}
-
-static inline int64_t place_of(uint16_t position, int64_t n) {
-  return position < n ? position : n - 1;
-}
-
-/* Ids [*from, *to) of slot S of group G. */
-static void ids_of_slot(const ts_lot_flight *lf, int32_t g, int32_t s,
-                        int64_t *from, int64_t *to) {
-  const ts_tbe_input *in = &lf->inputs[g];
-  *from = in->offsets[in->bag_start[s]];
-  *to = in->offsets[in->bag_start[s + 1]];
 }
 
 static bool has_positions(const ts_lot *lot) {
@@ -90,31 +92,87 @@ static bool has_positions(const ts_lot *lot) {
   return false;
 }
 
+/* ---- the kernels' lists ---------------------------------------------------
+ */
+
+/* Slots for one kernel, which runs as soon as there are as many as it takes,
+ * and at the end. */
+typedef struct ts_slot_list {
+  ts_err (*kernel)(const ts_position_args *);
+  ts_position_args args;
+} ts_slot_list;
+
+static ts_err flush(ts_slot_list *l) {
+  const ts_err err = l->args.n_slots ? l->kernel(&l->args) : TS_OK;
+  l->args.n_slots = 0;
+  l->args.most_ids = 0;
+  return err;
+}
+
+/* Slot S of group G, whose feature has processor K; VALUES: of the ids. */
+static ts_err add_slot(ts_slot_list *l, const ts_lot_flight *lf, int32_t k,
+                       int32_t g, int32_t s, float *values) {
+  const ts_ebc *ebc = lf->lot->ebc;
+  const ts_processor *p = &ebc->processors[k];
+  const ts_tbe_input *in = &lf->inputs[g];
+  const bool apart = ebc->positions.weight.ptr != NULL;
+  const float *copy = ebc->positions.weight.ptr;
+  double *sums = ebc->positions.sum.ptr;
+  if (in->n_ids > l->args.most_ids) l->args.most_ids = in->n_ids;
+  l->args.slot[l->args.n_slots++] =
+      (ts_position_slot){.offsets = in->offsets + in->bag_start[s],
+                         .n_bags = in->bag_start[s + 1] - in->bag_start[s],
+                         .positions = lf->positions[g].ptr,
+                         .value = values,
+                         .weight = apart ? copy + p->at : p->param->w,
+                         .sum = sums + p->at,
+                         .n = (int32_t)p->param->n};
+  return l->args.n_slots == TS_POSITION_SLOTS ? flush(l) : TS_OK;
+}
+
+/* All slots of a lot, by processor: VALUES are buffers of the groups. */
+static ts_err run_slots(const ts_lot_flight *lf, const ts_buffer *values,
+                        ts_err (*kernel)(const ts_position_args *)) {
+  ts_err err = TS_OK;
+  const ts_lot *lot = lf->lot;
+  ts_slot_list list;
+  list.kernel = kernel;
+  list.args.n_slots = 0;
+  list.args.most_ids = 0;
+  for (int32_t k = 0; k < lot->ebc->params.n; k++)
+    for (int32_t g = 0; g < lot->n_groups; g++) {
+      const ts_lot_group *group = &lot->groups[g];
+      for (int32_t s = 0; group->positions && s < group->n_slots; s++)
+        if (lot->pieces[group->piece[s]].feature ==
+            lot->ebc->processors[k].feature)
+          TS_TRY(add_slot(&list, lf, k, g, s, values[g].ptr));
+    }
+  TS_TRY(flush(&list));
+done:
+  return err;
+}
+
 /* ---- forward ------------------------------------------------------------- */
 
-static void weigh_slot(const ts_lot_flight *lf, int32_t g, int32_t s) {
-  const ts_lot *lot = lf->lot;
-  const int32_t feature = lot->pieces[lot->groups[g].piece[s]].feature;
-  const ts_param *p = processor_of(lot->ebc, feature)->param;
-  const uint16_t *positions = lf->positions[g].ptr;
-  float *weights = lf->weights[g].ptr;
-  int64_t from, to;
-  ids_of_slot(lf, g, s, &from, &to);
-#pragma omp for schedule(static) nowait
-  for (int64_t i = from; i < to; i++)
-    weights[i] = p->w[place_of(positions[i], p->n)];
+/* The weights as they now are, to where kernels see them. */
+static ts_err send_weights(const ts_ebc *ebc) {
+  const ts_position_store *s = &ebc->positions;
+  if (!s->weight.ptr) return TS_OK;
+  for (int32_t k = 0; k < ebc->params.n; k++)
+    memcpy(s->host + ebc->processors[k].at, ebc->params.item[k]->w,
+           (size_t)ebc->params.item[k]->n * 4);
+  return ebc->kernels->put(s->weight.ptr, s->host, (size_t)s->n * 4);
 }
 
 static ts_err weigh_task(void *arg, ts_lane *lane) {
   (void)lane;
+  ts_err err = TS_OK;
   const ts_lot_flight *lf = *(ts_lot_flight **)arg;
-  const ts_lot *lot = lf->lot;
-#pragma omp parallel
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    for (int32_t s = 0; lot->groups[g].positions && s < lot->groups[g].n_slots;
-         s++)
-      weigh_slot(lf, g, s);
-  return TS_OK;
+  const ts_ebc *ebc = lf->lot->ebc;
+  TS_TRY(send_weights(ebc));
+  TS_TRY(run_slots(lf, lf->weights, ebc->kernels->weigh_positions));
+done:
+  return err;
 }
 
 ts_err ts_lot_weigh(ts_lot_flight *lf, ts_lane *lane) {
@@ -131,11 +189,9 @@ static bool trained(const ts_ebc *ebc) {
 
 static ts_err clear_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_ebc *ebc = *(ts_ebc **)arg;
-  for (int32_t k = 0; k < ebc->params.n; k++)
-    memset(ebc->processors[k].sum, 0,
-           (size_t)ebc->params.item[k]->n * sizeof(double));
-  return TS_OK;
+  const ts_ebc *ebc = *(ts_ebc **)arg;
+  return ebc->kernels->zero(ebc->positions.sum.ptr,
+                            (size_t)ebc->positions.n * 8);
 }
 
 ts_err ts_processors_begin(ts_ebc *ebc, ts_lane *lane) {
@@ -143,31 +199,10 @@ ts_err ts_processors_begin(ts_ebc *ebc, ts_lane *lane) {
   return ts_lane_submit(lane, "clear positions", clear_task, &ebc, sizeof ebc);
 }
 
-/* What group G has for one processor. */
-static void add_group(const ts_lot_flight *lf, int32_t g,
-                      const ts_processor *p) {
-  const ts_lot *lot = lf->lot;
-  const ts_lot_group *group = &lot->groups[g];
-  const uint16_t *positions = lf->positions[g].ptr;
-  const float *dots = lf->weight_grads[g].ptr;
-  int64_t from, to;
-  for (int32_t s = 0; group->positions && s < group->n_slots; s++) {
-    if (lot->pieces[group->piece[s]].feature != p->feature) continue;
-    ids_of_slot(lf, g, s, &from, &to);
-    for (int64_t i = from; i < to; i++)
-      p->sum[place_of(positions[i], p->param->n)] += dots[i];
-  }
-}
-
 static ts_err add_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_lot_flight *lf = *(ts_lot_flight **)arg;
-  const ts_ebc *ebc = lf->lot->ebc;
-#pragma omp parallel for schedule(dynamic)
-  for (int32_t k = 0; k < ebc->params.n; k++)
-    for (int32_t g = 0; g < lf->lot->n_groups; g++)
-      add_group(lf, g, &ebc->processors[k]);
-  return TS_OK;
+  return run_slots(lf, lf->weight_grads, lf->lot->ebc->kernels->sum_positions);
 }
 
 ts_err ts_lot_weight_grads(ts_lot_flight *lf, ts_lane *lane) {
@@ -183,15 +218,31 @@ done:
   return err;
 }
 
+/* Sums of a device apart, in the host's memory: the thread waits. */
+static ts_err fetch_sums(const ts_ebc *ebc) {
+  ts_err err = TS_OK;
+  const ts_position_store *s = &ebc->positions;
+  TS_TRY(ebc->kernels->narrow(s->grad.ptr, s->sum.ptr, s->n));
+  TS_TRY(ebc->kernels->fetch(s->host, s->grad.ptr, (size_t)s->n * 4));
+  for (int32_t k = 0; k < ebc->params.n; k++)
+    memcpy(ebc->params.item[k]->grad, s->host + ebc->processors[k].at,
+           (size_t)ebc->params.item[k]->n * 4);
+done:
+  return err;
+}
+
 static ts_err write_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_ebc *ebc = *(ts_ebc **)arg;
-  for (int32_t k = 0; k < ebc->params.n; k++) {
-    ts_param *p = ebc->params.item[k];
-    for (int64_t i = 0; i < p->n; i++)
-      p->grad[i] = (float)ebc->processors[k].sum[i];
-  }
-  return TS_OK;
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = *(ts_ebc **)arg;
+  const double *sum = ebc->positions.sum.ptr;
+  if (ebc->positions.grad.ptr) return fetch_sums(ebc);
+  for (int32_t k = 0; k < ebc->params.n; k++)
+    TS_TRY(ebc->kernels->narrow(ebc->params.item[k]->grad,
+                                sum + ebc->processors[k].at,
+                                ebc->params.item[k]->n));
+done:
+  return err;
 }
 
 ts_err ts_processors_end(ts_ebc *ebc, ts_lane *lane) {

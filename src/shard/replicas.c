@@ -8,27 +8,27 @@
 #include "base/mem.h"
 #include "shard/flight.h"
 
-/* bundle: (W copies of) [bytes of each group's message | the messages]. */
+/* bundle: (W copies of) [bytes of each group's message | the messages], in
+ * memory that the host touches: it reads how many bytes there are of each. */
 static ts_err make_bundle(void *p, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   ts_lot_flight *lf = *(ts_lot_flight **)p;
+  const ts_kernels *k = lf->lot->ebc->kernels;
   const int32_t n_groups = lf->lot->n_groups;
   const int n_ranks = lf->lot->ebc->n_ranks;
   int64_t bytes = 8 * n_groups;
   for (int32_t g = 0; g < n_groups; g++) bytes += lf->message_bytes[g];
   bytes = (bytes + 7) / 8 * 8;
   TS_TRY(ts_buffer_reserve(&lf->bundle, (size_t)bytes * (size_t)n_ranks));
-  char *to = lf->bundle.ptr;
-  memcpy(to, lf->message_bytes, 8 * (size_t)n_groups);
-  to += 8 * n_groups;
-  for (int32_t g = 0; g < n_groups; g++) {
-    memcpy(to, lf->message[g], (size_t)lf->message_bytes[g]);
-    to += lf->message_bytes[g];
+  for (int r = 0; r < n_ranks; r++) {
+    char *to = (char *)lf->bundle.ptr + r * bytes;
+    memcpy(to, lf->message_bytes, 8 * (size_t)n_groups);
+    to += 8 * n_groups;
+    for (int32_t g = 0; g < n_groups; to += lf->message_bytes[g++])
+      TS_TRY(k->copy(to, lf->message[g], (size_t)lf->message_bytes[g]));
+    lf->bundle_bytes[r] = bytes;
   }
-  for (int r = 0; r < n_ranks; r++) lf->bundle_bytes[r] = bytes;
-  for (int r = 1; r < n_ranks; r++)
-    memcpy((char *)lf->bundle.ptr + r * bytes, lf->bundle.ptr, (size_t)bytes);
   lf->exchange.send = lf->bundle.ptr;
 done:
   return err;

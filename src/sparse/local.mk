@@ -2,8 +2,10 @@ tessera_sources += \
   src/sparse/cache.c \
   src/sparse/cache.h \
   src/sparse/cache_device.h \
+  src/sparse/entries.h \
   src/sparse/isa.h \
   src/sparse/kernels_cache.c \
+  src/sparse/kernels_entries.c \
   src/sparse/kernels_avx2.c \
   src/sparse/kernels_avx512.c \
   src/sparse/kernels_ref.c \
@@ -26,6 +28,7 @@ tessera_sources += \
   src/sparse/tbe_backward.c \
   src/sparse/tbe_columns.c \
   src/sparse/tbe_impl.h \
+  src/sparse/tbe_init.c \
   src/sparse/tbe_keep.c \
   src/sparse/tbe_prefetch.c \
   src/sparse/tbe_replica.c \

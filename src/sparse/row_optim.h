@@ -133,11 +133,12 @@ typedef struct ts_row_update_args {
   uint64_t seed;
   int64_t step;
   /* When not NULL: no update; the sum of run r goes to sum_out[r * dim], its
-   * key to key_out[r], and their number to *n_out.  For data_parallel. */
+   * key to key_out[r], and their number to *n_out, which is there when the
+   * call returns where it is the host's memory.  For data_parallel. */
   float *sum_out;
   uint32_t *key_out;
   int64_t *n_out;
-  void *work; /* ts_row_update_work_bytes of scratch; NULL: allocated */
+  void *work; /* the host's: ts_row_update_work_bytes; NULL: allocated */
 } ts_row_update_args;
 
 /* Scratch of an update of N entries; it may hold anything. */

@@ -1,11 +1,9 @@
-/* tbe.c - making groups, initial weights, forward. */
+/* tbe.c - making groups, forward. */
 #include "sparse/tbe.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 #include "sparse/tbe_impl.h"
 
 static ts_err copy_tables(ts_tbe *t, const ts_tbe_spec *s) {
@@ -100,10 +98,10 @@ static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
 }
 
 static void own_scratch(ts_tbe *t) {
-  ts_buffer *all[] = {&t->keys[0],  &t->keys[1], &t->order[0],  &t->order[1],
-                      &t->bag_of,   &t->grad_at, &t->bag_scale, &t->sums,
-                      &t->sum_keys, &t->stats,   &t->message,   &t->place,
-                      &t->work};
+  ts_buffer *all[] = {&t->keys[0],  &t->keys[1],   &t->order[0],  &t->order[1],
+                      &t->bag_of,   &t->grad_at,   &t->bag_scale, &t->sums,
+                      &t->sum_keys, &t->stats,     &t->message,   &t->place,
+                      &t->work,     &t->kept_sums, &t->kept_keys};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     *all[i] = (ts_buffer){.space = TS_SPACE_DEVICE,
                           .tag = TS_TAG_SPARSE,
@@ -117,6 +115,7 @@ ts_err ts_tbe_create(ts_tbe **out, ts_device *device, const ts_kernels *k,
   ts_tbe *t = NULL;
   TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
   t->device = device;
+  t->apart = ts_device_is_apart(device);
   t->kernels = k;
   t->optim = s->optim ? s->optim
                       : ts_row_optim_find(s->tables[0].config->optimizer.kind);
@@ -143,9 +142,9 @@ void ts_tbe_destroy(ts_tbe *t) {
   if (!t) return;
   if (t->tier) t->tier->ops->destroy(t->tier);
   ts_buffer *buffers[] = {
-      &t->keys[0], &t->keys[1],   &t->order[0], &t->order[1], &t->bag_of,
-      &t->grad_at, &t->bag_scale, &t->sums,     &t->sum_keys, &t->stats,
-      &t->message, &t->place,     &t->work};
+      &t->keys[0], &t->keys[1],   &t->order[0], &t->order[1],  &t->bag_of,
+      &t->grad_at, &t->bag_scale, &t->sums,     &t->sum_keys,  &t->stats,
+      &t->message, &t->place,     &t->work,     &t->kept_sums, &t->kept_keys};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     ts_buffer_reset(buffers[i]);
   void *arrays[] = {t->tables,      t->row_base, t->feature_base, t->first_col,
@@ -153,57 +152,7 @@ void ts_tbe_destroy(ts_tbe *t) {
                     t->table_start, t->segment,  t->zero};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
-  ts_mem_free(t->kept_sums);
-  ts_mem_free(t->kept_keys);
   ts_mem_free(t);
-}
-
-/* ---- initial weights ----------------------------------------------------- */
-
-typedef enum { INIT_UNIFORM, INIT_NORMAL, INIT_CONSTANT } ts_init;
-
-/* One row, by (seed, table, global row, column). */
-static void init_row(float *w, const ts_tbe *t, int32_t table, int64_t row,
-                     int32_t col0, ts_init kind, float scale) {
-  for (int32_t d = 0; d < t->dim; d += 4) {
-    uint32_t x[4];
-    double normal[4];
-    ts_rng4(x, t->seed, TS_RNG_TABLE_INIT, (uint64_t)row, (uint32_t)table,
-            (uint32_t)((col0 + d) / 4));
-    if (kind == INIT_NORMAL) {
-      ts_rng_normal2(normal, x[0], x[1]);
-      ts_rng_normal2(normal + 2, x[2], x[3]);
-    }
-    for (int k = 0; k < 4 && d + k < t->dim; k++)
-      w[d + k] = kind == INIT_CONSTANT ? scale
-                 : kind == INIT_NORMAL ? scale * (float)normal[k]
-                                       : scale * (2 * ts_rng_unit(x[k]) - 1);
-  }
-}
-
-static void init_table(ts_tbe *t, int32_t i) {
-  const ts_table_config *c = t->tables[i].config;
-  const char *kind = c->init_kind ? c->init_kind : "uniform";
-  const ts_init init = !strcmp(kind, "normal")     ? INIT_NORMAL
-                       : !strcmp(kind, "constant") ? INIT_CONSTANT
-                                                   : INIT_UNIFORM;
-  const float scale = c->init_scale == 0 && init != INIT_CONSTANT
-                          ? (float)(1.0 / sqrt((double)c->rows))
-                          : (float)c->init_scale;
-  const size_t size = ts_dtype_bytes(t->dtype);
-  char *to = ts_tbe_rows(t, i, -1, &(int32_t){0}, &(ts_dtype){0});
-#pragma omp parallel for schedule(static)
-  for (int64_t row = 0; row < t->tables[i].n_rows; row++) {
-    float w[t->dim];
-    init_row(w, t, t->table_id[i], t->first_row[i] + row, t->first_col[i], init,
-             scale);
-    ts_from_f32(to + (size_t)(row * t->dim) * size, w, t->dtype, t->dim);
-  }
-}
-
-ts_err ts_tbe_init(ts_tbe *t) {
-  for (int32_t i = 0; i < t->n_tables; i++) init_table(t, i);
-  return ts_tbe_reload(t);
 }
 
 /* ---- forward ------------------------------------------------------------- */

@@ -113,26 +113,29 @@ ts_err ts_tbe_gather(ts_tbe *, const float *grad, const ts_tbe_input *,
 ts_err ts_tbe_stage(ts_tbe *, int round, double lr_factor, int64_t pass,
                     ts_lane *);
 ts_err ts_tbe_finish(ts_tbe *, double lr_factor, int64_t pass, ts_lane *);
-/* Statistics (*n_rows, TS_ROW_STATS_MAX) of the distinct rows of table T that
- * lie in [from, to), rows of the whole table; ascending.  Only in a task of
- * the lane. */
-float *ts_tbe_stats(ts_tbe *, int64_t *n_rows, int32_t t, int64_t from,
-                    int64_t to);
+/* Only in tasks of the lane: statistics (distinct rows, TS_ROW_STATS_MAX) in
+ * device memory, by ascending keys; AT[i] = how many of the rows have keys
+ * below KEYS[i], both host memory.  key: of ROW, which lies in the shard or is
+ * its end, of the whole table T. */
+float *ts_tbe_stats(ts_tbe *);
+ts_err ts_tbe_find(ts_tbe *, const int64_t *keys, int64_t *at, int32_t n);
+int64_t ts_tbe_key(const ts_tbe *, int32_t t, int64_t row);
 
 /* The two halves for replicated (data_parallel) groups.  reduce: sums of the
  * distinct rows that this rank touched, keys ascending, as a message of
- * n * (4 + 4 * dim) bytes [keys | sums] at *MSG (the group's own memory,
- * valid until the next reduce), its size at *MSG_BYTES: both are written by
- * the lane.  apply: MSG of W ranks one after the other, msg_bytes[r] each
- * (read when the task runs): rows' sums are added in rank order, then one
- * update a row.  Enqueue. */
+ * n * (4 + 4 * dim) bytes [keys | sums] at *MSG (the group's own memory on
+ * the device, valid until the next reduce), its size at *MSG_BYTES: both are
+ * written by the lane.  apply: MSG of W ranks one after the other,
+ * msg_bytes[r] each (read when the task runs), in device or pinned memory:
+ * rows' sums are added in rank order, then one update a row.  Enqueue. */
 ts_err ts_tbe_reduce(ts_tbe *, const void **msg, int64_t *msg_bytes,
                      const float *grad, const ts_tbe_input *, ts_lane *);
 ts_err ts_tbe_apply(ts_tbe *, const void *const *msg, const int64_t *msg_bytes,
                     int n_ranks, double lr_factor, int64_t pass, ts_lane *);
 
 /* For checkpoints (the lanes must be idle): table T of the group, state -1
- * for the weights: the rows themselves.  They are true after flush, and who
+ * for the weights: the rows themselves, on devices with memory of their own
+ * there (runtime/staging.h brings them).  They are true after flush, and who
  * has written them calls reload: cached tiers have newer ones, or older. */
 int32_t ts_tbe_n_tables(const ts_tbe *);
 const ts_tbe_table *ts_tbe_table_of(const ts_tbe *, int32_t t);

@@ -7,7 +7,8 @@
 #include "sparse/sort.h"
 #include "sparse/tbe_impl.h"
 
-/* Kernels run one after the other: the sort's scratch is the update's. */
+/* Kernels run one after the other: the sort's scratch is the update's.  Those
+ * of other devices have their own. */
 static size_t work_bytes(const ts_tbe *t, int64_t n) {
   const int own = ts_device_options_of(t->device)->n_threads;
   const int here = omp_get_max_threads();
@@ -19,7 +20,7 @@ static size_t work_bytes(const ts_tbe *t, int64_t n) {
 
 ts_err ts_tbe_reserve(ts_tbe *t, int64_t n, int64_t n_bags) {
   ts_err err = TS_OK;
-  TS_TRY(ts_buffer_reserve(&t->work, work_bytes(t, n)));
+  if (!t->apart) TS_TRY(ts_buffer_reserve(&t->work, work_bytes(t, n)));
   const size_t words = (size_t)(n + 1) * 4;
   for (int i = 0; i < 2; i++) {
     TS_TRY(ts_buffer_reserve(&t->keys[i], words));
@@ -44,7 +45,9 @@ ts_err ts_tbe_expect(ts_tbe *t, ts_pool *pool, const ts_tbe_expected *x) {
   if (x->weighted)
     TS_TRY(ts_buffer_reserve(&t->bag_of, (size_t)(x->n_ids + 1) * 4));
   if (!sums) goto done;
-  TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(x->n_ids * t->dim) * 4));
+  /* Where messages land on a device they are among the sums. */
+  TS_TRY(ts_buffer_reserve(&t->sums,
+                           (size_t)((t->apart ? n : x->n_ids) * t->dim) * 4));
   TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)x->n_ids * 4));
   if (x->n_all)
     TS_TRY(ts_buffer_reserve(&t->message, sums * 4 * (size_t)(t->dim + 1) + 4));
@@ -88,41 +91,42 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
   return a;
 }
 
-/* Each bag's share where bags are means. */
-static void fill_scales(ts_tbe *t, const ts_tbe_input *in) {
-  float *scale = t->bag_scale.ptr;
-#pragma omp parallel for schedule(static)
-  for (int64_t bag = 0; bag < in->bag_start[t->n_features]; bag++) {
-    const int64_t n = in->offsets[bag + 1] - in->offsets[bag];
-    scale[bag] = n > 0 ? 1.0f / (float)n : 1.0f;
-  }
-}
-
 /* keys: group rows; order: the bag, or with weights the entry itself, whose
- * bag goes to bag_of. */
-static void fill_entries(ts_tbe *t, const ts_tbe_input *in, int32_t f) {
-  uint32_t *keys = t->keys[0].ptr, *order = t->order[0].ptr;
-  uint32_t *bag_of = in->weights ? t->bag_of.ptr : NULL;
-  const int64_t base = t->feature_base[f];
-#pragma omp for schedule(static) nowait
-  for (int64_t bag = in->bag_start[f]; bag < in->bag_start[f + 1]; bag++)
-    for (int64_t i = in->offsets[bag]; i < in->offsets[bag + 1]; i++) {
-      keys[i] = (uint32_t)(base + in->rows[i]);
-      order[i] = bag_of ? (uint32_t)i : (uint32_t)bag;
-      if (bag_of) bag_of[i] = (uint32_t)bag;
-    }
+ * bag goes to bag_of; each bag's share where bags are means. */
+static ts_err fill_entries(ts_tbe *t, const ts_tbe_input *in) {
+  const ts_entries_args a = {.keys = t->keys[0].ptr,
+                             .order = t->order[0].ptr,
+                             .bag_of = in->weights ? t->bag_of.ptr : NULL,
+                             .bag_scale = t->mean ? t->bag_scale.ptr : NULL,
+                             .offsets = in->offsets,
+                             .rows = in->rows,
+                             .bag_start = in->bag_start,
+                             .row_base = t->feature_base,
+                             .n_features = t->n_features};
+  return t->kernels->entries(&a);
 }
 
-/* The ids of each table, where they follow each other. */
+/* The ids of each table, where they follow each other; sorts of other devices
+ * don't want to know. */
 static void cut_segments(ts_tbe *t, ts_sort_args *sort,
                          const ts_tbe_input *in) {
-  if (!t->table_start) return;
+  if (!t->table_start || t->apart) return;
   for (int32_t i = 0; i <= t->n_tables; i++)
     t->segment[i] = in->offsets[in->bag_start[t->table_start[i]]];
   sort->n_segments = t->n_tables;
   sort->segment = t->segment;
   sort->segment_base = t->row_base;
   sort->segment_bits = t->table_bits;
+}
+
+static ts_sort_args sort_args(ts_tbe *t, int64_t n) {
+  return (ts_sort_args){.keys = t->keys[0].ptr,
+                        .keys_scratch = t->keys[1].ptr,
+                        .values = t->order[0].ptr,
+                        .values_scratch = t->order[1].ptr,
+                        .n = n,
+                        .n_bits = t->key_bits,
+                        .work = t->work.ptr};
 }
 
 ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
@@ -132,16 +136,8 @@ ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
   TS_TRY(ts_tbe_reserve(t, in->n_ids, in->bag_start[t->n_features]));
   if (in->weights)
     TS_TRY(ts_buffer_reserve(&t->bag_of, (size_t)(in->n_ids + 1) * 4));
-  if (t->mean) fill_scales(t, in);
-#pragma omp parallel
-  for (int32_t f = 0; f < t->n_features; f++) fill_entries(t, in, f);
-  ts_sort_args sort = {.keys = t->keys[0].ptr,
-                       .keys_scratch = t->keys[1].ptr,
-                       .values = t->order[0].ptr,
-                       .values_scratch = t->order[1].ptr,
-                       .n = in->n_ids,
-                       .n_bits = t->key_bits,
-                       .work = t->work.ptr};
+  TS_TRY(fill_entries(t, in));
+  ts_sort_args sort = sort_args(t, in->n_ids);
   cut_segments(t, &sort, in);
   TS_TRY(t->kernels->sort(&sort));
   a->keys = sort.keys;
@@ -154,6 +150,21 @@ ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
   a->weights = in->weights;
   a->bag_scale = t->mean ? t->bag_scale.ptr : NULL;
   ts_timer_add("  of it sort", ts_now() - t0);
+done:
+  return err;
+}
+
+ts_err ts_tbe_sort_sums(ts_tbe *t, ts_row_update_args *a, const float *grad,
+                        int64_t n) {
+  ts_err err = TS_OK;
+  const ts_sort_args sort = sort_args(t, n);
+  TS_TRY(t->kernels->sort(&sort));
+  a->keys = sort.keys;
+  a->order = sort.values;
+  a->n = n;
+  a->work = t->work.ptr;
+  a->grad = grad;
+  a->grad_at = t->grad_at.ptr;
 done:
   return err;
 }

@@ -1,8 +1,6 @@
 /* tbe_columns.c - the backward pass of groups that hold some columns of each
  * row: in stages, so that statistics of whole rows can be summed over the
  * shards in between. */
-#include <string.h>
-
 #include "base/mem.h"
 #include "sparse/tbe_impl.h"
 
@@ -20,7 +18,7 @@ static ts_err gather_task(void *p, ts_lane *lane) {
   TS_TRY(ts_tbe_sum(t, arg->grad, &arg->input));
   const size_t bytes = (size_t)t->n_sums * TS_ROW_STATS_MAX * sizeof(float);
   TS_TRY(ts_buffer_reserve(&t->stats, bytes + 4));
-  memset(t->stats.ptr, 0, bytes);
+  TS_TRY(t->kernels->zero(t->stats.ptr, bytes));
 done:
   return err;
 }
@@ -69,24 +67,16 @@ ts_err ts_tbe_finish(ts_tbe *t, double lr_factor, int64_t pass, ts_lane *lane) {
   return ts_lane_submit(lane, "fused backward", stage_task, &arg, sizeof arg);
 }
 
-/* First of the distinct rows at or after group row ROW. */
-static int64_t first_at(const ts_tbe *t, int64_t row) {
-  const uint32_t *keys = t->sum_keys.ptr;
-  int64_t low = 0, high = t->n_sums;
-  while (low < high) {
-    const int64_t mid = low + (high - low) / 2;
-    if (keys[mid] < row)
-      low = mid + 1;
-    else
-      high = mid;
-  }
-  return low;
+float *ts_tbe_stats(ts_tbe *t) {
+  return t->stats.ptr;
 }
 
-float *ts_tbe_stats(ts_tbe *t, int64_t *n_rows, int32_t table, int64_t from,
-                    int64_t to) {
-  const int64_t base = t->row_base[table] - t->first_row[table];
-  const int64_t first = first_at(t, base + from);
-  *n_rows = first_at(t, base + to) - first;
-  return (float *)t->stats.ptr + first * TS_ROW_STATS_MAX;
+int64_t ts_tbe_key(const ts_tbe *t, int32_t table, int64_t row) {
+  return t->row_base[table] + row - t->first_row[table];
+}
+
+ts_err ts_tbe_find(ts_tbe *t, const int64_t *keys, int64_t *at, int32_t n) {
+  const ts_find_args a = {
+      .keys = t->sum_keys.ptr, .n = t->n_sums, .row = keys, .at = at, .m = n};
+  return t->kernels->find(&a);
 }

@@ -2,10 +2,12 @@
 #ifndef TS_SPARSE_TBE_IMPL_H
 #define TS_SPARSE_TBE_IMPL_H
 
+#include "sparse/entries.h"
 #include "sparse/tbe.h"
 
 struct ts_tbe {
   ts_device *device;
+  bool apart; /* the host may not touch the device's memory */
   const ts_kernels *kernels;
   const ts_row_optim *optim;
   ts_tier *tier;
@@ -26,14 +28,14 @@ struct ts_tbe {
                                NULL where features are not in tables' order */
   int64_t *segment;         /* (n_tables + 1) scratch of the sort */
   int64_t *zero;            /* (n_features) base of slots */
-  /* scratch of the backward pass, grown by the lane that runs it */
+  /* scratch of the backward pass, device memory, grown by the lane that runs
+   * it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
   ts_buffer sums, sum_keys, stats, message, work;
   ts_buffer place; /* of rows in a cached tier */
-  int64_t n_sums;  /* distinct rows in sums */
+  int64_t n_sums;  /* distinct rows in sums; known to the host */
   /* tbe_keep.c: rows of the step's earlier micro-batches */
-  float *kept_sums;    /* (kept_max, dim) */
-  uint32_t *kept_keys; /* (kept_max) */
+  ts_buffer kept_sums, kept_keys; /* (kept_max, dim) f32, (kept_max) */
   int64_t n_kept, kept_max;
 };
 
@@ -44,6 +46,10 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *, double lr_factor, int64_t pass);
 /* keys and order, sorted, of INPUT's ids; fills the arguments' gradient. */
 ts_err ts_tbe_sort(ts_tbe *, ts_row_update_args *, const float *grad,
                    const ts_tbe_input *);
+/* The first N of keys and order, which are no table's own, sorted; fills the
+ * arguments, whose gradients start at grad_at. */
+ts_err ts_tbe_sort_sums(ts_tbe *, ts_row_update_args *, const float *grad,
+                        int64_t n);
 /* Where the rows of KEYS (n, sorted) are to be written: NULL where a row is
  * its own place. */
 ts_err ts_tbe_locate(ts_tbe *, const uint32_t **place, const uint32_t *keys,

@@ -2,19 +2,31 @@
  * touched are kept until the last one's backward pass, which takes them in as
  * if they were contributions to its rows.  So a row is updated once a step,
  * by the sum over all micro-batches. */
-#include <string.h>
-
 #include "base/mem.h"
 #include "sparse/tbe_impl.h"
 
+/* B with room for so many BYTES; its first USED stay. */
+static ts_err grow_buffer(ts_tbe *t, ts_buffer *b, size_t used, size_t bytes) {
+  ts_err err = TS_OK;
+  ts_buffer more = {
+      .space = b->space, .tag = b->tag, .owned = true, .device = b->device};
+  TS_TRY(ts_buffer_reserve(&more, bytes));
+  TS_TRY(t->kernels->copy(more.ptr, b->ptr, used));
+  const ts_buffer old = *b;
+  *b = more;
+  more = old;
+done:
+  ts_buffer_reset(&more);
+  return err;
+}
+
 static ts_err grow(ts_tbe *t, int64_t n) {
   ts_err err = TS_OK;
-  const size_t dim = (size_t)t->dim;
-  const size_t old = (size_t)t->kept_max, rows = 2 * old + (size_t)n;
+  const size_t dim = (size_t)t->dim, used = (size_t)t->n_kept;
+  const size_t rows = 2 * (size_t)t->kept_max + (size_t)n;
   if (n <= t->kept_max) return TS_OK;
-  TS_TRY(ts_mem_resize(&t->kept_sums, old * dim * 4, rows * dim * 4,
-                       TS_TAG_SPARSE));
-  TS_TRY(ts_mem_resize(&t->kept_keys, old * 4, rows * 4, TS_TAG_SPARSE));
+  TS_TRY(grow_buffer(t, &t->kept_sums, used * dim * 4, rows * dim * 4));
+  TS_TRY(grow_buffer(t, &t->kept_keys, used * 4, rows * 4));
   t->kept_max = (int64_t)rows;
 done:
   return err;
@@ -28,9 +40,10 @@ static ts_err keep(ts_tbe *t, const float *grad, const ts_tbe_input *in) {
   const int64_t n = t->n_sums;
   TS_TRY(grow(t, t->n_kept + n));
   if (!n) goto done;
-  memcpy(t->kept_sums + (size_t)t->n_kept * dim, t->sums.ptr,
-         (size_t)n * dim * 4);
-  memcpy(t->kept_keys + t->n_kept, t->sum_keys.ptr, (size_t)n * 4);
+  TS_TRY(t->kernels->copy((float *)t->kept_sums.ptr + (size_t)t->n_kept * dim,
+                          t->sums.ptr, (size_t)n * dim * 4));
+  TS_TRY(t->kernels->copy((uint32_t *)t->kept_keys.ptr + t->n_kept,
+                          t->sum_keys.ptr, (size_t)n * 4));
   t->n_kept += n;
 done:
   return err;
@@ -65,27 +78,14 @@ ts_err ts_tbe_entries(ts_tbe *t, ts_row_update_args *a, const float *grad,
   TS_TRY(keep(t, grad, in));
   const int64_t n = t->n_kept;
   TS_TRY(ts_tbe_reserve(t, n, n));
-  uint32_t *order = t->order[0].ptr;
-  int64_t *at = t->grad_at.ptr;
-  memcpy(t->keys[0].ptr, t->kept_keys, (size_t)n * 4);
-  for (int64_t i = 0; i < n; i++) {
-    order[i] = (uint32_t)i;
-    at[i] = i * t->dim;
-  }
-  const ts_sort_args sort = {.keys = t->keys[0].ptr,
-                             .keys_scratch = t->keys[1].ptr,
-                             .values = t->order[0].ptr,
-                             .values_scratch = t->order[1].ptr,
-                             .n = n,
-                             .n_bits = t->key_bits,
-                             .work = t->work.ptr};
-  TS_TRY(t->kernels->sort(&sort));
-  a->keys = sort.keys;
-  a->order = sort.values;
-  a->n = n;
-  a->work = t->work.ptr;
-  a->grad = t->kept_sums;
-  a->grad_at = at;
+  const ts_append_args all = {.keys = t->keys[0].ptr,
+                              .order = t->order[0].ptr,
+                              .at = t->grad_at.ptr,
+                              .from = t->kept_keys.ptr,
+                              .n = n,
+                              .dim = t->dim};
+  TS_TRY(t->kernels->append(&all));
+  TS_TRY(ts_tbe_sort_sums(t, a, t->kept_sums.ptr, n));
   t->n_kept = 0;
 done:
   return err;

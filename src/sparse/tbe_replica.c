@@ -1,7 +1,5 @@
 /* tbe_replica.c - the backward pass of groups that every rank holds: sums of
  * the rows that this rank touched, then everyone's sums applied alike. */
-#include <string.h>
-
 #include "base/mem.h"
 #include "sparse/tbe_impl.h"
 
@@ -22,10 +20,8 @@ static ts_err pack(ts_tbe *t, int64_t n) {
   ts_err err = TS_OK;
   const size_t keys = (size_t)n * 4, sums = keys * (size_t)t->dim;
   TS_TRY(ts_buffer_reserve(&t->message, keys + sums + 4));
-  if (n) {
-    memcpy(t->message.ptr, t->sum_keys.ptr, keys);
-    memcpy((char *)t->message.ptr + keys, t->sums.ptr, sums);
-  }
+  TS_TRY(t->kernels->copy(t->message.ptr, t->sum_keys.ptr, keys));
+  TS_TRY(t->kernels->copy((char *)t->message.ptr + keys, t->sums.ptr, sums));
 done:
   return err;
 }
@@ -60,20 +56,29 @@ typedef struct ts_apply_arg {
 } ts_apply_arg;
 
 /* Entries of all messages: entry i of the concatenation is bag i, whose
- * gradient is its sum, at a distance from the first message's start. */
-static void fill(ts_tbe *t, const ts_apply_arg *a, const float *base) {
-  uint32_t *keys = t->keys[0].ptr, *order = t->order[0].ptr;
-  int64_t *at = t->grad_at.ptr, i = 0;
-  for (int r = 0; r < a->n_ranks; r++) {
-    const int64_t n = message_rows(t, a->msg_bytes[r]);
-    const uint32_t *from = a->msg[r];
-    const float *sums = (const float *)(from + n);
-    for (int64_t k = 0; k < n; k++, i++) {
-      keys[i] = from[k];
-      order[i] = (uint32_t)i;
-      at[i] = (sums + k * t->dim) - base;
-    }
+ * gradient is its sum, at a distance from *BASE: the first message's start;
+ * or, where messages are not in the memory that kernels are fast in, all sums
+ * are brought there. */
+static ts_err fill(ts_tbe *t, const ts_apply_arg *a, const float **base) {
+  ts_err err = TS_OK;
+  ts_append_args part = {.keys = t->keys[0].ptr,
+                         .order = t->order[0].ptr,
+                         .at = t->grad_at.ptr,
+                         .dim = t->dim};
+  *base = t->apart ? t->sums.ptr : a->msg[0];
+  for (int r = 0; r < a->n_ranks; r++, part.first += part.n) {
+    part.n = message_rows(t, a->msg_bytes[r]);
+    part.from = a->msg[r];
+    const float *sums = (const float *)(part.from + part.n);
+    part.offset = t->apart ? part.first * t->dim : sums - *base;
+    if (!part.n) continue;
+    TS_TRY(t->kernels->append(&part));
+    if (t->apart)
+      TS_TRY(t->kernels->copy((float *)t->sums.ptr + part.offset, sums,
+                              (size_t)(part.n * t->dim) * 4));
   }
+done:
+  return err;
 }
 
 static ts_err apply_task(void *p, ts_lane *lane) {
@@ -81,28 +86,16 @@ static ts_err apply_task(void *p, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_apply_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  const float *base = arg->msg[0];
+  const float *base;
   int64_t n = 0;
   for (int r = 0; r < arg->n_ranks; r++)
     n += message_rows(t, arg->msg_bytes[r]);
   if (!n) return TS_OK;
   TS_TRY(ts_tbe_reserve(t, n, n));
-  fill(t, arg, base);
-  const ts_sort_args sort = {.keys = t->keys[0].ptr,
-                             .keys_scratch = t->keys[1].ptr,
-                             .values = t->order[0].ptr,
-                             .values_scratch = t->order[1].ptr,
-                             .n = n,
-                             .n_bits = t->key_bits,
-                             .work = t->work.ptr};
-  TS_TRY(t->kernels->sort(&sort));
+  if (t->apart) TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
+  TS_TRY(fill(t, arg, &base));
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
-  a.keys = sort.keys;
-  a.order = sort.values;
-  a.n = n;
-  a.work = t->work.ptr;
-  a.grad = base;
-  a.grad_at = t->grad_at.ptr;
+  TS_TRY(ts_tbe_sort_sums(t, &a, base, n));
   TS_TRY(ts_tbe_locate(t, &a.place, a.keys, n));
   TS_TRY(t->kernels->row_update(&a));
 done:

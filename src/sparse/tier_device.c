@@ -144,8 +144,8 @@ static ts_err create_directory(ts_device_tier *t) {
   TS_TRY(ts_buffer_create(&t->directory, t->device, lay_out(t, NULL),
                           TS_SPACE_DEVICE, TS_TAG_TABLES));
   (void)lay_out(t, t->directory.ptr);
-  TS_TRY(s->kernels->copy((void *)(uintptr_t)t->cache.row_base, s->row_base,
-                          ((size_t)s->n_tables + 1) * 8));
+  TS_TRY(s->kernels->put((void *)(uintptr_t)t->cache.row_base, s->row_base,
+                         ((size_t)s->n_tables + 1) * 8));
   const ts_cache_args a = args_of(t);
   TS_TRY(s->kernels->cache_reload(&a));
   TS_TRY(fetch_counts(t));
@@ -162,8 +162,6 @@ static ts_err create(ts_tier **out, ts_device *device, const ts_tier_spec *spec,
   t->base.ops = ops;
   t->spec = *spec;
   t->device = device;
-  if (t->spec.passes > TS_CACHE_PASSES_MAX)
-    t->spec.passes = TS_CACHE_PASSES_MAX;
   if (ops->cached)
     t->n_lines = ts_cache_lines_for(spec->n_rows, spec->load_factor);
   if (first + t->n_lines > INT32_MAX)
@@ -196,8 +194,10 @@ static ts_err create_host(ts_tier **out, ts_device *d,
 /* ---- batches ------------------------------------------------------------- */
 
 static int64_t pass_size(const ts_tier_spec *s, int64_t n) {
+  const int32_t most = TS_CACHE_PASSES_MAX;
+  const int32_t passes = s->passes < most ? s->passes : most;
   if (n <= s->passes) return n;
-  const int64_t even = (n + s->passes - 1) / s->passes;
+  const int64_t even = (n + passes - 1) / passes;
   return even > s->min_pass ? even : s->min_pass;
 }
 

@@ -273,6 +273,7 @@ ts_err ts_trainer_describe(ts_trainer *t, const ts_run_state *state,
                            ts_source *train, ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ckpt->step = t->step;
+  TS_TRY(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
   TS_TRY(ts_settle(t, flush(t)));
   TS_TRY(ts_settle(t, describe_tables(t, ckpt, true)));
   TS_TRY(ts_settle(t, describe_dense(t, ckpt, true)));
@@ -323,6 +324,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
   const ts_section before = ts_watch_enter(TS_SECTION_LOAD);
+  TS_TRY(ts_settle(t, ts_ckpt_on(&ckpt, t->device)));
   TS_TRY(ts_settle(t, flush(t)));
   TS_TRY(ts_settle(t, describe_tables(t, &ckpt, t->training)));
   TS_TRY(ts_settle(t, describe_dense(t, &ckpt, t->training)));
@@ -352,6 +354,7 @@ ts_err ts_trainer_init_from(ts_trainer *t, const char *path) {
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
+  TS_TRY(ts_settle(t, ts_ckpt_on(&ckpt, t->device)));
   TS_TRY(ts_settle(t, flush(t)));
   TS_TRY(ts_settle(t, describe_tables(t, &ckpt, false)));
   TS_TRY(ts_settle(t, describe_dense(t, &ckpt, false)));

@@ -1,0 +1,156 @@
+/* entries_kernels.cuh - the kernels around the row update (sparse/entries.h):
+ * entries of a batch's ids, of rows that are summed already; where keys lie;
+ * sums of rows.
+ *
+ * Host memory of the caller goes by value, in a launch's parameters. */
+#ifndef TS_CUDA_ENTRIES_KERNELS_CUH
+#define TS_CUDA_ENTRIES_KERNELS_CUH
+
+#include <stdint.h>
+
+extern "C" {
+#include "sparse/entries.h"
+}
+
+enum {
+  TS_ENTRY_THREADS = 256,  /* of a block */
+  TS_ENTRY_FEATURES = 320, /* of a launch: kernel parameters of 4 KB */
+  TS_FIND_ROWS = 256       /* of a launch, a thread for each */
+};
+
+/* ---- a batch's ids ------------------------------------------------------- */
+
+struct ts_entries_params {
+  uint32_t *keys, *order, *bag_of;
+  float *bag_scale;
+  const int64_t *offsets;
+  const int32_t *rows;
+  int64_t bag_start[TS_ENTRY_FEATURES + 1];
+  uint32_t row_base[TS_ENTRY_FEATURES]; /* a group has less than 2^32 rows */
+  int32_t n_features;
+};
+static_assert(sizeof(ts_entries_params) <= 4096, "kernel parameters");
+
+/* The last feature that begins at BAG or before. */
+static __device__ __forceinline__ int
+ts_entry_feature(const ts_entries_params &p, int64_t bag) {
+  int low = 0, n = p.n_features;
+  while (n > 1) {
+    const int half = n / 2;
+    if (p.bag_start[low + half] <= bag) low += half;
+    n -= half;
+  }
+  return low;
+}
+
+/* How many of the warp's ends, which ascend, are at most I; 31 at most. */
+static __device__ __forceinline__ int ts_entry_bag(uint32_t end, uint32_t i) {
+  int bag = 0;
+#pragma unroll
+  for (int half = 16; half > 0; half /= 2)
+    if (__shfl_sync(0xffffffffu, end, bag + half - 1) <= i) bag += half;
+  return bag;
+}
+
+/* A warp has 32 bags after the other: a lane knows the end and the rows of one,
+ * and all lanes go over the ids of all of them, each asking whose one is. */
+static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
+    ts_entries_kernel(ts_entries_params p) {
+  const int lane = (int)threadIdx.x % 32;
+  const int64_t warp =
+      ((int64_t)blockIdx.x * TS_ENTRY_THREADS + threadIdx.x) / 32;
+  const int64_t warps = (int64_t)gridDim.x * (TS_ENTRY_THREADS / 32);
+  const int64_t last = p.bag_start[p.n_features];
+  for (int64_t first = p.bag_start[0] + 32 * warp; first < last;
+       first += 32 * warps) {
+    const int64_t own = first + lane, from = p.offsets[first];
+    const int n_bags = last - first < 32 ? (int)(last - first) : 32;
+    uint32_t end = 0xffffffffu, base = 0;
+    if (lane < n_bags) {
+      const int64_t at = p.offsets[own], to = p.offsets[own + 1];
+      end = (uint32_t)(to - from);
+      base = p.row_base[ts_entry_feature(p, own)];
+      if (p.bag_scale)
+        p.bag_scale[own] = to > at ? __fdiv_rn(1.0f, (float)(to - at)) : 1.0f;
+    }
+    const int64_t n = __shfl_sync(0xffffffffu, end, n_bags - 1);
+    for (int64_t k = 0; k < n; k += 32) {
+      const int bag = ts_entry_bag(end, (uint32_t)(k + lane));
+      const uint32_t row_base = __shfl_sync(0xffffffffu, base, bag);
+      const int64_t i = from + k + lane;
+      if (k + lane >= n) continue;
+      p.keys[i] = row_base + (uint32_t)p.rows[i];
+      p.order[i] = p.bag_of ? (uint32_t)i : (uint32_t)(first + bag);
+      if (p.bag_of) p.bag_of[i] = (uint32_t)(first + bag);
+    }
+  }
+}
+
+/* ---- rows that are summed ------------------------------------------------ */
+
+/* The number of the thread, and of all of them. */
+struct ts_entry_stride {
+  int64_t first, step;
+  __device__ ts_entry_stride()
+      : first((int64_t)blockIdx.x * TS_ENTRY_THREADS + threadIdx.x),
+        step((int64_t)gridDim.x * TS_ENTRY_THREADS) {
+  }
+};
+
+static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
+    ts_append_kernel(ts_append_args a) {
+  const ts_entry_stride s;
+  for (int64_t k = s.first; k < a.n; k += s.step) {
+    const int64_t i = a.first + k;
+    a.keys[i] = a.from[k];
+    a.order[i] = (uint32_t)i;
+    a.at[i] = a.offset + k * a.dim;
+  }
+}
+
+static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
+    ts_add_kernel(float *to, const float *from, int64_t n) {
+  const ts_entry_stride s;
+  for (int64_t i = s.first; i < n; i += s.step)
+    to[i] = __fadd_rn(to[i], from[i]);
+}
+
+/* A warp for each row; no two have the same. */
+static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
+    ts_add_rows_kernel(ts_add_rows_args a) {
+  const ts_entry_stride s;
+  for (int64_t i = s.first / 32; i < a.n; i += s.step / 32) {
+    float *to = a.to + (int64_t)a.keys[i] * a.dim;
+    const float *from = a.sums + i * a.dim;
+    for (int32_t c = (int32_t)(threadIdx.x % 32); c < a.dim; c += 32)
+      to[c] = __fadd_rn(to[c], from[c]);
+  }
+}
+
+/* ---- where keys lie ------------------------------------------------------ */
+
+struct ts_find_params {
+  const uint32_t *keys;
+  int64_t n;
+  int64_t *at; /* (m) device memory */
+  int32_t m;
+  int64_t row[TS_FIND_ROWS];
+};
+static_assert(sizeof(ts_find_params) <= 4096, "kernel parameters");
+
+static __global__ void __launch_bounds__(TS_FIND_ROWS)
+    ts_find_kernel(ts_find_params p) {
+  const int k = (int)threadIdx.x;
+  if (k >= p.m) return;
+  int64_t low = 0, high = p.n;
+  while (low < high) {
+    const int64_t mid = low + (high - low) / 2;
+    if ((int64_t)p.keys[mid] < p.row[k])
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  p.at[k] = low;
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* kernels_entries.c - the host's kernels around the row update: plain C, they
+ * wait for memory. */
+#include "runtime/backends.h"
+#include "sparse/entries.h"
+
+/* Each bag's share where bags are means. */
+static void fill_scales(const ts_entries_args *a) {
+#pragma omp parallel for schedule(static)
+  for (int64_t bag = 0; bag < a->bag_start[a->n_features]; bag++) {
+    const int64_t n = a->offsets[bag + 1] - a->offsets[bag];
+    a->bag_scale[bag] = n > 0 ? 1.0f / (float)n : 1.0f;
+  }
+}
+
+static void fill_feature(const ts_entries_args *a, int32_t f) {
+  uint32_t *keys = a->keys, *order = a->order, *bag_of = a->bag_of;
+  const int64_t base = a->row_base[f];
+#pragma omp for schedule(static) nowait
+  for (int64_t bag = a->bag_start[f]; bag < a->bag_start[f + 1]; bag++)
+    for (int64_t i = a->offsets[bag]; i < a->offsets[bag + 1]; i++) {
+      keys[i] = (uint32_t)(base + a->rows[i]);
+      order[i] = bag_of ? (uint32_t)i : (uint32_t)bag;
+      if (bag_of) bag_of[i] = (uint32_t)bag;
+    }
+}
+
+static ts_err entries(const ts_entries_args *a) {
+  if (a->bag_scale) fill_scales(a);
+#pragma omp parallel
+  for (int32_t f = 0; f < a->n_features; f++) fill_feature(a, f);
+  return TS_OK;
+}
+
+static ts_err append(const ts_append_args *a) {
+  const int64_t first = a->first, n = a->n, offset = a->offset, dim = a->dim;
+  uint32_t *keys = a->keys + first, *order = a->order + first;
+  int64_t *at = a->at + first;
+  for (int64_t k = 0; k < n; k++) {
+    keys[k] = a->from[k];
+    order[k] = (uint32_t)(first + k);
+    at[k] = offset + k * dim;
+  }
+  return TS_OK;
+}
+
+static int64_t first_at(const uint32_t *keys, int64_t n, int64_t row) {
+  int64_t low = 0, high = n;
+  while (low < high) {
+    const int64_t mid = low + (high - low) / 2;
+    if (keys[mid] < row)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return low;
+}
+
+static ts_err find(const ts_find_args *a) {
+  for (int32_t k = 0; k < a->m; k++)
+    a->at[k] = first_at(a->keys, a->n, a->row[k]);
+  return TS_OK;
+}
+
+static ts_err add(float *to, const float *from, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] += from[i];
+  return TS_OK;
+}
+
+static ts_err add_rows(const ts_add_rows_args *a) {
+  const int64_t dim = a->dim;
+  for (int64_t i = 0; i < a->n; i++) {
+    float *to = a->to + a->keys[i] * dim;
+    for (int64_t c = 0; c < dim; c++) to[c] += a->sums[i * dim + c];
+  }
+  return TS_OK;
+}
+
+void ts_entry_kernels_host(ts_kernels *k) {
+  k->entries = entries;
+  k->append = append;
+  k->find = find;
+  k->add = add;
+  k->add_rows = add_rows;
+}

@@ -1,0 +1,44 @@
+/* cuda_entries_emulated.cc - the CUDA kernels of sparse/entries.h on the CPU:
+ * the same launches, by the emulation. */
+extern "C" {
+#include "base/err.h"
+#include "runtime/kernels.h"
+}
+#include "cuda_emulate.h"
+
+typedef void *cudaStream_t;
+#define TS_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)         \
+  ((void)(stream),                                                             \
+   ts_emulate((grid), (block), (shared_bytes), [&] { kernel(__VA_ARGS__); }),  \
+   TS_OK)
+#include "cuda/entries_launch.cuh"
+
+extern "C" {
+#include "cuda_entries_emulated.h"
+}
+
+int64_t emulated_entries_blocks = 1;
+
+static ts_err entries(const ts_entries_args *a) {
+  return ts_entries_launch(a, emulated_entries_blocks, NULL);
+}
+static ts_err append(const ts_append_args *a) {
+  return ts_append_launch(a, emulated_entries_blocks, NULL);
+}
+static ts_err add(float *to, const float *from, int64_t n) {
+  return ts_add_launch(to, from, n, emulated_entries_blocks, NULL);
+}
+static ts_err add_rows(const ts_add_rows_args *a) {
+  return ts_add_rows_launch(a, emulated_entries_blocks, NULL);
+}
+static ts_err find(const ts_find_args *a) {
+  return ts_find_launch(a, a->at, NULL);
+}
+
+void emulated_entries(ts_kernels *k) {
+  k->entries = entries;
+  k->append = append;
+  k->find = find;
+  k->add = add;
+  k->add_rows = add_rows;
+}
