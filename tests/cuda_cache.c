@@ -137,6 +137,7 @@ static void same(const side *s, const char *what, const void *a, const void *b,
   ck_assert_uint_le(bytes, sizeof x);
   s[0].t->fetch(x, a, bytes);
   s[1].t->fetch(y, b, bytes);
+  if (!memcmp(x, y, bytes)) return;
   for (size_t i = 0; i < bytes; i++)
     ck_assert_msg(x[i] == y[i], "%s: %s differs at byte %zu of %zu", at_step,
                   what, i, bytes);
