@@ -119,9 +119,11 @@ void ts_cuda_span_end(ts_lane *, ts_cuda_span, const ts_span *what);
 void ts_cuda_kernels_memory(ts_kernels *); /* zero, copy, fetch */
 void ts_cuda_kernels_views(ts_kernels *);  /* shard/view_kernels.h's, put */
 void ts_cuda_kernels_lookup(ts_kernels *); /* lookup, weight_grad */
+void ts_cuda_kernels_pack(ts_kernels *); /* bags_*, pack_* */
 void ts_cuda_kernels_update(ts_kernels *); /* sort, row_update, row_stage */
 void ts_cuda_kernels_cache(ts_kernels *);  /* cache_* */
 void ts_cuda_kernels_entries(ts_kernels *); /* sparse/entries.h */
+void ts_cuda_kernels_unpack(ts_kernels *); /* unpack, bag_means */
 void ts_cuda_kernels_dense(ts_kernels *);
 
 #endif

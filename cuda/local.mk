@@ -20,9 +20,16 @@ EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
 # The cache of rows in slow memory.
 cuda_sources += cuda/cache.cu cuda/reach.cu
 EXTRA_DIST += cuda/cache.h cuda/cache_kernels.cuh cuda/cache_run.cuh
+# The sending side of input dist.
+cuda_sources += cuda/pack.cu
+EXTRA_DIST += cuda/pack.h cuda/scan.cuh cuda/pack_kernels.cuh \
+  cuda/distinct_kernels.cuh cuda/pack_run.cuh
 # Kernels around them.
 cuda_sources += cuda/entries.cu
 EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
+# Kernels of input dist's receiving side.
+cuda_sources += cuda/unpack.cu
+EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

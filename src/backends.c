@@ -21,9 +21,11 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
   k->isa = "ref";
   ts_memory_kernels_host(k);
   ts_cache_kernels_host(k);
+  ts_pack_kernels_host(k);
   ts_view_kernels_host(k);
   ts_entry_kernels_host(k);
   ts_sparse_kernels_ref(k);
+  ts_unpack_kernels_host(k);
   ts_dense_kernels_ref(k);
   if (avx2) {
     k->isa = "avx2";

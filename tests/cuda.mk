@@ -21,6 +21,8 @@ EXTRA_DIST += tests/cuda_kernels.cu
 MOSTLYCLEANFILES += tests/*.d
 
 # CUDA kernels on the CPU, where a C++ compiler is there.
+cuda_pack = tests/cuda_pack.c tests/cuda_pack.h tests/cuda_pack_distinct.c \
+  tests/cuda_pack_block.h
 EXTRA_DIST += tests/cuda_emulate.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a
@@ -57,6 +59,12 @@ tests_test_cuda_cache_SOURCES = tests/test_cuda_cache.c \
 tests_test_cuda_cache_LDADD = $(cuda_test_libs)
 tests_test_cuda_cache_LINK = $(cuda_test_link)
 
+# The sending side of input dist, too.
+check_PROGRAMS += tests/test_cuda_pack
+tests_test_cuda_pack_SOURCES = tests/test_cuda_pack.c \
+  $(cuda_pack) tests/pack_emulated.cc
+tests_test_cuda_pack_LDADD = $(cuda_test_libs)
+tests_test_cuda_pack_LINK = $(cuda_test_link)
 # Views, wires and positions, too.
 check_PROGRAMS += tests/test_cuda_views
 tests_test_cuda_views_SOURCES = tests/test_cuda_views.c \
@@ -71,9 +79,19 @@ tests_test_cuda_entries_SOURCES = tests/test_cuda_entries.c \
   tests/cuda_entries_emulated.cc tests/cuda_entries_emulated.h
 tests_test_cuda_entries_LDADD = $(cuda_test_libs)
 tests_test_cuda_entries_LINK = $(cuda_test_link)
+# Input dist's receiving side, in the same way.
+check_PROGRAMS += tests/test_cuda_unpack
+tests_test_cuda_unpack_SOURCES = tests/test_cuda_unpack.c \
+  tests/cuda_unpack.c tests/cuda_unpack.h tests/unpack_emulated.cc
+tests_test_cuda_unpack_LDADD = $(cuda_test_libs)
+tests_test_cuda_unpack_LINK = $(cuda_test_link)
 endif
 
 if HAVE_CUDA
+check_PROGRAMS += tests/test_cuda_unpack_gpu
+tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
+  tests/cuda_unpack.c tests/cuda_unpack.h
+
 check_PROGRAMS += tests/test_cuda_lookup_gpu
 tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
   tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h
@@ -86,6 +104,8 @@ check_PROGRAMS += tests/test_cuda_update_gpu
 tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
   tests/cuda_update.c tests/cuda_update.h
 
+check_PROGRAMS += tests/test_cuda_pack_gpu
+tests_test_cuda_pack_gpu_SOURCES = tests/test_cuda_pack_gpu.c $(cuda_pack)
 check_PROGRAMS += tests/test_cuda_views_gpu
 tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
   tests/cuda_views.c tests/cuda_views.h

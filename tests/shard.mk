@@ -6,6 +6,8 @@ check_PROGRAMS += tests/test_sharding tests/test_sharding_corners \
 shard_contract = tests/shard_batch.c tests/shard_compare.c \
   tests/shard_contract.c tests/shard_contract.h tests/shard_deck.c \
   tests/shard_oracle.c tests/shard_positions.c
+check_PROGRAMS += tests/test_unpack
+tests_test_unpack_SOURCES = tests/test_unpack.c $(shard_contract)
 tests_test_sharding_SOURCES = tests/test_sharding.c $(shard_contract)
 tests_test_sharding_corners_SOURCES = tests/test_sharding_corners.c \
   $(shard_contract)

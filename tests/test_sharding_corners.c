@@ -2,7 +2,7 @@
  * tables smaller than the ranks, places that the deck fixes, ranks without
  * tables, batches smaller than the ranks or empty, bags of none and of
  * hundreds.
- * ranks: 1 3 4  seconds: 300 */
+ * ranks: 1 3 4  fake: 2  seconds: 300 */
 #include <string.h>
 
 #include "shard/message.h"
@@ -222,15 +222,37 @@ END_TEST
 /* ---- faults -------------------------------------------------------------- */
 
 /* Every rank hears of an id that is no row, and nobody waits for ever. */
-START_TEST(ids_that_are_no_rows) {
+static void run_bad_id(ct_world *w, ts_ebc *ebc, int feature) {
   static ct_batch b;
+  static const char *const said[] = {"feature t0_f0: id 30 ",
+                                     "feature t0_f1: id 30 "};
+  ts_flight *fl;
+  const ts_status *all;
+  ck_assert_ok(ts_flight_create(&fl, ebc, CT_BATCH));
+  ct_batch_draw(&b, &deck, w, 0, NULL, false);
+  const ts_status own = {.n = b.n, .weight_sum = b.n};
+  const ts_jagged *j = &b.jagged[feature];
+  int64_t *ids = (int64_t *)(uintptr_t)j->ids;
+  if (w->rank == 0) { /* the first one is named */
+    ck_assert_int_gt(j->n_ids, 2);
+    ids[j->n_ids / 2] = 30;
+    ids[j->n_ids - 1] = -1;
+  }
+  ck_assert_ok(ts_ebc_input_begin(fl, &b.kjt, &own, w->data));
+  /* Where the fault is its message is at hand, too. */
+  ck_assert_ok(ts_ebc_statuses(fl, &all));
+  ck_assert_all(all[0].err == TS_ERR_DATA);
+  ck_assert_all(w->rank > 0 || strstr(ts_err_message(), said[feature]));
+  ts_err_clear();
+  ts_flight_destroy(fl);
+}
+
+START_TEST(ids_that_are_no_rows) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
   ts_plan *plan;
   ts_ebc *ebc;
-  ts_flight *fl;
-  const ts_status *all;
   if (!ct_case(_i, &kind, &n_nodes)) return;
   ct_world_start(&w, n_nodes, true);
   ct_deck_start(&deck);
@@ -238,17 +260,7 @@ START_TEST(ids_that_are_no_rows) {
   ck_assert_ok(ts_plan_make(&plan, &deck.config, w.nodes));
   ck_assert_ok(ts_ebc_create(&ebc, &deck.config, plan, w.nodes, w.world,
                              w.device, &w.kernels));
-  ck_assert_ok(ts_flight_create(&fl, ebc, CT_BATCH));
-  ct_batch_draw(&b, &deck, &w, 0, NULL, false);
-  const ts_status own = {.n = b.n, .weight_sum = b.n};
-  if (w.rank == 0) b.features[0].ids[b.first + 1] = 30;
-  ck_assert_ok(ts_ebc_input_begin(fl, &b.kjt, &own, w.data));
-  /* Where the fault is its message is at hand, too. */
-  ck_assert_ok(ts_ebc_statuses(fl, &all));
-  ck_assert_all(all[0].err == TS_ERR_DATA);
-  ck_assert_all(w.rank > 0 || strstr(ts_err_message(), "t0_f0") != NULL);
-  ts_err_clear();
-  ts_flight_destroy(fl);
+  for (int f = 0; f < 2; f++) run_bad_id(&w, ebc, f);
   ts_ebc_destroy(ebc);
   ts_plan_destroy(plan);
   ct_world_stop(&w);

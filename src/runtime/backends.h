@@ -24,11 +24,13 @@ const struct ts_wire_ops *ts_wire_built_in(void);
 /* Host: reference and vector kernels, by family. */
 void ts_memory_kernels_host(ts_kernels *);
 void ts_cache_kernels_host(ts_kernels *);
+void ts_pack_kernels_host(ts_kernels *);
 void ts_view_kernels_host(ts_kernels *);
 void ts_entry_kernels_host(ts_kernels *);
 void ts_sparse_kernels_ref(ts_kernels *);
 void ts_sparse_kernels_avx2(ts_kernels *);
 void ts_sparse_kernels_avx512(ts_kernels *);
+void ts_unpack_kernels_host(ts_kernels *);
 void ts_dense_kernels_ref(ts_kernels *);
 void ts_dense_kernels_avx2(ts_kernels *);
 void ts_dense_kernels_avx512(ts_kernels *);

@@ -159,6 +159,10 @@ void ts_device_unreach(ts_device *d, void *p, bool pin) {
   if (d->ops->unreach && pin) d->ops->unreach(d, p);
 }
 
+bool ts_device_holds(ts_device *d, const void *p) {
+  return p && d->ops->is_remote && d->ops->is_remote(d, p);
+}
+
 ts_err ts_lane_copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
   return lane->device->ops->copy(lane, dst, src, bytes);
 }

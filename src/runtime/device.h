@@ -114,6 +114,8 @@ bool ts_device_is_apart(const ts_device *);
 ts_err ts_device_reach(ts_device *, void **seen, void *p, size_t bytes,
                        bool pin);
 void ts_device_unreach(ts_device *, void *p, bool pin);
+/* True where the host may not touch P, which is this device's. */
+bool ts_device_holds(ts_device *, const void *p);
 /* False where there is nothing to say: the host. */
 bool ts_device_describe(const ts_device *, ts_device_info *);
 

@@ -81,6 +81,9 @@ typedef struct ts_sort_args {
   void *work; /* ts_sort_work_bytes of scratch; NULL: allocated */
 } ts_sort_args;
 
+struct ts_bags_args; /* shard/pack.h */
+struct ts_distinct_args;
+struct ts_pack_args;
 struct ts_row_update_args; /* sparse/row_optim.h */
 struct ts_row_stage_args;
 struct ts_cache_args; /* sparse/cache_device.h */
@@ -100,6 +103,8 @@ struct ts_code_args;
 struct ts_position_args;
 
 /* narrow (dst, src, n): f64 to f32. */
+struct ts_unpack_args; /* shard/unpack.h */
+struct ts_bag_means_args;
 
 /* ---- dense ------------------------------------------------------------- */
 
@@ -176,6 +181,11 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(zero, (void *, size_t))                                                    \
   X(copy, (void *, const void *, size_t))                                      \
   X(fetch, (void *, const void *, size_t))                                     \
+  X(bags_check, (const struct ts_bags_args *))                                 \
+  X(bags_offsets, (const struct ts_bags_args *))                               \
+  X(bags_distinct, (const struct ts_distinct_args *))                          \
+  X(pack_measure, (const struct ts_pack_args *))                               \
+  X(pack_write, (const struct ts_pack_args *))                                 \
   X(put, (void *, const void *, size_t))                                       \
   X(copy_rows, (const struct ts_row_args *))                                   \
   X(sum_rows, (const struct ts_row_args *))                                    \
@@ -201,6 +211,8 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(find, (const struct ts_find_args *))                                       \
   X(add, (float *, const float *, int64_t))                                    \
   X(add_rows, (const struct ts_add_rows_args *))                               \
+  X(unpack, (const struct ts_unpack_args *))                                   \
+  X(bag_means, (const struct ts_bag_means_args *))                             \
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
   X(interact_forward_half, (const ts_interact_args *))                         \

@@ -5,18 +5,17 @@
  * as a bag of one.  The inverse index, which stays here, says which of them
  * each row of the output is.  Numbering is by first occurrence, so nothing
  * depends on hashes; ids of sequences that are cut by rows are further put
- * in the order of their shards. */
+ * in the order of their shards.  distinct.c finds them on the host. */
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/flight.h"
+#include "shard/message.h"
 
+/* Memory of the device, in the order of ts_distinct. */
 typedef struct ts_bag_store {
-  int64_t *ids, *start; /* start (distinct + 1): of each in ids */
-  float *weights;
-  int32_t *lengths, *inverse, *part, *slot;
-  size_t ids_bytes, start_bytes, weights_bytes, lengths_bytes, inverse_bytes,
-      slot_bytes;
+  ts_buffer ids, start, weights, lengths, inverse, slot, member_start, member;
+  int32_t *part; /* (n_parts + 1) the host's, as ts_bags has it */
+  int64_t *row0; /* (n_parts) */
   int32_t n_parts;
 } ts_bag_store;
 
@@ -28,6 +27,41 @@ static bool is_sequence(const ts_ebc *ebc, int32_t f) {
   return ebc->config->tables[ebc->feature_table[f]].pooling == TS_POOL_NONE;
 }
 
+static int buffers_of(ts_bag_store *s, ts_buffer **out) {
+  ts_buffer *all[] = {&s->ids,  &s->start,        &s->weights, &s->lengths,
+                      &s->slot, &s->member_start, &s->member,  &s->inverse};
+  memcpy(out, all, sizeof all);
+  return (int)(sizeof all / sizeof *all);
+}
+
+static ts_err create_parts(ts_bag_store *s, const ts_table_plan *p) {
+  ts_err err = TS_OK;
+  s->n_parts = p->n_shards;
+  TS_TRY(ts_mem_array(&s->part, s->n_parts + 1, sizeof *s->part, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&s->row0, s->n_parts, sizeof *s->row0, TS_TAG_MISC));
+  for (int32_t k = 0; k < s->n_parts; k++) s->row0[k] = p->shards[k].row0;
+done:
+  return err;
+}
+
+static ts_err create_store(ts_flight *fl, int32_t f) {
+  ts_err err = TS_OK;
+  ts_bag_store *s = NULL;
+  ts_buffer *all[16];
+  TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
+  fl->bags[f].store = s;
+  for (int i = buffers_of(s, all) - 1; i >= 0; i--)
+    *all[i] = (ts_buffer){.space = TS_SPACE_DEVICE,
+                          .tag = TS_TAG_INPUT,
+                          .owned = true,
+                          .device = fl->ebc->device};
+  if (is_sequence(fl->ebc, f) &&
+      ts_sharding_find(plan_of(fl, f)->kind)->split_rows)
+    TS_TRY(create_parts(s, plan_of(fl, f)));
+done:
+  return err;
+}
+
 ts_err ts_bags_create(ts_flight *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
@@ -35,192 +69,159 @@ ts_err ts_bags_create(ts_flight *fl) {
       ts_mem_array(&fl->bags, ebc->n_features, sizeof *fl->bags, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&fl->variable, (int64_t)ebc->n_variable * ebc->n_ranks,
                       sizeof *fl->variable, TS_TAG_MISC));
-  for (int32_t f = 0; f < ebc->n_features; f++) {
-    ts_bag_store *s = NULL;
-    if (ebc->variable[f] < 0) continue;
-    TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
-    fl->bags[f].store = s;
-    if (!is_sequence(ebc, f) ||
-        !ts_sharding_find(plan_of(fl, f)->kind)->split_rows)
-      continue;
-    s->n_parts = plan_of(fl, f)->n_shards;
-    TS_TRY(
-        ts_mem_array(&s->part, s->n_parts + 1, sizeof *s->part, TS_TAG_MISC));
-  }
+  for (int32_t f = 0; f < ebc->n_features; f++)
+    if (ebc->variable[f] >= 0) TS_TRY(create_store(fl, f));
 done:
   return err;
 }
 
 void ts_bags_destroy(ts_flight *fl) {
+  ts_buffer *all[16];
   for (int32_t f = 0; fl->bags && f < fl->ebc->n_features; f++) {
     ts_bag_store *s = fl->bags[f].store;
     if (!s) continue;
-    void *arrays[] = {s->ids,     s->start, s->weights, s->lengths,
-                      s->inverse, s->part,  s->slot,    s};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-      ts_mem_free(arrays[i]);
+    for (int i = buffers_of(s, all) - 1; i >= 0; i--) ts_buffer_reset(all[i]);
+    ts_mem_free(s->part);
+    ts_mem_free(s->row0);
+    ts_mem_free(s);
   }
   ts_mem_free(fl->bags);
   ts_mem_free(fl->variable);
 }
 
+const int64_t *ts_bags_parts(const ts_flight *fl, int32_t f, int32_t *n) {
+  const ts_bag_store *s = fl->bags[f].store;
+  *n = s ? s->n_parts : 0;
+  return s ? s->row0 : NULL;
+}
+
 /* Room for N_BAGS bags of N_IDS ids in all; returns the mask of the hash
- * table, whose slots are cleared. */
+ * table. */
 static ts_err reserve(ts_bag_store *s, int64_t n_bags, int64_t n_ids,
                       bool weighted, uint64_t *mask) {
   ts_err err = TS_OK;
+  const size_t words = (size_t)(n_bags + 1) * 4;
   uint64_t n_slots = 16;
   while (n_slots < 2 * (uint64_t)n_bags) n_slots *= 2;
-  TS_TRY(ts_mem_reserve(&s->ids, &s->ids_bytes, (size_t)(n_ids + 1) * 8,
-                        TS_TAG_INPUT));
-  TS_TRY(ts_mem_reserve(&s->start, &s->start_bytes, (size_t)(n_bags + 1) * 8,
-                        TS_TAG_INPUT));
-  TS_TRY(ts_mem_reserve(&s->lengths, &s->lengths_bytes,
-                        (size_t)(n_bags + 1) * 4, TS_TAG_INPUT));
-  TS_TRY(ts_mem_reserve(&s->inverse, &s->inverse_bytes,
-                        (size_t)(n_bags + 1) * 4, TS_TAG_INPUT));
-  TS_TRY(ts_mem_reserve(&s->slot, &s->slot_bytes, n_slots * 4, TS_TAG_INPUT));
-  if (weighted)
-    TS_TRY(ts_mem_reserve(&s->weights, &s->weights_bytes,
-                          (size_t)(n_ids + 1) * 4, TS_TAG_INPUT));
-  memset(s->slot, 0, n_slots * 4);
+  TS_TRY(ts_buffer_reserve(&s->ids, (size_t)(n_ids + 1) * 8));
+  TS_TRY(ts_buffer_reserve(&s->start, 2 * words));
+  TS_TRY(ts_buffer_reserve(&s->lengths, words));
+  TS_TRY(ts_buffer_reserve(&s->inverse, words));
+  TS_TRY(ts_buffer_reserve(&s->slot, n_slots * 4));
+  if (weighted) TS_TRY(ts_buffer_reserve(&s->weights, (size_t)(n_ids + 1) * 4));
+  if (ts_device_is_apart(s->ids.device)) {
+    TS_TRY(ts_buffer_reserve(&s->member_start, words));
+    TS_TRY(ts_buffer_reserve(&s->member, words));
+  }
   *mask = n_slots - 1;
 done:
   return err;
 }
 
-static uint64_t mix(uint64_t h, uint64_t x) {
-  h = (h ^ x) * UINT64_C(0x9E3779B97F4A7C15);
-  return h ^ h >> 29;
-}
-
-/* A bag of the batch. */
-typedef struct ts_one_bag {
-  const int64_t *ids;
-  const float *weights;
-  int64_t n;
-} ts_one_bag;
-
-static uint64_t hash_of(const ts_one_bag *b) {
-  uint64_t h = (uint64_t)b->n;
-  for (int64_t k = 0; k < b->n; k++) h = mix(h, (uint64_t)b->ids[k]);
-  for (int64_t k = 0; b->weights && k < b->n; k++) {
-    uint32_t bits;
-    memcpy(&bits, &b->weights[k], 4);
-    h = mix(h, bits);
-  }
-  return h;
-}
-
-static bool same(const ts_bag_store *s, int32_t i, const ts_one_bag *b) {
-  const int64_t at = s->start[i];
-  return s->start[i + 1] - at == b->n &&
-         !memcmp(s->ids + at, b->ids, (size_t)b->n * 8) &&
-         (!b->weights ||
-          !memcmp(s->weights + at, b->weights, (size_t)b->n * 4));
-}
-
-/* The number of bag B among the N distinct ones so far; a new one is added. */
-static int32_t number_of(ts_bag_store *s, int32_t *n, uint64_t mask,
-                         const ts_one_bag *b) {
-  uint64_t at = hash_of(b) & mask;
-  for (; s->slot[at]; at = (at + 1) & mask)
-    if (same(s, s->slot[at] - 1, b)) return s->slot[at] - 1;
-  const int64_t to = s->start[*n];
-  if (b->n) memcpy(s->ids + to, b->ids, (size_t)b->n * 8);
-  if (b->n && b->weights) memcpy(s->weights + to, b->weights, (size_t)b->n * 4);
-  s->lengths[*n] = (int32_t)b->n;
-  s->start[*n + 1] = to + b->n;
-  s->slot[at] = ++*n;
-  return *n - 1;
-}
-
-static ts_err make_distinct(ts_flight *fl, int32_t f) {
+/* FOUND: where what is found goes, in the results of kernels. */
+static ts_err describe(ts_flight *fl, int32_t f, int64_t *found) {
   ts_err err = TS_OK;
-  ts_bags *bags = &fl->bags[f];
-  ts_bag_store *s = bags->store;
-  const ts_jagged *j = &fl->kjt->features[f];
+  ts_bag_store *s = fl->bags[f].store;
+  ts_distinct *d = &fl->distinct[fl->ebc->variable[f]];
+  const ts_pack_feature *raw = &fl->raw[f];
   const bool sequence = is_sequence(fl->ebc, f);
-  const int64_t n_out = sequence ? j->n_ids : fl->own.n;
+  const int64_t n_out = sequence ? raw->bags.n_ids : raw->n_bags;
   uint64_t mask;
-  int32_t n = 0;
-  int64_t k = 0;
   if (n_out > INT32_MAX / 2)
     TS_THROW(TS_ERR_DATA, "a batch has %lld ids of one feature",
              (long long)n_out);
-  TS_TRY(reserve(s, n_out, j->n_ids, j->weights != NULL, &mask));
-  s->start[0] = 0;
-  for (int32_t i = 0; i < n_out; i++) {
-    const ts_one_bag b = {j->ids + k, j->weights ? j->weights + k : NULL,
-                          sequence ? 1 : ts_jagged_length(j, i)};
-    s->inverse[i] = number_of(s, &n, mask, &b);
-    k += b.n;
-  }
-  *bags = (ts_bags){.ids = {.ids = s->ids,
-                            .lengths = sequence ? NULL : s->lengths,
-                            .weights = j->weights ? s->weights : NULL,
-                            .n_ids = s->start[n]},
-                    .n = n,
-                    .n_out = (int32_t)n_out,
-                    .inverse = s->inverse,
-                    .part = s->part,
-                    .store = s};
+  TS_TRY(reserve(s, n_out, raw->bags.n_ids, raw->bags.weights != NULL, &mask));
+  *d = (ts_distinct){.from = raw->bags,
+                     .from_offsets = sequence ? NULL : raw->offsets,
+                     .n_out = (int32_t)n_out,
+                     .sequence = sequence,
+                     .ids = s->ids.ptr,
+                     .start = s->start.ptr,
+                     .weights = s->weights.ptr,
+                     .lengths = s->lengths.ptr,
+                     .inverse = s->inverse.ptr,
+                     .slot = s->slot.ptr,
+                     .mask = mask,
+                     .member_start = s->member_start.ptr,
+                     .member = s->member.ptr,
+                     .row0 = d->row0,
+                     .n_parts = s->n_parts,
+                     .found = found};
 done:
   return err;
 }
 
-static int32_t part_of(const ts_table_plan *p, int64_t id) {
-  int32_t low = 0, high = p->n_shards - 1;
-  while (low < high) {
-    const int32_t mid = (low + high + 1) / 2;
-    if (p->shards[mid].row0 <= id)
-      low = mid;
-    else
-      high = mid - 1;
-  }
-  return low;
+/* The bags of variable feature F as they were found: N, ids, parts. */
+static void set_distinct(ts_flight *fl, int32_t f, const int64_t *known) {
+  ts_bag_store *s = fl->bags[f].store;
+  ts_ebc_stat *stat = &fl->ebc->stat;
+  const ts_distinct *d = &fl->distinct[fl->ebc->variable[f]];
+  const bool apart = ts_flight_is_apart(fl);
+  for (int32_t k = 0; s->part && k <= s->n_parts; k++)
+    s->part[k] = (int32_t)known[2 + k];
+  fl->bags[f] =
+      (ts_bags){.ids = {.ids = s->part ? d->start : d->ids,
+                        .lengths = d->sequence ? NULL : d->lengths,
+                        .weights = d->from.weights ? d->weights : NULL,
+                        .n_ids = known[1]},
+                .n = (int32_t)known[0],
+                .n_out = d->n_out,
+                .inverse = d->inverse,
+                .offsets = !apart        ? NULL
+                           : d->sequence ? fl->raw[f].offsets
+                                         : d->start,
+                .member_start = d->member_start,
+                .member = d->member,
+                .part = s->part,
+                .store = s};
+  stat->n_bags_in += d->n_out;
+  stat->n_bags_sent += fl->bags[f].n;
+  stat->n_ids_in += d->from.n_ids;
+  stat->n_ids_sent += fl->bags[f].ids.n_ids;
 }
 
-/* Distinct ids in the order of their row shards. */
-static void order_by_part(ts_flight *fl, int32_t f) {
-  ts_bags *bags = &fl->bags[f];
-  ts_bag_store *s = bags->store;
-  const ts_table_plan *p = plan_of(fl, f);
-  int64_t *sorted = s->start; /* free from here on, as long as ids */
-  memset(s->part, 0, (size_t)(s->n_parts + 1) * sizeof *s->part);
-  for (int32_t i = 0; i < bags->n; i++) {
-    s->lengths[i] = part_of(p, s->ids[i]);
-    s->part[s->lengths[i] + 1]++;
+static int64_t n_found(const ts_flight *fl, int32_t f) {
+  return 3 + fl->bags[f].store->n_parts;
+}
+
+static ts_err find_distinct(ts_flight *fl) {
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = fl->ebc;
+  const ts_distinct_args a = {fl->distinct, ebc->n_variable};
+  int64_t at = 1;
+  for (int32_t f = 0; f < ebc->n_features; f++) {
+    if (ebc->variable[f] < 0) continue;
+    TS_TRY(describe(fl, f, (int64_t *)fl->found.ptr + at));
+    at += n_found(fl, f);
   }
-  for (int32_t k = 0; k < s->n_parts; k++) s->part[k + 1] += s->part[k];
-  for (int32_t i = 0; i < bags->n; i++) {
-    const int32_t to = s->part[s->lengths[i]]++;
-    sorted[to] = s->ids[i];
-    s->slot[i] = to;
-  }
-  for (int32_t k = s->n_parts; k > 0; k--) s->part[k] = s->part[k - 1];
-  s->part[0] = 0;
-  for (int32_t i = 0; i < bags->n_out; i++)
-    s->inverse[i] = s->slot[s->inverse[i]];
-  bags->ids.ids = sorted;
+  TS_TRY(ebc->kernels->bags_distinct(&a));
+  TS_TRY(ts_send_find(fl, 0, at));
+done:
+  return err;
+}
+
+int64_t ts_bags_found(const ts_flight *fl) {
+  int64_t n = 0;
+  for (int32_t f = 0; f < fl->ebc->n_features; f++)
+    if (fl->ebc->variable[f] >= 0) n += n_found(fl, f);
+  return n;
 }
 
 ts_err ts_bags_make(ts_flight *fl) {
   ts_err err = TS_OK;
-  ts_ebc *ebc = fl->ebc;
+  const ts_ebc *ebc = fl->ebc;
+  int64_t at = 1;
+  if (ebc->n_variable) TS_TRY(find_distinct(fl));
   for (int32_t f = 0; f < ebc->n_features; f++) {
-    ts_bags *bags = &fl->bags[f];
-    const ts_jagged *j = &fl->kjt->features[f];
-    if (ebc->variable[f] < 0) {
-      *bags = (ts_bags){.ids = *j, .n = fl->own.n, .n_out = fl->own.n};
-      continue;
+    if (ebc->variable[f] >= 0) {
+      set_distinct(fl, f, fl->known + at);
+      at += n_found(fl, f);
+    } else {
+      fl->bags[f] = (ts_bags){.ids = fl->raw[f].bags,
+                              .n = fl->own.n,
+                              .n_out = fl->own.n,
+                              .offsets = fl->raw[f].offsets};
     }
-    TS_TRY(make_distinct(fl, f));
-    if (bags->part) order_by_part(fl, f);
-    ebc->stat.n_bags_in += bags->n_out;
-    ebc->stat.n_bags_sent += bags->n;
-    ebc->stat.n_ids_in += j->n_ids;
-    ebc->stat.n_ids_sent += bags->ids.n_ids;
   }
 done:
   return err;

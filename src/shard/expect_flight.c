@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/flight.h"
+#include "shard/message.h"
 
 static ts_err join_lot(ts_pool *pool, ts_lot_flight *lf) {
   ts_err err = TS_OK;
@@ -25,6 +25,9 @@ static ts_err join(ts_flight *fl) {
   ts_err err = TS_OK;
   TS_TRY(ts_pool_add(&fl->pool, &fl->send));
   TS_TRY(ts_pool_add(&fl->pool, &fl->exchange.recv));
+  TS_TRY(ts_pool_add(&fl->pool, &fl->arrived));
+  TS_TRY(ts_pool_add(&fl->pool, &fl->list));
+  TS_TRY(ts_pool_add(&fl->pool, &fl->list_copy));
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
     TS_TRY(join_lot(&fl->pool, &fl->lots[l]));
 done:
@@ -86,13 +89,17 @@ done:
 static ts_err reserve_messages(ts_flight *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
-  int64_t send = 0, recv = 0;
+  int64_t send = 0, recv = 0, n_bags = 0;
   for (int r = 0; r < ebc->n_ranks; r++) {
     send += ts_expect_message(ebc, r);
     recv += ts_room_bytes(ts_expect_message(ebc, ebc->rank));
   }
   TS_TRY(ts_buffer_reserve(&fl->send, (size_t)send));
   TS_TRY(ts_buffer_reserve(&fl->exchange.recv, (size_t)recv));
+  for (int32_t l = 0; l < ebc->n_lots; l++)
+    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
+      n_bags += ts_expect_group(&ebc->lots[l], &ebc->lots[l].groups[g]).n_bags;
+  TS_TRY(ts_input_reserve(fl, ts_input_parts(fl, n_bags), recv));
 done:
   return err;
 }
@@ -110,6 +117,7 @@ ts_err ts_flight_expect(ts_flight *fl) {
   TS_TRY(join(fl));
   for (int r = 0; r < fl->ebc->n_ranks; r++) fl->batch[r] = fl->batch_max;
   TS_TRY(ts_bags_expect(fl));
+  TS_TRY(ts_send_expect(fl));
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
     TS_TRY(reserve_lot(&fl->lots[l]));
   TS_TRY(reserve_messages(fl));

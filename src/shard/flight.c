@@ -18,8 +18,6 @@ static ts_err create_arrays(ts_flight *fl) {
                       TS_TAG_COMM));
   TS_TRY(ts_mem_array(&fl->exchange.recv_bytes, n_ranks, 8, TS_TAG_COMM));
   TS_TRY(ts_mem_array(&fl->exchange.recv_at, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->route_count, ebc->n_routes, sizeof *fl->route_count,
-                      TS_TAG_COMM));
   TS_TRY(ts_mem_array(&fl->emb, ebc->n_features, sizeof *fl->emb, TS_TAG_MISC));
   TS_TRY(
       ts_mem_array(&fl->grad, ebc->n_features, sizeof *fl->grad, TS_TAG_MISC));
@@ -28,9 +26,9 @@ static ts_err create_arrays(ts_flight *fl) {
   TS_TRY(ts_mem_array(&fl->lots, ebc->n_lots, sizeof *fl->lots, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&fl->section_at, ebc->n_routes, sizeof *fl->section_at,
                       TS_TAG_COMM));
-  TS_TRY(ts_split_scratch(fl));
   TS_TRY(ts_input_create(fl));
   TS_TRY(ts_bags_create(fl));
+  TS_TRY(ts_send_create(fl));
 done:
   return err;
 }
@@ -57,17 +55,19 @@ void ts_flight_destroy(ts_flight *fl) {
   for (int32_t l = 0; fl->lots && l < fl->ebc->n_lots; l++)
     if (fl->lots[l].lot) ts_lot_flight_reset(&fl->lots[l]);
   ts_bags_destroy(fl);
+  ts_send_destroy(fl);
   ts_buffer_reset(&fl->send);
   ts_buffer_reset(&fl->exchange.recv);
+  ts_buffer_reset(&fl->arrived);
+  ts_buffer_reset(&fl->list);
+  ts_buffer_reset(&fl->list_copy);
   ts_pool_reset(&fl->pool);
   void *arrays[] = {fl->statuses,
                     fl->batch,
                     fl->send_bytes,
                     fl->exchange.recv_bytes,
                     fl->exchange.recv_at,
-                    fl->route_count,
                     fl->section_at,
-                    fl->parts,
                     fl->sections,
                     fl->emb,
                     fl->grad,

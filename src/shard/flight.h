@@ -7,6 +7,7 @@
 #define TS_SHARD_FLIGHT_H
 
 #include "shard/lot.h"
+#include "shard/pack.h"
 
 /* ---- the collection ------------------------------------------------------ */
 
@@ -17,9 +18,9 @@ typedef struct ts_processor {
   int64_t at;      /* of its sums and copies among those of all processors */
 } ts_processor;
 
-/* Of all processors side by side.  Parameters are the host's: on a device
- * apart their weights are copied before a lookup, and their gradients after
- * the backward pass. */
+/* Of all processors side by side.  Where a device is apart and parameters are
+ * the host's, weights are copied before a lookup, and gradients after the
+ * backward pass. */
 typedef struct ts_position_store {
   int64_t n;
   ts_buffer sum;    /* f64: this rank's part of the gradient */
@@ -60,7 +61,7 @@ struct ts_ebc {
   int32_t n_routes;
   int32_t *route_start; /* (W + 1) routes to each rank */
   struct ts_row_split *splits;
-  int32_t n_splits, parts_max;
+  int32_t n_splits, n_parts; /* parts of all splits */
   ts_ebc_stat stat;
 };
 
@@ -133,13 +134,33 @@ struct ts_flight {
   const float **emb;   /* (n_features) */
   float **grad;
   int64_t *stride;
-  int64_t *route_count;        /* (n_routes) ids of each, while packing */
-  char **section_at;           /* (n_routes) where its section starts */
-  struct ts_part *parts;       /* (parts_max) scratch of input_split.c */
-  struct ts_section *sections; /* (routes to here, W) of input_unpack.c */
+  /* input_unpack.c; arrived and list_copy where the device is apart. */
+  struct ts_unpack_part *sections; /* (routes to here, W) of what arrived */
+  ts_buffer arrived;               /* the device's copy of the messages */
+  ts_buffer list, list_copy; /* ts_unpack_part of all groups; the device's */
+  /* The batch as kernels are told of it, all in one pinned block. */
+  ts_buffer plan;
+  ts_pack_feature *raw;  /* (n_features) as the reader gave them */
+  ts_distinct *distinct; /* (n_variable) */
+  ts_pack_section *pack; /* (n_routes + W) */
+  ts_pack_split *splits; /* (n_splits) */
+  ts_pack_part *parts;   /* (n_parts) */
+  int32_t n_pack;
+  /* What they find out: the number of a bad id, then what of features is
+   * distinct, then a word for each route; as the host knows it. */
+  ts_buffer found;
+  int64_t *known, *route_count; /* (n_known), (n_routes) */
+  int64_t n_known, first_word;
+  int64_t *section_at; /* (n_routes) where its section starts */
+  /* Of devices apart: the batch, here and there; starts of spread bags; the
+   * messages. */
+  ts_buffer stage, batch_there, spread, packed;
 };
 
-/* bags.c */
+/* bags.c; parts: first rows of the N row shards of sequences cut by rows,
+ * NULL elsewhere. */
+const int64_t *ts_bags_parts(const ts_flight *, int32_t feature, int32_t *n);
+int64_t ts_bags_found(const ts_flight *); /* words of what is distinct */
 ts_err ts_bags_create(ts_flight *);
 void ts_bags_destroy(ts_flight *);
 ts_err ts_bags_make(ts_flight *);   /* of the batch at hand */

@@ -1,20 +1,9 @@
-/* input_split.c - features whose bags' ids are spread over row shards.
- *
- * One pass over the ids counts what goes to each shard, a second one writes
- * each id straight into its place in the message to its shard's rank: the
- * work does not grow with the number of shards. */
+/* input_split.c - features whose bags' ids are spread over row shards: which
+ * shards those are, and where their ids lie in messages. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "shard/message.h"
-
-/* Of one shard, in a pass. */
-typedef struct ts_part {
-  int64_t n, in_bag, longest; /* ids so far, in bag LAST, in any bag */
-  int32_t last;
-  ts_layout to;
-} ts_part;
 
 /* The route of FEATURE's ids to shard S, -1: none. */
 static int32_t route_of(const ts_ebc *ebc, int32_t feature, const ts_shard *s) {
@@ -60,7 +49,7 @@ static ts_err add_split(ts_ebc *ebc, int32_t feature, ts_shard *s, int32_t n) {
   }
   TS_TRY(ts_mem_resize(&ebc->splits, (size_t)ebc->n_splits * sizeof x,
                        (size_t)(ebc->n_splits + 1) * sizeof x, TS_TAG_MISC));
-  if (n > ebc->parts_max) ebc->parts_max = n;
+  ebc->n_parts += n;
   ebc->splits[ebc->n_splits++] = x;
   return TS_OK;
 done:
@@ -109,78 +98,49 @@ void ts_splits_destroy(ts_ebc *ebc) {
   ts_mem_free(ebc->splits);
 }
 
-ts_err ts_split_scratch(ts_flight *fl) {
-  return ts_mem_array(&fl->parts, fl->ebc->parts_max, sizeof *fl->parts,
-                      TS_TAG_COMM);
-}
-
-static inline int32_t part_of(const ts_row_split *x, int64_t id) {
-  int32_t low = 0, high = x->n_parts - 1;
-  if (x->block) return (int32_t)(id / x->block);
-  while (low < high) {
-    const int32_t mid = (low + high + 1) / 2;
-    if (x->row0[mid] <= id)
-      low = mid;
-    else
-      high = mid - 1;
-  }
-  return low;
-}
-
-void ts_split_measure(ts_flight *fl, const ts_row_split *x) {
-  const ts_bags *bags = &fl->bags[x->feature];
-  ts_part *parts = fl->parts;
-  int64_t k = 0;
-  for (int32_t p = 0; p < x->n_all; p++) parts[p] = (ts_part){.last = -1};
-  for (int32_t b = 0; b < bags->n; b++) {
-    const int64_t end = k + ts_jagged_length(&bags->ids, b);
-    for (; k < end; k++) {
-      ts_part *p = &parts[part_of(x, bags->ids.ids[k])];
-      p->in_bag = p->last == b ? p->in_bag + 1 : 1;
-      p->last = b;
-      p->n++;
-      if (p->in_bag > p->longest) p->longest = p->in_bag;
+void ts_split_describe(ts_flight *fl) {
+  const ts_ebc *ebc = fl->ebc;
+  ts_pack_part *part = fl->parts;
+  int32_t *start = fl->spread.ptr; /* NULL on the host */
+  for (int32_t k = 0; k < ebc->n_splits; k++) {
+    const ts_row_split *x = &ebc->splits[k];
+    const ts_bags *b = &fl->bags[x->feature];
+    fl->splits[k] = (ts_pack_split){.bags = b->ids,
+                                    .offsets = b->offsets,
+                                    .n_bags = b->n,
+                                    .first = (int32_t)(part - fl->parts),
+                                    .n_parts = x->n_parts,
+                                    .n_all = x->n_all,
+                                    .block = x->block,
+                                    .row0 = x->row0};
+    for (int32_t p = 0; p < x->n_all; p++) {
+      *part++ = (ts_pack_part){
+          .row0 = x->row0[p], .route = x->route[p], .start = start};
+      if (start) start += b->n + 1;
     }
   }
-  for (int32_t p = 0; p < x->n_all; p++)
-    fl->route_count[x->route[p]] =
-        parts[p].n << TS_FORM_BITS |
-        (parts[p].longest < 256 ? TS_FORM_BYTES : TS_FORM_INTS);
 }
 
-/* Lengths start as zeros and are counted up. */
-static void open_parts(ts_flight *fl, const ts_row_split *x, int32_t n_bags) {
-  for (int32_t p = 0; p < x->n_all; p++) {
-    const int32_t i = x->route[p];
-    const int form = (int)(fl->route_count[i] & 3);
-    fl->parts[p] =
-        (ts_part){.to = ts_section_layout(&fl->ebc->routes[i],
-                                          fl->route_count[i] >> TS_FORM_BITS,
-                                          form, n_bags, fl->section_at[i])};
-    if (n_bags)
-      memset(fl->parts[p].to.lengths, 0, (size_t)ts_form_bytes(form, n_bags));
-  }
+/* Words of starts that the batch at hand needs on a device apart. */
+int64_t ts_split_starts(const ts_flight *fl) {
+  const ts_ebc *ebc = fl->ebc;
+  int64_t n = 0;
+  for (int32_t k = 0; k < ebc->n_splits; k++)
+    n += (int64_t)ebc->splits[k].n_all *
+         (fl->bags[ebc->splits[k].feature].n + 1);
+  return n;
 }
 
-void ts_split_write(ts_flight *fl, const ts_row_split *x) {
-  const ts_bags *bags = &fl->bags[x->feature];
-  const ts_jagged *j = &bags->ids;
-  int64_t k = 0;
-  open_parts(fl, x, bags->n);
-  for (int32_t b = 0; b < bags->n; b++) {
-    const int64_t first = k, end = k + ts_jagged_length(j, b);
-    for (; k < end; k++) {
-      const int32_t number = part_of(x, j->ids[k]);
-      ts_part *p = &fl->parts[number];
-      const ts_layout *to = &p->to;
-      ts_put_row(to->rows, p->n, to->id_bytes, j->ids[k] - x->row0[number]);
-      if (to->weights) to->weights[p->n] = j->weights[k];
-      if (to->positions) to->positions[p->n] = ts_position(k - first);
-      if (to->form == TS_FORM_BYTES)
-        ((uint8_t *)to->lengths)[b]++;
-      else
-        ((int32_t *)(void *)to->lengths)[b]++;
-      p->n++;
+void ts_split_place(ts_flight *fl, char *message) {
+  const ts_ebc *ebc = fl->ebc;
+  for (int32_t k = 0; k < ebc->n_splits; k++) {
+    const ts_pack_split *x = &fl->splits[k];
+    for (int32_t p = x->first; p < x->first + x->n_all; p++) {
+      const int32_t i = fl->parts[p].route;
+      fl->parts[p].n_ids = fl->route_count[i] >> TS_FORM_BITS;
+      fl->parts[p].to = ts_section_layout(
+          &ebc->routes[i], fl->parts[p].n_ids, (int)(fl->route_count[i] & 3),
+          x->n_bags, message + fl->section_at[i]);
     }
   }
 }

@@ -1,21 +1,16 @@
 /* input_unpack.c - what input dist brought, as the bags of each TBE group:
  * feature-major, and within a feature by rank, which is the order of the
  * global batch.  So sums over a row's gradients have the same order on any
- * number of ranks. */
+ * number of ranks.
+ *
+ * Here is found out what lies where; kernels do the rest (shard/unpack.h).
+ * Messages are the host's.  A device of memory of its own gets them in one
+ * copy, all groups' lists of parts in another. */
 #include <string.h>
 
 #include "base/fault.h"
 #include "base/mem.h"
 #include "shard/message.h"
-
-/* Where the section of one route and source rank lies. */
-typedef struct ts_section {
-  const char *lengths, *rows;
-  const float *weights;
-  const uint16_t *positions;
-  int64_t n_ids, n_bags;
-  int form;
-} ts_section;
 
 /* Bags of route R that rank FROM has sent. */
 static int64_t bags_from(const ts_flight *fl, const ts_route *r, int from,
@@ -28,8 +23,27 @@ static int64_t bags_from(const ts_flight *fl, const ts_route *r, int from,
                : fl->variable[(int64_t)from * ebc->n_variable + v];
 }
 
+/* The section of ROUTE at AT, of the table's word WORD; *END is its end. */
+static ts_unpack_part section_at(const ts_flight *fl, const ts_route *route,
+                                 int from, int64_t word, const char *at,
+                                 const char **end) {
+  ts_unpack_part s = {.n_ids = word >> TS_FORM_BITS, .form = (int)(word & 3)};
+  s.n_listed = s.n_ids;
+  s.n_bags = bags_from(fl, route, from, s.n_ids);
+  s.id_bytes = ts_id_bytes(route->n_rows);
+  s.lengths = at;
+  s.ids = at += ts_form_bytes(s.form, s.n_bags);
+  at += ts_pad4(s.n_ids * s.id_bytes);
+  if (route->weighted) s.weights = (const float *)(const void *)at;
+  if (route->weighted) at += 4 * s.n_ids;
+  if (route->positions) s.positions = (const uint16_t *)(const void *)at;
+  if (route->positions) at += ts_pad4(2 * s.n_ids);
+  *end = at;
+  return s;
+}
+
 /* SECTIONS: (routes to this rank, W), route-major. */
-static ts_err find_sections(const ts_flight *fl, ts_section *sections) {
+static ts_err find_sections(const ts_flight *fl, ts_unpack_part *sections) {
   const ts_ebc *ebc = fl->ebc;
   const int32_t first = ebc->route_start[ebc->rank];
   const int32_t n = ebc->route_start[ebc->rank + 1] - first;
@@ -39,22 +53,12 @@ static ts_err find_sections(const ts_flight *fl, ts_section *sections) {
     const char *end = message + x->recv_bytes[r];
     const char *at = message + ts_head_bytes(ebc, n);
     for (int32_t i = 0; i < n; i++) {
-      ts_section *s = &sections[(int64_t)i * ebc->n_ranks + r];
-      const ts_route *route = &ebc->routes[first + i];
+      ts_unpack_part *s = &sections[(int64_t)i * ebc->n_ranks + r];
       int64_t word = 0;
-      *s = (ts_section){0};
+      *s = (ts_unpack_part){0};
       if (!fl->batch[r]) continue;
       memcpy(&word, message + ts_head_bytes(ebc, i), 8);
-      s->n_ids = word >> TS_FORM_BITS;
-      s->form = (int)(word & 3);
-      s->n_bags = bags_from(fl, route, r, s->n_ids);
-      s->lengths = at;
-      s->rows = at + ts_form_bytes(s->form, s->n_bags);
-      at = s->rows + ts_pad4(s->n_ids * ts_id_bytes(route->n_rows));
-      s->weights = (const float *)(const void *)at;
-      if (route->weighted) at += 4 * s->n_ids;
-      s->positions = (const uint16_t *)(const void *)at;
-      if (route->positions) at += ts_pad4(2 * s->n_ids);
+      *s = section_at(fl, &ebc->routes[first + i], r, word, at, &at);
       if (s->n_ids < 0 || at > end || ts_fault("message"))
         return ts_fail(TS_ERR_COMM, "rank %d sent a message that ends early",
                        r);
@@ -62,6 +66,108 @@ static ts_err find_sections(const ts_flight *fl, ts_section *sections) {
   }
   return TS_OK;
 }
+
+/* The bags of slot S of group G that stay on their rank. */
+static ts_unpack_part local_section(const ts_lot_flight *lf, int32_t g,
+                                    int32_t slot) {
+  const ts_lot_group *group = &lf->lot->groups[g];
+  const int32_t feature = lf->lot->pieces[group->piece[slot]].feature;
+  const ts_bags *b = &lf->flight->bags[feature];
+  ts_unpack_part s = {.id_bytes = 8, .n_listed = -1};
+  if (lf->flight->n <= 0) return s;
+  s.n_bags = b->n;
+  s.n_ids = b->ids.n_ids;
+  s.ids = b->ids.ids;
+  if (group->weighted && s.n_ids) s.weights = b->ids.weights;
+  if (ts_jagged_is_one(&b->ids)) return s;
+  s.form = TS_FORM_OFFSETS;
+  s.lengths = b->offsets ? b->offsets : b->ids.offsets;
+  if (s.lengths) return s;
+  s.form = TS_FORM_INTS;
+  s.lengths = b->ids.lengths;
+  return s;
+}
+
+/* ---- lists of parts ------------------------------------------------------ */
+
+/* As far as it is written; numbers of bags and ids are the group's. */
+typedef struct ts_part_list {
+  const ts_lot_flight *lf;
+  ts_unpack_part *next;
+  bool apart;    /* parts are cut */
+  int64_t shift; /* bytes from a message to the device's copy of it */
+  int64_t n_bags, n_ids;
+} ts_part_list;
+
+static int64_t length_bytes(int form) {
+  return form == TS_FORM_ONE       ? 0
+         : form == TS_FORM_BYTES   ? 1
+         : form == TS_FORM_OFFSETS ? 8
+                                   : 4;
+}
+
+/* Ids of N of P's bags, from B on; 0 where offsets say it. */
+static int64_t sum_lengths(const ts_unpack_part *p, int64_t b, int64_t n) {
+  const uint8_t *bytes = (const uint8_t *)p->lengths + b;
+  const int32_t *ints = (const int32_t *)p->lengths + b;
+  int64_t sum = 0;
+  if (p->form == TS_FORM_OFFSETS) return 0;
+  if (p->form == TS_FORM_ONE) return n;
+  if (p->form == TS_FORM_BYTES)
+    for (int64_t i = 0; i < n; i++) sum += bytes[i];
+  else
+    for (int64_t i = 0; i < n; i++) sum += ints[i];
+  return sum;
+}
+
+/* For a device that makes a block of each part. */
+static ts_err cut(ts_part_list *list, const ts_unpack_part *p) {
+  const int64_t bytes = length_bytes(p->form);
+  int64_t total = 0;
+  for (int64_t b = 0; b == 0 || b < p->n_bags; b += TS_UNPACK_BAGS) {
+    const int64_t left = p->n_bags - b;
+    ts_unpack_part *to = list->next++;
+    *to = *p;
+    to->n_listed = -1;
+    to->n_bags = left < TS_UNPACK_BAGS ? left : TS_UNPACK_BAGS;
+    to->first_bag += b;
+    to->at += b * p->step;
+    to->base += total;
+    if (bytes) to->lengths = (const char *)p->lengths + list->shift + b * bytes;
+    to->ids = (const char *)p->ids + list->shift;
+    if (p->weights) to->weights = p->weights + list->shift / 4;
+    if (p->positions) to->positions = p->positions + list->shift / 2;
+    if (b) { /* they come with the first part */
+      to->first_id += p->n_ids;
+      to->n_ids = 0;
+    }
+    total += sum_lengths(p, b, to->n_bags);
+  }
+  return p->n_listed < 0 || total == p->n_listed
+             ? TS_OK
+             : ts_unpack_fail(total, p->n_listed);
+}
+
+/* Appends section S, the part of PIECE's bags that belongs to RANK. */
+static ts_err add_section(ts_part_list *list, const ts_unpack_part *s,
+                          int32_t piece, int rank) {
+  const ts_lot_flight *lf = list->lf;
+  const ts_lot *lot = lf->lot;
+  const ts_piece *x = &lot->pieces[piece];
+  ts_unpack_part p = *s;
+  if (!p.n_bags && !p.n_ids) return TS_OK;
+  p.first_bag = list->n_bags;
+  p.first_id = p.base = list->n_ids;
+  p.at = lf->write_at[(int64_t)piece * lot->ebc->n_ranks + rank];
+  p.step = x->col < 0 ? x->n_cols : lot->block_width[x->block];
+  list->n_bags += p.n_bags;
+  list->n_ids += p.n_ids;
+  if (list->apart) return cut(list, &p);
+  *list->next++ = p;
+  return TS_OK;
+}
+
+/* ---- groups -------------------------------------------------------------- */
 
 ts_err ts_lot_reserve_input(ts_lot_flight *lf, int32_t g, int64_t n_bags,
                             int64_t n_ids) {
@@ -101,158 +207,53 @@ done:
   return err;
 }
 
-/* How far a group's arrays are filled. */
-typedef struct ts_fill {
-  int64_t *offsets, *at; /* of the next bag */
-  int32_t *rows;         /* all */
-  float *weights;
-  uint16_t *positions;
-  int64_t n_bags, n_ids;
-} ts_fill;
-
-static ts_fill fill_of(const ts_lot_flight *lf, int32_t g) {
-  return (ts_fill){.offsets = lf->offsets[g].ptr,
-                   .at = lf->at[g].ptr,
-                   .rows = lf->rows[g].ptr,
-                   .weights = lf->weights[g].ptr,
-                   .positions = lf->positions[g].ptr};
-}
-
-static void add_rows(ts_fill *f, const ts_section *s, const ts_route *route) {
-  const int id_bytes = ts_id_bytes(route->n_rows);
-  int32_t *to = f->rows + f->n_ids;
-  if (!s->n_ids) return;
-  if (id_bytes == 4) memcpy(to, s->rows, (size_t)s->n_ids * 4);
-  for (int64_t k = 0; id_bytes == 2 && k < s->n_ids; k++)
-    to[k] = ((const uint16_t *)(const void *)s->rows)[k];
-  for (int64_t k = 0; id_bytes == 1 && k < s->n_ids; k++)
-    to[k] = ((const uint8_t *)s->rows)[k];
-  if (route->weighted)
-    memcpy(f->weights + f->n_ids, s->weights, (size_t)s->n_ids * 4);
-  if (route->positions)
-    memcpy(f->positions + f->n_ids, s->positions, (size_t)s->n_ids * 2);
-}
-
-/* Where bags are whole an id's position can be seen. */
-static void number_ids(ts_fill *f) {
-  for (int64_t b = 0; b < f->n_bags; b++)
-    for (int64_t i = f->offsets[b]; i < f->offsets[b + 1]; i++)
-      f->positions[i] = ts_position(i - f->offsets[b]);
-}
-
-/* Appends the offsets of one section's bags. */
-static void add_offsets(ts_fill *f, const ts_section *s) {
-  const uint8_t *bytes = (const uint8_t *)s->lengths;
-  const int32_t *ints = (const int32_t *)(const void *)s->lengths;
-  int64_t total = f->n_ids;
-  for (int64_t b = 0; b < s->n_bags; b++) {
-    f->offsets[f->n_bags + b] = total;
-    total += s->form == TS_FORM_ONE     ? 1
-             : s->form == TS_FORM_BYTES ? bytes[b]
-                                        : ints[b];
-  }
-  f->n_ids = total;
-}
-
-/* Where the N next bags write: piece P's part that belongs to RANK. */
-static void add_places(ts_fill *f, const ts_lot_flight *lf, int32_t p, int rank,
-                       int64_t n) {
-  const ts_lot *lot = lf->lot;
-  const ts_piece *piece = &lot->pieces[p];
-  const int64_t start = lf->write_at[(int64_t)p * lot->ebc->n_ranks + rank];
-  const int64_t step =
-      piece->col < 0 ? piece->n_cols : lot->block_width[piece->block];
-  for (int64_t b = 0; b < n; b++) f->at[f->n_bags + b] = start + b * step;
-  f->n_bags += n;
-}
-
-static ts_err unpack_group(ts_flight *fl, int32_t l, int32_t g,
-                           const ts_section *sections) {
+/* Group G's list, appended to LIST, and what the kernel gets. */
+static ts_err list_group(ts_lot_flight *lf, int32_t g, ts_part_list *list) {
   ts_err err = TS_OK;
-  const ts_ebc *ebc = fl->ebc;
-  ts_lot_flight *lf = &fl->lots[l];
   const ts_lot_group *group = &lf->lot->groups[g];
-  int64_t n_ids = 0, n_bags = 0;
-  for (int32_t s = 0; s < group->n_slots; s++)
-    for (int r = 0; r < ebc->n_ranks; r++) {
-      const ts_section *from =
-          &sections[(int64_t)group->route[s] * ebc->n_ranks + r];
-      n_ids += from->n_ids;
-      n_bags += from->n_bags;
-    }
-  TS_TRY(reserve(lf, g, n_bags, n_ids));
+  const int n_ranks = lf->lot->ebc->n_ranks, me = lf->lot->ebc->rank;
+  const bool remote = lf->lot->ops->remote;
+  const ts_unpack_part *first = list->next;
+  list->n_bags = list->n_ids = 0;
+  TS_TRY(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
   int64_t *starts = lf->starts[g].ptr;
-  ts_fill fill = fill_of(lf, g);
   for (int32_t s = 0; s < group->n_slots; s++) {
-    const int32_t i = group->route[s];
-    const ts_route *route = &ebc->routes[ebc->route_start[ebc->rank] + i];
-    starts[s] = fill.n_bags;
-    for (int r = 0; r < ebc->n_ranks; r++) {
-      const ts_section *from = &sections[(int64_t)i * ebc->n_ranks + r];
-      const int64_t before = fill.n_ids;
-      add_rows(&fill, from, route);
-      add_offsets(&fill, from);
-      add_places(&fill, lf, group->piece[s], r, from->n_bags);
-      if (fill.n_ids - before != from->n_ids)
-        TS_THROW(TS_ERR_COMM, "input dist: lengths of %lld ids for %lld",
-                 (long long)(fill.n_ids - before), (long long)from->n_ids);
-    }
+    const int64_t at = (int64_t)group->route[s] * n_ranks;
+    const ts_unpack_part local = local_section(lf, g, s);
+    starts[s] = list->n_bags;
+    for (int r = 0; remote && r < n_ranks; r++)
+      TS_TRY(
+          add_section(list, &lf->flight->sections[at + r], group->piece[s], r));
+    if (!remote) TS_TRY(add_section(list, &local, group->piece[s], me));
   }
-  starts[group->n_slots] = fill.n_bags;
-  fill.offsets[fill.n_bags] = fill.n_ids;
-  if (group->positions && !lf->lot->ops->split_rows) number_ids(&fill);
-done:
-  return err;
-}
-
-/* A group whose ids stay on their rank: straight from the batch. */
-static ts_err localize_group(ts_flight *fl, int32_t l, int32_t g) {
-  ts_err err = TS_OK;
-  ts_lot_flight *lf = &fl->lots[l];
-  const ts_lot_group *group = &lf->lot->groups[g];
-  const int me = fl->ebc->rank;
-  int64_t n_ids = 0, n_bags = 0;
-  for (int32_t s = 0; fl->n > 0 && s < group->n_slots; s++) {
-    const ts_bags *b = &fl->bags[lf->lot->pieces[group->piece[s]].feature];
-    n_ids += b->ids.n_ids;
-    n_bags += b->n;
-  }
-  TS_TRY(reserve(lf, g, n_bags, n_ids));
-  int64_t *starts = lf->starts[g].ptr;
-  ts_fill fill = fill_of(lf, g);
-  for (int32_t s = 0; s < group->n_slots; s++) {
-    const ts_bags *b = &fl->bags[lf->lot->pieces[group->piece[s]].feature];
-    const int64_t n = fl->n > 0 ? b->ids.n_ids : 0;
-    const int32_t bags = fl->n > 0 ? b->n : 0;
-    starts[s] = fill.n_bags;
-    for (int64_t k = 0; k < n; k++)
-      fill.rows[fill.n_ids + k] = (int32_t)b->ids.ids[k];
-    if (group->weighted && n)
-      memcpy(fill.weights + fill.n_ids, b->ids.weights, (size_t)n * 4);
-    for (int32_t i = 0; i < bags; i++) {
-      fill.offsets[fill.n_bags + i] = fill.n_ids;
-      fill.n_ids += ts_jagged_length(&b->ids, i);
-    }
-    add_places(&fill, lf, group->piece[s], me, bags);
-  }
-  starts[group->n_slots] = fill.n_bags;
-  fill.offsets[fill.n_bags] = fill.n_ids;
-  if (group->positions) number_ids(&fill);
+  starts[group->n_slots] = list->n_bags;
+  TS_TRY(reserve(lf, g, list->n_bags, list->n_ids));
+  lf->unpack[g] = (ts_unpack_args){
+      .parts = first,
+      .n_parts = (int32_t)(list->next - first),
+      .number = group->positions && !(remote && lf->lot->ops->split_rows),
+      .n_bags = list->n_bags,
+      .n_ids = list->n_ids,
+      .offsets = lf->offsets[g].ptr,
+      .at = lf->at[g].ptr,
+      .rows = lf->rows[g].ptr,
+      .weights = lf->weights[g].ptr,
+      .positions = lf->positions[g].ptr};
 done:
   return err;
 }
 
 /* Bags per shard of sequences that are cut by rows: as many as ids came. */
-static void count_split(ts_flight *fl, ts_lot_flight *lf,
-                        const ts_section *sections) {
+static void count_split(ts_lot_flight *lf) {
   const ts_lot *lot = lf->lot;
-  const int n_ranks = fl->ebc->n_ranks;
+  const int n_ranks = lot->ebc->n_ranks;
   if (!lot->sequence || !lot->ops->split_rows) return;
   for (int32_t g = 0; g < lot->n_groups; g++)
     for (int32_t s = 0; s < lot->groups[g].n_slots; s++)
       for (int r = 0; r < n_ranks; r++)
         lf->count[(int64_t)r * lot->n_pieces + lot->groups[g].piece[s]] =
-            (int32_t)sections[(int64_t)lot->groups[g].route[s] * n_ranks + r]
+            (int32_t)lf->flight
+                ->sections[(int64_t)lot->groups[g].route[s] * n_ranks + r]
                 .n_bags;
 }
 
@@ -260,8 +261,93 @@ ts_err ts_input_create(ts_flight *fl) {
   const ts_ebc *ebc = fl->ebc;
   const int64_t n =
       ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
+  const ts_buffer empty = {.space = TS_SPACE_DEVICE,
+                           .tag = TS_TAG_COMM,
+                           .owned = true,
+                           .device = ebc->device};
+  fl->arrived = fl->list = fl->list_copy = empty;
+  fl->list.space = TS_SPACE_PINNED;
   return ts_mem_array(&fl->sections, n * ebc->n_ranks, sizeof *fl->sections,
                       TS_TAG_SPARSE);
+}
+
+int64_t ts_input_parts(const ts_flight *fl, int64_t n_bags) {
+  const ts_ebc *ebc = fl->ebc;
+  int64_t n = 0;
+  for (int32_t l = 0; l < ebc->n_lots; l++)
+    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
+      n += (int64_t)ebc->lots[l].groups[g].n_slots *
+           (ebc->lots[l].ops->remote ? ebc->n_ranks : 1);
+  return ts_device_is_apart(ebc->device) ? n + n_bags / TS_UNPACK_BAGS : n;
+}
+
+ts_err ts_input_reserve(ts_flight *fl, int64_t n_parts, int64_t bytes) {
+  ts_err err = TS_OK;
+  const size_t list = (size_t)n_parts * sizeof *fl->sections;
+  TS_TRY(ts_buffer_reserve(&fl->list, list));
+  if (!ts_device_is_apart(fl->ebc->device)) return TS_OK;
+  TS_TRY(ts_buffer_reserve(&fl->list_copy, list));
+  TS_TRY(ts_buffer_reserve(&fl->arrived, (size_t)bytes));
+done:
+  return err;
+}
+
+/* Bags of all groups of lot LF. */
+static int64_t count_bags(const ts_lot_flight *lf) {
+  const ts_lot *lot = lf->lot;
+  const int n_ranks = lot->ebc->n_ranks;
+  int64_t n = 0;
+  for (int32_t g = 0; g < lot->n_groups; g++)
+    for (int32_t s = 0; s < lot->groups[g].n_slots; s++) {
+      const ts_unpack_part *from =
+          lf->flight->sections + (int64_t)lot->groups[g].route[s] * n_ranks;
+      for (int r = 0; lot->ops->remote && r < n_ranks; r++) n += from[r].n_bags;
+      if (!lot->ops->remote) n += local_section(lf, g, s).n_bags;
+    }
+  return n;
+}
+
+/* Bytes from the first message to the end of the last one. */
+static int64_t message_bytes(const ts_flight *fl) {
+  const ts_exchange *x = &fl->exchange;
+  int64_t end = 0;
+  for (int r = 0; r < fl->ebc->n_ranks; r++)
+    if (x->recv_at[r] + x->recv_bytes[r] > end)
+      end = x->recv_at[r] + x->recv_bytes[r];
+  return end;
+}
+
+/* Lists of all groups. */
+static ts_err list_lots(ts_flight *fl, ts_part_list *list) {
+  ts_err err = TS_OK;
+  const int64_t shift = (char *)fl->arrived.ptr - (char *)fl->exchange.recv.ptr;
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
+    ts_lot_flight *lf = &fl->lots[l];
+    list->lf = lf;
+    list->shift = lf->lot->ops->remote ? shift : 0;
+    for (int32_t g = 0; g < lf->lot->n_groups; g++)
+      TS_TRY(list_group(lf, g, list));
+  }
+done:
+  return err;
+}
+
+/* Messages and lists to a device of memory of its own. */
+static ts_err bring(ts_flight *fl, int64_t n_parts) {
+  ts_err err = TS_OK;
+  const ts_kernels *k = fl->ebc->kernels;
+  const size_t list = (size_t)n_parts * sizeof *fl->sections;
+  TS_TRY(k->copy(fl->arrived.ptr, fl->exchange.recv.ptr,
+                 (size_t)message_bytes(fl)));
+  TS_TRY(k->copy(fl->list_copy.ptr, fl->list.ptr, list));
+  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
+    for (int32_t g = 0; g < fl->ebc->lots[l].n_groups; g++) {
+      ts_unpack_args *a = &fl->lots[l].unpack[g];
+      a->parts = (ts_unpack_part *)fl->list_copy.ptr +
+                 (a->parts - (ts_unpack_part *)fl->list.ptr);
+    }
+done:
+  return err;
 }
 
 ts_err ts_input_unpack(void *arg, ts_lane *lane) {
@@ -269,16 +355,21 @@ ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_flight *fl = *(ts_flight **)arg;
   const ts_ebc *ebc = fl->ebc;
-  ts_section *sections = fl->sections;
-  TS_TRY(find_sections(fl, sections));
+  ts_part_list list = {.apart = ts_device_is_apart(ebc->device)};
+  int64_t n_bags = 0;
+  TS_TRY(find_sections(fl, fl->sections));
   for (int32_t l = 0; l < ebc->n_lots; l++) {
-    const bool remote = ebc->lots[l].ops->remote;
-    if (remote) count_split(fl, &fl->lots[l], sections);
+    if (ebc->lots[l].ops->remote) count_split(&fl->lots[l]);
     TS_TRY(ts_lot_measure(&fl->lots[l]));
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
-      TS_TRY(remote ? unpack_group(fl, l, g, sections)
-                    : localize_group(fl, l, g));
+    if (list.apart) n_bags += count_bags(&fl->lots[l]);
   }
+  TS_TRY(ts_input_reserve(fl, ts_input_parts(fl, n_bags), message_bytes(fl)));
+  list.next = fl->list.ptr;
+  TS_TRY(list_lots(fl, &list));
+  if (list.apart) TS_TRY(bring(fl, list.next - (ts_unpack_part *)fl->list.ptr));
+  for (int32_t l = 0; l < ebc->n_lots; l++)
+    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
+      TS_TRY(ebc->kernels->unpack(&fl->lots[l].unpack[g]));
 done:
   return err;
 }

@@ -13,6 +13,7 @@ tessera_sources += \
   src/shard/data_parallel.c \
   src/shard/dense_rows.c \
   src/shard/ebc.c \
+  src/shard/distinct.c \
   src/shard/expect.c \
   src/shard/expect_flight.c \
   src/shard/ebc.h \
@@ -21,6 +22,7 @@ tessera_sources += \
   src/shard/geometry.c \
   src/shard/grid.c \
   src/shard/input_dist.c \
+  src/shard/input_send.c \
   src/shard/input_split.c \
   src/shard/input_unpack.c \
   src/shard/lot.c \
@@ -32,6 +34,8 @@ tessera_sources += \
   src/shard/output_local.c \
   src/shard/output_reduce_scatter.c \
   src/shard/output_two_stage.c \
+  src/shard/pack.h \
+  src/shard/pack_kernels.c \
   src/shard/place.c \
   src/shard/plan.c \
   src/shard/plan.h \
@@ -63,5 +67,7 @@ tessera_sources += \
   src/shard/topology.h \
   src/shard/topology_measure.c \
   src/shard/topology_tiers.c \
+  src/shard/unpack.c \
+  src/shard/unpack.h \
   src/shard/view_kernels.c src/shard/view_kernels.h \
   src/shard/wire.c src/shard/wire.h

@@ -76,9 +76,10 @@ struct ts_lot {
 struct ts_lot_flight {
   ts_lot *lot;
   ts_flight *flight;
-  ts_tbe_input *inputs; /* (n_groups) */
-  ts_tbe_hold *holds;   /* (n_groups) of cached ones */
-  /* (n_groups) behind the inputs */
+  ts_tbe_input *inputs;          /* (n_groups) */
+  ts_tbe_hold *holds;            /* (n_groups) of cached ones */
+  struct ts_unpack_args *unpack; /* (n_groups) what makes them */
+  /* (n_groups) behind the inputs; starts are the host's */
   ts_buffer *starts, *offsets, *at, *rows, *weights;
   ts_buffer *positions;    /* uint16 of each id, of groups that have them */
   ts_buffer *weight_grads; /* f32, theirs, too */
@@ -97,7 +98,9 @@ struct ts_lot_flight {
   ts_buffer views; /* assembled views */
   float **emb_ptr; /* (n_views) */
   int64_t *stride; /* (n_views) floats from row to row */
-  float *inverse;  /* (n_views, batch_max) 1 / bag length, of means */
+  float *inverse;  /* (n_views, batch_max) 1 / bag length, of means; device
+                      memory; NULL where shards make none */
+  ts_buffer inverse_room;
   /* output dist */
   int64_t *send, *recv; /* (W) bytes or elements of the collective */
   ts_buffer wire_send, wire_recv, relay; /* encoded; between two stages */

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "shard/flight.h"
+#include "shard/unpack.h"
 
 static ts_err create_inputs(ts_lot_flight *lf) {
   ts_err err = TS_OK;
@@ -16,11 +17,13 @@ static ts_err create_inputs(ts_lot_flight *lf) {
                           &lf->weight_grads};
   TS_TRY(ts_mem_array(&lf->inputs, n, sizeof *lf->inputs, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->holds, n, sizeof *lf->holds, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&lf->unpack, n, sizeof *lf->unpack, TS_TAG_MISC));
   for (int32_t g = 0; g < n; g++) lf->holds[g].slots = empty;
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
     TS_TRY(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
     for (int32_t g = 0; g < n; g++) (*arrays[i])[g] = empty;
   }
+  for (int32_t g = 0; g < n; g++) lf->starts[g].space = TS_SPACE_HOST;
 done:
   return err;
 }
@@ -62,8 +65,10 @@ static ts_err create_geometry(ts_lot_flight *lf) {
   TS_TRY(ts_mem_array(&lf->emb_ptr, v, sizeof *lf->emb_ptr, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->stride, v, sizeof *lf->stride, TS_TAG_MISC));
   if (lot->ops->split_rows && !lot->sequence)
-    TS_TRY(ts_mem_array(&lf->inverse, v * lf->flight->batch_max,
-                        sizeof *lf->inverse, TS_TAG_SPARSE));
+    TS_TRY(ts_buffer_create(&lf->inverse_room, lot->ebc->device,
+                            (size_t)(v * lf->flight->batch_max) * 4,
+                            TS_SPACE_DEVICE, TS_TAG_SPARSE));
+  lf->inverse = lf->inverse_room.ptr;
 done:
   return err;
 }
@@ -122,7 +127,7 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
                     lf->recv,
                     lf->emb_ptr,
                     lf->stride,
-                    lf->inverse,
+                    lf->unpack,
                     lf->message,
                     lf->message_bytes,
                     lf->bundle_bytes,
@@ -137,6 +142,7 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
   for (int32_t g = 0; lf->holds && g < lf->lot->n_groups; g++)
     ts_buffer_reset(&lf->holds[g].slots);
   for (int i = 0; i < n_buffers; i++) ts_buffer_reset(buffers[i]);
+  ts_buffer_reset(&lf->inverse_room);
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
   *lf = (ts_lot_flight){0};

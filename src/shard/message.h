@@ -4,10 +4,7 @@
 #define TS_SHARD_MESSAGE_H
 
 #include "shard/flight.h"
-
-/* How a section of a message gives the lengths of its bags; a section's
- * entry in the message's table is n_ids << TS_FORM_BITS | form. */
-enum { TS_FORM_ONE, TS_FORM_BYTES, TS_FORM_INTS, TS_FORM_BITS = 2 };
+#include "shard/unpack.h"
 
 static inline int64_t ts_pad4(int64_t bytes) {
   return (bytes + 3) / 4 * 4;
@@ -23,12 +20,6 @@ static inline int ts_id_bytes(int64_t n_rows) {
   return n_rows <= 256 ? 1 : n_rows <= 65536 ? 2 : 4;
 }
 
-/* An id's place in its bag, as it is kept and travels: processors have no
- * more weights than that. */
-static inline uint16_t ts_position(int64_t place) {
-  return place < UINT16_MAX ? (uint16_t)place : UINT16_MAX;
-}
-
 /* Bytes of a message's head: status, bags of the variable features, and a
  * word per route. */
 static inline int64_t ts_head_bytes(const ts_ebc *ebc, int32_t n_routes) {
@@ -40,33 +31,40 @@ static inline int64_t ts_head_bytes(const ts_ebc *ebc, int32_t n_routes) {
  * looked at once whatever the number of shards. */
 ts_err ts_splits_create(ts_ebc *); /* after the routes */
 void ts_splits_destroy(ts_ebc *);
-ts_err ts_split_scratch(ts_flight *);
-/* Sets route_count of the split's routes; then writes their sections. */
-void ts_split_measure(ts_flight *, const ts_row_split *);
-void ts_split_write(ts_flight *, const ts_row_split *);
+/* The splits and parts of the batch at hand; then where the parts lie in
+ * MESSAGE.  starts: words of memory that they take on a device apart. */
+int64_t ts_split_starts(const ts_flight *);
+void ts_split_describe(ts_flight *);
+void ts_split_place(ts_flight *, char *message);
 
-/* How a section lies in a message. */
-typedef struct ts_layout {
-  char *lengths, *rows, *end;
-  float *weights;
-  uint16_t *positions;
-  int form, id_bytes;
-} ts_layout;
 int64_t ts_section_bytes(const ts_route *, int64_t n_ids, int form,
                          int64_t n_bags);
 ts_layout ts_section_layout(const ts_route *, int64_t n_ids, int form,
                             int64_t n_bags, char *at);
-static inline void ts_put_row(char *rows, int64_t n, int id_bytes,
-                              int64_t row) {
-  if (id_bytes == 1) ((uint8_t *)rows)[n] = (uint8_t)row;
-  if (id_bytes == 2) ((uint16_t *)(void *)rows)[n] = (uint16_t)row;
-  if (id_bytes == 4) ((int32_t *)(void *)rows)[n] = (int32_t)row;
-}
+
+/* input_send.c: descriptions of a batch for kernels, and its way to a device
+ * apart.  send: raw is set; on a device apart the batch is on its way there.
+ * check: all ids are rows.  find: results [FIRST, FIRST + N) of kernels are
+ * in fl->known. */
+ts_err ts_send_create(ts_flight *);
+void ts_send_destroy(ts_flight *);
+ts_err ts_send_expect(ts_flight *);
+ts_err ts_send_batch(ts_flight *);
+ts_err ts_send_find(ts_flight *, int64_t first, int64_t n);
+bool ts_flight_is_apart(const ts_flight *);
+
+/* distinct.c: the host's kernel. */
+ts_err ts_bags_distinct(const ts_distinct_args *);
 
 /* input_dist.c, input_unpack.c: tasks of the data lane. */
 ts_err ts_input_pack(void *flight /* ts_flight ** */, ts_lane *);
 ts_err ts_input_statuses(ts_flight *); /* after the exchange, on the host */
 ts_err ts_input_create(ts_flight *);
+ts_err ts_input_reserve(ts_flight *, int64_t n_parts, int64_t bytes);
+/* Parts that a batch of all groups has at most, with N_BAGS bags to here. */
+int64_t ts_input_parts(const ts_flight *, int64_t n_bags);
+/* The error of lengths that add up to N where N_IDS ids came. */
+ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
 ts_err ts_input_unpack(void *flight /* ts_flight ** */, ts_lane *);
 
 #endif

@@ -92,6 +92,11 @@ static bool has_positions(const ts_lot *lot) {
   return false;
 }
 
+/* Whether kernels see a parameter's P as it is. */
+static bool seen(const ts_ebc *ebc, const void *p) {
+  return !ts_device_is_apart(ebc->device) || ts_device_holds(ebc->device, p);
+}
+
 /* ---- the kernels' lists ---------------------------------------------------
  */
 
@@ -115,18 +120,17 @@ static ts_err add_slot(ts_slot_list *l, const ts_lot_flight *lf, int32_t k,
   const ts_ebc *ebc = lf->lot->ebc;
   const ts_processor *p = &ebc->processors[k];
   const ts_tbe_input *in = &lf->inputs[g];
-  const bool apart = ebc->positions.weight.ptr != NULL;
   const float *copy = ebc->positions.weight.ptr;
   double *sums = ebc->positions.sum.ptr;
   if (in->n_ids > l->args.most_ids) l->args.most_ids = in->n_ids;
-  l->args.slot[l->args.n_slots++] =
-      (ts_position_slot){.offsets = in->offsets + in->bag_start[s],
-                         .n_bags = in->bag_start[s + 1] - in->bag_start[s],
-                         .positions = lf->positions[g].ptr,
-                         .value = values,
-                         .weight = apart ? copy + p->at : p->param->w,
-                         .sum = sums + p->at,
-                         .n = (int32_t)p->param->n};
+  l->args.slot[l->args.n_slots++] = (ts_position_slot){
+      .offsets = in->offsets + in->bag_start[s],
+      .n_bags = in->bag_start[s + 1] - in->bag_start[s],
+      .positions = lf->positions[g].ptr,
+      .value = values,
+      .weight = seen(ebc, p->param->w) ? p->param->w : copy + p->at,
+      .sum = sums + p->at,
+      .n = (int32_t)p->param->n};
   return l->args.n_slots == TS_POSITION_SLOTS ? flush(l) : TS_OK;
 }
 
@@ -154,14 +158,18 @@ done:
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* The weights as they now are, to where kernels see them. */
+/* The host's weights as they now are, to where kernels see them. */
 static ts_err send_weights(const ts_ebc *ebc) {
   const ts_position_store *s = &ebc->positions;
-  if (!s->weight.ptr) return TS_OK;
-  for (int32_t k = 0; k < ebc->params.n; k++)
-    memcpy(s->host + ebc->processors[k].at, ebc->params.item[k]->w,
-           (size_t)ebc->params.item[k]->n * 4);
-  return ebc->kernels->put(s->weight.ptr, s->host, (size_t)s->n * 4);
+  int32_t n = 0;
+  for (int32_t k = 0; k < ebc->params.n; k++) {
+    const ts_param *p = ebc->params.item[k];
+    if (seen(ebc, p->w)) continue;
+    memcpy(s->host + ebc->processors[k].at, p->w, (size_t)p->n * 4);
+    n++;
+  }
+  return n ? ebc->kernels->put(s->weight.ptr, s->host, (size_t)s->n * 4)
+           : TS_OK;
 }
 
 static ts_err weigh_task(void *arg, ts_lane *lane) {
@@ -218,15 +226,17 @@ done:
   return err;
 }
 
-/* Sums of a device apart, in the host's memory: the thread waits. */
+/* Sums of a device apart, into the host's memory: the thread waits. */
 static ts_err fetch_sums(const ts_ebc *ebc) {
   ts_err err = TS_OK;
   const ts_position_store *s = &ebc->positions;
   TS_TRY(ebc->kernels->narrow(s->grad.ptr, s->sum.ptr, s->n));
   TS_TRY(ebc->kernels->fetch(s->host, s->grad.ptr, (size_t)s->n * 4));
-  for (int32_t k = 0; k < ebc->params.n; k++)
-    memcpy(ebc->params.item[k]->grad, s->host + ebc->processors[k].at,
-           (size_t)ebc->params.item[k]->n * 4);
+  for (int32_t k = 0; k < ebc->params.n; k++) {
+    const ts_param *p = ebc->params.item[k];
+    if (!seen(ebc, p->grad))
+      memcpy(p->grad, s->host + ebc->processors[k].at, (size_t)p->n * 4);
+  }
 done:
   return err;
 }
@@ -236,11 +246,15 @@ static ts_err write_task(void *arg, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = *(ts_ebc **)arg;
   const double *sum = ebc->positions.sum.ptr;
-  if (ebc->positions.grad.ptr) return fetch_sums(ebc);
-  for (int32_t k = 0; k < ebc->params.n; k++)
-    TS_TRY(ebc->kernels->narrow(ebc->params.item[k]->grad,
-                                sum + ebc->processors[k].at,
-                                ebc->params.item[k]->n));
+  int32_t n = 0;
+  for (int32_t k = 0; k < ebc->params.n; k++) {
+    const ts_param *p = ebc->params.item[k];
+    if (seen(ebc, p->grad))
+      TS_TRY(ebc->kernels->narrow(p->grad, sum + ebc->processors[k].at, p->n));
+    else
+      n++;
+  }
+  if (n) TS_TRY(fetch_sums(ebc));
 done:
   return err;
 }

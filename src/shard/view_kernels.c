@@ -29,9 +29,17 @@ static ts_err copy_rows(const ts_row_args *a) {
   return TS_OK;
 }
 
-static void sum_piece(const ts_row_piece *p) {
+static void clear_rows(const ts_row_piece *p) {
+  if (p->to_step == p->n_cols) {
+    if (p->count) memset(p->to, 0, (size_t)p->count * (size_t)p->n_cols * 4);
+    return;
+  }
   for (int32_t j = 0; j < p->count; j++)
     memset(p->to + (int64_t)j * p->to_step, 0, (size_t)p->n_cols * 4);
+}
+
+static void sum_piece(const ts_row_piece *p) {
+  clear_rows(p);
   for (int32_t i = 0; i < p->n; i++) {
     const int64_t at = place_of_row(p, i);
     if (at < 0) continue;

@@ -1,0 +1,264 @@
+/* input_send.c - a batch as kernels are told of it.
+ *
+ * On the host they read what the reader gave.  To a device whose memory the
+ * host may not touch ids, lengths and weights of all features go in one copy,
+ * out of one pinned block. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "shard/message.h"
+
+bool ts_flight_is_apart(const ts_flight *fl) {
+  return ts_device_is_apart(fl->ebc->device);
+}
+
+/* ---- descriptions -------------------------------------------------------- */
+
+/* The next N structs of SIZE bytes of the plan; *AT counts while it has no
+ * memory. */
+static void *piece(const ts_flight *fl, size_t *at, int64_t n, size_t size) {
+  char *p = fl->plan.ptr ? (char *)fl->plan.ptr + *at : NULL;
+  *at += ((size_t)n * size + 63) / 64 * 64;
+  return p;
+}
+
+static size_t lay_out_plan(ts_flight *fl) {
+  const ts_ebc *ebc = fl->ebc;
+  size_t at = 0;
+  fl->raw = piece(fl, &at, ebc->n_features, sizeof *fl->raw);
+  fl->distinct = piece(fl, &at, ebc->n_variable, sizeof *fl->distinct);
+  fl->pack = piece(fl, &at, ebc->n_routes + ebc->n_ranks, sizeof *fl->pack);
+  fl->splits = piece(fl, &at, ebc->n_splits, sizeof *fl->splits);
+  fl->parts = piece(fl, &at, ebc->n_parts, sizeof *fl->parts);
+  return at;
+}
+
+ts_err ts_send_create(ts_flight *fl) {
+  ts_err err = TS_OK;
+  ts_ebc *ebc = fl->ebc;
+  const ts_buffer here = {.space = TS_SPACE_PINNED,
+                          .tag = TS_TAG_INPUT,
+                          .owned = true,
+                          .device = ebc->device};
+  fl->stage = fl->batch_there = fl->spread = fl->packed = here;
+  fl->batch_there.space = fl->spread.space = TS_SPACE_DEVICE;
+  fl->packed.space = TS_SPACE_DEVICE;
+  TS_TRY(ts_buffer_create(&fl->plan, ebc->device, lay_out_plan(fl),
+                          TS_SPACE_PINNED, TS_TAG_COMM));
+  lay_out_plan(fl);
+  fl->first_word = 1 + ts_bags_found(fl);
+  fl->n_known = fl->first_word + ebc->n_routes;
+  TS_TRY(ts_buffer_create(&fl->found, ebc->device, (size_t)fl->n_known * 8,
+                          TS_SPACE_DEVICE, TS_TAG_COMM));
+  fl->known = fl->found.ptr;
+  if (ts_flight_is_apart(fl)) {
+    fl->known = NULL;
+    TS_TRY(ts_mem_array(&fl->known, fl->n_known, 8, TS_TAG_COMM));
+  }
+  fl->route_count = fl->known + fl->first_word;
+done:
+  return err;
+}
+
+void ts_send_destroy(ts_flight *fl) {
+  ts_buffer *all[] = {&fl->plan,        &fl->found,  &fl->stage,
+                      &fl->batch_there, &fl->spread, &fl->packed};
+  if (fl->known != fl->found.ptr) ts_mem_free(fl->known);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) ts_buffer_reset(all[i]);
+}
+
+/* ---- results ------------------------------------------------------------- */
+
+static ts_err bad_id(const ts_flight *fl, int64_t k) {
+  const ts_ebc *ebc = fl->ebc;
+  int32_t f = 0;
+  for (; k >= fl->kjt->features[f].n_ids; f++) k -= fl->kjt->features[f].n_ids;
+  const int32_t table = ebc->feature_table[f];
+  const ts_table_config *t = &ebc->config->tables[table];
+  int32_t first = f;
+  while (first > 0 && ebc->feature_table[first - 1] == table) first--;
+  return ts_fail(TS_ERR_DATA,
+                 "feature %s: id %lld is not a row of table %s, which has "
+                 "%lld rows",
+                 t->features.item[f - first],
+                 (long long)fl->kjt->features[f].ids[k], t->name,
+                 (long long)t->rows);
+}
+
+ts_err ts_send_find(ts_flight *fl, int64_t first, int64_t n) {
+  ts_err err = TS_OK;
+  if (ts_flight_is_apart(fl))
+    TS_TRY(fl->ebc->kernels->fetch(
+        fl->known + first, (int64_t *)fl->found.ptr + first, (size_t)n * 8));
+  if (first == 0 && fl->known[0] != TS_NO_BAD_ID)
+    return bad_id(fl, fl->known[0]);
+done:
+  return err;
+}
+
+/* ---- to a device apart --------------------------------------------------- */
+
+/* A block in two places, filled from its start. */
+typedef struct ts_load {
+  char *here, *there;
+  int64_t bytes;
+} ts_load;
+
+/* Room for BYTES; *HERE is where it is filled. */
+static void *room(ts_load *l, void *here /* T** */, int64_t bytes) {
+  char *from = l->here + l->bytes, *to = l->there + l->bytes;
+  memcpy(here, &from, sizeof from);
+  l->bytes += (bytes + 15) / 16 * 16;
+  return to;
+}
+
+static void *load(ts_load *l, const void *from, int64_t bytes) {
+  void *here, *there = room(l, &here, bytes);
+  if (bytes) memcpy(here, from, (size_t)bytes);
+  return there;
+}
+
+static int64_t rounded(int64_t bytes) {
+  return (bytes + 15) / 16 * 16;
+}
+
+/* Bytes that feature F takes: sent, and its offsets there. */
+static void add_bytes(const ts_flight *fl, int32_t f, int64_t bytes[2]) {
+  const ts_jagged *j = &fl->raw[f].bags;
+  int32_t n_parts;
+  ts_bags_parts(fl, f, &n_parts);
+  bytes[0] +=
+      rounded(8 * j->n_ids) + rounded(8 * (int64_t)n_parts) +
+      (j->weights ? rounded(4 * j->n_ids) : 0) +
+      (ts_jagged_is_one(j) ? 0 : rounded(4 * (int64_t)fl->raw[f].n_bags));
+  bytes[1] += rounded(8 * ((int64_t)fl->raw[f].n_bags + 1));
+}
+
+static void load_lengths(ts_load *l, const ts_jagged *j, int32_t n,
+                         const int32_t **there) {
+  int32_t *here;
+  *there = room(l, &here, 4 * (int64_t)n);
+  if (j->lengths && n) memcpy(here, j->lengths, (size_t)n * 4);
+  for (int32_t b = 0; !j->lengths && b < n; b++)
+    here[b] = (int32_t)ts_jagged_length(j, b);
+}
+
+static void load_feature(ts_flight *fl, int32_t f, ts_load *l) {
+  const ts_jagged j = fl->raw[f].bags;
+  ts_jagged *to = &fl->raw[f].bags;
+  int32_t n_parts;
+  const int64_t *row0 = ts_bags_parts(fl, f, &n_parts);
+  to->ids = load(l, j.ids, 8 * j.n_ids);
+  if (j.weights) to->weights = load(l, j.weights, 4 * j.n_ids);
+  if (!ts_jagged_is_one(&j))
+    load_lengths(l, &j, fl->raw[f].n_bags, &to->lengths);
+  to->offsets = NULL;
+  if (n_parts)
+    fl->distinct[fl->ebc->variable[f]].row0 = load(l, row0, 8 * n_parts);
+}
+
+static ts_err reserve_batch(ts_flight *fl, int64_t bytes[2]) {
+  ts_err err = TS_OK;
+  bytes[0] = bytes[1] = 0;
+  for (int32_t f = 0; f < fl->ebc->n_features; f++) add_bytes(fl, f, bytes);
+  TS_TRY(ts_buffer_reserve(&fl->stage, (size_t)bytes[0]));
+  TS_TRY(ts_buffer_reserve(&fl->batch_there, (size_t)(bytes[0] + bytes[1])));
+done:
+  return err;
+}
+
+static ts_err bring(ts_flight *fl, const ts_bags_args *a) {
+  ts_err err = TS_OK;
+  const ts_kernels *k = fl->ebc->kernels;
+  int64_t bytes[2];
+  TS_TRY(reserve_batch(fl, bytes));
+  ts_load l = {fl->stage.ptr, fl->batch_there.ptr, 0};
+  for (int32_t f = 0; f < a->n_features; f++) load_feature(fl, f, &l);
+  char *offsets = l.there + bytes[0];
+  for (int32_t f = 0; f < a->n_features; f++) {
+    fl->raw[f].offsets = (int64_t *)(void *)offsets;
+    offsets += rounded(8 * ((int64_t)fl->raw[f].n_bags + 1));
+  }
+  TS_TRY(k->copy(l.there, l.here, (size_t)l.bytes));
+  TS_TRY(k->bags_offsets(a));
+done:
+  return err;
+}
+
+/* ---- a batch ------------------------------------------------------------- */
+
+/* Feature F with the bags J of BATCH samples; sequences have one bag for each
+ * id. */
+static void describe(ts_flight *fl, int32_t f, const ts_jagged *j,
+                     int32_t batch) {
+  const ts_table_config *t =
+      &fl->ebc->config->tables[fl->ebc->feature_table[f]];
+  int32_t n_parts;
+  fl->raw[f] = (ts_pack_feature){.bags = *j, .rows = t->rows, .n_bags = batch};
+  if (t->pooling == TS_POOL_NONE) {
+    fl->raw[f].n_bags = (int32_t)j->n_ids;
+    fl->raw[f].bags.lengths = NULL;
+    fl->raw[f].bags.offsets = NULL;
+  }
+  if (fl->ebc->variable[f] >= 0)
+    fl->distinct[fl->ebc->variable[f]].row0 = ts_bags_parts(fl, f, &n_parts);
+}
+
+static ts_err check_weights(const ts_flight *fl) {
+  const ts_ebc *ebc = fl->ebc;
+  for (int32_t f = 0; f < ebc->n_features; f++) {
+    const ts_jagged *j = &fl->kjt->features[f];
+    const ts_table_config *t = &ebc->config->tables[ebc->feature_table[f]];
+    if (t->weighted && !j->weights && j->n_ids)
+      return ts_fail(TS_ERR_DATA,
+                     "table %s is weighted but its data has no weights",
+                     t->name);
+  }
+  return TS_OK;
+}
+
+ts_err ts_send_batch(ts_flight *fl) {
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = fl->ebc;
+  const ts_bags_args a = {fl->raw, ebc->n_features, fl->found.ptr};
+  TS_TRY(check_weights(fl));
+  for (int32_t f = 0; f < ebc->n_features; f++)
+    describe(fl, f, &fl->kjt->features[f], fl->own.n);
+  if (ts_flight_is_apart(fl)) TS_TRY(bring(fl, &a));
+  /* The source has checked its ids against the file; this keeps a faulty
+   * source from touching other rows. */
+  TS_TRY(ebc->kernels->bags_check(&a));
+  if (!ts_flight_is_apart(fl)) TS_TRY(ts_send_find(fl, 0, 1));
+done:
+  return err;
+}
+
+/* ---- room, before step 0 ------------------------------------------------- */
+
+/* Bags of a full batch have their sizes already. */
+ts_err ts_send_expect(ts_flight *fl) {
+  ts_err err = TS_OK;
+  const ts_ebc *ebc = fl->ebc;
+  static const int32_t lengths = 0;
+  static const float weights = 0;
+  int64_t bytes[2], send = 0;
+  ts_buffer *all[] = {&fl->stage, &fl->batch_there, &fl->spread, &fl->packed};
+  if (!ts_flight_is_apart(fl)) return TS_OK;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    TS_TRY(ts_pool_add(&fl->pool, all[i]));
+  for (int32_t f = 0; f < ebc->n_features; f++) {
+    const ts_jagged j = {.lengths = &lengths,
+                         .weights =
+                             ebc->config->tables[ebc->feature_table[f]].weighted
+                                 ? &weights
+                                 : NULL,
+                         .n_ids = fl->bags[f].ids.n_ids};
+    describe(fl, f, &j, fl->batch_max);
+  }
+  TS_TRY(reserve_batch(fl, bytes));
+  for (int r = 0; r < ebc->n_ranks; r++) send += ts_expect_message(ebc, r);
+  TS_TRY(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
+  TS_TRY(ts_buffer_reserve(&fl->packed, (size_t)send));
+done:
+  return err;
+}

@@ -1,0 +1,73 @@
+/* unpack.h - the kernels of input dist's receiving side: what lies in messages,
+ * or in a batch whose ids stay on their rank, becomes the arrays of a TBE
+ * group (ts_tbe_input).
+ *
+ * A group's bags are a list of parts, each a run of bags of one feature and
+ * source that lie together.  On a device whose memory the host may not touch
+ * the messages and the list are brought up first, the parts are of few bags
+ * each, so that they make blocks of equal work, and the host has added up
+ * their lengths. */
+#ifndef TS_SHARD_UNPACK_H
+#define TS_SHARD_UNPACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How a part gives the lengths of its bags: 1 each, uint8, int32; or int64
+ * offsets, of which base is the zero.  The first ones travel in two bits, of
+ * which the value left over is that of int32, too. */
+enum { TS_FORM_ONE, TS_FORM_BYTES, TS_FORM_INTS, TS_FORM_OFFSETS = 4 };
+
+/* Most bags of a part on devices of memory of their own. */
+enum { TS_UNPACK_BAGS = 1024 };
+
+/* Ids may come with a part without its bags, and bags without their ids:
+ * those of a section cut into parts all come with the first one. */
+typedef struct ts_unpack_part {
+  const void *lengths;       /* (n_bags) as form says */
+  const void *ids;           /* (n_ids) unsigned, of id_bytes 1, 2, 4 or 8: rows
+                                of the table's shard */
+  const float *weights;      /* (n_ids) or NULL */
+  const uint16_t *positions; /* (n_ids) places in whole bags, or NULL */
+  int64_t n_bags, first_bag; /* number of the first one in the group */
+  int64_t n_ids, first_id;
+  int64_t base;     /* ids of the group before the first bag */
+  int64_t at, step; /* where the first bag's row lies, and floats from there to
+                       the next one's */
+  int64_t n_listed; /* what the lengths must add up to; -1: not looked at, as
+                       always in device memory */
+  int32_t form, id_bytes;
+} ts_unpack_part;
+
+/* Writes the group's arrays, see ts_tbe_input; a COMM error where lengths
+ * don't add up.  NUMBER: positions are those in the bags. */
+typedef struct ts_unpack_args {
+  const ts_unpack_part *parts; /* (n_parts) in the order of bags and of ids */
+  int32_t n_parts;
+  bool number;
+  int64_t n_bags, n_ids;
+  int64_t *offsets;    /* (n_bags + 1) */
+  int64_t *at;         /* (n_bags) */
+  int32_t *rows;       /* (n_ids) */
+  float *weights;      /* (n_ids), of parts that have them */
+  uint16_t *positions; /* (n_ids), likewise, or where they are numbered */
+} ts_unpack_args;
+
+/* 1 / bag length of N rows of a view, 0 of empty bags: row b is of bag
+ * bag[b], or b where bag is NULL. */
+typedef struct ts_bag_mean {
+  float *out;             /* (n) */
+  const int32_t *lengths; /* (bags), or NULL: as offsets say */
+  const int64_t *offsets; /* (bags + 1), or NULL; both NULL: one id each */
+  const int32_t *bag;
+  int64_t n;
+} ts_bag_mean;
+
+/* In host memory, like the list; what it points to is not. */
+enum { TS_BAG_MEANS = 64 };
+typedef struct ts_bag_means_args {
+  ts_bag_mean view[TS_BAG_MEANS];
+  int32_t n_views;
+} ts_bag_means_args;
+
+#endif
