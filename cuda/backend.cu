@@ -14,6 +14,7 @@ static ts_err kernels_fill(ts_kernels *k, const char *) {
   ts_cuda_kernels_views(k);
   ts_cuda_kernels_lookup(k);
   ts_cuda_kernels_update(k);
+  ts_cuda_kernels_cache(k);
   ts_cuda_kernels_pack(k);
   ts_cuda_kernels_entries(k);
   ts_cuda_kernels_unpack(k);

@@ -83,6 +83,10 @@ const ts_cuda_gpu *ts_cuda_gpu_now(void);
 ts_err ts_cuda_take(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 void ts_cuda_give(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 
+/* The host's memory as kernels see it (ts_device_reach). */
+ts_err ts_cuda_reach(ts_device *, void **seen, void *p, size_t bytes, bool pin);
+void ts_cuda_unreach(ts_device *, void *p);
+
 /* cuda/device.cu; cuda/memory.cu, cuda/gpu.cu: of its operations. */
 ts_err ts_cuda_device_create(ts_device **, const ts_device_options *);
 ts_err ts_cuda_alloc(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
@@ -120,6 +124,7 @@ void ts_cuda_kernels_views(ts_kernels *);  /* shard/view_kernels.h's, put */
 void ts_cuda_kernels_lookup(ts_kernels *); /* lookup, weight_grad */
 void ts_cuda_kernels_pack(ts_kernels *); /* bags_*, pack_* */
 void ts_cuda_kernels_update(ts_kernels *); /* sort, row_update, row_stage */
+void ts_cuda_kernels_cache(ts_kernels *);  /* cache_* */
 void ts_cuda_kernels_entries(ts_kernels *); /* sparse/entries.h */
 void ts_cuda_kernels_unpack(ts_kernels *); /* unpack, bag_means */
 void ts_cuda_kernels_dense(ts_kernels *);

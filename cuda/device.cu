@@ -343,6 +343,8 @@ static void fill(ts_device_ops *ops) {
   ops->mark = ts_cuda_mark;
   ops->between = ts_cuda_between;
   ops->unmark = ts_cuda_unmark;
+  ops->reach = ts_cuda_reach;
+  ops->unreach = ts_cuda_unreach;
 }
 
 ts_err ts_cuda_device_create(ts_device **out, const ts_device_options *o) {

@@ -23,6 +23,8 @@ struct ts_lookup_params {
   int64_t items;
   int32_t dim, chunks, run, n_features;
   bool mean;
+  uint32_t first_line; /* rows from here on lie line_shift bytes further */
+  int64_t line_shift;
   int64_t bag_start[TS_LOOKUP_FEATURES + 1]; /* from the first bag on */
   int64_t row_base[TS_LOOKUP_FEATURES];
 };
@@ -111,6 +113,16 @@ template <int LANES> static __device__ __forceinline__ uint32_t ts_group_mask() 
   return ((1u << LANES % 32) - 1) << first;
 }
 
+/* Row ROW of a table, or a line in its place. */
+template <class Raw>
+static __device__ __forceinline__ const Raw *
+ts_row_of(const ts_lookup_params &p, const Raw *table, uint32_t row,
+          uint32_t pitch) {
+  const Raw *at = table + (uint64_t)row * pitch;
+  return row >= p.first_line ? (const Raw *)((const char *)at + p.line_shift)
+                             : at;
+}
+
 /* ---- lookup -------------------------------------------------------------- */
 
 /* The sum of a bag that a group is at: V columns from COL on in each lane. */
@@ -191,8 +203,8 @@ ts_lookup_ids(const ts_lookup_params &p, const ts_piece &s,
     next_id.load(p.rows, s.from, i + TS_LOOKUP_AHEAD, n, lane);
 #pragma unroll
     for (int u = 0; u < TS_LOOKUP_AHEAD; u++)
-      raw[u] =
-          ts_row_load(table + (uint64_t)(uint32_t)id.get(mask, u) * pitch);
+      raw[u] = ts_row_load(
+          ts_row_of(p, table, (uint32_t)id.get(mask, u), pitch));
     if (WEIGHTED) {
       weight = next_weight;
       next_weight.load(p.weights, s.from, i + TS_LOOKUP_AHEAD, n, lane);
@@ -314,7 +326,7 @@ ts_weight_grad_piece(const ts_lookup_params &p, const ts_piece &s) {
     const float share = __shfl_sync(full, s.share, k);
     const uint32_t row = (uint32_t)__ldg(p.rows + (s.from + id));
     const float dot =
-        ts_dot_row<Row, V>(table + (uint64_t)row * pitch, grad, p.dim,
+        ts_dot_row<Row, V>(ts_row_of(p, table, row, pitch), grad, p.dim,
                            (int32_t)(lane % LANES) * V);
     if (own < s.n_ids && lane % LANES == 0) p.out[s.from + own] = __fmul_rn(share, dot);
   }

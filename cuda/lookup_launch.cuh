@@ -85,6 +85,14 @@ static void ts_lookup_fill(ts_lookup_params *p, const ts_lookup_args *a,
   p->run = plan->run;
   p->n_features = n;
   p->mean = a->mean;
+  p->first_line = UINT32_MAX;
+  p->line_shift = 0;
+  if (a->lines) { /* no part of the same array: addresses alone are counted */
+    p->first_line = a->first_line;
+    p->line_shift =
+        (int64_t)(uintptr_t)a->lines - (int64_t)(uintptr_t)a->weight -
+        (int64_t)a->first_line * a->dim * (int64_t)ts_dtype_bytes(a->dtype);
+  }
   memcpy(p->bag_start, a->bag_start + f, sizeof(int64_t) * (size_t)(n + 1));
   memcpy(p->row_base, a->row_base + f, sizeof(int64_t) * (size_t)n);
 }
@@ -96,9 +104,12 @@ static ts_err ts_lookup_features(const ts_lookup_args *a, int32_t f, int32_t n,
                                  cudaStream_t stream) {
   const int64_t n_bags = a->bag_start[f + n] - a->bag_start[f];
   if (n_bags == 0) return TS_OK;
+  /* Vectors are those that rows and lines both lie on. */
+  const void *both =
+      (const void *)((uintptr_t)a->weight | (uintptr_t)a->lines);
   const ts_lookup_plan plan =
-      g ? ts_weight_grad_plan_of(a->dtype, a->dim, a->weight, n_bags, m)
-        : ts_lookup_plan_of(a->dtype, a->dim, a->weight, n_bags, m);
+      g ? ts_weight_grad_plan_of(a->dtype, a->dim, both, n_bags, m)
+        : ts_lookup_plan_of(a->dtype, a->dim, both, n_bags, m);
   ts_lookup_params p;
   ts_lookup_fill(&p, a, f, n, &plan);
   if (g) p.grad = g->grad, p.out = g->out;

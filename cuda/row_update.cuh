@@ -167,6 +167,13 @@ struct ts_row_id {
   bool active;
 };
 
+/* Element COLUMN of ID's row, in weights (k = -1) or state k. */
+__device__ inline int64_t ts_row_at(const ts_row_place &r, const ts_row_id &id,
+                                    int column, int k) {
+  const int64_t at = (int64_t)id.at * r.dim + column;
+  return id.at >= r.first_line ? at + r.shift[1 + k] : at;
+}
+
 /* The columns of one lane in one sweep. */
 struct ts_columns {
   int at, n; /* n <= 0: none */
@@ -183,22 +190,22 @@ template <class O> struct ts_elements {
                        const ts_columns &c) {
     w = state[0] = state[1] = {};
     if (!id.active || c.n <= 0) return;
-    const int64_t at = (int64_t)id.at * r.dim + c.at;
-    w = ts_row_load(r, at, c.n);
+    w = ts_row_load(r, ts_row_at(r, id, c.at, -1), c.n);
     for (int k = 0; k < O::ELEMENTS; k++)
-      state[k] = ts_quad_load(r.state[k] + at, c.n, r.wide_loads);
+      state[k] = ts_quad_load(r.state[k] + ts_row_at(r, id, c.at, k), c.n,
+                              r.wide_loads);
   }
   __device__ void store_states(const ts_row_place &r, const ts_row_id &id,
                                const ts_columns &c) const {
     if (!id.active || c.n <= 0) return;
-    const int64_t at = (int64_t)id.at * r.dim + c.at;
     for (int k = 0; k < O::ELEMENTS; k++)
-      ts_quad_store(r.state[k] + at, state[k], c.n, r.wide_loads);
+      ts_quad_store(r.state[k] + ts_row_at(r, id, c.at, k), state[k], c.n,
+                    r.wide_loads);
   }
   __device__ void store(const ts_row_place &r, const ts_row_id &id,
                         const ts_columns &c, const ts_row_table &t) const {
     if (!id.active || c.n <= 0) return;
-    const int64_t at = (int64_t)id.at * r.dim + c.at;
+    const int64_t at = ts_row_at(r, id, c.at, -1);
     ts_row_store(r, at, w, c.n, t, id.key, (uint32_t)c.at);
     store_states(r, id, c);
   }

@@ -157,11 +157,12 @@ __device__ inline void ts_row_ask(const ts_row_place &r, const ts_row_id &id,
                                   const ts_group<W> &group) {
   const ts_columns c(r.dim, 0, W, group.lane);
   if (!id.active || c.n <= 0) return;
-  const int64_t at = (int64_t)id.at * r.dim + c.at;
   if (group.lane % 2 == 0) /* 32 bytes are a sector */
-    ts_prefetch((const char *)r.weight + at * (r.dtype == TS_F32 ? 4 : 2));
+    ts_prefetch((const char *)r.weight +
+                ts_row_at(r, id, c.at, -1) * (r.dtype == TS_F32 ? 4 : 2));
   for (int k = 0; k < O::ELEMENTS; k++)
-    if (group.lane % 2 == 0) ts_prefetch(r.state[k] + at);
+    if (group.lane % 2 == 0)
+      ts_prefetch(r.state[k] + ts_row_at(r, id, c.at, k));
   if constexpr (O::ROW >= 0)
     if (group.lane == 0) ts_prefetch(r.state[O::ROW] + id.key);
 }

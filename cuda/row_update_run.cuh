@@ -28,10 +28,12 @@ inline bool ts_row_aligned(const void *p, size_t bytes) {
 inline bool ts_row_wide_loads(const ts_row_update_args *a) {
   bool wide = a->dim % 4 == 0 && ts_row_aligned(a->grad, 16) &&
               ts_row_aligned(a->sum_out, 16) &&
-              ts_row_aligned(a->weight, a->dtype == TS_F32 ? 16 : 8);
+              ts_row_aligned(a->weight, a->dtype == TS_F32 ? 16 : 8) &&
+              ts_row_aligned(a->lines, a->dtype == TS_F32 ? 16 : 8);
   for (int k = 0; k < a->optim->n_states; k++)
     if (!a->optim->state[k].per_row)
-      wide = wide && ts_row_aligned(a->state[k], 16);
+      wide = wide && ts_row_aligned(a->state[k], 16) &&
+             ts_row_aligned(a->line_state[k], 16);
   return wide;
 }
 
@@ -63,6 +65,26 @@ ts_err ts_row_send_tables(RUN &run, const ts_row_update_args *a,
   return err;
 }
 
+/* Elements of SIZE bytes from place FIRST of ROWS on to LINES, which are no
+ * part of the same array: addresses alone are counted. */
+inline int64_t ts_row_shift(const void *rows, const void *lines, size_t size,
+                            int64_t first) {
+  return ((int64_t)(uintptr_t)lines - (int64_t)(uintptr_t)rows) /
+             (int64_t)size -
+         first;
+}
+
+inline void ts_row_put_lines(ts_row_place *r, const ts_row_update_args *a) {
+  const int64_t first = (int64_t)a->first_line * a->dim;
+  r->first_line = UINT32_MAX;
+  if (!a->lines) return;
+  r->first_line = a->first_line;
+  r->shift[0] =
+      ts_row_shift(a->weight, a->lines, ts_dtype_bytes(a->dtype), first);
+  for (int k = 0; k < a->optim->n_states; k++)
+    r->shift[1 + k] = ts_row_shift(a->state[k], a->line_state[k], 4, first);
+}
+
 inline ts_row_place ts_row_place_of(const ts_row_update_args *a,
                                     const ts_row_table *table) {
   ts_row_place r = {};
@@ -70,6 +92,7 @@ inline ts_row_place ts_row_place_of(const ts_row_update_args *a,
   r.dtype = a->dtype;
   r.dim = a->dim;
   for (int k = 0; k < TS_ROW_STATES_MAX; k++) r.state[k] = a->state[k];
+  ts_row_put_lines(&r, a);
   r.table = table;
   r.n_tables = a->n_tables;
   r.step = (uint32_t)a->step;

@@ -48,6 +48,10 @@ struct ts_row_place {
   const ts_row_table *table; /* (n_tables) */
   int32_t n_tables;
   uint32_t step;
+  /* Places from first_line on lie shift elements further: of weights, states.
+   * Elsewhere no place is as large. */
+  uint32_t first_line;
+  int64_t shift[1 + TS_ROW_STATES_MAX];
   bool wide_loads; /* quads lie at multiples of their size */
 };
 

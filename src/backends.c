@@ -20,6 +20,7 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
     return ts_fail(TS_ERR_DECK, "this CPU has no %s", isa);
   k->isa = "ref";
   ts_memory_kernels_host(k);
+  ts_cache_kernels_host(k);
   ts_pack_kernels_host(k);
   ts_view_kernels_host(k);
   ts_entry_kernels_host(k);

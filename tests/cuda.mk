@@ -52,6 +52,13 @@ tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
 tests_test_cuda_update_LDADD = $(cuda_test_libs)
 tests_test_cuda_update_LINK = $(cuda_test_link)
 
+# The cache of rows in slow memory, in the same way.
+check_PROGRAMS += tests/test_cuda_cache
+tests_test_cuda_cache_SOURCES = tests/test_cuda_cache.c \
+  tests/cuda_cache.c tests/cuda_cache.h tests/cache_emulated.cc
+tests_test_cuda_cache_LDADD = $(cuda_test_libs)
+tests_test_cuda_cache_LINK = $(cuda_test_link)
+
 # The sending side of input dist, too.
 check_PROGRAMS += tests/test_cuda_pack
 tests_test_cuda_pack_SOURCES = tests/test_cuda_pack.c \
@@ -88,6 +95,10 @@ tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
 check_PROGRAMS += tests/test_cuda_lookup_gpu
 tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
   tests/cuda_lookup_cases.c tests/cuda_lookup_cases.h
+
+check_PROGRAMS += tests/test_cuda_cache_gpu
+tests_test_cuda_cache_gpu_SOURCES = tests/test_cuda_cache_gpu.c \
+  tests/cuda_cache.c tests/cuda_cache.h
 
 check_PROGRAMS += tests/test_cuda_update_gpu
 tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \

@@ -309,6 +309,24 @@ cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags) {
   return give_out(p, bytes);
 }
 
+cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags) {
+  (void)p;
+  (void)bytes;
+  (void)flags;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaHostUnregister(void *p) {
+  (void)p;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaHostGetDevicePointer(void **seen, void *p, unsigned flags) {
+  (void)flags;
+  *seen = p;
+  return answer(cudaSuccess);
+}
+
 cudaError_t cudaFree(void *p) {
   return take_back(p);
 }

@@ -200,6 +200,48 @@ START_TEST(table_off_borders) {
 }
 END_TEST
 
+/* The second half of the rows lies elsewhere, OFF elements from a border: the
+ * same bits. */
+static void check_lines(int32_t dim, ts_dtype t, bool weighted, int off) {
+  lookup_case c;
+  ts_kernels k;
+  const size_t size = ts_dtype_bytes(t), half = (size_t)(ROWS * dim) * size;
+  ck_assert(test_kernels(&k, 0));
+  make(&c, MIXED, dim, t, weighted, false);
+  char *rows = exactly(ROWS * dim, size), *all = exactly(ROWS * dim + 8, size);
+  char *lines = all + off * (int)size;
+  memcpy(rows, c.table, half);
+  memcpy(lines, (const char *)c.table + half, half);
+  for (int32_t f = 0; f < c.args.n_features; f++) c.base[f] = 0;
+  for (int64_t i = 0; i < c.n_ids; i++) c.rows[i] = c.rows[i] * 7 % (2 * ROWS);
+  const int64_t n = weighted ? c.sizes.n_out : c.n_ids;
+  const ts_lookup_args one = c.args;
+  c.sizes = (cuda_lookup_sizes){c.sizes.n_out, ROWS, ROWS, c.sizes.n_grad};
+  fill(c.out, n);
+  fill(c.expected, n);
+  c.args.weight = rows;
+  c.args.lines = lines;
+  c.args.first_line = ROWS;
+  c.sizes.n_out = n;
+  ck_assert_ok(run(&c.args, weighted ? NULL : &c.grads, &c.sizes));
+  c.args = one;
+  c.args.out = c.grads.out = c.expected;
+  ck_assert_ok(weighted ? k.lookup(&c.args) : k.weight_grad(&c.grads));
+  same_bits(&c, n, "rows in two places");
+  free(rows);
+  free(all);
+  drop(&c);
+}
+
+START_TEST(lines) {
+  static const int32_t dims[] = {3, 20, 64, 128};
+  for (int i = 0; i < TEST_COUNT(dims); i++)
+    for (int t = 0; t < TEST_COUNT(types); t++)
+      for (int mode = 0; mode < 4; mode++)
+        check_lines(dims[i], types[t], mode & 1, mode / 2);
+}
+END_TEST
+
 /* No bags, no features: nothing is launched, nothing is written. */
 START_TEST(nothing) {
   lookup_case c;
@@ -215,7 +257,7 @@ START_TEST(nothing) {
 END_TEST
 
 Suite *cuda_lookup_suite(const char *name, cuda_lookup_run *r) {
-  const TTest *const tests[] = {all_shapes, all_bags, table_off_borders,
+  const TTest *const tests[] = {all_shapes, all_bags, table_off_borders, lines,
                                 nothing};
   run = r;
   return test_suite(name, tests, TEST_COUNT(tests));

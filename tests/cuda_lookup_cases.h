@@ -9,9 +9,9 @@
 
 /* One launch on arguments in host memory: fills the N_OUT floats of A's
  * output, or of G's where G (whose bags are A) is not NULL.  N_ROWS: of the
- * table; N_GRAD: floats. */
+ * table; N_LINES: rows in A's lines; N_GRAD: floats. */
 typedef struct cuda_lookup_sizes {
-  int64_t n_out, n_rows, n_grad;
+  int64_t n_out, n_rows, n_lines, n_grad;
 } cuda_lookup_sizes;
 typedef ts_err cuda_lookup_run(const ts_lookup_args *a,
                                const ts_weight_grad_args *g,

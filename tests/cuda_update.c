@@ -226,6 +226,68 @@ static void check_update(const spec *s) {
   drop(&c);
 }
 
+/* Places from PLACES / 2 on lie in arrays of their own: there all of them are
+ * as the reference has them, the others as they were; in the first arrays it
+ * is the other way. */
+static void same_parts(const void *before, const void *after, const void *got,
+                       const void *lines, int64_t bytes, const spec *s) {
+  char *x = test_alloc(PLACES * bytes, 1);
+  const size_t half = (size_t)(PLACES / 2 * bytes);
+  target->fetch(x, got, 2 * half);
+  same(x, after, half, "rows", s);
+  same(x + half, (const char *)before + half, half, "rows behind", s);
+  target->fetch(x, lines, 2 * half);
+  same(x, before, half, "lines before", s);
+  same(x + half, (const char *)after + half, half, "lines", s);
+  free(x);
+}
+
+/* Arrays of an update that have a row for each place: weights, states. */
+static int placed(const update_case *c, void *const *copies, void **rows,
+                  const void **got, int64_t *bytes) {
+  int n = 0;
+  rows[n] = c->a.weight;
+  bytes[n++] = c->a.dim * (int64_t)ts_dtype_bytes(c->a.dtype);
+  for (int k = 0; k < c->a.optim->n_states; k++) {
+    if (c->a.optim->state[k].per_row) continue;
+    rows[n] = c->a.state[k];
+    bytes[n++] = c->a.dim * (int64_t)4;
+  }
+  for (int i = 0; i < n; i++) got[i] = sent(c, copies, rows[i]);
+  return n;
+}
+
+static void check_lines(const spec *s) {
+  ts_kernels ref;
+  update_case c;
+  void *copies[ARRAYS_MAX], *rows[3], *before[3], *lines[3];
+  const void *got[3];
+  int64_t bytes[3];
+  test_kernels(&ref, 0);
+  make(&c, s);
+  ts_row_update_args a = send_all(&c, copies);
+  const int n = placed(&c, copies, rows, got, bytes);
+  for (int i = 0; i < n; i++) {
+    before[i] = test_alloc(PLACES * bytes[i], 1);
+    memcpy(before[i], rows[i], (size_t)(PLACES * bytes[i]));
+    lines[i] = target->send(rows[i], (size_t)(PLACES * bytes[i]));
+    void *first = (char *)lines[i] + PLACES / 2 * bytes[i];
+    if (i == 0) a.lines = first;
+    for (int k = 0; i && k < c.a.optim->n_states; k++)
+      if (rows[i] == (void *)c.a.state[k]) a.line_state[k] = first;
+  }
+  a.first_line = PLACES / 2;
+  ck_assert_ok(target->row_update(&a));
+  ck_assert_ok(ref.row_update(&c.a));
+  for (int i = 0; i < n; i++) {
+    same_parts(before[i], rows[i], got[i], lines[i], bytes[i], s);
+    target->drop(lines[i]);
+    free(before[i]);
+  }
+  for (int i = 0; i < c.n_arrays; i++) target->drop(copies[i]);
+  drop(&c);
+}
+
 static const char *const kinds[] = {"sgd",
                                     "adagrad",
                                     "rowwise_adagrad",
@@ -313,6 +375,20 @@ START_TEST(corners) {
                              .lengths = &lengths[i],
                              .n_runs = lengths[i] > 0,
                              .keep = keep});
+}
+END_TEST
+
+/* Rows in two places, of every optimizer. */
+START_TEST(lines) {
+  for (int k = 0; k < TEST_COUNT(kinds); k++)
+    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+      for (int d = 0; d < TEST_COUNT(dims); d += 2)
+        check_lines(&(spec){.kind = kinds[k],
+                            .dtype = t,
+                            .dim = dims[d],
+                            .lengths = d % 4 ? short_runs : long_runs,
+                            .n_runs = TEST_COUNT(short_runs),
+                            .placed = true});
 }
 END_TEST
 
@@ -452,8 +528,9 @@ START_TEST(sorts) {
 END_TEST
 
 Suite *cuda_update_suite(const char *name, const update_target *t) {
-  const TTest *const tests[] = {formulas, long_sums, long_ends,   grids,
-                                corners,  stages,    many_tables, sorts};
+  const TTest *const tests[] = {formulas, long_sums,   long_ends,
+                                grids,    corners,     lines,
+                                stages,   many_tables, sorts};
   Suite *suite = suite_create(name);
   TCase *all = tcase_create(name);
   target = t;

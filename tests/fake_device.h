@@ -24,6 +24,8 @@ ts_err ts_fake_create(ts_device **, const ts_fake_options *);
 /* The host's kernels, which alone may touch the device's memory, and only
  * while they run.  ISA as for ts_kernels_fill. */
 ts_err ts_fake_kernels(ts_kernels *, const char *isa);
+/* The host's kernels, which then know rows in two places, too. */
+void ts_fake_lines(ts_kernels *host);
 /* Device memory, zeroed; NULL for 0 bytes. */
 ts_err ts_fake_alloc(void **p, size_t bytes, ts_tag);
 void ts_fake_free(void *p, size_t bytes, ts_tag);

@@ -34,6 +34,7 @@ TS_KERNEL_LIST(WRAP)
 ts_err ts_fake_kernels(ts_kernels *k, const char *isa) {
   const ts_err err = ts_kernels_fill(&host, "host", isa);
   if (err != TS_OK) return err;
+  ts_fake_lines(&host);
   *k = host;
 #define SET(name, params) k->name = name;
   TS_KERNEL_LIST(SET)

@@ -12,6 +12,7 @@ dist_check_SCRIPTS += tests/lint.sh tests/parity.sh tests/real_data.sh
 check_LIBRARIES = tests/libharness.a
 tests_libharness_a_SOURCES = tests/harness.c tests/harness.h \
   tests/fake_device.c tests/fake_memory.c tests/fake_kernels.c \
+  tests/fake_lines.c \
   tests/fake_device.h
 tests_libharness_a_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 LDADD = tests/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)

@@ -1,7 +1,7 @@
 /* test_cache.c - tables in slow memory against the same tables in fast
  * memory, bit for bit; the directory of lines and its counts against a plain
  * one; the scratch of passes.
- * ranks: 1
+ * ranks: 1  fake: 1
  * seconds: 300 */
 #include <fcntl.h>
 #include <stdio.h>
@@ -260,6 +260,8 @@ START_TEST(twins) {
   memset(outputs, 0, sizeof outputs);
   const size_t n = train(expect, outputs, optim, type, &fast, NULL);
   for (int i = 0; i < 64; i++) {
+    /* On the fake device each has some of them: its kernels cost more. */
+    if (strcmp(ts_test_backend(), "host") && i % 7 != _i % 7) continue;
     const kind k = {
         "cached",           i & 1 ? "lfu" : "lru", i & 2 ? "file" : "host",
         factors[i / 4 % 4], passes[i / 16],        0};
@@ -286,8 +288,18 @@ typedef struct plain {
   ts_tier_count count;
 } plain;
 
-static int by_row(const void *a, const void *b) {
-  const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+/* Devices apart take rows in the order of their hashes, which the cache of the
+ * host has for its sets. */
+static bool apart;
+
+static uint32_t rank_of(uint32_t row) {
+  const ts_cache whole = {.n_sets = INT64_C(1) << 32};
+  return apart ? (uint32_t)ts_cache_set_of(&whole, row) : row;
+}
+
+static int by_rank(const void *a, const void *b) {
+  const uint32_t x = rank_of(*(const uint32_t *)a);
+  const uint32_t y = rank_of(*(const uint32_t *)b);
   return (x > y) - (x < y);
 }
 
@@ -317,7 +329,7 @@ static void plain_step(plain *p, const ts_cache *sets, const batch *b,
   const int64_t n = b->in.n_ids;
   p->count.n_ids += n;
   for (int64_t i = 0; i < n; i++) row[i] = group_row(b, i);
-  qsort(row, (size_t)n, sizeof *row, by_row);
+  qsort(row, (size_t)n, sizeof *row, by_rank);
   for (int round = 0; round < 2; round++)
     for (int64_t i = 0; i < n; i++) {
       const int64_t set = ts_cache_set_of(sets, row[i]);
@@ -358,6 +370,7 @@ START_TEST(counted) {
   memset(&p, 0, sizeof p);
   start(&w, "sgd", TS_F32, &k);
   ck_assert_ok(ts_cache_create(&sets, ROWS, k.load_factor, false));
+  apart = ts_device_is_apart(w.device);
   ts_tbe *t = group(&w);
   for (int s = 0; s < 12; s++) {
     fill(&b, &w, 90 + (uint64_t)s, 8, true);

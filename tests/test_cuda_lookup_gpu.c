@@ -38,12 +38,13 @@ static void *on_gpu(gpu_copies *c, const void *x, int64_t n) {
   return b->ptr;
 }
 
-/* The table keeps its place between borders of 16 bytes. */
-static void *table_on_gpu(gpu_copies *c, const ts_lookup_args *a,
-                          int64_t n_rows) {
-  const size_t off = (uintptr_t)a->weight % 16;
+/* Rows of A keep their place between borders of 16 bytes. */
+static void *rows_on_gpu(gpu_copies *c, const ts_lookup_args *a,
+                         const void *rows, int64_t n_rows) {
+  const size_t off = (uintptr_t)rows % 16;
   const int64_t n = n_rows * a->dim * (int64_t)ts_dtype_bytes(a->dtype);
-  char *p = on_gpu(c, (const char *)a->weight - off, n + (int64_t)off);
+  if (!rows) return NULL;
+  char *p = on_gpu(c, (const char *)rows - off, n + (int64_t)off);
   return p + off;
 }
 
@@ -60,7 +61,8 @@ static ts_err run_on_gpu(const ts_lookup_args *host,
   a.offsets = on_gpu(&c, host->offsets, 8 * (bags + 1));
   a.rows = on_gpu(&c, host->rows, 4 * ids);
   a.weights = on_gpu(&c, host->weights, 4 * ids);
-  a.weight = table_on_gpu(&c, host, s->n_rows);
+  a.weight = rows_on_gpu(&c, host, host->weight, s->n_rows);
+  a.lines = rows_on_gpu(&c, host, host->lines, s->n_lines);
   ts_weight_grad_args grads = {&a, a.out, NULL};
   if (g) grads.grad = on_gpu(&c, g->grad, 4 * s->n_grad);
   const gpu_arg arg = {&a, g ? &grads : NULL};

@@ -115,14 +115,16 @@ static ts_err release(ts_tier *t, const uint32_t *slots, int64_t n,
   return TS_OK;
 }
 
-static void refresh(ts_tier *t, uint32_t *slots, int64_t n) {
+static ts_err refresh(ts_tier *t, uint32_t *slots, int64_t n) {
   put(REFRESH, weights(t), hash(slots, n));
+  return TS_OK;
 }
 
-static void locate(ts_tier *t, uint32_t *slots, const uint32_t *keys,
-                   int64_t n) {
+static ts_err locate(ts_tier *t, uint32_t *slots, const uint32_t *keys,
+                     int64_t n) {
   (void)t;
   memcpy(slots, keys, (size_t)n * sizeof *slots);
+  return TS_OK;
 }
 
 static bool looking;
@@ -171,7 +173,8 @@ static ts_err create(ts_tier **out, ts_device *device,
   stub *s = NULL;
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
   s->base.ops = &ops;
-  TS_TRY(ts_tier_find("resident")->create(&s->inner, device, spec));
+  TS_TRY(ts_tier_find("resident", ts_device_is_apart(device))
+             ->create(&s->inner, device, spec));
   *out = &s->base;
   s = NULL;
 done:

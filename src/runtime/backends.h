@@ -23,6 +23,7 @@ const struct ts_wire_ops *ts_wire_built_in(void);
 
 /* Host: reference and vector kernels, by family. */
 void ts_memory_kernels_host(ts_kernels *);
+void ts_cache_kernels_host(ts_kernels *);
 void ts_pack_kernels_host(ts_kernels *);
 void ts_view_kernels_host(ts_kernels *);
 void ts_entry_kernels_host(ts_kernels *);

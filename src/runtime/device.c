@@ -148,6 +148,17 @@ bool ts_device_is_apart(const ts_device *d) {
   return d->ops->is_remote != NULL;
 }
 
+ts_err ts_device_reach(ts_device *d, void **seen, void *p, size_t bytes,
+                       bool pin) {
+  *seen = p;
+  if (!d->ops->reach || !bytes) return TS_OK;
+  return d->ops->reach(d, seen, p, bytes, pin);
+}
+
+void ts_device_unreach(ts_device *d, void *p, bool pin) {
+  if (d->ops->unreach && pin) d->ops->unreach(d, p);
+}
+
 bool ts_device_holds(ts_device *d, const void *p) {
   return p && d->ops->is_remote && d->ops->is_remote(d, p);
 }

@@ -97,6 +97,9 @@ typedef struct ts_device_ops {
   ts_err (*mark)(ts_lane *, void **mark);
   ts_err (*between)(ts_lane *, void *a, void *b, double *seconds);
   void (*unmark)(void *mark);
+  /* ts_device_reach, unreach; NULL: all of the host's memory is reached. */
+  ts_err (*reach)(ts_device *, void **seen, void *p, size_t bytes, bool pin);
+  void (*unreach)(ts_device *, void *p);
 } ts_device_ops;
 
 /* backend: "host" or "cuda" ("cuda" fails with DECK where it is not built
@@ -109,6 +112,13 @@ const ts_device_options *ts_device_options_of(const ts_device *);
 /* True where TS_SPACE_DEVICE is memory that the host may not touch: kernels
  * and copies alone see what lies there.  False on the host. */
 bool ts_device_is_apart(const ts_device *);
+/* From now on kernels may read and write BYTES of the host's memory at P, on
+ * borders of pages, which they see at *SEEN.  PIN: the pages may be kept in
+ * memory until unreach; else (files that are larger) DECK where the device
+ * can't without. */
+ts_err ts_device_reach(ts_device *, void **seen, void *p, size_t bytes,
+                       bool pin);
+void ts_device_unreach(ts_device *, void *p, bool pin);
 /* True where the host may not touch P, which is this device's. */
 bool ts_device_holds(ts_device *, const void *p);
 /* False where there is nothing to say: the host. */

@@ -47,6 +47,10 @@ typedef struct ts_lookup_args {
   const float *weights;     /* (N) or NULL */
   bool mean;
   int32_t n_features; /* F */
+  /* Of devices whose memory is apart, or NULL: rows from FIRST_LINE on are not
+   * in weight but here, in (n, dim).  On the host all rows are in weight. */
+  const void *lines;
+  uint32_t first_line;
 } ts_lookup_args;
 
 /* Gradient by each id's weight, for the pooled lookup BAGS (its out and
@@ -82,6 +86,8 @@ struct ts_distinct_args;
 struct ts_pack_args;
 struct ts_row_update_args; /* sparse/row_optim.h */
 struct ts_row_stage_args;
+struct ts_cache_args; /* sparse/cache_device.h */
+struct ts_cache_rows_args;
 struct ts_entries_args; /* sparse/entries.h */
 struct ts_append_args;
 struct ts_find_args;
@@ -193,6 +199,13 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(sort, (const ts_sort_args *))                                              \
   X(row_update, (const struct ts_row_update_args *))                           \
   X(row_stage, (const struct ts_row_stage_args *))                             \
+  X(cache_rows, (const struct ts_cache_rows_args *))                           \
+  X(cache_hold, (const struct ts_cache_args *))                                \
+  X(cache_release, (const struct ts_cache_args *))                             \
+  X(cache_refresh, (const struct ts_cache_args *))                             \
+  X(cache_locate, (const struct ts_cache_args *))                              \
+  X(cache_flush, (const struct ts_cache_args *))                               \
+  X(cache_reload, (const struct ts_cache_args *))                              \
   X(entries, (const struct ts_entries_args *))                                 \
   X(append, (const struct ts_append_args *))                                   \
   X(find, (const struct ts_find_args *))                                       \

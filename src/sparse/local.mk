@@ -1,8 +1,10 @@
 tessera_sources += \
   src/sparse/cache.c \
   src/sparse/cache.h \
+  src/sparse/cache_device.h \
   src/sparse/entries.h \
   src/sparse/isa.h \
+  src/sparse/kernels_cache.c \
   src/sparse/kernels_entries.c \
   src/sparse/kernels_avx2.c \
   src/sparse/kernels_avx512.c \
@@ -35,6 +37,7 @@ tessera_sources += \
   src/sparse/tier_cached.c \
   src/sparse/tier_cached.h \
   src/sparse/tier_fill.c \
+  src/sparse/tier_device.c \
   src/sparse/tier_resident.c \
   src/sparse/update_body.h \
   src/sparse/weight_grad_body.h

@@ -91,7 +91,8 @@ static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
     spec.state_per_row[k] = t->optim->state[k].per_row;
     spec.state_cols[k] = spec.state_per_row[k] ? 1 : t->dim;
   }
-  const ts_tier_ops *ops = c->kernel ? ts_tier_find(c->kernel) : NULL;
+  const ts_tier_ops *ops =
+      c->kernel ? ts_tier_find(c->kernel, ts_device_is_apart(t->device)) : NULL;
   if (!ops) ops = ts_tier_default();
   return ops->create(&t->tier, t->device, &spec);
 }
@@ -165,17 +166,21 @@ typedef struct ts_forward_arg {
 /* Held ids have slots in place of rows. */
 static ts_lookup_args lookup_args(const ts_tbe *t, const ts_tbe_input *in) {
   const bool held = in->hold && in->n_ids;
-  return (ts_lookup_args){.at = in->at,
-                          .weight = t->tier->ops->weights(t->tier),
-                          .dtype = t->dtype,
-                          .dim = t->dim,
-                          .row_base = held ? t->zero : t->feature_base,
-                          .bag_start = in->bag_start,
-                          .offsets = in->offsets,
-                          .rows = held ? in->hold->slots.ptr : in->rows,
-                          .weights = in->weights,
-                          .mean = t->mean,
-                          .n_features = t->n_features};
+  const ts_tier_ops *tier = t->tier->ops;
+  return (ts_lookup_args){
+      .at = in->at,
+      .weight = tier->weights(t->tier),
+      .dtype = t->dtype,
+      .dim = t->dim,
+      .row_base = held ? t->zero : t->feature_base,
+      .bag_start = in->bag_start,
+      .offsets = in->offsets,
+      .rows = held ? in->hold->slots.ptr : in->rows,
+      .weights = in->weights,
+      .mean = t->mean,
+      .n_features = t->n_features,
+      .lines = tier->lines ? tier->lines(t->tier, -1) : NULL,
+      .first_line = tier->lines ? tier->first_line(t->tier) : 0};
 }
 
 static ts_err forward_task(void *p, ts_lane *lane) {

@@ -72,6 +72,11 @@ static ts_row_update_args group_args(ts_tbe *t) {
                           .seed = t->seed};
   for (int k = 0; k < t->optim->n_states; k++)
     a.state[k] = t->tier->ops->state(t->tier, k);
+  if (!t->tier->ops->lines) return a;
+  a.first_line = t->tier->ops->first_line(t->tier);
+  a.lines = t->tier->ops->lines(t->tier, -1);
+  for (int k = 0; k < t->optim->n_states; k++)
+    a.line_state[k] = t->tier->ops->lines(t->tier, k);
   return a;
 }
 
@@ -203,11 +208,12 @@ ts_err ts_tbe_locate(ts_tbe *t, const uint32_t **place, const uint32_t *keys,
                      int64_t n) {
   *place = NULL;
   if (!t->tier->ops->cached) return TS_OK;
-  const ts_err err = ts_buffer_reserve(&t->place, (size_t)n * 4 + 4);
-  if (err != TS_OK) return err;
-  t->tier->ops->locate(t->tier, t->place.ptr, keys, n);
+  ts_err err = TS_OK;
+  TS_TRY(ts_buffer_reserve(&t->place, (size_t)n * 4 + 4));
+  TS_TRY(t->tier->ops->locate(t->tier, t->place.ptr, keys, n));
   *place = t->place.ptr;
-  return TS_OK;
+done:
+  return err;
 }
 
 typedef struct ts_backward_arg {

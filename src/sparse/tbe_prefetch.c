@@ -1,5 +1,6 @@
 /* tbe_prefetch.c - rows of a batch to come, for groups over a cached tier. */
 #include "base/mem.h"
+#include "sparse/cache_device.h"
 #include "sparse/tbe_impl.h"
 
 typedef struct ts_prefetch_arg {
@@ -8,13 +9,16 @@ typedef struct ts_prefetch_arg {
 } ts_prefetch_arg;
 
 /* Group rows of all ids of the batch: the tier makes slots of them. */
-static void fill_rows(const ts_tbe *t, const ts_tbe_input *in, uint32_t *rows) {
-  for (int32_t f = 0; f < t->n_features; f++) {
-    const int64_t from = in->offsets[in->bag_start[f]];
-    const int64_t to = in->offsets[in->bag_start[f + 1]];
-    for (int64_t i = from; i < to; i++)
-      rows[i] = (uint32_t)(t->feature_base[f] + in->rows[i]);
-  }
+static ts_err fill_rows(const ts_tbe *t, const ts_tbe_input *in,
+                        uint32_t *rows) {
+  const ts_cache_rows_args a = {.out = rows,
+                                .offsets = in->offsets,
+                                .rows = in->rows,
+                                .bag_start = in->bag_start,
+                                .row_base = t->feature_base,
+                                .n_features = t->n_features,
+                                .n = in->n_ids};
+  return t->kernels->cache_rows(&a);
 }
 
 static ts_err prefetch_task(void *p, ts_lane *lane) {
@@ -23,7 +27,7 @@ static ts_err prefetch_task(void *p, ts_lane *lane) {
   ts_tier *tier = a->tbe->tier;
   ts_buffer *slots = &a->input.hold->slots;
   TS_TRY(ts_buffer_reserve(slots, (size_t)a->input.n_ids * 4));
-  fill_rows(a->tbe, &a->input, slots->ptr);
+  TS_TRY(fill_rows(a->tbe, &a->input, slots->ptr));
   TS_TRY(tier->ops->hold(tier, slots->ptr, a->input.n_ids, lane));
 done:
   return err;
@@ -57,8 +61,7 @@ static ts_err refresh_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_prefetch_arg *a = p;
   ts_tier *tier = a->tbe->tier;
-  tier->ops->refresh(tier, a->input.hold->slots.ptr, a->input.n_ids);
-  return TS_OK;
+  return tier->ops->refresh(tier, a->input.hold->slots.ptr, a->input.n_ids);
 }
 
 ts_err ts_tbe_refresh(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {

@@ -6,7 +6,9 @@
  * "cached": slow memory holds all rows, and a row that a batch uses has a
  * line of fast memory, whose slot hold() gives; a row for which no line is
  * free has its own slot in slow memory, and is read and written there.
- * States with one float per row are in fast memory always, by row. */
+ * States with one float per row are in fast memory always, by row.  Where the
+ * memory of a device is apart (tier_device.c) slow memory is the host's, and
+ * all but rows() and figures() is done by kernels. */
 #ifndef TS_SPARSE_TIER_H
 #define TS_SPARSE_TIER_H
 
@@ -51,6 +53,7 @@ typedef struct ts_tier_figures {
   int64_t n_lines, fast_bytes, slow_bytes;
   int64_t scratch_bytes; /* of hold, reserved */
   int64_t n_locks;       /* of all lines, now */
+  int64_t n_launches;    /* of kernels in the last hold; 0 on the host */
 } ts_tier_figures;
 
 typedef struct ts_tier_ops {
@@ -66,19 +69,24 @@ typedef struct ts_tier_ops {
   ts_err (*release)(ts_tier *, const uint32_t *slots, int64_t n, ts_lane *);
   /* Slots of held rows that had no line, where a later batch that is held was
    * given one.  Not beside a hold. */
-  void (*refresh)(ts_tier *, uint32_t *slots, int64_t n);
+  ts_err (*refresh)(ts_tier *, uint32_t *slots, int64_t n);
   /* Slots of the rows that an update is about to write: at the first of
    * equal KEYS (n, sorted).  Where they are now, which for a row that had no
    * line may be one that a later batch was given. */
-  void (*locate)(ts_tier *, uint32_t *slots, const uint32_t *keys, int64_t n);
+  ts_err (*locate)(ts_tier *, uint32_t *slots, const uint32_t *keys, int64_t n);
   /* Row 0 of all rows whole (k = -1: weights, else state k), one after the
    * other.  They are true after flush, and until the next update; who writes
    * them calls reload.  The lanes must be idle. */
   void *(*rows)(ts_tier *, int k);
   ts_err (*flush)(ts_tier *);
   ts_err (*reload)(ts_tier *);
-  void *(*weights)(ts_tier *);                 /* (slots, dim) */
-  float *(*state)(ts_tier *, int k);           /* (slots, dim) or (rows) */
+  void *(*weights)(ts_tier *);       /* (slots, dim) */
+  float *(*state)(ts_tier *, int k); /* (slots, dim) or (rows) */
+  /* Where the memory of a device is apart: slots from first_line on are not
+   * in weights() (k = -1) or state() but in (lines, dim) of their own.  NULL,
+   * or 0: all slots are in one array. */
+  void *(*lines)(ts_tier *, int k);
+  uint32_t (*first_line)(ts_tier *);
   ts_tier_figures (*figures)(const ts_tier *); /* may be NULL */
 } ts_tier_ops;
 
@@ -86,7 +94,8 @@ struct ts_tier {
   const ts_tier_ops *ops;
 };
 
-const ts_tier_ops *ts_tier_find(const char *kind);
+/* APART: for a device whose memory is apart (ts_device_is_apart). */
+const ts_tier_ops *ts_tier_find(const char *kind, bool apart);
 /* The tier of groups whose deck names none: resident, unless OPS is not NULL
  * (tests). */
 const ts_tier_ops *ts_tier_default(void);

@@ -112,7 +112,7 @@ static ts_err release(ts_tier *tier, const uint32_t *slots, int64_t n,
 }
 
 /* The batch locks the lines that it finds, too: it will release them. */
-static void refresh(ts_tier *tier, uint32_t *slots, int64_t n) {
+static ts_err refresh(ts_tier *tier, uint32_t *slots, int64_t n) {
   ts_cached *c = (ts_cached *)tier;
   ts_cache_round_begin(&c->cache);
   for (int64_t i = 0; i < n; i++) {
@@ -122,6 +122,7 @@ static void refresh(ts_tier *tier, uint32_t *slots, int64_t n) {
     ts_cache_lock(&c->cache, line);
     slots[i] = (uint32_t)(c->first_line + line);
   }
+  return TS_OK;
 }
 
 /* Keys [from, to), BLOCK at most: distinct rows are looked for in a run, which
@@ -146,12 +147,13 @@ static void locate_block(ts_cached *c, uint32_t *slots, const uint32_t *keys,
   }
 }
 
-static void locate(ts_tier *tier, uint32_t *slots, const uint32_t *keys,
-                   int64_t n) {
+static ts_err locate(ts_tier *tier, uint32_t *slots, const uint32_t *keys,
+                     int64_t n) {
   ts_cached *c = (ts_cached *)tier;
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < n; i += BLOCK)
     locate_block(c, slots, keys, i, i + BLOCK < n ? i + BLOCK : n);
+  return TS_OK;
 }
 
 /* ---- whole rows ---------------------------------------------------------- */

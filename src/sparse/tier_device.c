@@ -1,0 +1,360 @@
+/* tier_device.c - rows in slow memory where the memory of the device is apart:
+ * rows are the host's memory, which kernels reach, lines and their directory
+ * are the device's, and nothing is looked at here: a hold is some launches,
+ * and no size or count comes back to the host before figures are asked for.
+ *
+ * Slots are the host's: rows from 0 on, lines from first_line on.  Rows and
+ * lines have addresses that know nothing of each other, so kernels get both
+ * (lines, first_line). */
+#include <string.h>
+
+#include "base/mem.h"
+#include "runtime/store.h"
+#include "runtime/trace.h"
+#include "sparse/cache.h"
+#include "sparse/cache_device.h"
+#include "sparse/tier.h"
+
+extern const ts_tier_ops ts_tier_device_cached, ts_tier_device_host;
+
+/* One array: weights, or a state of dim floats. */
+typedef struct ts_reached {
+  ts_store store; /* rows; no lines */
+  void *seen;     /* by kernels; NULL: not reached */
+  ts_buffer lines;
+} ts_reached;
+
+typedef struct ts_device_tier {
+  ts_tier base;
+  ts_tier_spec spec;
+  ts_device *device;
+  ts_reached array[TS_CACHE_PARTS]; /* weights, states */
+  ts_buffer row_state[2];           /* of one float per row */
+  ts_buffer directory;
+  ts_cache_device cache;
+  int64_t n_lines, line_bytes;
+  ts_tier_count *count;
+  uint64_t *raw; /* counts, then locks, as last fetched */
+  uint32_t now, round;
+  ts_cache_report report;
+  double hold_s;
+  int32_t n_held;
+} ts_device_tier;
+
+/* ---- making one ---------------------------------------------------------- */
+
+static void drop_array(ts_device_tier *t, ts_reached *a) {
+  ts_buffer_reset(&a->lines);
+  if (a->seen) ts_device_unreach(t->device, a->store.base, !t->spec.dir);
+  ts_store_reset(&a->store);
+}
+
+static void destroy(ts_tier *tier) {
+  ts_device_tier *t = (ts_device_tier *)tier;
+  if (!t) return;
+  for (int k = 0; k < TS_CACHE_PARTS; k++) drop_array(t, &t->array[k]);
+  for (int k = 0; k < 2; k++) ts_buffer_reset(&t->row_state[k]);
+  ts_buffer_reset(&t->directory);
+  ts_mem_free(t->count);
+  ts_mem_free(t->raw);
+  ts_mem_free(t);
+}
+
+static ts_err create_array(ts_device_tier *t, int k, int64_t bytes,
+                           ts_tag tag) {
+  ts_err err = TS_OK;
+  ts_reached *a = &t->array[k];
+  t->line_bytes += bytes;
+  TS_TRY(
+      ts_store_create(&a->store, t->spec.dir, t->spec.n_rows, 0, bytes, tag));
+  TS_TRY(ts_device_reach(t->device, &a->seen, a->store.base,
+                         (size_t)a->store.slow_bytes, !t->spec.dir));
+  TS_TRY(ts_buffer_create(&a->lines, t->device, (size_t)(t->n_lines * bytes),
+                          TS_SPACE_DEVICE, tag));
+  if (t->n_lines)
+    t->cache.part[t->cache.n_parts++] =
+        (ts_cache_part){a->seen, a->lines.ptr, bytes};
+done:
+  return err;
+}
+
+static ts_err create_arrays(ts_device_tier *t) {
+  ts_err err = TS_OK;
+  const ts_tier_spec *s = &t->spec;
+  TS_TRY(create_array(t, 0, s->dim * (int64_t)ts_dtype_bytes(s->dtype),
+                      TS_TAG_TABLES));
+  for (int k = 0; k < s->n_states; k++)
+    if (s->state_per_row[k])
+      TS_TRY(ts_buffer_create(&t->row_state[k], t->device,
+                              (size_t)s->n_rows * 4, TS_SPACE_DEVICE,
+                              TS_TAG_ROW_STATE));
+    else
+      TS_TRY(create_array(t, 1 + k, 4 * (int64_t)s->state_cols[k],
+                          TS_TAG_ROW_STATE));
+done:
+  return err;
+}
+
+/* A piece of the directory's one block; counts while there is none. */
+static void *cut(char *block, size_t *at, size_t bytes) {
+  void *piece = block && bytes ? block + *at : NULL;
+  *at += (bytes + 255) / 256 * 256;
+  return piece;
+}
+
+static size_t counts_bytes(const ts_device_tier *t) {
+  return (size_t)t->spec.n_tables * TS_CACHE_COUNTS * 8;
+}
+
+static size_t lay_out(ts_device_tier *t, char *block) {
+  ts_cache_device *c = &t->cache;
+  const ts_tier_spec *s = &t->spec;
+  const size_t line = (size_t)t->n_lines * 4;
+  size_t at = 0;
+  c->tag = cut(block, &at, line);
+  c->stamp = cut(block, &at, line);
+  c->round = cut(block, &at, line);
+  c->count = cut(block, &at, line);
+  c->state = cut(block, &at, line);
+  c->row_base = cut(block, &at, ((size_t)s->n_tables + 1) * 8);
+  c->through =
+      cut(block, &at, s->passes > 1 ? ((size_t)s->n_rows / 32 + 1) * 4 : 0);
+  c->counts = cut(block, &at, counts_bytes(t) + 16); /* locks behind them */
+  if (block) c->locks = c->counts + (size_t)s->n_tables * TS_CACHE_COUNTS;
+  return at;
+}
+
+static ts_cache_args args_of(const ts_device_tier *t) {
+  return (ts_cache_args){.cache = &t->cache, .now = t->now, .round = t->round};
+}
+
+/* Waits for what was enqueued outside of tasks. */
+static ts_err fetch_counts(ts_device_tier *t) {
+  return t->spec.kernels->fetch(t->raw, t->cache.counts, counts_bytes(t) + 16);
+}
+
+/* A reload of lines that nobody uses frees them. */
+static ts_err create_directory(ts_device_tier *t) {
+  ts_err err = TS_OK;
+  const ts_tier_spec *s = &t->spec;
+  t->cache.n_sets = t->n_lines / TS_CACHE_WAYS;
+  t->cache.lfu = s->lfu;
+  t->cache.n_tables = s->n_tables;
+  TS_TRY(ts_mem_alloc(&t->raw, counts_bytes(t) + 16, TS_TAG_MISC));
+  TS_TRY(ts_buffer_create(&t->directory, t->device, lay_out(t, NULL),
+                          TS_SPACE_DEVICE, TS_TAG_TABLES));
+  (void)lay_out(t, t->directory.ptr);
+  TS_TRY(s->kernels->put((void *)(uintptr_t)t->cache.row_base, s->row_base,
+                         ((size_t)s->n_tables + 1) * 8));
+  const ts_cache_args a = args_of(t);
+  TS_TRY(s->kernels->cache_reload(&a));
+  TS_TRY(fetch_counts(t));
+done:
+  return err;
+}
+
+static ts_err create(ts_tier **out, ts_device *device, const ts_tier_spec *spec,
+                     const ts_tier_ops *ops) {
+  ts_err err = TS_OK;
+  ts_device_tier *t = NULL;
+  const int64_t first = ts_store_first_line(spec->n_rows);
+  TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
+  t->base.ops = ops;
+  t->spec = *spec;
+  t->device = device;
+  if (ops->cached)
+    t->n_lines = ts_cache_lines_for(spec->n_rows, spec->load_factor);
+  if (first + t->n_lines > INT32_MAX)
+    TS_THROW(TS_ERR_DECK,
+             "%lld rows on one rank in slow memory; a group takes %d with its "
+             "lines: use more ranks or row_wise",
+             (long long)spec->n_rows, INT32_MAX);
+  t->cache.first_line = (uint32_t)first;
+  TS_TRY(
+      ts_mem_array(&t->count, spec->n_tables, sizeof *t->count, TS_TAG_MISC));
+  TS_TRY(create_arrays(t));
+  if (ops->cached) TS_TRY(create_directory(t));
+  *out = &t->base;
+  t = NULL;
+done:
+  destroy((ts_tier *)t);
+  return err;
+}
+
+static ts_err create_cached(ts_tier **out, ts_device *d,
+                            const ts_tier_spec *spec) {
+  return create(out, d, spec, &ts_tier_device_cached);
+}
+
+static ts_err create_host(ts_tier **out, ts_device *d,
+                          const ts_tier_spec *spec) {
+  return create(out, d, spec, &ts_tier_device_host);
+}
+
+/* ---- batches ------------------------------------------------------------- */
+
+static int64_t pass_size(const ts_tier_spec *s, int64_t n) {
+  const int32_t most = TS_CACHE_PASSES_MAX;
+  const int32_t passes = s->passes < most ? s->passes : most;
+  if (n <= s->passes) return n;
+  const int64_t even = (n + passes - 1) / passes;
+  return even > s->min_pass ? even : s->min_pass;
+}
+
+static ts_err hold(ts_tier *tier, uint32_t *slots, int64_t n, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  ts_device_tier *t = (ts_device_tier *)tier;
+  const double t0 = ts_now();
+  t->now++;
+  t->n_held++;
+  ts_cache_args a = args_of(t);
+  a.slots = slots;
+  a.n = n;
+  a.pass = pass_size(&t->spec, n);
+  a.report = &t->report;
+  TS_TRY(t->spec.kernels->cache_hold(&a));
+  if (t->report.launches >= TS_CACHE_LAUNCHES_MAX)
+    TS_THROW(TS_ERR_INTERNAL, "%lld launches for one batch of rows",
+             (long long)t->report.launches);
+done:
+  t->hold_s += ts_now() - t0;
+  return err;
+}
+
+static ts_err release(ts_tier *tier, const uint32_t *slots, int64_t n,
+                      ts_lane *lane) {
+  (void)lane;
+  ts_device_tier *t = (ts_device_tier *)tier;
+  t->round++;
+  t->n_held--;
+  ts_cache_args a = args_of(t);
+  a.slots = (uint32_t *)(uintptr_t)slots; /* only read */
+  a.n = n;
+  return t->spec.kernels->cache_release(&a);
+}
+
+static ts_err refresh(ts_tier *tier, uint32_t *slots, int64_t n) {
+  ts_device_tier *t = (ts_device_tier *)tier;
+  t->round++;
+  ts_cache_args a = args_of(t);
+  a.slots = slots;
+  a.n = n;
+  return t->spec.kernels->cache_refresh(&a);
+}
+
+static ts_err locate(ts_tier *tier, uint32_t *slots, const uint32_t *keys,
+                     int64_t n) {
+  const ts_device_tier *t = (ts_device_tier *)tier;
+  ts_cache_args a = args_of(t);
+  a.slots = slots;
+  a.keys = keys;
+  a.n = n;
+  return t->spec.kernels->cache_locate(&a);
+}
+
+/* ---- whole rows ---------------------------------------------------------- */
+
+/* The host reads the rows next, so it waits.  Locks are looked at here, where
+ * that costs nothing. */
+static ts_err flush(ts_tier *tier) {
+  ts_err err = TS_OK;
+  ts_device_tier *t = (ts_device_tier *)tier;
+  const ts_cache_args a = args_of(t);
+  if (!t->n_lines) return TS_OK;
+  TS_TRY(t->spec.kernels->cache_flush(&a));
+  TS_TRY(fetch_counts(t));
+  const uint64_t locks = t->raw[t->spec.n_tables * TS_CACHE_COUNTS];
+  if (!t->n_held && locks)
+    TS_THROW(TS_ERR_INTERNAL, "%lld locks on lines are left", (long long)locks);
+done:
+  return err;
+}
+
+static ts_err reload(ts_tier *tier) {
+  ts_err err = TS_OK;
+  ts_device_tier *t = (ts_device_tier *)tier;
+  const ts_cache_args a = args_of(t);
+  if (t->n_lines) {
+    TS_TRY(t->spec.kernels->cache_reload(&a));
+    TS_TRY(fetch_counts(t));
+  }
+  for (int k = 0; k < TS_CACHE_PARTS; k++) ts_store_forget(&t->array[k].store);
+done:
+  return err;
+}
+
+static void *rows(ts_tier *tier, int k) {
+  const ts_device_tier *t = (ts_device_tier *)tier;
+  const void *per_row = k < 0 ? NULL : t->row_state[k].ptr;
+  return per_row ? (void *)(uintptr_t)per_row : t->array[1 + k].store.base;
+}
+
+static void *weights(ts_tier *tier) {
+  return ((ts_device_tier *)tier)->array[0].seen;
+}
+
+static float *state(ts_tier *tier, int k) {
+  const ts_device_tier *t = (ts_device_tier *)tier;
+  return t->row_state[k].ptr ? t->row_state[k].ptr : t->array[1 + k].seen;
+}
+
+static void *lines(ts_tier *tier, int k) {
+  return ((ts_device_tier *)tier)->array[1 + k].lines.ptr;
+}
+
+static uint32_t first_line(ts_tier *tier) {
+  return ((ts_device_tier *)tier)->cache.first_line;
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
+static void fill_count(ts_tier_count *to, const uint64_t *raw,
+                       int64_t line_bytes) {
+  *to = (ts_tier_count){.n_ids = (int64_t)raw[TS_CACHE_IDS],
+                        .n_hits = (int64_t)raw[TS_CACHE_HITS],
+                        .n_misses = (int64_t)raw[TS_CACHE_MISSES],
+                        .n_conflicts = (int64_t)raw[TS_CACHE_CONFLICTS],
+                        .n_evicted = (int64_t)raw[TS_CACHE_EVICTED],
+                        .n_written = (int64_t)raw[TS_CACHE_WRITTEN]};
+  to->n_unique = to->n_hits + to->n_misses;
+  to->bytes_in = (to->n_misses - to->n_conflicts) * line_bytes;
+  to->bytes_out = to->n_written * line_bytes;
+}
+
+/* A device that can't answer leaves what was known; who waits for a lane
+ * hears of it. */
+static ts_tier_figures figures(const ts_tier *tier) {
+  ts_device_tier *t = (ts_device_tier *)(uintptr_t)tier;
+  ts_tier_figures f = {.count = t->count,
+                       .hold_s = t->hold_s,
+                       .n_lines = t->n_lines,
+                       .slow_bytes = t->spec.n_rows * t->line_bytes,
+                       .scratch_bytes = t->report.scratch_bytes,
+                       .n_launches = t->report.launches};
+  f.fast_bytes = t->n_lines * t->line_bytes + (int64_t)t->directory.bytes;
+  for (int k = 0; k < 2; k++) f.fast_bytes += (int64_t)t->row_state[k].bytes;
+  if (!t->n_lines) return f;
+  if (fetch_counts(t) != TS_OK) ts_err_clear();
+  for (int32_t i = 0; i < t->spec.n_tables; i++)
+    fill_count(&t->count[i], t->raw + (int64_t)i * TS_CACHE_COUNTS,
+               t->line_bytes);
+  f.n_locks = (int64_t)t->raw[t->spec.n_tables * TS_CACHE_COUNTS];
+  return f;
+}
+
+#define DEVICE_OPS                                                             \
+  .destroy = destroy, .rows = rows, .flush = flush, .reload = reload,          \
+  .weights = weights, .state = state, .lines = lines,                          \
+  .first_line = first_line, .figures = figures
+
+const ts_tier_ops ts_tier_device_cached = {.kind = "cached",
+                                           .cached = true,
+                                           .create = create_cached,
+                                           .hold = hold,
+                                           .release = release,
+                                           .refresh = refresh,
+                                           .locate = locate,
+                                           DEVICE_OPS};
+const ts_tier_ops ts_tier_device_host = {
+    .kind = "host", .create = create_host, DEVICE_OPS};
