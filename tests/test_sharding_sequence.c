@@ -1,7 +1,7 @@
 /* test_sharding_sequence.c - the contract of sharding types for embeddings
  * without pooling: a row for every id, in the order of the batch; equal ids
  * travel once.
- * ranks: 1 2 3 4  seconds: 300 */
+ * ranks: 1 2 3 4  fake: 2  seconds: 300 */
 #include <string.h>
 
 #include "shard/message.h"
