@@ -1,5 +1,7 @@
 /* comm_choose.c - what carries the buffers of a world's device: chosen once,
  * from what all ranks say, so that all choose the same. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -24,6 +26,10 @@ ts_err ts_world_choose(ts_world *w) {
   memset(&own, 0, sizeof own);
   memcpy(own.host, w->host, sizeof own.host - 1);
   if (remote) TS_TRY(device->identify(w->device, own.device));
+  /* NCCL tells hosts apart by this where it is set: ranks with different ones
+   * may share a GPU, slowly (tests on one GPU). */
+  if (remote && getenv("NCCL_HOSTID"))
+    snprintf(own.host, sizeof own.host, "%s", getenv("NCCL_HOSTID"));
   TS_TRY(ts_mem_array(&places, w->size, sizeof *places, TS_TAG_COMM));
   TS_TRY(ts_world_gather_places(w, places, &own));
   TS_TRY(ts_wire_choose(&wired, w->options.backend,
