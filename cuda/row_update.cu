@@ -5,9 +5,25 @@
 #include "cuda/row_update_run.cuh"
 #include "cuda/update.h"
 
+/* CUDA does not know pageable memory. */
+static bool is_pageable(const void *p) {
+  cudaPointerAttributes at;
+  if (cudaPointerGetAttributes(&at, p) == cudaSuccess)
+    return at.type == cudaMemoryTypeUnregistered;
+  (void)cudaGetLastError();
+  return true;
+}
+
+/* A copy to pageable memory may or may not wait, says CUDA: where the host
+ * reads n_out next, this does. */
 ts_err ts_cuda_row_update(const ts_row_update_args *a) {
+  ts_err err = TS_OK;
   ts_lane_run run;
-  return ts_row_update_on(run, a);
+  TS_TRY(ts_row_update_on(run, a));
+  if (a->sum_out && is_pageable(a->n_out))
+    TS_TRY(TS_CUDA(cudaStreamSynchronize(run.stream)));
+done:
+  return err;
 }
 
 void ts_cuda_kernels_update(ts_kernels *k) {
