@@ -309,6 +309,7 @@ __device__ inline bool ts_cache_take(const ts_cache_work &w, ts_cache_way &way,
   if (known < w.c.first_line && found && (int)(threadIdx.x % 32) == lane)
     way.count_uses(run.length);
   if (!found) lane = ts_cache_place(w, way, tally, losers, run, &old);
+  __syncwarp(); /* all lanes have read what the first one writes */
   if (threadIdx.x % 32 == 0) {
     w.slot[run.number] =
         lane < 0 ? run.row : w.c.first_line + (uint32_t)way.line + lane;
