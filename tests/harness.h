@@ -36,7 +36,7 @@ void ts_fixture_stop(ts_fixture *);
  * Where there is none, ts_test_main has ended the test as skipped. */
 const char *ts_test_backend(void);
 ts_err ts_test_device(ts_device **, bool serial, int n_threads);
-/* Its kernels. */
+/* Its kernels; of a GPU those of the dense side may be missing. */
 ts_err ts_test_kernels(ts_kernels *);
 /* From or to memory of D, host or device, at once; no lane may use it. */
 void ts_test_get(ts_device *d, void *dst, const void *src, size_t bytes);

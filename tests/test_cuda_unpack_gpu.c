@@ -70,7 +70,7 @@ static const ts_device_options options = {.n_threads = 1};
 
 static void start(void) {
   ck_assert_ok(ts_device_create(&device, "cuda", &options));
-  ck_assert_ok(ts_kernels_fill(&kernels, "cuda", NULL));
+  ck_assert_ok(ts_kernels_fill_sparse(&kernels, "cuda", NULL));
   ck_assert_ok(ts_lane_create(device, &lane, "kernels", TS_LANE_COMPUTE));
 }
 

@@ -177,7 +177,7 @@ typedef struct ts_bce_args {
 
 struct ts_dense_update_args; /* dense/optim.h */
 
-#define TS_KERNEL_LIST(X)                                                      \
+#define TS_SPARSE_KERNEL_LIST(X)                                               \
   X(zero, (void *, size_t))                                                    \
   X(copy, (void *, const void *, size_t))                                      \
   X(fetch, (void *, const void *, size_t))                                     \
@@ -212,7 +212,9 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(add, (float *, const float *, int64_t))                                    \
   X(add_rows, (const struct ts_add_rows_args *))                               \
   X(unpack, (const struct ts_unpack_args *))                                   \
-  X(bag_means, (const struct ts_bag_means_args *))                             \
+  X(bag_means, (const struct ts_bag_means_args *))
+
+#define TS_DENSE_KERNEL_LIST(X)                                                \
   X(interact_forward, (const ts_interact_args *))                              \
   X(interact_backward, (const ts_interact_args *))                             \
   X(interact_forward_half, (const ts_interact_args *))                         \
@@ -225,6 +227,10 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(dense_update, (const struct ts_dense_update_args *))                       \
   X(dense_stats, (const struct ts_dense_update_args *, double *))
 
+#define TS_KERNEL_LIST(X)                                                      \
+  TS_SPARSE_KERNEL_LIST(X)                                                     \
+  TS_DENSE_KERNEL_LIST(X)
+
 typedef struct ts_kernels {
 #define TS_KERNEL_FIELD(name, params) ts_err(*name) params;
   TS_KERNEL_LIST(TS_KERNEL_FIELD)
@@ -236,5 +242,9 @@ typedef struct ts_kernels {
  * isa NULL: the best that the CPU has; "ref", "avx2", "avx512", "avx512_bf16"
  * for tests and benchmarks (DECK error where the CPU lacks it). */
 ts_err ts_kernels_fill(ts_kernels *k, const char *backend, const char *isa);
+/* The same for who needs memory and tables alone (bench tbe): entries of
+ * TS_DENSE_KERNEL_LIST may be NULL. */
+ts_err ts_kernels_fill_sparse(ts_kernels *k, const char *backend,
+                              const char *isa);
 
 #endif
