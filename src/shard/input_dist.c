@@ -262,8 +262,9 @@ ts_err ts_input_pack(void *arg, ts_lane *lane) {
   int64_t n_bytes;
   if (fl->own.err == TS_OK && fl->own.n > 0) {
     err = measure_all(fl, &n_bytes);
-    if (err == TS_OK) err = pack_sections(fl, n_bytes);
     if (err == TS_OK) err = find_means(fl);
+    /* Last: the copy that ends it would write over pack_headers' messages. */
+    if (err == TS_OK) err = pack_sections(fl, n_bytes);
     if (err == TS_OK) return TS_OK;
     /* The others must not wait for a message that never comes: they hear of
      * the error, and all end together at the step's agreement. */
