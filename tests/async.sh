@@ -3,6 +3,7 @@
 # for them, bit for bit; what a killed, failed or stuck writer leaves; the
 # mirror.  seconds: 500
 . "$srcdir/tests/common.sh"
+not_sanitized
 needs_faults
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 short="--set run.steps=14 --set checkpoint.every=4 --set checkpoint.keep=9"

@@ -2,6 +2,7 @@
 # train_restart.sh - a straight run equals stop and resume bit for bit; other
 # ranks and shardings agree; lanes don't matter.  seconds: 400
 . "$srcdir/tests/common.sh"
+not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 for n in 1 2 4; do
   check "straight run on $n" train $n straight$n

@@ -2,6 +2,7 @@
 # train_stop.sh - signals and time limits: nothing is lost.
 # seconds: 400
 . "$srcdir/tests/common.sh"
+not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 long="--set run.steps=3000 --set run.log_every=100 --set data.synthetic.samples=20000 --set checkpoint.every=40"
 check "straight run" train 2 straight $long
