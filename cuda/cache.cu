@@ -3,48 +3,39 @@
 #include "cuda/cache.h"
 #include "cuda/cache_run.cuh"
 #include "cuda/lane_run.cuh"
-#include "cuda/update.h"
-
-namespace {
-struct cache_run : ts_lane_run {
-  static ts_err sort(const ts_sort_args *a) {
-    return ts_cuda_sort(a);
-  }
-};
-} // namespace
 
 ts_err ts_cuda_cache_rows(const ts_cache_rows_args *a) {
-  cache_run run;
+  ts_lane_run run;
   return ts_cache_rows_on(run, a);
 }
 
 ts_err ts_cuda_cache_hold(const ts_cache_args *a) {
-  cache_run run;
+  ts_lane_run run;
   return ts_cache_hold_on(run, a);
 }
 
 ts_err ts_cuda_cache_release(const ts_cache_args *a) {
-  cache_run run;
+  ts_lane_run run;
   return ts_cache_release_on(run, a);
 }
 
 ts_err ts_cuda_cache_refresh(const ts_cache_args *a) {
-  cache_run run;
+  ts_lane_run run;
   return ts_cache_refresh_on(run, a);
 }
 
 ts_err ts_cuda_cache_locate(const ts_cache_args *a) {
-  cache_run run;
+  ts_lane_run run;
   return ts_cache_locate_on(run, a);
 }
 
 ts_err ts_cuda_cache_flush(const ts_cache_args *a) {
-  cache_run run;
+  ts_lane_run run;
   return ts_cache_all_on(run, a, true);
 }
 
 ts_err ts_cuda_cache_reload(const ts_cache_args *a) {
-  cache_run run;
+  ts_lane_run run;
   return ts_cache_all_on(run, a, false);
 }
 

@@ -1,5 +1,5 @@
-/* lane_run.cuh - who launches the row kernels (cuda/row_update_run.cuh): the
- * stream of the current lane. */
+/* lane_run.cuh - who launches the kernels of rows (cuda/row_update_run.cuh,
+ * cuda/cache_run.cuh): the stream of the current lane, and CUB. */
 #ifndef TS_CUDA_LANE_RUN_CUH
 #define TS_CUDA_LANE_RUN_CUH
 
@@ -7,8 +7,8 @@
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
-#include "cuda/cuda_impl.h"
 #include "cuda/row_work.cuh"
+#include "cuda/stream_run.cuh"
 
 /* Whether entry J is the first of its run. */
 struct ts_run_starts_at {
@@ -18,21 +18,8 @@ struct ts_run_starts_at {
   }
 };
 
-struct ts_lane_run {
-  cudaStream_t stream = ts_cuda_stream_now();
-
-  ts_err take(void **p, size_t bytes) {
-    return ts_cuda_take(p, bytes, TS_TAG_SPARSE, stream);
-  }
-  void give(void *p, size_t bytes) {
-    ts_cuda_give(p, bytes, TS_TAG_SPARSE, stream);
-  }
-  ts_err clear(void *p, size_t bytes) {
-    return TS_CUDA(cudaMemsetAsync(p, 0, bytes, stream));
-  }
-  /* To pageable memory of the host it would wait. */
-  ts_err copy(void *dst, const void *src, size_t bytes) {
-    return TS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
+struct ts_lane_run : ts_stream_run {
+  ts_lane_run() : ts_stream_run(TS_TAG_SPARSE) {
   }
 
   /* start = first entries of the runs of equal KEYS, *N_RUNS their number,
@@ -44,11 +31,6 @@ struct ts_lane_run {
         thrust::make_transform_iterator(all, ts_run_starts_at{keys});
     return TS_CUDA(cub::DeviceSelect::Flagged(
         temp, *temp_bytes, all, flags, start, n_runs, (int32_t)n, stream));
-  }
-
-  template <class K, class... A>
-  ts_err launch(K kernel, unsigned grid, unsigned block, A... args) {
-    return TS_CUDA_LAUNCH(kernel, grid, block, 0, stream, args...);
   }
 
   static int64_t blocks_most() {

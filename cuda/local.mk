@@ -17,10 +17,12 @@ EXTRA_DIST += cuda/view_rows.cuh cuda/code_rows.cuh cuda/positions.cuh \
 cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
 EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
   cuda/row_optim.cuh cuda/row_update.cuh cuda/row_update_kernels.cuh \
-  cuda/row_update_run.cuh cuda/row_work.cuh cuda/lane_run.cuh
+  cuda/row_update_run.cuh cuda/row_work.cuh cuda/lane_run.cuh \
+  cuda/stream_run.cuh
 # The cache of rows in slow memory.
 cuda_sources += cuda/cache.cu cuda/reach.cu
-EXTRA_DIST += cuda/cache.h cuda/cache_kernels.cuh cuda/cache_run.cuh
+EXTRA_DIST += cuda/cache.h cuda/cache_sets.cuh cuda/cache_hold.cuh \
+  cuda/cache_kernels.cuh cuda/cache_run.cuh
 # The sending side of input dist.
 cuda_sources += cuda/pack.cu
 EXTRA_DIST += cuda/pack.h cuda/scan.cuh cuda/pack_kernels.cuh \

@@ -1,34 +1,14 @@
 /* pack.cu - the sending side of input dist on the GPU
  * (cuda/pack_kernels.cuh, cuda/distinct_kernels.cuh). */
-#include "cuda/cuda_impl.h"
 #include "cuda/pack.h"
 #include "cuda/pack_run.cuh"
-#include "cuda/update.h"
+#include "cuda/stream_run.cuh"
 
 namespace {
-struct pack_run {
-  cudaStream_t stream = ts_cuda_stream_now();
-
-  ts_err take(void **p, size_t bytes) {
-    return ts_cuda_take(p, bytes, TS_TAG_INPUT, stream);
+struct pack_run : ts_stream_run {
+  pack_run() : ts_stream_run(TS_TAG_INPUT) {
   }
-  void give(void *p, size_t bytes) {
-    ts_cuda_give(p, bytes, TS_TAG_INPUT, stream);
-  }
-  ts_err clear(void *p, int byte, size_t bytes) {
-    return TS_CUDA(cudaMemsetAsync(p, byte, bytes, stream));
-  }
-  ts_err copy(void *dst, const void *src, size_t bytes) {
-    return TS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
-  }
-  ts_err sort(const ts_sort_args *a) {
-    return ts_cuda_sort(a);
-  }
-  template <class K, class... A>
-  ts_err launch(K kernel, dim3 grid, unsigned block, A... args) {
-    return TS_CUDA_LAUNCH(kernel, grid, block, 0, stream, args...);
-  }
-  static int64_t blocks() {
+  static int64_t blocks_most() {
     return (int64_t)ts_cuda_gpu_now()->n_sms * (2048 / TS_SCAN_BLOCK);
   }
 };

@@ -3,10 +3,10 @@
  * RUN is who launches: the current lane's stream (cuda/pack.cu), or an
  * emulation in tests.  It has
  *   take(void **, bytes), give(void *, bytes)  device memory in order
- *   clear(p, byte, bytes), copy(dst, src, bytes)
+ *   clear(p, bytes, byte = 0), copy(dst, src, bytes)
  *   sort(const ts_sort_args *)
  *   launch(kernel, grid, block, arguments...)
- *   blocks()            a good number of blocks for a grid
+ *   blocks_most()       a good number of blocks for a grid
  * and all but give and the last return ts_err.  Descriptions go to the device
  * by copies out of pinned memory. */
 #ifndef TS_CUDA_PACK_RUN_CUH
@@ -23,7 +23,7 @@ template <class RUN> dim3 ts_pack_grid(RUN &run, int64_t n, int64_t rows) {
   const int64_t y = rows < 1                ? 1
                     : rows < TS_GRID_YZ_MAX ? rows
                                             : TS_GRID_YZ_MAX;
-  return dim3(ts_grid(n, TS_SCAN_BLOCK, ts_ceil_div(run.blocks(), y)),
+  return dim3(ts_grid(n, TS_SCAN_BLOCK, ts_ceil_div(run.blocks_most(), y)),
               (unsigned)y);
 }
 
@@ -76,7 +76,7 @@ template <class RUN> ts_err ts_bags_check_on(RUN &run, const ts_bags_args *a) {
     if (!block.at) return err;
     for (int32_t i = 0; i < a->n_features; i++)
       if (a->features[i].bags.n_ids > most) most = a->features[i].bags.n_ids;
-    TS_TRY(run.clear(a->bad, 0xff, sizeof *a->bad));
+    TS_TRY(run.clear(a->bad, sizeof *a->bad, 0xff));
     TS_TRY(run.launch(ts_bags_check_kernel,
                       ts_pack_grid(run, most, a->n_features), TS_SCAN_BLOCK, f,
                       a->n_features, (unsigned long long *)(void *)a->bad));
@@ -232,8 +232,8 @@ ts_err ts_distinct_launch(RUN &run, const ts_distinct_args *a,
   ts_err err = TS_OK;
   const dim3 grid = ts_pack_grid(run, most, w.n_features);
   for (int32_t f = 0; f < a->n_features; f++)
-    TS_TRY(run.clear(a->features[f].slot, 0,
-                     (size_t)(a->features[f].mask + 1) * 4));
+    TS_TRY(
+        run.clear(a->features[f].slot, (size_t)(a->features[f].mask + 1) * 4));
   TS_TRY(run.launch(ts_distinct_insert_kernel, grid, TS_SCAN_BLOCK, w));
   TS_TRY(run.launch(ts_distinct_number_kernel, ts_pack_rows(w.n_features),
                     TS_SCAN_BLOCK, w));

@@ -23,7 +23,7 @@ MOSTLYCLEANFILES += tests/*.d
 # CUDA kernels on the CPU, where a C++ compiler is there.
 cuda_pack = tests/cuda_pack.c tests/cuda_pack.h tests/cuda_pack_distinct.c \
   tests/cuda_pack_block.h
-EXTRA_DIST += tests/cuda_emulate.h tests/lane_tasks.h
+EXTRA_DIST += tests/cuda_emulate.h tests/cuda_emulate_run.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a
 tests_libemulate_a_SOURCES = tests/cuda_emulate.cc tests/cuda_emulate.h
@@ -65,6 +65,7 @@ tests_test_cuda_pack_SOURCES = tests/test_cuda_pack.c \
   $(cuda_pack) tests/pack_emulated.cc
 tests_test_cuda_pack_LDADD = $(cuda_test_libs)
 tests_test_cuda_pack_LINK = $(cuda_test_link)
+
 # Views, wires and positions, too.
 check_PROGRAMS += tests/test_cuda_views
 tests_test_cuda_views_SOURCES = tests/test_cuda_views.c \
@@ -79,6 +80,7 @@ tests_test_cuda_entries_SOURCES = tests/test_cuda_entries.c \
   tests/cuda_entries_emulated.cc tests/cuda_entries_emulated.h
 tests_test_cuda_entries_LDADD = $(cuda_test_libs)
 tests_test_cuda_entries_LINK = $(cuda_test_link)
+
 # Input dist's receiving side, in the same way.
 check_PROGRAMS += tests/test_cuda_unpack
 tests_test_cuda_unpack_SOURCES = tests/test_cuda_unpack.c \
@@ -87,10 +89,12 @@ tests_test_cuda_unpack_LDADD = $(cuda_test_libs)
 tests_test_cuda_unpack_LINK = $(cuda_test_link)
 endif
 
+# The same suites on a GPU.
+cuda_gpu = tests/cuda_gpu.c tests/cuda_gpu.h
 if HAVE_CUDA
 check_PROGRAMS += tests/test_cuda_unpack_gpu
 tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
-  tests/cuda_unpack.c tests/cuda_unpack.h
+  tests/cuda_unpack.c tests/cuda_unpack.h $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_lookup_gpu
 tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
@@ -98,17 +102,20 @@ tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
 
 check_PROGRAMS += tests/test_cuda_cache_gpu
 tests_test_cuda_cache_gpu_SOURCES = tests/test_cuda_cache_gpu.c \
-  tests/cuda_cache.c tests/cuda_cache.h
+  tests/cuda_cache.c tests/cuda_cache.h $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_update_gpu
 tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
-  tests/cuda_update.c tests/cuda_update.h
+  tests/cuda_update.c tests/cuda_update.h $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_pack_gpu
-tests_test_cuda_pack_gpu_SOURCES = tests/test_cuda_pack_gpu.c $(cuda_pack)
+tests_test_cuda_pack_gpu_SOURCES = tests/test_cuda_pack_gpu.c \
+  $(cuda_pack) $(cuda_gpu)
+
 check_PROGRAMS += tests/test_cuda_views_gpu
 tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
-  tests/cuda_views.c tests/cuda_views.h
+  tests/cuda_views.c tests/cuda_views.h $(cuda_gpu)
+
 check_PROGRAMS += tests/test_cuda_entries_gpu
 tests_test_cuda_entries_gpu_SOURCES = tests/test_cuda_entries_gpu.c \
   tests/cuda_entries_cases.c tests/cuda_entries_cases.h

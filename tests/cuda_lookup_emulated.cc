@@ -1,16 +1,7 @@
 /* cuda_lookup_emulated.cc - the CUDA lookup on the CPU: the same choice of
  * instance, the same kernels, launches by the emulation. */
-extern "C" {
-#include "base/err.h"
-#include "runtime/kernels.h"
-}
-#include "cuda_emulate.h"
+#include "cuda_emulate_run.h"
 
-typedef void *cudaStream_t;
-#define TS_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)         \
-  ((void)(stream),                                                             \
-   ts_emulate((grid), (block), (shared_bytes), [&] { kernel(__VA_ARGS__); }),  \
-   TS_OK)
 #include "cuda/lookup_launch.cuh"
 
 extern "C" {

@@ -2,99 +2,21 @@
  * where there is none.
  * ranks: 1
  * seconds: 600 */
-#include <stdio.h>
-
 #include "cuda/update.h"
+#include "cuda_gpu.h"
 #include "cuda_update.h"
-#include "harness.h"
 
-static ts_device *device;
-static ts_lane *lane;
-
-/* ---- kernels in tasks of a lane ------------------------------------------ */
-
-static ts_err update_task(void *arg, ts_lane *l) {
-  (void)l;
-  return ts_cuda_row_update(*(const ts_row_update_args **)arg);
-}
-static ts_err stage_task(void *arg, ts_lane *l) {
-  (void)l;
-  return ts_cuda_row_stage(*(const ts_row_stage_args **)arg);
-}
-static ts_err sort_task(void *arg, ts_lane *l) {
-  (void)l;
-  return ts_cuda_sort(*(const ts_sort_args **)arg);
-}
-
-static ts_err run(const char *span, ts_task task, const void *args) {
-  const ts_err err = ts_lane_submit(lane, span, task, &args, sizeof args);
-  return err == TS_OK ? ts_lane_sync(lane) : err;
-}
-
-static ts_err row_update(const ts_row_update_args *a) {
-  return run("row update", update_task, a);
-}
-static ts_err row_stage(const ts_row_stage_args *a) {
-  return run("row stage", stage_task, a);
-}
-static ts_err sort(const ts_sort_args *a) {
-  return run("sort", sort_task, a);
-}
-
-/* ---- memory -------------------------------------------------------------- */
-
-enum { BUFFERS = 64 };
-static ts_buffer buffers[BUFFERS];
-
-static void *send(const void *p, size_t bytes) {
-  for (int i = 0; i < BUFFERS; i++) {
-    ts_buffer *b = &buffers[i];
-    if (b->ptr) continue;
-    ck_assert_ok(
-        ts_buffer_create(b, device, bytes + 1, TS_SPACE_DEVICE, TS_TAG_SPARSE));
-    if (bytes) ck_assert_ok(ts_lane_copy(lane, b->ptr, p, bytes));
-    ck_assert_ok(ts_lane_sync(lane));
-    return b->ptr;
-  }
-  ck_abort_msg("more than %d arrays", BUFFERS);
-  return NULL;
-}
-
-static void fetch(void *to, const void *sent, size_t bytes) {
-  if (bytes) ck_assert_ok(ts_lane_copy(lane, to, sent, bytes));
-  ck_assert_ok(ts_lane_sync(lane));
-}
-
-static void drop(void *sent) {
-  for (int i = 0; i < BUFFERS; i++)
-    if (buffers[i].ptr == sent) ts_buffer_reset(&buffers[i]);
-}
-
-/* ---- the device ---------------------------------------------------------- */
-
-static const ts_device_options options = {.n_threads = 1};
-
-static void start(void) {
-  ck_assert_ok(ts_device_create(&device, "cuda", &options));
-  ck_assert_ok(ts_lane_create(device, &lane, "kernels", TS_LANE_COMPUTE));
-}
-
-static void stop(void) {
-  ts_lane_destroy(lane);
-  ts_device_destroy(device);
-}
+CUDA_GPU_ENTRY(row_update, ts_row_update_args, ts_cuda_row_update)
+CUDA_GPU_ENTRY(row_stage, ts_row_stage_args, ts_cuda_row_stage)
+CUDA_GPU_ENTRY(sort, ts_sort_args, ts_cuda_sort)
 
 static Suite *suite(void) {
-  static const update_target gpu = {row_update, row_stage, sort,  send, fetch,
-                                    drop,       NULL,      start, stop};
+  static const update_target gpu = {
+      row_update,    row_stage, sort,           cuda_gpu_send, cuda_gpu_copy,
+      cuda_gpu_drop, NULL,      cuda_gpu_start, cuda_gpu_stop};
   return cuda_update_suite("cuda_update_gpu", &gpu);
 }
 
 int main(int argc, char **argv) {
-  if (ts_device_create(&device, "cuda", &options) != TS_OK) {
-    printf("skipped: %s\n", ts_err_message());
-    return 77;
-  }
-  ts_device_destroy(device);
-  return ts_test_main(argc, argv, suite);
+  return cuda_gpu_main(argc, argv, suite);
 }

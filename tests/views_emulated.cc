@@ -1,21 +1,8 @@
 /* views_emulated.cc - the GPU's kernels of views, wires and positions on the
  * CPU. */
-#include <stdlib.h>
+#include "cuda_emulate_run.h"
 
-extern "C" {
-#include "base/err.h"
-}
-#include "cuda_emulate.h"
 #include "cuda_views.h"
-
-typedef void *cudaStream_t;
-/* A failure of the emulation has a message. */
-static ts_err said(const char *message) {
-  return message ? ts_fail(TS_ERR_INTERNAL, "%s", message) : TS_OK;
-}
-#define TS_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)         \
-  ((void)(stream), said(ts_emulate_try((grid), (block), (shared_bytes),        \
-                                       [&] { kernel(__VA_ARGS__); })))
 #include "cuda/views_launch.cuh"
 
 static int64_t most = 1000;
@@ -67,15 +54,11 @@ static void *send(const void *p, size_t bytes) {
   return to;
 }
 
-static void fetch(void *to, const void *sent, size_t bytes) {
-  memcpy(to, sent, bytes);
-}
-
 static void set_blocks(int n) {
   most = n;
 }
 
 extern "C" {
-const views_target views_emulated = {kernels, run,        send,    fetch,
-                                     free,    set_blocks, nullptr, nullptr};
+const views_target views_emulated = {
+    kernels, run, send, emulated_fetch, free, set_blocks, nullptr, nullptr};
 }

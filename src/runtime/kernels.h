@@ -181,12 +181,12 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(zero, (void *, size_t))                                                    \
   X(copy, (void *, const void *, size_t))                                      \
   X(fetch, (void *, const void *, size_t))                                     \
+  X(put, (void *, const void *, size_t))                                       \
   X(bags_check, (const struct ts_bags_args *))                                 \
   X(bags_offsets, (const struct ts_bags_args *))                               \
   X(bags_distinct, (const struct ts_distinct_args *))                          \
   X(pack_measure, (const struct ts_pack_args *))                               \
   X(pack_write, (const struct ts_pack_args *))                                 \
-  X(put, (void *, const void *, size_t))                                       \
   X(copy_rows, (const struct ts_row_args *))                                   \
   X(sum_rows, (const struct ts_row_args *))                                    \
   X(scale_rows, (const struct ts_scale_args *))                                \
