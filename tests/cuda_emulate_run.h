@@ -1,5 +1,5 @@
-/* cuda_emulate_run.h - who launches, in tests of kernels on the CPU: in place of
- * the current lane's stream (cuda/stream_run.cuh, cuda/lane_run.cuh).  What
+/* cuda_emulate_run.h - who launches, in tests of kernels on the CPU: in place
+ * of the current lane's stream (cuda/stream_run.cuh, cuda/lane_run.cuh).  What
  * CUB does on a GPU, a stable sort and the positions of first entries, is the
  * host's here. */
 #ifndef TS_TESTS_CUDA_EMULATE_RUN_H

@@ -32,7 +32,7 @@ static ts_err (*real_bce)(const ts_bce_args *);
 static int nan_at, infinite_at = -1, n_bce;
 static ts_err bce(const ts_bce_args *a) {
   const ts_err err = real_bce(a);
-  if (a->grad && a->n && n_bce == infinite_at) a->grad[0] = INFINITY;
+  if (a->grad && a->batch && n_bce == infinite_at) a->grad[0] = INFINITY;
   if (a->grad && n_bce++ == nan_at) *a->loss_sum = NAN;
   return err;
 }

@@ -176,7 +176,15 @@ START_TEST(bce_against_formula) {
     g[i] = (float)(w[i] * (q - y[i]) * 0.5);
   }
   float got[3000];
-  const ts_bce_args a = {&sum, got, p, z, y, w, 0.5, 3000};
+  const ts_bce_args a = {.loss_sum = &sum,
+                         .grad = got,
+                         .prediction = p,
+                         .logits = z,
+                         .labels = y,
+                         .weights = w,
+                         .scale = 0.5,
+                         .batch = 3000,
+                         .n_tasks = 1};
   ck_assert_ok(k.bce(&a));
   ck_assert_double_eq_tol(sum, want, 1e-9 * want);
   for (int i = 0; i < 3000; i++) ck_assert_float_eq_tol(got[i], g[i], 1e-6f);

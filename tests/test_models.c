@@ -176,10 +176,10 @@ static double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
   const ts_model_ops *ops = p->model->ops;
   const int n = p->m->n_tasks;
   const ts_emb_views v = {p->data, p->grads, p->stride, MF};
-  float *logits, dlogits[MB * MT], weights[MB * MT];
+  float *logits, dlogits[MB * MT];
+  double weights[MT];
   double loss;
-  for (int j = 0; j < MB * n; j++)
-    weights[j] = (float)p->deck.tasks[j % n].weight;
+  for (int k = 0; k < n; k++) weights[k] = p->deck.tasks[k].weight;
   ck_assert_ok(ops->dense_forward(p->model, p->dense, batch, hooks, p->f.lane));
   ck_assert_ok(
       ops->over_forward(p->model, &logits, &v, batch, hooks, p->f.lane));
@@ -187,9 +187,10 @@ static double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
                          .grad = dlogits,
                          .logits = logits,
                          .labels = p->label,
-                         .weights = weights,
+                         .task_weights = weights,
                          .scale = 1.0 / MB,
-                         .n = batch * n};
+                         .batch = batch,
+                         .n_tasks = n};
   ck_assert_ok(p->k.bce(&a));
   ck_assert_ok(
       ops->over_backward(p->model, dlogits, &v, batch, hooks, p->f.lane));

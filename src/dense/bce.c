@@ -7,11 +7,18 @@
 
 enum { BLOCK = 1024, FEW = 512 }; /* FEW blocks' sums need no allocation */
 
+/* Of the pair (sample, task) I. */
+static double weight_of(const ts_bce_args *a, int64_t i) {
+  const double own = a->weights ? a->weights[i / a->n_tasks] : 1.0;
+  if (!a->task_weights) return own;
+  return (float)a->task_weights[i % a->n_tasks] * (float)own;
+}
+
 static double bce_block(const ts_bce_args *a, int64_t from, int64_t to) {
   double sum = 0;
   for (int64_t i = from; i < to; i++) {
     const double z = a->logits[i], y = a->labels[i];
-    const double w = a->weights ? a->weights[i] : 1.0;
+    const double w = weight_of(a, i);
     const double e = exp(-fabs(z));
     const double p = z >= 0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
     sum += w * ((z > 0 ? z : 0) - z * y + log1p(e));
@@ -24,15 +31,16 @@ static double bce_block(const ts_bce_args *a, int64_t from, int64_t to) {
 ts_err ts_bce_host(const ts_bce_args *a) {
   ts_err err = TS_OK;
   double few[FEW], *sums = few, *more = NULL;
-  const int64_t n_blocks = (a->n + BLOCK - 1) / BLOCK;
+  const int64_t n = a->batch * a->n_tasks;
+  const int64_t n_blocks = (n + BLOCK - 1) / BLOCK;
   if (n_blocks > FEW) {
     TS_TRY(ts_mem_array(&more, n_blocks, sizeof *more, TS_TAG_ACTIVATIONS));
     sums = more;
   }
 #pragma omp parallel for schedule(static)
   for (int64_t k = 0; k < n_blocks; k++)
-    sums[k] = bce_block(a, k * BLOCK,
-                        (k + 1) * BLOCK < a->n ? (k + 1) * BLOCK : a->n);
+    sums[k] =
+        bce_block(a, k * BLOCK, (k + 1) * BLOCK < n ? (k + 1) * BLOCK : n);
   double total = 0;
   for (int64_t k = 0; k < n_blocks; k++) total += sums[k];
   *a->loss_sum = total;

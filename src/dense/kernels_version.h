@@ -54,17 +54,19 @@ static ts_err stats(const ts_dense_update_args *a, double *out) {
     const int64_t from = b * STATS_BLOCK, end = from + STATS_BLOCK;
     stats_block(a, u, lamb, from, end < a->n ? end : a->n, parts + 2 * b);
   }
-  out[0] = out[1] = 0;
+  double sum[2] = {0};
   for (int64_t b = 0; b < n_blocks; b++) {
-    out[0] += parts[2 * b];
-    out[1] += parts[2 * b + 1];
+    sum[0] += parts[2 * b];
+    sum[1] += parts[2 * b + 1];
   }
+  out[0] += sum[0];
+  out[1] += sum[1];
   ts_mem_free(parts);
   return TS_OK;
 }
 
 static ts_err update(const ts_dense_update_args *args) {
-  double own[2];
+  double own[2] = {0};
   ts_dense_update_args a = *args;
   if (!a.stats && ts_dense_optim_has_norms(a.optim)) {
     ts_err err = stats(&a, own);

@@ -9,6 +9,7 @@
 
 #include "dense/hooks.h"
 #include "dense/param.h"
+#include "runtime/kernels.h"
 
 typedef struct ts_linear ts_linear;
 
@@ -27,6 +28,9 @@ typedef struct ts_linear_spec {
   int32_t batch_max;
   bool need_dx;
   const char *engine; /* NULL or "auto" | "onednn" | "cblas" | "ref" */
+  /* Of the lane's device; NULL: the host's.  Where they name an engine
+   * (kernels.h) it is that one. */
+  const ts_kernels *kernels;
 } ts_linear_spec;
 
 /* W (n_out, n_in) and b (n_out) are the caller's parameters; b NULL: the layer

@@ -8,6 +8,7 @@ tessera_sources += \
   src/dense/ddp.h \
   src/dense/ddp_layout.c \
   src/dense/ddp_update.c \
+  src/dense/flat.c \
   src/dense/fully_sharded.c \
   src/dense/fully_sharded.h \
   src/dense/fully_sharded_gather.c \

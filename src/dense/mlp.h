@@ -22,6 +22,7 @@ typedef struct ts_mlp_spec {
   int32_t batch_max;
   bool need_dx;
   const char *engine;
+  const ts_kernels *kernels; /* as ts_linear_spec has them */
 } ts_mlp_spec;
 
 /* Adds its parameters to PARAMS and initialises them from SEED. */

@@ -38,17 +38,18 @@ const char *ts_dense_optim_state_name(const ts_optim_config *, int k);
 /* Kernel dense_update: one flat piece of n elements.
  *
  * Optimizers with norms: where the piece is not the whole parameter, kernel
- * dense_stats comes first (once a step: it moves lamb's moments) and writes
- * this piece's part of two sums of squares; dense_update then takes the sums
- * over all pieces. */
+ * dense_stats comes first (once a step: it moves lamb's moments) and adds
+ * this piece's part to two sums of squares; dense_update then takes the sums
+ * over all pieces.  Arrays and sums are device memory, OPTIM the host's. */
 typedef struct ts_dense_update_args {
   const ts_optim_config *optim;
   float *w, *state[TS_PARAM_STATES_MAX];
   const float *grad;
   int64_t n;
-  double lr_factor;   /* schedule */
-  double grad_factor; /* clipping: grad is multiplied by it first */
-  int64_t step;       /* k, from 1 */
+  double lr_factor;             /* schedule */
+  double grad_factor;           /* clipping: grad is multiplied by it first */
+  const double *grad_factor_at; /* (1) takes its place, unless NULL */
+  int64_t step;                 /* k, from 1 */
   /* (2) sums over the whole parameter; NULL: the piece is all of it. */
   const double *stats;
 } ts_dense_update_args;

@@ -21,21 +21,21 @@ static inline ts_update_numbers update_numbers(const ts_dense_update_args *a) {
   const bool own = ts_dense_optim_has_norms(c); /* its decay is its own, too */
   const bool l2 = c->weight_decay_mode == TS_WD_L2 && !own;
   const bool decoupled = c->weight_decay_mode == TS_WD_DECOUPLED && !own;
-  ts_update_numbers n = {.lr = (float)lr,
-                         .scale = (float)a->grad_factor,
-                         .l2 = l2 ? (float)c->weight_decay : 0.0f,
-                         .keep = decoupled ? (float)(1.0 - lr * c->weight_decay)
-                                           : 1.0f,
-                         .eps = (float)c->eps,
-                         .decay = own && c->weight_decay_mode != TS_WD_NONE
-                                      ? (float)c->weight_decay
-                                      : 0.0f,
-                         .lr_eta = lr * c->eta,
-                         .momentum = (float)c->momentum,
-                         .b1 = (float)c->beta1,
-                         .b2 = (float)c->beta2,
-                         .a1 = (float)(1.0 - c->beta1),
-                         .a2 = (float)(1.0 - c->beta2)};
+  ts_update_numbers n = {
+      .lr = (float)lr,
+      .scale = (float)(a->grad_factor_at ? *a->grad_factor_at : a->grad_factor),
+      .l2 = l2 ? (float)c->weight_decay : 0.0f,
+      .keep = decoupled ? (float)(1.0 - lr * c->weight_decay) : 1.0f,
+      .eps = (float)c->eps,
+      .decay = own && c->weight_decay_mode != TS_WD_NONE
+                   ? (float)c->weight_decay
+                   : 0.0f,
+      .lr_eta = lr * c->eta,
+      .momentum = (float)c->momentum,
+      .b1 = (float)c->beta1,
+      .b2 = (float)c->beta2,
+      .a1 = (float)(1.0 - c->beta1),
+      .a2 = (float)(1.0 - c->beta2)};
   if (!isnan(c->beta1)) {
     n.c1 = (float)(1.0 / (1.0 - pow(c->beta1, (double)a->step)));
     n.c2 = (float)(1.0 / (1.0 - pow(c->beta2, (double)a->step)));

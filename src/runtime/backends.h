@@ -17,6 +17,8 @@ typedef struct ts_backend {
 /* NULL-terminated. */
 extern const ts_backend *const ts_backends[];
 const ts_backend *ts_backend_find(const char *name);
+/* For tests: B takes the place of the backend of its name; NULL: ends that. */
+void ts_backend_replace(const ts_backend *b);
 /* The library that moves device memory between ranks (runtime/comm_wire.h);
  * NULL: none. */
 const struct ts_wire_ops *ts_wire_built_in(void);
@@ -31,6 +33,7 @@ void ts_sparse_kernels_ref(ts_kernels *);
 void ts_sparse_kernels_avx2(ts_kernels *);
 void ts_sparse_kernels_avx512(ts_kernels *);
 void ts_unpack_kernels_host(ts_kernels *);
+void ts_flat_kernels_host(ts_kernels *);
 void ts_dense_kernels_ref(ts_kernels *);
 void ts_dense_kernels_avx2(ts_kernels *);
 void ts_dense_kernels_avx512(ts_kernels *);

@@ -97,8 +97,8 @@ struct ts_add_rows_args;
 
 /* ---- views, wires, positions ------------------------------------------- */
 
-struct ts_row_args; /* shard/view_kernels.h, like the next ones */
-struct ts_scale_args;
+struct ts_row_args;   /* runtime/row_pieces.h */
+struct ts_scale_args; /* shard/view_kernels.h, like the next ones */
 struct ts_code_args;
 struct ts_position_args;
 
@@ -161,20 +161,49 @@ typedef struct ts_fm_args {
   int32_t n_vectors, dim, stride, out_stride, batch;
 } ts_fm_args;
 
-/* Binary cross entropy with logits: per sample
+/* Rows of bf16 from rows of f32: to[i][k] = from[i][k], to nearest even, for
+ * i < rows, k < n; the rest of a row of to stays. */
+typedef struct ts_half_args {
+  uint16_t *to;
+  const float *from;
+  int64_t to_stride, from_stride; /* elements */
+  int64_t rows, n;
+} ts_half_args;
+
+/* Binary cross entropy with logits, (batch, n_tasks) row-major: with the
+ * weight w = (float)task_weights[k] * weights[b] of a pair,
  * l = max(z, 0) - z y + log(1 + exp(-|z|)); *loss_sum = sum w l in double,
  * grad = w (sigmoid(z) - y) * scale; prediction = sigmoid(z). */
 typedef struct ts_bce_args {
-  double *loss_sum;     /* (1) */
-  float *grad;          /* (n) or NULL */
-  float *prediction;    /* (n) or NULL */
-  const float *logits;  /* (n) */
-  const float *labels;  /* (n) */
-  const float *weights; /* (n) or NULL */
-  double scale;         /* 1 / sum of weights over the global batch */
-  int64_t n;
+  double *loss_sum;           /* (1) device memory */
+  float *grad;                /* (batch, n_tasks) or NULL */
+  float *prediction;          /* (batch, n_tasks) or NULL */
+  const float *logits;        /* (batch, n_tasks) */
+  const float *labels;        /* (batch, n_tasks) */
+  const float *weights;       /* (batch) or NULL: 1 */
+  const double *task_weights; /* (n_tasks) host memory, or NULL: 1 */
+  double scale;               /* 1 / sum of weights over the global batch */
+  int64_t batch;
+  int32_t n_tasks;
 } ts_bce_args;
 
+/* *BAD = 1 where some x[i * stride + k], i < rows, k < n, is not finite; else
+ * it stays. */
+typedef struct ts_look_args {
+  const float *x;
+  int64_t stride, rows, n;
+  int32_t *bad; /* (1) device memory */
+} ts_look_args;
+
+/* What the kernels of the dense optimizers' neighbourhood do, all in device
+ * memory, sums in an order that does not depend on threads:
+ *   swap (a, b, n)          floats change places
+ *   shorten (x, n, dtype)   n floats become bf16 or f16, in the first half of
+ *                           their own room; widen: back
+ *   squares (x, n, sum)     *sum += x[i]^2, in double
+ *   clip (norm, factor, c)  *norm = sqrt(*norm), *factor = min(1, c / (*norm +
+ *                           1e-6))
+ *   dense_stats (a, stats)  stats[0], stats[1] += (dense/optim.h) */
 struct ts_dense_update_args; /* dense/optim.h */
 
 #define TS_SPARSE_KERNEL_LIST(X)                                               \
@@ -223,7 +252,14 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(cross_backward, (const ts_cross_args *))                                   \
   X(fm_forward, (const ts_fm_args *))                                          \
   X(fm_backward, (const ts_fm_args *))                                         \
+  X(half_rows, (const ts_half_args *))                                         \
   X(bce, (const ts_bce_args *))                                                \
+  X(look, (const ts_look_args *))                                              \
+  X(swap, (float *, float *, int64_t))                                         \
+  X(shorten, (float *, int64_t, ts_dtype))                                     \
+  X(widen, (float *, int64_t, ts_dtype))                                       \
+  X(squares, (const float *, int64_t, double *))                               \
+  X(clip, (double *, double *, double))                                        \
   X(dense_update, (const struct ts_dense_update_args *))                       \
   X(dense_stats, (const struct ts_dense_update_args *, double *))
 
@@ -236,6 +272,9 @@ typedef struct ts_kernels {
   TS_KERNEL_LIST(TS_KERNEL_FIELD)
 #undef TS_KERNEL_FIELD
   const char *isa; /* "ref", "avx2", "avx512", "avx512_bf16", "cuda" */
+  /* Of matrix products (dense/linear_impl.h), of a device whose memory is
+   * apart; NULL: one of the host's, by name. */
+  const struct ts_engine *engine;
 } ts_kernels;
 
 /* Fills K for the device named BACKEND and checks that no entry is missing.

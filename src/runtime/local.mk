@@ -25,6 +25,9 @@ tessera_sources += \
   src/runtime/kernels.h \
   src/runtime/overlap.c \
   src/runtime/overlap.h \
+  src/runtime/arrays.c \
+  src/runtime/arrays.h \
+  src/runtime/row_pieces.h \
   src/runtime/staging.c \
   src/runtime/staging.h \
   src/runtime/store.c \

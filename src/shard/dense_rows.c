@@ -154,7 +154,7 @@ static ts_err stats_task(void *p, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   const ts_rows_arg *a = p;
-  double part[2];
+  double part[2] = {0};
   const ts_dense_update_args u = update_args(a);
   TS_TRY(a->d->kernels->dense_stats(&u, part));
   if (!a->d->counts) part[0] = part[1] = 0;

@@ -2,45 +2,17 @@
  * the model: rows that are gathered, added and scaled, coded for the wire,
  * and weights by position.
  *
- * Each takes many pieces at once, up to a number that is small enough for a
- * GPU's launch to have them by value (4 KB of parameters): callers fill the
- * struct on their stack and call again for the rest.  What pieces point to is
- * device memory.  In a call no piece writes what another reads or writes. */
+ * Each takes many pieces at once, under the rules of runtime/row_pieces.h,
+ * where those of copy_rows and sum_rows are. */
 #ifndef TS_SHARD_VIEW_KERNELS_H
 #define TS_SHARD_VIEW_KERNELS_H
 
 #include <stdbool.h>
 
+#include "runtime/row_pieces.h"
 #include "shard/codec.h"
 
-enum {
-  TS_ROW_PIECES = 60,
-  TS_SCALE_PIECES = 120,
-  TS_CODE_PIECES = 120,
-  TS_POSITION_SLOTS = 64
-};
-
-/* Row i < N of one side has the number index[i] (i without an index); the
- * other side has the rows with numbers FIRST to FIRST + COUNT - 1.
- *   copy_rows  to[i] = from[number - FIRST], where that is there
- *   sum_rows   to[j] = 0 + all from[i] with number FIRST + j, ascending; j <
- *              COUNT.  Devices apart read member, not index: row j's are
- *              member[k], member_start[FIRST + j] <= k < the next one's */
-typedef struct ts_row_piece {
-  float *to;
-  const float *from;
-  const int32_t *index;        /* (n) or NULL */
-  const int32_t *member_start; /* of sum_rows */
-  const int32_t *member;       /* the same */
-  int32_t to_step, from_step;  /* floats from row to row */
-  int32_t n, first, count;
-  int32_t n_cols;
-} ts_row_piece;
-
-typedef struct ts_row_args {
-  int32_t n_pieces;
-  ts_row_piece piece[TS_ROW_PIECES];
-} ts_row_args;
+enum { TS_SCALE_PIECES = 120, TS_CODE_PIECES = 120, TS_POSITION_SLOTS = 64 };
 
 /* scale_rows: x[i * step + d] *= by[i] */
 typedef struct ts_scale_piece {

@@ -54,6 +54,8 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_cargo *c, int stop) {
                          .done = !batch && c->read == TS_OK,
                          .weight_sum = batch ? batch->weight_sum : 0};
   c->begun = true;
+  c->seen = batch ? (ts_seen){batch->dense, batch->labels, batch->weights}
+                  : (ts_seen){0};
   ts_cargo_trace(c, "input");
   return ts_ebc_input_begin(c->flight, batch ? &batch->kjt : &none, &own,
                             t->data);
@@ -121,18 +123,6 @@ typedef struct ts_loss_arg {
   bool with_grad;
 } ts_loss_arg;
 
-/* Weights of (sample, task) pairs, NULL where all are 1. */
-static const float *pair_weights(const ts_loss_arg *a) {
-  const ts_config *c = a->t->config;
-  const int32_t n_tasks = a->t->n_tasks;
-  if (n_tasks == 1 && c->model.tasks[0].weight == 1.0) return a->weights;
-  for (int32_t b = 0; b < a->n; b++)
-    for (int32_t k = 0; k < n_tasks; k++)
-      a->t->weights[(int64_t)b * n_tasks + k] =
-          (float)c->model.tasks[k].weight * (a->weights ? a->weights[b] : 1.0f);
-  return a->t->weights;
-}
-
 static ts_err loss_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_loss_arg *a = p;
@@ -141,9 +131,11 @@ static ts_err loss_task(void *p, ts_lane *lane) {
                      .prediction = a->t->predictions,
                      .logits = a->logits,
                      .labels = a->labels,
-                     .weights = pair_weights(a),
+                     .weights = a->weights,
+                     .task_weights = a->t->task_weights,
                      .scale = a->scale,
-                     .n = (int64_t)a->n * a->t->n_tasks};
+                     .batch = a->n,
+                     .n_tasks = a->t->n_tasks};
   return a->t->kernels.bce(&bce);
 }
 
@@ -159,7 +151,7 @@ ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
   if (!c->looked_up) TS_TRY(ts_stage_lookup(t, c, t->compute));
   ts_cargo_trace(c, "forward");
   /* The bottom of the model runs while embeddings travel. */
-  TS_TRY(m->dense_forward(t->model, b->dense, b->n, &hooks, t->compute));
+  TS_TRY(m->dense_forward(t->model, c->seen.dense, b->n, &hooks, t->compute));
   TS_TRY(ts_lane_wait(t->compute, c->ready));
   TS_TRY(ts_ebc_output_end(c->flight, t->compute));
   c->arrived = ts_lane_record(t->compute);
@@ -168,8 +160,8 @@ ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
   const double sum = c->verdict.weight_sum;
   const ts_loss_arg arg = {.t = t,
                            .logits = logits,
-                           .labels = b->labels,
-                           .weights = b->weights,
+                           .labels = c->seen.labels,
+                           .weights = c->seen.weights,
                            .scale = sum > 0 ? 1.0 / sum : 0.0,
                            .n = b->n,
                            .with_grad = with_grad};

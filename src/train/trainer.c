@@ -199,7 +199,11 @@ static ts_err build_batch(ts_trainer *t) {
   const int64_t n = (int64_t)t->batch_max * t->n_tasks;
   TS_TRY(ts_mem_array(&t->dlogits, n, sizeof(float), TS_TAG_ACTIVATIONS));
   TS_TRY(ts_mem_array(&t->predictions, n, sizeof(float), TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&t->weights, n, sizeof(float), TS_TAG_ACTIVATIONS));
+  if (t->n_tasks > 1 || t->config->model.tasks[0].weight != 1.0)
+    TS_TRY(ts_mem_array(&t->task_weights, t->n_tasks, sizeof(double),
+                        TS_TAG_MISC));
+  for (int32_t k = 0; t->task_weights && k < t->n_tasks; k++)
+    t->task_weights[k] = t->config->model.tasks[k].weight;
   TS_TRY(ts_mem_array(&t->metrics, t->n_tasks, sizeof *t->metrics,
                       TS_TAG_METRICS));
   for (int32_t k = 0; k < t->n_tasks; k++)
@@ -267,7 +271,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_mem_free(t->metrics);
   ts_mem_free(t->dlogits);
   ts_mem_free(t->predictions);
-  ts_mem_free(t->weights);
+  ts_mem_free(t->task_weights);
   ts_parallel_destroy(t->dense);
   ts_mem_free(t->params.item);
   if (t->model) t->model->ops->destroy(t->model);

@@ -20,6 +20,12 @@ typedef struct ts_verdict {
   double weight_sum; /* over all ranks */
 } ts_verdict;
 
+/* What the model and the loss read of a batch, where kernels may read it: the
+ * batch's own arrays on the host, copies on a device that is apart. */
+typedef struct ts_seen {
+  const float *dense, *labels, *weights; /* as in ts_batch; or NULL */
+} ts_seen;
+
 /* A batch on its way through the stages; pipelines differ in how many are
  * under way and in how far each is. */
 typedef struct ts_cargo {
@@ -29,6 +35,7 @@ typedef struct ts_cargo {
   ts_err_record fault;   /* its message */
   ts_loader_state after; /* the loader's position behind it */
   ts_verdict verdict;
+  ts_seen seen;    /* set by ts_stage_input_begin */
   bool more;       /* of its step's micro-batches others follow */
   ts_micro *micro; /* holds BATCH where run.accumulate > 1, else NULL */
   bool loaded, begun, judged, looked_up;
@@ -79,7 +86,7 @@ typedef struct ts_trainer {
   int64_t step;           /* finished optimizer steps, since the first start */
   /* the batch under way */
   float *dlogits, *predictions; /* (batch_max, n_tasks) */
-  float *weights;               /* (batch_max, n_tasks), several tasks */
+  double *task_weights;         /* (n_tasks), NULL: all 1 */
   double loss_sum;              /* local sum of weight * loss */
   int bad_gradient; /* some table's was not finite; written on compute */
 } ts_trainer;

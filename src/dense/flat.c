@@ -1,0 +1,81 @@
+/* flat.c - the host's kernels over flat arrays: what gradients go through
+ * between the backward pass and the optimizers (runtime/kernels.h). */
+#include <math.h>
+#include <string.h>
+
+#include "dense/half.h"
+#include "dense/update.h"
+
+enum { BLOCK = 1024 };
+
+static int64_t block_end(int64_t from, int64_t n) {
+  return n - from < BLOCK ? n : from + BLOCK;
+}
+
+static ts_err half_rows(const ts_half_args *a) {
+  ts_half_rows(a->to, a->to_stride, a->from, a->from_stride, a->rows, a->n);
+  return TS_OK;
+}
+
+static ts_err look(const ts_look_args *a) {
+  int bad = 0;
+#pragma omp parallel for reduction(| : bad)
+  for (int64_t i = 0; i < a->rows; i++)
+    bad |= !ts_all_finite(a->x + i * a->stride, TS_F32, a->n);
+  if (bad) *a->bad = 1;
+  return TS_OK;
+}
+
+static ts_err swap(float *a, float *b, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    const float x = a[i];
+    a[i] = b[i];
+    b[i] = x;
+  }
+  return TS_OK;
+}
+
+/* In place: the short values lie in the first half of the long ones, so one
+ * goes upwards and the other downwards, by blocks through the side. */
+static ts_err shorten(float *x, int64_t n, ts_dtype dtype) {
+  float block[BLOCK];
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    const int64_t m = block_end(i, n) - i;
+    memcpy(block, x + i, (size_t)m * sizeof *block);
+    ts_from_f32((uint16_t *)(void *)x + i, block, dtype, m);
+  }
+  return TS_OK;
+}
+
+static ts_err widen(float *x, int64_t n, ts_dtype dtype) {
+  uint16_t block[BLOCK];
+  for (int64_t i = (n - 1) / BLOCK * BLOCK; n && i >= 0; i -= BLOCK) {
+    const int64_t m = block_end(i, n) - i;
+    memcpy(block, (uint16_t *)(void *)x + i, (size_t)m * sizeof *block);
+    ts_to_f32(x + i, block, dtype, m);
+  }
+  return TS_OK;
+}
+
+static ts_err squares(const float *x, int64_t n, double *sum) {
+  double part = 0;
+  for (int64_t i = 0; i < n; i++) part += (double)x[i] * x[i];
+  *sum += part;
+  return TS_OK;
+}
+
+static ts_err clip(double *norm, double *factor, double most) {
+  *norm = sqrt(*norm);
+  *factor = fmin(1.0, most / (*norm + 1e-6));
+  return TS_OK;
+}
+
+void ts_flat_kernels_host(ts_kernels *k) {
+  k->half_rows = half_rows;
+  k->look = look;
+  k->swap = swap;
+  k->shorten = shorten;
+  k->widen = widen;
+  k->squares = squares;
+  k->clip = clip;
+}
