@@ -33,6 +33,11 @@ EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
 # Kernels of input dist's receiving side.
 cuda_sources += cuda/unpack.cu
 EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
+# Matrix products.
+tessera_sources += cuda/product_choices.c cuda/product_choices.h
+cuda_sources += cuda/product.cu cuda/products.cu cuda/mask.cu
+EXTRA_DIST += cuda/product.h cuda/mask.h cuda/mask_kernels.cuh \
+  cuda/mask_launch.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

@@ -87,6 +87,21 @@ tests_test_cuda_unpack_SOURCES = tests/test_cuda_unpack.c \
   tests/cuda_unpack.c tests/cuda_unpack.h tests/unpack_emulated.cc
 tests_test_cuda_unpack_LDADD = $(cuda_test_libs)
 tests_test_cuda_unpack_LINK = $(cuda_test_link)
+
+# Matrix products: the engine over a library that computes on the host.
+if HAVE_CUDA
+cuda_products = tests/cuda_products.h tests/cuda_products_emulated.cc \
+  tests/cuda_cublas.c tests/cuda_cublas.h tests/cuda_fake.c tests/cuda_fake.h
+check_PROGRAMS += tests/test_cuda_products tests/test_cuda_linear
+tests_test_cuda_products_SOURCES = tests/test_cuda_products.c $(cuda_products)
+tests_test_cuda_products_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_products_LDADD = $(cuda_test_libs)
+tests_test_cuda_products_LINK = $(cuda_test_link)
+tests_test_cuda_linear_SOURCES = tests/test_cuda_linear.c $(cuda_products)
+tests_test_cuda_linear_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_linear_LDADD = $(cuda_test_libs)
+tests_test_cuda_linear_LINK = $(cuda_test_link)
+endif
 endif
 
 # The same suites on a GPU.
@@ -119,4 +134,6 @@ tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
 check_PROGRAMS += tests/test_cuda_entries_gpu
 tests_test_cuda_entries_gpu_SOURCES = tests/test_cuda_entries_gpu.c \
   tests/cuda_entries_cases.c tests/cuda_entries_cases.h
+
+check_PROGRAMS += tests/test_cuda_products_gpu
 endif
