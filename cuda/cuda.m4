@@ -32,8 +32,8 @@ AS_IF([test "x$with_cuda" != xno], [
     AC_MSG_CHECKING([whether CUDA programs link])
     AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cuda_runtime_api.h>
 #include <cublasLt.h>
-#if CUDART_VERSION < 11020
-#error "no stream-ordered memory"
+#if CUDART_VERSION < 11080
+#error "no stream-ordered memory, or no fused gradients in cuBLASLt"
 #endif]],
       [[void *p; cublasLtHandle_t h;
        return cudaMallocAsync(&p, 1, 0) + (int)cublasLtCreate(&h);]])],
@@ -45,7 +45,7 @@ AS_IF([test "x$with_cuda" != xno], [
     LIBS=$ts_saved_libs; CPPFLAGS=$ts_saved_cppflags
   ])
   AS_IF([test "x$ts_cuda_found" = xno && test "x$with_cuda" != xauto],
-    [AC_MSG_ERROR([CUDA was asked for, and no nvcc of CUDA 11.2 or later works])])
+    [AC_MSG_ERROR([CUDA was asked for, and no nvcc of CUDA 11.8 or later works])])
 ])
 AS_IF([test "x$ts_nccl_found" = xno],
   [AS_CASE([$with_nccl], [auto|no], [],

@@ -7,8 +7,8 @@
 #ifndef TS_CUDA_MASK_KERNELS_CUH
 #define TS_CUDA_MASK_KERNELS_CUH
 
+#include "cuda/half.cuh"
 #include "cuda/mask.h"
-#include "cuda/rounding.cuh"
 
 enum { TS_MASK_COLUMNS = 32, TS_MASK_LANES = 8 };
 
@@ -24,12 +24,8 @@ __device__ inline void ts_mask_store(float *to, float x) {
   *to = x;
 }
 
-/* To nearest even. */
 __device__ inline void ts_mask_store(uint16_t *to, float x) {
-  const uint32_t u = ts_bits_of(x);
-  *to = (uint16_t)((u & 0x7fffffffu) > 0x7f800000u
-                       ? u >> 16 | 0x40
-                       : (u + 0x7fffu + (u >> 16 & 1)) >> 16);
+  *to = ts_half_near(x);
 }
 
 /* Adds up what the threads of a column have, in the order of theirs; the sum

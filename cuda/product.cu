@@ -187,9 +187,9 @@ static ts_err ask(ts_choice *c, const ts_product *p, const ts_blas *blas) {
   TS_TRY(set_preference(pref, p->aligned));
   status = cublasLtMatmulAlgoGetHeuristic(blas->handle, p->desc, p->a, p->b,
                                           p->d, p->d, pref, 1, &found, &n);
-  c->none = status == CUBLAS_STATUS_NOT_SUPPORTED || n == 0 ||
-            found.state != CUBLAS_STATUS_SUCCESS;
+  c->none = status == CUBLAS_STATUS_NOT_SUPPORTED;
   if (!c->none) TS_TRY(TS_BLAS(status));
+  if (n == 0 || found.state != CUBLAS_STATUS_SUCCESS) c->none = true;
   memcpy(c->algo, &found.algo, sizeof c->algo);
 done:
   if (pref) cublasLtMatmulPreferenceDestroy(pref);

@@ -11,6 +11,7 @@
 #include "harness.h"
 
 ts_err cuda_products_half_rows(const ts_half_args *);
+extern int cuda_products_masks; /* passes of ts_cuda_mask so far */
 
 /* Kernels that the emulation stands for. */
 static inline ts_err products_kernels(ts_kernels *k) {

@@ -9,19 +9,22 @@
 
 #include "dense/linear_impl.h"
 
-/* Widths 13 > 40 > 24 > 16, ReLU on all: the two lower layers have masks, and
- * what is above them uses these. */
+/* All layers but the last have masks, and what is above them uses these. */
 START_TEST(masks_and_sums_are_fused) {
   static ts_probe p;
   for (int k = 0; k < N_CASES; k++) {
     const ts_case *c = &cases[k];
     const ts_cublas_fake was = ts_cublas;
+    const int masks = cuda_products_masks;
     start(&p, c);
     pass(&p, BATCH_MAX, 0);
     stop(&p);
     ck_assert_int_eq(ts_cublas.masks - was.masks, c->n - 1);
     ck_assert_int_eq(ts_cublas.dmasks - was.dmasks, c->n - 1);
     ck_assert_int_eq(ts_cublas.ran - was.ran, 3 * c->n - !c->need_dx);
+    /* The last layer's dy comes from elsewhere. */
+    ck_assert_int_eq(cuda_products_masks - masks,
+                     !c->last_linear || c->precision == TS_PRECISION_BF16);
     /* The last layer's sums, without ReLU, where dy is read as it is. */
     ck_assert_int_eq(ts_cublas.bias_grads - was.bias_grads,
                      c->last_linear && c->precision != TS_PRECISION_BF16);

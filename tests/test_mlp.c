@@ -298,9 +298,9 @@ static void pass(ts_probe *p, int batch, uint32_t number) {
 
 static void all_batches(const ts_case *c) {
   static ts_probe p;
-  const int batches[] = {BATCH_MAX, 1, 37, 0, BATCH_MAX};
+  const int batches[] = {BATCH_MAX, 1, 37, 0, BATCH_MAX, BATCH_MAX};
   start(&p, c);
-  for (uint32_t i = 0; i < 5; i++) pass(&p, batches[i], i);
+  for (uint32_t i = 0; i < 6; i++) pass(&p, batches[i], i);
   stop(&p);
 }
 
