@@ -89,5 +89,6 @@ ts_err ts_arch_over_half(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
 }
 
 bool ts_arch_half(const ts_model_spec *s) {
-  return ts_linear_precision(s->config->run.precision) == TS_PRECISION_BF16;
+  return ts_linear_precision(s->config->run.precision, s->kernels) ==
+         TS_PRECISION_BF16;
 }
