@@ -12,7 +12,7 @@ EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
 # Views, wires, positions.
 cuda_sources += cuda/views.cu
 EXTRA_DIST += cuda/view_rows.cuh cuda/code_rows.cuh cuda/positions.cuh \
-  cuda/views_launch.cuh
+  cuda/views_launch.cuh cuda/put.cuh
 # Kernels of row updates.
 cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
 EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
