@@ -33,6 +33,10 @@ EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
 # Kernels of input dist's receiving side.
 cuda_sources += cuda/unpack.cu
 EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
+# Flat arrays and the dense optimizers.
+cuda_sources += cuda/flat.cu
+EXTRA_DIST += cuda/half.cuh cuda/flat_kernels.cuh cuda/flat_run.cuh \
+  cuda/dense_update_kernels.cuh cuda/dense_update_run.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)
