@@ -43,6 +43,10 @@ cuda_sources += cuda/interact.cu cuda/cross.cu
 EXTRA_DIST += cuda/half.cuh cuda/interact_rows.cuh cuda/interact_kernels.cuh \
   cuda/interact_half.cuh cuda/interact_launch.cuh cuda/cross_kernels.cuh \
   cuda/cross_launch.cuh
+# Flat arrays and the dense optimizers.
+cuda_sources += cuda/flat.cu
+EXTRA_DIST += cuda/codes.cuh cuda/flat_kernels.cuh cuda/flat_run.cuh \
+  cuda/dense_update_kernels.cuh cuda/dense_update_run.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

@@ -109,6 +109,12 @@ tests_test_cuda_dense_SOURCES = tests/test_cuda_dense.c $(cuda_dense) \
   tests/dense_emulated.cc
 tests_test_cuda_dense_LDADD = $(cuda_test_libs)
 tests_test_cuda_dense_LINK = $(cuda_test_link)
+# Flat arrays and the dense optimizers, in the same way.
+check_PROGRAMS += tests/test_cuda_flat
+tests_test_cuda_flat_SOURCES = tests/test_cuda_flat.c \
+  tests/cuda_flat.c tests/cuda_flat.h tests/flat_emulated.cc
+tests_test_cuda_flat_LDADD = $(cuda_test_libs)
+tests_test_cuda_flat_LINK = $(cuda_test_link)
 endif
 
 # The same suites on a GPU.
@@ -141,6 +147,10 @@ tests_test_cuda_pack_gpu_SOURCES = tests/test_cuda_pack_gpu.c \
 check_PROGRAMS += tests/test_cuda_views_gpu
 tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
   tests/cuda_views.c tests/cuda_views.h $(cuda_gpu)
+
+check_PROGRAMS += tests/test_cuda_flat_gpu
+tests_test_cuda_flat_gpu_SOURCES = tests/test_cuda_flat_gpu.c \
+  tests/cuda_flat.c tests/cuda_flat.h $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_entries_gpu
 tests_test_cuda_entries_gpu_SOURCES = tests/test_cuda_entries_gpu.c \
