@@ -412,6 +412,8 @@ ts_err ts_op_begin(ts_op *op, ts_token *token) {
   }
   op->seq = ts_lane_begin_seq(c->lane);
   token->done = (ts_event){c->lane, op->seq};
+  /* Sizes of exchanges are the host's always. */
+  if (op->exchange || !ts_comm_is_remote(c, op->recv)) c->lane->near = op->seq;
   ts_watch_lane_begin(c->watch, op->name, op->seq);
   if (!w->has_thread) return run_now(op);
   watch(op, true);
