@@ -11,6 +11,7 @@
 #define TEST_DEVICE_AND_MORE
 #include "cuda_fake.h"
 #include "runtime/trace.h"
+#include "sparse/hold_clock.h"
 #include "test_device.c"
 
 __attribute__((constructor)) static void choose(void) {
@@ -236,6 +237,49 @@ START_TEST(an_old_gpu_has_a_note) {
 }
 END_TEST
 
+/* ---- how long holds take ------------------------------------------------- */
+
+static ts_hold_clock holds;
+
+/* A hold that enqueues something; the stream is held from where it begins. */
+static ts_err hold_task(void *arg, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_hold_begin(&holds, lane));
+  if (*(void **)arg) ts_cuda_fake_hold(*(void **)arg);
+  TS_TRY(ts_hold_end(&holds));
+done:
+  return err;
+}
+
+/* Holds take the stream's time, not the host's for launches; more of them than
+ * there are marks, and another lane, lose none. */
+START_TEST(holds_have_the_devices_times) {
+  ts_pair p;
+  void *stream, *none = NULL;
+  start(&p, false);
+  ts_lane *lane = lane_with(p.device, &stream);
+  holds = (ts_hold_clock){0};
+  ck_assert_ok(ts_lane_submit(lane, "hold", hold_task, &stream, sizeof stream));
+  ts_pause(50000);
+  ts_cuda_fake_hold(NULL);
+  ck_assert_ok(ts_lane_sync(lane));
+  ck_assert_double_ge(ts_hold_seconds(&holds), 0.045);
+  const double one = ts_hold_seconds(&holds);
+  for (int i = 0; i < 200; i++) {
+    ck_assert_ok(ts_lane_submit(lane, "hold", hold_task, &none, sizeof none));
+    if (i % 20 == 19) ck_assert_ok(ts_lane_sync(lane));
+  }
+  ck_assert_ok(ts_lane_submit(p.other, "hold", hold_task, &none, sizeof none));
+  ck_assert_ok(ts_lane_sync(p.other));
+  ck_assert_double_ge(ts_hold_seconds(&holds), one);
+  ck_assert_double_le(ts_hold_seconds(&holds), one + 1);
+  ck_assert_str_eq(ts_err_message(), "");
+  ts_hold_clock_reset(&holds);
+  ts_lane_destroy(lane);
+  stop(&p);
+}
+END_TEST
+
 /* ---- words --------------------------------------------------------------- */
 
 typedef struct word_rig {
@@ -391,6 +435,7 @@ static Suite *suite(void) {
   tcase_add_test(t, memory_comes_and_goes);
   tcase_add_test(t, spans_have_the_devices_times);
   tcase_add_test(t, an_old_gpu_has_a_note);
+  tcase_add_test(t, holds_have_the_devices_times);
   tcase_add_test(t, a_stream_waits_for_a_word);
   tcase_add_loop_test(t, the_host_waits_for_a_word, 0, 2);
   tcase_add_test(t, a_word_that_does_not_come);
