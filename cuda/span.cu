@@ -15,6 +15,10 @@
 
 #include "cuda/lane.h"
 
+extern "C" {
+#include "runtime/clock.h"
+}
+
 typedef struct ts_cuda_anchor {
   cudaEvent_t event;
   double time; /* of ts_now */
@@ -187,7 +191,8 @@ static void write_span(ts_cuda_timing *t) {
     return;
   t->span.t0 = t->anchor->time + 1e-3 * (double)at;
   t->span.t1 = t->span.t0 + 1e-3 * (double)took;
-  ts_trace_span_late(&t->span);
+  if (t->booked) ts_timer_add(t->span.name, 1e-3 * (double)took);
+  if (t->traced) ts_trace_span_late(&t->span);
 }
 
 void ts_cuda_spans_read(ts_cuda_lane *l) {
@@ -231,11 +236,15 @@ void ts_cuda_spans_end(void) {
 ts_cuda_span ts_cuda_span_begin(ts_lane *lane, const char *name) {
   ts_cuda_span s = {name, NULL};
   range_push(name);
-  if (!ts_trace_on() || lane->row < 0) return s;
+  const bool traced = ts_trace_on() && lane->row >= 0;
+  if ((!traced && !ts_clock_phases_on()) || ts_graph_now()) return s;
   s.timing = timing_take();
   if (s.timing && s.timing->anchor &&
-      good(cudaEventRecord(s.timing->begin, ts_cuda_stream(lane))))
+      good(cudaEventRecord(s.timing->begin, ts_cuda_stream(lane)))) {
+    s.timing->traced = traced;
+    s.timing->booked = ts_clock_phases_on();
     return s;
+  }
   if (s.timing) timing_give(s.timing);
   s.timing = NULL;
   return s;

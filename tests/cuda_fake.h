@@ -12,6 +12,7 @@ typedef struct ts_cuda_fake {
   int streams, events; /* that exist */
   int events_most;     /* at once, so far */
   int device;          /* of the last cudaSetDevice */
+  int graphs;          /* that have been run */
 } ts_cuda_fake;
 ts_cuda_fake ts_cuda_fake_now(void);
 

@@ -20,4 +20,10 @@ ts_err ts_clock_mark(ts_clock *, int i);
  * for (ts_lane_sync). */
 ts_err ts_clock_between(const ts_clock *, int a, int b, double *seconds);
 
+/* While on, devices that are apart time the tasks of their lanes for the
+ * timers' phases (runtime/trace.h), as the host does always; and no graph is
+ * noted down. */
+void ts_clock_phases(bool on);
+bool ts_clock_phases_on(void);
+
 #endif
