@@ -37,6 +37,7 @@ static nvtxDomainHandle_t domain;
 static ts_cuda_timing *spare;
 static ts_cuda_anchor *newest;
 static cudaStream_t clock_stream;
+static double asked = -1e9; /* when an anchor was last tried */
 
 static bool good(cudaError_t e) {
   if (e != cudaSuccess) (void)cudaGetLastError();
@@ -129,7 +130,6 @@ static void anchor_renew(void) {
 }
 
 static ts_cuda_anchor *anchor_take(void) {
-  static double asked = -1e9;
   const double now = ts_now();
   if (now - asked > ANCHOR_AGE) {
     asked = now;
@@ -230,6 +230,7 @@ void ts_cuda_spans_end(void) {
   }
   anchor_give(newest);
   newest = NULL;
+  asked = -1e9;
   pthread_mutex_unlock(&lock);
 }
 
