@@ -260,10 +260,11 @@ done:
   return err;
 }
 
-static ts_err copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
+static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
+                   size_t bytes) {
   ts_cuda_copy c = {dst, src, bytes};
   if (!bytes) return fault_of(cuda(lane));
-  return submit(lane, "copy", copy_task, &c, sizeof c);
+  return submit(lane, span, copy_task, &c, sizeof c);
 }
 
 /* ---- lanes --------------------------------------------------------------- */

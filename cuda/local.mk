@@ -13,7 +13,7 @@ EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
 # Views, wires, positions.
 cuda_sources += cuda/views.cu
 EXTRA_DIST += cuda/view_rows.cuh cuda/code_rows.cuh cuda/positions.cuh \
-  cuda/views_launch.cuh
+  cuda/views_launch.cuh cuda/put.cuh
 # Kernels of row updates.
 cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
 EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
@@ -34,6 +34,11 @@ EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
 # Kernels of input dist's receiving side.
 cuda_sources += cuda/unpack.cu
 EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
+# The dot interaction; cross layers, factorisation machines.
+cuda_sources += cuda/interact.cu cuda/cross.cu
+EXTRA_DIST += cuda/half.cuh cuda/interact_rows.cuh cuda/interact_kernels.cuh \
+  cuda/interact_half.cuh cuda/interact_launch.cuh cuda/cross_kernels.cuh \
+  cuda/cross_launch.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)
