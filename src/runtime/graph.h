@@ -32,8 +32,9 @@ typedef struct ts_graph_counts {
 ts_err ts_graph_create(ts_graph **, ts_lane *);
 void ts_graph_destroy(ts_graph *);
 
-/* Local; the calling thread's only one.  While the trace is on nothing is
- * noted down: spans have times of their own. */
+/* Local; the calling thread's only one.  While the trace is on, or phases are
+ * timed (runtime/clock.h), nothing is noted down: spans have times of their
+ * own. */
 ts_err ts_graph_begin(ts_graph *);
 /* Starts the work, unless a cut has done so. */
 ts_err ts_graph_end(ts_graph *);

@@ -8,10 +8,14 @@
 #include "runtime/graph.h"
 #include "train/pipeline.h"
 
-enum { TRIES = 8 }; /* graphs of a part before they are judged */
+enum {
+  PLAIN = 2, /* steps before the first graph: all that is made once is made */
+  TRIES = 8  /* graphs of a part before they are judged */
+};
 
 struct ts_step_graph {
   bool off;
+  int n_plain[2][TS_PARTS];
   ts_graph *part[2][TS_PARTS]; /* of micro-batches that others follow; last */
 };
 
@@ -60,7 +64,12 @@ ts_err ts_step_graph_begin(ts_trainer *t, ts_step_part part) {
   ts_err err = TS_OK;
   if (!t->graph) TS_TRY(create(t));
   if (t->graph->off || ts_graph_now()) goto done;
-  ts_graph *g = t->graph->part[!ts_cargo_at(t, 0)->more][part];
+  const bool last = !ts_cargo_at(t, 0)->more;
+  ts_graph *g = t->graph->part[last][part];
+  if (t->graph->n_plain[last][part] < PLAIN) {
+    t->graph->n_plain[last][part]++;
+    goto done;
+  }
   const ts_graph_counts n = ts_graph_counts_of(g);
   if (trouble(&n)) {
     ts_note("run.graph: steps are launched piece by piece from here on: %s",
