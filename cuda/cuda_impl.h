@@ -83,6 +83,10 @@ const ts_cuda_gpu *ts_cuda_gpu_now(void);
 ts_err ts_cuda_take(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 void ts_cuda_give(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 
+/* Before a copy is enqueued: what is open as a graph ends where one side is
+ * pageable memory, which CUDA reads or writes at once. */
+ts_err ts_cuda_copy_begins(const void *dst, const void *src);
+
 /* The host's memory as kernels see it (ts_device_reach). */
 ts_err ts_cuda_reach(ts_device *, void **seen, void *p, size_t bytes, bool pin);
 void ts_cuda_unreach(ts_device *, void *p);

@@ -4,9 +4,25 @@ check_PROGRAMS += tests/test_device tests/test_cuda_parts
 if HAVE_CUDA
 # The backend's own code over a CUDA runtime of threads, which comes first.
 check_PROGRAMS += tests/test_cuda_fake
-tests_test_cuda_fake_SOURCES = tests/test_cuda_fake.c tests/cuda_fake.c \
-  tests/cuda_fake.h
+cuda_fake = tests/cuda_fake.c tests/cuda_fake_graph.c tests/cuda_fake.h \
+  tests/cuda_fake_impl.h
+tests_test_cuda_fake_SOURCES = tests/test_cuda_fake.c $(cuda_fake)
 tests_test_cuda_fake_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+
+# Graphs over that runtime, and on a GPU.
+check_PROGRAMS += tests/test_cuda_graph tests/test_cuda_graph_gpu
+tests_test_cuda_graph_SOURCES = tests/test_cuda_graph.c \
+  tests/cuda_graph_cases.c tests/cuda_graph_cases.h $(cuda_fake)
+tests_test_cuda_graph_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_graph_LDADD = tests/cuda_kernels.o $(LDADD)
+tests_test_cuda_graph_DEPENDENCIES = tests/cuda_kernels.o \
+  tests/libharness.a libtessera.a
+tests_test_cuda_graph_gpu_SOURCES = tests/test_cuda_graph_gpu.c \
+  tests/cuda_graph_cases.c tests/cuda_graph_cases.h tests/cuda_gpu.c \
+  tests/cuda_gpu.h
+tests_test_cuda_graph_gpu_LDADD = tests/cuda_kernels.o $(LDADD)
+tests_test_cuda_graph_gpu_DEPENDENCIES = tests/cuda_kernels.o \
+  tests/libharness.a libtessera.a
 
 # These need a GPU, and are skipped where there is none.
 check_PROGRAMS += tests/test_cuda_streams

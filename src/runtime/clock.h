@@ -24,4 +24,10 @@ bool ts_clock_is_devices(const ts_lane *lane);
  * for (ts_lane_sync). */
 ts_err ts_clock_between(const ts_clock *, int a, int b, double *seconds);
 
+/* While on, devices that are apart time the tasks of their lanes for the
+ * timers' phases (runtime/trace.h), as the host does always; and no graph is
+ * noted down. */
+void ts_clock_phases(bool on);
+bool ts_clock_phases_on(void);
+
 #endif
