@@ -18,6 +18,7 @@ static ts_err kernels_fill(ts_kernels *k, const char *) {
   ts_cuda_kernels_pack(k);
   ts_cuda_kernels_entries(k);
   ts_cuda_kernels_unpack(k);
+  ts_cuda_kernels_loss(k);
   return TS_OK;
 }
 

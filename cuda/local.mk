@@ -33,6 +33,9 @@ EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
 # Kernels of input dist's receiving side.
 cuda_sources += cuda/unpack.cu
 EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
+# Loss and metrics.
+cuda_sources += cuda/loss.cu
+EXTRA_DIST += cuda/loss_kernels.cuh cuda/loss_run.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

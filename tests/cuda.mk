@@ -87,11 +87,22 @@ tests_test_cuda_unpack_SOURCES = tests/test_cuda_unpack.c \
   tests/cuda_unpack.c tests/cuda_unpack.h tests/unpack_emulated.cc
 tests_test_cuda_unpack_LDADD = $(cuda_test_libs)
 tests_test_cuda_unpack_LINK = $(cuda_test_link)
+
+# Loss and metrics, in the same way.
+check_PROGRAMS += tests/test_cuda_loss
+tests_test_cuda_loss_SOURCES = tests/test_cuda_loss.c tests/cuda_loss.c \
+  tests/cuda_loss.h tests/loss_emulated.cc
+tests_test_cuda_loss_LDADD = $(cuda_test_libs)
+tests_test_cuda_loss_LINK = $(cuda_test_link)
 endif
 
 # The same suites on a GPU.
 cuda_gpu = tests/cuda_gpu.c tests/cuda_gpu.h
 if HAVE_CUDA
+check_PROGRAMS += tests/test_cuda_loss_gpu
+tests_test_cuda_loss_gpu_SOURCES = tests/test_cuda_loss_gpu.c \
+  tests/cuda_loss.c tests/cuda_loss.h $(cuda_gpu)
+
 check_PROGRAMS += tests/test_cuda_unpack_gpu
 tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
   tests/cuda_unpack.c tests/cuda_unpack.h $(cuda_gpu)

@@ -164,9 +164,10 @@ void pr_stop(pr_run *r) {
   ts_deck_destroy(r->config);
 }
 
-void pr_note(pr_run *r, pr_result *out, const ts_step_result *s) {
-  double loss = s->loss_sum;
+void pr_note(pr_run *r, pr_result *out, ts_step_result *s) {
   ck_assert_int_lt(out->n, PR_STEPS);
+  ck_assert_ok(ts_stage_fetch(r->t, s));
+  double loss = s->loss_sum;
   ck_assert_ok(ts_comm_sum_f64(r->t->control, &loss, 1));
   out->loss[out->n++] = loss;
   out->samples += s->n_global;

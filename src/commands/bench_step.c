@@ -30,7 +30,7 @@ done:
   return err;
 }
 
-static ts_err one_step(ts_trainer *t, ts_batch *b) {
+static ts_err one_step(ts_trainer *t, ts_batch *b, double *loss_sum) {
   ts_err err = TS_OK;
   ts_cargo *c = ts_cargo_at(t, 0);
   ts_step_result result = {0};
@@ -44,13 +44,15 @@ static ts_err one_step(ts_trainer *t, ts_batch *b) {
   TS_TRY(ts_stage_optimize(t));
   result.skipped = true; /* no metrics */
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, &result));
+  TS_TRY(ts_stage_fetch(t, &result));
+  *loss_sum = result.loss_sum;
 done:
   return err;
 }
 
 static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
   ts_err err = TS_OK;
-  double *ms = NULL;
+  double *ms = NULL, loss = 0;
   ts_bench_turn *turns = NULL;
   char rate[32];
   const int warm = iters / 4;
@@ -63,7 +65,7 @@ static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
     ts_run_trace_step(i);
     ts_batch *b = ts_batch_store_batch(stores[i % N_BATCHES]);
     b->step = i;
-    TS_TRY(one_step(t, b));
+    TS_TRY(one_step(t, b, &loss));
     if (i >= warm) ms[i - warm] = 1e3 * (ts_now() - t0);
     TS_TRY(ts_bench_turn_end(&turns[i], t));
   }
@@ -75,7 +77,7 @@ static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
           "fastest %.2f ms, %s samples/s; loss %.5f",
           t->n_ranks, t->n_threads, (long long)t->global_batch, median, ms[0],
           ts_str_count(rate, (int64_t)((double)t->global_batch / median * 1e3)),
-          t->loss_sum / (double)(t->global_batch / t->n_ranks));
+          loss / (double)(t->global_batch / t->n_ranks));
   TS_TRY(ts_bench_turns_print(turns + warm, iters, t));
 done:
   ts_mem_free(turns);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dense/half.h"
+#include "dense/tally.h"
 #include "dense/update.h"
 
 enum { BLOCK = 1024 };
@@ -78,4 +79,5 @@ void ts_flat_kernels_host(ts_kernels *k) {
   k->widen = widen;
   k->squares = squares;
   k->clip = clip;
+  k->tally = ts_tally_host;
 }

@@ -205,6 +205,7 @@ typedef struct ts_look_args {
  *                           1e-6))
  *   dense_stats (a, stats)  stats[0], stats[1] += (dense/optim.h) */
 struct ts_dense_update_args; /* dense/optim.h */
+struct ts_tally_args;        /* dense/tally.h */
 
 #define TS_SPARSE_KERNEL_LIST(X)                                               \
   X(zero, (void *, size_t))                                                    \
@@ -254,6 +255,7 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(fm_backward, (const ts_fm_args *))                                         \
   X(half_rows, (const ts_half_args *))                                         \
   X(bce, (const ts_bce_args *))                                                \
+  X(tally, (const struct ts_tally_args *))                                     \
   X(look, (const ts_look_args *))                                              \
   X(swap, (float *, float *, int64_t))                                         \
   X(shorten, (float *, int64_t, ts_dtype))                                     \
