@@ -115,6 +115,7 @@ ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
   t->batch_max = (int32_t)((t->micro_batch + t->n_ranks - 1) / t->n_ranks);
   TS_TRY(ts_lane_create(t->device, &t->compute, "compute", TS_LANE_COMPUTE));
   TS_TRY(ts_lane_create(t->device, &t->data, "data", TS_LANE_DATA));
+  TS_TRY(ts_uploads_create(&t->uploads, t->device));
   TS_TRY(ts_kernels_fill(&t->kernels, ts_device_name(t->device), NULL));
 done:
   return err;
@@ -240,6 +241,7 @@ static ts_err expect(ts_trainer *t) {
   TS_TRY(ts_comm_bcast(t->control, t->pooling, n * (int64_t)sizeof *t->pooling,
                        0));
   TS_TRY(ts_ebc_expect(t->ebc, t->batch_max, t->pooling));
+  if (t->uploads) ts_ebc_expect_seen(t->ebc);
 done:
   return err;
 }
@@ -281,6 +283,13 @@ done:
   return err;
 }
 
+/* Micro-batches of a batch share its copy. */
+ts_err ts_trainer_expect_batches(ts_trainer *t, size_t bytes) {
+  const int parts = t->config->run.accumulate;
+  const int n = t->n_cargo + parts - 1;
+  return ts_uploads_expect(t->uploads, (n + parts - 1) / parts, bytes);
+}
+
 void ts_trainer_destroy(ts_trainer *t) {
   if (!t) return;
   /* Steps may be under way. */
@@ -298,6 +307,7 @@ void ts_trainer_destroy(ts_trainer *t) {
     ts_flight_destroy(t->cargo[k].flight);
     ts_micro_destroy(t->cargo[k].micro);
   }
+  ts_uploads_destroy(t->uploads);
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
   ts_planning_destroy(t->planning);
