@@ -47,6 +47,8 @@ typedef struct ts_cargo {
   bool more;         /* of its step's micro-batches others follow */
   ts_micro *micro;   /* holds BATCH where run.accumulate > 1, else NULL */
   bool loaded, begun, judged, looked_up;
+  ts_event ready; /* lookup, or prefetch, where it runs on a lane of its own */
+  ts_event arrived; /* compute has its embeddings; set by stage_forward */
 } ts_cargo;
 
 enum { TS_CARGO_MAX = 6 };
