@@ -72,7 +72,8 @@ static ts_mlp_spec layers(const ts_model_spec *s, const char *name,
                        .precision = s->config->run.precision,
                        .batch_max = s->batch_max,
                        .need_dx = true,
-                       .engine = s->engine};
+                       .engine = s->engine,
+                       .kernels = s->kernels};
 }
 
 static ts_err create_layers(ts_deepfm *d, const ts_model_spec *s,

@@ -26,12 +26,13 @@ typedef struct ts_emb_views {
 
 typedef struct ts_model_spec {
   const ts_config *config;
-  int32_t n_features; /* features of all tables, the deck's order */
-  int32_t dim;        /* of every table, unless ops->any_dims */
-  int32_t batch_max;  /* local samples at most */
-  bool training;      /* false: no gradients are allocated */
-  bool deferred;      /* parameters get no memory: ts_params.deferred */
-  const char *engine; /* of ts_linear, NULL: auto */
+  int32_t n_features;        /* features of all tables, the deck's order */
+  int32_t dim;               /* of every table, unless ops->any_dims */
+  int32_t batch_max;         /* local samples at most */
+  bool training;             /* false: no gradients are allocated */
+  bool deferred;             /* parameters get no memory: ts_params.deferred */
+  const char *engine;        /* of ts_linear, NULL: auto */
+  const ts_kernels *kernels; /* the device's; NULL: the host's products */
 } ts_model_spec;
 
 typedef struct ts_model_ops {

@@ -182,7 +182,8 @@ static ts_err build_model(ts_trainer *t) {
                               .dim = c->tables[0].dim,
                               .batch_max = t->batch_max,
                               .training = t->training,
-                              .deferred = ts_parallel_defers(c)};
+                              .deferred = ts_parallel_defers(c),
+                              .kernels = &t->kernels};
   TS_TRY(ops->create(&t->model, &spec, t->device, &t->kernels, t->compute));
   TS_TRY(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,
