@@ -36,6 +36,11 @@ EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
 # Loss and metrics.
 cuda_sources += cuda/loss.cu
 EXTRA_DIST += cuda/loss_kernels.cuh cuda/loss_run.cuh
+# The dot interaction; cross layers, factorisation machines.
+cuda_sources += cuda/interact.cu cuda/cross.cu
+EXTRA_DIST += cuda/half.cuh cuda/interact_rows.cuh cuda/interact_kernels.cuh \
+  cuda/interact_half.cuh cuda/interact_launch.cuh cuda/cross_kernels.cuh \
+  cuda/cross_launch.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

@@ -23,6 +23,7 @@ MOSTLYCLEANFILES += tests/*.d
 # CUDA kernels on the CPU, where a C++ compiler is there.
 cuda_pack = tests/cuda_pack.c tests/cuda_pack.h tests/cuda_pack_distinct.c \
   tests/cuda_pack_block.h
+cuda_dense = tests/cuda_dense.c tests/cuda_dense.h tests/cuda_dense_rows.c
 EXTRA_DIST += tests/cuda_emulate.h tests/cuda_emulate_run.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a
@@ -94,6 +95,13 @@ tests_test_cuda_loss_SOURCES = tests/test_cuda_loss.c tests/cuda_loss.c \
   tests/cuda_loss.h tests/loss_emulated.cc
 tests_test_cuda_loss_LDADD = $(cuda_test_libs)
 tests_test_cuda_loss_LINK = $(cuda_test_link)
+
+# The dot interaction, cross layers and what goes with them, in the same way.
+check_PROGRAMS += tests/test_cuda_dense
+tests_test_cuda_dense_SOURCES = tests/test_cuda_dense.c $(cuda_dense) \
+  tests/dense_emulated.cc
+tests_test_cuda_dense_LDADD = $(cuda_test_libs)
+tests_test_cuda_dense_LINK = $(cuda_test_link)
 endif
 
 # The same suites on a GPU.
@@ -106,6 +114,10 @@ tests_test_cuda_loss_gpu_SOURCES = tests/test_cuda_loss_gpu.c \
 check_PROGRAMS += tests/test_cuda_unpack_gpu
 tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
   tests/cuda_unpack.c tests/cuda_unpack.h $(cuda_gpu)
+
+check_PROGRAMS += tests/test_cuda_dense_gpu
+tests_test_cuda_dense_gpu_SOURCES = tests/test_cuda_dense_gpu.c \
+  $(cuda_dense) $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_lookup_gpu
 tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \

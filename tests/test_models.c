@@ -152,8 +152,8 @@ static void start_in(ts_probe *p, const ts_model_case *m, const char *engine,
                               .training = true,
                               .engine = engine,
                               .kernels = &p->k};
-  ck_assert_ok(ts_model_find(m->kind)->create(&p->model, &spec, p->f.device,
-                                              &p->k, p->f.lane));
+  ck_assert_ok(
+      ts_model_find(m->kind)->create(&p->model, &spec, p->f.device, p->f.lane));
   fill_probe(p);
   copy_params(p);
 }
@@ -383,17 +383,17 @@ START_TEST(decks_that_do_not_fit_are_refused) {
                                 .kernels = &p.k};
     ts_model *none = NULL;
     p.deck.c.model.n_tasks = c->n_tasks + 1;
-    ck_assert_int_eq(ts_model_find(c->kind)->create(&none, &spec, p.f.device,
-                                                    &p.k, p.f.lane),
-                     TS_ERR_DECK);
+    ck_assert_int_eq(
+        ts_model_find(c->kind)->create(&none, &spec, p.f.device, p.f.lane),
+        TS_ERR_DECK);
     ts_err_clear();
     p.deck.c.model.n_tasks = c->n_tasks;
     if (c->fm_dim) p.deck.c.model.over_arch = (ts_ints){p.deck.over, 2};
     if (c->bottom[0]) p.deck.c.model.dense_arch.n = 0;
     if (c->fm_dim || c->bottom[0]) {
-      ck_assert_int_eq(ts_model_find(c->kind)->create(&none, &spec, p.f.device,
-                                                      &p.k, p.f.lane),
-                       TS_ERR_DECK);
+      ck_assert_int_eq(
+          ts_model_find(c->kind)->create(&none, &spec, p.f.device, p.f.lane),
+          TS_ERR_DECK);
       ts_err_clear();
     }
     stop(&p);

@@ -244,11 +244,12 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
                               .dim = c->tables[0].dim,
                               .batch_max = batch,
                               .training = true,
-                              .deferred = !gflops};
+                              .deferred = !gflops,
+                              .kernels = &t->kernels};
   const double before = now_bytes();
   for (int32_t f = 0; f < r.n_features; f++)
     r.width += ts_feature_table(c, f, NULL)->dim;
-  TS_TRY(ops->create(&r.model, &spec, t->device, &t->kernels, t->compute));
+  TS_TRY(ops->create(&r.model, &spec, t->device, t->compute));
   const ts_weights w = count_params(&r.model->params);
   d->other_bytes =
       now_bytes() - before - (r.model->params.deferred ? 0 : 4 * w.all);

@@ -184,7 +184,7 @@ static ts_err build_model(ts_trainer *t) {
                               .training = t->training,
                               .deferred = ts_parallel_defers(c),
                               .kernels = &t->kernels};
-  TS_TRY(ops->create(&t->model, &spec, t->device, &t->kernels, t->compute));
+  TS_TRY(ops->create(&t->model, &spec, t->device, t->compute));
   TS_TRY(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,
                                      .config = c,
