@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/bench.h"
+#include "commands/bench_copy.h"
 #include "commands/bench_dense.h"
 #include "io/deck.h"
 #include "runtime/topology.h"
@@ -58,10 +59,13 @@ static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
   ts_bench_turn *turns = NULL;
   char rate[32];
   const int warm = iters / 4;
+  ts_bench_copies copies = {0};
   TS_TRY(ts_mem_array(&ms, iters, sizeof *ms, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&turns, iters + warm, sizeof *turns, TS_TAG_MISC));
+  TS_TRY(ts_bench_copies_start(&copies, t, iters));
   for (int i = 0; i < iters + warm; i++) {
     if (i == warm) ts_timers_reset();
+    if (i == warm) TS_TRY(ts_bench_copies_begin(&copies));
     ts_bench_turn_begin(&turns[i]);
     const double t0 = ts_now();
     ts_run_trace_step(i);
@@ -71,6 +75,7 @@ static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
     if (i >= warm) ms[i - warm] = 1e3 * (ts_now() - t0);
     TS_TRY(ts_bench_turn_end(&turns[i], t));
   }
+  TS_TRY(ts_bench_copies_end(&copies));
   double seconds = 0;
   for (int i = 0; i < iters; i++) seconds += ms[i] / 1e3;
   TS_TRY(ts_report_end(t, seconds, iters * t->global_batch, 0));
@@ -80,8 +85,10 @@ static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
           t->n_ranks, t->n_threads, (long long)t->global_batch, median, ms[0],
           ts_str_count(rate, (int64_t)((double)t->global_batch / median * 1e3)),
           loss / (double)(t->global_batch / t->n_ranks));
+  TS_TRY(ts_bench_copies_print(&copies, false));
   TS_TRY(ts_bench_turns_print(turns + warm, iters, t));
 done:
+  ts_bench_copies_reset(&copies);
   ts_mem_free(turns);
   ts_mem_free(ms);
   return err;

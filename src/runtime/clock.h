@@ -19,5 +19,9 @@ ts_err ts_clock_mark(ts_clock *, int i);
 /* *SECONDS from mark A to mark B, which were set and which the host has waited
  * for (ts_lane_sync). */
 ts_err ts_clock_between(const ts_clock *, int a, int b, double *seconds);
+/* From mark A to mark B, not before it, of a clock of another lane of the
+ * device. */
+ts_err ts_clock_across(const ts_clock *, int a, const ts_clock *, int b,
+                       double *seconds);
 
 #endif
