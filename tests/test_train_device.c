@@ -17,6 +17,7 @@
 #include "runtime/backends.h"
 #include "train/late.h"
 #include "train/run.h"
+#include "train/signals.h"
 
 /* ---- the backend --------------------------------------------------------- */
 
@@ -33,6 +34,7 @@ static const ts_backend backend = {"cuda", create, ts_fake_kernels};
 
 static void start(void) {
   ts_backend_replace(&backend);
+  ck_assert_ok(ts_signals_block());
 }
 
 static void stop(void) {
@@ -124,7 +126,7 @@ static const way ways[] = {
     {{"pipeline.kind=fused_sparse_dist", "run.lanes=serial"}, false},
     {{"pipeline.kind=semi_sync"}, false},
     {{"pipeline.kind=semi_sync", "run.lanes=serial",
-      "pipeline.stash_gradients=true"},
+      "optimizer.in_backward=false", "pipeline.stash_gradients=true"},
      false},
     {{"pipeline.kind=prefetch"}, true},
     {{"pipeline.kind=prefetch", "run.lanes=serial", "run.eval_every=2"}, true},
@@ -228,8 +230,9 @@ START_TEST(left_out) {
   set_device(&s);
   train(&got, NULL, &s, true);
   nan_at = infinite_at = -1;
-  ck_assert_all(want.n_skipped == 1 && want.n_broken > 0);
-  ck_assert_all(got.n_skipped == 1 && got.n_broken == want.n_broken);
+  ck_assert_all(want.n_skipped > 0 && want.n_broken > 0);
+  ck_assert_all(got.n_skipped == want.n_skipped &&
+                got.n_broken == want.n_broken);
   ck_assert_all(!got.last.nan == !want.last.nan);
 }
 END_TEST
