@@ -39,6 +39,9 @@ tessera_sources += cuda/product_choices.c cuda/product_choices.h
 cuda_sources += cuda/product.cu cuda/products.cu cuda/mask.cu
 EXTRA_DIST += cuda/product.h cuda/mask.h cuda/mask_kernels.cuh \
   cuda/mask_launch.cuh
+# Loss and metrics.
+cuda_sources += cuda/loss.cu
+EXTRA_DIST += cuda/loss_kernels.cuh cuda/loss_run.cuh
 # The dot interaction; cross layers, factorisation machines.
 cuda_sources += cuda/interact.cu cuda/cross.cu
 EXTRA_DIST += cuda/half.cuh cuda/interact_rows.cuh cuda/interact_kernels.cuh \

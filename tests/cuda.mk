@@ -108,7 +108,7 @@ tests_test_cuda_unpack_LINK = $(cuda_test_link)
 # Matrix products: the engine over a library that computes on the host.
 if HAVE_CUDA
 cuda_products = tests/cuda_products.h tests/cuda_products_emulated.cc \
-  tests/cuda_cublas.c tests/cuda_cublas.h tests/cuda_fake.c tests/cuda_fake.h
+  tests/cuda_cublas.c tests/cuda_cublas.h $(cuda_fake)
 check_PROGRAMS += tests/test_cuda_products tests/test_cuda_linear
 tests_test_cuda_products_SOURCES = tests/test_cuda_products.c $(cuda_products)
 tests_test_cuda_products_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
@@ -119,6 +119,13 @@ tests_test_cuda_linear_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_test_cuda_linear_LDADD = $(cuda_test_libs)
 tests_test_cuda_linear_LINK = $(cuda_test_link)
 endif
+# Loss and metrics, in the same way.
+check_PROGRAMS += tests/test_cuda_loss
+tests_test_cuda_loss_SOURCES = tests/test_cuda_loss.c tests/cuda_loss.c \
+  tests/cuda_loss.h tests/loss_emulated.cc
+tests_test_cuda_loss_LDADD = $(cuda_test_libs)
+tests_test_cuda_loss_LINK = $(cuda_test_link)
+
 # The dot interaction, cross layers and what goes with them, in the same way.
 check_PROGRAMS += tests/test_cuda_dense
 tests_test_cuda_dense_SOURCES = tests/test_cuda_dense.c $(cuda_dense) \
@@ -136,6 +143,10 @@ endif
 # The same suites on a GPU.
 cuda_gpu = tests/cuda_gpu.c tests/cuda_gpu.h
 if HAVE_CUDA
+check_PROGRAMS += tests/test_cuda_loss_gpu
+tests_test_cuda_loss_gpu_SOURCES = tests/test_cuda_loss_gpu.c \
+  tests/cuda_loss.c tests/cuda_loss.h $(cuda_gpu)
+
 check_PROGRAMS += tests/test_cuda_unpack_gpu
 tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
   tests/cuda_unpack.c tests/cuda_unpack.h $(cuda_gpu)

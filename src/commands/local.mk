@@ -4,6 +4,8 @@ tessera_sources += \
   src/commands/bench.h \
   src/commands/bench_cache.c \
   src/commands/bench_checkpoint.c \
+  src/commands/bench_copy.c \
+  src/commands/bench_copy.h \
   src/commands/bench_dense.c \
   src/commands/bench_dense.h \
   src/commands/bench_limits.c \

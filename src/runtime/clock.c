@@ -68,7 +68,12 @@ ts_err ts_clock_mark(ts_clock *c, int i) {
 }
 
 ts_err ts_clock_between(const ts_clock *c, int a, int b, double *seconds) {
-  const ts_mark *from = &c->mark[a], *to = &c->mark[b];
+  return ts_clock_across(c, a, c, b, seconds);
+}
+
+ts_err ts_clock_across(const ts_clock *c, int a, const ts_clock *d, int b,
+                       double *seconds) {
+  const ts_mark *from = &c->mark[a], *to = &d->mark[b];
   if (ops_of(c)->mark)
     return ops_of(c)->between(c->lane, from->own, to->own, seconds);
   *seconds = to->at - from->at;
