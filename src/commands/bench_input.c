@@ -206,6 +206,7 @@ static ts_err step(ts_input_bench *b, ts_loader *loader, double *ms) {
   ts_step_result result = {0};
   const double t0 = ts_now();
   TS_TRY(ts_pipeline_step(b->t, loader, 0, &result));
+  TS_TRY(ts_stage_fetch(b->t, &result));
   *ms = 1e3 * (ts_now() - t0);
   b->t->step++;
 done:
