@@ -1,6 +1,7 @@
 /* cuda_fake.h - a CUDA runtime without a GPU: the calls that cuda/device.cu,
- * memory.cu, gpu.cu and span.cu make, with a thread for each stream.  A program
- * that links it runs the backend's own code on the host.  Kernels don't run. */
+ * memory.cu, gpu.cu, span.cu and words.cu make, with a thread for each stream.
+ * A program that links it runs the backend's own code on the host.  Kernels
+ * don't run. */
 #ifndef TS_TESTS_CUDA_FAKE_H
 #define TS_TESTS_CUDA_FAKE_H
 
@@ -13,6 +14,8 @@ typedef struct ts_cuda_fake {
   int streams, events; /* that exist */
   int events_most;     /* at once, so far */
   int device;          /* of the last cudaSetDevice */
+  int word_waits;      /* of streams, so far */
+  int graphs;          /* that have been run */
 } ts_cuda_fake;
 ts_cuda_fake ts_cuda_fake_now(void);
 
