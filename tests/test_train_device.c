@@ -299,6 +299,11 @@ START_TEST(checkpoints) {
   run(host, "run.steps=7", "there");
   run(host, "run.steps=3", "back");
   run(cuda, "run.steps=7", "back");
+  /* What products are chosen comes back to the device alone. */
+  ck_assert_int_eq(ts_fake_restored, 0);
+  run(cuda, "run.steps=2", "again");
+  run(cuda, "run.steps=3", "again");
+  ck_assert_int_eq(ts_fake_restored, 1);
   look(&want, "host");
   look(&there, "there");
   look(&back, "back");
