@@ -249,10 +249,11 @@ static ts_err copy_task(void *arg, ts_lane *lane) {
                                  ts_cuda_stream(lane)));
 }
 
-static ts_err copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
+static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
+                   size_t bytes) {
   ts_cuda_copy c = {dst, src, bytes};
   if (!bytes) return fault_of(cuda(lane));
-  return submit(lane, "copy", copy_task, &c, sizeof c);
+  return submit(lane, span, copy_task, &c, sizeof c);
 }
 
 /* ---- lanes --------------------------------------------------------------- */

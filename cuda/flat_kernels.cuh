@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "cuda/half.cuh"
+#include "cuda/code_half.cuh"
 
 extern "C" {
 #include "dense/update_numbers.h"

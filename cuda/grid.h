@@ -35,4 +35,11 @@ TS_CUDA_BOTH static inline unsigned ts_grid(int64_t n, int64_t per_block,
   return (unsigned)(blocks < limit ? blocks : limit > 0 ? limit : 1);
 }
 
+/* Lanes of a warp for rows of N pieces: 1 << this. */
+TS_CUDA_BOTH static inline int ts_lanes_shift(int64_t n) {
+  int shift = 0;
+  while (shift < 5 && INT64_C(1) << shift < n) shift++;
+  return shift;
+}
+
 #endif

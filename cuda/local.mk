@@ -12,7 +12,7 @@ EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
 # Views, wires, positions.
 cuda_sources += cuda/views.cu
 EXTRA_DIST += cuda/view_rows.cuh cuda/code_rows.cuh cuda/positions.cuh \
-  cuda/views_launch.cuh
+  cuda/views_launch.cuh cuda/put.cuh
 # Kernels of row updates.
 cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
 EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
@@ -35,8 +35,13 @@ cuda_sources += cuda/unpack.cu
 EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
 # Flat arrays and the dense optimizers.
 cuda_sources += cuda/flat.cu
-EXTRA_DIST += cuda/half.cuh cuda/flat_kernels.cuh cuda/flat_run.cuh \
+EXTRA_DIST += cuda/code_half.cuh cuda/flat_kernels.cuh cuda/flat_run.cuh \
   cuda/dense_update_kernels.cuh cuda/dense_update_run.cuh
+# The dot interaction; cross layers, factorisation machines.
+cuda_sources += cuda/interact.cu cuda/cross.cu
+EXTRA_DIST += cuda/half.cuh cuda/interact_rows.cuh cuda/interact_kernels.cuh \
+  cuda/interact_half.cuh cuda/interact_launch.cuh cuda/cross_kernels.cuh \
+  cuda/cross_launch.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

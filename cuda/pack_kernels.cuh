@@ -57,7 +57,10 @@ static __global__ void ts_bags_offsets_kernel(const ts_pack_feature *features,
        f += (int32_t)gridDim.x) {
     const ts_pack_feature &p = features[f];
     const int32_t *lengths = p.bags.lengths;
-    if (!p.offsets) continue;
+    for (int32_t b = (int32_t)threadIdx.x; p.lengths && b < p.n_bags;
+         b += TS_SCAN_BLOCK)
+      p.lengths[b] = (int32_t)(p.offsets[b + 1] - p.offsets[b]);
+    if (!p.offsets || p.lengths) continue;
     const int64_t total = ts_scan_row<int64_t>(
         p.n_bags, [&](int64_t b) { return lengths ? lengths[b] : 1; },
         [&](int64_t b, int64_t before) { p.offsets[b] = before; });

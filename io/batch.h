@@ -3,6 +3,7 @@
 #define TS_IO_BATCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/err.h"
 #include "sparse/kjt.h"

@@ -20,6 +20,7 @@ struct ts_loader {
   ts_batch_store **stores; /* (n_stores) ring */
   ts_loader_state *after;  /* (n_stores) position behind each */
   int n_stores;
+  size_t batch_bytes;                  /* of a block, as expected */
   int64_t n_read, n_given, n_released; /* batches, under lock */
   ts_err_record fault;
   bool ended, stop, has_thread;
@@ -148,6 +149,7 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
       ts_mem_array(&l->stores, l->n_stores, sizeof *l->stores, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&l->after, l->n_stores, sizeof *l->after, TS_TAG_INPUT));
   for (int i = 0; i < l->n_stores; i++) TS_TRY(create_store(l, &l->stores[i]));
+  l->batch_bytes = l->stores[0]->arena.used_bytes;
   if (!o->serial && pthread_create(&l->thread, NULL, read_ahead, l) != 0)
     TS_THROW(TS_ERR_NOMEM, "no thread for the reader can be started");
   l->has_thread = !o->serial;
@@ -244,6 +246,10 @@ void ts_loader_release(ts_loader *l, ts_batch *batch) {
 
 ts_loader_state ts_loader_state_of(const ts_loader *l) {
   return l->given;
+}
+
+size_t ts_loader_batch_bytes(const ts_loader *l) {
+  return l->batch_bytes;
 }
 
 double ts_loader_wait_s(const ts_loader *l) {

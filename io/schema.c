@@ -127,7 +127,8 @@ const ts_key ts_schema[] = {
     DECK("data.batch_per_rank", INT, data.batch_per_rank, "0", "samples", 0,
          1e9, NULL, "of each rank; exactly one of the two"),
     DECK("data.pin_memory", BOOL, data.pin_memory, "true", "", 1, 0, NULL,
-         "page-locked input buffers where the backend has them"),
+         "page-locked input buffers where the backend has them: a GPU then "
+         "copies batches beside its work"),
     DECK("data.input", STRING, data.input, "\"kjt\"", "", 1, 0, "kjt|columns",
          "a batch's ids: all features in one array, or an array each"),
     DECK("data.dedup", STRINGS, data.dedup, "[]", "", 1, 0, NULL,

@@ -115,6 +115,8 @@ void ts_loader_release(ts_loader *, ts_batch *);
 void ts_loader_fill(ts_loader *);
 /* Position after the batches that next() has handed out. */
 ts_loader_state ts_loader_state_of(const ts_loader *);
+/* Bytes of a batch's block as it is expected, 0: not known. */
+size_t ts_loader_batch_bytes(const ts_loader *);
 /* Seconds that next() has waited for the reader. */
 double ts_loader_wait_s(const ts_loader *);
 void ts_loader_destroy(ts_loader *);

@@ -33,12 +33,12 @@ typedef struct pack_case {
   const spec *s;
   block b;
   size_t lengths[FEATURES], ids[FEATURES], weights[FEATURES], offsets[FEATURES],
-      bad, words, spread, message;
+      made[FEATURES], bad, words, spread, message;
   int64_t n_ids[FEATURES], message_bytes;
   int64_t row0[FEATURES][RANKS + 1];
   ts_route routes[ROUTES];
   int32_t n_routes;
-  ts_pack_feature raw[FEATURES];
+  ts_pack_feature raw[FEATURES], back[FEATURES];
   ts_pack_section sections[ROUTES];
   ts_pack_split splits[FEATURES];
   ts_pack_part parts[FEATURES * RANKS];
@@ -64,6 +64,7 @@ static void fill_feature(pack_case *c, int f, uint64_t *seed) {
   c->ids[f] = take(b, c->n_ids[f], 8);
   c->weights[f] = take(b, c->n_ids[f], 4);
   c->offsets[f] = take_out(b, n + 1, 8);
+  c->made[f] = take_out(b, n, 4);
   int64_t *ids = (int64_t *)(void *)(b->image + c->ids[f]);
   float *weights = (float *)(void *)(b->image + c->weights[f]);
   for (int64_t k = 0; k < c->n_ids[f]; k++) {
@@ -136,6 +137,11 @@ static void describe(pack_case *c) {
                                   .rows = c->s->features[f].rows,
                                   .offsets = at(c, c->offsets[f]),
                                   .n_bags = c->s->batch};
+  /* Lengths again, as of a batch that came with these offsets. */
+  for (int f = 0; f < c->s->n_features; f++) {
+    c->back[f] = c->raw[f];
+    c->back[f].lengths = at(c, c->made[f]);
+  }
   for (int32_t i = 0; i < c->n_routes; i++) {
     const int f = c->routes[i].feature;
     const feature *x = &c->s->features[f];
@@ -198,12 +204,14 @@ static void place(pack_case *c, const int64_t *words) {
 /* What T makes of the case; its block afterwards. */
 static char *run(pack_case *c, const pack_target *t) {
   const ts_bags_args bags = {c->raw, c->s->n_features, NULL};
+  const ts_bags_args back = {c->back, c->s->n_features, NULL};
   ts_bags_args check = bags;
   char *end = test_alloc((int64_t)c->b.bytes, 1);
   c->b.base = t->send(c->b.image, c->b.bytes);
   describe(c);
   check.bad = at(c, c->bad);
   ck_assert_ok(t->bags_offsets(&bags));
+  ck_assert_ok(t->bags_offsets(&back));
   ck_assert_ok(t->bags_check(&check));
   const ts_pack_args measure = args_of(c);
   ck_assert_ok(t->pack_measure(&measure));
@@ -226,9 +234,14 @@ static void check(const spec *s) {
   check_same(expected, found, c->bad, 8, "bad");
   ck_assert_int_eq(*(int64_t *)(void *)(found + c->bad) != TS_NO_BAD_ID,
                    s->bad >= 0);
-  for (int f = 0; f < s->n_features; f++)
+  for (int f = 0; f < s->n_features; f++) {
+    const size_t bytes = 4 * (size_t)s->batch;
     check_same(expected, found, c->offsets[f], 8 * (size_t)(s->batch + 1),
                "offsets");
+    check_same(expected, found, c->made[f], bytes, "lengths of offsets");
+    if (s->features[f].longest)
+      ck_assert(!memcmp(found + c->made[f], c->b.image + c->lengths[f], bytes));
+  }
   check_same(expected, found, c->words, 8 * (size_t)c->n_routes, "words");
   check_same(expected, found, c->message, c->b.bytes - c->message, "message");
   check_same(expected, found, 0, c->spread, "anything");

@@ -45,9 +45,10 @@ static ts_err copy_task(void *arg, ts_lane *lane) {
   return TS_OK;
 }
 
-static ts_err copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
+static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
+                   size_t bytes) {
   const copy_args c = {dst, src, bytes};
-  return host_ops.submit(lane, "copy", copy_task, &c, sizeof c);
+  return host_ops.submit(lane, span, copy_task, &c, sizeof c);
 }
 
 static bool is_remote(ts_device *d, const void *p) {

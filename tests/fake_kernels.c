@@ -2,6 +2,7 @@
  * the opening and the closing of the device's memory. */
 #include "fake_device.h"
 
+#include "dense/linear_impl.h"
 #include "runtime/kernels.h"
 
 static ts_kernels host;
@@ -31,6 +32,42 @@ static ts_kernels host;
 #define WRAP(name, params) APPLY(OF, name, STRIP params)
 TS_KERNEL_LIST(WRAP)
 
+/* ---- products ------------------------------------------------------------ */
+
+static const ts_engine *engine_of(const ts_linear *l) {
+  return ts_engine_host(l->spec.engine, l->spec.n_out);
+}
+
+static bool has_bf16(int32_t n_out) {
+  const ts_engine *e = ts_engine_host(NULL, INT32_MAX);
+  return e->has_bf16 && e->has_bf16(n_out);
+}
+
+static ts_err create(ts_linear *l) {
+  if (!engine_of(l)) return ts_fail(TS_ERR_DECK, "no such engine");
+  return engine_of(l)->create(l);
+}
+
+static void destroy(ts_linear *l) {
+  engine_of(l)->destroy(l);
+}
+
+static ts_err forward(ts_linear *l, void *y, const void *x, int32_t batch) {
+  CLOSED(engine_of(l)->forward(l, y, x, batch));
+}
+
+static ts_err backward(ts_linear *l, void *dx, void *dy, const void *x,
+                       const void *y, int32_t batch) {
+  CLOSED(engine_of(l)->backward(l, dx, dy, x, y, batch));
+}
+
+static const ts_engine products = {.name = "fake",
+                                   .has_bf16 = has_bf16,
+                                   .create = create,
+                                   .destroy = destroy,
+                                   .forward = forward,
+                                   .backward = backward};
+
 ts_err ts_fake_kernels(ts_kernels *k, const char *isa) {
   const ts_err err = ts_kernels_fill(&host, "host", isa);
   if (err != TS_OK) return err;
@@ -40,5 +77,6 @@ ts_err ts_fake_kernels(ts_kernels *k, const char *isa) {
   TS_KERNEL_LIST(SET)
 #undef SET
   k->isa = "fake";
+  k->engine = &products;
   return TS_OK;
 }

@@ -1,4 +1,5 @@
-/* test_linear.c - linear layers of every engine against sums in double. */
+/* test_linear.c - linear layers of every engine against sums in double.
+ * fake: 1 */
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +12,11 @@ static float draw(uint32_t a, uint32_t b) {
   uint32_t x[4];
   ts_rng4(x, 9, TS_RNG_TEST, a, b, 0);
   return 2 * ts_rng_unit(x[0]) - 1;
+}
+
+/* A GPU has one engine, whatever its name. */
+static bool on_gpu(void) {
+  return !strcmp(ts_test_backend(), "cuda");
 }
 
 static const char *const engines[] = {"ref", "onednn", "cblas"};
@@ -34,7 +40,9 @@ typedef struct ts_probe {
   ts_case c;
   bool half, arrays_half; /* products; and x, y and their gradients */
   uint16_t *x16, *y16, *dy16, *dx16; /* the layer's own then */
-  ts_fixture f;
+  ts_device *device;
+  ts_lane *lane;
+  ts_kernels k;
   ts_params ps;
   ts_param *W, *b;
   ts_linear *l;
@@ -60,6 +68,11 @@ static double rounding(const ts_probe *p, double x) {
   return p->arrays_half ? fabs(x) / 256 : 0;
 }
 
+/* On a GPU it is of bf16 where y is. */
+static double rounding_of_bias(const ts_probe *p, int o) {
+  return on_gpu() ? rounding(p, (double)p->b->w[o]) : 0;
+}
+
 static int y_stride(const ts_probe *p) {
   return p->arrays_half ? (p->c.out + 31) / 32 * 32 : p->c.out;
 }
@@ -73,6 +86,17 @@ static void make_half_arrays(ts_probe *p) {
 
 typedef enum { FLOATS, PRODUCTS, ARRAYS } ts_halves;
 
+static void start_device(ts_probe *p, int n_threads) {
+  ck_assert_ok(ts_test_device(&p->device, false, n_threads));
+  ck_assert_ok(ts_test_kernels(&p->k));
+  ck_assert_ok(ts_lane_create(p->device, &p->lane, "c", TS_LANE_COMPUTE));
+}
+
+static void stop_device(ts_probe *p) {
+  ts_lane_destroy(p->lane);
+  ts_device_destroy(p->device);
+}
+
 /* HALVES: what is of bf16. */
 static void start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
                   int n_threads) {
@@ -80,10 +104,9 @@ static void start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
   *p = (ts_probe){.c = c, .half = half, .arrays_half = halves == ARRAYS};
   make_half_arrays(p);
   float **arrays[] = {&p->x, &p->y, &p->dy, &p->dx, &p->masked};
-  ts_fixture_start(&p->f, false, n_threads);
-  ck_assert_ok(
-      ts_params_add(&p->ps, p->f.device, &p->W, "W", "W", c.out, c.in));
-  ck_assert_ok(ts_params_add(&p->ps, p->f.device, &p->b, "b", "b", c.out, 0));
+  start_device(p, n_threads);
+  ck_assert_ok(ts_params_add(&p->ps, NULL, &p->W, "W", "W", c.out, c.in));
+  ck_assert_ok(ts_params_add(&p->ps, NULL, &p->b, "b", "b", c.out, 0));
   for (int i = 0; i < 5; i++)
     ck_assert_ok(
         ts_mem_array(arrays[i], BATCH_MAX * WIDTH_MAX, 4, TS_TAG_MISC));
@@ -104,8 +127,9 @@ static void start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
                                .out_stride = y_stride(p),
                                .batch_max = BATCH_MAX,
                                .need_dx = c.dx,
-                               .engine = engine};
-  ck_assert_ok(ts_linear_create(&p->l, &spec, p->W, p->b, p->f.lane));
+                               .engine = engine,
+                               .kernels = &p->k};
+  ck_assert_ok(ts_linear_create(&p->l, &spec, p->W, p->b, p->lane));
 }
 
 static void stop(ts_probe *p) {
@@ -115,7 +139,7 @@ static void stop(ts_probe *p) {
   for (int i = 0; i < 7; i++) ts_mem_free(arrays[i]);
   for (int i = 0; i < 4; i++) ts_mem_free(halves[i]);
   ts_params_reset(&p->ps);
-  ts_fixture_stop(&p->f);
+  stop_device(p);
 }
 
 static void check_forward(const ts_probe *p, int batch) {
@@ -127,7 +151,8 @@ static void check_forward(const ts_probe *p, int batch) {
         sum += seen(p, p->W->w[o * c.in + k]) * seen(p, p->x[i * c.stride + k]);
       if (c.relu && sum < 0) sum = 0;
       ck_assert_double_eq_tol((double)p->y[i * c.out + o], sum,
-                              tolerance(p, c.in) + rounding(p, sum));
+                              tolerance(p, c.in) + rounding(p, sum) +
+                                  rounding_of_bias(p, o));
     }
 }
 
@@ -155,11 +180,30 @@ static void check_backward(const ts_probe *p, int batch) {
     }
 }
 
-static void run_floats(ts_probe *p, int batch) {
-  ck_assert_ok(ts_linear_forward(p->l, p->y, p->x, batch, p->f.lane));
-  ck_assert_ok(ts_linear_backward(p->l, p->c.dx ? p->dx : NULL, p->dy, p->x,
-                                  p->y, batch, p->f.lane));
-  ck_assert_ok(ts_lane_sync(p->f.lane));
+/* Forward and backward, with all arrays where the device has them. */
+static void run(ts_probe *p, void *x, void *y, void *dy, void *dx, int size,
+                int batch) {
+  const size_t n = (size_t)(BATCH_MAX * WIDTH_MAX * size);
+  const size_t w = (size_t)p->W->n * 4, b = (size_t)p->b->n * 4;
+  void *own[8] = {x, y, dy, dx, p->W->w, p->b->w, p->W->grad, p->b->grad};
+  const size_t bytes[8] = {n, n, n, n, w, b, w, b};
+  void *at[8];
+  for (int i = 0; i < 8; i++)
+    at[i] = ts_test_lend(p->device, own[i], bytes[i], true);
+  p->W->w = at[4];
+  p->b->w = at[5];
+  p->W->grad = at[6];
+  p->b->grad = at[7];
+  ck_assert_ok(ts_linear_forward(p->l, at[1], at[0], batch, p->lane));
+  ck_assert_ok(ts_linear_backward(p->l, p->c.dx ? at[3] : NULL, at[2], at[0],
+                                  at[1], batch, p->lane));
+  ck_assert_ok(ts_lane_sync(p->lane));
+  for (int i = 0; i < 8; i++)
+    ts_test_reclaim(p->device, own[i], at[i], bytes[i], true);
+  p->W->w = own[4];
+  p->b->w = own[5];
+  p->W->grad = own[6];
+  p->b->grad = own[7];
 }
 
 /* The same through arrays of bf16; what is beside a row's elements stays. */
@@ -175,10 +219,7 @@ static void run_half(ts_probe *p, int batch) {
     p->dy16[i] = k < n_out ? ts_f32_to_bf16(p->dy[at]) : 0;
     if (k < n_out) p->masked[at] = ts_bf16_to_f32(p->dy16[i]);
   }
-  ck_assert_ok(ts_linear_forward(p->l, p->y16, p->x16, batch, p->f.lane));
-  ck_assert_ok(ts_linear_backward(p->l, p->c.dx ? p->dx16 : NULL, p->dy16,
-                                  p->x16, p->y16, batch, p->f.lane));
-  ck_assert_ok(ts_lane_sync(p->f.lane));
+  run(p, p->x16, p->y16, p->dy16, p->dx16, 2, batch);
   for (int i = 0; i < batch * ys; i++)
     if (i % ys < n_out)
       p->y[i / ys * n_out + i % ys] = ts_bf16_to_f32(p->y16[i]);
@@ -205,7 +246,7 @@ static void pass(ts_probe *p, int batch) {
   if (p->arrays_half)
     run_half(p, batch);
   else
-    run_floats(p, batch);
+    run(p, p->x, p->y, p->dy, p->dx, 4, batch);
   for (int i = 0; c.relu && i < batch * c.out; i++)
     if (!(p->y[i] > 0)) p->masked[i] = 0;
   check_forward(p, batch);
@@ -213,7 +254,14 @@ static void pass(ts_probe *p, int batch) {
 }
 
 static bool missing(const char *engine) {
+  if (on_gpu()) return strcmp(engine, "onednn") != 0;
   return strcmp(ts_linear_engine(engine), engine) != 0;
+}
+
+static bool no_bf16(void) {
+  ts_kernels k;
+  ck_assert_ok(ts_test_kernels(&k));
+  return !ts_linear_in_bf16(TS_PRECISION_BF16, 64, "onednn", &k);
 }
 
 START_TEST(layers_against_double) {
@@ -261,8 +309,7 @@ END_TEST
 /* Rows of bf16 in and out, of no vector's multiple, in odd batches. */
 START_TEST(bf16_arrays_against_double) {
   ts_probe p;
-  if (missing("onednn")) return;
-  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, "onednn")) return;
+  if (missing("onednn") || no_bf16()) return;
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     if (cases[k].out <= 4 || cases[k].stride % 32) continue;
     start(&p, "onednn", cases[k], ARRAYS, 1 + _i);
@@ -278,20 +325,17 @@ END_TEST
 /* A layer of a few outputs that reads bf16: x and dx, y stays f32. */
 START_TEST(narrow_layers_read_bf16) {
   enum { B = 67, K = 100, S = 128, N = 3 };
-  static float w[N * K], y[B * N], g[B * N], gw[N * K], gb[N];
-  static uint16_t x[B * S], dx[B * S];
-  ts_fixture f;
-  ts_params ps = {0};
-  ts_param *W, *b;
-  ts_linear *l;
-  if (missing("onednn")) return;
-  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, "onednn")) return;
-  ts_fixture_start(&f, false, 2);
-  ck_assert_ok(ts_params_add(&ps, f.device, &W, "W", "W", N, K));
-  ck_assert_ok(ts_params_add(&ps, f.device, &b, "b", "b", N, 0));
-  W->grad = gw;
-  b->grad = gb;
-  for (int i = 0; i < N * K; i++) W->w[i] = w[i] = draw(1, (uint32_t)i);
+  ts_probe p = {.c = {K, S, N, false, true}, .half = on_gpu()};
+  static float y[BATCH_MAX * WIDTH_MAX * 2], g[BATCH_MAX * WIDTH_MAX * 2];
+  static float gw[N * K], gb[N];
+  static uint16_t x[BATCH_MAX * WIDTH_MAX * 2], dx[BATCH_MAX * WIDTH_MAX * 2];
+  if (missing("onednn") || no_bf16()) return;
+  start_device(&p, 2);
+  ck_assert_ok(ts_params_add(&p.ps, NULL, &p.W, "W", "W", N, K));
+  ck_assert_ok(ts_params_add(&p.ps, NULL, &p.b, "b", "b", N, 0));
+  p.W->grad = gw;
+  p.b->grad = gb;
+  for (int i = 0; i < N * K; i++) p.W->w[i] = draw(1, (uint32_t)i);
   for (int i = 0; i < B * S; i++)
     x[i] = i % S < K ? ts_f32_to_bf16(draw(2, (uint32_t)i)) : 0;
   for (int i = 0; i < B * N; i++) g[i] = draw(3, (uint32_t)i);
@@ -301,35 +345,36 @@ START_TEST(narrow_layers_read_bf16) {
                                .precision = TS_PRECISION_BF16,
                                .x_half = true,
                                .batch_max = B,
-                               .need_dx = true};
-  ck_assert_ok(ts_linear_create(&l, &spec, W, b, f.lane));
-  ck_assert_ok(ts_linear_forward(l, y, x, B, f.lane));
-  ck_assert_ok(ts_linear_backward(l, dx, g, x, y, B, f.lane));
-  ck_assert_ok(ts_lane_sync(f.lane));
+                               .need_dx = true,
+                               .kernels = &p.k};
+  ck_assert_ok(ts_linear_create(&p.l, &spec, p.W, p.b, p.lane));
+  run(&p, x, y, g, dx, 4, B);
+  const float *w = p.W->w;
   for (int i = 0; i < B; i++)
     for (int o = 0; o < N; o++) {
       double sum = 0;
       for (int k = 0; k < K; k++)
-        sum += (double)ts_bf16_to_f32(x[i * S + k]) * w[o * K + k];
+        sum += (double)ts_bf16_to_f32(x[i * S + k]) * seen(&p, w[o * K + k]);
       ck_assert_double_eq_tol((double)y[i * N + o], sum, 2e-5);
     }
   for (int o = 0; o < N; o++)
     for (int k = 0; k < K; k++) {
       double sum = 0;
       for (int i = 0; i < B; i++)
-        sum += (double)ts_bf16_to_f32(x[i * S + k]) * g[i * N + o];
+        sum += (double)ts_bf16_to_f32(x[i * S + k]) * seen(&p, g[i * N + o]);
       ck_assert_double_eq_tol((double)gw[o * K + k], sum, 2e-5);
     }
   for (int i = 0; i < B; i++)
     for (int k = 0; k < K; k++) {
       double sum = 0;
-      for (int o = 0; o < N; o++) sum += (double)g[i * N + o] * w[o * K + k];
+      for (int o = 0; o < N; o++)
+        sum += seen(&p, g[i * N + o]) * seen(&p, w[o * K + k]);
       ck_assert_double_eq_tol((double)ts_bf16_to_f32(dx[i * S + k]), sum,
                               fabs(sum) / 256 + 1e-6);
     }
-  ts_linear_destroy(l);
-  ts_params_reset(&ps);
-  ts_fixture_stop(&f);
+  ts_linear_destroy(p.l);
+  ts_params_reset(&p.ps);
+  stop_device(&p);
 }
 END_TEST
 

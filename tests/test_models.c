@@ -150,9 +150,10 @@ static void start_in(ts_probe *p, const ts_model_case *m, const char *engine,
                               .dim = m->dims[0],
                               .batch_max = MB,
                               .training = true,
-                              .engine = engine};
-  ck_assert_ok(ts_model_find(m->kind)->create(&p->model, &spec, p->f.device,
-                                              &p->k, p->f.lane));
+                              .engine = engine,
+                              .kernels = &p->k};
+  ck_assert_ok(
+      ts_model_find(m->kind)->create(&p->model, &spec, p->f.device, p->f.lane));
   fill_probe(p);
   copy_params(p);
 }
@@ -259,7 +260,7 @@ static void compare_norms(const ts_probe *p, double *x, const float *grad,
 /* Odd widths, too: rows of bf16 are padded. */
 START_TEST(models_in_bf16_against_double) {
   static ts_probe p;
-  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, NULL)) return;
+  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, NULL, NULL)) return;
   for (int m = 0; m < N_MODELS; m++) {
     start_in(&p, &model_cases[m], NULL, TS_PRECISION_BF16);
     const double loss = step(&p, MB, NULL);
@@ -378,20 +379,21 @@ START_TEST(decks_that_do_not_fit_are_refused) {
     const ts_model_spec spec = {.config = &p.deck.c,
                                 .n_features = MF,
                                 .dim = c->dims[0],
-                                .batch_max = MB};
+                                .batch_max = MB,
+                                .kernels = &p.k};
     ts_model *none = NULL;
     p.deck.c.model.n_tasks = c->n_tasks + 1;
-    ck_assert_int_eq(ts_model_find(c->kind)->create(&none, &spec, p.f.device,
-                                                    &p.k, p.f.lane),
-                     TS_ERR_DECK);
+    ck_assert_int_eq(
+        ts_model_find(c->kind)->create(&none, &spec, p.f.device, p.f.lane),
+        TS_ERR_DECK);
     ts_err_clear();
     p.deck.c.model.n_tasks = c->n_tasks;
     if (c->fm_dim) p.deck.c.model.over_arch = (ts_ints){p.deck.over, 2};
     if (c->bottom[0]) p.deck.c.model.dense_arch.n = 0;
     if (c->fm_dim || c->bottom[0]) {
-      ck_assert_int_eq(ts_model_find(c->kind)->create(&none, &spec, p.f.device,
-                                                      &p.k, p.f.lane),
-                       TS_ERR_DECK);
+      ck_assert_int_eq(
+          ts_model_find(c->kind)->create(&none, &spec, p.f.device, p.f.lane),
+          TS_ERR_DECK);
       ts_err_clear();
     }
     stop(&p);

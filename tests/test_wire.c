@@ -242,8 +242,7 @@ START_TEST(an_error_needs_no_second_message) {
     ck_assert_ok(ts_lane_sync(r.t->data));
     if (k != 1) ck_assert_ok(ts_ebc_input_end(c->flight, r.t->data));
     ck_assert_ok(ts_lane_sync(r.t->data));
-    ts_loader_release(r.loader, c->batch);
-    *c = (ts_cargo){.flight = c->flight};
+    ts_cargo_empty(c, r.loader);
   }
   pr_stop(&r);
 }

@@ -24,3 +24,9 @@ EXTRA_DIST += tests/slurm.sh tests/slurm_cluster.sh
 check-slurm: tessera
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS=tests/slurm.sh
 .PHONY: check-slurm
+# A batch's way to a device apart.
+check_PROGRAMS += tests/test_upload
+upload_source = tests/upload_source.c tests/upload_source.h
+tests_test_upload_SOURCES = tests/test_upload.c $(upload_source)
+check_PROGRAMS += tests/test_upload_input
+tests_test_upload_input_SOURCES = tests/test_upload_input.c $(upload_source)

@@ -112,8 +112,9 @@ ts_err ts_bench_turns_print(ts_bench_turn *turns, int n, ts_trainer *trainer) {
   ts_info("products: %.2f ms of %.2f ms dense (%.1f %%); %s alone %.2f ms: "
           "ratio %.3f; optimizer %.2f ms more: ratio %.3f (a rank and step, "
           "fastest quarter)",
-          ms[0], ms[1], 100 * ms[0] / ms[1], ts_linear_engine_version(), ms[2],
-          ms[2] / ms[1], ms[3], ms[2] / (ms[1] + ms[3]));
+          ms[0], ms[1], 100 * ms[0] / ms[1],
+          ts_linear_engine_version(&trainer->kernels), ms[2], ms[2] / ms[1],
+          ms[3], ms[2] / (ms[1] + ms[3]));
 done:
   return err;
 }

@@ -155,13 +155,13 @@ static ts_err dist(ts_input_bench *b, int input, const ts_batch *batch, int i) {
   const int64_t before = ts_ebc_stat_of(b->t->ebc).n_copied;
   ts_timers_reset();
   const double t0 = ts_now();
-  *c = (ts_cargo){
-      .flight = c->flight, .batch = (ts_batch *)batch, .loaded = true};
+  c->batch = (ts_batch *)batch;
+  c->loaded = true;
   TS_TRY(ts_stage_input_begin(b->t, c, 0));
   TS_TRY(ts_stage_input_end(b->t, c));
   TS_TRY(ts_stage_check(b->t, c));
   TS_TRY(ts_lane_sync(b->t->data));
-  *c = (ts_cargo){.flight = c->flight};
+  ts_cargo_empty(c, NULL);
   const double ms = 1e3 * (ts_now() - t0);
   if (i < 0) goto done;
   x->n_sent += ts_ebc_stat_of(b->t->ebc).n_copied - before;

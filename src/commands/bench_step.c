@@ -35,7 +35,8 @@ static ts_err one_step(ts_trainer *t, ts_batch *b) {
   ts_cargo *c = ts_cargo_at(t, 0);
   ts_step_result result = {0};
   ts_event loss;
-  *c = (ts_cargo){.flight = c->flight, .batch = b, .loaded = true};
+  c->batch = b;
+  c->loaded = true;
   TS_TRY(ts_stage_input_begin(t, c, 0));
   TS_TRY(ts_stage_input_end(t, c));
   TS_TRY(ts_stage_check(t, c));
@@ -44,6 +45,7 @@ static ts_err one_step(ts_trainer *t, ts_batch *b) {
   TS_TRY(ts_stage_optimize(t));
   result.skipped = true; /* no metrics */
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, &result));
+  ts_cargo_empty(c, NULL);
 done:
   return err;
 }

@@ -17,7 +17,7 @@ ts_err ts_cmd_version(const ts_args *a) {
   printf("  compiler   %s\n", __VERSION__);
   printf("  MPI        %s\n", ts_mpi_version());
   printf("  HDF5       %s\n", ts_hdf5_version());
-  printf("  dense      %s\n", ts_linear_engine_version());
+  printf("  dense      %s\n", ts_linear_engine_version(NULL));
   printf("  libconfig  %d.%d.%d, zlib %s\n", LIBCONFIG_VER_MAJOR,
          LIBCONFIG_VER_MINOR, LIBCONFIG_VER_REVISION, zlibVersion());
 #ifdef _OPENMP

@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "dense/half.h"
+#include "runtime/arrays.h"
 
 typedef struct ts_cross_layer {
   ts_param *V, *W, *b;
@@ -31,6 +31,7 @@ struct ts_cross {
   int32_t u_stride, t_stride;
   void *du, *dt, *dv; /* of the layer at hand; dv (batch_max, stride) */
   const float *x;     /* of the last forward */
+  ts_arrays arrays;
 };
 
 static ts_err add_param(ts_param **p, const ts_cross_spec *s, ts_params *params,
@@ -62,19 +63,26 @@ done:
   return err;
 }
 
-static ts_err make_arrays(const ts_cross *c, ts_cross_layer *k) {
+/* A matrix with a row for each sample. */
+static ts_err take(ts_cross *c, void *p, int32_t stride, size_t size,
+                   ts_lane *lane) {
+  return ts_arrays_take(&c->arrays, ts_lane_device(lane), p,
+                        (int64_t)c->spec.batch_max * stride, size,
+                        TS_TAG_ACTIVATIONS);
+}
+
+static ts_err make_arrays(ts_cross *c, ts_cross_layer *k, ts_lane *lane) {
   ts_err err = TS_OK;
-  const int64_t n = c->spec.batch_max, size = c->half ? 2 : 4;
-  TS_TRY(ts_mem_array(&k->u, n * c->u_stride, size, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&k->t, n * c->t_stride, size, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&k->y, n * c->spec.stride, 4, TS_TAG_ACTIVATIONS));
-  if (c->half)
-    TS_TRY(ts_mem_array(&k->x16, n * c->spec.stride, 2, TS_TAG_ACTIVATIONS));
+  const size_t size = c->half ? 2 : 4;
+  TS_TRY(take(c, &k->u, c->u_stride, size, lane));
+  TS_TRY(take(c, &k->t, c->t_stride, size, lane));
+  TS_TRY(take(c, &k->y, c->spec.stride, 4, lane));
+  if (c->half) TS_TRY(take(c, &k->x16, c->spec.stride, 2, lane));
 done:
   return err;
 }
 
-static ts_err add_layer(const ts_cross *c, ts_cross_layer *k, ts_params *params,
+static ts_err add_layer(ts_cross *c, ts_cross_layer *k, ts_params *params,
                         uint64_t seed, int32_t l, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_cross_spec *s = &c->spec;
@@ -87,7 +95,8 @@ static ts_err add_layer(const ts_cross *c, ts_cross_layer *k, ts_params *params,
                          .precision = s->precision,
                          .batch_max = s->batch_max,
                          .need_dx = true,
-                         .engine = s->engine};
+                         .engine = s->engine,
+                         .kernels = c->kernels};
   TS_TRY(add_params(k, s, params, seed, l, lane));
   TS_TRY(ts_linear_create(&k->down, &spec, k->V, NULL, lane));
   spec.n_in = s->rank;
@@ -95,7 +104,7 @@ static ts_err add_layer(const ts_cross *c, ts_cross_layer *k, ts_params *params,
   spec.n_out = s->width;
   spec.out_stride = c->t_stride;
   TS_TRY(ts_linear_create(&k->up, &spec, k->W, k->b, lane));
-  TS_TRY(make_arrays(c, k));
+  TS_TRY(make_arrays(c, k, lane));
 done:
   return err;
 }
@@ -105,10 +114,10 @@ ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
                        uint64_t seed, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_cross *c = NULL;
-  const int64_t n = s->batch_max;
-  const bool half = ts_linear_in_bf16(s->precision, s->rank, s->engine) &&
-                    ts_linear_in_bf16(s->precision, s->width, s->engine);
-  const int64_t size = half ? 2 : 4;
+  const bool half =
+      ts_linear_in_bf16(s->precision, s->rank, s->engine, kernels) &&
+      ts_linear_in_bf16(s->precision, s->width, s->engine, kernels);
+  const size_t size = half ? 2 : 4;
   TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_DENSE));
   c->spec = *s;
   c->half = half;
@@ -118,9 +127,9 @@ ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
   TS_TRY(ts_mem_array(&c->layer, s->n_layers, sizeof *c->layer, TS_TAG_DENSE));
   for (int32_t l = 0; l < s->n_layers; l++)
     TS_TRY(add_layer(c, &c->layer[l], params, seed, l, lane));
-  TS_TRY(ts_mem_array(&c->du, n * c->u_stride, size, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&c->dt, n * c->t_stride, size, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&c->dv, n * s->stride, size, TS_TAG_ACTIVATIONS));
+  TS_TRY(take(c, &c->du, c->u_stride, size, lane));
+  TS_TRY(take(c, &c->dt, c->t_stride, size, lane));
+  TS_TRY(take(c, &c->dv, s->stride, size, lane));
   *out = c;
   c = NULL;
 done:
@@ -133,15 +142,9 @@ void ts_cross_destroy(ts_cross *c) {
   for (int32_t l = 0; c->layer && l < c->spec.n_layers; l++) {
     ts_linear_destroy(c->layer[l].down);
     ts_linear_destroy(c->layer[l].up);
-    ts_mem_free(c->layer[l].u);
-    ts_mem_free(c->layer[l].t);
-    ts_mem_free(c->layer[l].y);
-    ts_mem_free(c->layer[l].x16);
   }
   ts_mem_free(c->layer);
-  ts_mem_free(c->du);
-  ts_mem_free(c->dt);
-  ts_mem_free(c->dv);
+  ts_arrays_reset(&c->arrays);
   ts_mem_free(c);
 }
 
@@ -164,17 +167,27 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
   return t->kernels->cross_backward(&t->args);
 }
 
-typedef struct ts_half_arg {
-  uint16_t *to;
-  const float *from;
-  int32_t stride, rows, n;
-} ts_half_arg;
+typedef struct ts_half_task {
+  const ts_kernels *kernels;
+  ts_half_args args;
+} ts_half_task;
 
 static ts_err half_task(void *arg, ts_lane *lane) {
   (void)lane;
-  const ts_half_arg *a = arg;
-  ts_half_rows(a->to, a->stride, a->from, a->stride, a->rows, a->n);
-  return TS_OK;
+  const ts_half_task *t = arg;
+  return t->kernels->half_rows(&t->args);
+}
+
+/* The first layer's x in bf16. */
+static ts_err to_half(const ts_cross *c, int32_t batch, ts_lane *lane) {
+  const ts_half_task task = {c->kernels,
+                             {.to = c->layer[0].x16,
+                              .from = c->x,
+                              .to_stride = c->spec.stride,
+                              .from_stride = c->spec.stride,
+                              .rows = batch,
+                              .n = c->spec.width}};
+  return ts_lane_submit(lane, "cross", half_task, &task, sizeof task);
 }
 
 static ts_cross_task by_element(const ts_cross *c, int32_t batch) {
@@ -192,11 +205,7 @@ ts_err ts_cross_forward(ts_cross *c, float **y, const float *x, int32_t batch,
   ts_err err = TS_OK;
   c->x = x;
   *y = (float *)x;
-  if (c->half && c->spec.n_layers) {
-    const ts_half_arg arg = {c->layer[0].x16, x, c->spec.stride, batch,
-                             c->spec.width};
-    TS_TRY(ts_lane_submit(lane, "cross", half_task, &arg, sizeof arg));
-  }
+  if (c->half && c->spec.n_layers) TS_TRY(to_half(c, batch, lane));
   for (int32_t l = 0; l < c->spec.n_layers; l++) {
     const ts_cross_layer *k = &c->layer[l];
     ts_cross_task task = by_element(c, batch);

@@ -1,4 +1,5 @@
-/* linear.c - linear layers over the engines: tasks, ReLU's mask, bias. */
+/* linear.c - linear layers over the engines: which one, tasks, and for those of
+ * the host ReLU's mask and the bias. */
 #include "dense/linear.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "dense/linear_impl.h"
 #include "dense/linear_mask.h"
 
-enum { NARROW_MAX = 4, PAD = 32 };
+enum { PAD = 32 };
 
 static const ts_engine *const engines[] = {
 #ifdef HAVE_ONEDNN
@@ -29,17 +30,25 @@ static const ts_engine *find_engine(const char *name) {
   return NULL;
 }
 
+/* For a device's kernels, and for the host's, which name none. */
+static const ts_engine *engine_of(const ts_kernels *k, const char *name) {
+  return k && k->engine ? k->engine : find_engine(name);
+}
+
+const ts_engine *ts_engine_host(const char *name, int32_t n_out) {
+  const ts_engine *e = find_engine(name);
+  return e && e != &ts_engine_ref && n_out <= TS_NARROW_MAX ? &ts_engine_narrow
+                                                            : e;
+}
+
 const char *ts_linear_engine(const char *name) {
   const ts_engine *e = find_engine(name);
   return e ? e->name : "none";
 }
 
-const char *ts_linear_engine_version(void) {
-#ifdef HAVE_ONEDNN
-  return ts_engine_onednn_version();
-#else
-  return engines[0]->name;
-#endif
+const char *ts_linear_engine_version(const ts_kernels *k) {
+  const ts_engine *e = engine_of(k, NULL);
+  return e->version ? e->version() : e->name;
 }
 
 static ts_err create_task(void *arg, ts_lane *lane) {
@@ -48,48 +57,44 @@ static ts_err create_task(void *arg, ts_lane *lane) {
   return l->engine->create(l);
 }
 
-bool ts_linear_in_bf16(ts_precision p, int32_t n_out, const char *engine) {
-  return ts_linear_precision(p) == TS_PRECISION_BF16 && n_out > NARROW_MAX &&
-         !strcmp(ts_linear_engine(engine), "onednn");
+bool ts_linear_in_bf16(ts_precision p, int32_t n_out, const char *engine,
+                       const ts_kernels *k) {
+  const ts_engine *e = engine_of(k, engine);
+  return ts_linear_precision(p, k) == TS_PRECISION_BF16 && e && e->has_bf16 &&
+         e->has_bf16(n_out);
 }
 
-ts_precision ts_linear_precision(ts_precision p) {
-  static bool said;
-  if (p != TS_PRECISION_BF16) return p;
-#ifdef HAVE_ONEDNN
-  if (ts_engine_onednn_has_bf16()) return p;
-#endif
-  if (!said)
-    ts_note("run.precision \"bf16\": this CPU has no instructions for it "
-            "(AVX-512 BF16 or AMX): products are of f32");
-  said = true;
+static ts_precision only_f32(bool *said, const char *why) {
+  if (!*said) ts_note("%s: products are of f32", why);
+  *said = true;
   return TS_PRECISION_F32;
+}
+
+ts_precision ts_linear_precision(ts_precision p, const ts_kernels *k) {
+  static bool said_bf16, said_tf32;
+  const ts_engine *e = engine_of(k, NULL);
+  if (p == TS_PRECISION_BF16 && !(e->has_bf16 && e->has_bf16(INT32_MAX)))
+    return only_f32(&said_bf16,
+                    "run.precision \"bf16\": this CPU has no instructions for "
+                    "it (AVX-512 BF16 or AMX)");
+  if (p == TS_PRECISION_TF32 && !e->has_tf32)
+    return only_f32(&said_tf32, "run.precision \"tf32\": a GPU's, not the "
+                                "host's");
+  return p;
 }
 
 static ts_err check(const ts_linear *l) {
   const ts_linear_spec *s = &l->spec;
+  const ts_precision had = ts_linear_precision(s->precision, s->kernels);
   if (s->precision == TS_PRECISION_BF16 &&
-      strcmp(ts_linear_engine(s->engine), "onednn"))
+      !engine_of(s->kernels, s->engine)->has_bf16)
     return ts_fail(TS_ERR_DECK, "run.precision \"bf16\" needs oneDNN, not %s",
                    ts_linear_engine(s->engine));
-  if ((s->y_half && !l->half) ||
-      (s->x_half && ts_linear_precision(s->precision) != TS_PRECISION_BF16) ||
+  if ((s->y_half && !l->half) || (s->x_half && had != TS_PRECISION_BF16) ||
       (s->x_half && s->in_stride % PAD) || (s->y_half && s->out_stride % PAD))
     return ts_fail(TS_ERR_INTERNAL, "bf16 arrays do not suit layer %s",
                    l->W->name);
   return TS_OK;
-}
-
-static ts_err make_buffers(ts_linear *l) {
-  ts_err err = TS_OK;
-  const ts_linear_spec *s = &l->spec;
-  TS_TRY(ts_mem_array(&l->bias_parts, ts_mask_parts(s->batch_max) * s->n_out,
-                      sizeof *l->bias_parts, TS_TAG_ACTIVATIONS));
-  if (l->half && !s->y_half)
-    TS_TRY(ts_mem_array(&l->g16, (int64_t)s->batch_max * l->n_pad,
-                        sizeof *l->g16, TS_TAG_ACTIVATIONS));
-done:
-  return err;
 }
 
 static int32_t padded(int32_t n) {
@@ -107,15 +112,15 @@ ts_err ts_linear_create(ts_linear **out, const ts_linear_spec *spec,
   l->b = b;
   l->k_pad = padded(spec->n_in);
   l->n_pad = padded(spec->n_out);
-  l->half = ts_linear_in_bf16(spec->precision, spec->n_out, spec->engine);
-  l->engine = find_engine(spec->engine);
+  l->half = ts_linear_in_bf16(spec->precision, spec->n_out, spec->engine,
+                              spec->kernels);
+  l->engine = spec->kernels && spec->kernels->engine
+                  ? spec->kernels->engine
+                  : ts_engine_host(spec->engine, spec->n_out);
   if (!l->engine)
     TS_THROW(TS_ERR_DECK, "dense engine \"%s\" is not in this build",
              spec->engine);
   TS_TRY(check(l));
-  if (spec->n_out <= NARROW_MAX && l->engine != &ts_engine_ref)
-    l->engine = &ts_engine_narrow;
-  TS_TRY(make_buffers(l));
   /* On the lane: primitives take the thread count of the thread that makes
    * them. */
   TS_TRY(ts_lane_submit(lane, "create layer", create_task, &l, sizeof l));
@@ -181,8 +186,50 @@ ts_err ts_linear_forward(ts_linear *l, void *y, const void *x, int32_t batch,
   return ts_lane_submit(lane, "dense forward", forward_task, &arg, sizeof arg);
 }
 
-/* What the engine's products take: dy * (y > 0) where relu. */
-static void *masked(ts_linear *l, void *dy, const void *y, int32_t batch) {
+static ts_err zero(const ts_linear *l, void *p, int64_t n) {
+  const size_t bytes = (size_t)n * sizeof(float);
+  if (l->spec.kernels) return l->spec.kernels->zero(p, bytes);
+  memset(p, 0, bytes);
+  return TS_OK;
+}
+
+static ts_err backward_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_linear_arg *a = arg;
+  ts_linear *l = a->l;
+  l->at = a->at;
+  if (a->batch)
+    return l->engine->backward(l, a->dx, a->dy, a->x, a->y, a->batch);
+  TS_TRY(zero(l, l->at.dW, l->W->n));
+  if (l->b) TS_TRY(zero(l, l->at.db, l->b->n));
+done:
+  return err;
+}
+
+ts_err ts_linear_backward(ts_linear *l, void *dx, void *dy, const void *x,
+                          const void *y, int32_t batch, ts_lane *lane) {
+  ts_linear_arg arg = {l, (void *)y, dx, dy, x, batch, now_at(l)};
+  return ts_lane_submit(lane, "dense backward", backward_task, &arg,
+                        sizeof arg);
+}
+
+/* ---- engines of the host ------------------------------------------------- */
+
+ts_err ts_linear_mask_create(ts_linear *l) {
+  ts_err err = TS_OK;
+  const ts_linear_spec *s = &l->spec;
+  TS_TRY(ts_mem_array(&l->bias_parts, ts_mask_parts(s->batch_max) * s->n_out,
+                      sizeof *l->bias_parts, TS_TAG_ACTIVATIONS));
+  if (l->half && !s->y_half)
+    TS_TRY(ts_mem_array(&l->g16, (int64_t)s->batch_max * l->n_pad,
+                        sizeof *l->g16, TS_TAG_ACTIVATIONS));
+done:
+  return err;
+}
+
+const void *ts_linear_masked(ts_linear *l, void *dy, const void *y,
+                             int32_t batch) {
   const ts_linear_spec *s = &l->spec;
   const ts_rows_view g = {dy, s->out_stride, s->y_half};
   const ts_rows_view g16 = {l->g16, l->n_pad, true};
@@ -194,28 +241,7 @@ static void *masked(ts_linear *l, void *dy, const void *y, int32_t batch) {
       .parts = l->bias_parts,
       .batch = batch,
       .n = s->n_out};
+  if (!l->b && !s->relu && !l->g16) return dy;
   ts_mask_and_sum(&a);
   return a.out.at;
-}
-
-static ts_err backward_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_linear_arg *a = arg;
-  ts_linear *l = a->l;
-  l->at = a->at;
-  if (!a->batch) {
-    memset(l->at.dW, 0, (size_t)l->W->n * sizeof *l->at.dW);
-    if (l->b) memset(l->at.db, 0, (size_t)l->b->n * sizeof *l->at.db);
-    return TS_OK;
-  }
-  void *g = a->dy;
-  if (l->b || l->spec.relu || l->g16) g = masked(l, g, a->y, a->batch);
-  return l->engine->backward(l, a->dx, g, a->x, a->batch);
-}
-
-ts_err ts_linear_backward(ts_linear *l, void *dx, void *dy, const void *x,
-                          const void *y, int32_t batch, ts_lane *lane) {
-  ts_linear_arg arg = {l, (void *)y, dx, dy, x, batch, now_at(l)};
-  return ts_lane_submit(lane, "dense backward", backward_task, &arg,
-                        sizeof arg);
 }

@@ -18,7 +18,7 @@ typedef struct ts_linear_spec {
   int32_t in_stride; /* floats between rows of x and dx, >= n_in; where it is
                         larger the rest of a row of x is zeros */
   bool relu;
-  ts_precision precision; /* f32 or bf16 (sums and weights stay f32) */
+  ts_precision precision; /* of products: sums and weights stay f32 */
   /* x and dx, y and dy are arrays of bf16.  Their strides are multiples of
    * 32, the rest of a row is zeros in x and dy and stays as it is in dx and
    * y.  Only where ts_linear_in_bf16 says so. */
@@ -31,6 +31,9 @@ typedef struct ts_linear_spec {
   /* Of the lane's device; NULL: the host's.  Where they name an engine
    * (kernels.h) it is that one. */
   const ts_kernels *kernels;
+  /* The layer whose output is x, and whose dy is dx: an engine may mask it for
+   * that layer.  NULL: x comes from elsewhere, or others read dx, too. */
+  ts_linear *below;
 } ts_linear_spec;
 
 /* W (n_out, n_in) and b (n_out) are the caller's parameters; b NULL: the layer
@@ -40,13 +43,15 @@ ts_err ts_linear_create(ts_linear **, const ts_linear_spec *, ts_param *W,
                         ts_param *b, ts_lane *);
 void ts_linear_destroy(ts_linear *);
 
-/* Whether the products of a layer with N_OUT outputs are of bf16, on this CPU
- * and with this engine (NULL: auto): else y is f32.  Its input may be of bf16
- * wherever ts_linear_precision gives bf16. */
-bool ts_linear_in_bf16(ts_precision, int32_t n_out, const char *engine);
-/* What is to be had of run.precision here: f32, with one note, on CPUs
- * without instructions for bf16. */
-ts_precision ts_linear_precision(ts_precision);
+/* Whether the products of a layer with N_OUT outputs are of bf16, with this
+ * engine (NULL: auto) or that of KERNELS (NULL: the host's): else y is f32.
+ * Its input may be of bf16 wherever ts_linear_precision gives bf16. */
+bool ts_linear_in_bf16(ts_precision, int32_t n_out, const char *engine,
+                       const ts_kernels *);
+/* What is to be had of run.precision with the products of KERNELS (NULL: the
+ * host's): f32, with one note, on CPUs without instructions for bf16, and for
+ * tf32 where there is none. */
+ts_precision ts_linear_precision(ts_precision, const ts_kernels *);
 
 /* y (batch, n_out), f32 or bf16 as in the spec.  Enqueues. */
 ts_err ts_linear_forward(ts_linear *, void *y, const void *x, int32_t batch,
@@ -66,6 +71,7 @@ ts_err ts_linear_repeat(ts_linear *, ts_pass, ts_lane *);
 #define TS_LINEAR_PRODUCTS "  of it products"
 
 const char *ts_linear_engine(const char *engine); /* the one that is meant */
-const char *ts_linear_engine_version(void);       /* "oneDNN 2.6.3" */
+/* Of KERNELS' engine (NULL: the host's): "oneDNN 2.6.3". */
+const char *ts_linear_engine_version(const ts_kernels *);
 
 #endif

@@ -6,11 +6,6 @@
 
 #include "dense/linear_impl.h"
 
-static ts_err create(ts_linear *l) {
-  (void)l;
-  return TS_OK;
-}
-
 static void destroy(ts_linear *l) {
   (void)l;
 }
@@ -29,10 +24,10 @@ static ts_err forward(ts_linear *l, void *to, const void *from, int32_t batch) {
   return TS_OK;
 }
 
-static ts_err backward(ts_linear *l, void *to, const void *grad,
-                       const void *from, int32_t batch) {
+static ts_err backward(ts_linear *l, void *to, void *grad, const void *from,
+                       const void *y, int32_t batch) {
   float *dx = to;
-  const float *dy = grad, *x = from;
+  const float *dy = ts_linear_masked(l, grad, y, batch), *x = from;
   const ts_linear_spec *s = &l->spec;
   cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, s->n_out, s->n_in, batch,
               1.0f, dy, s->n_out, x, s->in_stride, 0.0f, l->at.dW, s->n_in);
@@ -47,7 +42,7 @@ static ts_err backward(ts_linear *l, void *to, const void *grad,
 }
 
 const ts_engine ts_engine_cblas = {.name = "cblas",
-                                   .create = create,
+                                   .create = ts_linear_mask_create,
                                    .destroy = destroy,
                                    .forward = forward,
                                    .backward = backward};

@@ -1,23 +1,36 @@
-/* linear_impl.h - what engines of matrix products are; private to linear*.c.
- */
+/* linear_impl.h - what engines of matrix products are; for linear*.c and for
+ * engines of other devices, which their table of kernels names. */
 #ifndef TS_DENSE_LINEAR_IMPL_H
 #define TS_DENSE_LINEAR_IMPL_H
 
+#include "base/str.h"
 #include "dense/linear.h"
+
+enum { TS_NARROW_MAX = 4 }; /* outputs of layers that are dot products */
 
 typedef struct ts_engine {
   const char *name;
+  const char *(*version)(void); /* NULL: the name says all */
+  /* Whether it has products in bf16 for layers with N_OUT outputs, or that
+   * take their inputs in bf16 (N_OUT INT32_MAX).  NULL: none. */
+  bool (*has_bf16)(int32_t n_out);
+  bool has_tf32;
   /* Engine's own data behind linear->data; runs on the lane. */
   ts_err (*create)(ts_linear *);
   void (*destroy)(ts_linear *);
-  /* y = act(x W^T + b); at.b may be NULL */
+  /* y = act(x W^T + b); at.b may be NULL.  batch > 0, as in backward. */
   ts_err (*forward)(ts_linear *, void *y, const void *x, int32_t batch);
-  /* dx = dy W unless NULL; dW = dy^T x.  dy is masked already and of bf16
-   * where linear->half: y's own array or linear->g16. */
-  ts_err (*backward)(ts_linear *, void *dx, const void *dy, const void *x,
-                     int32_t batch);
+  /* From dy, which it may overwrite: with g = dy * (y > 0) where the spec has
+   * relu, else dy, dx = g W unless NULL, dW = g^T x and, unless at.db is NULL,
+   * db = the sum of g's rows. */
+  ts_err (*backward)(ts_linear *, void *dx, void *dy, const void *x,
+                     const void *y, int32_t batch);
   /* The products of the last pass again, alone; NULL: has none. */
   ts_err (*repeat)(ts_linear *, ts_pass);
+  /* Which algorithms products have, appended as text, and back; NULL: the
+   * engine has no choice. */
+  ts_err (*save)(ts_str *text);
+  ts_err (*restore)(const char *text);
 } ts_engine;
 
 /* Where the parameters lie for the task that runs: they may lie elsewhere for
@@ -35,15 +48,25 @@ struct ts_linear {
   void *data;
   bool half;            /* products in bf16 */
   int32_t k_pad, n_pad; /* n_in, n_out up to multiples of 32 */
-  uint16_t *g16;        /* (batch, n_pad) dy in bf16 where half and y is not */
-  float *bias_parts;    /* (parts, n_out) column sums of fixed blocks of rows */
+  /* Of the host's engines (ts_linear_masked). */
+  uint16_t *g16;     /* (batch, n_pad) dy in bf16 where half and y is not */
+  float *bias_parts; /* (parts, n_out) column sums of fixed blocks of rows */
 };
+
+/* The host's engine of that name (NULL: the first), its own for layers with
+ * few outputs; NULL: there is none. */
+const ts_engine *ts_engine_host(const char *name, int32_t n_out);
+
+/* Of engines on the host, in create: what ts_linear_masked needs. */
+ts_err ts_linear_mask_create(ts_linear *);
+/* The G of backward, of bf16 where linear->half: dy's own array or
+ * linear->g16.  Makes db, too. */
+const void *ts_linear_masked(ts_linear *, void *dy, const void *y,
+                             int32_t batch);
 
 extern const ts_engine ts_engine_ref;
 #ifdef HAVE_ONEDNN
 extern const ts_engine ts_engine_onednn;
-const char *ts_engine_onednn_version(void);
-bool ts_engine_onednn_has_bf16(void); /* the CPU, for oneDNN */
 #endif
 #ifdef HAVE_CBLAS
 extern const ts_engine ts_engine_cblas;

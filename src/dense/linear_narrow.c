@@ -11,11 +11,6 @@
 
 enum { COLUMNS = 64 };
 
-static ts_err create(ts_linear *l) {
-  (void)l;
-  return TS_OK;
-}
-
 static void destroy(ts_linear *l) {
   (void)l;
 }
@@ -109,10 +104,10 @@ TS_CLONES static void grad_x_half(uint16_t *restrict to, const float *g,
   }
 }
 
-static ts_err backward(ts_linear *l, void *dx, const void *grad, const void *x,
-                       int32_t batch) {
+static ts_err backward(ts_linear *l, void *dx, void *grad, const void *x,
+                       const void *y, int32_t batch) {
   const ts_linear_spec *s = &l->spec;
-  const float *dy = grad;
+  const float *dy = ts_linear_masked(l, grad, y, batch);
   grad_weights(l, dy, x, batch);
   if (!dx) return TS_OK;
 #pragma omp parallel for schedule(static)
@@ -131,7 +126,7 @@ static ts_err backward(ts_linear *l, void *dx, const void *grad, const void *x,
 }
 
 const ts_engine ts_engine_narrow = {.name = "narrow",
-                                    .create = create,
+                                    .create = ts_linear_mask_create,
                                     .destroy = destroy,
                                     .forward = forward,
                                     .backward = backward};

@@ -37,16 +37,18 @@ typedef struct ts_onednn {
   uint64_t w_version;
 } ts_onednn;
 
-const char *ts_engine_onednn_version(void) {
+static const char *version(void) {
   static char text[32];
   const dnnl_version_t *v = dnnl_version();
   snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
   return text;
 }
 
-bool ts_engine_onednn_has_bf16(void) {
+/* Layers with fewer outputs are dot products. */
+static bool has_bf16(int32_t n_out) {
   const int needed = (int)dnnl_cpu_isa_avx512_core_bf16;
-  return ((int)dnnl_get_effective_cpu_isa() & needed) == needed;
+  return n_out > TS_NARROW_MAX &&
+         ((int)dnnl_get_effective_cpu_isa() & needed) == needed;
 }
 
 /* What the products of a pass read and write, by spec. */
@@ -120,6 +122,7 @@ static ts_err create(ts_linear *l) {
   ts_onednn *o;
   TS_TRY(ts_mem_alloc(&o, sizeof *o, TS_TAG_DENSE));
   l->data = o;
+  TS_TRY(ts_linear_mask_create(l));
   TS_TRY(ts_onednn_stream_init(&o->stream));
   if (l->half) TS_TRY(create_half(l));
   TS_TRY(products_of(&o->last, l, l->spec.batch_max));
@@ -175,11 +178,12 @@ static void zero_padding(const ts_linear_spec *s, float *dx, int32_t batch) {
 }
 
 /* x16 and w16 are forward's. */
-static ts_err backward(ts_linear *l, void *dx, const void *dy, const void *x,
-                       int32_t batch) {
+static ts_err backward(ts_linear *l, void *dx, void *grad, const void *x,
+                       const void *y, int32_t batch) {
   ts_err err = TS_OK;
   ts_onednn *o = l->data;
   const ts_linear_spec *s = &l->spec;
+  const void *dy = ts_linear_masked(l, grad, y, batch);
   TS_TRY(products_of(&o->last, l, batch));
   if (dx) {
     TS_TRY(
@@ -205,6 +209,8 @@ done:
 }
 
 const ts_engine ts_engine_onednn = {.name = "onednn",
+                                    .version = version,
+                                    .has_bf16 = has_bf16,
                                     .create = create,
                                     .destroy = destroy,
                                     .forward = forward,

@@ -3,11 +3,6 @@
 
 #include "dense/linear_impl.h"
 
-static ts_err create(ts_linear *l) {
-  (void)l;
-  return TS_OK;
-}
-
 static void destroy(ts_linear *l) {
   (void)l;
 }
@@ -29,10 +24,10 @@ static ts_err forward(ts_linear *l, void *to, const void *from, int32_t batch) {
   return TS_OK;
 }
 
-static ts_err backward(ts_linear *l, void *to, const void *grad,
-                       const void *from, int32_t batch) {
+static ts_err backward(ts_linear *l, void *to, void *grad, const void *from,
+                       const void *y, int32_t batch) {
   float *dx = to;
-  const float *dy = grad, *x = from;
+  const float *dy = ts_linear_masked(l, grad, y, batch), *x = from;
   const ts_linear_spec *s = &l->spec;
 #pragma omp parallel for schedule(static)
   for (int32_t o = 0; o < s->n_out; o++)
@@ -57,7 +52,7 @@ static ts_err backward(ts_linear *l, void *to, const void *grad,
 }
 
 const ts_engine ts_engine_ref = {.name = "ref",
-                                 .create = create,
+                                 .create = ts_linear_mask_create,
                                  .destroy = destroy,
                                  .forward = forward,
                                  .backward = backward};

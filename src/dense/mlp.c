@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "runtime/arrays.h"
 
 struct ts_mlp {
   int32_t n_layers;
@@ -13,6 +14,7 @@ struct ts_mlp {
   int32_t *n_out;
   void **y, **dy; /* (n_layers) activations and their gradients, f32 or bf16 */
   const void *x;  /* of the last forward */
+  ts_arrays arrays;
   bool need_dx;
 };
 
@@ -50,7 +52,7 @@ done:
 /* Whether the activations of layer i are of bf16, and their stride. */
 static bool is_half(const ts_mlp *m, const ts_mlp_spec *s, int32_t i) {
   return i < m->n_layers - 1 &&
-         ts_linear_in_bf16(s->precision, m->n_out[i], s->engine);
+         ts_linear_in_bf16(s->precision, m->n_out[i], s->engine, s->kernels);
 }
 
 static int32_t stride_of(const ts_mlp *m, const ts_mlp_spec *s, int32_t i) {
@@ -72,13 +74,18 @@ static ts_err add_layer(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
       .precision = s->precision,
       .batch_max = s->batch_max,
       .need_dx = i > 0 || s->need_dx,
-      .engine = s->engine};
+      .engine = s->engine,
+      .kernels = s->kernels,
+      .below = i ? m->layer[i - 1] : NULL};
+  ts_device *device = ts_lane_device(lane);
   const int64_t n = (int64_t)s->batch_max * stride_of(m, s, i);
   const size_t size = is_half(m, s, i) ? 2 : 4;
   TS_TRY(add_params(m, s, params, seed, i, n_in, lane));
   TS_TRY(ts_linear_create(&m->layer[i], &spec, m->W[i], m->b[i], lane));
-  TS_TRY(ts_mem_array(&m->y[i], n, size, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&m->dy[i], n, size, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_arrays_take(&m->arrays, device, &m->y[i], n, size,
+                        TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_arrays_take(&m->arrays, device, &m->dy[i], n, size,
+                        TS_TAG_ACTIVATIONS));
 done:
   return err;
 }
@@ -109,11 +116,9 @@ done:
 
 void ts_mlp_destroy(ts_mlp *m) {
   if (!m) return;
-  for (int32_t i = 0; i < m->n_layers; i++) {
-    if (m->layer) ts_linear_destroy(m->layer[i]);
-    if (m->y) ts_mem_free(m->y[i]);
-    if (m->dy) ts_mem_free(m->dy[i]);
-  }
+  for (int32_t i = 0; m->layer && i < m->n_layers; i++)
+    ts_linear_destroy(m->layer[i]);
+  ts_arrays_reset(&m->arrays);
   ts_mem_free(m->layer);
   ts_mem_free(m->W);
   ts_mem_free(m->b);

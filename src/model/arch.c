@@ -45,7 +45,8 @@ ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *s, ts_params *params,
                             .group = "dense_arch",
                             .precision = c->run.precision,
                             .batch_max = s->batch_max,
-                            .engine = s->engine};
+                            .engine = s->engine,
+                            .kernels = s->kernels};
   ts_err err = TS_OK;
   const int32_t first = params->n;
   if (!c->model.dense_features) return TS_OK;
@@ -72,7 +73,8 @@ static ts_err over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
                             .x_half = half,
                             .batch_max = s->batch_max,
                             .need_dx = true,
-                            .engine = s->engine};
+                            .engine = s->engine,
+                            .kernels = s->kernels};
   return ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane);
 }
 
@@ -87,5 +89,6 @@ ts_err ts_arch_over_half(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
 }
 
 bool ts_arch_half(const ts_model_spec *s) {
-  return ts_linear_precision(s->config->run.precision) == TS_PRECISION_BF16;
+  return ts_linear_precision(s->config->run.precision, s->kernels) ==
+         TS_PRECISION_BF16;
 }

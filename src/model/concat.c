@@ -1,8 +1,6 @@
 /* concat.c - embeddings side by side, and their gradients apart again. */
 #include "model/concat.h"
 
-#include <string.h>
-
 #include "base/mem.h"
 
 /* Columns for features of tables that are weighted or not, from *AT on. */
@@ -16,10 +14,11 @@ static void place(ts_concat *x, const ts_config *c, int32_t *at, bool plain,
     }
 }
 
-ts_err ts_concat_init(ts_concat *x, const ts_model_spec *spec, int32_t b_width,
-                      bool weighted_last) {
+ts_err ts_concat_init(ts_concat *x, const ts_model_spec *spec,
+                      ts_device *device, int32_t b_width, bool weighted_last) {
   ts_err err = TS_OK;
   const int64_t rows = spec->batch_max;
+  x->kernels = spec->kernels;
   x->n_features = spec->n_features;
   x->width = x->b_width = b_width;
   TS_TRY(ts_mem_array(&x->at, x->n_features, sizeof *x->at, TS_TAG_DENSE));
@@ -27,9 +26,12 @@ ts_err ts_concat_init(ts_concat *x, const ts_model_spec *spec, int32_t b_width,
   place(x, spec->config, &x->width, true, !weighted_last);
   if (weighted_last) place(x, spec->config, &x->width, false, true);
   x->stride = (x->width + 31) / 32 * 32;
-  TS_TRY(ts_mem_array(&x->x, rows * x->stride, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&x->dx, rows * x->stride, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&x->db, rows * b_width, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_arrays_take(&x->arrays, device, &x->x, rows * x->stride, 4,
+                        TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_arrays_take(&x->arrays, device, &x->dx, rows * x->stride, 4,
+                        TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_arrays_take(&x->arrays, device, &x->db, rows * b_width, 4,
+                        TS_TAG_ACTIVATIONS));
 done:
   return err;
 }
@@ -37,60 +39,60 @@ done:
 void ts_concat_reset(ts_concat *x) {
   ts_mem_free(x->at);
   ts_mem_free(x->dim);
-  ts_mem_free(x->x);
-  ts_mem_free(x->dx);
-  ts_mem_free(x->db);
+  ts_arrays_reset(&x->arrays);
   *x = (ts_concat){0};
 }
 
-typedef struct ts_concat_arg {
-  ts_concat *x;
-  const float *b;
-  ts_emb_views emb;
-  int32_t batch;
-} ts_concat_arg;
+typedef struct ts_join_task {
+  const ts_kernels *kernels;
+  ts_join_args args;
+} ts_join_task;
 
 static ts_err join_task(void *arg, ts_lane *lane) {
   (void)lane;
-  const ts_concat_arg *a = arg;
-  const ts_concat *x = a->x;
-#pragma omp parallel for schedule(static)
-  for (int32_t i = 0; i < a->batch; i++) {
-    float *to = x->x + (int64_t)i * x->stride;
-    if (x->b_width)
-      memcpy(to, a->b + (int64_t)i * x->b_width, (size_t)x->b_width * 4);
-    for (int32_t f = 0; f < x->n_features; f++)
-      memcpy(to + x->at[f], a->emb.data[f] + i * a->emb.stride[f],
-             (size_t)x->dim[f] * 4);
-  }
-  return TS_OK;
+  const ts_join_task *t = arg;
+  return t->kernels->join_rows(&t->args);
 }
 
 static ts_err split_task(void *arg, ts_lane *lane) {
   (void)lane;
-  const ts_concat_arg *a = arg;
-  const ts_concat *x = a->x;
-#pragma omp parallel for schedule(static)
-  for (int32_t i = 0; i < a->batch; i++) {
-    const float *dx = x->dx + (int64_t)i * x->stride;
-    if (x->b_width)
-      memcpy(x->db + (int64_t)i * x->b_width, dx, (size_t)x->b_width * 4);
-    for (int32_t f = 0; f < x->n_features; f++)
-      memcpy(a->emb.grad[f] + i * a->emb.stride[f], dx + x->at[f],
-             (size_t)x->dim[f] * 4);
-  }
-  return TS_OK;
+  const ts_join_task *t = arg;
+  return t->kernels->split_rows(&t->args);
+}
+
+ts_err ts_join_submit(const ts_kernels *kernels, const ts_join_args *args,
+                      bool split, const char *name, ts_lane *lane) {
+  const ts_join_task t = {kernels, *args};
+  return ts_lane_submit(lane, name, split ? split_task : join_task, &t,
+                        sizeof t);
 }
 
 ts_err ts_concat_forward(ts_concat *x, const float *b, const ts_emb_views *emb,
                          int32_t batch, ts_lane *lane) {
-  const ts_concat_arg arg = {x, b, *emb, batch};
-  return ts_lane_submit(lane, "concatenate", join_task, &arg, sizeof arg);
+  const ts_join_args args = {.wide = x->x,
+                             .first = (float *)b,
+                             .part = (float *const *)emb->data,
+                             .part_stride = emb->stride,
+                             .at = x->at,
+                             .width = x->dim,
+                             .stride = x->stride,
+                             .first_width = x->b_width,
+                             .n_parts = x->n_features,
+                             .batch = batch};
+  return ts_join_submit(x->kernels, &args, false, "concatenate", lane);
 }
 
 ts_err ts_concat_backward(ts_concat *x, const ts_emb_views *emb, int32_t batch,
                           ts_lane *lane) {
-  const ts_concat_arg arg = {x, NULL, *emb, batch};
-  return ts_lane_submit(lane, "concatenate backward", split_task, &arg,
-                        sizeof arg);
+  const ts_join_args args = {.wide = x->dx,
+                             .first = x->db,
+                             .part = emb->grad,
+                             .part_stride = emb->stride,
+                             .at = x->at,
+                             .width = x->dim,
+                             .stride = x->stride,
+                             .first_width = x->b_width,
+                             .n_parts = x->n_features,
+                             .batch = batch};
+  return ts_join_submit(x->kernels, &args, true, "concatenate backward", lane);
 }

@@ -8,6 +8,7 @@
 #define TS_MODEL_CONCAT_H
 
 #include "model/model.h"
+#include "runtime/arrays.h"
 
 typedef struct ts_concat {
   int32_t n_features;
@@ -16,12 +17,14 @@ typedef struct ts_concat {
   int32_t *at, *dim;     /* (n_features) columns of a feature: from, number */
   float *x, *dx;         /* (batch_max, stride); padding stays 0 */
   float *db;             /* (batch_max, b_width) */
+  const ts_kernels *kernels;
+  ts_arrays arrays; /* x, dx, db */
 } ts_concat;
 
 /* Features in the deck's order; WEIGHTED_LAST: those of weighted tables after
  * all others. */
-ts_err ts_concat_init(ts_concat *, const ts_model_spec *, int32_t b_width,
-                      bool weighted_last);
+ts_err ts_concat_init(ts_concat *, const ts_model_spec *, ts_device *,
+                      int32_t b_width, bool weighted_last);
 void ts_concat_reset(ts_concat *);
 /* x from b (batch, b_width) and the embeddings.  Enqueues. */
 ts_err ts_concat_forward(ts_concat *, const float *b, const ts_emb_views *,
@@ -29,5 +32,10 @@ ts_err ts_concat_forward(ts_concat *, const float *b, const ts_emb_views *,
 /* db and the embeddings' gradients from dx.  Enqueues. */
 ts_err ts_concat_backward(ts_concat *, const ts_emb_views *, int32_t batch,
                           ts_lane *);
+
+/* Enqueues join_rows or, where SPLIT, split_rows (runtime/kernels.h); the
+ * arrays that ARGS points to stay until it has run. */
+ts_err ts_join_submit(const ts_kernels *, const ts_join_args *args, bool split,
+                      const char *name, ts_lane *);
 
 #endif

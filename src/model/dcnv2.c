@@ -18,6 +18,7 @@ typedef struct ts_dcnv2 {
   ts_concat x;
   float *b;  /* bottom's output (batch, b_width), its own */
   float *dc; /* (batch_max, stride) gradient of the cross layers' output */
+  ts_arrays arrays;
 } ts_dcnv2;
 
 static void destroy(ts_model *m) {
@@ -28,12 +29,11 @@ static void destroy(ts_model *m) {
   ts_cross_destroy(d->cross);
   ts_concat_reset(&d->x);
   ts_params_reset(&d->base.params);
-  ts_mem_free(d->dc);
+  ts_arrays_reset(&d->arrays);
   ts_mem_free(d);
 }
 
-static ts_err create_cross(ts_dcnv2 *d, const ts_model_spec *s,
-                           const ts_kernels *kernels, ts_lane *lane) {
+static ts_err create_cross(ts_dcnv2 *d, const ts_model_spec *s, ts_lane *lane) {
   const ts_config *c = s->config;
   const ts_cross_spec spec = {.width = d->x.width,
                               .stride = d->x.stride,
@@ -44,30 +44,29 @@ static ts_err create_cross(ts_dcnv2 *d, const ts_model_spec *s,
                               .precision = c->run.precision,
                               .batch_max = s->batch_max,
                               .engine = s->engine};
-  return ts_cross_create(&d->cross, &spec, &d->base.params, kernels,
+  return ts_cross_create(&d->cross, &spec, &d->base.params, s->kernels,
                          (uint64_t)c->run.seed, lane);
 }
 
 static ts_err create(ts_model **out, const ts_model_spec *spec,
-                     ts_device *device, const ts_kernels *kernels,
-                     ts_lane *lane) {
+                     ts_device *device, ts_lane *lane) {
   extern const ts_model_ops ts_model_dcnv2;
   ts_err err = TS_OK;
   ts_dcnv2 *d = NULL;
   int32_t b_width;
-  (void)device;
   TS_TRY(ts_arch_check(spec));
   TS_TRY(ts_arch_bottom_width(&b_width, spec));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   d->base.ops = &ts_model_dcnv2;
   d->base.params.deferred = spec->deferred;
-  TS_TRY(ts_concat_init(&d->x, spec, b_width, false));
+  TS_TRY(ts_concat_init(&d->x, spec, device, b_width, false));
   TS_TRY(ts_arch_bottom(&d->bottom, spec, &d->base.params, lane));
-  TS_TRY(create_cross(d, spec, kernels, lane));
+  TS_TRY(create_cross(d, spec, lane));
   TS_TRY(ts_arch_over(&d->over, spec, d->x.width, d->x.stride, &d->base.params,
                       lane));
-  TS_TRY(ts_mem_array(&d->dc, (int64_t)spec->batch_max * d->x.stride, 4,
-                      TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_arrays_take(&d->arrays, device, &d->dc,
+                        (int64_t)spec->batch_max * d->x.stride, 4,
+                        TS_TAG_ACTIVATIONS));
   *out = &d->base;
   d = NULL;
 done:

@@ -26,6 +26,7 @@ typedef struct ts_deepfm {
   float *b, *deep_y; /* their layers' own */
   float *h, *dh;     /* (batch_max, stride) [b, deep, fm]; padding stays 0 */
   float *ddeep;      /* (batch_max, deep_width) */
+  ts_arrays arrays;  /* h, dh, ddeep */
 } ts_deepfm;
 
 static void destroy(ts_model *m) {
@@ -36,9 +37,7 @@ static void destroy(ts_model *m) {
   ts_mlp_destroy(d->over);
   ts_concat_reset(&d->x);
   ts_params_reset(&d->base.params);
-  ts_mem_free(d->h);
-  ts_mem_free(d->dh);
-  ts_mem_free(d->ddeep);
+  ts_arrays_reset(&d->arrays);
   ts_mem_free(d);
 }
 
@@ -72,7 +71,8 @@ static ts_mlp_spec layers(const ts_model_spec *s, const char *name,
                        .precision = s->config->run.precision,
                        .batch_max = s->batch_max,
                        .need_dx = true,
-                       .engine = s->engine};
+                       .engine = s->engine,
+                       .kernels = s->kernels};
 }
 
 static ts_err create_layers(ts_deepfm *d, const ts_model_spec *s,
@@ -99,28 +99,35 @@ done:
   return err;
 }
 
+static ts_err take_arrays(ts_deepfm *d, ts_device *device, int64_t rows) {
+  ts_err err = TS_OK;
+  const ts_tag tag = TS_TAG_ACTIVATIONS;
+  TS_TRY(ts_arrays_take(&d->arrays, device, &d->h, rows * d->stride, 4, tag));
+  TS_TRY(ts_arrays_take(&d->arrays, device, &d->dh, rows * d->stride, 4, tag));
+  TS_TRY(ts_arrays_take(&d->arrays, device, &d->ddeep, rows * d->deep_width, 4,
+                        tag));
+done:
+  return err;
+}
+
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
-                     const ts_kernels *kernels, ts_lane *lane) {
+                     ts_lane *lane) {
   extern const ts_model_ops ts_model_deepfm;
   ts_err err = TS_OK;
   ts_deepfm *d = NULL;
-  const int64_t rows = s->batch_max;
-  (void)device;
   TS_TRY(check(s));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   d->base.ops = &ts_model_deepfm;
   d->base.params.deferred = s->deferred;
-  d->kernels = kernels;
+  d->kernels = s->kernels;
   d->field = !strcmp(s->config->model.deepfm_fm, "field");
   d->dim = s->dim;
   d->b_width = s->config->model.dense_features ? s->dim : 0;
   d->deep_width = s->config->model.deepfm_fm_dim;
   d->stride = (d->b_width + d->deep_width + 1 + 31) / 32 * 32;
-  TS_TRY(ts_concat_init(&d->x, s, d->b_width, false));
+  TS_TRY(ts_concat_init(&d->x, s, device, d->b_width, false));
   TS_TRY(create_layers(d, s, lane));
-  TS_TRY(ts_mem_array(&d->h, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&d->dh, rows * d->stride, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&d->ddeep, rows * d->deep_width, 4, TS_TAG_ACTIVATIONS));
+  TS_TRY(take_arrays(d, device, s->batch_max));
   *out = &d->base;
   d = NULL;
 done:
@@ -162,42 +169,68 @@ static ts_fm_args machine(const ts_deepfm *d, int32_t batch) {
                       .batch = batch};
 }
 
+/* Rows of WIDE, STRIDE apart, and the one part of theirs from column AT on. */
+typedef struct ts_deepfm_part {
+  float *wide, *part;
+  int64_t part_stride;
+  int32_t stride, at, width;
+} ts_deepfm_part;
+
+static ts_join_args one_part(const ts_deepfm_part *p, int32_t batch) {
+  return (ts_join_args){.wide = p->wide,
+                        .part = &p->part,
+                        .part_stride = &p->part_stride,
+                        .at = &p->at,
+                        .width = &p->width,
+                        .stride = p->stride,
+                        .n_parts = 1,
+                        .batch = batch};
+}
+
+static ts_deepfm_part deep_part(const ts_deepfm *d, float *h, float *deep) {
+  return (ts_deepfm_part){h,         deep,       d->deep_width,
+                          d->stride, d->b_width, d->deep_width};
+}
+
 static ts_err join_task(void *arg, ts_lane *lane) {
+  ts_err err = TS_OK;
   (void)lane;
   const ts_deepfm_task *a = arg;
   const ts_deepfm *d = a->d;
   const ts_fm_args fm = machine(d, a->batch);
-  for (int64_t i = 0; i < a->batch; i++) {
-    float *h = d->h + i * d->stride;
-    if (d->b_width) memcpy(h, d->b + i * d->b_width, (size_t)d->b_width * 4);
-    memcpy(h + d->b_width, d->deep_y + i * d->deep_width,
-           (size_t)d->deep_width * 4);
-  }
-  return d->kernels->fm_forward(&fm);
+  const ts_deepfm_part deep = deep_part(d, d->h, d->deep_y);
+  ts_join_args args = one_part(&deep, a->batch);
+  args.first = d->b;
+  args.first_width = d->b_width;
+  TS_TRY(d->kernels->join_rows(&args));
+  TS_TRY(d->kernels->fm_forward(&fm));
+done:
+  return err;
 }
 
 static ts_err deep_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_deepfm_task *a = arg;
-  const ts_deepfm *d = a->d;
-  for (int64_t i = 0; i < a->batch; i++)
-    memcpy(d->ddeep + i * d->deep_width, d->dh + i * d->stride + d->b_width,
-           (size_t)d->deep_width * 4);
-  return TS_OK;
+  const ts_deepfm_part deep = deep_part(a->d, a->d->dh, a->d->ddeep);
+  const ts_join_args args = one_part(&deep, a->batch);
+  return a->d->kernels->split_rows(&args);
 }
 
 /* Beside the deep layer's: the machine's gradient, and b's own. */
 static ts_err add_task(void *arg, ts_lane *lane) {
+  ts_err err = TS_OK;
   (void)lane;
   const ts_deepfm_task *a = arg;
   const ts_deepfm *d = a->d;
   const ts_fm_args fm = machine(d, a->batch);
-  for (int64_t i = 0; i < a->batch; i++) {
-    float *restrict dx = d->x.dx + i * d->x.stride;
-    const float *restrict dh = d->dh + i * d->stride;
-    for (int32_t k = 0; k < d->b_width; k++) dx[k] += dh[k];
-  }
-  return d->kernels->fm_backward(&fm);
+  const ts_deepfm_part b = {d->x.dx,     d->dh, d->stride,
+                            d->x.stride, 0,     d->b_width};
+  ts_join_args args = one_part(&b, a->batch);
+  args.add = true;
+  if (d->b_width) TS_TRY(d->kernels->join_rows(&args));
+  TS_TRY(d->kernels->fm_backward(&fm));
+done:
+  return err;
 }
 
 static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,

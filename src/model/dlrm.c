@@ -6,11 +6,11 @@
 #include "base/mem.h"
 #include "dense/interact.h"
 #include "model/arch.h"
+#include "runtime/arrays.h"
 
 typedef struct ts_dlrm {
   ts_model base;
   ts_model_spec spec;
-  const ts_kernels *kernels;
   ts_mlp *bottom; /* NULL without dense features */
   ts_mlp *over;
   int32_t n_tasks;
@@ -19,7 +19,8 @@ typedef struct ts_dlrm {
   bool half;             /* z and dz are of bf16, else f32 */
   void *z, *dz;          /* (batch_max, stride) */
   float *db;             /* (batch_max, dim) */
-  float *work;           /* of the interaction, on n_threads */
+  ts_arrays arrays;      /* z, dz, db */
+  float *work;           /* of the host's interaction, on n_threads */
   int n_threads;
 } ts_dlrm;
 
@@ -29,9 +30,7 @@ static void destroy(ts_model *m) {
   ts_mlp_destroy(d->bottom);
   ts_mlp_destroy(d->over);
   ts_params_reset(&d->base.params);
-  ts_mem_free(d->z);
-  ts_mem_free(d->dz);
-  ts_mem_free(d->db);
+  ts_arrays_reset(&d->arrays);
   ts_mem_free(d->work);
   ts_mem_free(d);
 }
@@ -62,8 +61,27 @@ static double products(const ts_model_spec *s) {
   return n * (n - 1) / 2 * s->dim;
 }
 
+static ts_err take_arrays(ts_dlrm *d, ts_device *device, int32_t n) {
+  ts_err err = TS_OK;
+  const int64_t rows = d->spec.batch_max, dim = d->spec.dim;
+  const size_t size = d->half ? 2 : 4;
+  TS_TRY(ts_arrays_take(&d->arrays, device, &d->z, rows * d->stride, size,
+                        TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_arrays_take(&d->arrays, device, &d->dz, rows * d->stride, size,
+                        TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_arrays_take(&d->arrays, device, &d->db, rows * dim, 4,
+                        TS_TAG_ACTIVATIONS));
+  if (ts_device_is_apart(device)) return TS_OK;
+  d->n_threads = ts_device_options_of(device)->n_threads;
+  TS_TRY(ts_mem_array(
+      &d->work, d->n_threads * ts_interact_work(n, d->spec.dim, d->stride), 4,
+      TS_TAG_ACTIVATIONS));
+done:
+  return err;
+}
+
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
-                     const ts_kernels *kernels, ts_lane *lane) {
+                     ts_lane *lane) {
   extern const ts_model_ops ts_model_dlrm;
   ts_err err = TS_OK;
   ts_dlrm *d = NULL;
@@ -72,7 +90,6 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   d->base.ops = &ts_model_dlrm;
   d->base.params.deferred = s->deferred;
   d->spec = *s;
-  d->kernels = kernels;
   d->n_tasks = s->config->model.n_tasks;
   const int32_t b = s->config->model.dense_features ? 1 : 0;
   const int32_t n = s->n_features + b;
@@ -82,15 +99,7 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   d->half = ts_arch_half(s);
   TS_TRY((d->half ? ts_arch_over_half : ts_arch_over)(
       &d->over, s, d->width, d->stride, &d->base.params, lane));
-  const int64_t rows = s->batch_max;
-  const size_t size = d->half ? 2 : 4;
-  TS_TRY(ts_mem_array(&d->z, rows * d->stride, size, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&d->dz, rows * d->stride, size, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&d->db, rows * s->dim, 4, TS_TAG_ACTIVATIONS));
-  d->n_threads = ts_device_options_of(device)->n_threads;
-  TS_TRY(ts_mem_array(&d->work,
-                      d->n_threads * ts_interact_work(n, s->dim, d->stride), 4,
-                      TS_TAG_ACTIVATIONS));
+  TS_TRY(take_arrays(d, device, n));
   *out = &d->base;
   d = NULL;
 done:
@@ -126,7 +135,7 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
 
 static ts_interact_task interact(ts_dlrm *d, const ts_emb_views *emb,
                                  int32_t batch) {
-  return (ts_interact_task){d->kernels,
+  return (ts_interact_task){d->spec.kernels,
                             {.out = d->z,
                              .grad = d->dz,
                              .half = d->half,

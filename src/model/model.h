@@ -3,8 +3,8 @@
  *
  * A step calls dense_forward while embeddings are on their way, over_forward
  * when they are there, over_backward (which gives their gradients), then
- * dense_backward.  All enqueue on the compute lane; arrays belong to the
- * model and hold until the next dense_forward. */
+ * dense_backward.  All enqueue on the compute lane; arrays are device memory,
+ * belong to the model and hold until the next dense_forward. */
 #ifndef TS_MODEL_MODEL_H
 #define TS_MODEL_MODEL_H
 
@@ -18,7 +18,7 @@ typedef struct ts_model ts_model;
  * lie over data: a sample's embeddings are read before its gradients are
  * written.  The pointers must stay as they are until the step is over. */
 typedef struct ts_emb_views {
-  const float *const *data; /* (n_features) */
+  const float *const *data; /* (n_features) of device memory */
   float *const *grad;       /* (n_features), written (=) by over_backward */
   const int64_t *stride;    /* (n_features) floats */
   int32_t n_features;
@@ -26,12 +26,13 @@ typedef struct ts_emb_views {
 
 typedef struct ts_model_spec {
   const ts_config *config;
-  int32_t n_features; /* features of all tables, the deck's order */
-  int32_t dim;        /* of every table, unless ops->any_dims */
-  int32_t batch_max;  /* local samples at most */
-  bool training;      /* false: no gradients are allocated */
-  bool deferred;      /* parameters get no memory: ts_params.deferred */
-  const char *engine; /* of ts_linear, NULL: auto */
+  int32_t n_features;        /* features of all tables, the deck's order */
+  int32_t dim;               /* of every table, unless ops->any_dims */
+  int32_t batch_max;         /* local samples at most */
+  bool training;             /* false: no gradients are allocated */
+  bool deferred;             /* parameters get no memory: ts_params.deferred */
+  const char *engine;        /* of ts_linear, NULL: auto */
+  const ts_kernels *kernels; /* the device's; NULL: the host's products */
 } ts_model_spec;
 
 typedef struct ts_model_ops {
@@ -41,10 +42,10 @@ typedef struct ts_model_ops {
    * planner; NULL: none. */
   double (*products)(const ts_model_spec *);
   /* DECK errors for shapes that do not fit, naming the keys. */
-  ts_err (*create)(ts_model **, const ts_model_spec *, ts_device *,
-                   const ts_kernels *, ts_lane *);
+  ts_err (*create)(ts_model **, const ts_model_spec *, ts_device *, ts_lane *);
   void (*destroy)(ts_model *);
-  /* dense (batch, dense_features) or NULL where there are none. */
+  /* dense (batch, dense_features), device memory, or NULL where there are
+   * none. */
   ts_err (*dense_forward)(ts_model *, const float *dense, int32_t batch,
                           const ts_layer_hooks *, ts_lane *);
   /* *LOGITS (batch, n_tasks). */

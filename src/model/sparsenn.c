@@ -29,19 +29,17 @@ static void destroy(ts_model *m) {
 }
 
 static ts_err create(ts_model **out, const ts_model_spec *spec,
-                     ts_device *device, const ts_kernels *kernels,
-                     ts_lane *lane) {
+                     ts_device *device, ts_lane *lane) {
   extern const ts_model_ops ts_model_sparsenn;
   ts_err err = TS_OK;
   ts_sparsenn *s = NULL;
   int32_t b_width;
-  (void)device, (void)kernels;
   TS_TRY(ts_arch_check(spec));
   TS_TRY(ts_arch_bottom_width(&b_width, spec));
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_DENSE));
   s->base.ops = &ts_model_sparsenn;
   s->base.params.deferred = spec->deferred;
-  TS_TRY(ts_concat_init(&s->x, spec, b_width, true));
+  TS_TRY(ts_concat_init(&s->x, spec, device, b_width, true));
   TS_TRY(ts_arch_bottom(&s->bottom, spec, &s->base.params, lane));
   TS_TRY(ts_arch_over(&s->over, spec, s->x.width, s->x.stride, &s->base.params,
                       lane));

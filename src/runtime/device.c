@@ -164,7 +164,18 @@ bool ts_device_holds(ts_device *d, const void *p) {
 }
 
 ts_err ts_lane_copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
-  return lane->device->ops->copy(lane, dst, src, bytes);
+  return ts_lane_copy_as(lane, "copy", dst, src, bytes);
+}
+
+ts_err ts_lane_copy_as(ts_lane *lane, const char *span, void *dst,
+                       const void *src, size_t bytes) {
+  const ts_trace_mark before = ts_trace_mark_now();
+  ts_trace_mark mark = before;
+  mark.bytes = (int64_t)bytes;
+  ts_trace_mark_put(mark);
+  const ts_err err = lane->device->ops->copy(lane, span, dst, src, bytes);
+  ts_trace_mark_put(before);
+  return err;
 }
 
 static ts_err create(ts_buffer *b, ts_device *d, size_t bytes, ts_space space,

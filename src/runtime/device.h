@@ -72,7 +72,8 @@ typedef struct ts_device_ops {
   ts_err (*wait)(ts_lane *, ts_event);
   ts_err (*sync)(ts_event); /* the host waits */
   bool (*done)(ts_event);
-  ts_err (*copy)(ts_lane *, void *dst, const void *src, size_t bytes);
+  ts_err (*copy)(ts_lane *, const char *span, void *dst, const void *src,
+                 size_t bytes);
   /* The lane's error so far, put; the host does not wait. */
   ts_err (*error)(ts_lane *);
   /* BY more (or less) wait for EVENT's lane and want on_progress; NULL: its
@@ -144,6 +145,9 @@ ts_err ts_event_sync(ts_event); /* the host waits */
 bool ts_event_done(ts_event);
 /* Enqueues a copy, host or device memory on either side. */
 ts_err ts_lane_copy(ts_lane *, void *dst, const void *src, size_t bytes);
+/* SPAN (static string) names it in the trace, which says its bytes, too. */
+ts_err ts_lane_copy_as(ts_lane *, const char *span, void *dst, const void *src,
+                       size_t bytes);
 
 /* Memory that knows where it lives and who owns it. */
 typedef struct ts_buffer {

@@ -298,9 +298,10 @@ static ts_err copy_task(void *arg, ts_lane *lane) {
   return TS_OK;
 }
 
-static ts_err copy(ts_lane *lane, void *dst, const void *src, size_t bytes) {
+static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
+                   size_t bytes) {
   ts_copy c = {dst, src, bytes};
-  return submit(lane, "copy", copy_task, &c, sizeof c);
+  return submit(lane, span, copy_task, &c, sizeof c);
 }
 
 static ts_err start_thread(ts_host_lane *l) {

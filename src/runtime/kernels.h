@@ -126,7 +126,8 @@ typedef struct ts_interact_args {
   float *const *grad_emb;    /* (F) backward: =; may lie over emb */
   const int64_t *emb_stride; /* (F) floats, for emb and grad_emb */
   int32_t n_features, dim, batch;
-  /* Scratch of so many threads (dense/interact.h); 0: allocated. */
+  /* Scratch of so many threads (dense/interact.h); 0: allocated.  The host's
+   * alone. */
   float *work;
   int work_threads;
 } ts_interact_args;
@@ -160,6 +161,20 @@ typedef struct ts_fm_args {
   const float *grad; /* backward: of out, the same layout */
   int32_t n_vectors, dim, stride, out_stride, batch;
 } ts_fm_args;
+
+/* Rows side by side.  Row i < batch of WIDE is [row i of FIRST | .. row i of
+ * PART k from column at[k] on, width[k] floats ..]; what no part has stays.
+ *   join_rows   wide = first, parts; where ADD, +=
+ *   split_rows  first, parts = wide */
+typedef struct ts_join_args {
+  float *wide;                /* (batch, stride) */
+  float *first;               /* (batch, first_width); NULL: none */
+  float *const *part;         /* (n_parts), as what follows, host memory */
+  const int64_t *part_stride; /* floats */
+  const int32_t *at, *width;
+  int32_t stride, first_width, n_parts, batch;
+  bool add;
+} ts_join_args;
 
 /* Rows of bf16 from rows of f32: to[i][k] = from[i][k], to nearest even, for
  * i < rows, k < n; the rest of a row of to stays. */
@@ -266,6 +281,8 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(cross_backward, (const ts_cross_args *))                                   \
   X(fm_forward, (const ts_fm_args *))                                          \
   X(fm_backward, (const ts_fm_args *))                                         \
+  X(join_rows, (const ts_join_args *))                                         \
+  X(split_rows, (const ts_join_args *))                                        \
   X(half_rows, (const ts_half_args *))                                         \
   X(bce, (const ts_bce_args *))                                                \
   X(look, (const ts_look_args *))                                              \

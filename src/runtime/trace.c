@@ -30,7 +30,7 @@ static struct {
   const char *name; /* NULL: free */
   bool named;       /* in this file */
 } rows[ROWS_MAX];
-static _Thread_local ts_trace_mark mark = {-1, ""};
+static _Thread_local ts_trace_mark mark = {-1, "", 0};
 static _Thread_local bool evaluating;
 
 double ts_now(void) {
@@ -74,7 +74,7 @@ void ts_timers_each(void (*fn)(const char *, double, int64_t, void *),
 /* ---- marks --------------------------------------------------------------- */
 
 void ts_trace_batch_set(int64_t batch, const char *phase) {
-  mark = (ts_trace_mark){batch, evaluating ? "evaluation" : phase};
+  mark = (ts_trace_mark){batch, evaluating ? "evaluation" : phase, 0};
 }
 
 void ts_trace_mark_put(ts_trace_mark m) {
@@ -172,6 +172,8 @@ static void write_span(const ts_span *s) {
     fprintf(file, ",\"batch\":%lld", (long long)s->mark.batch);
   if (s->op)
     fprintf(file, ",\"op\":\"%s\",\"bytes\":%lld", s->op, (long long)s->bytes);
+  else if (s->mark.bytes)
+    fprintf(file, ",\"bytes\":%lld", (long long)s->mark.bytes);
   fputs("}}", file);
 }
 

@@ -21,6 +21,7 @@ double ts_now(void); /* seconds, monotonic */
 typedef struct ts_trace_mark {
   int64_t batch; /* number of the global batch, -1: of none */
   const char *phase;
+  int64_t bytes; /* that a copy moves */
 } ts_trace_mark;
 
 void ts_trace_batch_set(int64_t batch, const char *phase);

@@ -58,6 +58,11 @@ ts_err ts_ebc_expect(ts_ebc *, int32_t batch_max, const double *pooling);
 ts_err ts_flight_create(ts_flight **, ts_ebc *, int32_t batch_max);
 void ts_flight_destroy(ts_flight *);
 
+/* The arrays of the next batch lie in BYTES at FROM and kernels see those at
+ * AT: only what lies elsewhere is copied for them.  Of devices apart.  expect:
+ * batches will come like this; with ts_ebc_expect. */
+void ts_flight_see(ts_flight *, const void *from, size_t bytes, const void *at);
+void ts_ebc_expect_seen(ts_ebc *);
 /* KJT and STATUS are read on the data lane until input_end's work is done. */
 ts_err ts_ebc_input_begin(ts_flight *, const ts_kjt *, const ts_status *,
                           ts_lane *data);

@@ -103,6 +103,10 @@ done:
   return err;
 }
 
+void ts_ebc_expect_seen(ts_ebc *ebc) {
+  ebc->seen = true;
+}
+
 ts_err ts_ebc_expect(ts_ebc *ebc, int32_t batch_max, const double *pooling) {
   ts_err err = TS_OK;
   TS_TRY(ts_mem_array(&ebc->pooling, ebc->n_features, sizeof *ebc->pooling,

@@ -78,6 +78,11 @@ void ts_flight_destroy(ts_flight *fl) {
   ts_mem_free(fl);
 }
 
+void ts_flight_see(ts_flight *fl, const void *from, size_t bytes,
+                   const void *at) {
+  fl->sight = (struct ts_sight){from, at, bytes};
+}
+
 ts_err ts_ebc_input_begin(ts_flight *fl, const ts_kjt *kjt,
                           const ts_status *status, ts_lane *data) {
   ts_err err = TS_OK;

@@ -37,6 +37,7 @@ struct ts_ebc {
   double *pooling;   /* (n_features) ids per sample, as expected */
   ts_pool pool;      /* scratch of the backward pass; with expectations */
   bool has_flights;
+  bool seen; /* batches come with ts_flight_see */
   int rank, n_ranks;
   int32_t n_features;
   int32_t *feature_table; /* (n_features) table_id */
@@ -149,8 +150,13 @@ struct ts_flight {
   int64_t *known, *route_count; /* (n_known), (n_routes) */
   int64_t n_known, first_word;
   int64_t *section_at; /* (n_routes) where its section starts */
-  /* Of devices apart: the batch, here and there; starts of spread bags; the
-   * messages. */
+  /* Of devices apart: where kernels see the batch's arrays, those of BYTES at
+   * FROM; what they don't see of it, here and there; starts of spread bags;
+   * the messages. */
+  struct ts_sight {
+    const char *from, *at;
+    size_t bytes;
+  } sight;
   ts_buffer stage, batch_there, spread, packed;
 };
 

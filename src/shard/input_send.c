@@ -122,39 +122,77 @@ static int64_t rounded(int64_t bytes) {
   return (bytes + 15) / 16 * 16;
 }
 
-/* Bytes that feature F takes: sent, and its offsets there. */
-static void add_bytes(const ts_flight *fl, int32_t f, int64_t bytes[2]) {
-  const ts_jagged *j = &fl->raw[f].bags;
-  int32_t n_parts;
-  ts_bags_parts(fl, f, &n_parts);
-  bytes[0] +=
-      rounded(8 * j->n_ids) + rounded(8 * (int64_t)n_parts) +
-      (j->weights ? rounded(4 * j->n_ids) : 0) +
-      (ts_jagged_is_one(j) ? 0 : rounded(4 * (int64_t)fl->raw[f].n_bags));
-  bytes[1] += rounded(8 * ((int64_t)fl->raw[f].n_bags + 1));
+/* Where kernels see P of the batch without a copy; NULL: they don't. */
+static const void *seen(const ts_flight *fl, const void *p) {
+  const uintptr_t at = (uintptr_t)p - (uintptr_t)fl->sight.from;
+  return p && at < fl->sight.bytes ? fl->sight.at + at : NULL;
 }
 
-static void load_lengths(ts_load *l, const ts_jagged *j, int32_t n,
-                         const int32_t **there) {
+/* Of N bytes at P those that are sent. */
+static int64_t sent(const ts_flight *fl, const void *p, int64_t n) {
+  return p && !seen(fl, p) ? rounded(n) : 0;
+}
+
+/* Whether lengths are made there, of the offsets that came. */
+static bool has_offsets(const ts_flight *fl, const ts_jagged *j) {
+  return !j->lengths && seen(fl, j->offsets);
+}
+
+/* Bytes that feature F takes: sent, and what kernels make there. */
+static void add_bytes(const ts_flight *fl, int32_t f, int64_t bytes[2]) {
+  const ts_jagged *j = &fl->raw[f].bags;
+  const int64_t n = fl->raw[f].n_bags;
+  const void *lengths = j->lengths ? (const void *)j->lengths : j->offsets;
+  int32_t n_parts;
+  ts_bags_parts(fl, f, &n_parts);
+  bytes[0] += sent(fl, j->ids, 8 * j->n_ids) + rounded(8 * (int64_t)n_parts) +
+              sent(fl, j->weights, 4 * j->n_ids) + sent(fl, lengths, 4 * n);
+  bytes[1] += has_offsets(fl, j) ? rounded(4 * n) : rounded(8 * (n + 1));
+}
+
+static const void *load_unseen(const ts_flight *fl, ts_load *l, const void *p,
+                               int64_t bytes) {
+  const void *there = seen(fl, p);
+  return there || !p ? there : load(l, p, bytes);
+}
+
+/* Of bags that come with offsets which kernels don't see. */
+static void *load_lengths(ts_load *l, const ts_jagged *j, int32_t n) {
   int32_t *here;
-  *there = room(l, &here, 4 * (int64_t)n);
-  if (j->lengths && n) memcpy(here, j->lengths, (size_t)n * 4);
-  for (int32_t b = 0; !j->lengths && b < n; b++)
-    here[b] = (int32_t)ts_jagged_length(j, b);
+  void *there = room(l, &here, 4 * (int64_t)n);
+  for (int32_t b = 0; b < n; b++) here[b] = (int32_t)ts_jagged_length(j, b);
+  return there;
 }
 
 static void load_feature(ts_flight *fl, int32_t f, ts_load *l) {
-  const ts_jagged j = fl->raw[f].bags;
-  ts_jagged *to = &fl->raw[f].bags;
+  ts_pack_feature *p = &fl->raw[f];
+  const ts_jagged j = p->bags;
   int32_t n_parts;
   const int64_t *row0 = ts_bags_parts(fl, f, &n_parts);
-  to->ids = load(l, j.ids, 8 * j.n_ids);
-  if (j.weights) to->weights = load(l, j.weights, 4 * j.n_ids);
-  if (!ts_jagged_is_one(&j))
-    load_lengths(l, &j, fl->raw[f].n_bags, &to->lengths);
-  to->offsets = NULL;
+  p->bags.ids = load_unseen(fl, l, j.ids, 8 * j.n_ids);
+  p->bags.weights = load_unseen(fl, l, j.weights, 4 * j.n_ids);
+  p->bags.lengths = load_unseen(fl, l, j.lengths, 4 * (int64_t)p->n_bags);
+  p->bags.offsets = NULL;
+  if (has_offsets(fl, &j))
+    p->bags.offsets = seen(fl, j.offsets);
+  else if (j.offsets && !j.lengths)
+    p->bags.lengths = load_lengths(l, &j, p->n_bags);
   if (n_parts)
     fl->distinct[fl->ebc->variable[f]].row0 = load(l, row0, 8 * n_parts);
+}
+
+/* What bags_offsets makes of feature F, at AT: offsets, or of those that came
+ * lengths.  Returns what is behind it. */
+static char *make_room(ts_pack_feature *p, char *at) {
+  const int64_t *given = p->bags.offsets;
+  if (!given) {
+    p->offsets = (int64_t *)(void *)at;
+    return at + rounded(8 * ((int64_t)p->n_bags + 1));
+  }
+  p->offsets = (int64_t *)(uintptr_t)given; /* only read */
+  p->bags.offsets = NULL;
+  p->bags.lengths = p->lengths = (int32_t *)(void *)at;
+  return at + rounded(4 * (int64_t)p->n_bags);
 }
 
 static ts_err reserve_batch(ts_flight *fl, int64_t bytes[2]) {
@@ -174,12 +212,10 @@ static ts_err bring(ts_flight *fl, const ts_bags_args *a) {
   TS_TRY(reserve_batch(fl, bytes));
   ts_load l = {fl->stage.ptr, fl->batch_there.ptr, 0};
   for (int32_t f = 0; f < a->n_features; f++) load_feature(fl, f, &l);
-  char *offsets = l.there + bytes[0];
-  for (int32_t f = 0; f < a->n_features; f++) {
-    fl->raw[f].offsets = (int64_t *)(void *)offsets;
-    offsets += rounded(8 * ((int64_t)fl->raw[f].n_bags + 1));
-  }
-  TS_TRY(k->copy(l.there, l.here, (size_t)l.bytes));
+  char *made = l.there + bytes[0];
+  for (int32_t f = 0; f < a->n_features; f++)
+    made = make_room(&fl->raw[f], made);
+  if (l.bytes) TS_TRY(k->copy(l.there, l.here, (size_t)l.bytes));
   TS_TRY(k->bags_offsets(a));
 done:
   return err;
@@ -235,27 +271,44 @@ done:
 
 /* ---- room, before step 0 ------------------------------------------------- */
 
+/* What stands for arrays of a full batch. */
+typedef struct ts_sample {
+  int64_t ids;
+  float weights;
+  int32_t lengths;
+} ts_sample;
+
+/* Bytes of it that kernels will see.  Micro-batches have lengths of their
+ * own. */
+static size_t expect_seen(const ts_ebc *ebc) {
+  return !ebc->seen                        ? 0
+         : ebc->config->run.accumulate > 1 ? offsetof(ts_sample, lengths)
+                                           : sizeof(ts_sample);
+}
+
 /* Bags of a full batch have their sizes already. */
 ts_err ts_send_expect(ts_flight *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
-  static const int32_t lengths = 0;
-  static const float weights = 0;
+  static const ts_sample block = {0};
   int64_t bytes[2], send = 0;
   ts_buffer *all[] = {&fl->stage, &fl->batch_there, &fl->spread, &fl->packed};
   if (!ts_flight_is_apart(fl)) return TS_OK;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     TS_TRY(ts_pool_add(&fl->pool, all[i]));
   for (int32_t f = 0; f < ebc->n_features; f++) {
-    const ts_jagged j = {.lengths = &lengths,
+    const ts_jagged j = {.lengths = &block.lengths,
+                         .ids = &block.ids,
                          .weights =
                              ebc->config->tables[ebc->feature_table[f]].weighted
-                                 ? &weights
+                                 ? &block.weights
                                  : NULL,
                          .n_ids = fl->bags[f].ids.n_ids};
     describe(fl, f, &j, fl->batch_max);
   }
+  ts_flight_see(fl, &block, expect_seen(ebc), &block);
   TS_TRY(reserve_batch(fl, bytes));
+  ts_flight_see(fl, NULL, 0, NULL);
   for (int r = 0; r < ebc->n_ranks; r++) send += ts_expect_message(ebc, r);
   TS_TRY(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
   TS_TRY(ts_buffer_reserve(&fl->packed, (size_t)send));

@@ -47,6 +47,8 @@ typedef struct ts_pack_feature {
   int64_t rows;     /* ids are in [0, rows) */
   int64_t *offsets; /* (n_bags + 1) written by bags_offsets: where each bag's
                        ids start, from 0; NULL: not asked for */
+  int32_t *lengths; /* (n_bags) NULL, or of bags that came with offsets, which
+                       are those above: written by bags_offsets instead */
   int32_t n_bags;
 } ts_pack_feature;
 

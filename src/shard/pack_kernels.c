@@ -26,7 +26,9 @@ static ts_err bags_offsets(const ts_bags_args *a) {
   for (int32_t f = 0; f < a->n_features; f++) {
     const ts_pack_feature *p = &a->features[f];
     int64_t total = 0;
-    if (!p->offsets) continue;
+    for (int32_t b = 0; p->lengths && b < p->n_bags; b++)
+      p->lengths[b] = (int32_t)(p->offsets[b + 1] - p->offsets[b]);
+    if (!p->offsets || p->lengths) continue;
     for (int32_t b = 0; b < p->n_bags; b++) {
       p->offsets[b] = total;
       total += ts_jagged_length(&p->bags, b);

@@ -16,7 +16,7 @@ typedef struct ts_eval_pass {
 } ts_eval_pass;
 
 static void take(ts_eval_pass *p, ts_cargo *c) {
-  *c = (ts_cargo){.flight = c->flight};
+  ts_cargo_empty(c, p->loader);
   ts_stage_load(p->t, c, p->loader);
 }
 
@@ -49,13 +49,12 @@ static ts_err eval_pass(ts_eval_pass *p) {
     TS_TRY(ts_stage_check(p->t, a));
     if (a->verdict.end) break;
     TS_TRY(eval_batch(p, a, b));
-    ts_loader_release(p->loader, a->batch);
-    a->batch = NULL;
+    ts_cargo_empty(a, p->loader);
     next = a, a = b, b = next;
   }
 done:
-  if (a->batch) ts_loader_release(p->loader, a->batch);
-  if (err != TS_OK && b->batch) ts_loader_release(p->loader, b->batch);
+  ts_cargo_empty(a, p->loader);
+  ts_cargo_empty(b, p->loader);
   return err;
 }
 

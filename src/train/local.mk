@@ -43,4 +43,6 @@ tessera_sources += \
   src/train/stages.c \
   src/train/state.c \
   src/train/trainer.c \
-  src/train/trainer.h
+  src/train/trainer.h \
+  src/train/upload.c \
+  src/train/upload.h

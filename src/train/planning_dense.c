@@ -7,6 +7,7 @@
 #include "dense/optim.h"
 #include "io/batch_store.h"
 #include "runtime/trace.h"
+#include "train/pipeline.h"
 #include "train/planning.h"
 
 enum { TIMED_SAMPLES = 1024, TIMED_STEPS = 3, LARGE = 1 << 25 };
@@ -15,8 +16,15 @@ static double now_bytes(void) {
   return (double)ts_mem_total(TS_SPACE_HOST).now_bytes;
 }
 
+/* Batches that are under way in the deck's pipeline. */
+static double n_under_way(const ts_config *c) {
+  const ts_pipeline_ops *p = ts_pipeline_find(c->pipeline.kind);
+  return p ? p->n_cargo + (p->has_depth ? ts_pipeline_depth(c) - 1 : 0) : 1;
+}
+
 /* Batches held at once (io/batch_store.c: in blocks that grow by halves; with
- * kjt the ids lie in a block of their own first), and predictions. */
+ * kjt the ids lie in a block of their own first), their copies on a device
+ * apart, and predictions. */
 static double batch_bytes(const ts_trainer *t, int32_t batch,
                           const ts_plan_stats *stats) {
   enum { READ_AHEAD = 4 };
@@ -30,7 +38,10 @@ static double batch_bytes(const ts_trainer *t, int32_t batch,
     for (int32_t k = 0; k < c->tables[i].features.n; k++, f++)
       ids += n * (stats[f].pooling * (c->tables[i].weighted ? 12 : 8) +
                   (stats[f].pooling == 1 ? 0 : 4));
-  return stores * grown * (samples + copies * ids) + n * t->n_tasks * 12;
+  const double there =
+      t->uploads ? n_under_way(c) * grown * (samples + ids) : 0;
+  return stores * grown * (samples + copies * ids) + there +
+         n * t->n_tasks * 12;
 }
 
 /* Of the window: what the run will have filled of it. */
@@ -244,11 +255,12 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
                               .dim = c->tables[0].dim,
                               .batch_max = batch,
                               .training = true,
-                              .deferred = !gflops};
+                              .deferred = !gflops,
+                              .kernels = &t->kernels};
   const double before = now_bytes();
   for (int32_t f = 0; f < r.n_features; f++)
     r.width += ts_feature_table(c, f, NULL)->dim;
-  TS_TRY(ops->create(&r.model, &spec, t->device, &t->kernels, t->compute));
+  TS_TRY(ops->create(&r.model, &spec, t->device, t->compute));
   const ts_weights w = count_params(&r.model->params);
   d->other_bytes =
       now_bytes() - before - (r.model->params.deferred ? 0 : 4 * w.all);

@@ -19,7 +19,7 @@ ts_err ts_report_header(ts_trainer *t) {
   const ts_cpu *cpu = ts_cpu_info();
   ts_info("tessera %s", PACKAGE_VERSION);
   ts_info("  %s; %s; dense products: %s", ts_mpi_version(), ts_hdf5_version(),
-          ts_linear_engine_version());
+          ts_linear_engine_version(&t->kernels));
   ts_info("  %s, kernels %s", cpu->model, t->kernels.isa);
   if (err == TS_OK) err = ts_report_device(t);
   ts_info(

@@ -132,6 +132,7 @@ done:
 }
 
 ts_err ts_run_open_loader(ts_run *r) {
+  ts_err err = TS_OK;
   const ts_config *c = r->config;
   const int64_t g = r->t->global_batch, n = r->train->info.n_samples;
   const int64_t per = c->data.drop_last ? n / g : (n + g - 1) / g;
@@ -153,5 +154,8 @@ ts_err ts_run_open_loader(ts_run *r) {
   if (o.max_steps >= 0 && skipped > 0) o.max_steps += skipped;
   if (o.max_steps >= 0 && c->run.on_nan != TS_ON_NAN_STOP)
     o.max_steps = INT64_MAX / 2;
-  return ts_loader_create(&r->loader, r->train, &o, &r->state.loader);
+  TS_TRY(ts_loader_create(&r->loader, r->train, &o, &r->state.loader));
+  TS_TRY(ts_trainer_expect_batches(r->t, ts_loader_batch_bytes(r->loader)));
+done:
+  return err;
 }

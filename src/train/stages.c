@@ -26,6 +26,7 @@ static ts_err load_micro(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
     TS_TRY(ts_loader_next(loader, &t->cut));
     if (!t->cut) goto done;
   }
+  c->again = t->n_cut > 0;
   TS_TRY(ts_micro_cut(c->micro, t->cut, t->n_cut++, n));
   c->batch = ts_micro_batch(c->micro);
   c->more = t->n_cut < n;
@@ -45,8 +46,24 @@ void ts_stage_load(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
   c->loaded = true;
 }
 
+/* The batch to where kernels see it.  An error is that of the batch, of which
+ * all ranks hear. */
+static void bring(ts_trainer *t, ts_cargo *c) {
+  const ts_batch *b = c->batch;
+  if (!b || c->read != TS_OK) return;
+  ts_cargo_trace(c, "input");
+  c->read = ts_upload_begin(t->uploads, b, c->again, &c->upload);
+  if (c->read != TS_OK) ts_err_take(&c->fault);
+  c->copied = ts_upload_copied(c->upload);
+  c->seen = (ts_seen){.dense = ts_upload_seen(c->upload, b->dense),
+                      .labels = ts_upload_seen(c->upload, b->labels),
+                      .weights = ts_upload_seen(c->upload, b->weights)};
+}
+
 ts_err ts_stage_input_begin(ts_trainer *t, ts_cargo *c, int stop) {
   static const ts_kjt none = {0};
+  ts_err err = TS_OK;
+  bring(t, c);
   const ts_batch *batch = c->batch;
   const ts_status own = {.err = c->read,
                          .stop = stop,
@@ -54,11 +71,15 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_cargo *c, int stop) {
                          .done = !batch && c->read == TS_OK,
                          .weight_sum = batch ? batch->weight_sum : 0};
   c->begun = true;
-  c->seen = batch ? (ts_seen){batch->dense, batch->labels, batch->weights}
-                  : (ts_seen){0};
   ts_cargo_trace(c, "input");
-  return ts_ebc_input_begin(c->flight, batch ? &batch->kjt : &none, &own,
-                            t->data);
+  ts_flight_see(c->flight, batch ? batch->arena : NULL,
+                c->upload ? batch->arena_bytes : 0,
+                ts_upload_seen(c->upload, batch ? batch->arena : NULL));
+  TS_TRY(ts_lane_wait(t->data, c->copied));
+  TS_TRY(ts_ebc_input_begin(c->flight, batch ? &batch->kjt : &none, &own,
+                            t->data));
+done:
+  return err;
 }
 
 /* Any rank's error is everyone's: its message is shared. */
@@ -150,6 +171,7 @@ ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
     TS_THROW(TS_ERR_INTERNAL, "internal error (fault asked for)");
   if (!c->looked_up) TS_TRY(ts_stage_lookup(t, c, t->compute));
   ts_cargo_trace(c, "forward");
+  TS_TRY(ts_lane_wait(t->compute, c->copied));
   /* The bottom of the model runs while embeddings travel. */
   TS_TRY(m->dense_forward(t->model, c->seen.dense, b->n, &hooks, t->compute));
   TS_TRY(ts_lane_wait(t->compute, c->ready));
@@ -311,9 +333,11 @@ void ts_stage_drop(ts_trainer *t) {
   t->bad_gradient = 0; /* an earlier micro-batch's */
 }
 
-/* Empties C; its batch goes back to the loader with its last part. */
-static void give_back(ts_cargo *c, ts_loader *loader) {
-  if (c->batch && !c->more) ts_loader_release(loader, c->batch);
+void ts_cargo_empty(ts_cargo *c, ts_loader *loader) {
+  /* What went wrong with the copy is its lane's to say. */
+  if (ts_event_sync(c->copied) != TS_OK) ts_err_clear();
+  ts_upload_end(c->upload, c->done);
+  if (loader && c->batch && !c->more) ts_loader_release(loader, c->batch);
   *c = (ts_cargo){.flight = c->flight, .micro = c->micro};
 }
 
@@ -329,12 +353,12 @@ void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
     ts_err_clear();
   if (c->judged && ts_ebc_release(flight, t->compute) != TS_OK) ts_err_clear();
   if (ts_lane_sync(t->compute) != TS_OK) ts_err_clear();
-  give_back(c, loader);
+  ts_cargo_empty(c, loader);
 }
 
 void ts_stage_advance(ts_trainer *t, ts_loader *loader) {
   ts_cargo *c = ts_cargo_at(t, 0);
   ts_trace_batch_set(-1, "");
-  give_back(c, loader);
+  ts_cargo_empty(c, loader);
   t->head++;
 }

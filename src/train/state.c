@@ -196,7 +196,7 @@ static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
   TS_TRY(ts_plan_print(&plan, t->plan, t->config));
   TS_TRY(ts_str_append(&versions, "tessera %s; %s; %s; kernels %s; %d threads",
                        PACKAGE_VERSION, ts_mpi_version(),
-                       ts_linear_engine_version(), t->kernels.isa,
+                       ts_linear_engine_version(&t->kernels), t->kernels.isa,
                        t->n_threads));
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/deck", deck.text));
   TS_TRY(ts_topology_print(&topology, &t->planning->topology));

@@ -114,6 +114,7 @@ ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
   t->batch_max = (int32_t)((t->micro_batch + t->n_ranks - 1) / t->n_ranks);
   TS_TRY(ts_lane_create(t->device, &t->compute, "compute", TS_LANE_COMPUTE));
   TS_TRY(ts_lane_create(t->device, &t->data, "data", TS_LANE_DATA));
+  TS_TRY(ts_uploads_create(&t->uploads, t->device));
   TS_TRY(ts_kernels_fill(&t->kernels, ts_device_name(t->device), NULL));
 done:
   return err;
@@ -180,8 +181,9 @@ static ts_err build_model(ts_trainer *t) {
                               .dim = c->tables[0].dim,
                               .batch_max = t->batch_max,
                               .training = t->training,
-                              .deferred = ts_parallel_defers(c)};
-  TS_TRY(ops->create(&t->model, &spec, t->device, &t->kernels, t->compute));
+                              .deferred = ts_parallel_defers(c),
+                              .kernels = &t->kernels};
+  TS_TRY(ops->create(&t->model, &spec, t->device, t->compute));
   TS_TRY(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,
                                      .config = c,
@@ -223,6 +225,7 @@ static ts_err expect(ts_trainer *t) {
   TS_TRY(ts_comm_bcast(t->control, t->pooling, n * (int64_t)sizeof *t->pooling,
                        0));
   TS_TRY(ts_ebc_expect(t->ebc, t->batch_max, t->pooling));
+  if (t->uploads) ts_ebc_expect_seen(t->ebc);
 done:
   return err;
 }
@@ -264,6 +267,13 @@ done:
   return err;
 }
 
+/* Micro-batches of a batch share its copy. */
+ts_err ts_trainer_expect_batches(ts_trainer *t, size_t bytes) {
+  const int parts = t->config->run.accumulate;
+  const int n = t->n_cargo + parts - 1;
+  return ts_uploads_expect(t->uploads, (n + parts - 1) / parts, bytes);
+}
+
 void ts_trainer_destroy(ts_trainer *t) {
   if (!t) return;
   for (int32_t k = 0; t->metrics && k < t->n_tasks; k++)
@@ -279,6 +289,7 @@ void ts_trainer_destroy(ts_trainer *t) {
     ts_flight_destroy(t->cargo[k].flight);
     ts_micro_destroy(t->cargo[k].micro);
   }
+  ts_uploads_destroy(t->uploads);
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
   ts_planning_destroy(t->planning);

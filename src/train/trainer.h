@@ -11,6 +11,7 @@
 #include "runtime/watchdog.h"
 #include "train/metrics.h"
 #include "train/micro.h"
+#include "train/upload.h"
 
 /* What all ranks have said of a batch. */
 typedef struct ts_verdict {
@@ -35,9 +36,15 @@ typedef struct ts_cargo {
   ts_err_record fault;   /* its message */
   ts_loader_state after; /* the loader's position behind it */
   ts_verdict verdict;
-  ts_seen seen;    /* set by ts_stage_input_begin */
-  bool more;       /* of its step's micro-batches others follow */
-  ts_micro *micro; /* holds BATCH where run.accumulate > 1, else NULL */
+  ts_seen seen;      /* set by ts_stage_input_begin */
+  ts_upload *upload; /* on a device apart: what seen points into */
+  ts_event copied;   /* seen is there, and the batch may be given back; set by
+                        ts_stage_input_begin */
+  ts_event done;     /* the last use of this cargo's device memory; set by
+                        ts_stage_finish */
+  bool again;        /* its step's micro-batches have begun with others */
+  bool more;         /* of its step's micro-batches others follow */
+  ts_micro *micro;   /* holds BATCH where run.accumulate > 1, else NULL */
   bool loaded, begun, judged, looked_up;
   ts_event ready; /* lookup, or prefetch, where it runs on a lane of its own */
   ts_event arrived; /* compute has its embeddings; set by stage_forward */
@@ -53,7 +60,8 @@ typedef struct ts_trainer {
   ts_comm *control; /* for agreement and reports, never inside a step */
   ts_kernels kernels;
   ts_lane *compute, *data;
-  ts_lane *ahead; /* lookups or cache filling beside compute; NULL: none */
+  ts_lane *ahead;      /* lookups or cache filling beside compute; NULL: none */
+  ts_uploads *uploads; /* of batches; NULL: the host */
   ts_nodes *nodes;
   ts_plan *plan;
   struct ts_planning *planning; /* what the plan goes by: train/planning.h */
@@ -96,6 +104,9 @@ typedef struct ts_trainer {
  * Collective; an error that not all ranks share ends the program here. */
 ts_err ts_trainer_start(ts_trainer **, const ts_config *, bool training);
 ts_err ts_trainer_build(ts_trainer *, const char *plan_text);
+/* A batch of the loader takes BYTES: room on a device apart for as many as are
+ * under way, once; before step 0.  Local. */
+ts_err ts_trainer_expect_batches(ts_trainer *, size_t bytes);
 void ts_trainer_destroy(ts_trainer *);
 
 /* The host waits until the lanes are idle: before anyone but a step touches
@@ -183,6 +194,9 @@ ts_err ts_stage_look(ts_trainer *, ts_cargo *);
 ts_err ts_stage_judge_step(ts_trainer *, ts_step_result *);
 /* Leaves the step out, of which micro-batches may have been trained on. */
 void ts_stage_drop(ts_trainer *);
+/* CARGO is empty again; its batch goes back to LOADER (NULL: to whoever has
+ * it) with the last of its parts, once it's copied. */
+void ts_cargo_empty(ts_cargo *, ts_loader *loader);
 /* Gives the batch back, waiting for what was begun of it. */
 void ts_stage_discard(ts_trainer *, ts_cargo *, ts_loader *);
 /* Moves on to the next batch: CARGO 0 is given back to LOADER. */
