@@ -8,7 +8,7 @@
 #ifndef TS_CUDA_CODE_ROWS_CUH
 #define TS_CUDA_CODE_ROWS_CUH
 
-#include "cuda/code_half.cuh"
+#include "cuda/codes.cuh"
 #include "cuda/view_rows.cuh"
 
 /* Whole vectors on both sides, in every part. */

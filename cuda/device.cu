@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda/graph.h"
 #include "cuda/lane.h"
+#include "cuda/words.h"
 
 enum {
   ASKED_AT_ONCE = 100, /* times, before the first pause */
@@ -36,8 +38,8 @@ ts_lane *ts_cuda_lane_now(void) {
 const char *ts_cuda_where(char buf[128]) {
   *buf = '\0';
   if (lane_now)
-    (void)snprintf(buf, 128, "; lane \"%.40s\", task \"%.40s\"",
-                   lane_now->name, cuda(lane_now)->span);
+    (void)snprintf(buf, 128, "; lane \"%.40s\", task \"%.40s\"", lane_now->name,
+                   cuda(lane_now)->span);
   return buf;
 }
 
@@ -68,6 +70,10 @@ static ts_err keep(ts_cuda_lane *l, ts_err err) {
   return fault_of(l);
 }
 
+ts_err ts_cuda_lane_keep(ts_cuda_lane *l, ts_err err) {
+  return keep(l, err);
+}
+
 static bool clean(void) {
   return !*ts_err_message();
 }
@@ -93,8 +99,8 @@ static ts_err device_fault(const ts_cuda_lane *l, cudaError_t e) {
 /* ---- what stands for a position ------------------------------------------ */
 
 static ts_err event_create(void **event, void *) {
-  return TS_CUDA(cudaEventCreateWithFlags((cudaEvent_t *)event,
-                                          cudaEventDisableTiming));
+  return TS_CUDA(
+      cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming));
 }
 
 static void event_destroy(void *event, void *) {
@@ -147,18 +153,29 @@ static bool done(ts_event event) {
   return reached || err != TS_OK;
 }
 
+/* A collective reports its own deadline, and gets time to do so. */
+enum { MORE_S = 5 };
+
+static double deadline(const ts_cuda_lane *l) {
+  const double limit = l->base.device->options.timeout_s;
+  return limit > 0 ? ts_now() + limit + MORE_S : INFINITY;
+}
+
+static ts_err overdue(const ts_cuda_lane *l) {
+  return ts_fail(TS_ERR_COMM,
+                 "lane \"%s\" did not get on within %.0f s, last task \"%s\"",
+                 l->base.name, l->base.device->options.timeout_s + MORE_S,
+                 l->span ? l->span : "none");
+}
+
 /* The host waits until EVENT is done; OK also where its lane has failed. */
 static ts_err block(ts_event event) {
   const ts_cuda_lane *l = cuda(event.lane);
-  /* A collective reports its own deadline, and gets time to do so. */
-  const double limit = l->base.device->options.timeout_s;
-  const double end = limit > 0 ? ts_now() + limit + 5 : INFINITY;
+  const double end = deadline(l);
+  const ts_err started = ts_graph_cut("the host waits");
+  if (started != TS_OK) return started;
   for (int asked = 0; !done(event); asked++) {
-    if (ts_now() > end)
-      return ts_fail(TS_ERR_COMM,
-                     "lane \"%s\" did not get on within %.0f s, last task "
-                     "\"%s\"",
-                     l->base.name, limit + 5, l->span ? l->span : "none");
+    if (ts_now() > end) return overdue(l);
     if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
   }
   return TS_OK;
@@ -176,7 +193,7 @@ static ts_err sync_event(ts_event event) {
 
 /* The stream waits for what stands for EVENT now; that it may stand for a
  * later position afterwards changes nothing. */
-static ts_err stream_wait(ts_cuda_lane *l, ts_event event) {
+ts_err ts_cuda_stream_wait(ts_cuda_lane *l, ts_event event) {
   ts_cuda_lane *other = cuda(event.lane);
   cudaError_t e = cudaSuccess;
   pthread_mutex_lock(&other->lock);
@@ -191,9 +208,37 @@ static ts_err stream_wait(ts_cuda_lane *l, ts_event event) {
 static ts_err wait_event(ts_lane *lane, ts_event event) {
   ts_cuda_lane *l = cuda(lane);
   ts_err err = TS_OK;
+  bool noted = false;
   TS_TRY(fault_of(l));
   TS_TRY(ts_cuda_use());
-  TS_TRY(stream_wait(l, event));
+  TS_TRY(ts_cuda_graph_wait(l, event, &noted));
+  if (!noted) TS_TRY(ts_cuda_stream_wait(l, event));
+done:
+  return keep(l, err);
+}
+
+/* The host looks at WORD in place of the stream. */
+static ts_err watch_word(const ts_cuda_lane *l, const uint64_t *word,
+                         uint64_t least) {
+  const double end = deadline(l);
+  for (int asked = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) < least;
+       asked++) {
+    if (ts_now() > end) return overdue(l);
+    if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
+  }
+  return TS_OK;
+}
+
+static ts_err wait_word(ts_lane *lane, const uint64_t *word, uint64_t least) {
+  ts_cuda_lane *l = cuda(lane);
+  ts_err err = TS_OK;
+  TS_TRY(fault_of(l));
+  TS_TRY(ts_cuda_use());
+  TS_TRY(ts_graph_cut("a collective is waited for"));
+  if (lane->device->options.serial || !ts_cuda_words_fit())
+    TS_TRY(watch_word(l, word, least));
+  else
+    TS_TRY(ts_cuda_wait_word(l->stream, word, least));
 done:
   return keep(l, err);
 }
@@ -210,8 +255,7 @@ static ts_err run(ts_cuda_lane *l, const char *span, ts_task task, void *arg) {
   ts_lane *before = lane_now;
   ts_span what;
   memset(&what, 0, sizeof what);
-  what.kind =
-      l->base.kind == TS_LANE_COMPUTE ? TS_SPAN_COMPUTE : TS_SPAN_DATA;
+  what.kind = l->base.kind == TS_LANE_COMPUTE ? TS_SPAN_COMPUTE : TS_SPAN_DATA;
   pthread_mutex_lock(&l->lock);
   l->span = span;
   pthread_mutex_unlock(&l->lock);
@@ -244,9 +288,13 @@ typedef struct ts_cuda_copy {
 } ts_cuda_copy;
 
 static ts_err copy_task(void *arg, ts_lane *lane) {
+  ts_err err = TS_OK;
   const ts_cuda_copy *c = (ts_cuda_copy *)arg;
-  return TS_CUDA(cudaMemcpyAsync(c->dst, c->src, c->bytes, cudaMemcpyDefault,
-                                 ts_cuda_stream(lane)));
+  TS_TRY(ts_cuda_copy_begins(c->dst, c->src));
+  TS_TRY(TS_CUDA(cudaMemcpyAsync(c->dst, c->src, c->bytes, cudaMemcpyDefault,
+                                 ts_cuda_stream(lane))));
+done:
+  return err;
 }
 
 static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
@@ -265,8 +313,10 @@ static void lane_destroy(ts_lane *lane) {
     /* What doesn't end is left to the end of the process. */
     if (sync_event(record(lane)) != TS_OK && was_clean) ts_err_clear();
     ts_cuda_spans_drop(l);
+    ts_cuda_graph_give_all(lane);
     ts_event_ring_reset(&l->ring);
     if (cudaStreamDestroy(l->stream) != cudaSuccess) (void)cudaGetLastError();
+    ts_cuda_words_count(-1);
   }
   pthread_mutex_destroy(&l->lock);
   ts_mem_free(l);
@@ -278,9 +328,8 @@ static ts_err stream_create(cudaStream_t *stream, ts_lane_kind kind) {
   ts_err err = TS_OK;
   int low = 0, high = 0;
   TS_TRY(TS_CUDA(cudaDeviceGetStreamPriorityRange(&low, &high)));
-  TS_TRY(TS_CUDA(
-      cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking,
-                                   kind == TS_LANE_COMPUTE ? low : high)));
+  TS_TRY(TS_CUDA(cudaStreamCreateWithPriority(
+      stream, cudaStreamNonBlocking, kind == TS_LANE_COMPUTE ? low : high)));
 done:
   return err;
 }
@@ -298,6 +347,7 @@ static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
   ts_event_ring_start(&l->ring, &event_calls, l);
   TS_TRY(ts_cuda_use());
   TS_TRY(stream_create(&l->stream, kind));
+  ts_cuda_words_count(1);
   ts_cuda_name_stream(l->stream, name);
   *out = &l->base;
   l = NULL;
@@ -346,14 +396,20 @@ static void fill(ts_device_ops *ops) {
   ops->unmark = ts_cuda_unmark;
   ops->reach = ts_cuda_reach;
   ops->unreach = ts_cuda_unreach;
+  ops->wait_word = ts_cuda_words() ? wait_word : NULL;
+  ops->graph_create = ts_cuda_graph_create;
+  ops->graph_destroy = ts_cuda_graph_destroy;
+  ops->graph_begin = ts_cuda_graph_begin;
+  ops->graph_end = ts_cuda_graph_end;
 }
 
 ts_err ts_cuda_device_create(ts_device **out, const ts_device_options *o) {
-  static ts_device_ops ops; /* the same values each time */
+  static ts_device_ops ops; /* the same values each time, but for words */
   ts_err err = TS_OK;
   ts_device *d = NULL;
   TS_TRY(ts_cuda_use());
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC));
+  ts_cuda_words_start(ts_cuda_gpu_now()->ordinal);
   fill(&ops);
   d->ops = &ops;
   d->options = *o;

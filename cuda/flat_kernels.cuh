@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "cuda/code_half.cuh"
+#include "cuda/codes.cuh"
 
 extern "C" {
 #include "dense/update_numbers.h"

@@ -4,9 +4,25 @@ check_PROGRAMS += tests/test_device tests/test_cuda_parts
 if HAVE_CUDA
 # The backend's own code over a CUDA runtime of threads, which comes first.
 check_PROGRAMS += tests/test_cuda_fake
-tests_test_cuda_fake_SOURCES = tests/test_cuda_fake.c tests/cuda_fake.c \
-  tests/cuda_fake.h
+cuda_fake = tests/cuda_fake.c tests/cuda_fake_graph.c tests/cuda_fake.h \
+  tests/cuda_fake_impl.h
+tests_test_cuda_fake_SOURCES = tests/test_cuda_fake.c $(cuda_fake)
 tests_test_cuda_fake_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+
+# Graphs over that runtime, and on a GPU.
+check_PROGRAMS += tests/test_cuda_graph tests/test_cuda_graph_gpu
+tests_test_cuda_graph_SOURCES = tests/test_cuda_graph.c \
+  tests/cuda_graph_cases.c tests/cuda_graph_cases.h $(cuda_fake)
+tests_test_cuda_graph_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_graph_LDADD = tests/cuda_kernels.o $(LDADD)
+tests_test_cuda_graph_DEPENDENCIES = tests/cuda_kernels.o \
+  tests/libharness.a libtessera.a
+tests_test_cuda_graph_gpu_SOURCES = tests/test_cuda_graph_gpu.c \
+  tests/cuda_graph_cases.c tests/cuda_graph_cases.h tests/cuda_gpu.c \
+  tests/cuda_gpu.h
+tests_test_cuda_graph_gpu_LDADD = tests/cuda_kernels.o $(LDADD)
+tests_test_cuda_graph_gpu_DEPENDENCIES = tests/cuda_kernels.o \
+  tests/libharness.a libtessera.a
 
 # These need a GPU, and are skipped where there is none.
 check_PROGRAMS += tests/test_cuda_streams
@@ -23,6 +39,7 @@ MOSTLYCLEANFILES += tests/*.d
 # CUDA kernels on the CPU, where a C++ compiler is there.
 cuda_pack = tests/cuda_pack.c tests/cuda_pack.h tests/cuda_pack_distinct.c \
   tests/cuda_pack_block.h
+cuda_dense = tests/cuda_dense.c tests/cuda_dense.h tests/cuda_dense_rows.c
 EXTRA_DIST += tests/cuda_emulate.h tests/cuda_emulate_run.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a
@@ -88,6 +105,33 @@ tests_test_cuda_unpack_SOURCES = tests/test_cuda_unpack.c \
 tests_test_cuda_unpack_LDADD = $(cuda_test_libs)
 tests_test_cuda_unpack_LINK = $(cuda_test_link)
 
+# Matrix products: the engine over a library that computes on the host.
+if HAVE_CUDA
+cuda_products = tests/cuda_products.h tests/cuda_products_emulated.cc \
+  tests/cuda_cublas.c tests/cuda_cublas.h $(cuda_fake)
+check_PROGRAMS += tests/test_cuda_products tests/test_cuda_linear
+tests_test_cuda_products_SOURCES = tests/test_cuda_products.c $(cuda_products)
+tests_test_cuda_products_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_products_LDADD = $(cuda_test_libs)
+tests_test_cuda_products_LINK = $(cuda_test_link)
+tests_test_cuda_linear_SOURCES = tests/test_cuda_linear.c $(cuda_products)
+tests_test_cuda_linear_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_linear_LDADD = $(cuda_test_libs)
+tests_test_cuda_linear_LINK = $(cuda_test_link)
+endif
+# Loss and metrics, in the same way.
+check_PROGRAMS += tests/test_cuda_loss
+tests_test_cuda_loss_SOURCES = tests/test_cuda_loss.c tests/cuda_loss.c \
+  tests/cuda_loss.h tests/loss_emulated.cc
+tests_test_cuda_loss_LDADD = $(cuda_test_libs)
+tests_test_cuda_loss_LINK = $(cuda_test_link)
+
+# The dot interaction, cross layers and what goes with them, in the same way.
+check_PROGRAMS += tests/test_cuda_dense
+tests_test_cuda_dense_SOURCES = tests/test_cuda_dense.c $(cuda_dense) \
+  tests/dense_emulated.cc
+tests_test_cuda_dense_LDADD = $(cuda_test_libs)
+tests_test_cuda_dense_LINK = $(cuda_test_link)
 # Flat arrays and the dense optimizers, in the same way.
 check_PROGRAMS += tests/test_cuda_flat
 tests_test_cuda_flat_SOURCES = tests/test_cuda_flat.c \
@@ -99,9 +143,17 @@ endif
 # The same suites on a GPU.
 cuda_gpu = tests/cuda_gpu.c tests/cuda_gpu.h
 if HAVE_CUDA
+check_PROGRAMS += tests/test_cuda_loss_gpu
+tests_test_cuda_loss_gpu_SOURCES = tests/test_cuda_loss_gpu.c \
+  tests/cuda_loss.c tests/cuda_loss.h $(cuda_gpu)
+
 check_PROGRAMS += tests/test_cuda_unpack_gpu
 tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
   tests/cuda_unpack.c tests/cuda_unpack.h $(cuda_gpu)
+
+check_PROGRAMS += tests/test_cuda_dense_gpu
+tests_test_cuda_dense_gpu_SOURCES = tests/test_cuda_dense_gpu.c \
+  $(cuda_dense) $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_lookup_gpu
 tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
@@ -130,4 +182,6 @@ tests_test_cuda_flat_gpu_SOURCES = tests/test_cuda_flat_gpu.c \
 check_PROGRAMS += tests/test_cuda_entries_gpu
 tests_test_cuda_entries_gpu_SOURCES = tests/test_cuda_entries_gpu.c \
   tests/cuda_entries_cases.c tests/cuda_entries_cases.h
+
+check_PROGRAMS += tests/test_cuda_products_gpu
 endif

@@ -86,6 +86,7 @@ static ts_err word_task(void *arg, ts_lane *lane) {
 
 static ts_err wait_word(ts_lane *lane, const uint64_t *word, uint64_t least) {
   const word_args a = {word, least};
+  ts_fake.n_words++;
   return host_ops.submit(lane, "word", word_task, &a, sizeof a);
 }
 
@@ -96,7 +97,7 @@ ts_err ts_fake_create(ts_device **out, const ts_fake_options *o) {
   if (err != TS_OK) return err;
   options = *o;
   host_ops = ops = *(*out)->ops;
-  ops.name = "fake";
+  ops.name = o->name ? o->name : "fake";
   ops.alloc = device_alloc;
   ops.free = device_free;
   ops.copy = copy;

@@ -1,6 +1,7 @@
 /* device.c - the public face of devices: check, dispatch; buffers, arenas. */
 #include "runtime/device.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/backends.h"
@@ -97,12 +98,20 @@ static ts_err wait_here(void *arg, ts_lane *lane) {
   return ts_event_sync(*(const ts_event *)arg);
 }
 
+/* Tasks run when they are submitted: where one that follows may read what
+ * arrived in the host's memory it has to be there. */
+static bool may_wait_itself(const ts_lane *lane, ts_event event) {
+  const ts_event near = {event.lane, event.lane->near};
+  return lane->device->ops->wait_word && event.lane->word &&
+         near.seq <= event.seq && ts_event_done(near);
+}
+
 /* An event of another kind of device: a comm's.  Where the lane can't wait for
  * it by itself, who runs its tasks does, which is free of deadlocks: all that
  * the event depends on was submitted before. */
 static ts_err wait_elsewhere(ts_lane *lane, ts_event event) {
   const ts_device_ops *ops = lane->device->ops;
-  if (ops->wait_word && event.lane->word && !ts_event_done(event))
+  if (may_wait_itself(lane, event) && !ts_event_done(event))
     return ops->wait_word(lane, event.lane->word, event.seq);
   return ts_lane_submit(lane, "wait", wait_here, &event, sizeof event);
 }
@@ -118,9 +127,19 @@ ts_err ts_lane_sync(ts_lane *lane) {
   return ts_event_sync(ts_lane_record(lane));
 }
 
+/* What is noted down only might be what is waited for. */
+static ts_err start_noted(const ts_lane *lane) {
+  char why[128];
+  if (!ts_graph_now()) return TS_OK;
+  (void)snprintf(why, sizeof why, "the host waits for lane \"%.80s\"",
+                 lane->name);
+  return ts_graph_cut(why);
+}
+
 ts_err ts_event_sync(ts_event event) {
   if (!event.lane) return TS_OK;
-  const ts_err err = event.lane->device->ops->sync(event);
+  ts_err err = start_noted(event.lane);
+  if (err == TS_OK) err = event.lane->device->ops->sync(event);
   return err != TS_OK ? err : fault_of(event.lane->device);
 }
 

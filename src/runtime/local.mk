@@ -10,6 +10,7 @@ tessera_sources += \
   src/runtime/comm_mpi_agree.c \
   src/runtime/comm_mpi_ops.c \
   src/runtime/comm_mpi_rooms.c \
+  src/runtime/comm_mpi_spare.c \
   src/runtime/comm_mpi_watch.c \
   src/runtime/comm_mpi_world.c \
   src/runtime/comm_plan.c \
@@ -18,10 +19,13 @@ tessera_sources += \
   src/runtime/comm_staged.c \
   src/runtime/comm_wire.c \
   src/runtime/comm_wire.h \
+  src/runtime/comm_wire_ops.c \
   src/runtime/device.c \
   src/runtime/device.h \
   src/runtime/device_host.c src/runtime/kernels_memory.c \
   src/runtime/device_impl.h \
+  src/runtime/graph.c \
+  src/runtime/graph.h \
   src/runtime/kernels.h \
   src/runtime/overlap.c \
   src/runtime/overlap.h \

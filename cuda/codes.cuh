@@ -1,8 +1,8 @@
-/* code_half.cuh - floats to 16 bits, to nearest even, and back: the bits of
+/* codes.cuh - floats to 16 bits, to nearest even, and back: the bits of
  * base/dtype.h, NaN's included.  Who compiles for a GPU includes cuda_fp16.h
  * before. */
-#ifndef TS_CUDA_CODE_HALF_CUH
-#define TS_CUDA_CODE_HALF_CUH
+#ifndef TS_CUDA_CODES_CUH
+#define TS_CUDA_CODES_CUH
 
 #include "cuda/rounding.cuh"
 
