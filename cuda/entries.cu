@@ -1,6 +1,7 @@
 /* entries.cu - the kernels of sparse/entries.h on the GPU
  * (cuda/entries_kernels.cuh). */
-#include "cuda/cuda_impl.h"
+#include "cuda/stream_run.cuh"
+
 #include "cuda/entries_launch.cuh"
 
 /* As many blocks as run at once: grids go on with a stride. */
@@ -9,7 +10,8 @@ static int64_t most(void) {
 }
 
 static ts_err entries(const ts_entries_args *a) {
-  return ts_entries_launch(a, most(), ts_cuda_stream_now());
+  ts_stream_run run(TS_TAG_SPARSE);
+  return ts_entries_launch(run, a, most(), run.stream);
 }
 
 static ts_err append(const ts_append_args *a) {

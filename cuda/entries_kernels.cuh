@@ -14,22 +14,35 @@ extern "C" {
 
 enum {
   TS_ENTRY_THREADS = 256,  /* of a block */
-  TS_ENTRY_FEATURES = 320, /* of a launch: kernel parameters of 4 KB */
+  TS_ENTRY_FEATURES = 320, /* by value: kernel parameters of 4 KB */
   TS_FIND_ROWS = 256       /* of a launch, a thread for each */
 };
 
 /* ---- a batch's ids ------------------------------------------------------- */
 
+/* Of more than TS_ENTRY_FEATURES features bags and bases lie in device
+ * memory. */
 struct ts_entries_params {
   uint32_t *keys, *order, *bag_of;
   float *bag_scale;
   const int64_t *offsets;
   const int32_t *rows;
+  const int64_t *far; /* (n_features + 1), (n_features); or NULL: here */
   int64_t bag_start[TS_ENTRY_FEATURES + 1];
   uint32_t row_base[TS_ENTRY_FEATURES]; /* a group has less than 2^32 rows */
   int32_t n_features;
 };
 static_assert(sizeof(ts_entries_params) <= 4096, "kernel parameters");
+
+/* The first bag of feature F; the first row of its table. */
+static __device__ __forceinline__ int64_t
+ts_entry_first_bag(const ts_entries_params &p, int f) {
+  return p.far ? p.far[f] : p.bag_start[f];
+}
+static __device__ __forceinline__ uint32_t
+ts_entry_first_row(const ts_entries_params &p, int f) {
+  return p.far ? (uint32_t)p.far[p.n_features + 1 + f] : p.row_base[f];
+}
 
 /* The last feature that begins at BAG or before. */
 static __device__ __forceinline__ int
@@ -37,7 +50,7 @@ ts_entry_feature(const ts_entries_params &p, int64_t bag) {
   int low = 0, n = p.n_features;
   while (n > 1) {
     const int half = n / 2;
-    if (p.bag_start[low + half] <= bag) low += half;
+    if (ts_entry_first_bag(p, low + half) <= bag) low += half;
     n -= half;
   }
   return low;
@@ -55,13 +68,13 @@ static __device__ __forceinline__ int ts_entry_bag(uint32_t end, uint32_t i) {
 /* A warp has 32 bags after the other: a lane knows the end and the rows of one,
  * and all lanes go over the ids of all of them, each asking whose one is. */
 static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
-    ts_entries_kernel(ts_entries_params p) {
+    ts_entries_kernel(const __grid_constant__ ts_entries_params p) {
   const int lane = (int)threadIdx.x % 32;
   const int64_t warp =
       ((int64_t)blockIdx.x * TS_ENTRY_THREADS + threadIdx.x) / 32;
   const int64_t warps = (int64_t)gridDim.x * (TS_ENTRY_THREADS / 32);
-  const int64_t last = p.bag_start[p.n_features];
-  for (int64_t first = p.bag_start[0] + 32 * warp; first < last;
+  const int64_t last = ts_entry_first_bag(p, p.n_features);
+  for (int64_t first = ts_entry_first_bag(p, 0) + 32 * warp; first < last;
        first += 32 * warps) {
     const int64_t own = first + lane, from = p.offsets[first];
     const int n_bags = last - first < 32 ? (int)(last - first) : 32;
@@ -69,7 +82,7 @@ static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
     if (lane < n_bags) {
       const int64_t at = p.offsets[own], to = p.offsets[own + 1];
       end = (uint32_t)(to - from);
-      base = p.row_base[ts_entry_feature(p, own)];
+      base = ts_entry_first_row(p, ts_entry_feature(p, own));
       if (p.bag_scale)
         p.bag_scale[own] = to > at ? __fdiv_rn(1.0f, (float)(to - at)) : 1.0f;
     }

@@ -3,20 +3,22 @@
 #include <string.h>
 
 #include "cuda/cuda_impl.h"
+#include "cuda/stream_run.cuh"
+
 #include "cuda/lookup_launch.cuh"
 
-static ts_lookup_machine machine(void) {
-  return {ts_cuda_gpu_now()->n_sms, TS_GRID_X_MAX};
+static ts_err launch(const ts_lookup_args *a, const ts_weight_grad_args *g) {
+  const ts_lookup_machine m = {ts_cuda_gpu_now()->n_sms, TS_GRID_X_MAX};
+  ts_stream_run run(TS_TAG_SPARSE);
+  return ts_lookup_launch(run, a, g, &m, run.stream);
 }
 
 static ts_err lookup(const ts_lookup_args *a) {
-  const ts_lookup_machine m = machine();
-  return ts_lookup_launch(a, NULL, &m, ts_cuda_stream_now());
+  return launch(a, NULL);
 }
 
 static ts_err weight_grad(const ts_weight_grad_args *a) {
-  const ts_lookup_machine m = machine();
-  return ts_lookup_launch(a->bags, a, &m, ts_cuda_stream_now());
+  return launch(a->bags, a);
 }
 
 void ts_cuda_kernels_lookup(ts_kernels *k) {

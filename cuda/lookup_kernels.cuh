@@ -12,7 +12,8 @@
 #include "cuda/rows.cuh"
 
 /* Everything by value: nothing of the caller's is read when the kernel runs
- * but what lies in device memory. */
+ * but what lies in device memory.  Of more than TS_LOOKUP_FEATURES features
+ * bags and bases lie at FAR, in device memory, too. */
 struct ts_lookup_params {
   float *out;
   const float *grad; /* of weight_grad only */
@@ -25,10 +26,21 @@ struct ts_lookup_params {
   bool mean;
   uint32_t first_line; /* rows from here on lie line_shift bytes further */
   int64_t line_shift;
+  const int64_t *far; /* (n_features + 1), (n_features); or NULL: here */
   int64_t bag_start[TS_LOOKUP_FEATURES + 1]; /* from the first bag on */
   int64_t row_base[TS_LOOKUP_FEATURES];
 };
 static_assert(sizeof(ts_lookup_params) <= 4096, "kernel parameters");
+
+/* The first bag of feature F; the first row of its table. */
+static __device__ __forceinline__ int64_t
+ts_first_bag(const ts_lookup_params &p, int f) {
+  return p.far ? __ldg(p.far + f) : p.bag_start[f];
+}
+static __device__ __forceinline__ int64_t
+ts_first_row(const ts_lookup_params &p, int f) {
+  return p.far ? __ldg(p.far + p.n_features + 1 + f) : p.row_base[f];
+}
 
 /* ---- pieces of runs ------------------------------------------------------ */
 
@@ -38,7 +50,7 @@ static __device__ __forceinline__ int ts_feature_of(const ts_lookup_params &p,
   int low = 0, n = p.n_features;
   while (n > 1) {
     const int half = n / 2;
-    if (p.bag_start[low + half] <= bag) low += half;
+    if (ts_first_bag(p, low + half) <= bag) low += half;
     n -= half;
   }
   return low;
@@ -77,11 +89,12 @@ ts_piece_of(const ts_lookup_params &p, int64_t bag, int n, int64_t row_base,
 
 /* Calls body(piece, chunk) for all pieces of the group's runs. */
 template <int LANES, class Body>
-static __device__ __forceinline__ void
-ts_for_pieces(const ts_lookup_params &p, uint32_t mask, Body body) {
+static __device__ __forceinline__ void ts_for_pieces(const ts_lookup_params &p,
+                                                     uint32_t mask, Body body) {
   const int lane = (int)threadIdx.x % LANES;
   const int group = (int)threadIdx.x / LANES;
-  const int64_t last = p.bag_start[p.n_features];
+  const int64_t begin = ts_first_bag(p, 0);
+  const int64_t last = ts_first_bag(p, p.n_features);
   for (unsigned round = 0;; round++) {
     int64_t run = blockIdx.x + (int64_t)round * gridDim.x;
     int32_t chunk = 0;
@@ -92,14 +105,14 @@ ts_for_pieces(const ts_lookup_params &p, uint32_t mask, Body body) {
       chunk = (int32_t)(item - run * p.chunks);
     }
     run = run * (TS_LOOKUP_THREADS / LANES) + group;
-    const int64_t first = p.bag_start[0] + run * p.run;
+    const int64_t first = begin + run * p.run;
     const int n = (int)(last - first < p.run ? last - first : p.run);
     int f = n > 0 ? ts_feature_of(p, first) : 0;
     for (int done = 0, stop; done < n; done = stop) {
-      while (p.bag_start[f + 1] <= first + done) f++;
-      const int64_t left = p.bag_start[f + 1] - first;
+      while (ts_first_bag(p, f + 1) <= first + done) f++;
+      const int64_t left = ts_first_bag(p, f + 1) - first;
       stop = left < n ? (int)left : n;
-      body(ts_piece_of(p, first + done, stop - done, p.row_base[f], lane,
+      body(ts_piece_of(p, first + done, stop - done, ts_first_row(p, f), lane,
                        LANES, mask),
            chunk);
     }
@@ -107,7 +120,8 @@ ts_for_pieces(const ts_lookup_params &p, uint32_t mask, Body body) {
 }
 
 /* Lanes of this thread's group. */
-template <int LANES> static __device__ __forceinline__ uint32_t ts_group_mask() {
+template <int LANES>
+static __device__ __forceinline__ uint32_t ts_group_mask() {
   if (LANES == 32) return 0xffffffff;
   const int first = (int)(threadIdx.x % 32) / LANES * LANES;
   return ((1u << LANES % 32) - 1) << first;
@@ -190,9 +204,9 @@ ts_lookup_ids(const ts_lookup_params &p, const ts_piece &s,
   const int lane = (int)threadIdx.x % LANES;
   const uint32_t n = s.n_ids, pitch = (uint32_t)(p.dim / V);
   /* Lanes beyond the row read what the first reads, and write nothing. */
-  const Raw *table = ts_kept((const Raw *)p.weight +
-                             s.row_base * (int64_t)pitch +
-                             (bag.col < p.dim ? bag.col : 0) / V);
+  const Raw *table =
+      ts_kept((const Raw *)p.weight + s.row_base * (int64_t)pitch +
+              (bag.col < p.dim ? bag.col : 0) / V);
   ts_spread<int32_t, LANES> id, next_id;
   ts_spread<float, LANES> weight, next_weight;
   next_id.load(p.rows, s.from, 0, n, lane);
@@ -203,8 +217,8 @@ ts_lookup_ids(const ts_lookup_params &p, const ts_piece &s,
     next_id.load(p.rows, s.from, i + TS_LOOKUP_AHEAD, n, lane);
 #pragma unroll
     for (int u = 0; u < TS_LOOKUP_AHEAD; u++)
-      raw[u] = ts_row_load(
-          ts_row_of(p, table, (uint32_t)id.get(mask, u), pitch));
+      raw[u] =
+          ts_row_load(ts_row_of(p, table, (uint32_t)id.get(mask, u), pitch));
     if (WEIGHTED) {
       weight = next_weight;
       next_weight.load(p.weights, s.from, i + TS_LOOKUP_AHEAD, n, lane);
@@ -229,14 +243,13 @@ ts_lookup_piece(const ts_lookup_params &p, const ts_piece &s, int32_t chunk,
                 uint32_t mask) {
   const int lane = (int)threadIdx.x % LANES;
   ts_bag_sum<V, LANES> bag(p, s, mask, (chunk * LANES + lane) * V);
-  if (s.n_ids > 0)
-    ts_lookup_ids<Row, V, LANES, WEIGHTED>(p, s, bag, mask);
+  if (s.n_ids > 0) ts_lookup_ids<Row, V, LANES, WEIGHTED>(p, s, bag, mask);
   while (bag.k < s.n) bag.finish();
 }
 
 template <class Row, int V, int LANES, bool WEIGHTED>
-__global__ void
-__launch_bounds__(TS_LOOKUP_THREADS, TS_LOOKUP_RESIDENT / TS_LOOKUP_THREADS)
+__global__ void __launch_bounds__(TS_LOOKUP_THREADS,
+                                  TS_LOOKUP_RESIDENT / TS_LOOKUP_THREADS)
     ts_lookup_kernel(const __grid_constant__ ts_lookup_params p) {
   const uint32_t mask = ts_group_mask<LANES>();
   ts_for_pieces<LANES>(p, mask, [&](const ts_piece &s, int32_t chunk) {
@@ -255,9 +268,9 @@ static __device__ __forceinline__ float ts_sum_parts(float *x) {
   for (int apart = 8; apart >= 1; apart /= 2) {
 #pragma unroll
     for (int v = 0; v < (apart >= V ? V : apart); v++)
-      x[v] = __fadd_rn(x[v], apart >= V ? __shfl_xor_sync(0xffffffff, x[v],
-                                                          apart / V)
-                                        : x[(v + apart) % V]);
+      x[v] = __fadd_rn(x[v], apart >= V
+                                 ? __shfl_xor_sync(0xffffffff, x[v], apart / V)
+                                 : x[(v + apart) % V]);
   }
   return x[0];
 }
@@ -275,8 +288,8 @@ ts_dot_steps(float *part, const Raw *row, const float *grad, int64_t d) {
     ts_floats_load<V>(g, grad + d + 16 * u);
 #pragma unroll
     for (int v = 0; v < V; v++)
-      part[v] = __fadd_rn(part[v],
-                          __fmul_rn(ts_raw_float<Row>(raw[u], v), g[v]));
+      part[v] =
+          __fadd_rn(part[v], __fmul_rn(ts_raw_float<Row>(raw[u], v), g[v]));
   }
 }
 
@@ -325,16 +338,16 @@ ts_weight_grad_piece(const ts_lookup_params &p, const ts_piece &s) {
     const float *grad = p.grad + __shfl_sync(full, (long long)s.at, k);
     const float share = __shfl_sync(full, s.share, k);
     const uint32_t row = (uint32_t)__ldg(p.rows + (s.from + id));
-    const float dot =
-        ts_dot_row<Row, V>(ts_row_of(p, table, row, pitch), grad, p.dim,
-                           (int32_t)(lane % LANES) * V);
-    if (own < s.n_ids && lane % LANES == 0) p.out[s.from + own] = __fmul_rn(share, dot);
+    const float dot = ts_dot_row<Row, V>(ts_row_of(p, table, row, pitch), grad,
+                                         p.dim, (int32_t)(lane % LANES) * V);
+    if (own < s.n_ids && lane % LANES == 0)
+      p.out[s.from + own] = __fmul_rn(share, dot);
   }
 }
 
 template <class Row, int V>
-__global__ void
-__launch_bounds__(TS_LOOKUP_THREADS, TS_LOOKUP_RESIDENT / TS_LOOKUP_THREADS)
+__global__ void __launch_bounds__(TS_LOOKUP_THREADS,
+                                  TS_LOOKUP_RESIDENT / TS_LOOKUP_THREADS)
     ts_weight_grad_kernel(const __grid_constant__ ts_lookup_params p) {
   ts_for_pieces<32>(p, 0xffffffff, [&](const ts_piece &s, int32_t) {
     ts_weight_grad_piece<Row, V>(p, s);

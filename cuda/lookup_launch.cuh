@@ -4,11 +4,13 @@
  *
  * Bags and bases of features are copied into the kernel's parameters, so the
  * arguments may go as soon as this returns.  There is room for 240 features;
- * a group with more of them has a launch for each 240. */
+ * those of more are put into device memory before (cuda/put.cuh), so that a
+ * group has one launch of the lookup, however many features it has. */
 #ifndef TS_CUDA_LOOKUP_LAUNCH_CUH
 #define TS_CUDA_LOOKUP_LAUNCH_CUH
 
 #include "cuda/lookup_kernels.cuh"
+#include "cuda/put.cuh"
 
 /* ---- instances ----------------------------------------------------------- */
 
@@ -69,9 +71,9 @@ static ts_err ts_lookup_by_vector(const ts_lookup_params &p,
 
 /* ---- arguments ----------------------------------------------------------- */
 
-/* N features of A from F on. */
 static void ts_lookup_fill(ts_lookup_params *p, const ts_lookup_args *a,
-                           int32_t f, int32_t n, const ts_lookup_plan *plan) {
+                           const int64_t *far, const ts_lookup_plan *plan) {
+  const size_t n = (size_t)a->n_features;
   p->out = a->out;
   p->grad = NULL;
   p->weight = a->weight;
@@ -83,7 +85,7 @@ static void ts_lookup_fill(ts_lookup_params *p, const ts_lookup_args *a,
   p->dim = a->dim;
   p->chunks = plan->chunks;
   p->run = plan->run;
-  p->n_features = n;
+  p->n_features = a->n_features;
   p->mean = a->mean;
   p->first_line = UINT32_MAX;
   p->line_shift = 0;
@@ -93,25 +95,24 @@ static void ts_lookup_fill(ts_lookup_params *p, const ts_lookup_args *a,
         (int64_t)(uintptr_t)a->lines - (int64_t)(uintptr_t)a->weight -
         (int64_t)a->first_line * a->dim * (int64_t)ts_dtype_bytes(a->dtype);
   }
-  memcpy(p->bag_start, a->bag_start + f, sizeof(int64_t) * (size_t)(n + 1));
-  memcpy(p->row_base, a->row_base + f, sizeof(int64_t) * (size_t)n);
+  p->far = far;
+  if (far) return;
+  memcpy(p->bag_start, a->bag_start, sizeof(int64_t) * (n + 1));
+  memcpy(p->row_base, a->row_base, sizeof(int64_t) * n);
 }
 
-/* The features [F, F + N) of A; GRAD and OUT: of weight_grad, else NULL. */
-static ts_err ts_lookup_features(const ts_lookup_args *a, int32_t f, int32_t n,
-                                 const ts_weight_grad_args *g,
-                                 const ts_lookup_machine *m,
-                                 cudaStream_t stream) {
-  const int64_t n_bags = a->bag_start[f + n] - a->bag_start[f];
-  if (n_bags == 0) return TS_OK;
+/* FAR: where bags and bases have been put, or NULL. */
+static ts_err ts_lookup_once(const ts_lookup_args *a,
+                             const ts_weight_grad_args *g, const int64_t *far,
+                             const ts_lookup_machine *m, cudaStream_t stream) {
+  const int64_t n_bags = a->bag_start[a->n_features] - a->bag_start[0];
   /* Vectors are those that rows and lines both lie on. */
-  const void *both =
-      (const void *)((uintptr_t)a->weight | (uintptr_t)a->lines);
+  const void *both = (const void *)((uintptr_t)a->weight | (uintptr_t)a->lines);
   const ts_lookup_plan plan =
       g ? ts_weight_grad_plan_of(a->dtype, a->dim, both, n_bags, m)
         : ts_lookup_plan_of(a->dtype, a->dim, both, n_bags, m);
   ts_lookup_params p;
-  ts_lookup_fill(&p, a, f, n, &plan);
+  ts_lookup_fill(&p, a, far, &plan);
   if (g) p.grad = g->grad, p.out = g->out;
   switch (a->dtype) {
   case TS_F32:
@@ -126,19 +127,26 @@ static ts_err ts_lookup_features(const ts_lookup_args *a, int32_t f, int32_t n,
   }
 }
 
-/* The lookup A, or, where G is there, its gradient by the weights. */
-static ts_err ts_lookup_launch(const ts_lookup_args *a,
+/* The lookup A, or, where G is there, its gradient by the weights.  RUN gives
+ * device memory in the order of STREAM (cuda/stream_run.cuh, or the tests'). */
+template <class RUN>
+static ts_err ts_lookup_launch(RUN &run, const ts_lookup_args *a,
                                const ts_weight_grad_args *g,
                                const ts_lookup_machine *m,
                                cudaStream_t stream) {
   ts_err err = TS_OK;
-  for (int32_t f = 0; f < a->n_features && err == TS_OK;
-       f += TS_LOOKUP_FEATURES) {
-    const int32_t left = a->n_features - f;
-    err = ts_lookup_features(
-        a, f, left < TS_LOOKUP_FEATURES ? left : TS_LOOKUP_FEATURES, g, m,
-        stream);
+  const size_t n = (size_t)a->n_features, word = sizeof(int64_t);
+  void *far = NULL;
+  if (n == 0 || a->bag_start[n] == a->bag_start[0]) return TS_OK;
+  if (n > TS_LOOKUP_FEATURES) {
+    TS_TRY(run.take(&far, (2 * n + 1) * word));
+    TS_TRY(ts_put_launch(far, a->bag_start, (n + 1) * word, stream));
+    TS_TRY(
+        ts_put_launch((int64_t *)far + n + 1, a->row_base, n * word, stream));
   }
+  TS_TRY(ts_lookup_once(a, g, (const int64_t *)far, m, stream));
+done:
+  if (far) run.give(far, (2 * n + 1) * word);
   return err;
 }
 

@@ -22,7 +22,7 @@
 enum {
   TS_LOOKUP_THREADS = 128,     /* of a block */
   TS_LOOKUP_RESIDENT = 768,    /* threads of a multiprocessor */
-  TS_LOOKUP_FEATURES = 240,    /* of a launch: kernel parameters of 4 KB */
+  TS_LOOKUP_FEATURES = 240,    /* by value: kernel parameters of 4 KB */
   TS_LOOKUP_RUN_MAX = 16,      /* bags of a run: a lane of the group each */
   TS_WEIGHT_GRAD_RUN_MAX = 32, /* a lane of the warp each */
   TS_LOOKUP_WAVES = 4          /* runs grow while so many groups are left for

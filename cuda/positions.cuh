@@ -29,8 +29,8 @@ static __global__ void __launch_bounds__(TS_POSITION_THREADS)
   const ts_position_slot &s = a.slot[blockIdx.y];
   const int64_t to = __ldg(s.offsets + s.n_bags);
   const int64_t step = (int64_t)gridDim.x * TS_POSITION_THREADS;
-  int64_t i = __ldg(s.offsets) +
-              (int64_t)blockIdx.x * TS_POSITION_THREADS + threadIdx.x;
+  int64_t i = __ldg(s.offsets) + (int64_t)blockIdx.x * TS_POSITION_THREADS +
+              threadIdx.x;
 #pragma unroll 4
   for (; i < to; i += step)
     s.value[i] = __ldg(s.weight + min((int)__ldg(s.positions + i), s.n - 1));
@@ -99,7 +99,7 @@ static __device__ void ts_table_fill(ts_place_table *t,
 static __device__ __forceinline__ double
 ts_table_sum(double sum, const ts_place_table *t, int n, int place) {
 #pragma unroll 8
-  for (int k = 0; k < n; k++) 
+  for (int k = 0; k < n; k++)
     sum += (double)t->value[k * TS_POSITION_PLACES + place];
   return sum;
 }
@@ -109,7 +109,8 @@ ts_table_sum(double sum, const ts_place_table *t, int n, int place) {
 static __device__ double ts_sum_places(ts_place_table *tables,
                                        const ts_position_slot &s, int place0,
                                        double sum) {
-  const int thread = (int)threadIdx.x - 32, n_threads = TS_POSITION_THREADS - 32;
+  const int thread = (int)threadIdx.x - 32,
+            n_threads = TS_POSITION_THREADS - 32;
   int64_t bag = 0;
   for (int round = 0; bag < s.n_bags + TS_POSITION_BAGS; round++) {
     ts_place_table *next = &tables[round % 2], *full = &tables[1 - round % 2];
@@ -182,8 +183,8 @@ static __global__ void __launch_bounds__(TS_POSITION_THREADS)
   const bool last = blockIdx.x == gridDim.x - 1;
   const int place0 = last ? head.n - 1 : (int)blockIdx.x * TS_POSITION_PLACES;
   const int place = place0 + (int)threadIdx.x;
-  const bool mine = last ? threadIdx.x == 0
-                         : threadIdx.x < 32 && place < head.n - 1;
+  const bool mine =
+      last ? threadIdx.x == 0 : threadIdx.x < 32 && place < head.n - 1;
   if (!last && place0 >= head.n - 1) return;
   double sum = mine ? head.sum[place] : 0;
   for (int k = first; k < end; k++)
@@ -200,19 +201,6 @@ static __global__ void __launch_bounds__(TS_POSITION_THREADS)
   for (int64_t i = (int64_t)blockIdx.x * TS_POSITION_THREADS + threadIdx.x;
        i < n; i += step)
     dst[i] = (float)src[i];
-}
-
-/* What a launch takes along. */
-enum { TS_PUT_BYTES = 4000 };
-typedef struct ts_put_words {
-  int32_t n; /* bytes */
-  uint8_t byte[TS_PUT_BYTES];
-} ts_put_words;
-
-static __global__ void __launch_bounds__(TS_POSITION_THREADS)
-    ts_put_kernel(uint8_t *dst, const __grid_constant__ ts_put_words p) {
-  for (int i = threadIdx.x; i < p.n; i += TS_POSITION_THREADS)
-    dst[i] = p.byte[i];
 }
 
 #endif

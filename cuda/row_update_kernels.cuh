@@ -14,8 +14,10 @@
 #include "cuda/row_update.cuh"
 
 /* Settings of N tables to the device. */
-static __global__ void ts_row_put_tables(ts_row_table *to, ts_row_tables from,
-                                         int n) {
+template <int N>
+static __global__ void
+ts_row_put_tables(ts_row_table *to,
+                  const __grid_constant__ ts_row_tables<N> from, int n) {
   const int i = (int)threadIdx.x;
   if (i < n) to[i] = from.table[i];
 }

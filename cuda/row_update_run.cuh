@@ -50,18 +50,26 @@ inline ts_row_table ts_row_table_at(const ts_row_update_args *a, int32_t t) {
   return to;
 }
 
-/* The settings of A's tables to TABLE (device), in arguments of launches. */
+/* Settings of at most MOST tables of A from T on to TABLE (device). */
+template <int MOST, class RUN>
+ts_err ts_row_send_some(RUN &run, const ts_row_update_args *a, int32_t t,
+                        ts_row_table *table) {
+  ts_row_tables<MOST> some = {};
+  const int left = a->n_tables - t;
+  const int n = left < MOST ? left : MOST;
+  for (int i = 0; i < n; i++) some.table[i] = ts_row_table_at(a, t + i);
+  return run.launch(ts_row_put_tables<MOST>, 1, MOST, table + t, some, n);
+}
+
+/* Of all, in arguments of launches. */
 template <class RUN>
 ts_err ts_row_send_tables(RUN &run, const ts_row_update_args *a,
                           ts_row_table *table) {
   ts_err err = TS_OK;
-  for (int32_t t = 0; t < a->n_tables && err == TS_OK; t += TS_ROW_TABLES) {
-    ts_row_tables some = {};
-    const int left = a->n_tables - t;
-    const int n = left < TS_ROW_TABLES ? left : TS_ROW_TABLES;
-    for (int i = 0; i < n; i++) some.table[i] = ts_row_table_at(a, t + i);
-    err = run.launch(ts_row_put_tables, 1, TS_ROW_TABLES, table + t, some, n);
-  }
+  if (a->n_tables <= TS_ROW_TABLES)
+    return ts_row_send_some<TS_ROW_TABLES>(run, a, 0, table);
+  for (int32_t t = 0; t < a->n_tables && err == TS_OK; t += TS_ROW_TABLES_MOST)
+    err = ts_row_send_some<TS_ROW_TABLES_MOST>(run, a, t, table);
   return err;
 }
 

@@ -8,7 +8,12 @@
 enum {
   TS_ROW_BLOCK = 256, /* threads of a block */
   TS_ROW_PIECE = 256, /* entries that are summed one after the other */
-  TS_ROW_TABLES = 32  /* tables that travel with one launch */
+  TS_ROW_TABLES = 32, /* tables that travel with one launch */
+#if !defined(__CUDACC__) || CUDART_VERSION >= 12010
+  TS_ROW_TABLES_MOST = 256 /* with a larger one (cuda/put.cuh) */
+#else
+  TS_ROW_TABLES_MOST = TS_ROW_TABLES
+#endif
 };
 
 /* Settings of one table, of ts_row_update_args; what is host memory there is
@@ -20,9 +25,10 @@ struct ts_row_table {
   uint64_t rounding_key;   /* of Philox */
   int64_t base, first_row; /* in the group, and in the whole table */
 };
-struct ts_row_tables {
-  ts_row_table table[TS_ROW_TABLES];
-};
+template <int N> struct ts_row_tables { ts_row_table table[N]; };
+static_assert(sizeof(ts_row_tables<TS_ROW_TABLES>) + 16 <= 4096, "parameters");
+static_assert(sizeof(ts_row_tables<TS_ROW_TABLES_MOST>) + 16 <= 32764,
+              "parameters");
 
 /* A run of more than TS_ROW_PIECE entries: number RUN, with the pieces
  * [first, first + n). */

@@ -9,13 +9,13 @@
 
 #include "cuda/code_rows.cuh"
 #include "cuda/positions.cuh"
+#include "cuda/put.cuh"
 
 /* Parameters of a launch. */
 static_assert(sizeof(ts_row_args) <= 4096, "too many pieces");
 static_assert(sizeof(ts_scale_args) <= 4096, "too many pieces");
 static_assert(sizeof(ts_code_args) <= 4096, "too many pieces");
 static_assert(sizeof(ts_position_sums) <= 4096, "too many slots");
-static_assert(sizeof(ts_put_words) + 8 <= 4096, "too many bytes");
 
 /* Blocks of a piece with N rows of N_VECTORS, ROWS at once for a lane. */
 static inline int64_t ts_view_blocks(int64_t n, int64_t n_vectors, int rows) {
@@ -41,12 +41,11 @@ static inline ts_err ts_copy_rows_launch(const ts_row_args *a, int64_t most,
                                          cudaStream_t stream) {
   int64_t n = 0;
   for (int32_t k = 0; k < a->n_pieces; k++)
-    ts_view_widen(&n, ts_view_blocks(a->piece[k].n,
-                                     ts_row_vectors(&a->piece[k]),
-                                     TS_VIEW_ROWS));
+    ts_view_widen(&n,
+                  ts_view_blocks(a->piece[k].n, ts_row_vectors(&a->piece[k]),
+                                 TS_VIEW_ROWS));
   if (n == 0) return TS_OK;
-  return TS_CUDA_LAUNCH(ts_copy_rows_kernel,
-                        ts_view_grid(n, a->n_pieces, most),
+  return TS_CUDA_LAUNCH(ts_copy_rows_kernel, ts_view_grid(n, a->n_pieces, most),
                         dim3(TS_VIEW_THREADS), 0, stream, *a);
 }
 
@@ -54,8 +53,8 @@ static inline ts_err ts_sum_rows_launch(const ts_row_args *a, int64_t most,
                                         cudaStream_t stream) {
   int64_t n = 0;
   for (int32_t k = 0; k < a->n_pieces; k++)
-    ts_view_widen(&n, ts_view_blocks(a->piece[k].count,
-                                     ts_row_vectors(&a->piece[k]), 1));
+    ts_view_widen(
+        &n, ts_view_blocks(a->piece[k].count, ts_row_vectors(&a->piece[k]), 1));
   if (n == 0) return TS_OK;
   return TS_CUDA_LAUNCH(ts_sum_rows_kernel, ts_view_grid(n, a->n_pieces, most),
                         dim3(TS_VIEW_THREADS), 0, stream, *a);
@@ -152,21 +151,6 @@ static inline ts_err ts_narrow_launch(float *dst, const double *src, int64_t n,
   return TS_CUDA_LAUNCH(ts_narrow_kernel,
                         dim3(ts_grid(n, TS_POSITION_THREADS, most)),
                         dim3(TS_POSITION_THREADS), 0, stream, dst, src, n);
-}
-
-static inline ts_err ts_put_launch(void *dst, const void *src, size_t bytes,
-                                   cudaStream_t stream) {
-  ts_err err = TS_OK;
-  const size_t most = TS_PUT_BYTES;
-  for (size_t at = 0; at < bytes && err == TS_OK; at += most) {
-    const size_t left = bytes - at;
-    ts_put_words p;
-    p.n = (int32_t)(left < most ? left : most);
-    memcpy(p.byte, (const char *)src + at, (size_t)p.n);
-    err = TS_CUDA_LAUNCH(ts_put_kernel, dim3(1), dim3(TS_POSITION_THREADS), 0,
-                         stream, (uint8_t *)dst + at, p);
-  }
-  return err;
 }
 
 #endif

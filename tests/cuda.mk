@@ -96,12 +96,33 @@ tests_test_cuda_loss_SOURCES = tests/test_cuda_loss.c tests/cuda_loss.c \
 tests_test_cuda_loss_LDADD = $(cuda_test_libs)
 tests_test_cuda_loss_LINK = $(cuda_test_link)
 
+
+# Matrix products: the engine over a library that computes on the host.
+if HAVE_CUDA
+cuda_products = tests/cuda_products.h tests/cuda_products_emulated.cc \
+  tests/cuda_cublas.c tests/cuda_cublas.h tests/cuda_fake.c tests/cuda_fake.h
+check_PROGRAMS += tests/test_cuda_products tests/test_cuda_linear
+tests_test_cuda_products_SOURCES = tests/test_cuda_products.c $(cuda_products)
+tests_test_cuda_products_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_products_LDADD = $(cuda_test_libs)
+tests_test_cuda_products_LINK = $(cuda_test_link)
+tests_test_cuda_linear_SOURCES = tests/test_cuda_linear.c $(cuda_products)
+tests_test_cuda_linear_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_linear_LDADD = $(cuda_test_libs)
+tests_test_cuda_linear_LINK = $(cuda_test_link)
+endif
 # The dot interaction, cross layers and what goes with them, in the same way.
 check_PROGRAMS += tests/test_cuda_dense
 tests_test_cuda_dense_SOURCES = tests/test_cuda_dense.c $(cuda_dense) \
   tests/dense_emulated.cc
 tests_test_cuda_dense_LDADD = $(cuda_test_libs)
 tests_test_cuda_dense_LINK = $(cuda_test_link)
+# Flat arrays and the dense optimizers, in the same way.
+check_PROGRAMS += tests/test_cuda_flat
+tests_test_cuda_flat_SOURCES = tests/test_cuda_flat.c \
+  tests/cuda_flat.c tests/cuda_flat.h tests/flat_emulated.cc
+tests_test_cuda_flat_LDADD = $(cuda_test_libs)
+tests_test_cuda_flat_LINK = $(cuda_test_link)
 endif
 
 # The same suites on a GPU.
@@ -139,7 +160,13 @@ check_PROGRAMS += tests/test_cuda_views_gpu
 tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
   tests/cuda_views.c tests/cuda_views.h $(cuda_gpu)
 
+check_PROGRAMS += tests/test_cuda_flat_gpu
+tests_test_cuda_flat_gpu_SOURCES = tests/test_cuda_flat_gpu.c \
+  tests/cuda_flat.c tests/cuda_flat.h $(cuda_gpu)
+
 check_PROGRAMS += tests/test_cuda_entries_gpu
 tests_test_cuda_entries_gpu_SOURCES = tests/test_cuda_entries_gpu.c \
   tests/cuda_entries_cases.c tests/cuda_entries_cases.h
+
+check_PROGRAMS += tests/test_cuda_products_gpu
 endif

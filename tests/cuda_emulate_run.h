@@ -84,10 +84,17 @@ static inline void emulated_fetch(void *to, const void *sent, size_t bytes) {
 }
 
 /* For kernels that are launched by TS_CUDA_LAUNCH in headers (*_launch.cuh),
- * which are included after this one. */
+ * which are included after this one.  Counted: puts (cuda/put.cuh), others. */
 typedef void *cudaStream_t;
+inline int emulated_n_puts, emulated_n_launches;
+static inline void emulated_count(const char *kernel) {
+  if (strstr(kernel, "ts_put_kernel"))
+    emulated_n_puts++;
+  else
+    emulated_n_launches++;
+}
 #define TS_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)         \
-  ((void)(stream),                                                             \
+  ((void)(stream), emulated_count(#kernel),                                    \
    emulated_err(ts_emulate_try((grid), (block), (shared_bytes),                \
                                [&] { kernel(__VA_ARGS__); })))
 

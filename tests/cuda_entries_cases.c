@@ -87,7 +87,18 @@ static void run(ts_task task, const void *args) {
 
 /* ---- entries ------------------------------------------------------------- */
 
-typedef enum { MIXED, ONES, EMPTY, MANY_FEATURES, SHAPES } shape;
+typedef enum {
+  MIXED,
+  ONES,
+  EMPTY,
+  FEATURES_320, /* by value */
+  FEATURES_321, /* put into device memory */
+  FEATURES_3000,
+  SHAPES
+} shape;
+
+enum { FEATURES_MOST = 3000 };
+static const int32_t n_features[SHAPES] = {5, 5, 5, 320, 321, FEATURES_MOST};
 
 static int64_t length_of(shape s, int64_t bag, uint64_t *seed) {
   if (s == ONES) return 1;
@@ -97,17 +108,17 @@ static int64_t length_of(shape s, int64_t bag, uint64_t *seed) {
 }
 
 typedef struct bags {
-  int64_t starts[1001], base[1000], *offsets;
+  int64_t starts[FEATURES_MOST + 1], base[FEATURES_MOST], *offsets;
   int32_t n_features, *rows;
   int64_t n_bags, n_ids;
 } bags;
 
 static void make_bags(bags *b, shape s) {
   uint64_t seed = 17;
-  b->n_features = s == MANY_FEATURES ? 1000 : 5;
+  b->n_features = n_features[s];
   b->starts[0] = 0;
   for (int32_t f = 0; f < b->n_features; f++) {
-    const int64_t n = s == MANY_FEATURES ? f % 3 : f == 2 ? 0 : 30 + 37 * f;
+    const int64_t n = b->n_features > 5 ? f % 3 : f == 2 ? 0 : 30 + 37 * f;
     b->starts[f + 1] = b->starts[f] + n;
     b->base[f] = f % 4 == 3 ? INT64_C(4294960000) : f % 7 * 1000;
   }

@@ -10,8 +10,17 @@ extern "C" {
 
 int64_t emulated_entries_blocks = 1;
 
+/* One launch, and puts of what there is no room for in its parameters. */
 static ts_err entries(const ts_entries_args *a) {
-  return ts_entries_launch(a, emulated_entries_blocks, NULL);
+  emulated_run run;
+  emulated_n_launches = emulated_n_puts = 0;
+  const ts_err err = ts_entries_launch(run, a, emulated_entries_blocks, NULL);
+  const bool far = a->n_features > TS_ENTRY_FEATURES;
+  if (err == TS_OK && (emulated_n_launches != (a->n_features > 0) ||
+                       (emulated_n_puts > 0) != far))
+    return ts_fail(TS_ERR_INTERNAL, "%d launches and %d puts of %d features",
+                   emulated_n_launches, emulated_n_puts, a->n_features);
+  return err;
 }
 static ts_err append(const ts_append_args *a) {
   return ts_append_launch(a, emulated_entries_blocks, NULL);

@@ -4,7 +4,35 @@
 static cuda_lookup_run *run;
 
 /* How bags look. */
-typedef enum { MIXED, SINGLE, LONG, EMPTY, MANY_FEATURES, SHAPES } shape;
+typedef enum {
+  MIXED,
+  SINGLE,
+  LONG,
+  EMPTY,
+  MANY_FEATURES,
+  SHAPES,
+  FEATURES_240, /* by value */
+  FEATURES_241, /* put into device memory, as are more */
+  FEATURES_1000,
+  FEATURES_5000
+} shape;
+
+static int32_t features_of(shape s) {
+  switch (s) {
+  case MANY_FEATURES:
+    return 517;
+  case FEATURES_240:
+    return 240;
+  case FEATURES_241:
+    return 241;
+  case FEATURES_1000:
+    return 1000;
+  case FEATURES_5000:
+    return 5000;
+  default:
+    return 4;
+  }
+}
 
 /* Features on two tables, one of them without bags; outputs lie apart, in
  * another order, on borders of 16 bytes or not. */
@@ -29,7 +57,7 @@ static void *exactly(int64_t n, size_t size) {
 }
 
 static int64_t bags_of(shape s, int32_t f) {
-  if (s == MANY_FEATURES) return f % 7 == 3 ? 0 : 1 + f % 2;
+  if (features_of(s) > 4) return f % 7 == 3 ? 0 : 1 + f % 2;
   return f == 1 ? 0 : s == LONG ? 3 : 23 + 4 * f;
 }
 
@@ -47,7 +75,7 @@ static int64_t ids_of(shape s, int64_t bag, uint64_t *seed) {
 }
 
 static void make_bags(lookup_case *c, shape s, int32_t dim) {
-  const int32_t n = s == MANY_FEATURES ? 517 : 4;
+  const int32_t n = features_of(s);
   uint64_t seed = (uint64_t)dim * 8 + (uint64_t)s;
   c->starts = exactly(n + 1, sizeof *c->starts);
   c->base = exactly(n, sizeof *c->base);
@@ -183,6 +211,15 @@ START_TEST(all_bags) {
 }
 END_TEST
 
+/* Around the most that go by value, and more than one put takes along. */
+START_TEST(many_features) {
+  for (shape s = FEATURES_240; s <= FEATURES_5000; s++) {
+    check(s, 8, types[s % 3], s % 2, false);
+    check(s, 36, types[(s + 1) % 3], !(s % 2), true);
+  }
+}
+END_TEST
+
 /* A table that doesn't begin on a vector's border is read by element. */
 START_TEST(table_off_borders) {
   for (int t = 0; t < TEST_COUNT(types); t++) {
@@ -257,8 +294,8 @@ START_TEST(nothing) {
 END_TEST
 
 Suite *cuda_lookup_suite(const char *name, cuda_lookup_run *r) {
-  const TTest *const tests[] = {all_shapes, all_bags, table_off_borders, lines,
-                                nothing};
+  const TTest *const tests[] = {all_shapes,        all_bags, many_features,
+                                table_off_borders, lines,    nothing};
   run = r;
   return test_suite(name, tests, TEST_COUNT(tests));
 }

@@ -10,5 +10,12 @@ extern "C" {
 
 ts_err emulated_lookup(const ts_lookup_args *a, const ts_weight_grad_args *g,
                        const ts_lookup_machine *m) {
-  return ts_lookup_launch(a, g, m, NULL);
+  emulated_run run;
+  emulated_n_launches = emulated_n_puts = 0;
+  return ts_lookup_launch(run, a, g, m, NULL);
+}
+
+int emulated_lookup_launches(int *n_puts) {
+  *n_puts = emulated_n_puts;
+  return emulated_n_launches;
 }

@@ -13,6 +13,8 @@ extern "C" {
  * gradient by the weights of the lookup A, or NULL. */
 ts_err emulated_lookup(const ts_lookup_args *a, const ts_weight_grad_args *g,
                        const ts_lookup_machine *m);
+/* What the last one launched, and puts before it. */
+int emulated_lookup_launches(int *n_puts);
 
 #ifdef __cplusplus
 }

@@ -448,15 +448,15 @@ START_TEST(stages) {
 }
 END_TEST
 
-/* More tables than go with one launch. */
-START_TEST(many_tables) {
-  enum { MANY = 75, DIM = 20 };
+/* Tables [0, MANY), some of them without rows. */
+static void check_many_tables(int many) {
+  enum { MOST = 300, DIM = 20 };
   ts_kernels ref;
   update_case c;
   void *copies[ARRAYS_MAX];
-  int64_t base[MANY + 1], first_row[MANY];
-  int32_t row_dim[MANY], id[MANY], first_col[MANY];
-  ts_row_hyper hyper[MANY];
+  int64_t base[MOST + 1], first_row[MOST];
+  int32_t row_dim[MOST], id[MOST], first_col[MOST];
+  ts_row_hyper hyper[MOST];
   const spec s = {.kind = "partial_rowwise_adam",
                   .dtype = TS_F16,
                   .dim = DIM,
@@ -464,15 +464,15 @@ START_TEST(many_tables) {
                   .n_runs = TEST_COUNT(short_runs)};
   test_kernels(&ref, 0);
   make(&c, &s);
-  for (int t = 0; t < MANY; t++) {
-    base[t] = t;
+  for (int t = 0; t < many; t++) {
+    base[t] = many <= ROWS ? t : t * ROWS / many;
     first_row[t] = 1000 * t;
     row_dim[t] = DIM, id[t] = t, first_col[t] = 0;
     hyper[t] = c.hyper[0];
     hyper[t].lr = 0.01f * (float)(t + 1);
   }
-  base[MANY] = ROWS;
-  c.a.row_base = base, c.a.n_tables = MANY, c.a.hyper = hyper;
+  base[many] = ROWS;
+  c.a.row_base = base, c.a.n_tables = many, c.a.hyper = hyper;
   c.a.row_dim = row_dim, c.a.table_id = id;
   c.a.first_row = first_row, c.a.first_col = first_col;
   const ts_row_update_args a = send_all(&c, copies);
@@ -481,6 +481,12 @@ START_TEST(many_tables) {
   compare(&c, copies, &s);
   for (int i = 0; i < c.n_arrays; i++) target->drop(copies[i]);
   drop(&c);
+}
+
+/* As many as go with a small launch, with a large one, with more of them. */
+START_TEST(many_tables) {
+  static const int n[] = {32, 33, 75, 256, 300};
+  for (int i = 0; i < TEST_COUNT(n); i++) check_many_tables(n[i]);
 }
 END_TEST
 

@@ -9,6 +9,7 @@ if ! [ "${TESSERA_UNSHARED:-}" ] && [ "$(id -u)" != 0 ]; then
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 . "$srcdir/tests/common.sh"
+not_sanitized
 disk=$work/disk
 mkdir "$disk"
 mount -t tmpfs -o size=64k none "$disk" 2> /dev/null || { echo "mounting is not allowed here"; exit 77; }

@@ -3,6 +3,7 @@
 # that can't be read: what each policy leaves is what a run without them has,
 # bit for bit, on one rank and on two.  seconds: 400
 . "$srcdir/tests/common.sh"
+not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 # Batches of 8 of a CSV file; "x" are the dense features.
 head="label,x,y,z,fa,fb,fc,fd,fe,ff"

@@ -89,6 +89,18 @@ END_TEST
 
 /* ---- the kernels --------------------------------------------------------- */
 
+/* One launch for any number of features; more than there is room for are put
+ * into device memory first: bags, then bases. */
+static void check_launches(const ts_lookup_args *a) {
+  const int64_t n = a->n_features, most = 32000 / 8;
+  const bool some = n > 0 && a->bag_start[n] > 0;
+  int n_puts;
+  ck_assert_int_eq(emulated_lookup_launches(&n_puts), some);
+  ck_assert_int_eq(n_puts, some && n > TS_LOOKUP_FEATURES
+                               ? ts_ceil_div(n + 1, most) + ts_ceil_div(n, most)
+                               : 0);
+}
+
 /* Long runs in one grid, then runs of a bag, in a grid that is too small. */
 static ts_err emulate(const ts_lookup_args *a, const ts_weight_grad_args *g,
                       const cuda_lookup_sizes *s) {
@@ -99,9 +111,11 @@ static ts_err emulate(const ts_lookup_args *a, const ts_weight_grad_args *g,
   float *start = test_alloc(s->n_out, sizeof *start);
   memcpy(start, out, bytes);
   ck_assert_ok(emulated_lookup(a, g, &few));
+  check_launches(a);
   memcpy(first, out, bytes);
   memcpy(out, start, bytes);
   const ts_err err = emulated_lookup(a, g, &many);
+  check_launches(a);
   ck_assert_mem_eq(first, out, bytes);
   free(first);
   free(start);

@@ -2,7 +2,7 @@
  * weight per position in their bag, under every sharding type, on one node
  * and on two.  Outputs, rows and the weights' gradients are those of a
  * reference that knows nothing of shards.
- * ranks: 1 3 4  fake: 1 */
+ * ranks: 1 3 4  sanitized: 3  fake: 1 */
 #include <math.h>
 #include <string.h>
 

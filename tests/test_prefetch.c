@@ -1,6 +1,6 @@
 /* test_prefetch.c - the prefetch pipeline's order and fences, over a tier
  * that does nothing but write down when and on which thread it was asked.
- * ranks: 1 2 3
+ * ranks: 1 2 3  sanitized: 3
  * seconds: 400 */
 #include <pthread.h>
 #include <stdio.h>

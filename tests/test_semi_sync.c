@@ -1,7 +1,7 @@
 /* test_semi_sync.c - semi_sync against its meaning, written down in the plain
  * order: lookup(i + 1), then update(i), one stage after the other on serial
  * lanes; stashed gradients kept by a dense kernel of the test's own.
- * ranks: 1 2 3
+ * ranks: 1 2 3  sanitized: 3
  * seconds: 300 */
 #include <math.h>
 #include <stdio.h>

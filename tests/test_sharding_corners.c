@@ -2,7 +2,7 @@
  * tables smaller than the ranks, places that the deck fixes, ranks without
  * tables, batches smaller than the ranks or empty, bags of none and of
  * hundreds.
- * ranks: 1 3 4  fake: 2  seconds: 300 */
+ * ranks: 1 3 4  sanitized: 3  fake: 2  seconds: 300 */
 #include <string.h>
 
 #include "shard/message.h"
