@@ -161,6 +161,7 @@ static pr_sets sets_of(const way *w, bool device) {
 
 START_TEST(as_host) {
   static outcome want, got;
+  if (ts_mpi_size() == 1 && _i % 4) return; /* two ranks run them all */
   const pr_sets host = sets_of(&ways[_i], false);
   const pr_sets device = sets_of(&ways[_i], true);
   train(&want, NULL, &host, false);
