@@ -16,6 +16,16 @@ struct ts_clock {
   ts_mark *mark; /* (n) */
 };
 
+static bool phases;
+
+void ts_clock_phases(bool on) {
+  __atomic_store_n(&phases, on, __ATOMIC_RELAXED);
+}
+
+bool ts_clock_phases_on(void) {
+  return __atomic_load_n(&phases, __ATOMIC_RELAXED);
+}
+
 static const ts_device_ops *ops_of(const ts_clock *c) {
   return c->lane->device->ops;
 }

@@ -5,6 +5,8 @@ tessera_sources += \
   src/train/forward.c \
   src/train/forward.h \
   src/train/fused_sparse_dist.c \
+  src/train/graph.c \
+  src/train/graph.h \
   src/train/late.c \
   src/train/late.h \
   src/train/metrics.c \

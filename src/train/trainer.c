@@ -8,6 +8,7 @@
 #include "dense/param_optim.h"
 #include "runtime/topology.h"
 #include "sparse/row_optim.h"
+#include "train/graph.h"
 #include "train/pipeline.h"
 #include "train/planning.h"
 
@@ -295,6 +296,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   if (!t) return;
   /* Steps may be under way. */
   if (t->late && ts_trainer_rest(t) != TS_OK) ts_err_clear();
+  ts_step_graph_destroy(t);
   for (int32_t k = 0; t->metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(t->metrics[k]);
   ts_mem_free(t->metrics);
