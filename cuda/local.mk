@@ -33,11 +33,20 @@ EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
 # Kernels of input dist's receiving side.
 cuda_sources += cuda/unpack.cu
 EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
+# Matrix products.
+tessera_sources += cuda/product_choices.c cuda/product_choices.h
+cuda_sources += cuda/product.cu cuda/products.cu cuda/mask.cu
+EXTRA_DIST += cuda/product.h cuda/mask.h cuda/mask_kernels.cuh \
+  cuda/mask_launch.cuh
 # The dot interaction; cross layers, factorisation machines.
 cuda_sources += cuda/interact.cu cuda/cross.cu
 EXTRA_DIST += cuda/half.cuh cuda/interact_rows.cuh cuda/interact_kernels.cuh \
   cuda/interact_half.cuh cuda/interact_launch.cuh cuda/cross_kernels.cuh \
   cuda/cross_launch.cuh
+# Flat arrays and the dense optimizers.
+cuda_sources += cuda/flat.cu
+EXTRA_DIST += cuda/codes.cuh cuda/flat_kernels.cuh cuda/flat_run.cuh \
+  cuda/dense_update_kernels.cuh cuda/dense_update_run.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef enum { COPY, SET, RECORD, WAIT, WORD, FREE, FAULT } ts_work_kind;
+typedef enum { COPY, SET, RECORD, WAIT, WORD, FREE, FAULT, CALL } ts_work_kind;
 
 typedef struct ts_work {
   ts_work_kind kind;
@@ -18,6 +18,7 @@ typedef struct ts_work {
   const void *src;
   size_t bytes;
   int value;
+  void (*run)(void *); /* with dst, which is freed */
   struct CUevent_st *event;
   uint64_t number; /* of the event's record; what the word at src waits for */
   struct ts_work *next;
@@ -90,6 +91,12 @@ static void execute(const ts_work *w) {
       memmove(w->dst, w->src, w->bytes);
     else
       memset(w->dst, w->value, w->bytes);
+    pthread_mutex_lock(&lock);
+    break;
+  case CALL:
+    pthread_mutex_unlock(&lock);
+    w->run(w->dst);
+    free(w->dst);
     pthread_mutex_lock(&lock);
     break;
   case RECORD:
@@ -228,6 +235,26 @@ cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes,
                             cudaStream_t s) {
   return enqueue(
       s, (ts_work){.kind = SET, .dst = dst, .value = value, .bytes = bytes});
+}
+
+/* Small: a row each. */
+cudaError_t cudaMemset2DAsync(void *dst, size_t pitch, int value, size_t width,
+                              size_t height, cudaStream_t s) {
+  if (width > pitch) return answer(cudaErrorInvalidValue);
+  for (size_t i = 0; i < height; i++)
+    (void)enqueue(s, (ts_work){.kind = SET,
+                               .dst = (char *)dst + i * pitch,
+                               .value = value,
+                               .bytes = width});
+  return answer(cudaSuccess);
+}
+
+void ts_cuda_fake_call(void *stream, void (*run)(void *), const void *arg,
+                       size_t bytes) {
+  void *copy = malloc(bytes);
+  if (!copy) abort();
+  memcpy(copy, arg, bytes);
+  (void)enqueue(stream, (ts_work){.kind = CALL, .dst = copy, .run = run});
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags) {

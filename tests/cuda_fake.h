@@ -6,6 +6,7 @@
 #define TS_TESTS_CUDA_FAKE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct ts_cuda_fake {
@@ -25,5 +26,9 @@ void *ts_cuda_fake_stream(void);
  * fails from then on, until ts_cuda_fake_heal. */
 void ts_cuda_fake_fault(void *stream);
 void ts_cuda_fake_heal(void);
+
+/* Work of a library: RUN (a copy of ARG) when STREAM gets to it. */
+void ts_cuda_fake_call(void *stream, void (*run)(void *), const void *arg,
+                       size_t bytes);
 
 #endif
