@@ -83,7 +83,7 @@ static ts_err create(ts_square *s, ts_trainer *t) {
       .n_out = s->n,
       .in_stride = s->n,
       .batch_max = s->n,
-      .precision = ts_linear_precision(t->config->run.precision),
+      .precision = ts_linear_precision(t->config->run.precision, &t->kernels),
       .kernels = &t->kernels};
   TS_TRY(ts_params_add(&s->params, t->device, &s->W, "W", "W", s->n, s->n));
   TS_TRY(
