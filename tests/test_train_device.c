@@ -22,19 +22,8 @@
 
 /* ---- the backend --------------------------------------------------------- */
 
-static ts_err create(ts_device **d, const ts_device_options *o) {
-  const ts_fake_options fake = {.name = "cuda",
-                                .serial = o->serial,
-                                .id = "fake",
-                                .slow_us = 20,
-                                .timeout_s = 60};
-  return ts_fake_create(d, &fake);
-}
-
-static const ts_backend backend = {"cuda", create, ts_fake_kernels};
-
 static void start(void) {
-  ts_backend_replace(&backend);
+  ts_backend_replace(&ts_fake_backend);
 }
 
 static void stop(void) {
