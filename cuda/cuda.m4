@@ -1,4 +1,4 @@
-# cuda.m4 - the CUDA toolkit and NCCL, both optional.
+# cuda.m4 - the CUDA toolkit, cuBLASLt in it, and NCCL, both optional.
 #
 # --with-cuda=DIR|no|auto.  Sets NVCC, CUDA_FLAGS, CUDA_CPPFLAGS, CUDA_LIBS and
 # the conditional HAVE_CUDA.  CUDA_ARCHS lists the architectures to build for,
@@ -26,15 +26,17 @@ AS_IF([test "x$with_cuda" != xno], [
     ts_cuda_dir=`dirname \`dirname $NVCC\``
     # What nvcc puts before a kernel needs the C++ library (guards of statics).
     CUDA_CPPFLAGS="-isystem $ts_cuda_dir/include"
-    CUDA_LIBS="-L$ts_cuda_dir/lib64 -Wl,-rpath,$ts_cuda_dir/lib64 -lcudart -ldl -lstdc++"
+    CUDA_LIBS="-L$ts_cuda_dir/lib64 -Wl,-rpath,$ts_cuda_dir/lib64 -lcublasLt -lcudart -ldl -lstdc++"
     ts_saved_libs=$LIBS; ts_saved_cppflags=$CPPFLAGS
     LIBS="$CUDA_LIBS $LIBS"; CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
     AC_MSG_CHECKING([whether CUDA programs link])
     AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cuda_runtime_api.h>
-#if CUDART_VERSION < 11020
-#error "no stream-ordered memory"
+#include <cublasLt.h>
+#if CUDART_VERSION < 11080
+#error "no stream-ordered memory, or no fused gradients in cuBLASLt"
 #endif]],
-      [[void *p; return cudaMallocAsync(&p, 1, 0);]])],
+      [[void *p; cublasLtHandle_t h;
+       return cudaMallocAsync(&p, 1, 0) + (int)cublasLtCreate(&h);]])],
       [AC_MSG_RESULT([yes])
        ts_cuda_release=`$NVCC --version | sed -n 's/.*release \(@<:@0-9.@:>@*\).*/\1/p'`
        ts_cuda_found="$ts_cuda_release, $NVCC, architectures $CUDA_ARCHS"],
@@ -43,7 +45,7 @@ AS_IF([test "x$with_cuda" != xno], [
     LIBS=$ts_saved_libs; CPPFLAGS=$ts_saved_cppflags
   ])
   AS_IF([test "x$ts_cuda_found" = xno && test "x$with_cuda" != xauto],
-    [AC_MSG_ERROR([CUDA was asked for, and no nvcc of CUDA 11.2 or later works])])
+    [AC_MSG_ERROR([CUDA was asked for, and no nvcc of CUDA 11.8 or later works])])
 ])
 AS_IF([test "x$ts_nccl_found" = xno],
   [AS_CASE([$with_nccl], [auto|no], [],

@@ -127,8 +127,9 @@ void ts_cuda_kernels_update(ts_kernels *); /* sort, row_update, row_stage */
 void ts_cuda_kernels_cache(ts_kernels *);  /* cache_* */
 void ts_cuda_kernels_entries(ts_kernels *); /* sparse/entries.h */
 void ts_cuda_kernels_unpack(ts_kernels *); /* unpack, bag_means */
+void ts_cuda_kernels_products(ts_kernels *); /* engine */
 void ts_cuda_kernels_interact(ts_kernels *); /* interact_* */
 void ts_cuda_kernels_cross(ts_kernels *);    /* cross_*, fm_*, join, split */
-void ts_cuda_kernels_dense(ts_kernels *);
+void ts_cuda_kernels_flat(ts_kernels *); /* flat arrays, dense_update */
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cuda/lane.h"
+#include "cuda/words.h"
 
 enum {
   ASKED_AT_ONCE = 100, /* times, before the first pause */
@@ -36,8 +37,8 @@ ts_lane *ts_cuda_lane_now(void) {
 const char *ts_cuda_where(char buf[128]) {
   *buf = '\0';
   if (lane_now)
-    (void)snprintf(buf, 128, "; lane \"%.40s\", task \"%.40s\"",
-                   lane_now->name, cuda(lane_now)->span);
+    (void)snprintf(buf, 128, "; lane \"%.40s\", task \"%.40s\"", lane_now->name,
+                   cuda(lane_now)->span);
   return buf;
 }
 
@@ -93,8 +94,8 @@ static ts_err device_fault(const ts_cuda_lane *l, cudaError_t e) {
 /* ---- what stands for a position ------------------------------------------ */
 
 static ts_err event_create(void **event, void *) {
-  return TS_CUDA(cudaEventCreateWithFlags((cudaEvent_t *)event,
-                                          cudaEventDisableTiming));
+  return TS_CUDA(
+      cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming));
 }
 
 static void event_destroy(void *event, void *) {
@@ -147,18 +148,27 @@ static bool done(ts_event event) {
   return reached || err != TS_OK;
 }
 
+/* A collective reports its own deadline, and gets time to do so. */
+enum { MORE_S = 5 };
+
+static double deadline(const ts_cuda_lane *l) {
+  const double limit = l->base.device->options.timeout_s;
+  return limit > 0 ? ts_now() + limit + MORE_S : INFINITY;
+}
+
+static ts_err overdue(const ts_cuda_lane *l) {
+  return ts_fail(TS_ERR_COMM,
+                 "lane \"%s\" did not get on within %.0f s, last task \"%s\"",
+                 l->base.name, l->base.device->options.timeout_s + MORE_S,
+                 l->span ? l->span : "none");
+}
+
 /* The host waits until EVENT is done; OK also where its lane has failed. */
 static ts_err block(ts_event event) {
   const ts_cuda_lane *l = cuda(event.lane);
-  /* A collective reports its own deadline, and gets time to do so. */
-  const double limit = l->base.device->options.timeout_s;
-  const double end = limit > 0 ? ts_now() + limit + 5 : INFINITY;
+  const double end = deadline(l);
   for (int asked = 0; !done(event); asked++) {
-    if (ts_now() > end)
-      return ts_fail(TS_ERR_COMM,
-                     "lane \"%s\" did not get on within %.0f s, last task "
-                     "\"%s\"",
-                     l->base.name, limit + 5, l->span ? l->span : "none");
+    if (ts_now() > end) return overdue(l);
     if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
   }
   return TS_OK;
@@ -198,6 +208,31 @@ done:
   return keep(l, err);
 }
 
+/* The host looks at WORD in place of the stream. */
+static ts_err watch_word(const ts_cuda_lane *l, const uint64_t *word,
+                         uint64_t least) {
+  const double end = deadline(l);
+  for (int asked = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) < least;
+       asked++) {
+    if (ts_now() > end) return overdue(l);
+    if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
+  }
+  return TS_OK;
+}
+
+static ts_err wait_word(ts_lane *lane, const uint64_t *word, uint64_t least) {
+  ts_cuda_lane *l = cuda(lane);
+  ts_err err = TS_OK;
+  TS_TRY(fault_of(l));
+  TS_TRY(ts_cuda_use());
+  if (lane->device->options.serial || !ts_cuda_words_fit())
+    TS_TRY(watch_word(l, word, least));
+  else
+    TS_TRY(ts_cuda_wait_word(l->stream, word, least));
+done:
+  return keep(l, err);
+}
+
 /* ---- tasks --------------------------------------------------------------- */
 
 /* Serial lanes: each submission is done when submit returns. */
@@ -210,8 +245,7 @@ static ts_err run(ts_cuda_lane *l, const char *span, ts_task task, void *arg) {
   ts_lane *before = lane_now;
   ts_span what;
   memset(&what, 0, sizeof what);
-  what.kind =
-      l->base.kind == TS_LANE_COMPUTE ? TS_SPAN_COMPUTE : TS_SPAN_DATA;
+  what.kind = l->base.kind == TS_LANE_COMPUTE ? TS_SPAN_COMPUTE : TS_SPAN_DATA;
   pthread_mutex_lock(&l->lock);
   l->span = span;
   pthread_mutex_unlock(&l->lock);
@@ -267,6 +301,7 @@ static void lane_destroy(ts_lane *lane) {
     ts_cuda_spans_drop(l);
     ts_event_ring_reset(&l->ring);
     if (cudaStreamDestroy(l->stream) != cudaSuccess) (void)cudaGetLastError();
+    ts_cuda_words_count(-1);
   }
   pthread_mutex_destroy(&l->lock);
   ts_mem_free(l);
@@ -278,9 +313,8 @@ static ts_err stream_create(cudaStream_t *stream, ts_lane_kind kind) {
   ts_err err = TS_OK;
   int low = 0, high = 0;
   TS_TRY(TS_CUDA(cudaDeviceGetStreamPriorityRange(&low, &high)));
-  TS_TRY(TS_CUDA(
-      cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking,
-                                   kind == TS_LANE_COMPUTE ? low : high)));
+  TS_TRY(TS_CUDA(cudaStreamCreateWithPriority(
+      stream, cudaStreamNonBlocking, kind == TS_LANE_COMPUTE ? low : high)));
 done:
   return err;
 }
@@ -298,6 +332,7 @@ static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
   ts_event_ring_start(&l->ring, &event_calls, l);
   TS_TRY(ts_cuda_use());
   TS_TRY(stream_create(&l->stream, kind));
+  ts_cuda_words_count(1);
   ts_cuda_name_stream(l->stream, name);
   *out = &l->base;
   l = NULL;
@@ -346,14 +381,16 @@ static void fill(ts_device_ops *ops) {
   ops->unmark = ts_cuda_unmark;
   ops->reach = ts_cuda_reach;
   ops->unreach = ts_cuda_unreach;
+  ops->wait_word = ts_cuda_words() ? wait_word : NULL;
 }
 
 ts_err ts_cuda_device_create(ts_device **out, const ts_device_options *o) {
-  static ts_device_ops ops; /* the same values each time */
+  static ts_device_ops ops; /* the same values each time, but for words */
   ts_err err = TS_OK;
   ts_device *d = NULL;
   TS_TRY(ts_cuda_use());
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC));
+  ts_cuda_words_start(ts_cuda_gpu_now()->ordinal);
   fill(&ops);
   d->ops = &ops;
   d->options = *o;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cuda/cuda_impl.h"
+#include "cuda/words.h"
 
 extern "C" {
 #include "config.h"
@@ -23,11 +24,11 @@ ts_err ts_cuda_check(const char *file, int line, cudaError_t e,
   if (e == cudaSuccess) return TS_OK;
   char where[128];
   (void)cudaGetLastError();
-  return ts_err_fail(
-      file, line,
-      e == cudaErrorMemoryAllocation ? TS_ERR_NOMEM : TS_ERR_INTERNAL,
-      "CUDA: %.80s: %s (%s)%s", call, cudaGetErrorString(e),
-      cudaGetErrorName(e), ts_cuda_where(where));
+  return ts_err_fail(file, line,
+                     e == cudaErrorMemoryAllocation ? TS_ERR_NOMEM
+                                                    : TS_ERR_INTERNAL,
+                     "CUDA: %.80s: %s (%s)%s", call, cudaGetErrorString(e),
+                     cudaGetErrorName(e), ts_cuda_where(where));
 }
 
 static ts_err count_gpus(int *n) {
@@ -78,6 +79,7 @@ static ts_err choose(ts_cuda_gpu *g) {
   ts_node_place(&node_rank, &node_size);
   /* A launcher that tells nothing has started one rank, or ranks in turns. */
   if (node_rank < 0) node_rank = ts_mpi_rank();
+  ts_cuda_words_prepare();
   TS_TRY(count_gpus(&n));
   g->ordinal = ts_cuda_choose(node_rank, n);
   TS_TRY(TS_CUDA(cudaSetDevice(g->ordinal)));
@@ -136,6 +138,7 @@ void ts_cuda_describe(const ts_device *, ts_device_info *info) {
                  gpu.capability / 10, gpu.capability % 10, driver / 1000,
                  driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   memcpy(info->id, gpu.id, sizeof info->id);
+  ts_cuda_words_describe(info->text, sizeof info->text);
   if (ts_cuda_runs_on(TS_CUDA_ARCHS, gpu.capability)) return;
   (void)snprintf(info->note, sizeof info->note,
                  "%s has compute capability %d.%d, below all that this build "

@@ -4,10 +4,10 @@ tessera_sources += cuda/choose.c cuda/choose.h cuda/event_ring.c \
   cuda/event_ring.h
 cuda_sources = cuda/backend.cu cuda/device.cu cuda/gpu.cu cuda/memory.cu \
   cuda/span.cu cuda/copies.cu cuda/lookup.cu cuda/reduce_ranks.cu
-cuda_sources += cuda/clock.cu
+cuda_sources += cuda/clock.cu cuda/words.cu
 cuda_nccl_sources = cuda/comm_nccl.cu
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
-  cuda/grid.h cuda/lane.h cuda/lookup_plan.h cuda/rows.cuh \
+  cuda/grid.h cuda/lane.h cuda/words.h cuda/lookup_plan.h cuda/rows.cuh \
   cuda/lookup_kernels.cuh cuda/lookup_launch.cuh cuda/comm_cuda.h
 # Views, wires, positions.
 cuda_sources += cuda/views.cu
@@ -33,11 +33,20 @@ EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
 # Kernels of input dist's receiving side.
 cuda_sources += cuda/unpack.cu
 EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
+# Matrix products.
+tessera_sources += cuda/product_choices.c cuda/product_choices.h
+cuda_sources += cuda/product.cu cuda/products.cu cuda/mask.cu
+EXTRA_DIST += cuda/product.h cuda/mask.h cuda/mask_kernels.cuh \
+  cuda/mask_launch.cuh
 # The dot interaction; cross layers, factorisation machines.
 cuda_sources += cuda/interact.cu cuda/cross.cu
 EXTRA_DIST += cuda/half.cuh cuda/interact_rows.cuh cuda/interact_kernels.cuh \
   cuda/interact_half.cuh cuda/interact_launch.cuh cuda/cross_kernels.cuh \
   cuda/cross_launch.cuh
+# Flat arrays and the dense optimizers.
+cuda_sources += cuda/flat.cu
+EXTRA_DIST += cuda/codes.cuh cuda/flat_kernels.cuh cuda/flat_run.cuh \
+  cuda/dense_update_kernels.cuh cuda/dense_update_run.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)

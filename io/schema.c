@@ -66,8 +66,9 @@ const ts_key ts_schema[] = {
          "per rank; 0: the rank's share of the CPUs that the job may use; a "
          "launcher's one-core binding is widened, and the log says so"),
     DECK("run.precision", CHOICE, run.precision, "\"f32\"", "", 1, 0,
-         "f32|-tf32|bf16",
-         "of dense matrix products; weights and sums stay f32"),
+         "f32|tf32|bf16",
+         "of dense matrix products; weights and sums stay f32. tf32: a GPU's "
+         "f32 with 10 bits of mantissa; f32 on the host"),
     DECK("run.lanes", CHOICE, run.serial_lanes, "\"parallel\"", "", 1, 0,
          "parallel|serial",
          "serial: nothing overlaps; the results are the same bit for bit"),

@@ -23,6 +23,7 @@ MOSTLYCLEANFILES += tests/*.d
 # CUDA kernels on the CPU, where a C++ compiler is there.
 cuda_pack = tests/cuda_pack.c tests/cuda_pack.h tests/cuda_pack_distinct.c \
   tests/cuda_pack_block.h
+cuda_dense = tests/cuda_dense.c tests/cuda_dense.h tests/cuda_dense_rows.c
 EXTRA_DIST += tests/cuda_emulate.h tests/cuda_emulate_run.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a
@@ -87,6 +88,33 @@ tests_test_cuda_unpack_SOURCES = tests/test_cuda_unpack.c \
   tests/cuda_unpack.c tests/cuda_unpack.h tests/unpack_emulated.cc
 tests_test_cuda_unpack_LDADD = $(cuda_test_libs)
 tests_test_cuda_unpack_LINK = $(cuda_test_link)
+
+# Matrix products: the engine over a library that computes on the host.
+if HAVE_CUDA
+cuda_products = tests/cuda_products.h tests/cuda_products_emulated.cc \
+  tests/cuda_cublas.c tests/cuda_cublas.h tests/cuda_fake.c tests/cuda_fake.h
+check_PROGRAMS += tests/test_cuda_products tests/test_cuda_linear
+tests_test_cuda_products_SOURCES = tests/test_cuda_products.c $(cuda_products)
+tests_test_cuda_products_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_products_LDADD = $(cuda_test_libs)
+tests_test_cuda_products_LINK = $(cuda_test_link)
+tests_test_cuda_linear_SOURCES = tests/test_cuda_linear.c $(cuda_products)
+tests_test_cuda_linear_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_linear_LDADD = $(cuda_test_libs)
+tests_test_cuda_linear_LINK = $(cuda_test_link)
+endif
+# The dot interaction, cross layers and what goes with them, in the same way.
+check_PROGRAMS += tests/test_cuda_dense
+tests_test_cuda_dense_SOURCES = tests/test_cuda_dense.c $(cuda_dense) \
+  tests/dense_emulated.cc
+tests_test_cuda_dense_LDADD = $(cuda_test_libs)
+tests_test_cuda_dense_LINK = $(cuda_test_link)
+# Flat arrays and the dense optimizers, in the same way.
+check_PROGRAMS += tests/test_cuda_flat
+tests_test_cuda_flat_SOURCES = tests/test_cuda_flat.c \
+  tests/cuda_flat.c tests/cuda_flat.h tests/flat_emulated.cc
+tests_test_cuda_flat_LDADD = $(cuda_test_libs)
+tests_test_cuda_flat_LINK = $(cuda_test_link)
 endif
 
 # The same suites on a GPU.
@@ -95,6 +123,10 @@ if HAVE_CUDA
 check_PROGRAMS += tests/test_cuda_unpack_gpu
 tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
   tests/cuda_unpack.c tests/cuda_unpack.h $(cuda_gpu)
+
+check_PROGRAMS += tests/test_cuda_dense_gpu
+tests_test_cuda_dense_gpu_SOURCES = tests/test_cuda_dense_gpu.c \
+  $(cuda_dense) $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_lookup_gpu
 tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
@@ -116,7 +148,13 @@ check_PROGRAMS += tests/test_cuda_views_gpu
 tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
   tests/cuda_views.c tests/cuda_views.h $(cuda_gpu)
 
+check_PROGRAMS += tests/test_cuda_flat_gpu
+tests_test_cuda_flat_gpu_SOURCES = tests/test_cuda_flat_gpu.c \
+  tests/cuda_flat.c tests/cuda_flat.h $(cuda_gpu)
+
 check_PROGRAMS += tests/test_cuda_entries_gpu
 tests_test_cuda_entries_gpu_SOURCES = tests/test_cuda_entries_gpu.c \
   tests/cuda_entries_cases.c tests/cuda_entries_cases.h
+
+check_PROGRAMS += tests/test_cuda_products_gpu
 endif

@@ -2,13 +2,15 @@
  * for all: what counts is order. */
 #include "cuda_fake.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-typedef enum { COPY, SET, RECORD, WAIT, FREE, FAULT } ts_work_kind;
+typedef enum { COPY, SET, RECORD, WAIT, WORD, FREE, FAULT, CALL } ts_work_kind;
 
 typedef struct ts_work {
   ts_work_kind kind;
@@ -16,8 +18,9 @@ typedef struct ts_work {
   const void *src;
   size_t bytes;
   int value;
+  void (*run)(void *); /* with dst, which is freed */
   struct CUevent_st *event;
-  uint64_t number; /* of the event's record */
+  uint64_t number; /* of the event's record; what the word at src waits for */
   struct ts_work *next;
 } ts_work;
 
@@ -90,6 +93,12 @@ static void execute(const ts_work *w) {
       memset(w->dst, w->value, w->bytes);
     pthread_mutex_lock(&lock);
     break;
+  case CALL:
+    pthread_mutex_unlock(&lock);
+    w->run(w->dst);
+    free(w->dst);
+    pthread_mutex_lock(&lock);
+    break;
   case RECORD:
     w->event->reached = w->number;
     w->event->time = now();
@@ -102,11 +111,20 @@ static void execute(const ts_work *w) {
     faulty = true;
     break;
   case WAIT:
+  case WORD:
     break;
   }
 }
 
+/* As CUDA compares: cyclically. */
+static bool has_come(const ts_work *w) {
+  const uint64_t now_is =
+      __atomic_load_n((const uint64_t *)w->src, __ATOMIC_ACQUIRE);
+  return (int64_t)(now_is - w->number) >= 0;
+}
+
 static bool ready(const struct CUstream_st *s, const ts_work *w) {
+  if (w->kind == WORD && !has_come(w) && !faulty) return false;
   return s != held &&
          (w->kind != WAIT || w->event->reached >= w->number || faulty);
 }
@@ -117,6 +135,12 @@ static void *serve(void *arg) {
   for (;;) {
     ts_work *w = s->first;
     if (!w && s->stop) break;
+    if (w && w->kind == WORD && !ready(s, w)) { /* nobody says so */
+      pthread_mutex_unlock(&lock);
+      usleep(100);
+      pthread_mutex_lock(&lock);
+      continue;
+    }
     if (!w || !ready(s, w)) {
       pthread_cond_wait(&moved, &lock);
       continue;
@@ -213,10 +237,86 @@ cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes,
       s, (ts_work){.kind = SET, .dst = dst, .value = value, .bytes = bytes});
 }
 
+/* Small: a row each. */
+cudaError_t cudaMemset2DAsync(void *dst, size_t pitch, int value, size_t width,
+                              size_t height, cudaStream_t s) {
+  if (width > pitch) return answer(cudaErrorInvalidValue);
+  for (size_t i = 0; i < height; i++)
+    (void)enqueue(s, (ts_work){.kind = SET,
+                               .dst = (char *)dst + i * pitch,
+                               .value = value,
+                               .bytes = width});
+  return answer(cudaSuccess);
+}
+
+void ts_cuda_fake_call(void *stream, void (*run)(void *), const void *arg,
+                       size_t bytes) {
+  void *copy = malloc(bytes);
+  if (!copy) abort();
+  memcpy(copy, arg, bytes);
+  (void)enqueue(stream, (ts_work){.kind = CALL, .dst = copy, .run = run});
+}
+
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags) {
   if (flags) return answer(cudaErrorInvalidValue);
   return enqueue(s, (ts_work){.kind = WAIT, .event = e});
 }
+
+/* ---- the driver ---------------------------------------------------------- */
+
+static CUresult wait_value(CUstream s, CUdeviceptr p, cuuint64_t least,
+                           unsigned flags) {
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ || p % 8)
+    return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&lock);
+  fake.word_waits++;
+  pthread_mutex_unlock(&lock);
+  (void)enqueue((cudaStream_t)s, (ts_work){.kind = WORD,
+                                           .src = (const void *)(uintptr_t)p,
+                                           .number = least});
+  return CUDA_SUCCESS;
+}
+
+static CUresult device_get(CUdevice *device, int ordinal) {
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+static CUresult device_attribute(int *value, CUdevice_attribute which,
+                                 CUdevice device) {
+  (void)device;
+  *value = which == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS &&
+           !getenv("TESSERA_FAKE_NO_WORDS");
+  return CUDA_SUCCESS;
+}
+
+static cudaError_t entry_of(const char *name, void **fn,
+                            enum cudaDriverEntryPointQueryResult *found) {
+  *fn = !strcmp(name, "cuStreamWaitValue64")    ? (void *)wait_value
+        : !strcmp(name, "cuDeviceGet")          ? (void *)device_get
+        : !strcmp(name, "cuDeviceGetAttribute") ? (void *)device_attribute
+                                                : NULL;
+  *found =
+      *fn ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return answer(cudaSuccess);
+}
+
+#if CUDART_VERSION >= 12050
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *name, void **fn, unsigned version,
+                                 unsigned long long flags,
+                                 enum cudaDriverEntryPointQueryResult *found) {
+  (void)version, (void)flags;
+  return entry_of(name, fn, found);
+}
+#elif CUDART_VERSION >= 12000
+cudaError_t
+cudaGetDriverEntryPoint(const char *name, void **fn, unsigned long long flags,
+                        enum cudaDriverEntryPointQueryResult *found) {
+  (void)flags;
+  return entry_of(name, fn, found);
+}
+#endif
 
 /* ---- events -------------------------------------------------------------- */
 

@@ -1,10 +1,12 @@
 /* cuda_fake.h - a CUDA runtime without a GPU: the calls that cuda/device.cu,
- * memory.cu, gpu.cu and span.cu make, with a thread for each stream.  A program
- * that links it runs the backend's own code on the host.  Kernels don't run. */
+ * memory.cu, gpu.cu, span.cu and words.cu make, with a thread for each stream.
+ * A program that links it runs the backend's own code on the host.  Kernels
+ * don't run. */
 #ifndef TS_TESTS_CUDA_FAKE_H
 #define TS_TESTS_CUDA_FAKE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct ts_cuda_fake {
@@ -12,6 +14,7 @@ typedef struct ts_cuda_fake {
   int streams, events; /* that exist */
   int events_most;     /* at once, so far */
   int device;          /* of the last cudaSetDevice */
+  int word_waits;      /* of streams, so far */
 } ts_cuda_fake;
 ts_cuda_fake ts_cuda_fake_now(void);
 
@@ -23,5 +26,9 @@ void *ts_cuda_fake_stream(void);
  * fails from then on, until ts_cuda_fake_heal. */
 void ts_cuda_fake_fault(void *stream);
 void ts_cuda_fake_heal(void);
+
+/* Work of a library: RUN (a copy of ARG) when STREAM gets to it. */
+void ts_cuda_fake_call(void *stream, void (*run)(void *), const void *arg,
+                       size_t bytes);
 
 #endif

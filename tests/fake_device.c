@@ -86,6 +86,7 @@ static ts_err word_task(void *arg, ts_lane *lane) {
 
 static ts_err wait_word(ts_lane *lane, const uint64_t *word, uint64_t least) {
   const word_args a = {word, least};
+  ts_fake.n_words++;
   return host_ops.submit(lane, "word", word_task, &a, sizeof a);
 }
 

@@ -44,6 +44,7 @@ extern const ts_wire_ops ts_fake_wire;
 typedef struct ts_fake_state {
   bool hang, broken;             /* nothing is ever enqueued; polls fail */
   int n_aborts, n_groups, n_bad; /* n_bad: begun while busy */
+  int n_words;                   /* waits of lanes for words */
   uint64_t order;                /* a hash of the order of launches */
 } ts_fake_state;
 extern ts_fake_state ts_fake;

@@ -104,12 +104,12 @@ void toy_forget(toy *t) {
 
 /* ---- start and stop ------------------------------------------------------ */
 
-static ts_err (*real_update)(const ts_dense_update_args *);
+static ts_err (*real_update)(const ts_dense_update_args *, int32_t);
 static double update_ms;
 
-static ts_err slow_update(const ts_dense_update_args *a) {
-  toy_sleep(update_ms);
-  return real_update(a);
+static ts_err slow_update(const ts_dense_update_args *a, int32_t n) {
+  toy_sleep((double)n * update_ms);
+  return real_update(a, n);
 }
 
 static ts_err add_layers(toy *t) {
@@ -123,19 +123,19 @@ static ts_err add_layers(toy *t) {
                          TS_TAG_DENSE));
     t->late->late = true;
     t->late->index = 2 * s->n_layers;
-    ts_param_init_constant(t->late, 1.0f);
+    TS_TRY(ts_param_init_constant(t->late, 1.0f));
   }
   for (int i = 0; i < s->n_layers; i++) {
     const int rows = s->rows_of ? s->rows_of[i] : s->rows;
     char *group = name_of(i), name[32];
-    snprintf(name, sizeof name, "%s.weight", group);
+    snprintf(name, sizeof name, "%.20s.weight", group);
     TS_TRY(ts_params_add(&t->params, t->device, &t->W[i], name, group, rows,
                          s->cols));
-    snprintf(name, sizeof name, "%s.bias", group);
+    snprintf(name, sizeof name, "%.20s.bias", group);
     TS_TRY(
         ts_params_add(&t->params, t->device, &t->b[i], name, group, rows, 0));
-    ts_param_init_uniform(t->W[i], 3, 1.0);
-    ts_param_init_uniform(t->b[i], 3, 1.0);
+    TS_TRY(ts_param_init_uniform(t->W[i], 3, 1.0));
+    TS_TRY(ts_param_init_uniform(t->b[i], 3, 1.0));
   }
   if (s->late) { /* the first, with the last index */
     const size_t n = (size_t)t->params.n * sizeof *t->params.item;
@@ -152,18 +152,16 @@ done:
 
 ts_err toy_try(toy *t, const toy_spec *s) {
   ts_err err = TS_OK;
-  const ts_device_options d = {
-      .serial = s->serial, .n_threads = 1, .timeout_s = 60};
   const ts_world_options w = {.ordered = true,
                               .timeout_s = 60,
                               .delay_us = 1e3 * s->comm_ms,
                               .delay_gbytes_per_s = s->comm_gbytes_per_s};
   memset(t, 0, sizeof *t);
   t->spec = *s;
-  TS_TRY(ts_device_create(&t->device, "host", &d));
+  TS_TRY(ts_test_device(&t->device, s->serial, 1));
   TS_TRY(ts_world_create(&t->world, t->device, &w));
   TS_TRY(ts_lane_create(t->device, &t->lane, "work", TS_LANE_COMPUTE));
-  TS_TRY(ts_kernels_fill(&t->kernels, "host", NULL));
+  TS_TRY(ts_test_kernels(&t->kernels));
   real_update = t->kernels.dense_update;
   update_ms = s->optimizer_ms;
   t->kernels.dense_update = slow_update;
@@ -213,12 +211,14 @@ double toy_gradient(int64_t step, int param, int64_t i) {
   return sin((double)step * 1.3 + param * 7 + (double)i * 0.01);
 }
 
-static void make_gradient(const work *w, float *to, const ts_param *p) {
+static ts_err make_gradient(const work *w, float *to, const ts_param *p) {
+  float grad[p->n];
   const double part =
       (w->micro < 0 ? 1 : 0.25 * (w->micro + 1)) / ts_world_size(w->t->world);
   for (int64_t i = 0; i < p->n; i++)
-    to[i] = (float)(part * toy_gradient(w->step, p->index, i));
-  if (w->step == w->t->spec.infinite && !p->index) to[p->n - 1] = INFINITY;
+    grad[i] = (float)(part * toy_gradient(w->step, p->index, i));
+  if (w->step == w->t->spec.infinite && !p->index) grad[p->n - 1] = INFINITY;
+  return w->t->kernels.put(to, grad, sizeof grad);
 }
 
 /* Weights must be those that the test knows, and not written meanwhile. */
@@ -228,9 +228,12 @@ static int count_bad(const work *w) {
   int bad = 0;
   if (!t->spec.check || !want) return 0;
   for (int i = 0; i < w->layer; i++) want += t->W[i]->n + t->b[i]->n;
-  for (int64_t i = 0; i < t->W[w->layer]->n; i++) bad += w->W[i] != want[i];
-  want += t->W[w->layer]->n;
-  for (int64_t i = 0; i < t->b[w->layer]->n; i++) bad += w->b[i] != want[i];
+  const int64_t n_W = t->W[w->layer]->n, n_b = t->b[w->layer]->n;
+  float W[n_W], b[n_b];
+  if (t->kernels.fetch(W, w->W, sizeof W) != TS_OK) return 1;
+  if (t->kernels.fetch(b, w->b, sizeof b) != TS_OK) return 1;
+  for (int64_t i = 0; i < n_W; i++) bad += W[i] != want[i];
+  for (int64_t i = 0; i < n_b; i++) bad += b[i] != want[n_W + i];
   return bad;
 }
 
@@ -248,14 +251,13 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
   const work *w = arg;
   const toy *t = w->t;
   w->t->bad += count_bad(w);
-  if (w->layer < 0) {
-    make_gradient(w, w->dW, t->late);
-    return TS_OK;
-  }
-  make_gradient(w, w->dW, t->W[w->layer]);
-  make_gradient(w, w->db, t->b[w->layer]);
+  ts_err err = TS_OK;
+  if (w->layer < 0) return make_gradient(w, w->dW, t->late);
+  TS_TRY(make_gradient(w, w->dW, t->W[w->layer]));
+  TS_TRY(make_gradient(w, w->db, t->b[w->layer]));
   toy_sleep(w->ms);
-  return TS_OK;
+done:
+  return err;
 }
 
 static const char *const spans[2][TOY_LAYERS_MAX] = {
@@ -330,7 +332,7 @@ static int64_t add_whole(toy *t, const ts_param *p, float *out, ts_comm *comm) {
   int64_t bytes[8] = {0}, sent = 4 * x.n_rows * width;
   ts_token token;
   if (x.replicated) {
-    memcpy(out, x.w, (size_t)p->n * sizeof *out);
+    ts_test_get(t->device, out, x.w, (size_t)p->n * sizeof *out);
     return p->n;
   }
   ck_assert_ok(ts_comm_gather_all(comm, bytes, &sent, sizeof sent));

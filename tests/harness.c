@@ -12,17 +12,26 @@
 
 static ts_fixture shared; /* for ts_test_all */
 
-void ts_fixture_start(ts_fixture *f, bool serial, int n_threads) {
-  const ts_device_options d = {
-      .serial = serial, .n_threads = n_threads, .timeout_s = 60};
+static void start_on_device(ts_fixture *f) {
   const ts_world_options w = {.ordered = true, .timeout_s = 60};
-  ck_assert_ok(ts_device_create(&f->device, "host", &d));
   ck_assert_ok(ts_world_create(&f->world, f->device, &w));
   ck_assert_ok(ts_comm_create(f->world, &f->comm, TS_GROUP_WORLD, "test"));
   ck_assert_ok(
       ts_lane_create(f->device, &f->lane, "test compute", TS_LANE_COMPUTE));
   f->rank = ts_world_rank(f->world);
   f->size = ts_world_size(f->world);
+}
+
+void ts_fixture_start(ts_fixture *f, bool serial, int n_threads) {
+  const ts_device_options d = {
+      .serial = serial, .n_threads = n_threads, .timeout_s = 60};
+  ck_assert_ok(ts_device_create(&f->device, "host", &d));
+  start_on_device(f);
+}
+
+void ts_fixture_start_device(ts_fixture *f, bool serial, int n_threads) {
+  ck_assert_ok(ts_test_device(&f->device, serial, n_threads));
+  start_on_device(f);
 }
 
 void ts_fixture_stop(ts_fixture *f) {

@@ -29,6 +29,8 @@ typedef struct ts_fixture {
 } ts_fixture;
 
 void ts_fixture_start(ts_fixture *, bool serial, int n_threads);
+/* On the device of ts_test_device, not the host. */
+void ts_fixture_start_device(ts_fixture *, bool serial, int n_threads);
 void ts_fixture_stop(ts_fixture *);
 
 /* A device of the kind that TESSERA_BACKEND names, "host" where it isn't set;

@@ -81,11 +81,17 @@ static ts_err row_update(const ts_row_update_args *a) {
   return err;
 }
 
-static ts_err dense_update(const ts_dense_update_args *a) {
-  pr_sleep_us(pr_kernel_hooks.dense_update_us);
-  if (pr_kernel_hooks.dense_update)
-    return pr_kernel_hooks.dense_update(a, real.dense_update);
-  return real.dense_update(a);
+static ts_err one_update(const ts_dense_update_args *a) {
+  return real.dense_update(a, 1);
+}
+
+static ts_err dense_update(const ts_dense_update_args *a, int32_t n) {
+  ts_err err = TS_OK;
+  pr_sleep_us(n * pr_kernel_hooks.dense_update_us);
+  if (!pr_kernel_hooks.dense_update) return real.dense_update(a, n);
+  for (int32_t i = 0; i < n && err == TS_OK; i++)
+    err = pr_kernel_hooks.dense_update(&a[i], one_update);
+  return err;
 }
 
 /* ---- data ---------------------------------------------------------------- */

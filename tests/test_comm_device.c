@@ -477,6 +477,52 @@ START_TEST(contract) {
 }
 END_TEST
 
+static ts_err stand(void *arg, ts_lane *lane) {
+  (void)arg, (void)lane;
+  ts_pause(20000);
+  return TS_OK;
+}
+
+/* Ends the operation of TOKEN, which is under way; waits of lanes for words. */
+static int end_on_lane(ts_token *token) {
+  const int before = ts_fake.n_words;
+  ck_assert_ok(ts_comm_end(token, r.lane));
+  ck_assert_ok(ts_lane_sync(r.lane));
+  return ts_fake.n_words - before;
+}
+
+/* Lanes wait by themselves for what arrives in the device's memory; what the
+ * host may read has arrived when a task that follows is submitted. */
+START_TEST(words_are_for_the_devices_memory) {
+  float one = 1, host = 1;
+  int64_t bytes[RANKS] = {8, 8, 8, 8}, in[RANKS];
+  char data[8 * RANKS] = {0};
+  ts_token token;
+  rig_start(_i ? WIRED | WORDS : WORDS, 300);
+  const int words = is_fake();
+  ts_exchange x = {.send = data,
+                   .send_bytes = bytes,
+                   .recv = {.owned = true, .device = r.device},
+                   .recv_bytes = in};
+  ts_buffer b = put(&one, 4);
+  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
+  ck_assert_ok(
+      ts_comm_all_reduce(r.comm, &token, b.ptr, 1, TS_F32, TS_SUM, r.lane));
+  ck_assert_all(end_on_lane(&token) == words);
+  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
+  ck_assert_ok(ts_comm_exchange(r.comm, &token, &x, r.lane));
+  ck_assert_all(end_on_lane(&token) == 0);
+  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
+  ck_assert_ok(
+      ts_comm_all_reduce(r.comm, &token, &host, 1, TS_F32, TS_SUM, r.lane));
+  ck_assert_all(end_on_lane(&token) == 0);
+  ck_assert_all(host == (float)r.size);
+  ts_buffer_reset(&x.recv);
+  ts_buffer_reset(&b);
+  rig_stop();
+}
+END_TEST
+
 static void wire_start(void) {
   ts_fake_wire_start(ts_mpi_size() % 2 == 0 ? 2 : 0);
 }
@@ -489,6 +535,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(t, a_failed_lane_fails_what_waits_for_it, 0, N_BROKEN);
   tcase_add_loop_test(t, deadlines_name_the_operation, 0, N_BROKEN);
   tcase_add_loop_test(t, errors_of_the_library, 0, N_BROKEN);
+  tcase_add_loop_test(t, words_are_for_the_devices_memory, 0, 2);
   suite_add_tcase(s, t);
   return s;
 }

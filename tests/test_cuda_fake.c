@@ -3,6 +3,7 @@
  * Kernels are not run here, and what the driver does is not shown. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cuda_runtime_api.h>
@@ -10,10 +11,14 @@
 #define TEST_DEVICE_AND_MORE
 #include "cuda_fake.h"
 #include "runtime/trace.h"
+#include "sparse/hold_clock.h"
 #include "test_device.c"
 
 __attribute__((constructor)) static void choose(void) {
   setenv("TESSERA_BACKEND", "cuda", 1);
+  /* As ts_cuda_words_prepare sets it; the GPU is chosen once in a process. */
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 }
 
 /* A launch asks for the last error: nothing that lanes do may leave one. */
@@ -232,6 +237,194 @@ START_TEST(an_old_gpu_has_a_note) {
 }
 END_TEST
 
+/* ---- how long holds take ------------------------------------------------- */
+
+static ts_hold_clock holds;
+
+/* A hold that enqueues something; the stream is held from where it begins. */
+static ts_err hold_task(void *arg, ts_lane *lane) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_hold_begin(&holds, lane));
+  if (*(void **)arg) ts_cuda_fake_hold(*(void **)arg);
+  TS_TRY(ts_hold_end(&holds));
+done:
+  return err;
+}
+
+/* Holds take the stream's time, not the host's for launches; more of them than
+ * there are marks, and another lane, lose none. */
+START_TEST(holds_have_the_devices_times) {
+  ts_pair p;
+  void *stream, *none = NULL;
+  start(&p, false);
+  ts_lane *lane = lane_with(p.device, &stream);
+  holds = (ts_hold_clock){0};
+  ck_assert_ok(ts_lane_submit(lane, "hold", hold_task, &stream, sizeof stream));
+  ts_pause(50000);
+  ts_cuda_fake_hold(NULL);
+  ck_assert_ok(ts_lane_sync(lane));
+  ck_assert_double_ge(ts_hold_seconds(&holds), 0.045);
+  const double one = ts_hold_seconds(&holds);
+  for (int i = 0; i < 200; i++) {
+    ck_assert_ok(ts_lane_submit(lane, "hold", hold_task, &none, sizeof none));
+    if (i % 20 == 19) ck_assert_ok(ts_lane_sync(lane));
+  }
+  ck_assert_ok(ts_lane_submit(p.other, "hold", hold_task, &none, sizeof none));
+  ck_assert_ok(ts_lane_sync(p.other));
+  ck_assert_double_ge(ts_hold_seconds(&holds), one);
+  ck_assert_double_le(ts_hold_seconds(&holds), one + 1);
+  ck_assert_str_eq(ts_err_message(), "");
+  ts_hold_clock_reset(&holds);
+  ts_lane_destroy(lane);
+  stop(&p);
+}
+END_TEST
+
+/* ---- words --------------------------------------------------------------- */
+
+typedef struct word_rig {
+  ts_pair p;
+  ts_buffer word, from, to; /* pinned */
+  int waits;                /* of streams, before */
+} word_rig;
+
+/* A device whose streams may wait for words, unless NAME is set to VALUE. */
+static void start_words(word_rig *r, bool serial, double timeout_s) {
+  const ts_device_options o = {
+      .serial = serial, .n_threads = 1, .timeout_s = timeout_s};
+  ts_buffer *const all[] = {&r->word, &r->from, &r->to};
+  setenv("TESSERA_STREAM_WAITS", "1", 1);
+  ck_assert_ok(ts_device_create(&r->p.device, "cuda", &o));
+  unsetenv("TESSERA_STREAM_WAITS");
+  ck_assert_ok(
+      ts_lane_create(r->p.device, &r->p.lane, "waits", TS_LANE_COMPUTE));
+  ck_assert_ok(ts_lane_create(r->p.device, &r->p.other, "other", TS_LANE_DATA));
+  for (int i = 0; i < 3; i++)
+    ck_assert_ok(ts_buffer_create(all[i], r->p.device, 64, TS_SPACE_PINNED,
+                                  TS_TAG_MISC));
+  r->waits = ts_cuda_fake_now().word_waits;
+}
+
+static void stop_words(word_rig *r) {
+  ts_buffer *const all[] = {&r->word, &r->from, &r->to};
+  for (int i = 0; i < 3; i++) ts_buffer_reset(all[i]);
+  stop(&r->p);
+}
+
+static ts_err wait_word(word_rig *r, uint64_t least) {
+  return r->p.device->ops->wait_word(r->p.lane, r->word.ptr, least);
+}
+
+static void set_word(const word_rig *r, uint64_t value) {
+  __atomic_store_n((uint64_t *)r->word.ptr, value, __ATOMIC_RELEASE);
+}
+
+/* The host goes on at once; what follows the wait sees what was written before
+ * the word, and other lanes are not held up. */
+START_TEST(a_stream_waits_for_a_word) {
+  word_rig r;
+  start_words(&r, false, 60);
+  ck_assert_ptr_nonnull(r.p.device->ops->wait_word);
+  set_word(&r, 4);
+  ck_assert_ok(wait_word(&r, 4)); /* has come */
+  ck_assert_ok(ts_lane_sync(r.p.lane));
+  ck_assert_ok(wait_word(&r, 6));
+  ck_assert_int_eq(ts_cuda_fake_now().word_waits, r.waits + 2);
+  ck_assert_ok(ts_lane_copy(r.p.lane, r.to.ptr, r.from.ptr, 8));
+  const ts_event copied = ts_lane_record(r.p.lane);
+  ck_assert_ok(ts_lane_submit(r.p.other, "a", nothing, NULL, 0));
+  ck_assert_ok(ts_lane_sync(r.p.other));
+  set_word(&r, 5);
+  ts_pause(20000);
+  ck_assert(!ts_event_done(copied));
+  memcpy(r.from.ptr, "arrived", 8);
+  set_word(&r, 7);
+  ck_assert_ok(ts_event_sync(copied));
+  ck_assert_str_eq(r.to.ptr, "arrived");
+  stop_words(&r);
+}
+END_TEST
+
+static void *set_later(void *rig) {
+  ts_pause(50000);
+  set_word(rig, 9);
+  return NULL;
+}
+
+/* Serial lanes, and more lanes than there are connections: the host waits. */
+START_TEST(the_host_waits_for_a_word) {
+  word_rig r;
+  ts_lane *more[30];
+  pthread_t thread;
+  start_words(&r, _i == 0, 60);
+  for (int i = 0; i < 30 && _i; i++)
+    ck_assert_ok(ts_lane_create(r.p.device, &more[i], "more", TS_LANE_DATA));
+  ck_assert_int_eq(pthread_create(&thread, NULL, set_later, &r), 0);
+  ck_assert_ok(wait_word(&r, 9));
+  ck_assert_uint_eq(*(uint64_t *)r.word.ptr, 9);
+  ck_assert_int_eq(ts_cuda_fake_now().word_waits, r.waits);
+  pthread_join(thread, NULL);
+  for (int i = 0; i < 30 && _i; i++) ts_lane_destroy(more[i]);
+  ck_assert_ok(wait_word(&r, 8));
+  ck_assert_int_eq(ts_cuda_fake_now().word_waits, r.waits + (_i == 1));
+  stop_words(&r);
+}
+END_TEST
+
+/* A word that doesn't come is the lane's deadline, and no end of the program:
+ * the stream goes on with the word of who gives up. */
+START_TEST(a_word_that_does_not_come) {
+  word_rig r;
+  start_words(&r, false, 0.1);
+  ck_assert_ok(wait_word(&r, 3));
+  ck_assert_ok(ts_lane_submit(r.p.lane, "stands still", nothing, NULL, 0));
+  ck_assert_int_eq(ts_lane_sync(r.p.lane), TS_ERR_COMM);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "\"stands still\""));
+  ts_err_clear();
+  set_word(&r, INT64_MAX);
+  ck_assert_ok(ts_lane_sync(r.p.lane));
+  stop_words(&r);
+}
+END_TEST
+
+/* What is missing is said, and the host waits as without being asked. */
+START_TEST(words_that_may_not_be_used) {
+  static const char *const bad[][3] = {
+      {"CUDA_DEVICE_MAX_CONNECTIONS", "8", "there are 8 connections"},
+      {"CUDA_DEVICE_MAX_COPY_CONNECTIONS", "2", "there are 2 connections"},
+      {"CUDA_MODULE_LOADING", "LAZY", "CUDA_MODULE_LOADING is \"LAZY\""},
+      {"TESSERA_FAKE_NO_WORDS", "1", "no 64-bit waits"}};
+  word_rig r;
+  ts_device_info info;
+  char before[64] = "";
+  const char *const *b = bad[_i];
+  if (getenv(b[0])) (void)snprintf(before, sizeof before, "%s", getenv(b[0]));
+  setenv(b[0], b[1], 1);
+  start_words(&r, false, 60);
+  ck_assert_ptr_null(r.p.device->ops->wait_word);
+  ck_assert(ts_device_describe(r.p.device, &info));
+  ck_assert_ptr_nonnull(strstr(info.text, "the host waits for messages"));
+  ck_assert_ptr_nonnull(strstr(info.text, b[2]));
+  stop_words(&r);
+  if (*before)
+    setenv(b[0], before, 1);
+  else
+    unsetenv(b[0]);
+}
+END_TEST
+
+/* Nobody asks: nothing is new. */
+START_TEST(words_are_asked_for) {
+  ts_pair p;
+  ts_device_info info;
+  start(&p, false);
+  ck_assert_ptr_null(p.device->ops->wait_word);
+  ck_assert(ts_device_describe(p.device, &info));
+  ck_assert_ptr_null(strstr(info.text, "messages"));
+  stop(&p);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = device_suite();
   TCase *t = tcase_create("cuda");
@@ -242,6 +435,12 @@ static Suite *suite(void) {
   tcase_add_test(t, memory_comes_and_goes);
   tcase_add_test(t, spans_have_the_devices_times);
   tcase_add_test(t, an_old_gpu_has_a_note);
+  tcase_add_test(t, holds_have_the_devices_times);
+  tcase_add_test(t, a_stream_waits_for_a_word);
+  tcase_add_loop_test(t, the_host_waits_for_a_word, 0, 2);
+  tcase_add_test(t, a_word_that_does_not_come);
+  tcase_add_loop_test(t, words_that_may_not_be_used, 0, 4);
+  tcase_add_test(t, words_are_asked_for);
   suite_add_tcase(s, t);
   return s;
 }

@@ -1,5 +1,5 @@
 /* test_ddp.c - buckets, reductions, the optimizer in backward.
- * ranks: 1 2 3 4 */
+ * ranks: 1 2 3 4  fake: 1 2 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +51,8 @@ START_TEST(bucket_layouts) {
   const int want[] = {2, 2, 4};
   ts_fixture f;
   ts_kernels k;
-  ts_fixture_start(&f, true, 1);
-  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  ts_fixture_start_device(&f, true, 1);
+  ck_assert_ok(ts_test_kernels(&k));
   for (int i = 0; i < 3; i++) {
     ts_params ps = {0};
     ts_parallel *d;
@@ -84,6 +84,7 @@ typedef struct ts_run {
 } ts_run;
 
 typedef struct ts_fill {
+  const ts_kernels *kernels;
   float *grad;
   int p, step, micro, parts;
 } ts_fill;
@@ -92,21 +93,22 @@ typedef struct ts_fill {
 static ts_err fill(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_fill *f = arg;
+  float grad[N];
   for (int i = 0; i < N; i++) {
     const double whole = sin(f->step * 1.3 + f->p * 7 + i * 0.01);
     const double odd = 0.25 * (f->micro + 1);
-    f->grad[i] = (float)(f->micro < 0 ? whole : odd * whole) / (float)f->parts;
+    grad[i] = (float)(f->micro < 0 ? whole : odd * whole) / (float)f->parts;
   }
-  return TS_OK;
+  return f->kernels->put(f->grad, grad, sizeof grad);
 }
 
-static void backward(ts_parallel *d, ts_params *ps, ts_fixture *f, int step,
-                     int micro) {
+static void backward(ts_parallel *d, ts_params *ps, ts_fixture *f,
+                     const ts_kernels *k, int step, int micro) {
   const ts_layer_hooks h = ts_parallel_hooks(d);
   for (int p = N_PARAMS - 1; p >= 0; p--) {
     ts_param *q = ps->item[p];
     ck_assert_ok(ts_layer_acquire(&h, q, TS_BACKWARD, f->lane));
-    const ts_fill arg = {q->grad, p, step, micro, f->size};
+    const ts_fill arg = {k, q->grad, p, step, micro, f->size};
     ck_assert_ok(ts_lane_submit(f->lane, "fill", fill, &arg, sizeof arg));
     ck_assert_ok(ts_layer_ready(&h, q, f->lane));
     ck_assert_ok(ts_layer_release(&h, q, TS_BACKWARD, f->lane));
@@ -119,14 +121,14 @@ static void run(ts_config *c, ts_run r, float *out, double *norm) {
   ts_kernels k;
   ts_params ps = {0};
   ts_parallel *d;
-  ts_fixture_start(&f, r.serial, 1);
-  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  ts_fixture_start_device(&f, r.serial, 1);
+  ck_assert_ok(ts_test_kernels(&k));
   for (int p = 0; p < N_PARAMS; p++) {
     char name[] = "layer.0.weight";
     ts_param *q;
     name[6] = (char)('0' + p);
     ck_assert_ok(ts_params_add(&ps, f.device, &q, name, name, N, 0));
-    ts_param_init_uniform(q, 3, 1.0);
+    ck_assert_ok(ts_param_init_uniform(q, 3, 1.0));
   }
   c->run.accumulate = r.micro ? r.micro : 1;
   ck_assert_ok(create(&d, &ps, c, &f, &k));
@@ -134,11 +136,11 @@ static void run(ts_config *c, ts_run r, float *out, double *norm) {
   for (int step = 1; step <= 3; step++) {
     for (int m = 0; m < r.micro - 1; m++) {
       ck_assert_ok(ts_parallel_begin(d, step, false));
-      backward(d, &ps, &f, step, m);
+      backward(d, &ps, &f, &k, step, m);
       ck_assert_ok(ts_parallel_end(d, NULL, f.lane));
     }
     ck_assert_ok(ts_parallel_begin(d, step, true));
-    backward(d, &ps, &f, step, r.micro ? r.micro - 1 : -1);
+    backward(d, &ps, &f, &k, step, r.micro ? r.micro - 1 : -1);
     ck_assert_ok(ts_parallel_end(d, norm, f.lane));
     if (!r.ahead) ck_assert_ok(ts_lane_sync(f.lane));
   }
@@ -148,7 +150,7 @@ static void run(ts_config *c, ts_run r, float *out, double *norm) {
   /* Who keeps copies of weights has to see that they changed. */
   ck_assert_all((int64_t)ps.item[0]->version == version + 3);
   for (int p = 0; p < N_PARAMS; p++)
-    memcpy(out + p * N, ps.item[p]->w, N * sizeof *out);
+    ts_test_get(f.device, out + p * N, ps.item[p]->w, N * sizeof *out);
   ts_parallel_destroy(d);
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
@@ -194,7 +196,7 @@ static double by_hand(double w, int p, int i, double rate) {
 /* Initial weights of parameter P into W. */
 static void first_weights(float *w, int p) {
   ts_param q = {.index = p, .n = N, .w = w};
-  ts_param_init_uniform(&q, 3, 1.0);
+  ck_assert_ok(ts_param_init_uniform(&q, 3, 1.0));
 }
 
 static void check_by_hand(const float *got, const double *rates) {
@@ -263,8 +265,8 @@ START_TEST(overrides_inherit) {
   overrides[1].optimizer.weight_decay_mode = TS_WD_L2;
   c.optimizer.overrides = overrides;
   c.optimizer.n_overrides = 2;
-  ts_fixture_start(&f, true, 1);
-  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  ts_fixture_start_device(&f, true, 1);
+  ck_assert_ok(ts_test_kernels(&k));
   ck_assert_ok(ts_params_add(&ps, f.device, &first, one, one, 4, 4));
   ck_assert_ok(ts_params_add(&ps, f.device, &second, two, two, 4, 4));
   ck_assert_ok(create(&d, &ps, &c, &f, &k));
@@ -291,8 +293,8 @@ START_TEST(an_override_that_matches_nothing_is_refused) {
   ts_optim_override override = {none, c.optimizer.base};
   c.optimizer.overrides = &override;
   c.optimizer.n_overrides = 1;
-  ts_fixture_start(&f, true, 1);
-  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  ts_fixture_start_device(&f, true, 1);
+  ck_assert_ok(ts_test_kernels(&k));
   ck_assert_ok(
       ts_params_add(&ps, f.device, &q, "dense_arch.0", "dense_arch.0", 4, 4));
   ck_assert_all(create(&d, &ps, &c, &f, &k) == TS_ERR_DECK);
@@ -344,8 +346,8 @@ START_TEST(gradients_come_once) {
   ts_param *q;
   ts_parallel *d;
   ts_config c = config(sgd, constant);
-  ts_fixture_start(&f, true, 1);
-  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  ts_fixture_start_device(&f, true, 1);
+  ck_assert_ok(ts_test_kernels(&k));
   ck_assert_ok(ts_params_add(&ps, f.device, &q, "one", "one", 4, 4));
   ck_assert_ok(create(&d, &ps, &c, &f, &k));
   ck_assert_ok(ts_parallel_begin(d, 1, true));

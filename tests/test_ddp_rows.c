@@ -25,10 +25,10 @@ static void sleep_ms(int ms) {
   nanosleep(&t, NULL);
 }
 
-static ts_err (*real_update)(const ts_dense_update_args *);
-static ts_err slow_update(const ts_dense_update_args *a) {
-  sleep_ms(2);
-  return real_update(a);
+static ts_err (*real_update)(const ts_dense_update_args *, int32_t);
+static ts_err slow_update(const ts_dense_update_args *a, int32_t n) {
+  sleep_ms(2 * n);
+  return real_update(a, n);
 }
 
 static void deck(char *kind) {
@@ -57,7 +57,7 @@ static void add_layers(int n, int rows, int cols) {
     name[6] = (char)('0' + p / 10);
     name[7] = (char)('0' + p % 10);
     ck_assert_ok(ts_params_add(&ps, f.device, &q, name, name, rows, cols));
-    ts_param_init_uniform(q, 3, 1.0);
+    ck_assert_ok(ts_param_init_uniform(q, 3, 1.0));
   }
 }
 

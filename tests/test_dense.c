@@ -256,7 +256,7 @@ START_TEST(dense_optimizers_against_formula) {
                                   .step = step};
         if (ts_dense_optim_n_states(&c) > 0) a.state[0] = s0;
         if (ts_dense_optim_n_states(&c) > 1) a.state[1] = s1;
-        ck_assert_ok(k.dense_update(&a));
+        ck_assert_ok(k.dense_update(&a, 1));
       }
       for (int i = 0; i < 100; i++)
         ck_assert_float_eq_tol(w[i], (float)dw[i], 2e-5f);

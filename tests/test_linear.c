@@ -92,6 +92,23 @@ static void start_device(ts_probe *p, int n_threads) {
   ck_assert_ok(ts_lane_create(p->device, &p->lane, "c", TS_LANE_COMPUTE));
 }
 
+/* Their memory is the test's. */
+static void add_params(ts_probe *p) {
+  p->ps.deferred = true;
+  ck_assert_ok(
+      ts_params_add(&p->ps, p->device, &p->W, "W", "W", p->c.out, p->c.in));
+  ck_assert_ok(ts_params_add(&p->ps, p->device, &p->b, "b", "b", p->c.out, 0));
+  ck_assert_ok(ts_mem_array(&p->W->w, p->W->n, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_array(&p->b->w, p->b->n, 4, TS_TAG_MISC));
+}
+
+static void drop_params(ts_probe *p) {
+  ts_mem_free(p->W->w);
+  ts_mem_free(p->b->w);
+  p->W->w = p->b->w = NULL;
+  ts_params_reset(&p->ps);
+}
+
 static void stop_device(ts_probe *p) {
   ts_lane_destroy(p->lane);
   ts_device_destroy(p->device);
@@ -105,8 +122,7 @@ static void start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
   make_half_arrays(p);
   float **arrays[] = {&p->x, &p->y, &p->dy, &p->dx, &p->masked};
   start_device(p, n_threads);
-  ck_assert_ok(ts_params_add(&p->ps, NULL, &p->W, "W", "W", c.out, c.in));
-  ck_assert_ok(ts_params_add(&p->ps, NULL, &p->b, "b", "b", c.out, 0));
+  add_params(p);
   for (int i = 0; i < 5; i++)
     ck_assert_ok(
         ts_mem_array(arrays[i], BATCH_MAX * WIDTH_MAX, 4, TS_TAG_MISC));
@@ -138,7 +154,7 @@ static void stop(ts_probe *p) {
   uint16_t *halves[] = {p->x16, p->y16, p->dy16, p->dx16};
   for (int i = 0; i < 7; i++) ts_mem_free(arrays[i]);
   for (int i = 0; i < 4; i++) ts_mem_free(halves[i]);
-  ts_params_reset(&p->ps);
+  drop_params(p);
   stop_device(p);
 }
 
@@ -331,8 +347,7 @@ START_TEST(narrow_layers_read_bf16) {
   static uint16_t x[BATCH_MAX * WIDTH_MAX * 2], dx[BATCH_MAX * WIDTH_MAX * 2];
   if (missing("onednn") || no_bf16()) return;
   start_device(&p, 2);
-  ck_assert_ok(ts_params_add(&p.ps, NULL, &p.W, "W", "W", N, K));
-  ck_assert_ok(ts_params_add(&p.ps, NULL, &p.b, "b", "b", N, 0));
+  add_params(&p);
   p.W->grad = gw;
   p.b->grad = gb;
   for (int i = 0; i < N * K; i++) p.W->w[i] = draw(1, (uint32_t)i);
@@ -373,7 +388,7 @@ START_TEST(narrow_layers_read_bf16) {
                               fabs(sum) / 256 + 1e-6);
     }
   ts_linear_destroy(p.l);
-  ts_params_reset(&p.ps);
+  drop_params(&p);
   stop_device(&p);
 }
 END_TEST

@@ -1,6 +1,9 @@
 /* test_models.c - each model against itself in double: losses, and gradients
  * of every parameter and embedding against differences of that oracle; what
- * models say of their layers; the kernels by element.  seconds: 400 */
+ * models say of their layers; the kernels by element.
+ * ranks: 1
+ * fake: 1
+ * seconds: 400 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +14,7 @@
 #include "dense/linear.h"
 #include "harness.h"
 #include "model_oracle.h"
+#include "runtime/arrays.h"
 
 static float draw(uint32_t a, uint32_t b) {
   uint32_t x[4];
@@ -93,32 +97,49 @@ static void make_deck(ts_plain_deck *d, const ts_model_case *m) {
   d->c.model.n_tasks = m->n_tasks;
 }
 
+/* On any device: what kernels touch is its memory. */
 typedef struct ts_probe {
   const ts_model_case *m;
   ts_plain_deck deck;
-  ts_fixture f;
+  ts_device *device;
+  ts_lane *lane;
   ts_kernels k;
+  ts_arrays arrays;
   ts_model *model;
   float emb[MF][MB * MD], grad[MF][MB * MD], dense[MB * MN], label[MB * MT];
-  const float *data[MF];
-  float *grads[MF];
+  float *data[MF], *grads[MF], *inputs, *labels, *dlogits; /* the device's */
+  double *loss;
   int64_t stride[MF];
+  float *dw[PARAMS_MAX]; /* gradients of parameters, for the host */
   ts_oracle oracle;
   double *w[PARAMS_MAX], *demb[MF], emb64[MF][MB * MD];
 } ts_probe;
+
+/* A copy in the device's memory, until the end. */
+static void *to_device(ts_probe *p, const void *x, size_t bytes) {
+  void *at;
+  ck_assert_ok(ts_arrays_take(&p->arrays, p->device, &at, (int64_t)bytes, 1,
+                              TS_TAG_MISC));
+  ts_test_put(p->device, at, (void *)(uintptr_t)x, bytes);
+  return at;
+}
 
 static void fill_probe(ts_probe *p) {
   const ts_model_case *m = p->m;
   for (int f = 0; f < MF; f++) {
     for (int j = 0; j < MB * MD; j++)
       p->emb64[f][j] = p->emb[f][j] = draw(50 + (uint32_t)f, (uint32_t)j);
-    p->data[f] = p->emb[f];
-    p->grads[f] = p->grad[f];
+    p->data[f] = to_device(p, p->emb[f], sizeof p->emb[f]);
+    p->grads[f] = to_device(p, p->grad[f], sizeof p->grad[f]);
     p->demb[f] = p->emb64[f];
     p->stride[f] = m->dims[f];
   }
   for (int j = 0; j < MB * MN; j++) p->dense[j] = draw(60, (uint32_t)j);
   for (int j = 0; j < MB * MT; j++) p->label[j] = (float)(j % 3 == 1);
+  p->inputs = to_device(p, p->dense, sizeof p->dense);
+  p->labels = to_device(p, p->label, sizeof p->label);
+  p->dlogits = to_device(p, p->label, sizeof p->label);
+  p->loss = to_device(p, &(double){0}, sizeof(double));
 }
 
 /* The parameters in double, for the oracle; biases move away from 0. */
@@ -127,12 +148,17 @@ static void copy_params(ts_probe *p) {
   ck_assert_int_le(params->n, PARAMS_MAX);
   for (int32_t i = 0; i < params->n; i++) {
     ts_param *q = params->item[i];
-    ck_assert_ok(ts_mem_array(&q->grad, q->n, 4, TS_TAG_DENSE));
+    const size_t bytes = (size_t)q->n * sizeof(float);
+    ck_assert_ok(
+        ts_arrays_take(&p->arrays, p->device, &q->grad, q->n, 4, TS_TAG_DENSE));
+    ck_assert_ok(ts_mem_array(&p->dw[i], q->n, 4, TS_TAG_DENSE));
     ck_assert_ok(ts_mem_array(&p->w[i], q->n, 8, TS_TAG_DENSE));
+    float *w = ts_test_borrow(p->device, q->w, bytes);
     for (int64_t j = 0; j < q->n; j++) {
-      if (!q->cols) q->w[j] += 0.1f * draw(40 + (uint32_t)i, (uint32_t)j);
-      p->w[i][j] = q->w[j];
+      if (!q->cols) w[j] += 0.1f * draw(40 + (uint32_t)i, (uint32_t)j);
+      p->w[i][j] = w[j];
     }
+    ts_test_return(p->device, q->w, w, bytes, true);
   }
   p->oracle = (ts_oracle){&p->deck.c, params, p->w,     p->demb,
                           MF,         MB,     p->dense, p->label};
@@ -143,8 +169,9 @@ static void start_in(ts_probe *p, const ts_model_case *m, const char *engine,
   *p = (ts_probe){.m = m};
   make_deck(&p->deck, m);
   p->deck.c.run.precision = precision;
-  ts_fixture_start(&p->f, true, 1);
-  ck_assert_ok(ts_kernels_fill(&p->k, "host", NULL));
+  ck_assert_ok(ts_test_device(&p->device, true, 1));
+  ck_assert_ok(ts_lane_create(p->device, &p->lane, "compute", TS_LANE_COMPUTE));
+  ck_assert_ok(ts_test_kernels(&p->k));
   const ts_model_spec spec = {.config = &p->deck.c,
                               .n_features = MF,
                               .dim = m->dims[0],
@@ -153,7 +180,7 @@ static void start_in(ts_probe *p, const ts_model_case *m, const char *engine,
                               .engine = engine,
                               .kernels = &p->k};
   ck_assert_ok(
-      ts_model_find(m->kind)->create(&p->model, &spec, p->f.device, p->f.lane));
+      ts_model_find(m->kind)->create(&p->model, &spec, p->device, p->lane));
   fill_probe(p);
   copy_params(p);
 }
@@ -164,39 +191,66 @@ static void start(ts_probe *p, const ts_model_case *m, const char *engine) {
 
 static void stop(ts_probe *p) {
   for (int32_t i = 0; i < p->model->params.n; i++) {
-    ts_mem_free(p->model->params.item[i]->grad);
     p->model->params.item[i]->grad = NULL;
+    ts_mem_free(p->dw[i]);
     ts_mem_free(p->w[i]);
   }
   p->model->ops->destroy(p->model);
-  ts_fixture_stop(&p->f);
+  ts_arrays_reset(&p->arrays);
+  ts_lane_destroy(p->lane);
+  ts_device_destroy(p->device);
+}
+
+/* What the step left on the device. */
+static double fetch_step(ts_probe *p) {
+  const ts_params *params = &p->model->params;
+  double loss;
+  ck_assert_ok(ts_lane_sync(p->lane));
+  ts_test_get(p->device, &loss, p->loss, sizeof loss);
+  for (int f = 0; f < MF; f++)
+    ts_test_get(p->device, p->grad[f], p->grads[f], sizeof p->grad[f]);
+  for (int32_t i = 0; i < params->n; i++)
+    ts_test_get(p->device, p->dw[i], params->item[i]->grad,
+                (size_t)params->item[i]->n * sizeof(float));
+  return loss / MB;
+}
+
+typedef struct ts_loss_task {
+  const ts_kernels *kernels;
+  ts_bce_args args;
+} ts_loss_task;
+
+static ts_err loss_task(void *arg, ts_lane *lane) {
+  const ts_loss_task *t = arg;
+  (void)lane;
+  return t->kernels->bce(&t->args);
 }
 
 /* One step over the first BATCH samples; the loss. */
 static double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
   const ts_model_ops *ops = p->model->ops;
   const int n = p->m->n_tasks;
-  const ts_emb_views v = {p->data, p->grads, p->stride, MF};
-  float *logits, dlogits[MB * MT];
+  const ts_emb_views v = {(const float *const *)p->data, p->grads, p->stride,
+                          MF};
+  float *logits;
   double weights[MT];
-  double loss;
   for (int k = 0; k < n; k++) weights[k] = p->deck.tasks[k].weight;
-  ck_assert_ok(ops->dense_forward(p->model, p->dense, batch, hooks, p->f.lane));
+  ck_assert_ok(ops->dense_forward(p->model, p->inputs, batch, hooks, p->lane));
+  ck_assert_ok(ops->over_forward(p->model, &logits, &v, batch, hooks, p->lane));
+  const ts_loss_task t = {&p->k,
+                          {.loss_sum = p->loss,
+                           .grad = p->dlogits,
+                           .logits = logits,
+                           .labels = p->labels,
+                           .task_weights = weights,
+                           .scale = 1.0 / MB,
+                           .batch = batch,
+                           .n_tasks = n}};
+  ck_assert_ok(ts_lane_submit(p->lane, "loss", loss_task, &t, sizeof t));
   ck_assert_ok(
-      ops->over_forward(p->model, &logits, &v, batch, hooks, p->f.lane));
-  const ts_bce_args a = {.loss_sum = &loss,
-                         .grad = dlogits,
-                         .logits = logits,
-                         .labels = p->label,
-                         .task_weights = weights,
-                         .scale = 1.0 / MB,
-                         .batch = batch,
-                         .n_tasks = n};
-  ck_assert_ok(p->k.bce(&a));
-  ck_assert_ok(
-      ops->over_backward(p->model, dlogits, &v, batch, hooks, p->f.lane));
-  ck_assert_ok(ops->dense_backward(p->model, batch, hooks, p->f.lane));
-  return loss / MB;
+      ops->over_backward(p->model, p->dlogits, &v, batch, hooks, p->lane));
+  ck_assert_ok(ops->dense_backward(p->model, batch, hooks, p->lane));
+  return fetch_step(p);
 }
 
 /* d loss / d *x of the oracle, by a central difference. */
@@ -221,9 +275,11 @@ static void compare(const ts_probe *p, double *x, float grad,
 
 static void model_case(const ts_model_case *m, const char *engine) {
   static ts_probe p;
-  /* Sanitizers make the oracle slow, and look at arithmetic alone. */
-  const int every = getenv("TESSERA_SANITIZED") ? 11 : 1;
   start(&p, m, engine);
+  /* Sanitizers make the oracle slow, and look at arithmetic alone; another
+   * device's products are the host's. */
+  const bool few = getenv("TESSERA_SANITIZED") || ts_device_is_apart(p.device);
+  const int every = few ? 11 : 1;
   const double loss = step(&p, MB, NULL);
   ck_assert_double_eq_tol(loss, ts_oracle_loss(&p.oracle), 1e-6 * loss);
   for (int f = 0; f < MF; f++)
@@ -232,7 +288,7 @@ static void model_case(const ts_model_case *m, const char *engine) {
   for (int32_t i = 0; i < p.model->params.n; i++) {
     const ts_param *q = p.model->params.item[i];
     for (int64_t j = 0; j < q->n; j += every)
-      compare(&p, &p.w[i][j], q->grad[j], q->name);
+      compare(&p, &p.w[i][j], p.dw[i][j], q->name);
   }
   stop(&p);
 }
@@ -260,7 +316,9 @@ static void compare_norms(const ts_probe *p, double *x, const float *grad,
 /* Odd widths, too: rows of bf16 are padded. */
 START_TEST(models_in_bf16_against_double) {
   static ts_probe p;
-  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, NULL, NULL)) return;
+  ts_kernels k;
+  ck_assert_ok(ts_test_kernels(&k));
+  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, NULL, &k)) return;
   for (int m = 0; m < N_MODELS; m++) {
     start_in(&p, &model_cases[m], NULL, TS_PRECISION_BF16);
     const double loss = step(&p, MB, NULL);
@@ -269,7 +327,7 @@ START_TEST(models_in_bf16_against_double) {
       compare_norms(&p, p.emb64[f], p.grad[f], MB * p.m->dims[f], "embedding");
     for (int32_t i = 0; i < p.model->params.n; i++) {
       const ts_param *q = p.model->params.item[i];
-      compare_norms(&p, p.w[i], q->grad, q->n, q->name);
+      compare_norms(&p, p.w[i], p.dw[i], q->n, q->name);
     }
     stop(&p);
   }
@@ -285,7 +343,7 @@ START_TEST(no_samples_give_no_gradient) {
     (void)step(&p, 0, NULL);
     for (int32_t i = 0; i < p.model->params.n; i++)
       for (int64_t j = 0; j < p.model->params.item[i]->n; j++)
-        ck_assert_float_eq(p.model->params.item[i]->grad[j], 0);
+        ck_assert_float_eq(p.dw[i][j], 0);
     stop(&p);
   }
 }
@@ -359,11 +417,16 @@ START_TEST(cross_layers_are_groups_and_normal) {
       ts_params_find(&p.model->params, "inter_arch.crossnet.W_kernels.1");
   ck_assert_str_eq(V->group, "cross.1");
   ck_assert_str_eq(W->group, "cross.1");
+  const size_t bytes = (size_t)V->n * sizeof(float); /* of W, too */
+  float *v = ts_test_borrow(p.device, V->w, bytes);
+  float *w = ts_test_borrow(p.device, W->w, bytes);
   double sum = 0, square = 0;
   for (int64_t j = 0; j < V->n; j++) {
-    sum += (double)V->w[j] + (double)W->w[j];
-    square += (double)V->w[j] * V->w[j] + (double)W->w[j] * W->w[j];
+    sum += (double)v[j] + (double)w[j];
+    square += (double)v[j] * v[j] + (double)w[j] * w[j];
   }
+  ts_test_return(p.device, V->w, v, bytes, false);
+  ts_test_return(p.device, W->w, w, bytes, false);
   const double n = 2.0 * (double)V->n, want = 2.0 / (V->rows + V->cols);
   ck_assert_double_lt(fabs(sum / n), 4 * sqrt(want / n));
   ck_assert_double_lt(fabs(square / n / want - 1), 4 * sqrt(2 / n));
@@ -384,7 +447,7 @@ START_TEST(decks_that_do_not_fit_are_refused) {
     ts_model *none = NULL;
     p.deck.c.model.n_tasks = c->n_tasks + 1;
     ck_assert_int_eq(
-        ts_model_find(c->kind)->create(&none, &spec, p.f.device, p.f.lane),
+        ts_model_find(c->kind)->create(&none, &spec, p.device, p.lane),
         TS_ERR_DECK);
     ts_err_clear();
     p.deck.c.model.n_tasks = c->n_tasks;
@@ -392,7 +455,7 @@ START_TEST(decks_that_do_not_fit_are_refused) {
     if (c->bottom[0]) p.deck.c.model.dense_arch.n = 0;
     if (c->fm_dim || c->bottom[0]) {
       ck_assert_int_eq(
-          ts_model_find(c->kind)->create(&none, &spec, p.f.device, p.f.lane),
+          ts_model_find(c->kind)->create(&none, &spec, p.device, p.lane),
           TS_ERR_DECK);
       ts_err_clear();
     }

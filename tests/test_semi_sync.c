@@ -69,7 +69,7 @@ static void update_now(ts_trainer *t, int64_t step) {
     kept_update *k = &delay.kept[i];
     k->args.grad = k->grad;
     k->args.step = step;
-    ck_assert_ok(plain.dense_update(&k->args));
+    ck_assert_ok(plain.dense_update(&k->args, 1));
     for (int32_t p = 0; p < t->model->params.n; p++)
       if (t->model->params.item[p]->w == k->args.w)
         t->model->params.item[p]->version++;

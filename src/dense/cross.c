@@ -57,8 +57,8 @@ static ts_err add_params(ts_cross_layer *k, const ts_cross_spec *s,
   TS_TRY(add_param(&k->V, s, params, "V_kernels", l, s->rank, s->width, lane));
   TS_TRY(add_param(&k->W, s, params, "W_kernels", l, s->width, s->rank, lane));
   TS_TRY(add_param(&k->b, s, params, "bias", l, s->width, 0, lane));
-  ts_param_init_normal(k->V, seed, deviation);
-  ts_param_init_normal(k->W, seed, deviation);
+  TS_TRY(ts_param_init_normal(k->V, seed, deviation));
+  TS_TRY(ts_param_init_normal(k->W, seed, deviation));
 done:
   return err;
 }

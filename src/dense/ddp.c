@@ -19,8 +19,8 @@ static ts_err make_states(ts_ddp *d) {
     for (int k = 0;
          k < ts_dense_optim_n_states(ts_param_optims_of(d->base.optims, p));
          k++)
-      TS_TRY(
-          ts_mem_array(&p->state[k], p->n, sizeof(float), TS_TAG_DENSE_STATE));
+      TS_TRY(ts_arrays_take(&d->arrays, d->base.spec.device, &p->state[k], p->n,
+                            sizeof(float), TS_TAG_DENSE_STATE));
   }
 done:
   return err;
@@ -48,14 +48,12 @@ static void destroy(ts_parallel *base) {
   if (d->own_comm) ts_comm_destroy(d->own_comm);
   for (int32_t i = 0; i < d->params->n; i++) {
     ts_param *p = d->params->item[i];
-    for (int k = 0; k < TS_PARAM_STATES_MAX; k++) {
-      ts_mem_free(p->state[k]);
-      p->state[k] = NULL;
-    }
+    for (int k = 0; k < TS_PARAM_STATES_MAX; k++) p->state[k] = NULL;
     p->grad = NULL;
   }
   ts_param_optims_destroy(d->base.optims);
   ts_ddp_layout_reset(d);
+  ts_arrays_reset(&d->arrays);
   ts_mem_free(d);
 }
 
@@ -90,6 +88,9 @@ static ts_err create_training(ts_ddp *d) {
   TS_TRY(ts_ddp_lay_out(d));
   TS_TRY(reserve_sums(d));
   TS_TRY(make_states(d));
+  if (c->optimizer.clip_norm > 0)
+    TS_TRY(ts_arrays_take(&d->arrays, d->base.spec.device, &d->norm, 2,
+                          sizeof *d->norm, TS_TAG_DENSE));
 done:
   return err;
 }
@@ -104,7 +105,6 @@ static ts_err create(ts_parallel **out, const ts_parallel_spec *spec) {
   d->params = spec->params;
   d->config = spec->config;
   d->kernels = spec->kernels;
-  d->grad_factor = 1.0;
   if (spec->training) TS_TRY(create_training(d));
   *out = &d->base;
   d = NULL;
@@ -273,9 +273,14 @@ static ts_err stash(ts_parallel *base, bool on) {
     TS_THROW(TS_ERR_DECK,
              "gradients that are kept for the next step can't be applied in "
              "the backward pass: optimizer.in_backward = false");
-  if (on && !d->stash)
-    TS_TRY(ts_mem_array(&d->stash, ts_params_count(d->params), sizeof *d->stash,
-                        TS_TAG_GRADS));
+  if (on && !d->stash) {
+    ts_device *device = d->base.spec.device;
+    TS_TRY(ts_arrays_take(&d->arrays, device, &d->bad, 1, sizeof *d->bad,
+                          TS_TAG_GRADS));
+    TS_TRY(ts_arrays_take(&d->arrays, device, &d->stash,
+                          ts_params_count(d->params), sizeof *d->stash,
+                          TS_TAG_GRADS));
+  }
   d->stashing = on;
 done:
   return err;
@@ -296,8 +301,9 @@ done:
 
 static bool stash_finite(const ts_parallel *base) {
   const ts_ddp *d = (const ts_ddp *)base;
-  return !d->stashed ||
-         ts_all_finite(d->stash, TS_F32, ts_params_count(d->params));
+  const int64_t n = ts_params_count(d->params);
+  const ts_look_args look = {d->stash, n, 1, n, d->bad};
+  return !d->stashed || ts_parallel_finite(d->kernels, d->bad, &look, 1);
 }
 
 static ts_parallel_stat stat_of(const ts_parallel *base) {

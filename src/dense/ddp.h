@@ -20,6 +20,7 @@
 #define TS_DENSE_DDP_H
 
 #include "dense/parallel_impl.h"
+#include "runtime/arrays.h"
 
 typedef struct ts_bucket {
   int32_t first, end; /* places: parameters in backward order */
@@ -61,8 +62,10 @@ typedef struct ts_ddp {
   int32_t n_slots;
   bool *came;     /* (n) by place: gradients of this pass */
   bool *released; /* by group: its parameters are not read again in this pass */
+  ts_arrays arrays;   /* memory of slots, KEPT and so on, and states */
   float *kept, *late; /* NULL where not needed */
   float *stash;       /* like KEPT: of the step before; NULL until used */
+  int32_t *bad;       /* (1) what is stashed is not finite; with STASH */
   /* the step */
   bool in_backward, open, sync, stashing, stashed;
   int32_t next;        /* bucket to be reduced */
@@ -70,7 +73,9 @@ typedef struct ts_ddp {
   int32_t n_earlier;   /* micro-batches that are in KEPT */
   int64_t step, n_reductions;
   double lr_factor;
-  double grad_factor, norm; /* the lane's: tasks write and read them */
+  /* (2) the global norm, and what gradients are multiplied by: the lane's,
+   * in the device's memory; NULL where nothing is clipped. */
+  double *norm;
 } ts_ddp;
 
 /* ddp_layout.c */

@@ -92,8 +92,8 @@ static ts_err make_slots(ts_ddp *d) {
   }
   for (int32_t i = 0; i < d->n_slots; i++) {
     d->slots[i].bucket = -1;
-    TS_TRY(ts_mem_array(&d->slots[i].grads, d->slots[i].n, sizeof(float),
-                        TS_TAG_GRADS));
+    TS_TRY(ts_arrays_take(&d->arrays, d->base.spec.device, &d->slots[i].grads,
+                          d->slots[i].n, sizeof(float), TS_TAG_GRADS));
   }
 done:
   return err;
@@ -103,13 +103,16 @@ done:
 static ts_err make_rest(ts_ddp *d) {
   ts_err err = TS_OK;
   int64_t late = 0;
+  ts_device *device = d->base.spec.device;
   for (int32_t i = 0; i < d->n_buckets; i++)
     if (d->buckets[i].late) late += d->buckets[i].n;
   if (keeps(d))
-    TS_TRY(ts_mem_array(&d->kept, ts_params_count(d->params), sizeof *d->kept,
-                        TS_TAG_GRADS));
+    TS_TRY(ts_arrays_take(&d->arrays, device, &d->kept,
+                          ts_params_count(d->params), sizeof *d->kept,
+                          TS_TAG_GRADS));
   if (uses_slots(d))
-    TS_TRY(ts_mem_array(&d->late, late, sizeof *d->late, TS_TAG_GRADS));
+    TS_TRY(ts_arrays_take(&d->arrays, device, &d->late, late, sizeof *d->late,
+                          TS_TAG_GRADS));
 done:
   return err;
 }
@@ -150,12 +153,8 @@ done:
 }
 
 void ts_ddp_layout_reset(ts_ddp *d) {
-  void *arrays[] = {d->place,  d->place_of, d->group_of, d->bucket_of,
-                    d->offset, d->came,     d->released, d->buckets,
-                    d->kept,   d->late,     d->stash};
-  for (int32_t i = 0; d->slots && i < d->n_slots; i++)
-    ts_mem_free(d->slots[i].grads);
-  ts_mem_free(d->slots);
+  void *arrays[] = {d->place, d->place_of, d->group_of, d->bucket_of, d->offset,
+                    d->came,  d->released, d->buckets,  d->slots};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
 }

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "dense/clones.h"
 #include "dense/half.h"
 #include "dense/update.h"
+#include "dense/update_numbers.h"
 
 enum { BLOCK = 1024 };
 
@@ -23,6 +25,18 @@ static ts_err look(const ts_look_args *a) {
   for (int64_t i = 0; i < a->rows; i++)
     bad |= !ts_all_finite(a->x + i * a->stride, TS_F32, a->n);
   if (bad) *a->bad = 1;
+  return TS_OK;
+}
+
+/* Small ones are not worth a second thread. */
+static ts_err copies(const ts_copies_args *a) {
+  int64_t n = 0;
+  for (int32_t k = 0; k < a->n_pieces; k++) n += a->piece[k].n;
+#pragma omp parallel for schedule(dynamic) if (n > 65536)
+  for (int32_t k = 0; k < a->n_pieces; k++) {
+    const ts_flat_copy *p = &a->piece[k];
+    if (p->n > 0) memcpy(p->to, p->from, (size_t)p->n * sizeof *p->to);
+  }
   return TS_OK;
 }
 
@@ -57,10 +71,33 @@ static ts_err widen(float *x, int64_t n, ts_dtype dtype) {
   return TS_OK;
 }
 
+/* Of TS_SUM_BLOCK elements at most. */
+static TS_CLONES double squares_block(const float *x, int64_t n) {
+  double part[TS_SUM_PARTS] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + TS_SUM_PARTS <= n; i += TS_SUM_PARTS)
+    for (int k = 0; k < TS_SUM_PARTS; k++)
+      part[k] += (double)x[i + k] * x[i + k];
+  for (int k = 0; i + k < n; k++) part[k] += (double)x[i + k] * x[i + k];
+  for (int k = 0; k < TS_SUM_PARTS; k++) sum += part[k];
+  return sum;
+}
+
 static ts_err squares(const float *x, int64_t n, double *sum) {
-  double part = 0;
-  for (int64_t i = 0; i < n; i++) part += (double)x[i] * x[i];
-  *sum += part;
+  enum { BLOCKS = 512 };
+  double part[BLOCKS], all = 0;
+  for (int64_t i = 0; i < n; i += (int64_t)BLOCKS * TS_SUM_BLOCK) {
+    const int64_t left = (n - i + TS_SUM_BLOCK - 1) / TS_SUM_BLOCK;
+    const int64_t m = left < BLOCKS ? left : BLOCKS;
+#pragma omp parallel for schedule(static) if (m > 16)
+    for (int64_t b = 0; b < m; b++) {
+      const int64_t from = i + b * TS_SUM_BLOCK, rest = n - from;
+      part[b] =
+          squares_block(x + from, rest < TS_SUM_BLOCK ? rest : TS_SUM_BLOCK);
+    }
+    for (int64_t b = 0; b < m; b++) all += part[b];
+  }
+  *sum += all;
   return TS_OK;
 }
 
@@ -73,6 +110,7 @@ static ts_err clip(double *norm, double *factor, double most) {
 void ts_flat_kernels_host(ts_kernels *k) {
   k->half_rows = half_rows;
   k->look = look;
+  k->copies = copies;
   k->swap = swap;
   k->shorten = shorten;
   k->widen = widen;

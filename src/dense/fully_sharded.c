@@ -8,13 +8,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-static void free_states(const ts_params *ps) {
+ts_err ts_fs_take(ts_fs *d, void *p, int64_t n, size_t size, ts_tag tag) {
+  return ts_arrays_take(&d->arrays, d->base.spec.device, p, n, size, tag);
+}
+
+static void forget_arrays(const ts_params *ps) {
   for (int32_t i = 0; i < ps->n; i++) {
     ts_param *p = ps->item[i];
-    for (int k = 0; k < TS_PARAM_STATES_MAX; k++) {
-      ts_mem_free(p->state[k]);
-      p->state[k] = NULL;
-    }
+    for (int k = 0; k < TS_PARAM_STATES_MAX; k++) p->state[k] = NULL;
     p->grad = NULL;
   }
 }
@@ -26,17 +27,13 @@ static void destroy(ts_parallel *base) {
   ts_comm_destroy(d->gather_comm);
   ts_comm_destroy(d->block_comm);
   ts_comm_destroy(d->reduce_comm);
-  ts_fs_norms_destroy(d);
-  free_states(d->params);
+  ts_comm_destroy(d->norm_comm);
+  forget_arrays(d->params);
   ts_fs_groups_destroy(d);
   ts_param_optims_destroy(d->base.optims);
   ts_mem_free(d->slots);
-  ts_mem_free(d->slot_memory);
   ts_mem_free(d->counts);
-  ts_mem_free(d->grads);
-  ts_mem_free(d->grad_memory);
-  ts_mem_free(d->earlier);
-  ts_mem_free(d->stash);
+  ts_arrays_reset(&d->arrays);
   ts_mem_free(d);
 }
 
@@ -67,6 +64,8 @@ static ts_err create_training(ts_fs *d) {
   TS_TRY(ts_schedule_check(c));
   TS_TRY(ts_param_optims_create(&d->base.optims, d->params, c));
   TS_TRY(ts_fs_grads_create(d));
+  if (c->optimizer.clip_norm > 0)
+    TS_TRY(ts_fs_take(d, &d->norm, 2, sizeof *d->norm, TS_TAG_DENSE));
   TS_TRY(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
                         TS_LANE_DATA));
   TS_TRY(ts_comm_create(world, &d->reduce_comm, TS_GROUP_WORLD,
@@ -91,7 +90,6 @@ static ts_err create(ts_parallel **out, const ts_parallel_spec *spec) {
   d->kernels = spec->kernels;
   d->rank = ts_world_rank(spec->world);
   d->n_ranks = ts_world_size(spec->world);
-  d->grad_factor = 1.0;
   d->pass = d->last = d->open = d->held = -1;
   TS_TRY(check(d));
   TS_TRY(ts_mem_array(&d->counts, d->n_ranks, sizeof *d->counts, TS_TAG_DENSE));

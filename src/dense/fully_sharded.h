@@ -19,6 +19,7 @@
 #define TS_DENSE_FULLY_SHARDED_H
 
 #include "dense/parallel_impl.h"
+#include "runtime/arrays.h"
 
 typedef struct ts_fs_slot {
   float *at;
@@ -61,8 +62,8 @@ typedef struct ts_fs_group {
   float *earlier;   /* sum of earlier micro-batches; or NULL */
   ts_event reduced; /* end of the last reduction */
   ts_event updated;
-  /* (n_parts, 2) sums over whole parameters; NULL where no optimizer of the
-   * group needs them (lamb, lars) */
+  /* (n_parts, 2) sums over whole parameters, in the device's memory; NULL where
+   * no optimizer of the group needs them (lamb, lars) */
   double *stats;
 } ts_fs_group;
 
@@ -98,6 +99,7 @@ typedef struct ts_fs {
   ts_comm *reduce_comm; /* NULL unless training */
   ts_comm *norm_comm;   /* NULL unless a group has stats */
   ts_lane *lane;        /* optimizers run here, beside the backward pass */
+  ts_arrays arrays;     /* shards, slots, gradients, states: device memory */
   ts_fs_group *groups;
   int32_t n_groups;
   ts_fs_group late;  /* parameters that every rank has whole */
@@ -125,23 +127,36 @@ typedef struct ts_fs {
   float *grad_memory;
   ts_fs_slot recycled[2]; /* in_backward: shards' gradients take turns */
   float *earlier, *stash; /* NULL unless used */
+  int32_t *bad;           /* (1) what is stashed is not finite; with STASH */
   bool in_backward, sync, stashing, stashed;
   int32_t n_earlier, next_input, next_recycled;
   int64_t step, n_reductions;
   double lr_factor;
-  double grad_factor, norm; /* the lane's: tasks write and read them */
+  /* (2) the global norm, and what gradients are multiplied by: the lane's,
+   * in the device's memory; NULL where nothing is clipped. */
+  double *norm;
 } ts_fs;
+
+/* *P = N elements of SIZE bytes in the device's memory, zeroed, as long as the
+ * strategy lives. */
+ts_err ts_fs_take(ts_fs *, void *p, int64_t n, size_t size, ts_tag);
 
 /* fully_sharded_norms.c: sums over whole parameters for optimizers that need
  * them.  Create: collective.  ts_fs_norms enqueues those of G, whose shard's
  * gradients are GRADS; LANE waits for them. */
 ts_err ts_fs_norms_create(ts_fs *);
-void ts_fs_norms_destroy(ts_fs *);
 ts_err ts_fs_norms(ts_fs *, ts_fs_group *g, ts_lane *lane);
 /* The update of PART of G in this step, but for its stats. */
 ts_dense_update_args ts_fs_update_args(const ts_fs *, const ts_fs_part *,
                                        const float *grads, double lr_factor,
                                        int64_t step);
+
+/* fully_sharded_copy.c: between a group's flat, (n_ranks, shard_n), and its
+ * whole.  KEPT: one more copy, or 0.  Enqueue. */
+ts_err ts_fs_copy_out(const ts_fs *, const ts_fs_group *, const float *flat,
+                      float *whole, ts_flat_copy kept, ts_lane *);
+ts_err ts_fs_copy_in(const ts_fs *, const ts_fs_group *, const float *whole,
+                     float *input, ts_lane *);
 
 /* fully_sharded_groups.c: groups, shards with their initial values, lists.
  * DECK errors name the layers that there are.  Local. */

@@ -78,8 +78,8 @@ ts_err ts_fs_slots_create(ts_fs *d) {
   }
   d->slot_n = (d->slot_n + 15) / 16 * 16;
   TS_TRY(ts_mem_array(&d->slots, d->n_slots, sizeof *d->slots, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->slot_memory, d->n_slots * d->slot_n, sizeof(float),
-                      TS_TAG_DENSE));
+  TS_TRY(ts_fs_take(d, &d->slot_memory, d->n_slots * d->slot_n, sizeof(float),
+                    TS_TAG_DENSE));
   for (int32_t i = 0; i < d->n_slots; i++)
     d->slots[i].at = d->slot_memory + i * d->slot_n;
 done:
@@ -151,38 +151,6 @@ done:
   return err;
 }
 
-typedef struct ts_copy_out {
-  const ts_fs_group *g;
-  const float *flat;
-  float *whole;
-  int n_ranks, block, rank;
-  bool keep;
-} ts_copy_out;
-
-static ts_err copy_out_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_copy_out *a = arg;
-  const ts_fs_group *g = a->g;
-  for (int32_t k = 0; k < g->n_parts; k++) {
-    const ts_fs_part *p = &g->parts[k];
-    const int64_t rows = p->param->rows;
-#pragma omp parallel for schedule(static) if (p->param->n > 65536)
-    for (int r = 0; r < a->n_ranks; r++) {
-      const int64_t row0 = r * p->chunk;
-      const int64_t n = rows - row0 < p->chunk ? rows - row0 : p->chunk;
-      if (n > 0)
-        memcpy(a->whole + p->whole_at + row0 * p->width,
-               a->flat + r * g->shard_n + p->shard_at,
-               (size_t)(n * p->width) * sizeof *a->whole);
-    }
-  }
-  if (a->keep) {
-    const int64_t n = g->shard_n * (a->n_ranks / a->block);
-    memcpy(g->kept, a->flat + a->rank % a->block * n, (size_t)n * 4);
-  }
-  return TS_OK;
-}
-
 static float *whole_of(const ts_fs *d, const ts_fs_group *g) {
   return d->keeps_whole && g->kept ? g->kept : d->slots[TS_FS_WHOLE].at;
 }
@@ -191,18 +159,16 @@ static ts_err copy_out(ts_fs *d, int32_t i, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_fs_group *g = &d->groups[i];
   const bool forward = d->pass == TS_FORWARD;
-  const ts_copy_out arg = {.g = g,
-                           .flat = d->slots[g->slot].at,
-                           .whole = whole_of(d, g),
-                           .n_ranks = d->n_ranks,
-                           .block = d->block,
-                           .rank = d->rank,
-                           .keep = forward && g->kept && !d->keeps_whole};
+  const float *flat = d->slots[g->slot].at;
+  const int64_t kept_n = g->shard_n * (d->n_ranks / d->block);
+  ts_flat_copy kept = {0};
+  if (forward && g->kept && !d->keeps_whole)
+    kept = (ts_flat_copy){g->kept, flat + d->rank % d->block * kept_n, kept_n};
   TS_TRY(ts_lane_wait(lane, g->gathered));
   /* Behind that wait the lane has done with what forward held. */
   if (d->held >= 0) give_flat(d, &d->held, d->slots[d->held].last_use);
   TS_TRY(ts_lane_wait(lane, d->slots[TS_FS_WHOLE].last_use));
-  TS_TRY(ts_lane_submit(lane, "copy-out", copy_out_task, &arg, sizeof arg));
+  TS_TRY(ts_fs_copy_out(d, g, flat, whole_of(d, g), kept, lane));
   d->slots[g->slot].last_use = ts_lane_record(lane);
   if (forward) {
     d->held = g->slot;

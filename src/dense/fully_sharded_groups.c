@@ -137,22 +137,32 @@ done:
 }
 
 /* This rank's rows, from the whole where there is one. */
-static void take_values(ts_fs_part *part) {
+static ts_err take_values(ts_fs_part *part, ts_staging *s) {
+  ts_err err = TS_OK;
   ts_param *p = part->param;
   const int64_t at = part->row0 * part->width, n = part->n_rows * part->width;
-  if (p->w && n)
-    memcpy(part->w, p->w + at, (size_t)n * sizeof *p->w);
-  else
-    ts_param_init_part(p, part->w, at, n);
-  ts_mem_free(p->w);
+  const size_t bytes = (size_t)n * sizeof *p->w;
+  if (!p->w) {
+    TS_TRY(ts_param_init_put(p, s, part->w, at, n));
+  } else if (s->lane) {
+    TS_TRY(ts_lane_copy(s->lane, part->w, p->w + at, bytes));
+    TS_TRY(ts_lane_sync(s->lane));
+  } else if (n) {
+    memcpy(part->w, p->w + at, bytes);
+  }
+done:
+  ts_buffer_reset(&p->own);
   p->w = NULL;
+  return err;
 }
 
 static ts_err make_shards(ts_fs *d) {
   ts_err err = TS_OK;
   int64_t n = 0;
+  ts_staging s = {0};
   for (int32_t i = 0; i < d->n_groups; i++) n += d->groups[i].shard_n;
-  TS_TRY(ts_mem_array(&d->shards, n, sizeof *d->shards, TS_TAG_DENSE));
+  TS_TRY(ts_fs_take(d, &d->shards, n, sizeof *d->shards, TS_TAG_DENSE));
+  TS_TRY(ts_staging_create(&s, d->base.spec.device));
   n = 0;
   for (int32_t i = 0; i < d->n_groups; i++) {
     ts_fs_group *g = &d->groups[i];
@@ -160,10 +170,11 @@ static ts_err make_shards(ts_fs *d) {
     n += g->shard_n;
     for (int32_t k = 0; k < g->n_parts; k++) {
       g->parts[k].w = g->shard + g->parts[k].shard_at;
-      take_values(&g->parts[k]);
+      TS_TRY(take_values(&g->parts[k], &s));
     }
   }
 done:
+  ts_staging_reset(&s);
   return err;
 }
 
@@ -176,7 +187,7 @@ static ts_err make_kept(ts_fs *d) {
     ts_fs_group *g = &d->groups[i];
     const int64_t n =
         d->keeps_whole ? g->whole_n : g->shard_n * (d->n_ranks / d->block);
-    TS_TRY(ts_mem_array(&g->kept, n, sizeof *g->kept, TS_TAG_DENSE));
+    TS_TRY(ts_fs_take(d, &g->kept, n, sizeof *g->kept, TS_TAG_DENSE));
   }
 done:
   return err;
@@ -252,12 +263,10 @@ void ts_fs_groups_destroy(ts_fs *d) {
     for (int32_t k = 0; k < g->n_parts; k++)
       if (d->shards) g->parts[k].param->w = NULL;
     ts_mem_free(g->parts);
-    ts_mem_free(g->kept);
     ts_mem_free(g->list[TS_FORWARD]);
     ts_mem_free(g->list[TS_BACKWARD]);
   }
   ts_mem_free(d->late.parts);
   ts_mem_free(d->groups);
   ts_mem_free(d->group_of);
-  ts_mem_free(d->shards);
 }

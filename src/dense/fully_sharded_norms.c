@@ -1,7 +1,6 @@
 /* fully_sharded_norms.c - lamb and lars step by norms of whole parameters: each
  * rank's part of their squares, summed in rank order.  On a communicator of
  * its own: reductions of further layers don't wait behind an optimizer. */
-#include "base/mem.h"
 #include "dense/fully_sharded.h"
 
 static bool needs(const ts_fs *d, const ts_fs_group *g) {
@@ -18,8 +17,8 @@ ts_err ts_fs_norms_create(ts_fs *d) {
   for (int32_t i = 0; i < d->n_groups; i++) {
     ts_fs_group *g = &d->groups[i];
     if (!needs(d, g)) continue;
-    TS_TRY(ts_mem_array(&g->stats, 2 * (int64_t)g->n_parts, sizeof *g->stats,
-                        TS_TAG_DENSE));
+    TS_TRY(ts_fs_take(d, &g->stats, 2 * (int64_t)g->n_parts, sizeof *g->stats,
+                      TS_TAG_DENSE));
     if (2 * g->n_parts > most) most = 2 * g->n_parts;
   }
   if (!most) goto done;
@@ -28,12 +27,6 @@ ts_err ts_fs_norms_create(ts_fs *d) {
   TS_TRY(ts_comm_reserve(d->norm_comm, most * 8 * d->n_ranks));
 done:
   return err;
-}
-
-void ts_fs_norms_destroy(ts_fs *d) {
-  ts_comm_destroy(d->norm_comm);
-  for (int32_t i = 0; d->groups && i < d->n_groups; i++)
-    ts_mem_free(d->groups[i].stats);
 }
 
 typedef struct ts_fs_norms_arg {
@@ -48,13 +41,13 @@ static ts_err norms_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   const ts_fs_norms_arg *a = arg;
+  const size_t bytes = 2 * (size_t)a->g->n_parts * sizeof *a->g->stats;
+  TS_TRY(a->d->kernels->zero(a->g->stats, bytes));
   for (int32_t i = 0; i < a->g->n_parts; i++) {
-    double *out = a->g->stats + 2 * i;
     const ts_dense_update_args u = ts_fs_update_args(
         a->d, &a->g->parts[i], a->grads, a->lr_factor, a->step);
-    out[0] = out[1] = 0;
     if (u.n && ts_dense_optim_has_norms(u.optim))
-      TS_TRY(a->d->kernels->dense_stats(&u, out));
+      TS_TRY(a->d->kernels->dense_stats(&u, a->g->stats + 2 * i));
   }
 done:
   return err;

@@ -3,9 +3,6 @@
  * to for the next layer, and reduced; a rank gets those of its shard.
  *
  * Parameters that every rank has whole (late ones) are reduced together. */
-#include <string.h>
-
-#include "base/mem.h"
 #include "dense/fully_sharded.h"
 
 /* Groups' gradients: with in_backward two take turns, else each has its own,
@@ -19,10 +16,10 @@ static ts_err make_grads(ts_fs *d) {
     d->grads_n += d->in_backward ? 0 : n;
   }
   d->grads_n += d->late.shard_n;
-  TS_TRY(ts_mem_array(&d->grads, d->grads_n, sizeof *d->grads, TS_TAG_DENSE));
+  TS_TRY(ts_fs_take(d, &d->grads, d->grads_n, sizeof *d->grads, TS_TAG_DENSE));
   if (d->in_backward)
-    TS_TRY(ts_mem_array(&d->grad_memory, 2 * largest, sizeof *d->grad_memory,
-                        TS_TAG_DENSE));
+    TS_TRY(ts_fs_take(d, &d->grad_memory, 2 * largest, sizeof *d->grad_memory,
+                      TS_TAG_DENSE));
   for (int k = 0; d->in_backward && k < 2; k++)
     d->recycled[k].at = d->grad_memory + k * largest;
   for (int32_t i = 0; i < d->n_groups && !d->in_backward; i++) {
@@ -42,7 +39,7 @@ static ts_err make_earlier(ts_fs *d) {
   int64_t n = d->late.shard_n;
   if (d->config->run.accumulate <= 1) return TS_OK;
   for (int32_t i = 0; i < d->n_groups; i++) n += d->groups[i].shard_n;
-  TS_TRY(ts_mem_array(&d->earlier, n, sizeof *d->earlier, TS_TAG_DENSE));
+  TS_TRY(ts_fs_take(d, &d->earlier, n, sizeof *d->earlier, TS_TAG_DENSE));
   n = 0;
   for (int32_t i = 0; i < d->n_groups; i++) {
     d->groups[i].earlier = d->earlier + n;
@@ -60,8 +57,8 @@ static ts_err make_states(ts_fs *d, ts_fs_group *g) {
     ts_param *p = part->param;
     const ts_optim_config *c = ts_param_optims_of(d->base.optims, p);
     for (int k = 0; k < ts_dense_optim_n_states(c); k++)
-      TS_TRY(ts_mem_array(&p->state[k], part->n_rows * part->width,
-                          sizeof(float), TS_TAG_DENSE_STATE));
+      TS_TRY(ts_fs_take(d, &p->state[k], part->n_rows * part->width,
+                        sizeof(float), TS_TAG_DENSE_STATE));
   }
 done:
   return err;
@@ -80,65 +77,18 @@ done:
 
 /* ---- sums of micro-batches ----------------------------------------------- */
 
-typedef struct ts_fold {
-  float *to;
-  const float *from;
-  int64_t n;
-  bool first; /* = instead of += */
-} ts_fold;
-
-static ts_err fold_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_fold *a = arg;
-  float *restrict to = a->to;
-  const float *restrict from = a->from;
-  if (a->first)
-    memcpy(to, from, (size_t)a->n * sizeof *to);
-  else
-    for (int64_t i = 0; i < a->n; i++) to[i] += from[i];
-  return TS_OK;
-}
-
 static bool folds(const ts_fs *d) {
   return !d->sync || d->n_earlier;
 }
 
 /* Earlier ones are kept aside and added to the last one's. */
 static ts_err fold(ts_fs *d, const ts_fs_group *g, ts_lane *lane) {
-  const ts_fold arg = {d->sync ? g->grad->at : g->earlier,
-                       d->sync ? g->earlier : g->grad->at, g->shard_n,
-                       !d->sync && !d->n_earlier};
-  return ts_lane_submit(lane, "accumulate", fold_task, &arg, sizeof arg);
+  return ts_parallel_fold(d->kernels, d->sync ? g->grad->at : g->earlier,
+                          d->sync ? g->earlier : g->grad->at, g->shard_n,
+                          !d->sync && !d->n_earlier, lane);
 }
 
 /* ---- a group ------------------------------------------------------------- */
-
-typedef struct ts_copy_in {
-  const ts_fs_group *g;
-  const float *whole; /* gradients */
-  float *input;       /* (n_ranks, shard_n); padding stays as it is */
-  int n_ranks;
-} ts_copy_in;
-
-static ts_err copy_in_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_copy_in *a = arg;
-  const ts_fs_group *g = a->g;
-  for (int32_t k = 0; k < g->n_parts; k++) {
-    const ts_fs_part *p = &g->parts[k];
-    const int64_t rows = p->param->rows;
-#pragma omp parallel for schedule(static) if (p->param->n > 65536)
-    for (int r = 0; r < a->n_ranks; r++) {
-      const int64_t row0 = r * p->chunk;
-      const int64_t n = rows - row0 < p->chunk ? rows - row0 : p->chunk;
-      if (n > 0)
-        memcpy(a->input + r * g->shard_n + p->shard_at,
-               a->whole + p->whole_at + row0 * p->width,
-               (size_t)(n * p->width) * sizeof *a->input);
-    }
-  }
-  return TS_OK;
-}
 
 static ts_fs_slot *take_input(ts_fs *d) {
   const int32_t n = d->config->dense.reduce_inputs;
@@ -152,10 +102,9 @@ static ts_err reduce(ts_fs *d, int32_t i, ts_lane *lane) {
   ts_fs_group *g = &d->groups[i];
   ts_fs_slot *input = take_input(d), *grads = &d->slots[TS_FS_GRAD];
   ts_token token;
-  const ts_copy_in arg = {g, grads->at, input->at, d->n_ranks};
   g->grad = d->in_backward ? &d->recycled[d->next_recycled++ % 2] : &g->own;
   TS_TRY(ts_lane_wait(lane, input->last_use));
-  TS_TRY(ts_lane_submit(lane, "copy-in", copy_in_task, &arg, sizeof arg));
+  TS_TRY(ts_fs_copy_in(d, g, grads->at, input->at, lane));
   grads->last_use = ts_lane_record(lane);
   for (int r = 0; r < d->n_ranks; r++) d->counts[r] = g->shard_n;
   ts_comm_follow(d->reduce_comm, g->grad->last_use);

@@ -1,9 +1,7 @@
 /* fully_sharded_update.c - optimizers of this rank's shards, at the end of a
  * step or within its backward pass. */
-#include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "dense/fully_sharded.h"
 
 /* The host may run ahead into the next step: tasks carry the step's numbers
@@ -25,8 +23,9 @@ ts_dense_update_args ts_fs_update_args(const ts_fs *d, const ts_fs_part *part,
                             .grad = grads + part->shard_at,
                             .n = part->n_rows * part->width,
                             .lr_factor = lr_factor,
-                            .grad_factor = d->grad_factor,
+                            .grad_factor = 1.0,
                             .step = step};
+  if (d->norm) u.grad_factor_at = d->norm + 1;
   memcpy(u.state, p->state, sizeof u.state);
   return u;
 }
@@ -36,15 +35,19 @@ static ts_err update_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   const ts_fs_update_arg *a = arg;
-  const ts_fs *d = a->d;
-  for (int32_t i = 0; i < a->g->n_parts; i++) {
-    const ts_fs_part *part = &a->g->parts[i];
-    ts_dense_update_args u =
-        ts_fs_update_args(d, part, a->grads, a->lr_factor, a->step);
-    if (a->g->stats) u.stats = a->g->stats + 2 * i;
-    if (u.n) TS_TRY(d->kernels->dense_update(&u));
-    part->param->version++;
+  const ts_fs_group *g = a->g;
+  ts_dense_update_args u[TS_DENSE_PIECES];
+  int32_t n = 0;
+  for (int32_t i = 0; i < g->n_parts; i++) {
+    u[n] =
+        ts_fs_update_args(a->d, &g->parts[i], a->grads, a->lr_factor, a->step);
+    if (g->stats) u[n].stats = g->stats + 2 * i;
+    n += u[n].n > 0;
+    if (!n || (n < TS_DENSE_PIECES && i + 1 < g->n_parts)) continue;
+    TS_TRY(a->d->kernels->dense_update(u, n));
+    n = 0;
   }
+  for (int32_t i = 0; i < g->n_parts; i++) g->parts[i].param->version++;
 done:
   return err;
 }
@@ -64,36 +67,34 @@ done:
 
 /* ---- clipping ------------------------------------------------------------ */
 
-static double squares(const ts_fs_group *g, const float *grads) {
-  double sum = 0;
+static ts_err add_squares(const ts_fs *d, const ts_fs_group *g) {
+  ts_err err = TS_OK;
   for (int32_t i = 0; i < g->n_parts; i++) {
     const ts_fs_part *p = &g->parts[i];
-    const float *x = grads + p->shard_at;
-    double part = 0;
-    for (int64_t k = 0; k < p->n_rows * p->width; k++)
-      part += (double)x[k] * x[k];
-    sum += part;
+    const int64_t n = p->n_rows * p->width;
+    if (n) TS_TRY(d->kernels->squares(g->own.at + p->shard_at, n, d->norm));
   }
-  return sum;
+done:
+  return err;
 }
 
 /* This rank's part of the square of the norm; what all have counts once. */
 static ts_err squares_task(void *arg, ts_lane *lane) {
   (void)lane;
+  ts_err err = TS_OK;
   ts_fs *d = *(ts_fs **)arg;
-  double sum = d->rank ? 0 : squares(&d->late, d->late.own.at);
+  TS_TRY(d->kernels->zero(d->norm, sizeof *d->norm));
+  if (!d->rank) TS_TRY(add_squares(d, &d->late));
   for (int32_t i = 0; i < d->n_groups; i++)
-    sum += squares(&d->groups[i], d->groups[i].own.at);
-  d->norm = sum;
-  return TS_OK;
+    TS_TRY(add_squares(d, &d->groups[i]));
+done:
+  return err;
 }
 
 static ts_err clip_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_fs *d = *(ts_fs **)arg;
-  d->norm = sqrt(d->norm);
-  d->grad_factor = fmin(1.0, d->config->optimizer.clip_norm / (d->norm + 1e-6));
-  return TS_OK;
+  return d->kernels->clip(d->norm, d->norm + 1, d->config->optimizer.clip_norm);
 }
 
 static ts_err clip(ts_fs *d, double *grad_norm, ts_lane *lane) {
@@ -101,12 +102,12 @@ static ts_err clip(ts_fs *d, double *grad_norm, ts_lane *lane) {
   ts_token token;
   TS_TRY(ts_lane_submit(lane, "clip", squares_task, &d, sizeof d));
   ts_comm_set_stage(d->reduce_comm, "norm");
-  TS_TRY(ts_comm_all_reduce(d->reduce_comm, &token, &d->norm, 1, TS_F64, TS_SUM,
+  TS_TRY(ts_comm_all_reduce(d->reduce_comm, &token, d->norm, 1, TS_F64, TS_SUM,
                             lane));
   TS_TRY(ts_comm_end(&token, lane));
   TS_TRY(ts_lane_submit(lane, "clip", clip_task, &d, sizeof d));
   if (grad_norm)
-    TS_TRY(ts_lane_copy(lane, grad_norm, &d->norm, sizeof d->norm));
+    TS_TRY(ts_lane_copy(lane, grad_norm, d->norm, sizeof *d->norm));
 done:
   return err;
 }
@@ -115,7 +116,7 @@ done:
 
 static ts_err update_all(ts_fs *d, double *grad_norm, ts_lane *lane) {
   ts_err err = TS_OK;
-  if (d->config->optimizer.clip_norm > 0) TS_TRY(clip(d, grad_norm, lane));
+  if (d->norm) TS_TRY(clip(d, grad_norm, lane));
   for (int32_t i = d->n_groups - 1; i >= 0; i--)
     TS_TRY(ts_fs_update(d, &d->groups[i], lane));
   if (d->late.n_parts) TS_TRY(ts_fs_update(d, &d->late, lane));
@@ -123,15 +124,8 @@ done:
   return err;
 }
 
-static ts_err swap_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  ts_fs *d = *(ts_fs **)arg;
-  for (int64_t i = 0; i < d->grads_n; i++) {
-    const float x = d->grads[i];
-    d->grads[i] = d->stash[i];
-    d->stash[i] = x;
-  }
-  return TS_OK;
+static ts_err swap_stash(ts_fs *d, ts_lane *lane) {
+  return ts_parallel_swap(d->kernels, d->grads, d->stash, d->grads_n, lane);
 }
 
 static ts_err check_all_came(const ts_fs *d) {
@@ -153,8 +147,7 @@ static ts_err update_now(ts_fs *d, double *grad_norm, ts_lane *lane) {
   TS_TRY(ts_lane_wait(lane, d->late.reduced));
   TS_TRY(ts_lane_wait(lane, ts_lane_record(d->lane)));
   const bool keep = d->stashing && !d->stashed;
-  if (d->stashing)
-    TS_TRY(ts_lane_submit(lane, "stash", swap_task, &d, sizeof d));
+  if (d->stashing) TS_TRY(swap_stash(d, lane));
   d->stashed |= d->stashing;
   if (!keep) TS_TRY(update_all(d, grad_norm, lane));
   for (int32_t i = 0; i < d->n_groups; i++)
@@ -185,8 +178,11 @@ done:
 ts_err ts_fs_stash(ts_parallel *base, bool on) {
   ts_err err = TS_OK;
   ts_fs *d = (ts_fs *)base;
-  if (on && !d->stash)
-    TS_TRY(ts_mem_array(&d->stash, d->grads_n, sizeof *d->stash, TS_TAG_DENSE));
+  if (on && !d->stash) {
+    TS_TRY(ts_fs_take(d, &d->bad, 1, sizeof *d->bad, TS_TAG_DENSE));
+    TS_TRY(
+        ts_fs_take(d, &d->stash, d->grads_n, sizeof *d->stash, TS_TAG_DENSE));
+  }
   d->stashing = on;
 done:
   return err;
@@ -199,24 +195,34 @@ ts_err ts_fs_unstash(ts_parallel *base, int64_t step, ts_lane *lane) {
   d->step = step;
   d->lr_factor = ts_schedule_factor(d->config, step);
   d->stashed = false;
-  TS_TRY(ts_lane_submit(lane, "stash", swap_task, &d, sizeof d));
+  TS_TRY(swap_stash(d, lane));
   TS_TRY(update_all(d, NULL, lane));
   d->optimized = ts_lane_record(lane);
 done:
   return err;
 }
 
+static bool group_finite(const ts_fs *d, const ts_fs_group *g) {
+  enum { LOOKS = 32 };
+  ts_look_args looks[LOOKS];
+  int32_t n = 0;
+  for (int32_t k = 0; k < g->n_parts; k++) {
+    const ts_fs_part *p = &g->parts[k];
+    const float *x = d->stash + (g->own.at - d->grads) + p->shard_at;
+    looks[n++] = (ts_look_args){x, p->width, p->n_rows, p->width, d->bad};
+    if (n < LOOKS && k + 1 < g->n_parts) continue;
+    if (!ts_parallel_finite(d->kernels, d->bad, looks, n)) return false;
+    n = 0;
+  }
+  return true;
+}
+
 /* Rows alone: what pads them may be anything. */
 bool ts_fs_stash_finite(const ts_parallel *base) {
   const ts_fs *d = (const ts_fs *)base;
+  bool all = true;
   if (!d->stashed) return true;
-  for (int32_t i = -1; i < d->n_groups; i++) {
-    const ts_fs_group *g = i < 0 ? &d->late : &d->groups[i];
-    for (int32_t k = 0; k < g->n_parts; k++) {
-      const ts_fs_part *p = &g->parts[k];
-      const float *x = d->stash + (g->own.at - d->grads) + p->shard_at;
-      if (!ts_all_finite(x, TS_F32, p->n_rows * p->width)) return false;
-    }
-  }
-  return true;
+  for (int32_t i = 0; i < d->n_groups; i++)
+    all &= group_finite(d, &d->groups[i]);
+  return all & group_finite(d, &d->late);
 }

@@ -51,6 +51,18 @@ const char *ts_linear_engine_version(const ts_kernels *k) {
   return e->version ? e->version() : e->name;
 }
 
+bool ts_linear_chooses(const ts_kernels *k) {
+  return k->engine && k->engine->save;
+}
+
+ts_err ts_linear_choices(const ts_kernels *k, ts_str *text) {
+  return ts_linear_chooses(k) ? k->engine->save(text) : TS_OK;
+}
+
+ts_err ts_linear_choose(const ts_kernels *k, const char *text) {
+  return ts_linear_chooses(k) ? k->engine->restore(text) : TS_OK;
+}
+
 static ts_err create_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_linear *l = *(ts_linear **)arg;

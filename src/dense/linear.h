@@ -7,6 +7,7 @@
 #ifndef TS_DENSE_LINEAR_H
 #define TS_DENSE_LINEAR_H
 
+#include "base/str.h"
 #include "dense/hooks.h"
 #include "dense/param.h"
 #include "runtime/kernels.h"
@@ -73,5 +74,12 @@ ts_err ts_linear_repeat(ts_linear *, ts_pass, ts_lane *);
 const char *ts_linear_engine(const char *engine); /* the one that is meant */
 /* Of KERNELS' engine (NULL: the host's): "oneDNN 2.6.3". */
 const char *ts_linear_engine_version(const ts_kernels *);
+
+/* Which algorithms the products of a device have, one text for all layers of
+ * this process: appended, and back from a text of an earlier run.  Only where
+ * chooses says so; else nothing is appended and what comes is left out. */
+bool ts_linear_chooses(const ts_kernels *);
+ts_err ts_linear_choices(const ts_kernels *, ts_str *text);
+ts_err ts_linear_choose(const ts_kernels *, const char *text);
 
 #endif

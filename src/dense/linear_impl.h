@@ -3,7 +3,6 @@
 #ifndef TS_DENSE_LINEAR_IMPL_H
 #define TS_DENSE_LINEAR_IMPL_H
 
-#include "base/str.h"
 #include "dense/linear.h"
 
 enum { TS_NARROW_MAX = 4 }; /* outputs of layers that are dot products */
@@ -27,8 +26,7 @@ typedef struct ts_engine {
                      const void *y, int32_t batch);
   /* The products of the last pass again, alone; NULL: has none. */
   ts_err (*repeat)(ts_linear *, ts_pass);
-  /* Which algorithms products have, appended as text, and back; NULL: the
-   * engine has no choice. */
+  /* ts_linear_choices, ts_linear_choose; NULL: it has no choice. */
   ts_err (*save)(ts_str *text);
   ts_err (*restore)(const char *text);
 } ts_engine;

@@ -11,7 +11,7 @@ tessera_sources += \
   src/dense/flat.c \
   src/dense/fully_sharded.c \
   src/dense/fully_sharded.h \
-  src/dense/fully_sharded_gather.c \
+  src/dense/fully_sharded_copy.c src/dense/fully_sharded_gather.c \
   src/dense/fully_sharded_groups.c \
   src/dense/fully_sharded_norms.c \
   src/dense/fully_sharded_reduce.c \
@@ -50,4 +50,4 @@ tessera_sources += \
   src/dense/parallel_impl.h \
   src/dense/schedule.c \
   src/dense/update.h \
-  src/dense/update_body.h
+  src/dense/update_body.h src/dense/update_numbers.h

@@ -40,8 +40,8 @@ static ts_err add_params(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
   TS_TRY(ts_str_append(&name, "%s.bias", prefix.text));
   TS_TRY(ts_params_add(params, device, &m->b[i], name.text, group.text,
                        m->n_out[i], 0));
-  ts_param_init_uniform(m->W[i], seed, bound);
-  ts_param_init_uniform(m->b[i], seed, bound);
+  TS_TRY(ts_param_init_uniform(m->W[i], seed, bound));
+  TS_TRY(ts_param_init_uniform(m->b[i], seed, bound));
 done:
   ts_str_reset(&prefix);
   ts_str_reset(&name);

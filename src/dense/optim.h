@@ -35,12 +35,15 @@ ts_err ts_dense_optim_check(ts_optim_config *, const char *where);
 int ts_dense_optim_n_states(const ts_optim_config *);
 const char *ts_dense_optim_state_name(const ts_optim_config *, int k);
 
-/* Kernel dense_update: one flat piece of n elements.
+/* Kernel dense_update: flat pieces of n elements, none of which lies in
+ * another.
  *
  * Optimizers with norms: where the piece is not the whole parameter, kernel
  * dense_stats comes first (once a step: it moves lamb's moments) and adds
  * this piece's part to two sums of squares; dense_update then takes the sums
  * over all pieces.  Arrays and sums are device memory, OPTIM the host's. */
+enum { TS_DENSE_PIECES = 28 }; /* of a call: a GPU's launch has them by value */
+
 typedef struct ts_dense_update_args {
   const ts_optim_config *optim;
   float *w, *state[TS_PARAM_STATES_MAX];

@@ -83,3 +83,53 @@ void ts_parallel_touch(ts_parallel *p) {
   for (int32_t i = 0; i < p->spec.params->n; i++)
     p->spec.params->item[i]->version++;
 }
+
+/* ---- what strategies have in common -------------------------------------- */
+
+typedef struct ts_pair {
+  const ts_kernels *kernels;
+  float *a, *b;
+  int64_t n;
+} ts_pair;
+
+static ts_err copy_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_pair *p = arg;
+  return p->kernels->copy(p->a, p->b, (size_t)p->n * sizeof *p->a);
+}
+
+static ts_err add_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_pair *p = arg;
+  return p->kernels->add(p->a, p->b, p->n);
+}
+
+static ts_err swap_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_pair *p = arg;
+  return p->kernels->swap(p->a, p->b, p->n);
+}
+
+ts_err ts_parallel_fold(const ts_kernels *k, float *to, const float *from,
+                        int64_t n, bool first, ts_lane *lane) {
+  const ts_pair pair = {k, to, (float *)(uintptr_t)from, n};
+  return ts_lane_submit(lane, "accumulate", first ? copy_task : add_task, &pair,
+                        sizeof pair);
+}
+
+ts_err ts_parallel_swap(const ts_kernels *k, float *a, float *b, int64_t n,
+                        ts_lane *lane) {
+  const ts_pair pair = {k, a, b, n};
+  return ts_lane_submit(lane, "stash", swap_task, &pair, sizeof pair);
+}
+
+bool ts_parallel_finite(const ts_kernels *k, int32_t *bad,
+                        const ts_look_args *look, int32_t n) {
+  ts_err err = TS_OK;
+  int32_t found = 1;
+  TS_TRY(k->zero(bad, sizeof *bad));
+  for (int32_t i = 0; i < n; i++) TS_TRY(k->look(&look[i]));
+  TS_TRY(k->fetch(&found, bad, sizeof found));
+done:
+  return err == TS_OK && !found;
+}

@@ -36,7 +36,8 @@ typedef struct ts_parallel_stat {
 typedef struct ts_param_piece {
   bool replicated;
   int64_t row0, n_rows;
-  float *w, *state[TS_PARAM_STATES_MAX]; /* (n_rows, cols) */
+  /* (n_rows, cols), device memory. */
+  float *w, *state[TS_PARAM_STATES_MAX];
 } ts_param_piece;
 
 /* The deck's strategy holds parts of parameters: ts_params.deferred saves
@@ -58,7 +59,8 @@ ts_err ts_parallel_begin(ts_parallel *, int64_t step, bool sync);
 /* After the backward pass of each micro-batch: LANE waits until all parameters
  * are updated (in_backward), or clips by the global norm and runs the
  * optimizers now.  *GRAD_NORM (when clipping, else untouched) is valid after
- * the lane got here. */
+ * the lane got here; where the device's memory is apart it is pinned, or the
+ * host waits. */
 ts_err ts_parallel_end(ts_parallel *, double *grad_norm, ts_lane *);
 
 /* Forgets the micro-batches of the step under way: it is left out. */

@@ -27,4 +27,14 @@ struct ts_parallel {
   ts_param_optims *optims;
 };
 
+/* Enqueue: TO = FROM where FIRST, else TO += FROM; A and B change places. */
+ts_err ts_parallel_fold(const ts_kernels *, float *to, const float *from,
+                        int64_t n, bool first, ts_lane *);
+ts_err ts_parallel_swap(const ts_kernels *, float *a, float *b, int64_t n,
+                        ts_lane *);
+/* None of N looks finds anything; BAD: (1) of the device.  At once, while lanes
+ * are idle; false where the device fails, too. */
+bool ts_parallel_finite(const ts_kernels *, int32_t *bad, const ts_look_args *,
+                        int32_t n);
+
 #endif

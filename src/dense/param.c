@@ -21,11 +21,10 @@ ts_err ts_params_add(ts_params *ps, ts_device *device, ts_param **out,
   p->n = (int64_t)rows * (cols ? cols : 1);
   TS_TRY(ts_mem_strdup(&p->name, name));
   TS_TRY(ts_mem_strdup(&p->group, group));
-  /* Replicated parameters live in host memory on the host; a device keeps
-   * its own full view. */
-  (void)device;
   if (!ps->deferred)
-    TS_TRY(ts_mem_array(&p->w, p->n, sizeof *p->w, TS_TAG_DENSE));
+    TS_TRY(ts_buffer_create(&p->own, device, (size_t)p->n * sizeof *p->w,
+                            TS_SPACE_DEVICE, TS_TAG_DENSE));
+  p->w = p->own.ptr;
   *out = p;
 done:
   return err;
@@ -35,7 +34,7 @@ void ts_params_reset(ts_params *ps) {
   for (int32_t i = 0; i < ps->n; i++) {
     ts_mem_free(ps->item[i]->name);
     ts_mem_free(ps->item[i]->group);
-    ts_mem_free(ps->item[i]->w);
+    ts_buffer_reset(&ps->item[i]->own);
     ts_mem_free(ps->item[i]);
   }
   ts_mem_free(ps->item);
@@ -90,20 +89,46 @@ void ts_param_init_part(const ts_param *p, float *to, int64_t first,
   }
 }
 
-static void set_init(ts_param *p, ts_param_init init) {
+ts_err ts_param_init_put(const ts_param *p, ts_staging *s, float *to,
+                         int64_t first, int64_t n) {
+  enum { PIECE = 1 << 18 };
+  ts_err err = TS_OK;
+  float *x = NULL;
+  if (!ts_staging_is_apart(s, to)) {
+    if (n > 0) ts_param_init_part(p, to, first, n);
+    return TS_OK;
+  }
+  TS_TRY(ts_mem_array(&x, n < PIECE ? n : PIECE, sizeof *x, TS_TAG_MISC));
+  for (int64_t i = 0; i < n; i += PIECE) {
+    const int64_t m = n - i < PIECE ? n - i : PIECE;
+    ts_param_init_part(p, x, first + i, m);
+    TS_TRY(ts_staging_put(s, to + i, x, (size_t)m * sizeof *x));
+  }
+done:
+  ts_mem_free(x);
+  return err;
+}
+
+static ts_err set_init(ts_param *p, ts_param_init init) {
+  ts_err err = TS_OK;
+  ts_staging s = {0};
   p->init = init;
-  if (p->w) ts_param_init_part(p, p->w, 0, p->n);
   p->version++;
+  if (p->own.ptr) TS_TRY(ts_staging_create(&s, p->own.device));
+  if (p->w) TS_TRY(ts_param_init_put(p, &s, p->w, 0, p->n));
+done:
+  ts_staging_reset(&s);
+  return err;
 }
 
-void ts_param_init_uniform(ts_param *p, uint64_t seed, double bound) {
-  set_init(p, (ts_param_init){TS_INIT_UNIFORM, seed, bound});
+ts_err ts_param_init_uniform(ts_param *p, uint64_t seed, double bound) {
+  return set_init(p, (ts_param_init){TS_INIT_UNIFORM, seed, bound});
 }
 
-void ts_param_init_normal(ts_param *p, uint64_t seed, double deviation) {
-  set_init(p, (ts_param_init){TS_INIT_NORMAL, seed, deviation});
+ts_err ts_param_init_normal(ts_param *p, uint64_t seed, double deviation) {
+  return set_init(p, (ts_param_init){TS_INIT_NORMAL, seed, deviation});
 }
 
-void ts_param_init_constant(ts_param *p, float value) {
-  set_init(p, (ts_param_init){TS_INIT_CONSTANT, 0, value});
+ts_err ts_param_init_constant(ts_param *p, float value) {
+  return set_init(p, (ts_param_init){TS_INIT_CONSTANT, 0, value});
 }

@@ -4,14 +4,17 @@
  * and release of its group (always, when it is replicated), a gradient that is
  * valid from acquire for the backward pass until it is given up as ready, and
  * optimizer state.  W and GRAD may point elsewhere in the next step or pass:
- * tasks take the pointers with them when they are enqueued. */
+ * tasks take the pointers with them when they are enqueued.
+ *
+ * All arrays are memory of the model's device (TS_SPACE_DEVICE), which the host
+ * may not touch where it is apart: kernels, copies and staging do. */
 #ifndef TS_DENSE_PARAM_H
 #define TS_DENSE_PARAM_H
 
 #include "base/config.h"
 #include "base/dtype.h"
 #include "base/err.h"
-#include "runtime/device.h"
+#include "runtime/staging.h"
 
 enum { TS_PARAM_STATES_MAX = 2 };
 
@@ -36,14 +39,18 @@ typedef struct ts_param {
   float *grad; /* (n) f32, set by ts_parallel; written (=) by backward */
   float *state[TS_PARAM_STATES_MAX]; /* f32, by the optimizer: (n), or this
                                         rank's part of it */
-  uint64_t version;        /* grows with each update: packed weights carry it */
+  /* Grows with each update: packed weights carry it.  In the task that
+   * updates, so tasks behind that one see it, on the host as it runs and on a
+   * GPU as it is enqueued. */
+  uint64_t version;
   struct ts_linear *layer; /* whose weight it is, NULL: none's; the layer sets
                               it */
   ts_param_init init;      /* of its values, wherever they are kept */
   /* Its gradient comes after the model's backward pass: so it shares no
    * bucket of the reduction with those that come early. */
   bool late;
-  bool below; /* in layers that embeddings do not reach */
+  bool below;    /* in layers that embeddings do not reach */
+  ts_buffer own; /* memory of w, where it has some of its own */
 } ts_param;
 
 /* All parameters of a model in creation order (forward order). */
@@ -54,7 +61,8 @@ typedef struct ts_params {
                     model in memory */
 } ts_params;
 
-/* Adds a zeroed parameter to GROUP.  cols 0: vector.  Local. */
+/* Adds a zeroed parameter to GROUP, in the device's memory.  cols 0: vector.
+ * Local. */
 ts_err ts_params_add(ts_params *, ts_device *, ts_param **, const char *name,
                      const char *group, int32_t rows, int32_t cols);
 void ts_params_reset(ts_params *);
@@ -65,12 +73,16 @@ int64_t ts_params_count(const ts_params *); /* elements in all */
 bool ts_params_heavy_below(const ts_params *);
 
 /* Initial values from (seed, index, element) only: Linear layers as PyTorch,
- * uniform +-1/sqrt(fan_in) for weight and bias. */
-void ts_param_init_uniform(ts_param *, uint64_t seed, double bound);
+ * uniform +-1/sqrt(fan_in) for weight and bias.  The host draws them; no lane
+ * runs. */
+ts_err ts_param_init_uniform(ts_param *, uint64_t seed, double bound);
 /* Normal with mean 0. */
-void ts_param_init_normal(ts_param *, uint64_t seed, double deviation);
-void ts_param_init_constant(ts_param *, float value);
-/* Initial values of elements [first, first + n) into TO. */
+ts_err ts_param_init_normal(ts_param *, uint64_t seed, double deviation);
+ts_err ts_param_init_constant(ts_param *, float value);
+/* Initial values of elements [first, first + n) into TO, memory of the host. */
 void ts_param_init_part(const ts_param *, float *to, int64_t first, int64_t n);
+/* The same into any memory, piece by piece through the staging. */
+ts_err ts_param_init_put(const ts_param *, ts_staging *, float *to,
+                         int64_t first, int64_t n);
 
 #endif

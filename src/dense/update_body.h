@@ -5,41 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "dense/optim.h"
-
-/* Per step: what the optimizers' loops need, as floats. */
-typedef struct ts_update_numbers {
-  float lr, scale, l2, keep, eps, momentum;
-  float b1, b2, a1, a2, c1, c2; /* a = 1 - b, c = 1 / (1 - b^k) */
-  float decay;                  /* of optimizers with norms */
-  double lr_eta;
-} ts_update_numbers;
+#include "dense/update_numbers.h"
 
 static inline ts_update_numbers update_numbers(const ts_dense_update_args *a) {
-  const ts_optim_config *c = a->optim;
-  const double lr = c->lr * a->lr_factor;
-  const bool own = ts_dense_optim_has_norms(c); /* its decay is its own, too */
-  const bool l2 = c->weight_decay_mode == TS_WD_L2 && !own;
-  const bool decoupled = c->weight_decay_mode == TS_WD_DECOUPLED && !own;
-  ts_update_numbers n = {
-      .lr = (float)lr,
-      .scale = (float)(a->grad_factor_at ? *a->grad_factor_at : a->grad_factor),
-      .l2 = l2 ? (float)c->weight_decay : 0.0f,
-      .keep = decoupled ? (float)(1.0 - lr * c->weight_decay) : 1.0f,
-      .eps = (float)c->eps,
-      .decay = own && c->weight_decay_mode != TS_WD_NONE
-                   ? (float)c->weight_decay
-                   : 0.0f,
-      .lr_eta = lr * c->eta,
-      .momentum = (float)c->momentum,
-      .b1 = (float)c->beta1,
-      .b2 = (float)c->beta2,
-      .a1 = (float)(1.0 - c->beta1),
-      .a2 = (float)(1.0 - c->beta2)};
-  if (!isnan(c->beta1)) {
-    n.c1 = (float)(1.0 / (1.0 - pow(c->beta1, (double)a->step)));
-    n.c2 = (float)(1.0 / (1.0 - pow(c->beta2, (double)a->step)));
-  }
+  ts_update_numbers n = ts_update_numbers_of(a);
+  if (a->grad_factor_at) n.scale = (float)*a->grad_factor_at;
   return n;
 }
 
@@ -84,7 +54,7 @@ static void update_adam(const ts_dense_update_args *a, ts_update_numbers u,
 
 /* ---- optimizers with norms of the whole parameter ------------------------ */
 
-enum { STATS_BLOCK = 4096, STATS_PARTS = 16 };
+enum { STATS_BLOCK = TS_SUM_BLOCK, STATS_PARTS = TS_SUM_PARTS };
 
 /* lamb's direction, element i. */
 #define DIRECTION(m, v, w)                                                     \

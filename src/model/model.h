@@ -32,7 +32,7 @@ typedef struct ts_model_spec {
   bool training;             /* false: no gradients are allocated */
   bool deferred;             /* parameters get no memory: ts_params.deferred */
   const char *engine;        /* of ts_linear, NULL: auto */
-  const ts_kernels *kernels; /* the device's; NULL: the host's products */
+  const ts_kernels *kernels; /* the device's */
 } ts_model_spec;
 
 typedef struct ts_model_ops {

@@ -41,6 +41,10 @@ void ts_clock_destroy(ts_clock *c) {
   ts_mem_free(c);
 }
 
+bool ts_clock_is_devices(const ts_lane *lane) {
+  return lane->device->ops->mark != NULL;
+}
+
 static ts_err look(void *arg, ts_lane *lane) {
   (void)lane;
   **(double **)arg = ts_now();

@@ -1,6 +1,6 @@
 /* clock.h - how long the work of a lane takes where it is done: on a GPU
- * between two of its events, which the host's clock knows nothing of.  For
- * benchmarks; the host's own lanes take ts_now. */
+ * between two of its events, which the host's clock knows nothing of.  The
+ * host's own lanes take ts_now. */
 #ifndef TS_RUNTIME_CLOCK_H
 #define TS_RUNTIME_CLOCK_H
 
@@ -15,6 +15,10 @@ void ts_clock_destroy(ts_clock *);
 /* Mark I is where LANE is now, after all that was submitted; one that was set
  * before is set anew.  Enqueues. */
 ts_err ts_clock_mark(ts_clock *, int i);
+
+/* Whether marks are LANE's device's, and may be set within its tasks; else they
+ * are tasks of their own. */
+bool ts_clock_is_devices(const ts_lane *lane);
 
 /* *SECONDS from mark A to mark B, which were set and which the host has waited
  * for (ts_lane_sync). */

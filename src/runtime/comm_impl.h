@@ -152,9 +152,11 @@ ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
 
 /* comm_mpi.c: queues OP (owned from here on) and sets TOKEN. */
 ts_err ts_op_begin(ts_op *, ts_token *);
-ts_err ts_op_create(ts_op **, ts_comm *, ts_op_kind, ts_lane *after);
-/* Operations are used again: N spare ones, and the end of them all. */
+/* comm_mpi_spare.c: operations are used again: N spare ones, one that is done,
+ * and the end of them all. */
 ts_err ts_op_spare(ts_comm *, int n);
+void ts_op_give(ts_op *);
+ts_err ts_op_create(ts_op **, ts_comm *, ts_op_kind, ts_lane *after);
 void ts_op_free_all(ts_comm *);
 ts_err ts_world_serve(ts_world *); /* starts the service thread */
 void ts_world_unserve(ts_world *);
@@ -181,6 +183,10 @@ ts_err ts_comm_share(ts_comm *, void *buf, int bytes, ts_err of_rank_0);
 ts_err ts_comm_far_create(ts_comm *);
 void ts_comm_far_destroy(ts_comm *);
 bool ts_comm_is_remote(const ts_comm *, const void *p);
+
+/* comm_wire_ops.c: launches the next part of OP, op->part from 0 on; *DONE with
+ * the last.  The library has enqueued what was begun before. */
+ts_err ts_wire_launch(ts_op *, bool *done);
 
 /* comm_reduce.c: dst (n) = reduction over the W arrays at SRC, STRIDE
  * elements apart, in rank order.  DST may not be inside SRC. */

@@ -45,6 +45,9 @@ done:
 void ts_comm_far_destroy(ts_comm *c) {
   ts_comm_far *f = c->far;
   if (!f) return;
+  /* Who still waits goes on. */
+  if (f->word.ptr)
+    __atomic_store_n((uint64_t *)f->word.ptr, INT64_MAX, __ATOMIC_RELEASE);
   ts_lane_destroy(f->stream);
   ts_buffer_reset(&f->word);
   ts_buffer_reset(&f->send);

@@ -97,12 +97,20 @@ static ts_err wait_here(void *arg, ts_lane *lane) {
   return ts_event_sync(*(const ts_event *)arg);
 }
 
+/* Tasks run when they are submitted: where one that follows may read what
+ * arrived in the host's memory it has to be there. */
+static bool may_wait_itself(const ts_lane *lane, ts_event event) {
+  const ts_event near = {event.lane, event.lane->near};
+  return lane->device->ops->wait_word && event.lane->word &&
+         near.seq <= event.seq && ts_event_done(near);
+}
+
 /* An event of another kind of device: a comm's.  Where the lane can't wait for
  * it by itself, who runs its tasks does, which is free of deadlocks: all that
  * the event depends on was submitted before. */
 static ts_err wait_elsewhere(ts_lane *lane, ts_event event) {
   const ts_device_ops *ops = lane->device->ops;
-  if (ops->wait_word && event.lane->word && !ts_event_done(event))
+  if (may_wait_itself(lane, event) && !ts_event_done(event))
     return ops->wait_word(lane, event.lane->word, event.seq);
   return ts_lane_submit(lane, "wait", wait_here, &event, sizeof event);
 }

@@ -23,8 +23,10 @@ struct ts_lane {
   ts_device *device;
   const char *name;
   ts_lane_kind kind;
-  int row;        /* of the trace; set by ts_lane_create */
-  uint64_t *word; /* of a comm's lane: the last done, for wait_word; or NULL */
+  int row; /* of the trace; set by ts_lane_create */
+  /* Of a comm's lane: the last operation done, for wait_word, or NULL; the
+   * last begun whose result is the host's to read. */
+  uint64_t *word, near;
 };
 
 ts_err ts_device_host_create(ts_device **, const ts_device_options *);

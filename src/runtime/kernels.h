@@ -210,6 +210,19 @@ typedef struct ts_look_args {
   int32_t *bad; /* (1) device memory */
 } ts_look_args;
 
+/* to[i] = from[i] for i < n, of each piece; no piece writes what another one
+ * reads or writes.  So many that a GPU's launch has them by value. */
+enum { TS_COPY_PIECES = 120 };
+typedef struct ts_flat_copy {
+  float *to;
+  const float *from;
+  int64_t n;
+} ts_flat_copy;
+typedef struct ts_copies_args {
+  int32_t n_pieces;
+  ts_flat_copy piece[TS_COPY_PIECES];
+} ts_copies_args;
+
 /* What the kernels of the dense optimizers' neighbourhood do, all in device
  * memory, sums in an order that does not depend on threads:
  *   swap (a, b, n)          floats change places
@@ -218,6 +231,7 @@ typedef struct ts_look_args {
  *   squares (x, n, sum)     *sum += x[i]^2, in double
  *   clip (norm, factor, c)  *norm = sqrt(*norm), *factor = min(1, c / (*norm +
  *                           1e-6))
+ *   dense_update (a, n)     n pieces, TS_DENSE_PIECES at most
  *   dense_stats (a, stats)  stats[0], stats[1] += (dense/optim.h) */
 struct ts_dense_update_args; /* dense/optim.h */
 
@@ -272,12 +286,13 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(half_rows, (const ts_half_args *))                                         \
   X(bce, (const ts_bce_args *))                                                \
   X(look, (const ts_look_args *))                                              \
+  X(copies, (const ts_copies_args *))                                          \
   X(swap, (float *, float *, int64_t))                                         \
   X(shorten, (float *, int64_t, ts_dtype))                                     \
   X(widen, (float *, int64_t, ts_dtype))                                       \
   X(squares, (const float *, int64_t, double *))                               \
   X(clip, (double *, double *, double))                                        \
-  X(dense_update, (const struct ts_dense_update_args *))                       \
+  X(dense_update, (const struct ts_dense_update_args *, int32_t))              \
   X(dense_stats, (const struct ts_dense_update_args *, double *))
 
 #define TS_KERNEL_LIST(X)                                                      \

@@ -10,6 +10,7 @@ tessera_sources += \
   src/runtime/comm_mpi_agree.c \
   src/runtime/comm_mpi_ops.c \
   src/runtime/comm_mpi_rooms.c \
+  src/runtime/comm_mpi_spare.c \
   src/runtime/comm_mpi_watch.c \
   src/runtime/comm_mpi_world.c \
   src/runtime/comm_plan.c \
@@ -18,6 +19,7 @@ tessera_sources += \
   src/runtime/comm_staged.c \
   src/runtime/comm_wire.c \
   src/runtime/comm_wire.h \
+  src/runtime/comm_wire_ops.c \
   src/runtime/device.c \
   src/runtime/device.h \
   src/runtime/device_host.c src/runtime/kernels_memory.c \

@@ -10,8 +10,6 @@
  *
  * All of it is on the lane of the tables' updates, so whatever waits for these
  * waits for the dense optimizer of these rows, too. */
-#include <string.h>
-
 #include "base/mem.h"
 #include "base/str.h"
 #include "dense/param_optim.h"
@@ -27,11 +25,19 @@ struct ts_dense_rows {
   ts_buffer grad; /* (rows, dim) f32 of the group; zero between steps */
   int64_t n_rows;
   int32_t dim;
-  double *stats;   /* (2) of the table, in ebc->dense_stats */
-  bool counts;     /* this rank's part is in the sums over ranks */
+  /* In ebc->dense_stats, device memory: (2) of the table; (2) where this rank's
+   * part is added, elsewhere if another rank counts it. */
+  double *stats, *part;
   const void *msg; /* of ts_tbe_reduce, on one rank's own account */
   int64_t msg_bytes;
 };
+
+static ts_err make_stats(ts_ebc *ebc) {
+  const size_t n = 2 * ((size_t)ebc->config->n_tables + 1);
+  if (ebc->dense_stats.ptr) return TS_OK;
+  return ts_buffer_create(&ebc->dense_stats, ebc->device, n * sizeof(double),
+                          TS_SPACE_DEVICE, TS_TAG_MISC);
+}
 
 ts_err ts_dense_rows_create(ts_dense_rows **out, ts_ebc *ebc, int32_t table,
                             bool replicated) {
@@ -47,11 +53,11 @@ ts_err ts_dense_rows_create(ts_dense_rows **out, ts_ebc *ebc, int32_t table,
     d->kind.state[k].name = ts_dense_optim_state_name(&d->config, k);
   d->kernels = ebc->kernels;
   d->device = ebc->device;
-  d->counts = !replicated || ebc->rank == 0;
-  if (!ebc->dense_stats)
-    TS_TRY(ts_mem_array(&ebc->dense_stats, 2 * ebc->config->n_tables,
-                        sizeof *ebc->dense_stats, TS_TAG_MISC));
-  d->stats = ebc->dense_stats + 2 * table;
+  TS_TRY(make_stats(ebc));
+  d->stats = (double *)ebc->dense_stats.ptr + 2 * table;
+  d->part = d->stats;
+  if (replicated && ebc->rank != 0)
+    d->part = (double *)ebc->dense_stats.ptr + 2 * ebc->config->n_tables;
   *out = d;
   d = NULL;
 done:
@@ -152,16 +158,9 @@ static ts_dense_update_args update_args(const ts_rows_arg *a) {
 
 static ts_err stats_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_rows_arg *a = p;
-  double part[2] = {0};
   const ts_dense_update_args u = update_args(a);
-  TS_TRY(a->d->kernels->dense_stats(&u, part));
-  if (!a->d->counts) part[0] = part[1] = 0;
-  a->d->stats[0] += part[0];
-  a->d->stats[1] += part[1];
-done:
-  return err;
+  return a->d->kernels->dense_stats(&u, a->d->part);
 }
 
 static ts_err update_task(void *p, ts_lane *lane) {
@@ -170,7 +169,7 @@ static ts_err update_task(void *p, ts_lane *lane) {
   const ts_rows_arg *a = p;
   ts_dense_update_args u = update_args(a);
   if (ts_dense_optim_has_norms(u.optim)) u.stats = a->d->stats;
-  TS_TRY(a->d->kernels->dense_update(&u));
+  TS_TRY(a->d->kernels->dense_update(&u, 1));
   TS_TRY(a->d->kernels->zero(a->d->grad.ptr, (size_t)u.n * 4));
 done:
   return err;
@@ -179,9 +178,7 @@ done:
 static ts_err clear_task(void *p, ts_lane *lane) {
   (void)lane;
   ts_ebc *ebc = *(ts_ebc **)p;
-  memset(ebc->dense_stats, 0,
-         2 * (size_t)ebc->config->n_tables * sizeof *ebc->dense_stats);
-  return TS_OK;
+  return ebc->kernels->zero(ebc->dense_stats.ptr, ebc->dense_stats.bytes);
 }
 
 static ts_err each(ts_ebc *ebc, const char *span, ts_task task, bool norms_only,
@@ -220,9 +217,7 @@ ts_err ts_dense_rows_start(ts_ebc *ebc) {
   ts_err err = TS_OK;
   TS_TRY(need_norms(&ebc->dense_norms, ebc->config));
   if (!ebc->dense_norms) goto done;
-  if (!ebc->dense_stats)
-    TS_TRY(ts_mem_array(&ebc->dense_stats, 2 * ebc->config->n_tables,
-                        sizeof *ebc->dense_stats, TS_TAG_MISC));
+  TS_TRY(make_stats(ebc));
   if (ebc->n_ranks > 1)
     TS_TRY(
         ts_comm_create(ebc->world, &ebc->dense_comm, TS_GROUP_WORLD, "norms"));
@@ -239,7 +234,7 @@ ts_err ts_dense_rows_update(ts_ebc *ebc, double lr_factor, int64_t step,
     TS_TRY(ts_lane_submit(lane, "norms", clear_task, &ebc, sizeof ebc));
     TS_TRY(each(ebc, "norms", stats_task, true, arg, lane));
     if (ebc->dense_comm) {
-      TS_TRY(ts_comm_all_reduce(ebc->dense_comm, &token, ebc->dense_stats,
+      TS_TRY(ts_comm_all_reduce(ebc->dense_comm, &token, ebc->dense_stats.ptr,
                                 2 * ebc->config->n_tables, TS_F64, TS_SUM,
                                 lane));
       TS_TRY(ts_comm_end(&token, lane));

@@ -194,7 +194,7 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   ts_rooms_reset(&ebc->input_rooms);
   ts_mem_free(ebc->pooling);
   ts_comm_destroy(ebc->dense_comm);
-  ts_mem_free(ebc->dense_stats);
+  ts_buffer_reset(&ebc->dense_stats);
   ts_mem_free(ebc);
 }
 
@@ -204,7 +204,7 @@ ts_err ts_ebc_init(ts_ebc *ebc) {
     for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
       TS_TRY(ts_tbe_init(ebc->lots[l].groups[g].tbe));
   for (int32_t k = 0; k < ebc->params.n; k++)
-    ts_param_init_constant(ebc->params.item[k], 1.0f);
+    TS_TRY(ts_param_init_constant(ebc->params.item[k], 1.0f));
 done:
   return err;
 }

@@ -15,18 +15,13 @@
 typedef struct ts_processor {
   int32_t feature;
   ts_param *param; /* (max_length) */
-  int64_t at;      /* of its sums and copies among those of all processors */
+  int64_t at;      /* of its sums among those of all processors */
 } ts_processor;
 
-/* Of all processors side by side.  Where a device is apart and parameters are
- * the host's, weights are copied before a lookup, and gradients after the
- * backward pass. */
+/* Of all processors side by side. */
 typedef struct ts_position_store {
   int64_t n;
-  ts_buffer sum;    /* f64: this rank's part of the gradient */
-  ts_buffer weight; /* f32, apart: the weights as of the last lookup */
-  ts_buffer grad;   /* f32, apart: sums as they go to the parameters */
-  float *host;      /* (n), apart: what goes there and comes back */
+  ts_buffer sum; /* f64: this rank's part of the gradient */
 } ts_position_store;
 
 struct ts_ebc {
@@ -49,7 +44,9 @@ struct ts_ebc {
   int32_t *variable;      /* (n_features) number, -1: bags are samples */
   int32_t n_variable;
   ts_codec forward, backward; /* of output dist */
-  double *dense_stats; /* (n_tables, 2) squares of whole tables; or NULL */
+  /* (n_tables + 1, 2) f64 of the device: squares of whole tables, and of what
+   * another rank counts; or empty */
+  ts_buffer dense_stats;
   bool dense_norms;    /* some table needs them: on all ranks alike */
   ts_comm *dense_comm; /* their sums; NULL: not needed */
   bool more;        /* micro-batches of this step follow: gradients are kept */

@@ -45,22 +45,6 @@ done:
   return err;
 }
 
-static ts_err create_store(ts_ebc *ebc) {
-  ts_err err = TS_OK;
-  ts_position_store *s = &ebc->positions;
-  const size_t n = (size_t)s->n;
-  TS_TRY(ts_buffer_create(&s->sum, ebc->device, n * 8, TS_SPACE_DEVICE,
-                          TS_TAG_DENSE));
-  if (!ts_device_is_apart(ebc->device)) goto done;
-  TS_TRY(ts_buffer_create(&s->weight, ebc->device, n * 4, TS_SPACE_DEVICE,
-                          TS_TAG_DENSE));
-  TS_TRY(ts_buffer_create(&s->grad, ebc->device, n * 4, TS_SPACE_DEVICE,
-                          TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&s->host, s->n, sizeof *s->host, TS_TAG_DENSE));
-done:
-  return err;
-}
-
 ts_err ts_processors_create(ts_ebc *ebc) {
   ts_err err = TS_OK;
   const ts_config *c = ebc->config;
@@ -72,16 +56,15 @@ ts_err ts_processors_create(ts_ebc *ebc) {
       if (c->tables[t].max_length > 0)
         TS_TRY(add_processor(ebc, f, c->tables[t].features.item[i],
                              c->tables[t].max_length));
-  if (ebc->positions.n) TS_TRY(create_store(ebc));
+  TS_TRY(ts_buffer_create(&ebc->positions.sum, ebc->device,
+                          (size_t)ebc->positions.n * 8, TS_SPACE_DEVICE,
+                          TS_TAG_DENSE));
 done:
   return err;
 }
 
 void ts_processors_destroy(ts_ebc *ebc) {
   ts_buffer_reset(&ebc->positions.sum);
-  ts_buffer_reset(&ebc->positions.weight);
-  ts_buffer_reset(&ebc->positions.grad);
-  ts_mem_free(ebc->positions.host);
   ts_mem_free(ebc->processors);
   ts_params_reset(&ebc->params);
 }
@@ -90,11 +73,6 @@ static bool has_positions(const ts_lot *lot) {
   for (int32_t g = 0; g < lot->n_groups; g++)
     if (lot->groups[g].positions) return true;
   return false;
-}
-
-/* Whether kernels see a parameter's P as it is. */
-static bool seen(const ts_ebc *ebc, const void *p) {
-  return !ts_device_is_apart(ebc->device) || ts_device_holds(ebc->device, p);
 }
 
 /* ---- the kernels' lists ---------------------------------------------------
@@ -120,17 +98,16 @@ static ts_err add_slot(ts_slot_list *l, const ts_lot_flight *lf, int32_t k,
   const ts_ebc *ebc = lf->lot->ebc;
   const ts_processor *p = &ebc->processors[k];
   const ts_tbe_input *in = &lf->inputs[g];
-  const float *copy = ebc->positions.weight.ptr;
   double *sums = ebc->positions.sum.ptr;
   if (in->n_ids > l->args.most_ids) l->args.most_ids = in->n_ids;
-  l->args.slot[l->args.n_slots++] = (ts_position_slot){
-      .offsets = in->offsets + in->bag_start[s],
-      .n_bags = in->bag_start[s + 1] - in->bag_start[s],
-      .positions = lf->positions[g].ptr,
-      .value = values,
-      .weight = seen(ebc, p->param->w) ? p->param->w : copy + p->at,
-      .sum = sums + p->at,
-      .n = (int32_t)p->param->n};
+  l->args.slot[l->args.n_slots++] =
+      (ts_position_slot){.offsets = in->offsets + in->bag_start[s],
+                         .n_bags = in->bag_start[s + 1] - in->bag_start[s],
+                         .positions = lf->positions[g].ptr,
+                         .value = values,
+                         .weight = p->param->w,
+                         .sum = sums + p->at,
+                         .n = (int32_t)p->param->n};
   return l->args.n_slots == TS_POSITION_SLOTS ? flush(l) : TS_OK;
 }
 
@@ -158,29 +135,10 @@ done:
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* The host's weights as they now are, to where kernels see them. */
-static ts_err send_weights(const ts_ebc *ebc) {
-  const ts_position_store *s = &ebc->positions;
-  int32_t n = 0;
-  for (int32_t k = 0; k < ebc->params.n; k++) {
-    const ts_param *p = ebc->params.item[k];
-    if (seen(ebc, p->w)) continue;
-    memcpy(s->host + ebc->processors[k].at, p->w, (size_t)p->n * 4);
-    n++;
-  }
-  return n ? ebc->kernels->put(s->weight.ptr, s->host, (size_t)s->n * 4)
-           : TS_OK;
-}
-
 static ts_err weigh_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_lot_flight *lf = *(ts_lot_flight **)arg;
-  const ts_ebc *ebc = lf->lot->ebc;
-  TS_TRY(send_weights(ebc));
-  TS_TRY(run_slots(lf, lf->weights, ebc->kernels->weigh_positions));
-done:
-  return err;
+  return run_slots(lf, lf->weights, lf->lot->ebc->kernels->weigh_positions);
 }
 
 ts_err ts_lot_weigh(ts_lot_flight *lf, ts_lane *lane) {
@@ -226,35 +184,15 @@ done:
   return err;
 }
 
-/* Sums of a device apart, into the host's memory: the thread waits. */
-static ts_err fetch_sums(const ts_ebc *ebc) {
-  ts_err err = TS_OK;
-  const ts_position_store *s = &ebc->positions;
-  TS_TRY(ebc->kernels->narrow(s->grad.ptr, s->sum.ptr, s->n));
-  TS_TRY(ebc->kernels->fetch(s->host, s->grad.ptr, (size_t)s->n * 4));
-  for (int32_t k = 0; k < ebc->params.n; k++) {
-    const ts_param *p = ebc->params.item[k];
-    if (!seen(ebc, p->grad))
-      memcpy(p->grad, s->host + ebc->processors[k].at, (size_t)p->n * 4);
-  }
-done:
-  return err;
-}
-
 static ts_err write_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   const ts_ebc *ebc = *(ts_ebc **)arg;
   const double *sum = ebc->positions.sum.ptr;
-  int32_t n = 0;
   for (int32_t k = 0; k < ebc->params.n; k++) {
     const ts_param *p = ebc->params.item[k];
-    if (seen(ebc, p->grad))
-      TS_TRY(ebc->kernels->narrow(p->grad, sum + ebc->processors[k].at, p->n));
-    else
-      n++;
+    TS_TRY(ebc->kernels->narrow(p->grad, sum + ebc->processors[k].at, p->n));
   }
-  if (n) TS_TRY(fetch_sums(ebc));
 done:
   return err;
 }

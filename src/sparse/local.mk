@@ -34,6 +34,8 @@ tessera_sources += \
   src/sparse/tbe_replica.c \
   src/sparse/tier.c \
   src/sparse/tier.h \
+  src/sparse/hold_clock.c \
+  src/sparse/hold_clock.h \
   src/sparse/tier_cached.c \
   src/sparse/tier_cached.h \
   src/sparse/tier_fill.c \

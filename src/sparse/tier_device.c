@@ -10,9 +10,9 @@
 
 #include "base/mem.h"
 #include "runtime/store.h"
-#include "runtime/trace.h"
 #include "sparse/cache.h"
 #include "sparse/cache_device.h"
+#include "sparse/hold_clock.h"
 #include "sparse/tier.h"
 
 extern const ts_tier_ops ts_tier_device_cached, ts_tier_device_host;
@@ -37,7 +37,7 @@ typedef struct ts_device_tier {
   uint64_t *raw; /* counts, then locks, as last fetched */
   uint32_t now, round;
   ts_cache_report report;
-  double hold_s;
+  ts_hold_clock clock;
   int32_t n_held;
 } ts_device_tier;
 
@@ -55,6 +55,7 @@ static void destroy(ts_tier *tier) {
   for (int k = 0; k < TS_CACHE_PARTS; k++) drop_array(t, &t->array[k]);
   for (int k = 0; k < 2; k++) ts_buffer_reset(&t->row_state[k]);
   ts_buffer_reset(&t->directory);
+  ts_hold_clock_reset(&t->clock);
   ts_mem_free(t->count);
   ts_mem_free(t->raw);
   ts_mem_free(t);
@@ -202,10 +203,8 @@ static int64_t pass_size(const ts_tier_spec *s, int64_t n) {
 }
 
 static ts_err hold(ts_tier *tier, uint32_t *slots, int64_t n, ts_lane *lane) {
-  (void)lane;
   ts_err err = TS_OK;
   ts_device_tier *t = (ts_device_tier *)tier;
-  const double t0 = ts_now();
   t->now++;
   t->n_held++;
   ts_cache_args a = args_of(t);
@@ -213,12 +212,13 @@ static ts_err hold(ts_tier *tier, uint32_t *slots, int64_t n, ts_lane *lane) {
   a.n = n;
   a.pass = pass_size(&t->spec, n);
   a.report = &t->report;
+  TS_TRY(ts_hold_begin(&t->clock, lane));
   TS_TRY(t->spec.kernels->cache_hold(&a));
+  TS_TRY(ts_hold_end(&t->clock));
   if (t->report.launches >= TS_CACHE_LAUNCHES_MAX)
     TS_THROW(TS_ERR_INTERNAL, "%lld launches for one batch of rows",
              (long long)t->report.launches);
 done:
-  t->hold_s += ts_now() - t0;
   return err;
 }
 
@@ -327,7 +327,7 @@ static void fill_count(ts_tier_count *to, const uint64_t *raw,
 static ts_tier_figures figures(const ts_tier *tier) {
   ts_device_tier *t = (ts_device_tier *)(uintptr_t)tier;
   ts_tier_figures f = {.count = t->count,
-                       .hold_s = t->hold_s,
+                       .hold_s = ts_hold_seconds(&t->clock),
                        .n_lines = t->n_lines,
                        .slow_bytes = t->spec.n_rows * t->line_bytes,
                        .scratch_bytes = t->report.scratch_bytes,

@@ -189,6 +189,24 @@ static int64_t get_i64(const ts_ckpt *ckpt, const char *path, int64_t none) {
   return x;
 }
 
+/* Of a device's products: rank 0's count. */
+static ts_err add_choices(ts_trainer *t, ts_ckpt *ckpt) {
+  ts_err err = TS_OK;
+  ts_str text = {0};
+  if (!ts_linear_chooses(&t->kernels)) return TS_OK;
+  TS_TRY(ts_linear_choices(&t->kernels, &text));
+  TS_TRY(ts_ckpt_add_text(ckpt, "meta/products", text.text ? text.text : ""));
+done:
+  ts_str_reset(&text);
+  return err;
+}
+
+static ts_err take_choices(ts_trainer *t, const ts_ckpt *ckpt) {
+  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "meta/products");
+  if (!v || v->dtype != TS_U8 || !v->n) return TS_OK;
+  return ts_linear_choose(&t->kernels, v->ptr);
+}
+
 static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ts_str deck = {0}, plan = {0}, topology = {0}, versions = {0};
@@ -203,6 +221,7 @@ static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/plan", plan.text));
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/topology", topology.text));
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/versions", versions.text));
+  TS_TRY(add_choices(t, ckpt));
   TS_TRY(add_i64(ckpt, "meta/ranks", t->n_ranks));
   TS_TRY(add_i64(ckpt, "meta/threads", t->n_threads));
   TS_TRY(add_i64(ckpt, "meta/seed", t->config->run.seed));
@@ -341,6 +360,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
     TS_THROW(TS_ERR_CKPT, "%s lacks %s", taken->text, missing.text);
   t->step = get_i64(&ckpt, "optim/step", ckpt.step);
   TS_TRY(ts_settle(t, take_state(&ckpt, state)));
+  TS_TRY(ts_settle(t, take_choices(t, &ckpt)));
   if (t->training) TS_TRY(take_metrics(t, &ckpt, taken->text));
   ts_parallel_touch(t->dense);
 done:

@@ -1,0 +1,38 @@
+/* product_choices.h - which algorithm each matrix product of this process
+ * has, so that a run that is resumed goes on with the same sums.
+ *
+ * A product is known by a text (its key: sizes, types, what is fused), an
+ * algorithm by the words that the library gave for it.  As text they are bound
+ * to their maker, the library's version and the GPU.  Plain C: it is tested
+ * without a GPU.  One thread. */
+#ifndef TS_CUDA_PRODUCT_CHOICES_H
+#define TS_CUDA_PRODUCT_CHOICES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+enum { TS_CHOICE_KEY = 160, TS_CHOICE_WORDS = 8 };
+
+typedef struct ts_choice {
+  char key[TS_CHOICE_KEY];
+  bool none; /* the library has nothing for it */
+  uint64_t algo[TS_CHOICE_WORDS];
+} ts_choice;
+
+/* NULL: not chosen yet.  Valid until the next add or take. */
+const ts_choice *ts_choice_find(const char *key);
+ts_err ts_choice_add(const ts_choice *); /* or in place of one */
+/* Grows with each take: what was chosen before is to be looked up again. */
+uint64_t ts_choices_version(void);
+void ts_choices_reset(void);
+
+/* All of them, by key; nothing is appended where there are none. */
+ts_err ts_choices_print(ts_str *text, const char *maker);
+/* Those of TEXT come first from now on.  Of another maker, or damaged, they
+ * are left out with a note. */
+ts_err ts_choices_take(const char *text, const char *maker);
+
+#endif

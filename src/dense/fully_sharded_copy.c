@@ -1,0 +1,72 @@
+/* fully_sharded_copy.c - rows of parameters from flats into wholes, and of
+ * gradients from wholes into inputs: pieces by parameter and rank, many in a
+ * call of the kernel. */
+#include "dense/fully_sharded.h"
+
+typedef struct ts_fs_copy {
+  const ts_kernels *kernels;
+  const ts_fs_group *g;
+  float *whole, *flat; /* the latter (n_ranks, shard_n) */
+  int n_ranks;
+  bool out;          /* from the flat into the whole */
+  ts_flat_copy kept; /* beside it, unless 0 */
+} ts_fs_copy;
+
+static ts_err flush(const ts_fs_copy *c, ts_copies_args *a) {
+  const ts_err err = a->n_pieces ? c->kernels->copies(a) : TS_OK;
+  a->n_pieces = 0;
+  return err;
+}
+
+static ts_err add(const ts_fs_copy *c, ts_copies_args *a, ts_flat_copy piece) {
+  if (piece.n <= 0) return TS_OK;
+  a->piece[a->n_pieces++] = piece;
+  return a->n_pieces == TS_COPY_PIECES ? flush(c, a) : TS_OK;
+}
+
+/* Rank R's rows of a part; padding stays as it is. */
+static ts_flat_copy piece_of(const ts_fs_copy *c, const ts_fs_part *p, int r) {
+  const int64_t row0 = r * p->chunk, left = p->param->rows - row0;
+  float *whole = c->whole + p->whole_at + row0 * p->width;
+  float *flat = c->flat + r * c->g->shard_n + p->shard_at;
+  return (ts_flat_copy){.to = c->out ? whole : flat,
+                        .from = c->out ? flat : whole,
+                        .n = (left < p->chunk ? left : p->chunk) * p->width};
+}
+
+static ts_err copy_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_fs_copy *c = arg;
+  ts_copies_args a;
+  a.n_pieces = 0;
+  for (int32_t k = 0; k < c->g->n_parts; k++)
+    for (int r = 0; r < c->n_ranks; r++)
+      TS_TRY(add(c, &a, piece_of(c, &c->g->parts[k], r)));
+  TS_TRY(add(c, &a, c->kept));
+  TS_TRY(flush(c, &a));
+done:
+  return err;
+}
+
+ts_err ts_fs_copy_out(const ts_fs *d, const ts_fs_group *g, const float *flat,
+                      float *whole, ts_flat_copy kept, ts_lane *lane) {
+  const ts_fs_copy c = {.kernels = d->kernels,
+                        .g = g,
+                        .whole = whole,
+                        .flat = (float *)(uintptr_t)flat,
+                        .n_ranks = d->n_ranks,
+                        .out = true,
+                        .kept = kept};
+  return ts_lane_submit(lane, "copy-out", copy_task, &c, sizeof c);
+}
+
+ts_err ts_fs_copy_in(const ts_fs *d, const ts_fs_group *g, const float *whole,
+                     float *input, ts_lane *lane) {
+  const ts_fs_copy c = {.kernels = d->kernels,
+                        .g = g,
+                        .whole = (float *)(uintptr_t)whole,
+                        .flat = input,
+                        .n_ranks = d->n_ranks};
+  return ts_lane_submit(lane, "copy-in", copy_task, &c, sizeof c);
+}

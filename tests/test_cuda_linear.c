@@ -1,0 +1,3 @@
+/* test_cuda_linear.c - single layers on the GPU's engine, without a GPU. */
+#include "cuda_products.h"
+#include "test_linear.c"

@@ -1,0 +1,137 @@
+/* test_cuda_products.c - stacks of layers on the GPU's engine, without a GPU:
+ * what is fused and what where it can't be, and algorithms that are kept. */
+#include <cublasLt.h>
+
+#include "base/log.h"
+#include "cuda_products.h"
+#define TEST_MLP_AND_MORE
+#include "test_mlp.c"
+
+#include "dense/linear_impl.h"
+
+/* All layers but the last have masks, and what is above them uses these. */
+START_TEST(masks_and_sums_are_fused) {
+  static ts_probe p;
+  for (int k = 0; k < N_CASES; k++) {
+    const ts_case *c = &cases[k];
+    const ts_cublas_fake was = ts_cublas;
+    const int masks = cuda_products_masks;
+    start(&p, c);
+    pass(&p, BATCH_MAX, 0);
+    stop(&p);
+    ck_assert_int_eq(ts_cublas.masks - was.masks, c->n - 1);
+    ck_assert_int_eq(ts_cublas.dmasks - was.dmasks, c->n - 1);
+    ck_assert_int_eq(ts_cublas.ran - was.ran, 3 * c->n - !c->need_dx);
+    /* The last layer's dy comes from elsewhere. */
+    ck_assert_int_eq(cuda_products_masks - masks,
+                     !c->last_linear || c->precision == TS_PRECISION_BF16);
+    /* The last layer's sums, without ReLU, where dy is read as it is. */
+    ck_assert_int_eq(ts_cublas.bias_grads - was.bias_grads,
+                     c->last_linear && c->precision != TS_PRECISION_BF16);
+    ck_assert_int_eq(ts_cublas.descriptors, was.descriptors);
+  }
+}
+END_TEST
+
+/* What the library can't fuse is done beside it. */
+START_TEST(what_is_refused_is_done_apart) {
+  const int refused[] = {CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
+                         CUBLASLT_EPILOGUE_DRELU_BGRAD,
+                         CUBLASLT_EPILOGUE_BGRADB};
+  ts_cublas.refused = refused[_i];
+  for (int k = 0; k < N_CASES; k++) all_batches(&cases[k]);
+  ts_cublas.refused = 0;
+}
+END_TEST
+
+/* Without any algorithm there is a message. */
+START_TEST(no_algorithm_is_an_error) {
+  static ts_probe p;
+  float *y;
+  start(&p, &cases[2]);
+  fill(&p, 3, 0);
+  lend_params(&p, true);
+  ts_cublas.refused = CUBLASLT_EPILOGUE_RELU_BIAS;
+  ck_assert_int_eq(ts_mlp_forward(p.mlp, &y, p.x, 3, NULL, p.lane),
+                   TS_ERR_INTERNAL);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "no product of 5 x 3 x 7"));
+  ts_err_clear();
+  ts_cublas.refused = 0;
+  lend_params(&p, false);
+  stop(&p);
+}
+END_TEST
+
+/* ---- algorithms ---------------------------------------------------------- */
+
+/* A stack's life: *TEXT, unless NULL, is what came of its choices; FROM: those
+ * that it begins with.  How many it asked the library for. */
+static int live(const ts_case *c, const char *from, ts_str *text) {
+  static ts_probe p;
+  ts_cublas.stale++; /* proposals differ from those of other lives */
+  const int asked = ts_cublas.asked;
+  start(&p, c);
+  pass(&p, BATCH_MAX, 0); /* before it knows */
+  if (from) ck_assert_ok(p.k.engine->restore(from));
+  const int before = from ? ts_cublas.asked : asked;
+  pass(&p, BATCH_MAX, 2);
+  pass(&p, 37, 4);
+  if (text) ck_assert_ok(p.k.engine->save(text));
+  stop(&p);
+  return ts_cublas.asked - before;
+}
+
+START_TEST(algorithms_are_kept) {
+  ts_str text = {0}, again = {0};
+  const ts_case *c = &cases[_i];
+  if (missing(c)) return;
+  const int asked = live(c, NULL, &text), n = 3 * c->n - !c->need_dx;
+  ck_assert_int_ge(asked, n); /* the same ones may serve two layers */
+  const int taken = ts_cublas.taken;
+  ck_assert_int_eq(live(c, text.text, &again), 0);
+  ck_assert_int_eq(ts_cublas.taken - taken, 2 * n);
+  ck_assert_str_eq(text.text, again.text);
+  ts_str_reset(&text);
+  ts_str_reset(&again);
+}
+END_TEST
+
+/* Of another library or GPU, or damaged: chosen anew.  One word of a line
+ * that isn't what the library gave it is found when it is used. */
+START_TEST(algorithms_of_others_are_not_taken) {
+  ts_str text = {0}, none = {0};
+  const ts_case *c = &cases[1];
+  (void)live(c, NULL, &text);
+  char *t = text.text, *word = strchr(t, '|') + 1;
+  const int fresh = live(c, "cuBLASLt 120000, another\n", NULL);
+  ck_assert_int_gt(fresh, 0); /* those of 37 samples */
+  word[3] = word[3] == '1' ? '2' : '1';
+  const int taken = ts_cublas.taken;
+  (void)live(c, t, NULL);
+  ck_assert_int_gt(ts_cublas.taken, taken);
+  word[3] = 'x';
+  ck_assert_int_eq(live(c, t, NULL), fresh);
+  t[strlen(t) - 2] = 0;
+  ck_assert_int_eq(live(c, t, NULL), fresh);
+  *strchr(t, '\n') = 0;
+  ck_assert_int_eq(live(c, t, NULL), fresh);
+  ck_assert_int_eq(live(c, "", NULL), fresh);
+  ts_str_reset(&text);
+  ts_str_reset(&none);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("cuda products");
+  TCase *t = tcase_create("products");
+  tcase_add_loop_test(t, stacks_against_double, 0, N_CASES);
+  tcase_add_test(t, masks_and_sums_are_fused);
+  tcase_add_loop_test(t, what_is_refused_is_done_apart, 0, 3);
+  tcase_add_test(t, no_algorithm_is_an_error);
+  tcase_add_loop_test(t, algorithms_are_kept, 0, N_CASES);
+  tcase_add_test(t, algorithms_of_others_are_not_taken);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)
