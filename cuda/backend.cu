@@ -19,6 +19,7 @@ static ts_err kernels_fill(ts_kernels *k, const char *) {
   ts_cuda_kernels_entries(k);
   ts_cuda_kernels_unpack(k);
   ts_cuda_kernels_products(k);
+  ts_cuda_kernels_loss(k);
   ts_cuda_kernels_interact(k);
   ts_cuda_kernels_cross(k);
   ts_cuda_kernels_flat(k);

@@ -4,6 +4,7 @@
 ts_err ts_cuda_mark(ts_lane *lane, void **mark) {
   ts_err err = TS_OK;
   TS_TRY(ts_cuda_use());
+  TS_TRY(ts_graph_cut("a clock is set"));
   if (!*mark)
     TS_TRY(TS_CUDA(
         cudaEventCreateWithFlags((cudaEvent_t *)mark, cudaEventDefault)));

@@ -83,6 +83,10 @@ const ts_cuda_gpu *ts_cuda_gpu_now(void);
 ts_err ts_cuda_take(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 void ts_cuda_give(void *p, size_t bytes, ts_tag, cudaStream_t stream);
 
+/* Before a copy is enqueued: what is open as a graph ends where one side is
+ * pageable memory, which CUDA reads or writes at once. */
+ts_err ts_cuda_copy_begins(const void *dst, const void *src);
+
 /* The host's memory as kernels see it (ts_device_reach). */
 ts_err ts_cuda_reach(ts_device *, void **seen, void *p, size_t bytes, bool pin);
 void ts_cuda_unreach(ts_device *, void *p);
@@ -128,6 +132,7 @@ void ts_cuda_kernels_cache(ts_kernels *);  /* cache_* */
 void ts_cuda_kernels_entries(ts_kernels *); /* sparse/entries.h */
 void ts_cuda_kernels_unpack(ts_kernels *); /* unpack, bag_means */
 void ts_cuda_kernels_products(ts_kernels *); /* engine */
+void ts_cuda_kernels_loss(ts_kernels *); /* bce, tally */
 void ts_cuda_kernels_interact(ts_kernels *); /* interact_* */
 void ts_cuda_kernels_cross(ts_kernels *);    /* cross_*, fm_*, join, split */
 void ts_cuda_kernels_flat(ts_kernels *); /* flat arrays, dense_update */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda/graph.h"
 #include "cuda/lane.h"
 #include "cuda/words.h"
 
@@ -67,6 +68,10 @@ static ts_err keep(ts_cuda_lane *l, ts_err err) {
   if (l->fault.code == TS_OK) l->fault = fresh;
   pthread_mutex_unlock(&l->lock);
   return fault_of(l);
+}
+
+ts_err ts_cuda_lane_keep(ts_cuda_lane *l, ts_err err) {
+  return keep(l, err);
 }
 
 static bool clean(void) {
@@ -167,6 +172,8 @@ static ts_err overdue(const ts_cuda_lane *l) {
 static ts_err block(ts_event event) {
   const ts_cuda_lane *l = cuda(event.lane);
   const double end = deadline(l);
+  const ts_err started = ts_graph_cut("the host waits");
+  if (started != TS_OK) return started;
   for (int asked = 0; !done(event); asked++) {
     if (ts_now() > end) return overdue(l);
     if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
@@ -186,7 +193,7 @@ static ts_err sync_event(ts_event event) {
 
 /* The stream waits for what stands for EVENT now; that it may stand for a
  * later position afterwards changes nothing. */
-static ts_err stream_wait(ts_cuda_lane *l, ts_event event) {
+ts_err ts_cuda_stream_wait(ts_cuda_lane *l, ts_event event) {
   ts_cuda_lane *other = cuda(event.lane);
   cudaError_t e = cudaSuccess;
   pthread_mutex_lock(&other->lock);
@@ -201,9 +208,11 @@ static ts_err stream_wait(ts_cuda_lane *l, ts_event event) {
 static ts_err wait_event(ts_lane *lane, ts_event event) {
   ts_cuda_lane *l = cuda(lane);
   ts_err err = TS_OK;
+  bool noted = false;
   TS_TRY(fault_of(l));
   TS_TRY(ts_cuda_use());
-  TS_TRY(stream_wait(l, event));
+  TS_TRY(ts_cuda_graph_wait(l, event, &noted));
+  if (!noted) TS_TRY(ts_cuda_stream_wait(l, event));
 done:
   return keep(l, err);
 }
@@ -225,6 +234,7 @@ static ts_err wait_word(ts_lane *lane, const uint64_t *word, uint64_t least) {
   ts_err err = TS_OK;
   TS_TRY(fault_of(l));
   TS_TRY(ts_cuda_use());
+  TS_TRY(ts_graph_cut("a collective is waited for"));
   if (lane->device->options.serial || !ts_cuda_words_fit())
     TS_TRY(watch_word(l, word, least));
   else
@@ -278,9 +288,13 @@ typedef struct ts_cuda_copy {
 } ts_cuda_copy;
 
 static ts_err copy_task(void *arg, ts_lane *lane) {
+  ts_err err = TS_OK;
   const ts_cuda_copy *c = (ts_cuda_copy *)arg;
-  return TS_CUDA(cudaMemcpyAsync(c->dst, c->src, c->bytes, cudaMemcpyDefault,
-                                 ts_cuda_stream(lane)));
+  TS_TRY(ts_cuda_copy_begins(c->dst, c->src));
+  TS_TRY(TS_CUDA(cudaMemcpyAsync(c->dst, c->src, c->bytes, cudaMemcpyDefault,
+                                 ts_cuda_stream(lane))));
+done:
+  return err;
 }
 
 static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
@@ -299,6 +313,7 @@ static void lane_destroy(ts_lane *lane) {
     /* What doesn't end is left to the end of the process. */
     if (sync_event(record(lane)) != TS_OK && was_clean) ts_err_clear();
     ts_cuda_spans_drop(l);
+    ts_cuda_graph_give_all(lane);
     ts_event_ring_reset(&l->ring);
     if (cudaStreamDestroy(l->stream) != cudaSuccess) (void)cudaGetLastError();
     ts_cuda_words_count(-1);
@@ -382,6 +397,10 @@ static void fill(ts_device_ops *ops) {
   ops->reach = ts_cuda_reach;
   ops->unreach = ts_cuda_unreach;
   ops->wait_word = ts_cuda_words() ? wait_word : NULL;
+  ops->graph_create = ts_cuda_graph_create;
+  ops->graph_destroy = ts_cuda_graph_destroy;
+  ops->graph_begin = ts_cuda_graph_begin;
+  ops->graph_end = ts_cuda_graph_end;
 }
 
 ts_err ts_cuda_device_create(ts_device **out, const ts_device_options *o) {

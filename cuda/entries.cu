@@ -35,6 +35,7 @@ static ts_err find(const ts_find_args *a) {
   if (a->m == 0) return TS_OK;
   TS_TRY(ts_cuda_take(&at, bytes, TS_TAG_SPARSE, stream));
   TS_TRY(ts_find_launch(a, at, stream));
+  TS_TRY(ts_graph_cut("the host looks for rows"));
   TS_TRY(TS_CUDA(
       cudaMemcpyAsync(a->at, at, bytes, cudaMemcpyDeviceToHost, stream)));
   TS_TRY(TS_CUDA(cudaStreamSynchronize(stream)));

@@ -69,17 +69,43 @@ done:
   return err;
 }
 
+/* Who waits must get on and find the error. */
+static void pass_all(ts_event_ring *r) {
+  while (r->done < r->recorded) pass(r);
+  r->held = false;
+}
+
 ts_err ts_event_ring_poll(ts_event_ring *r) {
   ts_err err = TS_OK;
   bool reached = true;
-  while (r->done < r->recorded) {
+  while (r->done < (r->held ? r->asked : r->recorded)) {
     TS_TRY(r->calls->query(*slot(r, r->done + 1), &reached, r->arg));
     if (!reached) break;
     pass(r);
   }
 done:
-  while (err != TS_OK && r->done < r->recorded) pass(r);
+  if (err != TS_OK) pass_all(r);
   return err;
+}
+
+void ts_event_ring_hold(ts_event_ring *r) {
+  r->held = true;
+  r->asked = r->recorded;
+}
+
+ts_err ts_event_ring_release(ts_event_ring *r) {
+  ts_err err = TS_OK;
+  if (!r->held) return TS_OK;
+  r->held = false;
+  for (uint64_t s = r->asked + 1; s <= r->recorded; s++)
+    TS_TRY(r->calls->record(*slot(r, s), r->arg));
+done:
+  if (err != TS_OK) pass_all(r);
+  return err;
+}
+
+bool ts_event_ring_holds(const ts_event_ring *r, uint64_t seq) {
+  return r->held && seq > r->asked && seq <= r->recorded;
 }
 
 void *ts_event_ring_find(const ts_event_ring *r, uint64_t seq) {

@@ -33,6 +33,8 @@ typedef struct ts_event_ring {
   void **events, **spare;
   uint64_t capacity; /* of both; a power of two, or 0 */
   uint64_t n_spare, recorded, done;
+  bool held; /* positions after ASKED are not asked for */
+  uint64_t asked;
 } ts_event_ring;
 
 void ts_event_ring_start(ts_event_ring *, const ts_event_calls *, void *arg);
@@ -45,6 +47,13 @@ ts_err ts_event_ring_record(ts_event_ring *, uint64_t *seq);
 /* Moves DONE on as far as it goes.  On an error everything counts as done:
  * who waits must get on and find the error. */
 ts_err ts_event_ring_poll(ts_event_ring *);
+
+/* What is recorded from now on has not been started yet: it is not asked for,
+ * and not reached, until release records all of it anew. */
+void ts_event_ring_hold(ts_event_ring *);
+ts_err ts_event_ring_release(ts_event_ring *);
+/* True where SEQ is such a position. */
+bool ts_event_ring_holds(const ts_event_ring *, uint64_t seq);
 
 /* What stands for SEQ, NULL where it has been reached. */
 void *ts_event_ring_find(const ts_event_ring *, uint64_t seq);

@@ -1,4 +1,5 @@
-/* lane.h - a lane of the GPU; private to device.cu and span.cu. */
+/* lane.h - a lane of the GPU; private to device.cu, graph.cu and
+ * span.cu. */
 #ifndef TS_CUDA_LANE_H
 #define TS_CUDA_LANE_H
 
@@ -14,7 +15,8 @@ extern "C" {
 typedef struct ts_cuda_timing {
   cudaEvent_t begin, end;
   struct ts_cuda_anchor *anchor;
-  ts_span span; /* times to be found */
+  ts_span span;        /* times to be found */
+  bool traced, booked; /* for the trace, for the timers */
   struct ts_cuda_timing *next;
 } ts_cuda_timing;
 
@@ -26,6 +28,7 @@ typedef struct ts_cuda_lane {
   const char *span; /* of the last task */
   ts_err_record fault;
   ts_cuda_timing *first, *last; /* not yet read, in order */
+  ts_graph *graph;              /* that its work goes into; NULL: none */
 } ts_cuda_lane;
 
 static inline ts_cuda_lane *ts_cuda_lane_of(ts_lane *lane) {

@@ -4,7 +4,8 @@ tessera_sources += cuda/choose.c cuda/choose.h cuda/event_ring.c \
   cuda/event_ring.h
 cuda_sources = cuda/backend.cu cuda/device.cu cuda/gpu.cu cuda/memory.cu \
   cuda/span.cu cuda/copies.cu cuda/lookup.cu cuda/reduce_ranks.cu
-cuda_sources += cuda/clock.cu cuda/words.cu
+cuda_sources += cuda/clock.cu cuda/words.cu cuda/graph.cu cuda/graph_memory.cu
+EXTRA_DIST += cuda/graph.h
 cuda_nccl_sources = cuda/comm_nccl.cu
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
   cuda/grid.h cuda/lane.h cuda/words.h cuda/lookup_plan.h cuda/rows.cuh \
@@ -38,6 +39,9 @@ tessera_sources += cuda/product_choices.c cuda/product_choices.h
 cuda_sources += cuda/product.cu cuda/products.cu cuda/mask.cu
 EXTRA_DIST += cuda/product.h cuda/mask.h cuda/mask_kernels.cuh \
   cuda/mask_launch.cuh
+# Loss and metrics.
+cuda_sources += cuda/loss.cu
+EXTRA_DIST += cuda/loss_kernels.cuh cuda/loss_run.cuh
 # The dot interaction; cross layers, factorisation machines.
 cuda_sources += cuda/interact.cu cuda/cross.cu
 EXTRA_DIST += cuda/half.cuh cuda/interact_rows.cuh cuda/interact_kernels.cuh \

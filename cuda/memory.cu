@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda/cuda_impl.h"
+#include "cuda/graph.h"
 
 /* Bytes that the pool keeps when nothing uses them: scratch of a step that
  * comes again. */
@@ -180,6 +180,8 @@ static void give(void *p, size_t bytes, ts_space space, ts_tag tag, bool late) {
     return;
   }
   if (ts_cuda_use() != TS_OK) ts_err_clear();
+  /* What is noted down only may use it; its lane keeps an error. */
+  if (ts_graph_cut("memory is given back") != TS_OK) ts_err_clear();
   if (late) wait_for_lane();
   if (space == TS_SPACE_PINNED)
     e = cudaFreeHost(p);
@@ -218,6 +220,7 @@ bool ts_cuda_is_remote(ts_device *, const void *p) {
 ts_err ts_cuda_take(void *p, size_t bytes, ts_tag tag, cudaStream_t stream) {
   ts_err err = TS_OK;
   void *fresh = NULL;
+  if (bytes && ts_cuda_graph_take(&fresh, bytes, tag, stream, &err)) goto done;
   if (bytes) {
     TS_TRY(ready());
     TS_TRY(take_late(&fresh, bytes, tag, stream));
@@ -229,7 +232,10 @@ done:
 }
 
 void ts_cuda_give(void *p, size_t bytes, ts_tag tag, cudaStream_t stream) {
-  if (!p) return;
+  if (!p || ts_cuda_graph_give(p, stream)) return;
+  if (ts_cuda_graph_of(stream) &&
+      ts_graph_cut("scratch is given back") != TS_OK)
+    ts_err_clear();
   if (cudaFreeAsync(p, stream) != cudaSuccess) (void)cudaGetLastError();
   ts_mem_count(tag, TS_SPACE_DEVICE, -(int64_t)bytes);
 }

@@ -15,6 +15,10 @@
 
 #include "cuda/lane.h"
 
+extern "C" {
+#include "runtime/clock.h"
+}
+
 typedef struct ts_cuda_anchor {
   cudaEvent_t event;
   double time; /* of ts_now */
@@ -33,6 +37,7 @@ static nvtxDomainHandle_t domain;
 static ts_cuda_timing *spare;
 static ts_cuda_anchor *newest;
 static cudaStream_t clock_stream;
+static double asked = -1e9; /* when an anchor was last tried */
 
 static bool good(cudaError_t e) {
   if (e != cudaSuccess) (void)cudaGetLastError();
@@ -125,7 +130,6 @@ static void anchor_renew(void) {
 }
 
 static ts_cuda_anchor *anchor_take(void) {
-  static double asked = -1e9;
   const double now = ts_now();
   if (now - asked > ANCHOR_AGE) {
     asked = now;
@@ -187,7 +191,8 @@ static void write_span(ts_cuda_timing *t) {
     return;
   t->span.t0 = t->anchor->time + 1e-3 * (double)at;
   t->span.t1 = t->span.t0 + 1e-3 * (double)took;
-  ts_trace_span_late(&t->span);
+  if (t->booked) ts_timer_add(t->span.name, 1e-3 * (double)took);
+  if (t->traced) ts_trace_span_late(&t->span);
 }
 
 void ts_cuda_spans_read(ts_cuda_lane *l) {
@@ -225,17 +230,22 @@ void ts_cuda_spans_end(void) {
   }
   anchor_give(newest);
   newest = NULL;
+  asked = -1e9;
   pthread_mutex_unlock(&lock);
 }
 
 ts_cuda_span ts_cuda_span_begin(ts_lane *lane, const char *name) {
   ts_cuda_span s = {name, NULL};
   range_push(name);
-  if (!ts_trace_on() || lane->row < 0) return s;
+  const bool traced = ts_trace_on() && lane->row >= 0;
+  if ((!traced && !ts_clock_phases_on()) || ts_graph_now()) return s;
   s.timing = timing_take();
   if (s.timing && s.timing->anchor &&
-      good(cudaEventRecord(s.timing->begin, ts_cuda_stream(lane))))
+      good(cudaEventRecord(s.timing->begin, ts_cuda_stream(lane)))) {
+    s.timing->traced = traced;
+    s.timing->booked = ts_clock_phases_on();
     return s;
+  }
   if (s.timing) timing_give(s.timing);
   s.timing = NULL;
   return s;

@@ -24,6 +24,8 @@ struct ts_stream_run {
   }
   /* To pageable memory of the host it would wait. */
   ts_err copy(void *dst, const void *src, size_t bytes) {
+    const ts_err err = ts_cuda_copy_begins(dst, src);
+    if (err != TS_OK) return err;
     return TS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
   }
   static ts_err sort(const ts_sort_args *a) {

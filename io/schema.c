@@ -72,6 +72,9 @@ const ts_key ts_schema[] = {
     DECK("run.lanes", CHOICE, run.serial_lanes, "\"parallel\"", "", 1, 0,
          "parallel|serial",
          "serial: nothing overlaps; the results are the same bit for bit"),
+    DECK("run.graph", CHOICE, run.graph, "\"auto\"", "", 1, 0, "off|auto",
+         "a step's work on a GPU as one CUDA graph, where its order allows; a "
+         "note says why not"),
     DECK("run.log_every", INT, run.log_every, "50", "steps", 1, 1e12, NULL,
          "between progress lines"),
     DECK("run.eval_every", INT, run.eval_every, "0", "steps", 0, 1e12, NULL,

@@ -4,9 +4,25 @@ check_PROGRAMS += tests/test_device tests/test_cuda_parts
 if HAVE_CUDA
 # The backend's own code over a CUDA runtime of threads, which comes first.
 check_PROGRAMS += tests/test_cuda_fake
-tests_test_cuda_fake_SOURCES = tests/test_cuda_fake.c tests/cuda_fake.c \
-  tests/cuda_fake.h
+cuda_fake = tests/cuda_fake.c tests/cuda_fake_graph.c tests/cuda_fake.h \
+  tests/cuda_fake_impl.h
+tests_test_cuda_fake_SOURCES = tests/test_cuda_fake.c $(cuda_fake)
 tests_test_cuda_fake_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+
+# Graphs over that runtime, and on a GPU.
+check_PROGRAMS += tests/test_cuda_graph tests/test_cuda_graph_gpu
+tests_test_cuda_graph_SOURCES = tests/test_cuda_graph.c \
+  tests/cuda_graph_cases.c tests/cuda_graph_cases.h $(cuda_fake)
+tests_test_cuda_graph_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_graph_LDADD = tests/cuda_kernels.o $(LDADD)
+tests_test_cuda_graph_DEPENDENCIES = tests/cuda_kernels.o \
+  tests/libharness.a libtessera.a
+tests_test_cuda_graph_gpu_SOURCES = tests/test_cuda_graph_gpu.c \
+  tests/cuda_graph_cases.c tests/cuda_graph_cases.h tests/cuda_gpu.c \
+  tests/cuda_gpu.h
+tests_test_cuda_graph_gpu_LDADD = tests/cuda_kernels.o $(LDADD)
+tests_test_cuda_graph_gpu_DEPENDENCIES = tests/cuda_kernels.o \
+  tests/libharness.a libtessera.a
 
 # These need a GPU, and are skipped where there is none.
 check_PROGRAMS += tests/test_cuda_streams
@@ -92,7 +108,7 @@ tests_test_cuda_unpack_LINK = $(cuda_test_link)
 # Matrix products: the engine over a library that computes on the host.
 if HAVE_CUDA
 cuda_products = tests/cuda_products.h tests/cuda_products_emulated.cc \
-  tests/cuda_cublas.c tests/cuda_cublas.h tests/cuda_fake.c tests/cuda_fake.h
+  tests/cuda_cublas.c tests/cuda_cublas.h $(cuda_fake)
 check_PROGRAMS += tests/test_cuda_products tests/test_cuda_linear
 tests_test_cuda_products_SOURCES = tests/test_cuda_products.c $(cuda_products)
 tests_test_cuda_products_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
@@ -103,6 +119,13 @@ tests_test_cuda_linear_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_test_cuda_linear_LDADD = $(cuda_test_libs)
 tests_test_cuda_linear_LINK = $(cuda_test_link)
 endif
+# Loss and metrics, in the same way.
+check_PROGRAMS += tests/test_cuda_loss
+tests_test_cuda_loss_SOURCES = tests/test_cuda_loss.c tests/cuda_loss.c \
+  tests/cuda_loss.h tests/loss_emulated.cc
+tests_test_cuda_loss_LDADD = $(cuda_test_libs)
+tests_test_cuda_loss_LINK = $(cuda_test_link)
+
 # The dot interaction, cross layers and what goes with them, in the same way.
 check_PROGRAMS += tests/test_cuda_dense
 tests_test_cuda_dense_SOURCES = tests/test_cuda_dense.c $(cuda_dense) \
@@ -120,6 +143,10 @@ endif
 # The same suites on a GPU.
 cuda_gpu = tests/cuda_gpu.c tests/cuda_gpu.h
 if HAVE_CUDA
+check_PROGRAMS += tests/test_cuda_loss_gpu
+tests_test_cuda_loss_gpu_SOURCES = tests/test_cuda_loss_gpu.c \
+  tests/cuda_loss.c tests/cuda_loss.h $(cuda_gpu)
+
 check_PROGRAMS += tests/test_cuda_unpack_gpu
 tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
   tests/cuda_unpack.c tests/cuda_unpack.h $(cuda_gpu)

@@ -3,47 +3,26 @@
 #include "cuda_fake.h"
 
 #include <cuda.h>
-#include <cuda_runtime_api.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-typedef enum { COPY, SET, RECORD, WAIT, WORD, FREE, FAULT, CALL } ts_work_kind;
+#include "cuda_fake_impl.h"
 
-typedef struct ts_work {
-  ts_work_kind kind;
-  void *dst;
-  const void *src;
-  size_t bytes;
-  int value;
-  void (*run)(void *); /* with dst, which is freed */
-  struct CUevent_st *event;
-  uint64_t number; /* of the event's record; what the word at src waits for */
-  struct ts_work *next;
-} ts_work;
-
-struct CUstream_st {
-  pthread_t thread;
-  ts_work *first, *last;
-  bool stop;
-};
-
-struct CUevent_st {
-  uint64_t recorded, reached;
-  double time;
-  bool timed;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#define lock ts_fake_lock
+#define fake ts_fake_counts
+#define answer ts_fake_answer
+#define enqueue ts_fake_enqueue
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
-static ts_cuda_fake fake;
+ts_cuda_fake fake;
+static struct CUstream_st *all;
 static struct CUstream_st *held, *newest;
 static bool faulty;
 static _Thread_local cudaError_t last_error;
 
-static cudaError_t answer(cudaError_t e) {
+cudaError_t answer(cudaError_t e) {
   if (e == cudaSuccess && faulty) e = cudaErrorIllegalAddress;
   if (e != cudaSuccess) last_error = e;
   return e;
@@ -73,6 +52,39 @@ void ts_cuda_fake_heal(void) {
   pthread_mutex_unlock(&lock);
 }
 
+/* Blocks that are known: their places, and whose they are. */
+enum { BLOCKS = 4096 };
+static struct {
+  char *at;
+  size_t bytes;
+  bool device;
+} known[BLOCKS];
+
+static void keep_in_mind(char *at, size_t bytes, bool device) {
+  int i = 0;
+  while (i < BLOCKS && known[i].at) i++;
+  if (i == BLOCKS) abort();
+  known[i].at = at;
+  known[i].bytes = bytes;
+  known[i].device = device;
+}
+
+static void forget(const char *at) {
+  for (int i = 0; i < BLOCKS; i++)
+    if (known[i].at == at) known[i].at = NULL;
+}
+
+bool ts_fake_knows(const void *p, bool *device) {
+  for (int i = 0; i < BLOCKS; i++) {
+    const char *at = known[i].at;
+    if (!at || (const char *)p < at || (const char *)p >= at + known[i].bytes)
+      continue;
+    *device = known[i].device;
+    return true;
+  }
+  return false;
+}
+
 /* ---- streams ------------------------------------------------------------- */
 
 static double now(void) {
@@ -81,21 +93,31 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+void ts_fake_move(const ts_work *w) {
+  if (w->kind == COPY)
+    memmove(w->dst, w->src, w->bytes);
+  else
+    memset(w->dst, w->value, w->bytes);
+}
+
 /* Under lock, but for the copies. */
 static void execute(const ts_work *w) {
   switch (w->kind) {
   case COPY:
   case SET:
     pthread_mutex_unlock(&lock);
-    if (w->kind == COPY)
-      memmove(w->dst, w->src, w->bytes);
-    else
-      memset(w->dst, w->value, w->bytes);
+    ts_fake_move(w);
+    pthread_mutex_lock(&lock);
+    break;
+  case GRAPH:
+    fake.graphs++;
+    pthread_mutex_unlock(&lock);
+    ts_fake_run(w->run);
     pthread_mutex_lock(&lock);
     break;
   case CALL:
     pthread_mutex_unlock(&lock);
-    w->run(w->dst);
+    w->call(w->dst);
     free(w->dst);
     pthread_mutex_lock(&lock);
     break;
@@ -104,6 +126,7 @@ static void execute(const ts_work *w) {
     w->event->time = now();
     break;
   case FREE:
+    forget(w->dst);
     free(w->dst);
     fake.blocks--;
     break;
@@ -165,12 +188,19 @@ static void append_work(struct CUstream_st *s, ts_work *w) {
   pthread_cond_broadcast(&moved);
 }
 
-static cudaError_t enqueue(cudaStream_t s, ts_work work) {
+cudaError_t enqueue(cudaStream_t s, ts_work work) {
   ts_work *w = malloc(sizeof *w);
+  bool done;
   if (!w || !s) abort(); /* nothing uses the default stream */
   *w = work;
   w->next = NULL;
   pthread_mutex_lock(&lock);
+  const cudaError_t captured = ts_fake_capture(s, w, &done);
+  if (done) {
+    free(w);
+    pthread_mutex_unlock(&lock);
+    return answer(captured);
+  }
   if (w->kind == RECORD) w->number = ++w->event->recorded;
   if (w->kind == WAIT) w->number = w->event->recorded;
   if (w->kind == RECORD && !s->first && s != held) {
@@ -194,6 +224,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
   if (pthread_create(&s->thread, NULL, serve, s) != 0) abort();
   pthread_mutex_lock(&lock);
   fake.streams++;
+  s->older = all;
+  all = s;
   pthread_mutex_unlock(&lock);
   *out = newest = s;
   return cudaSuccess;
@@ -209,6 +241,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
   pthread_mutex_lock(&lock);
   s->stop = true;
   fake.streams--;
+  struct CUstream_st **at = &all;
+  while (*at != s) at = &(*at)->older;
+  *at = s->older;
   pthread_cond_broadcast(&moved);
   pthread_mutex_unlock(&lock);
   pthread_join(s->thread, NULL);
@@ -216,8 +251,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
   return cudaSuccess;
 }
 
+void ts_fake_end_capture(const struct CUgraph_st *g) {
+  for (struct CUstream_st *s = all; s; s = s->older)
+    if (s->front.graph == g) s->front = (ts_front){0};
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   pthread_mutex_lock(&lock);
+  if (s->front.graph)
+    ts_fake_spoil(s->front.graph, cudaErrorStreamCaptureUnsupported);
   while (s->first) pthread_cond_wait(&moved, &lock);
   const cudaError_t e = answer(cudaSuccess);
   pthread_mutex_unlock(&lock);
@@ -226,7 +268,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
                             enum cudaMemcpyKind kind, cudaStream_t s) {
-  if (kind != cudaMemcpyDefault) return answer(cudaErrorInvalidValue);
+  if (kind != cudaMemcpyDefault && kind != cudaMemcpyDeviceToDevice)
+    return answer(cudaErrorInvalidValue);
   return enqueue(
       s, (ts_work){.kind = COPY, .dst = dst, .src = src, .bytes = bytes});
 }
@@ -254,7 +297,7 @@ void ts_cuda_fake_call(void *stream, void (*run)(void *), const void *arg,
   void *copy = malloc(bytes);
   if (!copy) abort();
   memcpy(copy, arg, bytes);
-  (void)enqueue(stream, (ts_work){.kind = CALL, .dst = copy, .run = run});
+  (void)enqueue(stream, (ts_work){.kind = CALL, .dst = copy, .call = run});
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags) {
@@ -349,7 +392,8 @@ cudaError_t cudaEventQuery(cudaEvent_t e) {
   pthread_mutex_lock(&lock);
   const bool reached = e->reached >= e->recorded;
   const cudaError_t a =
-      answer(reached || faulty ? cudaSuccess : cudaErrorNotReady);
+      e->captured ? ts_fake_spoil(e->front.graph, cudaErrorCapturedEvent)
+                  : answer(reached || faulty ? cudaSuccess : cudaErrorNotReady);
   pthread_mutex_unlock(&lock);
   return a;
 }
@@ -370,43 +414,54 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
 
 /* ---- memory -------------------------------------------------------------- */
 
-static cudaError_t give_out(void **p, size_t bytes) {
+static cudaError_t give_out(void **p, size_t bytes, bool device) {
   *p = bytes < (size_t)1 << 40 ? malloc(bytes) : NULL;
   if (!*p) return answer(cudaErrorMemoryAllocation);
   memset(*p, 0x5a, bytes); /* memory is not zeroed */
   pthread_mutex_lock(&lock);
+  keep_in_mind(*p, bytes, device);
   fake.blocks++;
   pthread_mutex_unlock(&lock);
   return answer(cudaSuccess);
 }
 
+static bool busy(void) {
+  for (const struct CUstream_st *s = all; s; s = s->older)
+    if (s->first && s != held) return true;
+  return false;
+}
+
+/* As CUDA's, it waits for what is under way. */
 static cudaError_t take_back(void *p) {
   pthread_mutex_lock(&lock);
+  while (busy() && !faulty) pthread_cond_wait(&moved, &lock);
+  if (ts_fake_capturing()) abort(); /* what is captured may use it */
+  forget(p);
   fake.blocks--;
   pthread_mutex_unlock(&lock);
   free(p);
   return answer(cudaSuccess);
 }
 
-static void *newest_block; /* of the device */
-
 cudaError_t cudaMalloc(void **p, size_t bytes) {
-  const cudaError_t e = give_out(p, bytes);
-  newest_block = *p;
-  return e;
+  return give_out(p, bytes, true);
 }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
                                      const void *p) {
+  bool device = false;
   memset(a, 0, sizeof *a);
-  a->type =
-      p == newest_block ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  pthread_mutex_lock(&lock);
+  a->type = !ts_fake_knows(p, &device) ? cudaMemoryTypeUnregistered
+            : device                   ? cudaMemoryTypeDevice
+                                       : cudaMemoryTypeHost;
+  pthread_mutex_unlock(&lock);
   return answer(cudaSuccess);
 }
 
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags) {
   (void)flags;
-  return give_out(p, bytes);
+  return give_out(p, bytes, false);
 }
 
 cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags) {
@@ -460,8 +515,9 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes) {
 
 cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool,
                                     cudaStream_t s) {
-  (void)pool, (void)s;
-  return give_out(p, bytes);
+  (void)pool;
+  if (s->front.graph) abort(); /* would be a node */
+  return give_out(p, bytes, true);
 }
 
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s) {

@@ -15,6 +15,7 @@ typedef struct ts_cuda_fake {
   int events_most;     /* at once, so far */
   int device;          /* of the last cudaSetDevice */
   int word_waits;      /* of streams, so far */
+  int graphs;          /* that have been run */
 } ts_cuda_fake;
 ts_cuda_fake ts_cuda_fake_now(void);
 

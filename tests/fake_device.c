@@ -97,7 +97,7 @@ ts_err ts_fake_create(ts_device **out, const ts_fake_options *o) {
   if (err != TS_OK) return err;
   options = *o;
   host_ops = ops = *(*out)->ops;
-  ops.name = "fake";
+  ops.name = o->name ? o->name : "fake";
   ops.alloc = device_alloc;
   ops.free = device_free;
   ops.copy = copy;

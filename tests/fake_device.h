@@ -12,6 +12,7 @@
 #include "runtime/kernels.h"
 
 typedef struct ts_fake_options {
+  const char *name; /* of the backend whose place it takes; NULL: "fake" */
   bool serial;
   bool words;            /* lanes wait by themselves for what others do */
   bool asked;            /* events can't be watched, only asked for */

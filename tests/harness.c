@@ -71,7 +71,7 @@ void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes) {
     return;
   }
   if (!bytes) return;
-  if (is_fake()) { /* suites do so a million times */
+  if (ts_fake_has(dst) || ts_fake_has(src)) { /* a million times */
     memcpy(ts_fake_alias(dst), ts_fake_alias(src), bytes);
     return;
   }

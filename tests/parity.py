@@ -1,5 +1,7 @@
 """Runs one case (data.h5, init.h5, expect.h5) and compares: every loss to
-1e-5 relative, every final weight to 1e-4 absolute.
+1e-5 relative, every final weight to 1e-4 absolute.  TESSERA_BACKEND names
+run.backend; that of a GPU, whose products add in another order, may be off by
+1e-4 in losses and 1e-3 in weights.
 usage: parity.py CASE_DIR TESSERA [RANKS [SHARDINGS]]   (lists with commas)"""
 import ast
 import glob
@@ -13,6 +15,8 @@ import h5py
 import numpy as np
 
 RANKS = (1, 2, 3, 4)
+BACKEND = os.environ.get("TESSERA_BACKEND", "host")
+LOSS, WEIGHT = (1e-5, 1e-4) if BACKEND == "host" else (1e-4, 1e-3)
 SHARDINGS = ("table_wise", "row_wise", "data_parallel", "column_wise",
              "table_row_wise", "table_column_wise", "grid")
 
@@ -52,7 +56,7 @@ def deck(case, folder, out, sharding):
                         for i, t in enumerate(case["tables"]))
     eps = {"adagrad": " eps = 1e-10;", "adam": " eps = 1e-8;"}
     return f"""
-run = {{ output = "{out}"; steps = {case["steps"]}; threads = 1; log_every = 1; }};
+run = {{ output = "{out}"; backend = "{BACKEND}"; steps = {case["steps"]}; threads = 1; log_every = 1; }};
 data = {{ train = "{folder}/data.h5"; global_batch = {case["batch"]}; }};
 tables = ( {tables} );
 model = {{ {model(case)} }};
@@ -115,7 +119,7 @@ def main():
                     loss = weight = np.inf
                 else:
                     loss, weight = compare(f"{d}/run", losses, weights)
-            good = loss <= 1e-5 and weight <= 1e-4
+            good = loss <= LOSS and weight <= WEIGHT
             passed += good
             failed += not good
             print(f"{os.path.basename(folder)} {ranks} ranks {sharding}: "

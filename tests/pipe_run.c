@@ -170,9 +170,10 @@ void pr_stop(pr_run *r) {
   ts_deck_destroy(r->config);
 }
 
-void pr_note(pr_run *r, pr_result *out, const ts_step_result *s) {
-  double loss = s->loss_sum;
+void pr_note(pr_run *r, pr_result *out, ts_step_result *s) {
   ck_assert_int_lt(out->n, PR_STEPS);
+  ck_assert_ok(ts_stage_fetch(r->t, s));
+  double loss = s->loss_sum;
   ck_assert_ok(ts_comm_sum_f64(r->t->control, &loss, 1));
   out->loss[out->n++] = loss;
   out->samples += s->n_global;
@@ -258,12 +259,14 @@ static void hash_dense(pr_run *r, uint64_t *h) {
     const ts_param_piece x = ts_parallel_piece(r->t->dense, p);
     const int64_t width = p->cols ? p->cols : 1, n = x.n_rows * width;
     for (int k = -1; k < TS_PARAM_STATES_MAX; k++) {
-      const float *v = k < 0 ? x.w : x.state[k];
-      if (!v || !n) continue;
+      const float *at = k < 0 ? x.w : x.state[k];
+      if (!at || !n) continue;
+      float *v = ts_test_borrow(r->t->device, at, (size_t)n * 4);
       if (x.replicated) same = ts_fnv1a(same, v, (size_t)n * 4);
       for (int64_t e = 0; e < n && (!x.replicated || !r->t->rank); e++)
         *h += hash_element(1000 + i, k, x.row0 * width + e,
                            (const char *)(v + e), 4);
+      ts_test_return(r->t->device, at, v, (size_t)n * 4, false);
     }
   }
   int64_t least = (int64_t)(same >> 1), most = -least;

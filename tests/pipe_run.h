@@ -47,7 +47,7 @@ typedef struct pr_result {
 void pr_steps(pr_run *, pr_result *);
 void pr_train(pr_result *, const char *deck, const pr_sets *);
 /* Adds a step's loss. */
-void pr_note(pr_run *, pr_result *, const ts_step_result *);
+void pr_note(pr_run *, pr_result *, ts_step_result *);
 /* Weights and states of all ranks; the lanes are idle.  Collective. */
 uint64_t pr_state(pr_run *);
 /* Same losses, samples, position and state, on all ranks; FIRST, N: of the

@@ -226,6 +226,37 @@ START_TEST(spans_have_the_devices_times) {
 }
 END_TEST
 
+static void find_phase(const char *phase, double seconds, int64_t calls,
+                       void *arg) {
+  if (strcmp(phase, "booked") != 0) return;
+  ((double *)arg)[0] += seconds;
+  ((double *)arg)[1] += (double)calls;
+}
+
+/* While phases are wanted tasks are booked with the stream's times. */
+START_TEST(phases_have_the_devices_times) {
+  ts_pair p;
+  void *stream;
+  double found[2] = {0};
+  start(&p, false);
+  ts_lane *lane = lane_with(p.device, &stream);
+  ts_timers_reset();
+  ck_assert_ok(ts_lane_submit(lane, "booked", nothing, NULL, 0));
+  ts_clock_phases(true);
+  for (int i = 0; i < 5; i++)
+    ck_assert_ok(ts_lane_submit(lane, "booked", nothing, NULL, 0));
+  ts_clock_phases(false);
+  ck_assert_ok(ts_lane_submit(lane, "booked", nothing, NULL, 0));
+  ck_assert_ok(ts_lane_sync(lane));
+  ts_timers_each(find_phase, found);
+  ck_assert_double_eq(found[1], 5);
+  ck_assert(found[0] >= 0 && found[0] < 60);
+  ts_timers_reset();
+  ts_lane_destroy(lane);
+  stop(&p);
+}
+END_TEST
+
 START_TEST(an_old_gpu_has_a_note) {
   ts_pair p;
   ts_device_info info;
@@ -434,6 +465,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(t, a_fault_of_the_device_is_the_lanes, 0, 2);
   tcase_add_test(t, memory_comes_and_goes);
   tcase_add_test(t, spans_have_the_devices_times);
+  tcase_add_test(t, phases_have_the_devices_times);
   tcase_add_test(t, an_old_gpu_has_a_note);
   tcase_add_test(t, holds_have_the_devices_times);
   tcase_add_test(t, a_stream_waits_for_a_word);

@@ -113,6 +113,38 @@ START_TEST(events_are_used_again) {
 }
 END_TEST
 
+/* What is held is not asked for and not reached; released it is recorded anew,
+ * behind all that was recorded meanwhile. */
+START_TEST(held_positions_wait) {
+  enum { BEFORE = 3, HELD = 100 };
+  ts_event_ring r;
+  uint64_t seq;
+  start(&r);
+  for (int i = 0; i < BEFORE; i++) ck_assert_ok(ts_event_ring_record(&r, &seq));
+  ts_event_ring_hold(&r);
+  for (int i = 0; i < HELD; i++) ck_assert_ok(ts_event_ring_record(&r, &seq));
+  reached = UINT64_MAX;
+  ck_assert_ok(ts_event_ring_poll(&r));
+  ck_assert_uint_eq(r.done, BEFORE);
+  ck_assert(!ts_event_ring_holds(&r, BEFORE));
+  ck_assert(ts_event_ring_holds(&r, BEFORE + 1));
+  ck_assert(ts_event_ring_holds(&r, BEFORE + HELD));
+  ck_assert(!ts_event_ring_holds(&r, BEFORE + HELD + 1));
+  reached = BEFORE + HELD;
+  ck_assert_ok(ts_event_ring_release(&r));
+  ck_assert(!ts_event_ring_holds(&r, BEFORE + 1));
+  ck_assert_ok(ts_event_ring_poll(&r));
+  ck_assert_uint_eq(r.done, BEFORE); /* it is behind what came before */
+  for (uint64_t i = 1; i <= HELD; i++) {
+    reached = BEFORE + HELD + i;
+    ck_assert_ok(ts_event_ring_poll(&r));
+    ck_assert_uint_eq(r.done, BEFORE + i);
+  }
+  ts_event_ring_reset(&r);
+  ck_assert_int_eq(n_events, 0);
+}
+END_TEST
+
 /* After a fault everything is done, and nothing new is recorded. */
 START_TEST(a_broken_ring_is_done) {
   ts_event_ring r;
@@ -180,6 +212,7 @@ static Suite *suite(void) {
   TCase *t = tcase_create("parts");
   tcase_add_test(t, a_ring_loses_nothing);
   tcase_add_test(t, events_are_used_again);
+  tcase_add_test(t, held_positions_wait);
   tcase_add_test(t, a_broken_ring_is_done);
   tcase_add_test(t, grids_hold_their_limits);
   tcase_add_test(t, ranks_take_turns);

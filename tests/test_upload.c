@@ -278,6 +278,35 @@ START_TEST(expected) {
 }
 END_TEST
 
+/* The newest copies are timed, one after the other. */
+START_TEST(timed) {
+  fixture f;
+  ts_upload *u;
+  ts_clock *clock;
+  double from, to, before = 0;
+  start(&f, true, true);
+  ck_assert_ok(ts_clock_create(&clock, f.compute, 1));
+  ck_assert_ok(ts_clock_mark(clock, 0));
+  ck_assert_ok(ts_lane_sync(f.compute));
+  ck_assert_ok(ts_uploads_time(f.uploads, 3));
+  for (int i = 0; i < 5; i++) {
+    ts_batch *b = next(&f);
+    ck_assert_ok(ts_upload_begin(f.uploads, b, false, &u));
+    ck_assert_ok(ts_event_sync(ts_upload_copied(u)));
+    ts_upload_end(u, (ts_event){0});
+    ts_loader_release(f.loader, b);
+  }
+  ck_assert_ok(ts_lane_sync(ts_uploads_lane(f.uploads)));
+  for (int64_t i = 2; i < 5; i++) {
+    ck_assert_ok(ts_upload_times(f.uploads, i, clock, 0, &from, &to));
+    ck_assert(from > before && to > from && to < 60);
+    before = to;
+  }
+  ts_clock_destroy(clock);
+  stop(&f);
+}
+END_TEST
+
 /* The copy has a span of its own, which says its bytes. */
 START_TEST(traced) {
   fixture f;
@@ -319,6 +348,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(c, parts_share, 0, 2);
   tcase_add_test(c, readers_first);
   tcase_add_test(c, expected);
+  tcase_add_test(c, timed);
   tcase_add_loop_test(c, traced, 0, 2);
   suite_add_tcase(s, c);
   return s;

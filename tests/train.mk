@@ -16,6 +16,8 @@ check_PROGRAMS += tests/test_cached
 tests_test_cached_SOURCES = tests/test_cached.c $(pipe_run)
 check_PROGRAMS += tests/test_accumulate
 tests_test_accumulate_SOURCES = tests/test_accumulate.c $(pipe_run)
+check_PROGRAMS += tests/test_train_device
+tests_test_train_device_SOURCES = tests/test_train_device.c $(pipe_run)
 check_PROGRAMS += tests/test_dense_rows
 tests_test_dense_rows_SOURCES = tests/test_dense_rows.c $(pipe_run)
 # Jobs under a Slurm that the script starts: minutes of waiting for its clock,

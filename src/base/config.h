@@ -138,6 +138,7 @@ typedef struct ts_config {
     int32_t threads;
     ts_precision precision;
     int32_t serial_lanes; /* 0 or 1 */
+    int32_t graph;        /* 0 or 1: steps as graphs of the device */
     int64_t log_every, eval_every;
     double max_time_s; /* 0: none */
     int32_t accumulate;

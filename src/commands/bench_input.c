@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/bench.h"
+#include "commands/bench_copy.h"
 #include "io/deck.h"
 #include "runtime/trace.h"
 #include "train/pipeline.h"
@@ -30,6 +31,7 @@ typedef struct ts_times {
   int64_t n_ids, n_bytes;                  /* of `iters` batches, all ranks */
   int64_t n_sent;                          /* of them into messages */
   double n_copied; /* times that the reader copied an id */
+  ts_bench_copies copies;
 } ts_times;
 
 typedef struct ts_input_bench {
@@ -204,6 +206,7 @@ static ts_err step(ts_input_bench *b, ts_loader *loader, double *ms) {
   ts_step_result result = {0};
   const double t0 = ts_now();
   TS_TRY(ts_pipeline_step(b->t, loader, 0, &result));
+  TS_TRY(ts_stage_fetch(b->t, &result));
   *ms = 1e3 * (ts_now() - t0);
   b->t->step++;
 done:
@@ -218,9 +221,13 @@ static ts_err block(ts_input_bench *b, int input, int k, int round) {
   ts_loader *loader = NULL;
   double spare;
   TS_TRY(open_loader(&loader, b, input, k, b->steps + 2, b->steps + 2));
-  for (int i = 0; i < b->steps; i++)
+  TS_TRY(ts_bench_copies_begin(&x->copies));
+  for (int i = 0; i < b->steps; i++) {
     TS_TRY(
         step(b, loader, round < 0 ? &spare : &x->step[round * b->steps + i]));
+    TS_TRY(ts_bench_copies_step(&x->copies));
+  }
+  if (round >= 0) TS_TRY(ts_bench_copies_end(&x->copies));
   ts_pipeline_drain(b->t, loader);
 done:
   ts_loader_destroy(loader);
@@ -279,7 +286,10 @@ static ts_err print(ts_input_bench *b, int k) {
     TS_TRY(share(b, &b->times[input]));
   TS_TRY(median_ratio(&dist, x->dist, y->dist, b->iters));
   TS_TRY(median_ratio(&step, x->step, y->step, b->rounds * b->steps));
-  for (int input = 0; input < INPUTS; input++) print_line(b, input, k);
+  for (int input = 0; input < INPUTS; input++) {
+    print_line(b, input, k);
+    TS_TRY(ts_bench_copies_print(&b->times[input].copies, true));
+  }
   /* print_line has sorted the times. */
   const int i = b->iters / 10, j = b->rounds * b->steps / 10;
   ts_info("%8s throughput of columns / kjt: input dist %.3f (of the fastest "
@@ -310,6 +320,7 @@ static ts_err create_times(ts_input_bench *b) {
       TS_TRY(ts_mem_array(each[i], b->iters, sizeof(double), TS_TAG_MISC));
     TS_TRY(ts_mem_array(&x->step, (int64_t)b->rounds * b->steps, sizeof(double),
                         TS_TAG_MISC));
+    TS_TRY(ts_bench_copies_start(&x->copies, b->t, b->steps));
   }
 done:
   return err;
@@ -352,6 +363,7 @@ static void reset(ts_input_bench *b) {
     ts_times *x = &b->times[input];
     double *each[] = {x->dist, x->pack, x->exchange, x->unpack, x->step};
     for (int i = 0; i < 5; i++) ts_mem_free(each[i]);
+    ts_bench_copies_reset(&x->copies);
     ts_source_close(b->source[input]);
   }
   ts_trainer_destroy(b->t);

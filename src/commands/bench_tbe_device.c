@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "commands/bench_limits.h"
 #include "commands/bench_tbe.h"
 #include "runtime/clock.h"
 #include "runtime/topology.h"
 
 enum {
-  WARM = 2, /* batches, or copies, before those that count */
-  COPIES = 12,
+  WARM = 2, /* batches before those that count */
   SORTS = 6
 };
 static const int64_t COPY_MAX = INT64_C(256) << 20, COPY_MIN = 1 << 20;
@@ -64,29 +64,10 @@ done:
 /* ---- what memory gives --------------------------------------------------- */
 
 static ts_err measure_copy(const ts_tbe_case *c, double *speed) {
-  ts_err err = TS_OK;
-  ts_clock *clock = NULL;
-  ts_buffer from = {0}, to = {0};
   int64_t bytes = c->tables * c->rows * c->row_bytes;
-  double seconds = 0;
   if (bytes > COPY_MAX) bytes = COPY_MAX;
   if (bytes < COPY_MIN) bytes = COPY_MIN;
-  TS_TRY(ts_clock_create(&clock, c->lane, COPIES + 1));
-  TS_TRY(room(&from, c, bytes, TS_TAG_MISC));
-  TS_TRY(room(&to, c, bytes, TS_TAG_MISC));
-  for (int i = 0; i < COPIES; i++) {
-    TS_TRY(ts_clock_mark(clock, i));
-    TS_TRY(ts_lane_copy(c->lane, to.ptr, from.ptr, (size_t)bytes));
-  }
-  TS_TRY(ts_clock_mark(clock, COPIES));
-  TS_TRY(ts_lane_sync(c->lane));
-  TS_TRY(median(clock, WARM, 1, COPIES - WARM, &seconds));
-  *speed = 2 * (double)bytes / seconds;
-done:
-  ts_clock_destroy(clock);
-  ts_buffer_reset(&from);
-  ts_buffer_reset(&to);
-  return err;
+  return ts_bench_copy_rate(speed, c->device, c->lane, bytes);
 }
 
 /* ---- times --------------------------------------------------------------- */

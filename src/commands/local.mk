@@ -4,9 +4,14 @@ tessera_sources += \
   src/commands/bench.h \
   src/commands/bench_cache.c \
   src/commands/bench_checkpoint.c \
+  src/commands/bench_copy.c \
+  src/commands/bench_copy.h \
   src/commands/bench_dense.c \
   src/commands/bench_dense.h \
+  src/commands/bench_limits.c \
+  src/commands/bench_limits.h \
   src/commands/bench_memory.c \
+  src/commands/bench_phases.c \
   src/commands/bench_input.c \
   src/commands/bench_pipeline.c \
   src/commands/bench_pipeline.h \

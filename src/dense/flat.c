@@ -5,6 +5,7 @@
 
 #include "dense/clones.h"
 #include "dense/half.h"
+#include "dense/tally.h"
 #include "dense/update.h"
 #include "dense/update_numbers.h"
 
@@ -116,4 +117,5 @@ void ts_flat_kernels_host(ts_kernels *k) {
   k->widen = widen;
   k->squares = squares;
   k->clip = clip;
+  k->tally = ts_tally_host;
 }

@@ -49,5 +49,7 @@ tessera_sources += \
   src/dense/parallel.h \
   src/dense/parallel_impl.h \
   src/dense/schedule.c \
+  src/dense/tally.c \
+  src/dense/tally.h \
   src/dense/update.h \
   src/dense/update_body.h src/dense/update_numbers.h

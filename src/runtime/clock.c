@@ -16,6 +16,16 @@ struct ts_clock {
   ts_mark *mark; /* (n) */
 };
 
+static bool phases;
+
+void ts_clock_phases(bool on) {
+  __atomic_store_n(&phases, on, __ATOMIC_RELAXED);
+}
+
+bool ts_clock_phases_on(void) {
+  return __atomic_load_n(&phases, __ATOMIC_RELAXED);
+}
+
 static const ts_device_ops *ops_of(const ts_clock *c) {
   return c->lane->device->ops;
 }
@@ -58,7 +68,12 @@ ts_err ts_clock_mark(ts_clock *c, int i) {
 }
 
 ts_err ts_clock_between(const ts_clock *c, int a, int b, double *seconds) {
-  const ts_mark *from = &c->mark[a], *to = &c->mark[b];
+  return ts_clock_across(c, a, c, b, seconds);
+}
+
+ts_err ts_clock_across(const ts_clock *c, int a, const ts_clock *d, int b,
+                       double *seconds) {
+  const ts_mark *from = &c->mark[a], *to = &d->mark[b];
   if (ops_of(c)->mark)
     return ops_of(c)->between(c->lane, from->own, to->own, seconds);
   *seconds = to->at - from->at;

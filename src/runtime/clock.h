@@ -23,5 +23,15 @@ bool ts_clock_is_devices(const ts_lane *lane);
 /* *SECONDS from mark A to mark B, which were set and which the host has waited
  * for (ts_lane_sync). */
 ts_err ts_clock_between(const ts_clock *, int a, int b, double *seconds);
+/* From mark A to mark B, not before it, of a clock of another lane of the
+ * device. */
+ts_err ts_clock_across(const ts_clock *, int a, const ts_clock *, int b,
+                       double *seconds);
+
+/* While on, devices that are apart time the tasks of their lanes for the
+ * timers' phases (runtime/trace.h), as the host does always; and no graph is
+ * noted down. */
+void ts_clock_phases(bool on);
+bool ts_clock_phases_on(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* device.c - the public face of devices: check, dispatch; buffers, arenas. */
 #include "runtime/device.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/backends.h"
@@ -126,9 +127,19 @@ ts_err ts_lane_sync(ts_lane *lane) {
   return ts_event_sync(ts_lane_record(lane));
 }
 
+/* What is noted down only might be what is waited for. */
+static ts_err start_noted(const ts_lane *lane) {
+  char why[128];
+  if (!ts_graph_now()) return TS_OK;
+  (void)snprintf(why, sizeof why, "the host waits for lane \"%.80s\"",
+                 lane->name);
+  return ts_graph_cut(why);
+}
+
 ts_err ts_event_sync(ts_event event) {
   if (!event.lane) return TS_OK;
-  const ts_err err = event.lane->device->ops->sync(event);
+  ts_err err = start_noted(event.lane);
+  if (err == TS_OK) err = event.lane->device->ops->sync(event);
   return err != TS_OK ? err : fault_of(event.lane->device);
 }
 

@@ -23,6 +23,7 @@
 
 typedef struct ts_device ts_device;
 typedef struct ts_lane ts_lane;
+struct ts_graph;
 
 /* Position of a lane; {0} is an event that is always complete. */
 typedef struct ts_event {
@@ -101,6 +102,11 @@ typedef struct ts_device_ops {
   /* ts_device_reach, unreach; NULL: all of the host's memory is reached. */
   ts_err (*reach)(ts_device *, void **seen, void *p, size_t bytes, bool pin);
   void (*unreach)(ts_device *, void *p);
+  /* Of runtime/graph.h; NULL, all four: it has no graphs. */
+  ts_err (*graph_create)(struct ts_graph **, ts_lane *);
+  void (*graph_destroy)(struct ts_graph *);
+  ts_err (*graph_begin)(struct ts_graph *);
+  ts_err (*graph_end)(struct ts_graph *);
 } ts_device_ops;
 
 /* backend: "host" or "cuda" ("cuda" fails with DECK where it is not built

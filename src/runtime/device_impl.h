@@ -3,7 +3,7 @@
 #ifndef TS_RUNTIME_DEVICE_IMPL_H
 #define TS_RUNTIME_DEVICE_IMPL_H
 
-#include "runtime/device.h"
+#include "runtime/graph.h"
 
 /* A device's own struct begins with this one. */
 struct ts_device {
@@ -27,6 +27,12 @@ struct ts_lane {
   /* Of a comm's lane: the last operation done, for wait_word, or NULL; the
    * last begun whose result is the host's to read. */
   uint64_t *word, near;
+};
+
+/* A graph's own struct begins with this one. */
+struct ts_graph {
+  ts_lane *lane;
+  ts_graph_counts counts;
 };
 
 ts_err ts_device_host_create(ts_device **, const ts_device_options *);

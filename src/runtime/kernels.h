@@ -234,6 +234,7 @@ typedef struct ts_copies_args {
  *   dense_update (a, n)     n pieces, TS_DENSE_PIECES at most
  *   dense_stats (a, stats)  stats[0], stats[1] += (dense/optim.h) */
 struct ts_dense_update_args; /* dense/optim.h */
+struct ts_tally_args;        /* dense/tally.h */
 
 #define TS_SPARSE_KERNEL_LIST(X)                                               \
   X(zero, (void *, size_t))                                                    \
@@ -285,6 +286,7 @@ struct ts_dense_update_args; /* dense/optim.h */
   X(split_rows, (const ts_join_args *))                                        \
   X(half_rows, (const ts_half_args *))                                         \
   X(bce, (const ts_bce_args *))                                                \
+  X(tally, (const struct ts_tally_args *))                                     \
   X(look, (const ts_look_args *))                                              \
   X(copies, (const ts_copies_args *))                                          \
   X(swap, (float *, float *, int64_t))                                         \

@@ -24,6 +24,8 @@ tessera_sources += \
   src/runtime/device.h \
   src/runtime/device_host.c src/runtime/kernels_memory.c \
   src/runtime/device_impl.h \
+  src/runtime/graph.c \
+  src/runtime/graph.h \
   src/runtime/kernels.h \
   src/runtime/overlap.c \
   src/runtime/overlap.h \

@@ -1,6 +1,7 @@
 /* base.c - the plain pipeline: one batch under way, each stage after the
  * other.  What overlaps is inside the step: the bottom MLP runs while ids
  * and embeddings travel, and the dense reductions under the backward pass. */
+#include "train/graph.h"
 #include "train/pipeline.h"
 
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
@@ -8,14 +9,19 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   (void)loader, (void)stop;
   ts_err err = TS_OK;
   ts_cargo *c = ts_cargo_at(t, 0);
+  const bool judged = t->config->run.on_nan != TS_ON_NAN_STOP;
   ts_event loss;
+  TS_TRY(ts_step_graph_begin(t, TS_PART_FORWARD));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
+  if (judged) TS_TRY(ts_step_graph_end(t));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (!result->skipped) {
+    TS_TRY(ts_step_graph_begin(t, TS_PART_BACKWARD));
     TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_look_ahead){0},
                              (ts_event){0}));
     TS_TRY(ts_stage_optimize(t));
   }
+  TS_TRY(ts_step_graph_end(t));
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
 done:
   return err;

@@ -32,7 +32,7 @@ static ts_err eval_batch(ts_eval_pass *p, ts_cargo *a, ts_cargo *b) {
   TS_TRY(ts_stage_input_end(p->t, b));
   TS_TRY(ts_stage_finish(p->t, a, loss, p->metrics, &result));
   if (p->fn && p->fn_err == TS_OK) {
-    p->fn_err = p->fn(p->arg, a->batch, p->t->predictions);
+    p->fn_err = p->fn(p->arg, a->batch, ts_stage_predictions(p->t));
     ts_err_take(&p->fn_fault);
   }
 done:

@@ -13,7 +13,7 @@
 #include "base/dtype.h"
 #include "base/fault.h"
 #include "io/batch_store.h"
-#include "train/trainer.h"
+#include "train/late.h"
 
 typedef struct ts_look_arg {
   ts_trainer *t;
@@ -23,29 +23,28 @@ typedef struct ts_look_arg {
 
 static ts_err look_task(void *arg, ts_lane *lane) {
   (void)lane;
+  ts_err err = TS_OK;
   const ts_look_arg *a = arg;
-  float *const *grad = ts_flight_grad(a->flight);
-  const int64_t *stride = ts_flight_stride(a->flight);
   const ts_config *c = a->t->config;
-  const int32_t n_features = ts_feature_count(c);
-  int64_t dim[n_features];
-  int bad = 0;
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
-    for (int32_t k = 0; k < c->tables[t].features.n; k++)
-      dim[f++] = c->tables[t].dim;
-#pragma omp parallel for reduction(| : bad)
-  for (int32_t b = 0; b < a->n; b++)
-    for (int32_t f = 0; f < n_features; f++)
-      bad |= !ts_all_finite(grad[f] + b * stride[f], TS_F32, dim[f]);
-  a->t->bad_gradient |= bad;
-  return TS_OK;
+    for (int32_t k = 0; k < c->tables[t].features.n; k++, f++) {
+      const ts_look_args look = {.x = ts_flight_grad(a->flight)[f],
+                                 .stride = ts_flight_stride(a->flight)[f],
+                                 .rows = a->n,
+                                 .n = c->tables[t].dim,
+                                 .bad = a->t->bad_gradient};
+      TS_TRY(a->t->kernels.look(&look));
+    }
+done:
+  return err;
 }
 
 static ts_err spoil_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_look_arg *a = arg;
-  if (a->n) ts_flight_grad(a->flight)[0][0] = INFINITY;
-  return TS_OK;
+  const float bad = INFINITY;
+  if (!a->n) return TS_OK;
+  return a->t->kernels.put(ts_flight_grad(a->flight)[0], &bad, sizeof bad);
 }
 
 ts_err ts_stage_look(ts_trainer *t, ts_cargo *c) {
@@ -59,24 +58,60 @@ ts_err ts_stage_look(ts_trainer *t, ts_cargo *c) {
                         sizeof arg);
 }
 
+static int64_t piece_floats(const ts_param *p, const ts_param_piece *piece) {
+  return piece->n_rows * (p->cols ? p->cols : 1);
+}
+
 static bool all_parameters_finite(const ts_trainer *t) {
   int bad = 0;
 #pragma omp parallel for reduction(| : bad) num_threads(t->n_threads)
   for (int32_t i = 0; i < t->params.n; i++) {
     const ts_param *p = t->params.item[i];
     const ts_param_piece piece = ts_parallel_piece(t->dense, p);
-    bad |=
-        !ts_all_finite(piece.w, TS_F32, piece.n_rows * (p->cols ? p->cols : 1));
+    bad |= !ts_all_finite(piece.w, TS_F32, piece_floats(p, &piece));
   }
   return !bad;
 }
 
+/* On a device apart it looks, and says so where gradients do. */
+static ts_err look_at_parameters(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_err err = TS_OK;
+  const ts_trainer *t = *(ts_trainer **)arg;
+  for (int32_t i = 0; i < t->params.n; i++) {
+    const ts_param *p = t->params.item[i];
+    const ts_param_piece piece = ts_parallel_piece(t->dense, p);
+    const ts_look_args look = {.x = piece.w,
+                               .rows = 1,
+                               .n = piece_floats(p, &piece),
+                               .bad = t->bad_gradient};
+    if (look.n) TS_TRY(t->kernels.look(&look));
+  }
+done:
+  return err;
+}
+
+static ts_err judge_late(ts_trainer *t, bool *bad) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_lane_submit(t->compute, "look at parameters", look_at_parameters,
+                        &t, sizeof t));
+  TS_TRY(ts_late_flag(t, t->bad_gradient, bad));
+  *bad |= !ts_parallel_stash_finite(t->dense);
+done:
+  return err;
+}
+
 ts_err ts_stage_judge_step(ts_trainer *t, ts_step_result *result) {
   ts_err err = TS_OK;
-  const bool bad = t->bad_gradient || !all_parameters_finite(t) ||
-                   !ts_parallel_stash_finite(t->dense);
+  bool bad;
+  if (t->late) {
+    TS_TRY(judge_late(t, &bad));
+  } else {
+    bad = *t->bad_gradient || !all_parameters_finite(t) ||
+          !ts_parallel_stash_finite(t->dense);
+    *t->bad_gradient = 0;
+  }
   double n_bad = bad;
-  t->bad_gradient = 0;
   TS_TRY(ts_comm_sum_f64(t->control, &n_bad, 1));
   result->broken = n_bad > 0; /* on all ranks alike */
 done:

@@ -5,9 +5,14 @@ tessera_sources += \
   src/train/forward.c \
   src/train/forward.h \
   src/train/fused_sparse_dist.c \
+  src/train/graph.c \
+  src/train/graph.h \
+  src/train/late.c \
+  src/train/late.h \
   src/train/metrics.c \
   src/train/metrics.h \
   src/train/metrics_auc.c \
+  src/train/metrics_device.c \
   src/train/metrics_impl.h \
   src/train/micro.c \
   src/train/micro.h \

@@ -21,30 +21,18 @@ done:
 
 void ts_metrics_destroy(ts_metrics *m) {
   if (!m) return;
+  ts_metrics_leave(m);
   ts_mem_free(m->ring);
   ts_mem_free(m);
 }
 
 void ts_metrics_clear(ts_metrics *m) {
   m->sums = (ts_metric_sums){0};
-  m->n = m->next = 0;
+  m->place = (ts_metric_place){0};
 }
 
-static void add_sample(ts_metric_sums *s, double p, double y, double w) {
-  const double low = 1e-12;
-  const double q = p < low ? low : p > 1 - low ? 1 - low : p;
-  s->n += 1;
-  s->weight += w;
-  s->positive += w * y;
-  s->predicted += w * p;
-  s->loss -= w * (y * log(q) + (1 - y) * log1p(-q));
-  s->correct += w * ((p >= 0.5) == (y >= 0.5));
-}
-
-/* Room for N more samples in the ring. */
-static ts_err grow_ring(ts_metrics *m, int64_t n) {
+ts_err ts_metrics_reserve(ts_metrics *m, int64_t want) {
   ts_err err = TS_OK;
-  int64_t want = m->n + n;
   if (!m->keep_all && want > m->limit) want = m->limit;
   if (want <= m->capacity) goto done;
   want += want / 2;
@@ -56,27 +44,21 @@ done:
   return err;
 }
 
-void ts_metrics_push(ts_metrics *m, ts_metric_sample x) {
-  if (m->n < m->capacity) {
-    m->ring[m->n++] = x;
-    return;
-  }
-  m->ring[m->next] = x; /* the oldest gives way */
-  m->next = m->next + 1 < m->capacity ? m->next + 1 : 0;
-}
-
 ts_err ts_metrics_add(ts_metrics *m, const float *p, const float *y,
                       const float *w, int64_t n, int32_t stride) {
   ts_err err = TS_OK;
-  const bool keep = m->keep_all || m->limit > 0;
-  if (keep) TS_TRY(grow_ring(m, n));
-  for (int64_t i = 0; i < n; i++) {
-    const float weight = w ? w[i] : 1.0f;
-    if (weight == 0) continue; /* skipped records */
-    const ts_metric_sample x = {p[i * stride], y[i * stride], weight};
-    add_sample(&m->sums, x.p, x.y, x.w);
-    if (keep) ts_metrics_push(m, x);
-  }
+  if (m->keep_all || m->limit > 0)
+    TS_TRY(ts_metrics_reserve(m, m->place.n + n));
+  const ts_tally_args a = {.sums = &m->sums,
+                           .place = &m->place,
+                           .ring = m->ring,
+                           .limit = m->capacity,
+                           .prediction = p,
+                           .label = y,
+                           .weight = w,
+                           .n = n,
+                           .stride = stride};
+  TS_TRY(ts_tally_host(&a));
 done:
   return err;
 }
@@ -95,11 +77,13 @@ static void finish(const ts_metric_sums *s, double *logloss, double *ne,
 ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r,
                           int64_t auc_samples, ts_comm *comm) {
   ts_err err = TS_OK;
-  ts_metric_sums all[2] = {m->sums};
+  ts_metric_sums all[2] = {0};
   double rest;
   *r = (ts_metrics_result){.auc = 0.5};
-  for (int64_t i = 0; i < m->n; i++)
-    add_sample(&all[1], m->ring[i].p, m->ring[i].y, m->ring[i].w);
+  TS_TRY(ts_metrics_fetch(m));
+  all[0] = m->sums;
+  for (int64_t i = 0; i < m->place.n; i++)
+    ts_metric_sums_add(&all[1], m->ring[i]);
   TS_TRY(ts_comm_sum_f64(comm, (double *)all, sizeof all / 8));
   r->n_samples = all[0].n;
   r->weight = all[0].weight;
@@ -119,11 +103,12 @@ ts_err ts_metrics_save(ts_metrics *m, ts_ckpt *c, const char *prefix,
   ts_err err = TS_OK;
   char name[256];
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
-  ts_metric_sums sums = m->sums;
   int64_t counts[w], total = 0, row0 = 0;
   ts_ckpt_item *item;
+  TS_TRY(ts_metrics_fetch(m));
+  ts_metric_sums sums = m->sums;
   TS_TRY(ts_comm_sum_f64(comm, (double *)&sums, sizeof sums / 8));
-  TS_TRY(ts_comm_gather_all(comm, counts, &m->n, sizeof m->n));
+  TS_TRY(ts_comm_gather_all(comm, counts, &m->place.n, sizeof m->place.n));
   for (int r = 0; r < w; r++) {
     if (r < me) row0 += counts[r];
     total += counts[r];
@@ -137,17 +122,17 @@ ts_err ts_metrics_save(ts_metrics *m, ts_ckpt *c, const char *prefix,
    * within a rank; between ranks the order is by rank. */
   snprintf(name, sizeof name, "%.200s/window", prefix);
   TS_TRY(ts_ckpt_add_item(c, name, TS_F32, total, 3, &item));
-  const int64_t old = m->n - m->next;
+  const int64_t next = m->place.next, old = m->place.n - next;
   if (old)
-    TS_TRY(ts_ckpt_add_piece(item, true, false, row0, old, m->ring + m->next));
-  if (m->next)
-    TS_TRY(ts_ckpt_add_piece(item, true, false, row0 + old, m->next, m->ring));
+    TS_TRY(ts_ckpt_add_piece(item, true, false, row0, old, m->ring + next));
+  if (next)
+    TS_TRY(ts_ckpt_add_piece(item, true, false, row0 + old, next, m->ring));
 done:
   return err;
 }
 
-ts_err ts_metrics_load(ts_metrics *m, const ts_ckpt *c, const char *path,
-                       const char *prefix, ts_comm *comm) {
+static ts_err take_window(ts_metrics *m, const ts_ckpt *c, const char *path,
+                          const char *prefix, ts_comm *comm) {
   ts_err err = TS_OK;
   char name[256];
   ts_ckpt window = {0};
@@ -155,13 +140,8 @@ ts_err ts_metrics_load(ts_metrics *m, const ts_ckpt *c, const char *path,
   ts_metric_sample *rows = NULL;
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
   int64_t total = 0;
-  snprintf(name, sizeof name, "%.200s/sums", prefix);
-  const ts_ckpt_value *v = ts_ckpt_value_of(c, name);
-  ts_metrics_clear(m);
-  if (v && v->dtype == TS_F64 && v->n == sizeof m->sums / 8 && me == 0)
-    memcpy(&m->sums, v->ptr, sizeof m->sums);
   snprintf(name, sizeof name, "%.200s/window_samples", prefix);
-  v = ts_ckpt_value_of(c, name);
+  const ts_ckpt_value *v = ts_ckpt_value_of(c, name);
   if (v && v->dtype == TS_I64 && v->n == 1)
     memcpy(&total, v->ptr, sizeof total);
   if (total < 1) goto done;
@@ -174,10 +154,27 @@ ts_err ts_metrics_load(ts_metrics *m, const ts_ckpt *c, const char *path,
   TS_TRY(ts_ckpt_add_piece(item, false, true, from, to - from, rows));
   TS_TRY(ts_ckpt_load_items(&window, path, comm));
   if (!m->keep_all && m->limit == 0) goto done;
-  TS_TRY(grow_ring(m, to - from));
-  for (int64_t i = 0; i < to - from; i++) ts_metrics_push(m, rows[i]);
+  TS_TRY(ts_metrics_reserve(m, to - from));
+  for (int64_t i = 0; i < to - from; i++)
+    ts_metric_push(m->ring, &m->place, m->capacity, rows[i]);
 done:
   ts_ckpt_reset(&window);
   ts_mem_free(rows);
+  return err;
+}
+
+ts_err ts_metrics_load(ts_metrics *m, const ts_ckpt *c, const char *path,
+                       const char *prefix, ts_comm *comm) {
+  ts_err err = TS_OK;
+  char name[256];
+  snprintf(name, sizeof name, "%.200s/sums", prefix);
+  const ts_ckpt_value *v = ts_ckpt_value_of(c, name);
+  ts_metrics_clear(m);
+  if (v && v->dtype == TS_F64 && v->n == sizeof m->sums / 8 &&
+      ts_comm_rank(comm) == 0)
+    memcpy(&m->sums, v->ptr, sizeof m->sums);
+  TS_TRY(take_window(m, c, path, prefix, comm));
+  TS_TRY(ts_metrics_put(m));
+done:
   return err;
 }

@@ -8,6 +8,8 @@
 
 #include "io/checkpoint.h"
 #include "runtime/comm.h"
+#include "runtime/kernels.h"
+#include "runtime/staging.h"
 
 typedef struct ts_metrics ts_metrics; /* of one task */
 
@@ -21,6 +23,15 @@ void ts_metrics_clear(ts_metrics *);
  * prediction and label (tasks interleaved). */
 ts_err ts_metrics_add(ts_metrics *, const float *prediction, const float *label,
                       const float *weight, int64_t n, int32_t stride);
+
+/* On a device whose memory is apart sums and window lie there: added to by
+ * tally, brought here by compute and save, which wait for LANE.  What place is
+ * given outlives the metric; not for WINDOW -1. */
+ts_err ts_metrics_place(ts_metrics *, const ts_kernels *, ts_lane *,
+                        ts_staging *);
+/* The same as add, for a placed metric: enqueues.  Arrays are the device's;
+ * LOSS, NAN as in dense/tally.h. */
+ts_err ts_metrics_tally(ts_metrics *, const struct ts_tally_args *);
 
 typedef struct ts_metrics_result {
   double n_samples, weight;

@@ -17,8 +17,8 @@ typedef struct ts_newest {
 
 /* The I-th of them, the oldest first. */
 static const ts_metric_sample *sample_of(const ts_newest *s, int64_t i) {
-  int64_t at = s->m->next - s->n + i;
-  if (at < 0) at += s->m->n;
+  int64_t at = s->m->place.next - s->n + i;
+  if (at < 0) at += s->m->place.n;
   return &s->m->ring[at];
 }
 
@@ -130,8 +130,8 @@ ts_err ts_metrics_auc(const ts_metrics *m, int64_t samples, double *auc,
                       ts_comm *comm) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(comm);
-  const int64_t share = samples < 0 ? m->n : (samples + w - 1) / w;
-  const ts_newest newest = {m, share < m->n ? share : m->n};
+  const int64_t share = samples < 0 ? m->place.n : (samples + w - 1) / w;
+  const ts_newest newest = {m, share < m->place.n ? share : m->place.n};
   int64_t send_bytes[w], recv_bytes[w], n = 0;
   ts_metric_sample *send = NULL;
   ts_exchange x = {.recv_bytes = recv_bytes};

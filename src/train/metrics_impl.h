@@ -2,26 +2,28 @@
 #ifndef TS_TRAIN_METRICS_IMPL_H
 #define TS_TRAIN_METRICS_IMPL_H
 
+#include "dense/tally.h"
 #include "train/metrics.h"
-
-/* Only doubles: summed over ranks as an array. */
-typedef struct ts_metric_sums {
-  double n, weight, positive, predicted, loss, correct;
-} ts_metric_sums;
-
-typedef struct ts_metric_sample {
-  float p, y, w;
-} ts_metric_sample;
 
 struct ts_metrics {
   bool keep_all;
   int64_t limit; /* samples of the window on this rank, 0: none */
+  /* Of one that is placed: as of the last fetch. */
   ts_metric_sums sums;
-  ts_metric_sample *ring;    /* (capacity) */
-  int64_t n, capacity, next; /* next: the oldest, once it is full */
+  ts_metric_place place;
+  ts_metric_sample *ring; /* (capacity) */
+  int64_t capacity;
+  struct ts_metrics_there *there; /* where it is placed; NULL: here */
 };
 
-void ts_metrics_push(ts_metrics *, ts_metric_sample);
+/* Room for N samples in the ring, as far as the limit allows. */
+ts_err ts_metrics_reserve(ts_metrics *, int64_t n);
+
+/* metrics_device.c: a placed metric's sums and window come here, and go back;
+ * the host waits.  Of others nothing. */
+ts_err ts_metrics_fetch(ts_metrics *);
+ts_err ts_metrics_put(ts_metrics *);
+void ts_metrics_leave(ts_metrics *);
 
 /* metrics_auc.c: of the newest SAMPLES (-1: all) that the window keeps, over
  * all ranks.  Collective. */

@@ -11,6 +11,7 @@
 #include "io/hdf5.h"
 #include "runtime/topology.h"
 #include "runtime/trace.h"
+#include "train/graph.h"
 #include "train/planning.h"
 
 ts_err ts_report_header(ts_trainer *t) {
@@ -155,6 +156,7 @@ ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples,
   if (seconds <= 0) seconds = 1e-9;
   TS_TRY(print_phases(t, seconds));
   TS_TRY(ts_report_traffic(t, n_steps));
+  ts_step_graph_report(t);
   TS_TRY(ts_report_memory(t));
   ts_info(" ");
   ts_info("trained on %s samples in %.1f s", ts_str_count(n, n_samples),

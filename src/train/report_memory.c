@@ -74,28 +74,47 @@ done:
   return err;
 }
 
-ts_err ts_report_memory(ts_trainer *t) {
+/* Peaks of what lies in SPACE, by tag, and of their sum. */
+static ts_err print_peaks(ts_trainer *t, ts_space space, const char *title) {
   ts_err err = TS_OK;
   char buf[32];
-  int64_t peak[TS_TAG_COUNT + 3];
-  TS_TRY(print_in_flight(t));
+  int64_t peak[TS_TAG_COUNT + 1];
   for (int k = 0; k < TS_TAG_COUNT; k++)
-    peak[k] = ts_mem_stat_of((ts_tag)k, TS_SPACE_HOST).peak_bytes;
-  peak[TS_TAG_COUNT] = ts_peak_rss_bytes();
-  peak[TS_TAG_COUNT + 1] = ts_mem_total(TS_SPACE_HOST).peak_bytes;
-  peak[TS_TAG_COUNT + 2] = ts_mem_mapped().peak_bytes;
-  TS_TRY(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 3));
+    peak[k] = ts_mem_stat_of((ts_tag)k, space).peak_bytes;
+  peak[TS_TAG_COUNT] = ts_mem_total(space).peak_bytes;
+  TS_TRY(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 1));
+  if (!peak[TS_TAG_COUNT]) return TS_OK;
   ts_info(" ");
-  ts_info("%-24s %12s", "peak memory of a rank", "max");
+  ts_info("%-24s %12s", title, "max");
   for (int k = 0; k < TS_TAG_COUNT; k++)
     if (peak[k] >= 1 << 20)
       ts_info("%-24s %12s", ts_tag_text((ts_tag)k), ts_str_bytes(buf, peak[k]));
   ts_info("%-24s %12s", "all of these at once",
-          ts_str_bytes(buf, peak[TS_TAG_COUNT + 1]));
-  ts_info("%-24s %12s", "mapped for them",
-          ts_str_bytes(buf, peak[TS_TAG_COUNT + 2]));
-  ts_info("%-24s %12s", "process (resident)",
           ts_str_bytes(buf, peak[TS_TAG_COUNT]));
+done:
+  return err;
+}
+
+/* What the system counts. */
+static ts_err print_process(ts_trainer *t) {
+  ts_err err = TS_OK;
+  char buf[32];
+  int64_t peak[] = {ts_mem_mapped().peak_bytes, ts_peak_rss_bytes()};
+  TS_TRY(ts_comm_max_i64(t->control, peak, 2));
+  ts_info("%-24s %12s", "mapped for them", ts_str_bytes(buf, peak[0]));
+  ts_info("%-24s %12s", "process (resident)", ts_str_bytes(buf, peak[1]));
+done:
+  return err;
+}
+
+ts_err ts_report_memory(ts_trainer *t) {
+  ts_err err = TS_OK;
+  TS_TRY(print_in_flight(t));
+  TS_TRY(print_peaks(t, TS_SPACE_HOST, "peak memory of a rank"));
+  TS_TRY(print_process(t));
+  if (!ts_device_is_apart(t->device)) goto done;
+  TS_TRY(print_peaks(t, TS_SPACE_DEVICE, "peak on a rank's GPU"));
+  TS_TRY(print_peaks(t, TS_SPACE_PINNED, "peak of locked pages"));
 done:
   return err;
 }

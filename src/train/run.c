@@ -140,7 +140,10 @@ static ts_err after_step(ts_run *r) {
   const bool log = step % c->run.log_every == 0 || step == r->last_step;
   const bool every = c->checkpoint.every > 0 && step % c->checkpoint.every == 0;
   const bool eval = c->run.eval_every > 0 && step % c->run.eval_every == 0;
-  if (log || every || eval || r->last.stop) TS_TRY(ts_run_check_nan(r));
+  if (log || every || eval || r->last.stop) {
+    TS_TRY(ts_stage_fetch(r->t, &r->last));
+    TS_TRY(ts_run_check_nan(r));
+  }
   if (log) TS_TRY(ts_settle(r->t, log_step(r)));
   if (eval && step < r->last_step) TS_TRY(evaluate(r));
   if (every && step < r->last_step) TS_TRY(save(r, false, false));
@@ -205,6 +208,7 @@ static ts_err loop(ts_run *r) {
             (long long)r->t->step, (long long)r->last_step);
     TS_THROW(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);
   }
+  TS_TRY(ts_stage_fetch(r->t, &r->last));
   TS_TRY(ts_run_check_nan(r));
   /* What is evaluated is what would be saved, also where nothing is. */
   if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));

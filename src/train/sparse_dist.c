@@ -7,6 +7,7 @@
  * the host never waits for sizes that are not there yet.  They begin when
  * this batch's embeddings have arrived: before that nothing would hide them
  * but the lookup.  Nothing about a step's values differs from base. */
+#include "train/graph.h"
 #include "train/pipeline.h"
 
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
@@ -14,15 +15,19 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   ts_err err = TS_OK;
   ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
   ts_event loss;
+  TS_TRY(ts_step_graph_begin(t, TS_PART_FORWARD));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
+  TS_TRY(ts_step_graph_end(t));
   TS_TRY(ts_lane_wait(t->data, c->arrived));
   ts_stage_load(t, next, loader);
   TS_TRY(ts_stage_input_begin(t, next, stop));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (!result->skipped) {
+    TS_TRY(ts_step_graph_begin(t, TS_PART_BACKWARD));
     TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_look_ahead){0},
                              (ts_event){0}));
     TS_TRY(ts_stage_optimize(t));
+    TS_TRY(ts_step_graph_end(t));
   }
   TS_TRY(ts_pipeline_receive(t, 1, result));
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));

@@ -4,8 +4,9 @@
 
 #include "base/fault.h"
 #include "base/mem.h"
+#include "dense/tally.h"
 #include "runtime/trace.h"
-#include "train/trainer.h"
+#include "train/late.h"
 
 ts_cargo *ts_cargo_at(ts_trainer *t, int ahead) {
   return &t->cargo[(t->head + ahead) % t->n_cargo];
@@ -71,6 +72,8 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_cargo *c, int stop) {
                          .done = !batch && c->read == TS_OK,
                          .weight_sum = batch ? batch->weight_sum : 0};
   c->begun = true;
+  /* Compute is done with the flight's last batch. */
+  TS_TRY(ts_event_sync(c->done));
   ts_cargo_trace(c, "input");
   ts_flight_see(c->flight, batch ? batch->arena : NULL,
                 c->upload ? batch->arena_bytes : 0,
@@ -147,7 +150,7 @@ typedef struct ts_loss_arg {
 static ts_err loss_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_loss_arg *a = p;
-  ts_bce_args bce = {.loss_sum = &a->t->loss_sum,
+  ts_bce_args bce = {.loss_sum = a->t->loss_sum,
                      .grad = a->with_grad ? a->t->dlogits : NULL,
                      .prediction = a->t->predictions,
                      .logits = a->logits,
@@ -188,6 +191,7 @@ ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
                            .n = b->n,
                            .with_grad = with_grad};
   TS_TRY(ts_lane_submit(t->compute, "loss", loss_task, &arg, sizeof arg));
+  if (t->late) TS_TRY(ts_late_loss(t, b->n, !with_grad));
   *loss = ts_lane_record(t->compute);
 done:
   return err;
@@ -199,21 +203,23 @@ ts_err ts_stage_judge_loss(ts_trainer *t, ts_event loss, bool *skip) {
   ts_err err = TS_OK;
   if (*skip || t->config->run.on_nan == TS_ON_NAN_STOP) return TS_OK;
   TS_TRY(ts_event_sync(loss));
-  double bad = isfinite(t->loss_sum) ? 0.0 : 1.0;
+  const ts_late *l = t->late;
+  const double sum = l ? l->losses[l->n_losses - 1] : *t->loss_sum;
+  double bad = isfinite(sum) ? 0.0 : 1.0;
   TS_TRY(ts_comm_sum_f64(t->control, &bad, 1));
   *skip = bad > 0; /* on all ranks alike */
 done:
   return err;
 }
 
-typedef struct ts_clock {
+typedef struct ts_wait_clock {
   ts_trainer *t;
   double sign;
-} ts_clock;
+} ts_wait_clock;
 
 static ts_err clock_task(void *p, ts_lane *lane) {
   (void)lane;
-  const ts_clock *c = p;
+  const ts_wait_clock *c = p;
   c->t->prefetch_wait_s += c->sign * ts_now();
   return TS_OK;
 }
@@ -221,7 +227,8 @@ static ts_err clock_task(void *p, ts_lane *lane) {
 ts_err ts_stage_wait_rows(ts_trainer *t, ts_event event) {
   ts_err err = TS_OK;
   if (!event.lane) return TS_OK;
-  ts_clock from = {t, -1}, to = {t, 1};
+  if (t->late) return ts_late_wait_rows(t, event);
+  ts_wait_clock from = {t, -1}, to = {t, 1};
   TS_TRY(ts_lane_submit(t->compute, "rows", clock_task, &from, sizeof from));
   TS_TRY(ts_lane_wait(t->compute, event));
   TS_TRY(ts_lane_submit(t->compute, "rows", clock_task, &to, sizeof to));
@@ -296,41 +303,80 @@ ts_err ts_stage_optimize(ts_trainer *t) {
 
 /* ---- the end ------------------------------------------------------------- */
 
+const float *ts_stage_predictions(const ts_trainer *t) {
+  return t->late ? t->late->predictions : t->predictions;
+}
+
 static ts_err add_metrics(ts_trainer *t, ts_metrics **metrics,
                           const ts_batch *batch) {
   ts_err err = TS_OK;
+  const float *predictions = ts_stage_predictions(t);
   for (int32_t k = 0; k < t->n_tasks; k++)
-    TS_TRY(ts_metrics_add(metrics[k], t->predictions + k, batch->labels + k,
+    TS_TRY(ts_metrics_add(metrics[k], predictions + k, batch->labels + k,
                           batch->weights, batch->n, t->n_tasks));
+done:
+  return err;
+}
+
+/* A training step on a device apart. */
+static ts_err finish_late(ts_trainer *t, ts_cargo *c, ts_step_result *result) {
+  ts_err err = TS_OK;
+  ts_tally_args a = {.weight = c->seen.weights,
+                     .n = c->batch->n,
+                     .stride = t->n_tasks,
+                     .loss = t->loss_sum,
+                     .nan = t->late->nan};
+  for (int32_t k = 0; !result->skipped && a.n && k < t->n_tasks; k++) {
+    a.prediction = t->predictions + k;
+    a.label = c->seen.labels + k;
+    TS_TRY(ts_metrics_tally(t->metrics[k], &a));
+  }
+  result->late = true;
+  c->done = ts_lane_record(t->compute);
+  TS_TRY(ts_late_end(t, c->done, c->more));
+done:
+  return err;
+}
+
+/* The host sees all of it. */
+static ts_err finish_here(ts_trainer *t, ts_cargo *c, ts_event loss,
+                          ts_metrics **metrics, ts_step_result *result) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_event_sync(loss));
+  const bool training = metrics == t->metrics;
+  result->loss_sum =
+      t->late ? t->late->losses[t->late->n_losses - 1] : *t->loss_sum;
+  result->nan = !isfinite(result->loss_sum);
+  if (!training || (!result->skipped && !result->nan))
+    TS_TRY(add_metrics(t, metrics, c->batch));
+  if (t->late) TS_TRY(ts_late_end(t, ts_lane_record(t->compute), c->more));
+  TS_TRY(ts_lane_sync(t->compute));
 done:
   return err;
 }
 
 ts_err ts_stage_finish(ts_trainer *t, ts_cargo *c, ts_event loss,
                        ts_metrics **metrics, ts_step_result *result) {
-  ts_err err = TS_OK;
   /* What had no backward pass. */
-  TS_TRY(ts_ebc_release(c->flight, t->compute));
-  TS_TRY(ts_event_sync(loss));
+  const ts_err err = ts_ebc_release(c->flight, t->compute);
+  if (err != TS_OK) return err;
   result->n_global = c->verdict.n_global;
   result->weight_sum = c->verdict.weight_sum;
-  result->loss_sum = t->loss_sum;
-  result->nan = !isfinite(t->loss_sum);
   result->after = c->after;
   result->n_bad = c->batch->n_bad;
   result->n_bad_ids = c->batch->n_bad_ids;
-  const bool training = metrics == t->metrics;
-  if (!training || (!result->skipped && !result->nan))
-    TS_TRY(add_metrics(t, metrics, c->batch));
-  TS_TRY(ts_lane_sync(t->compute));
-done:
-  return err;
+  if (t->late && metrics == t->metrics) return finish_late(t, c, result);
+  return finish_here(t, c, loss, metrics, result);
 }
 
 void ts_stage_drop(ts_trainer *t) {
   ts_parallel_drop(t->dense);
   ts_ebc_drop(t->ebc);
-  t->bad_gradient = 0; /* an earlier micro-batch's */
+  /* An earlier micro-batch's. */
+  if (!t->late)
+    *t->bad_gradient = 0;
+  else if (ts_late_clear(t, t->bad_gradient) != TS_OK)
+    ts_err_clear(); /* the lane's, which keeps it */
 }
 
 void ts_cargo_empty(ts_cargo *c, ts_loader *loader) {
@@ -338,7 +384,7 @@ void ts_cargo_empty(ts_cargo *c, ts_loader *loader) {
   if (ts_event_sync(c->copied) != TS_OK) ts_err_clear();
   ts_upload_end(c->upload, c->done);
   if (loader && c->batch && !c->more) ts_loader_release(loader, c->batch);
-  *c = (ts_cargo){.flight = c->flight, .micro = c->micro};
+  *c = (ts_cargo){.flight = c->flight, .micro = c->micro, .done = c->done};
 }
 
 void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {

@@ -1,5 +1,5 @@
 /* trainer.c - putting the parts together, and taking them apart. */
-#include "train/trainer.h"
+#include "train/late.h"
 
 #include <string.h>
 
@@ -8,6 +8,7 @@
 #include "dense/param_optim.h"
 #include "runtime/topology.h"
 #include "sparse/row_optim.h"
+#include "train/graph.h"
 #include "train/pipeline.h"
 #include "train/planning.h"
 
@@ -27,6 +28,7 @@ ts_err ts_trainer_rest(ts_trainer *t) {
   TS_TRY(ts_lane_sync(t->data));
   if (t->ahead) TS_TRY(ts_lane_sync(t->ahead));
   TS_TRY(ts_lane_sync(t->compute));
+  if (t->late) TS_TRY(ts_late_settle(t));
 done:
   return err;
 }
@@ -196,21 +198,37 @@ done:
   return err;
 }
 
+static ts_err build_metrics(ts_trainer *t) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_mem_array(&t->metrics, t->n_tasks, sizeof *t->metrics,
+                      TS_TAG_METRICS));
+  for (int32_t k = 0; k < t->n_tasks; k++) {
+    TS_TRY(ts_metrics_create(&t->metrics[k], t->config->metrics.window,
+                             t->n_ranks));
+    if (t->late)
+      TS_TRY(ts_metrics_place(t->metrics[k], &t->kernels, t->compute,
+                              &t->late->staging));
+  }
+done:
+  return err;
+}
+
 static ts_err build_batch(ts_trainer *t) {
   ts_err err = TS_OK;
   const int64_t n = (int64_t)t->batch_max * t->n_tasks;
-  TS_TRY(ts_mem_array(&t->dlogits, n, sizeof(float), TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&t->predictions, n, sizeof(float), TS_TAG_ACTIVATIONS));
+  const ts_tag tag = TS_TAG_ACTIVATIONS;
+  ts_arrays *all = &t->arrays;
+  TS_TRY(ts_arrays_take(all, t->device, &t->dlogits, n, sizeof(float), tag));
+  TS_TRY(ts_arrays_take(all, t->device, &t->predictions, n, 4, tag));
+  TS_TRY(ts_arrays_take(all, t->device, &t->loss_sum, 1, sizeof(double), tag));
+  TS_TRY(ts_arrays_take(all, t->device, &t->bad_gradient, 1, 4, tag));
   if (t->n_tasks > 1 || t->config->model.tasks[0].weight != 1.0)
     TS_TRY(ts_mem_array(&t->task_weights, t->n_tasks, sizeof(double),
                         TS_TAG_MISC));
   for (int32_t k = 0; t->task_weights && k < t->n_tasks; k++)
     t->task_weights[k] = t->config->model.tasks[k].weight;
-  TS_TRY(ts_mem_array(&t->metrics, t->n_tasks, sizeof *t->metrics,
-                      TS_TAG_METRICS));
-  for (int32_t k = 0; k < t->n_tasks; k++)
-    TS_TRY(ts_metrics_create(&t->metrics[k], t->config->metrics.window,
-                             t->n_ranks));
+  if (ts_device_is_apart(t->device)) TS_TRY(ts_late_create(&t->late, t));
+  TS_TRY(build_metrics(t));
 done:
   return err;
 }
@@ -276,11 +294,14 @@ ts_err ts_trainer_expect_batches(ts_trainer *t, size_t bytes) {
 
 void ts_trainer_destroy(ts_trainer *t) {
   if (!t) return;
+  /* Steps may be under way. */
+  if (t->late && ts_trainer_rest(t) != TS_OK) ts_err_clear();
+  ts_step_graph_destroy(t);
   for (int32_t k = 0; t->metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(t->metrics[k]);
   ts_mem_free(t->metrics);
-  ts_mem_free(t->dlogits);
-  ts_mem_free(t->predictions);
+  ts_late_destroy(t->late);
+  ts_arrays_reset(&t->arrays);
   ts_mem_free(t->task_weights);
   ts_parallel_destroy(t->dense);
   ts_mem_free(t->params.item);

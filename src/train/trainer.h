@@ -5,6 +5,7 @@
 
 #include "io/checkpoint.h"
 #include "io/source.h"
+#include "runtime/arrays.h"
 #include "dense/parallel.h"
 #include "model/model.h"
 #include "shard/ebc.h"
@@ -40,8 +41,8 @@ typedef struct ts_cargo {
   ts_upload *upload; /* on a device apart: what seen points into */
   ts_event copied;   /* seen is there, and the batch may be given back; set by
                         ts_stage_input_begin */
-  ts_event done;     /* the last use of this cargo's device memory; set by
-                        ts_stage_finish */
+  ts_event done;     /* the last use of this cargo's device memory, its
+                        flight's, too; set by ts_stage_finish, and stays */
   bool again;        /* its step's micro-batches have begun with others */
   bool more;         /* of its step's micro-batches others follow */
   ts_micro *micro;   /* holds BATCH where run.accumulate > 1, else NULL */
@@ -62,6 +63,7 @@ typedef struct ts_trainer {
   ts_lane *compute, *data;
   ts_lane *ahead;      /* lookups or cache filling beside compute; NULL: none */
   ts_uploads *uploads; /* of batches; NULL: the host */
+  struct ts_step_graph *graph; /* train/graph.h; NULL: not yet */
   ts_nodes *nodes;
   ts_plan *plan;
   struct ts_planning *planning; /* what the plan goes by: train/planning.h */
@@ -93,10 +95,12 @@ typedef struct ts_trainer {
   double prefetch_wait_s; /* compute waited for rows of slow memory */
   int64_t step;           /* finished optimizer steps, since the first start */
   /* the batch under way */
-  float *dlogits, *predictions; /* (batch_max, n_tasks) */
-  double *task_weights;         /* (n_tasks), NULL: all 1 */
-  double loss_sum;              /* local sum of weight * loss */
-  int bad_gradient; /* some table's was not finite; written on compute */
+  ts_arrays arrays;
+  float *dlogits, *predictions; /* (batch_max, n_tasks) device memory */
+  double *loss_sum;      /* (1) device memory: local sum of weight * loss */
+  int32_t *bad_gradient; /* (1) device memory: some table's was not finite */
+  double *task_weights;  /* (n_tasks), NULL: all 1 */
+  struct ts_late *late;  /* a device apart's; NULL: the host */
 } ts_trainer;
 
 /* World, lanes and kernels only (ts_trainer_start), then tables and model by
@@ -146,7 +150,8 @@ ts_err ts_stage_check(ts_trainer *, ts_cargo *);
 ts_err ts_stage_lookup(ts_trainer *, ts_cargo *, ts_lane *);
 /* Forward through the model (lookup first, where it has not been), loss,
  * predictions and, WITH_GRAD, the loss gradient, all on the compute lane.
- * *LOSS: complete once t->loss_sum and t->predictions are there. */
+ * *LOSS: complete once t->loss_sum and t->predictions are there, and on a
+ * device apart their copies (train/late.h): predictions without WITH_GRAD. */
 ts_err ts_stage_forward(ts_trainer *, ts_cargo *, bool with_grad,
                         ts_event *loss);
 /* With on_nan "skip" or "rollback": waits for the loss; *SKIP becomes true on
@@ -169,14 +174,16 @@ ts_err ts_stage_backward(ts_trainer *, ts_cargo *, int64_t step,
 ts_err ts_stage_wait_rows(ts_trainer *, ts_event);
 /* The dense parameters' updates, as far as not made in backward. */
 ts_err ts_stage_optimize(ts_trainer *);
-/* Waits for the step, adds its predictions to METRICS (one per task; unless
- * the loss is no number) and gives the batch back. */
+/* Adds the step's predictions to METRICS (one per task; unless the loss is no
+ * number).  On the host it waits for the step; on a device apart for the one
+ * before, unless METRICS are not the trainer's own: evaluation waits. */
 typedef struct ts_step_result {
   bool end;                 /* the data has ended; nothing was trained */
   bool more;                /* one micro-batch of several; others follow */
   int stop;                 /* a stop was asked for, by any rank */
   bool skipped;             /* on_nan = "skip": no update was made */
   bool nan;                 /* this rank's loss is not a number */
+  bool late;                /* loss_sum and nan are under way */
   bool broken;              /* likewise of on_nan: some rank has gradients or
                                parameters that are not finite */
   int64_t n_global;         /* samples */
@@ -187,6 +194,12 @@ typedef struct ts_step_result {
 } ts_step_result;
 ts_err ts_stage_finish(ts_trainer *, ts_cargo *, ts_event loss,
                        ts_metrics **metrics, ts_step_result *);
+/* late.c: RESULT's loss_sum and nan, where they are under way: waits for the
+ * step, the newest one.  Then nan is that of any step since the last call. */
+ts_err ts_stage_fetch(ts_trainer *, ts_step_result *);
+/* This rank's predictions of the last batch without gradient, once finished:
+ * (n, n_tasks) in the host's memory. */
+const float *ts_stage_predictions(const ts_trainer *);
 /* finite.c, unless on_nan = "stop": looks at the gradients of the tables of
  * CARGO on the compute lane; and once the step has ended at the parameters:
  * RESULT->broken, the same on all ranks. */

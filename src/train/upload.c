@@ -23,6 +23,8 @@ struct ts_uploads {
   int n;
   ts_upload *last; /* the newest */
   ts_upload_stat stat;
+  ts_clock *clock; /* two marks for each of the newest copies; NULL: none */
+  int n_timed;
 };
 
 ts_err ts_uploads_create(ts_uploads **out, ts_device *device) {
@@ -42,6 +44,7 @@ done:
 
 void ts_uploads_destroy(ts_uploads *u) {
   if (!u) return;
+  ts_clock_destroy(u->clock);
   ts_lane_destroy(u->lane);
   for (int i = 0; i < u->n; i++) ts_buffer_reset(&u->item[i].there);
   ts_pool_reset(&u->pool);
@@ -84,14 +87,23 @@ static ts_err choose(ts_uploads *u, ts_upload **out) {
   return *out ? TS_OK : add(u, out);
 }
 
+/* Mark SIDE (0, 1) of the copy at hand. */
+static ts_err mark(const ts_uploads *u, int side) {
+  if (!u->clock) return TS_OK;
+  return ts_clock_mark(u->clock,
+                       2 * (int)(u->stat.n_copies % u->n_timed) + side);
+}
+
 static ts_err send(ts_uploads *u, ts_upload *x, const ts_batch *b) {
   ts_err err = TS_OK;
   /* What grows moves, and gives its old place back at once. */
   if (b->arena_bytes > x->there.bytes) TS_TRY(ts_event_sync(x->done));
   TS_TRY(ts_buffer_reserve(&x->there, b->arena_bytes));
   TS_TRY(ts_lane_wait(u->lane, x->done));
+  TS_TRY(mark(u, 0));
   TS_TRY(ts_lane_copy_as(u->lane, "batch to device", x->there.ptr, b->arena,
                          b->arena_bytes));
+  TS_TRY(mark(u, 1));
   x->copied = ts_lane_record(u->lane);
   x->done = x->copied;
   x->arena = b->arena;
@@ -137,6 +149,24 @@ void ts_upload_end(ts_upload *x, ts_event done) {
 
 ts_upload_stat ts_upload_stat_of(const ts_uploads *u) {
   return u ? u->stat : (ts_upload_stat){0};
+}
+
+ts_err ts_uploads_time(ts_uploads *u, int n) {
+  ts_err err = TS_OK;
+  ts_clock_destroy(u->clock);
+  u->clock = NULL;
+  TS_TRY(ts_clock_create(&u->clock, u->lane, 2 * n));
+  u->n_timed = n;
+done:
+  return err;
+}
+
+ts_err ts_upload_times(const ts_uploads *u, int64_t i, const ts_clock *clock,
+                       int mark, double *from, double *to) {
+  const int at = 2 * (int)(i % u->n_timed);
+  const ts_err err = ts_clock_across(clock, mark, u->clock, at, from);
+  return err == TS_OK ? ts_clock_across(clock, mark, u->clock, at + 1, to)
+                      : err;
 }
 
 ts_lane *ts_uploads_lane(const ts_uploads *u) {

@@ -12,6 +12,7 @@
 #define TS_TRAIN_UPLOAD_H
 
 #include "io/batch.h"
+#include "runtime/clock.h"
 #include "runtime/device.h"
 
 typedef struct ts_uploads ts_uploads; /* NULL: the host's */
@@ -42,6 +43,12 @@ typedef struct ts_upload_stat {
   int64_t n_copies, n_bytes;
 } ts_upload_stat;
 ts_upload_stat ts_upload_stat_of(const ts_uploads *);
-ts_lane *ts_uploads_lane(const ts_uploads *); /* for clocks; NULL: none */
+ts_lane *ts_uploads_lane(const ts_uploads *); /* NULL: none */
+/* For benchmarks: the newest N copies are timed from now on.  times: copy I,
+ * from 0, in seconds since MARK of CLOCK, which came before; the host has
+ * waited for both lanes. */
+ts_err ts_uploads_time(ts_uploads *, int n);
+ts_err ts_upload_times(const ts_uploads *, int64_t i, const ts_clock *clock,
+                       int mark, double *from, double *to);
 
 #endif

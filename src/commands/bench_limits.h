@@ -1,0 +1,19 @@
+/* bench_limits.h - what the machine gives at most, by the clock of a lane, and
+ * a table of a step's phases beside it. */
+#ifndef TS_COMMANDS_BENCH_LIMITS_H
+#define TS_COMMANDS_BENCH_LIMITS_H
+
+#include "train/trainer.h"
+
+/* Bytes per second, read and written, of copying BYTES within the device's
+ * memory.  The lane must have nothing else to do. */
+ts_err ts_bench_copy_rate(double *rate, ts_device *, ts_lane *, int64_t bytes);
+/* Operations per second of a large product, in run.precision. */
+ts_err ts_bench_product_rate(double *rate, ts_trainer *);
+
+/* The timers' phases of STEPS steps, each of SECONDS, with the bytes and
+ * operations that BATCH needs of this rank.  Collective. */
+ts_err ts_bench_phases_print(ts_trainer *, const ts_batch *batch, int steps,
+                             double seconds);
+
+#endif
