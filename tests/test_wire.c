@@ -26,7 +26,7 @@ static stream s;
 
 static void stream_start(bool serial) {
   memset(&s, 0, sizeof s);
-  ts_fixture_start(&s.f, serial, 1);
+  ts_fixture_start_device(&s.f, serial, 1);
   ck_assert_ok(ts_rooms_create(&s.rooms, s.f.size));
   s.x = (ts_exchange){.send = s.data,
                       .send_bytes = s.send_bytes,
