@@ -52,10 +52,11 @@ static __device__ __forceinline__ float ts_half_high(uint32_t pair) {
 static __device__ __forceinline__ void
 ts_half_product(float c[4], const uint32_t a[4], const uint32_t b[2]) {
 #if TS_HALF_BY_HARDWARE
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+                 "r"(b[1]));
 #else
   const uint32_t all = 0xffffffff;
   const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;

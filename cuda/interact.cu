@@ -21,8 +21,9 @@ struct interact_run : ts_stream_run {
     if (bytes > SHARED_PLAIN) {
       const cudaFuncAttribute most =
           cudaFuncAttributeMaxDynamicSharedMemorySize;
-      const ts_err err =
-          TS_CUDA(cudaFuncSetAttribute(kernel, most, (int)bytes));
+      /* Always the same: less would be too little for a recorded launch. */
+      const ts_err err = TS_CUDA(cudaFuncSetAttribute(
+          kernel, most, ts_cuda_gpu_now()->shared_bytes_max));
       if (err != TS_OK) return err;
     }
     return TS_CUDA_LAUNCH(kernel, grid, block, (size_t)bytes, stream, params);

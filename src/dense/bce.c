@@ -7,23 +7,26 @@
 
 enum { BLOCK = 1024, FEW = 512 }; /* FEW blocks' sums need no allocation */
 
-/* Of the pair (sample, task) I. */
-static double weight_of(const ts_bce_args *a, int64_t i) {
-  const double own = a->weights ? a->weights[i / a->n_tasks] : 1.0;
+/* Of sample B and task K. */
+static double weight_of(const ts_bce_args *a, int64_t b, int32_t k) {
+  const double own = a->weights ? a->weights[b] : 1.0;
   if (!a->task_weights) return own;
-  return (float)a->task_weights[i % a->n_tasks] * (float)own;
+  return (float)a->task_weights[k] * (float)own;
 }
 
 static double bce_block(const ts_bce_args *a, int64_t from, int64_t to) {
   double sum = 0;
+  int64_t b = from / a->n_tasks;
+  int32_t k = (int32_t)(from % a->n_tasks);
   for (int64_t i = from; i < to; i++) {
     const double z = a->logits[i], y = a->labels[i];
-    const double w = weight_of(a, i);
+    const double w = weight_of(a, b, k);
     const double e = exp(-fabs(z));
     const double p = z >= 0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
     sum += w * ((z > 0 ? z : 0) - z * y + log1p(e));
     if (a->grad) a->grad[i] = (float)(w * (p - y) * a->scale);
     if (a->prediction) a->prediction[i] = (float)p;
+    if (++k == a->n_tasks) k = 0, b++;
   }
   return sum;
 }
