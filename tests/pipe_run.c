@@ -137,10 +137,14 @@ void pr_close_data(void) {
 
 /* ---- a run --------------------------------------------------------------- */
 
+static bool is_fake(void) {
+  return !strcmp(ts_test_backend(), "fake");
+}
+
 /* With TESSERA_BACKEND = fake the device that it names, in the place of "cuda";
  * on one rank, too, messages go through the host. */
 static void choose_backend(pr_sets *s) {
-  if (strcmp(ts_test_backend(), "fake") != 0) return;
+  if (!is_fake()) return;
   ts_backend_replace(&ts_fake_backend);
   pr_set(s, "run.backend=cuda");
   pr_set(s, "comm.backend=mpi");
@@ -154,6 +158,7 @@ void pr_start(pr_run *r, const char *deck, const pr_sets *asked) {
   if (!deck) deck = pr_deck;
   ck_assert_ok(ts_deck_parse(&r->config, deck, "/tmp", sets->item, sets->n));
   ck_assert_ok(ts_trainer_start(&r->t, r->config, true));
+  ck_assert(!is_fake() || ts_device_is_apart(r->t->device));
   ts_trainer *t = r->t;
   real = t->kernels;
   t->kernels.lookup = lookup;
