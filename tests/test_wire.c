@@ -2,7 +2,7 @@
  * known or as before, a second one between two ranks where a piece is larger
  * than expected; uneven batches, ranks without samples, the end of the data
  * and one rank's error need none.
- * ranks: 1 3 4  fake: 3
+ * ranks: 1 3 4  fake: 2
  * seconds: 400 */
 #include <string.h>
 
