@@ -20,7 +20,7 @@
 #include "train/pipeline.h"
 #include "train/report.h"
 
-enum { N_BATCHES = 8, AHEAD = 4, N_KINDS = 11 };
+enum { N_BATCHES = 8, AHEAD = 4, N_KINDS = 13 };
 
 static const ts_pipeline_case kinds[N_KINDS] = {
     {.kind = "base"},
@@ -33,7 +33,9 @@ static const ts_pipeline_case kinds[N_KINDS] = {
     {.kind = "fused_sparse_dist", .lookup = "after", .lane = "compute"},
     {.kind = "semi_sync"},
     {.kind = "semi_sync", .stash = true},
-    {.kind = "prefetch"}};
+    {.kind = "prefetch"},
+    {.kind = "base", .plain = true},
+    {.kind = "sparse_dist", .plain = true}};
 
 /* ---- decks --------------------------------------------------------------- */
 
@@ -52,7 +54,7 @@ static void scale_deck(ts_config *c, double scale) {
 /* The deck as CASE wants it. */
 static ts_err read_deck(ts_config **out, const ts_pipeline_bench *b,
                         const ts_pipeline_case *x) {
-  enum { OWN = 5 };
+  enum { OWN = 6 };
   ts_err err = TS_OK;
   char text[OWN][64];
   const char *sets[b->n_sets + OWN];
@@ -67,8 +69,9 @@ static ts_err read_deck(ts_config **out, const ts_pipeline_bench *b,
   if (x->lookup) {
     snprintf(text[3], sizeof *text, "pipeline.lookup=%s_optimizer", x->lookup);
     snprintf(text[4], sizeof *text, "pipeline.lookup_lane=%s", x->lane);
-    for (int i = 3; i < OWN; i++) sets[n++] = text[i];
+    for (int i = 3; i < 5; i++) sets[n++] = text[i];
   }
+  if (x->plain) sets[n++] = "run.graph=off";
   TS_TRY(ts_deck_read_all(out, b->deck, sets, n));
   scale_deck(*out, b->scale);
 done:
@@ -206,10 +209,11 @@ static ts_err open_trace(ts_trace_file *file, const ts_pipeline_bench *b,
                          const ts_pipeline_case *x, ts_comm *comm) {
   char path[1024];
   if (!*b->trace) return TS_OK;
-  snprintf(path, sizeof path, "%s.%s%s%s%s%s%s%s", b->trace, x->kind,
-           x->stash ? ".stash" : "", x->lookup ? "." : "",
-           x->lookup ? x->lookup : "", x->lookup ? "." : "",
-           x->lookup ? x->lane : "", x->in_backward ? ".in_backward" : "");
+  snprintf(path, sizeof path, "%s.%s%s%s%s%s%s%s%s", b->trace, x->kind,
+           x->plain ? ".plain" : "", x->stash ? ".stash" : "",
+           x->lookup ? "." : "", x->lookup ? x->lookup : "",
+           x->lookup ? "." : "", x->lookup ? x->lane : "",
+           x->in_backward ? ".in_backward" : "");
   return ts_trace_file_open(file, path, 0, INT64_MAX, comm);
 }
 
@@ -263,6 +267,7 @@ static ts_err create_cases(ts_pipeline_bench *b, int in_backward) {
     if (in_backward == !later) continue;
     for (int k = 0; k < N_KINDS; k++) {
       if (kinds[k].stash && later) continue; /* exclude each other */
+      if (kinds[k].plain && !b->plain) continue;
       ts_pipeline_case *x = &b->cases[b->n_cases++];
       *x = kinds[k];
       x->in_backward = later;
@@ -291,7 +296,7 @@ ts_err ts_bench_pipeline(const ts_args *a) {
   ts_err err = TS_OK;
   ts_pipeline_bench b = {.json = "", .trace = ""};
   double scale = 0.01, steps = 20, warm = 4, rounds = 5;
-  int in_backward = 2;
+  int in_backward = 2, plain = 0;
   const ts_bench_key keys[] = {
       {.name = "scale", .number = &scale, .least = 1e-6, .most = 1e3},
       {.name = "steps", .number = &steps, .least = 1, .most = 1000},
@@ -300,12 +305,14 @@ ts_err ts_bench_pipeline(const ts_args *a) {
       {.name = "in_backward",
        .choice = &in_backward,
        .choices = "false|true|both"},
+      {.name = "plain", .choice = &plain, .choices = "0|1"},
       {.name = "json", .word = &b.json},
       {.name = "trace", .word = &b.trace}};
   if (!a->n_more)
     TS_THROW(TS_ERR_USAGE,
              "usage: tessera bench pipeline DECK [scale=0.01] [steps=20] "
-             "[warm=4] [rounds=5] [in_backward=both] [json=FILE] [trace=NAME]");
+             "[warm=4] [rounds=5] [in_backward=both] [plain=0] "
+             "[json=FILE] [trace=NAME]");
   TS_TRY(ts_bench_keys(a, 1, keys, sizeof keys / sizeof *keys));
   b.deck = a->more[0];
   b.sets = a->sets;
@@ -314,6 +321,7 @@ ts_err ts_bench_pipeline(const ts_args *a) {
   b.steps = (int)steps;
   b.warm = (int)warm;
   b.rounds = (int)rounds;
+  b.plain = plain != 0;
   TS_TRY(create_cases(&b, in_backward));
   TS_TRY(prepare(&b));
   ts_pipeline_bench_head(&b);

@@ -10,6 +10,7 @@
 typedef struct ts_pipeline_case {
   const char *kind, *lookup, *lane; /* lookup, lane: fused_sparse_dist's */
   bool stash;                       /* semi_sync's stash_gradients */
+  bool plain;                       /* run.graph = "off" */
   bool in_backward;
   /* (rounds, steps) each, in ms: the slowest rank's step; the ranks' means
    * of messages that nothing hid, of input dist's messages, and of those of
@@ -25,6 +26,7 @@ typedef struct ts_pipeline_bench {
   int n_sets;
   double scale;
   int steps, warm, rounds;
+  bool plain;               /* with rows without graphs */
   const char *json, *trace; /* files; "": none */
   ts_pipeline_case *cases;
   int n_cases;

@@ -112,10 +112,10 @@ void ts_pipeline_bench_head(const ts_pipeline_bench *b) {
 
 static void print_row(const ts_pipeline_case *x, const ts_line *row) {
   char name[64], rate[32];
-  snprintf(name, sizeof name, "%s%s%s%s%s%s", x->kind,
-           x->stash ? ", stash" : "", x->lookup ? ", " : "",
-           x->lookup ? x->lookup : "", x->lookup ? ", " : "",
-           x->lookup ? x->lane : "");
+  snprintf(name, sizeof name, "%s%s%s%s%s%s%s", x->kind,
+           x->plain ? ", no graph" : "", x->stash ? ", stash" : "",
+           x->lookup ? ", " : "", x->lookup ? x->lookup : "",
+           x->lookup ? ", " : "", x->lookup ? x->lane : "");
   ts_info("%-36s %9.2f %9.2f %9.2f %9s %9.1f %9.1f %7.1f %7.1f %7.3f %7.3f "
           "%7.3f  %s",
           name, row->median, row->p90, row->fastest,
@@ -156,16 +156,18 @@ static ts_err add_row(ts_str *s, const ts_pipeline_bench *b,
                          x->lane));
   TS_TRY(ts_str_append(
       s,
-      "\"in_backward\": %s, \"median_ms\": %.4f, \"p90_ms\": %.4f, "
+      "\"plain\": %s, \"in_backward\": %s, \"median_ms\": %.4f, \"p90_ms\": "
+      "%.4f, "
       "\"fastest_ms\": %.4f, \"samples_per_s\": %.1f, \"alloc_bytes\": %lld, "
       "\"reserved_bytes\": %lld, \"exposed_comm_percent\": %.3f, "
       "\"input_hidden_percent\": %.3f, \"of_base\": %.5f, "
       "\"of_sparse_dist\": %.5f, \"fastest_of_sparse_dist\": %.5f, "
       "\"losses_of_base\": %s}%s\n",
-      x->in_backward ? "true" : "false", row.median, row.p90, row.fastest,
-      row.rate, (long long)x->alloc, (long long)x->reserved, row.exposed,
-      row.input_hidden, row.of_base, row.of_sparse_dist, row.fastest_of,
-      row.same ? "true" : "false", last ? "" : ","));
+      x->plain ? "true" : "false", x->in_backward ? "true" : "false",
+      row.median, row.p90, row.fastest, row.rate, (long long)x->alloc,
+      (long long)x->reserved, row.exposed, row.input_hidden, row.of_base,
+      row.of_sparse_dist, row.fastest_of, row.same ? "true" : "false",
+      last ? "" : ","));
 done:
   return err;
 }

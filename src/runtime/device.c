@@ -93,6 +93,15 @@ ts_event ts_lane_record(ts_lane *lane) {
   return lane->device->ops->record(lane);
 }
 
+/* What is noted down only might be what is waited for. */
+static ts_err start_noted(const ts_lane *lane) {
+  char why[128];
+  if (!ts_graph_now()) return TS_OK;
+  (void)snprintf(why, sizeof why, "the host waits for lane \"%.80s\"",
+                 lane->name);
+  return ts_graph_cut(why);
+}
+
 static ts_err wait_here(void *arg, ts_lane *lane) {
   (void)lane;
   return ts_event_sync(*(const ts_event *)arg);
@@ -111,6 +120,9 @@ static bool may_wait_itself(const ts_lane *lane, ts_event event) {
  * the event depends on was submitted before. */
 static ts_err wait_elsewhere(ts_lane *lane, ts_event event) {
   const ts_device_ops *ops = lane->device->ops;
+  if (ts_graph_now() && ts_event_done(event)) return ts_lane_error(event.lane);
+  const ts_err err = start_noted(event.lane);
+  if (err != TS_OK) return err;
   if (may_wait_itself(lane, event) && !ts_event_done(event))
     return ops->wait_word(lane, event.lane->word, event.seq);
   return ts_lane_submit(lane, "wait", wait_here, &event, sizeof event);
@@ -125,15 +137,6 @@ ts_err ts_lane_wait(ts_lane *lane, ts_event event) {
 
 ts_err ts_lane_sync(ts_lane *lane) {
   return ts_event_sync(ts_lane_record(lane));
-}
-
-/* What is noted down only might be what is waited for. */
-static ts_err start_noted(const ts_lane *lane) {
-  char why[128];
-  if (!ts_graph_now()) return TS_OK;
-  (void)snprintf(why, sizeof why, "the host waits for lane \"%.80s\"",
-                 lane->name);
-  return ts_graph_cut(why);
 }
 
 ts_err ts_event_sync(ts_event event) {
