@@ -70,6 +70,13 @@ static inline int32_t ts_interact_samples(const ts_interact_args *a, bool back,
   return (int32_t)(least < 1 ? 1 : least < want ? least : want);
 }
 
+static inline ts_err ts_interact_too_many(int32_t n) {
+  return ts_fail(TS_ERR_INTERNAL,
+                 "dot interaction of %d vectors: a GPU's block has no room for "
+                 "them",
+                 n);
+}
+
 static inline ts_err ts_interact_plan_of(ts_interact_plan *l,
                                          const ts_interact_args *a, bool back,
                                          const ts_interact_machine *m) {
@@ -78,16 +85,13 @@ static inline ts_err ts_interact_plan_of(ts_interact_plan *l,
   const int64_t head = ts_interact_head_bytes(n);
   const int64_t more = ts_round_up(ts_interact_more_bytes(a, back, n), 16);
   int32_t cols = a->dim;
+  if (head > m->shared_max) return ts_interact_too_many(n);
   ts_interact_lay(l, a, back, n, cols < least ? cols : least);
   l->more = head + l->rows_bytes + more <= m->shared_max / 2;
   l->more_bytes = l->more ? (int32_t)more : 0;
   ts_interact_lay(l, a, back, n, cols);
   while (head + l->rows_bytes + l->more_bytes > m->shared_max) {
-    if (cols <= least)
-      return ts_fail(TS_ERR_INTERNAL,
-                     "dot interaction of %d vectors: a GPU's block has no "
-                     "room for them",
-                     n);
+    if (cols <= least) return ts_interact_too_many(n);
     cols = (int32_t)ts_round_up(ts_ceil_div(cols, 2), least);
     ts_interact_lay(l, a, back, n, cols);
   }

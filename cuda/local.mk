@@ -36,8 +36,9 @@ cuda_sources += cuda/unpack.cu
 EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
 # Matrix products.
 tessera_sources += cuda/product_choices.c cuda/product_choices.h
-cuda_sources += cuda/product.cu cuda/products.cu cuda/mask.cu
-EXTRA_DIST += cuda/product.h cuda/mask.h cuda/mask_kernels.cuh \
+cuda_sources += cuda/product.cu cuda/products.cu cuda/products_shapes.cu \
+  cuda/mask.cu
+EXTRA_DIST += cuda/product.h cuda/products.h cuda/mask.h cuda/mask_kernels.cuh \
   cuda/mask_launch.cuh
 # Loss and metrics.
 cuda_sources += cuda/loss.cu

@@ -22,212 +22,12 @@
 #include <string.h>
 
 #include "cuda/mask.h"
-#include "cuda/product.h"
-extern "C" {
-#include "dense/linear_impl.h"
-}
-
-enum { BATCHES_MAX = 8, MASK_BITS = 128 };
-
-/* A product with all that may be fused, and without. */
-struct ts_fused {
-  ts_product with, without;
-  ts_product *last; /* that ran */
-};
-
-/* The three products of a layer for one batch size. */
-struct ts_layer_products {
-  int32_t batch; /* 0: free */
-  ts_fused y, dx, dW;
-};
-
-struct ts_cuda_linear {
-  ts_blas *blas;
-  ts_layer_products products[BATCHES_MAX];
-  ts_layer_products *last;
-  int next;
-  ts_arrays arrays;
-  uint16_t *x16; /* (batch, k_pad), NULL where x comes as bf16 */
-  uint16_t *g16; /* (batch, n_pad), NULL where dy does */
-  uint16_t *w16; /* (n_pad, k_pad) */
-  uint16_t *b16; /* (n_out), NULL where y is f32 */
-  uint64_t w_version, b_version;
-  float *parts; /* cuda/mask.h's */
-  float *alone; /* for repeat, from its first call: dW and db */
-  /* For the layer above, which makes them. */
-  void *mask;      /* (batch, mask_ld) bits */
-  int64_t mask_ld; /* 128 n */
-  void *db;        /* (n_out), f32 or bf16 as y */
-  int32_t masked;  /* batch whose mask is there; 0: none */
-  const void *dy;  /* what is masked, its sums being in db; NULL: nothing */
-};
-
-static ts_cuda_linear *data_of(const ts_linear *l) {
-  return (ts_cuda_linear *)l->data;
-}
+#include "cuda/products.h"
 
 static ts_err take(ts_linear *l, void *p, int64_t n, size_t size) {
-  ts_cuda_linear *d = data_of(l);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
   return ts_arrays_take(&d->arrays, ts_lane_device(d->blas->lane), p, n, size,
                         TS_TAG_ACTIVATIONS);
-}
-
-/* ---- the products of one batch size -------------------------------------- */
-
-static cublasLtEpilogue_t forward_epilogue(const ts_linear *l, bool mask) {
-  int e = 0;
-  if (l->b) e |= CUBLASLT_EPILOGUE_BIAS;
-  if (l->spec.relu)
-    e |= mask ? CUBLASLT_EPILOGUE_RELU_AUX : CUBLASLT_EPILOGUE_RELU;
-  return (cublasLtEpilogue_t)(e ? e : CUBLASLT_EPILOGUE_DEFAULT);
-}
-
-static ts_err fused_init(ts_fused *f, ts_product_spec s,
-                         cublasLtEpilogue_t with, cublasLtEpilogue_t without,
-                         int64_t aux_ld) {
-  ts_err err = TS_OK;
-  s.epilogue = without;
-  TS_TRY(ts_product_init(&f->without, &s));
-  s.epilogue = with;
-  s.aux_ld = aux_ld;
-  if (with != without) TS_TRY(ts_product_init(&f->with, &s));
-done:
-  return err;
-}
-
-static void fused_reset(ts_fused *f) {
-  ts_product_reset(&f->with);
-  ts_product_reset(&f->without);
-  f->last = NULL;
-}
-
-static ts_product_spec spec_of(const ts_linear *l) {
-  ts_product_spec s;
-  memset(&s, 0, sizeof s);
-  s.type = l->half ? CUDA_R_16BF : CUDA_R_32F;
-  s.d_type = CUDA_R_32F;
-  s.compute = l->spec.precision == TS_PRECISION_TF32
-                  ? CUBLAS_COMPUTE_32F_FAST_TF32
-                  : CUBLAS_COMPUTE_32F;
-  return s;
-}
-
-/* Where g's rows are, in elements. */
-static int64_t g_stride(const ts_linear *l) {
-  return l->half && !l->spec.y_half ? l->n_pad : l->spec.out_stride;
-}
-
-static int64_t x_stride(const ts_linear *l) {
-  return l->half && !l->spec.x_half ? l->k_pad : l->spec.in_stride;
-}
-
-static ts_err init_y(ts_layer_products *p, const ts_linear *l, int32_t batch) {
-  const ts_linear_spec *s = &l->spec;
-  const ts_cuda_linear *d = data_of(l);
-  ts_product_spec y = spec_of(l);
-  y.m = s->n_out;
-  y.n = batch;
-  y.k = l->half ? l->k_pad : s->n_in;
-  y.ta = true;
-  y.lda = y.k;
-  y.ldb = x_stride(l);
-  y.ldd = s->out_stride;
-  if (s->y_half) y.d_type = CUDA_R_16BF;
-  return fused_init(&p->y, y, forward_epilogue(l, d->mask != NULL),
-                    forward_epilogue(l, false), d->mask_ld);
-}
-
-/* The layer below, if this one masks for it. */
-static ts_linear *masks_for(const ts_linear *l) {
-  ts_linear *b = l->spec.below;
-  return b && b->engine == l->engine && b->spec.relu &&
-                 b->half == b->spec.y_half
-             ? b
-             : NULL;
-}
-
-static ts_err init_dx(ts_layer_products *p, const ts_linear *l, int32_t batch) {
-  const ts_linear_spec *s = &l->spec;
-  const ts_linear *below = masks_for(l);
-  ts_product_spec dx = spec_of(l);
-  dx.m = s->n_in;
-  dx.n = batch;
-  dx.k = l->half ? l->n_pad : s->n_out;
-  dx.lda = l->half ? l->k_pad : s->n_in;
-  dx.ldb = g_stride(l);
-  dx.ldd = s->in_stride;
-  if (s->x_half) dx.d_type = CUDA_R_16BF;
-  if (!below)
-    return fused_init(&p->dx, dx, CUBLASLT_EPILOGUE_DEFAULT,
-                      CUBLASLT_EPILOGUE_DEFAULT, 0);
-  return fused_init(&p->dx, dx, CUBLASLT_EPILOGUE_DRELU_BGRAD,
-                    CUBLASLT_EPILOGUE_DEFAULT, data_of(below)->mask_ld);
-}
-
-static ts_err init_dW(ts_layer_products *p, const ts_linear *l, int32_t batch) {
-  const ts_linear_spec *s = &l->spec;
-  ts_product_spec dW = spec_of(l);
-  dW.m = s->n_in;
-  dW.n = s->n_out;
-  dW.k = batch;
-  dW.tb = true;
-  dW.lda = x_stride(l);
-  dW.ldb = g_stride(l);
-  dW.ldd = s->n_in;
-  return fused_init(&p->dW, dW,
-                    l->b ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT,
-                    CUBLASLT_EPILOGUE_DEFAULT, 0);
-}
-
-static void products_reset(ts_layer_products *p) {
-  fused_reset(&p->y);
-  fused_reset(&p->dx);
-  fused_reset(&p->dW);
-  p->batch = 0;
-}
-
-/* The products for BATCH samples; few sizes are met in a run. */
-static ts_err products_of(ts_layer_products **out, const ts_linear *l,
-                          int32_t batch) {
-  ts_err err = TS_OK;
-  ts_cuda_linear *d = data_of(l);
-  for (int i = 0; i < BATCHES_MAX; i++)
-    if (d->products[i].batch == batch) {
-      *out = &d->products[i];
-      return TS_OK;
-    }
-  ts_layer_products *p = &d->products[d->next];
-  d->next = d->next + 1 < BATCHES_MAX ? d->next + 1 : 1; /* 0: the first */
-  products_reset(p);
-  TS_TRY(init_y(p, l, batch));
-  TS_TRY(init_dW(p, l, batch));
-  if (l->spec.need_dx) TS_TRY(init_dx(p, l, batch));
-  p->batch = batch;
-  *out = p;
-done:
-  return err;
-}
-
-/* With what is fused where WANTED and to be had: *DID. */
-static ts_err run(ts_fused *f, ts_blas *blas, const ts_product_at *at,
-                  bool wanted, bool *did) {
-  ts_err err = TS_OK;
-  bool fits = false;
-  *did = false;
-  f->last = &f->without;
-  if (wanted && f->with.desc) {
-    TS_TRY(ts_product_prepare(&f->with, blas, *at, did));
-    if (*did) f->last = &f->with;
-  }
-  TS_TRY(ts_product_prepare(f->last, blas, *at, &fits));
-  if (!fits)
-    TS_THROW(TS_ERR_INTERNAL,
-             "cuBLASLt has no product of %lld x %lld x %lld with epilogue %d",
-             (long long)f->last->spec.m, (long long)f->last->spec.n,
-             (long long)f->last->spec.k, (int)f->last->spec.epilogue);
-  TS_TRY(ts_product_run(f->last, blas, *at));
-done:
-  return err;
 }
 
 /* ---- layers -------------------------------------------------------------- */
@@ -235,9 +35,9 @@ done:
 /* What the layer above needs of L. */
 static ts_err make_mask(ts_linear *l) {
   ts_err err = TS_OK;
-  ts_cuda_linear *d = data_of(l);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
-  d->mask_ld = ts_round_up(s->n_out, MASK_BITS);
+  d->mask_ld = ts_round_up(s->n_out, TS_MASK_BITS);
   TS_TRY(take(l, &d->mask, s->batch_max * d->mask_ld / 8, 1));
   TS_TRY(take(l, &d->db, s->n_out, s->y_half ? 2 : 4));
 done:
@@ -246,7 +46,7 @@ done:
 
 static ts_err make_half(ts_linear *l) {
   ts_err err = TS_OK;
-  ts_cuda_linear *d = data_of(l);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   const int64_t rows = s->batch_max;
   TS_TRY(take(l, &d->w16, (int64_t)l->n_pad * l->k_pad, 2));
@@ -267,14 +67,15 @@ static ts_err create(ts_linear *l) {
   TS_TRY(ts_blas_take(&d->blas, ts_cuda_lane_now()));
   if (l->half) TS_TRY(make_half(l));
   TS_TRY(take(l, &d->parts, ts_cuda_mask_parts(s->batch_max) * s->n_out, 4));
-  if (masks_for(l)) TS_TRY(make_mask(s->below));
+  if (ts_masks_for(l)) TS_TRY(make_mask(s->below));
 done:
   return err;
 }
 
 static void destroy(ts_linear *l) {
-  ts_cuda_linear *d = data_of(l);
-  for (int i = 0; i < BATCHES_MAX; i++) products_reset(&d->products[i]);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
+  for (int i = 0; i < TS_BATCHES_MAX; i++)
+    ts_layer_products_reset(&d->products[i]);
   ts_arrays_reset(&d->arrays);
   ts_blas_give(d->blas);
   ts_mem_free(d);
@@ -290,7 +91,7 @@ static ts_err to_half(const ts_linear *l, uint16_t *to, int64_t to_stride,
 /* Once per version: they may lie elsewhere in the next pass. */
 static ts_err take_weights(ts_linear *l) {
   ts_err err = TS_OK;
-  ts_cuda_linear *d = data_of(l);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   if (d->w_version != l->W->version)
     TS_TRY(to_half(l, d->w16, l->k_pad, l->at.W, s->n_in, s->n_out, s->n_in));
@@ -304,12 +105,12 @@ done:
 
 static ts_err forward(ts_linear *l, void *y, const void *x, int32_t batch) {
   ts_err err = TS_OK;
-  ts_cuda_linear *d = data_of(l);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   bool masked;
   ts_product_at at = {l->at.W, x, y, (void *)l->at.b, d->mask};
   d->dy = NULL;
-  TS_TRY(products_of(&d->last, l, batch));
+  TS_TRY(ts_layer_products_of(&d->last, l, batch));
   if (l->half) {
     TS_TRY(take_weights(l));
     at.a = d->w16;
@@ -320,7 +121,7 @@ static ts_err forward(ts_linear *l, void *y, const void *x, int32_t batch) {
                    s->n_in));
     at.b = d->x16;
   }
-  TS_TRY(run(&d->last->y, d->blas, &at, d->mask != NULL, &masked));
+  TS_TRY(ts_fused_run(&d->last->y, d->blas, &at, d->mask != NULL, &masked));
   d->masked = masked ? batch : 0;
 done:
   return err;
@@ -331,7 +132,7 @@ done:
 /* Where G is that the products read; *SUMMED: db is made, too. */
 static ts_err make_g(ts_linear *l, const void **g, bool *summed, void *dy,
                      const void *y, int32_t batch) {
-  ts_cuda_linear *d = data_of(l);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   cudaStream_t stream = ts_cuda_stream(d->blas->lane);
   const bool masked = d->dy == dy;
@@ -357,7 +158,7 @@ static ts_err make_g(ts_linear *l, const void **g, bool *summed, void *dy,
   a.db = l->at.db;
   a.parts = d->parts;
   a.g_stride = a.y_stride = s->out_stride;
-  a.out_stride = g_stride(l);
+  a.out_stride = ts_g_stride(l);
   a.g_half = s->y_half;
   a.out_half = l->half;
   a.batch = batch;
@@ -366,13 +167,13 @@ static ts_err make_g(ts_linear *l, const void **g, bool *summed, void *dy,
 }
 
 static ts_err sum_columns(ts_linear *l, const void *g, int32_t batch) {
-  const ts_cuda_linear *d = data_of(l);
+  const ts_cuda_linear *d = ts_cuda_linear_of(l);
   ts_cuda_mask_args a;
   memset(&a, 0, sizeof a);
   a.g = g;
   a.db = l->at.db;
   a.parts = d->parts;
-  a.g_stride = g_stride(l);
+  a.g_stride = ts_g_stride(l);
   a.g_half = a.out_half = l->spec.y_half;
   a.batch = batch;
   a.n = l->spec.n_out;
@@ -381,17 +182,17 @@ static ts_err sum_columns(ts_linear *l, const void *g, int32_t batch) {
 
 static ts_err grad_x(ts_linear *l, void *dx, const void *g, int32_t batch) {
   ts_err err = TS_OK;
-  ts_cuda_linear *d = data_of(l);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
-  const ts_linear *below = masks_for(l);
-  ts_cuda_linear *under = below ? data_of(below) : NULL;
+  const ts_linear *below = ts_masks_for(l);
+  ts_cuda_linear *under = below ? ts_cuda_linear_of(below) : NULL;
   const size_t gap = (size_t)(s->in_stride - s->n_in) * sizeof(float);
   bool masked;
   const ts_product_at at = {l->half ? (const void *)d->w16 : l->at.W, g, dx,
                             under ? under->db : NULL,
                             under ? under->mask : NULL};
-  TS_TRY(run(&d->last->dx, d->blas, &at, under && under->masked == batch,
-             &masked));
+  TS_TRY(ts_fused_run(&d->last->dx, d->blas, &at,
+                      under && under->masked == batch, &masked));
   if (masked) under->dy = dx;
   if (gap && !s->x_half)
     TS_TRY(TS_CUDA(cudaMemset2DAsync(
@@ -405,15 +206,16 @@ done:
 static ts_err backward(ts_linear *l, void *dx, void *dy, const void *x,
                        const void *y, int32_t batch) {
   ts_err err = TS_OK;
-  ts_cuda_linear *d = data_of(l);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
   const void *g;
   bool summed, fused;
-  TS_TRY(products_of(&d->last, l, batch));
+  TS_TRY(ts_layer_products_of(&d->last, l, batch));
   TS_TRY(make_g(l, &g, &summed, dy, y, batch));
   if (dx) TS_TRY(grad_x(l, dx, g, batch));
   {
     const ts_product_at at = {d->x16 ? d->x16 : x, g, l->at.dW, l->at.db, NULL};
-    TS_TRY(run(&d->last->dW, d->blas, &at, l->at.db && !summed, &fused));
+    TS_TRY(
+        ts_fused_run(&d->last->dW, d->blas, &at, l->at.db && !summed, &fused));
   }
   if (l->at.db && !summed && !fused) TS_TRY(sum_columns(l, g, batch));
 done:
@@ -428,7 +230,7 @@ static ts_err again(ts_fused *f, ts_blas *blas) {
 
 static ts_err repeat(ts_linear *l, ts_pass pass) {
   ts_err err = TS_OK;
-  ts_cuda_linear *d = data_of(l);
+  ts_cuda_linear *d = ts_cuda_linear_of(l);
   ts_layer_products *p = d->last;
   const int64_t n = ts_round_up(l->W->n, 64);
   if (!p) return TS_OK;

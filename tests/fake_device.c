@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "runtime/backends.h"
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
 
@@ -111,6 +112,17 @@ ts_err ts_fake_create(ts_device **out, const ts_fake_options *o) {
   n_whole = n_nodes = 0;
   return TS_OK;
 }
+
+static ts_err create_as_cuda(ts_device **d, const ts_device_options *o) {
+  const ts_fake_options fake = {.name = "cuda",
+                                .serial = o->serial,
+                                .id = "fake",
+                                .slow_us = 20,
+                                .timeout_s = 60};
+  return ts_fake_create(d, &fake);
+}
+
+const ts_backend ts_fake_backend = {"cuda", create_as_cuda, ts_fake_kernels};
 
 /* ---- the library --------------------------------------------------------- */
 

@@ -22,9 +22,12 @@ typedef struct ts_fake_options {
 } ts_fake_options;
 
 ts_err ts_fake_create(ts_device **, const ts_fake_options *);
+/* It in the place of backend "cuda", for ts_backend_replace. */
+extern const struct ts_backend ts_fake_backend;
 /* The host's kernels, which alone may touch the device's memory, and only
  * while they run.  ISA as for ts_kernels_fill. */
 ts_err ts_fake_kernels(ts_kernels *, const char *isa);
+extern int ts_fake_restored; /* choices of products that came back so far */
 /* The host's kernels, which then know rows in two places, too. */
 void ts_fake_lines(ts_kernels *host);
 /* Device memory, zeroed; NULL for 0 bytes. */

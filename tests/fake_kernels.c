@@ -2,6 +2,8 @@
  * the opening and the closing of the device's memory. */
 #include "fake_device.h"
 
+#include <string.h>
+
 #include "dense/linear_impl.h"
 #include "runtime/kernels.h"
 
@@ -61,12 +63,29 @@ static ts_err backward(ts_linear *l, void *dx, void *dy, const void *x,
   CLOSED(engine_of(l)->backward(l, dx, dy, x, y, batch));
 }
 
+/* As a GPU's library has: what comes back is what was given. */
+static const char algorithms[] = "algorithms of the fake device\n";
+int ts_fake_restored;
+
+static ts_err save(ts_str *text) {
+  return ts_str_append(text, "%s", algorithms);
+}
+
+static ts_err restore(const char *text) {
+  if (strcmp(text, algorithms) != 0)
+    return ts_fail(TS_ERR_INTERNAL, "algorithms of another: %s", text);
+  ts_fake_restored++;
+  return TS_OK;
+}
+
 static const ts_engine products = {.name = "fake",
                                    .has_bf16 = has_bf16,
                                    .create = create,
                                    .destroy = destroy,
                                    .forward = forward,
-                                   .backward = backward};
+                                   .backward = backward,
+                                   .save = save,
+                                   .restore = restore};
 
 ts_err ts_fake_kernels(ts_kernels *k, const char *isa) {
   const ts_err err = ts_kernels_fill(&host, "host", isa);

@@ -1,7 +1,7 @@
 /* test_columns.c - batches as one keyed jagged tensor and as columns: the
  * same bags in one block, bad ids left out, growth, copies counted; the
  * loader's ring.
- * ranks: 1 2
+ * ranks: 1 2  fake: 1
  * seconds: 400 */
 #include <stdlib.h>
 #include <string.h>
@@ -262,7 +262,7 @@ START_TEST(loaders_agree) {
 END_TEST
 
 static void start(void) {
-  ts_fixture_start(&fixture, false, 1);
+  ts_fixture_start_device(&fixture, false, 1);
 }
 static void stop(void) {
   ts_fixture_stop(&fixture);

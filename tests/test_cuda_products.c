@@ -33,6 +33,43 @@ START_TEST(masks_and_sums_are_fused) {
 }
 END_TEST
 
+/* The products once more, alone: gradients stay what they are. */
+START_TEST(products_are_repeated) {
+  static ts_probe p;
+  static float grad[2][WIDTH_MAX * WIDTH_MAX];
+  const ts_case *c = &cases[_i];
+  const ts_layer_hooks hooks = {make_room, NULL, end_room, &p};
+  float *y;
+  start(&p, c);
+  fill(&p, 37, 0);
+  lend_params(&p, true);
+  void *x = ts_test_lend(p.device, p.x, sizeof p.x, true);
+  void *dx = ts_test_lend(p.device, p.dx, sizeof p.dx, true);
+  void *dy = ts_test_lend(p.device, p.dlast, sizeof p.dlast, true);
+  ck_assert_ok(ts_mlp_forward(p.mlp, &y, x, 37, &hooks, p.lane));
+  ck_assert_ok(
+      ts_mlp_backward(p.mlp, c->need_dx ? dx : NULL, dy, 37, &hooks, p.lane));
+  for (int i = 0; i < p.params.n; i += 2) {
+    const size_t n = (size_t)p.params.item[i]->n * 4;
+    ts_linear *l = p.params.item[i]->layer;
+    const int ran = ts_cublas.ran;
+    ck_assert_ok(ts_lane_sync(p.lane));
+    ts_test_get(p.device, grad[0], p.grad_at[i], n);
+    ck_assert_ok(ts_linear_repeat(l, TS_FORWARD, p.lane));
+    ck_assert_ok(ts_linear_repeat(l, TS_BACKWARD, p.lane));
+    ck_assert_ok(ts_lane_sync(p.lane));
+    ts_test_get(p.device, grad[1], p.grad_at[i], n);
+    ck_assert_int_eq(ts_cublas.ran - ran, 3 - (!i && !c->need_dx));
+    ck_assert_mem_eq(grad[0], grad[1], n);
+  }
+  ts_test_reclaim(p.device, p.x, x, sizeof p.x, false);
+  ts_test_reclaim(p.device, p.dx, dx, sizeof p.dx, false);
+  ts_test_reclaim(p.device, p.dlast, dy, sizeof p.dlast, false);
+  lend_params(&p, false);
+  stop(&p);
+}
+END_TEST
+
 /* What the library can't fuse is done beside it. */
 START_TEST(what_is_refused_is_done_apart) {
   const int refused[] = {CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
@@ -126,6 +163,7 @@ static Suite *suite(void) {
   TCase *t = tcase_create("products");
   tcase_add_loop_test(t, stacks_against_double, 0, N_CASES);
   tcase_add_test(t, masks_and_sums_are_fused);
+  tcase_add_loop_test(t, products_are_repeated, 0, N_CASES);
   tcase_add_loop_test(t, what_is_refused_is_done_apart, 0, 3);
   tcase_add_test(t, no_algorithm_is_an_error);
   tcase_add_loop_test(t, algorithms_are_kept, 0, N_CASES);

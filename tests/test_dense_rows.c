@@ -1,13 +1,15 @@
 /* test_dense_rows.c - tables of optimizer "none", trained by the deck's: as
  * row optimizers where the two are the same, under every sharding, pipeline
  * and number of micro-batches.
- * ranks: 1 3 4
+ * ranks: 1 3 4  fake: 1
  * seconds: 400 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "fake_device.h"
 #include "pipe_run.h"
+#include "runtime/backends.h"
 
 static const char *const shardings[] = {
     "data_parallel",  "table_wise",        "row_wise", "column_wise",
@@ -43,6 +45,28 @@ static void tables(pr_sets *s, const char *fused, const char *sharding) {
   say(s, "cw", "dtype", "f32");
   say(s, "tw2", "dtype", "f32");
   say(s, "dpb", "dtype", "f32");
+  if (strcmp(ts_test_backend(), "fake") != 0) return;
+  pr_set(s, "run.backend=cuda"); /* the fake in its place */
+  pr_set(s, "comm.backend=mpi");
+}
+
+static ts_err create(ts_device **d, const ts_device_options *o) {
+  const ts_fake_options fake = {.name = "cuda",
+                                .serial = o->serial,
+                                .id = "fake",
+                                .slow_us = 20,
+                                .timeout_s = 60};
+  return ts_fake_create(d, &fake);
+}
+
+static void start(void) {
+  static const ts_backend fake = {"cuda", create, ts_fake_kernels};
+  if (!strcmp(ts_test_backend(), "fake")) ts_backend_replace(&fake);
+}
+
+static void stop(void) {
+  ts_backend_replace(NULL);
+  pr_close_data();
 }
 
 static double far(const pr_result *a, const pr_result *b) {
@@ -137,7 +161,7 @@ END_TEST
 static Suite *suite(void) {
   Suite *s = suite_create("dense rows");
   TCase *t = tcase_create("dense rows");
-  tcase_add_unchecked_fixture(t, NULL, pr_close_data);
+  tcase_add_unchecked_fixture(t, start, stop);
   tcase_add_test(t, as_fused);
   tcase_add_loop_test(t, shardings_agree, 0, 3);
   tcase_add_test(t, pipelines);

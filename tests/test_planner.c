@@ -10,60 +10,8 @@
 #include "harness.h"
 #include "shard/cost.h"
 #include "shard/sharding.h"
+#include "planner_setting.h"
 #include "sparse/row_optim.h"
-
-enum { TABLES_MAX = 16 };
-
-/* A deck of plain tables, each with one feature. */
-typedef struct ts_setting {
-  ts_config config;
-  ts_table_config tables[TABLES_MAX];
-  char names[TABLES_MAX][16];
-  ts_nodes *nodes;
-  ts_topology topology;
-  ts_plan_stats stats[TABLES_MAX];
-  ts_plan_request request;
-} ts_setting;
-
-static char f32[] = "f32", sgd[] = "sgd", adam[] = "adam",
-            rowwise[] = "rowwise_adagrad", feature[] = "f";
-static char *one_feature[] = {feature};
-
-static void setting(ts_setting *x, int n_tables, int n_ranks, int per_node) {
-  memset(x, 0, sizeof *x);
-  x->config.tables = x->tables;
-  x->config.n_tables = n_tables;
-  x->config.sharding.min_column = 32;
-  x->config.sharding.comm_dtype_forward = f32;
-  x->config.sharding.comm_dtype_backward = f32;
-  for (int t = 0; t < n_tables; t++) {
-    snprintf(x->names[t], sizeof x->names[t], "t%d", t);
-    x->tables[t] = (ts_table_config){.name = x->names[t],
-                                     .rows = 10000,
-                                     .dim = 64,
-                                     .features = {one_feature, 1},
-                                     .optimizer = {.kind = rowwise}};
-  }
-  ck_assert_ok(ts_nodes_create(&x->nodes, n_ranks, per_node, NULL));
-  ts_topology_default(&x->topology);
-  x->request = (ts_plan_request){.config = &x->config,
-                                 .nodes = x->nodes,
-                                 .topology = &x->topology,
-                                 .stats = x->stats,
-                                 .batch = 128,
-                                 .n_flights = 1,
-                                 .memory_bytes = 1e12};
-}
-
-/* Once the tables are as the test wants them. */
-static void know_ids(ts_setting *x, double pooling) {
-  for (int t = 0; t < x->config.n_tables; t++)
-    x->stats[t] = ts_plan_stats_law(x->tables[t].rows, 0, pooling);
-}
-
-static void settle(ts_setting *x) {
-  ts_nodes_destroy(x->nodes);
-}
 
 static bool same_plan(const ts_plan *a, const ts_plan *b) {
   if (a->n_tables != b->n_tables || a->n_ranks != b->n_ranks) return false;
@@ -238,99 +186,6 @@ START_TEST(deck_has_the_say) {
   x.tables[0].ranks = (ts_ints){ranks, 2};
   ck_assert(obeys(&x, halves));
   ck_assert(!obeys(&x, "t0 row_wise 1:0+5000,0+64 3:5000+5000,0+64"));
-  settle(&x);
-}
-END_TEST
-
-/* ---- memory -------------------------------------------------------------- */
-
-static ts_plan_memory memory_of(ts_setting *x, ts_shard_kind kind, ts_shard s) {
-  ts_cost c;
-  ts_plan_memory m;
-  ck_assert_ok(ts_cost_create(&c, &x->request));
-  ts_storage_shard(&m, &c, 0, kind, &s);
-  ts_cost_reset(&c);
-  return m;
-}
-
-START_TEST(storage_by_hand) {
-  static char partial[] = "partial_rowwise_adam";
-  const struct {
-    char *kind;
-    double per_row; /* of 16 columns out of 64 */
-  } cases[] = {{sgd, 0}, {adam, 2 * 4 * 16}, {rowwise, 4}, {partial, 4 * 17}};
-  ts_setting x;
-  setting(&x, 1, 4, 2);
-  know_ids(&x, 1);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    x.tables[0].optimizer.kind = cases[i].kind;
-    x.tables[0].dtype = i % 2 ? TS_BF16 : TS_F32;
-    const ts_plan_memory m =
-        memory_of(&x, TS_SHARD_COLUMN_WISE, (ts_shard){1, 0, 10000, 16, 16});
-    ck_assert_double_eq(m.weights, 10000.0 * 16 * (i % 2 ? 2 : 4));
-    ck_assert_double_eq(m.state, 10000.0 * cases[i].per_row);
-  }
-  settle(&x);
-}
-END_TEST
-
-/* Both tiers: 10000 rows of 64 floats, 2000 lines (63 sets of 32), states of
- * adam that move or of row-wise Adagrad that stay, passes, files. */
-START_TEST(tiers_by_hand) {
-  static char cached[] = "cached", host[] = "host", file[] = "file";
-  ts_setting x;
-  setting(&x, 1, 4, 0);
-  know_ids(&x, 1);
-  ts_table_config *t = &x.tables[0];
-  const ts_shard s = {0, 0, 10000, 0, 64};
-  const double lines = 63 * 32, n = 512;
-  x.request.n_flights = 3;
-  t->optimizer.kind = adam;
-  const ts_plan_memory fast = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-  ck_assert(fast.slow == 0 && fast.disk == 0);
-  t->kernel = cached;
-  t->cache.tier = host;
-  t->cache.load_factor = 0.2;
-  for (int passes = 0; passes <= 12; passes += 4) {
-    t->cache.passes = passes;
-    const ts_plan_memory m = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-    ck_assert_double_eq(m.weights, lines * (256 + 20) + 1250);
-    ck_assert_double_eq(m.state, lines * 512);
-    ck_assert_double_eq(m.slow, 10000.0 * 768);
-    ck_assert_double_eq(m.disk, 0);
-    const double slots = 1.25 * 4 * n * (3 + 1);
-    const double scratch = passes ? 6 * 4 * n / passes : 0;
-    ck_assert_double_eq_tol(m.buffers - fast.buffers, slots + scratch, 1);
-  }
-  t->cache.tier = file;
-  t->optimizer.kind = rowwise;
-  const ts_plan_memory m = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-  ck_assert_double_eq(m.state, 10000.0 * 4);
-  ck_assert_double_eq(m.slow, 0);
-  ck_assert_double_eq(m.disk, 10000.0 * 256);
-  t->kernel = host;
-  ck_assert_double_eq(memory_of(&x, TS_SHARD_TABLE_WISE, s).weights, 0);
-  settle(&x);
-}
-END_TEST
-
-/* table_wise, 4 ranks of 128 samples, one id a bag, dim 64. */
-START_TEST(buffers_by_hand) {
-  ts_setting x;
-  setting(&x, 1, 4, 0);
-  know_ids(&x, 1);
-  const double n = 512, bags = 512;
-  const double scratch = 1.25 * (n * 16 + bags * 12);
-  const double input = 1.25 * (bags * 16 + n * 4);
-  const double matrices = 4 * bags * 64;
-  for (int flights = 1; flights <= 3; flights++) {
-    x.request.n_flights = flights;
-    const ts_plan_memory m =
-        memory_of(&x, TS_SHARD_TABLE_WISE, (ts_shard){0, 0, 10000, 0, 64});
-    ck_assert_double_eq_tol(
-        m.buffers,
-        scratch + flights * (input + matrices + 1.25 * n * 2) + 48 * 4, 1e-6);
-  }
   settle(&x);
 }
 END_TEST
@@ -729,9 +584,6 @@ static Suite *suite(void) {
   tcase_add_test(c, hostile_texts);
   tcase_add_test(c, wrong_plans);
   tcase_add_test(c, deck_has_the_say);
-  tcase_add_test(c, storage_by_hand);
-  tcase_add_test(c, tiers_by_hand);
-  tcase_add_test(c, buffers_by_hand);
   tcase_add_test(c, balances_by_hand);
   tcase_add_test(c, constraints_hold);
   tcase_add_test(c, same_request_same_plan);

@@ -2,7 +2,7 @@
  * known or as before, a second one between two ranks where a piece is larger
  * than expected; uneven batches, ranks without samples, the end of the data
  * and one rank's error need none.
- * ranks: 1 3 4
+ * ranks: 1 3 4  fake: 2
  * seconds: 400 */
 #include <string.h>
 
@@ -26,7 +26,7 @@ static stream s;
 
 static void stream_start(bool serial) {
   memset(&s, 0, sizeof s);
-  ts_fixture_start(&s.f, serial, 1);
+  ts_fixture_start_device(&s.f, serial, 1);
   ck_assert_ok(ts_rooms_create(&s.rooms, s.f.size));
   s.x = (ts_exchange){.send = s.data,
                       .send_bytes = s.send_bytes,

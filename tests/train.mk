@@ -32,3 +32,5 @@ upload_source = tests/upload_source.c tests/upload_source.h
 tests_test_upload_SOURCES = tests/test_upload.c $(upload_source)
 check_PROGRAMS += tests/test_upload_input
 tests_test_upload_input_SOURCES = tests/test_upload_input.c $(upload_source)
+check_PROGRAMS += tests/test_upload_train
+tests_test_upload_train_SOURCES = tests/test_upload_train.c $(pipe_run)

@@ -84,10 +84,14 @@ static ts_err read_batches(ts_pipeline_bench *b, ts_trainer *t, ts_source *s) {
   if (n < g)
     TS_THROW(TS_ERR_DATA, "the data has %lld samples, fewer than one batch",
              (long long)n);
+  /* Trainers come and go. */
+  if (ts_device_is_apart(t->device))
+    TS_TRY(ts_device_create(&b->device, ts_device_name(t->device),
+                            ts_device_options_of(t->device)));
   TS_TRY(ts_mem_array(&b->stores, N_BATCHES, sizeof *b->stores, TS_TAG_INPUT));
   for (int i = 0; i < N_BATCHES; i++) {
     const int64_t at = (i * g) % (n - g + 1);
-    TS_TRY(ts_batch_store_create(&b->stores[i], t->config, NULL));
+    TS_TRY(ts_batch_store_create(&b->stores[i], t->config, b->device));
     TS_TRY(s->ops->read(s, b->stores[i], at + r * each + (r < more ? r : more),
                         (int32_t)(each + (r < more))));
     ts_batch_store_batch(b->stores[i])->n_global = g;
@@ -171,6 +175,8 @@ static ts_err run_steps(ts_pipeline_bench *b, ts_pipeline_case *x,
     if (i == 0) TS_TRY(ts_comm_barrier(t->control));
     ts_trace_train(b->warm + i);
     TS_TRY(one_step(x, t, loader, i < 0 ? -1 : first + i, &result));
+    /* On a device apart losses of steps that go on are not known here. */
+    if (i + 1 == b->steps) TS_TRY(ts_stage_fetch(t, &result));
     digest = ts_fnv1a(digest, &result.loss_sum, sizeof result.loss_sum);
   }
   x->losses = (int64_t)(digest >> 16); /* room for a sum over ranks */
@@ -276,6 +282,7 @@ static void reset(ts_pipeline_bench *b) {
   for (int i = 0; b->stores && i < N_BATCHES; i++)
     ts_batch_store_destroy(b->stores[i]);
   ts_mem_free(b->stores);
+  ts_device_destroy(b->device);
   ts_mem_free(b->cases);
   ts_mem_free(b->plan);
 }

@@ -32,7 +32,8 @@ typedef struct ts_pipeline_bench {
   int n_ranks, n_threads;
   int64_t global_batch;
   double delay_us, delay_gbytes_per_s;
-  char *plan; /* text of the first case's */
+  char *plan;        /* text of the first case's */
+  ts_device *device; /* whose memory they are in; NULL: plain */
   ts_batch_store **stores;
 } ts_pipeline_bench;
 

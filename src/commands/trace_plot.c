@@ -104,8 +104,9 @@ static void put_span(ts_plot *p, const ts_read_span *s) {
   ts_svg_text(p->file, s->name);
   if (*batch) fprintf(p->file, ", batch %s", batch);
   fprintf(p->file, ", %.3f ms", (s->t1 - s->t0) / 1e3);
-  if (s->kind == TS_SPAN_COMM)
-    fprintf(p->file, ", %lld bytes sent", (long long)s->bytes);
+  if (s->kind == TS_SPAN_COMM || s->bytes)
+    fprintf(p->file, ", %lld bytes%s", (long long)s->bytes,
+            s->kind == TS_SPAN_COMM ? " sent" : "");
   fputs("</title></rect>\n", p->file);
   if (*batch && wide > DIGIT * (double)strlen(batch) + 3)
     fprintf(p->file,

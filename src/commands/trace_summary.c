@@ -160,7 +160,7 @@ static void print_row(const ts_stage_row *row, int w) {
   snprintf(name, sizeof name, "%.40s%s%.16s", row->name,
            row->kind == TS_SPAN_COMM && *row->phase ? ", " : "",
            row->kind == TS_SPAN_COMM ? row->phase : "");
-  if (row->kind == TS_SPAN_COMM) ts_str_bytes(bytes, row->bytes);
+  if (row->kind == TS_SPAN_COMM || row->bytes) ts_str_bytes(bytes, row->bytes);
   printf("%-26s %-7s %7lld %11s %10.3f %10.3f %10.3f %6.1f %10.3f %10.3f\n",
          name, kinds[row->kind], (long long)row->n, bytes, time / w / 1e3,
          hidden / w / 1e3, (time - hidden) / w / 1e3,

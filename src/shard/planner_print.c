@@ -254,12 +254,13 @@ static ts_err json_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
       s,
       "%s{\"rank\":%d,\"bytes\":%.0f,\"ms\":%.6g,\"input_ms\":%.6g,"
       "\"lookup_ms\":%.6g,\"output_ms\":%.6g,\"gradient_ms\":%.6g,"
-      "\"backward_ms\":%.6g,\"slow_bytes\":%.0f,\"disk_bytes\":%.0f,\"sent_"
-      "bytes\":%.0f,\"cross_bytes\":%.0f,"
+      "\"backward_ms\":%.6g,\"slow_bytes\":%.0f,\"disk_bytes\":%.0f,"
+      "\"pinned_bytes\":%.0f,\"sent_bytes\":%.0f,\"cross_bytes\":%.0f,"
       "\"shards\":%d}",
       k ? "," : "", k, ts_plan_memory_sum(&x->memory),
       ts_plan_time_sum(&x->time), x->time.input, x->time.lookup, x->time.output,
       x->time.gradient, x->time.backward, x->memory.slow, x->memory.disk,
+      x->memory.pinned,
       x->sent.input + x->sent.output + x->sent.gradient + x->sent.dense,
       x->sent.cross, x->n_shards);
 }

@@ -97,16 +97,38 @@ static double message_bytes(const ts_cost_table *x, double n, double bags,
          (x->ids > x->bags ? bags : 0);
 }
 
+/* A device apart has messages of BYTES, all flights together, a second time:
+ * as they have come, or as they are packed.  The host's are page-locked. */
+static void twice(ts_plan_memory *m, const ts_cost *c, double bytes) {
+  m->buffers += bytes;
+  if (!c->request->apart) return;
+  m->buffers += bytes;
+  m->pinned += bytes;
+}
+
+/* And the list of what has come, in both places: a part for each rank's bags of
+ * a feature, and for each 1024 of them. */
+static void list_bytes(ts_plan_memory *m, const ts_cost *c,
+                       const ts_cost_table *x, double bags, double senders) {
+  const double parts = senders * x->bags + bags / TS_UNPACK_BAGS;
+  const double bytes =
+      c->request->n_flights * parts * (double)sizeof(ts_unpack_part);
+  if (!c->request->apart) return;
+  m->buffers += 2 * bytes;
+  m->pinned += bytes;
+}
+
 static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
                          ts_shard_kind kind, const ts_shard *s, double n,
                          double bags) {
   const ts_plan_request *r = c->request;
   const double flights = r->n_flights, width = s->n_cols;
   const ts_cost_table *x = &c->tables[table];
-  m->buffers += flights * growth * message_bytes(x, n, bags, s) +
-                48 * x->bags * c->n_ranks;
+  m->buffers += 48 * x->bags * c->n_ranks;
+  twice(m, c, flights * growth * message_bytes(x, n, bags, s));
+  list_bytes(m, c, x, bags, c->n_ranks);
   if (c->n_ranks == 1) { /* a message to itself is sent, too */
-    m->buffers += flights * growth * message_bytes(x, n, bags, s);
+    twice(m, c, flights * growth * message_bytes(x, n, bags, s));
     return;
   }
   /* Everyone's parts, while they are summed. */
@@ -141,7 +163,9 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->buffers += flights * 4 * bags * width; /* out, then its gradient */
   if (!replica)
     remote_bytes(m, c, table, kind, s, n, bags);
-  else if (c->n_ranks > 1)
+  else
+    list_bytes(m, c, x, bags, 1);
+  if (replica && c->n_ranks > 1)
     m->buffers += replica_bytes(c, n, (double)s->n_rows, width, flights);
 }
 
@@ -159,6 +183,8 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
   /* Routes, pieces, and where each rank's part of a piece lies. */
   m->buffers =
       routes * 56 + slices * x->bags * (48 + flights * 12 * c->n_ranks);
+  if (r->apart) /* where the batch's own bags begin */
+    m->buffers += flights * 8 * bags;
   if (p->kind == TS_SHARD_DATA_PARALLEL) return;
   if (slices > 1) /* columns side by side */
     m->buffers += flights * 4 * bags * t->dim;
@@ -167,7 +193,12 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const double rows = p->n_shards / slices; /* shards that cut rows */
   const double sent =
       slices * message_bytes(x, c->batch * x->ids, bags, &p->shards[0]);
-  m->buffers += flights * (4 * bags * t->dim + growth * sent);
-  if (rows > 1) /* lengths go to every part */
-    m->buffers += flights * (growth * slices * rows * bags + 4 * bags);
+  m->buffers += flights * 4 * bags * t->dim;
+  twice(m, c, flights * growth * sent);
+  if (rows > 1) { /* lengths go to every part */
+    twice(m, c, flights * growth * slices * rows * bags);
+    m->buffers += flights * 4 * bags;
+  }
+  if (rows > 1 && r->apart) /* a counter for each bag and part */
+    m->buffers += flights * 4 * bags * slices * rows;
 }

@@ -91,6 +91,7 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                                  .batch = (int32_t)((global_batch + n - 1) / n),
                                  .topology = &p->topology};
   pipeline_of(&p->request, t->config);
+  p->request.apart = ts_device_is_apart(t->device);
   if (topology)
     p->topology = *topology;
   else

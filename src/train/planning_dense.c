@@ -6,14 +6,17 @@
 #include "base/mem.h"
 #include "dense/optim.h"
 #include "io/batch_store.h"
+#include "runtime/arrays.h"
 #include "runtime/trace.h"
 #include "train/pipeline.h"
 #include "train/planning.h"
 
 enum { TIMED_SAMPLES = 1024, TIMED_STEPS = 3, LARGE = 1 << 25 };
 
+/* The host's memory, and that of a device apart. */
 static double now_bytes(void) {
-  return (double)ts_mem_total(TS_SPACE_HOST).now_bytes;
+  return (double)(ts_mem_total(TS_SPACE_HOST).now_bytes +
+                  ts_mem_total(TS_SPACE_DEVICE).now_bytes);
 }
 
 /* Batches that are under way in the deck's pipeline. */
@@ -56,6 +59,7 @@ static double metrics_bytes(const ts_trainer *t, double n_ranks,
 
 typedef struct ts_rehearsal {
   ts_model *model;
+  ts_arrays arrays; /* of the device */
   float *grads, *emb, *grad_emb, *dense, *dlogits;
   const float **view;
   float **grad_view;
@@ -74,17 +78,19 @@ static void point(ts_rehearsal *r, const ts_config *c) {
   }
 }
 
+static ts_err take(ts_rehearsal *r, ts_trainer *t, float **p, int64_t n) {
+  return ts_arrays_take(&r->arrays, t->device, p, n, sizeof **p, TS_TAG_MISC);
+}
+
 static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
   ts_err err = TS_OK;
   const int64_t n = r->n;
   float *at = NULL;
-  TS_TRY(ts_mem_array(&r->grads, ts_params_count(&r->model->params), 4,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->emb, n * r->width, 4, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->grad_emb, n * r->width, 4, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->dense, n * (t->config->model.dense_features + 1), 4,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->dlogits, n * t->n_tasks, 4, TS_TAG_MISC));
+  TS_TRY(take(r, t, &r->grads, ts_params_count(&r->model->params)));
+  TS_TRY(take(r, t, &r->emb, n * r->width));
+  TS_TRY(take(r, t, &r->grad_emb, n * r->width));
+  TS_TRY(take(r, t, &r->dense, n * (t->config->model.dense_features + 1)));
+  TS_TRY(take(r, t, &r->dlogits, n * t->n_tasks));
   TS_TRY(ts_mem_array(&r->view, r->n_features, sizeof *r->view, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&r->grad_view, r->n_features, sizeof *r->grad_view,
                       TS_TAG_MISC));
@@ -128,11 +134,7 @@ static ts_err rehearse(ts_rehearsal *r, ts_trainer *t, double flops,
 done:
   for (int32_t i = 0; i < r->model->params.n; i++)
     r->model->params.item[i]->grad = NULL;
-  ts_mem_free(r->grads);
-  ts_mem_free(r->emb);
-  ts_mem_free(r->grad_emb);
-  ts_mem_free(r->dense);
-  ts_mem_free(r->dlogits);
+  ts_arrays_reset(&r->arrays);
   ts_mem_free(r->view);
   ts_mem_free(r->grad_view);
   ts_mem_free(r->stride);

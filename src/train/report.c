@@ -69,6 +69,10 @@ void ts_report_plan(ts_trainer *t) {
             "batches under way %.1f MiB, the rest %.1f MiB",
             r->fullest, (m->weights + m->state) / (1 << 20),
             m->buffers / (1 << 20), m->dense / (1 << 20));
+    if (m->pinned > 0)
+      ts_info("of the batches under way %.1f MiB are page-locked memory of the "
+              "host",
+              m->pinned / (1 << 20));
   }
   ts_info("dense parameters: %s",
           ts_str_count(params, ts_params_count(&t->params)));
