@@ -185,6 +185,7 @@ static __global__ void __launch_bounds__(TS_LOSS_THREADS)
   const int64_t first =
       ((int64_t)blockIdx.x * TS_LOSS_THREADS + threadIdx.x) * TS_LOSS_EACH;
   int count = 0, all;
+  if (!head->n) return; /* nor does anything else say where */
   for (int e = 0; e < TS_LOSS_EACH; e++)
     count += ts_tally_weight(a, first + e) != 0;
   int64_t i = ts_scan_block<int>(count, &all);

@@ -21,6 +21,7 @@ static inline ts_err emulated_err(const char *said) {
 struct emulated_run {
   inline static int blocks_now = 3;
   inline static ts_kernels host; /* what sort is taken from; by start */
+  inline static int fill = 0xa5; /* bytes of fresh scratch */
 
   static void start() {
     if (ts_kernels_fill(&host, "host", "ref") != TS_OK) abort();
@@ -33,7 +34,7 @@ struct emulated_run {
     if (!bytes) return TS_OK;
     *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (!*p) return ts_fail(TS_ERR_NOMEM, "no memory");
-    memset(*p, 0xa5, bytes);
+    memset(*p, fill, bytes);
     return TS_OK;
   }
   void give(void *p, size_t) {

@@ -20,7 +20,12 @@ static ts_err run(ts_err (*task)(void *), void *arg) {
   return task(arg);
 }
 
+/* Numbers that scratch holds are small ones, -1, or NaN. */
+static void start() {
+  emulated_run::fill = 0xff;
+}
+
 extern "C" {
 const loss_target loss_emulated = {kernels, run,  emulated_send, emulated_fetch,
-                                   free,    true, nullptr,       nullptr};
+                                   free,    true, start,         nullptr};
 }

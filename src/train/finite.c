@@ -21,20 +21,25 @@ typedef struct ts_look_arg {
   int32_t n;
 } ts_look_arg;
 
+/* Features that lie side by side are looked at together. */
 static ts_err look_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   const ts_look_arg *a = arg;
   const ts_config *c = a->t->config;
+  const int64_t *stride = ts_flight_stride(a->flight);
+  ts_look_args look = {.rows = a->n, .bad = a->t->bad_gradient};
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t k = 0; k < c->tables[t].features.n; k++, f++) {
-      const ts_look_args look = {.x = ts_flight_grad(a->flight)[f],
-                                 .stride = ts_flight_stride(a->flight)[f],
-                                 .rows = a->n,
-                                 .n = c->tables[t].dim,
-                                 .bad = a->t->bad_gradient};
-      TS_TRY(a->t->kernels.look(&look));
+      const float *x = ts_flight_grad(a->flight)[f];
+      if (look.x && (x != look.x + look.n || stride[f] != look.stride)) {
+        TS_TRY(a->t->kernels.look(&look));
+        look.x = NULL;
+      }
+      if (!look.x) look.x = x, look.stride = stride[f], look.n = 0;
+      look.n += c->tables[t].dim;
     }
+  if (look.x) TS_TRY(a->t->kernels.look(&look));
 done:
   return err;
 }
