@@ -70,13 +70,15 @@ static ts_graph *graph_of(ts_cuda_lane *l) {
   return g;
 }
 
-/* The graph whose start EVENT waits for; NULL: it has been started. */
-static ts_graph *holder_of(ts_event event) {
+/* Whether EVENT waits for the start of a graph: *BY, NULL while that one is
+ * being started. */
+static bool is_held(ts_event event, ts_graph **by) {
   ts_cuda_lane *l = ts_cuda_lane_of(event.lane);
   pthread_mutex_lock(&l->lock);
-  ts_graph *g = ts_event_ring_holds(&l->ring, event.seq) ? l->graph : NULL;
+  const bool held = ts_event_ring_holds(&l->ring, event.seq);
+  *by = held ? l->graph : NULL;
   pthread_mutex_unlock(&l->lock);
-  return g;
+  return held;
 }
 
 static bool full(const ts_cuda_graph *g) {
@@ -93,7 +95,8 @@ static void join(ts_cuda_graph *g, ts_cuda_lane *l) {
 static ts_err await_start(ts_event event) {
   const double limit = event.lane->device->options.timeout_s;
   const double end = limit > 0 ? ts_now() + limit : INFINITY;
-  while (holder_of(event)) {
+  ts_graph *by;
+  while (is_held(event, &by)) {
     if (ts_now() > end)
       return ts_fail(TS_ERR_COMM, "the graph of lane \"%s\" was not started",
                      event.lane->name);
@@ -132,13 +135,14 @@ static ts_err wait_outside(ts_cuda_graph *g, ts_event event, bool *noted) {
 ts_err ts_cuda_graph_wait(ts_cuda_lane *l, ts_event event, bool *noted) {
   ts_err err = TS_OK;
   ts_cuda_graph *g = open_graph();
-  ts_graph *holder = holder_of(event);
+  ts_graph *holder;
+  bool held = is_held(event, &holder);
   *noted = false;
-  if (holder && (!g || holder != &g->base)) {
+  if (held && (!g || holder != &g->base)) {
     TS_TRY(await_start(event));
-    holder = NULL;
+    held = false;
   }
-  if (holder)
+  if (held)
     err = wait_within(g, l, event, noted);
   else if (g && graph_of(l) == &g->base)
     err = wait_outside(g, event, noted);
