@@ -52,6 +52,13 @@ void ts_cuda_fake_heal(void) {
   pthread_mutex_unlock(&lock);
 }
 
+void ts_cuda_fake_drain(void *stream) {
+  const struct CUstream_st *s = stream;
+  pthread_mutex_lock(&lock);
+  while (s->first) pthread_cond_wait(&moved, &lock);
+  pthread_mutex_unlock(&lock);
+}
+
 /* Blocks that are known: their places, and whose they are. */
 enum { BLOCKS = 4096 };
 static struct {

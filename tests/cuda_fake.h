@@ -27,6 +27,8 @@ void *ts_cuda_fake_stream(void);
  * fails from then on, until ts_cuda_fake_heal. */
 void ts_cuda_fake_fault(void *stream);
 void ts_cuda_fake_heal(void);
+/* Waits until STREAM has done all of its work, whatever came of it. */
+void ts_cuda_fake_drain(void *stream);
 
 /* Work of a library: RUN (a copy of ARG) when STREAM gets to it. */
 void ts_cuda_fake_call(void *stream, void (*run)(void *), const void *arg,

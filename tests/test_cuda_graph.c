@@ -102,6 +102,7 @@ START_TEST(a_fault_is_found) {
   ts_err_clear();
   ck_assert_ptr_null(ts_graph_now());
   ts_cuda_fake_heal();
+  ts_cuda_fake_drain(stream);
   ts_graph_destroy(g);
   ts_lane_destroy(lane);
   ts_graph_rig_stop(&r);

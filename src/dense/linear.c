@@ -76,22 +76,23 @@ bool ts_linear_in_bf16(ts_precision p, int32_t n_out, const char *engine,
          e->has_bf16(n_out);
 }
 
-static ts_precision only_f32(bool *said, const char *why) {
-  if (!*said) ts_note("%s: products are of f32", why);
-  *said = true;
-  return TS_PRECISION_F32;
-}
-
 ts_precision ts_linear_precision(ts_precision p, const ts_kernels *k) {
   static bool said_bf16, said_tf32;
   const ts_engine *e = engine_of(k, NULL);
-  if (p == TS_PRECISION_BF16 && !(e->has_bf16 && e->has_bf16(INT32_MAX)))
-    return only_f32(&said_bf16,
-                    "run.precision \"bf16\": this CPU has no instructions for "
-                    "it (AVX-512 BF16 or AMX)");
-  if (p == TS_PRECISION_TF32 && !e->has_tf32)
-    return only_f32(&said_tf32, "run.precision \"tf32\": a GPU's, not the "
-                                "host's");
+  if (p == TS_PRECISION_BF16 && !(e->has_bf16 && e->has_bf16(INT32_MAX))) {
+    if (!said_bf16)
+      ts_note("run.precision \"bf16\": this CPU has no instructions for it "
+              "(AVX-512 BF16 or AMX): products are of f32");
+    said_bf16 = true;
+    return TS_PRECISION_F32;
+  }
+  if (p == TS_PRECISION_TF32 && !e->has_tf32) {
+    if (!said_tf32)
+      ts_note("run.precision \"tf32\": a GPU's, not the host's: products are "
+              "of f32");
+    said_tf32 = true;
+    return TS_PRECISION_F32;
+  }
   return p;
 }
 
