@@ -187,7 +187,9 @@ static ts_err ask(ts_choice *c, const ts_product *p, const ts_blas *blas) {
   TS_TRY(set_preference(pref, p->aligned));
   status = cublasLtMatmulAlgoGetHeuristic(blas->handle, p->desc, p->a, p->b,
                                           p->d, p->d, pref, 1, &found, &n);
-  c->none = status == CUBLAS_STATUS_NOT_SUPPORTED;
+  /* Which of the two it says of an epilogue that it lacks is not told. */
+  c->none = status == CUBLAS_STATUS_NOT_SUPPORTED ||
+            status == CUBLAS_STATUS_INVALID_VALUE;
   if (!c->none) TS_TRY(TS_BLAS(status));
   if (n == 0 || found.state != CUBLAS_STATUS_SUCCESS) c->none = true;
   memcpy(c->algo, &found.algo, sizeof c->algo);

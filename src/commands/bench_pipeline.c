@@ -217,6 +217,19 @@ static ts_err open_trace(ts_trace_file *file, const ts_pipeline_bench *b,
   return ts_trace_file_open(file, path, 0, INT64_MAX, comm);
 }
 
+/* Bytes held, or at most since ts_mem_forget_peaks.  What a device's own pools
+ * keep beyond what is in use is not known here. */
+typedef struct ts_bench_held {
+  int64_t device, host, mapped;
+} ts_bench_held;
+
+static ts_bench_held held_now(bool most) {
+  const ts_mem_stat d = ts_mem_total(TS_SPACE_DEVICE),
+                    h = ts_mem_total(TS_SPACE_HOST), m = ts_mem_mapped();
+  return most ? (ts_bench_held){d.peak_bytes, h.peak_bytes, m.peak_bytes}
+              : (ts_bench_held){d.now_bytes, h.now_bytes, m.now_bytes};
+}
+
 static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
@@ -224,9 +237,9 @@ static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
   ts_loader *loader = NULL;
   ts_trace_file file = {0};
   const int64_t first = (int64_t)round * b->steps;
-  const int64_t alloc = ts_mem_total(TS_SPACE_HOST).now_bytes;
-  const int64_t reserved = ts_mem_mapped().now_bytes;
+  ts_bench_held before = {0};
   TS_TRY(read_deck(&c, b, x));
+  before = held_now(false);
   TS_TRY(ts_trainer_start(&t, c, true));
   TS_TRY(ts_trainer_build(t, b->plan));
   TS_TRY(ts_settle(t, ts_ebc_init(t->ebc)));
@@ -236,8 +249,13 @@ static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
   if (round == b->rounds - 1) TS_TRY(open_trace(&file, b, x, t->control));
   TS_TRY(run_steps(b, x, t, loader, first));
   TS_TRY(ts_trace_file_close(&file, NULL, t->control));
-  x->alloc = ts_mem_total(TS_SPACE_HOST).peak_bytes - alloc;
-  x->reserved = ts_mem_mapped().peak_bytes - reserved;
+  const ts_bench_held most = held_now(true),
+                      more = {most.device - before.device,
+                              most.host - before.host,
+                              most.mapped - before.mapped};
+  const bool apart = ts_device_is_apart(t->device);
+  x->alloc = apart ? more.device : more.host;
+  x->reserved = apart ? more.device : more.mapped;
   TS_TRY(share(b, x, t, first));
 done:
   ts_trace_file_reset(&file);
