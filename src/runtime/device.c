@@ -141,6 +141,7 @@ ts_err ts_lane_sync(ts_lane *lane) {
 
 ts_err ts_event_sync(ts_event event) {
   if (!event.lane) return TS_OK;
+  if (ts_graph_now() && ts_event_done(event)) return ts_lane_error(event.lane);
   ts_err err = start_noted(event.lane);
   if (err == TS_OK) err = event.lane->device->ops->sync(event);
   return err != TS_OK ? err : fault_of(event.lane->device);

@@ -78,6 +78,9 @@ ts_err ts_ebc_release(ts_flight *, ts_lane *);
 /* Before the lookup, where more than the next batch was prefetched since. */
 ts_err ts_ebc_refresh(ts_flight *, ts_lane *);
 
+/* The host waits for the unpacking, as the lookup does: for who may not wait
+ * any more by then (graphs). */
+ts_err ts_ebc_input_wait(ts_flight *);
 /* The host waits for the unpacking; LANE looks up and output dist begins
  * right after each lot's lookup. */
 ts_err ts_ebc_lookup(ts_flight *, ts_lane *);

@@ -200,6 +200,10 @@ ts_err ts_ebc_release(ts_flight *fl, ts_lane *lane) {
   return each_input(fl, lane, ts_tbe_release);
 }
 
+ts_err ts_ebc_input_wait(ts_flight *fl) {
+  return ts_event_sync(fl->unpacked);
+}
+
 ts_err ts_ebc_lookup_begin(ts_flight *fl, ts_lane *lane) {
   ts_err err = TS_OK;
   /* The numbers of ids that arrived are needed on the host. */

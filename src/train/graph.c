@@ -77,6 +77,8 @@ ts_err ts_step_graph_begin(ts_trainer *t, ts_step_part part) {
     t->graph->off = true;
     goto done;
   }
+  /* The lookup asks the host how many ids have arrived. */
+  TS_TRY(ts_ebc_input_wait(ts_cargo_at(t, 0)->flight));
   TS_TRY(ts_graph_begin(g));
 done:
   return err;
