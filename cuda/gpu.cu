@@ -138,6 +138,7 @@ void ts_cuda_describe(const ts_device *, ts_device_info *info) {
                  gpu.capability / 10, gpu.capability % 10, driver / 1000,
                  driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   memcpy(info->id, gpu.id, sizeof info->id);
+  info->bytes = (double)gpu.bytes;
   ts_cuda_words_describe(info->text, sizeof info->text);
   if (ts_cuda_runs_on(TS_CUDA_ARCHS, gpu.capability)) return;
   (void)snprintf(info->note, sizeof info->note,

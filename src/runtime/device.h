@@ -56,6 +56,7 @@ typedef struct ts_device_info {
   char text[256];        /* name, memory, versions */
   char note[256];        /* what is wrong with it, "" nothing */
   char id[TS_DEVICE_ID]; /* the same for processes that share it */
+  double bytes;          /* of its memory; 0: not known */
 } ts_device_info;
 
 /* What a device implements; src/runtime/device_host.c, cuda/device.cu. */

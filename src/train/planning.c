@@ -8,6 +8,7 @@
 #include "train/planning.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,6 +67,45 @@ static ts_err find_topology(ts_planning *p, ts_trainer *t, const char *kept,
   return TS_OK;
 }
 
+typedef struct ts_share {
+  char id[TS_DEVICE_ID];
+  double bytes;
+  int64_t node;
+} ts_share;
+
+/* Of devices with memory of their own, each rank's share of its device's, the
+ * least of all, in place of the host's.  Collective. */
+static ts_err take_device_memory(ts_planning *p, ts_trainer *t) {
+  ts_err err = TS_OK;
+  ts_device_info info = {0};
+  ts_share own, *all = NULL;
+  double least = INFINITY;
+  if (!ts_device_describe(t->device, &info)) return TS_OK;
+  memset(&own, 0, sizeof own);
+  memcpy(own.id, info.id, sizeof own.id);
+  own.bytes = info.bytes;
+  own.node = ts_world_node(t->world);
+  TS_TRY(ts_mem_array(&all, t->n_ranks, sizeof *all, TS_TAG_MISC));
+  TS_TRY(ts_comm_gather_all(t->control, all, &own, sizeof own));
+  for (int r = 0; r < t->n_ranks; r++) {
+    int users = 0;
+    for (int k = 0; k < t->n_ranks; k++)
+      users += all[k].node == all[r].node &&
+               !memcmp(all[k].id, all[r].id, sizeof own.id);
+    least = fmin(least, all[r].bytes / users);
+  }
+  if (least > 0) p->topology.memory_gib = least / (1 << 30);
+done:
+  ts_mem_free(all);
+  return err;
+}
+
+/* The deck's own figures stand. */
+static bool is_own_topology(const ts_config *c) {
+  const char *word = c->sharding.topology;
+  return strcmp(word, "default") != 0 && strcmp(word, "measure") != 0;
+}
+
 /* How many batches a pipeline has between input dist and backward, and
  * whether it sends ids ahead. */
 static void pipeline_of(ts_plan_request *r, const ts_config *c) {
@@ -102,6 +142,8 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                                         to_measure ? &gflops : NULL, t,
                                         p->request.batch, p->stats, n)));
   if (to_measure) TS_TRY(measure(p, t, gflops));
+  if (!topology && !is_own_topology(t->config))
+    TS_TRY(ts_settle(t, take_device_memory(p, t)));
   const double limit = t->config->sharding.memory_gib > 0
                            ? t->config->sharding.memory_gib
                            : usable * p->topology.memory_gib;
