@@ -48,7 +48,7 @@ static void watch(const ts_config *c) {
 }
 
 static const char *backend_name(const ts_config *c) {
-  /* auto: the host, until a GPU backend can do all of a step. */
+  /* auto: the host; who wants a GPU says so. */
   return c->run.backend == TS_BACKEND_CUDA ? "cuda" : "host";
 }
 
