@@ -4,7 +4,7 @@
  * locked.  Four settings of the cache; with TESSERA_CACHE_MATRIX=1 all of load
  * factors, passes, policies and tiers, under each pipeline (minutes).  The
  * product with all optimizers and types is in test_cache.
- * ranks: 1 2 3 4  sanitized: 3  fake: 1
+ * ranks: 1 3 4  sanitized: 3  fake: 1
  * seconds: 400 */
 #include <math.h>
 #include <stdio.h>
