@@ -40,7 +40,8 @@ MOSTLYCLEANFILES += tests/*.d
 cuda_pack = tests/cuda_pack.c tests/cuda_pack.h tests/cuda_pack_distinct.c \
   tests/cuda_pack_block.h
 cuda_dense = tests/cuda_dense.c tests/cuda_dense.h tests/cuda_dense_rows.c
-EXTRA_DIST += tests/cuda_emulate.h tests/cuda_emulate_run.h tests/lane_tasks.h
+EXTRA_DIST += tests/cuda_emulate.h tests/cuda_emulate_run.h \
+  tests/cuda_numbers.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a
 tests_libemulate_a_SOURCES = tests/cuda_emulate.cc tests/cuda_emulate.h

@@ -80,6 +80,19 @@ static inline void *emulated_send(const void *p, size_t bytes) {
   return to;
 }
 
+/* The same on a border of 256 bytes, as a GPU's memory has. */
+static inline void *emulated_send_aligned(const void *p, size_t bytes) {
+  void *to = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (!to) abort();
+  memcpy(to, p, bytes);
+  return to;
+}
+
+/* In place of a lane's submission. */
+static inline ts_err emulated_task(ts_err (*task)(void *), void *arg) {
+  return task(arg);
+}
+
 static inline void emulated_fetch(void *to, const void *sent, size_t bytes) {
   memcpy(to, sent, bytes);
 }

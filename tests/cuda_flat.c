@@ -9,29 +9,13 @@
 #include <string.h>
 
 #include "dense/optim.h"
+#include "cuda_numbers.h"
 #include "harness.h"
 
 static const flat_target *target;
 static ts_kernels host, tested;
 
 /* ---- numbers ------------------------------------------------------------- */
-
-static uint64_t seed = 1;
-
-static uint32_t bits(void) {
-  seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (uint32_t)(seed >> 32);
-}
-
-static int32_t below(int32_t n) {
-  return (int32_t)(bits() % (uint32_t)n);
-}
-
-static float float_of(uint32_t u) {
-  float f;
-  memcpy(&f, &u, 4);
-  return f;
-}
 
 typedef enum { PLAIN, POSITIVE, SPECIAL } number_kind;
 

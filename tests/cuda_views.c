@@ -8,29 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda_numbers.h"
 #include "harness.h"
 
 static const views_target *target;
 static ts_kernels host, tested;
 
 /* ---- numbers ------------------------------------------------------------- */
-
-static uint64_t seed = 1;
-
-static uint32_t bits(void) {
-  seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (uint32_t)(seed >> 32);
-}
-
-static int32_t below(int32_t n) {
-  return (int32_t)(bits() % (uint32_t)n);
-}
-
-static float float_of(uint32_t u) {
-  float f;
-  memcpy(&f, &u, 4);
-  return f;
-}
 
 /* Any size; 1 of 64 special: zeros, denormals, infinities, NaN, the largest,
  * ties of both 16-bit types. */

@@ -78,22 +78,13 @@ static void kernels(ts_kernels *k) {
   k->split_rows = split_rows;
 }
 
-static ts_err run(ts_err (*task)(void *), void *arg) {
-  return task(arg);
-}
-
-static void *send(const void *p, size_t bytes) {
-  void *to = aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (!to) abort();
-  memcpy(to, p, bytes);
-  return to;
-}
-
 static void set_machine(int i) {
   machine = i;
 }
 
 extern "C" {
 const dense_target dense_emulated = {
-    kernels, run, send, emulated_fetch, free, 3, set_machine, nullptr, nullptr};
+    kernels,        emulated_task, emulated_send_aligned,
+    emulated_fetch, free,          3,
+    set_machine,    nullptr,       nullptr};
 }

@@ -43,22 +43,13 @@ static void kernels(ts_kernels *k) {
   k->put = put;
 }
 
-static ts_err run(ts_err (*task)(void *), void *arg) {
-  return task(arg);
-}
-
-static void *send(const void *p, size_t bytes) {
-  void *to = aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (!to) abort();
-  memcpy(to, p, bytes);
-  return to;
-}
-
 static void set_blocks(int n) {
   most = n;
 }
 
 extern "C" {
 const views_target views_emulated = {
-    kernels, run, send, emulated_fetch, free, set_blocks, nullptr, nullptr};
+    kernels,        emulated_task, emulated_send_aligned,
+    emulated_fetch, free,          set_blocks,
+    nullptr,        nullptr};
 }

@@ -46,6 +46,7 @@ tessera_sources += \
   src/train/signals.h \
   src/train/sparse_dist.c \
   src/train/stages.c \
+  src/train/stages_input.c \
   src/train/state.c \
   src/train/trainer.c \
   src/train/trainer.h \

@@ -127,7 +127,7 @@ ts_err ts_settle(ts_trainer *, ts_err err);
  * not agreed on, of a kind that one may have alone, ends all here. */
 void ts_settle_own(ts_err err);
 
-/* ---- stages of a step (stages.c); a pipeline puts them in order --------- */
+/* ---- stages of a step (stages*.c); a pipeline puts them in order -------- */
 
 /* The batch AHEAD of the next to be trained (0: itself). */
 ts_cargo *ts_cargo_at(ts_trainer *, int ahead);

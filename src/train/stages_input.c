@@ -1,0 +1,112 @@
+/* stages_input.c - how a batch comes to a step: it is read, its ids are sent,
+ * and what all ranks say of it is judged. */
+#include "runtime/trace.h"
+#include "train/trainer.h"
+#include "train/upload.h"
+
+/* The next micro-batch, of the next batch where the last one is used up. */
+static ts_err load_micro(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
+  ts_err err = TS_OK;
+  const int32_t n = t->config->run.accumulate;
+  if (!t->cut) {
+    t->n_cut = 0;
+    TS_TRY(ts_loader_next(loader, &t->cut));
+    if (!t->cut) goto done;
+  }
+  c->again = t->n_cut > 0;
+  TS_TRY(ts_micro_cut(c->micro, t->cut, t->n_cut++, n));
+  c->batch = ts_micro_batch(c->micro);
+  c->more = t->n_cut < n;
+  if (!c->more) t->cut = NULL;
+done:
+  return err;
+}
+
+void ts_stage_load(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
+  if (c->loaded) return;
+  const ts_section before = ts_watch_enter(TS_SECTION_INPUT);
+  c->read =
+      c->micro ? load_micro(t, c, loader) : ts_loader_next(loader, &c->batch);
+  ts_watch_enter(before);
+  if (c->read != TS_OK) ts_err_take(&c->fault);
+  c->after = ts_loader_state_of(loader);
+  c->loaded = true;
+}
+
+/* The batch to where kernels see it.  An error is that of the batch, of which
+ * all ranks hear. */
+static void bring(ts_trainer *t, ts_cargo *c) {
+  const ts_batch *b = c->batch;
+  if (!b || c->read != TS_OK) return;
+  ts_cargo_trace(c, "input");
+  c->read = ts_upload_begin(t->uploads, b, c->again, &c->upload);
+  if (c->read != TS_OK) ts_err_take(&c->fault);
+  c->copied = ts_upload_copied(c->upload);
+  c->seen = (ts_seen){.dense = ts_upload_seen(c->upload, b->dense),
+                      .labels = ts_upload_seen(c->upload, b->labels),
+                      .weights = ts_upload_seen(c->upload, b->weights)};
+}
+
+ts_err ts_stage_input_begin(ts_trainer *t, ts_cargo *c, int stop) {
+  static const ts_kjt none = {0};
+  ts_err err = TS_OK;
+  bring(t, c);
+  const ts_batch *batch = c->batch;
+  const ts_status own = {.err = c->read,
+                         .stop = stop,
+                         .n = batch ? batch->n : 0,
+                         .done = !batch && c->read == TS_OK,
+                         .weight_sum = batch ? batch->weight_sum : 0};
+  c->begun = true;
+  /* Compute is done with the flight's last batch. */
+  TS_TRY(ts_event_sync(c->done));
+  ts_cargo_trace(c, "input");
+  ts_flight_see(c->flight, batch ? batch->arena : NULL,
+                c->upload ? batch->arena_bytes : 0,
+                ts_upload_seen(c->upload, batch ? batch->arena : NULL));
+  TS_TRY(ts_lane_wait(t->data, c->copied));
+  TS_TRY(ts_ebc_input_begin(c->flight, batch ? &batch->kjt : &none, &own,
+                            t->data));
+done:
+  return err;
+}
+
+/* Any rank's error is everyone's: its message is shared. */
+static ts_err judge(ts_trainer *t, const ts_status *all, ts_err own,
+                    ts_verdict *v) {
+  ts_err worst = TS_OK;
+  int n_done = 0;
+  *v = (ts_verdict){0};
+  for (int r = 0; r < t->n_ranks; r++) {
+    if (worst == TS_OK) worst = (ts_err)all[r].err;
+    n_done += all[r].done != 0;
+    if (all[r].stop > v->stop) v->stop = all[r].stop;
+    v->n_global += all[r].n;
+    v->weight_sum += all[r].weight_sum;
+  }
+  v->end = n_done > 0;
+  return worst == TS_OK ? TS_OK : ts_agree(t->control, own);
+}
+
+ts_err ts_stage_input_end(ts_trainer *t, ts_cargo *c) {
+  ts_err err = TS_OK;
+  const ts_status *all;
+  const double t0 = ts_now();
+  ts_cargo_trace(c, "input");
+  TS_TRY(ts_ebc_statuses(c->flight, &all));
+  ts_timer_add("wait for input dist", ts_now() - t0);
+  if (c->read != TS_OK) ts_err_put(&c->fault);
+  c->read = judge(t, all, (ts_err)all[t->rank].err, &c->verdict);
+  c->judged = true;
+  if (c->read != TS_OK) ts_err_take(&c->fault);
+  if (c->read == TS_OK && !c->verdict.end)
+    TS_TRY(ts_ebc_input_end(c->flight, t->data));
+done:
+  return err;
+}
+
+ts_err ts_stage_check(ts_trainer *t, ts_cargo *c) {
+  (void)t;
+  if (c->read != TS_OK) ts_err_put(&c->fault);
+  return c->read;
+}
