@@ -2,8 +2,7 @@
 #include "cuda/cuda_impl.h"
 
 static ts_err zero(void *dst, size_t bytes) {
-  if (!bytes) return TS_OK;
-  return TS_CUDA(cudaMemsetAsync(dst, 0, bytes, ts_cuda_stream_now()));
+  return ts_cuda_set(dst, 0, bytes, ts_cuda_stream_now());
 }
 
 /* CUDA does not know pageable memory. */
@@ -24,8 +23,7 @@ static ts_err copy(void *dst, const void *src, size_t bytes) {
   ts_err err = TS_OK;
   if (!bytes) return TS_OK;
   TS_TRY(ts_cuda_copy_begins(dst, src));
-  TS_TRY(TS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault,
-                                 ts_cuda_stream_now())));
+  TS_TRY(ts_cuda_move(dst, src, bytes, ts_cuda_stream_now()));
 done:
   return err;
 }
@@ -35,6 +33,7 @@ static ts_err fetch(void *dst, const void *src, size_t bytes) {
   ts_err err = TS_OK;
   if (!bytes) return TS_OK;
   TS_TRY(ts_graph_cut("the host fetches from the device"));
+  TS_TRY(ts_cuda_settle_now());
   TS_TRY(copy(dst, src, bytes));
   TS_TRY(TS_CUDA(cudaStreamSynchronize(ts_cuda_stream_now())));
 done:

@@ -97,7 +97,7 @@ static inline ts_err ts_join_add(const ts_join_args *a, int64_t most,
 static inline ts_err ts_join_copy(const ts_join_args *a, bool split,
                                   ts_err (*copy_rows)(const ts_row_args *)) {
   ts_err err = TS_OK;
-  ts_row_args r;
+  ts_row_args r = {};
   r.n_pieces = 0;
   for (int32_t k = -1; k < a->n_parts && err == TS_OK; k++) {
     const ts_add_part p = ts_join_part(a, k);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cuda/enqueue.h"
 #include "cuda/grid.h"
 
 #ifndef _Noreturn
@@ -30,19 +31,19 @@ extern "C" {
 /* ---- calls --------------------------------------------------------------- */
 
 /* ts_err of a CUDA call, with one message: the call and CUDA's own words.
- *   TS_TRY(TS_CUDA(cudaMemsetAsync(p, 0, bytes, stream)));
+ *   TS_TRY(TS_CUDA(cudaStreamSynchronize(stream)));
  * Out of memory is NOMEM, all else INTERNAL.  Clears what cudaGetLastError
  * would give, but for faults that the process can't get rid of. */
 #define TS_CUDA(call) ts_cuda_check(__FILE__, __LINE__, (call), #call)
 ts_err ts_cuda_check(const char *file, int line, cudaError_t, const char *call);
 
-/* The only place of a launch (a host emulation defines it before).  An
+/* A launch: every one is written so (a host emulation defines it before).  An
  * expression of type ts_err; a template's name goes in parentheses:
  *   TS_TRY(TS_CUDA_LAUNCH((pool<float, 4>), grid, block, 0, stream, a, b)); */
 #ifndef TS_CUDA_LAUNCH
 #define TS_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)         \
-  ((kernel)<<<(grid), (block), (shared_bytes), (stream)>>>(__VA_ARGS__),       \
-   ts_cuda_check(__FILE__, __LINE__, cudaGetLastError(), #kernel))
+  ts_cuda_launch(ts_cuda_site{__FILE__, __LINE__, #kernel}, kernel, (grid),    \
+                 (block), (shared_bytes), (stream), __VA_ARGS__)
 #endif
 
 /* ---- lanes --------------------------------------------------------------- */
@@ -54,6 +55,10 @@ cudaStream_t ts_cuda_stream(ts_lane *);
 ts_lane *ts_cuda_lane_now(void);
 /* Its stream; outside of tasks the default stream (tests of kernels). */
 cudaStream_t ts_cuda_stream_now(void);
+
+/* The host waits until that lane has done all that is queued on it; with the
+ * deadline of all waits, which a wait inside CUDA hasn't. */
+ts_err ts_cuda_settle_now(void);
 
 /* ; lane "L", task "T" of the task that runs in this thread, or nothing. */
 const char *ts_cuda_where(char buf[128]);
@@ -123,18 +128,18 @@ void ts_cuda_span_end(ts_lane *, ts_cuda_span, const ts_span *what);
 
 /* One function for each family, called by cuda/backend.cu once it exists; each
  * sets the entries that its files implement. */
-void ts_cuda_kernels_memory(ts_kernels *); /* zero, copy, fetch */
-void ts_cuda_kernels_views(ts_kernels *);  /* shard/view_kernels.h's, put */
-void ts_cuda_kernels_lookup(ts_kernels *); /* lookup, weight_grad */
-void ts_cuda_kernels_pack(ts_kernels *); /* bags_*, pack_* */
-void ts_cuda_kernels_update(ts_kernels *); /* sort, row_update, row_stage */
-void ts_cuda_kernels_cache(ts_kernels *);  /* cache_* */
-void ts_cuda_kernels_entries(ts_kernels *); /* sparse/entries.h */
-void ts_cuda_kernels_unpack(ts_kernels *); /* unpack, bag_means */
+void ts_cuda_kernels_memory(ts_kernels *);   /* zero, copy, fetch */
+void ts_cuda_kernels_views(ts_kernels *);    /* shard/view_kernels.h's, put */
+void ts_cuda_kernels_lookup(ts_kernels *);   /* lookup, weight_grad */
+void ts_cuda_kernels_pack(ts_kernels *);     /* bags_*, pack_* */
+void ts_cuda_kernels_update(ts_kernels *);   /* sort, row_update, row_stage */
+void ts_cuda_kernels_cache(ts_kernels *);    /* cache_* */
+void ts_cuda_kernels_entries(ts_kernels *);  /* sparse/entries.h */
+void ts_cuda_kernels_unpack(ts_kernels *);   /* unpack, bag_means */
 void ts_cuda_kernels_products(ts_kernels *); /* engine */
-void ts_cuda_kernels_loss(ts_kernels *); /* bce, tally */
+void ts_cuda_kernels_loss(ts_kernels *);     /* bce, tally */
 void ts_cuda_kernels_interact(ts_kernels *); /* interact_* */
 void ts_cuda_kernels_cross(ts_kernels *);    /* cross_*, fm_*, join, split */
-void ts_cuda_kernels_flat(ts_kernels *); /* flat arrays, dense_update */
+void ts_cuda_kernels_flat(ts_kernels *);     /* flat arrays, dense_update */
 
 #endif

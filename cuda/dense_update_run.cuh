@@ -8,13 +8,14 @@
 #include "cuda/dense_update_kernels.cuh"
 #include "cuda/flat_run.cuh"
 
-static inline ts_update_kind
-ts_update_kind_of(const ts_dense_update_args *a) {
+static inline ts_update_kind ts_update_kind_of(const ts_dense_update_args *a) {
   static const struct {
     const char *name;
     ts_update_kind kind;
-  } kinds[] = {{"adagrad", TS_UPDATE_ADAGRAD}, {"adam", TS_UPDATE_ADAM},
-               {"adamw", TS_UPDATE_ADAM},      {"lamb", TS_UPDATE_LAMB},
+  } kinds[] = {{"adagrad", TS_UPDATE_ADAGRAD},
+               {"adam", TS_UPDATE_ADAM},
+               {"adamw", TS_UPDATE_ADAM},
+               {"lamb", TS_UPDATE_LAMB},
                {"lars", TS_UPDATE_LARS}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (!strcmp(a->optim->kind, kinds[i].name)) return kinds[i].kind;
@@ -81,7 +82,7 @@ ts_err ts_dense_update_on(Run &run, const ts_dense_update_args *a, int32_t n) {
   void *own = NULL;
   bool need = false;
   int64_t blocks = 0;
-  ts_update_params p;
+  ts_update_params p = {};
   p.n_pieces = 0;
   for (int32_t i = 0; i < n && n <= TS_DENSE_PIECES; i++) {
     if (a[i].n <= 0) continue;

@@ -1,13 +1,9 @@
 /* device.cu - the GPU as a device: a lane is a stream, an event a CUDA event.
  *
  * A task runs in the thread that submits it and launches on the lane's stream.
- * An event is the number of a position; what CUDA knows of it is in the lane's
- * ring (event_ring.h).  The host never waits inside CUDA: it asks and sleeps,
- * so that every wait has a deadline.
  *
  * Faults of the device come up in whatever call is the next; they are kept as
  * the fault of the lane that met them, with the name of its last task. */
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,11 +11,6 @@
 #include "cuda/graph.h"
 #include "cuda/lane.h"
 #include "cuda/words.h"
-
-enum {
-  ASKED_AT_ONCE = 100, /* times, before the first pause */
-  PAUSE_US = 10
-};
 
 static thread_local ts_lane *lane_now;
 
@@ -49,7 +40,7 @@ cudaStream_t ts_cuda_stream_now(void) {
 
 /* ---- errors -------------------------------------------------------------- */
 
-static ts_err fault_of(ts_cuda_lane *l) {
+ts_err ts_cuda_lane_fault(ts_cuda_lane *l) {
   pthread_mutex_lock(&l->lock);
   const ts_err err = l->fault.code;
   if (err != TS_OK) ts_err_put(&l->fault);
@@ -59,7 +50,7 @@ static ts_err fault_of(ts_cuda_lane *l) {
 
 /* Keeps the calling thread's error as the lane's unless it has one; returns
  * the lane's, with its record put.  OK for OK. */
-static ts_err keep(ts_cuda_lane *l, ts_err err) {
+ts_err ts_cuda_lane_keep(ts_cuda_lane *l, ts_err err) {
   ts_err_record fresh;
   if (err == TS_OK) return TS_OK;
   ts_err_take(&fresh);
@@ -67,26 +58,22 @@ static ts_err keep(ts_cuda_lane *l, ts_err err) {
   pthread_mutex_lock(&l->lock);
   if (l->fault.code == TS_OK) l->fault = fresh;
   pthread_mutex_unlock(&l->lock);
-  return fault_of(l);
+  return ts_cuda_lane_fault(l);
 }
 
-ts_err ts_cuda_lane_keep(ts_cuda_lane *l, ts_err err) {
-  return keep(l, err);
-}
-
-static bool clean(void) {
+bool ts_cuda_is_clean(void) {
   return !*ts_err_message();
 }
 
 /* For who has no error to return: the lane keeps it, and the thread has no
  * more of a record than before (WAS_CLEAN). */
-static void keep_quietly(ts_cuda_lane *l, ts_err err, bool was_clean) {
-  if (keep(l, err) != TS_OK && was_clean) ts_err_clear();
+void ts_cuda_lane_keep_quietly(ts_cuda_lane *l, ts_err err, bool was_clean) {
+  if (ts_cuda_lane_keep(l, err) != TS_OK && was_clean) ts_err_clear();
 }
 
 /* The device's own faults are found late: what was done then is a guess, but
  * the lane and its last task are known.  Under lock. */
-static ts_err device_fault(const ts_cuda_lane *l, cudaError_t e) {
+ts_err ts_cuda_device_fault(const ts_cuda_lane *l, cudaError_t e) {
   (void)cudaGetLastError();
   return ts_fail(e == cudaErrorMemoryAllocation ? TS_ERR_NOMEM
                                                 : TS_ERR_INTERNAL,
@@ -96,159 +83,16 @@ static ts_err device_fault(const ts_cuda_lane *l, cudaError_t e) {
                  cudaGetErrorString(e), cudaGetErrorName(e));
 }
 
-/* ---- what stands for a position ------------------------------------------ */
-
-static ts_err event_create(void **event, void *) {
-  return TS_CUDA(
-      cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming));
-}
-
-static void event_destroy(void *event, void *) {
-  if (cudaEventDestroy((cudaEvent_t)event) != cudaSuccess)
-    (void)cudaGetLastError();
-}
-
-static ts_err event_record(void *event, void *arg) {
-  const ts_cuda_lane *l = (ts_cuda_lane *)arg;
-  const cudaError_t e = cudaEventRecord((cudaEvent_t)event, l->stream);
-  return e == cudaSuccess ? TS_OK : device_fault(l, e);
-}
-
-static ts_err event_query(void *event, bool *reached, void *arg) {
-  const cudaError_t e = cudaEventQuery((cudaEvent_t)event);
-  *reached = e == cudaSuccess;
-  if (e == cudaSuccess) return TS_OK;
-  if (e != cudaErrorNotReady) return device_fault((ts_cuda_lane *)arg, e);
-  (void)cudaGetLastError(); /* so that no launch takes it for its own */
-  return TS_OK;
-}
-
-static const ts_event_calls event_calls = {event_create, event_destroy,
-                                           event_record, event_query};
-
-/* ---- events -------------------------------------------------------------- */
-
-static ts_event record(ts_lane *lane) {
-  ts_cuda_lane *l = cuda(lane);
-  ts_event event = {lane, 0};
-  const bool was_clean = clean();
-  ts_err err = ts_cuda_use();
-  pthread_mutex_lock(&l->lock);
-  if (err == TS_OK) err = ts_event_ring_record(&l->ring, &event.seq);
-  pthread_mutex_unlock(&l->lock);
-  keep_quietly(l, err, was_clean);
-  return event;
-}
-
-static bool done(ts_event event) {
-  ts_cuda_lane *l = cuda(event.lane);
-  const bool was_clean = clean();
-  ts_err err = ts_cuda_use();
-  pthread_mutex_lock(&l->lock);
-  if (err == TS_OK && l->ring.done < event.seq)
-    err = ts_event_ring_poll(&l->ring);
-  const bool reached = l->ring.done >= event.seq;
-  pthread_mutex_unlock(&l->lock);
-  keep_quietly(l, err, was_clean);
-  return reached || err != TS_OK;
-}
-
-/* A collective reports its own deadline, and gets time to do so. */
-enum { MORE_S = 5 };
-
-static double deadline(const ts_cuda_lane *l) {
-  const double limit = l->base.device->options.timeout_s;
-  return limit > 0 ? ts_now() + limit + MORE_S : INFINITY;
-}
-
-static ts_err overdue(const ts_cuda_lane *l) {
-  return ts_fail(TS_ERR_COMM,
-                 "lane \"%s\" did not get on within %.0f s, last task \"%s\"",
-                 l->base.name, l->base.device->options.timeout_s + MORE_S,
-                 l->span ? l->span : "none");
-}
-
-/* The host waits until EVENT is done; OK also where its lane has failed. */
-static ts_err block(ts_event event) {
-  const ts_cuda_lane *l = cuda(event.lane);
-  const double end = deadline(l);
-  const ts_err started = ts_graph_cut("the host waits");
-  if (started != TS_OK) return started;
-  for (int asked = 0; !done(event); asked++) {
-    if (ts_now() > end) return overdue(l);
-    if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
-  }
-  return TS_OK;
-}
-
-static ts_err sync_event(ts_event event) {
-  ts_cuda_lane *l = cuda(event.lane);
-  const ts_err err = block(event);
-  if (err != TS_OK) return err;
-  pthread_mutex_lock(&l->lock);
-  ts_cuda_spans_read(l);
-  pthread_mutex_unlock(&l->lock);
-  return fault_of(l);
-}
-
-/* The stream waits for what stands for EVENT now; that it may stand for a
- * later position afterwards changes nothing. */
-ts_err ts_cuda_stream_wait(ts_cuda_lane *l, ts_event event) {
-  ts_cuda_lane *other = cuda(event.lane);
-  cudaError_t e = cudaSuccess;
-  pthread_mutex_lock(&other->lock);
-  ts_err err = ts_event_ring_poll(&other->ring);
-  void *found = ts_event_ring_find(&other->ring, event.seq);
-  if (found) e = cudaStreamWaitEvent(l->stream, (cudaEvent_t)found, 0);
-  pthread_mutex_unlock(&other->lock);
-  if (keep(other, err) != TS_OK) return err;
-  return e == cudaSuccess ? fault_of(other) : device_fault(l, e);
-}
-
-static ts_err wait_event(ts_lane *lane, ts_event event) {
-  ts_cuda_lane *l = cuda(lane);
-  ts_err err = TS_OK;
-  bool noted = false;
-  TS_TRY(fault_of(l));
-  TS_TRY(ts_cuda_use());
-  TS_TRY(ts_cuda_graph_wait(l, event, &noted));
-  if (!noted) TS_TRY(ts_cuda_stream_wait(l, event));
-done:
-  return keep(l, err);
-}
-
-/* The host looks at WORD in place of the stream. */
-static ts_err watch_word(const ts_cuda_lane *l, const uint64_t *word,
-                         uint64_t least) {
-  const double end = deadline(l);
-  for (int asked = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) < least;
-       asked++) {
-    if (ts_now() > end) return overdue(l);
-    if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
-  }
-  return TS_OK;
-}
-
-static ts_err wait_word(ts_lane *lane, const uint64_t *word, uint64_t least) {
-  ts_cuda_lane *l = cuda(lane);
-  ts_err err = TS_OK;
-  TS_TRY(fault_of(l));
-  TS_TRY(ts_cuda_use());
-  TS_TRY(ts_graph_cut("a collective is waited for"));
-  if (lane->device->options.serial || !ts_cuda_words_fit())
-    TS_TRY(watch_word(l, word, least));
-  else
-    TS_TRY(ts_cuda_wait_word(l->stream, word, least));
-done:
-  return keep(l, err);
-}
-
 /* ---- tasks --------------------------------------------------------------- */
 
 /* Serial lanes: each submission is done when submit returns. */
 static ts_err settle(ts_cuda_lane *l) {
-  const ts_event event = record(&l->base);
-  return sync_event(event);
+  const ts_event event = ts_cuda_event_record(&l->base);
+  return ts_cuda_event_sync(event);
+}
+
+ts_err ts_cuda_settle_now(void) {
+  return lane_now ? settle(cuda(lane_now)) : TS_CUDA(cudaStreamSynchronize(0));
 }
 
 static ts_err run(ts_cuda_lane *l, const char *span, ts_task task, void *arg) {
@@ -272,13 +116,13 @@ static ts_err submit(ts_lane *lane, const char *span, ts_task task,
   ts_cuda_lane *l = cuda(lane);
   ts_err err = TS_OK;
   alignas(16) char copy[TS_TASK_ARG_MAX];
-  TS_TRY(fault_of(l));
+  TS_TRY(ts_cuda_lane_fault(l));
   TS_TRY(ts_cuda_use());
   if (arg_bytes) memcpy(copy, arg, arg_bytes);
   TS_TRY(run(l, span, task, copy));
   if (l->base.device->options.serial) TS_TRY(settle(l));
 done:
-  return keep(l, err);
+  return ts_cuda_lane_keep(l, err);
 }
 
 typedef struct ts_cuda_copy {
@@ -291,8 +135,7 @@ static ts_err copy_task(void *arg, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_cuda_copy *c = (ts_cuda_copy *)arg;
   TS_TRY(ts_cuda_copy_begins(c->dst, c->src));
-  TS_TRY(TS_CUDA(cudaMemcpyAsync(c->dst, c->src, c->bytes, cudaMemcpyDefault,
-                                 ts_cuda_stream(lane))));
+  TS_TRY(ts_cuda_move(c->dst, c->src, c->bytes, ts_cuda_stream(lane)));
 done:
   return err;
 }
@@ -300,7 +143,7 @@ done:
 static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
                    size_t bytes) {
   ts_cuda_copy c = {dst, src, bytes};
-  if (!bytes) return fault_of(cuda(lane));
+  if (!bytes) return ts_cuda_lane_fault(cuda(lane));
   return submit(lane, span, copy_task, &c, sizeof c);
 }
 
@@ -308,10 +151,11 @@ static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
 
 static void lane_destroy(ts_lane *lane) {
   ts_cuda_lane *l = cuda(lane);
-  const bool was_clean = clean();
+  const bool was_clean = ts_cuda_is_clean();
   if (l->stream) {
     /* What doesn't end is left to the end of the process. */
-    if (sync_event(record(lane)) != TS_OK && was_clean) ts_err_clear();
+    if (ts_cuda_event_sync(ts_cuda_event_record(lane)) != TS_OK && was_clean)
+      ts_err_clear();
     ts_cuda_spans_drop(l);
     ts_cuda_graph_give_all(lane);
     ts_event_ring_reset(&l->ring);
@@ -344,7 +188,7 @@ static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
   l->base.kind = kind;
   l->base.row = -1;
   pthread_mutex_init(&l->lock, NULL);
-  ts_event_ring_start(&l->ring, &event_calls, l);
+  ts_event_ring_start(&l->ring, &ts_cuda_event_calls, l);
   TS_TRY(ts_cuda_use());
   TS_TRY(stream_create(&l->stream, kind));
   ts_cuda_words_count(1);
@@ -364,7 +208,7 @@ static void destroy(ts_device *d) {
 }
 
 static ts_err lane_error(ts_lane *lane) {
-  return fault_of(cuda(lane));
+  return ts_cuda_lane_fault(cuda(lane));
 }
 
 static ts_err enter(ts_device *) {
@@ -379,10 +223,10 @@ static void fill(ts_device_ops *ops) {
   ops->lane_create = lane_create;
   ops->lane_destroy = lane_destroy;
   ops->submit = submit;
-  ops->record = record;
-  ops->wait = wait_event;
-  ops->sync = sync_event;
-  ops->done = done;
+  ops->record = ts_cuda_event_record;
+  ops->wait = ts_cuda_event_wait;
+  ops->sync = ts_cuda_event_sync;
+  ops->done = ts_cuda_event_done;
   ops->copy = copy;
   ops->error = lane_error;
   ops->is_remote = ts_cuda_is_remote;
@@ -396,7 +240,7 @@ static void fill(ts_device_ops *ops) {
   ops->unmark = ts_cuda_unmark;
   ops->reach = ts_cuda_reach;
   ops->unreach = ts_cuda_unreach;
-  ops->wait_word = ts_cuda_words() ? wait_word : NULL;
+  ops->wait_word = ts_cuda_words() ? ts_cuda_word_wait : NULL;
   ops->graph_create = ts_cuda_graph_create;
   ops->graph_destroy = ts_cuda_graph_destroy;
   ops->graph_begin = ts_cuda_graph_begin;

@@ -36,6 +36,7 @@ static ts_err find(const ts_find_args *a) {
   TS_TRY(ts_cuda_take(&at, bytes, TS_TAG_SPARSE, stream));
   TS_TRY(ts_find_launch(a, at, stream));
   TS_TRY(ts_graph_cut("the host looks for rows"));
+  TS_TRY(ts_cuda_settle_now());
   TS_TRY(TS_CUDA(
       cudaMemcpyAsync(a->at, at, bytes, cudaMemcpyDeviceToHost, stream)));
   TS_TRY(TS_CUDA(cudaStreamSynchronize(stream)));

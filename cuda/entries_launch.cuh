@@ -15,7 +15,7 @@ static ts_err ts_entries_once(const ts_entries_args *a, const int64_t *far,
                               int64_t most, cudaStream_t stream) {
   const int32_t n = a->n_features;
   const int64_t n_bags = a->bag_start[n] - a->bag_start[0];
-  ts_entries_params p;
+  ts_entries_params p = {};
   p.keys = a->keys;
   p.order = a->order;
   p.bag_of = a->bag_of;
@@ -82,7 +82,7 @@ static ts_err ts_find_launch(const ts_find_args *a, int64_t *at,
                              cudaStream_t stream) {
   ts_err err = TS_OK;
   for (int32_t k = 0; k < a->m && err == TS_OK; k += TS_FIND_ROWS) {
-    ts_find_params p;
+    ts_find_params p = {};
     p.keys = a->keys;
     p.n = a->n;
     p.at = at + k;

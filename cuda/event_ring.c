@@ -19,7 +19,14 @@ static void **slot(const ts_event_ring *r, uint64_t seq) {
 
 /* The oldest open position has been reached. */
 static void pass(ts_event_ring *r) {
-  r->spare[r->n_spare++] = *slot(r, ++r->done);
+  void *event = *slot(r, ++r->done);
+  if (event) r->spare[r->n_spare++] = event;
+}
+
+/* The first position from SEQ on that has something of its own. */
+static uint64_t stands(const ts_event_ring *r, uint64_t seq) {
+  while (!*slot(r, seq)) seq++;
+  return seq;
 }
 
 void ts_event_ring_reset(ts_event_ring *r) {
@@ -61,7 +68,7 @@ ts_err ts_event_ring_record(ts_event_ring *r, uint64_t *seq) {
     r->n_spare = 1;
   }
   void *event = r->spare[r->n_spare - 1];
-  TS_TRY(r->calls->record(event, r->arg));
+  if (!r->held) TS_TRY(r->calls->record(event, r->arg));
   r->n_spare--;
   *seq = ++r->recorded;
   *slot(r, *seq) = event;
@@ -79,9 +86,10 @@ ts_err ts_event_ring_poll(ts_event_ring *r) {
   ts_err err = TS_OK;
   bool reached = true;
   while (r->done < (r->held ? r->asked : r->recorded)) {
-    TS_TRY(r->calls->query(*slot(r, r->done + 1), &reached, r->arg));
+    const uint64_t next = stands(r, r->done + 1);
+    TS_TRY(r->calls->query(*slot(r, next), &reached, r->arg));
     if (!reached) break;
-    pass(r);
+    while (r->done < next) pass(r);
   }
 done:
   if (err != TS_OK) pass_all(r);
@@ -93,12 +101,17 @@ void ts_event_ring_hold(ts_event_ring *r) {
   r->asked = r->recorded;
 }
 
+/* They are reached together: the last one stands for all. */
 ts_err ts_event_ring_release(ts_event_ring *r) {
   ts_err err = TS_OK;
   if (!r->held) return TS_OK;
   r->held = false;
-  for (uint64_t s = r->asked + 1; s <= r->recorded; s++)
-    TS_TRY(r->calls->record(*slot(r, s), r->arg));
+  if (r->recorded == r->asked) return TS_OK;
+  TS_TRY(r->calls->record(*slot(r, r->recorded), r->arg));
+  for (uint64_t s = r->asked + 1; s < r->recorded; s++) {
+    r->spare[r->n_spare++] = *slot(r, s);
+    *slot(r, s) = NULL;
+  }
 done:
   if (err != TS_OK) pass_all(r);
   return err;
@@ -109,5 +122,6 @@ bool ts_event_ring_holds(const ts_event_ring *r, uint64_t seq) {
 }
 
 void *ts_event_ring_find(const ts_event_ring *r, uint64_t seq) {
-  return seq > r->done && seq <= r->recorded ? *slot(r, seq) : NULL;
+  if (seq <= r->done || seq > r->recorded) return NULL;
+  return *slot(r, stands(r, seq));
 }

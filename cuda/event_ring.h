@@ -28,8 +28,8 @@ typedef struct ts_event_calls {
 typedef struct ts_event_ring {
   const ts_event_calls *calls;
   void *arg;
-  /* Of positions done + 1 to recorded, at seq & (capacity - 1); beside them
-   * lie those that are free. */
+  /* Of positions done + 1 to recorded, at seq & (capacity - 1), NULL: the next
+   * one's; beside them lie those that are free. */
   void **events, **spare;
   uint64_t capacity; /* of both; a power of two, or 0 */
   uint64_t n_spare, recorded, done;
@@ -48,8 +48,8 @@ ts_err ts_event_ring_record(ts_event_ring *, uint64_t *seq);
  * who waits must get on and find the error. */
 ts_err ts_event_ring_poll(ts_event_ring *);
 
-/* What is recorded from now on has not been started yet: it is not asked for,
- * and not reached, until release records all of it anew. */
+/* What is recorded from now on has not been started yet: it is only numbered,
+ * not asked for and not reached, until release records all of it in one. */
 void ts_event_ring_hold(ts_event_ring *);
 ts_err ts_event_ring_release(ts_event_ring *);
 /* True where SEQ is such a position. */

@@ -46,7 +46,7 @@ ts_err ts_look_on(Run &run, const ts_look_args *a, int64_t most) {
 /* ---- pieces -------------------------------------------------------------- */
 
 template <class Run> ts_err ts_copies_on(Run &run, const ts_copies_args *a) {
-  ts_copies_params p;
+  ts_copies_params p = {};
   int64_t blocks = 0;
   p.n_pieces = 0;
   for (int32_t k = 0; k < a->n_pieces; k++) {
@@ -130,8 +130,8 @@ ts_err ts_squares_on(Run &run, const float *x, int64_t n, double *sum) {
   const size_t bytes = (size_t)n_blocks * sizeof(double);
   if (!bytes) return TS_OK;
   TS_TRY(run.take(&sums, bytes));
-  TS_TRY(run.launch(ts_squares_kernel, ts_sum_grid(n_blocks), TS_SUM_THREADS,
-                    x, n, (double *)sums));
+  TS_TRY(run.launch(ts_squares_kernel, ts_sum_grid(n_blocks), TS_SUM_THREADS, x,
+                    n, (double *)sums));
   TS_TRY(run.launch(ts_sums_kernel<1>, dim3(1), TS_FLAT_THREADS, sum,
                     (const double *)sums, n_blocks));
 done:

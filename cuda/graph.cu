@@ -1,9 +1,17 @@
 /* graph.cu - the work of lanes as CUDA graphs (runtime/graph.h).
  *
- * A stream is captured from begin to end; the graph then becomes an executable
- * and is launched on the same stream.  The executable is kept: as long as the
- * sequence of work is the same, the next graph only gives it new arguments
- * (cudaGraphExecUpdate), so numbers that launches have by value are right.
+ * The first time a stream is captured from begin to end; the graph becomes an
+ * executable and is launched on the same stream.  What was captured is noted
+ * down piece by piece (notes.h).  From then on nothing is captured: tasks run
+ * as ever, and what they enqueue is compared with the notes.  A launch or copy
+ * with new arguments gives them to its node of the executable
+ * (cudaGraphExecKernelNodeSetParams), anything that is the same is left out,
+ * and end launches the executable.
+ *
+ * Where a step does something else than the notes say, what has been left out
+ * so far is enqueued after all, in a capture that goes on to the end: nothing
+ * is lost.  Its graph gives new arguments to the executable
+ * (cudaGraphExecUpdate), or becomes a new one.
  *
  * - Captures are relaxed: this backend knows what can't be captured and ends a
  *   capture before it (ts_graph_cut), where the stricter modes would make the
@@ -12,140 +20,82 @@
  *   it before is waited for by the launch.  So are events of lanes that do
  *   not take part.
  * - Positions that were recorded meanwhile stand for nothing until the launch;
- *   then all are recorded anew behind it (event_ring.h). */
-#include <math.h>
+ *   then all are recorded behind it (event_ring.h). */
 #include <string.h>
 
-#include "cuda/graph.h"
+#include "cuda/graph_impl.h"
 
-enum { LANES = 8, BEFORE = 64 };
-
-typedef struct ts_cuda_graph {
-  ts_graph base;
-  cudaGraphExec_t exec;
-  cudaEvent_t mark;          /* between its lanes */
-  ts_cuda_lane *lane[LANES]; /* that take part; it begins on the first */
-  ts_event before[BEFORE];   /* what the launch waits for */
-  int n_lanes, n_before;
-} ts_cuda_graph;
+enum { MISSES = 3 }; /* steps one after the other that were not as noted */
 
 static uint64_t turn;
 
-static ts_cuda_graph *cuda(ts_graph *g) {
-  return (ts_cuda_graph *)g;
-}
-
-/* The calling thread's open graph, if it is one of these. */
-static ts_cuda_graph *open_graph(void) {
+ts_cuda_graph *ts_cuda_graph_open(void) {
   ts_graph *g = ts_graph_now();
-  return g && g->lane->device->ops->graph_end == ts_cuda_graph_end ? cuda(g)
-                                                                   : NULL;
+  return g && g->lane->device->ops->graph_end == ts_cuda_graph_end
+             ? ts_cuda_graph_as(g)
+             : NULL;
 }
 
 uint64_t ts_cuda_graph_turn(void) {
   return __atomic_load_n(&turn, __ATOMIC_RELAXED);
 }
 
-ts_lane *ts_cuda_graph_of(cudaStream_t stream) {
-  const ts_cuda_graph *g = open_graph();
+ts_notes *ts_cuda_graph_notes(cudaStream_t stream, ts_cuda_lane **lane) {
+  ts_cuda_graph *g = ts_cuda_graph_open();
   for (int i = 0; g && i < g->n_lanes; i++)
-    if (g->lane[i]->stream == stream) return g->base.lane;
+    if (g->lane[i]->stream == stream) {
+      *lane = g->lane[i];
+      return &g->notes;
+    }
   return NULL;
 }
 
-/* ---- lanes that take part ------------------------------------------------ */
-
-static void enter(ts_cuda_graph *g, ts_cuda_lane *l) {
-  g->lane[g->n_lanes++] = l;
-  pthread_mutex_lock(&l->lock);
-  l->graph = &g->base;
-  ts_event_ring_hold(&l->ring);
-  pthread_mutex_unlock(&l->lock);
+ts_lane *ts_cuda_graph_of(cudaStream_t stream) {
+  ts_cuda_lane *lane;
+  return ts_cuda_graph_notes(stream, &lane) ? ts_cuda_graph_open()->base.lane
+                                            : NULL;
 }
 
-static ts_graph *graph_of(ts_cuda_lane *l) {
-  pthread_mutex_lock(&l->lock);
-  ts_graph *g = l->graph;
-  pthread_mutex_unlock(&l->lock);
-  return g;
+/* ---- pieces of work ------------------------------------------------------ */
+
+static ts_err capture(ts_cuda_graph *g) {
+  g->replays = g->known = false;
+  return TS_CUDA(
+      cudaStreamBeginCapture(g->lane[0]->stream, cudaStreamCaptureModeRelaxed));
 }
 
-/* Whether EVENT waits for the start of a graph: *BY, NULL while that one is
- * being started. */
-static bool is_held(ts_event event, ts_graph **by) {
-  ts_cuda_lane *l = ts_cuda_lane_of(event.lane);
-  pthread_mutex_lock(&l->lock);
-  const bool held = ts_event_ring_holds(&l->ring, event.seq);
-  *by = held ? l->graph : NULL;
-  pthread_mutex_unlock(&l->lock);
-  return held;
+static ts_err issue(ts_cuda_graph *g, ts_note *note) {
+  const ts_err err = ts_note_issue(&g->notes, note);
+  const bool has_node = note->kind == TS_NOTE_LAUNCH ||
+                        note->kind == TS_NOTE_COPY || note->kind == TS_NOTE_SET;
+  note->node =
+      err == TS_OK && has_node ? ts_note_node(note->lane->stream) : NULL;
+  return err;
 }
 
-static bool full(const ts_cuda_graph *g) {
-  return g->n_lanes == LANES || g->n_before == BEFORE;
-}
-
-/* What is queued on L comes before all of the graph. */
-static void join(ts_cuda_graph *g, ts_cuda_lane *l) {
-  g->before[g->n_before++] = ts_lane_record(&l->base);
-  enter(g, l);
-}
-
-/* Another thread's graph: this one waits until it has been started. */
-static ts_err await_start(ts_event event) {
-  const double limit = event.lane->device->options.timeout_s;
-  const double end = limit > 0 ? ts_now() + limit : INFINITY;
-  ts_graph *by;
-  while (is_held(event, &by)) {
-    if (ts_now() > end)
-      return ts_fail(TS_ERR_COMM, "the graph of lane \"%s\" was not started",
-                     event.lane->name);
-    ts_pause(10);
-  }
-  return TS_OK;
-}
-
-/* L waits for noted work of G. */
-static ts_err wait_within(ts_cuda_graph *g, ts_cuda_lane *l, ts_event event,
-                          bool *noted) {
-  ts_cuda_lane *other = ts_cuda_lane_of(event.lane);
-  cudaError_t e = cudaSuccess;
-  if (graph_of(l) != &g->base) {
-    if (full(g)) return ts_graph_cut("too many lanes take part");
-    join(g, l);
-  }
-  pthread_mutex_lock(&other->lock);
-  void *found = ts_event_ring_find(&other->ring, event.seq);
-  if (found) e = cudaStreamWaitEvent(l->stream, (cudaEvent_t)found, 0);
-  pthread_mutex_unlock(&other->lock);
-  *noted = true;
-  return TS_CUDA(e);
-}
-
-/* A lane of G waits for what is outside of it: the launch does. */
-static ts_err wait_outside(ts_cuda_graph *g, ts_event event, bool *noted) {
-  if (!ts_event_done(event)) {
-    if (g->n_before == BEFORE) return ts_graph_cut("too many waits");
-    g->before[g->n_before++] = event;
-  }
-  *noted = true;
-  return TS_OK;
-}
-
-ts_err ts_cuda_graph_wait(ts_cuda_lane *l, ts_event event, bool *noted) {
+/* The step is another one from here on: what was left out is captured. */
+static ts_err go_back(ts_cuda_graph *g, ts_note *draft) {
   ts_err err = TS_OK;
-  ts_cuda_graph *g = open_graph();
-  ts_graph *holder;
-  bool held = is_held(event, &holder);
-  *noted = false;
-  if (held && (!g || holder != &g->base)) {
-    TS_TRY(await_start(event));
-    held = false;
+  g->n_misses++;
+  ts_notes_cut(&g->notes, g->notes.next, draft);
+  TS_TRY(capture(g));
+  for (int i = 0; i < g->notes.n; i++) TS_TRY(issue(g, &g->notes.item[i]));
+done:
+  return err;
+}
+
+ts_err ts_cuda_graph_put(ts_note *draft) {
+  ts_err err = TS_OK;
+  ts_cuda_graph *g = ts_cuda_graph_open();
+  bool same, changed;
+  if (g->replays) {
+    ts_notes_play(&g->notes, draft, g->exec, &same, &changed);
+    g->base.counts.n_renewed += changed;
+    if (same) return TS_OK;
+    TS_TRY(go_back(g, draft));
   }
-  if (held)
-    err = wait_within(g, l, event, noted);
-  else if (g && graph_of(l) == &g->base)
-    err = wait_outside(g, event, noted);
+  TS_TRY(issue(g, draft));
+  TS_TRY(ts_notes_add(&g->notes, draft));
 done:
   return err;
 }
@@ -154,15 +104,21 @@ done:
 
 ts_err ts_cuda_graph_begin(ts_graph *base) {
   ts_err err = TS_OK;
-  ts_cuda_graph *g = cuda(base);
+  ts_cuda_graph *g = ts_cuda_graph_as(base);
   ts_cuda_lane *l = ts_cuda_lane_of(base->lane);
   g->n_lanes = g->n_before = 0;
   TS_TRY(ts_lane_error(base->lane));
   TS_TRY(ts_cuda_use());
-  TS_TRY(
-      TS_CUDA(cudaStreamBeginCapture(l->stream, cudaStreamCaptureModeRelaxed)));
+  g->lane[0] = l;
+  if (g->known && g->n_misses < MISSES) {
+    g->replays = true;
+    g->notes.next = 0;
+  } else {
+    ts_notes_cut(&g->notes, 0, NULL);
+    TS_TRY(capture(g));
+  }
   (void)__atomic_add_fetch(&turn, 1, __ATOMIC_RELAXED);
-  enter(g, l);
+  ts_cuda_graph_enter(g, l);
 done:
   return ts_cuda_lane_keep(l, err);
 }
@@ -178,18 +134,16 @@ done:
   return err;
 }
 
-static void leave(ts_cuda_graph *g) {
-  for (int i = 0; i < g->n_lanes; i++) {
-    pthread_mutex_lock(&g->lane[i]->lock);
-    g->lane[i]->graph = NULL;
-    pthread_mutex_unlock(&g->lane[i]->lock);
-  }
+static void drop_graph(cudaGraph_t graph) {
+  if (graph && cudaGraphDestroy(graph) != cudaSuccess) (void)cudaGetLastError();
 }
 
 static void drop_executable(ts_cuda_graph *g) {
   if (g->exec && cudaGraphExecDestroy(g->exec) != cudaSuccess)
     (void)cudaGetLastError();
+  drop_graph(g->graph);
   g->exec = NULL;
+  g->graph = NULL;
 }
 
 /* False where the sequence of work is another one. */
@@ -208,8 +162,10 @@ static bool update(ts_cuda_graph *g, cudaGraph_t graph) {
   return e == cudaSuccess;
 }
 
+/* GRAPH is its own from here on. */
 static ts_err make(ts_cuda_graph *g, cudaGraph_t graph) {
   drop_executable(g);
+  g->graph = graph;
 #if CUDART_VERSION >= 12000
   return TS_CUDA(cudaGraphInstantiate(&g->exec, graph, 0));
 #else
@@ -217,21 +173,48 @@ static ts_err make(ts_cuda_graph *g, cudaGraph_t graph) {
 #endif
 }
 
-static ts_err launch(ts_cuda_graph *g, cudaGraph_t graph) {
+/* From what was captured to an executable; GRAPH is taken. */
+static ts_err build(ts_cuda_graph *g, cudaGraph_t graph) {
   ts_err err = TS_OK;
   ts_graph_counts *c = &g->base.counts;
-  size_t n = 0;
-  TS_TRY(TS_CUDA(cudaGraphGetNodes(graph, NULL, &n)));
-  if (n == 0) return TS_OK;
-  c->n_nodes = (int64_t)n;
-  if (update(g, graph)) {
+  const uint64_t shape = ts_notes_shape(&g->notes);
+  if (shape == g->shape && update(g, graph)) {
+    ts_notes_nodes_restore(&g->notes);
     c->n_updated++;
   } else {
-    TS_TRY(make(g, graph));
+    cudaGraph_t taken = graph;
+    graph = NULL;
+    TS_TRY(make(g, taken));
+    TS_TRY(ts_notes_nodes_keep(&g->notes));
+    g->shape = shape;
     c->n_made++;
   }
-  TS_TRY(TS_CUDA(cudaGraphLaunch(g->exec, g->lane[0]->stream)));
+  g->known = true;
 done:
+  drop_graph(graph);
+  return err;
+}
+
+/* What was captured, *ANY: if there is any work. */
+static ts_err end_capture(ts_cuda_graph *g, bool *any) {
+  cudaGraph_t graph = NULL;
+  size_t n = 0;
+  ts_err err = join_back(g);
+  const ts_err later =
+      TS_CUDA(cudaStreamEndCapture(g->lane[0]->stream, &graph));
+  if (err == TS_OK) err = later;
+  TS_TRY(err);
+  TS_TRY(TS_CUDA(cudaGraphGetNodes(graph, NULL, &n)));
+  *any = n > 0;
+  if (!n) goto done;
+  g->base.counts.n_nodes = (int64_t)n;
+  {
+    cudaGraph_t taken = graph;
+    graph = NULL;
+    TS_TRY(build(g, taken));
+  }
+done:
+  drop_graph(graph);
   return err;
 }
 
@@ -253,18 +236,24 @@ done:
 }
 
 ts_err ts_cuda_graph_end(ts_graph *base) {
-  ts_cuda_graph *g = cuda(base);
-  cudaGraph_t graph = NULL;
-  ts_err err = join_back(g), later;
-  later = TS_CUDA(cudaStreamEndCapture(g->lane[0]->stream, &graph));
-  if (err == TS_OK) err = later;
-  leave(g);
+  ts_cuda_graph *g = ts_cuda_graph_as(base);
+  cudaStream_t stream = g->lane[0]->stream;
+  bool any = true;
+  ts_err err = TS_OK, later;
+  if (g->replays && g->notes.next < g->notes.n) err = go_back(g, NULL);
+  if (g->replays) {
+    g->n_misses = 0;
+    base->counts.n_replayed++;
+  } else {
+    later = end_capture(g, &any);
+    if (err == TS_OK) err = later;
+  }
+  ts_cuda_graph_leave(g);
   for (int i = 0; i < g->n_before && err == TS_OK; i++)
     err = ts_cuda_stream_wait(g->lane[0], g->before[i]);
-  if (err == TS_OK) err = launch(g, graph);
+  if (err == TS_OK && any) err = TS_CUDA(cudaGraphLaunch(g->exec, stream));
   later = release(g);
   if (err == TS_OK) err = later;
-  if (graph && cudaGraphDestroy(graph) != cudaSuccess) (void)cudaGetLastError();
   return ts_cuda_lane_keep(g->lane[0], err);
 }
 
@@ -286,8 +275,9 @@ done:
 }
 
 void ts_cuda_graph_destroy(ts_graph *base) {
-  ts_cuda_graph *g = cuda(base);
+  ts_cuda_graph *g = ts_cuda_graph_as(base);
   drop_executable(g);
+  ts_notes_reset(&g->notes);
   if (cudaEventDestroy(g->mark) != cudaSuccess) (void)cudaGetLastError();
   ts_mem_free(g);
 }

@@ -2,13 +2,7 @@
 #ifndef TS_CUDA_GRAPH_H
 #define TS_CUDA_GRAPH_H
 
-#include "cuda/lane.h"
-
-/* device.cu.  The stream waits for what stands for EVENT now. */
-ts_err ts_cuda_stream_wait(ts_cuda_lane *, ts_event);
-/* Keeps ERR, the calling thread's, as the lane's, unless it has one; returns
- * the lane's. */
-ts_err ts_cuda_lane_keep(ts_cuda_lane *, ts_err);
+#include "cuda/notes.h"
 
 ts_err ts_cuda_graph_create(ts_graph **, ts_lane *);
 void ts_cuda_graph_destroy(ts_graph *);
@@ -18,6 +12,15 @@ ts_err ts_cuda_graph_end(ts_graph *);
 /* The lane is to wait for EVENT: *NOTED where that is the business of a graph
  * and done; else it is an ordinary wait. */
 ts_err ts_cuda_graph_wait(ts_cuda_lane *, ts_event, bool *noted);
+
+/* A position of the lane has been numbered: an open graph notes it down. */
+ts_err ts_cuda_graph_recorded(ts_cuda_lane *, uint64_t seq);
+
+/* The notes of the calling thread's open graph and the *LANE whose STREAM it
+ * is; NULL: it does not take part in any. */
+ts_notes *ts_cuda_graph_notes(cudaStream_t stream, ts_cuda_lane **lane);
+/* A draft of these notes is the next piece of work. */
+ts_err ts_cuda_graph_put(ts_note *draft);
 
 /* Where the calling thread's open graph begins, if STREAM takes part in it;
  * NULL: it does not. */

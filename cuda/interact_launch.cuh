@@ -202,7 +202,7 @@ static ts_err ts_interact_launch(const ts_interact_args *a, bool back,
                                  const ts_interact_machine *m, Run &run) {
   ts_err err = TS_OK;
   ts_interact_plan l = {};
-  ts_interact_params p;
+  ts_interact_params p = {};
   void *table = NULL;
   bool wide;
   if (a->batch == 0) return TS_OK;

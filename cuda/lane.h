@@ -1,5 +1,5 @@
-/* lane.h - a lane of the GPU; private to device.cu, graph.cu and
- * span.cu. */
+/* lane.h - a lane of the GPU; private to device.cu, events.cu,
+ * span.cu, and graphs. */
 #ifndef TS_CUDA_LANE_H
 #define TS_CUDA_LANE_H
 
@@ -34,6 +34,27 @@ typedef struct ts_cuda_lane {
 static inline ts_cuda_lane *ts_cuda_lane_of(ts_lane *lane) {
   return (ts_cuda_lane *)lane;
 }
+
+/* device.cu: errors.  fault: the lane's, whose record is put.  keep: keeps ERR,
+ * the calling thread's, as the lane's, unless it has one; returns the lane's.
+ * keep_quietly: for who has no error to return; the thread has no more of a
+ * record than before (ts_cuda_is_clean).  device_fault: of what CUDA says that
+ * the device met; under the lock. */
+ts_err ts_cuda_lane_fault(ts_cuda_lane *);
+ts_err ts_cuda_lane_keep(ts_cuda_lane *, ts_err);
+bool ts_cuda_is_clean(void);
+void ts_cuda_lane_keep_quietly(ts_cuda_lane *, ts_err, bool was_clean);
+ts_err ts_cuda_device_fault(const ts_cuda_lane *, cudaError_t);
+
+/* events.cu: of the device's operations. */
+extern const ts_event_calls ts_cuda_event_calls;
+ts_event ts_cuda_event_record(ts_lane *);
+bool ts_cuda_event_done(ts_event);
+ts_err ts_cuda_event_sync(ts_event);
+ts_err ts_cuda_event_wait(ts_lane *, ts_event);
+ts_err ts_cuda_word_wait(ts_lane *, const uint64_t *word, uint64_t least);
+/* The stream waits for what stands for the event now. */
+ts_err ts_cuda_stream_wait(ts_cuda_lane *, ts_event);
 
 /* span.cu: what has been timed and is done goes into the trace.
  * Under the lane's lock. */

@@ -18,6 +18,30 @@ struct ts_run_starts_at {
   }
 };
 
+typedef struct ts_starts_call {
+  void *temp;
+  size_t temp_bytes;
+  const uint32_t *keys;
+  int64_t n;
+  uint32_t *start, *n_runs;
+} ts_starts_call;
+
+static inline ts_err ts_starts(const ts_starts_call *c, size_t *temp_bytes,
+                               cudaStream_t stream) {
+  const auto all = thrust::make_counting_iterator((uint32_t)0);
+  const auto flags =
+      thrust::make_transform_iterator(all, ts_run_starts_at{c->keys});
+  return TS_CUDA(cub::DeviceSelect::Flagged(c->temp, *temp_bytes, all, flags,
+                                            c->start, c->n_runs, (int32_t)c->n,
+                                            stream));
+}
+
+static inline ts_err ts_starts_work(const void *arg, cudaStream_t stream) {
+  const ts_starts_call *c = (const ts_starts_call *)arg;
+  size_t temp_bytes = c->temp_bytes;
+  return ts_starts(c, &temp_bytes, stream);
+}
+
 struct ts_lane_run : ts_stream_run {
   ts_lane_run() : ts_stream_run(TS_TAG_SPARSE) {
   }
@@ -26,11 +50,9 @@ struct ts_lane_run : ts_stream_run {
    * both on the device.  TEMP NULL: only *TEMP_BYTES, its size, is set. */
   ts_err starts(void *temp, size_t *temp_bytes, const uint32_t *keys, int64_t n,
                 uint32_t *start, uint32_t *n_runs) {
-    const auto all = thrust::make_counting_iterator((uint32_t)0);
-    const auto flags =
-        thrust::make_transform_iterator(all, ts_run_starts_at{keys});
-    return TS_CUDA(cub::DeviceSelect::Flagged(
-        temp, *temp_bytes, all, flags, start, n_runs, (int32_t)n, stream));
+    const ts_starts_call c = {temp, *temp_bytes, keys, n, start, n_runs};
+    if (!temp) return ts_starts(&c, temp_bytes, stream);
+    return ts_cuda_call(ts_starts_work, &c, sizeof c, stream);
   }
 
   static int64_t blocks_most() {

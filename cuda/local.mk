@@ -4,8 +4,11 @@ tessera_sources += cuda/choose.c cuda/choose.h cuda/event_ring.c \
   cuda/event_ring.h
 cuda_sources = cuda/backend.cu cuda/device.cu cuda/gpu.cu cuda/memory.cu \
   cuda/span.cu cuda/copies.cu cuda/lookup.cu cuda/reduce_ranks.cu
-cuda_sources += cuda/clock.cu cuda/words.cu cuda/graph.cu cuda/graph_memory.cu
-EXTRA_DIST += cuda/graph.h
+cuda_sources += cuda/clock.cu cuda/words.cu
+# Work of streams, graphs.
+cuda_sources += cuda/enqueue.cu cuda/events.cu cuda/graph.cu \
+  cuda/graph_lanes.cu cuda/graph_memory.cu cuda/notes.cu
+EXTRA_DIST += cuda/enqueue.h cuda/graph.h cuda/graph_impl.h cuda/notes.h
 cuda_nccl_sources = cuda/comm_nccl.cu
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
   cuda/grid.h cuda/lane.h cuda/words.h cuda/lookup_plan.h cuda/rows.cuh \

@@ -111,7 +111,7 @@ static ts_err ts_lookup_once(const ts_lookup_args *a,
   const ts_lookup_plan plan =
       g ? ts_weight_grad_plan_of(a->dtype, a->dim, both, n_bags, m)
         : ts_lookup_plan_of(a->dtype, a->dim, both, n_bags, m);
-  ts_lookup_params p;
+  ts_lookup_params p = {};
   ts_lookup_fill(&p, a, far, &plan);
   if (g) p.grad = g->grad, p.out = g->out;
   switch (a->dtype) {

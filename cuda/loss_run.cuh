@@ -10,7 +10,7 @@ static_assert(sizeof(ts_bce_params) + 8 <= 4096, "too many weights");
 template <class Run> static ts_err ts_bce_run(const ts_bce_args *a, Run run) {
   ts_err err = TS_OK;
   void *sums = NULL;
-  ts_bce_params p;
+  ts_bce_params p = {};
   const int64_t n = a->batch * a->n_tasks;
   const int64_t n_blocks = ts_ceil_div(n, TS_LOSS_BLOCK);
   const size_t bytes = (size_t)n_blocks * sizeof(double);

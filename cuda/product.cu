@@ -95,8 +95,10 @@ ts_err ts_product_init(ts_product *p, const ts_product_spec *s) {
   ts_err err = TS_OK;
   const cublasOperation_t a = s->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t b = s->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+  static int64_t serial;
   memset(p, 0, sizeof *p);
   p->spec = *s;
+  p->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
   TS_TRY(TS_BLAS(cublasLtMatmulDescCreate(&p->desc, s->compute, CUDA_R_32F)));
   TS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, a));
   TS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, b));
@@ -256,15 +258,36 @@ done:
   return err;
 }
 
-ts_err ts_product_run(ts_product *p, ts_blas *blas, ts_product_at at) {
+typedef struct ts_product_call {
+  ts_product *p;
+  ts_blas *blas;
+  ts_product_at at;
+  int64_t serial;
+  uint64_t version; /* of the algorithm */
+} ts_product_call;
+
+static ts_err multiply(const void *arg, cudaStream_t stream) {
   ts_err err = TS_OK;
+  const ts_product_call *c = (const ts_product_call *)arg;
+  ts_product *p = c->p;
+  const ts_blas *blas = c->blas;
   const float one = 1, zero = 0;
-  p->at = at;
-  TS_TRY(point(p, at));
-  TS_TRY(TS_BLAS(cublasLtMatmul(blas->handle, p->desc, &one, at.a, p->a, at.b,
-                                p->b, &zero, at.d, p->d, at.d, p->d, &p->algo,
-                                blas->workspace, TS_BLAS_WORKSPACE,
-                                ts_cuda_stream(blas->lane))));
+  TS_TRY(point(p, c->at));
+  TS_TRY(TS_BLAS(cublasLtMatmul(blas->handle, p->desc, &one, c->at.a, p->a,
+                                c->at.b, p->b, &zero, c->at.d, p->d, c->at.d,
+                                p->d, &p->algo, blas->workspace,
+                                TS_BLAS_WORKSPACE, stream)));
 done:
   return err;
+}
+
+ts_err ts_product_run(ts_product *p, ts_blas *blas, ts_product_at at) {
+  ts_product_call c;
+  memset(&c, 0, sizeof c);
+  c.p = p;
+  c.blas = blas;
+  c.at = p->at = at;
+  c.serial = p->serial;
+  c.version = p->version;
+  return ts_cuda_call(multiply, &c, sizeof c, ts_cuda_stream(blas->lane));
 }

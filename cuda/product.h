@@ -61,6 +61,7 @@ struct ts_product {
   cublasLtMatmulDesc_t desc; /* NULL: there is no product */
   cublasLtMatrixLayout_t a, b, d;
   cublasLtMatmulAlgo_t algo;
+  int64_t serial;   /* tells products at the same place apart */
   bool fits;        /* the library has an algorithm */
   uint32_t aligned; /* for arrays so aligned; 0: not asked yet */
   uint64_t version; /* of the choices then */

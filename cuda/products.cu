@@ -146,9 +146,8 @@ static ts_err make_g(ts_linear *l, const void **g, bool *summed, void *dy,
     return ts_cuda_widen_bf16(l->at.db, (const uint16_t *)d->db, s->n_out,
                               stream);
   if (masked)
-    return TS_CUDA(cudaMemcpyAsync(l->at.db, d->db,
-                                   (size_t)s->n_out * sizeof(float),
-                                   cudaMemcpyDefault, stream));
+    return ts_cuda_move(l->at.db, d->db, (size_t)s->n_out * sizeof(float),
+                        stream);
   *summed = s->relu || d->g16;
   if (!*summed) return TS_OK;
   if (d->g16) *g = d->g16;
@@ -180,6 +179,18 @@ static ts_err sum_columns(ts_linear *l, const void *g, int32_t batch) {
   return ts_cuda_mask(&a, ts_cuda_stream(d->blas->lane));
 }
 
+/* Zeroes in rows that are wider than what is written of them. */
+typedef struct ts_gaps {
+  void *at;
+  size_t pitch, width, height;
+} ts_gaps;
+
+static ts_err clear_gaps(const void *arg, cudaStream_t stream) {
+  const ts_gaps *a = (const ts_gaps *)arg;
+  return TS_CUDA(
+      cudaMemset2DAsync(a->at, a->pitch, 0, a->width, a->height, stream));
+}
+
 static ts_err grad_x(ts_linear *l, void *dx, const void *g, int32_t batch) {
   ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
@@ -194,10 +205,13 @@ static ts_err grad_x(ts_linear *l, void *dx, const void *g, int32_t batch) {
   TS_TRY(ts_fused_run(&d->last->dx, d->blas, &at,
                       under && under->masked == batch, &masked));
   if (masked) under->dy = dx;
-  if (gap && !s->x_half)
-    TS_TRY(TS_CUDA(cudaMemset2DAsync(
-        (float *)dx + s->n_in, (size_t)s->in_stride * sizeof(float), 0, gap,
-        (size_t)batch, ts_cuda_stream(d->blas->lane))));
+  if (gap && !s->x_half) {
+    const ts_gaps a = {(float *)dx + s->n_in,
+                       (size_t)s->in_stride * sizeof(float), gap,
+                       (size_t)batch};
+    TS_TRY(
+        ts_cuda_call(clear_gaps, &a, sizeof a, ts_cuda_stream(d->blas->lane)));
+  }
 done:
   return err;
 }

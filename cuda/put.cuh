@@ -46,6 +46,7 @@ static inline ts_err ts_put_some(uint8_t *dst, const void *src, size_t bytes,
   ts_put_words<BYTES> p;
   p.n = (int32_t)bytes;
   memcpy(p.byte, src, bytes);
+  memset(p.byte + bytes, 0, sizeof p.byte - bytes); /* the same each time */
   return TS_CUDA_LAUNCH((ts_put_kernel<BYTES>), dim3(1), dim3(TS_PUT_THREADS),
                         0, stream, dst, p);
 }

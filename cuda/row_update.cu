@@ -20,8 +20,7 @@ ts_err ts_cuda_row_update(const ts_row_update_args *a) {
   ts_err err = TS_OK;
   ts_lane_run run;
   TS_TRY(ts_row_update_on(run, a));
-  if (a->sum_out && is_pageable(a->n_out))
-    TS_TRY(TS_CUDA(cudaStreamSynchronize(run.stream)));
+  if (a->sum_out && is_pageable(a->n_out)) TS_TRY(ts_cuda_settle_now());
 done:
   return err;
 }

@@ -4,6 +4,8 @@
  * they are copied back, at the price of half a pass. */
 #include <cub/device/device_radix_sort.cuh>
 
+#include <string.h>
+
 #include "cuda/cuda_impl.h"
 #include "cuda/update.h"
 
@@ -46,22 +48,44 @@ done:
   return err;
 }
 
-ts_err ts_cuda_sort(const ts_sort_args *a) {
-  const cudaStream_t stream = ts_cuda_stream_now();
+typedef struct ts_sort_call {
+  ts_sort_args args; /* keys, values, their scratch, n, n_bits */
+  void *temp;
+  size_t bytes;
+} ts_sort_call;
+
+static ts_err sort_call(const void *arg, cudaStream_t stream) {
+  const ts_sort_call *c = (const ts_sort_call *)arg;
+  const ts_sort_args *a = &c->args;
   cub::DoubleBuffer<uint32_t> keys(a->keys, a->keys_scratch);
   cub::DoubleBuffer<uint32_t> values(a->values, a->values_scratch);
+  size_t bytes = c->bytes;
   ts_err err = TS_OK;
-  void *temp = NULL;
-  size_t bytes = 0;
-  if (a->n < 2 || a->n_bits == 0) return TS_OK;
-  if (a->n > (int64_t)UINT32_MAX)
-    return ts_fail(TS_ERR_INTERNAL, "a sort of %lld pairs", (long long)a->n);
-  TS_TRY(temp_bytes(&bytes, a, stream));
-  TS_TRY(ts_cuda_take(&temp, bytes, TS_TAG_SPARSE, stream));
-  TS_TRY(sort_pairs(temp, &bytes, &keys, &values, a, stream));
+  TS_TRY(sort_pairs(c->temp, &bytes, &keys, &values, a, stream));
   TS_TRY(bring(a->keys, keys.Current(), a->n, stream));
   TS_TRY(bring(a->values, values.Current(), a->n, stream));
 done:
-  if (temp) ts_cuda_give(temp, bytes, TS_TAG_SPARSE, stream);
+  return err;
+}
+
+ts_err ts_cuda_sort(const ts_sort_args *a) {
+  const cudaStream_t stream = ts_cuda_stream_now();
+  ts_err err = TS_OK;
+  ts_sort_call c;
+  if (a->n < 2 || a->n_bits == 0) return TS_OK;
+  if (a->n > (int64_t)UINT32_MAX)
+    return ts_fail(TS_ERR_INTERNAL, "a sort of %lld pairs", (long long)a->n);
+  memset(&c, 0, sizeof c);
+  c.args.keys = a->keys;
+  c.args.keys_scratch = a->keys_scratch;
+  c.args.values = a->values;
+  c.args.values_scratch = a->values_scratch;
+  c.args.n = a->n;
+  c.args.n_bits = a->n_bits;
+  TS_TRY(temp_bytes(&c.bytes, a, stream));
+  TS_TRY(ts_cuda_take(&c.temp, c.bytes, TS_TAG_SPARSE, stream));
+  TS_TRY(ts_cuda_call(sort_call, &c, sizeof c, stream));
+done:
+  if (c.temp) ts_cuda_give(c.temp, c.bytes, TS_TAG_SPARSE, stream);
   return err;
 }

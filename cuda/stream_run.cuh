@@ -20,13 +20,13 @@ struct ts_stream_run {
     ts_cuda_give(p, bytes, tag, stream);
   }
   ts_err clear(void *p, size_t bytes, int byte = 0) {
-    return TS_CUDA(cudaMemsetAsync(p, byte, bytes, stream));
+    return ts_cuda_set(p, byte, bytes, stream);
   }
   /* To pageable memory of the host it would wait. */
   ts_err copy(void *dst, const void *src, size_t bytes) {
     const ts_err err = ts_cuda_copy_begins(dst, src);
     if (err != TS_OK) return err;
-    return TS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
+    return ts_cuda_move(dst, src, bytes, stream);
   }
   static ts_err sort(const ts_sort_args *a) {
     return ts_cuda_sort(a);

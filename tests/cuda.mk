@@ -4,8 +4,8 @@ check_PROGRAMS += tests/test_device tests/test_cuda_parts
 if HAVE_CUDA
 # The backend's own code over a CUDA runtime of threads, which comes first.
 check_PROGRAMS += tests/test_cuda_fake
-cuda_fake = tests/cuda_fake.c tests/cuda_fake_graph.c tests/cuda_fake.h \
-  tests/cuda_fake_impl.h
+cuda_fake = tests/cuda_fake.c tests/cuda_fake_graph.c \
+  tests/cuda_fake_kernels.c tests/cuda_fake.h tests/cuda_fake_impl.h
 tests_test_cuda_fake_SOURCES = tests/test_cuda_fake.c $(cuda_fake)
 tests_test_cuda_fake_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 
@@ -16,6 +16,13 @@ tests_test_cuda_graph_SOURCES = tests/test_cuda_graph.c \
 tests_test_cuda_graph_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_test_cuda_graph_LDADD = tests/cuda_kernels.o $(LDADD)
 tests_test_cuda_graph_DEPENDENCIES = tests/cuda_kernels.o \
+  tests/libharness.a libtessera.a
+check_PROGRAMS += tests/test_cuda_replay
+tests_test_cuda_replay_SOURCES = tests/test_cuda_replay.c \
+  tests/cuda_graph_cases.c tests/cuda_graph_cases.h $(cuda_fake)
+tests_test_cuda_replay_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_cuda_replay_LDADD = tests/cuda_kernels.o $(LDADD)
+tests_test_cuda_replay_DEPENDENCIES = tests/cuda_kernels.o \
   tests/libharness.a libtessera.a
 tests_test_cuda_graph_gpu_SOURCES = tests/test_cuda_graph_gpu.c \
   tests/cuda_graph_cases.c tests/cuda_graph_cases.h tests/cuda_gpu.c \

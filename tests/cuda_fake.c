@@ -103,8 +103,10 @@ static double now(void) {
 void ts_fake_move(const ts_work *w) {
   if (w->kind == COPY)
     memmove(w->dst, w->src, w->bytes);
-  else
+  else if (w->kind == SET)
     memset(w->dst, w->value, w->bytes);
+  else
+    ts_fake_launch(w);
 }
 
 /* Under lock, but for the copies. */
@@ -112,6 +114,7 @@ static void execute(const ts_work *w) {
   switch (w->kind) {
   case COPY:
   case SET:
+  case LAUNCH:
     pthread_mutex_unlock(&lock);
     ts_fake_move(w);
     pthread_mutex_lock(&lock);

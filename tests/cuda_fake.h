@@ -16,6 +16,8 @@ typedef struct ts_cuda_fake {
   int device;          /* of the last cudaSetDevice */
   int word_waits;      /* of streams, so far */
   int graphs;          /* that have been run */
+  int captures;        /* of streams, so far */
+  int launches;        /* of kernels, so far: calls, not runs */
 } ts_cuda_fake;
 ts_cuda_fake ts_cuda_fake_now(void);
 
@@ -29,6 +31,11 @@ void ts_cuda_fake_fault(void *stream);
 void ts_cuda_fake_heal(void);
 /* Waits until STREAM has done all of its work, whatever came of it. */
 void ts_cuda_fake_drain(void *stream);
+
+/* Launches of KERNEL call it as a function of the host, with where its N
+ * arguments of SIZES (static) are; others do nothing. */
+void ts_cuda_fake_kernel(void (*kernel)(void **value), const size_t *sizes,
+                         int n);
 
 /* Work of a library: RUN (a copy of ARG) when STREAM gets to it. */
 void ts_cuda_fake_call(void *stream, void (*run)(void *), const void *arg,

@@ -30,6 +30,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
   struct ts_fake_graph nodes;
+  struct CUgraph_st *made_of;
 };
 
 static int n_captures;
@@ -106,6 +107,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s,
   g->origin = s;
   s->front = (ts_front){.graph = g};
   n_captures++;
+  ts_fake_counts.captures++;
   pthread_mutex_unlock(&ts_fake_lock);
   return cudaSuccess;
 }
@@ -157,6 +159,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g,
   struct CUgraphExec_st *x = malloc(sizeof *x);
   if (!x) abort();
   x->nodes = g->nodes;
+  x->made_of = g;
   *out = x;
   return ts_fake_answer(cudaSuccess);
 }
@@ -175,6 +178,89 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t x, cudaGraph_t g,
   if (!same) return ts_fake_answer(cudaErrorGraphExecUpdateFailure);
   info->result = cudaGraphExecUpdateSuccess;
   x->nodes = g->nodes;
+  return ts_fake_answer(cudaSuccess);
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static cudaError_t front_of(cudaStream_t s,
+                            enum cudaStreamCaptureStatus *status,
+                            const cudaGraphNode_t **last, size_t *n) {
+  static _Thread_local cudaGraphNode_t node[FRONT];
+  *status = s->front.graph ? cudaStreamCaptureStatusActive
+                           : cudaStreamCaptureStatusNone;
+  *n = (size_t)s->front.n;
+  for (int i = 0; i < s->front.n; i++)
+    node[i] = (cudaGraphNode_t)&s->front.graph->nodes.node[s->front.node[i]];
+  *last = node;
+  return ts_fake_answer(cudaSuccess);
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s,
+                                     enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **last,
+                                     const cudaGraphEdgeData **edges,
+                                     size_t *n) {
+  if (id || graph || !edges) abort();
+  *edges = NULL;
+  return front_of(s, status, last, n);
+}
+#else
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s,
+                                     enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **last, size_t *n) {
+  if (id || graph) abort();
+  return front_of(s, status, last, n);
+}
+#endif
+
+/* The node of X that NODE names: of the graph that X was made of, which is
+ * there yet, and of KIND. */
+static ts_work *work_of(cudaGraphExec_t x, cudaGraphNode_t node,
+                        ts_work_kind kind) {
+  const ts_node *from = (const ts_node *)(void *)node;
+  const ts_node *first = x->made_of->nodes.node;
+  if (from < first || from >= first + x->made_of->nodes.n) abort();
+  ts_work *w = &x->nodes.node[from - first].work;
+  if (w->kind != kind) abort();
+  return w;
+}
+
+cudaError_t
+cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x, cudaGraphNode_t node,
+                                 const struct cudaKernelNodeParams *p) {
+  *work_of(x, node, LAUNCH) = ts_fake_launch_of(p->func, p->kernelParams);
+  return ts_fake_answer(cudaSuccess);
+}
+
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t x,
+                                               cudaGraphNode_t node, void *dst,
+                                               const void *src, size_t bytes,
+                                               enum cudaMemcpyKind kind) {
+  ts_work *w = work_of(x, node, COPY);
+  bool to, from, to_now, from_now;
+  if (!bytes || kind != cudaMemcpyDefault || !ts_fake_knows(w->dst, &to) ||
+      !ts_fake_knows(w->src, &from) || !ts_fake_knows(dst, &to_now) ||
+      !ts_fake_knows(src, &from_now) || to != to_now || from != from_now)
+    return ts_fake_answer(cudaErrorInvalidValue);
+  w->dst = dst;
+  w->src = src;
+  w->bytes = bytes;
+  return ts_fake_answer(cudaSuccess);
+}
+
+/* Whether other sizes are taken is CUDA's to say: here they aren't. */
+cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t x,
+                                             cudaGraphNode_t node,
+                                             const struct cudaMemsetParams *p) {
+  ts_work *w = work_of(x, node, SET);
+  if (p->height != 1 || p->elementSize != 1 || p->width != w->bytes)
+    return ts_fake_answer(cudaErrorInvalidValue);
+  w->dst = p->dst;
+  w->value = (int)p->value;
   return ts_fake_answer(cudaSuccess);
 }
 

@@ -16,8 +16,11 @@ typedef enum {
   FREE,
   FAULT,
   GRAPH,
-  CALL
+  CALL,
+  LAUNCH
 } ts_work_kind;
+
+enum { FAKE_ARGS = 96 }; /* bytes of a launch's, as far as it is known */
 
 typedef struct ts_work {
   ts_work_kind kind;
@@ -25,7 +28,10 @@ typedef struct ts_work {
   const void *src;
   size_t bytes;
   int value;
-  void (*call)(void *); /* with dst, which is freed */
+  void (*call)(void *);         /* with dst, which is freed */
+  void (*kernel)(void **value); /* of launches; NULL: not known, does nothing */
+  const size_t *sizes;          /* (bytes) of its arguments, at value.. */
+  char arg[FAKE_ARGS];
   struct CUevent_st *event;
   uint64_t number; /* of the event's record; what the word at src waits for */
   struct ts_fake_graph *run; /* GRAPH: a copy of its own */
@@ -58,7 +64,10 @@ extern pthread_mutex_t ts_fake_lock;
 extern ts_cuda_fake ts_fake_counts; /* under it, as all below */
 
 cudaError_t ts_fake_answer(cudaError_t);
-/* Copies and sets, without the lock. */
+/* cuda_fake_kernels.c: a launch, and its kind of work. */
+void ts_fake_launch(const ts_work *);
+ts_work ts_fake_launch_of(const void *kernel, void **value);
+/* Copies, sets and launches, without the lock. */
 void ts_fake_move(const ts_work *);
 cudaError_t ts_fake_enqueue(cudaStream_t, ts_work);
 /* True for memory of cudaMalloc and cudaHostAlloc. */

@@ -1,4 +1,6 @@
 /* cuda_kernels.cu - tasks that launch kernels for tests/test_cuda_streams.c. */
+#include <string.h>
+
 #include "cuda/cuda_impl.h"
 #include "tests/cuda_kernels.h"
 
@@ -53,15 +55,54 @@ ts_err ts_test_scratch(void *arg, ts_lane *) {
   ts_err err = TS_OK;
   for (int i = 0; i < 2; i++) {
     TS_TRY(ts_cuda_take(&p, bytes, TS_TAG_SPARSE, stream));
-    TS_TRY(TS_CUDA(cudaMemsetAsync(p, i, bytes, stream)));
-    TS_TRY(TS_CUDA(cudaMemcpyAsync(a->value, p, bytes,
-                                   cudaMemcpyDeviceToDevice, stream)));
+    TS_TRY(ts_cuda_set(p, i, bytes, stream));
+    TS_TRY(ts_cuda_move(a->value, p, bytes, stream));
     ts_cuda_give(p, bytes, TS_TAG_SPARSE, stream);
     p = NULL;
   }
 done:
   ts_cuda_give(p, bytes, TS_TAG_SPARSE, stream);
   return err;
+}
+
+ts_err ts_test_launch(void *arg, ts_lane *) {
+  const ts_piece_args *a = (const ts_piece_args *)arg;
+  const void *value[] = {&a->p, &a->n, &a->v};
+  const ts_cuda_kernel k = {{__FILE__, __LINE__, "a kernel"},
+                            a->kernel,
+                            a->blocks,
+                            32,
+                            0,
+                            a->sizes,
+                            3};
+  return ts_cuda_launch_kernel(&k, value, ts_cuda_stream_now());
+}
+
+/* The first half is set, then copied to the second. */
+static ts_err two_pieces(const void *arg, cudaStream_t stream) {
+  const ts_piece_args *a = (const ts_piece_args *)arg;
+  const size_t half = a->n / 2;
+  ts_err err = TS_OK;
+  TS_TRY(TS_CUDA(cudaMemsetAsync(a->p, a->v, half, stream)));
+  TS_TRY(TS_CUDA(cudaMemcpyAsync((char *)a->p + half, a->p, half,
+                                 cudaMemcpyDefault, stream)));
+done:
+  return err;
+}
+
+ts_err ts_test_call(void *arg, ts_lane *) {
+  const ts_piece_args *from = (const ts_piece_args *)arg;
+  ts_piece_args a;
+  memset(&a, 0, sizeof a);
+  a.p = from->p;
+  a.n = from->n;
+  a.v = from->v;
+  return ts_cuda_call(two_pieces, &a, sizeof a, ts_cuda_stream_now());
+}
+
+ts_err ts_test_set(void *arg, ts_lane *) {
+  const ts_piece_args *a = (const ts_piece_args *)arg;
+  return ts_cuda_set(a->p, a->v, a->n, ts_cuda_stream_now());
 }
 
 ts_err ts_test_is_now(void *, ts_lane *lane) {

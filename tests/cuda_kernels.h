@@ -24,6 +24,19 @@ ts_err ts_test_bad_write(void *arg, ts_lane *);
 ts_err ts_test_bad_launch(void *arg, ts_lane *);
 /* Scratch is taken, filled, copied to VALUE and given back; twice. */
 ts_err ts_test_scratch(void *arg, ts_lane *);
+/* N bytes at P, with V: a launch of KERNEL with P, N and V as its arguments
+ * (SIZES), a call of a library that is two pieces of work, all N are V. */
+typedef struct ts_piece_args {
+  void *p;
+  uint64_t n;
+  int32_t v;
+  unsigned blocks; /* of the launch */
+  const void *kernel;
+  const size_t *sizes; /* (3) static */
+} ts_piece_args;
+ts_err ts_test_launch(void *arg, ts_lane *);
+ts_err ts_test_call(void *arg, ts_lane *);
+ts_err ts_test_set(void *arg, ts_lane *);
 /* Whether the current lane is LANE, for a task. */
 ts_err ts_test_is_now(void *arg, ts_lane *);
 

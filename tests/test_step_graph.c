@@ -150,7 +150,8 @@ START_TEST(slow_rows_have_none) {
 }
 END_TEST
 
-/* Work that is another each time: eight tries, then no more. */
+/* Work that is another each time: eight tries, some more for batches that come
+ * in several buffers, then no more. */
 START_TEST(useless_ones_are_given_up) {
   pr_sets s = {0};
   pr_set(&s, "pipeline.kind=base");
@@ -161,7 +162,8 @@ START_TEST(useless_ones_are_given_up) {
   pr_train(&graphs, NULL, &s);
   ts_backend_replace(NULL);
   ck_assert_int_eq(graphs.n, 20);
-  ck_assert_int_eq(seen.begun, ts_mpi_size() > 1 ? 0 : 8);
+  ck_assert_int_ge(seen.begun, ts_mpi_size() > 1 ? 0 : 8);
+  ck_assert_int_le(seen.begun, ts_mpi_size() > 1 ? 0 : 12);
   ck_assert_int_eq(seen.ended, seen.begun);
 }
 END_TEST

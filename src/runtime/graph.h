@@ -18,8 +18,10 @@ typedef struct ts_graph ts_graph;
 typedef struct ts_graph_counts {
   int64_t n_begun; /* of which n_cut ended early */
   int64_t n_cut;
-  int64_t n_made;      /* executables built: a new sequence of work */
-  int64_t n_updated;   /* the last one was given new arguments */
+  int64_t n_made;     /* executables built: a new sequence of work */
+  int64_t n_updated;  /* captured again, for the last executable */
+  int64_t n_replayed; /* nothing was captured; pieces that got new arguments: */
+  int64_t n_renewed;
   int64_t n_nodes;     /* pieces of work of the last graph */
   int64_t extra_bytes; /* scratch that the lane's graphs keep */
   char why[160];       /* of the first cut; "" none */

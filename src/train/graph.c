@@ -10,13 +10,27 @@
 
 enum {
   PLAIN = 2, /* steps before the first graph: all that is made once is made */
-  TRIES = 8  /* graphs of a part before they are judged */
+  TRIES = 8, /* of a graph before it is judged */
+  VARIANTS = 16
 };
+
+/* A graph is replayed on the memory that it was captured on: there is one for
+ * each combination of buffers that batches come in. */
+typedef struct ts_variant {
+  const ts_flight *flight;
+  const float *labels;
+  ts_graph *graph;
+} ts_variant;
+
+typedef struct ts_variants {
+  ts_variant item[VARIANTS];
+  int n, turn; /* which makes room next */
+  int n_plain;
+} ts_variants;
 
 struct ts_step_graph {
   bool off;
-  int n_plain[2][TS_PARTS];
-  ts_graph *part[2][TS_PARTS]; /* of micro-batches that others follow; last */
+  ts_variants part[2][TS_PARTS]; /* of micro-batches that others follow; last */
 };
 
 /* NULL: there may be graphs. */
@@ -35,14 +49,14 @@ static const char *obstacle(const ts_trainer *t) {
 static ts_err create(ts_trainer *t) {
   ts_err err = TS_OK;
   struct ts_step_graph *s = NULL;
+  ts_graph *one = NULL;
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
   *s = (struct ts_step_graph){.off = !t->config->run.graph};
   t->graph = s;
-  for (int k = 0; k < 2 * TS_PARTS && !s->off; k++) {
-    ts_graph **part = &s->part[k / TS_PARTS][k % TS_PARTS];
-    TS_TRY(ts_graph_create(part, t->compute));
-    s->off = !*part; /* a device without */
-  }
+  if (s->off) goto done;
+  TS_TRY(ts_graph_create(&one, t->compute));
+  s->off = !one; /* a device without */
+  ts_graph_destroy(one);
   if (!s->off && obstacle(t)) {
     ts_note("run.graph: steps are launched piece by piece: %s", obstacle(t));
     s->off = true;
@@ -51,34 +65,79 @@ done:
   return err;
 }
 
+/* The one for the buffers of C. */
+static ts_err choose(ts_trainer *t, ts_variants *v, const ts_cargo *c,
+                     ts_graph **out) {
+  ts_variant *x = NULL;
+  for (int i = 0; i < v->n && !x; i++)
+    if (v->item[i].flight == c->flight && v->item[i].labels == c->seen.labels)
+      x = &v->item[i];
+  if (!x) {
+    if (v->n < VARIANTS) {
+      x = &v->item[v->n];
+      const ts_err err = ts_graph_create(&x->graph, t->compute);
+      if (err != TS_OK) return err;
+      v->n++;
+    } else {
+      x = &v->item[v->turn++ % VARIANTS];
+    }
+    x->flight = c->flight;
+    x->labels = c->seen.labels;
+  }
+  *out = x->graph;
+  return TS_OK;
+}
+
+static void add(ts_graph_counts *all, const ts_graph_counts *n) {
+  all->n_begun += n->n_begun;
+  all->n_cut += n->n_cut;
+  all->n_made += n->n_made;
+  all->n_updated += n->n_updated;
+  all->n_replayed += n->n_replayed;
+  all->n_renewed += n->n_renewed;
+  all->extra_bytes += n->extra_bytes;
+  if (n->n_nodes > all->n_nodes) all->n_nodes = n->n_nodes;
+  if (!*all->why) memcpy(all->why, n->why, sizeof all->why);
+}
+
+static ts_graph_counts counts_of(const ts_variants *v) {
+  ts_graph_counts all = {0};
+  for (int i = 0; i < v->n; i++) {
+    const ts_graph_counts n = ts_graph_counts_of(v->item[i].graph);
+    add(&all, &n);
+  }
+  return all;
+}
+
 /* After some tries: graphs that are cut, or made anew, more often than not are
  * no use. */
-static const char *trouble(const ts_graph_counts *n) {
-  if (n->n_begun < TRIES) return NULL;
-  if (2 * n->n_cut > n->n_begun) return n->why;
-  return 2 * n->n_made > n->n_begun ? "their work differs from step to step"
-                                    : NULL;
+static bool are_useless(const ts_graph_counts *n, int n_variants) {
+  return n->n_begun >= TRIES && (2 * (n->n_made - n_variants) > n->n_begun ||
+                                 2 * n->n_cut > n->n_begun);
 }
 
 ts_err ts_step_graph_begin(ts_trainer *t, ts_step_part part) {
   ts_err err = TS_OK;
   if (!t->graph) TS_TRY(create(t));
   if (t->graph->off || ts_graph_now()) goto done;
-  const bool last = !ts_cargo_at(t, 0)->more;
-  ts_graph *g = t->graph->part[last][part];
-  if (t->graph->n_plain[last][part] < PLAIN) {
-    t->graph->n_plain[last][part]++;
+  const ts_cargo *c = ts_cargo_at(t, 0);
+  ts_variants *v = &t->graph->part[!c->more][part];
+  ts_graph *g;
+  if (v->n_plain < PLAIN) {
+    v->n_plain++;
     goto done;
   }
-  const ts_graph_counts n = ts_graph_counts_of(g);
-  if (trouble(&n)) {
+  const ts_graph_counts n = counts_of(v);
+  if (are_useless(&n, v->n)) {
     ts_note("run.graph: steps are launched piece by piece from here on: %s",
-            trouble(&n));
+            2 * n.n_cut > n.n_begun ? n.why
+                                    : "their work differs from step to step");
     t->graph->off = true;
     goto done;
   }
+  TS_TRY(choose(t, v, c, &g));
   /* The lookup asks the host how many ids have arrived. */
-  TS_TRY(ts_ebc_input_wait(ts_cargo_at(t, 0)->flight));
+  TS_TRY(ts_ebc_input_wait(c->flight));
   TS_TRY(ts_graph_begin(g));
 done:
   return err;
@@ -88,30 +147,38 @@ ts_err ts_step_graph_end(ts_trainer *t) {
   return t->graph && !t->graph->off ? ts_graph_end(ts_graph_now()) : TS_OK;
 }
 
+static ts_variants *variants(const ts_trainer *t, int k) {
+  return &t->graph->part[k / TS_PARTS][k % TS_PARTS];
+}
+
 void ts_step_graph_destroy(ts_trainer *t) {
   if (!t->graph) return;
-  for (int k = 0; k < 2 * TS_PARTS; k++)
-    ts_graph_destroy(t->graph->part[k / TS_PARTS][k % TS_PARTS]);
+  for (int k = 0; k < 2 * TS_PARTS; k++) {
+    const ts_variants *v = variants(t, k);
+    for (int i = 0; i < v->n; i++) ts_graph_destroy(v->item[i].graph);
+  }
   ts_mem_free(t->graph);
   t->graph = NULL;
 }
 
-void ts_step_graph_report(const ts_trainer *t) {
+ts_graph_counts ts_step_graph_counts(const ts_trainer *t) {
   ts_graph_counts all = {0};
   for (int k = 0; t->graph && k < 2 * TS_PARTS; k++) {
-    const ts_graph_counts n =
-        ts_graph_counts_of(t->graph->part[k / TS_PARTS][k % TS_PARTS]);
-    all.n_begun += n.n_begun;
-    all.n_cut += n.n_cut;
-    all.n_made += n.n_made;
-    all.n_updated += n.n_updated;
-    all.extra_bytes += n.extra_bytes;
-    if (n.n_nodes > all.n_nodes) all.n_nodes = n.n_nodes;
+    const ts_graph_counts n = counts_of(variants(t, k));
+    add(&all, &n);
   }
-  if (!all.n_begun) return;
-  ts_info("graphs: %lld captured, %lld of them cut; %lld made, %lld updated; "
-          "up to %lld nodes; %.1f MiB of scratch",
-          (long long)all.n_begun, (long long)all.n_cut, (long long)all.n_made,
-          (long long)all.n_updated, (long long)all.n_nodes,
-          (double)all.extra_bytes / (1 << 20));
+  return all;
+}
+
+void ts_step_graph_report(const ts_trainer *t) {
+  const ts_graph_counts n = ts_step_graph_counts(t);
+  if (!n.n_begun) return;
+  ts_info("graphs: %lld replayed, %.1f pieces of work with new arguments each; "
+          "%lld captured, %lld executables made; %lld cut; up to %lld nodes; "
+          "%.1f MiB of scratch",
+          (long long)n.n_replayed,
+          n.n_replayed ? (double)n.n_renewed / (double)n.n_replayed : 0.0,
+          (long long)(n.n_begun - n.n_replayed), (long long)n.n_made,
+          (long long)n.n_cut, (long long)n.n_nodes,
+          (double)n.extra_bytes / (1 << 20));
 }

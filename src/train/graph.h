@@ -5,6 +5,7 @@
 #ifndef TS_TRAIN_GRAPH_H
 #define TS_TRAIN_GRAPH_H
 
+#include "runtime/graph.h"
 #include "train/trainer.h"
 
 /* A step has one or two: from the lookup, and from the backward pass where
@@ -15,6 +16,8 @@ typedef enum { TS_PART_FORWARD, TS_PART_BACKWARD, TS_PARTS } ts_step_part;
 ts_err ts_step_graph_begin(ts_trainer *, ts_step_part);
 ts_err ts_step_graph_end(ts_trainer *);
 void ts_step_graph_destroy(ts_trainer *); /* before the lanes */
+/* Of all of them, since the start. */
+ts_graph_counts ts_step_graph_counts(const ts_trainer *);
 /* What became of them, for the log; nothing where there were none. */
 void ts_step_graph_report(const ts_trainer *);
 
