@@ -143,6 +143,10 @@ done:
   return err;
 }
 
+bool ts_step_graph_is_open(void) {
+  return ts_graph_now() != NULL;
+}
+
 ts_err ts_step_graph_end(ts_trainer *t) {
   return t->graph && !t->graph->off ? ts_graph_end(ts_graph_now()) : TS_OK;
 }

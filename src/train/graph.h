@@ -15,6 +15,8 @@ typedef enum { TS_PART_FORWARD, TS_PART_BACKWARD, TS_PARTS } ts_step_part;
 /* Nothing where a part is open already, or there are no graphs. */
 ts_err ts_step_graph_begin(ts_trainer *, ts_step_part);
 ts_err ts_step_graph_end(ts_trainer *);
+/* Whether what has been enqueued since begin waits for end. */
+bool ts_step_graph_is_open(void);
 void ts_step_graph_destroy(ts_trainer *); /* before the lanes */
 /* Of all of them, since the start. */
 ts_graph_counts ts_step_graph_counts(const ts_trainer *);

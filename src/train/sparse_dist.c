@@ -6,29 +6,47 @@
  * Ids of the next batch are packed and travel while this one computes, and
  * the host never waits for sizes that are not there yet.  They begin when
  * this batch's embeddings have arrived: before that nothing would hide them
- * but the lookup.  Nothing about a step's values differs from base. */
+ * but the lookup.  Where the forward pass is a graph, which is done as a whole,
+ * they begin behind the backward pass: the host has something to ask of them,
+ * and the device something to do meanwhile.  Nothing about a step's values
+ * differs from base. */
 #include "train/graph.h"
 #include "train/pipeline.h"
+
+static ts_err begin_next(ts_trainer *t, ts_loader *loader, int stop) {
+  ts_err err = TS_OK;
+  ts_cargo *next = ts_cargo_at(t, 1);
+  TS_TRY(ts_lane_wait(t->data, ts_cargo_at(t, 0)->arrived));
+  ts_stage_load(t, next, loader);
+  TS_TRY(ts_stage_input_begin(t, next, stop));
+done:
+  return err;
+}
+
+static ts_err update(ts_trainer *t) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_step_graph_begin(t, TS_PART_BACKWARD));
+  TS_TRY(ts_stage_backward(t, ts_cargo_at(t, 0), t->step + 1,
+                           (ts_look_ahead){0}, (ts_event){0}));
+  TS_TRY(ts_stage_optimize(t));
+  TS_TRY(ts_step_graph_end(t));
+done:
+  return err;
+}
 
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
+  ts_cargo *c = ts_cargo_at(t, 0);
   ts_event loss;
   TS_TRY(ts_step_graph_begin(t, TS_PART_FORWARD));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
+  const bool whole = ts_step_graph_is_open();
   TS_TRY(ts_step_graph_end(t));
-  TS_TRY(ts_lane_wait(t->data, c->arrived));
-  ts_stage_load(t, next, loader);
-  TS_TRY(ts_stage_input_begin(t, next, stop));
+  if (!whole) TS_TRY(begin_next(t, loader, stop));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
-  if (!result->skipped) {
-    TS_TRY(ts_step_graph_begin(t, TS_PART_BACKWARD));
-    TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_look_ahead){0},
-                             (ts_event){0}));
-    TS_TRY(ts_stage_optimize(t));
-    TS_TRY(ts_step_graph_end(t));
-  }
+  if (!result->skipped) TS_TRY(update(t));
+  if (whole) TS_TRY(begin_next(t, loader, stop));
   TS_TRY(ts_pipeline_receive(t, 1, result));
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
 done:
