@@ -141,13 +141,23 @@ static bool is_fake(void) {
   return !strcmp(ts_test_backend(), "fake");
 }
 
-/* With TESSERA_BACKEND = fake the device that it names, in the place of "cuda";
- * on one rank, too, messages go through the host. */
+static bool names_backend(const pr_sets *s) {
+  bool named = false;
+  for (int i = 0; i < s->n; i++)
+    named |= !strncmp(s->item[i], "run.backend=", 12);
+  return named;
+}
+
+/* TESSERA_BACKEND, unless the sets name one.  "fake": its device in the place
+ * of "cuda"; on one rank, too, messages go through the host. */
 static void choose_backend(pr_sets *s) {
-  if (!is_fake()) return;
-  ts_backend_replace(&ts_fake_backend);
-  pr_set(s, "run.backend=cuda");
-  pr_set(s, "comm.backend=mpi");
+  if (is_fake()) {
+    ts_backend_replace(&ts_fake_backend);
+    pr_set(s, "run.backend=cuda");
+    pr_set(s, "comm.backend=mpi");
+  } else if (!names_backend(s) && !strcmp(ts_test_backend(), "cuda")) {
+    pr_set(s, "run.backend=cuda");
+  }
 }
 
 void pr_start(pr_run *r, const char *deck, const pr_sets *asked) {
@@ -158,7 +168,8 @@ void pr_start(pr_run *r, const char *deck, const pr_sets *asked) {
   if (!deck) deck = pr_deck;
   ck_assert_ok(ts_deck_parse(&r->config, deck, "/tmp", sets->item, sets->n));
   ck_assert_ok(ts_trainer_start(&r->t, r->config, true));
-  ck_assert(!is_fake() || ts_device_is_apart(r->t->device));
+  ck_assert(r->config->run.backend != TS_BACKEND_CUDA ||
+            ts_device_is_apart(r->t->device));
   ts_trainer *t = r->t;
   real = t->kernels;
   t->kernels.lookup = lookup;
