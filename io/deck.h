@@ -31,4 +31,8 @@ ts_err ts_deck_help(ts_str *, const char *key);
 /* The whole schema as sections of Texinfo, doc/deck.texi. */
 ts_err ts_deck_texinfo(ts_str *);
 
+/* An error of usage where OUT, what OPTION ("--out") names, is a file that the
+ * deck has read from: the deck itself, a data file.  Local. */
+ts_err ts_deck_spare(const ts_config *, const char *option, const char *out);
+
 #endif

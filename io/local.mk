@@ -42,6 +42,7 @@ tessera_sources += \
   io/deck_include.c \
   io/deck_print.c \
   io/deck_set.c \
+  io/deck_spare.c \
   io/deck_value.c \
   io/deck_text.c \
   io/deck_number.c \

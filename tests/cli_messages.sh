@@ -53,6 +53,21 @@ expect 2 'are no deck' "$TESSERA" plan "$dir/huge.deck"
 expect 2 'bad.deck:1: unknown key "run.stepz"; did you mean "run.steps"?' \
   "$TESSERA" plan "$dir/bad.deck"
 [ "$(grep -c 'bad.deck:[12]: ' "$dir/err")" = 2 ] || fail "not all errors at once"
+# What is left over is no override, and no second deck.
+expect 2 '--set optimizer.lr=7 overrides' "$TESSERA" train "$dir/good.deck" optimizer.lr=7
+expect 2 'takes no word' "$TESSERA" train "$dir/good.deck" "$dir/good.deck"
+expect 2 'takes no word' "$TESSERA" inspect "$dir/good.deck" junk
+expect 2 'takes no word' "$TESSERA" version 5
+# What is written takes no place of what is read.
+expect 2 'good.deck is a file to read' "$TESSERA" generate "$dir/good.deck" --out "$dir/good.deck"
+expect 2 'good.deck is a file to read' "$TESSERA" predict "$dir/good.deck" --out "$dir/good.deck" --set run.output="$dir/run"
+printf 'y,f0,f1,f2,f3\n1,1,2,3,4\n' > "$dir/a.csv"
+printf '@include "good.deck"\n' > "$dir/csv.deck"
+expect 2 'a.csv is a file to read' "$TESSERA" convert "$dir/csv.deck" --out "$dir/a.csv" \
+  --set data.format=csv --set 'data.train=["*.csv"]' --set 'data.csv={label="y"}'
+"$TESSERA" help deck > /dev/full 2> "$dir/err"; rc=$?
+[ $rc = 1 ] || fail "output that is lost is code $rc"
+grep -q 'the output is incomplete' "$dir/err" || fail "output is lost without a word"
 expect 2 'did you mean "run.seed"?' "$TESSERA" help run.sead
 # A DLRM of one feature has nothing to multiply.
 expect 2 'feature and no model.dense_features make no pair' "$TESSERA" train \

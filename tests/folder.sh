@@ -24,6 +24,12 @@ check "the first run trains" test -n "$(newest run)"
 refused 2 'run is in use by another run; give this one its own run.output' --set run.output="$work/run"
 refused 2 'checkpoints is in use by another run; give this one its own checkpoint.dir' --set run.output="$work/other" --set checkpoint.dir="$work/run/checkpoints"
 refused 2 'second is in use by another run; give this one its own checkpoint.mirror' --set run.output="$work/other" --set checkpoint.mirror="$work/second"
+# A dry run writes nothing there, and needs no folder.
+cp "$work/run/plan" "$work/plan.before"
+check "a dry run beside a run" "$TESSERA" train "$work/small.deck" --check --set run.output="$work/run" > "$work/out"
+check "the plan is the run's" cmp -s "$work/run/plan" "$work/plan.before"
+check "a dry run of a new one" "$TESSERA" train "$work/small.deck" --check --set run.output="$work/fresh" > "$work/out"
+check "which has no folder" test ! -e "$work/fresh"
 mkdir -p "$work/itself/checkpoints"; ln -s itself/checkpoints "$work/twice"
 refused 2 'twice is checkpoint.dir, which can.t be its own mirror' --set run.output="$work/itself" --set checkpoint.mirror="$work/twice"
 # All ranks die at once: nothing is locked any more.

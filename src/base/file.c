@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -44,6 +45,12 @@ int ts_file_sync_folder(const char *path) {
   if (fd >= 0 && rc != 0 && errno == EINVAL) rc = 0; /* has no such call */
   if (fd >= 0) close(fd);
   return rc;
+}
+
+bool ts_file_is_same(const char *a, const char *b) {
+  struct stat x, y;
+  return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
 }
 
 int ts_file_rename(const char *from, const char *to) {

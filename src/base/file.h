@@ -6,6 +6,7 @@
 #ifndef TS_BASE_FILE_H
 #define TS_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -19,6 +20,8 @@ int ts_file_sync(int fd);
 /* A name is on the disk once its folder is. */
 int ts_file_sync_folder(const char *path);
 int ts_file_rename(const char *from, const char *to);
+/* Both exist and are one file. */
+bool ts_file_is_same(const char *a, const char *b);
 
 /* As fopen, with "w", "a" and "r+", which don't follow links, and "wx": the
  * file must be new.  NULL on errors. */

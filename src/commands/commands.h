@@ -35,6 +35,7 @@ typedef struct ts_args {
 
 typedef struct ts_command {
   const char *name;
+  int n_words;       /* at most, beside options */
   const char *usage; /* "DECK [--set key=value]..." */
   const char *help;  /* one line */
   bool mpi;          /* runs on all ranks; others run on rank 0 alone */

@@ -89,6 +89,7 @@ ts_err ts_write_data(const ts_args *a, bool synthetic) {
              a->command);
   TS_TRY(parse_split(a, &split));
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
+  TS_TRY(ts_deck_spare(c, "--out", a->out));
   if (synthetic) {
     ts_mem_free(c->data.format);
     c->data.format = NULL;

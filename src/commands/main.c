@@ -120,18 +120,31 @@ static ts_err parse_option(ts_args *a, char **argv, int *i) {
   return TS_OK;
 }
 
-static ts_err parse(ts_args *a, int argc, char **argv) {
+static ts_err too_many(const ts_command *c, const char *word) {
+  if (c->n_words && strchr(word, '='))
+    return ts_fail(TS_ERR_USAGE,
+                   "tessera %s takes no word \"%s\"; --set %s overrides a key "
+                   "of the deck",
+                   c->name, word, word);
+  return ts_fail(TS_ERR_USAGE,
+                 "tessera %s takes no word \"%s\"; usage: "
+                 "tessera %s %s",
+                 c->name, word, c->name, c->usage);
+}
+
+static ts_err parse(ts_args *a, const ts_command *c, int argc, char **argv) {
   ts_err err = TS_OK;
+  int n = 0; /* words */
   TS_TRY(ts_mem_array(&a->sets, argc, sizeof *a->sets, TS_TAG_MISC));
   for (int i = 2; i < argc; i++) {
     if (argv[i][0] == '-' && argv[i][1])
       TS_TRY(parse_option(a, argv, &i));
+    else if (++n > c->n_words)
+      TS_TRY(too_many(c, argv[i]));
     else if (!a->target)
       a->target = argv[i];
-    else if (a->n_more < (int)(sizeof a->more / sizeof *a->more))
-      a->more[a->n_more++] = argv[i];
     else
-      TS_THROW(TS_ERR_USAGE, "too many words: %s", argv[i]);
+      a->more[a->n_more++] = argv[i];
   }
 done:
   return err;
@@ -175,6 +188,16 @@ static int answer(int argc, char **argv) {
   return argc < 2 && is_first() ? ts_err_exit_code(TS_ERR_USAGE) : 0;
 }
 
+/* Training goes on without its terminal; what is asked for on stdout has to
+ * arrive there. */
+static ts_err lost_output(const ts_args *a) {
+  if (a->command && !strcmp(a->command, "train")) return TS_OK;
+  const ts_err err =
+      ts_fail(TS_ERR_IO, "stdout can't be written: the output is incomplete");
+  if (is_first()) ts_log_error(ts_err_message());
+  return err;
+}
+
 int main(int argc, char **argv) {
   ts_args args = {0};
   ts_err err = TS_OK;
@@ -184,12 +207,14 @@ int main(int argc, char **argv) {
   if (answered >= 0) return answered;
   args.command = !strcmp(argv[1], "--version") ? "version" : argv[1];
   c = find(args.command);
-  err = c ? parse(&args, argc, argv) : unknown_command(argv[1]);
+  err = c ? parse(&args, c, argc, argv) : unknown_command(argv[1]);
   if (err == TS_OK) err = run(c, &args, &argc, &argv);
   if (err != TS_OK && err != TS_ERR_STOPPED && is_first())
     ts_log_error(*ts_err_message() ? ts_err_message() : ts_err_name(err));
   ts_mem_free(args.sets);
   ts_mpi_stop();
+  if ((fflush(stdout) != 0 || ferror(stdout)) && err == TS_OK)
+    err = lost_output(&args);
   fflush(NULL);
 #ifdef TS_DEBUG
   if (ts_mem_leaks() && err == TS_OK) return 1;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -56,11 +57,8 @@ static ts_err parse_smooth(const char *text, int64_t *n) {
 
 /* A drawing must not take the place of what it is drawn from. */
 static ts_err check_out(const char *out, const ts_plot_run *run, int32_t n) {
-  struct stat a, b;
-  if (stat(out, &a) != 0) return TS_OK;
   for (int32_t i = 0; i < n; i++)
-    if (stat(run[i].path, &b) == 0 && a.st_dev == b.st_dev &&
-        a.st_ino == b.st_ino)
+    if (ts_file_is_same(out, run[i].path))
       return ts_fail(TS_ERR_USAGE, "--out %s is a file to read", out);
   return TS_OK;
 }

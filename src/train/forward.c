@@ -1,6 +1,7 @@
 /* forward.c - evaluation and prediction with a checkpoint. */
 #include "train/forward.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/deck.h"
@@ -12,7 +13,8 @@ static ts_err write_batch(void *arg, const ts_batch *b,
   return ts_predictions_write(arg, b->first, b->n, predictions, b->labels);
 }
 
-static ts_err load(ts_trainer *t, const char *checkpoint, ts_run_state *state) {
+static ts_err load(ts_trainer *t, const char *checkpoint, const char *out,
+                   ts_run_state *state) {
   ts_err err = TS_OK;
   ts_str taken = {0};
   if (!checkpoint && !t->config->checkpoint.dir)
@@ -23,6 +25,8 @@ static ts_err load(ts_trainer *t, const char *checkpoint, ts_run_state *state) {
              "%s holds no checkpoint; train first, or give "
              "--checkpoint",
              t->config->checkpoint.dir);
+  if (out && ts_file_is_same(out, taken.text))
+    TS_THROW(TS_ERR_USAGE, "--out %s is a file to read", out);
   ts_info("weights of step %lld from %s", (long long)t->step, taken.text);
 done:
   ts_str_reset(&taken);
@@ -58,9 +62,10 @@ ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
   ts_run_state state = {0};
   TS_TRY(ts_watch_start());
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
+  if (out) TS_TRY(ts_deck_spare(c, "--out", out));
   TS_TRY(ts_trainer_start(&t, c, false));
   TS_TRY(ts_trainer_build(t, NULL));
-  TS_TRY(load(t, checkpoint, &state));
+  TS_TRY(load(t, checkpoint, out, &state));
   TS_TRY(pass(t, out, state.source_state));
 done:
   ts_settle_own(err);

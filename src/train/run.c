@@ -295,6 +295,7 @@ static void tear_down(ts_run *r) {
 ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   ts_err err = TS_OK;
   ts_run r = {.config = config,
+              .check = o->check,
               .lock = -1,
               .checkpoints_lock = -1,
               .mirror_lock = -1,

@@ -10,6 +10,7 @@
 
 typedef struct ts_run {
   const ts_config *config;
+  bool check; /* nothing is written */
   ts_trainer *t;
   ts_source *train, *eval;
   ts_loader *loader;

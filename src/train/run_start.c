@@ -2,12 +2,25 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "train/planning.h"
 #include "train/run_impl.h"
+
+/* PATH.old, or PATH.old.2 and so on where that is taken. */
+static ts_err old_name(ts_str *old, const char *path) {
+  ts_err err = TS_OK;
+  for (int k = 1; k == 1 || access(old->text, F_OK) == 0; k++) {
+    ts_str_reset(old);
+    TS_TRY(ts_str_append(old, "%s.old", path));
+    if (k > 1) TS_TRY(ts_str_append(old, ".%d", k));
+  }
+done:
+  return err;
+}
 
 /* With resume = "never" the checkpoints of an earlier run make room: they
  * are kept as NAME.old. */
@@ -18,9 +31,8 @@ static ts_err set_aside(const char *dir, ts_comm *comm) {
     TS_TRY(ts_ckpt_newest(&path, dir, comm));
     if (!path.text) break;
     if (ts_comm_rank(comm) == 0) {
-      ts_str_reset(&old);
-      TS_TRY(ts_str_append(&old, "%s.old", path.text));
-      if (ts_file_rename(path.text, old.text) != 0)
+      err = old_name(&old, path.text);
+      if (err == TS_OK && ts_file_rename(path.text, old.text) != 0)
         err = ts_fail(TS_ERR_CKPT, "%s: %s", path.text, strerror(errno));
     }
     TS_TRY(ts_agree(comm, err));
@@ -75,7 +87,7 @@ ts_err ts_run_build(ts_run *r) {
       c->checkpoint.dir && strcmp(c->checkpoint.resume, "never");
   if (resume) TS_TRY(old_plan(r, &plan));
   TS_TRY(ts_trainer_build(r->t, plan));
-  TS_TRY(ts_settle(r->t, ts_run_write_plan(r)));
+  if (!r->check) TS_TRY(ts_settle(r->t, ts_run_write_plan(r)));
 done:
   ts_mem_free(plan);
   return err;
