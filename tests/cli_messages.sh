@@ -123,6 +123,7 @@ done
 [ $? = 2 ] || fail "no command: code is not 2"
 "$TESSERA" --help >"$dir/out" || fail "--help"
 [ "$(wc -l <"$dir/out")" -le 30 ] || fail "--help is longer than 30 lines"
+grep -q "$(printf '\033')" "$dir/out" && fail "--help has colours"
 "$TESSERA" version >"$dir/out" || fail "version"
 for word in MPI HDF5 libconfig compiler; do
   grep -q "$word" "$dir/out" || fail "version: no $word"

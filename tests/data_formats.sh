@@ -92,6 +92,14 @@ run 1 convert "$work/csv.deck" --quiet --out "$work/two.h5" --set data.format=da
 check "the file of the sample, of several in a batch" grep -q 'id2.h5: sample 0, feature u: id 2 ' "$work/err"
 check "drop" run 2 train "$work/csv.deck" --quiet --set data.format=dataset --set data.train="$work/id.h5" --set 'data.eval=[]' --set tables.u.rows=2 --set data.on_bad_id=drop --set run.output="$work/o2"
 check "dropped ids are counted" grep -q 'bad ids were dropped' "$work/o2/log"
+# Data that is cut short, a byte or half of it: the file is named, nobody waits.
+bytes=$(wc -c < "$work/id.h5")
+for keep in $((bytes - 1)) $((bytes / 2)) 100; do
+  head -c $keep "$work/id.h5" > "$work/short.h5"
+  run 2 train "$work/csv.deck" --quiet --set data.format=dataset --set data.train="$work/short.h5" --set 'data.eval=[]' --set run.output="$work/o4" 2> "$work/err"; code=$?
+  check "$keep bytes of $bytes: code 3, not $code" test $code = 3
+  check "and which file" grep -q 'tessera: error: .*short.h5' "$work/err"
+done
 # A dense feature that is no number would poison weights unseen.
 cp "$work/id.h5" "$work/nan.h5"
 at=$(h5ls -va "$work/nan.h5/dense" | sed -n 's/.*Address: *\([0-9]*\).*/\1/p')

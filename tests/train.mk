@@ -1,5 +1,5 @@
 EXTRA_DIST += tests/common.sh tests/golden_losses.txt
-dist_check_SCRIPTS += tests/nan.sh tests/fully_sharded.sh tests/golden.sh tests/train_bf16.sh tests/train_dense_rows.sh tests/train_errors.sh tests/train_models.sh tests/train_positions.sh tests/train_predict.sh tests/cached.sh tests/larger.sh tests/train_restart.sh tests/train_stop.sh tests/train_tasks.sh tests/watchdog.sh tests/one_message.sh tests/pipelines.sh
+dist_check_SCRIPTS += tests/nan.sh tests/fully_sharded.sh tests/golden.sh tests/train_bf16.sh tests/train_dense_rows.sh tests/train_errors.sh tests/train_models.sh tests/train_positions.sh tests/train_predict.sh tests/cached.sh tests/larger.sh tests/train_restart.sh tests/train_stop.sh tests/train_tasks.sh tests/watchdog.sh tests/one_message.sh tests/pipelines.sh tests/report.sh
 # Pipelines: trainings inside the test's process.
 check_PROGRAMS += tests/test_pipelines
 pipe_run = tests/pipe_run.c tests/pipe_run.h

@@ -27,6 +27,7 @@ tessera_sources += \
   src/train/report_cache.c \
   src/train/report_cache.h \
   src/train/report.h \
+  src/train/report_balance.c \
   src/train/report_binding.c \
   src/train/report_device.c \
   src/train/report_memory.c \

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "config.h"
@@ -14,11 +15,28 @@
 #include "train/graph.h"
 #include "train/planning.h"
 
+extern char **environ;
+
+/* Where, by which words and variables. */
+static void report_origin(void) {
+  char host[256] = "?", words[1024] = "";
+  FILE *f = fopen("/proc/self/cmdline", "r");
+  const size_t n = f ? fread(words, 1, sizeof words - 1, f) : 0;
+  if (f) fclose(f);
+  for (size_t i = 0; i + 1 < n; i++)
+    if (!words[i] || words[i] == '\n') words[i] = ' ';
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '?';
+  ts_info("  on %s: %s", host, words);
+  for (char **e = environ; *e; e++)
+    if (!strncmp(*e, "TESSERA_", 8)) ts_info("  %s", *e);
+}
+
 ts_err ts_report_header(ts_trainer *t) {
   int64_t widened = t->widened;
   ts_err err = ts_comm_sum_i64(t->control, &widened, 1);
   const ts_cpu *cpu = ts_cpu_info();
   ts_info("tessera %s", PACKAGE_VERSION);
+  report_origin();
   ts_info("  %s; %s; dense products: %s", ts_mpi_version(), ts_hdf5_version(),
           ts_linear_engine_version(&t->kernels));
   ts_info("  %s, kernels %s", cpu->model, t->kernels.isa);
@@ -159,6 +177,7 @@ ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples,
   char n[32], rate[32];
   if (seconds <= 0) seconds = 1e-9;
   TS_TRY(print_phases(t, seconds));
+  TS_TRY(ts_report_balance(t, seconds));
   TS_TRY(ts_report_traffic(t, n_steps));
   ts_step_graph_report(t);
   TS_TRY(ts_report_memory(t));

@@ -26,6 +26,9 @@ ts_err ts_report_memory(ts_trainer *);
 /* Bytes on the wire and what distinct bags saved, per step (report_traffic.c).
  * Collective. */
 ts_err ts_report_traffic(ts_trainer *, int64_t n_steps);
+/* report_balance.c: a note where a rank's tables kept the others waiting;
+ * SECONDS: of the run.  Collective. */
+ts_err ts_report_balance(ts_trainer *, double seconds);
 /* Time per phase with min, avg, max over ranks; memory; performance last.
  * Collective. */
 ts_err ts_report_end(ts_trainer *, double seconds, int64_t n_samples,
