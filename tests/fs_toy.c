@@ -354,3 +354,29 @@ int64_t toy_weights(toy *t, float *out) {
   ts_comm_destroy(comm);
   return n;
 }
+
+/* ---- small ones ---------------------------------------------------------- */
+
+toy_spec toy_small(const char *parallel) {
+  return (toy_spec){
+      .n_layers = 4, .rows = 5, .cols = 3, .config = toy_config(parallel)};
+}
+
+void toy_train(const toy_spec *s, int steps, float *out) {
+  static toy t;
+  toy_start(&t, s);
+  for (int i = 1; i <= steps; i++) toy_step(&t, i);
+  toy_weights(&t, out);
+  toy_stop(&t);
+}
+
+int64_t toy_n_weights(const toy_spec *s) {
+  int64_t n = 0;
+  for (int i = 0; i < s->n_layers; i++)
+    n += (s->rows_of ? s->rows_of[i] : s->rows) * (s->cols + 1);
+  return n + (s->late ? 7 : 0);
+}
+
+bool toy_same(const toy_spec *s, const float *x, const float *y) {
+  return !memcmp(x, y, (size_t)toy_n_weights(s) * sizeof *x);
+}
