@@ -7,6 +7,7 @@
 
 #include "dense/optim.h"
 #include "cuda_numbers.h"
+#include "optim_config.h"
 
 /* ---- numbers ------------------------------------------------------------- */
 
@@ -227,15 +228,10 @@ static char kinds[][9] = {"sgd",  "sgd",   "momentum", "adagrad",
 enum { KINDS = 8 };
 
 static ts_optim_config settings(int kind, ts_wd_mode mode) {
-  ts_optim_config c = {.kind = kinds[kind],
-                       .lr = 0.03,
-                       .eps = NAN,
-                       .beta1 = NAN,
-                       .beta2 = NAN,
-                       .momentum = kind == 1 ? 0.6 : NAN,
-                       .eta = NAN,
-                       .weight_decay = 0.02,
-                       .weight_decay_mode = mode};
+  ts_optim_config c = test_optim(kinds[kind], 0.03);
+  if (kind == 1) c.momentum = 0.6;
+  c.weight_decay = 0.02;
+  c.weight_decay_mode = mode;
   ck_assert_ok(ts_dense_optim_check(&c, "test"));
   return c;
 }

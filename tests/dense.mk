@@ -4,6 +4,7 @@ tests_test_linear_SOURCES = tests/test_linear.c tests/linear_probe.c \
 tests_test_models_SOURCES = tests/test_models.c tests/model_oracle.c tests/model_oracle.h
 # Fully sharded: layers that sleep.
 fs_toy = tests/fs_toy.c tests/fs_toy.h
+EXTRA_DIST += tests/optim_config.h
 check_PROGRAMS += tests/test_fully_sharded tests/test_fs_numbers \
   tests/test_fs_refused
 tests_test_fully_sharded_SOURCES = tests/test_fully_sharded.c $(fs_toy)

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "optim_config.h"
 #include "runtime/trace.h"
 
 static char sgd[] = "sgd", constant[] = "constant", f32[] = "f32";
@@ -26,14 +27,7 @@ static char *name_of(int layer) {
 
 ts_config toy_config(const char *parallel) {
   ts_config c = {0};
-  c.optimizer.base = (ts_optim_config){.kind = sgd,
-                                       .lr = 0.1,
-                                       .eps = NAN,
-                                       .beta1 = NAN,
-                                       .beta2 = NAN,
-                                       .momentum = NAN,
-                                       .eta = NAN,
-                                       .weight_decay = NAN};
+  c.optimizer.base = test_optim(sgd, 0.1);
   c.optimizer.in_backward = true;
   c.optimizer.schedule = constant;
   c.run.accumulate = 1;

@@ -3,6 +3,7 @@
 #ifndef TS_TESTS_TBE_GROUP_H
 #define TS_TESTS_TBE_GROUP_H
 
+#include "optim_config.h"
 #include "sparse_util.h"
 
 enum { TABLES = 2, FEATURES = 3, BATCH = 60, DIM = 20, WIDTH = FEATURES * DIM };
@@ -31,14 +32,7 @@ static inline void start(world *w, const char *kind, ts_dtype t, int threads,
                                      .dim = DIM,
                                      .dtype = t,
                                      .init_scale = 0.5};
-    w->config[i].optimizer = (ts_optim_config){.kind = (char *)(uintptr_t)kind,
-                                               .lr = i ? 0.25 : 0.5,
-                                               .eps = NAN,
-                                               .beta1 = NAN,
-                                               .beta2 = NAN,
-                                               .momentum = NAN,
-                                               .eta = NAN,
-                                               .weight_decay = NAN};
+    w->config[i].optimizer = test_optim(kind, i ? 0.25 : 0.5);
     ck_assert_int_eq(ts_row_optim_check(&w->config[i].optimizer, "t"), TS_OK);
   }
 }
