@@ -14,6 +14,17 @@ static int by_key(const void *a, const void *b) {
   return x->value < y->value ? -1 : x->value > y->value;
 }
 
+/* Keys and values, X[0] and X[2], are PAIRS by key; frees all. */
+static void compare(uint32_t *const *x, pair *pairs, int64_t n) {
+  qsort(pairs, (size_t)n, sizeof *pairs, by_key);
+  for (int64_t i = 0; i < n; i++) {
+    ck_assert_uint_eq(x[0][i], pairs[i].key);
+    ck_assert_uint_eq(x[2][i], pairs[i].value);
+  }
+  for (int i = 0; i < 4; i++) free(x[i]);
+  free(pairs);
+}
+
 static void check_sort(const ts_kernels *k, int64_t n, int bits) {
   uint64_t seed = (uint64_t)n + (uint64_t)bits;
   uint32_t *x[4];
@@ -25,7 +36,6 @@ static void check_sort(const ts_kernels *k, int64_t n, int bits) {
     x[2][i] = (uint32_t)i;
     pairs[i] = (pair){x[0][i], (uint32_t)i};
   }
-  qsort(pairs, (size_t)n, sizeof *pairs, by_key);
   const ts_sort_args a = {.keys = x[0],
                           .keys_scratch = x[1],
                           .values = x[2],
@@ -33,12 +43,7 @@ static void check_sort(const ts_kernels *k, int64_t n, int bits) {
                           .n = n,
                           .n_bits = bits};
   ck_assert_int_eq(k->sort(&a), TS_OK);
-  for (int64_t i = 0; i < n; i++) {
-    ck_assert_uint_eq(x[0][i], pairs[i].key);
-    ck_assert_uint_eq(x[2][i], pairs[i].value);
-  }
-  for (int i = 0; i < 4; i++) free(x[i]);
-  free(pairs);
+  compare(x, pairs, n);
 }
 
 /* Segments of uneven lengths, some empty: as sorting all at once. */
@@ -59,16 +64,10 @@ static void check_segments(const ts_kernels *k, int64_t n, int n_segments) {
     x[2][i] = (uint32_t)i;
     pairs[i] = (pair){x[0][i], (uint32_t)i};
   }
-  qsort(pairs, (size_t)n, sizeof *pairs, by_key);
   const ts_sort_args a = {x[0],       x[1],    x[2], x[3], n,   14,
                           n_segments, segment, base, 10,   NULL};
   ck_assert_int_eq(k->sort(&a), TS_OK);
-  for (int64_t i = 0; i < n; i++) {
-    ck_assert_uint_eq(x[0][i], pairs[i].key);
-    ck_assert_uint_eq(x[2][i], pairs[i].value);
-  }
-  for (int i = 0; i < 4; i++) free(x[i]);
-  free(pairs);
+  compare(x, pairs, n);
 }
 
 START_TEST(segments_are_sorted_alone) {
