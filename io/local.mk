@@ -58,6 +58,7 @@ tessera_sources += \
   io/schema.c \
   io/schema_find.c \
   io/schema.h \
+  io/schema_tables.h \
   io/source.c \
   io/source.h \
   io/synthetic.c \

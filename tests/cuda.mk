@@ -46,12 +46,24 @@ MOSTLYCLEANFILES += tests/*.d
 # CUDA kernels on the CPU, where a C++ compiler is there.
 cuda_pack = tests/cuda_pack.c tests/cuda_pack.h tests/cuda_pack_distinct.c \
   tests/cuda_pack_block.h
-cuda_dense = tests/cuda_dense.c tests/cuda_dense.h tests/cuda_dense_rows.c
-EXTRA_DIST += tests/cuda_emulate.h tests/cuda_emulate_run.h \
-  tests/cuda_numbers.h tests/lane_tasks.h
+cuda_update = tests/cuda_update.c tests/cuda_update.h \
+  tests/cuda_update_case.c tests/cuda_update_case.h
+cuda_cache = tests/cuda_cache.c tests/cuda_cache.h \
+  tests/cuda_cache_sides.c tests/cuda_cache_sides.h
+cuda_numbers = tests/cuda_numbers.c tests/cuda_numbers.h
+cuda_block = tests/cuda_block.c tests/cuda_block.h $(cuda_numbers)
+cuda_flat = tests/cuda_flat.c tests/cuda_flat.h $(cuda_block)
+cuda_views = tests/cuda_views.c tests/cuda_views.h tests/cuda_views_codes.c \
+  tests/cuda_views_case.h $(cuda_block)
+cuda_loss = tests/cuda_loss.c tests/cuda_loss.h $(cuda_numbers)
+cuda_dense = tests/cuda_dense.c tests/cuda_dense.h tests/cuda_dense_rows.c \
+  $(cuda_numbers)
+EXTRA_DIST += tests/cuda_emulate.h tests/cuda_emulate_math.h \
+  tests/cuda_emulate_run.h tests/lane_tasks.h
 if HAVE_CXX
 check_LIBRARIES += tests/libemulate.a
-tests_libemulate_a_SOURCES = tests/cuda_emulate.cc tests/cuda_emulate.h
+tests_libemulate_a_SOURCES = tests/cuda_emulate.cc tests/cuda_emulate.h \
+  tests/cuda_emulate_math.h
 cuda_test_libs = tests/libemulate.a $(LDADD)
 # The C compiler links: mpicc knows the libraries, none is of C++.
 cuda_test_link = $(LINK)
@@ -73,14 +85,14 @@ tests_test_cuda_lookup_LINK = $(cuda_test_link)
 # Row updates, in the same way.
 check_PROGRAMS += tests/test_cuda_update
 tests_test_cuda_update_SOURCES = tests/test_cuda_update.c \
-  tests/cuda_update.c tests/cuda_update.h tests/update_emulated.cc
+  $(cuda_update) tests/update_emulated.cc
 tests_test_cuda_update_LDADD = $(cuda_test_libs)
 tests_test_cuda_update_LINK = $(cuda_test_link)
 
 # The cache of rows in slow memory, in the same way.
 check_PROGRAMS += tests/test_cuda_cache
 tests_test_cuda_cache_SOURCES = tests/test_cuda_cache.c \
-  tests/cuda_cache.c tests/cuda_cache.h tests/cache_emulated.cc
+  $(cuda_cache) tests/cache_emulated.cc
 tests_test_cuda_cache_LDADD = $(cuda_test_libs)
 tests_test_cuda_cache_LINK = $(cuda_test_link)
 
@@ -93,8 +105,8 @@ tests_test_cuda_pack_LINK = $(cuda_test_link)
 
 # Views, wires and positions, too.
 check_PROGRAMS += tests/test_cuda_views
-tests_test_cuda_views_SOURCES = tests/test_cuda_views.c \
-  tests/cuda_views.c tests/cuda_views.h tests/views_emulated.cc
+tests_test_cuda_views_SOURCES = tests/test_cuda_views.c $(cuda_views) \
+  tests/views_emulated.cc
 tests_test_cuda_views_LDADD = $(cuda_test_libs)
 tests_test_cuda_views_LINK = $(cuda_test_link)
 
@@ -116,7 +128,8 @@ tests_test_cuda_unpack_LINK = $(cuda_test_link)
 # Matrix products: the engine over a library that computes on the host.
 if HAVE_CUDA
 cuda_products = tests/cuda_products.h tests/cuda_products_emulated.cc \
-  tests/cuda_cublas.c tests/cuda_cublas.h $(cuda_fake)
+  tests/cuda_cublas.c tests/cuda_cublas.h tests/cuda_cublas_impl.h \
+  tests/cuda_cublas_product.c $(cuda_fake)
 check_PROGRAMS += tests/test_cuda_products tests/test_cuda_linear
 tests_test_cuda_products_SOURCES = tests/test_cuda_products.c $(cuda_products)
 tests_test_cuda_products_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
@@ -129,8 +142,8 @@ tests_test_cuda_linear_LINK = $(cuda_test_link)
 endif
 # Loss and metrics, in the same way.
 check_PROGRAMS += tests/test_cuda_loss
-tests_test_cuda_loss_SOURCES = tests/test_cuda_loss.c tests/cuda_loss.c \
-  tests/cuda_loss.h tests/loss_emulated.cc
+tests_test_cuda_loss_SOURCES = tests/test_cuda_loss.c $(cuda_loss) \
+  tests/loss_emulated.cc
 tests_test_cuda_loss_LDADD = $(cuda_test_libs)
 tests_test_cuda_loss_LINK = $(cuda_test_link)
 
@@ -142,8 +155,8 @@ tests_test_cuda_dense_LDADD = $(cuda_test_libs)
 tests_test_cuda_dense_LINK = $(cuda_test_link)
 # Flat arrays and the dense optimizers, in the same way.
 check_PROGRAMS += tests/test_cuda_flat
-tests_test_cuda_flat_SOURCES = tests/test_cuda_flat.c \
-  tests/cuda_flat.c tests/cuda_flat.h tests/flat_emulated.cc
+tests_test_cuda_flat_SOURCES = tests/test_cuda_flat.c $(cuda_flat) \
+  tests/flat_emulated.cc
 tests_test_cuda_flat_LDADD = $(cuda_test_libs)
 tests_test_cuda_flat_LINK = $(cuda_test_link)
 endif
@@ -152,8 +165,8 @@ endif
 cuda_gpu = tests/cuda_gpu.c tests/cuda_gpu.h
 if HAVE_CUDA
 check_PROGRAMS += tests/test_cuda_loss_gpu
-tests_test_cuda_loss_gpu_SOURCES = tests/test_cuda_loss_gpu.c \
-  tests/cuda_loss.c tests/cuda_loss.h $(cuda_gpu)
+tests_test_cuda_loss_gpu_SOURCES = tests/test_cuda_loss_gpu.c $(cuda_loss) \
+  $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_unpack_gpu
 tests_test_cuda_unpack_gpu_SOURCES = tests/test_cuda_unpack_gpu.c \
@@ -169,23 +182,23 @@ tests_test_cuda_lookup_gpu_SOURCES = tests/test_cuda_lookup_gpu.c \
 
 check_PROGRAMS += tests/test_cuda_cache_gpu
 tests_test_cuda_cache_gpu_SOURCES = tests/test_cuda_cache_gpu.c \
-  tests/cuda_cache.c tests/cuda_cache.h $(cuda_gpu)
+  $(cuda_cache) $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_update_gpu
 tests_test_cuda_update_gpu_SOURCES = tests/test_cuda_update_gpu.c \
-  tests/cuda_update.c tests/cuda_update.h $(cuda_gpu)
+  $(cuda_update) $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_pack_gpu
 tests_test_cuda_pack_gpu_SOURCES = tests/test_cuda_pack_gpu.c \
   $(cuda_pack) $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_views_gpu
-tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c \
-  tests/cuda_views.c tests/cuda_views.h $(cuda_gpu)
+tests_test_cuda_views_gpu_SOURCES = tests/test_cuda_views_gpu.c $(cuda_views) \
+  $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_flat_gpu
-tests_test_cuda_flat_gpu_SOURCES = tests/test_cuda_flat_gpu.c \
-  tests/cuda_flat.c tests/cuda_flat.h $(cuda_gpu)
+tests_test_cuda_flat_gpu_SOURCES = tests/test_cuda_flat_gpu.c $(cuda_flat) \
+  $(cuda_gpu)
 
 check_PROGRAMS += tests/test_cuda_entries_gpu
 tests_test_cuda_entries_gpu_SOURCES = tests/test_cuda_entries_gpu.c \

@@ -5,164 +5,8 @@
  * What must be resident is also told by the host's own directory
  * (sparse/cache.h), and in the end all rows must be those of a table that has
  * no cache. */
-#include "cuda_cache.h"
-
-#include <stdio.h>
-
+#include "cuda_cache_sides.h"
 #include "sparse/cache.h"
-#include "sparse_util.h"
-
-enum { ROWS = 900, TABLES = 4, STEPS = 6, IDS = 700, PARTS = 3, SETS = 16 };
-enum { LINES = 32 * SETS, FIRST_LINE = 4096 };
-/* Rows in pieces of 16, 4 and 2 bytes; the first in more than 128 of them. */
-static const int64_t part_bytes[PARTS] = {2064, 20, 6};
-static const int64_t row_base[TABLES + 1] = {0, 300, 300, 310, ROWS};
-
-typedef struct spec {
-  int n_sets, passes, blocks;
-  bool lfu;
-  int64_t n_ids;
-} spec;
-
-/* ---- two sides ----------------------------------------------------------- */
-
-static const cache_target *target;
-static cache_target plain;
-
-typedef struct side {
-  const cache_target *t;
-  ts_cache_device c;
-  void *rows[PARTS]; /* as the host sees them */
-  uint32_t *slots[STEPS], *keys, *place;
-  ts_cache_report report;
-} side;
-
-static void *copy_of(const void *p, size_t bytes) {
-  void *to = malloc(bytes ? bytes : 1);
-  ck_assert_ptr_nonnull(to);
-  memcpy(to, p, bytes);
-  return to;
-}
-
-static void copy_to(void *to, const void *from, size_t bytes) {
-  memcpy(to, from, bytes);
-}
-
-static void *share(void **seen, size_t bytes) {
-  return *seen = calloc(1, bytes);
-}
-
-static void start(void) {
-  plain = (cache_target){.send = copy_of,
-                         .fetch = copy_to,
-                         .put = copy_to,
-                         .drop = free,
-                         .share = share,
-                         .unshare = free};
-  ck_assert_ok(ts_kernels_fill(&plain.kernels, "host", "ref"));
-  if (target->start) target->start();
-}
-
-static void stop(void) {
-  if (target->stop) target->stop();
-}
-
-static void *zeros(const side *s, size_t bytes) {
-  void *none = test_alloc((int64_t)bytes, 1);
-  void *to = s->t->send(none, bytes);
-  free(none);
-  return to;
-}
-
-static void open_rows(side *s, const spec *x) {
-  uint64_t seed = 77;
-  for (int k = 0; k < PARTS; k++) {
-    void *seen = NULL;
-    s->rows[k] = s->t->share(&seen, (size_t)(ROWS * part_bytes[k]));
-    for (int64_t i = 0; i < ROWS * part_bytes[k]; i++)
-      ((uint8_t *)s->rows[k])[i] = (uint8_t)test_random(&seed);
-    s->c.part[k] = (ts_cache_part){
-        seen, zeros(s, (size_t)(32 * x->n_sets * part_bytes[k])),
-        part_bytes[k]};
-  }
-  s->c.n_parts = PARTS;
-}
-
-static void open_side(side *s, const cache_target *t, const spec *x) {
-  const size_t line = (size_t)x->n_sets * 32 * 4;
-  *s = (side){.t = t};
-  s->c = (ts_cache_device){.tag = zeros(s, line),
-                           .stamp = zeros(s, line),
-                           .round = zeros(s, line),
-                           .count = zeros(s, line),
-                           .state = zeros(s, line),
-                           .n_sets = x->n_sets,
-                           .first_line = FIRST_LINE,
-                           .lfu = x->lfu,
-                           .row_base = t->send(row_base, sizeof row_base),
-                           .n_tables = TABLES,
-                           .counts = zeros(s, TABLES * TS_CACHE_COUNTS * 8),
-                           .locks = zeros(s, 16)};
-  if (x->passes > 1) s->c.through = zeros(s, (ROWS / 32 + 1) * 4);
-  open_rows(s, x);
-  for (int b = 0; b < STEPS; b++) s->slots[b] = zeros(s, IDS * 4);
-  s->keys = zeros(s, IDS * 4);
-  s->place = zeros(s, IDS * 4);
-  const ts_cache_args a = {.cache = &s->c};
-  ck_assert_ok(t->kernels.cache_reload(&a));
-}
-
-static void close_side(side *s) {
-  void *all[] = {s->c.tag,   s->c.stamp,
-                 s->c.round, s->c.count,
-                 s->c.state, s->c.counts,
-                 s->c.locks, s->keys,
-                 s->place,   (void *)(uintptr_t)s->c.row_base};
-  for (int i = 0; i < TEST_COUNT(all); i++) s->t->drop(all[i]);
-  if (s->c.through) s->t->drop(s->c.through);
-  for (int b = 0; b < STEPS; b++) s->t->drop(s->slots[b]);
-  for (int k = 0; k < PARTS; k++) {
-    s->t->drop(s->c.part[k].lines);
-    s->t->unshare(s->rows[k]);
-  }
-}
-
-/* ---- the same bytes ------------------------------------------------------ */
-
-static const char *at_step;
-
-static void same(const side *s, const char *what, const void *a, const void *b,
-                 size_t bytes) {
-  static char x[LINES * 2064], y[LINES * 2064];
-  ck_assert_uint_le(bytes, sizeof x);
-  s[0].t->fetch(x, a, bytes);
-  s[1].t->fetch(y, b, bytes);
-  if (!memcmp(x, y, bytes)) return;
-  for (size_t i = 0; i < bytes; i++)
-    ck_assert_msg(x[i] == y[i], "%s: %s differs at byte %zu of %zu", at_step,
-                  what, i, bytes);
-}
-
-static void compare(const side *s) {
-  const ts_cache_device *a = &s[0].c, *b = &s[1].c;
-  const size_t line = (size_t)a->n_sets * 32 * 4;
-  same(s, "tag", a->tag, b->tag, line);
-  same(s, "stamp", a->stamp, b->stamp, line);
-  same(s, "round", a->round, b->round, line);
-  same(s, "count", a->count, b->count, line);
-  same(s, "state", a->state, b->state, line);
-  same(s, "counts", a->counts, b->counts, TABLES * TS_CACHE_COUNTS * 8);
-  same(s, "locks", a->locks, b->locks, 16);
-  if (a->through)
-    same(s, "through", a->through, b->through, (ROWS / 32 + 1) * 4);
-  for (int k = 0; k < PARTS; k++) {
-    same(s, "lines", a->part[k].lines, b->part[k].lines,
-         (size_t)(a->n_sets * 32 * part_bytes[k]));
-    ck_assert_msg(
-        !memcmp(s[0].rows[k], s[1].rows[k], (size_t)(ROWS * part_bytes[k])),
-        "%s: rows differ", at_step);
-  }
-}
 
 /* ---- steps --------------------------------------------------------------- */
 
@@ -176,7 +20,7 @@ static void fill(uint32_t *rows, const spec *x, int step) {
 }
 
 static void hold(side *s, const spec *x, int step, const uint32_t *rows) {
-  at_step = "hold";
+  sides_step = "hold";
   for (int i = 0; i < 2; i++) {
     const int64_t pass = (x->n_ids + x->passes - 1) / x->passes;
     const ts_cache_args a = {.cache = &s[i].c,
@@ -188,8 +32,9 @@ static void hold(side *s, const spec *x, int step, const uint32_t *rows) {
     s[i].t->put(s[i].slots[step], rows, (size_t)x->n_ids * 4);
     ck_assert_ok(s[i].t->kernels.cache_hold(&a));
   }
-  same(s, "slots", s[0].slots[step], s[1].slots[step], (size_t)x->n_ids * 4);
-  compare(s);
+  sides_same(s, "slots", s[0].slots[step], s[1].slots[step],
+             (size_t)x->n_ids * 4);
+  sides_compare(s);
   ck_assert_int_lt(s[1].report.launches, TS_CACHE_LAUNCHES_MAX);
   ck_assert_int_le(s[1].report.launches, 2 + 49 * x->passes);
   if (x->n_ids) ck_assert_int_gt(s[1].report.launches, 4 * x->passes);
@@ -197,7 +42,7 @@ static void hold(side *s, const spec *x, int step, const uint32_t *rows) {
 
 static void again(side *s, const spec *x, int step, uint32_t round,
                   bool refresh) {
-  at_step = refresh ? "refresh" : "release";
+  sides_step = refresh ? "refresh" : "release";
   for (int i = 0; i < 2; i++) {
     const ts_kernels *k = &s[i].t->kernels;
     const ts_cache_args a = {.cache = &s[i].c,
@@ -206,18 +51,19 @@ static void again(side *s, const spec *x, int step, uint32_t round,
                              .n = x->n_ids};
     ck_assert_ok(refresh ? k->cache_refresh(&a) : k->cache_release(&a));
   }
-  same(s, "slots", s[0].slots[step], s[1].slots[step], (size_t)x->n_ids * 4);
-  compare(s);
+  sides_same(s, "slots", s[0].slots[step], s[1].slots[step],
+             (size_t)x->n_ids * 4);
+  sides_compare(s);
 }
 
 static void whole(side *s, bool out) {
-  at_step = out ? "flush" : "reload";
+  sides_step = out ? "flush" : "reload";
   for (int i = 0; i < 2; i++) {
     const ts_kernels *k = &s[i].t->kernels;
     const ts_cache_args a = {.cache = &s[i].c};
     ck_assert_ok(out ? k->cache_flush(&a) : k->cache_reload(&a));
   }
-  compare(s);
+  sides_compare(s);
 }
 
 static int by_number(const void *a, const void *b) {
@@ -253,7 +99,7 @@ static void update_side(side *s, const uint32_t *keys, const uint32_t *place,
 static void update(side *s, const spec *x, int step, const uint32_t *rows) {
   static uint32_t keys[IDS], place[IDS];
   const size_t bytes = (size_t)x->n_ids * 4;
-  at_step = "locate";
+  sides_step = "locate";
   memcpy(keys, rows, bytes);
   qsort(keys, (size_t)x->n_ids, 4, by_number);
   memset(place, 0, bytes);
@@ -266,8 +112,8 @@ static void update(side *s, const spec *x, int step, const uint32_t *rows) {
     s[i].t->put(s[i].keys, keys, bytes);
     ck_assert_ok(s[i].t->kernels.cache_locate(&a));
   }
-  same(s, "places", s[0].place, s[1].place, bytes);
-  compare(s);
+  sides_same(s, "places", s[0].place, s[1].place, bytes);
+  sides_compare(s);
   s[0].t->fetch(place, s[0].place, bytes);
   for (int i = 0; i < 2; i++) update_side(&s[i], keys, place, x->n_ids, step);
   for (int k = 0; k < PARTS; k++)
@@ -315,16 +161,17 @@ static void finish(side *s, const spec *x) {
 }
 
 static void open_both(side *s, const spec *x) {
-  if (target->set_blocks) target->set_blocks(x->blocks);
-  open_side(&s[0], &plain, x);
-  open_side(&s[1], target, x);
+  if (cache_tested->set_blocks) cache_tested->set_blocks(x->blocks);
+  side_open(&s[0], &cache_plain, x);
+  side_open(&s[1], cache_tested, x);
   for (int k = 0; k < PARTS; k++)
-    truth[k] = copy_of(s[0].rows[k], (size_t)(ROWS * part_bytes[k]));
+    truth[k] = memcpy(test_alloc(ROWS * part_bytes[k], 1), s[0].rows[k],
+                      (size_t)(ROWS * part_bytes[k]));
 }
 
 static void close_both(side *s) {
   for (int k = 0; k < PARTS; k++) free(truth[k]);
-  for (int i = 0; i < 2; i++) close_side(&s[i]);
+  for (int i = 0; i < 2; i++) side_close(&s[i]);
 }
 
 /* As the prefetch pipeline has it: the next batch is held before this one is
@@ -470,8 +317,8 @@ START_TEST(rows) {
   }
   n = offsets[start_of[f]];
   for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)(test_random(&seed) % 900);
-  const cache_target *const t[2] = {&plain, target};
-  if (target->set_blocks) target->set_blocks(3);
+  const cache_target *const t[2] = {&cache_plain, cache_tested};
+  if (cache_tested->set_blocks) cache_tested->set_blocks(3);
   for (int k = 0; k < 2; k++) {
     void *sent[3] = {t[k]->send(out[k], sizeof out[k]),
                      t[k]->send(offsets, sizeof offsets),
@@ -494,8 +341,8 @@ END_TEST
 Suite *cuda_cache_suite(const char *name, const cache_target *t) {
   Suite *suite = suite_create(name);
   TCase *c = tcase_create("cache");
-  target = t;
-  tcase_add_unchecked_fixture(c, start, stop);
+  cache_tested = t;
+  tcase_add_unchecked_fixture(c, sides_start, sides_stop);
   tcase_add_loop_test(c, trains, 0, 18);
   tcase_add_loop_test(c, sizes, 0, 6);
   tcase_add_loop_test(c, policies, 0, 4);

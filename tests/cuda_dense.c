@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda_numbers.h"
+
 static const dense_target *target;
 ts_kernels dense_host, dense_tested;
 
@@ -18,17 +20,6 @@ ts_kernels dense_host, dense_tested;
 enum { BYTES_MAX = 16 << 20 };
 static char *was, *of_host, *of_target, *before;
 static size_t used;
-static uint64_t seed = 1;
-
-static uint32_t bits(void) {
-  seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (uint32_t)(seed >> 32);
-}
-
-uint32_t dense_random(uint32_t below) {
-  return bits() % below;
-}
-
 static float some(void) {
   static const float rare[] = {0, -0.0f, 0x1p-140f, -0x1p-149f, 1, -1};
   if (bits() % 16 == 0) return rare[bits() % 6];
@@ -289,7 +280,7 @@ START_TEST(interactions) {
                F[f] < 10   ? 5
                : F[f] < 60 ? 3
                            : 1,
-               how | (int)dense_random(4) << 2);
+               how | below(4) << 2);
 }
 END_TEST
 

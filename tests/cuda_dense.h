@@ -51,7 +51,6 @@ size_t dense_take_halves(int64_t n, int off);
 const char *dense_was(void);
 char *dense_of_host(void);
 char *dense_of_target(void);
-uint32_t dense_random(uint32_t below);
 
 /* TASK (BASE, ARG) by the host's kernels on a copy of the block at BASE, then
  * by the target's on each of its machines, whose results are the same. */

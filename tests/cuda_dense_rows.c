@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "cuda_numbers.h"
+
 static float *floats(char *base, size_t at) {
   return (float *)(void *)(base + at);
 }
@@ -52,7 +54,7 @@ static void cross(int width, int batch, int how) {
                   .add = how & 2,
                   .first = how & 4,
                   .last = how & 8,
-                  .y16 = (how & 1) && dense_random(3)};
+                  .y16 = (how & 1) && below(3)};
   const int64_t n = (int64_t)batch * c.stride, m = (int64_t)batch * c.t_stride;
   const int off = odd ? 4 : 0;
   size_t *const all[] = {&c.x0, &c.x, &c.y, &c.dy, &c.dx0};
@@ -103,8 +105,8 @@ done:
 static void machine(int n, int dim, int batch) {
   fm_case c = {.n = n,
                .dim = dim,
-               .stride = n * dim + (int)dense_random(5),
-               .out_stride = 1 + (int)dense_random(3),
+               .stride = n * dim + below(5),
+               .out_stride = 1 + below(3),
                .batch = batch};
   dense_begin();
   c.x = dense_take_floats((int64_t)batch * c.stride, 4);
@@ -184,7 +186,7 @@ static void join(int n, int batch, int how) {
 START_TEST(joins) {
   static const int n[] = {0, 1, 2, 26, 59, 60, 150};
   for (int how = 0; how < 16; how++) {
-    for (int i = 0; i < 7; i++) join(n[i], 1 + (int)dense_random(40), how);
+    for (int i = 0; i < 7; i++) join(n[i], 1 + below(40), how);
     join(3, 0, how);
   }
 }

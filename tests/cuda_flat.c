@@ -1,65 +1,39 @@
 /* cuda_flat.c - cases of flat arrays and dense optimizers, by the host's
- * kernels and by a target's.  All memory of a case is one block; both get a
- * copy of it, and what they leave behind has to be the same bytes, gaps
- * between arrays included. */
+ * kernels and by a target's. */
 #include "cuda_flat.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "dense/optim.h"
 #include "cuda_numbers.h"
-#include "harness.h"
-
-static const flat_target *target;
-static ts_kernels host, tested;
+#include "optim_config.h"
 
 /* ---- numbers ------------------------------------------------------------- */
 
 typedef enum { PLAIN, POSITIVE, SPECIAL } number_kind;
 
-/* Of SPECIAL 1 of 64 is: zeros, denormals, infinities, NaN, the largest, ties
- * of both 16-bit types. */
+/* Of SPECIAL 1 of 64 is. */
 static float some(number_kind kind) {
-  static const uint32_t specials[] = {
-      0,          0x80000000, 1,          0x807fffff, 0x7f800000, 0xff800000,
-      0x7fc00000, 0xffc12345, 0x7f800001, 0x7f7fffff, 0xff7fffff, 0x3f808000,
-      0x3f818000, 0x3f801000, 0x3f803000, 0x477fe000, 0x477ff000, 0xc7800000,
-      0x33000000, 0x33000001, 0x38000000, 0x387fffff, 0xb7ffffff, 0x007fffff};
-  if (kind == SPECIAL && below(64) == 0)
-    return float_of(specials[below((int32_t)(sizeof specials / 4))]);
+  if (kind == SPECIAL && below(64) == 0) return special();
   const float x = ldexpf(1 + (float)(bits() >> 9) * 0x1p-23f, below(24) - 16);
   return kind == POSITIVE || bits() & 1 ? x : -x;
 }
 
 /* ---- a case's memory ----------------------------------------------------- */
 
-enum { BYTES_MAX = 8 << 20 };
-static char *block;
-static size_t used;
-
-/* BYTES whose start is OFF bytes behind a border of 256; pointers of a case
- * are offsets until it runs. */
-static void *take(int64_t bytes, int off) {
-  const size_t at = (used + 32 + 255) / 256 * 256 + (size_t)off;
-  used = at + (size_t)bytes;
-  ck_assert(used + 256 <= BYTES_MAX);
-  return (void *)(uintptr_t)at;
-}
-
 static void *take_floats(int64_t n, int off, number_kind kind) {
-  void *p = take(n * 4, off);
+  void *p = block_take(n * 4, off);
   for (int64_t i = 0; i < n; i++) {
     const float x = some(kind);
-    memcpy(block + (uintptr_t)p + 4 * i, &x, 4);
+    memcpy((char *)block_here(p) + 4 * i, &x, 4);
   }
   return p;
 }
 
 static void *take_double(double x) {
-  void *p = take(8, 0);
-  memcpy(block + (uintptr_t)p, &x, 8);
+  void *p = block_take(8, 0);
+  memcpy(block_here(p), &x, 8);
   return p;
 }
 
@@ -67,64 +41,6 @@ static void *take_double(double x) {
 static int some_off(void) {
   return bits() % 4 ? 0 : 4 * below(4);
 }
-
-static void clear(void) {
-  used = 64;
-  for (size_t i = 0; i < BYTES_MAX; i += 4) {
-    const uint32_t b = bits();
-    memcpy(block + i, &b, 4);
-  }
-}
-
-/* ---- both ---------------------------------------------------------------- */
-
-/* Runs with a table of kernels on the block at BASE. */
-typedef ts_err (*flat_run)(const ts_kernels *, char *base, const void *arg);
-
-typedef struct flat_call {
-  flat_run run;
-  const ts_kernels *kernels;
-  char *base;
-  const void *arg;
-} flat_call;
-
-static ts_err call(void *arg) {
-  const flat_call *c = arg;
-  return c->run(c->kernels, c->base, c->arg);
-}
-
-static void compare(const char *want, const char *got) {
-  for (size_t i = 0; i < used + 256; i += 4) {
-    float x, y;
-    memcpy(&x, want + i, 4);
-    memcpy(&y, got + i, 4);
-    ck_assert_msg(!memcmp(&x, &y, 4), "byte %zu: %a, not %a", i, (double)y,
-                  (double)x);
-  }
-}
-
-/* Many blocks, then few: kernels go on with a stride. */
-static void check(flat_run run, const void *arg) {
-  const size_t bytes = (used + 256 + 3) / 4 * 4;
-  char *want = malloc(bytes), *got = malloc(bytes);
-  memcpy(want, block, bytes);
-  ck_assert_ok(run(&host, want, arg));
-  for (int most = 1000; most > 0; most -= 998) {
-    char *sent = target->send(block, bytes);
-    flat_call c = {run, &tested, sent, arg};
-    if (target->set_blocks) target->set_blocks(most);
-    ck_assert_ok(target->run(call, &c));
-    target->fetch(got, sent, bytes);
-    target->drop(sent);
-    compare(want, got);
-    if (!target->set_blocks) break;
-  }
-  free(want);
-  free(got);
-}
-
-/* The pointer that lies P bytes into the block. */
-#define AT(p) ((void *)(base + (uintptr_t)(p)))
 
 /* ---- rows ---------------------------------------------------------------- */
 
@@ -145,10 +61,10 @@ START_TEST(half_rows) {
                         .n = widths[w],
                         .from_stride = widths[w] + gap,
                         .to_stride = widths[w] + (i < 3 ? 0 : gap)};
-      clear();
+      block_clear();
       a.from = take_floats(a.rows * a.from_stride, some_off(), SPECIAL);
-      a.to = take(a.rows * a.to_stride * 2, 2 * below(4) * (i % 2));
-      check(run_half, &a);
+      a.to = block_take(a.rows * a.to_stride * 2, 2 * below(4) * (i % 2));
+      block_check(run_half, &a, false);
     }
 }
 END_TEST
@@ -167,15 +83,15 @@ START_TEST(look) {
     for (int i = 0; i < 12; i++) {
       ts_look_args a = {
           .rows = 1 + below(50), .n = widths[w], .stride = widths[w] + i % 3};
-      clear();
+      block_clear();
       a.x = take_floats(a.rows * a.stride, some_off(), PLAIN);
-      a.bad = take(4, 0);
-      memset(block + (uintptr_t)a.bad, 0, 4);
-      if (i % 4 == 3) *(int32_t *)(void *)(block + (uintptr_t)a.bad) = 1;
+      a.bad = block_take(4, 0);
+      memset(block_here(a.bad), 0, 4);
+      if (i % 4 == 3) *(int32_t *)block_here(a.bad) = 1;
       const int64_t at = i < 4 ? (a.rows - 1) * a.stride + a.n - 1
                                : below((int32_t)(a.rows * a.stride));
-      if (i % 4) memcpy(block + (uintptr_t)(a.x + at), &bads[i % 3], 4);
-      check(run_look, &a);
+      if (i % 4) memcpy(block_here(a.x + at), &bads[i % 3], 4);
+      block_check(run_look, &a, false);
     }
 }
 END_TEST
@@ -195,15 +111,15 @@ START_TEST(copies) {
   static const int32_t sizes[] = {0, 1, 3, 4, 100, 4095, 4096, 4097, 9001};
   static ts_copies_args a;
   for (int n = 0; n <= TS_COPY_PIECES; n += n < 3 ? 1 : TS_COPY_PIECES - 3) {
-    clear();
+    block_clear();
     a.n_pieces = n;
     for (int i = 0; i < n; i++) {
       const int64_t m = sizes[(i + n) % 9];
-      a.piece[i].to = take(m * 4, some_off());
+      a.piece[i].to = block_take(m * 4, some_off());
       a.piece[i].from = take_floats(m, some_off(), SPECIAL);
       a.piece[i].n = m;
     }
-    check(run_copies, &a);
+    block_check(run_copies, &a, false);
   }
 }
 END_TEST
@@ -225,10 +141,10 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths };
 START_TEST(swap) {
   for (int i = 0; i < 2 * LENGTHS; i++) {
     pair_case p = {.n = lengths[i / 2]};
-    clear();
+    block_clear();
     p.a = take_floats(p.n, 0, SPECIAL);
     p.b = take_floats(p.n, i % 2 ? 8 : 0, SPECIAL);
-    check(run_swap, &p);
+    block_check(run_swap, &p, false);
   }
 }
 END_TEST
@@ -251,10 +167,10 @@ START_TEST(short_and_wide) {
     wire_case w = {.n = lengths[i / 4],
                    .dtype = i % 2 ? TS_F16 : TS_BF16,
                    .widen = i / 2 % 2};
-    clear();
-    w.x = w.widen ? take(w.n * 4, some_off())
+    block_clear();
+    w.x = w.widen ? block_take(w.n * 4, some_off())
                   : take_floats(w.n, some_off(), SPECIAL);
-    check(run_wire, &w);
+    block_check(run_wire, &w, false);
   }
 }
 END_TEST
@@ -275,10 +191,10 @@ static ts_err run_squares(const ts_kernels *k, char *base, const void *arg) {
 START_TEST(squares) {
   for (int i = 0; i < LENGTHS; i++) {
     sum_case s = {.n = i == 1 ? 1200007 : lengths[i]};
-    clear();
+    block_clear();
     s.x = take_floats(s.n, some_off(), PLAIN);
     s.sum = take_double(i % 2 ? 0.3 : 0);
-    check(run_squares, &s);
+    block_check(run_squares, &s, false);
   }
 }
 END_TEST
@@ -297,10 +213,10 @@ START_TEST(clip) {
   static const double norms[] = {0, 1e-300, 0.25, 3, 1e300, INFINITY};
   for (int i = 0; i < 12; i++) {
     clip_case c = {.most = i % 2 ? 0.7 : 1e4};
-    clear();
+    block_clear();
     c.norm = take_double(norms[i / 2]);
     c.factor = take_double(-1);
-    check(run_clip, &c);
+    block_check(run_clip, &c, false);
   }
 }
 END_TEST
@@ -312,15 +228,10 @@ static char kinds[][9] = {"sgd",  "sgd",   "momentum", "adagrad",
 enum { KINDS = 8 };
 
 static ts_optim_config settings(int kind, ts_wd_mode mode) {
-  ts_optim_config c = {.kind = kinds[kind],
-                       .lr = 0.03,
-                       .eps = NAN,
-                       .beta1 = NAN,
-                       .beta2 = NAN,
-                       .momentum = kind == 1 ? 0.6 : NAN,
-                       .eta = NAN,
-                       .weight_decay = 0.02,
-                       .weight_decay_mode = mode};
+  ts_optim_config c = test_optim(kinds[kind], 0.03);
+  if (kind == 1) c.momentum = 0.6;
+  c.weight_decay = 0.02;
+  c.weight_decay_mode = mode;
   ck_assert_ok(ts_dense_optim_check(&c, "test"));
   return c;
 }
@@ -348,8 +259,8 @@ static ts_err run_update(const ts_kernels *k, char *base, const void *arg) {
 
 static void *take_stats(double a, double b) {
   const double x[] = {a, b};
-  void *p = take(sizeof x, 0);
-  memcpy(block + (uintptr_t)p, x, sizeof x);
+  void *p = block_take(sizeof x, 0);
+  memcpy(block_here(p), x, sizeof x);
   return p;
 }
 
@@ -375,12 +286,12 @@ START_TEST(updates) {
   const ts_optim_config c = settings(i, (ts_wd_mode)(_i % 3));
   for (int n = 0; n < LENGTHS; n++) {
     static update_case u;
-    clear();
+    block_clear();
     u = (update_case){0};
     add_piece(&u, &c, lengths[n]);
     if (ts_dense_optim_has_norms(&c) && n % 3)
       u.a[0].stats = take_stats(n % 5 ? 7.5 : 0, 0.1);
-    check(run_update, &u);
+    block_check(run_update, &u, false);
   }
 }
 END_TEST
@@ -391,11 +302,11 @@ START_TEST(update_of_a_bucket) {
   for (int k = 0; k < KINDS; k++) c[k] = settings(k, (ts_wd_mode)(k % 3));
   for (int n = 0; n <= TS_DENSE_PIECES; n += 7) {
     static update_case u;
-    clear();
+    block_clear();
     u = (update_case){0};
     for (int i = 0; i < n; i++)
       add_piece(&u, &c[(i + n) % KINDS], lengths[(3 * i + n) % (LENGTHS - 1)]);
-    check(run_update, &u);
+    block_check(run_update, &u, false);
   }
 }
 END_TEST
@@ -404,36 +315,28 @@ START_TEST(stats) {
   for (int i = 0; i < 2 * LENGTHS; i++) {
     static update_case u;
     const ts_optim_config c = settings(i % 2 ? 6 : 7, TS_WD_L2);
-    clear();
+    block_clear();
     u = (update_case){0};
     add_piece(&u, &c, lengths[i / 2]);
     u.stats = take_stats(0, i % 3);
-    check(run_update, &u);
+    block_check(run_update, &u, false);
   }
 }
 END_TEST
 
 /* ---- the suite ----------------------------------------------------------- */
 
+static const block_target *target;
 static void start(void) {
-  block = malloc(BYTES_MAX);
-  ck_assert_ptr_nonnull(block);
-  ck_assert_ok(ts_kernels_fill(&host, "host", "ref"));
-  if (target->start) target->start();
-  target->kernels(&tested);
+  block_start(target, 8 << 20);
 }
 
-static void stop(void) {
-  if (target->stop) target->stop();
-  free(block);
-}
-
-Suite *cuda_flat_suite(const char *name, const flat_target *t) {
+Suite *cuda_flat_suite(const char *name, const block_target *t) {
   Suite *s = suite_create(name);
   TCase *c = tcase_create(name);
   target = t;
   tcase_set_timeout(c, 0);
-  tcase_add_unchecked_fixture(c, start, stop);
+  tcase_add_unchecked_fixture(c, start, block_stop);
   tcase_add_test(c, half_rows);
   tcase_add_test(c, look);
   tcase_add_test(c, copies);

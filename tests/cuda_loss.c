@@ -7,17 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda_numbers.h"
 #include "harness.h"
 
 enum { MOST = 12000 };
 static const loss_target *target;
 static ts_kernels host, tested;
 
-static uint64_t seed = 1;
-static uint32_t bits(void) {
-  seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (uint32_t)(seed >> 32);
-}
 static float unit(void) {
   return (float)(bits() >> 8) * 0x1p-24f;
 }

@@ -1,229 +1,22 @@
 /* cuda_update.c - cases of row updates: every optimizer, type of rows, way of
  * weight decay, length of runs and width, by the host's reference and by a
  * target; what both leave behind has to be the same bytes. */
-#include "cuda_update.h"
+#include "cuda_update_case.h"
 
-#include <stdio.h>
-
-#include "base/rng.h"
-#include "sparse_util.h"
-
-static const update_target *target;
-
-/* Four tables, of which one has no rows. */
-enum { TABLES = 4, ROWS = 90, PLACES = 120, RUNS_MAX = 32, BAGS = 300 };
-static const int64_t row_base[TABLES + 1] = {0, 20, 20, 57, ROWS};
-
-typedef struct spec {
-  const char *kind;
-  ts_dtype dtype;
-  ts_wd_mode decay;
-  int32_t dim;
-  const int *lengths; /* (n_runs) */
-  int n_runs;
-  bool weighted, mean, placed, keep;
-  int shift; /* floats that gradients are moved by: off multiples of 16 */
-} spec;
-
-/* What a case owns; the arrays that a kernel reads or writes, with the bytes
- * that belong to them. */
-enum { ARRAYS_MAX = 16 };
-typedef struct array {
-  void *p;
-  size_t bytes;
-} array;
-typedef struct update_case {
-  ts_row_update_args a;
-  ts_row_hyper hyper[TABLES];
-  int32_t row_dim[TABLES], id[TABLES], first_col[TABLES];
-  int64_t first_row[TABLES], n_out;
-  array all[ARRAYS_MAX];
-  int n_arrays;
-} update_case;
-
-static void *add(update_case *c, int64_t n, size_t size) {
-  array *x = &c->all[c->n_arrays++];
-  ck_assert_int_le(c->n_arrays, ARRAYS_MAX);
-  x->bytes = (size_t)n * size;
-  x->p = test_alloc(n, size);
-  return x->p;
-}
-
-static void drop(update_case *c) {
-  for (int i = 0; i < c->n_arrays; i++) free(c->all[i].p);
-}
-
-static void fill_tables(update_case *c, const spec *s) {
-  for (int t = 0; t < TABLES; t++) {
-    c->hyper[t] = (ts_row_hyper){.lr = 0.03f + 0.01f * (float)t,
-                                 .eps = 1e-5f,
-                                 .beta1 = 0.9f,
-                                 .beta2 = 0.99f - 0.1f * (float)t,
-                                 .momentum = 0.8f,
-                                 .eta = 0.01f,
-                                 .weight_decay = s->decay ? 0.02f : 0,
-                                 .weight_decay_mode = s->decay,
-                                 .correction1 = 1.7f,
-                                 .correction2 = 3.1f};
-    c->row_dim[t] = s->dim * (1 + t % 2);
-    c->id[t] = 7 * t + 1;
-    c->first_col[t] = 4 * (t % 3) * s->dim;
-    c->first_row[t] = INT64_C(5000000000) * t;
-  }
-  c->a.hyper = c->hyper;
-  c->a.row_base = row_base;
-  c->a.n_tables = TABLES;
-  c->a.row_dim = c->row_dim;
-  c->a.table_id = c->id;
-  c->a.first_row = c->first_row;
-  c->a.first_col = c->first_col;
-  c->a.seed = UINT64_C(0x123456789abcdef);
-  c->a.step = (INT64_C(1) << 32) + 11;
-}
-
-static void fill_rows(update_case *c, const spec *s) {
-  const int64_t n = (int64_t)PLACES * s->dim;
-  float *w = test_alloc(n, 4);
-  test_floats(w, n, 5);
-  memset(w + s->dim * 3, 0, (size_t)s->dim * 4);
-  c->a.weight = add(c, n, ts_dtype_bytes(s->dtype));
-  ts_from_f32(c->a.weight, w, s->dtype, n);
-  for (int k = 0; k < c->a.optim->n_states; k++) {
-    const int64_t m = c->a.optim->state[k].per_row ? ROWS : n;
-    c->a.state[k] = add(c, m, 4);
-    test_floats(c->a.state[k], m, (uint64_t)(k + 17));
-    for (int64_t i = 0; i < m; i++)
-      c->a.state[k][i] = fabsf(c->a.state[k][i]) * 0.1f;
-  }
-  free(w);
-}
-
-static void fill_keys(update_case *c, const spec *s) {
-  uint64_t seed = 3;
-  int64_t n = 0;
-  for (int r = 0; r < s->n_runs; r++) n += s->lengths[r];
-  uint32_t *keys = add(c, n, 4), *place = s->placed ? add(c, n, 4) : NULL;
-  ck_assert_int_le(s->n_runs, RUNS_MAX);
-  for (int64_t j = 0, r = 0, left = s->lengths[0]; j < n; j++, left--) {
-    while (left == 0) left = s->lengths[++r];
-    keys[j] = (uint32_t)(r * (ROWS - 1) / RUNS_MAX + r % 2);
-    /* only that of a run's first entry counts */
-    if (place)
-      place[j] = j && keys[j] == keys[j - 1] ? test_random(&seed)
-                                             : (keys[j] * 7 + 50) % PLACES;
-  }
-  c->a.n = n;
-  c->a.keys = keys;
-  c->a.place = place;
-}
-
-static void fill_entries(update_case *c, const spec *s) {
-  uint64_t seed = 8;
-  const int64_t n = c->a.n, wide = (int64_t)BAGS * s->dim + s->shift;
-  uint32_t *order = add(c, n, 4), *bag_of = NULL;
-  float *weights = NULL, *scale = NULL, *grad = add(c, wide, 4);
-  int64_t *at = add(c, BAGS, 8);
-  if (s->weighted) {
-    bag_of = add(c, n, 4);
-    weights = add(c, n, 4);
-    test_floats(weights, n, 21);
-  }
-  if (s->mean) {
-    scale = add(c, BAGS, 4);
-    for (int b = 0; b < BAGS; b++) scale[b] = 1.0f / (float)(b % 7 + 1);
-  }
-  for (int64_t j = 0; j < n; j++) {
-    order[j] =
-        s->weighted ? (uint32_t)((j * 7919) % n) : test_random(&seed) % BAGS;
-    if (bag_of) bag_of[j] = test_random(&seed) % BAGS;
-  }
-  for (int b = 0; b < BAGS; b++)
-    at[b] = (int64_t)(BAGS - 1 - b) * s->dim + s->shift;
-  test_floats(grad, wide, 9);
-  /* The first run is of one gradient of nothing, whose signs stay. */
-  for (int32_t d = 0; d < s->dim; d++) grad[at[0] + d] = -0.0f;
-  if (n > 0) order[0] = 0;
-  if (bag_of) bag_of[0] = 0;
-  c->a.order = order;
-  c->a.bag_of = bag_of;
-  c->a.weights = weights;
-  c->a.bag_scale = scale;
-  c->a.grad = grad;
-  c->a.grad_at = at;
-}
-
-static void make(update_case *c, const spec *s) {
-  memset(c, 0, sizeof *c);
-  c->a.optim = ts_row_optim_find(s->kind);
-  c->a.dtype = s->dtype;
-  c->a.dim = s->dim;
-  fill_tables(c, s);
-  fill_rows(c, s);
-  fill_keys(c, s);
-  fill_entries(c, s);
-  if (!s->keep) return;
-  c->a.sum_out = add(c, (int64_t)s->n_runs * s->dim, 4);
-  c->a.key_out = add(c, s->n_runs, 4);
-  c->a.n_out = add(c, 1, 8);
-}
-
-/* ---- both ways ----------------------------------------------------------- */
-
-/* The target's copy of what starts at P. */
-static void *sent(const update_case *c, void *const *copies, const void *p) {
-  for (int i = 0; p && i < c->n_arrays; i++)
-    if (c->all[i].p == p) return copies[i];
-  return NULL;
-}
-
-static ts_row_update_args send_all(const update_case *c, void **copies) {
-  ts_row_update_args a = c->a;
-  for (int i = 0; i < c->n_arrays; i++)
-    copies[i] = target->send(c->all[i].p, c->all[i].bytes);
-#define SENT(field) a.field = sent(c, copies, a.field)
-  SENT(weight), SENT(keys), SENT(place), SENT(order), SENT(grad);
-  SENT(grad_at), SENT(bag_of), SENT(weights), SENT(bag_scale), SENT(sum_out);
-  SENT(key_out), SENT(n_out), SENT(state[0]), SENT(state[1]);
-#undef SENT
-  return a;
-}
-
-static void same(const void *x, const void *y, size_t bytes, const char *what,
-                 const spec *s) {
-  const uint8_t *a = x, *b = y;
-  size_t i = 0;
-  while (i < bytes && a[i] == b[i]) i++;
-  ck_assert_msg(i == bytes,
-                "%s, rows of %s, decay %d, dim %d, weighted %d, mean %d, "
-                "place %d, keep %d, shift %d: %s differs at byte %zu of %zu",
-                s->kind, ts_dtype_name(s->dtype), (int)s->decay, s->dim,
-                s->weighted, s->mean, s->placed, s->keep, s->shift, what, i,
-                bytes);
-}
-
-/* The case has been through the reference: the target has left the same. */
-static void compare(const update_case *c, void **copies, const spec *s) {
-  for (int i = 0; i < c->n_arrays; i++) {
-    char *got = test_alloc((int64_t)c->all[i].bytes, 1), what[40];
-    snprintf(what, sizeof what, "array %d", i);
-    target->fetch(got, copies[i], c->all[i].bytes);
-    same(got, c->all[i].p, c->all[i].bytes, what, s);
-    free(got);
-  }
-}
+/* ---- updates ------------------------------------------------------------- */
 
 static void check_update(const spec *s) {
   ts_kernels ref;
   update_case c;
   void *copies[ARRAYS_MAX];
   test_kernels(&ref, 0);
-  make(&c, s);
-  const ts_row_update_args a = send_all(&c, copies);
-  ck_assert_ok(target->row_update(&a));
+  update_make(&c, s);
+  const ts_row_update_args a = update_send(&c, copies);
+  ck_assert_ok(update_tested->row_update(&a));
   ck_assert_ok(ref.row_update(&c.a));
-  compare(&c, copies, s);
-  for (int i = 0; i < c.n_arrays; i++) target->drop(copies[i]);
-  drop(&c);
+  update_compare(&c, copies, s);
+  for (int i = 0; i < c.n_arrays; i++) update_tested->drop(copies[i]);
+  update_drop(&c);
 }
 
 /* Places from PLACES / 2 on lie in arrays of their own: there all of them are
@@ -233,12 +26,12 @@ static void same_parts(const void *before, const void *after, const void *got,
                        const void *lines, int64_t bytes, const spec *s) {
   char *x = test_alloc(PLACES * bytes, 1);
   const size_t half = (size_t)(PLACES / 2 * bytes);
-  target->fetch(x, got, 2 * half);
-  same(x, after, half, "rows", s);
-  same(x + half, (const char *)before + half, half, "rows behind", s);
-  target->fetch(x, lines, 2 * half);
-  same(x, before, half, "lines before", s);
-  same(x + half, (const char *)after + half, half, "lines", s);
+  update_tested->fetch(x, got, 2 * half);
+  update_same(x, after, half, "rows", s);
+  update_same(x + half, (const char *)before + half, half, "rows behind", s);
+  update_tested->fetch(x, lines, 2 * half);
+  update_same(x, before, half, "lines before", s);
+  update_same(x + half, (const char *)after + half, half, "lines", s);
   free(x);
 }
 
@@ -253,7 +46,7 @@ static int placed(const update_case *c, void *const *copies, void **rows,
     rows[n] = c->a.state[k];
     bytes[n++] = c->a.dim * (int64_t)4;
   }
-  for (int i = 0; i < n; i++) got[i] = sent(c, copies, rows[i]);
+  for (int i = 0; i < n; i++) got[i] = update_sent(c, copies, rows[i]);
   return n;
 }
 
@@ -264,28 +57,28 @@ static void check_lines(const spec *s) {
   const void *got[3];
   int64_t bytes[3];
   test_kernels(&ref, 0);
-  make(&c, s);
-  ts_row_update_args a = send_all(&c, copies);
+  update_make(&c, s);
+  ts_row_update_args a = update_send(&c, copies);
   const int n = placed(&c, copies, rows, got, bytes);
   for (int i = 0; i < n; i++) {
     before[i] = test_alloc(PLACES * bytes[i], 1);
     memcpy(before[i], rows[i], (size_t)(PLACES * bytes[i]));
-    lines[i] = target->send(rows[i], (size_t)(PLACES * bytes[i]));
+    lines[i] = update_tested->send(rows[i], (size_t)(PLACES * bytes[i]));
     void *first = (char *)lines[i] + PLACES / 2 * bytes[i];
     if (i == 0) a.lines = first;
     for (int k = 0; i && k < c.a.optim->n_states; k++)
       if (rows[i] == (void *)c.a.state[k]) a.line_state[k] = first;
   }
   a.first_line = PLACES / 2;
-  ck_assert_ok(target->row_update(&a));
+  ck_assert_ok(update_tested->row_update(&a));
   ck_assert_ok(ref.row_update(&c.a));
   for (int i = 0; i < n; i++) {
     same_parts(before[i], rows[i], got[i], lines[i], bytes[i], s);
-    target->drop(lines[i]);
+    update_tested->drop(lines[i]);
     free(before[i]);
   }
-  for (int i = 0; i < c.n_arrays; i++) target->drop(copies[i]);
-  drop(&c);
+  for (int i = 0; i < c.n_arrays; i++) update_tested->drop(copies[i]);
+  update_drop(&c);
 }
 
 static const char *const kinds[] = {"sgd",
@@ -350,9 +143,9 @@ END_TEST
 
 /* No bit depends on the grid. */
 START_TEST(grids) {
-  if (!target->set_blocks) return;
+  if (!update_tested->set_blocks) return;
   for (int blocks = 1; blocks < 12; blocks += 2) {
-    target->set_blocks(blocks);
+    update_tested->set_blocks(blocks);
     for (int d = 0; d < TEST_COUNT(dims); d++)
       check_update(&(spec){.kind = "rowwise_adagrad",
                            .dim = dims[d],
@@ -360,7 +153,7 @@ START_TEST(grids) {
                            .n_runs = TEST_COUNT(long_runs),
                            .keep = blocks == 5});
   }
-  target->set_blocks(3);
+  update_tested->set_blocks(3);
 }
 END_TEST
 
@@ -404,33 +197,33 @@ static void check_stages(const spec *s) {
   update_case c;
   void *copies[ARRAYS_MAX];
   test_kernels(&ref, 0);
-  make(&c, s);
+  update_make(&c, s);
   ck_assert_ok(ref.row_update(&c.a));
   const int64_t n = *c.a.n_out, n_stats = n * TS_ROW_STATS_MAX;
-  float *stats = add(&c, n_stats, 4);
-  uint32_t *place = add(&c, n, 4);
+  float *stats = update_add(&c, n_stats, 4);
+  uint32_t *place = update_add(&c, n, 4);
   for (int64_t r = 0; r < n; r++) place[r] = (c.a.key_out[r] * 7 + 50) % PLACES;
-  const ts_row_update_args a = send_all(&c, copies);
+  const ts_row_update_args a = update_send(&c, copies);
   ts_row_stage_args x = {&c.a, c.a.key_out, c.a.sum_out, place, n, stats, 0};
   ts_row_stage_args y = {.update = &a,
                          .keys = a.key_out,
                          .sums = a.sum_out,
-                         .place = sent(&c, copies, place),
+                         .place = update_sent(&c, copies, place),
                          .n = n,
-                         .stats = sent(&c, copies, stats)};
+                         .stats = update_sent(&c, copies, stats)};
   if (!s->placed) x.place = y.place = NULL;
   for (int round = 0; round <= c.a.optim->n_rounds; round++) {
     x.round = y.round = round < c.a.optim->n_rounds ? round : -1;
     ck_assert_ok(ref.row_stage(&x));
-    ck_assert_ok(target->row_stage(&y));
-    compare(&c, copies, s);
+    ck_assert_ok(update_tested->row_stage(&y));
+    update_compare(&c, copies, s);
     grow(stats, n_stats);
-    target->drop(copies[c.n_arrays - 2]);
-    copies[c.n_arrays - 2] = target->send(stats, (size_t)n_stats * 4);
+    update_tested->drop(copies[c.n_arrays - 2]);
+    copies[c.n_arrays - 2] = update_tested->send(stats, (size_t)n_stats * 4);
     y.stats = copies[c.n_arrays - 2];
   }
-  for (int i = 0; i < c.n_arrays; i++) target->drop(copies[i]);
-  drop(&c);
+  for (int i = 0; i < c.n_arrays; i++) update_tested->drop(copies[i]);
+  update_drop(&c);
 }
 
 START_TEST(stages) {
@@ -463,7 +256,7 @@ static void check_many_tables(int many) {
                   .lengths = short_runs,
                   .n_runs = TEST_COUNT(short_runs)};
   test_kernels(&ref, 0);
-  make(&c, &s);
+  update_make(&c, &s);
   for (int t = 0; t < many; t++) {
     base[t] = many <= ROWS ? t : t * ROWS / many;
     first_row[t] = 1000 * t;
@@ -475,12 +268,12 @@ static void check_many_tables(int many) {
   c.a.row_base = base, c.a.n_tables = many, c.a.hyper = hyper;
   c.a.row_dim = row_dim, c.a.table_id = id;
   c.a.first_row = first_row, c.a.first_col = first_col;
-  const ts_row_update_args a = send_all(&c, copies);
-  ck_assert_ok(target->row_update(&a));
+  const ts_row_update_args a = update_send(&c, copies);
+  ck_assert_ok(update_tested->row_update(&a));
   ck_assert_ok(ref.row_update(&c.a));
-  compare(&c, copies, &s);
-  for (int i = 0; i < c.n_arrays; i++) target->drop(copies[i]);
-  drop(&c);
+  update_compare(&c, copies, &s);
+  for (int i = 0; i < c.n_arrays; i++) update_tested->drop(copies[i]);
+  update_drop(&c);
 }
 
 /* As many as go with a small launch, with a large one, with more of them. */
@@ -503,7 +296,7 @@ static void check_sort(int64_t n, int bits) {
     x[0][i] = bits ? test_random(&seed) >> (32 - bits) : 0;
     x[2][i] = (uint32_t)i;
   }
-  for (int i = 0; i < 4; i++) y[i] = target->send(x[i], (size_t)n * 4);
+  for (int i = 0; i < 4; i++) y[i] = update_tested->send(x[i], (size_t)n * 4);
   ts_sort_args a = {.keys = x[0],
                     .keys_scratch = x[1],
                     .values = x[2],
@@ -513,13 +306,13 @@ static void check_sort(int64_t n, int bits) {
   ck_assert_ok(ref.sort(&a));
   a.keys = y[0], a.keys_scratch = y[1];
   a.values = y[2], a.values_scratch = y[3];
-  ck_assert_ok(target->sort(&a));
+  ck_assert_ok(update_tested->sort(&a));
   for (int i = 0; i < 4; i += 2) {
-    target->fetch(x[i + 1], y[i], (size_t)n * 4);
+    update_tested->fetch(x[i + 1], y[i], (size_t)n * 4);
     ck_assert_mem_eq(x[i], x[i + 1], (size_t)n * 4);
   }
   for (int i = 0; i < 4; i++) {
-    target->drop(y[i]);
+    update_tested->drop(y[i]);
     free(x[i]);
   }
 }
@@ -527,7 +320,7 @@ static void check_sort(int64_t n, int bits) {
 START_TEST(sorts) {
   static const int bits[] = {0, 1, 7, 8, 9, 16, 20, 24, 25, 31, 32};
   static const int64_t sizes[] = {0, 1, 2, 100, 5000, 300000, 1000001};
-  if (!target->sort) return;
+  if (!update_tested->sort) return;
   for (int b = 0; b < TEST_COUNT(bits); b++)
     for (int s = 0; s < TEST_COUNT(sizes); s++) check_sort(sizes[s], bits[b]);
 }
@@ -539,7 +332,7 @@ Suite *cuda_update_suite(const char *name, const update_target *t) {
                                 stages,   many_tables, sorts};
   Suite *suite = suite_create(name);
   TCase *all = tcase_create(name);
-  target = t;
+  update_tested = t;
   for (int i = 0; i < TEST_COUNT(tests); i++) tcase_add_test(all, tests[i]);
   if (t->start) tcase_add_unchecked_fixture(all, t->start, t->stop);
   suite_add_tcase(suite, all);

@@ -14,6 +14,7 @@ static ts_device_ops ops, host_ops;
 static ts_fake_options options;
 static int n_whole, n_nodes; /* carriers in use */
 ts_fake_state ts_fake;
+ts_fake_late_copies ts_fake_late;
 
 static ts_err device_alloc(ts_device *d, void **p, size_t bytes, ts_space space,
                            ts_tag tag) {
@@ -33,6 +34,7 @@ typedef struct copy_args {
   void *dst;
   const void *src;
   size_t bytes;
+  int late_us;
 } copy_args;
 
 static ts_err copy_task(void *arg, ts_lane *lane) {
@@ -42,13 +44,16 @@ static ts_err copy_task(void *arg, ts_lane *lane) {
   /* Now at once, now late. */
   const unsigned h = atomic_fetch_add(&turn, 1) * 2654435761u >> 16;
   if (options.slow_us) ts_pause((int)(h % (unsigned)options.slow_us) + 1);
+  if (c->late_us) ts_pause(c->late_us);
   memcpy(ts_fake_alias(c->dst), ts_fake_alias(c->src), c->bytes);
   return TS_OK;
 }
 
 static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
                    size_t bytes) {
-  const copy_args c = {dst, src, bytes};
+  const ts_fake_late_copies *l = &ts_fake_late;
+  const bool late = l->span && span && !strcmp(span, l->span);
+  const copy_args c = {dst, src, bytes, late ? l->us : 0};
   return host_ops.submit(lane, span, copy_task, &c, sizeof c);
 }
 

@@ -30,6 +30,12 @@ ts_err ts_fake_kernels(ts_kernels *, const char *isa);
 extern int ts_fake_restored; /* choices of products that came back so far */
 /* The host's kernels, which then know rows in two places, too. */
 void ts_fake_lines(ts_kernels *host);
+/* Copies of this name take so much longer; NULL: none. */
+typedef struct ts_fake_late_copies {
+  const char *span;
+  int us;
+} ts_fake_late_copies;
+extern ts_fake_late_copies ts_fake_late;
 /* Device memory, zeroed; NULL for 0 bytes. */
 ts_err ts_fake_alloc(void **p, size_t bytes, ts_tag);
 void ts_fake_free(void *p, size_t bytes, ts_tag);

@@ -58,7 +58,7 @@ static void set_blocks(int n) {
 }
 
 extern "C" {
-const flat_target flat_emulated = {
+const block_target flat_emulated = {
     kernels,        emulated_task, emulated_send_aligned,
     emulated_fetch, free,          set_blocks,
     nullptr,        nullptr};

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "optim_config.h"
 #include "runtime/trace.h"
 
 static char sgd[] = "sgd", constant[] = "constant", f32[] = "f32";
@@ -26,14 +27,7 @@ static char *name_of(int layer) {
 
 ts_config toy_config(const char *parallel) {
   ts_config c = {0};
-  c.optimizer.base = (ts_optim_config){.kind = sgd,
-                                       .lr = 0.1,
-                                       .eps = NAN,
-                                       .beta1 = NAN,
-                                       .beta2 = NAN,
-                                       .momentum = NAN,
-                                       .eta = NAN,
-                                       .weight_decay = NAN};
+  c.optimizer.base = test_optim(sgd, 0.1);
   c.optimizer.in_backward = true;
   c.optimizer.schedule = constant;
   c.run.accumulate = 1;
@@ -353,4 +347,30 @@ int64_t toy_weights(toy *t, float *out) {
   if (t->late) n += add_whole(t, t->late, out + n, comm);
   ts_comm_destroy(comm);
   return n;
+}
+
+/* ---- small ones ---------------------------------------------------------- */
+
+toy_spec toy_small(const char *parallel) {
+  return (toy_spec){
+      .n_layers = 4, .rows = 5, .cols = 3, .config = toy_config(parallel)};
+}
+
+void toy_train(const toy_spec *s, int steps, float *out) {
+  static toy t;
+  toy_start(&t, s);
+  for (int i = 1; i <= steps; i++) toy_step(&t, i);
+  toy_weights(&t, out);
+  toy_stop(&t);
+}
+
+int64_t toy_n_weights(const toy_spec *s) {
+  int64_t n = 0;
+  for (int i = 0; i < s->n_layers; i++)
+    n += (s->rows_of ? s->rows_of[i] : s->rows) * (s->cols + 1);
+  return n + (s->late ? 7 : 0);
+}
+
+bool toy_same(const toy_spec *s, const float *x, const float *y) {
+  return !memcmp(x, y, (size_t)toy_n_weights(s) * sizeof *x);
 }

@@ -69,4 +69,12 @@ void toy_forget(toy *);
 double toy_gradient(int64_t step, int param, int64_t i);
 void toy_sleep(double ms);
 
+/* Four layers of 5 x 3. */
+toy_spec toy_small(const char *parallel);
+/* STEPS steps of a toy of its own; its weights to OUT. */
+void toy_train(const toy_spec *, int steps, float *out);
+int64_t toy_n_weights(const toy_spec *);
+/* Weights X and Y are the same, bit for bit. */
+bool toy_same(const toy_spec *, const float *x, const float *y);
+
 #endif

@@ -40,7 +40,7 @@ TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 # wait for each other's ranks; then those that nearly always sleep, as they
 # look at deadlines, beside each other; and one by one those that look at how
 # long work takes.
-tests_asleep = tests/test_fs_timing tests/watchdog.sh
+tests_asleep = tests/test_fs_timing tests/test_fs_traces tests/watchdog.sh
 tests_alone = tests/trace_overlap.sh tests/bench_pipeline.sh
 check-pairs: $(check_LIBRARIES) $(check_PROGRAMS) all-am
 	rc=0; \

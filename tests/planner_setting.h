@@ -22,8 +22,7 @@ typedef struct ts_setting {
   ts_plan_request request;
 } ts_setting;
 
-static char f32[] = "f32", sgd[] = "sgd", adam[] = "adam",
-            rowwise[] = "rowwise_adagrad", feature[] = "f";
+static char f32[] = "f32", rowwise[] = "rowwise_adagrad", feature[] = "f";
 static char *one_feature[] = {feature};
 
 static inline void setting(ts_setting *x, int n_tables, int n_ranks,
@@ -61,6 +60,21 @@ static inline void know_ids(ts_setting *x, double pooling) {
 
 static inline void settle(ts_setting *x) {
   ts_nodes_destroy(x->nodes);
+}
+
+static inline bool same_plan(const ts_plan *a, const ts_plan *b) {
+  if (a->n_tables != b->n_tables || a->n_ranks != b->n_ranks) return false;
+  for (int32_t t = 0; t < a->n_tables; t++) {
+    const ts_table_plan *p = &a->tables[t], *q = &b->tables[t];
+    if (p->kind != q->kind || p->n_shards != q->n_shards) return false;
+    for (int32_t k = 0; k < p->n_shards; k++) {
+      const ts_shard *s = &p->shards[k], *u = &q->shards[k];
+      if (s->rank != u->rank || s->row0 != u->row0 || s->n_rows != u->n_rows ||
+          s->col0 != u->col0 || s->n_cols != u->n_cols)
+        return false;
+    }
+  }
+  return true;
 }
 
 #endif

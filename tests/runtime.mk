@@ -1,6 +1,8 @@
 check_PROGRAMS += tests/test_base tests/test_runtime
 # Collectives on memory that the host may not touch.
-check_PROGRAMS += tests/test_comm_plan tests/test_comm_device
+check_PROGRAMS += tests/test_comm_plan tests/test_comm_device \
+  tests/test_comm_faults
+EXTRA_DIST += tests/comm_rig.h
 if HAVE_CUDA
 check_PROGRAMS += tests/test_comm_cuda
 endif

@@ -1,22 +1,10 @@
 /* test_comm_device.c - the contract of collectives on memory that the host may
- * not touch, staged through pinned memory and by a library; a fake device
- * ends the program where the host does touch it.
+ * not touch, staged through pinned memory and by a library.
  * ranks: 1 3 4
  * seconds: 400 */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/mem.h"
-#include "fake_device.h"
-#include "harness.h"
+#include "comm_rig.h"
 #include "runtime/comm_impl.h"
-#include "runtime/device_impl.h"
 
-enum { RANKS = 4 };
-
-/* Bits of a variant. */
-enum { SERIAL = 1, WORDS = 2, ASKED = 4, WIRED = 8, LIBRARY = 16, NODES = 32 };
 static const int variants[] = {0,
                                SERIAL,
                                WORDS,
@@ -30,88 +18,6 @@ static const int variants[] = {0,
                                NODES,
                                WIRED | NODES | WORDS};
 enum { N_VARIANTS = sizeof variants / sizeof *variants };
-/* Of these what goes wrong is looked at, too. */
-static const int broken[] = {0, WORDS | ASKED, WIRED | WORDS};
-enum { N_BROKEN = sizeof broken / sizeof *broken };
-
-typedef struct rig {
-  ts_device *device;
-  ts_world *world;
-  ts_comm *comm;
-  ts_lane *lane;
-  int rank, size, variant;
-} rig;
-
-static rig r;
-
-/* With TESSERA_BACKEND = cuda all of this is about a GPU, and its library where
- * each rank has one for itself. */
-static bool is_fake(void) {
-  return !strcmp(ts_test_backend(), "host");
-}
-
-static bool is_wired(void) {
-  return strncmp(ts_world_backend(r.world), "mpi", 3) != 0;
-}
-
-static ts_err create_device(int variant) {
-  ts_fake_options f = {.serial = variant & SERIAL,
-                       .words = variant & WORDS,
-                       .asked = variant & ASKED,
-                       .slow_us = 300,
-                       .timeout_s = 300};
-  snprintf(f.id, sizeof f.id, "fake %d", ts_mpi_rank());
-  return is_fake() ? ts_fake_create(&r.device, &f)
-                   : ts_test_device(&r.device, variant & SERIAL, 1);
-}
-
-static void rig_start(int variant, double timeout_s) {
-  const int per_node = (variant & NODES) && ts_mpi_size() % 2 == 0 ? 2 : 0;
-  const ts_comm_backend wired = is_fake() ? TS_COMM_NCCL : TS_COMM_AUTO;
-  const ts_world_options o = {.ordered = !(variant & LIBRARY),
-                              .timeout_s = timeout_s,
-                              .ranks_per_node = per_node,
-                              .backend = variant & WIRED ? wired : TS_COMM_MPI,
-                              .wire = is_fake() ? &ts_fake_wire : NULL};
-  memset(&r, 0, sizeof r);
-  r.variant = variant;
-  ck_assert_ok(create_device(variant));
-  ck_assert_ok(ts_world_create(&r.world, r.device, &o));
-  ck_assert_ok(ts_comm_create(r.world, &r.comm, TS_GROUP_WORLD, "test"));
-  ck_assert_ok(ts_lane_create(r.device, &r.lane, "compute", TS_LANE_COMPUTE));
-  r.rank = ts_world_rank(r.world);
-  r.size = ts_world_size(r.world);
-}
-
-static void rig_stop(void) {
-  ts_lane_destroy(r.lane);
-  ts_comm_destroy(r.comm);
-  ts_world_destroy(r.world);
-  ts_device_destroy(r.device);
-  ck_assert_all(ts_fake_n_blocks() == 0);
-  ck_assert_all(ts_fake.n_bad == 0);
-}
-
-/* BYTES of the device's memory, with what HOST has. */
-static ts_buffer put(const void *host, int64_t bytes) {
-  ts_buffer b;
-  ck_assert_ok(ts_buffer_create(&b, r.device, (size_t)bytes, TS_SPACE_DEVICE,
-                                TS_TAG_MISC));
-  if (bytes && host)
-    ck_assert_ok(ts_lane_copy(r.lane, b.ptr, host, (size_t)bytes));
-  return b;
-}
-
-/* What B has, once LANE's work is done. */
-static bool has(const ts_buffer *b, const void *want, int64_t bytes) {
-  char *got;
-  ck_assert_ok(ts_mem_alloc(&got, (size_t)bytes, TS_TAG_MISC));
-  if (bytes) ck_assert_ok(ts_lane_copy(r.lane, got, b->ptr, (size_t)bytes));
-  ck_assert_ok(ts_lane_sync(r.lane));
-  const bool same = !bytes || !memcmp(got, want, (size_t)bytes);
-  ts_mem_free(got);
-  return same;
-}
 
 static char letter(int from, int to, int64_t i) {
   return (char)(1 + (37 * from + 11 * to + i) % 120);
@@ -375,88 +281,6 @@ static void chains_over_lanes_and_comms(void) {
   ts_comm_destroy(second);
 }
 
-static ts_err break_down(void *arg, ts_lane *lane) {
-  (void)arg, (void)lane;
-  return ts_fail(TS_ERR_DATA, "on purpose");
-}
-
-START_TEST(a_failed_lane_fails_what_waits_for_it) {
-  rig_start(broken[_i], 300);
-  ts_buffer b = put(NULL, 8);
-  ts_token token = {{0}};
-  ck_assert_ok(ts_lane_sync(r.lane));
-  (void)ts_lane_submit(r.lane, "fail", break_down, NULL, 0);
-  /* An operation that is launched ahead may have gone before it fails. */
-  (void)ts_lane_sync(r.lane);
-  ts_err_clear();
-  (void)ts_comm_all_reduce(r.comm, &token, b.ptr, 2, TS_F32, TS_SUM, r.lane);
-  ts_err_clear();
-  const ts_err err = ts_event_sync(token.done);
-  ts_err_clear();
-  ck_assert_all(err == TS_ERR_DATA);
-  ts_buffer_reset(&b);
-  rig_stop();
-}
-END_TEST
-
-static void expect_comm_error(ts_err err, const char *a, const char *b) {
-  char message[512];
-  strncpy(message, ts_err_message(), sizeof message - 1);
-  message[sizeof message - 1] = 0;
-  ts_err_clear();
-  ck_assert_all(err == TS_ERR_COMM);
-  ck_assert_msg(strstr(message, a) && strstr(message, b), "%s", message);
-}
-
-/* Who waits for an operation that never ends learns it by the deadline, as a
- * lane does that only waits. */
-START_TEST(deadlines_name_the_operation) {
-  const int variant = broken[_i];
-  if (ts_mpi_size() == 1) return;
-  rig_start(variant, 1.5);
-  ts_buffer b = put(NULL, 80000);
-  ts_token token = {{0}};
-  ts_err err = TS_OK;
-  ck_assert_ok(ts_lane_sync(r.lane));
-  ck_assert_all(true);
-  ts_fake.hang = true;
-  const bool hangs = is_wired() && is_fake();
-  if (hangs || r.rank != 0)
-    (void)ts_comm_all_reduce(r.comm, &token, b.ptr, 20000, TS_F32, TS_SUM,
-                             r.lane);
-  else
-    err = ts_fail(TS_ERR_COMM, "all_reduce of \"test\""); /* the culprit */
-  if (token.done.lane) {
-    err = ts_comm_end(&token, r.lane);
-    if (err == TS_OK) err = ts_lane_sync(r.lane);
-  }
-  expect_comm_error(err, "all_reduce", "\"test\"");
-  ck_assert_all(ts_fake.n_aborts == hangs);
-  ts_buffer_reset(&b);
-  rig_stop();
-}
-END_TEST
-
-/* What the library finds by itself ends the operation at once. */
-START_TEST(errors_of_the_library) {
-  const int variant = broken[_i];
-  if (ts_mpi_size() == 1 || !(variant & WIRED) || !is_fake()) return;
-  rig_start(variant, 50);
-  ts_buffer b = put(NULL, 80000);
-  ts_token token = {{0}};
-  ck_assert_ok(ts_lane_sync(r.lane));
-  ck_assert_ok(ts_comm_barrier(r.comm));
-  ts_fake.hang = true;
-  ck_assert_ok(
-      ts_comm_all_reduce(r.comm, &token, b.ptr, 20000, TS_F32, TS_SUM, r.lane));
-  ts_fake.broken = true;
-  expect_comm_error(ts_comm_wait(&token), "link", "down");
-  ck_assert_all(ts_fake.n_aborts == 1);
-  ts_buffer_reset(&b);
-  rig_stop();
-}
-END_TEST
-
 static void worlds_say_what_they_use(void) {
   const char *want =
       (r.variant & WIRED) && r.size > 1 ? "fake" : "mpi through pinned memory";
@@ -477,67 +301,15 @@ START_TEST(contract) {
 }
 END_TEST
 
-static ts_err stand(void *arg, ts_lane *lane) {
-  (void)arg, (void)lane;
-  ts_pause(20000);
-  return TS_OK;
-}
-
-/* Ends the operation of TOKEN, which is under way; waits of lanes for words. */
-static int end_on_lane(ts_token *token) {
-  const int before = ts_fake.n_words;
-  ck_assert_ok(ts_comm_end(token, r.lane));
-  ck_assert_ok(ts_lane_sync(r.lane));
-  return ts_fake.n_words - before;
-}
-
-/* Lanes wait by themselves for what arrives in the device's memory; what the
- * host may read has arrived when a task that follows is submitted. */
-START_TEST(words_are_for_the_devices_memory) {
-  float one = 1, host = 1;
-  int64_t bytes[RANKS] = {8, 8, 8, 8}, in[RANKS];
-  char data[8 * RANKS] = {0};
-  ts_token token;
-  rig_start(_i ? WIRED | WORDS : WORDS, 300);
-  const int words = is_fake();
-  ts_exchange x = {.send = data,
-                   .send_bytes = bytes,
-                   .recv = {.owned = true, .device = r.device},
-                   .recv_bytes = in};
-  ts_buffer b = put(&one, 4);
-  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
-  ck_assert_ok(
-      ts_comm_all_reduce(r.comm, &token, b.ptr, 1, TS_F32, TS_SUM, r.lane));
-  ck_assert_all(end_on_lane(&token) == words);
-  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
-  ck_assert_ok(ts_comm_exchange(r.comm, &token, &x, r.lane));
-  ck_assert_all(end_on_lane(&token) == 0);
-  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
-  ck_assert_ok(
-      ts_comm_all_reduce(r.comm, &token, &host, 1, TS_F32, TS_SUM, r.lane));
-  ck_assert_all(end_on_lane(&token) == 0);
-  ck_assert_all(host == (float)r.size);
-  ts_buffer_reset(&x.recv);
-  ts_buffer_reset(&b);
-  rig_stop();
-}
-END_TEST
-
-static void wire_start(void) {
-  ts_fake_wire_start(ts_mpi_size() % 2 == 0 ? 2 : 0);
-}
-
-static Suite *suite(void) {
+static Suite *comm_suite(void) {
   Suite *s = suite_create("comm on a device");
-  TCase *t = tcase_create("contract");
-  tcase_add_unchecked_fixture(t, wire_start, ts_fake_wire_stop);
-  tcase_add_loop_test(t, contract, 0, N_VARIANTS);
-  tcase_add_loop_test(t, a_failed_lane_fails_what_waits_for_it, 0, N_BROKEN);
-  tcase_add_loop_test(t, deadlines_name_the_operation, 0, N_BROKEN);
-  tcase_add_loop_test(t, errors_of_the_library, 0, N_BROKEN);
-  tcase_add_loop_test(t, words_are_for_the_devices_memory, 0, 2);
-  suite_add_tcase(s, t);
+  TCase *tc = tcase_create("contract");
+  tcase_add_unchecked_fixture(tc, rig_wire_start, ts_fake_wire_stop);
+  tcase_add_loop_test(tc, contract, 0, N_VARIANTS);
+  suite_add_tcase(s, tc);
   return s;
 }
 
-TS_TEST_MAIN(suite)
+#ifndef TEST_COMM_AND_MORE /* test_comm_cuda.c */
+TS_TEST_MAIN(comm_suite)
+#endif

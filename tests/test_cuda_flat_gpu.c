@@ -10,9 +10,9 @@ static void kernels(ts_kernels *k) {
 }
 
 static Suite *suite(void) {
-  static const flat_target gpu = {kernels,        cuda_gpu_run,  cuda_gpu_send,
-                                  cuda_gpu_copy,  cuda_gpu_drop, NULL,
-                                  cuda_gpu_start, cuda_gpu_stop};
+  static const block_target gpu = {kernels,        cuda_gpu_run,  cuda_gpu_send,
+                                   cuda_gpu_copy,  cuda_gpu_drop, NULL,
+                                   cuda_gpu_start, cuda_gpu_stop};
   return cuda_flat_suite("cuda_flat_gpu", &gpu);
 }
 

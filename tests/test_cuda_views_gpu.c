@@ -10,7 +10,7 @@ static void kernels(ts_kernels *k) {
 }
 
 static Suite *suite(void) {
-  static const views_target gpu = {kernels,        cuda_gpu_run,  cuda_gpu_send,
+  static const block_target gpu = {kernels,        cuda_gpu_run,  cuda_gpu_send,
                                    cuda_gpu_copy,  cuda_gpu_drop, NULL,
                                    cuda_gpu_start, cuda_gpu_stop};
   return cuda_views_suite("cuda_views_gpu", &gpu);

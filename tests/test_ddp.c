@@ -7,19 +7,13 @@
 #include "base/mem.h"
 #include "dense/parallel.h"
 #include "harness.h"
+#include "optim_config.h"
 
 static char ddp[] = "ddp";
 
 static ts_config config(char *kind, char *schedule) {
   ts_config c = {0};
-  c.optimizer.base = (ts_optim_config){.kind = kind,
-                                       .lr = 0.1,
-                                       .eps = NAN,
-                                       .beta1 = NAN,
-                                       .beta2 = NAN,
-                                       .momentum = NAN,
-                                       .eta = NAN,
-                                       .weight_decay = NAN};
+  c.optimizer.base = test_optim(kind, 0.1);
   c.optimizer.in_backward = true;
   c.optimizer.schedule = schedule;
   c.dense.bucket_mb = 25;

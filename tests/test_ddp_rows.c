@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "dense/parallel.h"
 #include "harness.h"
+#include "optim_config.h"
 
 enum { LAYERS = 12, MANY = 2000 };
 
@@ -34,14 +35,7 @@ static ts_err slow_update(const ts_dense_update_args *a, int32_t n) {
 static void deck(char *kind) {
   static char constant[] = "constant", ddp[] = "ddp", f32[] = "f32";
   c = (ts_config){0};
-  c.optimizer.base = (ts_optim_config){.kind = kind,
-                                       .lr = 0.125,
-                                       .eps = NAN,
-                                       .beta1 = NAN,
-                                       .beta2 = NAN,
-                                       .momentum = NAN,
-                                       .eta = NAN,
-                                       .weight_decay = NAN};
+  c.optimizer.base = test_optim(kind, 0.125);
   c.optimizer.in_backward = true;
   c.optimizer.schedule = constant;
   c.dense.bucket_mb = 0.001;

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "dense/optim.h"
 #include "harness.h"
+#include "optim_config.h"
 #include "runtime/kernels.h"
 
 enum { N = 9001, STEPS = 12 };
@@ -22,15 +23,9 @@ static float draw(uint32_t kind, uint32_t i) {
 }
 
 static ts_optim_config settings(char *kind, ts_wd_mode mode) {
-  ts_optim_config c = {.kind = kind,
-                       .lr = 0.03,
-                       .eps = NAN,
-                       .beta1 = NAN,
-                       .beta2 = NAN,
-                       .momentum = NAN,
-                       .eta = NAN,
-                       .weight_decay = 0.02,
-                       .weight_decay_mode = mode};
+  ts_optim_config c = test_optim(kind, 0.03);
+  c.weight_decay = 0.02;
+  c.weight_decay_mode = mode;
   ck_assert_ok(ts_dense_optim_check(&c, "test"));
   return c;
 }

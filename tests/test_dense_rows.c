@@ -50,18 +50,8 @@ static void tables(pr_sets *s, const char *fused, const char *sharding) {
   pr_set(s, "comm.backend=mpi");
 }
 
-static ts_err create(ts_device **d, const ts_device_options *o) {
-  const ts_fake_options fake = {.name = "cuda",
-                                .serial = o->serial,
-                                .id = "fake",
-                                .slow_us = 20,
-                                .timeout_s = 60};
-  return ts_fake_create(d, &fake);
-}
-
 static void start(void) {
-  static const ts_backend fake = {"cuda", create, ts_fake_kernels};
-  if (!strcmp(ts_test_backend(), "fake")) ts_backend_replace(&fake);
+  if (!strcmp(ts_test_backend(), "fake")) ts_backend_replace(&ts_fake_backend);
 }
 
 static void stop(void) {

@@ -1,4 +1,4 @@
-/* test_fully_sharded.c - shards, orders, counts, memory and numbers of the
+/* test_fully_sharded.c - shards, orders, counts and memory of the
  * strategy fully_sharded.
  * ranks: 1 2 3 4  fake: 1 2
  * seconds: 400 */
@@ -13,37 +13,13 @@
 enum { N = 1 << 20 };
 static float a[N], b[N];
 
-static toy_spec small(const char *parallel) {
-  return (toy_spec){
-      .n_layers = 4, .rows = 5, .cols = 3, .config = toy_config(parallel)};
-}
-
-static void train(const toy_spec *s, int steps, float *out) {
-  static toy t;
-  toy_start(&t, s);
-  for (int i = 1; i <= steps; i++) toy_step(&t, i);
-  toy_weights(&t, out);
-  toy_stop(&t);
-}
-
-static int64_t n_weights(const toy_spec *s) {
-  int64_t n = 0;
-  for (int i = 0; i < s->n_layers; i++)
-    n += (s->rows_of ? s->rows_of[i] : s->rows) * (s->cols + 1);
-  return n + (s->late ? 7 : 0);
-}
-
-static bool same(const toy_spec *s, const float *x, const float *y) {
-  return !memcmp(x, y, (size_t)n_weights(s) * sizeof *x);
-}
-
 /* ---- shards -------------------------------------------------------------- */
 
 /* Rows as torch.chunk gives them: rank 0 has 3 of 5 on 2 ranks, 2 on 4, where
  * the last rank has none. */
 START_TEST(shards_are_chunks) {
   static const int rows[] = {1, 5, 8};
-  toy_spec s = small("fully_sharded");
+  toy_spec s = toy_small("fully_sharded");
   static toy t;
   s.n_layers = 3;
   s.rows_of = rows;
@@ -87,11 +63,11 @@ static void poison(ts_fs *d) {
 START_TEST(gathered_is_what_was_cut) {
   static const int rows[] = {1, 5, 8, 7};
   for (int reshard = 0; reshard < 3; reshard++) {
-    toy_spec s = small("ddp"), f = small("fully_sharded");
+    toy_spec s = toy_small("ddp"), f = toy_small("fully_sharded");
     static toy t;
     s.rows_of = f.rows_of = rows;
     f.check = true;
-    train(&s, 0, a);
+    toy_train(&s, 0, a);
     f.config.dense.reshard = reshard;
     if (reshard == 2 && ts_mpi_size() % 2) continue;
     toy_start(&t, &f);
@@ -102,8 +78,8 @@ START_TEST(gathered_is_what_was_cut) {
     ck_assert_all(t.bad == 0);
     toy_weights(&t, b);
     toy_stop(&t);
-    train(&s, 1, a);
-    ck_assert_all(same(&s, a, b));
+    toy_train(&s, 1, a);
+    ck_assert_all(toy_same(&s, a, b));
   }
 }
 END_TEST
@@ -131,7 +107,7 @@ static const order_case backwards[] = {
     {0, 2, "U7 U6 U5 R7 U4 R6 U3 R5 U2 R4 U1 R3 R2 R1"}};
 
 static toy_spec seven(int forward_k, int backward_k) {
-  toy_spec s = small("fully_sharded");
+  toy_spec s = toy_small("fully_sharded");
   s.n_layers = 7;
   toy_lists(&s.config, 7, forward_k, backward_k);
   return s;
@@ -196,8 +172,8 @@ START_TEST(groups_of_layers) {
   toy_weights(&t, a);
   toy_stop(&t);
   ddp.config.dense.parallel = (char[]){"ddp"};
-  train(&ddp, 1, b);
-  ck_assert_all(same(&s, a, b));
+  toy_train(&ddp, 1, b);
+  ck_assert_all(toy_same(&s, a, b));
 }
 END_TEST
 
@@ -270,7 +246,7 @@ END_TEST
 
 /* Bytes beside shards and what is made of shards, at the peak of two steps. */
 static int64_t transient(int n_layers, int64_t *unit) {
-  toy_spec s = small("fully_sharded");
+  toy_spec s = toy_small("fully_sharded");
   static toy t;
   s.n_layers = n_layers;
   s.rows = s.cols = 256;
@@ -304,231 +280,7 @@ START_TEST(memory_does_not_grow_with_depth) {
 }
 END_TEST
 
-/* ---- numbers ------------------------------------------------------------- */
-
-static char adam[] = "adam", adagrad[] = "adagrad", linear[] = "linear";
-
-/* Everything that must not matter, beside ddp: the same bits. */
-START_TEST(as_ddp) {
-  static const int rows[] = {9, 1, 64, 5, 3, 130};
-  static char *const kinds[] = {adam, adagrad, adam};
-  for (int i = 0; i < 24; i++) {
-    toy_spec s = small("ddp"), f = small("fully_sharded");
-    toy_spec *const both[] = {&s, &f};
-    const int reshard[] = {0, 1, 2};
-    if (i % 3 == 2 && ts_mpi_size() % 2) continue;
-    for (int k = 0; k < 2; k++) {
-      toy_spec *x = both[k];
-      x->n_layers = 6;
-      x->rows_of = rows;
-      x->cols = 33;
-      x->late = i % 2;
-      x->serial = i % 5 == 0;
-      x->config.optimizer.base.kind = kinds[i % 3];
-      x->config.optimizer.schedule = linear;
-      x->config.optimizer.schedule_steps = 20;
-      x->config.optimizer.in_backward = i / 2 % 2;
-    }
-    f.config.dense.reshard = reshard[i % 3];
-    f.config.dense.reduce_inputs = 1 + i % 2;
-    f.config.dense.post_optimizer_event = i / 4 % 2;
-    if (i / 8 == 1) toy_lists(&f.config, 6, 2, 2);
-    if (i / 8 == 2) toy_lists(&f.config, 6, 4, 1);
-    f.comm_ms = i % 7 == 1 ? 0.5 : 0;
-    train(&s, 10, a);
-    train(&f, 10, b);
-    ck_assert_msg(ts_test_all(same(&s, a, b)), "case %d", i);
-  }
-}
-END_TEST
-
-/* The mean of all ranks, as one rank would have it: 1e-6. */
-START_TEST(as_by_hand) {
-  toy_spec s = small("fully_sharded");
-  float *w = b;
-  train(&s, 0, w);
-  train(&s, 10, a);
-  int64_t at = 0;
-  for (int p = 0; p < 2 * s.n_layers; p++)
-    for (int64_t i = 0; i < (p % 2 ? s.rows : s.rows * s.cols); i++, at++) {
-      double x = w[at];
-      for (int step = 1; step <= 10; step++)
-        x -= 0.1 * toy_gradient(step, p, i);
-      ck_assert_msg(fabs(a[at] - x) < 1e-6 * fmax(1, fabs(x)), "%d %d: %g %g",
-                    p, (int)i, (double)a[at], x);
-    }
-}
-END_TEST
-
-/* Parts of 1/4, 2/4 and 3/4: one and a half wholes; one of 6/4. */
-START_TEST(micro_batches_add_up) {
-  for (int in_backward = 0; in_backward < 2; in_backward++) {
-    toy_spec s = small("fully_sharded");
-    static toy t;
-    s.late = true;
-    s.config.optimizer.in_backward = in_backward;
-    s.config.run.accumulate = 3;
-    toy_start(&t, &s);
-    toy_weights(&t, b);
-    for (int step = 1; step <= 4; step++)
-      for (int micro = 0; micro < 3; micro++) {
-        toy_forward(&t);
-        toy_backward(&t, step, micro == 2, micro, NULL);
-      }
-    const int64_t n = toy_weights(&t, a);
-    toy_stop(&t);
-    int64_t at = 0;
-    for (int p = 0; at < n; p++) {
-      const int64_t of_p = p == 2 * s.n_layers ? 7
-                           : p % 2             ? s.rows
-                                               : s.rows * s.cols;
-      for (int64_t i = 0; i < of_p; i++, at++) {
-        double x = b[at];
-        for (int step = 1; step <= 4; step++)
-          x -= 0.15 * toy_gradient(step, p, i);
-        ck_assert_msg(fabs(a[at] - x) < 2e-6, "%d %d: %g %g", p, (int)i,
-                      (double)a[at], x);
-      }
-    }
-  }
-}
-END_TEST
-
-/* The norm is that of all gradients, once, whoever has them. */
-START_TEST(clipping_by_the_global_norm) {
-  double norm[2] = {0};
-  for (int k = 0; k < 2; k++) {
-    toy_spec s = small(k ? "fully_sharded" : "ddp");
-    static toy t;
-    s.late = true;
-    s.config.optimizer.clip_norm = 0.5;
-    toy_start(&t, &s);
-    for (int step = 1; step <= 5; step++) {
-      toy_forward(&t);
-      toy_backward(&t, step, true, -1, &norm[k]);
-    }
-    toy_weights(&t, k ? b : a);
-    toy_stop(&t);
-  }
-  const toy_spec s = {.n_layers = 4, .rows = 5, .cols = 3, .late = true};
-  ck_assert_all(norm[0] > 1 && fabs(norm[0] - norm[1]) < 1e-6 * norm[0]);
-  for (int64_t i = 0; i < n_weights(&s); i++)
-    ck_assert_msg(fabsf(a[i] - b[i]) < 1e-6f, "%g %g", (double)a[i],
-                  (double)b[i]);
-}
-END_TEST
-
-/* Stashed gradients are applied a step later. */
-START_TEST(stashed_gradients) {
-  for (int k = 0; k < 2; k++) {
-    toy_spec s = small(k ? "fully_sharded" : "ddp");
-    static toy t;
-    s.late = true;
-    s.config.optimizer.in_backward = false;
-    toy_start(&t, &s);
-    for (int step = 1; step <= 5; step++) {
-      ck_assert_ok(ts_parallel_stash(t.parallel, step >= 2));
-      toy_step(&t, step);
-    }
-    ck_assert_ok(ts_parallel_unstash(t.parallel, 5, t.lane));
-    toy_weights(&t, k ? b : a);
-    toy_stop(&t);
-  }
-  const toy_spec s = {.n_layers = 4, .rows = 5, .cols = 3, .late = true};
-  ck_assert_all(same(&s, a, b));
-}
-END_TEST
-
-/* A gradient that is not finite is seen in the step that keeps it. */
-START_TEST(infinite_stash) {
-  toy_spec s = small(_i ? "fully_sharded" : "ddp");
-  static toy t;
-  s.config.optimizer.in_backward = false;
-  s.infinite = 3;
-  toy_start(&t, &s);
-  for (int step = 1; step <= 4; step++) {
-    ck_assert_ok(ts_parallel_stash(t.parallel, step >= 2));
-    toy_step(&t, step);
-    toy_sync(&t);
-    const bool all = ts_test_all(ts_parallel_stash_finite(t.parallel));
-    ck_assert_all(all == (step != 3));
-  }
-  toy_stop(&t);
-}
-END_TEST
-
-/* Forward alone: no gradients, no optimizer, no memory for them; weights that
- * change from outside are seen. */
-START_TEST(evaluation) {
-  toy_spec s = small("fully_sharded");
-  static toy t;
-  s.evaluation = s.check = true;
-  toy_start(&t, &s);
-  ck_assert_ptr_null(t.fs->reduce_comm);
-  ck_assert_int_eq(t.fs->n_slots, 3);
-  toy_weights(&t, a);
-  t.want = a;
-  toy_forward(&t);
-  toy_forward(&t);
-  toy_sync(&t);
-  for (int64_t i = 0; i < n_weights(&s); i++) a[i] *= 2;
-  for (int i = 0; i < s.n_layers; i++)
-    for (int k = 0; k < 2; k++) {
-      const ts_param_piece x =
-          ts_parallel_piece(t.parallel, k ? t.b[i] : t.W[i]);
-      const int64_t n = x.n_rows * (k ? 1 : s.cols);
-      float *w = ts_test_borrow(t.device, x.w, (size_t)n * sizeof *w);
-      for (int64_t e = 0; e < n; e++) w[e] *= 2;
-      ts_test_return(t.device, x.w, w, (size_t)n * sizeof *w, true);
-    }
-  const uint64_t version = t.W[0]->version;
-  ts_parallel_touch(t.parallel);
-  ck_assert_int_eq(t.W[0]->version, version + 1);
-  toy_forward(&t);
-  toy_sync(&t);
-  ck_assert_all(t.bad == 0);
-  toy_stop(&t);
-}
-END_TEST
-
-/* However slow the optimizer is, the next pass has its weights. */
-START_TEST(gathered_after_the_optimizer) {
-  for (int i = 0; i < 4; i++) {
-    toy_spec s = small("fully_sharded");
-    static toy t;
-    s.config.optimizer.in_backward = i % 2;
-    s.config.dense.post_optimizer_event = i / 2;
-    train(&s, 1, a);
-    s.check = true;
-    s.optimizer_ms = 4;
-    toy_start(&t, &s);
-    toy_step(&t, 1);
-    t.want = a;
-    toy_forward(&t);
-    toy_sync(&t);
-    ck_assert_all(t.bad == 0);
-    toy_stop(&t);
-  }
-}
-END_TEST
-
-/* Who keeps copies of weights sees each update, on ranks without rows, too. */
-START_TEST(versions_grow) {
-  toy_spec s = small("fully_sharded");
-  static toy t;
-  s.rows = 1;
-  toy_start(&t, &s);
-  const uint64_t version = t.W[2]->version;
-  toy_step(&t, 1);
-  toy_forward(&t);
-  toy_step(&t, 2);
-  toy_sync(&t);
-  ck_assert_all(t.W[2]->version == version + 2);
-  toy_stop(&t);
-}
-END_TEST
-
-/* ---- what goes wrong ----------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------- */
 
 /* Lists that name what is not used afterwards: gathered for nothing, given
  * back at the end of the pass, and nothing else changes. */
@@ -536,7 +288,7 @@ START_TEST(gathered_for_nothing) {
   toy_spec s = seven(0, 0);
   static toy t;
   s.check = true;
-  train(&s, 4, a);
+  toy_train(&s, 4, a);
   toy_list(&s.config, TS_FORWARD, 3, (const int[]){1, 4, 0});
   toy_list(&s.config, TS_FORWARD, 7, (const int[]){7, 6, 2, 0});
   toy_list(&s.config, TS_BACKWARD, 2, (const int[]){1, 7, 0});
@@ -555,85 +307,7 @@ START_TEST(gathered_for_nothing) {
   toy_weights(&t, b);
   ck_assert_all(t.bad == 0);
   toy_stop(&t);
-  ck_assert_all(same(&s, a, b));
-}
-END_TEST
-
-static void refused(const toy_spec *s, const char *words) {
-  static toy t;
-  ck_assert_all(toy_try(&t, s) == TS_ERR_DECK);
-  ck_assert_msg(strstr(ts_err_message(), words) != NULL, "%s: %s", words,
-                ts_err_message());
-  ts_err_clear();
-  toy_stop(&t);
-}
-
-START_TEST(decks_that_are_refused) {
-  static char unknown[] = "over_arch.9", one[] = "layer.1", three[] = "layer.3",
-              bf16[] = "bf16";
-  char *apart[] = {one, three}, *none[] = {unknown}, *again[] = {one};
-  ts_layers_config groups[] = {{{apart, 2}}, {{again, 1}}};
-  ts_prefetch_config list = {one, {none, 1}};
-  const char *known = "\"over_arch.9\"; there are: layer.1, layer.2, layer.3, "
-                      "layer.4";
-  toy_spec s = small("fully_sharded");
-  s.config.dense.forward_prefetch = &list;
-  s.config.dense.n_forward_prefetch = 1;
-  refused(&s, known);
-  refused(&s, "dense.forward_prefetch");
-  list = (ts_prefetch_config){unknown, {again, 1}};
-  refused(&s, known);
-  s = small("fully_sharded");
-  s.config.dense.groups = groups;
-  s.config.dense.n_groups = 1;
-  refused(&s, "layer.1 and layer.3 are not neighbours");
-  s.config.dense.n_groups = 2;
-  refused(&s, "layer.1 is in two groups");
-  groups[0].layers = (ts_strings){none, 1};
-  refused(&s, known);
-  s = small("fully_sharded");
-  s.config.dense.reshard = ts_mpi_size() + 1;
-  refused(&s, "do not make up");
-  s = small("fully_sharded");
-  s.config.dense.comm_dtype = bf16;
-  refused(&s, "reduces in f32");
-}
-END_TEST
-
-static void fails(ts_err err, const char *words) {
-  ck_assert_all(err == TS_ERR_INTERNAL);
-  ck_assert_msg(strstr(ts_err_message(), words) != NULL, "%s: %s", words,
-                ts_err_message());
-  ts_err_clear();
-}
-
-/* Models that do not keep to hooks.h are told, not left to hang or to train
- * on stale gradients. */
-START_TEST(misuse) {
-  toy_spec s = small("fully_sharded");
-  static toy t;
-  toy_start(&t, &s);
-  const ts_layer_hooks h = ts_parallel_hooks(t.parallel);
-  ts_lane *l = t.lane;
-  toy_forward(&t);
-  fails(ts_layer_release(&h, t.W[0], TS_FORWARD, l), "not acquired");
-  fails(ts_layer_acquire(&h, t.W[0], TS_BACKWARD, l), "no backward pass");
-  fails(ts_layer_ready(&h, t.W[0], l), "outside its layer");
-  fails(ts_parallel_begin(t.parallel, 1, false), "without run.accumulate");
-  ck_assert_ok(ts_parallel_begin(t.parallel, 1, true));
-  fails(ts_layer_ready(&h, t.W[3], l), "outside its layer");
-  ck_assert_ok(ts_layer_acquire(&h, t.W[3], TS_BACKWARD, l));
-  fails(ts_layer_acquire(&h, t.W[2], TS_BACKWARD, l), "within layer layer.4");
-  fails(ts_layer_release(&h, t.W[2], TS_BACKWARD, l), "not acquired");
-  fails(ts_layer_ready(&h, t.W[2], l), "outside its layer");
-  ck_assert_ok(ts_layer_ready(&h, t.b[3], l));
-  ck_assert_ok(ts_layer_ready(&h, t.W[3], l));
-  fails(ts_layer_ready(&h, t.W[3], l), "came twice");
-  fails(ts_parallel_end(t.parallel, NULL, l), "got no gradient");
-  ck_assert_ok(ts_layer_release(&h, t.W[3], TS_BACKWARD, l));
-  fails(ts_layer_acquire(&h, t.W[3], TS_BACKWARD, l), "no backward pass");
-  toy_sync(&t);
-  toy_stop(&t);
+  ck_assert_all(toy_same(&s, a, b));
 }
 END_TEST
 
@@ -648,18 +322,7 @@ static Suite *suite(void) {
   tcase_add_test(t, counts_by_reshard);
   tcase_add_test(t, alive_at_once);
   tcase_add_test(t, memory_does_not_grow_with_depth);
-  tcase_add_test(t, as_ddp);
-  tcase_add_test(t, as_by_hand);
-  tcase_add_test(t, micro_batches_add_up);
-  tcase_add_test(t, clipping_by_the_global_norm);
-  tcase_add_test(t, stashed_gradients);
-  tcase_add_loop_test(t, infinite_stash, 0, 2);
-  tcase_add_test(t, evaluation);
-  tcase_add_test(t, gathered_after_the_optimizer);
-  tcase_add_test(t, versions_grow);
   tcase_add_test(t, gathered_for_nothing);
-  tcase_add_test(t, decks_that_are_refused);
-  tcase_add_test(t, misuse);
   suite_add_tcase(s, t);
   return s;
 }

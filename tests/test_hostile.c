@@ -9,14 +9,13 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "hostile_files.h"
 #include "io/checkpoint.h"
 #include "io/deck.h"
-#include "io/hdf5.h"
 #include "io/source.h"
-#include "tests/harness.h"
 #include "train/metrics.h"
 
-enum { N = 8, MEMORY_MAX = 32 << 20 };
+enum { MEMORY_MAX = 32 << 20 };
 
 static char dir[64], file_path[96];
 
@@ -37,198 +36,6 @@ static void stop(void) {
   snprintf(command, sizeof command, "rm -rf %s", dir);
   ck_assert_int_eq(system(command), 0);
 }
-
-/* ---- right files --------------------------------------------------------- */
-
-static void put(hid_t file, const char *name, hid_t type, int rank,
-                hsize_t rows, hsize_t cols) {
-  const int64_t values[4 * N] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-  const hsize_t dims[2] = {rows, cols};
-  ck_assert_ok(ts_hdf5_make_groups(file, name, TS_ERR_DATA));
-  const hid_t space = H5Screate_simple(rank, dims, NULL);
-  const hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT,
-                               H5P_DEFAULT, H5P_DEFAULT);
-  ck_assert_int_ge(
-      H5Dwrite(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
-      0);
-  H5Dclose(set);
-  H5Sclose(space);
-}
-
-static void put_head(hid_t file, const char *format, const char *count,
-                     int64_t n) {
-  const int64_t one = 1;
-  const hid_t text = H5Tcopy(H5T_C_S1);
-  H5Tset_size(text, strlen(format) + 1);
-  ck_assert_ok(ts_hdf5_put_attr(file, "format", text, format, TS_ERR_DATA));
-  ck_assert_ok(
-      ts_hdf5_put_attr(file, "version", H5T_NATIVE_INT64, &one, TS_ERR_DATA));
-  ck_assert_ok(
-      ts_hdf5_put_attr(file, "complete", H5T_NATIVE_INT64, &one, TS_ERR_DATA));
-  ck_assert_ok(
-      ts_hdf5_put_attr(file, count, H5T_NATIVE_INT64, &n, TS_ERR_DATA));
-  H5Tclose(text);
-}
-
-/* Both kinds of file have "set", which the edits are about: the labels of a
- * data set, the weights of a checkpoint. */
-static const char *set_name;
-
-static hid_t make(bool checkpoint) {
-  ts_hdf5_lock();
-  ts_hdf5_unlock();
-  const hid_t file =
-      H5Fcreate(file_path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  ck_assert_int_ge(file, 0);
-  if (checkpoint) {
-    set_name = "model/w";
-    put_head(file, "tessera-checkpoint", "step", 3);
-    put(file, set_name, H5T_IEEE_F32LE, 1, N, 0);
-    put(file, "meta/plan", H5T_STD_U8LE, 1, 4, 0);
-    return file;
-  }
-  set_name = "labels";
-  put_head(file, "tessera-dataset", "num_samples", N);
-  put(file, "labels", H5T_IEEE_F32LE, 1, N, 0);
-  put(file, "dense", H5T_IEEE_F32LE, 2, N, 2);
-  put(file, "sparse/u/values", H5T_STD_I64LE, 1, N, 0);
-  return file;
-}
-
-/* ---- edits --------------------------------------------------------------- */
-
-/* A dataset in place of "set", of which nothing is written. */
-static void replace(hid_t file, hid_t type, int rank, const hsize_t *dims,
-                    hid_t storage) {
-  const hid_t space = H5Screate_simple(rank, dims, NULL);
-  ck_assert_int_ge(H5Ldelete(file, set_name, H5P_DEFAULT), 0);
-  const hid_t set = H5Dcreate2(file, set_name, type, space, H5P_DEFAULT,
-                               storage, H5P_DEFAULT);
-  ck_assert_int_ge(set, 0);
-  H5Dclose(set);
-  H5Sclose(space);
-  H5Pclose(storage);
-}
-
-static void external_link(hid_t file) {
-  H5Ldelete(file, set_name, H5P_DEFAULT);
-  ck_assert_int_ge(H5Lcreate_external("/etc/passwd", "/x", file, set_name,
-                                      H5P_DEFAULT, H5P_DEFAULT),
-                   0);
-}
-
-/* A link of the file's own that leads to one that leads out. */
-static void soft_link_out(hid_t file) {
-  H5Ldelete(file, set_name, H5P_DEFAULT);
-  H5Lcreate_soft("/way/out", file, set_name, H5P_DEFAULT, H5P_DEFAULT);
-  const hid_t g =
-      H5Gcreate2(file, "way", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  H5Lcreate_external("other.h5", "/x", g, "out", H5P_DEFAULT, H5P_DEFAULT);
-  H5Gclose(g);
-}
-
-static void group_in_itself(hid_t file) {
-  const hid_t g =
-      H5Gcreate2(file, "round", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  H5Lcreate_hard(g, ".", g, "round", H5P_DEFAULT, H5P_DEFAULT);
-  H5Gclose(g);
-}
-
-static void external_storage(hid_t file) {
-  const hsize_t dims[] = {N};
-  const hid_t p = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_external(p, "/etc/passwd", 0, 4 * N);
-  replace(file, H5T_IEEE_F32LE, 1, dims, p);
-}
-
-static void virtual_storage(hid_t file) {
-  const hsize_t dims[] = {N};
-  const hid_t p = H5Pcreate(H5P_DATASET_CREATE);
-  const hid_t space = H5Screate_simple(1, dims, NULL);
-  H5Pset_virtual(p, space, "other.h5", "/x", space);
-  replace(file, H5T_IEEE_F32LE, 1, dims, p);
-  H5Sclose(space);
-}
-
-static void plugin_filter(hid_t file) {
-  const hsize_t dims[] = {N};
-  const hid_t p = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(p, 1, dims);
-  H5Pset_filter(p, 32000, H5Z_FLAG_OPTIONAL, 0, NULL);
-  replace(file, H5T_IEEE_F32LE, 1, dims, p);
-}
-
-static void nothing_behind(hid_t file) {
-  const hsize_t dims[] = {(hsize_t)1 << 40};
-  replace(file, H5T_IEEE_F32LE, 1, dims, H5Pcreate(H5P_DATASET_CREATE));
-}
-
-static void overflows(hid_t file) {
-  const hsize_t dims[] = {(hsize_t)1 << 33, (hsize_t)1 << 32};
-  const hid_t p = H5Pcreate(H5P_DATASET_CREATE);
-  const hsize_t chunk[] = {1, 1};
-  H5Pset_chunk(p, 2, chunk);
-  replace(file, H5T_IEEE_F32LE, 2, dims, p);
-}
-
-static void chunks_too_large(hid_t file) {
-  const hsize_t dims[] = {(hsize_t)1 << 29};
-  const hid_t p = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(p, 1, dims);
-  replace(file, H5T_IEEE_F32LE, 1, dims, p);
-}
-
-/* Zeros by the terabyte in a few chunks. */
-static void packed(hid_t file) {
-  const hsize_t dims[] = {(hsize_t)1 << 38}, chunk[] = {1 << 20};
-  const hid_t p = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(p, 1, chunk);
-  H5Pset_deflate(p, 9);
-  replace(file, H5T_IEEE_F32LE, 1, dims, p);
-}
-
-static void no_numbers(hid_t file) {
-  const hsize_t dims[] = {N};
-  const hid_t type = H5Tvlen_create(H5T_IEEE_F32LE);
-  const hid_t p = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_layout(p, H5D_COMPACT);
-  replace(file, type, 1, dims, p);
-  H5Tclose(type);
-}
-
-/* An attribute of a thousand numbers where one is read: the header's room on
- * the stack is for one. */
-static void long_attribute(hid_t file) {
-  const hsize_t dims[] = {1000};
-  int64_t ones[1000];
-  for (int i = 0; i < 1000; i++) ones[i] = 1;
-  H5Adelete(file, "version");
-  const hid_t space = H5Screate_simple(1, dims, NULL);
-  const hid_t a = H5Acreate2(file, "version", H5T_STD_I64LE, space, H5P_DEFAULT,
-                             H5P_DEFAULT);
-  ck_assert_int_ge(H5Awrite(a, H5T_NATIVE_INT64, ones), 0);
-  H5Aclose(a);
-  H5Sclose(space);
-}
-
-static const struct {
-  void (*edit)(hid_t);
-  const char *words;
-} edits[] = {
-    {external_link, "is an external link"},
-    {soft_link_out, "out is an external link"},
-    {group_in_itself, "round is deeper in groups"},
-    {external_storage, "has its data in other files"},
-    {virtual_storage, "is made of other datasets (virtual)"},
-    {plugin_filter, "is packed by filter 32000"},
-    {nothing_behind, "is larger than what the file holds of it"},
-    {overflows, "has an impossible size"},
-    {chunks_too_large, "has chunks over 1 GiB"},
-    {packed, "is larger than what the file holds of it"},
-    {no_numbers, ""},
-    {long_attribute, "version 0"},
-};
-enum { N_EDITS = sizeof edits / sizeof *edits };
 
 /* ---- reading ------------------------------------------------------------- */
 
@@ -280,21 +87,22 @@ static void refused(ts_err err, bool checkpoint, const char *words) {
 START_TEST(right_files_are_read) {
   ts_fixture f;
   ts_fixture_start(&f, true, 1);
-  H5Fclose(make(_i));
+  H5Fclose(hostile_make(file_path, _i));
   ck_assert_ok(read_file(&f, _i));
   ts_fixture_stop(&f);
 }
 END_TEST
 
 START_TEST(edited_files_are_refused) {
-  const bool checkpoint = _i >= N_EDITS;
+  const bool checkpoint = _i >= hostile_n_edits;
   ts_fixture f;
   ts_fixture_start(&f, true, 1);
-  const hid_t file = make(checkpoint);
-  edits[_i % N_EDITS].edit(file);
+  const hid_t file = hostile_make(file_path, checkpoint);
+  hostile_edits[_i % hostile_n_edits].edit(file);
   H5Fclose(file);
   ts_mem_forget_peaks();
-  refused(read_file(&f, checkpoint), checkpoint, edits[_i % N_EDITS].words);
+  refused(read_file(&f, checkpoint), checkpoint,
+          hostile_edits[_i % hostile_n_edits].words);
   ts_fixture_stop(&f);
 }
 END_TEST
@@ -304,15 +112,15 @@ START_TEST(columns_are_not_cut) {
   const hsize_t dims[] = {0, ((hsize_t)1 << 32) + 2};
   ts_fixture f;
   ts_fixture_start(&f, true, 1);
-  const hid_t file = make(false);
+  const hid_t file = hostile_make(file_path, false);
   const int64_t none = 0;
-  set_name = "dense";
-  replace(file, H5T_IEEE_F32LE, 2, dims, H5Pcreate(H5P_DATASET_CREATE));
+  hostile_set = "dense";
+  hostile_replace(file, H5T_IEEE_F32LE, 2, dims, H5Pcreate(H5P_DATASET_CREATE));
   H5Adelete(file, "num_samples");
   ck_assert_ok(ts_hdf5_put_attr(file, "num_samples", H5T_NATIVE_INT64, &none,
                                 TS_ERR_DATA));
   H5Ldelete(file, "labels", H5P_DEFAULT);
-  put(file, "labels", H5T_IEEE_F32LE, 1, 0, 0);
+  hostile_put(file, "labels", H5T_IEEE_F32LE, 1, 0, 0);
   H5Fclose(file);
   refused(read_dataset(f.comm), false, "dense is not an array of (N) or");
   ts_fixture_stop(&f);
@@ -325,10 +133,11 @@ START_TEST(values_are_of_the_file) {
   ts_fixture f;
   ts_ckpt c = {0};
   ts_fixture_start(&f, true, 1);
-  const hid_t file = make(true), p = H5Pcreate(H5P_DATASET_CREATE);
+  const hid_t file = hostile_make(file_path, true),
+              p = H5Pcreate(H5P_DATASET_CREATE);
   H5Pset_external(p, "/etc/passwd", 0, 100);
-  set_name = "meta/plan";
-  replace(file, H5T_STD_U8LE, 1, dims, p);
+  hostile_set = "meta/plan";
+  hostile_replace(file, H5T_STD_U8LE, 1, dims, p);
   H5Fclose(file);
   refused(ts_ckpt_peek(&c, file_path), true,
           "meta/plan has its data in other files");
@@ -345,8 +154,8 @@ START_TEST(windows_are_looked_up_first) {
   ts_metrics *m;
   ts_ckpt c = {0};
   ts_fixture_start(&f, true, 1);
-  const hid_t file = make(true);
-  put(file, "metrics/a/window", H5T_IEEE_F32LE, 2, N, 3);
+  const hid_t file = hostile_make(file_path, true);
+  hostile_put(file, "metrics/a/window", H5T_IEEE_F32LE, 2, N, 3);
   H5Fclose(file);
   ck_assert_ok(ts_metrics_create(&m, 100, 1));
   ck_assert_ok(ts_ckpt_add_value(&c, "metrics/a/sums", TS_U8, 1, &byte));
@@ -417,7 +226,7 @@ static Suite *suite(void) {
   TCase *t = tcase_create("hostile");
   tcase_add_unchecked_fixture(t, start, stop);
   tcase_add_loop_test(t, right_files_are_read, 0, 2);
-  tcase_add_loop_test(t, edited_files_are_refused, 0, 2 * N_EDITS);
+  tcase_add_loop_test(t, edited_files_are_refused, 0, 2 * hostile_n_edits);
   tcase_add_test(t, columns_are_not_cut);
   tcase_add_test(t, values_are_of_the_file);
   tcase_add_test(t, windows_are_looked_up_first);

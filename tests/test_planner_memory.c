@@ -4,6 +4,8 @@
 #include "planner_setting.h"
 #include "shard/unpack.h"
 
+static char sgd[] = "sgd", adam[] = "adam";
+
 static ts_plan_memory memory_of(ts_setting *x, ts_shard_kind kind, ts_shard s) {
   ts_cost c;
   ts_plan_memory m;

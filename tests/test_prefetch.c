@@ -6,12 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "pipe_run.h"
-#include "sparse/tier.h"
+#include "prefetch_stub.h"
 #include "train/report_cache.h"
 
-enum { N_STEPS = 6, EVENTS = 20000, TIERS = 32 };
+enum { N_STEPS = 6 };
 
 static const char deck[] =
     "run = { name = \"t\"; seed = 5; steps = 6; threads = 1; };\n"
@@ -35,152 +34,6 @@ static const char deck[] =
     "model = { kind = \"dlrm\"; dense_features = 3; dense_arch = [32, 16];\n"
     "  over_arch = [32, 1]; };\n"
     "optimizer = { kind = \"adam\"; lr = 1e-2; };\n";
-
-/* ---- what happened ------------------------------------------------------- */
-
-typedef enum {
-  RESOLVE,
-  RESOLVED,
-  LOCK,
-  UNLOCK,
-  REFRESH,
-  LOOKUP,
-  UPDATE,
-  UPDATED,
-  LOOK, /* from outside of a step */
-  WHATS
-} what;
-
-typedef struct event {
-  what what;
-  const void *weights; /* of the tier */
-  uint64_t rows;       /* hash, of the tier's own */
-  pthread_t thread;
-} event;
-
-static event events[EVENTS];
-static int n_events;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static int resolve_us, unlock_us;
-
-static void put(what w, const void *weights, uint64_t rows) {
-  pthread_mutex_lock(&mutex);
-  if (n_events < EVENTS)
-    events[n_events++] = (event){w, weights, rows, pthread_self()};
-  pthread_mutex_unlock(&mutex);
-}
-
-static void on_lookup(const ts_lookup_args *a, bool begin) {
-  if (begin) put(LOOKUP, a->weight, 0);
-}
-static void on_update(const ts_row_update_args *a, bool begin) {
-  if (!a->sum_out) put(begin ? UPDATE : UPDATED, a->weight, 0);
-}
-
-/* ---- the tier: resident rows, said to be cached -------------------------- */
-
-typedef struct stub {
-  ts_tier base;
-  ts_tier *inner;
-} stub;
-
-static ts_tier *inner(ts_tier *t) {
-  return ((stub *)t)->inner;
-}
-static void *weights(ts_tier *t) {
-  return inner(t)->ops->weights(inner(t));
-}
-static float *state(ts_tier *t, int k) {
-  return inner(t)->ops->state(inner(t), k);
-}
-
-static uint64_t hash(const uint32_t *rows, int64_t n) {
-  return ts_fnv1a(TS_FNV_START, rows, (size_t)n * sizeof *rows);
-}
-
-static ts_err hold(ts_tier *t, uint32_t *slots, int64_t n, ts_lane *lane) {
-  (void)lane;
-  put(RESOLVE, weights(t), hash(slots, n));
-  pr_sleep_us(resolve_us);
-  put(RESOLVED, weights(t), hash(slots, n));
-  put(LOCK, weights(t), hash(slots, n));
-  return TS_OK;
-}
-
-static ts_err release(ts_tier *t, const uint32_t *slots, int64_t n,
-                      ts_lane *lane) {
-  (void)lane;
-  pr_sleep_us(unlock_us);
-  put(UNLOCK, weights(t), hash(slots, n));
-  return TS_OK;
-}
-
-static ts_err refresh(ts_tier *t, uint32_t *slots, int64_t n) {
-  put(REFRESH, weights(t), hash(slots, n));
-  return TS_OK;
-}
-
-static ts_err locate(ts_tier *t, uint32_t *slots, const uint32_t *keys,
-                     int64_t n) {
-  (void)t;
-  memcpy(slots, keys, (size_t)n * sizeof *slots);
-  return TS_OK;
-}
-
-static bool looking;
-
-static ts_err look(ts_tier *t) {
-  if (looking) put(LOOK, weights(t), 0);
-  return TS_OK;
-}
-
-static ts_tier_figures figures(const ts_tier *t) {
-  static ts_tier_count none[TIERS];
-  if (looking) put(LOOK, ((const stub *)t)->inner, 0);
-  return (ts_tier_figures){.count = none};
-}
-
-static void *rows(ts_tier *t, int k) {
-  return inner(t)->ops->rows(inner(t), k);
-}
-
-static void destroy(ts_tier *t) {
-  if (!t) return;
-  inner(t)->ops->destroy(inner(t));
-  ts_mem_free(t);
-}
-
-static ts_err create(ts_tier **, ts_device *, const ts_tier_spec *);
-
-static const ts_tier_ops ops = {.kind = "stub",
-                                .cached = true,
-                                .create = create,
-                                .destroy = destroy,
-                                .hold = hold,
-                                .release = release,
-                                .refresh = refresh,
-                                .locate = locate,
-                                .rows = rows,
-                                .flush = look,
-                                .reload = look,
-                                .figures = figures,
-                                .weights = weights,
-                                .state = state};
-
-static ts_err create(ts_tier **out, ts_device *device,
-                     const ts_tier_spec *spec) {
-  ts_err err = TS_OK;
-  stub *s = NULL;
-  TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
-  s->base.ops = &ops;
-  TS_TRY(ts_tier_find("resident", ts_device_is_apart(device))
-             ->create(&s->inner, device, spec));
-  *out = &s->base;
-  s = NULL;
-done:
-  ts_mem_free(s);
-  return err;
-}
 
 /* ---- what must have happened --------------------------------------------- */
 
@@ -245,8 +98,9 @@ static void follow(tally *t, const event *e, int n_batches, int depth) {
 /* Not of the table that makes the pipeline deep, whose rows are in no tier of
  * ours. */
 static bool is_held(const void *weights) {
-  for (int i = 0; i < n_events; i++)
-    if (events[i].what == RESOLVE && events[i].weights == weights) return true;
+  for (int i = 0; i < stub_n_events; i++)
+    if (stub_events[i].what == RESOLVE && stub_events[i].weights == weights)
+      return true;
   return false;
 }
 
@@ -255,11 +109,11 @@ static void check_order(bool parallel, int n_batches, int depth) {
   int n_tiers = 0;
   memset(tallies, 0, sizeof tallies);
   broken = NULL;
-  must(n_events < EVENTS, "room for all events");
-  pthread_t ahead = events[0].thread;
-  must(events[0].what == RESOLVE, "nothing before the first resolve");
-  for (int i = 0; i < n_events; i++) {
-    const event *e = &events[i];
+  must(stub_n_events < EVENTS, "room for all stub_events");
+  pthread_t ahead = stub_events[0].thread;
+  must(stub_events[0].what == RESOLVE, "nothing before the first resolve");
+  for (int i = 0; i < stub_n_events; i++) {
+    const event *e = &stub_events[i];
     int k = 0;
     if (!is_held(e->weights)) continue;
     while (k < n_tiers && tallies[k].weights != e->weights) k++;
@@ -282,23 +136,10 @@ static void check_order(bool parallel, int n_batches, int depth) {
 
 /* ---- tests --------------------------------------------------------------- */
 
-static void hooks_on(void) {
-  n_events = 0;
-  ts_tier_set_default(&ops);
-  pr_kernel_hooks.lookup = on_lookup;
-  pr_kernel_hooks.row_update = on_update;
-}
-
-static void hooks_off(void) {
-  memset(&pr_kernel_hooks, 0, sizeof pr_kernel_hooks);
-  ts_tier_set_default(NULL);
-  resolve_us = unlock_us = 0;
-}
-
 static void train(pr_result *out, const pr_sets *s) {
-  hooks_on();
+  stub_on();
   pr_train(out, deck, s);
-  hooks_off();
+  stub_off();
 }
 
 START_TEST(order) {
@@ -309,8 +150,8 @@ START_TEST(order) {
   pr_train(&base, deck, &b);
   pr_set(&s, "pipeline.kind=prefetch");
   pr_set(&s, _i / 4 ? "run.lanes=serial" : "run.lanes=parallel");
-  resolve_us = slow[_i % 4][0];
-  unlock_us = slow[_i % 4][1];
+  stub_resolve_us = slow[_i % 4][0];
+  stub_unlock_us = slow[_i % 4][1];
   pr_kernel_hooks.row_update_us = slow[_i % 4][2];
   train(&got, &s);
   ck_assert_int_eq(got.n, N_STEPS);
@@ -332,7 +173,7 @@ START_TEST(deep) {
   pr_set(&s, "run.lanes=parallel");
   pr_set(&s, "tables.tw.kernel=host");
   pr_set(&s, "tables.tw.cache.depth=3");
-  resolve_us = 3000;
+  stub_resolve_us = 3000;
   train(&got, &s);
   check_order(true, _i ? 2 : N_STEPS, 3);
   ck_assert_all(pr_same(&base, &got));
@@ -345,11 +186,12 @@ END_TEST
  * touches a tier. */
 static void check_apart(void) {
   broken = NULL;
-  must(n_events < EVENTS, "room for all events");
-  for (int i = 0; i < n_events; i++) {
-    if (events[i].what != RESOLVE) continue;
-    for (int k = i + 1; k < n_events && events[k].what != RESOLVED; k++)
-      must(events[k].what != RESOLVE && events[k].what != LOOK,
+  must(stub_n_events < EVENTS, "room for all stub_events");
+  for (int i = 0; i < stub_n_events; i++) {
+    if (stub_events[i].what != RESOLVE) continue;
+    for (int k = i + 1; k < stub_n_events && stub_events[k].what != RESOLVED;
+         k++)
+      must(stub_events[k].what != RESOLVE && stub_events[k].what != LOOK,
            "nobody looks and nothing is fetched while rows are fetched");
   }
   if (broken) fprintf(stderr, "broken: %s\n", broken);
@@ -358,7 +200,7 @@ static void check_apart(void) {
 
 static int count_of(what w) {
   int n = 0;
-  for (int i = 0; i < n_events; i++) n += events[i].what == w;
+  for (int i = 0; i < stub_n_events; i++) n += stub_events[i].what == w;
   return n;
 }
 
@@ -368,7 +210,7 @@ static void look_from_outside(pr_run *r, int who, ts_cache_report *report) {
   ts_ckpt c = {0};
   ts_run_state state = {0};
   ts_metrics_result m;
-  looking = true;
+  stub_looking = true;
   if (who == 0) {
     ck_assert_ok(ts_trainer_describe(r->t, &state, r->source, &c));
     ts_ckpt_reset(&c);
@@ -377,7 +219,7 @@ static void look_from_outside(pr_run *r, int who, ts_cache_report *report) {
   } else {
     ck_assert_ok(ts_evaluate(r->t, r->eval, &m, NULL, NULL));
   }
-  looking = false;
+  stub_looking = false;
 }
 
 START_TEST(between_steps) {
@@ -390,8 +232,8 @@ START_TEST(between_steps) {
   pr_set(&s, "pipeline.lookup=before_optimizer");
   pr_set(&s, lanes[_i / 3]);
   pr_set(&s, "tables.tw.kernel=host");
-  hooks_on();
-  resolve_us = 2000;
+  stub_on();
+  stub_resolve_us = 2000;
   memset(&pr_kernel_hooks, 0, sizeof pr_kernel_hooks);
   pr_start(&r, deck, &s);
   ck_assert_ok(ts_cache_report_create(&report, r.t));
@@ -403,7 +245,7 @@ START_TEST(between_steps) {
   }
   ts_cache_report_reset(&report);
   pr_stop(&r);
-  hooks_off();
+  stub_off();
   const int who = _i % 3;
   ck_assert_all(who == 2 || count_of(LOOK) > 0);
   check_apart();

@@ -5,19 +5,13 @@
 #include <omp.h>
 
 #include "sparse/row_optim.h"
+#include "optim_config.h"
 #include "sparse_util.h"
 
 enum { ROWS = 12, PASSES = 36 };
 
 static ts_optim_config settings(const char *kind) {
-  return (ts_optim_config){.kind = (char *)(uintptr_t)kind,
-                           .lr = NAN,
-                           .eps = NAN,
-                           .beta1 = NAN,
-                           .beta2 = NAN,
-                           .momentum = NAN,
-                           .eta = NAN,
-                           .weight_decay = NAN};
+  return test_optim(kind, NAN);
 }
 
 /* ---- the oracle: one row, in double -------------------------------------- */

@@ -1,166 +1,11 @@
 /* test_tbe.c - groups of tables: forward and backward against dense sums in
  * double, the same bits on any number of threads, lanes and shards of the
- * rows, replicas that agree.  Inputs, outputs and rows are device memory.
+ * rows.  Inputs, outputs and rows are device memory.
  * ranks: 1  fake: 1
  * seconds: 400 */
-#include "sparse/tbe.h"
-#include "sparse_util.h"
+#include "tbe_group.h"
 
-enum { TABLES = 2, FEATURES = 3, BATCH = 60, DIM = 20, WIDTH = FEATURES * DIM };
-static const int64_t table_rows[TABLES] = {40, 25};
-static const int32_t feature_table[FEATURES] = {0, 1, 0};
-static const int32_t feature_col[FEATURES] = {0, DIM, 2 * DIM};
-
-typedef struct {
-  ts_device *device;
-  ts_lane *lane;
-  ts_kernels kernels;
-  ts_table_config config[TABLES];
-} world;
-
-static void start(world *w, const char *kind, ts_dtype t, int threads,
-                  bool serial) {
-  static char names[TABLES][8] = {"users", "items"};
-  memset(w, 0, sizeof *w);
-  ck_assert_ok(ts_test_kernels(&w->kernels));
-  ck_assert_ok(ts_test_device(&w->device, serial, threads));
-  ck_assert_int_eq(ts_lane_create(w->device, &w->lane, "work", TS_LANE_COMPUTE),
-                   TS_OK);
-  for (int i = 0; i < TABLES; i++) {
-    w->config[i] = (ts_table_config){.name = names[i],
-                                     .rows = table_rows[i],
-                                     .dim = DIM,
-                                     .dtype = t,
-                                     .init_scale = 0.5};
-    w->config[i].optimizer = (ts_optim_config){.kind = (char *)(uintptr_t)kind,
-                                               .lr = i ? 0.25 : 0.5,
-                                               .eps = NAN,
-                                               .beta1 = NAN,
-                                               .beta2 = NAN,
-                                               .momentum = NAN,
-                                               .eta = NAN,
-                                               .weight_decay = NAN};
-    ck_assert_int_eq(ts_row_optim_check(&w->config[i].optimizer, "t"), TS_OK);
-  }
-}
-
-static void stop(world *w) {
-  ts_lane_destroy(w->lane);
-  ts_device_destroy(w->device);
-}
-
-/* N elements in memory of the device, which is grown and kept. */
-static void *send(world *w, ts_buffer *b, const void *x, int64_t n,
-                  size_t size) {
-  if (!b->device)
-    *b = (ts_buffer){.space = TS_SPACE_DEVICE,
-                     .tag = TS_TAG_MISC,
-                     .owned = true,
-                     .device = w->device};
-  ck_assert_ok(ts_buffer_reserve(b, (size_t)n * size + 1));
-  ts_test_put(w->device, b->ptr, x, (size_t)n * size);
-  return b->ptr;
-}
-
-/* Rows [from, to) of both tables, in hundredths of their number. */
-static ts_tbe *group(world *w, int from, int to, bool mean) {
-  ts_tbe *t = NULL;
-  ts_tbe_table tables[TABLES];
-  for (int i = 0; i < TABLES; i++) {
-    const int64_t first = table_rows[i] * from / 100;
-    tables[i] = (ts_tbe_table){
-        &w->config[i], 10 + i, first, table_rows[i] * to / 100 - first, 0, DIM};
-  }
-  const ts_tbe_spec spec = {.tables = tables,
-                            .n_tables = TABLES,
-                            .feature_table = feature_table,
-                            .n_features = FEATURES,
-                            .mean = mean,
-                            .seed = 42};
-  ck_assert_int_eq(ts_tbe_create(&t, w->device, &w->kernels, &spec), TS_OK);
-  ck_assert_int_eq(ts_tbe_init(t), TS_OK);
-  return t;
-}
-
-/* A batch: bags of 0 to 8 ids, one of 700 that are all the same. */
-typedef struct {
-  ts_tbe_input in;
-  int64_t starts[FEATURES + 1], at[FEATURES * BATCH];
-  int64_t offsets[FEATURES * BATCH + 1];
-  int32_t rows[FEATURES * BATCH * 8 + 700];
-  float weights[FEATURES * BATCH * 8 + 700];
-  ts_buffer there[5]; /* offsets, at, rows, weights, gradients */
-} batch;
-
-static void drop(batch *b) {
-  for (int i = 0; i < TEST_COUNT(b->there); i++) ts_buffer_reset(&b->there[i]);
-}
-
-/* Bags [first, end) of every feature of the whole batch SEED, and of those
- * the ids in rows [from, to) hundredths, counted from there. */
-static void fill(world *w, batch *b, uint64_t seed, bool weighted, int first,
-                 int end, int from, int to) {
-  int64_t n = 0;
-  int bag = 0;
-  test_floats(b->weights, TEST_COUNT(b->weights), seed);
-  b->starts[0] = 0;
-  for (int f = 0; f < FEATURES; f++) {
-    for (int s = 0; s < BATCH; s++) {
-      const int64_t rows = table_rows[feature_table[f]];
-      const bool same = f == 0 && s == 11;
-      const uint32_t length = same ? 700 : test_random(&seed) % 9;
-      if (s >= first && s < end) {
-        b->at[bag] = (s - first) * WIDTH + feature_col[f];
-        b->offsets[bag++] = n;
-      }
-      for (uint32_t i = 0; i < length; i++) {
-        const int64_t id = same ? 5 : test_random(&seed) % rows;
-        if (s < first || s >= end || id < rows * from / 100 ||
-            id >= rows * to / 100)
-          continue;
-        b->rows[n++] = (int32_t)(id - rows * from / 100);
-      }
-    }
-    b->starts[f + 1] = bag;
-  }
-  b->offsets[bag] = n;
-  b->in = (ts_tbe_input){
-      .bag_start = b->starts,
-      .offsets = send(w, &b->there[0], b->offsets, bag + 1, 8),
-      .at = send(w, &b->there[1], b->at, bag, 8),
-      .rows = send(w, &b->there[2], b->rows, n, 4),
-      .weights = weighted ? send(w, &b->there[3], b->weights, n, 4) : NULL,
-      .n_ids = n};
-}
-
-static void train(world *w, ts_tbe *t, batch *b, const float *grad,
-                  int64_t pass) {
-  const float *there = send(w, &b->there[4], grad, BATCH * WIDTH, 4);
-  ck_assert_ok(ts_tbe_backward(t, there, &b->in, 1.0, pass, w->lane));
-  ck_assert_int_eq(ts_lane_sync(w->lane), TS_OK);
-}
-
-/* A copy of state K of table I (-1: the weights); its bytes to *BYTES. */
-static void *rows_of(const world *w, ts_tbe *t, int i, int k, size_t *bytes) {
-  int32_t cols;
-  ts_dtype type;
-  const void *p = ts_tbe_rows(t, i, k, &cols, &type);
-  *bytes =
-      (size_t)(ts_tbe_table_of(t, i)->n_rows * cols) * ts_dtype_bytes(type);
-  void *copy = test_alloc((int64_t)*bytes, 1);
-  ts_test_get(w->device, copy, p, *bytes);
-  return copy;
-}
-
-static float *weights_of(const world *w, ts_tbe *t, int i) {
-  size_t bytes;
-  float *p = rows_of(w, t, i, -1, &bytes);
-  ck_assert_uint_eq(bytes, (size_t)(table_rows[i] * DIM) * 4);
-  return p;
-}
-
-/* ---- forward and backward against double ------------------------------------
- */
+/* ---- forward and backward against double --------------------------------- */
 
 static void check_forward(const world *w, ts_tbe *t, const batch *b,
                           const float *out, bool mean) {
@@ -258,8 +103,7 @@ START_TEST(against_double) {
 }
 END_TEST
 
-/* ---- same bits --------------------------------------------------------------
- */
+/* ---- same bits ----------------------------------------------------------- */
 
 /* Four passes in shards of rows [cut[i], cut[i + 1]); tables and states of
  * all shards one after the other into OUT.  Returns bytes. */
@@ -319,149 +163,7 @@ START_TEST(same_bits) {
 }
 END_TEST
 
-/* ---- replicas
- * ---------------------------------------------------------------- */
-
-enum { RANKS = 3 };
-
-/* Each rank's part of the batch PASS, reduced; then all messages, in pinned
- * memory, applied on all. */
-static void exchange(world *w, ts_tbe **t, const float *grad, int64_t pass) {
-  const int cut[RANKS + 1] = {0, 20, 20, BATCH}; /* rank 1 has no bags */
-  batch b = {.in = {0}};
-  const void *msg[RANKS];
-  int64_t bytes[RANKS];
-  ts_buffer arrived[RANKS];
-  for (int r = 0; r < RANKS; r++) {
-    fill(w, &b, (uint64_t)pass, false, cut[r], cut[r + 1], 0, 100);
-    const float *there = send(w, &b.there[4], grad + cut[r] * WIDTH,
-                              (cut[r + 1] - cut[r]) * WIDTH, 4);
-    ck_assert_ok(
-        ts_tbe_reduce(t[r], &msg[r], &bytes[r], there, &b.in, w->lane));
-    ck_assert_ok(ts_lane_sync(w->lane));
-    ck_assert_ok(ts_buffer_create(&arrived[r], w->device, (size_t)bytes[r] + 1,
-                                  TS_SPACE_PINNED, TS_TAG_MISC));
-    ts_test_get(w->device, arrived[r].ptr, msg[r], (size_t)bytes[r]);
-    msg[r] = arrived[r].ptr;
-  }
-  ck_assert_int_eq(bytes[1], 0);
-  for (int r = 0; r < RANKS; r++)
-    ck_assert_ok(ts_tbe_apply(t[r], msg, bytes, RANKS, 1.0, pass, w->lane));
-  ck_assert_ok(ts_lane_sync(w->lane));
-  for (int r = 0; r < RANKS; r++) ts_buffer_reset(&arrived[r]);
-  drop(&b);
-}
-
-START_TEST(replicas_agree) {
-  world w;
-  batch whole = {.in = {0}};
-  ts_tbe *t[RANKS];
-  float *grad = test_alloc(BATCH * WIDTH, 4);
-  start(&w, "rowwise_adagrad", TS_F32, 2, false);
-  for (int r = 0; r < RANKS; r++) t[r] = group(&w, 0, 100, false);
-  ts_tbe *one = group(&w, 0, 100, false);
-  for (int pass = 1; pass <= 4; pass++) {
-    test_floats(grad, BATCH * WIDTH, (uint64_t)pass);
-    fill(&w, &whole, (uint64_t)pass, false, 0, BATCH, 0, 100);
-    train(&w, one, &whole, grad, pass);
-    exchange(&w, t, grad, pass);
-  }
-  drop(&whole);
-  for (int i = 0; i < TABLES; i++) {
-    float *expected = weights_of(&w, one, i), *first = weights_of(&w, t[0], i);
-    for (int r = 0; r < RANKS; r++) {
-      float *rows = weights_of(&w, t[r], i);
-      ck_assert_mem_eq(first, rows, (size_t)(table_rows[i] * DIM) * 4);
-      for (int k = 0; k < table_rows[i] * DIM; k++)
-        ck_assert_double_eq_tol(rows[k], expected[k], 2e-5);
-      free(rows);
-    }
-    free(expected);
-    free(first);
-  }
-  for (int r = 0; r < RANKS; r++) ts_tbe_destroy(t[r]);
-  ts_tbe_destroy(one);
-  free(grad);
-  stop(&w);
-}
-END_TEST
-
-/* Micro-batches: three parts of the batch, two of them kept, are as good as
- * the whole. */
-START_TEST(kept) {
-  static const int cut[] = {0, 20, 50, BATCH};
-  world w;
-  batch b = {.in = {0}};
-  float *grad = test_alloc(BATCH * WIDTH, 4);
-  start(&w, "rowwise_adagrad", TS_F32, 2, false);
-  ts_tbe *t = group(&w, 0, 100, true), *one = group(&w, 0, 100, true);
-  for (int pass = 1; pass <= 3; pass++) {
-    test_floats(grad, BATCH * WIDTH, (uint64_t)pass);
-    fill(&w, &b, (uint64_t)pass, false, 0, BATCH, 0, 100);
-    train(&w, one, &b, grad, pass);
-    for (int k = 0; k < 3; k++) {
-      fill(&w, &b, (uint64_t)pass, false, cut[k], cut[k + 1], 0, 100);
-      const float *part = send(&w, &b.there[4], grad + cut[k] * WIDTH,
-                               (cut[k + 1] - cut[k]) * WIDTH, 4);
-      if (k < 2)
-        ck_assert_ok(ts_tbe_keep(t, part, &b.in, w.lane));
-      else
-        ck_assert_ok(ts_tbe_backward(t, part, &b.in, 1.0, pass, w.lane));
-      ck_assert_ok(ts_lane_sync(w.lane));
-    }
-  }
-  for (int i = 0; i < TABLES; i++) {
-    float *rows = weights_of(&w, t, i), *expected = weights_of(&w, one, i);
-    for (int k = 0; k < table_rows[i] * DIM; k++)
-      ck_assert_double_eq_tol(rows[k], expected[k], 2e-5);
-    free(rows);
-    free(expected);
-  }
-  drop(&b);
-  ts_tbe_destroy(t);
-  ts_tbe_destroy(one);
-  free(grad);
-  stop(&w);
-}
-END_TEST
-
-/* In stages: the row-wise state by statistics of one shard is that of the
- * fused backward. */
-START_TEST(staged) {
-  world w;
-  batch b = {.in = {0}};
-  float *grad = test_alloc(BATCH * WIDTH, 4);
-  start(&w, "rowwise_adagrad", TS_F32, 2, false);
-  ts_tbe *t = group(&w, 0, 100, false), *one = group(&w, 0, 100, false);
-  for (int pass = 1; pass <= 3; pass++) {
-    test_floats(grad, BATCH * WIDTH, (uint64_t)pass);
-    fill(&w, &b, (uint64_t)pass, false, 0, BATCH, 0, 100);
-    train(&w, one, &b, grad, pass);
-    const float *there = b.there[4].ptr;
-    ck_assert_ok(ts_tbe_gather(t, there, &b.in, w.lane));
-    ck_assert_ok(ts_tbe_stage(t, 0, 1.0, pass, w.lane));
-    ck_assert_ok(ts_tbe_finish(t, 1.0, pass, w.lane));
-    ck_assert_ok(ts_lane_sync(w.lane));
-  }
-  for (int i = 0; i < TABLES; i++)
-    for (int k = -1; k < 1; k++) {
-      size_t n, m;
-      void *rows = rows_of(&w, t, i, k, &n), *all = rows_of(&w, one, i, k, &m);
-      ck_assert_uint_eq(n, m);
-      ck_assert_mem_eq(rows, all, n);
-      free(rows);
-      free(all);
-    }
-  drop(&b);
-  ts_tbe_destroy(t);
-  ts_tbe_destroy(one);
-  free(grad);
-  stop(&w);
-}
-END_TEST
-
-/* ---- borders
- * ----------------------------------------------------------------- */
+/* ---- borders ------------------------------------------------------------- */
 
 START_TEST(nothing_to_do) {
   world w;
@@ -522,8 +224,7 @@ START_TEST(initial_weights) {
 END_TEST
 
 static Suite *suite(void) {
-  const TTest *const tests[] = {against_double, same_bits, replicas_agree,
-                                kept,           staged,    nothing_to_do,
+  const TTest *const tests[] = {against_double, same_bits, nothing_to_do,
                                 initial_weights};
   return test_suite("tbe", tests, TEST_COUNT(tests));
 }

@@ -11,7 +11,8 @@ tests_test_wire_SOURCES = tests/test_wire.c $(pipe_run)
 check_PROGRAMS += tests/test_semi_sync
 tests_test_semi_sync_SOURCES = tests/test_semi_sync.c $(pipe_run)
 check_PROGRAMS += tests/test_prefetch
-tests_test_prefetch_SOURCES = tests/test_prefetch.c $(pipe_run)
+tests_test_prefetch_SOURCES = tests/test_prefetch.c tests/prefetch_stub.c \
+  tests/prefetch_stub.h $(pipe_run)
 check_PROGRAMS += tests/test_cached
 tests_test_cached_SOURCES = tests/test_cached.c $(pipe_run)
 check_PROGRAMS += tests/test_accumulate

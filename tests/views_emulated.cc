@@ -48,7 +48,7 @@ static void set_blocks(int n) {
 }
 
 extern "C" {
-const views_target views_emulated = {
+const block_target views_emulated = {
     kernels,        emulated_task, emulated_send_aligned,
     emulated_fetch, free,          set_blocks,
     nullptr,        nullptr};

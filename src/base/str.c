@@ -124,6 +124,14 @@ done:
   return err;
 }
 
+ts_err ts_file_read_of_deck(ts_str *s, const char *path, const char *key) {
+  char why[512];
+  if (ts_file_read(s, path) == TS_OK) return TS_OK;
+  snprintf(why, sizeof why, "%s", ts_err_message());
+  ts_err_clear();
+  return ts_fail(TS_ERR_DECK, "%s can't be read: %s", key, why);
+}
+
 ts_err ts_mkdirs(const char *path) {
   ts_err err = TS_OK;
   char *copy = NULL;

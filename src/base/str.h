@@ -29,6 +29,9 @@ const char *ts_str_seconds(char buf[32], double seconds); /* hh:mm:ss */
 
 /* Whole small file as a string (NUL added). */
 ts_err ts_file_read(ts_str *s, const char *path);
+/* The same, where the deck names it: a DECK error says that KEY can't be read.
+ */
+ts_err ts_file_read_of_deck(ts_str *s, const char *path, const char *key);
 /* mkdir -p. */
 ts_err ts_mkdirs(const char *path);
 

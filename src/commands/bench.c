@@ -1,9 +1,11 @@
 /* bench.c - `tessera bench`, and how benchmarks read their keys. */
 #include "commands/bench.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "base/str.h"
 
 /* Length of the first of the words in CHOICES, "f32|bf16|f16". */
@@ -77,6 +79,22 @@ done:
 static int by_value(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
+}
+
+/* In [1, R] by U in [0, 1). */
+static double power_law(double u, double R, double alpha) {
+  if (fabs(alpha - 1) < 1e-9) return pow(R, u);
+  return pow((pow(R, 1 - alpha) - 1) * u + 1, 1 / (1 - alpha));
+}
+
+int32_t ts_bench_draw(int64_t i, uint32_t k, int64_t rows, double alpha) {
+  const double R = (double)rows;
+  uint32_t x[4];
+  ts_rng4(x, 1, TS_RNG_TEST, (uint64_t)i, k, 0);
+  const double u = ts_rng_unit64(x[0], x[1]);
+  if (!(alpha > 0)) return (int32_t)(u * R);
+  const uint64_t id = (uint64_t)fmin(fmax(power_law(u, R, alpha), 1), R) - 1;
+  return (int32_t)(id * UINT64_C(2654435761) % (uint64_t)rows);
 }
 
 double ts_bench_median(double *x, int n) {

@@ -30,6 +30,10 @@ ts_err ts_bench_keys(const ts_args *, int first, const ts_bench_key *,
 /* Sorts and returns the middle one. */
 double ts_bench_median(double *x, int n);
 
+/* A number below ROWS by I and K: uniform, or of a bounded power law,
+ * scattered, where ALPHA > 0. */
+int32_t ts_bench_draw(int64_t i, uint32_t k, int64_t rows, double alpha);
+
 /* Rows of several tables, one after the other in memory. */
 typedef struct ts_bench_rows {
   const void *first;

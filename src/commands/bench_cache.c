@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 #include "base/str.h"
 #include "commands/bench.h"
 #include "runtime/store.h"
@@ -45,26 +44,11 @@ static int steps_of(const ts_cache_case *c) {
 
 /* ---- input --------------------------------------------------------------- */
 
-static double power_law(double u, double R, double alpha) {
-  if (fabs(alpha - 1) < 1e-9) return pow(R, u);
-  return pow((pow(R, 1 - alpha) - 1) * u + 1, 1 / (1 - alpha));
-}
-
 static void draw(ts_cache_case *c, double alpha) {
-  const double R = c->rows;
 #pragma omp parallel for
   for (int k = 0; k <= steps_of(c); k++)
-    for (int64_t i = 0; i < c->n; i++) {
-      uint32_t x[4];
-      ts_rng4(x, 1, TS_RNG_TEST, (uint64_t)i, (uint32_t)k, 0);
-      const double u = ts_rng_unit64(x[0], x[1]);
-      uint64_t id = (uint64_t)(u * R);
-      if (alpha > 0) {
-        id = (uint64_t)fmin(fmax(power_law(u, R, alpha), 1), R) - 1;
-        id = id * UINT64_C(2654435761) % (uint64_t)c->rows;
-      }
-      c->ids[k][i] = (int32_t)id;
-    }
+    for (int64_t i = 0; i < c->n; i++)
+      c->ids[k][i] = ts_bench_draw(i, (uint32_t)k, (int64_t)c->rows, alpha);
 }
 
 static ts_err allocate(ts_cache_case *c) {

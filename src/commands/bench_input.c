@@ -7,41 +7,14 @@
  * is the median of the pairs' ratios.  Batches lie ready in the loader before
  * the clock starts: how fast a format is read is `bench read`'s to say. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench.h"
-#include "commands/bench_copy.h"
+#include "commands/bench_input.h"
 #include "io/deck.h"
 #include "runtime/trace.h"
-#include "train/pipeline.h"
 #include "train/report.h"
-
-enum { KJT, COLUMNS, INPUTS };
-static const char *const names[INPUTS] = {"kjt", "columns"};
-
-/* Times of one input, a number per batch or step, in ms. */
-typedef struct ts_times {
-  double *dist, *pack, *exchange, *unpack; /* (iters) */
-  double *step;                            /* (rounds * steps) */
-  double concat;                           /* per batch, in the reader */
-  int64_t n_ids, n_bytes;                  /* of `iters` batches, all ranks */
-  int64_t n_sent;                          /* of them into messages */
-  double n_copied; /* times that the reader copied an id */
-  ts_bench_copies copies;
-} ts_times;
-
-typedef struct ts_input_bench {
-  ts_trainer *t;
-  ts_config *config[INPUTS];
-  ts_source *source[INPUTS];
-  int scale, iters, steps, rounds;
-  int64_t global_batch; /* of the deck */
-  ts_times times[INPUTS];
-} ts_input_bench;
 
 /* ---- clocks -------------------------------------------------------------- */
 
@@ -64,23 +37,6 @@ static double phase_ms(const char *phase) {
   ts_phase_query q = {phase, 0, 0};
   ts_timers_each(find_phase, &q);
   return q.calls ? 1e3 * q.seconds / (double)q.calls : 0;
-}
-
-/* Of N sorted numbers. */
-static double p90(const double *x, int n) {
-  return x[(9 * n + 9) / 10 - 1];
-}
-
-/* Median of X[i] / Y[i]. */
-static ts_err median_ratio(double *ratio, const double *x, const double *y,
-                           int n) {
-  double *q = NULL;
-  ts_err err = ts_mem_array(&q, n, sizeof *q, TS_TAG_MISC);
-  if (err != TS_OK) return err;
-  for (int i = 0; i < n; i++) q[i] = y[i] > 0 ? x[i] / y[i] : NAN;
-  *ratio = ts_bench_median(q, n);
-  ts_mem_free(q);
-  return TS_OK;
 }
 
 /* ---- loader through input dist ------------------------------------------- */
@@ -177,22 +133,22 @@ done:
 
 static ts_err measure_dist(ts_input_bench *b, int k) {
   ts_err err = TS_OK;
-  ts_loader *loader[INPUTS] = {0};
-  ts_batch **batches[INPUTS] = {0};
+  ts_loader *loader[TS_INPUTS] = {0};
+  ts_batch **batches[TS_INPUTS] = {0};
   const int n = b->iters;
-  for (int input = 0; input < INPUTS; input++) {
+  for (int input = 0; input < TS_INPUTS; input++) {
     TS_TRY(ts_mem_array(&batches[input], n, sizeof **batches, TS_TAG_MISC));
     TS_TRY(measure_reader(b, input, k));
     TS_TRY(open_loader(&loader[input], b, input, k, n, n));
     TS_TRY(take(b, input, loader[input], batches[input]));
   }
   for (int i = -n / 4; i < n; i++)
-    for (int turn = 0; turn < INPUTS; turn++) {
+    for (int turn = 0; turn < TS_INPUTS; turn++) {
       const int input = (turn + i) & 1; /* either one comes first in turns */
       TS_TRY(dist(b, input, batches[input][i < 0 ? -i : i], i));
     }
 done:
-  for (int input = 0; input < INPUTS; input++) {
+  for (int input = 0; input < TS_INPUTS; input++) {
     ts_loader_destroy(loader[input]);
     ts_mem_free(batches[input]);
   }
@@ -237,83 +193,17 @@ done:
 static ts_err measure_steps(ts_input_bench *b, int k) {
   ts_err err = TS_OK;
   for (int round = -1; round < b->rounds; round++)
-    for (int turn = 0; turn < INPUTS; turn++)
+    for (int turn = 0; turn < TS_INPUTS; turn++)
       TS_TRY(block(b, (turn + round) & 1, k, round));
 done:
   return err;
-}
-
-/* ---- what is printed ----------------------------------------------------- */
-
-/* The slowest rank's time of each. */
-static ts_err share(ts_input_bench *b, ts_times *x) {
-  ts_err err = TS_OK;
-  double *each[] = {x->dist, x->pack, x->exchange, x->unpack};
-  for (int i = 0; i < 4; i++)
-    TS_TRY(ts_comm_max_f64(b->t->control, each[i], b->iters));
-  TS_TRY(ts_comm_max_f64(b->t->control, x->step, b->rounds * b->steps));
-  TS_TRY(ts_comm_max_f64(b->t->control, &x->concat, 1));
-  TS_TRY(ts_comm_sum_i64(b->t->control, &x->n_sent, 1));
-done:
-  return err;
-}
-
-static void print_line(const ts_input_bench *b, int input, int k) {
-  const ts_times *x = &b->times[input];
-  const int n = b->iters, n_steps = b->rounds * b->steps;
-  const double ms = ts_bench_median(x->dist, n);
-  const double step = ts_bench_median(x->step, n_steps);
-  const double ids = (double)x->n_ids / n;
-  /* What the reader copied, and what went into messages. */
-  const double copies = x->n_copied + (double)x->n_sent / (double)x->n_ids;
-  char rate[32], batch[32];
-  ts_info("%8s %-8s %8.3f %8.3f %8.1f %6.2f %8.3f %8.3f %8.3f %8.3f %7.2f "
-          "%8.2f %8.2f %9s",
-          ts_str_count(batch, b->global_batch * k), names[input], ms,
-          p90(x->dist, n), ids / ms / 1e3, (double)x->n_bytes / n / ms / 1e6,
-          x->concat, ts_bench_median(x->pack, n),
-          ts_bench_median(x->exchange, n), ts_bench_median(x->unpack, n),
-          copies, step, p90(x->step, n_steps),
-          ts_str_count(rate,
-                       (int64_t)((double)(b->global_batch * k) / step * 1e3)));
-}
-
-static ts_err print(ts_input_bench *b, int k) {
-  ts_err err = TS_OK;
-  double dist, step;
-  const ts_times *x = &b->times[KJT], *y = &b->times[COLUMNS];
-  for (int input = 0; input < INPUTS; input++)
-    TS_TRY(share(b, &b->times[input]));
-  TS_TRY(median_ratio(&dist, x->dist, y->dist, b->iters));
-  TS_TRY(median_ratio(&step, x->step, y->step, b->rounds * b->steps));
-  for (int input = 0; input < INPUTS; input++) {
-    print_line(b, input, k);
-    TS_TRY(ts_bench_copies_print(&b->times[input].copies, true));
-  }
-  /* print_line has sorted the times. */
-  const int i = b->iters / 10, j = b->rounds * b->steps / 10;
-  ts_info("%8s throughput of columns / kjt: input dist %.3f (of the fastest "
-          "tenths %.3f), steps %.3f (%.3f)",
-          "", dist, x->dist[i] / y->dist[i], step, x->step[j] / y->step[j]);
-done:
-  return err;
-}
-
-static void print_head(const ts_input_bench *b) {
-  ts_info("bench input: %d ranks of %d threads, pipeline %s, %s data; %d "
-          "batches, %d blocks of %d steps; medians, ms",
-          b->t->n_ranks, b->t->n_threads, b->t->pipeline->name,
-          b->source[0]->info.format, b->iters, b->rounds, b->steps);
-  ts_info("%8s %-8s %8s %8s %8s %6s %8s %8s %8s %8s %7s %8s %8s %9s", "batch",
-          "input", "dist", "P90", "M ids/s", "GB/s", "concat", "pack",
-          "exchange", "unpack", "copies", "step", "P90", "samples/s");
 }
 
 /* ---- set-up -------------------------------------------------------------- */
 
 static ts_err create_times(ts_input_bench *b) {
   ts_err err = TS_OK;
-  for (int input = 0; input < INPUTS; input++) {
+  for (int input = 0; input < TS_INPUTS; input++) {
     ts_times *x = &b->times[input];
     double **each[] = {&x->dist, &x->pack, &x->exchange, &x->unpack};
     for (int i = 0; i < 4; i++)
@@ -331,9 +221,10 @@ static ts_err read_decks(ts_input_bench *b, const ts_args *a) {
   ts_err err = TS_OK;
   const char *sets[a->n_sets + 1];
   for (int i = 0; i < a->n_sets; i++) sets[i] = a->sets[i];
-  for (int input = 0; input < INPUTS; input++) {
+  for (int input = 0; input < TS_INPUTS; input++) {
     ts_config **c = &b->config[input];
-    sets[a->n_sets] = input == KJT ? "data.input=kjt" : "data.input=columns";
+    sets[a->n_sets] =
+        input == TS_INPUT_KJT ? "data.input=kjt" : "data.input=columns";
     TS_TRY(ts_deck_read_all(c, a->more[0], sets, a->n_sets + 1));
     (*c)->run.accumulate = 1;
     (*c)->data.global_batch *= b->scale;
@@ -349,7 +240,7 @@ static ts_err start(ts_input_bench *b) {
   TS_TRY(ts_trainer_start(&b->t, c, true));
   TS_TRY(ts_trainer_build(b->t, NULL));
   TS_TRY(ts_settle(b->t, ts_ebc_init(b->t->ebc)));
-  for (int input = 0; input < INPUTS; input++)
+  for (int input = 0; input < TS_INPUTS; input++)
     TS_TRY(ts_source_open(&b->source[input], b->config[input], TS_SPLIT_TRAIN,
                           NULL, b->t->control));
   TS_TRY(ts_settle(b->t, create_times(b)));
@@ -359,7 +250,7 @@ done:
 }
 
 static void reset(ts_input_bench *b) {
-  for (int input = 0; input < INPUTS; input++) {
+  for (int input = 0; input < TS_INPUTS; input++) {
     ts_times *x = &b->times[input];
     double *each[] = {x->dist, x->pack, x->exchange, x->unpack, x->step};
     for (int i = 0; i < 5; i++) ts_mem_free(each[i]);
@@ -367,7 +258,7 @@ static void reset(ts_input_bench *b) {
     ts_source_close(b->source[input]);
   }
   ts_trainer_destroy(b->t);
-  for (int input = 0; input < INPUTS; input++)
+  for (int input = 0; input < TS_INPUTS; input++)
     ts_deck_destroy(b->config[input]);
 }
 
@@ -391,11 +282,11 @@ ts_err ts_bench_input(const ts_args *a) {
   TS_TRY(read_decks(&b, a));
   TS_TRY(start(&b));
   TS_TRY(ts_report_header(b.t));
-  print_head(&b);
+  ts_input_print_head(&b);
   for (int k = 1; k <= b.scale; k += b.scale > 1 ? b.scale - 1 : 1) {
     TS_TRY(measure_dist(&b, k));
     TS_TRY(measure_steps(&b, k));
-    TS_TRY(print(&b, k));
+    TS_TRY(ts_input_print(&b, k));
   }
 done:
   reset(&b);

@@ -1,32 +1,13 @@
 /* bench_tbe_case.c - the group and the batches of `tessera bench tbe`: the
  * same ids as the peers' benchmarks. */
-#include <math.h>
 #include <stdlib.h>
 
-#include "base/rng.h"
 #include "commands/bench_tbe.h"
 
-/* A row in [1, R] by a bounded power law. */
-static double power_law(double u, double R, double alpha) {
-  if (fabs(alpha - 1) < 1e-9) return pow(R, u);
-  return pow((pow(R, 1 - alpha) - 1) * u + 1, 1 / (1 - alpha));
-}
-
-/* Bounded power law, scattered. */
 void ts_tbe_case_draw(ts_tbe_case *c, double alpha) {
-  const double R = (double)c->rows;
   for (int k = 0; k < TS_TBE_INPUTS; k++)
-    for (int64_t i = 0; i < c->n; i++) {
-      uint32_t x[4];
-      ts_rng4(x, 1, TS_RNG_TEST, (uint64_t)i, (uint32_t)k, 0);
-      const double u = ts_rng_unit64(x[0], x[1]);
-      uint64_t id = (uint64_t)(u * R);
-      if (alpha > 0) {
-        id = (uint64_t)fmin(fmax(power_law(u, R, alpha), 1), R) - 1;
-        id = id * UINT64_C(2654435761) % (uint64_t)c->rows;
-      }
-      c->ids[k][i] = (int32_t)id;
-    }
+    for (int64_t i = 0; i < c->n; i++)
+      c->ids[k][i] = ts_bench_draw(i, (uint32_t)k, c->rows, alpha);
 }
 
 static int by_number(const void *a, const void *b) {

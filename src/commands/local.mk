@@ -12,7 +12,8 @@ tessera_sources += \
   src/commands/bench_limits.h \
   src/commands/bench_memory.c \
   src/commands/bench_phases.c \
-  src/commands/bench_input.c \
+  src/commands/bench_input.c src/commands/bench_input.h \
+  src/commands/bench_input_table.c \
   src/commands/bench_pipeline.c \
   src/commands/bench_pipeline.h \
   src/commands/bench_pipeline_table.c \

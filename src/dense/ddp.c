@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 
 static ts_err make_states(ts_ddp *d) {
@@ -73,10 +72,7 @@ static ts_err find_wire(ts_ddp *d) {
 static ts_err create_training(ts_ddp *d) {
   ts_err err = TS_OK;
   const ts_config *c = d->config;
-  d->in_backward = c->optimizer.in_backward && !(c->optimizer.clip_norm > 0);
-  if (c->optimizer.in_backward && c->optimizer.clip_norm > 0)
-    ts_note("optimizer.clip_norm needs all gradients before any update: "
-            "optimizer.in_backward is off");
+  d->in_backward = ts_parallel_in_backward(c);
   TS_TRY(ts_schedule_check(c));
   TS_TRY(find_wire(d));
   TS_TRY(ts_param_optims_create(&d->base.optims, d->params, c));

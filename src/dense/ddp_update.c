@@ -1,8 +1,6 @@
 /* ddp_update.c - what is done to a bucket's gradients: adding micro-batches,
  * making them short for the wire, clipping, optimizers.  Kernels do it: the
  * gradients lie in the device's memory. */
-#include <string.h>
-
 #include "dense/ddp.h"
 
 /* ---- micro-batches ------------------------------------------------------- */
@@ -66,15 +64,11 @@ typedef struct ts_update_arg {
 static ts_dense_update_args update_args(const ts_update_arg *a, int32_t s) {
   const ts_ddp *d = a->d;
   const ts_param *p = d->place[s];
-  ts_dense_update_args u = {.optim = ts_param_optims_of(d->base.optims, p),
-                            .w = p->w,
-                            .grad = a->b->grads + d->offset[s],
-                            .n = p->n,
-                            .lr_factor = a->lr_factor,
-                            .grad_factor = 1.0,
-                            .step = a->step};
-  if (d->norm) u.grad_factor_at = d->norm + 1;
-  memcpy(u.state, p->state, sizeof u.state);
+  ts_dense_update_args u =
+      ts_parallel_update_args(&d->base, p, a->step, a->lr_factor, d->norm);
+  u.w = p->w;
+  u.grad = a->b->grads + d->offset[s];
+  u.n = p->n;
   return u;
 }
 

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 
 ts_err ts_fs_take(ts_fs *d, void *p, int64_t n, size_t size, ts_tag tag) {
@@ -57,10 +56,7 @@ static ts_err create_training(ts_fs *d) {
   ts_err err = TS_OK;
   const ts_config *c = d->config;
   ts_world *world = d->base.spec.world;
-  d->in_backward = c->optimizer.in_backward && !(c->optimizer.clip_norm > 0);
-  if (c->optimizer.in_backward && c->optimizer.clip_norm > 0)
-    ts_note("optimizer.clip_norm needs all gradients before any update: "
-            "optimizer.in_backward is off");
+  d->in_backward = ts_parallel_in_backward(c);
   TS_TRY(ts_schedule_check(c));
   TS_TRY(ts_param_optims_create(&d->base.optims, d->params, c));
   TS_TRY(ts_fs_grads_create(d));

@@ -1,7 +1,5 @@
 /* fully_sharded_update.c - optimizers of this rank's shards, at the end of a
  * step or within its backward pass. */
-#include <string.h>
-
 #include "dense/fully_sharded.h"
 
 /* The host may run ahead into the next step: tasks carry the step's numbers
@@ -17,16 +15,11 @@ typedef struct ts_fs_update_arg {
 ts_dense_update_args ts_fs_update_args(const ts_fs *d, const ts_fs_part *part,
                                        const float *grads, double lr_factor,
                                        int64_t step) {
-  const ts_param *p = part->param;
-  ts_dense_update_args u = {.optim = ts_param_optims_of(d->base.optims, p),
-                            .w = part->w,
-                            .grad = grads + part->shard_at,
-                            .n = part->n_rows * part->width,
-                            .lr_factor = lr_factor,
-                            .grad_factor = 1.0,
-                            .step = step};
-  if (d->norm) u.grad_factor_at = d->norm + 1;
-  memcpy(u.state, p->state, sizeof u.state);
+  ts_dense_update_args u =
+      ts_parallel_update_args(&d->base, part->param, step, lr_factor, d->norm);
+  u.w = part->w;
+  u.grad = grads + part->shard_at;
+  u.n = part->n_rows * part->width;
   return u;
 }
 

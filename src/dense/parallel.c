@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/log.h"
+
 extern const ts_parallel_ops ts_parallel_ddp, ts_parallel_fully_sharded;
 
 static const ts_parallel_ops *const strategies[] = {&ts_parallel_ddp,
@@ -85,6 +87,27 @@ void ts_parallel_touch(ts_parallel *p) {
 }
 
 /* ---- what strategies have in common -------------------------------------- */
+
+bool ts_parallel_in_backward(const ts_config *c) {
+  if (!c->optimizer.in_backward) return false;
+  if (!(c->optimizer.clip_norm > 0)) return true;
+  ts_note("optimizer.clip_norm needs all gradients before any update: "
+          "optimizer.in_backward is off");
+  return false;
+}
+
+ts_dense_update_args ts_parallel_update_args(const ts_parallel *base,
+                                             const ts_param *p, int64_t step,
+                                             double lr_factor,
+                                             const double *norm) {
+  ts_dense_update_args u = {.optim = ts_param_optims_of(base->optims, p),
+                            .lr_factor = lr_factor,
+                            .grad_factor = 1.0,
+                            .step = step};
+  if (norm) u.grad_factor_at = norm + 1;
+  memcpy(u.state, p->state, sizeof u.state);
+  return u;
+}
 
 typedef struct ts_pair {
   const ts_kernels *kernels;

@@ -27,6 +27,16 @@ struct ts_parallel {
   ts_param_optims *optims;
 };
 
+/* Parameters are updated within the backward pass; a note where clipping
+ * forbids what the deck asks for. */
+bool ts_parallel_in_backward(const ts_config *);
+/* What an update of P in STEP asks for, but for w, grad and n.  NORM: (2) of
+ * the device, the second the factor of clipping; NULL: none. */
+ts_dense_update_args ts_parallel_update_args(const ts_parallel *,
+                                             const ts_param *p, int64_t step,
+                                             double lr_factor,
+                                             const double *norm);
+
 /* Enqueue: TO = FROM where FIRST, else TO += FROM; A and B change places. */
 ts_err ts_parallel_fold(const ts_kernels *, float *to, const float *from,
                         int64_t n, bool first, ts_lane *);

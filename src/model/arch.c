@@ -92,3 +92,25 @@ bool ts_arch_half(const ts_model_spec *s) {
   return ts_linear_precision(s->config->run.precision, s->kernels) ==
          TS_PRECISION_BF16;
 }
+
+/* ---- in steps ------------------------------------------------------------ */
+
+ts_err ts_arch_dense_forward(ts_model *m, const float *dense, int32_t batch,
+                             const ts_layer_hooks *hooks, ts_lane *lane) {
+  ts_arch *a = (ts_arch *)m;
+  if (!a->bottom) return TS_OK;
+  return ts_mlp_forward(a->bottom, &a->b, dense, batch, hooks, lane);
+}
+
+ts_err ts_arch_dense_backward(ts_model *m, int32_t batch,
+                              const ts_layer_hooks *hooks, ts_lane *lane) {
+  const ts_arch *a = (ts_arch *)m;
+  if (!a->bottom) return TS_OK;
+  return ts_mlp_backward(a->bottom, NULL, a->db, batch, hooks, lane);
+}
+
+void ts_arch_reset(ts_arch *a) {
+  ts_mlp_destroy(a->bottom);
+  ts_mlp_destroy(a->over);
+  ts_params_reset(&a->base.params);
+}

@@ -5,6 +5,23 @@
 
 #include "model/model.h"
 
+/* What all models begin with. */
+typedef struct ts_arch {
+  ts_model base;
+  ts_mlp *bottom; /* NULL without dense features */
+  ts_mlp *over;
+  float *b;  /* bottom's output (batch, width), its own */
+  float *db; /* (batch_max, width), its gradient: the model's */
+} ts_arch;
+
+/* Models' dense_forward and dense_backward. */
+ts_err ts_arch_dense_forward(ts_model *, const float *dense, int32_t batch,
+                             const ts_layer_hooks *, ts_lane *);
+ts_err ts_arch_dense_backward(ts_model *, int32_t batch, const ts_layer_hooks *,
+                              ts_lane *);
+/* Both MLPs, and the parameters. */
+void ts_arch_reset(ts_arch *);
+
 /* What all models ask of a deck: pooled tables, one output per task. */
 ts_err ts_arch_check(const ts_model_spec *);
 /* *WIDTH of dense_arch's output, 0 without dense features; DECK error where

@@ -11,12 +11,9 @@
 #include "model/concat.h"
 
 typedef struct ts_dcnv2 {
-  ts_model base;
-  ts_mlp *bottom; /* NULL without dense features */
-  ts_mlp *over;
+  ts_arch arch;
   ts_cross *cross;
   ts_concat x;
-  float *b;  /* bottom's output (batch, b_width), its own */
   float *dc; /* (batch_max, stride) gradient of the cross layers' output */
   ts_arrays arrays;
 } ts_dcnv2;
@@ -24,11 +21,9 @@ typedef struct ts_dcnv2 {
 static void destroy(ts_model *m) {
   ts_dcnv2 *d = (ts_dcnv2 *)m;
   if (!d) return;
-  ts_mlp_destroy(d->bottom);
-  ts_mlp_destroy(d->over);
   ts_cross_destroy(d->cross);
+  ts_arch_reset(&d->arch);
   ts_concat_reset(&d->x);
-  ts_params_reset(&d->base.params);
   ts_arrays_reset(&d->arrays);
   ts_mem_free(d);
 }
@@ -44,7 +39,7 @@ static ts_err create_cross(ts_dcnv2 *d, const ts_model_spec *s, ts_lane *lane) {
                               .precision = c->run.precision,
                               .batch_max = s->batch_max,
                               .engine = s->engine};
-  return ts_cross_create(&d->cross, &spec, &d->base.params, s->kernels,
+  return ts_cross_create(&d->cross, &spec, &d->arch.base.params, s->kernels,
                          (uint64_t)c->run.seed, lane);
 }
 
@@ -57,28 +52,22 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   TS_TRY(ts_arch_check(spec));
   TS_TRY(ts_arch_bottom_width(&b_width, spec));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
-  d->base.ops = &ts_model_dcnv2;
-  d->base.params.deferred = spec->deferred;
+  d->arch.base.ops = &ts_model_dcnv2;
+  d->arch.base.params.deferred = spec->deferred;
   TS_TRY(ts_concat_init(&d->x, spec, device, b_width, false));
-  TS_TRY(ts_arch_bottom(&d->bottom, spec, &d->base.params, lane));
+  d->arch.db = d->x.db;
+  TS_TRY(ts_arch_bottom(&d->arch.bottom, spec, &d->arch.base.params, lane));
   TS_TRY(create_cross(d, spec, lane));
-  TS_TRY(ts_arch_over(&d->over, spec, d->x.width, d->x.stride, &d->base.params,
-                      lane));
+  TS_TRY(ts_arch_over(&d->arch.over, spec, d->x.width, d->x.stride,
+                      &d->arch.base.params, lane));
   TS_TRY(ts_arrays_take(&d->arrays, device, &d->dc,
                         (int64_t)spec->batch_max * d->x.stride, 4,
                         TS_TAG_ACTIVATIONS));
-  *out = &d->base;
+  *out = &d->arch.base;
   d = NULL;
 done:
   destroy((ts_model *)d);
   return err;
-}
-
-static ts_err dense_forward(ts_model *m, const float *dense, int32_t batch,
-                            const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_dcnv2 *d = (ts_dcnv2 *)m;
-  if (!d->bottom) return TS_OK;
-  return ts_mlp_forward(d->bottom, &d->b, dense, batch, hooks, lane);
 }
 
 static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
@@ -87,9 +76,9 @@ static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
   ts_err err = TS_OK;
   ts_dcnv2 *d = (ts_dcnv2 *)m;
   float *crossed;
-  TS_TRY(ts_concat_forward(&d->x, d->b, emb, batch, lane));
+  TS_TRY(ts_concat_forward(&d->x, d->arch.b, emb, batch, lane));
   TS_TRY(ts_cross_forward(d->cross, &crossed, d->x.x, batch, hooks, lane));
-  TS_TRY(ts_mlp_forward(d->over, logits, crossed, batch, hooks, lane));
+  TS_TRY(ts_mlp_forward(d->arch.over, logits, crossed, batch, hooks, lane));
 done:
   return err;
 }
@@ -99,18 +88,11 @@ static ts_err over_backward(ts_model *m, float *dlogits,
                             const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_dcnv2 *d = (ts_dcnv2 *)m;
-  TS_TRY(ts_mlp_backward(d->over, d->dc, dlogits, batch, hooks, lane));
+  TS_TRY(ts_mlp_backward(d->arch.over, d->dc, dlogits, batch, hooks, lane));
   TS_TRY(ts_cross_backward(d->cross, d->x.dx, d->dc, batch, hooks, lane));
   TS_TRY(ts_concat_backward(&d->x, emb, batch, lane));
 done:
   return err;
-}
-
-static ts_err dense_backward(ts_model *m, int32_t batch,
-                             const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_dcnv2 *d = (ts_dcnv2 *)m;
-  if (!d->bottom) return TS_OK;
-  return ts_mlp_backward(d->bottom, NULL, d->x.db, batch, hooks, lane);
 }
 
 extern const ts_model_ops ts_model_dcnv2;
@@ -118,7 +100,7 @@ const ts_model_ops ts_model_dcnv2 = {.kind = "dcnv2",
                                      .any_dims = true,
                                      .create = create,
                                      .destroy = destroy,
-                                     .dense_forward = dense_forward,
+                                     .dense_forward = ts_arch_dense_forward,
                                      .over_forward = over_forward,
                                      .over_backward = over_backward,
-                                     .dense_backward = dense_backward};
+                                     .dense_backward = ts_arch_dense_backward};

@@ -15,28 +15,25 @@
 #include "model/concat.h"
 
 typedef struct ts_deepfm {
-  ts_model base;
+  ts_arch arch;
   const ts_kernels *kernels;
-  ts_mlp *bottom; /* NULL without dense features */
-  ts_mlp *deep, *over;
+  ts_mlp *deep;
   ts_concat x;
   bool field;
   int32_t dim, b_width, deep_width;
-  int32_t stride;    /* of h */
-  float *b, *deep_y; /* their layers' own */
-  float *h, *dh;     /* (batch_max, stride) [b, deep, fm]; padding stays 0 */
-  float *ddeep;      /* (batch_max, deep_width) */
-  ts_arrays arrays;  /* h, dh, ddeep */
+  int32_t stride;   /* of h */
+  float *deep_y;    /* its layer's own */
+  float *h, *dh;    /* (batch_max, stride) [b, deep, fm]; padding stays 0 */
+  float *ddeep;     /* (batch_max, deep_width) */
+  ts_arrays arrays; /* h, dh, ddeep */
 } ts_deepfm;
 
 static void destroy(ts_model *m) {
   ts_deepfm *d = (ts_deepfm *)m;
   if (!d) return;
-  ts_mlp_destroy(d->bottom);
   ts_mlp_destroy(d->deep);
-  ts_mlp_destroy(d->over);
+  ts_arch_reset(&d->arch);
   ts_concat_reset(&d->x);
-  ts_params_reset(&d->base.params);
   ts_arrays_reset(&d->arrays);
   ts_mem_free(d);
 }
@@ -87,14 +84,15 @@ static ts_err create_layers(ts_deepfm *d, const ts_model_spec *s,
       layers(s, "dense_arch.model", "dense_arch", n_dense, n_dense, bottom, 2);
   spec.need_dx = false;
   if (n_dense)
-    TS_TRY(ts_mlp_create(&d->bottom, &spec, &d->base.params, seed, lane));
+    TS_TRY(ts_mlp_create(&d->arch.bottom, &spec, &d->arch.base.params, seed,
+                         lane));
   spec = layers(s, "inter_arch.deep_fm.dense_module", "deep_fm", d->x.width,
                 d->x.stride, deep, 1);
-  TS_TRY(ts_mlp_create(&d->deep, &spec, &d->base.params, seed, lane));
+  TS_TRY(ts_mlp_create(&d->deep, &spec, &d->arch.base.params, seed, lane));
   spec = layers(s, "over_arch.model", "over_arch",
                 d->b_width + d->deep_width + 1, d->stride, over, 1);
   spec.last_linear = true;
-  TS_TRY(ts_mlp_create(&d->over, &spec, &d->base.params, seed, lane));
+  TS_TRY(ts_mlp_create(&d->arch.over, &spec, &d->arch.base.params, seed, lane));
 done:
   return err;
 }
@@ -117,8 +115,8 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   ts_deepfm *d = NULL;
   TS_TRY(check(s));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
-  d->base.ops = &ts_model_deepfm;
-  d->base.params.deferred = s->deferred;
+  d->arch.base.ops = &ts_model_deepfm;
+  d->arch.base.params.deferred = s->deferred;
   d->kernels = s->kernels;
   d->field = !strcmp(s->config->model.deepfm_fm, "field");
   d->dim = s->dim;
@@ -126,9 +124,10 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   d->deep_width = s->config->model.deepfm_fm_dim;
   d->stride = (d->b_width + d->deep_width + 1 + 31) / 32 * 32;
   TS_TRY(ts_concat_init(&d->x, s, device, d->b_width, false));
+  d->arch.db = d->x.db;
   TS_TRY(create_layers(d, s, lane));
   TS_TRY(take_arrays(d, device, s->batch_max));
-  *out = &d->base;
+  *out = &d->arch.base;
   d = NULL;
 done:
   destroy((ts_model *)d);
@@ -139,13 +138,6 @@ done:
 static double products(const ts_model_spec *s) {
   const double n = s->n_features + (s->config->model.dense_features ? 1 : 0);
   return 2 * n * s->dim;
-}
-
-static ts_err dense_forward(ts_model *m, const float *dense, int32_t batch,
-                            const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_deepfm *d = (ts_deepfm *)m;
-  if (!d->bottom) return TS_OK;
-  return ts_mlp_forward(d->bottom, &d->b, dense, batch, hooks, lane);
 }
 
 /* ---- h = [b, deep, fm] and its transpose --------------------------------- */
@@ -200,7 +192,7 @@ static ts_err join_task(void *arg, ts_lane *lane) {
   const ts_fm_args fm = machine(d, a->batch);
   const ts_deepfm_part deep = deep_part(d, d->h, d->deep_y);
   ts_join_args args = one_part(&deep, a->batch);
-  args.first = d->b;
+  args.first = d->arch.b;
   args.first_width = d->b_width;
   TS_TRY(d->kernels->join_rows(&args));
   TS_TRY(d->kernels->fm_forward(&fm));
@@ -239,10 +231,10 @@ static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
   ts_err err = TS_OK;
   ts_deepfm *d = (ts_deepfm *)m;
   const ts_deepfm_task arg = {d, batch};
-  TS_TRY(ts_concat_forward(&d->x, d->b, emb, batch, lane));
+  TS_TRY(ts_concat_forward(&d->x, d->arch.b, emb, batch, lane));
   TS_TRY(ts_mlp_forward(d->deep, &d->deep_y, d->x.x, batch, hooks, lane));
   TS_TRY(ts_lane_submit(lane, "interaction", join_task, &arg, sizeof arg));
-  TS_TRY(ts_mlp_forward(d->over, logits, d->h, batch, hooks, lane));
+  TS_TRY(ts_mlp_forward(d->arch.over, logits, d->h, batch, hooks, lane));
 done:
   return err;
 }
@@ -253,7 +245,7 @@ static ts_err over_backward(ts_model *m, float *dlogits,
   ts_err err = TS_OK;
   ts_deepfm *d = (ts_deepfm *)m;
   const ts_deepfm_task arg = {d, batch};
-  TS_TRY(ts_mlp_backward(d->over, d->dh, dlogits, batch, hooks, lane));
+  TS_TRY(ts_mlp_backward(d->arch.over, d->dh, dlogits, batch, hooks, lane));
   TS_TRY(ts_lane_submit(lane, "interaction backward", deep_task, &arg,
                         sizeof arg));
   TS_TRY(ts_mlp_backward(d->deep, d->x.dx, d->ddeep, batch, hooks, lane));
@@ -264,19 +256,12 @@ done:
   return err;
 }
 
-static ts_err dense_backward(ts_model *m, int32_t batch,
-                             const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_deepfm *d = (ts_deepfm *)m;
-  if (!d->bottom) return TS_OK;
-  return ts_mlp_backward(d->bottom, NULL, d->x.db, batch, hooks, lane);
-}
-
 extern const ts_model_ops ts_model_deepfm;
 const ts_model_ops ts_model_deepfm = {.kind = "deepfm",
                                       .products = products,
                                       .create = create,
                                       .destroy = destroy,
-                                      .dense_forward = dense_forward,
+                                      .dense_forward = ts_arch_dense_forward,
                                       .over_forward = over_forward,
                                       .over_backward = over_backward,
-                                      .dense_backward = dense_backward};
+                                      .dense_backward = ts_arch_dense_backward};

@@ -9,17 +9,13 @@
 #include "runtime/arrays.h"
 
 typedef struct ts_dlrm {
-  ts_model base;
+  ts_arch arch;
   ts_model_spec spec;
-  ts_mlp *bottom; /* NULL without dense features */
-  ts_mlp *over;
   int32_t n_tasks;
   int32_t width, stride; /* of the interaction: used and padded */
-  float *b;              /* bottom's output (batch, dim), its own */
   bool half;             /* z and dz are of bf16, else f32 */
   void *z, *dz;          /* (batch_max, stride) */
-  float *db;             /* (batch_max, dim) */
-  ts_arrays arrays;      /* z, dz, db */
+  ts_arrays arrays;      /* z, dz, arch.db */
   float *work;           /* of the host's interaction, on n_threads */
   int n_threads;
 } ts_dlrm;
@@ -27,9 +23,7 @@ typedef struct ts_dlrm {
 static void destroy(ts_model *m) {
   ts_dlrm *d = (ts_dlrm *)m;
   if (!d) return;
-  ts_mlp_destroy(d->bottom);
-  ts_mlp_destroy(d->over);
-  ts_params_reset(&d->base.params);
+  ts_arch_reset(&d->arch);
   ts_arrays_reset(&d->arrays);
   ts_mem_free(d->work);
   ts_mem_free(d);
@@ -69,7 +63,7 @@ static ts_err take_arrays(ts_dlrm *d, ts_device *device, int32_t n) {
                         TS_TAG_ACTIVATIONS));
   TS_TRY(ts_arrays_take(&d->arrays, device, &d->dz, rows * d->stride, size,
                         TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_arrays_take(&d->arrays, device, &d->db, rows * dim, 4,
+  TS_TRY(ts_arrays_take(&d->arrays, device, &d->arch.db, rows * dim, 4,
                         TS_TAG_ACTIVATIONS));
   if (ts_device_is_apart(device)) return TS_OK;
   d->n_threads = ts_device_options_of(device)->n_threads;
@@ -87,31 +81,24 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   ts_dlrm *d = NULL;
   TS_TRY(check(s));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
-  d->base.ops = &ts_model_dlrm;
-  d->base.params.deferred = s->deferred;
+  d->arch.base.ops = &ts_model_dlrm;
+  d->arch.base.params.deferred = s->deferred;
   d->spec = *s;
   d->n_tasks = s->config->model.n_tasks;
   const int32_t b = s->config->model.dense_features ? 1 : 0;
   const int32_t n = s->n_features + b;
   d->width = b * s->dim + n * (n - 1) / 2;
   d->stride = (d->width + 31) / 32 * 32;
-  TS_TRY(ts_arch_bottom(&d->bottom, s, &d->base.params, lane));
+  TS_TRY(ts_arch_bottom(&d->arch.bottom, s, &d->arch.base.params, lane));
   d->half = ts_arch_half(s);
   TS_TRY((d->half ? ts_arch_over_half : ts_arch_over)(
-      &d->over, s, d->width, d->stride, &d->base.params, lane));
+      &d->arch.over, s, d->width, d->stride, &d->arch.base.params, lane));
   TS_TRY(take_arrays(d, device, n));
-  *out = &d->base;
+  *out = &d->arch.base;
   d = NULL;
 done:
   destroy((ts_model *)d);
   return err;
-}
-
-static ts_err dense_forward(ts_model *m, const float *dense, int32_t batch,
-                            const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_dlrm *d = (ts_dlrm *)m;
-  if (!d->bottom) return TS_OK;
-  return ts_mlp_forward(d->bottom, &d->b, dense, batch, hooks, lane);
 }
 
 typedef struct ts_interact_task {
@@ -140,8 +127,8 @@ static ts_interact_task interact(ts_dlrm *d, const ts_emb_views *emb,
                              .grad = d->dz,
                              .half = d->half,
                              .out_stride = d->stride,
-                             .bottom = d->b,
-                             .grad_bottom = d->db,
+                             .bottom = d->arch.b,
+                             .grad_bottom = d->arch.db,
                              .emb = emb->data,
                              .grad_emb = emb->grad,
                              .emb_stride = emb->stride,
@@ -159,7 +146,7 @@ static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
   ts_dlrm *d = (ts_dlrm *)m;
   const ts_interact_task task = interact(d, emb, batch);
   TS_TRY(ts_lane_submit(lane, "interaction", forward_task, &task, sizeof task));
-  TS_TRY(ts_mlp_forward(d->over, logits, d->z, batch, hooks, lane));
+  TS_TRY(ts_mlp_forward(d->arch.over, logits, d->z, batch, hooks, lane));
 done:
   return err;
 }
@@ -170,18 +157,11 @@ static ts_err over_backward(ts_model *m, float *dlogits,
   ts_err err = TS_OK;
   ts_dlrm *d = (ts_dlrm *)m;
   const ts_interact_task task = interact(d, emb, batch);
-  TS_TRY(ts_mlp_backward(d->over, d->dz, dlogits, batch, hooks, lane));
+  TS_TRY(ts_mlp_backward(d->arch.over, d->dz, dlogits, batch, hooks, lane));
   TS_TRY(ts_lane_submit(lane, "interaction backward", backward_task, &task,
                         sizeof task));
 done:
   return err;
-}
-
-static ts_err dense_backward(ts_model *m, int32_t batch,
-                             const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_dlrm *d = (ts_dlrm *)m;
-  if (!d->bottom) return TS_OK;
-  return ts_mlp_backward(d->bottom, NULL, d->db, batch, hooks, lane);
 }
 
 extern const ts_model_ops ts_model_dlrm;
@@ -189,7 +169,7 @@ const ts_model_ops ts_model_dlrm = {.kind = "dlrm",
                                     .products = products,
                                     .create = create,
                                     .destroy = destroy,
-                                    .dense_forward = dense_forward,
+                                    .dense_forward = ts_arch_dense_forward,
                                     .over_forward = over_forward,
                                     .over_backward = over_backward,
-                                    .dense_backward = dense_backward};
+                                    .dense_backward = ts_arch_dense_backward};

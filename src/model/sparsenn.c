@@ -11,20 +11,15 @@
 #include "model/concat.h"
 
 typedef struct ts_sparsenn {
-  ts_model base;
-  ts_mlp *bottom; /* NULL without dense features */
-  ts_mlp *over;
+  ts_arch arch;
   ts_concat x;
-  float *b; /* bottom's output (batch, b_width), its own */
 } ts_sparsenn;
 
 static void destroy(ts_model *m) {
   ts_sparsenn *s = (ts_sparsenn *)m;
   if (!s) return;
-  ts_mlp_destroy(s->bottom);
-  ts_mlp_destroy(s->over);
+  ts_arch_reset(&s->arch);
   ts_concat_reset(&s->x);
-  ts_params_reset(&s->base.params);
   ts_mem_free(s);
 }
 
@@ -37,24 +32,18 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   TS_TRY(ts_arch_check(spec));
   TS_TRY(ts_arch_bottom_width(&b_width, spec));
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_DENSE));
-  s->base.ops = &ts_model_sparsenn;
-  s->base.params.deferred = spec->deferred;
+  s->arch.base.ops = &ts_model_sparsenn;
+  s->arch.base.params.deferred = spec->deferred;
   TS_TRY(ts_concat_init(&s->x, spec, device, b_width, true));
-  TS_TRY(ts_arch_bottom(&s->bottom, spec, &s->base.params, lane));
-  TS_TRY(ts_arch_over(&s->over, spec, s->x.width, s->x.stride, &s->base.params,
-                      lane));
-  *out = &s->base;
+  s->arch.db = s->x.db;
+  TS_TRY(ts_arch_bottom(&s->arch.bottom, spec, &s->arch.base.params, lane));
+  TS_TRY(ts_arch_over(&s->arch.over, spec, s->x.width, s->x.stride,
+                      &s->arch.base.params, lane));
+  *out = &s->arch.base;
   s = NULL;
 done:
   destroy((ts_model *)s);
   return err;
-}
-
-static ts_err dense_forward(ts_model *m, const float *dense, int32_t batch,
-                            const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_sparsenn *s = (ts_sparsenn *)m;
-  if (!s->bottom) return TS_OK;
-  return ts_mlp_forward(s->bottom, &s->b, dense, batch, hooks, lane);
 }
 
 static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
@@ -62,8 +51,8 @@ static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
                            ts_lane *lane) {
   ts_err err = TS_OK;
   ts_sparsenn *s = (ts_sparsenn *)m;
-  TS_TRY(ts_concat_forward(&s->x, s->b, emb, batch, lane));
-  TS_TRY(ts_mlp_forward(s->over, logits, s->x.x, batch, hooks, lane));
+  TS_TRY(ts_concat_forward(&s->x, s->arch.b, emb, batch, lane));
+  TS_TRY(ts_mlp_forward(s->arch.over, logits, s->x.x, batch, hooks, lane));
 done:
   return err;
 }
@@ -73,17 +62,10 @@ static ts_err over_backward(ts_model *m, float *dlogits,
                             const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_sparsenn *s = (ts_sparsenn *)m;
-  TS_TRY(ts_mlp_backward(s->over, s->x.dx, dlogits, batch, hooks, lane));
+  TS_TRY(ts_mlp_backward(s->arch.over, s->x.dx, dlogits, batch, hooks, lane));
   TS_TRY(ts_concat_backward(&s->x, emb, batch, lane));
 done:
   return err;
-}
-
-static ts_err dense_backward(ts_model *m, int32_t batch,
-                             const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_sparsenn *s = (ts_sparsenn *)m;
-  if (!s->bottom) return TS_OK;
-  return ts_mlp_backward(s->bottom, NULL, s->x.db, batch, hooks, lane);
 }
 
 extern const ts_model_ops ts_model_sparsenn;
@@ -91,7 +73,8 @@ const ts_model_ops ts_model_sparsenn = {.kind = "sparsenn",
                                         .any_dims = true,
                                         .create = create,
                                         .destroy = destroy,
-                                        .dense_forward = dense_forward,
+                                        .dense_forward = ts_arch_dense_forward,
                                         .over_forward = over_forward,
                                         .over_backward = over_backward,
-                                        .dense_backward = dense_backward};
+                                        .dense_backward =
+                                            ts_arch_dense_backward};

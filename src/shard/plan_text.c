@@ -252,12 +252,7 @@ ts_err ts_plan_parse(ts_plan **out, const char *text, const ts_config *c) {
 ts_err ts_plan_read(ts_plan **out, const char *path, const ts_config *c) {
   ts_err err = TS_OK;
   ts_str text = {0};
-  if (ts_file_read(&text, path) != TS_OK) {
-    char why[512];
-    snprintf(why, sizeof why, "%s", ts_err_message());
-    ts_err_clear();
-    TS_THROW(TS_ERR_DECK, "sharding.plan can't be read: %s", why);
-  }
+  TS_TRY(ts_file_read_of_deck(&text, path, "sharding.plan"));
   TS_TRY(parse(out, text.text ? text.text : "", path, c));
 done:
   ts_str_reset(&text);

@@ -135,12 +135,7 @@ done:
 ts_err ts_topology_read(ts_topology *t, const char *path) {
   ts_err err = TS_OK;
   ts_str text = {0};
-  if (ts_file_read(&text, path) != TS_OK) {
-    char why[512];
-    snprintf(why, sizeof why, "%s", ts_err_message());
-    ts_err_clear();
-    TS_THROW(TS_ERR_DECK, "topology can't be read: %s", why);
-  }
+  TS_TRY(ts_file_read_of_deck(&text, path, "topology"));
   TS_TRY(ts_topology_parse(t, text.text ? text.text : "", path));
 done:
   ts_str_reset(&text);

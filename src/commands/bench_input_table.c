@@ -1,0 +1,93 @@
+/* bench_input_table.c - the table of `bench input`: medians of each input, and
+ * the medians of the pairs' ratios. */
+#include "commands/bench_input.h"
+
+#include <math.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "commands/bench.h"
+
+static const char *const names[TS_INPUTS] = {"kjt", "columns"};
+
+/* Of N sorted numbers. */
+static double p90(const double *x, int n) {
+  return x[(9 * n + 9) / 10 - 1];
+}
+
+/* Median of X[i] / Y[i]. */
+static ts_err median_ratio(double *ratio, const double *x, const double *y,
+                           int n) {
+  double *q = NULL;
+  ts_err err = ts_mem_array(&q, n, sizeof *q, TS_TAG_MISC);
+  if (err != TS_OK) return err;
+  for (int i = 0; i < n; i++) q[i] = y[i] > 0 ? x[i] / y[i] : NAN;
+  *ratio = ts_bench_median(q, n);
+  ts_mem_free(q);
+  return TS_OK;
+}
+
+/* The slowest rank's time of each. */
+static ts_err share(ts_input_bench *b, ts_times *x) {
+  ts_err err = TS_OK;
+  double *each[] = {x->dist, x->pack, x->exchange, x->unpack};
+  for (int i = 0; i < 4; i++)
+    TS_TRY(ts_comm_max_f64(b->t->control, each[i], b->iters));
+  TS_TRY(ts_comm_max_f64(b->t->control, x->step, b->rounds * b->steps));
+  TS_TRY(ts_comm_max_f64(b->t->control, &x->concat, 1));
+  TS_TRY(ts_comm_sum_i64(b->t->control, &x->n_sent, 1));
+done:
+  return err;
+}
+
+static void print_line(const ts_input_bench *b, int input, int k) {
+  const ts_times *x = &b->times[input];
+  const int n = b->iters, n_steps = b->rounds * b->steps;
+  const double ms = ts_bench_median(x->dist, n);
+  const double step = ts_bench_median(x->step, n_steps);
+  const double ids = (double)x->n_ids / n;
+  /* What the reader copied, and what went into messages. */
+  const double copies = x->n_copied + (double)x->n_sent / (double)x->n_ids;
+  char rate[32], batch[32];
+  ts_info("%8s %-8s %8.3f %8.3f %8.1f %6.2f %8.3f %8.3f %8.3f %8.3f %7.2f "
+          "%8.2f %8.2f %9s",
+          ts_str_count(batch, b->global_batch * k), names[input], ms,
+          p90(x->dist, n), ids / ms / 1e3, (double)x->n_bytes / n / ms / 1e6,
+          x->concat, ts_bench_median(x->pack, n),
+          ts_bench_median(x->exchange, n), ts_bench_median(x->unpack, n),
+          copies, step, p90(x->step, n_steps),
+          ts_str_count(rate,
+                       (int64_t)((double)(b->global_batch * k) / step * 1e3)));
+}
+
+ts_err ts_input_print(ts_input_bench *b, int k) {
+  ts_err err = TS_OK;
+  double dist, step;
+  const ts_times *x = &b->times[TS_INPUT_KJT], *y = &b->times[TS_INPUT_COLUMNS];
+  for (int input = 0; input < TS_INPUTS; input++)
+    TS_TRY(share(b, &b->times[input]));
+  TS_TRY(median_ratio(&dist, x->dist, y->dist, b->iters));
+  TS_TRY(median_ratio(&step, x->step, y->step, b->rounds * b->steps));
+  for (int input = 0; input < TS_INPUTS; input++) {
+    print_line(b, input, k);
+    TS_TRY(ts_bench_copies_print(&b->times[input].copies, true));
+  }
+  /* print_line has sorted the times. */
+  const int i = b->iters / 10, j = b->rounds * b->steps / 10;
+  ts_info("%8s throughput of columns / kjt: input dist %.3f (of the fastest "
+          "tenths %.3f), steps %.3f (%.3f)",
+          "", dist, x->dist[i] / y->dist[i], step, x->step[j] / y->step[j]);
+done:
+  return err;
+}
+
+void ts_input_print_head(const ts_input_bench *b) {
+  ts_info("bench input: %d ranks of %d threads, pipeline %s, %s data; %d "
+          "batches, %d blocks of %d steps; medians, ms",
+          b->t->n_ranks, b->t->n_threads, b->t->pipeline->name,
+          b->source[0]->info.format, b->iters, b->rounds, b->steps);
+  ts_info("%8s %-8s %8s %8s %8s %6s %8s %8s %8s %8s %7s %8s %8s %9s", "batch",
+          "input", "dist", "P90", "M ids/s", "GB/s", "concat", "pack",
+          "exchange", "unpack", "copies", "step", "P90", "samples/s");
+}
