@@ -131,7 +131,15 @@ static const way ways[] = {
      false},
     {{"pipeline.kind=fused_sparse_dist", "pipeline.lookup_lane=own"}, false},
     {{"pipeline.kind=fused_sparse_dist", "run.lanes=serial"}, false},
+    {{"pipeline.kind=fused_sparse_dist", "run.accumulate=2",
+      "pipeline.lookup_lane=compute", "run.eval_every=2"},
+     false},
+    {{"pipeline.kind=fused_sparse_dist", "pipeline.lookup=after_optimizer",
+      "run.on_nan=skip", "run.eval_every=3"},
+     false},
     {{"pipeline.kind=semi_sync"}, false},
+    {{"pipeline.kind=semi_sync", "pipeline.start_batch=2", "run.eval_every=3"},
+     false},
     {{"pipeline.kind=semi_sync", "run.lanes=serial",
       "optimizer.in_backward=false", "pipeline.stash_gradients=true"},
      false},
@@ -264,9 +272,9 @@ START_TEST(left_out) {
   static const char *const parts[] = {"run.accumulate=1", "run.accumulate=2"};
   pr_sets s = {0};
   pr_set(&s, "run.on_nan=skip");
-  pr_set(&s, "pipeline.kind=sparse_dist");
-  pr_set(&s, parts[_i]);
-  nan_at = 2 + _i;
+  pr_set(&s, kinds[1 + _i / 2]);
+  pr_set(&s, parts[_i % 2]);
+  nan_at = 2 + _i % 2;
   infinite_at = 4;
   train(&want, NULL, &s, true);
   set_device(&s);
@@ -283,6 +291,8 @@ END_TEST
 
 static char dir[64], set_dir[128], set_init[128];
 
+static const char *kind; /* of pipeline */
+
 static void run(const char *backend_set, const char *steps, const char *sub) {
   pr_sets s = {0};
   ts_config *c;
@@ -297,7 +307,7 @@ static void run(const char *backend_set, const char *steps, const char *sub) {
   pr_set(&s, "run.eval_every=3");
   pr_set(&s, "run.log_every=2");
   pr_set(&s, "dense.parallel=fully_sharded");
-  pr_set(&s, "pipeline.kind=sparse_dist");
+  pr_set(&s, kind);
   ck_assert_ok(ts_deck_parse(&c, pr_deck, dir, s.item, s.n));
   ck_assert_ok(ts_run_train(c, &o));
   ts_deck_destroy(c);
@@ -332,6 +342,8 @@ START_TEST(checkpoints) {
                                                           "run.backend=cuda";
   char command[96];
   ts_fixture f;
+  kind = kinds[_i];
+  ts_fake_restored = 0;
   snprintf(dir, sizeof dir, "/tmp/tessera-train-device-XXXXXX");
   if (ts_mpi_rank() == 0) ck_assert_ptr_nonnull(mkdtemp(dir));
   ts_fixture_start(&f, true, 1);
@@ -376,13 +388,13 @@ static Suite *suite(void) {
   TCase *tc = tcase_create("as the host");
   tcase_add_unchecked_fixture(tc, start, stop);
   tcase_add_loop_test(tc, as_host, 0, N_WAYS);
-  tcase_add_test(tc, checkpoints);
+  tcase_add_loop_test(tc, checkpoints, 1, 3);
   if (on_gpu()) { /* the fake's are as the host's */
     tcase_add_loop_test(tc, exact, 0, 6);
   } else { /* these write what losses are, from the host */
     tcase_add_loop_test(tc, ahead, 0, 4);
-    tcase_add_loop_test(tc, nan_between, 0, 2);
-    tcase_add_loop_test(tc, left_out, 0, 2);
+    tcase_add_loop_test(tc, nan_between, 0, 4);
+    tcase_add_loop_test(tc, left_out, 0, 4);
   }
   suite_add_tcase(s, tc);
   return s;

@@ -21,6 +21,8 @@ check_PROGRAMS += tests/test_train_device
 tests_test_train_device_SOURCES = tests/test_train_device.c $(pipe_run)
 check_PROGRAMS += tests/test_step_graph
 tests_test_step_graph_SOURCES = tests/test_step_graph.c $(pipe_run)
+check_PROGRAMS += tests/test_ahead
+tests_test_ahead_SOURCES = tests/test_ahead.c $(pipe_run)
 check_PROGRAMS += tests/test_dense_rows
 tests_test_dense_rows_SOURCES = tests/test_dense_rows.c $(pipe_run)
 # Jobs under a Slurm that the script starts: minutes of waiting for its clock,

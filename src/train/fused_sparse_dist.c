@@ -12,6 +12,11 @@
  * updated.  An event after those holds the lookup back on any lane; so nothing
  * about a step's values differs from base.
  *
+ * On a device apart the host comes to step i while step i-1 runs, and waits for
+ * none of it before forward(i): batch i+1 has a third flight, and where it
+ * would be packed behind lookup(i), on the same lane, it comes after
+ * forward(i), since on a GPU the host waits for sizes while it packs.
+ *
  *     pipeline.lookup       enqueued before or after the dense optimizer
  *     pipeline.lookup_lane  data_dist: on input dist's lane, which then waits
  *                           with the batch after it; own: a lane of its own;
@@ -54,14 +59,21 @@ done:
   return err;
 }
 
+static ts_err send_next(ts_trainer *t, ts_loader *loader, int stop) {
+  ts_cargo *next = ts_cargo_at(t, 1);
+  ts_stage_load(t, next, loader);
+  return ts_stage_input_begin(t, next, stop);
+}
+
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
+  ts_cargo *c = ts_cargo_at(t, 0);
+  const bool later = t->late && lookup_lane(t) == t->data;
   ts_event loss;
-  ts_stage_load(t, next, loader);
-  TS_TRY(ts_stage_input_begin(t, next, stop));
+  if (!later) TS_TRY(send_next(t, loader, stop));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
+  if (later) TS_TRY(send_next(t, loader, stop));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   TS_TRY(ts_pipeline_receive(t, 1, result));
   if (!result->skipped) TS_TRY(update(t, c));
@@ -83,6 +95,7 @@ extern const ts_pipeline_ops ts_pipeline_fused_sparse_dist;
 const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {.name =
                                                            "fused_sparse_dist",
                                                        .n_cargo = 2,
+                                                       .n_behind = 1,
                                                        .n_filled = 1,
                                                        .has_ahead = true,
                                                        .check = check,

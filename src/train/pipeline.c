@@ -25,6 +25,13 @@ int ts_pipeline_depth(const ts_config *c) {
   return depth;
 }
 
+int ts_pipeline_n_cargo(const ts_config *c, bool apart) {
+  const ts_pipeline_ops *p = ts_pipeline_find(c->pipeline.kind);
+  if (!p) return 1;
+  return p->n_cargo + (apart ? p->n_behind : 0) +
+         (p->has_depth ? ts_pipeline_depth(c) - 1 : 0);
+}
+
 bool ts_pipeline_has(ts_trainer *t, int ahead) {
   const ts_cargo *c = ts_cargo_at(t, ahead);
   return c->judged && c->read == TS_OK && !c->verdict.end;

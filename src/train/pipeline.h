@@ -8,6 +8,9 @@
 typedef struct ts_pipeline_ops {
   const char *name;
   int n_cargo;    /* batches under way at most, the one in training included */
+  int n_behind;   /* so many more on a device apart, which is still at what
+                     the host is done with: 1 where input that begins before
+                     forward would wait for the end of the step before */
   int n_filled;   /* of these, sent and judged before a step begins */
   bool has_ahead; /* uses the lane "ahead" */
   bool has_depth; /* n_cargo and n_filled grow with cache.depth - 1 */
@@ -36,6 +39,10 @@ ts_err ts_pipeline_forget(ts_trainer *);
 
 /* Lets go of all that was begun ahead, without training on it. */
 void ts_pipeline_drain(ts_trainer *, ts_loader *);
+
+/* Batches under way in the deck's pipeline, on the host or APART; those of the
+ * host hold batches of the loader. */
+int ts_pipeline_n_cargo(const ts_config *, bool apart);
 
 /* The most batches that a cached table wants fetched ahead: they go through
  * the pipeline as wholes. */

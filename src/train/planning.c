@@ -111,10 +111,9 @@ static bool is_own_topology(const ts_config *c) {
 static void pipeline_of(ts_plan_request *r, const ts_config *c) {
   const char *kind = c->pipeline.kind;
   const bool base = !strcmp(kind, "base");
-  r->n_flights = base ? 1 : !strcmp(kind, "sparse_dist") ? 2 : 3;
+  r->n_flights = ts_pipeline_n_cargo(c, r->apart);
   r->hides_input = !base;
   r->hides_rows = !strcmp(kind, "prefetch");
-  if (r->hides_rows) r->n_flights += ts_pipeline_depth(c) - 1;
 }
 
 ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
@@ -129,9 +128,9 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
   p->request = (ts_plan_request){.config = t->config,
                                  .nodes = nodes,
                                  .batch = (int32_t)((global_batch + n - 1) / n),
+                                 .apart = ts_device_is_apart(t->device),
                                  .topology = &p->topology};
   pipeline_of(&p->request, t->config);
-  p->request.apart = ts_device_is_apart(t->device);
   if (topology)
     p->topology = *topology;
   else

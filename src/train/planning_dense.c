@@ -19,12 +19,6 @@ static double now_bytes(void) {
                   ts_mem_total(TS_SPACE_DEVICE).now_bytes);
 }
 
-/* Batches that are under way in the deck's pipeline. */
-static double n_under_way(const ts_config *c) {
-  const ts_pipeline_ops *p = ts_pipeline_find(c->pipeline.kind);
-  return p ? p->n_cargo + (p->has_depth ? ts_pipeline_depth(c) - 1 : 0) : 1;
-}
-
 /* Batches held at once (io/batch_store.c: in blocks that grow by halves; with
  * kjt the ids lie in a block of their own first), their copies on a device
  * apart, and predictions. */
@@ -42,7 +36,7 @@ static double batch_bytes(const ts_trainer *t, int32_t batch,
       ids += n * (stats[f].pooling * (c->tables[i].weighted ? 12 : 8) +
                   (stats[f].pooling == 1 ? 0 : 4));
   const double there =
-      t->uploads ? n_under_way(c) * grown * (samples + ids) : 0;
+      t->uploads ? ts_pipeline_n_cargo(c, true) * grown * (samples + ids) : 0;
   return stores * grown * (samples + copies * ids) + there +
          n * t->n_tasks * 12;
 }

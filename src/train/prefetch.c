@@ -7,7 +7,9 @@
  *
  * Two fences: the tables' updates of batch i wait for prefetch(i+1), so no
  * row is evicted or fetched while it is written; and input dist of batch i+2
- * begins behind prefetch(i+1), which is wanted first.
+ * begins behind prefetch(i+1), which is wanted first.  On a device apart step
+ * i-1 may still run when the host comes to prefetch(i+1), which then waits for
+ * its end.
  *
  * With cache.depth D it is batch i+D whose rows are fetched under batch i.
  * Then a batch that waits may have rows without a line for which a later one
@@ -57,6 +59,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (more) {
     if (depth > 1) TS_TRY(ts_lane_wait(t->ahead, c->arrived));
+    TS_TRY(ts_lane_wait(t->ahead, last->done)); /* its batch before: i-1 */
     TS_TRY(fill_cache(t, next));
     fetched = next->ready;
     TS_TRY(ts_lane_wait(t->data, fetched));

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "train/pipeline.h"
 #include "train/planning.h"
 #include "train/run_impl.h"
 
@@ -155,7 +156,7 @@ ts_err ts_run_open_loader(ts_run *r) {
                          .drop_last = c->data.drop_last,
                          .rank = r->t->rank,
                          .n_ranks = r->t->n_ranks,
-                         .depth = r->t->n_cargo + 1,
+                         .depth = ts_pipeline_n_cargo(c, false) + 1,
                          .device = r->t->device,
                          .pooling = r->t->pooling,
                          .serial = c->run.serial_lanes};

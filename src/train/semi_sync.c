@@ -77,6 +77,7 @@ static ts_err check(const ts_trainer *t) {
 extern const ts_pipeline_ops ts_pipeline_semi_sync;
 const ts_pipeline_ops ts_pipeline_semi_sync = {.name = "semi_sync",
                                                .n_cargo = 3,
+                                               .n_behind = 1,
                                                .n_filled = 2,
                                                .check = check,
                                                .train = train,

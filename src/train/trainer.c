@@ -258,7 +258,7 @@ static ts_err build_cargo(ts_trainer *t) {
     TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
   if (t->pipeline->check) TS_TRY(t->pipeline->check(t));
   t->depth = t->pipeline->has_depth ? ts_pipeline_depth(c) : 1;
-  t->n_cargo = t->pipeline->n_cargo + t->depth - 1;
+  t->n_cargo = ts_pipeline_n_cargo(c, ts_device_is_apart(t->device));
   t->n_filled = t->pipeline->n_filled + t->depth - 1;
   for (int k = 0; k < t->n_cargo; k++) {
     TS_TRY(ts_flight_create(&t->cargo[k].flight, t->ebc, t->batch_max));
@@ -267,6 +267,7 @@ static ts_err build_cargo(ts_trainer *t) {
   }
   if (t->pipeline->has_ahead)
     TS_TRY(ts_lane_create(t->device, &t->ahead, "ahead", TS_LANE_COMPUTE));
+  TS_TRY(ts_trainer_expect_batches(t, 0));
 done:
   return err;
 }

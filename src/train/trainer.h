@@ -108,8 +108,8 @@ typedef struct ts_trainer {
  * Collective; an error that not all ranks share ends the program here. */
 ts_err ts_trainer_start(ts_trainer **, const ts_config *, bool training);
 ts_err ts_trainer_build(ts_trainer *, const char *plan_text);
-/* A batch of the loader takes BYTES: room on a device apart for as many as are
- * under way, once; before step 0.  Local. */
+/* A batch of the loader takes BYTES (0: not known yet): room on a device apart
+ * for as many as are under way, once; before step 0.  Local. */
 ts_err ts_trainer_expect_batches(ts_trainer *, size_t bytes);
 void ts_trainer_destroy(ts_trainer *);
 

@@ -20,7 +20,7 @@ struct ts_uploads {
   ts_lane *lane;
   ts_pool pool; /* of the buffers that are expected */
   ts_upload item[UPLOADS_MAX];
-  int n;
+  int n, n_expected;
   ts_upload *last; /* the newest */
   ts_upload_stat stat;
   ts_clock *clock; /* two marks for each of the newest copies; NULL: none */
@@ -65,7 +65,9 @@ static ts_err add(ts_uploads *u, ts_upload **out) {
 
 ts_err ts_uploads_expect(ts_uploads *u, int n, size_t bytes) {
   ts_err err = TS_OK;
-  if (!u || u->pool.started || !bytes) return TS_OK;
+  if (!u) return TS_OK;
+  u->n_expected = n < UPLOADS_MAX ? n : UPLOADS_MAX;
+  if (u->pool.started || !bytes) return TS_OK;
   while (u->n < n && u->n < UPLOADS_MAX) {
     ts_upload *x;
     TS_TRY(add(u, &x));
@@ -77,10 +79,11 @@ done:
   return err;
 }
 
-/* Of those that nobody needs the oldest: most likely its readers are done. */
+/* A fresh one until all are there that are expected; then of those that nobody
+ * needs the oldest: most likely its readers are done. */
 static ts_err choose(ts_uploads *u, ts_upload **out) {
   *out = NULL;
-  for (int i = 0; i < u->n; i++) {
+  for (int i = 0; u->n >= u->n_expected && i < u->n; i++) {
     ts_upload *x = &u->item[i];
     if (!x->n_users && (!*out || x->turn < (*out)->turn)) *out = x;
   }

@@ -22,8 +22,9 @@ typedef struct ts_upload ts_upload;   /* NULL: read the batch itself */
 ts_err ts_uploads_create(ts_uploads **out, ts_device *device);
 void ts_uploads_destroy(ts_uploads *); /* after whoever reads them */
 
-/* N batches of BYTES are under way at once: room for them before step 0.
- * More or larger ones get theirs when they come. */
+/* N batches of BYTES are under way at once: room for them before step 0, or
+ * with BYTES 0, not known yet, when they come.  More or larger ones get theirs
+ * when they come, too. */
 ts_err ts_uploads_expect(ts_uploads *, int n, size_t bytes);
 
 /* BATCH is on its way.  AGAIN: it is cut from the same batch as the one
