@@ -39,7 +39,7 @@ static void count_split(ts_lot_flight *lf) {
   const ts_lot *lot = lf->lot;
   const ts_ebc *ebc = lot->ebc;
   const ts_route *own = ebc->routes + ebc->route_start[ebc->rank];
-  if (!lot->sequence || !lot->ops->split_rows || !lot->ops->remote) return;
+  if (!lot->sequence || !lot->ops->split_rows || !lot->travels) return;
   for (int32_t g = 0; g < lot->n_groups; g++)
     for (int32_t s = 0; s < lot->groups[g].n_slots; s++)
       for (int r = 0; r < ebc->n_ranks; r++) {
