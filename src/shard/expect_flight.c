@@ -99,7 +99,8 @@ static ts_err reserve_messages(ts_flight *fl) {
   for (int32_t l = 0; l < ebc->n_lots; l++)
     for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
       n_bags += ts_expect_group(&ebc->lots[l], &ebc->lots[l].groups[g]).n_bags;
-  TS_TRY(ts_input_reserve(fl, ts_input_parts(fl, n_bags), recv));
+  TS_TRY(ts_input_reserve(fl, ts_input_parts(fl, n_bags),
+                          ts_routes_here(ebc) ? recv : 0));
 done:
   return err;
 }
