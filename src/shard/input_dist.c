@@ -11,7 +11,7 @@
  * Rows are numbered within the shard that they go to, in as few bytes as its
  * rows need.  Each id is copied once: from where the source put it into the
  * message.  On one rank, which has all rows, messages are heads without routes:
- * ids wait where they are (input_unpack.c).  Kernels do that (shard/pack.h): on
+ * ids wait where they are (input_unpack.c).  Kernels copy (shard/pack.h): on
  * a device apart they write a copy of the messages there, which comes down
  * whole.  All that the host waits for is how many ids go where. */
 #include <string.h>
