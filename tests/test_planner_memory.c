@@ -124,6 +124,32 @@ START_TEST(a_device_apart_by_hand) {
 }
 END_TEST
 
+/* One rank of 128 samples: no messages, here or there; a device apart has the
+ * list of what stays. */
+START_TEST(one_rank_by_hand) {
+  ts_setting x;
+  setting(&x, 1, 1, 0);
+  know_ids(&x, 1);
+  const ts_shard s = {0, 0, 10000, 0, 64};
+  const double n = 128, list = (1 + n / 1024) * (double)sizeof(ts_unpack_part);
+  const double scratch = 1.25 * n * (16 + 12), input = 1.25 * n * (16 + 4);
+  for (int kind = 0; kind < 2; kind++) {
+    const ts_shard_kind k = kind ? TS_SHARD_ROW_WISE : TS_SHARD_TABLE_WISE;
+    x.request.n_flights = 2;
+    x.request.apart = false;
+    const ts_plan_memory here = memory_of(&x, k, s);
+    x.request.apart = true;
+    const ts_plan_memory there = memory_of(&x, k, s);
+    ck_assert_double_eq_tol(here.buffers, scratch + 2 * (input + 4 * n * 64),
+                            1e-6);
+    ck_assert_double_eq(here.pinned, 0);
+    ck_assert_double_eq_tol(there.pinned, 2 * list, 1e-6);
+    ck_assert_double_eq_tol(there.buffers - here.buffers, 4 * list, 1e-6);
+  }
+  settle(&x);
+}
+END_TEST
+
 static ts_plan_memory everywhere_of(ts_setting *x, const ts_table_plan *p) {
   ts_cost c;
   ts_plan_memory m;
@@ -161,6 +187,7 @@ static Suite *suite(void) {
   tcase_add_test(c, tiers_by_hand);
   tcase_add_test(c, buffers_by_hand);
   tcase_add_test(c, a_device_apart_by_hand);
+  tcase_add_test(c, one_rank_by_hand);
   tcase_add_test(c, batches_apart_by_hand);
   suite_add_tcase(s, c);
   return s;

@@ -2,7 +2,8 @@
  * known or as before, a second one between two ranks where a piece is larger
  * than expected; uneven batches, ranks without samples, the end of the data
  * and one rank's error need none.
- * ranks: 1 3 4  fake: 2
+ * On one rank no id is in a message.
+ * ranks: 1 3 4  fake: 1 2
  * seconds: 400 */
 #include <string.h>
 
@@ -167,6 +168,8 @@ typedef struct counted {
   pr_result result;
   ts_ebc_stat stat;
   ts_comm_stat wire;
+  int64_t head;  /* bytes of a message without ids */
+  size_t copies; /* of messages, on a device apart: bytes */
 } counted;
 
 /* ROOM: of every message at first, in place of what is expected; 0: as is. */
@@ -181,6 +184,9 @@ static void train(counted *out, const char *deck, const pr_sets *sets,
   out->result.state = pr_state(&r);
   out->stat = ts_ebc_stat_of(r.t->ebc);
   out->wire = ts_comm_stat_of(r.t->ebc->input_comm);
+  const ts_flight *fl = ts_cargo_at(r.t, 0)->flight;
+  out->head = ts_head_bytes(r.t->ebc, 0);
+  out->copies = fl->packed.bytes + fl->arrived.bytes;
   pr_stop(&r);
 }
 
@@ -215,6 +221,26 @@ START_TEST(unexpected_sizes_cost_a_message) {
   ck_assert_all(small.stat.n_inputs == expected.stat.n_inputs);
   ck_assert_all(many ? more >= 1 && more <= 4 : more == 0);
   ck_assert_all(few <= more && few <= 2);
+}
+END_TEST
+
+/* All shardings: one rank has all rows, so that its ids stay where they are,
+ * and no room is made for others. */
+START_TEST(one_rank_sends_no_ids) {
+  counted c;
+  pr_sets sets = {0};
+  pr_set(&sets, kinds[_i]);
+  pr_set(&sets, "run.steps=12");
+  train(&c, NULL, &sets, 0);
+  ck_assert_int_gt(c.stat.n_ids, 0);
+  if (ts_mpi_size() > 1) {
+    ck_assert_all(c.stat.n_copied > 0 && c.stat.input_raw > 0);
+    return;
+  }
+  ck_assert_int_eq(c.stat.n_copied, 0);
+  ck_assert_int_eq(c.stat.input_raw, 0);
+  ck_assert_int_le(c.stat.input_coded, c.stat.n_inputs * c.head);
+  ck_assert_uint_eq(c.copies, 0);
 }
 END_TEST
 
@@ -257,6 +283,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(tc, sizes_of_all_kinds, 0, 2);
   tcase_add_loop_test(tc, known_sizes_need_no_second_message, 0, 5);
   tcase_add_loop_test(tc, unexpected_sizes_cost_a_message, 0, 5);
+  tcase_add_loop_test(tc, one_rank_sends_no_ids, 0, 5);
   tcase_add_loop_test(tc, an_error_needs_no_second_message, 0, 2);
   suite_add_tcase(suite, tc);
   return suite;

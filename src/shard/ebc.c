@@ -130,7 +130,7 @@ static ts_err feed_groups(ts_ebc *ebc, ts_lot *lot) {
 static ts_err create_routes(ts_ebc *ebc) {
   ts_err err = TS_OK;
   for (int32_t l = 0; l < ebc->n_lots; l++)
-    if (ebc->lots[l].ops->remote) TS_TRY(add_routes(ebc, &ebc->lots[l]));
+    if (ebc->lots[l].travels) TS_TRY(add_routes(ebc, &ebc->lots[l]));
   if (ebc->n_routes)
     qsort(ebc->routes, (size_t)ebc->n_routes, sizeof *ebc->routes, by_rank);
   TS_TRY(ts_mem_array(&ebc->route_start, ebc->n_ranks + 1,
@@ -140,7 +140,7 @@ static ts_err create_routes(ts_ebc *ebc) {
   for (int r = 0; r < ebc->n_ranks; r++)
     ebc->route_start[r + 1] += ebc->route_start[r];
   for (int32_t l = 0; l < ebc->n_lots; l++)
-    if (ebc->lots[l].ops->remote) TS_TRY(feed_groups(ebc, &ebc->lots[l]));
+    if (ebc->lots[l].travels) TS_TRY(feed_groups(ebc, &ebc->lots[l]));
   TS_TRY(ts_splits_create(ebc));
 done:
   return err;

@@ -63,7 +63,7 @@ static ts_tbe_expected group_of(const ts_lot *lot, const ts_lot_group *g) {
   ts_tbe_expected x = {.weighted = g->weighted || g->positions};
   for (int32_t s = 0; s < g->n_slots; s++) {
     int64_t n_bags = ebc->batch_max;
-    if (!lot->ops->remote) {
+    if (!lot->travels) {
       x.n_ids += ts_expect_ids(ebc, lot->pieces[g->piece[s]].feature);
       x.n_bags += lot->sequence
                       ? ts_expect_ids(ebc, lot->pieces[g->piece[s]].feature)

@@ -39,7 +39,7 @@ static void count_split(ts_lot_flight *lf) {
   const ts_lot *lot = lf->lot;
   const ts_ebc *ebc = lot->ebc;
   const ts_route *own = ebc->routes + ebc->route_start[ebc->rank];
-  if (!lot->sequence || !lot->ops->split_rows || !lot->ops->remote) return;
+  if (!lot->sequence || !lot->ops->split_rows || !lot->travels) return;
   for (int32_t g = 0; g < lot->n_groups; g++)
     for (int32_t s = 0; s < lot->groups[g].n_slots; s++)
       for (int r = 0; r < ebc->n_ranks; r++) {
@@ -99,7 +99,8 @@ static ts_err reserve_messages(ts_flight *fl) {
   for (int32_t l = 0; l < ebc->n_lots; l++)
     for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
       n_bags += ts_expect_group(&ebc->lots[l], &ebc->lots[l].groups[g]).n_bags;
-  TS_TRY(ts_input_reserve(fl, ts_input_parts(fl, n_bags), recv));
+  TS_TRY(ts_input_reserve(fl, ts_input_parts(fl, n_bags),
+                          ts_routes_here(ebc) ? recv : 0));
 done:
   return err;
 }

@@ -10,9 +10,10 @@
  *
  * Rows are numbered within the shard that they go to, in as few bytes as its
  * rows need.  Each id is copied once: from where the source put it into the
- * message.  Kernels do that (shard/pack.h): on a device apart they write a
- * copy of the messages there, which comes down whole.  All that the host waits
- * for is how many ids go where. */
+ * message.  On one rank, which has all rows, messages are heads without routes:
+ * ids wait where they are (input_unpack.c).  Kernels copy (shard/pack.h): on
+ * a device apart they write a copy of the messages there, which comes down
+ * whole.  All that the host waits for is how many ids go where. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -121,7 +122,7 @@ static ts_err measure_all(ts_flight *fl, int64_t *n_bytes) {
   TS_TRY(ts_bags_make(fl));
   TS_TRY(describe(fl));
   const ts_pack_args a = pack_args(fl);
-  TS_TRY(ebc->kernels->pack_measure(&a));
+  if (ebc->n_routes) TS_TRY(ebc->kernels->pack_measure(&a));
   TS_TRY(ts_send_find(fl, 0, fl->n_known));
   for (int r = 0; r < ebc->n_ranks; r++) {
     const int32_t first = ebc->route_start[r], end = ebc->route_start[r + 1];
@@ -237,7 +238,8 @@ static void add_heads(ts_flight *fl, char *messages) {
 static ts_err pack_sections(ts_flight *fl, int64_t n_bytes) {
   ts_err err = TS_OK;
   const ts_kernels *k = fl->ebc->kernels;
-  const bool apart = ts_flight_is_apart(fl);
+  const bool heads = !fl->ebc->n_routes; /* alone: the host has written them */
+  const bool apart = ts_flight_is_apart(fl) && !heads;
   ts_buffer *to = apart ? &fl->packed : &fl->send;
   TS_TRY(ts_buffer_reserve(&fl->send, (size_t)n_bytes));
   TS_TRY(ts_buffer_reserve(to, (size_t)n_bytes));
@@ -248,7 +250,7 @@ static ts_err pack_sections(ts_flight *fl, int64_t n_bytes) {
     add_heads(fl, to->ptr);
   }
   const ts_pack_args a = pack_args(fl);
-  TS_TRY(k->pack_write(&a));
+  if (!heads) TS_TRY(k->pack_write(&a));
   if (apart) TS_TRY(k->copy(fl->send.ptr, to->ptr, (size_t)n_bytes));
   fl->exchange.send = fl->send.ptr;
 done:
@@ -286,8 +288,7 @@ static void read_variable(ts_flight *fl, int r, const char *message) {
 
 ts_err ts_input_statuses(ts_flight *fl) {
   const ts_ebc *ebc = fl->ebc;
-  const int32_t n_routes =
-      ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
+  const int32_t n_routes = ts_routes_here(ebc);
   const ts_exchange *x = &fl->exchange;
   fl->n_global = 0;
   for (int r = 0; r < ebc->n_ranks; r++) {

@@ -311,7 +311,7 @@ ts_err ts_send_expect(ts_flight *fl) {
   ts_flight_see(fl, NULL, 0, NULL);
   for (int r = 0; r < ebc->n_ranks; r++) send += ts_expect_message(ebc, r);
   TS_TRY(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
-  TS_TRY(ts_buffer_reserve(&fl->packed, (size_t)send));
+  if (ebc->n_routes) TS_TRY(ts_buffer_reserve(&fl->packed, (size_t)send));
 done:
   return err;
 }

@@ -1,7 +1,8 @@
 /* input_unpack.c - what input dist brought, as the bags of each TBE group:
  * feature-major, and within a feature by rank, which is the order of the
  * global batch.  So sums over a row's gradients have the same order on any
- * number of ranks.
+ * number of ranks.  Ids that stay on their rank come from the batch as it was
+ * read, or from its copy on the device.
  *
  * Here is found out what lies where; kernels do the rest (shard/unpack.h).
  * Messages are the host's.  A device of memory of its own gets them in one
@@ -46,7 +47,7 @@ static ts_unpack_part section_at(const ts_flight *fl, const ts_route *route,
 static ts_err find_sections(const ts_flight *fl, ts_unpack_part *sections) {
   const ts_ebc *ebc = fl->ebc;
   const int32_t first = ebc->route_start[ebc->rank];
-  const int32_t n = ebc->route_start[ebc->rank + 1] - first;
+  const int32_t n = ts_routes_here(ebc);
   const ts_exchange *x = &fl->exchange;
   for (int r = 0; r < ebc->n_ranks; r++) {
     const char *message = (const char *)x->recv.ptr + x->recv_at[r];
@@ -73,11 +74,13 @@ static ts_unpack_part local_section(const ts_lot_flight *lf, int32_t g,
   const ts_lot_group *group = &lf->lot->groups[g];
   const int32_t feature = lf->lot->pieces[group->piece[slot]].feature;
   const ts_bags *b = &lf->flight->bags[feature];
+  const bool apart = ts_flight_is_apart(lf->flight);
   ts_unpack_part s = {.id_bytes = 8, .n_listed = -1};
   if (lf->flight->n <= 0) return s;
   s.n_bags = b->n;
   s.n_ids = b->ids.n_ids;
   s.ids = b->ids.ids;
+  if (!apart || ts_jagged_is_one(&b->ids)) s.n_listed = s.n_ids;
   if (group->weighted && s.n_ids) s.weights = b->ids.weights;
   if (ts_jagged_is_one(&b->ids)) return s;
   s.form = TS_FORM_OFFSETS;
@@ -212,7 +215,7 @@ static ts_err list_group(ts_lot_flight *lf, int32_t g, ts_part_list *list) {
   ts_err err = TS_OK;
   const ts_lot_group *group = &lf->lot->groups[g];
   const int n_ranks = lf->lot->ebc->n_ranks, me = lf->lot->ebc->rank;
-  const bool remote = lf->lot->ops->remote;
+  const bool travels = lf->lot->travels;
   const ts_unpack_part *first = list->next;
   list->n_bags = list->n_ids = 0;
   TS_TRY(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
@@ -221,17 +224,17 @@ static ts_err list_group(ts_lot_flight *lf, int32_t g, ts_part_list *list) {
     const int64_t at = (int64_t)group->route[s] * n_ranks;
     const ts_unpack_part local = local_section(lf, g, s);
     starts[s] = list->n_bags;
-    for (int r = 0; remote && r < n_ranks; r++)
+    for (int r = 0; travels && r < n_ranks; r++)
       TS_TRY(
           add_section(list, &lf->flight->sections[at + r], group->piece[s], r));
-    if (!remote) TS_TRY(add_section(list, &local, group->piece[s], me));
+    if (!travels) TS_TRY(add_section(list, &local, group->piece[s], me));
   }
   starts[group->n_slots] = list->n_bags;
   TS_TRY(reserve(lf, g, list->n_bags, list->n_ids));
   lf->unpack[g] = (ts_unpack_args){
       .parts = first,
       .n_parts = (int32_t)(list->next - first),
-      .number = group->positions && !(remote && lf->lot->ops->split_rows),
+      .number = group->positions && !(travels && lf->lot->ops->split_rows),
       .n_bags = list->n_bags,
       .n_ids = list->n_ids,
       .offsets = lf->offsets[g].ptr,
@@ -259,8 +262,7 @@ static void count_split(ts_lot_flight *lf) {
 
 ts_err ts_input_create(ts_flight *fl) {
   const ts_ebc *ebc = fl->ebc;
-  const int64_t n =
-      ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
+  const int64_t n = ts_routes_here(ebc);
   const ts_buffer empty = {.space = TS_SPACE_DEVICE,
                            .tag = TS_TAG_COMM,
                            .owned = true,
@@ -277,7 +279,7 @@ int64_t ts_input_parts(const ts_flight *fl, int64_t n_bags) {
   for (int32_t l = 0; l < ebc->n_lots; l++)
     for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
       n += (int64_t)ebc->lots[l].groups[g].n_slots *
-           (ebc->lots[l].ops->remote ? ebc->n_ranks : 1);
+           (ebc->lots[l].travels ? ebc->n_ranks : 1);
   return ts_device_is_apart(ebc->device) ? n + n_bags / TS_UNPACK_BAGS : n;
 }
 
@@ -301,16 +303,18 @@ static int64_t count_bags(const ts_lot_flight *lf) {
     for (int32_t s = 0; s < lot->groups[g].n_slots; s++) {
       const ts_unpack_part *from =
           lf->flight->sections + (int64_t)lot->groups[g].route[s] * n_ranks;
-      for (int r = 0; lot->ops->remote && r < n_ranks; r++) n += from[r].n_bags;
-      if (!lot->ops->remote) n += local_section(lf, g, s).n_bags;
+      for (int r = 0; lot->travels && r < n_ranks; r++) n += from[r].n_bags;
+      if (!lot->travels) n += local_section(lf, g, s).n_bags;
     }
   return n;
 }
 
-/* Bytes from the first message to the end of the last one. */
+/* Bytes from the first message to the end of the last one; 0 where they are
+ * heads alone, which are the host's. */
 static int64_t message_bytes(const ts_flight *fl) {
   const ts_exchange *x = &fl->exchange;
   int64_t end = 0;
+  if (!ts_routes_here(fl->ebc)) return 0;
   for (int r = 0; r < fl->ebc->n_ranks; r++)
     if (x->recv_at[r] + x->recv_bytes[r] > end)
       end = x->recv_at[r] + x->recv_bytes[r];
@@ -324,7 +328,7 @@ static ts_err list_lots(ts_flight *fl, ts_part_list *list) {
   for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
     ts_lot_flight *lf = &fl->lots[l];
     list->lf = lf;
-    list->shift = lf->lot->ops->remote ? shift : 0;
+    list->shift = lf->lot->travels ? shift : 0;
     for (int32_t g = 0; g < lf->lot->n_groups; g++)
       TS_TRY(list_group(lf, g, list));
   }
@@ -337,8 +341,9 @@ static ts_err bring(ts_flight *fl, int64_t n_parts) {
   ts_err err = TS_OK;
   const ts_kernels *k = fl->ebc->kernels;
   const size_t list = (size_t)n_parts * sizeof *fl->sections;
-  TS_TRY(k->copy(fl->arrived.ptr, fl->exchange.recv.ptr,
-                 (size_t)message_bytes(fl)));
+  const size_t messages = (size_t)message_bytes(fl);
+  if (messages)
+    TS_TRY(k->copy(fl->arrived.ptr, fl->exchange.recv.ptr, messages));
   TS_TRY(k->copy(fl->list_copy.ptr, fl->list.ptr, list));
   for (int32_t l = 0; l < fl->ebc->n_lots; l++)
     for (int32_t g = 0; g < fl->ebc->lots[l].n_groups; g++) {
@@ -359,7 +364,7 @@ ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   int64_t n_bags = 0;
   TS_TRY(find_sections(fl, fl->sections));
   for (int32_t l = 0; l < ebc->n_lots; l++) {
-    if (ebc->lots[l].ops->remote) count_split(&fl->lots[l]);
+    if (ebc->lots[l].travels) count_split(&fl->lots[l]);
     TS_TRY(ts_lot_measure(&fl->lots[l]));
     if (list.apart) n_bags += count_bags(&fl->lots[l]);
   }

@@ -240,6 +240,7 @@ ts_err ts_lot_create(ts_lot *lot, ts_ebc *ebc, const ts_sharding_ops *ops,
   lot->ebc = ebc;
   lot->sequence = sequence;
   lot->weighted = weighted;
+  lot->travels = ops->remote && ebc->n_ranks > 1;
   lot->output = ebc->n_ranks == 1 ? &ts_output_local
                 : sequence        ? ops->sequence
                                   : ops->output;

@@ -55,7 +55,9 @@ struct ts_lot {
   const ts_output_dist *output;
   ts_ebc *ebc;
   bool sequence, weighted;
-  bool late; /* has tables of optimizer "none", updated after all others */
+  bool travels; /* ids go to the ranks of their rows: not those of replicas, nor
+                   any on one rank, which has all rows whole (plan_check.c) */
+  bool late;    /* has tables of optimizer "none", updated after all others */
   ts_comm *comm, *node_comm; /* NULL where nothing travels */
   ts_comm *back_comm; /* gradients': they never wait behind the embeddings of
                          the next batch */

@@ -27,6 +27,11 @@ static inline int64_t ts_head_bytes(const ts_ebc *ebc, int32_t n_routes) {
          8 * (int64_t)n_routes;
 }
 
+/* Routes that end on this rank. */
+static inline int32_t ts_routes_here(const ts_ebc *ebc) {
+  return ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
+}
+
 /* input_split.c: features whose bags are spread over row shards, each id
  * looked at once whatever the number of shards. */
 ts_err ts_splits_create(ts_ebc *); /* after the routes */

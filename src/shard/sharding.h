@@ -56,7 +56,7 @@ extern const ts_output_dist ts_output_local, ts_output_all_to_all,
 typedef struct ts_sharding_ops {
   const char *name;
   ts_shard_kind kind;
-  bool remote;     /* ids travel: takes part in input dist */
+  bool remote;     /* rows are on some ranks only: ids travel to them */
   bool split_rows; /* a bag's ids go to the shards that hold their rows */
   const ts_output_dist *output;   /* of pooled embeddings */
   const ts_output_dist *sequence; /* of embeddings per id; NULL: none */

@@ -97,6 +97,11 @@ static double message_bytes(const ts_cost_table *x, double n, double bags,
          (x->ids > x->bags ? bags : 0);
 }
 
+/* Whether ids travel to the shards of a table. */
+static bool travels(const ts_cost *c, ts_shard_kind kind) {
+  return kind != TS_SHARD_DATA_PARALLEL && c->n_ranks > 1;
+}
+
 /* A device apart has messages of BYTES, all flights together, a second time:
  * as they have come, or as they are packed.  The host's are page-locked. */
 static void twice(ts_plan_memory *m, const ts_cost *c, double bytes) {
@@ -127,10 +132,6 @@ static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->buffers += 48 * x->bags * c->n_ranks;
   twice(m, c, flights * growth * message_bytes(x, n, bags, s));
   list_bytes(m, c, x, bags, c->n_ranks);
-  if (c->n_ranks == 1) { /* a message to itself is sent, too */
-    twice(m, c, flights * growth * message_bytes(x, n, bags, s));
-    return;
-  }
   /* Everyone's parts, while they are summed. */
   if (kind == TS_SHARD_ROW_WISE || kind == TS_SHARD_TABLE_ROW_WISE ||
       kind == TS_SHARD_GRID)
@@ -161,7 +162,7 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
                column_bytes(c, table, n, s);
   if (ts_table_is_slow(t)) tier_bytes(m, c, table, s, n);
   m->buffers += flights * 4 * bags * width; /* out, then its gradient */
-  if (!replica)
+  if (travels(c, kind))
     remote_bytes(m, c, table, kind, s, n, bags);
   else
     list_bytes(m, c, x, bags, 1);

@@ -38,10 +38,12 @@ static int64_t put_offsets(const ts_unpack_args *a, const ts_unpack_part *p) {
   return total - p->base;
 }
 
-static void move_offsets(const ts_unpack_args *a, const ts_unpack_part *p) {
+/* Likewise, where somebody asks. */
+static int64_t move_offsets(const ts_unpack_args *a, const ts_unpack_part *p) {
   const int64_t *from = p->lengths;
   int64_t *to = a->offsets + p->first_bag;
   for (int64_t b = 0; b < p->n_bags; b++) to[b] = p->base + from[b];
+  return p->n_listed < 0 ? 0 : from[p->n_bags];
 }
 
 static void put_places(const ts_unpack_args *a, const ts_unpack_part *p) {
@@ -59,12 +61,9 @@ static void number_ids(const ts_unpack_args *a) {
 static ts_err unpack(const ts_unpack_args *a) {
   for (int32_t i = 0; i < a->n_parts; i++) {
     const ts_unpack_part *p = &a->parts[i];
-    int64_t n = -1;
     put_rows(a, p);
-    if (p->form == TS_FORM_OFFSETS)
-      move_offsets(a, p);
-    else
-      n = put_offsets(a, p);
+    const int64_t n =
+        p->form == TS_FORM_OFFSETS ? move_offsets(a, p) : put_offsets(a, p);
     put_places(a, p);
     if (p->n_listed >= 0 && n != p->n_listed)
       return ts_unpack_fail(n, p->n_listed);

@@ -24,7 +24,8 @@ enum { TS_UNPACK_BAGS = 1024 };
 /* Ids may come with a part without its bags, and bags without their ids:
  * those of a section cut into parts all come with the first one. */
 typedef struct ts_unpack_part {
-  const void *lengths;       /* (n_bags) as form says */
+  const void *lengths;       /* (n_bags) as form says; offsets whose sum is
+                                looked at: (n_bags + 1) */
   const void *ids;           /* (n_ids) unsigned, of id_bytes 1, 2, 4 or 8: rows
                                 of the table's shard */
   const float *weights;      /* (n_ids) or NULL */

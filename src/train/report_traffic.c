@@ -33,7 +33,8 @@ ts_err ts_report_traffic(ts_trainer *t, int64_t n_steps) {
   if (n_steps < 1) return TS_OK;
   for (int64_t i = 0; i < n; i++) all[i] /= n_steps;
   ts_info(" ");
-  ts_info("%-24s %12s %12s", "bytes per step, all ranks", "plain", "sent");
+  if (s.input_raw + s.forward_raw + s.backward_raw > 0)
+    ts_info("%-24s %12s %12s", "bytes per step, all ranks", "plain", "sent");
   print_line("ids", s.input_raw, s.input_coded);
   print_line("pooled embeddings", s.forward_raw, s.forward_coded);
   print_line("their gradients", s.backward_raw, s.backward_coded);
