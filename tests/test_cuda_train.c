@@ -13,11 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cuda_runtime_api.h>
 
-#include "base/log.h"
 #include "cuda_cublas.h"
 #include "cuda_fake.h"
 #include "cuda_fake_launch.h"
@@ -32,7 +30,6 @@ enum { STEPS = 7, PLAIN = 2 }; /* steps before the first graph */
 /* ---- what a training leaves behind --------------------------------------- */
 
 static ts_cuda_fake before;
-static char log_file[64];
 
 static void mark(void) {
   ts_cuda_fake_forget();
@@ -120,24 +117,6 @@ static pr_sets sets_of(const way *w, const char *backend) {
   return s;
 }
 
-/* What the log says of graphs: how many, and how many of them were cut. */
-static void read_graphs(const ts_trainer *t, int *n, int *cut) {
-  char text[512] = "";
-  *n = *cut = 0;
-  ck_assert_ok(ts_log_open(log_file));
-  ts_step_graph_report(t);
-  ts_log_close();
-  FILE *f = fopen(log_file, "r");
-  ck_assert_ptr_nonnull(f);
-  while (fgets(text, sizeof text, f)) {
-    const char *at = strstr(text, "graphs: ");
-
-    if (at) (void)sscanf(at, "graphs: %d captured, %d of", n, cut);
-  }
-  fclose(f);
-  (void)remove(log_file);
-}
-
 static pr_result plain; /* without graphs */
 
 static void compare(const way *w, const pr_result *got) {
@@ -160,7 +139,6 @@ START_TEST(trains) {
   const pr_sets s = sets_of(w, "run.backend=cuda");
   const int ran = ts_cuda_fake_now().graphs;
   pr_run r;
-  int n, cut;
   mark();
   memset(&out, 0, sizeof out);
   pr_start(&r, NULL, &s);
@@ -169,13 +147,13 @@ START_TEST(trains) {
   ck_assert_int_eq(ts_cuda_fake_now().by_default, by_default);
   ck_assert_int_le(ts_cuda_fake_launched().n_pageable,
                    (w->cut ? 30 : 8) * STEPS);
-  read_graphs(r.t, &n, &cut);
+  const ts_graph_counts n = ts_step_graph_counts(r.t);
   out.state = pr_state(&r);
   pr_stop(&r);
   const int each = out.n - PLAIN;
-  ck_assert_int_eq(n, w->graphs * each);
-  ck_assert_int_eq(cut, w->cut * each);
-  ck_assert_int_eq(ts_cuda_fake_now().graphs - ran, n);
+  ck_assert_int_eq(n.n_begun, w->graphs * each);
+  ck_assert_int_eq(n.n_cut, w->cut * each);
+  ck_assert_int_eq(ts_cuda_fake_now().graphs - ran, n.n_begun);
   look(w->sets[0], 20 * STEPS);
   compare(w, &out);
 }
@@ -295,8 +273,6 @@ END_TEST
 static void start(void) {
   const way w = {{"run.graph=off", "run.lanes=serial"}, 0, 0, 0, false};
   const pr_sets s = sets_of(&w, "run.backend=cuda");
-  snprintf(log_file, sizeof log_file, "/tmp/tessera-cuda-train-%d",
-           (int)getpid());
   pr_train(&plain, NULL, &s); /* the process keeps a stream and a pool */
 }
 
