@@ -4,8 +4,9 @@ check_PROGRAMS += tests/test_device tests/test_cuda_parts
 if HAVE_CUDA
 # The backend's own code over a CUDA runtime of threads, which comes first.
 check_PROGRAMS += tests/test_cuda_fake
-cuda_fake = tests/cuda_fake.c tests/cuda_fake_graph.c \
-  tests/cuda_fake_kernels.c tests/cuda_fake.h tests/cuda_fake_impl.h
+cuda_fake_runtime = tests/cuda_fake.c tests/cuda_fake_graph.c \
+  tests/cuda_fake.h tests/cuda_fake_impl.h
+cuda_fake = tests/cuda_fake_kernels.c $(cuda_fake_runtime)
 tests_test_cuda_fake_SOURCES = tests/test_cuda_fake.c $(cuda_fake)
 tests_test_cuda_fake_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 
@@ -139,6 +140,21 @@ tests_test_cuda_linear_SOURCES = tests/test_cuda_linear.c $(cuda_products)
 tests_test_cuda_linear_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_test_cuda_linear_LDADD = $(cuda_test_libs)
 tests_test_cuda_linear_LINK = $(cuda_test_link)
+
+# Whole trainings over both, with cuda/'s kernels emulated.
+check_PROGRAMS += tests/test_cuda_train
+tests_test_cuda_train_SOURCES = tests/test_cuda_train.c tests/pipe_run.c \
+  tests/pipe_run.h tests/cuda_fake_launch.c tests/cuda_fake_launch.h \
+  tests/cuda_fake_image.c tests/cuda_fake_look.c tests/cuda_fake_params.cc \
+  tests/cuda_fake_params.h tests/cuda_fake_emulated.h tests/cuda_fake_body.h \
+  tests/cuda_fake_ids.cc tests/cuda_fake_rows.cc tests/cuda_fake_dense.cc \
+  tests/cuda_fake_pack.cc tests/cuda_fake_cub.c tests/cuda_cublas.c \
+  tests/cuda_cublas.h $(cuda_fake_runtime)
+tests_test_cuda_train_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+# Without the real runtime: a call that the fake one lacks doesn't link.
+tests_test_cuda_train_LDADD = tests/libemulate.a tests/libharness.a \
+  libtessera.a $(CHECK_LIBS) $(CUDA_LIBS:-lcudart=)
+tests_test_cuda_train_LINK = $(cuda_test_link)
 endif
 # Loss and metrics, in the same way.
 check_PROGRAMS += tests/test_cuda_loss

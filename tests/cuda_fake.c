@@ -59,7 +59,22 @@ void ts_cuda_fake_drain(void *stream) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Blocks that are known: their places, and whose they are. */
+/* Blocks that are known: their places, and whose they are.  Who links
+ * cuda_fake_look.c has memory of another kind, and a look at all work. */
+__attribute__((weak)) void *ts_fake_memory(size_t bytes, bool device) {
+  (void)device;
+  return malloc(bytes);
+}
+
+__attribute__((weak)) void ts_fake_memory_end(void *p, size_t bytes) {
+  (void)bytes;
+  free(p);
+}
+
+__attribute__((weak)) void ts_fake_look(const ts_work *w, bool fresh) {
+  (void)w, (void)fresh;
+}
+
 enum { BLOCKS = 4096 };
 static struct {
   char *at;
@@ -76,9 +91,28 @@ static void keep_in_mind(char *at, size_t bytes, bool device) {
   known[i].device = device;
 }
 
-static void forget(const char *at) {
-  for (int i = 0; i < BLOCKS; i++)
-    if (known[i].at == at) known[i].at = NULL;
+/* Under lock; its bytes. */
+static size_t forget(const char *at) {
+  for (int i = 0; i < BLOCKS; i++) {
+    if (known[i].at != at) continue;
+    known[i].at = NULL;
+    return known[i].bytes;
+  }
+  abort();
+}
+
+static void give_back(char *at) {
+  ts_fake_memory_end(at, forget(at));
+  fake.blocks--;
+}
+
+bool ts_fake_within(const void *p, size_t bytes) {
+  bool has = false;
+  const char *from = p;
+  for (int i = 0; i < BLOCKS && !has; i++)
+    has = known[i].at && from >= known[i].at &&
+          from + bytes <= known[i].at + known[i].bytes;
+  return has;
 }
 
 bool ts_fake_knows(const void *p, bool *device) {
@@ -105,8 +139,10 @@ void ts_fake_move(const ts_work *w) {
     memmove(w->dst, w->src, w->bytes);
   else if (w->kind == SET)
     memset(w->dst, w->value, w->bytes);
-  else
-    ts_fake_launch(w);
+  else if (w->kind == CALL)
+    w->call(w->dst);
+  else if (w->kind == LAUNCH)
+    ts_fake_launch_run(w);
 }
 
 /* Under lock, but for the copies. */
@@ -115,6 +151,7 @@ static void execute(const ts_work *w) {
   case COPY:
   case SET:
   case LAUNCH:
+    ts_fake_look(w, false);
     pthread_mutex_unlock(&lock);
     ts_fake_move(w);
     pthread_mutex_lock(&lock);
@@ -136,9 +173,7 @@ static void execute(const ts_work *w) {
     w->event->time = now();
     break;
   case FREE:
-    forget(w->dst);
-    free(w->dst);
-    fake.blocks--;
+    give_back(w->dst);
     break;
   case FAULT:
     faulty = true;
@@ -198,13 +233,46 @@ static void append_work(struct CUstream_st *s, ts_work *w) {
   pthread_cond_broadcast(&moved);
 }
 
+/* Once anybody uses it; no other stream waits for it. */
+static struct CUstream_st *default_stream(void) {
+  static struct CUstream_st *s;
+  pthread_mutex_lock(&lock);
+  fake.by_default++;
+  const bool fresh = !s;
+  if (fresh) s = calloc(1, sizeof *s);
+  if (!s || (fresh && pthread_create(&s->thread, NULL, serve, s) != 0)) abort();
+  if (fresh) {
+    s->older = all;
+    all = s;
+  }
+  pthread_mutex_unlock(&lock);
+  return s;
+}
+
+void ts_cuda_fake_drop(void *stream) {
+  struct CUstream_st *s = stream;
+  pthread_mutex_lock(&lock);
+  if (s != held) abort(); /* it is at work */
+  while (s->first) {
+    ts_work *w = s->first;
+    s->first = w->next;
+    free(w);
+  }
+  s->last = NULL;
+  held = NULL;
+  pthread_cond_broadcast(&moved);
+  pthread_mutex_unlock(&lock);
+}
+
 cudaError_t enqueue(cudaStream_t s, ts_work work) {
   ts_work *w = malloc(sizeof *w);
   bool done;
-  if (!w || !s) abort(); /* nothing uses the default stream */
+  if (!w) abort();
+  if (!s) s = default_stream();
   *w = work;
   w->next = NULL;
   pthread_mutex_lock(&lock);
+  ts_fake_look(w, true);
   const cudaError_t captured = ts_fake_capture(s, w, &done);
   if (done) {
     free(w);
@@ -267,6 +335,7 @@ void ts_fake_end_capture(const struct CUgraph_st *g) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+  if (!s) s = default_stream();
   pthread_mutex_lock(&lock);
   if (s->front.graph)
     ts_fake_spoil(s->front.graph, cudaErrorStreamCaptureUnsupported);
@@ -278,7 +347,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
                             enum cudaMemcpyKind kind, cudaStream_t s) {
-  if (kind != cudaMemcpyDefault && kind != cudaMemcpyDeviceToDevice)
+  if (kind != cudaMemcpyDefault && kind != cudaMemcpyDeviceToDevice &&
+      kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyHostToDevice)
     return answer(cudaErrorInvalidValue);
   return enqueue(
       s, (ts_work){.kind = COPY, .dst = dst, .src = src, .bytes = bytes});
@@ -308,6 +378,22 @@ void ts_cuda_fake_call(void *stream, void (*run)(void *), const void *arg,
   if (!copy) abort();
   memcpy(copy, arg, bytes);
   (void)enqueue(stream, (ts_work){.kind = CALL, .dst = copy, .call = run});
+}
+
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block,
+                             void **value, size_t shared, cudaStream_t s) {
+  const struct cudaKernelNodeParams p = {.func = (void *)(uintptr_t)kernel,
+                                         .gridDim = grid,
+                                         .blockDim = block,
+                                         .sharedMemBytes = (unsigned)shared,
+                                         .kernelParams = value};
+  cudaError_t e;
+  const ts_work w = ts_fake_launch_of(&p, &e);
+  if (e != cudaSuccess) return ts_fake_answer(e);
+  pthread_mutex_lock(&ts_fake_lock);
+  ts_fake_counts.launches++;
+  pthread_mutex_unlock(&ts_fake_lock);
+  return ts_fake_enqueue(s, w);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags) {
@@ -425,10 +511,13 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
 /* ---- memory -------------------------------------------------------------- */
 
 static cudaError_t give_out(void **p, size_t bytes, bool device) {
-  *p = bytes < (size_t)1 << 40 ? malloc(bytes) : NULL;
-  if (!*p) return answer(cudaErrorMemoryAllocation);
-  memset(*p, 0x5a, bytes); /* memory is not zeroed */
   pthread_mutex_lock(&lock);
+  *p = bytes < (size_t)1 << 40 ? ts_fake_memory(bytes, device) : NULL;
+  if (!*p) {
+    pthread_mutex_unlock(&lock);
+    return answer(cudaErrorMemoryAllocation);
+  }
+  memset(*p, 0x5a, bytes); /* memory is not zeroed */
   keep_in_mind(*p, bytes, device);
   fake.blocks++;
   pthread_mutex_unlock(&lock);
@@ -446,10 +535,8 @@ static cudaError_t take_back(void *p) {
   pthread_mutex_lock(&lock);
   while (busy() && !faulty) pthread_cond_wait(&moved, &lock);
   if (ts_fake_capturing()) abort(); /* what is captured may use it */
-  forget(p);
-  fake.blocks--;
+  give_back(p);
   pthread_mutex_unlock(&lock);
-  free(p);
   return answer(cudaSuccess);
 }
 
@@ -475,14 +562,17 @@ cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags) {
 }
 
 cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags) {
-  (void)p;
-  (void)bytes;
   (void)flags;
+  pthread_mutex_lock(&lock);
+  keep_in_mind(p, bytes, false);
+  pthread_mutex_unlock(&lock);
   return answer(cudaSuccess);
 }
 
 cudaError_t cudaHostUnregister(void *p) {
-  (void)p;
+  pthread_mutex_lock(&lock);
+  (void)forget(p);
+  pthread_mutex_unlock(&lock);
   return answer(cudaSuccess);
 }
 
@@ -560,12 +650,17 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
   return answer(cudaSuccess);
 }
 
+/* Who links cuda_fake_launch.c has another. */
+__attribute__((weak)) int ts_fake_attribute(enum cudaDeviceAttr which) {
+  return which == cudaDevAttrComputeCapabilityMajor   ? 7
+         : which == cudaDevAttrComputeCapabilityMinor ? 5
+                                                      : 1;
+}
+
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which,
                                    int device) {
   (void)device;
-  *value = which == cudaDevAttrComputeCapabilityMajor   ? 7
-           : which == cudaDevAttrComputeCapabilityMinor ? 5
-                                                        : 1;
+  *value = ts_fake_attribute(which);
   return answer(cudaSuccess);
 }
 
@@ -583,6 +678,15 @@ cudaError_t cudaDriverGetVersion(int *version) {
 cudaError_t cudaRuntimeGetVersion(int *version) {
   *version = 13000;
   return answer(cudaSuccess);
+}
+
+cudaError_t cudaGetDevice(int *device) {
+  *device = fake.device;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaPeekAtLastError(void) {
+  return last_error;
 }
 
 cudaError_t cudaGetLastError(void) {

@@ -18,11 +18,15 @@ typedef struct ts_cuda_fake {
   int graphs;          /* that have been run */
   int captures;        /* of streams, so far */
   int launches;        /* of kernels, so far: calls, not runs */
+  int by_default;      /* uses of the default stream, so far */
 } ts_cuda_fake;
 ts_cuda_fake ts_cuda_fake_now(void);
 
 /* While it is held, STREAM doesn't get on; NULL: none is. */
 void ts_cuda_fake_hold(void *stream);
+/* Copies, sets and launches that the held STREAM has not done never are; it is
+ * held no more. */
+void ts_cuda_fake_drop(void *stream);
 /* The stream that was created last. */
 void *ts_cuda_fake_stream(void);
 /* A fault of the device, as of a kernel, when STREAM gets to it: every call

@@ -232,8 +232,9 @@ static ts_work *work_of(cudaGraphExec_t x, cudaGraphNode_t node,
 cudaError_t
 cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x, cudaGraphNode_t node,
                                  const struct cudaKernelNodeParams *p) {
-  *work_of(x, node, LAUNCH) = ts_fake_launch_of(p->func, p->kernelParams);
-  return ts_fake_answer(cudaSuccess);
+  cudaError_t e;
+  *work_of(x, node, LAUNCH) = ts_fake_launch_of(p, &e);
+  return ts_fake_answer(e);
 }
 
 cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t x,
@@ -288,6 +289,9 @@ void ts_fake_run(struct ts_fake_graph *g) {
     int i = g->n - 1;
     while (did[i] || !can_run(&g->node[i], did)) i--;
     did[i] = true;
+    pthread_mutex_lock(&ts_fake_lock);
+    ts_fake_look(&g->node[i].work, false);
+    pthread_mutex_unlock(&ts_fake_lock);
     ts_fake_move(&g->node[i].work);
   }
   free(g);

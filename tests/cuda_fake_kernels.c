@@ -23,24 +23,29 @@ void ts_cuda_fake_kernel(void (*kernel)(void **), const size_t *sizes, int n) {
   known[n_known++].n = n;
 }
 
-ts_work ts_fake_launch_of(const void *kernel, void **value) {
+ts_work ts_fake_launch_of(const struct cudaKernelNodeParams *p,
+                          cudaError_t *e) {
+  const dim3 g = p->gridDim, b = p->blockDim;
   ts_work w = {.kind = LAUNCH};
   size_t at = 0;
+  *e = !g.x || !g.y || !g.z || !b.x || !b.y || !b.z || b.x * b.y * b.z > 1024
+           ? cudaErrorInvalidConfiguration
+           : cudaSuccess;
   for (int i = 0; i < n_known; i++) {
-    if ((const void *)known[i].kernel != kernel) continue;
+    if ((const void *)known[i].kernel != p->func) continue;
     w.kernel = known[i].kernel;
     w.sizes = known[i].sizes;
     w.bytes = (size_t)known[i].n;
     for (int k = 0; k < known[i].n; k++) {
       if (at + w.sizes[k] > FAKE_ARGS) abort();
-      memcpy(w.arg + at, value[k], w.sizes[k]);
+      memcpy(w.arg + at, p->kernelParams[k], w.sizes[k]);
       at += w.sizes[k];
     }
   }
   return w;
 }
 
-void ts_fake_launch(const ts_work *w) {
+void ts_fake_launch_run(const ts_work *w) {
   ts_work copy = *w;
   void *value[ARGS];
   size_t at = 0;
@@ -50,16 +55,4 @@ void ts_fake_launch(const ts_work *w) {
     at += w->sizes[k];
   }
   w->kernel(value);
-}
-
-cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block,
-                             void **value, size_t shared, cudaStream_t s) {
-  (void)shared;
-  if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z ||
-      block.x * block.y * block.z > 1024)
-    return ts_fake_answer(cudaErrorInvalidConfiguration);
-  pthread_mutex_lock(&ts_fake_lock);
-  ts_fake_counts.launches++;
-  pthread_mutex_unlock(&ts_fake_lock);
-  return ts_fake_enqueue(s, ts_fake_launch_of(kernel, value));
 }
