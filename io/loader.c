@@ -11,6 +11,11 @@
 #include "io/batch_store.h"
 #include "runtime/trace.h"
 
+/* What a store holds: N samples from FIRST on, N -1: nothing. */
+typedef struct ts_held {
+  int64_t first, n;
+} ts_held;
+
 struct ts_loader {
   ts_source *source;
   ts_loader_options options;
@@ -19,6 +24,7 @@ struct ts_loader {
   int64_t end_step;        /* batches in all */
   ts_batch_store **stores; /* (n_stores) ring */
   ts_loader_state *after;  /* (n_stores) position behind each */
+  ts_held *held;           /* (n_stores) */
   int n_stores;
   size_t batch_bytes;                  /* of a block, as expected */
   int64_t n_read, n_given, n_released; /* batches, under lock */
@@ -38,8 +44,27 @@ static int64_t per_epoch(const ts_loader *l) {
   return l->options.drop_last ? n / g : (n + g - 1) / g;
 }
 
-/* Reads batch number l->read into STORE and moves on. */
-static ts_err read_next(ts_loader *l, ts_batch_store *store) {
+/* N samples from FIRST on into store number SLOT, unless they are there. */
+static ts_err read_samples(ts_loader *l, int slot, int64_t first, int64_t n) {
+  ts_source *s = l->source;
+  const int64_t period = s->info.period;
+  const ts_held wanted = {period ? first % period : first, n};
+  ts_held *held = &l->held[slot];
+  if (ts_fault("stall"))
+    for (;;) pause();
+  if (ts_fault("batch"))
+    return ts_fail(TS_ERR_DATA, "sample %lld: (fault asked for)",
+                   (long long)first);
+  if (period && held->n == n && held->first == wanted.first) return TS_OK;
+  held->n = -1;
+  s->n_threads = l->options.n_threads > 1 ? l->options.n_threads : 1;
+  const ts_err err = s->ops->read(s, l->stores[slot], first, (int32_t)n);
+  if (err == TS_OK) *held = wanted;
+  return err;
+}
+
+/* Reads batch number l->read into store number SLOT and moves on. */
+static ts_err read_next(ts_loader *l, int slot) {
   const int64_t g = l->options.global_batch, n = l->source->info.n_samples;
   const int w = l->options.n_ranks, r = l->options.rank;
   ts_loader_state *at = &l->read;
@@ -51,13 +76,7 @@ static ts_err read_next(ts_loader *l, ts_batch_store *store) {
   const int64_t each = size / w, more = size % w;
   const int64_t first = at->next_sample + r * each + (r < more ? r : more);
   const double t0 = ts_now();
-  if (ts_fault("stall"))
-    for (;;) pause();
-  ts_err err = ts_fault("batch")
-                   ? ts_fail(TS_ERR_DATA, "sample %lld: (fault asked for)",
-                             (long long)first)
-                   : l->source->ops->read(l->source, store, first,
-                                          (int32_t)(each + (r < more)));
+  const ts_err err = read_samples(l, slot, first, each + (r < more));
   const double t1 = ts_now();
   ts_timer_add("read (own thread)", t1 - t0);
   ts_trace_span(&(ts_span){.row = l->row,
@@ -66,7 +85,7 @@ static ts_err read_next(ts_loader *l, ts_batch_store *store) {
                            .mark = {at->step, l->phase},
                            .t0 = t0,
                            .t1 = t1});
-  ts_batch *b = ts_batch_store_batch(store);
+  ts_batch *b = ts_batch_store_batch(l->stores[slot]);
   b->step = at->step;
   b->epoch = at->epoch;
   b->first = first;
@@ -90,7 +109,7 @@ static void *read_ahead(void *arg) {
     }
     pthread_mutex_unlock(&l->lock);
     if (end) return NULL;
-    const ts_err err = read_next(l, l->stores[slot]);
+    const ts_err err = read_next(l, slot);
     pthread_mutex_lock(&l->lock);
     l->after[slot] = l->read;
     if (err != TS_OK) {
@@ -110,6 +129,15 @@ static int64_t last_step(const ts_loader *l) {
   if (l->options.max_steps >= 0) return l->options.max_steps;
   const double n = l->options.epochs * (double)per_epoch(l);
   return (int64_t)(n + 0.9999999);
+}
+
+/* Stores so that one that comes again holds the samples that are wanted: a
+ * multiple of the batches after which these come again. */
+static int store_count(const ts_loader *l) {
+  const int64_t least = l->options.depth + 2, g = l->options.global_batch;
+  int64_t n = (l->source->info.period + g - 1) / g;
+  if (n > per_epoch(l)) n = per_epoch(l);
+  return (int)(n ? (least + n - 1) / n * n : least);
 }
 
 static ts_err create_store(ts_loader *l, ts_batch_store **out) {
@@ -142,13 +170,17 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
              "data.drop_last is set",
              (long long)source->info.n_samples, (long long)o->global_batch);
   l->end_step = last_step(l);
-  l->n_stores = o->depth + 2;
+  l->n_stores = store_count(l);
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed, NULL);
   TS_TRY(
       ts_mem_array(&l->stores, l->n_stores, sizeof *l->stores, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&l->after, l->n_stores, sizeof *l->after, TS_TAG_INPUT));
-  for (int i = 0; i < l->n_stores; i++) TS_TRY(create_store(l, &l->stores[i]));
+  TS_TRY(ts_mem_array(&l->held, l->n_stores, sizeof *l->held, TS_TAG_INPUT));
+  for (int i = 0; i < l->n_stores; i++) {
+    l->held[i].n = -1;
+    TS_TRY(create_store(l, &l->stores[i]));
+  }
   l->batch_bytes = l->stores[0]->arena.used_bytes;
   if (!o->serial && pthread_create(&l->thread, NULL, read_ahead, l) != 0)
     TS_THROW(TS_ERR_NOMEM, "no thread for the reader can be started");
@@ -195,7 +227,7 @@ static ts_err next_replay(ts_loader *l, ts_batch **out) {
 static ts_err next_serial(ts_loader *l, ts_batch **out) {
   const int slot = (int)(l->n_read % l->n_stores);
   if (l->read.step >= l->end_step) return TS_OK;
-  ts_err err = read_next(l, l->stores[slot]);
+  ts_err err = read_next(l, slot);
   if (err != TS_OK) return err;
   l->n_read++;
   l->n_given++;
@@ -269,6 +301,7 @@ void ts_loader_destroy(ts_loader *l) {
     ts_batch_store_destroy(l->stores[i]);
   ts_mem_free(l->stores);
   ts_mem_free(l->after);
+  ts_mem_free(l->held);
   ts_trace_row_give(l->row);
   pthread_mutex_destroy(&l->lock);
   pthread_cond_destroy(&l->changed);

@@ -62,5 +62,6 @@ tessera_sources += \
   io/source.c \
   io/source.h \
   io/synthetic.c \
+  io/synthetic_draw.c io/synthetic_impl.h \
   io/text.c \
   io/text.h

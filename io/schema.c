@@ -150,6 +150,10 @@ const ts_key ts_schema[] = {
          NULL, "scale of what no feature explains, in logits"),
     DECK("data.synthetic.seed", INT, data.synthetic.seed, "1", "", 0, 9e15,
          NULL, "of the planted truth"),
+    DECK("data.synthetic.ring", INT, data.synthetic.ring, "0", "batches", 0,
+         100000, NULL,
+         "for benchmarks: so many batches are drawn once, kept in memory and "
+         "given again in turns; 0: all are new"),
     DECK("data.csv.label", STRING, data.csv.label, "\"label\"", "", 1, 0, NULL,
          "column of the label"),
     DECK("data.csv.labels", STRINGS, data.csv.labels, "[]", "", 1, 0, NULL,

@@ -22,6 +22,7 @@ typedef struct ts_source_info {
   int64_t n_samples;
   int32_t n_dense, n_tasks, n_features;
   bool has_weights; /* some batches have sample weights (or may skip) */
+  int64_t period;   /* samples after which the same ones come again; 0: none */
   /* synthetic only, NAN elsewhere: the best that any model can reach. */
   double bayes_logloss, bayes_auc;
 } ts_source_info;
@@ -38,8 +39,8 @@ typedef struct ts_source_ops {
   ts_err (*open)(ts_source **, const ts_config *, ts_split, const char *state,
                  const ts_strings *paths, ts_comm *);
   void (*close)(ts_source *);
-  /* Samples [first, first + n) into STORE; called by one thread, no
-   * communication.  Ids are checked against the table's rows (errors name
+  /* Samples [first, first + n) into STORE; called by one thread, which may
+   * start n_threads - 1 more, no communication.  Ids are checked against the table's rows (errors name
    * file, sample, feature, id and row count; data.on_bad_id). */
   ts_err (*read)(ts_source *, ts_batch_store *, int64_t first, int32_t n);
   /* What later sources of the same run have to know (vocabularies, means)
@@ -52,6 +53,7 @@ struct ts_source {
   ts_source_info info;
   const ts_config *config;
   ts_split split;
+  int n_threads; /* for read: who calls it sets it; 1 once opened */
   /* Counted by read, for the log: fields missing at a record's end, records
    * skipped, ids dropped. */
   int64_t n_short, n_bad_records, n_bad_ids;
@@ -90,6 +92,7 @@ typedef struct ts_loader_options {
   bool drop_last;
   int rank, n_ranks;
   int depth;             /* batches ready ahead, >= 1 */
+  int n_threads;         /* that read may use; 0: 1 */
   bool serial;           /* read in the calling thread */
   ts_device *device;     /* whose memory batches are in; NULL: plain */
   const double *pooling; /* ids of each feature per sample, as expected; NULL:
@@ -98,7 +101,8 @@ typedef struct ts_loader_options {
 
 /* Step s takes samples [sG, (s+1)G) of an epoch; rank r the r-th contiguous
  * part, the first G mod W ranks one more; the epoch's short last batch is
- * used unless drop_last.  All ranks see the same number of batches.  Local. */
+ * used unless drop_last.  All ranks see the same number of batches.  Where the
+ * source's samples come again, so do batches that are there already.  Local. */
 ts_err ts_loader_create(ts_loader **, ts_source *, const ts_loader_options *,
                         const ts_loader_state *start);
 /* For measurements: hands out the batches of the N STORES (the caller's, which

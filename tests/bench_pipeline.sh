@@ -39,6 +39,16 @@ for n in 1 2 3; do
   check "rows and losses on $n" base_like
   check "json on $n" json
 done
+# One row, or some: what they are measured by may be missing.
+check "one row" bench 1 only=fused_sparse_dist.after.own in_backward=true
+check "it stands alone" test "$(grep -c '^fused_sparse_dist, after, own .* -  -$' "$work/out")" = 1
+check "and no other" test "$(grep -cE '^(base|[a-z_]*_dist|semi_sync|prefetch)' "$work/out")" = 1
+check "json has none of base" grep -q '"of_base": null, "of_sparse_dist": null, .*"losses_of_base": null' "$work/json"
+check "some rows" bench 1 only=base,semi_sync in_backward=false plain=1
+check "with what they are measured by" test "$(grep -cE "^(base|base, no graph|semi_sync|semi_sync, stash) .* (base's|its own)\$" "$work/out")" = 4
+check "by sparse_dist they are not" test "$(grep -cE '^(base|semi_sync).* -       -  ' "$work/out")" = 4
+bench 1 only=base,sparse_dust 2> "$work/err"; check "no such row is code 2" test $? = 2
+check "it is named" grep -q 'no row is "sparse_dust"' "$work/err"
 check "serial lanes" bench 2 --set run.lanes=serial
 check "serial lanes: losses" base_like
 for n in 1 2; do

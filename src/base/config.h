@@ -172,6 +172,7 @@ typedef struct ts_config {
       int32_t hidden_dim;
       double noise;
       int64_t seed; /* of the planted truth; independent of run.seed */
+      int64_t ring; /* batches that are given in turns; 0: all are new */
     } synthetic;
     struct {
       char *label, *separator, *missing;

@@ -28,11 +28,17 @@ void ts_philox(uint32_t out[4], const uint32_t counter[4],
   out[3] = c3;
 }
 
+void ts_rng_key(uint32_t key[2], uint64_t seed, ts_rng_use use) {
+  const uint64_t k = ts_mix64(seed ^ ts_mix64((uint64_t)use));
+  key[0] = (uint32_t)k;
+  key[1] = (uint32_t)(k >> 32);
+}
+
 void ts_rng4(uint32_t out[4], uint64_t seed, ts_rng_use use, uint64_t a,
              uint32_t b, uint32_t c) {
-  uint64_t k = ts_mix64(seed ^ ts_mix64((uint64_t)use));
-  uint32_t key[2] = {(uint32_t)k, (uint32_t)(k >> 32)};
+  uint32_t key[2];
   uint32_t counter[4] = {(uint32_t)a, (uint32_t)(a >> 32), b, c};
+  ts_rng_key(key, seed, use);
   ts_philox(out, counter, key);
 }
 
@@ -46,4 +52,9 @@ void ts_rng_normal2(double out[2], uint32_t x, uint32_t y) {
   double r = sqrt(-2.0 * log(u)), angle = 6.283185307179586 * v;
   out[0] = r * cos(angle);
   out[1] = r * sin(angle);
+}
+
+double ts_rng_normal(uint32_t x, uint32_t y) {
+  const double u = ((double)x + 0.5) * 0x1p-32, v = ((double)y + 0.5) * 0x1p-32;
+  return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
 }

@@ -22,7 +22,10 @@ typedef enum {
 void ts_philox(uint32_t out[4], const uint32_t counter[4],
                const uint32_t key[2]);
 
-/* Four random words for (seed, use, a, b, c): key = hash of seed and use,
+/* KEY of a stream: hash of seed and use. */
+void ts_rng_key(uint32_t key[2], uint64_t seed, ts_rng_use use);
+
+/* Four random words for (seed, use, a, b, c): ts_rng_key,
  * counter = a (64 bits), b, c. */
 void ts_rng4(uint32_t out[4], uint64_t seed, ts_rng_use use, uint64_t a,
              uint32_t b, uint32_t c);
@@ -33,6 +36,8 @@ static inline float ts_rng_unit(uint32_t x) {
 }
 /* (0, 1) with 53 bits from two words. */
 double ts_rng_unit64(uint32_t hi, uint32_t lo);
+/* One standard normal from two words: the first of normal2's. */
+double ts_rng_normal(uint32_t x, uint32_t y);
 /* Two standard normals from two words (Box-Muller). */
 void ts_rng_normal2(double out[2], uint32_t x, uint32_t y);
 

@@ -2,6 +2,7 @@
 #include "commands/bench.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,19 @@ done:
   return err;
 }
 
+void ts_bench_ids(char *text, size_t bytes, const ts_source *s) {
+  const ts_ints *pooling = &s->config->data.synthetic.pooling;
+  int64_t n = 0;
+  if (strcmp(s->info.format, "synthetic") != 0) {
+    snprintf(text, bytes, "ids of the data");
+    return;
+  }
+  for (int32_t f = 0; f < s->info.n_features; f++)
+    n += pooling->item[pooling->n == 1 ? 0 : f];
+  snprintf(text, bytes, "ids zipf %g, %lld a sample",
+           s->config->data.synthetic.zipf, (long long)n);
+}
+
 static int by_value(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -115,10 +129,11 @@ static const struct {
 ts_err ts_cmd_bench(const ts_args *a) {
   for (size_t i = 0; a->target && i < sizeof benches / sizeof *benches; i++)
     if (!strcmp(a->target, benches[i].name)) return benches[i].run(a);
-  return ts_fail(TS_ERR_USAGE,
-                 "usage: tessera bench step DECK | bench read DECK | bench "
-                 "input DECK [key=value]... | bench pipeline DECK "
-                 "[key=value]... | bench tbe [key=value]... | bench "
-                 "cache [key=value]... | bench "
-                 "checkpoint [key=value]...");
+  return ts_fail(
+      TS_ERR_USAGE,
+      "usage: tessera bench step DECK [key=value]... | bench read DECK | bench "
+      "input DECK [key=value]... | bench pipeline DECK "
+      "[key=value]... | bench tbe [key=value]... | bench "
+      "cache [key=value]... | bench "
+      "checkpoint [key=value]...");
 }

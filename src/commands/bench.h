@@ -3,6 +3,7 @@
 #define TS_COMMANDS_BENCH_H
 
 #include "commands/commands.h"
+#include "io/source.h"
 
 ts_err ts_bench_cache(const ts_args *);
 ts_err ts_bench_checkpoint(const ts_args *);
@@ -26,6 +27,9 @@ typedef struct ts_bench_key {
  * not among the N_KEYS and values that don't fit are USAGE errors. */
 ts_err ts_bench_keys(const ts_args *, int first, const ts_bench_key *,
                      int n_keys);
+
+/* How the ids of a source are distributed: what rates depend on. */
+void ts_bench_ids(char *text, size_t bytes, const ts_source *);
 
 /* Sorts and returns the middle one. */
 double ts_bench_median(double *x, int n);

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "commands/bench.h"
+#include "dense/half.h"
 #include "runtime/clock.h"
 
 enum { WARM = 2, COPIES = 12, PRODUCTS = 8 };
@@ -53,6 +54,7 @@ typedef struct ts_square {
   ts_params params;
   ts_param *W;
   ts_linear *layer;
+  bool half; /* x and y are of bf16, as between the layers of a model */
   ts_buffer x, y;
 } ts_square;
 
@@ -61,30 +63,42 @@ static ts_err fill(ts_square *s, ts_lane *lane) {
   ts_err err = TS_OK;
   const int64_t n = (int64_t)s->n * s->n;
   float *x = NULL;
+  uint16_t *x16 = NULL;
   uint32_t r = 1;
   TS_TRY(ts_mem_array(&x, n, sizeof *x, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&x16, n, sizeof *x16, TS_TAG_MISC));
   for (int64_t i = 0; i < n; i++) {
     r = r * 1664525u + 1013904223u;
     x[i] = (float)(int32_t)r * 0x1p-31f;
+    x16[i] = ts_half_of(x[i]);
   }
-  TS_TRY(ts_lane_copy(lane, s->x.ptr, x, (size_t)n * sizeof *x));
+  if (s->half)
+    TS_TRY(ts_lane_copy(lane, s->x.ptr, x16, (size_t)n * sizeof *x16));
+  else
+    TS_TRY(ts_lane_copy(lane, s->x.ptr, x, (size_t)n * sizeof *x));
   TS_TRY(ts_lane_copy(lane, s->W->w, x, (size_t)n * sizeof *x));
   TS_TRY(ts_lane_sync(lane));
 done:
   ts_mem_free(x);
+  ts_mem_free(x16);
   return err;
 }
 
 static ts_err create(ts_square *s, ts_trainer *t) {
   ts_err err = TS_OK;
-  const size_t bytes = (size_t)s->n * (size_t)s->n * sizeof(float);
-  const ts_linear_spec spec = {
-      .n_in = s->n,
-      .n_out = s->n,
-      .in_stride = s->n,
-      .batch_max = s->n,
-      .precision = ts_linear_precision(t->config->run.precision, &t->kernels),
-      .kernels = &t->kernels};
+  const ts_precision precision =
+      ts_linear_precision(t->config->run.precision, &t->kernels);
+  s->half = ts_linear_in_bf16(precision, s->n, NULL, &t->kernels);
+  const size_t bytes = (size_t)s->n * (size_t)s->n * (s->half ? 2 : 4);
+  const ts_linear_spec spec = {.n_in = s->n,
+                               .n_out = s->n,
+                               .in_stride = s->n,
+                               .batch_max = s->n,
+                               .out_stride = s->n,
+                               .x_half = s->half,
+                               .y_half = s->half,
+                               .precision = precision,
+                               .kernels = &t->kernels};
   TS_TRY(ts_params_add(&s->params, t->device, &s->W, "W", "W", s->n, s->n));
   TS_TRY(
       ts_buffer_create(&s->x, t->device, bytes, TS_SPACE_DEVICE, TS_TAG_MISC));

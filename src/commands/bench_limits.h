@@ -11,6 +11,14 @@ ts_err ts_bench_copy_rate(double *rate, ts_device *, ts_lane *, int64_t bytes);
 /* Operations per second of a large product, in run.precision. */
 ts_err ts_bench_product_rate(double *rate, ts_trainer *);
 
+/* Bytes that a model's passes by element have to move in a step of BATCH
+ * samples; HALF: its cross layers keep bf16 (dense/cross.h). */
+typedef struct ts_model_bytes {
+  double join;                  /* embeddings side by side, and back again */
+  double cross, cross_backward; /* dcnv2 */
+} ts_model_bytes;
+ts_model_bytes ts_bench_model_bytes(const ts_config *, double batch, bool half);
+
 /* The timers' phases of STEPS steps, each of SECONDS, with the bytes and
  * operations that BATCH needs of this rank.  Collective. */
 ts_err ts_bench_phases_print(ts_trainer *, const ts_batch *batch, int steps,

@@ -3,9 +3,9 @@
  *
  * Bytes are counted once, however often they are used: ids, distinct rows and
  * their state, outputs or gradients.  Operations are those of the layers'
- * products.  Phases without a figure have many small arrays, or the host's
- * work; phases of different lanes may overlap, so their sum may be more than
- * the step. */
+ * products; what models do by element has none.  Phases without a figure have
+ * many small arrays, or the host's work; phases of different lanes may overlap,
+ * so their sum may be more than the step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +33,7 @@ typedef struct ts_phase_table {
 typedef struct ts_step_needs {
   double lookup, backward, optimizer, ids; /* bytes */
   double products;                         /* operations of a forward pass */
+  ts_model_bytes model;
 } ts_step_needs;
 
 /* ---- needs --------------------------------------------------------------- */
@@ -85,6 +86,14 @@ done:
   return err;
 }
 
+/* As cross layers choose it. */
+static bool has_half(const ts_trainer *t) {
+  const ts_config *c = t->config;
+  return ts_linear_in_bf16(c->run.precision, c->model.dcn_rank, NULL,
+                           &t->kernels) &&
+         ts_linear_in_bf16(c->run.precision, INT32_MAX, NULL, &t->kernels);
+}
+
 static ts_err find_needs(ts_step_needs *needs, const ts_trainer *t,
                          const ts_batch *batch) {
   ts_err err = TS_OK;
@@ -102,6 +111,7 @@ static ts_err find_needs(ts_step_needs *needs, const ts_trainer *t,
     for (int k = 0; k < TS_PARAM_STATES_MAX; k++) n_states += p->state[k] != 0;
     needs->optimizer += 4.0 * (double)p->n * (3 + 2 * n_states);
   }
+  needs->model = ts_bench_model_bytes(c, batch->n, has_half(t));
 done:
   return err;
 }
@@ -113,6 +123,10 @@ static void assign(ts_phase_line *l, const ts_step_needs *needs) {
   } all[] = {{"lookup", needs->lookup, 0},
              {"fused backward", needs->backward, 0},
              {"dense optimizer", needs->optimizer, 0},
+             {"concatenate", needs->model.join, 0},
+             {"concatenate backward", needs->model.join, 0},
+             {"cross", needs->model.cross, 0},
+             {"cross backward", needs->model.cross_backward, 0},
              {"input pack", 2 * needs->ids, 0},
              {"input unpack", 2 * needs->ids, 0},
              {"dense forward", 0, needs->products},

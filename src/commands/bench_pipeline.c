@@ -37,6 +37,28 @@ static const ts_pipeline_case kinds[N_KINDS] = {
     {.kind = "base", .plain = true},
     {.kind = "sparse_dist", .plain = true}};
 
+/* "semi_sync.stash", "fused_sparse_dist.before.own". */
+static void name_case(char *to, size_t bytes, const ts_pipeline_case *x) {
+  snprintf(to, bytes, "%s%s%s%s%s%s%s", x->kind, x->plain ? ".plain" : "",
+           x->stash ? ".stash" : "", x->lookup ? "." : "",
+           x->lookup ? x->lookup : "", x->lookup ? "." : "",
+           x->lookup ? x->lane : "");
+}
+
+/* Whether WORD, up to its end or a comma, names X: whole, or up to a dot. */
+static bool is_named(const ts_pipeline_case *x, const char *word) {
+  char name[64];
+  const size_t n = strcspn(word, ",");
+  name_case(name, sizeof name, x);
+  return n && !strncmp(name, word, n) && (!name[n] || name[n] == '.');
+}
+
+/* Moves on to the next of the words in a list. */
+static const char *next_word(const char *word) {
+  word += strcspn(word, ",");
+  return *word ? word + 1 : NULL;
+}
+
 /* ---- decks --------------------------------------------------------------- */
 
 static int64_t scaled(int64_t n, double scale, int64_t least) {
@@ -84,6 +106,8 @@ static ts_err read_batches(ts_pipeline_bench *b, ts_trainer *t, ts_source *s) {
   ts_err err = TS_OK;
   const int64_t g = t->global_batch, n = s->info.n_samples;
   const int64_t each = g / t->n_ranks, more = g % t->n_ranks, r = t->rank;
+  s->n_threads = t->n_threads; /* nothing computes yet */
+  ts_bench_ids(b->ids, sizeof b->ids, s);
   if (n < g)
     TS_THROW(TS_ERR_DATA, "the data has %lld samples, fewer than one batch",
              (long long)n);
@@ -207,12 +231,10 @@ done:
 
 static ts_err open_trace(ts_trace_file *file, const ts_pipeline_bench *b,
                          const ts_pipeline_case *x, ts_comm *comm) {
-  char path[1024];
+  char path[1024], name[64];
   if (!*b->trace) return TS_OK;
-  snprintf(path, sizeof path, "%s.%s%s%s%s%s%s%s%s", b->trace, x->kind,
-           x->plain ? ".plain" : "", x->stash ? ".stash" : "",
-           x->lookup ? "." : "", x->lookup ? x->lookup : "",
-           x->lookup ? "." : "", x->lookup ? x->lane : "",
+  name_case(name, sizeof name, x);
+  snprintf(path, sizeof path, "%s.%s%s", b->trace, name,
            x->in_backward ? ".in_backward" : "");
   return ts_trace_file_open(file, path, 0, INT64_MAX, comm);
 }
@@ -277,6 +299,24 @@ done:
   return err;
 }
 
+static bool is_wanted(const ts_pipeline_bench *b, const ts_pipeline_case *x) {
+  if (!*b->only) return true;
+  for (const char *w = b->only; w; w = next_word(w))
+    if (is_named(x, w)) return true;
+  return false;
+}
+
+static ts_err check_only(const ts_pipeline_bench *b) {
+  for (const char *w = *b->only ? b->only : NULL; w; w = next_word(w)) {
+    bool found = false;
+    for (int i = 0; i < b->n_cases; i++) found |= is_named(&b->cases[i], w);
+    if (!found)
+      return ts_fail(TS_ERR_USAGE, "bench: only = \"%s\": no row is \"%.*s\"",
+                     b->only, (int)strcspn(w, ","), w);
+  }
+  return TS_OK;
+}
+
 /* IN_BACKWARD: 0 false, 1 true, 2 both. */
 static ts_err create_cases(ts_pipeline_bench *b, int in_backward) {
   ts_err err = TS_OK;
@@ -286,12 +326,14 @@ static ts_err create_cases(ts_pipeline_bench *b, int in_backward) {
     for (int k = 0; k < N_KINDS; k++) {
       if (kinds[k].stash && later) continue; /* exclude each other */
       if (kinds[k].plain && !b->plain) continue;
+      if (!is_wanted(b, &kinds[k])) continue;
       ts_pipeline_case *x = &b->cases[b->n_cases++];
       *x = kinds[k];
       x->in_backward = later;
       TS_TRY(create_times(b, x));
     }
   }
+  TS_TRY(check_only(b));
 done:
   return err;
 }
@@ -312,7 +354,7 @@ static void reset(ts_pipeline_bench *b) {
 
 ts_err ts_bench_pipeline(const ts_args *a) {
   ts_err err = TS_OK;
-  ts_pipeline_bench b = {.json = "", .trace = ""};
+  ts_pipeline_bench b = {.json = "", .trace = "", .only = ""};
   double scale = 0.01, steps = 20, warm = 4, rounds = 5;
   int in_backward = 2, plain = 0;
   const ts_bench_key keys[] = {
@@ -324,13 +366,14 @@ ts_err ts_bench_pipeline(const ts_args *a) {
        .choice = &in_backward,
        .choices = "false|true|both"},
       {.name = "plain", .choice = &plain, .choices = "0|1"},
+      {.name = "only", .word = &b.only},
       {.name = "json", .word = &b.json},
       {.name = "trace", .word = &b.trace}};
   if (!a->n_more)
     TS_THROW(TS_ERR_USAGE,
              "usage: tessera bench pipeline DECK [scale=0.01] [steps=20] "
              "[warm=4] [rounds=5] [in_backward=both] [plain=0] "
-             "[json=FILE] [trace=NAME]");
+             "[only=KIND,...] [json=FILE] [trace=NAME]");
   TS_TRY(ts_bench_keys(a, 1, keys, sizeof keys / sizeof *keys));
   b.deck = a->more[0];
   b.sets = a->sets;

@@ -27,12 +27,14 @@ typedef struct ts_pipeline_bench {
   double scale;
   int steps, warm, rounds;
   bool plain;               /* with rows without graphs */
+  const char *only;         /* rows, with commas between; "": all */
   const char *json, *trace; /* files; "": none */
   ts_pipeline_case *cases;
   int n_cases;
   /* of all cases alike */
   int n_ranks, n_threads;
   int64_t global_batch;
+  char ids[96]; /* how they are distributed */
   double delay_us, delay_gbytes_per_s;
   char *plan;        /* text of the first case's */
   ts_device *device; /* whose memory they are in; NULL: plain */

@@ -1,6 +1,7 @@
 /* bench_pipeline_table.c - the table of `tessera bench pipeline`, for people
  * and as JSON. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,13 +12,14 @@
 
 /* What the rows of the table say. */
 typedef struct ts_line {
-  double median, p90, fastest;    /* ms; fastest: of the fastest tenth */
-  double rate;                    /* samples/s */
-  double exposed;                 /* % of the time */
-  double input_hidden;            /* % of input dist's messages */
+  double median, p90, fastest; /* ms; fastest: of the fastest tenth */
+  double rate;                 /* samples/s */
+  double exposed;              /* % of the time */
+  double input_hidden;         /* % of input dist's messages */
+  /* NAN without their row: */
   double of_base, of_sparse_dist; /* step times over theirs */
   double fastest_of;              /* fastest tenth over sparse_dist's */
-  bool same;                      /* losses are base's */
+  int same;                       /* losses are base's; -1: not known */
 } ts_line;
 
 static double tenth(const double *sorted, int n, int k) {
@@ -34,16 +36,17 @@ static double of_round(const ts_pipeline_bench *b, const ts_pipeline_case *x,
 }
 
 /* Of each round's medians, the median of the ratios: a round's turns were
- * neighbours in time. */
+ * neighbours in time.  NAN without Y. */
 static double ratio(const ts_pipeline_bench *b, const ts_pipeline_case *x,
                     const ts_pipeline_case *y) {
   double q[b->rounds];
+  if (!y) return NAN;
   for (int r = 0; r < b->rounds; r++)
     q[r] = of_round(b, x, r) / of_round(b, y, r);
   return ts_bench_median(q, b->rounds);
 }
 
-/* KIND's row with the same in_backward as X's. */
+/* KIND's row with the same in_backward as X's, or NULL. */
 static const ts_pipeline_case *row_of(const ts_pipeline_bench *b,
                                       const ts_pipeline_case *x,
                                       const char *kind) {
@@ -51,7 +54,7 @@ static const ts_pipeline_case *row_of(const ts_pipeline_bench *b,
     if (!strcmp(b->cases[i].kind, kind) &&
         b->cases[i].in_backward == x->in_backward)
       return &b->cases[i];
-  return x;
+  return NULL;
 }
 
 /* Time of the fastest tenth: what the machine does when left alone. */
@@ -87,10 +90,10 @@ static ts_line make_row(const ts_pipeline_bench *b, const ts_pipeline_case *x) {
   ts_line row = {.median = ts_bench_median(ms, n), /* sorts */
                  .of_base = ratio(b, x, base),
                  .of_sparse_dist = ratio(b, x, sparse_dist),
-                 .same = x->losses == base->losses};
+                 .same = base ? x->losses == base->losses : -1};
   row.p90 = tenth(ms, n, 9);
   row.fastest = tenth(ms, n, 1);
-  row.fastest_of = row.fastest / fastest(b, sparse_dist);
+  row.fastest_of = sparse_dist ? row.fastest / fastest(b, sparse_dist) : NAN;
   row.rate = (double)b->global_batch / row.median * 1e3;
   row.exposed =
       100 * quiet_median(b, x, x->exposed) / quiet_median(b, x, x->ms);
@@ -102,27 +105,38 @@ static ts_line make_row(const ts_pipeline_bench *b, const ts_pipeline_case *x) {
 void ts_pipeline_bench_head(const ts_pipeline_bench *b) {
   ts_info(" ");
   ts_info("bench pipeline: %s, scale %g, %d ranks of %d threads, batch %lld; "
-          "%d rounds of %d steps after %d",
+          "%d rounds of %d steps after %d; %s",
           b->deck, b->scale, b->n_ranks, b->n_threads,
-          (long long)b->global_batch, b->rounds, b->steps, b->warm);
+          (long long)b->global_batch, b->rounds, b->steps, b->warm, b->ids);
   if (b->delay_us > 0 || b->delay_gbytes_per_s > 0)
     ts_info("a network of %g us and %g GB/s (comm.delay)", b->delay_us,
             b->delay_gbytes_per_s);
 }
 
+/* X with so many DIGITS, or what stands for none. */
+static const char *ratio_text(char text[16], double x, int digits,
+                              const char *none) {
+  snprintf(text, 16, "%.*f", digits, x);
+  return isnan(x) ? none : text;
+}
+
 static void print_row(const ts_pipeline_case *x, const ts_line *row) {
-  char name[64], rate[32];
+  char name[64], rate[32], of[3][16];
   snprintf(name, sizeof name, "%s%s%s%s%s%s%s", x->kind,
            x->plain ? ", no graph" : "", x->stash ? ", stash" : "",
            x->lookup ? ", " : "", x->lookup ? x->lookup : "",
            x->lookup ? ", " : "", x->lookup ? x->lane : "");
-  ts_info("%-36s %9.2f %9.2f %9.2f %9s %9.1f %9.1f %7.1f %7.1f %7.3f %7.3f "
-          "%7.3f  %s",
+  ts_info("%-36s %9.2f %9.2f %9.2f %9s %9.1f %9.1f %7.1f %7.1f %7s %7s "
+          "%7s  %s",
           name, row->median, row->p90, row->fastest,
           ts_str_count(rate, (int64_t)row->rate), (double)x->alloc / (1 << 20),
           (double)x->reserved / (1 << 20), row->exposed, row->input_hidden,
-          row->of_base, row->of_sparse_dist, row->fastest_of,
-          row->same ? "base's" : "its own");
+          ratio_text(of[0], row->of_base, 3, "-"),
+          ratio_text(of[1], row->of_sparse_dist, 3, "-"),
+          ratio_text(of[2], row->fastest_of, 3, "-"),
+          row->same < 0 ? "-"
+          : row->same   ? "base's"
+                        : "its own");
 }
 
 void ts_pipeline_bench_print(const ts_pipeline_bench *b) {
@@ -149,6 +163,7 @@ static ts_err add_row(ts_str *s, const ts_pipeline_bench *b,
                       const ts_pipeline_case *x, bool last) {
   ts_err err = TS_OK;
   const ts_line row = make_row(b, x);
+  char of[3][16];
   TS_TRY(ts_str_append(s, "  {\"pipeline\": \"%s\", ", x->kind));
   if (x->stash) TS_TRY(ts_str_append(s, "\"stash_gradients\": true, "));
   if (x->lookup)
@@ -160,13 +175,18 @@ static ts_err add_row(ts_str *s, const ts_pipeline_bench *b,
       "%.4f, "
       "\"fastest_ms\": %.4f, \"samples_per_s\": %.1f, \"alloc_bytes\": %lld, "
       "\"reserved_bytes\": %lld, \"exposed_comm_percent\": %.3f, "
-      "\"input_hidden_percent\": %.3f, \"of_base\": %.5f, "
-      "\"of_sparse_dist\": %.5f, \"fastest_of_sparse_dist\": %.5f, "
+      "\"input_hidden_percent\": %.3f, \"of_base\": %s, "
+      "\"of_sparse_dist\": %s, \"fastest_of_sparse_dist\": %s, "
       "\"losses_of_base\": %s}%s\n",
       x->plain ? "true" : "false", x->in_backward ? "true" : "false",
       row.median, row.p90, row.fastest, row.rate, (long long)x->alloc,
-      (long long)x->reserved, row.exposed, row.input_hidden, row.of_base,
-      row.of_sparse_dist, row.fastest_of, row.same ? "true" : "false",
+      (long long)x->reserved, row.exposed, row.input_hidden,
+      ratio_text(of[0], row.of_base, 5, "null"),
+      ratio_text(of[1], row.of_sparse_dist, 5, "null"),
+      ratio_text(of[2], row.fastest_of, 5, "null"),
+      row.same < 0 ? "null"
+      : row.same   ? "true"
+                   : "false",
       last ? "" : ","));
 done:
   return err;

@@ -1,7 +1,13 @@
-/* bench_step.c - `tessera bench step DECK [iters=N]`: whole training steps
- * over batches that lie ready in memory, so that reading is left out. */
+/* bench_step.c - `tessera bench step DECK [iters=N] [pipeline=KIND]`: training
+ * steps over batches that lie ready in memory, so that reading is left out.
+ *
+ * Without a pipeline each step is one alone, from its input to its loss, which
+ * the host waits for: what each phase costs when nothing hides it.  With one
+ * steps are those of a training: input and the host's work are hidden as far as
+ * that pipeline does, and nothing is waited for before the last step. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -18,27 +24,42 @@
 #include "train/pipeline.h"
 #include "train/report.h"
 
-enum { N_BATCHES = 8 };
+enum { N_BATCHES = 8, AHEAD = 4, MORE = 10 };
 
-static ts_err read_batches(ts_trainer *t, ts_source *s,
-                           ts_batch_store **stores) {
+typedef struct ts_step_bench {
+  ts_trainer *t;
+  ts_batch_store *stores[N_BATCHES];
+  ts_loader *loader;     /* of a pipeline's steps; NULL: each is alone */
+  ts_step_result result; /* of the newest */
+  int iters, warm;
+  char ids[96];         /* how they are distributed */
+  double *ms;           /* (iters) */
+  ts_bench_turn *turns; /* (iters + warm) */
+  ts_bench_copies copies;
+} ts_step_bench;
+
+static ts_err read_batches(ts_step_bench *b, ts_source *s) {
   ts_err err = TS_OK;
+  ts_trainer *t = b->t;
   const int64_t g = t->global_batch;
+  s->n_threads = t->n_threads; /* nothing computes yet */
+  ts_bench_ids(b->ids, sizeof b->ids, s);
   for (int i = 0; i < N_BATCHES; i++) {
-    TS_TRY(ts_batch_store_create(&stores[i], t->config, t->device));
+    TS_TRY(ts_batch_store_create(&b->stores[i], t->config, t->device));
     const int64_t at = (i * g) % (s->info.n_samples - g + 1);
-    TS_TRY(s->ops->read(s, stores[i], at + t->rank * (g / t->n_ranks),
+    TS_TRY(s->ops->read(s, b->stores[i], at + t->rank * (g / t->n_ranks),
                         (int32_t)(g / t->n_ranks)));
+    ts_batch_store_batch(b->stores[i])->n_global = g;
   }
 done:
   return err;
 }
 
-static ts_err one_step(ts_trainer *t, ts_batch *b, double *loss_sum) {
+static ts_err step_alone(ts_trainer *t, ts_batch *b, ts_step_result *result) {
   ts_err err = TS_OK;
   ts_cargo *c = ts_cargo_at(t, 0);
-  ts_step_result result = {0};
   ts_event loss;
+  *result = (ts_step_result){.skipped = true}; /* no metrics */
   c->batch = b;
   c->loaded = true;
   TS_TRY(ts_stage_input_begin(t, c, 0));
@@ -49,47 +70,54 @@ static ts_err one_step(ts_trainer *t, ts_batch *b, double *loss_sum) {
   TS_TRY(ts_stage_backward(t, c, ++t->step, (ts_look_ahead){0}, (ts_event){0}));
   TS_TRY(ts_stage_optimize(t));
   TS_TRY(ts_step_graph_end(t));
-  result.skipped = true; /* no metrics */
-  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, &result));
-  TS_TRY(ts_stage_fetch(t, &result));
-  *loss_sum = result.loss_sum;
+  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
+  TS_TRY(ts_stage_fetch(t, result));
   ts_cargo_empty(c, NULL);
 done:
   return err;
 }
 
-/* One step on the batch of its turn; *MS is what it took, *LOSS its sum. */
-static ts_err timed_step(ts_trainer *t, ts_batch_store **stores, int i,
-                         double *ms, double *loss) {
+/* Step number I; *MS is what it took. */
+static ts_err timed_step(ts_step_bench *b, int i, double *ms) {
   ts_err err = TS_OK;
+  ts_trainer *t = b->t;
   const double t0 = ts_now();
-  ts_batch *b = ts_batch_store_batch(stores[i % N_BATCHES]);
   ts_run_trace_step(i);
-  b->step = i;
-  TS_TRY(one_step(t, b, loss));
+  if (b->loader) {
+    TS_TRY(ts_pipeline_step(t, b->loader, 0, &b->result));
+    t->step++;
+    TS_TRY(ts_bench_copies_step(&b->copies));
+  } else {
+    ts_batch *batch = ts_batch_store_batch(b->stores[i % N_BATCHES]);
+    batch->step = i;
+    TS_TRY(step_alone(t, batch, &b->result));
+  }
   *ms = 1e3 * (ts_now() - t0);
 done:
   return err;
 }
 
-/* Products are run again alone where the host has them; a device's own times
- * of phases are taken in more steps, which have no graphs. */
-static ts_err print_phases(ts_trainer *t, ts_batch_store **stores, int iters,
-                           ts_bench_turn *turns, double seconds) {
-  enum { MORE = 10 };
+/* ---- results ------------------------------------------------------------- */
+
+/* Products are run again alone where the host has them, and steps are, too; a
+ * device's own times of phases are taken in more steps, which have no
+ * graphs. */
+static ts_err print_phases(ts_step_bench *b, double seconds) {
   ts_err err = TS_OK;
-  double ms, loss;
-  const ts_batch *batch = ts_batch_store_batch(stores[0]);
+  double ms;
+  ts_trainer *t = b->t;
+  const ts_batch *batch = ts_batch_store_batch(b->stores[0]);
   if (!ts_device_is_apart(t->device)) {
-    TS_TRY(ts_bench_phases_print(t, batch, iters, seconds));
-    return ts_bench_turns_print(turns, iters, t);
+    TS_TRY(ts_bench_phases_print(t, batch, b->iters, seconds));
+    return b->loader ? TS_OK
+                     : ts_bench_turns_print(b->turns + b->warm, b->iters, t);
   }
   ts_clock_phases(true);
-  TS_TRY(timed_step(t, stores, 0, &ms, &loss));
+  TS_TRY(timed_step(b, 0, &ms));
   TS_TRY(ts_trainer_rest(t));
   ts_timers_reset();
   const double t0 = ts_now();
-  for (int i = 0; i < MORE; i++) TS_TRY(timed_step(t, stores, i, &ms, &loss));
+  for (int i = 0; i < MORE; i++) TS_TRY(timed_step(b, i, &ms));
   TS_TRY(ts_trainer_rest(t));
   TS_TRY(ts_bench_phases_print(t, batch, MORE, (ts_now() - t0) / MORE));
 done:
@@ -97,78 +125,145 @@ done:
   return err;
 }
 
-static ts_err measure(ts_trainer *t, ts_batch_store **stores, int iters) {
+/* SECONDS: of a step.  Steps alone go by their median; those of a pipeline,
+ * which end in the next, by all of them together. */
+static void print_figure(ts_step_bench *b, double seconds) {
+  const ts_trainer *t = b->t;
+  char rate[32], whole[96] = "";
+  const double median = ts_bench_median(b->ms, b->iters);
+  const double ms = b->loader ? 1e3 * seconds : median;
+  const double g = (double)t->global_batch;
+  if (b->loader)
+    snprintf(whole, sizeof whole, "pipeline %s: %.2f ms a step, ",
+             t->config->pipeline.kind, ms);
+  ts_info("bench step: %d ranks, %d threads each, batch %lld: %smedian %.2f "
+          "ms, fastest %.2f ms, %s samples/s; loss %.5f; %s",
+          t->n_ranks, t->n_threads, (long long)t->global_batch, whole, median,
+          b->ms[0], ts_str_count(rate, (int64_t)(g / ms * 1e3)),
+          b->result.loss_sum / (double)(t->global_batch / t->n_ranks), b->ids);
+}
+
+/* ---- measuring ----------------------------------------------------------- */
+
+/* Steps to warm up and those that count: seconds of one of these. */
+static ts_err run_steps(ts_step_bench *b, double *seconds) {
   ts_err err = TS_OK;
-  double *ms = NULL, ignored, loss = 0;
-  ts_bench_turn *turns = NULL;
-  char rate[32];
-  const int warm = iters / 4;
-  const bool alone = !ts_device_is_apart(t->device);
-  ts_bench_copies copies = {0};
-  TS_TRY(ts_mem_array(&ms, iters, sizeof *ms, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&turns, iters + warm, sizeof *turns, TS_TAG_MISC));
-  TS_TRY(ts_bench_copies_start(&copies, t, iters));
-  for (int i = 0; i < iters + warm; i++) {
-    if (i == warm) ts_timers_reset();
-    if (i == warm) TS_TRY(ts_bench_copies_begin(&copies));
-    if (alone) ts_bench_turn_begin(&turns[i]);
-    TS_TRY(
-        timed_step(t, stores, i, i < warm ? &ignored : &ms[i - warm], &loss));
-    if (alone) TS_TRY(ts_bench_turn_end(&turns[i], t));
+  const bool alone = !b->loader && !ts_device_is_apart(b->t->device);
+  double ignored, t0 = 0, sum = 0;
+  for (int i = 0; i < b->iters + b->warm; i++) {
+    if (i == b->warm) {
+      TS_TRY(ts_trainer_rest(b->t));
+      TS_TRY(ts_comm_barrier(b->t->control));
+      ts_timers_reset();
+      TS_TRY(ts_bench_copies_begin(&b->copies));
+      t0 = ts_now();
+    }
+    if (alone) ts_bench_turn_begin(&b->turns[i]);
+    TS_TRY(timed_step(b, i, i < b->warm ? &ignored : &b->ms[i - b->warm]));
+    if (alone) TS_TRY(ts_bench_turn_end(&b->turns[i], b->t));
   }
-  TS_TRY(ts_bench_copies_end(&copies));
-  double seconds = 0;
-  for (int i = 0; i < iters; i++) seconds += ms[i] / 1e3;
-  TS_TRY(ts_report_end(t, seconds, iters * t->global_batch, 0));
-  const double median = ts_bench_median(ms, iters);
-  ts_info("bench step: %d ranks, %d threads each, batch %lld: median %.2f ms, "
-          "fastest %.2f ms, %s samples/s; loss %.5f",
-          t->n_ranks, t->n_threads, (long long)t->global_batch, median, ms[0],
-          ts_str_count(rate, (int64_t)((double)t->global_batch / median * 1e3)),
-          loss / (double)(t->global_batch / t->n_ranks));
-  TS_TRY(ts_bench_copies_print(&copies, false));
-  TS_TRY(print_phases(t, stores, iters, turns + warm, seconds / iters));
+  TS_TRY(ts_stage_fetch(b->t, &b->result));
+  *seconds = (ts_now() - t0) / b->iters;
+  for (int i = 0; i < b->iters; i++) sum += b->ms[i] / 1e3;
+  if (!b->loader) *seconds = sum / b->iters; /* products run alone in between */
 done:
-  ts_bench_copies_reset(&copies);
-  ts_mem_free(turns);
-  ts_mem_free(ms);
   return err;
+}
+
+static ts_err measure(ts_step_bench *b) {
+  ts_err err = TS_OK;
+  ts_trainer *t = b->t;
+  double seconds;
+  TS_TRY(ts_mem_array(&b->ms, b->iters, sizeof *b->ms, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&b->turns, b->iters + b->warm, sizeof *b->turns,
+                      TS_TAG_MISC));
+  TS_TRY(ts_bench_copies_start(&b->copies, t, b->iters));
+  TS_TRY(run_steps(b, &seconds));
+  TS_TRY(ts_bench_copies_end(&b->copies));
+  TS_TRY(ts_report_end(t, seconds * b->iters, b->iters * t->global_batch, 0));
+  print_figure(b, seconds);
+  TS_TRY(ts_bench_copies_print(&b->copies, b->loader != NULL));
+  TS_TRY(print_phases(b, seconds));
+  if (b->loader) ts_pipeline_drain(t, b->loader);
+done:
+  return err;
+}
+
+/* The deck, with the pipeline KIND: "0" none, "1" the deck's own.  semi_sync
+ * begins at once. */
+static ts_err read_deck(ts_config **out, const ts_args *a, const char *kind) {
+  ts_err err = TS_OK;
+  const char *sets[a->n_sets + 2];
+  char text[64];
+  int n = a->n_sets;
+  const bool named = strcmp(kind, "0") != 0 && strcmp(kind, "1") != 0;
+  if (named && !ts_pipeline_find(kind))
+    TS_THROW(TS_ERR_USAGE, "bench: there is no pipeline \"%s\"", kind);
+  for (int i = 0; i < n; i++) sets[i] = a->sets[i];
+  snprintf(text, sizeof text, "pipeline.kind=%s", kind);
+  if (named) sets[n++] = text;
+  if (strcmp(kind, "0") != 0) sets[n++] = "pipeline.start_batch=0";
+  TS_TRY(ts_deck_read_all(out, a->more[0], sets, n));
+  (*out)->run.accumulate = 1; /* whole batches */
+done:
+  return err;
+}
+
+static ts_err prepare(ts_step_bench *b, const ts_config *c, bool pipeline) {
+  ts_err err = TS_OK;
+  ts_source *s = NULL;
+  TS_TRY(ts_trainer_start(&b->t, c, true));
+  TS_TRY(ts_report_header(b->t));
+  b->t->n_stores = N_BATCHES;
+  TS_TRY(ts_trainer_build(b->t, NULL));
+  ts_report_plan(b->t);
+  TS_TRY(ts_settle(b->t, ts_ebc_init(b->t->ebc)));
+  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, b->t->control));
+  TS_TRY(ts_settle(b->t, read_batches(b, s)));
+  TS_TRY(ts_report_in_flight(b->t));
+  if (pipeline)
+    TS_TRY(ts_loader_create_replay(&b->loader, b->stores, N_BATCHES,
+                                   b->warm + b->iters + 1 + MORE + AHEAD));
+done:
+  ts_source_close(s);
+  return err;
+}
+
+static void reset(ts_step_bench *b) {
+  ts_bench_copies_reset(&b->copies);
+  ts_mem_free(b->turns);
+  ts_mem_free(b->ms);
+  ts_loader_destroy(b->loader);
+  for (int i = 0; i < N_BATCHES; i++) ts_batch_store_destroy(b->stores[i]);
+  ts_trainer_destroy(b->t);
 }
 
 ts_err ts_bench_step(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
-  ts_trainer *t = NULL;
-  ts_source *s = NULL;
-  ts_batch_store *stores[N_BATCHES] = {0};
+  ts_step_bench b = {.t = NULL};
   double iters = 40;
+  const char *pipeline = "0";
   ts_trace_request trace = {0};
   ts_trace_file file = {0};
   const ts_bench_key keys[] = {
-      {.name = "iters", .number = &iters, .least = 4, .most = 1e9}};
+      {.name = "iters", .number = &iters, .least = 4, .most = 1e9},
+      {.name = "pipeline", .word = &pipeline}};
   if (!a->n_more)
-    TS_THROW(TS_ERR_USAGE, "usage: tessera bench step DECK [iters=N]");
-  TS_TRY(ts_bench_keys(a, 1, keys, 1));
+    TS_THROW(TS_ERR_USAGE,
+             "usage: tessera bench step DECK [iters=N] [pipeline=0|1|KIND]");
+  TS_TRY(ts_bench_keys(a, 1, keys, sizeof keys / sizeof *keys));
   TS_TRY(ts_args_trace(a, &trace));
-  TS_TRY(ts_deck_read_all(&c, a->more[0], a->sets, a->n_sets));
-  c->run.accumulate = 1; /* whole batches */
-  TS_TRY(ts_trainer_start(&t, c, true));
-  TS_TRY(ts_report_header(t));
-  t->n_stores = N_BATCHES;
-  TS_TRY(ts_trainer_build(t, NULL));
-  ts_report_plan(t);
-  TS_TRY(ts_settle(t, ts_ebc_init(t->ebc)));
-  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, t->control));
-  TS_TRY(ts_settle(t, read_batches(t, s, stores)));
-  TS_TRY(ts_report_in_flight(t));
-  TS_TRY(ts_run_trace_open(&file, c, &trace, (int64_t)iters / 4, t->control));
-  TS_TRY(measure(t, stores, (int)iters));
-  TS_TRY(ts_run_trace_close(&file, t->control));
+  b.iters = (int)iters;
+  b.warm = b.iters / 4;
+  TS_TRY(read_deck(&c, a, pipeline));
+  TS_TRY(prepare(&b, c, strcmp(pipeline, "0") != 0));
+  TS_TRY(ts_run_trace_open(&file, c, &trace, b.warm, b.t->control));
+  TS_TRY(measure(&b));
+  TS_TRY(ts_run_trace_close(&file, b.t->control));
 done:
   ts_trace_file_reset(&file);
-  for (int i = 0; i < N_BATCHES; i++) ts_batch_store_destroy(stores[i]);
-  ts_source_close(s);
-  ts_trainer_destroy(t);
+  reset(&b);
   ts_deck_destroy(c);
   return err;
 }

@@ -65,6 +65,7 @@ static ts_err write_split(const ts_args *a, ts_trainer *t, ts_split split) {
              a->format);
   if (split == TS_SPLIT_EVAL) TS_TRY(training_state(t, &state));
   TS_TRY(ts_source_open(&s, t->config, split, state.text, t->control));
+  s->n_threads = t->n_threads;
   TS_TRY(criteo ? ts_criteo_write(a->out, s, t->control)
                 : ts_dataset_write(a->out, s, t->control));
   report(a, s, ts_now() - t0);

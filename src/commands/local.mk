@@ -11,6 +11,7 @@ tessera_sources += \
   src/commands/bench_limits.c \
   src/commands/bench_limits.h \
   src/commands/bench_memory.c \
+  src/commands/bench_model.c \
   src/commands/bench_phases.c \
   src/commands/bench_input.c src/commands/bench_input.h \
   src/commands/bench_input_table.c \

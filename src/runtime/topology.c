@@ -144,11 +144,15 @@ ts_binding ts_binding_found(void) {
   return found;
 }
 
+/* A rank's share of N CPUs. */
+static int fair_share(int n, int node_size) {
+  return n / node_size > 0 ? n / node_size : 1;
+}
+
 int ts_bind(int wanted, int node_rank, int node_size, bool *widened) {
   cpu_set_t job, own;
   *widened = false;
-  const int n = ts_cpus_allowed();
-  const int fair = n / node_size > 0 ? n / node_size : 1;
+  const int fair = fair_share(ts_cpus_allowed(), node_size);
   const int n_threads = wanted > 0 ? wanted : fair;
   sched_getaffinity(0, sizeof own, &own);
   const int total = job_cpus(&job), bound = CPU_COUNT(&own);
@@ -184,6 +188,12 @@ int ts_bind_local(int wanted, bool *widened) {
   ts_node_place(&rank, &size);
   if (size < 1) size = 1;
   return ts_bind(wanted, rank > 0 ? rank % size : 0, size, widened);
+}
+
+int ts_threads_local(int wanted) {
+  int rank, size;
+  ts_node_place(&rank, &size);
+  return wanted > 0 ? wanted : fair_share(ts_cpus_allowed(), size ? size : 1);
 }
 
 int64_t ts_peak_rss_bytes(void) {

@@ -30,6 +30,9 @@ int ts_bind(int wanted, int node_rank, int node_size, bool *widened);
  * exist. */
 int ts_bind_local(int wanted, bool *widened);
 
+/* Threads that it gives a rank, without binding any. */
+int ts_threads_local(int wanted);
+
 /* What the launcher gave this rank, before ts_bind widened it: a bit for each
  * CPU, how many of the node's CPUs that are, and how many the job has here. */
 typedef struct ts_binding {

@@ -69,6 +69,7 @@ static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
                                      .depth = 3,
                                      .device = t->device,
                                      .pooling = t->pooling,
+                                     .n_threads = ts_trainer_readers(t),
                                      .serial = t->config->run.serial_lanes};
   TS_TRY(ts_loader_create(&p->loader, source, &options, NULL));
   for (int k = 0; k < 2; k++)

@@ -26,7 +26,9 @@ static double batch_bytes(const ts_trainer *t, int32_t batch,
                           const ts_plan_stats *stats) {
   enum { READ_AHEAD = 4 };
   const ts_config *c = t->config;
-  const double stores = t->n_stores ? t->n_stores : READ_AHEAD;
+  const double ring = (double)c->data.synthetic.ring;
+  const double ahead = ring > READ_AHEAD ? ring : READ_AHEAD;
+  const double stores = t->n_stores ? t->n_stores : ahead;
   const double copies = strcmp(c->data.input, "columns") ? 2 : 1;
   const double grown = 1.25, n = batch;
   double samples = n * 4 * (t->n_tasks + c->model.dense_features), ids = 0;

@@ -159,6 +159,7 @@ ts_err ts_run_open_loader(ts_run *r) {
                          .depth = ts_pipeline_n_cargo(c, false) + 1,
                          .device = r->t->device,
                          .pooling = r->t->pooling,
+                         .n_threads = ts_trainer_readers(r->t),
                          .serial = c->run.serial_lanes};
   r->last_step = c->run.steps > 0
                      ? c->run.steps

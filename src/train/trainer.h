@@ -113,6 +113,12 @@ ts_err ts_trainer_build(ts_trainer *, const char *plan_text);
 ts_err ts_trainer_expect_batches(ts_trainer *, size_t bytes);
 void ts_trainer_destroy(ts_trainer *);
 
+/* Threads that a reader beside the steps may use: the host's lanes need the
+ * rank's. */
+static inline int ts_trainer_readers(const ts_trainer *t) {
+  return ts_device_is_apart(t->device) ? t->n_threads : 1;
+}
+
 /* The host waits until the lanes are idle: before anyone but a step touches
  * tables.  What was begun ahead stays.  Local. */
 ts_err ts_trainer_rest(ts_trainer *);
