@@ -40,8 +40,9 @@ typedef struct ts_source_ops {
                  const ts_strings *paths, ts_comm *);
   void (*close)(ts_source *);
   /* Samples [first, first + n) into STORE; called by one thread, which may
-   * start n_threads - 1 more, no communication.  Ids are checked against the table's rows (errors name
-   * file, sample, feature, id and row count; data.on_bad_id). */
+   * start n_threads - 1 more, no communication.  Ids are checked against the
+   * table's rows (errors name file, sample, feature, id and row count;
+   * data.on_bad_id). */
   ts_err (*read)(ts_source *, ts_batch_store *, int64_t first, int32_t n);
   /* What later sources of the same run have to know (vocabularies, means)
    * as text, kept in the checkpoint's /loader; NULL where there is nothing. */
