@@ -118,6 +118,7 @@ END_TEST
 
 static int n_reads;
 static const ts_source_ops *under;
+static ts_source_ops counted; /* outlives a test that fails */
 
 static ts_err counted_read(ts_source *s, ts_batch_store *b, int64_t first,
                            int32_t n) {
@@ -164,7 +165,7 @@ static void check_ring(bool drop_last, int64_t from_step, int most_reads) {
   const int64_t per = drop_last ? SAMPLES / BATCH : (SAMPLES + 7) / BATCH;
   const ts_loader_state start = {from_step / per, from_step % per * BATCH,
                                  from_step};
-  ts_source_ops counted = *s->ops;
+  counted = *s->ops;
   under = s->ops;
   counted.read = counted_read;
   s->ops = &counted;
@@ -212,7 +213,7 @@ START_TEST(no_ring_reads_all) {
   ts_config *c;
   ts_source *s = open_data(&c, "data.synthetic.ring=0");
   ck_assert_int_eq(s->info.period, 0);
-  ts_source_ops counted = *s->ops;
+  counted = *s->ops;
   under = s->ops;
   counted.read = counted_read;
   s->ops = &counted;
