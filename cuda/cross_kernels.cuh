@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(TS_CROSS_THREADS)
     float4 by = dy; /* dy * t, or dy where there is no t */
     if (a.add) {
       dy = ts_cross_sum(dy, ts_cross_get<WIDE>((const T *)a.add + at, n));
-      ts_cross_put<WIDE>(a.dy + at, n, dy);
+      if (a.t) ts_cross_put<WIDE>(a.dy + at, n, dy);
       by = dy;
     }
     if (a.t) {

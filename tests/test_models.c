@@ -512,6 +512,7 @@ static void cross_case(const ts_kernels *k, int width, int stride, bool first,
       ck_assert_float_eq_tol(dx0[j], (float)to, 1e-6f);
       if (!last) ck_assert_float_eq_tol(dt[tj], (float)(g * x0[j]), 1e-6f);
     }
+  if (last) ck_assert_mem_eq(dy, dy_was, sizeof dy);
 }
 
 /* With t, dt and add in bf16: as of floats that are rounded so. */

@@ -74,13 +74,27 @@ static void cross_grad_float(const ts_cross_args *a, int64_t i) {
     }
 }
 
-static void cross_grad_row(const ts_cross_args *a, int64_t i) {
+/* Without t: nobody reads dy afterwards. */
+static void cross_end(const ts_cross_args *a, int64_t i) {
   const float *restrict dy = a->dy + i * a->stride;
   float *restrict dx0 = a->dx0 + i * a->stride;
-  if (a->add) cross_add(a, i);
-  if (!a->t)
+  const void *row = a->add ? cross_at(a->add, i, a->stride, a->half) : NULL;
+  const float *restrict add = row;
+  const uint16_t *restrict add16 = row;
+  if (a->first) memset(dx0, 0, (size_t)a->width * sizeof *dx0);
+  if (!row)
+    for (int32_t k = 0; k < a->width; k++) dx0[k] += dy[k];
+  else if (a->half)
     for (int32_t k = 0; k < a->width; k++)
-      dx0[k] = (a->first ? 0.0f : dx0[k]) + dy[k];
+      dx0[k] += dy[k] + ts_half_float(add16[k]);
+  else
+    for (int32_t k = 0; k < a->width; k++) dx0[k] += dy[k] + add[k];
+}
+
+static void cross_grad_row(const ts_cross_args *a, int64_t i) {
+  if (a->add && a->t) cross_add(a, i);
+  if (!a->t)
+    cross_end(a, i);
   else if (a->half)
     cross_grad_half(a, i);
   else

@@ -143,7 +143,7 @@ typedef struct ts_cross_args {
   uint16_t *y16; /* y in bf16, unless NULL */
   bool half;     /* t, dt and add are of bf16, else f32 */
   /* backward: dy += add (unless NULL), then dx0 += dy * t (= where FIRST) and
-   * dt = dy * x0.  Without t, the end: dx0 += dy. */
+   * dt = dy * x0.  Without t, the end: dx0 += dy + add, and dy stays. */
   const void *add;
   float *dy, *dx0;
   void *dt;
