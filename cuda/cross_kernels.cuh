@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(TS_CROSS_THREADS)
     const float4 x = ts_cross_get<WIDE>(a.x + at, n);
     const float4 t = ts_cross_get<WIDE>((const T *)a.t + i * a.t_stride + c, n);
     const float4 y = ts_cross_sum(ts_cross_product(x0, t), x);
-    ts_cross_put<WIDE>(a.y + at, n, y);
+    if (a.y) ts_cross_put<WIDE>(a.y + at, n, y);
     if (a.y16) ts_cross_put<WIDE>(a.y16 + at, n, y);
   });
 }
@@ -107,11 +107,12 @@ __global__ void __launch_bounds__(TS_CROSS_THREADS)
     ts_cross_grad_kernel(const __grid_constant__ ts_cross_args a) {
   ts_cross_each(a.batch, a.width, [&](int64_t i, int32_t c, int n) {
     const int64_t at = i * a.stride + c, t_at = i * a.t_stride + c;
-    float4 dy = ts_cross_get<WIDE>(a.dy + at, n);
+    float4 dy = a.dy16 ? ts_cross_get<WIDE>(a.dy16 + at, n)
+                       : ts_cross_get<WIDE>(a.dy + at, n);
     float4 by = dy; /* dy * t, or dy where there is no t */
     if (a.add) {
       dy = ts_cross_sum(dy, ts_cross_get<WIDE>((const T *)a.add + at, n));
-      ts_cross_put<WIDE>(a.dy + at, n, dy);
+      if (a.t) ts_cross_put<WIDE>(a.dy + at, n, dy);
       by = dy;
     }
     if (a.t) {

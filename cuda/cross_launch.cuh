@@ -19,9 +19,9 @@ static inline bool ts_cross_is_wide(const ts_cross_args *a) {
   return a->width % 4 == 0 && a->stride % 4 == 0 && a->t_stride % 4 == 0 &&
          ts_cross_fits(a->x0, 16) && ts_cross_fits(a->x, 16) &&
          ts_cross_fits(a->y, 16) && ts_cross_fits(a->y16, 8) &&
-         ts_cross_fits(a->dy, 16) && ts_cross_fits(a->dx0, 16) &&
-         ts_cross_fits(a->t, side) && ts_cross_fits(a->dt, side) &&
-         ts_cross_fits(a->add, side);
+         ts_cross_fits(a->dy, 16) && ts_cross_fits(a->dy16, 8) &&
+         ts_cross_fits(a->dx0, 16) && ts_cross_fits(a->t, side) &&
+         ts_cross_fits(a->dt, side) && ts_cross_fits(a->add, side);
 }
 
 template <class T, bool WIDE>

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -26,23 +27,34 @@ static int64_t place_of(const char *key) {
   return low;
 }
 
-const ts_choice *ts_choice_find(const char *key) {
-  const int64_t i = place_of(key);
-  return i < count && !strcmp(list[i].key, key) ? &list[i] : NULL;
+static bool is_at(int64_t i, const char *key) {
+  return i < count && !strcmp(list[i].key, key);
 }
 
-ts_err ts_choice_add(const ts_choice *c) {
+const ts_choice *ts_choice_find(const char *key) {
+  const int64_t i = place_of(key);
+  if (!is_at(i, key)) return NULL;
+  list[i].used = true;
+  return &list[i];
+}
+
+static ts_err add(const ts_choice *c, bool used) {
   ts_err err = TS_OK;
   const int64_t i = place_of(c->key);
-  if (!ts_choice_find(c->key)) {
+  if (!is_at(i, c->key)) {
     const size_t size = sizeof *list, n = (size_t)count;
     TS_TRY(ts_mem_resize(&list, n * size, (n + 1) * size, TS_TAG_MISC));
     memmove(list + i + 1, list + i, (n - (size_t)i) * size);
     count++;
   }
   list[i] = *c;
+  list[i].used = used;
 done:
   return err;
+}
+
+ts_err ts_choice_add(const ts_choice *c) {
+  return add(c, true);
 }
 
 uint64_t ts_choices_version(void) {
@@ -53,6 +65,39 @@ void ts_choices_reset(void) {
   ts_mem_free(list);
   list = NULL;
   count = 0;
+}
+
+/* Of that EPILOGUE, -1 for all; NONE: those the library has nothing for, else
+ * the others. */
+static int64_t count_used(int epilogue, bool none) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const char *at = strstr(list[i].key, "epilogue ");
+    const int own = at ? atoi(at + strlen("epilogue ")) : -1;
+    n += list[i].used && list[i].none == none &&
+         (epilogue < 0 || own == epilogue);
+  }
+  return n;
+}
+
+ts_err ts_choices_unfused(ts_str *text, const ts_choice_kind *kinds) {
+  ts_err err = TS_OK;
+  const int64_t n = count_used(-1, true), others = count_used(-1, false);
+  const char *sep = ": ";
+  if (!n) return TS_OK;
+  TS_TRY(ts_str_append(text,
+                       "%" PRId64 " of %" PRId64 " go without what they "
+                       "should be fused with, for which there is no algorithm",
+                       n, others));
+  for (; kinds->name; kinds++) {
+    const int64_t of_kind = count_used(kinds->epilogue, true);
+    if (!of_kind) continue;
+    TS_TRY(
+        ts_str_append(text, "%s%s (%" PRId64 ")", sep, kinds->name, of_kind));
+    sep = ", ";
+  }
+done:
+  return err;
 }
 
 /* ---- text ---------------------------------------------------------------- */
@@ -109,7 +154,7 @@ ts_err ts_choices_take(const char *text, const char *maker) {
     }
   while (*from) {
     (void)read_line(&c, &from);
-    TS_TRY(ts_choice_add(&c));
+    TS_TRY(add(&c, false));
   }
 done:
   return err;

@@ -19,6 +19,7 @@ enum { TS_CHOICE_KEY = 160, TS_CHOICE_WORDS = 8 };
 typedef struct ts_choice {
   char key[TS_CHOICE_KEY];
   bool none; /* the library has nothing for it */
+  bool used; /* looked for or added by a product, not only taken from a text */
   uint64_t algo[TS_CHOICE_WORDS];
 } ts_choice;
 
@@ -28,6 +29,15 @@ ts_err ts_choice_add(const ts_choice *); /* or in place of one */
 /* Grows with each take: what was chosen before is to be looked up again. */
 uint64_t ts_choices_version(void);
 void ts_choices_reset(void);
+
+/* What an "epilogue" of keys is called. */
+typedef struct ts_choice_kind {
+  int epilogue;
+  const char *name;
+} ts_choice_kind;
+/* How many of those used the library has nothing for, by kind (KINDS ends with
+ * a NULL name); nothing is appended where it has all. */
+ts_err ts_choices_unfused(ts_str *text, const ts_choice_kind *kinds);
 
 /* All of them, by key; nothing is appended where there are none. */
 ts_err ts_choices_print(ts_str *text, const char *maker);

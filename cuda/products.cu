@@ -284,6 +284,7 @@ static ts_engine engine() {
   e.forward = forward;
   e.backward = backward;
   e.repeat = repeat;
+  e.unfused = ts_products_unfused;
   e.save = save;
   e.restore = restore;
   return e;

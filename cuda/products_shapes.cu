@@ -152,3 +152,14 @@ ts_err ts_fused_run(ts_fused *f, ts_blas *blas, const ts_product_at *at,
 done:
   return err;
 }
+
+ts_err ts_products_unfused(ts_str *text) {
+  static const ts_choice_kind kinds[] = {
+      {CUBLASLT_EPILOGUE_RELU_AUX_BIAS, "y with bias, ReLU and its mask"},
+      {CUBLASLT_EPILOGUE_RELU_AUX, "y with ReLU and its mask"},
+      {CUBLASLT_EPILOGUE_DRELU_BGRAD,
+       "dx with ReLU's mask and a bias' gradient"},
+      {CUBLASLT_EPILOGUE_BGRADB, "dW with the bias' gradient"},
+      {0, NULL}};
+  return ts_choices_unfused(text, kinds);
+}

@@ -14,9 +14,13 @@ static float *floats(char *base, size_t at) {
 
 typedef struct cross_case {
   int width, stride, t_stride, batch;
-  bool half, add, first, last, y16;
-  size_t x0, x, t, y, y_half, plus, dy, dx0, dt;
+  bool half, add, first, last, y16, ends; /* ENDS: no y, dy comes as bf16 */
+  size_t x0, x, t, y, y_half, plus, dy, dy_half, dx0, dt;
 } cross_case;
+
+static uint16_t *halves(char *base, size_t at) {
+  return (uint16_t *)(void *)(base + at);
+}
 
 static ts_err cross_task(const ts_kernels *k, char *base, const void *arg) {
   const cross_case *c = arg;
@@ -24,12 +28,12 @@ static ts_err cross_task(const ts_kernels *k, char *base, const void *arg) {
   ts_cross_args a = {.x0 = floats(base, c->x0),
                      .x = floats(base, c->x),
                      .t = base + c->t,
-                     .y = floats(base, c->y),
-                     .y16 =
-                         c->y16 ? (uint16_t *)(void *)(base + c->y_half) : NULL,
+                     .y = c->ends ? NULL : floats(base, c->y),
+                     .y16 = c->y16 ? halves(base, c->y_half) : NULL,
                      .half = c->half,
                      .add = c->add ? base + c->plus : NULL,
                      .dy = floats(base, c->dy),
+                     .dy16 = c->ends ? halves(base, c->dy_half) : NULL,
                      .dx0 = floats(base, c->dx0),
                      .dt = base + c->dt,
                      .first = c->first,
@@ -54,7 +58,8 @@ static void cross(int width, int batch, int how) {
                   .add = how & 2,
                   .first = how & 4,
                   .last = how & 8,
-                  .y16 = (how & 1) && below(3)};
+                  .y16 = (how & 32) || ((how & 1) && below(3)),
+                  .ends = how & 32};
   const int64_t n = (int64_t)batch * c.stride, m = (int64_t)batch * c.t_stride;
   const int off = odd ? 4 : 0;
   size_t *const all[] = {&c.x0, &c.x, &c.y, &c.dy, &c.dx0};
@@ -64,15 +69,19 @@ static void cross(int width, int batch, int how) {
   c.dt = c.half ? dense_take_halves(m, off) : dense_take_floats(m, off);
   c.plus = c.half ? dense_take_halves(n, off) : dense_take_floats(n, off);
   c.y_half = dense_take_halves(n, off);
+  c.dy_half = dense_take_halves(n, off);
   dense_run(cross_task, &c);
   dense_same("cross layer");
+  if (c.last || (c.ends && !c.add))
+    ck_assert_mem_eq(dense_of_target() + c.dy, dense_was() + c.dy, 4 * n);
 }
 
 START_TEST(crosses) {
   static const int widths[] = {1, 3, 4, 32, 37, 132, 3456};
   for (int w = 0; w < 7; w++)
-    for (int how = 0; how < 32; how++)
-      cross(widths[w], widths[w] > 1000 ? 3 : how % 3 ? 19 : 300, how);
+    for (int how = 0; how < 64; how++)
+      if (how < 32 || how & 1)
+        cross(widths[w], widths[w] > 1000 ? 3 : how % 3 ? 19 : 300, how);
   cross(32, 0, 0);
 }
 END_TEST

@@ -1,4 +1,4 @@
-check_PROGRAMS += tests/test_dense tests/test_dense_optim tests/test_ddp tests/test_ddp_rows tests/test_linear tests/test_mlp tests/test_models
+check_PROGRAMS += tests/test_dense tests/test_dense_optim tests/test_ddp tests/test_ddp_rows tests/test_ddp_gaps tests/test_linear tests/test_mlp tests/test_models
 tests_test_linear_SOURCES = tests/test_linear.c tests/linear_probe.c \
   tests/linear_probe.h
 tests_test_models_SOURCES = tests/test_models.c tests/model_oracle.c tests/model_oracle.h

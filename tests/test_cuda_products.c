@@ -81,6 +81,49 @@ START_TEST(what_is_refused_is_done_apart) {
 }
 END_TEST
 
+static void has_unfused(const ts_probe *p, const char *want) {
+  ts_str text = {0};
+  ck_assert_ok(ts_linear_unfused(&p->k, &text));
+  if (!want)
+    ck_assert_ptr_null(text.text);
+  else
+    ck_assert_msg(text.text && strstr(text.text, want), "%s", text.text);
+  ts_str_reset(&text);
+}
+
+/* At the end it is said of those that were used: not of what comes from a
+ * checkpoint alone. */
+START_TEST(what_is_refused_is_said) {
+  static const struct {
+    int epilogue;
+    const char *want;
+  } refused[] = {
+      {0, NULL},
+      {CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
+       "algorithm: y with bias, ReLU and its mask ("},
+      {CUBLASLT_EPILOGUE_DRELU_BGRAD,
+       "algorithm: dx with ReLU's mask and a bias' gradient ("},
+      {CUBLASLT_EPILOGUE_BGRADB, "algorithm: dW with the bias' gradient ("}};
+  static ts_probe p;
+  ts_str text = {0};
+  ts_cublas.refused = refused[_i].epilogue;
+  start(&p, &cases[1]);
+  has_unfused(&p, NULL);
+  pass(&p, BATCH_MAX, 0);
+  has_unfused(&p, refused[_i].want);
+  ck_assert_ok(p.k.engine->save(&text));
+  stop(&p);
+  start(&p, &cases[1]);
+  ck_assert_ok(p.k.engine->restore(text.text));
+  has_unfused(&p, NULL);
+  pass(&p, BATCH_MAX, 0);
+  has_unfused(&p, refused[_i].want);
+  stop(&p);
+  ts_str_reset(&text);
+  ts_cublas.refused = 0;
+}
+END_TEST
+
 /* Without any algorithm there is a message. */
 START_TEST(no_algorithm_is_an_error) {
   static ts_probe p;
@@ -165,6 +208,7 @@ static Suite *suite(void) {
   tcase_add_test(t, masks_and_sums_are_fused);
   tcase_add_loop_test(t, products_are_repeated, 0, N_CASES);
   tcase_add_loop_test(t, what_is_refused_is_done_apart, 0, 3);
+  tcase_add_loop_test(t, what_is_refused_is_said, 0, 4);
   tcase_add_test(t, no_algorithm_is_an_error);
   tcase_add_loop_test(t, algorithms_are_kept, 0, N_CASES);
   tcase_add_test(t, algorithms_of_others_are_not_taken);

@@ -512,35 +512,45 @@ static void cross_case(const ts_kernels *k, int width, int stride, bool first,
       ck_assert_float_eq_tol(dx0[j], (float)to, 1e-6f);
       if (!last) ck_assert_float_eq_tol(dt[tj], (float)(g * x0[j]), 1e-6f);
     }
+  if (last) ck_assert_mem_eq(dy, dy_was, sizeof dy);
 }
 
-/* With t, dt and add in bf16: as of floats that are rounded so. */
+/* With t, dt and add in bf16: as of floats that are rounded so; then without
+ * y, and with dy in bf16, too. */
 static void half_cross_case(const ts_kernels *k, int width, bool first) {
-  static float x0[KB * KW], x[KB * KW], t[KB * KW], add[KB * KW];
-  static float y[2][KB * KW], dy[2][KB * KW], dx0[2][KB * KW], dt[KB * KW];
-  static uint16_t t16[KB * KW], add16[KB * KW], dt16[KB * KW], y16[KB * KW];
+  enum { RUNS = 3 };
+  static float x0[KB * KW], x[KB * KW], t[KB * KW], add[KB * KW], dt[KB * KW];
+  static float y[2][KB * KW], dy[RUNS][KB * KW], dx0[RUNS][KB * KW];
+  static uint16_t t16[KB * KW], add16[KB * KW], dy16[KB * KW];
+  static uint16_t dt16[RUNS][KB * KW], y16[RUNS][KB * KW];
   fill(x0, KB * KW, 130);
   fill(x, KB * KW, 131);
+  memset(dt16, 0, sizeof dt16);
+  memset(y16, 0, sizeof y16);
   for (int i = 0; i < KB * KW; i++) {
     t16[i] = ts_f32_to_bf16(draw(132, (uint32_t)i));
     add16[i] = ts_f32_to_bf16(draw(133, (uint32_t)i));
+    dy16[i] = ts_f32_to_bf16(draw(134, (uint32_t)i));
     t[i] = ts_bf16_to_f32(t16[i]);
     add[i] = ts_bf16_to_f32(add16[i]);
-    y16[i] = dt16[i] = 0;
+    dy[0][i] = dy[1][i] = dy[2][i] = ts_bf16_to_f32(dy16[i]);
   }
-  for (int half = 0; half < 2; half++) {
-    fill(dy[half], KB * KW, 134);
-    fill(dx0[half], KB * KW, 135);
+  for (int run = 0; run < RUNS; run++) {
+    const bool half = run > 0, ends = run > 1;
+    fill(dx0[run], KB * KW, 135);
+    for (int i = 0; ends && i < KB * KW; i++)
+      if (i % KW < width) dy[run][i] = NAN;
     const ts_cross_args a = {.x0 = x0,
                              .x = x,
                              .t = half ? (void *)t16 : t,
-                             .y = y[half],
-                             .y16 = half ? y16 : NULL,
+                             .y = ends ? NULL : y[run],
+                             .y16 = half ? y16[run] : NULL,
                              .half = half,
                              .add = half ? (void *)add16 : add,
-                             .dy = dy[half],
-                             .dx0 = dx0[half],
-                             .dt = half ? (void *)dt16 : dt,
+                             .dy = dy[run],
+                             .dy16 = ends ? dy16 : NULL,
+                             .dx0 = dx0[run],
+                             .dt = half ? (void *)dt16[run] : dt,
                              .first = first,
                              .width = width,
                              .stride = KW,
@@ -554,9 +564,13 @@ static void half_cross_case(const ts_kernels *k, int width, bool first) {
     if (used) ck_assert_float_eq_tol(y[1][j], y[0][j], 1e-6f);
     ck_assert_float_eq_tol(dx0[1][j], dx0[0][j], 1e-6f);
     ck_assert_float_eq(dy[1][j], dy[0][j]);
-    ck_assert_uint_eq(y16[j], used ? ts_f32_to_bf16(y[1][j]) : 0);
-    ck_assert_uint_eq(dt16[j], used ? ts_f32_to_bf16(dt[j]) : 0);
+    ck_assert_float_eq(dy[2][j], dy[0][j]);
+    ck_assert_uint_eq(y16[1][j], used ? ts_f32_to_bf16(y[1][j]) : 0);
+    ck_assert_uint_eq(dt16[1][j], used ? ts_f32_to_bf16(dt[j]) : 0);
   }
+  ck_assert_mem_eq(dx0[1], dx0[2], sizeof dx0[1]);
+  ck_assert_mem_eq(dt16[1], dt16[2], sizeof dt16[1]);
+  ck_assert_mem_eq(y16[1], y16[2], sizeof y16[1]);
 }
 
 static void fm_case(const ts_kernels *k, int n, int dim, int stride) {

@@ -5,7 +5,9 @@
  * made by the next layer's pass, which reads dy anyway.
  *
  * In bf16 x and dy, which layers add to, stay f32; x has a copy of bf16 for
- * the products; u, t and the gradients that products give or take are bf16. */
+ * the products; u, t and the gradients that products give or take are bf16.
+ * Where y and dy of the whole are bf16 the last y has no f32, and dy has f32
+ * from the second pass on. */
 #include "dense/cross.h"
 
 #include <math.h>
@@ -19,7 +21,7 @@ typedef struct ts_cross_layer {
   ts_linear *down, *up; /* V, without bias; W, b */
   void *u;              /* (batch_max, u_stride) f32 or bf16 */
   void *t;              /* (batch_max, t_stride) f32 or bf16 */
-  float *y;             /* (batch_max, stride) */
+  float *y;             /* (batch_max, stride); the last one's: not y_half */
   uint16_t *x16;        /* (batch_max, stride) its x, where half */
 } ts_cross_layer;
 
@@ -27,9 +29,11 @@ struct ts_cross {
   ts_cross_spec spec;
   const ts_kernels *kernels;
   ts_cross_layer *layer; /* (n_layers) */
-  bool half;
+  bool half, y_half;
   int32_t u_stride, t_stride;
   void *du, *dt, *dv; /* of the layer at hand; dv (batch_max, stride) */
+  uint16_t *y16;      /* (batch_max, stride) the last y, where y_half */
+  float *dy;          /* (batch_max, stride) where y_half */
   const float *x;     /* of the last forward */
   ts_arrays arrays;
 };
@@ -76,7 +80,8 @@ static ts_err make_arrays(ts_cross *c, ts_cross_layer *k, ts_lane *lane) {
   const size_t size = c->half ? 2 : 4;
   TS_TRY(take(c, &k->u, c->u_stride, size, lane));
   TS_TRY(take(c, &k->t, c->t_stride, size, lane));
-  TS_TRY(take(c, &k->y, c->spec.stride, 4, lane));
+  if (!c->y_half || k + 1 < c->layer + c->spec.n_layers)
+    TS_TRY(take(c, &k->y, c->spec.stride, 4, lane));
   if (c->half) TS_TRY(take(c, &k->x16, c->spec.stride, 2, lane));
 done:
   return err;
@@ -121,6 +126,7 @@ ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
   TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_DENSE));
   c->spec = *s;
   c->half = half;
+  c->y_half = half && s->y_half && s->n_layers > 0;
   c->u_stride = half ? (s->rank + 31) / 32 * 32 : s->rank;
   c->t_stride = half ? s->stride : s->width;
   c->kernels = kernels;
@@ -130,6 +136,8 @@ ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
   TS_TRY(take(c, &c->du, c->u_stride, size, lane));
   TS_TRY(take(c, &c->dt, c->t_stride, size, lane));
   TS_TRY(take(c, &c->dv, s->stride, size, lane));
+  if (c->y_half) TS_TRY(take(c, &c->y16, s->stride, 2, lane));
+  if (c->y_half && s->n_layers > 1) TS_TRY(take(c, &c->dy, s->stride, 4, lane));
   *out = c;
   c = NULL;
 done:
@@ -146,6 +154,10 @@ void ts_cross_destroy(ts_cross *c) {
   ts_mem_free(c->layer);
   ts_arrays_reset(&c->arrays);
   ts_mem_free(c);
+}
+
+bool ts_cross_is_half(const ts_cross *c) {
+  return c->y_half;
 }
 
 /* ---- by element ---------------------------------------------------------- */
@@ -200,27 +212,28 @@ static ts_cross_task by_element(const ts_cross *c, int32_t batch) {
                           .batch = batch}};
 }
 
-ts_err ts_cross_forward(ts_cross *c, float **y, const float *x, int32_t batch,
-                        const ts_layer_hooks *hooks, ts_lane *lane) {
+ts_err ts_cross_forward(ts_cross *c, const void **y, const float *x,
+                        int32_t batch, const ts_layer_hooks *hooks,
+                        ts_lane *lane) {
   ts_err err = TS_OK;
   c->x = x;
-  *y = (float *)x;
   if (c->half && c->spec.n_layers) TS_TRY(to_half(c, batch, lane));
   for (int32_t l = 0; l < c->spec.n_layers; l++) {
     const ts_cross_layer *k = &c->layer[l];
     ts_cross_task task = by_element(c, batch);
-    task.args.x = *y;
+    task.args.x = x;
     task.args.t = k->t;
     task.args.y = k->y;
-    task.args.y16 = l + 1 < c->spec.n_layers ? k[1].x16 : NULL;
+    task.args.y16 = l + 1 < c->spec.n_layers ? k[1].x16 : c->y16;
     TS_TRY(ts_layer_acquire(hooks, k->V, TS_FORWARD, lane));
-    TS_TRY(ts_linear_forward(k->down, k->u, c->half ? (void *)k->x16 : *y,
+    TS_TRY(ts_linear_forward(k->down, k->u, c->half ? (const void *)k->x16 : x,
                              batch, lane));
     TS_TRY(ts_linear_forward(k->up, k->t, k->u, batch, lane));
     TS_TRY(ts_layer_release(hooks, k->V, TS_FORWARD, lane));
     TS_TRY(ts_lane_submit(lane, "cross", forward_task, &task, sizeof task));
-    *y = k->y;
+    x = k->y;
   }
+  *y = c->y_half ? (const void *)c->y16 : x;
 done:
   return err;
 }
@@ -242,12 +255,13 @@ done:
   return err;
 }
 
-ts_err ts_cross_backward(ts_cross *c, float *dx, float *dy, int32_t batch,
+ts_err ts_cross_backward(ts_cross *c, float *dx, void *dy, int32_t batch,
                          const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_err err = TS_OK;
   const int32_t n = c->spec.n_layers;
   ts_cross_task task = by_element(c, batch);
-  task.args.dy = dy;
+  task.args.dy = c->y_half ? c->dy : dy;
+  task.args.dy16 = c->y_half ? dy : NULL;
   task.args.dx0 = dx;
   task.args.dt = c->dt;
   task.args.first = true;
@@ -256,6 +270,7 @@ ts_err ts_cross_backward(ts_cross *c, float *dx, float *dy, int32_t batch,
     TS_TRY(ts_lane_submit(lane, "cross backward", backward_task, &task,
                           sizeof task));
     TS_TRY(layer_backward(c, l, batch, hooks, lane));
+    if (!task.args.first) task.args.dy16 = NULL; /* add was added */
     task.args.first = false;
     task.args.add = c->dv;
   }

@@ -22,6 +22,9 @@ typedef struct ts_cross_spec {
   /* NAME.V_kernels.l, NAME.W_kernels.l, NAME.bias.l */
   const char *name, *group;
   ts_precision precision;
+  /* Whoever takes Y has it as bf16, and gives DY so, where the products of
+   * these layers are of bf16, too (ts_cross_is_half). */
+  bool y_half;
   int32_t batch_max;
   const char *engine;
 } ts_cross_spec;
@@ -31,13 +34,15 @@ typedef struct ts_cross_spec {
 ts_err ts_cross_create(ts_cross **, const ts_cross_spec *, ts_params *,
                        const ts_kernels *, uint64_t seed, ts_lane *);
 void ts_cross_destroy(ts_cross *);
+/* Y and DY are of bf16, else f32. */
+bool ts_cross_is_half(const ts_cross *);
 /* *Y (batch, stride), owned by the layers (X without layers), valid until the
  * next forward.  X must stay until backward.  Enqueues. */
-ts_err ts_cross_forward(ts_cross *, float **y, const float *x, int32_t batch,
-                        const ts_layer_hooks *, ts_lane *);
+ts_err ts_cross_forward(ts_cross *, const void **y, const float *x,
+                        int32_t batch, const ts_layer_hooks *, ts_lane *);
 /* dx (batch, stride) (=) from dy (batch, stride), which is overwritten.
  * Enqueues. */
-ts_err ts_cross_backward(ts_cross *, float *dx, float *dy, int32_t batch,
+ts_err ts_cross_backward(ts_cross *, float *dx, void *dy, int32_t batch,
                          const ts_layer_hooks *, ts_lane *);
 
 #endif

@@ -17,7 +17,7 @@ static void *cross_at(const void *m, int64_t i, int32_t stride, bool half) {
 static void cross_row(const ts_cross_args *a, int64_t i) {
   const float *restrict x0 = a->x0 + i * a->stride;
   const float *restrict x = a->x + i * a->stride;
-  float *restrict y = a->y + i * a->stride;
+  float *restrict y = a->y ? a->y + i * a->stride : NULL;
   if (!a->half) {
     const float *restrict t = cross_at(a->t, i, a->t_stride, false);
     for (int32_t k = 0; k < a->width; k++) y[k] = x0[k] * t[k] + x[k];
@@ -25,66 +25,90 @@ static void cross_row(const ts_cross_args *a, int64_t i) {
   }
   const uint16_t *restrict t = cross_at(a->t, i, a->t_stride, true);
   uint16_t *restrict y16 = a->y16 ? a->y16 + i * a->stride : NULL;
-  for (int32_t k = 0; k < a->width; k++)
+  for (int32_t k = 0; y && k < a->width; k++)
     y[k] = x0[k] * ts_half_float(t[k]) + x[k];
-  for (int32_t k = 0; y16 && k < a->width; k++) y16[k] = ts_half_of(y[k]);
+  if (y)
+    for (int32_t k = 0; y16 && k < a->width; k++) y16[k] = ts_half_of(y[k]);
+  else
+    for (int32_t k = 0; k < a->width; k++)
+      y16[k] = ts_half_of(x0[k] * ts_half_float(t[k]) + x[k]);
 }
 
-/* dy += add, the pass that makes dx of the layer above whole. */
-static void cross_add(const ts_cross_args *a, int64_t i) {
-  float *restrict dy = a->dy + i * a->stride;
-  const void *row = cross_at(a->add, i, a->stride, a->half);
-  const float *restrict add = row;
-  const uint16_t *restrict add16 = row;
-  if (a->half)
-    for (int32_t k = 0; k < a->width; k++) dy[k] += ts_half_float(add16[k]);
+/* Columns of a row by blocks, whose dy lies in the first-level cache. */
+enum { CROSS_BLOCK = 1024 };
+typedef struct cross_block {
+  int64_t at, t_at; /* in arrays of STRIDE and of T_STRIDE */
+  int32_t n;
+} cross_block;
+
+/* dy + add of a block: in place, or in SIDE where it doesn't stay. */
+static const float *cross_dy(const ts_cross_args *a, const cross_block *b,
+                             float *restrict side) {
+  const float *restrict add = a->add;
+  const uint16_t *restrict add16 = a->add;
+  if (!a->add && !a->dy16) return a->dy + b->at;
+  if (a->dy16)
+    for (int32_t k = 0; k < b->n; k++)
+      side[k] = ts_half_float(a->dy16[b->at + k]);
   else
-    for (int32_t k = 0; k < a->width; k++) dy[k] += add[k];
+    memcpy(side, a->dy + b->at, (size_t)b->n * sizeof *side);
+  if (a->add && a->half)
+    for (int32_t k = 0; k < b->n; k++)
+      side[k] += ts_half_float(add16[b->at + k]);
+  else if (a->add)
+    for (int32_t k = 0; k < b->n; k++) side[k] += add[b->at + k];
+  if (a->add && a->t) memcpy(a->dy + b->at, side, (size_t)b->n * sizeof *side);
+  return side;
 }
 
 /* The sum over layers begins with 0 in the first of them. */
-static void cross_grad_half(const ts_cross_args *a, int64_t i) {
-  const float *restrict x0 = a->x0 + i * a->stride;
-  const float *restrict dy = a->dy + i * a->stride;
-  float *restrict dx0 = a->dx0 + i * a->stride;
-  const uint16_t *restrict t = cross_at(a->t, i, a->t_stride, true);
-  uint16_t *restrict dt = cross_at(a->dt, i, a->t_stride, true);
-  if (a->first) memset(dx0, 0, (size_t)a->width * sizeof *dx0);
-  for (int32_t k = 0; k < a->width; k++) {
+static void cross_grad_half(const ts_cross_args *a, const cross_block *b,
+                            const float *restrict dy) {
+  const float *restrict x0 = a->x0 + b->at;
+  float *restrict dx0 = a->dx0 + b->at;
+  const uint16_t *restrict t = (const uint16_t *)a->t + b->t_at;
+  uint16_t *restrict dt = (uint16_t *)a->dt + b->t_at;
+  if (a->first) memset(dx0, 0, (size_t)b->n * sizeof *dx0);
+  for (int32_t k = 0; k < b->n; k++) {
     dx0[k] += dy[k] * ts_half_float(t[k]);
     dt[k] = ts_half_of(dy[k] * x0[k]);
   }
 }
 
-static void cross_grad_float(const ts_cross_args *a, int64_t i) {
-  const float *restrict x0 = a->x0 + i * a->stride;
-  const float *restrict dy = a->dy + i * a->stride;
-  float *restrict dx0 = a->dx0 + i * a->stride;
-  const float *restrict t = cross_at(a->t, i, a->t_stride, false);
-  float *restrict dt = cross_at(a->dt, i, a->t_stride, false);
+static void cross_grad_float(const ts_cross_args *a, const cross_block *b,
+                             const float *restrict dy) {
+  const float *restrict x0 = a->x0 + b->at;
+  float *restrict dx0 = a->dx0 + b->at;
+  const float *restrict t = (const float *)a->t + b->t_at;
+  float *restrict dt = (float *)a->dt + b->t_at;
   if (a->first)
-    for (int32_t k = 0; k < a->width; k++) {
+    for (int32_t k = 0; k < b->n; k++) {
       dx0[k] = dy[k] * t[k];
       dt[k] = dy[k] * x0[k];
     }
   else
-    for (int32_t k = 0; k < a->width; k++) {
+    for (int32_t k = 0; k < b->n; k++) {
       dx0[k] += dy[k] * t[k];
       dt[k] = dy[k] * x0[k];
     }
 }
 
 static void cross_grad_row(const ts_cross_args *a, int64_t i) {
-  const float *restrict dy = a->dy + i * a->stride;
-  float *restrict dx0 = a->dx0 + i * a->stride;
-  if (a->add) cross_add(a, i);
-  if (!a->t)
-    for (int32_t k = 0; k < a->width; k++)
-      dx0[k] = (a->first ? 0.0f : dx0[k]) + dy[k];
-  else if (a->half)
-    cross_grad_half(a, i);
-  else
-    cross_grad_float(a, i);
+  float side[CROSS_BLOCK];
+  for (int32_t c = 0; c < a->width; c += CROSS_BLOCK) {
+    const int32_t left = a->width - c;
+    const cross_block b = {i * a->stride + c, i * a->t_stride + c,
+                           left < CROSS_BLOCK ? left : CROSS_BLOCK};
+    const float *dy = cross_dy(a, &b, side);
+    float *dx0 = a->dx0 + b.at;
+    if (!a->t)
+      for (int32_t k = 0; k < b.n; k++)
+        dx0[k] = (a->first ? 0.0f : dx0[k]) + dy[k];
+    else if (a->half)
+      cross_grad_half(a, &b, dy);
+    else
+      cross_grad_float(a, &b, dy);
+  }
 }
 
 /* ---- factorisation machine ----------------------------------------------- */

@@ -273,9 +273,8 @@ static ts_err stash(ts_parallel *base, bool on) {
     ts_device *device = d->base.spec.device;
     TS_TRY(ts_arrays_take(&d->arrays, device, &d->bad, 1, sizeof *d->bad,
                           TS_TAG_GRADS));
-    TS_TRY(ts_arrays_take(&d->arrays, device, &d->stash,
-                          ts_params_count(d->params), sizeof *d->stash,
-                          TS_TAG_GRADS));
+    TS_TRY(ts_arrays_take(&d->arrays, device, &d->stash, d->n_kept,
+                          sizeof *d->stash, TS_TAG_GRADS));
   }
   d->stashing = on;
 done:
@@ -297,7 +296,7 @@ done:
 
 static bool stash_finite(const ts_parallel *base) {
   const ts_ddp *d = (const ts_ddp *)base;
-  const int64_t n = ts_params_count(d->params);
+  const int64_t n = d->n_kept;
   const ts_look_args look = {d->stash, n, 1, n, d->bad};
   return !d->stashed || ts_parallel_finite(d->kernels, d->bad, &look, 1);
 }

@@ -15,7 +15,11 @@
  *          that acquires waits for that.
  *
  * Gradients of parameters that are late (param.h) have room of their own in
- * both. */
+ * both.
+ *
+ * Between gradients are gaps (TS_PARAM_ALIGN).  In what is kept they are zero
+ * and stay so: norms, looks and sums go over them.  A slot has there what
+ * earlier buckets left, and nobody reads that. */
 #ifndef TS_DENSE_DDP_H
 #define TS_DENSE_DDP_H
 
@@ -24,7 +28,7 @@
 
 typedef struct ts_bucket {
   int32_t first, end; /* places: parameters in backward order */
-  int64_t n;          /* floats */
+  int64_t n;          /* floats, with gaps */
   int64_t at;         /* in what is kept */
   bool late;
   float *fresh;    /* (n) where backward writes: a slot, or as GRADS */
@@ -64,6 +68,7 @@ typedef struct ts_ddp {
   bool *released; /* by group: its parameters are not read again in this pass */
   ts_arrays arrays;   /* memory of slots, KEPT and so on, and states */
   float *kept, *late; /* NULL where not needed */
+  int64_t n_kept;     /* floats of KEPT, with gaps */
   float *stash;       /* like KEPT: of the step before; NULL until used */
   int32_t *bad;       /* (1) what is stashed is not finite; with STASH */
   /* the step */

@@ -51,6 +51,9 @@ static bool closes(const ts_ddp *d, const ts_bucket *b, int32_t s) {
   return b->n * 4 >= bucket_cap(d->config, (int32_t)(b - d->buckets));
 }
 
+/* Gradients begin on borders (TS_PARAM_ALIGN), but what does not reach from one
+ * to the next ends on one: behind a bias of few outputs, which is the first of
+ * all, there is no gap. */
 static void fill_buckets(ts_ddp *d) {
   ts_bucket *b = d->buckets;
   int64_t at = 0;
@@ -59,13 +62,15 @@ static void fill_buckets(ts_ddp *d) {
       *b = (ts_bucket){
           .first = s, .at = at, .late = d->place[s]->late, .slot = -1};
     d->bucket_of[s] = (int32_t)(b - d->buckets);
-    d->offset[s] = b->n;
-    b->n += d->place[s]->n;
-    at += d->place[s]->n;
+    const int64_t n = d->place[s]->n, room = ts_param_room(n);
+    d->offset[s] = b->n + (n < TS_PARAM_ALIGN ? room - n : 0);
+    b->n += room;
+    at += room;
     b->end = s + 1;
     if (closes(d, b, s)) b++;
   }
   d->n_buckets = (int32_t)(b - d->buckets);
+  d->n_kept = at;
 }
 
 /* Enough that the layer being written never waits for itself. */
@@ -107,9 +112,8 @@ static ts_err make_rest(ts_ddp *d) {
   for (int32_t i = 0; i < d->n_buckets; i++)
     if (d->buckets[i].late) late += d->buckets[i].n;
   if (keeps(d))
-    TS_TRY(ts_arrays_take(&d->arrays, device, &d->kept,
-                          ts_params_count(d->params), sizeof *d->kept,
-                          TS_TAG_GRADS));
+    TS_TRY(ts_arrays_take(&d->arrays, device, &d->kept, d->n_kept,
+                          sizeof *d->kept, TS_TAG_GRADS));
   if (uses_slots(d))
     TS_TRY(ts_arrays_take(&d->arrays, device, &d->late, late, sizeof *d->late,
                           TS_TAG_GRADS));

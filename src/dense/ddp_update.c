@@ -6,12 +6,19 @@
 /* ---- micro-batches ------------------------------------------------------- */
 
 /* Backward writes gradients: they are added to those of earlier
- * micro-batches. */
+ * micro-batches.  Not so what a slot has between them. */
 ts_err ts_ddp_fold(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
+  ts_err err = TS_OK;
   if (b->fresh == b->grads) return TS_OK;
-  ts_err err = ts_parallel_fold(d->kernels, b->grads, b->fresh, b->n,
-                                !d->n_earlier, lane);
+  for (int32_t s = b->first; s < b->end; s++) {
+    const int64_t at = d->offset[s];
+    int64_t end = at + d->place[s]->n;
+    while (s + 1 < b->end && d->offset[s + 1] == end) end += d->place[++s]->n;
+    TS_TRY(ts_parallel_fold(d->kernels, b->grads + at, b->fresh + at, end - at,
+                            !d->n_earlier, lane));
+  }
   ts_ddp_give_slot(d, b, lane);
+done:
   return err;
 }
 
@@ -102,7 +109,7 @@ static ts_err norm_task(void *arg, ts_lane *lane) {
   ts_ddp *d = *(ts_ddp **)arg;
   const ts_kernels *k = d->kernels;
   TS_TRY(k->zero(d->norm, sizeof *d->norm));
-  TS_TRY(k->squares(d->kept, ts_params_count(d->params), d->norm));
+  TS_TRY(k->squares(d->kept + d->offset[0], d->n_kept - d->offset[0], d->norm));
   TS_TRY(k->clip(d->norm, d->norm + 1, d->config->optimizer.clip_norm));
 done:
   return err;
@@ -122,6 +129,5 @@ done:
 }
 
 ts_err ts_ddp_swap_stash(ts_ddp *d, ts_lane *lane) {
-  return ts_parallel_swap(d->kernels, d->kept, d->stash,
-                          ts_params_count(d->params), lane);
+  return ts_parallel_swap(d->kernels, d->kept, d->stash, d->n_kept, lane);
 }

@@ -7,8 +7,6 @@
 #include "base/str.h"
 #include "dense/fully_sharded.h"
 
-enum { ALIGN = 16 }; /* floats between the beginnings of wholes */
-
 /* Layers in forward order: consecutive parameters of one p->group. */
 typedef struct ts_layer {
   const char *name;
@@ -105,7 +103,7 @@ static void place(ts_fs *d, ts_fs_group *g, ts_param *p) {
   part->n_rows = p->rows - part->row0;
   if (part->n_rows > part->chunk) part->n_rows = part->chunk;
   g->shard_n += part->chunk * part->width;
-  g->whole_n += (p->n + ALIGN - 1) / ALIGN * ALIGN;
+  g->whole_n += ts_param_room(p->n);
 }
 
 static ts_err place_all(ts_fs *d, const ts_layers *l) {

@@ -51,6 +51,10 @@ const char *ts_linear_engine_version(const ts_kernels *k) {
   return e->version ? e->version() : e->name;
 }
 
+ts_err ts_linear_unfused(const ts_kernels *k, ts_str *text) {
+  return k->engine && k->engine->unfused ? k->engine->unfused(text) : TS_OK;
+}
+
 bool ts_linear_chooses(const ts_kernels *k) {
   return k->engine && k->engine->save;
 }

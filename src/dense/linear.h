@@ -75,6 +75,10 @@ const char *ts_linear_engine(const char *engine); /* the one that is meant */
 /* Of KERNELS' engine (NULL: the host's): "oneDNN 2.6.3". */
 const char *ts_linear_engine_version(const ts_kernels *);
 
+/* What products of different kinds, of all layers of this process, go slower
+ * for want of, in words; nothing is appended where there is none. */
+ts_err ts_linear_unfused(const ts_kernels *, ts_str *text);
+
 /* Which algorithms the products of a device have, one text for all layers of
  * this process: appended, and back from a text of an earlier run.  Only where
  * chooses says so; else nothing is appended and what comes is left out. */

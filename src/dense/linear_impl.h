@@ -26,6 +26,7 @@ typedef struct ts_engine {
                      const void *y, int32_t batch);
   /* The products of the last pass again, alone; NULL: has none. */
   ts_err (*repeat)(ts_linear *, ts_pass);
+  ts_err (*unfused)(ts_str *text); /* ts_linear_unfused; NULL: none are */
   /* ts_linear_choices, ts_linear_choose; NULL: it has no choice. */
   ts_err (*save)(ts_str *text);
   ts_err (*restore)(const char *text);

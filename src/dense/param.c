@@ -53,6 +53,12 @@ int64_t ts_params_count(const ts_params *ps) {
   return n;
 }
 
+int64_t ts_params_room(const ts_params *ps) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < ps->n; i++) n += ts_param_room(ps->item[i]->n);
+  return n;
+}
+
 bool ts_params_heavy_below(const ts_params *p) {
   int64_t below = 0;
   for (int32_t i = 0; i < p->n; i++)

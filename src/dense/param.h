@@ -16,7 +16,17 @@
 #include "base/err.h"
 #include "runtime/staging.h"
 
-enum { TS_PARAM_STATES_MAX = 2 };
+enum {
+  TS_PARAM_STATES_MAX = 2,
+  TS_PARAM_ALIGN = 16 /* floats: where arrays of parameters lie side by side
+                         each begins on a border of 64 bytes, or vectors and
+                         products go by single floats */
+};
+
+/* What N floats take up there. */
+static inline int64_t ts_param_room(int64_t n) {
+  return (n + TS_PARAM_ALIGN - 1) / TS_PARAM_ALIGN * TS_PARAM_ALIGN;
+}
 
 typedef enum { TS_INIT_CONSTANT, TS_INIT_UNIFORM, TS_INIT_NORMAL } ts_init_kind;
 
@@ -68,6 +78,7 @@ ts_err ts_params_add(ts_params *, ts_device *, ts_param **, const char *name,
 void ts_params_reset(ts_params *);
 ts_param *ts_params_find(const ts_params *, const char *name);
 int64_t ts_params_count(const ts_params *); /* elements in all */
+int64_t ts_params_room(const ts_params *);  /* and side by side */
 /* An eighth of them or more are below the embeddings: their backward pass is
  * worth to hide messages under, one of the gradients above among them. */
 bool ts_params_heavy_below(const ts_params *);

@@ -14,7 +14,8 @@ typedef struct ts_dcnv2 {
   ts_arch arch;
   ts_cross *cross;
   ts_concat x;
-  float *dc; /* (batch_max, stride) gradient of the cross layers' output */
+  void *dc; /* (batch_max, stride) gradient of the cross layers' output, f32 or
+               bf16 as that */
   ts_arrays arrays;
 } ts_dcnv2;
 
@@ -30,15 +31,19 @@ static void destroy(ts_model *m) {
 
 static ts_err create_cross(ts_dcnv2 *d, const ts_model_spec *s, ts_lane *lane) {
   const ts_config *c = s->config;
-  const ts_cross_spec spec = {.width = d->x.width,
-                              .stride = d->x.stride,
-                              .n_layers = c->model.dcn_layers,
-                              .rank = c->model.dcn_rank,
-                              .name = "inter_arch.crossnet",
-                              .group = "cross",
-                              .precision = c->run.precision,
-                              .batch_max = s->batch_max,
-                              .engine = s->engine};
+  const ts_cross_spec spec = {
+      .width = d->x.width,
+      .stride = d->x.stride,
+      .n_layers = c->model.dcn_layers,
+      .rank = c->model.dcn_rank,
+      .name = "inter_arch.crossnet",
+      .group = "cross",
+      .precision = c->run.precision,
+      .y_half = ts_linear_in_bf16(c->run.precision,
+                                  (int32_t)c->model.over_arch.item[0],
+                                  s->engine, s->kernels),
+      .batch_max = s->batch_max,
+      .engine = s->engine};
   return ts_cross_create(&d->cross, &spec, &d->arch.base.params, s->kernels,
                          (uint64_t)c->run.seed, lane);
 }
@@ -49,6 +54,7 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   ts_err err = TS_OK;
   ts_dcnv2 *d = NULL;
   int32_t b_width;
+  bool half;
   TS_TRY(ts_arch_check(spec));
   TS_TRY(ts_arch_bottom_width(&b_width, spec));
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
@@ -58,10 +64,12 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   d->arch.db = d->x.db;
   TS_TRY(ts_arch_bottom(&d->arch.bottom, spec, &d->arch.base.params, lane));
   TS_TRY(create_cross(d, spec, lane));
-  TS_TRY(ts_arch_over(&d->arch.over, spec, d->x.width, d->x.stride,
-                      &d->arch.base.params, lane));
+  half = ts_cross_is_half(d->cross);
+  TS_TRY((half ? ts_arch_over_half : ts_arch_over)(&d->arch.over, spec,
+                                                   d->x.width, d->x.stride,
+                                                   &d->arch.base.params, lane));
   TS_TRY(ts_arrays_take(&d->arrays, device, &d->dc,
-                        (int64_t)spec->batch_max * d->x.stride, 4,
+                        (int64_t)spec->batch_max * d->x.stride, half ? 2 : 4,
                         TS_TAG_ACTIVATIONS));
   *out = &d->arch.base;
   d = NULL;
@@ -75,7 +83,7 @@ static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
                            ts_lane *lane) {
   ts_err err = TS_OK;
   ts_dcnv2 *d = (ts_dcnv2 *)m;
-  float *crossed;
+  const void *crossed;
   TS_TRY(ts_concat_forward(&d->x, d->arch.b, emb, batch, lane));
   TS_TRY(ts_cross_forward(d->cross, &crossed, d->x.x, batch, hooks, lane));
   TS_TRY(ts_mlp_forward(d->arch.over, logits, crossed, batch, hooks, lane));

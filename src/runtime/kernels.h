@@ -139,11 +139,14 @@ typedef struct ts_cross_args {
   const float *x0; /* (B, stride) */
   const float *x;  /* forward: y = x0 * t + x */
   const void *t;   /* (B, t_stride) */
-  float *y;
-  uint16_t *y16; /* y in bf16, unless NULL */
-  bool half;     /* t, dt and add are of bf16, else f32 */
+  float *y;        /* NULL: y16 alone */
+  uint16_t *y16;   /* y in bf16, unless NULL; where half */
+  bool half;       /* t, dt and add are of bf16, else f32 */
   /* backward: dy += add (unless NULL), then dx0 += dy * t (= where FIRST) and
-   * dt = dy * x0.  Without t, the end: dx0 += dy. */
+   * dt = dy * x0.  Without t, the end: dx0 += dy + add, and dy stays.  Where
+   * half dy may come as bf16: dy = dy16 + add, and without add dy is not
+   * touched. */
+  const uint16_t *dy16;
   const void *add;
   float *dy, *dx0;
   void *dt;

@@ -82,7 +82,7 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
   ts_err err = TS_OK;
   const int64_t n = r->n;
   float *at = NULL;
-  TS_TRY(take(r, t, &r->grads, ts_params_count(&r->model->params)));
+  TS_TRY(take(r, t, &r->grads, ts_params_room(&r->model->params)));
   TS_TRY(take(r, t, &r->emb, n * r->width));
   TS_TRY(take(r, t, &r->grad_emb, n * r->width));
   TS_TRY(take(r, t, &r->dense, n * (t->config->model.dense_features + 1)));
@@ -95,7 +95,7 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
   at = r->grads;
   for (int32_t i = 0; i < r->model->params.n; i++) {
     r->model->params.item[i]->grad = at;
-    at += r->model->params.item[i]->n;
+    at += ts_param_room(r->model->params.item[i]->n);
   }
 done:
   return err;

@@ -171,6 +171,14 @@ done:
   return err;
 }
 
+static ts_err report_products(const ts_trainer *t) {
+  ts_str text = {0};
+  const ts_err err = ts_linear_unfused(&t->kernels, &text);
+  if (text.text) ts_note("matrix products: %s", text.text);
+  ts_str_reset(&text);
+  return err;
+}
+
 ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples,
                      int64_t n_steps) {
   ts_err err = TS_OK;
@@ -180,6 +188,7 @@ ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples,
   TS_TRY(ts_report_balance(t, seconds));
   TS_TRY(ts_report_traffic(t, n_steps));
   ts_step_graph_report(t);
+  TS_TRY(report_products(t));
   TS_TRY(ts_report_memory(t));
   ts_info(" ");
   ts_info("trained on %s samples in %.1f s", ts_str_count(n, n_samples),
