@@ -2,7 +2,7 @@
 # run.sh - runs fuzzers in the build's folder fuzz/, three at once, over the
 # seeds of tests/fuzz/corpus/NAME, then what it thinks up; TESSERA_FUZZ_SEED
 # picks that.  With TESSERA_FUZZ_SECONDS for as long; else a number of thoughts,
-# and from nothing, so that the same seed has the same ones on a busy machine.
+# from nothing, which a busy machine has no less of.
 #
 # A finding is kept as fuzz/findings/NAME-crash-...; what has been found once
 # goes to the corpus.  New inputs that reach new places go to fuzz/found/NAME,
@@ -21,12 +21,12 @@ mkdir -p fuzz/findings
 # What is thought up in some 40 s of a core.
 thoughts_of() {
   case $1 in
-  deck) echo DECK ;;
-  csv) echo CSV ;;
-  criteo) echo CRITEO ;;
-  plan) echo PLAN ;;
-  dataset) echo DATASET ;;
-  *) echo CHECKPOINT ;;
+  deck) echo 25000 ;;
+  csv) echo 150000 ;;
+  criteo) echo 20000 ;;
+  plan) echo 2000000 ;;
+  dataset) echo 10000 ;;
+  *) echo 3500 ;;
   esac
 }
 
