@@ -8,8 +8,9 @@
  *
  * and the label is 1 with probability sigmoid(z + noise e), e standard normal
  * and unseen by any model.  So the best log loss and AUC that a model can
- * reach are known; they are estimated from the first 200,000 samples, with
- * the noise integrated out.  Several tasks have u, c and e of their own and
+ * reach are known; they are estimated from the first 200,000 samples (fewer
+ * for small splits, whose own results are less exact), with the noise
+ * integrated out.  Several tasks have u, c and e of their own and
  * share the rest; what is known is of the first.
  *
  * With synthetic.ring = N the training part's samples of the first N batches
@@ -23,7 +24,12 @@
 #include "io/synthetic_impl.h"
 #include "runtime/topology.h"
 
-enum { BAYES_SAMPLES = 200000, BAYES_PARTS = 8, NOISE_POINTS = 16 };
+enum {
+  BAYES_SAMPLES = 200000,
+  BAYES_PARTS = 8,
+  BAYES_TIMES = 16, /* as many samples: a quarter of the split's own error */
+  NOISE_POINTS = 16
+};
 
 /* Mean of sigmoid(z + noise e) over e, at the quantiles' midpoints. */
 static double probability(double z, double noise) {
@@ -134,6 +140,8 @@ static ts_err estimate_bayes(ts_synthetic *s, ts_comm *comm) {
   double part[BAYES_PARTS][2] = {{0}}, loss = 0, auc = 0;
   const int64_t cost = ids_per_sample(s) * s->h + 1;
   int64_t n = BAYES_SAMPLES;
+  if (s->base.info.n_samples < n / BAYES_TIMES)
+    n = BAYES_TIMES * s->base.info.n_samples;
   if (n > 60000000 / cost) n = 60000000 / cost; /* bounded time */
   if (n < 4000) n = 4000;
   for (int i = ts_comm_rank(comm); i < BAYES_PARTS && err == TS_OK;

@@ -1,6 +1,6 @@
 # Hostile input: `make check-fuzz` runs a fuzzer for each format over its seeds
-# and then TESSERA_FUZZ_SECONDS (60) of what it thinks up; jobs/fuzz runs them
-# longer.  clang compiles them, and once more what they use of the program,
+# and then what it thinks up in a minute (tests/fuzz/run.sh); jobs/fuzz runs
+# them longer.  clang compiles them, and once more what they use of the program,
 # with the address and undefined-behaviour sanitizers: whatever the program
 # itself is built with.  None of it is in `make` or `make check`.
 fuzz_names = deck csv criteo plan dataset checkpoint

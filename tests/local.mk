@@ -36,16 +36,20 @@ include tests/fuzz.mk
 
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 
-# `make check` in two thirds of the time: two tests at once, as most of them
-# wait for each other's ranks; then those that nearly always sleep, as they
-# look at deadlines, beside each other; and one by one those that look at how
-# long work takes.
+# `make check` in half of the time: three tests at once, as most of them wait
+# for each other's ranks, the longest first, so that none of these is left alone
+# at the end; then those that nearly always sleep, as they look at deadlines,
+# beside each other; and one by one those that look at how long work takes.
+tests_at_once = 3
+tests_longest = tests/test_pipelines tests/disk_full.sh tests/faults.sh \
+  tests/fully_sharded.sh tests/pipelines.sh tests/reshard.sh
 tests_asleep = tests/test_fs_timing tests/test_fs_traces tests/watchdog.sh
 tests_alone = tests/trace_overlap.sh tests/bench_pipeline.sh
 check-pairs: $(check_LIBRARIES) $(check_PROGRAMS) all-am
 	rc=0; \
-	$(MAKE) $(AM_MAKEFLAGS) -j2 check-TESTS \
-	  TESTS="$(filter-out $(tests_asleep) $(tests_alone),$(TESTS))" || rc=1; \
+	$(MAKE) $(AM_MAKEFLAGS) -j$(tests_at_once) check-TESTS \
+	  TESTS="$(filter $(tests_longest),$(TESTS)) $(filter-out \
+	  $(tests_longest) $(tests_asleep) $(tests_alone),$(TESTS))" || rc=1; \
 	$(MAKE) $(AM_MAKEFLAGS) -j2 check-TESTS \
 	  TESTS="$(filter $(tests_asleep),$(TESTS))" || rc=1; \
 	$(MAKE) $(AM_MAKEFLAGS) -j1 check-TESTS \

@@ -1,10 +1,11 @@
 /* model_oracle.c - doc/models.texi, line by line. */
 #include "model_oracle.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "harness.h"
 
 enum { WIDE = 512 };
 

@@ -98,8 +98,8 @@ static ts_err dense_update(const ts_dense_update_args *a, int32_t n) {
 
 /* ---- data ---------------------------------------------------------------- */
 
-/* Opening synthetic data takes a second (its best AUC is estimated): sources
- * are kept, one of each kind. */
+/* Opening synthetic data takes time (its best AUC is estimated): sources are
+ * kept, one of each kind. */
 typedef struct kept_source {
   const char *deck, *input;
   ts_config *config;

@@ -40,16 +40,16 @@ kill -STOP "$(rank_pid 3)"
 finish
 hangs 'rank [0-3] on .* does not run'
 
-begin overdue --set comm.timeout_s=15
+begin overdue --set comm.timeout_s=6
 kill -STOP "$(rank_pid 1)"
 finish
-hangs 'number [0-9]* of .* was not done within 15 s .comm.timeout_s'
+hangs 'number [0-9]* of .* was not done within 6 s .comm.timeout_s'
 
 # The whole job suspended for longer than the deadline, as queues do.
 # Steps are slow enough that none ends before the watchdog looks.
-begin suspended --set run.deadlines.step_s=4 --set run.deadlines.save_s=30 --set comm.delay.latency_us=150000 --set run.steps=8 --set checkpoint.every=2
+begin suspended --set run.deadlines.step_s=3 --set run.deadlines.save_s=30 --set comm.delay.latency_us=60000 --set run.steps=6 --set checkpoint.every=2
 all=$(pgrep -P $pid)
-kill -STOP $all; sleep 9; kill -CONT $all
+kill -STOP $all; sleep 6; kill -CONT $all
 finish
 cat "$work/err"
 check "a suspended job goes on, code $code" test $code = 0
