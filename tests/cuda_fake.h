@@ -1,7 +1,7 @@
-/* cuda_fake.h - a CUDA runtime without a GPU: the calls that cuda/device.cu,
- * memory.cu, gpu.cu, span.cu and words.cu make, with a thread for each stream.
- * A program that links it runs the backend's own code on the host.  Kernels
- * don't run. */
+/* cuda_fake.h - a CUDA runtime without a GPU: the calls that cuda/ makes, with
+ * a thread for each stream.  A program that links it runs the backend's own
+ * code on the host.  Kernels are functions of the test, or do nothing
+ * (cuda_fake_kernels.c), or are cuda/'s, emulated (cuda_fake_launch.h). */
 #ifndef TS_TESTS_CUDA_FAKE_H
 #define TS_TESTS_CUDA_FAKE_H
 

@@ -5,6 +5,7 @@
 #ifndef TS_TESTS_CUDA_FAKE_LAUNCH_H
 #define TS_TESTS_CUDA_FAKE_LAUNCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct ts_cuda_fake_launches {
@@ -18,6 +19,8 @@ ts_cuda_fake_launches ts_cuda_fake_launched(void);
  * stream may have one. */
 void ts_cuda_fake_forget(void);
 
+/* False: the binary code is not such as is understood, or not for that GPU. */
+bool ts_cuda_fake_knows_kernels(void);
 /* The first kernel with NAME in its name, for cudaLaunchKernel; or NULL. */
 const void *ts_cuda_fake_kernel_named(const char *name);
 

@@ -292,6 +292,10 @@ static Suite *suite(void) {
 }
 
 int main(int argc, char **argv) {
+  if (!ts_cuda_fake_knows_kernels()) {
+    printf("SKIPPED: the kernels' binary code is not for sm_90, or packed\n");
+    return 77;
+  }
   if (ts_signals_block() != TS_OK) return EXIT_FAILURE;
   return ts_test_main(argc, argv, suite);
 }
