@@ -202,7 +202,9 @@ int main(int argc, char **argv) {
   ts_args args = {0};
   ts_err err = TS_OK;
   const ts_command *c = NULL;
+  /* Of pipes and files that take no more: errno says so. */
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   const int answered = answer(argc, argv);
   if (answered >= 0) return answered;
   args.command = !strcmp(argv[1], "--version") ? "version" : argv[1];
