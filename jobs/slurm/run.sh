@@ -58,6 +58,21 @@ launcher() {
   esac
 }
 
+# scancel and preemption send TERM, and KILL after KillWait (30 s): to this
+# shell and the first processes of each step, with proctrack/linuxproc to all.
+# Who starts ranks must not take it: mpirun, and its daemons on other nodes,
+# kill all ranks 2 s later.  The ranks' own is unblocked again, and to those
+# that get none the trap below sends USR1.
+deaf() {
+  [ "$TESSERA_LAUNCHER" = mpirun ] || return 0
+  if ! env --block-signal=TERM true 2> /dev/null; then
+    say "NOTE: env knows no --block-signal (coreutils 8.31): scancel may leave no time for a checkpoint"
+    return 0
+  fi
+  deaf="env --block-signal=TERM"
+  export OMPI_MCA_orte_launch_agent="${OMPI_MCA_orte_launch_agent:-$deaf orted}"
+}
+
 # Communication failed, or a rank was killed: it may be a node that Slurm has
 # not missed yet.  When it does it queues the job again by itself, but only one
 # that still runs.
@@ -81,8 +96,9 @@ run_job() {
   words=$(launcher) || exit 2
   set -- $words "$TESSERA" train "$@" ${SLURM_CPUS_PER_TASK:+--set run.threads=$SLURM_CPUS_PER_TASK}
   if [ -n "${TESSERA_DRY:-}" ]; then echo "$*"; exit 0; fi
-  cancelled='' asked='' began=$(date +%s)
-  "$@" & child=$!
+  deaf='' cancelled='' asked='' began=$(date +%s)
+  deaf
+  $deaf "$@" & child=$!
   trap 'say "USR1: the time is nearly over"; asked=$(date +%s); kill -USR1 $child 2>/dev/null' USR1
   trap 'say "TERM"; cancelled=1; kill -USR1 $child 2>/dev/null' TERM
   # A signal ends wait, not the program.
