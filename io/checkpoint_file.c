@@ -109,6 +109,21 @@ static ts_err reserve(ts_saver *s) {
   return ts_reserve(s->fd, (int64_t)st.st_size + after, s->temp, TS_ERR_CKPT);
 }
 
+/* What it will have at least. */
+static int64_t data_bytes(const ts_saver *s) {
+  int64_t sum = 0;
+  for (int32_t i = 0; i < s->c->n_items; i++) {
+    const ts_ckpt_item *item = &s->c->items[i];
+    sum += item->rows * (item->cols ? item->cols : 1) *
+           (int64_t)ts_dtype_bytes(item->dtype);
+    sum += HEADER_BYTES + 4 * s->n_blocks[i];
+  }
+  for (int32_t i = 0; i < s->c->n_values; i++)
+    sum += HEADER_BYTES +
+           s->c->values[i].n * (int64_t)ts_dtype_bytes(s->c->values[i].dtype);
+  return sum;
+}
+
 ts_err ts_ckpt_mkdirs(const char *dir) {
   char why[1024];
   const ts_err err = ts_mkdirs(dir);
@@ -120,6 +135,7 @@ ts_err ts_ckpt_mkdirs(const char *dir) {
 
 ts_err ts_ckpt_file_create(ts_saver *s) {
   ts_err err = ts_ckpt_mkdirs(s->dir);
+  if (err == TS_OK) err = ts_size_allowed(data_bytes(s), s->temp, TS_ERR_CKPT);
   if (err != TS_OK) return err;
   unlink(s->temp); /* of a run that was killed; never followed: O_EXCL */
   s->fd = ts_file_open(s->temp, O_CREAT | O_EXCL | O_RDWR);

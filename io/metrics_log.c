@@ -15,16 +15,19 @@
 struct ts_metrics_log {
   FILE *file;
   char *path;
+  int64_t n_evaluations;
 };
 
-/* Bytes of the leading lines whose step is at most STEP. */
-static long kept_bytes(FILE *f, int64_t step) {
+/* Bytes of the leading lines whose step is at most STEP; *N: of STEP's
+ * evaluations. */
+static long kept_bytes(FILE *f, int64_t step, int64_t *n) {
   char line[4096];
   long end = 0, long_step;
   while (fgets(line, sizeof line, f)) {
     if (sscanf(line, "{\"step\":%ld", &long_step) != 1 || long_step > step ||
         !strchr(line, '\n'))
       break;
+    *n += long_step == step && strstr(line, ",\"eval\":true");
     end = ftell(f);
   }
   return end;
@@ -42,7 +45,7 @@ ts_err ts_metrics_log_open(ts_metrics_log **out, const char *path,
     l->file = ts_file_stream(path, "w");
   if (!l->file) TS_THROW(TS_ERR_IO, "%s: %s", path, ts_file_why());
   if (goes_on) {
-    const long end = kept_bytes(l->file, step);
+    const long end = kept_bytes(l->file, step, &l->n_evaluations);
     if (ftruncate(fileno(l->file), end) != 0 ||
         fseek(l->file, end, SEEK_SET) != 0)
       TS_THROW(TS_ERR_IO, "%s: %s", path, strerror(errno));
@@ -52,6 +55,10 @@ ts_err ts_metrics_log_open(ts_metrics_log **out, const char *path,
 done:
   ts_metrics_log_close(l);
   return err;
+}
+
+int64_t ts_metrics_log_evaluations(const ts_metrics_log *l) {
+  return l ? l->n_evaluations : 0;
 }
 
 /* The rest of a line that has begun. */

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/space.h"
 #include "io/checkpoint_impl.h"
 
 struct ts_predictions {
@@ -23,6 +24,8 @@ static ts_err make_file(ts_predictions *p, int64_t n) {
   ts_err err = TS_OK;
   static const char *const names[2] = {"predictions", "labels"};
   const hsize_t dims[2] = {(hsize_t)n, (hsize_t)p->n_tasks};
+  err = ts_size_allowed(8 * n * p->n_tasks, p->temp, TS_ERR_IO);
+  if (err != TS_OK) return err;
   ts_hdf5_lock();
   unlink(p->temp); /* of one that was killed, or planted */
   hid_t file =

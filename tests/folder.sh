@@ -41,6 +41,25 @@ step=$(newest run); step=${step##*step-}; step=$(expr "${step%.h5}" + 0)
 check "the same line goes on" train 2 run --set run.steps=$((step + 10))
 check "from its checkpoint" grep -q "^resumed at step $step " "$work/run/log"
 
+# A node was lost, and its lock outlives it for a while.
+if command -v flock > /dev/null; then
+  mkdir -p "$work/held"
+  flock "$work/held/lock" sleep 4 & pid=$!
+  for i in $(seq 1 100); do flock -n "$work/held/lock" true || break; sleep 0.05; done
+  refused 2 'held is in use by another run' --set run.output="$work/held"
+  env SLURM_RESTART_COUNT=1 "$TESSERA" train "$work/small.deck" --set run.output="$work/held" --set run.steps=2 > "$work/out" 2>&1; code=$?
+  check "queued again: it waits for the lock, code $code" test $code = 0
+  check "and says so" grep -q 'held is locked; .*waiting' "$work/out"
+  wait $pid
+fi
+# A file system without locks.
+if [ -z "${TESSERA_SANITIZED:-}" ] && echo '#include <errno.h>
+  int flock(int fd, int how) { (void)fd, (void)how; errno = ENOSYS; return -1; }' |
+  ${CC:-cc} -shared -fPIC -x c - -o "$work/none.so" 2> /dev/null; then
+  check "no locks" env LD_PRELOAD="$work/none.so" "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/none" --set run.steps=2
+  check "a note" test "$(grep -c 'has no locks' "$work/none/log")" = 1
+fi
+
 # Links at the names of the run's files.
 echo secret > "$work/secret"
 for name in lock log metrics.jsonl deck.effective plan; do

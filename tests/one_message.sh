@@ -66,4 +66,25 @@ ends 75 '' 0
 check "its log says so" grep -q 'the same command goes on' "$work/run/log"
 victims=1 signalled KILL
 ends 137 'rank [0-3] on .* was killed in section'
+
+# The job's script: what keeps the program from beginning is said, too.
+job() { # VARIABLE=VALUE... -- words: jobs/slurm without Slurm
+  set -- "$@"; vars=
+  while [ "$1" != -- ]; do vars="$vars $1"; shift; done
+  shift
+  env TESSERA_JOBS="$srcdir/jobs/slurm" TESSERA_BIND=none $vars \
+    bash -c '. "$TESSERA_JOBS/run.sh"; run_job "$@"' job "$@" > "$work/job" 2>&1; code=$?
+}
+job TESSERA=nowhere/tessera -- small.deck
+check "no program: 2, not $code" test $code = 2
+check "it says so" grep -q 'TESSERA=nowhere/tessera: no such program' "$work/job"
+job TESSERA_BIND=core SLURM_CPUS_PER_TASK=9999 SLURM_NTASKS=2 -- small.deck
+check "a launcher that can't launch: a code" test $code != 0
+check "it is asked again" grep -q "code $code without a message: mpirun --map-by" "$work/job"
+check "and says why" grep -qi 'request\|available\|resource' "$work/job"
+job SLURM_CPUS_PER_TASK= SLURM_NTASKS=1 -- nowhere.deck
+check "the program's own message: 2, not $code" test $code = 2
+check "nobody is asked again" test "$(grep -c 'without a message' "$work/job")" = 0
+job TESSERA_DRY=1 SLURM_JOB_NUM_NODES=2 SLURM_NTASKS_PER_NODE=3 -- small.deck
+check "ranks from ranks per node" grep -q -- ' -n 6 ' "$work/job"
 passed

@@ -211,7 +211,10 @@ void pr_note(pr_run *r, pr_result *out, ts_step_result *s) {
 
 static void evaluate(pr_run *r, pr_result *out) {
   ts_metrics_result m;
-  ck_assert_ok(ts_evaluate(r->t, r->eval, &m, NULL, NULL));
+  const ts_eval_hooks none = {0};
+  bool stopped;
+  ck_assert_ok(ts_evaluate(r->t, r->eval, &m, &none, &stopped));
+  ck_assert(!stopped);
   out->auc = m.auc;
 }
 

@@ -2,7 +2,8 @@
 # slurm.sh - the scripts of jobs/slurm under a real Slurm on this host: stopped
 # before the time limit, queued again, resumed at the same step, with the
 # weights of a straight run; the limit of that; arrays with a dependency; one
-# message and one code under srun; a node lost.  `make check-slurm`.
+# message and one code under srun; cancelled with a checkpoint; a node lost.
+# `make check-slurm`.
 # seconds: 900
 . "$srcdir/tests/common.sh"
 not_sanitized
@@ -25,7 +26,7 @@ submit() { # SCRIPT options of sbatch -- arguments
 check "a straight run" train 2 straight
 
 # Where control groups can't be seen or changed slurmd ends at once.
-if ! cluster_up 1 6 > up 2>&1; then
+if ! cluster_up 1 10 > up 2>&1; then
   why=$(sed -n 's/^.*error: \(.*cgroup.*\)/\1/p' "$cluster"/log/slurmd.n1.log 2> /dev/null | head -n 1)
   [ -z "$why" ] || { echo "slurmd does not start here: $why"; exit 77; }
   cat up "$cluster"/log/*.log; echo "FAILED: a cluster of one node"; exit 1
@@ -53,8 +54,17 @@ same_step() { # FOLDER: where it stopped it went on
   resumed=$(sed -n 's/^resumed at step \([0-9]*\) .*/\1/p' "$work/$1/log")
   [ -n "$stopped" ] && [ "$stopped" = "$resumed" ]
 }
+echo "== scancel, under both launchers: all of a job's processes get TERM"
+for launcher in mpirun srun; do
+  eval "job_$launcher=$(TESSERA_LAUNCHER=$launcher submit one-node --time=10 "$TESSERA_JOBS/one-node.sbatch" small.deck --set run.output="$work/$launcher" $slow --set comm.delay.latency_us=10000 --set run.steps=100000)"
+done
+
 check "the first task of the array trains" started sweep1 1
 scancel --batch --signal=USR1 "${array}_1"
+for launcher in mpirun srun; do
+  check "the run under $launcher trains" started $launcher 1
+  eval "scancel \$job_$launcher"
+done
 check "the run with a limit trains" started often 1
 scancel --batch --signal=USR1 "$often"
 check "it is queued again" started often 2
@@ -64,6 +74,13 @@ check "its code is 75" test "$(field "$often" ExitCode)" = 75:0
 check "it says so" grep -q 'not queued again' "$work/tessera-$often.out"
 check "srun: one restart" test "$(field "$often" Restarts)" = 1
 
+for launcher in mpirun srun; do
+  eval "job=\$job_$launcher"
+  check "cancelled under $launcher" await "$job" CANCELLED 60
+  check "$launcher: with a checkpoint" test -n "$(newest $launcher)"
+  check "$launcher: the step was ended" grep -q '^stopped at step' "$work/$launcher/log"
+  check "$launcher: not queued again" test "$(field "$job" Restarts)" = 0
+done
 check "the run with a time limit completes" await "$limit" COMPLETED 240
 check "it was stopped by the signal" grep -q 'USR1: the time is nearly over' "$work/tessera-$limit.out"
 check "it was queued again" test "$(field "$limit" Restarts)" -ge 1

@@ -217,7 +217,9 @@ static void look_from_outside(pr_run *r, int who, ts_cache_report *report) {
   } else if (who == 1) {
     ck_assert_ok(ts_cache_report_pause(report, r->t));
   } else {
-    ck_assert_ok(ts_evaluate(r->t, r->eval, &m, NULL, NULL));
+    const ts_eval_hooks none = {0};
+    bool stopped;
+    ck_assert_ok(ts_evaluate(r->t, r->eval, &m, &none, &stopped));
   }
   stub_looking = false;
 }

@@ -49,4 +49,8 @@ fails 4 'HDF5 file' train 2 flipped --set run.steps=50
 fails 2 'did you mean' "$TESSERA" trian x.deck
 fails 2 'usage' "$TESSERA" train
 fails 4 'no checkpoint' ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" eval "$work/small.deck" --quiet --set run.output="$work/empty"
+# A limit on the size of files: of one rank, since those of MPI count, too.
+large() { (ulimit -f 20000; exec "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/large" --set run.steps=2 --set tables.c.rows=1000000); }
+fails 4 'File too large' large
+check "no half of a file" test -z "$(find "$work/large" -name '*.part')"
 passed

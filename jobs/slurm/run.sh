@@ -24,7 +24,8 @@ job_name() {
 
 # What Slurm gave, and what of it can't be meant.
 look() {
-  nodes=${SLURM_JOB_NUM_NODES:-1} ranks=${SLURM_NTASKS:-1}
+  nodes=${SLURM_JOB_NUM_NODES:-1}
+  ranks=${SLURM_NTASKS:-$((nodes * ${SLURM_NTASKS_PER_NODE:-1}))}
   per=$(((ranks + nodes - 1) / nodes)) gpus=${SLURM_GPUS_ON_NODE:-0}
   say "start $((${SLURM_RESTART_COUNT:-0} + 1)) of at most $((TESSERA_REQUEUES + 1)): $ranks ranks on $nodes nodes (${SLURM_JOB_NODELIST:-this one}), ${SLURM_CPUS_PER_TASK:-all} CPUs each, $gpus GPUs per node"
   if [ $((ranks % nodes)) != 0 ]; then
@@ -58,6 +59,39 @@ launcher() {
   esac
 }
 
+# scancel and preemption send TERM, and KILL after KillWait (30 s): to this
+# shell and the first processes of each step, with proctrack/linuxproc to all.
+# Who starts ranks must not take it: mpirun, and its daemons on other nodes,
+# kill all ranks 2 s later.  The ranks' own is unblocked again, and to those
+# that get none the trap below sends USR1.
+deaf() {
+  [ "$TESSERA_LAUNCHER" = mpirun ] || return 0
+  if ! env --block-signal=TERM true 2> /dev/null; then
+    say "NOTE: env knows no --block-signal (coreutils 8.31): scancel may leave no time for a checkpoint"
+    return 0
+  fi
+  deaf="env --block-signal=TERM"
+  export OMPI_MCA_orte_launch_agent="${OMPI_MCA_orte_launch_agent:-$deaf orted}"
+}
+
+# Bytes that this job has printed; nothing where they can't be counted.
+printed() {
+  [ -f /proc/$$/fd/1 ] && [ -f /proc/$$/fd/2 ] && stat -L -c %s /proc/$$/fd/1 /proc/$$/fd/2
+}
+
+# The program says why it fails.  A launcher that was told to be quiet doesn't:
+# then it's asked once more, aloud.
+explain_silence() {
+  case $code in 0 | 75) return 0 ;; esac
+  [ -n "$before" ] && [ "$(printed)" = "$before" ] || return 0
+  aloud=
+  for word in $words; do
+    case $word in -q | -Q | --quiet) ;; *) aloud="$aloud $word" ;; esac
+  done
+  say "code $code without a message:$aloud $TESSERA version"
+  timeout 60 $aloud "$TESSERA" version
+}
+
 # Communication failed, or a rank was killed: it may be a node that Slurm has
 # not missed yet.  When it does it queues the job again by itself, but only one
 # that still runs.
@@ -81,8 +115,14 @@ run_job() {
   words=$(launcher) || exit 2
   set -- $words "$TESSERA" train "$@" ${SLURM_CPUS_PER_TASK:+--set run.threads=$SLURM_CPUS_PER_TASK}
   if [ -n "${TESSERA_DRY:-}" ]; then echo "$*"; exit 0; fi
-  cancelled='' asked='' began=$(date +%s)
-  "$@" & child=$!
+  if ! command -v "$TESSERA" > /dev/null; then
+    say "TESSERA=$TESSERA: no such program on $(hostname); cluster.env says where it comes from"
+    exit 2
+  fi
+  deaf='' cancelled='' asked='' began=$(date +%s)
+  deaf
+  before=$(printed)
+  $deaf "$@" & child=$!
   trap 'say "USR1: the time is nearly over"; asked=$(date +%s); kill -USR1 $child 2>/dev/null' USR1
   trap 'say "TERM"; cancelled=1; kill -USR1 $child 2>/dev/null' TERM
   # A signal ends wait, not the program.
@@ -91,6 +131,7 @@ run_job() {
     kill -0 "$child" 2>/dev/null || break
   done
   trap '' USR1 TERM # requeue ends this shell, too
+  explain_silence
   say "ended with code $code"
   if early "$code"; then say "the signal came before the program had begun"; code=75; fi
   await_node_loss

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
@@ -19,8 +20,20 @@ static int is_free(int fd, int64_t n_bytes) {
   return (double)fs.f_bavail * (double)fs.f_bsize >= lacks;
 }
 
+ts_err ts_size_allowed(int64_t n_bytes, const char *path, ts_err code) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      (rlim_t)n_bytes <= limit.rlim_cur)
+    return TS_OK;
+  return ts_fail(code, "%s: %s: %lld bytes, %lld are allowed (ulimit -f)", path,
+                 strerror(EFBIG), (long long)n_bytes,
+                 (long long)limit.rlim_cur);
+}
+
 ts_err ts_reserve(int fd, int64_t n_bytes, const char *path, ts_err code) {
   int why = 0;
+  const ts_err err = ts_size_allowed(n_bytes, path, code);
+  if (err != TS_OK) return err;
   if (n_bytes > 0 && (ts_fault("reserve") ||
                       fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, n_bytes) != 0))
     why = errno;

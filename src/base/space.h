@@ -12,4 +12,8 @@
  * CODE that names PATH.  Local. */
 ts_err ts_reserve(int fd, int64_t n_bytes, const char *path, ts_err code);
 
+/* Whether this process may write files so long (ulimit -f): else an error of
+ * CODE, before HDF5 has a file that it could not close.  Local. */
+ts_err ts_size_allowed(int64_t n_bytes, const char *path, ts_err code);
+
 #endif

@@ -10,6 +10,7 @@
 
 /* The command line, parsed by main.c. */
 typedef struct ts_args {
+  double began; /* of ts_now: the process's start */
   const char *command;
   const char *target;   /* DECK, FILE or topic; NULL where absent */
   const char *more[16]; /* further words */

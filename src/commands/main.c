@@ -15,6 +15,7 @@
 #include "commands/commands.h"
 #include "config.h"
 #include "runtime/comm.h"
+#include "runtime/trace.h"
 #include "runtime/watchdog.h"
 #include "train/signals.h"
 
@@ -199,10 +200,12 @@ static ts_err lost_output(const ts_args *a) {
 }
 
 int main(int argc, char **argv) {
-  ts_args args = {0};
+  ts_args args = {.began = ts_now()};
   ts_err err = TS_OK;
   const ts_command *c = NULL;
+  /* Of pipes and files that take no more: errno says so. */
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   const int answered = answer(argc, argv);
   if (answered >= 0) return answered;
   args.command = !strcmp(argv[1], "--version") ? "version" : argv[1];

@@ -7,7 +7,7 @@
 ts_err ts_cmd_train(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
-  ts_run_options o = {.check = a->check};
+  ts_run_options o = {.check = a->check, .began = a->began};
   if (!a->target) TS_THROW(TS_ERR_USAGE, "usage: tessera train DECK");
   TS_TRY(ts_args_trace(a, &o.trace));
   TS_TRY(ts_watch_start());

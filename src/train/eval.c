@@ -8,8 +8,8 @@ typedef struct ts_eval_pass {
   ts_trainer *t;
   ts_loader *loader;
   ts_metrics **metrics; /* (n_tasks) */
-  ts_prediction_fn fn;
-  void *arg;
+  const ts_eval_hooks *hooks;
+  bool stopped;
   ts_err fn_err; /* FN's first: the pass goes on, since the others do */
   ts_err_record fn_fault;
   ts_cargo cargo[2];
@@ -20,19 +20,25 @@ static void take(ts_eval_pass *p, ts_cargo *c) {
   ts_stage_load(p->t, c, p->loader);
 }
 
+static ts_err begin(ts_eval_pass *p, ts_cargo *c) {
+  const ts_eval_hooks *h = p->hooks;
+  take(p, c);
+  return ts_stage_input_begin(p->t, c, h->asks && h->asks(h->asks_arg));
+}
+
 /* Batch A, while B's ids travel. */
 static ts_err eval_batch(ts_eval_pass *p, ts_cargo *a, ts_cargo *b) {
   ts_err err = TS_OK;
   ts_event loss;
   ts_step_result result = {0};
   ts_watch_beat();
-  take(p, b);
-  TS_TRY(ts_stage_input_begin(p->t, b, 0));
+  TS_TRY(begin(p, b));
   TS_TRY(ts_stage_forward(p->t, a, false, &loss));
   TS_TRY(ts_stage_input_end(p->t, b));
   TS_TRY(ts_stage_finish(p->t, a, loss, p->metrics, &result));
-  if (p->fn && p->fn_err == TS_OK) {
-    p->fn_err = p->fn(p->arg, a->batch, ts_stage_predictions(p->t));
+  const ts_eval_hooks *h = p->hooks;
+  if (h->fn && p->fn_err == TS_OK) {
+    p->fn_err = h->fn(h->fn_arg, a->batch, ts_stage_predictions(p->t));
     ts_err_take(&p->fn_fault);
   }
 done:
@@ -42,12 +48,16 @@ done:
 static ts_err eval_pass(ts_eval_pass *p) {
   ts_err err = TS_OK;
   ts_cargo *a = &p->cargo[0], *b = &p->cargo[1], *next;
-  take(p, a);
-  TS_TRY(ts_stage_input_begin(p->t, a, 0));
+  TS_TRY(begin(p, a));
   TS_TRY(ts_stage_input_end(p->t, a));
   for (;;) {
     TS_TRY(ts_stage_check(p->t, a));
     if (a->verdict.end) break;
+    p->stopped = a->verdict.stop > 0;
+    if (p->stopped) { /* its ids have come, for nothing */
+      ts_stage_discard(p->t, a, p->loader);
+      break;
+    }
     TS_TRY(eval_batch(p, a, b));
     ts_cargo_empty(a, p->loader);
     next = a, a = b, b = next;
@@ -83,10 +93,10 @@ done:
 }
 
 ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
-                   ts_prediction_fn fn, void *arg) {
+                   const ts_eval_hooks *hooks, bool *stopped) {
   ts_err err = TS_OK;
   const double t0 = ts_now();
-  ts_eval_pass p = {.t = t, .fn = fn, .arg = arg};
+  ts_eval_pass p = {.t = t, .hooks = hooks};
   const ts_section before = ts_watch_enter(TS_SECTION_EVAL);
   ts_trace_evaluating(true);
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
@@ -94,7 +104,8 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   err = eval_pass(&p);
   if (err != TS_OK && !ts_err_agreed()) ts_watch_fail(err);
   TS_TRY(err);
-  for (int32_t k = 0; k < t->n_tasks; k++)
+  *stopped = p.stopped;
+  for (int32_t k = 0; !p.stopped && k < t->n_tasks; k++)
     TS_TRY(ts_metrics_compute(p.metrics[k], &result[k], -1, t->control));
   if (p.fn_err != TS_OK) {
     ts_err_put(&p.fn_fault);

@@ -38,11 +38,13 @@ static ts_err pass(ts_trainer *t, const char *out, const char *state) {
   ts_source *source = NULL;
   ts_predictions *file = NULL;
   ts_metrics_result m[t->n_tasks];
+  bool stopped;
   TS_TRY(ts_source_open(&source, t->config, TS_SPLIT_EVAL, state, t->control));
   if (out)
     TS_TRY(ts_predictions_create(&file, out, source->info.n_samples, t->n_tasks,
                                  t->control));
-  err = ts_evaluate(t, source, m, out ? write_batch : NULL, file);
+  const ts_eval_hooks hooks = {.fn = out ? write_batch : NULL, .fn_arg = file};
+  err = ts_evaluate(t, source, m, &hooks, &stopped);
   if (file) err = ts_predictions_finish(file, err, t->control);
   TS_TRY(err);
   for (int32_t k = 0; k < t->n_tasks; k++)

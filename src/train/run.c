@@ -49,15 +49,39 @@ done:
   return err;
 }
 
+/* This rank wants the run to end here: told to, or its time is nearly over. */
+static bool wants_stop(const void *run) {
+  const ts_run *r = run;
+  const double limit = r->config->run.max_time_s;
+  const double used = ts_now() - r->began;
+  /* Room for the step and the checkpoint: a twentieth, at least 5 s. */
+  const double spare = fmax(5.0, limit / 20);
+  if (ts_signals_level()) return true;
+  return limit > 0 && r->t->rank == 0 && used > limit - fmin(spare, limit / 2);
+}
+
+/* Where a stop is asked for it is broken off, or not begun, and r->last.stop
+ * says so: the same line begins it again (evaluate_missed). */
 static ts_err evaluate(ts_run *r) {
   ts_err err = TS_OK;
   ts_metrics_result m[r->t->n_tasks];
+  const ts_eval_hooks hooks = {.asks = wants_stop, .asks_arg = r};
+  bool stopped = r->last.stop == 1;
   if (!r->eval) return TS_OK;
-  const ts_ebc_stat trained = ts_ebc_stat_of(r->t->ebc);
-  TS_TRY(ts_cache_report_pause(&r->cache, r->t));
-  TS_TRY(ts_evaluate(r->t, r->eval, m, NULL, NULL));
-  TS_TRY(ts_cache_report_go_on(&r->cache, r->t));
-  ts_ebc_stat_put(r->t->ebc, &trained);
+  if (!stopped) {
+    const ts_ebc_stat trained = ts_ebc_stat_of(r->t->ebc);
+    TS_TRY(ts_cache_report_pause(&r->cache, r->t));
+    TS_TRY(ts_evaluate(r->t, r->eval, m, &hooks, &stopped));
+    TS_TRY(ts_cache_report_go_on(&r->cache, r->t));
+    ts_ebc_stat_put(r->t->ebc, &trained);
+  }
+  if (stopped) {
+    ts_info("the evaluation at step %lld waits for the next start: a stop was "
+            "asked for",
+            (long long)r->t->step);
+    r->last.stop = 1;
+    goto done;
+  }
   TS_TRY(ts_settle(r->t, log_eval(r, m)));
   if (isfinite(r->eval->info.bayes_auc))
     ts_info("the planted truth allows%s: AUC %.5f  log loss %.5f",
@@ -124,13 +148,25 @@ done:
 /* What this rank asks for before a step: 1, a stop; 2, that all look at a
  * checkpoint that could not be written. */
 static int asks(const ts_run *r) {
-  const double limit = r->config->run.max_time_s;
-  const double used = ts_now() - r->t0;
-  /* Room for the step and the checkpoint: a twentieth, at least 5 s. */
-  const double spare = fmax(5.0, limit / 20);
   if (ts_saves_failed(&r->saves)) return 2;
-  if (ts_signals_level()) return 1;
-  return limit > 0 && r->t->rank == 0 && used > limit - fmin(spare, limit / 2);
+  return wants_stop(r);
+}
+
+static bool is_eval_step(const ts_run *r) {
+  const int64_t every = r->config->run.eval_every;
+  return every > 0 && r->t->step % every == 0 && r->t->step < r->last_step;
+}
+
+/* Resumed from a checkpoint before whose evaluation, or in it, the run ended:
+ * metrics.jsonl knows. */
+static ts_err evaluate_missed(ts_run *r) {
+  ts_err err = TS_OK;
+  int64_t n = ts_metrics_log_evaluations(r->log);
+  if (r->t->step == 0 || !is_eval_step(r)) return TS_OK;
+  TS_TRY(ts_comm_sum_i64(r->t->control, &n, 1));
+  if (n < r->t->n_tasks) TS_TRY(evaluate(r));
+done:
+  return err;
 }
 
 static ts_err after_step(ts_run *r) {
@@ -139,14 +175,15 @@ static ts_err after_step(ts_run *r) {
   const int64_t step = r->t->step;
   const bool log = step % c->run.log_every == 0 || step == r->last_step;
   const bool every = c->checkpoint.every > 0 && step % c->checkpoint.every == 0;
-  const bool eval = c->run.eval_every > 0 && step % c->run.eval_every == 0;
+  const bool eval = is_eval_step(r);
   if (log || every || eval || r->last.stop) {
     TS_TRY(ts_stage_fetch(r->t, &r->last));
     TS_TRY(ts_run_check_nan(r));
   }
   if (log) TS_TRY(ts_settle(r->t, log_step(r)));
-  if (eval && step < r->last_step) TS_TRY(evaluate(r));
+  /* The save comes first: who is killed in a long evaluation loses nothing. */
   if (every && step < r->last_step) TS_TRY(save(r, false, false));
+  if (eval) TS_TRY(evaluate(r));
 done:
   return err;
 }
@@ -190,6 +227,16 @@ done:
   return err;
 }
 
+static ts_err stop_here(ts_run *r) {
+  ts_err err = TS_OK;
+  TS_TRY(save(r, true, false));
+  ts_info("stopped at step %lld of %lld; the same command goes on from there",
+          (long long)r->t->step, (long long)r->last_step);
+  TS_THROW(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);
+done:
+  return err;
+}
+
 static ts_err loop(ts_run *r) {
   ts_err err = TS_OK;
   bool end = false;
@@ -198,15 +245,12 @@ static ts_err loop(ts_run *r) {
   ts_timers_reset();
   TS_TRY(ts_cache_report_create(&r->cache, r->t));
   ts_watch_enter(TS_SECTION_STEP);
+  TS_TRY(evaluate_missed(r));
+  if (r->last.stop) TS_TRY(stop_here(r));
   while (!end && r->t->step < r->last_step) {
     TS_TRY(one_step(r, &end));
     if (r->last.stop > 1) TS_TRY(ts_saves_finish(&r->saves, r->log));
-    if (!r->last.stop || r->t->step >= r->last_step) continue;
-    TS_TRY(save(r, true, false));
-    ts_info("stopped at step %lld of %lld; the same command goes on from "
-            "there",
-            (long long)r->t->step, (long long)r->last_step);
-    TS_THROW(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);
+    if (r->last.stop && r->t->step < r->last_step) TS_TRY(stop_here(r));
   }
   TS_TRY(ts_stage_fetch(r->t, &r->last));
   TS_TRY(ts_run_check_nan(r));
@@ -214,6 +258,7 @@ static ts_err loop(ts_run *r) {
   if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
   TS_TRY(save(r, true, true));
   TS_TRY(evaluate(r));
+  if (r->eval && r->last.stop == 1) TS_TRY(stop_here(r));
 done:
   return err;
 }
@@ -296,6 +341,7 @@ ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   ts_err err = TS_OK;
   ts_run r = {.config = config,
               .check = o->check,
+              .began = o->began,
               .lock = -1,
               .checkpoints_lock = -1,
               .mirror_lock = -1,

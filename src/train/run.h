@@ -9,7 +9,8 @@
 #include "train/run_trace.h"
 
 typedef struct ts_run_options {
-  bool check; /* set everything up, print the plan, run nothing */
+  bool check;   /* set everything up, print the plan, run nothing */
+  double began; /* of ts_now: from where run.max_time counts */
   ts_trace_request trace;
 } ts_run_options;
 

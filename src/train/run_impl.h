@@ -19,13 +19,14 @@ typedef struct ts_run {
   ts_trace_file trace;
   int lock, checkpoints_lock, mirror_lock; /* held by rank 0 as long as it
                                               lives; -1 */
+  bool no_locks;                           /* the file system has none */
   int64_t first_step;                      /* where this process began */
   int64_t last_step;         /* the step after which the run is done */
   int64_t saved_step;        /* of the newest checkpoint, -1: none */
   int64_t n_skipped, n_back; /* steps left out; of them, back for */
   int64_t n_bad, n_bad_ids;  /* this rank's, of the batches trained on */
   ts_saves saves;
-  double t0, t_log;         /* start; last progress line */
+  double began, t0, t_log;  /* process; first step; last progress line */
   int64_t n_samples, n_log; /* trained here; until the last line */
   ts_step_result last;
   ts_cache_report cache;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,8 +12,40 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "io/deck.h"
+#include "runtime/trace.h"
 #include "train/planning.h"
 #include "train/run_impl.h"
+
+/* Of a start after a requeue: a lost node's lock may outlive it on a file
+ * system that several nodes see. */
+static bool lock_may_pass(double began) {
+  const char *count = getenv("SLURM_RESTART_COUNT");
+  return count && atoi(count) > 0 && ts_now() - began < 60;
+}
+
+/* The lock of DIR is this process's, where the file system has such locks. */
+static ts_err lock(ts_run *r, int fd, const char *dir, const char *key) {
+  const double began = ts_now();
+  bool waits = false;
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) {
+      r->no_locks = true;
+      return TS_OK;
+    }
+    if (!lock_may_pass(began))
+      return ts_fail(TS_ERR_DECK,
+                     "%s is in use by another run; give this one its own %s",
+                     dir, key);
+    if (!waits)
+      ts_info("%s is locked; the run of the start before may hold it: waiting "
+              "up to a minute",
+              dir);
+    waits = true;
+    sleep(1);
+  }
+  return TS_OK;
+}
 
 static ts_err lock_folder(ts_run *r) {
   ts_err err = TS_OK;
@@ -22,22 +55,10 @@ static ts_err lock_folder(ts_run *r) {
   r->lock = ts_file_open(path.text, O_CREAT | O_RDWR);
   if (r->lock < 0)
     TS_THROW(TS_ERR_IO, "run.output: %s: %s", path.text, ts_file_why());
-  if (flock(r->lock, LOCK_EX | LOCK_NB) != 0)
-    TS_THROW(TS_ERR_DECK,
-             "%s is in use by another run; give this one its own run.output",
-             r->config->run.output);
+  TS_TRY(lock(r, r->lock, r->config->run.output, "run.output"));
 done:
   ts_str_reset(&path);
   return err;
-}
-
-/* The lock is the folder's own, where the file system has such locks. */
-static ts_err lock_own(int fd, const char *dir, const char *key) {
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return TS_OK;
-  return ts_fail(TS_ERR_DECK,
-                 "%s is in use by another run; give this one its "
-                 "own %s",
-                 dir, key);
 }
 
 /* A folder of checkpoints that can't be written to, or that another run writes
@@ -57,7 +78,7 @@ static ts_err lock_checkpoints(ts_run *r) {
   r->checkpoints_lock = ts_file_open(dir, O_RDONLY | O_DIRECTORY);
   if (r->checkpoints_lock < 0)
     return ts_fail(TS_ERR_CKPT, "checkpoint.dir: %s: %s", dir, strerror(errno));
-  return lock_own(r->checkpoints_lock, dir, "checkpoint.dir");
+  return lock(r, r->checkpoints_lock, dir, "checkpoint.dir");
 }
 
 /* Two runs would take each other's files for their own, or throw them out; so
@@ -80,7 +101,7 @@ static ts_err lock_mirror(ts_run *r) {
         "checkpoint.mirror: %s is checkpoint.dir, which can't be its "
         "own mirror",
         dir);
-  return lock_own(r->mirror_lock, dir, "checkpoint.mirror");
+  return lock(r, r->mirror_lock, dir, "checkpoint.mirror");
 }
 
 static ts_err write_deck(const ts_run *r) {
@@ -123,6 +144,10 @@ ts_err ts_run_open_output(ts_run *r) {
   TS_TRY(ts_log_open(path.text));
   TS_TRY(lock_checkpoints(r));
   TS_TRY(lock_mirror(r));
+  if (r->no_locks)
+    ts_note("the file system of %s has no locks: a second run on its folders "
+            "would not be noticed",
+            r->config->run.output);
   TS_TRY(write_deck(r));
 done:
   ts_str_reset(&path);

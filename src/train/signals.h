@@ -1,8 +1,8 @@
 /* signals.h - asking a run to stop.
  *
- * TERM, INT and USR1: the first one asks for the step to be finished, a
- * checkpoint and exit code 75; the second one ends the program at once with
- * 75, leaving the checkpoint before. */
+ * TERM, INT, USR1 and USR2: the first one asks for the step to be finished, a
+ * checkpoint and exit code 75; one that comes 2 s or more after it ends the
+ * program at once with 75, leaving the checkpoint before. */
 #ifndef TS_TRAIN_SIGNALS_H
 #define TS_TRAIN_SIGNALS_H
 

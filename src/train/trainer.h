@@ -251,9 +251,18 @@ ts_err ts_trainer_init_from(ts_trainer *, const char *path);
 typedef ts_err (*ts_prediction_fn)(void *arg, const ts_batch *,
                                    const float *predictions);
 
-/* One pass over SOURCE; *RESULT per task (n_tasks).  FN may be NULL.  *STOP
- * (may be NULL) says that a signal ended it early.  Collective. */
+/* Each may be NULL. */
+typedef struct ts_eval_hooks {
+  ts_prediction_fn fn;
+  void *fn_arg;
+  bool (*asks)(const void *arg); /* this rank asks for a stop */
+  const void *asks_arg;
+} ts_eval_hooks;
+
+/* One pass over SOURCE; *RESULT per task (n_tasks).  *STOPPED: it was broken
+ * off behind a batch, since a rank asked, and *RESULT is not set.
+ * Collective. */
 ts_err ts_evaluate(ts_trainer *, ts_source *, ts_metrics_result *result,
-                   ts_prediction_fn fn, void *arg);
+                   const ts_eval_hooks *, bool *stopped);
 
 #endif
