@@ -149,6 +149,7 @@ tests_test_cuda_train_SOURCES = tests/test_cuda_train.c tests/pipe_run.c \
   tests/cuda_fake_params.h tests/cuda_fake_emulated.h tests/cuda_fake_body.h \
   tests/cuda_fake_ids.cc tests/cuda_fake_rows.cc tests/cuda_fake_dense.cc \
   tests/cuda_fake_pack.cc tests/cuda_fake_cub.c tests/cuda_cublas.c \
+  tests/cuda_cublas_product.c \
   tests/cuda_cublas.h $(cuda_fake_runtime)
 tests_test_cuda_train_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 # Without the real runtime: a call that the fake one lacks doesn't link.

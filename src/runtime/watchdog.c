@@ -314,10 +314,12 @@ static _Noreturn void say_gone(const ts_watch_row *r) {
 
 /* ---- the thread ---------------------------------------------------------- */
 
+/* Shorter until the other processes have been seen: one that is killed soon
+ * after the start has a message, too. */
 static void wait_tick(void) {
   struct timespec t;
   clock_gettime(CLOCK_REALTIME, &t);
-  t.tv_nsec += (long)(TICK_S * 1e9);
+  t.tv_nsec += (long)((seen_pids ? TICK_S : TICK_S / 10) * 1e9);
   t.tv_sec += t.tv_nsec / 1000000000;
   t.tv_nsec %= 1000000000;
   (void)sem_timedwait(&wake, &t);
