@@ -11,7 +11,7 @@ unset TESSERA_PARITY_DIR
 dry() { "$job" --dry "$@" > "$work/dry"; }
 says() { grep -q -- "$1" "$work/dry"; }
 check "a dry run" dry
-for word in test_cuda_graph_gpu memcheck 'bench tbe' 'plan .*topology_h200' 'bench step .*run.graph=auto' 'n 4 .*bench pipeline .*comm.backend=mpi' 'pin_memory=false' 'TESSERA_BACKEND=cuda .*parity.sh'; do
+for word in test_cuda_graph_gpu memcheck 'bench tbe' 'plan .*topology_h200' 'bench step .*pipeline=sparse_dist .*run.graph=auto' 'n 4 .*bench pipeline .*comm.backend=mpi' 'pin_memory=false' 'TESSERA_BACKEND=cuda .*parity.sh'; do
   check "it has $word" says "$word"
 done
 check "nothing was written" test ! -e "$work/out"
@@ -36,9 +36,9 @@ case $* in *graph=off*) echo broken; exit 5 ;; *) echo "12 samples/s" ;; esac
 P
 chmod +x "$work/build/tessera"
 "$job" mlperf parity > "$work/failing"; check "a failure is code 1" test $? = 1
-check "it is noted" grep -q '^FAILED  mlperf.1 (code 5)' "$work/failing"
-check "the next goes on" grep -q '^ok      mlperf.3' "$work/failing"
-check "what is not there is skipped" grep -q '^SKIPPED parity.5' "$work/failing"
-check "the summary" grep -q '5 commands, 2 failed: mlperf.1 mlperf.2; 1 skipped' "$work/out/summary"
+check "it is noted" grep -q '^FAILED  mlperf.2 (code 5)' "$work/failing"
+check "the next goes on" grep -q '^ok      mlperf.4' "$work/failing"
+check "what is not there is skipped" grep -q '^SKIPPED parity.6' "$work/failing"
+check "the summary" grep -q '6 commands, 2 failed: mlperf.2 mlperf.3; 1 skipped' "$work/out/summary"
 check "with the figures" grep -q '12 samples/s' "$work/out/summary"
 passed
