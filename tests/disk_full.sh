@@ -24,6 +24,7 @@ full() {
   timeout -k 5 60 "$@" > "$work/out" 2> "$work/err"; code=$?
   took=$(($(date +%s) - began))
   [ $took -le "$slowest" ] || slowest=$took
+  check "$what: an end within 30 s, not $took" test $took -lt 30
   [ $code = "$want" ] || cat "$work/err"
   check "$what: code $want, not $code" test $code = "$want"
   check "$what: one message" test "$(grep -c 'tessera: error' "$work/err")" = 1

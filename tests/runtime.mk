@@ -1,4 +1,4 @@
-check_PROGRAMS += tests/test_base tests/test_runtime
+check_PROGRAMS += tests/test_base tests/test_runtime tests/test_watch
 # Collectives on memory that the host may not touch.
 check_PROGRAMS += tests/test_comm_plan tests/test_comm_device \
   tests/test_comm_faults

@@ -77,7 +77,7 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void learn(double seconds) {
+void ts_watch_learn(double seconds) {
   double sorted[TIMES];
   times[n_times++ % TIMES] = seconds;
   if (n_times < LEARNT_FROM || n_times % LEARNT_FROM) return;
@@ -91,7 +91,7 @@ void ts_watch_step(int64_t step) {
   ts_watch_row *own = ts_watch_own();
   ts_watch_enter((ts_section)own->section);
   if (own->step)
-    learn(section_s[TS_SECTION_STEP] + section_s[TS_SECTION_INPUT]);
+    ts_watch_learn(section_s[TS_SECTION_STEP] + section_s[TS_SECTION_INPUT]);
   memset(section_s, 0, sizeof section_s);
   own->step = step;
 }

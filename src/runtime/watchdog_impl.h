@@ -39,6 +39,11 @@ typedef struct ts_watch_row {
   ts_watch_lane lanes[TS_WATCH_LANES];
 } ts_watch_row;
 
+/* ---- watchdog.c ---------------------------------------------------------- */
+
+/* A step took SECONDS: deadlines that are not set follow the median. */
+void ts_watch_learn(double seconds);
+
 /* ---- comm_mpi_watch.c ---------------------------------------------------- */
 
 /* Collective, at the start and end of MPI.  Without shared memory a rank
