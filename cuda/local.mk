@@ -1,60 +1,60 @@
 # The CUDA backend.  nvcc compiles, the C compiler links.  What needs no CUDA
 # is plain C, and is built and tested everywhere.
-tessera_sources += cuda/choose.c cuda/choose.h cuda/event_ring.c \
-  cuda/event_ring.h
-cuda_sources = cuda/backend.cu cuda/device.cu cuda/gpu.cu cuda/memory.cu \
-  cuda/span.cu cuda/copies.cu cuda/lookup.cu cuda/reduce_ranks.cu
-cuda_sources += cuda/clock.cu cuda/words.cu
+tessera_sources += cuda/runtime/choose.c cuda/runtime/choose.h cuda/runtime/event_ring.c \
+  cuda/runtime/event_ring.h
+cuda_sources = cuda/runtime/backend.cu cuda/runtime/device.cu cuda/runtime/gpu.cu cuda/runtime/memory.cu \
+  cuda/runtime/span.cu cuda/runtime/copies.cu cuda/sparse/lookup.cu cuda/runtime/reduce_ranks.cu
+cuda_sources += cuda/runtime/clock.cu cuda/runtime/words.cu
 # Work of streams, graphs.
-cuda_sources += cuda/enqueue.cu cuda/events.cu cuda/graph.cu \
-  cuda/graph_lanes.cu cuda/graph_memory.cu cuda/notes.cu
-EXTRA_DIST += cuda/enqueue.h cuda/graph.h cuda/graph_impl.h cuda/notes.h
-cuda_nccl_sources = cuda/comm_nccl.cu
-EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/cuda_impl.h \
-  cuda/grid.h cuda/lane.h cuda/words.h cuda/lookup_plan.h cuda/rows.cuh \
-  cuda/lookup_kernels.cuh cuda/lookup_launch.cuh cuda/comm_cuda.h
+cuda_sources += cuda/runtime/enqueue.cu cuda/runtime/events.cu cuda/runtime/graph.cu \
+  cuda/runtime/graph_lanes.cu cuda/runtime/graph_memory.cu cuda/runtime/notes.cu
+EXTRA_DIST += cuda/runtime/enqueue.h cuda/runtime/graph.h cuda/runtime/graph_impl.h cuda/runtime/notes.h
+cuda_nccl_sources = cuda/runtime/comm_nccl.cu
+EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) cuda/runtime/cuda_impl.h \
+  cuda/runtime/grid.h cuda/runtime/lane.h cuda/runtime/words.h cuda/sparse/lookup_plan.h cuda/sparse/rows.cuh \
+  cuda/sparse/lookup_kernels.cuh cuda/sparse/lookup_launch.cuh cuda/runtime/comm_cuda.h
 # Views, wires, positions.
-cuda_sources += cuda/views.cu
-EXTRA_DIST += cuda/view_rows.cuh cuda/code_rows.cuh cuda/positions.cuh \
-  cuda/views_launch.cuh cuda/put.cuh
+cuda_sources += cuda/shard/views.cu
+EXTRA_DIST += cuda/shard/view_rows.cuh cuda/shard/code_rows.cuh cuda/shard/positions.cuh \
+  cuda/shard/views_launch.cuh cuda/runtime/put.cuh
 # Kernels of row updates.
-cuda_sources += cuda/sort.cu cuda/row_update.cu cuda/row_stage.cu
-EXTRA_DIST += cuda/update.h cuda/exact.cuh cuda/rounding.cuh \
-  cuda/row_optim.cuh cuda/row_update.cuh cuda/row_update_kernels.cuh \
-  cuda/row_update_run.cuh cuda/row_work.cuh cuda/lane_run.cuh \
-  cuda/stream_run.cuh
+cuda_sources += cuda/sparse/sort.cu cuda/sparse/row_update.cu cuda/sparse/row_stage.cu
+EXTRA_DIST += cuda/sparse/update.h cuda/sparse/exact.cuh cuda/sparse/rounding.cuh \
+  cuda/sparse/row_optim.cuh cuda/sparse/row_update.cuh cuda/sparse/row_update_kernels.cuh \
+  cuda/sparse/row_update_run.cuh cuda/sparse/row_work.cuh cuda/sparse/lane_run.cuh \
+  cuda/runtime/stream_run.cuh
 # The cache of rows in slow memory.
-cuda_sources += cuda/cache.cu cuda/reach.cu
-EXTRA_DIST += cuda/cache.h cuda/cache_sets.cuh cuda/cache_hold.cuh \
-  cuda/cache_kernels.cuh cuda/cache_run.cuh
+cuda_sources += cuda/sparse/cache.cu cuda/runtime/reach.cu
+EXTRA_DIST += cuda/sparse/cache.h cuda/sparse/cache_sets.cuh cuda/sparse/cache_hold.cuh \
+  cuda/sparse/cache_kernels.cuh cuda/sparse/cache_run.cuh
 # The sending side of input dist.
-cuda_sources += cuda/pack.cu
-EXTRA_DIST += cuda/pack.h cuda/scan.cuh cuda/pack_kernels.cuh \
-  cuda/distinct_kernels.cuh cuda/pack_run.cuh
+cuda_sources += cuda/shard/pack.cu
+EXTRA_DIST += cuda/shard/pack.h cuda/runtime/scan.cuh cuda/shard/pack_kernels.cuh \
+  cuda/shard/distinct_kernels.cuh cuda/shard/pack_run.cuh
 # Kernels around them.
-cuda_sources += cuda/entries.cu
-EXTRA_DIST += cuda/entries_kernels.cuh cuda/entries_launch.cuh
+cuda_sources += cuda/sparse/entries.cu
+EXTRA_DIST += cuda/sparse/entries_kernels.cuh cuda/sparse/entries_launch.cuh
 # Kernels of input dist's receiving side.
-cuda_sources += cuda/unpack.cu
-EXTRA_DIST += cuda/unpack_kernels.cuh cuda/unpack_launch.cuh
+cuda_sources += cuda/shard/unpack.cu
+EXTRA_DIST += cuda/shard/unpack_kernels.cuh cuda/shard/unpack_launch.cuh
 # Matrix products.
-tessera_sources += cuda/product_choices.c cuda/product_choices.h
-cuda_sources += cuda/product.cu cuda/products.cu cuda/products_shapes.cu \
-  cuda/mask.cu
-EXTRA_DIST += cuda/product.h cuda/products.h cuda/mask.h cuda/mask_kernels.cuh \
-  cuda/mask_launch.cuh
+tessera_sources += cuda/dense/product_choices.c cuda/dense/product_choices.h
+cuda_sources += cuda/dense/product.cu cuda/dense/products.cu cuda/dense/products_shapes.cu \
+  cuda/dense/mask.cu
+EXTRA_DIST += cuda/dense/product.h cuda/dense/products.h cuda/dense/mask.h cuda/dense/mask_kernels.cuh \
+  cuda/dense/mask_launch.cuh
 # Loss and metrics.
-cuda_sources += cuda/loss.cu
-EXTRA_DIST += cuda/loss_kernels.cuh cuda/loss_run.cuh
+cuda_sources += cuda/dense/loss.cu
+EXTRA_DIST += cuda/dense/loss_kernels.cuh cuda/dense/loss_run.cuh
 # The dot interaction; cross layers, factorisation machines.
-cuda_sources += cuda/interact.cu cuda/cross.cu
-EXTRA_DIST += cuda/half.cuh cuda/interact_rows.cuh cuda/interact_kernels.cuh \
-  cuda/interact_half.cuh cuda/interact_launch.cuh cuda/cross_kernels.cuh \
-  cuda/cross_launch.cuh
+cuda_sources += cuda/dense/interact.cu cuda/dense/cross.cu
+EXTRA_DIST += cuda/dense/half.cuh cuda/dense/interact_rows.cuh cuda/dense/interact_kernels.cuh \
+  cuda/dense/interact_half.cuh cuda/dense/interact_launch.cuh cuda/dense/cross_kernels.cuh \
+  cuda/dense/cross_launch.cuh
 # Flat arrays and the dense optimizers.
-cuda_sources += cuda/flat.cu
-EXTRA_DIST += cuda/codes.cuh cuda/flat_kernels.cuh cuda/flat_run.cuh \
-  cuda/dense_update_kernels.cuh cuda/dense_update_run.cuh
+cuda_sources += cuda/dense/flat.cu
+EXTRA_DIST += cuda/dense/codes.cuh cuda/dense/flat_kernels.cuh cuda/dense/flat_run.cuh \
+  cuda/dense/dense_update_kernels.cuh cuda/dense/dense_update_run.cuh
 cuda_objects =
 if HAVE_CUDA
 cuda_objects += $(cuda_sources:.cu=.o)
@@ -73,4 +73,4 @@ V_NVCC_0 = @echo "  NVCC    " $@;
 	  $(CUDA_CPPFLAGS) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 # What each object was made from, as of its last compilation.
 -include $(cuda_objects:.o=.d)
-MOSTLYCLEANFILES += cuda/*.o cuda/*.d
+MOSTLYCLEANFILES += cuda/*/*.o cuda/*/*.d

@@ -57,7 +57,7 @@ html-clean-pictures:
 mostlyclean-local: html-clean-pictures
 .PHONY: html-clean-pictures
 
-# What the program says of its deck; tests/cli_messages.sh compares.
+# What the program says of its deck; tests/run/cli_messages.sh compares.
 doc-deck: tessera
 	./tessera help deck > $(srcdir)/doc/deck.md
 	./tessera help deck --texinfo > $(srcdir)/doc/deck.texi

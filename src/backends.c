@@ -61,7 +61,7 @@ const ts_backend *const ts_backends[] = {
 };
 
 #ifdef HAVE_NCCL
-extern const struct ts_wire_ops ts_wire_nccl; /* cuda/comm_nccl.cu */
+extern const struct ts_wire_ops ts_wire_nccl; /* cuda/runtime/comm_nccl.cu */
 #endif
 
 const struct ts_wire_ops *ts_wire_built_in(void) {

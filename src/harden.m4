@@ -36,5 +36,5 @@ AS_IF([test "x$enable_hardening" = xno], [ts_harden_found=" no"],
    AS_CASE([$ts_harden_found], [*fortify*], [],
      [TS_TRY_HARDEN([-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2], [], [fortify-2])])])
 AC_DEFINE_UNQUOTED([TS_HARDENING], ["$ts_harden_found"],
-  [What protects the program, for tests/hardening.sh.])
+  [What protects the program, for tests/run/hardening.sh.])
 ])

@@ -1,38 +1,38 @@
-# Every test program is a Check suite (tests/harness.h), run by tests/launch
-# at the numbers of ranks that its head comment names; scripts run once.
+# tests/ has the folders of src/ and io/; support/: what tests share; kernels/:
+# the contract of each family of kernels; run/: scripts; fuzz/.  Every test
+# program is a Check suite (tests/support/harness.h), run by
+# tests/support/launch at the numbers of ranks that its head comment names;
+# scripts run once.
 AM_TESTS_ENVIRONMENT = TESSERA=$(abs_top_builddir)/tessera; \
   srcdir=$(abs_srcdir); export TESSERA srcdir; \
   MPIRUN='$(MPIRUN)'; export MPIRUN;
 TEST_EXTENSIONS = .sh
-LOG_COMPILER = $(SHELL) $(srcdir)/tests/launch
-SH_LOG_COMPILER = $(SHELL) $(srcdir)/tests/launch
-EXTRA_DIST += tests/launch tests/lsan.supp tests/parity.py
-dist_check_SCRIPTS += tests/lint.sh tests/parity.sh tests/real_data.sh
+LOG_COMPILER = $(SHELL) $(srcdir)/tests/support/launch
+SH_LOG_COMPILER = $(SHELL) $(srcdir)/tests/support/launch
+EXTRA_DIST += tests/support/launch tests/support/lsan.supp \
+  tests/support/common.sh tests/support/deck_text.h \
+  tests/support/optim_config.h tests/support/comm_rig.h \
+  tests/support/sparse_util.h tests/support/lane_tasks.h
 
-check_LIBRARIES = tests/libharness.a
-tests_libharness_a_SOURCES = tests/harness.c tests/harness.h \
-  tests/fake_device.c tests/fake_memory.c tests/fake_kernels.c \
-  tests/fake_lines.c \
-  tests/fake_device.h
-tests_libharness_a_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-LDADD = tests/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
+check_LIBRARIES = tests/support/libharness.a
+tests_support_libharness_a_SOURCES = tests/support/harness.c \
+  tests/support/harness.h tests/support/fake_device.c \
+  tests/support/fake_memory.c tests/support/fake_kernels.c \
+  tests/support/fake_lines.c tests/support/fake_device.h
+tests_support_libharness_a_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+LDADD = tests/support/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
 
-include tests/runtime.mk
-include tests/cuda.mk
-include tests/sparse.mk
-include tests/shard.mk
-include tests/dense.mk
-include tests/deck.mk
-include tests/data.mk
-include tests/columns.mk
-include tests/checkpoint.mk
-include tests/metrics.mk
-include tests/planner.mk
-include tests/train.mk
-include tests/trace.mk
-include tests/cli.mk
-include tests/hostile.mk
-include tests/fuzz.mk
+include tests/base/local.mk
+include tests/runtime/local.mk
+include tests/kernels/local.mk
+include tests/sparse/local.mk
+include tests/shard/local.mk
+include tests/dense/local.mk
+include tests/model/local.mk
+include tests/train/local.mk
+include tests/io/local.mk
+include tests/run/local.mk
+include tests/fuzz/local.mk
 
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 
@@ -41,10 +41,10 @@ TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 # at the end; then those that nearly always sleep, as they look at deadlines,
 # beside each other; and one by one those that look at how long work takes.
 tests_at_once = 3
-tests_longest = tests/test_pipelines tests/disk_full.sh tests/faults.sh \
-  tests/fully_sharded.sh tests/pipelines.sh tests/reshard.sh
-tests_asleep = tests/test_fs_timing tests/test_fs_traces tests/watchdog.sh
-tests_alone = tests/trace_overlap.sh tests/bench_pipeline.sh
+tests_longest = tests/train/test_pipelines tests/run/disk_full.sh tests/run/faults.sh \
+  tests/run/fully_sharded.sh tests/run/pipelines.sh tests/run/reshard.sh
+tests_asleep = tests/dense/test_fs_timing tests/dense/test_fs_traces tests/run/watchdog.sh
+tests_alone = tests/run/trace_overlap.sh tests/run/bench_pipeline.sh
 check-pairs: $(check_LIBRARIES) $(check_PROGRAMS) all-am
 	rc=0; \
 	$(MAKE) $(AM_MAKEFLAGS) -j$(tests_at_once) check-TESTS \

@@ -59,7 +59,8 @@ typedef struct ts_device_info {
   double bytes;          /* of its memory; 0: not known */
 } ts_device_info;
 
-/* What a device implements; src/runtime/device_host.c, cuda/device.cu. */
+/* What a device implements; src/runtime/device_host.c, cuda/runtime/device.cu.
+ */
 typedef struct ts_device_ops {
   const char *name; /* "host", "cuda" */
   void (*destroy)(ts_device *);

@@ -1,5 +1,5 @@
-/* kernels_cache.c - the cache of a device in plain C: what cuda/cache.cu has
- * to do, one row after the other.  The host has a cache of its own
+/* kernels_cache.c - the cache of a device in plain C: what cuda/sparse/cache.cu
+ * has to do, one row after the other.  The host has a cache of its own
  * (tier_cached.c); of these entries it uses cache_rows. */
 #include <stdlib.h>
 #include <string.h>

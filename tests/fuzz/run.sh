@@ -10,7 +10,7 @@
 set -u
 seconds=${TESSERA_FUZZ_SECONDS:-}
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
-export LSAN_OPTIONS="suppressions=$srcdir/tests/lsan.supp:print_suppressions=0"
+export LSAN_OPTIONS="suppressions=$srcdir/tests/support/lsan.supp:print_suppressions=0"
 export UBSAN_OPTIONS="print_stacktrace=1"
 export HDF5_USE_FILE_LOCKING=FALSE
 if [ "$(id -u)" = 0 ]; then

@@ -1,0 +1,79 @@
+/* half.cuh - f32 to bf16 and back, two at a time, as src/dense/half.h has them
+ * but for the payload of NaN, and the matrix product of a warp in bf16. */
+#ifndef TS_CUDA_HALF_CUH
+#define TS_CUDA_HALF_CUH
+
+#include "cuda/sparse/rounding.cuh"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define TS_HALF_BY_HARDWARE 1
+#else
+#define TS_HALF_BY_HARDWARE 0
+#endif
+
+/* To nearest even; NaN stays one. */
+static __device__ __forceinline__ uint32_t ts_half_bits(float f) {
+  const uint32_t u = __float_as_uint(f);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return u >> 16 | 0x40u;
+  return (u + 0x7fffu + (u >> 16 & 1)) >> 16;
+}
+
+/* LOW in the first 16 bits, HIGH in the last. */
+static __device__ __forceinline__ uint32_t ts_half_pair(float low, float high) {
+#if TS_HALF_BY_HARDWARE
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return ts_half_bits(low) | ts_half_bits(high) << 16;
+#endif
+}
+
+static __device__ __forceinline__ uint16_t ts_half_near(float f) {
+  return (uint16_t)ts_half_pair(f, 0);
+}
+
+static __device__ __forceinline__ float ts_half_low(uint32_t pair) {
+  return ts_float_of(pair << 16);
+}
+static __device__ __forceinline__ float ts_half_high(uint32_t pair) {
+  return ts_float_of(pair & 0xffff0000u);
+}
+
+/* ---- products ------------------------------------------------------------ */
+
+/* C (16, 8) += A (16, 16) B (16, 8), by the warp; C of f32, A and B of bf16 in
+ * pairs along the middle.  With g = lane / 4 and t = lane % 4 a lane has
+ *   a  pairs t of row g and of row g + 8, then pairs t + 4 of both
+ *   b  pairs t and t + 4 of column g
+ *   c  columns 2t and 2t + 1 of row g, then of row g + 8
+ * as mma.m16n8k16 wants them.  Where that isn't, products of bf16 (exact in
+ * f32) are added one by one, and lanes ask each other for pairs. */
+static __device__ __forceinline__ void
+ts_half_product(float c[4], const uint32_t a[4], const uint32_t b[2]) {
+#if TS_HALF_BY_HARDWARE
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+                 "r"(b[1]));
+#else
+  const uint32_t all = 0xffffffff;
+  const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  for (int pair = 0; pair < 8; pair++) {
+    const int at = pair % 4, late = pair / 4;
+    uint32_t row[2], col[2];
+    row[0] = __shfl_sync(all, late ? a[2] : a[0], 4 * g + at);
+    row[1] = __shfl_sync(all, late ? a[3] : a[1], 4 * g + at);
+    col[0] = __shfl_sync(all, b[late], 4 * (2 * t) + at);
+    col[1] = __shfl_sync(all, b[late], 4 * (2 * t + 1) + at);
+    for (int k = 0; k < 4; k++) {
+      const uint32_t u = row[k / 2], v = col[k % 2];
+      c[k] = __fadd_rn(c[k], __fmul_rn(ts_half_low(u), ts_half_low(v)));
+      c[k] = __fadd_rn(c[k], __fmul_rn(ts_half_high(u), ts_half_high(v)));
+    }
+  }
+#endif
+}
+
+#endif

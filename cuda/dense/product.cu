@@ -1,0 +1,293 @@
+/* product.cu - descriptors, the choice of algorithms, and the call. */
+#include "cuda/dense/product.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static_assert(sizeof(cublasLtMatmulAlgo_t) ==
+                  TS_CHOICE_WORDS * sizeof(uint64_t),
+              "an algorithm is kept as words");
+
+ts_err ts_blas_check(cublasStatus_t status, const char *call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return TS_OK;
+  return ts_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? TS_ERR_NOMEM
+                                                      : TS_ERR_INTERNAL,
+                 "cuBLASLt: %.80s: %s", call, cublasLtGetStatusString(status));
+}
+
+/* ---- the library --------------------------------------------------------- */
+
+static ts_blas *open_ones;
+
+const char *ts_blas_version(void) {
+  static char text[32];
+  snprintf(text, sizeof text, "cuBLASLt %zu", cublasLtGetVersion());
+  return text;
+}
+
+const char *ts_blas_maker(void) {
+  static char text[192];
+  snprintf(text, sizeof text, "%s, %s", ts_blas_version(),
+           ts_cuda_gpu_now()->name);
+  return text;
+}
+
+static void release(ts_blas *b) {
+  if (b->handle) cublasLtDestroy(b->handle);
+  ts_arrays_reset(&b->arrays);
+  ts_mem_free(b);
+}
+
+ts_err ts_blas_take(ts_blas **out, ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_blas *b = open_ones;
+  while (b && b->lane != lane) b = b->next;
+  if (!b) {
+    TS_TRY(ts_mem_alloc(&b, sizeof *b, TS_TAG_DENSE));
+    err = TS_BLAS(cublasLtCreate(&b->handle));
+    if (err == TS_OK)
+      err = ts_arrays_take(&b->arrays, ts_lane_device(lane), &b->workspace,
+                           TS_BLAS_WORKSPACE, 1, TS_TAG_ACTIVATIONS);
+    if (err != TS_OK) {
+      release(b);
+      goto done;
+    }
+    b->lane = lane;
+    b->next = open_ones;
+    open_ones = b;
+  }
+  b->users++;
+  *out = b;
+done:
+  return err;
+}
+
+void ts_blas_give(ts_blas *b) {
+  if (!b || --b->users) return;
+  ts_blas **p = &open_ones;
+  while (*p != b) p = &(*p)->next;
+  *p = b->next;
+  release(b);
+  if (!open_ones) ts_choices_reset();
+}
+
+/* ---- descriptors --------------------------------------------------------- */
+
+static bool has_bias(const ts_product *p) {
+  const int e = p->spec.epilogue;
+  return e & (CUBLASLT_EPILOGUE_BIAS | 16 | CUBLASLT_EPILOGUE_BGRADA |
+              CUBLASLT_EPILOGUE_BGRADB);
+}
+
+static bool has_aux(const ts_product *p) {
+  return p->spec.epilogue & 128;
+}
+
+template <class T>
+static ts_err set(ts_product *p, cublasLtMatmulDescAttributes_t which,
+                  T value) {
+  return TS_BLAS(
+      cublasLtMatmulDescSetAttribute(p->desc, which, &value, sizeof value));
+}
+
+ts_err ts_product_init(ts_product *p, const ts_product_spec *s) {
+  ts_err err = TS_OK;
+  const cublasOperation_t a = s->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t b = s->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+  static int64_t serial;
+  memset(p, 0, sizeof *p);
+  p->spec = *s;
+  p->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
+  TS_TRY(TS_BLAS(cublasLtMatmulDescCreate(&p->desc, s->compute, CUDA_R_32F)));
+  TS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, a));
+  TS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, b));
+  TS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, s->epilogue));
+  if (has_aux(p))
+    TS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s->aux_ld));
+  TS_TRY(TS_BLAS(cublasLtMatrixLayoutCreate(
+      &p->a, s->type, (uint64_t)(s->ta ? s->k : s->m),
+      (uint64_t)(s->ta ? s->m : s->k), s->lda)));
+  TS_TRY(TS_BLAS(cublasLtMatrixLayoutCreate(
+      &p->b, s->type, (uint64_t)(s->tb ? s->n : s->k),
+      (uint64_t)(s->tb ? s->k : s->n), s->ldb)));
+  TS_TRY(TS_BLAS(cublasLtMatrixLayoutCreate(&p->d, s->d_type, (uint64_t)s->m,
+                                            (uint64_t)s->n, s->ldd)));
+done:
+  return err;
+}
+
+void ts_product_reset(ts_product *p) {
+  if (p->desc) cublasLtMatmulDescDestroy(p->desc);
+  if (p->a) cublasLtMatrixLayoutDestroy(p->a);
+  if (p->b) cublasLtMatrixLayoutDestroy(p->b);
+  if (p->d) cublasLtMatrixLayoutDestroy(p->d);
+  memset(p, 0, sizeof *p);
+}
+
+/* ---- the choice ---------------------------------------------------------- */
+
+/* To 16 bytes, which is all that kernels ask for, or less. */
+static uint32_t alignment(const void *p) {
+  const uintptr_t u = (uintptr_t)p | 16;
+  return (uint32_t)(u & -u);
+}
+
+static uint32_t alignments(const ts_product_at *at) {
+  return alignment(at->a) << 24 | alignment(at->b) << 16 |
+         alignment(at->d) << 8 | alignment(at->bias);
+}
+
+static void key_of(char key[TS_CHOICE_KEY], const ts_product *p) {
+  const ts_product_spec *s = &p->spec;
+  snprintf(key, TS_CHOICE_KEY,
+           "%" PRId64 " %" PRId64 " %" PRId64 " %c%c ld %" PRId64 " %" PRId64
+           " %" PRId64 " types %d %d sums %d epilogue %d aux %" PRId64
+           " aligned %08" PRIx32,
+           s->m, s->n, s->k, s->ta ? 'T' : 'N', s->tb ? 'T' : 'N', s->lda,
+           s->ldb, s->ldd, (int)s->type, (int)s->d_type, (int)s->compute,
+           (int)s->epilogue, s->aux_ld, p->aligned);
+}
+
+static ts_err prefer(cublasLtMatmulPreference_t pref,
+                     cublasLtMatmulPreferenceAttributes_t which, uint64_t value,
+                     size_t bytes) {
+  return TS_BLAS(
+      cublasLtMatmulPreferenceSetAttribute(pref, which, &value, bytes));
+}
+
+/* Partial sums of a product that is split are added in f32, in a fixed order,
+ * in the workspace. */
+static ts_err set_preference(cublasLtMatmulPreference_t pref,
+                             uint32_t aligned) {
+  ts_err err = TS_OK;
+  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                TS_BLAS_WORKSPACE, sizeof(size_t)));
+  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, sizeof(uint32_t)));
+  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned >> 24,
+                sizeof(uint32_t)));
+  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                aligned >> 16 & 255, sizeof(uint32_t)));
+  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                aligned >> 8 & 255, sizeof(uint32_t)));
+  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+                aligned >> 8 & 255, sizeof(uint32_t)));
+done:
+  return err;
+}
+
+/* The library's first proposal: the same whenever it is asked. */
+static ts_err ask(ts_choice *c, const ts_product *p, const ts_blas *blas) {
+  ts_err err = TS_OK;
+  int n = 0;
+  cublasLtMatmulHeuristicResult_t found;
+  cublasLtMatmulPreference_t pref = NULL;
+  cublasStatus_t status;
+  memset(&found, 0, sizeof found);
+  TS_TRY(TS_BLAS(cublasLtMatmulPreferenceCreate(&pref)));
+  TS_TRY(set_preference(pref, p->aligned));
+  status = cublasLtMatmulAlgoGetHeuristic(blas->handle, p->desc, p->a, p->b,
+                                          p->d, p->d, pref, 1, &found, &n);
+  /* Which of the two it says of an epilogue that it lacks is not told. */
+  c->none = status == CUBLAS_STATUS_NOT_SUPPORTED ||
+            status == CUBLAS_STATUS_INVALID_VALUE;
+  if (!c->none) TS_TRY(TS_BLAS(status));
+  if (n == 0 || found.state != CUBLAS_STATUS_SUCCESS) c->none = true;
+  memcpy(c->algo, &found.algo, sizeof c->algo);
+done:
+  if (pref) cublasLtMatmulPreferenceDestroy(pref);
+  return err;
+}
+
+/* A kept one may be damaged. */
+static bool works(const ts_choice *c, const ts_product *p,
+                  const ts_blas *blas) {
+  cublasLtMatmulAlgo_t algo;
+  cublasLtMatmulHeuristicResult_t found;
+  memcpy(&algo, c->algo, sizeof algo);
+  memset(&found, 0, sizeof found);
+  return c->none ||
+         (cublasLtMatmulAlgoCheck(blas->handle, p->desc, p->a, p->b, p->d, p->d,
+                                  &algo, &found) == CUBLAS_STATUS_SUCCESS &&
+          found.workspaceSize <= TS_BLAS_WORKSPACE);
+}
+
+static ts_err choose(ts_product *p, const ts_blas *blas) {
+  ts_err err = TS_OK;
+  ts_choice fresh;
+  const ts_choice *c;
+  memset(&fresh, 0, sizeof fresh);
+  key_of(fresh.key, p);
+  c = ts_choice_find(fresh.key);
+  if (!c || !works(c, p, blas)) {
+    TS_TRY(ask(&fresh, p, blas));
+    TS_TRY(ts_choice_add(&fresh));
+    c = &fresh;
+  }
+  p->fits = !c->none;
+  memcpy(&p->algo, c->algo, sizeof p->algo);
+  p->version = ts_choices_version();
+done:
+  return err;
+}
+
+/* ---- the call ------------------------------------------------------------ */
+
+static ts_err point(ts_product *p, ts_product_at at) {
+  ts_err err = TS_OK;
+  if (has_bias(p)) TS_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias));
+  if (has_aux(p))
+    TS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux));
+done:
+  return err;
+}
+
+ts_err ts_product_prepare(ts_product *p, ts_blas *blas, ts_product_at at,
+                          bool *fits) {
+  ts_err err = TS_OK;
+  if (!has_bias(p)) at.bias = NULL;
+  const uint32_t aligned = alignments(&at);
+  if (p->aligned != aligned || p->version != ts_choices_version()) {
+    p->aligned = aligned;
+    TS_TRY(point(p, at)); /* the proposal depends on where these lie */
+    TS_TRY(choose(p, blas));
+  }
+  *fits = p->fits;
+done:
+  return err;
+}
+
+typedef struct ts_product_call {
+  ts_product *p;
+  ts_blas *blas;
+  ts_product_at at;
+  int64_t serial;
+  uint64_t version; /* of the algorithm */
+} ts_product_call;
+
+static ts_err multiply(const void *arg, cudaStream_t stream) {
+  ts_err err = TS_OK;
+  const ts_product_call *c = (const ts_product_call *)arg;
+  ts_product *p = c->p;
+  const ts_blas *blas = c->blas;
+  const float one = 1, zero = 0;
+  TS_TRY(point(p, c->at));
+  TS_TRY(TS_BLAS(cublasLtMatmul(blas->handle, p->desc, &one, c->at.a, p->a,
+                                c->at.b, p->b, &zero, c->at.d, p->d, c->at.d,
+                                p->d, &p->algo, blas->workspace,
+                                TS_BLAS_WORKSPACE, stream)));
+done:
+  return err;
+}
+
+ts_err ts_product_run(ts_product *p, ts_blas *blas, ts_product_at at) {
+  ts_product_call c;
+  memset(&c, 0, sizeof c);
+  c.p = p;
+  c.blas = blas;
+  c.at = p->at = at;
+  c.serial = p->serial;
+  c.version = p->version;
+  return ts_cuda_call(multiply, &c, sizeof c, ts_cuda_stream(blas->lane));
+}

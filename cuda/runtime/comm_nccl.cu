@@ -1,0 +1,203 @@
+/* comm_nccl.cu - NCCL as the library that moves the memory of GPUs between
+ * ranks (runtime/comm_wire.h).
+ *
+ * Communicators don't block: NCCL joins and launches in threads of its own,
+ * and poll asks how far it is.  Nothing is enqueued on the stream before it is
+ * done with that, so the order of the stream is the order of the calls. */
+#include <nccl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/runtime/comm_cuda.h"
+
+extern "C" {
+#include "runtime/comm_wire.h"
+}
+
+/* Messages of a group; NCCL allows 2048 operations. */
+enum { GROUP_MAX = 1024, PAUSE_US = 200, CLOSE_S = 10 };
+
+struct ts_wire {
+  ncclComm_t comm;
+  cudaStream_t stream;
+  bool busy;
+};
+
+static ts_err check(const ts_wire *x, ncclResult_t rc, const char *call) {
+  if (rc == ncclSuccess || rc == ncclInProgress) return TS_OK;
+  return ts_fail(TS_ERR_COMM, "NCCL: %.60s: %s (%.500s)", call,
+                 ncclGetErrorString(rc), ncclGetLastError(x ? x->comm : NULL));
+}
+#define NCCL(x, call) check((x), (call), #call)
+
+/* Two communicators may be at work at once: their kernels start in the order
+ * in which the host launched them, which is the same on all ranks. */
+static void order_launches(void) {
+  (void)setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
+static ts_err make_id(void *id) {
+  ncclUniqueId fresh;
+  static_assert(sizeof fresh <= TS_WIRE_ID, "room for NCCL's id");
+  order_launches();
+  const ts_err err = NCCL(NULL, ncclGetUniqueId(&fresh));
+  if (err == TS_OK) memcpy(id, &fresh, sizeof fresh);
+  return err;
+}
+
+static ts_err open(ts_wire **out, ts_lane *stream, const void *id, int rank,
+                   int size) {
+  ts_wire *x = NULL;
+  ncclUniqueId group;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ts_err err = ts_cuda_use();
+  if (err == TS_OK) err = ts_mem_alloc(&x, sizeof *x, TS_TAG_COMM);
+  if (err != TS_OK) return err;
+  config.blocking = 0;
+  order_launches();
+  memcpy(&group, id, sizeof group);
+  x->stream = ts_cuda_stream(stream);
+  err = NCCL(x, ncclCommInitRankConfig(&x->comm, size, group, rank, &config));
+  if (err != TS_OK) {
+    ts_mem_free(x);
+    return err;
+  }
+  x->busy = true;
+  *out = x;
+  return TS_OK;
+}
+
+static ts_err poll(ts_wire *x, bool *busy) {
+  ncclResult_t state = ncclSuccess;
+  ts_err err = NCCL(x, ncclCommGetAsyncError(x->comm, &state));
+  if (err == TS_OK) err = check(x, state, "what was begun");
+  x->busy = err == TS_OK && state == ncclInProgress;
+  *busy = x->busy;
+  return err;
+}
+
+/* The only call that ends a kernel which waits for a rank that is gone. */
+static void abort_wire(ts_wire *x) {
+  if (x->comm) (void)ncclCommAbort(x->comm);
+  ts_mem_free(x);
+}
+
+static void close_wire(ts_wire *x) {
+  bool busy = true;
+  if (ts_cuda_use() != TS_OK ||
+      NCCL(x, ncclCommFinalize(x->comm)) != TS_OK) {
+    ts_err_clear();
+    abort_wire(x);
+    return;
+  }
+  for (int i = 0; busy && i < CLOSE_S * (1000000 / PAUSE_US); i++) {
+    if (poll(x, &busy) != TS_OK) break;
+    if (busy) ts_pause(PAUSE_US);
+  }
+  ts_err_clear();
+  if (busy) {
+    abort_wire(x);
+    return;
+  }
+  (void)ncclCommDestroy(x->comm);
+  ts_mem_free(x);
+}
+
+static ts_err post(ts_wire *x, const ts_wire_message *m) {
+  return m->send
+             ? NCCL(x, ncclSend(m->at, (size_t)m->bytes, ncclInt8, m->rank,
+                                x->comm, x->stream))
+             : NCCL(x, ncclRecv(m->at, (size_t)m->bytes, ncclInt8, m->rank,
+                                x->comm, x->stream));
+}
+
+static ts_err group(ts_wire *x, const ts_wire_message *m, int n) {
+  ts_err err = NCCL(x, ncclGroupStart());
+  if (err != TS_OK) return err;
+  for (int i = 0; i < n && err == TS_OK; i++) err = post(x, &m[i]);
+  const ts_err end = NCCL(x, ncclGroupEnd());
+  return err != TS_OK ? err : end;
+}
+
+static ts_err all_gather(ts_wire *x, void *recv, const void *send,
+                         int64_t bytes) {
+  return NCCL(x, ncclAllGather(send, recv, (size_t)bytes, ncclInt8, x->comm,
+                               x->stream));
+}
+
+#if NCCL_VERSION_CODE >= 22800
+static ts_err all_to_all(ts_wire *x, void *recv, const void *send,
+                         int64_t bytes) {
+  return NCCL(x, ncclAlltoAll(send, recv, (size_t)bytes, ncclInt8, x->comm,
+                              x->stream));
+}
+#else
+#define all_to_all NULL
+#endif
+
+static ts_err broadcast(ts_wire *x, void *buf, int64_t bytes, int root) {
+  return NCCL(x, ncclBroadcast(buf, buf, (size_t)bytes, ncclInt8, root, x->comm,
+                               x->stream));
+}
+
+static bool nccl_type(ts_dtype t, ncclDataType_t *out) {
+  switch (t) {
+  case TS_F32:
+    *out = ncclFloat32;
+    return true;
+  case TS_F64:
+    *out = ncclFloat64;
+    return true;
+  case TS_I64:
+    *out = ncclInt64;
+    return true;
+  case TS_BF16:
+    *out = ncclBfloat16;
+    return true;
+  case TS_F16:
+    *out = ncclFloat16;
+    return true;
+  default:
+    return false;
+  }
+}
+
+/* 16-bit types are NCCL's only as wide as they are: sums rounded at every
+ * step.  Those stay ours. */
+static bool takes(ts_dtype t, ncclDataType_t *type) {
+  return ts_dtype_bytes(t) >= 4 && nccl_type(t, type);
+}
+
+static ts_err all_reduce(ts_wire *x, void *buf, int64_t n, ts_dtype t,
+                         ts_reduction r, bool *done) {
+  ncclDataType_t type;
+  const ncclRedOp_t op = r == TS_SUM ? ncclSum : r == TS_MAX ? ncclMax
+                                                             : ncclMin;
+  *done = n > 0 && takes(t, &type);
+  if (!*done) return TS_OK;
+  return NCCL(x, ncclAllReduce(buf, buf, (size_t)n, type, op, x->comm,
+                               x->stream));
+}
+
+static ts_err reduce_scatter(ts_wire *x, void *recv, const void *send,
+                             int64_t n, ts_dtype t, bool *done) {
+  ncclDataType_t type;
+  *done = n > 0 && takes(t, &type);
+  if (!*done) return TS_OK;
+  return NCCL(x, ncclReduceScatter(send, recv, (size_t)n, type, ncclSum,
+                                   x->comm, x->stream));
+}
+
+static ts_err sum(ts_lane *stream, void *dst, const void *src, int w,
+                  int64_t stride, int64_t n, ts_dtype t, ts_reduction r) {
+  return ts_cuda_reduce_ranks(ts_cuda_stream(stream), dst, src, w, stride, n, t,
+                              r);
+}
+
+extern "C" {
+extern const ts_wire_ops ts_wire_nccl;
+const ts_wire_ops ts_wire_nccl = {
+    "nccl", GROUP_MAX,  make_id,    open,      close_wire, abort_wire,
+    poll,   group,      all_gather, all_to_all, broadcast, all_reduce,
+    reduce_scatter, sum};
+}

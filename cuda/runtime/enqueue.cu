@@ -1,0 +1,73 @@
+/* enqueue.cu - what tasks put on a stream, at once or as notes of a graph. */
+#include "cuda/runtime/enqueue.h"
+
+#include <string.h>
+
+#include "cuda/runtime/graph.h"
+
+static ts_note note_of(ts_note_kind kind, ts_cuda_lane *lane,
+                       const void *what) {
+  ts_note note;
+  memset(&note, 0, sizeof note);
+  note.kind = kind;
+  note.lane = lane;
+  note.what = what;
+  return note;
+}
+
+static ts_err put(ts_notes *l, ts_note *note, const void *arg, size_t bytes) {
+  const ts_err err = ts_notes_draft(l, note, arg, bytes);
+  return err == TS_OK ? ts_cuda_graph_put(note) : err;
+}
+
+ts_err ts_cuda_set(void *p, int byte, size_t bytes, cudaStream_t stream) {
+  ts_cuda_lane *lane;
+  ts_notes *l = ts_cuda_graph_notes(stream, &lane);
+  const ts_note_set set = {p, (unsigned char)byte, bytes};
+  if (!bytes) return TS_OK;
+  if (!l) return TS_CUDA(cudaMemsetAsync(p, byte, bytes, stream));
+  ts_note note = note_of(TS_NOTE_SET, lane, NULL);
+  return put(l, &note, &set, sizeof set);
+}
+
+ts_err ts_cuda_move(void *dst, const void *src, size_t bytes,
+                    cudaStream_t stream) {
+  ts_cuda_lane *lane;
+  ts_notes *l = ts_cuda_graph_notes(stream, &lane);
+  const ts_note_copy copy = {dst, src, bytes};
+  if (!bytes) return TS_OK;
+  if (!l)
+    return TS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
+  ts_note note = note_of(TS_NOTE_COPY, lane, NULL);
+  return put(l, &note, &copy, sizeof copy);
+}
+
+ts_err ts_cuda_call(ts_cuda_work *work, const void *arg, size_t bytes,
+                    cudaStream_t stream) {
+  ts_cuda_lane *lane;
+  ts_notes *l = ts_cuda_graph_notes(stream, &lane);
+  if (!l) return work(arg, stream);
+  ts_note note = note_of(TS_NOTE_CALL, lane, (const void *)work);
+  return put(l, &note, arg, bytes);
+}
+
+ts_err ts_cuda_launch_kernel(const ts_cuda_kernel *k, const void **value,
+                             cudaStream_t stream) {
+  ts_cuda_lane *lane;
+  ts_notes *l = ts_cuda_graph_notes(stream, &lane);
+  if (!l)
+    return ts_cuda_check(k->site.file, k->site.line,
+                         cudaLaunchKernel(k->kernel, k->grid, k->block,
+                                          (void **)value, k->shared_bytes,
+                                          stream),
+                         k->site.name);
+  ts_note note = note_of(TS_NOTE_LAUNCH, lane, k->kernel);
+  note.grid = k->grid;
+  note.block = k->block;
+  note.shared_bytes = k->shared_bytes;
+  note.sizes = k->sizes;
+  note.n = k->n;
+  note.name = k->site.name;
+  const ts_err err = ts_notes_draft_launch(l, &note, value);
+  return err == TS_OK ? ts_cuda_graph_put(&note) : err;
+}

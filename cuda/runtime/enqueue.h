@@ -1,0 +1,62 @@
+/* enqueue.h - what tasks put on a stream: kernels, copies, bytes, calls of
+ * libraries.  All of it goes through here, so that a graph which is open knows
+ * each piece of its work (cuda/runtime/notes.h).  Included by cuda_impl.h. */
+#ifndef TS_CUDA_ENQUEUE_H
+#define TS_CUDA_ENQUEUE_H
+
+#include <cuda_runtime.h>
+
+extern "C" {
+#include "base/err.h"
+}
+
+/* BYTES at P = BYTE; BYTES at DST = those at SRC, either in device memory or
+ * page-locked.  Nothing where there are none. */
+ts_err ts_cuda_set(void *p, int byte, size_t bytes, cudaStream_t);
+ts_err ts_cuda_move(void *dst, const void *src, size_t bytes, cudaStream_t);
+
+/* Work of a library: WORK puts it on the stream.  Of ARG a copy is kept; the
+ * same WORK with the same bytes at ARG is the same work and may not be called
+ * again, so ARG has no padding that isn't zeroed, and WORK reads nothing that
+ * changes but what lies there.  It enqueues by CUDA's own calls. */
+typedef ts_err ts_cuda_work(const void *arg, cudaStream_t);
+ts_err ts_cuda_call(ts_cuda_work *, const void *arg, size_t bytes,
+                    cudaStream_t);
+
+/* ---- launches ------------------------------------------------------------ */
+
+typedef struct ts_cuda_site {
+  const char *file;
+  int line;
+  const char *name; /* of the kernel */
+} ts_cuda_site;
+
+typedef struct ts_cuda_kernel {
+  ts_cuda_site site;
+  const void *kernel;
+  dim3 grid, block;
+  size_t shared_bytes;
+  const size_t *sizes; /* (n) of its parameters; static */
+  int n;
+} ts_cuda_kernel;
+
+/* VALUE: (k->n) where the values are; read before it returns. */
+ts_err ts_cuda_launch_kernel(const ts_cuda_kernel *k, const void **value,
+                             cudaStream_t);
+
+template <class T> struct ts_same { typedef T type; };
+
+template <class... P>
+static inline ts_err ts_cuda_launch(ts_cuda_site site, void (*kernel)(P...),
+                                    dim3 grid, dim3 block, size_t shared_bytes,
+                                    cudaStream_t stream,
+                                    const typename ts_same<P>::type &...value) {
+  static const size_t sizes[sizeof...(P) + 1] = {sizeof(P)..., 0};
+  const void *at[sizeof...(P) + 1] = {&value..., NULL};
+  const ts_cuda_kernel k = {
+      site,  (const void *)kernel, grid, block, shared_bytes,
+      sizes, (int)sizeof...(P)};
+  return ts_cuda_launch_kernel(&k, at, stream);
+}
+
+#endif

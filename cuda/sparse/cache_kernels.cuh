@@ -1,0 +1,195 @@
+/* cache_kernels.cuh - the kernels of the cache (src/sparse/cache_device.h).
+ *
+ * A set has as many ways as a warp has lanes.  Ids are sorted by the hash of
+ * their row, whose high part is the set: so ids of one row lie side by side
+ * ("run"), and so do the runs of one set.  One warp has all of a set's runs,
+ * with way l in lane l's registers: first it locks what is there, then it
+ * gives lines to what is missing, one row after the other.  Nobody else has
+ * that set, so no race decides anything, and there are no atomics but for
+ * counts.
+ *
+ * Then rows are moved, a warp for each: the line's old row to slow memory
+ * where it was written, the new one in, each lane with bytes of its own. */
+#ifndef TS_CUDA_CACHE_KERNELS_CUH
+#define TS_CUDA_CACHE_KERNELS_CUH
+
+#include "cuda/sparse/cache_hold.cuh"
+#include "cuda/sparse/cache_sets.cuh"
+
+/* ---- moving rows --------------------------------------------------------- */
+
+/* N pieces of one row for a warp: what is in the line to OUT, unless NULL, and
+ * IN to the line.  All that a lane moves at a time is on its way before it
+ * writes. */
+template <class T>
+__device__ inline void ts_cache_move_part(T *line, T *out, const T *in,
+                                          int64_t n) {
+  enum { AHEAD = 4 };
+  const int64_t lane = threadIdx.x % 32;
+  for (int64_t at = lane; at < n; at += 32 * AHEAD) {
+    T fresh[AHEAD] = {}, kept[AHEAD] = {};
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++)
+      if (at + 32 * k < n) {
+        if (in) fresh[k] = in[at + 32 * k];
+        if (out) kept[k] = line[at + 32 * k];
+      }
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++)
+      if (at + 32 * k < n) {
+        if (out) out[at + 32 * k] = kept[k];
+        if (in) line[at + 32 * k] = fresh[k];
+      }
+  }
+}
+
+/* Row OUT goes from LINE to slow memory, then row IN comes to it; < 0: none. */
+__device__ inline void ts_cache_move_row(const ts_cache_device &c, int64_t line,
+                                         int64_t out, int64_t in) {
+  for (int k = 0; k < c.n_parts; k++) {
+    const ts_cache_part &p = c.part[k];
+    char *at = p.lines + line * p.bytes;
+    char *to = out < 0 ? nullptr : p.rows + out * p.bytes;
+    const char *from = in < 0 ? nullptr : p.rows + in * p.bytes;
+    if (p.bytes % 16 == 0)
+      ts_cache_move_part((uint4 *)at, (uint4 *)to, (const uint4 *)from,
+                         p.bytes / 16);
+    else if (p.bytes % 4 == 0)
+      ts_cache_move_part((uint32_t *)at, (uint32_t *)to, (const uint32_t *)from,
+                         p.bytes / 4);
+    else
+      ts_cache_move_part((uint16_t *)at, (uint16_t *)to, (const uint16_t *)from,
+                         p.bytes / 2);
+  }
+}
+
+/* Of all runs that were given a line. */
+static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
+    ts_cache_move_kernel(ts_cache_work w) {
+  const uint32_t n_runs = *w.n_runs;
+  const int64_t stride = (int64_t)gridDim.x * (TS_CACHE_BLOCK / 32);
+  int64_t r = ((int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x) / 32;
+  for (; r < n_runs; r += stride) {
+    const uint32_t old = w.old[r];
+    if (old == TS_CACHE_STAYS) continue;
+    const int64_t out = old == TS_CACHE_OVER_NONE ? -1 : (int64_t)old;
+    ts_cache_move_row(w.c, (int64_t)w.slot[r] - w.c.first_line, out,
+                      ts_cache_row(w.keys[w.start[r]]));
+  }
+}
+
+/* Of all lines: OUT, those that were written; else back in, those in use. */
+static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
+    ts_cache_all_kernel(ts_cache_device c, bool out) {
+  const int64_t stride = (int64_t)gridDim.x * (TS_CACHE_BLOCK / 32);
+  int64_t i = ((int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x) / 32;
+  for (; i < 32 * c.n_sets; i += stride) {
+    const uint32_t state = c.state[i];
+    const bool used = (state & ~TS_CACHE_DIRTY) != 0;
+    const uint32_t tag = !out && !used ? TS_CACHE_FREE : c.tag[i];
+    __syncwarp(); /* all lanes have read */
+    if (threadIdx.x % 32 == 0) {
+      c.tag[i] = tag;
+      c.state[i] = state & ~TS_CACHE_DIRTY;
+    }
+    if (tag == TS_CACHE_FREE || (out && !(state & TS_CACHE_DIRTY))) continue;
+    ts_cache_move_row(c, i, out ? (int64_t)tag : -1, out ? -1 : (int64_t)tag);
+  }
+}
+
+/* ---- the rest ------------------------------------------------------------ */
+
+/* Of several ids of a line the first to come does it: which one is all the
+ * same. */
+__device__ inline bool ts_cache_once(const ts_cache_device &c, int64_t line,
+                                     uint32_t round) {
+  return atomicExch(c.round + line, round) != round;
+}
+
+/* Adds BY for each lane with YES; all of the warp are here. */
+__device__ inline void ts_cache_add_locks(const ts_cache_device &c, bool yes,
+                                          int64_t by) {
+  const int n = __popc(__ballot_sync(0xffffffffu, yes));
+  if (n && threadIdx.x % 32 == 0) ts_cache_add(c.locks, (uint64_t)(n * by));
+}
+
+static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
+    ts_cache_release_kernel(ts_cache_device c, uint32_t round,
+                            const uint32_t *slots, int64_t n) {
+  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
+  const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
+  for (int64_t base = first - threadIdx.x % 32; base < n; base += stride) {
+    const int64_t i = base + threadIdx.x % 32;
+    const uint32_t slot = i < n ? slots[i] : 0;
+    const int64_t line = (int64_t)slot - c.first_line;
+    const bool mine = slot >= c.first_line &&
+                      (c.state[line] & ~TS_CACHE_DIRTY) != 0 &&
+                      ts_cache_once(c, line, round);
+    if (mine) atomicSub(c.state + line, 1u);
+    ts_cache_add_locks(c, mine, -1);
+  }
+}
+
+static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
+    ts_cache_refresh_kernel(ts_cache_device c, uint32_t round, uint32_t *slots,
+                            int64_t n) {
+  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
+  const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
+  for (int64_t base = first - threadIdx.x % 32; base < n; base += stride) {
+    const int64_t i = base + threadIdx.x % 32;
+    const uint32_t slot = i < n ? slots[i] : c.first_line;
+    const int64_t line = ts_cache_find(c, slot, slot < c.first_line);
+    const bool mine = line >= 0 && ts_cache_once(c, line, round);
+    if (line >= 0) slots[i] = c.first_line + (uint32_t)line;
+    if (mine) atomicAdd(c.state + line, 1u);
+    ts_cache_add_locks(c, mine, 1);
+  }
+}
+
+/* At the first of equal keys.  A row's line is marked by that one lane. */
+static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
+    ts_cache_locate_kernel(ts_cache_device c, uint32_t *slots,
+                           const uint32_t *keys, int64_t n) {
+  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
+  const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
+  for (int64_t base = first - threadIdx.x % 32; base < n; base += stride) {
+    const int64_t i = base + threadIdx.x % 32;
+    const uint32_t key = i < n ? keys[i] : 0;
+    const bool head = i < n && (i == 0 || key != keys[i - 1]);
+    const int64_t line = ts_cache_find(c, key, head);
+    if (head) slots[i] = line < 0 ? key : c.first_line + (uint32_t)line;
+    if (line >= 0) atomicOr(c.state + line, TS_CACHE_DIRTY);
+  }
+}
+
+/* Bits of rows that found no line, where there are any. */
+static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
+    ts_cache_clear_kernel(ts_cache_device c, const uint32_t *slots, int64_t n) {
+  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
+  int64_t i = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
+  if (c.locks[1] == 0) return;
+  for (; i < n; i += stride)
+    if (slots[i] < c.first_line)
+      atomicAnd(c.through + slots[i] / 32, ~(1u << slots[i] % 32));
+}
+
+/* Features' ids, which follow each other. */
+struct ts_cache_features {
+  int64_t bag[TS_CACHE_FEATURES + 1], base[TS_CACHE_FEATURES];
+};
+
+/* PER blocks for each feature. */
+static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
+    ts_cache_rows_kernel(ts_cache_features f, unsigned per,
+                         const int64_t *offsets, const int32_t *rows,
+                         uint32_t *out) {
+  const unsigned feature = blockIdx.x / per, part = blockIdx.x % per;
+  const int64_t stride = (int64_t)per * TS_CACHE_BLOCK;
+  const int64_t from = offsets[f.bag[feature]];
+  const int64_t to = offsets[f.bag[feature + 1]];
+  int64_t i = from + (int64_t)part * TS_CACHE_BLOCK + threadIdx.x;
+  for (; i < to; i += stride)
+    out[i] = (uint32_t)(f.base[feature] + rows[i]);
+}
+
+#endif

@@ -1,0 +1,337 @@
+/* row_update.cuh - how a group of lanes holds a row, and updates it.
+ *
+ * A row belongs to W neighbouring lanes of a warp, each with four columns at a
+ * time ("quad": lane l has the columns 4 l .. 4 l + 3 of each sweep of 4 W).
+ * Groups of a warp go on together, with work or without, so that all lanes
+ * meet in every exchange.  Sums over a row are the host's: 16 parts (column
+ * modulo 16), each in the order of columns, then pairwise. */
+#ifndef TS_CUDA_ROW_UPDATE_CUH
+#define TS_CUDA_ROW_UPDATE_CUH
+
+#include "cuda/sparse/rounding.cuh"
+#include "cuda/sparse/row_work.cuh"
+
+/* ---- quads --------------------------------------------------------------- */
+
+struct ts_quad {
+  ts_real x[4];
+};
+struct alignas(16) ts_quad_32 {
+  float x[4];
+};
+struct alignas(8) ts_quad_16 {
+  uint16_t x[4];
+};
+
+/* N of four floats from P; WIDE: all four, 16-byte aligned. */
+__device__ inline ts_quad ts_quad_load(const float *p, int n, bool wide) {
+  ts_quad q = {};
+  if (wide) {
+    const ts_quad_32 v = *(const ts_quad_32 *)p;
+    for (int k = 0; k < 4; k++) q.x[k].x = v.x[k];
+  } else {
+    for (int k = 0; k < 4; k++)
+      if (k < n) q.x[k].x = p[k];
+  }
+  return q;
+}
+
+__device__ inline void ts_quad_store(float *p, ts_quad q, int n, bool wide) {
+  if (wide) {
+    ts_quad_32 v;
+    for (int k = 0; k < 4; k++) v.x[k] = q.x[k].x;
+    *(ts_quad_32 *)p = v;
+  } else {
+    for (int k = 0; k < 4; k++)
+      if (k < n) p[k] = q.x[k].x;
+  }
+}
+
+/* The four columns from AT (elements) of the rows, widened. */
+__device__ inline ts_quad ts_row_load(const ts_row_place &r, int64_t at,
+                                      int n) {
+  if (r.dtype == TS_F32)
+    return ts_quad_load((const float *)r.weight + at, n, r.wide_loads);
+  const uint16_t *p = (const uint16_t *)r.weight + at;
+  ts_quad_16 v = {};
+  ts_quad q;
+  if (r.wide_loads)
+    v = *(const ts_quad_16 *)p;
+  else
+    for (int k = 0; k < 4; k++)
+      if (k < n) v.x[k] = p[k];
+  for (int k = 0; k < 4; k++)
+    q.x[k].x = r.dtype == TS_BF16 ? ts_wide_bf16(v.x[k]) : ts_wide_f16(v.x[k]);
+  return q;
+}
+
+/* And back: 16-bit rows rounded by seed, step, table, row and column. */
+__device__ inline void ts_row_store(const ts_row_place &r, int64_t at,
+                                    ts_quad q, int n, const ts_row_table &t,
+                                    uint32_t key, uint32_t column) {
+  if (r.dtype == TS_F32) {
+    ts_quad_store((float *)r.weight + at, q, n, r.wide_loads);
+    return;
+  }
+  uint32_t words[4];
+  ts_quad_16 v;
+  ts_philox_words(words, (uint64_t)(t.first_row + key - t.base), r.step,
+                  t.first_quad + column / 4, t.rounding_key);
+  for (int k = 0; k < 4; k++)
+    v.x[k] = r.dtype == TS_BF16 ? ts_round_bf16(q.x[k].x, words[k])
+                                : ts_round_f16(q.x[k].x, words[k]);
+  uint16_t *p = (uint16_t *)r.weight + at;
+  if (r.wide_loads)
+    *(ts_quad_16 *)p = v;
+  else
+    for (int k = 0; k < 4; k++)
+      if (k < n) p[k] = v.x[k];
+}
+
+__device__ inline void ts_prefetch(const void *p) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#else
+  (void)p;
+#endif
+}
+
+/* ---- groups -------------------------------------------------------------- */
+
+/* A lane's place in its group of W, and the group's room for exchange. */
+template <int W> struct ts_group {
+  int lane;
+  float *room; /* (4 W) shared */
+  __device__ explicit ts_group(float *shared)
+      : lane((int)threadIdx.x % W),
+        room(shared + 4 * (threadIdx.x - threadIdx.x % W)) {
+  }
+};
+
+/* The largest X of the warp's groups; X is one for a group. */
+template <int W> __device__ inline int ts_warp_max(int x) {
+  for (int m = W; m < 32; m *= 2) {
+    const int y = __shfl_xor_sync(0xffffffffu, x, m);
+    x = x > y ? x : y;
+  }
+  return x;
+}
+
+/* The 16 parts of a sum over a row: lane l has l, l + W, .. */
+template <int W> struct ts_parts {
+  enum { OWN = W >= 16 ? 1 : 16 / W };
+  ts_real part[OWN] = {};
+
+  /* Adds Q, N columns of the sweep being there. */
+  __device__ void add(const ts_group<W> &g, ts_quad q, int n) {
+    for (int k = 0; k < 4; k++) g.room[4 * g.lane + k] = q.x[k].x;
+    __syncwarp();
+    for (int c = 0; c < OWN; c++)
+      for (int d = g.lane % 16 + c * W; d < n; d += 16)
+        part[c] = part[c] + ts_real{g.room[d]};
+    __syncwarp();
+  }
+  /* In every lane. */
+  __device__ ts_real total() const {
+    ts_real p[OWN];
+    for (int c = 0; c < OWN; c++) p[c] = part[c];
+    for (int half = 8; half > 0; half /= 2) {
+      if (half >= W)
+        for (int c = 0; c < half / W; c++) p[c] = p[c] + p[c + half / W];
+      else
+        p[0] = p[0] + ts_real{__shfl_xor_sync(0xffffffffu, p[0].x, half)};
+    }
+    return p[0];
+  }
+};
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* Number of the table that holds group row KEY. */
+__device__ inline int ts_row_table_of(const ts_row_place &r, uint32_t key) {
+  int low = 0, high = r.n_tables - 1;
+  while (low < high) {
+    const int mid = (low + high + 1) / 2;
+    if (r.table[mid].base <= (int64_t)key)
+      low = mid;
+    else
+      high = mid - 1;
+  }
+  return low;
+}
+
+/* A group's row: KEY, which lies at AT; ACTIVE false: none, and nothing is
+ * read or written. */
+struct ts_row_id {
+  uint32_t key, at;
+  bool active;
+};
+
+/* Element COLUMN of ID's row, in weights (k = -1) or state k. */
+__device__ inline int64_t ts_row_at(const ts_row_place &r, const ts_row_id &id,
+                                    int column, int k) {
+  const int64_t at = (int64_t)id.at * r.dim + column;
+  return id.at >= r.first_line ? at + r.shift[1 + k] : at;
+}
+
+/* The columns of one lane in one sweep. */
+struct ts_columns {
+  int at, n; /* n <= 0: none */
+  __device__ ts_columns(int32_t dim, int sweep, int width, int lane)
+      : at(4 * (sweep * width + lane)), n(dim - at < 4 ? dim - at : 4) {
+  }
+};
+
+/* What an optimizer sees of the columns of one lane. */
+template <class O> struct ts_elements {
+  ts_quad w, state[2];
+
+  __device__ void load(const ts_row_place &r, const ts_row_id &id,
+                       const ts_columns &c) {
+    w = state[0] = state[1] = {};
+    if (!id.active || c.n <= 0) return;
+    w = ts_row_load(r, ts_row_at(r, id, c.at, -1), c.n);
+    for (int k = 0; k < O::ELEMENTS; k++)
+      state[k] = ts_quad_load(r.state[k] + ts_row_at(r, id, c.at, k), c.n,
+                              r.wide_loads);
+  }
+  __device__ void store_states(const ts_row_place &r, const ts_row_id &id,
+                               const ts_columns &c) const {
+    if (!id.active || c.n <= 0) return;
+    for (int k = 0; k < O::ELEMENTS; k++)
+      ts_quad_store(r.state[k] + ts_row_at(r, id, c.at, k), state[k], c.n,
+                    r.wide_loads);
+  }
+  __device__ void store(const ts_row_place &r, const ts_row_id &id,
+                        const ts_columns &c, const ts_row_table &t) const {
+    if (!id.active || c.n <= 0) return;
+    const int64_t at = ts_row_at(r, id, c.at, -1);
+    ts_row_store(r, at, w, c.n, t, id.key, (uint32_t)c.at);
+    store_states(r, id, c);
+  }
+  /* Adds to the parts of round K. */
+  template <int W>
+  __device__ void round(const O &o, int k, const ts_quad &g,
+                        const ts_group<W> &group, int n, ts_parts<W> *parts) {
+    ts_quad x = {}, y = {};
+    for (int i = 0; i < 4; i++)
+      o.round(k, w.x[i], g.x[i], state[0].x[i], state[1].x[i], x.x[i], y.x[i]);
+    parts[0].add(group, x, n);
+    if (O::stats(k) == 2) parts[1].add(group, y, n);
+  }
+  __device__ void apply(const O &o, const ts_quad &g) {
+    for (int i = 0; i < 4; i++)
+      o.apply(w.x[i], g.x[i], state[0].x[i], state[1].x[i]);
+  }
+};
+
+/* The sums of round K as the next ones see them. */
+template <class O, int W>
+__device__ inline void ts_row_stats(ts_real *stat, int k,
+                                    const ts_parts<W> *parts) {
+  for (int i = 0; i < O::stats(k); i++) {
+    const ts_real sum = parts[i].total();
+    stat[i] = O::replaces(k) ? sum : stat[i] + sum;
+  }
+}
+
+/* A sweep's columns, of a row of DIM. */
+template <int W>
+__device__ inline int ts_sweep_columns(int32_t dim, int sweep) {
+  return dim - 4 * W * sweep < 4 * W ? dim - 4 * W * sweep : 4 * W;
+}
+
+/* An update of a row that its lanes hold: E its elements, loaded, G its
+ * gradient. */
+template <class O, int W>
+__device__ inline void
+ts_row_update_held(const ts_row_place &r, const ts_row_id &id,
+                   const ts_row_table &t, const ts_group<W> &group,
+                   ts_elements<O> &e, const ts_quad &g, ts_real row) {
+  const ts_columns c(r.dim, 0, W, group.lane);
+  const ts_real row_dim = {(float)t.row_dim};
+  ts_real stat[TS_ROW_STATS_MAX] = {};
+  O o = {};
+  o.open(t.hyper);
+  for (int k = 0; k < O::ROUNDS; k++) {
+    ts_parts<W> parts[TS_ROW_STATS_MAX];
+    o.before(k, row, stat, row_dim);
+    e.round(o, k, g, group, r.dim, parts);
+    ts_row_stats<O, W>(stat, k, parts);
+  }
+  o.before(O::ROUNDS, row, stat, row_dim);
+  e.apply(o, g);
+  e.store(r, id, c, t);
+  if constexpr (O::ROW >= 0)
+    if (id.active && group.lane == 0) r.state[O::ROW][id.key] = row.x;
+}
+
+/* One round, of a row of any width with its gradient in memory. */
+template <class O, int W>
+__device__ inline void
+ts_row_do_round(const ts_row_place &r, const ts_row_id &id, const O &o, int k,
+                const float *grad, const ts_group<W> &group, ts_real *stat) {
+  ts_parts<W> parts[TS_ROW_STATS_MAX];
+  for (int sweep = 0; sweep * 4 * W < r.dim; sweep++) {
+    const ts_columns c(r.dim, sweep, W, group.lane);
+    ts_elements<O> e;
+    ts_quad g = {};
+    e.load(r, id, c);
+    if (id.active && c.n > 0) g = ts_quad_load(grad + c.at, c.n, r.wide_loads);
+    e.round(o, k, g, group, ts_sweep_columns<W>(r.dim, sweep), parts);
+    if (O::moves(k)) e.store_states(r, id, c);
+  }
+  ts_row_stats<O, W>(stat, k, parts);
+}
+
+/* And its end. */
+template <class O, int W>
+__device__ inline void
+ts_row_do_apply(const ts_row_place &r, const ts_row_id &id,
+                const ts_row_table &t, const O &o, const float *grad,
+                const ts_group<W> &group) {
+  for (int sweep = 0; sweep * 4 * W < r.dim; sweep++) {
+    const ts_columns c(r.dim, sweep, W, group.lane);
+    ts_elements<O> e;
+    if (!id.active || c.n <= 0) continue;
+    e.load(r, id, c);
+    e.apply(o, ts_quad_load(grad + c.at, c.n, r.wide_loads));
+    e.store(r, id, c, t);
+  }
+}
+
+/* The state of one float per row; 0 where there is none.  All lanes have it
+ * before one of them stores. */
+template <class O>
+__device__ inline ts_real ts_row_state(const ts_row_place &r,
+                                       const ts_row_id &id) {
+  ts_real row = {};
+  if constexpr (O::ROW >= 0) {
+    if (id.active) row.x = r.state[O::ROW][id.key];
+    __syncwarp();
+  }
+  return row;
+}
+
+/* An update of a row of any width with its gradient in memory. */
+template <class O, int W>
+__device__ inline void
+ts_row_update_wide(const ts_row_place &r, const ts_row_id &id,
+                   const ts_row_table &t, const ts_group<W> &group,
+                   const float *grad) {
+  const ts_real row_dim = {(float)t.row_dim};
+  ts_real stat[TS_ROW_STATS_MAX] = {};
+  ts_real row = ts_row_state<O>(r, id);
+  O o = {};
+  o.open(t.hyper);
+  for (int k = 0; k < O::ROUNDS; k++) {
+    o.before(k, row, stat, row_dim);
+    ts_row_do_round<O, W>(r, id, o, k, grad, group, stat);
+  }
+  o.before(O::ROUNDS, row, stat, row_dim);
+  ts_row_do_apply<O, W>(r, id, t, o, grad, group);
+  if constexpr (O::ROW >= 0)
+    if (id.active && group.lane == 0) r.state[O::ROW][id.key] = row.x;
+}
+
+#endif

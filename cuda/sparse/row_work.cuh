@@ -1,0 +1,91 @@
+/* row_work.cuh - what the kernels row_update and row_stage work on: their
+ * arguments, which go by value, and what lies in scratch. */
+#ifndef TS_CUDA_ROW_WORK_CUH
+#define TS_CUDA_ROW_WORK_CUH
+
+#include "cuda/sparse/row_optim.cuh"
+
+enum {
+  TS_ROW_BLOCK = 256, /* threads of a block */
+  TS_ROW_PIECE = 256, /* entries that are summed one after the other */
+  TS_ROW_TABLES = 32, /* tables that travel with one launch */
+#if !defined(__CUDACC__) || CUDART_VERSION >= 12010
+  TS_ROW_TABLES_MOST = 256 /* with a larger one (cuda/runtime/put.cuh) */
+#else
+  TS_ROW_TABLES_MOST = TS_ROW_TABLES
+#endif
+};
+
+/* Settings of one table, of ts_row_update_args; what is host memory there is
+ * copied with a launch's arguments, so it may be gone when kernels run. */
+struct ts_row_table {
+  ts_row_hyper hyper;
+  int32_t row_dim;
+  uint32_t first_quad;     /* first column / 4 */
+  uint64_t rounding_key;   /* of Philox */
+  int64_t base, first_row; /* in the group, and in the whole table */
+};
+template <int N> struct ts_row_tables { ts_row_table table[N]; };
+static_assert(sizeof(ts_row_tables<TS_ROW_TABLES>) + 16 <= 4096, "parameters");
+static_assert(sizeof(ts_row_tables<TS_ROW_TABLES_MOST>) + 16 <= 32764,
+              "parameters");
+
+/* A run of more than TS_ROW_PIECE entries: number RUN, with the pieces
+ * [first, first + n). */
+struct ts_row_long {
+  uint32_t run, first, n;
+};
+struct ts_row_piece {
+  uint32_t from, to; /* entries */
+};
+
+/* What is known on the device only. */
+struct ts_row_counts {
+  int64_t n_out; /* n_runs, for the caller */
+  uint32_t n_runs, n_long, n_pieces;
+};
+
+/* Rows and their states. */
+struct ts_row_place {
+  void *weight;
+  ts_dtype dtype;
+  int32_t dim;
+  float *state[TS_ROW_STATES_MAX];
+  const ts_row_table *table; /* (n_tables) */
+  int32_t n_tables;
+  uint32_t step;
+  /* Places from first_line on lie shift elements further: of weights, states.
+   * Elsewhere no place is as large. */
+  uint32_t first_line;
+  int64_t shift[1 + TS_ROW_STATES_MAX];
+  bool wide_loads; /* quads lie at multiples of their size */
+};
+
+/* An update; names as in ts_row_update_args. */
+struct ts_row_work {
+  ts_row_place rows;
+  const uint32_t *keys, *place, *order, *bag_of;
+  const float *grad, *weights, *bag_scale;
+  const int64_t *grad_at;
+  int64_t n;
+  float *sum_out;
+  uint32_t *key_out;
+  uint32_t *start; /* (n_runs) first entries */
+  ts_row_counts *counts;
+  ts_row_long *longs;
+  ts_row_piece *pieces;
+  float *partial; /* (n_pieces, dim) sums */
+  float *aside;   /* (groups, dim) sums of rows too wide for registers */
+};
+
+/* A stage; names as in ts_row_stage_args. */
+struct ts_row_stage {
+  ts_row_place rows;
+  const uint32_t *keys, *place;
+  const float *sums;
+  float *stats;
+  int64_t n;
+  int round;
+};
+
+#endif

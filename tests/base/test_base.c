@@ -1,0 +1,161 @@
+/* test_base.c - random numbers, 16-bit floats, checksums, memory, strings. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auc.h"
+#include "base/dtype.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/mem_stream.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "tests/support/harness.h"
+
+START_TEST(philox_known_answers) {
+  /* Of the authors' Random123 distribution. */
+  const uint32_t zero[4] = {0}, key0[2] = {0};
+  const uint32_t want0[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+  const uint32_t ones[4] = {~0u, ~0u, ~0u, ~0u}, key1[2] = {~0u, ~0u};
+  const uint32_t want1[4] = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd};
+  uint32_t x[4];
+  ts_philox(x, zero, key0);
+  ck_assert_mem_eq(x, want0, sizeof x);
+  ts_philox(x, ones, key1);
+  ck_assert_mem_eq(x, want1, sizeof x);
+}
+END_TEST
+
+START_TEST(half_floats_round_trip) {
+  for (uint32_t h = 0; h < 65536; h++) {
+    const bool nan16 = (h & 0x7c00) == 0x7c00 && (h & 0x3ff);
+    const bool nanb = (h & 0x7f80) == 0x7f80 && (h & 0x7f);
+    if (!nan16) ck_assert_uint_eq(ts_f32_to_f16(ts_f16_to_f32((uint16_t)h)), h);
+    if (!nanb)
+      ck_assert_uint_eq(ts_f32_to_bf16(ts_bf16_to_f32((uint16_t)h)), h);
+  }
+  ck_assert_float_eq(ts_f16_to_f32(0x0001), 0x1p-24f);
+  ck_assert_uint_eq(ts_f32_to_f16(65520.0f), 0x7c00);
+  ck_assert_uint_eq(ts_f32_to_f16(0x1p-25f), 0); /* ties to even */
+  ck_assert_uint_eq(ts_f32_to_bf16(1.00390625f), 0x3f80);
+}
+END_TEST
+
+START_TEST(stochastic_rounding_has_no_bias) {
+  const float values[] = {1.2345f, -3.4e-5f, 2.0e-7f, 60000.7f};
+  for (size_t v = 0; v < 4; v++) {
+    double sum = 0, sumb = 0;
+    const int n = 200000;
+    for (int i = 0; i < n; i++) {
+      uint32_t r[4];
+      ts_rng4(r, 5, TS_RNG_TEST, (uint64_t)i, (uint32_t)v, 0);
+      sum += ts_f16_to_f32(ts_f32_to_f16_sr(values[v], r[0]));
+      sumb += ts_bf16_to_f32(ts_f32_to_bf16_sr(values[v], r[1]));
+    }
+    const double unit16 = fmax(fabs(values[v]) * 0x1p-10, 0x1p-24);
+    const double unitb = fabs(values[v]) * 0x1p-7;
+    ck_assert_double_lt(fabs(sum / n - values[v]), 0.01 * unit16);
+    ck_assert_double_lt(fabs(sumb / n - values[v]), 0.01 * unitb);
+  }
+}
+END_TEST
+
+START_TEST(crc_known_answer) {
+  ck_assert_uint_eq(ts_crc32c(0, "123456789", 9), 0xe3069283);
+  ck_assert_uint_eq(ts_crc32c(ts_crc32c(0, "1234", 4), "56789", 5), 0xe3069283);
+}
+END_TEST
+
+START_TEST(memory_is_counted) {
+  const int64_t before = ts_mem_stat_of(TS_TAG_SPARSE, TS_SPACE_HOST).now_bytes;
+  char *p, *big;
+  ck_assert_ok(ts_mem_alloc(&p, 100, TS_TAG_SPARSE));
+  ck_assert_ok(ts_mem_alloc(&big, 9 << 20, TS_TAG_SPARSE));
+  ck_assert_uint_eq((uintptr_t)p % 64, 0);
+  ck_assert_uint_eq((uintptr_t)big % (2 << 20), 0);
+  ck_assert_int_eq(big[9 << 19], 0);
+  ck_assert_int_eq(ts_mem_stat_of(TS_TAG_SPARSE, TS_SPACE_HOST).now_bytes,
+                   before + 100 + (9 << 20));
+  ts_mem_free(p);
+  ts_mem_free(big);
+  ck_assert_int_eq(ts_mem_stat_of(TS_TAG_SPARSE, TS_SPACE_HOST).now_bytes,
+                   before);
+  ck_assert_int_eq(ts_mem_array(&p, INT64_MAX / 2, 64, TS_TAG_SPARSE),
+                   TS_ERR_NOMEM);
+  ts_err_clear();
+}
+END_TEST
+
+START_TEST(distances) {
+  ck_assert_int_eq(ts_str_distance("learning", "learnig"), 1);
+  ck_assert_int_eq(ts_str_distance("ab", "ba"), 1);
+  ck_assert_int_eq(ts_str_distance("", "abc"), 3);
+}
+END_TEST
+
+/* Pairs, counted one by one. */
+static double slow_auc(const float *p, const float *y, const float *w, int n) {
+  double area = 0, pos = 0, neg = 0;
+  for (int i = 0; i < n; i++) {
+    if (y[i] > 0.5f)
+      pos += w[i];
+    else
+      neg += w[i];
+    for (int k = 0; k < n; k++)
+      if (y[i] > 0.5f && y[k] < 0.5f)
+        area += (double)w[i] * w[k] *
+                (p[i] > p[k]    ? 1.0
+                 : p[i] == p[k] ? 0.5
+                                : 0.0);
+  }
+  return area / (pos * neg);
+}
+
+START_TEST(auc_against_pairs) {
+  float p[500], y[500], w[500];
+  for (int i = 0; i < 500; i++) {
+    uint32_t r[4];
+    ts_rng4(r, 3, TS_RNG_TEST, (uint64_t)i, 1, 0);
+    p[i] = (float)(r[0] % 40) / 40.0f; /* many ties */
+    y[i] = r[1] % 3 == 0;
+    w[i] = (float)(1 + r[2] % 4);
+  }
+  ck_assert_double_eq_tol(ts_auc(p, y, w, 500), slow_auc(p, y, w, 500), 1e-12);
+}
+END_TEST
+
+/* Any size, and any place of both; not a byte around it. */
+START_TEST(streams_are_copies) {
+  enum { MOST = 700 };
+  unsigned char from[MOST + 64], to[MOST + 192], want[MOST + 192];
+  for (int i = 0; i < MOST + 64; i++) from[i] = (unsigned char)(i * 37 + 1);
+  for (size_t n = 0; n <= MOST; n += n < 140 ? 1 : 61)
+    for (size_t a = 0; a < 64; a += 7)
+      for (size_t b = 0; b < 64; b += 9) {
+        memset(to, 0xee, sizeof to);
+        memset(want, 0xee, sizeof want);
+        memcpy(want + 64 + b, from + a, n);
+        ts_mem_stream(to + 64 + b, from + a, n);
+        ck_assert_mem_eq(to, want, sizeof to);
+      }
+  ts_mem_touch(from, sizeof from, 2);
+  ck_assert_int_eq(from[3], 3 * 37 + 1);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("base");
+  TCase *t = tcase_create("base");
+  tcase_add_test(t, philox_known_answers);
+  tcase_add_test(t, half_floats_round_trip);
+  tcase_add_test(t, stochastic_rounding_has_no_bias);
+  tcase_add_test(t, crc_known_answer);
+  tcase_add_test(t, memory_is_counted);
+  tcase_add_test(t, streams_are_copies);
+  tcase_add_test(t, distances);
+  tcase_add_test(t, auc_against_pairs);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)

@@ -1,0 +1,219 @@
+/* test_cuda_products.c - stacks of layers on the GPU's engine, without a GPU:
+ * what is fused and what where it can't be, and algorithms that are kept. */
+#include <cublasLt.h>
+
+#include "base/log.h"
+#include "tests/support/emulated/cuda_products.h"
+#define TEST_MLP_AND_MORE
+#include "tests/dense/test_mlp.c"
+
+#include "dense/linear_impl.h"
+
+/* All layers but the last have masks, and what is above them uses these. */
+START_TEST(masks_and_sums_are_fused) {
+  static ts_probe p;
+  for (int k = 0; k < N_CASES; k++) {
+    const ts_case *c = &cases[k];
+    const ts_cublas_fake was = ts_cublas;
+    const int masks = cuda_products_masks;
+    start(&p, c);
+    pass(&p, BATCH_MAX, 0);
+    stop(&p);
+    ck_assert_int_eq(ts_cublas.masks - was.masks, c->n - 1);
+    ck_assert_int_eq(ts_cublas.dmasks - was.dmasks, c->n - 1);
+    ck_assert_int_eq(ts_cublas.ran - was.ran, 3 * c->n - !c->need_dx);
+    /* The last layer's dy comes from elsewhere. */
+    ck_assert_int_eq(cuda_products_masks - masks,
+                     !c->last_linear || c->precision == TS_PRECISION_BF16);
+    /* The last layer's sums, without ReLU, where dy is read as it is. */
+    ck_assert_int_eq(ts_cublas.bias_grads - was.bias_grads,
+                     c->last_linear && c->precision != TS_PRECISION_BF16);
+    ck_assert_int_eq(ts_cublas.descriptors, was.descriptors);
+  }
+}
+END_TEST
+
+/* The products once more, alone: gradients stay what they are. */
+START_TEST(products_are_repeated) {
+  static ts_probe p;
+  static float grad[2][WIDTH_MAX * WIDTH_MAX];
+  const ts_case *c = &cases[_i];
+  const ts_layer_hooks hooks = {make_room, NULL, end_room, &p};
+  float *y;
+  start(&p, c);
+  fill(&p, 37, 0);
+  lend_params(&p, true);
+  void *x = ts_test_lend(p.device, p.x, sizeof p.x, true);
+  void *dx = ts_test_lend(p.device, p.dx, sizeof p.dx, true);
+  void *dy = ts_test_lend(p.device, p.dlast, sizeof p.dlast, true);
+  ck_assert_ok(ts_mlp_forward(p.mlp, &y, x, 37, &hooks, p.lane));
+  ck_assert_ok(
+      ts_mlp_backward(p.mlp, c->need_dx ? dx : NULL, dy, 37, &hooks, p.lane));
+  for (int i = 0; i < p.params.n; i += 2) {
+    const size_t n = (size_t)p.params.item[i]->n * 4;
+    ts_linear *l = p.params.item[i]->layer;
+    const int ran = ts_cublas.ran;
+    ck_assert_ok(ts_lane_sync(p.lane));
+    ts_test_get(p.device, grad[0], p.grad_at[i], n);
+    ck_assert_ok(ts_linear_repeat(l, TS_FORWARD, p.lane));
+    ck_assert_ok(ts_linear_repeat(l, TS_BACKWARD, p.lane));
+    ck_assert_ok(ts_lane_sync(p.lane));
+    ts_test_get(p.device, grad[1], p.grad_at[i], n);
+    ck_assert_int_eq(ts_cublas.ran - ran, 3 - (!i && !c->need_dx));
+    ck_assert_mem_eq(grad[0], grad[1], n);
+  }
+  ts_test_reclaim(p.device, p.x, x, sizeof p.x, false);
+  ts_test_reclaim(p.device, p.dx, dx, sizeof p.dx, false);
+  ts_test_reclaim(p.device, p.dlast, dy, sizeof p.dlast, false);
+  lend_params(&p, false);
+  stop(&p);
+}
+END_TEST
+
+/* What the library can't fuse is done beside it. */
+START_TEST(what_is_refused_is_done_apart) {
+  const int refused[] = {CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
+                         CUBLASLT_EPILOGUE_DRELU_BGRAD,
+                         CUBLASLT_EPILOGUE_BGRADB};
+  ts_cublas.refused = refused[_i];
+  for (int k = 0; k < N_CASES; k++) all_batches(&cases[k]);
+  ts_cublas.refused = 0;
+}
+END_TEST
+
+static void has_unfused(const ts_probe *p, const char *want) {
+  ts_str text = {0};
+  ck_assert_ok(ts_linear_unfused(&p->k, &text));
+  if (!want)
+    ck_assert_ptr_null(text.text);
+  else
+    ck_assert_msg(text.text && strstr(text.text, want), "%s", text.text);
+  ts_str_reset(&text);
+}
+
+/* At the end it is said of those that were used: not of what comes from a
+ * checkpoint alone. */
+START_TEST(what_is_refused_is_said) {
+  static const struct {
+    int epilogue;
+    const char *want;
+  } refused[] = {
+      {0, NULL},
+      {CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
+       "algorithm: y with bias, ReLU and its mask ("},
+      {CUBLASLT_EPILOGUE_DRELU_BGRAD,
+       "algorithm: dx with ReLU's mask and a bias' gradient ("},
+      {CUBLASLT_EPILOGUE_BGRADB, "algorithm: dW with the bias' gradient ("}};
+  static ts_probe p;
+  ts_str text = {0};
+  ts_cublas.refused = refused[_i].epilogue;
+  start(&p, &cases[1]);
+  has_unfused(&p, NULL);
+  pass(&p, BATCH_MAX, 0);
+  has_unfused(&p, refused[_i].want);
+  ck_assert_ok(p.k.engine->save(&text));
+  stop(&p);
+  start(&p, &cases[1]);
+  ck_assert_ok(p.k.engine->restore(text.text));
+  has_unfused(&p, NULL);
+  pass(&p, BATCH_MAX, 0);
+  has_unfused(&p, refused[_i].want);
+  stop(&p);
+  ts_str_reset(&text);
+  ts_cublas.refused = 0;
+}
+END_TEST
+
+/* Without any algorithm there is a message. */
+START_TEST(no_algorithm_is_an_error) {
+  static ts_probe p;
+  float *y;
+  start(&p, &cases[2]);
+  fill(&p, 3, 0);
+  lend_params(&p, true);
+  ts_cublas.refused = CUBLASLT_EPILOGUE_RELU_BIAS;
+  ck_assert_int_eq(ts_mlp_forward(p.mlp, &y, p.x, 3, NULL, p.lane),
+                   TS_ERR_INTERNAL);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "no product of 5 x 3 x 7"));
+  ts_err_clear();
+  ts_cublas.refused = 0;
+  lend_params(&p, false);
+  stop(&p);
+}
+END_TEST
+
+/* ---- algorithms ---------------------------------------------------------- */
+
+/* A stack's life: *TEXT, unless NULL, is what came of its choices; FROM: those
+ * that it begins with.  How many it asked the library for. */
+static int live(const ts_case *c, const char *from, ts_str *text) {
+  static ts_probe p;
+  ts_cublas.stale++; /* proposals differ from those of other lives */
+  const int asked = ts_cublas.asked;
+  start(&p, c);
+  pass(&p, BATCH_MAX, 0); /* before it knows */
+  if (from) ck_assert_ok(p.k.engine->restore(from));
+  const int before = from ? ts_cublas.asked : asked;
+  pass(&p, BATCH_MAX, 2);
+  pass(&p, 37, 4);
+  if (text) ck_assert_ok(p.k.engine->save(text));
+  stop(&p);
+  return ts_cublas.asked - before;
+}
+
+START_TEST(algorithms_are_kept) {
+  ts_str text = {0}, again = {0};
+  const ts_case *c = &cases[_i];
+  if (missing(c)) return;
+  const int asked = live(c, NULL, &text), n = 3 * c->n - !c->need_dx;
+  ck_assert_int_ge(asked, n); /* the same ones may serve two layers */
+  const int taken = ts_cublas.taken;
+  ck_assert_int_eq(live(c, text.text, &again), 0);
+  ck_assert_int_eq(ts_cublas.taken - taken, 2 * n);
+  ck_assert_str_eq(text.text, again.text);
+  ts_str_reset(&text);
+  ts_str_reset(&again);
+}
+END_TEST
+
+/* Of another library or GPU, or damaged: chosen anew.  One word of a line
+ * that isn't what the library gave it is found when it is used. */
+START_TEST(algorithms_of_others_are_not_taken) {
+  ts_str text = {0}, none = {0};
+  const ts_case *c = &cases[1];
+  (void)live(c, NULL, &text);
+  char *t = text.text, *word = strchr(t, '|') + 1;
+  const int fresh = live(c, "cuBLASLt 120000, another\n", NULL);
+  ck_assert_int_gt(fresh, 0); /* those of 37 samples */
+  word[3] = word[3] == '1' ? '2' : '1';
+  const int taken = ts_cublas.taken;
+  (void)live(c, t, NULL);
+  ck_assert_int_gt(ts_cublas.taken, taken);
+  word[3] = 'x';
+  ck_assert_int_eq(live(c, t, NULL), fresh);
+  t[strlen(t) - 2] = 0;
+  ck_assert_int_eq(live(c, t, NULL), fresh);
+  *strchr(t, '\n') = 0;
+  ck_assert_int_eq(live(c, t, NULL), fresh);
+  ck_assert_int_eq(live(c, "", NULL), fresh);
+  ts_str_reset(&text);
+  ts_str_reset(&none);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("cuda products");
+  TCase *t = tcase_create("products");
+  tcase_add_loop_test(t, stacks_against_double, 0, N_CASES);
+  tcase_add_test(t, masks_and_sums_are_fused);
+  tcase_add_loop_test(t, products_are_repeated, 0, N_CASES);
+  tcase_add_loop_test(t, what_is_refused_is_done_apart, 0, 3);
+  tcase_add_loop_test(t, what_is_refused_is_said, 0, 4);
+  tcase_add_test(t, no_algorithm_is_an_error);
+  tcase_add_loop_test(t, algorithms_are_kept, 0, N_CASES);
+  tcase_add_test(t, algorithms_of_others_are_not_taken);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)

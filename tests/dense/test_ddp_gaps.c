@@ -1,0 +1,195 @@
+/* test_ddp_gaps.c - gradients that lie side by side: on borders, with gaps
+ * that nothing is put into and no sum sees.
+ * ranks: 1 2 3  fake: 1 2 */
+#include <math.h>
+#include <string.h>
+
+#include "dense/parallel.h"
+#include "tests/support/harness.h"
+#include "runtime/arrays.h"
+
+/* In backward order the last one is the first. */
+static const int32_t sizes[] = {3000, 17, 40, 100, 5, 999, 64, 33, 2048, 1};
+enum { N_PARAMS = sizeof sizes / sizeof *sizes, MOST = 3000, ALL = 8000 };
+
+static ts_fixture f;
+static ts_kernels k;
+static ts_params ps;
+static ts_parallel *d;
+static ts_config c;
+static ts_layer_hooks h;
+
+static void deck(double bucket_mb, int micro, double clip_norm) {
+  static char constant[] = "constant", ddp[] = "ddp", sgd[] = "sgd";
+  c = (ts_config){0};
+  c.optimizer.base = (ts_optim_config){.kind = sgd,
+                                       .lr = 0.125,
+                                       .eps = NAN,
+                                       .beta1 = NAN,
+                                       .beta2 = NAN,
+                                       .momentum = NAN,
+                                       .eta = NAN,
+                                       .weight_decay = NAN};
+  c.optimizer.in_backward = true;
+  c.optimizer.clip_norm = clip_norm;
+  c.optimizer.schedule = constant;
+  c.dense.bucket_mb = bucket_mb;
+  c.dense.parallel = ddp;
+  c.run.accumulate = micro;
+}
+
+/* Parameters of SIZES from FIRST on. */
+static void start(int first) {
+  const ts_parallel_spec spec = {.params = &ps,
+                                 .config = &c,
+                                 .device = f.device,
+                                 .world = f.world,
+                                 .kernels = &k,
+                                 .training = true};
+  ps = (ts_params){0};
+  for (int p = first; p < N_PARAMS; p++) {
+    char name[] = "layer.0";
+    ts_param *q;
+    name[6] = (char)('0' + p);
+    ck_assert_ok(ts_params_add(&ps, f.device, &q, name, name, sizes[p], 0));
+    ck_assert_ok(ts_param_init_constant(q, 1));
+  }
+  ck_assert_ok(ts_parallel_create(&d, &spec));
+  h = ts_parallel_hooks(d);
+}
+
+static void stop(void) {
+  ts_parallel_destroy(d);
+  ts_params_reset(&ps);
+}
+
+static void setup(void) {
+  ts_fixture_start_device(&f, false, 1);
+  ck_assert_ok(ts_test_kernels(&k));
+}
+
+static void teardown(void) {
+  ts_fixture_stop(&f);
+}
+
+typedef struct ts_fill {
+  float *grad;
+  int32_t n, p, rank;
+} ts_fill;
+
+static float value(int p, int i) {
+  return (float)sin(p * 7 + i * 0.01);
+}
+
+/* The whole gradient is rank 0's, a micro-batch's the same. */
+static ts_err fill(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_fill *a = arg;
+  float grad[MOST];
+  for (int i = 0; i < a->n; i++) grad[i] = a->rank ? 0 : value(a->p, i);
+  return k.put(a->grad, grad, (size_t)a->n * sizeof *grad);
+}
+
+/* Begins on a border, or ends on one where it is short. */
+static void check_border(const ts_param *q) {
+  const float *border = q->n < 16 ? q->grad + q->n : q->grad;
+  ck_assert_msg((uintptr_t)border % 64 == 0, "%s, of %d", q->name, (int)q->n);
+}
+
+static void step(int micro, double *norm) {
+  for (int part = 0; part < micro; part++) {
+    ck_assert_ok(ts_parallel_begin(d, 1, part + 1 == micro));
+    for (int p = ps.n - 1; p >= 0; p--) {
+      ts_param *q = ps.item[p];
+      ck_assert_ok(ts_layer_acquire(&h, q, TS_BACKWARD, f.lane));
+      check_border(q);
+      const ts_fill a = {q->grad, (int32_t)q->n, p, f.rank};
+      ck_assert_ok(ts_lane_submit(f.lane, "fill", fill, &a, sizeof a));
+      ck_assert_ok(ts_layer_ready(&h, q, f.lane));
+      ck_assert_ok(ts_layer_release(&h, q, TS_BACKWARD, f.lane));
+    }
+    ck_assert_ok(ts_parallel_end(d, norm, f.lane));
+  }
+  ck_assert_ok(ts_lane_sync(f.lane));
+}
+
+static void check_weights(double rate) {
+  float w[MOST];
+  for (int p = 0; p < ps.n; p++) {
+    const ts_param *q = ps.item[p];
+    ts_test_get(f.device, w, q->w, (size_t)q->n * sizeof *w);
+    for (int i = 0; i < (int)q->n; i++)
+      ck_assert_float_eq_tol(w[i], (float)(1 - rate * value(p, i)), 1e-6f);
+  }
+}
+
+/* Each a bucket, few, and one for all; in slots, kept, and first in slots. */
+static const double caps[] = {1e-6, 0.005, 25};
+
+START_TEST(on_borders) {
+  for (int in_backward = 0; in_backward < 2; in_backward++)
+    for (int micro = 1; micro < 3; micro++) {
+      deck(caps[_i], micro, 0);
+      c.optimizer.in_backward = in_backward;
+      start(0);
+      step(micro, NULL);
+      check_weights(0.125 * micro);
+      stop();
+    }
+}
+END_TEST
+
+/* A slot's gaps hold other layers' gradients. */
+START_TEST(norms_see_no_gaps) {
+  for (int micro = 1; micro < 4; micro++) {
+    double norm = 0, sum = 0;
+    deck(caps[_i], micro, 1e6);
+    start(0);
+    step(micro, &norm);
+    for (int p = 0; p < ps.n; p++)
+      for (int i = 0; i < sizes[p]; i++) sum += pow(micro * value(p, i), 2);
+    ck_assert_all(fabs(norm - sqrt(sum)) < 1e-6 * norm);
+    check_weights(0.125 * micro);
+    stop();
+  }
+}
+END_TEST
+
+/* Of a model whose one odd size is that of its last bias. */
+START_TEST(norms_have_the_bits_of_no_gaps) {
+  static float all[ALL];
+  double norm = 0, *sum = NULL, want = 0;
+  float *x = NULL;
+  ts_arrays arrays = {0};
+  int n = 0;
+  deck(caps[_i], 1, 1e6);
+  start(N_PARAMS - 2);
+  step(1, &norm);
+  for (int p = ps.n - 1; p >= 0; p--)
+    for (int i = 0; i < (int)ps.item[p]->n; i++) all[n++] = value(p, i);
+  ck_assert_ok(
+      ts_arrays_take(&arrays, f.device, &x, n, sizeof *x, TS_TAG_MISC));
+  ck_assert_ok(
+      ts_arrays_take(&arrays, f.device, &sum, 1, sizeof *sum, TS_TAG_MISC));
+  ck_assert_ok(k.put(x, all, (size_t)n * sizeof *all));
+  ck_assert_ok(k.squares(x, n, sum));
+  ts_test_get(f.device, &want, sum, sizeof want);
+  ck_assert_all(norm == sqrt(want));
+  ts_arrays_reset(&arrays);
+  stop();
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("ddp gaps");
+  TCase *t = tcase_create("ddp gaps");
+  const int n = sizeof caps / sizeof *caps;
+  tcase_add_checked_fixture(t, setup, teardown);
+  tcase_add_loop_test(t, on_borders, 0, n);
+  tcase_add_loop_test(t, norms_see_no_gaps, 0, n);
+  tcase_add_loop_test(t, norms_have_the_bits_of_no_gaps, 0, n);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)

@@ -1,0 +1,153 @@
+/* test_fs_timing.c - what fully_sharded hides under what, with layers and
+ * collectives that sleep; and that the same checks fail where nothing can
+ * overlap (all lanes are one).
+ *
+ * Sleeps need no processor, so times hold on few cores; a busy machine makes
+ * them longer, never shorter: the best of some runs counts.  Times are told in
+ * units of some ms, the more the less a busy machine matters.
+ * ranks: 1 2 4
+ * seconds: 400 sanitizers: none */
+#include "tests/dense/fs_sleep.h"
+#include "runtime/trace.h"
+
+enum { TRIES = 8, ANY = 1 << 20 };
+
+/* Units of FN after PREPARE (may be NULL), the best of some. */
+static double best_ms(toy *t, void (*prepare)(toy *), void (*fn)(toy *),
+                      double enough) {
+  double best = INFINITY;
+  for (int i = 0; i < TRIES && best > enough; i++) {
+    if (prepare) prepare(t);
+    toy_sync(t);
+    (void)over_ranks(0); /* together */
+    const double t0 = ts_now();
+    fn(t);
+    toy_sync(t);
+    best = fmin(best, over_ranks(1e3 * (ts_now() - t0)) / UNIT);
+  }
+  return best;
+}
+
+static void backward(toy *t) {
+  toy_backward(t, 1, true, -1, NULL);
+}
+
+/* ---- forward and backward ------------------------------------------------ */
+
+/* One gathering, then work alone: 10 + 3 x 25; one after the other 105. */
+static double forward_ms(bool serial) {
+  toy_spec s = sleeping(3);
+  static toy t;
+  s.serial = serial;
+  toy_start(&t, &s);
+  const double ms = best_ms(&t, NULL, toy_forward, serial ? ANY : 95);
+  toy_stop(&t);
+  return ms;
+}
+
+/* One gathering, work, one reduction: 10 + 3 x 50 + 10; one after the other
+ * 210. */
+static double backward_ms(bool serial) {
+  toy_spec s = sleeping(3);
+  static toy t;
+  s.serial = serial;
+  toy_start(&t, &s);
+  const double ms = best_ms(&t, toy_forward, backward, serial ? ANY : 190);
+  toy_stop(&t);
+  return ms;
+}
+
+START_TEST(forward_hides_gathering) {
+  const double ms = forward_ms(false);
+  say("forward", ms, "serial", 3 * (C + M));
+  ck_assert_msg(ms >= 85 && ms <= 95, "forward: %.1f ms", ms);
+}
+END_TEST
+
+START_TEST(backward_hides_gathering_and_reduction) {
+  const double ms = backward_ms(false);
+  say("backward", ms, "serial", 3 * (2 * C + 2 * M));
+  ck_assert_msg(ms >= 170 && ms <= 190, "backward: %.1f ms", ms);
+}
+END_TEST
+
+START_TEST(one_lane_hides_nothing) {
+  const double forward = forward_ms(true), back = backward_ms(true);
+  say("one lane: forward", forward, "backward", back);
+  ck_assert_msg(forward > 95 && back > 190, "forward %.1f ms, backward %.1f ms",
+                forward, back);
+}
+END_TEST
+
+/* ---- lists --------------------------------------------------------------- */
+
+/* One large layer and small ones behind it: their gatherings fit under its
+ * work, but not each under the one before it. */
+static double uneven_ms(bool lists, bool serial) {
+  static const double ms[] = {240, 3, 3, 3, 3, 3, 3, 3}; /* 80 and 1 */
+  toy_spec s = sleeping(8);
+  static toy t;
+  s.ms_of = ms;
+  s.serial = serial;
+  if (lists)
+    toy_list(&s.config, TS_FORWARD, 1, (const int[]){2, 3, 4, 5, 6, 7, 8, 0});
+  toy_start(&t, &s);
+  const double best =
+      best_ms(&t, NULL, toy_forward, lists && !serial ? 115 : ANY);
+  toy_stop(&t);
+  return best;
+}
+
+/* In backward small ones between two large ones, under which their reductions
+ * fit. */
+static double uneven_backward_ms(bool lists) {
+  static const double ms[] = {240, 3, 3, 3, 3, 3, 3, 240};
+  toy_spec s = sleeping(8);
+  static toy t;
+  s.ms_of = ms;
+  s.config.dense.reduce_inputs = 8;
+  if (lists)
+    toy_list(&s.config, TS_BACKWARD, 8, (const int[]){7, 6, 5, 4, 3, 2, 1, 0});
+  toy_start(&t, &s);
+  const double best = best_ms(&t, toy_forward, backward, lists ? 205 : ANY);
+  toy_stop(&t);
+  return best;
+}
+
+START_TEST(lists_beat_the_default) {
+  /* 10 + 80 + 7 x 1 against 10 + 80 and five gatherings. */
+  const double lists = uneven_ms(true, false), plain = uneven_ms(false, false);
+  say("forward with lists", lists, "without", plain);
+  ck_assert_msg(lists <= 115 && plain >= 135,
+                "forward: lists %.1f, without %.1f", lists, plain);
+  const double back = uneven_backward_ms(true);
+  const double plain_back = uneven_backward_ms(false);
+  /* 10 + 80 + 6 x 1 + 80 + 10 against six gatherings more. */
+  say("backward with lists", back, "without", plain_back);
+  ck_assert_msg(back <= 205 && plain_back >= 225,
+                "backward: lists %.1f, without %.1f", back, plain_back);
+}
+END_TEST
+
+/* Where nothing overlaps lists gain nothing. */
+START_TEST(lists_on_one_lane) {
+  const double lists = uneven_ms(true, true), plain = uneven_ms(false, true);
+  say("one lane: forward with lists", lists, "without", plain);
+  ck_assert_msg(lists >= 160 && plain >= 160, "lists %.1f, without %.1f", lists,
+                plain);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("fs_timing");
+  TCase *t = tcase_create("fs_timing");
+  tcase_add_test(t, forward_hides_gathering);
+  tcase_add_test(t, backward_hides_gathering_and_reduction);
+  tcase_add_test(t, one_lane_hides_nothing);
+  tcase_add_test(t, lists_beat_the_default);
+  tcase_add_test(t, lists_on_one_lane);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)

@@ -1,0 +1,13 @@
+# Decks: schema, values, errors, --set, the deck in force.
+check_PROGRAMS += tests/io/test_deck tests/io/test_deck_faults
+# Synthetic data, and batches of it that come again.
+check_PROGRAMS += tests/io/test_synthetic
+check_PROGRAMS += tests/io/test_checkpoint_device
+check_PROGRAMS += tests/io/test_checkpoint_dense
+tests_io_test_checkpoint_dense_SOURCES = tests/io/test_checkpoint_dense.c \
+  tests/dense/fs_toy.c tests/dense/fs_toy.h
+check_PROGRAMS += tests/io/test_checkpoint tests/io/test_async tests/io/test_damage tests/io/test_faults
+# Files of strangers; how the program is built.
+check_PROGRAMS += tests/io/test_hostile
+tests_io_test_hostile_SOURCES = tests/io/test_hostile.c tests/support/hostile_files.c \
+  tests/support/hostile_files.h

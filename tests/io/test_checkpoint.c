@@ -1,0 +1,351 @@
+/* test_checkpoint.c - saving and loading: any split of rows, damage,
+ * hostile files, faults.  ranks: 1 2 4 */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/mem.h"
+#include "tests/support/harness.h"
+#include "io/checkpoint.h"
+#include "train/metrics.h"
+
+enum { ROWS = 70001, COLS = 12 };
+
+static char dir[256];
+
+static void make_dir(const ts_fixture *f) {
+  snprintf(dir, sizeof dir, "/tmp/tessera-checkpoint-XXXXXX");
+  if (f->rank == 0) ck_assert_ptr_nonnull(mkdtemp(dir));
+  ck_assert_ok(ts_comm_bcast(f->comm, dir, sizeof dir, 0));
+}
+
+static void remove_dir(const ts_fixture *f) {
+  char command[300];
+  ck_assert_ok(ts_comm_barrier(f->comm));
+  snprintf(command, sizeof command, "rm -rf %s", dir);
+  if (f->rank == 0 && system(command) != 0) ck_abort_msg("%s", command);
+}
+
+static float value(int64_t row, int col, int64_t step) {
+  return (float)(row * 16 + col) * 0.5f + (float)step;
+}
+
+/* This rank's rows of a table that is cut unevenly, and a replicated array. */
+typedef struct ts_content {
+  ts_ckpt c;
+  float *rows, *all;
+  int64_t from, n;
+} ts_content;
+
+static void fill(ts_content *t, const ts_fixture *f, int64_t step,
+                 bool values) {
+  ts_ckpt_item *item;
+  const int64_t k = (int64_t)f->size * (f->size + 1) / 2;
+  t->from = (int64_t)ROWS * (f->rank * (f->rank + 1) / 2) / k;
+  t->n = (int64_t)ROWS * ((f->rank + 1) * (f->rank + 2) / 2) / k - t->from;
+  t->c = (ts_ckpt){.step = step};
+  ck_assert_ok(ts_mem_array(&t->rows, t->n * COLS, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_array(&t->all, 1000, 4, TS_TAG_MISC));
+  for (int64_t i = 0; values && i < t->n * COLS; i++)
+    t->rows[i] = value(t->from + i / COLS, (int)(i % COLS), step);
+  for (int i = 0; values && i < 1000; i++) t->all[i] = (float)i;
+  ck_assert_ok(
+      ts_ckpt_add_item(&t->c, "model/table.weight", TS_F32, ROWS, COLS, &item));
+  ck_assert_ok(ts_ckpt_add_piece(item, true, true, t->from, t->n, t->rows));
+  ck_assert_ok(
+      ts_ckpt_add_item(&t->c, "model/dense.bias", TS_F32, 1000, 0, &item));
+  ck_assert_ok(ts_ckpt_add_piece(item, f->rank == 0, true, 0, 1000, t->all));
+  if (values) ck_assert_ok(ts_ckpt_add_text(&t->c, "meta/deck", "a = 1;\n"));
+}
+
+static bool right(const ts_content *t, int64_t step) {
+  bool good = t->c.step == step;
+  for (int64_t i = 0; i < t->n * COLS; i++)
+    good &= t->rows[i] == value(t->from + i / COLS, (int)(i % COLS), step);
+  for (int i = 0; i < 1000; i++) good &= t->all[i] == (float)i;
+  const ts_ckpt_value *v = ts_ckpt_value_of(&t->c, "meta/deck");
+  return good && v && !strcmp(v->ptr, "a = 1;\n");
+}
+
+static void reset(ts_content *t) {
+  ts_ckpt_reset(&t->c);
+  ts_mem_free(t->rows);
+  ts_mem_free(t->all);
+}
+
+static void save_step(const ts_fixture *f, int64_t step, const char *io) {
+  ts_content t;
+  fill(&t, f, step, true);
+  ck_assert_ok(ts_ckpt_save(&t.c, dir, 2, io, f->comm));
+  reset(&t);
+}
+
+/* Loads the newest; true where it is whole and of STEP. */
+static bool newest_is(const ts_fixture *f, int64_t step) {
+  ts_content t;
+  ts_str path = {0};
+  fill(&t, f, 0, false);
+  const ts_err err = ts_ckpt_load_newest(&t.c, &path, dir, f->comm);
+  const bool good = err == TS_OK && right(&t, step);
+  ts_err_clear();
+  ts_str_reset(&path);
+  reset(&t);
+  return ts_test_all(good);
+}
+
+START_TEST(round_trip_and_keep) {
+  static const char *const ios[] = {"pwrite", "mpio"};
+  ts_fixture f;
+  ts_fixture_start(&f, false, 1);
+  make_dir(&f);
+  for (int64_t step = 1; step <= 4; step++) save_step(&f, step, ios[_i]);
+  ck_assert(newest_is(&f, 4));
+  char path[512];
+  snprintf(path, sizeof path, "%s/step-00000002.h5", dir);
+  ck_assert_all(access(path, F_OK) != 0); /* two are kept */
+  snprintf(path, sizeof path, "%s/step-00000003.h5", dir);
+  ck_assert_all(access(path, F_OK) == 0);
+  remove_dir(&f);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(steps_may_outgrow_their_digits) {
+  ts_fixture f;
+  char path[512];
+  ts_fixture_start(&f, false, 1);
+  make_dir(&f);
+  for (int64_t step = 99999998; step <= 100000001; step++) {
+    save_step(&f, step, "pwrite");
+    ck_assert(newest_is(&f, step));
+  }
+  snprintf(path, sizeof path, "%s/step-100000000.h5", dir);
+  ck_assert_all(access(path, F_OK) == 0);
+  snprintf(path, sizeof path, "%s/step-99999999.h5", dir);
+  ck_assert_all(access(path, F_OK) != 0); /* two are kept */
+  remove_dir(&f);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* Overwrites 8 bytes at AT of a checkpoint. */
+static void damage(const ts_fixture *f, const char *name, int64_t at) {
+  char path[512];
+  const unsigned char bad[8] = {0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 1};
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  if (f->rank == 0) {
+    const int fd = open(path, O_WRONLY);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(pwrite(fd, bad, 8, at), 8);
+    close(fd);
+  }
+  ck_assert_ok(ts_comm_barrier(f->comm));
+}
+
+START_TEST(damage_is_found_and_the_one_before_taken) {
+  ts_fixture f;
+  ts_fixture_start(&f, false, 1);
+  make_dir(&f);
+  for (int part = 1; part <= 3; part++) {
+    save_step(&f, 10, "pwrite");
+    save_step(&f, 20, "pwrite");
+    /* The table is nearly all of the file. */
+    damage(&f, "step-00000020.h5", (int64_t)ROWS * COLS * part);
+    ck_assert(newest_is(&f, 10));
+  }
+  /* Cut short: HDF5 can't open it. */
+  save_step(&f, 20, "pwrite");
+  char path[512];
+  snprintf(path, sizeof path, "%s/step-00000020.h5", dir);
+  ck_assert_ok(ts_comm_barrier(f.comm));
+  if (f.rank == 0) ck_assert_int_eq(truncate(path, 5000), 0);
+  ck_assert_ok(ts_comm_barrier(f.comm));
+  ck_assert(newest_is(&f, 10));
+  remove_dir(&f);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+#ifdef TS_FAULTS
+START_TEST(a_fault_on_one_rank_leaves_what_was) {
+  ts_fixture f;
+  ts_content t;
+  char fault[32];
+  ts_fixture_start(&f, false, 1);
+  make_dir(&f);
+  save_step(&f, 1, "pwrite");
+  snprintf(fault, sizeof fault, "write:%d:%d", f.size - 1, 1);
+  ck_assert_ok(ts_fault_set(fault, f.rank));
+  fill(&t, &f, 2, true);
+  const ts_err err = ts_ckpt_save(&t.c, dir, 2, "pwrite", f.comm);
+  ck_assert_ok(ts_fault_set(NULL, f.rank));
+  /* The counter of faults is the process's: only the first save meets it. */
+  ck_assert_all(err == TS_ERR_CKPT);
+  ts_err_clear();
+  reset(&t);
+  ck_assert(newest_is(&f, 1));
+  save_step(&f, 3, "pwrite");
+  ck_assert(newest_is(&f, 3));
+  remove_dir(&f);
+  ts_fixture_stop(&f);
+}
+END_TEST
+#endif
+
+START_TEST(shapes_and_names_must_fit) {
+  ts_fixture f;
+  ts_ckpt c = {0};
+  ts_ckpt_item *item;
+  char path[512];
+  float x[50];
+  ts_fixture_start(&f, false, 1);
+  make_dir(&f);
+  save_step(&f, 1, "pwrite");
+  snprintf(path, sizeof path, "%s/step-00000001.h5", dir);
+  ck_assert_ok(ts_ckpt_add_item(&c, "model/dense.bias", TS_F32, 50, 0, &item));
+  ck_assert_ok(ts_ckpt_add_piece(item, false, true, 0, 50, x));
+  ck_assert_all(ts_ckpt_load(&c, path, false, NULL, f.comm) == TS_ERR_CKPT);
+  ck_assert(strstr(ts_err_message(), "model/") != NULL);
+  ts_err_clear();
+  ts_ckpt_reset(&c);
+  ck_assert_ok(ts_ckpt_add_item(&c, "model/table.weight", TS_F32, ROWS,
+                                COLS + 1, &item));
+  ck_assert_ok(
+      ts_ckpt_add_item(&c, "model/dense.bias", TS_F32, 1000, 0, &item));
+  ck_assert_all(ts_ckpt_load(&c, path, false, NULL, f.comm) == TS_ERR_CKPT);
+  ck_assert(strstr(ts_err_message(), "(70001, 12)") != NULL &&
+            strstr(ts_err_message(), "(70001, 13)") != NULL);
+  ts_err_clear();
+  ts_ckpt_reset(&c);
+  remove_dir(&f);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* ---- metrics, kept in checkpoints ---------------------------------------- */
+
+START_TEST(metrics_over_ranks_and_back) {
+  ts_fixture f;
+  ts_metrics *m, *again;
+  ts_metrics_result a, b;
+  ts_ckpt c = {.step = 5};
+  ts_str path = {0};
+  float p[900], y[900], w[900];
+  ts_fixture_start(&f, false, 1);
+  make_dir(&f);
+  ck_assert_ok(ts_metrics_create(&m, -1, f.size));
+  ck_assert_ok(ts_metrics_create(&again, 1000000, f.size));
+  double loss = 0, weight = 0, pos = 0;
+  for (int i = 0; i < 900; i++) {
+    p[i] = (float)((i * 37 % 101) + 1) / 103.0f;
+    y[i] = (float)((i * 17 % 7) < 2);
+    w[i] = (float)(1 + i % 3);
+    loss -= w[i] * (y[i] > 0 ? log((double)p[i]) : log1p(-(double)p[i]));
+    weight += w[i];
+    pos += w[i] * y[i];
+  }
+  const int from = 900 * f.rank / f.size, to = 900 * (f.rank + 1) / f.size;
+  ck_assert_ok(ts_metrics_add(m, p + from, y + from, w + from, to - from, 1));
+  ck_assert_ok(ts_metrics_compute(m, &a, -1, f.comm));
+  double area = 0;
+  for (int i = 0; i < 900; i++)
+    for (int k = 0; k < 900; k++)
+      if (y[i] > 0 && !(y[k] > 0))
+        area += (double)w[i] * w[k] *
+                (p[i] > p[k]    ? 1.0
+                 : p[i] == p[k] ? 0.5
+                                : 0.0);
+  const double base = pos / weight;
+  const double entropy = -(base * log(base) + (1 - base) * log1p(-base));
+  ck_assert_double_eq_tol(a.auc, area / (pos * (weight - pos)), 1e-12);
+  ck_assert_double_eq_tol(a.logloss, loss / weight, 1e-12);
+  ck_assert_double_eq_tol(a.ne, loss / weight / entropy, 1e-12);
+  ck_assert_ok(ts_metrics_save(m, &c, "metrics/label", f.comm));
+  ck_assert_ok(ts_ckpt_save(&c, dir, 1, "pwrite", f.comm));
+  ck_assert_ok(ts_ckpt_newest(&path, dir, f.comm));
+  ts_ckpt_reset(&c);
+  ck_assert_ok(ts_ckpt_peek(&c, path.text));
+  ck_assert_ok(ts_metrics_load(again, &c, path.text, "metrics/label", f.comm));
+  ck_assert_ok(ts_metrics_compute(again, &b, -1, f.comm));
+  ck_assert_double_eq(a.auc, b.auc);
+  ck_assert_double_eq_tol(a.ne, b.ne, 1e-14);
+  ck_assert_double_eq(b.n_samples, 900);
+  ts_ckpt_reset(&c);
+  ts_str_reset(&path);
+  ts_metrics_destroy(m);
+  ts_metrics_destroy(again);
+  remove_dir(&f);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+enum { PUSHED = 700, WINDOW = 400 };
+
+/* Sample I of rank R: predictions drift, so that old ones would be seen. */
+static void sample_at(int r, int i, float *p, float *y) {
+  const int x = i * 131 + r * 977;
+  *p = (float)((x * 37 % 257 + i / 8) % 300 + 1) / 302.0f;
+  *y = (float)((x * 17 % 11) < (i < PUSHED - 100 ? 9 : 4));
+}
+
+/* By pairs: the newest SHARE of each of W ranks. */
+static double slow_auc(int w, int share) {
+  float p, y, q, z;
+  double area = 0, pairs = 0;
+  for (int a = 0; a < w * share; a++)
+    for (int b = 0; b < w * share; b++) {
+      sample_at(a / share, PUSHED - 1 - a % share, &p, &y);
+      sample_at(b / share, PUSHED - 1 - b % share, &q, &z);
+      if (!(y > 0) || z > 0) continue;
+      pairs += 1;
+      area += p > q ? 1.0 : p == q ? 0.5 : 0.0;
+    }
+  return area / pairs;
+}
+
+START_TEST(auc_of_the_newest) {
+  ts_fixture f;
+  ts_metrics *m;
+  ts_metrics_result r;
+  float p[PUSHED], y[PUSHED];
+  ts_fixture_start(&f, false, 1);
+  ck_assert_ok(ts_metrics_create(&m, WINDOW, f.size));
+  for (int i = 0; i < PUSHED; i++) sample_at(f.rank, i, &p[i], &y[i]);
+  for (int i = 0; i < PUSHED; i += 70)
+    ck_assert_ok(ts_metrics_add(m, p + i, y + i, NULL, 70, 1));
+  const int shares[] = {80 / f.size, WINDOW / f.size};
+  for (int k = 0; k < 2; k++) {
+    ck_assert_ok(ts_metrics_compute(m, &r, shares[k] * f.size, f.comm));
+    ck_assert_double_eq_tol(r.auc, slow_auc(f.size, shares[k]), 1e-12);
+  }
+  ck_assert_ok(ts_metrics_compute(m, &r, -1, f.comm));
+  ck_assert_double_eq_tol(r.auc, slow_auc(f.size, shares[1]), 1e-12);
+  ck_assert_ok(ts_metrics_compute(m, &r, 0, f.comm));
+  ck_assert_double_eq(r.auc, 0.5);
+  ts_metrics_destroy(m);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("checkpoint");
+  TCase *t = tcase_create("checkpoint");
+#ifdef TS_FAULTS
+  tcase_add_test(t, a_fault_on_one_rank_leaves_what_was);
+#endif
+  tcase_add_loop_test(t, round_trip_and_keep, 0, 2);
+  tcase_add_test(t, steps_may_outgrow_their_digits);
+  tcase_add_test(t, damage_is_found_and_the_one_before_taken);
+  tcase_add_test(t, shapes_and_names_must_fit);
+  tcase_add_test(t, metrics_over_ranks_and_back);
+  tcase_add_test(t, auc_of_the_newest);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)

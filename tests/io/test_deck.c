@@ -1,0 +1,243 @@
+/* test_deck.c - decks: defaults, values, --set, the deck in force, help.
+ * ranks: 1
+ * seconds: 400 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/deck_text.h"
+#include "io/schema.h"
+
+/* Integers of a deck have 64 bits, with an L or without. */
+START_TEST(long_integers) {
+  static const char text[] =
+      "run = { steps = 5000000000; };\n"
+      "tables = ( { name = \"t{0..1}\"; rows = [30, 7000000000];\n"
+      "  dim = 16; features = [\"C{1..2}\"]; } ); # 9000000000\n"
+      "model = { over_arch = [1]; };\n"
+      "data = { format = \"synthetic\"; global_batch = 8; };\n";
+  ts_config *c;
+  ck_assert_ok(parse(&c, text, "run.seed=6000000000"));
+  ck_assert_int_eq(c->run.steps, INT64_C(5000000000));
+  ck_assert_int_eq(c->tables[0].rows, 30);
+  ck_assert_int_eq(c->tables[1].rows, INT64_C(7000000000));
+  ck_assert_int_eq(c->run.seed, INT64_C(6000000000));
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "tables.t2.rows=5000000000"));
+  ck_assert_int_eq(c->tables[2].rows, INT64_C(5000000000));
+  ts_deck_destroy(c);
+}
+END_TEST
+
+START_TEST(values_and_defaults) {
+  ts_config *c;
+  ck_assert_ok(parse(&c, good, NULL));
+  ck_assert_int_eq(c->n_tables, 4);
+  ck_assert_str_eq(c->tables[2].name, "t2");
+  ck_assert_int_eq(c->tables[2].rows, 30);
+  ck_assert_int_eq(c->tables[2].dim, 8);
+  ck_assert_int_eq(c->tables[2].features.n, 2);
+  ck_assert_str_eq(c->tables[2].features.item[0], "C3");
+  ck_assert_str_eq(c->tables[0].features.item[1], "D7");
+  ck_assert_int_eq(c->tables[3].rows, 1000);
+  ck_assert_int_eq(c->tables[3].dim, 16);
+  ck_assert_int_eq(c->tables[3].features.n, 3);
+  ck_assert_str_eq(c->tables[3].features.item[1], "E2");
+  ck_assert_int_eq(c->tables[3].dtype, TS_BF16);
+  ck_assert(c->tables[3].optimizer.lr == 1.0);
+  ck_assert(isnan(c->tables[3].optimizer.eps));
+  ck_assert_int_eq(c->model.dense_features, 13);
+  ck_assert_int_eq(c->model.n_tasks, 1);
+  ck_assert_int_eq(c->optimizer.n_overrides, 1);
+  ck_assert_str_eq(c->optimizer.overrides[0].match, "over*");
+  ck_assert_str_eq(c->pipeline.kind, "base");
+  ck_assert(c->checkpoint.async);
+  ck_assert_str_eq(c->run.output, "/tmp/runs/t");
+  ck_assert_str_eq(c->checkpoint.dir, "/tmp/runs/t/checkpoints");
+  ts_deck_destroy(c);
+}
+END_TEST
+
+START_TEST(paths) {
+  ts_config *c;
+  setenv("TESSERA_TEST_DIR", "/data/x", 1);
+  unsetenv("TESSERA_TEST_NONE");
+  ck_assert_ok(parse(&c, good, "data.train=[\"a*.h5\", \"/b\"]"));
+  ck_assert_str_eq(c->data.train.item[0], "/tmp/a*.h5");
+  ck_assert_str_eq(c->data.train.item[1], "/b");
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "data.eval=${TESSERA_TEST_DIR}/e.h5"));
+  ck_assert_str_eq(c->data.eval.item[0], "/data/x/e.h5");
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "checkpoint.dir=none"));
+  ck_assert_ptr_null(c->checkpoint.dir);
+  ts_deck_destroy(c);
+  line_refused("metrics = { window = 1; };\n"
+               "checkpoint = { dir = \"${TESSERA_TEST_NONE}\"; };\n",
+               "deck:10: the environment has no variable TESSERA_TEST_NONE");
+}
+END_TEST
+
+START_TEST(overrides) {
+  ts_config *c;
+  ck_assert_ok(parse(&c, good, "run.epochs=2.5"));
+  ck_assert(c->run.epochs == 2.5 && c->run.steps == 0);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "run.name=7"));
+  ck_assert_str_eq(c->run.name, "7");
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "tables.t1.rows=99"));
+  ck_assert_int_eq(c->tables[0].rows, 10);
+  ck_assert_int_eq(c->tables[1].rows, 99);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "tables.u.optimizer={kind=\"sgd\"; lr=2;}"));
+  ck_assert_str_eq(c->tables[3].optimizer.kind, "sgd");
+  ck_assert_str_eq(c->tables[2].optimizer.kind, "rowwise_adagrad");
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "table_defaults.dim=4"));
+  ck_assert_int_eq(c->tables[3].dim, 4);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "run.max_time=01:02:03"));
+  ck_assert(c->run.max_time_s == 3723);
+  ts_deck_destroy(c);
+  refused(good, "run.steps=abc", "--set run.steps=abc: run.steps takes an int");
+  refused(good, "run.step=3", "did you mean \"run.steps\"?");
+  refused(good, "tables.x.rows=3", "--set tables.x.rows=3: there is no such");
+  refused(good, "tables.u.rowz=3", "--set tables.u.rowz=3: unknown key");
+  refused(good, "table_defaults.dimm=3", "--set table_defaults.dimm=3: unkn");
+  refused(good, "nothing", "--set nothing: is not group.key=value");
+  refused(good, "run.steps=1; x = 2", "--set run.steps=1; x = 2: ");
+  refused(good, "run.name.x=1", "--set run.name.x=1: ");
+}
+END_TEST
+
+/* The deck in force reads as the same deck, whatever its values are. */
+static void same_again(const char *set) {
+  ts_config *a, *b;
+  ts_str first = {0}, second = {0};
+  ck_assert_ok(parse(&a, good, set));
+  ck_assert_ok(ts_deck_print(&first, a));
+  b = NULL;
+  ck_assert_ok(ts_deck_parse(&b, first.text, "/", NULL, 0));
+  ck_assert_ok(ts_deck_print(&second, b));
+  ck_assert_str_eq(first.text, second.text);
+  ck_assert_uint_eq(ts_deck_hash(a), ts_deck_hash(b));
+  /* What the print loses, both prints lose. */
+  ck_assert(a->optimizer.base.lr == b->optimizer.base.lr);
+  ck_assert(a->run.epochs == b->run.epochs);
+  ck_assert_int_eq(a->run.seed, b->run.seed);
+  ck_assert_int_eq(a->tables[0].rows, b->tables[0].rows);
+  ck_assert_str_eq(a->run.name, b->run.name);
+  ts_deck_destroy(a);
+  ts_deck_destroy(b);
+  ts_str_reset(&first);
+  ts_str_reset(&second);
+}
+
+START_TEST(deck_in_force) {
+  static const char *const sets[] = {
+      NULL,
+      "checkpoint.dir=none",
+      "checkpoint.dir=c",
+      "run.epochs=0.1",
+      "data.global_batch=64",
+      "run.max_time=100:00:01",
+      "run.seed=5000000000",
+      "optimizer.lr=1e-300",
+      "optimizer.lr=0.1",
+      "optimizer.lr=0.12345678901234567",
+      "optimizer.eps=3e-9",
+      "model.tasks=({name=\"x\"; weight=0.3;}, {name=\"y\";})",
+      "run.name=\"a\\\"b\\\\c\\n};\\n\\x01\"",
+      "data.csv.label_threshold=-4",
+      "data.csv.label_true=[\">50K\", \">50K.\"]",
+      "tables.u.ranks=[0, 3]",
+      "data.synthetic.pooling=[1, 2, 3]",
+      "tables.t0.rows=9000000000",
+      "dense.reshard_after_forward=false",
+      "dense.reshard_after_forward=4",
+      "dense.groups=({layers=[\"over_arch.*\", \"b\"];}, {layers=\"c\";})",
+      "dense.forward_prefetch=({layer=\"a\"; prefetch=[\"b\", \"c\"];})",
+      "dense.backward_prefetch=({layer=\"a\"; prefetch=[];}, {layer=\"c\";})"};
+  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) same_again(sets[i]);
+  ts_config *a, *b;
+  ck_assert_ok(parse(&a, good, NULL));
+  ck_assert_ok(parse(&b, good, "run.seed=2"));
+  ck_assert_uint_ne(ts_deck_hash(a), ts_deck_hash(b));
+  ts_deck_destroy(a);
+  ts_deck_destroy(b);
+}
+END_TEST
+
+START_TEST(lists_of_layers) {
+  ts_config *c;
+  ck_assert_ok(parse(&c, good, NULL));
+  ck_assert_int_eq(c->dense.reshard, 0);
+  ck_assert(c->dense.post_optimizer_event);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "dense.reshard_after_forward=false"));
+  ck_assert_int_eq(c->dense.reshard, 1);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good,
+                     "dense.backward_prefetch=({layer=\"a\"; "
+                     "prefetch=[\"b\", \"c\"];}, {layer=\"d\";})"));
+  ck_assert_int_eq(c->dense.n_backward_prefetch, 2);
+  ck_assert_int_eq(c->dense.n_forward_prefetch, 0);
+  ck_assert_str_eq(c->dense.backward_prefetch[0].prefetch.item[1], "c");
+  ck_assert_int_eq(c->dense.backward_prefetch[1].prefetch.n, 0);
+  ts_deck_destroy(c);
+}
+END_TEST
+
+/* Every row of the schema has a default that it takes, and help. */
+START_TEST(schema_rows) {
+  for (int i = 0; i < ts_schema_n; i++) {
+    const ts_key *k = &ts_schema[i];
+    ck_assert_msg(*k->help, "%s has no help", k->path);
+    ck_assert(ts_schema_find(k->scope, k->path) == k);
+  }
+}
+END_TEST
+
+START_TEST(help) {
+  static const char *const words[] = {"deck",
+                                      "run",
+                                      "run.seed",
+                                      "tables.optimizer.lr",
+                                      "table_defaults.dim",
+                                      "optimizer.overrides.match",
+                                      "model.tasks"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    ts_str s = {0};
+    ck_assert_ok(ts_deck_help(&s, words[i]));
+    ck_assert(s.n_bytes > 20);
+    ts_str_reset(&s);
+  }
+  ts_str s = {0};
+  ck_assert_int_eq(ts_deck_help(&s, "run.sead"), TS_ERR_USAGE);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "run.seed"));
+  ts_err_clear();
+  ck_assert_int_eq(ts_deck_help(&s, "tables.rowz"), TS_ERR_USAGE);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "tables.rows"));
+  ts_err_clear();
+  ts_str_reset(&s);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("deck");
+  TCase *t = tcase_create("deck");
+  tcase_add_test(t, values_and_defaults);
+  tcase_add_test(t, long_integers);
+  tcase_add_test(t, paths);
+  tcase_add_test(t, overrides);
+  tcase_add_test(t, deck_in_force);
+  tcase_add_test(t, lists_of_layers);
+  tcase_add_test(t, schema_rows);
+  tcase_add_test(t, help);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)

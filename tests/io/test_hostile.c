@@ -1,0 +1,240 @@
+/* test_hostile.c - HDF5 files that lead out of themselves, or that say of
+ * themselves what would take all memory: refused before anything of it is
+ * read or asked for, with a message that names file and dataset; as data sets
+ * (code 3) and as checkpoints (code 4).  ranks: 1 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "tests/support/hostile_files.h"
+#include "io/checkpoint.h"
+#include "io/deck.h"
+#include "io/source.h"
+#include "train/metrics.h"
+
+enum { MEMORY_MAX = 32 << 20 };
+
+static char dir[64], file_path[96];
+
+static const char deck[] =
+    "run = { steps = 1; };\n"
+    "data = { train = \"in.h5\"; format = \"dataset\"; global_batch = 4; };\n"
+    "tables = ( { name = \"u\"; rows = 100; dim = 4; features = \"u\"; } );\n"
+    "model = { dense_features = 2; dense_arch = [4]; over_arch = [1]; };\n";
+
+static void start(void) {
+  strcpy(dir, "/tmp/tessera-hostile-XXXXXX");
+  ck_assert_ptr_nonnull(mkdtemp(dir));
+  snprintf(file_path, sizeof file_path, "%s/in.h5", dir);
+}
+
+static void stop(void) {
+  char command[96];
+  snprintf(command, sizeof command, "rm -rf %s", dir);
+  ck_assert_int_eq(system(command), 0);
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static ts_err read_dataset(ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  ts_source *s = NULL;
+  ts_batch_store *store = NULL;
+  TS_TRY(ts_deck_parse(&c, deck, dir, NULL, 0));
+  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, comm));
+  TS_TRY(ts_batch_store_create(&store, c, NULL));
+  TS_TRY(s->ops->read(s, store, 0, N));
+done:
+  ts_batch_store_destroy(store);
+  ts_source_close(s);
+  ts_deck_destroy(c);
+  return err;
+}
+
+static ts_err read_checkpoint(ts_comm *comm) {
+  ts_err err = TS_OK;
+  float x[N];
+  ts_ckpt c = {0};
+  ts_ckpt_item *item;
+  TS_TRY(ts_ckpt_add_item(&c, "model/w", TS_F32, N, 0, &item));
+  TS_TRY(ts_ckpt_add_piece(item, false, true, 0, N, x));
+  TS_TRY(ts_ckpt_load(&c, file_path, false, NULL, comm));
+done:
+  ts_ckpt_reset(&c);
+  return err;
+}
+
+static ts_err read_file(const ts_fixture *f, bool checkpoint) {
+  return checkpoint ? read_checkpoint(f->comm) : read_dataset(f->comm);
+}
+
+/* ERR, of the right code, says PATH and WORDS; memory was not asked for. */
+static void refused(ts_err err, bool checkpoint, const char *words) {
+  ck_assert_int_eq(err, checkpoint ? TS_ERR_CKPT : TS_ERR_DATA);
+  ck_assert_int_eq(ts_err_exit_code(err), checkpoint ? 4 : 3);
+  ck_assert_msg(strstr(ts_err_message(), words) != NULL, "no \"%s\" in: %s",
+                words, ts_err_message());
+  ck_assert_msg(strstr(ts_err_message(), file_path) != NULL, "%s",
+                ts_err_message());
+  ck_assert_int_lt(ts_mem_total(TS_SPACE_HOST).peak_bytes, MEMORY_MAX);
+  ts_err_clear();
+}
+
+START_TEST(right_files_are_read) {
+  ts_fixture f;
+  ts_fixture_start(&f, true, 1);
+  H5Fclose(hostile_make(file_path, _i));
+  ck_assert_ok(read_file(&f, _i));
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(edited_files_are_refused) {
+  const bool checkpoint = _i >= hostile_n_edits;
+  ts_fixture f;
+  ts_fixture_start(&f, true, 1);
+  const hid_t file = hostile_make(file_path, checkpoint);
+  hostile_edits[_i % hostile_n_edits].edit(file);
+  H5Fclose(file);
+  ts_mem_forget_peaks();
+  refused(read_file(&f, checkpoint), checkpoint,
+          hostile_edits[_i % hostile_n_edits].words);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* Columns that would be cut to 32 bits and fit then: of dense features. */
+START_TEST(columns_are_not_cut) {
+  const hsize_t dims[] = {0, ((hsize_t)1 << 32) + 2};
+  ts_fixture f;
+  ts_fixture_start(&f, true, 1);
+  const hid_t file = hostile_make(file_path, false);
+  const int64_t none = 0;
+  hostile_set = "dense";
+  hostile_replace(file, H5T_IEEE_F32LE, 2, dims, H5Pcreate(H5P_DATASET_CREATE));
+  H5Adelete(file, "num_samples");
+  ck_assert_ok(ts_hdf5_put_attr(file, "num_samples", H5T_NATIVE_INT64, &none,
+                                TS_ERR_DATA));
+  H5Ldelete(file, "labels", H5P_DEFAULT);
+  hostile_put(file, "labels", H5T_IEEE_F32LE, 1, 0, 0);
+  H5Fclose(file);
+  refused(read_dataset(f.comm), false, "dense is not an array of (N) or");
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* A value of a checkpoint from another file: inspect would print it. */
+START_TEST(values_are_of_the_file) {
+  const hsize_t dims[] = {100};
+  ts_fixture f;
+  ts_ckpt c = {0};
+  ts_fixture_start(&f, true, 1);
+  const hid_t file = hostile_make(file_path, true),
+              p = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_external(p, "/etc/passwd", 0, 100);
+  hostile_set = "meta/plan";
+  hostile_replace(file, H5T_STD_U8LE, 1, dims, p);
+  H5Fclose(file);
+  refused(ts_ckpt_peek(&c, file_path), true,
+          "meta/plan has its data in other files");
+  ts_ckpt_reset(&c);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* Metrics of a size that only the file's word stands for. */
+START_TEST(windows_are_looked_up_first) {
+  const int64_t total = (int64_t)1 << 40;
+  const uint8_t byte = 1;
+  ts_fixture f;
+  ts_metrics *m;
+  ts_ckpt c = {0};
+  ts_fixture_start(&f, true, 1);
+  const hid_t file = hostile_make(file_path, true);
+  hostile_put(file, "metrics/a/window", H5T_IEEE_F32LE, 2, N, 3);
+  H5Fclose(file);
+  ck_assert_ok(ts_metrics_create(&m, 100, 1));
+  ck_assert_ok(ts_ckpt_add_value(&c, "metrics/a/sums", TS_U8, 1, &byte));
+  ck_assert_ok(
+      ts_ckpt_add_value(&c, "metrics/a/window_samples", TS_I64, 1, &total));
+  ts_mem_forget_peaks();
+  refused(ts_metrics_load(m, &c, file_path, "metrics/a", f.comm), true,
+          "metrics/a/window is (8, 3) in the file");
+  ts_metrics_destroy(m);
+  ts_ckpt_reset(&c);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* What a checkpoint says that was learnt from other files. */
+START_TEST(vocabularies_end_early) {
+  static const char *const states[] = {"V 5\na\nb\n", "V 1\n", "V 9000", "",
+                                       "V 1\nlast"};
+  static const char text[] =
+      "run = { steps = 1; };\n"
+      "data = { train = \"in.csv\"; format = \"csv\"; global_batch = 4;\n"
+      "  csv = { label = \"y\"; encoding = \"vocabulary\"; }; };\n"
+      "tables = ( { name = \"u\"; rows = 9; dim = 4; features = \"u\"; } );\n"
+      "model = { over_arch = [1]; };\n";
+  ts_fixture f;
+  ts_config *c = NULL;
+  ts_source *s = NULL;
+  char path[128];
+  ts_fixture_start(&f, true, 1);
+  snprintf(path, sizeof path, "%s/in.csv", dir);
+  FILE *csv = fopen(path, "w");
+  ck_assert(csv && fputs("y,u\n1,a\n", csv) >= 0 && fclose(csv) == 0);
+  ck_assert_ok(ts_deck_parse(&c, text, dir, NULL, 0));
+  const ts_err err = ts_source_open(&s, c, TS_SPLIT_TRAIN, states[_i], f.comm);
+  ck_assert_int_eq(err, _i < 4 ? TS_ERR_CKPT : TS_OK);
+  if (_i < 4) ck_assert_ptr_nonnull(strstr(ts_err_message(), "vocabulary"));
+  ts_err_clear();
+  ts_source_close(s);
+  ts_deck_destroy(c);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* Code is loaded from nowhere, whatever the environment says. */
+START_TEST(no_plugins) {
+  unsigned state = 1;
+  ts_hdf5_lock();
+  ck_assert_int_ge(H5PLget_loading_state(&state), 0);
+  ts_hdf5_unlock();
+  ck_assert_uint_eq(state, 0);
+  ck_assert_int_eq(H5Zfilter_avail(32000), 0);
+}
+END_TEST
+
+START_TEST(pipes_are_no_files) {
+  ts_fixture f;
+  ts_fixture_start(&f, true, 1);
+  unlink(file_path);
+  ck_assert_int_eq(mkfifo(file_path, 0600), 0);
+  refused(read_file(&f, _i), _i, "is not a file");
+  ck_assert_int_eq(unlink(file_path), 0);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("hostile");
+  TCase *t = tcase_create("hostile");
+  tcase_add_unchecked_fixture(t, start, stop);
+  tcase_add_loop_test(t, right_files_are_read, 0, 2);
+  tcase_add_loop_test(t, edited_files_are_refused, 0, 2 * hostile_n_edits);
+  tcase_add_test(t, columns_are_not_cut);
+  tcase_add_test(t, values_are_of_the_file);
+  tcase_add_test(t, windows_are_looked_up_first);
+  tcase_add_loop_test(t, vocabularies_end_early, 0, 5);
+  tcase_add_test(t, no_plugins);
+  tcase_add_loop_test(t, pipes_are_no_files, 0, 2);
+  suite_add_tcase(s, t);
+  return s;
+}
+
+TS_TEST_MAIN(suite)

@@ -1,0 +1,21 @@
+/* test_cuda_flat_gpu.c - the GPU's kernels over flat arrays and its dense
+ * optimizers on a GPU; skipped where there is none.
+ * ranks: 1
+ * seconds: 600 */
+#include "tests/kernels/cuda_flat.h"
+#include "tests/kernels/cuda_gpu.h"
+
+static void kernels(ts_kernels *k) {
+  ck_assert_ok(ts_kernels_fill_sparse(k, "cuda", NULL));
+}
+
+static Suite *suite(void) {
+  static const block_target gpu = {kernels,        cuda_gpu_run,  cuda_gpu_send,
+                                   cuda_gpu_copy,  cuda_gpu_drop, NULL,
+                                   cuda_gpu_start, cuda_gpu_stop};
+  return cuda_flat_suite("cuda_flat_gpu", &gpu);
+}
+
+int main(int argc, char **argv) {
+  return cuda_gpu_main(argc, argv, suite);
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# bench_pipeline.sh - the benchmark of pipelines has a row for each, and those
+# that promise base's losses have them bit for bit; SparseNN with tables of
+# several dims, on one rank as on two.  seconds: 400
+. "$srcdir/tests/support/common.sh"
+dims='tables.a.dim=4 tables.b.dim=20 tables.e.dim=7'
+sparsenn() { # command...
+  for d in $dims; do set -- "$@" --set "$d"; done
+  "$@" --set model.kind=sparsenn --set model.dense_arch=[8,5]
+}
+bench() { # ranks, options
+  n=$1; shift
+  sparsenn ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" bench pipeline "$work/small.deck" scale=0.5 steps=6 warm=2 rounds=2 json="$work/json" "$@" > "$work/out"
+}
+# Rows whose last word is $1: how many.
+rows() { grep -cE "^(base|[a-z_]*_dist|semi_sync|prefetch).* $1\$" "$work/out"; }
+base_like() { [ "$(rows "base's")" = 18 ] && [ "$(rows 'its own')" = 3 ] && grep -q '^semi_sync.* its own$' "$work/out"; }
+json() {
+  [ "$(grep -c '"pipeline"' "$work/json")" = 21 ] && [ "$(grep -c '"losses_of_base": true' "$work/json")" = 18 ] || return 1
+  command -v python3 > /dev/null || return 0
+  python3 - "$work/json" <<'PY'
+import json, sys
+x = json.load(open(sys.argv[1]))
+rows = x["rows"]
+assert x["global_batch"] == 48 and len(rows) == 21
+for r in rows:
+    assert 0 < r["fastest_ms"] <= r["median_ms"] <= r["p90_ms"], r
+    assert 0 < r["alloc_bytes"] <= r["reserved_bytes"], r
+    assert 0 <= r["exposed_comm_percent"] <= 100, r
+fused = {(r["in_backward"], r["lookup"], r["lane"]): r for r in rows if "lane" in r}
+assert len(fused) == 12
+for (k, lookup, lane), r in fused.items():
+    if lane == "data_dist":
+        assert r["alloc_bytes"] <= fused[k, lookup, "own"]["alloc_bytes"] + 65536, r
+PY
+}
+for n in 1 2 3; do
+  check "bench pipeline on $n" bench "$n"
+  check "rows and losses on $n" base_like
+  check "json on $n" json
+done
+# One row, or some: what they are measured by may be missing.
+check "one row" bench 1 only=fused_sparse_dist.after.own in_backward=true
+check "it stands alone" test "$(grep -c '^fused_sparse_dist, after, own .* -  -$' "$work/out")" = 1
+check "and no other" test "$(grep -cE '^(base|[a-z_]*_dist|semi_sync|prefetch)' "$work/out")" = 1
+check "json has none of base" grep -q '"of_base": null, "of_sparse_dist": null, .*"losses_of_base": null' "$work/json"
+check "some rows" bench 1 only=base,semi_sync in_backward=false plain=1
+check "with what they are measured by" test "$(grep -cE "^(base|base, no graph|semi_sync|semi_sync, stash) .* (base's|its own)\$" "$work/out")" = 4
+check "by sparse_dist they are not" test "$(grep -cE '^(base|semi_sync).* -       -  ' "$work/out")" = 4
+bench 1 only=base,sparse_dust 2> "$work/err"; check "no such row is code 2" test $? = 2
+check "it is named" grep -q 'no row is "sparse_dust"' "$work/err"
+check "serial lanes" bench 2 --set run.lanes=serial
+check "serial lanes: losses" base_like
+for n in 1 2; do
+  sparsenn train $n "one$n" --set run.steps=20 || exit 1
+done
+check "sparsenn: one rank as two" close_losses one1 one2 1e-4 20
+passed

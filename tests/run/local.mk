@@ -1,0 +1,54 @@
+# Scripts: whole runs of the program, its commands and messages, the house.
+dist_check_SCRIPTS += tests/run/async.sh \
+  tests/run/bench_gpu.sh \
+  tests/run/bench_pipeline.sh \
+  tests/run/bench_step.sh \
+  tests/run/cached.sh \
+  tests/run/cli_man.sh \
+  tests/run/cli_messages.sh \
+  tests/run/columns.sh \
+  tests/run/data_formats.sh \
+  tests/run/disk_full.sh \
+  tests/run/faults.sh \
+  tests/run/folder.sh \
+  tests/run/fully_sharded.sh \
+  tests/run/golden.sh \
+  tests/run/hardening.sh \
+  tests/run/hostile.sh \
+  tests/run/larger.sh \
+  tests/run/lint.sh \
+  tests/run/manual.sh \
+  tests/run/nan.sh \
+  tests/run/one_message.sh \
+  tests/run/parity.sh \
+  tests/run/pipelines.sh \
+  tests/run/plot.sh \
+  tests/run/real_data.sh \
+  tests/run/report.sh \
+  tests/run/reshard.sh \
+  tests/run/sweep_faults.sh \
+  tests/run/sweep_kill.sh \
+  tests/run/trace_overlap.sh \
+  tests/run/train_bf16.sh \
+  tests/run/train_dense_rows.sh \
+  tests/run/train_errors.sh \
+  tests/run/train_models.sh \
+  tests/run/train_positions.sh \
+  tests/run/train_predict.sh \
+  tests/run/train_restart.sh \
+  tests/run/train_stop.sh \
+  tests/run/train_tasks.sh \
+  tests/run/watchdog.sh
+EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py
+
+# Jobs under a Slurm that the script starts: minutes of waiting for its clock,
+# so not in `make check`.
+EXTRA_DIST += tests/run/slurm.sh tests/run/slurm_cluster.sh
+check-slurm: tessera
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS=tests/run/slurm.sh
+.PHONY: check-slurm
+# What breaks runs on purpose, in long (doc/reliability.md): about an hour.
+check-reliability: tessera tests/io/test_damage tests/io/test_faults
+	TESSERA_SWEEP=long $(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='tests/io/test_damage tests/io/test_faults \
+	  tests/run/faults.sh tests/run/folder.sh tests/run/disk_full.sh tests/run/sweep_kill.sh tests/run/sweep_faults.sh'
+.PHONY: check-reliability

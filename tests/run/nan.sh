@@ -1,0 +1,94 @@
+#!/bin/sh
+# nan.sh - losses, gradients and weights that are not numbers, and records
+# that can't be read: what each policy leaves is what a run without them has,
+# bit for bit, on one rank and on two.  seconds: 400
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
+# Batches of 8 of a CSV file; "x" are the dense features.
+head="label,x,y,z,fa,fb,fc,fd,fe,ff"
+batch() { # number, "bad" or nothing
+  for i in 1 2 3 4 5 6 7 8; do
+    k=$(($1 * 8 + i))
+    x=0.$((k % 9)),0.$((k % 7)),0.5
+    [ -z "$2" ] || x=3e38,-3e38,3e38
+    echo "$((k % 3 == 0)),$x,$((k % 11)),$((k % 5)),$((k % 3)),$((k % 6)),$((k % 8)),$((k % 4))"
+  done
+}
+data() { # file, batches: a number, or bad
+  out=$1; shift
+  { echo $head; for b in "$@"; do if [ "$b" = bad ]; then batch 5 bad; else batch "$b" ""; fi; done; } > "$work/$out"
+}
+data good.csv 1 2 3 4 6 7 8 9 10 11 12 13
+data bad.csv 1 2 3 4 bad 6 7 8 9 10 11 12 13
+data back.csv 1 2 3 6 7 8 9 10 11 12 13
+data gone.csv 1 2 3 5 6 7 8 9 10 11 12 13
+data whole.csv 1 2 3 4 5 6 7 8 9 10 11 12 13
+data all.csv bad bad bad bad bad bad bad bad bad bad bad bad
+# Cross layers square what they get, and no ReLU hides what comes of it.
+csv() { # file
+  echo "--set data.format=csv --set data.train=$work/$1 --set data.csv.dense=[\"x\",\"y\",\"z\"] --set data.csv.dense_transform=none --set data.global_batch=8 --set tables.e.weighted=false --set run.steps=10 --set model.kind=dcnv2 --set model.dcn.layers=2 --set model.dcn.rank=4 --set model.over_arch=[1]"
+}
+said() { grep -q "$2" "$work/$1/log"; }
+# fails CODE PATTERN command...: the code, one line of error, and what it says.
+fails() {
+  want=$1; pattern=$2; shift 2
+  "$@" > "$work/out" 2> "$work/err"; code=$?
+  [ $code = "$want" ] && grep -q "$pattern" "$work/err" || { echo "$*"; cat "$work/err"; }
+  check "code $want, not $code" test $code = "$want"
+  check "one message" test "$(grep -c 'tessera: error' "$work/err")" = 1
+  check "that says \"$pattern\"" grep -q "$pattern" "$work/err"
+}
+
+for n in 1 2; do
+  every="--set checkpoint.every=3"
+  check "good on $n" train $n good$n $(csv good.csv)
+  fails 3 'step 5: the loss is not a number' train $n stop$n $(csv bad.csv) $every
+  check "the one from before stays on $n" test "$(basename "$(newest stop$n)")" = step-00000003.h5
+  check "skip on $n" train $n skip$n $(csv bad.csv) --set run.on_nan=skip
+  check "as if the batch were not there, on $n" same_bits "$(newest good$n)" "$(newest skip$n)"
+  check "ten steps all the same" test "$(losses skip$n | wc -l)" = 10
+  check "counted" said skip$n 'NOTE: 1 steps were left out'
+  check "in the metrics, too" grep -q '"step":10,.*"skipped":1' "$work/skip$n/metrics.jsonl"
+
+  # Step 5 is bad: back to step 3, whose next batch is then the sixth.
+  check "as without batches 4 and 5, on $n" train $n without$n $(csv back.csv)
+  check "rollback on $n" train $n back$n $(csv bad.csv) $every --set run.on_nan=rollback
+  check "the same bits on $n" same_bits "$(newest without$n)" "$(newest back$n)"
+  check "each step once in the metrics" test "$(losses back$n | wc -l)" = 10
+  check "it says so" said back$n 'weights and optimizers are back at step 3'
+
+  # An infinite gradient under a finite loss: step 5, on the last rank.
+  for policy in skip rollback; do
+    TESSERA_FAULT=gradient:$((n - 1)):5; export TESSERA_FAULT
+    for kind in sparse_dist fused_sparse_dist; do
+      check "gradient, $policy on $n" train $n $policy-$kind$n $(csv whole.csv) $every --set run.on_nan=$policy --set pipeline.kind=$kind
+      check "$kind, $policy: back on $n" same_bits "$(newest without$n)" "$(newest $policy-$kind$n)"
+    done
+    unset TESSERA_FAULT
+  done
+  check "of which it tells" said skip-sparse_dist$n 'gradients or parameters are not finite'
+  TESSERA_FAULT=gradient:$((n - 1)):5; export TESSERA_FAULT
+  fails 3 'no checkpoint to go back to' train $n nowhere$n $(csv whole.csv) --set run.on_nan=skip
+  # With "stop" it is met when a checkpoint is written, or as a loss.
+  fails 3 'not numbers\|not a number' train $n spoilt$n $(csv whole.csv) $every
+  unset TESSERA_FAULT
+  check "no bad checkpoint on $n" test "$(basename "$(newest spoilt$n)")" = step-00000003.h5
+
+  # No end is one, too.
+  fails 3 'run.max_skips = 4' train $n all$n $(csv all.csv) --set run.on_nan=skip --set run.max_skips=4
+  check "three steps" train $n rolls$n $(csv good.csv) --set run.steps=3
+  fails 3 'run.max_skips = 4' train $n rolls$n $(csv all.csv) --set run.on_nan=rollback --set run.max_skips=4
+done
+
+# Records.
+{ echo $head; batch 1 ""; echo "1,0.1,abc,0.5,1,1,1,1,1,1"; echo "1,0.1"; batch 2 ""; batch 3 ""; batch 4 ""; } > "$work/lines.csv"
+lines="$(csv lines.csv) --set run.steps=4"
+for n in 1 2; do
+  fails 3 'lines.csv:10: ' train $n r$n $lines
+  check "skip on $n" train $n r$n $lines --set data.on_bad_record=skip
+  check "counted on $n" said r$n 'NOTE: 2 bad records were skipped'
+  check "in the metrics on $n" grep -q '"step":4,.*"bad_records":2' "$work/r$n/metrics.jsonl"
+  fails 3 'lines.csv:11: .*data.max_bad' train 1 m$n $lines --set data.on_bad_record=skip --set data.max_bad=1
+done
+passed

@@ -1,0 +1,49 @@
+#!/bin/sh
+# train_models.sh - every model trains: the same on any number of ranks and
+# after a restart, its parameters under their names, and bf16 close to f32.
+# seconds: 300
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+model() { # kind: its options
+  case $1 in
+  dcnv2) echo '--set model.dcn={layers=2;rank=24;}' ;;
+  deepfm) echo '--set model.dense_arch=[] --set model.over_arch=[1] --set model.deepfm={hidden=12;fm_dim=9;}' ;;
+  field) echo '--set model.kind=deepfm --set model.dense_arch=[] --set model.over_arch=[1] --set model.deepfm={fm="field";}' ;;
+  sparsenn) echo '--set model.dense_arch=[32,7]' ;;
+  esac
+}
+has() { # run, parameters: all that there are
+  h5ls "$(newest "$1")/model" | sed 's/ .*//' | grep -v embedding_bags | sort > "$work/names"
+  printf '%s\n' $2 | sort | diff "$work/names" - || return 1
+}
+mlp='dense_arch.model._mlp.0._linear.bias dense_arch.model._mlp.0._linear.weight dense_arch.model._mlp.1._linear.bias dense_arch.model._mlp.1._linear.weight
+over_arch.model.0._mlp.0._linear.bias over_arch.model.0._mlp.0._linear.weight over_arch.model.0._mlp.1._linear.bias over_arch.model.0._mlp.1._linear.weight over_arch.model.1.bias over_arch.model.1.weight'
+x=inter_arch.crossnet
+for kind in dcnv2 deepfm field sparsenn; do
+  set -- --set model.kind="$kind" $(model $kind) --set run.steps=20
+  for ranks in 1 2; do train $ranks "$kind$ranks" "$@" || exit 1; done
+  check "$kind: two ranks as one" close_losses ${kind}1 ${kind}2 1e-5 20
+  train 2 "$kind" "$@" --set run.steps=10 && train 2 "$kind" "$@" || exit 1
+  check "$kind: restart" same_bits "$(newest $kind)" "$(newest ${kind}2)"
+  [ $kind = field ] && continue
+  if "$TESSERA" version | grep -q oneDNN; then
+    train 2 "$kind-half" "$@" --set run.precision=bf16 || exit 1
+    check "$kind: bf16" close_losses $kind-half ${kind}2 0.02 20
+  fi
+done
+check "names of dcnv2" has dcnv2 "$mlp $x.V_kernels.0 $x.W_kernels.0 $x.bias.0 $x.V_kernels.1 $x.W_kernels.1 $x.bias.1"
+check "names of deepfm" has deepfm 'dense_arch.model.0.bias dense_arch.model.0.weight dense_arch.model.2.bias dense_arch.model.2.weight
+  inter_arch.deep_fm.dense_module.0.bias inter_arch.deep_fm.dense_module.0.weight over_arch.model.0.bias over_arch.model.0.weight'
+check "names of sparsenn" has sparsenn "$mlp"
+tables() { h5ls "$(newest "$1")/model" | sed -n 's/\.embedding_bags.*//p' | sort | uniq -c | tr -s ' ' | tr '\n' ';'; }
+check "one collection" test "$(tables dcnv2)" = " 5 sparse_arch.embedding_bag_collection;"
+check "two collections" test "$(tables sparsenn)" = " 4 sparse_arch.embedding_bag_collection; 1 sparse_arch.weighted_embedding_bag_collection;"
+
+# The whole MLPerf model fits 64 ranks, and its step is one of a second, not
+# of a minute.
+"$TESSERA" plan "$srcdir/input/mlperf_dlrm_dcnv2.deck" --world 64 --ranks-per-node 8 --set sharding.topology="$srcdir/input/topology_example" > "$work/plan" || exit 1
+check "plan of mlperf_dlrm_dcnv2" awk '
+  /^predicted step/ { ms = $3 }
+  /^predicted memory of the fullest/ { sub(/.*: /, ""); mib = $1 }
+  END { exit !(ms > 200 && ms < 3000 && mib > 3000 && mib < 16000) }' "$work/plan"
+passed

@@ -1,0 +1,34 @@
+#!/bin/sh
+# train_restart.sh - a straight run equals stop and resume bit for bit; other
+# ranks and shardings agree; lanes don't matter.  seconds: 400
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
+for n in 1 2 4; do
+  check "straight run on $n" train $n straight$n
+  check "first half on $n" train $n half$n --set run.steps=17
+  check "second half on $n" train $n half$n
+  check "straight = stop + resume on $n ranks" same_bits "$(newest straight$n)" "$(newest half$n)"
+  check "no step is logged twice" test "$(losses half$n | wc -l)" = 40
+  check "again on $n" train $n again$n
+  check "a run repeats on $n ranks" same_bits "$(newest straight$n)" "$(newest again$n)"
+  check "serial lanes on $n" train $n serial$n --set run.lanes=serial
+  check "lanes don't change bits on $n ranks" same_bits "$(newest straight$n)" "$(newest serial$n)"
+done
+# Other sums of the same numbers: f32 tables, since a 16-bit row that is
+# rounded the other way once is another row.
+f32="--set tables.c.dtype=f32 --set tables.d.dtype=f32 --set optimizer.kind=adagrad --set tables.b.optimizer.kind=rowwise_adagrad --set tables.e.optimizer.kind=sgd"
+check "f32 on 1" train 1 f1 $f32
+for n in 2 4; do
+  check "f32 on $n" train $n f$n $f32
+  check "1 and $n ranks agree" close_losses f1 f$n 1e-6 20
+done
+for kind in table_wise row_wise data_parallel; do
+  check "$kind" train 3 $kind $f32 --set table_defaults.sharding=$kind
+  check "$kind agrees" close_losses f1 $kind 1e-6 20
+done
+check "first part on 2" train 2 moved $f32 --set run.steps=10
+check "second part on 4" train 4 moved $f32
+check "resharded run agrees" close_losses f1 moved 1e-6 20
+check "batch smaller than ranks" train 4 tiny --set data.global_batch=3 --set run.steps=5
+passed

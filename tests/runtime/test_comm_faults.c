@@ -1,0 +1,161 @@
+/* test_comm_faults.c - what goes wrong with collectives on memory that the host
+ * may not touch, and which waits are a lane's own.
+ * ranks: 1 3 4
+ * seconds: 400 */
+#include "tests/support/comm_rig.h"
+#include "runtime/comm_impl.h"
+#include "runtime/device_impl.h"
+
+/* Variants of which what goes wrong is looked at. */
+static const int broken[] = {0, WORDS | ASKED, WIRED | WORDS};
+enum { N_BROKEN = sizeof broken / sizeof *broken };
+
+static ts_err break_down(void *arg, ts_lane *lane) {
+  (void)arg, (void)lane;
+  return ts_fail(TS_ERR_DATA, "on purpose");
+}
+
+START_TEST(a_failed_lane_fails_what_waits_for_it) {
+  rig_start(broken[_i], 300);
+  ts_buffer b = put(NULL, 8);
+  ts_token token = {{0}};
+  ck_assert_ok(ts_lane_sync(r.lane));
+  (void)ts_lane_submit(r.lane, "fail", break_down, NULL, 0);
+  /* An operation that is launched ahead may have gone before it fails. */
+  (void)ts_lane_sync(r.lane);
+  ts_err_clear();
+  (void)ts_comm_all_reduce(r.comm, &token, b.ptr, 2, TS_F32, TS_SUM, r.lane);
+  ts_err_clear();
+  const ts_err err = ts_event_sync(token.done);
+  ts_err_clear();
+  ck_assert_all(err == TS_ERR_DATA);
+  ts_buffer_reset(&b);
+  rig_stop();
+}
+END_TEST
+
+static void expect_comm_error(ts_err err, const char *a, const char *b) {
+  char message[512];
+  strncpy(message, ts_err_message(), sizeof message - 1);
+  message[sizeof message - 1] = 0;
+  ts_err_clear();
+  ck_assert_all(err == TS_ERR_COMM);
+  ck_assert_msg(strstr(message, a) && strstr(message, b), "%s", message);
+}
+
+/* Who waits for an operation that never ends learns it by the deadline, as a
+ * lane does that only waits. */
+START_TEST(deadlines_name_the_operation) {
+  const int variant = broken[_i];
+  if (ts_mpi_size() == 1) return;
+  rig_start(variant, 1.5);
+  ts_buffer b = put(NULL, 80000);
+  ts_token token = {{0}};
+  ts_err err = TS_OK;
+  ck_assert_ok(ts_lane_sync(r.lane));
+  ck_assert_all(true);
+  ts_fake.hang = true;
+  const bool hangs = is_wired() && is_fake();
+  if (hangs || r.rank != 0)
+    (void)ts_comm_all_reduce(r.comm, &token, b.ptr, 20000, TS_F32, TS_SUM,
+                             r.lane);
+  else
+    err = ts_fail(TS_ERR_COMM, "all_reduce of \"test\""); /* the culprit */
+  if (token.done.lane) {
+    err = ts_comm_end(&token, r.lane);
+    if (err == TS_OK) err = ts_lane_sync(r.lane);
+  }
+  expect_comm_error(err, "all_reduce", "\"test\"");
+  ck_assert_all(ts_fake.n_aborts == hangs);
+  ts_buffer_reset(&b);
+  rig_stop();
+}
+END_TEST
+
+/* What the library finds by itself ends the operation at once. */
+START_TEST(errors_of_the_library) {
+  const int variant = broken[_i];
+  if (ts_mpi_size() == 1 || !(variant & WIRED) || !is_fake()) return;
+  rig_start(variant, 50);
+  ts_buffer b = put(NULL, 80000);
+  ts_token token = {{0}};
+  ck_assert_ok(ts_lane_sync(r.lane));
+  ck_assert_ok(ts_comm_barrier(r.comm));
+  ts_fake.hang = true;
+  ck_assert_ok(
+      ts_comm_all_reduce(r.comm, &token, b.ptr, 20000, TS_F32, TS_SUM, r.lane));
+  ts_fake.broken = true;
+  expect_comm_error(ts_comm_wait(&token), "link", "down");
+  ck_assert_all(ts_fake.n_aborts == 1);
+  ts_buffer_reset(&b);
+  rig_stop();
+}
+END_TEST
+
+/* ---- words --------------------------------------------------------------- */
+
+static ts_err stand(void *arg, ts_lane *lane) {
+  (void)arg, (void)lane;
+  ts_pause(20000);
+  return TS_OK;
+}
+
+/* Ends the operation of TOKEN, which is under way; waits of lanes for words. */
+static int end_on_lane(ts_token *token) {
+  const int before = ts_fake.n_words;
+  ck_assert_ok(ts_comm_end(token, r.lane));
+  ck_assert_ok(ts_lane_sync(r.lane));
+  return ts_fake.n_words - before;
+}
+
+/* Lanes wait by themselves for what arrives in the device's memory; what the
+ * host may read has arrived when a task that follows is submitted. */
+START_TEST(words_are_for_the_devices_memory) {
+  float one = 1, host = 1;
+  int64_t bytes[RANKS] = {8, 8, 8, 8}, in[RANKS];
+  char data[8 * RANKS] = {0};
+  ts_token token;
+  rig_start(_i ? WIRED | WORDS : WORDS, 300);
+  const int words = is_fake();
+  ts_exchange x = {.send = data,
+                   .send_bytes = bytes,
+                   .recv = {.owned = true, .device = r.device},
+                   .recv_bytes = in};
+  ts_buffer b = put(&one, 4);
+  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
+  ck_assert_ok(
+      ts_comm_all_reduce(r.comm, &token, b.ptr, 1, TS_F32, TS_SUM, r.lane));
+  ck_assert_all(end_on_lane(&token) == words);
+  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
+  ck_assert_ok(ts_comm_exchange(r.comm, &token, &x, r.lane));
+  ck_assert_all(end_on_lane(&token) == 0);
+  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
+  ck_assert_ok(
+      ts_comm_all_reduce(r.comm, &token, &host, 1, TS_F32, TS_SUM, r.lane));
+  ck_assert_all(end_on_lane(&token) == 0);
+  ck_assert_all(host == (float)r.size);
+  ts_buffer_reset(&x.recv);
+  ts_buffer_reset(&b);
+  rig_stop();
+}
+END_TEST
+
+static TCase *faults_case(void) {
+  TCase *tc = tcase_create("faults");
+  tcase_add_unchecked_fixture(tc, rig_wire_start, ts_fake_wire_stop);
+  tcase_add_loop_test(tc, a_failed_lane_fails_what_waits_for_it, 0, N_BROKEN);
+  tcase_add_loop_test(tc, deadlines_name_the_operation, 0, N_BROKEN);
+  tcase_add_loop_test(tc, errors_of_the_library, 0, N_BROKEN);
+  tcase_add_loop_test(tc, words_are_for_the_devices_memory, 0, 2);
+  return tc;
+}
+
+#ifndef TEST_COMM_AND_MORE /* test_comm_cuda.c */
+static Suite *suite(void) {
+  Suite *s = suite_create("comm faults");
+  suite_add_tcase(s, faults_case());
+  return s;
+}
+
+TS_TEST_MAIN(suite)
+#endif

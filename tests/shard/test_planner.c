@@ -1,0 +1,201 @@
+/* test_planner.c - the search for a plan, and what it counts.
+ * ranks: 1 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/shard/planner_setting.h"
+
+/* ---- the search ---------------------------------------------------------- */
+
+START_TEST(balances_by_hand) {
+  /* 6 tables as 5, 4, 3, 3, 2, 1 ids a sample: two ranks can have 9 each. */
+  const double ids[] = {5, 4, 3, 3, 2, 1};
+  static char name[] = "table_wise";
+  static char *names[] = {name};
+  ts_setting x;
+  ts_plan *p = NULL;
+  ts_plan_report *r = NULL;
+  double sum[2] = {0};
+  setting(&x, 6, 2, 0);
+  for (int t = 0; t < 6; t++) {
+    x.tables[t].allow = (ts_strings){names, 1};
+    x.stats[t] = ts_plan_stats_law(10000, 0, ids[t]);
+  }
+  ck_assert_ok(ts_plan_search(&p, &r, &x.request));
+  for (int t = 0; t < 6; t++) {
+    ck_assert_int_eq(p->tables[t].kind, TS_SHARD_TABLE_WISE);
+    sum[p->tables[t].shards[0].rank] += ids[t];
+  }
+  ck_assert_double_eq(sum[0], 9);
+  ck_assert_double_lt(r->imbalance, 1.02);
+  ts_plan_destroy(p);
+  ts_plan_report_destroy(r);
+  settle(&x);
+}
+END_TEST
+
+START_TEST(constraints_hold) {
+  static char row[] = "row_wise", column[] = "column_wise";
+  static char *names[] = {row, column};
+  static int64_t ranks[] = {2, 3}, one[] = {1};
+  ts_setting x;
+  ts_plan *p = NULL;
+  setting(&x, 8, 4, 2);
+  x.tables[0].sharding = TS_SHARD_TABLE_WISE;
+  x.tables[0].ranks = (ts_ints){one, 1};
+  x.tables[1].ranks = (ts_ints){ranks, 2};
+  x.tables[2].allow = (ts_strings){names, 2};
+  x.tables[3].allow = (ts_strings){names + 1, 1};
+  x.tables[3].sharding = TS_SHARD_COLUMN_WISE;
+  x.tables[4].sharding = TS_SHARD_DATA_PARALLEL;
+  know_ids(&x, 3);
+  ck_assert_ok(ts_plan_search(&p, NULL, &x.request));
+  ck_assert_ok(ts_plan_check(p, &x.config, x.nodes));
+  ck_assert_ok(ts_plan_obeys(p, &x.config, x.nodes));
+  ck_assert_int_eq(p->tables[0].shards[0].rank, 1);
+  ck_assert_int_eq(p->tables[1].n_shards, 2);
+  ck_assert_int_ge(p->tables[3].shards[0].n_cols, 32);
+  ts_plan_destroy(p);
+  p = NULL;
+  /* Nothing is left. */
+  x.tables[2].ranks = (ts_ints){one, 1};
+  ck_assert_int_eq(ts_plan_search(&p, NULL, &x.request), TS_ERR_DECK);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "t2"));
+  ts_err_clear();
+  settle(&x);
+}
+END_TEST
+
+/* Tables of very different sizes, over several nodes. */
+static void mixed(ts_setting *x) {
+  setting(x, TABLES_MAX, 8, 4);
+  for (int t = 0; t < TABLES_MAX; t++)
+    x->tables[t].rows = (int64_t)(100 * pow(3, t % 11));
+  know_ids(x, 5);
+}
+
+START_TEST(same_request_same_plan) {
+  ts_setting x;
+  ts_plan *p = NULL, *q = NULL;
+  mixed(&x);
+  ck_assert_ok(ts_plan_search(&p, NULL, &x.request));
+  ck_assert_ok(ts_plan_search(&q, NULL, &x.request));
+  ck_assert_ok(ts_plan_check(p, &x.config, x.nodes));
+  ck_assert(same_plan(p, q));
+  ts_plan_destroy(p);
+  ts_plan_destroy(q);
+  settle(&x);
+}
+END_TEST
+
+/* Whatever the planner finds is no slower, by its own count, than the plan by
+ * sizes. */
+START_TEST(better_than_by_size) {
+  ts_setting x;
+  ts_plan *p = NULL, *q = NULL;
+  ts_plan_report *r = NULL, *s = NULL;
+  mixed(&x);
+  ck_assert_ok(ts_plan_search(&p, &r, &x.request));
+  ck_assert_ok(ts_plan_make(&q, &x.config, x.nodes));
+  ck_assert_ok(ts_plan_estimate(&s, q, &x.request));
+  ck_assert_double_le(r->step_ms, s->step_ms);
+  ts_plan_destroy(p);
+  ts_plan_destroy(q);
+  ts_plan_report_destroy(r);
+  ts_plan_report_destroy(s);
+  settle(&x);
+}
+END_TEST
+
+START_TEST(fits_only_in_parts) {
+  ts_setting x;
+  ts_plan *p = NULL;
+  ts_plan_report *r = NULL;
+  setting(&x, 2, 4, 0);
+  x.tables[0].rows = 1000000; /* 256 MB and its state on ranks of 100 */
+  know_ids(&x, 1);
+  x.request.memory_bytes = 100e6;
+  ck_assert_ok(ts_plan_search(&p, &r, &x.request));
+  ck_assert_int_gt(p->tables[0].n_shards, 2);
+  ck_assert_double_le(r->memory_bytes, 100e6);
+  ts_plan_destroy(p);
+  ts_plan_report_destroy(r);
+  settle(&x);
+}
+END_TEST
+
+START_TEST(fits_nowhere) {
+  ts_setting x;
+  ts_plan *p = NULL;
+  setting(&x, 2, 4, 0);
+  x.tables[1].rows = 1000000;
+  x.tables[1].sharding = TS_SHARD_TABLE_WISE;
+  know_ids(&x, 1);
+  x.request.memory_bytes = 100e6;
+  ck_assert_int_eq(ts_plan_search(&p, NULL, &x.request), TS_ERR_DECK);
+  const char *says = ts_err_message();
+  ck_assert_ptr_nonnull(strstr(says, "no plan fits"));
+  ck_assert_ptr_nonnull(strstr(says, "table t1: allow row_wise"));
+  ck_assert_ptr_nonnull(strstr(says, "bf16"));
+  ck_assert_ptr_null(strstr(says, "table t0"));
+  ts_err_clear();
+  settle(&x);
+}
+END_TEST
+
+/* ---- ids ----------------------------------------------------------------- */
+
+/* Skewed rows: the part with the hot ones costs more. */
+START_TEST(skew_counts) {
+  ts_setting x;
+  ts_cost c;
+  setting(&x, 1, 4, 0);
+  know_ids(&x, 1);
+  for (int b = 0; b < TS_STATS_BLOCKS; b++)
+    x.stats[0].block[b] = b == 0 ? 0.85 : 0.01;
+  ck_assert_ok(ts_cost_create(&c, &x.request));
+  const ts_shard first = {0, 0, 2500, 0, 64}, last = {3, 7500, 2500, 0, 64};
+  ck_assert_double_eq_tol(ts_cost_ids(&c, 0, TS_SHARD_ROW_WISE, &first),
+                          512 * 0.88, 1e-6);
+  ck_assert_double_eq_tol(ts_cost_ids(&c, 0, TS_SHARD_ROW_WISE, &last),
+                          512 * 0.04, 1e-6);
+  ts_cost_reset(&c);
+  settle(&x);
+}
+END_TEST
+
+START_TEST(counts_a_sample) {
+  const int64_t ids[] = {0, 0, 1, 0, 1599, 0, 2, 0};
+  ts_plan_stats s;
+  ck_assert_ok(ts_plan_stats_count(&s, 1600, ids, 8, 4));
+  ck_assert_double_eq(s.pooling, 2);
+  ck_assert_double_eq(s.distinct, 4);
+  ck_assert_double_eq_tol(s.block[0], 7.0 / 8, 1e-12);
+  ck_assert_double_eq_tol(s.block[15], 1.0 / 8, 1e-12);
+  ck_assert_double_eq_tol(s.hot, 1, 1e-12);    /* 16 rows are 1% */
+  ck_assert_double_eq_tol(s.growth, 1, 1e-12); /* 2 of 4, then 4 of 8 */
+  const ts_plan_stats even = ts_plan_stats_law(1000, 0, 1);
+  /* 1000 (1 - e^-0.5) different ones among 500. */
+  ck_assert_double_eq_tol(ts_plan_stats_distinct(&even, 65536, 1000), 1000,
+                          1e-3);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("planner");
+  TCase *tc = tcase_create("planner");
+  tcase_add_test(tc, balances_by_hand);
+  tcase_add_test(tc, constraints_hold);
+  tcase_add_test(tc, same_request_same_plan);
+  tcase_add_test(tc, better_than_by_size);
+  tcase_add_test(tc, fits_only_in_parts);
+  tcase_add_test(tc, fits_nowhere);
+  tcase_add_test(tc, skew_counts);
+  tcase_add_test(tc, counts_a_sample);
+  suite_add_tcase(s, tc);
+  return s;
+}
+
+TS_TEST_MAIN(suite)

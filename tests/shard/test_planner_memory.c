@@ -1,0 +1,195 @@
+/* test_planner_memory.c - memory of plans, by hand: tables and their states,
+ * tiers, what batches take, on the host and on a device apart.
+ * ranks: 1 */
+#include "tests/shard/planner_setting.h"
+#include "shard/unpack.h"
+
+static char sgd[] = "sgd", adam[] = "adam";
+
+static ts_plan_memory memory_of(ts_setting *x, ts_shard_kind kind, ts_shard s) {
+  ts_cost c;
+  ts_plan_memory m;
+  ck_assert_ok(ts_cost_create(&c, &x->request));
+  ts_storage_shard(&m, &c, 0, kind, &s);
+  ts_cost_reset(&c);
+  return m;
+}
+
+START_TEST(storage_by_hand) {
+  static char partial[] = "partial_rowwise_adam";
+  const struct {
+    char *kind;
+    double per_row; /* of 16 columns out of 64 */
+  } cases[] = {{sgd, 0}, {adam, 2 * 4 * 16}, {rowwise, 4}, {partial, 4 * 17}};
+  ts_setting x;
+  setting(&x, 1, 4, 2);
+  know_ids(&x, 1);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    x.tables[0].optimizer.kind = cases[i].kind;
+    x.tables[0].dtype = i % 2 ? TS_BF16 : TS_F32;
+    const ts_plan_memory m =
+        memory_of(&x, TS_SHARD_COLUMN_WISE, (ts_shard){1, 0, 10000, 16, 16});
+    ck_assert_double_eq(m.weights, 10000.0 * 16 * (i % 2 ? 2 : 4));
+    ck_assert_double_eq(m.state, 10000.0 * cases[i].per_row);
+  }
+  settle(&x);
+}
+END_TEST
+
+/* Both tiers: 10000 rows of 64 floats, 2000 lines (63 sets of 32), states of
+ * adam that move or of row-wise Adagrad that stay, passes, files. */
+START_TEST(tiers_by_hand) {
+  static char cached[] = "cached", host[] = "host", file[] = "file";
+  ts_setting x;
+  setting(&x, 1, 4, 0);
+  know_ids(&x, 1);
+  ts_table_config *t = &x.tables[0];
+  const ts_shard s = {0, 0, 10000, 0, 64};
+  const double lines = 63 * 32, n = 512;
+  x.request.n_flights = 3;
+  t->optimizer.kind = adam;
+  const ts_plan_memory fast = memory_of(&x, TS_SHARD_TABLE_WISE, s);
+  ck_assert(fast.slow == 0 && fast.disk == 0);
+  t->kernel = cached;
+  t->cache.tier = host;
+  t->cache.load_factor = 0.2;
+  for (int passes = 0; passes <= 12; passes += 4) {
+    t->cache.passes = passes;
+    const ts_plan_memory m = memory_of(&x, TS_SHARD_TABLE_WISE, s);
+    ck_assert_double_eq(m.weights, lines * (256 + 20) + 1250);
+    ck_assert_double_eq(m.state, lines * 512);
+    ck_assert_double_eq(m.slow, 10000.0 * 768);
+    ck_assert_double_eq(m.disk, 0);
+    const double slots = 1.25 * 4 * n * (3 + 1);
+    const double scratch = passes ? 6 * 4 * n / passes : 0;
+    ck_assert_double_eq_tol(m.buffers - fast.buffers, slots + scratch, 1);
+  }
+  t->cache.tier = file;
+  t->optimizer.kind = rowwise;
+  const ts_plan_memory m = memory_of(&x, TS_SHARD_TABLE_WISE, s);
+  ck_assert_double_eq(m.state, 10000.0 * 4);
+  ck_assert_double_eq(m.slow, 0);
+  ck_assert_double_eq(m.disk, 10000.0 * 256);
+  t->kernel = host;
+  ck_assert_double_eq(memory_of(&x, TS_SHARD_TABLE_WISE, s).weights, 0);
+  settle(&x);
+}
+END_TEST
+
+/* table_wise, 4 ranks of 128 samples, one id a bag, dim 64. */
+START_TEST(buffers_by_hand) {
+  ts_setting x;
+  setting(&x, 1, 4, 0);
+  know_ids(&x, 1);
+  const double n = 512, bags = 512;
+  const double scratch = 1.25 * (n * 16 + bags * 12);
+  const double input = 1.25 * (bags * 16 + n * 4);
+  const double matrices = 4 * bags * 64;
+  for (int flights = 1; flights <= 3; flights++) {
+    x.request.n_flights = flights;
+    const ts_plan_memory m =
+        memory_of(&x, TS_SHARD_TABLE_WISE, (ts_shard){0, 0, 10000, 0, 64});
+    ck_assert_double_eq_tol(
+        m.buffers,
+        scratch + flights * (input + matrices + 1.25 * n * 2) + 48 * 4, 1e-6);
+  }
+  settle(&x);
+}
+END_TEST
+
+/* The same on a device apart, of 4 senders: what comes lies there twice, once
+ * page-locked, with lists of a part each; of bags that are spread there is a
+ * counter for each of 4 parts, and all know where they begin. */
+START_TEST(a_device_apart_by_hand) {
+  ts_setting x;
+  setting(&x, 1, 4, 0);
+  know_ids(&x, 1);
+  const ts_shard s = {0, 0, 10000, 0, 64};
+  const double message = 1.25 * 512 * 2;
+  const double list = (4 + 512.0 / 1024) * (double)sizeof(ts_unpack_part);
+  for (int flights = 1; flights <= 3; flights++) {
+    x.request.n_flights = flights;
+    x.request.apart = false;
+    const ts_plan_memory here = memory_of(&x, TS_SHARD_TABLE_WISE, s);
+    x.request.apart = true;
+    const ts_plan_memory there = memory_of(&x, TS_SHARD_TABLE_WISE, s);
+    ck_assert_double_eq(here.pinned, 0);
+    ck_assert_double_eq_tol(there.pinned, flights * (message + list), 1e-6);
+    ck_assert_double_eq_tol(there.buffers - here.buffers,
+                            flights * (message + 2 * list), 1e-6);
+    ck_assert_double_eq_tol(ts_plan_memory_sum(&there) - there.buffers,
+                            ts_plan_memory_sum(&here) - here.buffers, 1e-6);
+  }
+  settle(&x);
+}
+END_TEST
+
+/* One rank of 128 samples: no messages, here or there; a device apart has the
+ * list of what stays. */
+START_TEST(one_rank_by_hand) {
+  ts_setting x;
+  setting(&x, 1, 1, 0);
+  know_ids(&x, 1);
+  const ts_shard s = {0, 0, 10000, 0, 64};
+  const double n = 128, list = (1 + n / 1024) * (double)sizeof(ts_unpack_part);
+  const double scratch = 1.25 * n * (16 + 12), input = 1.25 * n * (16 + 4);
+  for (int kind = 0; kind < 2; kind++) {
+    const ts_shard_kind k = kind ? TS_SHARD_ROW_WISE : TS_SHARD_TABLE_WISE;
+    x.request.n_flights = 2;
+    x.request.apart = false;
+    const ts_plan_memory here = memory_of(&x, k, s);
+    x.request.apart = true;
+    const ts_plan_memory there = memory_of(&x, k, s);
+    ck_assert_double_eq_tol(here.buffers, scratch + 2 * (input + 4 * n * 64),
+                            1e-6);
+    ck_assert_double_eq(here.pinned, 0);
+    ck_assert_double_eq_tol(there.pinned, 2 * list, 1e-6);
+    ck_assert_double_eq_tol(there.buffers - here.buffers, 4 * list, 1e-6);
+  }
+  settle(&x);
+}
+END_TEST
+
+static ts_plan_memory everywhere_of(ts_setting *x, const ts_table_plan *p) {
+  ts_cost c;
+  ts_plan_memory m;
+  ck_assert_ok(ts_cost_create(&c, &x->request));
+  ts_storage_everywhere(&m, &c, 0, p);
+  ts_cost_reset(&c);
+  return m;
+}
+
+/* 128 own samples of one id: row_wise in 4 parts. */
+START_TEST(batches_apart_by_hand) {
+  ts_setting x;
+  ts_shard s[4];
+  for (int k = 0; k < 4; k++) s[k] = (ts_shard){k, 2500 * k, 2500, 0, 64};
+  const ts_table_plan rows = {
+      .kind = TS_SHARD_ROW_WISE, .shards = s, .n_shards = 4};
+  setting(&x, 1, 4, 0);
+  know_ids(&x, 1);
+  x.request.n_flights = 2;
+  const ts_plan_memory here = everywhere_of(&x, &rows);
+  x.request.apart = true;
+  const ts_plan_memory there = everywhere_of(&x, &rows);
+  const double sent = 1.25 * (128 * 2 + 4 * 128);
+  ck_assert_double_eq_tol(there.pinned, 2 * sent, 1e-6);
+  ck_assert_double_eq_tol(there.buffers - here.buffers,
+                          2 * (sent + 8 * 128 + 4 * 128 * 4), 1e-6);
+  settle(&x);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("planner memory");
+  TCase *c = tcase_create("memory");
+  tcase_add_test(c, storage_by_hand);
+  tcase_add_test(c, tiers_by_hand);
+  tcase_add_test(c, buffers_by_hand);
+  tcase_add_test(c, a_device_apart_by_hand);
+  tcase_add_test(c, one_rank_by_hand);
+  tcase_add_test(c, batches_apart_by_hand);
+  suite_add_tcase(s, c);
+  return s;
+}
+TS_TEST_MAIN(suite)

@@ -1,0 +1,210 @@
+/* test_unpack.c - bags of thousands of samples, which devices of memory of
+ * their own get in parts, as they lie in the groups' arrays after input dist;
+ * and lengths that do not fit their ids: of a message, and of a batch whose ids
+ * stay.  On two ranks rank 0 has what is not replicated.
+ * ranks: 1 2  fake: 1 2 */
+#include <string.h>
+
+#include "shard/message.h"
+#include "tests/shard/shard_contract.h"
+#include "tests/support/sparse_util.h"
+
+enum { SAMPLES = 2600, FEATURES = 8, MOST_IDS = 5 * SAMPLES + 300 };
+
+typedef struct state {
+  ct_world world;
+  ct_deck deck;
+  ts_plan *plan;
+  ts_ebc *ebc;
+  ts_flight *flight;
+  ts_kjt kjt;
+  ts_jagged jagged[FEATURES];
+  int32_t lengths[FEATURES][SAMPLES];
+  int64_t ids[FEATURES][MOST_IDS];
+  float weights[MOST_IDS];
+} state;
+static state s;
+
+/* Bags of one id, of up to five, and one of 300 among them. */
+static void draw(int f, int64_t rows, bool weighted) {
+  uint64_t seed = (uint64_t)f + 1;
+  ts_jagged *j = &s.jagged[f];
+  *j = (ts_jagged){.ids = s.ids[f], .weights = weighted ? s.weights : NULL};
+  for (int b = 0; b < SAMPLES; b++) {
+    s.lengths[f][b] = f % 4 == 0 ? 1 : (int32_t)(test_random(&seed) % 6);
+    if (f % 4 == 2 && b == 1500) s.lengths[f][b] = 300;
+    j->n_ids += s.lengths[f][b];
+  }
+  if (f % 4) j->lengths = s.lengths[f];
+  ck_assert_int_le(j->n_ids, MOST_IDS);
+  for (int64_t i = 0; i < j->n_ids; i++)
+    s.ids[f][i] = test_random(&seed) % (uint32_t)rows;
+}
+
+/* A table of each width of rows that travel, and of ids that don't; the same
+ * samples on all ranks. */
+static void start(void) {
+  static const int owner = 0;
+  static const int64_t rows[] = {200, 5000, 70000, 3000};
+  memset(&s, 0, sizeof s);
+  test_floats(s.weights, MOST_IDS, 3);
+  ct_world_start(&s.world, 1, true);
+  ct_deck_start(&s.deck);
+  for (int f = 0; f < FEATURES; f++) {
+    const bool weighted = f % 4 == 3;
+    ct_deck_add(&s.deck, &(ct_table){.bags = "m",
+                                     .rows = rows[f % 4],
+                                     .dim = 4,
+                                     .kind = f < 4 ? TS_SHARD_TABLE_WISE
+                                                   : TS_SHARD_DATA_PARALLEL,
+                                     .optimizer = "sgd",
+                                     .pooling = TS_POOL_SUM,
+                                     .weighted = weighted});
+    if (f < 4) ct_deck_ranks(&s.deck, &owner, 1);
+    draw(f, rows[f % 4], weighted);
+  }
+  s.kjt =
+      (ts_kjt){.features = s.jagged, .n_features = FEATURES, .batch = SAMPLES};
+  ck_assert_ok(ts_plan_make(&s.plan, &s.deck.config, s.world.nodes));
+  ck_assert_ok(ts_ebc_create(&s.ebc, &s.deck.config, s.plan, s.world.nodes,
+                             s.world.world, s.world.device, &s.world.kernels));
+  ck_assert_ok(ts_flight_create(&s.flight, s.ebc, SAMPLES));
+}
+
+static void stop(void) {
+  ts_flight_destroy(s.flight);
+  ts_ebc_destroy(s.ebc);
+  ts_plan_destroy(s.plan);
+  ct_world_stop(&s.world);
+}
+
+/* The ids have come; they are not unpacked yet. */
+static void receive(void) {
+  const ts_status own = {.n = SAMPLES, .weight_sum = SAMPLES};
+  const ts_status *all;
+  ck_assert_ok(ts_ebc_input_begin(s.flight, &s.kjt, &own, s.world.data));
+  ck_assert_ok(ts_ebc_statuses(s.flight, &all));
+}
+
+/* Bags from FROM on are those of feature F, their ids the group's from
+ * offsets[from] on. */
+static void check_bags(int32_t f, const int64_t *offsets, const int32_t *rows,
+                       const float *weights, int64_t from) {
+  const int64_t first = offsets[from];
+  for (int b = 0; b < SAMPLES; b++)
+    ck_assert_int_eq(offsets[from + b + 1] - offsets[from + b],
+                     s.lengths[f][b]);
+  for (int64_t i = 0; i < s.jagged[f].n_ids; i++) {
+    ck_assert_int_eq(rows[first + i], s.ids[f][i]);
+    if (weights) ck_assert(weights[first + i] == s.weights[i]);
+  }
+}
+
+static int check_group(const ts_lot_flight *lf, int32_t g) {
+  const ts_lot_group *group = &lf->lot->groups[g];
+  const ts_tbe_input *in = &lf->inputs[g];
+  ts_device *d = s.world.device;
+  const size_t offset_bytes = (size_t)(in->bag_start[group->n_slots] + 1) * 8;
+  const size_t bytes = (size_t)in->n_ids * 4;
+  int64_t *offsets = ts_test_borrow(d, in->offsets, offset_bytes);
+  int32_t *rows = ts_test_borrow(d, in->rows, bytes);
+  float *weights = in->weights ? ts_test_borrow(d, in->weights, bytes) : NULL;
+  for (int32_t k = 0; k < group->n_slots; k++) {
+    const ts_piece *piece = &lf->lot->pieces[group->piece[k]];
+    const int from = piece->feature < 4 ? s.world.size : 1;
+    ck_assert_int_eq(in->bag_start[k + 1] - in->bag_start[k], from * SAMPLES);
+    for (int r = 0; r < from; r++)
+      check_bags(piece->feature, offsets, rows, weights,
+                 in->bag_start[k] + r * SAMPLES);
+  }
+  ck_assert_int_eq(offsets[in->bag_start[group->n_slots]], in->n_ids);
+  ts_test_return(d, in->offsets, offsets, offset_bytes, false);
+  ts_test_return(d, in->rows, rows, bytes, false);
+  if (weights) ts_test_return(d, in->weights, weights, bytes, false);
+  return group->n_slots;
+}
+
+START_TEST(long_batch) {
+  int n = 0;
+  start();
+  receive();
+  ck_assert_ok(ts_ebc_input_end(s.flight, s.world.data));
+  for (int32_t l = 0; l < s.ebc->n_lots; l++)
+    for (int32_t g = 0; g < s.ebc->lots[l].n_groups; g++)
+      n += check_group(&s.flight->lots[l], g);
+  ck_assert_int_eq(n, s.world.rank ? FEATURES - 4 : FEATURES);
+  stop();
+}
+END_TEST
+
+/* The lengths of rank 0's message, which is its own; no other rank sees it. */
+static void spoil_message(void) {
+  if (s.world.rank) return;
+  /* The first section with lengths: what follows the one of one id each. */
+  char *at =
+      (char *)s.flight->exchange.recv.ptr + s.flight->exchange.recv_at[0];
+  at += ts_head_bytes(s.ebc, s.ebc->n_routes);
+  at += ts_pad4(SAMPLES * ts_id_bytes(s.ebc->routes[0].n_rows));
+  ++*(uint8_t *)(at + 1100);
+}
+
+/* A device apart has its own copy of lengths, which nobody adds up. */
+START_TEST(wrong_lengths) {
+  start();
+  receive();
+  const bool here = s.world.size == 1;
+  if (here)
+    s.lengths[1][1100]++;
+  else
+    spoil_message();
+  const ts_err err = ts_ebc_input_end(s.flight, s.world.data);
+  if (here ? ts_device_is_apart(s.world.device) : s.world.rank > 0) {
+    ck_assert_ok(err);
+  } else {
+    ck_assert_int_eq(err, TS_ERR_COMM);
+    ck_assert_msg(strstr(ts_err_message(), "input dist: lengths of"), "%s",
+                  ts_err_message());
+    ts_err_clear();
+  }
+  stop();
+}
+END_TEST
+
+/* The kernel says so where lengths don't add up. */
+START_TEST(lengths_of_all_forms) {
+  static const uint8_t bytes[] = {1, 2, 0};
+  static const int32_t ints[] = {1, 2, 0}, ids[4] = {0};
+  int64_t offsets[4], at[3];
+  int32_t rows[4];
+  ts_kernels host;
+  test_kernels(&host, 0);
+  for (int form = 0; form < 3; form++)
+    for (int n = 2; n <= 4; n++) {
+      const ts_unpack_part p = {.lengths = form == TS_FORM_BYTES
+                                               ? (const void *)bytes
+                                               : (const void *)ints,
+                                .form = form,
+                                .ids = ids,
+                                .id_bytes = 4,
+                                .n_bags = 3,
+                                .n_ids = n,
+                                .n_listed = n};
+      const ts_unpack_args a = {.parts = &p,
+                                .n_parts = 1,
+                                .n_bags = 3,
+                                .n_ids = n,
+                                .offsets = offsets,
+                                .at = at,
+                                .rows = rows};
+      ck_assert_int_eq(host.unpack(&a), n == 3 ? TS_OK : TS_ERR_COMM);
+      ts_err_clear();
+    }
+}
+END_TEST
+
+static Suite *suite(void) {
+  const TTest *const tests[] = {long_batch, wrong_lengths,
+                                lengths_of_all_forms};
+  return test_suite("unpack", tests, TEST_COUNT(tests));
+}
+TS_TEST_MAIN(suite)

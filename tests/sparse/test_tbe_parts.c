@@ -1,0 +1,153 @@
+/* test_tbe_parts.c - the backward pass of a group in parts: replicas that
+ * agree, micro-batches, stages.
+ * ranks: 1  fake: 1 */
+#include "tests/sparse/tbe_group.h"
+
+/* ---- replicas ------------------------------------------------------------ */
+
+enum { RANKS = 3 };
+
+/* Each rank's part of the batch PASS, reduced; then all messages, in pinned
+ * memory, applied on all. */
+static void exchange(world *w, ts_tbe **t, const float *grad, int64_t pass) {
+  const int cut[RANKS + 1] = {0, 20, 20, BATCH}; /* rank 1 has no bags */
+  batch b = {.in = {0}};
+  const void *msg[RANKS];
+  int64_t bytes[RANKS];
+  ts_buffer arrived[RANKS];
+  for (int r = 0; r < RANKS; r++) {
+    fill(w, &b, (uint64_t)pass, false, cut[r], cut[r + 1], 0, 100);
+    const float *there = send(w, &b.there[4], grad + cut[r] * WIDTH,
+                              (cut[r + 1] - cut[r]) * WIDTH, 4);
+    ck_assert_ok(
+        ts_tbe_reduce(t[r], &msg[r], &bytes[r], there, &b.in, w->lane));
+    ck_assert_ok(ts_lane_sync(w->lane));
+    ck_assert_ok(ts_buffer_create(&arrived[r], w->device, (size_t)bytes[r] + 1,
+                                  TS_SPACE_PINNED, TS_TAG_MISC));
+    ts_test_get(w->device, arrived[r].ptr, msg[r], (size_t)bytes[r]);
+    msg[r] = arrived[r].ptr;
+  }
+  ck_assert_int_eq(bytes[1], 0);
+  for (int r = 0; r < RANKS; r++)
+    ck_assert_ok(ts_tbe_apply(t[r], msg, bytes, RANKS, 1.0, pass, w->lane));
+  ck_assert_ok(ts_lane_sync(w->lane));
+  for (int r = 0; r < RANKS; r++) ts_buffer_reset(&arrived[r]);
+  drop(&b);
+}
+
+START_TEST(replicas_agree) {
+  world w;
+  batch whole = {.in = {0}};
+  ts_tbe *t[RANKS];
+  float *grad = test_alloc(BATCH * WIDTH, 4);
+  start(&w, "rowwise_adagrad", TS_F32, 2, false);
+  for (int r = 0; r < RANKS; r++) t[r] = group(&w, 0, 100, false);
+  ts_tbe *one = group(&w, 0, 100, false);
+  for (int pass = 1; pass <= 4; pass++) {
+    test_floats(grad, BATCH * WIDTH, (uint64_t)pass);
+    fill(&w, &whole, (uint64_t)pass, false, 0, BATCH, 0, 100);
+    train(&w, one, &whole, grad, pass);
+    exchange(&w, t, grad, pass);
+  }
+  drop(&whole);
+  for (int i = 0; i < TABLES; i++) {
+    float *expected = weights_of(&w, one, i), *first = weights_of(&w, t[0], i);
+    for (int r = 0; r < RANKS; r++) {
+      float *rows = weights_of(&w, t[r], i);
+      ck_assert_mem_eq(first, rows, (size_t)(table_rows[i] * DIM) * 4);
+      for (int k = 0; k < table_rows[i] * DIM; k++)
+        ck_assert_double_eq_tol(rows[k], expected[k], 2e-5);
+      free(rows);
+    }
+    free(expected);
+    free(first);
+  }
+  for (int r = 0; r < RANKS; r++) ts_tbe_destroy(t[r]);
+  ts_tbe_destroy(one);
+  free(grad);
+  stop(&w);
+}
+END_TEST
+
+/* ---- parts -----------------------------------------------------------------
+ */
+
+/* Micro-batches: three parts of the batch, two of them kept, are as good as
+ * the whole. */
+START_TEST(kept) {
+  static const int cut[] = {0, 20, 50, BATCH};
+  world w;
+  batch b = {.in = {0}};
+  float *grad = test_alloc(BATCH * WIDTH, 4);
+  start(&w, "rowwise_adagrad", TS_F32, 2, false);
+  ts_tbe *t = group(&w, 0, 100, true), *one = group(&w, 0, 100, true);
+  for (int pass = 1; pass <= 3; pass++) {
+    test_floats(grad, BATCH * WIDTH, (uint64_t)pass);
+    fill(&w, &b, (uint64_t)pass, false, 0, BATCH, 0, 100);
+    train(&w, one, &b, grad, pass);
+    for (int k = 0; k < 3; k++) {
+      fill(&w, &b, (uint64_t)pass, false, cut[k], cut[k + 1], 0, 100);
+      const float *part = send(&w, &b.there[4], grad + cut[k] * WIDTH,
+                               (cut[k + 1] - cut[k]) * WIDTH, 4);
+      if (k < 2)
+        ck_assert_ok(ts_tbe_keep(t, part, &b.in, w.lane));
+      else
+        ck_assert_ok(ts_tbe_backward(t, part, &b.in, 1.0, pass, w.lane));
+      ck_assert_ok(ts_lane_sync(w.lane));
+    }
+  }
+  for (int i = 0; i < TABLES; i++) {
+    float *rows = weights_of(&w, t, i), *expected = weights_of(&w, one, i);
+    for (int k = 0; k < table_rows[i] * DIM; k++)
+      ck_assert_double_eq_tol(rows[k], expected[k], 2e-5);
+    free(rows);
+    free(expected);
+  }
+  drop(&b);
+  ts_tbe_destroy(t);
+  ts_tbe_destroy(one);
+  free(grad);
+  stop(&w);
+}
+END_TEST
+
+/* In stages: the row-wise state by statistics of one shard is that of the
+ * fused backward. */
+START_TEST(staged) {
+  world w;
+  batch b = {.in = {0}};
+  float *grad = test_alloc(BATCH * WIDTH, 4);
+  start(&w, "rowwise_adagrad", TS_F32, 2, false);
+  ts_tbe *t = group(&w, 0, 100, false), *one = group(&w, 0, 100, false);
+  for (int pass = 1; pass <= 3; pass++) {
+    test_floats(grad, BATCH * WIDTH, (uint64_t)pass);
+    fill(&w, &b, (uint64_t)pass, false, 0, BATCH, 0, 100);
+    train(&w, one, &b, grad, pass);
+    const float *there = b.there[4].ptr;
+    ck_assert_ok(ts_tbe_gather(t, there, &b.in, w.lane));
+    ck_assert_ok(ts_tbe_stage(t, 0, 1.0, pass, w.lane));
+    ck_assert_ok(ts_tbe_finish(t, 1.0, pass, w.lane));
+    ck_assert_ok(ts_lane_sync(w.lane));
+  }
+  for (int i = 0; i < TABLES; i++)
+    for (int k = -1; k < 1; k++) {
+      size_t n, m;
+      void *rows = rows_of(&w, t, i, k, &n), *all = rows_of(&w, one, i, k, &m);
+      ck_assert_uint_eq(n, m);
+      ck_assert_mem_eq(rows, all, n);
+      free(rows);
+      free(all);
+    }
+  drop(&b);
+  ts_tbe_destroy(t);
+  ts_tbe_destroy(one);
+  free(grad);
+  stop(&w);
+}
+END_TEST
+
+static Suite *suite(void) {
+  const TTest *const tests[] = {replicas_agree, kept, staged};
+  return test_suite("tbe parts", tests, TEST_COUNT(tests));
+}
+TS_TEST_MAIN(suite)

@@ -1,0 +1,22 @@
+/* cuda_cublas.h - cuBLASLt without a GPU, over
+ * tests/support/emulated/cuda_fake.h: the calls that cuda/dense/product.cu
+ * makes, as strict as NVIDIA documents them, with products in double in the
+ * order of the stream. */
+#ifndef TS_TESTS_CUDA_CUBLAS_H
+#define TS_TESTS_CUDA_CUBLAS_H
+
+#include <stdint.h>
+
+typedef struct ts_cublas_fake {
+  int refused;       /* an epilogue that it has no algorithm for; 0: none */
+  int asked;         /* proposals made */
+  int ran;           /* products, and of those with */
+  int masks, dmasks; /* ReLU's mask written, read */
+  int bias_grads;    /* by a product for weights */
+  int taken;         /* algorithms that were not proposed in this life */
+  int descriptors;   /* of all kinds, that exist */
+  int stale;         /* grows: algorithms of earlier lives are refused */
+} ts_cublas_fake;
+extern ts_cublas_fake ts_cublas;
+
+#endif

@@ -1,0 +1,298 @@
+/* cuda_fake_graph.c - captures and graphs of the fake CUDA runtime: what is
+ * enqueued on a stream that is captured becomes nodes with dependencies, and a
+ * launch runs them in an order that keeps those and nothing else: of nodes
+ * that could run, the last one noted down goes first.
+ *
+ * The rules are CUDA's: a capture is void once an event or stream of it is
+ * asked for, once it waits for what is outside, or reads pageable memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/emulated/cuda_fake_impl.h"
+
+typedef struct ts_node {
+  ts_work work;
+  int after[FRONT], n_after;
+} ts_node;
+
+enum { NODES = 512 };
+
+struct ts_fake_graph {
+  ts_node node[NODES];
+  int n;
+};
+
+struct CUgraph_st {
+  struct ts_fake_graph nodes;
+  cudaError_t spoilt;
+  cudaStream_t origin;
+};
+
+struct CUgraphExec_st {
+  struct ts_fake_graph nodes;
+  struct CUgraph_st *made_of;
+};
+
+static int n_captures;
+
+bool ts_fake_capturing(void) {
+  return n_captures > 0;
+}
+
+cudaError_t ts_fake_spoil(struct CUgraph_st *g, cudaError_t why) {
+  if (g && g->spoilt == cudaSuccess) g->spoilt = why;
+  return ts_fake_answer(why);
+}
+
+static void merge(ts_front *to, const ts_front *from) {
+  for (int i = 0; i < from->n; i++) {
+    bool there = false;
+    for (int k = 0; k < to->n; k++) there |= to->node[k] == from->node[i];
+    if (there) continue;
+    if (to->n == FRONT) abort();
+    to->node[to->n++] = from->node[i];
+  }
+}
+
+static cudaError_t note(cudaStream_t s, const ts_work *w) {
+  struct CUgraph_st *g = s->front.graph;
+  bool device;
+  if (w->kind == FREE) abort(); /* memory that no node has taken */
+  if (w->kind == COPY &&
+      (!ts_fake_knows(w->dst, &device) || !ts_fake_knows(w->src, &device)))
+    return ts_fake_spoil(g, cudaErrorStreamCaptureUnsupported);
+  if (g->nodes.n == NODES) abort();
+  ts_node *node = &g->nodes.node[g->nodes.n];
+  node->work = *w;
+  node->n_after = s->front.n;
+  memcpy(node->after, s->front.node, sizeof node->after);
+  s->front.node[0] = g->nodes.n++;
+  s->front.n = 1;
+  return cudaSuccess;
+}
+
+static cudaError_t wait_in(cudaStream_t s, const struct CUevent_st *e) {
+  if (!e->captured) /* the capture waits for what is outside */
+    return ts_fake_spoil(s->front.graph, cudaErrorStreamCaptureIsolation);
+  if (!e->front.graph->origin) return ts_fake_answer(cudaErrorCapturedEvent);
+  if (!s->front.graph)
+    s->front = e->front; /* joins */
+  else if (s->front.graph == e->front.graph)
+    merge(&s->front, &e->front);
+  else
+    return ts_fake_spoil(s->front.graph, cudaErrorStreamCaptureMerge);
+  return cudaSuccess;
+}
+
+cudaError_t ts_fake_capture(cudaStream_t s, const ts_work *w, bool *done) {
+  *done = true;
+  if (w->kind == WAIT && (s->front.graph || w->event->captured))
+    return wait_in(s, w->event);
+  if (w->kind == RECORD) {
+    w->event->captured = s->front.graph != NULL;
+    w->event->front = s->front;
+  }
+  *done = s->front.graph != NULL;
+  return *done && w->kind != RECORD ? note(s, w) : cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s,
+                                   enum cudaStreamCaptureMode mode) {
+  const cudaError_t broken = ts_fake_answer(cudaSuccess);
+  if (broken != cudaSuccess) return broken;
+  pthread_mutex_lock(&ts_fake_lock);
+  if (s->front.graph || mode != cudaStreamCaptureModeRelaxed) abort();
+  struct CUgraph_st *g = calloc(1, sizeof *g);
+  if (!g) abort();
+  g->origin = s;
+  s->front = (ts_front){.graph = g};
+  n_captures++;
+  ts_fake_counts.captures++;
+  pthread_mutex_unlock(&ts_fake_lock);
+  return cudaSuccess;
+}
+
+/* Every node leads to the end of the stream where it began. */
+static bool joined(const struct CUgraph_st *g, const ts_front *end) {
+  bool seen[NODES] = {0};
+  for (int i = 0; i < end->n; i++) seen[end->node[i]] = true;
+  for (int i = g->nodes.n - 1; i >= 0; i--) {
+    if (!seen[i]) return false;
+    for (int k = 0; k < g->nodes.node[i].n_after; k++)
+      seen[g->nodes.node[i].after[k]] = true;
+  }
+  return true;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out) {
+  pthread_mutex_lock(&ts_fake_lock);
+  struct CUgraph_st *g = s->front.graph;
+  *out = NULL;
+  if (!g || g->origin != s) abort();
+  if (g->spoilt == cudaSuccess && !joined(g, &s->front))
+    g->spoilt = cudaErrorStreamCaptureUnjoined;
+  const cudaError_t e = g->spoilt;
+  g->origin = NULL;
+  ts_fake_end_capture(g);
+  n_captures--;
+  if (e == cudaSuccess) *out = g; /* else events may still name it: it stays */
+  pthread_mutex_unlock(&ts_fake_lock);
+  return ts_fake_answer(e);
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *nodes,
+                              size_t *n) {
+  if (nodes) abort();
+  *n = (size_t)g->nodes.n;
+  return ts_fake_answer(cudaSuccess);
+}
+
+/* Events of the capture name it on: it stays, as good as empty. */
+cudaError_t cudaGraphDestroy(cudaGraph_t g) {
+  g->nodes.n = 0;
+  return ts_fake_answer(cudaSuccess);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g,
+                                 unsigned long long flags) {
+  if (flags) abort();
+  struct CUgraphExec_st *x = malloc(sizeof *x);
+  if (!x) abort();
+  x->nodes = g->nodes;
+  x->made_of = g;
+  *out = x;
+  return ts_fake_answer(cudaSuccess);
+}
+
+static bool alike(const ts_node *a, const ts_node *b) {
+  return a->work.kind == b->work.kind && a->n_after == b->n_after &&
+         !memcmp(a->after, b->after, (size_t)a->n_after * sizeof *a->after);
+}
+
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t x, cudaGraph_t g,
+                                cudaGraphExecUpdateResultInfo *info) {
+  info->result = cudaGraphExecUpdateErrorTopologyChanged;
+  bool same = x->nodes.n == g->nodes.n;
+  for (int i = 0; same && i < g->nodes.n; i++)
+    same = alike(&x->nodes.node[i], &g->nodes.node[i]);
+  if (!same) return ts_fake_answer(cudaErrorGraphExecUpdateFailure);
+  info->result = cudaGraphExecUpdateSuccess;
+  x->nodes = g->nodes;
+  return ts_fake_answer(cudaSuccess);
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static cudaError_t front_of(cudaStream_t s,
+                            enum cudaStreamCaptureStatus *status,
+                            const cudaGraphNode_t **last, size_t *n) {
+  static _Thread_local cudaGraphNode_t node[FRONT];
+  *status = s->front.graph ? cudaStreamCaptureStatusActive
+                           : cudaStreamCaptureStatusNone;
+  *n = (size_t)s->front.n;
+  for (int i = 0; i < s->front.n; i++)
+    node[i] = (cudaGraphNode_t)&s->front.graph->nodes.node[s->front.node[i]];
+  *last = node;
+  return ts_fake_answer(cudaSuccess);
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s,
+                                     enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **last,
+                                     const cudaGraphEdgeData **edges,
+                                     size_t *n) {
+  if (id || graph || !edges) abort();
+  *edges = NULL;
+  return front_of(s, status, last, n);
+}
+#else
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s,
+                                     enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **last, size_t *n) {
+  if (id || graph) abort();
+  return front_of(s, status, last, n);
+}
+#endif
+
+/* The node of X that NODE names: of the graph that X was made of, which is
+ * there yet, and of KIND. */
+static ts_work *work_of(cudaGraphExec_t x, cudaGraphNode_t node,
+                        ts_work_kind kind) {
+  const ts_node *from = (const ts_node *)(void *)node;
+  const ts_node *first = x->made_of->nodes.node;
+  if (from < first || from >= first + x->made_of->nodes.n) abort();
+  ts_work *w = &x->nodes.node[from - first].work;
+  if (w->kind != kind) abort();
+  return w;
+}
+
+cudaError_t
+cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x, cudaGraphNode_t node,
+                                 const struct cudaKernelNodeParams *p) {
+  cudaError_t e;
+  *work_of(x, node, LAUNCH) = ts_fake_launch_of(p, &e);
+  return ts_fake_answer(e);
+}
+
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t x,
+                                               cudaGraphNode_t node, void *dst,
+                                               const void *src, size_t bytes,
+                                               enum cudaMemcpyKind kind) {
+  ts_work *w = work_of(x, node, COPY);
+  bool to, from, to_now, from_now;
+  if (!bytes || kind != cudaMemcpyDefault || !ts_fake_knows(w->dst, &to) ||
+      !ts_fake_knows(w->src, &from) || !ts_fake_knows(dst, &to_now) ||
+      !ts_fake_knows(src, &from_now) || to != to_now || from != from_now)
+    return ts_fake_answer(cudaErrorInvalidValue);
+  w->dst = dst;
+  w->src = src;
+  w->bytes = bytes;
+  return ts_fake_answer(cudaSuccess);
+}
+
+/* Whether other sizes are taken is CUDA's to say: here they aren't. */
+cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t x,
+                                             cudaGraphNode_t node,
+                                             const struct cudaMemsetParams *p) {
+  ts_work *w = work_of(x, node, SET);
+  if (p->height != 1 || p->elementSize != 1 || p->width != w->bytes)
+    return ts_fake_answer(cudaErrorInvalidValue);
+  w->dst = p->dst;
+  w->value = (int)p->value;
+  return ts_fake_answer(cudaSuccess);
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x) {
+  free(x);
+  return ts_fake_answer(cudaSuccess);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
+  struct ts_fake_graph *run = malloc(sizeof *run);
+  if (!run || s->front.graph) abort();
+  *run = x->nodes;
+  return ts_fake_enqueue(s, (ts_work){.kind = GRAPH, .run = run});
+}
+
+static bool can_run(const ts_node *node, const bool *did) {
+  for (int i = 0; i < node->n_after; i++)
+    if (!did[node->after[i]]) return false;
+  return true;
+}
+
+void ts_fake_run(struct ts_fake_graph *g) {
+  bool did[NODES] = {0};
+  for (int k = 0; k < g->n; k++) {
+    int i = g->n - 1;
+    while (did[i] || !can_run(&g->node[i], did)) i--;
+    did[i] = true;
+    pthread_mutex_lock(&ts_fake_lock);
+    ts_fake_look(&g->node[i].work, false);
+    pthread_mutex_unlock(&ts_fake_lock);
+    ts_fake_move(&g->node[i].work);
+  }
+  free(g);
+}

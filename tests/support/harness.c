@@ -1,0 +1,173 @@
+/* harness.c - Check under MPI. */
+#include "tests/support/harness.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "tests/support/fake_device.h"
+
+static ts_fixture shared; /* for ts_test_all */
+
+static void start_on_device(ts_fixture *f) {
+  const ts_world_options w = {.ordered = true, .timeout_s = 60};
+  ck_assert_ok(ts_world_create(&f->world, f->device, &w));
+  ck_assert_ok(ts_comm_create(f->world, &f->comm, TS_GROUP_WORLD, "test"));
+  ck_assert_ok(
+      ts_lane_create(f->device, &f->lane, "test compute", TS_LANE_COMPUTE));
+  f->rank = ts_world_rank(f->world);
+  f->size = ts_world_size(f->world);
+}
+
+void ts_fixture_start(ts_fixture *f, bool serial, int n_threads) {
+  const ts_device_options d = {
+      .serial = serial, .n_threads = n_threads, .timeout_s = 60};
+  ck_assert_ok(ts_device_create(&f->device, "host", &d));
+  start_on_device(f);
+}
+
+void ts_fixture_start_device(ts_fixture *f, bool serial, int n_threads) {
+  ck_assert_ok(ts_test_device(&f->device, serial, n_threads));
+  start_on_device(f);
+}
+
+void ts_fixture_stop(ts_fixture *f) {
+  ts_lane_destroy(f->lane);
+  ts_comm_destroy(f->comm);
+  ts_world_destroy(f->world);
+  ts_device_destroy(f->device);
+}
+
+const char *ts_test_backend(void) {
+  const char *name = getenv("TESSERA_BACKEND");
+  return name && *name ? name : "host";
+}
+
+static bool is_fake(void) {
+  return !strcmp(ts_test_backend(), "fake");
+}
+
+ts_err ts_test_device(ts_device **d, bool serial, int n_threads) {
+  const ts_device_options o = {
+      .serial = serial, .n_threads = n_threads, .timeout_s = 60};
+  const ts_fake_options fake = {
+      .serial = serial, .id = "fake", .slow_us = 20, .timeout_s = 60};
+  if (is_fake()) return ts_fake_create(d, &fake);
+  return ts_device_create(d, ts_test_backend(), &o);
+}
+
+ts_err ts_test_kernels(ts_kernels *k) {
+  if (is_fake()) return ts_fake_kernels(k, NULL);
+  return ts_kernels_fill_sparse(k, ts_test_backend(), NULL);
+}
+
+void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes) {
+  ts_lane *lane;
+  if (!ts_device_is_apart(d)) {
+    if (bytes) memcpy(dst, src, bytes);
+    return;
+  }
+  if (!bytes) return;
+  if (ts_fake_has(dst) || ts_fake_has(src)) { /* a million times */
+    memcpy(ts_fake_alias(dst), ts_fake_alias(src), bytes);
+    return;
+  }
+  ck_assert_ok(ts_lane_create(d, &lane, "test copies", TS_LANE_DATA));
+  ck_assert_ok(ts_lane_copy(lane, dst, src, bytes));
+  ck_assert_ok(ts_lane_sync(lane));
+  ts_lane_destroy(lane);
+}
+
+void ts_test_get(ts_device *d, void *dst, const void *src, size_t bytes) {
+  ts_test_put(d, dst, src, bytes);
+}
+
+void *ts_test_borrow(ts_device *d, const void *p, size_t bytes) {
+  if (!ts_device_is_apart(d)) return (void *)(uintptr_t)p;
+  void *x = malloc(bytes + 1);
+  ck_assert_ptr_nonnull(x);
+  ts_test_get(d, x, p, bytes);
+  return x;
+}
+
+void ts_test_return(ts_device *d, const void *p, void *x, size_t bytes,
+                    bool put) {
+  if (!ts_device_is_apart(d)) return;
+  if (put) ts_test_put(d, (void *)(uintptr_t)p, x, bytes);
+  free(x);
+}
+
+void *ts_test_lend(ts_device *d, const void *x, size_t bytes, bool put) {
+  ts_buffer b;
+  if (!ts_device_is_apart(d) || !bytes) return (void *)(uintptr_t)x;
+  ck_assert_ok(ts_buffer_create(&b, d, bytes, TS_SPACE_DEVICE, TS_TAG_MISC));
+  if (put) ts_test_put(d, b.ptr, x, bytes);
+  return b.ptr;
+}
+
+void ts_test_reclaim(ts_device *d, const void *x, const void *lent,
+                     size_t bytes, bool get) {
+  ts_buffer b = {.ptr = (void *)(uintptr_t)lent,
+                 .bytes = bytes,
+                 .space = TS_SPACE_DEVICE,
+                 .tag = TS_TAG_MISC,
+                 .owned = true,
+                 .device = d};
+  if (lent == x) return;
+  if (get) ts_test_get(d, (void *)(uintptr_t)x, lent, bytes);
+  ts_buffer_reset(&b);
+}
+
+/* The device is there on all ranks or the test is skipped on all. */
+static bool missing(void) {
+  ts_device *d = NULL;
+  const ts_err err = ts_mpi_agree(ts_test_device(&d, true, 1));
+  ts_device_destroy(d);
+  if (err != TS_ERR_DECK) return false;
+  if (ts_mpi_rank() == 0) printf("SKIPPED: %s\n", ts_err_message());
+  ts_err_clear();
+  return true;
+}
+
+bool ts_test_all(bool cond) {
+  /* Good ranks are counted: a sum that loses parts must not look like none
+   * that is bad. */
+  double good = cond ? 1 : 0;
+  if (ts_comm_sum_f64(shared.comm, &good, 1) != TS_OK) return false;
+  return cond && good == ts_comm_size(shared.comm);
+}
+
+int ts_test_main(int argc, char **argv, Suite *(*suite)(void)) {
+  if (ts_mpi_start(&argc, &argv) != TS_OK) {
+    fprintf(stderr, "%s\n", ts_err_message());
+    return EXIT_FAILURE;
+  }
+  ts_log_rank(ts_mpi_rank(), ts_mpi_size());
+  if (missing()) {
+    ts_mpi_stop();
+    return 77;
+  }
+  /* A comm of its own, serial: usable beside whatever a test does. */
+  const ts_device_options d = {.serial = true, .n_threads = 1};
+  const ts_world_options w = {.ordered = true, .timeout_s = 100};
+  if (ts_device_create(&shared.device, "host", &d) != TS_OK ||
+      ts_world_create(&shared.world, shared.device, &w) != TS_OK ||
+      ts_comm_create(shared.world, &shared.comm, TS_GROUP_WORLD, "harness") !=
+          TS_OK)
+    return EXIT_FAILURE;
+  SRunner *runner = srunner_create(suite());
+  srunner_set_fork_status(runner, CK_NOFORK);
+  srunner_run_all(runner, ts_mpi_rank() == 0 ? CK_NORMAL : CK_SILENT);
+  const bool passed = ts_test_all(srunner_ntests_failed(runner) == 0);
+  srunner_free(runner);
+  ts_comm_destroy(shared.comm);
+  ts_world_destroy(shared.world);
+  ts_device_destroy(shared.device);
+  ts_mpi_stop();
+  /* A failed test leaves what it held: only a passed run is looked at. */
+  if (passed && ts_mem_leaks() > 0) return EXIT_FAILURE;
+  return passed ? EXIT_SUCCESS : EXIT_FAILURE;
+}
