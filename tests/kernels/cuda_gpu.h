@@ -1,5 +1,5 @@
-/* cuda_gpu.h - a GPU for suites of its kernels (tests/kernels/test_cuda_*_gpu.c), and
- * the end of those programs where there is none. */
+/* cuda_gpu.h - a GPU for suites of its kernels (test_cuda_*_gpu.c), and the
+ * end of those programs where there is none. */
 #ifndef TS_TESTS_CUDA_GPU_H
 #define TS_TESTS_CUDA_GPU_H
 

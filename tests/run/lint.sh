@@ -6,7 +6,7 @@ complain() { echo "$1"; bad=1; }
 code=$(find src io cuda tests -name '*.[ch]' -o -name '*.cu' | sort)
 nocuda=$(find src io tests -name '*.[ch]' | sort)
 # CUDA, NCCL and cuBLAS stay in cuda/ and its tests.
-grep -nE '^ *# *include *[<"](cuda|nccl|cublas|cub/)' $(echo "$nocuda" | grep -vE '^tests/(test_)?cuda') && complain "a CUDA header outside cuda/"
+grep -nE '^ *# *include *[<"](cuda|nccl|cublas|cub/)' $(echo "$nocuda" | grep -vE '^tests/(support/emulated|[a-z]+/(test_)?cuda)') && complain "a CUDA header outside cuda/"
 # Only the MPI backend moves data with MPI; io/ has MPI-IO, tests their start.
 grep -nE '\bMPI_(I?send|I?recv|I?all|I?bcast|I?reduce|I?gather|I?scatter|Wait|Test)' $nocuda \
   | grep -vE '^(src/runtime/comm_mpi|io/checkpoint_mpio)' && complain "MPI data movement outside comm_mpi"
