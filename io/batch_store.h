@@ -4,7 +4,7 @@
  * All of a batch lies in one arena.  With data.input = "columns" a source
  * writes each feature's ids there; with "kjt" it writes them to a second
  * arena, from which ts_batch_store_end puts all features' ids, lengths and
- * weights together, as one array each. */
+ * weights together, as one array each.  All of it is Local. */
 #ifndef TS_IO_BATCH_STORE_H
 #define TS_IO_BATCH_STORE_H
 

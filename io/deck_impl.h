@@ -1,4 +1,5 @@
-/* deck_impl.h - reading of decks, in parts; private to deck*.c. */
+/* deck_impl.h - reading of decks, in parts; private to deck*.c.
+ * All of it is Local. */
 #ifndef TS_IO_DECK_IMPL_H
 #define TS_IO_DECK_IMPL_H
 

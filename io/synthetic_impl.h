@@ -1,4 +1,5 @@
-/* synthetic_impl.h - samples of synthetic data; private to io/synthetic*.c. */
+/* synthetic_impl.h - samples of synthetic data; private to io/synthetic*.c.
+ * All of it is Local. */
 #ifndef TS_IO_SYNTHETIC_IMPL_H
 #define TS_IO_SYNTHETIC_IMPL_H
 

@@ -4,7 +4,7 @@
  * one schema table in io/schema.c (which also makes `help deck` and
  * doc/deck); all strings are owned by it, all paths absolute.  Everything
  * else only reads it.  Keys that belong to later work are kept in the schema
- * and refused with a value that this version lacks. */
+ * and refused with a value that this version lacks.  All of it is Local. */
 #ifndef TS_BASE_CONFIG_H
 #define TS_BASE_CONFIG_H
 

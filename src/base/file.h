@@ -2,7 +2,7 @@
  * signal, is a point of base/fault.h, and leaves errno.
  *
  * What is written is never written through a symbolic link: somebody else may
- * have planted it in a folder that others write to. */
+ * have planted it in a folder that others write to.  All of it is Local. */
 #ifndef TS_BASE_FILE_H
 #define TS_BASE_FILE_H
 

@@ -1,4 +1,5 @@
-/* interact.h - scratch of the host's interaction kernels. */
+/* interact.h - scratch of the host's interaction kernels.
+ * All of it is Local. */
 #ifndef TS_DENSE_INTERACT_H
 #define TS_DENSE_INTERACT_H
 

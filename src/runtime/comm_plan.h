@@ -1,5 +1,5 @@
 /* comm_plan.h - what an operation reads, writes and sends to whom: arithmetic
- * alone, no message and no memory is touched. */
+ * alone, no message and no memory is touched.  All of it is Local. */
 #ifndef TS_RUNTIME_COMM_PLAN_H
 #define TS_RUNTIME_COMM_PLAN_H
 

@@ -2,7 +2,7 @@
  *
  * Always on: lanes say when a task begins and ends, comms when an operation
  * does.  Messages are exposed while no lane of this rank works.  Waiting is
- * no work.  Thread-safe; of this process. */
+ * no work.  Thread-safe; of this process.  All of it is Local. */
 #ifndef TS_RUNTIME_OVERLAP_H
 #define TS_RUNTIME_OVERLAP_H
 

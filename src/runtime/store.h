@@ -12,7 +12,7 @@
  * read and write move rows between the two in batches, rows ascending, so
  * that a disk sees them in order: by copies in memory, as long as what is
  * copied is there; else by what the store has for it.  A line may be moved by
- * any thread, by one at a time. */
+ * any thread, by one at a time.  All of it is Local. */
 #ifndef TS_RUNTIME_STORE_H
 #define TS_RUNTIME_STORE_H
 

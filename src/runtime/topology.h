@@ -1,4 +1,5 @@
-/* topology.h - CPUs that this rank may use, and what the machine is. */
+/* topology.h - CPUs that this rank may use, and what the machine is.
+ * All of it is Local. */
 #ifndef TS_RUNTIME_TOPOLOGY_H
 #define TS_RUNTIME_TOPOLOGY_H
 
