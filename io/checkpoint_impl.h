@@ -9,7 +9,7 @@
 /* A checksum covers this many bytes of a dataset. */
 enum { TS_BLOCK_BYTES = 1 << 20 };
 
-/* What is summed and written at a time. */
+/* Bytes that are summed and written at a time. */
 enum { TS_BITE_BYTES = 8 * TS_BLOCK_BYTES };
 
 static inline int64_t ts_blocks(int64_t n_bytes) {
@@ -79,8 +79,8 @@ int64_t ts_ckpt_turn_rows(const ts_ckpt_item *);
 int64_t ts_ckpt_turns(const ts_ckpt_item *, int n_ranks);
 
 /* checkpoint_finite.c: NAN error that names ITEM and the row where N_BYTES
- * from byte AT on hold a weight that is not finite.  Of model/ alone: a
- * checkpoint with such a weight is of no use. */
+ * from byte AT on hold a weight that is not finite.  Only items of model/ are
+ * checked: a checkpoint with such a weight is useless. */
 ts_err ts_ckpt_check_finite(ts_ckpt *, const ts_ckpt_item *, const void *data,
                             int64_t at, int64_t n_bytes);
 

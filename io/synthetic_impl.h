@@ -7,7 +7,7 @@
 
 enum { TS_SYNTHETIC_TASKS = 32 };
 
-/* What a number is for. */
+/* The use of a number: part of its key. */
 enum {
   TS_USE_LABEL,
   TS_USE_DENSE,

@@ -49,8 +49,8 @@ typedef enum {
   TS_SHARD_COUNT
 } ts_shard_kind;
 
-/* Of a table or of the dense parameters; NAN floats mean "not given: the
- * optimizer's default". */
+/* The optimizer of a table or of the dense parameters.  A float that is NAN was
+ * not given: the optimizer's default holds. */
 typedef struct ts_optim_config {
   char *kind;
   double lr, eps, beta1, beta2, momentum, eta, weight_decay;

@@ -1,6 +1,6 @@
 /* fully_sharded.c - parameters, gradients and optimizer state cut over the
- * ranks; layers are gathered as they are used.  What a group goes through is
- * told in fully_sharded.h. */
+ * ranks; layers are gathered as they are used.  fully_sharded.h tells the life
+ * of a group. */
 #include "dense/fully_sharded.h"
 
 #include <string.h>

@@ -2,9 +2,9 @@
  * fully_sharded*.c and its tests.
  *
  * Parameters are gathered and reduced in groups, by default one per layer.
- * Of each parameter a rank keeps the rows that torch.chunk would give it:
- * c = ceil(rows / W) from c * rank on, padded to c; the last ranks may have
- * none.  A group's shard is its parameters' pieces one after the other (S
+ * A rank keeps the rows of each parameter that torch.chunk would give it: c =
+ * ceil(rows / W) from c * rank on, padded to c; the last ranks may have none.
+ * A group's shard is its parameters' pieces one after the other (S
  * floats), its flat the shards of all ranks, [W][S], and its whole the
  * parameters as the model wants them.
  *
@@ -12,9 +12,9 @@
  *     grads --copy-in--> input --reduce-scatter--> shard's gradient --> update
  *
  * Flats, wholes, gradients and inputs live in slots as large as the largest
- * group needs.  Who takes a slot waits on its own lane for the last use, so
- * memory is bounded by the number of slots whatever the model's depth, and
- * the host never waits. */
+ * group needs.  Taking a slot makes one's own lane wait for the slot's last
+ * use, so memory is bounded by the number of slots whatever the model's depth,
+ * and the host never waits. */
 #ifndef TS_DENSE_FULLY_SHARDED_H
 #define TS_DENSE_FULLY_SHARDED_H
 
@@ -67,7 +67,7 @@ typedef struct ts_fully_sharded_group {
   double *stats;
 } ts_fully_sharded_group;
 
-/* What happens to groups, in the order of the host. */
+/* Events of groups, in the order in which the host enqueues them. */
 typedef enum {
   TS_FULLY_SHARDED_GATHER,  /* its all-gather is begun */
   TS_FULLY_SHARDED_OPEN,    /* its flat has been copied out */

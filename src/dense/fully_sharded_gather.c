@@ -35,8 +35,8 @@ static int32_t first_flat(const ts_fully_sharded *d, int pass) {
              : TS_FULLY_SHARDED_WHOLE + 1;
 }
 
-/* What group I gathers early in PASS: its list, or in backward the group
- * before it. */
+/* The K-th group that group I gathers early in PASS: of its list, or in
+ * backward the group before it. */
 static int32_t early(const ts_fully_sharded *d, int32_t i, int pass,
                      int32_t k) {
   const ts_fully_sharded_group *g = &d->groups[i];

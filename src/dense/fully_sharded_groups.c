@@ -47,7 +47,7 @@ done:
   return err;
 }
 
-/* Which entry of dense.groups each layer is in. */
+/* Finds the entry of dense.groups that each layer is in. */
 static ts_err match_entries(ts_layers *l, const ts_config *c) {
   for (int32_t e = 0; e < c->dense.n_groups; e++) {
     const ts_strings *names = &c->dense.groups[e].layers;
@@ -177,7 +177,8 @@ done:
   return err;
 }
 
-/* What a block of ranks, or each rank, keeps from forward to backward. */
+/* Memory for what a block of ranks, or each rank, keeps from forward to
+ * backward. */
 static ts_err make_kept(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   if (!d->base.spec.training || (d->block == d->n_ranks && !d->keeps_whole))
@@ -205,8 +206,8 @@ static ts_err group_named(int32_t *group, const ts_layers *l, const char *key,
   return no_layer(l, key, name);
 }
 
-/* Of two entries for a layer the last counts, so that an empty one restores
- * what is done without any. */
+/* Where a layer has two entries the last one counts, so an empty entry restores
+ * the default. */
 static ts_err take_list(ts_fully_sharded *d, const ts_layers *l,
                         const char *key, ts_pass pass,
                         const ts_prefetch_config *entry) {

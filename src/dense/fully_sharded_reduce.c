@@ -122,7 +122,8 @@ done:
   return err;
 }
 
-/* What follows a group's reduction, beside the rest of the backward pass. */
+/* Enqueues what comes after a group's reduction, beside the rest of the
+ * backward pass. */
 static ts_err after(ts_fully_sharded *d, ts_fully_sharded_group *g) {
   ts_err err = TS_OK;
   const bool update = d->in_backward && d->sync;

@@ -30,9 +30,8 @@ typedef struct ts_parallel_stat {
   int64_t sent_bytes;   /* to other ranks, in them */
 } ts_parallel_stat;
 
-/* What this rank holds of a parameter: rows (elements of a vector) [row0,
- * row0 + n_rows) of w and of each state, which every rank holds alike where
- * REPLICATED. */
+/* This rank's part of a parameter: rows (elements of a vector) [row0, row0 +
+ * n_rows) of w and of each state.  REPLICATED: every rank holds the same. */
 typedef struct ts_param_piece {
   bool replicated;
   int64_t row0, n_rows;

@@ -23,7 +23,7 @@ enum {
                          products go by single floats */
 };
 
-/* What N floats take up there. */
+/* Floats that N of them take up there, with padding. */
 static inline int64_t ts_param_room(int64_t n) {
   return (n + TS_PARAM_ALIGN - 1) / TS_PARAM_ALIGN * TS_PARAM_ALIGN;
 }

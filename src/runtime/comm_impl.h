@@ -23,7 +23,7 @@ typedef struct ts_comm_ops {
   ts_err (*open)(ts_comm *); /* collective; no operation is under way */
   void (*close)(ts_comm *);
   ts_err (*prepare)(ts_op *); /* takes an operation over as it begins */
-  /* What was begun last is not enqueued yet: *BUSY.  Finds errors, too. */
+  /* *BUSY: the operation begun last is not enqueued yet.  Finds errors, too. */
   ts_err (*poll)(ts_comm *, bool *busy);
   void (*fail)(ts_comm *); /* an operation has failed: ends those under way */
 } ts_comm_ops;
@@ -76,7 +76,7 @@ struct ts_comm {
  * and sets *LAST when nothing follows once they are complete. */
 typedef ts_err (*ts_op_step)(ts_op *, bool *last);
 
-/* What a comm has for buffers that the host may not touch. */
+/* A comm's part for buffers that the host may not touch. */
 struct ts_comm_far {
   ts_lane *stream;  /* of the device, for the service thread alone */
   ts_buffer word;   /* pinned: the last operation done, for wait_word */

@@ -83,7 +83,7 @@ bool ts_wire_equal(const int64_t *n, int w);
 
 /* ---- the choice ---------------------------------------------------------- */
 
-/* What each rank says of its device. */
+/* Each rank's description of its device. */
 typedef struct ts_wire_place {
   char host[64], device[TS_DEVICE_ID];
 } ts_wire_place;

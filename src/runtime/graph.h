@@ -27,8 +27,8 @@ typedef struct ts_graph_counts {
   char why[160];       /* of the first cut; "" none */
 } ts_graph_counts;
 
-/* Of work that begins on LANE.  *OUT is NULL on devices that have none (the
- * host), or where submissions are waited for (run.lanes = "serial"); all
+/* A graph of work that begins on LANE.  *OUT is NULL on devices that have none
+ * (the host), or where submissions are waited for (run.lanes = "serial"); all
  * functions take that for a graph that is never open.  Destroyed before LANE,
  * after its work. */
 ts_err ts_graph_create(ts_graph **, ts_lane *);

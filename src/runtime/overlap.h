@@ -18,7 +18,8 @@ void ts_overlap_comm_end(const char *comm);
 
 /* Counts from now on. */
 void ts_overlap_reset(void);
-/* Of the operations of COMM, or of any (NULL), since the reset. */
+/* The overlap of the operations of COMM (NULL: of all comms) since the reset.
+ */
 ts_overlap ts_overlap_of(const char *comm);
 
 #endif

@@ -24,7 +24,7 @@
 
 typedef struct ts_store ts_store;
 
-/* Where rows are: store.c (host memory), store_file.c. */
+/* A kind of slow memory: store.c (the host's), store_file.c (a mapped file). */
 typedef struct ts_store_ops {
   /* Puts slow memory of BYTES at ADDRESS, zeroed. */
   ts_err (*map)(ts_store *, void *address, int64_t bytes, const char *dir);
