@@ -126,11 +126,6 @@ static void check_tier(ts_deck *d, int32_t t) {
   const char *dir = d->config->run.tier_dir;
   const char *name = x->name ? x->name : "";
   if (!ts_table_is_slow(x)) return;
-  if (x->sharding == TS_SHARD_DATA_PARALLEL)
-    ts_deck_error(d, s,
-                  "table %.80s: every rank has all of a data_parallel table: "
-                  "it can't be %s",
-                  name, x->kernel);
   if (x->cache.tier && !strcmp(x->cache.tier, "file") && (!dir || !*dir))
     ts_deck_error(d, s,
                   "table %.80s: cache.tier = \"file\" needs run.tier_dir, a "

@@ -62,7 +62,7 @@ static void written_rows(const ts_describe *d, int32_t table, const ts_shard *s,
                          int64_t *row0, int64_t *n) {
   *row0 = s->row0;
   *n = s->n_rows;
-  if (d->t->plan->tables[table].kind != TS_SHARD_DATA_PARALLEL) return;
+  if (!ts_shard_kind_is_replicated(d->t->plan->tables[table].kind)) return;
   const int64_t w = d->t->n_ranks, r = d->t->rank;
   *row0 = s->n_rows * r / w;
   *n = s->n_rows * (r + 1) / w - *row0;
