@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "io/deck_impl.h"
+#include "io/source.h"
 
 static const config_setting_t *at(const config_setting_t *root,
                                   const char *path) {
@@ -204,7 +205,8 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
                c->data.global_batch > 0, c->data.batch_per_rank > 0);
   check_one_of(d, root, "run.steps", "run.epochs", c->run.steps > 0,
                c->run.epochs > 0);
-  if (!c->data.train.n && strcmp(c->data.format, "synthetic") != 0 &&
+  const ts_source_ops *format = ts_source_find(c->data.format);
+  if (!c->data.train.n && !(format && format->no_files) &&
       !(d->n_errors && (at(root, "data.train") || at(root, "data.format"))))
     ts_deck_error(d, NULL, "data.train is missing");
   if (strlen(c->data.csv.separator) != 1 &&

@@ -54,6 +54,7 @@ typedef struct ts_table_config {
   ts_strings features;
   ts_pooling pooling;
   bool weighted;
+  bool weighted_apart; /* so named in checkpoints: the model's say; no key */
   ts_dtype dtype;
   char *init_kind;   /* uniform | normal | constant */
   double init_scale; /* 0: 1/sqrt(rows) */

@@ -54,7 +54,7 @@
   X(csv)                                                                       \
   X(synthetic)
 
-/* ts_dense_optim_name in dense/optim.c. */
+/* Rows of the table in dense/optim.c. */
 #define TS_DENSE_OPTIMS(X)                                                     \
   X(sgd)                                                                       \
   X(momentum)                                                                  \

@@ -49,7 +49,7 @@ static ts_err find_views(ts_lot *lot) {
                "table %s: pooling = \"none\" gives rows as they are and takes "
                "no weights",
                c->name);
-    lot->late |= !strcmp(c->optimizer.kind, "none");
+    lot->late |= ts_param_is_table(c);
     lot->views[lot->n_views++] =
         (ts_view){.feature = f,
                   .table = t,

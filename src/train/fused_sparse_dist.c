@@ -98,5 +98,6 @@ const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {.name =
                                                        .n_behind = 1,
                                                        .n_filled = 1,
                                                        .has_ahead = true,
+                                                       .hides_input = true,
                                                        .check = check,
                                                        .train = train};

@@ -79,6 +79,7 @@ const ts_pipeline_ops ts_pipeline_semi_sync = {.name = "semi_sync",
                                                .n_cargo = 3,
                                                .n_behind = 1,
                                                .n_filled = 2,
+                                               .hides_input = true,
                                                .check = check,
                                                .train = train,
                                                .fence = fence};

@@ -35,7 +35,7 @@ static ts_err add_table(ts_describe *d, int32_t i) {
   ts_str full = {0}, name = {0};
   ts_ckpt_item *item;
   d->first[i] = d->ckpt->n_items;
-  TS_TRY(ts_param_table_name(&full, d->t->config, c));
+  TS_TRY(ts_param_table_name(&full, c));
   if (dense) TS_TRY(ts_param_optim_named(&own, d->t->config, full.text));
   const int n_states = dense ? ts_dense_optim_n_states(&own) : optim->n_states;
   TS_TRY(ts_str_append(&name, "model/%s", full.text));
