@@ -5,6 +5,13 @@
 
 #include "train/trainer.h"
 
+/* Settings that `tessera bench pipeline` has a row of its own for. */
+typedef struct ts_pipeline_variant {
+  const char *lookup, *lane; /* pipeline.lookup without "_optimizer" and
+                                pipeline.lookup_lane, or NULL */
+  bool stash; /* pipeline.stash_gradients; not with optimizer.in_backward */
+} ts_pipeline_variant;
+
 typedef struct ts_pipeline_ops {
   const char *name;
   int n_cargo;    /* batches under way at most, the one in training included */
@@ -18,6 +25,8 @@ typedef struct ts_pipeline_ops {
   bool hides_rows;  /* and fetching rows of slow memory, on the lane "ahead" */
   bool has_graph;   /* enqueues a step's parts between ts_step_graph_begin and
                        _end */
+  const ts_pipeline_variant *variants; /* (n_variants) */
+  int n_variants;                      /* 0: it has no settings */
   /* DECK errors: what this pipeline can't do. */
   ts_err (*check)(const ts_trainer *); /* may be NULL */
   /* Trains on batch 0, and moves those behind it on.  RESULT has their stops
