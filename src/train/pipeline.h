@@ -1,9 +1,16 @@
 /* pipeline.h - the order in which the stages of a step run, and on which
- * lanes.  One file per pipeline (base.c, ...), registered in pipeline.c. */
+ * lanes.  One file per pipeline (base.c, ...), listed in base/kinds.h. */
 #ifndef TS_TRAIN_PIPELINE_H
 #define TS_TRAIN_PIPELINE_H
 
 #include "train/trainer.h"
+
+/* Settings that `tessera bench pipeline` has a row of its own for. */
+typedef struct ts_pipeline_variant {
+  const char *lookup, *lane; /* pipeline.lookup without "_optimizer" and
+                                pipeline.lookup_lane, or NULL */
+  bool stash; /* pipeline.stash_gradients; not with optimizer.in_backward */
+} ts_pipeline_variant;
 
 typedef struct ts_pipeline_ops {
   const char *name;
@@ -14,6 +21,12 @@ typedef struct ts_pipeline_ops {
   int n_filled;   /* of these, sent and judged before a step begins */
   bool has_ahead; /* uses the lane "ahead" */
   bool has_depth; /* n_cargo and n_filled grow with cache.depth - 1 */
+  bool hides_input; /* input dist runs beside the step before */
+  bool hides_rows;  /* and fetching rows of slow memory, on the lane "ahead" */
+  bool has_graph;   /* enqueues a step's parts between ts_step_graph_begin and
+                       _end */
+  const ts_pipeline_variant *variants; /* (n_variants) */
+  int n_variants;                      /* 0: it has no settings */
   /* DECK errors: what this pipeline can't do. */
   ts_err (*check)(const ts_trainer *); /* may be NULL */
   /* Trains on batch 0, and moves those behind it on.  RESULT has their stops
@@ -48,6 +61,7 @@ int ts_pipeline_n_cargo(const ts_config *, bool apart);
  * the pipeline as wholes. */
 int ts_pipeline_depth(const ts_config *);
 
-const ts_pipeline_ops *ts_pipeline_find(const char *name);
+const ts_pipeline_ops *ts_pipeline_find(const char *name); /* NULL: none */
+const ts_pipeline_ops *ts_pipeline_at(int i); /* in order; NULL: the end */
 
 #endif

@@ -183,6 +183,30 @@ START_TEST(counts_a_sample) {
 }
 END_TEST
 
+/* "by_size" wants t0 everywhere, since it is tiny; of what `allow` leaves it
+ * takes what this order has first. */
+START_TEST(by_size_falls_back) {
+  static const char *const order[] = {
+      "table_wise", "column_wise", "table_column_wise", "table_row_wise",
+      "row_wise",   "grid",        "data_parallel"};
+  enum { N = sizeof order / sizeof *order };
+  ts_setting x;
+  setting(&x, 1, 4, 2);
+  x.tables[0].rows = 100;
+  for (int i = 0; i < N - 1; i++) {
+    for (int k = i; k < N - 1; k++) {
+      char *allow[] = {(char *)order[k], (char *)order[i]};
+      ts_plan *p = NULL;
+      x.tables[0].allow = (ts_strings){allow, 2};
+      ck_assert_ok(ts_plan_make(&p, &x.config, x.nodes));
+      ck_assert_str_eq(ts_shard_kind_name(p->tables[0].kind), order[i]);
+      ts_plan_destroy(p);
+    }
+  }
+  settle(&x);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("planner");
   TCase *tc = tcase_create("planner");
@@ -194,6 +218,7 @@ static Suite *suite(void) {
   tcase_add_test(tc, fits_nowhere);
   tcase_add_test(tc, skew_counts);
   tcase_add_test(tc, counts_a_sample);
+  tcase_add_test(tc, by_size_falls_back);
   suite_add_tcase(s, tc);
   return s;
 }
