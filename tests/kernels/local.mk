@@ -32,10 +32,8 @@ cuda_cache = tests/kernels/cuda_cache.c tests/kernels/cuda_cache.h \
   tests/kernels/cuda_cache_sides.c tests/kernels/cuda_cache_sides.h
 cuda_numbers = tests/kernels/cuda_numbers.c tests/kernels/cuda_numbers.h
 cuda_block = tests/kernels/cuda_block.c tests/kernels/cuda_block.h $(cuda_numbers)
-cuda_flat = tests/kernels/cuda_flat.c tests/kernels/cuda_flat.h $(cuda_block)
 cuda_views = tests/kernels/cuda_views.c tests/kernels/cuda_views.h tests/kernels/cuda_views_codes.c \
   tests/kernels/cuda_views_case.h $(cuda_block)
-cuda_loss = tests/kernels/cuda_loss.c tests/kernels/cuda_loss.h $(cuda_numbers)
 cuda_dense = tests/kernels/cuda_dense.c tests/kernels/cuda_dense.h tests/kernels/cuda_dense_rows.c \
   $(cuda_numbers)
 EXTRA_DIST += tests/support/emulated/cuda_emulate.h tests/support/emulated/cuda_emulate_math.h \
@@ -105,33 +103,17 @@ tests_kernels_test_cuda_unpack_SOURCES = tests/kernels/test_cuda_unpack.c \
 tests_kernels_test_cuda_unpack_LDADD = $(cuda_test_libs)
 tests_kernels_test_cuda_unpack_LINK = $(cuda_test_link)
 
-# Loss and metrics, in the same way.
-check_PROGRAMS += tests/kernels/test_cuda_loss
-tests_kernels_test_cuda_loss_SOURCES = tests/kernels/test_cuda_loss.c $(cuda_loss) \
-  tests/kernels/loss_emulated.cc
-tests_kernels_test_cuda_loss_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_loss_LINK = $(cuda_test_link)
-
 # The dot interaction, cross layers and what goes with them, in the same way.
 check_PROGRAMS += tests/kernels/test_cuda_dense
 tests_kernels_test_cuda_dense_SOURCES = tests/kernels/test_cuda_dense.c $(cuda_dense) \
   tests/kernels/dense_emulated.cc
 tests_kernels_test_cuda_dense_LDADD = $(cuda_test_libs)
 tests_kernels_test_cuda_dense_LINK = $(cuda_test_link)
-# Flat arrays and the dense optimizers, in the same way.
-check_PROGRAMS += tests/kernels/test_cuda_flat
-tests_kernels_test_cuda_flat_SOURCES = tests/kernels/test_cuda_flat.c $(cuda_flat) \
-  tests/kernels/flat_emulated.cc
-tests_kernels_test_cuda_flat_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_flat_LINK = $(cuda_test_link)
 endif
 
 # The same suites on a GPU.
 cuda_gpu = tests/kernels/cuda_gpu.c tests/kernels/cuda_gpu.h
 if HAVE_CUDA
-check_PROGRAMS += tests/kernels/test_cuda_loss_gpu
-tests_kernels_test_cuda_loss_gpu_SOURCES = tests/kernels/test_cuda_loss_gpu.c $(cuda_loss) \
-  $(cuda_gpu)
 
 check_PROGRAMS += tests/kernels/test_cuda_unpack_gpu
 tests_kernels_test_cuda_unpack_gpu_SOURCES = tests/kernels/test_cuda_unpack_gpu.c \
@@ -161,13 +143,12 @@ check_PROGRAMS += tests/kernels/test_cuda_views_gpu
 tests_kernels_test_cuda_views_gpu_SOURCES = tests/kernels/test_cuda_views_gpu.c $(cuda_views) \
   $(cuda_gpu)
 
-check_PROGRAMS += tests/kernels/test_cuda_flat_gpu
-tests_kernels_test_cuda_flat_gpu_SOURCES = tests/kernels/test_cuda_flat_gpu.c $(cuda_flat) \
-  $(cuda_gpu)
-
 check_PROGRAMS += tests/kernels/test_cuda_entries_gpu
 tests_kernels_test_cuda_entries_gpu_SOURCES = tests/kernels/test_cuda_entries_gpu.c \
   tests/kernels/cuda_entries_cases.c tests/kernels/cuda_entries_cases.h
 
 check_PROGRAMS += tests/dense/test_cuda_products_gpu
 endif
+
+kernel_contracts = tests/kernels/loss tests/kernels/flat
+check_PROGRAMS += $(kernel_contracts)
