@@ -6,6 +6,9 @@
 #include <sys/mman.h>
 
 #include "tests/support/fake_device.h"
+#ifdef HAVE_EMULATED
+#include "tests/support/emulated/emulated.h"
+#endif
 
 /* ---- numbers ------------------------------------------------------------- */
 
@@ -41,19 +44,20 @@ float kt_number(int low, int high) {
 
 enum { WHO_MAX = 12 };
 typedef struct who {
-  char name[48];
+  char name[64];
   ts_kernels kernels;
   int threads;
+  int gpu; /* of gpus */
+  ts_device *device;
+  ts_lane *lane;
 } who;
 
 static who all_who[WHO_MAX], *now; /* NULL: the oracle */
 static int n_who;
 static ts_kernels oracle;
-static ts_device *device;
-static ts_lane *lane;
 
-static bool is_host(void) {
-  return !strcmp(ts_test_backend(), "host");
+static bool is(const char *backend) {
+  return !strcmp(ts_test_backend(), backend);
 }
 
 const char *kt_who(void) {
@@ -64,30 +68,56 @@ bool kt_is(const char *isa) {
   return now && !strcmp(now->kernels.isa, isa);
 }
 
-ts_device *kt_device(void) {
-  return now ? device : NULL;
+/* All that there is; a little; so little that rows go by chunks of columns and
+ * grids of a few blocks go on with their stride. */
+enum { GPUS = 3 };
+#ifdef HAVE_EMULATED
+static const ts_emulated_gpu gpus[GPUS] = {
+    {0},
+    {.n_sms = 3, .shared_bytes = 40 << 10},
+    {.n_sms = 1, .shared_bytes = 7 << 10}};
+
+static void use_gpu(int i) {
+  ts_emulated_set_gpu(&gpus[i]);
+  ts_emulated_set_order((uint64_t)i * 77);
+  ts_emulated_set_fill(i ? 0xff : 0xa5);
 }
 
-static void add_who(const ts_kernels *k, int threads) {
+static int shared_bytes(int gpu) {
+  return gpus[gpu].shared_bytes ? gpus[gpu].shared_bytes : 227 << 10;
+}
+
+int64_t kt_launches(const char *name) {
+  return now && is("emulated") ? ts_emulated_launches(name) : -1;
+}
+#else
+static void use_gpu(int i) {
+  (void)i;
+}
+
+static int shared_bytes(int gpu) {
+  (void)gpu;
+  return 0;
+}
+
+int64_t kt_launches(const char *name) {
+  (void)name;
+  return -1;
+}
+#endif
+
+static who *add_who(const ts_kernels *k, int threads) {
   ck_assert_int_lt(n_who, WHO_MAX);
   who *w = &all_who[n_who++];
-  w->kernels = *k;
-  w->threads = threads;
+  *w = (who){.kernels = *k, .threads = threads};
   snprintf(w->name, sizeof w->name, "%s on %d threads", k->isa, threads);
+  return w;
 }
 
-static void start(void) {
+static void add_host(void) {
   static const char *const isas[] = {"ref", "avx2", "avx512", "avx512_bf16"};
   ts_kernels k;
-  n_who = 0;
-  ck_assert_ok(ts_kernels_fill(&oracle, "host", "ref"));
-  ck_assert_ok(ts_test_device(&device, true, 1));
-  ck_assert_ok(ts_lane_create(device, &lane, "kernels", TS_LANE_COMPUTE));
-  if (!is_host()) {
-    ck_assert_ok(ts_test_kernels(&k));
-    add_who(&k, 1);
-  }
-  for (int i = 0; is_host() && i < TEST_COUNT(isas); i++) {
+  for (int i = 0; i < TEST_COUNT(isas); i++) {
     if (ts_kernels_fill(&k, "host", isas[i]) != TS_OK) {
       ts_err_clear(); /* this CPU has no more */
       break;
@@ -96,16 +126,34 @@ static void start(void) {
   }
 }
 
+static void start(void) {
+  ts_kernels k;
+  n_who = 0;
+  ck_assert_ok(ts_kernels_fill(&oracle, "host", "ref"));
+  ck_assert_ok(ts_test_kernels(&k));
+  if (is("host"))
+    add_host();
+  else
+    for (int i = 0; i < (is("emulated") ? GPUS : 1); i++) {
+      who *w = add_who(&k, 1);
+      w->gpu = i;
+      snprintf(w->name, sizeof w->name, "%s, GPU %d", ts_test_backend(), i);
+    }
+  for (who *w = all_who; w < all_who + n_who; w++) {
+    if (is("emulated")) use_gpu(w->gpu);
+    ck_assert_ok(ts_test_device(&w->device, true, 1));
+    ck_assert_ok(
+        ts_lane_create(w->device, &w->lane, "kernels", TS_LANE_COMPUTE));
+  }
+}
+
 static void stop(void) {
   kt_begin();
   omp_set_num_threads(1);
-  ts_lane_destroy(lane);
-  ts_device_destroy(device);
-}
-
-int64_t kt_launches(const char *name) {
-  (void)name;
-  return -1;
+  for (who *w = all_who; w < all_who + n_who; w++) {
+    ts_lane_destroy(w->lane);
+    ts_device_destroy(w->device);
+  }
 }
 
 /* ---- arrays -------------------------------------------------------------- */
@@ -269,21 +317,21 @@ static void lend(array *a) {
   a->there = a->got;
   if (a->reached) {
     void *seen;
-    ck_assert_ok(ts_device_reach(device, &seen, a->got, a->all, true));
+    ck_assert_ok(ts_device_reach(now->device, &seen, a->got, a->all, true));
     a->there = seen;
-  } else if (ts_device_is_apart(device) && a->all) {
-    ck_assert_ok(ts_buffer_create(&a->buffer, device, a->all, TS_SPACE_DEVICE,
-                                  TS_TAG_MISC));
+  } else if (ts_device_is_apart(now->device) && a->all) {
+    ck_assert_ok(ts_buffer_create(&a->buffer, now->device, a->all,
+                                  TS_SPACE_DEVICE, TS_TAG_MISC));
     a->there = a->buffer.ptr;
-    ts_test_put(device, a->there, a->got, a->all);
+    ts_test_put(now->device, a->there, a->got, a->all);
   }
 }
 
 static void reclaim(array *a) {
   if (a->reached) {
-    ts_device_unreach(device, a->got, true);
+    ts_device_unreach(now->device, a->got, true);
   } else if (a->there != a->got) {
-    ts_test_get(device, a->got, a->there, a->all);
+    ts_test_get(now->device, a->got, a->there, a->all);
     ts_buffer_reset(&a->buffer);
   }
 }
@@ -304,7 +352,7 @@ static bool will_do(const array *a, size_t i) {
   if (a->how == KT_OWN) return true;
   if (a->how == KT_ANY_NAN) return isnan(want) && isnan(got);
   if (a->how == KT_BITS || !strcmp(now->kernels.isa, "ref")) return false;
-  return (is_host() || !strcmp(ts_test_backend(), "fake")) &&
+  return (is("host") || is("fake")) &&
          fabs(want - got) <=
              4e-6 * (fabs(want) + fabs(number(a, a->was + at))) + 3e-5;
 }
@@ -340,9 +388,10 @@ static void run_oracle(run *r) {
 
 static void run_tested(run *r) {
   at_step = 0;
+  if (is("emulated")) use_gpu(now->gpu);
   for (int i = 0; i < n_arrays; i++) lend(&arrays[i]);
-  ck_assert_ok(ts_lane_submit(lane, "kernel", task, &r, sizeof r));
-  ck_assert_ok(ts_lane_sync(lane));
+  ck_assert_ok(ts_lane_submit(now->lane, "kernel", task, &r, sizeof r));
+  ck_assert_ok(ts_lane_sync(now->lane));
   for (int i = 0; i < n_arrays; i++) reclaim(&arrays[i]);
 }
 
@@ -351,6 +400,7 @@ void kt_check(kt_call *call, const void *arg) {
   run_oracle(&r);
   ck_assert_ok(r.err);
   for (now = all_who; now < all_who + n_who; now++) {
+    if (is("emulated") && shared_bytes(now->gpu) < least_shared) continue;
     run_tested(&r);
     ck_assert_ok(r.err);
     ck_assert_int_eq(at_step, n_steps);
@@ -411,18 +461,6 @@ static void start_test(void) {
   kt_begin();
 }
 
-Suite *kt_suite(const kt_test *t, int n) {
-  Suite *s = suite_create(ts_test_backend());
-  TCase *c = tcase_create("contract");
-  tcase_set_timeout(c, 0);
-  tcase_add_unchecked_fixture(c, start, stop);
-  tcase_add_checked_fixture(c, start_test, NULL);
-  for (int i = 0; i < n; i++)
-    tcase_add_loop_test(c, t[i].test, 0, t[i].n ? t[i].n : 1);
-  suite_add_tcase(s, c);
-  return s;
-}
-
 /* Whether NAME is among NAMES, with blanks between them. */
 static bool among(const char *names, const char *name) {
   const size_t n = strlen(name);
@@ -431,18 +469,29 @@ static bool among(const char *names, const char *name) {
   return false;
 }
 
-int kt_main(int argc, char **argv, const char *kernels, Suite *(*suite)(void)) {
+static void skip_without(const char *kernels) {
   ts_kernels k;
-  if (ts_test_kernels(&k) == TS_OK) {
+  ck_assert_ok(ts_test_kernels(&k));
 #define LACKS(entry, params)                                                   \
   if (!k.entry && among(kernels, #entry)) {                                    \
     printf("SKIPPED: backend %s has no kernel %s\n", ts_test_backend(),        \
            #entry);                                                            \
-    return 77;                                                                 \
+    ts_mpi_stop();                                                             \
+    exit(77);                                                                  \
   }
-    TS_KERNEL_LIST(LACKS)
+  TS_KERNEL_LIST(LACKS)
 #undef LACKS
-  }
-  ts_err_clear();
-  return ts_test_main(argc, argv, suite);
+}
+
+Suite *kt_suite(const char *kernels, const kt_test *t, int n) {
+  Suite *s = suite_create(ts_test_backend());
+  TCase *c = tcase_create("contract");
+  skip_without(kernels);
+  tcase_set_timeout(c, 0);
+  tcase_add_unchecked_fixture(c, start, stop);
+  tcase_add_checked_fixture(c, start_test, NULL);
+  for (int i = 0; i < n; i++)
+    tcase_add_loop_test(c, t[i].test, 0, t[i].n ? t[i].n : 1);
+  suite_add_tcase(s, c);
+  return s;
 }

@@ -75,25 +75,23 @@ void kt_least_shared(int bytes);
 /* Launches of kernels with NAME in their names since the start; -1: nobody
  * counts them. */
 int64_t kt_launches(const char *name);
-ts_device *kt_device(void); /* of the run at hand; NULL: the oracle's */
 
 /* ---- the program --------------------------------------------------------- */
 
-/* KERNELS: entries of the table, "lookup weight_grad"; a backend that lacks
- * one is skipped (77), with its name. */
-int kt_main(int argc, char **argv, const char *kernels, Suite *(*suite)(void));
-#define KT_MAIN(kernels, ...)                                                  \
-  static Suite *suite(void) {                                                  \
-    const kt_test tests[] = {__VA_ARGS__};                                     \
-    return kt_suite(tests, TEST_COUNT(tests));                                 \
-  }                                                                            \
-  int main(int argc, char **argv) {                                            \
-    return kt_main(argc, argv, kernels, suite);                                \
-  }
 typedef struct kt_test {
   const TTest *test;
   int n; /* times; 0: once */
 } kt_test;
-Suite *kt_suite(const kt_test *, int n);
+/* KERNELS: entries of the table, "lookup weight_grad"; a backend that lacks
+ * one is skipped (77), with its name. */
+Suite *kt_suite(const char *kernels, const kt_test *, int n);
+
+/* All of a program: KT_MAIN("lookup", {a_test, 0}, {a_loop, 3}) */
+#define KT_MAIN(kernels, ...)                                                  \
+  static Suite *suite(void) {                                                  \
+    const kt_test tests[] = {__VA_ARGS__};                                     \
+    return kt_suite(kernels, tests, TEST_COUNT(tests));                        \
+  }                                                                            \
+  TS_TEST_MAIN(suite)
 
 #endif
