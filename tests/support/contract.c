@@ -64,6 +64,10 @@ const char *kt_who(void) {
   return now ? now->name : "the oracle";
 }
 
+bool kt_apart(void) {
+  return now && ts_device_is_apart(now->device);
+}
+
 bool kt_is(const char *isa) {
   return now && !strcmp(now->kernels.isa, isa);
 }

@@ -67,6 +67,8 @@ void *kt_ref(const void *p);
 void *kt_got(const void *p);
 /* Who is being tested. */
 const char *kt_who(void);
+/* In a call: this run's memory is not the host's. */
+bool kt_apart(void);
 /* The tested kernels' isa is NAME. */
 bool kt_is(const char *isa);
 /* GPUs with less shared memory than that have no room for the case; until
