@@ -1,4 +1,5 @@
-/* comm_cuda.h - what comms ask of the CUDA backend; private to cuda/. */
+/* comm_cuda.h - what comms ask of the CUDA backend; private to cuda/.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_CUDA_COMM_H
 #define TS_CUDA_COMM_H
 

@@ -5,7 +5,8 @@
  * their arguments: an entry runs inside a task, in the thread that submits it,
  * and launches on the stream of the lane whose task that is.  It never waits
  * for the device.  What fails there later is found by who waits for the lane,
- * and named with the lane and its last span. */
+ * and named with the lane and its last span.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_CUDA_IMPL_H
 #define TS_CUDA_IMPL_H
 

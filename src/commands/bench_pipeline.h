@@ -1,5 +1,6 @@
 /* bench_pipeline.h - what `tessera bench pipeline` measures; private to
- * bench_pipeline*.c. */
+ * bench_pipeline*.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_COMMANDS_BENCH_PIPELINE_H
 #define TS_COMMANDS_BENCH_PIPELINE_H
 

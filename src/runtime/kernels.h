@@ -7,7 +7,8 @@
  *
  * Kernels run inside lane tasks.  On the host they use the OpenMP threads of
  * the calling lane; results never depend on how work was cut by thread.
- * Which files provide them: src/backends.c. */
+ * Which files provide them: src/backends.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_KERNELS_H
 #define TS_RUNTIME_KERNELS_H
 

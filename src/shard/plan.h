@@ -4,7 +4,7 @@
  * /meta/plan.  A resumed run with the same deck and ranks reuses it.
  *
  * What shards a sharding type makes: its file, and ts_sharding_ops
- * (shard/sharding.h). */
+ * (shard/sharding.h).  All of it is Local. */
 #ifndef TS_SHARD_PLAN_H
 #define TS_SHARD_PLAN_H
 

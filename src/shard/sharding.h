@@ -4,7 +4,8 @@
  * are placed, what shape they have, and which output dist brings pooled
  * embeddings back (output_*.c; several types share one, which knows what it
  * costs).
- * What becomes of the tables of a type: lot.h, flight.h, message.h. */
+ * What becomes of the tables of a type: lot.h, flight.h, message.h.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_SHARDING_H
 #define TS_SHARD_SHARDING_H
 

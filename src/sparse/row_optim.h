@@ -11,7 +11,7 @@
  *
  * An update is zero to two rounds of row statistics, then apply.  Statistics
  * are sums over the row's elements, so that column shards can add theirs
- * (in shard order) before apply. */
+ * (in shard order) before apply.  All of it is Local. */
 #ifndef TS_SPARSE_ROW_OPTIM_H
 #define TS_SPARSE_ROW_OPTIM_H
 

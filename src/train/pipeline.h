@@ -1,5 +1,6 @@
 /* pipeline.h - the order in which the stages of a step run, and on which
- * lanes.  One file per pipeline (base.c, ...), listed in base/kinds.h. */
+ * lanes.  One file per pipeline (base.c, ...), listed in base/kinds.h.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_PIPELINE_H
 #define TS_TRAIN_PIPELINE_H
 
@@ -37,20 +38,21 @@ typedef struct ts_pipeline_ops {
   ts_err (*fence)(ts_trainer *);
 } ts_pipeline_ops;
 
-/* One optimizer step; the first call fills the pipeline.  STOP: what this
- * rank asks for.  Errors of the data are agreed; others are this rank's own. */
+/* One optimizer step; the first call fills the pipeline.  STOP: this rank's
+ * request.  Errors of the data are agreed; others are this rank's own.
+ * Collective. */
 ts_err ts_pipeline_step(ts_trainer *, ts_loader *, int stop, ts_step_result *);
 /* True when the batch AHEAD is there and is one to train on. */
 bool ts_pipeline_has(ts_trainer *, int ahead);
 /* input_end of the batch AHEAD; a stop that any rank asks for with it counts
- * from now on. */
+ * from now on.  Collective. */
 ts_err ts_pipeline_receive(ts_trainer *, int ahead, ts_step_result *);
 
-/* What was looked up ahead is looked up again: the weights have changed by
- * other means. */
+/* Repeats the lookups made ahead: the weights have changed by other means.
+ * Collective. */
 ts_err ts_pipeline_forget(ts_trainer *);
 
-/* Lets go of all that was begun ahead, without training on it. */
+/* Drops the batches begun ahead, without training on them.  Collective. */
 void ts_pipeline_drain(ts_trainer *, ts_loader *);
 
 /* Batches under way in the deck's pipeline, on the host or APART; those of the
