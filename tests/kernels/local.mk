@@ -71,14 +71,6 @@ tests_kernels_test_cuda_pack_SOURCES = tests/kernels/test_cuda_pack.c \
 tests_kernels_test_cuda_pack_LDADD = $(cuda_test_libs)
 tests_kernels_test_cuda_pack_LINK = $(cuda_test_link)
 
-# What is around them, in the same way.
-check_PROGRAMS += tests/kernels/test_cuda_entries
-tests_kernels_test_cuda_entries_SOURCES = tests/kernels/test_cuda_entries.c \
-  tests/kernels/cuda_entries_cases.c tests/kernels/cuda_entries_cases.h \
-  tests/kernels/cuda_entries_emulated.cc tests/kernels/cuda_entries_emulated.h
-tests_kernels_test_cuda_entries_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_entries_LINK = $(cuda_test_link)
-
 # Input dist's receiving side, in the same way.
 check_PROGRAMS += tests/kernels/test_cuda_unpack
 tests_kernels_test_cuda_unpack_SOURCES = tests/kernels/test_cuda_unpack.c \
@@ -118,13 +110,10 @@ check_PROGRAMS += tests/kernels/test_cuda_pack_gpu
 tests_kernels_test_cuda_pack_gpu_SOURCES = tests/kernels/test_cuda_pack_gpu.c \
   $(cuda_pack) $(cuda_gpu)
 
-check_PROGRAMS += tests/kernels/test_cuda_entries_gpu
-tests_kernels_test_cuda_entries_gpu_SOURCES = tests/kernels/test_cuda_entries_gpu.c \
-  tests/kernels/cuda_entries_cases.c tests/kernels/cuda_entries_cases.h
-
 check_PROGRAMS += tests/dense/test_cuda_products_gpu
 endif
 
 kernel_contracts = tests/kernels/loss tests/kernels/flat tests/kernels/lookup \
-  tests/kernels/sort tests/kernels/views tests/kernels/codes
+  tests/kernels/sort tests/kernels/views tests/kernels/codes \
+  tests/kernels/entries
 check_PROGRAMS += $(kernel_contracts)
