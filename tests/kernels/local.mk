@@ -71,13 +71,6 @@ tests_kernels_test_cuda_pack_SOURCES = tests/kernels/test_cuda_pack.c \
 tests_kernels_test_cuda_pack_LDADD = $(cuda_test_libs)
 tests_kernels_test_cuda_pack_LINK = $(cuda_test_link)
 
-# Input dist's receiving side, in the same way.
-check_PROGRAMS += tests/kernels/test_cuda_unpack
-tests_kernels_test_cuda_unpack_SOURCES = tests/kernels/test_cuda_unpack.c \
-  tests/kernels/cuda_unpack.c tests/kernels/cuda_unpack.h tests/kernels/unpack_emulated.cc
-tests_kernels_test_cuda_unpack_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_unpack_LINK = $(cuda_test_link)
-
 # The dot interaction, cross layers and what goes with them, in the same way.
 check_PROGRAMS += tests/kernels/test_cuda_dense
 tests_kernels_test_cuda_dense_SOURCES = tests/kernels/test_cuda_dense.c $(cuda_dense) \
@@ -89,10 +82,6 @@ endif
 # The same suites on a GPU.
 cuda_gpu = tests/kernels/cuda_gpu.c tests/kernels/cuda_gpu.h
 if HAVE_CUDA
-
-check_PROGRAMS += tests/kernels/test_cuda_unpack_gpu
-tests_kernels_test_cuda_unpack_gpu_SOURCES = tests/kernels/test_cuda_unpack_gpu.c \
-  tests/kernels/cuda_unpack.c tests/kernels/cuda_unpack.h $(cuda_gpu)
 
 check_PROGRAMS += tests/kernels/test_cuda_dense_gpu
 tests_kernels_test_cuda_dense_gpu_SOURCES = tests/kernels/test_cuda_dense_gpu.c \
@@ -115,5 +104,5 @@ endif
 
 kernel_contracts = tests/kernels/loss tests/kernels/flat tests/kernels/lookup \
   tests/kernels/sort tests/kernels/views tests/kernels/codes \
-  tests/kernels/entries
+  tests/kernels/entries tests/kernels/unpack
 check_PROGRAMS += $(kernel_contracts)
