@@ -23,9 +23,6 @@ endif
 EXTRA_DIST += tests/runtime/cuda_kernels.cu
 MOSTLYCLEANFILES += tests/*/*.d
 
-# CUDA kernels on the CPU, where a C++ compiler is there.
-cuda_pack = tests/kernels/cuda_pack.c tests/kernels/cuda_pack.h tests/kernels/cuda_pack_distinct.c \
-  tests/kernels/cuda_pack_block.h
 cuda_update = tests/kernels/cuda_update.c tests/kernels/cuda_update.h \
   tests/kernels/cuda_update_case.c tests/kernels/cuda_update_case.h
 cuda_cache = tests/kernels/cuda_cache.c tests/kernels/cuda_cache.h \
@@ -64,13 +61,6 @@ tests_kernels_test_cuda_cache_SOURCES = tests/kernels/test_cuda_cache.c \
 tests_kernels_test_cuda_cache_LDADD = $(cuda_test_libs)
 tests_kernels_test_cuda_cache_LINK = $(cuda_test_link)
 
-# The sending side of input dist, too.
-check_PROGRAMS += tests/kernels/test_cuda_pack
-tests_kernels_test_cuda_pack_SOURCES = tests/kernels/test_cuda_pack.c \
-  $(cuda_pack) tests/kernels/pack_emulated.cc
-tests_kernels_test_cuda_pack_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_pack_LINK = $(cuda_test_link)
-
 # The dot interaction, cross layers and what goes with them, in the same way.
 check_PROGRAMS += tests/kernels/test_cuda_dense
 tests_kernels_test_cuda_dense_SOURCES = tests/kernels/test_cuda_dense.c $(cuda_dense) \
@@ -95,14 +85,11 @@ check_PROGRAMS += tests/kernels/test_cuda_update_gpu
 tests_kernels_test_cuda_update_gpu_SOURCES = tests/kernels/test_cuda_update_gpu.c \
   $(cuda_update) $(cuda_gpu)
 
-check_PROGRAMS += tests/kernels/test_cuda_pack_gpu
-tests_kernels_test_cuda_pack_gpu_SOURCES = tests/kernels/test_cuda_pack_gpu.c \
-  $(cuda_pack) $(cuda_gpu)
-
 check_PROGRAMS += tests/dense/test_cuda_products_gpu
 endif
 
 kernel_contracts = tests/kernels/loss tests/kernels/flat tests/kernels/lookup \
   tests/kernels/sort tests/kernels/views tests/kernels/codes \
-  tests/kernels/entries tests/kernels/unpack
+  tests/kernels/entries tests/kernels/unpack \
+  tests/kernels/pack tests/kernels/distinct
 check_PROGRAMS += $(kernel_contracts)
