@@ -23,9 +23,6 @@ endif
 EXTRA_DIST += tests/runtime/cuda_kernels.cu
 MOSTLYCLEANFILES += tests/*/*.d
 
-# CUDA kernels on the CPU, where a C++ compiler is there.
-cuda_pack = tests/kernels/cuda_pack.c tests/kernels/cuda_pack.h tests/kernels/cuda_pack_distinct.c \
-  tests/kernels/cuda_pack_block.h
 cuda_update = tests/kernels/cuda_update.c tests/kernels/cuda_update.h \
   tests/kernels/cuda_update_case.c tests/kernels/cuda_update_case.h
 cuda_cache = tests/kernels/cuda_cache.c tests/kernels/cuda_cache.h \
@@ -64,28 +61,6 @@ tests_kernels_test_cuda_cache_SOURCES = tests/kernels/test_cuda_cache.c \
 tests_kernels_test_cuda_cache_LDADD = $(cuda_test_libs)
 tests_kernels_test_cuda_cache_LINK = $(cuda_test_link)
 
-# The sending side of input dist, too.
-check_PROGRAMS += tests/kernels/test_cuda_pack
-tests_kernels_test_cuda_pack_SOURCES = tests/kernels/test_cuda_pack.c \
-  $(cuda_pack) tests/kernels/pack_emulated.cc
-tests_kernels_test_cuda_pack_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_pack_LINK = $(cuda_test_link)
-
-# What is around them, in the same way.
-check_PROGRAMS += tests/kernels/test_cuda_entries
-tests_kernels_test_cuda_entries_SOURCES = tests/kernels/test_cuda_entries.c \
-  tests/kernels/cuda_entries_cases.c tests/kernels/cuda_entries_cases.h \
-  tests/kernels/cuda_entries_emulated.cc tests/kernels/cuda_entries_emulated.h
-tests_kernels_test_cuda_entries_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_entries_LINK = $(cuda_test_link)
-
-# Input dist's receiving side, in the same way.
-check_PROGRAMS += tests/kernels/test_cuda_unpack
-tests_kernels_test_cuda_unpack_SOURCES = tests/kernels/test_cuda_unpack.c \
-  tests/kernels/cuda_unpack.c tests/kernels/cuda_unpack.h tests/kernels/unpack_emulated.cc
-tests_kernels_test_cuda_unpack_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_unpack_LINK = $(cuda_test_link)
-
 # The dot interaction, cross layers and what goes with them, in the same way.
 check_PROGRAMS += tests/kernels/test_cuda_dense
 tests_kernels_test_cuda_dense_SOURCES = tests/kernels/test_cuda_dense.c $(cuda_dense) \
@@ -97,10 +72,6 @@ endif
 # The same suites on a GPU.
 cuda_gpu = tests/kernels/cuda_gpu.c tests/kernels/cuda_gpu.h
 if HAVE_CUDA
-
-check_PROGRAMS += tests/kernels/test_cuda_unpack_gpu
-tests_kernels_test_cuda_unpack_gpu_SOURCES = tests/kernels/test_cuda_unpack_gpu.c \
-  tests/kernels/cuda_unpack.c tests/kernels/cuda_unpack.h $(cuda_gpu)
 
 check_PROGRAMS += tests/kernels/test_cuda_dense_gpu
 tests_kernels_test_cuda_dense_gpu_SOURCES = tests/kernels/test_cuda_dense_gpu.c \
@@ -114,17 +85,11 @@ check_PROGRAMS += tests/kernels/test_cuda_update_gpu
 tests_kernels_test_cuda_update_gpu_SOURCES = tests/kernels/test_cuda_update_gpu.c \
   $(cuda_update) $(cuda_gpu)
 
-check_PROGRAMS += tests/kernels/test_cuda_pack_gpu
-tests_kernels_test_cuda_pack_gpu_SOURCES = tests/kernels/test_cuda_pack_gpu.c \
-  $(cuda_pack) $(cuda_gpu)
-
-check_PROGRAMS += tests/kernels/test_cuda_entries_gpu
-tests_kernels_test_cuda_entries_gpu_SOURCES = tests/kernels/test_cuda_entries_gpu.c \
-  tests/kernels/cuda_entries_cases.c tests/kernels/cuda_entries_cases.h
-
 check_PROGRAMS += tests/dense/test_cuda_products_gpu
 endif
 
 kernel_contracts = tests/kernels/loss tests/kernels/flat tests/kernels/lookup \
-  tests/kernels/sort tests/kernels/views tests/kernels/codes
+  tests/kernels/sort tests/kernels/views tests/kernels/codes \
+  tests/kernels/entries tests/kernels/unpack \
+  tests/kernels/pack tests/kernels/distinct
 check_PROGRAMS += $(kernel_contracts)

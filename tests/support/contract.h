@@ -67,6 +67,8 @@ void *kt_ref(const void *p);
 void *kt_got(const void *p);
 /* Who is being tested. */
 const char *kt_who(void);
+/* In a call: BYTES at P as pinned memory that stays to the run's end. */
+void *kt_pin(const void *p, size_t bytes);
 /* In a call: this run's memory is not the host's. */
 bool kt_apart(void);
 /* The tested kernels' isa is NAME. */
