@@ -4,7 +4,7 @@
  *
  * How many ids a batch has is known only while it is read, so the block
  * grows, keeping its content.  A piece is therefore a place in the block; its
- * address holds until a piece grows next. */
+ * address holds until a piece grows next.  All of it is Local. */
 #ifndef TS_IO_BATCH_ARENA_H
 #define TS_IO_BATCH_ARENA_H
 

@@ -4,7 +4,7 @@
  * All of a batch lies in one arena.  With data.input = "columns" a source
  * writes each feature's ids there; with "kjt" it writes them to a second
  * arena, from which ts_batch_store_end puts all features' ids, lengths and
- * weights together, as one array each. */
+ * weights together, as one array each.  All of it is Local. */
 #ifndef TS_IO_BATCH_STORE_H
 #define TS_IO_BATCH_STORE_H
 
@@ -31,7 +31,7 @@ typedef struct ts_feature_store {
   ts_piece part[TS_PART_COUNT];
 } ts_feature_store;
 
-/* Whose ids a feature's are. */
+/* The table that a feature's ids are rows of. */
 typedef struct ts_feature_of {
   const ts_table_config *table;
   const char *name;
@@ -53,12 +53,12 @@ struct ts_batch_store {
  * pointers.  WEIGHTS: with sample weights, all 1. */
 ts_err ts_batch_store_begin(ts_batch_store *, int32_t n, int32_t n_tasks,
                             int32_t n_dense, bool weights);
-/* Room for N_IDS ids of feature F in bags of that kind.  What it gives is
- * filled by the source.  Keeps the content. */
+/* Makes room for N_IDS ids of feature F in bags of that kind, which the source
+ * fills.  Keeps the content. */
 ts_err ts_batch_store_feature(ts_batch_store *, int32_t f, int64_t n_ids,
                               ts_bags, bool weighted);
-/* Where records were skipped (weight 0): makes their bags empty, in features
- * with one id per sample. */
+/* Empties the bags of skipped records (weight 0) in features with one id per
+ * sample. */
 ts_err ts_batch_store_empty_bad(ts_batch_store *);
 /* The batch is read: puts a kjt together, sets the batch's weight sum. */
 ts_err ts_batch_store_end(ts_batch_store *);

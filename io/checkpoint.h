@@ -2,7 +2,8 @@
  *
  * The caller describes what there is as items; this file knows nothing of
  * tables or layers.  What items point to may be a device's memory (ts_ckpt_on).
- * Layout: doc/formats. */
+ * Layout: doc/formats.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_CHECKPOINT_H
 #define TS_IO_CHECKPOINT_H
 
@@ -96,7 +97,7 @@ int64_t ts_ckpt_own_room(const ts_ckpt *, int rank);
 ts_err ts_ckpt_copy(ts_ckpt *, void *room, int64_t bytes, int n_threads,
                     int64_t *copied, ts_comm *);
 
-/* What a save tells from its thread; NULL: not asked for. */
+/* A save calls these from its thread; each may be NULL. */
 typedef struct ts_ckpt_hooks {
   void (*read)(void *arg); /* from here on only copies are read */
   void (*beat)(void *arg); /* it has got on */

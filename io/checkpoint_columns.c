@@ -52,8 +52,8 @@ static int64_t row_bytes(const ts_turns *t, const ts_ckpt_columns *c) {
   return (int64_t)ts_dtype_bytes(t->item->dtype) * c->n_cols;
 }
 
-/* What this rank has of everyone's turn, in the order of ranks; sizes in any
- * case. */
+/* Packs this rank's part of everyone's turn, in the order of ranks; the sizes
+ * are sent in any case. */
 static ts_err pack(ts_turns *t, int64_t k) {
   const int w = ts_comm_size(t->s->comm), me = ts_comm_rank(t->s->comm);
   ts_err err = TS_OK;
@@ -77,7 +77,7 @@ static ts_err pack(ts_turns *t, int64_t k) {
   return err;
 }
 
-/* What comes for this rank's own turn. */
+/* The sizes that come from the others for this rank's own turn. */
 static void expect(ts_turns *t, int64_t k) {
   int64_t from, a;
   const int64_t end = turn_of(t, k, ts_comm_rank(t->s->comm), &from);

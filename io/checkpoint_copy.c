@@ -1,8 +1,8 @@
 /* checkpoint_copy.c - a copy of what a rank has to write, as far as there is
  * room for it: then training goes on while the copy is written.
  *
- * What does not fit stays where it is; a save writes it first, and only then
- * says that the caller may go on.  Columns are exchanged between the ranks in
+ * Items that do not fit are not copied: a save writes them first, and only then
+ * tells the caller to go on.  Columns are exchanged between the ranks in
  * turns, so the ranks agree on how many turns, the last ones, are of copies. */
 #include "base/mem.h"
 #include "base/mem_stream.h"
@@ -37,7 +37,7 @@ static int64_t first_row(const ts_copying *k, const ts_ckpt_item *item,
   return row < item->rows ? row : item->rows;
 }
 
-/* Of this rank's columns from row FROM on. */
+/* Bytes of this rank's columns from row FROM on. */
 static int64_t column_bytes(const ts_ckpt_item *item, int rank, int64_t from,
                             int64_t unit) {
   int64_t sum = 0;

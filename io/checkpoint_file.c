@@ -109,7 +109,7 @@ static ts_err reserve(ts_saver *s) {
   return ts_reserve(s->fd, (int64_t)st.st_size + after, s->temp, TS_ERR_CKPT);
 }
 
-/* What it will have at least. */
+/* The least size that the file will have. */
 static int64_t data_bytes(const ts_saver *s) {
   int64_t sum = 0;
   for (int32_t i = 0; i < s->c->n_items; i++) {

@@ -1,5 +1,6 @@
 /* checkpoint_impl.h - blocks, checksums and file access of checkpoints;
- * private to checkpoint*.c and inspect.c. */
+ * private to checkpoint*.c and inspect.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_CHECKPOINT_IMPL_H
 #define TS_IO_CHECKPOINT_IMPL_H
 
@@ -9,7 +10,7 @@
 /* A checksum covers this many bytes of a dataset. */
 enum { TS_BLOCK_BYTES = 1 << 20 };
 
-/* What is summed and written at a time. */
+/* Bytes that are summed and written at a time. */
 enum { TS_BITE_BYTES = 8 * TS_BLOCK_BYTES };
 
 static inline int64_t ts_blocks(int64_t n_bytes) {
@@ -61,8 +62,8 @@ typedef struct ts_ckpt_reader {
   ts_staging *staging; /* of what is read into */
 } ts_ckpt_reader;
 
-/* checkpoint_pieces.c: rows of a dataset, WHOLE or of them some columns, to
- * C's ptr, as the item's type. */
+/* checkpoint_pieces.c: reads rows of a dataset, WHOLE or some columns of them,
+ * to C's ptr (host or device memory), as the item's type. */
 ts_err ts_ckpt_read_part(const ts_ckpt_reader *, const ts_stored *,
                          const ts_ckpt_item *, const ts_ckpt_columns *c,
                          bool whole);
@@ -79,8 +80,8 @@ int64_t ts_ckpt_turn_rows(const ts_ckpt_item *);
 int64_t ts_ckpt_turns(const ts_ckpt_item *, int n_ranks);
 
 /* checkpoint_finite.c: NAN error that names ITEM and the row where N_BYTES
- * from byte AT on hold a weight that is not finite.  Of model/ alone: a
- * checkpoint with such a weight is of no use. */
+ * from byte AT on hold a weight that is not finite.  Only items of model/ are
+ * checked: a checkpoint with such a weight is useless. */
 ts_err ts_ckpt_check_finite(ts_ckpt *, const ts_ckpt_item *, const void *data,
                             int64_t at, int64_t n_bytes);
 
@@ -125,7 +126,7 @@ int ts_ckpt_compare(const char *a, const char *b); /* > 0: A is newer */
 void ts_ckpt_prune(const char *dir, int keep, const char *written);
 
 /* checkpoint_mpio.c: whether IO ("auto" | "pwrite" | "mpio") means MPI-IO for
- * DIR, and the collective way of saving. */
+ * DIR, and saving by it.  ts_ckpt_save_mpio is Collective. */
 bool ts_ckpt_use_mpio(const char *io, const char *dir);
 ts_err ts_ckpt_save_mpio(ts_ckpt *, const char *dir, int keep, ts_comm *);
 

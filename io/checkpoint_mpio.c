@@ -91,7 +91,8 @@ static ts_err reserve(const ts_mpio *m, int flags) {
   return err;
 }
 
-/* Of no use to try to close: rank 0 speaks and ends all. */
+/* Closing the file could hang, so nobody tries: rank 0 prints the error and
+ * ends the job. */
 static void give_up(const ts_mpio *m) {
   if (m->rank != 0)
     for (;;) pause();
@@ -156,7 +157,7 @@ static bool write_rows(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
   return good;
 }
 
-/* What this rank writes: rows, or its columns of them. */
+/* The parts of an item that this rank writes: rows, or its columns of them. */
 static ts_err own_parts(const ts_mpio *m, const ts_ckpt_item *it,
                         ts_ckpt_columns **parts, int32_t *n) {
   ts_err err = TS_OK;
@@ -295,7 +296,7 @@ done:
   return err;
 }
 
-/* As much as a round takes. */
+/* Takes buffers for one round. */
 static ts_err take_bite(ts_mpio *m) {
   int64_t most = ROUND_BYTES;
   if (!m->c->staging.lane) return TS_OK;

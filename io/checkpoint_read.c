@@ -135,7 +135,8 @@ typedef struct ts_taking {
   const char *path;
 } ts_taking;
 
-/* What is no list of a known type is left out. */
+/* Adds the value of dataset NAME; a set that is not a list of a known type is
+ * left out. */
 static herr_t add_value(ts_ckpt *c, hid_t set, const char *name) {
   void *data = NULL;
   ts_dtype dtype;

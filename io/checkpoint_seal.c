@@ -15,7 +15,7 @@
 
 static const char MAGIC[] = "tessera-seal";
 
-/* What follows the holes. */
+/* The end of the file, behind the holes. */
 typedef struct ts_seal_end {
   int64_t n;
   uint32_t crc;
@@ -41,8 +41,8 @@ done:
   return err;
 }
 
-/* Of all that is sealed: bytes [0, end) less the holes, then the holes'
- * places and their number. */
+/* *CRC = the checksum of all that is sealed: bytes [0, end) less the holes,
+ * then the holes' places and their number. */
 static ts_err sum_all(int fd, const char *path, const ts_seal_hole *holes,
                       int64_t n, int64_t end, uint32_t *crc) {
   ts_err err = TS_OK;
@@ -62,7 +62,8 @@ done:
   return err;
 }
 
-/* 0 of what is no file. */
+/* *SIZE = bytes of the file; 0 where FD is not a regular file, such as a pipe,
+ * which has no size. */
 static ts_err size_of(int fd, const char *path, int64_t *size) {
   struct stat st;
   if (fstat(fd, &st) != 0)

@@ -72,8 +72,8 @@ void ts_ckpt_writer_destroy(ts_ckpt_writer *w) {
 
 /* ---- the buffer ---------------------------------------------------------- */
 
-/* What this rank may take: half of what is free, shared by the node, and half
- * of what its own limits leave. */
+/* Bytes that this rank may take for copies: half of the node's free memory,
+ * shared by its ranks, and at most half of what its own limits leave. */
 static int64_t allowed(const ts_ckpt_writer *w) {
   const int64_t n = ts_mem_free_bytes(), own = ts_mem_left_bytes();
   int64_t may = INT64_MAX;
@@ -191,7 +191,7 @@ done:
 
 /* ---- all of it ----------------------------------------------------------- */
 
-/* Of a thread of its own, or of the caller's. */
+/* Writes the checkpoint, in a thread of its own (OWN) or in the caller's. */
 static void write_job(ts_ckpt_writer *w, bool own) {
   const ts_ckpt_hooks hooks = {
       .read = w->beside ? say_read : NULL, .beat = beat, .arg = w};

@@ -3,8 +3,8 @@
  * Numeric columns may be log1p'd and standardised (mean and deviation over
  * the training files); categorical ones are hashed, or numbered by a
  * vocabulary of the training files (sorted, from 1; 0 is for unknown and
- * missing values).  What was learnt from the training files goes to later
- * sources, and into the checkpoint, as a text. */
+ * missing values).  Later sources, and the checkpoint, get what was learnt from
+ * the training files as a text. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +132,8 @@ typedef struct ts_filling {
   int64_t first;
 } ts_filling;
 
-/* What is wrong with a line of the right number of fields; NULL: nothing. */
+/* Fills sample I from a line with the right number of fields; returns what is
+ * wrong with it, NULL: nothing. */
 static const char *fill(ts_csv *s, ts_batch_store *b, int64_t i) {
   double x;
   const int32_t n_tasks = s->base.info.n_tasks;

@@ -1,4 +1,4 @@
-/* csv_fields.h - splitting a line of CSV. */
+/* csv_fields.h - splitting a line of CSV.  All of it is Local. */
 #ifndef TS_IO_CSV_FIELDS_H
 #define TS_IO_CSV_FIELDS_H
 

@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "io/csv_impl.h"
 
-/* Of the numbers so far.  Squares of distances, not of numbers: those of a
- * date's seconds have no digits left for what differs. */
+/* Mean and spread of the numbers so far.  Distances are squared, not numbers:
+ * squares of a date's seconds leave no digits for the differences. */
 typedef struct ts_moments {
   double n, mean, squares; /* sum of the squares of distances from the mean */
 } ts_moments;

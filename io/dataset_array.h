@@ -1,4 +1,5 @@
-/* dataset_array.h - one array of a data set's file; private to dataset*.c. */
+/* dataset_array.h - one array of a data set's file; private to dataset*.c.
+ * All of it is Local. */
 #ifndef TS_IO_DATASET_ARRAY_H
 #define TS_IO_DATASET_ARRAY_H
 

@@ -238,7 +238,8 @@ static void take_tree(ts_deck *d, config_t *tree, const char *const *sets,
   ts_deck_check(d, root);
 }
 
-/* What libconfig found, and the line where it says too little itself. */
+/* An error with libconfig's words, and with the line itself where they say too
+ * little. */
 static ts_err syntax_error(const ts_deck *d, const config_t *tree,
                            const char *text) {
   const char *file = config_error_file(tree), *what = config_error_text(tree);

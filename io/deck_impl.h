@@ -1,4 +1,5 @@
-/* deck_impl.h - reading of decks, in parts; private to deck*.c. */
+/* deck_impl.h - reading of decks, in parts; private to deck*.c.
+ * All of it is Local. */
 #ifndef TS_IO_DECK_IMPL_H
 #define TS_IO_DECK_IMPL_H
 
@@ -43,9 +44,10 @@ int64_t ts_deck_integer(ts_deck *, const ts_key *, const config_setting_t *s);
 double ts_deck_real(ts_deck *, const ts_key *, const config_setting_t *s);
 double ts_deck_duration(ts_deck *, const ts_key *, const config_setting_t *s);
 
-/* Of integers without an L libconfig keeps 32 bits and says nothing: whether
- * TEXT has one that is larger; TEXT to OUT, with an L behind all its integers
- * where one is (arrays are of one type). */
+/* libconfig silently keeps only 32 bits of an integer without an L.
+ * ts_deck_cuts: whether TEXT has a larger one.  ts_deck_widen appends TEXT to
+ * OUT, with an L behind all integers where one is larger, as arrays are of one
+ * type. */
 bool ts_deck_cuts(const char *text);
 ts_err ts_deck_widen(ts_str *out, const char *text);
 

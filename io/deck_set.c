@@ -89,7 +89,8 @@ static bool is_table_set(const char *key) {
   return !strncmp(key, "tables.", 7);
 }
 
-/* Of these pairs a deck gives one: the one that --set gives counts. */
+/* The other key of a pair of which a deck may give only one; the one that --set
+ * gives counts. */
 static const char *other_of(const char *key) {
   static const char *const pairs[][2] = {
       {"run.steps", "run.epochs"},

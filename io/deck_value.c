@@ -10,7 +10,8 @@
 
 enum { ERRORS_BYTES_MAX = 2800, ITEMS_MAX = 1 << 20 };
 
-/* What --set made keeps its text as a hook; settings of a deck have none. */
+/* The text of the --set that made S, NULL: S is of the deck.  --set keeps its
+ * text as the setting's hook; settings of a deck have none. */
 static const char *set_of(const config_setting_t *s) {
   for (; s; s = config_setting_parent(s))
     if (config_setting_get_hook(s)) return config_setting_get_hook(s);
@@ -96,7 +97,8 @@ static int choice_of(ts_deck *d, const ts_key *k, const config_setting_t *s,
 
 /* ---- the kinds ----------------------------------------------------------- */
 
-/* What a path's key takes beside paths: checkpoint.dir = "none". */
+/* Whether TEXT is one of the words that a key for paths takes, too:
+ * checkpoint.dir = "none". */
 static bool is_word(const ts_key *k, const char *text) {
   const size_t n = strlen(text);
   for (const char *p = k->choices; p && *p;) {

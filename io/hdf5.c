@@ -45,7 +45,7 @@ static void start(void) {
 }
 
 #ifdef TS_FAULTS
-/* As HDF5 says what the system refused. */
+/* An error as HDF5 reports one of the system. */
 int ts_hdf5_fault(void) {
   if (!ts_fault("hdf5")) return 0;
   H5Eclear2(H5E_DEFAULT);
@@ -156,7 +156,7 @@ const char *ts_hdf5_why(void) {
   return number ? strerror(number) : "HDF5 refuses it";
 }
 
-/* What HDF5 still writes to its descriptor FD is thrown away. */
+/* Throws away what HDF5 still writes to its descriptor FD. */
 static void divert(int fd) {
   const int sink = memfd_create("tessera", MFD_CLOEXEC);
   if (sink >= 0) (void)dup2(sink, fd);

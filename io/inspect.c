@@ -64,7 +64,8 @@ static herr_t look_at(hid_t file, const char *name, const H5O_info_t *info,
   return 0;
 }
 
-/* What would steer a terminal is shown as '?'. */
+/* Prints a text of the file; characters that could steer the terminal become
+ * '?'. */
 static void print_text(const ts_ckpt *c, const char *path, const char *head) {
   const ts_ckpt_value *v = ts_ckpt_value_of(c, path);
   if (!v || v->dtype != TS_U8) return;

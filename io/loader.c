@@ -11,7 +11,7 @@
 #include "io/batch_store.h"
 #include "runtime/trace.h"
 
-/* What a store holds: N samples from FIRST on, N -1: nothing. */
+/* The samples that a store holds: N from FIRST on; N -1: none. */
 typedef struct ts_held {
   int64_t first, n;
 } ts_held;

@@ -1,4 +1,5 @@
-/* metrics_log.h - metrics.jsonl: one JSON object a line. */
+/* metrics_log.h - metrics.jsonl: one JSON object a line.
+ * All of it is Local. */
 #ifndef TS_IO_METRICS_LOG_H
 #define TS_IO_METRICS_LOG_H
 

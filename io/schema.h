@@ -1,5 +1,6 @@
 /* schema.h - the schema of decks: one row per key.  It checks decks, prints
- * `help deck`, doc/deck.md and deck.effective, so the three can't differ. */
+ * `help deck`, doc/deck.md and deck.effective, so the three can't differ.
+ * All of it is Local. */
 #ifndef TS_IO_SCHEMA_H
 #define TS_IO_SCHEMA_H
 

@@ -3,7 +3,8 @@
  * criteo_tsv, csv, synthetic.  Several files follow each other.
  *
  * All ranks hold the same view (number of samples, features, vocabulary);
- * each reads only what it is asked for. */
+ * each reads only what it is asked for.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_SOURCE_H
 #define TS_IO_SOURCE_H
 
@@ -16,7 +17,7 @@ typedef struct ts_source ts_source;
 
 typedef enum { TS_SPLIT_TRAIN, TS_SPLIT_EVAL } ts_split;
 
-/* What a source says of itself. */
+/* A source's description. */
 typedef struct ts_source_info {
   const char *format;
   int64_t n_samples;
@@ -44,8 +45,8 @@ typedef struct ts_source_ops {
    * table's rows (errors name file, sample, feature, id and row count;
    * data.on_bad_id). */
   ts_err (*read)(ts_source *, ts_batch_store *, int64_t first, int32_t n);
-  /* What later sources of the same run have to know (vocabularies, means)
-   * as text, kept in the checkpoint's /loader; NULL where there is nothing. */
+  /* Appends what later sources of the same run have to know (vocabularies,
+   * means) as text, which the checkpoint keeps in /loader; NULL: nothing. */
   ts_err (*state_save)(ts_source *, ts_str *text);
 } ts_source_ops;
 

@@ -46,7 +46,7 @@ static double probability(double z, double noise) {
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* What a task has of its own. */
+/* The parameters of each task. */
 static ts_err fill_tasks(ts_synthetic *s) {
   ts_err err = TS_OK;
   const int64_t n_tasks = s->n_tasks;

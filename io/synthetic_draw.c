@@ -155,7 +155,8 @@ double ts_synthetic_normal(const ts_synthetic *s, int use, int64_t a, int32_t b,
   return n[0];
 }
 
-/* Of most samples' ids the hidden vectors need not be drawn anew. */
+/* Keeps the hidden vectors of the most frequent ids, so that they need not be
+ * drawn again for each sample. */
 static ts_err fill_hot(ts_synthetic *s) {
   ts_err err = TS_OK;
   TS_TRY(ts_mem_array(&s->n_hot, s->n_features, 8, TS_TAG_INPUT));

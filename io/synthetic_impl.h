@@ -1,4 +1,5 @@
-/* synthetic_impl.h - samples of synthetic data; private to io/synthetic*.c. */
+/* synthetic_impl.h - samples of synthetic data; private to io/synthetic*.c.
+ * All of it is Local. */
 #ifndef TS_IO_SYNTHETIC_IMPL_H
 #define TS_IO_SYNTHETIC_IMPL_H
 
@@ -6,7 +7,7 @@
 
 enum { TS_SYNTHETIC_TASKS = 32 };
 
-/* What a number is for. */
+/* The use of a number: part of its key. */
 enum {
   TS_USE_LABEL,
   TS_USE_DENSE,

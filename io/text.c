@@ -229,7 +229,8 @@ done:
   return err;
 }
 
-/* Columns are looked for in the first file's: the others have the same. */
+/* The first file's header is the one that columns are found in; the other files
+ * must have the same. */
 static ts_err take_headers(ts_text *t) {
   ts_err err = TS_OK;
   ts_str line = {0};

@@ -47,7 +47,7 @@ TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 tests_at_once = 3
 tests_longest = tests/train/test_pipelines tests/run/disk_full.sh tests/run/faults.sh \
   tests/run/fully_sharded.sh tests/run/pipelines.sh tests/run/reshard.sh
-tests_asleep = tests/dense/test_fs_timing tests/dense/test_fs_traces tests/run/watchdog.sh
+tests_asleep = tests/dense/test_fully_sharded_timing tests/dense/test_fully_sharded_traces tests/run/watchdog.sh
 tests_alone = tests/run/trace_overlap.sh tests/run/bench_pipeline.sh
 check-pairs: $(check_LIBRARIES) $(check_PROGRAMS) all-am
 	rc=0; \

@@ -67,8 +67,8 @@ void ts_choices_reset(void) {
   count = 0;
 }
 
-/* Of that EPILOGUE, -1 for all; NONE: those the library has nothing for, else
- * the others. */
+/* How many choices of EPILOGUE (-1: of any) have been used.  NONE: only those
+ * for which the library has no algorithm; else only the others. */
 static int64_t count_used(int epilogue, bool none) {
   int64_t n = 0;
   for (int64_t i = 0; i < count; i++) {

@@ -4,7 +4,7 @@
  * A product is known by a text (its key: sizes, types, what is fused), an
  * algorithm by the words that the library gave for it.  As text they are bound
  * to their maker, the library's version and the GPU.  Plain C: it is tested
- * without a GPU.  One thread. */
+ * without a GPU.  One thread.  All of it is Local. */
 #ifndef TS_CUDA_PRODUCT_CHOICES_H
 #define TS_CUDA_PRODUCT_CHOICES_H
 

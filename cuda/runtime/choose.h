@@ -1,5 +1,5 @@
 /* choose.h - which GPU a rank takes, and whether this build runs there.
- * Plain C: it is tested without a GPU. */
+ * Plain C: it is tested without a GPU.  All of it is Local. */
 #ifndef TS_CUDA_CHOOSE_H
 #define TS_CUDA_CHOOSE_H
 

@@ -7,7 +7,7 @@
  * has the CUDA event that was recorded for it, and no other.
  *
  * Plain C, without CUDA: the calls are given, and tests have calls of their
- * own.  Not thread-safe: a lane locks. */
+ * own.  Not thread-safe: a lane locks.  All of it is Local. */
 #ifndef TS_CUDA_EVENT_RING_H
 #define TS_CUDA_EVENT_RING_H
 

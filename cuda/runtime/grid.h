@@ -1,5 +1,5 @@
 /* grid.h - how many blocks a launch has.  Plain C: it is tested without a
- * GPU. */
+ * GPU.  All of it is Local. */
 #ifndef TS_CUDA_GRID_H
 #define TS_CUDA_GRID_H
 

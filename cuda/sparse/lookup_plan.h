@@ -12,7 +12,8 @@
  * ids of a run of bags as over one stream: it asks across the borders of
  * bags, and waits for offsets and first ids once a run.  Of 16 bags of 20 ids
  * it waits 42 times, for 320 rows: 7.6 of 8 are under way on the average,
- * 91 KiB; of 16 bags of one id 4 times: 48 KiB, beside what is written. */
+ * 91 KiB; of 16 bags of one id 4 times: 48 KiB, beside what is written.
+ * All of it is Local. */
 #ifndef TS_CUDA_LOOKUP_PLAN_H
 #define TS_CUDA_LOOKUP_PLAN_H
 

@@ -1,4 +1,5 @@
-/* auc.h - area under the ROC curve of one array of samples. */
+/* auc.h - area under the ROC curve of one array of samples.
+ * All of it is Local. */
 #ifndef TS_BASE_AUC_H
 #define TS_BASE_AUC_H
 

@@ -4,7 +4,7 @@
  * one schema table in io/schema.c (which also makes `help deck` and
  * doc/deck); all strings are owned by it, all paths absolute.  Everything
  * else only reads it.  Keys that belong to later work are kept in the schema
- * and refused with a value that this version lacks. */
+ * and refused with a value that this version lacks.  All of it is Local. */
 #ifndef TS_BASE_CONFIG_H
 #define TS_BASE_CONFIG_H
 
@@ -49,8 +49,8 @@ typedef enum {
   TS_SHARD_COUNT
 } ts_shard_kind;
 
-/* Of a table or of the dense parameters; NAN floats mean "not given: the
- * optimizer's default". */
+/* The optimizer of a table or of the dense parameters.  A float that is NAN was
+ * not given: the optimizer's default holds. */
 typedef struct ts_optim_config {
   char *kind;
   double lr, eps, beta1, beta2, momentum, eta, weight_decay;

@@ -1,4 +1,4 @@
-/* dtype.h - element types and 16-bit floats. */
+/* dtype.h - element types and 16-bit floats.  All of it is Local. */
 #ifndef TS_BASE_DTYPE_H
 #define TS_BASE_DTYPE_H
 

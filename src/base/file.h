@@ -1,8 +1,8 @@
 /* file.h - the system's calls for files, in one place: each goes on after a
  * signal, is a point of base/fault.h, and leaves errno.
  *
- * What is written is never written through a symbolic link: somebody else may
- * have planted it in a folder that others write to. */
+ * Files are never written through a symbolic link: in a folder that others
+ * can write to, somebody else may have planted it.  All of it is Local. */
 #ifndef TS_BASE_FILE_H
 #define TS_BASE_FILE_H
 

@@ -1,4 +1,4 @@
-/* hash.h - checksums and hashes. */
+/* hash.h - checksums and hashes.  All of it is Local. */
 #ifndef TS_BASE_HASH_H
 #define TS_BASE_HASH_H
 

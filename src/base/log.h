@@ -1,6 +1,7 @@
 /* log.h - what the user reads: the log on stdout and in <output>/log.
  *
- * Only rank 0 prints, except ts_log_error.  Thread-safe, line by line. */
+ * Only rank 0 prints, except ts_log_error.  Thread-safe, line by line.
+ * All of it is Local. */
 #ifndef TS_BASE_LOG_H
 #define TS_BASE_LOG_H
 

@@ -87,7 +87,7 @@ const char *ts_tag_text(ts_tag tag) {
   return text[tag];
 }
 
-/* What a block of BYTES takes from the system. */
+/* How many bytes the system gives for a block of BYTES. */
 static size_t whole(size_t bytes) {
   return bytes < HUGE_FROM ? (bytes + HEAD + 63) / 64 * 64
                            : bytes + 2 * (size_t)HUGE_PAGE;
@@ -161,7 +161,7 @@ void ts_mem_free(void *p) {
     munmap(head.block, whole(head.bytes));
 }
 
-/* Where leak checkers see some of it. */
+/* Leak checkers find some of the leaked blocks through this array. */
 static void *_Atomic abandoned[64];
 static atomic_uint n_abandoned;
 

@@ -2,7 +2,8 @@
  *
  * Every allocation of the program is counted by tag and by space, with
  * high-water marks; the memory report and the benchmarks print them, and a
- * debug build fails at exit when something leaked.  Thread-safe. */
+ * debug build fails at exit when something leaked.  Thread-safe.
+ * All of it is Local. */
 #ifndef TS_BASE_MEM_H
 #define TS_BASE_MEM_H
 

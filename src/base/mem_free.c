@@ -53,7 +53,8 @@ static int64_t left_in(const ts_group_files *v, const char *path) {
   return limit > used ? limit - used : 0;
 }
 
-/* Of the group PATH and of all that it is in. */
+/* The least memory that is left in the group PATH and in each group above it.
+ */
 static int64_t left_in_all(const ts_group_files *v, char *path) {
   int64_t n = -1;
   for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {

@@ -1,4 +1,5 @@
-/* mem_free.h - how much memory there is for what can do with less. */
+/* mem_free.h - how much memory there is for what can do with less.
+ * All of it is Local. */
 #ifndef TS_BASE_MEM_FREE_H
 #define TS_BASE_MEM_FREE_H
 

@@ -2,7 +2,7 @@
  *
  * J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11.
  * A number depends on (seed, stream, counter) only: never on the number of
- * ranks, threads, the plan or the order of calls. */
+ * ranks, threads, the plan or the order of calls.  All of it is Local. */
 #ifndef TS_BASE_RNG_H
 #define TS_BASE_RNG_H
 

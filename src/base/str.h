@@ -1,4 +1,5 @@
-/* str.h - growing strings and arrays of strings, file helpers. */
+/* str.h - growing strings and arrays of strings, file helpers.
+ * All of it is Local. */
 #ifndef TS_BASE_STR_H
 #define TS_BASE_STR_H
 

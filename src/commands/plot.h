@@ -1,4 +1,5 @@
-/* plot.h - the figures of runs, read from their metrics.jsonl, and drawn. */
+/* plot.h - the figures of runs, read from their metrics.jsonl, and drawn.
+ * All of it is Local. */
 #ifndef TS_COMMANDS_PLOT_H
 #define TS_COMMANDS_PLOT_H
 

@@ -1,5 +1,5 @@
 /* svg.h - what drawings share: a file, text, round steps of an axis, colours
- * and dashes that are told apart. */
+ * and dashes that are told apart.  All of it is Local. */
 #ifndef TS_COMMANDS_SVG_H
 #define TS_COMMANDS_SVG_H
 

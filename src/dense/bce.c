@@ -7,7 +7,7 @@
 
 enum { BLOCK = 1024, FEW = 512 }; /* FEW blocks' sums need no allocation */
 
-/* Of sample B and task K. */
+/* The weight of sample B for task K. */
 static double weight_of(const ts_bce_args *a, int64_t b, int32_t k) {
   const double own = a->weights ? a->weights[b] : 1.0;
   if (!a->task_weights) return own;

@@ -2,9 +2,9 @@
  * gradients are reduced as they fill, and their optimizers run as soon as the
  * sum is there and no one reads the parameters any more.
  *
- * What is where: ddp.h.  The loss gradient is already that of the global mean,
- * so buckets are summed and nothing is divided, with 16 bits on the wire
- * neither. */
+ * ddp.h tells what lies where.  The gradient of the loss is already that of the
+ * global mean, so buckets are summed and nothing is divided, also not with 16
+ * bits on the wire. */
 #include "dense/ddp.h"
 
 #include <string.h>
@@ -25,8 +25,8 @@ done:
   return err;
 }
 
-/* What summing the largest bucket keeps aside: all of a small one from each
- * rank, or a slice. */
+/* Makes room for the sum of the largest bucket: a small bucket takes all ranks'
+ * copies at once, a large one a slice of each. */
 static ts_err reserve_sums(ts_ddp *d) {
   enum { SMALL = 8192 };
   const int64_t w = d->comm ? ts_comm_size(d->comm) : 1;
@@ -147,8 +147,8 @@ done:
   return err;
 }
 
-/* What is left of the backward pass on LANE does not read the bucket's
- * parameters. */
+/* Whether the rest of the backward pass no longer reads the bucket's
+ * parameters, so that they may be updated. */
 static bool unread(const ts_ddp *d, const ts_bucket *b) {
   for (int32_t s = b->first; s < b->end; s++)
     if (!b->late && !d->released[d->group_of[s]]) return false;

@@ -104,7 +104,7 @@ done:
   return err;
 }
 
-/* What is in no slot. */
+/* Memory for the gradients that are in no slot. */
 static ts_err make_rest(ts_ddp *d) {
   ts_err err = TS_OK;
   int64_t late = 0;

@@ -72,7 +72,7 @@ static ts_err widen(float *x, int64_t n, ts_dtype dtype) {
   return TS_OK;
 }
 
-/* Of TS_SUM_BLOCK elements at most. */
+/* The sum of squares of N elements, TS_SUM_BLOCK at most. */
 static TS_CLONES double squares_block(const float *x, int64_t n) {
   double part[TS_SUM_PARTS] = {0}, sum = 0;
   int64_t i = 0;

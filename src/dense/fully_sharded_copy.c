@@ -3,29 +3,31 @@
  * call of the kernel. */
 #include "dense/fully_sharded.h"
 
-typedef struct ts_fs_copy {
+typedef struct ts_fully_sharded_copy {
   const ts_kernels *kernels;
-  const ts_fs_group *g;
+  const ts_fully_sharded_group *g;
   float *whole, *flat; /* the latter (n_ranks, shard_n) */
   int n_ranks;
   bool out;          /* from the flat into the whole */
   ts_flat_copy kept; /* beside it, unless 0 */
-} ts_fs_copy;
+} ts_fully_sharded_copy;
 
-static ts_err flush(const ts_fs_copy *c, ts_copies_args *a) {
+static ts_err flush(const ts_fully_sharded_copy *c, ts_copies_args *a) {
   const ts_err err = a->n_pieces ? c->kernels->copies(a) : TS_OK;
   a->n_pieces = 0;
   return err;
 }
 
-static ts_err add(const ts_fs_copy *c, ts_copies_args *a, ts_flat_copy piece) {
+static ts_err add(const ts_fully_sharded_copy *c, ts_copies_args *a,
+                  ts_flat_copy piece) {
   if (piece.n <= 0) return TS_OK;
   a->piece[a->n_pieces++] = piece;
   return a->n_pieces == TS_COPY_PIECES ? flush(c, a) : TS_OK;
 }
 
 /* Rank R's rows of a part; padding stays as it is. */
-static ts_flat_copy piece_of(const ts_fs_copy *c, const ts_fs_part *p, int r) {
+static ts_flat_copy piece_of(const ts_fully_sharded_copy *c,
+                             const ts_fully_sharded_part *p, int r) {
   const int64_t row0 = r * p->chunk, left = p->param->rows - row0;
   float *whole = c->whole + p->whole_at + row0 * p->width;
   float *flat = c->flat + r * c->g->shard_n + p->shard_at;
@@ -37,7 +39,7 @@ static ts_flat_copy piece_of(const ts_fs_copy *c, const ts_fs_part *p, int r) {
 static ts_err copy_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
-  const ts_fs_copy *c = arg;
+  const ts_fully_sharded_copy *c = arg;
   ts_copies_args a;
   a.n_pieces = 0;
   for (int32_t k = 0; k < c->g->n_parts; k++)
@@ -49,24 +51,28 @@ done:
   return err;
 }
 
-ts_err ts_fs_copy_out(const ts_fs *d, const ts_fs_group *g, const float *flat,
-                      float *whole, ts_flat_copy kept, ts_lane *lane) {
-  const ts_fs_copy c = {.kernels = d->kernels,
-                        .g = g,
-                        .whole = whole,
-                        .flat = (float *)(uintptr_t)flat,
-                        .n_ranks = d->n_ranks,
-                        .out = true,
-                        .kept = kept};
+ts_err ts_fully_sharded_copy_out(const ts_fully_sharded *d,
+                                 const ts_fully_sharded_group *g,
+                                 const float *flat, float *whole,
+                                 ts_flat_copy kept, ts_lane *lane) {
+  const ts_fully_sharded_copy c = {.kernels = d->kernels,
+                                   .g = g,
+                                   .whole = whole,
+                                   .flat = (float *)(uintptr_t)flat,
+                                   .n_ranks = d->n_ranks,
+                                   .out = true,
+                                   .kept = kept};
   return ts_lane_submit(lane, "copy-out", copy_task, &c, sizeof c);
 }
 
-ts_err ts_fs_copy_in(const ts_fs *d, const ts_fs_group *g, const float *whole,
-                     float *input, ts_lane *lane) {
-  const ts_fs_copy c = {.kernels = d->kernels,
-                        .g = g,
-                        .whole = (float *)(uintptr_t)whole,
-                        .flat = input,
-                        .n_ranks = d->n_ranks};
+ts_err ts_fully_sharded_copy_in(const ts_fully_sharded *d,
+                                const ts_fully_sharded_group *g,
+                                const float *whole, float *input,
+                                ts_lane *lane) {
+  const ts_fully_sharded_copy c = {.kernels = d->kernels,
+                                   .g = g,
+                                   .whole = (float *)(uintptr_t)whole,
+                                   .flat = input,
+                                   .n_ranks = d->n_ranks};
   return ts_lane_submit(lane, "copy-in", copy_task, &c, sizeof c);
 }

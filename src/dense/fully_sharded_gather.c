@@ -13,10 +13,11 @@
 #include "dense/fully_sharded.h"
 #include "runtime/trace.h"
 
-void ts_fs_note(ts_fs *d, ts_fs_event event, int32_t group) {
+void ts_fully_sharded_note(ts_fully_sharded *d, ts_fully_sharded_event event,
+                           int32_t group) {
   static const char *const names[] = {"flats", "wholes", "grads", "inputs",
                                       "bytes"};
-  const ts_fs_live *l = &d->live;
+  const ts_fully_sharded_live *l = &d->live;
   if (d->watch) d->watch(d->watch_arg, event, group);
   if (!ts_trace_on()) return;
   const int n = l->flats + l->wholes + l->grads + l->inputs;
@@ -28,22 +29,24 @@ void ts_fs_note(ts_fs *d, ts_fs_event event, int32_t group) {
 /* ---- slots --------------------------------------------------------------- */
 
 /* Slots of a pass's flats begin behind its other ones. */
-static int32_t first_flat(const ts_fs *d, int pass) {
-  return pass == TS_BACKWARD ? TS_FS_INPUTS + d->config->dense.reduce_inputs
-                             : TS_FS_WHOLE + 1;
+static int32_t first_flat(const ts_fully_sharded *d, int pass) {
+  return pass == TS_BACKWARD
+             ? TS_FULLY_SHARDED_INPUTS + d->config->dense.reduce_inputs
+             : TS_FULLY_SHARDED_WHOLE + 1;
 }
 
-/* What group I gathers early in PASS: its list, or in backward the group
- * before it. */
-static int32_t early(const ts_fs *d, int32_t i, int pass, int32_t k) {
-  const ts_fs_group *g = &d->groups[i];
+/* The K-th group that group I gathers early in PASS: of its list, or in
+ * backward the group before it. */
+static int32_t early(const ts_fully_sharded *d, int32_t i, int pass,
+                     int32_t k) {
+  const ts_fully_sharded_group *g = &d->groups[i];
   if (k < g->n_list[pass]) return g->list[pass][k];
   if (g->n_list[pass] || k > 0 || pass == TS_FORWARD) return -1;
   return i - 1;
 }
 
 /* The pass gone through without doing it. */
-int ts_fs_flats(const ts_fs *d, ts_pass pass) {
+int ts_fully_sharded_flats(const ts_fully_sharded *d, ts_pass pass) {
   const int32_t n = d->n_groups;
   int live = 0, peak = 0;
   if (n == 0 || (pass == TS_BACKWARD && d->keeps_whole)) return 0;
@@ -63,34 +66,35 @@ int ts_fs_flats(const ts_fs *d, ts_pass pass) {
   return peak;
 }
 
-ts_err ts_fs_slots_create(ts_fs *d) {
+ts_err ts_fully_sharded_slots_create(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   for (int pass = TS_FORWARD; pass <= (int)d->base.spec.training; pass++) {
-    d->n_flats[pass] = ts_fs_flats(d, (ts_pass)pass);
+    d->n_flats[pass] = ts_fully_sharded_flats(d, (ts_pass)pass);
     const int32_t n = first_flat(d, pass) + d->n_flats[pass];
     if (n > d->n_slots) d->n_slots = n;
   }
   for (int32_t i = 0; i < d->n_groups; i++) {
-    const ts_fs_group *g = &d->groups[i];
+    const ts_fully_sharded_group *g = &d->groups[i];
     const int64_t flat = g->shard_n * d->n_ranks;
     const int64_t n = flat > g->whole_n ? flat : g->whole_n;
     if (n > d->slot_n) d->slot_n = n;
   }
   d->slot_n = (d->slot_n + 15) / 16 * 16;
   TS_TRY(ts_mem_array(&d->slots, d->n_slots, sizeof *d->slots, TS_TAG_DENSE));
-  TS_TRY(ts_fs_take(d, &d->slot_memory, d->n_slots * d->slot_n, sizeof(float),
-                    TS_TAG_DENSE));
+  TS_TRY(ts_fully_sharded_take(d, &d->slot_memory, d->n_slots * d->slot_n,
+                               sizeof(float), TS_TAG_DENSE));
   for (int32_t i = 0; i < d->n_slots; i++)
     d->slots[i].at = d->slot_memory + i * d->slot_n;
 done:
   return err;
 }
 
-static ts_err take_flat(ts_fs *d, int32_t *out, const ts_fs_group *g) {
+static ts_err take_flat(ts_fully_sharded *d, int32_t *out,
+                        const ts_fully_sharded_group *g) {
   int32_t best = -1;
   const int32_t first = first_flat(d, d->pass);
   for (int32_t i = first; i < first + d->n_flats[d->pass]; i++) {
-    const ts_fs_slot *s = &d->slots[i];
+    const ts_fully_sharded_slot *s = &d->slots[i];
     if (!s->taken && (best < 0 || s->given < d->slots[best].given)) best = i;
   }
   if (best < 0)
@@ -103,8 +107,8 @@ static ts_err take_flat(ts_fs *d, int32_t *out, const ts_fs_group *g) {
   return TS_OK;
 }
 
-static void give_flat(ts_fs *d, int32_t *slot, ts_event last_use) {
-  ts_fs_slot *s = &d->slots[*slot];
+static void give_flat(ts_fully_sharded *d, int32_t *slot, ts_event last_use) {
+  ts_fully_sharded_slot *s = &d->slots[*slot];
   s->taken = false;
   s->last_use = last_use;
   s->given = ++d->clock;
@@ -117,7 +121,7 @@ static void give_flat(ts_fs *d, int32_t *slot, ts_event last_use) {
 /* New weights: a pass's first all-gather waits for the optimizer, once; the
  * others are behind it on their lane.  LANE's whole work is more than need
  * be: what was enqueued after the optimizer, too. */
-static void follow_optimizer(ts_fs *d, ts_lane *lane) {
+static void follow_optimizer(ts_fully_sharded *d, ts_lane *lane) {
   if (!d->first) return;
   d->first = false;
   if (!d->config->dense.post_optimizer_event)
@@ -127,9 +131,9 @@ static void follow_optimizer(ts_fs *d, ts_lane *lane) {
   d->optimized = (ts_event){0};
 }
 
-static ts_err gather(ts_fs *d, int32_t i, ts_lane *lane) {
+static ts_err gather(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_fs_group *g = &d->groups[i];
+  ts_fully_sharded_group *g = &d->groups[i];
   ts_token token;
   const bool kept = d->pass == TS_BACKWARD && g->is_kept;
   ts_comm *comm = kept ? d->block_comm : d->gather_comm;
@@ -146,18 +150,20 @@ static ts_err gather(ts_fs *d, int32_t i, ts_lane *lane) {
   TS_TRY(ts_comm_all_gather_v(comm, &token, d->slots[g->slot].at,
                               kept ? g->kept : g->shard, d->counts, NULL));
   g->gathered = token.done;
-  ts_fs_note(d, TS_FS_GATHER, i);
+  ts_fully_sharded_note(d, TS_FULLY_SHARDED_GATHER, i);
 done:
   return err;
 }
 
-static float *whole_of(const ts_fs *d, const ts_fs_group *g) {
-  return d->keeps_whole && g->kept ? g->kept : d->slots[TS_FS_WHOLE].at;
+static float *whole_of(const ts_fully_sharded *d,
+                       const ts_fully_sharded_group *g) {
+  return d->keeps_whole && g->kept ? g->kept
+                                   : d->slots[TS_FULLY_SHARDED_WHOLE].at;
 }
 
-static ts_err copy_out(ts_fs *d, int32_t i, ts_lane *lane) {
+static ts_err copy_out(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_fs_group *g = &d->groups[i];
+  ts_fully_sharded_group *g = &d->groups[i];
   const bool forward = d->pass == TS_FORWARD;
   const float *flat = d->slots[g->slot].at;
   const int64_t kept_n = g->shard_n * (d->n_ranks / d->block);
@@ -167,8 +173,8 @@ static ts_err copy_out(ts_fs *d, int32_t i, ts_lane *lane) {
   TS_TRY(ts_lane_wait(lane, g->gathered));
   /* Behind that wait the lane has done with what forward held. */
   if (d->held >= 0) give_flat(d, &d->held, d->slots[d->held].last_use);
-  TS_TRY(ts_lane_wait(lane, d->slots[TS_FS_WHOLE].last_use));
-  TS_TRY(ts_fs_copy_out(d, g, flat, whole_of(d, g), kept, lane));
+  TS_TRY(ts_lane_wait(lane, d->slots[TS_FULLY_SHARDED_WHOLE].last_use));
+  TS_TRY(ts_fully_sharded_copy_out(d, g, flat, whole_of(d, g), kept, lane));
   d->slots[g->slot].last_use = ts_lane_record(lane);
   if (forward) {
     d->held = g->slot;
@@ -184,14 +190,14 @@ done:
 
 /* ---- passes -------------------------------------------------------------- */
 
-void ts_fs_pass(ts_fs *d, int pass) {
+void ts_fully_sharded_pass(ts_fully_sharded *d, int pass) {
   if (d->held >= 0) give_flat(d, &d->held, d->slots[d->held].last_use);
   for (int32_t i = 0; i < d->n_groups; i++) {
-    ts_fs_group *g = &d->groups[i];
+    ts_fully_sharded_group *g = &d->groups[i];
     if (pass == TS_FORWARD) g->is_kept = false;
     if (g->slot < 0) continue;
     give_flat(d, &g->slot, g->gathered);
-    ts_fs_note(d, TS_FS_DRAIN, i);
+    ts_fully_sharded_note(d, TS_FULLY_SHARDED_DRAIN, i);
   }
   if (d->open >= 0) d->live.wholes = d->live.grads = 0;
   d->open = -1;
@@ -200,40 +206,41 @@ void ts_fs_pass(ts_fs *d, int pass) {
   d->first = pass == TS_FORWARD;
 }
 
-static ts_err enter(ts_fs *d, int32_t i, ts_pass pass) {
-  const ts_fs_group *g = &d->groups[i];
+static ts_err enter(ts_fully_sharded *d, int32_t i, ts_pass pass) {
+  const ts_fully_sharded_group *g = &d->groups[i];
   if (d->open >= 0)
     return ts_fail(TS_ERR_INTERNAL, "layer %s is acquired within layer %s",
                    g->name, d->groups[d->open].name);
   if (pass == TS_FORWARD && (d->pass != TS_FORWARD || i <= d->last))
-    ts_fs_pass(d, TS_FORWARD);
+    ts_fully_sharded_pass(d, TS_FORWARD);
   if (d->pass != (int)pass || (pass == TS_BACKWARD && i >= d->last))
     return ts_fail(TS_ERR_INTERNAL, "layer %s has no backward pass now",
                    g->name);
   return TS_OK;
 }
 
-static void point(ts_fs *d, ts_fs_group *g) {
-  float *whole = whole_of(d, g), *grads = d->slots[TS_FS_GRAD].at;
+static void point(ts_fully_sharded *d, ts_fully_sharded_group *g) {
+  float *whole = whole_of(d, g), *grads = d->slots[TS_FULLY_SHARDED_GRAD].at;
   for (int32_t k = 0; k < g->n_parts; k++) {
-    const ts_fs_part *p = &g->parts[k];
+    const ts_fully_sharded_part *p = &g->parts[k];
     p->param->w = whole + p->whole_at;
     if (d->pass == TS_BACKWARD) p->param->grad = grads + p->whole_at;
   }
 }
 
 /* Group I is whole for LANE, and needs no flat. */
-static bool is_whole(const ts_fs *d, int32_t i) {
+static bool is_whole(const ts_fully_sharded *d, int32_t i) {
   return i == d->open ||
          (d->pass == TS_BACKWARD && d->keeps_whole && d->groups[i].is_kept);
 }
 
-ts_err ts_fs_acquire(void *fs, const ts_param *p, ts_pass pass, ts_lane *lane) {
+ts_err ts_fully_sharded_acquire(void *fs, const ts_param *p, ts_pass pass,
+                                ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_fs *d = fs;
+  ts_fully_sharded *d = fs;
   const int32_t i = d->group_of[p->index];
   if (i < 0 || (i == d->open && d->pass == (int)pass)) return TS_OK;
-  ts_fs_group *g = &d->groups[i];
+  ts_fully_sharded_group *g = &d->groups[i];
   TS_TRY(enter(d, i, pass));
   if (!is_whole(d, i)) {
     if (g->slot < 0) TS_TRY(gather(d, i, lane));
@@ -244,31 +251,32 @@ ts_err ts_fs_acquire(void *fs, const ts_param *p, ts_pass pass, ts_lane *lane) {
   d->live.wholes++;
   d->live.grads += pass == TS_BACKWARD;
   if (pass == TS_BACKWARD)
-    TS_TRY(ts_lane_wait(lane, d->slots[TS_FS_GRAD].last_use));
+    TS_TRY(ts_lane_wait(lane, d->slots[TS_FULLY_SHARDED_GRAD].last_use));
   point(d, g);
-  ts_fs_note(d, TS_FS_OPEN, i);
+  ts_fully_sharded_note(d, TS_FULLY_SHARDED_OPEN, i);
   for (int32_t k = 0, j; (j = early(d, i, (int)pass, k)) >= 0; k++)
     if (!is_whole(d, j) && d->groups[j].slot < 0) TS_TRY(gather(d, j, lane));
 done:
   return err;
 }
 
-ts_err ts_fs_release(void *fs, const ts_param *p, ts_pass pass, ts_lane *lane) {
-  ts_fs *d = fs;
+ts_err ts_fully_sharded_release(void *fs, const ts_param *p, ts_pass pass,
+                                ts_lane *lane) {
+  ts_fully_sharded *d = fs;
   const int32_t i = d->group_of[p->index];
   if (i < 0) return TS_OK;
-  ts_fs_group *g = &d->groups[i];
+  ts_fully_sharded_group *g = &d->groups[i];
   if (i != d->open || d->pass != (int)pass)
     return ts_fail(TS_ERR_INTERNAL, "layer %s is released but not acquired",
                    p->group);
   if (++g->layers_done < g->n_layers) return TS_OK;
   for (int32_t k = 0; k < g->n_parts; k++)
     g->parts[k].param->w = g->parts[k].param->grad = NULL;
-  d->slots[TS_FS_WHOLE].last_use = ts_lane_record(lane);
+  d->slots[TS_FULLY_SHARDED_WHOLE].last_use = ts_lane_record(lane);
   d->open = -1;
   d->live.wholes--;
   d->live.grads -= pass == TS_BACKWARD;
   if (pass == TS_FORWARD && d->keeps_whole && g->is_kept) return TS_OK;
-  ts_fs_note(d, TS_FS_RESHARD, i);
+  ts_fully_sharded_note(d, TS_FULLY_SHARDED_RESHARD, i);
   return TS_OK;
 }

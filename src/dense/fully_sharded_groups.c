@@ -47,7 +47,7 @@ done:
   return err;
 }
 
-/* Which entry of dense.groups each layer is in. */
+/* Finds the entry of dense.groups that each layer is in. */
 static ts_err match_entries(ts_layers *l, const ts_config *c) {
   for (int32_t e = 0; e < c->dense.n_groups; e++) {
     const ts_strings *names = &c->dense.groups[e].layers;
@@ -90,12 +90,12 @@ static ts_err number_groups(ts_layers *l, int32_t *n_groups) {
 
 /* ---- shards -------------------------------------------------------------- */
 
-static void place(ts_fs *d, ts_fs_group *g, ts_param *p) {
-  ts_fs_part *part = &g->parts[g->n_parts++];
-  *part = (ts_fs_part){.param = p,
-                       .width = p->cols ? p->cols : 1,
-                       .shard_at = g->shard_n,
-                       .whole_at = g->whole_n};
+static void place(ts_fully_sharded *d, ts_fully_sharded_group *g, ts_param *p) {
+  ts_fully_sharded_part *part = &g->parts[g->n_parts++];
+  *part = (ts_fully_sharded_part){.param = p,
+                                  .width = p->cols ? p->cols : 1,
+                                  .shard_at = g->shard_n,
+                                  .whole_at = g->whole_n};
   part->chunk =
       g == &d->late ? p->rows : (p->rows + d->n_ranks - 1) / d->n_ranks;
   part->row0 = g == &d->late ? 0 : part->chunk * d->rank;
@@ -106,13 +106,13 @@ static void place(ts_fs *d, ts_fs_group *g, ts_param *p) {
   g->whole_n += ts_param_room(p->n);
 }
 
-static ts_err place_all(ts_fs *d, const ts_layers *l) {
+static ts_err place_all(ts_fully_sharded *d, const ts_layers *l) {
   ts_err err = TS_OK;
   for (int32_t i = 0; i < l->n; i++) {
     const ts_layer *layer = &l->item[i];
-    ts_fs_group *g = &d->groups[layer->group];
+    ts_fully_sharded_group *g = &d->groups[layer->group];
     const int32_t n = g->n_parts, more = layer->end - layer->first;
-    if (!n) *g = (ts_fs_group){.name = layer->name, .slot = -1};
+    if (!n) *g = (ts_fully_sharded_group){.name = layer->name, .slot = -1};
     TS_TRY(ts_mem_resize(&g->parts, (size_t)n * sizeof *g->parts,
                          (size_t)(n + more) * sizeof *g->parts, TS_TAG_DENSE));
     for (int32_t k = layer->first; k < layer->end; k++) {
@@ -135,7 +135,7 @@ done:
 }
 
 /* This rank's rows, from the whole where there is one. */
-static ts_err take_values(ts_fs_part *part, ts_staging *s) {
+static ts_err take_values(ts_fully_sharded_part *part, ts_staging *s) {
   ts_err err = TS_OK;
   ts_param *p = part->param;
   const int64_t at = part->row0 * part->width, n = part->n_rows * part->width;
@@ -154,16 +154,17 @@ done:
   return err;
 }
 
-static ts_err make_shards(ts_fs *d) {
+static ts_err make_shards(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   int64_t n = 0;
   ts_staging s = {0};
   for (int32_t i = 0; i < d->n_groups; i++) n += d->groups[i].shard_n;
-  TS_TRY(ts_fs_take(d, &d->shards, n, sizeof *d->shards, TS_TAG_DENSE));
+  TS_TRY(
+      ts_fully_sharded_take(d, &d->shards, n, sizeof *d->shards, TS_TAG_DENSE));
   TS_TRY(ts_staging_create(&s, d->base.spec.device));
   n = 0;
   for (int32_t i = 0; i < d->n_groups; i++) {
-    ts_fs_group *g = &d->groups[i];
+    ts_fully_sharded_group *g = &d->groups[i];
     g->shard = d->shards + n;
     n += g->shard_n;
     for (int32_t k = 0; k < g->n_parts; k++) {
@@ -176,16 +177,18 @@ done:
   return err;
 }
 
-/* What a block of ranks, or each rank, keeps from forward to backward. */
-static ts_err make_kept(ts_fs *d) {
+/* Memory for what a block of ranks, or each rank, keeps from forward to
+ * backward. */
+static ts_err make_kept(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   if (!d->base.spec.training || (d->block == d->n_ranks && !d->keeps_whole))
     return TS_OK;
   for (int32_t i = 0; i < d->n_groups; i++) {
-    ts_fs_group *g = &d->groups[i];
+    ts_fully_sharded_group *g = &d->groups[i];
     const int64_t n =
         d->keeps_whole ? g->whole_n : g->shard_n * (d->n_ranks / d->block);
-    TS_TRY(ts_fs_take(d, &g->kept, n, sizeof *g->kept, TS_TAG_DENSE));
+    TS_TRY(
+        ts_fully_sharded_take(d, &g->kept, n, sizeof *g->kept, TS_TAG_DENSE));
   }
 done:
   return err;
@@ -203,14 +206,15 @@ static ts_err group_named(int32_t *group, const ts_layers *l, const char *key,
   return no_layer(l, key, name);
 }
 
-/* Of two entries for a layer the last counts, so that an empty one restores
- * what is done without any. */
-static ts_err take_list(ts_fs *d, const ts_layers *l, const char *key,
-                        ts_pass pass, const ts_prefetch_config *entry) {
+/* Where a layer has two entries the last one counts, so an empty entry restores
+ * the default. */
+static ts_err take_list(ts_fully_sharded *d, const ts_layers *l,
+                        const char *key, ts_pass pass,
+                        const ts_prefetch_config *entry) {
   ts_err err = TS_OK;
   int32_t at = -1;
   TS_TRY(group_named(&at, l, key, entry->layer));
-  ts_fs_group *g = &d->groups[at];
+  ts_fully_sharded_group *g = &d->groups[at];
   ts_mem_free(g->list[pass]);
   g->list[pass] = NULL;
   g->n_list[pass] = 0;
@@ -223,7 +227,7 @@ done:
   return err;
 }
 
-static ts_err take_lists(ts_fs *d, const ts_layers *l) {
+static ts_err take_lists(ts_fully_sharded *d, const ts_layers *l) {
   ts_err err = TS_OK;
   const ts_config *c = d->config;
   for (int32_t i = 0; i < c->dense.n_forward_prefetch; i++)
@@ -236,7 +240,7 @@ done:
   return err;
 }
 
-ts_err ts_fs_groups_create(ts_fs *d) {
+ts_err ts_fully_sharded_groups_create(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   ts_layers l = {0};
   TS_TRY(find_layers(&l, d->params));
@@ -255,9 +259,9 @@ done:
   return err;
 }
 
-void ts_fs_groups_destroy(ts_fs *d) {
+void ts_fully_sharded_groups_destroy(ts_fully_sharded *d) {
   for (int32_t i = 0; d->groups && i < d->n_groups; i++) {
-    ts_fs_group *g = &d->groups[i];
+    ts_fully_sharded_group *g = &d->groups[i];
     for (int32_t k = 0; k < g->n_parts; k++)
       if (d->shards) g->parts[k].param->w = NULL;
     ts_mem_free(g->parts);

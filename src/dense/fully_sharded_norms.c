@@ -3,7 +3,7 @@
  * its own: reductions of further layers don't wait behind an optimizer. */
 #include "dense/fully_sharded.h"
 
-static bool needs(const ts_fs *d, const ts_fs_group *g) {
+static bool needs(const ts_fully_sharded *d, const ts_fully_sharded_group *g) {
   for (int32_t i = 0; i < g->n_parts; i++)
     if (ts_dense_optim_has_norms(
             ts_param_optims_of(d->base.optims, g->parts[i].param)))
@@ -11,14 +11,14 @@ static bool needs(const ts_fs *d, const ts_fs_group *g) {
   return false;
 }
 
-ts_err ts_fs_norms_create(ts_fs *d) {
+ts_err ts_fully_sharded_norms_create(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   int64_t most = 0;
   for (int32_t i = 0; i < d->n_groups; i++) {
-    ts_fs_group *g = &d->groups[i];
+    ts_fully_sharded_group *g = &d->groups[i];
     if (!needs(d, g)) continue;
-    TS_TRY(ts_fs_take(d, &g->stats, 2 * (int64_t)g->n_parts, sizeof *g->stats,
-                      TS_TAG_DENSE));
+    TS_TRY(ts_fully_sharded_take(d, &g->stats, 2 * (int64_t)g->n_parts,
+                                 sizeof *g->stats, TS_TAG_DENSE));
     if (2 * g->n_parts > most) most = 2 * g->n_parts;
   }
   if (!most) goto done;
@@ -29,22 +29,22 @@ done:
   return err;
 }
 
-typedef struct ts_fs_norms_arg {
-  const ts_fs *d;
-  const ts_fs_group *g;
+typedef struct ts_fully_sharded_norms_arg {
+  const ts_fully_sharded *d;
+  const ts_fully_sharded_group *g;
   const float *grads;
   int64_t step;
   double lr_factor;
-} ts_fs_norms_arg;
+} ts_fully_sharded_norms_arg;
 
 static ts_err norms_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
-  const ts_fs_norms_arg *a = arg;
+  const ts_fully_sharded_norms_arg *a = arg;
   const size_t bytes = 2 * (size_t)a->g->n_parts * sizeof *a->g->stats;
   TS_TRY(a->d->kernels->zero(a->g->stats, bytes));
   for (int32_t i = 0; i < a->g->n_parts; i++) {
-    const ts_dense_update_args u = ts_fs_update_args(
+    const ts_dense_update_args u = ts_fully_sharded_update_args(
         a->d, &a->g->parts[i], a->grads, a->lr_factor, a->step);
     if (u.n && ts_dense_optim_has_norms(u.optim))
       TS_TRY(a->d->kernels->dense_stats(&u, a->g->stats + 2 * i));
@@ -53,10 +53,12 @@ done:
   return err;
 }
 
-ts_err ts_fs_norms(ts_fs *d, ts_fs_group *g, ts_lane *lane) {
+ts_err ts_fully_sharded_norms(ts_fully_sharded *d, ts_fully_sharded_group *g,
+                              ts_lane *lane) {
   ts_err err = TS_OK;
   ts_token token;
-  const ts_fs_norms_arg arg = {d, g, g->grad->at, d->step, d->lr_factor};
+  const ts_fully_sharded_norms_arg arg = {d, g, g->grad->at, d->step,
+                                          d->lr_factor};
   TS_TRY(ts_lane_submit(lane, "dense norms", norms_task, &arg, sizeof arg));
   TS_TRY(ts_comm_all_reduce(d->norm_comm, &token, g->stats,
                             2 * (int64_t)g->n_parts, TS_F64, TS_SUM, lane));

@@ -7,7 +7,7 @@
 
 /* Groups' gradients: with in_backward two take turns, else each has its own,
  * one after the other, and the late parameters' at the end. */
-static ts_err make_grads(ts_fs *d) {
+static ts_err make_grads(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   int64_t largest = 0, at = 0;
   for (int32_t i = 0; i < d->n_groups; i++) {
@@ -16,10 +16,11 @@ static ts_err make_grads(ts_fs *d) {
     d->grads_n += d->in_backward ? 0 : n;
   }
   d->grads_n += d->late.shard_n;
-  TS_TRY(ts_fs_take(d, &d->grads, d->grads_n, sizeof *d->grads, TS_TAG_DENSE));
+  TS_TRY(ts_fully_sharded_take(d, &d->grads, d->grads_n, sizeof *d->grads,
+                               TS_TAG_DENSE));
   if (d->in_backward)
-    TS_TRY(ts_fs_take(d, &d->grad_memory, 2 * largest, sizeof *d->grad_memory,
-                      TS_TAG_DENSE));
+    TS_TRY(ts_fully_sharded_take(d, &d->grad_memory, 2 * largest,
+                                 sizeof *d->grad_memory, TS_TAG_DENSE));
   for (int k = 0; d->in_backward && k < 2; k++)
     d->recycled[k].at = d->grad_memory + k * largest;
   for (int32_t i = 0; i < d->n_groups && !d->in_backward; i++) {
@@ -34,12 +35,13 @@ done:
   return err;
 }
 
-static ts_err make_earlier(ts_fs *d) {
+static ts_err make_earlier(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   int64_t n = d->late.shard_n;
   if (d->config->run.accumulate <= 1) return TS_OK;
   for (int32_t i = 0; i < d->n_groups; i++) n += d->groups[i].shard_n;
-  TS_TRY(ts_fs_take(d, &d->earlier, n, sizeof *d->earlier, TS_TAG_DENSE));
+  TS_TRY(ts_fully_sharded_take(d, &d->earlier, n, sizeof *d->earlier,
+                               TS_TAG_DENSE));
   n = 0;
   for (int32_t i = 0; i < d->n_groups; i++) {
     d->groups[i].earlier = d->earlier + n;
@@ -50,21 +52,21 @@ done:
   return err;
 }
 
-static ts_err make_states(ts_fs *d, ts_fs_group *g) {
+static ts_err make_states(ts_fully_sharded *d, ts_fully_sharded_group *g) {
   ts_err err = TS_OK;
   for (int32_t i = 0; i < g->n_parts; i++) {
-    const ts_fs_part *part = &g->parts[i];
+    const ts_fully_sharded_part *part = &g->parts[i];
     ts_param *p = part->param;
     const ts_optim_config *c = ts_param_optims_of(d->base.optims, p);
     for (int k = 0; k < ts_dense_optim_n_states(c); k++)
-      TS_TRY(ts_fs_take(d, &p->state[k], part->n_rows * part->width,
-                        sizeof(float), TS_TAG_DENSE_STATE));
+      TS_TRY(ts_fully_sharded_take(d, &p->state[k], part->n_rows * part->width,
+                                   sizeof(float), TS_TAG_DENSE_STATE));
   }
 done:
   return err;
 }
 
-ts_err ts_fs_grads_create(ts_fs *d) {
+ts_err ts_fully_sharded_grads_create(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   TS_TRY(make_grads(d));
   TS_TRY(make_earlier(d));
@@ -77,12 +79,13 @@ done:
 
 /* ---- sums of micro-batches ----------------------------------------------- */
 
-static bool folds(const ts_fs *d) {
+static bool folds(const ts_fully_sharded *d) {
   return !d->sync || d->n_earlier;
 }
 
 /* Earlier ones are kept aside and added to the last one's. */
-static ts_err fold(ts_fs *d, const ts_fs_group *g, ts_lane *lane) {
+static ts_err fold(ts_fully_sharded *d, const ts_fully_sharded_group *g,
+                   ts_lane *lane) {
   return ts_parallel_fold(d->kernels, d->sync ? g->grad->at : g->earlier,
                           d->sync ? g->earlier : g->grad->at, g->shard_n,
                           !d->sync && !d->n_earlier, lane);
@@ -90,21 +93,22 @@ static ts_err fold(ts_fs *d, const ts_fs_group *g, ts_lane *lane) {
 
 /* ---- a group ------------------------------------------------------------- */
 
-static ts_fs_slot *take_input(ts_fs *d) {
+static ts_fully_sharded_slot *take_input(ts_fully_sharded *d) {
   const int32_t n = d->config->dense.reduce_inputs;
   if (d->live.inputs < n) d->live.inputs++;
-  return &d->slots[TS_FS_INPUTS + d->next_input++ % n];
+  return &d->slots[TS_FULLY_SHARDED_INPUTS + d->next_input++ % n];
 }
 
 /* LANE waits for room before it copies: no more inputs than there are. */
-static ts_err reduce(ts_fs *d, int32_t i, ts_lane *lane) {
+static ts_err reduce(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_fs_group *g = &d->groups[i];
-  ts_fs_slot *input = take_input(d), *grads = &d->slots[TS_FS_GRAD];
+  ts_fully_sharded_group *g = &d->groups[i];
+  ts_fully_sharded_slot *input = take_input(d),
+                        *grads = &d->slots[TS_FULLY_SHARDED_GRAD];
   ts_token token;
   g->grad = d->in_backward ? &d->recycled[d->next_recycled++ % 2] : &g->own;
   TS_TRY(ts_lane_wait(lane, input->last_use));
-  TS_TRY(ts_fs_copy_in(d, g, grads->at, input->at, lane));
+  TS_TRY(ts_fully_sharded_copy_in(d, g, grads->at, input->at, lane));
   grads->last_use = ts_lane_record(lane);
   for (int r = 0; r < d->n_ranks; r++) d->counts[r] = g->shard_n;
   ts_comm_follow(d->reduce_comm, g->grad->last_use);
@@ -113,19 +117,20 @@ static ts_err reduce(ts_fs *d, int32_t i, ts_lane *lane) {
                                   input->at, d->counts, TS_F32, lane));
   g->reduced = input->last_use = g->grad->last_use = token.done;
   d->n_reductions++;
-  ts_fs_note(d, TS_FS_REDUCE, i);
+  ts_fully_sharded_note(d, TS_FULLY_SHARDED_REDUCE, i);
 done:
   return err;
 }
 
-/* What follows a group's reduction, beside the rest of the backward pass. */
-static ts_err after(ts_fs *d, ts_fs_group *g) {
+/* Enqueues what comes after a group's reduction, beside the rest of the
+ * backward pass. */
+static ts_err after(ts_fully_sharded *d, ts_fully_sharded_group *g) {
   ts_err err = TS_OK;
   const bool update = d->in_backward && d->sync;
   if (!folds(d) && !update) return TS_OK;
   TS_TRY(ts_lane_wait(d->lane, g->reduced));
   if (folds(d)) TS_TRY(fold(d, g, d->lane));
-  if (update) TS_TRY(ts_fs_update(d, g, d->lane));
+  if (update) TS_TRY(ts_fully_sharded_update(d, g, d->lane));
   g->grad->last_use = ts_lane_record(d->lane);
 done:
   return err;
@@ -133,9 +138,9 @@ done:
 
 /* ---- those that are whole ------------------------------------------------ */
 
-static ts_err reduce_late(ts_fs *d, ts_lane *lane) {
+static ts_err reduce_late(ts_fully_sharded *d, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_fs_group *g = &d->late;
+  ts_fully_sharded_group *g = &d->late;
   ts_token token;
   if (folds(d)) TS_TRY(fold(d, g, lane));
   if (!d->sync) goto done;
@@ -146,16 +151,16 @@ static ts_err reduce_late(ts_fs *d, ts_lane *lane) {
   d->n_reductions++;
   if (!d->in_backward) goto done;
   TS_TRY(ts_lane_wait(d->lane, g->reduced));
-  TS_TRY(ts_fs_update(d, g, d->lane));
+  TS_TRY(ts_fully_sharded_update(d, g, d->lane));
 done:
   return err;
 }
 
-ts_err ts_fs_ready(void *fs, ts_param *p, ts_lane *lane) {
+ts_err ts_fully_sharded_ready(void *fs, ts_param *p, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_fs *d = fs;
+  ts_fully_sharded *d = fs;
   const int32_t i = d->group_of[p->index];
-  ts_fs_group *g = i < 0 ? &d->late : &d->groups[i];
+  ts_fully_sharded_group *g = i < 0 ? &d->late : &d->groups[i];
   if (d->pass != TS_BACKWARD || (i >= 0 && i != d->open))
     TS_THROW(TS_ERR_INTERNAL, "the gradient of %s comes outside its layer",
              p->name);

@@ -4,17 +4,17 @@
 
 /* The host may run ahead into the next step: tasks carry the step's numbers
  * with them. */
-typedef struct ts_fs_update_arg {
-  ts_fs *d;
-  const ts_fs_group *g;
+typedef struct ts_fully_sharded_update_arg {
+  ts_fully_sharded *d;
+  const ts_fully_sharded_group *g;
   const float *grads;
   int64_t step;
   double lr_factor;
-} ts_fs_update_arg;
+} ts_fully_sharded_update_arg;
 
-ts_dense_update_args ts_fs_update_args(const ts_fs *d, const ts_fs_part *part,
-                                       const float *grads, double lr_factor,
-                                       int64_t step) {
+ts_dense_update_args ts_fully_sharded_update_args(
+    const ts_fully_sharded *d, const ts_fully_sharded_part *part,
+    const float *grads, double lr_factor, int64_t step) {
   ts_dense_update_args u =
       ts_parallel_update_args(&d->base, part->param, step, lr_factor, d->norm);
   u.w = part->w;
@@ -27,13 +27,13 @@ ts_dense_update_args ts_fs_update_args(const ts_fs *d, const ts_fs_part *part,
 static ts_err update_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
-  const ts_fs_update_arg *a = arg;
-  const ts_fs_group *g = a->g;
+  const ts_fully_sharded_update_arg *a = arg;
+  const ts_fully_sharded_group *g = a->g;
   ts_dense_update_args u[TS_DENSE_PIECES];
   int32_t n = 0;
   for (int32_t i = 0; i < g->n_parts; i++) {
-    u[n] =
-        ts_fs_update_args(a->d, &g->parts[i], a->grads, a->lr_factor, a->step);
+    u[n] = ts_fully_sharded_update_args(a->d, &g->parts[i], a->grads,
+                                        a->lr_factor, a->step);
     if (g->stats) u[n].stats = g->stats + 2 * i;
     n += u[n].n > 0;
     if (!n || (n < TS_DENSE_PIECES && i + 1 < g->n_parts)) continue;
@@ -45,12 +45,14 @@ done:
   return err;
 }
 
-ts_err ts_fs_update(ts_fs *d, ts_fs_group *g, ts_lane *lane) {
+ts_err ts_fully_sharded_update(ts_fully_sharded *d, ts_fully_sharded_group *g,
+                               ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_fs_update_arg arg = {d, g, g->grad->at, d->step, d->lr_factor};
+  const ts_fully_sharded_update_arg arg = {d, g, g->grad->at, d->step,
+                                           d->lr_factor};
   /* An all-gather that nobody has waited for may still have to read. */
   TS_TRY(ts_lane_wait(lane, g->gathered));
-  if (g->stats) TS_TRY(ts_fs_norms(d, g, lane));
+  if (g->stats) TS_TRY(ts_fully_sharded_norms(d, g, lane));
   TS_TRY(
       ts_lane_submit(lane, "dense optimizer", update_task, &arg, sizeof arg));
   g->updated = ts_lane_record(lane);
@@ -60,10 +62,11 @@ done:
 
 /* ---- clipping ------------------------------------------------------------ */
 
-static ts_err add_squares(const ts_fs *d, const ts_fs_group *g) {
+static ts_err add_squares(const ts_fully_sharded *d,
+                          const ts_fully_sharded_group *g) {
   ts_err err = TS_OK;
   for (int32_t i = 0; i < g->n_parts; i++) {
-    const ts_fs_part *p = &g->parts[i];
+    const ts_fully_sharded_part *p = &g->parts[i];
     const int64_t n = p->n_rows * p->width;
     if (n) TS_TRY(d->kernels->squares(g->own.at + p->shard_at, n, d->norm));
   }
@@ -75,7 +78,7 @@ done:
 static ts_err squares_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
-  ts_fs *d = *(ts_fs **)arg;
+  ts_fully_sharded *d = *(ts_fully_sharded **)arg;
   TS_TRY(d->kernels->zero(d->norm, sizeof *d->norm));
   if (!d->rank) TS_TRY(add_squares(d, &d->late));
   for (int32_t i = 0; i < d->n_groups; i++)
@@ -86,11 +89,11 @@ done:
 
 static ts_err clip_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_fs *d = *(ts_fs **)arg;
+  ts_fully_sharded *d = *(ts_fully_sharded **)arg;
   return d->kernels->clip(d->norm, d->norm + 1, d->config->optimizer.clip_norm);
 }
 
-static ts_err clip(ts_fs *d, double *grad_norm, ts_lane *lane) {
+static ts_err clip(ts_fully_sharded *d, double *grad_norm, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_token token;
   TS_TRY(ts_lane_submit(lane, "clip", squares_task, &d, sizeof d));
@@ -107,23 +110,24 @@ done:
 
 /* ---- the end of a step --------------------------------------------------- */
 
-static ts_err update_all(ts_fs *d, double *grad_norm, ts_lane *lane) {
+static ts_err update_all(ts_fully_sharded *d, double *grad_norm,
+                         ts_lane *lane) {
   ts_err err = TS_OK;
   if (d->norm) TS_TRY(clip(d, grad_norm, lane));
   for (int32_t i = d->n_groups - 1; i >= 0; i--)
-    TS_TRY(ts_fs_update(d, &d->groups[i], lane));
-  if (d->late.n_parts) TS_TRY(ts_fs_update(d, &d->late, lane));
+    TS_TRY(ts_fully_sharded_update(d, &d->groups[i], lane));
+  if (d->late.n_parts) TS_TRY(ts_fully_sharded_update(d, &d->late, lane));
 done:
   return err;
 }
 
-static ts_err swap_stash(ts_fs *d, ts_lane *lane) {
+static ts_err swap_stash(ts_fully_sharded *d, ts_lane *lane) {
   return ts_parallel_swap(d->kernels, d->grads, d->stash, d->grads_n, lane);
 }
 
-static ts_err check_all_came(const ts_fs *d) {
+static ts_err check_all_came(const ts_fully_sharded *d) {
   for (int32_t i = -1; i < d->n_groups; i++) {
-    const ts_fs_group *g = i < 0 ? &d->late : &d->groups[i];
+    const ts_fully_sharded_group *g = i < 0 ? &d->late : &d->groups[i];
     if (g->missing)
       return ts_fail(TS_ERR_INTERNAL, "a parameter of layer %s got no gradient",
                      g->name);
@@ -133,7 +137,8 @@ static ts_err check_all_came(const ts_fs *d) {
 
 /* LANE waits for all gradients; then clips and updates, unless what is kept
  * comes first. */
-static ts_err update_now(ts_fs *d, double *grad_norm, ts_lane *lane) {
+static ts_err update_now(ts_fully_sharded *d, double *grad_norm,
+                         ts_lane *lane) {
   ts_err err = TS_OK;
   for (int32_t i = 0; i < d->n_groups; i++)
     TS_TRY(ts_lane_wait(lane, d->groups[i].reduced));
@@ -149,11 +154,12 @@ done:
   return err;
 }
 
-ts_err ts_fs_end(ts_parallel *base, double *grad_norm, ts_lane *lane) {
+ts_err ts_fully_sharded_end(ts_parallel *base, double *grad_norm,
+                            ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_fs *d = (ts_fs *)base;
+  ts_fully_sharded *d = (ts_fully_sharded *)base;
   TS_TRY(check_all_came(d));
-  ts_fs_pass(d, -1);
+  ts_fully_sharded_pass(d, -1);
   d->live.inputs = 0;
   d->n_earlier = d->sync ? 0 : d->n_earlier + 1;
   if (!d->sync) goto done;
@@ -168,22 +174,23 @@ done:
   return err;
 }
 
-ts_err ts_fs_stash(ts_parallel *base, bool on) {
+ts_err ts_fully_sharded_stash(ts_parallel *base, bool on) {
   ts_err err = TS_OK;
-  ts_fs *d = (ts_fs *)base;
+  ts_fully_sharded *d = (ts_fully_sharded *)base;
   if (on && !d->stash) {
-    TS_TRY(ts_fs_take(d, &d->bad, 1, sizeof *d->bad, TS_TAG_DENSE));
-    TS_TRY(
-        ts_fs_take(d, &d->stash, d->grads_n, sizeof *d->stash, TS_TAG_DENSE));
+    TS_TRY(ts_fully_sharded_take(d, &d->bad, 1, sizeof *d->bad, TS_TAG_DENSE));
+    TS_TRY(ts_fully_sharded_take(d, &d->stash, d->grads_n, sizeof *d->stash,
+                                 TS_TAG_DENSE));
   }
   d->stashing = on;
 done:
   return err;
 }
 
-ts_err ts_fs_unstash(ts_parallel *base, int64_t step, ts_lane *lane) {
+ts_err ts_fully_sharded_unstash(ts_parallel *base, int64_t step,
+                                ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_fs *d = (ts_fs *)base;
+  ts_fully_sharded *d = (ts_fully_sharded *)base;
   if (!d->stashed) return TS_OK;
   d->step = step;
   d->lr_factor = ts_schedule_factor(d->config, step);
@@ -195,12 +202,13 @@ done:
   return err;
 }
 
-static bool group_finite(const ts_fs *d, const ts_fs_group *g) {
+static bool group_finite(const ts_fully_sharded *d,
+                         const ts_fully_sharded_group *g) {
   enum { LOOKS = 32 };
   ts_look_args looks[LOOKS];
   int32_t n = 0;
   for (int32_t k = 0; k < g->n_parts; k++) {
-    const ts_fs_part *p = &g->parts[k];
+    const ts_fully_sharded_part *p = &g->parts[k];
     const float *x = d->stash + (g->own.at - d->grads) + p->shard_at;
     looks[n++] = (ts_look_args){x, p->width, p->n_rows, p->width, d->bad};
     if (n < LOOKS && k + 1 < g->n_parts) continue;
@@ -211,8 +219,8 @@ static bool group_finite(const ts_fs *d, const ts_fs_group *g) {
 }
 
 /* Rows alone: what pads them may be anything. */
-bool ts_fs_stash_finite(const ts_parallel *base) {
-  const ts_fs *d = (const ts_fs *)base;
+bool ts_fully_sharded_stash_finite(const ts_parallel *base) {
+  const ts_fully_sharded *d = (const ts_fully_sharded *)base;
   bool all = true;
   if (!d->stashed) return true;
   for (int32_t i = 0; i < d->n_groups; i++)

@@ -1,4 +1,4 @@
-/* half.h - f32 to bf16 and back inside vector loops. */
+/* half.h - f32 to bf16 and back inside vector loops.  All of it is Local. */
 #ifndef TS_DENSE_HALF_H
 #define TS_DENSE_HALF_H
 

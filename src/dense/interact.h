@@ -1,4 +1,5 @@
-/* interact.h - scratch of the host's interaction kernels. */
+/* interact.h - scratch of the host's interaction kernels.
+ * All of it is Local. */
 #ifndef TS_DENSE_INTERACT_H
 #define TS_DENSE_INTERACT_H
 
@@ -8,7 +9,7 @@ static inline int64_t ts_interact_padded(int64_t n) {
   return (n + 15) / 16 * 16;
 }
 
-/* To whole registers of bf16. */
+/* N rounded up to whole registers of bf16. */
 static inline int64_t ts_interact_pairs(int64_t n) {
   return (n + 31) / 32 * 32;
 }

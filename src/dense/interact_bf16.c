@@ -4,9 +4,10 @@
  * Forward, pairs run over dimensions: xd has the rows in bf16, xt the same
  * pairs transposed, so that the sums of one vector with 16 others fill a
  * register and leave it for out without being gathered.  Backward, pairs run
- * over vectors: dx_i = sum_j g_ij x_j takes x_2p and x_2p+1 at once.  Of the
- * symmetric g, u has what lies above the diagonal in rows, v the same with two
- * rows in turns: what a row needs from below the diagonal. */
+ * over vectors: dx_i = sum_j g_ij x_j takes x_2p and x_2p+1 at once.  The
+ * matrix g is symmetric: u holds the part above the diagonal by rows, v the
+ * same part with two rows interleaved, which is what a row needs from below the
+ * diagonal. */
 #include <omp.h>
 
 #include "base/mem.h"
@@ -81,7 +82,7 @@ TS_BODY void transpose(uint32_t *to, int64_t to_stride, const uint32_t *from,
   }
 }
 
-/* Of 16 (32) columns from AT on those in (I, N). */
+/* A mask of the 32 columns from AT on: those in (I, N). */
 TS_BODY __mmask32 above(int32_t i, int32_t at, int32_t n) {
   const uint32_t below_n = n - at >= 32 ? 0xffffffffu
                            : n <= at    ? 0
@@ -191,8 +192,8 @@ TS_BODY void spread_pairs(uint16_t *u, uint32_t *v, int64_t np,
     }
 }
 
-/* Where a block of UP rows crosses the diagonal, u gets the rest of its pairs:
- * of each pair one half is zero. */
+/* Completes u where a block of UP rows crosses the diagonal: of each pair there
+ * one half is still zero. */
 TS_BODY void join_blocks(uint16_t *u, const uint32_t *v, int64_t np,
                          int32_t n) {
   for (int32_t i = 0; i < n; i++) {

@@ -86,8 +86,9 @@ done:
   return err;
 }
 
-/* What gather will read of a later sample: it lies in as many streams as
- * there are tables, more than a CPU follows by itself. */
+/* Prefetches what gather will read of a later sample: its vectors lie in as
+ * many streams as there are tables, more than a CPU's own prefetcher follows.
+ */
 TS_BODY void ask_for(const ts_interact_args *a, int64_t b, bool write) {
   if (b >= a->batch) return;
   for (int32_t f = 0; f < a->n_features; f++) {
@@ -138,7 +139,7 @@ TS_BODY ts_vec sum4(ts_vec a, ts_vec b, ts_vec c, ts_vec d) {
 #undef HALF
 }
 
-/* From ROWS results of sum4, one vector: four sums of each row. */
+/* One vector made of ROWS results of sum4: four sums of each row. */
 TS_BODY ts_vec sum_rows(const ts_vec q[]) {
 #if TS_WIDTH == 16
 #define FOURS(x, y, p, r)                                                      \
@@ -209,9 +210,9 @@ TS_BODY void interact_one(const ts_interact_args *a, int64_t b, float *x) {
 }
 
 /* GRAD_ROWS rows of dx from row I, VECS vectors of each: TO and X have rows of
- * stride, G of np.  Of the symmetric G only what is above the diagonal is
- * there, and the block of the rows themselves: terms before it come from its
- * columns.  Rows after the n-th are of no use, nor what comes of them. */
+ * stride, G of np.  G is symmetric, and only the part above the diagonal and
+ * the block of the rows themselves are stored: earlier terms are read from
+ * columns. Rows after the n-th are padding, and so are their results. */
 TS_BODY void combine(float *to, const float *g, int64_t np, const float *x,
                      int64_t stride, int32_t i, int32_t n, int vecs) {
   ts_vec s[GRAD_ROWS][GRAD_VECS] = {{{0}}};

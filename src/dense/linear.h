@@ -3,7 +3,8 @@
  * Dense matrix products are not ours: the backends are linear_onednn.c,
  * linear_cblas.c and linear_ref.c (plain C, the oracle), in one table;
  * "auto" takes the first that is built in.  Layers with a few outputs are dot
- * products of our own (linear_narrow.c), in f32 whatever the precision. */
+ * products of our own (linear_narrow.c), in f32 whatever the precision.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_LINEAR_H
 #define TS_DENSE_LINEAR_H
 
@@ -29,8 +30,8 @@ typedef struct ts_linear_spec {
   int32_t batch_max;
   bool need_dx;
   const char *engine; /* NULL or "auto" | "onednn" | "cblas" | "ref" */
-  /* Of the lane's device; NULL: the host's.  Where they name an engine
-   * (kernels.h) it is that one. */
+  /* The kernels of the lane's device; NULL: the host's.  Where they name an
+   * engine (kernels.h), products go by that one. */
   const ts_kernels *kernels;
   /* The layer whose output is x, and whose dy is dx: an engine may mask it for
    * that layer.  NULL: x comes from elsewhere, or others read dx, too. */
@@ -49,17 +50,17 @@ void ts_linear_destroy(ts_linear *);
  * Its input may be of bf16 wherever ts_linear_precision gives bf16. */
 bool ts_linear_in_bf16(ts_precision, int32_t n_out, const char *engine,
                        const ts_kernels *);
-/* What is to be had of run.precision with the products of KERNELS (NULL: the
- * host's): f32, with one note, on CPUs without instructions for bf16, and for
- * tf32 where there is none. */
+/* The precision that the products of KERNELS (NULL: the host's) can give for
+ * run.precision: f32, with one note in the log, for bf16 on CPUs without
+ * instructions for it, and for tf32 where there is none.  Local. */
 ts_precision ts_linear_precision(ts_precision, const ts_kernels *);
 
 /* y (batch, n_out), f32 or bf16 as in the spec.  Enqueues. */
 ts_err ts_linear_forward(ts_linear *, void *y, const void *x, int32_t batch,
                          ts_lane *);
-/* From dy (batch, n_out), which is overwritten:
- * W->grad, b->grad if any (=), dx (batch, in_stride) (=) unless dx is NULL; x
- * and y as in forward.  batch 0: gradients become 0.  Enqueues. */
+/* Reads dy (batch, n_out), and overwrites it.  Sets W->grad, b->grad if there
+ * is one, and dx (batch, in_stride) unless it is NULL; x and y as in forward.
+ * batch 0: gradients become 0.  Enqueues. */
 ts_err ts_linear_backward(ts_linear *, void *dx, void *dy, const void *x,
                           const void *y, int32_t batch, ts_lane *);
 
@@ -72,16 +73,16 @@ ts_err ts_linear_repeat(ts_linear *, ts_pass, ts_lane *);
 #define TS_LINEAR_PRODUCTS "  of it products"
 
 const char *ts_linear_engine(const char *engine); /* the one that is meant */
-/* Of KERNELS' engine (NULL: the host's): "oneDNN 2.6.3". */
+/* The version of KERNELS' engine (NULL: the host's): "oneDNN 2.6.3".  Local. */
 const char *ts_linear_engine_version(const ts_kernels *);
 
-/* What products of different kinds, of all layers of this process, go slower
- * for want of, in words; nothing is appended where there is none. */
+/* Appends what the library lacks, in words, where that makes products of this
+ * process's layers slower; nothing where it lacks nothing.  Local. */
 ts_err ts_linear_unfused(const ts_kernels *, ts_str *text);
 
-/* Which algorithms the products of a device have, one text for all layers of
- * this process: appended, and back from a text of an earlier run.  Only where
- * chooses says so; else nothing is appended and what comes is left out. */
+/* The algorithms of a device's products as one text for all layers of this
+ * process: choices appends it, choose takes that of an earlier run.  Engines
+ * for which chooses is false append nothing and ignore the text.  Local. */
 bool ts_linear_chooses(const ts_kernels *);
 ts_err ts_linear_choices(const ts_kernels *, ts_str *text);
 ts_err ts_linear_choose(const ts_kernels *, const char *text);

@@ -1,5 +1,6 @@
 /* linear_impl.h - what engines of matrix products are; for linear*.c and for
- * engines of other devices, which their table of kernels names. */
+ * engines of other devices, which their table of kernels names.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_LINEAR_IMPL_H
 #define TS_DENSE_LINEAR_IMPL_H
 
@@ -47,7 +48,7 @@ struct ts_linear {
   void *data;
   bool half;            /* products in bf16 */
   int32_t k_pad, n_pad; /* n_in, n_out up to multiples of 32 */
-  /* Of the host's engines (ts_linear_masked). */
+  /* For engines of the host (ts_linear_masked). */
   uint16_t *g16;     /* (batch, n_pad) dy in bf16 where half and y is not */
   float *bias_parts; /* (parts, n_out) column sums of fixed blocks of rows */
 };
@@ -56,10 +57,11 @@ struct ts_linear {
  * few outputs; NULL: there is none. */
 const ts_engine *ts_engine_host(const char *name, int32_t n_out);
 
-/* Of engines on the host, in create: what ts_linear_masked needs. */
+/* Engines of the host call it in create: it makes what ts_linear_masked needs.
+ */
 ts_err ts_linear_mask_create(ts_linear *);
-/* The G of backward, of bf16 where linear->half: dy's own array or
- * linear->g16.  Makes db, too. */
+/* The g of backward, in bf16 where linear->half: dy's own array or
+ * linear->g16.  Computes db, too. */
 const void *ts_linear_masked(ts_linear *, void *dy, const void *y,
                              int32_t batch);
 

@@ -1,5 +1,6 @@
 /* linear_mask.h - one pass over the gradient of a layer's output: ReLU's
- * mask, the bias' gradient, the conversion to bf16; private to linear*.c. */
+ * mask, the bias' gradient, the conversion to bf16; private to linear*.c.
+ * All of it is Local. */
 #ifndef TS_DENSE_LINEAR_MASK_H
 #define TS_DENSE_LINEAR_MASK_H
 

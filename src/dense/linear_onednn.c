@@ -51,7 +51,8 @@ static bool has_bf16(int32_t n_out) {
          ((int)dnnl_get_effective_cpu_isa() & needed) == needed;
 }
 
-/* What the products of a pass read and write, by spec. */
+/* Creates the products of each pass; the layer's spec says what they read and
+ * write. */
 static ts_err products_create(ts_products *p, const ts_linear *l,
                               int32_t batch) {
   ts_err err = TS_OK;

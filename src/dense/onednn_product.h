@@ -1,5 +1,5 @@
 /* onednn_product.h - one matrix product by oneDNN, made once and run often;
- * private to linear_onednn.c. */
+ * private to linear_onednn.c.  All of it is Local. */
 #ifndef TS_DENSE_ONEDNN_PRODUCT_H
 #define TS_DENSE_ONEDNN_PRODUCT_H
 

@@ -13,7 +13,7 @@
  *            w -= m
  * as PyTorch's and FBGEMM's; norms are those of the whole parameter, and a
  * ratio with a zero in it is 1 (lamb; a = lr for lars).  eps defaults 1e-10
- * for adagrad, else 1e-8.  One table in optim.c. */
+ * for adagrad, else 1e-8.  One table in optim.c.  All of it is Local. */
 #ifndef TS_DENSE_OPTIM_H
 #define TS_DENSE_OPTIM_H
 

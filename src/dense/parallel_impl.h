@@ -1,4 +1,5 @@
-/* parallel_impl.h - what strategies of parallel.h are; private to them. */
+/* parallel_impl.h - what strategies of parallel.h are; private to them.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_PARALLEL_IMPL_H
 #define TS_DENSE_PARALLEL_IMPL_H
 
@@ -30,8 +31,8 @@ struct ts_parallel {
 /* Parameters are updated within the backward pass; a note where clipping
  * forbids what the deck asks for. */
 bool ts_parallel_in_backward(const ts_config *);
-/* What an update of P in STEP asks for, but for w, grad and n.  NORM: (2) of
- * the device, the second the factor of clipping; NULL: none. */
+/* The arguments of P's update in STEP, all but w, grad and n.  NORM: (2) in
+ * device memory, the second is the factor of clipping; NULL: no clipping. */
 ts_dense_update_args ts_parallel_update_args(const ts_parallel *,
                                              const ts_param *p, int64_t step,
                                              double lr_factor,

@@ -7,7 +7,8 @@
  * tasks take the pointers with them when they are enqueued.
  *
  * All arrays are memory of the model's device (TS_SPACE_DEVICE), which the host
- * may not touch where it is apart: kernels, copies and staging do. */
+ * may not touch where it is apart: kernels, copies and staging do.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_PARAM_H
 #define TS_DENSE_PARAM_H
 
@@ -23,7 +24,7 @@ enum {
                          products go by single floats */
 };
 
-/* What N floats take up there. */
+/* Floats that N of them take up there, with padding. */
 static inline int64_t ts_param_room(int64_t n) {
   return (n + TS_PARAM_ALIGN - 1) / TS_PARAM_ALIGN * TS_PARAM_ALIGN;
 }

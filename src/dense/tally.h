@@ -1,5 +1,5 @@
 /* tally.h - kernel tally: a batch's predictions into the sums and the window
- * of a metric.  All memory is the device's. */
+ * of a metric.  All memory is the device's.  All of it is Local. */
 #ifndef TS_DENSE_TALLY_H
 #define TS_DENSE_TALLY_H
 

@@ -1,4 +1,5 @@
-/* update.h - pieces of the dense kernels that are the same everywhere. */
+/* update.h - pieces of the dense kernels that are the same everywhere.
+ * All of it is Local. */
 #ifndef TS_DENSE_UPDATE_H
 #define TS_DENSE_UPDATE_H
 

@@ -1,5 +1,6 @@
 /* update_numbers.h - what the dense optimizers' loops need in a step, as the
- * host computes it once for every device; how their sums are cut. */
+ * host computes it once for every device; how their sums are cut.
+ * All of it is Local. */
 #ifndef TS_DENSE_UPDATE_NUMBERS_H
 #define TS_DENSE_UPDATE_NUMBERS_H
 

@@ -1,6 +1,7 @@
 /* backends.h - the constructors that implementations provide.
  *
- * src/backends.c is the one place that knows which exist in this build. */
+ * src/backends.c is the one place that knows which exist in this build.
+ * All of it is Local. */
 #ifndef TS_RUNTIME_BACKENDS_H
 #define TS_RUNTIME_BACKENDS_H
 

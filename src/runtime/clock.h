@@ -1,6 +1,7 @@
 /* clock.h - how long the work of a lane takes where it is done: on a GPU
  * between two of its events, which the host's clock knows nothing of.  The
- * host's own lanes take ts_now. */
+ * host's own lanes take ts_now.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_CLOCK_H
 #define TS_RUNTIME_CLOCK_H
 
@@ -23,8 +24,8 @@ bool ts_clock_is_devices(const ts_lane *lane);
 /* *SECONDS from mark A to mark B, which were set and which the host has waited
  * for (ts_lane_sync). */
 ts_err ts_clock_between(const ts_clock *, int a, int b, double *seconds);
-/* From mark A to mark B, not before it, of a clock of another lane of the
- * device. */
+/* Seconds from mark A to mark B, which is not before it and may be of a clock
+ * of another lane of the same device. */
 ts_err ts_clock_across(const ts_clock *, int a, const ts_clock *, int b,
                        double *seconds);
 

@@ -100,8 +100,8 @@ ts_err ts_comm_create_host(ts_world *, ts_comm **, ts_group, const char *name);
 /* The same over the block of N consecutive ranks that this rank is in; N
  * divides the ranks.  Collective over the world. */
 ts_err ts_comm_create_block(ts_world *, ts_comm **, int n, const char *name);
-/* What the trace calls the operations begun from here on (stays until they
- * are done; NAME by default). */
+/* The trace calls the operations begun from here on STAGE (the comm's NAME by
+ * default); the string must live until they are done.  Local. */
 void ts_comm_set_stage(ts_comm *, const char *stage);
 /* The operation begun next waits for EVENT, too: for what is not the end of a
  * lane.  TS_FOLLOW_MAX at most. */
@@ -209,9 +209,9 @@ ts_err ts_agree(ts_comm *, ts_err err);
 ts_err ts_comm_run_mpi(ts_comm *, ts_err (*fn)(void *mpi_comm, void *arg),
                        void *arg);
 
-/* What this rank has sent to others and operations done so far.  A round is
- * a time that an operation has waited for the network: one of an all-to-all,
- * two of an exchange whose sizes went first. */
+/* Bytes that this rank has sent to others so far, and operations done.  A round
+ * is one wait of an operation for the network: an all-to-all has one, an
+ * exchange whose sizes go first has two.  Local. */
 typedef struct ts_comm_stat {
   int64_t n_ops, n_rounds, n_messages, sent_bytes;
   double busy_s; /* time from start to end of operations, summed */

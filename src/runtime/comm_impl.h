@@ -1,4 +1,5 @@
-/* comm_impl.h - worlds, comms and operations; private to comm*.c. */
+/* comm_impl.h - worlds, comms and operations; private to comm*.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_COMM_IMPL_H
 #define TS_RUNTIME_COMM_IMPL_H
 
@@ -23,7 +24,7 @@ typedef struct ts_comm_ops {
   ts_err (*open)(ts_comm *); /* collective; no operation is under way */
   void (*close)(ts_comm *);
   ts_err (*prepare)(ts_op *); /* takes an operation over as it begins */
-  /* What was begun last is not enqueued yet: *BUSY.  Finds errors, too. */
+  /* *BUSY: the operation begun last is not enqueued yet.  Finds errors, too. */
   ts_err (*poll)(ts_comm *, bool *busy);
   void (*fail)(ts_comm *); /* an operation has failed: ends those under way */
 } ts_comm_ops;
@@ -76,7 +77,7 @@ struct ts_comm {
  * and sets *LAST when nothing follows once they are complete. */
 typedef ts_err (*ts_op_step)(ts_op *, bool *last);
 
-/* What a comm has for buffers that the host may not touch. */
+/* A comm's part for buffers that the host may not touch. */
 struct ts_comm_far {
   ts_lane *stream;  /* of the device, for the service thread alone */
   ts_buffer word;   /* pinned: the last operation done, for wait_word */
@@ -172,8 +173,8 @@ ts_err ts_comm_scratch(ts_comm *, int64_t bytes);
 
 /* comm_choose.c: sets ops and wire of W.  Collective. */
 ts_err ts_world_choose(ts_world *w);
-/* comm_mpi_world.c, where no operation is under way.  Everyone's place; rank
- * 0's BYTES to all ranks of the comm, after an error of it the error. */
+/* comm_mpi_world.c.  Collective, where no operation is under way.  All places;
+ * rank 0's BYTES to all ranks of the comm, after an error of it the error. */
 ts_err ts_world_gather_places(ts_world *, ts_wire_place *all,
                               const ts_wire_place *own);
 ts_err ts_comm_share(ts_comm *, void *buf, int bytes, ts_err of_rank_0);

@@ -67,8 +67,8 @@ static bool waits_itself(const ts_op *op, ts_event event) {
          event.lane->device == op->comm->far->stream->device;
 }
 
-/* What OP waits for is done; an error of a lane that it waits for is its
- * own. */
+/* *MAY: the events that OP waits for are done.  An error of a lane that it
+ * waits for becomes its own. */
 static ts_err may_start(ts_op *op, bool *may) {
   ts_err err = TS_OK;
   if (op->turn && op->turn - 1 != op->comm->world->turn) return TS_OK;
@@ -139,7 +139,8 @@ done:
   return err;
 }
 
-/* Who waits learns of it when nothing touches its buffers any more. */
+/* The error is published only once nothing touches the buffers any more, since
+ * a waiting thread may then give them back. */
 static void end_far(ts_comm *c, ts_err err) {
   ts_err_record fault;
   ts_err_take(&fault);

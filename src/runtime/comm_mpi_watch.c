@@ -48,7 +48,7 @@ ts_watch_row *ts_watch_local(int i) {
   return i < n_local ? &local[i] : NULL;
 }
 
-/* Of this node, or what acts as one. */
+/* Whether R is of this node, or of what tests make act as one. */
 static bool is_near(const ts_watch_row *r) {
   return per_node <= 0 || r->rank / per_node == rank / per_node;
 }

@@ -203,8 +203,8 @@ done:
   return err;
 }
 
-/* What a comm is over: a group, or blocks of BLOCK ranks; HOST: for buffers
- * that the host may touch. */
+/* The ranks of a comm: a group, or blocks of BLOCK ranks.  HOST: it carries
+ * only buffers that the host may touch. */
 typedef struct scope {
   ts_group group;
   int block;

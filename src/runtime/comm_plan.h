@@ -1,5 +1,5 @@
 /* comm_plan.h - what an operation reads, writes and sends to whom: arithmetic
- * alone, no message and no memory is touched. */
+ * alone, no message and no memory is touched.  All of it is Local. */
 #ifndef TS_RUNTIME_COMM_PLAN_H
 #define TS_RUNTIME_COMM_PLAN_H
 
@@ -83,7 +83,7 @@ bool ts_wire_equal(const int64_t *n, int w);
 
 /* ---- the choice ---------------------------------------------------------- */
 
-/* What each rank says of its device. */
+/* Each rank's description of its device. */
 typedef struct ts_wire_place {
   char host[64], device[TS_DEVICE_ID];
 } ts_wire_place;

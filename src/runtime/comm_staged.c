@@ -45,7 +45,7 @@ done:
 void ts_comm_far_destroy(ts_comm *c) {
   ts_comm_far *f = c->far;
   if (!f) return;
-  /* Who still waits goes on. */
+  /* Streams that still wait for the word go on. */
   if (f->word.ptr)
     __atomic_store_n((uint64_t *)f->word.ptr, INT64_MAX, __ATOMIC_RELEASE);
   ts_lane_destroy(f->stream);
@@ -212,8 +212,8 @@ static ts_err staged(ts_op *op, bool *last) {
   }
 }
 
-/* Where the buffers lie is looked at when it starts: an exchange's may be
- * filled, and found, by the lane that it waits for. */
+/* Host memory or device memory is decided when the operation starts, not now:
+ * the lane that it waits for may allocate an exchange's buffers. */
 static ts_err prepare(ts_op *op) {
   if (op->kind == TS_OP_RUN) return TS_OK;
   op->inner = op->step;

@@ -84,8 +84,8 @@ static ts_err poll_wire(ts_comm *c, bool *busy) {
   return c->far->wire ? wire_of(c)->poll(c->far->wire, busy) : TS_OK;
 }
 
-/* What is under way on the device would never end by itself; what was
- * enqueued beside it (own pieces, sums) does. */
+/* Collectives that are running on the device would never end by themselves;
+ * copies of own pieces and sums, enqueued beside them, do. */
 static void fail_wire(ts_comm *c) {
   if (c->far->wire) wire_of(c)->abort(c->far->wire);
   c->far->wire = NULL;
@@ -110,8 +110,8 @@ done:
   return err;
 }
 
-/* Whether OP's buffers are the device's; of none the answer matters to no
- * one, as nothing is sent. */
+/* *YES: OP's buffers lie in the device's memory.  Where OP has none it does not
+ * matter, as nothing is sent. */
 static ts_err is_wired(const ts_op *op, bool *yes) {
   const ts_comm *c = op->comm;
   const ts_op_shape s = {.kind = op->kind,

@@ -264,7 +264,8 @@ static ts_err all_reduce(ts_op *op, bool *done) {
                                   : large_all_reduce(op, done);
 }
 
-/* What is sent may be the host's: the library wants the device's. */
+/* *SEND = the bytes to send in device memory, which the library needs: a copy
+ * where they are the host's. */
 static ts_err send_of(ts_op *op, const void **send, int64_t bytes) {
   ts_err err = TS_OK;
   const ts_comm_far *f = op->comm->far;

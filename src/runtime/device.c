@@ -93,7 +93,7 @@ ts_event ts_lane_record(ts_lane *lane) {
   return lane->device->ops->record(lane);
 }
 
-/* What is noted down only might be what is waited for. */
+/* The event may be of work that is only noted down so far: launch it first. */
 static ts_err start_noted(const ts_lane *lane) {
   char why[128];
   if (!ts_graph_now()) return TS_OK;

@@ -51,7 +51,7 @@ typedef enum {
   TS_LANE_COMM     /* served by the comm backend: has no thread of its own */
 } ts_lane_kind;
 
-/* What the log says of a device that is more than the host. */
+/* A device's description for the log; the host has none. */
 typedef struct ts_device_info {
   char text[256];        /* name, memory, versions */
   char note[256];        /* what is wrong with it, "" nothing */
@@ -59,8 +59,8 @@ typedef struct ts_device_info {
   double bytes;          /* of its memory; 0: not known */
 } ts_device_info;
 
-/* What a device implements; src/runtime/device_host.c, cuda/runtime/device.cu.
- */
+/* The functions of a kind of device: src/runtime/device_host.c,
+ * cuda/runtime/device.cu. */
 typedef struct ts_device_ops {
   const char *name; /* "host", "cuda" */
   void (*destroy)(ts_device *);
@@ -82,9 +82,10 @@ typedef struct ts_device_ops {
   /* BY more (or less) wait for EVENT's lane and want on_progress; NULL: its
    * events can only be asked for. */
   void (*watch)(ts_event, int by);
-  /* Of a device with memory of its own; NULL on the host.  is_remote: the
-   * host may not touch P.  identify: names the device, the same for processes
-   * that share it.  enter: the calling thread begins to use it; may be NULL. */
+  /* Only devices with discrete memory have these; NULL on the host.  is_remote:
+   * the host may not touch P.  identify: names the device, the same for
+   * processes that share it.  enter: the calling thread begins to use it; may
+   * be NULL. */
   bool (*is_remote)(ts_device *, const void *p);
   ts_err (*identify)(ts_device *, char id[TS_DEVICE_ID]);
   ts_err (*enter)(ts_device *);
@@ -96,15 +97,15 @@ typedef struct ts_device_ops {
   /* Enqueue: LANE waits until WORD, in pinned memory, is LEAST or more; what
    * follows sees what was written before it.  NULL: there is no such thing. */
   ts_err (*wait_word)(ts_lane *, const uint64_t *word, uint64_t least);
-  /* Of runtime/clock.h; NULL, all three: tasks look at ts_now.  mark makes
-   * *MARK where it is NULL. */
+  /* For runtime/clock.h.  Where all three are NULL tasks take the time by
+   * ts_now.  mark creates *MARK where it is NULL. */
   ts_err (*mark)(ts_lane *, void **mark);
   ts_err (*between)(ts_lane *, void *a, void *b, double *seconds);
   void (*unmark)(void *mark);
   /* ts_device_reach, unreach; NULL: all of the host's memory is reached. */
   ts_err (*reach)(ts_device *, void **seen, void *p, size_t bytes, bool pin);
   void (*unreach)(ts_device *, void *p);
-  /* Of runtime/graph.h; NULL, all four: it has no graphs. */
+  /* For runtime/graph.h.  All four are NULL where the device has no graphs. */
   ts_err (*graph_create)(struct ts_graph **, ts_lane *);
   void (*graph_destroy)(struct ts_graph *);
   ts_err (*graph_begin)(struct ts_graph *);
@@ -121,8 +122,8 @@ const ts_device_options *ts_device_options_of(const ts_device *);
 /* True where TS_SPACE_DEVICE is memory that the host may not touch: kernels
  * and copies alone see what lies there.  False on the host. */
 bool ts_device_is_apart(const ts_device *);
-/* From now on kernels may read and write BYTES of the host's memory at P, on
- * borders of pages, which they see at *SEEN.  PIN: the pages may be kept in
+/* Lets kernels read and write BYTES of the host's memory at P, on borders of
+ * pages; they see them at *SEEN.  PIN: the pages may be kept in
  * memory until unreach; else (files that are larger) DECK where the device
  * can't without. */
 ts_err ts_device_reach(ts_device *, void **seen, void *p, size_t bytes,

@@ -1,5 +1,6 @@
 /* device_impl.h - what devices, lanes and comm backends share; private to
- * runtime/ and cuda/. */
+ * runtime/ and cuda/.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_DEVICE_IMPL_H
 #define TS_RUNTIME_DEVICE_IMPL_H
 
@@ -13,8 +14,8 @@ struct ts_device {
    * otherwise. */
   void (*on_progress)(void *arg);
   void *on_progress_arg;
-  /* Of a device with memory of its own: the first error of a comm, which
-   * lanes may have waited for without the host's knowledge; NULL: none. */
+  /* The first error of a comm; NULL: none.  Lanes of a device with discrete
+   * memory may have waited for that comm without the host's knowledge. */
   ts_err_record *fault;
 };
 
@@ -24,8 +25,8 @@ struct ts_lane {
   const char *name;
   ts_lane_kind kind;
   int row; /* of the trace; set by ts_lane_create */
-  /* Of a comm's lane: the last operation done, for wait_word, or NULL; the
-   * last begun whose result is the host's to read. */
+  /* Lanes of comms only.  word: number of the last operation done, for
+   * wait_word, or NULL; near: the last begun whose result the host reads. */
   uint64_t *word, near;
 };
 
@@ -47,8 +48,9 @@ void ts_lane_fail(ts_lane *, ts_err);
 
 ts_err ts_lane_error(ts_lane *); /* and puts its record; of any device */
 
-/* From watch to unwatch each step of EVENT's lane calls on_progress, so that
- * who waits for several lanes can sleep; false: it has to ask. */
+/* Between watch and unwatch each step of EVENT's lane calls on_progress, so
+ * that a thread that waits for several lanes can sleep.  False: it has to poll.
+ */
 bool ts_event_watch(ts_event);
 void ts_event_unwatch(ts_event);
 

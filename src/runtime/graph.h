@@ -7,7 +7,8 @@
  * time.  Nothing is lost: where the host has to wait, or asks for what can't
  * be noted down, what there is so far is started at once and the rest follows
  * as if there were no graph (a cut).  An event of noted work is not done
- * before that; the thread that began must not ask for one in a loop. */
+ * before that; the thread that began must not ask for one in a loop.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_GRAPH_H
 #define TS_RUNTIME_GRAPH_H
 
@@ -27,8 +28,8 @@ typedef struct ts_graph_counts {
   char why[160];       /* of the first cut; "" none */
 } ts_graph_counts;
 
-/* Of work that begins on LANE.  *OUT is NULL on devices that have none (the
- * host), or where submissions are waited for (run.lanes = "serial"); all
+/* A graph of work that begins on LANE.  *OUT is NULL on devices that have none
+ * (the host), or where submissions are waited for (run.lanes = "serial"); all
  * functions take that for a graph that is never open.  Destroyed before LANE,
  * after its work. */
 ts_err ts_graph_create(ts_graph **, ts_lane *);

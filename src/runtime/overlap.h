@@ -2,7 +2,7 @@
  *
  * Always on: lanes say when a task begins and ends, comms when an operation
  * does.  Messages are exposed while no lane of this rank works.  Waiting is
- * no work.  Thread-safe; of this process. */
+ * no work.  Thread-safe; of this process.  All of it is Local. */
 #ifndef TS_RUNTIME_OVERLAP_H
 #define TS_RUNTIME_OVERLAP_H
 
@@ -18,7 +18,8 @@ void ts_overlap_comm_end(const char *comm);
 
 /* Counts from now on. */
 void ts_overlap_reset(void);
-/* Of the operations of COMM, or of any (NULL), since the reset. */
+/* The overlap of the operations of COMM (NULL: of all comms) since the reset.
+ */
 ts_overlap ts_overlap_of(const char *comm);
 
 #endif

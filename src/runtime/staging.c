@@ -34,7 +34,8 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* Where the piece that begins at AT lies, and whose turn it is. */
+/* The address of the piece that begins at byte AT; *TURN: which of the two
+ * buffers that is. */
 static char *piece_at(const ts_staging *s, size_t at, int *turn) {
   *turn = (int)(at / PIECE % 2);
   return (char *)s->pieces.ptr + *turn * (size_t)PIECE;

@@ -12,7 +12,7 @@
  * read and write move rows between the two in batches, rows ascending, so
  * that a disk sees them in order: by copies in memory, as long as what is
  * copied is there; else by what the store has for it.  A line may be moved by
- * any thread, by one at a time. */
+ * any thread, by one at a time.  All of it is Local. */
 #ifndef TS_RUNTIME_STORE_H
 #define TS_RUNTIME_STORE_H
 
@@ -24,7 +24,7 @@
 
 typedef struct ts_store ts_store;
 
-/* Where rows are: store.c (host memory), store_file.c. */
+/* A kind of slow memory: store.c (the host's), store_file.c (a mapped file). */
 typedef struct ts_store_ops {
   /* Puts slow memory of BYTES at ADDRESS, zeroed. */
   ts_err (*map)(ts_store *, void *address, int64_t bytes, const char *dir);

@@ -85,7 +85,7 @@ static void file_unmap(ts_store *s) {
   if (s->fd >= 0) close(s->fd);
 }
 
-/* Of N rows some, evenly: whether a page of theirs is missing. */
+/* Whether a page is missing of some of the N rows, taken evenly. */
 static bool lacks_some(const ts_store *s, const uint32_t *rows, int64_t n) {
   const int64_t page = sysconf(_SC_PAGESIZE);
   const int64_t step = n > LOOKS ? n / LOOKS : 1;

@@ -1,4 +1,5 @@
-/* topology.h - CPUs that this rank may use, and what the machine is. */
+/* topology.h - CPUs that this rank may use, and what the machine is.
+ * All of it is Local. */
 #ifndef TS_RUNTIME_TOPOLOGY_H
 #define TS_RUNTIME_TOPOLOGY_H
 
@@ -33,8 +34,8 @@ int ts_bind_local(int wanted, bool *widened);
 /* Threads that it gives a rank, without binding any. */
 int ts_threads_local(int wanted);
 
-/* What the launcher gave this rank, before ts_bind widened it: a bit for each
- * CPU, how many of the node's CPUs that are, and how many the job has here. */
+/* The CPUs that the launcher gave this rank, before ts_bind widened the mask: a
+ * bit for each, their number, and how many the job has on this node. */
 typedef struct ts_binding {
   uint64_t cpus[16];
   int32_t n_cpus, n_job;

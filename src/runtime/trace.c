@@ -144,7 +144,7 @@ static double micros(double t) {
   return 1e6 * (t - origin);
 }
 
-/* What stands before an event.  Under lock. */
+/* The text before an event: a comma behind an earlier one.  Under lock. */
 static const char *separator(void) {
   return n_events++ ? ",\n" : "";
 }

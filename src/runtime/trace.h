@@ -16,8 +16,8 @@
 
 double ts_now(void); /* seconds, monotonic */
 
-/* What the calling thread's work is for.  PHASE is static: "input",
- * "forward", "backward", "optimizer", "" where it is none of these. */
+/* The step and phase that the calling thread works for.  PHASE is static:
+ * "input", "forward", "backward", "optimizer", "" where it is none of these. */
 typedef struct ts_trace_mark {
   int64_t batch; /* number of the global batch, -1: of none */
   const char *phase;
@@ -31,7 +31,7 @@ ts_trace_mark ts_trace_mark_now(void);
  * ts_trace_batch_set says. */
 void ts_trace_evaluating(bool on);
 
-/* What a span does with its time. */
+/* The kind of work of a span. */
 typedef enum {
   TS_SPAN_COMPUTE, /* work of a compute lane */
   TS_SPAN_DATA,    /* work on another lane or thread */

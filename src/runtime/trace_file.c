@@ -38,7 +38,8 @@ done:
 
 /* Rank 0's clock minus this one's.  Rank 0 reads its clock after everyone
  * has asked and before anyone has an answer; the quickest round says most.
- * What can't be told from zero is zero: ranks of one machine share a clock. */
+ * An offset that can't be told from zero is zero: ranks of one machine share a
+ * clock. */
 static ts_err compare_clocks(double *offset, ts_comm *c) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(c);

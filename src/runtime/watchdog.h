@@ -8,8 +8,8 @@
  * all ranks with code 5.  Time in which the thread itself did not run, as
  * when a queue suspends the job, does not count.
  *
- * What a rank is at lies in memory that its node's ranks share, so that a
- * rank that is stopped can be named by its neighbours; nodes ask each other
+ * Each rank notes what it is doing in memory that the ranks of its node share,
+ * so that its neighbours can name it when it is stopped.  Nodes ask each other
  * by messages, and only once something is wrong (comm_mpi_watch.c).
  *
  * One watchdog per process; everything here is local unless it says so. */

@@ -1,5 +1,6 @@
 /* watchdog_impl.h - what ranks show each other; private to watchdog*.c and
- * comm_mpi_watch.c. */
+ * comm_mpi_watch.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_WATCHDOG_IMPL_H
 #define TS_RUNTIME_WATCHDOG_IMPL_H
 
@@ -61,8 +62,8 @@ void ts_watch_unclaim(void);
 /* Answers nodes that ask, unless ASKING; false: a node before this one is
  * asking, too, and will speak. */
 bool ts_watch_answer(bool asking);
-/* What is known of all ranks, in order; the other nodes have SECONDS to
- * answer.  NULL: another node speaks. */
+/* The state of all ranks, in order, as far as it is known; the other nodes have
+ * SECONDS to answer.  NULL: another node prints the report. */
 const ts_watch_row *ts_watch_collect(double seconds);
 
 /* ---- watchdog_report.c --------------------------------------------------- */

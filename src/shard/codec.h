@@ -7,7 +7,7 @@
  *          padded to 4: an error of at most max |x| / 254 per element; rows
  *          with max |x| < 127 * 2^-126 become zeros
  * Not a number stays one and infinity infinite; in int8 either makes the
- * whole row NaN. */
+ * whole row NaN.  All of it is Local. */
 #ifndef TS_SHARD_CODEC_H
 #define TS_SHARD_CODEC_H
 

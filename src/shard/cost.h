@@ -1,5 +1,5 @@
 /* cost.h - what a shard costs its rank, and what a table costs every rank;
- * private to the planner. */
+ * private to the planner.  All of it is Local. */
 #ifndef TS_SHARD_COST_H
 #define TS_SHARD_COST_H
 

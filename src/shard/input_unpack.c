@@ -93,7 +93,8 @@ static ts_unpack_part local_section(const ts_lot_flight *lf, int32_t g,
 
 /* ---- lists of parts ------------------------------------------------------ */
 
-/* As far as it is written; numbers of bags and ids are the group's. */
+/* The list of parts while it is being written.  n_bags, n_ids: of the group so
+ * far. */
 typedef struct ts_part_list {
   const ts_lot_flight *lf;
   ts_unpack_part *next;

@@ -150,7 +150,8 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
 
 /* ---- the work ------------------------------------------------------------ */
 
-/* What no group of this rank writes would be left from another batch. */
+/* Zeroes what is sent: parts that no group of this rank writes would still hold
+ * an earlier batch's embeddings. */
 static ts_err clear_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_lot_flight *lf = *(ts_lot_flight **)arg;

@@ -4,7 +4,7 @@
  * device; what describes them (features, distincts, sections, splits, parts)
  * is pinned and may change once the lane has been waited for.  On the host all
  * of it is plain memory.  What comes after a bad id is unspecified: kernels
- * that get the number of one do nothing. */
+ * that get the number of one do nothing.  All of it is Local. */
 #ifndef TS_SHARD_PACK_H
 #define TS_SHARD_PACK_H
 

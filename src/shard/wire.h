@@ -2,7 +2,7 @@
  *
  * In a task of a lane: start, sections of whatever blocks and ranks, end.
  * Kernels run as soon as there are enough pieces for one, the last at the
- * end. */
+ * end.  All of it is Local. */
 #ifndef TS_SHARD_WIRE_H
 #define TS_SHARD_WIRE_H
 

@@ -4,7 +4,8 @@
  * instruction set, whose target attribute decides how the loops are
  * vectorised.  The large kernels use GCC's vector types and are built in one
  * file per set (kernels_*.c).  Contraction is off and every reduction over a
- * row has 16 fixed partial sums, so all versions give the same bits. */
+ * row has 16 fixed partial sums, so all versions give the same bits.
+ * All of it is Local. */
 #ifndef TS_SPARSE_ISA_H
 #define TS_SPARSE_ISA_H
 

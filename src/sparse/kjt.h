@@ -2,7 +2,7 @@
  *
  * Plain data; who owns the arrays is said where a ts_kjt is handed out.
  * Features are in the order of the deck: tables in order, and each table's
- * features in order. */
+ * features in order.  All of it is Local. */
 #ifndef TS_SPARSE_KJT_H
 #define TS_SPARSE_KJT_H
 

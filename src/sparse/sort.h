@@ -1,4 +1,5 @@
-/* sort.h - the host's kernel "sort"; see runtime/kernels.h. */
+/* sort.h - the host's kernel "sort"; see runtime/kernels.h.
+ * All of it is Local. */
 #ifndef TS_SPARSE_SORT_H
 #define TS_SPARSE_SORT_H
 

@@ -2,14 +2,14 @@ check_PROGRAMS += tests/dense/test_dense tests/dense/test_dense_optim tests/dens
 tests_dense_test_linear_SOURCES = tests/dense/test_linear.c tests/dense/linear_probe.c \
   tests/dense/linear_probe.h
 # Fully sharded: layers that sleep.
-fs_toy = tests/dense/fs_toy.c tests/dense/fs_toy.h
-check_PROGRAMS += tests/dense/test_fully_sharded tests/dense/test_fs_numbers \
-  tests/dense/test_fs_refused
-tests_dense_test_fully_sharded_SOURCES = tests/dense/test_fully_sharded.c $(fs_toy)
-tests_dense_test_fs_numbers_SOURCES = tests/dense/test_fs_numbers.c $(fs_toy)
-tests_dense_test_fs_refused_SOURCES = tests/dense/test_fs_refused.c $(fs_toy)
-check_PROGRAMS += tests/dense/test_fs_timing tests/dense/test_fs_traces
-tests_dense_test_fs_timing_SOURCES = tests/dense/test_fs_timing.c tests/dense/fs_sleep.h \
-  $(fs_toy)
-tests_dense_test_fs_traces_SOURCES = tests/dense/test_fs_traces.c tests/dense/fs_sleep.h \
-  $(fs_toy)
+fully_sharded_toy = tests/dense/fully_sharded_toy.c tests/dense/fully_sharded_toy.h
+check_PROGRAMS += tests/dense/test_fully_sharded tests/dense/test_fully_sharded_numbers \
+  tests/dense/test_fully_sharded_refused
+tests_dense_test_fully_sharded_SOURCES = tests/dense/test_fully_sharded.c $(fully_sharded_toy)
+tests_dense_test_fully_sharded_numbers_SOURCES = tests/dense/test_fully_sharded_numbers.c $(fully_sharded_toy)
+tests_dense_test_fully_sharded_refused_SOURCES = tests/dense/test_fully_sharded_refused.c $(fully_sharded_toy)
+check_PROGRAMS += tests/dense/test_fully_sharded_timing tests/dense/test_fully_sharded_traces
+tests_dense_test_fully_sharded_timing_SOURCES = tests/dense/test_fully_sharded_timing.c tests/dense/fully_sharded_sleep.h \
+  $(fully_sharded_toy)
+tests_dense_test_fully_sharded_traces_SOURCES = tests/dense/test_fully_sharded_traces.c tests/dense/fully_sharded_sleep.h \
+  $(fully_sharded_toy)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "tests/dense/fs_toy.h"
+#include "tests/dense/fully_sharded_toy.h"
 
 enum { N = 1 << 20 };
 static float a[N], b[N];
@@ -43,17 +43,17 @@ START_TEST(shards_are_chunks) {
 }
 END_TEST
 
-static void spoil(const ts_fs *d, float *x, int64_t n) {
+static void spoil(const ts_fully_sharded *d, float *x, int64_t n) {
   const float bad = NAN;
   for (int64_t i = 0; i < n; i++)
     ts_test_put(d->base.spec.device, x + i, &bad, sizeof bad);
 }
 
-static void poison(ts_fs *d) {
+static void poison(ts_fully_sharded *d) {
   spoil(d, d->slot_memory, d->n_slots * d->slot_n);
   for (int32_t g = 0; g < d->n_groups; g++)
     for (int32_t k = 0; k < d->groups[g].n_parts; k++) {
-      const ts_fs_part *p = &d->groups[g].parts[k];
+      const ts_fully_sharded_part *p = &d->groups[g].parts[k];
       spoil(d, p->w + p->n_rows * p->width, (p->chunk - p->n_rows) * p->width);
     }
 }

@@ -5,7 +5,7 @@ check_PROGRAMS += tests/io/test_synthetic
 check_PROGRAMS += tests/io/test_checkpoint_device
 check_PROGRAMS += tests/io/test_checkpoint_dense
 tests_io_test_checkpoint_dense_SOURCES = tests/io/test_checkpoint_dense.c \
-  tests/dense/fs_toy.c tests/dense/fs_toy.h
+  tests/dense/fully_sharded_toy.c tests/dense/fully_sharded_toy.h
 check_PROGRAMS += tests/io/test_checkpoint tests/io/test_async tests/io/test_damage tests/io/test_faults
 # Files of strangers; how the program is built.
 check_PROGRAMS += tests/io/test_hostile

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "config.h"
-#include "tests/dense/fs_toy.h"
+#include "tests/dense/fully_sharded_toy.h"
 #include "io/checkpoint.h"
 
 enum { N = 1 << 16, BEFORE = 3, STEPS = 5 };

@@ -269,7 +269,8 @@ static ts_err hash_shard(void *arg, int32_t table, const ts_shard *s,
     ts_dtype dtype;
     const char *at = ts_tbe_rows(tbe, k, state, &cols, &dtype);
     const size_t bytes = ts_dtype_bytes(dtype);
-    /* All shards of a row's columns have the same of what is per row. */
+    /* A value per row is the same in all shards of the row's columns: it counts
+     * once. */
     if (cols < s->n_cols && s->col0) continue;
     const size_t all = (size_t)(s->n_rows * cols) * bytes;
     char *rows = ts_test_borrow(h->device, at, all);

@@ -1,13 +1,13 @@
-/* test_fs_timing.c - what fully_sharded hides under what, with layers and
- * collectives that sleep; and that the same checks fail where nothing can
- * overlap (all lanes are one).
+/* test_fully_sharded_timing.c - what fully_sharded hides under what, with
+ * layers and collectives that sleep; and that the same checks fail where
+ * nothing can overlap (all lanes are one).
  *
  * Sleeps need no processor, so times hold on few cores; a busy machine makes
  * them longer, never shorter: the best of some runs counts.  Times are told in
  * units of some ms, the more the less a busy machine matters.
  * ranks: 1 2 4
  * seconds: 400 sanitizers: none */
-#include "tests/dense/fs_sleep.h"
+#include "tests/dense/fully_sharded_sleep.h"
 #include "runtime/trace.h"
 
 enum { TRIES = 8, ANY = 1 << 20 };
@@ -139,8 +139,8 @@ START_TEST(lists_on_one_lane) {
 END_TEST
 
 static Suite *suite(void) {
-  Suite *s = suite_create("fs_timing");
-  TCase *t = tcase_create("fs_timing");
+  Suite *s = suite_create("fully_sharded_timing");
+  TCase *t = tcase_create("fully_sharded_timing");
   tcase_add_test(t, forward_hides_gathering);
   tcase_add_test(t, backward_hides_gathering_and_reduction);
   tcase_add_test(t, one_lane_hides_nothing);

@@ -1,9 +1,9 @@
-/* fs_toy.h - a model of layers that sleep instead of computing and make up
- * their gradients, trained under a strategy of dense/parallel.h: what is
- * gathered, reduced and updated when can be seen in its events, times and
+/* fully_sharded_toy.h - a model of layers that sleep instead of computing and
+ * make up their gradients, trained under a strategy of dense/parallel.h: what
+ * is gathered, reduced and updated when can be seen in its events, times and
  * weights. */
-#ifndef TS_TESTS_FS_TOY_H
-#define TS_TESTS_FS_TOY_H
+#ifndef TS_TESTS_FULLY_SHARDED_TOY_H
+#define TS_TESTS_FULLY_SHARDED_TOY_H
 
 #include "dense/fully_sharded.h"
 #include "tests/support/harness.h"
@@ -36,12 +36,12 @@ typedef struct toy {
   ts_params params;
   ts_param *W[TOY_LAYERS_MAX], *b[TOY_LAYERS_MAX], *late;
   ts_parallel *parallel;
-  ts_fs *fs;   /* NULL under other strategies */
-  float *want; /* weights that layers must find; or NULL */
-  int bad;     /* weights that were not as they should be; the lane's */
+  ts_fully_sharded *fs; /* NULL under other strategies */
+  float *want;          /* weights that layers must find; or NULL */
+  int bad; /* weights that were not as they should be; the lane's */
   /* what the watch has seen */
   char events[TOY_EVENTS_MAX]; /* "U1 U2 R1 ..." */
-  ts_fs_live peak;
+  ts_fully_sharded_live peak;
   int flats_and_wholes, all; /* peaks of sums */
   int n_gathered, n_reduced, n_drained;
 } toy;

@@ -1,11 +1,9 @@
-/* test_fs_numbers.c - weights that fully_sharded comes to, beside ddp's and
- * those by hand.
- * ranks: 1 2 3 4  fake: 1 2
- * seconds: 400 */
+/* test_fully_sharded_numbers.c - weights that fully_sharded comes to, beside
+ * ddp's and those by hand. ranks: 1 2 3 4  fake: 1 2 seconds: 400 */
 #include <math.h>
 #include <string.h>
 
-#include "tests/dense/fs_toy.h"
+#include "tests/dense/fully_sharded_toy.h"
 
 enum { N = 1 << 20 };
 static float a[N], b[N];

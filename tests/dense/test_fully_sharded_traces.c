@@ -1,13 +1,12 @@
-/* test_fs_traces.c - traces of fully_sharded, with layers and collectives that
- * sleep: gatherings lie under work, reductions have no more inputs than said,
- * work behind the optimizer is not waited for.
- * ranks: 1 2 4
+/* test_fully_sharded_traces.c - traces of fully_sharded, with layers and
+ * collectives that sleep: gatherings lie under work, reductions have no more
+ * inputs than said, work behind the optimizer is not waited for. ranks: 1 2 4
  * seconds: 400 sanitizers: none */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/dense/fs_sleep.h"
+#include "tests/dense/fully_sharded_sleep.h"
 #include "runtime/trace.h"
 
 enum { TRIES = 8, SPANS_MAX = 2048, N = 1 << 14 };

@@ -1,8 +1,8 @@
-/* test_fs_refused.c - decks and calls that fully_sharded refuses.
+/* test_fully_sharded_refused.c - decks and calls that fully_sharded refuses.
  * ranks: 1 2 3 4  fake: 1 2 */
 #include <string.h>
 
-#include "tests/dense/fs_toy.h"
+#include "tests/dense/fully_sharded_toy.h"
 
 static void refused(const toy_spec *s, const char *words) {
   static toy t;

@@ -1,5 +1,6 @@
-/* fs_toy.c - the layers, their made-up gradients, and what is seen. */
-#include "tests/dense/fs_toy.h"
+/* fully_sharded_toy.c - the layers, their made-up gradients, and what is seen.
+ */
+#include "tests/dense/fully_sharded_toy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -70,28 +71,29 @@ static void more(int *peak, int x) {
   if (x > *peak) *peak = x;
 }
 
-static void watch(void *arg, ts_fs_event event, int32_t group) {
+static void watch(void *arg, ts_fully_sharded_event event, int32_t group) {
   toy *t = arg;
-  const ts_fs_live *l = &t->fs->live;
+  const ts_fully_sharded_live *l = &t->fs->live;
   const size_t n = strlen(t->events);
   more(&t->peak.flats, l->flats);
   more(&t->peak.wholes, l->wholes);
   more(&t->peak.inputs, l->inputs);
   more(&t->flats_and_wholes, l->flats + l->wholes);
   more(&t->all, l->flats + l->wholes + l->grads + l->inputs);
-  t->n_gathered += event == TS_FS_GATHER;
-  t->n_reduced += event == TS_FS_REDUCE;
-  t->n_drained += event == TS_FS_DRAIN;
-  if (event != TS_FS_GATHER && event != TS_FS_RESHARD) return;
+  t->n_gathered += event == TS_FULLY_SHARDED_GATHER;
+  t->n_reduced += event == TS_FULLY_SHARDED_REDUCE;
+  t->n_drained += event == TS_FULLY_SHARDED_DRAIN;
+  if (event != TS_FULLY_SHARDED_GATHER && event != TS_FULLY_SHARDED_RESHARD)
+    return;
   if (n < TOY_EVENTS_MAX - 16)
     snprintf(t->events + n, 16, "%s%c%s", n ? " " : "",
-             event == TS_FS_GATHER ? 'U' : 'R',
+             event == TS_FULLY_SHARDED_GATHER ? 'U' : 'R',
              t->fs->groups[group].name + strlen("layer."));
 }
 
 void toy_forget(toy *t) {
   t->events[0] = 0;
-  t->peak = (ts_fs_live){0};
+  t->peak = (ts_fully_sharded_live){0};
   t->flats_and_wholes = t->all = 0;
   t->n_gathered = t->n_reduced = t->n_drained = 0;
 }
@@ -168,7 +170,7 @@ ts_err toy_try(toy *t, const toy_spec *s) {
                                  .training = !s->evaluation};
   TS_TRY(ts_parallel_create(&t->parallel, &spec));
   if (!strcmp(s->config.dense.parallel, "fully_sharded")) {
-    t->fs = (ts_fs *)t->parallel;
+    t->fs = (ts_fully_sharded *)t->parallel;
     t->fs->watch = watch;
     t->fs->watch_arg = t;
   }

@@ -1,12 +1,12 @@
-/* fs_sleep.h - layers and collectives that sleep, in units of some ms: the more
- * of them, the less a busy machine matters. */
-#ifndef TS_TESTS_FS_SLEEP_H
-#define TS_TESTS_FS_SLEEP_H
+/* fully_sharded_sleep.h - layers and collectives that sleep, in units of some
+ * ms: the more of them, the less a busy machine matters. */
+#ifndef TS_TESTS_FULLY_SHARDED_SLEEP_H
+#define TS_TESTS_FULLY_SHARDED_SLEEP_H
 
 #include <math.h>
 #include <stdio.h>
 
-#include "tests/dense/fs_toy.h"
+#include "tests/dense/fully_sharded_toy.h"
 
 /* Work of a layer and a collective in units of UNIT ms, as in all times
  * below. */
