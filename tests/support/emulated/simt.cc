@@ -532,8 +532,7 @@ static void run_blocks(engine *e) {
     while (divisor(step, n) != 1) step++;
   }
   for (uint64_t k = 0; k < n && !e->failed; k++) {
-    const uint64_t b =
-        (uint64_t)(((unsigned __int128)k * step + first) % n);
+    const uint64_t b = (uint64_t)(((unsigned __int128)k * step + first) % n);
     blockIdx = {(unsigned)(b % g.x), (unsigned)(b / g.x % g.y),
                 (unsigned)(b / g.x / g.y)};
     run_block(e);
@@ -568,8 +567,8 @@ int ts_simt_run(const ts_simt_launch *l, char *message, size_t size) {
   e->rng = l->seed;
   e->failed = false;
   gridDim = l->grid, blockDim = l->block;
-  ts_emulated_shared = (char *)aligned_alloc(
-      1024, (l->shared_bytes / 1024 + 1) * 1024);
+  ts_emulated_shared =
+      (char *)aligned_alloc(1024, (l->shared_bytes / 1024 + 1) * 1024);
   if (!ts_emulated_shared) abort();
   run_blocks(e);
   free(ts_emulated_shared);

@@ -315,8 +315,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
   if (!e) abort();
   e->timed = !(flags & cudaEventDisableTiming);
   pthread_mutex_lock(&lock);
-  if (++counts.events > counts.events_most)
-    counts.events_most = counts.events;
+  if (++counts.events > counts.events_most) counts.events_most = counts.events;
   pthread_mutex_unlock(&lock);
   *out = e;
   return cudaSuccess;
