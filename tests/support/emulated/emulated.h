@@ -25,7 +25,7 @@ typedef struct ts_emulated_gpu {
   int n_sms;        /* 132 */
   int shared_bytes; /* that a block may ask for: 232448 */
   int capability;   /* 10 * major + minor: 90 */
-  int n_gpus;       /* that are visible: 2, or TESSERA_FAKE_GPUS */
+  int n_gpus;       /* that are visible: 8, or TESSERA_FAKE_GPUS */
   bool no_pools;    /* in the order of streams */
   bool reads_pages; /* of the host, by itself */
 } ts_emulated_gpu;

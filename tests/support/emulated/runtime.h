@@ -69,6 +69,7 @@ typedef struct ts_front {
 
 struct CUstream_st {
   pthread_t thread;
+  pthread_cond_t go; /* there is more work, or an event was reached */
   ts_work *first, *last;
   bool stop;
   struct CUstream_st *older; /* of all that exist */
