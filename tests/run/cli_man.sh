@@ -3,9 +3,10 @@
 # well-formed where mandoc is there to say so.
 set -u
 page=$srcdir/doc/tessera.1
-failed=0
+failed=0; n_checks=0
 text=$(sed 's/\\f.//g; s/\\-/-/g; s/"//g' "$page")
 has() {
+  n_checks=$((n_checks + 1))
   printf '%s\n' "$text" | grep -q -- "$1" || {
     echo "FAILED: the man page lacks: $1"
     failed=1
@@ -23,4 +24,5 @@ if command -v mandoc >/dev/null; then
 else
   echo "mandoc is not there: the page's form was not checked"
 fi
+[ $failed = 0 ] && echo "100%: Checks: $n_checks, Failures: 0, Errors: 0"
 exit $failed

@@ -23,6 +23,11 @@ layer model 'train|commands|io'
 layer train 'commands'
 # Memory is counted: no raw allocation outside base/.
 grep -nE '\b(malloc|calloc|realloc) *\(' $(find src io -name '*.c' ! -path 'src/base/*') && complain "raw allocation"
+# A test that no .mk names never runs.
+for f in $(find tests -name 'test_*.c' -o -name 'test_*.cc' -o -path 'tests/run/*.sh'); do
+  case $f in *.sh) name=$f ;; *) name=${f%.c*} ;; esac
+  cat tests/*/local.mk | grep -qE "$name( |\$)" || complain "no local.mk names $f"
+done
 # Text.
 grep -nE '[[:space:]]+$' $code && complain "blanks at the end of a line"
 grep -nE '.{81,}' $code && complain "lines over 80 columns"
@@ -35,5 +40,5 @@ if clang-format --version 2>/dev/null | grep -q 'version 14'; then
 else
   echo "clang-format 14 is not here: format not checked"
 fi
-[ $bad = 0 ] && echo "100%: Checks: 9, Failures: 0, Errors: 0"
+[ $bad = 0 ] && echo "100%: Checks: 10, Failures: 0, Errors: 0"
 exit $bad
