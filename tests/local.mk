@@ -43,8 +43,8 @@ TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 
 # Where configure did not find Check, no test program links.
 if !HAVE_CHECK
-need_check = check-am check-pairs check-TESTS check_PROGRAMS
-$(need_check) $(tests_support_libharness_a_OBJECTS): says-what-check-needs
+need_check = check-am check-pairs check-TESTS
+$(need_check): says-what-check-needs
 says-what-check-needs:
 	@echo "The tests need Check, which configure did not find.  On Debian, as root:" >&2
 	@echo "    apt-get install check hdf5-tools python3-h5py python3-numpy procps texinfo" >&2
