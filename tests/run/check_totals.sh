@@ -76,7 +76,7 @@ total "a run that checks nothing" "12 passed, 1 failed, 0 skipped" 'in 1 of 2 ru
 program test_two 'puts("no GPU"); return 77;'
 total "a skip" "10 passed, 0 failed, 1 skipped" 'skipped: tests/a/test_two: .*no GPU'
 program test_two "if (fopen(\"left\", \"r\")) return 77; fopen(\"left\", \"w\"); $(says 2 0 0)"
-total "a run left out" "12 passed, 0 failed, 1 skipped" 'run skipped: test_two on 1 ranks'
+total "a run left out" "12 passed, 0 failed, 1 skipped" 'left out: test_two on 1 ranks'
 echo 'exit 3' > tests/run/three.sh
 total "a script that fails" "10 passed, 1 failed, 0 skipped" 'FAILED: tests/run/three.sh$'
 total "a suite that make leaves out" "10 passed, 0 failed, 1 skipped" 'skipped: tests/a/test_two: not in this build' \

@@ -22,7 +22,7 @@ for code in 0 1 2 3 4 5 75; do has "^\.B $code\$"; done
 if command -v mandoc >/dev/null; then
   mandoc -Tlint -W warning "$page" || failed=1
 else
-  echo "mandoc is not there: the page's form was not checked"
+  echo "left out: the form of the page: mandoc is not here"
 fi
 [ $failed = 0 ] && echo "100%: Checks: $n_checks, Failures: 0, Errors: 0"
 exit $failed

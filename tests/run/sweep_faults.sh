@@ -43,6 +43,7 @@ while read -r fault <&3; do
   # There is always some way left.
   [ $code = 0 ] && steps=$((steps + 300))
 done 3< "$work/faults"
+check "some faults were met" test $n_met -gt 0
 check "the run ends" train 2 run --set run.steps=$steps $line
 check "straight run" train 2 straight --set run.steps=$steps $line
 check "straight = all of this" same_bits "$(newest straight)" "$(newest run)"
