@@ -66,10 +66,8 @@ small="--set tables.large.rows=20000 --set checkpoint.every=2 --set checkpoint.d
 killed() {
   "$TESSERA" train "$work/large.deck" --quiet --set run.output="$work/killed" $small > /dev/null 2>&1 &
   pid=$!
-  for i in $(seq 600); do
-    [ "$(ls "$work/killed/checkpoints" 2> /dev/null | grep -c '^step-.*h5$')" -ge 2 ] && break
-    sleep 0.1
-  done
+  two_saved() { [ "$(ls "$work/killed/checkpoints" | grep -c '^step-.*h5$')" -ge 2 ]; }
+  until_holds $pid two_saved
   kill -9 $pid
   wait $pid 2> /dev/null
   [ -n "$(newest killed)" ]
