@@ -18,7 +18,7 @@ touch -d @0 "$work/looked"
 meets() {
   at=$(newest run); at=${at##*step-}; at=$(expr "${at%.h5}" + 0)
   : > "$log"
-  TESSERA_FAULT=$3 timeout -k 5 120 ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/run" $line > "$work/out" 2> "$work/err"; code=$?
+  TESSERA_FAULT=$3 timeout -k 5 3000 ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/run" $line > "$work/out" 2> "$work/err"; code=$?
   n=$(grep -c 'tessera: error' "$work/err")
   if [ $code != "$1" ] || [ "$n" != 1 ] || ! grep -q "tessera: error: .*$2" "$work/err"; then
     echo "$3: code $code ($1 is right), $n messages:"; cat "$work/err"; tail -n 3 "$log"
@@ -78,7 +78,7 @@ meets 137 'was killed in section' fsync:rank0:nth6:KILL onwards
 # through is whole.
 nth=20
 while :; do
-  TESSERA_FAULT=hdf5:rank0:nth$nth timeout -k 5 60 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/mpio" --set run.steps=1 --set checkpoint.io=mpio > "$work/out" 2> "$work/err"; code=$?
+  TESSERA_FAULT=hdf5:rank0:nth$nth timeout -k 5 300 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/mpio" --set run.steps=1 --set checkpoint.io=mpio > "$work/out" 2> "$work/err"; code=$?
   grep -q 'needs parallel HDF5' "$work/err" && break
   [ $code = 0 ] && break
   check "mpio, hdf5 call $nth: code 4, not $code" test $code = 4
