@@ -1,4 +1,4 @@
-/* cache_kernels.cuh - the kernels of the cache (src/sparse/cache_device.h).
+/* cache_kernels.cuh - the kernels of the cache (src/sparse/cache.h).
  *
  * A set has as many ways as a warp has lanes.  Ids are sorted by the hash of
  * their row, whose high part is the set: so ids of one row lie side by side

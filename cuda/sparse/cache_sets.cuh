@@ -8,7 +8,7 @@
 #include "cuda/runtime/grid.h"
 
 extern "C" {
-#include "sparse/cache_device.h"
+#include "sparse/cache.h"
 }
 
 enum {
