@@ -56,8 +56,9 @@ static void open_rows(side *s, const spec *x) {
     for (int64_t i = 0; i < ROWS * part_bytes[k]; i++)
       ((uint8_t *)s->rows[k])[i] = (uint8_t)test_random(&seed);
     s->c.part[k] = (ts_cache_part){
-        seen, zeros(s, (size_t)(32 * x->n_sets * part_bytes[k])),
-        part_bytes[k]};
+        .rows = seen,
+        .lines = zeros(s, (size_t)(32 * x->n_sets * part_bytes[k])),
+        .bytes = part_bytes[k]};
   }
   s->c.n_parts = PARTS;
 }
