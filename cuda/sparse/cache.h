@@ -1,4 +1,4 @@
-/* cache.h - the kernels of the cache of GPUs (src/sparse/cache_device.h).
+/* cache.h - the kernels of the cache of GPUs (src/sparse/cache.h).
  *
  * What the cache's struct points to is device memory; its slow rows are the
  * host's, pinned or read as they are.  All enqueue on the current lane and
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 #include "runtime/kernels.h"
-#include "sparse/cache_device.h"
+#include "sparse/cache.h"
 
 ts_err ts_cuda_cache_rows(const ts_cache_rows_args *);
 ts_err ts_cuda_cache_hold(const ts_cache_args *);

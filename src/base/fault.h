@@ -14,7 +14,8 @@
  * others the points compile to nothing and TESSERA_FAULT is refused.
  *
  * The system's points, and what fails there (base/file.h):
- *   open     a file is opened, but not by HDF5     (EACCES)
+ *   open     a file is opened, but not by HDF5; files of rows in slow memory
+ *            too                                   (EACCES)
  *   read     pread: checkpoints and data sets      (EIO)
  *   write    pwrite: checkpoints, predictions, data sets   (ENOSPC)
  *   flush    lines of metrics.jsonl, plan, deck.effective  (ENOSPC)

@@ -57,6 +57,12 @@ meets 4 'h5.part: No space left' fsync:rank1:nth3:ENOSPC onwards
 meets 4 'h5: Read-only file system' rename:rank0:nth2:EROFS onwards
 meets 4 'bytes can.t be reserved: No space left' reserve:rank0:nth6 onwards
 meets 4 'h5.part: .*Input/output error' hdf5:rank0:nth320 onwards
+# A file of rows that one rank alone can't make ends them all, at once.
+fast=$line
+line="$line --set run.tier_dir=$work --set table_defaults.kernel=cached --set table_defaults.cache.tier=file --set table_defaults.sharding=row_wise"
+meets 1 'tier can.t be created: Permission denied (rank 1)$' open:rank1:nth6
+meets 1 'bytes can.t be reserved: No space left on device (rank 0)$' reserve:rank0:nth3
+line=$fast
 # Two at once: one in the load, one that ends the run.
 for rank in 0 1; do
   meets 4 'No space left' read:rank$rank:nth40,write:rank1:nth12 back
