@@ -7,7 +7,7 @@
  * one used least, where uses count half as much every TS_CACHE_AGE batches,
  * and of those the oldest (LFU).  Locked lines stay.
  *
- * Compiles as C11, by nvcc and by g++. */
+ * Compiles as C11, by nvcc and by g++.  All of it is Local. */
 #ifndef TS_SPARSE_CACHE_POLICY_H
 #define TS_SPARSE_CACHE_POLICY_H
 
