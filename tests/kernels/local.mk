@@ -23,8 +23,6 @@ endif
 EXTRA_DIST += tests/runtime/cuda_kernels.cu
 MOSTLYCLEANFILES += tests/*/*.d
 
-cuda_update = tests/kernels/cuda_update.c tests/kernels/cuda_update.h \
-  tests/kernels/cuda_update_case.c tests/kernels/cuda_update_case.h
 cuda_cache = tests/kernels/cuda_cache.c tests/kernels/cuda_cache.h \
   tests/kernels/cuda_cache_sides.c tests/kernels/cuda_cache_sides.h tests/sparse/cache_model.h
 cuda_numbers = tests/kernels/cuda_numbers.c tests/kernels/cuda_numbers.h
@@ -44,13 +42,6 @@ tests_runtime_test_cuda_emulate_SOURCES = tests/runtime/test_cuda_emulate.c \
 tests_runtime_test_cuda_emulate_LDADD = $(cuda_test_libs)
 tests_runtime_test_cuda_emulate_LINK = $(cuda_test_link)
 
-# Row updates, in the same way.
-check_PROGRAMS += tests/kernels/test_cuda_update
-tests_kernels_test_cuda_update_SOURCES = tests/kernels/test_cuda_update.c \
-  $(cuda_update) tests/kernels/update_emulated.cc
-tests_kernels_test_cuda_update_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_update_LINK = $(cuda_test_link)
-
 # The cache of rows in slow memory, in the same way.
 check_PROGRAMS += tests/kernels/test_cuda_cache
 tests_kernels_test_cuda_cache_SOURCES = tests/kernels/test_cuda_cache.c \
@@ -68,10 +59,6 @@ check_PROGRAMS += tests/kernels/test_cuda_cache_gpu
 tests_kernels_test_cuda_cache_gpu_SOURCES = tests/kernels/test_cuda_cache_gpu.c \
   $(cuda_cache) $(cuda_gpu)
 
-check_PROGRAMS += tests/kernels/test_cuda_update_gpu
-tests_kernels_test_cuda_update_gpu_SOURCES = tests/kernels/test_cuda_update_gpu.c \
-  $(cuda_update) $(cuda_gpu)
-
 check_PROGRAMS += tests/dense/test_cuda_products_gpu
 endif
 
@@ -79,5 +66,8 @@ kernel_contracts = tests/kernels/loss tests/kernels/flat tests/kernels/lookup \
   tests/kernels/sort tests/kernels/views tests/kernels/codes \
   tests/kernels/entries tests/kernels/unpack \
   tests/kernels/pack tests/kernels/distinct \
-  tests/kernels/interact tests/kernels/rows
+  tests/kernels/interact tests/kernels/rows \
+  tests/kernels/update
 check_PROGRAMS += $(kernel_contracts)
+tests_kernels_update_SOURCES = tests/kernels/update.c \
+  tests/kernels/update_case.c tests/kernels/update.h

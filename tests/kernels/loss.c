@@ -159,8 +159,8 @@ START_TEST(bce_against_formula) {
   check(&c);
   const float *grad = kt_ref(c.a.grad), *p = kt_ref(c.a.prediction);
   for (int i = 0; i < 3000; i++) {
-    const double w = (double)c.a.weights[i / n_tasks] *
-                     (float)(_i ? task_weights[i % n_tasks] : 1);
+    const float of_task = (float)(_i ? task_weights[i % n_tasks] : 1);
+    const double w = (double)(of_task * c.a.weights[i / n_tasks]);
     const double y = (double)c.a.labels[i], x = (double)z[i];
     const double q = 1 / (1 + exp(-x));
     want += w * (fmax(x, 0) - x * y + log1p(exp(-fabs(x))));
