@@ -48,12 +48,6 @@ cuda_test_libs = tests/support/emulated/libemulate.a $(LDADD)
 # The C compiler links: mpicc knows the libraries, none is of C++.
 cuda_test_link = $(LINK)
 
-check_PROGRAMS += tests/runtime/test_cuda_emulate
-tests_runtime_test_cuda_emulate_SOURCES = tests/runtime/test_cuda_emulate.c \
-  tests/support/emulated/emulate_cases.cc tests/support/emulated/emulate_cases.h
-tests_runtime_test_cuda_emulate_LDADD = $(cuda_test_libs)
-tests_runtime_test_cuda_emulate_LINK = $(cuda_test_link)
-
 # The lookup: one suite, its kernels emulated or, with a GPU, launched.
 check_PROGRAMS += tests/kernels/test_cuda_lookup
 tests_kernels_test_cuda_lookup_SOURCES = tests/kernels/test_cuda_lookup.c \
