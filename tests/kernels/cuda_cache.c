@@ -233,7 +233,7 @@ START_TEST(policies) {
   static bool held[IDS];
   static side s[2];
   open_both(s, &x);
-  cache_model m = model_open(ROWS, (32.0 * x.n_sets - 1) / ROWS, x.lfu, true);
+  cache_model m = model_open(ROWS, x.n_sets, x.lfu, true);
   for (int step = 0; step < 70; step++) {
     fill(rows, &x, step);
     model_hold(&m, rows, x.n_ids, x.n_ids, held);
