@@ -27,11 +27,14 @@ typedef struct cache_model {
   ts_tier_count count;
 } cache_model;
 
-static inline cache_model model_open(int64_t n_rows, double load_factor,
-                                     bool lfu, bool by_hash) {
+static inline int64_t model_sets(int64_t n_rows, double load_factor) {
   const double sets = ceil((double)n_rows * load_factor / MODEL_WAYS);
-  cache_model m = {
-      .n_sets = sets < 1 ? 1 : (int64_t)sets, .lfu = lfu, .by_hash = by_hash};
+  return sets < 1 ? 1 : (int64_t)sets;
+}
+
+static inline cache_model model_open(int64_t n_rows, int64_t n_sets, bool lfu,
+                                     bool by_hash) {
+  cache_model m = {.n_sets = n_sets, .lfu = lfu, .by_hash = by_hash};
   m.line = calloc((size_t)m.n_sets * MODEL_WAYS, sizeof *m.line);
   m.without = calloc((size_t)n_rows, sizeof *m.without);
   if (!m.line || !m.without) abort();
@@ -171,6 +174,17 @@ static inline void model_write(cache_model *m, const uint32_t *rows,
   }
 }
 
+/* Rows of the batch that had no line and have one now are locked by it. */
+static inline void model_refresh(cache_model *m, const uint32_t *rows,
+                                 int64_t n, bool *held) {
+  for (int64_t i = 0; i < n; i++) {
+    model_line *l = held[i] ? NULL : model_find(m, rows[i]);
+    if (!l) continue;
+    l->locks++;
+    for (int64_t j = i; j < n; j++) held[j] |= rows[j] == rows[i];
+  }
+}
+
 /* Each line of the batch loses one lock, once. */
 static inline void model_release(cache_model *m, const uint32_t *rows,
                                  int64_t n, const bool *held) {
@@ -185,6 +199,12 @@ static inline void model_release(cache_model *m, const uint32_t *rows,
 
 static inline void model_flush(cache_model *m) {
   for (int64_t i = 0; i < m->n_sets * MODEL_WAYS; i++) m->line[i].dirty = false;
+}
+
+/* After a flush: lines that no batch has are given up. */
+static inline void model_reload(cache_model *m) {
+  for (int64_t i = 0; i < m->n_sets * MODEL_WAYS; i++)
+    if (!m->line[i].locks) m->line[i].full = false;
 }
 
 #endif

@@ -8,7 +8,7 @@ check_PROGRAMS += tests/train/test_prefetch
 tests_train_test_prefetch_SOURCES = tests/train/test_prefetch.c tests/train/prefetch_stub.c \
   tests/train/prefetch_stub.h $(pipe_run)
 check_PROGRAMS += tests/train/test_cached
-tests_train_test_cached_SOURCES = tests/train/test_cached.c $(pipe_run)
+tests_train_test_cached_SOURCES = tests/train/test_cached.c tests/sparse/cache_model.h $(pipe_run)
 check_PROGRAMS += tests/train/test_accumulate
 tests_train_test_accumulate_SOURCES = tests/train/test_accumulate.c $(pipe_run)
 check_PROGRAMS += tests/train/test_train_device
