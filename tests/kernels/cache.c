@@ -265,7 +265,7 @@ static ts_err run_policy(const ts_kernels *k, const void *arg) {
   run r;
   begin(&r, arg, k);
   const spec *x = r.x;
-  cache_model m = model_open(ROWS, (32.0 * x->n_sets - 1) / ROWS, x->lfu, true);
+  cache_model m = model_open(ROWS, x->n_sets, x->lfu, true);
   for (int step = 0; step < 70; step++) {
     fill(rows, x, step);
     model_hold(&m, rows, x->n_ids, x->n_ids, held);

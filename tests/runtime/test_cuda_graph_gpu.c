@@ -2,13 +2,10 @@
  * cuda_graph_cases.c.  Skipped where there is none. */
 #include <stdlib.h>
 
-#include "tests/kernels/cuda_gpu.h"
 #include "tests/runtime/cuda_graph_cases.h"
 
 __attribute__((constructor)) static void choose(void) {
   setenv("TESSERA_BACKEND", "cuda", 1);
 }
 
-int main(int argc, char **argv) {
-  return cuda_gpu_main(argc, argv, ts_graph_suite);
-}
+TS_TEST_MAIN(ts_graph_suite)
