@@ -6,7 +6,7 @@
 #include "tests/kernels/cuda_loss.h"
 
 static void kernels(ts_kernels *k) {
-  ck_assert_ok(ts_kernels_fill_sparse(k, "cuda", NULL));
+  ck_assert_ok(ts_kernels_fill(k, "cuda", NULL));
 }
 
 static Suite *suite(void) {

@@ -12,7 +12,7 @@ CUDA_GPU_ENTRY(bag_means, ts_bag_means_args, kernels.bag_means)
 
 static void start(void) {
   cuda_gpu_start();
-  ck_assert_ok(ts_kernels_fill_sparse(&kernels, "cuda", NULL));
+  ck_assert_ok(ts_kernels_fill(&kernels, "cuda", NULL));
 }
 
 static Suite *suite(void) {
