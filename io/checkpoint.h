@@ -2,7 +2,8 @@
  *
  * The caller describes what there is as items; this file knows nothing of
  * tables or layers.  What items point to may be a device's memory (ts_ckpt_on).
- * Layout: doc/formats. */
+ * Layout: doc/formats.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_CHECKPOINT_H
 #define TS_IO_CHECKPOINT_H
 

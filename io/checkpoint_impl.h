@@ -1,5 +1,6 @@
 /* checkpoint_impl.h - blocks, checksums and file access of checkpoints;
- * private to checkpoint*.c and inspect.c. */
+ * private to checkpoint*.c and inspect.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_CHECKPOINT_IMPL_H
 #define TS_IO_CHECKPOINT_IMPL_H
 
@@ -61,8 +62,8 @@ typedef struct ts_ckpt_reader {
   ts_staging *staging; /* of what is read into */
 } ts_ckpt_reader;
 
-/* checkpoint_pieces.c: rows of a dataset, WHOLE or of them some columns, to
- * C's ptr, as the item's type. */
+/* checkpoint_pieces.c: reads rows of a dataset, WHOLE or some columns of them,
+ * to C's ptr (host or device memory), as the item's type. */
 ts_err ts_ckpt_read_part(const ts_ckpt_reader *, const ts_stored *,
                          const ts_ckpt_item *, const ts_ckpt_columns *c,
                          bool whole);
@@ -125,7 +126,7 @@ int ts_ckpt_compare(const char *a, const char *b); /* > 0: A is newer */
 void ts_ckpt_prune(const char *dir, int keep, const char *written);
 
 /* checkpoint_mpio.c: whether IO ("auto" | "pwrite" | "mpio") means MPI-IO for
- * DIR, and the collective way of saving. */
+ * DIR, and saving by it.  ts_ckpt_save_mpio is Collective. */
 bool ts_ckpt_use_mpio(const char *io, const char *dir);
 ts_err ts_ckpt_save_mpio(ts_ckpt *, const char *dir, int keep, ts_comm *);
 

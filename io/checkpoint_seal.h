@@ -6,7 +6,7 @@
  * Little endian: for each hole its place and its number of bytes (i64, i64),
  * by place; the number of holes (i64); CRC32C (u32) of all bytes of the file
  * before it but those in holes; "tessera-seal".  The root attribute `sealed`
- * says that a file has one. */
+ * says that a file has one.  All of it is Local. */
 #ifndef TS_IO_CHECKPOINT_SEAL_H
 #define TS_IO_CHECKPOINT_SEAL_H
 

@@ -8,7 +8,8 @@
  *
  * One save at a time: it is finished before the next one begins.  A finished
  * file is copied to a second folder, the mirror, by rank 0's thread, and is
- * done on no rank before; what goes wrong there is only told. */
+ * done on no rank before; what goes wrong there is only told.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_CHECKPOINT_WRITER_H
 #define TS_IO_CHECKPOINT_WRITER_H
 

@@ -1,4 +1,5 @@
-/* csv_impl.h - inside the CSV source; private to csv.c and csv_learn.c. */
+/* csv_impl.h - inside the CSV source; private to csv.c and csv_learn.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_CSV_IMPL_H
 #define TS_IO_CSV_IMPL_H
 

@@ -1,4 +1,5 @@
-/* deck.h - reading decks.  The schema is one table, io/schema.c. */
+/* deck.h - reading decks.  The schema is one table, io/schema.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_DECK_H
 #define TS_IO_DECK_H
 

@@ -2,7 +2,7 @@
  *
  * Common builds of HDF5 are not thread-safe: every call of the library is
  * made between ts_hdf5_lock and ts_hdf5_unlock, never across a wait.
- * HDF5's own error stack is not printed. */
+ * HDF5's own error stack is not printed.  All of it is Local. */
 #ifndef TS_IO_HDF5_H
 #define TS_IO_HDF5_H
 

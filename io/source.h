@@ -3,7 +3,8 @@
  * criteo_tsv, csv, synthetic.  Several files follow each other.
  *
  * All ranks hold the same view (number of samples, features, vocabulary);
- * each reads only what it is asked for. */
+ * each reads only what it is asked for.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_SOURCE_H
 #define TS_IO_SOURCE_H
 

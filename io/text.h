@@ -2,7 +2,8 @@
  *
  * Plain files are mapped; where lines begin is found once, each rank scanning
  * its share, and kept for every 1024th line.  .gz files are streamed: each
- * rank unpacks up to its lines, and from the start again when it goes back. */
+ * rank unpacks up to its lines, and from the start again when it goes back.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_IO_TEXT_H
 #define TS_IO_TEXT_H
 

@@ -20,6 +20,10 @@ tests_support_libharness_a_SOURCES = tests/support/harness.c \
   tests/support/fake_memory.c tests/support/fake_kernels.c \
   tests/support/fake_lines.c tests/support/fake_device.h
 tests_support_libharness_a_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+if HAVE_CXX
+tests_support_libharness_a_CFLAGS += -DHAVE_EMULATED
+endif
+include tests/support/emulated/local.mk
 LDADD = tests/support/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
 
 include tests/base/local.mk

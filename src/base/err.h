@@ -6,7 +6,8 @@
  * above it only passes the code on with TS_TRY.  A worker thread hands its
  * record over with ts_err_take() / ts_err_put().
  *
- * Nothing here communicates; ranks agree with ts_agree() (runtime/comm.h). */
+ * Nothing here communicates; ranks agree with ts_agree() (runtime/comm.h).
+ * All of it is Local. */
 #ifndef TS_BASE_ERR_H
 #define TS_BASE_ERR_H
 

@@ -4,7 +4,7 @@
  *
  * V_l (rank, width), W_l (width, rank), b_l (width).  Both products are
  * ts_linear's, what is by element the kernels'.  A layer is one group,
- * GROUP.l. */
+ * GROUP.l.  Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_CROSS_H
 #define TS_DENSE_CROSS_H
 

@@ -19,7 +19,8 @@
  *
  * Between gradients are gaps (TS_PARAM_ALIGN).  In what is kept they are zero
  * and stay so: norms, looks and sums go over them.  A slot has there what
- * earlier buckets left, and nobody reads that. */
+ * earlier buckets left, and nobody reads that.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_DDP_H
 #define TS_DENSE_DDP_H
 
@@ -86,17 +87,18 @@ typedef struct ts_ddp {
 /* ddp_layout.c */
 ts_err ts_ddp_lay_out(ts_ddp *);
 void ts_ddp_layout_reset(ts_ddp *);
-/* Room for the gradients of P's layer, once LANE gets there. */
+/* Room for the gradients of P's layer, once LANE gets there.  Enqueues. */
 ts_err ts_ddp_take_slots(ts_ddp *, const ts_param *p, ts_lane *);
-/* Bucket B's slot is free once the work that LANE holds now is done. */
+/* Bucket B's slot is free once the work that LANE holds now is done.
+ * Enqueues. */
 void ts_ddp_give_slot(ts_ddp *, ts_bucket *b, ts_lane *);
 
-/* ddp_update.c: all enqueue. */
+/* ddp_update.c.  Enqueues, all of them; grads in device memory. */
 ts_err ts_ddp_fold(ts_ddp *, ts_bucket *, ts_lane *);
 ts_err ts_ddp_shorten(ts_ddp *, ts_bucket *, ts_lane *);
 ts_err ts_ddp_widen(ts_ddp *, ts_bucket *, ts_lane *);
 ts_err ts_ddp_update(ts_ddp *, ts_bucket *, ts_lane *);
-/* Clipping, where it is asked for, and all optimizers. */
+/* Clipping, where it is asked for, and all optimizers.  Enqueues. */
 ts_err ts_ddp_update_all(ts_ddp *, double *grad_norm, ts_lane *);
 ts_err ts_ddp_swap_stash(ts_ddp *, ts_lane *);
 

@@ -14,7 +14,8 @@
  * Flats, wholes, gradients and inputs live in slots as large as the largest
  * group needs.  Taking a slot makes one's own lane wait for the slot's last
  * use, so memory is bounded by the number of slots whatever the model's depth,
- * and the host never waits. */
+ * and the host never waits.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_FULLY_SHARDED_H
 #define TS_DENSE_FULLY_SHARDED_H
 
@@ -167,11 +168,12 @@ ts_err ts_fully_sharded_copy_in(const ts_fully_sharded *,
                                 const float *whole, float *input, ts_lane *);
 
 /* fully_sharded_groups.c: groups, shards with their initial values, lists.
- * DECK errors name the layers that there are.  Local. */
+ * DECK errors name the layers that there are. */
 ts_err ts_fully_sharded_groups_create(ts_fully_sharded *);
 void ts_fully_sharded_groups_destroy(ts_fully_sharded *);
 
-/* fully_sharded_gather.c */
+/* fully_sharded_gather.c.  acquire, release and pass are Collective: they begin
+ * all-gathers, which all ranks enqueue in one order. */
 ts_err ts_fully_sharded_slots_create(ts_fully_sharded *);
 int ts_fully_sharded_flats(const ts_fully_sharded *,
                            ts_pass); /* alive at once, by the lists */
@@ -182,11 +184,12 @@ void ts_fully_sharded_pass(ts_fully_sharded *, int pass);
 void ts_fully_sharded_note(ts_fully_sharded *, ts_fully_sharded_event,
                            int32_t group);
 
-/* fully_sharded_reduce.c */
+/* fully_sharded_reduce.c.  ready is Collective: it begins reduce-scatters. */
 ts_err ts_fully_sharded_grads_create(ts_fully_sharded *);
 ts_err ts_fully_sharded_ready(void *fs, ts_param *, ts_lane *);
 
-/* fully_sharded_update.c */
+/* fully_sharded_update.c.  update Enqueues; end and unstash are Collective
+ * where gradients are clipped, as the norm is of all ranks. */
 ts_err ts_fully_sharded_update(ts_fully_sharded *, ts_fully_sharded_group *,
                                ts_lane *);
 ts_err ts_fully_sharded_end(ts_parallel *, double *grad_norm, ts_lane *);

@@ -3,7 +3,8 @@
  * Dense matrix products are not ours: the backends are linear_onednn.c,
  * linear_cblas.c and linear_ref.c (plain C, the oracle), in one table;
  * "auto" takes the first that is built in.  Layers with a few outputs are dot
- * products of our own (linear_narrow.c), in f32 whatever the precision. */
+ * products of our own (linear_narrow.c), in f32 whatever the precision.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_LINEAR_H
 #define TS_DENSE_LINEAR_H
 

@@ -1,5 +1,6 @@
 /* linear_impl.h - what engines of matrix products are; for linear*.c and for
- * engines of other devices, which their table of kernels names. */
+ * engines of other devices, which their table of kernels names.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_LINEAR_IMPL_H
 #define TS_DENSE_LINEAR_IMPL_H
 

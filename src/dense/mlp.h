@@ -1,5 +1,6 @@
 /* mlp.h - layers of linear + ReLU, one parameter pair each.  In bf16
- * activations stay bf16 from layer to layer; the last one's are f32. */
+ * activations stay bf16 from layer to layer; the last one's are f32.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_MLP_H
 #define TS_DENSE_MLP_H
 

@@ -4,7 +4,7 @@
  *
  * A step: begin, the model's passes with ts_parallel_hooks, end.  The loss
  * gradient is already that of the global mean, so gradients are summed, not
- * averaged. */
+ * averaged.  Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_PARALLEL_H
 #define TS_DENSE_PARALLEL_H
 
@@ -55,11 +55,11 @@ ts_layer_hooks ts_parallel_hooks(ts_parallel *);
  * correction; SYNC false: gradients are only accumulated (micro-batches but
  * the last; needs run.accumulate > 1). */
 ts_err ts_parallel_begin(ts_parallel *, int64_t step, bool sync);
-/* After the backward pass of each micro-batch: LANE waits until all parameters
- * are updated (in_backward), or clips by the global norm and runs the
- * optimizers now.  *GRAD_NORM (when clipping, else untouched) is valid after
- * the lane got here; where the device's memory is apart it is pinned, or the
- * host waits. */
+/* Collective: all ranks enqueue it.  After the backward pass of each
+ * micro-batch: LANE waits until all parameters are updated (in_backward), or
+ * clips by the global norm and runs the optimizers now.  *GRAD_NORM (when
+ * clipping, else untouched) is valid after the lane got here; where the device
+ * has discrete memory it must be pinned, or the host waits. */
 ts_err ts_parallel_end(ts_parallel *, double *grad_norm, ts_lane *);
 
 /* Forgets the micro-batches of the step under way: it is left out. */

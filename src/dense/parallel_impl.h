@@ -1,4 +1,5 @@
-/* parallel_impl.h - what strategies of parallel.h are; private to them. */
+/* parallel_impl.h - what strategies of parallel.h are; private to them.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_PARALLEL_IMPL_H
 #define TS_DENSE_PARALLEL_IMPL_H
 

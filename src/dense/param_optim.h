@@ -2,7 +2,7 @@
  * of the last override that matches its name.
  *
  * Tables whose optimizer is "none" are among those names: the deck's optimizer
- * trains them, too (shard/dense_rows.c). */
+ * trains them, too (shard/dense_rows.c).  All of it is Local. */
 #ifndef TS_DENSE_PARAM_OPTIM_H
 #define TS_DENSE_PARAM_OPTIM_H
 

@@ -1,11 +1,12 @@
 /* arch.h - the two MLPs that models have around their middle, from the deck:
- * dense_arch below, over_arch above; private to src/model. */
+ * dense_arch below, over_arch above; private to src/model.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_MODEL_ARCH_H
 #define TS_MODEL_ARCH_H
 
 #include "model/model.h"
 
-/* What all models begin with. */
+/* The first member of every model. */
 typedef struct ts_arch {
   ts_model base;
   ts_mlp *bottom; /* NULL without dense features */
@@ -14,7 +15,8 @@ typedef struct ts_arch {
   float *db; /* (batch_max, width), its gradient: the model's */
 } ts_arch;
 
-/* Models' dense_forward and dense_backward. */
+/* Models' dense_forward and dense_backward.  Enqueues; arrays in device
+ * memory. */
 ts_err ts_arch_dense_forward(ts_model *, const float *dense, int32_t batch,
                              const ts_layer_hooks *, ts_lane *);
 ts_err ts_arch_dense_backward(ts_model *, int32_t batch, const ts_layer_hooks *,
@@ -22,7 +24,8 @@ ts_err ts_arch_dense_backward(ts_model *, int32_t batch, const ts_layer_hooks *,
 /* Both MLPs, and the parameters. */
 void ts_arch_reset(ts_arch *);
 
-/* What all models ask of a deck: pooled tables, one output per task. */
+/* DECK error where the deck lacks what all models need: pooled tables, one
+ * output per task. */
 ts_err ts_arch_check(const ts_model_spec *);
 /* *WIDTH of dense_arch's output, 0 without dense features; DECK error where
  * there are such, but no layers. */
@@ -36,7 +39,7 @@ ts_err ts_arch_over(ts_mlp **mlp, const ts_model_spec *, int32_t width,
 /* The same, but rows are of bf16. */
 ts_err ts_arch_over_half(ts_mlp **mlp, const ts_model_spec *, int32_t width,
                          int32_t stride, ts_params *, ts_lane *);
-/* Whether that is what run.precision asks for and the CPU has. */
+/* Whether rows are bf16: run.precision asks for it and the CPU has it. */
 bool ts_arch_half(const ts_model_spec *);
 
 #endif

@@ -1,5 +1,6 @@
 /* arrays.h - arrays of a device that one owner takes one by one and gives
- * back together: activations, parameters, gradients, optimizer state. */
+ * back together: activations, parameters, gradients, optimizer state.
+ * All of it is Local. */
 #ifndef TS_RUNTIME_ARRAYS_H
 #define TS_RUNTIME_ARRAYS_H
 

@@ -1,6 +1,7 @@
 /* clock.h - how long the work of a lane takes where it is done: on a GPU
  * between two of its events, which the host's clock knows nothing of.  The
- * host's own lanes take ts_now. */
+ * host's own lanes take ts_now.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_CLOCK_H
 #define TS_RUNTIME_CLOCK_H
 

@@ -1,4 +1,5 @@
-/* comm_impl.h - worlds, comms and operations; private to comm*.c. */
+/* comm_impl.h - worlds, comms and operations; private to comm*.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_COMM_IMPL_H
 #define TS_RUNTIME_COMM_IMPL_H
 
@@ -172,8 +173,8 @@ ts_err ts_comm_scratch(ts_comm *, int64_t bytes);
 
 /* comm_choose.c: sets ops and wire of W.  Collective. */
 ts_err ts_world_choose(ts_world *w);
-/* comm_mpi_world.c, where no operation is under way.  Everyone's place; rank
- * 0's BYTES to all ranks of the comm, after an error of it the error. */
+/* comm_mpi_world.c.  Collective, where no operation is under way.  All places;
+ * rank 0's BYTES to all ranks of the comm, after an error of it the error. */
 ts_err ts_world_gather_places(ts_world *, ts_wire_place *all,
                               const ts_wire_place *own);
 ts_err ts_comm_share(ts_comm *, void *buf, int bytes, ts_err of_rank_0);

@@ -1,5 +1,6 @@
 /* device_impl.h - what devices, lanes and comm backends share; private to
- * runtime/ and cuda/. */
+ * runtime/ and cuda/.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_DEVICE_IMPL_H
 #define TS_RUNTIME_DEVICE_IMPL_H
 

@@ -7,7 +7,8 @@
  * time.  Nothing is lost: where the host has to wait, or asks for what can't
  * be noted down, what there is so far is started at once and the rest follows
  * as if there were no graph (a cut).  An event of noted work is not done
- * before that; the thread that began must not ask for one in a loop. */
+ * before that; the thread that began must not ask for one in a loop.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_GRAPH_H
 #define TS_RUNTIME_GRAPH_H
 

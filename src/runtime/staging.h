@@ -4,7 +4,8 @@
  * They go through two pinned pieces of 4 MiB in turns, so that of tables that
  * fill a device the host never has more than that at a time.  Whoever has a
  * pointer need not know where it points: the host's memory is copied as it
- * is.  One thread at a time. */
+ * is.  One thread at a time.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_STAGING_H
 #define TS_RUNTIME_STAGING_H
 

@@ -1,5 +1,6 @@
 /* watchdog_impl.h - what ranks show each other; private to watchdog*.c and
- * comm_mpi_watch.c. */
+ * comm_mpi_watch.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_WATCHDOG_IMPL_H
 #define TS_RUNTIME_WATCHDOG_IMPL_H
 

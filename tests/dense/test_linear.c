@@ -1,6 +1,7 @@
 /* test_linear.c - linear layers of every engine against sums in double.
  * fake: 1 */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/dense/linear_probe.h"
@@ -49,6 +50,16 @@ START_TEST(many_batch_sizes) {
   for (int round = 0; round < 2; round++)
     for (int batch = 2; batch < 24; batch += 2) probe_pass(&p, batch);
   probe_stop(&p);
+}
+END_TEST
+
+/* bf16 is used wherever the CPU has it, else tests of bf16 would test f32. */
+START_TEST(bf16_where_the_cpu_has_it) {
+#if defined(__x86_64__)
+  const bool lowered = getenv("ONEDNN_MAX_CPU_ISA") != NULL;
+  if (!lowered && !probe_on_gpu() && !missing("onednn"))
+    ck_assert_int_eq(!no_bf16(), !!__builtin_cpu_supports("avx512bf16"));
+#endif
 }
 END_TEST
 
@@ -167,6 +178,7 @@ static Suite *suite(void) {
   TCase *t = tcase_create("linear");
   tcase_add_loop_test(t, layers_against_double, 0, 6);
   tcase_add_loop_test(t, many_batch_sizes, 0, 3);
+  tcase_add_test(t, bf16_where_the_cpu_has_it);
   tcase_add_test(t, bf16_against_double);
   tcase_add_loop_test(t, bf16_arrays_against_double, 0, 2);
   tcase_add_test(t, narrow_layers_read_bf16);

@@ -2,29 +2,8 @@
 # the same contract and more.
 check_PROGRAMS += tests/runtime/test_device tests/runtime/test_cuda_parts
 if HAVE_CUDA
-# The backend's own code over a CUDA runtime of threads, which comes first.
-check_PROGRAMS += tests/runtime/test_cuda_fake
-cuda_fake_runtime = tests/support/emulated/cuda_fake.c tests/support/emulated/cuda_fake_graph.c \
-  tests/support/emulated/cuda_fake.h tests/support/emulated/cuda_fake_impl.h
-cuda_fake = tests/support/emulated/cuda_fake_kernels.c $(cuda_fake_runtime)
-tests_runtime_test_cuda_fake_SOURCES = tests/runtime/test_cuda_fake.c $(cuda_fake)
-tests_runtime_test_cuda_fake_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-
-# Graphs over that runtime, and on a GPU.
-check_PROGRAMS += tests/runtime/test_cuda_graph tests/runtime/test_cuda_graph_gpu
-tests_runtime_test_cuda_graph_SOURCES = tests/runtime/test_cuda_graph.c \
-  tests/runtime/cuda_graph_cases.c tests/runtime/cuda_graph_cases.h $(cuda_fake)
-tests_runtime_test_cuda_graph_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-tests_runtime_test_cuda_graph_LDADD = tests/runtime/cuda_kernels.o $(LDADD)
-tests_runtime_test_cuda_graph_DEPENDENCIES = tests/runtime/cuda_kernels.o \
-  tests/support/libharness.a libtessera.a
-check_PROGRAMS += tests/runtime/test_cuda_replay
-tests_runtime_test_cuda_replay_SOURCES = tests/runtime/test_cuda_replay.c \
-  tests/runtime/cuda_graph_cases.c tests/runtime/cuda_graph_cases.h $(cuda_fake)
-tests_runtime_test_cuda_replay_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-tests_runtime_test_cuda_replay_LDADD = tests/runtime/cuda_kernels.o $(LDADD)
-tests_runtime_test_cuda_replay_DEPENDENCIES = tests/runtime/cuda_kernels.o \
-  tests/support/libharness.a libtessera.a
+# Graphs on a GPU.
+check_PROGRAMS += tests/runtime/test_cuda_graph_gpu
 tests_runtime_test_cuda_graph_gpu_SOURCES = tests/runtime/test_cuda_graph_gpu.c \
   tests/runtime/cuda_graph_cases.c tests/runtime/cuda_graph_cases.h tests/kernels/cuda_gpu.c \
   tests/kernels/cuda_gpu.h
@@ -126,37 +105,6 @@ tests_kernels_test_cuda_unpack_SOURCES = tests/kernels/test_cuda_unpack.c \
 tests_kernels_test_cuda_unpack_LDADD = $(cuda_test_libs)
 tests_kernels_test_cuda_unpack_LINK = $(cuda_test_link)
 
-# Matrix products: the engine over a library that computes on the host.
-if HAVE_CUDA
-cuda_products = tests/support/emulated/cuda_products.h tests/support/emulated/cuda_products_emulated.cc \
-  tests/support/emulated/cuda_cublas.c tests/support/emulated/cuda_cublas.h tests/support/emulated/cuda_cublas_impl.h \
-  tests/support/emulated/cuda_cublas_product.c $(cuda_fake)
-check_PROGRAMS += tests/dense/test_cuda_products tests/dense/test_cuda_linear
-tests_dense_test_cuda_products_SOURCES = tests/dense/test_cuda_products.c $(cuda_products)
-tests_dense_test_cuda_products_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-tests_dense_test_cuda_products_LDADD = $(cuda_test_libs)
-tests_dense_test_cuda_products_LINK = $(cuda_test_link)
-tests_dense_test_cuda_linear_SOURCES = tests/dense/test_cuda_linear.c $(cuda_products)
-tests_dense_test_cuda_linear_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-tests_dense_test_cuda_linear_LDADD = $(cuda_test_libs)
-tests_dense_test_cuda_linear_LINK = $(cuda_test_link)
-
-# Whole trainings over both, with cuda/'s kernels emulated.
-check_PROGRAMS += tests/train/test_cuda_train
-tests_train_test_cuda_train_SOURCES = tests/train/test_cuda_train.c tests/train/pipe_run.c \
-  tests/train/pipe_run.h tests/support/emulated/cuda_fake_launch.c tests/support/emulated/cuda_fake_launch.h \
-  tests/support/emulated/cuda_fake_image.c tests/support/emulated/cuda_fake_look.c tests/support/emulated/cuda_fake_params.cc \
-  tests/support/emulated/cuda_fake_params.h tests/support/emulated/cuda_fake_emulated.h tests/support/emulated/cuda_fake_body.h \
-  tests/support/emulated/cuda_fake_ids.cc tests/support/emulated/cuda_fake_rows.cc tests/support/emulated/cuda_fake_dense.cc \
-  tests/support/emulated/cuda_fake_pack.cc tests/support/emulated/cuda_fake_cub.c tests/support/emulated/cuda_cublas.c \
-  tests/support/emulated/cuda_cublas_product.c \
-  tests/support/emulated/cuda_cublas.h $(cuda_fake_runtime)
-tests_train_test_cuda_train_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-# Without the real runtime: a call that the fake one lacks doesn't link.
-tests_train_test_cuda_train_LDADD = tests/support/emulated/libemulate.a tests/support/libharness.a \
-  libtessera.a $(CHECK_LIBS) $(CUDA_LIBS:-lcudart=)
-tests_train_test_cuda_train_LINK = $(cuda_test_link)
-endif
 # Loss and metrics, in the same way.
 check_PROGRAMS += tests/kernels/test_cuda_loss
 tests_kernels_test_cuda_loss_SOURCES = tests/kernels/test_cuda_loss.c $(cuda_loss) \

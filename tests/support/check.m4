@@ -11,6 +11,8 @@ AC_PATH_PROG([TIMEOUT], [timeout], [])
 # (tests/support/emulated/cuda_emulate.h).  The C compiler links what it makes: no C++ library.
 AC_DEFUN([TS_CXX], [
 AC_REQUIRE([AC_PROG_CXX])
+AC_CHECK_TOOL([LD], [ld])
+AC_CHECK_TOOL([OBJCOPY], [objcopy])
 TS_CXXFLAGS=`echo " $TS_CFLAGS " | sed 's/ -std=gnu11 / -std=c++17 /; s/ -Wstrict-prototypes / /'`
 TS_CXXFLAGS="$TS_CXXFLAGS -Wno-unused-function -fno-exceptions -fno-rtti -fno-threadsafe-statics"
 AC_MSG_CHECKING([whether $CXX compiles C++17])

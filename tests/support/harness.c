@@ -8,6 +8,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "runtime/backends.h"
+#include "tests/support/emulated/emulated.h"
 #include "tests/support/fake_device.h"
 
 static ts_fixture shared; /* for ts_test_all */
@@ -146,6 +148,9 @@ int ts_test_main(int argc, char **argv, Suite *(*suite)(void)) {
     return EXIT_FAILURE;
   }
   ts_log_rank(ts_mpi_rank(), ts_mpi_size());
+#ifdef HAVE_EMULATED
+  ts_backend_replace(&ts_backend_emulated);
+#endif
   if (missing()) {
     ts_mpi_stop();
     return 77;

@@ -1,12 +1,12 @@
-/* cuda_cublas_impl.h - a product of the fake cuBLASLt: what was asked for
- * (cuda_cublas.c) and how it is computed (cuda_cublas_product.c). */
+/* cublas_impl.h - a product of the fake cuBLASLt: what was asked for
+ * (cublas.c) and how it is computed (cublas_product.c). */
 #ifndef TS_TESTS_CUDA_CUBLAS_IMPL_H
 #define TS_TESTS_CUDA_CUBLAS_IMPL_H
 
 #include <cublasLt.h>
 #include <stdbool.h>
 
-#include "tests/support/emulated/cuda_cublas.h"
+#include "tests/support/emulated/cublas.h"
 
 typedef struct ts_fake_desc {
   cublasComputeType_t compute;

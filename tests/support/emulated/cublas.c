@@ -1,14 +1,14 @@
-/* cuda_cublas.c - descriptors that are looked at, products that are computed.
+/* cublas.c - descriptors that are looked at, products that are computed.
  *
  * An algorithm carries what it was proposed for: the product, how its arrays
  * are aligned, the workspace.  Another product, arrays or workspace that are
  * less are refused; the real library may compute nonsense there. */
-#include "tests/support/emulated/cuda_cublas_impl.h"
+#include "tests/support/emulated/cublas_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/emulated/cuda_fake.h"
+#include "tests/support/emulated/runtime.h"
 
 enum { MAGIC = 0x7e55e7a, WORKSPACE = 1 << 20 };
 
@@ -291,6 +291,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op,
       bytes < algo->data[6] || !aligned(workspace, 16))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   note(&m, algo);
-  ts_cuda_fake_call(stream, ts_cublas_multiply, &m, sizeof m);
+  ts_emulated_enqueue(stream, ts_cublas_multiply, &m, sizeof m);
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* cuda_cublas.h - cuBLASLt without a GPU, over
+/* cublas.h - cuBLASLt without a GPU, over
  * tests/support/emulated/cuda_fake.h: the calls that cuda/dense/product.cu
  * makes, as strict as NVIDIA documents them, with products in double in the
  * order of the stream. */

@@ -1,8 +1,8 @@
-/* cuda_cublas_product.c - products in double, with what their epilogues add. */
+/* cublas_product.c - products in double, with what their epilogues add. */
 #include <math.h>
 #include <string.h>
 
-#include "tests/support/emulated/cuda_cublas_impl.h"
+#include "tests/support/emulated/cublas_impl.h"
 
 static double wide(uint16_t h) {
   const uint32_t u = (uint32_t)h << 16;

@@ -1,0 +1,208 @@
+/* gpu.c - the GPU that the runtime says is there, its errors, and the driver's
+ * calls. */
+#include <cuda.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/emulated/runtime.h"
+
+#define lock ts_emulated_lock
+#define counts ts_emulated_counted
+
+static const ts_emulated_gpu h200 = {
+    .n_sms = 132, .shared_bytes = 232448, .capability = 90};
+ts_emulated_gpu ts_gpu = {
+    .n_sms = 132, .shared_bytes = 232448, .capability = 90};
+static uint64_t order;
+static int fill = 0x5a;
+static pthread_mutex_t complaint_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* How cuda/ knows it, once it does: emulated_backend.cc. */
+void ts_gpu_tell(const ts_emulated_gpu *);
+
+void ts_emulated_set_gpu(const ts_emulated_gpu *asked) {
+  ts_emulated_gpu g = asked ? *asked : h200;
+  if (!g.n_sms) g.n_sms = h200.n_sms;
+  if (!g.shared_bytes) g.shared_bytes = h200.shared_bytes;
+  if (!g.capability) g.capability = h200.capability;
+  pthread_mutex_lock(&lock);
+  ts_gpu = g;
+  pthread_mutex_unlock(&lock);
+  ts_gpu_tell(&g);
+}
+
+void ts_emulated_set_order(uint64_t seed) {
+  __atomic_store_n(&order, seed, __ATOMIC_RELAXED);
+}
+
+/* Each launch has one of its own. */
+uint64_t ts_order_seed(void) {
+  static uint64_t n;
+  const uint64_t seed = __atomic_load_n(&order, __ATOMIC_RELAXED);
+  const uint64_t k = __atomic_add_fetch(&n, 1, __ATOMIC_RELAXED);
+  return seed ? (seed ^ k * UINT64_C(0x9E3779B97F4A7C15)) | 1 : 0;
+}
+
+void ts_emulated_set_fill(int byte) {
+  __atomic_store_n(&fill, byte, __ATOMIC_RELAXED);
+}
+
+int ts_fill_byte(void) {
+  return __atomic_load_n(&fill, __ATOMIC_RELAXED);
+}
+
+ts_emulated_counts ts_emulated_now(void) {
+  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&complaint_lock);
+  const ts_emulated_counts now = counts;
+  pthread_mutex_unlock(&complaint_lock);
+  pthread_mutex_unlock(&lock);
+  return now;
+}
+
+/* ---- complaints ---------------------------------------------------------- */
+
+void ts_complain(const char *format, ...) {
+  char text[sizeof counts.complaint];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  pthread_mutex_lock(&complaint_lock);
+  if (!counts.complaints++) memcpy(counts.complaint, text, sizeof text);
+  pthread_mutex_unlock(&complaint_lock);
+  (void)fprintf(stderr, "the emulated GPU: %s\n", text);
+}
+
+void ts_emulated_forgive(void) {
+  pthread_mutex_lock(&complaint_lock);
+  counts.complaints = 0;
+  counts.complaint[0] = '\0';
+  pthread_mutex_unlock(&complaint_lock);
+  ts_emulated_heal();
+}
+
+const char *cudaGetErrorString(cudaError_t e) {
+  static _Thread_local char text[sizeof counts.complaint];
+  if (e != cudaErrorIllegalAddress)
+    return e == cudaErrorMemoryAllocation ? "no memory" : "an error";
+  pthread_mutex_lock(&complaint_lock);
+  memcpy(text, counts.complaint, sizeof text);
+  pthread_mutex_unlock(&complaint_lock);
+  return *text ? text : "a fault of the device";
+}
+
+const char *cudaGetErrorName(cudaError_t e) {
+  return e == cudaErrorIllegalAddress ? "cudaErrorIllegalAddress" : "cudaError";
+}
+
+/* ---- the GPU ------------------------------------------------------------- */
+
+cudaError_t cudaGetDeviceCount(int *n) {
+  const char *asked = getenv("TESSERA_FAKE_GPUS");
+  *n = asked ? atoi(asked) : 2;
+  return ts_answer(*n > 0 ? cudaSuccess : cudaErrorNoDevice);
+}
+
+cudaError_t cudaSetDevice(int device) {
+  counts.device = device;
+  return ts_answer(cudaSuccess);
+}
+
+cudaError_t cudaGetDevice(int *device) {
+  *device = counts.device;
+  return ts_answer(cudaSuccess);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
+  memset(p, 0, sizeof *p);
+  strcpy(p->name, "an emulated GPU");
+  p->uuid.bytes[0] = (char)device;
+  return ts_answer(cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which,
+                                   int device) {
+  (void)device;
+  switch (which) {
+  case cudaDevAttrComputeCapabilityMajor:
+    *value = ts_gpu.capability / 10;
+    break;
+  case cudaDevAttrComputeCapabilityMinor:
+    *value = ts_gpu.capability % 10;
+    break;
+  case cudaDevAttrMultiProcessorCount:
+    *value = ts_gpu.n_sms;
+    break;
+  case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+    *value = ts_gpu.shared_bytes;
+    break;
+  case cudaDevAttrMemoryPoolsSupported:
+    *value = !ts_gpu.no_pools;
+    break;
+  case cudaDevAttrPageableMemoryAccess:
+    *value = ts_gpu.reads_pages;
+    break;
+  }
+  return ts_answer(cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *low, int *high) {
+  *low = 0;
+  *high = -5;
+  return ts_answer(cudaSuccess);
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = CUDART_VERSION;
+  return ts_answer(cudaSuccess);
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+  *version = CUDART_VERSION;
+  return ts_answer(cudaSuccess);
+}
+
+/* ---- the driver ---------------------------------------------------------- */
+
+static CUresult wait_value(CUstream s, CUdeviceptr p, cuuint64_t least,
+                           unsigned flags) {
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ || p % 8)
+    return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&lock);
+  counts.word_waits++;
+  pthread_mutex_unlock(&lock);
+  (void)ts_enqueue(s, (ts_work){.kind = WORD,
+                                .src = (const void *)(uintptr_t)p,
+                                .number = least});
+  return CUDA_SUCCESS;
+}
+
+static CUresult device_get(CUdevice *device, int ordinal) {
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+static CUresult device_attribute(int *value, CUdevice_attribute which,
+                                 CUdevice device) {
+  (void)device;
+  *value = which == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS &&
+           !getenv("TESSERA_FAKE_NO_WORDS");
+  return CUDA_SUCCESS;
+}
+
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *name, void **fn, unsigned version,
+                                 unsigned long long flags,
+                                 cudaDriverEntryPointQueryResult *found) {
+  (void)version, (void)flags;
+  *fn = !strcmp(name, "cuStreamWaitValue64")    ? (void *)wait_value
+        : !strcmp(name, "cuDeviceGet")          ? (void *)device_get
+        : !strcmp(name, "cuDeviceGetAttribute") ? (void *)device_attribute
+                                                : NULL;
+  *found =
+      *fn ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return ts_answer(cudaSuccess);
+}

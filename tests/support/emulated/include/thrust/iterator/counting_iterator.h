@@ -1,0 +1,17 @@
+/* counting_iterator.h - the numbers from one on. */
+#ifndef TS_EMULATED_COUNTING_ITERATOR_H
+#define TS_EMULATED_COUNTING_ITERATOR_H
+
+namespace thrust {
+template <class T> struct counting_iterator {
+  T first;
+  T operator[](long long i) const {
+    return (T)(first + i);
+  }
+};
+template <class T> counting_iterator<T> make_counting_iterator(T first) {
+  return {first};
+}
+} // namespace thrust
+
+#endif

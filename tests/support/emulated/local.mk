@@ -1,0 +1,69 @@
+# Backend "emulated": every .cu of cuda/ compiled by g++ against the headers of
+# include/, over a CUDA runtime without a GPU.  One object, in which all names
+# but those of emulated.h are local, so that a build with CUDA has both.
+emulated_c = tests/support/emulated/streams.c tests/support/emulated/memory.c \
+  tests/support/emulated/launches.c tests/support/emulated/graphs.c \
+  tests/support/emulated/gpu.c tests/support/emulated/names.c \
+  tests/support/emulated/cublas.c tests/support/emulated/cublas_product.c
+emulated_cc = tests/support/emulated/simt.cc tests/support/emulated/backend.cc
+emulated_include = tests/support/emulated/include
+EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
+  tests/support/emulated/runtime.h tests/support/emulated/simt.h \
+  tests/support/emulated/cublas.h tests/support/emulated/cublas_impl.h \
+  $(emulated_include)/cuda_runtime_api.h $(emulated_include)/cuda_runtime.h \
+  $(emulated_include)/cuda_math.h $(emulated_include)/cuda.h \
+  $(emulated_include)/cuda_fp16.h $(emulated_include)/cuda_bf16.h \
+  $(emulated_include)/cublasLt.h $(emulated_include)/nccl.h \
+  $(emulated_include)/nvtx3/nvToolsExt.h \
+  $(emulated_include)/nvtx3/nvToolsExtCudaRt.h \
+  $(emulated_include)/cub/device/device_radix_sort.cuh \
+  $(emulated_include)/cub/device/device_select.cuh \
+  $(emulated_include)/thrust/iterator/counting_iterator.h \
+  $(emulated_include)/thrust/iterator/transform_iterator.h
+
+if HAVE_CXX
+emulated_obj = tests/support/emulated/obj
+emulated_cuda = $(cuda_sources:%.cu=$(emulated_obj)/%.o)
+emulated_objects = $(emulated_cuda) $(emulated_c:%.c=$(emulated_obj)/%.o) \
+  $(emulated_cc:%.cc=$(emulated_obj)/%.o)
+emulated_cppflags = -I$(srcdir)/$(emulated_include) $(DEFS) -I. $(AM_CPPFLAGS) $(CPPFLAGS)
+# Optimized also where the program isn't: trainings run on it.  Automatic
+# variables begin with a pattern that is no address, so that what lies in the
+# parameters of a launch can be looked at.  A product and a sum are two
+# roundings, as for nvcc with -fmad=false.
+emulated_cxxflags = $(AM_CXXFLAGS) $(CXXFLAGS) -O2 -g1 -std=gnu++17 -ffp-contract=off \
+  -ftrivial-auto-var-init=pattern -fno-gnu-unique -Wno-unknown-pragmas -Wno-class-memaccess \
+  -Wno-missing-field-initializers -Wno-format-truncation -include cuda_runtime.h
+if !HAVE_CUDA
+emulated_archs = -DTS_CUDA_ARCHS='"80 90"'
+endif
+# The thread sanitizer is told of the fibers, not shown how they are switched.
+emulated_simt = $(if $(findstring sanitize=thread,$(AM_CXXFLAGS) $(CXXFLAGS)),-fno-sanitize=thread -DTS_SIMT_RACES)
+emulated_deps = -MD -MP -MF $(@:.o=.d)
+
+V_EMU = $(V_EMU_@AM_V@)
+V_EMU_ = $(V_EMU_@AM_DEFAULT_V@)
+V_EMU_0 = @echo "  EMULATE " $@;
+$(emulated_cuda): $(emulated_obj)/%.o: %.cu
+	@$(MKDIR_P) $(@D)
+	$(V_EMU)$(CXX) -x c++ $(emulated_cppflags) $(emulated_archs) \
+	  $(emulated_cxxflags) $(emulated_deps) -c -o $@ $<
+$(emulated_cc:%.cc=$(emulated_obj)/%.o): $(emulated_obj)/%.o: %.cc
+	@$(MKDIR_P) $(@D)
+	$(V_EMU)$(CXX) $(emulated_cppflags) $(emulated_cxxflags) $(emulated_simt) \
+	  $(emulated_deps) -c -o $@ $<
+$(emulated_c:%.c=$(emulated_obj)/%.o): $(emulated_obj)/%.o: %.c
+	@$(MKDIR_P) $(@D)
+	$(V_EMU)$(CC) $(emulated_cppflags) $(AM_CFLAGS) $(CFLAGS) -O2 \
+	  $(emulated_deps) -c -o $@ $<
+tests/support/emulated/emulated.o: $(emulated_objects)
+	$(V_EMU)$(LD) -r --force-group-allocation -o $@.tmp $(emulated_objects) && \
+	  $(OBJCOPY) -w --keep-global-symbol='ts_emulated_*' \
+	    --keep-global-symbol='ts_backend_emulated*' \
+	    --keep-global-symbol=ts_cublas $@.tmp $@ && rm -f $@.tmp
+-include $(emulated_objects:.o=.d)
+tests_support_libharness_a_LIBADD = tests/support/emulated/emulated.o
+endif
+MOSTLYCLEANFILES += tests/support/emulated/obj/*/*/*.o \
+  tests/support/emulated/obj/*/*/*/*.o tests/support/emulated/emulated.o \
+  tests/support/emulated/obj/*/*/*.d tests/support/emulated/obj/*/*/*/*.d
