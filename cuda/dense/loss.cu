@@ -93,6 +93,7 @@ ts_err ts_cuda_bce(const ts_bce_args *a) {
   const int64_t n_blocks = ts_ceil_div(n, TS_LOSS_BLOCK);
   const size_t bytes = (size_t)n_blocks * sizeof(double);
   p.a = *a;
+  p.a.task_weights = NULL; /* the host's */
   p.has_weights = a->task_weights != NULL;
   if (p.has_weights && a->n_tasks > TS_LOSS_TASKS)
     return ts_fail(TS_ERR_DECK,
