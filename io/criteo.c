@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
+#include "io/dataset_write.h"
 #include "io/text.h"
 
 enum { N_DENSE = 13, N_SPARSE = 26, LOG_TABLE = 65536 };
@@ -267,12 +268,13 @@ static void close_source(ts_source *src) {
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {
-  extern const ts_source_ops ts_source_criteo;
+  extern const ts_source_ops ts_source_criteo_tsv;
   ts_err err = TS_OK;
   ts_criteo *s = NULL;
   (void)state;
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
-  s->base = (ts_source){.ops = &ts_source_criteo, .config = c, .split = split};
+  s->base =
+      (ts_source){.ops = &ts_source_criteo_tsv, .config = c, .split = split};
   s->n_dense = c->model.dense_features;
   s->n_features = ts_feature_count(c);
   s->hash = !strcmp(c->data.categorical, "hash");
@@ -295,9 +297,10 @@ done:
   return err;
 }
 
-extern const ts_source_ops ts_source_criteo;
-const ts_source_ops ts_source_criteo = {.format = "criteo_tsv",
-                                        .probe = probe,
-                                        .open = open_source,
-                                        .close = close_source,
-                                        .read = read_batch};
+extern const ts_source_ops ts_source_criteo_tsv;
+const ts_source_ops ts_source_criteo_tsv = {.format = "criteo_tsv",
+                                            .probe = probe,
+                                            .open = open_source,
+                                            .close = close_source,
+                                            .read = read_batch,
+                                            .write = ts_criteo_write};

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/dataset_array.h"
+#include "io/dataset_write.h"
 #include "io/hdf5.h"
 
 typedef struct ts_dataset_feature {
@@ -371,7 +372,9 @@ done:
 
 extern const ts_source_ops ts_source_dataset;
 const ts_source_ops ts_source_dataset = {.format = "dataset",
+                                         .seekable = true,
                                          .probe = probe,
                                          .open = open_source,
                                          .close = close_source,
-                                         .read = read_batch};
+                                         .read = read_batch,
+                                         .write = ts_dataset_write};

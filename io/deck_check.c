@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "io/deck_impl.h"
+#include "io/source.h"
 
 static const config_setting_t *at(const config_setting_t *root,
                                   const char *path) {
@@ -126,11 +127,6 @@ static void check_tier(ts_deck *d, int32_t t) {
   const char *dir = d->config->run.tier_dir;
   const char *name = x->name ? x->name : "";
   if (!ts_table_is_slow(x)) return;
-  if (x->sharding == TS_SHARD_DATA_PARALLEL)
-    ts_deck_error(d, s,
-                  "table %.80s: every rank has all of a data_parallel table: "
-                  "it can't be %s",
-                  name, x->kernel);
   if (x->cache.tier && !strcmp(x->cache.tier, "file") && (!dir || !*dir))
     ts_deck_error(d, s,
                   "table %.80s: cache.tier = \"file\" needs run.tier_dir, a "
@@ -209,7 +205,8 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
                c->data.global_batch > 0, c->data.batch_per_rank > 0);
   check_one_of(d, root, "run.steps", "run.epochs", c->run.steps > 0,
                c->run.epochs > 0);
-  if (!c->data.train.n && strcmp(c->data.format, "synthetic") != 0 &&
+  const ts_source_ops *format = ts_source_find(c->data.format);
+  if (!c->data.train.n && !(format && format->no_files) &&
       !(d->n_errors && (at(root, "data.train") || at(root, "data.format"))))
     ts_deck_error(d, NULL, "data.train is missing");
   if (strlen(c->data.csv.separator) != 1 &&

@@ -1,6 +1,8 @@
 /* schema.c - the rows of the schema. */
 #include "io/schema.h"
 
+#include "base/kinds.h"
+
 #define DECK(path, kind, field, fallback, unit, min, max, choices, help)       \
   {                                                                            \
     TS_SCOPE_DECK, path, TS_KEY_##kind, offsetof(ts_config, field), fallback,  \
@@ -32,8 +34,6 @@
         offsetof(ts_prefetch_config, prefetch), "[]", "", 1, 0, NULL,          \
         "layers to gather then, in this order; []: as without an entry"        \
   }
-
-#define DENSE_OPTIMIZERS "sgd|momentum|adagrad|adam|adamw|lamb|lars"
 
 const ts_key ts_schema[] = {
     DECK("run.name", STRING, run.name, "\"run\"", "", 1, 0, NULL,
@@ -111,7 +111,7 @@ const ts_key ts_schema[] = {
     DECK("data.eval", PATHS, data.eval, "[]", "", 1, 0, NULL,
          "files of evaluation data; synthetic data needs none"),
     DECK("data.format", STRING, data.format, "\"auto\"", "", 1, 0,
-         "auto|dataset|criteo_tsv|csv|synthetic",
+         "auto" TS_DATA_FORMATS(TS_OR_NAME),
          "auto looks at the file; .gz text is read as it is"),
     DECK("data.global_batch", INT, data.global_batch, "0", "samples", 0, 1e9,
          NULL, "of all ranks together; or give data.batch_per_rank"),
@@ -179,8 +179,7 @@ const ts_key ts_schema[] = {
          "files and kept in the checkpoint; row 0 is for unknown values"),
 
     DECK("model.kind", STRING, model.kind, "\"dlrm\"", "", 1, 0,
-         "dlrm|dcnv2|deepfm|sparsenn",
-         "what is computed: see Models in the manual"),
+         TS_CHOICES(TS_MODELS), "what is computed: see Models in the manual"),
     DECK("model.dense_features", INT32, model.dense_features, "0", "", 0,
          1000000, NULL, "0: no dense arch, b is left out"),
     DECK("model.dense_arch", INTS, model.dense_arch, "[]", "outputs", 1,
@@ -205,7 +204,7 @@ const ts_key ts_schema[] = {
      "1.0", "", 0, 1e9, NULL, "of its loss"},
 
     DECK("optimizer.kind", STRING, optimizer.base.kind, "\"adam\"", "", 1, 0,
-         DENSE_OPTIMIZERS, "for the dense parameters"),
+         TS_CHOICES(TS_DENSE_OPTIMS), "for the dense parameters"),
     DECK("optimizer.lr", FLOAT, optimizer.base.lr, "1e-3", "", 0, 1e9, NULL,
          "learning rate"),
     DECK("optimizer.eps", FLOAT, optimizer.base.eps, NULL, "", 0, 1e9, NULL,
@@ -246,7 +245,7 @@ const ts_key ts_schema[] = {
          NULL, "global norm of the dense gradients; 0: no clipping"),
     OVERRIDE("match", STRING, match, NULL, NULL,
              "shell pattern over full parameter names"),
-    OVERRIDE("kind", STRING, optimizer.kind, NULL, DENSE_OPTIMIZERS,
+    OVERRIDE("kind", STRING, optimizer.kind, NULL, TS_CHOICES(TS_DENSE_OPTIMS),
              "optimizer of these parameters"),
     OVERRIDE_NUMBER("lr", optimizer.lr, 1e9, "learning rate"),
     OVERRIDE_NUMBER("eps", optimizer.eps, 1e9, "as optimizer.eps"),
@@ -260,7 +259,7 @@ const ts_key ts_schema[] = {
              "none|l2|decoupled", "how weight_decay enters"),
 
     DECK("dense.parallel", STRING, dense.parallel, "\"ddp\"", "", 1, 0,
-         "ddp|fully_sharded",
+         TS_CHOICES(TS_PARALLELS),
          "of the dense parameters: ddp: on every rank; fully_sharded: cut over "
          "the ranks, layers gathered as they are used: doc/dense.md"),
     DECK("dense.bucket_mb", FLOAT, dense.bucket_mb, "25.0", "MiB", 0, 1e6, NULL,
@@ -326,8 +325,7 @@ const ts_key ts_schema[] = {
          "how their gradients travel"),
 
     DECK("pipeline.kind", STRING, pipeline.kind, "\"base\"", "", 1, 0,
-         "base|sparse_dist|fused_sparse_dist|semi_sync|prefetch",
-         "what overlaps with what"),
+         TS_CHOICES(TS_PIPELINES), "what overlaps with what"),
     DECK("pipeline.lookup", STRING, pipeline.lookup, "\"before_optimizer\"", "",
          1, 0, "before_optimizer|after_optimizer",
          "fused_sparse_dist: when the next batch's lookup is enqueued"),

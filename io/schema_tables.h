@@ -5,12 +5,6 @@
     TS_SCOPE_TABLE, path, TS_KEY_##kind, offsetof(ts_table_config, field),     \
         fallback, unit, min, max, choices, help                                \
   }
-#define ROW_OPTIMIZERS                                                         \
-  "rowwise_adagrad|sgd|adagrad|adam|partial_rowwise_adam|lamb|"                \
-  "partial_rowwise_lamb|lars_sgd|none"
-#define SHARDINGS                                                              \
-  "auto|data_parallel|table_wise|row_wise|column_wise|table_row_wise|"         \
-  "table_column_wise|grid"
 
 TABLE("name", STRING, name, NULL, "", 1, 0, NULL,
       "t{0..25} makes one table per number"),
@@ -31,7 +25,7 @@ TABLE("name", STRING, name, NULL, "", 1, 0, NULL,
     TABLE("init.scale", FLOAT, init_scale, "0.0", "", -1e6, 1e6, NULL,
           "0: 1/sqrt(rows); of constant: the value"),
     TABLE("optimizer.kind", STRING, optimizer.kind, "\"rowwise_adagrad\"", "",
-          1, 0, ROW_OPTIMIZERS,
+          1, 0, TS_CHOICES(TS_ROW_OPTIMS),
           "doc/sparse.md; none: trained by the deck's optimizer, like a dense "
           "parameter"),
     TABLE("optimizer.lr", FLOAT, optimizer.lr, "0.01", "", 0, 1e9, NULL,
@@ -50,7 +44,8 @@ TABLE("name", STRING, name, NULL, "", 1, 0, NULL,
           1e9, NULL, "needs a mode"),
     TABLE("optimizer.weight_decay_mode", CHOICE, optimizer.weight_decay_mode,
           "\"none\"", "", 1, 0, "none|l2|decoupled", "of rows with a gradient"),
-    TABLE("sharding", CHOICE, sharding, "\"auto\"", "", 1, 0, SHARDINGS,
+    TABLE("sharding", CHOICE, sharding, "\"auto\"", "", 1, 0,
+          "auto" TS_SHARDINGS(TS_OR_SHARDING),
           "where the rows live: see Sharding in the manual"),
     TABLE("ranks", INTS, ranks, "[]", "", 0, 1000000, NULL, "fixed placement"),
     TABLE("allow", STRINGS, allow, "[]", "", 1, 0, NULL,

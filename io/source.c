@@ -1,4 +1,5 @@
-/* source.c - the table of data formats; globs; opening. */
+/* source.c - the table of data formats, those of base/kinds.h; globs;
+ * opening. */
 #include "io/source.h"
 
 #include <glob.h>
@@ -6,24 +7,33 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/kinds.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
 
-extern const ts_source_ops ts_source_dataset, ts_source_criteo, ts_source_csv,
-    ts_source_synthetic;
+#define DECLARE(name) extern const ts_source_ops ts_source_##name;
+TS_DATA_FORMATS(DECLARE)
 
-static const ts_source_ops *const table[] = {
-    &ts_source_dataset,
-    &ts_source_criteo,
-    &ts_source_csv,
-    &ts_source_synthetic,
-};
+#define ENTRY(name) &ts_source_##name,
+static const ts_source_ops *const table[] = {TS_DATA_FORMATS(ENTRY)};
 
 enum { N_FORMATS = sizeof table / sizeof *table };
 
-static const ts_source_ops *find(const char *format) {
+const ts_source_ops *ts_source_find(const char *format) {
   for (int i = 0; i < N_FORMATS; i++)
     if (!strcmp(table[i]->format, format)) return table[i];
+  return NULL;
+}
+
+const ts_source_ops *ts_source_at(int i) {
+  return i < N_FORMATS ? table[i] : NULL;
+}
+
+const ts_source_ops *ts_source_of(const ts_config *c, const char *path) {
+  if (strcmp(c->data.format, "auto") != 0)
+    return ts_source_find(c->data.format);
+  for (int i = 0; path && i < N_FORMATS; i++)
+    if (table[i]->probe && table[i]->probe(path)) return table[i];
   return NULL;
 }
 
@@ -65,32 +75,19 @@ done:
   return err;
 }
 
-static ts_err choose(const ts_source_ops **ops, const ts_config *c,
-                     const ts_strings *paths) {
-  if (strcmp(c->data.format, "auto") != 0) {
-    *ops = find(c->data.format);
-    return *ops ? TS_OK
-                : ts_fail(TS_ERR_DECK, "no data format %s", c->data.format);
-  }
-  for (int i = 0; i < N_FORMATS; i++)
-    if (paths->n && table[i]->probe && table[i]->probe(paths->item[0])) {
-      *ops = table[i];
-      return TS_OK;
-    }
-  return ts_fail(TS_ERR_DATA,
-                 "%s: is neither a data set nor Criteo TSV nor CSV; give "
-                 "data.format",
-                 paths->n ? paths->item[0] : "data");
-}
-
 static ts_err prepare(const ts_source_ops **ops, ts_strings *paths,
                       const ts_config *c, ts_split split) {
   ts_err err = TS_OK;
   const bool eval = split == TS_SPLIT_EVAL;
   TS_TRY(expand(paths, eval ? &c->data.eval : &c->data.train));
-  TS_TRY(choose(ops, c, paths));
-  if (!paths->n && *ops != &ts_source_synthetic)
+  const char *first = paths->n ? paths->item[0] : NULL;
+  *ops = ts_source_of(c, first);
+  if (!first && (!*ops || !(*ops)->no_files))
     TS_THROW(TS_ERR_DECK, "data.%s is missing", eval ? "eval" : "train");
+  if (!*ops)
+    TS_THROW(TS_ERR_DATA,
+             "%s: no format knows it; give data.format, one of: %s", first,
+             TS_LISTED(TS_DATA_FORMATS));
 done:
   return err;
 }

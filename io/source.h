@@ -1,6 +1,6 @@
 /* source.h - data sources: a sequence of samples that can be read from any
- * place.  One file per format, registered in source.c: dataset (HDF5),
- * criteo_tsv, csv, synthetic.  Several files follow each other.
+ * place.  One file per format, listed in base/kinds.h.  Several files follow
+ * each other.
  *
  * All ranks hold the same view (number of samples, features, vocabulary);
  * each reads only what it is asked for.
@@ -33,8 +33,15 @@ typedef struct ts_batch_store ts_batch_store;
 
 typedef struct ts_source_ops {
   const char *format;
-  /* True when the file looks like this format (for "auto"). */
+  bool no_files; /* samples are made, not read: data.train and data.eval may be
+                    empty */
+  bool seekable; /* reading samples from the middle costs no more than from the
+                    start, so the planner looks at some */
+  /* True when the file looks like this format (for "auto"); NULL: never. */
   bool (*probe)(const char *path);
+  /* What the deck says of a feature's ids: how many a sample has, and the
+   * exponent of the Zipf law that their popularity follows; NULL: nothing. */
+  void (*law)(const ts_config *, int32_t feature, double *ids, double *zipf);
   /* Collective over COMM: agrees on errors, shares indexes and
    * vocabularies.  PATHS: globs expanded; STATE: of state_save, or NULL. */
   ts_err (*open)(ts_source **, const ts_config *, ts_split, const char *state,
@@ -48,6 +55,9 @@ typedef struct ts_source_ops {
   /* Appends what later sources of the same run have to know (vocabularies,
    * means) as text, which the checkpoint keeps in /loader; NULL: nothing. */
   ts_err (*state_save)(ts_source *, ts_str *text);
+  /* All samples of any SOURCE to PATH in this format, for `tessera convert` and
+   * `generate`; NULL: it is only read.  Collective. */
+  ts_err (*write)(const char *path, ts_source *source, ts_comm *);
 } ts_source_ops;
 
 struct ts_source {
@@ -60,6 +70,12 @@ struct ts_source {
    * skipped, ids dropped. */
   int64_t n_short, n_bad_records, n_bad_ids;
 };
+
+const ts_source_ops *ts_source_find(const char *format); /* NULL: none */
+const ts_source_ops *ts_source_at(int i); /* in order; NULL: the end */
+/* The format that the deck gives, else the first that knows the file PATH by
+ * its looks; NULL: none. */
+const ts_source_ops *ts_source_of(const ts_config *, const char *path);
 
 /* Opens data.train or data.eval as the deck says.  FORMAT NULL: the deck's.
  * STATE: text of an earlier source of the same run (the train split's

@@ -262,8 +262,19 @@ done:
   return err;
 }
 
+static void law(const ts_config *c, int32_t feature, double *ids,
+                double *zipf) {
+  const ts_ints *pooling = &c->data.synthetic.pooling;
+  *ids = !pooling->n            ? 1
+         : pooling->n > feature ? (double)pooling->item[feature]
+                                : (double)pooling->item[0];
+  *zipf = c->data.synthetic.zipf;
+}
+
 extern const ts_source_ops ts_source_synthetic;
 const ts_source_ops ts_source_synthetic = {.format = "synthetic",
+                                           .no_files = true,
+                                           .law = law,
                                            .open = open_source,
                                            .close = close_source,
                                            .read = read_batch};

@@ -1,5 +1,6 @@
 /* mask.h - what cuBLASLt does not do for a layer's gradient: ReLU's mask where
- * the gradient comes from elsewhere, sums of columns, conversion. */
+ * the gradient comes from elsewhere, sums of columns, conversion.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_CUDA_MASK_H
 #define TS_CUDA_MASK_H
 

@@ -1,5 +1,6 @@
 /* products.h - what the files of the GPU's linear layers share: a layer's data
- * and its products, made once per batch size. */
+ * and its products, made once per batch size.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_CUDA_PRODUCTS_H
 #define TS_CUDA_PRODUCTS_H
 

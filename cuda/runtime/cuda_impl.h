@@ -1,5 +1,6 @@
 /* cuda_impl.h - what the files of cuda/ share: the check of calls, the current
- * lane, scratch memory, the entries of the table of kernels. */
+ * lane, scratch memory, the entries of the table of kernels.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_CUDA_IMPL_H
 #define TS_CUDA_IMPL_H
 

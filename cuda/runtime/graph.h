@@ -1,4 +1,5 @@
-/* graph.h - graphs of lanes (runtime/graph.h) for the other files of cuda/. */
+/* graph.h - graphs of lanes (runtime/graph.h) for the other files of cuda/.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_CUDA_GRAPH_H
 #define TS_CUDA_GRAPH_H
 

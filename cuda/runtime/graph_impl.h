@@ -1,4 +1,5 @@
-/* graph_impl.h - a graph of lanes; private to graph.cu and graph_lanes.cu. */
+/* graph_impl.h - a graph of lanes; private to graph.cu and graph_lanes.cu.
+ * All of it is Local. */
 #ifndef TS_CUDA_GRAPH_IMPL_H
 #define TS_CUDA_GRAPH_IMPL_H
 

@@ -1,5 +1,5 @@
 /* lane.h - a lane of the GPU; private to device.cu, events.cu,
- * span.cu, and graphs. */
+ * span.cu, and graphs.  All of it is Local. */
 #ifndef TS_CUDA_LANE_H
 #define TS_CUDA_LANE_H
 

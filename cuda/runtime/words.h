@@ -1,6 +1,6 @@
 /* words.h - streams that wait for words in pinned memory
  * (cuda/runtime/words.cu);
- * private to gpu.cu and device.cu. */
+ * private to gpu.cu and device.cu.  All of it is Local. */
 #ifndef TS_CUDA_WORDS_H
 #define TS_CUDA_WORDS_H
 

@@ -37,17 +37,7 @@ typedef enum { TS_ON_NAN_STOP, TS_ON_NAN_SKIP, TS_ON_NAN_ROLLBACK } ts_on_nan;
 typedef enum { TS_ON_BAD_STOP, TS_ON_BAD_DROP } ts_on_bad; /* DROP: also skip */
 typedef enum { TS_POOL_SUM, TS_POOL_MEAN, TS_POOL_NONE } ts_pooling;
 typedef enum { TS_WD_NONE, TS_WD_L2, TS_WD_DECOUPLED } ts_wd_mode;
-typedef enum {
-  TS_SHARD_AUTO,
-  TS_SHARD_DATA_PARALLEL,
-  TS_SHARD_TABLE_WISE,
-  TS_SHARD_ROW_WISE,
-  TS_SHARD_COLUMN_WISE,
-  TS_SHARD_TABLE_ROW_WISE,
-  TS_SHARD_TABLE_COLUMN_WISE,
-  TS_SHARD_GRID,
-  TS_SHARD_COUNT
-} ts_shard_kind;
+typedef int ts_shard_kind; /* TS_SHARD_AUTO, ... of base/kinds.h */
 
 /* The optimizer of a table or of the dense parameters.  A float that is NAN was
  * not given: the optimizer's default holds. */
@@ -64,6 +54,7 @@ typedef struct ts_table_config {
   ts_strings features;
   ts_pooling pooling;
   bool weighted;
+  bool weighted_apart; /* so named in checkpoints: the model's say; no key */
   ts_dtype dtype;
   char *init_kind;   /* uniform | normal | constant */
   double init_scale; /* 0: 1/sqrt(rows) */
@@ -153,7 +144,7 @@ typedef struct ts_config {
   } run;
   struct {
     ts_strings train, eval; /* absolute paths or globs, in order */
-    char *format;           /* auto | dataset | criteo_tsv | csv | synthetic */
+    char *format;           /* auto, or one of TS_DATA_FORMATS */
     int64_t global_batch;   /* 0: batch_per_rank */
     int64_t batch_per_rank; /* 0: global_batch */
     bool pin_memory;

@@ -12,6 +12,7 @@ tessera_sources += \
   src/base/file.h \
   src/base/hash.c \
   src/base/hash.h \
+  src/base/kinds.h \
   src/base/log.c \
   src/base/log.h \
   src/base/mem.c \

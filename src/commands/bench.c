@@ -78,16 +78,16 @@ done:
 }
 
 void ts_bench_ids(char *text, size_t bytes, const ts_source *s) {
-  const ts_ints *pooling = &s->config->data.synthetic.pooling;
-  int64_t n = 0;
-  if (strcmp(s->info.format, "synthetic") != 0) {
+  double n = 0, ids, zipf = 0;
+  if (!s->ops->law) {
     snprintf(text, bytes, "ids of the data");
     return;
   }
-  for (int32_t f = 0; f < s->info.n_features; f++)
-    n += pooling->item[pooling->n == 1 ? 0 : f];
-  snprintf(text, bytes, "ids zipf %g, %lld a sample",
-           s->config->data.synthetic.zipf, (long long)n);
+  for (int32_t f = 0; f < s->info.n_features; f++) {
+    s->ops->law(s->config, f, &ids, &zipf);
+    n += ids;
+  }
+  snprintf(text, bytes, "ids zipf %g, %.0f a sample", zipf, n);
 }
 
 static int by_value(const void *a, const void *b) {

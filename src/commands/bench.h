@@ -1,4 +1,5 @@
-/* bench.h - the benchmarks behind `tessera bench`. */
+/* bench.h - the benchmarks behind `tessera bench`.
+ * ts_bench_cache to ts_bench_tbe are Collective; all else is Local. */
 #ifndef TS_COMMANDS_BENCH_H
 #define TS_COMMANDS_BENCH_H
 

@@ -1,6 +1,7 @@
 /* bench_copy.h - the copies of batches to a device apart, in benchmarks: how
  * long each took there, and what part of it lay before the end of the batch
- * before.  Nothing of all this on the host. */
+ * before.  Nothing of all this on the host.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_COMMANDS_BENCH_COPY_H
 #define TS_COMMANDS_BENCH_COPY_H
 

@@ -1,5 +1,6 @@
 /* bench_input.h - what `bench input` measures of each input (bench_input.c),
- * and its table (bench_input_table.c). */
+ * and its table (bench_input_table.c).
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_COMMANDS_BENCH_INPUT_H
 #define TS_COMMANDS_BENCH_INPUT_H
 

@@ -1,5 +1,6 @@
 /* bench_limits.h - what the machine gives at most, by the clock of a lane, and
- * a table of a step's phases beside it. */
+ * a table of a step's phases beside it.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_COMMANDS_BENCH_LIMITS_H
 #define TS_COMMANDS_BENCH_LIMITS_H
 

@@ -20,29 +20,15 @@
 #include "train/pipeline.h"
 #include "train/report.h"
 
-enum { N_BATCHES = 8, AHEAD = 4, N_KINDS = 13 };
-
-static const ts_pipeline_case kinds[N_KINDS] = {
-    {.kind = "base"},
-    {.kind = "sparse_dist"},
-    {.kind = "fused_sparse_dist", .lookup = "before", .lane = "data_dist"},
-    {.kind = "fused_sparse_dist", .lookup = "before", .lane = "own"},
-    {.kind = "fused_sparse_dist", .lookup = "before", .lane = "compute"},
-    {.kind = "fused_sparse_dist", .lookup = "after", .lane = "data_dist"},
-    {.kind = "fused_sparse_dist", .lookup = "after", .lane = "own"},
-    {.kind = "fused_sparse_dist", .lookup = "after", .lane = "compute"},
-    {.kind = "semi_sync"},
-    {.kind = "semi_sync", .stash = true},
-    {.kind = "prefetch"},
-    {.kind = "base", .plain = true},
-    {.kind = "sparse_dist", .plain = true}};
+enum { N_BATCHES = 8, AHEAD = 4 };
 
 /* "semi_sync.stash", "fused_sparse_dist.before.own". */
 static void name_case(char *to, size_t bytes, const ts_pipeline_case *x) {
   snprintf(to, bytes, "%s%s%s%s%s%s%s", x->kind, x->plain ? ".plain" : "",
-           x->stash ? ".stash" : "", x->lookup ? "." : "",
-           x->lookup ? x->lookup : "", x->lookup ? "." : "",
-           x->lookup ? x->lane : "");
+           x->variant.stash ? ".stash" : "", x->variant.lookup ? "." : "",
+           x->variant.lookup ? x->variant.lookup : "",
+           x->variant.lookup ? "." : "",
+           x->variant.lookup ? x->variant.lane : "");
 }
 
 /* Whether WORD, up to its end or a comma, names X: whole, or up to a dot. */
@@ -87,10 +73,11 @@ static ts_err read_deck(ts_config **out, const ts_pipeline_bench *b,
   snprintf(text[2], sizeof *text, "optimizer.in_backward=%s",
            x->in_backward ? "true" : "false");
   for (int i = 0; i < 3; i++) sets[n++] = text[i];
-  if (x->stash) sets[n++] = "pipeline.stash_gradients=true";
-  if (x->lookup) {
-    snprintf(text[3], sizeof *text, "pipeline.lookup=%s_optimizer", x->lookup);
-    snprintf(text[4], sizeof *text, "pipeline.lookup_lane=%s", x->lane);
+  if (x->variant.stash) sets[n++] = "pipeline.stash_gradients=true";
+  if (x->variant.lookup) {
+    snprintf(text[3], sizeof *text, "pipeline.lookup=%s_optimizer",
+             x->variant.lookup);
+    snprintf(text[4], sizeof *text, "pipeline.lookup_lane=%s", x->variant.lane);
     for (int i = 3; i < 5; i++) sets[n++] = text[i];
   }
   if (x->plain) sets[n++] = "run.graph=off";
@@ -317,21 +304,36 @@ static ts_err check_only(const ts_pipeline_bench *b) {
   return TS_OK;
 }
 
+/* One row for each pipeline and variant of it; PLAIN: for those that have
+ * graphs one without. */
+static ts_err add_cases(ts_pipeline_bench *b, bool plain, bool in_backward) {
+  ts_err err = TS_OK;
+  const ts_pipeline_ops *p;
+  for (int k = 0; (p = ts_pipeline_at(k)); k++) {
+    const int n = p->n_variants > 0 && !plain ? p->n_variants : 1;
+    for (int v = 0; v < n && (p->has_graph || !plain); v++) {
+      ts_pipeline_case x = {.kind = p->name, .plain = plain};
+      if (p->n_variants) x.variant = p->variants[v];
+      if (x.variant.stash && in_backward) continue; /* exclude each other */
+      if (!is_wanted(b, &x)) continue;
+      x.in_backward = in_backward;
+      TS_TRY(ts_mem_resize(&b->cases, (size_t)b->n_cases * sizeof x,
+                           (size_t)(b->n_cases + 1) * sizeof x, TS_TAG_MISC));
+      b->cases[b->n_cases++] = x;
+      TS_TRY(create_times(b, &b->cases[b->n_cases - 1]));
+    }
+  }
+done:
+  return err;
+}
+
 /* IN_BACKWARD: 0 false, 1 true, 2 both. */
 static ts_err create_cases(ts_pipeline_bench *b, int in_backward) {
   ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&b->cases, 2 * N_KINDS, sizeof *b->cases, TS_TAG_MISC));
   for (int later = 0; later < 2; later++) {
     if (in_backward == !later) continue;
-    for (int k = 0; k < N_KINDS; k++) {
-      if (kinds[k].stash && later) continue; /* exclude each other */
-      if (kinds[k].plain && !b->plain) continue;
-      if (!is_wanted(b, &kinds[k])) continue;
-      ts_pipeline_case *x = &b->cases[b->n_cases++];
-      *x = kinds[k];
-      x->in_backward = later;
-      TS_TRY(create_times(b, x));
-    }
+    TS_TRY(add_cases(b, false, later));
+    if (b->plain) TS_TRY(add_cases(b, true, later));
   }
   TS_TRY(check_only(b));
 done:

@@ -1,16 +1,17 @@
 /* bench_pipeline.h - what `tessera bench pipeline` measures; private to
- * bench_pipeline*.c. */
+ * bench_pipeline*.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_COMMANDS_BENCH_PIPELINE_H
 #define TS_COMMANDS_BENCH_PIPELINE_H
 
 #include "commands/bench.h"
-#include "train/trainer.h"
+#include "train/pipeline.h"
 
 /* A row of the table. */
 typedef struct ts_pipeline_case {
-  const char *kind, *lookup, *lane; /* lookup, lane: fused_sparse_dist's */
-  bool stash;                       /* semi_sync's stash_gradients */
-  bool plain;                       /* run.graph = "off" */
+  const char *kind;
+  ts_pipeline_variant variant;
+  bool plain; /* run.graph = "off" */
   bool in_backward;
   /* (rounds, steps) each, in ms: the slowest rank's step; the ranks' means
    * of messages that nothing hid, of input dist's messages, and of those of

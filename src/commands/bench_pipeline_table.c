@@ -122,10 +122,11 @@ static const char *ratio_text(char text[16], double x, int digits,
 
 static void print_row(const ts_pipeline_case *x, const ts_line *row) {
   char name[64], rate[32], of[3][16];
-  snprintf(name, sizeof name, "%s%s%s%s%s%s%s", x->kind,
-           x->plain ? ", no graph" : "", x->stash ? ", stash" : "",
-           x->lookup ? ", " : "", x->lookup ? x->lookup : "",
-           x->lookup ? ", " : "", x->lookup ? x->lane : "");
+  snprintf(
+      name, sizeof name, "%s%s%s%s%s%s%s", x->kind,
+      x->plain ? ", no graph" : "", x->variant.stash ? ", stash" : "",
+      x->variant.lookup ? ", " : "", x->variant.lookup ? x->variant.lookup : "",
+      x->variant.lookup ? ", " : "", x->variant.lookup ? x->variant.lane : "");
   ts_info("%-36s %9.2f %9.2f %9.2f %9s %9.1f %9.1f %7.1f %7.1f %7s %7s "
           "%7s  %s",
           name, row->median, row->p90, row->fastest,
@@ -165,10 +166,10 @@ static ts_err add_row(ts_str *s, const ts_pipeline_bench *b,
   const ts_line row = make_row(b, x);
   char of[3][16];
   TS_TRY(ts_str_append(s, "  {\"pipeline\": \"%s\", ", x->kind));
-  if (x->stash) TS_TRY(ts_str_append(s, "\"stash_gradients\": true, "));
-  if (x->lookup)
-    TS_TRY(ts_str_append(s, "\"lookup\": \"%s\", \"lane\": \"%s\", ", x->lookup,
-                         x->lane));
+  if (x->variant.stash) TS_TRY(ts_str_append(s, "\"stash_gradients\": true, "));
+  if (x->variant.lookup)
+    TS_TRY(ts_str_append(s, "\"lookup\": \"%s\", \"lane\": \"%s\", ",
+                         x->variant.lookup, x->variant.lane));
   TS_TRY(ts_str_append(
       s,
       "\"plain\": %s, \"in_backward\": %s, \"median_ms\": %.4f, \"p90_ms\": "

@@ -1,5 +1,6 @@
 /* bench_tbe.h - what `tessera bench tbe` measures: a group of tables, and
- * batches for it. */
+ * batches for it.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_COMMANDS_BENCH_TBE_H
 #define TS_COMMANDS_BENCH_TBE_H
 

@@ -1,4 +1,5 @@
-/* commands.h - subcommands, one file each; main.c is a table of them. */
+/* commands.h - subcommands, one file each; main.c is a table of them.
+ * ts_cmd_* are Collective where ts_command.mpi is set; all else is Local. */
 #ifndef TS_COMMANDS_COMMANDS_H
 #define TS_COMMANDS_COMMANDS_H
 

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "io/dataset_write.h"
 #include "io/deck.h"
+#include "io/source.h"
 #include "runtime/trace.h"
 #include "train/trainer.h"
 
@@ -54,20 +54,32 @@ static void report(const ts_args *a, const ts_source *s, double seconds) {
             s->info.bayes_logloss);
 }
 
+static ts_err refuse_format(const char *given) {
+  ts_err err = TS_OK;
+  const ts_source_ops *ops;
+  ts_str names = {0};
+  for (int i = 0; (ops = ts_source_at(i)); i++)
+    if (ops->write)
+      TS_TRY(ts_str_append(&names, "%s%s", names.n_bytes ? ", " : "",
+                           ops->format));
+  TS_THROW(TS_ERR_USAGE, "--format is one of %s, not %s", names.text, given);
+done:
+  ts_str_reset(&names);
+  return err;
+}
+
 static ts_err write_split(const ts_args *a, ts_trainer *t, ts_split split) {
   ts_err err = TS_OK;
   ts_source *s = NULL;
   ts_str state = {0};
-  const bool criteo = a->format && !strcmp(a->format, "criteo_tsv");
+  const ts_source_ops *format =
+      ts_source_find(a->format ? a->format : "dataset");
   const double t0 = ts_now();
-  if (a->format && !criteo && strcmp(a->format, "dataset") != 0)
-    TS_THROW(TS_ERR_USAGE, "--format is dataset or criteo_tsv, not %s",
-             a->format);
+  if (!format || !format->write) TS_TRY(refuse_format(a->format));
   if (split == TS_SPLIT_EVAL) TS_TRY(training_state(t, &state));
   TS_TRY(ts_source_open(&s, t->config, split, state.text, t->control));
   s->n_threads = t->n_threads;
-  TS_TRY(criteo ? ts_criteo_write(a->out, s, t->control)
-                : ts_dataset_write(a->out, s, t->control));
+  TS_TRY(format->write(a->out, s, t->control));
   report(a, s, ts_now() - t0);
 done:
   ts_source_close(s);

@@ -1,4 +1,5 @@
-/* trace.h - a trace file read back, for `tessera trace` and its checker. */
+/* trace.h - a trace file read back, for `tessera trace` and its checker.
+ * All of it is Local. */
 #ifndef TS_COMMANDS_TRACE_H
 #define TS_COMMANDS_TRACE_H
 

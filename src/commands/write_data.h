@@ -1,4 +1,4 @@
-/* write_data.h - what `convert` and `generate` share. */
+/* write_data.h - what `convert` and `generate` share.  All of it is Local. */
 #ifndef TS_COMMANDS_WRITE_DATA_H
 #define TS_COMMANDS_WRITE_DATA_H
 

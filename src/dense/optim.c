@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/kinds.h"
+
 enum {
   HAS_EPS = 1,
   HAS_BETAS = 2,
@@ -27,10 +29,6 @@ const ts_dense_optim *ts_dense_optim_find(const char *kind) {
   for (size_t i = 0; kind && i < sizeof table / sizeof *table; i++)
     if (!strcmp(table[i].kind, kind)) return &table[i];
   return NULL;
-}
-
-const char *ts_dense_optim_kinds(void) {
-  return "sgd, momentum, adagrad, adam, adamw, lamb, lars";
 }
 
 bool ts_dense_optim_has_norms(const ts_optim_config *c) {
@@ -66,7 +64,7 @@ ts_err ts_dense_optim_check(ts_optim_config *c, const char *where) {
   const ts_dense_optim *o = ts_dense_optim_find(c->kind);
   if (!o)
     return ts_fail(TS_ERR_DECK, "%s: no dense optimizer \"%s\"; there are: %s",
-                   where, c->kind ? c->kind : "", ts_dense_optim_kinds());
+                   where, c->kind ? c->kind : "", TS_LISTED(TS_DENSE_OPTIMS));
   if (given(c->momentum) && !(o->options & HAS_MOMENTUM))
     return refuse(where, c->kind, "momentum");
   if (given(c->eta) && !(o->options & HAS_ETA))

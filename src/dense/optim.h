@@ -27,7 +27,6 @@ typedef struct ts_dense_optim {
 } ts_dense_optim;
 
 const ts_dense_optim *ts_dense_optim_find(const char *kind);
-const char *ts_dense_optim_kinds(void); /* "sgd, momentum, ..." */
 /* lamb, lars: an update needs sums over the whole parameter. */
 bool ts_dense_optim_has_norms(const ts_optim_config *);
 /* Fills defaults; refuses options that the kind does not have. */

@@ -4,12 +4,14 @@
 
 #include <string.h>
 
+#include "base/kinds.h"
 #include "base/log.h"
 
-extern const ts_parallel_ops ts_parallel_ddp, ts_parallel_fully_sharded;
+#define DECLARE(name) extern const ts_parallel_ops ts_parallel_##name;
+TS_PARALLELS(DECLARE)
 
-static const ts_parallel_ops *const strategies[] = {&ts_parallel_ddp,
-                                                    &ts_parallel_fully_sharded};
+#define ENTRY(name) &ts_parallel_##name,
+static const ts_parallel_ops *const strategies[] = {TS_PARALLELS(ENTRY)};
 
 static const ts_parallel_ops *find(const char *kind) {
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)

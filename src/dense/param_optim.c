@@ -15,14 +15,11 @@ bool ts_param_is_table(const ts_table_config *t) {
   return !strcmp(t->optimizer.kind, "none");
 }
 
-ts_err ts_param_table_name(ts_str *name, const ts_config *c,
-                           const ts_table_config *table) {
-  /* sparsenn has two collections. */
-  const bool weighted = table->weighted && !strcmp(c->model.kind, "sparsenn");
+ts_err ts_param_table_name(ts_str *name, const ts_table_config *table) {
   return ts_str_append(name,
                        "sparse_arch.%sembedding_bag_collection."
                        "embedding_bags.%s.weight",
-                       weighted ? "weighted_" : "", table->name);
+                       table->weighted_apart ? "weighted_" : "", table->name);
 }
 
 static void inherit(double *x, double base) {
@@ -71,7 +68,7 @@ static ts_err matches_table(bool *found, const ts_config *c,
   for (int32_t i = 0; !*found && i < c->n_tables; i++) {
     if (!ts_param_is_table(&c->tables[i])) continue;
     ts_str_reset(&name);
-    TS_TRY(ts_param_table_name(&name, c, &c->tables[i]));
+    TS_TRY(ts_param_table_name(&name, &c->tables[i]));
     *found = fnmatch(pattern, name.text, 0) == 0;
   }
 done:

@@ -23,8 +23,7 @@ const ts_optim_config *ts_param_optims_of(const ts_param_optims *,
 ts_err ts_param_optim_named(ts_optim_config *, const ts_config *,
                             const char *name);
 /* Name of a table's weights, as in checkpoints. */
-ts_err ts_param_table_name(ts_str *, const ts_config *,
-                           const ts_table_config *);
+ts_err ts_param_table_name(ts_str *, const ts_table_config *);
 /* The table's rows are trained by the deck's optimizer. */
 bool ts_param_is_table(const ts_table_config *);
 

@@ -2,6 +2,8 @@
  * between them. */
 #include "model/arch.h"
 
+#include <math.h>
+
 ts_err ts_arch_check(const ts_model_spec *s) {
   const ts_config *c = s->config;
   const ts_ints *over = &c->model.over_arch;
@@ -18,6 +20,16 @@ ts_err ts_arch_check(const ts_model_spec *s) {
                    over->n ? (long long)over->item[over->n - 1] : 0LL,
                    c->model.n_tasks);
   return TS_OK;
+}
+
+void ts_arch_count(ts_model_count *count, double n_in, const ts_ints *sizes) {
+  for (int32_t i = 0; i < sizes->n; i++) {
+    const double n = (n_in + 1) * (double)sizes->item[i];
+    count->weights += n;
+    count->largest = fmax(count->largest, n);
+    count->activations += 2 * (double)sizes->item[i];
+    n_in = (double)sizes->item[i];
+  }
 }
 
 ts_err ts_arch_bottom_width(int32_t *width, const ts_model_spec *s) {

@@ -27,6 +27,8 @@ void ts_arch_reset(ts_arch *);
 /* DECK error where the deck lacks what all models need: pooled tables, one
  * output per task. */
 ts_err ts_arch_check(const ts_model_spec *);
+/* Adds the layers of an MLP with N_IN inputs, of these SIZES. */
+void ts_arch_count(ts_model_count *, double n_in, const ts_ints *sizes);
 /* *WIDTH of dense_arch's output, 0 without dense features; DECK error where
  * there are such, but no layers. */
 ts_err ts_arch_bottom_width(int32_t *width, const ts_model_spec *);

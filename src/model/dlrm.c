@@ -55,6 +55,18 @@ static double products(const ts_model_spec *s) {
   return n * (n - 1) / 2 * s->dim;
 }
 
+/* With thousands of features the first upper layer has billions of weights. */
+static void count(ts_model_count *c, const ts_model_spec *s) {
+  const double b = s->config->model.dense_features ? 1 : 0;
+  const double n = s->n_features + b;
+  const double width = b * s->dim + n * (n - 1) / 2;
+  c->activations = 2 * width + s->dim;
+  if (b > 0)
+    ts_arch_count(c, s->config->model.dense_features,
+                  &s->config->model.dense_arch);
+  ts_arch_count(c, width, &s->config->model.over_arch);
+}
+
 static ts_err take_arrays(ts_dlrm *d, ts_device *device, int32_t n) {
   ts_err err = TS_OK;
   const int64_t rows = d->spec.batch_max, dim = d->spec.dim;
@@ -167,6 +179,7 @@ done:
 extern const ts_model_ops ts_model_dlrm;
 const ts_model_ops ts_model_dlrm = {.kind = "dlrm",
                                     .products = products,
+                                    .count = count,
                                     .create = create,
                                     .destroy = destroy,
                                     .dense_forward = ts_arch_dense_forward,

@@ -1,20 +1,18 @@
-/* model.c - the table of models.  To add one: one file, one line. */
+/* model.c - the table of models: those of base/kinds.h. */
 #include "model/model.h"
 
 #include <string.h>
 
-extern const ts_model_ops ts_model_dlrm, ts_model_dcnv2, ts_model_deepfm,
-    ts_model_sparsenn;
+#include "base/kinds.h"
 
-static const ts_model_ops *const table[] = {
-    &ts_model_dlrm, &ts_model_dcnv2, &ts_model_deepfm, &ts_model_sparsenn};
+#define DECLARE(name) extern const ts_model_ops ts_model_##name;
+TS_MODELS(DECLARE)
+
+#define ENTRY(name) &ts_model_##name,
+static const ts_model_ops *const table[] = {TS_MODELS(ENTRY)};
 
 const ts_model_ops *ts_model_find(const char *kind) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (!strcmp(table[i]->kind, kind)) return table[i];
   return NULL;
-}
-
-const char *ts_model_kinds(void) {
-  return "dlrm, dcnv2, deepfm, sparsenn";
 }

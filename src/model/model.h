@@ -1,5 +1,5 @@
-/* model.h - models: wiring only.  One file each (dlrm.c, ...), registered in
- * model.c.
+/* model.h - models: wiring only.  One file each (dlrm.c, ...), listed in
+ * base/kinds.h.
  *
  * A step calls dense_forward while embeddings are on their way, over_forward
  * when they are there, over_backward (which gives their gradients), then
@@ -35,12 +35,26 @@ typedef struct ts_model_spec {
   const ts_kernels *kernels; /* the device's */
 } ts_model_spec;
 
+/* Numbers of a model's layers and, for a sample, of their outputs and of the
+ * outputs' gradients. */
+typedef struct ts_model_count {
+  double weights, largest; /* of all layers, and of the one that has most */
+  double activations;
+} ts_model_count;
+
 typedef struct ts_model_ops {
   const char *kind;
   bool any_dims; /* tables may differ in dim */
+  /* Weighted tables are a collection of their own in the names of checkpoints,
+   * "weighted_embedding_bag_collection". */
+  bool weighted_apart;
   /* Multiplications of a sample's forward pass outside the layers, for the
    * planner; NULL: none. */
   double (*products)(const ts_model_spec *);
+  /* What create would make, without making it: for models whose layers grow
+   * so fast with the number of features that the planner should not build
+   * them just to look; NULL: it builds them. */
+  void (*count)(ts_model_count *, const ts_model_spec *);
   /* DECK errors for shapes that do not fit, naming the keys. */
   ts_err (*create)(ts_model **, const ts_model_spec *, ts_device *, ts_lane *);
   void (*destroy)(ts_model *);
@@ -64,6 +78,5 @@ struct ts_model {
 };
 
 const ts_model_ops *ts_model_find(const char *kind);
-const char *ts_model_kinds(void);
 
 #endif

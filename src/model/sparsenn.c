@@ -71,6 +71,7 @@ done:
 extern const ts_model_ops ts_model_sparsenn;
 const ts_model_ops ts_model_sparsenn = {.kind = "sparsenn",
                                         .any_dims = true,
+                                        .weighted_apart = true,
                                         .create = create,
                                         .destroy = destroy,
                                         .dense_forward = ts_arch_dense_forward,

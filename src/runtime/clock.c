@@ -62,6 +62,8 @@ static ts_err look(void *arg, ts_lane *lane) {
 }
 
 ts_err ts_clock_mark(ts_clock *c, int i) {
+  if (i < 0 || i >= c->n)
+    return ts_fail(TS_ERR_INTERNAL, "mark %d of a clock with %d", i, c->n);
   double *at = &c->mark[i].at;
   if (ops_of(c)->mark) return ops_of(c)->mark(c->lane, &c->mark[i].own);
   return ts_lane_submit(c->lane, "clock", look, &at, sizeof at);

@@ -8,7 +8,8 @@
  * missing entry is an error at start.  The reference is the oracle in tests.
  *
  * Kernels run inside lane tasks.  On the host they use the OpenMP threads of
- * the calling lane; results never depend on how work was cut by thread. */
+ * the calling lane; results never depend on how work was cut by thread.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_RUNTIME_KERNELS_H
 #define TS_RUNTIME_KERNELS_H
 

@@ -34,9 +34,9 @@ static ts_err place(ts_table_plan *p, const ts_table_config *t,
 extern const ts_sharding_ops ts_sharding_column_wise;
 const ts_sharding_ops ts_sharding_column_wise = {
     .name = "column_wise",
-    .kind = TS_SHARD_COLUMN_WISE,
     .remote = true,
-    .split_rows = false,
+    .split_columns = true,
+    .by_size = 2,
     .output = &ts_output_all_to_all,
     .sequence = &ts_output_all_to_all,
     .place = place,

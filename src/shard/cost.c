@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "shard/message.h"
+#include "shard/sharding.h"
 #include "sparse/row_optim.h"
 
 /* ---- figures of tables --------------------------------------------------- */
@@ -111,24 +112,28 @@ double ts_cost_share(const ts_cost *c, int32_t table, const ts_shard *s) {
   return share(&c->tables[table], rows, (double)s->row0, (double)s->n_rows);
 }
 
+double ts_cost_samples(const ts_cost *c, ts_shard_kind kind) {
+  return ts_shard_kind_is_replicated(kind) ? c->batch : c->global;
+}
+
 double ts_cost_ids(const ts_cost *c, int32_t table, ts_shard_kind kind,
                    const ts_shard *s) {
-  const double samples = kind == TS_SHARD_DATA_PARALLEL ? c->batch : c->global;
-  return samples * c->tables[table].ids * ts_cost_share(c, table, s);
+  return ts_cost_samples(c, kind) * c->tables[table].ids *
+         ts_cost_share(c, table, s);
 }
 
 double ts_cost_distinct(const ts_cost *c, int32_t table, ts_shard_kind kind,
                         const ts_shard *s) {
   const ts_cost_table *x = &c->tables[table];
   const double all =
-      kind == TS_SHARD_DATA_PARALLEL ? x->distinct_own : x->distinct;
+      ts_shard_kind_is_replicated(kind) ? x->distinct_own : x->distinct;
   const double rows = (double)c->request->config->tables[table].rows;
   return fmin(all * (double)s->n_rows / rows, (double)s->n_rows);
 }
 
 /* ---- time ---------------------------------------------------------------- */
 
-enum { NS = 1000000, GB = 1000000 }; /* ns and bytes at 1 GB/s in a ms */
+enum { NS = 1000000, GB = TS_COST_GB }; /* ns, bytes at 1 GB/s in a ms */
 
 /* Bytes per ns that rows of shard S come at. */
 static double row_rate(const ts_cost *c, int32_t table, double row_bytes,
@@ -142,14 +147,14 @@ static double row_rate(const ts_cost *c, int32_t table, double row_bytes,
   return 1 / (hit / t->cache_gbytes_per_s + (1 - hit) / t->read_gbytes_per_s);
 }
 
-static double link_ms(const ts_cost *c, ts_link_use use, double node_bytes,
-                      double cross_bytes) {
+double ts_cost_link_ms(const ts_cost *c, ts_link_use use, double node_bytes,
+                       double cross_bytes) {
   const ts_topology *t = c->request->topology;
   return node_bytes / GB / t->link[TS_REACH_NODE][use].gbytes_per_s +
          cross_bytes / GB / t->link[TS_REACH_CROSS][use].gbytes_per_s;
 }
 
-static double latency_ms(const ts_cost *c, ts_link_use use) {
+double ts_cost_latency_ms(const ts_cost *c, ts_link_use use) {
   const ts_topology *t = c->request->topology;
   if (c->n_ranks == 1) return 0;
   return 1e-3 *
@@ -172,9 +177,8 @@ static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
   const ts_topology *t = c->request->topology;
   const ts_cost_table *x = &c->tables[table];
   const ts_table_config *config = &c->request->config->tables[table];
-  const double samples = kind == TS_SHARD_DATA_PARALLEL ? c->batch : c->global;
   const double n = ts_cost_ids(c, table, kind, s);
-  const double bags = samples * x->bags;
+  const double bags = ts_cost_samples(c, kind) * x->bags;
   const double width = s->n_cols, row = width * ts_dtype_bytes(config->dtype);
   const double state = x->state_bytes * width / config->dim;
   const double d = ts_cost_distinct(c, table, kind, s);
@@ -192,40 +196,14 @@ static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
   if (ts_table_is_slow(config)) ts_cost_tier(l, c, table, kind, s);
 }
 
-/* The node reduces among its ranks, in f32; then it crosses, coded. */
-static void time_two_steps(ts_load *l, const ts_cost *c, double floats) {
-  const double inside = 4 * floats * (c->per_node - 1) / c->per_node;
-  const double across = floats / c->per_node * (c->n_nodes - 1) / c->n_nodes;
-  const double there = across * c->forward_bytes;
-  const double back = across * c->backward_bytes;
-  /* What relays get is laid out anew. */
-  const double lay_out =
-      4 * floats / c->per_node / c->request->topology->stream_gbytes_per_s / GB;
-  l->time.output = link_ms(c, TS_LINK_REDUCE_SCATTER, inside, 0) +
-                   link_ms(c, TS_LINK_ALL_TO_ALL, 0, there) + lay_out;
-  l->time.gradient = link_ms(c, TS_LINK_ALL_GATHER, inside, 0) +
-                     link_ms(c, TS_LINK_ALL_TO_ALL, 0, back) + lay_out;
-  l->sent.output = inside + there;
-  l->sent.gradient = inside + back;
-  l->sent.cross = there + back;
-}
-
-static void time_output(ts_load *l, const ts_cost *c, int32_t table,
-                        ts_shard_kind kind, const ts_shard *s) {
-  const double floats = c->global * s->n_cols * c->tables[table].bags;
+void ts_cost_exchange(ts_load *l, const ts_cost *c, double floats,
+                      ts_link_use forward, ts_link_use backward) {
   const double there = floats * c->forward_bytes;
   const double back = floats * c->backward_bytes;
-  const bool rows = kind == TS_SHARD_ROW_WISE;
-  if (kind == TS_SHARD_DATA_PARALLEL || c->n_ranks == 1) return;
-  if (kind == TS_SHARD_TABLE_ROW_WISE || kind == TS_SHARD_GRID) {
-    time_two_steps(l, c, floats);
-    return;
-  }
   l->time.output =
-      link_ms(c, rows ? TS_LINK_REDUCE_SCATTER : TS_LINK_ALL_TO_ALL,
-              node_part(c, there), cross_part(c, there));
-  l->time.gradient = link_ms(c, rows ? TS_LINK_ALL_GATHER : TS_LINK_ALL_TO_ALL,
-                             node_part(c, back), cross_part(c, back));
+      ts_cost_link_ms(c, forward, node_part(c, there), cross_part(c, there));
+  l->time.gradient =
+      ts_cost_link_ms(c, backward, node_part(c, back), cross_part(c, back));
   l->sent.output = node_part(c, there) + cross_part(c, there);
   l->sent.gradient = node_part(c, back) + cross_part(c, back);
   l->sent.cross = cross_part(c, there) + cross_part(c, back);
@@ -255,8 +233,8 @@ static void time_columns(ts_load *l, const ts_cost *c, int32_t table,
        4 * (2 * s->n_cols + rounds * parts) / t->stream_gbytes_per_s) /
       NS;
   if (c->n_ranks == 1) return;
-  l->time.backward +=
-      link_ms(c, TS_LINK_ALL_TO_ALL, node_part(c, bytes), cross_part(c, bytes));
+  l->time.backward += ts_cost_link_ms(
+      c, TS_LINK_ALL_TO_ALL, node_part(c, bytes), cross_part(c, bytes));
   l->sent.gradient += node_part(c, bytes) + cross_part(c, bytes);
   l->sent.cross += cross_part(c, bytes);
 }
@@ -271,7 +249,7 @@ static void time_replicas(ts_load *l, const ts_cost *c, int32_t table,
   const double cross = message * (c->n_ranks - c->per_node);
   const double all = x->distinct_own * c->n_ranks;
   if (c->n_ranks == 1) return;
-  l->time.gradient = link_ms(c, TS_LINK_ALL_TO_ALL, node, cross) +
+  l->time.gradient = ts_cost_link_ms(c, TS_LINK_ALL_TO_ALL, node, cross) +
                      c->n_ranks * message / t->stream_gbytes_per_s / GB;
   l->time.backward +=
       all * (t->update_ns + 4.0 * s->n_cols / t->stream_gbytes_per_s) / NS;
@@ -281,11 +259,13 @@ static void time_replicas(ts_load *l, const ts_cost *c, int32_t table,
 
 void ts_cost_shard(ts_load *l, const ts_cost *c, int32_t table,
                    ts_shard_kind kind, const ts_shard *s) {
+  const ts_sharding_ops *ops = ts_sharding_find(kind);
   *l = (ts_load){0};
   time_tables(l, c, table, kind, s);
-  time_output(l, c, table, kind, s);
+  if (ops->output->cost && c->n_ranks > 1)
+    ops->output->cost(l, c, c->global * s->n_cols * c->tables[table].bags);
   time_columns(l, c, table, kind, s);
-  if (kind == TS_SHARD_DATA_PARALLEL)
+  if (!ops->remote)
     time_replicas(l, c, table, s);
   else /* ids that arrive are unpacked */
     l->time.input = 0.5 * ts_cost_ids(c, table, kind, s) *
@@ -305,7 +285,7 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
   const ts_table_config *config = &c->request->config->tables[table];
   *l = (ts_load){0};
   ts_storage_everywhere(&l->memory, c, table, p);
-  if (p->kind == TS_SHARD_DATA_PARALLEL) {
+  if (ts_shard_kind_is_replicated(p->kind)) {
     l->time.input = c->batch * x->ids * t->pack_ns / NS;
     return;
   }
@@ -321,7 +301,7 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
   /* Every part that an id may go to looks at it twice, to count and to
    * take. */
   l->time.input = (0.5 * ids * t->pack_ns * parts + lengths * t->bag_ns) / NS +
-                  link_ms(c, TS_LINK_ALL_TO_ALL, node, cross);
+                  ts_cost_link_ms(c, TS_LINK_ALL_TO_ALL, node, cross);
   if (slices > 1) /* columns are put side by side, and taken apart */
     l->time.output = l->time.gradient =
         4 * c->batch * x->bags * config->dim / t->stream_gbytes_per_s / GB;
@@ -329,39 +309,23 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
   l->sent.cross = cross;
 }
 
-static bool cuts_columns(ts_shard_kind k) {
-  return k == TS_SHARD_COLUMN_WISE || k == TS_SHARD_TABLE_COLUMN_WISE ||
-         k == TS_SHARD_GRID;
-}
-
 void ts_cost_kind(ts_load *l, const ts_cost *c, ts_shard_kind kind) {
+  const ts_sharding_ops *ops = ts_sharding_find(kind);
   *l = (ts_load){0};
   if (c->n_ranks == 1) return;
-  switch (kind) {
-  case TS_SHARD_DATA_PARALLEL: /* sizes, then the rows */
-    l->time.gradient = 2 * latency_ms(c, TS_LINK_ALL_TO_ALL);
-    break;
-  case TS_SHARD_ROW_WISE:
-    l->time.output = latency_ms(c, TS_LINK_REDUCE_SCATTER);
-    l->time.gradient = latency_ms(c, TS_LINK_ALL_GATHER);
-    break;
-  case TS_SHARD_TABLE_ROW_WISE:
-  case TS_SHARD_GRID:
-    l->time.output = 2 * latency_ms(c, TS_LINK_ALL_TO_ALL);
-    l->time.gradient = 2 * latency_ms(c, TS_LINK_ALL_TO_ALL);
-    break;
-  default:
-    l->time.output = l->time.gradient = latency_ms(c, TS_LINK_ALL_TO_ALL);
-  }
+  if (!ops->remote) /* sizes, then the rows */
+    l->time.gradient = 2 * ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
+  if (ops->output->cost_once) ops->output->cost_once(l, c);
   /* Each round of statistics: sizes, then the numbers. */
-  if (cuts_columns(kind))
-    l->time.backward += 2 * c->n_rounds * latency_ms(c, TS_LINK_ALL_TO_ALL);
+  if (ops->split_columns)
+    l->time.backward +=
+        2 * c->n_rounds * ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
 }
 
 void ts_cost_always(ts_load *l, const ts_cost *c) {
   const ts_plan_dense *d = &c->request->dense;
   *l = (ts_load){0};
-  l->time.input = 2 * latency_ms(c, TS_LINK_ALL_TO_ALL);
+  l->time.input = 2 * ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
   l->memory.dense = d->param_bytes + d->other_bytes;
   l->memory.buffers = c->n_ranks > 1 ? d->bucket_bytes : 0;
   /* Reduced by pieces: all-to-all, sum, all-gather. */
@@ -375,13 +339,14 @@ double ts_cost_dense_ms(const ts_cost *c) {
   const double flops = d->flops * c->batch;
   const double sent = d->reduce_bytes;
   const double reduce =
-      c->n_ranks == 1 ? 0
-                      : latency_ms(c, TS_LINK_REDUCE_SCATTER) +
-                            latency_ms(c, TS_LINK_ALL_GATHER) +
-                            link_ms(c, TS_LINK_REDUCE_SCATTER,
-                                    node_part(c, sent), cross_part(c, sent)) +
-                            link_ms(c, TS_LINK_ALL_GATHER, node_part(c, sent),
-                                    cross_part(c, sent));
+      c->n_ranks == 1
+          ? 0
+          : ts_cost_latency_ms(c, TS_LINK_REDUCE_SCATTER) +
+                ts_cost_latency_ms(c, TS_LINK_ALL_GATHER) +
+                ts_cost_link_ms(c, TS_LINK_REDUCE_SCATTER, node_part(c, sent),
+                                cross_part(c, sent)) +
+                ts_cost_link_ms(c, TS_LINK_ALL_GATHER, node_part(c, sent),
+                                cross_part(c, sent));
   /* The optimizer goes over parameters, gradients and state once. */
   return flops / t->dense_gflops / NS + reduce +
          d->param_bytes / t->stream_gbytes_per_s / GB;

@@ -38,8 +38,7 @@ typedef struct ts_load {
   ts_plan_traffic sent;
 } ts_load;
 
-/* TABLE as KIND: shard S on its rank; N_SHARDS of the table share its ids'
- * way.  For data_parallel the rank's copy. */
+/* TABLE as KIND: shard S on its rank, or the rank's copy. */
 void ts_cost_shard(ts_load *, const ts_cost *, int32_t table, ts_shard_kind,
                    const ts_shard *);
 /* What every rank bears for TABLE as cut by PLAN: packing ids, receiving its
@@ -54,7 +53,20 @@ void ts_cost_always(ts_load *, const ts_cost *);
 double ts_cost_dense_ms(const ts_cost *);
 void ts_load_add(ts_load *, const ts_load *, double times);
 
-/* storage.c: the memory part of ts_cost_shard and ts_cost_everywhere. */
+/* Parts that output dists (shard/output_*.c) say their costs in.  Bytes at 1
+ * GB/s in a ms; ms of BYTES to other ranks of the node and to other nodes;
+ * of a collective's start. */
+enum { TS_COST_GB = 1000000 };
+double ts_cost_link_ms(const ts_cost *, ts_link_use, double node_bytes,
+                       double cross_bytes);
+double ts_cost_latency_ms(const ts_cost *, ts_link_use);
+/* FLOATS that are spread evenly over all ranks, coded, there and back. */
+void ts_cost_exchange(ts_load *, const ts_cost *, double floats,
+                      ts_link_use forward, ts_link_use backward);
+
+/* storage.c: the memory part of ts_cost_shard and ts_cost_everywhere; buffers
+ * that grow with the batch are so much larger than what they hold. */
+#define TS_STORAGE_GROWTH 1.25
 void ts_storage_shard(ts_plan_memory *, const ts_cost *, int32_t table,
                       ts_shard_kind, const ts_shard *);
 void ts_storage_everywhere(ts_plan_memory *, const ts_cost *, int32_t table,
@@ -66,8 +78,9 @@ double ts_storage_line(const ts_cost *, int32_t table, const ts_shard *);
 double ts_cost_share(const ts_cost *, int32_t table, const ts_shard *);
 /* Rounds of statistics that column shards exchange for a row's update. */
 int ts_cost_column_rounds(const ts_cost *, int32_t table, const ts_shard *);
-/* Ids of the global batch (data_parallel: the rank's) that go to shard S, and
- * how many different rows they touch. */
+/* Samples whose ids go to a shard: the global batch's, or, where every rank
+ * has all rows, the rank's; those ids, and the different rows they touch. */
+double ts_cost_samples(const ts_cost *, ts_shard_kind);
 double ts_cost_ids(const ts_cost *, int32_t table, ts_shard_kind,
                    const ts_shard *);
 double ts_cost_distinct(const ts_cost *, int32_t table, ts_shard_kind,

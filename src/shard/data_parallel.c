@@ -21,7 +21,7 @@ done:
 extern const ts_sharding_ops ts_sharding_data_parallel;
 const ts_sharding_ops ts_sharding_data_parallel = {
     .name = "data_parallel",
-    .kind = TS_SHARD_DATA_PARALLEL,
+    .by_size = 7,
     .output = &ts_output_local,
     .sequence = &ts_output_local,
     .place = place,

@@ -45,7 +45,7 @@ ts_err ts_dense_rows_create(ts_dense_rows **out, ts_ebc *ebc, int32_t table,
   ts_dense_rows *d = NULL;
   ts_str name = {0};
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC));
-  TS_TRY(ts_param_table_name(&name, ebc->config, &ebc->config->tables[table]));
+  TS_TRY(ts_param_table_name(&name, &ebc->config->tables[table]));
   TS_TRY(ts_param_optim_named(&d->config, ebc->config, name.text));
   d->kind.kind = "none";
   d->kind.n_states = ts_dense_optim_n_states(&d->config);
@@ -204,7 +204,7 @@ static ts_err need_norms(bool *need, const ts_config *c) {
     ts_optim_config o;
     if (!ts_param_is_table(&c->tables[t])) continue;
     ts_str_reset(&name);
-    TS_TRY(ts_param_table_name(&name, c, &c->tables[t]));
+    TS_TRY(ts_param_table_name(&name, &c->tables[t]));
     TS_TRY(ts_param_optim_named(&o, c, name.text));
     *need |= ts_dense_optim_has_norms(&o);
   }

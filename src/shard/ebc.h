@@ -9,7 +9,8 @@
  *     backward_end    fused backward + row optimizers
  *
  * A flight holds what one batch needs between the first and the last of
- * these; a pipeline has as many flights as it has batches under way. */
+ * these; a pipeline has as many flights as it has batches under way.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_EBC_H
 #define TS_SHARD_EBC_H
 
@@ -39,7 +40,7 @@ ts_err ts_ebc_create(ts_ebc **, const ts_config *, const ts_plan *,
                      const ts_nodes *, ts_world *, ts_device *,
                      const ts_kernels *);
 void ts_ebc_destroy(ts_ebc *);
-ts_err ts_ebc_init(ts_ebc *); /* initial weights */
+ts_err ts_ebc_init(ts_ebc *); /* initial weights; device memory */
 int32_t ts_ebc_n_features(const ts_ebc *);
 
 /* Weights per position of the tables with a feature processor: the
@@ -63,7 +64,10 @@ void ts_flight_destroy(ts_flight *);
  * batches will come like this; with ts_ebc_expect. */
 void ts_flight_see(ts_flight *, const void *from, size_t bytes, const void *at);
 void ts_ebc_expect_seen(ts_ebc *);
-/* KJT and STATUS are read on the data lane until input_end's work is done. */
+/* From here to backward_end the calls are Collective: all ranks make them in
+ * one order.  They Enqueue, on the lane that they are given; those that make
+ * the host wait say so. KJT and STATUS are read on the data lane until
+ * input_end's work is done. */
 ts_err ts_ebc_input_begin(ts_flight *, const ts_kjt *, const ts_status *,
                           ts_lane *data);
 ts_err ts_ebc_input_end(ts_flight *, ts_lane *data);
@@ -88,7 +92,8 @@ ts_err ts_ebc_lookup(ts_flight *, ts_lane *);
 ts_err ts_ebc_lookup_begin(ts_flight *, ts_lane *);
 ts_err ts_ebc_lookup_lot(ts_flight *, int32_t lot, ts_lane *);
 ts_err ts_ebc_output_end(ts_flight *, ts_lane *compute);
-/* Pointers are fixed once output_end was called; see model/model.h.  Row b of
+/* Local.  Pointers are fixed once output_end was called, and are device memory;
+ * see model/model.h.  Row b of
  * feature f is at emb[f] + b * stride[f]: b is the sample, or with pooling
  * "none" the id in the order of the batch. */
 const float *const *ts_flight_emb(ts_flight *);
@@ -96,6 +101,7 @@ const float *const *ts_flight_emb(ts_flight *);
 float *const *ts_flight_grad(ts_flight *);
 const int64_t *ts_flight_stride(ts_flight *);
 
+/* Collective, Enqueues. */
 ts_err ts_ebc_backward_begin(ts_flight *, ts_lane *compute);
 /* Called when the updates of all tables of a lot (those that one output dist
  * serves) are enqueued: in the same order on all ranks, for each lot once. */
@@ -103,7 +109,7 @@ typedef struct ts_ebc_updated {
   ts_err (*call)(void *arg, int32_t lot);
   void *arg;
 } ts_ebc_updated;
-/* THEN may be NULL. */
+/* THEN may be NULL.  Collective, Enqueues. */
 ts_err ts_ebc_backward_end(ts_flight *, double lr_factor, int64_t pass,
                            const ts_ebc_updated *then, ts_lane *compute);
 

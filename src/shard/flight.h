@@ -2,7 +2,8 @@
  * it; private to shard/.
  *
  *   route    ids of one feature on their way to one shard
- *   flight   what one batch needs between input_begin and backward_end */
+ *   flight   what one batch needs between input_begin and backward_end
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_FLIGHT_H
 #define TS_SHARD_FLIGHT_H
 

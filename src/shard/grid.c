@@ -49,9 +49,11 @@ done:
 extern const ts_sharding_ops ts_sharding_grid;
 const ts_sharding_ops ts_sharding_grid = {
     .name = "grid",
-    .kind = TS_SHARD_GRID,
     .remote = true,
     .split_rows = true,
+    .split_columns = true,
+    .on_node = TS_NODE_SLICE,
+    .by_size = 6,
     .output = &ts_output_two_stage,
     .place = place,
 };

@@ -14,6 +14,23 @@ static const ts_table_plan *plan_of(const ts_lot *lot, int32_t t) {
   return &lot->ebc->plan->tables[t];
 }
 
+/* The types that bring rows as they are. */
+static ts_err refuse_sequence(const ts_lot *lot, const ts_table_config *c) {
+  ts_err err = TS_OK;
+  ts_str names = {0};
+  for (ts_shard_kind k = TS_SHARD_AUTO + 1; k < TS_SHARD_COUNT; k++)
+    if (ts_sharding_find(k)->sequence)
+      TS_TRY(ts_str_append(&names, "%s%s", names.n_bytes ? ", " : "",
+                           ts_shard_kind_name(k)));
+  TS_THROW(TS_ERR_DECK,
+           "table %s: pooling = \"none\" can't be sharded %s; it takes one of: "
+           "%s",
+           c->name, lot->ops->name, names.text);
+done:
+  ts_str_reset(&names);
+  return err;
+}
+
 static ts_err find_views(ts_lot *lot) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = lot->ebc;
@@ -23,20 +40,16 @@ static ts_err find_views(ts_lot *lot) {
     const int32_t t = ebc->feature_table[f];
     const ts_table_config *c = table_of(lot, t);
     const bool sequence = c->pooling == TS_POOL_NONE;
-    if (plan_of(lot, t)->kind != lot->ops->kind || sequence != lot->sequence ||
-        c->weighted != lot->weighted)
+    if (ts_sharding_find(plan_of(lot, t)->kind) != lot->ops ||
+        sequence != lot->sequence || c->weighted != lot->weighted)
       continue;
-    if (sequence && !lot->ops->sequence)
-      TS_THROW(TS_ERR_DECK,
-               "table %s: pooling = \"none\" can't be sharded %s; take "
-               "table_wise, row_wise, column_wise or data_parallel",
-               c->name, lot->ops->name);
+    if (sequence && !lot->ops->sequence) TS_TRY(refuse_sequence(lot, c));
     if (sequence && c->weighted)
       TS_THROW(TS_ERR_DECK,
                "table %s: pooling = \"none\" gives rows as they are and takes "
                "no weights",
                c->name);
-    lot->late |= !strcmp(c->optimizer.kind, "none");
+    lot->late |= ts_param_is_table(c);
     lot->views[lot->n_views++] =
         (ts_view){.feature = f,
                   .table = t,

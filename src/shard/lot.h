@@ -10,7 +10,8 @@
  *            samples, then (bags, n_cols) of each piece with bags of its own
  *
  * A feature is "variable" when it has bags of its own number: distinct bags
- * (data.dedup) or distinct ids (sequences); see bags.c. */
+ * (data.dedup) or distinct ids (sequences); see bags.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_LOT_H
 #define TS_SHARD_LOT_H
 
@@ -146,7 +147,7 @@ ts_err ts_dense_rows_scatter(ts_dense_rows *, const void *const *msg,
 ts_err ts_dense_rows_update(ts_ebc *, double lr_factor, int64_t step,
                             ts_lane *);
 
-/* lot_flight.c */
+/* lot_flight.c.  forward and backward are Collective and Enqueue. */
 ts_err ts_lot_flight_create(ts_lot_flight *, ts_lot *, ts_flight *);
 void ts_lot_flight_reset(ts_lot_flight *);
 ts_err ts_lot_forward(ts_lot_flight *, ts_lane *);
@@ -163,7 +164,7 @@ int64_t ts_lot_block_floats(const ts_lot_flight *, int block, int rank);
 /* Makes room for lf->send and lf->recv's bytes, whichever way they go. */
 ts_err ts_lot_reserve_wire(ts_lot_flight *);
 
-/* assemble.c: views from blocks, and the way back. */
+/* assemble.c: views from blocks, and the way back.  Enqueues. */
 ts_err ts_lot_assemble(ts_lot_flight *, ts_lane *);
 ts_err ts_lot_disassemble(ts_lot_flight *, ts_lane *);
 
@@ -172,20 +173,21 @@ ts_err ts_lot_disassemble(ts_lot_flight *, ts_lane *);
 int64_t ts_wire_bytes(const ts_lot_flight *, ts_codec, int block, int rank);
 
 /* column_links.c, column_stats.c: the fused backward of groups that hold
- * columns of rows. */
+ * columns of rows.  create and backward are Collective; backward Enqueues. */
 ts_err ts_columns_create(ts_lot *);
 void ts_columns_destroy(ts_lot *);
 ts_err ts_columns_backward(ts_lot_flight *, double lr_factor, int64_t pass,
                            ts_lane *);
 
-/* replicas.c: the backward pass of data_parallel lots. */
+/* replicas.c: the backward pass of data_parallel lots.  Collective, Enqueues.
+ */
 ts_err ts_replicas_begin(ts_lot_flight *, ts_lane *);
 ts_err ts_replicas_end(ts_lot_flight *, double lr_factor, int64_t pass,
                        ts_lane *);
 
 /* processors.c: trained weights per position in a bag.  weigh turns the
  * positions of a lot's ids into weights as they now are; weight_grads adds
- * the lot's part of their gradient, before its rows are updated. */
+ * the lot's part of their gradient, before its rows are updated.  Enqueues. */
 ts_err ts_lot_weigh(ts_lot_flight *, ts_lane *);
 ts_err ts_lot_weight_grads(ts_lot_flight *, ts_lane *);
 

@@ -1,5 +1,6 @@
 /* message.h - how ids lie in input dist's messages; private to shard/.  The
- * whole of a message: input_dist.c. */
+ * whole of a message: input_dist.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_MESSAGE_H
 #define TS_SHARD_MESSAGE_H
 
@@ -61,7 +62,7 @@ bool ts_flight_is_apart(const ts_flight *);
 /* distinct.c: the host's kernel. */
 ts_err ts_bags_distinct(const ts_distinct_args *);
 
-/* input_dist.c, input_unpack.c: tasks of the data lane. */
+/* input_dist.c, input_unpack.c: tasks of the data lane, all Local. */
 ts_err ts_input_pack(void *flight /* ts_flight ** */, ts_lane *);
 ts_err ts_input_statuses(ts_flight *); /* after the exchange, on the host */
 ts_err ts_input_create(ts_flight *);

@@ -2,6 +2,7 @@
  * for everyone: sections go to the samples' ranks, block p comes from rank p.
  * Codecs code what travels and leave a rank's own part as it is coded, too,
  * so that results do not depend on who holds a table. */
+#include "shard/cost.h"
 #include "shard/wire.h"
 
 static int n_blocks(const ts_ebc *ebc) {
@@ -131,12 +132,22 @@ done:
   return err;
 }
 
+static void cost(ts_load *l, const ts_cost *c, double floats) {
+  ts_cost_exchange(l, c, floats, TS_LINK_ALL_TO_ALL, TS_LINK_ALL_TO_ALL);
+}
+
+static void cost_once(ts_load *l, const ts_cost *c) {
+  l->time.output = l->time.gradient = ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
+}
+
 const ts_output_dist ts_output_all_to_all = {.name = "all-to-all",
                                              .n_blocks = n_blocks,
                                              .block_of = block_of,
                                              .written_by = written_by,
                                              .create = create,
                                              .reserve = reserve,
+                                             .cost = cost,
+                                             .cost_once = cost_once,
                                              .forward_begin = forward_begin,
                                              .forward_end = forward_end,
                                              .backward_begin = backward_begin,

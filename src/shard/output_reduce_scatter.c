@@ -4,6 +4,7 @@
  *
  * With a codec the parts travel by all-to-all as they are coded and are
  * summed here, in f32 and in rank order: nothing is rounded twice. */
+#include "shard/cost.h"
 #include "shard/wire.h"
 
 static ts_err create(ts_lot *lot) {
@@ -141,10 +142,28 @@ done:
   return err;
 }
 
+static void cost(ts_load *l, const ts_cost *c, double floats) {
+  ts_cost_exchange(l, c, floats, TS_LINK_REDUCE_SCATTER, TS_LINK_ALL_GATHER);
+}
+
+static void cost_once(ts_load *l, const ts_cost *c) {
+  l->time.output = ts_cost_latency_ms(c, TS_LINK_REDUCE_SCATTER);
+  l->time.gradient = ts_cost_latency_ms(c, TS_LINK_ALL_GATHER);
+}
+
+/* Everyone's parts, while they are summed. */
+static void storage(ts_plan_memory *m, const ts_cost *c, double floats) {
+  (void)c;
+  m->buffers += 4 * floats;
+}
+
 const ts_output_dist ts_output_reduce_scatter = {.name = "reduce-scatter",
                                                  .create = create,
                                                  .reserve = reserve,
                                                  .scratch = scratch,
+                                                 .cost = cost,
+                                                 .cost_once = cost_once,
+                                                 .storage = storage,
                                                  .forward_begin = forward_begin,
                                                  .forward_end = forward_end,
                                                  .backward_begin =

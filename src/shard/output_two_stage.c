@@ -7,6 +7,7 @@
  * the sum within the node is one reduce-scatter; a relay then sends each of
  * its ranks what it has for it, and block k comes from node k's relay.  The
  * way back is the transpose.  Codecs code what the relays send and get. */
+#include "shard/cost.h"
 #include "shard/wire.h"
 
 static int n_blocks(const ts_ebc *ebc) {
@@ -218,6 +219,37 @@ done:
   return err;
 }
 
+/* The node reduces among its ranks, in f32; then it crosses, coded. */
+static void cost(ts_load *l, const ts_cost *c, double floats) {
+  const double inside = 4 * floats * (c->per_node - 1) / c->per_node;
+  const double across = floats / c->per_node * (c->n_nodes - 1) / c->n_nodes;
+  const double there = across * c->forward_bytes;
+  const double back = across * c->backward_bytes;
+  /* What relays get is laid out anew. */
+  const double lay_out = 4 * floats / c->per_node /
+                         c->request->topology->stream_gbytes_per_s / TS_COST_GB;
+  l->time.output = ts_cost_link_ms(c, TS_LINK_REDUCE_SCATTER, inside, 0) +
+                   ts_cost_link_ms(c, TS_LINK_ALL_TO_ALL, 0, there) + lay_out;
+  l->time.gradient = ts_cost_link_ms(c, TS_LINK_ALL_GATHER, inside, 0) +
+                     ts_cost_link_ms(c, TS_LINK_ALL_TO_ALL, 0, back) + lay_out;
+  l->sent.output = inside + there;
+  l->sent.gradient = inside + back;
+  l->sent.cross = there + back;
+}
+
+static void cost_once(ts_load *l, const ts_cost *c) {
+  l->time.output = 2 * ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
+  l->time.gradient = 2 * ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
+}
+
+/* The node's parts, while they are summed; a relay's part of them, and the
+ * wire both ways, which is as large. */
+static void storage(ts_plan_memory *m, const ts_cost *c, double floats) {
+  m->buffers += 4 * floats;
+  m->buffers +=
+      c->request->n_flights * TS_STORAGE_GROWTH * 3 * 4 * floats / c->per_node;
+}
+
 const ts_output_dist ts_output_two_stage = {.name = "two-stage",
                                             .n_blocks = n_blocks,
                                             .block_of = block_of,
@@ -227,6 +259,9 @@ const ts_output_dist ts_output_two_stage = {.name = "two-stage",
                                             .scratch = scratch,
                                             .bytes = bytes,
                                             .order = order,
+                                            .cost = cost,
+                                            .cost_once = cost_once,
+                                            .storage = storage,
                                             .forward_begin = forward_begin,
                                             .forward_end = forward_end,
                                             .backward_begin = backward_begin,

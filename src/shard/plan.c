@@ -47,24 +47,32 @@ static ts_shard_kind choose(const ts_table_config *t, int64_t bytes,
 }
 
 bool ts_plan_allowed(const ts_table_config *t, ts_shard_kind kind) {
-  if (kind == TS_SHARD_DATA_PARALLEL && ts_table_is_slow(t)) return false;
+  if (ts_shard_kind_is_replicated(kind) && ts_table_is_slow(t)) return false;
   for (int32_t i = 0; i < t->allow.n; i++)
     if (!strcmp(t->allow.item[i], ts_shard_kind_name(kind))) return true;
   return t->allow.n == 0;
 }
 
+ts_err ts_plan_check_kernel(const ts_table_config *t, ts_shard_kind kind) {
+  if (!ts_shard_kind_is_replicated(kind) || !ts_table_is_slow(t)) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "table %s: every rank has all of a %s table: it can't be %s",
+                 t->name, ts_shard_kind_name(kind), t->kernel);
+}
+
 static ts_err choose_allowed(ts_shard_kind *out, const ts_table_config *t,
                              int64_t bytes, int64_t fair_share, int n_ranks) {
-  static const ts_shard_kind order[] = {
-      TS_SHARD_TABLE_WISE,     TS_SHARD_COLUMN_WISE, TS_SHARD_TABLE_COLUMN_WISE,
-      TS_SHARD_TABLE_ROW_WISE, TS_SHARD_ROW_WISE,    TS_SHARD_GRID,
-      TS_SHARD_DATA_PARALLEL};
+  const ts_sharding_ops *best = NULL;
   *out = choose(t, bytes, fair_share, n_ranks);
-  if (ts_sharding_find(*out) && ts_plan_allowed(t, *out)) return TS_OK;
-  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-    *out = order[i];
-    if (ts_sharding_find(*out) && ts_plan_allowed(t, *out)) return TS_OK;
+  if (ts_plan_allowed(t, *out)) return TS_OK;
+  for (ts_shard_kind k = TS_SHARD_AUTO + 1; k < TS_SHARD_COUNT; k++) {
+    const ts_sharding_ops *ops = ts_sharding_find(k);
+    if (!ts_plan_allowed(t, k) || (best && ops->by_size > best->by_size))
+      continue;
+    best = ops;
+    *out = k;
   }
+  if (best) return TS_OK;
   return ts_fail(TS_ERR_DECK, "table %s: `allow` names no sharding", t->name);
 }
 
@@ -88,6 +96,7 @@ ts_err ts_plan_place(ts_table_plan *out, ts_shard_kind kind,
   if (!ops)
     TS_THROW(TS_ERR_DECK, "table %s: sharding %s is not in this version",
              t->name, ts_shard_kind_name(kind));
+  TS_TRY(ts_plan_check_kernel(t, kind));
   for (int32_t k = 0; k < t->ranks.n; k++)
     if (t->ranks.item[k] < 0 || t->ranks.item[k] >= n_ranks)
       TS_THROW(TS_ERR_DECK,

@@ -3,19 +3,14 @@
  * Made once, the same on all ranks; kept as text in the checkpoint's
  * /meta/plan.  A resumed run with the same deck and ranks reuses it.
  *
- *   data_parallel       one shard a rank, each the whole table
- *   table_wise          one shard
- *   row_wise            shards of ceil(rows / n) rows over the ranks
- *   column_wise         shards of equal columns, each on one rank
- *   table_column_wise   the same, all on ranks of one node
- *   table_row_wise      shards of rows over the ranks of one node
- *   grid                each node of some holds a slice of the columns, cut
- *                       by rows over its ranks */
+ * What shards a sharding type makes: its file, and ts_sharding_ops
+ * (shard/sharding.h).  All of it is Local. */
 #ifndef TS_SHARD_PLAN_H
 #define TS_SHARD_PLAN_H
 
 #include "base/config.h"
 #include "base/err.h"
+#include "base/kinds.h"
 #include "base/str.h"
 
 /* Rows [row0, row0 + n_rows) and columns [col0, col0 + n_cols) on RANK. */
@@ -71,6 +66,8 @@ ts_err ts_plan_place(ts_table_plan *, ts_shard_kind, const ts_table_config *,
                      const struct ts_placement *);
 /* True when the table's `allow` (empty: all) holds KIND. */
 bool ts_plan_allowed(const ts_table_config *, ts_shard_kind);
+/* DECK error where the table's rows can't be in slow memory as KIND. */
+ts_err ts_plan_check_kernel(const ts_table_config *, ts_shard_kind);
 
 /* DECK error that says why PLAN can't run on these ranks and nodes: a rank
  * that is not there, rows or columns missing or twice, shards of one node's
@@ -95,5 +92,7 @@ ts_err ts_plan_parse(ts_plan **, const char *text, const ts_config *);
 ts_err ts_plan_read(ts_plan **, const char *path, const ts_config *);
 
 const char *ts_shard_kind_name(ts_shard_kind);
+/* Every rank has all rows of such a table. */
+bool ts_shard_kind_is_replicated(ts_shard_kind);
 
 #endif

@@ -98,21 +98,14 @@ static ts_err check_shape(const ts_checker *k, const int32_t *first, int32_t n,
                           bool *used) {
   ts_err err = TS_OK;
   const ts_table_plan *p = k->plan;
-  const bool by_rows = p->kind == TS_SHARD_ROW_WISE ||
-                       p->kind == TS_SHARD_TABLE_ROW_WISE ||
-                       p->kind == TS_SHARD_GRID;
-  const bool by_columns = p->kind == TS_SHARD_COLUMN_WISE ||
-                          p->kind == TS_SHARD_TABLE_COLUMN_WISE ||
-                          p->kind == TS_SHARD_GRID;
-  if (!by_columns && n != 1) return bad(k, "is cut by columns");
-  if (!by_rows && p->n_shards != n) return bad(k, "is cut by rows");
+  const ts_sharding_ops *o = ts_sharding_find(p->kind);
+  if (!o->split_columns && n != 1) return bad(k, "is cut by columns");
+  if (!o->split_rows && p->n_shards != n) return bad(k, "is cut by rows");
   for (int32_t i = 0; i < n; i++)
     TS_TRY(check_rows(k, first[i], first[i + 1], used));
   TS_TRY(check_columns(k, n, first));
-  if (p->kind == TS_SHARD_TABLE_ROW_WISE ||
-      p->kind == TS_SHARD_TABLE_COLUMN_WISE)
-    TS_TRY(check_node(k, 0, p->n_shards));
-  for (int32_t i = 0; p->kind == TS_SHARD_GRID && i < n; i++)
+  if (o->on_node == TS_NODE_TABLE) TS_TRY(check_node(k, 0, p->n_shards));
+  for (int32_t i = 0; o->on_node == TS_NODE_SLICE && i < n; i++)
     TS_TRY(check_node(k, first[i], first[i + 1]));
 done:
   return err;
@@ -136,10 +129,11 @@ static ts_err check_replicas(const ts_checker *k) {
 static ts_err check_table(const ts_checker *k, bool *used) {
   ts_err err = TS_OK;
   int32_t *first = NULL;
-  if (!ts_sharding_find(k->plan->kind))
-    TS_TRY(bad(k, "is not in this version"));
+  const ts_sharding_ops *ops = ts_sharding_find(k->plan->kind);
+  if (!ops) TS_TRY(bad(k, "is not in this version"));
+  TS_TRY(ts_plan_check_kernel(k->table, k->plan->kind));
   TS_TRY(check_ranks(k));
-  if (k->plan->kind == TS_SHARD_DATA_PARALLEL) return check_replicas(k);
+  if (!ops->remote) return check_replicas(k);
   TS_TRY(
       ts_mem_array(&first, k->plan->n_shards + 1, sizeof *first, TS_TAG_MISC));
   TS_TRY(check_shape(k, first, find_slices(k, first), used));

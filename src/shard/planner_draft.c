@@ -78,9 +78,8 @@ static double needs(const ts_draft *d, int32_t t, const ts_option *o) {
   const ts_table_config *c = &d->request->config->tables[t];
   ts_shard s = {0, 0, c->rows, 0, o->n_cols ? o->n_cols : c->dim};
   ts_plan_memory m;
-  const bool whole_node =
-      o->kind == TS_SHARD_TABLE_ROW_WISE || o->kind == TS_SHARD_GRID;
-  if (whole_node) {
+  const ts_sharding_ops *ops = ts_sharding_find(o->kind);
+  if (ops->split_rows && ops->on_node != TS_NODE_ANY) {
     const int64_t l =
         (int64_t)d->cost.per_node > 1 ? (int64_t)d->cost.per_node : 1;
     s.n_rows = (c->rows + l - 1) / l;

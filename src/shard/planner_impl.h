@@ -1,4 +1,5 @@
-/* planner_impl.h - inside the search; private to planner*.c. */
+/* planner_impl.h - inside the search; private to planner*.c.
+ * All of it is Local. */
 #ifndef TS_SHARD_PLANNER_IMPL_H
 #define TS_SHARD_PLANNER_IMPL_H
 

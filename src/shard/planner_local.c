@@ -95,7 +95,8 @@ static ts_err move_table(ts_local *l, int32_t t, ts_worth now, bool *better) {
 
 static bool may_swap(const ts_draft *d, int32_t t) {
   const ts_table_config *c = &d->request->config->tables[t];
-  return d->plan->tables[t].kind == TS_SHARD_TABLE_WISE && !c->ranks.n;
+  return !c->ranks.n &&
+         ts_sharding_is_whole(ts_sharding_find(d->plan->tables[t].kind));
 }
 
 static void exchange(ts_draft *d, int32_t a, int32_t b) {

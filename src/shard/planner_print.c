@@ -68,7 +68,7 @@ done:
 /* "0-3,7": ranks in order of shards, runs shortened. */
 static ts_err print_where(ts_str *s, const ts_table_plan *p) {
   ts_err err = TS_OK;
-  if (p->kind == TS_SHARD_DATA_PARALLEL) return ts_str_append(s, " all");
+  if (ts_shard_kind_is_replicated(p->kind)) return ts_str_append(s, " all");
   for (int32_t k = 0, first; k < p->n_shards; k++) {
     first = k;
     while (k + 1 < p->n_shards &&

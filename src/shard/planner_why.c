@@ -62,8 +62,7 @@ static void hints_of_table(ts_why *w, int32_t t, const ts_shard *s) {
   ts_load l;
   ts_cost_shard(&l, &w->d->cost, t, kind, s);
   const double n = r->nodes->n_ranks, all = ts_plan_memory_sum(&l.memory);
-  if (!has_option(w, t, TS_SHARD_ROW_WISE) && n > 1 &&
-      ts_sharding_find(TS_SHARD_ROW_WISE))
+  if (!has_option(w, t, TS_SHARD_ROW_WISE) && n > 1)
     hint(w, all * (1 - 1 / n),
          "table %s: allow row_wise, which leaves %.2f GiB of it on each rank",
          c->name, gib(all / n));
@@ -85,7 +84,7 @@ static void hints_of_tier(ts_why *w, int32_t t, const ts_shard *s) {
   ts_load l;
   ts_cost_shard(&l, &w->d->cost, t, kind, s);
   const double fast = l.memory.weights + l.memory.state;
-  if (!ts_table_is_slow(c) && c->sharding != TS_SHARD_DATA_PARALLEL)
+  if (!ts_table_is_slow(c) && !ts_shard_kind_is_replicated(c->sharding))
     hint(w, 0.9 * fast,
          "table %s: kernel = \"cached\" with cache.tier = \"file\" leaves a "
          "part of its %.2f GiB in memory",

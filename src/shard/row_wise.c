@@ -25,9 +25,9 @@ done:
 extern const ts_sharding_ops ts_sharding_row_wise;
 const ts_sharding_ops ts_sharding_row_wise = {
     .name = "row_wise",
-    .kind = TS_SHARD_ROW_WISE,
     .remote = true,
     .split_rows = true,
+    .by_size = 5,
     .output = &ts_output_reduce_scatter,
     .sequence = &ts_output_all_to_all,
     .place = place,

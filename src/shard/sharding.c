@@ -1,31 +1,22 @@
-/* sharding.c - the table of sharding types.  To add one: one file, one line.
- */
+/* sharding.c - the table of sharding types: those of base/kinds.h. */
 #include "shard/sharding.h"
 
-extern const ts_sharding_ops ts_sharding_data_parallel;
-extern const ts_sharding_ops ts_sharding_table_wise;
-extern const ts_sharding_ops ts_sharding_row_wise;
-extern const ts_sharding_ops ts_sharding_column_wise;
-extern const ts_sharding_ops ts_sharding_table_row_wise;
-extern const ts_sharding_ops ts_sharding_table_column_wise;
-extern const ts_sharding_ops ts_sharding_grid;
+#define DECLARE(id, name) extern const ts_sharding_ops ts_sharding_##name;
+TS_SHARDINGS(DECLARE)
 
-static const ts_sharding_ops *const table[] = {
-    &ts_sharding_data_parallel,  &ts_sharding_table_wise,
-    &ts_sharding_row_wise,       &ts_sharding_column_wise,
-    &ts_sharding_table_row_wise, &ts_sharding_table_column_wise,
-    &ts_sharding_grid,
-};
+#define ENTRY(id, name) [TS_SHARD_##id] = &ts_sharding_##name,
+static const ts_sharding_ops *const table[] = {TS_SHARDINGS(ENTRY)};
 
 const ts_sharding_ops *ts_sharding_find(ts_shard_kind kind) {
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (table[i]->kind == kind) return table[i];
-  return NULL;
+  return kind > TS_SHARD_AUTO && kind < TS_SHARD_COUNT ? table[kind] : NULL;
 }
 
 const char *ts_shard_kind_name(ts_shard_kind kind) {
-  static const char *const names[TS_SHARD_COUNT] = {
-      "auto",        "data_parallel",  "table_wise",        "row_wise",
-      "column_wise", "table_row_wise", "table_column_wise", "grid"};
-  return kind >= 0 && kind < TS_SHARD_COUNT ? names[kind] : "?";
+  const ts_sharding_ops *ops = ts_sharding_find(kind);
+  return ops ? ops->name : kind == TS_SHARD_AUTO ? "auto" : "?";
+}
+
+bool ts_shard_kind_is_replicated(ts_shard_kind kind) {
+  const ts_sharding_ops *ops = ts_sharding_find(kind);
+  return ops && !ops->remote;
 }

@@ -1,9 +1,11 @@
 /* sharding.h - what a sharding type is; private to shard/.
  *
- * A sharding type (one file each, registered in sharding.c) says where shards
- * are placed, whether the ids of a bag are spread over them, and which output
- * dist brings pooled embeddings back (output_*.c; several types share one).
- * What becomes of the tables of a type: lot.h, flight.h, message.h. */
+ * A sharding type (one file each, listed in base/kinds.h) says where shards
+ * are placed, what shape they have, and which output dist brings pooled
+ * embeddings back (output_*.c; several types share one, which knows what it
+ * costs).
+ * What becomes of the tables of a type: lot.h, flight.h, message.h.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_SHARDING_H
 #define TS_SHARD_SHARDING_H
 
@@ -12,6 +14,9 @@
 
 typedef struct ts_lot ts_lot;
 typedef struct ts_lot_flight ts_lot_flight;
+struct ts_cost; /* shard/cost.h */
+struct ts_load;
+struct ts_plan_memory;
 
 /* ---- types --------------------------------------------------------------- */
 
@@ -44,6 +49,15 @@ typedef struct ts_output_dist {
   /* The order in which the sections of ranks lie in what is written: NULL
    * ascending. */
   void (*order)(const ts_lot *, int *ranks /* (W) */);
+  /* What the planner expects, where there are several ranks; NULL: nothing.
+   * Adds to a shard's load the time and bytes of the FLOATS numbers that are
+   * pooled from it for the global batch. */
+  void (*cost)(struct ts_load *, const struct ts_cost *, double floats);
+  /* Adds what each step has once, however many tables there are: latencies. */
+  void (*cost_once)(struct ts_load *, const struct ts_cost *);
+  /* Adds what a shard's rank keeps of them beside the sections. */
+  void (*storage)(struct ts_plan_memory *, const struct ts_cost *,
+                  double floats);
   ts_err (*forward_begin)(ts_lot_flight *, ts_lane *);
   ts_err (*forward_end)(ts_lot_flight *, ts_lane *);
   ts_err (*backward_begin)(ts_lot_flight *, ts_lane *);
@@ -53,11 +67,25 @@ typedef struct ts_output_dist {
 extern const ts_output_dist ts_output_local, ts_output_all_to_all,
     ts_output_reduce_scatter, ts_output_two_stage;
 
+/* What has to be on the ranks of one node. */
+typedef enum {
+  TS_NODE_ANY,   /* nothing */
+  TS_NODE_TABLE, /* all shards of a table */
+  TS_NODE_SLICE  /* those of a slice of the columns */
+} ts_node_rule;
+
 typedef struct ts_sharding_ops {
   const char *name;
-  ts_shard_kind kind;
-  bool remote;     /* rows are on some ranks only: ids travel to them */
-  bool split_rows; /* a bag's ids go to the shards that hold their rows */
+  /* Rows are on some ranks only: ids travel to them.  Else each rank has all
+   * of them and looks up its own samples; only gradients travel. */
+  bool remote;
+  bool split_rows;    /* a bag's ids go to the shards that hold their rows */
+  bool split_columns; /* shards are equal slices of the columns, or such
+                         slices cut by rows */
+  ts_node_rule on_node;
+  /* sharding.plan = "by_size" turns to the lowest where `allow` leaves out
+   * what it would choose. */
+  int by_size;
   const ts_output_dist *output;   /* of pooled embeddings */
   const ts_output_dist *sequence; /* of embeddings per id; NULL: none */
   /* Fills PLAN's shards for TABLE (table.ranks honoured, see
@@ -66,7 +94,12 @@ typedef struct ts_sharding_ops {
                   const ts_placement *);
 } ts_sharding_ops;
 
-const ts_sharding_ops *ts_sharding_find(ts_shard_kind); /* NULL: none */
+/* NULL: TS_SHARD_AUTO, or none. */
+const ts_sharding_ops *ts_sharding_find(ts_shard_kind);
+/* A table is one shard. */
+static inline bool ts_sharding_is_whole(const ts_sharding_ops *o) {
+  return o->remote && !o->split_rows && !o->split_columns;
+}
 
 /* ---- placement ----------------------------------------------------------- */
 

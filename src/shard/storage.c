@@ -10,9 +10,10 @@
 
 #include "shard/cost.h"
 #include "shard/message.h"
+#include "shard/sharding.h"
 #include "sparse/cache.h"
 
-static const double growth = 1.25;
+static const double growth = TS_STORAGE_GROWTH;
 
 /* keys and order twice, places and scales of bags; for weights the bag of
  * each id. */
@@ -99,7 +100,7 @@ static double message_bytes(const ts_cost_table *x, double n, double bags,
 
 /* Whether ids travel to the shards of a table. */
 static bool travels(const ts_cost *c, ts_shard_kind kind) {
-  return kind != TS_SHARD_DATA_PARALLEL && c->n_ranks > 1;
+  return !ts_shard_kind_is_replicated(kind) && c->n_ranks > 1;
 }
 
 /* A device apart has messages of BYTES, all flights together, a second time:
@@ -132,13 +133,8 @@ static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->buffers += 48 * x->bags * c->n_ranks;
   twice(m, c, flights * growth * message_bytes(x, n, bags, s));
   list_bytes(m, c, x, bags, c->n_ranks);
-  /* Everyone's parts, while they are summed. */
-  if (kind == TS_SHARD_ROW_WISE || kind == TS_SHARD_TABLE_ROW_WISE ||
-      kind == TS_SHARD_GRID)
-    m->buffers += 4 * bags * width;
-  /* A relay's part, and the wire both ways, which is as large. */
-  if (kind == TS_SHARD_TABLE_ROW_WISE || kind == TS_SHARD_GRID)
-    m->buffers += flights * growth * 3 * 4 * bags * width / c->per_node;
+  const ts_output_dist *output = ts_sharding_find(kind)->output;
+  if (output->storage) output->storage(m, c, bags * width);
   const double wire = c->forward_bytes < 4 || c->backward_bytes < 4
                           ? fmax(c->forward_bytes, c->backward_bytes)
                           : 0;
@@ -150,9 +146,9 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const ts_plan_request *r = c->request;
   const ts_cost_table *x = &c->tables[table];
   const ts_table_config *t = &r->config->tables[table];
-  const bool replica = kind == TS_SHARD_DATA_PARALLEL;
+  const bool replica = ts_shard_kind_is_replicated(kind);
   const double flights = r->n_flights;
-  const double samples = replica ? c->batch : c->global;
+  const double samples = ts_cost_samples(c, kind);
   const double n = ts_cost_ids(c, table, kind, s);
   const double bags = samples * x->bags, width = s->n_cols;
   *m = (ts_plan_memory){0};
@@ -186,7 +182,7 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
       routes * 56 + slices * x->bags * (48 + flights * 12 * c->n_ranks);
   if (r->apart) /* where the batch's own bags begin */
     m->buffers += flights * 8 * bags;
-  if (p->kind == TS_SHARD_DATA_PARALLEL) return;
+  if (ts_shard_kind_is_replicated(p->kind)) return;
   if (slices > 1) /* columns side by side */
     m->buffers += flights * 4 * bags * t->dim;
   if (c->n_ranks == 1) return;

@@ -16,9 +16,10 @@ done:
 extern const ts_sharding_ops ts_sharding_table_column_wise;
 const ts_sharding_ops ts_sharding_table_column_wise = {
     .name = "table_column_wise",
-    .kind = TS_SHARD_TABLE_COLUMN_WISE,
     .remote = true,
-    .split_rows = false,
+    .split_columns = true,
+    .on_node = TS_NODE_TABLE,
+    .by_size = 3,
     .output = &ts_output_all_to_all,
     .place = place,
 };

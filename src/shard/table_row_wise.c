@@ -24,9 +24,10 @@ done:
 extern const ts_sharding_ops ts_sharding_table_row_wise;
 const ts_sharding_ops ts_sharding_table_row_wise = {
     .name = "table_row_wise",
-    .kind = TS_SHARD_TABLE_ROW_WISE,
     .remote = true,
     .split_rows = true,
+    .on_node = TS_NODE_TABLE,
+    .by_size = 4,
     .output = &ts_output_two_stage,
     .place = place,
 };

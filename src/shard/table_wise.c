@@ -23,9 +23,8 @@ done:
 extern const ts_sharding_ops ts_sharding_table_wise;
 const ts_sharding_ops ts_sharding_table_wise = {
     .name = "table_wise",
-    .kind = TS_SHARD_TABLE_WISE,
     .remote = true,
-    .split_rows = false,
+    .by_size = 1,
     .output = &ts_output_all_to_all,
     .sequence = &ts_output_all_to_all,
     .place = place,

@@ -4,7 +4,8 @@
  * Plain data.  It is measured at start (sharding.topology = "measure"), read
  * from a file of `tessera plan --measure`, or these defaults: round numbers
  * of a CPU node, so that plans are the same everywhere unless somebody asks
- * for the machine's own. */
+ * for the machine's own.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_TOPOLOGY_H
 #define TS_SHARD_TOPOLOGY_H
 

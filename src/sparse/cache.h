@@ -7,7 +7,7 @@
  * (LFU).  A batch touches each line once, however often it has the row.
  *
  * Rows themselves are moved by who asks (tier_fill.c).  Not thread-safe,
- * but for what takes a const ts_cache, and mark. */
+ * but for what takes a const ts_cache, and mark.  All of it is Local. */
 #ifndef TS_SPARSE_CACHE_H
 #define TS_SPARSE_CACHE_H
 

@@ -1,43 +1,29 @@
-/* row_optim.c - the table of row optimizers, and the check of their options.
- */
+/* row_optim.c - the table of row optimizers, those of base/kinds.h, and the
+ * check of their options. */
 #include "sparse/row_optim.h"
 
 #include <math.h>
 #include <string.h>
 
-extern const ts_row_optim ts_row_optim_sgd, ts_row_optim_adagrad,
-    ts_row_optim_rowwise_adagrad, ts_row_optim_adam,
-    ts_row_optim_partial_rowwise_adam, ts_row_optim_lamb,
-    ts_row_optim_partial_rowwise_lamb, ts_row_optim_lars_sgd;
+#include "base/kinds.h"
+
+#define DECLARE(name) extern const ts_row_optim ts_row_optim_##name;
+TS_ROW_OPTIMS(DECLARE)
+
+#define ENTRY(name) &ts_row_optim_##name,
+static const ts_row_optim *const table[] = {TS_ROW_OPTIMS(ENTRY)};
 
 /* Rows that the dense optimizer trains (shard/dense_rows.c): for estimates of
  * memory, with as many states as one may have. */
-static const ts_row_optim none = {
+const ts_row_optim ts_row_optim_none = {
     .kind = "none",
     .n_states = 2,
     .state = {{"exp_avg", false}, {"exp_avg_sq", false}}};
-
-static const ts_row_optim *const table[] = {
-    &none,
-    &ts_row_optim_sgd,
-    &ts_row_optim_adagrad,
-    &ts_row_optim_rowwise_adagrad,
-    &ts_row_optim_adam,
-    &ts_row_optim_partial_rowwise_adam,
-    &ts_row_optim_lamb,
-    &ts_row_optim_partial_rowwise_lamb,
-    &ts_row_optim_lars_sgd,
-};
 
 const ts_row_optim *ts_row_optim_find(const char *kind) {
   for (size_t i = 0; kind && i < sizeof table / sizeof *table; i++)
     if (!strcmp(table[i]->kind, kind)) return table[i];
   return NULL;
-}
-
-const char *ts_row_optim_kinds(void) {
-  return "sgd, adagrad, rowwise_adagrad, adam, partial_rowwise_adam, lamb, "
-         "partial_rowwise_lamb, lars_sgd, none";
 }
 
 /* A value that the deck gives for an option that KIND does not have. */
@@ -75,7 +61,7 @@ ts_err ts_row_optim_check(ts_optim_config *c, const char *where) {
   const ts_row_optim *o = ts_row_optim_find(c->kind);
   if (!o)
     return ts_fail(TS_ERR_DECK, "table %s: no optimizer \"%s\"; there are: %s",
-                   where, c->kind ? c->kind : "", ts_row_optim_kinds());
+                   where, c->kind ? c->kind : "", TS_LISTED(TS_ROW_OPTIMS));
   const struct {
     const char *name;
     double value;

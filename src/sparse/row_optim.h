@@ -1,7 +1,7 @@
 /* row_optim.h - row optimizers: what happens to a row that got a gradient.
  *
- * One file per optimizer (optim_sgd.c, optim_adagrad.c, ...), registered in
- * the table of row_optim.c.  Formulas: FBGEMM's, with our own guards (a norm
+ * One file per optimizer or family (optim_sgd.c, optim_adagrad.c, ...), listed
+ * in base/kinds.h.  Formulas: FBGEMM's, with our own guards (a norm
  * of zero gives trust ratio 1; step counts backward passes only).  All are
  * lazy: rows that got no gradient keep weights and state.
  *
@@ -11,7 +11,7 @@
  *
  * An update is zero to two rounds of row statistics, then apply.  Statistics
  * are sums over the row's elements, so that column shards can add theirs
- * (in shard order) before apply. */
+ * (in shard order) before apply.  All of it is Local. */
 #ifndef TS_SPARSE_ROW_OPTIM_H
 #define TS_SPARSE_ROW_OPTIM_H
 
@@ -77,10 +77,7 @@ typedef struct ts_row_optim {
   ts_row_apply apply[TS_ISA_COUNT];
 } ts_row_optim;
 
-/* sgd, adagrad, rowwise_adagrad, adam, partial_rowwise_adam, lamb,
- * partial_rowwise_lamb, lars_sgd.  NULL: unknown. */
-const ts_row_optim *ts_row_optim_find(const char *kind);
-const char *ts_row_optim_kinds(void); /* "sgd, adagrad, ..." for messages */
+const ts_row_optim *ts_row_optim_find(const char *kind); /* NULL: unknown */
 
 /* Checks a table's settings (options that the kind does not have are a DECK
  * error that names table, option and kind) and fills defaults (FBGEMM's: lr

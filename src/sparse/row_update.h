@@ -1,4 +1,5 @@
-/* row_update.h - how the row update is shared by threads; private. */
+/* row_update.h - how the row update is shared by threads; private.
+ * All of it is Local. */
 #ifndef TS_SPARSE_ROW_UPDATE_H
 #define TS_SPARSE_ROW_UPDATE_H
 

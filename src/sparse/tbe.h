@@ -1,6 +1,7 @@
 /* tbe.h - table-batched embeddings: a group of table shards on one rank that
  * share dim, dtype, pooling, optimizer kind and sharding, looked up in one
- * call and updated in one pass. */
+ * call and updated in one pass.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SPARSE_TBE_H
 #define TS_SPARSE_TBE_H
 

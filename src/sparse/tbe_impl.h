@@ -1,4 +1,5 @@
-/* tbe_impl.h - inside a group; private to tbe*.c. */
+/* tbe_impl.h - inside a group; private to tbe*.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SPARSE_TBE_IMPL_H
 #define TS_SPARSE_TBE_IMPL_H
 

@@ -8,7 +8,8 @@
  * free has its own slot in slow memory, and is read and written there.
  * States with one float per row are in fast memory always, by row.  Where the
  * memory of a device is apart (tier_device.c) slow memory is the host's, and
- * all but rows() and figures() is done by kernels. */
+ * all but rows() and figures() is done by kernels.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SPARSE_TIER_H
 #define TS_SPARSE_TIER_H
 

@@ -1,5 +1,6 @@
 /* tier_cached.h - inside the tiers with slow memory; private to
- * tier_cached.c and tier_fill.c. */
+ * tier_cached.c and tier_fill.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SPARSE_TIER_CACHED_H
 #define TS_SPARSE_TIER_CACHED_H
 

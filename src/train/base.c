@@ -28,5 +28,8 @@ done:
 }
 
 extern const ts_pipeline_ops ts_pipeline_base;
-const ts_pipeline_ops ts_pipeline_base = {
-    .name = "base", .n_cargo = 1, .n_filled = 1, .train = train};
+const ts_pipeline_ops ts_pipeline_base = {.name = "base",
+                                          .n_cargo = 1,
+                                          .n_filled = 1,
+                                          .has_graph = true,
+                                          .train = train};

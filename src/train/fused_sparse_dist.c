@@ -91,6 +91,11 @@ static ts_err check(const ts_trainer *t) {
   return TS_OK;
 }
 
+static const ts_pipeline_variant variants[] = {
+    {"before", "data_dist", false}, {"before", "own", false},
+    {"before", "compute", false},   {"after", "data_dist", false},
+    {"after", "own", false},        {"after", "compute", false}};
+
 extern const ts_pipeline_ops ts_pipeline_fused_sparse_dist;
 const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {.name =
                                                            "fused_sparse_dist",
@@ -98,5 +103,8 @@ const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {.name =
                                                        .n_behind = 1,
                                                        .n_filled = 1,
                                                        .has_ahead = true,
+                                                       .hides_input = true,
+                                                       .variants = variants,
+                                                       .n_variants = 6,
                                                        .check = check,
                                                        .train = train};

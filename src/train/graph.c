@@ -36,13 +36,11 @@ struct ts_step_graph {
 /* NULL: there may be graphs. */
 static const char *obstacle(const ts_trainer *t) {
   const ts_config *c = t->config;
-  const char *kind = t->pipeline->name;
   if (t->n_ranks > 1) return "ranks exchange within a step";
   for (int32_t i = 0; i < c->n_tables; i++)
     if (ts_table_is_slow(&c->tables[i]))
       return "rows of slow memory are fetched within a step";
-  if (strcmp(kind, "base") && strcmp(kind, "sparse_dist"))
-    return "this pipeline has none";
+  if (!t->pipeline->has_graph) return "this pipeline has none";
   return NULL;
 }
 

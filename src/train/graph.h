@@ -1,7 +1,8 @@
 /* graph.h - steps as graphs of the compute lane (runtime/graph.h), as far as
  * run.graph, the device and what a step is made of allow.  A note says why
  * not; where the host waits in the middle of steps, or their work is not the
- * same each time, they go on without. */
+ * same each time, they go on without.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_GRAPH_H
 #define TS_TRAIN_GRAPH_H
 

@@ -1,5 +1,5 @@
-/* late.h - what the host hears of a step on a device whose memory is apart:
- * late, so that no step waits.
+/* late.h - results of a step on a device with discrete memory reach the host
+ * late, so that no step waits for them.
  *
  * A step ends when its work is enqueued.  The host goes on with the next one,
  * but no further: each end waits for the step (or micro-batch) before.  Losses
@@ -7,7 +7,8 @@
  * needs a loss says so (ts_stage_fetch, ts_stage_judge_loss) and waits.  That
  * some loss was not finite is kept on the device until it is asked for.
  *
- * On the host nothing of this is there: t->late is NULL. */
+ * On the host nothing of this is there: t->late is NULL.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_LATE_H
 #define TS_TRAIN_LATE_H
 
@@ -38,14 +39,14 @@ typedef struct ts_late {
 ts_err ts_late_create(ts_late **, ts_trainer *t);
 void ts_late_destroy(ts_late *); /* once the lanes are idle */
 
-/* The loss that was just enqueued comes down, and with PREDICTIONS these of N
- * samples. */
+/* Copies the loss that was just enqueued to the host, and with PREDICTIONS
+ * those of N samples.  Enqueues. */
 ts_err ts_late_loss(ts_trainer *, int32_t n, bool predictions);
 /* A step, or a micro-batch that others follow, ends here: waits for the one
  * before. */
 ts_err ts_late_end(ts_trainer *, ts_event end, bool more);
-/* Compute waits for EVENT, and for how long is added to prefetch_wait_s,
- * later; settle: now, the lanes are idle. */
+/* Compute waits for EVENT; the time that it waits is added to prefetch_wait_s,
+ * later.  Enqueues.  settle adds it now; the lanes are idle. */
 ts_err ts_late_wait_rows(ts_trainer *, ts_event event);
 ts_err ts_late_settle(ts_trainer *);
 /* *VALUE of the flag at AT (1, device memory), once all is done; the flag

@@ -2,7 +2,8 @@
  *
  * Sums in double.  Log loss in nats; NE = mean cross entropy / entropy of
  * the base rate (He et al., 2014), predictions clamped to [1e-12, 1-1e-12].
- * With sample weights every sum is weighted. */
+ * With sample weights every sum is weighted.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_METRICS_H
 #define TS_TRAIN_METRICS_H
 

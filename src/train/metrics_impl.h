@@ -1,4 +1,5 @@
-/* metrics_impl.h - inside a metric; private to metrics*.c. */
+/* metrics_impl.h - inside a metric; private to metrics*.c.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_METRICS_IMPL_H
 #define TS_TRAIN_METRICS_IMPL_H
 

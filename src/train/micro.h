@@ -5,7 +5,8 @@
  * can be (of a short last batch some may be empty); every micro-batch goes
  * through the pipeline as a batch of its own.  The whole weight of the step
  * is known before its first loss, so gradients of micro-batches simply add
- * up, and parameters and tables are updated once, by the last one. */
+ * up, and parameters and tables are updated once, by the last one.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_MICRO_H
 #define TS_TRAIN_MICRO_H
 

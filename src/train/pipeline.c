@@ -1,20 +1,25 @@
-/* pipeline.c - the table of pipelines (to add one: one file, one line), and
- * what a step is in all of them. */
+/* pipeline.c - the table of pipelines, those of base/kinds.h, and what a step
+ * is in all of them. */
 #include "train/pipeline.h"
 
 #include <string.h>
 
-extern const ts_pipeline_ops ts_pipeline_base, ts_pipeline_sparse_dist,
-    ts_pipeline_fused_sparse_dist, ts_pipeline_semi_sync, ts_pipeline_prefetch;
+#include "base/kinds.h"
 
-static const ts_pipeline_ops *const table[] = {
-    &ts_pipeline_base, &ts_pipeline_sparse_dist, &ts_pipeline_fused_sparse_dist,
-    &ts_pipeline_semi_sync, &ts_pipeline_prefetch};
+#define DECLARE(name) extern const ts_pipeline_ops ts_pipeline_##name;
+TS_PIPELINES(DECLARE)
+
+#define ENTRY(name) &ts_pipeline_##name,
+static const ts_pipeline_ops *const table[] = {TS_PIPELINES(ENTRY)};
 
 const ts_pipeline_ops *ts_pipeline_find(const char *name) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (!strcmp(table[i]->name, name)) return table[i];
   return NULL;
+}
+
+const ts_pipeline_ops *ts_pipeline_at(int i) {
+  return i < (int)(sizeof table / sizeof *table) ? table[i] : NULL;
 }
 
 int ts_pipeline_depth(const ts_config *c) {

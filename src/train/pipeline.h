@@ -1,9 +1,17 @@
 /* pipeline.h - the order in which the stages of a step run, and on which
- * lanes.  One file per pipeline (base.c, ...), registered in pipeline.c. */
+ * lanes.  One file per pipeline (base.c, ...), listed in base/kinds.h.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_PIPELINE_H
 #define TS_TRAIN_PIPELINE_H
 
 #include "train/trainer.h"
+
+/* Settings that `tessera bench pipeline` has a row of its own for. */
+typedef struct ts_pipeline_variant {
+  const char *lookup, *lane; /* pipeline.lookup without "_optimizer" and
+                                pipeline.lookup_lane, or NULL */
+  bool stash; /* pipeline.stash_gradients; not with optimizer.in_backward */
+} ts_pipeline_variant;
 
 typedef struct ts_pipeline_ops {
   const char *name;
@@ -14,6 +22,12 @@ typedef struct ts_pipeline_ops {
   int n_filled;   /* of these, sent and judged before a step begins */
   bool has_ahead; /* uses the lane "ahead" */
   bool has_depth; /* n_cargo and n_filled grow with cache.depth - 1 */
+  bool hides_input; /* input dist runs beside the step before */
+  bool hides_rows;  /* and fetching rows of slow memory, on the lane "ahead" */
+  bool has_graph;   /* enqueues a step's parts between ts_step_graph_begin and
+                       _end */
+  const ts_pipeline_variant *variants; /* (n_variants) */
+  int n_variants;                      /* 0: it has no settings */
   /* DECK errors: what this pipeline can't do. */
   ts_err (*check)(const ts_trainer *); /* may be NULL */
   /* Trains on batch 0, and moves those behind it on.  RESULT has their stops
@@ -24,20 +38,21 @@ typedef struct ts_pipeline_ops {
   ts_err (*fence)(ts_trainer *);
 } ts_pipeline_ops;
 
-/* One optimizer step; the first call fills the pipeline.  STOP: what this
- * rank asks for.  Errors of the data are agreed; others are this rank's own. */
+/* One optimizer step; the first call fills the pipeline.  STOP: this rank's
+ * request.  Errors of the data are agreed; others are this rank's own.
+ * Collective. */
 ts_err ts_pipeline_step(ts_trainer *, ts_loader *, int stop, ts_step_result *);
 /* True when the batch AHEAD is there and is one to train on. */
 bool ts_pipeline_has(ts_trainer *, int ahead);
 /* input_end of the batch AHEAD; a stop that any rank asks for with it counts
- * from now on. */
+ * from now on.  Collective. */
 ts_err ts_pipeline_receive(ts_trainer *, int ahead, ts_step_result *);
 
-/* What was looked up ahead is looked up again: the weights have changed by
- * other means. */
+/* Repeats the lookups made ahead: the weights have changed by other means.
+ * Collective. */
 ts_err ts_pipeline_forget(ts_trainer *);
 
-/* Lets go of all that was begun ahead, without training on it. */
+/* Drops the batches begun ahead, without training on them.  Collective. */
 void ts_pipeline_drain(ts_trainer *, ts_loader *);
 
 /* Batches under way in the deck's pipeline, on the host or APART; those of the
@@ -48,6 +63,7 @@ int ts_pipeline_n_cargo(const ts_config *, bool apart);
  * the pipeline as wholes. */
 int ts_pipeline_depth(const ts_config *);
 
-const ts_pipeline_ops *ts_pipeline_find(const char *name);
+const ts_pipeline_ops *ts_pipeline_find(const char *name); /* NULL: none */
+const ts_pipeline_ops *ts_pipeline_at(int i); /* in order; NULL: the end */
 
 #endif

@@ -109,11 +109,10 @@ static bool is_own_topology(const ts_config *c) {
 /* How many batches a pipeline has between input dist and backward, and
  * whether it sends ids ahead. */
 static void pipeline_of(ts_plan_request *r, const ts_config *c) {
-  const char *kind = c->pipeline.kind;
-  const bool base = !strcmp(kind, "base");
+  const ts_pipeline_ops *p = ts_pipeline_find(c->pipeline.kind);
   r->n_flights = ts_pipeline_n_cargo(c, r->apart);
-  r->hides_input = !base;
-  r->hides_rows = !strcmp(kind, "prefetch");
+  r->hides_input = p && p->hides_input;
+  r->hides_rows = p && p->hides_rows;
 }
 
 ts_err ts_planning_create(ts_planning **out, ts_trainer *t,

@@ -142,41 +142,6 @@ typedef struct ts_weights {
   double all, largest;
 } ts_weights;
 
-/* Weights and activations of an MLP with N_IN inputs. */
-static void count_mlp(ts_weights *weights, double *activations, double n_in,
-                      const ts_ints *sizes) {
-  for (int32_t i = 0; i < sizes->n; i++) {
-    const double n = (n_in + 1) * (double)sizes->item[i];
-    weights->all += n;
-    weights->largest = fmax(weights->largest, n);
-    *activations += 2 * (double)sizes->item[i];
-    n_in = (double)sizes->item[i];
-  }
-}
-
-/* A DLRM by its shapes: with thousands of features its first upper layer has
- * billions of weights, which nobody wants to see built for a look. */
-static ts_weights count_dlrm(ts_plan_dense *d, const ts_config *c,
-                             double batch) {
-  const double b = c->model.dense_features ? 1 : 0;
-  const double n = ts_feature_count(c) + b, dim = c->tables[0].dim;
-  const double width = b * dim + n * (n - 1) / 2;
-  double activations = 2 * width + dim;
-  ts_weights weights = {0, 0};
-  if (b > 0)
-    count_mlp(&weights, &activations, c->model.dense_features,
-              &c->model.dense_arch);
-  count_mlp(&weights, &activations, width, &c->model.over_arch);
-  d->other_bytes = 4 * activations * batch;
-  return weights;
-}
-
-/* Products of DLRM's pairs, a sample. */
-static double pairs_of(const ts_config *c) {
-  const double n = ts_feature_count(c) + (c->model.dense_features ? 1 : 0);
-  return n * (n - 1) / 2 * c->tables[0].dim;
-}
-
 /* Layers are one after the other. */
 static ts_weights count_params(const ts_params *ps) {
   ts_weights w = {0, 0};
@@ -243,26 +208,21 @@ done:
 }
 
 static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
-                   const ts_model_ops *ops, int32_t batch, double n_ranks) {
+                   const ts_model_ops *ops, const ts_model_spec *spec,
+                   double n_ranks) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
-  ts_rehearsal r = {.n_features = ts_feature_count(c),
+  const int32_t batch = spec->batch_max;
+  ts_rehearsal r = {.n_features = spec->n_features,
                     .n = batch < TIMED_SAMPLES ? batch : TIMED_SAMPLES};
-  const ts_model_spec spec = {.config = c,
-                              .n_features = r.n_features,
-                              .dim = c->tables[0].dim,
-                              .batch_max = batch,
-                              .training = true,
-                              .deferred = !gflops,
-                              .kernels = &t->kernels};
   const double before = now_bytes();
   for (int32_t f = 0; f < r.n_features; f++)
     r.width += ts_feature_table(c, f, NULL)->dim;
-  TS_TRY(ops->create(&r.model, &spec, t->device, t->compute));
+  TS_TRY(ops->create(&r.model, spec, t->device, t->compute));
   const ts_weights w = count_params(&r.model->params);
   d->other_bytes =
       now_bytes() - before - (r.model->params.deferred ? 0 : 4 * w.all);
-  TS_TRY(fill(d, c, w, ops->products ? ops->products(&spec) : 0, n_ranks));
+  TS_TRY(fill(d, c, w, ops->products ? ops->products(spec) : 0, n_ranks));
   for (int32_t i = 0; i < r.model->params.n; i++) {
     const double bytes = 4.0 * (double)r.model->params.item[i]->n;
     d->bucket_bytes = fmax(d->bucket_bytes, bytes);
@@ -277,16 +237,25 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
                          int32_t batch, const ts_plan_stats *stats,
                          int n_ranks) {
   ts_err err = TS_OK;
-  const ts_model_ops *ops = ts_model_find(t->config->model.kind);
+  const ts_config *c = t->config;
+  const ts_model_ops *ops = ts_model_find(c->model.kind);
+  const ts_model_spec spec = {.config = c,
+                              .n_features = ts_feature_count(c),
+                              .dim = c->tables[0].dim,
+                              .batch_max = batch,
+                              .training = true,
+                              .deferred = !gflops,
+                              .kernels = &t->kernels};
+  ts_model_count n = {0};
   *d = (ts_plan_dense){0};
-  const bool dlrm = !strcmp(t->config->model.kind, "dlrm");
-  ts_weights w = {0, 0};
-  if (dlrm) w = count_dlrm(d, t->config, batch);
-  /* A model that is not there is for its own place to complain of. */
-  if (w.all > LARGE)
-    TS_TRY(fill(d, t->config, w, pairs_of(t->config), n_ranks));
-  else if (ops)
-    TS_TRY(look(d, gflops, t, ops, batch, n_ranks));
+  if (ops && ops->count) ops->count(&n, &spec);
+  if (n.weights > LARGE) {
+    d->other_bytes = 4 * n.activations * batch;
+    TS_TRY(fill(d, c, (ts_weights){n.weights, n.largest},
+                ops->products ? ops->products(&spec) : 0, n_ranks));
+  } else if (ops) { /* one that is not there is its own place's to refuse */
+    TS_TRY(look(d, gflops, t, ops, &spec, n_ranks));
+  }
   d->other_bytes += batch_bytes(t, batch, stats) +
                     metrics_bytes(t, n_ranks, (int64_t)batch * n_ranks);
 done:

@@ -2,6 +2,7 @@
  * data. */
 #include <glob.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -10,23 +11,20 @@
 
 enum { PLACES = 4, PER_PLACE = 1024 };
 
-/* Only data sets are read here: they can be read from any place at once.
- * Text would have to be gone through from its start. */
-static bool is_dataset(const ts_config *c) {
-  if (!c->data.train.n) return false;
-  if (!strcmp(c->data.format, "dataset")) return true;
-  const char *dot = strrchr(c->data.train.item[0], '.');
-  return !strcmp(c->data.format, "auto") && dot &&
-         (!strcmp(dot, ".h5") || !strcmp(dot, ".hdf5"));
-}
-
-/* The first of the files is there, on all ranks: plans can be made for data
- * that is elsewhere. */
+/* The first of the files is there, on all ranks, and can be read from any
+ * place; text would have to be gone through from its start.  Plans can also be
+ * made for data that is elsewhere. */
 static ts_err is_here(ts_trainer *t, bool *here) {
   glob_t found = {0};
-  int64_t n = glob(t->config->data.train.item[0], 0, NULL, &found) == 0 &&
-              access(found.gl_pathv[0], R_OK) == 0;
+  struct stat st;
+  const ts_config *c = t->config;
+  const ts_source_ops *ops = NULL;
+  if (c->data.train.n && glob(c->data.train.item[0], 0, NULL, &found) == 0 &&
+      stat(found.gl_pathv[0], &st) == 0 && S_ISREG(st.st_mode) &&
+      access(found.gl_pathv[0], R_OK) == 0)
+    ops = ts_source_of(c, found.gl_pathv[0]);
   globfree(&found);
+  int64_t n = ops && ops->seekable;
   ts_err err = ts_comm_sum_i64(t->control, &n, 1);
   *here = n == t->n_ranks;
   return err;
@@ -90,15 +88,11 @@ done:
 
 static void by_deck(ts_plan_stats *stats, const ts_config *c) {
   const int32_t n = ts_feature_count(c);
-  const ts_ints *pooling = &c->data.synthetic.pooling;
-  const bool synthetic = !strcmp(c->data.format, "synthetic");
+  const ts_source_ops *ops = ts_source_find(c->data.format);
   for (int32_t f = 0; f < n; f++) {
-    const int64_t rows = ts_feature_table(c, f, NULL)->rows;
-    const int64_t ids = !synthetic || !pooling->n ? 1
-                        : pooling->n > f          ? pooling->item[f]
-                                                  : pooling->item[0];
-    stats[f] = ts_plan_stats_law(rows, synthetic ? c->data.synthetic.zipf : 0,
-                                 (double)ids);
+    double ids = 1, zipf = 0;
+    if (ops && ops->law) ops->law(c, f, &ids, &zipf);
+    stats[f] = ts_plan_stats_law(ts_feature_table(c, f, NULL)->rows, zipf, ids);
   }
 }
 
@@ -111,7 +105,7 @@ ts_err ts_planning_stats(ts_plan_stats **out, ts_trainer *t) {
   TS_TRY(ts_mem_array(&stats, ts_feature_count(c), sizeof *stats, TS_TAG_MISC));
   by_deck(stats, c);
   *out = stats;
-  if (is_dataset(c)) TS_TRY(is_here(t, &here));
+  TS_TRY(is_here(t, &here));
   if (!here) goto done;
   TS_TRY(ts_source_open(&src, c, TS_SPLIT_TRAIN, NULL, t->control));
   err = t->rank == 0 ? count_features(stats, src) : TS_OK;

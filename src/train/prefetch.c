@@ -84,4 +84,6 @@ const ts_pipeline_ops ts_pipeline_prefetch = {.name = "prefetch",
                                               .n_filled = 2,
                                               .has_ahead = true,
                                               .has_depth = true,
+                                              .hides_input = true,
+                                              .hides_rows = true,
                                               .train = train};

@@ -1,5 +1,5 @@
 /* report.h - what a run tells its user: header, progress, the table at the
- * end. */
+ * end.  Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_REPORT_H
 #define TS_TRAIN_REPORT_H
 

@@ -19,8 +19,8 @@ static int64_t *numbers(ts_tier_count *c) {
 /* Seconds in which the step had to wait for rows: all of them, where nothing
  * runs beside. */
 static double exposed(const ts_trainer *t, double hold_s) {
-  const bool beside = t->pipeline && !strcmp(t->pipeline->name, "prefetch") &&
-                      !t->config->run.serial_lanes;
+  const bool beside =
+      t->pipeline && t->pipeline->hides_rows && !t->config->run.serial_lanes;
   return beside ? fmin(t->prefetch_wait_s, hold_s) : hold_s;
 }
 
@@ -164,10 +164,12 @@ static void note(const ts_cache_report *r, ts_trainer *t, int32_t i,
   const ts_tier_count n = since(r, &r->first, i);
   if (late < 0.05 * seconds || !n.n_misses || strcmp(c->kernel, "cached"))
     return;
-  if (strcmp(t->pipeline->name, "prefetch")) {
+  if (!t->pipeline->hides_rows) {
+    const ts_pipeline_ops *p;
+    for (int k = 0; (p = ts_pipeline_at(k)) && !p->hides_rows;) k++;
     ts_note("table %s: the step waits for its rows; pipeline.kind = "
-            "\"prefetch\" would fetch them beside it",
-            c->name);
+            "\"%s\" would fetch them beside it",
+            c->name, p ? p->name : "");
     return;
   }
   const double x = wanted(ts_table_load_factor(c), share(n.n_hits, n.n_unique),

@@ -1,5 +1,6 @@
 /* report_cache.h - what tables in slow memory cost a run: per table, from
- * line to line of the log, and over all of it. */
+ * line to line of the log, and over all of it.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_REPORT_CACHE_H
 #define TS_TRAIN_REPORT_CACHE_H
 

@@ -131,7 +131,7 @@ ts_err ts_run_open_data(ts_run *r) {
                         r->t->control));
   if (r->train->ops->state_save)
     TS_TRY(ts_settle(r->t, r->train->ops->state_save(r->train, &state)));
-  if (c->data.eval.n || !strcmp(r->train->info.format, "synthetic"))
+  if (c->data.eval.n || r->train->ops->no_files)
     TS_TRY(
         ts_source_open(&r->eval, c, TS_SPLIT_EVAL, state.text, r->t->control));
   char n[32];

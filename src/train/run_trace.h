@@ -1,4 +1,5 @@
-/* run_trace.h - the trace of a run: which batches, where to, memory. */
+/* run_trace.h - the trace of a run: which batches, where to, memory.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_RUN_TRACE_H
 #define TS_TRAIN_RUN_TRACE_H
 

@@ -1,5 +1,6 @@
 /* saves.h - the checkpoints of a run: when one is begun, when it is done, and
- * what they cost. */
+ * what they cost.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_SAVES_H
 #define TS_TRAIN_SAVES_H
 

@@ -74,11 +74,17 @@ static ts_err check(const ts_trainer *t) {
   return TS_OK;
 }
 
+static const ts_pipeline_variant variants[] = {{.stash = false},
+                                               {.stash = true}};
+
 extern const ts_pipeline_ops ts_pipeline_semi_sync;
 const ts_pipeline_ops ts_pipeline_semi_sync = {.name = "semi_sync",
                                                .n_cargo = 3,
                                                .n_behind = 1,
                                                .n_filled = 2,
+                                               .hides_input = true,
+                                               .variants = variants,
+                                               .n_variants = 2,
                                                .check = check,
                                                .train = train,
                                                .fence = fence};

@@ -2,7 +2,8 @@
  *
  * TERM, INT, USR1 and USR2: the first one asks for the step to be finished, a
  * checkpoint and exit code 75; one that comes 2 s or more after it ends the
- * program at once with 75, leaving the checkpoint before. */
+ * program at once with 75, leaving the checkpoint before.
+ * All of it is Local. */
 #ifndef TS_TRAIN_SIGNALS_H
 #define TS_TRAIN_SIGNALS_H
 

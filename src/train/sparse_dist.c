@@ -54,5 +54,9 @@ done:
 }
 
 extern const ts_pipeline_ops ts_pipeline_sparse_dist;
-const ts_pipeline_ops ts_pipeline_sparse_dist = {
-    .name = "sparse_dist", .n_cargo = 2, .n_filled = 1, .train = train};
+const ts_pipeline_ops ts_pipeline_sparse_dist = {.name = "sparse_dist",
+                                                 .n_cargo = 2,
+                                                 .n_filled = 1,
+                                                 .hides_input = true,
+                                                 .has_graph = true,
+                                                 .train = train};

@@ -35,7 +35,7 @@ static ts_err add_table(ts_describe *d, int32_t i) {
   ts_str full = {0}, name = {0};
   ts_ckpt_item *item;
   d->first[i] = d->ckpt->n_items;
-  TS_TRY(ts_param_table_name(&full, d->t->config, c));
+  TS_TRY(ts_param_table_name(&full, c));
   if (dense) TS_TRY(ts_param_optim_named(&own, d->t->config, full.text));
   const int n_states = dense ? ts_dense_optim_n_states(&own) : optim->n_states;
   TS_TRY(ts_str_append(&name, "model/%s", full.text));
@@ -62,7 +62,7 @@ static void written_rows(const ts_describe *d, int32_t table, const ts_shard *s,
                          int64_t *row0, int64_t *n) {
   *row0 = s->row0;
   *n = s->n_rows;
-  if (d->t->plan->tables[table].kind != TS_SHARD_DATA_PARALLEL) return;
+  if (!ts_shard_kind_is_replicated(d->t->plan->tables[table].kind)) return;
   const int64_t w = d->t->n_ranks, r = d->t->rank;
   *row0 = s->n_rows * r / w;
   *n = s->n_rows * (r + 1) / w - *row0;

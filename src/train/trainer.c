@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/kinds.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "dense/param_optim.h"
@@ -130,6 +131,7 @@ static ts_err check_config(const ts_trainer *t) {
   const ts_model_ops *model = ts_model_find(c->model.kind);
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *table = &c->tables[i];
+    table->weighted_apart = table->weighted && model && model->weighted_apart;
     TS_TRY(ts_row_optim_check(&table->optimizer, table->name));
     if (ts_param_is_table(table) && table->dtype != TS_F32)
       TS_THROW(TS_ERR_DECK,
@@ -177,7 +179,7 @@ static ts_err build_model(ts_trainer *t) {
   const ts_model_ops *ops = ts_model_find(c->model.kind);
   if (!ops)
     TS_THROW(TS_ERR_DECK, "model.kind: %s is not in this version; it has: %s",
-             c->model.kind, ts_model_kinds());
+             c->model.kind, TS_LISTED(TS_MODELS));
   const ts_model_spec spec = {.config = c,
                               .n_features = ts_ebc_n_features(t->ebc),
                               .dim = c->tables[0].dim,

@@ -1,5 +1,6 @@
 /* trainer.h - all that a training, evaluation or prediction is made of:
- * device, ranks, tables, model, and the batch that is under way. */
+ * device, ranks, tables, model, and the batch that is under way.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_TRAINER_H
 #define TS_TRAIN_TRAINER_H
 
@@ -123,7 +124,7 @@ static inline int ts_trainer_readers(const ts_trainer *t) {
  * tables.  What was begun ahead stays.  Local. */
 ts_err ts_trainer_rest(ts_trainer *);
 
-/* After a collective piece of set-up that returned ERR here: errors that all
+/* Collective, after a piece of set-up that returned ERR here: errors that all
  * ranks find alike, or have agreed on, are agreed and returned; one that a
  * single rank may have (memory, communication, internal) is printed by that
  * rank, which ends all ranks with the documented code. */
@@ -134,6 +135,8 @@ ts_err ts_settle(ts_trainer *, ts_err err);
 void ts_settle_own(ts_err err);
 
 /* ---- stages of a step (stages*.c); a pipeline puts them in order -------- */
+/* Functions that are called ts_stage_* are Collective: all ranks call them in
+ * one order.  They Enqueue; those that make the host wait say so. */
 
 /* The batch AHEAD of the next to be trained (0: itself). */
 ts_cargo *ts_cargo_at(ts_trainer *, int ahead);

@@ -7,7 +7,8 @@
  * batch where it is, and all of these do nothing.
  *
  * The buffers of the device take turns: one is written again when nobody
- * needs what it holds, and then the lane waits, not the host. */
+ * needs what it holds, and then the lane waits, not the host.
+ * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_TRAIN_UPLOAD_H
 #define TS_TRAIN_UPLOAD_H
 

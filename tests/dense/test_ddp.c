@@ -276,6 +276,40 @@ START_TEST(overrides_inherit) {
 }
 END_TEST
 
+/* Each of the tables that the deck's optimizer trains may be named. */
+START_TEST(overrides_name_tables) {
+  ts_fixture f;
+  ts_kernels k;
+  ts_params ps = {0};
+  ts_parallel *d;
+  char none[] = "none", dlrm[] = "dlrm";
+  char names[3][4] = {"t0", "t1", "t2"}, match[] = "sparse_arch.*.tX.weight";
+  ts_table_config tables[3];
+  ts_config c = config(sgd, constant);
+  ts_optim_override override = {match, c.optimizer.base};
+  for (int t = 0; t < 3; t++)
+    tables[t] = (ts_table_config){.name = names[t],
+                                  .optimizer = {.kind = t < 2 ? none : sgd}};
+  c.model.kind = dlrm;
+  c.tables = tables;
+  c.n_tables = 3;
+  c.optimizer.overrides = &override;
+  c.optimizer.n_overrides = 1;
+  ts_fixture_start_device(&f, true, 1);
+  ck_assert_ok(ts_test_kernels(&k));
+  for (int t = 0; t < 3; t++) {
+    *strchr(match, 'X') = (char)('0' + t);
+    const ts_err err = create(&d, &ps, &c, &f, &k);
+    ck_assert_all(err == (t < 2 ? TS_OK : TS_ERR_DECK));
+    if (t < 2) ts_parallel_destroy(d);
+    ts_err_clear();
+    strcpy(match, "sparse_arch.*.tX.weight");
+  }
+  ts_params_reset(&ps);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
 START_TEST(an_override_that_matches_nothing_is_refused) {
   ts_fixture f;
   ts_kernels k;
@@ -373,6 +407,7 @@ static Suite *suite(void) {
   tcase_add_test(t, micro_batches_add_up);
   tcase_add_test(t, overrides_by_name);
   tcase_add_test(t, overrides_inherit);
+  tcase_add_test(t, overrides_name_tables);
   tcase_add_test(t, an_override_that_matches_nothing_is_refused);
   tcase_add_test(t, clipping_by_the_global_norm);
   tcase_add_test(t, clipping_never_enlarges);

@@ -161,7 +161,10 @@ END_TEST
 
 /* ---- loss, optimizers, schedules ----------------------------------------- */
 
+/* Samples of 1 task and of 3, which do not end with the kernel's blocks. */
 START_TEST(bce_against_formula) {
+  const int n = _i ? 3 : 1;
+  const double task_weights[] = {1, 0.5, 4};
   ts_kernels k;
   ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
   float z[3000], y[3000], w[3000], g[3000], p[3000];
@@ -171,9 +174,10 @@ START_TEST(bce_against_formula) {
     y[i] = (float)(i % 2);
     w[i] = 1 + draw(71, (uint32_t)i);
     const double q = 1 / (1 + exp(-(double)z[i]));
-    want += w[i] * (fmax(z[i], 0) - (double)z[i] * y[i] +
-                    log1p(exp(-fabs((double)z[i]))));
-    g[i] = (float)(w[i] * (q - y[i]) * 0.5);
+    const double weight = w[i / n] * task_weights[i % n];
+    want += weight * (fmax(z[i], 0) - (double)z[i] * y[i] +
+                      log1p(exp(-fabs((double)z[i]))));
+    g[i] = (float)(weight * (q - y[i]) * 0.5);
   }
   float got[3000];
   const ts_bce_args a = {.loss_sum = &sum,
@@ -182,9 +186,10 @@ START_TEST(bce_against_formula) {
                          .logits = z,
                          .labels = y,
                          .weights = w,
+                         .task_weights = _i ? task_weights : NULL,
                          .scale = 0.5,
-                         .batch = 3000,
-                         .n_tasks = 1};
+                         .batch = 3000 / n,
+                         .n_tasks = n};
   ck_assert_ok(k.bce(&a));
   ck_assert_double_eq_tol(sum, want, 1e-9 * want);
   for (int i = 0; i < 3000; i++) ck_assert_float_eq_tol(got[i], g[i], 1e-6f);
@@ -318,7 +323,7 @@ static Suite *suite(void) {
   Suite *s = suite_create("dense");
   TCase *t = tcase_create("dense");
   tcase_add_loop_test(t, interaction_against_double, 0, 4);
-  tcase_add_test(t, bce_against_formula);
+  tcase_add_loop_test(t, bce_against_formula, 0, 2);
   tcase_add_test(t, dense_optimizers_against_formula);
   tcase_add_test(t, options_that_do_not_exist_are_refused);
   tcase_add_test(t, schedules);

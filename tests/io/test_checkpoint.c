@@ -265,6 +265,10 @@ START_TEST(metrics_over_ranks_and_back) {
   ck_assert_double_eq_tol(a.auc, area / (pos * (weight - pos)), 1e-12);
   ck_assert_double_eq_tol(a.logloss, loss / weight, 1e-12);
   ck_assert_double_eq_tol(a.ne, loss / weight / entropy, 1e-12);
+  /* The window has all of it, as f32. */
+  ck_assert_double_eq_tol(a.window_logloss, a.logloss, 1e-6);
+  ck_assert_double_eq_tol(a.window_ne, a.ne, 1e-6);
+  ck_assert_double_eq_tol(a.window_calibration, a.calibration, 1e-6);
   ck_assert_ok(ts_metrics_save(m, &c, "metrics/label", f.comm));
   ck_assert_ok(ts_ckpt_save(&c, dir, 1, "pwrite", f.comm));
   ck_assert_ok(ts_ckpt_newest(&path, dir, f.comm));

@@ -101,9 +101,6 @@ START_TEST(table_errors) {
       {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { "
        "prefetch_passes = \"some\"; }; } );",
        "cache.prefetch_passes takes an integer"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"cached\"; "
-       "sharding = \"data_parallel\"; } );",
-       "every rank has all of a data_parallel table"},
       {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"host\"; "
        "cache = { tier = \"file\"; }; } );",
        "needs run.tier_dir"},

@@ -50,14 +50,12 @@ static bool right(const ts_fixture *f, int64_t step) {
   return good;
 }
 
-/* FAULT (NULL: none) is met from where the save begins. */
+/* FAULT (NULL: none) is met from where the save begins, and stays armed. */
 static ts_err save(const ts_fixture *f, int64_t step, int keep,
                    const char *fault) {
   ts_ckpt *c = describe(f, step, true);
   ck_assert_ok(ts_fault_set(fault, f->rank));
-  const ts_err err = ts_ckpt_save(c, dir, keep, "pwrite", f->comm);
-  ck_assert_ok(ts_fault_set(NULL, f->rank));
-  return err;
+  return ts_ckpt_save(c, dir, keep, "pwrite", f->comm);
 }
 
 static ts_err load(const ts_fixture *f, ts_str *path) {
@@ -104,6 +102,13 @@ static bool none_like(const char *pattern) {
   return none;
 }
 
+/* The fault that is armed was met: no later passage meets it. */
+static bool was_met(const char *what) {
+  for (int i = 0; i < 100000; i++)
+    if (ts_fault(what)) return false;
+  return true;
+}
+
 /* Passage after passage, until a save meets the fault no more; how many.  The
  * save would leave no other checkpoint: that is for it to be whole first. */
 static int walk_saves(const ts_fixture *f, const char *what, int rank) {
@@ -112,6 +117,12 @@ static int walk_saves(const ts_fixture *f, const char *what, int rank) {
   for (int nth = 1;; nth++) {
     name_fault(fault, what, rank, nth);
     const ts_err err = save(f, 2, 1, fault);
+    /* A save that comes through has met none: no error is swallowed, but what
+     * removing old checkpoints allocates. */
+    const bool hidden = err == TS_OK && f->rank == rank &&
+                        strcmp(what, "alloc") != 0 && was_met(what);
+    ck_assert_ok(ts_fault_set(NULL, f->rank));
+    ck_assert_msg(ts_test_all(!hidden), "%s is met, and no error", fault);
     if (err == TS_OK) return nth - 1;
     ck_assert_msg(refused(err, what), "save: %s %d on %d", what, nth, rank);
     ck_assert_all(none_like(".*part"));

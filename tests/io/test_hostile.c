@@ -39,12 +39,12 @@ static void stop(void) {
 
 /* ---- reading ------------------------------------------------------------- */
 
-static ts_err read_dataset(ts_comm *comm) {
+static ts_err read_deck(ts_comm *comm, const char *const *sets, int n_sets) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   ts_source *s = NULL;
   ts_batch_store *store = NULL;
-  TS_TRY(ts_deck_parse(&c, deck, dir, NULL, 0));
+  TS_TRY(ts_deck_parse(&c, deck, dir, sets, n_sets));
   TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, comm));
   TS_TRY(ts_batch_store_create(&store, c, NULL));
   TS_TRY(s->ops->read(s, store, 0, N));
@@ -53,6 +53,10 @@ done:
   ts_source_close(s);
   ts_deck_destroy(c);
   return err;
+}
+
+static ts_err read_dataset(ts_comm *comm) {
+  return read_deck(comm, NULL, 0);
 }
 
 static ts_err read_checkpoint(ts_comm *comm) {
@@ -123,6 +127,31 @@ START_TEST(columns_are_not_cut) {
   hostile_put(file, "labels", H5T_IEEE_F32LE, 1, 0, 0);
   H5Fclose(file);
   refused(read_dataset(f.comm), false, "dense is not an array of (N) or");
+  ts_fixture_stop(&f);
+}
+END_TEST
+
+/* A second file with one dense feature more, or one label more: the first
+ * file's columns would be read from it. */
+START_TEST(files_have_the_same_columns) {
+  static const char *const words[] = {
+      "more.h5: has 3 dense features and 1 labels, the file before 2 and 1",
+      "more.h5: has 2 dense features and 2 labels, the file before 2 and 1"};
+  const char *const sets[] = {"data.train=[\"in.h5\", \"more.h5\"]"};
+  ts_fixture f;
+  ts_fixture_start(&f, true, 1);
+  snprintf(file_path, sizeof file_path, "%s/more.h5", dir);
+  const hid_t file = hostile_make(file_path, false);
+  const char *wider = _i ? "labels" : "dense";
+  H5Ldelete(file, wider, H5P_DEFAULT);
+  hostile_put(file, wider, H5T_IEEE_F32LE, 2, N, _i ? 2 : 3);
+  H5Fclose(file);
+  snprintf(file_path, sizeof file_path, "%s/in.h5", dir);
+  H5Fclose(hostile_make(file_path, false));
+  const ts_err err = read_deck(f.comm, sets, 1);
+  ck_assert_int_eq(ts_err_exit_code(err), 3);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), words[_i]));
+  ts_err_clear();
   ts_fixture_stop(&f);
 }
 END_TEST
@@ -228,6 +257,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(t, right_files_are_read, 0, 2);
   tcase_add_loop_test(t, edited_files_are_refused, 0, 2 * hostile_n_edits);
   tcase_add_test(t, columns_are_not_cut);
+  tcase_add_loop_test(t, files_have_the_same_columns, 0, 2);
   tcase_add_test(t, values_are_of_the_file);
   tcase_add_test(t, windows_are_looked_up_first);
   tcase_add_loop_test(t, vocabularies_end_early, 0, 5);

@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "dense/interact.h"
 #include "dense/linear.h"
 #include "tests/support/harness.h"
 #include "tests/model/model_oracle.h"
@@ -292,6 +293,42 @@ static void model_case(const ts_model_case *m, const char *engine) {
   }
   stop(&p);
 }
+
+/* Scratch of the interaction: for each thread, of the host. */
+START_TEST(dlrm_has_scratch_for_each_thread) {
+  ts_plain_deck d;
+  ts_kernels k;
+  ts_lane *lane;
+  ts_device *device;
+  ts_model *m;
+  int64_t bytes[4] = {0};
+  make_deck(&d, &model_cases[0]);
+  ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
+  for (int n = 1; n <= 3; n++) {
+    const ts_device_options o = {.serial = true, .n_threads = n};
+    const ts_model_spec spec = {.config = &d.c,
+                                .n_features = MF,
+                                .dim = d.tables[0].dim,
+                                .batch_max = MB,
+                                .training = true,
+                                .engine = "ref",
+                                .kernels = &k};
+    ck_assert_ok(ts_device_create(&device, "host", &o));
+    ck_assert_ok(ts_lane_create(device, &lane, "compute", TS_LANE_COMPUTE));
+    bytes[n] = -ts_mem_stat_of(TS_TAG_ACTIVATIONS, TS_SPACE_HOST).now_bytes;
+    ck_assert_ok(ts_model_find("dlrm")->create(&m, &spec, device, lane));
+    bytes[n] += ts_mem_stat_of(TS_TAG_ACTIVATIONS, TS_SPACE_HOST).now_bytes;
+    m->ops->destroy(m);
+    ts_lane_destroy(lane);
+    ts_device_destroy(device);
+  }
+  /* 4 vectors, 8 outputs of the bottom and 6 pairs in a row of 32. */
+  const int64_t each = 4 * ts_interact_work(MF + 1, d.tables[0].dim, 32);
+  ck_assert_int_eq(bytes[2] - bytes[1], each);
+  ck_assert_int_eq(bytes[3] - bytes[1], 2 * each);
+  ck_assert_int_ge(bytes[1], each + 4 * MB * 2 * 32);
+}
+END_TEST
 
 START_TEST(models_against_double) {
   if (strcmp(ts_linear_engine(engines[_i]), "none") == 0) return;
@@ -636,6 +673,7 @@ END_TEST
 static Suite *suite(void) {
   Suite *s = suite_create("models");
   TCase *t = tcase_create("models");
+  tcase_add_test(t, dlrm_has_scratch_for_each_thread);
   tcase_add_loop_test(t, models_against_double, 0, 3);
   tcase_add_test(t, models_in_bf16_against_double);
   tcase_add_test(t, no_samples_give_no_gradient);

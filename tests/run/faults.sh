@@ -73,6 +73,19 @@ for rank in 0 1; do
 done
 meets 137 'was killed in section' rename:rank0:nth2:KILL onwards
 meets 137 'was killed in section' fsync:rank0:nth6:KILL onwards
+# Through MPI-IO, on one rank, as others would wait inside HDF5: from the last
+# groups to the file's end each failing call ends the run, and a save that comes
+# through is whole.
+nth=20
+while :; do
+  TESSERA_FAULT=hdf5:rank0:nth$nth timeout -k 5 60 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/mpio" --set run.steps=1 --set checkpoint.io=mpio > "$work/out" 2> "$work/err"; code=$?
+  grep -q 'needs parallel HDF5' "$work/err" && break
+  [ $code = 0 ] && break
+  check "mpio, hdf5 call $nth: code 4, not $code" test $code = 4
+  check "mpio, hdf5 call $nth: one message" test "$(grep -c 'tessera: error' "$work/err")" = 1
+  nth=$((nth + 1))
+done
+[ $code != 0 ] || check "mpio: whole after $nth calls" sh -c "test $nth -gt 25 && '$TESSERA' inspect '$(newest mpio)' --verify > /dev/null"
 check "the run ends" train 2 run $line
 check "straight = all of this" same_bits "$(newest straight)" "$(newest run)"
 check "no temporary file stays" test -z "$(ls "$work"/run/checkpoints/.step* 2> /dev/null)"

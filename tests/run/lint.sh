@@ -24,6 +24,12 @@ layer model 'train|commands|io'
 layer train 'commands'
 # Memory is counted: no raw allocation outside base/.
 grep -nE '\b(malloc|calloc|realloc) *\(' $(find src io -name '*.c' ! -path 'src/base/*') && complain "raw allocation"
+# Public declarations say who makes the call.
+if command -v python3 > /dev/null; then
+  python3 tests/run/headers.py $(find src io cuda -name '*.h' | sort) || complain "headers that do not say Collective, Local or Enqueues"
+else
+  echo "python3 is not here: headers not checked"
+fi
 # Text.
 grep -nE '[[:space:]]+$' $code && complain "blanks at the end of a line"
 grep -nE '.{81,}' $code && complain "lines over 80 columns"
@@ -36,5 +42,5 @@ if clang-format --version 2>/dev/null | grep -q 'version 14'; then
 else
   echo "clang-format 14 is not here: format not checked"
 fi
-[ $bad = 0 ] && echo "100%: Checks: 9, Failures: 0, Errors: 0"
+[ $bad = 0 ] && echo "100%: Checks: 10, Failures: 0, Errors: 0"
 exit $bad

@@ -39,7 +39,8 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/train_stop.sh \
   tests/run/train_tasks.sh \
   tests/run/watchdog.sh
-EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py
+EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py \
+  tests/run/headers.py
 
 # Jobs under a Slurm that the script starts: minutes of waiting for its clock,
 # so not in `make check`.

@@ -173,6 +173,18 @@ START_TEST(the_choice) {
       ck_assert_int_eq(wired, c->wired);
     ts_err_clear();
   }
+  /* The first two ranks on one GPU. */
+  ts_wire_place shared[2] = {{"a", "GPU"}, {"a", "GPU"}};
+  bool together = true;
+  ck_assert_ok(
+      ts_wire_choose(&together, TS_COMM_AUTO, "nccl", true, shared, 2));
+  ck_assert(!together);
+  ck_assert_int_eq(
+      ts_wire_choose(&together, TS_COMM_NCCL, "nccl", true, shared, 2),
+      TS_ERR_DECK);
+  ck_assert_ptr_nonnull(
+      strstr(ts_err_message(), "ranks 0 and 1 share one on a"));
+  ts_err_clear();
   /* The same GPU name on another host is another GPU. */
   ts_wire_place places[2] = {{"a", "GPU"}, {"b", "GPU"}};
   bool wired = false;

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "tests/train/pipe_run.h"
+#include "train/planning.h"
 
 static const char *const kinds[] = {
     "pipeline.kind=base", "pipeline.kind=sparse_dist",
@@ -81,6 +82,32 @@ START_TEST(no_step_allocates) {
 }
 END_TEST
 
+static double other_bytes(pr_run *r, int ring, int n_stores) {
+  ts_plan_dense d;
+  r->config->data.synthetic.ring = ring;
+  r->t->n_stores = n_stores;
+  ck_assert_ok(ts_planning_dense(&d, NULL, r->t, 32, r->t->planning->stats,
+                                 r->t->n_ranks));
+  return d.other_bytes;
+}
+
+/* A ring of batches, or as many as are read ahead, at least: 32 samples of
+ * the deck's 4 numbers, 20 ids in kjt and columns (two tables are weighted),
+ * and lengths of the 6 features that have more than one id. */
+START_TEST(batches_by_hand) {
+  pr_run r;
+  pr_sets sets = {0};
+  pr_start(&r, NULL, &sets);
+  const double one = 1.25 * 32 * (16 + 2 * (20 * 8 + 3 * 4 + 6 * 4));
+  const double four = other_bytes(&r, 0, 0);
+  ck_assert_double_eq(other_bytes(&r, 4, 0), four);
+  ck_assert_double_eq_tol(other_bytes(&r, 8, 0), four + 4 * one, 1e-6);
+  ck_assert_double_eq_tol(other_bytes(&r, 0, 1), four - 3 * one, 1e-6);
+  r.t->n_stores = 0;
+  pr_stop(&r);
+}
+END_TEST
+
 static ts_flight_mem in_flight(void) {
   return ts_mem_flight_of(TS_TAG_COMM);
 }
@@ -140,6 +167,7 @@ static Suite *suite(void) {
   tcase_add_unchecked_fixture(tc, NULL, pr_close_data);
   tcase_add_test(tc, pools_count_what_grows);
   tcase_add_loop_test(tc, no_step_allocates, 0, N_KINDS * N_WAYS);
+  tcase_add_test(tc, batches_by_hand);
   suite_add_tcase(s, tc);
   return s;
 }

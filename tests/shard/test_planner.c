@@ -166,6 +166,47 @@ START_TEST(skew_counts) {
 }
 END_TEST
 
+/* 2 nodes of 2 ranks, 512 samples of 64 columns in f32: a quarter goes to the
+ * rank beside, a half to the other node; a link of 1 GB/s takes 1 ms for each
+ * 1e6 bytes, one of 2 a half. */
+START_TEST(two_nodes_by_hand) {
+  static const ts_shard_kind kinds[] = {TS_SHARD_TABLE_WISE, TS_SHARD_ROW_WISE,
+                                        TS_SHARD_TABLE_ROW_WISE};
+  static char bf16[] = "bf16";
+  const double there = 512 * 64 * 4.0, back = there / 2;
+  ts_setting x;
+  ts_cost c;
+  ts_load l;
+  setting(&x, 1, 4, 2);
+  know_ids(&x, 1);
+  x.config.sharding.comm_dtype_backward = bf16;
+  for (int use = 0; use < TS_LINK_COUNT; use++) {
+    x.topology.link[TS_REACH_NODE][use].gbytes_per_s = 2;
+    x.topology.link[TS_REACH_CROSS][use].gbytes_per_s = 1;
+  }
+  x.topology.stream_gbytes_per_s = 1e12;
+  ck_assert_ok(ts_cost_create(&c, &x.request));
+  for (int k = 0; k < 3; k++) {
+    const ts_shard s = {0, 0, k ? 2500 : 10000, 0, 64};
+    ts_cost_shard(&l, &c, 0, kinds[k], &s);
+    /* In two steps: in f32 the half within a node, then of each of its two
+     * ranks' halves a half across. */
+    const double near[] = {k < 2 ? there / 4 : there / 2,
+                           k < 2 ? back / 4 : there / 2};
+    const double far[] = {k < 2 ? there / 2 : there / 4,
+                          k < 2 ? back / 2 : back / 4};
+    ck_assert_double_eq_tol(l.sent.output, near[0] + far[0], 1e-6);
+    ck_assert_double_eq_tol(l.sent.gradient, near[1] + far[1], 1e-6);
+    ck_assert_double_eq_tol(l.sent.cross, far[0] + far[1], 1e-6);
+    ck_assert_double_eq_tol(l.time.output, near[0] / 2e6 + far[0] / 1e6, 1e-9);
+    ck_assert_double_eq_tol(l.time.gradient, near[1] / 2e6 + far[1] / 1e6,
+                            1e-9);
+  }
+  ts_cost_reset(&c);
+  settle(&x);
+}
+END_TEST
+
 START_TEST(counts_a_sample) {
   const int64_t ids[] = {0, 0, 1, 0, 1599, 0, 2, 0};
   ts_plan_stats s;
@@ -183,6 +224,30 @@ START_TEST(counts_a_sample) {
 }
 END_TEST
 
+/* "by_size" wants t0 everywhere, since it is tiny; of what `allow` leaves it
+ * takes what this order has first. */
+START_TEST(by_size_falls_back) {
+  static const char *const order[] = {
+      "table_wise", "column_wise", "table_column_wise", "table_row_wise",
+      "row_wise",   "grid",        "data_parallel"};
+  enum { N = sizeof order / sizeof *order };
+  ts_setting x;
+  setting(&x, 1, 4, 2);
+  x.tables[0].rows = 100;
+  for (int i = 0; i < N - 1; i++) {
+    for (int k = i; k < N - 1; k++) {
+      char *allow[] = {(char *)order[k], (char *)order[i]};
+      ts_plan *p = NULL;
+      x.tables[0].allow = (ts_strings){allow, 2};
+      ck_assert_ok(ts_plan_make(&p, &x.config, x.nodes));
+      ck_assert_str_eq(ts_shard_kind_name(p->tables[0].kind), order[i]);
+      ts_plan_destroy(p);
+    }
+  }
+  settle(&x);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("planner");
   TCase *tc = tcase_create("planner");
@@ -193,7 +258,9 @@ static Suite *suite(void) {
   tcase_add_test(tc, fits_only_in_parts);
   tcase_add_test(tc, fits_nowhere);
   tcase_add_test(tc, skew_counts);
+  tcase_add_test(tc, two_nodes_by_hand);
   tcase_add_test(tc, counts_a_sample);
+  tcase_add_test(tc, by_size_falls_back);
   suite_add_tcase(s, tc);
   return s;
 }

@@ -191,6 +191,32 @@ START_TEST(hits_by_sample) {
 }
 END_TEST
 
+/* Whoever makes the plan. */
+START_TEST(replicas_have_no_cache) {
+  static const char text[] = "t0 data_parallel 0:0+1000000,0+64 "
+                             "1:0+1000000,0+64";
+  ts_setting x;
+  ts_plan *p = NULL;
+  cached_tables(&x);
+  x.config.n_tables = 1;
+  x.tables[0].sharding = TS_SHARD_DATA_PARALLEL;
+  ck_assert_ok(ts_plan_parse(&p, text, &x.config));
+  for (int way = 0; way < 3; way++) {
+    ts_plan *made = NULL;
+    const ts_err err = way == 0   ? ts_plan_search(&made, NULL, &x.request)
+                       : way == 1 ? ts_plan_make(&made, &x.config, x.nodes)
+                                  : ts_plan_check(p, &x.config, x.nodes);
+    ck_assert_int_eq(err, TS_ERR_DECK);
+    ck_assert_ptr_nonnull(strstr(ts_err_message(),
+                                 "table t0: every rank has all of a "
+                                 "data_parallel table: it can't be cached"));
+    ts_err_clear();
+  }
+  ts_plan_destroy(p);
+  settle(&x);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("planner cached");
   TCase *tc = tcase_create("planner cached");
@@ -198,6 +224,7 @@ static Suite *suite(void) {
   tcase_add_test(tc, lines_of_groups);
   tcase_add_test(tc, passes_fit);
   tcase_add_test(tc, hits_by_sample);
+  tcase_add_test(tc, replicas_have_no_cache);
   suite_add_tcase(s, tc);
   return s;
 }

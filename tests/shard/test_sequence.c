@@ -190,8 +190,8 @@ START_TEST(kinds_without_sequences) {
   add(TS_SHARD_ROW_WISE, "m", 30, 8, "sgd", TS_F32);
   add(others[_i], "m", 30, 8, "sgd", TS_F32);
   snprintf(why, sizeof why,
-           "table t1: pooling = \"none\" can't be sharded %s; take "
-           "table_wise, row_wise, column_wise or data_parallel",
+           "table t1: pooling = \"none\" can't be sharded %s; it takes one of: "
+           "data_parallel, table_wise, row_wise, column_wise",
            ts_shard_kind_name(others[_i]));
   refused(&w, why);
   ct_world_stop(&w);

@@ -170,41 +170,8 @@ START_TEST(wrong_lengths) {
 }
 END_TEST
 
-/* The kernel says so where lengths don't add up. */
-START_TEST(lengths_of_all_forms) {
-  static const uint8_t bytes[] = {1, 2, 0};
-  static const int32_t ints[] = {1, 2, 0}, ids[4] = {0};
-  int64_t offsets[4], at[3];
-  int32_t rows[4];
-  ts_kernels host;
-  test_kernels(&host, 0);
-  for (int form = 0; form < 3; form++)
-    for (int n = 2; n <= 4; n++) {
-      const ts_unpack_part p = {.lengths = form == TS_FORM_BYTES
-                                               ? (const void *)bytes
-                                               : (const void *)ints,
-                                .form = form,
-                                .ids = ids,
-                                .id_bytes = 4,
-                                .n_bags = 3,
-                                .n_ids = n,
-                                .n_listed = n};
-      const ts_unpack_args a = {.parts = &p,
-                                .n_parts = 1,
-                                .n_bags = 3,
-                                .n_ids = n,
-                                .offsets = offsets,
-                                .at = at,
-                                .rows = rows};
-      ck_assert_int_eq(host.unpack(&a), n == 3 ? TS_OK : TS_ERR_COMM);
-      ts_err_clear();
-    }
-}
-END_TEST
-
 static Suite *suite(void) {
-  const TTest *const tests[] = {long_batch, wrong_lengths,
-                                lengths_of_all_forms};
+  const TTest *const tests[] = {long_batch, wrong_lengths};
   return test_suite("unpack", tests, TEST_COUNT(tests));
 }
 TS_TEST_MAIN(suite)

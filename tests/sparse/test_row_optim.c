@@ -4,6 +4,7 @@
  * seconds: 400 */
 #include <omp.h>
 
+#include "base/kinds.h"
 #include "sparse/row_optim.h"
 #include "tests/support/optim_config.h"
 #include "tests/support/sparse_util.h"
@@ -313,7 +314,7 @@ END_TEST
 START_TEST(defaults) {
   for (int i = 0; i < TEST_COUNT(kinds); i++) {
     ts_optim_config c = settings(kinds[i]);
-    ck_assert_ptr_nonnull(strstr(ts_row_optim_kinds(), kinds[i]));
+    ck_assert_ptr_nonnull(strstr(TS_LISTED(TS_ROW_OPTIMS), kinds[i]));
     ck_assert_int_eq(ts_row_optim_check(&c, "items"), TS_OK);
     ck_assert_double_eq(c.lr, 0.01);
     ck_assert_double_eq(c.weight_decay, 0);

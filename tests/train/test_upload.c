@@ -158,6 +158,18 @@ END_TEST
 
 /* ---- several ------------------------------------------------------------- */
 
+/* Sample by sample as in ALL. */
+static void check_part(const ts_batch *part, const ts_batch *all) {
+  const int32_t from = (int32_t)(part->first - all->first);
+  const size_t row = (size_t)all->n_dense * sizeof(float);
+  for (int32_t b = 0; b < part->n; b++) {
+    ck_assert_float_eq(part->labels[b], all->labels[from + b]);
+    ck_assert_float_eq(part->weights[b], all->weights[from + b]);
+    ck_assert_mem_eq(part->dense + b * all->n_dense,
+                     all->dense + (from + b) * all->n_dense, row);
+  }
+}
+
 /* Micro-batches see the one copy, each its own part. */
 START_TEST(parts_share) {
   fixture f;
@@ -184,6 +196,7 @@ START_TEST(parts_share) {
     const ts_batch *part = ts_micro_batch(micro[k]);
     const char *at = (const char *)part->labels - (uintptr_t)b->arena;
     ck_assert_int_eq(part->labels - b->labels, k * GLOBAL / 3);
+    check_part(part, b);
     check_copy(&f, u[k], part, want);
     check_seen(&f, u[k], part->labels, want + (uintptr_t)at,
                (size_t)part->n * 4);

@@ -1,0 +1,85 @@
+/* kinds.h - the lists of what a deck can name: sharding types, row optimizers,
+ * models, pipelines, data formats, and how dense parameters are trained.
+ *
+ * A line here and a file of its own add one (doc/extending.md).  The tables
+ * that look a name up (shard/sharding.c, sparse/row_optim.c, model/model.c,
+ * train/pipeline.c, io/source.c, dense/optim.c, dense/parallel.c), the values
+ * that the deck takes, `tessera help deck` and the lists in messages are all
+ * made of these. */
+#ifndef TS_BASE_KINDS_H
+#define TS_BASE_KINDS_H
+
+/* TS_SHARD_ID, and ts_sharding_name in a file of src/shard/. */
+#define TS_SHARDINGS(X)                                                        \
+  X(DATA_PARALLEL, data_parallel)                                              \
+  X(TABLE_WISE, table_wise)                                                    \
+  X(ROW_WISE, row_wise)                                                        \
+  X(COLUMN_WISE, column_wise)                                                  \
+  X(TABLE_ROW_WISE, table_row_wise)                                            \
+  X(TABLE_COLUMN_WISE, table_column_wise)                                      \
+  X(GRID, grid)
+
+/* ts_row_optim_name in a file of src/sparse/. */
+#define TS_ROW_OPTIMS(X)                                                       \
+  X(rowwise_adagrad)                                                           \
+  X(sgd)                                                                       \
+  X(adagrad)                                                                   \
+  X(adam)                                                                      \
+  X(partial_rowwise_adam)                                                      \
+  X(lamb)                                                                      \
+  X(partial_rowwise_lamb)                                                      \
+  X(lars_sgd)                                                                  \
+  X(none)
+
+/* ts_model_name in a file of src/model/. */
+#define TS_MODELS(X)                                                           \
+  X(dlrm)                                                                      \
+  X(dcnv2)                                                                     \
+  X(deepfm)                                                                    \
+  X(sparsenn)
+
+/* ts_pipeline_name in a file of src/train/. */
+#define TS_PIPELINES(X)                                                        \
+  X(base)                                                                      \
+  X(sparse_dist)                                                               \
+  X(fused_sparse_dist)                                                         \
+  X(semi_sync)                                                                 \
+  X(prefetch)
+
+/* ts_source_name in a file of io/; data.format = "auto" takes the first whose
+ * probe knows the file. */
+#define TS_DATA_FORMATS(X)                                                     \
+  X(dataset)                                                                   \
+  X(criteo_tsv)                                                                \
+  X(csv)                                                                       \
+  X(synthetic)
+
+/* Rows of the table in dense/optim.c. */
+#define TS_DENSE_OPTIMS(X)                                                     \
+  X(sgd)                                                                       \
+  X(momentum)                                                                  \
+  X(adagrad)                                                                   \
+  X(adam)                                                                      \
+  X(adamw)                                                                     \
+  X(lamb)                                                                      \
+  X(lars)
+
+/* ts_parallel_name in a file of src/dense/: how ranks share the dense
+ * parameters. */
+#define TS_PARALLELS(X)                                                        \
+  X(ddp)                                                                       \
+  X(fully_sharded)
+
+/* The names of a list as the deck's schema has them, "a|b", and as messages
+ * do, "a, b". */
+#define TS_OR_NAME(name) "|" #name
+#define TS_COMMA_NAME(name) ", " #name
+#define TS_CHOICES(list) (&(list(TS_OR_NAME))[1])
+#define TS_LISTED(list) (&(list(TS_COMMA_NAME))[2])
+#define TS_OR_SHARDING(id, name) "|" #name
+
+#define TS_SHARD_ENUMERATOR(id, name) TS_SHARD_##id,
+enum { TS_SHARD_AUTO, TS_SHARDINGS(TS_SHARD_ENUMERATOR) TS_SHARD_COUNT };
+#undef TS_SHARD_ENUMERATOR
+
+#endif

@@ -1,0 +1,203 @@
+/* codes.c - the contract of code_rows, weigh_positions and sum_positions, bit
+ * for bit but for NaN's payloads where numbers are added.
+ * ranks: 1  fake: 1  emulated: 1
+ * seconds: 600 */
+#include "shard/view_kernels.h"
+#include "tests/support/contract.h"
+
+enum { WIDTHS = 18 };
+static const int32_t widths[WIDTHS] = {1,  2,  3,  4,  5,  7,   8,   12,  16,
+                                       20, 31, 32, 33, 64, 100, 128, 130, 260};
+
+/* Any size; where SPECIALS 1 of 64 is. */
+static float some(bool specials) {
+  return specials && !kt_below(64) ? kt_special() : kt_number(-20, 20);
+}
+
+static float *take_floats(int64_t n, int off, bool specials) {
+  float *x = kt_array(n, 4, off);
+  for (int64_t i = 0; i < n; i++) x[i] = some(specials);
+  return x;
+}
+
+/* ---- codes --------------------------------------------------------------- */
+
+static ts_err run_codes(const ts_kernels *k, const void *arg) {
+  ts_code_args a = *(const ts_code_args *)arg;
+  for (int32_t i = 0; i < a.n_pieces; i++)
+    KT_AT(a.piece[i].x), KT_AT(a.piece[i].wire);
+  return k->code_rows(&a);
+}
+
+/* Rows that int8 treats apart: zeros, denormals, the largest. */
+static void special_rows(float *x, int32_t n, int32_t step, int32_t n_cols) {
+  for (int32_t i = 0; i < n; i++)
+    for (int32_t d = 0; d < n_cols; d++) {
+      float *e = &x[(int64_t)i * step + d];
+      if (i % 16 == 3) *e = d % 2 ? 0.0f : -0.0f;
+      if (i % 16 == 5) *e *= 0x1p-140f;
+      if (i % 16 == 7) *e = ldexpf(*e, 108);
+      if (i % 16 == 9 && d == n_cols / 2) *e = 0x1.fffffep127f;
+      if (i % 16 == 11) *e = (float)(d % 255 - 127) * 0.5f; /* ties */
+    }
+}
+
+/* The caller gives it a wire. */
+static void add_code(ts_code_args *a, int32_t n, int32_t n_cols) {
+  ts_code_piece *p = &a->piece[a->n_pieces++];
+  p->n = n;
+  p->n_cols = n_cols;
+  p->step = n_cols + (n_cols % 4 ? kt_below(4) : 4 * kt_below(3));
+  p->x = take_floats((int64_t)n * p->step + 1,
+                     kt_bits() % 4 ? 0 : 4 * kt_below(4), true);
+  special_rows(p->x, n, p->step, n_cols);
+}
+
+/* Wires of bytes that encoding wrote, so that scales of int8 are likely. */
+static void fill_wire(const ts_code_args *a) {
+  float *x = malloc(4096);
+  for (int32_t k = 0; k < a->n_pieces; k++) {
+    const ts_code_piece *p = &a->piece[k];
+    const int64_t row = ts_codec_bytes(a->codec, p->n_cols);
+    for (int32_t r = 0; r < a->n_parts; r++)
+      for (int32_t i = 0; i < p->n; i++) {
+        for (int32_t d = 0; d < p->n_cols; d++) x[d] = some(i % 4 == 0);
+        ts_codec_encode(a->codec, p->wire + r * a->part_bytes + i * row, x,
+                        p->n_cols);
+      }
+  }
+  free(x);
+}
+
+/* Pieces one after the other on the wire, as sections are, in all parts. */
+static void codes(ts_codec codec, bool encode, int32_t n_parts, int off) {
+  ts_code_args a = {.codec = codec, .encode = encode, .n_parts = n_parts};
+  kt_begin();
+  for (int w = 0; w < WIDTHS; w++)
+    for (int32_t n = 0; n < 60; n += 1 + n * 3) add_code(&a, n, widths[w]);
+  while (a.n_pieces < TS_CODE_PIECES) add_code(&a, 5, 8);
+  for (int32_t k = 0; k < a.n_pieces; k++)
+    a.part_bytes += a.piece[k].n * ts_codec_bytes(codec, a.piece[k].n_cols);
+  char *wire = kt_array(a.part_bytes * n_parts, 1, off);
+  const bool any_nan = codec == TS_CODEC_INT8 || n_parts > 1;
+  if (any_nan) kt_compare(wire, KT_ANY_NAN);
+  for (int32_t k = 0; k < a.n_pieces; k++) {
+    a.piece[k].wire = wire;
+    wire += a.piece[k].n * ts_codec_bytes(codec, a.piece[k].n_cols);
+    if (any_nan) kt_compare(a.piece[k].x, KT_ANY_NAN);
+  }
+  if (!encode) fill_wire(&a);
+  kt_check(run_codes, &a);
+}
+
+START_TEST(codecs) {
+  for (int codec = TS_CODEC_BF16; codec <= TS_CODEC_INT8; codec++) {
+    const int border = codec == TS_CODEC_INT8 ? 4 : 2;
+    for (int off = 0; off <= border; off += border) {
+      codes((ts_codec)codec, true, 1, off);
+      codes((ts_codec)codec, false, 1, off);
+      codes((ts_codec)codec, false, 3, off);
+    }
+  }
+}
+END_TEST
+
+/* Every word of 16 bits, NaN's payloads, too. */
+START_TEST(all_words) {
+  for (int codec = TS_CODEC_BF16; codec <= TS_CODEC_F16; codec++)
+    for (int32_t n_cols = 127; n_cols <= 128; n_cols++) {
+      ts_code_args a = {.codec = (ts_codec)codec, .n_parts = 1};
+      kt_begin();
+      add_code(&a, 65536 / n_cols + 1, n_cols);
+      uint16_t *wire = kt_array(70000, 2, 0);
+      for (int i = 0; i < 70000; i++) wire[i] = (uint16_t)i;
+      a.piece[0].wire = (char *)wire;
+      kt_check(run_codes, &a);
+    }
+}
+END_TEST
+
+/* ---- positions ----------------------------------------------------------- */
+
+typedef struct positions_case {
+  ts_position_args a;
+  bool sums;
+} positions_case;
+
+static ts_err run_positions(const ts_kernels *k, const void *arg) {
+  positions_case c = *(const positions_case *)arg;
+  for (int32_t i = 0; i < c.a.n_slots; i++) {
+    ts_position_slot *s = &c.a.slot[i];
+    KT_AT(s->offsets), KT_AT(s->positions), KT_AT(s->value);
+    KT_AT(s->weight), KT_AT(s->sum);
+  }
+  return c.sums ? k->sum_positions(&c.a) : k->weigh_positions(&c.a);
+}
+
+/* N_BAGS bags of up to LONGEST ids; SPLIT: every third id or so is here. */
+static void add_slot(positions_case *c, int32_t n, int32_t n_bags,
+                     int32_t longest, bool split, bool same) {
+  ts_position_args *a = &c->a;
+  ts_position_slot *s = &a->slot[a->n_slots++];
+  int64_t *offsets = kt_array(n_bags + 1, 8, 0), at = 3; /* ids of others */
+  uint16_t *p = kt_array((int64_t)n_bags * longest + 3, 2, 2);
+  for (int32_t b = 0; b < n_bags; b++) {
+    const int32_t length = b == 1 ? longest : kt_below(longest + 1);
+    offsets[b] = at;
+    for (int32_t k = 0; k < length; k++)
+      if (!split || kt_bits() % 3 == 0)
+        p[at++] = (uint16_t)(k < 65535 ? k : 65535);
+  }
+  offsets[n_bags] = at;
+  if (at > a->most_ids) a->most_ids = at;
+  *s = (ts_position_slot){.offsets = offsets,
+                          .n_bags = n_bags,
+                          .positions = p,
+                          .value = take_floats(at + 1, 4, false),
+                          .weight = take_floats(n, 0, true),
+                          .sum = kt_array(n, 8, 0),
+                          .n = n};
+  for (int32_t i = 0; i < n; i++) s->sum[i] = (double)some(false);
+  if (same) s->sum = s[-1].sum;
+}
+
+/* First weights, then sums. */
+START_TEST(by_position) {
+  static const int32_t ns[] = {1, 2, 31, 32, 33, 34, 65, 100};
+  for (int i = 0; i < 8; i++) {
+    positions_case c = {.sums = _i};
+    kt_begin();
+    add_slot(&c, ns[i], 300, 40, false, false);
+    add_slot(&c, ns[i], 128, 90, true, true);
+    add_slot(&c, ns[7 - i], 129, 3, false, false);
+    add_slot(&c, 50, 0, 5, false, false);
+    add_slot(&c, 50, 5, 0, false, false);
+    kt_check(run_positions, &c);
+  }
+}
+END_TEST
+
+/* Thousands of ids at the last place; the last of all places. */
+START_TEST(last_places) {
+  positions_case c = {.sums = true};
+  add_slot(&c, 7, 3, 5000, false, false);
+  kt_check(run_positions, &c);
+  c.a = (ts_position_args){0};
+  kt_begin();
+  add_slot(&c, 65536, 2, 65540, false, false);
+  ((uint16_t *)(uintptr_t)c.a.slot[0].positions)[4] = 65535;
+  kt_check(run_positions, &c);
+}
+END_TEST
+
+/* As many slots as there may be, some with the sum of the one before. */
+START_TEST(many_slots) {
+  positions_case c = {.sums = _i};
+  while (c.a.n_slots < TS_POSITION_SLOTS)
+    add_slot(&c, 9, 10, 12, false, c.a.n_slots % 3 == 2);
+  kt_check(run_positions, &c);
+}
+END_TEST
+
+KT_MAIN("code_rows weigh_positions sum_positions", {codecs, 0}, {all_words, 0},
+        {by_position, 2}, {last_places, 0}, {many_slots, 2})

@@ -1,0 +1,391 @@
+/* lookup.c - the contract of the pooled lookup and of its gradient by the ids'
+ * weights, bit for bit; the oracle against sums in double, and in f32 in the
+ * order of the bag; how a GPU's launches are cut.
+ * ranks: 1  fake: 1  emulated: 1
+ * seconds: 500 */
+#include "cuda/sparse/lookup_plan.h"
+#include "tests/support/contract.h"
+
+/* How bags look. */
+typedef enum {
+  MIXED,
+  SINGLE,
+  LONG,
+  EMPTY,
+  MANY_FEATURES,
+  SHAPES,
+  FEATURES_240, /* by value */
+  FEATURES_241, /* put into device memory, as are more */
+  FEATURES_1000,
+  FEATURES_5000
+} shape;
+
+static int32_t features_of(shape s) {
+  static const int32_t most[] = {240, 241, 1000, 5000};
+  return s >= FEATURES_240    ? most[s - FEATURES_240]
+         : s == MANY_FEATURES ? 517
+                              : 4;
+}
+
+/* Features on two tables, one of them without bags; outputs lie apart, in
+ * another order, on borders of 16 bytes or not. */
+enum { ROWS = 60, MOST = 5000 };
+typedef struct lookup_case {
+  ts_lookup_args a, split; /* split: where memory is apart, with lines */
+  bool grads;
+  const float *grad;
+  float *grad_out;
+} lookup_case;
+
+static int64_t starts[MOST + 1], base[MOST];
+static int64_t n_bags, n_ids;
+
+static int64_t bags_of(shape s, int32_t f) {
+  if (features_of(s) > 4) return f % 7 == 3 ? 0 : 1 + f % 2;
+  return f == 1 ? 0 : s == LONG ? 3 : 23 + 4 * f;
+}
+
+static int64_t ids_of(shape s, int64_t bag) {
+  switch (s) {
+  case SINGLE:
+    return 1;
+  case LONG:
+    return bag % 3 == 1 ? 0 : 120 + kt_below(40);
+  case EMPTY:
+    return 0;
+  default:
+    return bag % 4 == 0 ? 0 : kt_below(12);
+  }
+}
+
+static void make_bags(lookup_case *c, shape s, int32_t dim) {
+  const int32_t n = c->a.n_features = features_of(s);
+  const int64_t apart = dim + (dim % 8 == 4 ? 3 : 4);
+  for (int32_t f = 0; f < n; f++) {
+    starts[f + 1] = starts[f] + bags_of(s, f);
+    base[f] = f % 7 == 2 || f % 7 == 5 ? ROWS : 0;
+  }
+  n_bags = starts[n];
+  int64_t *offsets = kt_zeros(n_bags + 1, 8), *at = kt_array(n_bags, 8, 0);
+  for (int64_t b = 0; b < n_bags; b++) {
+    offsets[b + 1] = offsets[b] + ids_of(s, b);
+    at[b] = 4 + (n_bags - 1 - b) * apart;
+  }
+  n_ids = offsets[n_bags];
+  float *grad = kt_array(4 + n_bags * apart, 4, 0);
+  test_floats(grad, 4 + n_bags * apart, 11);
+  c->a.out = kt_array(4 + n_bags * apart, 4, 0);
+  c->a.offsets = offsets;
+  c->a.at = at;
+  c->a.bag_start = starts;
+  c->a.row_base = base;
+  c->grad = grad;
+  c->grad_out = kt_array(n_ids, 4, 0);
+}
+
+/* The table begins OFF bytes behind a border. */
+static void make(lookup_case *c, shape s, int32_t dim, ts_dtype t, int mode,
+                 int off) {
+  kt_begin();
+  memset(c, 0, sizeof *c);
+  make_bags(c, s, dim);
+  int32_t *rows = kt_array(n_ids, 4, 0);
+  float *weights = kt_array(n_ids, 4, 0);
+  float *wide = test_alloc(2 * ROWS * dim, sizeof *wide);
+  void *table = kt_array(2 * ROWS * dim, ts_dtype_bytes(t), off);
+  for (int64_t i = 0; i < n_ids; i++) rows[i] = kt_below(ROWS);
+  test_floats(weights, n_ids, 5);
+  test_floats(wide, 2 * ROWS * dim, 7);
+  for (int32_t d = 0; d < dim; d++) wide[d] *= 1e-6f; /* f16: subnormal */
+  wide[dim] = -0.0f;
+  ts_from_f32(table, wide, t, 2 * ROWS * dim);
+  free(wide);
+  c->a.weight = table;
+  c->a.dtype = t;
+  c->a.dim = dim;
+  c->a.rows = rows;
+  c->a.weights = mode & 1 ? weights : NULL;
+  c->a.mean = mode & 2;
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+/* One launch for any number of features; more than there is room for are put
+ * into device memory first: bags, then bases. */
+static void check_launches(const ts_lookup_args *a, int64_t all, int64_t puts) {
+  const int64_t n = a->n_features, most = 32000 / 8;
+  const bool some = n > 0 && a->bag_start[n] > 0;
+  const int64_t n_puts = kt_launches("ts_put_kernel") - puts;
+  if (all < 0) return;
+  ck_assert_int_eq(kt_launches(NULL) - all - n_puts, some);
+  ck_assert_int_eq(n_puts, some && n > TS_LOOKUP_FEATURES
+                               ? ts_ceil_div(n + 1, most) + ts_ceil_div(n, most)
+                               : 0);
+}
+
+static ts_err run(const ts_kernels *k, const void *arg) {
+  const lookup_case *c = arg;
+  ts_lookup_args a = c->split.lines && kt_apart() ? c->split : c->a;
+  KT_AT(a.out), KT_AT(a.at), KT_AT(a.weight), KT_AT(a.offsets), KT_AT(a.rows);
+  KT_AT(a.weights), KT_AT(a.lines);
+  const ts_weight_grad_args g = {&a, kt_at(c->grad_out), kt_at(c->grad)};
+  const int64_t all = kt_launches(NULL), puts = kt_launches("ts_put_kernel");
+  const ts_err err = c->grads ? k->weight_grad(&g) : k->lookup(&a);
+  check_launches(&a, all, puts);
+  return err;
+}
+
+static double row_at(const ts_lookup_args *a, int32_t f, int64_t i, int32_t d) {
+  return test_get(a->weight, a->dtype,
+                  (a->row_base[f] + a->rows[i]) * a->dim + d);
+}
+
+/* The oracle's sum is that in f32 in the order of the bag: the bits that are
+ * promised; and near to that in double. */
+static void true_sum(const ts_lookup_args *a, int32_t f, int64_t b, int32_t d) {
+  const int64_t from = a->offsets[b], to = a->offsets[b + 1];
+  const float got = ((const float *)kt_ref(a->out))[a->at[b] + d];
+  volatile float sum = 0, part;
+  double want = 0;
+  for (int64_t i = from; i < to; i++) {
+    part = (float)row_at(a, f, i, d);
+    if (a->weights) part *= a->weights[i];
+    sum += part;
+    want += (a->weights ? a->weights[i] : 1.0) * row_at(a, f, i, d);
+  }
+  if (a->mean && to > from) {
+    sum *= 1.0f / (float)(to - from);
+    want /= (double)(to - from);
+  }
+  ck_assert_float_eq(got, sum);
+  ck_assert_double_le(fabs(got - want), to - from > 12 ? 1e-4 : 4e-6);
+}
+
+static void true_grad(const lookup_case *c, int32_t f, int64_t b, int64_t i) {
+  const ts_lookup_args *a = &c->a;
+  const double m = a->mean ? (double)(a->offsets[b + 1] - a->offsets[b]) : 1;
+  double sum = 0, size = 0;
+  for (int32_t d = 0; d < a->dim; d++) {
+    const double part = (double)c->grad[a->at[b] + d] * row_at(a, f, i, d);
+    sum += part / m;
+    size += fabs(part) / m;
+  }
+  const double got = ((const float *)kt_ref(c->grad_out))[i];
+  ck_assert_double_le(fabs(got - sum), 1e-6 * size);
+}
+
+static void check(lookup_case *c, bool weight_grad) {
+  const ts_lookup_args *a = &c->a;
+  c->grads = weight_grad;
+  kt_check(run, c);
+  for (int32_t f = 0; f < a->n_features; f++)
+    for (int64_t b = starts[f]; b < starts[f + 1]; b++)
+      if (weight_grad)
+        for (int64_t i = a->offsets[b]; i < a->offsets[b + 1]; i++)
+          true_grad(c, f, b, i);
+      else
+        for (int32_t d = 0; d < a->dim; d++) true_sum(a, f, b, d);
+}
+
+static void check_both(shape s, int32_t dim, ts_dtype t, int mode, int off) {
+  lookup_case c;
+  make(&c, s, dim, t, mode, off);
+  check(&c, false);
+  if (!(mode & 1)) check(&c, true);
+}
+
+/* ---- cases --------------------------------------------------------------- */
+
+static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F16};
+enum { DIMS = 20 };
+static const int32_t dims[DIMS] = {1,   3,   4,   8,   15,  16, 17,
+                                   20,  24,  32,  48,  64,  96, 100,
+                                   128, 200, 256, 260, 512, 520};
+
+START_TEST(all_shapes) {
+  for (int t = 0; t < TEST_COUNT(types); t++)
+    for (int mode = 0; mode < 8; mode++)
+      check_both(mode & 4 ? SINGLE : MIXED, dims[_i], types[t], mode, 0);
+}
+END_TEST
+
+/* Every other kind of bag, with each number of lanes and size of vector. */
+START_TEST(all_bags) {
+  static const int32_t some[] = {1, 16, 36, 52, 64, 128};
+  for (int i = 0; i < TEST_COUNT(some); i++)
+    for (int t = 0; t < TEST_COUNT(types); t++)
+      for (shape s = SINGLE; s < SHAPES; s++)
+        check_both(s, some[i], types[t],
+                   (i + t + (int)s) % 2 + 2 * ((i + t) % 3 == 0), 0);
+}
+END_TEST
+
+/* Around the most that go by value, and more than one put takes along. */
+START_TEST(many_features) {
+  for (shape s = FEATURES_240; s <= FEATURES_5000; s++) {
+    check_both(s, 8, types[s % 3], s % 2, 0);
+    check_both(s, 36, types[(s + 1) % 3], !(s % 2) + 2, 0);
+  }
+}
+END_TEST
+
+/* A table that doesn't begin on a vector's border is read by element. */
+START_TEST(table_off_borders) {
+  for (int t = 0; t < TEST_COUNT(types); t++)
+    check_both(MIXED, 64, types[t], 0, (int)ts_dtype_bytes(types[t]));
+}
+END_TEST
+
+/* The second half of the rows lies elsewhere, OFF elements from a border: the
+ * same bits. */
+static void check_lines(int32_t dim, ts_dtype t, bool weighted, int off) {
+  lookup_case c;
+  const size_t size = ts_dtype_bytes(t), half = (size_t)(ROWS * dim) * size;
+  make(&c, MIXED, dim, t, weighted, 0);
+  char *lines = kt_array(ROWS * dim, size, off * (int)size);
+  const char *all = c.a.weight;
+  int32_t *rows = (int32_t *)(uintptr_t)c.a.rows;
+  memcpy(lines, all + half, half);
+  for (int32_t f = 0; f < c.a.n_features; f++) base[f] = 0;
+  for (int64_t i = 0; i < n_ids; i++) rows[i] = rows[i] * 7 % (2 * ROWS);
+  c.split = c.a;
+  c.split.weight = kt_copy(all, ROWS * dim, size);
+  c.split.lines = lines;
+  c.split.first_line = ROWS;
+  check(&c, !weighted);
+}
+
+START_TEST(lines) {
+  static const int32_t some[] = {3, 20, 64, 128};
+  for (int i = 0; i < TEST_COUNT(some); i++)
+    for (int t = 0; t < TEST_COUNT(types); t++)
+      for (int mode = 0; mode < 4; mode++)
+        check_lines(some[i], types[t], mode & 1, mode / 2);
+}
+END_TEST
+
+/* No ids: zeros.  No bags, no features: nothing is launched, nothing is
+ * written. */
+START_TEST(nothing) {
+  lookup_case c;
+  check_both(EMPTY, 40, TS_BF16, 3, 0);
+  check_both(EMPTY, 16, TS_F32, 0, 0);
+  make(&c, MIXED, 32, TS_F32, 0, 0);
+  memset(starts, 0, 5 * sizeof *starts);
+  for (int n = 4; n >= 0; n -= 4) {
+    c.a.n_features = n;
+    check(&c, false);
+    check(&c, true);
+    ck_assert_mem_eq(kt_ref(c.a.out), c.a.out, 4 + (size_t)n_bags * 36);
+  }
+}
+END_TEST
+
+/* An id's bag of one is a copy of the row. */
+START_TEST(single_is_copy) {
+  lookup_case c;
+  make(&c, SINGLE, 64, TS_F32, 0, 0);
+  check(&c, false);
+  for (int64_t b = 0; b < starts[1]; b++)
+    ck_assert_mem_eq((float *)kt_ref(c.a.out) + c.a.at[b],
+                     (const float *)c.a.weight + c.a.rows[b] * 64, 64 * 4);
+}
+END_TEST
+
+/* Infinities and subnormals of 16-bit tables arrive as they are. */
+START_TEST(special_values) {
+  static const uint16_t all[] = {0x7c00, 0xfc00, 0x0001, 0x83ff, 0x8000};
+  lookup_case c;
+  make(&c, SINGLE, 32, TS_F16, 0, 0);
+  uint16_t *table = (uint16_t *)(uintptr_t)c.a.weight;
+  for (int i = 0; i < 2 * ROWS * 32; i++) table[i] = all[i % TEST_COUNT(all)];
+  kt_check(run, &c);
+  for (int64_t b = 0; b < starts[1]; b++)
+    for (int d = 0; d < 32; d++)
+      ck_assert_float_eq(((float *)kt_ref(c.a.out))[c.a.at[b] + d],
+                         (float)row_at(&c.a, 0, b, d));
+}
+END_TEST
+
+/* ---- the plan ------------------------------------------------------------ */
+
+static const ts_lookup_machine h200 = {132, TS_GRID_X_MAX};
+
+typedef struct plan_case {
+  ts_dtype t;
+  int32_t dim;
+  int vector, lanes;
+  int32_t chunks;
+} plan_case;
+
+START_TEST(plan_of_rows) {
+  static const plan_case cases[] = {{TS_F32, 1, 1, 4, 1},
+                                    {TS_F32, 3, 1, 4, 1},
+                                    {TS_F32, 4, 4, 4, 1},
+                                    {TS_F32, 16, 4, 4, 1},
+                                    {TS_F32, 20, 4, 8, 1},
+                                    {TS_F32, 32, 4, 8, 1},
+                                    {TS_F32, 33, 1, 32, 2},
+                                    {TS_F32, 64, 4, 16, 1},
+                                    {TS_F32, 100, 4, 32, 1},
+                                    {TS_F32, 128, 4, 32, 1},
+                                    {TS_F32, 1000, 4, 32, 8},
+                                    {TS_BF16, 1, 1, 4, 1},
+                                    {TS_BF16, 4, 4, 8, 1},
+                                    {TS_BF16, 8, 8, 4, 1},
+                                    {TS_BF16, 36, 4, 32, 1},
+                                    {TS_F16, 100, 4, 32, 1},
+                                    {TS_F16, 128, 8, 16, 1},
+                                    {TS_BF16, 256, 8, 32, 1},
+                                    {TS_F16, 1000, 8, 32, 4},
+                                    {TS_BF16, 130, 1, 32, 5},
+                                    {TS_F32, INT32_MAX, 1, 32, 67108864}};
+  for (int i = 0; i < TEST_COUNT(cases); i++) {
+    const plan_case *c = &cases[i];
+    const ts_lookup_plan p = ts_lookup_plan_of(c->t, c->dim, NULL, 1000, &h200);
+    ck_assert_int_eq(p.vector, c->vector);
+    ck_assert_int_eq(p.lanes, c->lanes);
+    ck_assert_int_eq(p.chunks, c->chunks);
+  }
+  /* Rows off the borders of vectors. */
+  char *p = (char *)(uintptr_t)4096;
+  ck_assert_int_eq(ts_lookup_vector(TS_F32, 64, p), 4);
+  ck_assert_int_eq(ts_lookup_vector(TS_F32, 64, p + 8), 1);
+  ck_assert_int_eq(ts_lookup_vector(TS_BF16, 64, p + 8), 4);
+  ck_assert_int_eq(ts_lookup_vector(TS_BF16, 64, p + 4), 1);
+}
+END_TEST
+
+/* All bags have a place, no grid is larger than CUDA's; few bags make short
+ * runs, many long ones. */
+START_TEST(plan_of_bags) {
+  static const int64_t bags[] = {0,         1,          2,
+                                 1000,      65536,      INT64_C(1) << 20,
+                                 100000000, 3000000000, INT64_C(1) << 40};
+  static const int32_t some[] = {1, 32, 128, 1000};
+  int last = 0;
+  for (int i = 0; i < TEST_COUNT(bags); i++)
+    for (int d = 0; d < TEST_COUNT(some); d++) {
+      const ts_lookup_plan p =
+          ts_lookup_plan_of(TS_F32, some[d], NULL, bags[i], &h200);
+      const int64_t places =
+          p.items / p.chunks * p.run * (TS_LOOKUP_THREADS / p.lanes);
+      ck_assert(places >= bags[i] && p.items >= 0);
+      ck_assert(p.blocks >= 1 && p.blocks <= TS_GRID_X_MAX);
+      ck_assert(p.blocks == p.items || p.blocks == TS_GRID_X_MAX || !p.items);
+      ck_assert(p.run <= p.lanes);
+      if (d != 2) continue;
+      ck_assert_int_ge(p.run, last);
+      last = p.run;
+    }
+  ck_assert_int_eq(ts_lookup_plan_of(TS_F32, 128, NULL, 4096, &h200).run, 1);
+  ck_assert_int_eq(last, TS_LOOKUP_RUN_MAX);
+  ck_assert_int_eq(
+      ts_weight_grad_plan_of(TS_F32, 128, NULL, bags[8], &h200).run, 32);
+}
+END_TEST
+
+KT_MAIN("lookup weight_grad", {all_shapes, DIMS}, {all_bags, 0},
+        {many_features, 0}, {table_off_borders, 0}, {lines, 0}, {nothing, 0},
+        {single_is_copy, 0}, {special_values, 0}, {plan_of_rows, 0},
+        {plan_of_bags, 0})

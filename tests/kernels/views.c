@@ -1,0 +1,192 @@
+/* views.c - the contract of copy_rows, sum_rows, scale_rows, narrow and put,
+ * bit for bit but for NaN's payloads where numbers are added.
+ * ranks: 1  fake: 1  emulated: 1
+ * seconds: 600 */
+#include "shard/view_kernels.h"
+#include "tests/support/contract.h"
+
+enum { WIDTHS = 18 };
+static const int32_t widths[WIDTHS] = {1,  2,  3,  4,  5,  7,   8,   12,  16,
+                                       20, 31, 32, 33, 64, 100, 128, 130, 260};
+
+/* Any size; 1 of 64 special. */
+static void *take_floats(int64_t n, int off) {
+  float *x = kt_array(n, 4, off);
+  for (int64_t i = 0; i < n; i++)
+    x[i] = kt_below(64) ? kt_number(-20, 20) : kt_special();
+  return x;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+typedef struct rows_case {
+  ts_row_args a;
+  bool sums;
+} rows_case;
+
+static ts_err run_rows(const ts_kernels *k, const void *arg) {
+  rows_case c = *(const rows_case *)arg;
+  for (int32_t i = 0; i < c.a.n_pieces; i++) {
+    ts_row_piece *p = &c.a.piece[i];
+    KT_AT(p->to), KT_AT(p->from), KT_AT(p->index);
+    KT_AT(p->member_start), KT_AT(p->member);
+  }
+  return c.sums ? k->sum_rows(&c.a) : k->copy_rows(&c.a);
+}
+
+/* N rows with numbers below N_BAGS, and who has each number. */
+static void add_index(ts_row_piece *p, int32_t n_bags) {
+  int32_t *x = kt_array(p->n, 4, 0), *start = kt_array(n_bags + 1, 4, 0);
+  int32_t *member = kt_array(p->n, 4, 4), at = 0;
+  for (int32_t i = 0; i < p->n; i++)
+    x[i] = kt_bits() % 4 ? kt_below(n_bags) : 0; /* one that many have */
+  for (int32_t j = 0; j < n_bags; j++) {
+    start[j] = at;
+    for (int32_t i = 0; i < p->n; i++)
+      if (x[i] == j) member[at++] = i;
+  }
+  start[n_bags] = at;
+  p->index = x;
+  p->member_start = start;
+  p->member = member;
+}
+
+/* PART of three, or -1: all bags.  Sides with gaps lie among others. */
+static void add_rows(rows_case *c, int32_t n, int32_t n_bags, int32_t n_cols,
+                     int part, bool indexed) {
+  ts_row_piece *p = &c->a.piece[c->a.n_pieces++];
+  const int32_t seen = n_cols + (kt_bits() % 2 ? 4 * kt_below(3) : kt_below(9));
+  const int32_t step = kt_bits() % 2 ? n_cols : n_cols + 4 + kt_below(2);
+  p->n = n;
+  p->n_cols = n_cols;
+  if (indexed) add_index(p, n_bags);
+  p->first = part < 0 ? 0 : part * n_bags / 3;
+  p->count = (part < 0 ? n_bags : (part + 1) * n_bags / 3) - p->first;
+  float *a = take_floats((int64_t)n * seen + 1, 4 * kt_below(3));
+  float *b = take_floats((int64_t)p->count * step + 1, kt_bits() % 2 ? 0 : 4);
+  p->to = c->sums ? b : a;
+  p->from = c->sums ? a : b;
+  p->to_step = c->sums ? step : seen;
+  p->from_step = c->sums ? seen : step;
+  if (c->sums) kt_compare(p->to, KT_ANY_NAN);
+}
+
+/* First copies, then sums. */
+START_TEST(rows) {
+  static const int32_t ns[] = {0, 1, 9, 70, 300};
+  for (int w = 0; w < WIDTHS; w++) {
+    rows_case c = {.sums = _i};
+    kt_begin();
+    for (int k = 0; k < 5; k++)
+      for (int part = -1; part < 3; part++) {
+        const int32_t n_bags = ns[k] ? 1 + ns[k] / (1 + kt_below(4)) : 0;
+        if (ns[k] || part < 0)
+          add_rows(&c, ns[k], n_bags, widths[w], part, ns[k]);
+        if (ns[k] && part < 0 && !c.sums)
+          add_rows(&c, ns[k], ns[k], widths[w], -1, false);
+      }
+    kt_check(run_rows, &c);
+  }
+}
+END_TEST
+
+/* As many pieces as there may be, of all widths. */
+START_TEST(as_many_as_there_may_be) {
+  rows_case c = {.sums = _i};
+  while (c.a.n_pieces < TS_ROW_PIECES)
+    add_rows(&c, 20 + kt_below(40), 12, widths[kt_below(WIDTHS)], -1, true);
+  kt_check(run_rows, &c);
+}
+END_TEST
+
+/* More rows than a small GPU has threads. */
+START_TEST(long_rows) {
+  rows_case c = {.sums = _i};
+  add_rows(&c, 3000, 700, 260, -1, true);
+  add_rows(&c, 3000, 2900, 33, 1, true);
+  kt_check(run_rows, &c);
+}
+END_TEST
+
+static ts_err run_scales(const ts_kernels *k, const void *arg) {
+  ts_scale_args a = *(const ts_scale_args *)arg;
+  for (int32_t i = 0; i < a.n_pieces; i++)
+    KT_AT(a.piece[i].x), KT_AT(a.piece[i].by);
+  return k->scale_rows(&a);
+}
+
+START_TEST(scales) {
+  static ts_scale_args a;
+  a.n_pieces = 0;
+  for (int i = 0; i < TS_SCALE_PIECES; i++) {
+    ts_scale_piece *p = &a.piece[a.n_pieces++];
+    p->n = !i ? 2500 : i % 10 ? kt_below(70) : 0;
+    p->n_cols = widths[i % WIDTHS];
+    p->step = p->n_cols + 4 * kt_below(2) + (i % 5 == 0);
+    p->x = take_floats(p->n * p->step + 1, 4 * (i % 3 == 0));
+    p->by = take_floats(p->n + 1, 4 * kt_below(4));
+    kt_compare(p->x, KT_ANY_NAN);
+  }
+  kt_check(run_scales, &a);
+}
+END_TEST
+
+/* ---- the rest ------------------------------------------------------------ */
+
+typedef struct narrow_case {
+  float *dst;
+  const double *src;
+  int64_t n;
+} narrow_case;
+
+static ts_err run_narrow(const ts_kernels *k, const void *arg) {
+  const narrow_case *c = arg;
+  return k->narrow(kt_at(c->dst), kt_at(c->src), c->n);
+}
+
+START_TEST(narrows) {
+  static const int64_t sizes[] = {3000, 0, 1, 40000};
+  for (int i = 0; i < TEST_COUNT(sizes); i++) {
+    kt_begin();
+    double *src = kt_array(sizes[i], 8, 0); /* any bits at all */
+    const narrow_case c = {kt_array(sizes[i], 4, 4), src, sizes[i]};
+    kt_compare(c.dst, KT_ANY_NAN);
+    for (int64_t k = 0; k < sizes[i]; k += 2)
+      src[k] = (double)(kt_below(64) ? kt_number(-20, 20) : kt_special()) *
+               0x1.0000011p0;
+    kt_check(run_narrow, &c);
+  }
+}
+END_TEST
+
+typedef struct put_case {
+  char *dst;
+  size_t bytes;
+} put_case;
+
+/* What was put stays, whatever its source becomes. */
+static ts_err run_put(const ts_kernels *k, const void *arg) {
+  const put_case *c = arg;
+  char own[9001];
+  for (size_t i = 0; i < c->bytes; i++) own[i] = (char)(i * 7 + c->bytes);
+  const ts_err err = k->put((char *)kt_at(c->dst) + 5, own, c->bytes);
+  memset(own, 0, c->bytes);
+  return err;
+}
+
+START_TEST(small_puts) {
+  static const size_t sizes[] = {0, 1, 3, 3999, 4000, 4001, 9001};
+  for (int i = 0; i < TEST_COUNT(sizes); i++) {
+    kt_begin();
+    const put_case c = {kt_array(9100, 1, 0), sizes[i]};
+    kt_check(run_put, &c);
+    const char *got = kt_ref(c.dst);
+    for (size_t k = 0; k < sizes[i]; k++)
+      ck_assert_int_eq(got[5 + k], (char)(k * 7 + sizes[i]));
+  }
+}
+END_TEST
+
+KT_MAIN("copy_rows sum_rows scale_rows narrow put", {rows, 2},
+        {as_many_as_there_may_be, 2}, {long_rows, 2}, {scales, 0}, {narrows, 0},
+        {small_puts, 0})
