@@ -19,6 +19,10 @@ manual_pictures = pipelines-base pipelines-sparse_dist \
   sharding-table_row_wise sharding-table_column_wise sharding-grid \
   sharding-data_parallel plot-quickstart
 manual_svg = $(manual_pictures:%=doc/%.svg)
+# Pictures of types of sharding are drawn by the build.  The others show runs of
+# several ranks with their times, which differ from run to run: they are kept,
+# as jobs/pipeline-timelines and `tessera plot` drew them.
+sharding_pictures = $(filter doc/sharding-%,$(manual_svg) $(manual_pictures:%=doc/%.txt))
 EXTRA_DIST += doc/tessera.texi $(manual_chapters) $(manual_svg) \
   $(manual_pictures:%=doc/%.txt) doc/manual.css doc/no-tex doc/no-makeinfo
 
@@ -29,21 +33,20 @@ AM_MAKEINFOHTMLFLAGS = $(AM_MAKEINFOFLAGS) --no-split \
   --css-include=$(srcdir)/doc/manual.css
 
 # HTML names its pictures; they stand beside it.
-html-local:
-	@$(MKDIR_P) doc; for p in $(manual_svg); do \
-	  test "$(srcdir)/$$p" -ef $$p || cp -f "$(srcdir)/$$p" doc/ || exit 1; done
-install-html-local:
+html-local: $(manual_svg)
+	@$(MKDIR_P) doc; for p in $^; do \
+	  test $$p -ef doc/$${p##*/} || cp -f $$p doc/ || exit 1; done
+install-html-local: $(manual_svg)
 	$(MKDIR_P) "$(DESTDIR)$(htmldir)"
-	for p in $(manual_svg); do \
-	  $(INSTALL_DATA) "$(srcdir)/$$p" "$(DESTDIR)$(htmldir)"; done
+	for p in $^; do $(INSTALL_DATA) $$p "$(DESTDIR)$(htmldir)"; done
 uninstall-local:
 	for p in $(manual_pictures); do \
 	  rm -f "$(DESTDIR)$(htmldir)/$$p.svg"; done
 
 # TeX reads no SVG: without a converter the PDF has the pictures of info.
 doc/.pictures: $(manual_svg)
-	@$(MKDIR_P) doc; for p in $(manual_pictures); do \
-	  $(RSVG_CONVERT) -f pdf -o doc/$$p.pdf "$(srcdir)/doc/$$p.svg" || exit 1; done
+	@$(MKDIR_P) doc; for p in $^; do n=$${p##*/}; \
+	  $(RSVG_CONVERT) -f pdf -o doc/$${n%.svg}.pdf $$p || exit 1; done
 	@touch $@
 if PDF_PICTURES
 $(PDFS): doc/.pictures
@@ -57,8 +60,23 @@ html-clean-pictures:
 mostlyclean-local: html-clean-pictures
 .PHONY: html-clean-pictures
 
-# What the program says of its deck; tests/run/cli_messages.sh compares.
-doc-deck: tessera
-	./tessera help deck > $(srcdir)/doc/deck.md
-	./tessera help deck --texinfo > $(srcdir)/doc/deck.texi
-.PHONY: doc-deck
+# What the program says of its deck; a text that did not change keeps its time.
+# Tarballs have it, and the pictures, for those who compile for another machine
+# or have no python3.
+all-local: doc/deck.md
+CLEANFILES += doc/deck.md doc/deck.texi $(sharding_pictures)
+if CROSS_COMPILING
+doc/deck.md doc/deck.texi:
+	@echo "$@ is not made: the program does not run here" >&2
+else
+doc/deck.md: say = help deck
+doc/deck.texi: say = help deck --texinfo
+doc/deck.md doc/deck.texi: $(tessera_sources) | tessera$(EXEEXT)
+	@$(MKDIR_P) doc
+	$(AM_V_GEN)./tessera$(EXEEXT) $(say) > $@.new
+	@if cmp -s $@.new $@; then rm -f $@.new; else mv -f $@.new $@; fi
+endif
+$(INFO_DEPS): $(manual_pictures:%=doc/%.txt)
+$(sharding_pictures) &: jobs/sharding-pictures
+	@$(MKDIR_P) doc
+	$(AM_V_GEN)$(PYTHON3) $< doc

@@ -57,7 +57,7 @@ static ts_err print_choices(ts_str *s, const char *choices, bool later,
   bool any = false;
   for (const char *p = choices; p && *p;) {
     const size_t n = strcspn(p, "|");
-    if ((*p == '-') == later) {
+    if (*p != '?' && (*p == '-') == later) {
       TS_TRY(ts_str_append(s, "%s%.*s", any ? " | " : head, (int)(n - later),
                            p + later));
       any = true;

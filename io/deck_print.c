@@ -39,7 +39,7 @@ static ts_err print_float(ts_str *s, double x) {
 static ts_err print_choice(ts_str *s, const ts_key *k, int i) {
   const char *p = k->choices;
   while (i-- > 0) p += strcspn(p, "|") + 1;
-  if (*p == '-') p++;
+  if (*p == '-' || *p == '?') p++;
   return ts_str_append(s, "\"%.*s\"", (int)strcspn(p, "|"), p);
 }
 

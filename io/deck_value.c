@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "io/deck_impl.h"
+#include "runtime/backends.h"
 
 enum { ERRORS_BYTES_MAX = 2800, ITEMS_MAX = 1 << 20 };
 
@@ -55,13 +56,13 @@ void ts_deck_error(ts_deck *d, const config_setting_t *s, const char *fmt,
 
 /* ---- choices ------------------------------------------------------------- */
 
-/* The words of "a|b|-c" that are there, with commas. */
+/* The words of "a|b|-c|?d" that are there, with commas. */
 static void list_choices(char *buf, size_t n, const char *choices) {
   size_t at = 0;
   buf[0] = '\0';
   for (const char *p = choices; *p;) {
     const size_t len = strcspn(p, "|");
-    if (*p != '-')
+    if (*p != '-' && *p != '?')
       at += (size_t)snprintf(buf + at, at < n ? n - at : 0, "%s%.*s",
                              at ? ", " : "", (int)len, p);
     p += len + (p[len] == '|');
@@ -76,8 +77,10 @@ static int choice_of(ts_deck *d, const ts_key *k, const config_setting_t *s,
   const char *p = k->choices;
   for (int i = 0;; i++) {
     const size_t len = strcspn(p, "|");
-    const bool later = *p == '-';
-    if (len == n + later && !strncmp(p + later, word, n)) {
+    const bool later = *p == '-', added = *p == '?';
+    const char *name = p + (later || added);
+    if (p + len == name + n && !strncmp(name, word, n)) {
+      if (added && !ts_backend_find(word)) break;
       if (!later) return i;
       list_choices(list, sizeof list, k->choices);
       ts_deck_error(d, s, "%s: \"%s\" is not in this version; it has: %s",

@@ -2,13 +2,12 @@
 #include "io/metrics_log.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -21,15 +20,20 @@ struct ts_metrics_log {
 /* Bytes of the leading lines whose step is at most STEP; *N: of STEP's
  * evaluations. */
 static long kept_bytes(FILE *f, int64_t step, int64_t *n) {
-  char line[4096];
-  long end = 0, long_step;
-  while (fgets(line, sizeof line, f)) {
-    if (sscanf(line, "{\"step\":%ld", &long_step) != 1 || long_step > step ||
-        !strchr(line, '\n'))
-      break;
-    *n += long_step == step && strstr(line, ",\"eval\":true");
-    end = ftell(f);
+  char *text = NULL; /* getline's */
+  size_t room = 0;
+  long end = 0;
+  for (ssize_t k; (k = getline(&text, &room, f)) > 0; end = ftell(f)) {
+    json_t *line =
+        text[k - 1] == '\n' ? json_loadb(text, (size_t)k, 0, NULL) : NULL;
+    const json_t *at = json_object_get(line, "step");
+    const bool keep = at && json_integer_value(at) <= step;
+    *n += keep && json_integer_value(at) == step &&
+          json_is_true(json_object_get(line, "eval"));
+    json_decref(line);
+    if (!keep) break;
   }
+  free(text);
   return end;
 }
 
@@ -61,42 +65,20 @@ int64_t ts_metrics_log_evaluations(const ts_metrics_log *l) {
   return l ? l->n_evaluations : 0;
 }
 
-/* The rest of a line that has begun. */
-static ts_err end_line(ts_metrics_log *l, int n, const char *const *names,
-                       const double *values) {
-  for (int i = 0; i < n; i++)
-    if (isfinite(values[i]))
-      fprintf(l->file, ",\"%s\":%.9g", names[i], values[i]);
-  fprintf(l->file, "}\n");
+ts_err ts_metrics_log_line(ts_metrics_log *l, const ts_metrics_line *x) {
+  ts_err err = TS_OK;
+  if (!l) return TS_OK;
+  json_t *line = json_pack("{s:I}", "step", (json_int_t)x->step);
+  if (x->event) json_object_set_new(line, x->event, json_true());
+  if (x->task) json_object_set_new(line, "task", ts_json_text(x->task));
+  if (x->table) json_object_set_new(line, "table", ts_json_text(x->table));
+  ts_json_numbers(line, x->n, x->names, x->values);
+  TS_TRY(ts_json_put(l->file, line, 9));
+  fputc('\n', l->file);
   if (ts_file_flush(l->file) != 0)
-    return ts_fail(TS_ERR_IO, "%s: %s", l->path, strerror(errno));
-  return TS_OK;
-}
-
-ts_err ts_metrics_log_line(ts_metrics_log *l, int64_t step, int eval,
-                           const char *task, int n, const char *const *names,
-                           const double *values) {
-  if (!l) return TS_OK;
-  fprintf(l->file, "{\"step\":%lld", (long long)step);
-  if (eval) fprintf(l->file, ",\"eval\":true");
-  if (task) fprintf(l->file, ",\"task\":\"%s\"", task);
-  return end_line(l, n, names, values);
-}
-
-ts_err ts_metrics_log_table(ts_metrics_log *l, int64_t step, const char *table,
-                            int n, const char *const *names,
-                            const double *values) {
-  if (!l) return TS_OK;
-  fprintf(l->file, "{\"step\":%lld,\"table\":\"%s\"", (long long)step, table);
-  return end_line(l, n, names, values);
-}
-
-ts_err ts_metrics_log_event(ts_metrics_log *l, int64_t step, const char *event,
-                            int n, const char *const *names,
-                            const double *values) {
-  if (!l) return TS_OK;
-  fprintf(l->file, "{\"step\":%lld,\"%s\":true", (long long)step, event);
-  return end_line(l, n, names, values);
+    TS_THROW(TS_ERR_IO, "%s: %s", l->path, strerror(errno));
+done:
+  return err;
 }
 
 void ts_metrics_log_close(ts_metrics_log *l) {

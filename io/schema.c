@@ -44,7 +44,7 @@ const ts_key ts_schema[] = {
     DECK("run.seed", INT, run.seed, "1", "", 0, 9e15, NULL,
          "of initial weights and stochastic rounding"),
     DECK("run.backend", CHOICE, run.backend, "\"auto\"", "", 1, 0,
-         "auto|host|cuda", "auto: the host"),
+         "auto|host|cuda|?emulated", "auto: the host"),
     DECK("run.steps", INT, run.steps, "0", "steps", 0, 1e15, NULL,
          "optimizer steps from the first start; or give run.epochs"),
     DECK("run.epochs", FLOAT, run.epochs, "0.0", "epochs", 0, 1e9, NULL,

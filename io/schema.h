@@ -45,7 +45,8 @@ typedef struct ts_key {
   const char *fallback; /* default, as written in a deck; NULL: required */
   const char *unit;
   double min, max;     /* numbers; min > max: no limits */
-  const char *choices; /* "a|b|-c": -c is known and not in this version;
+  const char *choices; /* "a|b|-c|?d": -c is known and not in this version;
+                          ?d is a backend that tests may add;
                           of a path: words that are not taken for paths */
   const char *help;
 } ts_key;

@@ -3,9 +3,9 @@
 # set_up BUILD_FOLDER CONFIGURE_OPTIONS...   leaves the program in that folder.
 top=$(cd "$(dirname "$0")/.." && pwd)
 packages="gcc make autoconf automake pkg-config openmpi-bin libopenmpi-dev
-libhdf5-openmpi-dev libdnnl-dev libconfig-dev zlib1g-dev"
+libhdf5-openmpi-dev libdnnl-dev libconfig-dev libjansson-dev zlib1g-dev"
 test_packages="hdf5-tools check python3 python3-h5py python3-numpy procps
-texinfo g++"
+texinfo g++ libblas-dev"
 slurm_packages="slurm-wlm munge"
 fuzz_packages="clang libclang-rt-14-dev"
 

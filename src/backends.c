@@ -47,7 +47,7 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
 }
 
 static const ts_backend backend_host = {"host", ts_device_host_create,
-                                        host_kernels};
+                                        host_kernels, NULL};
 #ifdef HAVE_CUDA
 extern const ts_backend ts_backend_cuda;
 #endif
@@ -60,29 +60,21 @@ const ts_backend *const ts_backends[] = {
     NULL,
 };
 
-#ifdef HAVE_NCCL
-extern const struct ts_wire_ops ts_wire_nccl; /* cuda/runtime/comm_nccl.cu */
-#endif
-
-const struct ts_wire_ops *ts_wire_built_in(void) {
-#ifdef HAVE_NCCL
-  return &ts_wire_nccl;
-#else
-  return NULL;
-#endif
-}
-
-static const ts_backend *replaced;
+static const ts_backend *replaced, *added;
 
 void ts_backend_replace(const ts_backend *b) {
   replaced = b;
+}
+
+void ts_backend_add(const ts_backend *b) {
+  added = b;
 }
 
 const ts_backend *ts_backend_find(const char *name) {
   if (replaced && !strcmp(replaced->name, name)) return replaced;
   for (int i = 0; ts_backends[i]; i++)
     if (!strcmp(ts_backends[i]->name, name)) return ts_backends[i];
-  return NULL;
+  return added && !strcmp(added->name, name) ? added : NULL;
 }
 
 ts_err ts_kernels_fill(ts_kernels *k, const char *backend, const char *isa) {

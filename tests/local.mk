@@ -41,23 +41,24 @@ include tests/fuzz/local.mk
 
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 
-# `make check` in half of the time: three tests at once, as most of them wait
-# for each other's ranks, the longest first, so that none of these is left alone
-# at the end; then those that nearly always sleep, as they look at deadlines,
-# beside each other; and one by one those that look at how long work takes.
-tests_at_once = 3
+# Where configure did not find Check, no test program links.
+if !HAVE_CHECK
+need_check = check-am check-pairs check-TESTS
+$(need_check): says-what-check-needs
+says-what-check-needs:
+	@echo "The tests need Check, which configure did not find.  On Debian, as root:" >&2
+	@echo "    apt-get install check hdf5-tools python3-h5py python3-numpy procps texinfo" >&2
+	@echo "then configure again, here:  ./config.status --recheck && ./config.status" >&2
+	@echo "and:  make check" >&2
+	@exit 1
+.PHONY: says-what-check-needs
+endif
+
+# The longest of `make check-pairs` first, so that none of them is left alone at
+# the end; those that nearly always sleep, as they look at deadlines, beside
+# each other; and one by one those that look at how long work takes.
 tests_longest = tests/train/test_pipelines tests/run/disk_full.sh tests/run/faults.sh \
   tests/run/fully_sharded.sh tests/run/pipelines.sh tests/run/reshard.sh
 tests_asleep = tests/dense/test_fully_sharded_timing tests/dense/test_fully_sharded_traces tests/run/watchdog.sh
 tests_alone = tests/run/trace_overlap.sh tests/run/bench_pipeline.sh
-check-pairs: $(check_LIBRARIES) $(check_PROGRAMS) all-am
-	rc=0; \
-	$(MAKE) $(AM_MAKEFLAGS) -j$(tests_at_once) check-TESTS \
-	  TESTS="$(filter $(tests_longest),$(TESTS)) $(filter-out \
-	  $(tests_longest) $(tests_asleep) $(tests_alone),$(TESTS))" || rc=1; \
-	$(MAKE) $(AM_MAKEFLAGS) -j2 check-TESTS \
-	  TESTS="$(filter $(tests_asleep),$(TESTS))" || rc=1; \
-	$(MAKE) $(AM_MAKEFLAGS) -j1 check-TESTS \
-	  TESTS="$(filter $(tests_alone),$(TESTS))" || rc=1; \
-	exit $$rc
-.PHONY: check-pairs
+include tests/pairs.mk

@@ -3,6 +3,7 @@
 #include "cuda/runtime/cuda_impl.h"
 
 extern "C" {
+#include "config.h"
 #include "runtime/backends.h"
 }
 
@@ -16,7 +17,13 @@ static ts_err kernels_fill(ts_kernels *k, const char *) {
 }
 
 extern "C" {
+#ifdef HAVE_NCCL
+extern const struct ts_wire_ops ts_wire_nccl; /* cuda/runtime/comm_nccl.cu */
+static const struct ts_wire_ops *const wire = &ts_wire_nccl;
+#else
+static const struct ts_wire_ops *const wire = NULL;
+#endif
 extern const ts_backend ts_backend_cuda;
 const ts_backend ts_backend_cuda = {"cuda", ts_cuda_device_create,
-                                    kernels_fill};
+                                    kernels_fill, wire};
 }

@@ -1,6 +1,5 @@
 /* cache_hold.cuh - the steps of a hold: sort keys, what is there, lines for
- * what
- * is not, slots.  Of cuda/sparse/cache_kernels.cuh. */
+ * what is not, slots.  Of cuda/sparse/cache_kernels.cuh. */
 #ifndef TS_CUDA_CACHE_HOLD_CUH
 #define TS_CUDA_CACHE_HOLD_CUH
 
@@ -27,7 +26,7 @@ __device__ inline void ts_cache_for_runs(const ts_cache_work &w, int64_t set,
       to = r + 1 < n_runs ? w.start[r + 1] : (uint32_t)w.n;
       key = w.keys[from];
     }
-    const bool mine = r < n_runs && ts_cache_set(w.c, key) == set;
+    const bool mine = r < n_runs && ts_cache_set(key, w.c.n_sets) == set;
     const int n = __popc(__ballot_sync(0xffffffffu, mine));
     const uint32_t row = ts_cache_row(key);
     for (int k = 0; k < n; k++)
@@ -46,13 +45,13 @@ __device__ inline uint32_t ts_cache_look(const ts_cache_work &w,
   const int lane = __ffs((int)found) - 1;
   bool first = false;
   if ((int)(threadIdx.x % 32) == lane)
-    first = way.use(w.c.lfu, w.now, run.length);
+    first = ts_cache_use(&way.line, w.c.lfu, w.now, run.length);
   const bool hit = __ballot_sync(0xffffffffu, first) != 0;
   tally.go_to(run.row);
   tally.n[TS_CACHE_IDS] += run.length;
   tally.n[TS_CACHE_HITS] += hit;
   if (threadIdx.x % 32 == 0) {
-    w.slot[run.number] = found ? w.c.first_line + (uint32_t)way.line + lane
+    w.slot[run.number] = found ? w.c.first_line + (uint32_t)way.at + lane
                                : run.row;
     w.old[run.number] = TS_CACHE_STAYS;
   }
@@ -66,7 +65,8 @@ __device__ inline int ts_cache_place(const ts_cache_work &w, ts_cache_way &way,
                                      const ts_cache_run &run, uint32_t *old) {
   *old = TS_CACHE_STAYS;
   if (ts_cache_is_through(w.c, run.row)) return -1;
-  const int lane = ts_cache_least(way.worth(w.c.lfu, w.now));
+  const int lane = ts_cache_least(
+      ts_cache_worth(way.tag, way.line, w.c.lfu, w.now));
   tally.go_to(run.row);
   tally.n[TS_CACHE_MISSES]++;
   tally.n[TS_CACHE_CONFLICTS] += lane < 0;
@@ -79,9 +79,9 @@ __device__ inline int ts_cache_place(const ts_cache_work &w, ts_cache_way &way,
   }
   const uint32_t loser = __shfl_sync(0xffffffffu, way.tag, lane);
   const bool dirty =
-      (__shfl_sync(0xffffffffu, way.state, lane) & TS_CACHE_DIRTY) != 0;
+      (__shfl_sync(0xffffffffu, way.line.state, lane) & TS_CACHE_DIRTY) != 0;
   *old = TS_CACHE_OVER_NONE;
-  if (loser != TS_CACHE_FREE) {
+  if (loser != TS_CACHE_NONE) {
     losers.go_to(loser);
     losers.n[TS_CACHE_EVICTED]++;
     losers.n[TS_CACHE_WRITTEN] += dirty;
@@ -89,10 +89,7 @@ __device__ inline int ts_cache_place(const ts_cache_work &w, ts_cache_way &way,
   }
   if ((int)(threadIdx.x % 32) == lane) {
     way.tag = run.row;
-    way.stamp = w.now;
-    way.count = run.length;
-    way.state = 1;
-    w.c.round[way.line] = 0;
+    way.line = ts_cache_given(w.now, run.length);
   }
   return lane;
 }
@@ -110,12 +107,12 @@ __device__ inline bool ts_cache_take(const ts_cache_work &w, ts_cache_way &way,
   int lane = __ffs((int)found) - 1;
   uint32_t old = TS_CACHE_STAYS;
   if (known < w.c.first_line && found && (int)(threadIdx.x % 32) == lane)
-    way.count_uses(run.length);
+    ts_cache_use(&way.line, w.c.lfu, w.now, run.length);
   if (!found) lane = ts_cache_place(w, way, tally, losers, run, &old);
   __syncwarp(); /* all lanes have read what the first one writes */
   if (threadIdx.x % 32 == 0) {
     w.slot[run.number] =
-        lane < 0 ? run.row : w.c.first_line + (uint32_t)way.line + lane;
+        lane < 0 ? run.row : w.c.first_line + (uint32_t)way.at + lane;
     w.old[run.number] = old;
   }
   return !found && lane >= 0;
@@ -134,9 +131,9 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
   for (int64_t base = 32 * warp; base < n_runs; base += 32 * warps) {
     const uint32_t r = (uint32_t)base + lane;
     int64_t set = -1, before = -1;
-    if (r < n_runs) set = ts_cache_set(w.c, w.keys[w.start[r]]);
+    if (r < n_runs) set = ts_cache_set(w.keys[w.start[r]], w.c.n_sets);
     if (r < n_runs && r > 0)
-      before = ts_cache_set(w.c, w.keys[w.start[r - 1]]);
+      before = ts_cache_set(w.keys[w.start[r - 1]], w.c.n_sets);
     uint32_t heads = __ballot_sync(0xffffffffu, set != before);
     for (; heads; heads &= heads - 1) {
       const int head = __ffs((int)heads) - 1;
@@ -160,7 +157,7 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
 
 /* Sort keys of the ids: hashes of their rows, also of those that have slots. */
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
-    ts_cache_keys_kernel(ts_cache_device c, const uint32_t *slots, int64_t n,
+    ts_cache_keys_kernel(ts_cache c, const uint32_t *slots, int64_t n,
                          uint32_t *keys, uint32_t *order) {
   const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
   int64_t i = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;

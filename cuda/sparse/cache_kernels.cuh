@@ -1,4 +1,4 @@
-/* cache_kernels.cuh - the kernels of the cache (src/sparse/cache_device.h).
+/* cache_kernels.cuh - the kernels of the cache (src/sparse/cache.h).
  *
  * A set has as many ways as a warp has lanes.  Ids are sorted by the hash of
  * their row, whose high part is the set: so ids of one row lie side by side
@@ -44,7 +44,7 @@ __device__ inline void ts_cache_move_part(T *line, T *out, const T *in,
 }
 
 /* Row OUT goes from LINE to slow memory, then row IN comes to it; < 0: none. */
-__device__ inline void ts_cache_move_row(const ts_cache_device &c, int64_t line,
+__device__ inline void ts_cache_move_row(const ts_cache &c, int64_t line,
                                          int64_t out, int64_t in) {
   for (int k = 0; k < c.n_parts; k++) {
     const ts_cache_part &p = c.part[k];
@@ -80,19 +80,18 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
 
 /* Of all lines: OUT, those that were written; else back in, those in use. */
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
-    ts_cache_all_kernel(ts_cache_device c, bool out) {
+    ts_cache_all_kernel(ts_cache c, bool out) {
   const int64_t stride = (int64_t)gridDim.x * (TS_CACHE_BLOCK / 32);
   int64_t i = ((int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x) / 32;
   for (; i < 32 * c.n_sets; i += stride) {
-    const uint32_t state = c.state[i];
-    const bool used = (state & ~TS_CACHE_DIRTY) != 0;
-    const uint32_t tag = !out && !used ? TS_CACHE_FREE : c.tag[i];
+    const ts_cache_line line = c.line[i];
+    const uint32_t tag = !out && !ts_cache_is_locked(line) ? TS_CACHE_NONE : c.tag[i];
     __syncwarp(); /* all lanes have read */
     if (threadIdx.x % 32 == 0) {
       c.tag[i] = tag;
-      c.state[i] = state & ~TS_CACHE_DIRTY;
+      c.line[i].state = line.state & ~TS_CACHE_DIRTY;
     }
-    if (tag == TS_CACHE_FREE || (out && !(state & TS_CACHE_DIRTY))) continue;
+    if (tag == TS_CACHE_NONE || (out && !(line.state & TS_CACHE_DIRTY))) continue;
     ts_cache_move_row(c, i, out ? (int64_t)tag : -1, out ? -1 : (int64_t)tag);
   }
 }
@@ -101,20 +100,20 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
 
 /* Of several ids of a line the first to come does it: which one is all the
  * same. */
-__device__ inline bool ts_cache_once(const ts_cache_device &c, int64_t line,
+__device__ inline bool ts_cache_once(const ts_cache &c, int64_t line,
                                      uint32_t round) {
-  return atomicExch(c.round + line, round) != round;
+  return atomicExch(&c.line[line].round, round) != round;
 }
 
 /* Adds BY for each lane with YES; all of the warp are here. */
-__device__ inline void ts_cache_add_locks(const ts_cache_device &c, bool yes,
+__device__ inline void ts_cache_add_locks(const ts_cache &c, bool yes,
                                           int64_t by) {
   const int n = __popc(__ballot_sync(0xffffffffu, yes));
   if (n && threadIdx.x % 32 == 0) ts_cache_add(c.locks, (uint64_t)(n * by));
 }
 
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
-    ts_cache_release_kernel(ts_cache_device c, uint32_t round,
+    ts_cache_release_kernel(ts_cache c, uint32_t round,
                             const uint32_t *slots, int64_t n) {
   const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
   const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
@@ -123,15 +122,15 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     const uint32_t slot = i < n ? slots[i] : 0;
     const int64_t line = (int64_t)slot - c.first_line;
     const bool mine = slot >= c.first_line &&
-                      (c.state[line] & ~TS_CACHE_DIRTY) != 0 &&
+                      ts_cache_is_locked(c.line[line]) &&
                       ts_cache_once(c, line, round);
-    if (mine) atomicSub(c.state + line, 1u);
+    if (mine) atomicSub(&c.line[line].state, 1u);
     ts_cache_add_locks(c, mine, -1);
   }
 }
 
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
-    ts_cache_refresh_kernel(ts_cache_device c, uint32_t round, uint32_t *slots,
+    ts_cache_refresh_kernel(ts_cache c, uint32_t round, uint32_t *slots,
                             int64_t n) {
   const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
   const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
@@ -141,14 +140,14 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     const int64_t line = ts_cache_find(c, slot, slot < c.first_line);
     const bool mine = line >= 0 && ts_cache_once(c, line, round);
     if (line >= 0) slots[i] = c.first_line + (uint32_t)line;
-    if (mine) atomicAdd(c.state + line, 1u);
+    if (mine) atomicAdd(&c.line[line].state, 1u);
     ts_cache_add_locks(c, mine, 1);
   }
 }
 
 /* At the first of equal keys.  A row's line is marked by that one lane. */
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
-    ts_cache_locate_kernel(ts_cache_device c, uint32_t *slots,
+    ts_cache_locate_kernel(ts_cache c, uint32_t *slots,
                            const uint32_t *keys, int64_t n) {
   const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
   const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
@@ -158,13 +157,13 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     const bool head = i < n && (i == 0 || key != keys[i - 1]);
     const int64_t line = ts_cache_find(c, key, head);
     if (head) slots[i] = line < 0 ? key : c.first_line + (uint32_t)line;
-    if (line >= 0) atomicOr(c.state + line, TS_CACHE_DIRTY);
+    if (line >= 0) atomicOr(&c.line[line].state, TS_CACHE_DIRTY);
   }
 }
 
 /* Bits of rows that found no line, where there are any. */
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
-    ts_cache_clear_kernel(ts_cache_device c, const uint32_t *slots, int64_t n) {
+    ts_cache_clear_kernel(ts_cache c, const uint32_t *slots, int64_t n) {
   const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
   int64_t i = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
   if (c.locks[1] == 0) return;

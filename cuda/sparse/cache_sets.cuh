@@ -1,5 +1,5 @@
-/* cache_sets.cuh - the cache's directory as a warp sees it: hashes, a set in
- * its lanes' registers, counts of tables.  Of cuda/sparse/cache_kernels.cuh. */
+/* cache_sets.cuh - the cache's directory as a warp sees it: a set in its
+ * lanes' registers, counts of tables.  Of cuda/sparse/cache_kernels.cuh. */
 #ifndef TS_CUDA_CACHE_SETS_CUH
 #define TS_CUDA_CACHE_SETS_CUH
 
@@ -8,16 +8,14 @@
 #include "cuda/runtime/grid.h"
 
 extern "C" {
-#include "sparse/cache_device.h"
+#include "sparse/cache.h"
 }
 
 enum {
-  TS_CACHE_BLOCK = 256,    /* threads of a block */
-  TS_CACHE_FEATURES = 128, /* whose bases travel with one launch */
-  TS_CACHE_AGING = 32      /* batches after which uses count half */
+  TS_CACHE_BLOCK = 256,   /* threads of a block */
+  TS_CACHE_FEATURES = 128 /* whose bases travel with one launch */
 };
 enum { TS_CACHE_FIND = 1, TS_CACHE_TAKE = 2 }; /* what a hold's step does */
-static const uint32_t TS_CACHE_FREE = 0xffffffffu; /* a tag */
 /* What is moved for a run: nothing; a row in, over nothing; else over the old
  * row of that number, which goes out first. */
 static const uint32_t TS_CACHE_STAYS = 0xfffffffeu;
@@ -25,7 +23,7 @@ static const uint32_t TS_CACHE_OVER_NONE = 0xffffffffu;
 
 /* Some ids of a hold: sorted, and their runs. */
 struct ts_cache_work {
-  ts_cache_device c;
+  ts_cache c;
   uint32_t now;
   int mode;             /* TS_CACHE_FIND, _TAKE or both */
   uint32_t *slots;      /* of these ids */
@@ -37,38 +35,15 @@ struct ts_cache_work {
   int64_t n;
 };
 
-/* ---- hashes -------------------------------------------------------------- */
-
-/* One to one, so the order of hashes is one of rows. */
-__device__ inline uint32_t ts_cache_hash(uint32_t row) {
-  uint32_t h = row;
-  h = (h ^ h >> 16) * 0x85ebca6bu;
-  h = (h ^ h >> 13) * 0xc2b2ae35u;
-  return h ^ h >> 16;
-}
-
-__device__ inline uint32_t ts_cache_row(uint32_t hash) {
-  uint32_t h = hash ^ hash >> 16;
-  h *= 0x7ed1b41du; /* times the other factor: 1 */
-  h = (h ^ h >> 13 ^ h >> 26) * 0xa5cb9243u;
-  return h ^ h >> 16;
-}
-
-/* Ascending with the hash. */
-__device__ inline int64_t ts_cache_set(const ts_cache_device &c,
-                                       uint32_t hash) {
-  return (int64_t)((uint64_t)hash * (uint64_t)c.n_sets >> 32);
-}
-
 /* ---- finding ------------------------------------------------------------- */
 
 /* The line of each lane's ROW, -1: it has none, or the lane is not ACTIVE.  The
  * warp looks into four sets at a time, each lane at one way. */
-__device__ inline int64_t ts_cache_find(const ts_cache_device &c, uint32_t row,
+__device__ inline int64_t ts_cache_find(const ts_cache &c, uint32_t row,
                                         bool active) {
   const int lane = (int)threadIdx.x % 32;
   uint32_t left = __ballot_sync(0xffffffffu, active);
-  const int64_t first = 32 * ts_cache_set(c, ts_cache_hash(row));
+  const int64_t first = 32 * ts_cache_set(ts_cache_hash(row), c.n_sets);
   int64_t line = -1;
   while (left) {
     uint32_t tag[4], wanted[4];
@@ -99,12 +74,12 @@ __device__ inline void ts_cache_add(uint64_t *to, uint64_t n) {
 /* Counts of the table at hand, which go to memory when another one's turn
  * comes: all lanes have the same, the first one adds. */
 struct ts_cache_tally {
-  const ts_cache_device &c;
+  const ts_cache &c;
   int64_t from, to; /* rows of the table */
   int table;
   uint32_t n[TS_CACHE_COUNTS];
 
-  __device__ explicit ts_cache_tally(const ts_cache_device &cache)
+  __device__ explicit ts_cache_tally(const ts_cache &cache)
       : c(cache), from(0), to(0), table(0), n() {
   }
   __device__ ~ts_cache_tally() {
@@ -138,57 +113,32 @@ struct ts_cache_tally {
 
 /* Way l of the set that the warp has, in lane l. */
 struct ts_cache_way {
-  int64_t line;
-  uint32_t tag, stamp, count, state;
+  int64_t at;
+  uint32_t tag;
+  ts_cache_line line;
 
-  __device__ ts_cache_way(const ts_cache_device &c, int64_t set)
-      : line(32 * set + threadIdx.x % 32), tag(c.tag[line]),
-        stamp(c.stamp[line]), count(c.count[line]), state(c.state[line]) {
+  __device__ ts_cache_way(const ts_cache &c, int64_t set)
+      : at(32 * set + threadIdx.x % 32), tag(c.tag[at]), line(c.line[at]) {
   }
-  __device__ void store(const ts_cache_device &c) const {
-    c.tag[line] = tag;
-    c.stamp[line] = stamp;
-    c.count[line] = count;
-    c.state[line] = state;
-  }
-  __device__ uint32_t aged(uint32_t now) const {
-    const uint32_t halvings = (now - stamp) / TS_CACHE_AGING;
-    return halvings < 32 ? count >> halvings : 0;
-  }
-  __device__ void count_uses(uint32_t n) {
-    count = count > 0xffffffffu - n ? 0xffffffffu : count + n;
-  }
-  /* N more uses; true where the first of the batch is among them. */
-  __device__ bool use(bool lfu, uint32_t now, uint32_t n) {
-    const bool first = stamp != now;
-    if (lfu && first) count = aged(now);
-    count_uses(n);
-    stamp = now;
-    state += first;
-    return first;
-  }
-  /* The least goes; free ones first, locked ones never. */
-  __device__ uint64_t worth(bool lfu, uint32_t now) const {
-    const uint32_t recent = 0xffffffffu - (now - stamp);
-    if (tag == TS_CACHE_FREE) return 0;
-    if (state & ~TS_CACHE_DIRTY) return ~(uint64_t)0;
-    return 1 + ((uint64_t)(lfu ? aged(now) : 0) << 32 | recent);
+  __device__ void store(const ts_cache &c) const {
+    c.tag[at] = tag;
+    c.line[at] = line;
   }
 };
 
-/* The lane with the least X, the first of such; -1: all are the most. */
-__device__ inline int ts_cache_least(uint64_t x) {
-  uint64_t least = x;
+/* The lane with the least worth, the first of such; -1: all are locked. */
+__device__ inline int ts_cache_least(uint64_t worth) {
+  uint64_t least = worth;
   for (int by = 16; by > 0; by /= 2) {
     const uint64_t other =
         __shfl_xor_sync(0xffffffffu, (unsigned long long)least, by);
     least = other < least ? other : least;
   }
-  const uint32_t who = __ballot_sync(0xffffffffu, x == least);
-  return ~least ? __ffs((int)who) - 1 : -1;
+  const uint32_t who = __ballot_sync(0xffffffffu, worth == least);
+  return least != TS_CACHE_LOCKED ? __ffs((int)who) - 1 : -1;
 }
 
-__device__ inline bool ts_cache_is_through(const ts_cache_device &c,
+__device__ inline bool ts_cache_is_through(const ts_cache &c,
                                            uint32_t row) {
   return c.through && c.through[row / 32] >> row % 32 & 1;
 }

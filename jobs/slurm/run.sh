@@ -3,9 +3,11 @@
 # The same for the first run and every later one: the program goes on from its
 # newest checkpoint, if there is one.  USR1 comes to this shell before the time
 # is over (--signal=B:USR1@120) and is passed on; the program saves and ends
-# with 75; the job is queued again, TESSERA_REQUEUES times at most.  Any other
-# code is the job's.  TERM is somebody's scancel, or a preemption that Slurm
-# itself queues again: then the program saves and nothing more is done here.
+# with 75; the job is queued again, TESSERA_REQUEUES times at most.  The script's
+# first line notes a USR1 that comes before the program has begun: the job is
+# queued again at once.  Any other code is the job's.  TERM is somebody's
+# scancel, or a preemption that Slurm itself queues again: then the program
+# saves and nothing more is done here.
 # TESSERA_DRY=1 prints the command and runs nothing.
 
 : "${TESSERA_JOBS:=${SLURM_SUBMIT_DIR:-.}/jobs/slurm}"
@@ -109,6 +111,21 @@ early() { # code: true then
   [ -n "$asked" ] && [ $((asked - began)) -lt 15 ]
 }
 
+# Starts the command and waits for its code, with signals passed on.
+run_command() {
+  trap 'say "USR1: the time is nearly over"; asked=$(date +%s); [ -z "$child" ] || kill -USR1 $child 2>/dev/null' USR1
+  trap 'say "TERM"; cancelled=1; [ -z "$child" ] || kill -USR1 $child 2>/dev/null' TERM
+  code=75
+  [ -z "$asked$cancelled" ] || return
+  $deaf "$@" & child=$!
+  [ -z "$asked$cancelled" ] || kill -USR1 $child
+  # A signal ends wait, not the program.
+  while :; do
+    wait "$child"; code=$?
+    kill -0 "$child" 2>/dev/null || break
+  done
+}
+
 run_job() {
   if [ $# = 0 ]; then echo "no deck: sbatch SCRIPT DECK [OPTION]..." >&2; exit 2; fi
   look
@@ -119,21 +136,14 @@ run_job() {
     say "TESSERA=$TESSERA: no such program on $(hostname); cluster.env says where it comes from"
     exit 2
   fi
-  deaf='' cancelled='' asked='' began=$(date +%s)
+  deaf='' cancelled='' child='' asked=${asked:-} began=$(date +%s)
   deaf
   before=$(printed)
-  $deaf "$@" & child=$!
-  trap 'say "USR1: the time is nearly over"; asked=$(date +%s); kill -USR1 $child 2>/dev/null' USR1
-  trap 'say "TERM"; cancelled=1; kill -USR1 $child 2>/dev/null' TERM
-  # A signal ends wait, not the program.
-  while :; do
-    wait "$child"; code=$?
-    kill -0 "$child" 2>/dev/null || break
-  done
-  trap '' USR1 TERM # requeue ends this shell, too
+  run_command "$@"
+  trap '' USR1 TERM # Slurm ends what it queues again
   explain_silence
   say "ended with code $code"
-  if early "$code"; then say "the signal came before the program had begun"; code=75; fi
+  if [ -z "$child" ] || early "$code"; then say "the signal came before the program had begun"; code=75; fi
   await_node_loss
   [ "$code" = 75 ] && [ -z "$cancelled" ] || exit "$code"
   if [ "${SLURM_RESTART_COUNT:-0}" -ge "$TESSERA_REQUEUES" ]; then
@@ -142,6 +152,7 @@ run_job() {
   fi
   say "queued again"
   scontrol requeue "$(job_name)" || exit "$code"
+  trap - TERM
   sleep 60 # until Slurm ends it
   exit "$code"
 }

@@ -26,7 +26,8 @@ typedef struct ts_ints {
 typedef enum {
   TS_BACKEND_AUTO,
   TS_BACKEND_HOST,
-  TS_BACKEND_CUDA
+  TS_BACKEND_CUDA,
+  TS_BACKEND_EMULATED /* of tests */
 } ts_backend_choice;
 typedef enum {
   TS_PRECISION_F32,

@@ -2,10 +2,16 @@
 #include "base/fault.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
 
 #ifdef TS_FAULTS
 
@@ -99,6 +105,25 @@ bool ts_fault(const char *what) {
     return true;
   }
   return false;
+}
+
+/* Most passages are not held up, some let others run, a few sleep for long
+ * enough that the other threads, or ranks, get far ahead. */
+void ts_yield(void) {
+  static atomic_uint_fast64_t passed;
+  static atomic_int armed_by = -1; /* unknown, no, yes */
+  const char *seed = NULL;
+  if (atomic_load_explicit(&armed_by, memory_order_relaxed) == 0) return;
+  if (!(seed = getenv("TESSERA_YIELD"))) {
+    atomic_store(&armed_by, 0);
+    return;
+  }
+  const uint64_t first = (uint64_t)atoll(seed) << 32 ^ (uint64_t)getpid() << 16;
+  const uint64_t x = ts_mix64(first + atomic_fetch_add(&passed, 1));
+  const long us = x % 64 == 0 ? (long)(x >> 32) % 5000 : (long)(x >> 32) % 100;
+  const struct timespec t = {0, us * 1000};
+  if (x % 4 == 1) sched_yield();
+  if (x % 8 == 0) nanosleep(&t, NULL);
 }
 
 #else

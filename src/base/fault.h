@@ -6,11 +6,16 @@
  * ESTALE, EMFILE, ENOMEM, EINTR), which the message then shows, or KILL: the
  * process is killed there, as by `kill -9`.  "none" arms nothing.
  *
+ * TESSERA_YIELD=SEED makes threads sleep for a time that is drawn at random
+ * wherever they meet: at lanes, events and collectives.  No bit of a result may
+ * depend on it.
+ *
  * Only in programs configured with --enable-faults (or --enable-debug); in
  * others the points compile to nothing and TESSERA_FAULT is refused.
  *
  * The system's points, and what fails there (base/file.h):
- *   open     a file is opened, but not by HDF5     (EACCES)
+ *   open     a file is opened, but not by HDF5; files of rows in slow memory
+ *            too                                   (EACCES)
  *   read     pread: checkpoints and data sets      (EIO)
  *   write    pwrite: checkpoints, predictions, data sets   (ENOSPC)
  *   flush    lines of metrics.jsonl, plan, deck.effective  (ENOSPC)
@@ -39,6 +44,15 @@
 /* Arms what TEXT names of RANK, instead of what was; NULL: nothing.  A text
  * that is wrong, or a program without points, is a USAGE error. */
 ts_err ts_fault_set(const char *text, int rank);
+
+/* Where threads meet: sleeps now and then (TESSERA_YIELD).  Local, thread-safe.
+ */
+#ifdef TS_FAULTS
+void ts_yield(void);
+#else
+static inline void ts_yield(void) {
+}
+#endif
 
 /* True, with errno set, when this passage is to fail.  Thread-safe. */
 #ifdef TS_FAULTS

@@ -12,6 +12,8 @@ tessera_sources += \
   src/base/file.h \
   src/base/hash.c \
   src/base/hash.h \
+  src/base/json.c \
+  src/base/json.h \
   src/base/kinds.h \
   src/base/log.c \
   src/base/log.h \

@@ -90,15 +90,17 @@ static ts_err print_plan(const ts_planned *p, const ts_args *a) {
   ts_err err = TS_OK;
   ts_str text = {0};
   if (a->json) {
-    TS_TRY(
-        ts_plan_report_json(&text, p->report, p->plan, &p->planning->request));
+    TS_TRY(ts_json_put(
+        stdout, ts_plan_report_json(p->report, p->plan, &p->planning->request),
+        6));
+    puts("");
   } else {
     TS_TRY(ts_plan_report_print(&text, p->report, p->plan,
                                 &p->planning->request, RANKS_SHOWN));
     if (p->nodes->n_ranks <= RANKS_SHOWN)
       TS_TRY(ts_plan_print(&text, p->plan, p->planning->request.config));
   }
-  fputs(text.text, stdout);
+  if (text.text) fputs(text.text, stdout);
 done:
   ts_str_reset(&text);
   return err;
@@ -119,50 +121,61 @@ done:
 
 /* ---- many sizes ---------------------------------------------------------- */
 
-static void print_size(const ts_planned *p, bool json, bool first) {
+static void print_size(const ts_planned *p, json_t *all) {
+  static const char *const names[] = {"ranks",    "step_ms",   "samples_per_s",
+                                      "dense_ms", "tables_ms", "imbalance",
+                                      "node_mib", "cross_mib", "memory_mib"};
   const ts_plan_report *r = p->report;
   const double samples = (double)p->planning->request.batch * r->n_ranks;
   double node = 0, cross = 0;
   for (int32_t k = 0; k < r->n_ranks; k++) {
     const ts_plan_traffic *s = &r->ranks[k].sent;
-    const double all = s->input + s->output + s->gradient + s->dense;
-    if (all - s->cross > node) node = all - s->cross;
+    const double sent = s->input + s->output + s->gradient + s->dense;
+    if (sent - s->cross > node) node = sent - s->cross;
     if (s->cross > cross) cross = s->cross;
   }
-  printf(json ? "%s{\"ranks\":%d,\"step_ms\":%.6g,\"samples_per_s\":%.6g,"
-                "\"dense_ms\":%.6g,\"tables_ms\":%.6g,\"imbalance\":%.6g,"
-                "\"node_mib\":%.6g,\"cross_mib\":%.6g,\"memory_mib\":%.6g}"
-              : "%s%7d %9.3f %13.0f %9.3f %9.3f %9.3f %10.3f %10.3f %10.1f\n",
-         json && !first ? "," : "", r->n_ranks, r->step_ms,
-         1e3 * samples / r->step_ms, r->dense_ms, r->sparse_ms, r->imbalance,
-         node / (1 << 20), cross / (1 << 20), r->memory_bytes / (1 << 20));
+  const double v[] = {
+      r->n_ranks,       r->step_ms,        1e3 * samples / r->step_ms,
+      r->dense_ms,      r->sparse_ms,      r->imbalance,
+      node / (1 << 20), cross / (1 << 20), r->memory_bytes / (1 << 20)};
+  if (all) {
+    json_t *size = json_object();
+    ts_json_numbers(size, sizeof v / sizeof *v, names, v);
+    json_array_append_new(all, size);
+    return;
+  }
+  printf("%7.0f %9.3f %13.0f %9.3f %9.3f %9.3f %10.3f %10.3f %10.1f\n", v[0],
+         v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]);
 }
 
 static ts_err sweep(ts_plan_job *j, const long *sizes, int n) {
   ts_err err = TS_OK;
   ts_planned p = {0};
-  const bool json = j->args->json, speaks = is_first(j);
-  if (speaks)
-    fputs(json ? "["
-               : "  ranks   step ms     samples/s     dense    tables "
-                 "imbalance   node MiB  cross MiB memory MiB\n",
-          stdout);
+  const bool speaks = is_first(j);
+  json_t *all = j->args->json ? json_array() : NULL;
+  if (speaks && !all)
+    puts("  ranks   step ms     samples/s     dense    tables imbalance   node "
+         "MiB  cross MiB memory MiB");
   for (int i = 0; i < n; i++) {
     err = plan_for(&p, j, sizes[i]);
-    if (err == TS_ERR_DECK && !json) { /* too small a machine: go on */
+    if (err == TS_ERR_DECK && !all) { /* too small a machine: go on */
       const char *message = ts_err_message();
       if (speaks)
         printf("%7ld %.*s\n", sizes[i], (int)strcspn(message, "\n"), message);
       ts_err_clear();
       err = TS_OK;
     } else if (err == TS_OK && speaks) {
-      print_size(&p, json, i == 0);
+      print_size(&p, all);
     }
     planned_reset(&p);
     TS_TRY(err);
   }
-  if (speaks && json) puts("]");
+  if (speaks && all) {
+    TS_TRY(ts_json_put(stdout, json_incref(all), 6));
+    puts("");
+  }
 done:
+  json_decref(all);
   return err;
 }
 

@@ -1,6 +1,9 @@
 /* plot_draw.c - the figures of runs over each other: a panel for each figure,
  * a line for each run, marks for its evaluations.  Runs have a colour and a
- * dash of their own, so that paper without colours tells them apart, too. */
+ * dash of their own, so that paper without colours tells them apart, too.  The
+ * SVG is our own: the timelines of `trace plot` are rectangles with titles for
+ * the mouse, which gnuplot does not draw, so it would replace this file only,
+ * and be one more program to install on a cluster. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/plot.h"
@@ -29,79 +30,31 @@ const char *ts_plot_heading(ts_plot_what w) {
 
 /* ---- a line -------------------------------------------------------------- */
 
-enum { WORD_MAX = 128 };
-
 typedef struct ts_plot_line {
   double step, samples; /* NAN: not there */
   double y[TS_PLOT_COUNT], y_eval[TS_PLOT_COUNT];
   bool eval, of_table;
-  char task[WORD_MAX];
+  const char *task; /* in JSON; "": of none */
 } ts_plot_line;
 
-static const char *skip_blanks(const char *s) {
-  return s + strspn(s, " \t\r\n");
+/* NAN where KEY is no number. */
+static double number(const json_t *json, const char *key) {
+  const json_t *x = json_object_get(json, key);
+  return json_is_number(x) ? json_number_value(x) : NAN;
 }
 
-/* The string at S into WORD, cut where it is longer; NULL where it has no end.
- * Names have no escapes but of quotes and backslashes. */
-static const char *read_word(const char *s, char word[WORD_MAX]) {
-  size_t n = 0;
-  if (*s++ != '"') return NULL;
-  for (; *s && *s != '"'; s++) {
-    if (*s == '\\' && s[1]) s++;
-    if (n + 1 < WORD_MAX) word[n++] = *s;
-  }
-  word[n] = '\0';
-  return *s == '"' ? s + 1 : NULL;
-}
-
-static void take_number(ts_plot_line *l, const char *key, double x) {
-  if (!isfinite(x)) return;
-  if (!strcmp(key, "step")) l->step = x;
-  if (!strcmp(key, "samples")) l->samples = x;
+static bool read_line(const json_t *json, ts_plot_line *l) {
+  const char *task = json_string_value(json_object_get(json, "task"));
+  *l = (ts_plot_line){.step = number(json, "step"),
+                      .samples = number(json, "samples"),
+                      .eval = json_is_true(json_object_get(json, "eval")),
+                      .of_table = json_object_get(json, "table") != NULL,
+                      .task = task ? task : ""};
   for (int w = 0; w < TS_PLOT_COUNT; w++) {
-    if (!strcmp(key, figures[w].key)) l->y[w] = x;
-    if (!strcmp(key, figures[w].of_eval)) l->y_eval[w] = x;
+    l->y[w] = number(json, figures[w].key);
+    l->y_eval[w] = number(json, figures[w].of_eval);
   }
-}
-
-/* The value of KEY at S; NULL where there is none. */
-static const char *read_value(const char *s, const char *key, ts_plot_line *l) {
-  char word[WORD_MAX], *end;
-  if (*s == '"') {
-    s = read_word(s, word);
-    if (s && !strcmp(key, "task")) memcpy(l->task, word, sizeof word);
-    if (!strcmp(key, "table")) l->of_table = true;
-    return s;
-  }
-  const char *const words[] = {"true", "false", "null"};
-  for (int i = 0; i < 3; i++) {
-    if (strncmp(s, words[i], strlen(words[i])) != 0) continue;
-    if (!strcmp(key, "eval")) l->eval = i == 0;
-    return s + strlen(words[i]);
-  }
-  const double x = strtod(s, &end);
-  if (end == s) return NULL;
-  take_number(l, key, x);
-  return end;
-}
-
-static bool read_line(const char *s, ts_plot_line *l) {
-  char key[WORD_MAX];
-  *l = (ts_plot_line){.step = NAN, .samples = NAN};
-  for (int w = 0; w < TS_PLOT_COUNT; w++) l->y[w] = l->y_eval[w] = NAN;
-  s = skip_blanks(s);
-  if (*s != '{') return false;
-  do {
-    s = read_word(skip_blanks(s + 1), key);
-    if (!s) return false;
-    s = skip_blanks(s);
-    if (*s != ':') return false;
-    s = read_value(skip_blanks(s + 1), key, l);
-    if (!s) return false;
-    s = skip_blanks(s);
-  } while (*s == ',');
-  return *s == '}' && !*skip_blanks(s + 1) && l->step >= 0 && l->step < 9e15;
+  return l->step >= 0 && l->step < 9e15;
 }
 
 /* ---- series -------------------------------------------------------------- */
@@ -226,10 +179,13 @@ static ts_err read_lines(ts_plot_run *r, FILE *f) {
   char *text = NULL; /* getline's */
   size_t room = 0;
   for (ssize_t n; (n = getline(&text, &room, f)) >= 0; r->n_lines++) {
-    if (strlen(text) == (size_t)n && read_line(text, &line))
-      TS_TRY(take_line(r, &clock, &line));
+    json_t *json = json_loadb(text, (size_t)n, 0, NULL);
+    if (read_line(json, &line))
+      err = take_line(r, &clock, &line);
     else
       r->n_bad++;
+    json_decref(json);
+    TS_TRY(err);
   }
   if (ferror(f)) TS_THROW(TS_ERR_DATA, "%s: %s", r->path, strerror(errno));
   if (r->n_lines == r->n_bad)

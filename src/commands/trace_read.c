@@ -1,18 +1,17 @@
-/* trace_read.c - reads the traces that ts_trace_file_close writes: enough of
- * JSON for any layout of them, one pass, no tree. */
+/* trace_read.c - reads the traces that ts_trace_file_close writes, in any
+ * layout.  Events are parsed one at a time: as one tree they would take twenty
+ * times the memory of the text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/trace.h"
 
-enum { WORD_MAX = 128, DEPTH_MAX = 16 };
-
 typedef struct ts_reader {
-  const char *path, *text, *at;
-  int depth;
+  const char *path, *text, *at, *end;
   ts_trace *trace;
   int64_t capacity; /* of spans */
   bool ours;        /* otherData names this program */
@@ -25,150 +24,28 @@ static ts_err bad(const ts_reader *r, const char *what) {
                  line, what);
 }
 
-/* ---- JSON ---------------------------------------------------------------- */
-
-static char next(ts_reader *r) {
-  r->at += strspn(r->at, " \t\r\n");
-  return *r->at;
-}
-
 static bool take(ts_reader *r, char c) {
-  if (next(r) != c) return false;
+  r->at += strspn(r->at, " \t\r\n");
+  if (*r->at != c) return false;
   r->at++;
   return true;
 }
 
-/* A string into WORD (WORD_MAX), cut where it is longer.  Escapes other than
- * of quotes and backslashes do not occur in names: they become '?'. */
-static ts_err read_word(ts_reader *r, char *word) {
-  size_t n = 0;
-  if (!take(r, '"')) return bad(r, "a string is missing");
-  while (*r->at && *r->at != '"') {
-    char c = *r->at++;
-    if (c == '\\' && *r->at) {
-      c = *r->at++;
-      if (c != '"' && c != '\\' && c != '/') c = '?';
-    }
-    if (n + 1 < WORD_MAX) word[n++] = c;
-  }
-  word[n] = '\0';
-  return take(r, '"') ? TS_OK : bad(r, "a string has no end");
-}
-
-static ts_err read_number(ts_reader *r, double *x) {
-  char *end;
-  next(r);
-  *x = strtod(r->at, &end);
-  if (end == r->at) return bad(r, "a number is missing");
-  r->at = end;
-  return TS_OK;
-}
-
-typedef ts_err (*ts_member)(ts_reader *, const char *key, void *arg);
-
-/* Calls FN at the value of each member; FN reads it. */
-static ts_err read_object(ts_reader *r, ts_member fn, void *arg) {
-  ts_err err = TS_OK;
-  char key[WORD_MAX];
-  if (!take(r, '{')) return bad(r, "an object is missing");
-  if (take(r, '}')) return TS_OK;
-  if (++r->depth > DEPTH_MAX) return bad(r, "nested too deep");
-  do {
-    TS_TRY(read_word(r, key));
-    if (!take(r, ':')) return bad(r, "a colon is missing");
-    TS_TRY(fn(r, key, arg));
-  } while (take(r, ','));
-  r->depth--;
-  if (!take(r, '}')) return bad(r, "an object has no end");
-done:
-  return err;
-}
-
-static ts_err read_array(ts_reader *r, ts_member fn, void *arg) {
-  ts_err err = TS_OK;
-  if (!take(r, '[')) return bad(r, "an array is missing");
-  if (take(r, ']')) return TS_OK;
-  if (++r->depth > DEPTH_MAX) return bad(r, "nested too deep");
-  do {
-    TS_TRY(fn(r, "", arg));
-  } while (take(r, ','));
-  r->depth--;
-  if (!take(r, ']')) return bad(r, "an array has no end");
-done:
-  return err;
-}
-
-static ts_err skip(ts_reader *r, const char *key, void *arg) {
-  char word[WORD_MAX];
-  double x;
-  (void)key, (void)arg;
-  switch (next(r)) {
-  case '{':
-    return read_object(r, skip, NULL);
-  case '[':
-    return read_array(r, skip, NULL);
-  case '"':
-    return read_word(r, word);
-  case 't':
-  case 'f':
-  case 'n':
-    r->at += strspn(r->at, "truefalsn");
-    return TS_OK;
-  default:
-    return read_number(r, &x);
-  }
+/* The value here, the caller's. */
+static ts_err load(ts_reader *r, json_t **out) {
+  json_error_t e;
+  *out = json_loadb(r->at, (size_t)(r->end - r->at),
+                    JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, &e);
+  r->at += e.position; /* of the value's end, or of the error */
+  return *out ? TS_OK : bad(r, e.text);
 }
 
 /* ---- events -------------------------------------------------------------- */
 
-typedef struct ts_event_text {
-  char ph[WORD_MAX], name[WORD_MAX], cat[WORD_MAX];
-  char given[WORD_MAX], phase[WORD_MAX], op[WORD_MAX]; /* args */
+typedef struct ts_event {
+  const char *ph, *name, *cat, *given, *phase, *op; /* given: by args.name */
   double pid, tid, ts, dur, batch, bytes;
-} ts_event_text;
-
-typedef struct ts_field {
-  const char *key;
-  size_t word, number; /* offset in ts_event_text; 0: not that */
-} ts_field;
-
-#define WORD(key, field)                                                       \
-  { key, offsetof(ts_event_text, field) + 1, 0 }
-#define NUMBER(key, field)                                                     \
-  { key, 0, offsetof(ts_event_text, field) + 1 }
-
-/* Reads the value of KEY where FIELDS has it, else leaves it out. */
-static ts_err read_field(ts_reader *r, const char *key, const ts_field *fields,
-                         ts_event_text *e) {
-  for (; fields->key; fields++) {
-    if (strcmp(fields->key, key) != 0) continue;
-    char *base = (char *)e;
-    if (fields->word) return read_word(r, base + fields->word - 1);
-    double x;
-    ts_err err = read_number(r, &x);
-    memcpy(base + fields->number - 1, &x, sizeof x);
-    return err;
-  }
-  return skip(r, key, NULL);
-}
-
-/* Counters have series of any name, which may be "phase". */
-static ts_err read_arg(ts_reader *r, const char *key, void *e) {
-  static const ts_field fields[] = {
-      WORD("name", given),    WORD("phase", phase),   WORD("op", op),
-      NUMBER("batch", batch), NUMBER("bytes", bytes), {NULL, 0, 0}};
-  return next(r) == '{' || next(r) == '[' ? skip(r, key, NULL)
-                                          : read_field(r, key, fields, e);
-}
-
-static ts_err read_event_field(ts_reader *r, const char *key, void *e) {
-  static const ts_field fields[] = {WORD("ph", ph),     WORD("name", name),
-                                    WORD("cat", cat),   NUMBER("pid", pid),
-                                    NUMBER("tid", tid), NUMBER("ts", ts),
-                                    NUMBER("dur", dur), {NULL, 0, 0}};
-  if (!strcmp(key, "args")) return read_object(r, read_arg, e);
-  return read_field(r, key, fields, e);
-}
+} ts_event;
 
 static ts_err intern(ts_trace *t, const char **out, const char *word) {
   ts_err err = TS_OK;
@@ -203,7 +80,7 @@ done:
   return err;
 }
 
-static ts_err add_span(ts_reader *r, const ts_event_text *e, int32_t lane) {
+static ts_err add_span(ts_reader *r, const ts_event *e, int32_t lane) {
   static const char *const kinds[] = {"compute", "data", "comm", "wait"};
   ts_err err = TS_OK;
   ts_trace *t = r->trace;
@@ -231,39 +108,84 @@ done:
   return err;
 }
 
-static ts_err read_event(ts_reader *r, const char *key, void *arg) {
+static ts_err read_event(ts_reader *r, json_t *json) {
   ts_err err = TS_OK;
-  ts_event_text e = {.pid = -1, .batch = -1};
+  json_error_t e;
+  json_t *args = NULL;
+  ts_event x = {.name = "", .cat = "", .given = "", .phase = "", .op = ""};
   int32_t lane;
-  (void)key, (void)arg;
-  TS_TRY(read_object(r, read_event_field, &e));
-  if (!*e.ph || !(e.pid >= 0 && e.pid < 1e6 && e.tid >= 0 && e.tid < 1e6))
-    return bad(r, "an event lacks ph or pid");
-  const bool names = !strcmp(e.ph, "M") && !strcmp(e.name, "thread_name");
-  if (strcmp(e.ph, "X") != 0 && !names) return TS_OK;
-  TS_TRY(find_lane(r->trace, &lane, (int32_t)e.pid, (int32_t)e.tid));
-  TS_TRY(names ? intern(r->trace, &r->trace->lanes[lane].name, e.given)
-               : add_span(r, &e, lane));
+  x.batch = -1;
+  if (json_unpack_ex(json, &e, 0, "{s:s,s:F,s?s,s?s,s?F,s?F,s?F,s?o}", "ph",
+                     &x.ph, "pid", &x.pid, "name", &x.name, "cat", &x.cat,
+                     "tid", &x.tid, "ts", &x.ts, "dur", &x.dur, "args",
+                     &args) != 0)
+    TS_TRY(bad(r, e.text));
+  if (!(x.pid >= 0 && x.pid < 1e6 && x.tid >= 0 && x.tid < 1e6))
+    TS_TRY(bad(r, "an event's pid or tid is no rank's"));
+  /* Counters have series of any name, which may be "phase". */
+  const bool names = !strcmp(x.ph, "M") && !strcmp(x.name, "thread_name");
+  if (strcmp(x.ph, "X") != 0 && !names) return TS_OK;
+  if (args && json_unpack_ex(args, &e, 0, "{s?s,s?s,s?s,s?F,s?F}", "name",
+                             &x.given, "phase", &x.phase, "op", &x.op, "batch",
+                             &x.batch, "bytes", &x.bytes) != 0)
+    TS_TRY(bad(r, e.text));
+  TS_TRY(find_lane(r->trace, &lane, (int32_t)x.pid, (int32_t)x.tid));
+  TS_TRY(names ? intern(r->trace, &r->trace->lanes[lane].name, x.given)
+               : add_span(r, &x, lane));
+done:
+  return err;
+}
+
+static ts_err read_events(ts_reader *r) {
+  ts_err err = TS_OK;
+  if (!take(r, '[')) return bad(r, "an array is missing");
+  if (take(r, ']')) return TS_OK;
+  do {
+    json_t *event;
+    TS_TRY(load(r, &event));
+    err = read_event(r, event);
+    json_decref(event);
+    TS_TRY(err);
+  } while (take(r, ','));
+  if (!take(r, ']')) TS_TRY(bad(r, "an array has no end"));
 done:
   return err;
 }
 
 /* ---- the file ------------------------------------------------------------ */
 
-static ts_err read_about(ts_reader *r, const char *key, void *arg) {
+static ts_err read_member(ts_reader *r) {
   ts_err err = TS_OK;
-  char word[WORD_MAX];
-  if (strcmp(key, "program") != 0) return skip(r, key, arg);
-  TS_TRY(read_word(r, word));
-  r->ours = !strcmp(word, "tessera");
+  json_t *key = NULL, *value = NULL;
+  const char *program = NULL;
+  TS_TRY(load(r, &key));
+  if (!json_is_string(key)) TS_TRY(bad(r, "a name is missing"));
+  if (!take(r, ':')) TS_TRY(bad(r, "a colon is missing"));
+  if (!strcmp(json_string_value(key), "traceEvents")) {
+    TS_TRY(read_events(r));
+    goto done;
+  }
+  TS_TRY(load(r, &value));
+  if (!strcmp(json_string_value(key), "otherData") &&
+      json_unpack(value, "{s:s}", "program", &program) == 0)
+    r->ours = !strcmp(program, "tessera");
 done:
+  json_decref(key);
+  json_decref(value);
   return err;
 }
 
-static ts_err read_member(ts_reader *r, const char *key, void *arg) {
-  if (!strcmp(key, "otherData")) return read_object(r, read_about, arg);
-  if (!strcmp(key, "traceEvents")) return read_array(r, read_event, arg);
-  return skip(r, key, arg);
+static ts_err read_object(ts_reader *r) {
+  ts_err err = TS_OK;
+  if (!take(r, '{')) return bad(r, "an object is missing");
+  if (take(r, '}')) return TS_OK;
+  do {
+    TS_TRY(read_member(r));
+  } while (take(r, ','));
+  if (!take(r, '}')) TS_TRY(bad(r, "an object has no end"));
+  if (!take(r, '\0')) TS_TRY(bad(r, "there is more behind its end"));
+done:
+  return err;
 }
 
 static int by_rank_and_row(const void *a, const void *b) {
@@ -305,12 +227,10 @@ ts_err ts_trace_read(ts_trace *t, const char *path) {
   ts_str text = {0};
   *t = (ts_trace){0};
   TS_TRY(ts_file_read(&text, path));
-  ts_reader r = {.path = path,
-                 .text = text.text ? text.text : "",
-                 .at = text.text ? text.text : "",
-                 .trace = t};
-  TS_TRY(read_object(&r, read_member, NULL));
-  if (next(&r)) TS_TRY(bad(&r, "there is more behind its end"));
+  ts_reader r = {.path = path, .text = text.text ? text.text : "", .trace = t};
+  r.at = r.text;
+  r.end = r.text + text.n_bytes;
+  TS_TRY(read_object(&r));
   if (!r.ours) TS_TRY(bad(&r, "otherData.program does not say so"));
   TS_TRY(sort(t));
 done:

@@ -1,4 +1,5 @@
 /* version.c - `tessera version`. */
+#include <jansson.h>
 #include <libconfig.h>
 #include <stdio.h>
 #include <zlib.h>
@@ -18,8 +19,9 @@ ts_err ts_cmd_version(const ts_args *a) {
   printf("  MPI        %s\n", ts_mpi_version());
   printf("  HDF5       %s\n", ts_hdf5_version());
   printf("  dense      %s\n", ts_linear_engine_version(NULL));
-  printf("  libconfig  %d.%d.%d, zlib %s\n", LIBCONFIG_VER_MAJOR,
-         LIBCONFIG_VER_MINOR, LIBCONFIG_VER_REVISION, zlibVersion());
+  printf("  libconfig  %d.%d.%d, Jansson %s, zlib %s\n", LIBCONFIG_VER_MAJOR,
+         LIBCONFIG_VER_MINOR, LIBCONFIG_VER_REVISION, JANSSON_VERSION,
+         zlibVersion());
 #ifdef _OPENMP
   printf("  OpenMP     %d\n", _OPENMP);
 #endif

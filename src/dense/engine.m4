@@ -26,5 +26,7 @@ AS_IF([test "x$with_cblas" != xno], [
       AC_DEFINE([HAVE_CBLAS], [1], [Define when a CBLAS is there.])
       AS_IF([test "x$ts_engine_found" = xoneDNN],
         [ts_engine_found="oneDNN, CBLAS"], [ts_engine_found="CBLAS"])])])
+  AS_IF([test "x$with_cblas" != xauto && test "x$ts_cblas" != xyes],
+    [AC_MSG_ERROR([a CBLAS was asked for and is missing (Debian: libopenblas-dev)])])
 ])
 ])

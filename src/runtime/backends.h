@@ -13,16 +13,18 @@ typedef struct ts_backend {
   ts_err (*device_create)(ts_device **, const ts_device_options *);
   /* Fills or overrides entries of the table, best last. */
   ts_err (*kernels_fill)(ts_kernels *, const char *isa);
+  /* The library that moves its memory between ranks (runtime/comm_wire.h);
+   * NULL: none. */
+  const struct ts_wire_ops *wire;
 } ts_backend;
 
 /* NULL-terminated. */
 extern const ts_backend *const ts_backends[];
 const ts_backend *ts_backend_find(const char *name);
-/* For tests: B takes the place of the backend of its name; NULL: ends that. */
+/* For tests: B takes the place of the backend of its name; NULL: ends that.
+ * add: one more, for good. */
 void ts_backend_replace(const ts_backend *b);
-/* The library that moves device memory between ranks (runtime/comm_wire.h);
- * NULL: none. */
-const struct ts_wire_ops *ts_wire_built_in(void);
+void ts_backend_add(const ts_backend *b);
 
 /* Host: reference and vector kernels, by family. */
 void ts_memory_kernels_host(ts_kernels *);

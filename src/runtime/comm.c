@@ -212,7 +212,8 @@ ts_err ts_agree(ts_comm *c, ts_err own) {
   if (root == c->size) goto done;
   TS_TRY(ts_comm_bcast(c, fault, sizeof *fault, root));
   size_t used = strlen(fault->text);
-  if (c->size > 1 && used + 16 < sizeof fault->text)
+  const bool known = fault->agreed; /* it says already whose it is */
+  if (c->size > 1 && !known && used + 16 < sizeof fault->text)
     snprintf(fault->text + used, sizeof fault->text - used, " (rank %d)", root);
   fault->file = __FILE__; /* a pointer means nothing on another rank */
   fault->agreed = true;

@@ -21,7 +21,8 @@ ts_err ts_world_choose(ts_world *w) {
   bool wired = false;
   const ts_device_ops *device = w->device->ops;
   const bool remote = device->is_remote != NULL;
-  w->wire = w->options.wire ? w->options.wire : ts_wire_built_in();
+  const ts_backend *backend = ts_backend_find(device->name);
+  w->wire = w->options.wire ? w->options.wire : backend ? backend->wire : NULL;
   w->ops = remote ? &ts_comm_ops_staged : &ts_comm_ops_host;
   memset(&own, 0, sizeof own);
   memcpy(own.host, w->host, sizeof own.host - 1);

@@ -153,6 +153,7 @@ static void end_far(ts_comm *c, ts_err err) {
 static void finish(ts_op *op, ts_err err) {
   ts_comm *c = op->comm;
   const double now = ts_now();
+  ts_yield();
   if (err != TS_OK) {
     if (c->far) end_far(c, err);
     if (op->started) atomic_store(&c->broken, true);
@@ -194,6 +195,7 @@ static void pop(ts_comm *c) {
 /* One look at the head of C's queue. */
 static bool serve_comm(ts_comm *c) {
   bool moved = false, finished = false;
+  ts_yield();
   pthread_mutex_lock(&c->world->lock);
   ts_op *op = c->head;
   pthread_mutex_unlock(&c->world->lock);
@@ -322,6 +324,7 @@ ts_err ts_op_begin(ts_op *op, ts_token *token) {
   ts_watch_lane_begin(c->watch, op->name, op->seq);
   if (!w->has_thread) return run_now(op);
   watch(op, true);
+  ts_yield();
   pthread_mutex_lock(&w->lock);
   if (c->tail)
     c->tail->next = op;

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "base/fault.h"
 #include "runtime/device_impl.h"
 #include "runtime/overlap.h"
 #include "runtime/topology.h"
@@ -74,6 +75,7 @@ static ts_err fault_of(ts_host_lane *l, bool put) {
 }
 
 static void complete(ts_host_lane *l, uint64_t seq) {
+  ts_yield();
   pthread_mutex_lock(&l->lock);
   atomic_store(&l->done, seq);
   pthread_cond_broadcast(&l->progress);
@@ -113,6 +115,7 @@ static ts_err block(ts_event event, double timeout_s) {
   ts_host_lane *l = host(event.lane);
   struct timespec end;
   int rc = 0;
+  ts_yield();
   if (atomic_load(&l->done) >= event.seq) return TS_OK;
   clock_gettime(CLOCK_MONOTONIC, &end);
   end.tv_sec += timeout_s > 0 ? (time_t)timeout_s + 1 : 1000000000;
@@ -120,7 +123,7 @@ static ts_err block(ts_event event, double timeout_s) {
   while (atomic_load(&l->done) < event.seq && rc != ETIMEDOUT)
     rc = pthread_cond_timedwait(&l->progress, &l->lock, &end);
   pthread_mutex_unlock(&l->lock);
-  if (rc == ETIMEDOUT)
+  if (atomic_load(&l->done) < event.seq)
     return ts_fail(TS_ERR_COMM, "lane \"%s\" did not get on within %.0f s",
                    l->base.name, timeout_s);
   return TS_OK;
@@ -180,6 +183,7 @@ static void *work(void *arg) {
   omp_set_num_threads(
       l->base.kind == TS_LANE_COMPUTE ? l->base.device->options.n_threads : 1);
   for (;;) {
+    ts_yield();
     pthread_mutex_lock(&l->lock);
     while (l->submitted == at && !l->stop)
       pthread_cond_wait(&l->more, &l->lock);
@@ -213,6 +217,7 @@ static ts_err grow(ts_host_lane *l) {
 
 static ts_err enqueue(ts_host_lane *l, const ts_entry *e, size_t arg_bytes) {
   ts_err err = TS_OK;
+  ts_yield();
   pthread_mutex_lock(&l->lock);
   if (l->fault.code != TS_OK) {
     ts_err_put(&l->fault);

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/space.h"
 #include "runtime/store.h"
 
@@ -30,7 +31,8 @@ enum { PATH_BYTES = 4096, NEAR_BYTES = 65536, ZEROS = 1 << 16, LOOKS = 32 };
 static ts_err open_file(int *fd, const char *dir) {
   char path[PATH_BYTES];
   snprintf(path, sizeof path, "%s/tessera-XXXXXX.tier", dir);
-  *fd = mkostemps(path, (int)strlen(".tier"), O_CLOEXEC);
+  *fd =
+      ts_fault("open") ? -1 : mkostemps(path, (int)strlen(".tier"), O_CLOEXEC);
   if (*fd < 0)
     return ts_fail(TS_ERR_IO, "run.tier_dir: %s can't be created: %s", path,
                    strerror(errno));

@@ -2,6 +2,7 @@
 #include "runtime/trace.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 
 #include "base/file.h"
+#include "base/json.h"
 
 enum { PHASES_MAX = 128, ROWS_MAX = 256 };
 
@@ -140,41 +142,39 @@ int64_t ts_trace_count(void) {
   return n_events;
 }
 
-static double micros(double t) {
-  return 1e6 * (t - origin);
+/* Under lock.  An event that there is no memory for is lost. */
+static void put(json_t *event) {
+  if (n_events++) fputs(",\n", file);
+  if (ts_json_put(file, event, 15) != TS_OK) ts_err_clear();
 }
 
-/* The text before an event: a comma behind an earlier one.  Under lock. */
-static const char *separator(void) {
-  return n_events++ ? ",\n" : "";
+/* Microseconds with three digits behind the point. */
+static json_t *micros(double seconds) {
+  return json_real(rint(1e9 * seconds) / 1e3);
 }
 
 /* Under lock. */
 static void name_row(int row) {
   if (rows[row].named) return;
   rows[row].named = true;
-  fprintf(file,
-          "%s{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,"
-          "\"args\":{\"name\":\"%s\"}}",
-          separator(), trace_rank, row, rows[row].name);
+  put(json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "ph", "M", "name", "thread_name",
+                "pid", trace_rank, "tid", row, "args", "name", rows[row].name));
 }
 
 /* Under lock. */
 static void write_span(const ts_span *s) {
   static const char *const kinds[] = {"compute", "data", "comm", "wait"};
+  const int64_t bytes = s->op ? s->bytes : s->mark.bytes;
   name_row(s->row);
-  fprintf(file,
-          "%s{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%d,"
-          "\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"phase\":\"%s\"",
-          separator(), s->name, kinds[s->kind], trace_rank, s->row,
-          micros(s->t0), 1e6 * (s->t1 - s->t0), s->mark.phase);
+  json_t *args = json_pack("{s:s}", "phase", s->mark.phase);
   if (s->mark.batch >= 0)
-    fprintf(file, ",\"batch\":%lld", (long long)s->mark.batch);
-  if (s->op)
-    fprintf(file, ",\"op\":\"%s\",\"bytes\":%lld", s->op, (long long)s->bytes);
-  else if (s->mark.bytes)
-    fprintf(file, ",\"bytes\":%lld", (long long)s->mark.bytes);
-  fputs("}}", file);
+    json_object_set_new(args, "batch", json_integer(s->mark.batch));
+  if (s->op) json_object_set_new(args, "op", json_string(s->op));
+  if (s->op || bytes) json_object_set_new(args, "bytes", json_integer(bytes));
+  put(json_pack("{s:s,s:o,s:s,s:i,s:i,s:o,s:o,s:o}", "ph", "X", "name",
+                ts_json_text(s->name), "cat", kinds[s->kind], "pid", trace_rank,
+                "tid", s->row, "ts", micros(s->t0 - origin), "dur",
+                micros(s->t1 - s->t0), "args", args));
 }
 
 void ts_trace_span(const ts_span *s) {
@@ -193,12 +193,10 @@ void ts_trace_counter(const char *name, int n, const char *const *names,
   if (!ts_trace_on()) return;
   pthread_mutex_lock(&lock);
   if (file) {
-    fprintf(file,
-            "%s{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%d,\"ts\":%.3f,\"args\":{",
-            separator(), name, trace_rank, micros(ts_now()));
-    for (int i = 0; i < n; i++)
-      fprintf(file, "%s\"%s\":%.9g", i ? "," : "", names[i], values[i]);
-    fputs("}}", file);
+    json_t *args = json_object();
+    ts_json_numbers(args, n, names, values);
+    put(json_pack("{s:s,s:s,s:i,s:o,s:o}", "ph", "C", "name", name, "pid",
+                  trace_rank, "ts", micros(ts_now() - origin), "args", args));
   }
   pthread_mutex_unlock(&lock);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "config.h"
@@ -111,16 +112,27 @@ done:
   return err;
 }
 
-static void write_head(FILE *out, int w) {
-  fprintf(out,
-          "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"tessera\","
-          "\"version\":\"%s\",\"ranks\":%d},\"traceEvents\":[\n",
-          PACKAGE_VERSION, w);
-  for (int r = 0; r < w; r++)
-    fprintf(out,
-            "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,"
-            "\"args\":{\"name\":\"rank %d\"}}",
-            r ? ",\n" : "", r, r);
+/* Up to the first event, and the ranks' names: an event a line. */
+static ts_err write_head(FILE *out, int w) {
+  ts_err err = TS_OK;
+  fputs("{\"displayTimeUnit\":\"ms\",\"otherData\":", out);
+  TS_TRY(ts_json_put(out,
+                     json_pack("{s:s,s:s,s:i}", "program", "tessera", "version",
+                               PACKAGE_VERSION, "ranks", w),
+                     15));
+  fputs(",\"traceEvents\":[", out);
+  for (int r = 0; r < w; r++) {
+    char name[32];
+    snprintf(name, sizeof name, "rank %d", r);
+    fputs(r ? ",\n" : "\n", out);
+    TS_TRY(
+        ts_json_put(out,
+                    json_pack("{s:s,s:s,s:i,s:{s:s}}", "ph", "M", "name",
+                              "process_name", "pid", r, "args", "name", name),
+                    15));
+  }
+done:
+  return err;
 }
 
 static ts_err merge(const ts_trace_file *f, const int64_t *counts, ts_comm *c,
@@ -135,7 +147,7 @@ static ts_err merge(const ts_trace_file *f, const int64_t *counts, ts_comm *c,
   if (first && !out && *own == TS_OK)
     *own = ts_fail(TS_ERR_IO, "trace %s: %s", f->path, strerror(errno));
   TS_TRY(ts_mem_alloc(&buf, CHUNK, TS_TAG_MISC));
-  if (out) write_head(out, ts_comm_size(c));
+  if (out && *own == TS_OK) *own = write_head(out, ts_comm_size(c));
   for (int r = 0; r < ts_comm_size(c); r++) {
     if (out && counts[r]) fputs(",\n", out);
     TS_TRY(move_part(c, r, part, out, buf, f->path, own));

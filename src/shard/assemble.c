@@ -36,7 +36,8 @@ static ts_row_piece row_piece(const ts_lot_flight *lf, int32_t i, bool back) {
 }
 
 /* Pieces for one kernel, which runs as soon as there are as many as it takes,
- * and at the end. */
+ * and at the end.  Zeroed first, as a GPU's launch takes all of it along and a
+ * graph that is replayed compares what launches have. */
 typedef struct ts_row_list {
   ts_err (*kernel)(const ts_row_args *);
   ts_row_args args;
@@ -57,10 +58,8 @@ static ts_err add(ts_row_list *l, const ts_row_piece *p) {
 static ts_err move_pieces(const ts_lot_flight *lf, bool back) {
   ts_err err = TS_OK;
   const ts_lot *lot = lf->lot;
-  ts_row_list copies, sums;
-  copies.kernel = lot->ebc->kernels->copy_rows;
-  sums.kernel = lot->ebc->kernels->sum_rows;
-  copies.args.n_pieces = sums.args.n_pieces = 0;
+  ts_row_list copies = {.kernel = lot->ebc->kernels->copy_rows};
+  ts_row_list sums = {.kernel = lot->ebc->kernels->sum_rows};
   for (int32_t i = 0; i < lot->n_pieces; i++) {
     const ts_piece *p = &lot->pieces[i];
     if (!lot->views[p->view].assembled) continue;
@@ -78,8 +77,7 @@ static ts_err scale_views(const ts_lot_flight *lf) {
   ts_err err = TS_OK;
   const ts_lot *lot = lf->lot;
   const ts_kernels *k = lot->ebc->kernels;
-  ts_scale_args a;
-  a.n_pieces = 0;
+  ts_scale_args a = {0};
   for (int32_t i = 0; i < lot->n_views; i++) {
     if (!lot->views[i].mean) continue;
     a.piece[a.n_pieces++] =

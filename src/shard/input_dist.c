@@ -158,8 +158,7 @@ static ts_err find_means(ts_flight *fl) {
   ts_err err = TS_OK;
   for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
     const ts_lot_flight *lf = &fl->lots[l];
-    ts_bag_means_args a;
-    a.n_views = 0;
+    ts_bag_means_args a = {0};
     for (int32_t i = 0; lf->inverse && i < lf->lot->n_views; i++) {
       if (lf->lot->views[i].mean) a.view[a.n_views++] = mean_of(fl, lf, i);
       if (a.n_views < TS_BAG_MEANS) continue;

@@ -260,7 +260,9 @@ ts_err ts_lot_create(ts_lot *lot, ts_ebc *ebc, const ts_sharding_ops *ops,
   TS_TRY(find_views(lot));
   if (!lot->n_views) goto done;
   TS_TRY(find_pieces(lot));
-  TS_TRY(make_groups(lot));
+  /* A file of rows is one rank's own, and so is what is wrong with its disk:
+   * the others hear of it here, before they wait for it in what follows. */
+  TS_TRY(ts_agree(ebc->input_comm, make_groups(lot)));
   if (lot->output->create) TS_TRY(lot->output->create(lot));
   if (!ops->remote && ebc->n_ranks > 1)
     TS_TRY(ts_comm_create(ebc->world, &lot->comm, TS_GROUP_WORLD, ops->name));

@@ -7,6 +7,7 @@
 #ifndef TS_SHARD_PLANNER_H
 #define TS_SHARD_PLANNER_H
 
+#include "base/json.h"
 #include "shard/plan.h"
 #include "shard/topology.h"
 
@@ -147,8 +148,8 @@ void ts_plan_report_destroy(ts_plan_report *);
  * and of tables, imbalance, memory left. */
 ts_err ts_plan_report_print(ts_str *, const ts_plan_report *, const ts_plan *,
                             const ts_plan_request *, int32_t rows);
-/* The same as one JSON object. */
-ts_err ts_plan_report_json(ts_str *, const ts_plan_report *, const ts_plan *,
-                           const ts_plan_request *);
+/* The same as one JSON object, the caller's. */
+json_t *ts_plan_report_json(const ts_plan_report *, const ts_plan *,
+                            const ts_plan_request *);
 
 #endif

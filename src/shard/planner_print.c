@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "shard/planner_impl.h"
 
@@ -237,72 +238,73 @@ done:
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-static ts_err json_text(ts_str *s, const char *text) {
-  ts_err err = TS_OK;
-  for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-    if (*c < ' ' || *c == '"' || *c == '\\')
-      TS_TRY(ts_str_append(s, "\\u%04x", *c));
-    else
-      TS_TRY(ts_str_append_bytes(s, c, 1));
-done:
-  return err;
-}
+#define NUMBERS(object, names, values)                                         \
+  ts_json_numbers(object, sizeof names / sizeof *names, names, values)
 
-static ts_err json_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
+static json_t *json_rank(const ts_plan_report *r, int32_t k) {
+  static const char *const names[] = {
+      "rank",         "bytes",       "ms",          "input_ms",   "lookup_ms",
+      "output_ms",    "gradient_ms", "backward_ms", "slow_bytes", "disk_bytes",
+      "pinned_bytes", "sent_bytes",  "cross_bytes", "shards"};
   const ts_plan_rank *x = &r->ranks[k];
-  return ts_str_append(
-      s,
-      "%s{\"rank\":%d,\"bytes\":%.0f,\"ms\":%.6g,\"input_ms\":%.6g,"
-      "\"lookup_ms\":%.6g,\"output_ms\":%.6g,\"gradient_ms\":%.6g,"
-      "\"backward_ms\":%.6g,\"slow_bytes\":%.0f,\"disk_bytes\":%.0f,"
-      "\"pinned_bytes\":%.0f,\"sent_bytes\":%.0f,\"cross_bytes\":%.0f,"
-      "\"shards\":%d}",
-      k ? "," : "", k, ts_plan_memory_sum(&x->memory),
-      ts_plan_time_sum(&x->time), x->time.input, x->time.lookup, x->time.output,
-      x->time.gradient, x->time.backward, x->memory.slow, x->memory.disk,
-      x->memory.pinned,
-      x->sent.input + x->sent.output + x->sent.gradient + x->sent.dense,
-      x->sent.cross, x->n_shards);
+  const ts_plan_time *t = &x->time;
+  const ts_plan_memory *m = &x->memory;
+  const ts_plan_traffic *s = &x->sent;
+  const double values[] = {k,
+                           rint(ts_plan_memory_sum(m)),
+                           ts_plan_time_sum(t),
+                           t->input,
+                           t->lookup,
+                           t->output,
+                           t->gradient,
+                           t->backward,
+                           rint(m->slow),
+                           rint(m->disk),
+                           rint(m->pinned),
+                           rint(s->input + s->output + s->gradient + s->dense),
+                           rint(s->cross),
+                           x->n_shards};
+  json_t *json = json_object();
+  NUMBERS(json, names, values);
+  return json;
 }
 
-static ts_err json_table(ts_str *s, const ts_plan_report *r, const ts_plan *p,
-                         const ts_plan_request *q, int32_t t) {
-  ts_err err = TS_OK;
+static json_t *json_table(const ts_plan_report *r, const ts_plan *p,
+                          const ts_plan_request *q, int32_t t) {
   const ts_plan_table *x = &r->tables[t];
   const ts_table_config *c = &q->config->tables[t];
+  const bool slow = ts_table_is_slow(c);
   const double factor =
       q->load_factor ? q->load_factor[t] : ts_table_load_factor(c);
-  TS_TRY(ts_str_append(s, "%s{\"table\":\"", t ? "," : ""));
-  TS_TRY(json_text(s, q->config->tables[t].name));
-  TS_TRY(ts_str_append(s,
-                       "\",\"sharding\":\"%s\",\"columns\":%d,\"shards\":%d,"
-                       "\"ms\":%.6g,\"bytes\":%.0f,\"kernel\":\"%s\","
-                       "\"load_factor\":%.6g}",
-                       ts_shard_kind_name(p->tables[t].kind),
-                       p->tables[t].shards[0].n_cols, p->tables[t].n_shards,
-                       ts_plan_time_sum(&x->time), x->memory_bytes,
-                       ts_table_is_slow(c) ? c->kernel : "fused",
-                       ts_table_is_slow(c) ? factor : 1.0));
-done:
-  return err;
+  return json_pack(
+      "{s:o,s:s,s:i,s:i,s:o,s:o,s:s,s:o}", "table", ts_json_text(c->name),
+      "sharding", ts_shard_kind_name(p->tables[t].kind), "columns",
+      p->tables[t].shards[0].n_cols, "shards", p->tables[t].n_shards, "ms",
+      ts_json_number(ts_plan_time_sum(&x->time)), "bytes",
+      ts_json_number(rint(x->memory_bytes)), "kernel",
+      slow ? c->kernel : "fused", "load_factor",
+      ts_json_number(slow ? factor : 1));
 }
 
-ts_err ts_plan_report_json(ts_str *s, const ts_plan_report *r, const ts_plan *p,
-                           const ts_plan_request *q) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_str_append(
-      s,
-      "{\"n_ranks\":%d,\"n_nodes\":%d,\"step_ms\":%.6g,\"sparse_ms\":%.6g,"
-      "\"dense_ms\":%.6g,\"hidden_ms\":%.6g,\"imbalance\":%.6g,"
-      "\"slowest\":%d,\"fullest\":%d,\"memory_bytes\":%.0f,"
-      "\"limit_bytes\":%.0f,\"ranks\":[",
-      r->n_ranks, p->n_nodes, r->step_ms, r->sparse_ms, r->dense_ms,
-      r->hidden_ms, r->imbalance, r->slowest, r->fullest, r->memory_bytes,
-      r->limit));
-  for (int32_t k = 0; k < r->n_ranks; k++) TS_TRY(json_rank(s, r, k));
-  TS_TRY(ts_str_append(s, "],\"tables\":["));
-  for (int32_t t = 0; t < r->n_tables; t++) TS_TRY(json_table(s, r, p, q, t));
-  TS_TRY(ts_str_append(s, "]}\n"));
-done:
-  return err;
+json_t *ts_plan_report_json(const ts_plan_report *r, const ts_plan *p,
+                            const ts_plan_request *q) {
+  static const char *const names[] = {"n_ranks",      "n_nodes",    "step_ms",
+                                      "sparse_ms",    "dense_ms",   "hidden_ms",
+                                      "imbalance",    "slowest",    "fullest",
+                                      "memory_bytes", "limit_bytes"};
+  const double values[] = {r->n_ranks,    p->n_nodes,
+                           r->step_ms,    r->sparse_ms,
+                           r->dense_ms,   r->hidden_ms,
+                           r->imbalance,  r->slowest,
+                           r->fullest,    rint(r->memory_bytes),
+                           rint(r->limit)};
+  json_t *json = json_object(), *ranks = json_array(), *tables = json_array();
+  NUMBERS(json, names, values);
+  for (int32_t k = 0; k < r->n_ranks; k++)
+    json_array_append_new(ranks, json_rank(r, k));
+  for (int32_t t = 0; t < r->n_tables; t++)
+    json_array_append_new(tables, json_table(r, p, q, t));
+  json_object_set_new(json, "ranks", ranks);
+  json_object_set_new(json, "tables", tables);
+  return json;
 }

@@ -116,10 +116,7 @@ static ts_err run_slots(const ts_lot_flight *lf, const ts_buffer *values,
                         ts_err (*kernel)(const ts_position_args *)) {
   ts_err err = TS_OK;
   const ts_lot *lot = lf->lot;
-  ts_slot_list list;
-  list.kernel = kernel;
-  list.args.n_slots = 0;
-  list.args.most_ids = 0;
+  ts_slot_list list = {.kernel = kernel};
   for (int32_t k = 0; k < lot->ebc->params.n; k++)
     for (int32_t g = 0; g < lot->n_groups; g++) {
       const ts_lot_group *group = &lot->groups[g];

@@ -15,13 +15,9 @@ int64_t ts_wire_bytes(const ts_lot_flight *lf, ts_codec c, int block,
 
 void ts_coder_start(ts_coder *c, const ts_lot_flight *lf, ts_codec codec,
                     bool encode) {
-  c->lf = lf;
-  c->kernels = lf->lot->ebc->kernels;
-  c->args.codec = codec;
-  c->args.encode = encode;
-  c->args.n_parts = 1;
-  c->args.part_bytes = 0;
-  c->args.n_pieces = 0;
+  *c = (ts_coder){.lf = lf,
+                  .kernels = lf->lot->ebc->kernels,
+                  .args = {.codec = codec, .encode = encode, .n_parts = 1}};
 }
 
 ts_err ts_coder_end(ts_coder *c) {

@@ -64,7 +64,7 @@ typedef struct ts_sort_args {
 
 struct ts_row_update_args; /* sparse/row_optim.h */
 struct ts_row_stage_args;
-struct ts_cache_args; /* sparse/cache_device.h */
+struct ts_cache_args; /* sparse/cache.h */
 struct ts_cache_rows_args;
 struct ts_entries_args; /* sparse/entries.h */
 struct ts_append_args;

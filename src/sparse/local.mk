@@ -1,7 +1,8 @@
 tessera_sources += \
   src/sparse/cache.c \
   src/sparse/cache.h \
-  src/sparse/cache_device.h \
+  src/sparse/cache_move.c \
+  src/sparse/cache_policy.h \
   src/sparse/entries.h \
   src/sparse/isa.h \
   src/sparse/kernels_cache.c \
@@ -37,10 +38,7 @@ tessera_sources += \
   src/sparse/tier.h \
   src/sparse/hold_clock.c \
   src/sparse/hold_clock.h \
-  src/sparse/tier_cached.c \
-  src/sparse/tier_cached.h \
-  src/sparse/tier_fill.c \
-  src/sparse/tier_device.c \
   src/sparse/tier_resident.c \
+  src/sparse/tier_slow.c \
   src/sparse/update_body.h \
   src/sparse/weight_grad_body.h

@@ -91,8 +91,7 @@ static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
     spec.state_per_row[k] = t->optim->state[k].per_row;
     spec.state_cols[k] = spec.state_per_row[k] ? 1 : t->dim;
   }
-  const ts_tier_ops *ops =
-      c->kernel ? ts_tier_find(c->kernel, ts_device_is_apart(t->device)) : NULL;
+  const ts_tier_ops *ops = c->kernel ? ts_tier_find(c->kernel) : NULL;
   if (!ops) ops = ts_tier_default();
   return ops->create(&t->tier, t->device, &spec);
 }

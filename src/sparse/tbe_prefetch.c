@@ -1,6 +1,6 @@
 /* tbe_prefetch.c - rows of a batch to come, for groups over a cached tier. */
 #include "base/mem.h"
-#include "sparse/cache_device.h"
+#include "sparse/cache.h"
 #include "sparse/tbe_impl.h"
 
 typedef struct ts_prefetch_arg {

@@ -6,9 +6,9 @@
  * "cached": slow memory holds all rows, and a row that a batch uses has a
  * line of fast memory, whose slot hold() gives; a row for which no line is
  * free has its own slot in slow memory, and is read and written there.
- * States with one float per row are in fast memory always, by row.  Where the
- * memory of a device is apart (tier_device.c) slow memory is the host's, and
- * all but rows() and figures() is done by kernels.
+ * States with one float per row are in fast memory always, by row.  Slow
+ * memory is always the host's; kernels of the device do all but rows() and
+ * figures() (tier_slow.c).
  * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SPARSE_TIER_H
 #define TS_SPARSE_TIER_H
@@ -95,8 +95,8 @@ struct ts_tier {
   const ts_tier_ops *ops;
 };
 
-/* APART: for a device whose memory is apart (ts_device_is_apart). */
-const ts_tier_ops *ts_tier_find(const char *kind, bool apart);
+/* NULL: there is no such kind. */
+const ts_tier_ops *ts_tier_find(const char *kind);
 /* The tier of groups whose deck names none: resident, unless OPS is not NULL
  * (tests). */
 const ts_tier_ops *ts_tier_default(void);

@@ -125,8 +125,12 @@ static ts_err log_table(const ts_cache_report *r, ts_trainer *t,
                       (double)c.bytes_out / n / 1e6,
                       1e3 * (r->now.hold_s - r->last.hold_s) / n,
                       1e3 * (r->now.exposed_s - r->last.exposed_s) / n};
-  return ts_metrics_log_table(log, t->step, t->config->tables[i].name,
-                              sizeof v / sizeof *v, names, v);
+  return ts_metrics_log_line(
+      log, &(ts_metrics_line){.step = t->step,
+                              .table = t->config->tables[i].name,
+                              .n = sizeof v / sizeof *v,
+                              .names = names,
+                              .values = v});
 }
 
 ts_err ts_cache_report_step(ts_cache_report *r, ts_trainer *t,

@@ -42,8 +42,13 @@ static ts_err log_eval(ts_run *r, const ts_metrics_result *m) {
     const char *task = r->config->model.tasks[k].name;
     ts_report_eval(r->t->n_tasks > 1 ? task : "evaluation", &m[k]);
     if (r->t->rank == 0)
-      TS_TRY(ts_metrics_log_line(r->log, r->t->step, 1,
-                                 r->t->n_tasks > 1 ? task : NULL, 6, names, v));
+      TS_TRY(ts_metrics_log_line(
+          r->log, &(ts_metrics_line){.step = r->t->step,
+                                     .event = "eval",
+                                     .task = r->t->n_tasks > 1 ? task : NULL,
+                                     .n = 6,
+                                     .names = names,
+                                     .values = v}));
   }
 done:
   return err;
@@ -135,7 +140,9 @@ static ts_err log_step(ts_run *r) {
                       some(sums[2])};
   const int n = sizeof v / sizeof *v;
   if (t->rank == 0)
-    TS_TRY(ts_metrics_log_line(r->log, t->step, 0, NULL, n, names, v));
+    TS_TRY(ts_metrics_log_line(
+        r->log, &(ts_metrics_line){
+                    .step = t->step, .n = n, .names = names, .values = v}));
   TS_TRY(ts_saves_line(&r->saves, r->log));
   TS_TRY(ts_cache_report_step(&r->cache, t, r->log));
   r->t_log = ts_now();

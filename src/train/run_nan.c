@@ -28,7 +28,11 @@ static ts_err forget_lines(ts_run *r, int64_t from) {
   ts_metrics_log_close(r->log);
   r->log = NULL;
   TS_TRY(ts_run_open_logs(r));
-  TS_TRY(ts_metrics_log_event(r->log, r->t->step, "rollback", 1, names, v));
+  TS_TRY(ts_metrics_log_line(r->log, &(ts_metrics_line){.step = r->t->step,
+                                                        .event = "rollback",
+                                                        .n = 1,
+                                                        .names = names,
+                                                        .values = v}));
 done:
   return err;
 }

@@ -127,7 +127,11 @@ ts_err ts_saves_line(ts_saves *s, ts_metrics_log *log) {
   s->has_line = false;
   const double v[] = {1e3 * f->stall_s, (double)f->bytes, 1e3 * f->write_s,
                       mb_per_s((double)f->bytes, f->write_s), f->beside};
-  return ts_metrics_log_event(log, f->step, "checkpoint", 5, names, v);
+  return ts_metrics_log_line(log, &(ts_metrics_line){.step = f->step,
+                                                     .event = "checkpoint",
+                                                     .n = 5,
+                                                     .names = names,
+                                                     .values = v});
 }
 
 void ts_saves_report(const ts_saves *s) {

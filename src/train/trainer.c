@@ -50,7 +50,9 @@ static void watch(const ts_config *c) {
 
 static const char *backend_name(const ts_config *c) {
   /* auto: the host; who wants a GPU says so. */
-  return c->run.backend == TS_BACKEND_CUDA ? "cuda" : "host";
+  return c->run.backend == TS_BACKEND_CUDA       ? "cuda"
+         : c->run.backend == TS_BACKEND_EMULATED ? "emulated"
+                                                 : "host";
 }
 
 static ts_comm_backend comm_backend(const ts_config *c) {

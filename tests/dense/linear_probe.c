@@ -14,7 +14,7 @@ float probe_draw(uint32_t a, uint32_t b) {
 }
 
 bool probe_on_gpu(void) {
-  return !strcmp(ts_test_backend(), "cuda");
+  return ts_test_on_gpu();
 }
 
 double probe_seen(const ts_probe *p, float x) {

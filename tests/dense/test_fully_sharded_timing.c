@@ -6,7 +6,7 @@
  * them longer, never shorter: the best of some runs counts.  Times are told in
  * units of some ms, the more the less a busy machine matters.
  * ranks: 1 2 4
- * seconds: 400 sanitizers: none */
+ * seconds: 400 sanitizers: none isa: none */
 #include "tests/dense/fully_sharded_sleep.h"
 #include "runtime/trace.h"
 

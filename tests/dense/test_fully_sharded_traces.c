@@ -1,7 +1,7 @@
 /* test_fully_sharded_traces.c - traces of fully_sharded, with layers and
  * collectives that sleep: gatherings lie under work, reductions have no more
  * inputs than said, work behind the optimizer is not waited for. ranks: 1 2 4
- * seconds: 400 sanitizers: none */
+ * seconds: 400 sanitizers: none isa: none */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

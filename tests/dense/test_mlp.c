@@ -145,7 +145,7 @@ static void want_forward(const ts_probe *p, ts_want *o, int i, int batch) {
   const int n = width(p->c, i), k = width(p->c, i - 1);
   const bool h = half(p, i);
   /* A GPU adds a bias of y's type. */
-  const bool bias_half = kept_half(p, i) && !strcmp(ts_test_backend(), "cuda");
+  const bool bias_half = kept_half(p, i) && ts_test_on_gpu();
   for (int b = 0; b < batch; b++)
     for (int j = 0; j < n; j++) {
       double sum = rounded(bias_half, (double)p->w[2 * i - 1][j]);

@@ -2,11 +2,10 @@
  * refreshed, released, flushed and read anew, by the host's entries and by a
  * target; after each step all that both have must be the same bytes.
  *
- * What must be resident is also told by the host's own directory
- * (sparse/cache.h), and in the end all rows must be those of a table that has
- * no cache. */
+ * What must be resident is also told by a plain model of the policies, and in
+ * the end all rows must be those of a table that has no cache. */
 #include "tests/kernels/cuda_cache_sides.h"
-#include "sparse/cache.h"
+#include "tests/sparse/cache_model.h"
 
 /* ---- steps --------------------------------------------------------------- */
 
@@ -221,50 +220,9 @@ START_TEST(sizes) {
 }
 END_TEST
 
-/* ---- the host's directory ------------------------------------------------ */
+/* ---- a plain model ------------------------------------------------------- */
 
-static uint32_t hash(uint32_t h) {
-  h = (h ^ h >> 16) * 0x85ebca6bu;
-  h = (h ^ h >> 13) * 0xc2b2ae35u;
-  return h ^ h >> 16;
-}
-
-static int by_hash(const void *a, const void *b) {
-  const uint32_t x = hash(*(const uint32_t *)a);
-  const uint32_t y = hash(*(const uint32_t *)b);
-  return (x > y) - (x < y);
-}
-
-/* The host's cache, whose missing rows come in the order of a device's. */
-static void host_hold(ts_cache *c, const uint32_t *rows, int64_t n) {
-  static uint32_t left[IDS];
-  int64_t m = 0;
-  ts_cache_begin(c);
-  for (int64_t i = 0; i < n; i++) {
-    const int64_t line = ts_cache_find(c, rows[i]);
-    if (line < 0)
-      left[m++] = rows[i];
-    else
-      (void)ts_cache_use(c, line);
-  }
-  qsort(left, (size_t)m, 4, by_hash);
-  for (int64_t i = 0; i < m; i++) {
-    const int64_t line = ts_cache_find(c, left[i]);
-    uint32_t old;
-    bool dirty;
-    if (line < 0)
-      (void)ts_cache_take(c, left[i], &old, &dirty);
-    else
-      (void)ts_cache_use(c, line);
-  }
-  ts_cache_round_begin(c);
-  for (int64_t i = 0; i < n; i++) {
-    const int64_t line = ts_cache_find(c, rows[i]);
-    if (line >= 0) (void)ts_cache_unlock(c, line);
-  }
-}
-
-/* Rows have the lines that the host's cache gives them, over many batches. */
+/* Rows have the lines that the model gives them, over many batches. */
 START_TEST(policies) {
   const spec x = {.n_sets = _i / 2 ? SETS : 2,
                   .passes = 1,
@@ -272,13 +230,14 @@ START_TEST(policies) {
                   .lfu = _i % 2,
                   .n_ids = 200};
   static uint32_t rows[IDS], tags[LINES];
+  static bool held[IDS];
   static side s[2];
-  ts_cache c;
   open_both(s, &x);
-  ck_assert_ok(ts_cache_create(&c, 32 * x.n_sets, 1.0, x.lfu));
+  cache_model m = model_open(ROWS, (32.0 * x.n_sets - 1) / ROWS, x.lfu, true);
   for (int step = 0; step < 70; step++) {
     fill(rows, &x, step);
-    host_hold(&c, rows, x.n_ids);
+    model_hold(&m, rows, x.n_ids, x.n_ids, held);
+    model_release(&m, rows, x.n_ids, held);
     const ts_cache_args a = {.cache = &s[1].c,
                              .now = (uint32_t)step + 1,
                              .round = (uint32_t)step + 1,
@@ -289,11 +248,15 @@ START_TEST(policies) {
     ck_assert_ok(s[1].t->kernels.cache_hold(&a));
     ck_assert_ok(s[1].t->kernels.cache_release(&a));
     s[1].t->fetch(tags, s[1].c.tag, (size_t)x.n_sets * 32 * 4);
-    ck_assert_msg(!memcmp(tags, c.tag, (size_t)x.n_sets * 32 * 4),
-                  "other rows are resident after batch %d", step);
+    for (int i = 0; i < 32 * x.n_sets; i++)
+      ck_assert_msg(m.line[i].full ? tags[i] == m.line[i].row
+                                   : tags[i] == TS_CACHE_NONE,
+                    "batch %d: line %d has row %u", step, i, tags[i]);
   }
+  ck_assert_uint_eq(count(s, TS_CACHE_HITS), (uint64_t)m.count.n_hits);
+  ck_assert_uint_eq(count(s, TS_CACHE_EVICTED), (uint64_t)m.count.n_evicted);
   ck_assert_uint_gt(count(s, TS_CACHE_EVICTED), 0);
-  ts_cache_reset(&c);
+  model_close(&m);
   close_both(s);
 }
 END_TEST

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 #include "runtime/kernels.h"
-#include "sparse/cache_device.h"
+#include "sparse/cache.h"
 
 typedef struct cache_target {
   /* The entries cache_*; run to the end before they return. */

@@ -1,6 +1,8 @@
 /* cuda_cache_sides.c - two caches of the same rows, and whether they differ. */
 #include "tests/kernels/cuda_cache_sides.h"
 
+#include "base/mem.h"
+
 const int64_t part_bytes[PARTS] = {2064, 20, 6};
 static const int64_t row_base[TABLES + 1] = {0, 300, 300, 310, ROWS};
 
@@ -54,8 +56,9 @@ static void open_rows(side *s, const spec *x) {
     for (int64_t i = 0; i < ROWS * part_bytes[k]; i++)
       ((uint8_t *)s->rows[k])[i] = (uint8_t)test_random(&seed);
     s->c.part[k] = (ts_cache_part){
-        seen, zeros(s, (size_t)(32 * x->n_sets * part_bytes[k])),
-        part_bytes[k]};
+        .rows = seen,
+        .lines = zeros(s, (size_t)(32 * x->n_sets * part_bytes[k])),
+        .bytes = part_bytes[k]};
   }
   s->c.n_parts = PARTS;
 }
@@ -63,18 +66,15 @@ static void open_rows(side *s, const spec *x) {
 void side_open(side *s, const cache_target *t, const spec *x) {
   const size_t line = (size_t)x->n_sets * 32 * 4;
   *s = (side){.t = t};
-  s->c = (ts_cache_device){.tag = zeros(s, line),
-                           .stamp = zeros(s, line),
-                           .round = zeros(s, line),
-                           .count = zeros(s, line),
-                           .state = zeros(s, line),
-                           .n_sets = x->n_sets,
-                           .first_line = FIRST_LINE,
-                           .lfu = x->lfu,
-                           .row_base = t->send(row_base, sizeof row_base),
-                           .n_tables = TABLES,
-                           .counts = zeros(s, TABLES * TS_CACHE_COUNTS * 8),
-                           .locks = zeros(s, 16)};
+  s->c = (ts_cache){.tag = zeros(s, line),
+                    .line = zeros(s, 4 * line),
+                    .n_sets = x->n_sets,
+                    .first_line = FIRST_LINE,
+                    .lfu = x->lfu,
+                    .row_base = t->send(row_base, sizeof row_base),
+                    .n_tables = TABLES,
+                    .counts = zeros(s, TABLES * TS_CACHE_COUNTS * 8),
+                    .locks = zeros(s, 16)};
   if (x->passes > 1) s->c.through = zeros(s, (ROWS / 32 + 1) * 4);
   open_rows(s, x);
   for (int b = 0; b < STEPS; b++) s->slots[b] = zeros(s, IDS * 4);
@@ -85,11 +85,14 @@ void side_open(side *s, const cache_target *t, const spec *x) {
 }
 
 void side_close(side *s) {
-  void *all[] = {s->c.tag,   s->c.stamp,
-                 s->c.round, s->c.count,
-                 s->c.state, s->c.counts,
-                 s->c.locks, s->keys,
-                 s->place,   (void *)(uintptr_t)s->c.row_base};
+  void *all[] = {s->c.tag,
+                 s->c.line,
+                 s->c.counts,
+                 s->c.locks,
+                 s->keys,
+                 s->place,
+                 (void *)(uintptr_t)s->c.row_base};
+  ts_mem_free(s->report.scratch);
   for (int i = 0; i < TEST_COUNT(all); i++) s->t->drop(all[i]);
   if (s->c.through) s->t->drop(s->c.through);
   for (int b = 0; b < STEPS; b++) s->t->drop(s->slots[b]);
@@ -116,13 +119,10 @@ void sides_same(const side *s, const char *what, const void *a, const void *b,
 }
 
 void sides_compare(const side *s) {
-  const ts_cache_device *a = &s[0].c, *b = &s[1].c;
+  const ts_cache *a = &s[0].c, *b = &s[1].c;
   const size_t line = (size_t)a->n_sets * 32 * 4;
   sides_same(s, "tag", a->tag, b->tag, line);
-  sides_same(s, "stamp", a->stamp, b->stamp, line);
-  sides_same(s, "round", a->round, b->round, line);
-  sides_same(s, "count", a->count, b->count, line);
-  sides_same(s, "state", a->state, b->state, line);
+  sides_same(s, "line", a->line, b->line, 4 * line);
   sides_same(s, "counts", a->counts, b->counts, TABLES * TS_CACHE_COUNTS * 8);
   sides_same(s, "locks", a->locks, b->locks, 16);
   if (a->through)

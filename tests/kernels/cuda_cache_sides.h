@@ -22,7 +22,7 @@ extern cache_target cache_plain; /* the host's */
 
 typedef struct side {
   const cache_target *t;
-  ts_cache_device c;
+  ts_cache c;
   void *rows[PARTS]; /* as the host sees them */
   uint32_t *slots[STEPS], *keys, *place;
   ts_cache_report report;

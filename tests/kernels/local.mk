@@ -26,7 +26,7 @@ MOSTLYCLEANFILES += tests/*/*.d
 cuda_update = tests/kernels/cuda_update.c tests/kernels/cuda_update.h \
   tests/kernels/cuda_update_case.c tests/kernels/cuda_update_case.h
 cuda_cache = tests/kernels/cuda_cache.c tests/kernels/cuda_cache.h \
-  tests/kernels/cuda_cache_sides.c tests/kernels/cuda_cache_sides.h
+  tests/kernels/cuda_cache_sides.c tests/kernels/cuda_cache_sides.h tests/sparse/cache_model.h
 cuda_numbers = tests/kernels/cuda_numbers.c tests/kernels/cuda_numbers.h
 cuda_block = tests/kernels/cuda_block.c tests/kernels/cuda_block.h $(cuda_numbers)
 cuda_dense = tests/kernels/cuda_dense.c tests/kernels/cuda_dense.h tests/kernels/cuda_dense_rows.c \

@@ -50,10 +50,8 @@ stuck() { # run, options: no end of the write of step 8
   unset TESSERA_FAULT
 }
 stuck killed
-for i in $(seq 1 300); do
-  [ -f "$work/killed/checkpoints/.step-00000008.h5.part" ] && grep -q '"step":11' "$work/killed/metrics.jsonl" && break
-  sleep 0.1
-done
+until_holds $pid test -f "$work/killed/checkpoints/.step-00000008.h5.part"
+until_holds $pid grep -q '"step":11' "$work/killed/metrics.jsonl"
 check "the steps go on beside it" grep -q '"step":11' "$work/killed/metrics.jsonl"
 pkill -9 -f "^$TESSERA train $work/small.deck --quiet --set run.output=$work/killed "
 wait $pid 2> /dev/null

@@ -18,7 +18,7 @@ touch -d @0 "$work/looked"
 meets() {
   at=$(newest run); at=${at##*step-}; at=$(expr "${at%.h5}" + 0)
   : > "$log"
-  TESSERA_FAULT=$3 timeout -k 5 120 ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/run" $line > "$work/out" 2> "$work/err"; code=$?
+  TESSERA_FAULT=$3 timeout -k 5 3000 ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/run" $line > "$work/out" 2> "$work/err"; code=$?
   n=$(grep -c 'tessera: error' "$work/err")
   if [ $code != "$1" ] || [ "$n" != 1 ] || ! grep -q "tessera: error: .*$2" "$work/err"; then
     echo "$3: code $code ($1 is right), $n messages:"; cat "$work/err"; tail -n 3 "$log"
@@ -57,6 +57,12 @@ meets 4 'h5.part: No space left' fsync:rank1:nth3:ENOSPC onwards
 meets 4 'h5: Read-only file system' rename:rank0:nth2:EROFS onwards
 meets 4 'bytes can.t be reserved: No space left' reserve:rank0:nth6 onwards
 meets 4 'h5.part: .*Input/output error' hdf5:rank0:nth320 onwards
+# A file of rows that one rank alone can't make ends them all, at once.
+fast=$line
+line="$line --set run.tier_dir=$work --set table_defaults.kernel=cached --set table_defaults.cache.tier=file --set table_defaults.sharding=row_wise"
+meets 1 'tier can.t be created: Permission denied (rank 1)$' open:rank1:nth6
+meets 1 'bytes can.t be reserved: No space left on device (rank 0)$' reserve:rank0:nth3
+line=$fast
 # Two at once: one in the load, one that ends the run.
 for rank in 0 1; do
   meets 4 'No space left' read:rank$rank:nth40,write:rank1:nth12 back
@@ -78,7 +84,7 @@ meets 137 'was killed in section' fsync:rank0:nth6:KILL onwards
 # through is whole.
 nth=20
 while :; do
-  TESSERA_FAULT=hdf5:rank0:nth$nth timeout -k 5 60 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/mpio" --set run.steps=1 --set checkpoint.io=mpio > "$work/out" 2> "$work/err"; code=$?
+  TESSERA_FAULT=hdf5:rank0:nth$nth timeout -k 5 300 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/mpio" --set run.steps=1 --set checkpoint.io=mpio > "$work/out" 2> "$work/err"; code=$?
   grep -q 'needs parallel HDF5' "$work/err" && break
   [ $code = 0 ] && break
   check "mpio, hdf5 call $nth: code 4, not $code" test $code = 4

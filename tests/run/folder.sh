@@ -8,7 +8,7 @@ chmod 755 "$work"; chmod 644 "$work/small.deck"
 # refused CODE PATTERN options: at the start, with one message.
 refused() {
   want=$1; pattern=$2; shift 2
-  timeout -k 5 60 $as "$TESSERA" train "$work/small.deck" --quiet "$@" > "$work/out" 2> "$work/err"; code=$?
+  timeout -k 5 300 $as "$TESSERA" train "$work/small.deck" --quiet "$@" > "$work/out" 2> "$work/err"; code=$?
   [ $code = "$want" ] || cat "$work/err"
   check "$*: code $want, not $code" test $code = "$want"
   check "$*: one message" test "$(grep -c 'tessera: error' "$work/err")" = 1
@@ -19,8 +19,7 @@ as=
 
 # Two runs at once: on one output folder, on one folder of checkpoints.
 train 2 run --set run.steps=1000000 --set run.log_every=1000 --set checkpoint.every=10 --set checkpoint.mirror="$work/second" > "$work/first" 2>&1 & pid=$!
-for i in $(seq 1 600); do [ -n "$(newest run)" ] && break; sleep 0.1; done
-check "the first run trains" test -n "$(newest run)"
+check "the first run trains" until_holds $pid saved run
 refused 2 'run is in use by another run; give this one its own run.output' --set run.output="$work/run"
 refused 2 'checkpoints is in use by another run; give this one its own checkpoint.dir' --set run.output="$work/other" --set checkpoint.dir="$work/run/checkpoints"
 refused 2 'second is in use by another run; give this one its own checkpoint.mirror' --set run.output="$work/other" --set checkpoint.mirror="$work/second"

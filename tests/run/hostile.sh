@@ -12,7 +12,7 @@ refused() {
   code=$1 text=$2
   shift 2
   n=$((n + 1))
-  timeout 60 "$@" > "$dir/out" 2> "$dir/err" < /dev/null
+  timeout 300 "$@" > "$dir/out" 2> "$dir/err" < /dev/null
   rc=$?
   [ $rc = "$code" ] || fail "$*: code $rc, not $code"
   [ "$(grep -c '^tessera: error:' "$dir/err")" = 1 ] || fail "$*: not one message"

@@ -4,6 +4,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/bench_pipeline.sh \
   tests/run/bench_step.sh \
   tests/run/cached.sh \
+  tests/run/check_totals.sh \
   tests/run/cli_man.sh \
   tests/run/cli_messages.sh \
   tests/run/columns.sh \
@@ -46,7 +47,7 @@ EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py \
 # so not in `make check`.
 EXTRA_DIST += tests/run/slurm.sh tests/run/slurm_cluster.sh
 check-slurm: tessera
-	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS=tests/run/slurm.sh
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS check_PROGRAMS= TESTS=tests/run/slurm.sh
 .PHONY: check-slurm
 # What breaks runs on purpose, in long (doc/reliability.md): about an hour.
 check-reliability: tessera tests/io/test_damage tests/io/test_faults

@@ -57,7 +57,7 @@ check "$n_failed points of memory failed" test $n_failed -ge 5
 signalled() { # SIGNAL...
   rm -rf "$work/run"; what="signals $*"
   ${MPIRUN:-mpirun} -q -n 4 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/run" --set run.steps=100000 --set run.log_every=1000 --set checkpoint.every=20 > "$work/out" 2> "$work/err" & pid=$!
-  for i in $(seq 1 600); do [ -n "$(newest run)" ] && break; sleep 0.1; done
+  until_holds $pid saved run
   for signal in "$@"; do kill "-$signal" $(pgrep -P $pid | head -n "${victims:-4}"); done
   wait $pid; code=$?
 }

@@ -36,9 +36,23 @@ as_good() {
   echo "adult: mean test log loss $f32 in f32, $bf16 in bf16"
   awk -v a="$bf16" -v b="$f32" 'BEGIN { exit !(b > 0.3 && b < 0.33 && a < 1.001 * b) }'
 }
+# Every line of a log as it comes, with blanks lost at the ends of lines; and
+# what the clicks of another, by its first four fifths, say of the rest: there
+# logistic regression has 0.709, with an error of 0.03 on so few.
+criteo() {
+  run criteo-raw "$srcdir/input/criteo.deck" || return 1
+  lines=$(awk 'END { print 2 * NR }' "$TESSERA_DATA_DIR/criteo/train_965.txt")
+  grep -q "\"step\":.*\"samples\":$lines," "$work/criteo-raw/metrics.jsonl" ||
+    { echo "criteo: not $lines samples in two epochs"; return 1; }
+  awk -F, 'NR > 1 { line = $2; for (i = 3; i <= 41; i++) line = line "\t" $i; print line }' \
+    "$TESSERA_DATA_DIR/criteo/train.tiny.csv" > "$work/clicks"
+  head -n 1600 "$work/clicks" > "$work/train.txt"; tail -n +1601 "$work/clicks" > "$work/eval.txt"
+  run criteo "$srcdir/input/criteo.deck" --set data.train="$work/train.txt" --set data.eval="$work/eval.txt" \
+    --set optimizer.lr=3e-3 --set run.epochs=1.0 && reach criteo 0.62
+}
 sh "$srcdir/jobs/join-ml100k" "$TESSERA_DATA_DIR/ml-100k" "$work/ml" || exit 1
 run adult "$srcdir/input/adult.deck" && reach adult 0.905 && others adult adult || exit 1
 as_good || exit 1
-run criteo "$srcdir/input/criteo.deck" && grep -q '"step"' "$work/criteo/metrics.jsonl" || exit 1
+criteo || exit 1
 (TESSERA_DATA_DIR=$work/ml; export TESSERA_DATA_DIR; run ml "$srcdir/input/ml100k.deck" && reach ml 0.775 && others ml ml100k) || exit 1
-echo "100%: Checks: 10, Failures: 0, Errors: 0"
+echo "100%: Checks: 11, Failures: 0, Errors: 0"

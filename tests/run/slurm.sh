@@ -4,7 +4,7 @@
 # weights of a straight run; the limit of that; arrays with a dependency; one
 # message and one code under srun; cancelled with a checkpoint; a node lost.
 # `make check-slurm`.
-# seconds: 900
+# seconds: 1800
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 . "$srcdir/tests/run/slurm_cluster.sh"
@@ -33,21 +33,28 @@ if ! cluster_up 1 10 > up 2>&1; then
 fi
 n_checks=$((n_checks + 1))
 echo "== the time limit"
-limit=$(submit one-node --time=1 --signal=B:USR1@50 "$TESSERA_JOBS/one-node.sbatch" small.deck --set run.output="$work/limit" $slow --set comm.delay.latency_us=150000)
+limit=$(submit one-node --time=1 --signal=B:USR1@20 "$TESSERA_JOBS/one-node.sbatch" small.deck --set run.output="$work/limit" $slow --set comm.delay.latency_us=150000)
 echo "== the limit of requeues, under srun"
 often=$(TESSERA_LAUNCHER=srun TESSERA_REQUEUES=1 submit one-node --time=10 "$TESSERA_JOBS/one-node.sbatch" small.deck --set run.output="$work/often" $slow --set run.steps=100000)
+echo "== USR1 before the program has begun"
+cat > early.env <<'END'
+. "$TESSERA_JOBS/cluster.env"
+[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || kill -USR1 $$
+END
+early=$(TESSERA_CLUSTER=$work/early.env submit one-node --time=10 "$TESSERA_JOBS/one-node.sbatch" small.deck --set run.output="$work/early")
 echo "== an array, and what comes after it"
 for k in 1 2; do echo "small.deck --set run.output=$work/sweep$k --set run.seed=$k $slow"; done > list
 array=$(submit sweep --time=10 --array=1-2 "$TESSERA_JOBS/sweep.sbatch" list)
 after=$(sbatch --parsable --dependency=afterok:"$array" --output="$work/after-%j.out" --wrap="ls $work/sweep1/checkpoints $work/sweep2/checkpoints")
 
-started() { # FOLDER N: the run has N starts behind it and a step in its log
-  for i in $(seq 1 240); do
-    [ "$(grep -c '^tessera ' "$work/$1/log" 2> /dev/null)" = "$2" ] &&
-      tail -n 1 "$work/$1/log" | grep -q '^step ' && return 0
+started() { # FOLDER N JOB: the run has N starts behind it and a step in its log
+  until [ "$(grep -c '^tessera ' "$work/$1/log" 2> /dev/null)" = "$2" ] &&
+    tail -n 1 "$work/$1/log" | grep -q '^step '; do
+    case $(field "$3" JobState) in
+    COMPLETED | FAILED | CANCELLED | TIMEOUT) cat "$work/$1/log"; tell_of "$3"; return 1 ;;
+    esac
     sleep 0.5
   done
-  cat "$work/$1/log" "$work"/tessera-*.out; return 1
 }
 same_step() { # FOLDER: where it stopped it went on
   stopped=$(sed -n 's/^stopped at step \([0-9]*\) of.*/\1/p' "$work/$1/log")
@@ -59,36 +66,40 @@ for launcher in mpirun srun; do
   eval "job_$launcher=$(TESSERA_LAUNCHER=$launcher submit one-node --time=10 "$TESSERA_JOBS/one-node.sbatch" small.deck --set run.output="$work/$launcher" $slow --set comm.delay.latency_us=10000 --set run.steps=100000)"
 done
 
-check "the first task of the array trains" started sweep1 1
+check "the first task of the array trains" started sweep1 1 "${array}_1"
 scancel --batch --signal=USR1 "${array}_1"
 for launcher in mpirun srun; do
-  check "the run under $launcher trains" started $launcher 1
-  eval "scancel \$job_$launcher"
+  eval "job=\$job_$launcher"
+  check "the run under $launcher trains" started $launcher 1 "$job"
+  scancel "$job"
 done
-check "the run with a limit trains" started often 1
+check "the run with a limit trains" started often 1 "$often"
 scancel --batch --signal=USR1 "$often"
-check "it is queued again" started often 2
+check "it is queued again" started often 2 "$often"
 scancel --batch --signal=USR1 "$often"
-check "it is not queued a second time" await "$often" FAILED 60
+check "it is not queued a second time" await "$often" FAILED
 check "its code is 75" test "$(field "$often" ExitCode)" = 75:0
 check "it says so" grep -q 'not queued again' "$work/tessera-$often.out"
 check "srun: one restart" test "$(field "$often" Restarts)" = 1
 
 for launcher in mpirun srun; do
   eval "job=\$job_$launcher"
-  check "cancelled under $launcher" await "$job" CANCELLED 60
+  check "cancelled under $launcher" await "$job" CANCELLED
   check "$launcher: with a checkpoint" test -n "$(newest $launcher)"
   check "$launcher: the step was ended" grep -q '^stopped at step' "$work/$launcher/log"
   check "$launcher: not queued again" test "$(field "$job" Restarts)" = 0
 done
-check "the run with a time limit completes" await "$limit" COMPLETED 240
+check "the run with a time limit completes" await "$limit" COMPLETED
 check "it was stopped by the signal" grep -q 'USR1: the time is nearly over' "$work/tessera-$limit.out"
 check "it was queued again" test "$(field "$limit" Restarts)" -ge 1
 check "one file for all its lives" grep -q 'start 2 of' "$work/tessera-$limit.out"
 check "it went on where it stopped" same_step limit
 check "straight = stopped, queued again, resumed" same_bits "$(newest straight)" "$(newest limit)"
 check "no step is logged twice" test "$(losses limit | wc -l)" = 8
-check "the array's dependency" await "$after" COMPLETED 180
+check "USR1 before the program begins queues the job again" await "$early" COMPLETED
+check "it had not begun" grep -q 'before the program had begun' "$work/tessera-$early.out"
+check "one start more" test "$(field "$early" Restarts)" = 1
+check "the array's dependency" await "$after" COMPLETED
 check "both runs left checkpoints" test "$(grep -c 'step-00000040.h5' "$work/after-$after.out")" = 2
 check "a task of an array resumes" same_step sweep1
 check "its sister was left alone" test "$(grep -c '^tessera ' "$work/sweep2/log")" = 1
@@ -111,7 +122,7 @@ srun_ends 1 crash:2:3
 srun_ends 5 message:3:2
 srun_ends 5 pause:1:3 --set run.deadlines.step_s=3
 bad=$(submit one-node --time=5 "$TESSERA_JOBS/one-node.sbatch" small.deck --set optimizer.lrr=1)
-check "a bad deck fails" await "$bad" FAILED 60
+check "a bad deck fails" await "$bad" FAILED
 check "its code is the program's" test "$(field "$bad" ExitCode)" = 2:0
 check "it is not queued again" test "$(field "$bad" Restarts)" = 0
 cluster_down
@@ -121,9 +132,12 @@ check "a cluster of three nodes" cluster_up 3 2
 train 4 two_nodes --set sharding.ranks_per_node=2; check "a straight run of two nodes" test $? = 0
 # Nodes that are one host would meet in shared memory.
 lost=$(TESSERA_NODE_WAIT=120 TESSERA_MPIRUN="-q --mca btl self,tcp" submit nodes --time=10 --nodes=2 "$TESSERA_JOBS/nodes.sbatch" small.deck --set run.output="$work/lost" --set checkpoint.every=10 --set sharding.ranks_per_node=2 $slow)
-for i in $(seq 1 240); do [ -n "$(newest lost)" ] && break; sleep 0.5; done
-[ -n "$(newest lost)" ] || cat "$work/tessera-$lost.out"
-check "it trains on two nodes" test -n "$(newest lost)"
+until [ -n "$(newest lost)" ]; do
+  case $(field "$lost" JobState) in
+  COMPLETED | FAILED | CANCELLED | TIMEOUT) tell_of "$lost"; echo "FAILED: it trains on two nodes"; exit 1 ;;
+  esac
+  sleep 0.5
+done
 check "n1 is not the one to lose" test "$(field "$lost" BatchHost)" = n1
 gone=$(ours SLURMD_NODENAME=n2)
 check "ranks run on n2" test -n "$gone"
@@ -132,7 +146,7 @@ for p in $gone; do # and the daemon above the first of them
   case $(cat "/proc/$parent/comm" 2> /dev/null) in slurmstepd*) gone="$gone $parent" ;; esac
 done
 kill -9 $(cat "$cluster/pids/slurmd.n2.pid") $gone 2> /dev/null
-check "Slurm queues it again and it completes" await "$lost" COMPLETED 240
+check "Slurm queues it again and it completes" await "$lost" COMPLETED
 check "Slurm found the node lost" grep -q 'NODE FAILURE\|waiting 120 s' "$work/tessera-$lost.out"
 check "once" test "$(field "$lost" Restarts)" = 1
 check "on other nodes" test "$(field "$lost" NodeList)" = "n[1,3]"

@@ -78,10 +78,10 @@ SchedulerParameters=bf_interval=5,sched_interval=5,batch_sched_delay=1
 SlurmdParameters=config_overrides
 ReturnToService=2
 JobRequeue=1
-KillWait=5
+KillWait=30
 MinJobAge=3600
 SlurmctldTimeout=30
-SlurmdTimeout=15
+SlurmdTimeout=30
 NodeName=n[1-$1] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + $1))] CPUs=$2 State=UNKNOWN
 PartitionName=test Nodes=n[1-$1] Default=YES MaxTime=60 State=UP
 CONF
@@ -106,7 +106,7 @@ cluster_up() {
     mkdir -p "$cluster/spool/n$i"
     slurmd -f "$SLURM_CONF" -N "n$i" > /dev/null 2>&1 || return 1
   done
-  for i in $(seq 1 120); do
+  for i in $(seq 1 600); do
     [ "$(sinfo -h -N -o %T 2> /dev/null | sort -u)" = idle ] && return 0
     sleep 0.5
   done
@@ -116,13 +116,26 @@ cluster_up() {
 
 field() { scontrol -o show job "$1" 2> /dev/null | tr ' ' '\n' | sed -n "s/^$2=//p" | head -n 1; }
 
-# Until JOB is in one of STATES (a pattern), or SECONDS have passed.
-await() { # JOB PATTERN SECONDS
-  for i in $(seq 1 $(($3 * 2))); do
-    field "$1" JobState | grep -Eqx "$2" && return 0
+# Until JOB is in STATE.  One that comes to another end and stays there fails:
+# not one that Slurm is about to queue again, nor one whose shell USR1 met before
+# its first line (0:10), which is queued again here.
+await() { # JOB STATE
+  ends=0
+  while [ "$(field "$1" JobState)" != "$2" ]; do
+    case $(field "$1" JobState) in
+    PENDING | RUNNING | COMPLETING | REQUEUED | SUSPENDED | CONFIGURING) ends=0 ;;
+    *) ends=$((ends + 1)) ;;
+    esac
+    if [ $ends = 10 ] && [ "$(field "$1" ExitCode)" = 0:10 ]; then
+      echo "job $1: USR1 came before its first line; queued again"
+      scontrol requeue "$1"; ends=0
+    fi
+    [ $ends -lt 60 ] || { tell_of "$1"; return 1; }
     sleep 0.5
   done
-  echo "job $1 is $(field "$1" JobState), not $2 within $3 s"
+}
+
+tell_of() { # JOB
+  echo "job $1 is $(field "$1" JobState)"
   scontrol show job "$1"; cat "$work"/*-"$1".out 2> /dev/null
-  return 1
 }

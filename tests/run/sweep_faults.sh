@@ -24,7 +24,7 @@ awk -v seed="$seed" -v n="$n" 'BEGIN { srand(seed)
 
 # meets FAULT: on the way to step $steps.
 meets() {
-  TESSERA_FAULT=$1 timeout -k 5 120 ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/run" --set run.steps=$steps $line > "$work/out" 2> "$work/err"; code=$?
+  TESSERA_FAULT=$1 timeout -k 5 600 ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/run" --set run.steps=$steps $line > "$work/out" 2> "$work/err"; code=$?
   said=$(grep -c 'tessera: error' "$work/err")
   case $code:$said in
   0:0) n_missed=$((n_missed + 1)) ;;
@@ -43,6 +43,7 @@ while read -r fault <&3; do
   # There is always some way left.
   [ $code = 0 ] && steps=$((steps + 300))
 done 3< "$work/faults"
+check "some faults were met" test $n_met -gt 0
 check "the run ends" train 2 run --set run.steps=$steps $line
 check "straight run" train 2 straight --set run.steps=$steps $line
 check "straight = all of this" same_bits "$(newest straight)" "$(newest run)"

@@ -30,16 +30,13 @@ while read -r trained delay victims <&3; do
   : > "$log"
   ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/run" --set run.steps=1000000 $line > "$work/out" 2> "$work/err" 3<&- & pid=$!
   if [ "$trained" = 1 ]; then
-    for i in $(seq 1 2400); do grep -q '^step' "$log" && break; sleep 0.05; done
+    until_holds $pid grep -q '^step' "$log"
   else
     delay=$(echo "$delay" | awk '{ print 4 * $1 }')
   fi
   sleep "$delay"
-  for i in $(seq 1 2400); do
-    ranks=$(pgrep -P $pid)
-    [ "$(echo "$ranks" | wc -w)" = 2 ] && break
-    sleep 0.05
-  done
+  has_ranks() { ranks=$(pgrep -P $pid); [ "$(echo "$ranks" | wc -w)" = 2 ]; }
+  until_holds $pid has_ranks
   [ "$victims" = 0 ] && ranks=$(echo "$ranks" | sed -n "$((round % 2 + 1))p") && n_alone=$((n_alone + 1))
   kill -9 $ranks 2> /dev/null
   wait $pid 2> /dev/null; code=$?

@@ -19,7 +19,7 @@ stop() {
   *) mpirun_itself $long $slow > "$work/out" 2>&1 & ;;
   esac
   pid=$!
-  for i in $(seq 1 200); do [ -n "$(newest "$folder")" ] && break; sleep 0.1; done
+  until_holds $pid saved "$folder"
   for signal in "$@"; do
     case $what in
     launcher) kill "-$signal" $pid ;;
@@ -49,7 +49,7 @@ done
 # A second signal while a step does not end.
 if has_faults; then
   TESSERA_FAULT=pause:1:3 train 2 twice $long --set run.log_every=1 > "$work/out" 2> "$work/err" & pid=$!
-  for i in $(seq 1 600); do grep -q '^step' "$work/twice/log" 2> /dev/null && break; sleep 0.1; done
+  until_holds $pid grep -q '^step' "$work/twice/log"
   for i in 1 2; do kill -TERM $(ranks_of twice); sleep 2.5; done
   wait $pid; code=$?
   check "a second signal ends at once with 75, not $code" test $code = 75
@@ -65,7 +65,7 @@ same_evaluations() { evaluations evals > "$work/x"; evaluations "$1" > "$work/y"
 in_evaluation() { # SIGNAL FOLDER STEP options: once the checkpoint of STEP is there
   signal=$1 folder=$2 step=$3; shift 3
   train 2 "$folder" $evals --set comm.delay.latency_us=20000 "$@" > "$work/out" 2>&1 & pid=$!
-  for i in $(seq 1 600); do [ -e "$work/$folder/checkpoints/step-$step.h5" ] && break; sleep 0.1; done
+  until_holds $pid test -e "$work/$folder/checkpoints/step-$step.h5"
   kill "-$signal" $(ranks_of "$folder")
   wait $pid; code=$?
 }

@@ -21,7 +21,7 @@ hangs() {
 begin() { # FOLDER options: in the background, until the first checkpoint
   folder=$1; shift
   ${MPIRUN:-mpirun} -q -n 4 "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/$folder" $long "$@" > "$work/out" 2> "$work/err" & pid=$!
-  for i in $(seq 1 600); do [ -n "$(newest "$folder")" ] && return; sleep 0.1; done
+  until_holds $pid saved "$folder" && return
   cat "$work/err"; check "$folder got under way" false
 }
 rank_pid() { pgrep -P $pid | sort -n | sed -n "$(($1 + 1))p"; } # of rank or another, any will do

@@ -93,24 +93,12 @@ typedef struct batch {
   int32_t rows[IDS];
 } batch;
 
-/* Bags of PER_BAG ids; the hotter half of them are among a tenth of the
- * rows, so that batches share many and differ in many. */
-static inline void fill(batch *b, world *w, uint64_t seed, int per_bag,
-                        bool cached) {
-  int64_t n = 0;
-  for (int bag = 0; bag < FEATURES * BATCH; bag++) {
-    const int f = bag / BATCH;
-    if (bag % BATCH == 0) b->starts[f] = bag;
-    b->at[bag] = bag % BATCH * WIDTH + f * DIM;
-    b->offsets[bag] = n;
-    for (int i = 0; i < per_bag; i++) {
-      const uint32_t rows = (uint32_t)table_rows[feature_table[f]];
-      const bool hot = test_random(&seed) & 1;
-      b->rows[n++] = (int32_t)(test_random(&seed) % (hot ? rows / 10 : rows));
-    }
-  }
+/* The N ids of B, whose bags begin at its offsets. */
+static inline void send(batch *b, world *w, int64_t n, bool cached) {
   ck_assert_int_le(n, IDS);
-  b->starts[FEATURES] = FEATURES * BATCH;
+  for (int f = 0; f <= FEATURES; f++) b->starts[f] = f * BATCH;
+  for (int bag = 0; bag < FEATURES * BATCH; bag++)
+    b->at[bag] = bag % BATCH * WIDTH + bag / BATCH * DIM;
   b->offsets[FEATURES * BATCH] = n;
   b->host = (ts_tbe_input){.bag_start = b->starts,
                            .offsets = b->offsets,
@@ -123,6 +111,29 @@ static inline void fill(batch *b, world *w, uint64_t seed, int per_bag,
                                     .tag = TS_TAG_SPARSE,
                                     .owned = true,
                                     .device = w->device}};
+}
+
+/* Bags of PER_BAG ids; the hotter half of them are among a tenth of the
+ * rows, so that batches share many and differ in many. */
+static inline void fill(batch *b, world *w, uint64_t seed, int per_bag,
+                        bool cached) {
+  int64_t n = 0;
+  for (int bag = 0; bag < FEATURES * BATCH; bag++) {
+    b->offsets[bag] = n;
+    for (int i = 0; i < per_bag; i++) {
+      const uint32_t rows = (uint32_t)table_rows[feature_table[bag / BATCH]];
+      const bool hot = test_random(&seed) & 1;
+      b->rows[n++] = (int32_t)(test_random(&seed) % (hot ? rows / 10 : rows));
+    }
+  }
+  send(b, w, n, cached);
+}
+
+/* N ids of ROW of the first table, in one bag. */
+static inline void fill_one(batch *b, world *w, int32_t row, int64_t n) {
+  for (int bag = 1; bag < FEATURES * BATCH; bag++) b->offsets[bag] = n;
+  for (int64_t i = 0; i < n; i++) b->rows[i] = row;
+  send(b, w, n, true);
 }
 
 static inline void empty(batch *b, world *w) {
@@ -142,10 +153,12 @@ static inline void train_on(world *w, ts_tbe *t, batch *b, const float *grad,
   ts_test_reclaim(w->device, grad, at, OUT_BYTES, false);
 }
 
-static inline uint32_t group_row(const batch *b, int64_t i) {
-  const int64_t per_feature = b->in.n_ids / FEATURES;
-  return (uint32_t)(b->rows[i] +
-                    (feature_table[i / per_feature] ? table_rows[0] : 0));
+/* The group's rows of B. */
+static inline void group_rows(const batch *b, uint32_t *row) {
+  for (int f = 0; f < FEATURES; f++)
+    for (int64_t i = b->offsets[f * BATCH]; i < b->offsets[(f + 1) * BATCH];
+         i++)
+      row[i] = (uint32_t)(b->rows[i] + (feature_table[f] ? table_rows[0] : 0));
 }
 
 /* Sum over both tables. */

@@ -1,129 +1,129 @@
-/* test_cache_lines.c - the cache's directory of lines: its counts against a
- * plain one, full sets, locks, what is given away.
+/* test_cache_lines.c - what the cache of a group holds, batch by batch, beside
+ * a plain model of its rules; full sets, locks, what is given away.
  * ranks: 1  fake: 1 */
-#include "tests/sparse/cache_group.h"
 #include "sparse/cache.h"
+#include "tests/sparse/cache_group.h"
+#include "tests/sparse/cache_model.h"
 
-/* ---- counts against a plain directory ------------------------------------ */
+/* ---- beside the model ---------------------------------------------------- */
 
-typedef struct plain_line {
-  uint32_t row;
-  int64_t used;
-  int locks;
-  bool dirty, full;
-} plain_line;
+typedef struct both {
+  world w;
+  ts_tbe *t;
+  cache_model m;
+  kind k;
+} both;
 
-typedef struct plain {
-  plain_line line[ROWS + 32];
-  ts_tier_count count;
-} plain;
+typedef struct step {
+  batch b;
+  uint32_t row[IDS];
+  bool held[IDS];
+} step;
 
-/* Devices apart take rows in the order of their hashes, which the cache of the
- * host has for its sets. */
-static bool apart;
-
-static uint32_t rank_of(uint32_t row) {
-  const ts_cache whole = {.n_sets = INT64_C(1) << 32};
-  return apart ? (uint32_t)ts_cache_set_of(&whole, row) : row;
+static void both_start(both *x, const kind *k) {
+  x->k = *k;
+  start(&x->w, "adagrad", TS_F32, k);
+  x->t = group(&x->w);
+  x->m = model_open(ROWS, k->load_factor, !strcmp(k->policy, "lfu"),
+                    ts_device_is_apart(x->w.device));
 }
 
-static int by_rank(const void *a, const void *b) {
-  const uint32_t x = rank_of(*(const uint32_t *)a);
-  const uint32_t y = rank_of(*(const uint32_t *)b);
-  return (x > y) - (x < y);
+static void both_stop(both *x) {
+  model_close(&x->m);
+  ts_tbe_destroy(x->t);
+  stop(&x->w);
 }
 
-static plain_line *plain_find(plain *p, int64_t set, uint32_t row) {
-  for (int i = 0; i < 32; i++) {
-    plain_line *l = &p->line[set * 32 + i];
-    if (l->full && l->row == row) return l;
+/* A row is DIM floats, and as many of its state. */
+static void compare(both *x) {
+  enum { ROW_BYTES = 2 * DIM * 4 };
+  const ts_tier_count c = counts(x->t), *m = &x->m.count;
+  ck_assert_int_eq(c.n_ids, m->n_ids);
+  ck_assert_int_eq(c.n_unique, m->n_unique);
+  ck_assert_int_eq(c.n_hits, m->n_hits);
+  ck_assert_int_eq(c.n_misses, m->n_misses);
+  ck_assert_int_eq(c.n_conflicts, m->n_conflicts);
+  ck_assert_int_eq(c.n_evicted, m->n_evicted);
+  ck_assert_int_eq(c.n_written, m->n_written);
+  ck_assert_int_eq(c.bytes_in, (m->n_misses - m->n_conflicts) * ROW_BYTES);
+  ck_assert_int_eq(c.bytes_out, m->n_written * ROW_BYTES);
+}
+
+/* Comes with the ids of S filled. */
+static void both_hold(both *x, step *s) {
+  const int64_t n = s->b.in.n_ids, passes = x->k.passes;
+  group_rows(&s->b, s->row);
+  ck_assert_ok(ts_tbe_prefetch(x->t, &s->b.in, x->w.lane));
+  ck_assert_ok(ts_lane_sync(x->w.lane));
+  model_hold(&x->m, s->row, n, (n + passes - 1) / passes, s->held);
+  compare(x);
+}
+
+/* Updates the rows, unless WRITTEN is false, and lets them go. */
+static void both_end(both *x, step *s, int pass, bool written) {
+  static float grad[BATCH * WIDTH];
+  const int64_t n = s->b.in.n_ids;
+  if (written) {
+    train_on(&x->w, x->t, &s->b, grad, pass);
+    model_write(&x->m, s->row, n);
+  } else {
+    ck_assert_ok(ts_tbe_release(x->t, &s->b.in, x->w.lane));
+    ck_assert_ok(ts_lane_sync(x->w.lane));
   }
-  return NULL;
+  model_release(&x->m, s->row, n, s->held);
+  compare(x);
+  empty(&s->b, &x->w);
 }
 
-/* The free line, else the unlocked one that was used longest ago. */
-static plain_line *plain_victim(plain *p, int64_t set) {
-  plain_line *best = NULL;
-  for (int i = 0; i < 32; i++) {
-    plain_line *l = &p->line[set * 32 + i];
-    if (!l->full) return l;
-    if (!l->locks && (!best || l->used < best->used)) best = l;
-  }
-  return best;
+static void flush(both *x) {
+  ck_assert_ok(ts_tbe_flush(x->t));
+  model_flush(&x->m);
 }
 
-/* One batch, held and released alone, its rows written. */
-static void plain_step(plain *p, const ts_cache *sets, const batch *b,
-                       int64_t step) {
-  static uint32_t row[IDS];
-  const int64_t n = b->in.n_ids;
-  p->count.n_ids += n;
-  for (int64_t i = 0; i < n; i++) row[i] = group_row(b, i);
-  qsort(row, (size_t)n, sizeof *row, by_rank);
-  for (int round = 0; round < 2; round++)
-    for (int64_t i = 0; i < n; i++) {
-      const int64_t set = ts_cache_set_of(sets, row[i]);
-      plain_line *l = plain_find(p, set, row[i]);
-      if (i && row[i] == row[i - 1]) continue;
-      if (round == 0) {
-        p->count.n_unique++;
-        if (l) l->used = step, l->locks = 1, p->count.n_hits++;
-        if (!l) p->count.n_misses++;
-        continue;
-      }
-      if (l) continue;
-      l = plain_victim(p, set);
-      if (!l) {
-        p->count.n_conflicts++;
-        continue;
-      }
-      p->count.n_evicted += l->full;
-      p->count.n_written += l->full && l->dirty;
-      *l = (plain_line){row[i], step, 1, false, true};
-    }
-  for (int i = 0; i < ROWS + 32; i++) {
-    plain_line *l = &p->line[i];
-    if (l->locks) l->dirty = true;
-    l->locks = 0;
-  }
-}
-
+/* All load factors, passes and policies; the next batch is held before this
+ * one is updated, as the prefetch pipeline has it, or after. */
 START_TEST(counted) {
   static const double factors[] = {0.01, 0.1, 0.5, 1.0};
   static const int32_t passes[] = {1, 2, 4, 12};
-  static world w;
-  static batch b;
-  static plain p;
-  static float grad[BATCH * WIDTH];
-  const kind k = {"cached", "lru", "host", factors[_i / 4], passes[_i % 4], 0};
-  ts_cache sets;
-  memset(&p, 0, sizeof p);
-  start(&w, "sgd", TS_F32, &k);
-  ck_assert_ok(ts_cache_create(&sets, ROWS, k.load_factor, false));
-  apart = ts_device_is_apart(w.device);
-  ts_tbe *t = group(&w);
-  for (int s = 0; s < 12; s++) {
-    fill(&b, &w, 90 + (uint64_t)s, 8, true);
-    ck_assert_ok(ts_tbe_prefetch(t, &b.in, w.lane));
-    train_on(&w, t, &b, grad, s + 1);
-    plain_step(&p, &sets, &b, s + 1);
-    empty(&b, &w);
-    const ts_tier_count c = counts(t);
-    ck_assert_int_eq(c.n_ids, p.count.n_ids);
-    ck_assert_int_eq(c.n_unique, p.count.n_unique);
-    if (k.passes > 1 && s) continue; /* other rows may find no line */
-    ck_assert_int_eq(c.n_hits, p.count.n_hits);
-    ck_assert_int_eq(c.n_misses, p.count.n_misses);
-    ck_assert_int_eq(c.n_conflicts, p.count.n_conflicts);
-    if (k.passes > 1) continue;
-    ck_assert_int_eq(c.n_evicted, p.count.n_evicted);
-    ck_assert_int_eq(c.n_written, p.count.n_written);
-    ck_assert_int_eq(c.bytes_in, (c.n_misses - c.n_conflicts) * DIM * 4);
-    ck_assert_int_eq(c.bytes_out, c.n_written * DIM * 4);
+  static step s[2];
+  both x;
+  const bool ahead = _i / 32;
+  if (!strcmp(ts_test_backend(), "emulated") && _i % 5) return; /* it is slow */
+  const kind k = {"cached",       _i / 16 % 2 ? "lfu" : "lru",
+                  "host",         factors[_i / 4 % 4],
+                  passes[_i % 4], 0};
+  both_start(&x, &k);
+  fill(&s[0].b, &x.w, 90, 8, true);
+  both_hold(&x, &s[0]);
+  for (int i = 0; i < 12; i++) {
+    step *next = &s[(i + 1) % 2];
+    if (!ahead) both_end(&x, &s[i % 2], i + 1, i % 4 != 3);
+    fill(&next->b, &x.w, 91 + (uint64_t)i, 8, true);
+    both_hold(&x, next);
+    if (ahead) both_end(&x, &s[i % 2], i + 1, i % 4 != 3);
+    if (i == 6 && !ahead) flush(&x);
   }
-  ts_cache_reset(&sets);
-  ts_tbe_destroy(t);
-  stop(&w);
+  both_end(&x, &s[0], 20, true);
+  if (k.load_factor < 0.5) ck_assert_int_gt(x.m.count.n_written, 0);
+  if (k.load_factor < 0.05) ck_assert_int_gt(x.m.count.n_conflicts, 0);
+  both_stop(&x);
+}
+END_TEST
+
+/* Batches that are many, and small beside the lines: uses grow old. */
+START_TEST(aged) {
+  static step s;
+  both x;
+  const kind k = {"cached", _i ? "lfu" : "lru", "host", 0.05, 1, 0};
+  both_start(&x, &k);
+  for (int i = 0; i < 150; i++) {
+    fill(&s.b, &x.w, 300 + (uint64_t)i, 1, true);
+    both_hold(&x, &s);
+    both_end(&x, &s, i + 1, i % 3 == 0);
+  }
+  ck_assert_int_gt(x.m.count.n_evicted, 20 * MODEL_WAYS);
+  ck_assert_int_gt(x.m.count.n_written, 0);
+  both_stop(&x);
 }
 END_TEST
 
@@ -135,13 +135,12 @@ START_TEST(one_set) {
   static batch b;
   static float grad[BATCH * WIDTH], out[BATCH * WIDTH];
   const kind k = {"cached", "lru", "host", 0.1, 1, 0};
-  ts_cache sets;
+  const int64_t n_sets = ts_cache_lines_for(ROWS, k.load_factor) / 32;
   int32_t row[64];
   int n = 0;
   start(&w, "sgd", TS_F32, &k);
-  ck_assert_ok(ts_cache_create(&sets, ROWS, k.load_factor, false));
   for (int32_t r = 0; r < table_rows[0] && n < 64; r++)
-    if (ts_cache_set_of(&sets, (uint32_t)r) == 1) row[n++] = r;
+    if (ts_cache_set(ts_cache_hash((uint32_t)r), n_sets) == 1) row[n++] = r;
   ck_assert_int_eq(n, 64);
   ts_tbe *t = group(&w);
   for (int s = 0; s < 3; s++) {
@@ -163,7 +162,6 @@ START_TEST(one_set) {
   ck_assert_int_eq(c.n_conflicts, 3 * 32);
   ck_assert_int_eq(c.n_hits, 2 * 33);
   ck_assert_int_eq(c.n_evicted, 0);
-  ts_cache_reset(&sets);
   ts_tbe_destroy(t);
   stop(&w);
 }
@@ -204,49 +202,50 @@ START_TEST(held_twice) {
 }
 END_TEST
 
-static int64_t line_of(ts_cache *c, uint32_t row, uint32_t *old) {
-  bool dirty;
-  return ts_cache_take(c, row, old, &dirty);
+/* ---- what is given away -------------------------------------------------- */
+
+/* A batch of N ids of ROW alone; true where it had a line. */
+static bool meets(both *x, int32_t row, int64_t n) {
+  static batch b;
+  const int64_t before = counts(x->t).n_hits;
+  fill_one(&b, &x->w, row, n);
+  ck_assert_ok(ts_tbe_prefetch(x->t, &b.in, x->w.lane));
+  ck_assert_ok(ts_tbe_release(x->t, &b.in, x->w.lane));
+  ck_assert_ok(ts_lane_sync(x->w.lane));
+  empty(&b, &x->w);
+  return counts(x->t).n_hits > before;
 }
 
-/* What is given away: by LRU the oldest, by LFU the least used, until what
- * was used long ago counts no more. */
+/* In a cache of one set: by LRU the oldest goes, by LFU the least used, until
+ * what was used long ago counts no more; then the oldest. */
 START_TEST(policies) {
-  for (int lfu = 0; lfu < 2; lfu++) {
-    ts_cache c;
-    uint32_t old;
-    ck_assert_ok(ts_cache_create(&c, 32, 1.0, lfu));
-    ck_assert_int_eq(ts_cache_n_lines(&c), 32);
-    for (uint32_t row = 0; row < 32; row++) {
-      ts_cache_begin(&c);
-      const int64_t line = line_of(&c, row, &old);
-      ck_assert_uint_eq(old, TS_CACHE_NONE);
-      for (uint32_t i = row; i < 40; i++) (void)ts_cache_use(&c, line);
-      ts_cache_round_begin(&c);
-      ck_assert(ts_cache_unlock(&c, line));
-      ck_assert(!ts_cache_unlock(&c, line));
-    }
-    ts_cache_begin(&c);
-    const int64_t line = line_of(&c, 100, &old);
-    ck_assert_uint_eq(old, lfu ? 31 : 0);
-    ck_assert_int_eq(ts_cache_find(&c, 100), line);
-    ck_assert_int_eq(ts_cache_find(&c, old), -1);
-    for (int i = 0; i < 8 * TS_CACHE_AGE; i++) ts_cache_begin(&c);
-    /* The locked one stays; of those that have aged away the oldest goes. */
-    (void)line_of(&c, 101, &old);
-    ck_assert_uint_eq(old, lfu ? 0 : 1);
-    ts_cache_reset(&c);
-  }
+  both x;
+  const bool lfu = _i;
+  const kind k = {"cached", lfu ? "lfu" : "lru", "host", 0.001, 1, 0};
+  both_start(&x, &k);
+  for (int32_t row = 0; row < 32; row++) ck_assert(!meets(&x, row, 40 - row));
+  ck_assert_int_eq(counts(x.t).n_evicted, 0);
+  ck_assert(!meets(&x, 100, 1)); /* in the place of 0, or of 31 */
+  ck_assert_int_eq(counts(x.t).n_evicted, 1);
+  for (int i = 0; i < 8 * MODEL_HALF_LIFE; i++) ck_assert(meets(&x, 100, 1));
+  ck_assert(!meets(&x, 101, 1)); /* in the place of 1, or of 0 */
+  ck_assert(meets(&x, 100, 1));
+  for (int32_t row = 2; row < 31; row++) ck_assert(meets(&x, row, 1));
+  ck_assert(meets(&x, lfu ? 1 : 31, 1));
+  ck_assert_int_eq(counts(x.t).n_evicted, 2);
+  ck_assert_int_eq(counts(x.t).n_conflicts, 0);
+  both_stop(&x);
 }
 END_TEST
 
 static Suite *suite(void) {
   Suite *s = suite_create("cache lines");
   TCase *tc = tcase_create("cache lines");
-  tcase_add_loop_test(tc, counted, 0, 16);
+  tcase_add_loop_test(tc, counted, 0, 64);
+  tcase_add_loop_test(tc, aged, 0, 2);
   tcase_add_test(tc, one_set);
   tcase_add_test(tc, held_twice);
-  tcase_add_test(tc, policies);
+  tcase_add_loop_test(tc, policies, 0, 2);
   suite_add_tcase(s, tc);
   return s;
 }

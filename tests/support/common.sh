@@ -24,6 +24,12 @@ check() { # what, command...
   n_checks=$((n_checks + 1))
   if ! "$@"; then echo "FAILED: $what"; exit 1; fi
 }
+# Until COMMAND holds, however long that takes: false where process PID ends first.
+until_holds() { # PID command...
+  process=$1; shift
+  until "$@" 2> /dev/null; do kill -0 "$process" 2> /dev/null || { "$@" 2> /dev/null; return; }; sleep 0.1; done
+}
+saved() { [ -n "$(newest "$1")" ]; } # FOLDER: it has a checkpoint
 passed() { echo "100%: Checks: $n_checks, Failures: 0, Errors: 0"; }
 
 cat > "$work/small.deck" <<'DECK'

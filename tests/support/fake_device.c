@@ -127,7 +127,8 @@ static ts_err create_as_cuda(ts_device **d, const ts_device_options *o) {
   return ts_fake_create(d, &fake);
 }
 
-const ts_backend ts_fake_backend = {"cuda", create_as_cuda, ts_fake_kernels};
+const ts_backend ts_fake_backend = {"cuda", create_as_cuda, ts_fake_kernels,
+                                    NULL};
 
 /* ---- the library --------------------------------------------------------- */
 

@@ -48,6 +48,11 @@ const char *ts_test_backend(void) {
   return name && *name ? name : "host";
 }
 
+bool ts_test_on_gpu(void) {
+  return !strcmp(ts_test_backend(), "cuda") ||
+         !strcmp(ts_test_backend(), "emulated");
+}
+
 static bool is_fake(void) {
   return !strcmp(ts_test_backend(), "fake");
 }
@@ -149,7 +154,7 @@ int ts_test_main(int argc, char **argv, Suite *(*suite)(void)) {
   }
   ts_log_rank(ts_mpi_rank(), ts_mpi_size());
 #ifdef HAVE_EMULATED
-  ts_backend_replace(&ts_backend_emulated);
+  ts_backend_add(&ts_backend_emulated);
 #endif
   if (missing()) {
     ts_mpi_stop();

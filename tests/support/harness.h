@@ -37,6 +37,8 @@ void ts_fixture_stop(ts_fixture *);
  * "fake" is tests/support/fake_device.h's, whose memory only kernels and copies
  * touch. Where there is none, ts_test_main has ended the test as skipped. */
 const char *ts_test_backend(void);
+/* cuda/ is tested, on a GPU or emulated (tests/support/emulated/emulated.h). */
+bool ts_test_on_gpu(void);
 ts_err ts_test_device(ts_device **, bool serial, int n_threads);
 /* Its kernels; of a GPU those of the dense side may be missing. */
 ts_err ts_test_kernels(ts_kernels *);

@@ -124,8 +124,7 @@ static ts_err create(ts_tier **out, ts_device *device,
   stub *s = NULL;
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
   s->base.ops = &ops;
-  TS_TRY(ts_tier_find("resident", ts_device_is_apart(device))
-             ->create(&s->inner, device, spec));
+  TS_TRY(ts_tier_find("resident")->create(&s->inner, device, spec));
   *out = &s->base;
   s = NULL;
 done:

@@ -51,7 +51,7 @@ static ts_err create(ts_device **d, const ts_device_options *o) {
   return TS_OK;
 }
 
-static const ts_backend backend = {"cuda", create, ts_fake_kernels};
+static const ts_backend backend = {"cuda", create, ts_fake_kernels, NULL};
 
 /* Holds compute until the host has come to the next loss. */
 static ts_err bce(const ts_bce_args *a) {

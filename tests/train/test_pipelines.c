@@ -5,6 +5,7 @@
  * ranks: 1 3 4  sanitized: 3
  * seconds: 300 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/train/pipe_run.h"
@@ -72,8 +73,10 @@ static void run_variant(pr_result *out, int v, int i, int mode) {
   hooks_off();
 }
 
-/* Two of the four lanes x input for each variant and mode. */
+/* Two of the four lanes x input for each variant and mode; one where memory is
+ * watched, which no other run of the same code can show more of. */
 START_TEST(as_base) {
+  const int n_turns = getenv("TESSERA_SANITIZED") ? 1 : 2;
   static pr_result base[N_MODES], other;
   for (int mode = 0; mode < N_MODES; mode++) {
     if (!base[mode].n) {
@@ -84,7 +87,7 @@ START_TEST(as_base) {
     }
     ck_assert_int_eq(base[mode].n, 7);
     ck_assert_int_eq(base[mode].samples, 96 * 6 + 2);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < n_turns; k++) {
       const int i = k ? 3 - (mode + _i) % 4 : (mode + _i) % 4;
       run_variant(&other, _i, i, mode);
       if (!ts_test_all(pr_same(&base[mode], &other)))

@@ -90,7 +90,7 @@ static ts_err apart_create(ts_device **out, const ts_device_options *o) {
 }
 
 static ts_backend near;
-static const ts_backend apart = {"cuda", apart_create, ts_fake_kernels};
+static const ts_backend apart = {"cuda", apart_create, ts_fake_kernels, NULL};
 
 static void start(void) {
   host = ts_backend_find("host");

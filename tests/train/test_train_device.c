@@ -19,18 +19,18 @@
 #include "io/deck.h"
 #include "tests/train/pipe_run.h"
 #include "runtime/backends.h"
+#include "tests/support/emulated/emulated.h"
 #include "train/late.h"
 #include "train/run.h"
 #include "train/signals.h"
 
 /* ---- the backend --------------------------------------------------------- */
 
-static bool on_gpu(void) {
-  return !strcmp(ts_test_backend(), "cuda");
-}
-
 static void start(void) {
-  if (!on_gpu()) ts_backend_replace(&ts_fake_backend);
+  if (!strcmp(ts_test_backend(), "emulated"))
+    ts_backend_replace(&ts_backend_emulated_cuda);
+  else if (!ts_test_on_gpu())
+    ts_backend_replace(&ts_fake_backend);
 }
 
 static void stop(void) {
@@ -41,7 +41,7 @@ static void stop(void) {
 /* On one rank, too, messages go through the host. */
 static void set_device(pr_sets *s) {
   pr_set(s, "run.backend=cuda");
-  if (!on_gpu()) pr_set(s, "comm.backend=mpi");
+  if (!ts_test_on_gpu()) pr_set(s, "comm.backend=mpi");
 }
 
 static void set_host(pr_sets *s) {
@@ -191,7 +191,7 @@ START_TEST(as_host) {
   ts_fake_late.span = NULL;
   ck_assert_int_eq(want.run.n, 7);
   ck_assert_all(want.metrics.n_samples > 0);
-  if (on_gpu()) {
+  if (ts_test_on_gpu()) {
     if (!ts_test_all(near(&want, &got)))
       ck_abort_msg("%s: not the host's losses", ways[_i].sets[0]);
     return;
@@ -298,7 +298,8 @@ static void run(const char *backend_set, const char *steps, const char *sub) {
   pr_sets s = {0};
   ts_config *c;
   const ts_run_options o = {0};
-  const bool mpi = !on_gpu() || ts_mpi_size() > 1; /* they may share a GPU */
+  const bool mpi =
+      !ts_test_on_gpu() || ts_mpi_size() > 1; /* they may share a GPU */
   snprintf(set_dir, sizeof set_dir, "run.output=%s/%s", dir, sub);
   pr_set(&s, set_dir);
   pr_set(&s, backend_set);
@@ -356,10 +357,10 @@ START_TEST(checkpoints) {
   run(host, "run.steps=3", "back");
   run(cuda, "run.steps=7", "back");
   /* What products are chosen comes back to the device alone. */
-  if (!on_gpu()) ck_assert_int_eq(ts_fake_restored, 0);
+  if (!ts_test_on_gpu()) ck_assert_int_eq(ts_fake_restored, 0);
   run(cuda, "run.steps=2", "again");
   run(cuda, "run.steps=7", "again");
-  if (!on_gpu()) ck_assert_int_eq(ts_fake_restored, 1);
+  if (!ts_test_on_gpu()) ck_assert_int_eq(ts_fake_restored, 1);
   run(cuda, "run.steps=7", "cuda");
   look(&want, "cuda");
   look(&there, "again");
@@ -370,7 +371,7 @@ START_TEST(checkpoints) {
   ck_assert_int_eq(want.run.n, 7);
   ck_assert_int_eq(there.run.n, 7);
   ck_assert_int_eq(back.run.n, 7);
-  if (on_gpu()) goto done;
+  if (ts_test_on_gpu()) goto done;
   ck_assert_all(want.run.state == there.run.state);
   ck_assert_all(want.run.state == back.run.state);
   /* Sums over ranks are one rank's from the first half on. */
@@ -390,7 +391,7 @@ static Suite *suite(void) {
   tcase_add_unchecked_fixture(tc, start, stop);
   tcase_add_loop_test(tc, as_host, 0, N_WAYS);
   tcase_add_loop_test(tc, checkpoints, 1, 3);
-  if (on_gpu()) { /* the fake's are as the host's */
+  if (ts_test_on_gpu()) { /* the fake's are as the host's */
     tcase_add_loop_test(tc, exact, 0, 6);
   } else { /* these write what losses are, from the host */
     tcase_add_loop_test(tc, ahead, 0, 4);

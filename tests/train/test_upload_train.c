@@ -24,7 +24,7 @@ static ts_err create(ts_device **d, const ts_device_options *o) {
   return ts_fake_create(d, &fake);
 }
 
-static const ts_backend backend = {"cuda", create, ts_fake_kernels};
+static const ts_backend backend = {"cuda", create, ts_fake_kernels, NULL};
 
 static void train(const char *path, const char *pipeline, bool pinned) {
   static pr_result result;

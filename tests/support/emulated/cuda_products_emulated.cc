@@ -1,5 +1,5 @@
-/* cuda_products_emulated.cc - cuda/dense/mask.h and half_rows on the CPU, when the
- * stream gets there. */
+/* cuda_products_emulated.cc - cuda/dense/mask.h and half_rows on the CPU, when
+ * the stream gets there. */
 #include "tests/support/emulated/cuda_emulate_run.h"
 
 extern "C" {

@@ -22,12 +22,12 @@ extern const struct ts_backend ts_backend_emulated_cuda;
 
 /* A member that is 0: an H200's. */
 typedef struct ts_emulated_gpu {
-  int n_sms;           /* 132 */
-  int shared_bytes;    /* that a block may ask for: 232448 */
-  int capability;      /* 10 * major + minor: 90 */
-  int n_gpus;          /* that are visible: 2, or TESSERA_FAKE_GPUS */
-  bool no_pools;       /* in the order of streams */
-  bool reads_pages;    /* of the host, by itself */
+  int n_sms;        /* 132 */
+  int shared_bytes; /* that a block may ask for: 232448 */
+  int capability;   /* 10 * major + minor: 90 */
+  int n_gpus;       /* that are visible: 8, or TESSERA_FAKE_GPUS */
+  bool no_pools;    /* in the order of streams */
+  bool reads_pages; /* of the host, by itself */
 } ts_emulated_gpu;
 /* No launch may be under way.  NULL: an H200. */
 void ts_emulated_set_gpu(const ts_emulated_gpu *);
@@ -40,18 +40,18 @@ void ts_emulated_set_fill(int byte);
 /* ---- what has come to pass ----------------------------------------------- */
 
 typedef struct ts_emulated_counts {
-  int64_t blocks;       /* of memory that are out */
-  int streams, events;  /* that exist */
-  int events_most;      /* at once, so far */
-  int device;           /* of the last cudaSetDevice */
-  int word_waits;       /* of streams, so far */
-  int graphs;           /* that have been run */
-  int captures;         /* of streams, so far */
-  int64_t launches;     /* calls, captured ones included, not runs */
-  int by_default;       /* uses of the default stream, so far */
-  int64_t pageable;     /* copies that CUDA makes the host wait for */
+  int64_t blocks;      /* of memory that are out */
+  int streams, events; /* that exist */
+  int events_most;     /* at once, so far */
+  int device;          /* of the last cudaSetDevice */
+  int word_waits;      /* of streams, so far */
+  int graphs;          /* that have been run */
+  int captures;        /* of streams, so far */
+  int64_t launches;    /* calls, captured ones included, not runs */
+  int by_default;      /* uses of the default stream, so far */
+  int64_t pageable;    /* copies that CUDA makes the host wait for */
   int64_t complaints;
-  char complaint[512];  /* the first of those */
+  char complaint[512]; /* the first of those */
 } ts_emulated_counts;
 ts_emulated_counts ts_emulated_now(void);
 /* Launches of kernels with NAME in their names, so far; NULL: of all. */
@@ -74,5 +74,9 @@ void ts_emulated_fault(void *stream);
 void ts_emulated_heal(void);
 /* Waits until STREAM has done all of its work, whatever came of it. */
 void ts_emulated_drain(void *stream);
+
+/* The next launch of a communicator here is lost, as where a rank is gone:
+ * an error of the communicator, and the others wait until they abort. */
+void ts_emulated_nccl_fail(void);
 
 #endif

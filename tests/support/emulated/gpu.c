@@ -12,9 +12,9 @@
 #define counts ts_emulated_counted
 
 static const ts_emulated_gpu h200 = {
-    .n_sms = 132, .shared_bytes = 232448, .capability = 90};
+    .n_sms = 132, .shared_bytes = 232448, .capability = 90, .n_gpus = 8};
 ts_emulated_gpu ts_gpu = {
-    .n_sms = 132, .shared_bytes = 232448, .capability = 90};
+    .n_sms = 132, .shared_bytes = 232448, .capability = 90, .n_gpus = 8};
 static uint64_t order;
 static int fill = 0x5a;
 static pthread_mutex_t complaint_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,6 +27,7 @@ void ts_emulated_set_gpu(const ts_emulated_gpu *asked) {
   if (!g.n_sms) g.n_sms = h200.n_sms;
   if (!g.shared_bytes) g.shared_bytes = h200.shared_bytes;
   if (!g.capability) g.capability = h200.capability;
+  if (!g.n_gpus) g.n_gpus = h200.n_gpus;
   pthread_mutex_lock(&lock);
   ts_gpu = g;
   pthread_mutex_unlock(&lock);
@@ -102,7 +103,7 @@ const char *cudaGetErrorName(cudaError_t e) {
 
 cudaError_t cudaGetDeviceCount(int *n) {
   const char *asked = getenv("TESSERA_FAKE_GPUS");
-  *n = asked ? atoi(asked) : 2;
+  *n = asked ? atoi(asked) : ts_gpu.n_gpus;
   return ts_answer(*n > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
 

@@ -1,6 +1,7 @@
-/* graphs.c - captures and graphs: what is enqueued on a stream that is captured becomes nodes with dependencies, and a
- * launch runs them in an order that keeps those and nothing else: of nodes
- * that could run, the last one noted down goes first.
+/* graphs.c - captures and graphs: what is enqueued on a stream that is captured
+ * becomes nodes with dependencies, and a launch runs them in an order that
+ * keeps those and nothing else: of nodes that could run, the last one noted
+ * down goes first.
  *
  * The rules are CUDA's: a capture is void once an event or stream of it is
  * asked for, once it waits for what is outside, or reads pageable memory. */
@@ -114,8 +115,7 @@ cudaError_t ts_capture(cudaStream_t s, const ts_work *w, bool *done) {
   return *done && w->kind != RECORD ? note(s, w) : cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t s,
-                                   cudaStreamCaptureMode mode) {
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode) {
   const cudaError_t broken = ts_answer(cudaSuccess);
   if (broken != cudaSuccess) return broken;
   pthread_mutex_lock(&ts_emulated_lock);
@@ -203,8 +203,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t x, cudaGraph_t g,
 
 /* ---- nodes --------------------------------------------------------------- */
 
-static cudaError_t front_of(cudaStream_t s,
-                            cudaStreamCaptureStatus *status,
+static cudaError_t front_of(cudaStream_t s, cudaStreamCaptureStatus *status,
                             const cudaGraphNode_t **last, size_t *n) {
   static _Thread_local cudaGraphNode_t node[FRONT];
   *status = s->front.graph ? cudaStreamCaptureStatusActive
@@ -239,9 +238,9 @@ static ts_work *work_of(cudaGraphExec_t x, cudaGraphNode_t node,
   return w;
 }
 
-cudaError_t
-cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x, cudaGraphNode_t node,
-                                 const cudaKernelNodeParams *p) {
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x,
+                                             cudaGraphNode_t node,
+                                             const cudaKernelNodeParams *p) {
   cudaError_t e;
   ts_work *w = work_of(x, node, LAUNCH);
   ts_work_end(w);
@@ -285,8 +284,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x) {
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
   if (s->front.graph) abort();
-  return ts_enqueue(s, (ts_work){.kind = GRAPH,
-                                 .run = copy_of(x->nodes->node, x->nodes->n)});
+  return ts_enqueue(
+      s, (ts_work){.kind = GRAPH, .run = copy_of(x->nodes->node, x->nodes->n)});
 }
 
 static bool can_run(const ts_node *node, const bool *did) {

@@ -28,7 +28,8 @@ static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
 /* ---- kernels ------------------------------------------------------------- */
 
 static ts_kernel **bucket_of(const void *address) {
-  const uint64_t h = (uint64_t)(uintptr_t)address * UINT64_C(0x9E3779B97F4A7C15);
+  const uint64_t h =
+      (uint64_t)(uintptr_t)address * UINT64_C(0x9E3779B97F4A7C15);
   return &bucket[h >> 54];
 }
 

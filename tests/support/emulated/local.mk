@@ -4,11 +4,13 @@
 emulated_c = tests/support/emulated/streams.c tests/support/emulated/memory.c \
   tests/support/emulated/launches.c tests/support/emulated/graphs.c \
   tests/support/emulated/gpu.c tests/support/emulated/names.c \
-  tests/support/emulated/cublas.c tests/support/emulated/cublas_product.c
+  tests/support/emulated/cublas.c tests/support/emulated/cublas_product.c \
+  tests/support/emulated/nccl.c tests/support/emulated/nccl_box.c
 emulated_cc = tests/support/emulated/simt.cc tests/support/emulated/backend.cc
 emulated_include = tests/support/emulated/include
 EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
   tests/support/emulated/runtime.h tests/support/emulated/simt.h \
+  tests/support/emulated/nccl_box.h \
   tests/support/emulated/cublas.h tests/support/emulated/cublas_impl.h \
   $(emulated_include)/cuda_runtime_api.h $(emulated_include)/cuda_runtime.h \
   $(emulated_include)/cuda_math.h $(emulated_include)/cuda.h \
@@ -23,7 +25,8 @@ EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
 
 if HAVE_CXX
 emulated_obj = tests/support/emulated/obj
-emulated_cuda = $(cuda_sources:%.cu=$(emulated_obj)/%.o)
+emulated_cuda = $(cuda_sources:%.cu=$(emulated_obj)/%.o) \
+  $(cuda_nccl_sources:%.cu=$(emulated_obj)/%.o)
 emulated_objects = $(emulated_cuda) $(emulated_c:%.c=$(emulated_obj)/%.o) \
   $(emulated_cc:%.cc=$(emulated_obj)/%.o)
 emulated_cppflags = -I$(srcdir)/$(emulated_include) $(DEFS) -I. $(AM_CPPFLAGS) $(CPPFLAGS)

@@ -44,7 +44,8 @@ void ts_name_of(char *name, size_t size, const void *p) {
   for (int i = 0; i < head->e_shnum; i++) {
     const Elf64_Shdr *s = &section[i];
     if (s->sh_type != SHT_SYMTAB) continue;
-    const Elf64_Sym *symbol = (const Elf64_Sym *)(const void *)(file + s->sh_offset);
+    const Elf64_Sym *symbol =
+        (const Elf64_Sym *)(const void *)(file + s->sh_offset);
     const char *text = file + section[s->sh_link].sh_offset;
     for (size_t k = 0; k < s->sh_size / sizeof *symbol; k++)
       if (ELF64_ST_TYPE(symbol[k].st_info) == STT_FUNC &&

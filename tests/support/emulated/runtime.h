@@ -69,6 +69,7 @@ typedef struct ts_front {
 
 struct CUstream_st {
   pthread_t thread;
+  pthread_cond_t go; /* there is more work, or an event was reached */
   ts_work *first, *last;
   bool stop;
   struct CUstream_st *older; /* of all that exist */
@@ -93,10 +94,10 @@ void ts_emulated_enqueue(cudaStream_t, void (*run)(void *), const void *arg,
                          size_t bytes);
 /* A copy, set, call or launch, without the lock. */
 void ts_work_do(const ts_work *);
-void ts_work_end(const ts_work *);    /* what it holds is not needed more */
-void ts_streams_settle(void);         /* waits until none is busy */
+void ts_work_end(const ts_work *); /* what it holds is not needed more */
+void ts_streams_settle(void);      /* waits until none is busy */
 void ts_capture_ended(const struct CUgraph_st *);
-void ts_device_fails(void);           /* from now on; without the lock */
+void ts_device_fails(void); /* from now on; without the lock */
 
 /* memory.c; under lock. */
 cudaError_t ts_memory_give_out(void **p, size_t bytes, bool device);
@@ -113,8 +114,7 @@ void ts_launch_drop(ts_launch *);
 
 /* gpu.c; complain and complain_locked: without the lock and under it. */
 extern ts_emulated_gpu ts_gpu;
-void ts_complain(const char *format, ...)
-    __attribute__((format(printf, 1, 2)));
+void ts_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t ts_order_seed(void);
 int ts_fill_byte(void);
 
@@ -127,7 +127,7 @@ void ts_limits_of(ts_kernel *);
 cudaError_t ts_capture(cudaStream_t, const ts_work *, bool *done);
 /* What is done to a captured event or stream that may not be. */
 cudaError_t ts_capture_spoil(struct CUgraph_st *, cudaError_t);
-bool ts_capturing(void);                /* any stream is */
+bool ts_capturing(void);                   /* any stream is */
 void ts_graph_run(struct ts_graph_work *); /* without the lock */
 
 #endif

@@ -137,7 +137,6 @@ struct thread {
   thread_state state;
   fiber *on;
   waiting w;
-  unsigned n_warp_ops;
   char mark[2]; /* what the thread sanitizer knows operations by */
 };
 
@@ -149,7 +148,9 @@ struct engine {
   fiber home; /* of who launches */
   const ts_simt_launch *launch;
   int n_threads, n_warps, n_done, n_at_barrier, n_barriers, running;
-  int n_open[WARP]; /* threads of each warp that are fresh or ready */
+  /* Of each warp, by lane: fresh or ready, not at its end, at an odd one of its
+   * warp operations. */
+  uint32_t open[WARP], alive[WARP], odd[WARP];
   int warp_order[WARP], at_warp, at_lane, idle;
   bool down;
   uint64_t rng;
@@ -187,7 +188,8 @@ static void fail(int i, const waiting *w, const char *what) {
 }
 
 static bool same_place(const waiting *a, const waiting *b) {
-  return a->line == b->line && !strcmp(a->file, b->file);
+  return a->line == b->line &&
+         (a->file == b->file || !strcmp(a->file, b->file));
 }
 
 /* ---- whose turn it is ---------------------------------------------------- */
@@ -198,10 +200,13 @@ static uint64_t draw(engine *e) {
 }
 
 static void set_state(engine *e, int i, thread_state s) {
-  thread *t = &e->threads[i];
-  const bool was = t->state <= READY, is = s <= READY;
-  e->n_open[i / WARP] += is - was;
-  t->state = s;
+  const uint32_t bit = UINT32_C(1) << i % WARP;
+  if (s <= READY)
+    e->open[i / WARP] |= bit;
+  else
+    e->open[i / WARP] &= ~bit;
+  if (s == DONE) e->alive[i / WARP] &= ~bit;
+  e->threads[i].state = s;
 }
 
 static int warp_size(const engine *e, int warp) {
@@ -222,7 +227,7 @@ static int pick(engine *e) {
     if (e->at_warp == e->n_warps) next_round(e);
     const int place = e->down ? e->n_warps - 1 - e->at_warp : e->at_warp;
     const int warp = e->warp_order[place], n = warp_size(e, warp);
-    while (e->n_open[warp] && e->at_lane < n) {
+    while (e->open[warp] && e->at_lane < n) {
       const int lane = e->down ? n - 1 - e->at_lane : e->at_lane;
       const int i = warp * WARP + lane;
       e->at_lane++;
@@ -337,8 +342,7 @@ static bool all_came(engine *e, int first, int me, uint32_t with) {
   for (int k = 0; k < WARP; k++) {
     if (!(with >> k & 1)) continue;
     const thread *t = &lanes[k];
-    if (t->state != WAITING || t->w.op != w->op || t->w.mask != w->mask)
-      return false;
+    if (t->w.op != w->op || t->w.mask != w->mask) return false;
     if (!same_place(&t->w, w)) {
       fail(first + k, &t->w, "lanes of its mask are in another line");
       return false;
@@ -355,29 +359,23 @@ static bool all_came(engine *e, int first, int me, uint32_t with) {
  * its lanes do. */
 static void try_warp(engine *e, int first, int me) {
   thread *lanes = e->threads + first;
-  const int n = warp_size(e, first / WARP);
-  uint32_t with = 0, odd = 0;
-  for (int k = 0; k < n; k++) {
-    with |= (uint32_t)(lanes[k].state != DONE) << k;
-    odd |= (lanes[k].n_warp_ops & 1) << k;
-  }
-  with &= lanes[me].w.mask;
-  if (!all_came(e, first, me, with)) return;
-  for (int k = 0; k < n; k++) {
+  const int warp = first / WARP;
+  const uint32_t with = lanes[me].w.mask & e->alive[warp];
+  if (with & e->open[warp] || !all_came(e, first, me, with)) return;
+  for (int k = 0; k < WARP; k++) {
     if (!(with >> k & 1)) continue;
     lanes[k].w.result = result_of(lanes, with, k);
     lanes[k].w.with = with;
-    lanes[k].w.odd = odd;
+    lanes[k].w.odd = e->odd[warp];
+    set_state(e, first + k, READY);
   }
-  for (int k = 0; k < n; k++)
-    if (with >> k & 1) set_state(e, first + k, READY);
 }
 
 /* Who waited for thread I, which has come to its end, need not. */
 static void try_without(engine *e, int i) {
   const int warp = i / WARP, first = warp * WARP, n = warp_size(e, warp);
   try_barrier(e);
-  if (e->n_open[warp] == n) return;
+  if (e->open[warp] == e->alive[warp]) return;
   for (int k = first; k < first + n; k++)
     if (e->threads[k].state == WAITING &&
         e->threads[k].w.op > TS_EMULATE_BARRIER)
@@ -395,13 +393,13 @@ static uint64_t wait_for_block(engine *e, thread *t) {
 }
 
 static uint64_t wait_for_warp(engine *e, thread *t, int first, int lane) {
-  release(&t->mark[t->n_warp_ops & 1]);
+  release(&t->mark[e->odd[first / WARP] >> lane & 1]);
   if (!(t->w.mask >> lane & 1))
     fail(first + lane, &t->w, "the mask lacks the lane itself");
   else
     try_warp(e, first, lane);
   leave(e, t->on);
-  t->n_warp_ops++;
+  e->odd[first / WARP] ^= UINT32_C(1) << lane;
   for (int k = 0; IS_RACE_BUILD && k < WARP; k++)
     if (t->w.with >> k & 1)
       acquire(&e->threads[first + k].mark[t->w.odd >> k & 1]);
@@ -471,10 +469,10 @@ static void block_start(engine *e) {
     const unsigned u = (unsigned)i;
     t->index = {u % b.x, u / b.x % b.y, u / b.x / b.y};
     t->state = FRESH;
-    t->n_warp_ops = 0;
   }
   for (int w = 0; w < e->n_warps; w++) {
-    e->n_open[w] = warp_size(e, w);
+    e->open[w] = e->alive[w] = UINT32_MAX >> (WARP - warp_size(e, w));
+    e->odd[w] = 0;
     e->warp_order[w] = w;
   }
   e->n_fibers = e->n_free = e->n_done = e->n_at_barrier = 0;
@@ -532,8 +530,7 @@ static void run_blocks(engine *e) {
     while (divisor(step, n) != 1) step++;
   }
   for (uint64_t k = 0; k < n && !e->failed; k++) {
-    const uint64_t b =
-        (uint64_t)(((unsigned __int128)k * step + first) % n);
+    const uint64_t b = (uint64_t)(((unsigned __int128)k * step + first) % n);
     blockIdx = {(unsigned)(b % g.x), (unsigned)(b / g.x % g.y),
                 (unsigned)(b / g.x / g.y)};
     run_block(e);
@@ -568,8 +565,8 @@ int ts_simt_run(const ts_simt_launch *l, char *message, size_t size) {
   e->rng = l->seed;
   e->failed = false;
   gridDim = l->grid, blockDim = l->block;
-  ts_emulated_shared = (char *)aligned_alloc(
-      1024, (l->shared_bytes / 1024 + 1) * 1024);
+  ts_emulated_shared =
+      (char *)aligned_alloc(1024, (l->shared_bytes / 1024 + 1) * 1024);
   if (!ts_emulated_shared) abort();
   run_blocks(e);
   free(ts_emulated_shared);

@@ -10,7 +10,7 @@
 #define lock ts_emulated_lock
 #define counts ts_emulated_counted
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* a stream is */
 ts_emulated_counts counts;
 static struct CUstream_st *all, *held, *newest, *by_default;
 static bool faulty;
@@ -32,6 +32,14 @@ cudaError_t cudaGetLastError(void) {
   return e;
 }
 
+/* Streams look again whether they can go on: those that wait for an event, or
+ * all. */
+static void wake(bool waiting) {
+  for (struct CUstream_st *s = all; s; s = s->older)
+    if (!waiting || (s->first && s->first->kind == WAIT))
+      pthread_cond_signal(&s->go);
+}
+
 void *ts_emulated_stream(void) {
   return newest;
 }
@@ -39,13 +47,16 @@ void *ts_emulated_stream(void) {
 void ts_emulated_hold(void *stream) {
   pthread_mutex_lock(&lock);
   held = stream;
-  pthread_cond_broadcast(&moved);
+  wake(false);
+  pthread_cond_broadcast(&idle);
   pthread_mutex_unlock(&lock);
 }
 
 void ts_device_fails(void) {
   pthread_mutex_lock(&lock);
   faulty = true;
+  wake(false);
+  pthread_cond_broadcast(&idle);
   pthread_mutex_unlock(&lock);
 }
 
@@ -58,7 +69,7 @@ void ts_emulated_heal(void) {
 void ts_emulated_drain(void *stream) {
   const struct CUstream_st *s = stream;
   pthread_mutex_lock(&lock);
-  while (s->first) pthread_cond_wait(&moved, &lock);
+  while (s->first) pthread_cond_wait(&idle, &lock);
   pthread_mutex_unlock(&lock);
 }
 
@@ -103,12 +114,15 @@ static void execute(const ts_work *w) {
   case RECORD:
     w->event->reached = w->number;
     w->event->time = now();
+    wake(true);
     break;
   case FREE:
     ts_memory_give_back(w->dst);
     break;
   case FAULT:
     faulty = true;
+    wake(false);
+    pthread_cond_broadcast(&idle);
     break;
   case WAIT:
   case WORD:
@@ -142,7 +156,7 @@ static void *serve(void *arg) {
       continue;
     }
     if (!w || !ready(s, w)) {
-      pthread_cond_wait(&moved, &lock);
+      pthread_cond_wait(&s->go, &lock);
       continue;
     }
     if (!faulty || w->kind == FREE || w->kind == RECORD) execute(w);
@@ -150,7 +164,7 @@ static void *serve(void *arg) {
     if (!s->first) s->last = NULL;
     ts_work_end(w);
     free(w);
-    pthread_cond_broadcast(&moved);
+    if (!s->first) pthread_cond_broadcast(&idle);
   }
   pthread_mutex_unlock(&lock);
   return NULL;
@@ -160,7 +174,9 @@ static void *serve(void *arg) {
 
 static struct CUstream_st *start(void) {
   struct CUstream_st *s = calloc(1, sizeof *s);
-  if (!s || pthread_create(&s->thread, NULL, serve, s) != 0) abort();
+  if (!s || pthread_cond_init(&s->go, NULL) != 0 ||
+      pthread_create(&s->thread, NULL, serve, s) != 0)
+    abort();
   s->older = all;
   all = s;
   return s;
@@ -187,7 +203,8 @@ void ts_emulated_drop(void *stream) {
   }
   s->last = NULL;
   held = NULL;
-  pthread_cond_broadcast(&moved);
+  wake(false);
+  pthread_cond_broadcast(&idle);
   pthread_mutex_unlock(&lock);
 }
 
@@ -202,7 +219,7 @@ static void append(struct CUstream_st *s, const ts_work *work) {
   else
     s->first = w;
   s->last = w;
-  pthread_cond_broadcast(&moved);
+  pthread_cond_signal(&s->go);
 }
 
 cudaError_t ts_enqueue(cudaStream_t s, ts_work w) {
@@ -252,9 +269,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
   struct CUstream_st **at = &all;
   while (*at != s) at = &(*at)->older;
   *at = s->older;
-  pthread_cond_broadcast(&moved);
+  pthread_cond_signal(&s->go);
   pthread_mutex_unlock(&lock);
   pthread_join(s->thread, NULL);
+  pthread_cond_destroy(&s->go);
   free(s);
   return cudaSuccess;
 }
@@ -269,7 +287,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   pthread_mutex_lock(&lock);
   if (s->front.graph)
     ts_capture_spoil(s->front.graph, cudaErrorStreamCaptureUnsupported);
-  while (s->first) pthread_cond_wait(&moved, &lock);
+  while (s->first) pthread_cond_wait(&idle, &lock);
   const cudaError_t e = ts_answer(cudaSuccess);
   pthread_mutex_unlock(&lock);
   return e;
@@ -282,7 +300,7 @@ static bool busy(void) {
 }
 
 void ts_streams_settle(void) {
-  while (busy() && !faulty) pthread_cond_wait(&moved, &lock);
+  while (busy() && !faulty) pthread_cond_wait(&idle, &lock);
 }
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
@@ -315,8 +333,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
   if (!e) abort();
   e->timed = !(flags & cudaEventDisableTiming);
   pthread_mutex_lock(&lock);
-  if (++counts.events > counts.events_most)
-    counts.events_most = counts.events;
+  if (++counts.events > counts.events_most) counts.events_most = counts.events;
   pthread_mutex_unlock(&lock);
   *out = e;
   return cudaSuccess;

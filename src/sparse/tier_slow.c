@@ -1,37 +1,38 @@
-/* tier_device.c - rows in slow memory where the memory of the device is apart:
- * rows are the host's memory, which kernels reach, lines and their directory
- * are the device's, and nothing is looked at here: a hold is some launches,
- * and no size or count comes back to the host before figures are asked for.
+/* tier_slow.c - rows in slow memory, with lines of fast memory in front of
+ * them ("cached"), or none ("host").
  *
- * Slots are the host's: rows from 0 on, lines from first_line on.  Rows and
- * lines have addresses that know nothing of each other, so kernels get both
- * (lines, first_line). */
+ * Kernels keep the lines (sparse/cache.h).  Where the memory of the device is
+ * the host's, rows and lines are one range of addresses (runtime/store.h).
+ * Where it is not, rows are the host's memory, which kernels reach, and lines
+ * and their directory are the device's: then kernels get the addresses of
+ * both (lines, first_line), a hold is some launches, and no size or count
+ * comes back to the host before figures are asked for. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "runtime/store.h"
 #include "sparse/cache.h"
-#include "sparse/cache_device.h"
 #include "sparse/hold_clock.h"
 #include "sparse/tier.h"
 
-extern const ts_tier_ops ts_tier_device_cached, ts_tier_device_host;
+extern const ts_tier_ops ts_tier_cached, ts_tier_host;
 
 /* One array: weights, or a state of dim floats. */
 typedef struct ts_reached {
-  ts_store store; /* rows; no lines */
-  void *seen;     /* by kernels; NULL: not reached */
-  ts_buffer lines;
+  ts_store store;  /* rows, and lines unless the device is apart */
+  void *seen;      /* rows, by kernels; NULL: not reached */
+  ts_buffer lines; /* of a device apart */
 } ts_reached;
 
-typedef struct ts_device_tier {
+typedef struct ts_slow {
   ts_tier base;
   ts_tier_spec spec;
   ts_device *device;
+  bool apart;                       /* the device has memory of its own */
   ts_reached array[TS_CACHE_PARTS]; /* weights, states */
   ts_buffer row_state[2];           /* of one float per row */
   ts_buffer directory;
-  ts_cache_device cache;
+  ts_cache cache;
   int64_t n_lines, line_bytes;
   ts_tier_count *count;
   uint64_t *raw; /* counts, then locks, as last fetched */
@@ -39,47 +40,50 @@ typedef struct ts_device_tier {
   ts_cache_report report;
   ts_hold_clock clock;
   int32_t n_held;
-} ts_device_tier;
+} ts_slow;
 
 /* ---- making one ---------------------------------------------------------- */
 
-static void drop_array(ts_device_tier *t, ts_reached *a) {
+static void drop_array(ts_slow *t, ts_reached *a) {
   ts_buffer_reset(&a->lines);
   if (a->seen) ts_device_unreach(t->device, a->store.base, !t->spec.dir);
   ts_store_reset(&a->store);
 }
 
 static void destroy(ts_tier *tier) {
-  ts_device_tier *t = (ts_device_tier *)tier;
+  ts_slow *t = (ts_slow *)tier;
   if (!t) return;
   for (int k = 0; k < TS_CACHE_PARTS; k++) drop_array(t, &t->array[k]);
   for (int k = 0; k < 2; k++) ts_buffer_reset(&t->row_state[k]);
   ts_buffer_reset(&t->directory);
   ts_hold_clock_reset(&t->clock);
+  ts_mem_free(t->report.scratch);
   ts_mem_free(t->count);
   ts_mem_free(t->raw);
   ts_mem_free(t);
 }
 
-static ts_err create_array(ts_device_tier *t, int k, int64_t bytes,
-                           ts_tag tag) {
+static ts_err create_array(ts_slow *t, int k, int64_t bytes, ts_tag tag) {
   ts_err err = TS_OK;
   ts_reached *a = &t->array[k];
   t->line_bytes += bytes;
-  TS_TRY(
-      ts_store_create(&a->store, t->spec.dir, t->spec.n_rows, 0, bytes, tag));
+  TS_TRY(ts_store_create(&a->store, t->spec.dir, t->spec.n_rows,
+                         t->apart ? 0 : t->n_lines, bytes, tag));
   TS_TRY(ts_device_reach(t->device, &a->seen, a->store.base,
                          (size_t)a->store.slow_bytes, !t->spec.dir));
-  TS_TRY(ts_buffer_create(&a->lines, t->device, (size_t)(t->n_lines * bytes),
-                          TS_SPACE_DEVICE, tag));
-  if (t->n_lines)
-    t->cache.part[t->cache.n_parts++] =
-        (ts_cache_part){a->seen, a->lines.ptr, bytes};
+  if (t->apart)
+    TS_TRY(ts_buffer_create(&a->lines, t->device, (size_t)(t->n_lines * bytes),
+                            TS_SPACE_DEVICE, tag));
+  if (!t->n_lines) goto done;
+  ts_cache_part *p = &t->cache.part[t->cache.n_parts++];
+  *p = (ts_cache_part){.rows = a->seen, .lines = a->lines.ptr, .bytes = bytes};
+  if (!t->apart) p->lines = ts_store_at(&a->store, t->cache.first_line);
+  if (!t->apart) p->store = &a->store;
 done:
   return err;
 }
 
-static ts_err create_arrays(ts_device_tier *t) {
+static ts_err create_arrays(ts_slow *t) {
   ts_err err = TS_OK;
   const ts_tier_spec *s = &t->spec;
   TS_TRY(create_array(t, 0, s->dim * (int64_t)ts_dtype_bytes(s->dtype),
@@ -103,20 +107,16 @@ static void *cut(char *block, size_t *at, size_t bytes) {
   return piece;
 }
 
-static size_t counts_bytes(const ts_device_tier *t) {
+static size_t counts_bytes(const ts_slow *t) {
   return (size_t)t->spec.n_tables * TS_CACHE_COUNTS * 8;
 }
 
-static size_t lay_out(ts_device_tier *t, char *block) {
-  ts_cache_device *c = &t->cache;
+static size_t lay_out(ts_slow *t, char *block) {
+  ts_cache *c = &t->cache;
   const ts_tier_spec *s = &t->spec;
-  const size_t line = (size_t)t->n_lines * 4;
   size_t at = 0;
-  c->tag = cut(block, &at, line);
-  c->stamp = cut(block, &at, line);
-  c->round = cut(block, &at, line);
-  c->count = cut(block, &at, line);
-  c->state = cut(block, &at, line);
+  c->tag = cut(block, &at, (size_t)t->n_lines * sizeof *c->tag);
+  c->line = cut(block, &at, (size_t)t->n_lines * sizeof *c->line);
   c->row_base = cut(block, &at, ((size_t)s->n_tables + 1) * 8);
   c->through =
       cut(block, &at, s->passes > 1 ? ((size_t)s->n_rows / 32 + 1) * 4 : 0);
@@ -125,17 +125,17 @@ static size_t lay_out(ts_device_tier *t, char *block) {
   return at;
 }
 
-static ts_cache_args args_of(const ts_device_tier *t) {
+static ts_cache_args args_of(const ts_slow *t) {
   return (ts_cache_args){.cache = &t->cache, .now = t->now, .round = t->round};
 }
 
 /* Waits for what was enqueued outside of tasks. */
-static ts_err fetch_counts(ts_device_tier *t) {
+static ts_err fetch_counts(ts_slow *t) {
   return t->spec.kernels->fetch(t->raw, t->cache.counts, counts_bytes(t) + 16);
 }
 
 /* A reload of lines that nobody uses frees them. */
-static ts_err create_directory(ts_device_tier *t) {
+static ts_err create_directory(ts_slow *t) {
   ts_err err = TS_OK;
   const ts_tier_spec *s = &t->spec;
   t->cache.n_sets = t->n_lines / TS_CACHE_WAYS;
@@ -157,12 +157,14 @@ done:
 static ts_err create(ts_tier **out, ts_device *device, const ts_tier_spec *spec,
                      const ts_tier_ops *ops) {
   ts_err err = TS_OK;
-  ts_device_tier *t = NULL;
+  ts_slow *t = NULL;
   const int64_t first = ts_store_first_line(spec->n_rows);
   TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
   t->base.ops = ops;
   t->spec = *spec;
   t->device = device;
+  t->apart = ts_device_is_apart(device);
+  t->cache.by_number = !t->apart;
   if (ops->cached)
     t->n_lines = ts_cache_lines_for(spec->n_rows, spec->load_factor);
   if (first + t->n_lines > INT32_MAX)
@@ -184,18 +186,19 @@ done:
 
 static ts_err create_cached(ts_tier **out, ts_device *d,
                             const ts_tier_spec *spec) {
-  return create(out, d, spec, &ts_tier_device_cached);
+  return create(out, d, spec, &ts_tier_cached);
 }
 
 static ts_err create_host(ts_tier **out, ts_device *d,
                           const ts_tier_spec *spec) {
-  return create(out, d, spec, &ts_tier_device_host);
+  return create(out, d, spec, &ts_tier_host);
 }
 
 /* ---- batches ------------------------------------------------------------- */
 
-static int64_t pass_size(const ts_tier_spec *s, int64_t n) {
-  const int32_t most = TS_CACHE_PASSES_MAX;
+static int64_t pass_size(const ts_slow *t, int64_t n) {
+  const ts_tier_spec *s = &t->spec;
+  const int32_t most = t->apart ? TS_CACHE_PASSES_MAX : s->passes;
   const int32_t passes = s->passes < most ? s->passes : most;
   if (n <= s->passes) return n;
   const int64_t even = (n + passes - 1) / passes;
@@ -204,13 +207,13 @@ static int64_t pass_size(const ts_tier_spec *s, int64_t n) {
 
 static ts_err hold(ts_tier *tier, uint32_t *slots, int64_t n, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_device_tier *t = (ts_device_tier *)tier;
+  ts_slow *t = (ts_slow *)tier;
   t->now++;
   t->n_held++;
   ts_cache_args a = args_of(t);
   a.slots = slots;
   a.n = n;
-  a.pass = pass_size(&t->spec, n);
+  a.pass = pass_size(t, n);
   a.report = &t->report;
   TS_TRY(ts_hold_begin(&t->clock, lane));
   TS_TRY(t->spec.kernels->cache_hold(&a));
@@ -222,20 +225,30 @@ done:
   return err;
 }
 
+static ts_err no_locks(uint64_t n) {
+  return n ? ts_fail(TS_ERR_INTERNAL, "%lld locks on lines are left",
+                     (long long)n)
+           : TS_OK;
+}
+
 static ts_err release(ts_tier *tier, const uint32_t *slots, int64_t n,
                       ts_lane *lane) {
+  ts_err err = TS_OK;
   (void)lane;
-  ts_device_tier *t = (ts_device_tier *)tier;
+  ts_slow *t = (ts_slow *)tier;
   t->round++;
   t->n_held--;
   ts_cache_args a = args_of(t);
   a.slots = (uint32_t *)(uintptr_t)slots; /* only read */
   a.n = n;
-  return t->spec.kernels->cache_release(&a);
+  TS_TRY(t->spec.kernels->cache_release(&a));
+  if (!t->n_held && !t->apart) TS_TRY(no_locks(*t->cache.locks));
+done:
+  return err;
 }
 
 static ts_err refresh(ts_tier *tier, uint32_t *slots, int64_t n) {
-  ts_device_tier *t = (ts_device_tier *)tier;
+  ts_slow *t = (ts_slow *)tier;
   t->round++;
   ts_cache_args a = args_of(t);
   a.slots = slots;
@@ -245,7 +258,7 @@ static ts_err refresh(ts_tier *tier, uint32_t *slots, int64_t n) {
 
 static ts_err locate(ts_tier *tier, uint32_t *slots, const uint32_t *keys,
                      int64_t n) {
-  const ts_device_tier *t = (ts_device_tier *)tier;
+  const ts_slow *t = (ts_slow *)tier;
   ts_cache_args a = args_of(t);
   a.slots = slots;
   a.keys = keys;
@@ -255,25 +268,23 @@ static ts_err locate(ts_tier *tier, uint32_t *slots, const uint32_t *keys,
 
 /* ---- whole rows ---------------------------------------------------------- */
 
-/* The host reads the rows next, so it waits.  Locks are looked at here, where
- * that costs nothing. */
+/* The host reads the rows next, so it waits.  A device's locks are looked at
+ * here, where that costs nothing. */
 static ts_err flush(ts_tier *tier) {
   ts_err err = TS_OK;
-  ts_device_tier *t = (ts_device_tier *)tier;
+  ts_slow *t = (ts_slow *)tier;
   const ts_cache_args a = args_of(t);
   if (!t->n_lines) return TS_OK;
   TS_TRY(t->spec.kernels->cache_flush(&a));
   TS_TRY(fetch_counts(t));
-  const uint64_t locks = t->raw[t->spec.n_tables * TS_CACHE_COUNTS];
-  if (!t->n_held && locks)
-    TS_THROW(TS_ERR_INTERNAL, "%lld locks on lines are left", (long long)locks);
+  if (!t->n_held) TS_TRY(no_locks(t->raw[t->spec.n_tables * TS_CACHE_COUNTS]));
 done:
   return err;
 }
 
 static ts_err reload(ts_tier *tier) {
   ts_err err = TS_OK;
-  ts_device_tier *t = (ts_device_tier *)tier;
+  ts_slow *t = (ts_slow *)tier;
   const ts_cache_args a = args_of(t);
   if (t->n_lines) {
     TS_TRY(t->spec.kernels->cache_reload(&a));
@@ -285,26 +296,27 @@ done:
 }
 
 static void *rows(ts_tier *tier, int k) {
-  const ts_device_tier *t = (ts_device_tier *)tier;
+  const ts_slow *t = (ts_slow *)tier;
   const void *per_row = k < 0 ? NULL : t->row_state[k].ptr;
   return per_row ? (void *)(uintptr_t)per_row : t->array[1 + k].store.base;
 }
 
 static void *weights(ts_tier *tier) {
-  return ((ts_device_tier *)tier)->array[0].seen;
+  return ((ts_slow *)tier)->array[0].seen;
 }
 
 static float *state(ts_tier *tier, int k) {
-  const ts_device_tier *t = (ts_device_tier *)tier;
+  const ts_slow *t = (ts_slow *)tier;
   return t->row_state[k].ptr ? t->row_state[k].ptr : t->array[1 + k].seen;
 }
 
 static void *lines(ts_tier *tier, int k) {
-  return ((ts_device_tier *)tier)->array[1 + k].lines.ptr;
+  return ((ts_slow *)tier)->array[1 + k].lines.ptr;
 }
 
 static uint32_t first_line(ts_tier *tier) {
-  return ((ts_device_tier *)tier)->cache.first_line;
+  const ts_slow *t = (ts_slow *)tier;
+  return t->apart ? t->cache.first_line : 0;
 }
 
 /* ---- figures ------------------------------------------------------------- */
@@ -325,7 +337,7 @@ static void fill_count(ts_tier_count *to, const uint64_t *raw,
 /* A device that can't answer leaves what was known; who waits for a lane
  * hears of it. */
 static ts_tier_figures figures(const ts_tier *tier) {
-  ts_device_tier *t = (ts_device_tier *)(uintptr_t)tier;
+  ts_slow *t = (ts_slow *)(uintptr_t)tier;
   ts_tier_figures f = {.count = t->count,
                        .hold_s = ts_hold_seconds(&t->clock),
                        .n_lines = t->n_lines,
@@ -343,18 +355,18 @@ static ts_tier_figures figures(const ts_tier *tier) {
   return f;
 }
 
-#define DEVICE_OPS                                                             \
+#define SLOW_OPS                                                               \
   .destroy = destroy, .rows = rows, .flush = flush, .reload = reload,          \
   .weights = weights, .state = state, .lines = lines,                          \
   .first_line = first_line, .figures = figures
 
-const ts_tier_ops ts_tier_device_cached = {.kind = "cached",
-                                           .cached = true,
-                                           .create = create_cached,
-                                           .hold = hold,
-                                           .release = release,
-                                           .refresh = refresh,
-                                           .locate = locate,
-                                           DEVICE_OPS};
-const ts_tier_ops ts_tier_device_host = {
-    .kind = "host", .create = create_host, DEVICE_OPS};
+const ts_tier_ops ts_tier_cached = {.kind = "cached",
+                                    .cached = true,
+                                    .create = create_cached,
+                                    .hold = hold,
+                                    .release = release,
+                                    .refresh = refresh,
+                                    .locate = locate,
+                                    SLOW_OPS};
+const ts_tier_ops ts_tier_host = {
+    .kind = "host", .create = create_host, SLOW_OPS};

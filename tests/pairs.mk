@@ -1,0 +1,24 @@
+# `make check` in half of the time: three tests at once, as most of them wait for
+# each other's ranks, then $(tests_asleep), then $(tests_alone).  A test that does
+# not compile keeps no other from running.  tests/expected lists all that has to
+# leave a result: jobs/totals.sh counts by it.
+tests_at_once = 3
+check-pairs:
+	mkdir -p tests && printf '%s\n' $(TESTS) > tests/expected
+	rc=0; \
+	$(MAKE) $(AM_MAKEFLAGS) -k all-am $(check_LIBRARIES) $(check_PROGRAMS) || rc=1; \
+	run() { \
+	  jobs=$$1; shift; [ $$# = 0 ] || $(MAKE) $(AM_MAKEFLAGS) -k -j$$jobs \
+	    check-TESTS check_PROGRAMS= TESTS="$$*" || rc=1; \
+	}; \
+	run $(tests_at_once) $(filter $(tests_longest),$(TESTS)) $(filter-out \
+	  $(tests_longest) $(tests_asleep) $(tests_alone),$(TESTS)); \
+	run 2 $(filter $(tests_asleep),$(TESTS)); \
+	run 1 $(filter $(tests_alone),$(TESTS)); \
+	exit $$rc
+# What another engine of matrix products can change, on one rank.
+check-engine:
+	TESSERA_RANKS=1; export TESSERA_RANKS; $(MAKE) $(AM_MAKEFLAGS) check-pairs \
+	  check_PROGRAMS="$(filter-out %_gpu tests/dense/test_cuda_% tests/dense/test_fully_sharded_t%,$(filter tests/dense/% tests/model/%,$(check_PROGRAMS)))" \
+	  dist_check_SCRIPTS=
+.PHONY: check-pairs check-engine
