@@ -23,14 +23,9 @@ endif
 EXTRA_DIST += tests/runtime/cuda_kernels.cu
 MOSTLYCLEANFILES += tests/*/*.d
 
-cuda_update = tests/kernels/cuda_update.c tests/kernels/cuda_update.h \
-  tests/kernels/cuda_update_case.c tests/kernels/cuda_update_case.h
 cuda_cache = tests/kernels/cuda_cache.c tests/kernels/cuda_cache.h \
   tests/kernels/cuda_cache_sides.c tests/kernels/cuda_cache_sides.h tests/sparse/cache_model.h
 cuda_numbers = tests/kernels/cuda_numbers.c tests/kernels/cuda_numbers.h
-cuda_block = tests/kernels/cuda_block.c tests/kernels/cuda_block.h $(cuda_numbers)
-cuda_dense = tests/kernels/cuda_dense.c tests/kernels/cuda_dense.h tests/kernels/cuda_dense_rows.c \
-  $(cuda_numbers)
 EXTRA_DIST += tests/support/emulated/cuda_emulate.h tests/support/emulated/cuda_emulate_math.h \
   tests/support/emulated/cuda_emulate_run.h tests/support/lane_tasks.h
 if HAVE_CXX
@@ -47,13 +42,6 @@ tests_runtime_test_cuda_emulate_SOURCES = tests/runtime/test_cuda_emulate.c \
 tests_runtime_test_cuda_emulate_LDADD = $(cuda_test_libs)
 tests_runtime_test_cuda_emulate_LINK = $(cuda_test_link)
 
-# Row updates, in the same way.
-check_PROGRAMS += tests/kernels/test_cuda_update
-tests_kernels_test_cuda_update_SOURCES = tests/kernels/test_cuda_update.c \
-  $(cuda_update) tests/kernels/update_emulated.cc
-tests_kernels_test_cuda_update_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_update_LINK = $(cuda_test_link)
-
 # The cache of rows in slow memory, in the same way.
 check_PROGRAMS += tests/kernels/test_cuda_cache
 tests_kernels_test_cuda_cache_SOURCES = tests/kernels/test_cuda_cache.c \
@@ -61,29 +49,15 @@ tests_kernels_test_cuda_cache_SOURCES = tests/kernels/test_cuda_cache.c \
 tests_kernels_test_cuda_cache_LDADD = $(cuda_test_libs)
 tests_kernels_test_cuda_cache_LINK = $(cuda_test_link)
 
-# The dot interaction, cross layers and what goes with them, in the same way.
-check_PROGRAMS += tests/kernels/test_cuda_dense
-tests_kernels_test_cuda_dense_SOURCES = tests/kernels/test_cuda_dense.c $(cuda_dense) \
-  tests/kernels/dense_emulated.cc
-tests_kernels_test_cuda_dense_LDADD = $(cuda_test_libs)
-tests_kernels_test_cuda_dense_LINK = $(cuda_test_link)
 endif
 
 # The same suites on a GPU.
 cuda_gpu = tests/kernels/cuda_gpu.c tests/kernels/cuda_gpu.h
 if HAVE_CUDA
 
-check_PROGRAMS += tests/kernels/test_cuda_dense_gpu
-tests_kernels_test_cuda_dense_gpu_SOURCES = tests/kernels/test_cuda_dense_gpu.c \
-  $(cuda_dense) $(cuda_gpu)
-
 check_PROGRAMS += tests/kernels/test_cuda_cache_gpu
 tests_kernels_test_cuda_cache_gpu_SOURCES = tests/kernels/test_cuda_cache_gpu.c \
   $(cuda_cache) $(cuda_gpu)
-
-check_PROGRAMS += tests/kernels/test_cuda_update_gpu
-tests_kernels_test_cuda_update_gpu_SOURCES = tests/kernels/test_cuda_update_gpu.c \
-  $(cuda_update) $(cuda_gpu)
 
 check_PROGRAMS += tests/dense/test_cuda_products_gpu
 endif
@@ -91,5 +65,9 @@ endif
 kernel_contracts = tests/kernels/loss tests/kernels/flat tests/kernels/lookup \
   tests/kernels/sort tests/kernels/views tests/kernels/codes \
   tests/kernels/entries tests/kernels/unpack \
-  tests/kernels/pack tests/kernels/distinct
+  tests/kernels/pack tests/kernels/distinct \
+  tests/kernels/interact tests/kernels/rows \
+  tests/kernels/update
 check_PROGRAMS += $(kernel_contracts)
+tests_kernels_update_SOURCES = tests/kernels/update.c \
+  tests/kernels/update_case.c tests/kernels/update.h

@@ -1,23 +1,7 @@
-/* cuda_update_case.c - cases of row updates: tables, rows, runs of entries. */
-#include "tests/kernels/cuda_update_case.h"
-
-#include <stdio.h>
-
-const update_target *update_tested;
+/* update_case.c - cases of row updates: tables, rows, runs of entries. */
+#include "tests/kernels/update.h"
 
 static const int64_t row_base[TABLES + 1] = {0, 20, 20, 57, ROWS};
-
-void *update_add(update_case *c, int64_t n, size_t size) {
-  array *x = &c->all[c->n_arrays++];
-  ck_assert_int_le(c->n_arrays, ARRAYS_MAX);
-  x->bytes = (size_t)n * size;
-  x->p = test_alloc(n, size);
-  return x->p;
-}
-
-void update_drop(update_case *c) {
-  for (int i = 0; i < c->n_arrays; i++) free(c->all[i].p);
-}
 
 static void fill_tables(update_case *c, const spec *s) {
   for (int t = 0; t < TABLES; t++) {
@@ -52,11 +36,11 @@ static void fill_rows(update_case *c, const spec *s) {
   float *w = test_alloc(n, 4);
   test_floats(w, n, 5);
   memset(w + s->dim * 3, 0, (size_t)s->dim * 4);
-  c->a.weight = update_add(c, n, ts_dtype_bytes(s->dtype));
+  c->a.weight = kt_array(n, ts_dtype_bytes(s->dtype), 0);
   ts_from_f32(c->a.weight, w, s->dtype, n);
   for (int k = 0; k < c->a.optim->n_states; k++) {
     const int64_t m = c->a.optim->state[k].per_row ? ROWS : n;
-    c->a.state[k] = update_add(c, m, 4);
+    c->a.state[k] = kt_array(m, 4, 0);
     test_floats(c->a.state[k], m, (uint64_t)(k + 17));
     for (int64_t i = 0; i < m; i++)
       c->a.state[k][i] = fabsf(c->a.state[k][i]) * 0.1f;
@@ -68,8 +52,8 @@ static void fill_keys(update_case *c, const spec *s) {
   uint64_t seed = 3;
   int64_t n = 0;
   for (int r = 0; r < s->n_runs; r++) n += s->lengths[r];
-  uint32_t *keys = update_add(c, n, 4),
-           *place = s->placed ? update_add(c, n, 4) : NULL;
+  uint32_t *keys = kt_array(n, 4, 0),
+           *place = s->placed ? kt_array(n, 4, 0) : NULL;
   ck_assert_int_le(s->n_runs, RUNS_MAX);
   for (int64_t j = 0, r = 0, left = s->lengths[0]; j < n; j++, left--) {
     while (left == 0) left = s->lengths[++r];
@@ -87,16 +71,16 @@ static void fill_keys(update_case *c, const spec *s) {
 static void fill_entries(update_case *c, const spec *s) {
   uint64_t seed = 8;
   const int64_t n = c->a.n, wide = (int64_t)BAGS * s->dim + s->shift;
-  uint32_t *order = update_add(c, n, 4), *bag_of = NULL;
-  float *weights = NULL, *scale = NULL, *grad = update_add(c, wide, 4);
-  int64_t *at = update_add(c, BAGS, 8);
+  uint32_t *order = kt_array(n, 4, 0), *bag_of = NULL;
+  float *weights = NULL, *scale = NULL, *grad = kt_array(wide, 4, 0);
+  int64_t *at = kt_array(BAGS, 8, 0);
   if (s->weighted) {
-    bag_of = update_add(c, n, 4);
-    weights = update_add(c, n, 4);
+    bag_of = kt_array(n, 4, 0);
+    weights = kt_array(n, 4, 0);
     test_floats(weights, n, 21);
   }
   if (s->mean) {
-    scale = update_add(c, BAGS, 4);
+    scale = kt_array(BAGS, 4, 0);
     for (int b = 0; b < BAGS; b++) scale[b] = 1.0f / (float)(b % 7 + 1);
   }
   for (int64_t j = 0; j < n; j++) {
@@ -120,6 +104,7 @@ static void fill_entries(update_case *c, const spec *s) {
 }
 
 void update_make(update_case *c, const spec *s) {
+  kt_begin();
   memset(c, 0, sizeof *c);
   c->a.optim = ts_row_optim_find(s->kind);
   c->a.dtype = s->dtype;
@@ -129,50 +114,30 @@ void update_make(update_case *c, const spec *s) {
   fill_keys(c, s);
   fill_entries(c, s);
   if (!s->keep) return;
-  c->a.sum_out = update_add(c, (int64_t)s->n_runs * s->dim, 4);
-  c->a.key_out = update_add(c, s->n_runs, 4);
-  c->a.n_out = update_add(c, 1, 8);
+  c->a.sum_out = kt_array((int64_t)s->n_runs * s->dim, 4, 0);
+  c->a.key_out = kt_array(s->n_runs, 4, 0);
+  c->a.n_out = kt_array(1, 8, 0);
 }
 
-/* ---- both ways ----------------------------------------------------------- */
+/* ---- a run --------------------------------------------------------------- */
 
-void *update_sent(const update_case *c, void *const *copies, const void *p) {
-  for (int i = 0; p && i < c->n_arrays; i++)
-    if (c->all[i].p == p) return copies[i];
-  return NULL;
-}
-
-ts_row_update_args update_send(const update_case *c, void **copies) {
+ts_row_update_args update_args(const update_case *c) {
   ts_row_update_args a = c->a;
-  for (int i = 0; i < c->n_arrays; i++)
-    copies[i] = update_tested->send(c->all[i].p, c->all[i].bytes);
-#define SENT(field) a.field = update_sent(c, copies, a.field)
-  SENT(weight), SENT(keys), SENT(place), SENT(order), SENT(grad);
-  SENT(grad_at), SENT(bag_of), SENT(weights), SENT(bag_scale), SENT(sum_out);
-  SENT(key_out), SENT(n_out), SENT(state[0]), SENT(state[1]);
-#undef SENT
+  if (c->lines && kt_apart()) {
+    a.lines = kt_at(c->lines);
+    a.first_line = PLACES / 2;
+  }
+  for (int k = 0; k < TS_ROW_STATES_MAX; k++) {
+    KT_AT(a.state[k]);
+    a.line_state[k] = a.lines ? kt_at(c->line_state[k]) : NULL;
+  }
+  KT_AT(a.weight), KT_AT(a.keys), KT_AT(a.place), KT_AT(a.order);
+  KT_AT(a.grad), KT_AT(a.grad_at), KT_AT(a.bag_of), KT_AT(a.weights);
+  KT_AT(a.bag_scale), KT_AT(a.sum_out), KT_AT(a.key_out), KT_AT(a.n_out);
   return a;
 }
 
-void update_same(const void *x, const void *y, size_t bytes, const char *what,
-                 const spec *s) {
-  const uint8_t *a = x, *b = y;
-  size_t i = 0;
-  while (i < bytes && a[i] == b[i]) i++;
-  ck_assert_msg(i == bytes,
-                "%s, rows of %s, decay %d, dim %d, weighted %d, mean %d, "
-                "place %d, keep %d, shift %d: %s differs at byte %zu of %zu",
-                s->kind, ts_dtype_name(s->dtype), (int)s->decay, s->dim,
-                s->weighted, s->mean, s->placed, s->keep, s->shift, what, i,
-                bytes);
-}
-
-void update_compare(const update_case *c, void **copies, const spec *s) {
-  for (int i = 0; i < c->n_arrays; i++) {
-    char *got = test_alloc((int64_t)c->all[i].bytes, 1), what[40];
-    snprintf(what, sizeof what, "array %d", i);
-    update_tested->fetch(got, copies[i], c->all[i].bytes);
-    update_same(got, c->all[i].p, c->all[i].bytes, what, s);
-    free(got);
-  }
+ts_err update_run(const ts_kernels *k, const void *arg) {
+  const ts_row_update_args a = update_args(arg);
+  return k->row_update(&a);
 }

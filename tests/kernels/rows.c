@@ -1,0 +1,191 @@
+/* rows.c - the contract of what is by element or by row: cross layers,
+ * factorisation machines, rows side by side; bit for bit, but for the host's
+ * vector versions, which round otherwise.
+ * ranks: 1  fake: 1  emulated: 1
+ * seconds: 600 */
+#include "tests/support/contract.h"
+
+/* Some of them zeros or denormals. */
+static float some(void) {
+  static const float rare[] = {0, -0.0f, 0x1p-140f, -0x1p-149f, 1, -1};
+  if (kt_bits() % 16 == 0) return rare[kt_bits() % 6];
+  return (float)((int32_t)kt_bits()) * 0x1p-31f;
+}
+
+static float *take_floats(int64_t n, int off) {
+  float *x = kt_array(n, 4, off);
+  for (int64_t i = 0; i < n; i++) x[i] = some();
+  kt_compare(x, KT_NEAR);
+  return x;
+}
+
+/* The same of bf16. */
+static uint16_t *take_halves(int64_t n, int off) {
+  uint16_t *x = kt_array(n, 2, off);
+  for (int64_t i = 0; i < n; i++) x[i] = ts_f32_to_bf16(some());
+  kt_compare(x, KT_NEAR);
+  return x;
+}
+
+/* ---- cross layers -------------------------------------------------------- */
+
+typedef struct cross_case {
+  ts_cross_args a;
+  bool last; /* no t in the backward pass */
+} cross_case;
+
+static ts_err run_cross(const ts_kernels *k, const void *arg) {
+  const cross_case *c = arg;
+  ts_cross_args a = c->a;
+  ts_err err = TS_OK;
+  KT_AT(a.x0), KT_AT(a.x), KT_AT(a.t), KT_AT(a.y), KT_AT(a.y16), KT_AT(a.add);
+  KT_AT(a.dy), KT_AT(a.dy16), KT_AT(a.dx0), KT_AT(a.dt);
+  TS_TRY(k->cross_forward(&a));
+  if (c->last) a.t = NULL;
+  TS_TRY(k->cross_backward(&a));
+done:
+  return err;
+}
+
+/* HOW: half, add, first, last, odd, ends (no y, dy comes as bf16). */
+static void cross(int width, int batch, int how) {
+  const bool half = how & 1, add = how & 2, odd = how & 16, ends = how & 32;
+  const int stride = odd ? width + 1 : (width + 31) / 32 * 32;
+  const int t_stride = odd ? width : (width + 3) / 4 * 4, off = odd ? 4 : 0;
+  const int64_t n = (int64_t)batch * stride, m = (int64_t)batch * t_stride;
+  kt_begin();
+  cross_case c = {.last = how & 8};
+  ts_cross_args *a = &c.a;
+  *a = (ts_cross_args){.half = half,
+                       .first = how & 4,
+                       .width = width,
+                       .stride = stride,
+                       .t_stride = t_stride,
+                       .batch = batch};
+  a->x0 = take_floats(n, off);
+  a->x = take_floats(n, off);
+  if (!ends) a->y = take_floats(n, off);
+  a->dy = take_floats(n, off);
+  a->dx0 = take_floats(n, off);
+  a->t = half ? (void *)take_halves(m, off) : take_floats(m, off);
+  a->dt = half ? (void *)take_halves(m, off) : take_floats(m, off);
+  if (add) a->add = half ? (void *)take_halves(n, off) : take_floats(n, off);
+  if (ends || (half && kt_below(3))) a->y16 = take_halves(n, off);
+  if (ends) a->dy16 = take_halves(n, off);
+  kt_check(run_cross, &c);
+  if (c.last || (ends && !add)) ck_assert_mem_eq(kt_ref(a->dy), a->dy, 4 * n);
+}
+
+START_TEST(crosses) {
+  static const int widths[] = {1, 3, 4, 32, 37, 132, 3456};
+  for (int how = 0; how < 64; how++)
+    if (how < 32 || how & 1)
+      cross(widths[_i], widths[_i] > 1000 ? 3 : how % 3 ? 19 : 300, how);
+  cross(32, 0, 0);
+}
+END_TEST
+
+/* ---- factorisation machines ---------------------------------------------- */
+
+static ts_err run_fm(const ts_kernels *k, const void *arg) {
+  ts_fm_args a = *(const ts_fm_args *)arg;
+  ts_err err = TS_OK;
+  KT_AT(a.x), KT_AT(a.dx), KT_AT(a.out), KT_AT(a.grad);
+  TS_TRY(k->fm_forward(&a));
+  TS_TRY(k->fm_backward(&a));
+done:
+  return err;
+}
+
+static void machine(int n, int dim, int batch) {
+  const int stride = n * dim + kt_below(5), out_stride = 1 + kt_below(3);
+  kt_begin();
+  const ts_fm_args a = {.x = take_floats((int64_t)batch * stride, 4),
+                        .dx = take_floats((int64_t)batch * stride, 0),
+                        .out = take_floats((int64_t)batch * out_stride, 0),
+                        .grad = take_floats((int64_t)batch * out_stride, 8),
+                        .n_vectors = n,
+                        .dim = dim,
+                        .stride = stride,
+                        .out_stride = out_stride,
+                        .batch = batch};
+  kt_check(run_fm, &a);
+}
+
+START_TEST(machines) {
+  static const int dims[] = {1, 2, 7, 16, 19, 32, 64, 128};
+  static const int n[] = {1, 2, 15, 16, 27, 40};
+  for (int d = 0; d < TEST_COUNT(dims); d++)
+    for (int v = 0; v < TEST_COUNT(n); v++)
+      machine(n[v], dims[d], 3 + 20 * (v % 2));
+  machine(3456, 1, 5);
+  machine(3, 4, 500);
+  machine(3, 4, 0);
+}
+END_TEST
+
+/* ---- rows side by side --------------------------------------------------- */
+
+enum { PARTS = 150 };
+
+typedef struct join_case {
+  ts_join_args a;
+  float *part[PARTS];
+  int32_t at[PARTS], width[PARTS];
+  int64_t step[PARTS];
+  bool split;
+} join_case;
+
+static ts_err run_join(const ts_kernels *k, const void *arg) {
+  const join_case *c = arg;
+  float *part[PARTS];
+  ts_join_args a = c->a;
+  for (int i = 0; i < a.n_parts; i++) part[i] = kt_at(c->part[i]);
+  KT_AT(a.wide), KT_AT(a.first);
+  a.part = part;
+  return c->split ? k->split_rows(&a) : k->join_rows(&a);
+}
+
+/* Nothing is rounded but where rows are added, and that once. */
+static float *exact(float *p) {
+  kt_compare(p, KT_BITS);
+  return p;
+}
+
+static void join(int n, int batch, int how) {
+  static join_case c;
+  const int odd = how & 4;
+  kt_begin();
+  c = (join_case){.split = how & 1};
+  c.a = (ts_join_args){.part_stride = c.step,
+                       .at = c.at,
+                       .width = c.width,
+                       .first_width = how & 8 ? 8 + odd / 4 : 0,
+                       .n_parts = n,
+                       .batch = batch,
+                       .add = (how & 3) == 2};
+  c.a.stride = c.a.first_width;
+  for (int i = 0; i < n; i++) {
+    c.at[i] = c.a.stride;
+    c.width[i] = odd ? 1 + i % 5 : 4 * (1 + i % 9);
+    c.step[i] = c.width[i] + (odd ? i % 2 : 0);
+    c.a.stride += c.width[i];
+    c.part[i] = exact(take_floats(batch * c.step[i], odd));
+  }
+  c.a.stride += 3 * (odd / 4);
+  c.a.wide = exact(take_floats((int64_t)batch * c.a.stride, odd));
+  if (c.a.first_width)
+    c.a.first = exact(take_floats((int64_t)batch * c.a.first_width, odd));
+  kt_check(run_join, &c);
+}
+
+START_TEST(joins) {
+  static const int n[] = {0, 1, 2, 26, 59, 60, 150};
+  for (int i = 0; i < TEST_COUNT(n); i++) join(n[i], 1 + kt_below(40), _i);
+  join(3, 0, _i);
+}
+END_TEST
+
+KT_MAIN("cross_forward cross_backward fm_forward fm_backward join_rows "
+        "split_rows",
+        {crosses, 7}, {machines, 0}, {joins, 16})

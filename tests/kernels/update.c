@@ -1,0 +1,266 @@
+/* update.c - the contract of row_update and row_stage, bit for bit: every
+ * optimizer, type of rows, way of weight decay, length of runs and width.
+ * ranks: 1  fake: 1  emulated: 1
+ * seconds: 600 */
+#include "tests/kernels/update.h"
+
+/* ---- updates ------------------------------------------------------------- */
+
+static void check_update(const spec *s) {
+  update_case c;
+  update_make(&c, s);
+  kt_check(update_run, &c);
+}
+
+/* Arrays that have a row for each place: weights, states. */
+static int placed(const update_case *c, void **rows, void **lines,
+                  int64_t *bytes) {
+  int n = 0;
+  rows[n] = c->a.weight;
+  lines[n] = c->lines;
+  bytes[n++] = c->a.dim * (int64_t)ts_dtype_bytes(c->a.dtype);
+  for (int k = 0; k < c->a.optim->n_states; k++) {
+    if (c->a.optim->state[k].per_row) continue;
+    rows[n] = c->a.state[k];
+    lines[n] = c->line_state[k];
+    bytes[n++] = c->a.dim * (int64_t)4;
+  }
+  return n;
+}
+
+/* Places from PLACES / 2 on lie in arrays of their own: there all of them are
+ * as the oracle has them; in the first arrays they stay. */
+static void look_lines(const void *arg) {
+  const update_case *c = arg;
+  void *rows[3], *lines[3];
+  int64_t bytes[3];
+  const int n = placed(c, rows, lines, bytes);
+  for (int i = 0; i < n; i++) {
+    const size_t half = (size_t)(PLACES / 2 * bytes[i]);
+    const char *was = rows[i], *ref = kt_ref(rows[i]), *got = kt_got(rows[i]);
+    ck_assert_mem_eq(got, ref, half);
+    ck_assert_mem_eq(got + half, kt_apart() ? was + half : ref + half, half);
+    if (kt_apart()) ck_assert_mem_eq(kt_got(lines[i]), ref + half, half);
+  }
+}
+
+static void check_lines(const spec *s) {
+  update_case c;
+  void *rows[3], *lines[3];
+  int64_t bytes[3];
+  update_make(&c, s);
+  const int n = placed(&c, rows, lines, bytes);
+  for (int i = 0, k = 0; i < n; i++) {
+    const int64_t half = PLACES / 2 * bytes[i];
+    void *copy = kt_copy((char *)rows[i] + half, half, 1);
+    while (i && rows[i] != (void *)c.a.state[k]) k++;
+    if (i)
+      c.line_state[k] = copy;
+    else
+      c.lines = copy;
+    kt_compare(rows[i], KT_OWN);
+    kt_compare(copy, KT_OWN);
+  }
+  kt_look(look_lines);
+  kt_check(update_run, &c);
+}
+
+static const char *const kinds[] = {"sgd",
+                                    "adagrad",
+                                    "rowwise_adagrad",
+                                    "adam",
+                                    "partial_rowwise_adam",
+                                    "lamb",
+                                    "partial_rowwise_lamb",
+                                    "lars_sgd"};
+static const int32_t dims[] = {1, 4, 20, 64, 100, 128, 260};
+static const int short_runs[] = {1, 2, 31, 1, 1, 33, 3, 1};
+static const int long_runs[] = {1, 255, 2, 257, 1, 31, 5000, 256, 33, 513, 1};
+
+/* Every formula on every width of rows. */
+START_TEST(formulas) {
+  for (int k = 0; k < TEST_COUNT(kinds); k++)
+    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+      for (int decay = 0; decay < 3; decay++)
+        for (int d = 0; d < TEST_COUNT(dims); d++)
+          check_update(&(spec){.kind = kinds[k],
+                               .dtype = t,
+                               .decay = (ts_wd_mode)decay,
+                               .dim = dims[d],
+                               .lengths = short_runs,
+                               .n_runs = TEST_COUNT(short_runs),
+                               .placed = d % 2});
+}
+END_TEST
+
+/* Every way to name entries, with runs of many pieces. */
+START_TEST(long_sums) {
+  for (int d = 0; d < TEST_COUNT(dims); d++)
+    for (int mode = 0; mode < 16; mode++)
+      check_update(&(spec){.kind = kinds[2 + (mode + d) % 6],
+                           .dtype = (ts_dtype)(mode % 3),
+                           .decay = (ts_wd_mode)(mode % 2),
+                           .dim = dims[d],
+                           .lengths = long_runs,
+                           .n_runs = TEST_COUNT(long_runs),
+                           .weighted = mode & 1,
+                           .mean = mode & 2,
+                           .placed = mode & 4,
+                           .keep = mode & 8,
+                           .shift = mode % 5});
+}
+END_TEST
+
+/* Every optimizer ends runs of many pieces. */
+START_TEST(long_ends) {
+  for (int k = 0; k < TEST_COUNT(kinds); k++)
+    for (int d = 0; d < TEST_COUNT(dims); d += 2)
+      check_update(&(spec){.kind = kinds[k],
+                           .dtype = (ts_dtype)(k % 3),
+                           .decay = TS_WD_L2,
+                           .dim = dims[d],
+                           .lengths = (const int[]){257, 1, 600},
+                           .n_runs = 3,
+                           .placed = true});
+}
+END_TEST
+
+/* Rows of a grid that goes on with its stride, or need not. */
+START_TEST(grids) {
+  for (int d = 0; d < TEST_COUNT(dims); d++)
+    for (int keep = 0; keep < 2; keep++)
+      check_update(&(spec){.kind = "rowwise_adagrad",
+                           .dim = dims[d],
+                           .lengths = long_runs,
+                           .n_runs = TEST_COUNT(long_runs),
+                           .keep = keep});
+}
+END_TEST
+
+/* One run alone, of each length; one entry; none. */
+START_TEST(corners) {
+  static const int lengths[] = {0, 1, 2, 31, 32, 33, 255, 256, 257, 512, 5000};
+  for (int i = 0; i < TEST_COUNT(lengths); i++)
+    for (int d = 0; d < TEST_COUNT(dims); d += 3)
+      for (int keep = 0; keep < 2; keep++)
+        check_update(&(spec){.kind = "rowwise_adagrad",
+                             .dim = dims[d],
+                             .lengths = &lengths[i],
+                             .n_runs = lengths[i] > 0,
+                             .keep = keep});
+}
+END_TEST
+
+/* Rows in two places, of every optimizer. */
+START_TEST(lines) {
+  for (int k = 0; k < TEST_COUNT(kinds); k++)
+    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+      for (int d = 0; d < TEST_COUNT(dims); d += 2)
+        check_lines(&(spec){.kind = kinds[k],
+                            .dtype = t,
+                            .dim = dims[d],
+                            .lengths = d % 4 ? short_runs : long_runs,
+                            .n_runs = TEST_COUNT(short_runs),
+                            .placed = true});
+}
+END_TEST
+
+/* ---- stages -------------------------------------------------------------- */
+
+typedef struct stage_case {
+  update_case u;
+  float *stats;
+  uint32_t *place;
+  int64_t n;
+} stage_case;
+
+/* After each round statistics grow, as if by another shard's. */
+static ts_err grow(const ts_kernels *k, float *stats, int64_t n) {
+  float own[RUNS_MAX * TS_ROW_STATS_MAX];
+  const ts_err err = k->fetch(own, stats, (size_t)n * 4);
+  for (int64_t i = 0; i < n; i++) own[i] *= 1.25f;
+  return err == TS_OK ? k->put(stats, own, (size_t)n * 4) : err;
+}
+
+static ts_err run_stages(const ts_kernels *k, const void *arg) {
+  const stage_case *c = arg;
+  const ts_row_update_args a = update_args(&c->u);
+  float *stats = kt_at(c->stats);
+  ts_row_stage_args x = {&a,   a.key_out, a.sum_out, kt_at(c->place),
+                         c->n, stats,     0};
+  ts_err err = k->row_update(&a);
+  for (int r = 0; r <= a.optim->n_rounds && err == TS_OK; r++) {
+    x.round = r < a.optim->n_rounds ? r : -1;
+    TS_TRY(k->row_stage(&x));
+    kt_step(k, "a stage");
+    TS_TRY(grow(k, stats, c->n * TS_ROW_STATS_MAX));
+  }
+done:
+  return err;
+}
+
+static void check_stages(const spec *s) {
+  stage_case c = {.n = s->n_runs};
+  update_make(&c.u, s);
+  const ts_row_update_args *a = &c.u.a;
+  c.stats = kt_zeros(c.n * TS_ROW_STATS_MAX, 4);
+  uint32_t *place = kt_array(c.n, 4, 0);
+  for (int64_t j = 0, r = 0; j < a->n; j++)
+    if (!j || a->keys[j] != a->keys[j - 1])
+      place[r++] = (a->keys[j] * 7 + 50) % PLACES;
+  c.place = s->placed ? place : NULL;
+  kt_check(run_stages, &c);
+  ck_assert_int_eq(*(int64_t *)kt_ref(a->n_out), c.n);
+}
+
+START_TEST(stages) {
+  for (int k = 0; k < TEST_COUNT(kinds); k++)
+    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+      for (int d = 0; d < TEST_COUNT(dims); d++)
+        check_stages(&(spec){.kind = kinds[k],
+                             .dtype = t,
+                             .decay = (ts_wd_mode)((d + (int)t) % 3),
+                             .dim = dims[d],
+                             .lengths = short_runs,
+                             .n_runs = TEST_COUNT(short_runs),
+                             .placed = d % 2,
+                             .keep = true});
+}
+END_TEST
+
+/* Tables [0, MANY), some of them without rows. */
+static void check_many_tables(int many) {
+  enum { MOST = 300, DIM = 20 };
+  update_case c;
+  int64_t base[MOST + 1], first_row[MOST];
+  int32_t row_dim[MOST], id[MOST], first_col[MOST];
+  ts_row_hyper hyper[MOST];
+  update_make(&c, &(spec){.kind = "partial_rowwise_adam",
+                          .dtype = TS_F16,
+                          .dim = DIM,
+                          .lengths = short_runs,
+                          .n_runs = TEST_COUNT(short_runs)});
+  for (int t = 0; t < many; t++) {
+    base[t] = many <= ROWS ? t : t * ROWS / many;
+    first_row[t] = 1000 * t;
+    row_dim[t] = DIM, id[t] = t, first_col[t] = 0;
+    hyper[t] = c.hyper[0];
+    hyper[t].lr = 0.01f * (float)(t + 1);
+  }
+  base[many] = ROWS;
+  c.a.row_base = base, c.a.n_tables = many, c.a.hyper = hyper;
+  c.a.row_dim = row_dim, c.a.table_id = id;
+  c.a.first_row = first_row, c.a.first_col = first_col;
+  kt_check(update_run, &c);
+}
+
+/* As many as go with a small launch, with a large one, with more of them. */
+START_TEST(many_tables) {
+  static const int n[] = {32, 33, 75, 256, 300};
+  for (int i = 0; i < TEST_COUNT(n); i++) check_many_tables(n[i]);
+}
+END_TEST
+
+KT_MAIN("row_update row_stage fetch put", {formulas, 0}, {long_sums, 0},
+        {long_ends, 0}, {grids, 0}, {corners, 0}, {lines, 0}, {stages, 0},
+        {many_tables, 0})
