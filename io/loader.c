@@ -33,7 +33,6 @@ struct ts_loader {
   int row;           /* of the trace */
   const char *phase; /* that it was made for, in the trace */
   bool replay;       /* stores are the caller's, and full */
-  double wait_s;
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -255,7 +254,6 @@ ts_err ts_loader_next(ts_loader *l, ts_batch **out) {
     err = l->fault.code;
   }
   pthread_mutex_unlock(&l->lock);
-  l->wait_s += ts_now() - t0;
   ts_timer_add("wait for data", ts_now() - t0);
   return err;
 }
@@ -282,10 +280,6 @@ ts_loader_state ts_loader_state_of(const ts_loader *l) {
 
 size_t ts_loader_batch_bytes(const ts_loader *l) {
   return l->batch_bytes;
-}
-
-double ts_loader_wait_s(const ts_loader *l) {
-  return l->wait_s;
 }
 
 void ts_loader_destroy(ts_loader *l) {

@@ -139,8 +139,6 @@ void ts_loader_fill(ts_loader *);
 ts_loader_state ts_loader_state_of(const ts_loader *);
 /* Bytes of a batch's block as it is expected, 0: not known. */
 size_t ts_loader_batch_bytes(const ts_loader *);
-/* Seconds that next() has waited for the reader. */
-double ts_loader_wait_s(const ts_loader *);
 void ts_loader_destroy(ts_loader *);
 
 #endif

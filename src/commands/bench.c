@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "base/str.h"
+#include "commands/bench_table.h"
 
 /* Length of the first of the words in CHOICES, "f32|bf16|f16". */
 static size_t first_of(const char *choices) {
@@ -128,12 +129,17 @@ static const struct {
 
 ts_err ts_cmd_bench(const ts_args *a) {
   for (size_t i = 0; a->target && i < sizeof benches / sizeof *benches; i++)
-    if (!strcmp(a->target, benches[i].name)) return benches[i].run(a);
+    if (!strcmp(a->target, benches[i].name)) {
+      ts_err err = ts_bench_open(a);
+      if (err == TS_OK) err = benches[i].run(a);
+      const ts_err closed = ts_bench_close();
+      return err == TS_OK ? closed : err;
+    }
   return ts_fail(
       TS_ERR_USAGE,
       "usage: tessera bench step DECK [key=value]... | bench read DECK | bench "
       "input DECK [key=value]... | bench pipeline DECK "
       "[key=value]... | bench tbe [key=value]... | bench "
       "cache [key=value]... | bench "
-      "checkpoint [key=value]...");
+      "checkpoint [key=value]...; each [--json | --out FILE]");
 }

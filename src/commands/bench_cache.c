@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/bench.h"
+#include "commands/bench_table.h"
 #include "runtime/store.h"
 #include "runtime/topology.h"
 #include "runtime/trace.h"
@@ -214,6 +216,13 @@ done:
 
 /* ---- tables -------------------------------------------------------------- */
 
+static const ts_bench_table loads = {
+    "loads", "{zipf|%-5.3g|zipf}{policy| %-6s|policy}{load| %6.3g|load}"
+             "{hits_percent| %7.2f%%|hits}{misses| %9.0f|misses}"
+             "{conflicts| %9.0f|conflicts}{fetch_ms| %8.2f|fetch ms}"
+             "{exposed_ms| %8.2f|exposed}{step_ms| %8.2f|step ms}"
+             "{of_twin_percent| %8.0f%%|of twin's}"};
+
 static ts_err by_load_factor(ts_cache_case *c) {
   ts_err err = TS_OK;
   static const double all[] = {0.01, 0.05, 0.1, 0.2, 0.5, 1.0};
@@ -221,23 +230,18 @@ static ts_err by_load_factor(ts_cache_case *c) {
   const int n_factors = c->load > 0 ? 1 : (int)(sizeof all / sizeof *all);
   const double skews[] = {0, c->zipf};
   ts_cache_times fast, x;
-  printf("%-5s %-6s %6s %8s %9s %9s %8s %8s %8s %9s\n", "zipf", "policy",
-         "load", "hits", "misses", "conflicts", "fetch ms", "exposed",
-         "step ms", "of twin's");
+  ts_bench_heads(&loads);
   for (int s = 0; s < 2; s++) {
     draw(c, skews[s]);
     TS_TRY(run(c, &fast, 0, false, 1));
-    printf("%-5.3g %-6s %6s %8s %9s %9s %8s %8s %8.2f %9s\n", skews[s],
-           "(twin)", "", "", "", "", "", "", fast.step, "");
+    ts_bench_print(&loads, skews[s], "(twin)", NAN, NAN, NAN, NAN, NAN, NAN,
+                   fast.step, NAN);
     for (int k = 0; k < n_factors; k++)
       for (int lfu = 0; lfu < 2; lfu++) {
         TS_TRY(run(c, &x, factors[k], lfu, 1));
-        printf("%-5.3g %-6s %6.3g %7.2f%% %9.0f %9.0f %8.2f %8.2f %8.2f "
-               "%8.0f%%\n",
-               skews[s], lfu ? "lfu" : "lru", factors[k], 100 * x.hit_rate,
-               x.misses, x.conflicts, x.hold, x.exposed, x.step,
-               100 * x.step / fast.step);
-        fflush(stdout);
+        ts_bench_print(&loads, skews[s], lfu ? "lfu" : "lru", factors[k],
+                       100 * x.hit_rate, x.misses, x.conflicts, x.hold,
+                       x.exposed, x.step, 100 * x.step / fast.step);
       }
   }
 done:
@@ -273,22 +277,26 @@ done:
   return err;
 }
 
+static const ts_bench_table by_pass = {
+    "passes",
+    "{passes|%6.0f|passes}{misses| %9.0f|misses}{fetch_ms| %8.2f|fetch ms}"
+    "{exposed_ms| %8.2f|exposed}{step_ms| %8.2f|step ms}"
+    "{scratch_bytes| %12B|scratch}{gb_per_s| %8.2f|GB/s}"};
+
 static ts_err by_passes(ts_cache_case *c) {
   ts_err err = TS_OK;
   static const int passes[] = {1, 2, 4, 8, 12};
   ts_cache_times x;
   double copy;
   TS_TRY(plain_copy(&copy, c));
-  printf("\nrows moved by a plain copy: %.2f GB/s\n", copy);
-  printf("%6s %9s %8s %8s %8s %12s %8s\n", "passes", "misses", "fetch ms",
-         "exposed", "step ms", "scratch", "GB/s");
+  ts_info(" ");
+  ts_info("rows moved by a plain copy: %.2f GB/s", copy);
+  ts_bench_heads(&by_pass);
   draw(c, c->zipf);
   for (size_t k = 0; k < sizeof passes / sizeof *passes; k++) {
-    char text[32];
     TS_TRY(run(c, &x, 0.2, c->policy, passes[k]));
-    printf("%6d %9.0f %8.2f %8.2f %8.2f %12s %8.2f\n", passes[k], x.misses,
-           x.hold, x.exposed, x.step, ts_str_bytes(text, x.scratch),
-           1e-6 * x.bytes / x.hold);
+    ts_bench_print(&by_pass, (double)passes[k], x.misses, x.hold, x.exposed,
+                   x.step, (double)x.scratch, 1e-6 * x.bytes / x.hold);
   }
 done:
   return err;
@@ -334,10 +342,11 @@ static ts_err start(ts_cache_case *c) {
   TS_TRY(ts_lane_create(c->device, &c->compute, "compute", TS_LANE_COMPUTE));
   TS_TRY(ts_lane_create(c->device, &c->ahead, "ahead", TS_LANE_COMPUTE));
   TS_TRY(allocate(c));
-  printf("%.0f tables x %.0f x %.0f f32, batch %.0f, pooling %.0f, %d threads, "
-         "sgd, slow memory: %s; %s\n",
-         c->tables, c->rows, c->dim, c->batch, c->pool, threads,
-         c->file ? c->dir : "the host's", ts_cpu_info()->model);
+  ts_info(
+      "%.0f tables x %.0f x %.0f f32, batch %.0f, pooling %.0f, %d threads, "
+      "sgd, slow memory: %s; %s",
+      c->tables, c->rows, c->dim, c->batch, c->pool, threads,
+      c->file ? c->dir : "the host's", ts_cpu_info()->model);
 done:
   return err;
 }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "commands/bench.h"
+#include "commands/bench_table.h"
 #include "io/checkpoint_impl.h"
 #include "io/checkpoint_writer.h"
 #include "runtime/topology.h"
@@ -177,22 +178,31 @@ done:
   return err;
 }
 
+static const ts_bench_table rates = {
+    "rates",
+    "{way|%-6s|}{checkpoint_gb_per_s| %9.2f GB/s|checkpoint}"
+    "{plain_gb_per_s| %9.2f GB/s|plain}{of_plain_percent| %9.0f%%|of plain}"};
+
+static const ts_bench_table saves = {
+    "save",
+    "{save_ms|save: steps wait %.1f ms}"
+    "{beside_ms|; written beside them %.1f ms}{beside_percent|, %.1f%% of it}"
+    "{done_ms|, and the file is there after %.1f ms}"};
+
 static void report(const ts_case *c) {
   const double gb = (double)(c->rows * c->dim) * 4e-9;
   ts_info("bench checkpoint: %d ranks, %d threads each, %.3f GB, checkpoint.io "
           "\"%s\", reads %s; best of %d",
           c->n_ranks, c->n_threads, gb, c->io,
           c->cold ? "past the page cache" : "cached", ROUNDS);
-  ts_info("%-6s %14s %14s %10s", "", "checkpoint", "plain", "of plain");
+  ts_bench_heads(&rates);
   for (int k = 0; k < 2; k++) {
     const double *t = &c->best[k ? LOAD : SAVE];
-    ts_info("%-6s %9.2f GB/s %9.2f GB/s %9.0f%%", k ? "read" : "write",
-            gb / t[0], gb / t[1], 100 * t[1] / t[0]);
+    ts_bench_print(&rates, k ? "read" : "write", gb / t[0], gb / t[1],
+                   100 * t[1] / t[0]);
   }
-  ts_info("save: steps wait %.1f ms; written beside them %.1f ms, %.1f%% of "
-          "it, and the file is there after %.1f ms",
-          1e3 * c->best[SAVE], 1e3 * c->best[BESIDE],
-          100 * c->best[BESIDE] / c->best[SAVE], 1e3 * c->beside_s);
+  ts_bench_print(&saves, 1e3 * c->best[SAVE], 1e3 * c->best[BESIDE],
+                 100 * c->best[BESIDE] / c->best[SAVE], 1e3 * c->beside_s);
 }
 
 /* ---- setting up ---------------------------------------------------------- */

@@ -6,6 +6,10 @@
 
 #include <math.h>
 
+#include "commands/bench_table.h"
+
+#include <math.h>
+
 #include "base/log.h"
 
 ts_err ts_bench_copies_start(ts_bench_copies *b, ts_trainer *t, int n_steps) {
@@ -68,18 +72,22 @@ done:
   return err;
 }
 
+static const ts_bench_table copies = {
+    "copies",
+    "{memory|  batch to device, %s}{ms|: %.3f ms a copy}{mb| of %.2f MB}"
+    "{gb_per_s|, %.1f GB/s}"
+    "{hidden_percent|; %.1f %% of it before the end of the batch before}"};
+
 ts_err ts_bench_copies_print(ts_bench_copies *b, bool ahead) {
   ts_err err = TS_OK;
   double x[] = {(double)b->n_copies, b->bytes, b->seconds, b->hideable,
                 b->hidden};
   if (!b->compute) return TS_OK;
   TS_TRY(ts_comm_sum_f64(b->t->control, x, 5));
-  ts_info("  batch to device, %s: %.3f ms a copy of %.2f MB, %.1f GB/s",
-          b->t->config->data.pin_memory ? "page-locked" : "pageable",
-          1e3 * x[2] / x[0], 1e-6 * x[1] / x[0], 1e-9 * x[1] / x[2]);
-  if (ahead && x[3] > 0)
-    ts_info("  %.1f %% of it before the end of the batch before",
-            100 * x[4] / x[3]);
+  ts_bench_print(&copies,
+                 b->t->config->data.pin_memory ? "page-locked" : "pageable",
+                 1e3 * x[2] / x[0], 1e-6 * x[1] / x[0], 1e-9 * x[1] / x[2],
+                 ahead && x[3] > 0 ? 100 * x[4] / x[3] : NAN);
   b->n_copies = 0;
   b->bytes = b->seconds = b->hideable = b->hidden = 0;
 done:

@@ -7,6 +7,7 @@
  * arrays: so both feel the same machine.  On a shared machine the fastest
  * quarter of these turns says most. */
 #include "commands/bench_dense.h"
+#include "commands/bench_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,13 @@ static int by_time(const void *a, const void *b) {
   return (d > 0) - (d < 0);
 }
 
+static const ts_bench_table products = {
+    "products",
+    "{products_ms|products: %.2f ms}{dense_ms| of %.2f ms dense}"
+    "{products_percent| (%.1f %%)}{engine|; %s}{alone_ms| alone %.2f ms}"
+    "{alone_of_dense|: ratio %.3f}{optimizer_ms|; optimizer %.2f ms more}"
+    "{alone_of_all|: ratio %.3f (a rank and step, fastest quarter)}"};
+
 ts_err ts_bench_turns_print(ts_bench_turn *turns, int n, ts_trainer *trainer) {
   ts_err err = TS_OK;
   const int best = n >= 4 ? n / 4 : 1;
@@ -109,12 +117,9 @@ ts_err ts_bench_turns_print(ts_bench_turn *turns, int n, ts_trainer *trainer) {
     ms[3] += each * turns[i].optimizer;
   }
   TS_TRY(ts_comm_sum_f64(trainer->control, ms, 4));
-  ts_info("products: %.2f ms of %.2f ms dense (%.1f %%); %s alone %.2f ms: "
-          "ratio %.3f; optimizer %.2f ms more: ratio %.3f (a rank and step, "
-          "fastest quarter)",
-          ms[0], ms[1], 100 * ms[0] / ms[1],
-          ts_linear_engine_version(&trainer->kernels), ms[2], ms[2] / ms[1],
-          ms[3], ms[2] / (ms[1] + ms[3]));
+  ts_bench_print(&products, ms[0], ms[1], 100 * ms[0] / ms[1],
+                 ts_linear_engine_version(&trainer->kernels), ms[2],
+                 ms[2] / ms[1], ms[3], ms[2] / (ms[1] + ms[3]));
 done:
   return err;
 }

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/bench.h"
+#include "commands/bench_table.h"
 
 static const char *const names[TS_INPUTS] = {"kjt", "columns"};
 
@@ -41,6 +42,15 @@ done:
   return err;
 }
 
+static const ts_bench_table inputs = {
+    "inputs",
+    "{global_batch|%8C|batch}{input| %-8s|input}{dist_ms| %8.3f|dist}"
+    "{dist_p90_ms| %8.3f|P90}{million_ids_per_s| %8.1f|M ids/s}"
+    "{gb_per_s| %6.2f|GB/s}{concat_ms| %8.3f|concat}{pack_ms| %8.3f|pack}"
+    "{exchange_ms| %8.3f|exchange}{unpack_ms| %8.3f|unpack}"
+    "{copies| %7.2f|copies}{step_ms| %8.2f|step}{step_p90_ms| %8.2f|P90}"
+    "{samples_per_s| %9C|samples/s}"};
+
 static void print_line(const ts_input_bench *b, int input, int k) {
   const ts_times *x = &b->times[input];
   const int n = b->iters, n_steps = b->rounds * b->steps;
@@ -49,17 +59,18 @@ static void print_line(const ts_input_bench *b, int input, int k) {
   const double ids = (double)x->n_ids / n;
   /* What the reader copied, and what went into messages. */
   const double copies = x->n_copied + (double)x->n_sent / (double)x->n_ids;
-  char rate[32], batch[32];
-  ts_info("%8s %-8s %8.3f %8.3f %8.1f %6.2f %8.3f %8.3f %8.3f %8.3f %7.2f "
-          "%8.2f %8.2f %9s",
-          ts_str_count(batch, b->global_batch * k), names[input], ms,
-          p90(x->dist, n), ids / ms / 1e3, (double)x->n_bytes / n / ms / 1e6,
-          x->concat, ts_bench_median(x->pack, n),
-          ts_bench_median(x->exchange, n), ts_bench_median(x->unpack, n),
-          copies, step, p90(x->step, n_steps),
-          ts_str_count(rate,
-                       (int64_t)((double)(b->global_batch * k) / step * 1e3)));
+  const double batch = (double)(b->global_batch * k);
+  ts_bench_print(&inputs, batch, names[input], ms, p90(x->dist, n),
+                 ids / ms / 1e3, (double)x->n_bytes / n / ms / 1e6, x->concat,
+                 ts_bench_median(x->pack, n), ts_bench_median(x->exchange, n),
+                 ts_bench_median(x->unpack, n), copies, step,
+                 p90(x->step, n_steps), batch / step * 1e3);
 }
+
+static const ts_bench_table ratios = {
+    "ratios", "{dist|         throughput of columns / kjt: input dist %.3f}"
+              "{dist_fastest| (of the fastest tenths %.3f)}{step|, steps %.3f}"
+              "{step_fastest| (%.3f)}"};
 
 ts_err ts_input_print(ts_input_bench *b, int k) {
   ts_err err = TS_OK;
@@ -75,9 +86,8 @@ ts_err ts_input_print(ts_input_bench *b, int k) {
   }
   /* print_line has sorted the times. */
   const int i = b->iters / 10, j = b->rounds * b->steps / 10;
-  ts_info("%8s throughput of columns / kjt: input dist %.3f (of the fastest "
-          "tenths %.3f), steps %.3f (%.3f)",
-          "", dist, x->dist[i] / y->dist[i], step, x->step[j] / y->step[j]);
+  ts_bench_print(&ratios, dist, x->dist[i] / y->dist[i], step,
+                 x->step[j] / y->step[j]);
 done:
   return err;
 }
@@ -87,7 +97,5 @@ void ts_input_print_head(const ts_input_bench *b) {
           "batches, %d blocks of %d steps; medians, ms",
           b->t->n_ranks, b->t->n_threads, b->t->pipeline->name,
           b->source[0]->info.format, b->iters, b->rounds, b->steps);
-  ts_info("%8s %-8s %8s %8s %8s %6s %8s %8s %8s %8s %7s %8s %8s %9s", "batch",
-          "input", "dist", "P90", "M ids/s", "GB/s", "concat", "pack",
-          "exchange", "unpack", "copies", "step", "P90", "samples/s");
+  ts_bench_heads(&inputs);
 }

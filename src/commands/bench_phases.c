@@ -6,13 +6,14 @@
  * products; what models do by element has none.  Phases without a figure have
  * many small arrays, or the host's work; phases of different lanes may overlap,
  * so their sum may be more than the step. */
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "commands/bench_limits.h"
+#include "commands/bench_table.h"
 #include "runtime/trace.h"
 #include "sparse/row_optim.h"
 
@@ -153,18 +154,21 @@ static int longest_first(const void *a, const void *b) {
   return (x->seconds < y->seconds) - (x->seconds > y->seconds);
 }
 
+static const ts_bench_table phases = {
+    "phases",
+    "{phase|%-22s|phase}{ms| %9.3f|ms}{of_step_percent| %6.1f%%|of step}"
+    "{gb| %9.4f|GB}{gb_per_s| %8.1f|GB/s}{of_copy_percent| %6.1f%%|of copy}"
+    "{gflop| %9.2f|GFLOP}{tflop_per_s| %8.3f|TFLOP/s}"
+    "{of_product_percent| %6.1f%%|of it}"};
+
 static void print_line(const ts_phase_line *l, double step, double copy,
                        double product) {
-  char bytes[64] = "", operations[64] = "";
-  if (l->bytes > 0)
-    snprintf(bytes, sizeof bytes, "%9.4f %8.1f %6.1f%%", 1e-9 * l->bytes,
-             1e-9 * l->bytes / l->seconds, 100 * l->bytes / l->seconds / copy);
-  if (l->operations > 0)
-    snprintf(operations, sizeof operations, "%9.2f %8.3f %6.1f%%",
-             1e-9 * l->operations, 1e-12 * l->operations / l->seconds,
-             100 * l->operations / l->seconds / product);
-  ts_info("%-22s %9.3f %6.1f%% %26s %26s", l->name, 1e3 * l->seconds,
-          100 * l->seconds / step, bytes, operations);
+  const double s = l->seconds;
+  const double gb = l->bytes > 0 ? 1e-9 * l->bytes : NAN;
+  const double gflop = l->operations > 0 ? 1e-9 * l->operations : NAN;
+  ts_bench_print(&phases, l->name, 1e3 * s, 100 * s / step, gb, gb / s,
+                 100e9 * gb / s / copy, gflop, 1e-3 * gflop / s,
+                 100e9 * gflop / s / product);
 }
 
 static void print(const ts_phase_table *t, double step, double copy,
@@ -173,8 +177,7 @@ static void print(const ts_phase_table *t, double step, double copy,
   ts_info("where a step goes, rank 0: a copy in its memory %.1f GB/s, read and "
           "written; a product %.3f TFLOP/s",
           1e-9 * copy, 1e-12 * product);
-  ts_info("%-22s %9s %7s %9s %8s %7s %9s %8s %7s", "phase", "ms", "of step",
-          "GB", "GB/s", "of copy", "GFLOP", "TFLOP/s", "of it");
+  ts_bench_heads(&phases);
   for (int i = 0; i < t->n; i++) {
     print_line(&t->line[i], step, copy, product);
     if (t->line[i].name[0] != ' ') sum.seconds += t->line[i].seconds;

@@ -356,7 +356,7 @@ static void reset(ts_pipeline_bench *b) {
 
 ts_err ts_bench_pipeline(const ts_args *a) {
   ts_err err = TS_OK;
-  ts_pipeline_bench b = {.json = "", .trace = "", .only = ""};
+  ts_pipeline_bench b = {.trace = "", .only = ""};
   double scale = 0.01, steps = 20, warm = 4, rounds = 5;
   int in_backward = 2, plain = 0;
   const ts_bench_key keys[] = {
@@ -369,13 +369,12 @@ ts_err ts_bench_pipeline(const ts_args *a) {
        .choices = "false|true|both"},
       {.name = "plain", .choice = &plain, .choices = "0|1"},
       {.name = "only", .word = &b.only},
-      {.name = "json", .word = &b.json},
       {.name = "trace", .word = &b.trace}};
   if (!a->n_more)
     TS_THROW(TS_ERR_USAGE,
              "usage: tessera bench pipeline DECK [scale=0.01] [steps=20] "
              "[warm=4] [rounds=5] [in_backward=both] [plain=0] "
-             "[only=KIND,...] [json=FILE] [trace=NAME]");
+             "[only=KIND,...] [trace=NAME]");
   TS_TRY(ts_bench_keys(a, 1, keys, sizeof keys / sizeof *keys));
   b.deck = a->more[0];
   b.sets = a->sets;
@@ -392,7 +391,6 @@ ts_err ts_bench_pipeline(const ts_args *a) {
     for (int i = 0; i < b.n_cases; i++)
       TS_TRY(turn(&b, &b.cases[(i + round) % b.n_cases], round));
   ts_pipeline_bench_print(&b);
-  if (*b.json) TS_TRY(ts_mpi_agree(ts_pipeline_bench_json(&b)));
 done:
   reset(&b);
   return err;

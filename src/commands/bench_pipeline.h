@@ -27,9 +27,9 @@ typedef struct ts_pipeline_bench {
   int n_sets;
   double scale;
   int steps, warm, rounds;
-  bool plain;               /* with rows without graphs */
-  const char *only;         /* rows, with commas between; "": all */
-  const char *json, *trace; /* files; "": none */
+  bool plain;        /* with rows without graphs */
+  const char *only;  /* rows, with commas between; "": all */
+  const char *trace; /* files; "": none */
   ts_pipeline_case *cases;
   int n_cases;
   /* of all cases alike */
@@ -45,7 +45,5 @@ typedef struct ts_pipeline_bench {
 /* bench_pipeline_table.c.  Times are sorted there. */
 void ts_pipeline_bench_head(const ts_pipeline_bench *);
 void ts_pipeline_bench_print(const ts_pipeline_bench *);
-/* Rank 0 alone. */
-ts_err ts_pipeline_bench_json(const ts_pipeline_bench *);
 
 #endif

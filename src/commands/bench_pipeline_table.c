@@ -1,6 +1,4 @@
-/* bench_pipeline_table.c - the table of `tessera bench pipeline`, for people
- * and as JSON. */
-#include <errno.h>
+/* bench_pipeline_table.c - the table of `tessera bench pipeline`. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/bench_pipeline.h"
+#include "commands/bench_table.h"
 
 /* What the rows of the table say. */
 typedef struct ts_line {
@@ -102,42 +101,51 @@ static ts_line make_row(const ts_pipeline_bench *b, const ts_pipeline_case *x) {
   return row;
 }
 
+static const ts_bench_table head = {
+    "case",
+    "{deck|bench pipeline: %s}{scale|, scale %g}{ranks|, %.0f ranks}"
+    "{threads| of %.0f threads}{global_batch|, batch %.0f}"
+    "{rounds|; %.0f rounds}{steps| of %.0f steps}{warm| after %.0f}{ids|; %s}"
+    "{delay_us|}{delay_gbytes_per_s|}"};
+
 void ts_pipeline_bench_head(const ts_pipeline_bench *b) {
   ts_info(" ");
-  ts_info("bench pipeline: %s, scale %g, %d ranks of %d threads, batch %lld; "
-          "%d rounds of %d steps after %d; %s",
-          b->deck, b->scale, b->n_ranks, b->n_threads,
-          (long long)b->global_batch, b->rounds, b->steps, b->warm, b->ids);
+  ts_bench_print(&head, b->deck, b->scale, (double)b->n_ranks,
+                 (double)b->n_threads, (double)b->global_batch,
+                 (double)b->rounds, (double)b->steps, (double)b->warm, b->ids,
+                 b->delay_us, b->delay_gbytes_per_s);
   if (b->delay_us > 0 || b->delay_gbytes_per_s > 0)
     ts_info("a network of %g us and %g GB/s (comm.delay)", b->delay_us,
             b->delay_gbytes_per_s);
 }
 
-/* X with so many DIGITS, or what stands for none. */
-static const char *ratio_text(char text[16], double x, int digits,
-                              const char *none) {
-  snprintf(text, 16, "%.*f", digits, x);
-  return isnan(x) ? none : text;
-}
+static const ts_bench_table pipelines = {
+    "pipelines",
+    "{|%-36s|pipeline}{pipeline|s}{stash_gradients|}{lookup|s}{lane|s}"
+    "{plain|}{in_backward|}{median_ms| %9.2f|step\nms}{p90_ms| %9.2f|P90\nms}"
+    "{fastest_ms| %9.2f|fastest\n10%}{samples_per_s| %9C|samples/s}"
+    "{alloc_bytes| %10B|alloc}{reserved_bytes| %10B|reserved}"
+    "{exposed_comm_percent| %7.1f|exposed\ncomm %}"
+    "{input_hidden_percent| %7.1f|input\nhidden%}{of_base| %7.3f|of\nbase}"
+    "{of_sparse_dist| %7.3f|of s.\ndist}"
+    "{fastest_of_sparse_dist| %7.3f|of its\nfastest}{losses|  %s|losses}"};
 
 static void print_row(const ts_pipeline_case *x, const ts_line *row) {
-  char name[64], rate[32], of[3][16];
-  snprintf(
-      name, sizeof name, "%s%s%s%s%s%s%s", x->kind,
-      x->plain ? ", no graph" : "", x->variant.stash ? ", stash" : "",
-      x->variant.lookup ? ", " : "", x->variant.lookup ? x->variant.lookup : "",
-      x->variant.lookup ? ", " : "", x->variant.lookup ? x->variant.lane : "");
-  ts_info("%-36s %9.2f %9.2f %9.2f %9s %9.1f %9.1f %7.1f %7.1f %7s %7s "
-          "%7s  %s",
-          name, row->median, row->p90, row->fastest,
-          ts_str_count(rate, (int64_t)row->rate), (double)x->alloc / (1 << 20),
-          (double)x->reserved / (1 << 20), row->exposed, row->input_hidden,
-          ratio_text(of[0], row->of_base, 3, "-"),
-          ratio_text(of[1], row->of_sparse_dist, 3, "-"),
-          ratio_text(of[2], row->fastest_of, 3, "-"),
-          row->same < 0 ? "-"
-          : row->same   ? "base's"
-                        : "its own");
+  const ts_pipeline_variant *v = &x->variant;
+  char name[64];
+  snprintf(name, sizeof name, "%s%s%s%s%s%s%s", x->kind,
+           x->plain ? ", no graph" : "", v->stash ? ", stash" : "",
+           v->lookup ? ", " : "", v->lookup ? v->lookup : "",
+           v->lookup ? ", " : "", v->lookup ? v->lane : "");
+  ts_bench_print(&pipelines, name, x->kind, (double)v->stash, v->lookup,
+                 v->lookup ? v->lane : NULL, (double)x->plain,
+                 (double)x->in_backward, row->median, row->p90, row->fastest,
+                 row->rate, (double)x->alloc, (double)x->reserved, row->exposed,
+                 row->input_hidden, row->of_base, row->of_sparse_dist,
+                 row->fastest_of,
+                 row->same < 0 ? NULL
+                 : row->same   ? "base's"
+                               : "its own");
 }
 
 void ts_pipeline_bench_print(const ts_pipeline_bench *b) {
@@ -146,78 +154,9 @@ void ts_pipeline_bench_print(const ts_pipeline_bench *b) {
     const ts_line row = make_row(b, x);
     if (!i || x->in_backward != b->cases[i - 1].in_backward) {
       ts_info(" ");
-      ts_info("%-36s %9s %9s %9s %9s %9s %9s %7s %7s %7s %7s %7s",
-              x->in_backward ? "in_backward = true" : "in_backward = false",
-              "step", "P90", "fastest", "", "alloc", "reserved", "exposed",
-              "input", "of", "of s.", "of its");
-      ts_info("%-36s %9s %9s %9s %9s %9s %9s %7s %7s %7s %7s %7s  %s",
-              "pipeline", "ms", "ms", "10%", "samples/s", "MiB", "MiB",
-              "comm %", "hidden%", "base", "dist", "fastest", "losses");
+      ts_info("in_backward = %s", x->in_backward ? "true" : "false");
+      ts_bench_heads(&pipelines);
     }
     print_row(x, &row);
   }
-}
-
-/* ---- JSON ---------------------------------------------------------------- */
-
-static ts_err add_row(ts_str *s, const ts_pipeline_bench *b,
-                      const ts_pipeline_case *x, bool last) {
-  ts_err err = TS_OK;
-  const ts_line row = make_row(b, x);
-  char of[3][16];
-  TS_TRY(ts_str_append(s, "  {\"pipeline\": \"%s\", ", x->kind));
-  if (x->variant.stash) TS_TRY(ts_str_append(s, "\"stash_gradients\": true, "));
-  if (x->variant.lookup)
-    TS_TRY(ts_str_append(s, "\"lookup\": \"%s\", \"lane\": \"%s\", ",
-                         x->variant.lookup, x->variant.lane));
-  TS_TRY(ts_str_append(
-      s,
-      "\"plain\": %s, \"in_backward\": %s, \"median_ms\": %.4f, \"p90_ms\": "
-      "%.4f, "
-      "\"fastest_ms\": %.4f, \"samples_per_s\": %.1f, \"alloc_bytes\": %lld, "
-      "\"reserved_bytes\": %lld, \"exposed_comm_percent\": %.3f, "
-      "\"input_hidden_percent\": %.3f, \"of_base\": %s, "
-      "\"of_sparse_dist\": %s, \"fastest_of_sparse_dist\": %s, "
-      "\"losses_of_base\": %s}%s\n",
-      x->plain ? "true" : "false", x->in_backward ? "true" : "false",
-      row.median, row.p90, row.fastest, row.rate, (long long)x->alloc,
-      (long long)x->reserved, row.exposed, row.input_hidden,
-      ratio_text(of[0], row.of_base, 5, "null"),
-      ratio_text(of[1], row.of_sparse_dist, 5, "null"),
-      ratio_text(of[2], row.fastest_of, 5, "null"),
-      row.same < 0 ? "null"
-      : row.same   ? "true"
-                   : "false",
-      last ? "" : ","));
-done:
-  return err;
-}
-
-static ts_err write_text(const char *path, const ts_str *s) {
-  FILE *f = fopen(path, "w");
-  if (!f) return ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
-  const bool written = fwrite(s->text, 1, s->n_bytes, f) == s->n_bytes;
-  if ((fclose(f) != 0) | !written)
-    return ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
-  return TS_OK;
-}
-
-ts_err ts_pipeline_bench_json(const ts_pipeline_bench *b) {
-  ts_err err = TS_OK;
-  ts_str s = {0};
-  if (ts_mpi_rank() != 0) return TS_OK;
-  TS_TRY(ts_str_append(
-      &s,
-      "{\"scale\": %g, \"ranks\": %d, \"threads\": %d, \"global_batch\": "
-      "%lld, \"rounds\": %d, \"steps\": %d, \"delay_us\": %g, "
-      "\"delay_gbytes_per_s\": %g, \"rows\": [\n",
-      b->scale, b->n_ranks, b->n_threads, (long long)b->global_batch, b->rounds,
-      b->steps, b->delay_us, b->delay_gbytes_per_s));
-  for (int i = 0; i < b->n_cases; i++)
-    TS_TRY(add_row(&s, b, &b->cases[i], i == b->n_cases - 1));
-  TS_TRY(ts_str_append(&s, "]}\n"));
-  TS_TRY(write_text(b->json, &s));
-done:
-  ts_str_reset(&s);
-  return err;
 }

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/bench.h"
+#include "commands/bench_table.h"
 #include "io/deck.h"
 #include "runtime/trace.h"
 #include "train/trainer.h"
@@ -43,13 +44,17 @@ done:
   return err;
 }
 
+static const ts_bench_table passes = {
+    "read",
+    "{format|bench read: %s}{ranks|, %.0f ranks}{seconds|: %.3f s}"
+    "{file_mb_per_s|, %.0f MB/s of file}{samples_per_s|, %C samples/s}"};
+
 ts_err ts_bench_read(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   ts_trainer *t = NULL;
   ts_source *s = NULL;
   double seconds = 0;
-  char rate[32];
   if (!a->n_more) TS_THROW(TS_ERR_USAGE, "usage: tessera bench read DECK");
   TS_TRY(ts_deck_read_all(&c, a->more[0], a->sets, a->n_sets));
   TS_TRY(ts_trainer_start(&t, c, false));
@@ -57,10 +62,9 @@ ts_err ts_bench_read(const ts_args *a) {
   for (int pass = 0; pass < 3; pass++) { /* the first one fills the cache */
     TS_TRY(ts_settle(t, read_part(t, s, &seconds)));
     TS_TRY(ts_comm_max_f64(t->control, &seconds, 1));
-    ts_info("bench read: %s, %d ranks: %.3f s, %.0f MB/s of file, %s "
-            "samples/s",
-            s->info.format, t->n_ranks, seconds, file_bytes(c) / seconds / 1e6,
-            ts_str_count(rate, (int64_t)((double)s->info.n_samples / seconds)));
+    ts_bench_print(&passes, s->info.format, (double)t->n_ranks, seconds,
+                   file_bytes(c) / seconds / 1e6,
+                   (double)s->info.n_samples / seconds);
   }
 done:
   ts_source_close(s);

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/bench.h"
+#include "commands/bench_table.h"
 #include "commands/bench_copy.h"
 #include "commands/bench_dense.h"
 #include "commands/bench_limits.h"
@@ -125,22 +126,25 @@ done:
   return err;
 }
 
+static const ts_bench_table figure = {
+    "step", "{ranks|bench step: %.0f ranks}{threads|, %.0f threads each}"
+            "{global_batch|, batch %.0f: }{pipeline|pipeline %s: }"
+            "{step_ms|%.2f ms a step, }{median_ms|median %.2f ms}"
+            "{fastest_ms|, fastest %.2f ms}{samples_per_s|, %C samples/s}"
+            "{loss|; loss %.5f}{ids|; %s}"};
+
 /* SECONDS: of a step.  Steps alone go by their median; those of a pipeline,
  * which end in the next, by all of them together. */
 static void print_figure(ts_step_bench *b, double seconds) {
   const ts_trainer *t = b->t;
-  char rate[32], whole[96] = "";
   const double median = ts_bench_median(b->ms, b->iters);
   const double ms = b->loader ? 1e3 * seconds : median;
   const double g = (double)t->global_batch;
-  if (b->loader)
-    snprintf(whole, sizeof whole, "pipeline %s: %.2f ms a step, ",
-             t->config->pipeline.kind, ms);
-  ts_info("bench step: %d ranks, %d threads each, batch %lld: %smedian %.2f "
-          "ms, fastest %.2f ms, %s samples/s; loss %.5f; %s",
-          t->n_ranks, t->n_threads, (long long)t->global_batch, whole, median,
-          b->ms[0], ts_str_count(rate, (int64_t)(g / ms * 1e3)),
-          b->result.loss_sum / (double)(t->global_batch / t->n_ranks), b->ids);
+  ts_bench_print(&figure, (double)t->n_ranks, (double)t->n_threads, g,
+                 b->loader ? t->config->pipeline.kind : NULL,
+                 b->loader ? ms : NAN, median, b->ms[0], g / ms * 1e3,
+                 b->result.loss_sum / (double)(t->global_batch / t->n_ranks),
+                 b->ids);
 }
 
 /* ---- measuring ----------------------------------------------------------- */

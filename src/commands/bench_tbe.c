@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "commands/bench_table.h"
 #include "commands/bench_tbe.h"
 #include "runtime/topology.h"
 #include "runtime/trace.h"
@@ -83,6 +85,16 @@ static void take_sort(const char *phase, double seconds, int64_t calls,
     *(double *)arg = 1e3 * seconds / (double)calls;
 }
 
+static const ts_bench_table lines = {
+    "kernels",
+    "{kernels|%-7s|kernels}{ids| %-7s|ids}"
+    "{stream_gb_per_s| %8.1f|stream\nGB/s}{plain_ms| %8.2f|plain\nms}"
+    "{plain_gb_per_s| %7.1f|GB/s}{forward_ms| %8.2f|forward\nms}"
+    "{forward_gb_per_s| %7.1f|GB/s}{of_plain_percent| %8.0f%%|of\nplain}"
+    "{rewrite_ms| %8.2f|rewrite\nms}{backward_ms| %8.2f|backward\nms}"
+    "{sort_ms| %8.2f|sort\nms}{of_rewrite_percent| %7.0f%%|of\nrewrite}"
+    "{backward_of_forward| %7.2f|bwd/\nfwd}"};
+
 static ts_err measure(ts_tbe_case *c, const char *isa, double alpha) {
   ts_err err = TS_OK;
   ts_times t = {0};
@@ -92,12 +104,11 @@ static ts_err measure(ts_tbe_case *c, const char *isa, double alpha) {
   TS_TRY(measure_group(c, &t));
   ts_timers_each(take_sort, &t.sort);
   const double mb = (double)c->n * (double)c->row_bytes / 1e6;
-  printf("%-7s %-7s %8.1f %8.2f %7.1f %8.2f %7.1f %8.0f%% %8.2f %8.2f %8.2f "
-         "%7.0f%% %7.2f\n",
-         isa, alpha > 0 ? "zipf" : "uniform", mb / t.stream, t.plain,
-         mb / t.plain, t.forward, mb / t.forward, 100 * t.plain / t.forward,
-         t.rewrite, t.backward, t.sort, 100 * t.rewrite / (t.backward - t.sort),
-         t.backward / t.forward);
+  ts_bench_print(&lines, isa, alpha > 0 ? "zipf" : "uniform", mb / t.stream,
+                 t.plain, mb / t.plain, t.forward, mb / t.forward,
+                 100 * t.plain / t.forward, t.rewrite, t.backward, t.sort,
+                 100 * t.rewrite / (t.backward - t.sort),
+                 t.backward / t.forward);
 done:
   return err;
 }
@@ -118,18 +129,8 @@ done:
 /* ---- report -------------------------------------------------------------- */
 
 static void print_header(const ts_tbe_case *c) {
-  printf("%d tables x %lld x %d %s, batch %d, pooling %d%s%s, %d threads, %s; "
-         "%s\n",
-         c->tables, (long long)c->rows, c->dim, ts_dtype_name(c->config->dtype),
-         c->batch, c->pool, c->mean ? ", mean" : "",
-         c->weights ? ", weighted" : "", c->threads, c->config->optimizer.kind,
-         ts_cpu_info()->model);
-  printf("%-7s %-7s %8s %8s %7s %8s %7s %9s %8s %8s %8s %8s %7s\n", "", "",
-         "stream", "plain", "", "forward", "", "of", "rewrite", "backward",
-         "sort", "of", "bwd/");
-  printf("%-7s %-7s %8s %8s %7s %8s %7s %9s %8s %8s %8s %8s %7s\n", "kernels",
-         "ids", "GB/s", "ms", "GB/s", "ms", "GB/s", "plain", "ms", "ms", "ms",
-         "rewrite", "fwd");
+  ts_tbe_case_print(c, c->threads, ts_cpu_info()->model);
+  ts_bench_heads(&lines);
 }
 
 static int64_t peak_of(ts_tag tag) {
@@ -141,18 +142,18 @@ static void print_memory(const ts_tbe_case *c) {
                                  TS_TAG_SPARSE};
   static const char *const names[] = {"output and gradient", "input",
                                       "lookup and backward"};
-  char text[32];
-  const int64_t out = (int64_t)c->tables * c->batch * c->dim * 4;
-  const int64_t beyond = ts_mem_total(TS_SPACE_HOST).peak_bytes -
-                         peak_of(TS_TAG_TABLES) - peak_of(TS_TAG_ROW_STATE);
-  printf("peak memory beyond tables and row state: %s",
-         ts_str_bytes(text, beyond));
-  printf(", %.2f x the output's %s\n", (double)beyond / (double)out,
-         ts_str_bytes(text, out));
-  for (int i = 0; i < 3; i++)
-    printf("  %-20s %12s %6.2f x\n", names[i],
-           ts_str_bytes(text, peak_of(parts[i])),
-           (double)peak_of(parts[i]) / (double)out);
+  static const ts_bench_table table = {
+      "memory", "{of|  %-20s}{bytes| %12B}{of_output| %6.2f x}"};
+  const double out = 4.0 * c->tables * c->batch * c->dim;
+  const double beyond =
+      (double)(ts_mem_total(TS_SPACE_HOST).peak_bytes - peak_of(TS_TAG_TABLES) -
+               peak_of(TS_TAG_ROW_STATE));
+  ts_info("peak memory, and how often the output's:");
+  ts_bench_print(&table, "beyond the tables", beyond, beyond / out);
+  for (int i = 0; i < 3; i++) {
+    const double bytes = (double)peak_of(parts[i]);
+    ts_bench_print(&table, names[i], bytes, bytes / out);
+  }
 }
 
 /* ---- the command --------------------------------------------------------- */

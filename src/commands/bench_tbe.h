@@ -35,6 +35,9 @@ void ts_tbe_case_free(ts_tbe_case *); /* what allocate took */
 /* Ids of all batches: uniform, or by a power law with ALPHA > 0. */
 void ts_tbe_case_draw(ts_tbe_case *, double alpha);
 void ts_tbe_case_touch(ts_tbe_case *, int k); /* the rows of batch K */
+/* THREADS: NAN where the device has none to name. */
+void ts_tbe_case_print(const ts_tbe_case *, double threads,
+                       const char *machine);
 ts_tbe_input ts_tbe_case_input(const ts_tbe_case *, int i);
 /* Creates the group; initial weights are drawn. */
 ts_err ts_tbe_case_group(ts_tbe_case *, const ts_kernels *);

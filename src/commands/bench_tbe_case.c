@@ -1,8 +1,10 @@
 /* bench_tbe_case.c - the group and the batches of `tessera bench tbe`: the
  * same ids as the peers' benchmarks. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "commands/bench_tbe.h"
+#include "commands/bench_table.h"
 
 void ts_tbe_case_draw(ts_tbe_case *c, double alpha) {
   for (int k = 0; k < TS_TBE_INPUTS; k++)
@@ -59,6 +61,23 @@ ts_err ts_tbe_case_allocate(ts_tbe_case *c) {
     c->grad[i] = (float)((i * 7919 % 2001) - 1000) * 1e-6f;
 done:
   return err;
+}
+
+static const ts_bench_table shape = {
+    "case",
+    "{tables|%.0f tables}{rows| x %.0f}{dim| x %.0f}{dtype| %s}"
+    "{batch|, batch %.0f}{pooling|, pooling %.0f}{mean|, %s}{weighted|, %s}"
+    "{threads|, %.0f threads}{optimizer|, %s}{machine|; %s}"};
+
+void ts_tbe_case_print(const ts_tbe_case *c, double threads,
+                       const char *machine) {
+  const bool host = !isnan(threads); /* devices measure several shapes */
+  ts_bench_print(&shape, (double)c->tables, (double)c->rows,
+                 host ? c->dim : NAN,
+                 host ? ts_dtype_name(c->config->dtype) : NULL,
+                 (double)c->batch, host ? c->pool : NAN,
+                 c->mean ? "mean" : NULL, c->weighted ? "weighted" : NULL,
+                 threads, c->config->optimizer.kind, machine);
 }
 
 void ts_tbe_case_free(ts_tbe_case *c) {

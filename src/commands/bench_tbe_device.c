@@ -2,11 +2,14 @@
  * backward by the clock of a device's lane, beside a copy in its memory.
  * All batches are enqueued before the host waits: no step waits for a launch.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "commands/bench_limits.h"
+#include "commands/bench_table.h"
 #include "commands/bench_tbe.h"
 #include "runtime/clock.h"
 #include "runtime/topology.h"
@@ -169,6 +172,17 @@ done:
 
 /* ---- shapes -------------------------------------------------------------- */
 
+static const ts_bench_table lines = {
+    "shapes",
+    "{dim|%4.0f|dim}{dtype| %-4s|type}{pool| %4.0f|pool}{ids| %-9s|ids}"
+    "{distinct_percent| %7.1f%%|distinct\nrows}"
+    "{forward_ms| %9.4f|forward\nms}{forward_gb_per_s| %7.1f|GB/s}"
+    "{forward_of_copy_percent| %6.1f%%|of\ncopy}"
+    "{ids_gb_per_s| %8.1f|ids'\nGB/s}{backward_ms| %9.4f|backward\nms}"
+    "{backward_gb_per_s| %7.1f|GB/s}"
+    "{backward_of_copy_percent| %6.1f%%|of\ncopy}"
+    "{sort_ms| %8.4f|of it\nsort ms}{backward_of_forward| %7.2f|bwd/\nfwd}"};
+
 static void print_line(const ts_shape *s, double alpha,
                        const ts_device_times *t) {
   const ts_tbe_case *c = s->c;
@@ -178,15 +192,12 @@ static void print_line(const ts_shape *s, double alpha,
   const double backward =
       (double)ts_tbe_backward_bytes(c, s->unique) / t->backward;
   if (alpha > 0) snprintf(ids, sizeof ids, "zipf %.4g", alpha);
-  printf("%4d %-4s %4d %-9s %7.1f%% %9.4f %7.1f %6.1f%% %8.1f %9.4f %7.1f "
-         "%6.1f%% %8.4f %7.2f\n",
-         c->dim, ts_dtype_name(c->config->dtype), c->pool, ids,
-         100 * (double)s->unique / (double)c->n, 1e3 * t->forward,
-         1e-9 * forward, 100 * forward / s->copy,
-         1e-9 * (double)(c->n * c->row_bytes) / t->forward, 1e3 * t->backward,
-         1e-9 * backward, 100 * backward / s->copy, 1e3 * t->sort,
-         t->backward / t->forward);
-  (void)fflush(stdout);
+  ts_bench_print(&lines, (double)c->dim, ts_dtype_name(c->config->dtype),
+                 (double)c->pool, ids, 100 * (double)s->unique / (double)c->n,
+                 1e3 * t->forward, 1e-9 * forward, 100 * forward / s->copy,
+                 1e-9 * (double)(c->n * c->row_bytes) / t->forward,
+                 1e3 * t->backward, 1e-9 * backward, 100 * backward / s->copy,
+                 1e3 * t->sort, t->backward / t->forward);
 }
 
 static ts_err measure(ts_shape *s, double alpha) {
@@ -261,18 +272,10 @@ done:
 static void print_header(const ts_tbe_case *c, double copy) {
   ts_device_info info;
   const bool told = ts_device_describe(c->device, &info);
-  printf("%d tables x %lld, batch %d%s%s, %s; %s\n", c->tables,
-         (long long)c->rows, c->batch, c->mean ? ", mean" : "",
-         c->weighted ? ", weighted" : "", c->config->optimizer.kind,
-         told ? info.text : ts_cpu_info()->model);
-  if (told && *info.note) printf("%s\n", info.note);
-  printf("a copy in its memory: %.1f GB/s, read and written\n", 1e-9 * copy);
-  printf("%4s %-4s %4s %-9s %8s %9s %7s %7s %8s %9s %7s %7s %8s %7s\n", "", "",
-         "", "", "distinct", "forward", "", "of", "ids'", "backward", "", "of",
-         "of it", "bwd/");
-  printf("%4s %-4s %4s %-9s %8s %9s %7s %7s %8s %9s %7s %7s %8s %7s\n", "dim",
-         "type", "pool", "ids", "rows", "ms", "GB/s", "copy", "GB/s", "ms",
-         "GB/s", "copy", "sort ms", "fwd");
+  ts_tbe_case_print(c, NAN, told ? info.text : ts_cpu_info()->model);
+  if (told && *info.note) ts_info("%s", info.note);
+  ts_info("a copy in its memory: %.1f GB/s, read and written", 1e-9 * copy);
+  ts_bench_heads(&lines);
 }
 
 ts_err ts_bench_tbe_device(ts_tbe_case *c, const ts_kernels *k, bool sweep) {

@@ -20,7 +20,7 @@ const ts_command ts_commands[] = {
     {"inspect", 1, "FILE [--verify]", "say what a checkpoint or data set holds",
      false, ts_cmd_inspect},
     {"bench", 17,
-     "step DECK | read DECK | tbe [KEY=VALUE] | checkpoint [KEY=VALUE]",
+     "step DECK | read DECK | tbe [KEY=VALUE] | ... [--json] [--out FILE]",
      "measure", true, ts_cmd_bench},
     {"plot", 17, "RUN... --out FILE.svg [--what NAME,NAME] [--smooth N]",
      "draw loss, NE, AUC and samples/s of runs", false, ts_cmd_plot},

@@ -84,11 +84,9 @@ ts_err ts_world_create(ts_world **, ts_device *, const ts_world_options *);
 void ts_world_destroy(ts_world *); /* collective; after its comms */
 int ts_world_rank(const ts_world *);
 int ts_world_size(const ts_world *);
-int ts_world_node_rank(const ts_world *); /* index within the node */
 int ts_world_node_size(const ts_world *); /* ranks of this node */
 int ts_world_node(const ts_world *);      /* index of this node */
 int ts_world_nodes(const ts_world *);
-const char *ts_world_host(const ts_world *); /* host name */
 /* "mpi", "mpi through pinned memory", "nccl". */
 const char *ts_world_backend(const ts_world *);
 

@@ -151,9 +151,6 @@ int ts_world_rank(const ts_world *w) {
 int ts_world_size(const ts_world *w) {
   return w->size;
 }
-int ts_world_node_rank(const ts_world *w) {
-  return w->node_rank;
-}
 int ts_world_node_size(const ts_world *w) {
   return w->node_size;
 }
@@ -162,9 +159,6 @@ int ts_world_node(const ts_world *w) {
 }
 int ts_world_nodes(const ts_world *w) {
   return w->n_nodes;
-}
-const char *ts_world_host(const ts_world *w) {
-  return w->host;
 }
 
 /* Communicators are made and freed by the caller's thread, when no operation

@@ -73,10 +73,6 @@ void ts_lane_destroy(ts_lane *lane) {
   ts_trace_row_give(row);
 }
 
-const char *ts_lane_name(const ts_lane *lane) {
-  return lane->name;
-}
-
 ts_device *ts_lane_device(const ts_lane *lane) {
   return lane->device;
 }
@@ -278,10 +274,6 @@ ts_err ts_arena_take(ts_arena *a, void *p, size_t bytes) {
   a->used_bytes += n;
   if (a->used_bytes > a->peak_bytes) a->peak_bytes = a->used_bytes;
   return TS_OK;
-}
-
-void ts_arena_rewind(ts_arena *a) {
-  a->used_bytes = 0;
 }
 
 void ts_arena_reset(ts_arena *a) {

@@ -136,7 +136,6 @@ bool ts_device_describe(const ts_device *, ts_device_info *);
 
 ts_err ts_lane_create(ts_device *, ts_lane **, const char *name, ts_lane_kind);
 void ts_lane_destroy(ts_lane *); /* runs out what is queued first */
-const char *ts_lane_name(const ts_lane *);
 ts_device *ts_lane_device(const ts_lane *);
 
 /* Enqueues TASK with a copy of ARG (<= TS_TASK_ARG_MAX bytes); SPAN (static
@@ -180,7 +179,7 @@ ts_err ts_buffer_reserve(ts_buffer *, size_t bytes);
 void ts_buffer_reset(ts_buffer *);
 
 /* An arena: one buffer handed out in 64-byte aligned pieces, sized before
- * step 0; ts_arena_rewind gives all pieces back at once. */
+ * step 0. */
 typedef struct ts_arena {
   ts_buffer buffer;
   size_t used_bytes, peak_bytes;
@@ -188,7 +187,6 @@ typedef struct ts_arena {
 
 ts_err ts_arena_create(ts_arena *, ts_device *, size_t bytes, ts_space, ts_tag);
 ts_err ts_arena_take(ts_arena *, void *p /* T** */, size_t bytes);
-void ts_arena_rewind(ts_arena *);
 void ts_arena_reset(ts_arena *);
 
 /* A pool: buffers whose sizes are found out before step 0 lie in one arena

@@ -10,7 +10,6 @@
 
 #include "base/config.h"
 #include "base/err.h"
-#include "base/kinds.h"
 #include "base/str.h"
 
 /* Rows [row0, row0 + n_rows) and columns [col0, col0 + n_cols) on RANK. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kinds.h"
 #include "base/mem.h"
 #include "shard/plan.h"
 

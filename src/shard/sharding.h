@@ -9,6 +9,7 @@
 #ifndef TS_SHARD_SHARDING_H
 #define TS_SHARD_SHARDING_H
 
+#include "base/kinds.h"
 #include "shard/codec.h"
 #include "shard/ebc.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/kinds.h"
 #include "base/log.h"
 #include "config.h"
 #include "io/deck.h"

@@ -1,13 +1,19 @@
 /* test_cuda_products.c - stacks of layers on the GPU's engine, without a GPU:
  * what is fused and what where it can't be, and algorithms that are kept. */
 #include <cublasLt.h>
+#include <stdlib.h>
 
 #include "base/log.h"
-#include "tests/support/emulated/cuda_products.h"
+#include "tests/support/emulated/cublas.h"
+#include "tests/support/emulated/emulated.h"
 #define TEST_MLP_AND_MORE
 #include "tests/dense/test_mlp.c"
 
 #include "dense/linear_impl.h"
+
+__attribute__((constructor)) static void choose(void) {
+  setenv("TESSERA_BACKEND", "emulated", 1);
+}
 
 /* All layers but the last have masks, and what is above them uses these. */
 START_TEST(masks_and_sums_are_fused) {
@@ -15,7 +21,7 @@ START_TEST(masks_and_sums_are_fused) {
   for (int k = 0; k < N_CASES; k++) {
     const ts_case *c = &cases[k];
     const ts_cublas_fake was = ts_cublas;
-    const int masks = cuda_products_masks;
+    const int64_t masks = ts_emulated_launches("ts_mask_kernel");
     start(&p, c);
     pass(&p, BATCH_MAX, 0);
     stop(&p);
@@ -23,7 +29,7 @@ START_TEST(masks_and_sums_are_fused) {
     ck_assert_int_eq(ts_cublas.dmasks - was.dmasks, c->n - 1);
     ck_assert_int_eq(ts_cublas.ran - was.ran, 3 * c->n - !c->need_dx);
     /* The last layer's dy comes from elsewhere. */
-    ck_assert_int_eq(cuda_products_masks - masks,
+    ck_assert_int_eq(ts_emulated_launches("ts_mask_kernel") - masks,
                      !c->last_linear || c->precision == TS_PRECISION_BF16);
     /* The last layer's sums, without ReLU, where dy is read as it is. */
     ck_assert_int_eq(ts_cublas.bias_grads - was.bias_grads,

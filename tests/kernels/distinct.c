@@ -1,5 +1,5 @@
 /* distinct.c - the contract of bags_distinct, byte by byte.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
 #include "shard/pack.h"
 #include "tests/support/contract.h"

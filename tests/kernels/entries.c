@@ -1,5 +1,5 @@
 /* entries.c - the contract of the kernels of sparse/entries.h, bit for bit.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 400 */
 #include "sparse/entries.h"
 #include "tests/support/contract.h"

@@ -1,7 +1,7 @@
 /* flat.c - the contract of kernels over flat arrays and of the dense
  * optimizers, bit for bit; the oracle of the optimizers against formulas in
  * double.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
 #include "dense/optim.h"
 #include "tests/support/contract.h"

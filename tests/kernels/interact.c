@@ -1,7 +1,7 @@
 /* interact.c - the contract of the dot interaction: in f32 bit for bit, but
  * for the host's vector versions, which sum in another order; products of bf16
  * and all of these against sums in double.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 600 */
 #include "tests/support/contract.h"
 

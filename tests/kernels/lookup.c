@@ -1,7 +1,7 @@
 /* lookup.c - the contract of the pooled lookup and of its gradient by the ids'
  * weights, bit for bit; the oracle against sums in double, and in f32 in the
  * order of the bag; how a GPU's launches are cut.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 500 */
 #include "cuda/sparse/lookup_plan.h"
 #include "tests/support/contract.h"

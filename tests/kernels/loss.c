@@ -1,7 +1,7 @@
 /* loss.c - the contract of bce and tally: sums within 1e-12 of the oracle's,
  * gradients and predictions within one place of f32, the window bit for bit;
  * a second run gives the same bits.  The oracle against plain formulas.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
 #include "dense/tally.h"
 #include "tests/support/contract.h"

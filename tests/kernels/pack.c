@@ -1,6 +1,6 @@
 /* pack.c - the contract of bags_check, bags_offsets, pack_measure and
  * pack_write: batches for the sending side of input dist, byte by byte.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 600 */
 #include "shard/message.h"
 #include "shard/pack.h"

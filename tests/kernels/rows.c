@@ -1,7 +1,7 @@
 /* rows.c - the contract of what is by element or by row: cross layers,
  * factorisation machines, rows side by side; bit for bit, but for the host's
  * vector versions, which round otherwise.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 600 */
 #include "tests/support/contract.h"
 

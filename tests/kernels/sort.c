@@ -1,5 +1,5 @@
 /* sort.c - the contract of sort: stable, any number of bits, segments alone.
- * ranks: 1  fake: 1  emulated: 1 */
+ * ranks: 1  fake: 1  emulated: 1  isa: none */
 #include "tests/support/contract.h"
 
 typedef struct {

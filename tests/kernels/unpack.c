@@ -1,6 +1,6 @@
 /* unpack.c - the contract of unpack and bag_means, bit for bit: sections of
  * every form, which devices of memory of their own get cut into parts.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
 #include "shard/unpack.h"
 #include "tests/support/contract.h"

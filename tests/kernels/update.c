@@ -1,6 +1,6 @@
 /* update.c - the contract of row_update and row_stage, bit for bit: every
  * optimizer, type of rows, way of weight decay, length of runs and width.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 600 */
 #include "tests/kernels/update.h"
 

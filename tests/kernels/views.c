@@ -1,6 +1,6 @@
 /* views.c - the contract of copy_rows, sum_rows, scale_rows, narrow and put,
  * bit for bit but for NaN's payloads where numbers are added.
- * ranks: 1  fake: 1  emulated: 1
+ * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 600 */
 #include "shard/view_kernels.h"
 #include "tests/support/contract.h"

@@ -111,6 +111,17 @@ grep -Eq '^  output and gradient +768 B +2.00 x$' "$dir/out" ||
 [ "$(grep -Ec '^ *(32|64|128|256) (f32|bf16) +[0-9]+ (uniform|zipf 1.[01]5) .*%' \
   "$dir/out")" = 72 ] || fail "bench tbe: not 72 shapes"
 
+# JSON instead of the text, or beside it; rows are the same.
+"$TESSERA" bench tbe tables=2 rows=100 dim=6 batch=8 iters=4 --json --out "$dir/rows" >"$dir/out" &&
+  [ ! -s "$dir/out" ] || fail "bench tbe --json --out"
+grep -q '^{"table":"case","tables":2,"rows":100,"dim":6,"dtype":"f32","batch":8,' "$dir/rows" ||
+  fail "bench tbe: JSON of the case"
+grep -q '^{"table":"kernels","kernels":"ref","ids":"zipf","stream_gb_per_s":[0-9.e-]*,' "$dir/rows" ||
+  fail "bench tbe: JSON of a line"
+"$TESSERA" bench tbe tables=2 rows=100 batch=8 iters=4 --json >"$dir/out"
+grep -v '^{"table":".*}$' "$dir/out" && fail "bench tbe --json prints more than JSON"
+expect 1 'No such file' "$TESSERA" bench tbe rows=100 --out "$dir/none/rows"
+
 "$TESSERA" plan "$dir/good.deck" 3 >"$dir/out" || fail "plan"
 [ "$(grep -c '^rank ' "$dir/out")" = 3 ] || fail "plan: not 3 ranks"
 

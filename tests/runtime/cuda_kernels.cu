@@ -6,9 +6,13 @@
 #include "tests/runtime/cuda_kernels.h"
 
 static __device__ uint64_t nanoseconds() {
+#ifdef __CUDA_ARCH__
   uint64_t t;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
   return t;
+#else
+  return (uint64_t)(1e9 * ts_now());
+#endif
 }
 
 static __global__ void spin(uint64_t length) {
@@ -22,6 +26,18 @@ static __global__ void step(uint32_t *x, int64_t n) {
   for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
        i += stride)
     x[i] = 3 * x[i] + 1;
+}
+
+static __global__ void add(unsigned char *p, uint64_t n, int32_t v) {
+  const uint64_t stride = (uint64_t)gridDim.x * blockDim.x;
+  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride)
+    p[i] = (unsigned char)(p[i] + v);
+}
+
+static __global__ void times(unsigned char *p, uint64_t n, int32_t v) {
+  const uint64_t stride = (uint64_t)gridDim.x * blockDim.x;
+  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride)
+    p[i] = (unsigned char)(p[i] * (2 * v + 1));
 }
 
 static __global__ void bad_write(int *p) {
@@ -68,13 +84,8 @@ done:
 
 ts_err ts_test_launch(void *arg, ts_lane *) {
   const ts_piece_args *a = (const ts_piece_args *)arg;
-  const void *value[] = {&a->p, &a->n, &a->v};
-  const ts_cuda_kernel k = {{__FILE__, __LINE__, "a kernel"},
-                            a->kernel,
-                            {a->blocks, 32},
-                            a->sizes,
-                            3};
-  return ts_cuda_launch_kernel(&k, value);
+  return TS_CUDA_LAUNCH(a->times ? times : add, {a->blocks, 32},
+                        (unsigned char *)a->p, a->n, a->v);
 }
 
 /* The first half is set, then copied to the second. */

@@ -3,6 +3,7 @@
 #ifndef TS_TESTS_CUDA_KERNELS_H
 #define TS_TESTS_CUDA_KERNELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -25,15 +26,14 @@ ts_err ts_test_bad_write(void *arg, ts_lane *);
 ts_err ts_test_bad_launch(void *arg, ts_lane *);
 /* Scratch is taken, filled, copied to VALUE and given back; twice. */
 ts_err ts_test_scratch(void *arg, ts_lane *);
-/* N bytes at P, with V: a launch of KERNEL with P, N and V as its arguments
- * (SIZES), a call of a library that is two pieces of work, all N are V. */
+/* N bytes at P, with V: a launch that adds V to each, or multiplies it by
+ * 2 * V + 1; a call of a library that is two pieces of work, all N are V. */
 typedef struct ts_piece_args {
   void *p;
   uint64_t n;
   int32_t v;
   unsigned blocks; /* of the launch */
-  const void *kernel;
-  const size_t *sizes; /* (3) static */
+  bool times;
 } ts_piece_args;
 ts_err ts_test_launch(void *arg, ts_lane *);
 ts_err ts_test_call(void *arg, ts_lane *);

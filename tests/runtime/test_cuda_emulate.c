@@ -1,7 +1,12 @@
-/* test_cuda_emulate.c - the emulation of CUDA that the kernels' tests stand
- * on: what it computes, and that it finds the faults it says it finds.
+/* test_cuda_emulate.c - the emulation of CUDA that backend "emulated" stands
+ * on: what it computes, and that it finds the faults it says it finds; a build
+ * with the thread sanitizer also finds races.
  * ranks: 1 */
-#include "tests/support/emulated/emulate_cases.h"
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+
+#include "tests/runtime/emulate_cases.h"
+#include "tests/support/emulated/emulated.h"
 #include "tests/support/sparse_util.h"
 
 START_TEST(grid_sum) {
@@ -30,17 +35,150 @@ START_TEST(faults_are_found) {
   const char *expected, *said;
   int n = 0;
   for (; (said = emulate_fault(n, &expected)); n++) {
-    ck_assert_msg(strstr(said, expected) && strstr(said, "emulate_cases.cc:"),
+    ck_assert_msg(strstr(said, expected) && strstr(said, "emulate_cases.cu:"),
                   "fault %d: \"%s\" and not \"%s\"", n, said, expected);
     ck_assert_int_eq(emulate_warps(), 0);
   }
-  ck_assert_int_eq(n, 7);
+  ck_assert_int_eq(n, 8);
+}
+END_TEST
+
+/* Drawn from the seed: all come, in another order for another one. */
+START_TEST(orders_are_drawn) {
+  unsigned block[3][32], warp[3][32];
+  for (int k = 0; k < 3; k++) {
+    unsigned seen[8] = {0};
+    ck_assert_int_eq(emulate_order((uint64_t)k, block[k], warp[k]), 32);
+    for (int i = 0; i < 32; i++) seen[block[k][i]] |= 1u << warp[k][i];
+    for (int b = 0; b < 8; b++) ck_assert_uint_eq(seen[b], 15);
+  }
+  for (int i = 0; i < 32; i++) ck_assert_uint_eq(block[0][i], (unsigned)i / 4);
+  for (int k = 1; k < 3; k++) {
+    ck_assert(memcmp(block[k], block[k - 1], sizeof block[k]) != 0);
+    ck_assert(memcmp(warp[k], warp[k - 1], sizeof warp[k]) != 0);
+  }
+}
+END_TEST
+
+/* The thread sanitizer's reports, which are printed as well. */
+static int n_races;
+void __tsan_on_report(void *report);
+void __tsan_on_report(void *report) {
+  (void)report;
+  n_races++;
+}
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) {
+  return "exitcode=0"; /* they are counted here */
+}
+
+#if defined(__SANITIZE_THREAD__)
+enum { SEES_RACES = 1 };
+#else
+enum { SEES_RACES = 0 };
+#endif
+
+/* A missing barrier gives wrong values in some order, and is a race. */
+START_TEST(missing_barriers_show) {
+  static const int by[] = {1, 16, 32, 33};
+  for (int k = 0; k < 4; k++) {
+    n_races = 0;
+    ck_assert_int_eq(emulate_race(by[k], true), 0);
+    ck_assert_int_eq(n_races, 0);
+    ck_assert_int_gt(emulate_race(by[k], false), 0);
+    ck_assert_int_eq(n_races > 0, SEES_RACES);
+  }
+}
+END_TEST
+
+START_TEST(sees_what_is_wrong) {
+  const float four[4] = {1, 2, 3, 4};
+  float got[4] = {0};
+  cudaStream_t s;
+  void *p, *old;
+  ts_emulated_forgive();
+  const ts_emulated_counts before = ts_emulated_now();
+  ck_assert_int_eq(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), 0);
+  ck_assert_int_eq(cudaMalloc(&p, sizeof four), 0);
+  ck_assert_int_eq(cudaMalloc(&old, sizeof four), 0);
+  cudaMemcpyAsync(p, four, sizeof four, cudaMemcpyDefault, s);
+  ck_assert_int_eq(emulate_add(p, p, 256, 0, s), cudaSuccess);
+  cudaMemcpyAsync(got, p, sizeof got, cudaMemcpyDefault, s);
+  ck_assert_int_eq(cudaStreamSynchronize(s), cudaSuccess);
+  for (int i = 0; i < 4; i++) ck_assert(got[i] == 2 * four[i]);
+  ck_assert_int_eq(ts_emulated_now().complaints, 0);
+  ck_assert_int_eq(ts_emulated_now().pageable - before.pageable, 2);
+  ck_assert_int_eq(emulate_add(p, p, 1025, 0, s),
+                   cudaErrorInvalidConfiguration);
+  ck_assert_int_eq(emulate_add(p, p, 512, 0, s), cudaErrorLaunchOutOfResources);
+  ck_assert_int_eq(emulate_add(p, p, 256, 50000, s), cudaErrorInvalidValue);
+  ck_assert_int_eq(ts_emulated_now().complaints, 3);
+  ts_emulated_hold(s); /* nothing of this is done */
+  ck_assert_int_eq(emulate_add(p, got, 256, 0, s), cudaSuccess);
+  ck_assert_int_eq(ts_emulated_now().complaints, 4);
+  ck_assert_int_eq(cudaFree(old), cudaSuccess);
+  ck_assert_int_eq(emulate_add(p, old, 256, 0, s), cudaSuccess);
+  ck_assert_int_eq(ts_emulated_now().complaints, 5);
+  cudaMemsetAsync(p, 0, sizeof four + 1, s);
+  ck_assert_int_eq(ts_emulated_now().complaints, 6);
+  ts_emulated_drop(s);
+  ts_emulated_forgive();
+  (void)cudaGetLastError();
+  ck_assert_int_eq(cudaFree(p), cudaSuccess);
+  ck_assert_int_eq(cudaStreamDestroy(s), cudaSuccess);
+}
+END_TEST
+
+/* A table whose places are numbers above 2^32, of which no page but those of
+ * two rows is there. */
+START_TEST(far_rows_are_found) {
+  enum { DIM = 64 };
+  const int64_t n_rows = (INT64_C(1) << 27) + 9, bytes = n_rows * DIM * 4;
+  const int64_t at = 0, bag_start[] = {0, 1}, offsets[] = {0, 2};
+  const int64_t row_base[] = {n_rows - 9};
+  const int32_t rows[] = {3, 8};
+  float row[DIM], out[DIM];
+  ts_device *d;
+  ts_kernels k;
+  ts_buffer table;
+  ck_assert_ok(
+      ts_device_create(&d, "emulated", &(ts_device_options){.n_threads = 1}));
+  ck_assert_ok(ts_kernels_fill_sparse(&k, "emulated", NULL));
+  ck_assert_ok(
+      ts_buffer_create(&table, d, (size_t)bytes, TS_SPACE_DEVICE, TS_TAG_MISC));
+  for (int i = 0; i < 2; i++) {
+    for (int c = 0; c < DIM; c++) row[c] = (float)(100 * i + c);
+    ts_test_put(d, (float *)table.ptr + (row_base[0] + rows[i]) * DIM, row,
+                sizeof row);
+  }
+  const ts_lookup_args a = {.out = ts_test_lend(d, out, sizeof out, false),
+                            .at = ts_test_lend(d, &at, sizeof at, true),
+                            .weight = table.ptr,
+                            .dtype = TS_F32,
+                            .dim = DIM,
+                            .row_base = row_base,
+                            .bag_start = bag_start,
+                            .offsets =
+                                ts_test_lend(d, offsets, sizeof offsets, true),
+                            .rows = ts_test_lend(d, rows, sizeof rows, true),
+                            .n_features = 1};
+  ck_assert_ok(k.lookup(&a));
+  (void)cudaStreamSynchronize(NULL);
+  ts_test_reclaim(d, out, a.out, sizeof out, true);
+  for (int c = 0; c < DIM; c++) ck_assert(out[c] == (float)(100 + 2 * c));
+  ts_test_reclaim(d, &at, a.at, sizeof at, false);
+  ts_test_reclaim(d, offsets, a.offsets, sizeof offsets, false);
+  ts_test_reclaim(d, rows, a.rows, sizeof rows, false);
+  ts_buffer_reset(&table);
+  ts_device_destroy(d);
 }
 END_TEST
 
 static Suite *suite(void) {
-  const TTest *const tests[] = {grid_sum, warp_operations,
-                                memory_and_arithmetic, faults_are_found};
+  const TTest *const tests[] = {
+      grid_sum,           warp_operations,   memory_and_arithmetic,
+      faults_are_found,   orders_are_drawn,  missing_barriers_show,
+      sees_what_is_wrong, far_rows_are_found};
   return test_suite("cuda_emulate", tests, TEST_COUNT(tests));
 }
 TS_TEST_MAIN(suite)

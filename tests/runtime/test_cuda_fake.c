@@ -9,13 +9,13 @@
 #include <cuda_runtime_api.h>
 
 #define TEST_DEVICE_AND_MORE
-#include "tests/support/emulated/cuda_fake.h"
+#include "tests/support/emulated/emulated.h"
 #include "runtime/trace.h"
 #include "sparse/hold_clock.h"
 #include "tests/runtime/test_device.c"
 
 __attribute__((constructor)) static void choose(void) {
-  setenv("TESSERA_BACKEND", "cuda", 1);
+  setenv("TESSERA_BACKEND", "emulated", 1);
   /* As ts_cuda_words_prepare sets it; the GPU is chosen once in a process. */
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   setenv("CUDA_MODULE_LOADING", "EAGER", 1);
@@ -33,7 +33,7 @@ static ts_err nothing(void *arg, ts_lane *lane) {
 static ts_lane *lane_with(ts_device *d, void **stream) {
   ts_lane *lane;
   ck_assert_ok(ts_lane_create(d, &lane, "held", TS_LANE_DATA));
-  *stream = ts_cuda_fake_stream();
+  *stream = ts_emulated_stream();
   return lane;
 }
 
@@ -44,7 +44,7 @@ START_TEST(an_old_event_is_not_a_later_one) {
   void *stream;
   start(&p, false);
   ts_lane *stuck = lane_with(p.device, &stream);
-  ts_cuda_fake_hold(stream);
+  ts_emulated_hold(stream);
   ck_assert_ok(ts_lane_submit(stuck, "a", nothing, NULL, 0));
   const ts_event never = ts_lane_record(stuck), old = ts_lane_record(p.lane);
   ck_assert_ok(ts_lane_wait(p.lane, never));
@@ -57,7 +57,7 @@ START_TEST(an_old_event_is_not_a_later_one) {
   ck_assert(!ts_event_done(never));
   ck_assert(!ts_event_done(next));
   ck_assert(!ts_event_done(last));
-  ts_cuda_fake_hold(NULL);
+  ts_emulated_hold(NULL);
   ck_assert_ok(ts_event_sync(last));
   ck_assert(ts_event_done(never));
   ts_lane_destroy(stuck);
@@ -74,9 +74,9 @@ START_TEST(events_are_few) {
     const ts_event e = ts_lane_record(p.lane);
     if (i % 10 == 9) ck_assert_ok(ts_event_sync(e));
   }
-  ck_assert_int_le(ts_cuda_fake_now().events, 30);
+  ck_assert_int_le(ts_emulated_now().events, 30);
   stop(&p);
-  ck_assert_int_eq(ts_cuda_fake_now().events, 0);
+  ck_assert_int_eq(ts_emulated_now().events, 0);
 }
 END_TEST
 
@@ -84,15 +84,15 @@ START_TEST(a_wait_has_a_deadline) {
   const ts_device_options o = {.n_threads = 1, .timeout_s = 0.2};
   ts_device *d;
   void *stream;
-  ck_assert_ok(ts_device_create(&d, "cuda", &o));
+  ck_assert_ok(ts_device_create(&d, "emulated", &o));
   ts_lane *lane = lane_with(d, &stream);
-  ts_cuda_fake_hold(stream);
+  ts_emulated_hold(stream);
   ck_assert_ok(ts_lane_submit(lane, "stands still", nothing, NULL, 0));
   ck_assert_int_eq(ts_lane_sync(lane), TS_ERR_COMM);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "lane \"held\""));
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "\"stands still\""));
   ts_err_clear();
-  ts_cuda_fake_hold(NULL);
+  ts_emulated_hold(NULL);
   ck_assert_ok(ts_lane_sync(lane));
   ts_lane_destroy(lane);
   ts_device_destroy(d);
@@ -110,7 +110,7 @@ START_TEST(a_fault_of_the_device_is_the_lanes) {
   atomic_store(&n_done, 0);
   ck_assert_ok(ts_lane_submit(lane, "the culprit", nothing, NULL, 0));
   const ts_event early = ts_lane_record(lane);
-  ts_cuda_fake_fault(stream);
+  ts_emulated_fault(stream);
   ck_assert_int_eq(ts_event_sync(ts_lane_record(lane)), TS_ERR_INTERNAL);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "lane \"held\""));
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "\"the culprit\""));
@@ -129,7 +129,7 @@ START_TEST(a_fault_of_the_device_is_the_lanes) {
   ts_err_clear();
   ts_lane_destroy(lane);
   ck_assert_str_eq(ts_err_message(), "");
-  ts_cuda_fake_heal();
+  ts_emulated_heal();
   stop(&p);
 }
 END_TEST
@@ -140,22 +140,22 @@ START_TEST(memory_comes_and_goes) {
   ts_pair p;
   ts_buffer b;
   start(&p, false);
-  const int64_t before = ts_cuda_fake_now().blocks;
+  const int64_t before = ts_emulated_now().blocks;
   ck_assert_ok(
       ts_buffer_create(&b, p.device, 100, TS_SPACE_DEVICE, TS_TAG_TABLES));
   ck_assert(!b.late);
   ck_assert(p.device->ops->is_remote(p.device, b.ptr));
   ck_assert(!p.device->ops->is_remote(p.device, &b));
   ck_assert(!p.device->ops->is_remote(p.device, NULL));
-  ck_assert_int_eq(ts_cuda_fake_now().blocks, before + 1);
+  ck_assert_int_eq(ts_emulated_now().blocks, before + 1);
   ck_assert_ok(ts_buffer_reserve(&b, 1000));
   ck_assert(b.late);
   ck_assert(filled(p.lane, &b, 1000, 0));
   ts_buffer_reset(&b);
   /* What is given back in the order of a stream is gone soon. */
-  for (int i = 0; i < 1000 && ts_cuda_fake_now().blocks != before; i++)
+  for (int i = 0; i < 1000 && ts_emulated_now().blocks != before; i++)
     ts_pause(1000);
-  ck_assert_int_eq(ts_cuda_fake_now().blocks, before);
+  ck_assert_int_eq(ts_emulated_now().blocks, before);
   ck_assert_int_eq(ts_buffer_create(&b, p.device, (size_t)1 << 50,
                                     TS_SPACE_DEVICE, TS_TAG_TABLES),
                    TS_ERR_NOMEM);
@@ -192,14 +192,14 @@ START_TEST(spans_have_the_devices_times) {
   ck_assert_ok(ts_lane_submit(lane, "before", nothing, NULL, 0));
   ts_trace_train(3);
   ts_trace_batch_set(3, "forward");
-  ts_cuda_fake_hold(stream);
+  ts_emulated_hold(stream);
   for (int i = 0; i < N; i++)
     ck_assert_ok(ts_lane_submit(lane, "traced", nothing, NULL, 0));
   ts_trace_batch_set(-1, "");
   ts_pause(100000);
   const double released = 1e6 * (ts_now() - origin);
   ts_trace_train(4);
-  ts_cuda_fake_hold(NULL);
+  ts_emulated_hold(NULL);
   ck_assert_ok(ts_lane_submit(lane, "after", nothing, NULL, 0));
   ck_assert_ok(ts_lane_sync(lane));
   const double all = 1e6 * (ts_now() - origin);
@@ -222,7 +222,7 @@ START_TEST(spans_have_the_devices_times) {
   ck_assert_int_eq(n, N);
   ts_lane_destroy(lane);
   stop(&p);
-  ck_assert_int_eq(ts_cuda_fake_now().events, 0);
+  ck_assert_int_eq(ts_emulated_now().events, 0);
 }
 END_TEST
 
@@ -276,7 +276,7 @@ static ts_hold_clock holds;
 static ts_err hold_task(void *arg, ts_lane *lane) {
   ts_err err = TS_OK;
   TS_TRY(ts_hold_begin(&holds, lane));
-  if (*(void **)arg) ts_cuda_fake_hold(*(void **)arg);
+  if (*(void **)arg) ts_emulated_hold(*(void **)arg);
   TS_TRY(ts_hold_end(&holds));
 done:
   return err;
@@ -292,7 +292,7 @@ START_TEST(holds_have_the_devices_times) {
   holds = (ts_hold_clock){0};
   ck_assert_ok(ts_lane_submit(lane, "hold", hold_task, &stream, sizeof stream));
   ts_pause(50000);
-  ts_cuda_fake_hold(NULL);
+  ts_emulated_hold(NULL);
   ck_assert_ok(ts_lane_sync(lane));
   ck_assert_double_ge(ts_hold_seconds(&holds), 0.045);
   const double one = ts_hold_seconds(&holds);
@@ -325,7 +325,7 @@ static void start_words(word_rig *r, bool serial, double timeout_s) {
       .serial = serial, .n_threads = 1, .timeout_s = timeout_s};
   ts_buffer *const all[] = {&r->word, &r->from, &r->to};
   setenv("TESSERA_STREAM_WAITS", "1", 1);
-  ck_assert_ok(ts_device_create(&r->p.device, "cuda", &o));
+  ck_assert_ok(ts_device_create(&r->p.device, "emulated", &o));
   unsetenv("TESSERA_STREAM_WAITS");
   ck_assert_ok(
       ts_lane_create(r->p.device, &r->p.lane, "waits", TS_LANE_COMPUTE));
@@ -333,7 +333,7 @@ static void start_words(word_rig *r, bool serial, double timeout_s) {
   for (int i = 0; i < 3; i++)
     ck_assert_ok(ts_buffer_create(all[i], r->p.device, 64, TS_SPACE_PINNED,
                                   TS_TAG_MISC));
-  r->waits = ts_cuda_fake_now().word_waits;
+  r->waits = ts_emulated_now().word_waits;
 }
 
 static void stop_words(word_rig *r) {
@@ -360,7 +360,7 @@ START_TEST(a_stream_waits_for_a_word) {
   ck_assert_ok(wait_word(&r, 4)); /* has come */
   ck_assert_ok(ts_lane_sync(r.p.lane));
   ck_assert_ok(wait_word(&r, 6));
-  ck_assert_int_eq(ts_cuda_fake_now().word_waits, r.waits + 2);
+  ck_assert_int_eq(ts_emulated_now().word_waits, r.waits + 2);
   ck_assert_ok(ts_lane_copy(r.p.lane, r.to.ptr, r.from.ptr, 8));
   const ts_event copied = ts_lane_record(r.p.lane);
   ck_assert_ok(ts_lane_submit(r.p.other, "a", nothing, NULL, 0));
@@ -393,11 +393,11 @@ START_TEST(the_host_waits_for_a_word) {
   ck_assert_int_eq(pthread_create(&thread, NULL, set_later, &r), 0);
   ck_assert_ok(wait_word(&r, 9));
   ck_assert_uint_eq(*(uint64_t *)r.word.ptr, 9);
-  ck_assert_int_eq(ts_cuda_fake_now().word_waits, r.waits);
+  ck_assert_int_eq(ts_emulated_now().word_waits, r.waits);
   pthread_join(thread, NULL);
   for (int i = 0; i < 30 && _i; i++) ts_lane_destroy(more[i]);
   ck_assert_ok(wait_word(&r, 8));
-  ck_assert_int_eq(ts_cuda_fake_now().word_waits, r.waits + (_i == 1));
+  ck_assert_int_eq(ts_emulated_now().word_waits, r.waits + (_i == 1));
   stop_words(&r);
 }
 END_TEST

@@ -1,16 +1,16 @@
 /* test_cuda_graph.c - graphs of lanes over a CUDA runtime of threads, which
- * holds to CUDA's rules of captures (cuda_fake_graph.c), and what only that
+ * holds to CUDA's rules of captures (tests/support/emulated/graphs.c), and what only that
  * runtime can show: that work is noted down, and what a launch waits for. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/emulated/cuda_fake.h"
+#include "tests/support/emulated/emulated.h"
 #include "tests/runtime/cuda_graph_cases.h"
 #include "runtime/graph.h"
 #include "runtime/device_impl.h"
 
 __attribute__((constructor)) static void choose(void) {
-  setenv("TESSERA_BACKEND", "cuda", 1);
+  setenv("TESSERA_BACKEND", "emulated", 1);
 }
 
 enum { N = GRAPH_BYTES };
@@ -18,12 +18,12 @@ enum { N = GRAPH_BYTES };
 static ts_lane *lane_with(ts_device *d, void **stream) {
   ts_lane *lane;
   ck_assert_ok(ts_lane_create(d, &lane, "held", TS_LANE_DATA));
-  *stream = ts_cuda_fake_stream();
+  *stream = ts_emulated_stream();
   return lane;
 }
 
 START_TEST(nothing_runs_before_the_end) {
-  const int before = ts_cuda_fake_now().graphs;
+  const int before = ts_emulated_now().graphs;
   ts_graph_rig r;
   ts_graph *g;
   ts_graph_rig_start(&r);
@@ -34,12 +34,12 @@ START_TEST(nothing_runs_before_the_end) {
   ts_pause(20000);
   ck_assert(memcmp(r.out.ptr, r.pins.ptr, N));
   ck_assert(!ts_event_done(e));
-  ck_assert_int_eq(ts_cuda_fake_now().graphs, before);
+  ck_assert_int_eq(ts_emulated_now().graphs, before);
   ck_assert_ok(ts_graph_end(g));
   ck_assert_ok(ts_event_sync(e));
   ck_assert(ts_event_done(e));
   ck_assert(!memcmp(r.out.ptr, r.pins.ptr, N));
-  ck_assert_int_eq(ts_cuda_fake_now().graphs, before + 1);
+  ck_assert_int_eq(ts_emulated_now().graphs, before + 1);
   ts_graph_destroy(g);
   ts_graph_rig_stop(&r);
 }
@@ -49,14 +49,14 @@ END_TEST
  * before it joined, comes before the graph; what is queued on it afterwards
  * comes behind. */
 START_TEST(lanes_keep_their_order) {
-  const int n_before = ts_cuda_fake_now().graphs;
+  const int n_before = ts_emulated_now().graphs;
   ts_graph_rig r;
   ts_graph *g;
   void *stream;
   ts_graph_rig_start(&r);
   ts_lane *held = lane_with(r.device, &stream);
   ck_assert_ok(ts_graph_create(&g, r.lane));
-  ts_cuda_fake_hold(stream);
+  ts_emulated_hold(stream);
   ck_assert_ok(ts_lane_copy(held, r.a.ptr, r.pins.ptr, N));
   const ts_event before = ts_lane_record(held);
   ck_assert_ok(ts_graph_begin(g));
@@ -72,8 +72,8 @@ START_TEST(lanes_keep_their_order) {
   const ts_event e = ts_lane_record(r.lane);
   ts_pause(20000);
   ck_assert(!ts_event_done(e));
-  ck_assert_int_eq(ts_cuda_fake_now().graphs, n_before);
-  ts_cuda_fake_hold(NULL);
+  ck_assert_int_eq(ts_emulated_now().graphs, n_before);
+  ts_emulated_hold(NULL);
   ck_assert_ok(ts_event_sync(e));
   ck_assert(!memcmp(r.out.ptr, r.pins.ptr, N));
   ck_assert_int_eq(ts_graph_counts_of(g).n_cut, 0);
@@ -92,7 +92,7 @@ START_TEST(a_fault_is_found) {
   ts_graph_rig_start(&r);
   ts_lane *lane = lane_with(r.device, &stream);
   ck_assert_ok(ts_graph_create(&g, lane));
-  ts_cuda_fake_fault(stream);
+  ts_emulated_fault(stream);
   (void)ts_graph_begin(g);
   (void)ts_lane_copy(lane, r.out.ptr, r.pins.ptr, N);
   (void)ts_graph_end(g);
@@ -101,8 +101,8 @@ START_TEST(a_fault_is_found) {
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "cudaErrorIllegalAddress"));
   ts_err_clear();
   ck_assert_ptr_null(ts_graph_now());
-  ts_cuda_fake_heal();
-  ts_cuda_fake_drain(stream);
+  ts_emulated_heal();
+  ts_emulated_drain(stream);
   ts_graph_destroy(g);
   ts_lane_destroy(lane);
   ts_graph_rig_stop(&r);
@@ -111,7 +111,7 @@ END_TEST
 
 /* All that graphs took is given back. */
 START_TEST(memory_comes_back) {
-  const ts_cuda_fake before = ts_cuda_fake_now();
+  const ts_emulated_counts before = ts_emulated_now();
   ts_graph_rig r;
   ts_graph *g;
   ts_graph_rig_start(&r);
@@ -123,8 +123,8 @@ START_TEST(memory_comes_back) {
   ck_assert_ok(ts_lane_sync(r.lane));
   ts_graph_destroy(g);
   ts_graph_rig_stop(&r);
-  ck_assert_int_eq(ts_cuda_fake_now().blocks, before.blocks);
-  ck_assert_int_eq(ts_cuda_fake_now().events, before.events);
+  ck_assert_int_eq(ts_emulated_now().blocks, before.blocks);
+  ck_assert_int_eq(ts_emulated_now().events, before.events);
 }
 END_TEST
 

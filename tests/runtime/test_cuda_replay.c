@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/emulated/cuda_fake.h"
+#include "tests/support/emulated/emulated.h"
 #include "tests/runtime/cuda_graph_cases.h"
 #include "tests/runtime/cuda_kernels.h"
 #include "runtime/graph.h"
 
 __attribute__((constructor)) static void choose(void) {
-  setenv("TESSERA_BACKEND", "cuda", 1);
+  setenv("TESSERA_BACKEND", "emulated", 1);
 }
 
 enum { N = GRAPH_BYTES, LANES = 3, PIECES = 14, STEPS = 40 };
@@ -41,24 +41,12 @@ typedef struct ts_replay_rig {
 
 /* ---- kernels ------------------------------------------------------------- */
 
-static const size_t sizes[] = {sizeof(void *), sizeof(uint64_t),
-                               sizeof(int32_t)};
-
 static void add(unsigned char *p, size_t n, int v) {
   for (size_t i = 0; i < n; i++) p[i] = (unsigned char)(p[i] + v);
 }
 
 static void times(unsigned char *p, size_t n, int v) {
   for (size_t i = 0; i < n; i++) p[i] = (unsigned char)(p[i] * (2 * v + 1));
-}
-
-static void add_kernel(void **value) {
-  add(*(unsigned char **)value[0], *(uint64_t *)value[1], *(int32_t *)value[2]);
-}
-
-static void times_kernel(void **value) {
-  times(*(unsigned char **)value[0], *(uint64_t *)value[1],
-        *(int32_t *)value[2]);
 }
 
 /* ---- pieces of work ------------------------------------------------------ */
@@ -92,10 +80,7 @@ static void submit(ts_replay_rig *r, const ts_piece *x, ts_task task) {
                            .n = x->n,
                            .v = x->v,
                            .blocks = x->blocks,
-                           .kernel = x->kind == TIMES
-                                         ? (const void *)times_kernel
-                                         : (const void *)add_kernel,
-                           .sizes = sizes};
+                           .times = x->kind == TIMES};
   ck_assert_ok(ts_lane_submit(r->lane[x->lane], "piece", task, &a, sizeof a));
 }
 
@@ -204,8 +189,6 @@ static void start(ts_replay_rig *r) {
   r->lane[0] = r->g.lane;
   r->lane[1] = r->g.other;
   ck_assert_ok(ts_lane_create(r->g.device, &r->lane[2], "third", TS_LANE_DATA));
-  ts_cuda_fake_kernel(add_kernel, sizes, 3);
-  ts_cuda_fake_kernel(times_kernel, sizes, 3);
   for (int l = 0; l < LANES; l++) {
     r->there[l] = b[l]->ptr;
     for (int i = 0; i < N; i++) r->want[l][i] = (unsigned char)(i * 13 + l);
@@ -269,9 +252,9 @@ static int lanes_of(int i) {
  * kernel is launched any more. */
 START_TEST(arguments_are_given) {
   const ts_unlike u = {.arguments = true};
-  const ts_cuda_fake before = ts_cuda_fake_now();
+  const ts_emulated_counts before = ts_emulated_now();
   const ts_graph_counts n = run((unsigned)_i, &u, lanes_of(_i), 1);
-  const ts_cuda_fake after = ts_cuda_fake_now();
+  const ts_emulated_counts after = ts_emulated_now();
   ck_assert_int_eq(after.captures - before.captures, STEPS - n.n_replayed);
   ck_assert_int_le(after.launches - before.launches,
                    (STEPS - n.n_replayed) * PIECES);
@@ -283,9 +266,9 @@ END_TEST
 
 START_TEST(the_same_is_replayed) {
   const ts_unlike u = {0};
-  const ts_cuda_fake before = ts_cuda_fake_now();
+  const ts_emulated_counts before = ts_emulated_now();
   const ts_graph_counts n = run((unsigned)_i, &u, lanes_of(_i), 2);
-  ck_assert_int_eq(ts_cuda_fake_now().captures - before.captures, 2);
+  ck_assert_int_eq(ts_emulated_now().captures - before.captures, 2);
   ck_assert_int_eq(n.n_begun, STEPS / 2);
   ck_assert_int_eq(n.n_replayed, STEPS / 2 - 1);
   ck_assert_int_eq(n.n_renewed, 0);
@@ -328,19 +311,14 @@ START_TEST(launches_that_can_t_be) {
   ck_assert_ok(ts_graph_create(&g, lane));
   for (int s = 0; s < 3; s++) {
     const bool bad = s == (_i ? 2 : 0);
-    ts_piece_args a = {.p = r.there[2],
-                       .n = 4,
-                       .v = s,
-                       .blocks = !bad,
-                       .kernel =
-                           (const void *)(bad ? add_kernel : times_kernel),
-                       .sizes = sizes};
+    ts_piece_args a = {
+        .p = r.there[2], .n = 4, .v = s, .blocks = !bad, .times = !bad};
     if (ts_graph_begin(g) != TS_OK) break;
     const ts_err err =
         ts_lane_submit(lane, "piece", ts_test_launch, &a, sizeof a);
     ck_assert_int_eq(err, bad ? TS_ERR_INTERNAL : TS_OK);
     if (bad) {
-      ck_assert_ptr_nonnull(strstr(ts_err_message(), "a kernel"));
+      ck_assert_ptr_nonnull(strstr(ts_err_message(), "times : add"));
       ts_err_clear();
       (void)ts_graph_end(g);
       ts_err_clear();

@@ -10,6 +10,7 @@
 #define TS_TESTS_SHARD_CONTRACT_H
 
 #include "tests/support/harness.h"
+#include "base/kinds.h"
 #include "shard/codec.h"
 #include "shard/ebc.h"
 

@@ -8,7 +8,7 @@ AC_PATH_PROG([TIMEOUT], [timeout], [])
 ])
 
 # A C++17 compiler, for tests that run CUDA kernels on the CPU
-# (tests/support/emulated/cuda_emulate.h).  The C compiler links what it makes: no C++ library.
+# (tests/support/emulated/emulated.h).  The C compiler links what it makes: no C++ library.
 AC_DEFUN([TS_CXX], [
 AC_REQUIRE([AC_PROG_CXX])
 AC_CHECK_TOOL([LD], [ld])

@@ -1,7 +1,5 @@
-/* test_cuda_train.c - whole trainings of backend "cuda" on a machine without a
- * GPU: the program as it is, with all of cuda/, over a CUDA runtime of threads
- * (cuda_fake.h), whose kernels are emulated (cuda_fake_body.h), and a cuBLASLt
- * that computes on the host (cuda_cublas.h).
+/* test_cuda_train.c - whole trainings of backend "emulated": all of cuda/ over
+ * a CUDA runtime without a GPU.
  *
  * Losses are the host's but for the order of products' sums.  Where order
  * should not matter (pipelines, lanes, graphs) weights are the same bit for
@@ -14,11 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cuda_runtime_api.h>
-
-#include "tests/support/emulated/cuda_cublas.h"
-#include "tests/support/emulated/cuda_fake.h"
-#include "tests/support/emulated/cuda_fake_launch.h"
+#include "tests/support/emulated/cublas.h"
+#include "tests/support/emulated/emulated.h"
 #include "io/deck.h"
 #include "tests/train/pipe_run.h"
 #include "train/graph.h"
@@ -29,20 +24,19 @@ enum { STEPS = 7, PLAIN = 2 }; /* steps before the first graph */
 
 /* ---- what a training leaves behind --------------------------------------- */
 
-static ts_cuda_fake before;
+static ts_emulated_counts before;
 
 static void mark(void) {
-  ts_cuda_fake_forget();
-  before = ts_cuda_fake_now();
+  ts_emulated_forgive();
+  before = ts_emulated_now();
 }
 
 /* At least LEAST launches, all of them right; nothing is left. */
 static void look(const char *what, int64_t least) {
-  const ts_cuda_fake now = ts_cuda_fake_now();
-  const ts_cuda_fake_launches l = ts_cuda_fake_launched();
-  ck_assert_msg(!l.n_wrong, "%s: %lld times: %s", what, (long long)l.n_wrong,
-                l.first);
-  ck_assert_msg(l.n >= least, "%s: %lld launches", what, (long long)l.n);
+  const ts_emulated_counts now = ts_emulated_now();
+  ck_assert_msg(!now.complaints, "%s: %lld times: %s", what,
+                (long long)now.complaints, now.complaint);
+  ck_assert_int_ge(now.launches - before.launches, least);
   ck_assert_msg(now.blocks == before.blocks, "%s: %lld blocks of memory left",
                 what, (long long)(now.blocks - before.blocks));
   ck_assert_msg(now.streams == before.streams, "%s: streams left", what);
@@ -136,16 +130,16 @@ static void compare(const way *w, const pr_result *got) {
 START_TEST(trains) {
   static pr_result out;
   const way *w = &ways[_i];
-  const pr_sets s = sets_of(w, "run.backend=cuda");
-  const int ran = ts_cuda_fake_now().graphs;
+  const pr_sets s = sets_of(w, "run.backend=emulated");
+  const int ran = ts_emulated_now().graphs;
   pr_run r;
   mark();
   memset(&out, 0, sizeof out);
   pr_start(&r, NULL, &s);
-  const int by_default = ts_cuda_fake_now().by_default;
+  const int by_default = ts_emulated_now().by_default;
   pr_steps(&r, &out);
-  ck_assert_int_eq(ts_cuda_fake_now().by_default, by_default);
-  ck_assert_int_le(ts_cuda_fake_launched().n_pageable,
+  ck_assert_int_eq(ts_emulated_now().by_default, by_default);
+  ck_assert_int_le(ts_emulated_now().pageable - before.pageable,
                    (w->cut ? 30 : 8) * STEPS);
   const ts_graph_counts n = ts_step_graph_counts(r.t);
   out.state = pr_state(&r);
@@ -153,7 +147,7 @@ START_TEST(trains) {
   const int each = out.n - PLAIN;
   ck_assert_int_eq(n.n_begun, w->graphs * each);
   ck_assert_int_eq(n.n_cut, w->cut * each);
-  ck_assert_int_eq(ts_cuda_fake_now().graphs - ran, n.n_begun);
+  ck_assert_int_eq(ts_emulated_now().graphs - ran, n.n_begun);
   look(w->sets[0], 20 * STEPS);
   compare(w, &out);
 }
@@ -171,7 +165,7 @@ static void run(const char *sub, const char *steps) {
                  0,
                  false};
   const ts_run_options o = {0};
-  pr_sets s = sets_of(&w, "run.backend=cuda");
+  pr_sets s = sets_of(&w, "run.backend=emulated");
   ts_config *c;
   snprintf(set_dir, sizeof set_dir, "run.output=%s/%s", dir, sub);
   pr_set(&s, set_dir);
@@ -184,7 +178,7 @@ static void run(const char *sub, const char *steps) {
 /* Of the newest checkpoint, brought to the device. */
 static uint64_t state_of(const char *sub) {
   const way w = {{"pipeline.kind=base"}, 0, 0, 0, false};
-  pr_sets s = sets_of(&w, "run.backend=cuda");
+  pr_sets s = sets_of(&w, "run.backend=emulated");
   pr_run r;
   ts_run_state state = {0};
   ts_str taken = {0};
@@ -218,61 +212,9 @@ START_TEST(resumes) {
 }
 END_TEST
 
-/* ---- what the runtime sees ----------------------------------------------- */
-
-static int64_t wrong(void) {
-  return ts_cuda_fake_launched().n_wrong;
-}
-
-/* A kernel of three parameters: to, from, n. */
-static cudaError_t add(void *to, void *from, unsigned block, size_t shared,
-                       cudaStream_t s) {
-  int64_t n = 4;
-  void *args[] = {&to, &from, &n};
-  const void *k = ts_cuda_fake_kernel_named("ts_add_kernel");
-  ck_assert_ptr_nonnull(k);
-  return cudaLaunchKernel(k, (dim3){1, 1, 1}, (dim3){block, 1, 1}, args, shared,
-                          s);
-}
-
-START_TEST(sees_what_is_wrong) {
-  const float four[4] = {1, 2, 3, 4};
-  float got[4] = {0};
-  cudaStream_t s;
-  void *p, *old;
-  mark();
-  ck_assert_int_eq(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), 0);
-  ck_assert_int_eq(cudaMalloc(&p, sizeof four), 0);
-  ck_assert_int_eq(cudaMalloc(&old, sizeof four), 0);
-  cudaMemcpyAsync(p, four, sizeof four, cudaMemcpyDefault, s);
-  ck_assert_int_eq(add(p, p, 256, 0, s), cudaSuccess);
-  cudaMemcpyAsync(got, p, sizeof got, cudaMemcpyDefault, s);
-  ck_assert_int_eq(cudaStreamSynchronize(s), cudaSuccess);
-  for (int i = 0; i < 4; i++) ck_assert(got[i] == 2 * four[i]);
-  ck_assert_int_eq(wrong(), 0);
-  ck_assert_int_eq(ts_cuda_fake_launched().n_pageable, 2);
-  ck_assert_int_eq(add(p, p, 1025, 0, s), cudaErrorInvalidConfiguration);
-  ck_assert_int_eq(add(p, p, 512, 0, s), cudaErrorLaunchOutOfResources);
-  ck_assert_int_eq(add(p, p, 256, 50000, s), cudaErrorInvalidValue);
-  ck_assert_int_eq(wrong(), 3);
-  ts_cuda_fake_hold(s); /* nothing of this is done */
-  ck_assert_int_eq(add(p, got, 256, 0, s), cudaSuccess);
-  ck_assert_int_eq(wrong(), 4);
-  ck_assert_int_eq(cudaFree(old), cudaSuccess);
-  ck_assert_int_eq(add(p, old, 256, 0, s), cudaSuccess);
-  ck_assert_int_eq(wrong(), 5);
-  cudaMemsetAsync(p, 0, sizeof four + 1, s);
-  ck_assert_int_eq(wrong(), 6);
-  ts_cuda_fake_drop(s);
-  (void)cudaGetLastError();
-  ck_assert_int_eq(cudaFree(p), cudaSuccess);
-  ck_assert_int_eq(cudaStreamDestroy(s), cudaSuccess);
-}
-END_TEST
-
 static void start(void) {
   const way w = {{"run.graph=off", "run.lanes=serial"}, 0, 0, 0, false};
-  const pr_sets s = sets_of(&w, "run.backend=cuda");
+  const pr_sets s = sets_of(&w, "run.backend=emulated");
   pr_train(&plain, NULL, &s); /* the process keeps a stream and a pool */
 }
 
@@ -286,16 +228,11 @@ static Suite *suite(void) {
   tcase_add_unchecked_fixture(tc, start, stop);
   tcase_add_loop_test(tc, trains, 0, N_WAYS);
   tcase_add_test(tc, resumes);
-  tcase_add_test(tc, sees_what_is_wrong);
   suite_add_tcase(s, tc);
   return s;
 }
 
 int main(int argc, char **argv) {
-  if (!ts_cuda_fake_knows_kernels()) {
-    printf("SKIPPED: the kernels' binary code is not for sm_90, or packed\n");
-    return 77;
-  }
   if (ts_signals_block() != TS_OK) return EXIT_FAILURE;
   return ts_test_main(argc, argv, suite);
 }

@@ -13,6 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct ts_backend;
 extern const struct ts_backend ts_backend_emulated;
 /* The same by the name "cuda", for ts_backend_replace. */
@@ -78,5 +82,9 @@ void ts_emulated_drain(void *stream);
 /* The next launch of a communicator here is lost, as where a rank is gone:
  * an error of the communicator, and the others wait until they abort. */
 void ts_emulated_nccl_fail(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -39,12 +39,27 @@ static ts_kernel *find(const void *address) {
   return k;
 }
 
+/* The bytes of no operation in front of a kernel (__launch_bounds__), and up to
+ * 15 that align it. */
+static int bounds_of(const void *address) {
+#if defined(__x86_64__)
+  const unsigned char *at = address;
+  int n = 0;
+  while (n < 2048 && at[-1 - n] == 0x90) n++;
+  return n / 32 * 32;
+#else
+  (void)address;
+  return 0;
+#endif
+}
+
 void ts_emulated_know(const void *address, ts_emulated_call *call,
                       const size_t *sizes, int n) {
   if (find(address)) return;
   ts_kernel *k = calloc(1, sizeof *k);
   if (!k) abort();
   *k = (ts_kernel){.address = address, .call = call, .sizes = sizes, .n = n};
+  k->most_threads = bounds_of(address);
   ts_name_of(k->name, sizeof k->name, address);
   ts_limits_of(k);
   pthread_mutex_lock(&kernels_lock);

@@ -8,6 +8,10 @@ emulated_c = tests/support/emulated/streams.c tests/support/emulated/memory.c \
   tests/support/emulated/nccl.c tests/support/emulated/nccl_box.c
 emulated_cc = tests/support/emulated/simt.cc tests/support/emulated/backend.cc
 emulated_include = tests/support/emulated/include
+EXTRA_DIST += tests/runtime/test_cuda_emulate.c tests/runtime/test_cuda_fake.c \
+  tests/runtime/test_cuda_graph.c tests/runtime/test_cuda_replay.c \
+  tests/runtime/emulate_cases.cu tests/runtime/emulate_cases.h \
+  tests/runtime/cuda_graph_cases.c tests/runtime/cuda_graph_cases.h
 EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
   tests/support/emulated/runtime.h tests/support/emulated/simt.h \
   tests/support/emulated/nccl_box.h \
@@ -29,25 +33,36 @@ emulated_cuda = $(cuda_sources:%.cu=$(emulated_obj)/%.o) \
   $(cuda_nccl_sources:%.cu=$(emulated_obj)/%.o)
 emulated_objects = $(emulated_cuda) $(emulated_c:%.c=$(emulated_obj)/%.o) \
   $(emulated_cc:%.cc=$(emulated_obj)/%.o)
+# Tests that call CUDA or have kernels of their own are compiled in the same way
+# and become one object with all of it.
+emulated_tests = tests/runtime/test_cuda_emulate tests/runtime/test_cuda_fake \
+  tests/runtime/test_cuda_graph tests/runtime/test_cuda_replay
+emulated_test_c = $(emulated_tests:%=%.c) tests/runtime/cuda_graph_cases.c
+emulated_test_cu = tests/runtime/cuda_kernels.cu tests/runtime/emulate_cases.cu
+emulated_test_objects = $(emulated_test_c:%.c=$(emulated_obj)/%.o) \
+  $(emulated_test_cu:%.cu=$(emulated_obj)/%.o)
 emulated_cppflags = -I$(srcdir)/$(emulated_include) $(DEFS) -I. $(AM_CPPFLAGS) $(CPPFLAGS)
 # Optimized also where the program isn't: trainings run on it.  Automatic
 # variables begin with a pattern that is no address, so that what lies in the
-# parameters of a launch can be looked at.  A product and a sum are two
+# parameters of a launch can be looked at.  Alignment is always looked at, by
+# simt.cc.  A product and a sum are two
 # roundings, as for nvcc with -fmad=false.
 emulated_cxxflags = $(AM_CXXFLAGS) $(CXXFLAGS) -O2 -g1 -std=gnu++17 -ffp-contract=off \
-  -ftrivial-auto-var-init=pattern -fno-gnu-unique -Wno-unknown-pragmas -Wno-class-memaccess \
+  -ftrivial-auto-var-init=pattern -fno-gnu-unique -fsanitize=alignment -fsanitize-recover=alignment -Wno-unknown-pragmas -Wno-class-memaccess \
   -Wno-missing-field-initializers -Wno-format-truncation -include cuda_runtime.h
 if !HAVE_CUDA
 emulated_archs = -DTS_CUDA_ARCHS='"80 90"'
 endif
 # The thread sanitizer is told of the fibers, not shown how they are switched.
 emulated_simt = $(if $(findstring sanitize=thread,$(AM_CXXFLAGS) $(CXXFLAGS)),-fno-sanitize=thread -DTS_SIMT_RACES)
+emulated_keep = --keep-global-symbol='ts_emulated_*' \
+  --keep-global-symbol='ts_backend_emulated*' --keep-global-symbol=ts_cublas
 emulated_deps = -MD -MP -MF $(@:.o=.d)
 
 V_EMU = $(V_EMU_@AM_V@)
 V_EMU_ = $(V_EMU_@AM_DEFAULT_V@)
 V_EMU_0 = @echo "  EMULATE " $@;
-$(emulated_cuda): $(emulated_obj)/%.o: %.cu
+$(emulated_cuda) $(emulated_test_cu:%.cu=$(emulated_obj)/%.o): $(emulated_obj)/%.o: %.cu
 	@$(MKDIR_P) $(@D)
 	$(V_EMU)$(CXX) -x c++ $(emulated_cppflags) $(emulated_archs) \
 	  $(emulated_cxxflags) $(emulated_deps) -c -o $@ $<
@@ -61,12 +76,43 @@ $(emulated_c:%.c=$(emulated_obj)/%.o): $(emulated_obj)/%.o: %.c
 	  $(emulated_deps) -c -o $@ $<
 tests/support/emulated/emulated.o: $(emulated_objects)
 	$(V_EMU)$(LD) -r --force-group-allocation -o $@.tmp $(emulated_objects) && \
-	  $(OBJCOPY) -w --keep-global-symbol='ts_emulated_*' \
-	    --keep-global-symbol='ts_backend_emulated*' \
-	    --keep-global-symbol=ts_cublas $@.tmp $@ && rm -f $@.tmp
--include $(emulated_objects:.o=.d)
+	  $(OBJCOPY) -w $(emulated_keep) $@.tmp $@ && rm -f $@.tmp
 tests_support_libharness_a_LIBADD = tests/support/emulated/emulated.o
+
+$(emulated_test_c:%.c=$(emulated_obj)/%.o): $(emulated_obj)/%.o: %.c
+	@$(MKDIR_P) $(@D)
+	$(V_EMU)$(CC) $(emulated_cppflags) $(AM_CFLAGS) $(CHECK_CFLAGS) $(CFLAGS) \
+	  $(emulated_deps) -c -o $@ $<
+$(emulated_tests:%=%-image.o): %-image.o: $(emulated_obj)/%.o \
+  $(emulated_test_objects) $(emulated_objects)
+	$(V_EMU)$(LD) -r --force-group-allocation -o $@.tmp $< \
+	  $(filter-out $(emulated_test_c:%.c=$(emulated_obj)/%.o),$(emulated_test_objects)) \
+	  $(emulated_obj)/tests/runtime/cuda_graph_cases.o $(emulated_objects) && \
+	  $(OBJCOPY) -w $(emulated_keep) --keep-global-symbol=main \
+	    --keep-global-symbol='__tsan_*' $@.tmp $@ && rm -f $@.tmp
+-include $(emulated_objects:.o=.d) $(emulated_test_objects:.o=.d)
+check_PROGRAMS += $(emulated_tests)
+tests_runtime_test_cuda_emulate_SOURCES =
+tests_runtime_test_cuda_emulate_LDADD = tests/runtime/test_cuda_emulate-image.o $(LDADD)
+tests_runtime_test_cuda_fake_SOURCES =
+tests_runtime_test_cuda_fake_LDADD = tests/runtime/test_cuda_fake-image.o $(LDADD)
+tests_runtime_test_cuda_graph_SOURCES =
+tests_runtime_test_cuda_graph_LDADD = tests/runtime/test_cuda_graph-image.o $(LDADD)
+tests_runtime_test_cuda_replay_SOURCES =
+tests_runtime_test_cuda_replay_LDADD = tests/runtime/test_cuda_replay-image.o $(LDADD)
+
+# These ask for the backend by name.
+check_PROGRAMS += tests/dense/test_cuda_products tests/dense/test_cuda_linear \
+  tests/train/test_cuda_train
+tests_dense_test_cuda_products_CPPFLAGS = -I$(srcdir)/$(emulated_include) $(AM_CPPFLAGS)
+tests_train_test_cuda_train_SOURCES = tests/train/test_cuda_train.c $(pipe_run)
+
+# The program with the backend: run.backend = "emulated".
+EXTRA_PROGRAMS += tests/tessera-emulated
+check_DATA = tests/tessera-emulated
+tests_tessera_emulated_SOURCES = src/commands/main.c tests/support/emulated/register.c
+tests_tessera_emulated_LDADD = tests/support/emulated/emulated.o libtessera.a $(CUDA_LIBS)
 endif
 MOSTLYCLEANFILES += tests/support/emulated/obj/*/*/*.o \
   tests/support/emulated/obj/*/*/*/*.o tests/support/emulated/emulated.o \
-  tests/support/emulated/obj/*/*/*.d tests/support/emulated/obj/*/*/*/*.d
+  tests/runtime/*-image.o tests/support/emulated/obj/*/*/*.d tests/support/emulated/obj/*/*/*/*.d

@@ -18,6 +18,7 @@
 /* Device memory, then page-locked memory. */
 static const size_t RANGE = (size_t)1 << 42;
 enum { PAGE = 4096 };
+static const size_t HUGE_BLOCK = (size_t)1 << 30;
 static char *range;
 static size_t used[2];
 
@@ -108,10 +109,19 @@ cudaError_t ts_memory_give_out(void **p, size_t bytes, bool device) {
   *p = bytes < (size_t)1 << 40 ? pages_take(bytes, device) : NULL;
   if (!*p) return cudaErrorMemoryAllocation;
   /* Memory is not zeroed; of huge blocks nobody fills the pages. */
-  if (bytes < (size_t)1 << 30) memset(*p, ts_fill_byte(), bytes);
+  if (bytes < HUGE_BLOCK) memset(*p, ts_fill_byte(), bytes);
   keep_in_mind(*p, bytes, device);
   counts.blocks++;
   return cudaSuccess;
+}
+
+/* Zeroes of huge blocks are pages that are not there. */
+void ts_memory_set(void *p, int byte, size_t bytes) {
+  if (byte || bytes < HUGE_BLOCK || (uintptr_t)p % PAGE ||
+      madvise(p, bytes / PAGE * PAGE, MADV_DONTNEED))
+    memset(p, byte, bytes);
+  else
+    memset((char *)p + bytes / PAGE * PAGE, 0, bytes % PAGE);
 }
 
 void ts_memory_give_back(void *p) {

@@ -103,6 +103,7 @@ void ts_device_fails(void); /* from now on; without the lock */
 cudaError_t ts_memory_give_out(void **p, size_t bytes, bool device);
 void ts_memory_give_back(void *p);
 bool ts_memory_knows(const void *p, bool *device);
+void ts_memory_set(void *p, int byte, size_t bytes); /* without the lock */
 /* A look at what WORK names: FRESH, when it is enqueued; else when its stream
  * gets to it. */
 void ts_look(const ts_work *, bool fresh);

@@ -427,6 +427,17 @@ void ts_emulate_fail(const char *what, const char *file, int line) {
   abort(); /* not reached: the run is given up */
 }
 
+/* What -fsanitize=alignment calls: its head is where in the source. */
+struct place {
+  const char *file;
+  unsigned line, column;
+};
+extern "C" void __ubsan_handle_type_mismatch_v1(void *data, void *) {
+  const place *at = (const place *)data;
+  if (!now) abort(); /* no kernel's */
+  ts_emulate_fail("misaligned address", at->file, (int)at->line);
+}
+
 void ts_emulated_fence() {
   static char all;
   acquire(&all);
@@ -573,6 +584,7 @@ int ts_simt_run(const ts_simt_launch *l, char *message, size_t size) {
   const bool good = !e->failed;
   if (!good) snprintf(message, size, "%s", e->message);
   engine_give(e);
+  now = NULL;
   return good;
 }
 

@@ -85,7 +85,7 @@ void ts_work_do(const ts_work *w) {
   if (w->kind == COPY)
     memmove(w->dst, w->src, w->bytes);
   else if (w->kind == SET)
-    memset(w->dst, w->value, w->bytes);
+    ts_memory_set(w->dst, w->value, w->bytes);
   else if (w->kind == LAUNCH)
     ts_launch_run(w->launch);
 }

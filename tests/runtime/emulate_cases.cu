@@ -1,7 +1,36 @@
-/* emulate_cases.cc - small kernels for the test of the emulation. */
-#include "tests/support/emulated/emulate_cases.h"
+/* emulate_cases.cu - small kernels for the test of the emulation, some of them
+ * broken on purpose. */
+#include "tests/runtime/emulate_cases.h"
 
-#include "tests/support/emulated/cuda_emulate.h"
+#include <cuda_runtime.h>
+#include <stdlib.h>
+
+#include "tests/support/emulated/emulated.h"
+
+/* The launch on the default stream, until it is done: the first complaint, or
+ * NULL. */
+template <class... P>
+static const char *run(void (*kernel)(P...), dim3 grid, dim3 block,
+                       size_t shared_bytes, P... value) {
+  static ts_emulated_counts now;
+  void *at[] = {&value...};
+  ts_emulated_forgive();
+  if (cudaLaunchKernel((const void *)ts_emulated_known(kernel), grid, block, at,
+                       shared_bytes, NULL) == cudaSuccess)
+    (void)cudaStreamSynchronize(NULL);
+  now = ts_emulated_now();
+  ts_emulated_forgive();
+  (void)cudaGetLastError();
+  return now.complaints ? now.complaint : NULL;
+}
+
+/* N of them, as zeros, where kernels and the host see them; NULL: frees. */
+template <class T> static void pinned(T **p, int n) {
+  void *fresh = NULL;
+  if (cudaHostAlloc(&fresh, (size_t)n * sizeof(T), 0) != cudaSuccess) abort();
+  memset(fresh, 0, (size_t)n * sizeof(T));
+  *p = (T *)fresh;
+}
 
 __global__ static void sum(int *out, const int *in, int n) {
   __shared__ int part[8];
@@ -21,9 +50,16 @@ __global__ static void sum(int *out, const int *in, int n) {
 }
 
 const char *emulate_sum(int *out, const int *in, int n) {
-  *out = 0;
-  return ts_emulate_try(dim3((unsigned)(n + 255) / 256), dim3(256),
-                        256 * sizeof(int), [&] { sum(out, in, n); });
+  int *to, *from;
+  pinned(&to, 1);
+  pinned(&from, n);
+  memcpy(from, in, (size_t)n * sizeof *in);
+  const char *said = run(sum, dim3((unsigned)(n + 255) / 256), dim3(256),
+                         256 * sizeof(int), to, (const int *)from, n);
+  *out = *to;
+  (void)cudaFreeHost(to);
+  (void)cudaFreeHost(from);
+  return said;
 }
 
 /* A wrong one keeps the first number. */
@@ -65,9 +101,12 @@ __global__ static void warps(int *wrong) {
 }
 
 int emulate_warps(void) {
-  int wrong = 0;
-  ts_emulate(dim3(2, 2, 1), dim3(96), 0, [&] { warps(&wrong); });
-  return wrong;
+  int *wrong;
+  pinned(&wrong, 1);
+  const char *said = run(warps, dim3(2, 2, 1), dim3(96), 0, wrong);
+  const int number = said ? 1000 : *wrong;
+  (void)cudaFreeHost(wrong);
+  return number;
 }
 
 __global__ static void memory(int *wrong, const float *x, unsigned *count) {
@@ -89,12 +128,21 @@ __global__ static void memory(int *wrong, const float *x, unsigned *count) {
 }
 
 int emulate_memory(void) {
-  alignas(16) const float x[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-  unsigned count[2] = {0, 0};
-  int wrong = 0;
-  ts_emulate(dim3(3), dim3(5, 4), 0, [&] { memory(&wrong, x, count); });
-  if (!wrong && (count[0] != 60 || count[1] != 19)) wrong = 100;
-  return wrong;
+  float *x;
+  unsigned *count;
+  int *wrong;
+  pinned(&x, 8);
+  pinned(&count, 2);
+  pinned(&wrong, 1);
+  for (int i = 0; i < 8; i++) x[i] = (float)i;
+  const char *said =
+      run(memory, dim3(3), dim3(5, 4), 0, wrong, (const float *)x, count);
+  int number = said ? 1000 : *wrong;
+  if (!number && (count[0] != 60 || count[1] != 19)) number = 100;
+  (void)cudaFreeHost(x);
+  (void)cudaFreeHost(count);
+  (void)cudaFreeHost(wrong);
+  return number;
 }
 
 /* ---- faults on purpose --------------------------------------------------- */
@@ -127,6 +175,9 @@ __global__ static void fault(int number, int *x) {
   case 5:
     (void)__ldg((const float4 *)(x + 1));
     break;
+  case 6:
+    *(float4 *)(x + 2) = make_float4(1, 2, 3, 4);
+    break;
   default:
     __trap();
   }
@@ -138,12 +189,79 @@ const char *emulate_fault(int number, const char **expected) {
                                       "the mask lacks the lane itself",
                                       "wants the value of a lane that isn't",
                                       "not all of its threads come",
-                                      "misaligned",
+                                      "__ldg: misaligned",
+                                      "misaligned address",
                                       "__trap"};
-  alignas(16) int x[8] = {};
+  int *x;
   if (number >= (int)(sizeof words / sizeof *words)) return NULL;
   *expected = words[number];
-  const char *said =
-      ts_emulate_try(dim3(2), dim3(64), 0, [&] { fault(number, x); });
+  pinned(&x, 8);
+  const char *said = run(fault, dim3(2), dim3(64), 0, number, x);
+  (void)cudaFreeHost(x);
   return said ? said : "nothing";
+}
+
+/* ---- orders and races ---------------------------------------------------- */
+
+__global__ static void note_order(unsigned *count, unsigned *block,
+                                  unsigned *warp) {
+  if (threadIdx.x % 32) return;
+  const unsigned at = atomicAdd(count, 1u);
+  block[at] = blockIdx.x;
+  warp[at] = threadIdx.x / 32;
+}
+
+int emulate_order(uint64_t seed, unsigned block[32], unsigned warp[32]) {
+  unsigned *x;
+  pinned(&x, 65);
+  ts_emulated_set_order(seed);
+  const char *said = run(note_order, dim3(8), dim3(128), 0, x, x + 1, x + 33);
+  ts_emulated_set_order(0);
+  memcpy(block, x + 1, 32 * sizeof *x);
+  memcpy(warp, x + 33, 32 * sizeof *x);
+  const int n = said ? -1 : (int)*x;
+  (void)cudaFreeHost(x);
+  return n;
+}
+
+/* Each thread reads what another one has written, of its block or its warp. */
+__global__ static void pass_on(int *out, int by, bool wait) {
+  __shared__ int x[64];
+  const int t = (int)threadIdx.x;
+  x[t] = 1000 + t;
+  if (wait && by < 32) __syncwarp();
+  if (wait && by >= 32) __syncthreads();
+  out[t] = x[t ^ by] - (t ^ by);
+  if (by < 32) __syncwarp();
+  if (by >= 32) __syncthreads();
+  x[t] = 0;
+}
+
+int emulate_race(int by, bool wait) {
+  int *out, wrong = 0;
+  pinned(&out, 64);
+  for (uint64_t seed = 1; seed <= 8; seed++) {
+    ts_emulated_set_order(seed);
+    if (run(pass_on, dim3(1), dim3(64), 0, out, by, wait)) wrong = 1000;
+    for (int i = 0; i < 64; i++) wrong += out[i] != 1000;
+  }
+  ts_emulated_set_order(0);
+  (void)cudaFreeHost(out);
+  return wrong;
+}
+
+/* ---- launches ------------------------------------------------------------ */
+
+__global__ static void __launch_bounds__(256) add(float *to, const float *from,
+                                                  int64_t n) {
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) to[i] += from[i];
+}
+
+int emulate_add(void *to, const void *from, unsigned block, size_t shared_bytes,
+                void *stream) {
+  const int64_t n = 4;
+  const void *at[] = {&to, &from, &n};
+  return cudaLaunchKernel((const void *)ts_emulated_known(add), dim3(1),
+                          dim3(block), (void **)at, shared_bytes,
+                          (cudaStream_t)stream);
 }
