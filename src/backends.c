@@ -77,8 +77,7 @@ const ts_backend *ts_backend_find(const char *name) {
   return added && !strcmp(added->name, name) ? added : NULL;
 }
 
-ts_err ts_kernels_fill_sparse(ts_kernels *k, const char *backend,
-                              const char *isa) {
+ts_err ts_kernels_fill(ts_kernels *k, const char *backend, const char *isa) {
   const ts_backend *b = ts_backend_find(backend);
   memset(k, 0, sizeof *k);
   if (!b) return ts_fail(TS_ERR_DECK, "no backend \"%s\"", backend);
@@ -88,14 +87,7 @@ ts_err ts_kernels_fill_sparse(ts_kernels *k, const char *backend,
   if (!k->name)                                                                \
     return ts_fail(TS_ERR_DECK,                                                \
                    "backend \"%s\" has no kernel \"" #name "\" yet", backend);
-  TS_SPARSE_KERNEL_LIST(CHECK)
-  return TS_OK;
-}
-
-ts_err ts_kernels_fill(ts_kernels *k, const char *backend, const char *isa) {
-  const ts_err err = ts_kernels_fill_sparse(k, backend, isa);
-  if (err != TS_OK) return err;
-  TS_DENSE_KERNEL_LIST(CHECK)
+  TS_KERNEL_LIST(CHECK)
 #undef CHECK
   return TS_OK;
 }

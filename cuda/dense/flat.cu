@@ -1,78 +1,272 @@
-/* flat.cu - what gradients go through, on the GPU: the entries over flat
- * arrays (cuda/dense/flat_kernels.cuh) and the dense optimizers
- * (cuda/dense/dense_update_kernels.cuh). */
-#include "cuda/runtime/cuda_impl.h"
-
+/* flat.cu - kernels over flat arrays: rows in bf16, what is not finite, copies,
+ * conversions, sums of squares. */
 #include <cuda_fp16.h>
+#include <math.h>
 
-#include "cuda/dense/dense_update_run.cuh"
-#include "cuda/dense/flat_run.cuh"
-#include "cuda/runtime/stream_run.cuh"
+#include "cuda/dense/codes.cuh"
+#include "cuda/dense/flat.cuh"
+
+/* The number of the thread, and of all of them. */
+struct ts_flat_stride {
+  int64_t first, step;
+  __device__ ts_flat_stride()
+      : first((int64_t)blockIdx.x * TS_FLAT_THREADS + threadIdx.x),
+        step((int64_t)gridDim.x * TS_FLAT_THREADS) {
+  }
+};
 
 /* As many blocks as run at once: grids go on with a stride. */
-static int64_t most(void) {
-  return (int64_t)ts_cuda_gpu_now()->n_sms * (2048 / TS_FLAT_THREADS);
+static ts_cuda_shape shape_of(int64_t n) {
+  return {ts_grid(n, TS_FLAT_THREADS, ts_cuda_blocks_most(TS_FLAT_THREADS)),
+          TS_FLAT_THREADS};
 }
 
-static ts_err half_rows(const ts_half_args *a) {
-  ts_stream_run run(TS_TAG_DENSE);
-  return ts_half_rows_on(run, a, most());
+/* ---- rows ---------------------------------------------------------------- */
+
+/* Where element AT of rows of N lies; few words are divided faster. */
+static __device__ __forceinline__ int64_t ts_flat_place(int64_t at, int64_t n,
+                                                        int64_t stride) {
+  if (n == stride) return at;
+  if ((at | n) >> 32) return at / n * stride + at % n;
+  const uint32_t row = (uint32_t)at / (uint32_t)n;
+  return row * stride + ((uint32_t)at - row * (uint32_t)n);
 }
 
-static ts_err look(const ts_look_args *a) {
-  ts_stream_run run(TS_TAG_DENSE);
-  return ts_look_on(run, a, most());
+/* Strides and N in vectors. */
+template <class Vector>
+static __global__ void __launch_bounds__(TS_FLAT_THREADS)
+    ts_half_rows_kernel(typename Vector::coded *to,
+                        const typename Vector::plain *from, int64_t to_stride,
+                        int64_t from_stride, int64_t n, int64_t all) {
+  const ts_flat_stride s;
+  for (int64_t i = s.first; i < all; i += s.step)
+    to[ts_flat_place(i, n, to_stride)] =
+        Vector::narrow(from[ts_flat_place(i, n, from_stride)]);
 }
 
-static ts_err copies(const ts_copies_args *a) {
-  ts_stream_run run(TS_TAG_DENSE);
-  return ts_copies_on(run, a);
+static __device__ __forceinline__ bool ts_flat_is_bad(float x) {
+  return (__float_as_uint(x) & 0x7f800000u) == 0x7f800000u;
+}
+static __device__ __forceinline__ bool ts_flat_is_bad(float4 x) {
+  return ts_flat_is_bad(x.x) | ts_flat_is_bad(x.y) | ts_flat_is_bad(x.z) |
+         ts_flat_is_bad(x.w);
 }
 
-static ts_err swap(float *a, float *b, int64_t n) {
-  ts_stream_run run(TS_TAG_DENSE);
-  return ts_swap_on(run, a, b, n, most());
+/* All who find something write the same. */
+template <class Vector>
+static __global__ void __launch_bounds__(TS_FLAT_THREADS)
+    ts_look_kernel(const Vector *x, int64_t stride, int64_t n, int64_t all,
+                   int32_t *bad) {
+  const ts_flat_stride s;
+  bool found = false;
+  for (int64_t i = s.first; i < all; i += s.step)
+    found |= ts_flat_is_bad(x[ts_flat_place(i, n, stride)]);
+  if (found) *bad = 1;
 }
 
-static ts_err shorten(float *x, int64_t n, ts_dtype dtype) {
-  ts_stream_run run(TS_TAG_GRADS);
-  return ts_shorten_on(run, x, n, dtype, most());
+ts_err ts_cuda_half_rows(const ts_half_args *a) {
+  typedef ts_code_vector<ts_code_bf16, 4> four;
+  typedef ts_code_vector<ts_code_bf16, 1> one;
+  const int64_t all = a->rows * a->n;
+  const bool fits = ts_flat_fits(a->from) && (uintptr_t)a->to % 8 == 0 &&
+                    (a->n | a->to_stride | a->from_stride) % 4 == 0;
+  if (all <= 0) return TS_OK;
+  if (fits)
+    return TS_CUDA_LAUNCH(ts_half_rows_kernel<four>, shape_of(all / 4),
+                          (four::coded *)a->to, (const four::plain *)a->from,
+                          a->to_stride / 4, a->from_stride / 4, a->n / 4,
+                          all / 4);
+  return TS_CUDA_LAUNCH(ts_half_rows_kernel<one>, shape_of(all),
+                        (one::coded *)a->to, (const one::plain *)a->from,
+                        a->to_stride, a->from_stride, a->n, all);
 }
 
-static ts_err widen(float *x, int64_t n, ts_dtype dtype) {
-  ts_stream_run run(TS_TAG_GRADS);
-  return ts_widen_on(run, x, n, dtype, most());
+ts_err ts_cuda_look(const ts_look_args *a) {
+  const int64_t all = a->rows * a->n;
+  if (all <= 0) return TS_OK;
+  if (ts_flat_fits(a->x) && (a->n | a->stride) % 4 == 0)
+    return TS_CUDA_LAUNCH(ts_look_kernel<float4>, shape_of(all / 4),
+                          (const float4 *)a->x, a->stride / 4, a->n / 4,
+                          all / 4, a->bad);
+  return TS_CUDA_LAUNCH(ts_look_kernel<float>, shape_of(all), a->x, a->stride,
+                        a->n, all, a->bad);
 }
 
-static ts_err squares(const float *x, int64_t n, double *sum) {
-  ts_stream_run run(TS_TAG_GRADS);
-  return ts_squares_on(run, x, n, sum);
+/* ---- pieces -------------------------------------------------------------- */
+
+struct ts_copies_params {
+  uint32_t first[TS_COPY_PIECES + 1]; /* block of each piece */
+  int32_t n_pieces;
+  ts_flat_copy piece[TS_COPY_PIECES];
+};
+static_assert(sizeof(ts_copies_params) <= 4096, "kernel parameters");
+
+static __global__ void __launch_bounds__(TS_FLAT_THREADS)
+    ts_copies_kernel(const __grid_constant__ ts_copies_params p) {
+  const int k = ts_flat_piece(p.first, p.n_pieces, blockIdx.x);
+  float *to = p.piece[k].to;
+  const float *from = p.piece[k].from;
+  const int64_t begin = (int64_t)(blockIdx.x - p.first[k]) * TS_FLAT_CHUNK;
+  const int64_t left = p.piece[k].n - begin;
+  const int n = left < TS_FLAT_CHUNK ? (int)left : TS_FLAT_CHUNK;
+  int i = 0;
+  to += begin;
+  from += begin;
+  if (ts_flat_fits(to) && ts_flat_fits(from)) {
+    for (i = (int)threadIdx.x; i < n / 4; i += TS_FLAT_THREADS)
+      ((float4 *)to)[i] = ((const float4 *)from)[i];
+    i = n / 4 * 4;
+  }
+  for (i += (int)threadIdx.x; i < n; i += TS_FLAT_THREADS) to[i] = from[i];
 }
 
-static ts_err clip(double *norm, double *factor, double c) {
-  ts_stream_run run(TS_TAG_GRADS);
-  return ts_clip_on(run, norm, factor, c);
+ts_err ts_cuda_copies(const ts_copies_args *a) {
+  ts_copies_params p = {};
+  int64_t blocks = 0;
+  p.n_pieces = 0;
+  for (int32_t k = 0; k < a->n_pieces; k++) {
+    if (a->piece[k].n <= 0) continue;
+    p.first[p.n_pieces] = (uint32_t)blocks;
+    p.piece[p.n_pieces++] = a->piece[k];
+    blocks += ts_ceil_div(a->piece[k].n, TS_FLAT_CHUNK);
+  }
+  if (!blocks) return TS_OK;
+  if (blocks > TS_GRID_X_MAX)
+    return ts_fail(TS_ERR_INTERNAL, "copies of %lld blocks", (long long)blocks);
+  return TS_CUDA_LAUNCH(ts_copies_kernel, {(unsigned)blocks, TS_FLAT_THREADS},
+                        p);
 }
 
-static ts_err dense_update(const ts_dense_update_args *a, int32_t n) {
-  ts_stream_run run(TS_TAG_DENSE_STATE);
-  return ts_dense_update_on(run, a, n);
+/* ---- two arrays ---------------------------------------------------------- */
+
+template <class Vector>
+static __global__ void __launch_bounds__(TS_FLAT_THREADS)
+    ts_swap_kernel(Vector *a, Vector *b, int64_t n) {
+  const ts_flat_stride s;
+  for (int64_t i = s.first; i < n; i += s.step) {
+    const Vector x = a[i];
+    a[i] = b[i];
+    b[i] = x;
+  }
 }
 
-static ts_err dense_stats(const ts_dense_update_args *a, double *stats) {
-  ts_stream_run run(TS_TAG_DENSE_STATE);
-  return ts_dense_stats_on(run, a, stats);
+template <class Code>
+static __global__ void __launch_bounds__(TS_FLAT_THREADS)
+    ts_shorten_kernel(uint16_t *to, const float *from, int64_t n) {
+  const ts_flat_stride s;
+  for (int64_t i = s.first; i < n; i += s.step)
+    to[i] = (uint16_t)Code::narrow(from[i]);
 }
 
-void ts_cuda_kernels_flat(ts_kernels *k) {
-  k->half_rows = half_rows;
-  k->look = look;
-  k->copies = copies;
-  k->swap = swap;
-  k->shorten = shorten;
-  k->widen = widen;
-  k->squares = squares;
-  k->clip = clip;
-  k->dense_update = dense_update;
-  k->dense_stats = dense_stats;
+template <class Code>
+static __global__ void __launch_bounds__(TS_FLAT_THREADS)
+    ts_widen_kernel(float *to, const uint16_t *from, int64_t n) {
+  const ts_flat_stride s;
+  for (int64_t i = s.first; i < n; i += s.step) to[i] = Code::wide(from[i]);
+}
+
+ts_err ts_cuda_swap(float *a, float *b, int64_t n) {
+  const int64_t four = ts_flat_fits(a) && ts_flat_fits(b) ? n / 4 * 4 : 0;
+  ts_err err = TS_OK;
+  if (four)
+    TS_TRY(TS_CUDA_LAUNCH(ts_swap_kernel<float4>, shape_of(four / 4),
+                          (float4 *)a, (float4 *)b, four / 4));
+  if (n > four)
+    TS_TRY(TS_CUDA_LAUNCH(ts_swap_kernel<float>, shape_of(n - four), a + four,
+                          b + four, n - four));
+done:
+  return err;
+}
+
+/* In place a thread would overwrite what another has yet to read: through
+ * scratch. */
+ts_err ts_cuda_shorten(float *x, int64_t n, ts_dtype dtype) {
+  ts_err err = TS_OK;
+  uint16_t *half = NULL;
+  const size_t bytes = (size_t)(n > 0 ? n : 0) * sizeof(uint16_t);
+  if (!bytes) return TS_OK;
+  TS_TRY(ts_cuda_take(&half, bytes, TS_TAG_GRADS));
+  TS_TRY(TS_CUDA_LAUNCH((dtype == TS_BF16 ? ts_shorten_kernel<ts_code_bf16>
+                                          : ts_shorten_kernel<ts_code_f16>),
+                        shape_of(n), half, x, n));
+  TS_TRY(ts_cuda_copy(x, half, bytes));
+done:
+  ts_cuda_give(half, bytes, TS_TAG_GRADS);
+  return err;
+}
+
+ts_err ts_cuda_widen(float *x, int64_t n, ts_dtype dtype) {
+  ts_err err = TS_OK;
+  uint16_t *half = NULL;
+  const size_t bytes = (size_t)(n > 0 ? n : 0) * sizeof(uint16_t);
+  if (!bytes) return TS_OK;
+  TS_TRY(ts_cuda_take(&half, bytes, TS_TAG_GRADS));
+  TS_TRY(ts_cuda_copy(half, x, bytes));
+  TS_TRY(TS_CUDA_LAUNCH((dtype == TS_BF16 ? ts_widen_kernel<ts_code_bf16>
+                                          : ts_widen_kernel<ts_code_f16>),
+                        shape_of(n), x, half, n));
+done:
+  ts_cuda_give(half, bytes, TS_TAG_GRADS);
+  return err;
+}
+
+/* ---- sums of squares ----------------------------------------------------- */
+
+static __global__ void __launch_bounds__(TS_SUM_THREADS)
+    ts_squares_kernel(const float *x, int64_t n, double *sums) {
+  const ts_sum_place at(n);
+  double part = 0;
+#pragma unroll 8
+  for (int64_t i = at.from + at.part; i < at.to; i += TS_SUM_PARTS) {
+    const double v = x[i];
+    part += v * v;
+  }
+  const double sum = ts_sum_parts(part);
+  if (at.from < n && !at.part) sums[at.block] = sum;
+}
+
+/* to[j] += all sums[b][j], b < N, in order; K of them.  One block. */
+template <int K>
+static __global__ void __launch_bounds__(TS_FLAT_THREADS)
+    ts_sums_kernel(double *to, const double *sums, int64_t n) {
+  __shared__ double tile[K * TS_FLAT_THREADS];
+  const int t = (int)threadIdx.x;
+  double sum = 0;
+  for (int64_t b = 0; b < n; b += TS_FLAT_THREADS) {
+    const int m = n - b < TS_FLAT_THREADS ? (int)(n - b) : TS_FLAT_THREADS;
+    for (int i = t; i < K * m; i += TS_FLAT_THREADS) tile[i] = sums[K * b + i];
+    __syncthreads();
+    for (int i = 0; t < K && i < m; i++) sum += tile[K * i + t];
+    __syncthreads();
+  }
+  if (t < K) to[t] += sum;
+}
+
+static __global__ void ts_clip_kernel(double *norm, double *factor,
+                                      double most) {
+  *norm = sqrt(*norm);
+  *factor = fmin(1.0, most / (*norm + 1e-6));
+}
+
+template <int K> ts_err ts_sums_add(double *to, const double *sums, int64_t n) {
+  return TS_CUDA_LAUNCH(ts_sums_kernel<K>, {1, TS_FLAT_THREADS}, to, sums, n);
+}
+template ts_err ts_sums_add<2>(double *to, const double *sums, int64_t n);
+
+ts_err ts_cuda_squares(const float *x, int64_t n, double *sum) {
+  ts_err err = TS_OK;
+  double *sums = NULL;
+  const int64_t n_blocks = n > 0 ? ts_ceil_div(n, TS_SUM_BLOCK) : 0;
+  const size_t bytes = (size_t)n_blocks * sizeof(double);
+  if (!bytes) return TS_OK;
+  TS_TRY(ts_cuda_take(&sums, bytes, TS_TAG_GRADS));
+  TS_TRY(TS_CUDA_LAUNCH(ts_squares_kernel, ts_sum_shape(n_blocks), x, n, sums));
+  TS_TRY(ts_sums_add<1>(sum, sums, n_blocks));
+done:
+  ts_cuda_give(sums, bytes, TS_TAG_GRADS);
+  return err;
+}
+
+ts_err ts_cuda_clip(double *norm, double *factor, double most) {
+  return TS_CUDA_LAUNCH(ts_clip_kernel, {1, 1}, norm, factor, most);
 }

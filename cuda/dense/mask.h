@@ -4,13 +4,7 @@
 #ifndef TS_CUDA_MASK_H
 #define TS_CUDA_MASK_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-#include "base/err.h"
+#include "cuda/runtime/cuda_impl.h"
 
 enum { TS_MASK_ROWS = 256 }; /* of a block */
 
@@ -30,14 +24,9 @@ static inline int64_t ts_cuda_mask_parts(int32_t batch) {
   return ((int64_t)batch + TS_MASK_ROWS - 1) / TS_MASK_ROWS;
 }
 
-/* STREAM: a cudaStream_t. */
-ts_err ts_cuda_mask(const ts_cuda_mask_args *, void *stream);
+ts_err ts_cuda_mask(const ts_cuda_mask_args *, cudaStream_t);
 /* to[i] = from[i] of bf16. */
 ts_err ts_cuda_widen_bf16(float *to, const uint16_t *from, int32_t n,
-                          void *stream);
-
-#ifdef __cplusplus
-}
-#endif
+                          cudaStream_t);
 
 #endif

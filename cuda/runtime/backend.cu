@@ -7,23 +7,12 @@ extern "C" {
 #include "runtime/backends.h"
 }
 
-/* The table of a family is filled by its own file; ts_kernels_fill names what
- * is missing. */
 static ts_err kernels_fill(ts_kernels *k, const char *) {
+#define SET(name, params) k->name = ts_cuda_##name;
+  TS_KERNEL_LIST(SET)
+#undef SET
+  k->engine = &ts_cuda_products;
   k->isa = "cuda";
-  ts_cuda_kernels_memory(k);
-  ts_cuda_kernels_views(k);
-  ts_cuda_kernels_lookup(k);
-  ts_cuda_kernels_update(k);
-  ts_cuda_kernels_cache(k);
-  ts_cuda_kernels_pack(k);
-  ts_cuda_kernels_entries(k);
-  ts_cuda_kernels_unpack(k);
-  ts_cuda_kernels_products(k);
-  ts_cuda_kernels_loss(k);
-  ts_cuda_kernels_interact(k);
-  ts_cuda_kernels_cross(k);
-  ts_cuda_kernels_flat(k);
   return TS_OK;
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/runtime/comm_cuda.h"
+#include "cuda/runtime/cuda_impl.h"
 
 extern "C" {
 #include "runtime/comm_wire.h"

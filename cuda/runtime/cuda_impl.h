@@ -1,11 +1,5 @@
 /* cuda_impl.h - what the files of cuda/ share: the check of calls, the current
- * lane, launches, scratch memory.
- *
- * The entries of the table of kernels (runtime/kernels.h) have no lane among
- * their arguments: an entry runs inside a task, in the thread that submits it,
- * and launches on the stream of the lane whose task that is.  It never waits
- * for the device.  What fails there later is found by who waits for the lane,
- * and named with the lane and its last span.
+ * lane, scratch memory, the entries of the table of kernels.
  * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_CUDA_IMPL_H
 #define TS_CUDA_IMPL_H
@@ -38,15 +32,6 @@ extern "C" {
 #define TS_CUDA(call) ts_cuda_check(__FILE__, __LINE__, (call), #call)
 ts_err ts_cuda_check(const char *file, int line, cudaError_t, const char *call);
 
-/* A launch: every one is written so (a host emulation defines it before).  An
- * expression of type ts_err; a template's name goes in parentheses:
- *   TS_TRY(TS_CUDA_LAUNCH((pool<float, 4>), grid, block, 0, stream, a, b)); */
-#ifndef TS_CUDA_LAUNCH
-#define TS_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)         \
-  ts_cuda_launch(ts_cuda_site{__FILE__, __LINE__, #kernel}, kernel, (grid),    \
-                 (block), (shared_bytes), (stream), __VA_ARGS__)
-#endif
-
 /* ---- lanes --------------------------------------------------------------- */
 
 /* Lanes of the device "cuda" only. */
@@ -54,8 +39,6 @@ cudaStream_t ts_cuda_stream(ts_lane *);
 
 /* The lane whose task runs in this thread; NULL outside of tasks. */
 ts_lane *ts_cuda_lane_now(void);
-/* Its stream; outside of tasks the default stream (tests of kernels). */
-cudaStream_t ts_cuda_stream_now(void);
 
 /* The host waits until that lane has done all that is queued on it; with the
  * deadline of all waits, which a wait inside CUDA hasn't. */
@@ -79,6 +62,21 @@ typedef struct ts_cuda_gpu {
   char id[TS_DEVICE_ID]; /* its UUID, in hexadecimal */
 } ts_cuda_gpu;
 const ts_cuda_gpu *ts_cuda_gpu_now(void);
+/* As many blocks of THREADS threads as may run at once, for grids that go on
+ * with a stride. */
+static inline int64_t ts_cuda_blocks_most(int threads) {
+  return (int64_t)ts_cuda_gpu_now()->n_sms * (2048 / threads);
+}
+/* As many as do, of KERNEL. */
+template <class K>
+static inline int64_t ts_cuda_blocks_of(K *kernel, int threads) {
+  int n = 0;
+  if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, 0) !=
+          cudaSuccess ||
+      n < 1)
+    n = 1;
+  return (int64_t)ts_cuda_gpu_now()->n_sms * n;
+}
 
 /* ---- scratch ------------------------------------------------------------- */
 
@@ -86,9 +84,24 @@ const ts_cuda_gpu *ts_cuda_gpu_now(void);
  * on it from now on may use them, until the give; never zeroed, aligned to 256
  * bytes, NULL for 0 bytes.  give takes the same BYTES and TAG and does not
  * wait.  From a pool that keeps what it has: cheap after the first steps. */
-ts_err ts_cuda_take(void *p, size_t bytes, ts_tag, cudaStream_t stream);
-void ts_cuda_give(void *p, size_t bytes, ts_tag, cudaStream_t stream);
+ts_err ts_cuda_take(void *p, size_t bytes, ts_tag,
+                    cudaStream_t = ts_cuda_stream_now());
+void ts_cuda_give(void *p, size_t bytes, ts_tag,
+                  cudaStream_t = ts_cuda_stream_now());
 
+/* Cuts pieces out of one block of scratch; counts only while it has none. */
+struct ts_cuda_pieces {
+  char *block;
+  size_t bytes;
+  template <class T> void cut(T **p, int64_t n) {
+    *p = block ? (T *)(void *)(block + bytes) : NULL;
+    bytes += ((size_t)n * sizeof(T) + 255) / 256 * 256;
+  }
+};
+
+/* Memory of the host that CUDA does not know: a copy from or to it is made
+ * before the call returns, or waits. */
+bool ts_cuda_is_pageable(const void *p);
 /* Before a copy is enqueued: what is open as a graph ends where one side is
  * pageable memory, which CUDA reads or writes at once. */
 ts_err ts_cuda_copy_begins(const void *dst, const void *src);
@@ -108,7 +121,7 @@ void ts_cuda_free_late(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
 bool ts_cuda_is_remote(ts_device *, const void *p);
 void ts_cuda_describe(const ts_device *, ts_device_info *);
 ts_err ts_cuda_identify(ts_device *, char id[TS_DEVICE_ID]);
-ts_err ts_cuda_mark(ts_lane *, void **mark); /* cuda/runtime/clock.cu */
+ts_err ts_cuda_mark(ts_lane *, void **mark); /* events.cu */
 ts_err ts_cuda_between(ts_lane *, void *a, void *b, double *seconds);
 void ts_cuda_unmark(void *mark);
 
@@ -128,21 +141,23 @@ void ts_cuda_span_end(ts_lane *, ts_cuda_span, const ts_span *what);
 
 /* ---- the table of kernels ------------------------------------------------ */
 
-/* One function for each family, called by cuda/runtime/backend.cu once it
- * exists; each
- * sets the entries that its files implement. */
-void ts_cuda_kernels_memory(ts_kernels *);   /* zero, copy, fetch */
-void ts_cuda_kernels_views(ts_kernels *);    /* shard/view_kernels.h's, put */
-void ts_cuda_kernels_lookup(ts_kernels *);   /* lookup, weight_grad */
-void ts_cuda_kernels_pack(ts_kernels *);     /* bags_*, pack_* */
-void ts_cuda_kernels_update(ts_kernels *);   /* sort, row_update, row_stage */
-void ts_cuda_kernels_cache(ts_kernels *);    /* cache_* */
-void ts_cuda_kernels_entries(ts_kernels *);  /* sparse/entries.h */
-void ts_cuda_kernels_unpack(ts_kernels *);   /* unpack, bag_means */
-void ts_cuda_kernels_products(ts_kernels *); /* engine */
-void ts_cuda_kernels_loss(ts_kernels *);     /* bce, tally */
-void ts_cuda_kernels_interact(ts_kernels *); /* interact_* */
-void ts_cuda_kernels_cross(ts_kernels *);    /* cross_*, fm_*, join, split */
-void ts_cuda_kernels_flat(ts_kernels *);     /* flat arrays, dense_update */
+/* The entry NAME of the table (runtime/kernels.h) is ts_cuda_NAME, in the file
+ * of its family.  Entries have no lane among their arguments: one runs inside a
+ * task, in the thread that submits it, and launches on the stream of the lane
+ * whose task that is.  It never waits for the device, unless its arguments'
+ * header says so.  What fails on the device later is found by who waits for the
+ * lane, and named with the lane and its last span. */
+#define TS_CUDA_ENTRY(name, params) ts_err ts_cuda_##name params;
+TS_KERNEL_LIST(TS_CUDA_ENTRY)
+#undef TS_CUDA_ENTRY
+
+/* Matrix products: cuda/dense/products.cu. */
+extern const struct ts_engine ts_cuda_products;
+
+/* dst (n) = sum of the W arrays at SRC, STRIDE elements apart, in rank order
+ * (or TS_MAX, TS_MIN): the bits of src/runtime/comm_reduce.c.  REDUCTION 0, 1,
+ * 2: sum, max, min. */
+ts_err ts_cuda_reduce_ranks(cudaStream_t, void *dst, const void *src, int w,
+                            int64_t stride, int64_t n, ts_dtype, int reduction);
 
 #endif

@@ -125,15 +125,15 @@ done:
   return ts_cuda_lane_keep(l, err);
 }
 
-typedef struct ts_cuda_copy {
+typedef struct copy_args {
   void *dst;
   const void *src;
   size_t bytes;
-} ts_cuda_copy;
+} copy_args;
 
 static ts_err copy_task(void *arg, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_cuda_copy *c = (ts_cuda_copy *)arg;
+  const copy_args *c = (copy_args *)arg;
   TS_TRY(ts_cuda_copy_begins(c->dst, c->src));
   TS_TRY(ts_cuda_move(c->dst, c->src, c->bytes, ts_cuda_stream(lane)));
 done:
@@ -142,7 +142,7 @@ done:
 
 static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
                    size_t bytes) {
-  ts_cuda_copy c = {dst, src, bytes};
+  copy_args c = {dst, src, bytes};
   if (!bytes) return ts_cuda_lane_fault(cuda(lane));
   return submit(lane, span, copy_task, &c, sizeof c);
 }

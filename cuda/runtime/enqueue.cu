@@ -51,20 +51,20 @@ ts_err ts_cuda_call(ts_cuda_work *work, const void *arg, size_t bytes,
   return put(l, &note, arg, bytes);
 }
 
-ts_err ts_cuda_launch_kernel(const ts_cuda_kernel *k, const void **value,
-                             cudaStream_t stream) {
+ts_err ts_cuda_launch_kernel(const ts_cuda_kernel *k, const void **value) {
+  const ts_cuda_shape &s = k->shape;
   ts_cuda_lane *lane;
-  ts_notes *l = ts_cuda_graph_notes(stream, &lane);
+  ts_notes *l = ts_cuda_graph_notes(s.stream, &lane);
   if (!l)
     return ts_cuda_check(k->site.file, k->site.line,
-                         cudaLaunchKernel(k->kernel, k->grid, k->block,
-                                          (void **)value, k->shared_bytes,
-                                          stream),
+                         cudaLaunchKernel(k->kernel, s.grid, s.block,
+                                          (void **)value, s.shared_bytes,
+                                          s.stream),
                          k->site.name);
   ts_note note = note_of(TS_NOTE_LAUNCH, lane, k->kernel);
-  note.grid = k->grid;
-  note.block = k->block;
-  note.shared_bytes = k->shared_bytes;
+  note.grid = s.grid;
+  note.block = s.block;
+  note.shared_bytes = s.shared_bytes;
   note.sizes = k->sizes;
   note.n = k->n;
   note.name = k->site.name;

@@ -10,10 +10,16 @@ extern "C" {
 #include "base/err.h"
 }
 
+/* The stream of the lane whose task runs in this thread; outside of tasks the
+ * default stream (tests of kernels).  It is meant where none is named. */
+cudaStream_t ts_cuda_stream_now(void);
+
 /* BYTES at P = BYTE; BYTES at DST = those at SRC, either in device memory or
  * page-locked.  Nothing where there are none. */
-ts_err ts_cuda_set(void *p, int byte, size_t bytes, cudaStream_t);
-ts_err ts_cuda_move(void *dst, const void *src, size_t bytes, cudaStream_t);
+ts_err ts_cuda_set(void *p, int byte, size_t bytes,
+                   cudaStream_t = ts_cuda_stream_now());
+ts_err ts_cuda_move(void *dst, const void *src, size_t bytes,
+                    cudaStream_t = ts_cuda_stream_now());
 
 /* Work of a library: WORK puts it on the stream.  Of ARG a copy is kept; the
  * same WORK with the same bytes at ARG is the same work and may not be called
@@ -21,7 +27,7 @@ ts_err ts_cuda_move(void *dst, const void *src, size_t bytes, cudaStream_t);
  * changes but what lies there.  It enqueues by CUDA's own calls. */
 typedef ts_err ts_cuda_work(const void *arg, cudaStream_t);
 ts_err ts_cuda_call(ts_cuda_work *, const void *arg, size_t bytes,
-                    cudaStream_t);
+                    cudaStream_t = ts_cuda_stream_now());
 
 /* ---- launches ------------------------------------------------------------ */
 
@@ -31,32 +37,44 @@ typedef struct ts_cuda_site {
   const char *name; /* of the kernel */
 } ts_cuda_site;
 
+/* Blocks, threads of a block. */
+typedef struct ts_cuda_shape {
+  dim3 grid, block;
+  size_t shared_bytes = 0;
+  cudaStream_t stream = ts_cuda_stream_now();
+} ts_cuda_shape;
+
+/* A launch: every one is written so.  An expression of type ts_err; a
+ * template's name goes in parentheses:
+ *   TS_TRY(TS_CUDA_LAUNCH((pool<float, 4>), {grid, block}, a, b));
+ * A runtime that stands in for CUDA defines it before. */
+#ifndef TS_CUDA_LAUNCH
+#define TS_CUDA_LAUNCH(kernel, ...)                                            \
+  ts_cuda_launch(ts_cuda_site{__FILE__, __LINE__, #kernel}, kernel, __VA_ARGS__)
+#endif
+
 typedef struct ts_cuda_kernel {
   ts_cuda_site site;
   const void *kernel;
-  dim3 grid, block;
-  size_t shared_bytes;
+  ts_cuda_shape shape;
   const size_t *sizes; /* (n) of its parameters; static */
   int n;
 } ts_cuda_kernel;
 
 /* VALUE: (k->n) where the values are; read before it returns. */
-ts_err ts_cuda_launch_kernel(const ts_cuda_kernel *k, const void **value,
-                             cudaStream_t);
+ts_err ts_cuda_launch_kernel(const ts_cuda_kernel *k, const void **value);
 
 template <class T> struct ts_same { typedef T type; };
 
 template <class... P>
 static inline ts_err ts_cuda_launch(ts_cuda_site site, void (*kernel)(P...),
-                                    dim3 grid, dim3 block, size_t shared_bytes,
-                                    cudaStream_t stream,
+                                    const ts_cuda_shape &shape,
                                     const typename ts_same<P>::type &...value) {
   static const size_t sizes[sizeof...(P) + 1] = {sizeof(P)..., 0};
   const void *at[sizeof...(P) + 1] = {&value..., NULL};
-  const ts_cuda_kernel k = {
-      site,  (const void *)kernel, grid, block, shared_bytes,
-      sizes, (int)sizeof...(P)};
-  return ts_cuda_launch_kernel(&k, at, stream);
+  const ts_cuda_kernel k = {site, (const void *)kernel, shape, sizes,
+                            (int)sizeof...(P)};
+  return ts_cuda_launch_kernel(&k, at);
 }
 
 #endif

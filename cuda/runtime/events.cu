@@ -162,3 +162,31 @@ ts_err ts_cuda_word_wait(ts_lane *lane, const uint64_t *word, uint64_t least) {
 done:
   return ts_cuda_lane_keep(l, err);
 }
+
+/* ---- marks of a clock are events with times (runtime/clock.h) -------------
+ */
+
+ts_err ts_cuda_mark(ts_lane *lane, void **mark) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_cuda_use());
+  TS_TRY(ts_graph_cut("a clock is set"));
+  if (!*mark)
+    TS_TRY(TS_CUDA(
+        cudaEventCreateWithFlags((cudaEvent_t *)mark, cudaEventDefault)));
+  TS_TRY(TS_CUDA(cudaEventRecord((cudaEvent_t)*mark, ts_cuda_stream(lane))));
+done:
+  return err;
+}
+
+ts_err ts_cuda_between(ts_lane *, void *a, void *b, double *seconds) {
+  float ms = 0;
+  const ts_err err =
+      TS_CUDA(cudaEventElapsedTime(&ms, (cudaEvent_t)a, (cudaEvent_t)b));
+  *seconds = 1e-3 * (double)ms;
+  return err;
+}
+
+void ts_cuda_unmark(void *mark) {
+  if (cudaEventDestroy((cudaEvent_t)mark) != cudaSuccess)
+    (void)cudaGetLastError();
+}

@@ -215,6 +215,14 @@ bool ts_cuda_is_remote(ts_device *, const void *p) {
   return a.type == cudaMemoryTypeDevice;
 }
 
+bool ts_cuda_is_pageable(const void *p) {
+  cudaPointerAttributes a;
+  if (cudaPointerGetAttributes(&a, p) == cudaSuccess)
+    return a.type == cudaMemoryTypeUnregistered;
+  (void)cudaGetLastError();
+  return true;
+}
+
 /* ---- scratch ------------------------------------------------------------- */
 
 ts_err ts_cuda_take(void *p, size_t bytes, ts_tag tag, cudaStream_t stream) {

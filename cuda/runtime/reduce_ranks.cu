@@ -3,7 +3,7 @@
  * adds one element's parts; reads are coalesced over elements. */
 #include <cuda_fp16.h>
 
-#include "cuda/runtime/comm_cuda.h"
+#include "cuda/runtime/cuda_impl.h"
 
 enum { THREADS = 256, MOST_BLOCKS = 4096, SUM = 0, MAX = 1 };
 
@@ -64,16 +64,17 @@ __global__ void reduce_half(uint16_t *dst, const uint16_t *src, int w,
 template <typename T>
 static ts_err launch(cudaStream_t stream, void *dst, const void *src, int w,
                      int64_t stride, int64_t n, int how) {
-  return TS_CUDA_LAUNCH(reduce<T>, ts_grid(n, THREADS, MOST_BLOCKS), THREADS, 0,
-                        stream, (T *)dst, (const T *)src, w, stride, n, how);
+  return TS_CUDA_LAUNCH(reduce<T>,
+                        {ts_grid(n, THREADS, MOST_BLOCKS), THREADS, 0, stream},
+                        (T *)dst, (const T *)src, w, stride, n, how);
 }
 
 template <typename H>
 static ts_err launch_half(cudaStream_t stream, void *dst, const void *src,
                           int w, int64_t stride, int64_t n) {
-  return TS_CUDA_LAUNCH(reduce_half<H>, ts_grid(n, THREADS, MOST_BLOCKS),
-                        THREADS, 0, stream, (uint16_t *)dst,
-                        (const uint16_t *)src, w, stride, n);
+  return TS_CUDA_LAUNCH(reduce_half<H>,
+                        {ts_grid(n, THREADS, MOST_BLOCKS), THREADS, 0, stream},
+                        (uint16_t *)dst, (const uint16_t *)src, w, stride, n);
 }
 
 ts_err ts_cuda_reduce_ranks(cudaStream_t stream, void *dst, const void *src,

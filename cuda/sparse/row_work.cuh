@@ -3,6 +3,7 @@
 #ifndef TS_CUDA_ROW_WORK_CUH
 #define TS_CUDA_ROW_WORK_CUH
 
+#include "cuda/runtime/cuda_impl.h"
 #include "cuda/sparse/row_optim.cuh"
 
 enum {
@@ -10,7 +11,7 @@ enum {
   TS_ROW_PIECE = 256, /* entries that are summed one after the other */
   TS_ROW_TABLES = 32, /* tables that travel with one launch */
 #if !defined(__CUDACC__) || CUDART_VERSION >= 12010
-  TS_ROW_TABLES_MOST = 256 /* with a larger one (cuda/runtime/put.cuh) */
+  TS_ROW_TABLES_MOST = 256 /* with a larger one (cuda/runtime/copies.cu) */
 #else
   TS_ROW_TABLES_MOST = TS_ROW_TABLES
 #endif
@@ -87,5 +88,20 @@ struct ts_row_stage {
   int64_t n;
   int round;
 };
+
+/* Settings of all tables to TABLE (device), in arguments of launches. */
+ts_err ts_row_send_tables(const ts_row_update_args *a, ts_row_table *table);
+ts_row_place ts_row_place_of(const ts_row_update_args *a,
+                             const ts_row_table *table);
+
+/* As many blocks as N pieces of work need, or run at once: kernels go on with
+ * a stride. */
+template <class K, class W>
+static ts_err ts_row_launch(K kernel, int64_t n, int64_t per_block,
+                            const W &work) {
+  const int64_t most = ts_cuda_blocks_of(kernel, TS_ROW_BLOCK);
+  return TS_CUDA_LAUNCH(kernel, {ts_grid(n, per_block, most), TS_ROW_BLOCK},
+                        work);
+}
 
 #endif

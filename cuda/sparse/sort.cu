@@ -1,13 +1,17 @@
-/* sort.cu - the kernel sort of GPUs: CUB's radix sort on the bits that keys
- * have.  It is stable, so segments need no sort of their own.  Pairs move
- * between the two pairs of arrays; where the last pass ends in the scratch
- * they are copied back, at the price of half a pass. */
+/* sort.cu - the kernel sort, and the starts of runs of sorted keys, by CUB.
+ *
+ * The sort is CUB's radix sort on the bits that keys have.  It is stable, so
+ * segments need no sort of their own.  Pairs move between the two pairs of
+ * arrays; where the last pass ends in the scratch they are copied back, at the
+ * price of half a pass.  work, segment and segment_base are not read. */
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_select.cuh>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
 
 #include <string.h>
 
-#include "cuda/runtime/cuda_impl.h"
-#include "cuda/sparse/update.h"
+#include "cuda/sparse/sort.h"
 
 /* TEMP NULL: only *BYTES, its size, is set. */
 static ts_err sort_pairs(void *temp, size_t *bytes,
@@ -27,8 +31,7 @@ static ts_err bring(uint32_t *to, const uint32_t *from, int64_t n,
 
 /* Bytes of scratch for N pairs on N_BITS bits; asked for once by each thread
  * while batches are alike. */
-static ts_err temp_bytes(size_t *bytes, const ts_sort_args *a,
-                         cudaStream_t stream) {
+static ts_err temp_bytes(size_t *bytes, const ts_sort_args *a) {
   static thread_local struct {
     int64_t n;
     int n_bits;
@@ -39,7 +42,7 @@ static ts_err temp_bytes(size_t *bytes, const ts_sort_args *a,
   ts_err err = TS_OK;
   if (last.n != a->n || last.n_bits != a->n_bits) {
     last.n = 0;
-    TS_TRY(sort_pairs(NULL, &last.bytes, &keys, &values, a, stream));
+    TS_TRY(sort_pairs(NULL, &last.bytes, &keys, &values, a, NULL));
     last.n = a->n;
     last.n_bits = a->n_bits;
   }
@@ -69,7 +72,6 @@ done:
 }
 
 ts_err ts_cuda_sort(const ts_sort_args *a) {
-  const cudaStream_t stream = ts_cuda_stream_now();
   ts_err err = TS_OK;
   ts_sort_call c;
   if (a->n < 2 || a->n_bits == 0) return TS_OK;
@@ -82,10 +84,51 @@ ts_err ts_cuda_sort(const ts_sort_args *a) {
   c.args.values_scratch = a->values_scratch;
   c.args.n = a->n;
   c.args.n_bits = a->n_bits;
-  TS_TRY(temp_bytes(&c.bytes, a, stream));
-  TS_TRY(ts_cuda_take(&c.temp, c.bytes, TS_TAG_SPARSE, stream));
-  TS_TRY(ts_cuda_call(sort_call, &c, sizeof c, stream));
+  TS_TRY(temp_bytes(&c.bytes, a));
+  TS_TRY(ts_cuda_take(&c.temp, c.bytes, TS_TAG_SPARSE));
+  TS_TRY(ts_cuda_call(sort_call, &c, sizeof c));
 done:
-  if (c.temp) ts_cuda_give(c.temp, c.bytes, TS_TAG_SPARSE, stream);
+  ts_cuda_give(c.temp, c.bytes, TS_TAG_SPARSE);
   return err;
+}
+
+/* ---- runs of sorted keys ------------------------------------------------- */
+
+/* Whether entry J is the first of its run. */
+struct ts_run_starts_at {
+  const uint32_t *keys;
+  __device__ bool operator()(uint32_t j) const {
+    return j == 0 || keys[j] != keys[j - 1];
+  }
+};
+
+typedef struct starts_args {
+  void *temp;
+  size_t temp_bytes;
+  const uint32_t *keys;
+  int64_t n;
+  uint32_t *start, *n_runs;
+} starts_args;
+
+static ts_err starts(const starts_args *a, size_t *temp_bytes,
+                     cudaStream_t stream) {
+  const auto all = thrust::make_counting_iterator((uint32_t)0);
+  const auto flags =
+      thrust::make_transform_iterator(all, ts_run_starts_at{a->keys});
+  return TS_CUDA(cub::DeviceSelect::Flagged(a->temp, *temp_bytes, all, flags,
+                                            a->start, a->n_runs, (int32_t)a->n,
+                                            stream));
+}
+
+static ts_err starts_call(const void *arg, cudaStream_t stream) {
+  const starts_args *a = (const starts_args *)arg;
+  size_t temp_bytes = a->temp_bytes;
+  return starts(a, &temp_bytes, stream);
+}
+
+ts_err ts_cuda_starts(void *temp, size_t *temp_bytes, const uint32_t *keys,
+                      int64_t n, uint32_t *start, uint32_t *n_runs) {
+  const starts_args a = {temp, *temp_bytes, keys, n, start, n_runs};
+  if (!temp) return starts(&a, temp_bytes, ts_cuda_stream_now());
+  return ts_cuda_call(starts_call, &a, sizeof a);
 }

@@ -213,7 +213,7 @@ done:
 static ts_err run_device(ts_tbe_case *c, const ts_tbe_options *o) {
   ts_err err = TS_OK;
   ts_kernels k;
-  TS_TRY(ts_kernels_fill_sparse(&k, o->backend, NULL));
+  TS_TRY(ts_kernels_fill(&k, o->backend, NULL));
   TS_TRY(ts_bench_tbe_device(c, &k, o->sweep));
 done:
   return err;

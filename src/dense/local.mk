@@ -22,6 +22,7 @@ tessera_sources += \
   src/dense/interact_bf16.c \
   src/dense/interact_body.h \
   src/dense/join.c \
+  src/dense/kernels.h \
   src/dense/kernels_avx2.c \
   src/dense/kernels_avx512.c \
   src/dense/kernels_ref.c \

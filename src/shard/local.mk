@@ -25,6 +25,7 @@ tessera_sources += \
   src/shard/input_send.c \
   src/shard/input_split.c \
   src/shard/input_unpack.c \
+  src/shard/kernels.h \
   src/shard/lot.c \
   src/shard/lot.h \
   src/shard/lot_flight.c \

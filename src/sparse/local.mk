@@ -6,6 +6,7 @@ tessera_sources += \
   src/sparse/entries.h \
   src/sparse/isa.h \
   src/sparse/kernels_cache.c \
+  src/sparse/kernels.h \
   src/sparse/kernels_entries.c \
   src/sparse/kernels_avx2.c \
   src/sparse/kernels_avx512.c \

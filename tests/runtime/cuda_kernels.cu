@@ -48,20 +48,20 @@ ts_err ts_test_spin(void *arg, ts_lane *lane) {
   const ts_spin_args *a = (const ts_spin_args *)arg;
   const cudaStream_t stream = ts_cuda_stream(lane);
   ts_err err = TS_OK;
-  TS_TRY(TS_CUDA_LAUNCH(spin, 1, 1, 0, stream, (uint64_t)(a->seconds * 1e9)));
-  TS_TRY(TS_CUDA_LAUNCH(step, ts_grid(a->n, 256, 64), 256, 0, stream, a->value,
-                        a->n));
+  TS_TRY(TS_CUDA_LAUNCH(spin, {1, 1, 0, stream}, (uint64_t)(a->seconds * 1e9)));
+  TS_TRY(TS_CUDA_LAUNCH(step, {ts_grid(a->n, 256, 64), 256, 0, stream},
+                        a->value, a->n));
 done:
   return err;
 }
 
 ts_err ts_test_bad_write(void *, ts_lane *lane) {
-  return TS_CUDA_LAUNCH(bad_write, 1, 32, 0, ts_cuda_stream(lane),
+  return TS_CUDA_LAUNCH(bad_write, {1, 32, 0, ts_cuda_stream(lane)},
                         (int *)(uintptr_t)64);
 }
 
 ts_err ts_test_bad_launch(void *, ts_lane *lane) {
-  return TS_CUDA_LAUNCH(spin, 1, 100000, 0, ts_cuda_stream(lane), 1);
+  return TS_CUDA_LAUNCH(spin, {1, 100000, 0, ts_cuda_stream(lane)}, 1);
 }
 
 ts_err ts_test_scratch(void *arg, ts_lane *) {
@@ -84,9 +84,8 @@ done:
 
 ts_err ts_test_launch(void *arg, ts_lane *) {
   const ts_piece_args *a = (const ts_piece_args *)arg;
-  return TS_CUDA_LAUNCH(a->times ? times : add, a->blocks, 32, 0,
-                        ts_cuda_stream_now(), (unsigned char *)a->p, a->n,
-                        a->v);
+  return TS_CUDA_LAUNCH(a->times ? times : add, {a->blocks, 32},
+                        (unsigned char *)a->p, a->n, a->v);
 }
 
 /* The first half is set, then copied to the second. */

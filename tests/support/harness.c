@@ -68,7 +68,7 @@ ts_err ts_test_device(ts_device **d, bool serial, int n_threads) {
 
 ts_err ts_test_kernels(ts_kernels *k) {
   if (is_fake()) return ts_fake_kernels(k, NULL);
-  return ts_kernels_fill_sparse(k, ts_test_backend(), NULL);
+  return ts_kernels_fill(k, ts_test_backend(), NULL);
 }
 
 void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes) {

@@ -39,7 +39,7 @@ static void start_trainer(run *r, bool host) {
   t->config = c;
   if (host) {
     ck_assert_ok(ts_device_create(&t->device, "host", &d));
-    ck_assert_ok(ts_kernels_fill_sparse(&t->kernels, "host", NULL));
+    ck_assert_ok(ts_kernels_fill(&t->kernels, "host", NULL));
   } else {
     ck_assert_ok(ts_test_device(&t->device, false, 1));
     ck_assert_ok(ts_test_kernels(&t->kernels));

@@ -307,10 +307,9 @@ static inline cudaError_t ts_emulated_launch(void (*kernel)(P...), dim3 grid,
                           at, 0, stream);
 }
 
-#define TS_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)         \
+#define TS_CUDA_LAUNCH(kernel, ...)                                            \
   ts_cuda_launch(ts_cuda_site{__FILE__, __LINE__, #kernel},                    \
-                 ts_emulated_known(kernel), (grid), (block), (shared_bytes),   \
-                 (stream), __VA_ARGS__)
+                 ts_emulated_known(kernel), __VA_ARGS__)
 
 template <class... P>
 static inline cudaError_t cudaFuncSetAttribute(void (*kernel)(P...),

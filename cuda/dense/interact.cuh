@@ -1,17 +1,17 @@
-/* interact_rows.cuh - what the kernels of the dot interaction share: who has
+/* interact.cuh - what the kernels of the dot interaction share: who has
  * which samples, and the samples' vectors on their way to shared memory.
  *
  * A block has a few samples at a time, so that it has work for all threads.
  * It reads their vectors once, and writes gradients only when all of them are
  * there: gradients may lie over embeddings.  What does not fit into shared
  * memory goes by chunks of columns. */
-#ifndef TS_CUDA_INTERACT_ROWS_CUH
-#define TS_CUDA_INTERACT_ROWS_CUH
+#ifndef TS_CUDA_INTERACT_CUH
+#define TS_CUDA_INTERACT_CUH
 
 #include "cuda/dense/half.cuh"
-#include "runtime/kernels.h"
+#include "cuda/runtime/cuda_impl.h"
 
-#ifdef __CUDACC__
+#ifndef TS_SHARED_DYNAMIC
 #define TS_SHARED_DYNAMIC(type, name)                                          \
   extern __shared__ __align__(16) type name[]
 #endif
@@ -201,6 +201,57 @@ ts_interact_flush(const ts_interact_params &p, const ts_interact_block &k) {
     for (int64_t c = threadIdx.x; c < n; c += TS_INTERACT_THREADS)
       to[c] = from[c];
   }
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
+enum {
+  TS_INTERACT_SIDE = 4,  /* f32: of a tile of pairs */
+  TS_INTERACT_GRADS = 8, /* f32: gradients of a thread */
+  TS_HALF_SIDE = 16      /* bf16: of a product of a warp */
+};
+
+/* f32: tiles on a side; the row pitch of the matrix of gradients, which is
+ * symmetric, 0 on the diagonal and where there is no vector. */
+TS_CUDA_BOTH static inline int32_t ts_interact_side(int32_t n) {
+  return (n + TS_INTERACT_SIDE - 1) / TS_INTERACT_SIDE;
+}
+TS_CUDA_BOTH static inline int32_t ts_interact_matrix(int32_t n) {
+  return (int32_t)ts_round_up(n, TS_INTERACT_GRADS);
+}
+
+/* bf16: vectors, or columns, of whole products.  Pitches keep what a warp reads
+ * at once in banks of its own. */
+TS_CUDA_BOTH static inline int32_t ts_half_padded(int32_t n) {
+  return (int32_t)ts_round_up(n, TS_HALF_SIDE);
+}
+TS_CUDA_BOTH static inline int32_t ts_half_pitch(int32_t n) {
+  return ts_half_padded(n) + 8;
+}
+
+/* ---- launches ------------------------------------------------------------ */
+
+/* Kernels of f32 (interact_f32.cu), of bf16 (interact_half.cu).  WIDE: all
+ * vectors are whole vectors of 16 bytes. */
+ts_err ts_interact_launch_f32(const ts_interact_params &p, bool back, bool wide,
+                              const ts_cuda_shape &);
+ts_err ts_interact_launch_half(const ts_interact_params &p, bool back,
+                               bool wide, const ts_cuda_shape &);
+
+/* Blocks that ask for more than 48 KiB of shared memory have to say so. */
+template <class K>
+static ts_err ts_interact_launch(K *kernel, const ts_interact_params &p,
+                                 const ts_cuda_shape &shape) {
+  ts_err err = TS_OK;
+  if (shape.shared_bytes > 48 << 10) {
+    const cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    /* Always the same: less would be too little for a recorded launch. */
+    TS_TRY(TS_CUDA(cudaFuncSetAttribute(kernel, most,
+                                        ts_cuda_gpu_now()->shared_bytes_max)));
+  }
+  TS_TRY(TS_CUDA_LAUNCH(kernel, shape, p));
+done:
+  return err;
 }
 
 #endif

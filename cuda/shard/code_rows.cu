@@ -1,15 +1,16 @@
-/* code_rows.cuh - rows of floats in fewer bytes, and back: the codecs of
+/* code_rows.cu - rows of floats in fewer bytes, and back: the codecs of
  * src/shard/codec.c, with its bits (NaN is NaN, whichever; in the scale of a
- * row of int8 only).  Lanes and rows as in cuda/shard/view_rows.cuh.
+ * row of int8 only).
  *
  * A row of int8 has its scale from a first look at all of it; the second look
  * finds it in a cache.  Its lanes ask each other for the largest element, so
  * warps go through rows together. */
-#ifndef TS_CUDA_CODE_ROWS_CUH
-#define TS_CUDA_CODE_ROWS_CUH
+#include <cuda_fp16.h>
 
 #include "cuda/dense/codes.cuh"
-#include "cuda/shard/view_rows.cuh"
+#include "cuda/shard/view.cuh"
+
+static_assert(sizeof(ts_code_args) <= 4096, "too many pieces");
 
 /* Whole vectors on both sides, in every part. */
 TS_CUDA_BOTH static inline bool ts_code_fits(const ts_code_args *a,
@@ -118,9 +119,8 @@ static __device__ __forceinline__ float4 ts_int8_plain(const float *row,
                      at + 3 < n_cols ? __ldg(row + at + 3) : 0);
 }
 
-static __device__ __forceinline__ void ts_int8_store(float *row, int32_t n_cols,
-                                                     int32_t c, bool fits,
-                                                     float4 x) {
+static __device__ __forceinline__ void
+ts_int8_store(float *row, int32_t n_cols, int32_t c, bool fits, float4 x) {
   if (fits) {
     ((float4 *)row)[c] = x;
     return;
@@ -146,8 +146,7 @@ static __device__ __forceinline__ float ts_int8_scale(uint32_t top) {
   const uint32_t infinite = 0x7f800000u;
   const float scale = __fdiv_rn(__uint_as_float(top), 127.0f);
   if (scale < 0x1p-126f) return 0;
-  return top < infinite &&
-                 __float_as_uint(__fmul_rn(scale, 127.0f)) == infinite
+  return top < infinite && __float_as_uint(__fmul_rn(scale, 127.0f)) == infinite
              ? __uint_as_float(__float_as_uint(scale) - 1)
              : scale;
 }
@@ -174,7 +173,8 @@ static __device__ void ts_encode_int8(const ts_code_piece &p) {
     for (int by = 1; by < t.lanes; by *= 2)
       top = max(top, __shfl_xor_sync(0xffffffffu, top, by));
     const float scale = ts_int8_scale(top);
-    const float by = scale > 0 && top < 0x7f800000u ? __fdiv_rn(1.0f, scale) : 0;
+    const float by =
+        scale > 0 && top < 0x7f800000u ? __fdiv_rn(1.0f, scale) : 0;
     uint32_t *to = (uint32_t *)(p.wire + row * (4 + 4 * (int64_t)words));
     if (row >= p.n) continue; /* to the next shuffles, like all others */
     if (t.lane == 0) to[0] = __float_as_uint(scale);
@@ -246,4 +246,35 @@ static __global__ void __launch_bounds__(TS_VIEW_THREADS)
     ts_decode_int8(a, p);
 }
 
-#endif
+/* ---- launches ------------------------------------------------------------ */
+
+static int64_t blocks_of(const ts_code_args *a, const ts_code_piece *p) {
+  if (a->codec == TS_CODEC_INT8)
+    return ts_view_blocks(p->n, ts_int8_words(p->n_cols),
+                          a->encode ? 1 : TS_VIEW_ROWS);
+  return ts_view_blocks(p->n, ts_code_fits(a, p) ? p->n_cols / 4 : p->n_cols,
+                        TS_VIEW_ROWS);
+}
+
+template <bool ENCODE>
+static ts_err launch(const ts_code_args *a, const ts_cuda_shape &shape) {
+  switch (a->codec) {
+  case TS_CODEC_BF16:
+    return TS_CUDA_LAUNCH((ts_code_16_kernel<ts_code_bf16, ENCODE>), shape, *a);
+  case TS_CODEC_F16:
+    return TS_CUDA_LAUNCH((ts_code_16_kernel<ts_code_f16, ENCODE>), shape, *a);
+  case TS_CODEC_INT8:
+    return TS_CUDA_LAUNCH((ts_code_int8_kernel<ENCODE>), shape, *a);
+  default:
+    return ts_fail(TS_ERR_INTERNAL, "rows of f32 are not coded");
+  }
+}
+
+ts_err ts_cuda_code_rows(const ts_code_args *a) {
+  int64_t n = 0;
+  for (int32_t k = 0; k < a->n_pieces; k++)
+    ts_view_widen(&n, blocks_of(a, &a->piece[k]));
+  if (n == 0) return TS_OK;
+  const ts_cuda_shape shape = {ts_view_grid(n, a->n_pieces), TS_VIEW_THREADS};
+  return a->encode ? launch<true>(a, shape) : launch<false>(a, shape);
+}

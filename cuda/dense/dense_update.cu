@@ -1,11 +1,10 @@
-/* dense_update_kernels.cuh - the dense optimizers' formulas, those of
- * src/dense/update_body.h operation by operation, so that the bits are the
- * host's; one launch for all pieces of a bucket. */
-#ifndef TS_CUDA_DENSE_UPDATE_KERNELS_CUH
-#define TS_CUDA_DENSE_UPDATE_KERNELS_CUH
+/* dense_update.cu - the dense optimizers: formulas of src/dense/update_body.h
+ * operation by operation, so that the bits are the host's; one launch for all
+ * pieces of a bucket. */
+#include <string.h>
 
+#include "cuda/dense/flat.cuh"
 #include "cuda/sparse/exact.cuh"
-#include "cuda/dense/flat_kernels.cuh"
 
 typedef enum {
   TS_UPDATE_SGD, /* without momentum */
@@ -47,9 +46,8 @@ struct ts_rule {
   __device__ explicit ts_rule(const ts_update_piece &p)
       : lr{p.numbers.lr}, scale(ts_update_scale(p)), l2{p.numbers.l2},
         keep{p.numbers.keep}, eps{p.numbers.eps}, momentum{p.numbers.momentum},
-        b1{p.numbers.b1}, b2{p.numbers.b2}, a1{p.numbers.a1},
-        a2{p.numbers.a2}, c1{p.numbers.c1}, c2{p.numbers.c2},
-        decay{p.numbers.decay}, rate{0} {
+        b1{p.numbers.b1}, b2{p.numbers.b2}, a1{p.numbers.a1}, a2{p.numbers.a2},
+        c1{p.numbers.c1}, c2{p.numbers.c2}, decay{p.numbers.decay}, rate{0} {
   }
   __device__ ts_real gradient(ts_real g, ts_real w) const {
     return scale * g + l2 * w;
@@ -176,8 +174,8 @@ ts_update_chunk(const Rule &rule, float *__restrict__ w,
 }
 
 template <class Rule>
-static __device__ __forceinline__ void
-ts_update_block(const ts_update_piece &p, int64_t begin) {
+static __device__ __forceinline__ void ts_update_block(const ts_update_piece &p,
+                                                       int64_t begin) {
   const Rule rule(p);
   const int64_t left = p.n - begin;
   const int n = left < TS_FLAT_CHUNK ? (int)left : TS_FLAT_CHUNK;
@@ -238,4 +236,94 @@ static __global__ void __launch_bounds__(TS_SUM_THREADS)
   sums[2 * at.block + 1] = xx;
 }
 
-#endif
+/* ---- launches ------------------------------------------------------------ */
+
+static ts_update_kind kind_of(const ts_dense_update_args *a) {
+  static const struct {
+    const char *name;
+    ts_update_kind kind;
+  } kinds[] = {{"adagrad", TS_UPDATE_ADAGRAD},
+               {"adam", TS_UPDATE_ADAM},
+               {"adamw", TS_UPDATE_ADAM},
+               {"lamb", TS_UPDATE_LAMB},
+               {"lars", TS_UPDATE_LARS}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (!strcmp(a->optim->kind, kinds[i].name)) return kinds[i].kind;
+  return a->state[0] ? TS_UPDATE_MOMENTUM : TS_UPDATE_SGD;
+}
+
+static ts_update_piece piece_of(const ts_dense_update_args *a) {
+  ts_update_piece p;
+  p.w = a->w;
+  for (int k = 0; k < TS_PARAM_STATES_MAX; k++) p.state[k] = a->state[k];
+  p.grad = a->grad;
+  p.scale = a->grad_factor_at;
+  p.stats = a->stats;
+  p.n = a->n;
+  p.numbers = ts_update_numbers_of(a);
+  p.kind = kind_of(a);
+  return p;
+}
+
+/* stats[0], stats[1] += those of P. */
+static ts_err stats_of(const ts_update_piece &p, double *stats) {
+  ts_err err = TS_OK;
+  double *sums = NULL;
+  const int64_t n_blocks = p.n > 0 ? ts_ceil_div(p.n, TS_SUM_BLOCK) : 0;
+  const size_t bytes = 2 * (size_t)n_blocks * sizeof(double);
+  if (!bytes) return TS_OK;
+  TS_TRY(ts_cuda_take(&sums, bytes, TS_TAG_DENSE_STATE));
+  TS_TRY(
+      TS_CUDA_LAUNCH(ts_dense_stats_kernel, ts_sum_shape(n_blocks), p, sums));
+  TS_TRY(ts_sums_add<2>(stats, sums, n_blocks));
+done:
+  ts_cuda_give(sums, bytes, TS_TAG_DENSE_STATE);
+  return err;
+}
+
+ts_err ts_cuda_dense_stats(const ts_dense_update_args *a, double *stats) {
+  return stats_of(piece_of(a), stats);
+}
+
+/* Pieces that are whole parameters get their sums in OWN, two for each. */
+static ts_err own_stats(ts_update_params *p, double *own) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_cuda_set(own, 0, 2 * TS_DENSE_PIECES * sizeof(double)));
+  for (int32_t i = 0; i < p->n_pieces; i++) {
+    ts_update_piece &piece = p->piece[i];
+    if (piece.stats || piece.kind < TS_UPDATE_LAMB) continue;
+    piece.stats = own + 2 * i;
+    TS_TRY(stats_of(piece, own + 2 * i));
+  }
+done:
+  return err;
+}
+
+ts_err ts_cuda_dense_update(const ts_dense_update_args *a, int32_t n) {
+  ts_err err = TS_OK;
+  const size_t bytes = 2 * TS_DENSE_PIECES * sizeof(double);
+  double *own = NULL;
+  bool need = false;
+  int64_t blocks = 0;
+  ts_update_params p = {};
+  p.n_pieces = 0;
+  for (int32_t i = 0; i < n && n <= TS_DENSE_PIECES; i++) {
+    if (a[i].n <= 0) continue;
+    p.first[p.n_pieces] = (uint32_t)blocks;
+    p.piece[p.n_pieces] = piece_of(&a[i]);
+    need |= p.piece[p.n_pieces].kind >= TS_UPDATE_LAMB && !a[i].stats;
+    p.n_pieces++;
+    blocks += ts_ceil_div(a[i].n, TS_FLAT_CHUNK);
+  }
+  if (n > TS_DENSE_PIECES || blocks > TS_GRID_X_MAX)
+    TS_THROW(TS_ERR_INTERNAL, "an update of %d pieces, %lld blocks", (int)n,
+             (long long)blocks);
+  if (!blocks) goto done;
+  if (need) TS_TRY(ts_cuda_take(&own, bytes, TS_TAG_DENSE_STATE));
+  if (need) TS_TRY(own_stats(&p, own));
+  TS_TRY(TS_CUDA_LAUNCH(ts_dense_update_kernel,
+                        {(unsigned)blocks, TS_FLAT_THREADS}, p));
+done:
+  ts_cuda_give(own, bytes, TS_TAG_DENSE_STATE);
+  return err;
+}

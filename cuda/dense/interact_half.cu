@@ -1,25 +1,13 @@
-/* interact_half.cuh - DLRM's dot interaction with products of bf16 that are
+/* interact_half.cu - DLRM's dot interaction with products of bf16 that are
  * added in f32, by warps (cuda/dense/half.cuh).
  *
  * Forward a sample's vectors are rows of bf16 in shared memory, and a warp has
  * 16 x 16 pairs.  Backward two vectors lie there in turns, as sums run over
  * vectors: a warp has 32 columns of 16 gradients.  Sums have one order, but not
  * the host's: where the GPU multiplies, its adders round as they do. */
-#ifndef TS_CUDA_INTERACT_HALF_CUH
-#define TS_CUDA_INTERACT_HALF_CUH
+#include "cuda/dense/interact.cuh"
 
-#include "cuda/dense/interact_rows.cuh"
-
-enum { TS_HALF_SIDE = 16, TS_HALF_COLS = 32 };
-
-/* Vectors, or columns, of whole products. */
-TS_CUDA_BOTH static inline int32_t ts_half_padded(int32_t n) {
-  return (int32_t)ts_round_up(n, TS_HALF_SIDE);
-}
-/* Pitches keep what a warp reads at once in banks of its own. */
-TS_CUDA_BOTH static inline int32_t ts_half_pitch(int32_t n) {
-  return ts_half_padded(n) + 8;
-}
+enum { TS_HALF_COLS = 32 };
 
 /* ---- forward ------------------------------------------------------------- */
 
@@ -280,4 +268,19 @@ __global__ void __launch_bounds__(TS_INTERACT_THREADS)
   }
 }
 
-#endif
+/* ---- launches ------------------------------------------------------------ */
+
+template <bool WIDE>
+static ts_err launch(const ts_interact_params &p, bool back,
+                     const ts_cuda_shape &shape) {
+  if (!back) return ts_interact_launch(ts_interact_half_kernel<WIDE>, p, shape);
+  return p.more ? ts_interact_launch(ts_interact_half_grad_kernel<WIDE, true>,
+                                     p, shape)
+                : ts_interact_launch(ts_interact_half_grad_kernel<WIDE, false>,
+                                     p, shape);
+}
+
+ts_err ts_interact_launch_half(const ts_interact_params &p, bool back,
+                               bool wide, const ts_cuda_shape &shape) {
+  return wide ? launch<true>(p, back, shape) : launch<false>(p, back, shape);
+}

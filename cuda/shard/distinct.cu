@@ -1,13 +1,10 @@
-/* distinct_kernels.cuh - distinct bags, numbered by their first occurrence.
+/* distinct.cu - distinct bags, numbered by their first occurrence.
  *
  * A hash table whose slots only ever hold bags of equal content: who finds its
  * own content leaves the lower number there.  So in the end each slot names
  * the first of its bags, however threads took turns; where slots lie is seen
  * by nobody. */
-#ifndef TS_CUDA_DISTINCT_KERNELS_CUH
-#define TS_CUDA_DISTINCT_KERNELS_CUH
-
-#include "cuda/shard/pack_kernels.cuh"
+#include "cuda/shard/pack.cuh"
 
 /* Features and scratch, on the device. */
 struct ts_distinct_work {
@@ -214,4 +211,80 @@ static __global__ void ts_member_starts_kernel(ts_distinct_work w,
   });
 }
 
-#endif
+/* ---- launches ------------------------------------------------------------ */
+
+static int bits_of(uint64_t most) {
+  int n = 0;
+  for (; most; most >>= 1) n++;
+  return n;
+}
+
+static ts_err sort(const ts_distinct_work &w, uint32_t *values, int64_t n,
+                   int n_bits) {
+  ts_sort_args s = {};
+  s.keys = w.keys;
+  s.keys_scratch = w.keys_scratch;
+  s.values = values;
+  s.values_scratch = w.values_scratch;
+  s.n = n;
+  s.n_bits = n_bits;
+  return ts_cuda_sort(&s);
+}
+
+/* Ids of a sequence by their parts; members. */
+static ts_err order(const ts_distinct_work &w, const ts_distinct &d) {
+  ts_err err = TS_OK;
+  const ts_cuda_shape shape = ts_pack_items((int64_t)d.n_out + 1, 1);
+  if (d.n_parts) {
+    TS_TRY(TS_CUDA_LAUNCH(ts_distinct_part_keys_kernel, shape, w, d));
+    TS_TRY(sort(w, w.values, d.n_out, bits_of((uint64_t)d.n_parts)));
+    TS_TRY(TS_CUDA_LAUNCH(ts_distinct_parts_kernel, shape, w, d));
+    TS_TRY(TS_CUDA_LAUNCH(ts_distinct_moved_kernel, shape, d));
+  }
+  if (d.member_start) {
+    TS_TRY(TS_CUDA_LAUNCH(ts_member_keys_kernel, shape, w, d));
+    TS_TRY(sort(w, (uint32_t *)(void *)d.member, d.n_out,
+                bits_of((uint64_t)d.n_out)));
+    TS_TRY(TS_CUDA_LAUNCH(ts_member_starts_kernel, shape, w, d));
+  }
+done:
+  return err;
+}
+
+static ts_err launch(const ts_distinct_args *a, const ts_distinct_work &w,
+                     int64_t most) {
+  ts_err err = TS_OK;
+  const ts_cuda_shape shape = ts_pack_items(most, w.n_features);
+  for (int32_t f = 0; f < a->n_features; f++)
+    TS_TRY(ts_cuda_set(a->features[f].slot, 0,
+                       (size_t)(a->features[f].mask + 1) * 4));
+  TS_TRY(TS_CUDA_LAUNCH(ts_distinct_insert_kernel, shape, w));
+  TS_TRY(
+      TS_CUDA_LAUNCH(ts_distinct_number_kernel, ts_pack_rows(w.n_features), w));
+  TS_TRY(TS_CUDA_LAUNCH(ts_distinct_fill_kernel, shape, w));
+  for (int32_t f = 0; f < a->n_features; f++) TS_TRY(order(w, a->features[f]));
+done:
+  return err;
+}
+
+ts_err ts_cuda_bags_distinct(const ts_distinct_args *a) {
+  return ts_pack_with([&](ts_cuda_pieces *all) {
+    ts_err err = TS_OK;
+    ts_distinct_work w;
+    int64_t most = 0, total = 0;
+    for (int32_t f = 0; f < a->n_features; f++) {
+      total += a->features[f].n_out;
+      if (a->features[f].n_out > most) most = a->features[f].n_out;
+    }
+    TS_TRY(ts_pack_bring(all, &w.features, a->features, a->n_features));
+    w.n_features = a->n_features;
+    all->cut(&w.first, total);
+    all->cut(&w.keys, most);
+    all->cut(&w.keys_scratch, most);
+    all->cut(&w.values, most);
+    all->cut(&w.values_scratch, most);
+    if (all->block) err = launch(a, w, most);
+  done:
+    return err;
+  });
+}

@@ -1,4 +1,4 @@
-/* interact_kernels.cuh - DLRM's dot interaction in f32, with the bits of the
+/* interact_f32.cu - DLRM's dot interaction in f32, with the bits of the
  * host's plain C (isa "ref"): a product of two vectors is four sums, column
  * modulo 4, which a vector of 16 bytes has side by side; a gradient is a sum
  * over vectors in their order.  No operation is fused.
@@ -7,12 +7,7 @@
  * J + T .., where T is a quarter of n; so lanes that are beside each other read
  * rows beside each other, in banks of their own.  Backward a thread has four
  * columns of 8 gradients. */
-#ifndef TS_CUDA_INTERACT_KERNELS_CUH
-#define TS_CUDA_INTERACT_KERNELS_CUH
-
-#include "cuda/dense/interact_rows.cuh"
-
-enum { TS_INTERACT_SIDE = 4, TS_INTERACT_GRADS = 8 };
+#include "cuda/dense/interact.cuh"
 
 static __device__ __forceinline__ float4 ts_add_product(float4 s, float4 x,
                                                         float4 y) {
@@ -47,10 +42,6 @@ ts_interact_fill(const ts_interact_params &p, const ts_interact_block &k,
 struct ts_interact_tile {
   int32_t s, i, j; /* sample; the first vectors */
 };
-
-TS_CUDA_BOTH static inline int32_t ts_interact_side(int32_t n) {
-  return (n + TS_INTERACT_SIDE - 1) / TS_INTERACT_SIDE;
-}
 
 /* Tile number ITEM, SIDE * (SIDE + 1) / 2 of them in a sample: i <= j. */
 static __device__ __forceinline__ ts_interact_tile
@@ -140,12 +131,6 @@ __global__ void __launch_bounds__(TS_INTERACT_THREADS)
 }
 
 /* ---- backward ------------------------------------------------------------ */
-
-/* Row pitch of the matrix of gradients: symmetric, 0 on the diagonal and
- * where there is no vector. */
-TS_CUDA_BOTH static inline int32_t ts_interact_matrix(int32_t n) {
-  return (int32_t)ts_round_up(n, TS_INTERACT_GRADS);
-}
 
 static __device__ __forceinline__ float
 ts_grad_of(const float *pairs, int32_t n, int32_t i, int32_t j) {
@@ -263,4 +248,19 @@ __global__ void __launch_bounds__(TS_INTERACT_THREADS)
   }
 }
 
-#endif
+/* ---- launches ------------------------------------------------------------ */
+
+template <bool WIDE>
+static ts_err launch(const ts_interact_params &p, bool back,
+                     const ts_cuda_shape &shape) {
+  if (!back) return ts_interact_launch(ts_interact_kernel<WIDE>, p, shape);
+  return p.more
+             ? ts_interact_launch(ts_interact_grad_kernel<WIDE, true>, p, shape)
+             : ts_interact_launch(ts_interact_grad_kernel<WIDE, false>, p,
+                                  shape);
+}
+
+ts_err ts_interact_launch_f32(const ts_interact_params &p, bool back, bool wide,
+                              const ts_cuda_shape &shape) {
+  return wide ? launch<true>(p, back, shape) : launch<false>(p, back, shape);
+}

@@ -1,89 +1,10 @@
-/* view_rows.cuh - rows between views and what arrived: gathered, added by
- * lists of members, scaled (shard/view_kernels.h).
- *
- * A row of a block's grid is a piece.  As many lanes as a row has vectors, at
- * most 32, have rows of their own: what a warp reads and writes lies side by
- * side, and nobody divides.  Each has four rows (or eight members) under way
- * before it waits; loads past the end are of the last one again. */
-#ifndef TS_CUDA_VIEW_ROWS_CUH
-#define TS_CUDA_VIEW_ROWS_CUH
+/* view_rows.cu - rows between views and what arrived: gathered, added by lists
+ * of members, scaled (shard/view_kernels.h). */
+#include "cuda/shard/view.cuh"
 
-#include "cuda/runtime/grid.h"
-#include "shard/view_kernels.h"
-
-enum { TS_VIEW_THREADS = 256, TS_VIEW_ROWS = 4, TS_VIEW_MEMBERS = 8 };
-
-/* ---- vectors ------------------------------------------------------------- */
-
-/* V floats: 4 or 1. */
-template <int V> struct ts_view_vector;
-template <> struct ts_view_vector<1> {
-  typedef float type;
-};
-template <> struct ts_view_vector<4> {
-  typedef float4 type;
-};
-
-static __device__ __forceinline__ float ts_view_sum(float a, float b) {
-  return __fadd_rn(a, b);
-}
-static __device__ __forceinline__ float4 ts_view_sum(float4 a, float4 b) {
-  return make_float4(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y),
-                     __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w));
-}
-/* A choice, not a branch, which loads would wait behind. */
-static __device__ __forceinline__ float ts_view_sum_if(bool there, float a,
-                                                       float b) {
-  const float sum = __fadd_rn(a, b);
-  return there ? sum : a;
-}
-static __device__ __forceinline__ float4 ts_view_sum_if(bool there, float4 a,
-                                                        float4 b) {
-  return make_float4(
-      ts_view_sum_if(there, a.x, b.x), ts_view_sum_if(there, a.y, b.y),
-      ts_view_sum_if(there, a.z, b.z), ts_view_sum_if(there, a.w, b.w));
-}
-static __device__ __forceinline__ float ts_view_product(float a, float by) {
-  return __fmul_rn(a, by);
-}
-static __device__ __forceinline__ float4 ts_view_product(float4 a, float by) {
-  return make_float4(__fmul_rn(a.x, by), __fmul_rn(a.y, by), __fmul_rn(a.z, by),
-                     __fmul_rn(a.w, by));
-}
-static __device__ __forceinline__ void ts_view_clear(float *x) {
-  *x = 0;
-}
-static __device__ __forceinline__ void ts_view_clear(float4 *x) {
-  *x = make_float4(0, 0, 0, 0);
-}
-
-/* Whether rows at P, STEP apart, are rows of whole vectors. */
-TS_CUDA_BOTH static inline bool ts_view_fits(const float *p, int64_t step,
-                                             int32_t n_cols) {
-  return (uintptr_t)p % 16 == 0 && step % 4 == 0 && n_cols % 4 == 0;
-}
-
-/* ---- who does what ------------------------------------------------------- */
-
-/* Lanes for rows of N vectors: 1 << this. */
-TS_CUDA_BOTH static inline int ts_view_shift(int64_t n) {
-  int shift = 0;
-  while (shift < 5 && INT64_C(1) << shift < n) shift++;
-  return shift;
-}
-
-/* The part of the running thread: rows from `row` on, `step` apart, and of
- * them the vectors from `lane` on, `lanes` apart. */
-struct ts_view_part {
-  int lane, lanes;
-  int64_t row, step;
-};
-static __device__ __forceinline__ ts_view_part ts_view_part_of(int64_t n) {
-  const int shift = ts_view_shift(n);
-  const int64_t rows = TS_VIEW_THREADS >> shift;
-  return {(int)(threadIdx.x & ((1u << shift) - 1)), 1 << shift,
-          blockIdx.x * rows + (threadIdx.x >> shift), gridDim.x * rows};
-}
+/* Parameters of a launch. */
+static_assert(sizeof(ts_row_args) <= 4096, "too many pieces");
+static_assert(sizeof(ts_scale_args) <= 4096, "too many pieces");
 
 /* ---- copies -------------------------------------------------------------- */
 
@@ -128,12 +49,27 @@ static __global__ void __launch_bounds__(TS_VIEW_THREADS)
     ts_copy_piece<1>(p);
 }
 
+static int64_t vectors_of(const ts_row_piece *p) {
+  return ts_row_piece_fits(p) ? p->n_cols / 4 : p->n_cols;
+}
+
+ts_err ts_cuda_copy_rows(const ts_row_args *a) {
+  int64_t n = 0;
+  for (int32_t k = 0; k < a->n_pieces; k++)
+    ts_view_widen(&n, ts_view_blocks(a->piece[k].n, vectors_of(&a->piece[k]),
+                                     TS_VIEW_ROWS));
+  if (n == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_copy_rows_kernel,
+                        {ts_view_grid(n, a->n_pieces), TS_VIEW_THREADS}, *a);
+}
+
 /* ---- sums ---------------------------------------------------------------- */
 
 /* One vector of row J's sum: members in their order. */
 template <class Vector>
-static __device__ __forceinline__ Vector
-ts_member_sum(const ts_row_piece &p, int32_t from, int32_t to, int32_t c) {
+static __device__ __forceinline__ Vector ts_member_sum(const ts_row_piece &p,
+                                                       int32_t from, int32_t to,
+                                                       int32_t c) {
   Vector sum;
   ts_view_clear(&sum);
   for (int32_t k = from; k < to; k += TS_VIEW_MEMBERS) {
@@ -144,8 +80,8 @@ ts_member_sum(const ts_row_piece &p, int32_t from, int32_t to, int32_t c) {
       row[u] = __ldg(p.member + min(k + u, to - 1));
 #pragma unroll
     for (int u = 0; u < TS_VIEW_MEMBERS; u++)
-      x[u] = __ldg((const Vector *)(p.from + (int64_t)row[u] * p.from_step) +
-                   c);
+      x[u] =
+          __ldg((const Vector *)(p.from + (int64_t)row[u] * p.from_step) + c);
 #pragma unroll
     for (int u = 0; u < TS_VIEW_MEMBERS; u++)
       sum = ts_view_sum_if(k + u < to, sum, x[u]);
@@ -172,6 +108,16 @@ static __global__ void __launch_bounds__(TS_VIEW_THREADS)
     ts_sum_piece<4>(p);
   else
     ts_sum_piece<1>(p);
+}
+
+ts_err ts_cuda_sum_rows(const ts_row_args *a) {
+  int64_t n = 0;
+  for (int32_t k = 0; k < a->n_pieces; k++)
+    ts_view_widen(
+        &n, ts_view_blocks(a->piece[k].count, vectors_of(&a->piece[k]), 1));
+  if (n == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_sum_rows_kernel,
+                        {ts_view_grid(n, a->n_pieces), TS_VIEW_THREADS}, *a);
 }
 
 /* ---- scales -------------------------------------------------------------- */
@@ -209,4 +155,15 @@ static __global__ void __launch_bounds__(TS_VIEW_THREADS)
     ts_scale_piece_by<1>(p);
 }
 
-#endif
+ts_err ts_cuda_scale_rows(const ts_scale_args *a) {
+  int64_t n = 0;
+  for (int32_t k = 0; k < a->n_pieces; k++) {
+    const ts_scale_piece *p = &a->piece[k];
+    const bool fits = ts_view_fits(p->x, p->step, p->n_cols);
+    ts_view_widen(&n, ts_view_blocks(p->n, fits ? p->n_cols / 4 : p->n_cols,
+                                     TS_VIEW_ROWS));
+  }
+  if (n == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_scale_rows_kernel,
+                        {ts_view_grid(n, a->n_pieces), TS_VIEW_THREADS}, *a);
+}

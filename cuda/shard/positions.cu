@@ -1,5 +1,5 @@
-/* positions.cuh - weights by position, and their gradients' sums, which have
- * the host's order: a sum's additions go from bag to bag, one after the other
+/* positions.cu - weights by position, and their gradients' sums, which have the
+ * host's order: a sum's additions go from bag to bag, one after the other
  * (shard/view_kernels.h).
  *
  * A column of the grid is a sum.  Each of its blocks but the last has 32
@@ -9,11 +9,11 @@
  * next table.  The last block has the last place, which may have many ids of
  * a bag: threads pick them out of 2048 ids at a time and keep their order,
  * and one adds them. */
-#ifndef TS_CUDA_POSITIONS_CUH
-#define TS_CUDA_POSITIONS_CUH
+#include "cuda/runtime/cuda_impl.h"
 
-#include "cuda/runtime/grid.h"
+extern "C" {
 #include "shard/view_kernels.h"
+}
 
 enum {
   TS_POSITION_THREADS = 512,
@@ -193,7 +193,9 @@ static __global__ void __launch_bounds__(TS_POSITION_THREADS)
   if (mine) head.sum[place] = sum;
 }
 
-/* ---- the host's side of them --------------------------------------------- */
+static_assert(sizeof(ts_position_sums) <= 4096, "too many slots");
+
+/* ---- narrow -------------------------------------------------------------- */
 
 static __global__ void __launch_bounds__(TS_POSITION_THREADS)
     ts_narrow_kernel(float *dst, const double *src, int64_t n) {
@@ -203,4 +205,42 @@ static __global__ void __launch_bounds__(TS_POSITION_THREADS)
     dst[i] = (float)src[i];
 }
 
-#endif
+/* ---- launches ------------------------------------------------------------ */
+
+static int64_t most() {
+  return 64 * (int64_t)ts_cuda_gpu_now()->n_sms;
+}
+
+ts_err ts_cuda_weigh_positions(const ts_position_args *a) {
+  if (a->n_slots == 0 || a->most_ids == 0) return TS_OK;
+  const int64_t n = ts_ceil_div(a->most_ids, 4 * TS_POSITION_THREADS);
+  const dim3 grid(ts_grid(n, 1, most()), (unsigned)a->n_slots);
+  return TS_CUDA_LAUNCH(ts_weigh_positions_kernel, {grid, TS_POSITION_THREADS},
+                        *a);
+}
+
+ts_err ts_cuda_sum_positions(const ts_position_args *a) {
+  ts_position_sums p;
+  int32_t most = 0;
+  if (a->n_slots == 0 || a->most_ids == 0) return TS_OK;
+  p.args = *a;
+  p.n_groups = 0;
+  for (int32_t k = 0; k < a->n_slots; k++) {
+    if (k == 0 || a->slot[k].sum != a->slot[k - 1].sum)
+      p.first[p.n_groups++] = (uint8_t)k;
+    most = a->slot[k].n > most ? a->slot[k].n : most;
+  }
+  p.first[p.n_groups] = (uint8_t)a->n_slots;
+  const int64_t n = ts_ceil_div(most - 1, TS_POSITION_PLACES) + 1;
+  const dim3 grid(ts_grid(n, 1, TS_GRID_X_MAX), (unsigned)p.n_groups);
+  return TS_CUDA_LAUNCH(ts_sum_positions_kernel, {grid, TS_POSITION_THREADS},
+                        p);
+}
+
+ts_err ts_cuda_narrow(float *dst, const double *src, int64_t n) {
+  if (n == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(
+      ts_narrow_kernel,
+      {ts_grid(n, TS_POSITION_THREADS, most()), TS_POSITION_THREADS}, dst, src,
+      n);
+}

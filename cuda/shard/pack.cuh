@@ -1,0 +1,60 @@
+/* pack.cuh - what the kernels of input dist's sending side share.
+ *
+ * What describes the work is copied by the stream, so it stays until the lane
+ * is waited for or lies in pageable memory. */
+#ifndef TS_CUDA_PACK_CUH
+#define TS_CUDA_PACK_CUH
+
+#include "cuda/runtime/cuda_impl.h"
+#include "cuda/runtime/scan.cuh"
+
+extern "C" {
+#include "shard/pack.h"
+}
+
+/* Calls body(i) for this thread's part of [0, n) among the blocks in x. */
+template <class Body>
+static __device__ __forceinline__ void ts_pack_each(int64_t n, Body body) {
+  const int64_t step = (int64_t)gridDim.x * TS_SCAN_BLOCK;
+  for (int64_t i = (int64_t)blockIdx.x * TS_SCAN_BLOCK + threadIdx.x; i < n;
+       i += step)
+    body(i);
+}
+
+/* N items of each of ROWS rows. */
+static inline ts_cuda_shape ts_pack_items(int64_t n, int64_t rows) {
+  const int64_t y = rows < 1                ? 1
+                    : rows < TS_GRID_YZ_MAX ? rows
+                                            : TS_GRID_YZ_MAX;
+  const int64_t most = ts_ceil_div(ts_cuda_blocks_most(TS_SCAN_BLOCK), y);
+  return {dim3(ts_grid(n, TS_SCAN_BLOCK, most), (unsigned)y), TS_SCAN_BLOCK};
+}
+
+/* A block for each of N rows. */
+static inline ts_cuda_shape ts_pack_rows(int64_t n) {
+  return {ts_grid(n, 1, TS_GRID_X_MAX), TS_SCAN_BLOCK};
+}
+
+/* *TO = a copy of the N things at FROM. */
+template <class T>
+static ts_err ts_pack_bring(ts_cuda_pieces *all, const T **to, const T *from,
+                            int64_t n) {
+  T *p;
+  all->cut(&p, n);
+  *to = p;
+  return p ? ts_cuda_copy(p, from, (size_t)n * sizeof *p) : TS_OK;
+}
+
+/* Calls body(pieces) to count, and again with as much scratch. */
+template <class Body> static ts_err ts_pack_with(Body body) {
+  ts_err err = TS_OK;
+  ts_cuda_pieces counted = {}, all = {};
+  TS_TRY(body(&counted));
+  TS_TRY(ts_cuda_take(&all.block, counted.bytes, TS_TAG_INPUT));
+  if (all.block) err = body(&all);
+done:
+  ts_cuda_give(all.block, counted.bytes, TS_TAG_INPUT);
+  return err;
+}
+
+#endif

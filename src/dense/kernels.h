@@ -1,0 +1,167 @@
+/* kernels.h - the kernels of models and dense optimizers: their entries in
+ * the table of kernels (runtime/kernels.h), and arguments that no other header
+ * has. */
+#ifndef TS_DENSE_KERNELS_H
+#define TS_DENSE_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+
+/* Where the pooled embedding of each feature lies: row b of feature f at
+ * data[f] + b * stride[f], dim floats. */
+typedef struct ts_interact_args {
+  /* x_0 = bottom (B, d) when bottom is not NULL, then the F embeddings: n =
+   * F + (bottom ? 1 : 0) vectors.  out (B, out_stride): [bottom |
+   * x_i . x_j for i < j in row order (0,1), (0,2) .. | zeros up to
+   * out_stride]. */
+  void *out;                 /* forward: written */
+  const void *grad;          /* backward: d out, same layout */
+  bool half;                 /* out and grad are of bf16, not f32: for the
+                              * kernels *_half, which may multiply in bf16 */
+  int64_t out_stride;        /* elements */
+  const float *bottom;       /* (B, d) or NULL */
+  float *grad_bottom;        /* backward: = (not +=) */
+  const float *const *emb;   /* (F) */
+  float *const *grad_emb;    /* (F) backward: =; may lie over emb */
+  const int64_t *emb_stride; /* (F) floats, for emb and grad_emb */
+  int32_t n_features, dim, batch;
+  /* Scratch of so many threads (dense/interact.h); 0: allocated.  The host's
+   * alone. */
+  float *work;
+  int work_threads;
+} ts_interact_args;
+
+/* What a cross layer (dense/cross.h) does by element.  Rows of x0, x, y, y16,
+ * dy, dx0 and add lie STRIDE elements apart, those of t and dt T_STRIDE; only
+ * WIDTH elements of a row are touched. */
+typedef struct ts_cross_args {
+  const float *x0; /* (B, stride) */
+  const float *x;  /* forward: y = x0 * t + x */
+  const void *t;   /* (B, t_stride) */
+  float *y;        /* NULL: y16 alone */
+  uint16_t *y16;   /* y in bf16, unless NULL; where half */
+  bool half;       /* t, dt and add are of bf16, else f32 */
+  /* backward: dy += add (unless NULL), then dx0 += dy * t (= where FIRST) and
+   * dt = dy * x0.  Without t, the end: dx0 += dy + add, and dy stays.  Where
+   * half dy may come as bf16: dy = dy16 + add, and without add dy is not
+   * touched. */
+  const uint16_t *dy16;
+  const void *add;
+  float *dy, *dx0;
+  void *dt;
+  bool first;
+  int32_t width, stride, t_stride, batch;
+} ts_cross_args;
+
+/* Factorisation machine over N_VECTORS vectors of DIM floats side by side:
+ *   out = 1/2 sum over d of ((sum over v of x_vd)^2 - sum over v of x_vd^2)
+ * DIM 1: over all scalars of a row at once. */
+typedef struct ts_fm_args {
+  const float *x;    /* (B, stride) */
+  float *dx;         /* backward: += grad * (sum over v of x_vd - x_vd) */
+  float *out;        /* (B), out_stride floats apart */
+  const float *grad; /* backward: of out, the same layout */
+  int32_t n_vectors, dim, stride, out_stride, batch;
+} ts_fm_args;
+
+/* Rows side by side.  Row i < batch of WIDE is [row i of FIRST | .. row i of
+ * PART k from column at[k] on, width[k] floats ..]; what no part has stays.
+ *   join_rows   wide = first, parts; where ADD, +=
+ *   split_rows  first, parts = wide */
+typedef struct ts_join_args {
+  float *wide;                /* (batch, stride) */
+  float *first;               /* (batch, first_width); NULL: none */
+  float *const *part;         /* (n_parts), as what follows, host memory */
+  const int64_t *part_stride; /* floats */
+  const int32_t *at, *width;
+  int32_t stride, first_width, n_parts, batch;
+  bool add;
+} ts_join_args;
+
+/* Rows of bf16 from rows of f32: to[i][k] = from[i][k], to nearest even, for
+ * i < rows, k < n; the rest of a row of to stays. */
+typedef struct ts_half_args {
+  uint16_t *to;
+  const float *from;
+  int64_t to_stride, from_stride; /* elements */
+  int64_t rows, n;
+} ts_half_args;
+
+/* Binary cross entropy with logits, (batch, n_tasks) row-major: with the
+ * weight w = (float)task_weights[k] * weights[b] of a pair,
+ * l = max(z, 0) - z y + log(1 + exp(-|z|)); *loss_sum = sum w l in double,
+ * grad = w (sigmoid(z) - y) * scale; prediction = sigmoid(z). */
+typedef struct ts_bce_args {
+  double *loss_sum;           /* (1) device memory */
+  float *grad;                /* (batch, n_tasks) or NULL */
+  float *prediction;          /* (batch, n_tasks) or NULL */
+  const float *logits;        /* (batch, n_tasks) */
+  const float *labels;        /* (batch, n_tasks) */
+  const float *weights;       /* (batch) or NULL: 1 */
+  const double *task_weights; /* (n_tasks) host memory, or NULL: 1 */
+  double scale;               /* 1 / sum of weights over the global batch */
+  int64_t batch;
+  int32_t n_tasks;
+} ts_bce_args;
+
+/* *BAD = 1 where some x[i * stride + k], i < rows, k < n, is not finite; else
+ * it stays. */
+typedef struct ts_look_args {
+  const float *x;
+  int64_t stride, rows, n;
+  int32_t *bad; /* (1) device memory */
+} ts_look_args;
+
+/* to[i] = from[i] for i < n, of each piece; no piece writes what another one
+ * reads or writes.  So many that a GPU's launch has them by value. */
+enum { TS_COPY_PIECES = 120 };
+typedef struct ts_flat_copy {
+  float *to;
+  const float *from;
+  int64_t n;
+} ts_flat_copy;
+typedef struct ts_copies_args {
+  int32_t n_pieces;
+  ts_flat_copy piece[TS_COPY_PIECES];
+} ts_copies_args;
+
+/* Flat arrays and dense optimizers.  All arrays are device memory; sums have an
+ * order that does not depend on threads.
+ *   swap (a, b, n)          floats change places
+ *   shorten (x, n, dtype)   n floats become bf16 or f16, in the first half of
+ *                           their own room; widen: back
+ *   squares (x, n, sum)     *sum += x[i]^2, in double
+ *   clip (norm, factor, c)  *norm = sqrt(*norm), *factor = min(1, c / (*norm +
+ *                           1e-6))
+ *   dense_update (a, n)     n pieces, TS_DENSE_PIECES at most
+ *   dense_stats (a, stats)  stats[0], stats[1] += (dense/optim.h) */
+struct ts_dense_update_args; /* dense/optim.h */
+struct ts_tally_args;        /* dense/tally.h */
+
+#define TS_DENSE_KERNELS(X)                                                    \
+  X(interact_forward, (const ts_interact_args *))                              \
+  X(interact_backward, (const ts_interact_args *))                             \
+  X(interact_forward_half, (const ts_interact_args *))                         \
+  X(interact_backward_half, (const ts_interact_args *))                        \
+  X(cross_forward, (const ts_cross_args *))                                    \
+  X(cross_backward, (const ts_cross_args *))                                   \
+  X(fm_forward, (const ts_fm_args *))                                          \
+  X(fm_backward, (const ts_fm_args *))                                         \
+  X(join_rows, (const ts_join_args *))                                         \
+  X(split_rows, (const ts_join_args *))                                        \
+  X(half_rows, (const ts_half_args *))                                         \
+  X(bce, (const ts_bce_args *))                                                \
+  X(tally, (const struct ts_tally_args *))                                     \
+  X(look, (const ts_look_args *))                                              \
+  X(copies, (const ts_copies_args *))                                          \
+  X(swap, (float *, float *, int64_t))                                         \
+  X(shorten, (float *, int64_t, ts_dtype))                                     \
+  X(widen, (float *, int64_t, ts_dtype))                                       \
+  X(squares, (const float *, int64_t, double *))                               \
+  X(clip, (double *, double *, double))                                        \
+  X(dense_update, (const struct ts_dense_update_args *, int32_t))              \
+  X(dense_stats, (const struct ts_dense_update_args *, double *))
+
+#endif
