@@ -6,7 +6,7 @@
 command -v pgrep > /dev/null || { echo "pgrep (procps) is not here"; exit 77; }
 not_sanitized
 long="--set run.steps=2000 --set run.log_every=1000 --set checkpoint.every=20 --set data.synthetic.eval_samples=1"
-quick="--set run.deadlines.step_s=3 --set run.deadlines.save_s=4"
+quick="--set run.deadlines.step_s=8 --set run.deadlines.save_s=9"
 
 # hangs PATTERN: code 5 of the run, one message, what it says, and no more
 # than one line per rank and lane in it.
@@ -40,10 +40,10 @@ kill -STOP "$(rank_pid 3)"
 finish
 hangs 'rank [0-3] on .* does not run'
 
-begin overdue --set comm.timeout_s=6
+begin overdue --set comm.timeout_s=15 --set run.deadline_s=300
 kill -STOP "$(rank_pid 1)"
 finish
-hangs 'number [0-9]* of .* was not done within 6 s .comm.timeout_s'
+hangs 'number [0-9]* of .* was not done within 15 s .comm.timeout_s'
 
 # The whole job suspended for longer than the deadline, as queues do.
 # Steps are slow enough that none ends before the watchdog looks.
