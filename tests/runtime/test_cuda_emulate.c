@@ -143,7 +143,7 @@ START_TEST(far_rows_are_found) {
   ts_buffer table;
   ck_assert_ok(
       ts_device_create(&d, "emulated", &(ts_device_options){.n_threads = 1}));
-  ck_assert_ok(ts_kernels_fill_sparse(&k, "emulated", NULL));
+  ck_assert_ok(ts_kernels_fill(&k, "emulated", NULL));
   ck_assert_ok(
       ts_buffer_create(&table, d, (size_t)bytes, TS_SPACE_DEVICE, TS_TAG_MISC));
   for (int i = 0; i < 2; i++) {
