@@ -1,7 +1,8 @@
 #!/bin/sh
 # extending.sh - each diff of doc/extending.md applies to the source as it is
-# and touches no more files than a file of its own and two lists; the program
-# with all of them trains, with the losses of what the new parts stand for.
+# and touches no more files than a file of its own and two lists, a kernel four
+# in all; the program with all of them trains, with the losses of what the new
+# parts stand for, and the kernel computes.
 # What `make` has built is used where the diffs leave it alone.  seconds: 60
 . "$srcdir/tests/support/common.sh"
 command -v patch > "$work/which" || { echo "needs patch"; exit 77; }
@@ -13,7 +14,8 @@ cp config.h "$copy"
 # $work/NAME.diff for each block, NAME the heading's last word.
 awk -v to="$work" '/^## /{ name = $NF } /^```$/{ on = 0 } on { print > (to "/" name ".diff") } /^```diff$/{ on = 1 }' "$srcdir/doc/extending.md"
 touched() { sed -n 's|^+++ b/||p' "$work/$1.diff"; }
-for name in model optimizer type pipeline format; do
+parts="model optimizer type pipeline format"
+for name in $parts; do
   check "$name: a file and a line in two lists" [ "$(touched $name | wc -l)" = 3 ]
   check "$name: one line each" [ "$(sed '/^--- .dev.null/,$d' "$work/$name.diff" | grep -c '^[-+][^-+]')" = 2 ]
   check "$name applies" patch -s -p1 -F0 -d "$copy" -i "$work/$name.diff"
@@ -24,10 +26,11 @@ done
 cat > "$work/print.mk" <<'MAKE'
 print-compile: ; @echo '$(COMPILE)'
 print-link: ; @echo '$(CCLD) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS)'
+print-emulate: ; @echo '$(if $(emulated_cppflags),$(CXX) -x c++ $(emulated_cppflags) $(emulated_cxxflags))'
 print-libs: ; @echo '$(CUDA_LIBS) $(LIBS)'
 MAKE
 of_make() { env -u MAKEFLAGS -u MFLAGS make -s -f Makefile -f "$work/print.mk" "print-$1" | tail -n 1; }
-changed=$(cat "$work"/*.diff | sed -n 's|^+++ b/\(.*\.[ch]\)$|\1|p' | sort -u | sed 's/\./\\./g' | paste -sd'|')
+changed=$(for name in $parts; do cat "$work/$name.diff"; done | sed -n 's|^+++ b/\(.*\.[ch]\)$|\1|p' | sort -u | sed 's/\./\\./g' | paste -sd'|')
 up_to_date() { # source
   deps=${1%/*}/.deps/$(basename "$1" .c).Po
   [ -f "$deps" ] && ! grep -qE "/($changed)( |\$)" "$deps"
@@ -79,4 +82,35 @@ check "the planner takes the type" grep -q '5 last_wise' "$work/plan"
 sed 's/ [0-9]*$//' "$work/log.txt" > "$work/bad.txt"
 train 1 bad --set data.format=numbers --set "data.train=$work/bad.txt" 2> "$work/says"
 check "the format refuses short lines" grep -q 'lacks a number' "$work/says"
+
+# The kernel, in a copy of its own: most files read the table of kernels.
+kernel=$work/kernel
+mkdir "$kernel"
+cp -R "$srcdir/src" "$srcdir/io" "$srcdir/cuda" "$srcdir/tests" config.h "$kernel"
+check "kernel: four files" [ "$(touched kernel | wc -l)" -le 4 ]
+check "kernel applies" patch -s -p1 -F0 -d "$kernel" -i "$work/kernel.diff"
+cat > "$work/try.c" <<'C'
+#include <stdio.h>
+#include "runtime/backends.h"
+int main(void) {
+  ts_kernels k = {0};
+  const float x[] = {-3, 0, 1};
+  float y[3];
+  ts_flat_kernels_host(&k);
+  if (k.softsign(y, x, 3) != TS_OK) return 1;
+  printf("%g %g %g\n", y[0], y[1], y[2]);
+}
+C
+compile=$(echo "$compile" | sed "s|$copy|$kernel|g")
+try() {
+  $compile -O1 -c "$kernel/src/dense/flat.c" -o "$work/flat.o" &&
+    $compile -O1 -c "$work/try.c" -o "$work/try.o" &&
+    $(of_make link) -o "$work/try" "$work/try.o" "$work/flat.o" libtessera.a $(of_make libs) &&
+    [ "$("$work/try")" = "-0.75 0 0.5" ]
+}
+check "the kernel computes" try
+check "its cases compile" $compile -O1 -c "$kernel/tests/kernels/flat.c" -o "$work/cases.o"
+# cuda/'s version, where the device of threads is built.
+emulate=$(of_make emulate | sed "s|-I$(echo "$srcdir" | sed 's/\./\\./g')|-I$kernel|g")
+[ -z "$emulate" ] || check "cuda/'s version compiles" $emulate -O0 -c "$kernel/cuda/dense/flat.cu" -o "$work/cuda.o"
 passed
