@@ -22,7 +22,9 @@ marks() { grep -c '<title>.*step' "$work/x.svg"; }
 
 # A run in two parts is one line; evaluations are marks.
 train 2 parts --set run.steps=20 --set run.eval_every=10 --set run.log_every=2
+printf '{"step":21,"loss":9}\n{"step":22,"lo' >> "$work/parts/metrics.jsonl" # behind the checkpoint
 train 1 parts --set run.eval_every=10 --set run.log_every=2
+check "lines behind the checkpoint are dropped" [ "$(grep -c '"loss":9}\|"lo$' "$work/parts/metrics.jsonl")" = 0 ]
 train 2 whole --set run.eval_every=10 --set run.log_every=2
 check "two runs" draws "$work/parts" "$work/whole/metrics.jsonl"
 for text in 'loss (nats)' 'normalised entropy' '>AUC<' 'samples/s' '>parts<' '>whole<'; do
