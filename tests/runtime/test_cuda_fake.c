@@ -161,7 +161,7 @@ START_TEST(memory_comes_and_goes) {
                    TS_ERR_NOMEM);
   ck_assert_ptr_nonnull(
       strstr(ts_err_message(),
-             "3221225472 of the 4294967296 bytes of GPU 0 (a fake)"));
+             "3221225472 of the 4294967296 bytes of GPU 0 (an emulated GPU)"));
   ts_err_clear();
   stop(&p);
 }
@@ -260,11 +260,13 @@ END_TEST
 START_TEST(an_old_gpu_has_a_note) {
   ts_pair p;
   ts_device_info info;
+  ts_emulated_set_gpu(&(ts_emulated_gpu){.capability = 75});
   start(&p, false);
   ck_assert(ts_device_describe(p.device, &info));
-  ck_assert_ptr_nonnull(strstr(info.text, "a fake, 4.0 GiB"));
+  ck_assert_ptr_nonnull(strstr(info.text, "an emulated GPU, 4.0 GiB"));
   ck_assert_ptr_nonnull(strstr(info.note, "compute capability 7.5"));
   stop(&p);
+  ts_emulated_set_gpu(NULL);
 }
 END_TEST
 
