@@ -7,8 +7,6 @@
 #include "tests/support/contract.h"
 #include "tests/support/optim_config.h"
 
-/* ---- numbers ------------------------------------------------------------- */
-
 typedef enum { PLAIN, POSITIVE, SPECIAL } number_kind;
 
 /* Of SPECIAL 1 of 64 is. */
@@ -27,7 +25,6 @@ static void *take_floats(int64_t n, int off, number_kind kind) {
 static double *take_double(double x) {
   return kt_copy(&x, 1, 8);
 }
-
 /* On a border of a vector, or not. */
 static int some_off(void) {
   return kt_bits() % 4 ? 0 : 4 * kt_below(4);
@@ -191,8 +188,7 @@ START_TEST(squares) {
 END_TEST
 
 typedef struct clip_case {
-  double *norm, *factor;
-  double most;
+  double *norm, *factor, most;
 } clip_case;
 
 static ts_err run_clip(const ts_kernels *k, const void *arg) {
@@ -362,9 +358,9 @@ static const double *formula_w;
 
 static void look_formula(const void *arg) {
   const update_case *c = arg;
-  const float *got = kt_got(c->a[0].w);
   for (int i = 0; i < FORMULA; i++)
-    ck_assert_float_eq_tol(got[i], (float)formula_w[i], 2e-5f);
+    ck_assert_float_eq_tol(*(float *)kt_got(c->a[0].w + i), (float)formula_w[i],
+                           2e-5f);
 }
 
 START_TEST(formulas) {

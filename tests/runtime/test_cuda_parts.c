@@ -1,10 +1,12 @@
 /* test_cuda_parts.c - what of cuda/ needs neither CUDA nor a GPU: which
- * positions have been reached, grids, which GPU a rank takes. */
+ * positions have been reached, grids, which GPU a rank takes, how lookups are
+ * cut. */
 #include <stdlib.h>
 
 #include "cuda/runtime/choose.h"
 #include "cuda/runtime/event_ring.h"
 #include "cuda/runtime/grid.h"
+#include "cuda/sparse/lookup_plan.h"
 #include "tests/support/harness.h"
 
 /* ---- the ring, over events that are reached on demand -------------------- */
@@ -217,6 +219,84 @@ START_TEST(builds_run_on_their_architectures) {
 }
 END_TEST
 
+/* ---- how lookups are cut ------------------------------------------------- */
+
+static const ts_lookup_machine h200 = {132, TS_GRID_X_MAX};
+
+typedef struct plan_case {
+  ts_dtype t;
+  int32_t dim;
+  int vector, lanes;
+  int32_t chunks;
+} plan_case;
+
+START_TEST(plan_of_rows) {
+  static const plan_case cases[] = {{TS_F32, 1, 1, 4, 1},
+                                    {TS_F32, 3, 1, 4, 1},
+                                    {TS_F32, 4, 4, 4, 1},
+                                    {TS_F32, 16, 4, 4, 1},
+                                    {TS_F32, 20, 4, 8, 1},
+                                    {TS_F32, 32, 4, 8, 1},
+                                    {TS_F32, 33, 1, 32, 2},
+                                    {TS_F32, 64, 4, 16, 1},
+                                    {TS_F32, 100, 4, 32, 1},
+                                    {TS_F32, 128, 4, 32, 1},
+                                    {TS_F32, 1000, 4, 32, 8},
+                                    {TS_BF16, 1, 1, 4, 1},
+                                    {TS_BF16, 4, 4, 8, 1},
+                                    {TS_BF16, 8, 8, 4, 1},
+                                    {TS_BF16, 36, 4, 32, 1},
+                                    {TS_F16, 100, 4, 32, 1},
+                                    {TS_F16, 128, 8, 16, 1},
+                                    {TS_BF16, 256, 8, 32, 1},
+                                    {TS_F16, 1000, 8, 32, 4},
+                                    {TS_BF16, 130, 1, 32, 5},
+                                    {TS_F32, INT32_MAX, 1, 32, 67108864}};
+  for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+    const plan_case *c = &cases[i];
+    const ts_lookup_plan p = ts_lookup_plan_of(c->t, c->dim, NULL, 1000, &h200);
+    ck_assert_int_eq(p.vector, c->vector);
+    ck_assert_int_eq(p.lanes, c->lanes);
+    ck_assert_int_eq(p.chunks, c->chunks);
+  }
+  /* Rows off the borders of vectors. */
+  char *p = (char *)(uintptr_t)4096;
+  ck_assert_int_eq(ts_lookup_vector(TS_F32, 64, p), 4);
+  ck_assert_int_eq(ts_lookup_vector(TS_F32, 64, p + 8), 1);
+  ck_assert_int_eq(ts_lookup_vector(TS_BF16, 64, p + 8), 4);
+  ck_assert_int_eq(ts_lookup_vector(TS_BF16, 64, p + 4), 1);
+}
+END_TEST
+
+/* All bags have a place, no grid is larger than CUDA's; few bags make short
+ * runs, many long ones. */
+START_TEST(plan_of_bags) {
+  static const int64_t bags[] = {0,         1,          2,
+                                 1000,      65536,      INT64_C(1) << 20,
+                                 100000000, 3000000000, INT64_C(1) << 40};
+  static const int32_t some[] = {1, 32, 128, 1000};
+  int last = 0;
+  for (int i = 0; i < (int)(sizeof bags / sizeof *bags); i++)
+    for (int d = 0; d < (int)(sizeof some / sizeof *some); d++) {
+      const ts_lookup_plan p =
+          ts_lookup_plan_of(TS_F32, some[d], NULL, bags[i], &h200);
+      const int64_t places =
+          p.items / p.chunks * p.run * (TS_LOOKUP_THREADS / p.lanes);
+      ck_assert(places >= bags[i] && p.items >= 0);
+      ck_assert(p.blocks >= 1 && p.blocks <= TS_GRID_X_MAX);
+      ck_assert(p.blocks == p.items || p.blocks == TS_GRID_X_MAX || !p.items);
+      ck_assert(p.run <= p.lanes);
+      if (d != 2) continue;
+      ck_assert_int_ge(p.run, last);
+      last = p.run;
+    }
+  ck_assert_int_eq(ts_lookup_plan_of(TS_F32, 128, NULL, 4096, &h200).run, 1);
+  ck_assert_int_eq(last, TS_LOOKUP_RUN_MAX);
+  ck_assert_int_eq(
+      ts_weight_grad_plan_of(TS_F32, 128, NULL, bags[8], &h200).run, 32);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("parts of cuda");
   TCase *t = tcase_create("parts");
@@ -227,6 +307,8 @@ static Suite *suite(void) {
   tcase_add_test(t, grids_hold_their_limits);
   tcase_add_test(t, ranks_take_turns);
   tcase_add_test(t, builds_run_on_their_architectures);
+  tcase_add_test(t, plan_of_rows);
+  tcase_add_test(t, plan_of_bags);
   suite_add_tcase(s, t);
   return s;
 }
