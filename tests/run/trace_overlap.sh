@@ -4,7 +4,7 @@
 # The network is slowed so that there is something to hide.  seconds: 400
 . "$srcdir/tests/support/common.sh"
 not_sanitized
-judge=$(dirname "$TESSERA")/tests/trace_check
+judge=$(dirname "$TESSERA")/tests/runtime/trace_check
 cat > "$work/wide.deck" <<'DECK'
 run = { name = "overlap"; seed = 3; steps = 19; threads = 1; };
 data = { format = "synthetic"; global_batch = 4096; drop_last = true;
