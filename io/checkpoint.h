@@ -61,7 +61,7 @@ typedef struct ts_ckpt {
   int32_t n_items;
   ts_ckpt_value *values;
   int32_t n_values;
-  ts_staging staging; /* of what lies apart from the host's memory */
+  ts_staging staging; /* of what lies separate from the host's memory */
 } ts_ckpt;
 
 /* Items may point to memory of DEVICE; it goes through the host's in bounded

@@ -84,7 +84,7 @@ static void copy(const ts_copying *k, char *to, const void *from, int64_t n) {
 static void *take(ts_copying *k, const void *from, int64_t n) {
   char *to = k->room + k->used;
   ts_staging *s = &k->c->staging;
-  if (!ts_staging_is_apart(s, from))
+  if (!ts_staging_is_remote(s, from))
     copy(k, to, from, n);
   else if (k->err == TS_OK)
     k->err = ts_staging_get(s, to, from, (size_t)n);

@@ -50,7 +50,7 @@ done:
 ts_err ts_ckpt_check_finite(ts_ckpt *c, const ts_ckpt_item *item,
                             const void *data, int64_t at, int64_t n_bytes) {
   if (strncmp(item->name, "model/", 6) != 0) return TS_OK;
-  return ts_staging_is_apart(&c->staging, data)
+  return ts_staging_is_remote(&c->staging, data)
              ? check_apart(c, item, data, at, n_bytes)
              : check(c, item, data, at, n_bytes);
 }

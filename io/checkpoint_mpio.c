@@ -144,7 +144,7 @@ static bool write_rows(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
   const char none = 0;
   const char *data = n ? (const char *)c->ptr + first * row : &none;
   bool good = true;
-  if (ts_staging_is_apart(&m->c->staging, data)) {
+  if (ts_staging_is_remote(&m->c->staging, data)) {
     good = ts_staging_get(&m->c->staging, m->bite, data, (size_t)(n * row)) ==
            TS_OK;
     data = m->bite;

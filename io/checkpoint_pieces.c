@@ -153,7 +153,7 @@ done:
 ts_err ts_ckpt_read_part(const ts_ckpt_reader *r, const ts_stored *s,
                          const ts_ckpt_item *item, const ts_ckpt_columns *c,
                          bool whole) {
-  return ts_staging_is_apart(r->staging, c->ptr)
+  return ts_staging_is_remote(r->staging, c->ptr)
              ? read_apart(r, s, item, c, whole)
              : read_part(r, s, item, c, whole);
 }

@@ -39,7 +39,7 @@ static void sum_blocks(ts_saver *s, int32_t i, const char *data, int64_t from,
 /* The bytes at P, or a copy where the host may not touch them. */
 static ts_err bring(ts_saver *s, const char *p, int64_t n, const char **data) {
   *data = p;
-  if (!ts_staging_is_apart(&s->c->staging, p)) return TS_OK;
+  if (!ts_staging_is_remote(&s->c->staging, p)) return TS_OK;
   *data = s->bite;
   return ts_staging_get(&s->c->staging, s->bite, p, (size_t)n);
 }

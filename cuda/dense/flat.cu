@@ -55,8 +55,8 @@ static __device__ __forceinline__ bool ts_flat_is_bad(float4 x) {
 /* All who find something write the same. */
 template <class Vector>
 static __global__ void __launch_bounds__(TS_FLAT_THREADS)
-    ts_look_kernel(const Vector *x, int64_t stride, int64_t n, int64_t all,
-                   int32_t *bad) {
+    ts_check_finite_kernel(const Vector *x, int64_t stride, int64_t n,
+                           int64_t all, int32_t *bad) {
   const ts_flat_stride s;
   bool found = false;
   for (int64_t i = s.first; i < all; i += s.step)
@@ -81,15 +81,15 @@ ts_err ts_cuda_half_rows(const ts_half_args *a) {
                         a->to_stride, a->from_stride, a->n, all);
 }
 
-ts_err ts_cuda_look(const ts_look_args *a) {
+ts_err ts_cuda_check_finite(const ts_check_finite_args *a) {
   const int64_t all = a->rows * a->n;
   if (all <= 0) return TS_OK;
   if (ts_flat_fits(a->x) && (a->n | a->stride) % 4 == 0)
-    return TS_CUDA_LAUNCH(ts_look_kernel<float4>, shape_of(all / 4),
+    return TS_CUDA_LAUNCH(ts_check_finite_kernel<float4>, shape_of(all / 4),
                           (const float4 *)a->x, a->stride / 4, a->n / 4,
                           all / 4, a->bad);
-  return TS_CUDA_LAUNCH(ts_look_kernel<float>, shape_of(all), a->x, a->stride,
-                        a->n, all, a->bad);
+  return TS_CUDA_LAUNCH(ts_check_finite_kernel<float>, shape_of(all), a->x,
+                        a->stride, a->n, all, a->bad);
 }
 
 /* ---- pieces -------------------------------------------------------------- */

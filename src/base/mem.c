@@ -72,10 +72,10 @@ void ts_mem_flight_grow(ts_tag tag, int64_t delta) {
   atomic_fetch_add(&grown[tag], delta);
 }
 
-ts_flight_mem ts_mem_flight_of(ts_tag tag) {
-  return (ts_flight_mem){level_of(&planned[tag]), level_of(&used[tag]),
-                         level_of(&held[tag]), atomic_load(&n_grown[tag]),
-                         atomic_load(&grown[tag])};
+ts_ebc_batch_mem ts_mem_flight_of(ts_tag tag) {
+  return (ts_ebc_batch_mem){level_of(&planned[tag]), level_of(&used[tag]),
+                            level_of(&held[tag]), atomic_load(&n_grown[tag]),
+                            atomic_load(&grown[tag])};
 }
 
 const char *ts_tag_text(ts_tag tag) {

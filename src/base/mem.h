@@ -76,11 +76,11 @@ int64_t ts_mem_n_allocs(ts_tag tag);
 /* Memory in flight: buffers of batches under way, sized before the first step
  * (ts_pool).  PLANNED: room given then; USED: what they have held at most,
  * each; HELD: planned, and what was needed beyond it; GROWN counts that. */
-typedef struct ts_flight_mem {
+typedef struct ts_ebc_batch_mem {
   ts_mem_stat planned, used, held;
   int64_t n_grown, grown_bytes;
-} ts_flight_mem;
-ts_flight_mem ts_mem_flight_of(ts_tag);
+} ts_ebc_batch_mem;
+ts_ebc_batch_mem ts_mem_flight_of(ts_tag);
 void ts_mem_flight_plan(ts_tag, int64_t delta_bytes); /* arenas come and go */
 void ts_mem_flight_use(ts_tag, int64_t delta_bytes);
 void ts_mem_flight_grow(ts_tag, int64_t delta_bytes); /* < 0: given back */

@@ -1,4 +1,4 @@
-/* bench_copy.c - the copies of batches to a device apart, by its own clocks.
+/* bench_copy.c - the copies of batches to a discrete device, by its own clocks.
  *
  * What a batch's copy costs is what of it comes after the end of the batch
  * before: until then the device has other work. */

@@ -1,4 +1,4 @@
-/* bench_copy.h - the copies of batches to a device apart, in benchmarks: how
+/* bench_copy.h - the copies of batches to a discrete device, in benchmarks: how
  * long each took there, and what part of it lay before the end of the batch
  * before.  Nothing of all this on the host.
  * Functions are Local unless they say Collective or Enqueues. */

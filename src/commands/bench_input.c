@@ -109,7 +109,7 @@ done:
 static ts_err dist(ts_input_bench *b, int input, const ts_batch *batch, int i) {
   ts_err err = TS_OK;
   ts_times *x = &b->times[input];
-  ts_cargo *c = ts_cargo_at(b->t, 0);
+  ts_inflight *c = ts_inflight_at(b->t, 0);
   const int64_t before = ts_ebc_stat_of(b->t->ebc).n_copied;
   ts_timers_reset();
   const double t0 = ts_now();
@@ -119,7 +119,7 @@ static ts_err dist(ts_input_bench *b, int input, const ts_batch *batch, int i) {
   TS_TRY(ts_stage_input_end(b->t, c));
   TS_TRY(ts_stage_check(b->t, c));
   TS_TRY(ts_lane_sync(b->t->data));
-  ts_cargo_empty(c, NULL);
+  ts_inflight_empty(c, NULL);
   const double ms = 1e3 * (ts_now() - t0);
   if (i < 0) goto done;
   x->n_sent += ts_ebc_stat_of(b->t->ebc).n_copied - before;

@@ -113,7 +113,7 @@ done:
 ts_err ts_bench_product_rate(double *rate, ts_trainer *t) {
   ts_err err = TS_OK;
   ts_clock *clock = NULL;
-  ts_square s = {.n = ts_device_is_apart(t->device) ? 8192 : 1024};
+  ts_square s = {.n = ts_device_is_discrete(t->device) ? 8192 : 1024};
   double seconds = 0;
   TS_TRY(create(&s, t));
   TS_TRY(ts_clock_create(&clock, t->compute, PRODUCTS + 1));

@@ -99,7 +99,7 @@ static ts_err read_batches(ts_pipeline_bench *b, ts_trainer *t, ts_source *s) {
     TS_THROW(TS_ERR_DATA, "the data has %lld samples, fewer than one batch",
              (long long)n);
   /* Trainers come and go. */
-  if (ts_device_is_apart(t->device))
+  if (ts_device_is_discrete(t->device))
     TS_TRY(ts_device_create(&b->device, ts_device_name(t->device),
                             ts_device_options_of(t->device)));
   TS_TRY(ts_mem_array(&b->stores, N_BATCHES, sizeof *b->stores, TS_TAG_INPUT));
@@ -189,7 +189,7 @@ static ts_err run_steps(ts_pipeline_bench *b, ts_pipeline_case *x,
     if (i == 0) TS_TRY(ts_comm_barrier(t->control));
     ts_trace_train(b->warm + i);
     TS_TRY(one_step(x, t, loader, i < 0 ? -1 : first + i, &result));
-    /* On a device apart losses of steps that go on are not known here. */
+    /* On a discrete device losses of steps that go on are not known here. */
     if (i + 1 == b->steps) TS_TRY(ts_stage_fetch(t, &result));
     digest = ts_fnv1a(digest, &result.loss_sum, sizeof result.loss_sum);
   }
@@ -262,9 +262,9 @@ static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
                       more = {most.device - before.device,
                               most.host - before.host,
                               most.mapped - before.mapped};
-  const bool apart = ts_device_is_apart(t->device);
-  x->alloc = apart ? more.device : more.host;
-  x->reserved = apart ? more.device : more.mapped;
+  const bool discrete = ts_device_is_discrete(t->device);
+  x->alloc = discrete ? more.device : more.host;
+  x->reserved = discrete ? more.device : more.mapped;
   TS_TRY(share(b, x, t, first));
 done:
   ts_trace_file_reset(&file);

@@ -58,7 +58,7 @@ done:
 
 static ts_err step_alone(ts_trainer *t, ts_batch *b, ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
+  ts_inflight *c = ts_inflight_at(t, 0);
   ts_event loss;
   *result = (ts_step_result){.skipped = true}; /* no metrics */
   c->batch = b;
@@ -73,7 +73,7 @@ static ts_err step_alone(ts_trainer *t, ts_batch *b, ts_step_result *result) {
   TS_TRY(ts_step_graph_end(t));
   TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
   TS_TRY(ts_stage_fetch(t, result));
-  ts_cargo_empty(c, NULL);
+  ts_inflight_empty(c, NULL);
 done:
   return err;
 }
@@ -108,7 +108,7 @@ static ts_err print_phases(ts_step_bench *b, double seconds) {
   double ms;
   ts_trainer *t = b->t;
   const ts_batch *batch = ts_batch_store_batch(b->stores[0]);
-  if (!ts_device_is_apart(t->device)) {
+  if (!ts_device_is_discrete(t->device)) {
     TS_TRY(ts_bench_phases_print(t, batch, b->iters, seconds));
     return b->loader ? TS_OK
                      : ts_bench_turns_print(b->turns + b->warm, b->iters, t);
@@ -152,7 +152,7 @@ static void print_figure(ts_step_bench *b, double seconds) {
 /* Steps to warm up and those that count: seconds of one of these. */
 static ts_err run_steps(ts_step_bench *b, double *seconds) {
   ts_err err = TS_OK;
-  const bool alone = !b->loader && !ts_device_is_apart(b->t->device);
+  const bool alone = !b->loader && !ts_device_is_discrete(b->t->device);
   double ignored, t0 = 0, sum = 0;
   for (int i = 0; i < b->iters + b->warm; i++) {
     if (i == b->warm) {

@@ -297,8 +297,9 @@ done:
 static bool stash_finite(const ts_parallel *base) {
   const ts_ddp *d = (const ts_ddp *)base;
   const int64_t n = d->n_kept;
-  const ts_look_args look = {d->stash, n, 1, n, d->bad};
-  return !d->stashed || ts_parallel_finite(d->kernels, d->bad, &look, 1);
+  const ts_check_finite_args check_finite = {d->stash, n, 1, n, d->bad};
+  return !d->stashed ||
+         ts_parallel_finite(d->kernels, d->bad, &check_finite, 1);
 }
 
 static ts_parallel_stat stat_of(const ts_parallel *base) {

@@ -20,7 +20,7 @@ static ts_err half_rows(const ts_half_args *a) {
   return TS_OK;
 }
 
-static ts_err look(const ts_look_args *a) {
+static ts_err check_finite(const ts_check_finite_args *a) {
   int bad = 0;
 #pragma omp parallel for reduction(| : bad)
   for (int64_t i = 0; i < a->rows; i++)
@@ -110,7 +110,7 @@ static ts_err clip(double *norm, double *factor, double most) {
 
 void ts_flat_kernels_host(ts_kernels *k) {
   k->half_rows = half_rows;
-  k->look = look;
+  k->check_finite = check_finite;
   k->copies = copies;
   k->swap = swap;
   k->shorten = shorten;

@@ -205,12 +205,13 @@ done:
 static bool group_finite(const ts_fully_sharded *d,
                          const ts_fully_sharded_group *g) {
   enum { LOOKS = 32 };
-  ts_look_args looks[LOOKS];
+  ts_check_finite_args looks[LOOKS];
   int32_t n = 0;
   for (int32_t k = 0; k < g->n_parts; k++) {
     const ts_fully_sharded_part *p = &g->parts[k];
     const float *x = d->stash + (g->own.at - d->grads) + p->shard_at;
-    looks[n++] = (ts_look_args){x, p->width, p->n_rows, p->width, d->bad};
+    looks[n++] =
+        (ts_check_finite_args){x, p->width, p->n_rows, p->width, d->bad};
     if (n < LOOKS && k + 1 < g->n_parts) continue;
     if (!ts_parallel_finite(d->kernels, d->bad, looks, n)) return false;
     n = 0;

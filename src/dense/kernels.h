@@ -108,11 +108,11 @@ typedef struct ts_bce_args {
 
 /* *BAD = 1 where some x[i * stride + k], i < rows, k < n, is not finite; else
  * it stays. */
-typedef struct ts_look_args {
+typedef struct ts_check_finite_args {
   const float *x;
   int64_t stride, rows, n;
   int32_t *bad; /* (1) device memory */
-} ts_look_args;
+} ts_check_finite_args;
 
 /* to[i] = from[i] for i < n, of each piece; no piece writes what another one
  * reads or writes.  So many that a GPU's launch has them by value. */
@@ -154,7 +154,7 @@ struct ts_tally_args;        /* dense/tally.h */
   X(half_rows, (const ts_half_args *))                                         \
   X(bce, (const ts_bce_args *))                                                \
   X(tally, (const struct ts_tally_args *))                                     \
-  X(look, (const ts_look_args *))                                              \
+  X(check_finite, (const ts_check_finite_args *))                              \
   X(copies, (const ts_copies_args *))                                          \
   X(swap, (float *, float *, int64_t))                                         \
   X(shorten, (float *, int64_t, ts_dtype))                                     \

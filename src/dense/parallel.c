@@ -149,11 +149,11 @@ ts_err ts_parallel_swap(const ts_kernels *k, float *a, float *b, int64_t n,
 }
 
 bool ts_parallel_finite(const ts_kernels *k, int32_t *bad,
-                        const ts_look_args *look, int32_t n) {
+                        const ts_check_finite_args *check_finite, int32_t n) {
   ts_err err = TS_OK;
   int32_t found = 1;
   TS_TRY(k->zero(bad, sizeof *bad));
-  for (int32_t i = 0; i < n; i++) TS_TRY(k->look(&look[i]));
+  for (int32_t i = 0; i < n; i++) TS_TRY(k->check_finite(&check_finite[i]));
   TS_TRY(k->fetch(&found, bad, sizeof found));
 done:
   return err == TS_OK && !found;

@@ -45,7 +45,7 @@ ts_err ts_parallel_swap(const ts_kernels *, float *a, float *b, int64_t n,
                         ts_lane *);
 /* None of N looks finds anything; BAD: (1) of the device.  At once, while lanes
  * are idle; false where the device fails, too. */
-bool ts_parallel_finite(const ts_kernels *, int32_t *bad, const ts_look_args *,
-                        int32_t n);
+bool ts_parallel_finite(const ts_kernels *, int32_t *bad,
+                        const ts_check_finite_args *, int32_t n);
 
 #endif

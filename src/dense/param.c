@@ -100,7 +100,7 @@ ts_err ts_param_init_put(const ts_param *p, ts_staging *s, float *to,
   enum { PIECE = 1 << 18 };
   ts_err err = TS_OK;
   float *x = NULL;
-  if (!ts_staging_is_apart(s, to)) {
+  if (!ts_staging_is_remote(s, to)) {
     if (n > 0) ts_param_init_part(p, to, first, n);
     return TS_OK;
   }

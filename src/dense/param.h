@@ -7,7 +7,7 @@
  * tasks take the pointers with them when they are enqueued.
  *
  * All arrays are memory of the model's device (TS_SPACE_DEVICE), which the host
- * may not touch where it is apart: kernels, copies and staging do.
+ * may not touch where it is discrete: kernels, copies and staging do.
  * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_DENSE_PARAM_H
 #define TS_DENSE_PARAM_H

@@ -3,7 +3,7 @@
  *
  * One copy of what output dist brought, which several layers then read in
  * place: products want one matrix, and embeddings come in as many pieces as
- * there are lots.
+ * there are shardings.
  * Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_MODEL_CONCAT_H
 #define TS_MODEL_CONCAT_H

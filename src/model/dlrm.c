@@ -77,7 +77,7 @@ static ts_err take_arrays(ts_dlrm *d, ts_device *device, int32_t n) {
                         TS_TAG_ACTIVATIONS));
   TS_TRY(ts_arrays_take(&d->arrays, device, &d->arch.db, rows * dim, 4,
                         TS_TAG_ACTIVATIONS));
-  if (ts_device_is_apart(device)) return TS_OK;
+  if (ts_device_is_discrete(device)) return TS_OK;
   d->n_threads = ts_device_options_of(device)->n_threads;
   TS_TRY(ts_mem_array(
       &d->work, d->n_threads * ts_interact_work(n, d->spec.dim, d->stride), 4,

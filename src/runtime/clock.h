@@ -29,7 +29,7 @@ ts_err ts_clock_between(const ts_clock *, int a, int b, double *seconds);
 ts_err ts_clock_across(const ts_clock *, int a, const ts_clock *, int b,
                        double *seconds);
 
-/* While on, devices that are apart time the tasks of their lanes for the
+/* While on, discrete devices time the tasks of their lanes for the
  * timers' phases (runtime/trace.h), as the host does always; and no graph is
  * noted down. */
 void ts_clock_phases(bool on);

@@ -163,7 +163,7 @@ void ts_event_unwatch(ts_event event) {
     event.lane->device->ops->watch(event, -1);
 }
 
-bool ts_device_is_apart(const ts_device *d) {
+bool ts_device_is_discrete(const ts_device *d) {
   return d->ops->is_remote != NULL;
 }
 

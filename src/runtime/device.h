@@ -121,7 +121,7 @@ const char *ts_device_name(const ts_device *);
 const ts_device_options *ts_device_options_of(const ts_device *);
 /* True where TS_SPACE_DEVICE is memory that the host may not touch: kernels
  * and copies alone see what lies there.  False on the host. */
-bool ts_device_is_apart(const ts_device *);
+bool ts_device_is_discrete(const ts_device *);
 /* Lets kernels read and write BYTES of the host's memory at P, on borders of
  * pages; they see them at *SEEN.  PIN: the pages may be kept in
  * memory until unreach; else (files that are larger) DECK where the device

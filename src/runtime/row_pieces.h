@@ -16,7 +16,7 @@ enum { TS_ROW_PIECES = 60 };
  * other side has the rows with numbers FIRST to FIRST + COUNT - 1.
  *   copy_rows  to[i] = from[number - FIRST], where that is there
  *   sum_rows   to[j] = 0 + all from[i] with number FIRST + j, ascending; j <
- *              COUNT.  Devices apart read member, not index: row j's are
+ *              COUNT.  Discrete devices read member, not index: row j's are
  *              member[k], member_start[FIRST + j] <= k < the next one's */
 typedef struct ts_row_piece {
   float *to;

@@ -11,7 +11,7 @@ enum { PIECE = TS_STAGING_PIECE };
 ts_err ts_staging_create(ts_staging *s, ts_device *device) {
   ts_err err = TS_OK;
   *s = (ts_staging){.device = device};
-  if (!ts_device_is_apart(device)) return TS_OK;
+  if (!ts_device_is_discrete(device)) return TS_OK;
   TS_TRY(ts_buffer_create(&s->pieces, device, 2 * (size_t)PIECE,
                           TS_SPACE_PINNED, TS_TAG_MISC));
   TS_TRY(ts_lane_create(device, &s->lane, "staging", TS_LANE_DATA));
@@ -26,7 +26,7 @@ void ts_staging_reset(ts_staging *s) {
   *s = (ts_staging){0};
 }
 
-bool ts_staging_is_apart(const ts_staging *s, const void *p) {
+bool ts_staging_is_remote(const ts_staging *s, const void *p) {
   return s && s->lane && s->device->ops->is_remote(s->device, p);
 }
 
@@ -45,7 +45,7 @@ ts_err ts_staging_get(ts_staging *s, void *dst, const void *src, size_t bytes) {
   ts_err err = TS_OK;
   ts_event done[2] = {{0}};
   int turn;
-  if (!ts_staging_is_apart(s, src)) {
+  if (!ts_staging_is_remote(s, src)) {
     if (bytes) memcpy(dst, src, bytes);
     return TS_OK;
   }
@@ -71,7 +71,7 @@ ts_err ts_staging_put(ts_staging *s, void *dst, const void *src, size_t bytes) {
   ts_err err = TS_OK;
   ts_event done[2] = {{0}};
   int turn;
-  if (!ts_staging_is_apart(s, dst)) {
+  if (!ts_staging_is_remote(s, dst)) {
     if (bytes) memcpy(dst, src, bytes);
     return TS_OK;
   }

@@ -22,7 +22,7 @@ typedef struct ts_staging {
 ts_err ts_staging_create(ts_staging *, ts_device *);
 void ts_staging_reset(ts_staging *);
 /* Whether the host may not touch P.  Staging NULL: it may touch anything. */
-bool ts_staging_is_apart(const ts_staging *, const void *p);
+bool ts_staging_is_remote(const ts_staging *, const void *p);
 /* DST is memory of the host; of put SRC.  Staging may be NULL, as above. */
 ts_err ts_staging_get(ts_staging *, void *dst, const void *src, size_t bytes);
 ts_err ts_staging_put(ts_staging *, void *dst, const void *src, size_t bytes);

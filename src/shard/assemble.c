@@ -3,7 +3,7 @@
  * them, and means over row shards are divided by the whole bag's length.  On
  * the way back gradients of equal bags are added, in the order of the
  * samples. */
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 #include "shard/view_kernels.h"
 
 /* The numbers of bags that piece P has, of those of its feature. */
@@ -15,17 +15,18 @@ static void numbers_of(const ts_bags *bags, const ts_piece *p, int32_t *first,
 
 /* Piece I as it arrived and the columns of its view that it is; BACK: the
  * view's gradients to those of what arrived. */
-static ts_row_piece row_piece(const ts_lot_flight *lf, int32_t i, bool back) {
-  const ts_lot *lot = lf->lot;
-  const ts_piece *p = &lot->pieces[i];
-  const ts_bags *bags = &lf->flight->bags[p->feature];
-  const int32_t step = p->col < 0 ? p->n_cols : lot->block_width[p->block];
+static ts_row_piece row_piece(const ts_sharding_batch *lf, int32_t i,
+                              bool back) {
+  const ts_sharding *sharding = lf->sharding;
+  const ts_piece *p = &sharding->pieces[i];
+  const ts_bags *bags = &lf->ebc_batch->bags[p->feature];
+  const int32_t step = p->col < 0 ? p->n_cols : sharding->block_width[p->block];
   float *arrived = (float *)lf->emb.ptr + lf->piece_at[i];
   float *seen = lf->emb_ptr[p->view] + p->col0;
   ts_row_piece row = {.to = back ? arrived : seen,
                       .from = back ? seen : arrived,
-                      .to_step = back ? step : lot->views[p->view].dim,
-                      .from_step = back ? lot->views[p->view].dim : step,
+                      .to_step = back ? step : sharding->views[p->view].dim,
+                      .from_step = back ? sharding->views[p->view].dim : step,
                       .index = bags->inverse,
                       .member_start = bags->member_start,
                       .member = bags->member,
@@ -55,14 +56,14 @@ static ts_err add(ts_row_list *l, const ts_row_piece *p) {
 }
 
 /* Gradients of distinct bags are sums; others have a place of their own. */
-static ts_err move_pieces(const ts_lot_flight *lf, bool back) {
+static ts_err move_pieces(const ts_sharding_batch *lf, bool back) {
   ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  ts_row_list copies = {.kernel = lot->ebc->kernels->copy_rows};
-  ts_row_list sums = {.kernel = lot->ebc->kernels->sum_rows};
-  for (int32_t i = 0; i < lot->n_pieces; i++) {
-    const ts_piece *p = &lot->pieces[i];
-    if (!lot->views[p->view].assembled) continue;
+  const ts_sharding *sharding = lf->sharding;
+  ts_row_list copies = {.kernel = sharding->ebc->kernels->copy_rows};
+  ts_row_list sums = {.kernel = sharding->ebc->kernels->sum_rows};
+  for (int32_t i = 0; i < sharding->n_pieces; i++) {
+    const ts_piece *p = &sharding->pieces[i];
+    if (!sharding->views[p->view].assembled) continue;
     const ts_row_piece row = row_piece(lf, i, back);
     TS_TRY(add(back && p->col < 0 ? &sums : &copies, &row));
   }
@@ -73,19 +74,19 @@ done:
 }
 
 /* Rows of means times 1 / bag length: embeddings or gradients. */
-static ts_err scale_views(const ts_lot_flight *lf) {
+static ts_err scale_views(const ts_sharding_batch *lf) {
   ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  const ts_kernels *k = lot->ebc->kernels;
+  const ts_sharding *sharding = lf->sharding;
+  const ts_kernels *k = sharding->ebc->kernels;
   ts_scale_args a = {0};
-  for (int32_t i = 0; i < lot->n_views; i++) {
-    if (!lot->views[i].mean) continue;
-    a.piece[a.n_pieces++] =
-        (ts_scale_piece){.x = lf->emb_ptr[i],
-                         .by = lf->inverse + (int64_t)i * lf->flight->batch_max,
-                         .step = lf->stride[i],
-                         .n = lf->flight->n,
-                         .n_cols = lot->views[i].dim};
+  for (int32_t i = 0; i < sharding->n_views; i++) {
+    if (!sharding->views[i].mean) continue;
+    a.piece[a.n_pieces++] = (ts_scale_piece){
+        .x = lf->emb_ptr[i],
+        .by = lf->inverse + (int64_t)i * lf->ebc_batch->batch_max,
+        .step = lf->stride[i],
+        .n = lf->ebc_batch->n,
+        .n_cols = sharding->views[i].dim};
     if (a.n_pieces < TS_SCALE_PIECES) continue;
     TS_TRY(k->scale_rows(&a));
     a.n_pieces = 0;
@@ -98,7 +99,7 @@ done:
 static ts_err assemble_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
-  const ts_lot_flight *lf = *(ts_lot_flight **)arg;
+  const ts_sharding_batch *lf = *(ts_sharding_batch **)arg;
   TS_TRY(move_pieces(lf, false));
   TS_TRY(scale_views(lf));
 done:
@@ -108,25 +109,25 @@ done:
 static ts_err disassemble_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
-  const ts_lot_flight *lf = *(ts_lot_flight **)arg;
+  const ts_sharding_batch *lf = *(ts_sharding_batch **)arg;
   TS_TRY(scale_views(lf));
   TS_TRY(move_pieces(lf, true));
 done:
   return err;
 }
 
-static bool has_work(const ts_lot *lot) {
-  for (int32_t i = 0; i < lot->n_views; i++)
-    if (lot->views[i].assembled || lot->views[i].mean) return true;
+static bool has_work(const ts_sharding *sharding) {
+  for (int32_t i = 0; i < sharding->n_views; i++)
+    if (sharding->views[i].assembled || sharding->views[i].mean) return true;
   return false;
 }
 
-ts_err ts_lot_assemble(ts_lot_flight *lf, ts_lane *lane) {
-  if (!has_work(lf->lot)) return TS_OK;
+ts_err ts_sharding_assemble(ts_sharding_batch *lf, ts_lane *lane) {
+  if (!has_work(lf->sharding)) return TS_OK;
   return ts_lane_submit(lane, "assemble", assemble_task, &lf, sizeof lf);
 }
 
-ts_err ts_lot_disassemble(ts_lot_flight *lf, ts_lane *lane) {
-  if (!has_work(lf->lot)) return TS_OK;
+ts_err ts_sharding_disassemble(ts_sharding_batch *lf, ts_lane *lane) {
+  if (!has_work(lf->sharding)) return TS_OK;
   return ts_lane_submit(lane, "disassemble", disassemble_task, &lf, sizeof lf);
 }

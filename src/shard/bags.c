@@ -19,7 +19,7 @@ typedef struct ts_bag_store {
   int32_t n_parts;
 } ts_bag_store;
 
-static const ts_table_plan *plan_of(const ts_flight *fl, int32_t f) {
+static const ts_table_plan *plan_of(const ts_ebc_batch *fl, int32_t f) {
   return &fl->ebc->plan->tables[fl->ebc->feature_table[f]];
 }
 
@@ -44,7 +44,7 @@ done:
   return err;
 }
 
-static ts_err create_store(ts_flight *fl, int32_t f) {
+static ts_err create_store(ts_ebc_batch *fl, int32_t f) {
   ts_err err = TS_OK;
   ts_bag_store *s = NULL;
   ts_buffer *all[16];
@@ -62,7 +62,7 @@ done:
   return err;
 }
 
-ts_err ts_bags_create(ts_flight *fl) {
+ts_err ts_bags_create(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   TS_TRY(
@@ -75,7 +75,7 @@ done:
   return err;
 }
 
-void ts_bags_destroy(ts_flight *fl) {
+void ts_bags_destroy(ts_ebc_batch *fl) {
   ts_buffer *all[16];
   for (int32_t f = 0; fl->bags && f < fl->ebc->n_features; f++) {
     ts_bag_store *s = fl->bags[f].store;
@@ -89,7 +89,7 @@ void ts_bags_destroy(ts_flight *fl) {
   ts_mem_free(fl->variable);
 }
 
-const int64_t *ts_bags_parts(const ts_flight *fl, int32_t f, int32_t *n) {
+const int64_t *ts_bags_parts(const ts_ebc_batch *fl, int32_t f, int32_t *n) {
   const ts_bag_store *s = fl->bags[f].store;
   *n = s ? s->n_parts : 0;
   return s ? s->row0 : NULL;
@@ -109,7 +109,7 @@ static ts_err reserve(ts_bag_store *s, int64_t n_bags, int64_t n_ids,
   TS_TRY(ts_buffer_reserve(&s->inverse, words));
   TS_TRY(ts_buffer_reserve(&s->slot, n_slots * 4));
   if (weighted) TS_TRY(ts_buffer_reserve(&s->weights, (size_t)(n_ids + 1) * 4));
-  if (ts_device_is_apart(s->ids.device)) {
+  if (ts_device_is_discrete(s->ids.device)) {
     TS_TRY(ts_buffer_reserve(&s->member_start, words));
     TS_TRY(ts_buffer_reserve(&s->member, words));
   }
@@ -119,7 +119,7 @@ done:
 }
 
 /* FOUND: where what is found goes, in the results of kernels. */
-static ts_err describe(ts_flight *fl, int32_t f, int64_t *found) {
+static ts_err describe(ts_ebc_batch *fl, int32_t f, int64_t *found) {
   ts_err err = TS_OK;
   ts_bag_store *s = fl->bags[f].store;
   ts_distinct *d = &fl->distinct[fl->ebc->variable[f]];
@@ -152,11 +152,11 @@ done:
 }
 
 /* The bags of variable feature F as they were found: N, ids, parts. */
-static void set_distinct(ts_flight *fl, int32_t f, const int64_t *known) {
+static void set_distinct(ts_ebc_batch *fl, int32_t f, const int64_t *known) {
   ts_bag_store *s = fl->bags[f].store;
   ts_ebc_stat *stat = &fl->ebc->stat;
   const ts_distinct *d = &fl->distinct[fl->ebc->variable[f]];
-  const bool apart = ts_flight_is_apart(fl);
+  const bool discrete = ts_ebc_batch_is_discrete(fl);
   for (int32_t k = 0; s->part && k <= s->n_parts; k++)
     s->part[k] = (int32_t)known[2 + k];
   fl->bags[f] =
@@ -167,7 +167,7 @@ static void set_distinct(ts_flight *fl, int32_t f, const int64_t *known) {
                 .n = (int32_t)known[0],
                 .n_out = d->n_out,
                 .inverse = d->inverse,
-                .offsets = !apart        ? NULL
+                .offsets = !discrete     ? NULL
                            : d->sequence ? fl->raw[f].offsets
                                          : d->start,
                 .member_start = d->member_start,
@@ -180,11 +180,11 @@ static void set_distinct(ts_flight *fl, int32_t f, const int64_t *known) {
   stat->n_ids_sent += fl->bags[f].ids.n_ids;
 }
 
-static int64_t n_found(const ts_flight *fl, int32_t f) {
+static int64_t n_found(const ts_ebc_batch *fl, int32_t f) {
   return 3 + fl->bags[f].store->n_parts;
 }
 
-static ts_err find_distinct(ts_flight *fl) {
+static ts_err find_distinct(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   const ts_distinct_args a = {fl->distinct, ebc->n_variable};
@@ -200,14 +200,14 @@ done:
   return err;
 }
 
-int64_t ts_bags_found(const ts_flight *fl) {
+int64_t ts_bags_found(const ts_ebc_batch *fl) {
   int64_t n = 0;
   for (int32_t f = 0; f < fl->ebc->n_features; f++)
     if (fl->ebc->variable[f] >= 0) n += n_found(fl, f);
   return n;
 }
 
-ts_err ts_bags_make(ts_flight *fl) {
+ts_err ts_bags_make(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   int64_t at = 1;
@@ -227,7 +227,7 @@ done:
   return err;
 }
 
-ts_err ts_bags_expect(ts_flight *fl) {
+ts_err ts_bags_expect(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   for (int32_t f = 0; f < ebc->n_features; f++) {

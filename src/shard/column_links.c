@@ -6,22 +6,22 @@
 #include "base/mem.h"
 #include "shard/column_stats.h"
 
-static int rounds_of(const ts_lot *lot, int32_t t) {
-  const ts_table_config *c = &lot->ebc->config->tables[t];
+static int rounds_of(const ts_sharding *sharding, int32_t t) {
+  const ts_table_config *c = &sharding->ebc->config->tables[t];
   return ts_row_optim_find(c->optimizer.kind)->n_rounds;
 }
 
-static bool cut_by_columns(const ts_lot *lot, int32_t t) {
-  return lot->ebc->plan->tables[t].shards[0].n_cols <
-         lot->ebc->config->tables[t].dim;
+static bool cut_by_columns(const ts_sharding *sharding, int32_t t) {
+  return sharding->ebc->plan->tables[t].shards[0].n_cols <
+         sharding->ebc->config->tables[t].dim;
 }
 
 /* This rank's group and table that hold SHARD of table T. */
-static void find_own(const ts_lot *lot, int32_t t, const ts_shard *shard,
-                     ts_column_rows *rows) {
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    for (int32_t i = 0; i < ts_tbe_n_tables(lot->groups[g].tbe); i++) {
-      const ts_tbe_table *x = ts_tbe_table_of(lot->groups[g].tbe, i);
+static void find_own(const ts_sharding *sharding, int32_t t,
+                     const ts_shard *shard, ts_column_rows *rows) {
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    for (int32_t i = 0; i < ts_tbe_n_tables(sharding->groups[g].tbe); i++) {
+      const ts_tbe_table *x = ts_tbe_table_of(sharding->groups[g].tbe, i);
       if (x->table_id == t && x->col0 == shard->col0 &&
           x->first_row == shard->row0) {
         rows->group = g;
@@ -32,12 +32,12 @@ static void find_own(const ts_lot *lot, int32_t t, const ts_shard *shard,
 }
 
 /* *NUMBER of rows [FROM, TO) of SHARD in the list. */
-static ts_err add_rows(ts_lot *lot, int32_t t, const ts_shard *shard,
+static ts_err add_rows(ts_sharding *sharding, int32_t t, const ts_shard *shard,
                        int64_t from, int64_t to, int32_t *number) {
   ts_err err = TS_OK;
-  ts_column_stats *c = lot->columns;
+  ts_column_stats *c = sharding->columns;
   ts_column_rows rows = {.from = from, .to = to};
-  find_own(lot, t, shard, &rows);
+  find_own(sharding, t, shard, &rows);
   for (*number = 0; *number < c->n_rows; ++*number) {
     const ts_column_rows *r = &c->rows[*number];
     if (r->group == rows.group && r->slot == rows.slot && r->from == from &&
@@ -62,42 +62,43 @@ done:
 }
 
 /* The link between sender A and receiver B of table T, on either side. */
-static ts_err link_shards(ts_lot *lot, int32_t t, const ts_shard *a,
+static ts_err link_shards(ts_sharding *sharding, int32_t t, const ts_shard *a,
                           const ts_shard *b) {
   ts_err err = TS_OK;
-  ts_column_stats *c = lot->columns;
-  const int me = lot->ebc->rank;
+  ts_column_stats *c = sharding->columns;
+  const int me = sharding->ebc->rank;
   const int64_t a_end = a->row0 + a->n_rows, b_end = b->row0 + b->n_rows;
   const int64_t from = a->row0 > b->row0 ? a->row0 : b->row0;
   const int64_t to = a_end < b_end ? a_end : b_end;
-  ts_column_link link = {.col0 = a->col0, .n_rounds = rounds_of(lot, t)};
+  ts_column_link link = {.col0 = a->col0, .n_rounds = rounds_of(sharding, t)};
   if (a->col0 == b->col0 || from >= to) return TS_OK;
   if (a->rank == me) {
     link.rank = b->rank;
-    TS_TRY(add_rows(lot, t, a, from, to, &link.rows));
+    TS_TRY(add_rows(sharding, t, a, from, to, &link.rows));
     TS_TRY(add_link(&c->send, &c->n_send, link));
   }
   if (b->rank == me) {
     link.rank = a->rank;
-    TS_TRY(add_rows(lot, t, b, from, to, &link.rows));
+    TS_TRY(add_rows(sharding, t, b, from, to, &link.rows));
     TS_TRY(add_link(&c->recv, &c->n_recv, link));
   }
 done:
   return err;
 }
 
-static ts_err add_table(ts_lot *lot, int32_t t) {
+static ts_err add_table(ts_sharding *sharding, int32_t t) {
   ts_err err = TS_OK;
-  ts_column_stats *c = lot->columns;
-  const ts_table_plan *p = &lot->ebc->plan->tables[t];
-  if (rounds_of(lot, t) > c->n_rounds) c->n_rounds = rounds_of(lot, t);
+  ts_column_stats *c = sharding->columns;
+  const ts_table_plan *p = &sharding->ebc->plan->tables[t];
+  if (rounds_of(sharding, t) > c->n_rounds)
+    c->n_rounds = rounds_of(sharding, t);
   for (int32_t i = 0; i < p->n_shards; i++) {
     for (int32_t k = 0; k < p->n_shards; k++)
-      TS_TRY(link_shards(lot, t, &p->shards[i], &p->shards[k]));
+      TS_TRY(link_shards(sharding, t, &p->shards[i], &p->shards[k]));
     const ts_shard *s = &p->shards[i];
-    if (s->rank != lot->ebc->rank) continue;
-    ts_own_columns own = {.col0 = s->col0, .n_rounds = rounds_of(lot, t)};
-    TS_TRY(add_rows(lot, t, s, s->row0, s->row0 + s->n_rows, &own.rows));
+    if (s->rank != sharding->ebc->rank) continue;
+    ts_own_columns own = {.col0 = s->col0, .n_rounds = rounds_of(sharding, t)};
+    TS_TRY(add_rows(sharding, t, s, s->row0, s->row0 + s->n_rows, &own.rows));
     TS_TRY(ts_mem_resize(&c->own, (size_t)c->n_own * sizeof *c->own,
                          (size_t)(c->n_own + 1) * sizeof *c->own, TS_TAG_MISC));
     c->own[c->n_own++] = own;
@@ -111,42 +112,45 @@ static int by_rank(const void *a, const void *b) {
   return x->rank != y->rank ? x->rank - y->rank : x->number - y->number;
 }
 
-static ts_err allocate(ts_lot *lot) {
+static ts_err allocate(ts_sharding *sharding) {
   ts_err err = TS_OK;
-  const int n_ranks = lot->ebc->n_ranks;
+  const int n_ranks = sharding->ebc->n_ranks;
   ts_buffer empty = {.space = TS_SPACE_PINNED,
                      .tag = TS_TAG_COMM,
                      .owned = true,
-                     .device = lot->ebc->device};
-  TS_TRY(ts_mem_alloc(&lot->columns, sizeof *lot->columns, TS_TAG_MISC));
-  lot->columns->message = lot->columns->exchange.recv = empty;
+                     .device = sharding->ebc->device};
+  TS_TRY(
+      ts_mem_alloc(&sharding->columns, sizeof *sharding->columns, TS_TAG_MISC));
+  sharding->columns->message = sharding->columns->exchange.recv = empty;
   empty.space = TS_SPACE_DEVICE;
   empty.tag = TS_TAG_SPARSE;
-  lot->columns->sums = empty;
-  TS_TRY(ts_mem_array(&lot->columns->message_bytes, n_ranks, sizeof(int64_t),
-                      TS_TAG_COMM));
-  ts_exchange *x = &lot->columns->exchange;
+  sharding->columns->sums = empty;
+  TS_TRY(ts_mem_array(&sharding->columns->message_bytes, n_ranks,
+                      sizeof(int64_t), TS_TAG_COMM));
+  ts_exchange *x = &sharding->columns->exchange;
   TS_TRY(ts_mem_array(&x->recv_bytes, n_ranks, 8, TS_TAG_COMM));
   TS_TRY(ts_mem_array(&x->recv_at, n_ranks, 8, TS_TAG_COMM));
-  x->rooms = &lot->rooms;
+  x->rooms = &sharding->rooms;
 done:
   return err;
 }
 
-ts_err ts_columns_create(ts_lot *lot) {
+ts_err ts_columns_create(ts_sharding *sharding) {
   ts_err err = TS_OK;
   int32_t last = -1;
-  for (int32_t i = 0; i < lot->n_views; i++) {
-    const int32_t t = lot->views[i].table;
-    if (t == last || !cut_by_columns(lot, t) || !rounds_of(lot, t)) continue;
+  for (int32_t i = 0; i < sharding->n_views; i++) {
+    const int32_t t = sharding->views[i].table;
+    if (t == last || !cut_by_columns(sharding, t) || !rounds_of(sharding, t))
+      continue;
     last = t;
-    if (!lot->columns) TS_TRY(allocate(lot));
-    TS_TRY(add_table(lot, t));
+    if (!sharding->columns) TS_TRY(allocate(sharding));
+    TS_TRY(add_table(sharding, t));
   }
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    lot->groups[g].columns = lot->groups[g].columns &&
-                             ts_tbe_optim(lot->groups[g].tbe)->n_rounds > 0;
-  ts_column_stats *c = lot->columns;
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    sharding->groups[g].columns =
+        sharding->groups[g].columns &&
+        ts_tbe_optim(sharding->groups[g].tbe)->n_rounds > 0;
+  ts_column_stats *c = sharding->columns;
   if (c && c->n_send)
     qsort(c->send, (size_t)c->n_send, sizeof *c->send, by_rank);
   if (c && c->n_recv)
@@ -158,8 +162,8 @@ done:
   return err;
 }
 
-void ts_columns_destroy(ts_lot *lot) {
-  ts_column_stats *c = lot->columns;
+void ts_columns_destroy(ts_sharding *sharding) {
+  ts_column_stats *c = sharding->columns;
   if (!c) return;
   ts_buffer_reset(&c->message);
   ts_buffer_reset(&c->sums);
@@ -180,11 +184,11 @@ void ts_columns_destroy(ts_lot *lot) {
 
 /* Of ROWS those that a full batch touches at most; the same on both sides of a
  * link. */
-static int64_t rows_of(const ts_lot *lot, int32_t rows) {
-  const ts_ebc *ebc = lot->ebc;
-  const ts_column_rows *l = &lot->columns->rows[rows];
+static int64_t rows_of(const ts_sharding *sharding, int32_t rows) {
+  const ts_ebc *ebc = sharding->ebc;
+  const ts_column_rows *l = &sharding->columns->rows[rows];
   const int32_t t =
-      ts_tbe_table_of(lot->groups[l->group].tbe, l->slot)->table_id;
+      ts_tbe_table_of(sharding->groups[l->group].tbe, l->slot)->table_id;
   int64_t n = 0;
   for (int32_t f = 0; f < ebc->n_features; f++)
     if (ebc->feature_table[f] == t) n += ebc->n_ranks * ts_expect_ids(ebc, f);
@@ -192,13 +196,15 @@ static int64_t rows_of(const ts_lot *lot, int32_t rows) {
 }
 
 /* Bytes of LIST's links by rank into ROOM. */
-static int64_t find_rooms(const ts_lot *lot, const ts_column_link *list,
-                          int32_t n, int64_t *room) {
-  const int n_ranks = lot->ebc->n_ranks;
+static int64_t find_rooms(const ts_sharding *sharding,
+                          const ts_column_link *list, int32_t n,
+                          int64_t *room) {
+  const int n_ranks = sharding->ebc->n_ranks;
   int64_t bytes[n_ranks], all = 0;
   memset(bytes, 0, sizeof bytes);
   for (int32_t i = 0; i < n; i++)
-    bytes[list[i].rank] += rows_of(lot, list[i].rows) * TS_ROW_STATS_MAX * 4;
+    bytes[list[i].rank] +=
+        rows_of(sharding, list[i].rows) * TS_ROW_STATS_MAX * 4;
   for (int r = 0; r < n_ranks; r++) {
     const int64_t own = ts_room_bytes(bytes[r]);
     if (room) room[r] = own;
@@ -207,22 +213,23 @@ static int64_t find_rooms(const ts_lot *lot, const ts_column_link *list,
   return all;
 }
 
-ts_err ts_columns_expect(ts_lot *lot) {
+ts_err ts_columns_expect(ts_sharding *sharding) {
   ts_err err = TS_OK;
-  ts_column_stats *c = lot->columns;
-  ts_pool *pool = &lot->ebc->pool;
+  ts_column_stats *c = sharding->columns;
+  ts_pool *pool = &sharding->ebc->pool;
   int64_t sums = 0;
   TS_TRY(ts_pool_add(pool, &c->message));
   TS_TRY(ts_pool_add(pool, &c->exchange.recv));
   TS_TRY(ts_pool_add(pool, &c->sums));
   TS_TRY(ts_buffer_reserve(
       &c->message,
-      (size_t)find_rooms(lot, c->send, c->n_send, lot->rooms.send) + 4));
+      (size_t)find_rooms(sharding, c->send, c->n_send, sharding->rooms.send) +
+          4));
   TS_TRY(ts_buffer_reserve(
       &c->exchange.recv,
-      (size_t)find_rooms(lot, c->recv, c->n_recv, lot->rooms.recv)));
+      (size_t)find_rooms(sharding, c->recv, c->n_recv, sharding->rooms.recv)));
   for (int32_t i = 0; i < c->n_own; i++) {
-    const int64_t n = rows_of(lot, c->own[i].rows);
+    const int64_t n = rows_of(sharding, c->own[i].rows);
     if (n > sums) sums = n;
   }
   TS_TRY(ts_buffer_reserve(&c->sums, (size_t)sums * TS_ROW_STATS_MAX * 4));

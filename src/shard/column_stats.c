@@ -13,12 +13,13 @@
 #include "shard/column_stats.h"
 
 typedef struct ts_round_arg {
-  ts_lot *lot;
+  ts_sharding *sharding;
   int round;
 } ts_round_arg;
 
-static float *stats_of(const ts_lot *lot, const ts_column_rows *r) {
-  return ts_tbe_stats(lot->groups[r->group].tbe) + r->first * TS_ROW_STATS_MAX;
+static float *stats_of(const ts_sharding *sharding, const ts_column_rows *r) {
+  return ts_tbe_stats(sharding->groups[r->group].tbe) +
+         r->first * TS_ROW_STATS_MAX;
 }
 
 static const ts_column_rows *rows_of(const ts_column_stats *c,
@@ -51,9 +52,9 @@ done:
 static ts_err find_task(void *p, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
-  const ts_lot *lot = *(ts_lot **)p;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    TS_TRY(find_rows(lot->columns, lot->groups[g].tbe, g));
+  const ts_sharding *sharding = *(ts_sharding **)p;
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    TS_TRY(find_rows(sharding->columns, sharding->groups[g].tbe, g));
 done:
   return err;
 }
@@ -62,10 +63,10 @@ static ts_err pack_task(void *p, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   const ts_round_arg *a = p;
-  ts_column_stats *c = a->lot->columns;
+  ts_column_stats *c = a->sharding->columns;
   int64_t bytes = 0;
   memset(c->message_bytes, 0,
-         (size_t)a->lot->ebc->n_ranks * sizeof *c->message_bytes);
+         (size_t)a->sharding->ebc->n_ranks * sizeof *c->message_bytes);
   for (int32_t i = 0; i < c->n_send; i++) {
     if (c->send[i].n_rounds <= a->round) continue;
     const int64_t n = rows_of(c, &c->send[i])->n;
@@ -77,8 +78,8 @@ static ts_err pack_task(void *p, ts_lane *lane) {
   for (int32_t i = 0; i < c->n_send; i++) {
     if (c->send[i].n_rounds <= a->round) continue;
     const ts_column_rows *r = rows_of(c, &c->send[i]);
-    TS_TRY(a->lot->ebc->kernels->copy(to, stats_of(a->lot, r),
-                                      (size_t)r->n * TS_ROW_STATS_MAX * 4));
+    TS_TRY(a->sharding->ebc->kernels->copy(
+        to, stats_of(a->sharding, r), (size_t)r->n * TS_ROW_STATS_MAX * 4));
     to += r->n * TS_ROW_STATS_MAX;
   }
   c->exchange.send = c->message.ptr;
@@ -88,11 +89,11 @@ done:
 
 /* Where each link's floats lie in what arrived. */
 static ts_err find_arrived(const ts_round_arg *a) {
-  const ts_lot *lot = a->lot;
-  ts_column_stats *c = lot->columns;
+  const ts_sharding *sharding = a->sharding;
+  ts_column_stats *c = sharding->columns;
   int32_t i = 0;
-  for (int r = 0; r < lot->ebc->n_ranks; r++) {
-    const int64_t start = lot->comm ? c->exchange.recv_at[r] / 4 : 0;
+  for (int r = 0; r < sharding->ebc->n_ranks; r++) {
+    const int64_t start = sharding->comm ? c->exchange.recv_at[r] / 4 : 0;
     int64_t at = start;
     for (; i < c->n_recv && c->recv[i].rank == r; i++) {
       c->recv[i].at = at;
@@ -100,7 +101,7 @@ static ts_err find_arrived(const ts_round_arg *a) {
       at += rows_of(c, &c->recv[i])->n * TS_ROW_STATS_MAX;
     }
     const int64_t bytes =
-        lot->comm ? c->exchange.recv_bytes[r] : c->message_bytes[r];
+        sharding->comm ? c->exchange.recv_bytes[r] : c->message_bytes[r];
     if (bytes != (at - start) * 4)
       return ts_fail(TS_ERR_INTERNAL,
                      "column shards: %lld bytes of row statistics, not %lld",
@@ -113,16 +114,16 @@ static ts_err find_arrived(const ts_round_arg *a) {
 static ts_err add_columns(const ts_round_arg *a, const ts_column_rows *own,
                           int32_t col0) {
   ts_err err = TS_OK;
-  const ts_lot *lot = a->lot;
-  const ts_column_stats *c = lot->columns;
+  const ts_sharding *sharding = a->sharding;
+  const ts_column_stats *c = sharding->columns;
   const float *arrived =
-      lot->comm ? c->exchange.recv.ptr : (const float *)c->message.ptr;
+      sharding->comm ? c->exchange.recv.ptr : (const float *)c->message.ptr;
   for (int32_t i = 0; i < c->n_recv; i++) {
     const ts_column_link *l = &c->recv[i];
     const ts_column_rows *r = rows_of(c, l);
     if (r->group != own->group || r->slot != own->slot || l->col0 != col0)
       continue;
-    TS_TRY(lot->ebc->kernels->add(
+    TS_TRY(sharding->ebc->kernels->add(
         (float *)c->sums.ptr + (r->first - own->first) * TS_ROW_STATS_MAX,
         arrived + l->at, r->n * TS_ROW_STATS_MAX));
   }
@@ -131,9 +132,10 @@ done:
 }
 
 /* The first column after COL0 at which a shard of table T starts, or dim. */
-static int32_t next_columns(const ts_lot *lot, int32_t t, int32_t col0) {
-  const ts_table_plan *p = &lot->ebc->plan->tables[t];
-  int32_t next = lot->ebc->config->tables[t].dim;
+static int32_t next_columns(const ts_sharding *sharding, int32_t t,
+                            int32_t col0) {
+  const ts_table_plan *p = &sharding->ebc->plan->tables[t];
+  int32_t next = sharding->ebc->config->tables[t].dim;
   for (int32_t k = 0; k < p->n_shards; k++)
     if (p->shards[k].col0 > col0 && p->shards[k].col0 < next)
       next = p->shards[k].col0;
@@ -142,18 +144,19 @@ static int32_t next_columns(const ts_lot *lot, int32_t t, int32_t col0) {
 
 static ts_err sum_own(const ts_round_arg *a, const ts_own_columns *own) {
   ts_err err = TS_OK;
-  const ts_lot *lot = a->lot;
-  const ts_kernels *k = lot->ebc->kernels;
-  ts_column_stats *c = lot->columns;
+  const ts_sharding *sharding = a->sharding;
+  const ts_kernels *k = sharding->ebc->kernels;
+  ts_column_stats *c = sharding->columns;
   const ts_column_rows *r = &c->rows[own->rows];
-  const ts_tbe_table *t = ts_tbe_table_of(lot->groups[r->group].tbe, r->slot);
+  const ts_tbe_table *t =
+      ts_tbe_table_of(sharding->groups[r->group].tbe, r->slot);
   const int64_t n = r->n * TS_ROW_STATS_MAX;
-  float *stats = stats_of(lot, r);
+  float *stats = stats_of(sharding, r);
   if (!n) return TS_OK;
   TS_TRY(ts_buffer_reserve(&c->sums, (size_t)n * 4));
   TS_TRY(k->zero(c->sums.ptr, (size_t)n * 4));
   for (int32_t col = 0; col < t->config->dim;
-       col = next_columns(lot, t->table_id, col))
+       col = next_columns(sharding, t->table_id, col))
     if (col == own->col0)
       TS_TRY(k->add(c->sums.ptr, stats, n));
     else
@@ -167,7 +170,7 @@ static ts_err sum_task(void *p, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   const ts_round_arg *a = p;
-  const ts_column_stats *c = a->lot->columns;
+  const ts_column_stats *c = a->sharding->columns;
   TS_TRY(find_arrived(a));
   for (int32_t i = 0; i < c->n_own; i++)
     if (c->own[i].n_rounds > a->round) TS_TRY(sum_own(a, &c->own[i]));
@@ -175,20 +178,21 @@ done:
   return err;
 }
 
-static ts_err run_round(ts_lot *lot, int round, double lr_factor, int64_t pass,
-                        ts_lane *lane) {
+static ts_err run_round(ts_sharding *sharding, int round, double lr_factor,
+                        int64_t pass, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_column_stats *c = lot->columns;
-  ts_round_arg arg = {lot, round};
+  ts_column_stats *c = sharding->columns;
+  ts_round_arg arg = {sharding, round};
   ts_token token;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    if (lot->groups[g].columns &&
-        ts_tbe_optim(lot->groups[g].tbe)->n_rounds > round)
-      TS_TRY(ts_tbe_stage(lot->groups[g].tbe, round, lr_factor, pass, lane));
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    if (sharding->groups[g].columns &&
+        ts_tbe_optim(sharding->groups[g].tbe)->n_rounds > round)
+      TS_TRY(
+          ts_tbe_stage(sharding->groups[g].tbe, round, lr_factor, pass, lane));
   TS_TRY(ts_lane_submit(lane, "row statistics", pack_task, &arg, sizeof arg));
-  if (lot->comm) {
+  if (sharding->comm) {
     c->exchange.send_bytes = c->message_bytes;
-    TS_TRY(ts_comm_exchange(lot->comm, &token, &c->exchange, lane));
+    TS_TRY(ts_comm_exchange(sharding->comm, &token, &c->exchange, lane));
     TS_TRY(ts_comm_end(&token, lane));
   }
   TS_TRY(ts_lane_submit(lane, "row statistics", sum_task, &arg, sizeof arg));
@@ -196,20 +200,21 @@ done:
   return err;
 }
 
-ts_err ts_columns_backward(ts_lot_flight *lf, double lr_factor, int64_t pass,
-                           ts_lane *lane) {
+ts_err ts_columns_backward(ts_sharding_batch *lf, double lr_factor,
+                           int64_t pass, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_lot *lot = lf->lot;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    if (lot->groups[g].columns)
-      TS_TRY(
-          ts_tbe_gather(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g], lane));
-  TS_TRY(ts_lane_submit(lane, "row statistics", find_task, &lot, sizeof lot));
-  for (int k = 0; k < lot->columns->n_rounds; k++)
-    TS_TRY(run_round(lot, k, lr_factor, pass, lane));
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    if (lot->groups[g].columns)
-      TS_TRY(ts_tbe_finish(lot->groups[g].tbe, lr_factor, pass, lane));
+  ts_sharding *sharding = lf->sharding;
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    if (sharding->groups[g].columns)
+      TS_TRY(ts_tbe_gather(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
+                           lane));
+  TS_TRY(ts_lane_submit(lane, "row statistics", find_task, &sharding,
+                        sizeof sharding));
+  for (int k = 0; k < sharding->columns->n_rounds; k++)
+    TS_TRY(run_round(sharding, k, lr_factor, pass, lane));
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    if (sharding->groups[g].columns)
+      TS_TRY(ts_tbe_finish(sharding->groups[g].tbe, lr_factor, pass, lane));
 done:
   return err;
 }

@@ -3,7 +3,7 @@
 #ifndef TS_SHARD_COLUMN_STATS_H
 #define TS_SHARD_COLUMN_STATS_H
 
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 
 /* Rows [from, to) of a whole table, in one of this rank's shards. */
 typedef struct ts_column_rows {

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "dense/param_optim.h"
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 #include "sparse/entries.h"
 
 struct ts_dense_rows {
@@ -184,9 +184,9 @@ static ts_err clear_task(void *p, ts_lane *lane) {
 static ts_err each(ts_ebc *ebc, const char *span, ts_task task, bool norms_only,
                    ts_rows_arg arg, ts_lane *lane) {
   ts_err err = TS_OK;
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++) {
-      arg.d = ebc->lots[l].groups[g].dense;
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++) {
+      arg.d = ebc->shardings[l].groups[g].dense;
       if (!arg.d) continue;
       if (norms_only && !ts_dense_optim_has_norms(&arg.d->config)) continue;
       TS_TRY(ts_lane_submit(lane, span, task, &arg, sizeof arg));

@@ -1,4 +1,4 @@
-/* ebc.c - the sharded collection and its flights. */
+/* ebc.c - the sharded collection and its batches in flight. */
 #include "shard/ebc.h"
 
 #include <stdlib.h>
@@ -48,23 +48,24 @@ done:
 
 static ts_err create_lots(ts_ebc *ebc) {
   ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&ebc->lots, 4 * TS_SHARD_COUNT, sizeof *ebc->lots,
-                      TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&ebc->shardings, 4 * TS_SHARD_COUNT,
+                      sizeof *ebc->shardings, TS_TAG_MISC));
   for (int k = 0; k < 4 * TS_SHARD_COUNT; k++) {
     const ts_sharding_ops *ops = ts_sharding_find((ts_shard_kind)(k / 4));
     if (!ops) continue;
-    ts_lot *lot = &ebc->lots[ebc->n_lots++];
-    TS_TRY(ts_lot_create(lot, ebc, ops, k % 2, k % 4 > 1));
-    if (lot->n_views) continue;
-    ts_lot_reset(lot);
-    ebc->n_lots--;
+    ts_sharding *sharding = &ebc->shardings[ebc->n_shardings++];
+    TS_TRY(ts_sharding_create(sharding, ebc, ops, k % 2, k % 4 > 1));
+    if (sharding->n_views) continue;
+    ts_sharding_reset(sharding);
+    ebc->n_shardings--;
   }
 done:
   return err;
 }
 
 /* Ids of feature F for SHARD, unless an earlier shard takes the same. */
-static void add_route(ts_ebc *ebc, const ts_lot *lot, int32_t f, int32_t k) {
+static void add_route(ts_ebc *ebc, const ts_sharding *sharding, int32_t f,
+                      int32_t k) {
   const int32_t t = ebc->feature_table[f];
   const ts_table_plan *p = &ebc->plan->tables[t];
   const ts_shard *s = &p->shards[k];
@@ -79,22 +80,22 @@ static void add_route(ts_ebc *ebc, const ts_lot *lot, int32_t f, int32_t k) {
                  .row0 = s->row0,
                  .n_rows = s->n_rows,
                  .part = k,
-                 .split = lot->ops->split_rows,
-                 .sequence = lot->sequence,
+                 .split = sharding->ops->split_rows,
+                 .sequence = sharding->sequence,
                  .weighted = ebc->config->tables[t].weighted,
-                 .positions = lot->ops->split_rows &&
+                 .positions = sharding->ops->split_rows &&
                               ebc->config->tables[t].max_length > 0};
 }
 
-static ts_err add_routes(ts_ebc *ebc, const ts_lot *lot) {
+static ts_err add_routes(ts_ebc *ebc, const ts_sharding *sharding) {
   ts_err err = TS_OK;
-  for (int32_t i = 0; i < lot->n_views; i++) {
-    const int32_t n = ebc->plan->tables[lot->views[i].table].n_shards;
+  for (int32_t i = 0; i < sharding->n_views; i++) {
+    const int32_t n = ebc->plan->tables[sharding->views[i].table].n_shards;
     TS_TRY(ts_mem_resize(
         &ebc->routes, (size_t)ebc->n_routes * sizeof *ebc->routes,
         (size_t)(ebc->n_routes + n) * sizeof *ebc->routes, TS_TAG_MISC));
     for (int32_t k = 0; k < n; k++)
-      add_route(ebc, lot, lot->views[i].feature, k);
+      add_route(ebc, sharding, sharding->views[i].feature, k);
   }
 done:
   return err;
@@ -108,29 +109,29 @@ static int by_rank(const void *a, const void *b) {
 }
 
 /* The route that feeds each slot of this rank's groups. */
-static ts_err feed_groups(ts_ebc *ebc, ts_lot *lot) {
+static ts_err feed_groups(ts_ebc *ebc, ts_sharding *sharding) {
   const ts_route *own = ebc->routes + ebc->route_start[ebc->rank];
   const int32_t n =
       ebc->route_start[ebc->rank + 1] - ebc->route_start[ebc->rank];
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    for (int32_t s = 0; s < lot->groups[g].n_slots; s++) {
-      const ts_piece *p = &lot->pieces[lot->groups[g].piece[s]];
-      const ts_shard *shard = ts_lot_own_shard(lot, p);
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    for (int32_t s = 0; s < sharding->groups[g].n_slots; s++) {
+      const ts_piece *p = &sharding->pieces[sharding->groups[g].piece[s]];
+      const ts_shard *shard = ts_sharding_own_shard(sharding, p);
       int32_t i = 0;
       while (i < n &&
              (own[i].feature != p->feature || own[i].row0 != shard->row0 ||
               own[i].n_rows != shard->n_rows))
         i++;
       if (i == n) return ts_fail(TS_ERR_INTERNAL, "a shard without a route");
-      lot->groups[g].route[s] = i;
+      sharding->groups[g].route[s] = i;
     }
   return TS_OK;
 }
 
 static ts_err create_routes(ts_ebc *ebc) {
   ts_err err = TS_OK;
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    if (ebc->lots[l].travels) TS_TRY(add_routes(ebc, &ebc->lots[l]));
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    if (ebc->shardings[l].travels) TS_TRY(add_routes(ebc, &ebc->shardings[l]));
   if (ebc->n_routes)
     qsort(ebc->routes, (size_t)ebc->n_routes, sizeof *ebc->routes, by_rank);
   TS_TRY(ts_mem_array(&ebc->route_start, ebc->n_ranks + 1,
@@ -139,8 +140,8 @@ static ts_err create_routes(ts_ebc *ebc) {
     ebc->route_start[ebc->routes[i].rank + 1]++;
   for (int r = 0; r < ebc->n_ranks; r++)
     ebc->route_start[r + 1] += ebc->route_start[r];
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    if (ebc->lots[l].travels) TS_TRY(feed_groups(ebc, &ebc->lots[l]));
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    if (ebc->shardings[l].travels) TS_TRY(feed_groups(ebc, &ebc->shardings[l]));
   TS_TRY(ts_splits_create(ebc));
 done:
   return err;
@@ -181,9 +182,10 @@ done:
 
 void ts_ebc_destroy(ts_ebc *ebc) {
   if (!ebc) return;
-  for (int32_t l = 0; l < ebc->n_lots; l++) ts_lot_reset(&ebc->lots[l]);
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    ts_sharding_reset(&ebc->shardings[l]);
   ts_processors_destroy(ebc);
-  ts_mem_free(ebc->lots);
+  ts_mem_free(ebc->shardings);
   ts_pool_reset(&ebc->pool);
   ts_splits_destroy(ebc);
   ts_mem_free(ebc->routes);
@@ -200,9 +202,9 @@ void ts_ebc_destroy(ts_ebc *ebc) {
 
 ts_err ts_ebc_init(ts_ebc *ebc) {
   ts_err err = TS_OK;
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
-      TS_TRY(ts_tbe_init(ebc->lots[l].groups[g].tbe));
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+      TS_TRY(ts_tbe_init(ebc->shardings[l].groups[g].tbe));
   for (int32_t k = 0; k < ebc->params.n; k++)
     TS_TRY(ts_param_init_constant(ebc->params.item[k], 1.0f));
 done:
@@ -226,9 +228,9 @@ void ts_ebc_accumulate(ts_ebc *ebc, bool more) {
 }
 
 void ts_ebc_drop(ts_ebc *ebc) {
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
-      ts_tbe_drop(ebc->lots[l].groups[g].tbe);
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+      ts_tbe_drop(ebc->shardings[l].groups[g].tbe);
 }
 
 static ts_err shards_of_group(ts_ebc *ebc, ts_tbe *tbe, ts_ebc_shard_fn fn,
@@ -249,9 +251,9 @@ done:
 
 ts_err ts_ebc_each_shard(ts_ebc *ebc, ts_ebc_shard_fn fn, void *arg) {
   ts_err err = TS_OK;
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
-      TS_TRY(shards_of_group(ebc, ebc->lots[l].groups[g].tbe, fn, arg));
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+      TS_TRY(shards_of_group(ebc, ebc->shardings[l].groups[g].tbe, fn, arg));
 done:
   return err;
 }
@@ -262,15 +264,16 @@ ts_ebc_stat ts_ebc_stat_of(const ts_ebc *ebc) {
   stat.input_bytes = input.sent_bytes;
   stat.n_inputs = input.n_ops;
   stat.n_input_rounds = input.n_rounds;
-  for (int32_t l = 0; l < ebc->n_lots; l++) {
-    const ts_lot *lot = &ebc->lots[l];
-    if (lot->comm) stat.output_bytes += ts_comm_stat_of(lot->comm).sent_bytes;
-    if (lot->back_comm)
-      stat.output_bytes += ts_comm_stat_of(lot->back_comm).sent_bytes;
-    if (lot->node_comm)
-      stat.output_bytes += ts_comm_stat_of(lot->node_comm).sent_bytes;
-    for (int32_t g = 0; g < lot->n_groups; g++)
-      stat.local_bytes += ts_tbe_bytes(lot->groups[g].tbe);
+  for (int32_t l = 0; l < ebc->n_shardings; l++) {
+    const ts_sharding *sharding = &ebc->shardings[l];
+    if (sharding->comm)
+      stat.output_bytes += ts_comm_stat_of(sharding->comm).sent_bytes;
+    if (sharding->back_comm)
+      stat.output_bytes += ts_comm_stat_of(sharding->back_comm).sent_bytes;
+    if (sharding->node_comm)
+      stat.output_bytes += ts_comm_stat_of(sharding->node_comm).sent_bytes;
+    for (int32_t g = 0; g < sharding->n_groups; g++)
+      stat.local_bytes += ts_tbe_bytes(sharding->groups[g].tbe);
   }
   return stat;
 }

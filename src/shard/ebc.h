@@ -8,9 +8,9 @@
  *     backward_begin  sends gradients back
  *     backward_end    fused backward + row optimizers
  *
- * A flight holds what one batch needs between the first and the last of
- * these; a pipeline has as many flights as it has batches under way.
- * Functions are Local unless they say Collective or Enqueues. */
+ * A batch in flight holds what one batch needs between the first and the last
+ * of these; a pipeline has as many batches in flight as it has batches under
+ * way. Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_EBC_H
 #define TS_SHARD_EBC_H
 
@@ -22,7 +22,7 @@
 #include "sparse/tbe.h"
 
 typedef struct ts_ebc ts_ebc;
-typedef struct ts_flight ts_flight;
+typedef struct ts_ebc_batch ts_ebc_batch;
 
 /* What every rank tells every other with its ids: status travels with the
  * data, so all ranks agree on errors and stops without a further message. */
@@ -52,65 +52,67 @@ bool ts_ebc_has_processors(const ts_ebc *);
 
 /* Full batches have BATCH_MAX samples a rank, and a sample has POOLING
  * (n_features) ids of each feature: messages and buffers start at that size.
- * Once, before the flights; the same on all ranks.  Without it everything
- * starts small and grows.  Local. */
+ * Once, before the batches in flight; the same on all ranks.  Without it
+ * everything starts small and grows.  Local. */
 ts_err ts_ebc_expect(ts_ebc *, int32_t batch_max, const double *pooling);
 
-ts_err ts_flight_create(ts_flight **, ts_ebc *, int32_t batch_max);
-void ts_flight_destroy(ts_flight *);
+ts_err ts_ebc_batch_create(ts_ebc_batch **, ts_ebc *, int32_t batch_max);
+void ts_ebc_batch_destroy(ts_ebc_batch *);
 
 /* The arrays of the next batch lie in BYTES at FROM and kernels see those at
- * AT: only what lies elsewhere is copied for them.  Of devices apart.  expect:
- * batches will come like this; with ts_ebc_expect. */
-void ts_flight_see(ts_flight *, const void *from, size_t bytes, const void *at);
-void ts_ebc_expect_seen(ts_ebc *);
+ * AT: only what lies elsewhere is copied for them.  Of discrete devices.
+ * expect: batches will come like this; with ts_ebc_expect. */
+void ts_ebc_batch_uploaded(ts_ebc_batch *, const void *from, size_t bytes,
+                           const void *at);
+void ts_ebc_expect_uploaded(ts_ebc *);
 /* From here to backward_end the calls are Collective: all ranks make them in
  * one order.  They Enqueue, on the lane that they are given; those that make
  * the host wait say so. KJT and STATUS are read on the data lane until
  * input_end's work is done. */
-ts_err ts_ebc_input_begin(ts_flight *, const ts_kjt *, const ts_status *,
+ts_err ts_ebc_input_begin(ts_ebc_batch *, const ts_kjt *, const ts_status *,
                           ts_lane *data);
-ts_err ts_ebc_input_end(ts_flight *, ts_lane *data);
+ts_err ts_ebc_input_end(ts_ebc_batch *, ts_lane *data);
 /* Everyone's status; the host waits for it.  (W) entries. */
-ts_err ts_ebc_statuses(ts_flight *, const ts_status **all);
+ts_err ts_ebc_statuses(ts_ebc_batch *, const ts_status **all);
 
 /* Cached tables: brings the batch's rows into fast memory on LANE, and keeps
  * them there until release; lookup does so itself where it was not done, and
  * backward_end releases.  The host waits for the unpacking. */
-ts_err ts_ebc_prefetch(ts_flight *, ts_lane *);
-ts_err ts_ebc_release(ts_flight *, ts_lane *);
+ts_err ts_ebc_prefetch(ts_ebc_batch *, ts_lane *);
+ts_err ts_ebc_release(ts_ebc_batch *, ts_lane *);
 /* Before the lookup, where more than the next batch was prefetched since. */
-ts_err ts_ebc_refresh(ts_flight *, ts_lane *);
+ts_err ts_ebc_refresh(ts_ebc_batch *, ts_lane *);
 
 /* The host waits for the unpacking, as the lookup does: for who may not wait
  * any more by then (graphs). */
-ts_err ts_ebc_input_wait(ts_flight *);
+ts_err ts_ebc_input_wait(ts_ebc_batch *);
 /* The host waits for the unpacking; LANE looks up and output dist begins
- * right after each lot's lookup. */
-ts_err ts_ebc_lookup(ts_flight *, ts_lane *);
-/* The same in parts: begin, then each lot (see backward_end) once. */
-ts_err ts_ebc_lookup_begin(ts_flight *, ts_lane *);
-ts_err ts_ebc_lookup_lot(ts_flight *, int32_t lot, ts_lane *);
-ts_err ts_ebc_output_end(ts_flight *, ts_lane *compute);
+ * right after each sharding's lookup. */
+ts_err ts_ebc_lookup(ts_ebc_batch *, ts_lane *);
+/* The same in parts: begin, then each sharding (see backward_end) once. */
+ts_err ts_ebc_lookup_begin(ts_ebc_batch *, ts_lane *);
+ts_err ts_ebc_lookup_sharding(ts_ebc_batch *, int32_t sharding, ts_lane *);
+ts_err ts_ebc_output_end(ts_ebc_batch *, ts_lane *compute);
 /* Local.  Pointers are fixed once output_end was called, and are device memory;
  * see model/model.h.  Row b of
  * feature f is at emb[f] + b * stride[f]: b is the sample, or with pooling
  * "none" the id in the order of the batch. */
-const float *const *ts_flight_emb(ts_flight *);
+const float *const *ts_ebc_batch_emb(ts_ebc_batch *);
 /* Where the gradients go: over the embeddings. */
-float *const *ts_flight_grad(ts_flight *);
-const int64_t *ts_flight_stride(ts_flight *);
+float *const *ts_ebc_batch_grad(ts_ebc_batch *);
+const int64_t *ts_ebc_batch_stride(ts_ebc_batch *);
 
 /* Collective, Enqueues. */
-ts_err ts_ebc_backward_begin(ts_flight *, ts_lane *compute);
-/* Called when the updates of all tables of a lot (those that one output dist
- * serves) are enqueued: in the same order on all ranks, for each lot once. */
+ts_err ts_ebc_backward_begin(ts_ebc_batch *, ts_lane *compute);
+/* Called when the updates of all tables of a sharding (those that one output
+ * dist serves) are enqueued: in the same order on all ranks, for each sharding
+ * once. */
 typedef struct ts_ebc_updated {
-  ts_err (*call)(void *arg, int32_t lot);
+  ts_err (*call)(void *arg, int32_t sharding);
   void *arg;
 } ts_ebc_updated;
 /* THEN may be NULL.  Collective, Enqueues. */
-ts_err ts_ebc_backward_end(ts_flight *, double lr_factor, int64_t pass,
+ts_err ts_ebc_backward_end(ts_ebc_batch *, double lr_factor, int64_t pass,
                            const ts_ebc_updated *then, ts_lane *compute);
 
 /* MORE: backward passes begun from here on are those of micro-batches whose

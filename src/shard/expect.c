@@ -57,17 +57,19 @@ int64_t ts_expect_message(const ts_ebc *ebc, int rank) {
 /* ---- groups -------------------------------------------------------------- */
 
 /* What arrives for group G. */
-static ts_tbe_expected group_of(const ts_lot *lot, const ts_lot_group *g) {
-  const ts_ebc *ebc = lot->ebc;
+static ts_tbe_expected group_of(const ts_sharding *sharding,
+                                const ts_sharding_group *g) {
+  const ts_ebc *ebc = sharding->ebc;
   const ts_route *own = ebc->routes + ebc->route_start[ebc->rank];
   ts_tbe_expected x = {.weighted = g->weighted || g->positions};
   for (int32_t s = 0; s < g->n_slots; s++) {
     int64_t n_bags = ebc->batch_max;
-    if (!lot->travels) {
-      x.n_ids += ts_expect_ids(ebc, lot->pieces[g->piece[s]].feature);
-      x.n_bags += lot->sequence
-                      ? ts_expect_ids(ebc, lot->pieces[g->piece[s]].feature)
-                      : n_bags;
+    if (!sharding->travels) {
+      x.n_ids += ts_expect_ids(ebc, sharding->pieces[g->piece[s]].feature);
+      x.n_bags +=
+          sharding->sequence
+              ? ts_expect_ids(ebc, sharding->pieces[g->piece[s]].feature)
+              : n_bags;
       continue;
     }
     x.n_ids += ebc->n_ranks * ts_expect_route(ebc, &own[g->route[s]], &n_bags);
@@ -77,34 +79,35 @@ static ts_tbe_expected group_of(const ts_lot *lot, const ts_lot_group *g) {
 }
 
 /* Distinct rows of group G among N ids. */
-static int64_t distinct_of(const ts_lot_group *g, int64_t n) {
+static int64_t distinct_of(const ts_sharding_group *g, int64_t n) {
   int64_t rows = 0;
   for (int32_t i = 0; i < ts_tbe_n_tables(g->tbe); i++)
     rows += ts_tbe_table_of(g->tbe, i)->n_rows;
   return n < rows ? n : rows;
 }
 
-ts_tbe_expected ts_expect_group(const ts_lot *lot, const ts_lot_group *g) {
-  ts_tbe_expected x = group_of(lot, g);
-  const bool replica = !lot->ops->remote && lot->comm;
+ts_tbe_expected ts_expect_group(const ts_sharding *sharding,
+                                const ts_sharding_group *g) {
+  ts_tbe_expected x = group_of(sharding, g);
+  const bool replica = !sharding->ops->remote && sharding->comm;
   if (replica || g->columns) x.n_sums = distinct_of(g, x.n_ids);
-  if (replica) x.n_all = x.n_sums * lot->ebc->n_ranks;
+  if (replica) x.n_all = x.n_sums * sharding->ebc->n_ranks;
   return x;
 }
 
-static ts_err expect_lot(ts_lot *lot) {
+static ts_err expect_sharding(ts_sharding *sharding) {
   ts_err err = TS_OK;
-  for (int32_t g = 0; g < lot->n_groups; g++) {
-    const ts_tbe_expected x = ts_expect_group(lot, &lot->groups[g]);
-    TS_TRY(ts_tbe_expect(lot->groups[g].tbe, &lot->ebc->pool, &x));
+  for (int32_t g = 0; g < sharding->n_groups; g++) {
+    const ts_tbe_expected x = ts_expect_group(sharding, &sharding->groups[g]);
+    TS_TRY(ts_tbe_expect(sharding->groups[g].tbe, &sharding->ebc->pool, &x));
   }
-  if (lot->columns) TS_TRY(ts_columns_expect(lot));
+  if (sharding->columns) TS_TRY(ts_columns_expect(sharding));
 done:
   return err;
 }
 
-void ts_ebc_expect_seen(ts_ebc *ebc) {
-  ebc->seen = true;
+void ts_ebc_expect_uploaded(ts_ebc *ebc) {
+  ebc->uploaded = true;
 }
 
 ts_err ts_ebc_expect(ts_ebc *ebc, int32_t batch_max, const double *pooling) {
@@ -117,7 +120,8 @@ ts_err ts_ebc_expect(ts_ebc *ebc, int32_t batch_max, const double *pooling) {
     ebc->input_rooms.send[r] = ts_room_bytes(ts_expect_message(ebc, r));
     ebc->input_rooms.recv[r] = ts_room_bytes(ts_expect_message(ebc, ebc->rank));
   }
-  for (int32_t l = 0; l < ebc->n_lots; l++) TS_TRY(expect_lot(&ebc->lots[l]));
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    TS_TRY(expect_sharding(&ebc->shardings[l]));
   TS_TRY(ts_pool_start(&ebc->pool));
 done:
   return err;

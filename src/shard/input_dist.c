@@ -12,7 +12,7 @@
  * rows need.  Each id is copied once: from where the source put it into the
  * message.  On one rank, which has all rows, messages are heads without routes:
  * ids wait where they are (input_unpack.c).  Kernels copy (shard/pack.h): on
- * a device apart they write a copy of the messages there, which comes down
+ * a discrete device they write a copy of the messages there, which comes down
  * whole.  All that the host waits for is how many ids go where. */
 #include <string.h>
 
@@ -27,7 +27,8 @@ int64_t ts_section_bytes(const ts_route *r, int64_t n_ids, int form,
 }
 
 /* The bags that a route chooses from. */
-static ts_jagged bags_of(const ts_flight *fl, const ts_route *r, int32_t *n) {
+static ts_jagged bags_of(const ts_ebc_batch *fl, const ts_route *r,
+                         int32_t *n) {
   const ts_bags *b = &fl->bags[r->feature];
   ts_jagged j = b->ids;
   *n = b->n;
@@ -58,7 +59,7 @@ static bool is_spread(const ts_route *r) {
 }
 
 /* Status-only messages: this rank has nothing or has failed. */
-static ts_err pack_headers(ts_flight *fl) {
+static ts_err pack_headers(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const int n_ranks = fl->ebc->n_ranks;
   fl->own.n = 0;
@@ -76,7 +77,7 @@ done:
 }
 
 /* Bytes of route I's section, once it is measured. */
-static int64_t route_bytes(const ts_flight *fl, int32_t i) {
+static int64_t route_bytes(const ts_ebc_batch *fl, int32_t i) {
   const ts_route *r = &fl->ebc->routes[i];
   int32_t n_bags;
   bags_of(fl, r, &n_bags);
@@ -84,7 +85,7 @@ static int64_t route_bytes(const ts_flight *fl, int32_t i) {
                           (int)(fl->route_count[i] & 3), n_bags);
 }
 
-static ts_pack_args pack_args(const ts_flight *fl) {
+static ts_pack_args pack_args(const ts_ebc_batch *fl) {
   return (ts_pack_args){.sections = fl->pack,
                         .splits = fl->splits,
                         .parts = fl->parts,
@@ -96,7 +97,7 @@ static ts_pack_args pack_args(const ts_flight *fl) {
 }
 
 /* What each route takes. */
-static ts_err describe(ts_flight *fl) {
+static ts_err describe(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   fl->n_pack = 0;
@@ -107,14 +108,14 @@ static ts_err describe(ts_flight *fl) {
     s->bags = bags_of(fl, &ebc->routes[i], &s->n_bags);
     fl->n_pack++;
   }
-  if (ts_flight_is_apart(fl))
+  if (ts_ebc_batch_is_discrete(fl))
     TS_TRY(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
   ts_split_describe(fl);
 done:
   return err;
 }
 
-static ts_err measure_all(ts_flight *fl, int64_t *n_bytes) {
+static ts_err measure_all(ts_ebc_batch *fl, int64_t *n_bytes) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   *n_bytes = 0;
@@ -136,16 +137,16 @@ done:
 }
 
 /* The bag lengths of view I, which the device can see. */
-static ts_bag_mean mean_of(const ts_flight *fl, const ts_lot_flight *lf,
+static ts_bag_mean mean_of(const ts_ebc_batch *fl, const ts_sharding_batch *lf,
                            int32_t i) {
-  const int32_t f = lf->lot->views[i].feature;
+  const int32_t f = lf->sharding->views[i].feature;
   const ts_jagged *j = &fl->kjt->features[f];
   const ts_bags *b = &fl->bags[f];
   ts_bag_mean v = {.out = lf->inverse + (int64_t)i * fl->batch_max,
                    .lengths = j->lengths,
                    .offsets = j->offsets,
                    .n = fl->own.n};
-  if (ts_device_is_apart(fl->ebc->device)) {
+  if (ts_device_is_discrete(fl->ebc->device)) {
     v.lengths = NULL;
     v.offsets = ts_jagged_is_one(&b->ids) ? NULL : b->offsets;
     v.bag = b->inverse;
@@ -154,13 +155,13 @@ static ts_bag_mean mean_of(const ts_flight *fl, const ts_lot_flight *lf,
 }
 
 /* 1 / bag length of the means that are finished after the sum over shards. */
-static ts_err find_means(ts_flight *fl) {
+static ts_err find_means(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
-    const ts_lot_flight *lf = &fl->lots[l];
+  for (int32_t l = 0; l < fl->ebc->n_shardings; l++) {
+    const ts_sharding_batch *lf = &fl->shardings[l];
     ts_bag_means_args a = {0};
-    for (int32_t i = 0; lf->inverse && i < lf->lot->n_views; i++) {
-      if (lf->lot->views[i].mean) a.view[a.n_views++] = mean_of(fl, lf, i);
+    for (int32_t i = 0; lf->inverse && i < lf->sharding->n_views; i++) {
+      if (lf->sharding->views[i].mean) a.view[a.n_views++] = mean_of(fl, lf, i);
       if (a.n_views < TS_BAG_MEANS) continue;
       TS_TRY(fl->ebc->kernels->bag_means(&a));
       a.n_views = 0;
@@ -171,7 +172,7 @@ done:
   return err;
 }
 
-static void write_head(const ts_flight *fl, int r, char *to) {
+static void write_head(const ts_ebc_batch *fl, int r, char *to) {
   const ts_ebc *ebc = fl->ebc;
   const int32_t first = ebc->route_start[r],
                 n = ebc->route_start[r + 1] - first;
@@ -185,7 +186,7 @@ static void write_head(const ts_flight *fl, int r, char *to) {
 }
 
 /* Writes heads and notes where sections lie. */
-static void place(ts_flight *fl) {
+static void place(ts_ebc_batch *fl) {
   ts_ebc *ebc = fl->ebc;
   char *messages = fl->send.ptr;
   int64_t start = 0;
@@ -203,7 +204,7 @@ static void place(ts_flight *fl) {
 }
 
 /* Sections lie in MESSAGES of the device. */
-static void place_sections(ts_flight *fl, char *messages) {
+static void place_sections(ts_ebc_batch *fl, char *messages) {
   for (int32_t k = 0; k < fl->n_pack; k++) {
     ts_pack_section *s = &fl->pack[k];
     const int32_t i = s->route;
@@ -214,8 +215,9 @@ static void place_sections(ts_flight *fl, char *messages) {
   ts_split_place(fl, messages);
 }
 
-/* Heads go to a device apart as sections of words: messages come back whole. */
-static void add_heads(ts_flight *fl, char *messages) {
+/* Heads go to a discrete device as sections of words: messages come back whole.
+ */
+static void add_heads(ts_ebc_batch *fl, char *messages) {
   const ts_ebc *ebc = fl->ebc;
   int64_t at = 0;
   for (int r = 0; r < ebc->n_ranks; r++) {
@@ -234,23 +236,23 @@ static void add_heads(ts_flight *fl, char *messages) {
   }
 }
 
-static ts_err pack_sections(ts_flight *fl, int64_t n_bytes) {
+static ts_err pack_sections(ts_ebc_batch *fl, int64_t n_bytes) {
   ts_err err = TS_OK;
   const ts_kernels *k = fl->ebc->kernels;
   const bool heads = !fl->ebc->n_routes; /* alone: the host has written them */
-  const bool apart = ts_flight_is_apart(fl) && !heads;
-  ts_buffer *to = apart ? &fl->packed : &fl->send;
+  const bool discrete = ts_ebc_batch_is_discrete(fl) && !heads;
+  ts_buffer *to = discrete ? &fl->packed : &fl->send;
   TS_TRY(ts_buffer_reserve(&fl->send, (size_t)n_bytes));
   TS_TRY(ts_buffer_reserve(to, (size_t)n_bytes));
   place(fl);
   place_sections(fl, to->ptr);
-  if (apart) {
+  if (discrete) {
     TS_TRY(k->zero(to->ptr, (size_t)n_bytes));
     add_heads(fl, to->ptr);
   }
   const ts_pack_args a = pack_args(fl);
   if (!heads) TS_TRY(k->pack_write(&a));
-  if (apart) TS_TRY(k->copy(fl->send.ptr, to->ptr, (size_t)n_bytes));
+  if (discrete) TS_TRY(k->copy(fl->send.ptr, to->ptr, (size_t)n_bytes));
   fl->exchange.send = fl->send.ptr;
 done:
   return err;
@@ -258,7 +260,7 @@ done:
 
 ts_err ts_input_pack(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_flight *fl = *(ts_flight **)arg;
+  ts_ebc_batch *fl = *(ts_ebc_batch **)arg;
   ts_err err = TS_OK;
   int64_t n_bytes;
   if (fl->own.err == TS_OK && fl->own.n > 0) {
@@ -276,7 +278,7 @@ ts_err ts_input_pack(void *arg, ts_lane *lane) {
 }
 
 /* Bags of the variable features of each rank. */
-static void read_variable(ts_flight *fl, int r, const char *message) {
+static void read_variable(ts_ebc_batch *fl, int r, const char *message) {
   const int32_t n = fl->ebc->n_variable;
   int32_t *to = fl->variable + (int64_t)r * n;
   if (fl->batch[r])
@@ -285,7 +287,7 @@ static void read_variable(ts_flight *fl, int r, const char *message) {
     memset(to, 0, (size_t)n * sizeof *to);
 }
 
-ts_err ts_input_statuses(ts_flight *fl) {
+ts_err ts_input_statuses(ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
   const int32_t n_routes = ts_routes_here(ebc);
   const ts_exchange *x = &fl->exchange;

@@ -8,21 +8,21 @@
 #include "base/mem.h"
 #include "shard/message.h"
 
-bool ts_flight_is_apart(const ts_flight *fl) {
-  return ts_device_is_apart(fl->ebc->device);
+bool ts_ebc_batch_is_discrete(const ts_ebc_batch *fl) {
+  return ts_device_is_discrete(fl->ebc->device);
 }
 
 /* ---- descriptions -------------------------------------------------------- */
 
 /* The next N structs of SIZE bytes of the plan; *AT counts while it has no
  * memory. */
-static void *piece(const ts_flight *fl, size_t *at, int64_t n, size_t size) {
+static void *piece(const ts_ebc_batch *fl, size_t *at, int64_t n, size_t size) {
   char *p = fl->plan.ptr ? (char *)fl->plan.ptr + *at : NULL;
   *at += ((size_t)n * size + 63) / 64 * 64;
   return p;
 }
 
-static size_t lay_out_plan(ts_flight *fl) {
+static size_t lay_out_plan(ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
   size_t at = 0;
   fl->raw = piece(fl, &at, ebc->n_features, sizeof *fl->raw);
@@ -33,15 +33,15 @@ static size_t lay_out_plan(ts_flight *fl) {
   return at;
 }
 
-ts_err ts_send_create(ts_flight *fl) {
+ts_err ts_send_create(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   ts_ebc *ebc = fl->ebc;
-  const ts_buffer here = {.space = TS_SPACE_PINNED,
+  const ts_buffer host = {.space = TS_SPACE_PINNED,
                           .tag = TS_TAG_INPUT,
                           .owned = true,
                           .device = ebc->device};
-  fl->stage = fl->batch_there = fl->spread = fl->packed = here;
-  fl->batch_there.space = fl->spread.space = TS_SPACE_DEVICE;
+  fl->stage = fl->device_batch = fl->spread = fl->packed = host;
+  fl->device_batch.space = fl->spread.space = TS_SPACE_DEVICE;
   fl->packed.space = TS_SPACE_DEVICE;
   TS_TRY(ts_buffer_create(&fl->plan, ebc->device, lay_out_plan(fl),
                           TS_SPACE_PINNED, TS_TAG_COMM));
@@ -51,7 +51,7 @@ ts_err ts_send_create(ts_flight *fl) {
   TS_TRY(ts_buffer_create(&fl->found, ebc->device, (size_t)fl->n_known * 8,
                           TS_SPACE_DEVICE, TS_TAG_COMM));
   fl->known = fl->found.ptr;
-  if (ts_flight_is_apart(fl)) {
+  if (ts_ebc_batch_is_discrete(fl)) {
     fl->known = NULL;
     TS_TRY(ts_mem_array(&fl->known, fl->n_known, 8, TS_TAG_COMM));
   }
@@ -60,16 +60,16 @@ done:
   return err;
 }
 
-void ts_send_destroy(ts_flight *fl) {
-  ts_buffer *all[] = {&fl->plan,        &fl->found,  &fl->stage,
-                      &fl->batch_there, &fl->spread, &fl->packed};
+void ts_send_destroy(ts_ebc_batch *fl) {
+  ts_buffer *all[] = {&fl->plan,         &fl->found,  &fl->stage,
+                      &fl->device_batch, &fl->spread, &fl->packed};
   if (fl->known != fl->found.ptr) ts_mem_free(fl->known);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) ts_buffer_reset(all[i]);
 }
 
 /* ---- results ------------------------------------------------------------- */
 
-static ts_err bad_id(const ts_flight *fl, int64_t k) {
+static ts_err bad_id(const ts_ebc_batch *fl, int64_t k) {
   const ts_ebc *ebc = fl->ebc;
   int32_t f = 0;
   for (; k >= fl->kjt->features[f].n_ids; f++) k -= fl->kjt->features[f].n_ids;
@@ -85,9 +85,9 @@ static ts_err bad_id(const ts_flight *fl, int64_t k) {
                  (long long)t->rows);
 }
 
-ts_err ts_send_find(ts_flight *fl, int64_t first, int64_t n) {
+ts_err ts_send_find(ts_ebc_batch *fl, int64_t first, int64_t n) {
   ts_err err = TS_OK;
-  if (ts_flight_is_apart(fl))
+  if (ts_ebc_batch_is_discrete(fl))
     TS_TRY(fl->ebc->kernels->fetch(
         fl->known + first, (int64_t *)fl->found.ptr + first, (size_t)n * 8));
   if (first == 0 && fl->known[0] != TS_NO_BAD_ID)
@@ -96,26 +96,27 @@ done:
   return err;
 }
 
-/* ---- to a device apart --------------------------------------------------- */
+/* ---- to a discrete device ---------------------------------------------------
+ */
 
 /* A block in two places, filled from its start. */
 typedef struct ts_load {
-  char *here, *there;
+  char *host, *device;
   int64_t bytes;
 } ts_load;
 
 /* Room for BYTES; *HERE is where it is filled. */
-static void *room(ts_load *l, void *here /* T** */, int64_t bytes) {
-  char *from = l->here + l->bytes, *to = l->there + l->bytes;
-  memcpy(here, &from, sizeof from);
+static void *room(ts_load *l, void *host /* T** */, int64_t bytes) {
+  char *from = l->host + l->bytes, *to = l->device + l->bytes;
+  memcpy(host, &from, sizeof from);
   l->bytes += (bytes + 15) / 16 * 16;
   return to;
 }
 
 static void *load(ts_load *l, const void *from, int64_t bytes) {
-  void *here, *there = room(l, &here, bytes);
-  if (bytes) memcpy(here, from, (size_t)bytes);
-  return there;
+  void *host, *device = room(l, &host, bytes);
+  if (bytes) memcpy(host, from, (size_t)bytes);
+  return device;
 }
 
 static int64_t rounded(int64_t bytes) {
@@ -123,23 +124,23 @@ static int64_t rounded(int64_t bytes) {
 }
 
 /* Where kernels see P of the batch without a copy; NULL: they don't. */
-static const void *seen(const ts_flight *fl, const void *p) {
-  const uintptr_t at = (uintptr_t)p - (uintptr_t)fl->sight.from;
-  return p && at < fl->sight.bytes ? fl->sight.at + at : NULL;
+static const void *device_address(const ts_ebc_batch *fl, const void *p) {
+  const uintptr_t at = (uintptr_t)p - (uintptr_t)fl->uploaded.from;
+  return p && at < fl->uploaded.bytes ? fl->uploaded.at + at : NULL;
 }
 
 /* Of N bytes at P those that are sent. */
-static int64_t sent(const ts_flight *fl, const void *p, int64_t n) {
-  return p && !seen(fl, p) ? rounded(n) : 0;
+static int64_t sent(const ts_ebc_batch *fl, const void *p, int64_t n) {
+  return p && !device_address(fl, p) ? rounded(n) : 0;
 }
 
 /* Whether lengths are made there, of the offsets that came. */
-static bool has_offsets(const ts_flight *fl, const ts_jagged *j) {
-  return !j->lengths && seen(fl, j->offsets);
+static bool has_offsets(const ts_ebc_batch *fl, const ts_jagged *j) {
+  return !j->lengths && device_address(fl, j->offsets);
 }
 
 /* Bytes that feature F takes: sent, and what kernels make there. */
-static void add_bytes(const ts_flight *fl, int32_t f, int64_t bytes[2]) {
+static void add_bytes(const ts_ebc_batch *fl, int32_t f, int64_t bytes[2]) {
   const ts_jagged *j = &fl->raw[f].bags;
   const int64_t n = fl->raw[f].n_bags;
   const void *lengths = j->lengths ? (const void *)j->lengths : j->offsets;
@@ -150,21 +151,21 @@ static void add_bytes(const ts_flight *fl, int32_t f, int64_t bytes[2]) {
   bytes[1] += has_offsets(fl, j) ? rounded(4 * n) : rounded(8 * (n + 1));
 }
 
-static const void *load_unseen(const ts_flight *fl, ts_load *l, const void *p,
-                               int64_t bytes) {
-  const void *there = seen(fl, p);
-  return there || !p ? there : load(l, p, bytes);
+static const void *load_unseen(const ts_ebc_batch *fl, ts_load *l,
+                               const void *p, int64_t bytes) {
+  const void *device = device_address(fl, p);
+  return device || !p ? device : load(l, p, bytes);
 }
 
 /* Of bags that come with offsets which kernels don't see. */
 static void *load_lengths(ts_load *l, const ts_jagged *j, int32_t n) {
-  int32_t *here;
-  void *there = room(l, &here, 4 * (int64_t)n);
-  for (int32_t b = 0; b < n; b++) here[b] = (int32_t)ts_jagged_length(j, b);
-  return there;
+  int32_t *host;
+  void *device = room(l, &host, 4 * (int64_t)n);
+  for (int32_t b = 0; b < n; b++) host[b] = (int32_t)ts_jagged_length(j, b);
+  return device;
 }
 
-static void load_feature(ts_flight *fl, int32_t f, ts_load *l) {
+static void load_feature(ts_ebc_batch *fl, int32_t f, ts_load *l) {
   ts_pack_feature *p = &fl->raw[f];
   const ts_jagged j = p->bags;
   int32_t n_parts;
@@ -174,7 +175,7 @@ static void load_feature(ts_flight *fl, int32_t f, ts_load *l) {
   p->bags.lengths = load_unseen(fl, l, j.lengths, 4 * (int64_t)p->n_bags);
   p->bags.offsets = NULL;
   if (has_offsets(fl, &j))
-    p->bags.offsets = seen(fl, j.offsets);
+    p->bags.offsets = device_address(fl, j.offsets);
   else if (j.offsets && !j.lengths)
     p->bags.lengths = load_lengths(l, &j, p->n_bags);
   if (n_parts)
@@ -195,27 +196,27 @@ static char *make_room(ts_pack_feature *p, char *at) {
   return at + rounded(4 * (int64_t)p->n_bags);
 }
 
-static ts_err reserve_batch(ts_flight *fl, int64_t bytes[2]) {
+static ts_err reserve_batch(ts_ebc_batch *fl, int64_t bytes[2]) {
   ts_err err = TS_OK;
   bytes[0] = bytes[1] = 0;
   for (int32_t f = 0; f < fl->ebc->n_features; f++) add_bytes(fl, f, bytes);
   TS_TRY(ts_buffer_reserve(&fl->stage, (size_t)bytes[0]));
-  TS_TRY(ts_buffer_reserve(&fl->batch_there, (size_t)(bytes[0] + bytes[1])));
+  TS_TRY(ts_buffer_reserve(&fl->device_batch, (size_t)(bytes[0] + bytes[1])));
 done:
   return err;
 }
 
-static ts_err bring(ts_flight *fl, const ts_bags_args *a) {
+static ts_err bring(ts_ebc_batch *fl, const ts_bags_args *a) {
   ts_err err = TS_OK;
   const ts_kernels *k = fl->ebc->kernels;
   int64_t bytes[2];
   TS_TRY(reserve_batch(fl, bytes));
-  ts_load l = {fl->stage.ptr, fl->batch_there.ptr, 0};
+  ts_load l = {fl->stage.ptr, fl->device_batch.ptr, 0};
   for (int32_t f = 0; f < a->n_features; f++) load_feature(fl, f, &l);
-  char *made = l.there + bytes[0];
+  char *made = l.device + bytes[0];
   for (int32_t f = 0; f < a->n_features; f++)
     made = make_room(&fl->raw[f], made);
-  if (l.bytes) TS_TRY(k->copy(l.there, l.here, (size_t)l.bytes));
+  if (l.bytes) TS_TRY(k->copy(l.device, l.host, (size_t)l.bytes));
   TS_TRY(k->bags_offsets(a));
 done:
   return err;
@@ -225,7 +226,7 @@ done:
 
 /* Feature F with the bags J of BATCH samples; sequences have one bag for each
  * id. */
-static void describe(ts_flight *fl, int32_t f, const ts_jagged *j,
+static void describe(ts_ebc_batch *fl, int32_t f, const ts_jagged *j,
                      int32_t batch) {
   const ts_table_config *t =
       &fl->ebc->config->tables[fl->ebc->feature_table[f]];
@@ -240,7 +241,7 @@ static void describe(ts_flight *fl, int32_t f, const ts_jagged *j,
     fl->distinct[fl->ebc->variable[f]].row0 = ts_bags_parts(fl, f, &n_parts);
 }
 
-static ts_err check_weights(const ts_flight *fl) {
+static ts_err check_weights(const ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
   for (int32_t f = 0; f < ebc->n_features; f++) {
     const ts_jagged *j = &fl->kjt->features[f];
@@ -253,18 +254,18 @@ static ts_err check_weights(const ts_flight *fl) {
   return TS_OK;
 }
 
-ts_err ts_send_batch(ts_flight *fl) {
+ts_err ts_send_batch(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   const ts_bags_args a = {fl->raw, ebc->n_features, fl->found.ptr};
   TS_TRY(check_weights(fl));
   for (int32_t f = 0; f < ebc->n_features; f++)
     describe(fl, f, &fl->kjt->features[f], fl->own.n);
-  if (ts_flight_is_apart(fl)) TS_TRY(bring(fl, &a));
+  if (ts_ebc_batch_is_discrete(fl)) TS_TRY(bring(fl, &a));
   /* The source has checked its ids against the file; this keeps a faulty
    * source from touching other rows. */
   TS_TRY(ebc->kernels->bags_check(&a));
-  if (!ts_flight_is_apart(fl)) TS_TRY(ts_send_find(fl, 0, 1));
+  if (!ts_ebc_batch_is_discrete(fl)) TS_TRY(ts_send_find(fl, 0, 1));
 done:
   return err;
 }
@@ -281,19 +282,19 @@ typedef struct ts_sample {
 /* Bytes of it that kernels will see.  Micro-batches have lengths of their
  * own. */
 static size_t expect_seen(const ts_ebc *ebc) {
-  return !ebc->seen                        ? 0
+  return !ebc->uploaded                    ? 0
          : ebc->config->run.accumulate > 1 ? offsetof(ts_sample, lengths)
                                            : sizeof(ts_sample);
 }
 
 /* Bags of a full batch have their sizes already. */
-ts_err ts_send_expect(ts_flight *fl) {
+ts_err ts_send_expect(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   static const ts_sample block = {0};
   int64_t bytes[2], send = 0;
-  ts_buffer *all[] = {&fl->stage, &fl->batch_there, &fl->spread, &fl->packed};
-  if (!ts_flight_is_apart(fl)) return TS_OK;
+  ts_buffer *all[] = {&fl->stage, &fl->device_batch, &fl->spread, &fl->packed};
+  if (!ts_ebc_batch_is_discrete(fl)) return TS_OK;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     TS_TRY(ts_pool_add(&fl->pool, all[i]));
   for (int32_t f = 0; f < ebc->n_features; f++) {
@@ -306,9 +307,9 @@ ts_err ts_send_expect(ts_flight *fl) {
                          .n_ids = fl->bags[f].ids.n_ids};
     describe(fl, f, &j, fl->batch_max);
   }
-  ts_flight_see(fl, &block, expect_seen(ebc), &block);
+  ts_ebc_batch_uploaded(fl, &block, expect_seen(ebc), &block);
   TS_TRY(reserve_batch(fl, bytes));
-  ts_flight_see(fl, NULL, 0, NULL);
+  ts_ebc_batch_uploaded(fl, NULL, 0, NULL);
   for (int r = 0; r < ebc->n_ranks; r++) send += ts_expect_message(ebc, r);
   TS_TRY(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
   if (ebc->n_routes) TS_TRY(ts_buffer_reserve(&fl->packed, (size_t)send));

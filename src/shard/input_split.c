@@ -99,7 +99,7 @@ void ts_splits_destroy(ts_ebc *ebc) {
   ts_mem_free(ebc->splits);
 }
 
-void ts_split_describe(ts_flight *fl) {
+void ts_split_describe(ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
   ts_pack_part *part = fl->parts;
   int32_t *start = fl->spread.ptr; /* NULL on the host */
@@ -122,8 +122,8 @@ void ts_split_describe(ts_flight *fl) {
   }
 }
 
-/* Words of starts that the batch at hand needs on a device apart. */
-int64_t ts_split_starts(const ts_flight *fl) {
+/* Words of starts that the batch at hand needs on a discrete device. */
+int64_t ts_split_starts(const ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
   int64_t n = 0;
   for (int32_t k = 0; k < ebc->n_splits; k++)
@@ -132,7 +132,7 @@ int64_t ts_split_starts(const ts_flight *fl) {
   return n;
 }
 
-void ts_split_place(ts_flight *fl, char *message) {
+void ts_split_place(ts_ebc_batch *fl, char *message) {
   const ts_ebc *ebc = fl->ebc;
   for (int32_t k = 0; k < ebc->n_splits; k++) {
     const ts_pack_split *x = &fl->splits[k];

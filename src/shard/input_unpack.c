@@ -14,7 +14,7 @@
 #include "shard/message.h"
 
 /* Bags of route R that rank FROM has sent. */
-static int64_t bags_from(const ts_flight *fl, const ts_route *r, int from,
+static int64_t bags_from(const ts_ebc_batch *fl, const ts_route *r, int from,
                          int64_t n_ids) {
   const ts_ebc *ebc = fl->ebc;
   const int32_t v = ebc->variable[r->feature];
@@ -25,7 +25,7 @@ static int64_t bags_from(const ts_flight *fl, const ts_route *r, int from,
 }
 
 /* The section of ROUTE at AT, of the table's word WORD; *END is its end. */
-static ts_unpack_part section_at(const ts_flight *fl, const ts_route *route,
+static ts_unpack_part section_at(const ts_ebc_batch *fl, const ts_route *route,
                                  int from, int64_t word, const char *at,
                                  const char **end) {
   ts_unpack_part s = {.n_ids = word >> TS_FORM_BITS, .form = (int)(word & 3)};
@@ -44,7 +44,7 @@ static ts_unpack_part section_at(const ts_flight *fl, const ts_route *route,
 }
 
 /* SECTIONS: (routes to this rank, W), route-major. */
-static ts_err find_sections(const ts_flight *fl, ts_unpack_part *sections) {
+static ts_err find_sections(const ts_ebc_batch *fl, ts_unpack_part *sections) {
   const ts_ebc *ebc = fl->ebc;
   const int32_t first = ebc->route_start[ebc->rank];
   const int32_t n = ts_routes_here(ebc);
@@ -69,18 +69,18 @@ static ts_err find_sections(const ts_flight *fl, ts_unpack_part *sections) {
 }
 
 /* The bags of slot S of group G that stay on their rank. */
-static ts_unpack_part local_section(const ts_lot_flight *lf, int32_t g,
+static ts_unpack_part local_section(const ts_sharding_batch *lf, int32_t g,
                                     int32_t slot) {
-  const ts_lot_group *group = &lf->lot->groups[g];
-  const int32_t feature = lf->lot->pieces[group->piece[slot]].feature;
-  const ts_bags *b = &lf->flight->bags[feature];
-  const bool apart = ts_flight_is_apart(lf->flight);
+  const ts_sharding_group *group = &lf->sharding->groups[g];
+  const int32_t feature = lf->sharding->pieces[group->piece[slot]].feature;
+  const ts_bags *b = &lf->ebc_batch->bags[feature];
+  const bool discrete = ts_ebc_batch_is_discrete(lf->ebc_batch);
   ts_unpack_part s = {.id_bytes = 8, .n_listed = -1};
-  if (lf->flight->n <= 0) return s;
+  if (lf->ebc_batch->n <= 0) return s;
   s.n_bags = b->n;
   s.n_ids = b->ids.n_ids;
   s.ids = b->ids.ids;
-  if (!apart || ts_jagged_is_one(&b->ids)) s.n_listed = s.n_ids;
+  if (!discrete || ts_jagged_is_one(&b->ids)) s.n_listed = s.n_ids;
   if (group->weighted && s.n_ids) s.weights = b->ids.weights;
   if (ts_jagged_is_one(&b->ids)) return s;
   s.form = TS_FORM_OFFSETS;
@@ -96,9 +96,9 @@ static ts_unpack_part local_section(const ts_lot_flight *lf, int32_t g,
 /* The list of parts while it is being written.  n_bags, n_ids: of the group so
  * far. */
 typedef struct ts_part_list {
-  const ts_lot_flight *lf;
+  const ts_sharding_batch *lf;
   ts_unpack_part *next;
-  bool apart;    /* parts are cut */
+  bool discrete; /* parts are cut */
   int64_t shift; /* bytes from a message to the device's copy of it */
   int64_t n_bags, n_ids;
 } ts_part_list;
@@ -155,28 +155,28 @@ static ts_err cut(ts_part_list *list, const ts_unpack_part *p) {
 /* Appends section S, the part of PIECE's bags that belongs to RANK. */
 static ts_err add_section(ts_part_list *list, const ts_unpack_part *s,
                           int32_t piece, int rank) {
-  const ts_lot_flight *lf = list->lf;
-  const ts_lot *lot = lf->lot;
-  const ts_piece *x = &lot->pieces[piece];
+  const ts_sharding_batch *lf = list->lf;
+  const ts_sharding *sharding = lf->sharding;
+  const ts_piece *x = &sharding->pieces[piece];
   ts_unpack_part p = *s;
   if (!p.n_bags && !p.n_ids) return TS_OK;
   p.first_bag = list->n_bags;
   p.first_id = p.base = list->n_ids;
-  p.at = lf->write_at[(int64_t)piece * lot->ebc->n_ranks + rank];
-  p.step = x->col < 0 ? x->n_cols : lot->block_width[x->block];
+  p.at = lf->write_at[(int64_t)piece * sharding->ebc->n_ranks + rank];
+  p.step = x->col < 0 ? x->n_cols : sharding->block_width[x->block];
   list->n_bags += p.n_bags;
   list->n_ids += p.n_ids;
-  if (list->apart) return cut(list, &p);
+  if (list->discrete) return cut(list, &p);
   *list->next++ = p;
   return TS_OK;
 }
 
 /* ---- groups -------------------------------------------------------------- */
 
-ts_err ts_lot_reserve_input(ts_lot_flight *lf, int32_t g, int64_t n_bags,
-                            int64_t n_ids) {
+ts_err ts_sharding_reserve_input(ts_sharding_batch *lf, int32_t g,
+                                 int64_t n_bags, int64_t n_ids) {
   ts_err err = TS_OK;
-  const ts_lot_group *group = &lf->lot->groups[g];
+  const ts_sharding_group *group = &lf->sharding->groups[g];
   TS_TRY(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
   TS_TRY(ts_buffer_reserve(&lf->offsets[g], (size_t)(n_bags + 1) * 8));
   TS_TRY(ts_buffer_reserve(&lf->at[g], (size_t)(n_bags + 1) * 8));
@@ -192,13 +192,13 @@ done:
   return err;
 }
 
-/* Makes room for group G of lot LF and sets its input. */
-static ts_err reserve(ts_lot_flight *lf, int32_t g, int64_t n_bags,
+/* Makes room for group G of sharding LF and sets its input. */
+static ts_err reserve(ts_sharding_batch *lf, int32_t g, int64_t n_bags,
                       int64_t n_ids) {
   ts_err err = TS_OK;
-  const ts_lot_group *group = &lf->lot->groups[g];
+  const ts_sharding_group *group = &lf->sharding->groups[g];
   const bool has_weights = group->weighted || group->positions;
-  TS_TRY(ts_lot_reserve_input(lf, g, n_bags, n_ids));
+  TS_TRY(ts_sharding_reserve_input(lf, g, n_bags, n_ids));
   lf->inputs[g] =
       (ts_tbe_input){.bag_start = lf->starts[g].ptr,
                      .offsets = lf->offsets[g].ptr,
@@ -212,11 +212,11 @@ done:
 }
 
 /* Group G's list, appended to LIST, and what the kernel gets. */
-static ts_err list_group(ts_lot_flight *lf, int32_t g, ts_part_list *list) {
+static ts_err list_group(ts_sharding_batch *lf, int32_t g, ts_part_list *list) {
   ts_err err = TS_OK;
-  const ts_lot_group *group = &lf->lot->groups[g];
-  const int n_ranks = lf->lot->ebc->n_ranks, me = lf->lot->ebc->rank;
-  const bool travels = lf->lot->travels;
+  const ts_sharding_group *group = &lf->sharding->groups[g];
+  const int n_ranks = lf->sharding->ebc->n_ranks, me = lf->sharding->ebc->rank;
+  const bool travels = lf->sharding->travels;
   const ts_unpack_part *first = list->next;
   list->n_bags = list->n_ids = 0;
   TS_TRY(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
@@ -226,8 +226,8 @@ static ts_err list_group(ts_lot_flight *lf, int32_t g, ts_part_list *list) {
     const ts_unpack_part local = local_section(lf, g, s);
     starts[s] = list->n_bags;
     for (int r = 0; travels && r < n_ranks; r++)
-      TS_TRY(
-          add_section(list, &lf->flight->sections[at + r], group->piece[s], r));
+      TS_TRY(add_section(list, &lf->ebc_batch->sections[at + r],
+                         group->piece[s], r));
     if (!travels) TS_TRY(add_section(list, &local, group->piece[s], me));
   }
   starts[group->n_slots] = list->n_bags;
@@ -235,7 +235,7 @@ static ts_err list_group(ts_lot_flight *lf, int32_t g, ts_part_list *list) {
   lf->unpack[g] = (ts_unpack_args){
       .parts = first,
       .n_parts = (int32_t)(list->next - first),
-      .number = group->positions && !(travels && lf->lot->ops->split_rows),
+      .number = group->positions && !(travels && lf->sharding->ops->split_rows),
       .n_bags = list->n_bags,
       .n_ids = list->n_ids,
       .offsets = lf->offsets[g].ptr,
@@ -248,20 +248,21 @@ done:
 }
 
 /* Bags per shard of sequences that are cut by rows: as many as ids came. */
-static void count_split(ts_lot_flight *lf) {
-  const ts_lot *lot = lf->lot;
-  const int n_ranks = lot->ebc->n_ranks;
-  if (!lot->sequence || !lot->ops->split_rows) return;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    for (int32_t s = 0; s < lot->groups[g].n_slots; s++)
+static void count_split(ts_sharding_batch *lf) {
+  const ts_sharding *sharding = lf->sharding;
+  const int n_ranks = sharding->ebc->n_ranks;
+  if (!sharding->sequence || !sharding->ops->split_rows) return;
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    for (int32_t s = 0; s < sharding->groups[g].n_slots; s++)
       for (int r = 0; r < n_ranks; r++)
-        lf->count[(int64_t)r * lot->n_pieces + lot->groups[g].piece[s]] =
-            (int32_t)lf->flight
-                ->sections[(int64_t)lot->groups[g].route[s] * n_ranks + r]
+        lf->count[(int64_t)r * sharding->n_pieces +
+                  sharding->groups[g].piece[s]] =
+            (int32_t)lf->ebc_batch
+                ->sections[(int64_t)sharding->groups[g].route[s] * n_ranks + r]
                 .n_bags;
 }
 
-ts_err ts_input_create(ts_flight *fl) {
+ts_err ts_input_create(ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
   const int64_t n = ts_routes_here(ebc);
   const ts_buffer empty = {.space = TS_SPACE_DEVICE,
@@ -274,45 +275,47 @@ ts_err ts_input_create(ts_flight *fl) {
                       TS_TAG_SPARSE);
 }
 
-int64_t ts_input_parts(const ts_flight *fl, int64_t n_bags) {
+int64_t ts_input_parts(const ts_ebc_batch *fl, int64_t n_bags) {
   const ts_ebc *ebc = fl->ebc;
   int64_t n = 0;
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
-      n += (int64_t)ebc->lots[l].groups[g].n_slots *
-           (ebc->lots[l].travels ? ebc->n_ranks : 1);
-  return ts_device_is_apart(ebc->device) ? n + n_bags / TS_UNPACK_BAGS : n;
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+      n += (int64_t)ebc->shardings[l].groups[g].n_slots *
+           (ebc->shardings[l].travels ? ebc->n_ranks : 1);
+  return ts_device_is_discrete(ebc->device) ? n + n_bags / TS_UNPACK_BAGS : n;
 }
 
-ts_err ts_input_reserve(ts_flight *fl, int64_t n_parts, int64_t bytes) {
+ts_err ts_input_reserve(ts_ebc_batch *fl, int64_t n_parts, int64_t bytes) {
   ts_err err = TS_OK;
   const size_t list = (size_t)n_parts * sizeof *fl->sections;
   TS_TRY(ts_buffer_reserve(&fl->list, list));
-  if (!ts_device_is_apart(fl->ebc->device)) return TS_OK;
+  if (!ts_device_is_discrete(fl->ebc->device)) return TS_OK;
   TS_TRY(ts_buffer_reserve(&fl->list_copy, list));
   TS_TRY(ts_buffer_reserve(&fl->arrived, (size_t)bytes));
 done:
   return err;
 }
 
-/* Bags of all groups of lot LF. */
-static int64_t count_bags(const ts_lot_flight *lf) {
-  const ts_lot *lot = lf->lot;
-  const int n_ranks = lot->ebc->n_ranks;
+/* Bags of all groups of sharding LF. */
+static int64_t count_bags(const ts_sharding_batch *lf) {
+  const ts_sharding *sharding = lf->sharding;
+  const int n_ranks = sharding->ebc->n_ranks;
   int64_t n = 0;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    for (int32_t s = 0; s < lot->groups[g].n_slots; s++) {
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    for (int32_t s = 0; s < sharding->groups[g].n_slots; s++) {
       const ts_unpack_part *from =
-          lf->flight->sections + (int64_t)lot->groups[g].route[s] * n_ranks;
-      for (int r = 0; lot->travels && r < n_ranks; r++) n += from[r].n_bags;
-      if (!lot->travels) n += local_section(lf, g, s).n_bags;
+          lf->ebc_batch->sections +
+          (int64_t)sharding->groups[g].route[s] * n_ranks;
+      for (int r = 0; sharding->travels && r < n_ranks; r++)
+        n += from[r].n_bags;
+      if (!sharding->travels) n += local_section(lf, g, s).n_bags;
     }
   return n;
 }
 
 /* Bytes from the first message to the end of the last one; 0 where they are
  * heads alone, which are the host's. */
-static int64_t message_bytes(const ts_flight *fl) {
+static int64_t message_bytes(const ts_ebc_batch *fl) {
   const ts_exchange *x = &fl->exchange;
   int64_t end = 0;
   if (!ts_routes_here(fl->ebc)) return 0;
@@ -323,14 +326,14 @@ static int64_t message_bytes(const ts_flight *fl) {
 }
 
 /* Lists of all groups. */
-static ts_err list_lots(ts_flight *fl, ts_part_list *list) {
+static ts_err list_lots(ts_ebc_batch *fl, ts_part_list *list) {
   ts_err err = TS_OK;
   const int64_t shift = (char *)fl->arrived.ptr - (char *)fl->exchange.recv.ptr;
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
-    ts_lot_flight *lf = &fl->lots[l];
+  for (int32_t l = 0; l < fl->ebc->n_shardings; l++) {
+    ts_sharding_batch *lf = &fl->shardings[l];
     list->lf = lf;
-    list->shift = lf->lot->travels ? shift : 0;
-    for (int32_t g = 0; g < lf->lot->n_groups; g++)
+    list->shift = lf->sharding->travels ? shift : 0;
+    for (int32_t g = 0; g < lf->sharding->n_groups; g++)
       TS_TRY(list_group(lf, g, list));
   }
 done:
@@ -338,7 +341,7 @@ done:
 }
 
 /* Messages and lists to a device of memory of its own. */
-static ts_err bring(ts_flight *fl, int64_t n_parts) {
+static ts_err bring(ts_ebc_batch *fl, int64_t n_parts) {
   ts_err err = TS_OK;
   const ts_kernels *k = fl->ebc->kernels;
   const size_t list = (size_t)n_parts * sizeof *fl->sections;
@@ -346,9 +349,9 @@ static ts_err bring(ts_flight *fl, int64_t n_parts) {
   if (messages)
     TS_TRY(k->copy(fl->arrived.ptr, fl->exchange.recv.ptr, messages));
   TS_TRY(k->copy(fl->list_copy.ptr, fl->list.ptr, list));
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
-    for (int32_t g = 0; g < fl->ebc->lots[l].n_groups; g++) {
-      ts_unpack_args *a = &fl->lots[l].unpack[g];
+  for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
+    for (int32_t g = 0; g < fl->ebc->shardings[l].n_groups; g++) {
+      ts_unpack_args *a = &fl->shardings[l].unpack[g];
       a->parts = (ts_unpack_part *)fl->list_copy.ptr +
                  (a->parts - (ts_unpack_part *)fl->list.ptr);
     }
@@ -359,23 +362,24 @@ done:
 ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
-  ts_flight *fl = *(ts_flight **)arg;
+  ts_ebc_batch *fl = *(ts_ebc_batch **)arg;
   const ts_ebc *ebc = fl->ebc;
-  ts_part_list list = {.apart = ts_device_is_apart(ebc->device)};
+  ts_part_list list = {.discrete = ts_device_is_discrete(ebc->device)};
   int64_t n_bags = 0;
   TS_TRY(find_sections(fl, fl->sections));
-  for (int32_t l = 0; l < ebc->n_lots; l++) {
-    if (ebc->lots[l].travels) count_split(&fl->lots[l]);
-    TS_TRY(ts_lot_measure(&fl->lots[l]));
-    if (list.apart) n_bags += count_bags(&fl->lots[l]);
+  for (int32_t l = 0; l < ebc->n_shardings; l++) {
+    if (ebc->shardings[l].travels) count_split(&fl->shardings[l]);
+    TS_TRY(ts_sharding_measure(&fl->shardings[l]));
+    if (list.discrete) n_bags += count_bags(&fl->shardings[l]);
   }
   TS_TRY(ts_input_reserve(fl, ts_input_parts(fl, n_bags), message_bytes(fl)));
   list.next = fl->list.ptr;
   TS_TRY(list_lots(fl, &list));
-  if (list.apart) TS_TRY(bring(fl, list.next - (ts_unpack_part *)fl->list.ptr));
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
-      TS_TRY(ebc->kernels->unpack(&fl->lots[l].unpack[g]));
+  if (list.discrete)
+    TS_TRY(bring(fl, list.next - (ts_unpack_part *)fl->list.ptr));
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+      TS_TRY(ebc->kernels->unpack(&fl->shardings[l].unpack[g]));
 done:
   return err;
 }

@@ -15,10 +15,10 @@ tessera_sources += \
   src/shard/ebc.c \
   src/shard/distinct.c \
   src/shard/expect.c \
-  src/shard/expect_flight.c \
+  src/shard/expect_batch.c \
   src/shard/ebc.h \
-  src/shard/flight.c \
-  src/shard/flight.h \
+  src/shard/ebc_batch.c \
+  src/shard/ebc_batch.h \
   src/shard/geometry.c \
   src/shard/grid.c \
   src/shard/input_dist.c \
@@ -26,9 +26,9 @@ tessera_sources += \
   src/shard/input_split.c \
   src/shard/input_unpack.c \
   src/shard/kernels.h \
-  src/shard/lot.c \
-  src/shard/lot.h \
-  src/shard/lot_flight.c \
+  src/shard/sharding_tables.c \
+  src/shard/sharding_impl.h \
+  src/shard/sharding_batch.c \
   src/shard/message.h \
   src/shard/nodes.c \
   src/shard/output_all_to_all.c \

@@ -4,7 +4,7 @@
 #ifndef TS_SHARD_MESSAGE_H
 #define TS_SHARD_MESSAGE_H
 
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 #include "shard/unpack.h"
 
 static inline int64_t ts_pad4(int64_t bytes) {
@@ -38,10 +38,10 @@ static inline int32_t ts_routes_here(const ts_ebc *ebc) {
 ts_err ts_splits_create(ts_ebc *); /* after the routes */
 void ts_splits_destroy(ts_ebc *);
 /* The splits and parts of the batch at hand; then where the parts lie in
- * MESSAGE.  starts: words of memory that they take on a device apart. */
-int64_t ts_split_starts(const ts_flight *);
-void ts_split_describe(ts_flight *);
-void ts_split_place(ts_flight *, char *message);
+ * MESSAGE.  starts: words of memory that they take on a discrete device. */
+int64_t ts_split_starts(const ts_ebc_batch *);
+void ts_split_describe(ts_ebc_batch *);
+void ts_split_place(ts_ebc_batch *, char *message);
 
 int64_t ts_section_bytes(const ts_route *, int64_t n_ids, int form,
                          int64_t n_bags);
@@ -49,28 +49,28 @@ ts_layout ts_section_layout(const ts_route *, int64_t n_ids, int form,
                             int64_t n_bags, char *at);
 
 /* input_send.c: descriptions of a batch for kernels, and its way to a device
- * apart.  send: raw is set; on a device apart the batch is on its way there.
+ * apart.  send: raw is set; on a discrete device the batch is on its way there.
  * check: all ids are rows.  find: results [FIRST, FIRST + N) of kernels are
  * in fl->known. */
-ts_err ts_send_create(ts_flight *);
-void ts_send_destroy(ts_flight *);
-ts_err ts_send_expect(ts_flight *);
-ts_err ts_send_batch(ts_flight *);
-ts_err ts_send_find(ts_flight *, int64_t first, int64_t n);
-bool ts_flight_is_apart(const ts_flight *);
+ts_err ts_send_create(ts_ebc_batch *);
+void ts_send_destroy(ts_ebc_batch *);
+ts_err ts_send_expect(ts_ebc_batch *);
+ts_err ts_send_batch(ts_ebc_batch *);
+ts_err ts_send_find(ts_ebc_batch *, int64_t first, int64_t n);
+bool ts_ebc_batch_is_discrete(const ts_ebc_batch *);
 
 /* distinct.c: the host's kernel. */
 ts_err ts_bags_distinct(const ts_distinct_args *);
 
 /* input_dist.c, input_unpack.c: tasks of the data lane, all Local. */
-ts_err ts_input_pack(void *flight /* ts_flight ** */, ts_lane *);
-ts_err ts_input_statuses(ts_flight *); /* after the exchange, on the host */
-ts_err ts_input_create(ts_flight *);
-ts_err ts_input_reserve(ts_flight *, int64_t n_parts, int64_t bytes);
+ts_err ts_input_pack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
+ts_err ts_input_statuses(ts_ebc_batch *); /* after the exchange, on the host */
+ts_err ts_input_create(ts_ebc_batch *);
+ts_err ts_input_reserve(ts_ebc_batch *, int64_t n_parts, int64_t bytes);
 /* Parts that a batch of all groups has at most, with N_BAGS bags to here. */
-int64_t ts_input_parts(const ts_flight *, int64_t n_bags);
+int64_t ts_input_parts(const ts_ebc_batch *, int64_t n_bags);
 /* The error of lengths that add up to N where N_IDS ids came. */
 ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
-ts_err ts_input_unpack(void *flight /* ts_flight ** */, ts_lane *);
+ts_err ts_input_unpack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
 
 #endif

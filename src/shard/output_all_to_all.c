@@ -19,18 +19,18 @@ static int written_by(const ts_ebc *ebc, int rank) {
   return rank;
 }
 
-static ts_err create(ts_lot *lot) {
-  return ts_comm_create(lot->ebc->world, &lot->comm, TS_GROUP_WORLD,
-                        lot->ops->name);
+static ts_err create(ts_sharding *sharding) {
+  return ts_comm_create(sharding->ebc->world, &sharding->comm, TS_GROUP_WORLD,
+                        sharding->ops->name);
 }
 
 /* Bytes of sections (to each rank) and blocks (from each rank). */
-static void size_messages(ts_lot_flight *lf, ts_codec c, int64_t *sections,
+static void size_messages(ts_sharding_batch *lf, ts_codec c, int64_t *sections,
                           int64_t *blocks) {
-  const ts_lot *lot = lf->lot;
-  const int me = lot->ebc->rank;
-  for (int r = 0; r < lot->ebc->n_ranks; r++) {
-    sections[r] = ts_wire_bytes(lf, c, lot->own_block, r);
+  const ts_sharding *sharding = lf->sharding;
+  const int me = sharding->ebc->rank;
+  for (int r = 0; r < sharding->ebc->n_ranks; r++) {
+    sections[r] = ts_wire_bytes(lf, c, sharding->own_block, r);
     blocks[r] = ts_wire_bytes(lf, c, r, me);
   }
 }
@@ -38,7 +38,7 @@ static void size_messages(ts_lot_flight *lf, ts_codec c, int64_t *sections,
 /* What is coded where: the sections that this rank writes (or whose gradients
  * come to it), or the blocks that it receives (whose gradients it sends). */
 typedef struct ts_code_arg {
-  ts_lot_flight *lf;
+  ts_sharding_batch *lf;
   ts_codec codec;
   float *x;
   char *wire;
@@ -49,13 +49,13 @@ static ts_err code_task(void *p, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   const ts_code_arg *a = p;
-  const ts_lot *lot = a->lf->lot;
-  const int me = lot->ebc->rank;
+  const ts_sharding *sharding = a->lf->sharding;
+  const int me = sharding->ebc->rank;
   char *at = a->wire;
   ts_coder coder;
   ts_coder_start(&coder, a->lf, a->codec, a->encode);
-  for (int r = 0; r < lot->ebc->n_ranks; r++) {
-    const int block = a->sections ? lot->own_block : r;
+  for (int r = 0; r < sharding->ebc->n_ranks; r++) {
+    const int block = a->sections ? sharding->own_block : r;
     const int rank = a->sections ? r : me;
     float *x = a->x + (a->sections ? a->lf->section[r] : a->lf->block_at[r]);
     TS_TRY(ts_coder_section(&coder, block, rank, x, &at));
@@ -65,42 +65,43 @@ done:
   return err;
 }
 
-static ts_err code(ts_lot_flight *lf, ts_codec codec, float *x, char *wire,
+static ts_err code(ts_sharding_batch *lf, ts_codec codec, float *x, char *wire,
                    bool sections, bool encode, ts_lane *lane) {
   ts_code_arg arg = {lf, codec, x, wire, sections, encode};
   return ts_lane_submit(lane, encode ? "encode" : "decode", code_task, &arg,
                         sizeof arg);
 }
 
-static ts_err reserve(ts_lot_flight *lf) {
+static ts_err reserve(ts_sharding_batch *lf) {
   ts_err err = TS_OK;
-  const ts_codec codec[] = {lf->lot->ebc->forward, lf->lot->ebc->backward};
+  const ts_codec codec[] = {lf->sharding->ebc->forward,
+                            lf->sharding->ebc->backward};
   for (int i = 0; i < 2; i++) {
     if (codec[i] == TS_CODEC_F32) continue;
     size_messages(lf, codec[i], lf->send, lf->recv);
-    TS_TRY(ts_lot_reserve_wire(lf));
+    TS_TRY(ts_sharding_reserve_wire(lf));
   }
 done:
   return err;
 }
 
-static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err forward_begin(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_codec c = lf->lot->ebc->forward;
+  const ts_codec c = lf->sharding->ebc->forward;
   size_messages(lf, c, lf->send, lf->recv);
   if (c == TS_CODEC_F32)
-    return ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->emb.ptr,
+    return ts_comm_all_to_all_v(lf->sharding->comm, &lf->token, lf->emb.ptr,
                                 lf->recv, lf->out.ptr, lf->send, lane);
   TS_TRY(code(lf, c, lf->out.ptr, lf->wire_send.ptr, true, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
+  TS_TRY(ts_comm_all_to_all_v(lf->sharding->comm, &lf->token, lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
 done:
   return err;
 }
 
-static ts_err forward_end(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err forward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_codec c = lf->lot->ebc->forward;
+  const ts_codec c = lf->sharding->ebc->forward;
   TS_TRY(ts_comm_end(&lf->token, lane));
   if (c != TS_CODEC_F32)
     TS_TRY(code(lf, c, lf->emb.ptr, lf->wire_recv.ptr, false, false, lane));
@@ -108,23 +109,25 @@ done:
   return err;
 }
 
-static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_codec c = lf->lot->ebc->backward;
+  const ts_codec c = lf->sharding->ebc->backward;
   size_messages(lf, c, lf->recv, lf->send);
   if (c == TS_CODEC_F32)
-    return ts_comm_all_to_all_v(lf->lot->back_comm, &lf->token, lf->out.ptr,
-                                lf->recv, lf->emb.ptr, lf->send, lane);
+    return ts_comm_all_to_all_v(lf->sharding->back_comm, &lf->token,
+                                lf->out.ptr, lf->recv, lf->emb.ptr, lf->send,
+                                lane);
   TS_TRY(code(lf, c, lf->emb.ptr, lf->wire_send.ptr, false, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(lf->lot->back_comm, &lf->token, lf->wire_recv.ptr,
-                              lf->recv, lf->wire_send.ptr, lf->send, lane));
+  TS_TRY(ts_comm_all_to_all_v(lf->sharding->back_comm, &lf->token,
+                              lf->wire_recv.ptr, lf->recv, lf->wire_send.ptr,
+                              lf->send, lane));
 done:
   return err;
 }
 
-static ts_err backward_end(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err backward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_codec c = lf->lot->ebc->backward;
+  const ts_codec c = lf->sharding->ebc->backward;
   TS_TRY(ts_comm_end(&lf->token, lane));
   if (c != TS_CODEC_F32)
     TS_TRY(code(lf, c, lf->out.ptr, lf->wire_recv.ptr, true, false, lane));

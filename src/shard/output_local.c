@@ -1,8 +1,8 @@
 /* output_local.c - embeddings that are where they are needed: one rank, or
  * tables that every rank holds. */
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 
-static ts_err nothing(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err nothing(ts_sharding_batch *lf, ts_lane *lane) {
   (void)lf, (void)lane;
   return TS_OK;
 }

@@ -7,18 +7,18 @@
 #include "shard/cost.h"
 #include "shard/wire.h"
 
-static ts_err create(ts_lot *lot) {
-  return ts_comm_create(lot->ebc->world, &lot->comm, TS_GROUP_WORLD,
-                        lot->ops->name);
+static ts_err create(ts_sharding *sharding) {
+  return ts_comm_create(sharding->ebc->world, &sharding->comm, TS_GROUP_WORLD,
+                        sharding->ops->name);
 }
 
 /* What this rank has of every rank's samples. */
-static ts_err code_sections(ts_lot_flight *lf, ts_codec c, bool encode,
+static ts_err code_sections(ts_sharding_batch *lf, ts_codec c, bool encode,
                             char *wire) {
   ts_err err = TS_OK;
   ts_coder coder;
   ts_coder_start(&coder, lf, c, encode);
-  for (int r = 0; r < lf->lot->ebc->n_ranks; r++)
+  for (int r = 0; r < lf->sharding->ebc->n_ranks; r++)
     TS_TRY(ts_coder_section(&coder, 0, r, (float *)lf->out.ptr + lf->section[r],
                             &wire));
   TS_TRY(ts_coder_end(&coder));
@@ -27,10 +27,10 @@ done:
 }
 
 /* This rank's own samples: the sum of N_PARTS, or one. */
-static ts_err code_own(ts_lot_flight *lf, ts_codec c, bool encode, char *wire,
-                       int n_parts) {
+static ts_err code_own(ts_sharding_batch *lf, ts_codec c, bool encode,
+                       char *wire, int n_parts) {
   ts_err err = TS_OK;
-  const int me = lf->lot->ebc->rank;
+  const int me = lf->sharding->ebc->rank;
   ts_coder coder;
   ts_coder_start(&coder, lf, c, encode);
   coder.args.n_parts = n_parts;
@@ -43,100 +43,102 @@ done:
 
 static ts_err encode_sections(void *p, ts_lane *lane) {
   (void)lane;
-  ts_lot_flight *lf = *(ts_lot_flight **)p;
-  return code_sections(lf, lf->lot->ebc->forward, true, lf->wire_send.ptr);
+  ts_sharding_batch *lf = *(ts_sharding_batch **)p;
+  return code_sections(lf, lf->sharding->ebc->forward, true, lf->wire_send.ptr);
 }
 
 static ts_err sum_parts(void *p, ts_lane *lane) {
   (void)lane;
-  ts_lot_flight *lf = *(ts_lot_flight **)p;
-  const ts_ebc *ebc = lf->lot->ebc;
+  ts_sharding_batch *lf = *(ts_sharding_batch **)p;
+  const ts_ebc *ebc = lf->sharding->ebc;
   return code_own(lf, ebc->forward, false, lf->wire_recv.ptr, ebc->n_ranks);
 }
 
 static ts_err encode_grads(void *p, ts_lane *lane) {
   (void)lane;
-  ts_lot_flight *lf = *(ts_lot_flight **)p;
-  return code_own(lf, lf->lot->ebc->backward, true, lf->wire_send.ptr, 1);
+  ts_sharding_batch *lf = *(ts_sharding_batch **)p;
+  return code_own(lf, lf->sharding->ebc->backward, true, lf->wire_send.ptr, 1);
 }
 
 static ts_err decode_grads(void *p, ts_lane *lane) {
   (void)lane;
-  ts_lot_flight *lf = *(ts_lot_flight **)p;
-  return code_sections(lf, lf->lot->ebc->backward, false, lf->wire_recv.ptr);
+  ts_sharding_batch *lf = *(ts_sharding_batch **)p;
+  return code_sections(lf, lf->sharding->ebc->backward, false,
+                       lf->wire_recv.ptr);
 }
 
-static void size_forward(ts_lot_flight *lf) {
-  const ts_ebc *ebc = lf->lot->ebc;
+static void size_forward(ts_sharding_batch *lf) {
+  const ts_ebc *ebc = lf->sharding->ebc;
   for (int r = 0; r < ebc->n_ranks; r++) {
     lf->send[r] = ts_wire_bytes(lf, ebc->forward, 0, r);
     lf->recv[r] = ts_wire_bytes(lf, ebc->forward, 0, ebc->rank);
   }
 }
 
-static void size_backward(ts_lot_flight *lf) {
-  const ts_ebc *ebc = lf->lot->ebc;
+static void size_backward(ts_sharding_batch *lf) {
+  const ts_ebc *ebc = lf->sharding->ebc;
   for (int r = 0; r < ebc->n_ranks; r++)
     lf->recv[r] = ts_wire_bytes(lf, ebc->backward, 0, r);
 }
 
-static ts_err reserve(ts_lot_flight *lf) {
+static ts_err reserve(ts_sharding_batch *lf) {
   ts_err err = TS_OK;
-  const ts_ebc *ebc = lf->lot->ebc;
+  const ts_ebc *ebc = lf->sharding->ebc;
   size_forward(lf);
-  if (ebc->forward != TS_CODEC_F32) TS_TRY(ts_lot_reserve_wire(lf));
+  if (ebc->forward != TS_CODEC_F32) TS_TRY(ts_sharding_reserve_wire(lf));
   size_backward(lf);
-  if (ebc->backward != TS_CODEC_F32) TS_TRY(ts_lot_reserve_wire(lf));
+  if (ebc->backward != TS_CODEC_F32) TS_TRY(ts_sharding_reserve_wire(lf));
 done:
   return err;
 }
 
-static ts_err scratch(ts_lot_flight *lf) {
-  const ts_ebc *ebc = lf->lot->ebc;
+static ts_err scratch(ts_sharding_batch *lf) {
+  const ts_ebc *ebc = lf->sharding->ebc;
   if (ebc->forward != TS_CODEC_F32) return TS_OK;
-  return ts_comm_reserve(lf->lot->comm,
+  return ts_comm_reserve(lf->sharding->comm,
                          lf->sizes[ebc->rank] * 4 * ebc->n_ranks);
 }
 
-static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err forward_begin(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  if (lf->lot->ebc->forward == TS_CODEC_F32)
-    return ts_comm_reduce_scatter_v(lf->lot->comm, &lf->token, lf->emb.ptr,
+  if (lf->sharding->ebc->forward == TS_CODEC_F32)
+    return ts_comm_reduce_scatter_v(lf->sharding->comm, &lf->token, lf->emb.ptr,
                                     lf->out.ptr, lf->sizes, TS_F32, lane);
   size_forward(lf);
   TS_TRY(ts_lane_submit(lane, "encode", encode_sections, &lf, sizeof lf));
-  TS_TRY(ts_comm_all_to_all_v(lf->lot->comm, &lf->token, lf->wire_recv.ptr,
+  TS_TRY(ts_comm_all_to_all_v(lf->sharding->comm, &lf->token, lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
 done:
   return err;
 }
 
-static ts_err forward_end(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err forward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   TS_TRY(ts_comm_end(&lf->token, lane));
-  if (lf->lot->ebc->forward != TS_CODEC_F32)
+  if (lf->sharding->ebc->forward != TS_CODEC_F32)
     TS_TRY(ts_lane_submit(lane, "decode", sum_parts, &lf, sizeof lf));
 done:
   return err;
 }
 
-static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   size_backward(lf);
-  if (lf->lot->ebc->backward == TS_CODEC_F32)
-    return ts_comm_all_gather_v(lf->lot->back_comm, &lf->token, lf->out.ptr,
-                                lf->emb.ptr, lf->recv, lane);
+  if (lf->sharding->ebc->backward == TS_CODEC_F32)
+    return ts_comm_all_gather_v(lf->sharding->back_comm, &lf->token,
+                                lf->out.ptr, lf->emb.ptr, lf->recv, lane);
   TS_TRY(ts_lane_submit(lane, "encode", encode_grads, &lf, sizeof lf));
-  TS_TRY(ts_comm_all_gather_v(lf->lot->back_comm, &lf->token, lf->wire_recv.ptr,
-                              lf->wire_send.ptr, lf->recv, lane));
+  TS_TRY(ts_comm_all_gather_v(lf->sharding->back_comm, &lf->token,
+                              lf->wire_recv.ptr, lf->wire_send.ptr, lf->recv,
+                              lane));
 done:
   return err;
 }
 
-static ts_err backward_end(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err backward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   TS_TRY(ts_comm_end(&lf->token, lane));
-  if (lf->lot->ebc->backward != TS_CODEC_F32)
+  if (lf->sharding->ebc->backward != TS_CODEC_F32)
     TS_TRY(ts_lane_submit(lane, "decode", decode_grads, &lf, sizeof lf));
 done:
   return err;

@@ -22,12 +22,12 @@ static int written_by(const ts_ebc *ebc, int rank) {
   return ebc->nodes->node[rank];
 }
 
-static ts_err create(ts_lot *lot) {
+static ts_err create(ts_sharding *sharding) {
   ts_err err = TS_OK;
-  TS_TRY(ts_comm_create(lot->ebc->world, &lot->node_comm, TS_GROUP_NODE,
-                        "node reduce"));
-  TS_TRY(ts_comm_create(lot->ebc->world, &lot->comm, TS_GROUP_WORLD,
-                        lot->ops->name));
+  TS_TRY(ts_comm_create(sharding->ebc->world, &sharding->node_comm,
+                        TS_GROUP_NODE, "node reduce"));
+  TS_TRY(ts_comm_create(sharding->ebc->world, &sharding->comm, TS_GROUP_WORLD,
+                        sharding->ops->name));
 done:
   return err;
 }
@@ -41,38 +41,40 @@ static int relay_rank(const ts_nodes *n, int node, int q) {
   return n->member[n->start[node] + relay_index(n, node, q)];
 }
 
-static void order(const ts_lot *lot, int *ranks) {
-  const ts_nodes *n = lot->ebc->nodes;
+static void order(const ts_sharding *sharding, int *ranks) {
+  const ts_nodes *n = sharding->ebc->nodes;
   int at = 0;
-  for (int l = 0; l < ts_node_size(n, lot->own_block); l++)
+  for (int l = 0; l < ts_node_size(n, sharding->own_block); l++)
     for (int q = 0; q < n->n_ranks; q++)
-      if (relay_index(n, lot->own_block, q) == l) ranks[at++] = q;
+      if (relay_index(n, sharding->own_block, q) == l) ranks[at++] = q;
 }
 
-static bool relays_for(const ts_lot *lot, int q) {
-  return relay_rank(lot->ebc->nodes, lot->own_block, q) == lot->ebc->rank;
+static bool relays_for(const ts_sharding *sharding, int q) {
+  return relay_rank(sharding->ebc->nodes, sharding->own_block, q) ==
+         sharding->ebc->rank;
 }
 
 /* Floats of each local rank's part of what the node sums. */
-static int64_t size_parts(const ts_lot_flight *lf, int64_t *parts) {
-  const ts_lot *lot = lf->lot;
-  const ts_nodes *n = lot->ebc->nodes;
-  for (int l = 0; l < ts_node_size(n, lot->own_block); l++) parts[l] = 0;
+static int64_t size_parts(const ts_sharding_batch *lf, int64_t *parts) {
+  const ts_sharding *sharding = lf->sharding;
+  const ts_nodes *n = sharding->ebc->nodes;
+  for (int l = 0; l < ts_node_size(n, sharding->own_block); l++) parts[l] = 0;
   for (int q = 0; q < n->n_ranks; q++)
-    parts[relay_index(n, lot->own_block, q)] += lf->sizes[q];
-  return parts[n->index[lot->ebc->rank]];
+    parts[relay_index(n, sharding->own_block, q)] += lf->sizes[q];
+  return parts[n->index[sharding->ebc->rank]];
 }
 
 /* Bytes of what this rank relays, to (from) each rank, and of the blocks that
  * come from (go to) each rank. */
-static void size_messages(const ts_lot_flight *lf, ts_codec c, int64_t *relayed,
-                          int64_t *blocks) {
-  const ts_lot *lot = lf->lot;
-  const ts_nodes *n = lot->ebc->nodes;
-  const int me = lot->ebc->rank;
+static void size_messages(const ts_sharding_batch *lf, ts_codec c,
+                          int64_t *relayed, int64_t *blocks) {
+  const ts_sharding *sharding = lf->sharding;
+  const ts_nodes *n = sharding->ebc->nodes;
+  const int me = sharding->ebc->rank;
   for (int q = 0; q < n->n_ranks; q++) {
-    relayed[q] =
-        relays_for(lot, q) ? ts_wire_bytes(lf, c, lot->own_block, q) : 0;
+    relayed[q] = relays_for(sharding, q)
+                     ? ts_wire_bytes(lf, c, sharding->own_block, q)
+                     : 0;
     blocks[q] = relay_rank(n, n->node[q], me) == q
                     ? ts_wire_bytes(lf, c, n->node[q], me)
                     : 0;
@@ -80,12 +82,13 @@ static void size_messages(const ts_lot_flight *lf, ts_codec c, int64_t *relayed,
 }
 
 /* Plain within the node, coded across. */
-static int64_t bytes(const ts_lot_flight *lf, ts_codec c) {
-  const ts_lot *lot = lf->lot;
+static int64_t bytes(const ts_sharding_batch *lf, ts_codec c) {
+  const ts_sharding *sharding = lf->sharding;
   int64_t n = 0;
-  for (int q = 0; q < lot->ebc->n_ranks; q++) {
+  for (int q = 0; q < sharding->ebc->n_ranks; q++) {
     n += 4 * lf->sizes[q];
-    if (relays_for(lot, q)) n += ts_wire_bytes(lf, c, lot->own_block, q);
+    if (relays_for(sharding, q))
+      n += ts_wire_bytes(lf, c, sharding->own_block, q);
   }
   return n;
 }
@@ -93,7 +96,7 @@ static int64_t bytes(const ts_lot_flight *lf, ts_codec c) {
 /* The blocks that arrive lie by node, the messages by rank: with ranks not in
  * the order of nodes they differ, so blocks always go through the wire. */
 typedef struct ts_two_arg {
-  ts_lot_flight *lf;
+  ts_sharding_batch *lf;
   ts_codec codec;
   bool relayed, encode;
 } ts_two_arg;
@@ -102,18 +105,18 @@ static ts_err code_task(void *p, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
   const ts_two_arg *a = p;
-  ts_lot_flight *lf = a->lf;
-  const ts_lot *lot = lf->lot;
-  const ts_nodes *n = lot->ebc->nodes;
-  const int me = lot->ebc->rank;
+  ts_sharding_batch *lf = a->lf;
+  const ts_sharding *sharding = lf->sharding;
+  const ts_nodes *n = sharding->ebc->nodes;
+  const int me = sharding->ebc->rank;
   char *at = a->encode ? lf->wire_send.ptr : lf->wire_recv.ptr;
   float *relay = lf->relay.ptr, *x;
   ts_coder coder;
   ts_coder_start(&coder, lf, a->codec, a->encode);
   for (int q = 0; q < n->n_ranks; q++) {
-    const int block = a->relayed ? lot->own_block : n->node[q];
+    const int block = a->relayed ? sharding->own_block : n->node[q];
     const int rank = a->relayed ? q : me;
-    if (a->relayed ? !relays_for(lot, q) : relay_rank(n, block, me) != q)
+    if (a->relayed ? !relays_for(sharding, q) : relay_rank(n, block, me) != q)
       continue;
     if (a->relayed) {
       x = relay;
@@ -128,72 +131,72 @@ done:
   return err;
 }
 
-static ts_err code(ts_lot_flight *lf, ts_codec codec, bool relayed, bool encode,
-                   ts_lane *lane) {
+static ts_err code(ts_sharding_batch *lf, ts_codec codec, bool relayed,
+                   bool encode, ts_lane *lane) {
   ts_two_arg arg = {lf, codec, relayed, encode};
   return ts_lane_submit(lane, encode ? "encode" : "decode", code_task, &arg,
                         sizeof arg);
 }
 
-static ts_err reserve(ts_lot_flight *lf) {
+static ts_err reserve(ts_sharding_batch *lf) {
   ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  int64_t parts[ts_node_size(lot->ebc->nodes, lot->own_block)];
+  const ts_sharding *sharding = lf->sharding;
+  int64_t parts[ts_node_size(sharding->ebc->nodes, sharding->own_block)];
   TS_TRY(ts_buffer_reserve(&lf->relay, (size_t)size_parts(lf, parts) * 4));
-  size_messages(lf, lot->ebc->forward, lf->send, lf->recv);
-  TS_TRY(ts_lot_reserve_wire(lf));
-  size_messages(lf, lot->ebc->backward, lf->recv, lf->send);
-  TS_TRY(ts_lot_reserve_wire(lf));
+  size_messages(lf, sharding->ebc->forward, lf->send, lf->recv);
+  TS_TRY(ts_sharding_reserve_wire(lf));
+  size_messages(lf, sharding->ebc->backward, lf->recv, lf->send);
+  TS_TRY(ts_sharding_reserve_wire(lf));
 done:
   return err;
 }
 
-static ts_err scratch(ts_lot_flight *lf) {
-  const ts_lot *lot = lf->lot;
-  const int n = ts_node_size(lot->ebc->nodes, lot->own_block);
+static ts_err scratch(ts_sharding_batch *lf) {
+  const ts_sharding *sharding = lf->sharding;
+  const int n = ts_node_size(sharding->ebc->nodes, sharding->own_block);
   int64_t parts[n];
-  return ts_comm_reserve(lot->node_comm, size_parts(lf, parts) * 4 * n);
+  return ts_comm_reserve(sharding->node_comm, size_parts(lf, parts) * 4 * n);
 }
 
-static ts_err forward_begin(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err forward_begin(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_lot *lot = lf->lot;
-  const ts_codec c = lot->ebc->forward;
-  int64_t parts[ts_node_size(lot->ebc->nodes, lot->own_block)];
+  ts_sharding *sharding = lf->sharding;
+  const ts_codec c = sharding->ebc->forward;
+  int64_t parts[ts_node_size(sharding->ebc->nodes, sharding->own_block)];
   ts_token summed;
   size_parts(lf, parts);
   size_messages(lf, c, lf->send, lf->recv);
-  TS_TRY(ts_comm_reduce_scatter_v(lot->node_comm, &summed, lf->relay.ptr,
+  TS_TRY(ts_comm_reduce_scatter_v(sharding->node_comm, &summed, lf->relay.ptr,
                                   lf->out.ptr, parts, TS_F32, lane));
   if (c == TS_CODEC_F32) { /* a relay's part is in the order of its ranks */
-    TS_TRY(ts_comm_all_to_all_v(lot->comm, &lf->token, lf->wire_recv.ptr,
+    TS_TRY(ts_comm_all_to_all_v(sharding->comm, &lf->token, lf->wire_recv.ptr,
                                 lf->recv, lf->relay.ptr, lf->send,
-                                ts_comm_lane(lot->node_comm)));
+                                ts_comm_lane(sharding->node_comm)));
     goto done;
   }
   TS_TRY(ts_comm_end(&summed, lane));
   TS_TRY(code(lf, c, true, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(lot->comm, &lf->token, lf->wire_recv.ptr,
+  TS_TRY(ts_comm_all_to_all_v(sharding->comm, &lf->token, lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
 done:
   return err;
 }
 
-static ts_err forward_end(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err forward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   TS_TRY(ts_comm_end(&lf->token, lane));
-  TS_TRY(code(lf, lf->lot->ebc->forward, false, false, lane));
+  TS_TRY(code(lf, lf->sharding->ebc->forward, false, false, lane));
 done:
   return err;
 }
 
-static ts_err backward_begin(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_lot *lot = lf->lot;
-  const ts_codec c = lot->ebc->backward;
+  ts_sharding *sharding = lf->sharding;
+  const ts_codec c = sharding->ebc->backward;
   size_messages(lf, c, lf->recv, lf->send);
   TS_TRY(code(lf, c, false, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(lot->back_comm, &lf->token,
+  TS_TRY(ts_comm_all_to_all_v(sharding->back_comm, &lf->token,
                               c == TS_CODEC_F32 ? lf->relay.ptr
                                                 : lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
@@ -201,18 +204,18 @@ done:
   return err;
 }
 
-static ts_err backward_end(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err backward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_lot *lot = lf->lot;
-  const ts_nodes *n = lot->ebc->nodes;
-  const ts_codec c = lot->ebc->backward;
-  int64_t parts[ts_node_size(n, lot->own_block)];
+  ts_sharding *sharding = lf->sharding;
+  const ts_nodes *n = sharding->ebc->nodes;
+  const ts_codec c = sharding->ebc->backward;
+  int64_t parts[ts_node_size(n, sharding->own_block)];
   ts_token gathered;
   size_parts(lf, parts);
-  for (int l = 0; l < ts_node_size(n, lot->own_block); l++) parts[l] *= 4;
+  for (int l = 0; l < ts_node_size(n, sharding->own_block); l++) parts[l] *= 4;
   TS_TRY(ts_comm_end(&lf->token, lane));
   if (c != TS_CODEC_F32) TS_TRY(code(lf, c, true, false, lane));
-  TS_TRY(ts_comm_all_gather_v(lot->node_comm, &gathered, lf->out.ptr,
+  TS_TRY(ts_comm_all_gather_v(sharding->node_comm, &gathered, lf->out.ptr,
                               lf->relay.ptr, parts, lane));
   TS_TRY(ts_comm_end(&gathered, lane));
 done:
@@ -246,8 +249,8 @@ static void cost_once(ts_load *l, const ts_cost *c) {
  * wire both ways, which is as large. */
 static void storage(ts_plan_memory *m, const ts_cost *c, double floats) {
   m->buffers += 4 * floats;
-  m->buffers +=
-      c->request->n_flights * TS_STORAGE_GROWTH * 3 * 4 * floats / c->per_node;
+  m->buffers += c->request->n_ebc_batches * TS_STORAGE_GROWTH * 3 * 4 * floats /
+                c->per_node;
 }
 
 const ts_output_dist ts_output_two_stage = {.name = "two-stage",

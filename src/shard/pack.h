@@ -125,7 +125,7 @@ typedef struct ts_pack_split {
 } ts_pack_split;
 
 /* Kernels pack_measure, which writes words, and pack_write, which writes what
- * their layouts say: on the host with the padding, on devices apart into
+ * their layouts say: on the host with the padding, on discrete devices into
  * zeros. */
 typedef struct ts_pack_args {
   const ts_pack_section *sections;

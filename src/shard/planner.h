@@ -52,12 +52,12 @@ typedef struct ts_plan_request {
   const ts_topology *topology;
   const ts_plan_stats *stats; /* (features, the deck's order) */
   ts_plan_dense dense;
-  int32_t batch;       /* samples of a rank */
-  int32_t n_flights;   /* batches under way in the pipeline */
-  bool hides_input;    /* input dist runs under the step before */
-  bool hides_rows;     /* rows of slow memory come under it, too */
-  bool apart;          /* the device has memory of its own */
-  double memory_bytes; /* limit of a rank */
+  int32_t batch;         /* samples of a rank */
+  int32_t n_ebc_batches; /* batches under way in the pipeline */
+  bool hides_input;      /* input dist runs under the step before */
+  bool hides_rows;       /* rows of slow memory come under it, too */
+  bool discrete;         /* the device has memory of its own */
+  double memory_bytes;   /* limit of a rank */
   /* (tables) lines per row in place of the deck's; NULL: the deck's. */
   const double *load_factor;
 } ts_plan_request;
@@ -82,7 +82,7 @@ typedef struct ts_plan_memory {
   double buffers;        /* input and output dist, lookup, backward, messages */
   double dense;          /* parameters, activations, batches, metrics */
   double disk;           /* of tables in files: no memory */
-  double pinned;         /* of buffers: page-locked, beside a device apart */
+  double pinned;         /* of buffers: page-locked, beside a discrete device */
 } ts_plan_memory;
 
 static inline double ts_plan_memory_sum(const ts_plan_memory *m) {

@@ -36,8 +36,8 @@ static bool same(const char *a, const char *b) {
   return !strcmp(a ? a : "", b ? b : "");
 }
 
-/* As groups are made (lot.c); where these keep apart more, their caches are
- * alike. */
+/* As groups are made (sharding_tables.c); where these keep apart more, their
+ * caches are alike. */
 static bool shares(const ts_shares *x, int32_t i, int32_t j) {
   const ts_table_config *a = &x->cost.request->config->tables[i];
   const ts_table_config *b = &x->cost.request->config->tables[j];

@@ -14,7 +14,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 #include "shard/view_kernels.h"
 
 static const char param_name[] =
@@ -69,9 +69,9 @@ void ts_processors_destroy(ts_ebc *ebc) {
   ts_params_reset(&ebc->params);
 }
 
-static bool has_positions(const ts_lot *lot) {
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    if (lot->groups[g].positions) return true;
+static bool has_positions(const ts_sharding *sharding) {
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    if (sharding->groups[g].positions) return true;
   return false;
 }
 
@@ -93,9 +93,9 @@ static ts_err flush(ts_slot_list *l) {
 }
 
 /* Slot S of group G, whose feature has processor K; VALUES: of the ids. */
-static ts_err add_slot(ts_slot_list *l, const ts_lot_flight *lf, int32_t k,
+static ts_err add_slot(ts_slot_list *l, const ts_sharding_batch *lf, int32_t k,
                        int32_t g, int32_t s, float *values) {
-  const ts_ebc *ebc = lf->lot->ebc;
+  const ts_ebc *ebc = lf->sharding->ebc;
   const ts_processor *p = &ebc->processors[k];
   const ts_tbe_input *in = &lf->inputs[g];
   double *sums = ebc->positions.sum.ptr;
@@ -111,18 +111,18 @@ static ts_err add_slot(ts_slot_list *l, const ts_lot_flight *lf, int32_t k,
   return l->args.n_slots == TS_POSITION_SLOTS ? flush(l) : TS_OK;
 }
 
-/* All slots of a lot, by processor: VALUES are buffers of the groups. */
-static ts_err run_slots(const ts_lot_flight *lf, const ts_buffer *values,
+/* All slots of a sharding, by processor: VALUES are buffers of the groups. */
+static ts_err run_slots(const ts_sharding_batch *lf, const ts_buffer *values,
                         ts_err (*kernel)(const ts_position_args *)) {
   ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
+  const ts_sharding *sharding = lf->sharding;
   ts_slot_list list = {.kernel = kernel};
-  for (int32_t k = 0; k < lot->ebc->params.n; k++)
-    for (int32_t g = 0; g < lot->n_groups; g++) {
-      const ts_lot_group *group = &lot->groups[g];
+  for (int32_t k = 0; k < sharding->ebc->params.n; k++)
+    for (int32_t g = 0; g < sharding->n_groups; g++) {
+      const ts_sharding_group *group = &sharding->groups[g];
       for (int32_t s = 0; group->positions && s < group->n_slots; s++)
-        if (lot->pieces[group->piece[s]].feature ==
-            lot->ebc->processors[k].feature)
+        if (sharding->pieces[group->piece[s]].feature ==
+            sharding->ebc->processors[k].feature)
           TS_TRY(add_slot(&list, lf, k, g, s, values[g].ptr));
     }
   TS_TRY(flush(&list));
@@ -134,12 +134,13 @@ done:
 
 static ts_err weigh_task(void *arg, ts_lane *lane) {
   (void)lane;
-  const ts_lot_flight *lf = *(ts_lot_flight **)arg;
-  return run_slots(lf, lf->weights, lf->lot->ebc->kernels->weigh_positions);
+  const ts_sharding_batch *lf = *(ts_sharding_batch **)arg;
+  return run_slots(lf, lf->weights,
+                   lf->sharding->ebc->kernels->weigh_positions);
 }
 
-ts_err ts_lot_weigh(ts_lot_flight *lf, ts_lane *lane) {
-  if (!has_positions(lf->lot)) return TS_OK;
+ts_err ts_sharding_weigh(ts_sharding_batch *lf, ts_lane *lane) {
+  if (!has_positions(lf->sharding)) return TS_OK;
   return ts_lane_submit(lane, "position weights", weigh_task, &lf, sizeof lf);
 }
 
@@ -164,18 +165,20 @@ ts_err ts_processors_begin(ts_ebc *ebc, ts_lane *lane) {
 
 static ts_err add_task(void *arg, ts_lane *lane) {
   (void)lane;
-  const ts_lot_flight *lf = *(ts_lot_flight **)arg;
-  return run_slots(lf, lf->weight_grads, lf->lot->ebc->kernels->sum_positions);
+  const ts_sharding_batch *lf = *(ts_sharding_batch **)arg;
+  return run_slots(lf, lf->weight_grads,
+                   lf->sharding->ebc->kernels->sum_positions);
 }
 
-ts_err ts_lot_weight_grads(ts_lot_flight *lf, ts_lane *lane) {
+ts_err ts_sharding_weight_grads(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  if (!trained(lot->ebc) || !has_positions(lot)) return TS_OK;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    if (lot->groups[g].positions)
-      TS_TRY(ts_tbe_weight_grad(lot->groups[g].tbe, lf->weight_grads[g].ptr,
-                                lf->out.ptr, &lf->inputs[g], lane));
+  const ts_sharding *sharding = lf->sharding;
+  if (!trained(sharding->ebc) || !has_positions(sharding)) return TS_OK;
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    if (sharding->groups[g].positions)
+      TS_TRY(ts_tbe_weight_grad(sharding->groups[g].tbe,
+                                lf->weight_grads[g].ptr, lf->out.ptr,
+                                &lf->inputs[g], lane));
   TS_TRY(ts_lane_submit(lane, "position gradients", add_task, &lf, sizeof lf));
 done:
   return err;

@@ -6,17 +6,17 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 
 /* bundle: (W copies of) [bytes of each group's message | the messages], in
  * memory that the host touches: it reads how many bytes there are of each. */
 static ts_err make_bundle(void *p, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
-  ts_lot_flight *lf = *(ts_lot_flight **)p;
-  const ts_kernels *k = lf->lot->ebc->kernels;
-  const int32_t n_groups = lf->lot->n_groups;
-  const int n_ranks = lf->lot->ebc->n_ranks;
+  ts_sharding_batch *lf = *(ts_sharding_batch **)p;
+  const ts_kernels *k = lf->sharding->ebc->kernels;
+  const int32_t n_groups = lf->sharding->n_groups;
+  const int n_ranks = lf->sharding->ebc->n_ranks;
   int64_t bytes = 8 * n_groups;
   for (int32_t g = 0; g < n_groups; g++) bytes += lf->message_bytes[g];
   bytes = (bytes + 7) / 8 * 8;
@@ -37,9 +37,9 @@ done:
 /* Where each group's messages lie in what arrived. */
 static ts_err open_bundles(void *p, ts_lane *lane) {
   (void)lane;
-  ts_lot_flight *lf = *(ts_lot_flight **)p;
-  const int32_t n_groups = lf->lot->n_groups;
-  const int n_ranks = lf->lot->ebc->n_ranks;
+  ts_sharding_batch *lf = *(ts_sharding_batch **)p;
+  const int32_t n_groups = lf->sharding->n_groups;
+  const int n_ranks = lf->sharding->ebc->n_ranks;
   const ts_exchange *x = &lf->exchange;
   for (int r = 0; r < n_ranks; r++) {
     const char *from = (const char *)x->recv.ptr + x->recv_at[r];
@@ -55,34 +55,34 @@ static ts_err open_bundles(void *p, ts_lane *lane) {
   return TS_OK;
 }
 
-ts_err ts_replicas_begin(ts_lot_flight *lf, ts_lane *lane) {
+ts_err ts_replicas_begin(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_lot *lot = lf->lot;
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    TS_TRY(ts_tbe_reduce(lot->groups[g].tbe, &lf->message[g],
+  ts_sharding *sharding = lf->sharding;
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    TS_TRY(ts_tbe_reduce(sharding->groups[g].tbe, &lf->message[g],
                          &lf->message_bytes[g], lf->out.ptr, &lf->inputs[g],
                          lane));
   TS_TRY(ts_lane_submit(lane, "bundle rows", make_bundle, &lf, sizeof lf));
   lf->exchange.send_bytes = lf->bundle_bytes;
-  TS_TRY(ts_comm_exchange(lot->comm, &lf->token, &lf->exchange, lane));
+  TS_TRY(ts_comm_exchange(sharding->comm, &lf->token, &lf->exchange, lane));
 done:
   return err;
 }
 
-ts_err ts_replicas_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
+ts_err ts_replicas_end(ts_sharding_batch *lf, double lr_factor, int64_t pass,
                        ts_lane *lane) {
   ts_err err = TS_OK;
-  ts_lot *lot = lf->lot;
-  const int n_ranks = lot->ebc->n_ranks;
+  ts_sharding *sharding = lf->sharding;
+  const int n_ranks = sharding->ebc->n_ranks;
   TS_TRY(ts_comm_end(&lf->token, lane));
   TS_TRY(ts_lane_submit(lane, "open rows", open_bundles, &lf, sizeof lf));
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    if (lot->groups[g].dense)
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    if (sharding->groups[g].dense)
       TS_TRY(ts_dense_rows_scatter(
-          lot->groups[g].dense, &lf->arrived[g * n_ranks],
+          sharding->groups[g].dense, &lf->arrived[g * n_ranks],
           &lf->arrived_bytes[g * n_ranks], n_ranks, lane));
     else
-      TS_TRY(ts_tbe_apply(lot->groups[g].tbe, &lf->arrived[g * n_ranks],
+      TS_TRY(ts_tbe_apply(sharding->groups[g].tbe, &lf->arrived[g * n_ranks],
                           &lf->arrived_bytes[g * n_ranks], n_ranks, lr_factor,
                           pass, lane));
 done:

@@ -4,8 +4,8 @@
  * are placed, what shape they have, and which output dist brings pooled
  * embeddings back (output_*.c; several types share one, which knows what it
  * costs).
- * What becomes of the tables of a type: lot.h, flight.h, message.h.
- * Functions are Local unless they say Collective or Enqueues. */
+ * What becomes of the tables of a type: sharding_impl.h, ebc_batch.h,
+ * message.h. Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_SHARDING_H
 #define TS_SHARD_SHARDING_H
 
@@ -13,8 +13,8 @@
 #include "shard/codec.h"
 #include "shard/ebc.h"
 
-typedef struct ts_lot ts_lot;
-typedef struct ts_lot_flight ts_lot_flight;
+typedef struct ts_sharding ts_sharding;
+typedef struct ts_sharding_batch ts_sharding_batch;
 struct ts_cost; /* shard/cost.h */
 struct ts_load;
 struct ts_plan_memory;
@@ -39,17 +39,17 @@ typedef struct ts_output_dist {
   int (*n_blocks)(const ts_ebc *);
   int (*block_of)(const ts_ebc *, const ts_shard *);
   int (*written_by)(const ts_ebc *, int rank);
-  ts_err (*create)(ts_lot *); /* comms; may be NULL */
+  ts_err (*create)(ts_sharding *); /* comms; may be NULL */
   /* Room on the wire for both directions, before anything of the batch is
    * enqueued; may be NULL. */
-  ts_err (*reserve)(ts_lot_flight *);
+  ts_err (*reserve)(ts_sharding_batch *);
   /* Bytes that the sums of a batch keep aside in its comms; may be NULL. */
-  ts_err (*scratch)(ts_lot_flight *);
+  ts_err (*scratch)(ts_sharding_batch *);
   /* Bytes that this rank sends forward with a codec; NULL: its sections. */
-  int64_t (*bytes)(const ts_lot_flight *, ts_codec);
+  int64_t (*bytes)(const ts_sharding_batch *, ts_codec);
   /* The order in which the sections of ranks lie in what is written: NULL
    * ascending. */
-  void (*order)(const ts_lot *, int *ranks /* (W) */);
+  void (*order)(const ts_sharding *, int *ranks /* (W) */);
   /* What the planner expects, where there are several ranks; NULL: nothing.
    * Adds to a shard's load the time and bytes of the FLOATS numbers that are
    * pooled from it for the global batch. */
@@ -59,10 +59,10 @@ typedef struct ts_output_dist {
   /* Adds what a shard's rank keeps of them beside the sections. */
   void (*storage)(struct ts_plan_memory *, const struct ts_cost *,
                   double floats);
-  ts_err (*forward_begin)(ts_lot_flight *, ts_lane *);
-  ts_err (*forward_end)(ts_lot_flight *, ts_lane *);
-  ts_err (*backward_begin)(ts_lot_flight *, ts_lane *);
-  ts_err (*backward_end)(ts_lot_flight *, ts_lane *);
+  ts_err (*forward_begin)(ts_sharding_batch *, ts_lane *);
+  ts_err (*forward_end)(ts_sharding_batch *, ts_lane *);
+  ts_err (*backward_begin)(ts_sharding_batch *, ts_lane *);
+  ts_err (*backward_end)(ts_sharding_batch *, ts_lane *);
 } ts_output_dist;
 
 extern const ts_output_dist ts_output_local, ts_output_all_to_all,

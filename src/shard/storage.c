@@ -1,7 +1,7 @@
 /* storage.c - memory of a plan, as the parts that hold it allocate it:
- * tables (sparse/tier_*.c), a flight's matrices and inputs
- * (lot.c, input_*.c), scratch of the backward pass (sparse/tbe*.c), what
- * collectives keep aside (runtime/comm_mpi_ops.c).
+ * tables (sparse/tier_*.c), a batch in flight's matrices and inputs
+ * (sharding_tables.c, input_*.c), scratch of the backward pass (sparse/tbe*.c),
+ * what collectives keep aside (runtime/comm_mpi_ops.c).
  *
  * Buffers that grow with the batch are a quarter larger than what they
  * hold. */
@@ -42,8 +42,8 @@ double ts_storage_line(const ts_cost *c, int32_t table, const ts_shard *s) {
 }
 
 /* Rows of SHARD in slow memory: lines, their directory, states that stay; and
- * what a batch's rows need on their way: a slot per id in each flight, and
- * the scratch of a pass, at most 6 times the ids. */
+ * what a batch's rows need on their way: a slot per id in each batch in flight,
+ * and the scratch of a pass, at most 6 times the ids. */
 static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
                        const ts_shard *s, double n) {
   const ts_table_config *t = &c->request->config->tables[table];
@@ -60,11 +60,11 @@ static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
       (double)ts_cache_lines_for(s->n_rows, c->tables[table].load_factor);
   m->weights = lines * (row + TS_CACHE_LINE_BYTES) + rows / 8;
   m->state += lines * moving;
-  m->buffers += growth * 4 * n * (c->request->n_flights + 1);
+  m->buffers += growth * 4 * n * (c->request->n_ebc_batches + 1);
   if (t->cache.passes > 0) m->buffers += 6.0 * 4 * n / t->cache.passes;
 }
 
-/* Offsets, places, rows and weights of the bags of a flight. */
+/* Offsets, places, rows and weights of the bags of a batch in flight. */
 static double input_bytes(const ts_cost_table *x, double n, double bags) {
   return growth * (bags * 16 + n * (x->weighted ? 8 : 4));
 }
@@ -72,11 +72,11 @@ static double input_bytes(const ts_cost_table *x, double n, double bags) {
 /* Sums of rows, and everyone's messages: room for a batch without a row met
  * twice. */
 static double replica_bytes(const ts_cost *c, double n, double rows,
-                            double width, double flights) {
+                            double width, double ebc_batches) {
   const double own = fmin(growth * n, rows), all = own * c->n_ranks;
   const double message = own * (4 + 4 * width);
   return 2 * message + fmax(0, all - growth * n) * 16 + all * 12 +
-         flights * 2 * c->n_ranks * message;
+         ebc_batches * 2 * c->n_ranks * message;
 }
 
 /* Where statistics of rows are summed over column shards: each distinct row's
@@ -103,11 +103,12 @@ static bool travels(const ts_cost *c, ts_shard_kind kind) {
   return !ts_shard_kind_is_replicated(kind) && c->n_ranks > 1;
 }
 
-/* A device apart has messages of BYTES, all flights together, a second time:
- * as they have come, or as they are packed.  The host's are page-locked. */
+/* A discrete device has messages of BYTES, all batches in flight together, a
+ * second time: as they have come, or as they are packed.  The host's are
+ * page-locked. */
 static void twice(ts_plan_memory *m, const ts_cost *c, double bytes) {
   m->buffers += bytes;
-  if (!c->request->apart) return;
+  if (!c->request->discrete) return;
   m->buffers += bytes;
   m->pinned += bytes;
 }
@@ -118,8 +119,8 @@ static void list_bytes(ts_plan_memory *m, const ts_cost *c,
                        const ts_cost_table *x, double bags, double senders) {
   const double parts = senders * x->bags + bags / TS_UNPACK_BAGS;
   const double bytes =
-      c->request->n_flights * parts * (double)sizeof(ts_unpack_part);
-  if (!c->request->apart) return;
+      c->request->n_ebc_batches * parts * (double)sizeof(ts_unpack_part);
+  if (!c->request->discrete) return;
   m->buffers += 2 * bytes;
   m->pinned += bytes;
 }
@@ -128,17 +129,17 @@ static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
                          ts_shard_kind kind, const ts_shard *s, double n,
                          double bags) {
   const ts_plan_request *r = c->request;
-  const double flights = r->n_flights, width = s->n_cols;
+  const double ebc_batches = r->n_ebc_batches, width = s->n_cols;
   const ts_cost_table *x = &c->tables[table];
   m->buffers += 48 * x->bags * c->n_ranks;
-  twice(m, c, flights * growth * message_bytes(x, n, bags, s));
+  twice(m, c, ebc_batches * growth * message_bytes(x, n, bags, s));
   list_bytes(m, c, x, bags, c->n_ranks);
   const ts_output_dist *output = ts_sharding_find(kind)->output;
   if (output->storage) output->storage(m, c, bags * width);
   const double wire = c->forward_bytes < 4 || c->backward_bytes < 4
                           ? fmax(c->forward_bytes, c->backward_bytes)
                           : 0;
-  m->buffers += flights * growth * 2 * wire * bags * width;
+  m->buffers += ebc_batches * growth * 2 * wire * bags * width;
 }
 
 void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
@@ -147,23 +148,24 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const ts_cost_table *x = &c->tables[table];
   const ts_table_config *t = &r->config->tables[table];
   const bool replica = ts_shard_kind_is_replicated(kind);
-  const double flights = r->n_flights;
+  const double ebc_batches = r->n_ebc_batches;
   const double samples = ts_cost_samples(c, kind);
   const double n = ts_cost_ids(c, table, kind, s);
   const double bags = samples * x->bags, width = s->n_cols;
   *m = (ts_plan_memory){0};
   m->weights = (double)s->n_rows * width * (double)ts_dtype_bytes(t->dtype);
   m->state = (double)ts_shard_bytes(t, s) - m->weights;
-  m->buffers = backward_bytes(x, n, bags) + flights * input_bytes(x, n, bags) +
+  m->buffers = backward_bytes(x, n, bags) +
+               ebc_batches * input_bytes(x, n, bags) +
                column_bytes(c, table, n, s);
   if (ts_table_is_slow(t)) tier_bytes(m, c, table, s, n);
-  m->buffers += flights * 4 * bags * width; /* out, then its gradient */
+  m->buffers += ebc_batches * 4 * bags * width; /* out, then its gradient */
   if (travels(c, kind))
     remote_bytes(m, c, table, kind, s, n, bags);
   else
     list_bytes(m, c, x, bags, 1);
   if (replica && c->n_ranks > 1)
-    m->buffers += replica_bytes(c, n, (double)s->n_rows, width, flights);
+    m->buffers += replica_bytes(c, n, (double)s->n_rows, width, ebc_batches);
 }
 
 void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
@@ -171,7 +173,7 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const ts_plan_request *r = c->request;
   const ts_cost_table *x = &c->tables[table];
   const ts_table_config *t = &r->config->tables[table];
-  const double flights = r->n_flights;
+  const double ebc_batches = r->n_ebc_batches;
   const double bags = c->batch * x->bags;
   *m = (ts_plan_memory){0};
   if (!p->n_shards) return;
@@ -179,23 +181,23 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const double routes = p->n_shards * x->bags;
   /* Routes, pieces, and where each rank's part of a piece lies. */
   m->buffers =
-      routes * 56 + slices * x->bags * (48 + flights * 12 * c->n_ranks);
-  if (r->apart) /* where the batch's own bags begin */
-    m->buffers += flights * 8 * bags;
+      routes * 56 + slices * x->bags * (48 + ebc_batches * 12 * c->n_ranks);
+  if (r->discrete) /* where the batch's own bags begin */
+    m->buffers += ebc_batches * 8 * bags;
   if (ts_shard_kind_is_replicated(p->kind)) return;
   if (slices > 1) /* columns side by side */
-    m->buffers += flights * 4 * bags * t->dim;
+    m->buffers += ebc_batches * 4 * bags * t->dim;
   if (c->n_ranks == 1) return;
   /* Own samples' embeddings; what is sent of their ids. */
   const double rows = p->n_shards / slices; /* shards that cut rows */
   const double sent =
       slices * message_bytes(x, c->batch * x->ids, bags, &p->shards[0]);
-  m->buffers += flights * 4 * bags * t->dim;
-  twice(m, c, flights * growth * sent);
+  m->buffers += ebc_batches * 4 * bags * t->dim;
+  twice(m, c, ebc_batches * growth * sent);
   if (rows > 1) { /* lengths go to every part */
-    twice(m, c, flights * growth * slices * rows * bags);
-    m->buffers += flights * 4 * bags;
+    twice(m, c, ebc_batches * growth * slices * rows * bags);
+    m->buffers += ebc_batches * 4 * bags;
   }
-  if (rows > 1 && r->apart) /* a counter for each bag and part */
-    m->buffers += flights * 4 * bags * slices * rows;
+  if (rows > 1 && r->discrete) /* a counter for each bag and part */
+    m->buffers += ebc_batches * 4 * bags * slices * rows;
 }

@@ -1,11 +1,11 @@
 /* tiers.c - the collection's tables in slow memory: whole tables, figures. */
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 
 static ts_err each_group(ts_ebc *ebc, ts_err (*fn)(ts_tbe *)) {
   ts_err err = TS_OK;
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
-      TS_TRY(fn(ebc->lots[l].groups[g].tbe));
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+      TS_TRY(fn(ebc->shardings[l].groups[g].tbe));
 done:
   return err;
 }
@@ -45,8 +45,8 @@ static void add_group(ts_ebc_tiers *sum, ts_tier_count *count,
 
 ts_ebc_tiers ts_ebc_tiers_of(const ts_ebc *ebc, ts_tier_count *count) {
   ts_ebc_tiers sum = {0};
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    for (int32_t g = 0; g < ebc->lots[l].n_groups; g++)
-      add_group(&sum, count, ebc->lots[l].groups[g].tbe);
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+      add_group(&sum, count, ebc->shardings[l].groups[g].tbe);
   return sum;
 }

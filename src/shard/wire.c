@@ -1,22 +1,22 @@
-/* wire.c - sections of a lot's matrix as they travel: f32 as it lies, else
+/* wire.c - sections of a sharding's matrix as they travel: f32 as it lies, else
  * piece after piece, each row coded alone. */
 #include "shard/wire.h"
 
-int64_t ts_wire_bytes(const ts_lot_flight *lf, ts_codec c, int block,
+int64_t ts_wire_bytes(const ts_sharding_batch *lf, ts_codec c, int block,
                       int rank) {
-  const ts_lot *lot = lf->lot;
+  const ts_sharding *sharding = lf->sharding;
   int64_t bytes = 0;
-  for (int32_t p = 0; p < lot->n_pieces; p++)
-    if (lot->pieces[p].block == block)
-      bytes += lf->count[(int64_t)rank * lot->n_pieces + p] *
-               ts_codec_bytes(c, lot->pieces[p].n_cols);
+  for (int32_t p = 0; p < sharding->n_pieces; p++)
+    if (sharding->pieces[p].block == block)
+      bytes += lf->count[(int64_t)rank * sharding->n_pieces + p] *
+               ts_codec_bytes(c, sharding->pieces[p].n_cols);
   return bytes;
 }
 
-void ts_coder_start(ts_coder *c, const ts_lot_flight *lf, ts_codec codec,
+void ts_coder_start(ts_coder *c, const ts_sharding_batch *lf, ts_codec codec,
                     bool encode) {
   *c = (ts_coder){.lf = lf,
-                  .kernels = lf->lot->ebc->kernels,
+                  .kernels = lf->sharding->ebc->kernels,
                   .args = {.codec = codec, .encode = encode, .n_parts = 1}};
 }
 
@@ -38,7 +38,7 @@ static ts_err add(ts_coder *c, float *x, char **wire, int32_t n, int32_t step,
 
 static ts_err copy_section(const ts_coder *c, int block, int rank, float *x,
                            char **wire) {
-  const size_t bytes = (size_t)ts_lot_block_floats(c->lf, block, rank) * 4;
+  const size_t bytes = (size_t)ts_sharding_block_floats(c->lf, block, rank) * 4;
   char *at = *wire;
   *wire += bytes;
   if (!bytes) return TS_OK;
@@ -51,19 +51,20 @@ static ts_err copy_section(const ts_coder *c, int block, int rank, float *x,
 ts_err ts_coder_section(ts_coder *c, int block, int rank, float *x,
                         char **wire) {
   ts_err err = TS_OK;
-  const ts_lot *lot = c->lf->lot;
-  const int32_t n = c->lf->flight->batch[rank];
-  const int32_t width = lot->block_width[block];
+  const ts_sharding *sharding = c->lf->sharding;
+  const int32_t n = c->lf->ebc_batch->batch[rank];
+  const int32_t width = sharding->block_width[block];
   float *next = x + (int64_t)n * width;
   if (c->args.codec == TS_CODEC_F32)
     return copy_section(c, block, rank, x, wire);
-  for (int32_t p = 0; p < lot->n_pieces; p++) {
-    const ts_piece *piece = &lot->pieces[p];
+  for (int32_t p = 0; p < sharding->n_pieces; p++) {
+    const ts_piece *piece = &sharding->pieces[p];
     if (piece->block != block) continue;
     if (piece->col >= 0) {
       TS_TRY(add(c, x + piece->col, wire, n, width, piece->n_cols));
     } else {
-      const int32_t count = c->lf->count[(int64_t)rank * lot->n_pieces + p];
+      const int32_t count =
+          c->lf->count[(int64_t)rank * sharding->n_pieces + p];
       TS_TRY(add(c, next, wire, count, piece->n_cols, piece->n_cols));
       next += (int64_t)count * piece->n_cols;
     }

@@ -20,7 +20,7 @@ static size_t work_bytes(const ts_tbe *t, int64_t n) {
 
 ts_err ts_tbe_reserve(ts_tbe *t, int64_t n, int64_t n_bags) {
   ts_err err = TS_OK;
-  if (!t->apart) TS_TRY(ts_buffer_reserve(&t->work, work_bytes(t, n)));
+  if (!t->discrete) TS_TRY(ts_buffer_reserve(&t->work, work_bytes(t, n)));
   const size_t words = (size_t)(n + 1) * 4;
   for (int i = 0; i < 2; i++) {
     TS_TRY(ts_buffer_reserve(&t->keys[i], words));
@@ -46,8 +46,8 @@ ts_err ts_tbe_expect(ts_tbe *t, ts_pool *pool, const ts_tbe_expected *x) {
     TS_TRY(ts_buffer_reserve(&t->bag_of, (size_t)(x->n_ids + 1) * 4));
   if (!sums) goto done;
   /* Where messages land on a device they are among the sums. */
-  TS_TRY(ts_buffer_reserve(&t->sums,
-                           (size_t)((t->apart ? n : x->n_ids) * t->dim) * 4));
+  TS_TRY(ts_buffer_reserve(
+      &t->sums, (size_t)((t->discrete ? n : x->n_ids) * t->dim) * 4));
   TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)x->n_ids * 4));
   if (x->n_all)
     TS_TRY(ts_buffer_reserve(&t->message, sums * 4 * (size_t)(t->dim + 1) + 4));
@@ -110,7 +110,7 @@ static ts_err fill_entries(ts_tbe *t, const ts_tbe_input *in) {
  * don't want to know. */
 static void cut_segments(ts_tbe *t, ts_sort_args *sort,
                          const ts_tbe_input *in) {
-  if (!t->table_start || t->apart) return;
+  if (!t->table_start || t->discrete) return;
   for (int32_t i = 0; i <= t->n_tables; i++)
     t->segment[i] = in->offsets[in->bag_start[t->table_start[i]]];
   sort->n_segments = t->n_tables;
@@ -149,8 +149,8 @@ ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
   a->bag_of = in->weights ? t->bag_of.ptr : NULL;
   a->weights = in->weights;
   a->bag_scale = t->mean ? t->bag_scale.ptr : NULL;
-  /* A device apart has only been told to. */
-  if (!t->apart) ts_timer_add("  of it sort", ts_now() - t0);
+  /* A discrete device has only been told to. */
+  if (!t->discrete) ts_timer_add("  of it sort", ts_now() - t0);
 done:
   return err;
 }

@@ -8,7 +8,7 @@
 
 struct ts_tbe {
   ts_device *device;
-  bool apart; /* the host may not touch the device's memory */
+  bool discrete; /* the host may not touch the device's memory */
   const ts_kernels *kernels;
   const ts_row_optim *optim;
   ts_tier *tier;

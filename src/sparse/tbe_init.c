@@ -89,7 +89,7 @@ static ts_err init_table(ts_tbe *t, int32_t i, ts_staging *s) {
   const int64_t n_some = fit > 0 ? (int64_t)fit : 1;
   char *some = NULL;
   char *to = ts_tbe_rows(t, i, -1, &(int32_t){0}, &(ts_dtype){0});
-  if (!ts_staging_is_apart(s, to)) {
+  if (!ts_staging_is_remote(s, to)) {
     init_rows(&x, to, 0, t->tables[i].n_rows);
     return TS_OK;
   }

@@ -65,15 +65,15 @@ static ts_err fill(ts_tbe *t, const ts_apply_arg *a, const float **base) {
                          .order = t->order[0].ptr,
                          .at = t->grad_at.ptr,
                          .dim = t->dim};
-  *base = t->apart ? t->sums.ptr : a->msg[0];
+  *base = t->discrete ? t->sums.ptr : a->msg[0];
   for (int r = 0; r < a->n_ranks; r++, part.first += part.n) {
     part.n = message_rows(t, a->msg_bytes[r]);
     part.from = a->msg[r];
     const float *sums = (const float *)(part.from + part.n);
-    part.offset = t->apart ? part.first * t->dim : sums - *base;
+    part.offset = t->discrete ? part.first * t->dim : sums - *base;
     if (!part.n) continue;
     TS_TRY(t->kernels->append(&part));
-    if (t->apart)
+    if (t->discrete)
       TS_TRY(t->kernels->copy((float *)t->sums.ptr + part.offset, sums,
                               (size_t)(part.n * t->dim) * 4));
   }
@@ -92,7 +92,8 @@ static ts_err apply_task(void *p, ts_lane *lane) {
     n += message_rows(t, arg->msg_bytes[r]);
   if (!n) return TS_OK;
   TS_TRY(ts_tbe_reserve(t, n, n));
-  if (t->apart) TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
+  if (t->discrete)
+    TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
   TS_TRY(fill(t, arg, &base));
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
   TS_TRY(ts_tbe_sort_sums(t, &a, base, n));

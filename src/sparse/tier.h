@@ -83,7 +83,7 @@ typedef struct ts_tier_ops {
   ts_err (*reload)(ts_tier *);
   void *(*weights)(ts_tier *);       /* (slots, dim) */
   float *(*state)(ts_tier *, int k); /* (slots, dim) or (rows) */
-  /* Where the memory of a device is apart: slots from first_line on are not
+  /* Where the memory of a device is discrete: slots from first_line on are not
    * in weights() (k = -1) or state() but in (lines, dim) of their own.  NULL,
    * or 0: all slots are in one array. */
   void *(*lines)(ts_tier *, int k);

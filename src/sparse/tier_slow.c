@@ -19,16 +19,16 @@ extern const ts_tier_ops ts_tier_cached, ts_tier_host;
 
 /* One array: weights, or a state of dim floats. */
 typedef struct ts_reached {
-  ts_store store;  /* rows, and lines unless the device is apart */
+  ts_store store;  /* rows, and lines unless the device is discrete */
   void *seen;      /* rows, by kernels; NULL: not reached */
-  ts_buffer lines; /* of a device apart */
+  ts_buffer lines; /* of a discrete device */
 } ts_reached;
 
 typedef struct ts_slow {
   ts_tier base;
   ts_tier_spec spec;
   ts_device *device;
-  bool apart;                       /* the device has memory of its own */
+  bool discrete;                    /* the device has memory of its own */
   ts_reached array[TS_CACHE_PARTS]; /* weights, states */
   ts_buffer row_state[2];           /* of one float per row */
   ts_buffer directory;
@@ -68,17 +68,17 @@ static ts_err create_array(ts_slow *t, int k, int64_t bytes, ts_tag tag) {
   ts_reached *a = &t->array[k];
   t->line_bytes += bytes;
   TS_TRY(ts_store_create(&a->store, t->spec.dir, t->spec.n_rows,
-                         t->apart ? 0 : t->n_lines, bytes, tag));
+                         t->discrete ? 0 : t->n_lines, bytes, tag));
   TS_TRY(ts_device_reach(t->device, &a->seen, a->store.base,
                          (size_t)a->store.slow_bytes, !t->spec.dir));
-  if (t->apart)
+  if (t->discrete)
     TS_TRY(ts_buffer_create(&a->lines, t->device, (size_t)(t->n_lines * bytes),
                             TS_SPACE_DEVICE, tag));
   if (!t->n_lines) goto done;
   ts_cache_part *p = &t->cache.part[t->cache.n_parts++];
   *p = (ts_cache_part){.rows = a->seen, .lines = a->lines.ptr, .bytes = bytes};
-  if (!t->apart) p->lines = ts_store_at(&a->store, t->cache.first_line);
-  if (!t->apart) p->store = &a->store;
+  if (!t->discrete) p->lines = ts_store_at(&a->store, t->cache.first_line);
+  if (!t->discrete) p->store = &a->store;
 done:
   return err;
 }
@@ -163,8 +163,8 @@ static ts_err create(ts_tier **out, ts_device *device, const ts_tier_spec *spec,
   t->base.ops = ops;
   t->spec = *spec;
   t->device = device;
-  t->apart = ts_device_is_apart(device);
-  t->cache.by_number = !t->apart;
+  t->discrete = ts_device_is_discrete(device);
+  t->cache.by_number = !t->discrete;
   if (ops->cached)
     t->n_lines = ts_cache_lines_for(spec->n_rows, spec->load_factor);
   if (first + t->n_lines > INT32_MAX)
@@ -198,7 +198,7 @@ static ts_err create_host(ts_tier **out, ts_device *d,
 
 static int64_t pass_size(const ts_slow *t, int64_t n) {
   const ts_tier_spec *s = &t->spec;
-  const int32_t most = t->apart ? TS_CACHE_PASSES_MAX : s->passes;
+  const int32_t most = t->discrete ? TS_CACHE_PASSES_MAX : s->passes;
   const int32_t passes = s->passes < most ? s->passes : most;
   if (n <= s->passes) return n;
   const int64_t even = (n + passes - 1) / passes;
@@ -242,7 +242,7 @@ static ts_err release(ts_tier *tier, const uint32_t *slots, int64_t n,
   a.slots = (uint32_t *)(uintptr_t)slots; /* only read */
   a.n = n;
   TS_TRY(t->spec.kernels->cache_release(&a));
-  if (!t->n_held && !t->apart) TS_TRY(no_locks(*t->cache.locks));
+  if (!t->n_held && !t->discrete) TS_TRY(no_locks(*t->cache.locks));
 done:
   return err;
 }
@@ -316,7 +316,7 @@ static void *lines(ts_tier *tier, int k) {
 
 static uint32_t first_line(ts_tier *tier) {
   const ts_slow *t = (ts_slow *)tier;
-  return t->apart ? t->cache.first_line : 0;
+  return t->discrete ? t->cache.first_line : 0;
 }
 
 /* ---- figures ------------------------------------------------------------- */

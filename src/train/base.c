@@ -8,7 +8,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   (void)loader, (void)stop;
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
+  ts_inflight *c = ts_inflight_at(t, 0);
   const bool judged = t->config->run.on_nan != TS_ON_NAN_STOP;
   ts_event loss;
   TS_TRY(ts_step_graph_begin(t, TS_PART_FORWARD));
@@ -29,7 +29,7 @@ done:
 
 extern const ts_pipeline_ops ts_pipeline_base;
 const ts_pipeline_ops ts_pipeline_base = {.name = "base",
-                                          .n_cargo = 1,
+                                          .n_inflight = 1,
                                           .n_filled = 1,
                                           .has_graph = true,
                                           .train = train};

@@ -12,22 +12,22 @@ typedef struct ts_eval_pass {
   bool stopped;
   ts_err fn_err; /* FN's first: the pass goes on, since the others do */
   ts_err_record fn_fault;
-  ts_cargo cargo[2];
+  ts_inflight inflight[2];
 } ts_eval_pass;
 
-static void take(ts_eval_pass *p, ts_cargo *c) {
-  ts_cargo_empty(c, p->loader);
+static void take(ts_eval_pass *p, ts_inflight *c) {
+  ts_inflight_empty(c, p->loader);
   ts_stage_load(p->t, c, p->loader);
 }
 
-static ts_err begin(ts_eval_pass *p, ts_cargo *c) {
+static ts_err begin(ts_eval_pass *p, ts_inflight *c) {
   const ts_eval_hooks *h = p->hooks;
   take(p, c);
   return ts_stage_input_begin(p->t, c, h->asks && h->asks(h->asks_arg));
 }
 
 /* Batch A, while B's ids travel. */
-static ts_err eval_batch(ts_eval_pass *p, ts_cargo *a, ts_cargo *b) {
+static ts_err eval_batch(ts_eval_pass *p, ts_inflight *a, ts_inflight *b) {
   ts_err err = TS_OK;
   ts_event loss;
   ts_step_result result = {0};
@@ -47,7 +47,7 @@ done:
 
 static ts_err eval_pass(ts_eval_pass *p) {
   ts_err err = TS_OK;
-  ts_cargo *a = &p->cargo[0], *b = &p->cargo[1], *next;
+  ts_inflight *a = &p->inflight[0], *b = &p->inflight[1], *next;
   TS_TRY(begin(p, a));
   TS_TRY(ts_stage_input_end(p->t, a));
   for (;;) {
@@ -59,12 +59,12 @@ static ts_err eval_pass(ts_eval_pass *p) {
       break;
     }
     TS_TRY(eval_batch(p, a, b));
-    ts_cargo_empty(a, p->loader);
+    ts_inflight_empty(a, p->loader);
     next = a, a = b, b = next;
   }
 done:
-  ts_cargo_empty(a, p->loader);
-  ts_cargo_empty(b, p->loader);
+  ts_inflight_empty(a, p->loader);
+  ts_inflight_empty(b, p->loader);
   return err;
 }
 
@@ -83,7 +83,8 @@ static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
                                      .serial = t->config->run.serial_lanes};
   TS_TRY(ts_loader_create(&p->loader, source, &options, NULL));
   for (int k = 0; k < 2; k++)
-    TS_TRY(ts_flight_create(&p->cargo[k].flight, t->ebc, t->batch_max));
+    TS_TRY(
+        ts_ebc_batch_create(&p->inflight[k].ebc_batch, t->ebc, t->batch_max));
   TS_TRY(ts_mem_array(&p->metrics, t->n_tasks, sizeof *p->metrics,
                       TS_TAG_METRICS));
   for (int32_t k = 0; k < t->n_tasks; k++)
@@ -115,7 +116,7 @@ done:
   for (int32_t k = 0; p.metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(p.metrics[k]);
   ts_mem_free(p.metrics);
-  for (int k = 0; k < 2; k++) ts_flight_destroy(p.cargo[k].flight);
+  for (int k = 0; k < 2; k++) ts_ebc_batch_destroy(p.inflight[k].ebc_batch);
   ts_loader_destroy(p.loader);
   ts_trace_evaluating(false);
   ts_timer_add("evaluation", ts_now() - t0);

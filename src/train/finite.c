@@ -17,7 +17,7 @@
 
 typedef struct ts_look_arg {
   ts_trainer *t;
-  ts_flight *flight;
+  ts_ebc_batch *ebc_batch;
   int32_t n;
 } ts_look_arg;
 
@@ -27,19 +27,21 @@ static ts_err look_task(void *arg, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_look_arg *a = arg;
   const ts_config *c = a->t->config;
-  const int64_t *stride = ts_flight_stride(a->flight);
-  ts_look_args look = {.rows = a->n, .bad = a->t->bad_gradient};
+  const int64_t *stride = ts_ebc_batch_stride(a->ebc_batch);
+  ts_check_finite_args check_finite = {.rows = a->n, .bad = a->t->bad_gradient};
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t k = 0; k < c->tables[t].features.n; k++, f++) {
-      const float *x = ts_flight_grad(a->flight)[f];
-      if (look.x && (x != look.x + look.n || stride[f] != look.stride)) {
-        TS_TRY(a->t->kernels.look(&look));
-        look.x = NULL;
+      const float *x = ts_ebc_batch_grad(a->ebc_batch)[f];
+      if (check_finite.x && (x != check_finite.x + check_finite.n ||
+                             stride[f] != check_finite.stride)) {
+        TS_TRY(a->t->kernels.check_finite(&check_finite));
+        check_finite.x = NULL;
       }
-      if (!look.x) look.x = x, look.stride = stride[f], look.n = 0;
-      look.n += c->tables[t].dim;
+      if (!check_finite.x)
+        check_finite.x = x, check_finite.stride = stride[f], check_finite.n = 0;
+      check_finite.n += c->tables[t].dim;
     }
-  if (look.x) TS_TRY(a->t->kernels.look(&look));
+  if (check_finite.x) TS_TRY(a->t->kernels.check_finite(&check_finite));
 done:
   return err;
 }
@@ -49,12 +51,13 @@ static ts_err spoil_task(void *arg, ts_lane *lane) {
   const ts_look_arg *a = arg;
   const float bad = INFINITY;
   if (!a->n) return TS_OK;
-  return a->t->kernels.put(ts_flight_grad(a->flight)[0], &bad, sizeof bad);
+  return a->t->kernels.put(ts_ebc_batch_grad(a->ebc_batch)[0], &bad,
+                           sizeof bad);
 }
 
-ts_err ts_stage_look(ts_trainer *t, ts_cargo *c) {
+ts_err ts_stage_check_finite(ts_trainer *t, ts_inflight *c) {
   ts_err err = TS_OK;
-  const ts_look_arg arg = {t, c->flight, c->batch->n};
+  const ts_look_arg arg = {t, c->ebc_batch, c->batch->n};
   if (ts_fault("gradient"))
     err = ts_lane_submit(t->compute, "(fault)", spoil_task, &arg, sizeof arg);
   if (err != TS_OK) return err;
@@ -78,7 +81,7 @@ static bool all_parameters_finite(const ts_trainer *t) {
   return !bad;
 }
 
-/* On a device apart it looks, and says so where gradients do. */
+/* On a discrete device it looks, and says so where gradients do. */
 static ts_err look_at_parameters(void *arg, ts_lane *lane) {
   (void)lane;
   ts_err err = TS_OK;
@@ -86,11 +89,11 @@ static ts_err look_at_parameters(void *arg, ts_lane *lane) {
   for (int32_t i = 0; i < t->params.n; i++) {
     const ts_param *p = t->params.item[i];
     const ts_param_piece piece = ts_parallel_piece(t->dense, p);
-    const ts_look_args look = {.x = piece.w,
-                               .rows = 1,
-                               .n = piece_floats(p, &piece),
-                               .bad = t->bad_gradient};
-    if (look.n) TS_TRY(t->kernels.look(&look));
+    const ts_check_finite_args check_finite = {.x = piece.w,
+                                               .rows = 1,
+                                               .n = piece_floats(p, &piece),
+                                               .bad = t->bad_gradient};
+    if (check_finite.n) TS_TRY(t->kernels.check_finite(&check_finite));
   }
 done:
   return err;

@@ -7,14 +7,14 @@
  *
  * Row optimizers are fused into the backward pass, so embeddings can be
  * looked up and sent while the dense gradients are still being reduced and
- * applied.  Tables whose output travels in one message (a lot, shard/) are
+ * applied.  Tables whose output travels in one message (a sharding, shard/) are
  * looked up right behind their own updates, while others are still being
  * updated.  An event after those holds the lookup back on any lane; so nothing
  * about a step's values differs from base.
  *
- * On a device apart the host comes to step i while step i-1 runs, and waits for
- * none of it before forward(i): batch i+1 has a third flight, and where it
- * would be packed behind lookup(i), on the same lane, it comes after
+ * On a discrete device the host comes to step i while step i-1 runs, and waits
+ * for none of it before forward(i): batch i+1 has a third batch in flight, and
+ * where it would be packed behind lookup(i), on the same lane, it comes after
  * forward(i), since on a GPU the host waits for sizes while it packs.
  *
  *     pipeline.lookup       enqueued before or after the dense optimizer
@@ -36,7 +36,7 @@ static ts_lane *lookup_lane(const ts_trainer *t) {
 }
 
 /* Behind the dense optimizer. */
-static ts_err look_up(ts_trainer *t, ts_cargo *c, ts_event updated) {
+static ts_err look_up(ts_trainer *t, ts_inflight *c, ts_event updated) {
   ts_err err = TS_OK;
   ts_lane *lane = lookup_lane(t);
   TS_TRY(ts_lane_wait(lane, updated));
@@ -46,10 +46,10 @@ done:
   return err;
 }
 
-static ts_err update(ts_trainer *t, ts_cargo *c) {
+static ts_err update(ts_trainer *t, ts_inflight *c) {
   ts_err err = TS_OK;
   const bool before = !strcmp(t->config->pipeline.lookup, "before_optimizer");
-  ts_cargo *next = ts_pipeline_has(t, 1) ? ts_cargo_at(t, 1) : NULL;
+  ts_inflight *next = ts_pipeline_has(t, 1) ? ts_inflight_at(t, 1) : NULL;
   const ts_look_ahead ahead = {before ? next : NULL, lookup_lane(t), false};
   TS_TRY(ts_stage_backward(t, c, t->step + 1, ahead, (ts_event){0}));
   const ts_event updated = ts_lane_record(t->compute);
@@ -60,7 +60,7 @@ done:
 }
 
 static ts_err send_next(ts_trainer *t, ts_loader *loader, int stop) {
-  ts_cargo *next = ts_cargo_at(t, 1);
+  ts_inflight *next = ts_inflight_at(t, 1);
   ts_stage_load(t, next, loader);
   return ts_stage_input_begin(t, next, stop);
 }
@@ -68,7 +68,7 @@ static ts_err send_next(ts_trainer *t, ts_loader *loader, int stop) {
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
+  ts_inflight *c = ts_inflight_at(t, 0);
   const bool later = t->late && lookup_lane(t) == t->data;
   ts_event loss;
   if (!later) TS_TRY(send_next(t, loader, stop));
@@ -99,7 +99,7 @@ static const ts_pipeline_variant variants[] = {
 extern const ts_pipeline_ops ts_pipeline_fused_sparse_dist;
 const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {.name =
                                                            "fused_sparse_dist",
-                                                       .n_cargo = 2,
+                                                       .n_inflight = 2,
                                                        .n_behind = 1,
                                                        .n_filled = 1,
                                                        .has_ahead = true,

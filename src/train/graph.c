@@ -17,7 +17,7 @@ enum {
 /* A graph is replayed on the memory that it was captured on: there is one for
  * each combination of buffers that batches come in. */
 typedef struct ts_variant {
-  const ts_flight *flight;
+  const ts_ebc_batch *ebc_batch;
   const float *labels;
   ts_graph *graph;
 } ts_variant;
@@ -64,11 +64,12 @@ done:
 }
 
 /* The one for the buffers of C. */
-static ts_err choose(ts_trainer *t, ts_variants *v, const ts_cargo *c,
+static ts_err choose(ts_trainer *t, ts_variants *v, const ts_inflight *c,
                      ts_graph **out) {
   ts_variant *x = NULL;
   for (int i = 0; i < v->n && !x; i++)
-    if (v->item[i].flight == c->flight && v->item[i].labels == c->seen.labels)
+    if (v->item[i].ebc_batch == c->ebc_batch &&
+        v->item[i].labels == c->inputs.labels)
       x = &v->item[i];
   if (!x) {
     if (v->n < VARIANTS) {
@@ -79,8 +80,8 @@ static ts_err choose(ts_trainer *t, ts_variants *v, const ts_cargo *c,
     } else {
       x = &v->item[v->turn++ % VARIANTS];
     }
-    x->flight = c->flight;
-    x->labels = c->seen.labels;
+    x->ebc_batch = c->ebc_batch;
+    x->labels = c->inputs.labels;
   }
   *out = x->graph;
   return TS_OK;
@@ -118,7 +119,7 @@ ts_err ts_step_graph_begin(ts_trainer *t, ts_step_part part) {
   ts_err err = TS_OK;
   if (!t->graph) TS_TRY(create(t));
   if (t->graph->off || ts_graph_now()) goto done;
-  const ts_cargo *c = ts_cargo_at(t, 0);
+  const ts_inflight *c = ts_inflight_at(t, 0);
   ts_variants *v = &t->graph->part[!c->more][part];
   ts_graph *g;
   if (v->n_plain < PLAIN) {
@@ -135,7 +136,7 @@ ts_err ts_step_graph_begin(ts_trainer *t, ts_step_part part) {
   }
   TS_TRY(choose(t, v, c, &g));
   /* The lookup asks the host how many ids have arrived. */
-  TS_TRY(ts_ebc_input_wait(c->flight));
+  TS_TRY(ts_ebc_input_wait(c->ebc_batch));
   TS_TRY(ts_graph_begin(g));
 done:
   return err;

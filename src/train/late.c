@@ -1,4 +1,4 @@
-/* late.c - what the host hears of a step whose memory is apart, and when. */
+/* late.c - what the host hears of a step whose memory is discrete, and when. */
 #include "train/late.h"
 
 #include <math.h>

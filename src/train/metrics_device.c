@@ -10,7 +10,7 @@ typedef struct ts_metrics_state {
   ts_metric_place place;
 } ts_metrics_state;
 
-struct ts_metrics_there {
+struct ts_metrics_device {
   const ts_kernels *kernels;
   ts_lane *lane;
   ts_staging *staging;
@@ -22,10 +22,10 @@ struct ts_metrics_there {
 ts_err ts_metrics_place(ts_metrics *m, const ts_kernels *k, ts_lane *lane,
                         ts_staging *staging) {
   ts_err err = TS_OK;
-  struct ts_metrics_there *t = NULL;
+  struct ts_metrics_device *t = NULL;
   ts_device *device = ts_lane_device(lane);
   TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_METRICS));
-  m->there = t;
+  m->on_device = t;
   t->kernels = k;
   t->lane = lane;
   t->staging = staging;
@@ -38,10 +38,10 @@ done:
 }
 
 void ts_metrics_leave(ts_metrics *m) {
-  if (!m->there) return;
-  ts_arrays_reset(&m->there->arrays);
-  ts_mem_free(m->there);
-  m->there = NULL;
+  if (!m->on_device) return;
+  ts_arrays_reset(&m->on_device->arrays);
+  ts_mem_free(m->on_device);
+  m->on_device = NULL;
 }
 
 typedef struct ts_tally_task {
@@ -56,7 +56,7 @@ static ts_err tally_task(void *arg, ts_lane *lane) {
 }
 
 ts_err ts_metrics_tally(ts_metrics *m, const ts_tally_args *args) {
-  const struct ts_metrics_there *t = m->there;
+  const struct ts_metrics_device *t = m->on_device;
   ts_tally_task a = {t->kernels, *args};
   a.args.sums = &t->state->sums;
   a.args.place = &t->state->place;
@@ -67,7 +67,7 @@ ts_err ts_metrics_tally(ts_metrics *m, const ts_tally_args *args) {
 
 ts_err ts_metrics_fetch(ts_metrics *m) {
   ts_err err = TS_OK;
-  const struct ts_metrics_there *t = m->there;
+  const struct ts_metrics_device *t = m->on_device;
   ts_metrics_state state;
   if (!t) return TS_OK;
   TS_TRY(ts_lane_sync(t->lane));
@@ -83,7 +83,7 @@ done:
 
 ts_err ts_metrics_put(ts_metrics *m) {
   ts_err err = TS_OK;
-  const struct ts_metrics_there *t = m->there;
+  const struct ts_metrics_device *t = m->on_device;
   const ts_metrics_state state = {m->sums, m->place};
   if (!t) return TS_OK;
   TS_TRY(ts_lane_sync(t->lane));

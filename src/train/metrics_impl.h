@@ -14,7 +14,7 @@ struct ts_metrics {
   ts_metric_place place;
   ts_metric_sample *ring; /* (capacity) */
   int64_t capacity;
-  struct ts_metrics_there *there; /* where it is placed; NULL: here */
+  struct ts_metrics_device *on_device; /* where it is placed; NULL: here */
 };
 
 /* Room for N samples in the ring, as far as the limit allows. */

@@ -30,15 +30,15 @@ int ts_pipeline_depth(const ts_config *c) {
   return depth;
 }
 
-int ts_pipeline_n_cargo(const ts_config *c, bool apart) {
+int ts_pipeline_n_inflight(const ts_config *c, bool discrete) {
   const ts_pipeline_ops *p = ts_pipeline_find(c->pipeline.kind);
   if (!p) return 1;
-  return p->n_cargo + (apart ? p->n_behind : 0) +
+  return p->n_inflight + (discrete ? p->n_behind : 0) +
          (p->has_depth ? ts_pipeline_depth(c) - 1 : 0);
 }
 
 bool ts_pipeline_has(ts_trainer *t, int ahead) {
-  const ts_cargo *c = ts_cargo_at(t, ahead);
+  const ts_inflight *c = ts_inflight_at(t, ahead);
   return c->judged && c->read == TS_OK && !c->verdict.end;
 }
 
@@ -46,7 +46,7 @@ bool ts_pipeline_has(ts_trainer *t, int ahead) {
 static ts_err fill(ts_trainer *t, ts_loader *loader, int stop) {
   ts_err err = TS_OK;
   for (int k = 0; k < t->n_filled; k++) {
-    ts_cargo *c = ts_cargo_at(t, k);
+    ts_inflight *c = ts_inflight_at(t, k);
     if (!c->judged) {
       ts_stage_load(t, c, loader);
       TS_TRY(ts_stage_input_begin(t, c, stop));
@@ -60,7 +60,7 @@ done:
 
 ts_err ts_pipeline_receive(ts_trainer *t, int ahead, ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, ahead);
+  ts_inflight *c = ts_inflight_at(t, ahead);
   TS_TRY(ts_stage_input_end(t, c));
   if (c->verdict.stop > result->stop) result->stop = c->verdict.stop;
 done:
@@ -73,13 +73,13 @@ static ts_err train_one(ts_trainer *t, ts_loader *loader, int stop,
                         ts_step_result *result) {
   ts_err err = TS_OK;
   TS_TRY(fill(t, loader, stop));
-  const ts_cargo *c = ts_cargo_at(t, 0);
-  TS_TRY(ts_stage_check(t, ts_cargo_at(t, 0)));
+  const ts_inflight *c = ts_inflight_at(t, 0);
+  TS_TRY(ts_stage_check(t, ts_inflight_at(t, 0)));
   result->end = c->verdict.end;
   result->stop = c->verdict.stop;
   result->more = c->more;
   for (int k = 1; k < t->n_filled; k++) {
-    const ts_cargo *next = ts_cargo_at(t, k);
+    const ts_inflight *next = ts_inflight_at(t, k);
     if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
   }
   if (result->end) return TS_OK;
@@ -118,11 +118,11 @@ done:
 
 ts_err ts_pipeline_forget(ts_trainer *t) {
   ts_err err = TS_OK;
-  for (int k = 0; k < t->n_cargo; k++) {
-    ts_cargo *c = ts_cargo_at(t, k);
+  for (int k = 0; k < t->n_inflight; k++) {
+    ts_inflight *c = ts_inflight_at(t, k);
     if (!c->looked_up) continue;
     TS_TRY(ts_lane_wait(t->compute, c->ready));
-    TS_TRY(ts_ebc_output_end(c->flight, t->compute));
+    TS_TRY(ts_ebc_output_end(c->ebc_batch, t->compute));
     c->looked_up = false;
   }
   TS_TRY(ts_lane_sync(t->compute));
@@ -131,8 +131,8 @@ done:
 }
 
 void ts_pipeline_drain(ts_trainer *t, ts_loader *loader) {
-  for (int k = 0; k < t->n_cargo; k++)
-    ts_stage_discard(t, ts_cargo_at(t, k), loader);
+  for (int k = 0; k < t->n_inflight; k++)
+    ts_stage_discard(t, ts_inflight_at(t, k), loader);
   if (t->cut) ts_loader_release(loader, t->cut);
   t->cut = NULL;
 }

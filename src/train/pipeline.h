@@ -15,13 +15,13 @@ typedef struct ts_pipeline_variant {
 
 typedef struct ts_pipeline_ops {
   const char *name;
-  int n_cargo;    /* batches under way at most, the one in training included */
-  int n_behind;   /* so many more on a device apart, which is still at what
+  int n_inflight; /* batches under way at most, the one in training included */
+  int n_behind;   /* so many more on a discrete device, which is still at what
                      the host is done with: 1 where input that begins before
                      forward would wait for the end of the step before */
   int n_filled;   /* of these, sent and judged before a step begins */
   bool has_ahead; /* uses the lane "ahead" */
-  bool has_depth; /* n_cargo and n_filled grow with cache.depth - 1 */
+  bool has_depth; /* n_inflight and n_filled grow with cache.depth - 1 */
   bool hides_input; /* input dist runs beside the step before */
   bool hides_rows;  /* and fetching rows of slow memory, on the lane "ahead" */
   bool has_graph;   /* enqueues a step's parts between ts_step_graph_begin and
@@ -57,7 +57,7 @@ void ts_pipeline_drain(ts_trainer *, ts_loader *);
 
 /* Batches under way in the deck's pipeline, on the host or APART; those of the
  * host hold batches of the loader. */
-int ts_pipeline_n_cargo(const ts_config *, bool apart);
+int ts_pipeline_n_inflight(const ts_config *, bool discrete);
 
 /* The most batches that a cached table wants fetched ahead: they go through
  * the pipeline as wholes. */

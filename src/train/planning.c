@@ -110,7 +110,7 @@ static bool is_own_topology(const ts_config *c) {
  * whether it sends ids ahead. */
 static void pipeline_of(ts_plan_request *r, const ts_config *c) {
   const ts_pipeline_ops *p = ts_pipeline_find(c->pipeline.kind);
-  r->n_flights = ts_pipeline_n_cargo(c, r->apart);
+  r->n_ebc_batches = ts_pipeline_n_inflight(c, r->discrete);
   r->hides_input = p && p->hides_input;
   r->hides_rows = p && p->hides_rows;
 }
@@ -127,7 +127,7 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
   p->request = (ts_plan_request){.config = t->config,
                                  .nodes = nodes,
                                  .batch = (int32_t)((global_batch + n - 1) / n),
-                                 .apart = ts_device_is_apart(t->device),
+                                 .discrete = ts_device_is_discrete(t->device),
                                  .topology = &p->topology};
   pipeline_of(&p->request, t->config);
   if (topology)

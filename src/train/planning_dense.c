@@ -13,7 +13,7 @@
 
 enum { TIMED_SAMPLES = 1024, TIMED_STEPS = 3, LARGE = 1 << 25 };
 
-/* The host's memory, and that of a device apart. */
+/* The host's memory, and that of a discrete device. */
 static double now_bytes(void) {
   return (double)(ts_mem_total(TS_SPACE_HOST).now_bytes +
                   ts_mem_total(TS_SPACE_DEVICE).now_bytes);
@@ -38,7 +38,8 @@ static double batch_bytes(const ts_trainer *t, int32_t batch,
       ids += n * (stats[f].pooling * (c->tables[i].weighted ? 12 : 8) +
                   (stats[f].pooling == 1 ? 0 : 4));
   const double there =
-      t->uploads ? ts_pipeline_n_cargo(c, true) * grown * (samples + ids) : 0;
+      t->uploads ? ts_pipeline_n_inflight(c, true) * grown * (samples + ids)
+                 : 0;
   return stores * grown * (samples + copies * ids) + there +
          n * t->n_tasks * 12;
 }

@@ -7,9 +7,9 @@
  *
  * Two fences: the tables' updates of batch i wait for prefetch(i+1), so no
  * row is evicted or fetched while it is written; and input dist of batch i+2
- * begins behind prefetch(i+1), which is wanted first.  On a device apart step
- * i-1 may still run when the host comes to prefetch(i+1), which then waits for
- * its end.
+ * begins behind prefetch(i+1), which is wanted first.  On a discrete device
+ * step i-1 may still run when the host comes to prefetch(i+1), which then waits
+ * for its end.
  *
  * With cache.depth D it is batch i+D whose rows are fetched under batch i.
  * Then a batch that waits may have rows without a line for which a later one
@@ -17,10 +17,10 @@
  * the next prefetch begins; the first ones all end before the first lookup. */
 #include "train/pipeline.h"
 
-static ts_err fill_cache(ts_trainer *t, ts_cargo *c) {
+static ts_err fill_cache(ts_trainer *t, ts_inflight *c) {
   ts_err err = TS_OK;
-  ts_cargo_trace(c, "prefetch");
-  TS_TRY(ts_ebc_prefetch(c->flight, t->ahead));
+  ts_inflight_trace(c, "prefetch");
+  TS_TRY(ts_ebc_prefetch(c->ebc_batch, t->ahead));
   c->ready = ts_lane_record(t->ahead);
 done:
   return err;
@@ -33,7 +33,7 @@ static ts_err fill_first(ts_trainer *t) {
   ts_err err = TS_OK;
   ts_event fetched = {0};
   for (int k = 0; k < t->depth && ts_pipeline_has(t, k); k++) {
-    ts_cargo *c = ts_cargo_at(t, k);
+    ts_inflight *c = ts_inflight_at(t, k);
     if (c->ready.lane) continue;
     TS_TRY(fill_cache(t, c));
     fetched = c->ready;
@@ -47,14 +47,14 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   ts_err err = TS_OK;
   const int depth = t->depth;
-  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, depth);
-  ts_cargo *last = ts_cargo_at(t, depth + 1);
+  ts_inflight *c = ts_inflight_at(t, 0), *next = ts_inflight_at(t, depth);
+  ts_inflight *last = ts_inflight_at(t, depth + 1);
   const bool more = ts_pipeline_has(t, depth);
   ts_event loss, fetched = {0};
   TS_TRY(fill_first(t));
-  ts_cargo_trace(c, "forward");
+  ts_inflight_trace(c, "forward");
   TS_TRY(ts_stage_wait_rows(t, c->ready));
-  if (depth > 1) TS_TRY(ts_ebc_refresh(c->flight, t->compute));
+  if (depth > 1) TS_TRY(ts_ebc_refresh(c->ebc_batch, t->compute));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
   TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
   if (more) {
@@ -80,7 +80,7 @@ done:
 
 extern const ts_pipeline_ops ts_pipeline_prefetch;
 const ts_pipeline_ops ts_pipeline_prefetch = {.name = "prefetch",
-                                              .n_cargo = 3,
+                                              .n_inflight = 3,
                                               .n_filled = 2,
                                               .has_ahead = true,
                                               .has_depth = true,

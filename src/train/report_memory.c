@@ -36,7 +36,7 @@ static ts_err note_grown(ts_trainer *t) {
   int64_t n[TS_TAG_COUNT][2];
   char buf[32];
   for (int k = 0; k < TS_TAG_COUNT; k++) {
-    const ts_flight_mem m = ts_mem_flight_of((ts_tag)k);
+    const ts_ebc_batch_mem m = ts_mem_flight_of((ts_tag)k);
     n[k][0] = m.n_grown;
     n[k][1] = m.grown_bytes;
   }
@@ -56,7 +56,7 @@ static ts_err print_in_flight(ts_trainer *t) {
   char predicted[32], alloc[32], reserved[32];
   int64_t n[TS_TAG_COUNT][2];
   for (int k = 0; k < TS_TAG_COUNT; k++) {
-    const ts_flight_mem m = ts_mem_flight_of((ts_tag)k);
+    const ts_ebc_batch_mem m = ts_mem_flight_of((ts_tag)k);
     n[k][0] = m.used.peak_bytes;
     n[k][1] = m.held.peak_bytes;
   }
@@ -112,7 +112,7 @@ ts_err ts_report_memory(ts_trainer *t) {
   TS_TRY(print_in_flight(t));
   TS_TRY(print_peaks(t, TS_SPACE_HOST, "peak memory of a rank"));
   TS_TRY(print_process(t));
-  if (!ts_device_is_apart(t->device)) goto done;
+  if (!ts_device_is_discrete(t->device)) goto done;
   TS_TRY(print_peaks(t, TS_SPACE_DEVICE, "peak on a rank's GPU"));
   TS_TRY(print_peaks(t, TS_SPACE_PINNED, "peak of locked pages"));
 done:

@@ -156,7 +156,7 @@ ts_err ts_run_open_loader(ts_run *r) {
                          .drop_last = c->data.drop_last,
                          .rank = r->t->rank,
                          .n_ranks = r->t->n_ranks,
-                         .depth = ts_pipeline_n_cargo(c, false) + 1,
+                         .depth = ts_pipeline_n_inflight(c, false) + 1,
                          .device = r->t->device,
                          .pooling = r->t->pooling,
                          .n_threads = ts_trainer_readers(r->t),

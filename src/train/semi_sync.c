@@ -28,8 +28,8 @@
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
-  ts_cargo *third = ts_cargo_at(t, 2);
+  ts_inflight *c = ts_inflight_at(t, 0), *next = ts_inflight_at(t, 1);
+  ts_inflight *third = ts_inflight_at(t, 2);
   const bool more = ts_pipeline_has(t, 1);
   const bool stale = t->step >= t->config->pipeline.start_batch;
   ts_event loss;
@@ -79,7 +79,7 @@ static const ts_pipeline_variant variants[] = {{.stash = false},
 
 extern const ts_pipeline_ops ts_pipeline_semi_sync;
 const ts_pipeline_ops ts_pipeline_semi_sync = {.name = "semi_sync",
-                                               .n_cargo = 3,
+                                               .n_inflight = 3,
                                                .n_behind = 1,
                                                .n_filled = 2,
                                                .hides_input = true,

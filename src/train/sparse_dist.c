@@ -15,8 +15,8 @@
 
 static ts_err begin_next(ts_trainer *t, ts_loader *loader, int stop) {
   ts_err err = TS_OK;
-  ts_cargo *next = ts_cargo_at(t, 1);
-  TS_TRY(ts_lane_wait(t->data, ts_cargo_at(t, 0)->arrived));
+  ts_inflight *next = ts_inflight_at(t, 1);
+  TS_TRY(ts_lane_wait(t->data, ts_inflight_at(t, 0)->arrived));
   ts_stage_load(t, next, loader);
   TS_TRY(ts_stage_input_begin(t, next, stop));
 done:
@@ -26,7 +26,7 @@ done:
 static ts_err update(ts_trainer *t) {
   ts_err err = TS_OK;
   TS_TRY(ts_step_graph_begin(t, TS_PART_BACKWARD));
-  TS_TRY(ts_stage_backward(t, ts_cargo_at(t, 0), t->step + 1,
+  TS_TRY(ts_stage_backward(t, ts_inflight_at(t, 0), t->step + 1,
                            (ts_look_ahead){0}, (ts_event){0}));
   TS_TRY(ts_stage_optimize(t));
   TS_TRY(ts_step_graph_end(t));
@@ -37,7 +37,7 @@ done:
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_cargo *c = ts_cargo_at(t, 0);
+  ts_inflight *c = ts_inflight_at(t, 0);
   ts_event loss;
   TS_TRY(ts_step_graph_begin(t, TS_PART_FORWARD));
   TS_TRY(ts_stage_forward(t, c, true, &loss));
@@ -55,7 +55,7 @@ done:
 
 extern const ts_pipeline_ops ts_pipeline_sparse_dist;
 const ts_pipeline_ops ts_pipeline_sparse_dist = {.name = "sparse_dist",
-                                                 .n_cargo = 2,
+                                                 .n_inflight = 2,
                                                  .n_filled = 1,
                                                  .hides_input = true,
                                                  .has_graph = true,

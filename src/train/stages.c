@@ -7,26 +7,26 @@
 #include "runtime/trace.h"
 #include "train/late.h"
 
-ts_cargo *ts_cargo_at(ts_trainer *t, int ahead) {
-  return &t->cargo[(t->head + ahead) % t->n_cargo];
+ts_inflight *ts_inflight_at(ts_trainer *t, int ahead) {
+  return &t->inflight[(t->head + ahead) % t->n_inflight];
 }
 
-void ts_cargo_trace(const ts_cargo *c, const char *phase) {
+void ts_inflight_trace(const ts_inflight *c, const char *phase) {
   ts_trace_batch_set(c->batch ? c->batch->step : -1, phase);
 }
 
 /* ---- forward ------------------------------------------------------------- */
 
-ts_err ts_stage_lookup(ts_trainer *t, ts_cargo *c, ts_lane *lane) {
+ts_err ts_stage_lookup(ts_trainer *t, ts_inflight *c, ts_lane *lane) {
   (void)t;
-  ts_cargo_trace(c, "forward");
+  ts_inflight_trace(c, "forward");
   c->looked_up = true;
-  return ts_ebc_lookup(c->flight, lane);
+  return ts_ebc_lookup(c->ebc_batch, lane);
 }
 
-static ts_emb_views views_of(const ts_trainer *t, ts_flight *fl) {
-  return (ts_emb_views){ts_flight_emb(fl), ts_flight_grad(fl),
-                        ts_flight_stride(fl), ts_ebc_n_features(t->ebc)};
+static ts_emb_views views_of(const ts_trainer *t, ts_ebc_batch *fl) {
+  return (ts_emb_views){ts_ebc_batch_emb(fl), ts_ebc_batch_grad(fl),
+                        ts_ebc_batch_stride(fl), ts_ebc_n_features(t->ebc)};
 }
 
 typedef struct ts_loss_arg {
@@ -53,7 +53,7 @@ static ts_err loss_task(void *p, ts_lane *lane) {
   return a->t->kernels.bce(&bce);
 }
 
-ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
+ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
                         ts_event *loss) {
   ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
@@ -63,20 +63,20 @@ ts_err ts_stage_forward(ts_trainer *t, ts_cargo *c, bool with_grad,
   if (ts_fault("internal"))
     TS_THROW(TS_ERR_INTERNAL, "internal error (fault asked for)");
   if (!c->looked_up) TS_TRY(ts_stage_lookup(t, c, t->compute));
-  ts_cargo_trace(c, "forward");
+  ts_inflight_trace(c, "forward");
   TS_TRY(ts_lane_wait(t->compute, c->copied));
   /* The bottom of the model runs while embeddings travel. */
-  TS_TRY(m->dense_forward(t->model, c->seen.dense, b->n, &hooks, t->compute));
+  TS_TRY(m->dense_forward(t->model, c->inputs.dense, b->n, &hooks, t->compute));
   TS_TRY(ts_lane_wait(t->compute, c->ready));
-  TS_TRY(ts_ebc_output_end(c->flight, t->compute));
+  TS_TRY(ts_ebc_output_end(c->ebc_batch, t->compute));
   c->arrived = ts_lane_record(t->compute);
-  const ts_emb_views views = views_of(t, c->flight);
+  const ts_emb_views views = views_of(t, c->ebc_batch);
   TS_TRY(m->over_forward(t->model, &logits, &views, b->n, &hooks, t->compute));
   const double sum = c->verdict.weight_sum;
   const ts_loss_arg arg = {.t = t,
                            .logits = logits,
-                           .labels = c->seen.labels,
-                           .weights = c->seen.weights,
+                           .labels = c->inputs.labels,
+                           .weights = c->inputs.weights,
                            .scale = sum > 0 ? 1.0 / sum : 0.0,
                            .n = b->n,
                            .with_grad = with_grad};
@@ -128,57 +128,57 @@ done:
 
 typedef struct ts_follow {
   ts_trainer *t;
-  ts_cargo *c; /* whose updates are enqueued */
+  ts_inflight *c; /* whose updates are enqueued */
   ts_look_ahead ahead;
 } ts_follow;
 
-static ts_err look_up_lot(void *arg, int32_t lot) {
+static ts_err look_up_lot(void *arg, int32_t sharding) {
   ts_err err = TS_OK;
   const ts_follow *f = arg;
-  ts_cargo *next = f->ahead.cargo;
+  ts_inflight *next = f->ahead.inflight;
   ts_lane *lane = f->ahead.lane;
-  ts_cargo_trace(next, "forward");
+  ts_inflight_trace(next, "forward");
   if (lane != f->t->compute)
     TS_TRY(ts_lane_wait(lane, ts_lane_record(f->t->compute)));
-  if (!next->looked_up) TS_TRY(ts_ebc_lookup_begin(next->flight, lane));
+  if (!next->looked_up) TS_TRY(ts_ebc_lookup_begin(next->ebc_batch, lane));
   next->looked_up = true;
-  TS_TRY(ts_ebc_lookup_lot(next->flight, lot, lane));
+  TS_TRY(ts_ebc_lookup_sharding(next->ebc_batch, sharding, lane));
   if (lane != f->t->compute) next->ready = ts_lane_record(lane);
-  ts_cargo_trace(f->c, "backward");
+  ts_inflight_trace(f->c, "backward");
 done:
   return err;
 }
 
-ts_err ts_stage_backward(ts_trainer *t, ts_cargo *c, int64_t step,
+ts_err ts_stage_backward(ts_trainer *t, ts_inflight *c, int64_t step,
                          ts_look_ahead ahead, ts_event before_update) {
   ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const double factor = ts_schedule_factor(t->config, step);
   const int32_t n = c->batch->n;
-  const ts_emb_views views = views_of(t, c->flight);
+  const ts_emb_views views = views_of(t, c->ebc_batch);
   const ts_params *late = ts_ebc_params(t->ebc);
   /* A short rest goes first: with it the last reduction begins. */
   const bool heavy = ts_params_heavy_below(&t->params);
   ts_follow follow = {t, c, ahead};
   const ts_ebc_updated then = {look_up_lot, &follow};
-  ts_cargo_trace(c, "backward");
+  ts_inflight_trace(c, "backward");
   TS_TRY(ts_parallel_begin(t->dense, step, !c->more));
   ts_ebc_accumulate(t->ebc, c->more);
   TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
-  TS_TRY(ts_stage_look(t, c));
-  TS_TRY(ts_ebc_backward_begin(c->flight, t->compute));
-  if (ahead.cargo && ahead.stale && heavy)
-    TS_TRY(ts_stage_lookup(t, ahead.cargo, t->compute));
-  ts_cargo_trace(c, "backward");
+  TS_TRY(ts_stage_check_finite(t, c));
+  TS_TRY(ts_ebc_backward_begin(c->ebc_batch, t->compute));
+  if (ahead.inflight && ahead.stale && heavy)
+    TS_TRY(ts_stage_lookup(t, ahead.inflight, t->compute));
+  ts_inflight_trace(c, "backward");
   /* The rest of the dense backward runs while gradients travel. */
   TS_TRY(m->dense_backward(t->model, n, &hooks, t->compute));
-  if (ahead.cargo && ahead.stale && !heavy)
-    TS_TRY(ts_stage_lookup(t, ahead.cargo, t->compute));
-  ts_cargo_trace(c, "backward");
+  if (ahead.inflight && ahead.stale && !heavy)
+    TS_TRY(ts_stage_lookup(t, ahead.inflight, t->compute));
+  ts_inflight_trace(c, "backward");
   TS_TRY(ts_stage_wait_rows(t, before_update));
-  TS_TRY(ts_ebc_backward_end(c->flight, factor, step,
-                             ahead.cargo && !ahead.stale ? &then : NULL,
+  TS_TRY(ts_ebc_backward_end(c->ebc_batch, factor, step,
+                             ahead.inflight && !ahead.stale ? &then : NULL,
                              t->compute));
   for (int32_t i = late->n - 1; i >= 0; i--)
     TS_TRY(ts_layer_ready(&hooks, late->item[i], t->compute));
@@ -187,7 +187,7 @@ done:
 }
 
 ts_err ts_stage_optimize(ts_trainer *t) {
-  ts_cargo_trace(ts_cargo_at(t, 0), "optimizer");
+  ts_inflight_trace(ts_inflight_at(t, 0), "optimizer");
   return ts_parallel_end(t->dense, NULL, t->compute);
 }
 
@@ -208,17 +208,18 @@ done:
   return err;
 }
 
-/* A training step on a device apart. */
-static ts_err finish_late(ts_trainer *t, ts_cargo *c, ts_step_result *result) {
+/* A training step on a discrete device. */
+static ts_err finish_late(ts_trainer *t, ts_inflight *c,
+                          ts_step_result *result) {
   ts_err err = TS_OK;
-  ts_tally_args a = {.weight = c->seen.weights,
+  ts_tally_args a = {.weight = c->inputs.weights,
                      .n = c->batch->n,
                      .stride = t->n_tasks,
                      .loss = t->loss_sum,
                      .nan = t->late->nan};
   for (int32_t k = 0; !result->skipped && a.n && k < t->n_tasks; k++) {
     a.prediction = t->predictions + k;
-    a.label = c->seen.labels + k;
+    a.label = c->inputs.labels + k;
     TS_TRY(ts_metrics_tally(t->metrics[k], &a));
   }
   result->late = true;
@@ -229,7 +230,7 @@ done:
 }
 
 /* The host sees all of it. */
-static ts_err finish_here(ts_trainer *t, ts_cargo *c, ts_event loss,
+static ts_err finish_here(ts_trainer *t, ts_inflight *c, ts_event loss,
                           ts_metrics **metrics, ts_step_result *result) {
   ts_err err = TS_OK;
   TS_TRY(ts_event_sync(loss));
@@ -245,10 +246,10 @@ done:
   return err;
 }
 
-ts_err ts_stage_finish(ts_trainer *t, ts_cargo *c, ts_event loss,
+ts_err ts_stage_finish(ts_trainer *t, ts_inflight *c, ts_event loss,
                        ts_metrics **metrics, ts_step_result *result) {
   /* What had no backward pass. */
-  const ts_err err = ts_ebc_release(c->flight, t->compute);
+  const ts_err err = ts_ebc_release(c->ebc_batch, t->compute);
   if (err != TS_OK) return err;
   result->n_global = c->verdict.n_global;
   result->weight_sum = c->verdict.weight_sum;
@@ -269,32 +270,34 @@ void ts_stage_drop(ts_trainer *t) {
     ts_err_clear(); /* the lane's, which keeps it */
 }
 
-void ts_cargo_empty(ts_cargo *c, ts_loader *loader) {
+void ts_inflight_empty(ts_inflight *c, ts_loader *loader) {
   /* What went wrong with the copy is its lane's to say. */
   if (ts_event_sync(c->copied) != TS_OK) ts_err_clear();
   ts_upload_end(c->upload, c->done);
   if (loader && c->batch && !c->more) ts_loader_release(loader, c->batch);
-  *c = (ts_cargo){.flight = c->flight, .micro = c->micro, .done = c->done};
+  *c = (ts_inflight){
+      .ebc_batch = c->ebc_batch, .micro = c->micro, .done = c->done};
 }
 
-void ts_stage_discard(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
-  ts_flight *flight = c->flight;
+void ts_stage_discard(ts_trainer *t, ts_inflight *c, ts_loader *loader) {
+  ts_ebc_batch *ebc_batch = c->ebc_batch;
   if (c->begun && !c->judged) { /* its message is on the way */
     const ts_status *all;
-    if (ts_ebc_statuses(flight, &all) != TS_OK) ts_err_clear();
+    if (ts_ebc_statuses(ebc_batch, &all) != TS_OK) ts_err_clear();
   }
   if (c->judged && ts_lane_sync(t->data) != TS_OK) ts_err_clear();
   if (ts_event_sync(c->ready) != TS_OK) ts_err_clear();
-  if (c->looked_up && ts_ebc_output_end(flight, t->compute) != TS_OK)
+  if (c->looked_up && ts_ebc_output_end(ebc_batch, t->compute) != TS_OK)
     ts_err_clear();
-  if (c->judged && ts_ebc_release(flight, t->compute) != TS_OK) ts_err_clear();
+  if (c->judged && ts_ebc_release(ebc_batch, t->compute) != TS_OK)
+    ts_err_clear();
   if (ts_lane_sync(t->compute) != TS_OK) ts_err_clear();
-  ts_cargo_empty(c, loader);
+  ts_inflight_empty(c, loader);
 }
 
 void ts_stage_advance(ts_trainer *t, ts_loader *loader) {
-  ts_cargo *c = ts_cargo_at(t, 0);
+  ts_inflight *c = ts_inflight_at(t, 0);
   ts_trace_batch_set(-1, "");
-  ts_cargo_empty(c, loader);
+  ts_inflight_empty(c, loader);
   t->head++;
 }

@@ -5,7 +5,7 @@
 #include "train/upload.h"
 
 /* The next micro-batch, of the next batch where the last one is used up. */
-static ts_err load_micro(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
+static ts_err load_micro(ts_trainer *t, ts_inflight *c, ts_loader *loader) {
   ts_err err = TS_OK;
   const int32_t n = t->config->run.accumulate;
   if (!t->cut) {
@@ -22,7 +22,7 @@ done:
   return err;
 }
 
-void ts_stage_load(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
+void ts_stage_load(ts_trainer *t, ts_inflight *c, ts_loader *loader) {
   if (c->loaded) return;
   const ts_section before = ts_watch_enter(TS_SECTION_INPUT);
   c->read =
@@ -35,19 +35,19 @@ void ts_stage_load(ts_trainer *t, ts_cargo *c, ts_loader *loader) {
 
 /* The batch to where kernels see it.  An error is that of the batch, of which
  * all ranks hear. */
-static void bring(ts_trainer *t, ts_cargo *c) {
+static void bring(ts_trainer *t, ts_inflight *c) {
   const ts_batch *b = c->batch;
   if (!b || c->read != TS_OK) return;
-  ts_cargo_trace(c, "input");
+  ts_inflight_trace(c, "input");
   c->read = ts_upload_begin(t->uploads, b, c->again, &c->upload);
   if (c->read != TS_OK) ts_err_take(&c->fault);
   c->copied = ts_upload_copied(c->upload);
-  c->seen = (ts_seen){.dense = ts_upload_seen(c->upload, b->dense),
-                      .labels = ts_upload_seen(c->upload, b->labels),
-                      .weights = ts_upload_seen(c->upload, b->weights)};
+  c->inputs = (ts_inputs){.dense = ts_upload_address(c->upload, b->dense),
+                          .labels = ts_upload_address(c->upload, b->labels),
+                          .weights = ts_upload_address(c->upload, b->weights)};
 }
 
-ts_err ts_stage_input_begin(ts_trainer *t, ts_cargo *c, int stop) {
+ts_err ts_stage_input_begin(ts_trainer *t, ts_inflight *c, int stop) {
   static const ts_kjt none = {0};
   ts_err err = TS_OK;
   bring(t, c);
@@ -58,14 +58,15 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_cargo *c, int stop) {
                          .done = !batch && c->read == TS_OK,
                          .weight_sum = batch ? batch->weight_sum : 0};
   c->begun = true;
-  /* Compute is done with the flight's last batch. */
+  /* Compute is done with the batch in flight's last batch. */
   TS_TRY(ts_event_sync(c->done));
-  ts_cargo_trace(c, "input");
-  ts_flight_see(c->flight, batch ? batch->arena : NULL,
-                c->upload ? batch->arena_bytes : 0,
-                ts_upload_seen(c->upload, batch ? batch->arena : NULL));
+  ts_inflight_trace(c, "input");
+  ts_ebc_batch_uploaded(
+      c->ebc_batch, batch ? batch->arena : NULL,
+      c->upload ? batch->arena_bytes : 0,
+      ts_upload_address(c->upload, batch ? batch->arena : NULL));
   TS_TRY(ts_lane_wait(t->data, c->copied));
-  TS_TRY(ts_ebc_input_begin(c->flight, batch ? &batch->kjt : &none, &own,
+  TS_TRY(ts_ebc_input_begin(c->ebc_batch, batch ? &batch->kjt : &none, &own,
                             t->data));
 done:
   return err;
@@ -88,24 +89,24 @@ static ts_err judge(ts_trainer *t, const ts_status *all, ts_err own,
   return worst == TS_OK ? TS_OK : ts_agree(t->control, own);
 }
 
-ts_err ts_stage_input_end(ts_trainer *t, ts_cargo *c) {
+ts_err ts_stage_input_end(ts_trainer *t, ts_inflight *c) {
   ts_err err = TS_OK;
   const ts_status *all;
   const double t0 = ts_now();
-  ts_cargo_trace(c, "input");
-  TS_TRY(ts_ebc_statuses(c->flight, &all));
+  ts_inflight_trace(c, "input");
+  TS_TRY(ts_ebc_statuses(c->ebc_batch, &all));
   ts_timer_add("wait for input dist", ts_now() - t0);
   if (c->read != TS_OK) ts_err_put(&c->fault);
   c->read = judge(t, all, (ts_err)all[t->rank].err, &c->verdict);
   c->judged = true;
   if (c->read != TS_OK) ts_err_take(&c->fault);
   if (c->read == TS_OK && !c->verdict.end)
-    TS_TRY(ts_ebc_input_end(c->flight, t->data));
+    TS_TRY(ts_ebc_input_end(c->ebc_batch, t->data));
 done:
   return err;
 }
 
-ts_err ts_stage_check(ts_trainer *t, ts_cargo *c) {
+ts_err ts_stage_check(ts_trainer *t, ts_inflight *c) {
   (void)t;
   if (c->read != TS_OK) ts_err_put(&c->fault);
   return c->read;

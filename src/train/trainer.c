@@ -231,7 +231,7 @@ static ts_err build_batch(ts_trainer *t) {
                         TS_TAG_MISC));
   for (int32_t k = 0; t->task_weights && k < t->n_tasks; k++)
     t->task_weights[k] = t->config->model.tasks[k].weight;
-  if (ts_device_is_apart(t->device)) TS_TRY(ts_late_create(&t->late, t));
+  if (ts_device_is_discrete(t->device)) TS_TRY(ts_late_create(&t->late, t));
   TS_TRY(build_metrics(t));
 done:
   return err;
@@ -247,7 +247,7 @@ static ts_err expect(ts_trainer *t) {
   TS_TRY(ts_comm_bcast(t->control, t->pooling, n * (int64_t)sizeof *t->pooling,
                        0));
   TS_TRY(ts_ebc_expect(t->ebc, t->batch_max, t->pooling));
-  if (t->uploads) ts_ebc_expect_seen(t->ebc);
+  if (t->uploads) ts_ebc_expect_uploaded(t->ebc);
 done:
   return err;
 }
@@ -262,12 +262,13 @@ static ts_err build_cargo(ts_trainer *t) {
     TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
   if (t->pipeline->check) TS_TRY(t->pipeline->check(t));
   t->depth = t->pipeline->has_depth ? ts_pipeline_depth(c) : 1;
-  t->n_cargo = ts_pipeline_n_cargo(c, ts_device_is_apart(t->device));
+  t->n_inflight = ts_pipeline_n_inflight(c, ts_device_is_discrete(t->device));
   t->n_filled = t->pipeline->n_filled + t->depth - 1;
-  for (int k = 0; k < t->n_cargo; k++) {
-    TS_TRY(ts_flight_create(&t->cargo[k].flight, t->ebc, t->batch_max));
+  for (int k = 0; k < t->n_inflight; k++) {
+    TS_TRY(
+        ts_ebc_batch_create(&t->inflight[k].ebc_batch, t->ebc, t->batch_max));
     if (c->run.accumulate > 1)
-      TS_TRY(ts_micro_create(&t->cargo[k].micro, ts_ebc_n_features(t->ebc)));
+      TS_TRY(ts_micro_create(&t->inflight[k].micro, ts_ebc_n_features(t->ebc)));
   }
   if (t->pipeline->has_ahead)
     TS_TRY(ts_lane_create(t->device, &t->ahead, "ahead", TS_LANE_COMPUTE));
@@ -293,7 +294,7 @@ done:
 /* Micro-batches of a batch share its copy. */
 ts_err ts_trainer_expect_batches(ts_trainer *t, size_t bytes) {
   const int parts = t->config->run.accumulate;
-  const int n = t->n_cargo + parts - 1;
+  const int n = t->n_inflight + parts - 1;
   return ts_uploads_expect(t->uploads, (n + parts - 1) / parts, bytes);
 }
 
@@ -311,9 +312,9 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_parallel_destroy(t->dense);
   ts_mem_free(t->params.item);
   if (t->model) t->model->ops->destroy(t->model);
-  for (int k = 0; k < TS_CARGO_MAX; k++) {
-    ts_flight_destroy(t->cargo[k].flight);
-    ts_micro_destroy(t->cargo[k].micro);
+  for (int k = 0; k < TS_INFLIGHT_MAX; k++) {
+    ts_ebc_batch_destroy(t->inflight[k].ebc_batch);
+    ts_micro_destroy(t->inflight[k].micro);
   }
   ts_uploads_destroy(t->uploads);
   ts_ebc_destroy(t->ebc);

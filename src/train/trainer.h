@@ -24,35 +24,35 @@ typedef struct ts_verdict {
 } ts_verdict;
 
 /* What the model and the loss read of a batch, where kernels may read it: the
- * batch's own arrays on the host, copies on a device that is apart. */
-typedef struct ts_seen {
+ * batch's own arrays on the host, copies on a device that is discrete. */
+typedef struct ts_inputs {
   const float *dense, *labels, *weights; /* as in ts_batch; or NULL */
-} ts_seen;
+} ts_inputs;
 
 /* A batch on its way through the stages; pipelines differ in how many are
  * under way and in how far each is. */
-typedef struct ts_cargo {
-  ts_flight *flight;
+typedef struct ts_inflight {
+  ts_ebc_batch *ebc_batch;
   ts_batch *batch;       /* NULL: this rank has none */
   ts_err read;           /* why not; OK: the data has ended */
   ts_err_record fault;   /* its message */
   ts_loader_state after; /* the loader's position behind it */
   ts_verdict verdict;
-  ts_seen seen;      /* set by ts_stage_input_begin */
-  ts_upload *upload; /* on a device apart: what seen points into */
-  ts_event copied;   /* seen is there, and the batch may be given back; set by
-                        ts_stage_input_begin */
-  ts_event done;     /* the last use of this cargo's device memory, its
-                        flight's, too; set by ts_stage_finish, and stays */
-  bool again;        /* its step's micro-batches have begun with others */
-  bool more;         /* of its step's micro-batches others follow */
-  ts_micro *micro;   /* holds BATCH where run.accumulate > 1, else NULL */
+  ts_inputs inputs;  /* set by ts_stage_input_begin */
+  ts_upload *upload; /* on a discrete device: inputs point into it */
+  ts_event copied; /* inputs are there, and the batch may be given back; set by
+                      ts_stage_input_begin */
+  ts_event done; /* the last use of this batch's device memory, its ebc_batch's
+                    too; set by ts_stage_finish, and stays */
+  bool again;    /* its step's micro-batches have begun with others */
+  bool more;     /* of its step's micro-batches others follow */
+  ts_micro *micro; /* holds BATCH where run.accumulate > 1, else NULL */
   bool loaded, begun, judged, looked_up;
   ts_event ready; /* lookup, or prefetch, where it runs on a lane of its own */
   ts_event arrived; /* compute has its embeddings; set by stage_forward */
-} ts_cargo;
+} ts_inflight;
 
-enum { TS_CARGO_MAX = 6 };
+enum { TS_INFLIGHT_MAX = 6 };
 
 typedef struct ts_trainer {
   const ts_config *config;
@@ -72,8 +72,8 @@ typedef struct ts_trainer {
   char *kept_topology; /* a checkpoint's, set before build; or NULL */
   ts_ebc *ebc;
   const struct ts_pipeline_ops *pipeline; /* NULL unless training */
-  ts_cargo cargo[TS_CARGO_MAX];           /* a ring */
-  int n_cargo;                            /* batches that may be under way */
+  ts_inflight inflight[TS_INFLIGHT_MAX];  /* a ring */
+  int n_inflight;                         /* batches that may be under way */
   int n_filled; /* of these, sent and judged before a step begins */
   int depth;    /* batches whose rows are fetched ahead: cache.depth */
   int64_t head; /* number of the next to be trained */
@@ -101,7 +101,7 @@ typedef struct ts_trainer {
   double *loss_sum;      /* (1) device memory: local sum of weight * loss */
   int32_t *bad_gradient; /* (1) device memory: some table's was not finite */
   double *task_weights;  /* (n_tasks), NULL: all 1 */
-  struct ts_late *late;  /* a device apart's; NULL: the host */
+  struct ts_late *late;  /* a discrete device's; NULL: the host */
 } ts_trainer;
 
 /* World, lanes and kernels only (ts_trainer_start), then tables and model by
@@ -109,15 +109,15 @@ typedef struct ts_trainer {
  * Collective; an error that not all ranks share ends the program here. */
 ts_err ts_trainer_start(ts_trainer **, const ts_config *, bool training);
 ts_err ts_trainer_build(ts_trainer *, const char *plan_text);
-/* A batch of the loader takes BYTES (0: not known yet): room on a device apart
- * for as many as are under way, once; before step 0.  Local. */
+/* A batch of the loader takes BYTES (0: not known yet): room on a discrete
+ * device for as many as are under way, once; before step 0.  Local. */
 ts_err ts_trainer_expect_batches(ts_trainer *, size_t bytes);
 void ts_trainer_destroy(ts_trainer *);
 
 /* Threads that a reader beside the steps may use: the host's lanes need the
  * rank's. */
 static inline int ts_trainer_readers(const ts_trainer *t) {
-  return ts_device_is_apart(t->device) ? t->n_threads : 1;
+  return ts_device_is_discrete(t->device) ? t->n_threads : 1;
 }
 
 /* The host waits until the lanes are idle: before anyone but a step touches
@@ -139,37 +139,37 @@ void ts_settle_own(ts_err err);
  * one order.  They Enqueue; those that make the host wait say so. */
 
 /* The batch AHEAD of the next to be trained (0: itself). */
-ts_cargo *ts_cargo_at(ts_trainer *, int ahead);
+ts_inflight *ts_inflight_at(ts_trainer *, int ahead);
 
 /* What is enqueued from here on is traced as work of PHASE (static) on this
  * batch; each stage below says so itself. */
-void ts_cargo_trace(const ts_cargo *, const char *phase);
+void ts_inflight_trace(const ts_inflight *, const char *phase);
 
 /* Takes the next batch from LOADER (NULL: CARGO's batch is there already).
  * What fails is kept: every rank hears of it in input_end. */
-void ts_stage_load(ts_trainer *, ts_cargo *, ts_loader *loader);
+void ts_stage_load(ts_trainer *, ts_inflight *, ts_loader *loader);
 /* Sends ids, and STOP: what this rank asks for. */
-ts_err ts_stage_input_begin(ts_trainer *, ts_cargo *, int stop);
+ts_err ts_stage_input_begin(ts_trainer *, ts_inflight *, int stop);
 /* Waits for everyone's word on the batch, judges, and enqueues the rest of
  * input dist.  An error of any rank's data is that of all; it is kept with
- * the cargo and returned by ts_stage_check. */
-ts_err ts_stage_input_end(ts_trainer *, ts_cargo *);
-ts_err ts_stage_check(ts_trainer *, ts_cargo *);
+ * the batch in flight and returned by ts_stage_check. */
+ts_err ts_stage_input_end(ts_trainer *, ts_inflight *);
+ts_err ts_stage_check(ts_trainer *, ts_inflight *);
 /* Lookup of all groups on LANE, output dist begun. */
-ts_err ts_stage_lookup(ts_trainer *, ts_cargo *, ts_lane *);
+ts_err ts_stage_lookup(ts_trainer *, ts_inflight *, ts_lane *);
 /* Forward through the model (lookup first, where it has not been), loss,
  * predictions and, WITH_GRAD, the loss gradient, all on the compute lane.
  * *LOSS: complete once t->loss_sum and t->predictions are there, and on a
  * device apart their copies (train/late.h): predictions without WITH_GRAD. */
-ts_err ts_stage_forward(ts_trainer *, ts_cargo *, bool with_grad,
+ts_err ts_stage_forward(ts_trainer *, ts_inflight *, bool with_grad,
                         ts_event *loss);
 /* With on_nan "skip" or "rollback": waits for the loss; *SKIP becomes true on
  * all ranks where any rank's is not a number; it stays true. */
 ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);
 /* A later batch's lookup on LANE: STALE, on the compute lane, before the
- * tables' updates; else each lot's right behind its own updates. */
+ * tables' updates; else each sharding's right behind its own updates. */
 typedef struct ts_look_ahead {
-  ts_cargo *cargo; /* NULL: none */
+  ts_inflight *inflight; /* NULL: none */
   ts_lane *lane;
   bool stale;
 } ts_look_ahead;
@@ -177,14 +177,14 @@ typedef struct ts_look_ahead {
  * for BEFORE_UPDATE: the dense part above the tables; while their gradients
  * travel a stale lookup and the rest of the dense part; then, once they are
  * there, the tables' updates, and a lookup behind them. */
-ts_err ts_stage_backward(ts_trainer *, ts_cargo *, int64_t step,
+ts_err ts_stage_backward(ts_trainer *, ts_inflight *, int64_t step,
                          ts_look_ahead ahead, ts_event before_update);
 /* The compute lane waits for rows of slow memory, and counts how long. */
 ts_err ts_stage_wait_rows(ts_trainer *, ts_event);
 /* The dense parameters' updates, as far as not made in backward. */
 ts_err ts_stage_optimize(ts_trainer *);
 /* Adds the step's predictions to METRICS (one per task; unless the loss is no
- * number).  On the host it waits for the step; on a device apart for the one
+ * number).  On the host it waits for the step; on a discrete device for the one
  * before, unless METRICS are not the trainer's own: evaluation waits. */
 typedef struct ts_step_result {
   bool end;                 /* the data has ended; nothing was trained */
@@ -201,7 +201,7 @@ typedef struct ts_step_result {
   double loss_sum;          /* this rank's */
   ts_loader_state after;    /* the loader's position behind the batch */
 } ts_step_result;
-ts_err ts_stage_finish(ts_trainer *, ts_cargo *, ts_event loss,
+ts_err ts_stage_finish(ts_trainer *, ts_inflight *, ts_event loss,
                        ts_metrics **metrics, ts_step_result *);
 /* late.c: RESULT's loss_sum and nan, where they are under way: waits for the
  * step, the newest one.  Then nan is that of any step since the last call. */
@@ -212,15 +212,15 @@ const float *ts_stage_predictions(const ts_trainer *);
 /* finite.c, unless on_nan = "stop": looks at the gradients of the tables of
  * CARGO on the compute lane; and once the step has ended at the parameters:
  * RESULT->broken, the same on all ranks. */
-ts_err ts_stage_look(ts_trainer *, ts_cargo *);
+ts_err ts_stage_check_finite(ts_trainer *, ts_inflight *);
 ts_err ts_stage_judge_step(ts_trainer *, ts_step_result *);
 /* Leaves the step out, of which micro-batches may have been trained on. */
 void ts_stage_drop(ts_trainer *);
 /* CARGO is empty again; its batch goes back to LOADER (NULL: to whoever has
  * it) with the last of its parts, once it's copied. */
-void ts_cargo_empty(ts_cargo *, ts_loader *loader);
+void ts_inflight_empty(ts_inflight *, ts_loader *loader);
 /* Gives the batch back, waiting for what was begun of it. */
-void ts_stage_discard(ts_trainer *, ts_cargo *, ts_loader *);
+void ts_stage_discard(ts_trainer *, ts_inflight *, ts_loader *);
 /* Moves on to the next batch: CARGO 0 is given back to LOADER. */
 void ts_stage_advance(ts_trainer *, ts_loader *);
 

@@ -1,4 +1,4 @@
-/* upload.c - batches on their way to a device apart. */
+/* upload.c - batches on their way to a discrete device. */
 #include "train/upload.h"
 
 #include "base/mem.h"
@@ -31,7 +31,7 @@ ts_err ts_uploads_create(ts_uploads **out, ts_device *device) {
   ts_err err = TS_OK;
   ts_uploads *u = NULL;
   *out = NULL;
-  if (!ts_device_is_apart(device)) return TS_OK;
+  if (!ts_device_is_discrete(device)) return TS_OK;
   TS_TRY(ts_mem_alloc(&u, sizeof *u, TS_TAG_MISC));
   u->device = device;
   TS_TRY(ts_lane_create(device, &u->lane, "memcpy", TS_LANE_DATA));
@@ -140,7 +140,7 @@ ts_event ts_upload_copied(const ts_upload *x) {
   return x ? x->copied : (ts_event){0};
 }
 
-const void *ts_upload_seen(const ts_upload *x, const void *p) {
+const void *ts_upload_address(const ts_upload *x, const void *p) {
   return x && p ? (const char *)x->there.ptr + ((const char *)p - x->arena) : p;
 }
 

@@ -1,4 +1,4 @@
-/* upload.h - batches on their way to a device apart.
+/* upload.h - batches on their way to a discrete device.
  *
  * A batch lies in one block (io/batch.h).  On a device whose memory the host
  * may not touch the block goes up whole, in one copy on a lane of its own,
@@ -19,7 +19,7 @@
 typedef struct ts_uploads ts_uploads; /* NULL: the host's */
 typedef struct ts_upload ts_upload;   /* NULL: read the batch itself */
 
-/* *OUT stays NULL where DEVICE is not apart. */
+/* *OUT stays NULL where DEVICE is not discrete. */
 ts_err ts_uploads_create(ts_uploads **out, ts_device *device);
 void ts_uploads_destroy(ts_uploads *); /* after whoever reads them */
 
@@ -36,7 +36,7 @@ ts_err ts_upload_begin(ts_uploads *, const ts_batch *batch, bool again,
  * stay as they are. */
 ts_event ts_upload_copied(const ts_upload *);
 /* Where the device sees P of the batch. */
-const void *ts_upload_seen(const ts_upload *, const void *p);
+const void *ts_upload_address(const ts_upload *, const void *p);
 /* Nobody reads it after DONE, {0}: now. */
 void ts_upload_end(ts_upload *, ts_event done);
 

@@ -16,8 +16,8 @@ static void refused(const toy_spec *s, const char *words) {
 START_TEST(decks_that_are_refused) {
   static char unknown[] = "over_arch.9", one[] = "layer.1", three[] = "layer.3",
               bf16[] = "bf16";
-  char *apart[] = {one, three}, *none[] = {unknown}, *again[] = {one};
-  ts_layers_config groups[] = {{{apart, 2}}, {{again, 1}}};
+  char *discrete[] = {one, three}, *none[] = {unknown}, *again[] = {one};
+  ts_layers_config groups[] = {{{discrete, 2}}, {{again, 1}}};
   ts_prefetch_config list = {one, {none, 1}};
   const char *known = "\"over_arch.9\"; there are: layer.1, layer.2, layer.3, "
                       "layer.4";

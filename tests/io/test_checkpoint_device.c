@@ -217,8 +217,9 @@ START_TEST(staging) {
       ts_buffer_create(&there, device, most, TS_SPACE_DEVICE, TS_TAG_MISC));
   ck_assert_ok(ts_mem_alloc(&a, most, TS_TAG_MISC));
   ck_assert_ok(ts_mem_alloc(&b, most, TS_TAG_MISC));
-  ck_assert(ts_staging_is_apart(&s, there.ptr) == ts_device_is_apart(device));
-  ck_assert(!ts_staging_is_apart(&s, a));
+  ck_assert(ts_staging_is_remote(&s, there.ptr) ==
+            ts_device_is_discrete(device));
+  ck_assert(!ts_staging_is_remote(&s, a));
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     const size_t n = sizes[i];
     for (size_t k = 0; k < most; k++)

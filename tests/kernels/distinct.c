@@ -8,8 +8,8 @@ enum { FEATURES = 5 };
 
 typedef struct bags_spec {
   int32_t n;
-  int kinds, longest;             /* bags that there are; ids of one at most */
-  bool weighted, sequence, apart; /* apart: with members */
+  int kinds, longest; /* bags that there are; ids of one at most */
+  bool weighted, sequence, discrete; /* apart: with members */
   int n_parts;
 } bags_spec;
 
@@ -69,7 +69,7 @@ static void make(ts_distinct *d, const bags_spec *s) {
   d->inverse = kt_array(s->n + 1, 4, 0);
   d->slot = kt_array(n_slots, 4, 0);
   d->mask = (uint64_t)n_slots - 1;
-  d->member_start = s->apart ? kt_array(s->n + 1, 4, 0) : NULL;
+  d->member_start = s->discrete ? kt_array(s->n + 1, 4, 0) : NULL;
   d->member = kt_array(s->n + 1, 4, 0);
   int64_t *row0 = kt_array(s->n_parts + 1, 8, 0);
   for (int p = 0; p < s->n_parts; p++)

@@ -58,20 +58,20 @@ START_TEST(half_rows) {
 END_TEST
 
 static ts_err run_look(const ts_kernels *k, const void *arg) {
-  ts_look_args a = *(const ts_look_args *)arg;
+  ts_check_finite_args a = *(const ts_check_finite_args *)arg;
   KT_AT(a.x);
   KT_AT(a.bad);
-  return k->look(&a);
+  return k->check_finite(&a);
 }
 
 /* One element is bad, in a row or between two; or none is. */
-START_TEST(look) {
+START_TEST(check_finite) {
   static const uint32_t bads[] = {0x7f800000, 0xff800000, 0x7f800001};
   for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
     for (int i = 0; i < 12; i++) {
-      ts_look_args a = {.rows = 1 + kt_below(50),
-                        .n = widths[w],
-                        .stride = widths[w] + i % 3};
+      ts_check_finite_args a = {.rows = 1 + kt_below(50),
+                                .n = widths[w],
+                                .stride = widths[w] + i % 3};
       kt_begin();
       a.x = take_floats(a.rows * a.stride, some_off(), PLAIN);
       a.bad = kt_zeros(1, 4);
@@ -394,6 +394,6 @@ END_TEST
 
 KT_MAIN("half_rows look copies swap shorten widen squares clip dense_update "
         "dense_stats",
-        {half_rows, 0}, {look, 0}, {copies, 0}, {swap, 0}, {short_and_wide, 0},
-        {squares, 0}, {clip, 0}, {updates, 3 * KINDS}, {update_of_a_bucket, 0},
-        {stats, 0}, {formulas, 8})
+        {half_rows, 0}, {check_finite, 0}, {copies, 0}, {swap, 0},
+        {short_and_wide, 0}, {squares, 0}, {clip, 0}, {updates, 3 * KINDS},
+        {update_of_a_bucket, 0}, {stats, 0}, {formulas, 8})

@@ -30,7 +30,7 @@ static int32_t features_of(shape s) {
  * another order, on borders of 16 bytes or not. */
 enum { ROWS = 60, MOST = 5000 };
 typedef struct lookup_case {
-  ts_lookup_args a, split; /* split: where memory is apart, with lines */
+  ts_lookup_args a, split; /* split: where memory is discrete, with lines */
   bool grads;
   const float *grad;
   float *grad_out;
@@ -59,7 +59,7 @@ static int64_t ids_of(shape s, int64_t bag) {
 
 static void make_bags(lookup_case *c, shape s, int32_t dim) {
   const int32_t n = c->a.n_features = features_of(s);
-  const int64_t apart = dim + (dim % 8 == 4 ? 3 : 4);
+  const int64_t discrete = dim + (dim % 8 == 4 ? 3 : 4);
   for (int32_t f = 0; f < n; f++) {
     starts[f + 1] = starts[f] + bags_of(s, f);
     base[f] = f % 7 == 2 || f % 7 == 5 ? ROWS : 0;
@@ -68,12 +68,12 @@ static void make_bags(lookup_case *c, shape s, int32_t dim) {
   int64_t *offsets = kt_zeros(n_bags + 1, 8), *at = kt_array(n_bags, 8, 0);
   for (int64_t b = 0; b < n_bags; b++) {
     offsets[b + 1] = offsets[b] + ids_of(s, b);
-    at[b] = 4 + (n_bags - 1 - b) * apart;
+    at[b] = 4 + (n_bags - 1 - b) * discrete;
   }
   n_ids = offsets[n_bags];
-  float *grad = kt_array(4 + n_bags * apart, 4, 0);
-  test_floats(grad, 4 + n_bags * apart, 11);
-  c->a.out = kt_array(4 + n_bags * apart, 4, 0);
+  float *grad = kt_array(4 + n_bags * discrete, 4, 0);
+  test_floats(grad, 4 + n_bags * discrete, 11);
+  c->a.out = kt_array(4 + n_bags * discrete, 4, 0);
   c->a.offsets = offsets;
   c->a.at = at;
   c->a.bag_start = starts;

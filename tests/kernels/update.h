@@ -24,7 +24,7 @@ typedef struct update_case {
   ts_row_hyper hyper[TABLES];
   int32_t row_dim[TABLES], id[TABLES], first_col[TABLES];
   int64_t first_row[TABLES];
-  /* Rows from PLACES / 2 on, where memory is apart; NULL: in one place. */
+  /* Rows from PLACES / 2 on, where memory is discrete; NULL: in one place. */
   void *lines;
   float *line_state[TS_ROW_STATES_MAX];
 } update_case;

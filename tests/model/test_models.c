@@ -279,7 +279,8 @@ static void model_case(const ts_model_case *m, const char *engine) {
   start(&p, m, engine);
   /* Sanitizers make the oracle slow, and look at arithmetic alone; another
    * device's products are the host's. */
-  const bool few = getenv("TESSERA_SANITIZED") || ts_device_is_apart(p.device);
+  const bool few =
+      getenv("TESSERA_SANITIZED") || ts_device_is_discrete(p.device);
   const int every = few ? 11 : 1;
   const double loss = step(&p, MB, NULL);
   ck_assert_double_eq_tol(loss, ts_oracle_loss(&p.oracle), 1e-6 * loss);

@@ -33,7 +33,7 @@ fi
 # A test that no .mk names never runs.
 for f in $(ls tests/*/test_*.c tests/run/*.sh; grep -l '^ \* ranks: ' tests/*/*.c); do
   case $f in *.sh) name=$f ;; *) name=${f%.c*} ;; esac
-  cat tests/*/local.mk | grep -qE "$name( |\$)" || complain "no local.mk names $f"
+  cat tests/*/local.mk tests/*/*/local.mk | grep -qE "$name( |\$)" || complain "no local.mk names $f"
 done
 # Text.
 grep -nE '[[:space:]]+$' $code && complain "blanks at the end of a line"

@@ -75,7 +75,7 @@ START_TEST(no_step_allocates) {
   ck_assert_all(in_steps == 0);
   ck_assert_all(grown() == before_all); /* the first steps, too */
   for (int k = 0; k < TS_TAG_COUNT; k++) {
-    const ts_flight_mem m = ts_mem_flight_of((ts_tag)k);
+    const ts_ebc_batch_mem m = ts_mem_flight_of((ts_tag)k);
     ck_assert_all(m.used.now_bytes <= m.held.now_bytes);
   }
   pr_stop(&r);
@@ -108,7 +108,7 @@ START_TEST(batches_by_hand) {
 }
 END_TEST
 
-static ts_flight_mem in_flight(void) {
+static ts_ebc_batch_mem in_flight(void) {
   return ts_mem_flight_of(TS_TAG_COMM);
 }
 
@@ -118,7 +118,7 @@ START_TEST(pools_count_what_grows) {
   ts_pool pool = {0};
   ts_buffer b[3], gone;
   ts_fixture_start(&f, true, 1);
-  const ts_flight_mem before = in_flight();
+  const ts_ebc_batch_mem before = in_flight();
   for (int i = 0; i < 3; i++) {
     b[i] = (ts_buffer){.space = TS_SPACE_PINNED,
                        .tag = TS_TAG_COMM,
@@ -132,7 +132,7 @@ START_TEST(pools_count_what_grows) {
   gone = b[0];
   b[0] = ts_buffer_wrap(&gone, sizeof gone, TS_SPACE_HOST); /* left the pool */
   ck_assert_ok(ts_pool_start(&pool));
-  ts_flight_mem now = in_flight();
+  ts_ebc_batch_mem now = in_flight();
   ck_assert_int_eq(now.planned.now_bytes - before.planned.now_bytes, 128 + 256);
   ck_assert_int_eq(now.used.now_bytes, before.used.now_bytes);
   const int64_t n = allocations();

@@ -48,7 +48,7 @@ static inline void setting(ts_setting *x, int n_tables, int n_ranks,
                                  .topology = &x->topology,
                                  .stats = x->stats,
                                  .batch = 128,
-                                 .n_flights = 1,
+                                 .n_ebc_batches = 1,
                                  .memory_bytes = 1e12};
 }
 

@@ -97,13 +97,13 @@ static size_t span(const ct_deck *d, int f, int64_t n_rows, int64_t stride) {
 }
 
 /* First steps to 1e-6; later ones have trained weights. */
-static void check_pooled(ct_run *r, ts_flight *fl, const ct_batch *b,
+static void check_pooled(ct_run *r, ts_ebc_batch *fl, const ct_batch *b,
                          const double *x) {
   const ct_deck *d = r->deck;
   float *keep = r->pooled[b->step];
   for (int f = 0; f < d->n_features; f++) {
-    const float *at = ts_flight_emb(fl)[f];
-    const int64_t stride = ts_flight_stride(fl)[f];
+    const float *at = ts_ebc_batch_emb(fl)[f];
+    const int64_t stride = ts_ebc_batch_stride(fl)[f];
     const ct_rows rows = ct_rows_of(d, b, f);
     const size_t bytes = span(d, f, rows.n, stride);
     float *emb = ts_test_borrow(r->world->device, at, bytes);
@@ -177,7 +177,7 @@ static void check_parts(const ct_run *r, const double *got,
 typedef struct ct_state {
   ts_plan *plan;
   ts_ebc *ebc;
-  ts_flight *flight[2]; /* ids of the next batch may be on their way */
+  ts_ebc_batch *ebc_batch[2]; /* ids of the next batch may be on their way */
   ct_batch *batch[2];
   double *x; /* the reference's parts */
   bool narrow, sequences;
@@ -202,7 +202,7 @@ static void start(ct_run *r, ct_state *s) {
   ck_assert_ok(ts_ebc_init(s->ebc));
   ct_positions_start(d, s->ebc, w->device);
   for (int i = 0; i < 2; i++) {
-    ck_assert_ok(ts_flight_create(&s->flight[i], s->ebc, CT_BATCH));
+    ck_assert_ok(ts_ebc_batch_create(&s->ebc_batch[i], s->ebc, CT_BATCH));
     s->batch[i] = zeros(1, sizeof *s->batch[i]);
   }
   s->x = zeros((size_t)d->n, sizeof *s->x);
@@ -218,7 +218,7 @@ static void start(ct_run *r, ct_state *s) {
 
 static void stop(ct_state *s) {
   for (int i = 0; i < 2; i++) {
-    ts_flight_destroy(s->flight[i]);
+    ts_ebc_batch_destroy(s->ebc_batch[i]);
     free(s->batch[i]);
   }
   ct_positions_stop();
@@ -230,7 +230,7 @@ static void stop(ct_state *s) {
 static void input(ct_run *r, ct_state *s, int step) {
   ct_world *w = r->world;
   ct_batch *b = s->batch[step % 2];
-  ts_flight *fl = s->flight[step % 2];
+  ts_ebc_batch *fl = s->ebc_batch[step % 2];
   const ts_status *all;
   const int *sizes =
       r->n_sizes ? r->sizes + step % r->n_sizes * CT_RANKS : r->sizes;
@@ -256,11 +256,11 @@ void ct_code_row(ts_codec c, float *row, int32_t dim, int32_t n_cols) {
 
 static void backward(ct_run *r, ct_state *s, int step) {
   const ct_batch *b = s->batch[step % 2];
-  ts_flight *fl = s->flight[step % 2];
+  ts_ebc_batch *fl = s->ebc_batch[step % 2];
   const ct_deck *d = r->deck;
   for (int f = 0; f < d->n_features; f++) {
-    float *at = ts_flight_grad(fl)[f];
-    const int64_t stride = ts_flight_stride(fl)[f];
+    float *at = ts_ebc_batch_grad(fl)[f];
+    const int64_t stride = ts_ebc_batch_stride(fl)[f];
     const ct_rows rows = ct_rows_of(d, b, f);
     const size_t bytes = span(d, f, rows.n, stride);
     float *grad = ts_test_borrow(r->world->device, at, bytes);
@@ -312,7 +312,7 @@ static size_t count_rows(ct_run *r, const ct_state *s, const ct_batch *b) {
 }
 
 static void step(ct_run *r, ct_state *s, int i) {
-  ts_flight *fl = s->flight[i % 2];
+  ts_ebc_batch *fl = s->ebc_batch[i % 2];
   const ct_batch *b = s->batch[i % 2];
   ts_lane *compute = r->world->compute;
   const size_t n_rows = count_rows(r, s, b);

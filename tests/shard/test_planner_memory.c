@@ -1,5 +1,5 @@
 /* test_planner_memory.c - memory of plans, by hand: tables and their states,
- * tiers, what batches take, on the host and on a device apart.
+ * tiers, what batches take, on the host and on a discrete device.
  * ranks: 1 */
 #include "tests/shard/planner_setting.h"
 #include "shard/unpack.h"
@@ -46,7 +46,7 @@ START_TEST(tiers_by_hand) {
   ts_table_config *t = &x.tables[0];
   const ts_shard s = {0, 0, 10000, 0, 64};
   const double lines = 63 * 32, n = 512;
-  x.request.n_flights = 3;
+  x.request.n_ebc_batches = 3;
   t->optimizer.kind = adam;
   const ts_plan_memory fast = memory_of(&x, TS_SHARD_TABLE_WISE, s);
   ck_assert(fast.slow == 0 && fast.disk == 0);
@@ -85,21 +85,22 @@ START_TEST(buffers_by_hand) {
   const double scratch = 1.25 * (n * 16 + bags * 12);
   const double input = 1.25 * (bags * 16 + n * 4);
   const double matrices = 4 * bags * 64;
-  for (int flights = 1; flights <= 3; flights++) {
-    x.request.n_flights = flights;
+  for (int ebc_batches = 1; ebc_batches <= 3; ebc_batches++) {
+    x.request.n_ebc_batches = ebc_batches;
     const ts_plan_memory m =
         memory_of(&x, TS_SHARD_TABLE_WISE, (ts_shard){0, 0, 10000, 0, 64});
     ck_assert_double_eq_tol(
         m.buffers,
-        scratch + flights * (input + matrices + 1.25 * n * 2) + 48 * 4, 1e-6);
+        scratch + ebc_batches * (input + matrices + 1.25 * n * 2) + 48 * 4,
+        1e-6);
   }
   settle(&x);
 }
 END_TEST
 
-/* The same on a device apart, of 4 senders: what comes lies there twice, once
- * page-locked, with lists of a part each; of bags that are spread there is a
- * counter for each of 4 parts, and all know where they begin. */
+/* The same on a discrete device, of 4 senders: what comes lies there twice,
+ * once page-locked, with lists of a part each; of bags that are spread there is
+ * a counter for each of 4 parts, and all know where they begin. */
 START_TEST(a_device_apart_by_hand) {
   ts_setting x;
   setting(&x, 1, 4, 0);
@@ -107,16 +108,16 @@ START_TEST(a_device_apart_by_hand) {
   const ts_shard s = {0, 0, 10000, 0, 64};
   const double message = 1.25 * 512 * 2;
   const double list = (4 + 512.0 / 1024) * (double)sizeof(ts_unpack_part);
-  for (int flights = 1; flights <= 3; flights++) {
-    x.request.n_flights = flights;
-    x.request.apart = false;
+  for (int ebc_batches = 1; ebc_batches <= 3; ebc_batches++) {
+    x.request.n_ebc_batches = ebc_batches;
+    x.request.discrete = false;
     const ts_plan_memory here = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-    x.request.apart = true;
+    x.request.discrete = true;
     const ts_plan_memory there = memory_of(&x, TS_SHARD_TABLE_WISE, s);
     ck_assert_double_eq(here.pinned, 0);
-    ck_assert_double_eq_tol(there.pinned, flights * (message + list), 1e-6);
+    ck_assert_double_eq_tol(there.pinned, ebc_batches * (message + list), 1e-6);
     ck_assert_double_eq_tol(there.buffers - here.buffers,
-                            flights * (message + 2 * list), 1e-6);
+                            ebc_batches * (message + 2 * list), 1e-6);
     ck_assert_double_eq_tol(ts_plan_memory_sum(&there) - there.buffers,
                             ts_plan_memory_sum(&here) - here.buffers, 1e-6);
   }
@@ -124,8 +125,8 @@ START_TEST(a_device_apart_by_hand) {
 }
 END_TEST
 
-/* One rank of 128 samples: no messages, here or there; a device apart has the
- * list of what stays. */
+/* One rank of 128 samples: no messages, here or there; a discrete device has
+ * the list of what stays. */
 START_TEST(one_rank_by_hand) {
   ts_setting x;
   setting(&x, 1, 1, 0);
@@ -135,10 +136,10 @@ START_TEST(one_rank_by_hand) {
   const double scratch = 1.25 * n * (16 + 12), input = 1.25 * n * (16 + 4);
   for (int kind = 0; kind < 2; kind++) {
     const ts_shard_kind k = kind ? TS_SHARD_ROW_WISE : TS_SHARD_TABLE_WISE;
-    x.request.n_flights = 2;
-    x.request.apart = false;
+    x.request.n_ebc_batches = 2;
+    x.request.discrete = false;
     const ts_plan_memory here = memory_of(&x, k, s);
-    x.request.apart = true;
+    x.request.discrete = true;
     const ts_plan_memory there = memory_of(&x, k, s);
     ck_assert_double_eq_tol(here.buffers, scratch + 2 * (input + 4 * n * 64),
                             1e-6);
@@ -168,9 +169,9 @@ START_TEST(batches_apart_by_hand) {
       .kind = TS_SHARD_ROW_WISE, .shards = s, .n_shards = 4};
   setting(&x, 1, 4, 0);
   know_ids(&x, 1);
-  x.request.n_flights = 2;
+  x.request.n_ebc_batches = 2;
   const ts_plan_memory here = everywhere_of(&x, &rows);
-  x.request.apart = true;
+  x.request.discrete = true;
   const ts_plan_memory there = everywhere_of(&x, &rows);
   const double sent = 1.25 * (128 * 2 + 4 * 128);
   ck_assert_double_eq_tol(there.pinned, 2 * sent, 1e-6);

@@ -154,7 +154,7 @@ typedef struct {
   ct_world *w;
   ts_plan *plan;
   ts_ebc *ebc;
-  ts_flight *flight;
+  ts_ebc_batch *ebc_batch;
   ct_batch batch;
 } small;
 
@@ -164,20 +164,20 @@ static void small_start(small *s, ct_world *w) {
   ck_assert_ok(ts_ebc_create(&s->ebc, &deck.config, s->plan, w->nodes, w->world,
                              w->device, &w->kernels));
   ck_assert_ok(ts_ebc_init(s->ebc));
-  ck_assert_ok(ts_flight_create(&s->flight, s->ebc, CT_BATCH));
+  ck_assert_ok(ts_ebc_batch_create(&s->ebc_batch, s->ebc, CT_BATCH));
   ct_positions_start(&deck, s->ebc, w->device);
 }
 
-/* The flight's rows of feature F, as the host may touch them. */
+/* The batch in flight's rows of feature F, as the host may touch them. */
 static size_t small_bytes(const small *s, int f) {
   const int64_t rows = s->batch.n, dim = deck.tables[deck.table_of[f]].dim;
-  const int64_t stride = ts_flight_stride(s->flight)[f];
+  const int64_t stride = ts_ebc_batch_stride(s->ebc_batch)[f];
   return rows ? (size_t)((rows - 1) * stride + dim) * sizeof(float) : 0;
 }
 
 static void small_stop(small *s) {
   ct_positions_stop();
-  ts_flight_destroy(s->flight);
+  ts_ebc_batch_destroy(s->ebc_batch);
   ts_ebc_destroy(s->ebc);
   ts_plan_destroy(s->plan);
 }
@@ -186,9 +186,10 @@ static void small_input(small *s) {
   const ts_status *all;
   ct_batch_draw(&s->batch, &deck, s->w, 0, NULL, false);
   const ts_status own = {.n = s->batch.n};
-  ck_assert_ok(ts_ebc_input_begin(s->flight, &s->batch.kjt, &own, s->w->data));
-  ck_assert_ok(ts_ebc_statuses(s->flight, &all));
-  ck_assert_ok(ts_ebc_input_end(s->flight, s->w->data));
+  ck_assert_ok(
+      ts_ebc_input_begin(s->ebc_batch, &s->batch.kjt, &own, s->w->data));
+  ck_assert_ok(ts_ebc_statuses(s->ebc_batch, &all));
+  ck_assert_ok(ts_ebc_input_end(s->ebc_batch, s->w->data));
 }
 
 /* Sum over the global batch of the outputs times what will be their
@@ -196,16 +197,16 @@ static void small_input(small *s) {
 static double small_loss(small *s) {
   double sum = 0;
   small_input(s);
-  ck_assert_ok(ts_ebc_lookup(s->flight, s->w->compute));
-  ck_assert_ok(ts_ebc_output_end(s->flight, s->w->compute));
+  ck_assert_ok(ts_ebc_lookup(s->ebc_batch, s->w->compute));
+  ck_assert_ok(ts_ebc_output_end(s->ebc_batch, s->w->compute));
   ck_assert_ok(ts_lane_sync(s->w->compute));
   for (int f = 0; f < deck.n_features; f++) {
-    const float *at = ts_flight_emb(s->flight)[f];
+    const float *at = ts_ebc_batch_emb(s->ebc_batch)[f];
     float *emb = ts_test_borrow(s->w->device, at, small_bytes(s, f));
     for (int b = 0; b < s->batch.n; b++)
       for (int c = 0; c < deck.tables[deck.table_of[f]].dim; c++)
         sum += (double)ct_grad(0, f, s->batch.first + b, c) *
-               emb[b * ts_flight_stride(s->flight)[f] + c];
+               emb[b * ts_ebc_batch_stride(s->ebc_batch)[f] + c];
     ts_test_return(s->w->device, at, emb, small_bytes(s, f), false);
   }
   ck_assert_ok(ts_comm_sum_f64(s->w->comm, &sum, 1));
@@ -214,16 +215,16 @@ static double small_loss(small *s) {
 
 static void small_backward(small *s) {
   for (int f = 0; f < deck.n_features; f++) {
-    float *at = ts_flight_grad(s->flight)[f];
+    float *at = ts_ebc_batch_grad(s->ebc_batch)[f];
     float *grad = ts_test_borrow(s->w->device, at, small_bytes(s, f));
     for (int b = 0; b < s->batch.n; b++)
       for (int c = 0; c < deck.tables[deck.table_of[f]].dim; c++)
-        grad[b * ts_flight_stride(s->flight)[f] + c] =
+        grad[b * ts_ebc_batch_stride(s->ebc_batch)[f] + c] =
             ct_grad(0, f, s->batch.first + b, c);
     ts_test_return(s->w->device, at, grad, small_bytes(s, f), true);
   }
-  ck_assert_ok(ts_ebc_backward_begin(s->flight, s->w->compute));
-  ck_assert_ok(ts_ebc_backward_end(s->flight, 1.0, 1, NULL, s->w->compute));
+  ck_assert_ok(ts_ebc_backward_begin(s->ebc_batch, s->w->compute));
+  ck_assert_ok(ts_ebc_backward_end(s->ebc_batch, 1.0, 1, NULL, s->w->compute));
   ck_assert_ok(ts_lane_sync(s->w->compute));
 }
 

@@ -112,8 +112,8 @@ START_TEST(rows_in_the_order_of_the_batch) {
 }
 END_TEST
 
-/* Batches that outgrow all before them, on both flights; and ranks that come
- * late. */
+/* Batches that outgrow all before them, on both batches in flight; and ranks
+ * that come late. */
 START_TEST(batches_grow) {
   static const int sizes[][CT_RANKS] = {
       {1, 0, 0, 0}, {0, 1, 0, 0}, {2, 1, 0, 1}, {3, 0, 2, 2},

@@ -226,9 +226,9 @@ static void run_bad_id(ct_world *w, ts_ebc *ebc, int feature) {
   static ct_batch b;
   static const char *const said[] = {"feature t0_f0: id 30 ",
                                      "feature t0_f1: id 30 "};
-  ts_flight *fl;
+  ts_ebc_batch *fl;
   const ts_status *all;
-  ck_assert_ok(ts_flight_create(&fl, ebc, CT_BATCH));
+  ck_assert_ok(ts_ebc_batch_create(&fl, ebc, CT_BATCH));
   ct_batch_draw(&b, &deck, w, 0, NULL, false);
   const ts_status own = {.n = b.n, .weight_sum = b.n};
   const ts_jagged *j = &b.jagged[feature];
@@ -244,7 +244,7 @@ static void run_bad_id(ct_world *w, ts_ebc *ebc, int feature) {
   ck_assert_all(all[0].err == TS_ERR_DATA);
   ck_assert_all(w->rank > 0 || strstr(ts_err_message(), said[feature]));
   ts_err_clear();
-  ts_flight_destroy(fl);
+  ts_ebc_batch_destroy(fl);
 }
 
 START_TEST(ids_that_are_no_rows) {

@@ -16,7 +16,7 @@ typedef struct state {
   ct_deck deck;
   ts_plan *plan;
   ts_ebc *ebc;
-  ts_flight *flight;
+  ts_ebc_batch *ebc_batch;
   ts_kjt kjt;
   ts_jagged jagged[FEATURES];
   int32_t lengths[FEATURES][SAMPLES];
@@ -68,11 +68,11 @@ static void start(void) {
   ck_assert_ok(ts_plan_make(&s.plan, &s.deck.config, s.world.nodes));
   ck_assert_ok(ts_ebc_create(&s.ebc, &s.deck.config, s.plan, s.world.nodes,
                              s.world.world, s.world.device, &s.world.kernels));
-  ck_assert_ok(ts_flight_create(&s.flight, s.ebc, SAMPLES));
+  ck_assert_ok(ts_ebc_batch_create(&s.ebc_batch, s.ebc, SAMPLES));
 }
 
 static void stop(void) {
-  ts_flight_destroy(s.flight);
+  ts_ebc_batch_destroy(s.ebc_batch);
   ts_ebc_destroy(s.ebc);
   ts_plan_destroy(s.plan);
   ct_world_stop(&s.world);
@@ -82,8 +82,8 @@ static void stop(void) {
 static void receive(void) {
   const ts_status own = {.n = SAMPLES, .weight_sum = SAMPLES};
   const ts_status *all;
-  ck_assert_ok(ts_ebc_input_begin(s.flight, &s.kjt, &own, s.world.data));
-  ck_assert_ok(ts_ebc_statuses(s.flight, &all));
+  ck_assert_ok(ts_ebc_input_begin(s.ebc_batch, &s.kjt, &own, s.world.data));
+  ck_assert_ok(ts_ebc_statuses(s.ebc_batch, &all));
 }
 
 /* Bags from FROM on are those of feature F, their ids the group's from
@@ -100,8 +100,8 @@ static void check_bags(int32_t f, const int64_t *offsets, const int32_t *rows,
   }
 }
 
-static int check_group(const ts_lot_flight *lf, int32_t g) {
-  const ts_lot_group *group = &lf->lot->groups[g];
+static int check_group(const ts_sharding_batch *lf, int32_t g) {
+  const ts_sharding_group *group = &lf->sharding->groups[g];
   const ts_tbe_input *in = &lf->inputs[g];
   ts_device *d = s.world.device;
   const size_t offset_bytes = (size_t)(in->bag_start[group->n_slots] + 1) * 8;
@@ -110,7 +110,7 @@ static int check_group(const ts_lot_flight *lf, int32_t g) {
   int32_t *rows = ts_test_borrow(d, in->rows, bytes);
   float *weights = in->weights ? ts_test_borrow(d, in->weights, bytes) : NULL;
   for (int32_t k = 0; k < group->n_slots; k++) {
-    const ts_piece *piece = &lf->lot->pieces[group->piece[k]];
+    const ts_piece *piece = &lf->sharding->pieces[group->piece[k]];
     const int from = piece->feature < 4 ? s.world.size : 1;
     ck_assert_int_eq(in->bag_start[k + 1] - in->bag_start[k], from * SAMPLES);
     for (int r = 0; r < from; r++)
@@ -128,10 +128,10 @@ START_TEST(long_batch) {
   int n = 0;
   start();
   receive();
-  ck_assert_ok(ts_ebc_input_end(s.flight, s.world.data));
-  for (int32_t l = 0; l < s.ebc->n_lots; l++)
-    for (int32_t g = 0; g < s.ebc->lots[l].n_groups; g++)
-      n += check_group(&s.flight->lots[l], g);
+  ck_assert_ok(ts_ebc_input_end(s.ebc_batch, s.world.data));
+  for (int32_t l = 0; l < s.ebc->n_shardings; l++)
+    for (int32_t g = 0; g < s.ebc->shardings[l].n_groups; g++)
+      n += check_group(&s.ebc_batch->shardings[l], g);
   ck_assert_int_eq(n, s.world.rank ? FEATURES - 4 : FEATURES);
   stop();
 }
@@ -142,13 +142,13 @@ static void spoil_message(void) {
   if (s.world.rank) return;
   /* The first section with lengths: what follows the one of one id each. */
   char *at =
-      (char *)s.flight->exchange.recv.ptr + s.flight->exchange.recv_at[0];
+      (char *)s.ebc_batch->exchange.recv.ptr + s.ebc_batch->exchange.recv_at[0];
   at += ts_head_bytes(s.ebc, s.ebc->n_routes);
   at += ts_pad4(SAMPLES * ts_id_bytes(s.ebc->routes[0].n_rows));
   ++*(uint8_t *)(at + 1100);
 }
 
-/* A device apart has its own copy of lengths, which nobody adds up. */
+/* A discrete device has its own copy of lengths, which nobody adds up. */
 START_TEST(wrong_lengths) {
   start();
   receive();
@@ -157,8 +157,8 @@ START_TEST(wrong_lengths) {
     s.lengths[1][1100]++;
   else
     spoil_message();
-  const ts_err err = ts_ebc_input_end(s.flight, s.world.data);
-  if (here ? ts_device_is_apart(s.world.device) : s.world.rank > 0) {
+  const ts_err err = ts_ebc_input_end(s.ebc_batch, s.world.data);
+  if (here ? ts_device_is_discrete(s.world.device) : s.world.rank > 0) {
     ck_assert_ok(err);
   } else {
     ck_assert_int_eq(err, TS_ERR_COMM);

@@ -169,7 +169,7 @@ typedef struct counted {
   ts_ebc_stat stat;
   ts_comm_stat wire;
   int64_t head;  /* bytes of a message without ids */
-  size_t copies; /* of messages, on a device apart: bytes */
+  size_t copies; /* of messages, on a discrete device: bytes */
 } counted;
 
 /* ROOM: of every message at first, in place of what is expected; 0: as is. */
@@ -184,7 +184,7 @@ static void train(counted *out, const char *deck, const pr_sets *sets,
   out->result.state = pr_state(&r);
   out->stat = ts_ebc_stat_of(r.t->ebc);
   out->wire = ts_comm_stat_of(r.t->ebc->input_comm);
-  const ts_flight *fl = ts_cargo_at(r.t, 0)->flight;
+  const ts_ebc_batch *fl = ts_inflight_at(r.t, 0)->ebc_batch;
   out->head = ts_head_bytes(r.t->ebc, 0);
   out->copies = fl->packed.bytes + fl->arrived.bytes;
   pr_stop(&r);
@@ -251,7 +251,7 @@ START_TEST(an_error_needs_no_second_message) {
   const ts_status *all;
   pr_set(&sets, _i ? "run.lanes=serial" : "run.lanes=parallel");
   pr_start(&r, one_deck, &sets);
-  ts_cargo *c = ts_cargo_at(r.t, 0);
+  ts_inflight *c = ts_inflight_at(r.t, 0);
   for (int k = 0; k < 3; k++) {
     const ts_comm_stat before = ts_comm_stat_of(r.t->ebc->input_comm);
     ts_stage_load(r.t, c, r.loader);
@@ -259,16 +259,16 @@ START_TEST(an_error_needs_no_second_message) {
     const ts_status own = {.n = c->batch->n, .weight_sum = c->batch->n};
     if (faulty) ((int64_t *)c->batch->kjt.features[0].ids)[0] = 300;
     ck_assert_ok(
-        ts_ebc_input_begin(c->flight, &c->batch->kjt, &own, r.t->data));
-    ck_assert_ok(ts_ebc_statuses(c->flight, &all));
+        ts_ebc_input_begin(c->ebc_batch, &c->batch->kjt, &own, r.t->data));
+    ck_assert_ok(ts_ebc_statuses(c->ebc_batch, &all));
     ts_err_clear();
     const ts_comm_stat after = ts_comm_stat_of(r.t->ebc->input_comm);
     ck_assert_all(all[0].err == (k == 1 ? TS_ERR_DATA : TS_OK));
     ck_assert_all(after.n_rounds == before.n_rounds + 1);
     ck_assert_ok(ts_lane_sync(r.t->data));
-    if (k != 1) ck_assert_ok(ts_ebc_input_end(c->flight, r.t->data));
+    if (k != 1) ck_assert_ok(ts_ebc_input_end(c->ebc_batch, r.t->data));
     ck_assert_ok(ts_lane_sync(r.t->data));
-    ts_cargo_empty(c, r.loader);
+    ts_inflight_empty(c, r.loader);
   }
   pr_stop(&r);
 }

@@ -100,8 +100,9 @@ static size_t train(char *out, float *output, const char *optim, ts_dtype type,
   r.cached = !strcmp(k->kernel, "cached");
   start(&r.w, optim, type, k);
   r.t = group(&r.w);
-  r.m = model_open(ROWS, model_sets(ROWS, k->load_factor),
-                   !strcmp(k->policy, "lfu"), ts_device_is_apart(r.w.device));
+  r.m =
+      model_open(ROWS, model_sets(ROWS, k->load_factor),
+                 !strcmp(k->policy, "lfu"), ts_device_is_discrete(r.w.device));
   for (int s = 0; s < STEPS; s++)
     fill(&r.b[s], &r.w, 7 + (uint64_t)s, 6, r.cached);
   r.pass = (r.b[0].in.n_ids + k->passes - 1) / k->passes;

@@ -24,8 +24,9 @@ static void both_start(both *x, const kind *k) {
   x->k = *k;
   start(&x->w, "adagrad", TS_F32, k);
   x->t = group(&x->w);
-  x->m = model_open(ROWS, model_sets(ROWS, k->load_factor),
-                    !strcmp(k->policy, "lfu"), ts_device_is_apart(x->w.device));
+  x->m =
+      model_open(ROWS, model_sets(ROWS, k->load_factor),
+                 !strcmp(k->policy, "lfu"), ts_device_is_discrete(x->w.device));
 }
 
 static void both_stop(both *x) {

@@ -57,7 +57,7 @@ const char *kt_who(void) {
 }
 
 bool kt_apart(void) {
-  return kt_now && ts_device_is_apart(kt_now->device);
+  return kt_now && ts_device_is_discrete(kt_now->device);
 }
 
 bool kt_is(const char *isa) {

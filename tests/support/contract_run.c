@@ -167,7 +167,7 @@ static void lend(array *a) {
     void *seen;
     ck_assert_ok(ts_device_reach(kt_now->device, &seen, a->got, a->all, true));
     a->there = seen;
-  } else if (ts_device_is_apart(kt_now->device) && a->all) {
+  } else if (ts_device_is_discrete(kt_now->device) && a->all) {
     ck_assert_ok(ts_buffer_create(&a->buffer, kt_now->device, a->all,
                                   TS_SPACE_DEVICE, TS_TAG_MISC));
     a->there = a->buffer.ptr;

@@ -73,7 +73,7 @@ ts_err ts_test_kernels(ts_kernels *k) {
 
 void ts_test_put(ts_device *d, void *dst, const void *src, size_t bytes) {
   ts_lane *lane;
-  if (!ts_device_is_apart(d)) {
+  if (!ts_device_is_discrete(d)) {
     if (bytes) memcpy(dst, src, bytes);
     return;
   }
@@ -93,7 +93,7 @@ void ts_test_get(ts_device *d, void *dst, const void *src, size_t bytes) {
 }
 
 void *ts_test_borrow(ts_device *d, const void *p, size_t bytes) {
-  if (!ts_device_is_apart(d)) return (void *)(uintptr_t)p;
+  if (!ts_device_is_discrete(d)) return (void *)(uintptr_t)p;
   void *x = malloc(bytes + 1);
   ck_assert_ptr_nonnull(x);
   ts_test_get(d, x, p, bytes);
@@ -102,14 +102,14 @@ void *ts_test_borrow(ts_device *d, const void *p, size_t bytes) {
 
 void ts_test_return(ts_device *d, const void *p, void *x, size_t bytes,
                     bool put) {
-  if (!ts_device_is_apart(d)) return;
+  if (!ts_device_is_discrete(d)) return;
   if (put) ts_test_put(d, (void *)(uintptr_t)p, x, bytes);
   free(x);
 }
 
 void *ts_test_lend(ts_device *d, const void *x, size_t bytes, bool put) {
   ts_buffer b;
-  if (!ts_device_is_apart(d) || !bytes) return (void *)(uintptr_t)x;
+  if (!ts_device_is_discrete(d) || !bytes) return (void *)(uintptr_t)x;
   ck_assert_ok(ts_buffer_create(&b, d, bytes, TS_SPACE_DEVICE, TS_TAG_MISC));
   if (put) ts_test_put(d, b.ptr, x, bytes);
   return b.ptr;

@@ -170,7 +170,7 @@ void pr_start(pr_run *r, const char *deck, const pr_sets *asked) {
   ck_assert_ok(ts_deck_parse(&r->config, deck, "/tmp", sets->item, sets->n));
   ck_assert_ok(ts_trainer_start(&r->t, r->config, true));
   ck_assert(r->config->run.backend < TS_BACKEND_CUDA ||
-            ts_device_is_apart(r->t->device));
+            ts_device_is_discrete(r->t->device));
   ts_trainer *t = r->t;
   real = t->kernels;
   t->kernels.lookup = lookup;
@@ -186,7 +186,7 @@ void pr_start(pr_run *r, const char *deck, const pr_sets *asked) {
                                .drop_last = r->config->data.drop_last,
                                .rank = t->rank,
                                .n_ranks = t->n_ranks,
-                               .depth = t->n_cargo + 1,
+                               .depth = t->n_inflight + 1,
                                .device = t->device,
                                .pooling = t->pooling,
                                .serial = r->config->run.serial_lanes};

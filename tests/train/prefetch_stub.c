@@ -80,7 +80,7 @@ static ts_err locate(ts_tier *t, uint32_t *slots, const uint32_t *keys,
 
 bool stub_looking;
 
-static ts_err look(ts_tier *t) {
+static ts_err check_finite(ts_tier *t) {
   if (stub_looking) put(LOOK, weights(t), 0);
   return TS_OK;
 }
@@ -112,8 +112,8 @@ static const ts_tier_ops ops = {.kind = "stub",
                                 .refresh = refresh,
                                 .locate = locate,
                                 .rows = rows,
-                                .flush = look,
-                                .reload = look,
+                                .flush = check_finite,
+                                .reload = check_finite,
                                 .figures = figures,
                                 .weights = weights,
                                 .state = state};

@@ -1,4 +1,4 @@
-/* test_ahead.c - on a device apart the host enqueues a step's forward pass
+/* test_ahead.c - on a discrete device the host enqueues a step's forward pass
  * while the step before is no further than its loss: compute is held there
  * until then, and if the host waits for anything behind it, both stand.  The
  * fake device in the place of "cuda", with the waits that a GPU has: who packs
@@ -71,7 +71,7 @@ enum { STEPS = 7 };
 typedef struct outcome {
   uint64_t state;
   double loss; /* of the last step */
-  int n_cargo, n_flights;
+  int n_inflight, n_ebc_batches;
 } outcome;
 
 static void train(outcome *out, const pr_sets *sets, int parts, bool held) {
@@ -93,8 +93,8 @@ static void train(outcome *out, const pr_sets *sets, int parts, bool held) {
   ck_assert_int_eq(r.t->step, STEPS);
   ck_assert_ok(ts_stage_fetch(r.t, &last));
   *out = (outcome){.loss = last.loss_sum,
-                   .n_cargo = r.t->n_cargo,
-                   .n_flights = r.t->planning->request.n_flights};
+                   .n_inflight = r.t->n_inflight,
+                   .n_ebc_batches = r.t->planning->request.n_ebc_batches};
   if (r.t->pipeline->fence) ck_assert_ok(r.t->pipeline->fence(r.t));
   out->state = pr_state(&r);
   pr_stop(&r);
@@ -102,8 +102,8 @@ static void train(outcome *out, const pr_sets *sets, int parts, bool held) {
 
 typedef struct way {
   const char *kind, *sets[5];
-  int n_cargo[2]; /* on the host, on the device */
-  int parts;      /* run.accumulate */
+  int n_inflight[2]; /* on the host, on the device */
+  int parts;         /* run.accumulate */
 } way;
 
 #define FUSED "pipeline.kind=fused_sparse_dist"
@@ -146,8 +146,8 @@ START_TEST(host_is_ahead) {
   pr_set(&s, "run.tier_dir=/tmp");
   for (int k = 0; k < 5 && w->sets[k]; k++) pr_set(&s, w->sets[k]);
   train(&want, &s, w->parts, false);
-  ck_assert_int_eq(want.n_cargo, w->n_cargo[0]);
-  ck_assert_int_eq(want.n_flights, want.n_cargo);
+  ck_assert_int_eq(want.n_inflight, w->n_inflight[0]);
+  ck_assert_int_eq(want.n_ebc_batches, want.n_inflight);
   if (strcmp(w->kind, SEMI) != 0) {
     pr_sets base = s;
     base.item[1] = "pipeline.kind=base";
@@ -159,8 +159,8 @@ START_TEST(host_is_ahead) {
   train(&got, &s, w->parts, true);
   ts_backend_replace(NULL);
   ck_assert_all(n_computed == n_all && n_stood == 0);
-  ck_assert_int_eq(got.n_cargo, w->n_cargo[1]);
-  ck_assert_int_eq(got.n_flights, got.n_cargo);
+  ck_assert_int_eq(got.n_inflight, w->n_inflight[1]);
+  ck_assert_int_eq(got.n_ebc_batches, got.n_inflight);
   ck_assert_all(want.state == got.state && want.loss == got.loss);
   ck_assert_int_eq(ts_fake_n_blocks(), 0);
 }

@@ -215,7 +215,7 @@ static ts_err reload(const ts_cache_args *a) {
 /* Where the host can see what kernels see. */
 static void watch(pr_run *r) {
   ts_kernels *k = &r->t->kernels;
-  if (ts_device_is_apart(r->t->device)) return;
+  if (ts_device_is_discrete(r->t->device)) return;
   real = *k;
   k->cache_hold = hold;
   k->cache_release = release;
@@ -231,7 +231,7 @@ static void watched_stop(void) {
 }
 
 /* Counts of all ranks and tables are the models'; no locks are left. */
-static void look(pr_run *r, ts_tier_count *sum) {
+static void check_finite(pr_run *r, ts_tier_count *sum) {
   ts_tier_count count[N_TABLES] = {{0}}, model = {0};
   const ts_ebc_tiers tiers = ts_ebc_tiers_of(r->t->ebc, count);
   ck_assert_all(tiers.n_locks == 0);
@@ -243,10 +243,10 @@ static void look(pr_run *r, ts_tier_count *sum) {
     model.n_unique += all[i].m.count.n_unique;
     model.n_misses += all[i].m.count.n_misses;
   }
-  const bool apart = ts_device_is_apart(r->t->device);
+  const bool discrete = ts_device_is_discrete(r->t->device);
   ck_assert_all(n_wrong == 0);
-  ck_assert_all(apart || model.n_unique == sum->n_unique);
-  ck_assert_all(apart || model.n_misses == sum->n_misses);
+  ck_assert_all(discrete || model.n_unique == sum->n_unique);
+  ck_assert_all(discrete || model.n_misses == sum->n_misses);
   ck_assert_ok(
       ts_comm_sum_i64(r->t->control, (int64_t *)(void *)sum, sizeof *sum / 8));
 }
@@ -269,7 +269,7 @@ START_TEST(twins) {
   watch(&r);
   pr_steps(&r, &got);
   got.state = pr_state(&r);
-  look(&r, &n);
+  check_finite(&r, &n);
   watched_stop();
   pr_stop(&r);
   ck_assert_int_eq(got.n, 7);

@@ -32,7 +32,7 @@ static void mark(void) {
 }
 
 /* At least LEAST launches, all of them right; nothing is left. */
-static void look(const char *what, int64_t least) {
+static void check_finite(const char *what, int64_t least) {
   const ts_emulated_counts now = ts_emulated_now();
   ck_assert_msg(!now.complaints, "%s: %lld times: %s", what,
                 (long long)now.complaints, now.complaint);
@@ -148,7 +148,7 @@ START_TEST(trains) {
   ck_assert_int_eq(n.n_begun, w->graphs * each);
   ck_assert_int_eq(n.n_cut, w->cut * each);
   ck_assert_int_eq(ts_emulated_now().graphs - ran, n.n_begun);
-  look(w->sets[0], 20 * STEPS);
+  check_finite(w->sets[0], 20 * STEPS);
   compare(w, &out);
 }
 END_TEST
@@ -204,7 +204,7 @@ START_TEST(resumes) {
   run("parts", "run.steps=3");
   run("parts", "run.steps=7");
   run("whole", "run.steps=7");
-  look("a run", 60 * STEPS);
+  check_finite("a run", 60 * STEPS);
   ck_assert(state_of("parts") == plain.state);
   ck_assert(state_of("whole") == plain.state);
   snprintf(command, sizeof command, "rm -rf %s", dir);

@@ -79,7 +79,7 @@ static void update_now(ts_trainer *t, int64_t step) {
 
 /* ---- the reference ------------------------------------------------------- */
 
-static void fetch(pr_run *r, ts_cargo *c) {
+static void fetch(pr_run *r, ts_inflight *c) {
   ts_stage_load(r->t, c, r->loader);
   ck_assert_ok(ts_stage_input_begin(r->t, c, 0));
   ck_assert_ok(ts_stage_input_end(r->t, c));
@@ -88,7 +88,7 @@ static void fetch(pr_run *r, ts_cargo *c) {
 
 static void plain_step(pr_run *r, pr_result *out, bool stash) {
   ts_trainer *t = r->t;
-  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
+  ts_inflight *c = ts_inflight_at(t, 0), *next = ts_inflight_at(t, 1);
   ts_step_result s = {0};
   ts_event loss;
   const bool stale = t->step >= r->config->pipeline.start_batch;

@@ -1,8 +1,7 @@
 /* test_step_graph.c - which steps are graphs (train/graph.h), on the host's
- * device, and on one whose memory is apart in the place of "cuda", with graphs
- * that only count: how many there are in each pipeline, that none is cut by a
- * wait of the host, when they are given up.
- * ranks: 1 2  sanitized: 1 */
+ * device, and on one whose memory is discrete in the place of "cuda", with
+ * graphs that only count: how many there are in each pipeline, that none is cut
+ * by a wait of the host, when they are given up. ranks: 1 2  sanitized: 1 */
 #include <string.h>
 
 #include "base/mem.h"
@@ -90,7 +89,8 @@ static ts_err apart_create(ts_device **out, const ts_device_options *o) {
 }
 
 static ts_backend near;
-static const ts_backend apart = {"cuda", apart_create, ts_fake_kernels, NULL};
+static const ts_backend discrete = {"cuda", apart_create, ts_fake_kernels,
+                                    NULL};
 
 static void start(void) {
   host = ts_backend_find("host");
@@ -110,7 +110,7 @@ static void run(const pr_sets *sets, const ts_backend *backend) {
   pr_sets s = *sets;
   ts_backend_replace(backend);
   memset(&seen, 0, sizeof seen);
-  pr_set(&s, backend == &apart ? "run.backend=cuda" : "run.backend=host");
+  pr_set(&s, backend == &discrete ? "run.backend=cuda" : "run.backend=host");
   pr_set(&s, "comm.backend=mpi");
   pr_set(&s, "run.graph=off");
   pr_train(&plain, NULL, &s);
@@ -145,7 +145,7 @@ START_TEST(steps_are_graphs) {
   pr_sets s = {0};
   const struct ts_step_case *x = &cases[_i % CASES];
   for (int k = 0; k < 3 && x->set[k]; k++) pr_set(&s, x->set[k]);
-  run(&s, _i / CASES ? &apart : &near);
+  run(&s, _i / CASES ? &discrete : &near);
   ck_assert_int_eq(seen.begun, expected(x->each));
   ck_assert_int_eq(seen.cut, 0);
   /* The backward pass is on its way before the host asks for anything of the

@@ -316,7 +316,7 @@ static void run(const char *backend_set, const char *steps, const char *sub) {
 }
 
 /* All that the newest checkpoint of SUB holds, seen on the host. */
-static void look(outcome *out, const char *sub) {
+static void check_finite(outcome *out, const char *sub) {
   pr_sets s = {0};
   pr_run r;
   ts_run_state state = {0};
@@ -362,12 +362,12 @@ START_TEST(checkpoints) {
   run(cuda, "run.steps=7", "again");
   if (!ts_test_on_gpu()) ck_assert_int_eq(ts_fake_restored, 1);
   run(cuda, "run.steps=7", "cuda");
-  look(&want, "cuda");
-  look(&there, "again");
+  check_finite(&want, "cuda");
+  check_finite(&there, "again");
   ck_assert_all(want.run.state == there.run.state);
-  look(&want, "host");
-  look(&there, "there");
-  look(&back, "back");
+  check_finite(&want, "host");
+  check_finite(&there, "there");
+  check_finite(&back, "back");
   ck_assert_int_eq(want.run.n, 7);
   ck_assert_int_eq(there.run.n, 7);
   ck_assert_int_eq(back.run.n, 7);

@@ -1,4 +1,4 @@
-/* test_upload.c - batches on their way to a device apart: one copy of each,
+/* test_upload.c - batches on their way to a discrete device: one copy of each,
  * whatever its size, shared by its micro-batches; the batch may change once it
  * is copied, the copy not before its readers are done.  On the fake device
  * unless TESSERA_BACKEND says otherwise.
@@ -75,9 +75,9 @@ static void *keep(const void *p, size_t bytes) {
 /* The device sees at the place of P what WANT has. */
 static void check_seen(fixture *f, const ts_upload *u, const void *p,
                        const void *want, size_t bytes) {
-  const void *seen = ts_upload_seen(u, p);
+  const void *seen = ts_upload_address(u, p);
   ck_assert_int_eq(ts_device_holds(f->device, seen),
-                   ts_device_is_apart(f->device));
+                   ts_device_is_discrete(f->device));
   void *got = ts_test_borrow(f->device, seen, bytes);
   ck_assert(!memcmp(got, want, bytes));
   ts_test_return(f->device, seen, got, bytes, false);
@@ -104,7 +104,7 @@ START_TEST(one_copy) {
   ts_upload *u;
   int64_t bytes = 0;
   start(&f, _i & 1, _i & 2);
-  ck_assert_ptr_null(ts_upload_seen(NULL, NULL));
+  ck_assert_ptr_null(ts_upload_address(NULL, NULL));
   for (int i = 1; i <= 10; i++) {
     ts_batch *b = next(&f);
     char *want = keep(b->arena, b->arena_bytes);
@@ -114,7 +114,7 @@ START_TEST(one_copy) {
     ck_assert_ok(ts_event_sync(ts_upload_copied(u)));
     memset((void *)(uintptr_t)b->arena, 0xee, b->arena_bytes);
     check_copy(&f, u, b, want);
-    ck_assert_ptr_null(ts_upload_seen(u, NULL));
+    ck_assert_ptr_null(ts_upload_address(u, NULL));
     const ts_upload_stat s = ts_upload_stat_of(f.uploads);
     ck_assert_int_eq(s.n_copies, i);
     ck_assert_int_eq(s.n_bytes, bytes);
@@ -148,7 +148,7 @@ START_TEST(nothing_to_copy) {
   ck_assert_ok(ts_uploads_expect(none, 2, 1000));
   ck_assert_ok(ts_upload_begin(none, &b, false, &u));
   ck_assert_ptr_null(u);
-  ck_assert_ptr_eq(ts_upload_seen(u, b.dense), b.dense);
+  ck_assert_ptr_eq(ts_upload_address(u, b.dense), b.dense);
   ck_assert_ptr_null(ts_uploads_lane(none));
   ts_uploads_destroy(none);
   ts_device_destroy(host);
@@ -243,7 +243,7 @@ START_TEST(readers_first) {
     ck_assert_ok(ts_buffer_create(&read[i], f.device, bytes[i], TS_SPACE_PINNED,
                                   TS_TAG_MISC));
     const late_read r = {&f.kernels, read[i].ptr,
-                         ts_upload_seen(*turn, b->arena), bytes[i]};
+                         ts_upload_address(*turn, b->arena), bytes[i]};
     ck_assert_ok(ts_lane_submit(f.compute, "late", read_late, &r, sizeof r));
     ts_loader_release(f.loader, b);
   }
@@ -266,10 +266,10 @@ START_TEST(expected) {
   ts_batch *b = next(&f);
   const int64_t before =
       ts_mem_stat_of(TS_TAG_INPUT, TS_SPACE_DEVICE).now_bytes;
-  const ts_flight_mem flight = ts_mem_flight_of(TS_TAG_INPUT);
+  const ts_ebc_batch_mem ebc_batch = ts_mem_flight_of(TS_TAG_INPUT);
   ck_assert_ok(ts_uploads_expect(f.uploads, 2, b->arena_bytes));
   const int64_t planned = ts_mem_flight_of(TS_TAG_INPUT).planned.now_bytes -
-                          flight.planned.now_bytes;
+                          ebc_batch.planned.now_bytes;
   ck_assert_int_ge(planned, 2 * (int64_t)b->arena_bytes);
   ck_assert_int_lt(planned, 2 * (int64_t)b->arena_bytes + 256);
   ck_assert_int_eq(ts_mem_stat_of(TS_TAG_INPUT, TS_SPACE_DEVICE).now_bytes -
@@ -277,7 +277,7 @@ START_TEST(expected) {
                    planned);
   for (int k = 0; k < 2; k++)
     ck_assert_ok(ts_upload_begin(f.uploads, b, false, &u[k]));
-  ck_assert_int_eq(ts_mem_flight_of(TS_TAG_INPUT).n_grown, flight.n_grown);
+  ck_assert_int_eq(ts_mem_flight_of(TS_TAG_INPUT).n_grown, ebc_batch.n_grown);
   ck_assert_int_eq(ts_mem_stat_of(TS_TAG_INPUT, TS_SPACE_DEVICE).now_bytes -
                        before,
                    planned);

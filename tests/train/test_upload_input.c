@@ -13,7 +13,7 @@
 #include "io/deck.h"
 #include "runtime/device_impl.h"
 #include "runtime/trace.h"
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 #include "train/trainer.h"
 #include "tests/train/upload_source.h"
 
@@ -54,7 +54,7 @@ static void start_trainer(run *r, bool host) {
   t->rank = ts_world_rank(t->world);
   t->n_ranks = ts_world_size(t->world);
   t->batch_max = GLOBAL;
-  t->n_cargo = 2;
+  t->n_inflight = 2;
 }
 
 static void start(run *r, bool host, const char *const *sets, int n) {
@@ -70,13 +70,14 @@ static void start(run *r, bool host, const char *const *sets, int n) {
   us_source_start(&r->source, r->config, SAMPLES);
   for (int k = 0; k < 16; k++) pooling[k] = 3;
   ck_assert_ok(ts_ebc_expect(t->ebc, t->batch_max, pooling));
-  if (t->uploads) ts_ebc_expect_seen(t->ebc);
+  if (t->uploads) ts_ebc_expect_uploaded(t->ebc);
   ck_assert_ok(ts_ebc_init(t->ebc));
   for (int k = 0; k < 2; k++) {
-    ck_assert_ok(ts_flight_create(&t->cargo[k].flight, t->ebc, t->batch_max));
+    ck_assert_ok(
+        ts_ebc_batch_create(&t->inflight[k].ebc_batch, t->ebc, t->batch_max));
     if (r->config->run.accumulate > 1)
       ck_assert_ok(
-          ts_micro_create(&t->cargo[k].micro, ts_ebc_n_features(t->ebc)));
+          ts_micro_create(&t->inflight[k].micro, ts_ebc_n_features(t->ebc)));
   }
   const ts_loader_options o = {.global_batch = GLOBAL,
                                .max_steps = STEPS,
@@ -94,8 +95,8 @@ static void start(run *r, bool host, const char *const *sets, int n) {
 static void stop(run *r) {
   ts_trainer *t = &r->t;
   for (int k = 0; k < 2; k++) {
-    ts_flight_destroy(t->cargo[k].flight);
-    ts_micro_destroy(t->cargo[k].micro);
+    ts_ebc_batch_destroy(t->inflight[k].ebc_batch);
+    ts_micro_destroy(t->inflight[k].micro);
   }
   ts_uploads_destroy(t->uploads);
   ts_ebc_destroy(t->ebc);
@@ -123,45 +124,45 @@ static void put(run *r, const float *at, int64_t n) {
   r->n += n;
 }
 
-static void put_seen(run *r, const ts_cargo *c) {
+static void put_seen(run *r, const ts_inflight *c) {
   const ts_batch *b = c->batch;
   if (!b) return;
-  put(r, c->seen.dense, (int64_t)b->n * b->n_dense);
-  put(r, c->seen.labels, (int64_t)b->n * b->n_tasks);
-  put(r, c->seen.weights, b->n);
+  put(r, c->inputs.dense, (int64_t)b->n * b->n_dense);
+  put(r, c->inputs.labels, (int64_t)b->n * b->n_tasks);
+  put(r, c->inputs.weights, b->n);
 }
 
 /* Rows of feature F that the model sees, of sequences as many as ids. */
-static int64_t rows_of(const run *r, const ts_cargo *c, int32_t f) {
+static int64_t rows_of(const run *r, const ts_inflight *c, int32_t f) {
   const ts_ebc *ebc = r->t.ebc;
   return r->config->tables[ebc->feature_table[f]].pooling == TS_POOL_NONE
              ? c->batch->kjt.features[f].n_ids
              : c->batch->n;
 }
 
-static void look_up(run *r, ts_cargo *c) {
+static void look_up(run *r, ts_inflight *c) {
   ts_trainer *t = &r->t;
   ck_assert_ok(ts_stage_check(t, c));
   ck_assert_ok(ts_stage_lookup(t, c, t->compute));
-  ck_assert_ok(ts_ebc_output_end(c->flight, t->compute));
-  ck_assert_ok(ts_ebc_release(c->flight, t->compute));
+  ck_assert_ok(ts_ebc_output_end(c->ebc_batch, t->compute));
+  ck_assert_ok(ts_ebc_release(c->ebc_batch, t->compute));
   ck_assert_ok(ts_lane_sync(t->compute));
   for (int32_t f = 0; f < ts_ebc_n_features(t->ebc); f++) {
-    const float *emb = ts_flight_emb(c->flight)[f];
-    const int64_t stride = ts_flight_stride(c->flight)[f];
+    const float *emb = ts_ebc_batch_emb(c->ebc_batch)[f];
+    const int64_t stride = ts_ebc_batch_stride(c->ebc_batch)[f];
     for (int64_t b = 0; b < rows_of(r, c, f); b++) put(r, emb + b * stride, 8);
   }
 }
 
 /* What is copied may change: here at once, later when the loader reads on. */
-static void spoil(const run *r, const ts_cargo *c) {
+static void spoil(const run *r, const ts_inflight *c) {
   if (!c->upload || c->more) return;
   ck_assert_ok(ts_event_sync(c->copied));
   memset((void *)(uintptr_t)c->batch->arena, 0xee, c->batch->arena_bytes);
-  ck_assert(ts_device_is_apart(r->t.device));
+  ck_assert(ts_device_is_discrete(r->t.device));
 }
 
-static void begin(run *r, ts_cargo *c) {
+static void begin(run *r, ts_inflight *c) {
   ts_stage_load(&r->t, c, r->loader);
   ck_assert_ok(ts_stage_input_begin(&r->t, c, 0));
   spoil(r, c);
@@ -170,10 +171,10 @@ static void begin(run *r, ts_cargo *c) {
 /* All of the data: ids of the next batch travel during a lookup. */
 static void go(run *r) {
   ts_trainer *t = &r->t;
-  begin(r, ts_cargo_at(t, 0));
-  ck_assert_ok(ts_stage_input_end(t, ts_cargo_at(t, 0)));
-  while (!ts_cargo_at(t, 0)->verdict.end) {
-    ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
+  begin(r, ts_inflight_at(t, 0));
+  ck_assert_ok(ts_stage_input_end(t, ts_inflight_at(t, 0)));
+  while (!ts_inflight_at(t, 0)->verdict.end) {
+    ts_inflight *c = ts_inflight_at(t, 0), *next = ts_inflight_at(t, 1);
     begin(r, next);
     put_seen(r, c);
     look_up(r, c);
@@ -181,7 +182,8 @@ static void go(run *r) {
     r->n_batches += c->batch->n > 0;
     ts_stage_advance(t, r->loader);
   }
-  for (int k = 0; k < 2; k++) ts_stage_discard(t, ts_cargo_at(t, k), r->loader);
+  for (int k = 0; k < 2; k++)
+    ts_stage_discard(t, ts_inflight_at(t, k), r->loader);
 }
 
 /* ---- as on the host ------------------------------------------------------ */
@@ -197,14 +199,14 @@ static void choose(bool pinned, bool columns, int parts) {
   snprintf(texts[2], sizeof texts[2], "run.accumulate=%d", parts);
 }
 
-/* Bytes that the flight sends beside the batch's block: the lengths of
+/* Bytes that the batch in flight sends beside the batch's block: the lengths of
  * micro-batches that come with offsets; none else but where rows of sequences
  * are cut. */
 static void check_second_copy(const run *r, bool columns, int parts) {
   const ts_ebc *ebc = r->t.ebc;
   const size_t cuts = (size_t)r->t.n_ranks * 8 + 64;
   for (int k = 0; k < 2; k++) {
-    const ts_flight *fl = r->t.cargo[k].flight;
+    const ts_ebc_batch *fl = r->t.inflight[k].ebc_batch;
     size_t most = cuts;
     if (columns && parts > 1)
       most += (size_t)ebc->n_features * (GLOBAL * 4 + 16);
@@ -213,7 +215,7 @@ static void check_second_copy(const run *r, bool columns, int parts) {
 }
 
 START_TEST(as_on_the_host) {
-  run host, apart;
+  run host, discrete;
   const bool columns = _i & 1, pinned = _i == 1 || _i == 2;
   const int parts = _i & 2 ? 3 : 1;
   choose(pinned, columns, parts);
@@ -221,19 +223,19 @@ START_TEST(as_on_the_host) {
   go(&host);
   ck_assert_ptr_null(host.t.uploads);
   ck_assert_all(host.n > 1000);
-  start(&apart, false, sets, 3);
-  go(&apart);
-  ck_assert_int_eq(apart.n_batches, host.n_batches);
-  ck_assert_int_eq(apart.n, host.n);
-  ck_assert_all(!memcmp(apart.out, host.out, (size_t)host.n * 4));
+  start(&discrete, false, sets, 3);
+  go(&discrete);
+  ck_assert_int_eq(discrete.n_batches, host.n_batches);
+  ck_assert_int_eq(discrete.n, host.n);
+  ck_assert_all(!memcmp(discrete.out, host.out, (size_t)host.n * 4));
   /* A rank without samples copies nothing. */
-  const int empty = apart.t.n_ranks > 1 && apart.t.rank > 0 ? 1 : 0;
-  if (apart.t.uploads) {
-    ck_assert_int_eq(ts_upload_stat_of(apart.t.uploads).n_copies,
+  const int empty = discrete.t.n_ranks > 1 && discrete.t.rank > 0 ? 1 : 0;
+  if (discrete.t.uploads) {
+    ck_assert_int_eq(ts_upload_stat_of(discrete.t.uploads).n_copies,
                      STEPS - empty);
-    check_second_copy(&apart, columns, parts);
+    check_second_copy(&discrete, columns, parts);
   }
-  stop(&apart);
+  stop(&discrete);
   stop(&host);
 }
 END_TEST
@@ -258,12 +260,12 @@ START_TEST(beside_compute) {
   choose(_i, true, 1);
   start(&r, false, sets, 3);
   ts_trainer *t = &r.t;
-  ts_cargo *c = ts_cargo_at(t, 0), *next = ts_cargo_at(t, 1);
+  ts_inflight *c = ts_inflight_at(t, 0), *next = ts_inflight_at(t, 1);
   begin(&r, c);
   ck_assert_ok(ts_stage_input_end(t, c));
   ck_assert_ok(ts_stage_check(t, c));
   ck_assert_ok(ts_stage_lookup(t, c, t->compute));
-  ck_assert_ok(ts_ebc_output_end(c->flight, t->compute));
+  ck_assert_ok(ts_ebc_output_end(c->ebc_batch, t->compute));
   gate = strcmp(ts_test_backend(), "fake") != 0; /* tasks of others are done */
   ck_assert_ok(ts_lane_submit(t->compute, "gate", wait_gate, NULL, 0));
   c->done = ts_lane_record(t->compute);
@@ -275,8 +277,9 @@ START_TEST(beside_compute) {
   gate = true;
   ck_assert_ok(ts_event_sync(c->done));
   ck_assert_ok(ts_stage_input_end(t, next));
-  ck_assert_ok(ts_ebc_release(c->flight, t->compute));
-  for (int k = 0; k < 2; k++) ts_stage_discard(t, ts_cargo_at(t, k), r.loader);
+  ck_assert_ok(ts_ebc_release(c->ebc_batch, t->compute));
+  for (int k = 0; k < 2; k++)
+    ts_stage_discard(t, ts_inflight_at(t, k), r.loader);
   stop(&r);
 }
 END_TEST

@@ -1,8 +1,8 @@
-/* test_upload_train.c - in a whole training on a device apart every batch goes
- * up in one copy, which lies beside the batch before where the pipeline takes
- * batches ahead, and nowhere near it where not: by the trace.  With the fake
- * device, whose copies are slow, in the place of backend "cuda".
- * ranks: 1 */
+/* test_upload_train.c - in a whole training on a discrete device every batch
+ * goes up in one copy, which lies beside the batch before where the pipeline
+ * takes batches ahead, and nowhere near it where not: by the trace.  With the
+ * fake device, whose copies are slow, in the place of backend "cuda". ranks: 1
+ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

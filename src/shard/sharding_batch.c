@@ -1,17 +1,18 @@
-/* lot_flight.c - what a lot needs for one batch, and the order of its work. */
+/* sharding_batch.c - what a sharding needs for one batch, and the order of its
+ * work. */
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/flight.h"
+#include "shard/ebc_batch.h"
 #include "shard/unpack.h"
 
-static ts_err create_inputs(ts_lot_flight *lf) {
+static ts_err create_inputs(ts_sharding_batch *lf) {
   ts_err err = TS_OK;
-  const int32_t n = lf->lot->n_groups;
+  const int32_t n = lf->sharding->n_groups;
   const ts_buffer empty = {.space = TS_SPACE_DEVICE,
                            .tag = TS_TAG_SPARSE,
                            .owned = true,
-                           .device = lf->lot->ebc->device};
+                           .device = lf->sharding->ebc->device};
   ts_buffer **arrays[] = {&lf->starts,      &lf->offsets, &lf->at,
                           &lf->rows,        &lf->weights, &lf->positions,
                           &lf->weight_grads};
@@ -28,62 +29,63 @@ done:
   return err;
 }
 
-int ts_lot_flight_buffers(ts_lot_flight *lf, ts_buffer **out) {
-  ts_buffer *all[TS_LOT_BUFFERS] = {
+int ts_sharding_batch_buffers(ts_sharding_batch *lf, ts_buffer **out) {
+  ts_buffer *all[TS_SHARDING_BUFFERS] = {
       &lf->out,       &lf->emb,       &lf->views,  &lf->relay,
       &lf->wire_send, &lf->wire_recv, &lf->bundle, &lf->exchange.recv};
   memcpy(out, all, sizeof all);
-  return TS_LOT_BUFFERS;
+  return TS_SHARDING_BUFFERS;
 }
 
-/* Empty: they get their sizes in expect_flight.c, or with the batch. */
-static void create_matrices(ts_lot_flight *lf) {
+/* Empty: they get their sizes in expect_batch.c, or with the batch. */
+static void create_matrices(ts_sharding_batch *lf) {
   enum { MATRICES = 3, WIRES = 6 }; /* the rest is pinned */
-  ts_buffer *all[TS_LOT_BUFFERS];
-  const int n = ts_lot_flight_buffers(lf, all);
+  ts_buffer *all[TS_SHARDING_BUFFERS];
+  const int n = ts_sharding_batch_buffers(lf, all);
   for (int i = 0; i < n; i++)
     *all[i] =
         (ts_buffer){.space = i < WIRES ? TS_SPACE_DEVICE : TS_SPACE_PINNED,
                     .tag = i < MATRICES ? TS_TAG_ACTIVATIONS : TS_TAG_COMM,
                     .owned = true,
-                    .device = lf->lot->ebc->device};
+                    .device = lf->sharding->ebc->device};
 }
 
-static ts_err create_geometry(ts_lot_flight *lf) {
+static ts_err create_geometry(ts_sharding_batch *lf) {
   ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  const int64_t w = lot->ebc->n_ranks, p = lot->n_pieces, v = lot->n_views;
+  const ts_sharding *sharding = lf->sharding;
+  const int64_t w = sharding->ebc->n_ranks, p = sharding->n_pieces,
+                v = sharding->n_views;
   TS_TRY(ts_mem_array(&lf->count, w * p, sizeof *lf->count, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->section, w, sizeof(int64_t), TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->sizes, w, sizeof(int64_t), TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->write_at, w * p, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->block_at, lot->n_blocks + 1, sizeof(int64_t),
+  TS_TRY(ts_mem_array(&lf->block_at, sharding->n_blocks + 1, sizeof(int64_t),
                       TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->piece_at, p, sizeof(int64_t), TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->send, w, sizeof(int64_t), TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->recv, w, sizeof(int64_t), TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->emb_ptr, v, sizeof *lf->emb_ptr, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lf->stride, v, sizeof *lf->stride, TS_TAG_MISC));
-  if (lot->ops->split_rows && !lot->sequence)
-    TS_TRY(ts_buffer_create(&lf->inverse_room, lot->ebc->device,
-                            (size_t)(v * lf->flight->batch_max) * 4,
+  if (sharding->ops->split_rows && !sharding->sequence)
+    TS_TRY(ts_buffer_create(&lf->inverse_room, sharding->ebc->device,
+                            (size_t)(v * lf->ebc_batch->batch_max) * 4,
                             TS_SPACE_DEVICE, TS_TAG_SPARSE));
   lf->inverse = lf->inverse_room.ptr;
 done:
   return err;
 }
 
-static ts_err create_messages(ts_lot_flight *lf) {
+static ts_err create_messages(ts_sharding_batch *lf) {
   ts_err err = TS_OK;
-  const int32_t n = lf->lot->n_groups;
-  const int n_ranks = lf->lot->ebc->n_ranks;
+  const int32_t n = lf->sharding->n_groups;
+  const int n_ranks = lf->sharding->ebc->n_ranks;
   TS_TRY(ts_mem_array(&lf->message, n, sizeof *lf->message, TS_TAG_COMM));
   TS_TRY(ts_mem_array(&lf->message_bytes, n, sizeof(int64_t), TS_TAG_COMM));
   TS_TRY(
       ts_mem_array(&lf->bundle_bytes, n_ranks, sizeof(int64_t), TS_TAG_COMM));
   TS_TRY(ts_mem_array(&lf->exchange.recv_bytes, n_ranks, 8, TS_TAG_COMM));
   TS_TRY(ts_mem_array(&lf->exchange.recv_at, n_ranks, 8, TS_TAG_COMM));
-  lf->exchange.rooms = &lf->lot->rooms;
+  lf->exchange.rooms = &lf->sharding->rooms;
   TS_TRY(ts_mem_array(&lf->arrived, (int64_t)n * n_ranks, sizeof *lf->arrived,
                       TS_TAG_COMM));
   TS_TRY(ts_mem_array(&lf->arrived_bytes, (int64_t)n * n_ranks, sizeof(int64_t),
@@ -92,10 +94,11 @@ done:
   return err;
 }
 
-ts_err ts_lot_flight_create(ts_lot_flight *lf, ts_lot *lot, ts_flight *fl) {
+ts_err ts_sharding_batch_create(ts_sharding_batch *lf, ts_sharding *sharding,
+                                ts_ebc_batch *fl) {
   ts_err err = TS_OK;
-  lf->lot = lot;
-  lf->flight = fl;
+  lf->sharding = sharding;
+  lf->ebc_batch = fl;
   TS_TRY(create_inputs(lf));
   create_matrices(lf);
   TS_TRY(create_geometry(lf));
@@ -104,11 +107,11 @@ done:
   return err;
 }
 
-void ts_lot_flight_reset(ts_lot_flight *lf) {
+void ts_sharding_batch_reset(ts_sharding_batch *lf) {
   ts_buffer *groups[] = {lf->starts,  lf->offsets,   lf->at,          lf->rows,
                          lf->weights, lf->positions, lf->weight_grads};
-  ts_buffer *buffers[TS_LOT_BUFFERS];
-  const int n_buffers = ts_lot_flight_buffers(lf, buffers);
+  ts_buffer *buffers[TS_SHARDING_BUFFERS];
+  const int n_buffers = ts_sharding_batch_buffers(lf, buffers);
   void *arrays[] = {lf->starts,
                     lf->offsets,
                     lf->at,
@@ -137,15 +140,15 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
                     lf->arrived_bytes,
                     lf->holds};
   for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-    for (int32_t g = 0; groups[i] && g < lf->lot->n_groups; g++)
+    for (int32_t g = 0; groups[i] && g < lf->sharding->n_groups; g++)
       ts_buffer_reset(&groups[i][g]);
-  for (int32_t g = 0; lf->holds && g < lf->lot->n_groups; g++)
+  for (int32_t g = 0; lf->holds && g < lf->sharding->n_groups; g++)
     ts_buffer_reset(&lf->holds[g].slots);
   for (int i = 0; i < n_buffers; i++) ts_buffer_reset(buffers[i]);
   ts_buffer_reset(&lf->inverse_room);
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
-  *lf = (ts_lot_flight){0};
+  *lf = (ts_sharding_batch){0};
 }
 
 /* ---- the work ------------------------------------------------------------ */
@@ -154,74 +157,77 @@ void ts_lot_flight_reset(ts_lot_flight *lf) {
  * an earlier batch's embeddings. */
 static ts_err clear_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_lot_flight *lf = *(ts_lot_flight **)arg;
-  return lf->lot->ebc->kernels->zero(lf->out.ptr, (size_t)lf->n_written * 4);
+  ts_sharding_batch *lf = *(ts_sharding_batch **)arg;
+  return lf->sharding->ebc->kernels->zero(lf->out.ptr,
+                                          (size_t)lf->n_written * 4);
 }
 
-ts_err ts_lot_forward(ts_lot_flight *lf, ts_lane *lane) {
+ts_err ts_sharding_forward(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  if (lot->holes)
+  const ts_sharding *sharding = lf->sharding;
+  if (sharding->holes)
     TS_TRY(ts_lane_submit(lane, "clear", clear_task, &lf, sizeof lf));
-  TS_TRY(ts_lot_weigh(lf, lane));
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    TS_TRY(
-        ts_tbe_forward(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g], lane));
-  TS_TRY(lot->output->forward_begin(lf, lane));
+  TS_TRY(ts_sharding_weigh(lf, lane));
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    TS_TRY(ts_tbe_forward(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
+                          lane));
+  TS_TRY(sharding->output->forward_begin(lf, lane));
 done:
   return err;
 }
 
-ts_err ts_lot_forward_end(ts_lot_flight *lf, ts_lane *lane) {
+ts_err ts_sharding_forward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  TS_TRY(lf->lot->output->forward_end(lf, lane));
-  TS_TRY(ts_lot_assemble(lf, lane));
+  TS_TRY(lf->sharding->output->forward_end(lf, lane));
+  TS_TRY(ts_sharding_assemble(lf, lane));
 done:
   return err;
 }
 
-ts_err ts_lot_backward_begin(ts_lot_flight *lf, ts_lane *lane) {
+ts_err ts_sharding_backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  TS_TRY(ts_lot_disassemble(lf, lane));
-  TS_TRY(lf->lot->output->backward_begin(lf, lane));
-  if (!lf->lot->ops->remote && lf->lot->comm && !lf->lot->ebc->more)
+  TS_TRY(ts_sharding_disassemble(lf, lane));
+  TS_TRY(lf->sharding->output->backward_begin(lf, lane));
+  if (!lf->sharding->ops->remote && lf->sharding->comm &&
+      !lf->sharding->ebc->more)
     TS_TRY(ts_replicas_begin(lf, lane));
 done:
   return err;
 }
 
 /* A micro-batch whose step goes on. */
-static ts_err keep(ts_lot_flight *lf, ts_lane *lane) {
+static ts_err keep(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  if (lot->ops->remote || !lot->comm)
-    TS_TRY(lot->output->backward_end(lf, lane));
-  TS_TRY(ts_lot_weight_grads(lf, lane));
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    TS_TRY(ts_tbe_keep(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g], lane));
+  const ts_sharding *sharding = lf->sharding;
+  if (sharding->ops->remote || !sharding->comm)
+    TS_TRY(sharding->output->backward_end(lf, lane));
+  TS_TRY(ts_sharding_weight_grads(lf, lane));
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    TS_TRY(ts_tbe_keep(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
+                       lane));
 done:
   return err;
 }
 
-ts_err ts_lot_backward_end(ts_lot_flight *lf, double lr_factor, int64_t pass,
-                           ts_lane *lane) {
+ts_err ts_sharding_backward_end(ts_sharding_batch *lf, double lr_factor,
+                                int64_t pass, ts_lane *lane) {
   ts_err err = TS_OK;
-  const ts_lot *lot = lf->lot;
-  if (lot->ebc->more) return keep(lf, lane);
-  if (!lot->ops->remote && lot->comm) {
-    TS_TRY(ts_lot_weight_grads(lf, lane));
+  const ts_sharding *sharding = lf->sharding;
+  if (sharding->ebc->more) return keep(lf, lane);
+  if (!sharding->ops->remote && sharding->comm) {
+    TS_TRY(ts_sharding_weight_grads(lf, lane));
     return ts_replicas_end(lf, lr_factor, pass, lane);
   }
-  TS_TRY(lot->output->backward_end(lf, lane));
-  TS_TRY(ts_lot_weight_grads(lf, lane));
-  for (int32_t g = 0; g < lot->n_groups; g++)
-    if (lot->groups[g].dense)
-      TS_TRY(ts_dense_rows_add(lot->groups[g].dense, lf->out.ptr,
+  TS_TRY(sharding->output->backward_end(lf, lane));
+  TS_TRY(ts_sharding_weight_grads(lf, lane));
+  for (int32_t g = 0; g < sharding->n_groups; g++)
+    if (sharding->groups[g].dense)
+      TS_TRY(ts_dense_rows_add(sharding->groups[g].dense, lf->out.ptr,
                                &lf->inputs[g], lane));
-    else if (!lot->columns || !lot->groups[g].columns)
-      TS_TRY(ts_tbe_backward(lot->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
-                             lr_factor, pass, lane));
-  if (lot->columns) TS_TRY(ts_columns_backward(lf, lr_factor, pass, lane));
+    else if (!sharding->columns || !sharding->groups[g].columns)
+      TS_TRY(ts_tbe_backward(sharding->groups[g].tbe, lf->out.ptr,
+                             &lf->inputs[g], lr_factor, pass, lane));
+  if (sharding->columns) TS_TRY(ts_columns_backward(lf, lr_factor, pass, lane));
 done:
   return err;
 }

@@ -1,19 +1,18 @@
-/* lot.h - the tables of one type and what they need for a batch; private to
- * shard/.
+/* sharding_impl.h - the tables of one type and what they need for a batch;
+ * private to shard/.
  *
- *   lot      the tables of one type (sequences and weighted ones apart): their
- *            groups write one matrix, which one output dist carries
- *   view     a feature as the model sees it: (bags, dim)
- *   piece    the columns of a view that travel together: one per column
- *            shard (of sequences cut by rows: one per row shard)
- *   block    what arrives together: (B, width) of all pieces whose bags are
- *            samples, then (bags, n_cols) of each piece with bags of its own
+ *   sharding      the tables of one type (sequences and weighted ones apart):
+ * their groups write one matrix, which one output dist carries view     a
+ * feature as the model sees it: (bags, dim) piece    the columns of a view that
+ * travel together: one per column shard (of sequences cut by rows: one per row
+ * shard) block    what arrives together: (B, width) of all pieces whose bags
+ * are samples, then (bags, n_cols) of each piece with bags of its own
  *
  * A feature is "variable" when it has bags of its own number: distinct bags
  * (data.dedup) or distinct ids (sequences); see bags.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SHARD_LOT_H
-#define TS_SHARD_LOT_H
+#ifndef TS_SHARD_SHARDING_IMPL_H
+#define TS_SHARD_SHARDING_IMPL_H
 
 #include "shard/sharding.h"
 
@@ -38,8 +37,8 @@ typedef struct ts_piece {
   int32_t col; /* in the block's matrix; -1: variable, after the matrix */
 } ts_piece;
 
-/* One TBE group of a lot on this rank. */
-typedef struct ts_lot_group {
+/* One TBE group of a sharding on this rank. */
+typedef struct ts_sharding_group {
   ts_tbe *tbe;
   int32_t n_slots;
   int32_t *piece; /* (n_slots) */
@@ -49,9 +48,9 @@ typedef struct ts_lot_group {
   bool positions;       /* weights come from the ids' places in their bags */
   bool columns;         /* of rows that other shards hold the rest of */
   ts_dense_rows *dense; /* trained by the deck's optimizer; NULL: fused */
-} ts_lot_group;
+} ts_sharding_group;
 
-struct ts_lot {
+struct ts_sharding {
   const ts_sharding_ops *ops;
   const ts_output_dist *output;
   ts_ebc *ebc;
@@ -70,15 +69,15 @@ struct ts_lot {
   int32_t *block_width; /* (n_blocks) floats per sample in its matrix */
   int32_t n_blocks, own_block;
   bool holes; /* pieces of own_block that no group of this rank writes */
-  ts_lot_group *groups;
+  ts_sharding_group *groups;
   int32_t n_groups;
   struct ts_column_stats *columns; /* column_links.c; NULL: not needed */
 };
 
-/* What a lot needs for one batch. */
-struct ts_lot_flight {
-  ts_lot *lot;
-  ts_flight *flight;
+/* What a sharding needs for one batch. */
+struct ts_sharding_batch {
+  ts_sharding *sharding;
+  ts_ebc_batch *ebc_batch;
   ts_tbe_input *inputs;          /* (n_groups) */
   ts_tbe_hold *holds;            /* (n_groups) of cached ones */
   struct ts_unpack_args *unpack; /* (n_groups) what makes them */
@@ -121,18 +120,19 @@ struct ts_lot_flight {
 
 /* ---- what is done with them ---------------------------------------------- */
 
-/* lot.c: views, pieces and groups; N_VIEWS 0 where the plan has none. */
-ts_err ts_lot_create(ts_lot *, ts_ebc *, const ts_sharding_ops *, bool sequence,
-                     bool weighted);
-void ts_lot_reset(ts_lot *);
+/* sharding_tables.c: views, pieces and groups; N_VIEWS 0 where the plan has
+ * none. */
+ts_err ts_sharding_create(ts_sharding *, ts_ebc *, const ts_sharding_ops *,
+                          bool sequence, bool weighted);
+void ts_sharding_reset(ts_sharding *);
 /* This rank's shard for PIECE, NULL: none. */
-const ts_shard *ts_lot_own_shard(const ts_lot *, const ts_piece *);
+const ts_shard *ts_sharding_own_shard(const ts_sharding *, const ts_piece *);
 /* True when shard and piece are the same part of the same table. */
-bool ts_lot_same(const ts_lot *, const ts_piece *, const ts_shard *);
+bool ts_sharding_same(const ts_sharding *, const ts_piece *, const ts_shard *);
 
 /* dense_rows.c: tables of optimizer "none".  create before the group, attach
  * after it; start once, collective.  add takes this rank's gradient, scatter
- * those of ranks (messages of ts_tbe_reduce); update, after all lots.  All
+ * those of ranks (messages of ts_tbe_reduce); update, after all shardings.  All
  * enqueue; update is collective where the deck needs norms. */
 ts_err ts_dense_rows_create(ts_dense_rows **, ts_ebc *, int32_t table,
                             bool replicated);
@@ -147,62 +147,66 @@ ts_err ts_dense_rows_scatter(ts_dense_rows *, const void *const *msg,
 ts_err ts_dense_rows_update(ts_ebc *, double lr_factor, int64_t step,
                             ts_lane *);
 
-/* lot_flight.c.  forward and backward are Collective and Enqueue. */
-ts_err ts_lot_flight_create(ts_lot_flight *, ts_lot *, ts_flight *);
-void ts_lot_flight_reset(ts_lot_flight *);
-ts_err ts_lot_forward(ts_lot_flight *, ts_lane *);
-ts_err ts_lot_forward_end(ts_lot_flight *, ts_lane *);
-ts_err ts_lot_backward_begin(ts_lot_flight *, ts_lane *);
-ts_err ts_lot_backward_end(ts_lot_flight *, double lr_factor, int64_t pass,
-                           ts_lane *);
+/* sharding_batch.c.  forward and backward are Collective and Enqueue. */
+ts_err ts_sharding_batch_create(ts_sharding_batch *, ts_sharding *,
+                                ts_ebc_batch *);
+void ts_sharding_batch_reset(ts_sharding_batch *);
+ts_err ts_sharding_forward(ts_sharding_batch *, ts_lane *);
+ts_err ts_sharding_forward_end(ts_sharding_batch *, ts_lane *);
+ts_err ts_sharding_backward_begin(ts_sharding_batch *, ts_lane *);
+ts_err ts_sharding_backward_end(ts_sharding_batch *, double lr_factor,
+                                int64_t pass, ts_lane *);
 
 /* geometry.c: where everything lies, once this batch's counts are known.
  * measure fills the arrays and makes room; point sets the views' pointers. */
-ts_err ts_lot_measure(ts_lot_flight *);
-void ts_lot_point(ts_lot_flight *);
-int64_t ts_lot_block_floats(const ts_lot_flight *, int block, int rank);
+ts_err ts_sharding_measure(ts_sharding_batch *);
+void ts_sharding_point(ts_sharding_batch *);
+int64_t ts_sharding_block_floats(const ts_sharding_batch *, int block,
+                                 int rank);
 /* Makes room for lf->send and lf->recv's bytes, whichever way they go. */
-ts_err ts_lot_reserve_wire(ts_lot_flight *);
+ts_err ts_sharding_reserve_wire(ts_sharding_batch *);
 
 /* assemble.c: views from blocks, and the way back.  Enqueues. */
-ts_err ts_lot_assemble(ts_lot_flight *, ts_lane *);
-ts_err ts_lot_disassemble(ts_lot_flight *, ts_lane *);
+ts_err ts_sharding_assemble(ts_sharding_batch *, ts_lane *);
+ts_err ts_sharding_disassemble(ts_sharding_batch *, ts_lane *);
 
 /* wire.c: bytes of the section of RANK in a matrix of BLOCK's layout, coded;
  * coding is in wire.h. */
-int64_t ts_wire_bytes(const ts_lot_flight *, ts_codec, int block, int rank);
+int64_t ts_wire_bytes(const ts_sharding_batch *, ts_codec, int block, int rank);
 
 /* column_links.c, column_stats.c: the fused backward of groups that hold
  * columns of rows.  create and backward are Collective; backward Enqueues. */
-ts_err ts_columns_create(ts_lot *);
-void ts_columns_destroy(ts_lot *);
-ts_err ts_columns_backward(ts_lot_flight *, double lr_factor, int64_t pass,
+ts_err ts_columns_create(ts_sharding *);
+void ts_columns_destroy(ts_sharding *);
+ts_err ts_columns_backward(ts_sharding_batch *, double lr_factor, int64_t pass,
                            ts_lane *);
 
-/* replicas.c: the backward pass of data_parallel lots.  Collective, Enqueues.
+/* replicas.c: the backward pass of data_parallel shardings.  Collective,
+ * Enqueues.
  */
-ts_err ts_replicas_begin(ts_lot_flight *, ts_lane *);
-ts_err ts_replicas_end(ts_lot_flight *, double lr_factor, int64_t pass,
+ts_err ts_replicas_begin(ts_sharding_batch *, ts_lane *);
+ts_err ts_replicas_end(ts_sharding_batch *, double lr_factor, int64_t pass,
                        ts_lane *);
 
 /* processors.c: trained weights per position in a bag.  weigh turns the
- * positions of a lot's ids into weights as they now are; weight_grads adds
- * the lot's part of their gradient, before its rows are updated.  Enqueues. */
-ts_err ts_lot_weigh(ts_lot_flight *, ts_lane *);
-ts_err ts_lot_weight_grads(ts_lot_flight *, ts_lane *);
+ * positions of a sharding's ids into weights as they now are; weight_grads adds
+ * the sharding's part of their gradient, before its rows are updated. Enqueues.
+ */
+ts_err ts_sharding_weigh(ts_sharding_batch *, ts_lane *);
+ts_err ts_sharding_weight_grads(ts_sharding_batch *, ts_lane *);
 
 /* ---- room, before step 0 ------------------------------------------------- */
 
 /* expect.c, input_unpack.c */
 /* What arrives for a group, and what its backward pass makes of it. */
-ts_tbe_expected ts_expect_group(const ts_lot *, const ts_lot_group *);
+ts_tbe_expected ts_expect_group(const ts_sharding *, const ts_sharding_group *);
 /* Room for the bags of group G. */
-ts_err ts_lot_reserve_input(ts_lot_flight *, int32_t g, int64_t n_bags,
-                            int64_t n_ids);
-/* Buffers of a lot's flight; returns their number. */
-int ts_lot_flight_buffers(ts_lot_flight *, ts_buffer **out);
-enum { TS_LOT_BUFFERS = 8, TS_GROUP_BUFFERS = 7 };
+ts_err ts_sharding_reserve_input(ts_sharding_batch *, int32_t g, int64_t n_bags,
+                                 int64_t n_ids);
+/* Buffers of a sharding's batch in flight; returns their number. */
+int ts_sharding_batch_buffers(ts_sharding_batch *, ts_buffer **out);
+enum { TS_SHARDING_BUFFERS = 8, TS_GROUP_BUFFERS = 7 };
 /* column_links.c: room for the statistics of rows, from the ebc's pool. */
-ts_err ts_columns_expect(ts_lot *);
+ts_err ts_columns_expect(ts_sharding *);
 
 #endif

@@ -1,8 +1,8 @@
-/* flight.c - one batch on its way through the collection. */
+/* ebc_batch.c - one batch on its way through the collection. */
 #include "base/mem.h"
 #include "shard/message.h"
 
-static ts_err create_arrays(ts_flight *fl) {
+static ts_err create_arrays(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   const int n_ranks = ebc->n_ranks;
@@ -23,7 +23,8 @@ static ts_err create_arrays(ts_flight *fl) {
       ts_mem_array(&fl->grad, ebc->n_features, sizeof *fl->grad, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&fl->stride, ebc->n_features, sizeof *fl->stride,
                       TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&fl->lots, ebc->n_lots, sizeof *fl->lots, TS_TAG_MISC));
+  TS_TRY(ts_mem_array(&fl->shardings, ebc->n_shardings, sizeof *fl->shardings,
+                      TS_TAG_MISC));
   TS_TRY(ts_mem_array(&fl->section_at, ebc->n_routes, sizeof *fl->section_at,
                       TS_TAG_COMM));
   TS_TRY(ts_input_create(fl));
@@ -33,27 +34,27 @@ done:
   return err;
 }
 
-ts_err ts_flight_create(ts_flight **out, ts_ebc *ebc, int32_t batch_max) {
+ts_err ts_ebc_batch_create(ts_ebc_batch **out, ts_ebc *ebc, int32_t batch_max) {
   ts_err err = TS_OK;
-  ts_flight *fl = NULL;
+  ts_ebc_batch *fl = NULL;
   TS_TRY(ts_mem_alloc(&fl, sizeof *fl, TS_TAG_MISC));
   fl->ebc = ebc;
   fl->batch_max = batch_max;
   TS_TRY(create_arrays(fl));
-  for (int32_t l = 0; l < ebc->n_lots; l++)
-    TS_TRY(ts_lot_flight_create(&fl->lots[l], &ebc->lots[l], fl));
-  if (ebc->batch_max) TS_TRY(ts_flight_expect(fl));
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    TS_TRY(ts_sharding_batch_create(&fl->shardings[l], &ebc->shardings[l], fl));
+  if (ebc->batch_max) TS_TRY(ts_ebc_batch_expect(fl));
   *out = fl;
   fl = NULL;
 done:
-  ts_flight_destroy(fl);
+  ts_ebc_batch_destroy(fl);
   return err;
 }
 
-void ts_flight_destroy(ts_flight *fl) {
+void ts_ebc_batch_destroy(ts_ebc_batch *fl) {
   if (!fl) return;
-  for (int32_t l = 0; fl->lots && l < fl->ebc->n_lots; l++)
-    if (fl->lots[l].lot) ts_lot_flight_reset(&fl->lots[l]);
+  for (int32_t l = 0; fl->shardings && l < fl->ebc->n_shardings; l++)
+    if (fl->shardings[l].sharding) ts_sharding_batch_reset(&fl->shardings[l]);
   ts_bags_destroy(fl);
   ts_send_destroy(fl);
   ts_buffer_reset(&fl->send);
@@ -72,18 +73,18 @@ void ts_flight_destroy(ts_flight *fl) {
                     fl->emb,
                     fl->grad,
                     fl->stride,
-                    fl->lots};
+                    fl->shardings};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
   ts_mem_free(fl);
 }
 
-void ts_flight_see(ts_flight *fl, const void *from, size_t bytes,
-                   const void *at) {
-  fl->sight = (struct ts_sight){from, at, bytes};
+void ts_ebc_batch_uploaded(ts_ebc_batch *fl, const void *from, size_t bytes,
+                           const void *at) {
+  fl->uploaded = (struct ts_uploaded){from, at, bytes};
 }
 
-ts_err ts_ebc_input_begin(ts_flight *fl, const ts_kjt *kjt,
+ts_err ts_ebc_input_begin(ts_ebc_batch *fl, const ts_kjt *kjt,
                           const ts_status *status, ts_lane *data) {
   ts_err err = TS_OK;
   fl->kjt = kjt;
@@ -97,7 +98,7 @@ done:
   return err;
 }
 
-ts_err ts_ebc_statuses(ts_flight *fl, const ts_status **all) {
+ts_err ts_ebc_statuses(ts_ebc_batch *fl, const ts_status **all) {
   ts_err err = TS_OK;
   TS_TRY(ts_event_sync(fl->token.done));
   TS_TRY(ts_input_statuses(fl));
@@ -106,7 +107,7 @@ done:
   return err;
 }
 
-ts_err ts_ebc_input_end(ts_flight *fl, ts_lane *data) {
+ts_err ts_ebc_input_end(ts_ebc_batch *fl, ts_lane *data) {
   ts_err err = TS_OK;
   TS_TRY(ts_comm_end(&fl->token, data));
   TS_TRY(ts_lane_submit(data, "input unpack", ts_input_unpack, &fl, sizeof fl));
@@ -116,12 +117,12 @@ done:
 }
 
 /* Pointers for the model, which hold for this batch's sizes. */
-static void point(ts_flight *fl) {
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++) {
-    ts_lot_flight *lf = &fl->lots[l];
-    ts_lot_point(lf);
-    for (int32_t i = 0; i < lf->lot->n_views; i++) {
-      const int32_t f = lf->lot->views[i].feature;
+static void point(ts_ebc_batch *fl) {
+  for (int32_t l = 0; l < fl->ebc->n_shardings; l++) {
+    ts_sharding_batch *lf = &fl->shardings[l];
+    ts_sharding_point(lf);
+    for (int32_t i = 0; i < lf->sharding->n_views; i++) {
+      const int32_t f = lf->sharding->views[i].feature;
       fl->emb[f] = fl->grad[f] = lf->emb_ptr[i];
       fl->stride[f] = lf->stride[i];
     }
@@ -129,7 +130,7 @@ static void point(ts_flight *fl) {
 }
 
 /* What input dist sent, and what it would without short rows and lengths. */
-static void count_input(ts_flight *fl) {
+static void count_input(ts_ebc_batch *fl) {
   ts_ebc_stat *stat = &fl->ebc->stat;
   for (int r = 0; r < fl->ebc->n_ranks; r++)
     stat->input_coded += fl->send_bytes[r];
@@ -142,19 +143,19 @@ static void count_input(ts_flight *fl) {
 }
 
 /* Bytes of embeddings that this rank sends with codec C. */
-static int64_t output_bytes(const ts_lot_flight *lf, ts_codec c) {
-  const ts_lot *lot = lf->lot;
+static int64_t output_bytes(const ts_sharding_batch *lf, ts_codec c) {
+  const ts_sharding *sharding = lf->sharding;
   int64_t bytes = 0;
-  if (lot->output == &ts_output_local) return 0;
-  if (lot->output->bytes) return lot->output->bytes(lf, c);
-  for (int r = 0; r < lot->ebc->n_ranks; r++)
-    bytes += ts_wire_bytes(lf, c, lot->own_block, r);
+  if (sharding->output == &ts_output_local) return 0;
+  if (sharding->output->bytes) return sharding->output->bytes(lf, c);
+  for (int r = 0; r < sharding->ebc->n_ranks; r++)
+    bytes += ts_wire_bytes(lf, c, sharding->own_block, r);
   return bytes;
 }
 
 /* Gradients take the same ways back. */
-static void count_output(const ts_lot_flight *lf) {
-  ts_ebc *ebc = lf->lot->ebc;
+static void count_output(const ts_sharding_batch *lf) {
+  ts_ebc *ebc = lf->sharding->ebc;
   const int64_t raw = output_bytes(lf, TS_CODEC_F32);
   ebc->stat.forward_raw += raw;
   ebc->stat.forward_coded += output_bytes(lf, ebc->forward);
@@ -162,28 +163,28 @@ static void count_output(const ts_lot_flight *lf) {
   ebc->stat.backward_coded += output_bytes(lf, ebc->backward);
 }
 
-/* Calls FN for the inputs of all groups of a lot. */
-static ts_err each_of_lot(ts_lot_flight *lf, ts_lane *lane,
+/* Calls FN for the inputs of all groups of a sharding. */
+static ts_err each_of_lot(ts_sharding_batch *lf, ts_lane *lane,
                           ts_err (*fn)(ts_tbe *, const ts_tbe_input *,
                                        ts_lane *)) {
   ts_err err = TS_OK;
-  for (int32_t g = 0; g < lf->lot->n_groups; g++)
-    TS_TRY(fn(lf->lot->groups[g].tbe, &lf->inputs[g], lane));
+  for (int32_t g = 0; g < lf->sharding->n_groups; g++)
+    TS_TRY(fn(lf->sharding->groups[g].tbe, &lf->inputs[g], lane));
 done:
   return err;
 }
 
-static ts_err each_input(ts_flight *fl, ts_lane *lane,
+static ts_err each_input(ts_ebc_batch *fl, ts_lane *lane,
                          ts_err (*fn)(ts_tbe *, const ts_tbe_input *,
                                       ts_lane *)) {
   ts_err err = TS_OK;
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
-    TS_TRY(each_of_lot(&fl->lots[l], lane, fn));
+  for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
+    TS_TRY(each_of_lot(&fl->shardings[l], lane, fn));
 done:
   return err;
 }
 
-ts_err ts_ebc_prefetch(ts_flight *fl, ts_lane *lane) {
+ts_err ts_ebc_prefetch(ts_ebc_batch *fl, ts_lane *lane) {
   ts_err err = TS_OK;
   TS_TRY(ts_event_sync(fl->unpacked));
   TS_TRY(ts_lane_wait(lane, fl->unpacked));
@@ -192,19 +193,19 @@ done:
   return err;
 }
 
-ts_err ts_ebc_refresh(ts_flight *fl, ts_lane *lane) {
+ts_err ts_ebc_refresh(ts_ebc_batch *fl, ts_lane *lane) {
   return each_input(fl, lane, ts_tbe_refresh);
 }
 
-ts_err ts_ebc_release(ts_flight *fl, ts_lane *lane) {
+ts_err ts_ebc_release(ts_ebc_batch *fl, ts_lane *lane) {
   return each_input(fl, lane, ts_tbe_release);
 }
 
-ts_err ts_ebc_input_wait(ts_flight *fl) {
+ts_err ts_ebc_input_wait(ts_ebc_batch *fl) {
   return ts_event_sync(fl->unpacked);
 }
 
-ts_err ts_ebc_lookup_begin(ts_flight *fl, ts_lane *lane) {
+ts_err ts_ebc_lookup_begin(ts_ebc_batch *fl, ts_lane *lane) {
   ts_err err = TS_OK;
   /* The numbers of ids that arrived are needed on the host. */
   TS_TRY(ts_event_sync(fl->unpacked));
@@ -215,63 +216,65 @@ done:
   return err;
 }
 
-ts_err ts_ebc_lookup_lot(ts_flight *fl, int32_t lot, ts_lane *lane) {
-  ts_lot_flight *lf = &fl->lots[lot];
-  for (int32_t g = 0; g < lf->lot->n_groups; g++)
+ts_err ts_ebc_lookup_sharding(ts_ebc_batch *fl, int32_t sharding,
+                              ts_lane *lane) {
+  ts_sharding_batch *lf = &fl->shardings[sharding];
+  for (int32_t g = 0; g < lf->sharding->n_groups; g++)
     fl->ebc->stat.n_ids += lf->inputs[g].n_ids;
   count_output(lf);
-  return ts_lot_forward(lf, lane);
+  return ts_sharding_forward(lf, lane);
 }
 
-ts_err ts_ebc_lookup(ts_flight *fl, ts_lane *lane) {
+ts_err ts_ebc_lookup(ts_ebc_batch *fl, ts_lane *lane) {
   ts_err err = TS_OK;
   TS_TRY(ts_ebc_lookup_begin(fl, lane));
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
-    TS_TRY(ts_ebc_lookup_lot(fl, l, lane));
+  for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
+    TS_TRY(ts_ebc_lookup_sharding(fl, l, lane));
 done:
   return err;
 }
 
-ts_err ts_ebc_output_end(ts_flight *fl, ts_lane *compute) {
+ts_err ts_ebc_output_end(ts_ebc_batch *fl, ts_lane *compute) {
   ts_err err = TS_OK;
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
-    TS_TRY(ts_lot_forward_end(&fl->lots[l], compute));
+  for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
+    TS_TRY(ts_sharding_forward_end(&fl->shardings[l], compute));
 done:
   return err;
 }
 
-const float *const *ts_flight_emb(ts_flight *fl) {
+const float *const *ts_ebc_batch_emb(ts_ebc_batch *fl) {
   return fl->emb;
 }
-float *const *ts_flight_grad(ts_flight *fl) {
+float *const *ts_ebc_batch_grad(ts_ebc_batch *fl) {
   return fl->grad;
 }
-const int64_t *ts_flight_stride(ts_flight *fl) {
+const int64_t *ts_ebc_batch_stride(ts_ebc_batch *fl) {
   return fl->stride;
 }
 
-ts_err ts_ebc_backward_begin(ts_flight *fl, ts_lane *compute) {
+ts_err ts_ebc_backward_begin(ts_ebc_batch *fl, ts_lane *compute) {
   ts_err err = TS_OK;
-  for (int32_t l = 0; l < fl->ebc->n_lots; l++)
-    TS_TRY(ts_lot_backward_begin(&fl->lots[l], compute));
+  for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
+    TS_TRY(ts_sharding_backward_begin(&fl->shardings[l], compute));
 done:
   return err;
 }
 
-ts_err ts_ebc_backward_end(ts_flight *fl, double lr_factor, int64_t pass,
+ts_err ts_ebc_backward_end(ts_ebc_batch *fl, double lr_factor, int64_t pass,
                            const ts_ebc_updated *then, ts_lane *compute) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   TS_TRY(ts_processors_begin(fl->ebc, compute));
-  for (int32_t l = 0; l < ebc->n_lots; l++) {
-    TS_TRY(ts_lot_backward_end(&fl->lots[l], lr_factor, pass, compute));
-    TS_TRY(each_of_lot(&fl->lots[l], compute, ts_tbe_release));
-    if (then && !ebc->lots[l].late) TS_TRY(then->call(then->arg, l));
+  for (int32_t l = 0; l < ebc->n_shardings; l++) {
+    TS_TRY(
+        ts_sharding_backward_end(&fl->shardings[l], lr_factor, pass, compute));
+    TS_TRY(each_of_lot(&fl->shardings[l], compute, ts_tbe_release));
+    if (then && !ebc->shardings[l].late) TS_TRY(then->call(then->arg, l));
   }
   if (!ebc->more)
     TS_TRY(ts_dense_rows_update(fl->ebc, lr_factor, pass, compute));
-  for (int32_t l = 0; then && l < ebc->n_lots; l++)
-    if (ebc->lots[l].late) TS_TRY(then->call(then->arg, l));
+  for (int32_t l = 0; then && l < ebc->n_shardings; l++)
+    if (ebc->shardings[l].late) TS_TRY(then->call(then->arg, l));
   TS_TRY(ts_processors_end(fl->ebc, compute));
 done:
   return err;

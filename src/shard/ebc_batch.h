@@ -1,13 +1,13 @@
-/* flight.h - the inside of the collection, and of a batch on its way through
+/* ebc_batch.h - the inside of the collection, and of a batch on its way through
  * it; private to shard/.
  *
  *   route    ids of one feature on their way to one shard
- *   flight   what one batch needs between input_begin and backward_end
+ *   batch in flight   what one batch needs between input_begin and backward_end
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SHARD_FLIGHT_H
-#define TS_SHARD_FLIGHT_H
+#ifndef TS_SHARD_EBC_BATCH_H
+#define TS_SHARD_EBC_BATCH_H
 
-#include "shard/lot.h"
+#include "shard/sharding_impl.h"
 #include "shard/pack.h"
 
 /* ---- the collection ------------------------------------------------------ */
@@ -37,8 +37,8 @@ struct ts_ebc {
   int32_t batch_max; /* samples of a rank, as expected; 0: not known */
   double *pooling;   /* (n_features) ids per sample, as expected */
   ts_pool pool;      /* scratch of the backward pass; with expectations */
-  bool has_flights;
-  bool seen; /* batches come with ts_flight_see */
+  bool has_batches;
+  bool uploaded; /* batches come with ts_ebc_batch_uploaded */
   int rank, n_ranks;
   int32_t n_features;
   int32_t *feature_table; /* (n_features) table_id */
@@ -54,8 +54,8 @@ struct ts_ebc {
   ts_params params; /* of the processors, in their order */
   ts_processor *processors; /* (params.n) by feature */
   ts_position_store positions;
-  ts_lot *lots;
-  int32_t n_lots;
+  ts_sharding *shardings;
+  int32_t n_shardings;
   struct ts_route *routes; /* sorted by rank */
   int32_t n_routes;
   int32_t *route_start; /* (W + 1) routes to each rank */
@@ -91,10 +91,11 @@ void ts_processors_destroy(ts_ebc *);
 ts_err ts_processors_begin(ts_ebc *, ts_lane *);
 ts_err ts_processors_end(ts_ebc *, ts_lane *);
 
-/* ---- flights ------------------------------------------------------------- */
+/* ---- batches in flight
+ * ------------------------------------------------------------- */
 
 /* What of a feature travels: its bags, or its distinct ones (bags.c).  On a
- * device apart (ts_device_is_apart) the arrays of ids, inverse, offsets,
+ * device apart (ts_device_is_discrete) the arrays of ids, inverse, offsets,
  * member_start and member are the device's memory; numbers and part are the
  * host's everywhere.  On the host the last three are NULL. */
 typedef struct ts_bags {
@@ -111,9 +112,10 @@ typedef struct ts_bags {
   struct ts_bag_store *store;  /* of variable features */
 } ts_bags;
 
-struct ts_flight {
+struct ts_ebc_batch {
   ts_ebc *ebc;
-  ts_pool pool; /* of its buffers and its lots', where sizes are expected */
+  ts_pool
+      pool; /* of its buffers and its shardings', where sizes are expected */
   int32_t batch_max;
   const ts_kjt *kjt;
   ts_status own;
@@ -129,11 +131,11 @@ struct ts_flight {
   ts_exchange exchange; /* its recv_bytes and recv_at (W) are ours, too */
   ts_token token;
   ts_event unpacked;
-  ts_lot_flight *lots; /* (n_lots) */
-  const float **emb;   /* (n_features) */
+  ts_sharding_batch *shardings; /* (n_lots) */
+  const float **emb;            /* (n_features) */
   float **grad;
   int64_t *stride;
-  /* input_unpack.c; arrived and list_copy where the device is apart. */
+  /* input_unpack.c; arrived and list_copy where the device is discrete. */
   struct ts_unpack_part *sections; /* (routes to here, W) of what arrived */
   ts_buffer arrived;               /* the device's copy of the messages */
   ts_buffer list, list_copy; /* ts_unpack_part of all groups; the device's */
@@ -151,24 +153,24 @@ struct ts_flight {
   int64_t *known, *route_count; /* (n_known), (n_routes) */
   int64_t n_known, first_word;
   int64_t *section_at; /* (n_routes) where its section starts */
-  /* Of devices apart: where kernels see the batch's arrays, those of BYTES at
-   * FROM; what they don't see of it, here and there; starts of spread bags;
+  /* Of discrete devices: where kernels see the batch's arrays, those of BYTES
+   * at FROM; what they don't see of it, here and there; starts of spread bags;
    * the messages. */
-  struct ts_sight {
+  struct ts_uploaded {
     const char *from, *at;
     size_t bytes;
-  } sight;
-  ts_buffer stage, batch_there, spread, packed;
+  } uploaded;
+  ts_buffer stage, device_batch, spread, packed;
 };
 
 /* bags.c; parts: first rows of the N row shards of sequences cut by rows,
  * NULL elsewhere. */
-const int64_t *ts_bags_parts(const ts_flight *, int32_t feature, int32_t *n);
-int64_t ts_bags_found(const ts_flight *); /* words of what is distinct */
-ts_err ts_bags_create(ts_flight *);
-void ts_bags_destroy(ts_flight *);
-ts_err ts_bags_make(ts_flight *);   /* of the batch at hand */
-ts_err ts_bags_expect(ts_flight *); /* of a full one, with room for them */
+const int64_t *ts_bags_parts(const ts_ebc_batch *, int32_t feature, int32_t *n);
+int64_t ts_bags_found(const ts_ebc_batch *); /* words of what is distinct */
+ts_err ts_bags_create(ts_ebc_batch *);
+void ts_bags_destroy(ts_ebc_batch *);
+ts_err ts_bags_make(ts_ebc_batch *);   /* of the batch at hand */
+ts_err ts_bags_expect(ts_ebc_batch *); /* of a full one, with room for them */
 
 /* expect.c: of a full batch of one rank the bytes of its message to RANK, the
  * ids of a feature, and those that go to a shard of N_ROWS rows. */
@@ -177,9 +179,9 @@ int64_t ts_expect_ids(const ts_ebc *, int32_t feature);
 int64_t ts_expect_part(const ts_ebc *, int32_t feature, int64_t n_rows);
 /* Ids that arrive for ROUTE from one rank, and their bags. */
 int64_t ts_expect_route(const ts_ebc *, const ts_route *, int64_t *n_bags);
-/* expect_flight.c: the buffers of FL into its pool, which starts: as many
+/* expect_batch.c: the buffers of FL into its pool, which starts: as many
  * bytes as a full batch of all ranks takes.  The sizes of the batch that is
  * played are gone afterwards. */
-ts_err ts_flight_expect(ts_flight *);
+ts_err ts_ebc_batch_expect(ts_ebc_batch *);
 
 #endif
