@@ -17,7 +17,8 @@ typedef enum cublasStatus_t {
 typedef enum cudaDataType_t {
   CUDA_R_32F = 0,
   CUDA_R_16BF = 14
-} cudaDataType_t, cudaDataType;
+} cudaDataType_t,
+    cudaDataType;
 typedef enum cublasOperation_t {
   CUBLAS_OP_N = 0,
   CUBLAS_OP_T = 1
@@ -88,9 +89,10 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *,
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t);
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *);
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t);
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
-    cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
-    const void *, size_t bytes);
+cublasStatus_t
+cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                     cublasLtMatmulPreferenceAttributes_t,
+                                     const void *, size_t bytes);
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
@@ -103,12 +105,14 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                        cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t *,
                                        cublasLtMatmulHeuristicResult_t *);
-cublasStatus_t cublasLtMatmul(
-    cublasLtHandle_t, cublasLtMatmulDesc_t, const void *alpha, const void *A,
-    cublasLtMatrixLayout_t a, const void *B, cublasLtMatrixLayout_t b,
-    const void *beta, const void *C, cublasLtMatrixLayout_t c, void *D,
-    cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *, void *workspace,
-    size_t bytes, cudaStream_t);
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                              const void *alpha, const void *A,
+                              cublasLtMatrixLayout_t a, const void *B,
+                              cublasLtMatrixLayout_t b, const void *beta,
+                              const void *C, cublasLtMatrixLayout_t c, void *D,
+                              cublasLtMatrixLayout_t d,
+                              const cublasLtMatmulAlgo_t *, void *workspace,
+                              size_t bytes, cudaStream_t);
 
 #ifdef __cplusplus
 }

@@ -313,9 +313,8 @@ static inline cudaError_t ts_emulated_launch(void (*kernel)(P...), dim3 grid,
                  (stream), __VA_ARGS__)
 
 template <class... P>
-static inline cudaError_t cudaFuncSetAttribute(void (*kernel)(P...),
-                                               cudaFuncAttribute which,
-                                               int value) {
+static inline cudaError_t
+cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute which, int value) {
   return ts_emulated_set_attribute((const void *)ts_emulated_known(kernel),
                                    which, value);
 }

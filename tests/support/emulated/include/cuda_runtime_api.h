@@ -234,10 +234,9 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t, cudaGraph_t,
                                 cudaGraphExecUpdateResultInfo *);
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t, cudaGraphNode_t,
                                              const cudaKernelNodeParams *);
-cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t,
-                                               cudaGraphNode_t, void *dst,
-                                               const void *src, size_t bytes,
-                                               cudaMemcpyKind);
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t, cudaGraphNode_t,
+                                               void *dst, const void *src,
+                                               size_t bytes, cudaMemcpyKind);
 cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t, cudaGraphNode_t,
                                              const cudaMemsetParams *);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
