@@ -15,8 +15,9 @@
 
 /* ---- pages --------------------------------------------------------------- */
 
-/* Device memory, then page-locked memory. */
-static const size_t RANGE = (size_t)1 << 42;
+/* Device memory, then page-locked memory: as many addresses as there are, less
+ * in a build with sanitizers. */
+static size_t range_bytes = (size_t)1 << 42;
 enum { PAGE = 4096 };
 static const size_t HUGE_BLOCK = (size_t)1 << 30;
 static char *range;
@@ -30,13 +31,17 @@ static size_t pages(size_t bytes) {
 static void *pages_take(size_t bytes, bool device) {
   const int which = !device;
   if (!range) {
-    void *p = mmap(NULL, 2 * RANGE, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *p = MAP_FAILED;
+    for (range_bytes *= 2; p == MAP_FAILED && range_bytes > PAGE;) {
+      range_bytes /= 2;
+      p = mmap(NULL, 2 * range_bytes, PROT_NONE, how, -1, 0);
+    }
     if (p == MAP_FAILED) abort();
     range = p;
   }
-  char *at = range + (size_t)which * RANGE + used[which];
-  if (bytes > RANGE - used[which]) return NULL;
+  char *at = range + (size_t)which * range_bytes + used[which];
+  if (bytes > range_bytes - used[which]) return NULL;
   used[which] += pages(bytes) + PAGE;
   return mprotect(at, pages(bytes), PROT_READ | PROT_WRITE) ? NULL : at;
 }
@@ -133,7 +138,7 @@ void ts_memory_give_back(void *p) {
 
 static bool is_ours(uint64_t p) {
   const uint64_t from = (uint64_t)(uintptr_t)range;
-  return range && p >= from && p < from + 2 * RANGE;
+  return range && p >= from && p < from + 2 * range_bytes;
 }
 
 /* Memory of the process that no GPU sees. */
