@@ -4,10 +4,21 @@
 top=$(cd "$(dirname "$0")/.." && pwd)
 packages="gcc make autoconf automake pkg-config openmpi-bin libopenmpi-dev
 libhdf5-openmpi-dev libdnnl-dev libconfig-dev libjansson-dev zlib1g-dev"
-test_packages="hdf5-tools check python3 python3-h5py python3-numpy procps
+test_packages="hdf5-tools check python3 python3-h5py python3-numpy python3-venv procps
 texinfo g++ libblas-dev"
 slurm_packages="slurm-wlm munge"
 fuzz_packages="clang libclang-rt-14-dev"
+
+# Where nvcc is: cuobjdump and nvdisasm, which tell the registers and the shared
+# memory of kernels, onto $PATH; PyPI has them, where nvcc's folder has not.
+cuda_tools() { # folder for them
+  command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ] || return 0
+  command -v cuobjdump > /dev/null && return 0
+  [ -x "$1/bin/pip" ] || python3 -m venv "$1" || return 1
+  ls "$1"/lib/python3*/site-packages/nvidia/cu*/bin/cuobjdump > /dev/null 2>&1 ||
+    "$1/bin/pip" install -q nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || return 1
+  PATH=$(dirname "$1"/lib/python3*/site-packages/nvidia/cu*/bin/cuobjdump):$PATH; export PATH
+}
 
 missing_packages() {
   for p in "$@"; do

@@ -40,10 +40,10 @@ kill -STOP "$(rank_pid 3)"
 finish
 hangs 'rank [0-3] on .* does not run'
 
-begin overdue --set comm.timeout_s=6
+begin overdue --set comm.timeout_s=15 --set run.deadline_s=300
 kill -STOP "$(rank_pid 1)"
 finish
-hangs 'number [0-9]* of .* was not done within 6 s .comm.timeout_s'
+hangs 'number [0-9]* of .* was not done within 15 s .comm.timeout_s'
 
 # The whole job suspended for longer than the deadline, as queues do.
 # Steps are slow enough that none ends before the watchdog looks.
