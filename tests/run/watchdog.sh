@@ -6,7 +6,7 @@
 command -v pgrep > /dev/null || { echo "pgrep (procps) is not here"; exit 77; }
 not_sanitized
 long="--set run.steps=2000 --set run.log_every=1000 --set checkpoint.every=20 --set data.synthetic.eval_samples=1"
-quick="--set run.deadlines.step_s=3 --set run.deadlines.save_s=4"
+quick="--set run.deadlines.step_s=8 --set run.deadlines.save_s=9"
 
 # hangs PATTERN: code 5 of the run, one message, what it says, and no more
 # than one line per rank and lane in it.
