@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "shard/planner_impl.h"
+#include "sparse/cache.h"
 
 static bool is_auto(const ts_table_config *t) {
   return ts_table_is_slow(t) && !strcmp(t->kernel, "cached") &&
@@ -18,7 +19,7 @@ double ts_passes_scratch(double *own, const ts_cost *c, const ts_plan *p) {
     if (!is_auto(&c->request->config->tables[t])) continue;
     for (int32_t k = 0; k < x->n_shards; k++)
       own[x->shards[k].rank] +=
-          6.0 * 4 * ts_cost_ids(c, t, x->kind, &x->shards[k]);
+          TS_CACHE_SCRATCH_BYTES * ts_cost_ids(c, t, x->kind, &x->shards[k]);
   }
   for (int32_t r = 0; r < p->n_ranks; r++) most = fmax(most, own[r]);
   return most;

@@ -15,10 +15,25 @@
 
 static const double growth = TS_STORAGE_GROWTH;
 
-/* keys and order twice, places and scales of bags; for weights the bag of
- * each id. */
-static double backward_bytes(const ts_cost_table *x, double n, double bags) {
-  return growth * (n * (x->weighted ? 20 : 16) + bags * 12);
+/* Rows of S that N ids of a batch meet, at most. */
+static double rows_met(const ts_shard *s, double n) {
+  return fmin(growth * n, (double)s->n_rows);
+}
+
+/* Scratch of the backward pass.  Sums of rows are kept where they, or their
+ * statistics, go to other ranks. */
+static double backward_bytes(const ts_cost *c, int32_t table,
+                             ts_shard_kind kind, const ts_shard *s, double n,
+                             double bags) {
+  const bool replica = ts_shard_kind_is_replicated(kind) && c->n_ranks > 1;
+  const bool sums = replica || ts_cost_column_rounds(c, table, s);
+  const ts_tbe_expected x = {
+      .n_ids = (int64_t)(growth * n),
+      .n_bags = (int64_t)(growth * bags),
+      .n_sums = sums ? (int64_t)rows_met(s, n) : 0,
+      .n_all = replica ? (int64_t)rows_met(s, n) * c->n_ranks : 0,
+      .weighted = c->tables[table].weighted};
+  return (double)ts_tbe_scratch_bytes(&x, s->n_cols, c->request->discrete);
 }
 
 /* Bytes of a row's states that move with it, and of those that stay. */
@@ -43,7 +58,8 @@ double ts_storage_line(const ts_cost *c, int32_t table, const ts_shard *s) {
 
 /* Rows of SHARD in slow memory: lines, their directory, states that stay; and
  * what a batch's rows need on their way: a slot per id in each batch in flight,
- * and the scratch of a pass, at most 6 times the ids. */
+ * and the scratch of a pass.  Passes that are still to be chosen are several.
+ */
 static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
                        const ts_shard *s, double n) {
   const ts_table_config *t = &c->request->config->tables[table];
@@ -58,10 +74,13 @@ static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   if (strcmp(t->kernel, "cached")) return;
   const double lines =
       (double)ts_cache_lines_for(s->n_rows, c->tables[table].load_factor);
-  m->weights = lines * (row + TS_CACHE_LINE_BYTES) + rows / 8;
+  m->weights = lines * (row + TS_CACHE_LINE_BYTES) +
+               (double)ts_cache_through_bytes(
+                   s->n_rows, t->cache.passes ? t->cache.passes : 2);
   m->state += lines * moving;
   m->buffers += growth * 4 * n * (c->request->n_ebc_batches + 1);
-  if (t->cache.passes > 0) m->buffers += 6.0 * 4 * n / t->cache.passes;
+  if (t->cache.passes > 0)
+    m->buffers += TS_CACHE_SCRATCH_BYTES * n / t->cache.passes;
 }
 
 /* Offsets, places, rows and weights of the bags of a batch in flight. */
@@ -69,26 +88,20 @@ static double input_bytes(const ts_cost_table *x, double n, double bags) {
   return growth * (bags * 16 + n * (x->weighted ? 8 : 4));
 }
 
-/* Sums of rows, and everyone's messages: room for a batch without a row met
- * twice. */
-static double replica_bytes(const ts_cost *c, double n, double rows,
-                            double width, double ebc_batches) {
-  const double own = fmin(growth * n, rows), all = own * c->n_ranks;
-  const double message = own * (4 + 4 * width);
-  return 2 * message + fmax(0, all - growth * n) * 16 + all * 12 +
-         ebc_batches * 2 * c->n_ranks * message;
+/* Everyone's sums of rows, sent and received: room for a batch without a row
+ * met twice. */
+static double replica_bytes(const ts_cost *c, const ts_shard *s, double n) {
+  return c->request->n_ebc_batches * 2.0 * c->n_ranks * rows_met(s, n) *
+         (4 + 4.0 * s->n_cols);
 }
 
-/* Where statistics of rows are summed over column shards: each distinct row's
- * gradient, its statistics, and what is sent and received of them. */
-static double column_bytes(const ts_cost *c, int32_t table, double n,
-                           const ts_shard *s) {
+/* Statistics of rows that are summed over column shards, as they are sent and
+ * received. */
+static double column_bytes(const ts_cost *c, int32_t table, const ts_shard *s) {
   const ts_table_config *t = &c->request->config->tables[table];
-  const double d = c->tables[table].distinct;
   const double parts = (double)t->dim / s->n_cols;
   if (!ts_cost_column_rounds(c, table, s)) return 0;
-  return growth * (n * (4 + 4.0 * s->n_cols) + d * 8) +
-         (parts - 1) * d * 4 * (growth * 2 + 1);
+  return (parts - 1) * c->tables[table].distinct * 4 * (growth * 2 + 1);
 }
 
 /* Ids of all features that arrive, and their lengths. */
@@ -155,17 +168,16 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   *m = (ts_plan_memory){0};
   m->weights = (double)s->n_rows * width * (double)ts_dtype_bytes(t->dtype);
   m->state = (double)ts_shard_bytes(t, s) - m->weights;
-  m->buffers = backward_bytes(x, n, bags) +
+  m->buffers = backward_bytes(c, table, kind, s, n, bags) +
                ebc_batches * input_bytes(x, n, bags) +
-               column_bytes(c, table, n, s);
+               column_bytes(c, table, s);
   if (ts_table_is_slow(t)) tier_bytes(m, c, table, s, n);
   m->buffers += ebc_batches * 4 * bags * width; /* out, then its gradient */
   if (travels(c, kind))
     remote_bytes(m, c, table, kind, s, n, bags);
   else
     list_bytes(m, c, x, bags, 1);
-  if (replica && c->n_ranks > 1)
-    m->buffers += replica_bytes(c, n, (double)s->n_rows, width, ebc_batches);
+  if (replica && c->n_ranks > 1) m->buffers += replica_bytes(c, s, n);
 }
 
 void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,

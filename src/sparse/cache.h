@@ -25,7 +25,10 @@
 #include "sparse/cache_policy.h"
 
 enum {
-  TS_CACHE_PARTS = 3,          /* weights, two states of dim floats */
+  TS_CACHE_PARTS = 3, /* weights, two states of dim floats */
+  /* Of a hold, for an id of a pass, at most: the host takes 16, and half as
+   * much again to grow into (ts_mem_reserve). */
+  TS_CACHE_SCRATCH_BYTES = 24,
   TS_CACHE_PASSES_MAX = 16,    /* of a device's hold */
   TS_CACHE_LAUNCHES_MAX = 1024 /* a hold has fewer */
 };
@@ -108,6 +111,10 @@ typedef struct ts_cache_rows_args {
 
 /* ---- the host's directory (cache.c) -------------------------------------- */
 
+/* Bytes of marks for N_ROWS rows, where a hold has several passes. */
+static inline int64_t ts_cache_through_bytes(int64_t n_rows, int32_t passes) {
+  return passes > 1 ? (n_rows / 32 + 1) * 4 : 0;
+}
 /* Lines for N_ROWS rows: whole sets, one at least. */
 int64_t ts_cache_lines_for(int64_t n_rows, double load_factor);
 /* LINE[i]: the line of rows[i], -1 where it has none, N of them; AHEAD more

@@ -70,6 +70,10 @@ typedef struct ts_tbe_expected {
   bool weighted;
 } ts_tbe_expected;
 ts_err ts_tbe_expect(ts_tbe *, ts_pool *, const ts_tbe_expected *);
+/* Bytes that it takes for rows of DIM, for who plans a group; APART: on a
+ * device with memory of its own.  Local. */
+int64_t ts_tbe_scratch_bytes(const ts_tbe_expected *, int32_t dim,
+                             bool discrete);
 
 /* Writes the bags' rows of OUT.  Enqueues. */
 ts_err ts_tbe_forward(ts_tbe *, float *out, const ts_tbe_input *, ts_lane *);

@@ -1,6 +1,7 @@
 /* tbe_backward.c - fused backward: ids sorted by row, gradients of a row
  * summed in the order of the global batch, one update per row. */
 #include <omp.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "runtime/trace.h"
@@ -18,43 +19,84 @@ static size_t work_bytes(const ts_tbe *t, int64_t n) {
   return sort > update ? sort : update;
 }
 
-ts_err ts_tbe_reserve(ts_tbe *t, int64_t n, int64_t n_bags) {
+/* Scratch that grows with the ids. */
+enum {
+  KEYS,
+  KEYS_TWO,
+  ORDER,
+  ORDER_TWO,
+  GRAD_AT,
+  BAG_SCALE,
+  BAG_OF,
+  SUMS,
+  SUM_KEYS,
+  MESSAGE,
+  STATS,
+  SCRATCH
+};
+
+static int64_t larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+static void sizes_of(int64_t *size, const ts_tbe_expected *x, int32_t dim,
+                     bool discrete) {
+  const int64_t n = larger(x->n_ids, x->n_all);
+  const int64_t bags = larger(x->n_bags, x->n_all);
+  memset(size, 0, SCRATCH * sizeof *size);
+  size[KEYS] = size[KEYS_TWO] = size[ORDER] = size[ORDER_TWO] = 4 * (n + 1);
+  size[GRAD_AT] = 8 * (bags + 1);
+  size[BAG_SCALE] = 4 * (bags + 1);
+  if (x->weighted) size[BAG_OF] = 4 * (x->n_ids + 1);
+  if (!x->n_sums) return;
+  /* Where messages land on a device they are among the sums. */
+  size[SUMS] = 4 * dim * (discrete ? n : x->n_ids);
+  size[SUM_KEYS] = 4 * x->n_ids;
+  if (x->n_all)
+    size[MESSAGE] = 4 * x->n_sums * (dim + 1) + 4;
+  else
+    size[STATS] = 4 * x->n_sums * TS_ROW_STATS_MAX + 4;
+}
+
+int64_t ts_tbe_scratch_bytes(const ts_tbe_expected *x, int32_t dim,
+                             bool discrete) {
+  int64_t size[SCRATCH], bytes = 0;
+  sizes_of(size, x, dim, discrete);
+  for (int i = 0; i < SCRATCH; i++) bytes += size[i];
+  return bytes;
+}
+
+/* POOL: what the buffers join first, or NULL. */
+static ts_err reserve(ts_tbe *t, ts_pool *pool, const ts_tbe_expected *x) {
   ts_err err = TS_OK;
-  if (!t->discrete) TS_TRY(ts_buffer_reserve(&t->work, work_bytes(t, n)));
-  const size_t words = (size_t)(n + 1) * 4;
-  for (int i = 0; i < 2; i++) {
-    TS_TRY(ts_buffer_reserve(&t->keys[i], words));
-    TS_TRY(ts_buffer_reserve(&t->order[i], words));
+  ts_buffer *const all[SCRATCH] = {
+      [KEYS] = &t->keys[0],      [KEYS_TWO] = &t->keys[1],
+      [ORDER] = &t->order[0],    [ORDER_TWO] = &t->order[1],
+      [GRAD_AT] = &t->grad_at,   [BAG_SCALE] = &t->bag_scale,
+      [BAG_OF] = &t->bag_of,     [SUMS] = &t->sums,
+      [SUM_KEYS] = &t->sum_keys, [MESSAGE] = &t->message,
+      [STATS] = &t->stats};
+  const size_t work =
+      t->discrete ? 0 : work_bytes(t, larger(x->n_ids, x->n_all));
+  int64_t size[SCRATCH];
+  sizes_of(size, x, t->dim, t->discrete);
+  if (pool) TS_TRY(ts_pool_add(pool, &t->work));
+  TS_TRY(ts_buffer_reserve(&t->work, work));
+  for (int i = 0; i < SCRATCH; i++) {
+    if (pool) TS_TRY(ts_pool_add(pool, all[i]));
+    if (size[i]) TS_TRY(ts_buffer_reserve(all[i], (size_t)size[i]));
   }
-  TS_TRY(ts_buffer_reserve(&t->grad_at, (size_t)(n_bags + 1) * 8));
-  TS_TRY(ts_buffer_reserve(&t->bag_scale, (size_t)(n_bags + 1) * 4));
 done:
   return err;
 }
 
+ts_err ts_tbe_reserve(ts_tbe *t, int64_t n, int64_t n_bags) {
+  const ts_tbe_expected x = {.n_ids = n, .n_bags = n_bags};
+  return reserve(t, NULL, &x);
+}
+
 ts_err ts_tbe_expect(ts_tbe *t, ts_pool *pool, const ts_tbe_expected *x) {
-  ts_err err = TS_OK;
-  ts_buffer *all[] = {&t->keys[0],  &t->keys[1], &t->order[0],  &t->order[1],
-                      &t->bag_of,   &t->grad_at, &t->bag_scale, &t->sums,
-                      &t->sum_keys, &t->stats,   &t->message,   &t->work};
-  const int64_t n = x->n_ids > x->n_all ? x->n_ids : x->n_all;
-  const size_t sums = (size_t)x->n_sums;
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    TS_TRY(ts_pool_add(pool, all[i]));
-  TS_TRY(ts_tbe_reserve(t, n, x->n_bags > x->n_all ? x->n_bags : x->n_all));
-  if (x->weighted)
-    TS_TRY(ts_buffer_reserve(&t->bag_of, (size_t)(x->n_ids + 1) * 4));
-  if (!sums) goto done;
-  /* Where messages land on a device they are among the sums. */
-  TS_TRY(ts_buffer_reserve(
-      &t->sums, (size_t)((t->discrete ? n : x->n_ids) * t->dim) * 4));
-  TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)x->n_ids * 4));
-  if (x->n_all)
-    TS_TRY(ts_buffer_reserve(&t->message, sums * 4 * (size_t)(t->dim + 1) + 4));
-  else
-    TS_TRY(ts_buffer_reserve(&t->stats, sums * TS_ROW_STATS_MAX * 4 + 4));
-done:
-  return err;
+  return reserve(t, pool, x);
 }
 
 /* For sums: without the settings of a step, which T may hold. */

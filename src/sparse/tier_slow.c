@@ -119,7 +119,7 @@ static size_t lay_out(ts_slow *t, char *block) {
   c->line = cut(block, &at, (size_t)t->n_lines * sizeof *c->line);
   c->row_base = cut(block, &at, ((size_t)s->n_tables + 1) * 8);
   c->through =
-      cut(block, &at, s->passes > 1 ? ((size_t)s->n_rows / 32 + 1) * 4 : 0);
+      cut(block, &at, (size_t)ts_cache_through_bytes(s->n_rows, s->passes));
   c->counts = cut(block, &at, counts_bytes(t) + 16); /* locks behind them */
   if (block) c->locks = c->counts + (size_t)s->n_tables * TS_CACHE_COUNTS;
   return at;

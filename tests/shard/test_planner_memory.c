@@ -56,7 +56,7 @@ START_TEST(tiers_by_hand) {
   for (int passes = 0; passes <= 12; passes += 4) {
     t->cache.passes = passes;
     const ts_plan_memory m = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-    ck_assert_double_eq(m.weights, lines * (256 + 20) + 1250);
+    ck_assert_double_eq(m.weights, lines * (256 + 20) + 4 * 313);
     ck_assert_double_eq(m.state, lines * 512);
     ck_assert_double_eq(m.slow, 10000.0 * 768);
     ck_assert_double_eq(m.disk, 0);
@@ -82,7 +82,7 @@ START_TEST(buffers_by_hand) {
   setting(&x, 1, 4, 0);
   know_ids(&x, 1);
   const double n = 512, bags = 512;
-  const double scratch = 1.25 * (n * 16 + bags * 12);
+  const double scratch = 1.25 * (n * 16 + bags * 12) + 28; /* one more */
   const double input = 1.25 * (bags * 16 + n * 4);
   const double matrices = 4 * bags * 64;
   for (int ebc_batches = 1; ebc_batches <= 3; ebc_batches++) {
@@ -125,6 +125,25 @@ START_TEST(a_device_apart_by_hand) {
 }
 END_TEST
 
+/* data_parallel, 2 ranks of 128 samples: each has sums of rows, as many
+ * as ids at most, and applies everyone's. */
+START_TEST(replicas_by_hand) {
+  ts_setting x;
+  setting(&x, 1, 2, 0);
+  know_ids(&x, 1);
+  const double room = 1.25 * 128, rows = room, all = 2 * rows;
+  const double scratch =
+      (16 + 12) * (all + 1) + room * 4 * (64 + 1) + 4 * rows * (64 + 1) + 4;
+  const double ebc_batch =
+      room * (16 + 4) + 4 * 128 * 64 + 2 * 2 * rows * 4 * (64 + 1);
+  const ts_plan_memory m =
+      memory_of(&x, TS_SHARD_DATA_PARALLEL, (ts_shard){0, 0, 10000, 0, 64});
+  ck_assert_double_eq_tol(m.buffers,
+                          scratch + x.request.n_ebc_batches * ebc_batch, 1e-6);
+  settle(&x);
+}
+END_TEST
+
 /* One rank of 128 samples: no messages, here or there; a discrete device has
  * the list of what stays. */
 START_TEST(one_rank_by_hand) {
@@ -133,7 +152,8 @@ START_TEST(one_rank_by_hand) {
   know_ids(&x, 1);
   const ts_shard s = {0, 0, 10000, 0, 64};
   const double n = 128, list = (1 + n / 1024) * (double)sizeof(ts_unpack_part);
-  const double scratch = 1.25 * n * (16 + 12), input = 1.25 * n * (16 + 4);
+  const double scratch = 1.25 * n * (16 + 12) + 28;
+  const double input = 1.25 * n * (16 + 4);
   for (int kind = 0; kind < 2; kind++) {
     const ts_shard_kind k = kind ? TS_SHARD_ROW_WISE : TS_SHARD_TABLE_WISE;
     x.request.n_ebc_batches = 2;
@@ -188,6 +208,7 @@ static Suite *suite(void) {
   tcase_add_test(c, tiers_by_hand);
   tcase_add_test(c, buffers_by_hand);
   tcase_add_test(c, a_device_apart_by_hand);
+  tcase_add_test(c, replicas_by_hand);
   tcase_add_test(c, one_rank_by_hand);
   tcase_add_test(c, batches_apart_by_hand);
   suite_add_tcase(s, c);
