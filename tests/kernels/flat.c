@@ -392,8 +392,8 @@ START_TEST(formulas) {
 }
 END_TEST
 
-KT_MAIN("half_rows look copies swap shorten widen squares clip dense_update "
-        "dense_stats",
+KT_MAIN("half_rows check_finite copies swap shorten widen squares clip "
+        "dense_update dense_stats",
         {half_rows, 0}, {check_finite, 0}, {copies, 0}, {swap, 0},
         {short_and_wide, 0}, {squares, 0}, {clip, 0}, {updates, 3 * KINDS},
         {update_of_a_bucket, 0}, {stats, 0}, {formulas, 8})
