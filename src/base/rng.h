@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* What a stream of numbers is for: the top bits of the key. */
+/* The use of a stream of numbers: the top bits of its key. */
 typedef enum {
   TS_RNG_TABLE_INIT = 1, /* (table, row, column / 4) */
   TS_RNG_DENSE_INIT,     /* (parameter, element / 4) */

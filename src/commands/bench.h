@@ -47,9 +47,9 @@ typedef struct ts_bench_rows {
   int64_t n_ids, ids_per_table;
 } ts_bench_rows;
 
-/* What memory gives to simple loops on all threads: seconds for reading the
+/* The memory's speed in simple loops on all threads: seconds for reading the
  * rows of all ids with prefetch, and for reading BYTES one after the other.
- * Nothing is kept of what is read. */
+ * Nothing is kept of the data. */
 double ts_bench_read_rows(const ts_bench_rows *);
 double ts_bench_read_stream(const void *, int64_t bytes);
 /* The same for reading and writing back the N rows whose places are ROWS,

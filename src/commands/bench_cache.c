@@ -33,7 +33,7 @@ typedef struct ts_cache_case {
   float *out, *grad;
 } ts_cache_case;
 
-/* Of one step, ms; rows and bytes per step. */
+/* Times of one step in ms; rows and bytes per step. */
 typedef struct ts_cache_times {
   double step, hold, exposed, hit_rate, misses, conflicts, bytes;
   int64_t scratch, fast;
@@ -152,7 +152,7 @@ done:
   return err;
 }
 
-/* What is in fast memory has no cache to fill. */
+/* Tables in fast memory have no cache to fill: they skip the warm-up. */
 static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
   ts_err err = TS_OK;
   const int first_step = ts_tbe_is_cached(c->tbe) ? 0 : (int)c->warm;

@@ -115,7 +115,7 @@ done:
   return err;
 }
 
-/* What a step does meanwhile. */
+/* Works as a step does while the checkpoint is written. */
 static ts_err finish_beside(ts_case *c, double stall_s) {
   ts_err err = TS_OK;
   ts_ckpt_saved saved;

@@ -1,7 +1,7 @@
 /* bench_copy.c - the copies of batches to a discrete device, by its own clocks.
  *
- * What a batch's copy costs is what of it comes after the end of the batch
- * before: until then the device has other work. */
+ * A batch's copy costs only its part after the end of the batch before: until
+ * then the device has other work. */
 #include "commands/bench_copy.h"
 
 #include <math.h>

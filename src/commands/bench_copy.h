@@ -13,7 +13,7 @@ typedef struct ts_bench_copies {
   ts_clock *compute; /* marks: the start, the end of each step */
   int n_steps, n_done;
   ts_upload_stat before; /* of a block's start */
-  /* Of all blocks. */
+  /* Sums over all blocks. */
   int64_t n_copies;
   double bytes, seconds, hideable, hidden;
 } ts_bench_copies;

@@ -57,7 +57,7 @@ static ts_err open_loader(ts_loader **out, ts_input_bench *b, int input, int k,
   return err;
 }
 
-/* What the reader's thread does to batches once its blocks have grown. */
+/* Times the reader's thread once its blocks have grown. */
 static ts_err measure_reader(ts_input_bench *b, int input, int k) {
   ts_err err = TS_OK;
   ts_loader *loader = NULL;

@@ -30,8 +30,8 @@ typedef struct ts_input_bench {
 } ts_input_bench;
 
 void ts_input_print_head(const ts_input_bench *);
-/* Of batches of K times the deck's size: a line per input, in the slowest
- * rank's times, and their ratio; sorts the times.  Collective. */
+/* Prints, for batches of K times the deck's size, a line per input with the
+ * slowest rank's times, and their ratio; sorts the times.  Collective. */
 ts_err ts_input_print(ts_input_bench *, int k);
 
 #endif

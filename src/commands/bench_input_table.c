@@ -12,7 +12,7 @@
 
 static const char *const names[TS_INPUTS] = {"kjt", "columns"};
 
-/* Of N sorted numbers. */
+/* The 90th percentile of N sorted numbers. */
 static double p90(const double *x, int n) {
   return x[(9 * n + 9) / 10 - 1];
 }
@@ -57,7 +57,7 @@ static void print_line(const ts_input_bench *b, int input, int k) {
   const double ms = ts_bench_median(x->dist, n);
   const double step = ts_bench_median(x->step, n_steps);
   const double ids = (double)x->n_ids / n;
-  /* What the reader copied, and what went into messages. */
+  /* Copies of an id: by the reader, and into messages. */
   const double copies = x->n_copied + (double)x->n_sent / (double)x->n_ids;
   const double batch = (double)(b->global_batch * k);
   ts_bench_print(&inputs, batch, names[input], ms, p90(x->dist, n),

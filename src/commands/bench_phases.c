@@ -30,7 +30,7 @@ typedef struct ts_phase_table {
   int n;
 } ts_phase_table;
 
-/* What a step needs. */
+/* The bytes and operations of a step. */
 typedef struct ts_step_needs {
   double lookup, backward, optimizer, ids; /* bytes */
   double products;                         /* operations of a forward pass */

@@ -114,7 +114,7 @@ done:
   return err;
 }
 
-/* What all turns share comes from the first trainer. */
+/* Takes what all turns share from the first trainer. */
 static ts_err take_from(ts_pipeline_bench *b, ts_trainer *t) {
   ts_err err = TS_OK;
   ts_source *s = NULL;
@@ -199,7 +199,7 @@ done:
   return err;
 }
 
-/* What is the same on all ranks of a turn. */
+/* Makes a turn's figures the same on all ranks. */
 static ts_err share(ts_pipeline_bench *b, ts_pipeline_case *x, ts_trainer *t,
                     int64_t first) {
   ts_err err = TS_OK;
@@ -226,8 +226,8 @@ static ts_err open_trace(ts_trace_file *file, const ts_pipeline_bench *b,
   return ts_trace_file_open(file, path, 0, INT64_MAX, comm);
 }
 
-/* Bytes held, or at most since ts_mem_forget_peaks.  What a device's own pools
- * keep beyond what is in use is not known here. */
+/* Bytes held, or at most since ts_mem_forget_peaks.  Memory that a device's own
+ * pools keep beyond what is in use is not counted. */
 typedef struct ts_bench_held {
   int64_t device, host, mapped;
 } ts_bench_held;

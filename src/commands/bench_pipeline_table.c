@@ -9,7 +9,7 @@
 #include "commands/bench_pipeline.h"
 #include "commands/bench_table.h"
 
-/* What the rows of the table say. */
+/* The figures of a row of the table. */
 typedef struct ts_line {
   double median, p90, fastest; /* ms; fastest: of the fastest tenth */
   double rate;                 /* samples/s */
@@ -34,8 +34,8 @@ static double of_round(const ts_pipeline_bench *b, const ts_pipeline_case *x,
   return ts_bench_median(ms, b->steps);
 }
 
-/* Of each round's medians, the median of the ratios: a round's turns were
- * neighbours in time.  NAN without Y. */
+/* The median of the rounds' ratios, since a round's turns were neighbours in
+ * time.  NAN without Y. */
 static double ratio(const ts_pipeline_bench *b, const ts_pipeline_case *x,
                     const ts_pipeline_case *y) {
   double q[b->rounds];

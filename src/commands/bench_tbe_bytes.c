@@ -38,7 +38,7 @@ done:
   return err;
 }
 
-/* Of a row's optimizer state. */
+/* Bytes of a row's optimizer state. */
 static int64_t state_bytes(const ts_tbe_case *c) {
   const ts_row_optim *o = ts_row_optim_find(c->config->optimizer.kind);
   int64_t bytes = 0;

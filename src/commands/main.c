@@ -174,8 +174,8 @@ done:
   return err;
 }
 
-/* What needs no command to run: -1 where there is none of it, else the exit
- * code. */
+/* Answers what needs no command to run (--help, --version).  The exit code, or
+ * -1 where there is a command. */
 static int answer(int argc, char **argv) {
   const char *word = argc > 1 ? argv[1] : "";
   const bool help = !strcmp(word, "help");
@@ -203,7 +203,7 @@ int main(int argc, char **argv) {
   ts_args args = {.began = ts_now()};
   ts_err err = TS_OK;
   const ts_command *c = NULL;
-  /* Of pipes and files that take no more: errno says so. */
+  /* Pipes and files that take no more are errors by errno, not signals. */
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   const int answered = answer(argc, argv);

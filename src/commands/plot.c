@@ -69,7 +69,7 @@ static bool has(const ts_plot_run *r, ts_plot_what w) {
   return false;
 }
 
-/* What is missing, and what could not be read. */
+/* Notes the figures that are missing, and the lines that could not be read. */
 static void note(const ts_plot_run *run, int32_t n, const bool *what) {
   for (int32_t i = 0; i < n; i++)
     if (run[i].n_bad)

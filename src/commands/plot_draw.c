@@ -49,7 +49,7 @@ static ts_plot_axis make_axis(double lo, double hi) {
   return a;
 }
 
-/* What all runs' series of W span; false where there is nothing. */
+/* The axes that all runs' series of W span; false where there are none. */
 static bool find_axes(ts_drawing *d, ts_plot_what w) {
   double x = 0, lo = INFINITY, hi = -INFINITY;
   for (int32_t r = 0; r < d->n_runs; r++)
@@ -148,8 +148,8 @@ static void put_xy(const ts_drawing *d, const ts_plot_point *p) {
   fprintf(d->file, "%.1f,%.1f ", x_of(d, p->x), y_of(d, p->y));
 }
 
-/* Of the points in a column of pixels the least and the greatest are drawn:
- * nothing more would be seen. */
+/* Draws the least and the greatest of the points in a column of pixels: the
+ * others would not be seen. */
 static void put_points(const ts_drawing *d, const ts_plot_series *s) {
   for (int64_t k = 0, end; k < s->n; k = end) {
     int64_t lo = k, hi = k;
@@ -234,7 +234,7 @@ static void put_panel(const ts_drawing *d, ts_plot_what w) {
 
 /* ---- the whole ----------------------------------------------------------- */
 
-/* What the legend has a shape for: one series of each task. */
+/* Whether the legend has a shape for S: it has one series of each task. */
 static bool has_shape(const ts_plot_series *s) {
   return s->eval && s->what == TS_PLOT_NE;
 }

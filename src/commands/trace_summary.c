@@ -98,8 +98,8 @@ done:
   return err;
 }
 
-/* What is computed on the first compute lane hides the others, and is never
- * hidden itself. */
+/* The lane that hides others: the first compute lane, which is never hidden
+ * itself. */
 static int32_t first_compute(const ts_trace *t, int rank) {
   int32_t least = INT32_MAX;
   for (int64_t i = 0; i < t->n_spans; i++)

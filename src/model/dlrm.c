@@ -49,7 +49,7 @@ done:
   return err;
 }
 
-/* Of each pair of vectors. */
+/* Multiplications of a sample: one product for each pair of vectors. */
 static double products(const ts_model_spec *s) {
   const double n = s->n_features + (s->config->model.dense_features ? 1 : 0);
   return n * (n - 1) / 2 * s->dim;

@@ -182,7 +182,7 @@ void ts_columns_destroy(ts_sharding *sharding) {
 
 /* ---- room ---------------------------------------------------------------- */
 
-/* Of ROWS those that a full batch touches at most; the same on both sides of a
+/* How many of ROWS a full batch touches at most; the same on both sides of a
  * link. */
 static int64_t rows_of(const ts_sharding *sharding, int32_t rows) {
   const ts_ebc *ebc = sharding->ebc;

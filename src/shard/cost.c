@@ -163,8 +163,8 @@ double ts_cost_latency_ms(const ts_cost *c, ts_link_use use) {
           (c->n_ranks - c->per_node) * t->link[TS_REACH_CROSS][use].latency_us);
 }
 
-/* Of bytes spread evenly over all ranks: to others of the node, and to other
- * nodes. */
+/* The part of BYTES, spread evenly over all ranks, that goes to other ranks of
+ * the node; the next one: to other nodes. */
 static double node_part(const ts_cost *c, double bytes) {
   return bytes * (c->per_node - 1) / c->n_ranks;
 }

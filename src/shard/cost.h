@@ -41,14 +41,14 @@ typedef struct ts_load {
 /* TABLE as KIND: shard S on its rank, or the rank's copy. */
 void ts_cost_shard(ts_load *, const ts_cost *, int32_t table, ts_shard_kind,
                    const ts_shard *);
-/* What every rank bears for TABLE as cut by PLAN: packing ids, receiving its
- * own samples' embeddings. */
+/* Adds the load that TABLE, cut as PLAN says, puts on every rank: packing ids,
+ * receiving its own samples' embeddings. */
 void ts_cost_everywhere(ts_load *, const ts_cost *, int32_t table,
                         const ts_table_plan *);
-/* What a kind costs every rank once any table uses it: its collectives. */
+/* Adds what a kind costs every rank once any table uses it: its collectives. */
 void ts_cost_kind(ts_load *, const ts_cost *, ts_shard_kind);
-/* What every step has, whatever the plan: the input exchange's latency, and
- * the dense part's memory and traffic (not its time). */
+/* Adds what every step has, whatever the plan: the input exchange's latency,
+ * and the dense part's memory and traffic (not its time). */
 void ts_cost_always(ts_load *, const ts_cost *);
 double ts_cost_dense_ms(const ts_cost *);
 void ts_load_add(ts_load *, const ts_load *, double times);

@@ -1,9 +1,9 @@
 /* cost_tier.c - what slow memory adds to a step.
  *
- * Of rows whose popularity falls like a power the share of ids that find
+ * Where the popularity of rows falls like a power, the share of ids that find
  * their row in the cache grows like a power of the load factor: 1 where all
- * rows are alike, the nearer to 0 the more of the ids go to few rows.  What
- * is known of a feature's ids gives one point of that curve. */
+ * rows are alike, the nearer to 0 the more of the ids go to few rows.  The
+ * statistics of a feature's ids give one point of that curve. */
 #include <math.h>
 #include <string.h>
 

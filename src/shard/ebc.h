@@ -24,8 +24,8 @@
 typedef struct ts_ebc ts_ebc;
 typedef struct ts_ebc_batch ts_ebc_batch;
 
-/* What every rank tells every other with its ids: status travels with the
- * data, so all ranks agree on errors and stops without a further message. */
+/* Every rank sends its status to every other with its ids, so all ranks agree
+ * on errors and stops without a further message. */
 typedef struct ts_status {
   int32_t err;  /* ts_err of the reader */
   int32_t stop; /* a stop was asked for: 1 soon, 2 now */

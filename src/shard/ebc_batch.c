@@ -129,7 +129,8 @@ static void point(ts_ebc_batch *fl) {
   }
 }
 
-/* What input dist sent, and what it would without short rows and lengths. */
+/* Counts the bytes that input dist sent, and those that it would have sent
+ * without short forms of rows and lengths. */
 static void count_input(ts_ebc_batch *fl) {
   ts_ebc_stat *stat = &fl->ebc->stat;
   for (int r = 0; r < fl->ebc->n_ranks; r++)

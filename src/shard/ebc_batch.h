@@ -19,7 +19,7 @@ typedef struct ts_processor {
   int64_t at;      /* of its sums among those of all processors */
 } ts_processor;
 
-/* Of all processors side by side. */
+/* The gradients of all processors side by side. */
 typedef struct ts_position_store {
   int64_t n;
   ts_buffer sum; /* f64: this rank's part of the gradient */
@@ -94,10 +94,10 @@ ts_err ts_processors_end(ts_ebc *, ts_lane *);
 /* ---- batches in flight
  * ------------------------------------------------------------- */
 
-/* What of a feature travels: its bags, or its distinct ones (bags.c).  On a
- * device apart (ts_device_is_discrete) the arrays of ids, inverse, offsets,
- * member_start and member are the device's memory; numbers and part are the
- * host's everywhere.  On the host the last three are NULL. */
+/* The bags of a feature that travel: all, or the distinct ones (bags.c).  On a
+ * discrete device (ts_device_is_discrete) the arrays of ids, inverse, offsets,
+ * member_start and member are device memory; numbers and part are the host's
+ * everywhere.  On the host the last three are NULL. */
 typedef struct ts_bags {
   ts_jagged ids;               /* apart: by lengths, or one id in every bag */
   int32_t n;                   /* bags */
@@ -147,15 +147,16 @@ struct ts_ebc_batch {
   ts_pack_split *splits; /* (n_splits) */
   ts_pack_part *parts;   /* (n_parts) */
   int32_t n_pack;
-  /* What they find out: the number of a bad id, then what of features is
-   * distinct, then a word for each route; as the host knows it. */
+  /* The kernels' results: the number of a bad id, then how much of each feature
+   * is distinct, then a word for each route; known: the host's copy. */
   ts_buffer found;
   int64_t *known, *route_count; /* (n_known), (n_routes) */
   int64_t n_known, first_word;
   int64_t *section_at; /* (n_routes) where its section starts */
-  /* Of discrete devices: where kernels see the batch's arrays, those of BYTES
-   * at FROM; what they don't see of it, here and there; starts of spread bags;
-   * the messages. */
+  /* Discrete devices only.  uploaded: kernels see the BYTES of the batch's
+   * arrays that the host has at FROM, at AT; stage and device_batch: the other
+   * arrays, on the host and on the device; spread: starts of spread bags;
+   * packed: the messages. */
   struct ts_uploaded {
     const char *from, *at;
     size_t bytes;

@@ -2,7 +2,7 @@
  * message gets that ids of one to a sample never need a second one.
  *
  * Where features have as many ids as samples and go to one shard this is
- * exact; elsewhere a quarter more than the mean.  What is larger still goes
+ * exact; elsewhere a quarter more than the mean.  Larger messages still go
  * through, see ts_rooms. */
 #include <math.h>
 #include <string.h>
@@ -56,7 +56,7 @@ int64_t ts_expect_message(const ts_ebc *ebc, int rank) {
 
 /* ---- groups -------------------------------------------------------------- */
 
-/* What arrives for group G. */
+/* The ids and bags that are expected to arrive for group G. */
 static ts_tbe_expected group_of(const ts_sharding *sharding,
                                 const ts_sharding_group *g) {
   const ts_ebc *ebc = sharding->ebc;

@@ -1,8 +1,8 @@
 /* geometry.c - where every piece of a sharding lies in this batch.
  *
- * What a rank writes is a section for each rank, in the order that the
- * output dist asks for; what arrives is a block from each source.  A section
- * of rank q and the block that q receives are the same bytes:
+ * A rank writes a section for each rank, in the order that the output dist
+ * asks for, and receives a block from each source.  The section for rank q and
+ * the block that q receives are the same bytes:
  *
  *     (batch of q, block_width)  pieces side by side, a row per sample
  *     (bags of q, n_cols)        of each variable piece, one after the other
@@ -135,7 +135,7 @@ ts_err ts_sharding_measure(ts_sharding_batch *lf) {
   const size_t views = (size_t)assembled_floats(lf) * 4;
   TS_TRY(ts_buffer_reserve(&lf->out, written));
   if (lf->sharding->output == &ts_output_local)
-    /* What the groups write is what the model reads. */
+    /* The model reads the matrix that the groups write. */
     lf->emb = ts_buffer_wrap(lf->out.ptr, written, TS_SPACE_DEVICE);
   else
     TS_TRY(ts_buffer_reserve(&lf->emb, arrives));

@@ -96,7 +96,7 @@ static ts_pack_args pack_args(const ts_ebc_batch *fl) {
                         .words = (int64_t *)fl->found.ptr + fl->first_word};
 }
 
-/* What each route takes. */
+/* Describes the bytes of each route for the kernels. */
 static ts_err describe(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;

@@ -129,7 +129,7 @@ static const void *device_address(const ts_ebc_batch *fl, const void *p) {
   return p && at < fl->uploaded.bytes ? fl->uploaded.at + at : NULL;
 }
 
-/* Of N bytes at P those that are sent. */
+/* How many of the N bytes at P have to be copied to the device. */
 static int64_t sent(const ts_ebc_batch *fl, const void *p, int64_t n) {
   return p && !device_address(fl, p) ? rounded(n) : 0;
 }
@@ -157,7 +157,7 @@ static const void *load_unseen(const ts_ebc_batch *fl, ts_load *l,
   return device || !p ? device : load(l, p, bytes);
 }
 
-/* Of bags that come with offsets which kernels don't see. */
+/* Copies the lengths of bags that come with offsets which kernels don't see. */
 static void *load_lengths(ts_load *l, const ts_jagged *j, int32_t n) {
   int32_t *host;
   void *device = room(l, &host, 4 * (int64_t)n);
@@ -182,8 +182,8 @@ static void load_feature(ts_ebc_batch *fl, int32_t f, ts_load *l) {
     fl->distinct[fl->ebc->variable[f]].row0 = load(l, row0, 8 * n_parts);
 }
 
-/* What bags_offsets makes of feature F, at AT: offsets, or of those that came
- * lengths.  Returns what is behind it. */
+/* Room at AT for what bags_offsets computes of feature F: its offsets or, where
+ * offsets came, its lengths.  Returns the address behind it. */
 static char *make_room(ts_pack_feature *p, char *at) {
   const int64_t *given = p->bags.offsets;
   if (!given) {
@@ -272,7 +272,7 @@ done:
 
 /* ---- room, before step 0 ------------------------------------------------- */
 
-/* What stands for arrays of a full batch. */
+/* One element of each array, in the place of a full batch's. */
 typedef struct ts_sample {
   int64_t ids;
   float weights;

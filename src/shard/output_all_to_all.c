@@ -35,8 +35,9 @@ static void size_messages(ts_sharding_batch *lf, ts_codec c, int64_t *sections,
   }
 }
 
-/* What is coded where: the sections that this rank writes (or whose gradients
- * come to it), or the blocks that it receives (whose gradients it sends). */
+/* The arrays to be coded: the sections that this rank writes (or whose
+ * gradients come to it), or the blocks that it receives (whose gradients it
+ * sends). */
 typedef struct ts_code_arg {
   ts_sharding_batch *lf;
   ts_codec codec;

@@ -12,7 +12,7 @@ static ts_err create(ts_sharding *sharding) {
                         sharding->ops->name);
 }
 
-/* What this rank has of every rank's samples. */
+/* Codes this rank's part of every rank's samples. */
 static ts_err code_sections(ts_sharding_batch *lf, ts_codec c, bool encode,
                             char *wire) {
   ts_err err = TS_OK;

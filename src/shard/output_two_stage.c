@@ -228,7 +228,7 @@ static void cost(ts_load *l, const ts_cost *c, double floats) {
   const double across = floats / c->per_node * (c->n_nodes - 1) / c->n_nodes;
   const double there = across * c->forward_bytes;
   const double back = across * c->backward_bytes;
-  /* What relays get is laid out anew. */
+  /* Relays lay out anew what they receive. */
   const double lay_out = 4 * floats / c->per_node /
                          c->request->topology->stream_gbytes_per_s / TS_COST_GB;
   l->time.output = ts_cost_link_ms(c, TS_LINK_REDUCE_SCATTER, inside, 0) +

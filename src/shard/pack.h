@@ -3,8 +3,8 @@
  * Arrays of ids, lengths, weights and all that is written are memory of the
  * device; what describes them (features, distincts, sections, splits, parts)
  * is pinned and may change once the lane has been waited for.  On the host all
- * of it is plain memory.  What comes after a bad id is unspecified: kernels
- * that get the number of one do nothing.  All of it is Local. */
+ * of it is plain memory.  Results after a bad id are unspecified: kernels that
+ * get the number of one do nothing.  All of it is Local. */
 #ifndef TS_SHARD_PACK_H
 #define TS_SHARD_PACK_H
 

@@ -73,7 +73,7 @@ static void write_lengths(const ts_layout *l, const ts_jagged *j,
     ints[b] = (int32_t)ts_jagged_length(j, b);
 }
 
-/* What of a section's last words may be padding. */
+/* Zeroes those last words of a section that may be padding. */
 static void clear_ends(const ts_layout *l, int64_t n_ids) {
   char *end_of_rows = l->rows + ts_pad4(n_ids * l->id_bytes);
   if (l->rows > l->lengths) memset(l->rows - 4, 0, 4);

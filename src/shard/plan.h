@@ -3,8 +3,8 @@
  * Made once, the same on all ranks; kept as text in the checkpoint's
  * /meta/plan.  A resumed run with the same deck and ranks reuses it.
  *
- * What shards a sharding type makes: its file, and ts_sharding_ops
- * (shard/sharding.h).  All of it is Local. */
+ * Which shards a sharding type makes stands in its file, and in
+ * ts_sharding_ops (shard/sharding.h).  All of it is Local. */
 #ifndef TS_SHARD_PLAN_H
 #define TS_SHARD_PLAN_H
 

@@ -205,7 +205,7 @@ static ts_err take_line(ts_reader *r) {
   return r->at == r->end || *r->at == '#' ? TS_OK : take_table(r);
 }
 
-/* What only the whole text shows. */
+/* The checks that need the whole text. */
 static ts_err finish(ts_reader *r) {
   ts_plan *p = r->plan;
   int32_t most = 0;

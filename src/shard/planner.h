@@ -13,7 +13,7 @@
 
 enum { TS_STATS_BLOCKS = 16 };
 
-/* What is known of one feature's ids. */
+/* Statistics of one feature's ids, as far as they are known. */
 typedef struct ts_plan_stats {
   double pooling;  /* ids per sample */
   double n_sample; /* ids that were looked at ... */
@@ -35,7 +35,7 @@ ts_err ts_plan_stats_count(ts_plan_stats *, int64_t rows, const int64_t *ids,
 /* Different ids among N. */
 double ts_plan_stats_distinct(const ts_plan_stats *, double n, double rows);
 
-/* What a step and a rank have beside the tables. */
+/* Costs of a step, and memory of a rank, beside the tables. */
 typedef struct ts_plan_dense {
   double param_bytes;  /* dense parameters, gradients, optimizer state, as far
                           as a rank has them */
@@ -139,7 +139,7 @@ ts_err ts_plan_lines(double *load_factor, const ts_plan *,
  * scratch fits what REPORT leaves of the fullest rank's memory. */
 ts_err ts_plan_passes(int32_t *passes, const ts_plan *, const ts_plan_report *,
                       const ts_plan_request *);
-/* What is expected of PLAN, whoever made it. */
+/* Estimates PLAN, whoever made it. */
 ts_err ts_plan_estimate(ts_plan_report **, const ts_plan *,
                         const ts_plan_request *);
 void ts_plan_report_destroy(ts_plan_report *);

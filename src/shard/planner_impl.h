@@ -43,7 +43,7 @@ void ts_draft_put(ts_draft *, int32_t t, const ts_table_plan *p);
 /* Where OPTION would go now. */
 ts_err ts_draft_place(ts_draft *, int32_t t, const ts_option *,
                       ts_table_plan *out);
-/* What the draft is worth: first bytes over the limit, then ms. */
+/* By which drafts are compared: bytes over the limit first, then ms. */
 typedef struct ts_worth {
   double over, ms;
 } ts_worth;

@@ -63,8 +63,8 @@ static void find_pools(ts_shares *x) {
   }
 }
 
-/* What the lines of each pool take of each rank, and a set of each shard's
- * that is not full. */
+/* Computes the bytes that each pool's lines take on each rank, with a set that
+ * is not full for each shard. */
 static ts_err weigh(ts_shares *x) {
   ts_err err = TS_OK;
   const int n = x->n_ranks;
@@ -88,7 +88,7 @@ done:
   return err;
 }
 
-/* What is left on each rank when open tables have next to no lines. */
+/* Finds the bytes left on each rank when open tables have next to no lines. */
 static ts_err find_room(ts_shares *x, double *least) {
   ts_err err = TS_OK;
   ts_plan_report *r = NULL;

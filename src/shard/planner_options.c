@@ -52,7 +52,7 @@ static void add_kind(ts_options *o, ts_shard_kind k, const ts_table_config *c,
   for (int w = 0; w < m; w++) o->option[(*n)++] = (ts_option){k, width[w]};
 }
 
-/* Of options that are worth the same the first is taken: whole tables. */
+/* Where options are worth the same the first one is taken: whole tables. */
 static ts_err add(ts_options *o, int32_t t, const ts_plan_request *r,
                   int32_t *n) {
   const ts_table_config *c = &r->config->tables[t];

@@ -54,7 +54,7 @@ static bool has_option(const ts_why *w, int32_t t, ts_shard_kind k) {
   return false;
 }
 
-/* What each change to table T would free on the rank. */
+/* Notes how much each change to table T would free on the rank. */
 static void hints_of_table(ts_why *w, int32_t t, const ts_shard *s) {
   const ts_plan_request *r = w->d->request;
   const ts_table_config *c = &r->config->tables[t];
@@ -77,7 +77,7 @@ static void hints_of_table(ts_why *w, int32_t t, const ts_shard *s) {
          c->name, gib(l.memory.state));
 }
 
-/* What slow memory would free, or more of it. */
+/* Notes how much slow memory, or more of it, would free. */
 static void hints_of_tier(ts_why *w, int32_t t, const ts_shard *s) {
   const ts_table_config *c = &w->d->request->config->tables[t];
   const ts_shard_kind kind = w->d->plan->tables[t].kind;

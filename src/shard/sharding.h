@@ -4,8 +4,8 @@
  * are placed, what shape they have, and which output dist brings pooled
  * embeddings back (output_*.c; several types share one, which knows what it
  * costs).
- * What becomes of the tables of a type: sharding_impl.h, ebc_batch.h,
- * message.h. Functions are Local unless they say Collective or Enqueues. */
+ * sharding_impl.h, ebc_batch.h and message.h tell what is made of the tables
+ * of a type.  Functions are Local unless they say Collective or Enqueues. */
 #ifndef TS_SHARD_SHARDING_H
 #define TS_SHARD_SHARDING_H
 
@@ -21,8 +21,8 @@ struct ts_plan_memory;
 
 /* ---- types --------------------------------------------------------------- */
 
-/* What placement goes by.  A type picks the ranks (or the node) with the
- * least load, the lowest among equals; whoever asks adds to the loads. */
+/* The input of placement.  A type picks the ranks (or the node) with the least
+ * load, the lowest among equals; the caller adds to the loads. */
 typedef struct ts_placement {
   const ts_nodes *nodes;
   const double *load; /* (n_ranks), in any unit */
@@ -68,7 +68,7 @@ typedef struct ts_output_dist {
 extern const ts_output_dist ts_output_local, ts_output_all_to_all,
     ts_output_reduce_scatter, ts_output_two_stage;
 
-/* What has to be on the ranks of one node. */
+/* Which shards have to be on the ranks of one node. */
 typedef enum {
   TS_NODE_ANY,   /* nothing */
   TS_NODE_TABLE, /* all shards of a table */

@@ -74,7 +74,7 @@ struct ts_sharding {
   struct ts_column_stats *columns; /* column_links.c; NULL: not needed */
 };
 
-/* What a sharding needs for one batch. */
+/* A sharding's part of one batch in flight. */
 struct ts_sharding_batch {
   ts_sharding *sharding;
   ts_ebc_batch *ebc_batch;
@@ -198,7 +198,8 @@ ts_err ts_sharding_weight_grads(ts_sharding_batch *, ts_lane *);
 /* ---- room, before step 0 ------------------------------------------------- */
 
 /* expect.c, input_unpack.c */
-/* What arrives for a group, and what its backward pass makes of it. */
+/* The ids and bags expected to arrive for a group, and the sizes of its
+ * backward pass. */
 ts_tbe_expected ts_expect_group(const ts_sharding *, const ts_sharding_group *);
 /* Room for the bags of group G. */
 ts_err ts_sharding_reserve_input(ts_sharding_batch *, int32_t g, int64_t n_bags,

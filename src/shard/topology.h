@@ -54,7 +54,7 @@ ts_err ts_topology_print(ts_str *, const ts_topology *);
 ts_err ts_topology_parse(ts_topology *, const char *text, const char *name);
 ts_err ts_topology_read(ts_topology *, const char *path);
 
-/* What a measurement runs on; the lanes are idle. */
+/* The parts that a measurement uses; the lanes are idle. */
 typedef struct ts_topology_bench {
   ts_world *world;
   ts_comm *control;

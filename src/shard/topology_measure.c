@@ -202,7 +202,7 @@ done:
   return err;
 }
 
-/* What input dist does with an id: count, narrow, unpack, number the bags. */
+/* Times input dist's work for an id: count, narrow, unpack, number the bags. */
 static ts_err measure_pack(ts_topology *t) {
   ts_err err = TS_OK;
   enum { N = 1 << 16 };

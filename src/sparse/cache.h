@@ -69,7 +69,7 @@ typedef struct ts_cache {
   int n_parts;
 } ts_cache;
 
-/* What holds took; host memory, written before the call returns. */
+/* The cost of holds; host memory, written before the call returns. */
 typedef struct ts_cache_report {
   int64_t launches;      /* of the last hold, at most */
   int64_t scratch_bytes; /* most of any hold */

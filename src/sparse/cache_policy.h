@@ -89,7 +89,7 @@ TS_CACHE_INLINE ts_cache_line ts_cache_given(uint32_t now, uint32_t n) {
   return l;
 }
 
-/* What the line of row TAG is worth keeping: the least is given away. */
+/* How much the line of row TAG is worth keeping: the least is given away. */
 TS_CACHE_INLINE uint64_t ts_cache_worth(uint32_t tag, ts_cache_line l, bool lfu,
                                         uint32_t now) {
   const uint32_t recent = UINT32_C(0xffffffff) - (now - l.stamp);

@@ -21,7 +21,7 @@ done:
   return err;
 }
 
-/* What has not ended, or can't be read, is left out. */
+/* Holds that have not ended, or can't be read, are left out. */
 double ts_hold_seconds(ts_hold_clock *h) {
   while (h->n_read < h->n)
     if (read_next(h) != TS_OK) ts_err_clear();

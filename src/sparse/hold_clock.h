@@ -17,7 +17,7 @@ typedef struct ts_hold_clock {
 /* Within a task of LANE, around what is enqueued. */
 ts_err ts_hold_begin(ts_hold_clock *, ts_lane *lane);
 ts_err ts_hold_end(ts_hold_clock *);
-/* Of all holds that have ended; who asks has waited for the lane. */
+/* Seconds of all holds that have ended; the caller has waited for the lane. */
 double ts_hold_seconds(ts_hold_clock *);
 void ts_hold_clock_reset(ts_hold_clock *); /* before the lane goes */
 

@@ -272,7 +272,8 @@ static ts_err locate(const ts_cache_args *a) {
 
 /* ---- all lines ----------------------------------------------------------- */
 
-/* What is written stays in its line, clean: it is not written again. */
+/* Rows that are written back stay in their lines, clean, so that they are not
+ * written again. */
 static ts_err flush(const ts_cache_args *a) {
   ts_err err = TS_OK;
   const ts_cache *c = a->cache;

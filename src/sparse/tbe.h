@@ -34,7 +34,7 @@ typedef struct ts_tbe_spec {
                                 them (must stay); NULL: the tables' own */
 } ts_tbe_spec;
 
-/* What a cached group keeps of one batch, from hold to release. */
+/* A cached group's state for one batch, from hold to release. */
 typedef struct ts_tbe_hold {
   ts_buffer slots; /* (N) uint32: where each id's row lies */
   bool held;

@@ -30,7 +30,7 @@ typedef struct ts_tier_spec {
   /* Tables: rows [row_base[t], row_base[t + 1]); borrowed. */
   const int64_t *row_base;
   int32_t n_tables;
-  /* Of tiers with slow memory: the folder of its files, NULL: host memory. */
+  /* Tiers with slow memory: the folder of its files, NULL: host memory. */
   const char *dir;
   double load_factor;
   bool lfu;

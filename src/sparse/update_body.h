@@ -178,7 +178,7 @@ typedef struct ts_long_run {
   int64_t from, to, number;
 } ts_long_run;
 
-/* What a thread works with. */
+/* A thread's part of the update. */
 typedef struct ts_update_part {
   int64_t from, to;         /* entries, at borders of runs */
   int64_t number;           /* of the first run, where sums are kept */

@@ -1,6 +1,6 @@
 /* base.c - the plain pipeline: one batch under way, each stage after the
- * other.  What overlaps is inside the step: the bottom MLP runs while ids
- * and embeddings travel, and the dense reductions under the backward pass. */
+ * other.  Only work inside a step overlaps: the bottom MLP runs while ids and
+ * embeddings travel, and the dense reductions under the backward pass. */
 #include "train/graph.h"
 #include "train/pipeline.h"
 

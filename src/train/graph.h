@@ -19,9 +19,9 @@ ts_err ts_step_graph_end(ts_trainer *);
 /* Whether what has been enqueued since begin waits for end. */
 bool ts_step_graph_is_open(void);
 void ts_step_graph_destroy(ts_trainer *); /* before the lanes */
-/* Of all of them, since the start. */
+/* The counts of all graphs since the start. */
 ts_graph_counts ts_step_graph_counts(const ts_trainer *);
-/* What became of them, for the log; nothing where there were none. */
+/* Logs how the graphs went; nothing where there were none. */
 void ts_step_graph_report(const ts_trainer *);
 
 #endif

@@ -26,8 +26,8 @@ ts_err ts_metrics_add(ts_metrics *, const float *prediction, const float *label,
                       const float *weight, int64_t n, int32_t stride);
 
 /* On a device whose memory is discrete sums and window lie there: added to by
- * tally, brought here by compute and save, which wait for LANE.  What place is
- * given outlives the metric; not for WINDOW -1. */
+ * tally, brought here by compute and save, which wait for LANE.  The arguments
+ * must outlive the metric; not for WINDOW -1. */
 ts_err ts_metrics_place(ts_metrics *, const ts_kernels *, ts_lane *,
                         ts_staging *);
 /* The same as add, for a placed metric: enqueues.  Arrays are the device's;

@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-/* Of the machine's memory, what tables and buffers may have where the deck
- * gives no limit; the rest is for the system, MPI and HDF5. */
+/* The part of the machine's memory that tables and buffers may take where the
+ * deck gives no limit; the rest is for the system, MPI and HDF5. */
 static const double usable = 0.85;
 
 /* Only who has tables in files wants to know how fast they are. */
@@ -73,8 +73,8 @@ typedef struct ts_share {
   int64_t node;
 } ts_share;
 
-/* Of devices with memory of their own, each rank's share of its device's, the
- * least of all, in place of the host's.  Collective. */
+/* On devices with discrete memory the limit is not the host's but each rank's
+ * share of its device's, the least over all ranks.  Collective. */
 static ts_err take_device_memory(ts_planning *p, ts_trainer *t) {
   ts_err err = TS_OK;
   ts_device_info info = {0};
@@ -252,7 +252,7 @@ done:
   return err;
 }
 
-/* What the deck leaves to the planner. */
+/* Sets the load factors that the deck leaves to the planner. */
 static ts_err choose_lines(ts_trainer *t) {
   ts_err err = TS_OK;
   ts_planning *p = t->planning;
@@ -269,7 +269,8 @@ done:
   return err;
 }
 
-/* What "auto" means is known now that the plan is. */
+/* Sets the passes that the deck leaves at "auto", now that the plan is known.
+ */
 static ts_err choose_passes(ts_trainer *t) {
   ts_err err = TS_OK;
   const ts_planning *p = t->planning;

@@ -44,7 +44,7 @@ static double batch_bytes(const ts_trainer *t, int32_t batch,
          n * t->n_tasks * 12;
 }
 
-/* Of the window: what the run will have filled of it. */
+/* Bytes of the metrics' window, as far as the run will fill it. */
 static double metrics_bytes(const ts_trainer *t, double n_ranks,
                             int64_t global_batch) {
   const ts_config *c = t->config;
@@ -191,7 +191,7 @@ static void fill_replicated(ts_plan_dense *d, const ts_config *c, ts_weights w,
   d->bucket_bytes = fmin(4 * w.all, mib * (1 << 20));
 }
 
-/* What follows from the number of weights, and of products of activations. */
+/* Fills D from the number of weights, and of products of activations. */
 static ts_err fill(ts_plan_dense *d, const ts_config *c, ts_weights w,
                    double products, double n_ranks) {
   ts_err err = TS_OK;

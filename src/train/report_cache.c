@@ -73,7 +73,7 @@ ts_err ts_cache_report_pause(ts_cache_report *r, ts_trainer *t) {
   return r->n_slow ? look(&r->now, t) : TS_OK;
 }
 
-/* What came since the pause is left out of both spans. */
+/* Leaves what came since the pause out of both spans. */
 ts_err ts_cache_report_go_on(ts_cache_report *r, ts_trainer *t) {
   ts_err err = TS_OK;
   ts_cache_sums *const both[] = {&r->first, &r->last};
@@ -150,9 +150,9 @@ done:
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* The load factor at which only FIT of the misses are left.  Of rows whose
- * popularity falls like a power the hit rate grows about like a power of the
- * load factor, and is 1 where all rows fit. */
+/* The load factor at which only FIT of the misses are left.  Where the
+ * popularity of rows falls like a power, the hit rate grows about like a power
+ * of the load factor, and is 1 where all rows fit. */
 static double wanted(double load_factor, double hit_rate, double fit) {
   const double hits = 1 - fit * (1 - hit_rate);
   if (hit_rate <= 0.001 || hit_rate >= 0.999 || load_factor >= 1) return 1;

@@ -95,7 +95,7 @@ done:
   return err;
 }
 
-/* What the system counts. */
+/* The system's count of the process's memory. */
 static ts_err print_process(ts_trainer *t) {
   ts_err err = TS_OK;
   char buf[32];

@@ -152,7 +152,7 @@ done:
   return err;
 }
 
-/* What this rank asks for before a step: 1, a stop; 2, that all look at a
+/* This rank's request before a step: 1, a stop; 2, that all ranks look at a
  * checkpoint that could not be written. */
 static int asks(const ts_run *r) {
   if (ts_saves_failed(&r->saves)) return 2;
@@ -195,7 +195,7 @@ done:
   return err;
 }
 
-/* What tests want to see the others do about. */
+/* Faults for tests, which watch what the other ranks do about them. */
 static void meet_faults(void) {
   if (ts_fault("crash")) raise(SIGSEGV);
   if (ts_fault("pause"))
@@ -261,7 +261,7 @@ static ts_err loop(ts_run *r) {
   }
   TS_TRY(ts_stage_fetch(r->t, &r->last));
   TS_TRY(ts_run_check_nan(r));
-  /* What is evaluated is what would be saved, also where nothing is. */
+  /* Evaluate the weights that would be saved, also where nothing is saved. */
   if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
   TS_TRY(save(r, true, true));
   TS_TRY(evaluate(r));
@@ -286,7 +286,7 @@ static ts_err end_saves(ts_run *r, ts_err err) {
   return err;
 }
 
-/* What the reader met, over all ranks. */
+/* Notes the records that the reader could not use, over all ranks. */
 static ts_err report_data(ts_run *r) {
   ts_err err = TS_OK;
   int64_t n[3] = {r->train->n_short, r->n_bad, r->n_bad_ids};
@@ -328,7 +328,7 @@ done:
 }
 
 static void tear_down(ts_run *r) {
-  /* What lanes and comms still have under way reads batches. */
+  /* Work that lanes and comms still have under way reads batches. */
   if (r->loader) ts_pipeline_drain(r->t, r->loader);
   ts_loader_destroy(r->loader);
   ts_saves_destroy(&r->saves);

@@ -19,7 +19,8 @@ ts_err ts_run_check_nan(ts_run *r) {
   return ts_agree(r->t->control, err);
 }
 
-/* What is after the checkpoint's step is trained anew, on other data. */
+/* Drops the log's lines after the checkpoint's step: these steps are trained
+ * again, on other data. */
 static ts_err forget_lines(ts_run *r, int64_t from) {
   ts_err err = TS_OK;
   static const char *const names[] = {"from"};

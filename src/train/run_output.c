@@ -16,8 +16,8 @@
 #include "train/planning.h"
 #include "train/run_impl.h"
 
-/* Of a start after a requeue: a lost node's lock may outlive it on a file
- * system that several nodes see. */
+/* Whether a lock may go away by itself: after a requeue a lost node's lock may
+ * outlive it on a file system that several nodes see. */
 static bool lock_may_pass(double began) {
   const char *count = getenv("SLURM_RESTART_COUNT");
   return count && atoi(count) > 0 && ts_now() - began < 60;

@@ -44,7 +44,7 @@ done:
   return err;
 }
 
-/* What was measured then. */
+/* Takes the topology that was measured when the run began. */
 static ts_err old_topology(ts_trainer *t, const ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "meta/topology");

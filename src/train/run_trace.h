@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "runtime/trace_file.h"
 
-/* What the command line asks for. */
+/* The trace that the command line asks for. */
 typedef struct ts_trace_request {
   const char *path;   /* NULL: as the deck's run.trace says */
   int64_t first, end; /* batches first <= b < end; end 0: the default */

@@ -40,7 +40,7 @@ ts_err ts_saves_save(ts_saves *, const ts_run_state *, ts_source *train,
 ts_err ts_saves_finish(ts_saves *, ts_metrics_log *);
 /* Between steps: says in the log what has come to its end.  Local. */
 void ts_saves_look(ts_saves *);
-/* What was begun has failed: all ranks are to call finish.  Local. */
+/* Whether a save that was begun has failed: then all ranks call finish. */
 bool ts_saves_failed(const ts_saves *);
 /* The line of the save that ended last, once.  Rank 0's LOG. */
 ts_err ts_saves_line(ts_saves *, ts_metrics_log *);

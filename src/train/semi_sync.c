@@ -19,9 +19,9 @@
  * gradients of step i are applied at step i+1, and the first step after
  * start_batch only stashes.
  *
- * What is looked up ahead is not kept in checkpoints.  So at every saved step
- * the lookup is made anew (fence), and what is stashed is applied, as it is
- * after the last step; a run that stops at a saved step and goes on has the
+ * Checkpoints do not keep embeddings that were looked up ahead.  So at every
+ * saved step the lookup is repeated (fence), and stashed gradients are applied,
+ * as after the last step; a run that stops at a saved step and goes on has the
  * trajectory of one that did not stop. */
 #include "train/pipeline.h"
 

@@ -248,7 +248,7 @@ done:
 
 ts_err ts_stage_finish(ts_trainer *t, ts_inflight *c, ts_event loss,
                        ts_metrics **metrics, ts_step_result *result) {
-  /* What had no backward pass. */
+  /* A batch without a backward pass still holds its rows. */
   const ts_err err = ts_ebc_release(c->ebc_batch, t->compute);
   if (err != TS_OK) return err;
   result->n_global = c->verdict.n_global;
@@ -271,7 +271,7 @@ void ts_stage_drop(ts_trainer *t) {
 }
 
 void ts_inflight_empty(ts_inflight *c, ts_loader *loader) {
-  /* What went wrong with the copy is its lane's to say. */
+  /* The copy's own lane reports its error. */
   if (ts_event_sync(c->copied) != TS_OK) ts_err_clear();
   ts_upload_end(c->upload, c->done);
   if (loader && c->batch && !c->more) ts_loader_release(loader, c->batch);

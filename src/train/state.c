@@ -111,7 +111,8 @@ static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
       own_columns(item, s, rows);
       continue;
     }
-    /* Of a state per row all column shards have the same: the first writes. */
+    /* All column shards hold the same state per row: the first one writes it.
+     */
     if (s->col0 == 0)
       TS_TRY(ts_ckpt_add_piece(item, true, false, row0, n_rows,
                                rows + (row0 - s->row0) * row_bytes));
@@ -189,7 +190,7 @@ static int64_t get_i64(const ts_ckpt *ckpt, const char *path, int64_t none) {
   return x;
 }
 
-/* Of a device's products: rank 0's count. */
+/* The choices of a device's products; rank 0's are the ones that are kept. */
 static ts_err add_choices(ts_trainer *t, ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ts_str text = {0};

@@ -125,7 +125,7 @@ done:
   return err;
 }
 
-/* What the deck's schema can't see: options per optimizer, shapes over
+/* Checks what the deck's schema can't see: options per optimizer, shapes over
  * tables and layers. */
 static ts_err check_config(const ts_trainer *t) {
   ts_err err = TS_OK;

@@ -15,7 +15,7 @@
 #include "train/micro.h"
 #include "train/upload.h"
 
-/* What all ranks have said of a batch. */
+/* The sum of all ranks' statuses of a batch. */
 typedef struct ts_verdict {
   bool end;          /* some rank has no more batches: it is not trained */
   int stop;          /* highest stop that any rank asks for */
@@ -23,8 +23,9 @@ typedef struct ts_verdict {
   double weight_sum; /* over all ranks */
 } ts_verdict;
 
-/* What the model and the loss read of a batch, where kernels may read it: the
- * batch's own arrays on the host, copies on a device that is discrete. */
+/* The arrays of a batch that the model and the loss read, where kernels may
+ * read them: the batch's own on the host, copies in device memory on a discrete
+ * device. */
 typedef struct ts_inputs {
   const float *dense, *labels, *weights; /* as in ts_batch; or NULL */
 } ts_inputs;
@@ -141,14 +142,14 @@ void ts_settle_own(ts_err err);
 /* The batch AHEAD of the next to be trained (0: itself). */
 ts_inflight *ts_inflight_at(ts_trainer *, int ahead);
 
-/* What is enqueued from here on is traced as work of PHASE (static) on this
- * batch; each stage below says so itself. */
+/* Work enqueued from here on is traced as PHASE (static) of this batch; each
+ * stage below says so itself. */
 void ts_inflight_trace(const ts_inflight *, const char *phase);
 
 /* Takes the next batch from LOADER (NULL: CARGO's batch is there already).
- * What fails is kept: every rank hears of it in input_end. */
+ * An error is kept: every rank hears of it in input_end. */
 void ts_stage_load(ts_trainer *, ts_inflight *, ts_loader *loader);
-/* Sends ids, and STOP: what this rank asks for. */
+/* Sends ids, and STOP, this rank's request. */
 ts_err ts_stage_input_begin(ts_trainer *, ts_inflight *, int stop);
 /* Waits for everyone's word on the batch, judges, and enqueues the rest of
  * input dist.  An error of any rank's data is that of all; it is kept with
@@ -233,8 +234,8 @@ typedef struct ts_run_state {
   int64_t n_samples;  /* trained on since the first start */
 } ts_run_state;
 
-/* What a checkpoint of this step holds; memory is pointed to, not copied.
- * Collective. */
+/* Describes the content of a checkpoint of this step; memory is pointed to, not
+ * copied.  Collective. */
 ts_err ts_trainer_describe(ts_trainer *, const ts_run_state *, ts_source *train,
                            ts_ckpt *);
 /* The deck's second folder, NULL: none. */

@@ -99,7 +99,8 @@ static ts_err mark(const ts_uploads *u, int side) {
 
 static ts_err send(ts_uploads *u, ts_upload *x, const ts_batch *b) {
   ts_err err = TS_OK;
-  /* What grows moves, and gives its old place back at once. */
+  /* A buffer that grows moves and is given back at once: wait for its readers.
+   */
   if (b->arena_bytes > x->there.bytes) TS_TRY(ts_event_sync(x->done));
   TS_TRY(ts_buffer_reserve(&x->there, b->arena_bytes));
   TS_TRY(ts_lane_wait(u->lane, x->done));
