@@ -70,6 +70,9 @@ START_TEST(paths) {
   ck_assert_ok(parse(&c, good, "data.eval=${TESSERA_TEST_DIR}/e.h5"));
   ck_assert_str_eq(c->data.eval.item[0], "/data/x/e.h5");
   ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "checkpoint.dir=non"));
+  ck_assert_str_eq(c->checkpoint.dir, "/tmp/non"); /* no word that it takes */
+  ts_deck_destroy(c);
   ck_assert_ok(parse(&c, good, "checkpoint.dir=none"));
   ck_assert_ptr_null(c->checkpoint.dir);
   ts_deck_destroy(c);

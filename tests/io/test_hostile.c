@@ -156,6 +156,34 @@ START_TEST(files_have_the_same_columns) {
 }
 END_TEST
 
+/* Four samples of a file and four of the next. */
+START_TEST(files_follow_each_other) {
+  const char *const sets[] = {"data.train=[\"in.h5\", \"more.h5\"]"};
+  ts_fixture f;
+  ts_config *c;
+  ts_source *s;
+  ts_batch_store *store;
+  ts_fixture_start(&f, true, 1);
+  H5Fclose(hostile_make(file_path, false));
+  snprintf(file_path, sizeof file_path, "%s/more.h5", dir);
+  H5Fclose(hostile_make(file_path, false));
+  snprintf(file_path, sizeof file_path, "%s/in.h5", dir);
+  ck_assert_ok(ts_deck_parse(&c, deck, dir, sets, 1));
+  ck_assert_ok(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, f.comm));
+  ck_assert_ok(ts_batch_store_create(&store, c, NULL));
+  ck_assert_ok(s->ops->read(s, store, N / 2, N));
+  const ts_batch *b = ts_batch_store_batch(store);
+  for (int i = 0; i < N; i++) {
+    ck_assert_float_eq(b->labels[i], (float)((i + N / 2) % N));
+    ck_assert_int_eq(b->kjt.features[0].ids[i], (i + N / 2) % N);
+  }
+  ts_batch_store_destroy(store);
+  ts_source_close(s);
+  ts_deck_destroy(c);
+  ts_fixture_stop(&f);
+}
+END_TEST
+
 /* A value of a checkpoint from another file: inspect would print it. */
 START_TEST(values_are_of_the_file) {
   const hsize_t dims[] = {100};
@@ -258,6 +286,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(t, edited_files_are_refused, 0, 2 * hostile_n_edits);
   tcase_add_test(t, columns_are_not_cut);
   tcase_add_loop_test(t, files_have_the_same_columns, 0, 2);
+  tcase_add_test(t, files_follow_each_other);
   tcase_add_test(t, values_are_of_the_file);
   tcase_add_test(t, windows_are_looked_up_first);
   tcase_add_loop_test(t, vocabularies_end_early, 0, 5);

@@ -65,7 +65,7 @@ static int n_races;
 void __tsan_on_report(void *report);
 void __tsan_on_report(void *report) {
   (void)report;
-  n_races++;
+  (void)__atomic_add_fetch(&n_races, 1, __ATOMIC_RELAXED);
 }
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) {
@@ -82,11 +82,12 @@ enum { SEES_RACES = 0 };
 START_TEST(missing_barriers_show) {
   static const int by[] = {1, 16, 32, 33};
   for (int k = 0; k < 4; k++) {
-    n_races = 0;
+    __atomic_store_n(&n_races, 0, __ATOMIC_RELAXED);
     ck_assert_int_eq(emulate_race(by[k], true), 0);
-    ck_assert_int_eq(n_races, 0);
+    ck_assert_int_eq(__atomic_load_n(&n_races, __ATOMIC_RELAXED), 0);
     ck_assert_int_gt(emulate_race(by[k], false), 0);
-    ck_assert_int_eq(n_races > 0, SEES_RACES);
+    ck_assert_int_eq(__atomic_load_n(&n_races, __ATOMIC_RELAXED) > 0,
+                     SEES_RACES);
   }
 }
 END_TEST

@@ -3,9 +3,11 @@
  * ranks: 1  fake: 1 */
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "tests/support/harness.h"
 #include "tests/support/lane_tasks.h"
+#include "runtime/arrays.h"
 #include "runtime/clock.h"
 #include "runtime/device_impl.h"
 
@@ -331,6 +333,55 @@ START_TEST(too_much_memory_is_one_message) {
 }
 END_TEST
 
+/* A size that would wrap round to a few bytes. */
+START_TEST(arrays_are_no_larger_than_memory) {
+  ts_pair p;
+  ts_arrays all = {0};
+  float *at;
+  start(&p, 0);
+  ck_assert_int_eq(ts_arrays_take(&all, p.device, &at, (INT64_C(1) << 61) + 1,
+                                  8, TS_TAG_MISC),
+                   TS_ERR_NOMEM);
+  ck_assert_ptr_null(at);
+  ts_err_clear();
+  ts_arrays_reset(&all);
+  stop(&p);
+}
+END_TEST
+
+#ifdef TS_FAULTS
+static ts_err wait_for_flag(void *arg, ts_lane *lane) {
+  (void)lane;
+  while (!atomic_load(*(atomic_bool **)arg)) ts_pause(100);
+  return TS_OK;
+}
+
+/* A lane that gets no memory for a longer queue says so, and goes on. */
+START_TEST(a_queue_that_cannot_grow) {
+  static atomic_bool flag;
+  atomic_bool *at = &flag;
+  ts_pair p;
+  ts_err err = TS_OK;
+  int n = 0, i = 0;
+  if (strcmp(ts_test_backend(), "host") != 0) return;
+  start(&p, false);
+  atomic_store(&flag, false);
+  atomic_store(&n_done, 0);
+  ck_assert_ok(ts_lane_submit(p.lane, "wait", wait_for_flag, &at, sizeof at));
+  ck_assert_ok(ts_fault_set("alloc:0:1", 0));
+  for (; n < 900 && err == TS_OK; n++)
+    err = ts_lane_submit(p.lane, "append", append, &i, sizeof i);
+  ck_assert_ok(ts_fault_set(NULL, 0));
+  ck_assert_int_eq(err, TS_ERR_NOMEM);
+  ts_err_clear();
+  atomic_store(&flag, true);
+  ck_assert_ok(ts_lane_sync(p.lane));
+  ck_assert_int_eq(n_done, n - 1);
+  stop(&p);
+}
+END_TEST
+#endif
+
 START_TEST(devices_say_what_they_are) {
   ts_pair p;
   ts_device_info info;
@@ -359,6 +410,10 @@ static Suite *device_suite(void) {
   tcase_add_loop_test(t, buffers_grow, 0, 4);
   tcase_add_loop_test(t, pools_and_counts, 0, 2);
   tcase_add_test(t, too_much_memory_is_one_message);
+  tcase_add_test(t, arrays_are_no_larger_than_memory);
+#ifdef TS_FAULTS
+  tcase_add_test(t, a_queue_that_cannot_grow);
+#endif
   tcase_add_test(t, devices_say_what_they_are);
   suite_add_tcase(s, t);
   return s;

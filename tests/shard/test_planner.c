@@ -221,6 +221,11 @@ START_TEST(counts_a_sample) {
   /* 1000 (1 - e^-0.5) different ones among 500. */
   ck_assert_double_eq_tol(ts_plan_stats_distinct(&even, 65536, 1000), 1000,
                           1e-3);
+  /* 65536 ids of a million rows, and a half of them. */
+  const ts_plan_stats wide = ts_plan_stats_law(1000000, 0, 1);
+  ck_assert_double_eq_tol(wide.distinct, 1e6 * -expm1(-0.065536), 1);
+  ck_assert_double_eq_tol(wide.growth,
+                          log2(expm1(-0.065536) / expm1(-0.032768)), 1e-6);
 }
 END_TEST
 

@@ -146,8 +146,30 @@ START_TEST(staged) {
 }
 END_TEST
 
+/* Rows of a group are numbered by 32 bits. */
+START_TEST(no_more_rows_than_numbers) {
+  world w;
+  ts_tbe *t = NULL;
+  ts_tbe_table tables[2];
+  static const int32_t table_of[] = {0, 1};
+  start(&w, "sgd", TS_F32, 2, false);
+  for (int i = 0; i < 2; i++)
+    tables[i] = (ts_tbe_table){&w.config[i], i, 0, INT64_C(1) << 31, 0, DIM};
+  const ts_tbe_spec spec = {.tables = tables,
+                            .n_tables = 2,
+                            .feature_table = table_of,
+                            .n_features = 2};
+  ck_assert_int_eq(ts_tbe_create(&t, w.device, &w.kernels, &spec), TS_ERR_DECK);
+  ck_assert_ptr_nonnull(
+      strstr(ts_err_message(), "4294967296 rows on one rank"));
+  ts_err_clear();
+  stop(&w);
+}
+END_TEST
+
 static Suite *suite(void) {
-  const TTest *const tests[] = {replicas_agree, kept, staged};
+  const TTest *const tests[] = {replicas_agree, kept, staged,
+                                no_more_rows_than_numbers};
   return test_suite("tbe parts", tests, TEST_COUNT(tests));
 }
 TS_TEST_MAIN(suite)

@@ -259,6 +259,7 @@ static fiber *fiber_take(engine *e) {
 static void leave(engine *e, fiber *from) {
   const int i = e->failed || e->n_done == e->n_threads ? -1 : pick(e);
   if (i < 0) {
+    release(&e->end);
     context_switch(&from->c, &e->home.c);
     return;
   }
@@ -580,8 +581,13 @@ int ts_simt_run(const ts_simt_launch *l, char *message, size_t size) {
       (char *)aligned_alloc(1024, (l->shared_bytes / 1024 + 1) * 1024);
   if (!ts_emulated_shared) abort();
   run_blocks(e);
-  free(ts_emulated_shared);
   const bool good = !e->failed;
+  for (int i = 0; IS_RACE_BUILD && !good && i < e->n_threads; i++) {
+    acquire(&e->threads[i].mark[0]); /* of a run that was given up */
+    acquire(&e->threads[i].mark[1]);
+    acquire(&e->barrier[i & 1]);
+  }
+  free(ts_emulated_shared);
   if (!good) snprintf(message, size, "%s", e->message);
   engine_give(e);
   now = NULL;
