@@ -1,5 +1,5 @@
 /* cublas.h - cuBLASLt without a GPU, over
- * tests/support/emulated/cuda_fake.h: the calls that cuda/dense/product.cu
+ * tests/support/emulated/runtime.h: the calls that cuda/dense/product.cu
  * makes, as strict as NVIDIA documents them, with products in double in the
  * order of the stream. */
 #ifndef TS_TESTS_CUDA_CUBLAS_H
