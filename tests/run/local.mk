@@ -11,6 +11,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/data_formats.sh \
   tests/run/disk_full.sh \
   tests/run/extending.sh \
+  tests/run/emulated.sh \
   tests/run/faults.sh \
   tests/run/folder.sh \
   tests/run/fully_sharded.sh \

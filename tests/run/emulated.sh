@@ -1,0 +1,34 @@
+#!/bin/sh
+# emulated.sh - whole trainings of cuda/ without a GPU: run.backend = "emulated"
+# on 1, 2 and 4 ranks, collectives by the stand-in for NCCL, in every pipeline
+# and with a cached table, has the host's losses; a stopped run that is resumed
+# ends with the bits of one that was not.  seconds: 300
+# sanitizers: none (kernels are fibers on threads)
+. "$srcdir/tests/support/common.sh"
+host=$TESSERA
+emulated=$(dirname "$TESSERA")/tests/tessera-emulated
+[ -x "$emulated" ] || { echo "needs tests/tessera-emulated: a C++ compiler was not found at configure"; exit 77; }
+cached='--set tables.c.kernel=cached --set tables.c.cache.load_factor=0.3'
+
+# both RANKS FOLDER OPTIONS...: the small deck on the host and emulated.
+both() {
+  n=$1; to=$2; shift 2
+  TESSERA=$host; train "$n" "host-$to" --set run.steps=8 "$@" || return 1
+  TESSERA=$emulated; train "$n" "$to" --set run.steps=8 --set run.backend=emulated "$@" || return 1
+  close_losses "host-$to" "$to" 1e-6 8
+}
+by_nccl() { grep -qi 'nccl' "$work/$1/log"; }
+for ranks in 1 2 4; do
+  for kind in base sparse_dist fused_sparse_dist semi_sync; do
+    check "$kind on $ranks ranks" both $ranks $ranks-$kind --set pipeline.kind=$kind
+  done
+  check "a cached table on $ranks ranks" both $ranks $ranks-prefetch --set pipeline.kind=prefetch $cached
+  check "fully sharded on $ranks ranks" both $ranks $ranks-fully --set dense.parallel=fully_sharded
+  [ $ranks = 1 ] || check "NCCL carries it" by_nccl $ranks-base
+done
+TESSERA=$emulated
+check "a run that stops" train 2 stopped --set run.backend=emulated --set run.steps=5
+check "and goes on" train 2 stopped --set run.backend=emulated --set run.steps=12
+check "one that does not stop" train 2 whole --set run.backend=emulated --set run.steps=12
+check "ends with the same bits" same_bits "$(newest stopped)" "$(newest whole)"
+passed
