@@ -95,7 +95,7 @@ const char *ncclGetLastError(ncclComm_t c) {
 static ncclResult_t fail(ncclComm_t c, ncclResult_t why, const char *said) {
   if (c->state == ncclSuccess || c->state == ncclInProgress) {
     c->state = why;
-    (void)snprintf(c->said, sizeof c->said, "%s", said);
+    (void)snprintf(c->said, sizeof c->said, "%.255s", said);
   }
   return why;
 }
