@@ -6,7 +6,7 @@
 command -v pgrep > /dev/null || { echo "pgrep (procps) is not here"; exit 77; }
 not_sanitized
 long="--set run.steps=2000 --set run.log_every=1000 --set checkpoint.every=20 --set data.synthetic.eval_samples=1"
-quick="--set run.deadlines.step_s=8 --set run.deadlines.save_s=9"
+quick="--set run.deadlines.step_s=3 --set run.deadlines.save_s=4"
 
 # hangs PATTERN: code 5 of the run, one message, what it says, and no more
 # than one line per rank and lane in it.
@@ -62,7 +62,7 @@ faulty() { # FAULT options
 faulty leave:3:5 $quick
 hangs 'rank 3 on .* has ended while others wait for it'
 faulty pause:2:5 $quick
-hangs 'section step of step 5 .deadline 8 s, from the deck.: rank 2 on .* has not begun number 5 of "input dist"'
+hangs 'section step of step 5 .deadline 3 s, from the deck.: rank 2 on .* has not begun number 5 of "input dist"'
 faulty stall:1:9 $quick
 hangs 'rank 1 on .* waits for its input data'
 check "its section" grep -q 'rank 1 on .*: section input since' "$work/err"

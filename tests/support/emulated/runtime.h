@@ -81,6 +81,7 @@ struct CUevent_st {
   double time;
   bool timed, captured; /* captured: by its last record */
   ts_front front;
+  struct CUevent_st *next; /* of those that are destroyed */
 };
 
 extern pthread_mutex_t ts_emulated_lock;

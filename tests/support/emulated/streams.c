@@ -339,11 +339,15 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
   return cudaSuccess;
 }
 
+static struct CUevent_st *destroyed; /* under the lock */
+
 /* Who destroys an event without times has waited for it.  Its memory stays:
  * another stream may not have come to its wait yet, as CUDA allows. */
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
   pthread_mutex_lock(&lock);
   if (e->reached < e->recorded && !e->timed && !faulty) abort();
+  e->next = destroyed;
+  destroyed = e;
   counts.events--;
   pthread_mutex_unlock(&lock);
   return cudaSuccess;
