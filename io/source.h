@@ -39,8 +39,9 @@ typedef struct ts_source_ops {
                     start, so the planner looks at some */
   /* True when the file looks like this format (for "auto"); NULL: never. */
   bool (*probe)(const char *path);
-  /* What the deck says of a feature's ids: how many a sample has, and the
-   * exponent of the Zipf law that their popularity follows; NULL: nothing. */
+  /* Sets the statistics that the deck gives for a feature's ids: how many a
+   * sample has, and the exponent of the Zipf law of their popularity; NULL: the
+   * deck gives none. */
   void (*law)(const ts_config *, int32_t feature, double *ids, double *zipf);
   /* Collective over COMM: agrees on errors, shares indexes and
    * vocabularies.  PATHS: globs expanded; STATE: of state_save, or NULL. */

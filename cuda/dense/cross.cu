@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(TS_CROSS_THREADS)
           (T *)a.dt + t_at, n,
           ts_cross_product(dy, ts_cross_get<WIDE>(a.x0 + at, n)));
     }
-    /* Of f32 with t the host sets where others add to 0. */
+    /* In f32 with t the host stores the first term.  The other cases add it to
+     * 0, which makes 0 of -0. */
     const bool sets = a.first && a.t && sizeof(T) == 4;
     const float4 zero = make_float4(0, 0, 0, 0);
     if (!sets)

@@ -1,8 +1,8 @@
 /* interact.cu - DLRM's dot interaction: how many samples a block has, what lies
  * in shared memory, and the launches.
  *
- * Where vectors lie is copied into the kernel's parameters; of more than
- * TS_INTERACT_OWN of them to device memory. */
+ * The addresses of the vectors are copied into the kernel's parameters; more
+ * than TS_INTERACT_OWN of them to device memory. */
 #include <string.h>
 
 #include "cuda/dense/interact.cuh"
@@ -21,7 +21,7 @@ struct interact_plan {
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* Of what a sample has in shared memory beside its vectors. */
+/* Bytes that a sample has in shared memory beside its vectors. */
 static int64_t more_bytes_of(const ts_interact_args *a, bool back, int32_t n) {
   if (!back) return a->out_stride * (a->half ? 2 : 4);
   return a->half ? ts_half_padded(n) * (int64_t)ts_half_pitch(n) * 2

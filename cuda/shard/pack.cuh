@@ -1,7 +1,7 @@
 /* pack.cuh - what the kernels of input dist's sending side share.
  *
- * What describes the work is copied by the stream, so it stays until the lane
- * is waited for or lies in pageable memory. */
+ * The stream copies the description of the work, so the caller keeps it until
+ * it has waited for the lane, unless it lies in pageable memory. */
 #ifndef TS_CUDA_PACK_CUH
 #define TS_CUDA_PACK_CUH
 

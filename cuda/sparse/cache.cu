@@ -1,8 +1,8 @@
 /* cache.cu - the cache of rows in slow memory: its entries in the table of
  * kernels.
  *
- * What the cache's struct points to is device memory; its slow rows are the
- * host's, pinned or read as they are.  The result is that of the host's
+ * The cache's struct points to device memory; its slow rows are the host's,
+ * pinned or read as they are.  The result is that of the host's
  * entries, bit for bit.  How many launches a hold has depends on the number of
  * its passes alone. */
 #include "cuda/runtime/cuda_impl.h"

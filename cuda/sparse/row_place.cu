@@ -56,7 +56,7 @@ static ts_err send_some(const ts_row_update_args *a, int32_t t,
   return TS_CUDA_LAUNCH(ts_row_put_tables<MOST>, {1, MOST}, table + t, some, n);
 }
 
-/* Of all, in arguments of launches. */
+/* Sends the settings of all tables, as arguments of launches. */
 ts_err ts_row_send_tables(const ts_row_update_args *a, ts_row_table *table) {
   ts_err err = TS_OK;
   if (a->n_tables <= TS_ROW_TABLES)

@@ -9,9 +9,9 @@
  * adds floats by atomics, and none needs a number that the host would have to
  * read.
  *
- * What arguments point to is device memory, but for optim, hyper, row_base,
- * row_dim, table_id, first_row and first_col: host memory that is copied in the
- * call.  n_out may be device or page-locked memory; with pageable memory the
+ * Arguments point to device memory, but for optim, hyper, row_base, row_dim,
+ * table_id, first_row and first_col: these are host memory, which the call
+ * copies.  n_out may be device or page-locked memory; with pageable memory the
  * call waits for the lane.  work is not used: scratch comes from the lane's
  * pool. */
 #include "cuda/sparse/row_update.cuh"

@@ -45,8 +45,8 @@
  * that is wrong, or a program without points, is a USAGE error. */
 ts_err ts_fault_set(const char *text, int rank);
 
-/* Where threads meet: sleeps now and then (TESSERA_YIELD).  Local, thread-safe.
- */
+/* Sleeps now and then (TESSERA_YIELD); called where threads meet, so that tests
+ * see other orders.  Local, thread-safe. */
 #ifdef TS_FAULTS
 void ts_yield(void);
 #else
