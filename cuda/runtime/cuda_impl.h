@@ -19,7 +19,7 @@ extern "C" {
 #include "base/err.h"
 #include "base/mem.h"
 #include "runtime/device_impl.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 #include "runtime/trace.h"
 }
 
@@ -141,7 +141,7 @@ void ts_cuda_span_end(ts_lane *, ts_cuda_span, const ts_span *what);
 
 /* ---- the table of kernels ------------------------------------------------ */
 
-/* The entry NAME of the table (runtime/kernels.h) is ts_cuda_NAME, in the file
+/* The entry NAME of the table (kernel_table.h) is ts_cuda_NAME, in the file
  * of its family.  Entries have no lane among their arguments: one runs inside a
  * task, in the thread that submits it, and launches on the stream of the lane
  * whose task that is.  It never waits for the device, unless its arguments'

@@ -10,7 +10,7 @@
 
 #include "dense/hooks.h"
 #include "dense/linear.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 typedef struct ts_cross ts_cross;
 

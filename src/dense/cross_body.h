@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "dense/half.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 /* Row I of a matrix of f32 or bf16. */
 static void *cross_at(const void *m, int64_t i, int32_t stride, bool half) {

@@ -1,5 +1,5 @@
 /* flat.c - the host's kernels over flat arrays: what gradients go through
- * between the backward pass and the optimizers (runtime/kernels.h). */
+ * between the backward pass and the optimizers (kernel_table.h). */
 #include <math.h>
 #include <string.h>
 

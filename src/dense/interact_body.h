@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "dense/half.h"
 #include "dense/interact.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 /* TS_WIDTH: floats of a vector, 16, 8 or 4, set by the includer. */
 #define TS_BODY static inline __attribute__((always_inline))

@@ -1,5 +1,5 @@
 /* kernels.h - the kernels of models and dense optimizers: their entries in
- * the table of kernels (runtime/kernels.h), and arguments that no other header
+ * the table of kernels (kernel_table.h), and arguments that no other header
  * has. */
 #ifndef TS_DENSE_KERNELS_H
 #define TS_DENSE_KERNELS_H

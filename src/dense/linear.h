@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "dense/hooks.h"
 #include "dense/param.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 typedef struct ts_linear ts_linear;
 

@@ -11,7 +11,7 @@
 #include "dense/hooks.h"
 #include "dense/param_optim.h"
 #include "runtime/comm.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 typedef struct ts_parallel ts_parallel;
 

@@ -4,7 +4,7 @@
 #define TS_DENSE_UPDATE_H
 
 #include "dense/optim.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 ts_err ts_bce_host(const ts_bce_args *);
 

@@ -9,7 +9,7 @@
 #define TS_MODEL_MODEL_H
 
 #include "dense/mlp.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 typedef struct ts_model ts_model;
 

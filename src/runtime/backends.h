@@ -6,7 +6,7 @@
 #define TS_RUNTIME_BACKENDS_H
 
 #include "runtime/device.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 typedef struct ts_backend {
   const char *name; /* "host", "cuda" */

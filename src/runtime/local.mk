@@ -26,7 +26,6 @@ tessera_sources += \
   src/runtime/device_impl.h \
   src/runtime/graph.c \
   src/runtime/graph.h \
-  src/runtime/kernels.h \
   src/runtime/overlap.c \
   src/runtime/overlap.h \
   src/runtime/arrays.c \

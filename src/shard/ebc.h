@@ -16,7 +16,7 @@
 
 #include "dense/param.h"
 #include "runtime/comm.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 #include "shard/plan.h"
 #include "sparse/kjt.h"
 #include "sparse/tbe.h"

@@ -1,5 +1,5 @@
 /* kernels.h - the kernels between ranks and lookups: their entries in the
- * table of kernels (runtime/kernels.h). */
+ * table of kernels (kernel_table.h). */
 #ifndef TS_SHARD_KERNELS_H
 #define TS_SHARD_KERNELS_H
 

@@ -11,7 +11,7 @@
 
 #include "base/str.h"
 #include "runtime/comm.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 typedef enum {
   TS_LINK_ALL_TO_ALL,

@@ -1,5 +1,5 @@
 /* kernels.h - the kernels of tables: their entries in the table of kernels
- * (runtime/kernels.h), and arguments that no other header has. */
+ * (kernel_table.h), and arguments that no other header has. */
 #ifndef TS_SPARSE_KERNELS_H
 #define TS_SPARSE_KERNELS_H
 

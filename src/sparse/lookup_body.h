@@ -9,7 +9,7 @@
 #ifndef TS_SPARSE_LOOKUP_BODY_H
 #define TS_SPARSE_LOOKUP_BODY_H
 
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 #include "sparse/isa.h"
 
 enum { AHEAD = 16 };

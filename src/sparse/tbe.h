@@ -7,7 +7,7 @@
 
 #include "base/config.h"
 #include "runtime/device.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 #include "sparse/row_optim.h"
 #include "sparse/tier.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/dtype.h"
 #include "runtime/device.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 typedef struct ts_tier ts_tier;
 

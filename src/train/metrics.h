@@ -9,7 +9,7 @@
 
 #include "io/checkpoint.h"
 #include "runtime/comm.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 #include "runtime/staging.h"
 
 typedef struct ts_metrics ts_metrics; /* of one task */

@@ -10,7 +10,7 @@
 #include "dense/optim.h"
 #include "tests/support/harness.h"
 #include "tests/support/optim_config.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 enum { N = 9001, STEPS = 12 };
 

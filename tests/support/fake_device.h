@@ -9,7 +9,7 @@
 
 #include "runtime/comm_wire.h"
 #include "runtime/device.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 typedef struct ts_fake_options {
   const char *name; /* of the backend whose place it takes; NULL: "fake" */

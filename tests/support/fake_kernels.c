@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "dense/linear_impl.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 static ts_kernels host;
 

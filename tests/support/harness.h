@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "runtime/comm.h"
 #include "runtime/device.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 
 /* World, device and a comm of the kind that the test wants. */
 typedef struct ts_fixture {

@@ -12,7 +12,7 @@
 
 #include "base/dtype.h"
 #include "tests/support/harness.h"
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 #include "runtime/topology.h"
 #include "sparse/tbe.h"
 

@@ -4,7 +4,7 @@
 #ifndef TS_TESTS_PIPE_RUN_H
 #define TS_TESTS_PIPE_RUN_H
 
-#include "runtime/kernels.h"
+#include "kernel_table.h"
 #include "dense/optim.h"
 #include "sparse/row_optim.h"
 #include "tests/support/harness.h"

@@ -1,8 +1,8 @@
-/* kernels.h - the table of kernels.
+/* kernel_table.h - the table of kernels.
  *
  * One struct of typed function pointers, made of the lists of the folders'
- * kernels.h: this file includes headers of folders above, which declare
- * arguments and nothing else.  The host fills every entry with a plain C
+ * kernels.h, which declare arguments and nothing else; beside backends.c, as it
+ * stands for all folders.  The host fills every entry with a plain C
  * reference, then overrides it with the vector versions that the CPU has
  * (src/backends.c); the entry NAME of cuda/ is its function ts_cuda_NAME.  A
  * missing entry is an error at start.  The reference is the oracle in tests.
@@ -10,8 +10,8 @@
  * Kernels run inside lane tasks.  On the host they use the OpenMP threads of
  * the calling lane; results never depend on how work was cut by thread.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_RUNTIME_KERNELS_H
-#define TS_RUNTIME_KERNELS_H
+#ifndef TS_KERNEL_TABLE_H
+#define TS_KERNEL_TABLE_H
 
 #include <stddef.h>
 
