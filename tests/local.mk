@@ -16,7 +16,7 @@ EXTRA_DIST += tests/mutants.txt tests/support/mutants.py tests/support/launch te
 
 check_LIBRARIES = tests/support/libharness.a
 tests_support_libharness_a_SOURCES = tests/support/harness.c \
-  tests/support/harness.h tests/support/contract.c tests/support/contract_run.c \
+  tests/support/harness.h tests/support/main.c tests/support/contract.c tests/support/contract_run.c \
   tests/support/contract_impl.h \
   tests/support/contract.h tests/support/fake_device.c \
   tests/support/fake_memory.c tests/support/fake_kernels.c \

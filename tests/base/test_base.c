@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "tests/support/harness.h"
 
-START_TEST(philox_known_answers) {
+TS_TEST(philox_known_answers) {
   /* Of the authors' Random123 distribution. */
   const uint32_t zero[4] = {0}, key0[2] = {0};
   const uint32_t want0[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
@@ -24,9 +24,8 @@ START_TEST(philox_known_answers) {
   ts_philox(x, ones, key1);
   ck_assert_mem_eq(x, want1, sizeof x);
 }
-END_TEST
 
-START_TEST(half_floats_round_trip) {
+TS_TEST(half_floats_round_trip) {
   for (uint32_t h = 0; h < 65536; h++) {
     const bool nan16 = (h & 0x7c00) == 0x7c00 && (h & 0x3ff);
     const bool nanb = (h & 0x7f80) == 0x7f80 && (h & 0x7f);
@@ -39,9 +38,8 @@ START_TEST(half_floats_round_trip) {
   ck_assert_uint_eq(ts_f32_to_f16(0x1p-25f), 0); /* ties to even */
   ck_assert_uint_eq(ts_f32_to_bf16(1.00390625f), 0x3f80);
 }
-END_TEST
 
-START_TEST(stochastic_rounding_has_no_bias) {
+TS_TEST(stochastic_rounding_has_no_bias) {
   const float values[] = {1.2345f, -3.4e-5f, 2.0e-7f, 60000.7f};
   for (size_t v = 0; v < 4; v++) {
     double sum = 0, sumb = 0;
@@ -58,15 +56,13 @@ START_TEST(stochastic_rounding_has_no_bias) {
     ck_assert_double_lt(fabs(sumb / n - values[v]), 0.01 * unitb);
   }
 }
-END_TEST
 
-START_TEST(crc_known_answer) {
+TS_TEST(crc_known_answer) {
   ck_assert_uint_eq(ts_crc32c(0, "123456789", 9), 0xe3069283);
   ck_assert_uint_eq(ts_crc32c(ts_crc32c(0, "1234", 4), "56789", 5), 0xe3069283);
 }
-END_TEST
 
-START_TEST(memory_is_counted) {
+TS_TEST(memory_is_counted) {
   const int64_t before = ts_mem_stat_of(TS_TAG_SPARSE, TS_SPACE_HOST).now_bytes;
   char *p, *big;
   ck_assert_ok(ts_mem_alloc(&p, 100, TS_TAG_SPARSE));
@@ -84,14 +80,12 @@ START_TEST(memory_is_counted) {
                    TS_ERR_NOMEM);
   ts_err_clear();
 }
-END_TEST
 
-START_TEST(distances) {
+TS_TEST(distances) {
   ck_assert_int_eq(ts_str_distance("learning", "learnig"), 1);
   ck_assert_int_eq(ts_str_distance("ab", "ba"), 1);
   ck_assert_int_eq(ts_str_distance("", "abc"), 3);
 }
-END_TEST
 
 /* Pairs, counted one by one. */
 static double slow_auc(const float *p, const float *y, const float *w, int n) {
@@ -111,7 +105,7 @@ static double slow_auc(const float *p, const float *y, const float *w, int n) {
   return area / (pos * neg);
 }
 
-START_TEST(auc_against_pairs) {
+TS_TEST(auc_against_pairs) {
   float p[500], y[500], w[500];
   for (int i = 0; i < 500; i++) {
     uint32_t r[4];
@@ -122,10 +116,9 @@ START_TEST(auc_against_pairs) {
   }
   ck_assert_double_eq_tol(ts_auc(p, y, w, 500), slow_auc(p, y, w, 500), 1e-12);
 }
-END_TEST
 
 /* Any size, and any place of both; not a byte around it. */
-START_TEST(streams_are_copies) {
+TS_TEST(streams_are_copies) {
   enum { MOST = 700 };
   unsigned char from[MOST + 64], to[MOST + 192], want[MOST + 192];
   for (int i = 0; i < MOST + 64; i++) from[i] = (unsigned char)(i * 37 + 1);
@@ -141,21 +134,3 @@ START_TEST(streams_are_copies) {
   ts_mem_touch(from, sizeof from, 2);
   ck_assert_int_eq(from[3], 3 * 37 + 1);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("base");
-  TCase *t = tcase_create("base");
-  tcase_add_test(t, philox_known_answers);
-  tcase_add_test(t, half_floats_round_trip);
-  tcase_add_test(t, stochastic_rounding_has_no_bias);
-  tcase_add_test(t, crc_known_answer);
-  tcase_add_test(t, memory_is_counted);
-  tcase_add_test(t, streams_are_copies);
-  tcase_add_test(t, distances);
-  tcase_add_test(t, auc_against_pairs);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

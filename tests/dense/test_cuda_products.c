@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "tests/support/emulated/cublas.h"
 #include "tests/support/emulated/emulated.h"
-#define TEST_MLP_AND_MORE
 #include "tests/dense/test_mlp.c"
 
 #include "dense/linear_impl.h"
@@ -16,7 +15,7 @@ __attribute__((constructor)) static void choose(void) {
 }
 
 /* All layers but the last have masks, and what is above them uses these. */
-START_TEST(masks_and_sums_are_fused) {
+TS_TEST(masks_and_sums_are_fused) {
   static ts_probe p;
   for (int k = 0; k < N_CASES; k++) {
     const ts_case *c = &cases[k];
@@ -37,10 +36,9 @@ START_TEST(masks_and_sums_are_fused) {
     ck_assert_int_eq(ts_cublas.descriptors, was.descriptors);
   }
 }
-END_TEST
 
 /* The products once more, alone: gradients stay what they are. */
-START_TEST(products_are_repeated) {
+TS_TESTS(products_are_repeated, 0, N_CASES) {
   static ts_probe p;
   static float grad[2][WIDTH_MAX * WIDTH_MAX];
   const ts_case *c = &cases[_i];
@@ -74,10 +72,9 @@ START_TEST(products_are_repeated) {
   lend_params(&p, false);
   stop(&p);
 }
-END_TEST
 
 /* What the library can't fuse is done beside it. */
-START_TEST(what_is_refused_is_done_apart) {
+TS_TESTS(what_is_refused_is_done_apart, 0, 3) {
   const int refused[] = {CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
                          CUBLASLT_EPILOGUE_DRELU_BGRAD,
                          CUBLASLT_EPILOGUE_BGRADB};
@@ -85,7 +82,6 @@ START_TEST(what_is_refused_is_done_apart) {
   for (int k = 0; k < N_CASES; k++) all_batches(&cases[k]);
   ts_cublas.refused = 0;
 }
-END_TEST
 
 static void has_unfused(const ts_probe *p, const char *want) {
   ts_str text = {0};
@@ -99,7 +95,7 @@ static void has_unfused(const ts_probe *p, const char *want) {
 
 /* At the end it is said of those that were used: not of what comes from a
  * checkpoint alone. */
-START_TEST(what_is_refused_is_said) {
+TS_TESTS(what_is_refused_is_said, 0, 4) {
   static const struct {
     int epilogue;
     const char *want;
@@ -128,10 +124,9 @@ START_TEST(what_is_refused_is_said) {
   ts_str_reset(&text);
   ts_cublas.refused = 0;
 }
-END_TEST
 
 /* Without any algorithm there is a message. */
-START_TEST(no_algorithm_is_an_error) {
+TS_TEST(no_algorithm_is_an_error) {
   static ts_probe p;
   float *y;
   start(&p, &cases[2]);
@@ -146,7 +141,6 @@ START_TEST(no_algorithm_is_an_error) {
   lend_params(&p, false);
   stop(&p);
 }
-END_TEST
 
 /* ---- algorithms ---------------------------------------------------------- */
 
@@ -167,7 +161,7 @@ static int live(const ts_case *c, const char *from, ts_str *text) {
   return ts_cublas.asked - before;
 }
 
-START_TEST(algorithms_are_kept) {
+TS_TESTS(algorithms_are_kept, 0, N_CASES) {
   ts_str text = {0}, again = {0};
   const ts_case *c = &cases[_i];
   if (missing(c)) return;
@@ -180,11 +174,10 @@ START_TEST(algorithms_are_kept) {
   ts_str_reset(&text);
   ts_str_reset(&again);
 }
-END_TEST
 
 /* Of another library or GPU, or damaged: chosen anew.  One word of a line
  * that isn't what the library gave it is found when it is used. */
-START_TEST(algorithms_of_others_are_not_taken) {
+TS_TEST(algorithms_of_others_are_not_taken) {
   ts_str text = {0}, none = {0};
   const ts_case *c = &cases[1];
   (void)live(c, NULL, &text);
@@ -205,21 +198,3 @@ START_TEST(algorithms_of_others_are_not_taken) {
   ts_str_reset(&text);
   ts_str_reset(&none);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("cuda products");
-  TCase *t = tcase_create("products");
-  tcase_add_loop_test(t, stacks_against_double, 0, N_CASES);
-  tcase_add_test(t, masks_and_sums_are_fused);
-  tcase_add_loop_test(t, products_are_repeated, 0, N_CASES);
-  tcase_add_loop_test(t, what_is_refused_is_done_apart, 0, 3);
-  tcase_add_loop_test(t, what_is_refused_is_said, 0, 4);
-  tcase_add_test(t, no_algorithm_is_an_error);
-  tcase_add_loop_test(t, algorithms_are_kept, 0, N_CASES);
-  tcase_add_test(t, algorithms_of_others_are_not_taken);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -39,7 +39,7 @@ static ts_err ready(ts_parallel *d, ts_param *p, ts_lane *lane) {
 
 static char sgd[] = "sgd", constant[] = "constant", adam[] = "adam";
 
-START_TEST(bucket_layouts) {
+TS_TEST(bucket_layouts) {
   /* 8 parameters of 4 MiB; a bucket closes once it holds its size. */
   const double caps[] = {0, 25, 8};
   const int want[] = {2, 2, 4};
@@ -66,7 +66,6 @@ START_TEST(bucket_layouts) {
   }
   ts_fixture_stop(&f);
 }
-END_TEST
 
 enum { N_PARAMS = 5, N = 3000 };
 
@@ -152,7 +151,7 @@ static void run(ts_config *c, ts_run r, float *out, double *norm) {
 
 static float a[N_PARAMS * N], b[N_PARAMS * N];
 
-START_TEST(in_backward_equals_a_separate_step) {
+TS_TEST(in_backward_equals_a_separate_step) {
   ts_config c = config(adam, constant);
   c.dense.bucket_mb = 0.01; /* one each */
   run(&c, (ts_run){0}, a, NULL);
@@ -163,11 +162,10 @@ START_TEST(in_backward_equals_a_separate_step) {
   run(&c, (ts_run){.serial = true}, b, NULL);
   ck_assert_all(memcmp(a, b, sizeof a) == 0);
 }
-END_TEST
 
 /* Schedule and step numbers are those of the step, however far ahead the
  * host is. */
-START_TEST(a_host_that_runs_ahead_changes_nothing) {
+TS_TEST(a_host_that_runs_ahead_changes_nothing) {
   static char linear[] = "linear";
   ts_config c = config(adam, linear);
   c.optimizer.schedule_steps = 4;
@@ -178,7 +176,6 @@ START_TEST(a_host_that_runs_ahead_changes_nothing) {
     ck_assert_all(memcmp(a, b, sizeof a) == 0);
   }
 }
-END_TEST
 
 /* What w becomes in three steps of plain sgd. */
 static double by_hand(double w, int p, int i, double rate) {
@@ -203,15 +200,14 @@ static void check_by_hand(const float *got, const double *rates) {
   }
 }
 
-START_TEST(sums_over_ranks_are_the_mean_of_all) {
+TS_TEST(sums_over_ranks_are_the_mean_of_all) {
   ts_config c = config(sgd, constant);
   run(&c, (ts_run){0}, a, NULL);
   check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.1, 0.1});
 }
-END_TEST
 
 /* Parts of 1/4, 2/4 and 3/4: one and a half wholes. */
-START_TEST(micro_batches_add_up) {
+TS_TEST(micro_batches_add_up) {
   for (int in_backward = 0; in_backward < 2; in_backward++) {
     ts_config c = config(sgd, constant);
     c.optimizer.in_backward = in_backward;
@@ -220,9 +216,8 @@ START_TEST(micro_batches_add_up) {
     check_by_hand(a, (const double[]){0.15, 0.15, 0.15, 0.15, 0.15});
   }
 }
-END_TEST
 
-START_TEST(overrides_by_name) {
+TS_TEST(overrides_by_name) {
   ts_config c = config(sgd, constant);
   char three[] = "layer.[234].*", last[] = "layer.4.weight";
   ts_optim_config other = c.optimizer.base;
@@ -235,11 +230,10 @@ START_TEST(overrides_by_name) {
   run(&c, (ts_run){0}, a, NULL);
   check_by_hand(a, (const double[]){0.1, 0.1, 0.01, 0.01, 0.5});
 }
-END_TEST
 
 /* What an override leaves out comes from the deck's optimizer, as far as the
  * kind is the same; the rest from the kind. */
-START_TEST(overrides_inherit) {
+TS_TEST(overrides_inherit) {
   ts_fixture f;
   ts_kernels k;
   ts_params ps = {0};
@@ -274,10 +268,9 @@ START_TEST(overrides_inherit) {
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Each of the tables that the deck's optimizer trains may be named. */
-START_TEST(overrides_name_tables) {
+TS_TEST(overrides_name_tables) {
   ts_fixture f;
   ts_kernels k;
   ts_params ps = {0};
@@ -308,9 +301,8 @@ START_TEST(overrides_name_tables) {
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_override_that_matches_nothing_is_refused) {
+TS_TEST(an_override_that_matches_nothing_is_refused) {
   ts_fixture f;
   ts_kernels k;
   ts_params ps = {0};
@@ -331,9 +323,8 @@ START_TEST(an_override_that_matches_nothing_is_refused) {
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(clipping_by_the_global_norm) {
+TS_TEST(clipping_by_the_global_norm) {
   ts_config c = config(sgd, constant);
   double norm = 0, sum[4] = {0}, rate[4];
   c.optimizer.clip_norm = 0.5;
@@ -355,19 +346,17 @@ START_TEST(clipping_by_the_global_norm) {
     }
   }
 }
-END_TEST
 
 /* A bound above the norm changes nothing. */
-START_TEST(clipping_never_enlarges) {
+TS_TEST(clipping_never_enlarges) {
   ts_config c = config(sgd, constant);
   c.optimizer.clip_norm = 1e4;
   run(&c, (ts_run){0}, a, NULL);
   check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.1, 0.1});
 }
-END_TEST
 
 /* Gradients that come twice or never would be wrong sums: errors. */
-START_TEST(gradients_come_once) {
+TS_TEST(gradients_come_once) {
   ts_fixture f;
   ts_kernels k;
   ts_params ps = {0};
@@ -395,25 +384,3 @@ START_TEST(gradients_come_once) {
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("ddp");
-  TCase *t = tcase_create("ddp");
-  tcase_add_test(t, bucket_layouts);
-  tcase_add_test(t, in_backward_equals_a_separate_step);
-  tcase_add_test(t, a_host_that_runs_ahead_changes_nothing);
-  tcase_add_test(t, sums_over_ranks_are_the_mean_of_all);
-  tcase_add_test(t, micro_batches_add_up);
-  tcase_add_test(t, overrides_by_name);
-  tcase_add_test(t, overrides_inherit);
-  tcase_add_test(t, overrides_name_tables);
-  tcase_add_test(t, an_override_that_matches_nothing_is_refused);
-  tcase_add_test(t, clipping_by_the_global_norm);
-  tcase_add_test(t, clipping_never_enlarges);
-  tcase_add_test(t, gradients_come_once);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -126,7 +126,9 @@ static void check_weights(double rate) {
 /* Each a bucket, few, and one for all; in slots, kept, and first in slots. */
 static const double caps[] = {1e-6, 0.005, 25};
 
-START_TEST(on_borders) {
+TS_EACH_TEST_BETWEEN(setup, teardown)
+
+TS_TESTS(on_borders, 0, sizeof caps / sizeof *caps) {
   for (int in_backward = 0; in_backward < 2; in_backward++)
     for (int micro = 1; micro < 3; micro++) {
       deck(caps[_i], micro, 0);
@@ -137,10 +139,9 @@ START_TEST(on_borders) {
       stop();
     }
 }
-END_TEST
 
 /* A slot's gaps hold other layers' gradients. */
-START_TEST(norms_see_no_gaps) {
+TS_TESTS(norms_see_no_gaps, 0, sizeof caps / sizeof *caps) {
   for (int micro = 1; micro < 4; micro++) {
     double norm = 0, sum = 0;
     deck(caps[_i], micro, 1e6);
@@ -153,10 +154,9 @@ START_TEST(norms_see_no_gaps) {
     stop();
   }
 }
-END_TEST
 
 /* Of a model whose one odd size is that of its last bias. */
-START_TEST(norms_have_the_bits_of_no_gaps) {
+TS_TESTS(norms_have_the_bits_of_no_gaps, 0, sizeof caps / sizeof *caps) {
   static float all[ALL];
   double norm = 0, *sum = NULL, want = 0;
   float *x = NULL;
@@ -178,18 +178,3 @@ START_TEST(norms_have_the_bits_of_no_gaps) {
   ts_arrays_reset(&arrays);
   stop();
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("ddp gaps");
-  TCase *t = tcase_create("ddp gaps");
-  const int n = sizeof caps / sizeof *caps;
-  tcase_add_checked_fixture(t, setup, teardown);
-  tcase_add_loop_test(t, on_borders, 0, n);
-  tcase_add_loop_test(t, norms_see_no_gaps, 0, n);
-  tcase_add_loop_test(t, norms_have_the_bits_of_no_gaps, 0, n);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

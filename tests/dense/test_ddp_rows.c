@@ -133,8 +133,10 @@ static float a[LAYERS * MANY], b[LAYERS * MANY];
 
 /* ---- buckets ------------------------------------------------------------- */
 
+TS_EACH_TEST_BETWEEN(setup, teardown)
+
 /* 8 parameters of 4 MiB: after which gradients reductions begin. */
-START_TEST(bucket_lists) {
+TS_TEST(bucket_lists) {
   static const struct {
     double mb;
     int n, after[4];
@@ -158,10 +160,9 @@ START_TEST(bucket_lists) {
     stop();
   }
 }
-END_TEST
 
 /* Gradients lie in their buckets, and there is no other copy. */
-START_TEST(views) {
+TS_TEST(views) {
   deck(sgd);
   c.optimizer.in_backward = false;
   start(8, MANY, 0);
@@ -173,10 +174,9 @@ START_TEST(views) {
                 8 * MANY * 4);
   stop();
 }
-END_TEST
 
 /* Ranks whose gradients are there in other orders reduce in one order. */
-START_TEST(permuted) {
+TS_TEST(permuted) {
   deck(sgd);
   c.optimizer.in_backward = false;
   weights(a);
@@ -196,11 +196,10 @@ START_TEST(permuted) {
         !memcmp(a + (size_t)p * MANY, ps.item[p]->w, MANY * sizeof *a));
   stop();
 }
-END_TEST
 
 /* Half the bytes; sums that 16 bits hold come out as they are: nothing is
  * divided, once or twice. */
-START_TEST(short_wire) {
+TS_TEST(short_wire) {
   static char names[][5] = {"f32", "bf16", "f16"};
   int64_t bytes[3];
   for (int i = 0; i < 3; i++) {
@@ -228,10 +227,9 @@ START_TEST(short_wire) {
   ck_assert_all((bytes[0] > 0) == (f.size > 1));
   ck_assert_all(bytes[0] == 2 * bytes[1] && bytes[0] == 2 * bytes[2]);
 }
-END_TEST
 
 /* What is rounded is near what is not. */
-START_TEST(short_wire_is_near) {
+TS_TEST(short_wire_is_near) {
   static char bf16[] = "bf16";
   deck(sgd);
   weights(a);
@@ -242,13 +240,12 @@ START_TEST(short_wire_is_near) {
     worst = fmax(worst, fabs((double)a[i] - b[i]));
   ck_assert_all(worst < 3 * 0.125 / 128 && (worst > 0) == (f.size > 1));
 }
-END_TEST
 
 /* ---- in backward --------------------------------------------------------- */
 
 /* Slots are taken in turns, and only once what is in them was used: updates
  * are slow here. */
-START_TEST(in_backward_equals_a_separate_step) {
+TS_TESTS(in_backward_equals_a_separate_step, 0, 7) {
   static char kinds[][9] = {"sgd",   "momentum", "adagrad", "adam",
                             "adamw", "lamb",     "lars"};
   deck(kinds[_i]);
@@ -261,9 +258,8 @@ START_TEST(in_backward_equals_a_separate_step) {
   k.dense_update = real_update;
   ck_assert_all(!memcmp(a, b, sizeof a));
 }
-END_TEST
 
-START_TEST(memory) {
+TS_TEST(memory) {
   int64_t peak[2];
   for (int i = 0; i < 2; i++) {
     deck(sgd);
@@ -276,7 +272,6 @@ START_TEST(memory) {
   ck_assert_all(peak[0] == LAYERS * MANY * 4);
   ck_assert_all(peak[1] == 3 * MANY * 4);
 }
-END_TEST
 
 static ts_err look(void *arg, ts_lane *lane) {
   (void)lane;
@@ -288,7 +283,7 @@ static ts_err look(void *arg, ts_lane *lane) {
 
 /* Weights are read after their gradient is there, but before the layer is
  * released: they are the old ones. */
-START_TEST(updates_wait_for_reads) {
+TS_TEST(updates_wait_for_reads) {
   static float seen;
   deck(sgd);
   start(LAYERS, MANY, 0);
@@ -308,7 +303,6 @@ START_TEST(updates_wait_for_reads) {
   ck_assert_all(seen == old && q->w[0] != old);
   stop();
 }
-END_TEST
 
 /* ---- wrong uses ---------------------------------------------------------- */
 
@@ -318,7 +312,7 @@ static void fails(ts_err got, ts_err want, const char *text) {
   ts_err_clear();
 }
 
-START_TEST(wrong_uses) {
+TS_TEST(wrong_uses) {
   deck(sgd);
   start(LAYERS, MANY, 0);
   ts_param *last = ps.item[LAYERS - 1];
@@ -340,23 +334,3 @@ START_TEST(wrong_uses) {
   fails(ts_parallel_stash(d, true), TS_ERR_DECK, "in_backward");
   stop();
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("ddp rows");
-  TCase *t = tcase_create("ddp");
-  tcase_add_checked_fixture(t, setup, teardown);
-  tcase_add_test(t, bucket_lists);
-  tcase_add_test(t, views);
-  tcase_add_test(t, permuted);
-  tcase_add_test(t, short_wire);
-  tcase_add_test(t, short_wire_is_near);
-  tcase_add_loop_test(t, in_backward_equals_a_separate_step, 0, 7);
-  tcase_add_test(t, memory);
-  tcase_add_test(t, updates_wait_for_reads);
-  tcase_add_test(t, wrong_uses);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -5,7 +5,7 @@
 #include "dense/optim.h"
 #include "tests/support/harness.h"
 
-START_TEST(options_that_do_not_exist_are_refused) {
+TS_TEST(options_that_do_not_exist_are_refused) {
   char kind[] = "adagrad";
   ts_optim_config c = {.kind = kind,
                        .lr = 0.1,
@@ -17,9 +17,8 @@ START_TEST(options_that_do_not_exist_are_refused) {
   ck_assert_int_eq(ts_dense_optim_check(&c, "x"), TS_ERR_DECK);
   ts_err_clear();
 }
-END_TEST
 
-START_TEST(schedules) {
+TS_TEST(schedules) {
   ts_config c = {0};
   char kinds[][16] = {"constant",     "linear",     "cosine",
                       "inverse_sqrt", "polynomial", "step"};
@@ -38,9 +37,8 @@ START_TEST(schedules) {
   c.optimizer.floor = 0.1;
   ck_assert_double_eq_tol(ts_schedule_factor(&c, 500), 0.1, 1e-12);
 }
-END_TEST
 
-START_TEST(a_decay_without_its_length_is_refused) {
+TS_TEST(a_decay_without_its_length_is_refused) {
   char kinds[][16] = {"linear", "cosine", "polynomial", "step"};
   ts_config c = {0};
   for (int i = 0; i < 4; i++) {
@@ -52,16 +50,3 @@ START_TEST(a_decay_without_its_length_is_refused) {
     ck_assert_ok(ts_schedule_check(&c));
   }
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("dense");
-  TCase *t = tcase_create("dense");
-  tcase_add_test(t, options_that_do_not_exist_are_refused);
-  tcase_add_test(t, schedules);
-  tcase_add_test(t, a_decay_without_its_length_is_refused);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

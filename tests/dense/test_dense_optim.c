@@ -158,7 +158,17 @@ static void run(const ts_kernels *k, const ts_optim_config *c, int n_pieces,
 static char kinds[][9] = {"momentum", "adamw", "lamb", "lars"};
 static const char *const isas[] = {"ref", "avx2", "avx512"};
 
-START_TEST(against_formulas) {
+static void start(void) {
+  ck_assert_ok(ts_test_device(&device, true, 1));
+}
+
+static void stop(void) {
+  ts_device_destroy(device);
+}
+
+TS_TESTS_BETWEEN(start, stop)
+
+TS_TESTS(against_formulas, 0, 3) {
   ts_kernels k;
   const bool own = strcmp(ts_test_backend(), "host") == 0;
   if (!own && _i) return; /* it has no others */
@@ -175,9 +185,8 @@ START_TEST(against_formulas) {
       run(&k, &c, 1, 0.0, true); /* a norm of zero: they move */
     }
 }
-END_TEST
 
-START_TEST(threads_change_nothing) {
+TS_TEST(threads_change_nothing) {
   static float one[N];
   ts_kernels k;
   ck_assert_ok(ts_test_kernels(&k));
@@ -192,9 +201,8 @@ START_TEST(threads_change_nothing) {
   }
   omp_set_num_threads(1);
 }
-END_TEST
 
-START_TEST(defaults_and_refusals) {
+TS_TEST(defaults_and_refusals) {
   ts_optim_config c = settings(kinds[0], TS_WD_L2);
   ck_assert(c.momentum == 0.9 && ts_dense_optim_n_states(&c) == 1);
   c = settings(kinds[1], TS_WD_L2);
@@ -210,25 +218,3 @@ START_TEST(defaults_and_refusals) {
   ck_assert_int_eq(ts_dense_optim_check(&c, "x"), TS_ERR_DECK);
   ts_err_clear();
 }
-END_TEST
-
-static void start(void) {
-  ck_assert_ok(ts_test_device(&device, true, 1));
-}
-
-static void stop(void) {
-  ts_device_destroy(device);
-}
-
-static Suite *suite(void) {
-  Suite *all = suite_create("dense optimizers");
-  TCase *t = tcase_create("optim");
-  tcase_add_unchecked_fixture(t, start, stop);
-  tcase_add_loop_test(t, against_formulas, 0, 3);
-  tcase_add_test(t, threads_change_nothing);
-  tcase_add_test(t, defaults_and_refusals);
-  suite_add_tcase(all, t);
-  return all;
-}
-
-TS_TEST_MAIN(suite)

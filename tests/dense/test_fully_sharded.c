@@ -17,7 +17,7 @@ static float a[N], b[N];
 
 /* Rows as torch.chunk gives them: rank 0 has 3 of 5 on 2 ranks, 2 on 4, where
  * the last rank has none. */
-START_TEST(shards_are_chunks) {
+TS_TEST(shards_are_chunks) {
   static const int rows[] = {1, 5, 8};
   toy_spec s = toy_small("fully_sharded");
   static toy t;
@@ -41,7 +41,6 @@ START_TEST(shards_are_chunks) {
   if (w == 2) ck_assert_all(n == on_two[r]);
   toy_stop(&t);
 }
-END_TEST
 
 static void spoil(const ts_fully_sharded *d, float *x, int64_t n) {
   const float bad = NAN;
@@ -60,7 +59,7 @@ static void poison(ts_fully_sharded *d) {
 
 /* Gathered is what was cut, in every layer of both passes; initial values are
  * those of a whole model; padding is never read. */
-START_TEST(gathered_is_what_was_cut) {
+TS_TEST(gathered_is_what_was_cut) {
   static const int rows[] = {1, 5, 8, 7};
   for (int reshard = 0; reshard < 3; reshard++) {
     toy_spec s = toy_small("ddp"), f = toy_small("fully_sharded");
@@ -82,7 +81,6 @@ START_TEST(gathered_is_what_was_cut) {
     ck_assert_all(toy_same(&s, a, b));
   }
 }
-END_TEST
 
 /* ---- order --------------------------------------------------------------- */
 
@@ -113,7 +111,7 @@ static toy_spec seven(int forward_k, int backward_k) {
   return s;
 }
 
-START_TEST(orders) {
+TS_TEST(orders) {
   for (int i = 0; i < 4 + 3; i++) {
     const order_case *c = i < 4 ? &forwards[i] : &backwards[i - 4];
     const toy_spec s = seven(c->forward_k, c->backward_k);
@@ -131,11 +129,10 @@ START_TEST(orders) {
     toy_stop(&t);
   }
 }
-END_TEST
 
 /* An empty list is the default again; a list is for its layer alone; what is
  * there already is not gathered twice. */
-START_TEST(lists_replace_the_default) {
+TS_TEST(lists_replace_the_default) {
   toy_spec s = seven(0, 0);
   static toy t;
   toy_list(&s.config, TS_BACKWARD, 7, (const int[]){5, 6, 5, 7, 0});
@@ -150,10 +147,9 @@ START_TEST(lists_replace_the_default) {
   toy_sync(&t);
   toy_stop(&t);
 }
-END_TEST
 
 /* Layers that are one group come and go together. */
-START_TEST(groups_of_layers) {
+TS_TEST(groups_of_layers) {
   static char first[] = "layer.1", second[] = "layer.2", rest[] = "layer.[567]";
   char *one[] = {first, second}, *two[] = {rest};
   ts_layers_config groups[] = {{{one, 2}}, {{two, 1}}};
@@ -175,11 +171,10 @@ START_TEST(groups_of_layers) {
   toy_train(&ddp, 1, b);
   ck_assert_all(toy_same(&s, a, b));
 }
-END_TEST
 
 /* ---- counts -------------------------------------------------------------- */
 
-START_TEST(counts_by_reshard) {
+TS_TEST(counts_by_reshard) {
   for (int reshard = 0; reshard <= 4; reshard++) {
     toy_spec s = seven(0, 0);
     static toy t;
@@ -208,11 +203,10 @@ START_TEST(counts_by_reshard) {
     toy_stop(&t);
   }
 }
-END_TEST
 
 /* Of 7 layers, units of groups, in the order of the host: flats, and flats
  * with what was copied out of them. */
-START_TEST(alive_at_once) {
+TS_TEST(alive_at_once) {
   static const int cases[][6] = {
       /* k forward, backward; forward's flats, with wholes; backward's */
       {0, 0, 2, 2, 1, 2}, {1, 0, 2, 3, 1, 2}, {2, 0, 3, 4, 1, 2},
@@ -242,7 +236,6 @@ START_TEST(alive_at_once) {
     toy_stop(&t);
   }
 }
-END_TEST
 
 /* Bytes beside shards and what is made of shards, at the peak of two steps. */
 static int64_t transient(int n_layers, int64_t *unit) {
@@ -266,7 +259,7 @@ static int64_t transient(int n_layers, int64_t *unit) {
   return slots + comm.peak_bytes - idle.now_bytes;
 }
 
-START_TEST(memory_does_not_grow_with_depth) {
+TS_TEST(memory_does_not_grow_with_depth) {
   int64_t unit, same_unit;
   if (strcmp(ts_test_backend(), "host") != 0) return; /* counted elsewhere */
   const int64_t four = transient(4, &unit), sixteen = transient(16, &same_unit);
@@ -278,13 +271,12 @@ START_TEST(memory_does_not_grow_with_depth) {
   ck_assert_msg(sixteen <= 5 * unit + unit / 2, "%lld of %lld",
                 (long long)sixteen, (long long)unit);
 }
-END_TEST
 
 /* ---- lists --------------------------------------------------------------- */
 
 /* Lists that name what is not used afterwards: gathered for nothing, given
  * back at the end of the pass, and nothing else changes. */
-START_TEST(gathered_for_nothing) {
+TS_TEST(gathered_for_nothing) {
   toy_spec s = seven(0, 0);
   static toy t;
   s.check = true;
@@ -309,22 +301,3 @@ START_TEST(gathered_for_nothing) {
   toy_stop(&t);
   ck_assert_all(toy_same(&s, a, b));
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("fully_sharded");
-  TCase *t = tcase_create("fully_sharded");
-  tcase_add_test(t, shards_are_chunks);
-  tcase_add_test(t, gathered_is_what_was_cut);
-  tcase_add_test(t, orders);
-  tcase_add_test(t, lists_replace_the_default);
-  tcase_add_test(t, groups_of_layers);
-  tcase_add_test(t, counts_by_reshard);
-  tcase_add_test(t, alive_at_once);
-  tcase_add_test(t, memory_does_not_grow_with_depth);
-  tcase_add_test(t, gathered_for_nothing);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -11,7 +11,7 @@ static float a[N], b[N];
 static char adam[] = "adam", adagrad[] = "adagrad", linear[] = "linear";
 
 /* Everything that must not matter, beside ddp: the same bits. */
-START_TEST(as_ddp) {
+TS_TEST(as_ddp) {
   static const int rows[] = {9, 1, 64, 5, 3, 130};
   static char *const kinds[] = {adam, adagrad, adam};
   for (int i = 0; i < 24; i++) {
@@ -42,10 +42,9 @@ START_TEST(as_ddp) {
     ck_assert_msg(ts_test_all(toy_same(&s, a, b)), "case %d", i);
   }
 }
-END_TEST
 
 /* The mean of all ranks, as one rank would have it: 1e-6. */
-START_TEST(as_by_hand) {
+TS_TEST(as_by_hand) {
   toy_spec s = toy_small("fully_sharded");
   float *w = b;
   toy_train(&s, 0, w);
@@ -60,10 +59,9 @@ START_TEST(as_by_hand) {
                     p, (int)i, (double)a[at], x);
     }
 }
-END_TEST
 
 /* Parts of 1/4, 2/4 and 3/4: one and a half wholes; one of 6/4. */
-START_TEST(micro_batches_add_up) {
+TS_TEST(micro_batches_add_up) {
   for (int in_backward = 0; in_backward < 2; in_backward++) {
     toy_spec s = toy_small("fully_sharded");
     static toy t;
@@ -94,10 +92,9 @@ START_TEST(micro_batches_add_up) {
     }
   }
 }
-END_TEST
 
 /* The norm is that of all gradients, once, whoever has them. */
-START_TEST(clipping_by_the_global_norm) {
+TS_TEST(clipping_by_the_global_norm) {
   double norm[2] = {0};
   for (int k = 0; k < 2; k++) {
     toy_spec s = toy_small(k ? "fully_sharded" : "ddp");
@@ -118,10 +115,9 @@ START_TEST(clipping_by_the_global_norm) {
     ck_assert_msg(fabsf(a[i] - b[i]) < 1e-6f, "%g %g", (double)a[i],
                   (double)b[i]);
 }
-END_TEST
 
 /* Stashed gradients are applied a step later. */
-START_TEST(stashed_gradients) {
+TS_TEST(stashed_gradients) {
   for (int k = 0; k < 2; k++) {
     toy_spec s = toy_small(k ? "fully_sharded" : "ddp");
     static toy t;
@@ -139,10 +135,9 @@ START_TEST(stashed_gradients) {
   const toy_spec s = {.n_layers = 4, .rows = 5, .cols = 3, .late = true};
   ck_assert_all(toy_same(&s, a, b));
 }
-END_TEST
 
 /* A gradient that is not finite is seen in the step that keeps it. */
-START_TEST(infinite_stash) {
+TS_TESTS(infinite_stash, 0, 2) {
   toy_spec s = toy_small(_i ? "fully_sharded" : "ddp");
   static toy t;
   s.config.optimizer.in_backward = false;
@@ -157,11 +152,10 @@ START_TEST(infinite_stash) {
   }
   toy_stop(&t);
 }
-END_TEST
 
 /* Forward alone: no gradients, no optimizer, no memory for them; weights that
  * change from outside are seen. */
-START_TEST(evaluation) {
+TS_TEST(evaluation) {
   toy_spec s = toy_small("fully_sharded");
   static toy t;
   s.evaluation = s.check = true;
@@ -191,10 +185,9 @@ START_TEST(evaluation) {
   ck_assert_all(t.bad == 0);
   toy_stop(&t);
 }
-END_TEST
 
 /* However slow the optimizer is, the next pass has its weights. */
-START_TEST(gathered_after_the_optimizer) {
+TS_TEST(gathered_after_the_optimizer) {
   for (int i = 0; i < 4; i++) {
     toy_spec s = toy_small("fully_sharded");
     static toy t;
@@ -212,10 +205,9 @@ START_TEST(gathered_after_the_optimizer) {
     toy_stop(&t);
   }
 }
-END_TEST
 
 /* Who keeps copies of weights sees each update, on ranks without rows, too. */
-START_TEST(versions_grow) {
+TS_TEST(versions_grow) {
   toy_spec s = toy_small("fully_sharded");
   static toy t;
   s.rows = 1;
@@ -228,22 +220,3 @@ START_TEST(versions_grow) {
   ck_assert_all(t.W[2]->version == version + 2);
   toy_stop(&t);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("fs numbers");
-  TCase *tc = tcase_create("fs numbers");
-  tcase_add_test(tc, as_ddp);
-  tcase_add_test(tc, as_by_hand);
-  tcase_add_test(tc, micro_batches_add_up);
-  tcase_add_test(tc, clipping_by_the_global_norm);
-  tcase_add_test(tc, stashed_gradients);
-  tcase_add_loop_test(tc, infinite_stash, 0, 2);
-  tcase_add_test(tc, evaluation);
-  tcase_add_test(tc, gathered_after_the_optimizer);
-  tcase_add_test(tc, versions_grow);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -13,7 +13,7 @@ static void refused(const toy_spec *s, const char *words) {
   toy_stop(&t);
 }
 
-START_TEST(decks_that_are_refused) {
+TS_TEST(decks_that_are_refused) {
   static char unknown[] = "over_arch.9", one[] = "layer.1", three[] = "layer.3",
               bf16[] = "bf16";
   char *discrete[] = {one, three}, *none[] = {unknown}, *again[] = {one};
@@ -43,7 +43,6 @@ START_TEST(decks_that_are_refused) {
   s.config.dense.comm_dtype = bf16;
   refused(&s, "reduces in f32");
 }
-END_TEST
 
 static void fails(ts_err err, const char *words) {
   ck_assert_all(err == TS_ERR_INTERNAL);
@@ -54,7 +53,7 @@ static void fails(ts_err err, const char *words) {
 
 /* Models that do not keep to hooks.h are told, not left to hang or to train
  * on stale gradients. */
-START_TEST(misuse) {
+TS_TEST(misuse) {
   toy_spec s = toy_small("fully_sharded");
   static toy t;
   toy_start(&t, &s);
@@ -80,15 +79,3 @@ START_TEST(misuse) {
   toy_sync(&t);
   toy_stop(&t);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("fs refused");
-  TCase *tc = tcase_create("fs refused");
-  tcase_add_test(tc, decks_that_are_refused);
-  tcase_add_test(tc, misuse);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

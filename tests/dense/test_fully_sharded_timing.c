@@ -57,27 +57,24 @@ static double backward_ms(bool serial) {
   return ms;
 }
 
-START_TEST(forward_hides_gathering) {
+TS_TEST(forward_hides_gathering) {
   const double ms = forward_ms(false);
   say("forward", ms, "serial", 3 * (C + M));
   ck_assert_msg(ms >= 85 && ms <= 95, "forward: %.1f ms", ms);
 }
-END_TEST
 
-START_TEST(backward_hides_gathering_and_reduction) {
+TS_TEST(backward_hides_gathering_and_reduction) {
   const double ms = backward_ms(false);
   say("backward", ms, "serial", 3 * (2 * C + 2 * M));
   ck_assert_msg(ms >= 170 && ms <= 190, "backward: %.1f ms", ms);
 }
-END_TEST
 
-START_TEST(one_lane_hides_nothing) {
+TS_TEST(one_lane_hides_nothing) {
   const double forward = forward_ms(true), back = backward_ms(true);
   say("one lane: forward", forward, "backward", back);
   ck_assert_msg(forward > 95 && back > 190, "forward %.1f ms, backward %.1f ms",
                 forward, back);
 }
-END_TEST
 
 /* ---- lists --------------------------------------------------------------- */
 
@@ -114,7 +111,7 @@ static double uneven_backward_ms(bool lists) {
   return best;
 }
 
-START_TEST(lists_beat_the_default) {
+TS_TEST(lists_beat_the_default) {
   /* 10 + 80 + 7 x 1 against 10 + 80 and five gatherings. */
   const double lists = uneven_ms(true, false), plain = uneven_ms(false, false);
   say("forward with lists", lists, "without", plain);
@@ -127,27 +124,11 @@ START_TEST(lists_beat_the_default) {
   ck_assert_msg(back <= 205 && plain_back >= 225,
                 "backward: lists %.1f, without %.1f", back, plain_back);
 }
-END_TEST
 
 /* Where nothing overlaps lists gain nothing. */
-START_TEST(lists_on_one_lane) {
+TS_TEST(lists_on_one_lane) {
   const double lists = uneven_ms(true, true), plain = uneven_ms(false, true);
   say("one lane: forward with lists", lists, "without", plain);
   ck_assert_msg(lists >= 160 && plain >= 160, "lists %.1f, without %.1f", lists,
                 plain);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("fully_sharded_timing");
-  TCase *t = tcase_create("fully_sharded_timing");
-  tcase_add_test(t, forward_hides_gathering);
-  tcase_add_test(t, backward_hides_gathering_and_reduction);
-  tcase_add_test(t, one_lane_hides_nothing);
-  tcase_add_test(t, lists_beat_the_default);
-  tcase_add_test(t, lists_on_one_lane);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

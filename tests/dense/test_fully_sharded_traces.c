@@ -107,14 +107,13 @@ static double least_hidden(bool serial) {
   return least;
 }
 
-START_TEST(gathering_is_under_work) {
+TS_TEST(gathering_is_under_work) {
   double best = 0;
   for (int i = 0; i < TRIES && best < 0.8; i++)
     best = fmax(best, -over_ranks(-least_hidden(false)));
   ck_assert_msg(best >= 0.8, "hidden: %.2f", best);
   ck_assert_msg(least_hidden(true) < 0.2, "on one lane, too");
 }
-END_TEST
 
 /* Reductions are slow here. No more inputs than said: a layer's gradients are
  * copied once one that many before has gone. */
@@ -151,7 +150,7 @@ static void inputs(int n_inputs, int n_layers, bool *within, bool *used) {
   toy_stop(&t);
 }
 
-START_TEST(inputs_of_reductions) {
+TS_TEST(inputs_of_reductions) {
   bool within = true, used = false;
   inputs(1, 6, &within, &used);
   ck_assert_all(within && !used);
@@ -162,7 +161,6 @@ START_TEST(inputs_of_reductions) {
   inputs(2, 1, &within, &used);
   ck_assert_all(within);
 }
-END_TEST
 
 /* ---- work behind the optimizer ------------------------------------------- */
 
@@ -211,7 +209,7 @@ static double five_steps(bool event, bool in_backward, float *w, int *n_early) {
   return units;
 }
 
-START_TEST(unrelated_work_is_not_waited_for) {
+TS_TEST(unrelated_work_is_not_waited_for) {
   for (int in_backward = 0; in_backward < 2; in_backward++) {
     int n_on, n_off, tries = 0;
     double on, off;
@@ -225,16 +223,3 @@ START_TEST(unrelated_work_is_not_waited_for) {
     ck_assert_all(!memcmp(a, b, 2 * 20 * sizeof *a));
   }
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("fs traces");
-  TCase *tc = tcase_create("fs traces");
-  tcase_add_test(tc, gathering_is_under_work);
-  tcase_add_test(tc, inputs_of_reductions);
-  tcase_add_test(tc, unrelated_work_is_not_waited_for);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

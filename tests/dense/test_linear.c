@@ -37,7 +37,7 @@ static bool no_bf16(void) {
   return !ts_linear_in_bf16(TS_PRECISION_BF16, 64, "onednn", &k);
 }
 
-START_TEST(layers_against_double) {
+TS_TESTS(layers_against_double, 0, 6) {
   ts_probe p;
   const char *engine = engines[_i / 2];
   if (missing(engine)) return;
@@ -50,10 +50,9 @@ START_TEST(layers_against_double) {
     probe_stop(&p);
   }
 }
-END_TEST
 
 /* More batch sizes than an engine keeps primitives for, back and forth. */
-START_TEST(many_batch_sizes) {
+TS_TESTS(many_batch_sizes, 0, 3) {
   ts_probe p;
   if (missing(engines[_i])) return;
   probe_start(&p, engines[_i], cases[0], FLOATS, 1);
@@ -61,19 +60,17 @@ START_TEST(many_batch_sizes) {
     for (int batch = 2; batch < 24; batch += 2) probe_pass(&p, batch);
   probe_stop(&p);
 }
-END_TEST
 
 /* bf16 is used wherever the CPU has it, else tests of bf16 would test f32. */
-START_TEST(bf16_where_the_cpu_has_it) {
+TS_TEST(bf16_where_the_cpu_has_it) {
 #if defined(__x86_64__)
   const bool lowered = getenv("ONEDNN_MAX_CPU_ISA") != NULL;
   if (!lowered && !probe_on_gpu() && !missing("onednn"))
     ck_assert_int_eq(!no_bf16(), !!__builtin_cpu_supports("avx512bf16"));
 #endif
 }
-END_TEST
 
-START_TEST(bf16_against_double) {
+TS_TEST(bf16_against_double) {
   ts_probe p;
   if (missing("onednn")) return;
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -87,10 +84,9 @@ START_TEST(bf16_against_double) {
     probe_stop(&p);
   }
 }
-END_TEST
 
 /* Rows of bf16 in and out, of no vector's multiple, in odd batches. */
-START_TEST(bf16_arrays_against_double) {
+TS_TESTS(bf16_arrays_against_double, 0, 2) {
   ts_probe p;
   if (missing("onednn") || no_bf16()) return;
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -103,10 +99,9 @@ START_TEST(bf16_arrays_against_double) {
     probe_stop(&p);
   }
 }
-END_TEST
 
 /* A layer of a few outputs that reads bf16: x and dx, y stays f32. */
-START_TEST(narrow_layers_read_bf16) {
+TS_TEST(narrow_layers_read_bf16) {
   enum { B = 67, K = 100, S = 128, N = 3 };
   ts_probe p = {.c = {K, S, N, false, true}, .half = probe_on_gpu()};
   static float y[BATCH_MAX * WIDTH_MAX * 2], g[BATCH_MAX * WIDTH_MAX * 2];
@@ -160,9 +155,8 @@ START_TEST(narrow_layers_read_bf16) {
   probe_drop_params(&p);
   probe_stop_device(&p);
 }
-END_TEST
 
-START_TEST(bf16_needs_onednn) {
+TS_TEST(bf16_needs_onednn) {
   ts_fixture f;
   ts_params ps = {0};
   ts_param *W, *b;
@@ -181,20 +175,3 @@ START_TEST(bf16_needs_onednn) {
   ts_params_reset(&ps);
   ts_fixture_stop(&f);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("linear");
-  TCase *t = tcase_create("linear");
-  tcase_add_loop_test(t, layers_against_double, 0, 6);
-  tcase_add_loop_test(t, many_batch_sizes, 0, 3);
-  tcase_add_test(t, bf16_where_the_cpu_has_it);
-  tcase_add_test(t, bf16_against_double);
-  tcase_add_loop_test(t, bf16_arrays_against_double, 0, 2);
-  tcase_add_test(t, narrow_layers_read_bf16);
-  tcase_add_test(t, bf16_needs_onednn);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

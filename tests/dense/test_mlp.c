@@ -311,19 +311,6 @@ static bool missing(const ts_case *c) {
          !ts_linear_in_bf16(c->precision, 64, NULL, &k);
 }
 
-START_TEST(stacks_against_double) {
+TS_TESTS(stacks_against_double, 0, N_CASES) {
   if (!missing(&cases[_i])) all_batches(&cases[_i]);
 }
-END_TEST
-
-#ifndef TEST_MLP_AND_MORE
-static Suite *suite(void) {
-  Suite *s = suite_create("mlp");
-  TCase *t = tcase_create("mlp");
-  tcase_add_loop_test(t, stacks_against_double, 0, N_CASES);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)
-#endif

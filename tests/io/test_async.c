@@ -167,7 +167,7 @@ static ts_err save(ts_ckpt_writer *w, ts_content *t, const ts_fixture *f,
 /* All of it, most, rows and no columns, nothing. */
 static const int percents[] = {100, 70, 12, 0};
 
-START_TEST(the_file_is_what_was_there) {
+TS_TESTS(the_file_is_what_was_there, 0, sizeof percents / sizeof *percents) {
   ts_fixture f;
   ts_content t;
   ts_ckpt_saved saved;
@@ -184,9 +184,8 @@ START_TEST(the_file_is_what_was_there) {
   ts_ckpt_writer_destroy(w);
   end(&f, &t);
 }
-END_TEST
 
-START_TEST(errors_come_to_all_and_leave_what_was) {
+TS_TESTS(errors_come_to_all_and_leave_what_was, 0, 2) {
   ts_fixture f;
   ts_content t;
   ts_ckpt_saved saved;
@@ -217,7 +216,6 @@ START_TEST(errors_come_to_all_and_leave_what_was) {
   ts_ckpt_writer_destroy(w);
   end(&f, &t);
 }
-END_TEST
 
 /* Once any rank's save has ended, the mirror has its file. */
 static bool is_mirrored(int64_t step) {
@@ -233,7 +231,7 @@ static void truncate_step(const ts_fixture *f, int64_t step) {
   ck_assert_ok(ts_comm_barrier(f->comm));
 }
 
-START_TEST(mirrors_are_written_and_read) {
+TS_TEST(mirrors_are_written_and_read) {
   ts_fixture f;
   ts_content t;
   ts_ckpt_saved saved;
@@ -261,7 +259,6 @@ START_TEST(mirrors_are_written_and_read) {
   ts_ckpt_writer_destroy(w);
   end(&f, &t);
 }
-END_TEST
 
 /* ---- overdue exchanges --------------------------------------------------- */
 
@@ -278,7 +275,7 @@ static void sleep_in_turn(void *arg) {
 
 /* The others give the exchange up; what comes later all the same must not meet
  * memory that is somebody else's by then. */
-START_TEST(an_overdue_exchange_keeps_its_memory) {
+TS_TEST(an_overdue_exchange_keeps_its_memory) {
   ts_fixture f;
   ts_content t;
   ts_world *world;
@@ -304,18 +301,3 @@ START_TEST(an_overdue_exchange_keeps_its_memory) {
   }
   end(&f, &t);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("async");
-  TCase *c = tcase_create("async");
-  tcase_set_timeout(c, 0);
-  tcase_add_loop_test(c, the_file_is_what_was_there, 0,
-                      sizeof percents / sizeof *percents);
-  tcase_add_loop_test(c, errors_come_to_all_and_leave_what_was, 0, 2);
-  tcase_add_test(c, mirrors_are_written_and_read);
-  tcase_add_test(c, an_overdue_exchange_keeps_its_memory);
-  suite_add_tcase(s, c);
-  return s;
-}
-TS_TEST_MAIN(suite)

@@ -98,7 +98,7 @@ static bool newest_is(const ts_fixture *f, int64_t step) {
   return ts_test_all(good);
 }
 
-START_TEST(round_trip_and_keep) {
+TS_TESTS(round_trip_and_keep, 0, 2) {
   static const char *const ios[] = {"pwrite", "mpio"};
   ts_fixture f;
   ts_fixture_start(&f, false, 1);
@@ -113,9 +113,8 @@ START_TEST(round_trip_and_keep) {
   remove_dir(&f);
   ts_fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(steps_may_outgrow_their_digits) {
+TS_TEST(steps_may_outgrow_their_digits) {
   ts_fixture f;
   char path[512];
   ts_fixture_start(&f, false, 1);
@@ -131,7 +130,6 @@ START_TEST(steps_may_outgrow_their_digits) {
   remove_dir(&f);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Overwrites 8 bytes at AT of a checkpoint. */
 static void damage(const ts_fixture *f, const char *name, int64_t at) {
@@ -147,7 +145,7 @@ static void damage(const ts_fixture *f, const char *name, int64_t at) {
   ck_assert_ok(ts_comm_barrier(f->comm));
 }
 
-START_TEST(damage_is_found_and_the_one_before_taken) {
+TS_TEST(damage_is_found_and_the_one_before_taken) {
   ts_fixture f;
   ts_fixture_start(&f, false, 1);
   make_dir(&f);
@@ -169,10 +167,9 @@ START_TEST(damage_is_found_and_the_one_before_taken) {
   remove_dir(&f);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 #ifdef TS_FAULTS
-START_TEST(a_fault_on_one_rank_leaves_what_was) {
+TS_TEST(a_fault_on_one_rank_leaves_what_was) {
   ts_fixture f;
   ts_content t;
   char fault[32];
@@ -194,10 +191,9 @@ START_TEST(a_fault_on_one_rank_leaves_what_was) {
   remove_dir(&f);
   ts_fixture_stop(&f);
 }
-END_TEST
 #endif
 
-START_TEST(shapes_and_names_must_fit) {
+TS_TEST(shapes_and_names_must_fit) {
   ts_fixture f;
   ts_ckpt c = {0};
   ts_ckpt_item *item;
@@ -225,11 +221,10 @@ START_TEST(shapes_and_names_must_fit) {
   remove_dir(&f);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* ---- metrics, kept in checkpoints ---------------------------------------- */
 
-START_TEST(metrics_over_ranks_and_back) {
+TS_TEST(metrics_over_ranks_and_back) {
   ts_fixture f;
   ts_metrics *m, *again;
   ts_metrics_result a, b;
@@ -286,7 +281,6 @@ START_TEST(metrics_over_ranks_and_back) {
   remove_dir(&f);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 enum { PUSHED = 700, WINDOW = 400 };
 
@@ -312,7 +306,7 @@ static double slow_auc(int w, int share) {
   return area / pairs;
 }
 
-START_TEST(auc_of_the_newest) {
+TS_TEST(auc_of_the_newest) {
   ts_fixture f;
   ts_metrics *m;
   ts_metrics_result r;
@@ -334,22 +328,3 @@ START_TEST(auc_of_the_newest) {
   ts_metrics_destroy(m);
   ts_fixture_stop(&f);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("checkpoint");
-  TCase *t = tcase_create("checkpoint");
-#ifdef TS_FAULTS
-  tcase_add_test(t, a_fault_on_one_rank_leaves_what_was);
-#endif
-  tcase_add_loop_test(t, round_trip_and_keep, 0, 2);
-  tcase_add_test(t, steps_may_outgrow_their_digits);
-  tcase_add_test(t, damage_is_found_and_the_one_before_taken);
-  tcase_add_test(t, shapes_and_names_must_fit);
-  tcase_add_test(t, metrics_over_ranks_and_back);
-  tcase_add_test(t, auc_of_the_newest);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

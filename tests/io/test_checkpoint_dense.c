@@ -95,7 +95,7 @@ static void steps(toy *t, int from, int to) {
 }
 
 /* On after a checkpoint as if there had been none. */
-START_TEST(resumed_is_straight) {
+TS_TESTS(resumed_is_straight, 0, 4) {
   static toy t;
   ts_comm *comm;
   const toy_spec s = spec_of(_i);
@@ -119,10 +119,9 @@ START_TEST(resumed_is_straight) {
   ts_comm_destroy(comm);
   toy_stop(&t);
 }
-END_TEST
 
 /* More than pieces of the drawing and of the staging, from somewhere on. */
-START_TEST(initial_values) {
+TS_TEST(initial_values) {
   enum { ROWS = 70001, COLS = 41, FIRST = 12345, PART = 600001 };
   const int64_t n = (int64_t)ROWS * COLS;
   ts_params ps = {0};
@@ -155,19 +154,8 @@ START_TEST(initial_values) {
   ts_params_reset(&ps);
   ts_device_destroy(device);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("checkpoint_dense");
-  TCase *c = tcase_create("checkpoint_dense");
-  tcase_set_timeout(c, 0);
-  tcase_add_test(c, initial_values);
-  tcase_add_loop_test(c, resumed_is_straight, 0, 4);
-  suite_add_tcase(s, c);
-  return s;
-}
 
 int main(int argc, char **argv) {
   (void)setenv("TESSERA_BACKEND", "fake", 0);
-  return ts_test_main(argc, argv, suite);
+  return ts_test_main(argc, argv);
 }

@@ -15,6 +15,11 @@
 
 /* More than a bite of 8 MiB on one rank. */
 enum { ROWS = 200001, COLS = 12, PARTS = 3 };
+#ifdef HAVE_PARALLEL_HDF5
+enum { N_IOS = 2 };
+#else
+enum { N_IOS = 1 };
+#endif
 
 static char dir[256];
 static ts_fixture f;
@@ -144,7 +149,7 @@ static bool newest_is_right(ts_dtype dtype) {
 
 /* ---- tests --------------------------------------------------------------- */
 
-START_TEST(round_trip) {
+TS_TESTS(round_trip, 0, N_IOS) {
   static const char *const ios[] = {"pwrite", "mpio"};
   content t;
   start();
@@ -155,7 +160,6 @@ START_TEST(round_trip) {
   ck_assert_all(newest_is_right(TS_BF16));
   stop();
 }
-END_TEST
 
 /* What training does meanwhile. */
 static void overwrite(void *arg) {
@@ -169,7 +173,7 @@ static void overwrite(void *arg) {
 }
 
 /* Room for nothing, for some of it, for all. */
-START_TEST(copies) {
+TS_TESTS(copies, 0, 3) {
   content t;
   void *room;
   int64_t copied;
@@ -187,9 +191,8 @@ START_TEST(copies) {
   ck_assert_all(newest_is_right(TS_F32));
   stop();
 }
-END_TEST
 
-START_TEST(what_is_no_number_is_found) {
+TS_TESTS(what_is_no_number_is_found, 0, N_IOS) {
   static const char *const ios[] = {"pwrite", "mpio"};
   const float bad = NAN;
   content t;
@@ -202,9 +205,8 @@ START_TEST(what_is_no_number_is_found) {
   reset(&t);
   stop();
 }
-END_TEST
 
-START_TEST(staging) {
+TS_TEST(staging) {
   enum { P = TS_STAGING_PIECE };
   static const size_t sizes[] = {0, 1, P - 1, P, P + 1, 2 * P, 3 * P + 5};
   const size_t most = 3 * P + 16;
@@ -237,26 +239,8 @@ START_TEST(staging) {
   ts_staging_reset(&s);
   stop();
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("checkpoint_device");
-  TCase *c = tcase_create("checkpoint_device");
-#ifdef HAVE_PARALLEL_HDF5
-  const int n_ios = 2;
-#else
-  const int n_ios = 1;
-#endif
-  tcase_set_timeout(c, 0);
-  tcase_add_test(c, staging);
-  tcase_add_loop_test(c, round_trip, 0, n_ios);
-  tcase_add_loop_test(c, copies, 0, 3);
-  tcase_add_loop_test(c, what_is_no_number_is_found, 0, n_ios);
-  suite_add_tcase(s, c);
-  return s;
-}
 
 int main(int argc, char **argv) {
   (void)setenv("TESSERA_BACKEND", "fake", 0);
-  return ts_test_main(argc, argv, suite);
+  return ts_test_main(argc, argv);
 }

@@ -20,6 +20,11 @@ enum { ROWS = 9001, COLS = 4 };
 
 static char dir[256], first[300], second[300];
 static const char *const ios[] = {"pwrite", "mpio"};
+#ifdef HAVE_PARALLEL_HDF5
+enum { N_IOS = 2 };
+#else
+enum { N_IOS = 1 };
+#endif
 
 typedef struct ts_content {
   ts_ckpt c;
@@ -115,7 +120,7 @@ static int64_t size_of(const char *path) {
   return st.st_size;
 }
 
-START_TEST(every_bit_counts) {
+TS_TESTS(every_bit_counts, 0, N_IOS) {
   ts_fixture f;
   const char *seed_text = getenv("TESSERA_SEED"),
              *how = getenv("TESSERA_SWEEP");
@@ -147,9 +152,8 @@ START_TEST(every_bit_counts) {
   remove_dir();
   ts_fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(every_length_counts) {
+TS_TESTS(every_length_counts, 0, N_IOS) {
   ts_fixture f;
   ts_fixture_start(&f, false, 1);
   make_dir(&f, ios[_i]);
@@ -171,7 +175,6 @@ START_TEST(every_length_counts) {
   remove_dir();
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Opens the second with HDF5, which takes its seal away. */
 static hid_t unsealed(const char *path) {
@@ -180,7 +183,7 @@ static hid_t unsealed(const char *path) {
   return file;
 }
 
-START_TEST(marks) {
+TS_TESTS(marks, 0, N_IOS) {
   ts_fixture f;
   const int64_t newer = 2;
   ts_fixture_start(&f, false, 1);
@@ -210,10 +213,9 @@ START_TEST(marks) {
   remove_dir();
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Links at the names that a save uses lead nowhere. */
-START_TEST(planted_links) {
+TS_TESTS(planted_links, 0, N_IOS) {
   ts_fixture f;
   char other[300], temp[300], text[8] = "";
   ts_fixture_start(&f, false, 1);
@@ -236,21 +238,3 @@ START_TEST(planted_links) {
   remove_dir();
   ts_fixture_stop(&f);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("damage");
-  TCase *t = tcase_create("damage");
-  int n = 1;
-#ifdef HAVE_PARALLEL_HDF5
-  n = 2;
-#endif
-  tcase_add_loop_test(t, every_bit_counts, 0, n);
-  tcase_add_loop_test(t, every_length_counts, 0, n);
-  tcase_add_loop_test(t, marks, 0, n);
-  tcase_add_loop_test(t, planted_links, 0, n);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -10,7 +10,7 @@
 #include "io/schema.h"
 
 /* Integers of a deck have 64 bits, with an L or without. */
-START_TEST(long_integers) {
+TS_TEST(long_integers) {
   static const char text[] =
       "run = { steps = 5000000000; };\n"
       "tables = ( { name = \"t{0..1}\"; rows = [30, 7000000000];\n"
@@ -28,9 +28,8 @@ START_TEST(long_integers) {
   ck_assert_int_eq(c->tables[2].rows, INT64_C(5000000000));
   ts_deck_destroy(c);
 }
-END_TEST
 
-START_TEST(values_and_defaults) {
+TS_TEST(values_and_defaults) {
   ts_config *c;
   ck_assert_ok(parse(&c, good, NULL));
   ck_assert_int_eq(c->n_tables, 4);
@@ -57,9 +56,8 @@ START_TEST(values_and_defaults) {
   ck_assert_str_eq(c->checkpoint.dir, "/tmp/runs/t/checkpoints");
   ts_deck_destroy(c);
 }
-END_TEST
 
-START_TEST(paths) {
+TS_TEST(paths) {
   ts_config *c;
   setenv("TESSERA_TEST_DIR", "/data/x", 1);
   unsetenv("TESSERA_TEST_NONE");
@@ -80,9 +78,8 @@ START_TEST(paths) {
                "checkpoint = { dir = \"${TESSERA_TEST_NONE}\"; };\n",
                "deck:10: the environment has no variable TESSERA_TEST_NONE");
 }
-END_TEST
 
-START_TEST(overrides) {
+TS_TEST(overrides) {
   ts_config *c;
   ck_assert_ok(parse(&c, good, "run.epochs=2.5"));
   ck_assert(c->run.epochs == 2.5 && c->run.steps == 0);
@@ -113,7 +110,6 @@ START_TEST(overrides) {
   refused(good, "run.steps=1; x = 2", "--set run.steps=1; x = 2: ");
   refused(good, "run.name.x=1", "--set run.name.x=1: ");
 }
-END_TEST
 
 /* The deck in force reads as the same deck, whatever its values are. */
 static void same_again(const char *set) {
@@ -138,7 +134,7 @@ static void same_again(const char *set) {
   ts_str_reset(&second);
 }
 
-START_TEST(deck_in_force) {
+TS_TEST(deck_in_force) {
   static const char *const sets[] = {
       NULL,
       "checkpoint.dir=none",
@@ -171,9 +167,8 @@ START_TEST(deck_in_force) {
   ts_deck_destroy(a);
   ts_deck_destroy(b);
 }
-END_TEST
 
-START_TEST(lists_of_layers) {
+TS_TEST(lists_of_layers) {
   ts_config *c;
   ck_assert_ok(parse(&c, good, NULL));
   ck_assert_int_eq(c->dense.reshard, 0);
@@ -191,19 +186,17 @@ START_TEST(lists_of_layers) {
   ck_assert_int_eq(c->dense.backward_prefetch[1].prefetch.n, 0);
   ts_deck_destroy(c);
 }
-END_TEST
 
 /* Every row of the schema has a default that it takes, and help. */
-START_TEST(schema_rows) {
+TS_TEST(schema_rows) {
   for (int i = 0; i < ts_schema_n; i++) {
     const ts_key *k = &ts_schema[i];
     ck_assert_msg(*k->help, "%s has no help", k->path);
     ck_assert(ts_schema_find(k->scope, k->path) == k);
   }
 }
-END_TEST
 
-START_TEST(help) {
+TS_TEST(help) {
   static const char *const words[] = {"deck",
                                       "run",
                                       "run.seed",
@@ -226,21 +219,3 @@ START_TEST(help) {
   ts_err_clear();
   ts_str_reset(&s);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("deck");
-  TCase *t = tcase_create("deck");
-  tcase_add_test(t, values_and_defaults);
-  tcase_add_test(t, long_integers);
-  tcase_add_test(t, paths);
-  tcase_add_test(t, overrides);
-  tcase_add_test(t, deck_in_force);
-  tcase_add_test(t, lists_of_layers);
-  tcase_add_test(t, schema_rows);
-  tcase_add_test(t, help);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -43,12 +43,11 @@ static const char *const faults[][2] = {
     {"@include \"no/such/file\"\n", "no/such/file"},
 };
 
-START_TEST(errors_have_lines) {
+TS_TESTS(errors_have_lines, 0, (int)(sizeof faults / sizeof *faults)) {
   line_refused(faults[_i][0], faults[_i][1]);
 }
-END_TEST
 
-START_TEST(all_errors_at_once) {
+TS_TEST(all_errors_at_once) {
   const char *deck =
       "run = { sead = 1; };\n"
       "data = { format = \"synthetic\"; batch_per_rank = -1; };\n"
@@ -68,9 +67,8 @@ START_TEST(all_errors_at_once) {
   ck_assert_ptr_null(strstr(ts_err_message(), "global_batch is missing"));
   ts_err_clear();
 }
-END_TEST
 
-START_TEST(table_errors) {
+TS_TESTS(table_errors, 0, 21) {
   static const char head[] =
       "run = { steps = 1; };\n"
       "data = { format = \"synthetic\"; global_batch = 4; };\ntables = ";
@@ -130,7 +128,6 @@ START_TEST(table_errors) {
   snprintf(text, sizeof text, "%s%s", head, cases[_i][0]);
   refused(text, NULL, cases[_i][1]);
 }
-END_TEST
 
 /* ---- hostile text -------------------------------------------------------- */
 
@@ -144,7 +141,7 @@ static void survived(const char *text) {
   if (err == TS_OK) ts_deck_destroy(c);
 }
 
-START_TEST(mutations) {
+TS_TESTS(mutations, 0, 5) {
   static const char bytes[] =
       "{}()[]=;,\"'\\$@#*%.0123456789-+eELkMG \n\x01\xff";
   char text[2048];
@@ -159,9 +156,8 @@ START_TEST(mutations) {
     survived(text);
   }
 }
-END_TEST
 
-START_TEST(monsters) {
+TS_TEST(monsters) {
   enum { N = 10 << 20 };
   char *text = malloc(N + 1);
   ck_assert_ptr_nonnull(text);
@@ -185,19 +181,3 @@ START_TEST(monsters) {
   line_refused("metrics = { window = 99999999999999999999999; };", "window");
   line_refused("metrics = { window = 1e300; };", "metrics.window");
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("deck faults");
-  TCase *tc = tcase_create("deck faults");
-  tcase_add_loop_test(tc, errors_have_lines, 0,
-                      (int)(sizeof faults / sizeof *faults));
-  tcase_add_test(tc, all_errors_at_once);
-  tcase_add_loop_test(tc, table_errors, 0, 21);
-  tcase_add_loop_test(tc, mutations, 0, 5);
-  tcase_add_test(tc, monsters);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

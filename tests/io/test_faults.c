@@ -152,7 +152,7 @@ static int walk_loads(const ts_fixture *f, const char *what, int rank) {
   }
 }
 
-START_TEST(saves) {
+TS_TEST(saves) {
   static const char *const points[] = {"open",   "read",    "write", "fsync",
                                        "rename", "reserve", "hdf5",  "alloc"};
   /* Whether each rank passes it at all. */
@@ -174,9 +174,8 @@ START_TEST(saves) {
     }
   stop(&f);
 }
-END_TEST
 
-START_TEST(loads) {
+TS_TEST(loads) {
   static const char *const points[] = {"open", "read", "hdf5"};
   ts_fixture f;
   start(&f);
@@ -191,9 +190,8 @@ START_TEST(loads) {
     }
   stop(&f);
 }
-END_TEST
 
-START_TEST(several_at_once) {
+TS_TEST(several_at_once) {
   ts_fixture f;
   start(&f);
   ck_assert_ok(ts_fault_set("write:1:1,fsync:rank0:nth2:EIO,rename:0:1", 0));
@@ -209,19 +207,7 @@ START_TEST(several_at_once) {
   ck_assert_ok(ts_fault_set(NULL, 0));
   stop(&f);
 }
-END_TEST
 
-static Suite *suite(void) {
-  Suite *s = suite_create("faults");
-  TCase *t = tcase_create("faults");
-  tcase_add_test(t, several_at_once);
-  tcase_add_test(t, saves);
-  tcase_add_test(t, loads);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)
 #else
 int main(void) {
   printf("needs faults on purpose: configure --enable-faults\n");

@@ -88,16 +88,17 @@ static void refused(ts_err err, bool checkpoint, const char *words) {
   ts_err_clear();
 }
 
-START_TEST(right_files_are_read) {
+TS_TESTS_BETWEEN(start, stop)
+
+TS_TESTS(right_files_are_read, 0, 2) {
   ts_fixture f;
   ts_fixture_start(&f, true, 1);
   H5Fclose(hostile_make(file_path, _i));
   ck_assert_ok(read_file(&f, _i));
   ts_fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(edited_files_are_refused) {
+TS_TESTS(edited_files_are_refused, 0, 2 * hostile_n_edits) {
   const bool checkpoint = _i >= hostile_n_edits;
   ts_fixture f;
   ts_fixture_start(&f, true, 1);
@@ -109,10 +110,9 @@ START_TEST(edited_files_are_refused) {
           hostile_edits[_i % hostile_n_edits].words);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Columns that would be cut to 32 bits and fit then: of dense features. */
-START_TEST(columns_are_not_cut) {
+TS_TEST(columns_are_not_cut) {
   const hsize_t dims[] = {0, ((hsize_t)1 << 32) + 2};
   ts_fixture f;
   ts_fixture_start(&f, true, 1);
@@ -129,11 +129,10 @@ START_TEST(columns_are_not_cut) {
   refused(read_dataset(f.comm), false, "dense is not an array of (N) or");
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* A second file with one dense feature more, or one label more: the first
  * file's columns would be read from it. */
-START_TEST(files_have_the_same_columns) {
+TS_TESTS(files_have_the_same_columns, 0, 2) {
   static const char *const words[] = {
       "more.h5: has 3 dense features and 1 labels, the file before 2 and 1",
       "more.h5: has 2 dense features and 2 labels, the file before 2 and 1"};
@@ -154,10 +153,9 @@ START_TEST(files_have_the_same_columns) {
   ts_err_clear();
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Four samples of a file and four of the next. */
-START_TEST(files_follow_each_other) {
+TS_TEST(files_follow_each_other) {
   const char *const sets[] = {"data.train=[\"in.h5\", \"more.h5\"]"};
   ts_fixture f;
   ts_config *c;
@@ -182,10 +180,9 @@ START_TEST(files_follow_each_other) {
   ts_deck_destroy(c);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* A value of a checkpoint from another file: inspect would print it. */
-START_TEST(values_are_of_the_file) {
+TS_TEST(values_are_of_the_file) {
   const hsize_t dims[] = {100};
   ts_fixture f;
   ts_ckpt c = {0};
@@ -201,10 +198,9 @@ START_TEST(values_are_of_the_file) {
   ts_ckpt_reset(&c);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Metrics of a size that only the file's word stands for. */
-START_TEST(windows_are_looked_up_first) {
+TS_TEST(windows_are_looked_up_first) {
   const int64_t total = (int64_t)1 << 40;
   const uint8_t byte = 1;
   ts_fixture f;
@@ -225,10 +221,9 @@ START_TEST(windows_are_looked_up_first) {
   ts_ckpt_reset(&c);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* What a checkpoint says that was learnt from other files. */
-START_TEST(vocabularies_end_early) {
+TS_TESTS(vocabularies_end_early, 0, 5) {
   static const char *const states[] = {"V 5\na\nb\n", "V 1\n", "V 9000", "",
                                        "V 1\nlast"};
   static const char text[] =
@@ -254,10 +249,9 @@ START_TEST(vocabularies_end_early) {
   ts_deck_destroy(c);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Code is loaded from nowhere, whatever the environment says. */
-START_TEST(no_plugins) {
+TS_TEST(no_plugins) {
   unsigned state = 1;
   ts_hdf5_lock();
   ck_assert_int_ge(H5PLget_loading_state(&state), 0);
@@ -265,9 +259,8 @@ START_TEST(no_plugins) {
   ck_assert_uint_eq(state, 0);
   ck_assert_int_eq(H5Zfilter_avail(32000), 0);
 }
-END_TEST
 
-START_TEST(pipes_are_no_files) {
+TS_TESTS(pipes_are_no_files, 0, 2) {
   ts_fixture f;
   ts_fixture_start(&f, true, 1);
   unlink(file_path);
@@ -276,24 +269,3 @@ START_TEST(pipes_are_no_files) {
   ck_assert_int_eq(unlink(file_path), 0);
   ts_fixture_stop(&f);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("hostile");
-  TCase *t = tcase_create("hostile");
-  tcase_add_unchecked_fixture(t, start, stop);
-  tcase_add_loop_test(t, right_files_are_read, 0, 2);
-  tcase_add_loop_test(t, edited_files_are_refused, 0, 2 * hostile_n_edits);
-  tcase_add_test(t, columns_are_not_cut);
-  tcase_add_loop_test(t, files_have_the_same_columns, 0, 2);
-  tcase_add_test(t, files_follow_each_other);
-  tcase_add_test(t, values_are_of_the_file);
-  tcase_add_test(t, windows_are_looked_up_first);
-  tcase_add_loop_test(t, vocabularies_end_early, 0, 5);
-  tcase_add_test(t, no_plugins);
-  tcase_add_loop_test(t, pipes_are_no_files, 0, 2);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -54,7 +54,17 @@ static int64_t expected_id(double alpha, int64_t k, int f, int i) {
   return (rank * 2654435761 + f * 40503) % rows[f];
 }
 
-START_TEST(ids_follow_the_law) {
+static void start(void) {
+  ts_fixture_start_device(&fixture, false, 1);
+}
+
+static void stop(void) {
+  ts_fixture_stop(&fixture);
+}
+
+TS_TESTS_BETWEEN(start, stop)
+
+TS_TEST(ids_follow_the_law) {
   static const double alphas[] = {0, 0.6, 1, 1.05, 2};
   for (int a = 0; a < 5; a++) {
     char set[64];
@@ -74,7 +84,6 @@ START_TEST(ids_follow_the_law) {
     close_data(s, c);
   }
 }
-END_TEST
 
 static void check_samples(const ts_batch *x, const ts_batch *y) {
   ck_assert_int_eq(x->n, y->n);
@@ -86,7 +95,7 @@ static void check_samples(const ts_batch *x, const ts_batch *y) {
                      (size_t)(x->n * pooling[f]) * 8);
 }
 
-START_TEST(threads_draw_the_same) {
+TS_TEST(threads_draw_the_same) {
   ts_config *c;
   ts_source *s = open_data(&c, "data.synthetic.zipf=1.05");
   ts_batch_store *store[2];
@@ -100,10 +109,9 @@ START_TEST(threads_draw_the_same) {
   for (int i = 0; i < 2; i++) ts_batch_store_destroy(store[i]);
   close_data(s, c);
 }
-END_TEST
 
 /* The truth that is known in advance, too. */
-START_TEST(threads_know_the_same) {
+TS_TEST(threads_know_the_same) {
   ts_config *c[2];
   ts_source *s[2];
   s[0] = open_data(&c[0], "run.threads=1");
@@ -112,7 +120,6 @@ START_TEST(threads_know_the_same) {
   ck_assert_double_eq(s[0]->info.bayes_auc, s[1]->info.bayes_auc);
   for (int i = 0; i < 2; i++) close_data(s[i], c[i]);
 }
-END_TEST
 
 /* ---- batches that come again --------------------------------------------- */
 
@@ -192,24 +199,21 @@ static void check_ring(bool drop_last, int64_t from_step, int most_reads) {
 }
 
 /* 6 batches an epoch: each of the loader's 6 stores is filled once. */
-START_TEST(batches_come_again) {
+TS_TEST(batches_come_again) {
   check_ring(true, 0, 6);
 }
-END_TEST
 
-START_TEST(resumed_runs_get_the_same) {
+TS_TEST(resumed_runs_get_the_same) {
   check_ring(true, 8, 6);
   check_ring(false, 8, 21);
 }
-END_TEST
 
 /* The short batch puts the ring out of step. */
-START_TEST(short_batches) {
+TS_TEST(short_batches) {
   check_ring(false, 0, 21);
 }
-END_TEST
 
-START_TEST(no_ring_reads_all) {
+TS_TEST(no_ring_reads_all) {
   ts_config *c;
   ts_source *s = open_data(&c, "data.synthetic.ring=0");
   ck_assert_int_eq(s->info.period, 0);
@@ -229,27 +233,3 @@ START_TEST(no_ring_reads_all) {
   s->ops = under;
   close_data(s, c);
 }
-END_TEST
-
-static void start(void) {
-  ts_fixture_start_device(&fixture, false, 1);
-}
-static void stop(void) {
-  ts_fixture_stop(&fixture);
-}
-
-static Suite *suite(void) {
-  Suite *s = suite_create("synthetic");
-  TCase *t = tcase_create("synthetic");
-  tcase_add_unchecked_fixture(t, start, stop);
-  tcase_add_test(t, ids_follow_the_law);
-  tcase_add_test(t, threads_draw_the_same);
-  tcase_add_test(t, threads_know_the_same);
-  tcase_add_test(t, batches_come_again);
-  tcase_add_test(t, resumed_runs_get_the_same);
-  tcase_add_test(t, short_batches);
-  tcase_add_test(t, no_ring_reads_all);
-  suite_add_tcase(s, t);
-  return s;
-}
-TS_TEST_MAIN(suite)

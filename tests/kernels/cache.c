@@ -241,21 +241,22 @@ static void train(const spec *x) {
   kt_check(run_train, &c);
 }
 
-START_TEST(trains) {
+KT_CONTRACT("cache_rows cache_hold cache_release cache_refresh cache_locate "
+            "cache_flush cache_reload fetch put")
+
+TS_TESTS(trains, 0, 18) {
   static const int sets[] = {1, 4, SETS}, passes[] = {1, 3, 16};
   train(&(spec){.n_sets = sets[_i % 3],
                 .passes = passes[_i / 3 % 3],
                 .lfu = _i / 9,
                 .n_ids = IDS});
 }
-END_TEST
 
-START_TEST(sizes) {
+TS_TESTS(sizes, 0, 6) {
   static const int64_t n_ids[] = {0, 1, 31, 32, 33, 257};
   for (int passes = 1; passes < 3; passes++)
     train(&(spec){.n_sets = 2, .passes = passes, .n_ids = n_ids[_i]});
 }
-END_TEST
 
 /* ---- a plain model ------------------------------------------------------- */
 
@@ -294,7 +295,7 @@ static ts_err run_policy(const ts_kernels *k, const void *arg) {
 }
 
 /* Rows have the lines that the model gives them, over many batches. */
-START_TEST(policies) {
+TS_TESTS(policies, 0, 4) {
   static cache_case c;
   make(&c, &(spec){.n_sets = _i / 2 ? SETS : 2,
                    .passes = 1,
@@ -302,7 +303,6 @@ START_TEST(policies) {
                    .n_ids = 200});
   kt_check(run_policy, &c);
 }
-END_TEST
 
 /* ---- rows of the group --------------------------------------------------- */
 
@@ -312,7 +312,7 @@ static ts_err run_rows(const ts_kernels *k, const void *arg) {
   return k->cache_rows(&a);
 }
 
-START_TEST(rows) {
+TS_TESTS(rows, 0, 5) {
   enum { MOST = 300, EACH = 3 };
   static const int32_t n_features[] = {1, 5, 128, 129, MOST};
   static int64_t start_of[MOST + 1], base[MOST];
@@ -336,8 +336,3 @@ START_TEST(rows) {
                                 .n = n};
   kt_check(run_rows, &a);
 }
-END_TEST
-
-KT_MAIN("cache_rows cache_hold cache_release cache_refresh cache_locate "
-        "cache_flush cache_reload fetch put",
-        {trains, 18}, {sizes, 6}, {policies, 4}, {rows, 5})

@@ -90,7 +90,9 @@ static void codes(ts_codec codec, bool encode, int32_t n_parts, int off) {
   kt_check(run_codes, &a);
 }
 
-START_TEST(codecs) {
+KT_CONTRACT("code_rows weigh_positions sum_positions")
+
+TS_TEST(codecs) {
   for (int codec = TS_CODEC_BF16; codec <= TS_CODEC_INT8; codec++) {
     const int border = codec == TS_CODEC_INT8 ? 4 : 2;
     for (int off = 0; off <= border; off += border) {
@@ -100,10 +102,9 @@ START_TEST(codecs) {
     }
   }
 }
-END_TEST
 
 /* Every word of 16 bits, NaN's payloads, too. */
-START_TEST(all_words) {
+TS_TEST(all_words) {
   for (int codec = TS_CODEC_BF16; codec <= TS_CODEC_F16; codec++)
     for (int32_t n_cols = 127; n_cols <= 128; n_cols++) {
       ts_code_args a = {.codec = (ts_codec)codec, .n_parts = 1};
@@ -115,7 +116,6 @@ START_TEST(all_words) {
       kt_check(run_codes, &a);
     }
 }
-END_TEST
 
 /* ---- positions ----------------------------------------------------------- */
 
@@ -162,7 +162,7 @@ static void add_slot(positions_case *c, int32_t n, int32_t n_bags,
 }
 
 /* First weights, then sums. */
-START_TEST(by_position) {
+TS_TESTS(by_position, 0, 2) {
   static const int32_t ns[] = {1, 2, 31, 32, 33, 34, 65, 100};
   for (int i = 0; i < 8; i++) {
     positions_case c = {.sums = _i};
@@ -175,10 +175,9 @@ START_TEST(by_position) {
     kt_check(run_positions, &c);
   }
 }
-END_TEST
 
 /* Thousands of ids at the last place; the last of all places. */
-START_TEST(last_places) {
+TS_TEST(last_places) {
   positions_case c = {.sums = true};
   add_slot(&c, 7, 3, 5000, false, false);
   kt_check(run_positions, &c);
@@ -188,16 +187,11 @@ START_TEST(last_places) {
   ((uint16_t *)(uintptr_t)c.a.slot[0].positions)[4] = 65535;
   kt_check(run_positions, &c);
 }
-END_TEST
 
 /* As many slots as there may be, some with the sum of the one before. */
-START_TEST(many_slots) {
+TS_TESTS(many_slots, 0, 2) {
   positions_case c = {.sums = _i};
   while (c.a.n_slots < TS_POSITION_SLOTS)
     add_slot(&c, 9, 10, 12, false, c.a.n_slots % 3 == 2);
   kt_check(run_positions, &c);
 }
-END_TEST
-
-KT_MAIN("code_rows weigh_positions sum_positions", {codecs, 0}, {all_words, 0},
-        {by_position, 2}, {last_places, 0}, {many_slots, 2})

@@ -88,7 +88,9 @@ static void check(const bags_spec *s, int n) {
   kt_check(run, &c);
 }
 
-START_TEST(distinct) {
+KT_CONTRACT("bags_distinct")
+
+TS_TEST(distinct) {
   const bags_spec s[] = {{1000, 300, 4, false, false, true, 0},
                          {1300, 300, 4, true, false, true, 0},
                          {900, 1, 3, false, false, true, 0},
@@ -96,9 +98,8 @@ START_TEST(distinct) {
                          {0, 5, 3, true, false, true, 0}};
   check(s, TEST_COUNT(s));
 }
-END_TEST
 
-START_TEST(distinct_ids) {
+TS_TEST(distinct_ids) {
   const bags_spec s[] = {{2000, 400, 1, false, true, true, 0},
                          {2000, 400, 1, false, true, true, 3},
                          {1500, 5000, 1, false, true, false, 12},
@@ -106,9 +107,8 @@ START_TEST(distinct_ids) {
                          {1, 1, 1, false, true, true, 1}};
   check(s, TEST_COUNT(s));
 }
-END_TEST
 
-START_TEST(distinct_sizes) {
+TS_TEST(distinct_sizes) {
   static const int32_t sizes[] = {1, 2, 255, 256, 257, 1023, 1024, 1025};
   for (int i = 0; i < TEST_COUNT(sizes); i++) {
     const bags_spec s[] = {{sizes[i], 40, 5, true, false, true, 0},
@@ -116,6 +116,3 @@ START_TEST(distinct_sizes) {
     check(s, 2);
   }
 }
-END_TEST
-
-KT_MAIN("bags_distinct", {distinct, 0}, {distinct_ids, 0}, {distinct_sizes, 0})

@@ -68,11 +68,12 @@ static void check_entries(shape s, bool weighted, bool mean) {
   kt_check(run_entries, &a);
 }
 
-START_TEST(entries_of_ids) {
+KT_CONTRACT("entries append add add_rows find")
+
+TS_TEST(entries_of_ids) {
   for (shape s = MIXED; s < SHAPES; s++)
     for (int mode = 0; mode < 4; mode++) check_entries(s, mode & 1, mode & 2);
 }
-END_TEST
 
 /* ---- sums ---------------------------------------------------------------- */
 
@@ -95,13 +96,12 @@ static void check_append(int64_t first, int64_t n, int32_t dim) {
   kt_check(run_append, &a);
 }
 
-START_TEST(appended) {
+TS_TEST(appended) {
   check_append(0, 0, 4);
   check_append(0, 1, 4);
   check_append(3, 257, 1);
   check_append(100, 3000, 128);
 }
-END_TEST
 
 typedef struct add_case {
   float *to, *from;
@@ -113,7 +113,7 @@ static ts_err run_add(const ts_kernels *k, const void *arg) {
   return k->add(kt_at(c->to), kt_at(c->from), c->n);
 }
 
-START_TEST(added) {
+TS_TEST(added) {
   static const int64_t counts[] = {0, 1, 255, 3001};
   for (int i = 0; i < TEST_COUNT(counts); i++) {
     const int64_t n = counts[i];
@@ -125,7 +125,6 @@ START_TEST(added) {
     kt_check(run_add, &c);
   }
 }
-END_TEST
 
 static ts_err run_add_rows(const ts_kernels *k, const void *arg) {
   ts_add_rows_args a = *(const ts_add_rows_args *)arg;
@@ -145,12 +144,11 @@ static void check_add_rows(int64_t n, int32_t dim) {
   kt_check(run_add_rows, &a);
 }
 
-START_TEST(added_rows) {
+TS_TEST(added_rows) {
   static const int32_t dims[] = {1, 3, 32, 33, 100};
   for (int i = 0; i < TEST_COUNT(dims); i++)
     for (int n = 0; n < 3; n++) check_add_rows(n == 2 ? 60 : n, dims[i]);
 }
-END_TEST
 
 /* ---- keys ---------------------------------------------------------------- */
 
@@ -188,14 +186,10 @@ static void check_find(int64_t n, int32_t m) {
   free(want);
 }
 
-START_TEST(found) {
+TS_TEST(found) {
   check_find(0, 3);
   check_find(1, 5);
   check_find(1000, 0);
   check_find(1000, 256);
   check_find(1000, 600);
 }
-END_TEST
-
-KT_MAIN("entries append add add_rows find", {entries_of_ids, 0}, {appended, 0},
-        {added, 0}, {added_rows, 0}, {found, 0})

@@ -41,7 +41,10 @@ static ts_err run_half(const ts_kernels *k, const void *arg) {
 
 static const int32_t widths[] = {1, 3, 4, 8, 31, 64, 130, 1000};
 
-START_TEST(half_rows) {
+KT_CONTRACT("half_rows check_finite copies swap shorten widen squares clip "
+            "dense_update dense_stats")
+
+TS_TEST(half_rows) {
   for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
     for (int i = 0; i < 6; i++) {
       const int32_t gap = i % 3 == 2 ? 4 : i % 3;
@@ -55,7 +58,6 @@ START_TEST(half_rows) {
       kt_check(run_half, &a);
     }
 }
-END_TEST
 
 static ts_err run_look(const ts_kernels *k, const void *arg) {
   ts_check_finite_args a = *(const ts_check_finite_args *)arg;
@@ -65,7 +67,7 @@ static ts_err run_look(const ts_kernels *k, const void *arg) {
 }
 
 /* One element is bad, in a row or between two; or none is. */
-START_TEST(check_finite) {
+TS_TEST(check_finite) {
   static const uint32_t bads[] = {0x7f800000, 0xff800000, 0x7f800001};
   for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
     for (int i = 0; i < 12; i++) {
@@ -82,7 +84,6 @@ START_TEST(check_finite) {
       kt_check(run_look, &a);
     }
 }
-END_TEST
 
 /* ---- arrays -------------------------------------------------------------- */
 
@@ -95,7 +96,7 @@ static ts_err run_copies(const ts_kernels *k, const void *arg) {
   return k->copies(&a);
 }
 
-START_TEST(copies) {
+TS_TEST(copies) {
   static const int32_t sizes[] = {0, 1, 3, 4, 100, 4095, 4096, 4097, 9001};
   static ts_copies_args a;
   for (int n = 0; n <= TS_COPY_PIECES; n += n < 3 ? 1 : TS_COPY_PIECES - 3) {
@@ -110,7 +111,6 @@ START_TEST(copies) {
     kt_check(run_copies, &a);
   }
 }
-END_TEST
 
 typedef struct pair_case {
   float *a, *b;
@@ -126,7 +126,7 @@ static const int64_t lengths[] = {0,    1,    2,    15,   16,   17,    1023,
                                   1024, 1025, 4095, 4096, 4097, 50001, 140000};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
-START_TEST(swap) {
+TS_TEST(swap) {
   for (int i = 0; i < 2 * LENGTHS; i++) {
     pair_case p = {.n = lengths[i / 2]};
     kt_begin();
@@ -135,7 +135,6 @@ START_TEST(swap) {
     kt_check(run_swap, &p);
   }
 }
-END_TEST
 
 typedef struct wire_case {
   float *x;
@@ -150,7 +149,7 @@ static ts_err run_wire(const ts_kernels *k, const void *arg) {
 }
 
 /* Any bits are an f16 or a bf16. */
-START_TEST(short_and_wide) {
+TS_TEST(short_and_wide) {
   for (int i = 0; i < 4 * LENGTHS; i++) {
     wire_case w = {.n = lengths[i / 4],
                    .dtype = i % 2 ? TS_F16 : TS_BF16,
@@ -161,7 +160,6 @@ START_TEST(short_and_wide) {
     kt_check(run_wire, &w);
   }
 }
-END_TEST
 
 /* ---- sums ---------------------------------------------------------------- */
 
@@ -176,7 +174,7 @@ static ts_err run_squares(const ts_kernels *k, const void *arg) {
   return k->squares(kt_at(s->x), s->n, kt_at(s->sum));
 }
 
-START_TEST(squares) {
+TS_TEST(squares) {
   for (int i = 0; i < LENGTHS; i++) {
     sum_case s = {.n = i == 1 ? 1200007 : lengths[i]};
     kt_begin();
@@ -185,7 +183,6 @@ START_TEST(squares) {
     kt_check(run_squares, &s);
   }
 }
-END_TEST
 
 typedef struct clip_case {
   double *norm, *factor, most;
@@ -196,7 +193,7 @@ static ts_err run_clip(const ts_kernels *k, const void *arg) {
   return k->clip(kt_at(c->norm), kt_at(c->factor), c->most);
 }
 
-START_TEST(clip) {
+TS_TEST(clip) {
   static const double norms[] = {0, 1e-300, 0.25, 3, 1e300, INFINITY};
   for (int i = 0; i < 12; i++) {
     clip_case c = {.most = i % 2 ? 0.7 : 1e4};
@@ -206,7 +203,6 @@ START_TEST(clip) {
     kt_check(run_clip, &c);
   }
 }
-END_TEST
 
 /* ---- optimizers ---------------------------------------------------------- */
 
@@ -271,7 +267,7 @@ static void add_piece(update_case *u, const ts_optim_config *c, int64_t n) {
 
 /* Each kind with each way of weight decay, alone; lamb and lars by sums of
  * their own or those of others, zeros among them. */
-START_TEST(updates) {
+TS_TESTS(updates, 0, 3 * KINDS) {
   const int i = _i / 3;
   const ts_optim_config c = settings(i, (ts_wd_mode)(_i % 3));
   for (int n = 0; n < LENGTHS; n++) {
@@ -284,10 +280,9 @@ START_TEST(updates) {
     kt_check(run_update, &u);
   }
 }
-END_TEST
 
 /* As many pieces as there may be, of all kinds. */
-START_TEST(update_of_a_bucket) {
+TS_TEST(update_of_a_bucket) {
   static ts_optim_config c[KINDS];
   for (int k = 0; k < KINDS; k++) c[k] = settings(k, (ts_wd_mode)(k % 3));
   for (int n = 0; n <= TS_DENSE_PIECES; n += 7) {
@@ -299,9 +294,8 @@ START_TEST(update_of_a_bucket) {
     kt_check(run_update, &u);
   }
 }
-END_TEST
 
-START_TEST(stats) {
+TS_TEST(stats) {
   for (int i = 0; i < 2 * LENGTHS; i++) {
     static update_case u;
     const ts_optim_config c = settings(i % 2 ? 6 : 7, TS_WD_L2);
@@ -312,7 +306,6 @@ START_TEST(stats) {
     kt_check(run_update, &u);
   }
 }
-END_TEST
 
 /* ---- formulas ------------------------------------------------------------ */
 
@@ -363,7 +356,7 @@ static void look_formula(const void *arg) {
                            2e-5f);
 }
 
-START_TEST(formulas) {
+TS_TESTS(formulas, 0, 8) {
   static const int of[] = {0, 1, 3, 4}; /* of kinds */
   static update_case u;
   ts_optim_config c = settings(of[_i % 4], _i < 4 ? TS_WD_L2 : TS_WD_DECOUPLED);
@@ -390,10 +383,3 @@ START_TEST(formulas) {
   kt_look(look_formula);
   kt_check(run_steps, &u);
 }
-END_TEST
-
-KT_MAIN("half_rows check_finite copies swap shorten widen squares clip "
-        "dense_update dense_stats",
-        {half_rows, 0}, {check_finite, 0}, {copies, 0}, {swap, 0},
-        {short_and_wide, 0}, {squares, 0}, {clip, 0}, {updates, 3 * KINDS},
-        {update_of_a_bucket, 0}, {stats, 0}, {formulas, 8})

@@ -206,7 +206,10 @@ static void check(int F, int dim, int batch, int how) {
 
 static const int dims[] = {4, 16, 20, 64, 128, 7, 8};
 
-START_TEST(interactions) {
+KT_CONTRACT("interact_forward interact_backward interact_forward_half "
+            "interact_backward_half")
+
+TS_TESTS(interactions, 0, TEST_COUNT(dims)) {
   static const int F[] = {1, 2, 3, 5, 15, 16, 17, 26, 60};
   for (int f = 0; f < TEST_COUNT(F); f++) {
     const int batch = F[f] < 10 ? 5 : F[f] < 60 ? 3 : 1;
@@ -215,28 +218,25 @@ START_TEST(interactions) {
     check(F[f], dims[_i], batch, BOTTOM | HALF | EXACT);
   }
 }
-END_TEST
 
 /* Of more samples than blocks have at once, none, one. */
-START_TEST(batches) {
+TS_TEST(batches) {
   for (int how = 0; how < 16; how++) {
     check(3, 8, how % 4 ? 37 : 301, how);
     check(6, 20, 1, how);
     check(6, 16, 0, how);
   }
 }
-END_TEST
 
 /* More vectors than go by value, and gradients that shared memory has no room
  * for. */
-START_TEST(many_vectors) {
+TS_TEST(many_vectors) {
   for (int how = 0; how < 4; how++) {
     check(170, 8, 2, how);
     check(300, 7, 1, how | OVER);
     check(161, 36, 1, how | ODD);
   }
 }
-END_TEST
 
 /* ---- bf16 beside f32 ----------------------------------------------------- */
 
@@ -273,7 +273,7 @@ static void look_pair(const void *arg) {
   }
 }
 
-START_TEST(half_as_plain) {
+TS_TESTS(half_as_plain, 0, TEST_COUNT(dims)) {
   static const int F[] = {3, 26, 40};
   const int batch = strcmp(ts_test_backend(), "host") ? 2 : 9;
   static interact_case c[2];
@@ -292,9 +292,3 @@ START_TEST(half_as_plain) {
     kt_check(run_pair, c);
   }
 }
-END_TEST
-
-KT_MAIN("interact_forward interact_backward interact_forward_half "
-        "interact_backward_half",
-        {interactions, TEST_COUNT(dims)}, {batches, 0}, {many_vectors, 0},
-        {half_as_plain, TEST_COUNT(dims)})

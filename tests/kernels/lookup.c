@@ -201,15 +201,16 @@ static const int32_t dims[DIMS] = {1,   3,   4,   8,   15,  16, 17,
                                    20,  24,  32,  48,  64,  96, 100,
                                    128, 200, 256, 260, 512, 520};
 
-START_TEST(all_shapes) {
+KT_CONTRACT("lookup weight_grad")
+
+TS_TESTS(all_shapes, 0, DIMS) {
   for (int t = 0; t < TEST_COUNT(types); t++)
     for (int mode = 0; mode < 8; mode++)
       check_both(mode & 4 ? SINGLE : MIXED, dims[_i], types[t], mode, 0);
 }
-END_TEST
 
 /* Every other kind of bag, with each number of lanes and size of vector. */
-START_TEST(all_bags) {
+TS_TEST(all_bags) {
   static const int32_t some[] = {1, 16, 36, 52, 64, 128};
   for (int i = 0; i < TEST_COUNT(some); i++)
     for (int t = 0; t < TEST_COUNT(types); t++)
@@ -217,23 +218,20 @@ START_TEST(all_bags) {
         check_both(s, some[i], types[t],
                    (i + t + (int)s) % 2 + 2 * ((i + t) % 3 == 0), 0);
 }
-END_TEST
 
 /* Around the most that go by value, and more than one put takes along. */
-START_TEST(many_features) {
+TS_TEST(many_features) {
   for (shape s = FEATURES_240; s <= FEATURES_5000; s++) {
     check_both(s, 8, types[s % 3], s % 2, 0);
     check_both(s, 36, types[(s + 1) % 3], !(s % 2) + 2, 0);
   }
 }
-END_TEST
 
 /* A table that doesn't begin on a vector's border is read by element. */
-START_TEST(table_off_borders) {
+TS_TEST(table_off_borders) {
   for (int t = 0; t < TEST_COUNT(types); t++)
     check_both(MIXED, 64, types[t], 0, (int)ts_dtype_bytes(types[t]));
 }
-END_TEST
 
 /* The second half of the rows lies elsewhere, OFF elements from a border: the
  * same bits. */
@@ -254,18 +252,17 @@ static void check_lines(int32_t dim, ts_dtype t, bool weighted, int off) {
   check(&c, !weighted);
 }
 
-START_TEST(lines) {
+TS_TEST(lines) {
   static const int32_t some[] = {3, 20, 64, 128};
   for (int i = 0; i < TEST_COUNT(some); i++)
     for (int t = 0; t < TEST_COUNT(types); t++)
       for (int mode = 0; mode < 4; mode++)
         check_lines(some[i], types[t], mode & 1, mode / 2);
 }
-END_TEST
 
 /* No ids: zeros.  No bags, no features: nothing is launched, nothing is
  * written. */
-START_TEST(nothing) {
+TS_TEST(nothing) {
   lookup_case c;
   check_both(EMPTY, 40, TS_BF16, 3, 0);
   check_both(EMPTY, 16, TS_F32, 0, 0);
@@ -278,10 +275,9 @@ START_TEST(nothing) {
     ck_assert_mem_eq(kt_ref(c.a.out), c.a.out, 4 + (size_t)n_bags * 36);
   }
 }
-END_TEST
 
 /* An id's bag of one is a copy of the row. */
-START_TEST(single_is_copy) {
+TS_TEST(single_is_copy) {
   lookup_case c;
   make(&c, SINGLE, 64, TS_F32, 0, 0);
   check(&c, false);
@@ -289,10 +285,9 @@ START_TEST(single_is_copy) {
     ck_assert_mem_eq((float *)kt_ref(c.a.out) + c.a.at[b],
                      (const float *)c.a.weight + c.a.rows[b] * 64, 64 * 4);
 }
-END_TEST
 
 /* Infinities and subnormals of 16-bit tables arrive as they are. */
-START_TEST(special_values) {
+TS_TEST(special_values) {
   static const uint16_t all[] = {0x7c00, 0xfc00, 0x0001, 0x83ff, 0x8000};
   lookup_case c;
   make(&c, SINGLE, 32, TS_F16, 0, 0);
@@ -304,8 +299,3 @@ START_TEST(special_values) {
       ck_assert_float_eq(((float *)kt_ref(c.a.out))[c.a.at[b] + d],
                          (float)row_at(&c.a, 0, b, d));
 }
-END_TEST
-
-KT_MAIN("lookup weight_grad", {all_shapes, DIMS}, {all_bags, 0},
-        {many_features, 0}, {table_off_borders, 0}, {lines, 0}, {nothing, 0},
-        {single_is_copy, 0}, {special_values, 0})

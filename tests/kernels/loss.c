@@ -110,7 +110,9 @@ static void check(const bce_case *c) {
   kt_check(run_bce, c);
 }
 
-START_TEST(bce) {
+KT_CONTRACT("bce tally")
+
+TS_TESTS(bce, 0, 2) {
   static const int64_t sizes[] = {0, 1, 5, 1023, 1024, 1025, 3000};
   for (int s = 0; s < TEST_COUNT(sizes); s++)
     for (int k = 0; k < 8; k++) {
@@ -119,37 +121,33 @@ START_TEST(bce) {
       check(&c);
     }
 }
-END_TEST
 
 /* More blocks than one round of the last sum has. */
-START_TEST(bce_many) {
+TS_TEST(bce_many) {
   bce_case c;
   make(&c, MOST, 1, 3, false);
   check(&c);
 }
-END_TEST
 
-START_TEST(bce_nan) {
+TS_TEST(bce_nan) {
   bce_case c;
   make(&c, 2000, 1, 0, false);
   c.nan = true;
   ((float *)(uintptr_t)c.a.logits)[1500] = NAN;
   check(&c);
 }
-END_TEST
 
 /* The host takes any number of tasks, others so many as go by value. */
-START_TEST(bce_tasks) {
+TS_TEST(bce_tasks) {
   static double many[65];
   bce_case c = {.a = {.batch = 1, .n_tasks = 65, .task_weights = many}};
   if (!strcmp(ts_test_backend(), "host") || !strcmp(ts_test_backend(), "fake"))
     return;
   kt_refused(run_bce, &c, TS_ERR_DECK, "65 tasks");
 }
-END_TEST
 
 /* Samples of 1 task and of 3, which do not end with the kernel's blocks. */
-START_TEST(bce_against_formula) {
+TS_TESTS(bce_against_formula, 0, 2) {
   const int n_tasks = _i ? 3 : 1;
   bce_case c;
   double want = 0;
@@ -169,7 +167,6 @@ START_TEST(bce_against_formula) {
   }
   ck_assert_double_eq_tol(*(double *)kt_ref(c.a.loss_sum), want, 1e-9 * want);
 }
-END_TEST
 
 /* ---- metrics ------------------------------------------------------------- */
 
@@ -241,7 +238,7 @@ static void look_tally(const void *arg) {
 }
 
 /* Batches of all sizes one after the other, into windows of all sizes. */
-START_TEST(tally) {
+TS_TESTS(tally, 0, 6) {
   static const int64_t limits[] = {0, 1, 7, 1000, 1024, RING};
   static const int64_t sizes[BATCHES] = {1,   700,  0,    3,    1024,
                                          300, 4000, 6000, 1025, 2};
@@ -256,10 +253,9 @@ START_TEST(tally) {
   const ts_metric_sums *sums = kt_ref(c.place[0].sums);
   ck_assert_double_gt(sums->correct, 0);
 }
-END_TEST
 
 /* A step whose loss is no number leaves a word, and nothing else. */
-START_TEST(tally_nan) {
+TS_TEST(tally_nan) {
   static const double losses[] = {1, NAN, 2, INFINITY};
   static tally_case c;
   begin_tally(&c);
@@ -272,7 +268,3 @@ START_TEST(tally_nan) {
   }
   ck_assert_double_eq(((ts_metric_sums *)kt_ref(c.place[0].sums))->n, 1200);
 }
-END_TEST
-
-KT_MAIN("bce tally", {bce, 2}, {bce_many, 0}, {bce_nan, 0}, {bce_tasks, 0},
-        {bce_against_formula, 2}, {tally, 6}, {tally_nan, 0})

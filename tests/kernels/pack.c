@@ -247,7 +247,9 @@ static void check(const spec *s) {
 
 /* ---- cases of sections --------------------------------------------------- */
 
-START_TEST(sections) {
+KT_CONTRACT("bags_check bags_offsets pack_measure pack_write fetch")
+
+TS_TEST(sections) {
   const spec s = {{{200, 3, false, false, 0, false, 0},
                    {60000, 0, true, false, 0, false, 0},
                    {1000000, 5, true, false, 0, false, 0},
@@ -262,9 +264,8 @@ START_TEST(sections) {
   ck_assert_uint_eq(met_forms, 7);
   ck_assert_uint_eq(met_widths, 1u << 1 | 1u << 2 | 1u << 4);
 }
-END_TEST
 
-START_TEST(spread) {
+TS_TEST(spread) {
   const spec s = {{{1000, 4, true, true, 4, false, 0},
                    {65536 * 4, 6, false, true, 4, true, 0},
                    {9000000, 0, true, false, 3, false, 0},
@@ -279,10 +280,9 @@ START_TEST(spread) {
   ck_assert_uint_eq(met_forms, 6);
   ck_assert_uint_eq(met_widths, 1u << 1 | 1u << 2 | 1u << 4);
 }
-END_TEST
 
 /* Lengths about those that a byte holds. */
-START_TEST(longest) {
+TS_TEST(longest) {
   for (int n = 254; n < 258; n++) {
     const spec s = {{{100, 2, false, false, 0, false, n},
                      {1000, 2, true, true, 2, false, 2 * n},
@@ -294,9 +294,8 @@ START_TEST(longest) {
     check(&s);
   }
 }
-END_TEST
 
-START_TEST(many_ranks) {
+TS_TEST(many_ranks) {
   const spec s = {{{4000, 3, true, false, RANKS, false, 0},
                    {100000, 20, false, true, RANKS - 1, true, 0},
                    {5, 2, false, false, 0, false, 0}},
@@ -306,10 +305,9 @@ START_TEST(many_ranks) {
                   -1};
   check(&s);
 }
-END_TEST
 
 /* Sizes about those of tiles and blocks, and none at all. */
-START_TEST(batch_sizes) {
+TS_TEST(batch_sizes) {
   static const int32_t sizes[] = {0, 1, 2, 3, 255, 256, 257, 1023, 1025, 2500};
   for (int i = 0; i < TEST_COUNT(sizes); i++) {
     const spec s = {{{300, 2, true, false, 0, false, 0},
@@ -322,9 +320,8 @@ START_TEST(batch_sizes) {
     check(&s);
   }
 }
-END_TEST
 
-START_TEST(bad_ids) {
+TS_TEST(bad_ids) {
   for (int bad = 0; bad < 3; bad++) {
     const spec s = {{{300, 2, true, false, 0, false, 0},
                      {300, 2, true, true, 3, false, 0},
@@ -336,8 +333,3 @@ START_TEST(bad_ids) {
     check(&s);
   }
 }
-END_TEST
-
-KT_MAIN("bags_check bags_offsets pack_measure pack_write fetch", {sections, 0},
-        {spread, 0}, {longest, 0}, {many_ranks, 0}, {batch_sizes, 0},
-        {bad_ids, 0})

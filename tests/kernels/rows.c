@@ -76,14 +76,16 @@ static void cross(int width, int batch, int how) {
   if (c.last || (ends && !add)) ck_assert_mem_eq(kt_ref(a->dy), a->dy, 4 * n);
 }
 
-START_TEST(crosses) {
+KT_CONTRACT("cross_forward cross_backward fm_forward fm_backward join_rows "
+            "split_rows")
+
+TS_TESTS(crosses, 0, 7) {
   static const int widths[] = {1, 3, 4, 32, 37, 132, 3456};
   for (int how = 0; how < 64; how++)
     if (how < 32 || how & 1)
       cross(widths[_i], widths[_i] > 1000 ? 3 : how % 3 ? 19 : 300, how);
   cross(32, 0, 0);
 }
-END_TEST
 
 /* ---- factorisation machines ---------------------------------------------- */
 
@@ -112,7 +114,7 @@ static void machine(int n, int dim, int batch) {
   kt_check(run_fm, &a);
 }
 
-START_TEST(machines) {
+TS_TEST(machines) {
   static const int dims[] = {1, 2, 7, 16, 19, 32, 64, 128};
   static const int n[] = {1, 2, 15, 16, 27, 40};
   for (int d = 0; d < TEST_COUNT(dims); d++)
@@ -122,7 +124,6 @@ START_TEST(machines) {
   machine(3, 4, 500);
   machine(3, 4, 0);
 }
-END_TEST
 
 /* ---- rows side by side --------------------------------------------------- */
 
@@ -179,13 +180,8 @@ static void join(int n, int batch, int how) {
   kt_check(run_join, &c);
 }
 
-START_TEST(joins) {
+TS_TESTS(joins, 0, 16) {
   static const int n[] = {0, 1, 2, 26, 59, 60, 150};
   for (int i = 0; i < TEST_COUNT(n); i++) join(n[i], 1 + kt_below(40), _i);
   join(3, 0, _i);
 }
-END_TEST
-
-KT_MAIN("cross_forward cross_backward fm_forward fm_backward join_rows "
-        "split_rows",
-        {crosses, 7}, {machines, 0}, {joins, 16})

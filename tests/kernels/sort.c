@@ -45,7 +45,9 @@ static void check(const ts_sort_args *a) {
   free(pairs);
 }
 
-START_TEST(stable) {
+KT_CONTRACT("sort")
+
+TS_TESTS(stable, 0, 8) {
   static const int bits[] = {0,  1,  5,  7,  8,  9,  10, 11, 12,
                              16, 20, 22, 23, 24, 25, 31, 32};
   static const int64_t sizes[] = {0, 1, 2, 100, 5000, 9001, 20000, 300000};
@@ -58,10 +60,9 @@ START_TEST(stable) {
     check(&a);
   }
 }
-END_TEST
 
 /* Of all numbers of bits where that is quick. */
-START_TEST(a_million) {
+TS_TEST(a_million) {
   static const int bits[] = {24, 0, 1, 7, 8, 9, 16, 20, 25, 31, 32};
   const bool quick = !strcmp(ts_test_backend(), "cuda");
   for (int b = 0; b < (quick ? TEST_COUNT(bits) : 1); b++) {
@@ -71,10 +72,9 @@ START_TEST(a_million) {
     check(&a);
   }
 }
-END_TEST
 
 /* Segments of uneven lengths, some empty: as sorting all at once. */
-START_TEST(segments) {
+TS_TEST(segments) {
   static const int64_t sizes[] = {2, 100, 1000, 20000};
   for (int s = 0; s < TEST_COUNT(sizes); s++)
     for (int n_segments = 1; n_segments <= 6; n_segments++) {
@@ -94,6 +94,3 @@ START_TEST(segments) {
       check(&a);
     }
 }
-END_TEST
-
-KT_MAIN("sort", {stable, 8}, {a_million, 0}, {segments, 0})

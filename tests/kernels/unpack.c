@@ -185,7 +185,9 @@ static void check(const spec *s) {
 
 /* ---- tests --------------------------------------------------------------- */
 
-START_TEST(forms) {
+KT_CONTRACT("unpack bag_means")
+
+TS_TESTS(forms, 0, KINDS) {
   for (int bytes = 1; bytes <= 8; bytes *= 2)
     for (int way = 0; way < 3; way++)
       check(&(spec){.n_sections = 6,
@@ -196,9 +198,8 @@ START_TEST(forms) {
                     .positions = way == 2,
                     .number = way == 1});
 }
-END_TEST
 
-START_TEST(many_sections) {
+TS_TEST(many_sections) {
   check(&(spec){.n_sections = SECTIONS,
                 .most_bags = 40,
                 .only = -1,
@@ -211,10 +212,9 @@ START_TEST(many_sections) {
                 .weighted = true,
                 .number = true});
 }
-END_TEST
 
 /* Lengths around what a block takes at once, and of many parts. */
-START_TEST(long_sections) {
+TS_TEST(long_sections) {
   static const int64_t most[] = {1, 255, 257, 1023, 1025, 9000};
   for (int i = 0; i < TEST_COUNT(most); i++)
     check(&(spec){.n_sections = 5,
@@ -223,7 +223,6 @@ START_TEST(long_sections) {
                   .weighted = i % 2,
                   .number = true});
 }
-END_TEST
 
 /* One section: LENGTHS of N_BAGS bags in FORM, of N_IDS ids. */
 static void make_one(unpack_case *c, int form, const void *lengths, size_t size,
@@ -244,7 +243,7 @@ static void make_one(unpack_case *c, int form, const void *lengths, size_t size,
 }
 
 /* More ids in a bag than positions can tell. */
-START_TEST(long_bag) {
+TS_TEST(long_bag) {
   enum { N = 70000 };
   static const int32_t lengths[] = {0, 3, N, 0, 0, 2, 0};
   static unpack_case c;
@@ -253,10 +252,9 @@ START_TEST(long_bag) {
   kt_check(run, &c);
   ck_assert_int_eq(((uint16_t *)kt_ref(c.a.positions))[3 + N - 1], UINT16_MAX);
 }
-END_TEST
 
 /* The host says so where lengths don't add up; for others it has looked. */
-START_TEST(wrong_lengths) {
+TS_TEST(wrong_lengths) {
   static const uint8_t bytes[] = {1, 2, 0};
   static const int32_t ints[] = {1, 2, 0};
   static unpack_case c;
@@ -271,13 +269,11 @@ START_TEST(wrong_lengths) {
         kt_refused(run, &c, TS_ERR_COMM, "lengths");
     }
 }
-END_TEST
 
-START_TEST(nothing) {
+TS_TEST(nothing) {
   check(&(spec){.n_sections = 0, .only = -1, .weighted = true});
   check(&(spec){.n_sections = 3, .most_bags = 0, .number = true});
 }
-END_TEST
 
 /* ---- means --------------------------------------------------------------- */
 
@@ -290,7 +286,7 @@ static ts_err run_means(const ts_kernels *k, const void *arg) {
   return k->bag_means(&a);
 }
 
-START_TEST(means) {
+TS_TEST(means) {
   enum { BAGS = 700, VIEWS = 5 };
   ts_bag_means_args a = {.n_views = VIEWS};
   int32_t *lengths = kt_array(BAGS, 4, 0), *bag = kt_array(BAGS, 4, 0);
@@ -308,8 +304,3 @@ START_TEST(means) {
                               .n = i == 3 ? 0 : BAGS - 100 * i};
   kt_check(run_means, &a);
 }
-END_TEST
-
-KT_MAIN("unpack bag_means", {forms, KINDS}, {many_sections, 0},
-        {long_sections, 0}, {long_bag, 0}, {wrong_lengths, 0}, {nothing, 0},
-        {means, 0})

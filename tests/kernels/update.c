@@ -77,8 +77,10 @@ static const int32_t dims[] = {1, 4, 20, 64, 100, 128, 260};
 static const int short_runs[] = {1, 2, 31, 1, 1, 33, 3, 1};
 static const int long_runs[] = {1, 255, 2, 257, 1, 31, 5000, 256, 33, 513, 1};
 
+KT_CONTRACT("row_update row_stage fetch put")
+
 /* Every formula on every width of rows. */
-START_TEST(formulas) {
+TS_TEST(formulas) {
   for (int k = 0; k < TEST_COUNT(kinds); k++)
     for (ts_dtype t = TS_F32; t <= TS_F16; t++)
       for (int decay = 0; decay < 3; decay++)
@@ -91,10 +93,9 @@ START_TEST(formulas) {
                                .n_runs = TEST_COUNT(short_runs),
                                .placed = d % 2});
 }
-END_TEST
 
 /* Every way to name entries, with runs of many pieces. */
-START_TEST(long_sums) {
+TS_TEST(long_sums) {
   for (int d = 0; d < TEST_COUNT(dims); d++)
     for (int mode = 0; mode < 16; mode++)
       check_update(&(spec){.kind = kinds[2 + (mode + d) % 6],
@@ -109,10 +110,9 @@ START_TEST(long_sums) {
                            .keep = mode & 8,
                            .shift = mode % 5});
 }
-END_TEST
 
 /* Every optimizer ends runs of many pieces. */
-START_TEST(long_ends) {
+TS_TEST(long_ends) {
   for (int k = 0; k < TEST_COUNT(kinds); k++)
     for (int d = 0; d < TEST_COUNT(dims); d += 2)
       check_update(&(spec){.kind = kinds[k],
@@ -123,10 +123,9 @@ START_TEST(long_ends) {
                            .n_runs = 3,
                            .placed = true});
 }
-END_TEST
 
 /* Rows of a grid that goes on with its stride, or need not. */
-START_TEST(grids) {
+TS_TEST(grids) {
   for (int d = 0; d < TEST_COUNT(dims); d++)
     for (int keep = 0; keep < 2; keep++)
       check_update(&(spec){.kind = "rowwise_adagrad",
@@ -135,10 +134,9 @@ START_TEST(grids) {
                            .n_runs = TEST_COUNT(long_runs),
                            .keep = keep});
 }
-END_TEST
 
 /* One run alone, of each length; one entry; none. */
-START_TEST(corners) {
+TS_TEST(corners) {
   static const int lengths[] = {0, 1, 2, 31, 32, 33, 255, 256, 257, 512, 5000};
   for (int i = 0; i < TEST_COUNT(lengths); i++)
     for (int d = 0; d < TEST_COUNT(dims); d += 3)
@@ -149,10 +147,9 @@ START_TEST(corners) {
                              .n_runs = lengths[i] > 0,
                              .keep = keep});
 }
-END_TEST
 
 /* Rows in two places, of every optimizer. */
-START_TEST(lines) {
+TS_TEST(lines) {
   for (int k = 0; k < TEST_COUNT(kinds); k++)
     for (ts_dtype t = TS_F32; t <= TS_F16; t++)
       for (int d = 0; d < TEST_COUNT(dims); d += 2)
@@ -163,7 +160,6 @@ START_TEST(lines) {
                             .n_runs = TEST_COUNT(short_runs),
                             .placed = true});
 }
-END_TEST
 
 /* ---- stages -------------------------------------------------------------- */
 
@@ -213,7 +209,7 @@ static void check_stages(const spec *s) {
   ck_assert_int_eq(*(int64_t *)kt_ref(a->n_out), c.n);
 }
 
-START_TEST(stages) {
+TS_TEST(stages) {
   for (int k = 0; k < TEST_COUNT(kinds); k++)
     for (ts_dtype t = TS_F32; t <= TS_F16; t++)
       for (int d = 0; d < TEST_COUNT(dims); d++)
@@ -226,7 +222,6 @@ START_TEST(stages) {
                              .placed = d % 2,
                              .keep = true});
 }
-END_TEST
 
 /* Tables [0, MANY), some of them without rows. */
 static void check_many_tables(int many) {
@@ -255,12 +250,7 @@ static void check_many_tables(int many) {
 }
 
 /* As many as go with a small launch, with a large one, with more of them. */
-START_TEST(many_tables) {
+TS_TEST(many_tables) {
   static const int n[] = {32, 33, 75, 256, 300};
   for (int i = 0; i < TEST_COUNT(n); i++) check_many_tables(n[i]);
 }
-END_TEST
-
-KT_MAIN("row_update row_stage fetch put", {formulas, 0}, {long_sums, 0},
-        {long_ends, 0}, {grids, 0}, {corners, 0}, {lines, 0}, {stages, 0},
-        {many_tables, 0})

@@ -71,8 +71,10 @@ static void add_rows(rows_case *c, int32_t n, int32_t n_bags, int32_t n_cols,
   if (c->sums) kt_compare(p->to, KT_ANY_NAN);
 }
 
+KT_CONTRACT("copy_rows sum_rows scale_rows narrow put")
+
 /* First copies, then sums. */
-START_TEST(rows) {
+TS_TESTS(rows, 0, 2) {
   static const int32_t ns[] = {0, 1, 9, 70, 300};
   for (int w = 0; w < WIDTHS; w++) {
     rows_case c = {.sums = _i};
@@ -88,25 +90,22 @@ START_TEST(rows) {
     kt_check(run_rows, &c);
   }
 }
-END_TEST
 
 /* As many pieces as there may be, of all widths. */
-START_TEST(as_many_as_there_may_be) {
+TS_TESTS(as_many_as_there_may_be, 0, 2) {
   rows_case c = {.sums = _i};
   while (c.a.n_pieces < TS_ROW_PIECES)
     add_rows(&c, 20 + kt_below(40), 12, widths[kt_below(WIDTHS)], -1, true);
   kt_check(run_rows, &c);
 }
-END_TEST
 
 /* More rows than a small GPU has threads. */
-START_TEST(long_rows) {
+TS_TESTS(long_rows, 0, 2) {
   rows_case c = {.sums = _i};
   add_rows(&c, 3000, 700, 260, -1, true);
   add_rows(&c, 3000, 2900, 33, 1, true);
   kt_check(run_rows, &c);
 }
-END_TEST
 
 static ts_err run_scales(const ts_kernels *k, const void *arg) {
   ts_scale_args a = *(const ts_scale_args *)arg;
@@ -115,7 +114,7 @@ static ts_err run_scales(const ts_kernels *k, const void *arg) {
   return k->scale_rows(&a);
 }
 
-START_TEST(scales) {
+TS_TEST(scales) {
   static ts_scale_args a;
   a.n_pieces = 0;
   for (int i = 0; i < TS_SCALE_PIECES; i++) {
@@ -129,7 +128,6 @@ START_TEST(scales) {
   }
   kt_check(run_scales, &a);
 }
-END_TEST
 
 /* ---- the rest ------------------------------------------------------------ */
 
@@ -144,7 +142,7 @@ static ts_err run_narrow(const ts_kernels *k, const void *arg) {
   return k->narrow(kt_at(c->dst), kt_at(c->src), c->n);
 }
 
-START_TEST(narrows) {
+TS_TEST(narrows) {
   static const int64_t sizes[] = {3000, 0, 1, 40000};
   for (int i = 0; i < TEST_COUNT(sizes); i++) {
     kt_begin();
@@ -157,7 +155,6 @@ START_TEST(narrows) {
     kt_check(run_narrow, &c);
   }
 }
-END_TEST
 
 typedef struct put_case {
   char *dst;
@@ -174,7 +171,7 @@ static ts_err run_put(const ts_kernels *k, const void *arg) {
   return err;
 }
 
-START_TEST(small_puts) {
+TS_TEST(small_puts) {
   static const size_t sizes[] = {0, 1, 3, 3999, 4000, 4001, 9001};
   for (int i = 0; i < TEST_COUNT(sizes); i++) {
     kt_begin();
@@ -185,8 +182,3 @@ START_TEST(small_puts) {
       ck_assert_int_eq(got[5 + k], (char)(k * 7 + sizes[i]));
   }
 }
-END_TEST
-
-KT_MAIN("copy_rows sum_rows scale_rows narrow put", {rows, 2},
-        {as_many_as_there_may_be, 2}, {long_rows, 2}, {scales, 0}, {narrows, 0},
-        {small_puts, 0})

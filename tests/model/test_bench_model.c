@@ -29,7 +29,7 @@ static ts_model_bytes bytes_of(int layers, bool half) {
 }
 
 /* 250 elements. */
-START_TEST(by_hand) {
+TS_TEST(by_hand) {
   ts_model_bytes x = bytes_of(1, false);
   ck_assert_double_eq(x.join, 2000);           /* read, written */
   ck_assert_double_eq(x.cross, 3000);          /* x_0, t; y */
@@ -41,10 +41,9 @@ START_TEST(by_hand) {
   /* In between: add, dy, dx_0, t, x_0; dy, dx_0, dt. */
   ck_assert_double_eq(x.cross_backward, 9000 + 2 * 8000);
 }
-END_TEST
 
 /* t, dt, add and copies of x of 2 bytes. */
-START_TEST(by_hand_half) {
+TS_TEST(by_hand_half) {
   const ts_model_bytes x = bytes_of(2, true);
   ck_assert_double_eq(x.join, 2000);
   /* x_0; its copy; x_0, t; y and copy; x_0, x, t; y */
@@ -53,14 +52,3 @@ START_TEST(by_hand_half) {
       x.cross_backward,
       250 * ((12 + 2 + 2) + (2 + 4 + 4 + 2 + 4 + 4 + 4 + 2) + (4 + 2 + 4 + 4)));
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("bench_model");
-  TCase *t = tcase_create("bytes");
-  tcase_add_test(t, by_hand);
-  tcase_add_test(t, by_hand_half);
-  suite_add_tcase(s, t);
-  return s;
-}
-TS_TEST_MAIN(suite)

@@ -296,7 +296,7 @@ static void model_case(const ts_model_case *m, const char *engine) {
 }
 
 /* Scratch of the interaction: for each thread, of the host. */
-START_TEST(dlrm_has_scratch_for_each_thread) {
+TS_TEST(dlrm_has_scratch_for_each_thread) {
   ts_plain_deck d;
   ts_kernels k;
   ts_lane *lane;
@@ -329,13 +329,11 @@ START_TEST(dlrm_has_scratch_for_each_thread) {
   ck_assert_int_eq(bytes[3] - bytes[1], 2 * each);
   ck_assert_int_ge(bytes[1], each + 4 * MB * 2 * 32);
 }
-END_TEST
 
-START_TEST(models_against_double) {
+TS_TESTS(models_against_double, 0, 3) {
   if (strcmp(ts_linear_engine(engines[_i]), "none") == 0) return;
   for (int m = 0; m < N_MODELS; m++) model_case(&model_cases[m], engines[_i]);
 }
-END_TEST
 
 /* In bf16 what adds up is compared: a gradient's distance from the oracle's to
  * its length. */
@@ -352,7 +350,7 @@ static void compare_norms(const ts_probe *p, double *x, const float *grad,
 }
 
 /* Odd widths, too: rows of bf16 are padded. */
-START_TEST(models_in_bf16_against_double) {
+TS_TEST(models_in_bf16_against_double) {
   static ts_probe p;
   ts_kernels k;
   ck_assert_ok(ts_test_kernels(&k));
@@ -370,10 +368,9 @@ START_TEST(models_in_bf16_against_double) {
     stop(&p);
   }
 }
-END_TEST
 
 /* A rank without samples takes part with gradients of 0. */
-START_TEST(no_samples_give_no_gradient) {
+TS_TEST(no_samples_give_no_gradient) {
   static ts_probe p;
   for (int m = 0; m < N_MODELS; m++) {
     start(&p, &model_cases[m], "auto");
@@ -385,7 +382,6 @@ START_TEST(no_samples_give_no_gradient) {
     stop(&p);
   }
 }
-END_TEST
 
 /* ---- layers and groups --------------------------------------------------- */
 
@@ -432,7 +428,7 @@ static ts_err hear_ready(void *arg, ts_param *p, ts_lane *lane) {
   return TS_OK;
 }
 
-START_TEST(layers_come_in_order) {
+TS_TEST(layers_come_in_order) {
   static ts_probe p;
   for (int m = 0; m < N_MODELS; m++) {
     start(&p, &model_cases[m], "auto");
@@ -444,9 +440,8 @@ START_TEST(layers_come_in_order) {
     stop(&p);
   }
 }
-END_TEST
 
-START_TEST(cross_layers_are_groups_and_normal) {
+TS_TEST(cross_layers_are_groups_and_normal) {
   static ts_probe p;
   start(&p, &model_cases[DCNV2], "auto");
   const ts_param *V =
@@ -470,9 +465,8 @@ START_TEST(cross_layers_are_groups_and_normal) {
   ck_assert_double_lt(fabs(square / n / want - 1), 4 * sqrt(2 / n));
   stop(&p);
 }
-END_TEST
 
-START_TEST(decks_that_do_not_fit_are_refused) {
+TS_TEST(decks_that_do_not_fit_are_refused) {
   static ts_probe p;
   for (int m = 0; m < N_MODELS; m++) {
     const ts_model_case *c = &model_cases[m];
@@ -500,7 +494,6 @@ START_TEST(decks_that_do_not_fit_are_refused) {
     stop(&p);
   }
 }
-END_TEST
 
 /* ---- kernels by element -------------------------------------------------- */
 
@@ -650,7 +643,7 @@ static void fm_case(const ts_kernels *k, int n, int dim, int stride) {
   }
 }
 
-START_TEST(kernels_against_double) {
+TS_TESTS(kernels_against_double, 0, 3) {
   ts_kernels k;
   if (ts_kernels_fill(&k, "host", isas[_i]) != TS_OK) {
     ts_err_clear(); /* not on this CPU */
@@ -669,21 +662,3 @@ START_TEST(kernels_against_double) {
   fm_case(&k, 4, 19, 77);
   fm_case(&k, 7, 3, 32);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("models");
-  TCase *t = tcase_create("models");
-  tcase_add_test(t, dlrm_has_scratch_for_each_thread);
-  tcase_add_loop_test(t, models_against_double, 0, 3);
-  tcase_add_test(t, models_in_bf16_against_double);
-  tcase_add_test(t, no_samples_give_no_gradient);
-  tcase_add_test(t, layers_come_in_order);
-  tcase_add_test(t, cross_layers_are_groups_and_normal);
-  tcase_add_test(t, decks_that_do_not_fit_are_refused);
-  tcase_add_loop_test(t, kernels_against_double, 0, 3);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -98,7 +98,7 @@ static void run(unsigned char (*results)[N], bool with, ts_graph_counts *n) {
   ts_graph_rig_stop(&r);
 }
 
-START_TEST(a_graph_does_the_same) {
+TS_TEST(a_graph_does_the_same) {
   static unsigned char with[STEPS][N], without[STEPS][N];
   ts_graph_counts n;
   run(without, false, &n);
@@ -113,10 +113,9 @@ START_TEST(a_graph_does_the_same) {
   ck_assert_int_eq(n.n_nodes, 7);
   ck_assert_str_eq(n.why, "");
 }
-END_TEST
 
 /* Another sequence of work is another executable; and back. */
-START_TEST(another_sequence_is_made_anew) {
+TS_TEST(another_sequence_is_made_anew) {
   ts_graph_rig r;
   ts_graph *g;
   ts_graph_rig_start(&r);
@@ -137,7 +136,6 @@ START_TEST(another_sequence_is_made_anew) {
   ts_graph_destroy(g);
   ts_graph_rig_stop(&r);
 }
-END_TEST
 
 typedef struct ts_fetch_args {
   ts_graph_rig *rig;
@@ -160,7 +158,7 @@ static ts_err copy_task(void *arg, ts_lane *lane) {
 /* In the middle of a graph the host waits (0), fetches (1), copies from (2)
  * and to (3) pageable memory, gives memory back (4), sets no clock: nothing is
  * lost, and what follows follows. */
-START_TEST(what_can_t_be_noted_cuts) {
+TS_TESTS(what_can_t_be_noted_cuts, 0, 5) {
   static const char *const why[] = {"waits for lane", "fetches",
                                     "not page-locked", "not page-locked",
                                     "given back"};
@@ -216,12 +214,11 @@ START_TEST(what_can_t_be_noted_cuts) {
   ts_graph_destroy(g);
   ts_graph_rig_stop(&r);
 }
-END_TEST
 
 /* Scratch of tasks is the lane's own, and the same each time, so that the
  * executable only gets new arguments; taken in a graph and given back after a
  * cut it is free again. */
-START_TEST(scratch_comes_again) {
+TS_TEST(scratch_comes_again) {
   ts_graph_rig r;
   ts_graph *g;
   ts_graph_rig_start(&r);
@@ -252,7 +249,6 @@ START_TEST(scratch_comes_again) {
   ts_graph_destroy(g);
   ts_graph_rig_stop(&r);
 }
-END_TEST
 
 typedef struct ts_waiter {
   ts_graph_rig *rig;
@@ -270,7 +266,7 @@ static void *wait_elsewhere(void *arg) {
 }
 
 /* Another thread's lane that waits for noted work does so from its start. */
-START_TEST(other_threads_wait_for_the_start) {
+TS_TEST(other_threads_wait_for_the_start) {
   ts_graph_rig r;
   ts_graph *g;
   pthread_t thread;
@@ -292,7 +288,6 @@ START_TEST(other_threads_wait_for_the_start) {
   ts_graph_destroy(g);
   ts_graph_rig_stop(&r);
 }
-END_TEST
 
 static ts_err fail_task(void *arg, ts_lane *lane) {
   (void)arg, (void)lane;
@@ -301,7 +296,7 @@ static ts_err fail_task(void *arg, ts_lane *lane) {
 
 /* A task that fails in a graph: the lane's error as ever, no graph is open
  * afterwards, and none begins on that lane. */
-START_TEST(errors_are_the_lanes) {
+TS_TEST(errors_are_the_lanes) {
   ts_graph_rig r;
   ts_graph *g;
   ts_graph_rig_start(&r);
@@ -326,9 +321,8 @@ START_TEST(errors_are_the_lanes) {
   ts_lane_destroy(lane);
   ts_graph_rig_stop(&r);
 }
-END_TEST
 
-START_TEST(serial_lanes_and_traces_have_none) {
+TS_TEST(serial_lanes_and_traces_have_none) {
   ts_device *d;
   ts_lane *lane;
   ts_graph *g;
@@ -353,20 +347,4 @@ START_TEST(serial_lanes_and_traces_have_none) {
   ck_assert_ok(ts_lane_sync(r.lane));
   ts_graph_destroy(g);
   ts_graph_rig_stop(&r);
-}
-END_TEST
-
-Suite *ts_graph_suite(void) {
-  Suite *s = suite_create("graphs");
-  TCase *t = tcase_create("all");
-  tcase_set_timeout(t, 120);
-  tcase_add_test(t, a_graph_does_the_same);
-  tcase_add_test(t, another_sequence_is_made_anew);
-  tcase_add_loop_test(t, what_can_t_be_noted_cuts, 0, 5);
-  tcase_add_test(t, scratch_comes_again);
-  tcase_add_test(t, other_threads_wait_for_the_start);
-  tcase_add_test(t, errors_are_the_lanes);
-  tcase_add_test(t, serial_lanes_and_traces_have_none);
-  suite_add_tcase(s, t);
-  return s;
 }

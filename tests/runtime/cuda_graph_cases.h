@@ -20,6 +20,4 @@ void ts_graph_rig_stop(ts_graph_rig *);
 /* BYTES at DST = byte VALUE, in a task of LANE. */
 void ts_graph_fill(ts_graph_rig *, ts_lane *, void *dst, size_t bytes);
 
-Suite *ts_graph_suite(void);
-
 #endif

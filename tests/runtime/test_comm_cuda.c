@@ -6,7 +6,6 @@
  * GPU.
  * ranks: 1 2 4
  * seconds: 400 */
-#define TEST_COMM_AND_MORE
 #include "tests/runtime/test_comm_device.c"
 #include "tests/runtime/test_comm_faults.c"
 
@@ -22,11 +21,3 @@ __attribute__((constructor)) static void choose(void) {
   setenv("NCCL_IB_DISABLE", "1", 1);
   setenv("NCCL_SOCKET_IFNAME", "lo", 1);
 }
-
-static Suite *suite(void) {
-  Suite *s = comm_suite();
-  suite_add_tcase(s, faults_case());
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -287,7 +287,9 @@ static void worlds_say_what_they_use(void) {
   if (is_fake()) ck_assert_str_eq(ts_world_backend(r.world), want);
 }
 
-START_TEST(contract) {
+TS_TESTS_BETWEEN(rig_wire_start, ts_fake_wire_stop)
+
+TS_TESTS(contract, 0, N_VARIANTS) {
   rig_start(variants[_i], 300);
   worlds_say_what_they_use();
   all_to_all_of_uneven_pieces();
@@ -299,17 +301,3 @@ START_TEST(contract) {
   chains_over_lanes_and_comms();
   rig_stop();
 }
-END_TEST
-
-static Suite *comm_suite(void) {
-  Suite *s = suite_create("comm on a device");
-  TCase *tc = tcase_create("contract");
-  tcase_add_unchecked_fixture(tc, rig_wire_start, ts_fake_wire_stop);
-  tcase_add_loop_test(tc, contract, 0, N_VARIANTS);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-#ifndef TEST_COMM_AND_MORE /* test_comm_cuda.c */
-TS_TEST_MAIN(comm_suite)
-#endif

@@ -15,7 +15,9 @@ static ts_err break_down(void *arg, ts_lane *lane) {
   return ts_fail(TS_ERR_DATA, "on purpose");
 }
 
-START_TEST(a_failed_lane_fails_what_waits_for_it) {
+TS_TESTS_BETWEEN(rig_wire_start, ts_fake_wire_stop)
+
+TS_TESTS(a_failed_lane_fails_what_waits_for_it, 0, N_BROKEN) {
   rig_start(broken[_i], 300);
   ts_buffer b = put(NULL, 8);
   ts_token token = {{0}};
@@ -32,7 +34,6 @@ START_TEST(a_failed_lane_fails_what_waits_for_it) {
   ts_buffer_reset(&b);
   rig_stop();
 }
-END_TEST
 
 static void expect_comm_error(ts_err err, const char *a, const char *b) {
   char message[512];
@@ -45,7 +46,7 @@ static void expect_comm_error(ts_err err, const char *a, const char *b) {
 
 /* Who waits for an operation that never ends learns it by the deadline, as a
  * lane does that only waits. */
-START_TEST(deadlines_name_the_operation) {
+TS_TESTS(deadlines_name_the_operation, 0, N_BROKEN) {
   const int variant = broken[_i];
   if (ts_mpi_size() == 1) return;
   rig_start(variant, 1.5);
@@ -70,10 +71,9 @@ START_TEST(deadlines_name_the_operation) {
   ts_buffer_reset(&b);
   rig_stop();
 }
-END_TEST
 
 /* What the library finds by itself ends the operation at once. */
-START_TEST(errors_of_the_library) {
+TS_TESTS(errors_of_the_library, 0, N_BROKEN) {
   const int variant = broken[_i];
   if (ts_mpi_size() == 1 || !(variant & WIRED) || !is_fake()) return;
   rig_start(variant, 50);
@@ -90,7 +90,6 @@ START_TEST(errors_of_the_library) {
   ts_buffer_reset(&b);
   rig_stop();
 }
-END_TEST
 
 /* ---- words --------------------------------------------------------------- */
 
@@ -110,7 +109,7 @@ static int end_on_lane(ts_token *token) {
 
 /* Lanes wait by themselves for what arrives in the device's memory; what the
  * host may read has arrived when a task that follows is submitted. */
-START_TEST(words_are_for_the_devices_memory) {
+TS_TESTS(words_are_for_the_devices_memory, 0, 2) {
   float one = 1, host = 1;
   int64_t bytes[RANKS] = {8, 8, 8, 8}, in[RANKS];
   char data[8 * RANKS] = {0};
@@ -138,24 +137,3 @@ START_TEST(words_are_for_the_devices_memory) {
   ts_buffer_reset(&b);
   rig_stop();
 }
-END_TEST
-
-static TCase *faults_case(void) {
-  TCase *tc = tcase_create("faults");
-  tcase_add_unchecked_fixture(tc, rig_wire_start, ts_fake_wire_stop);
-  tcase_add_loop_test(tc, a_failed_lane_fails_what_waits_for_it, 0, N_BROKEN);
-  tcase_add_loop_test(tc, deadlines_name_the_operation, 0, N_BROKEN);
-  tcase_add_loop_test(tc, errors_of_the_library, 0, N_BROKEN);
-  tcase_add_loop_test(tc, words_are_for_the_devices_memory, 0, 2);
-  return tc;
-}
-
-#ifndef TEST_COMM_AND_MORE /* test_comm_cuda.c */
-static Suite *suite(void) {
-  Suite *s = suite_create("comm faults");
-  suite_add_tcase(s, faults_case());
-  return s;
-}
-
-TS_TEST_MAIN(suite)
-#endif

@@ -57,16 +57,15 @@ static void check_plan(int w, int most) {
     }
 }
 
-START_TEST(both_sides_are_in_one_round) {
+TS_TEST(both_sides_are_in_one_round) {
   static const int most[] = {2, 3, 4, 6, 16, MOST_MAX};
   for (int w = 1; w <= W_MAX; w++)
     for (int i = 0; i < 6; i++) check_plan(w, most[i]);
   ck_assert_int_eq(ts_wire_rounds(1, 2), 0);
   ck_assert_int_eq(ts_wire_rounds(5, 4), 2);
 }
-END_TEST
 
-START_TEST(gathers_send_one_piece_to_all) {
+TS_TEST(gathers_send_one_piece_to_all) {
   static int64_t a[4][3];
   static const int64_t n[] = {5, 0, 7};
   ts_wire_pieces p = {NULL, NULL, a[0], a[1], a[2], a[3]};
@@ -85,9 +84,8 @@ START_TEST(gathers_send_one_piece_to_all) {
   ck_assert(!ts_wire_equal(n, 3) && ts_wire_equal(n, 1));
   ck_assert(!ts_wire_equal(n + 1, 1)); /* none at all */
 }
-END_TEST
 
-START_TEST(slices_are_whole) {
+TS_TEST(slices_are_whole) {
   for (int64_t n = 0; n < 50; n++)
     for (int w = 1; w < 9; w++) {
       ck_assert_int_eq(ts_slice_first(n, w, 0), 0);
@@ -96,7 +94,6 @@ START_TEST(slices_are_whole) {
         ck_assert_int_le(ts_slice_first(n, w, k), ts_slice_first(n, w, k + 1));
     }
 }
-END_TEST
 
 static ts_op_extent extent(ts_op_kind kind, int me) {
   static const int64_t send[] = {1, 2, 3}, recv[] = {4, 5, 6};
@@ -111,7 +108,7 @@ static ts_op_extent extent(ts_op_kind kind, int me) {
   return ts_op_extent_of(&s);
 }
 
-START_TEST(extents) {
+TS_TEST(extents) {
   ts_op_extent e = extent(TS_OP_ALL_TO_ALL, 1);
   ck_assert(e.send == 6 && e.recv == 15 && !e.reads && e.writes);
   e = extent(TS_OP_ALL_REDUCE, 1);
@@ -127,7 +124,6 @@ START_TEST(extents) {
   e = extent(TS_OP_EXCHANGE_ROOMS, 0);
   ck_assert(e.send == 6);
 }
-END_TEST
 
 typedef struct choice {
   ts_comm_backend wanted;
@@ -138,7 +134,7 @@ typedef struct choice {
   bool wired;
 } choice;
 
-START_TEST(the_choice) {
+TS_TEST(the_choice) {
   static const choice all[] = {
       {TS_COMM_AUTO, NULL, false, false, 2, NULL, false},
       {TS_COMM_AUTO, "nccl", false, false, 2, NULL, false},
@@ -191,18 +187,3 @@ START_TEST(the_choice) {
   ck_assert_ok(ts_wire_choose(&wired, TS_COMM_NCCL, "nccl", true, places, 2));
   ck_assert(wired);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("plans of comms");
-  TCase *t = tcase_create("plans");
-  tcase_add_test(t, both_sides_are_in_one_round);
-  tcase_add_test(t, gathers_send_one_piece_to_all);
-  tcase_add_test(t, slices_are_whole);
-  tcase_add_test(t, extents);
-  tcase_add_test(t, the_choice);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

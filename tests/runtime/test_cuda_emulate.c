@@ -9,7 +9,7 @@
 #include "tests/support/emulated/emulated.h"
 #include "tests/support/sparse_util.h"
 
-START_TEST(grid_sum) {
+TS_TEST(grid_sum) {
   enum { N = 10001 };
   static int in[N];
   int out, sum = 0;
@@ -18,20 +18,17 @@ START_TEST(grid_sum) {
   ck_assert_msg(!said, "%s", said);
   ck_assert_int_eq(out, sum);
 }
-END_TEST
 
-START_TEST(warp_operations) {
+TS_TEST(warp_operations) {
   ck_assert_int_eq(emulate_warps(), 0);
 }
-END_TEST
 
-START_TEST(memory_and_arithmetic) {
+TS_TEST(memory_and_arithmetic) {
   ck_assert_int_eq(emulate_memory(), 0);
 }
-END_TEST
 
 /* Each is found, and the emulation works after it. */
-START_TEST(faults_are_found) {
+TS_TEST(faults_are_found) {
   const char *expected, *said;
   int n = 0;
   for (; (said = emulate_fault(n, &expected)); n++) {
@@ -41,10 +38,9 @@ START_TEST(faults_are_found) {
   }
   ck_assert_int_eq(n, 8);
 }
-END_TEST
 
 /* Drawn from the seed: all come, in another order for another one. */
-START_TEST(orders_are_drawn) {
+TS_TEST(orders_are_drawn) {
   unsigned block[3][32], warp[3][32];
   for (int k = 0; k < 3; k++) {
     unsigned seen[8] = {0};
@@ -58,7 +54,6 @@ START_TEST(orders_are_drawn) {
     ck_assert(memcmp(warp[k], warp[k - 1], sizeof warp[k]) != 0);
   }
 }
-END_TEST
 
 /* The thread sanitizer's reports, which are printed as well. */
 static int n_races;
@@ -79,7 +74,7 @@ enum { SEES_RACES = 0 };
 #endif
 
 /* A missing barrier gives wrong values in some order, and is a race. */
-START_TEST(missing_barriers_show) {
+TS_TEST(missing_barriers_show) {
   static const int by[] = {1, 16, 32, 33};
   for (int k = 0; k < 4; k++) {
     __atomic_store_n(&n_races, 0, __ATOMIC_RELAXED);
@@ -90,9 +85,8 @@ START_TEST(missing_barriers_show) {
                      SEES_RACES);
   }
 }
-END_TEST
 
-START_TEST(sees_what_is_wrong) {
+TS_TEST(sees_what_is_wrong) {
   const float four[4] = {1, 2, 3, 4};
   float got[4] = {0};
   cudaStream_t s;
@@ -128,11 +122,10 @@ START_TEST(sees_what_is_wrong) {
   ck_assert_int_eq(cudaFree(p), cudaSuccess);
   ck_assert_int_eq(cudaStreamDestroy(s), cudaSuccess);
 }
-END_TEST
 
 /* A table whose places are numbers above 2^32, of which no page but those of
  * two rows is there. */
-START_TEST(far_rows_are_found) {
+TS_TEST(far_rows_are_found) {
   enum { DIM = 64 };
   const int64_t n_rows = (INT64_C(1) << 27) + 9, bytes = n_rows * DIM * 4;
   const int64_t at = 0, bag_start[] = {0, 1}, offsets[] = {0, 2};
@@ -173,13 +166,3 @@ START_TEST(far_rows_are_found) {
   ts_buffer_reset(&table);
   ts_device_destroy(d);
 }
-END_TEST
-
-static Suite *suite(void) {
-  const TTest *const tests[] = {
-      grid_sum,           warp_operations,   memory_and_arithmetic,
-      faults_are_found,   orders_are_drawn,  missing_barriers_show,
-      sees_what_is_wrong, far_rows_are_found};
-  return test_suite("cuda_emulate", tests, TEST_COUNT(tests));
-}
-TS_TEST_MAIN(suite)

@@ -8,7 +8,6 @@
 
 #include <cuda_runtime_api.h>
 
-#define TEST_DEVICE_AND_MORE
 #include "tests/support/emulated/emulated.h"
 #include "runtime/trace.h"
 #include "sparse/hold_clock.h"
@@ -39,7 +38,7 @@ static ts_lane *lane_with(ts_device *d, void **stream) {
 
 /* An event that is held while its lane goes on to wait for a lane that stands
  * still is not taken for a later one. */
-START_TEST(an_old_event_is_not_a_later_one) {
+TS_TEST(an_old_event_is_not_a_later_one) {
   ts_pair p;
   void *stream;
   start(&p, false);
@@ -63,10 +62,9 @@ START_TEST(an_old_event_is_not_a_later_one) {
   ts_lane_destroy(stuck);
   stop(&p);
 }
-END_TEST
 
 /* As many events as positions are open, not as there have been. */
-START_TEST(events_are_few) {
+TS_TEST(events_are_few) {
   ts_pair p;
   start(&p, false);
   for (int i = 0; i < 3000; i++) {
@@ -78,9 +76,8 @@ START_TEST(events_are_few) {
   stop(&p);
   ck_assert_int_eq(ts_emulated_now().events, 0);
 }
-END_TEST
 
-START_TEST(a_wait_has_a_deadline) {
+TS_TEST(a_wait_has_a_deadline) {
   const ts_device_options o = {.n_threads = 1, .timeout_s = 0.2};
   ts_device *d;
   void *stream;
@@ -97,11 +94,10 @@ START_TEST(a_wait_has_a_deadline) {
   ts_lane_destroy(lane);
   ts_device_destroy(d);
 }
-END_TEST
 
 /* The device fails in the middle of what is queued: who waits gets the lane
  * and its last task, every event is complete, nothing new runs. */
-START_TEST(a_fault_of_the_device_is_the_lanes) {
+TS_TESTS(a_fault_of_the_device_is_the_lanes, 0, 2) {
   ts_pair p;
   void *stream;
   int one = 1;
@@ -132,11 +128,10 @@ START_TEST(a_fault_of_the_device_is_the_lanes) {
   ts_emulated_heal();
   stop(&p);
 }
-END_TEST
 
 /* Memory goes back to where it came from, and a message about none says what
  * there is. */
-START_TEST(memory_comes_and_goes) {
+TS_TEST(memory_comes_and_goes) {
   ts_pair p;
   ts_buffer b;
   start(&p, false);
@@ -165,7 +160,6 @@ START_TEST(memory_comes_and_goes) {
   ts_err_clear();
   stop(&p);
 }
-END_TEST
 
 /* ---- the trace ----------------------------------------------------------- */
 
@@ -176,7 +170,7 @@ static double number_after(const char *line, const char *key) {
 
 /* Spans have the stream's times, not those of the launch, and those that are
  * read after the traced steps are in the file. */
-START_TEST(spans_have_the_devices_times) {
+TS_TEST(spans_have_the_devices_times) {
   enum { N = 50 };
   ts_pair p;
   void *stream;
@@ -224,7 +218,6 @@ START_TEST(spans_have_the_devices_times) {
   stop(&p);
   ck_assert_int_eq(ts_emulated_now().events, 0);
 }
-END_TEST
 
 static void find_phase(const char *phase, double seconds, int64_t calls,
                        void *arg) {
@@ -234,7 +227,7 @@ static void find_phase(const char *phase, double seconds, int64_t calls,
 }
 
 /* While phases are wanted tasks are booked with the stream's times. */
-START_TEST(phases_have_the_devices_times) {
+TS_TEST(phases_have_the_devices_times) {
   ts_pair p;
   void *stream;
   double found[2] = {0};
@@ -255,9 +248,8 @@ START_TEST(phases_have_the_devices_times) {
   ts_lane_destroy(lane);
   stop(&p);
 }
-END_TEST
 
-START_TEST(an_old_gpu_has_a_note) {
+TS_TEST(an_old_gpu_has_a_note) {
   ts_pair p;
   ts_device_info info;
   ts_emulated_set_gpu(&(ts_emulated_gpu){.capability = 75});
@@ -268,7 +260,6 @@ START_TEST(an_old_gpu_has_a_note) {
   stop(&p);
   ts_emulated_set_gpu(NULL);
 }
-END_TEST
 
 /* ---- how long holds take ------------------------------------------------- */
 
@@ -286,7 +277,7 @@ done:
 
 /* Holds take the stream's time, not the host's for launches; more of them than
  * there are marks, and another lane, lose none. */
-START_TEST(holds_have_the_devices_times) {
+TS_TEST(holds_have_the_devices_times) {
   ts_pair p;
   void *stream, *none = NULL;
   start(&p, false);
@@ -311,7 +302,6 @@ START_TEST(holds_have_the_devices_times) {
   ts_lane_destroy(lane);
   stop(&p);
 }
-END_TEST
 
 /* ---- words --------------------------------------------------------------- */
 
@@ -354,7 +344,7 @@ static void set_word(const word_rig *r, uint64_t value) {
 
 /* The host goes on at once; what follows the wait sees what was written before
  * the word, and other lanes are not held up. */
-START_TEST(a_stream_waits_for_a_word) {
+TS_TEST(a_stream_waits_for_a_word) {
   word_rig r;
   start_words(&r, false, 60);
   ck_assert_ptr_nonnull(r.p.device->ops->wait_word);
@@ -376,7 +366,6 @@ START_TEST(a_stream_waits_for_a_word) {
   ck_assert_str_eq(r.to.ptr, "arrived");
   stop_words(&r);
 }
-END_TEST
 
 static void *set_later(void *rig) {
   ts_pause(50000);
@@ -385,7 +374,7 @@ static void *set_later(void *rig) {
 }
 
 /* Serial lanes, and more lanes than there are connections: the host waits. */
-START_TEST(the_host_waits_for_a_word) {
+TS_TESTS(the_host_waits_for_a_word, 0, 2) {
   word_rig r;
   ts_lane *more[30];
   pthread_t thread;
@@ -402,11 +391,10 @@ START_TEST(the_host_waits_for_a_word) {
   ck_assert_int_eq(ts_emulated_now().word_waits, r.waits + (_i == 1));
   stop_words(&r);
 }
-END_TEST
 
 /* A word that doesn't come is the lane's deadline, and no end of the program:
  * the stream goes on with the word of who gives up. */
-START_TEST(a_word_that_does_not_come) {
+TS_TEST(a_word_that_does_not_come) {
   word_rig r;
   start_words(&r, false, 0.1);
   ck_assert_ok(wait_word(&r, 3));
@@ -418,10 +406,9 @@ START_TEST(a_word_that_does_not_come) {
   ck_assert_ok(ts_lane_sync(r.p.lane));
   stop_words(&r);
 }
-END_TEST
 
 /* What is missing is said, and the host waits as without being asked. */
-START_TEST(words_that_may_not_be_used) {
+TS_TESTS(words_that_may_not_be_used, 0, 4) {
   static const char *const bad[][3] = {
       {"CUDA_DEVICE_MAX_CONNECTIONS", "8", "there are 8 connections"},
       {"CUDA_DEVICE_MAX_COPY_CONNECTIONS", "2", "there are 2 connections"},
@@ -444,10 +431,9 @@ START_TEST(words_that_may_not_be_used) {
   else
     unsetenv(b[0]);
 }
-END_TEST
 
 /* Nobody asks: nothing is new. */
-START_TEST(words_are_asked_for) {
+TS_TEST(words_are_asked_for) {
   ts_pair p;
   ts_device_info info;
   start(&p, false);
@@ -456,27 +442,3 @@ START_TEST(words_are_asked_for) {
   ck_assert_ptr_null(strstr(info.text, "messages"));
   stop(&p);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = device_suite();
-  TCase *t = tcase_create("cuda");
-  tcase_add_test(t, an_old_event_is_not_a_later_one);
-  tcase_add_test(t, events_are_few);
-  tcase_add_test(t, a_wait_has_a_deadline);
-  tcase_add_loop_test(t, a_fault_of_the_device_is_the_lanes, 0, 2);
-  tcase_add_test(t, memory_comes_and_goes);
-  tcase_add_test(t, spans_have_the_devices_times);
-  tcase_add_test(t, phases_have_the_devices_times);
-  tcase_add_test(t, an_old_gpu_has_a_note);
-  tcase_add_test(t, holds_have_the_devices_times);
-  tcase_add_test(t, a_stream_waits_for_a_word);
-  tcase_add_loop_test(t, the_host_waits_for_a_word, 0, 2);
-  tcase_add_test(t, a_word_that_does_not_come);
-  tcase_add_loop_test(t, words_that_may_not_be_used, 0, 4);
-  tcase_add_test(t, words_are_asked_for);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -23,7 +23,7 @@ static ts_lane *lane_with(ts_device *d, void **stream) {
   return lane;
 }
 
-START_TEST(nothing_runs_before_the_end) {
+TS_TEST(nothing_runs_before_the_end) {
   const int before = ts_emulated_now().graphs;
   ts_graph_rig r;
   ts_graph *g;
@@ -44,12 +44,11 @@ START_TEST(nothing_runs_before_the_end) {
   ts_graph_destroy(g);
   ts_graph_rig_stop(&r);
 }
-END_TEST
 
 /* What a lane of the graph waits for outside, and what was queued on a lane
  * before it joined, comes before the graph; what is queued on it afterwards
  * comes behind. */
-START_TEST(lanes_keep_their_order) {
+TS_TESTS(lanes_keep_their_order, 0, 2) {
   const int n_before = ts_emulated_now().graphs;
   ts_graph_rig r;
   ts_graph *g;
@@ -83,10 +82,9 @@ START_TEST(lanes_keep_their_order) {
   ts_lane_destroy(held);
   ts_graph_rig_stop(&r);
 }
-END_TEST
 
 /* The device breaks while a graph is on its way: as without one. */
-START_TEST(a_fault_is_found) {
+TS_TEST(a_fault_is_found) {
   ts_graph_rig r;
   ts_graph *g;
   void *stream;
@@ -108,10 +106,9 @@ START_TEST(a_fault_is_found) {
   ts_lane_destroy(lane);
   ts_graph_rig_stop(&r);
 }
-END_TEST
 
 /* All that graphs took is given back. */
-START_TEST(memory_comes_back) {
+TS_TEST(memory_comes_back) {
   const ts_emulated_counts before = ts_emulated_now();
   ts_graph_rig r;
   ts_graph *g;
@@ -127,17 +124,3 @@ START_TEST(memory_comes_back) {
   ck_assert_int_eq(ts_emulated_now().blocks, before.blocks);
   ck_assert_int_eq(ts_emulated_now().events, before.events);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = ts_graph_suite();
-  TCase *t = tcase_create("what a fake shows");
-  tcase_add_test(t, nothing_runs_before_the_end);
-  tcase_add_loop_test(t, lanes_keep_their_order, 0, 2);
-  tcase_add_test(t, a_fault_is_found);
-  tcase_add_test(t, memory_comes_back);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -7,5 +7,3 @@
 __attribute__((constructor)) static void choose(void) {
   setenv("TESSERA_BACKEND", "cuda", 1);
 }
-
-TS_TEST_MAIN(ts_graph_suite)

@@ -68,7 +68,7 @@ static void check(const ts_event_ring *r, uint64_t seq) {
 
 /* Nothing is reached while a thousand more are recorded: each keeps its own.
  * Those that are reached make room. */
-START_TEST(a_ring_loses_nothing) {
+TS_TEST(a_ring_loses_nothing) {
   enum { MANY = 1000 };
   ts_event_ring r;
   uint64_t seq;
@@ -90,11 +90,10 @@ START_TEST(a_ring_loses_nothing) {
   ts_event_ring_reset(&r);
   ck_assert_int_eq(n_events, 0);
 }
-END_TEST
 
 /* A lane that gets on needs as many events as it has open positions, whatever
  * the number of those it has had. */
-START_TEST(events_are_used_again) {
+TS_TEST(events_are_used_again) {
   enum { OPEN = 10, MANY = 10000 };
   ts_event_ring r;
   uint64_t seq;
@@ -113,11 +112,10 @@ START_TEST(events_are_used_again) {
   ts_event_ring_reset(&r);
   ck_assert_int_eq(n_events, 0);
 }
-END_TEST
 
 /* What is held is not asked for and not reached; released it is recorded once
  * for all, and reached together. */
-START_TEST(held_positions_wait) {
+TS_TEST(held_positions_wait) {
   enum { BEFORE = 3, HELD = 100 };
   ts_event_ring r;
   uint64_t seq;
@@ -155,10 +153,9 @@ START_TEST(held_positions_wait) {
   ts_event_ring_reset(&r);
   ck_assert_int_eq(n_events, 0);
 }
-END_TEST
 
 /* After a fault everything is done, and nothing new is recorded. */
-START_TEST(a_broken_ring_is_done) {
+TS_TEST(a_broken_ring_is_done) {
   ts_event_ring r;
   uint64_t seq;
   start(&r);
@@ -175,11 +172,10 @@ START_TEST(a_broken_ring_is_done) {
   ts_event_ring_reset(&r);
   ck_assert_int_eq(n_events, 0);
 }
-END_TEST
 
 /* ---- grids --------------------------------------------------------------- */
 
-START_TEST(grids_hold_their_limits) {
+TS_TEST(grids_hold_their_limits) {
   ck_assert_int_eq(ts_ceil_div(0, 256), 0);
   ck_assert_int_eq(ts_ceil_div(1, 256), 1);
   ck_assert_int_eq(ts_ceil_div(256, 256), 1);
@@ -193,20 +189,18 @@ START_TEST(grids_hold_their_limits) {
   ck_assert_uint_eq(ts_grid(INT64_MAX, 1, INT64_MAX), TS_GRID_X_MAX);
   ck_assert_uint_eq(ts_grid(10, 1, 0), 1);
 }
-END_TEST
 
 /* ---- which GPU ----------------------------------------------------------- */
 
-START_TEST(ranks_take_turns) {
+TS_TEST(ranks_take_turns) {
   ck_assert_int_eq(ts_cuda_choose(0, 4), 0);
   ck_assert_int_eq(ts_cuda_choose(3, 4), 3);
   ck_assert_int_eq(ts_cuda_choose(5, 4), 1);
   ck_assert_int_eq(ts_cuda_choose(7, 1), 0);
   ck_assert_int_eq(ts_cuda_choose(-1, 4), 0);
 }
-END_TEST
 
-START_TEST(builds_run_on_their_architectures) {
+TS_TEST(builds_run_on_their_architectures) {
   ck_assert(ts_cuda_runs_on("80 90", 80));
   ck_assert(ts_cuda_runs_on("80 90", 86)); /* code of 80 */
   ck_assert(ts_cuda_runs_on("80 90", 90));
@@ -217,7 +211,6 @@ START_TEST(builds_run_on_their_architectures) {
   ck_assert(ts_cuda_runs_on("90a", 90));
   ck_assert(!ts_cuda_runs_on("", 90));
 }
-END_TEST
 
 /* ---- how lookups are cut ------------------------------------------------- */
 
@@ -230,7 +223,7 @@ typedef struct plan_case {
   int32_t chunks;
 } plan_case;
 
-START_TEST(plan_of_rows) {
+TS_TEST(plan_of_rows) {
   static const plan_case cases[] = {{TS_F32, 1, 1, 4, 1},
                                     {TS_F32, 3, 1, 4, 1},
                                     {TS_F32, 4, 4, 4, 1},
@@ -266,11 +259,10 @@ START_TEST(plan_of_rows) {
   ck_assert_int_eq(ts_lookup_vector(TS_BF16, 64, p + 8), 4);
   ck_assert_int_eq(ts_lookup_vector(TS_BF16, 64, p + 4), 1);
 }
-END_TEST
 
 /* All bags have a place, no grid is larger than CUDA's; few bags make short
  * runs, many long ones. */
-START_TEST(plan_of_bags) {
+TS_TEST(plan_of_bags) {
   static const int64_t bags[] = {0,         1,          2,
                                  1000,      65536,      INT64_C(1) << 20,
                                  100000000, 3000000000, INT64_C(1) << 40};
@@ -295,22 +287,3 @@ START_TEST(plan_of_bags) {
   ck_assert_int_eq(
       ts_weight_grad_plan_of(TS_F32, 128, NULL, bags[8], &h200).run, 32);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("parts of cuda");
-  TCase *t = tcase_create("parts");
-  tcase_add_test(t, a_ring_loses_nothing);
-  tcase_add_test(t, events_are_used_again);
-  tcase_add_test(t, held_positions_wait);
-  tcase_add_test(t, a_broken_ring_is_done);
-  tcase_add_test(t, grids_hold_their_limits);
-  tcase_add_test(t, ranks_take_turns);
-  tcase_add_test(t, builds_run_on_their_architectures);
-  tcase_add_test(t, plan_of_rows);
-  tcase_add_test(t, plan_of_bags);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

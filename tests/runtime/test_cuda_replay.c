@@ -251,7 +251,7 @@ static int lanes_of(int i) {
 
 /* Whatever the arguments are, nothing but the first step is captured, and no
  * kernel is launched any more. */
-START_TEST(arguments_are_given) {
+TS_TESTS(arguments_are_given, 0, SEEDS) {
   const ts_unlike u = {.arguments = true};
   const ts_emulated_counts before = ts_emulated_now();
   const ts_graph_counts n = run((unsigned)_i, &u, lanes_of(_i), 1);
@@ -263,9 +263,8 @@ START_TEST(arguments_are_given) {
   ck_assert_int_eq(n.n_cut, 0);
   ck_assert_int_eq(n.n_made, 1);
 }
-END_TEST
 
-START_TEST(the_same_is_replayed) {
+TS_TESTS(the_same_is_replayed, 0, LANES) {
   const ts_unlike u = {0};
   const ts_emulated_counts before = ts_emulated_now();
   const ts_graph_counts n = run((unsigned)_i, &u, lanes_of(_i), 2);
@@ -275,36 +274,32 @@ START_TEST(the_same_is_replayed) {
   ck_assert_int_eq(n.n_renewed, 0);
   ck_assert_int_eq(n.n_made, 1);
 }
-END_TEST
 
 /* What only a capture can change; then replays go on. */
-START_TEST(libraries_are_captured_anew) {
+TS_TESTS(libraries_are_captured_anew, 0, SEEDS) {
   const ts_unlike u = {.arguments = true, .library = true};
   const ts_graph_counts n = run((unsigned)_i, &u, lanes_of(_i), 1);
   ck_assert_int_eq(n.n_made, 1);
   ck_assert_int_eq(n.n_made + n.n_updated + n.n_replayed, STEPS);
 }
-END_TEST
 
-START_TEST(sequences_differ) {
+TS_TESTS(sequences_differ, 0, SEEDS) {
   const ts_unlike u = {.arguments = true, .sequence = true, .length = true};
   const ts_graph_counts n = run((unsigned)_i, &u, lanes_of(_i), 1);
   ck_assert_int_gt(n.n_made, 1);
   ck_assert_int_eq(n.n_made + n.n_updated + n.n_replayed, STEPS);
 }
-END_TEST
 
-START_TEST(the_host_waits_now_and_then) {
+TS_TESTS(the_host_waits_now_and_then, 0, SEEDS) {
   const ts_unlike u = {.arguments = true, .syncs = true};
   const ts_graph_counts n = run((unsigned)_i, &u, lanes_of(_i), 1);
   ck_assert_int_gt(n.n_cut, 0);
   ck_assert_int_lt(n.n_cut, STEPS);
 }
-END_TEST
 
 /* A launch that can't be is an error as without a graph, in a capture and in
  * a replay, and names the kernel. */
-START_TEST(launches_that_can_t_be) {
+TS_TESTS(launches_that_can_t_be, 0, 2) {
   static ts_replay_rig r;
   ts_graph *g;
   start(&r);
@@ -332,20 +327,3 @@ START_TEST(launches_that_can_t_be) {
   ts_graph_destroy(g);
   stop(&r);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("replayed graphs");
-  TCase *t = tcase_create("all");
-  tcase_set_timeout(t, 120);
-  tcase_add_loop_test(t, arguments_are_given, 0, SEEDS);
-  tcase_add_loop_test(t, the_same_is_replayed, 0, LANES);
-  tcase_add_loop_test(t, libraries_are_captured_anew, 0, SEEDS);
-  tcase_add_loop_test(t, sequences_differ, 0, SEEDS);
-  tcase_add_loop_test(t, the_host_waits_now_and_then, 0, SEEDS);
-  tcase_add_loop_test(t, launches_that_can_t_be, 0, 2);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -3,7 +3,6 @@
  * device comes last: nothing works in the process after it. */
 #include <stdlib.h>
 
-#define TEST_DEVICE_AND_MORE
 #include "tests/runtime/cuda_kernels.h"
 #include "runtime/trace.h"
 #include "tests/runtime/test_device.c"
@@ -33,7 +32,7 @@ static bool all(ts_lane *lane, const ts_buffer *b, uint32_t value) {
 }
 
 /* The host does not wait for what it enqueues; serial lanes wait. */
-START_TEST(submit_does_not_wait) {
+TS_TESTS(submit_does_not_wait, 0, 2) {
   ts_pair p;
   ts_buffer b;
   start(&p, _i);
@@ -56,11 +55,10 @@ START_TEST(submit_does_not_wait) {
   ts_buffer_reset(&b);
   stop(&p);
 }
-END_TEST
 
 /* Slow kernels on two lanes, each a step of one chain: only events keep the
  * order. */
-START_TEST(kernels_follow_events) {
+TS_TESTS(kernels_follow_events, 0, 2) {
   ts_pair p;
   ts_buffer b;
   uint32_t want = 0;
@@ -78,18 +76,16 @@ START_TEST(kernels_follow_events) {
   ts_buffer_reset(&b);
   stop(&p);
 }
-END_TEST
 
-START_TEST(tasks_know_their_lane) {
+TS_TESTS(tasks_know_their_lane, 0, 2) {
   ts_pair p;
   start(&p, _i);
   ck_assert_ok(ts_lane_submit(p.lane, "now", ts_test_is_now, NULL, 0));
   ck_assert_ok(ts_lane_submit(p.other, "now", ts_test_is_now, NULL, 0));
   stop(&p);
 }
-END_TEST
 
-START_TEST(scratch_is_in_order_and_counted) {
+TS_TESTS(scratch_is_in_order_and_counted, 0, 2) {
   ts_pair p;
   ts_buffer b;
   start(&p, _i);
@@ -108,10 +104,9 @@ START_TEST(scratch_is_in_order_and_counted) {
   ts_buffer_reset(&b);
   stop(&p);
 }
-END_TEST
 
 /* A launch that can't be is found at once, named, and stays the lane's. */
-START_TEST(a_bad_launch_is_named) {
+TS_TESTS(a_bad_launch_is_named, 0, 2) {
   ts_pair p;
   start(&p, _i);
   ck_assert_int_eq(
@@ -125,10 +120,9 @@ START_TEST(a_bad_launch_is_named) {
   ck_assert_ok(ts_lane_sync(p.other));
   stop(&p);
 }
-END_TEST
 
 /* Last. */
-START_TEST(a_fault_of_the_device_is_named) {
+TS_TEST(a_fault_of_the_device_is_named) {
   ts_pair p;
   start(&p, false);
   ck_assert_ok(
@@ -143,19 +137,3 @@ START_TEST(a_fault_of_the_device_is_named) {
   ts_err_clear();
   stop(&p);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = device_suite();
-  TCase *t = tcase_create("kernels");
-  tcase_add_loop_test(t, submit_does_not_wait, 0, 2);
-  tcase_add_loop_test(t, kernels_follow_events, 0, 2);
-  tcase_add_loop_test(t, tasks_know_their_lane, 0, 2);
-  tcase_add_loop_test(t, scratch_is_in_order_and_counted, 0, 2);
-  tcase_add_loop_test(t, a_bad_launch_is_named, 0, 2);
-  tcase_add_test(t, a_fault_of_the_device_is_named);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -28,7 +28,7 @@ static void stop(ts_pair *p) {
   ts_device_destroy(p->device);
 }
 
-START_TEST(events_order_lanes) {
+TS_TESTS(events_order_lanes, 0, 2) {
   ts_pair p;
   start(&p, _i);
   atomic_store(&n_done, 0);
@@ -45,11 +45,10 @@ START_TEST(events_order_lanes) {
   for (int i = 0; i < 10; i++) ck_assert_int_eq(order[i], i);
   stop(&p);
 }
-END_TEST
 
 /* A queue that grows while its head is not at the start of the ring keeps the
  * order; a lane that is destroyed does first what it was given. */
-START_TEST(long_queues_run_out_in_order) {
+TS_TESTS(long_queues_run_out_in_order, 0, 2) {
   enum { SOME = 40, MANY = 1000 };
   ts_pair p;
   ts_lane *lane;
@@ -66,9 +65,8 @@ START_TEST(long_queues_run_out_in_order) {
   for (int i = 0; i < MANY; i++) ck_assert_int_eq(order[i], i);
   stop(&p);
 }
-END_TEST
 
-START_TEST(an_error_stops_a_lane_and_who_waits_for_it) {
+TS_TESTS(an_error_stops_a_lane_and_who_waits_for_it, 0, 2) {
   ts_pair p;
   int one = 1;
   start(&p, _i);
@@ -92,9 +90,8 @@ START_TEST(an_error_stops_a_lane_and_who_waits_for_it) {
   ck_assert_int_eq(n_done, 0);
   stop(&p);
 }
-END_TEST
 
-START_TEST(a_task_has_no_more_than_its_bytes) {
+TS_TESTS(a_task_has_no_more_than_its_bytes, 0, 2) {
   ts_pair p;
   static char much[TS_TASK_ARG_MAX + 1];
   start(&p, _i);
@@ -104,13 +101,12 @@ START_TEST(a_task_has_no_more_than_its_bytes) {
   ck_assert_ok(ts_lane_sync(p.lane));
   stop(&p);
 }
-END_TEST
 
 /* ---- events -------------------------------------------------------------- */
 
 /* Events that are held for long stay what they were, however many come after
  * them; {0} is complete. */
-START_TEST(events_may_be_held) {
+TS_TESTS(events_may_be_held, 0, 2) {
   enum { MANY = 1000 };
   static ts_event held[MANY];
   ts_pair p;
@@ -131,11 +127,10 @@ START_TEST(events_may_be_held) {
   ck_assert_ok(ts_lane_sync(p.other));
   stop(&p);
 }
-END_TEST
 
 /* Two lanes pass a block of memory to and fro, and the host waits only at the
  * end. */
-START_TEST(copies_follow_events) {
+TS_TESTS(copies_follow_events, 0, 2) {
   enum { N = 1 << 18, ROUNDS = 20 };
   const size_t bytes = N * sizeof(int);
   ts_pair p;
@@ -165,11 +160,10 @@ START_TEST(copies_follow_events) {
   ts_buffer_reset(&b);
   stop(&p);
 }
-END_TEST
 
 /* Lanes of other devices wait, too: those of the host for these, these for
  * the host's. */
-START_TEST(lanes_wait_for_other_devices) {
+TS_TESTS(lanes_wait_for_other_devices, 0, 2) {
   const ts_device_options o = {.serial = _i, .n_threads = 1, .timeout_s = 60};
   ts_pair p;
   ts_device *host;
@@ -196,7 +190,6 @@ START_TEST(lanes_wait_for_other_devices) {
   ts_device_destroy(host);
   stop(&p);
 }
-END_TEST
 
 static ts_err nap(void *arg, ts_lane *lane) {
   (void)arg, (void)lane;
@@ -205,7 +198,7 @@ static ts_err nap(void *arg, ts_lane *lane) {
 }
 
 /* A lane's own time: nothing passes that is not between two marks. */
-START_TEST(clocks_tell_a_lanes_time) {
+TS_TESTS(clocks_tell_a_lanes_time, 0, 2) {
   ts_pair p;
   ts_clock *c;
   double whole, part;
@@ -223,7 +216,6 @@ START_TEST(clocks_tell_a_lanes_time) {
   ts_clock_destroy(c);
   stop(&p);
 }
-END_TEST
 
 /* ---- memory -------------------------------------------------------------- */
 
@@ -250,7 +242,7 @@ static void fill(ts_lane *lane, ts_buffer *b, size_t n, int value) {
 }
 
 /* Never less than asked for, no growth without need, zeroed when new. */
-START_TEST(buffers_grow) {
+TS_TESTS(buffers_grow, 0, 4) {
   ts_pair p;
   ts_buffer b;
   start(&p, _i % 2);
@@ -273,7 +265,6 @@ START_TEST(buffers_grow) {
   ck_assert_ptr_null(b.ptr);
   stop(&p);
 }
-END_TEST
 
 static int64_t held(ts_tag tag) {
   int64_t bytes = 0;
@@ -283,7 +274,7 @@ static int64_t held(ts_tag tag) {
 }
 
 /* Of a pool, of their own, and given back: all is counted. */
-START_TEST(pools_and_counts) {
+TS_TESTS(pools_and_counts, 0, 2) {
   ts_pair p;
   ts_pool pool = {0};
   ts_buffer b[2];
@@ -313,9 +304,8 @@ START_TEST(pools_and_counts) {
   ck_assert_int_eq(held(TS_TAG_SPARSE), before);
   stop(&p);
 }
-END_TEST
 
-START_TEST(too_much_memory_is_one_message) {
+TS_TEST(too_much_memory_is_one_message) {
   ts_pair p;
   ts_buffer b;
   if (!strcmp(ts_test_backend(), "host")) return; /* sanitizers stop there */
@@ -331,10 +321,9 @@ START_TEST(too_much_memory_is_one_message) {
   ck_assert_ok(ts_lane_sync(p.lane));
   stop(&p);
 }
-END_TEST
 
 /* A size that would wrap round to a few bytes. */
-START_TEST(arrays_are_no_larger_than_memory) {
+TS_TEST(arrays_are_no_larger_than_memory) {
   ts_pair p;
   ts_arrays all = {0};
   float *at;
@@ -347,7 +336,6 @@ START_TEST(arrays_are_no_larger_than_memory) {
   ts_arrays_reset(&all);
   stop(&p);
 }
-END_TEST
 
 #ifdef TS_FAULTS
 static ts_err wait_for_flag(void *arg, ts_lane *lane) {
@@ -357,7 +345,7 @@ static ts_err wait_for_flag(void *arg, ts_lane *lane) {
 }
 
 /* A lane that gets no memory for a longer queue says so, and goes on. */
-START_TEST(a_queue_that_cannot_grow) {
+TS_TEST(a_queue_that_cannot_grow) {
   static atomic_bool flag;
   atomic_bool *at = &flag;
   ts_pair p;
@@ -379,10 +367,9 @@ START_TEST(a_queue_that_cannot_grow) {
   ck_assert_int_eq(n_done, n - 1);
   stop(&p);
 }
-END_TEST
 #endif
 
-START_TEST(devices_say_what_they_are) {
+TS_TEST(devices_say_what_they_are) {
   ts_pair p;
   ts_device_info info;
   start(&p, 0);
@@ -393,32 +380,3 @@ START_TEST(devices_say_what_they_are) {
     ck_assert_str_eq(ts_test_backend(), "host");
   stop(&p);
 }
-END_TEST
-
-static Suite *device_suite(void) {
-  Suite *s = suite_create("device");
-  TCase *t = tcase_create("contract");
-  /* 0: parallel lanes, 1: serial. */
-  tcase_add_loop_test(t, events_order_lanes, 0, 2);
-  tcase_add_loop_test(t, long_queues_run_out_in_order, 0, 2);
-  tcase_add_loop_test(t, an_error_stops_a_lane_and_who_waits_for_it, 0, 2);
-  tcase_add_loop_test(t, a_task_has_no_more_than_its_bytes, 0, 2);
-  tcase_add_loop_test(t, events_may_be_held, 0, 2);
-  tcase_add_loop_test(t, copies_follow_events, 0, 2);
-  tcase_add_loop_test(t, lanes_wait_for_other_devices, 0, 2);
-  tcase_add_loop_test(t, clocks_tell_a_lanes_time, 0, 2);
-  tcase_add_loop_test(t, buffers_grow, 0, 4);
-  tcase_add_loop_test(t, pools_and_counts, 0, 2);
-  tcase_add_test(t, too_much_memory_is_one_message);
-  tcase_add_test(t, arrays_are_no_larger_than_memory);
-#ifdef TS_FAULTS
-  tcase_add_test(t, a_queue_that_cannot_grow);
-#endif
-  tcase_add_test(t, devices_say_what_they_are);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-#ifndef TEST_DEVICE_AND_MORE /* test_cuda_fake.c, test_cuda_streams.c */
-TS_TEST_MAIN(device_suite)
-#endif

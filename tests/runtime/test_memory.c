@@ -46,7 +46,9 @@ static void tell(int64_t step, const int64_t *before) {
               ts_tag_text((ts_tag)k));
 }
 
-START_TEST(no_step_allocates) {
+TS_TESTS_BETWEEN(NULL, pr_close_data)
+
+TS_TESTS(no_step_allocates, 0, N_KINDS *N_WAYS) {
   pr_run r;
   pr_sets sets = {0};
   int64_t in_steps = 0;
@@ -80,7 +82,6 @@ START_TEST(no_step_allocates) {
   }
   pr_stop(&r);
 }
-END_TEST
 
 static double other_bytes(pr_run *r, int ring, int n_stores) {
   ts_plan_dense d;
@@ -94,7 +95,7 @@ static double other_bytes(pr_run *r, int ring, int n_stores) {
 /* A ring of batches, or as many as are read ahead, at least: 32 samples of
  * the deck's 4 numbers, 20 ids in kjt and columns (two tables are weighted),
  * and lengths of the 6 features that have more than one id. */
-START_TEST(batches_by_hand) {
+TS_TEST(batches_by_hand) {
   pr_run r;
   pr_sets sets = {0};
   pr_start(&r, NULL, &sets);
@@ -106,14 +107,13 @@ START_TEST(batches_by_hand) {
   r.t->n_stores = 0;
   pr_stop(&r);
 }
-END_TEST
 
 static ts_ebc_batch_mem in_flight(void) {
   return ts_mem_flight_of(TS_TAG_COMM);
 }
 
 /* A pool's buffers take from its arena; what does not fit is counted. */
-START_TEST(pools_count_what_grows) {
+TS_TEST(pools_count_what_grows) {
   ts_fixture f;
   ts_pool pool = {0};
   ts_buffer b[3], gone;
@@ -159,17 +159,3 @@ START_TEST(pools_count_what_grows) {
   ck_assert_int_eq(now.planned.now_bytes, before.planned.now_bytes);
   ts_fixture_stop(&f);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("memory");
-  TCase *tc = tcase_create("steps");
-  tcase_add_unchecked_fixture(tc, NULL, pr_close_data);
-  tcase_add_test(tc, pools_count_what_grows);
-  tcase_add_loop_test(tc, no_step_allocates, 0, N_KINDS * N_WAYS);
-  tcase_add_test(tc, batches_by_hand);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -15,7 +15,7 @@ static float element(int from, int to, int i) {
   return (float)(from * 1000 + to * 100 + i % 97);
 }
 
-START_TEST(all_to_all_of_uneven_pieces) {
+TS_TESTS(all_to_all_of_uneven_pieces, 0, 2) {
   ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   const int w = f.size, me = f.rank;
@@ -47,9 +47,8 @@ START_TEST(all_to_all_of_uneven_pieces) {
   ts_mem_free(recv);
   ts_fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(exchange_of_unknown_sizes) {
+TS_TESTS(exchange_of_unknown_sizes, 0, 2) {
   ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   int64_t send_bytes[8], recv_bytes[8];
@@ -80,10 +79,9 @@ START_TEST(exchange_of_unknown_sizes) {
   }
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Sums in rank order: the same bits as a loop over ranks. */
-START_TEST(sums_are_in_rank_order) {
+TS_TESTS(sums_are_in_rank_order, 0, 2) {
   ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   const int64_t sizes[] = {1, 7, 5000, 40000};
@@ -109,9 +107,8 @@ START_TEST(sums_are_in_rank_order) {
   }
   ts_fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(reduce_scatter_and_all_gather) {
+TS_TESTS(reduce_scatter_and_all_gather, 0, 2) {
   ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   int64_t counts[8], bytes[8], total = 0, first = 0;
@@ -140,11 +137,10 @@ START_TEST(reduce_scatter_and_all_gather) {
   ck_assert_all(bad == 0);
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* Comms are independent: the second one's operation does not wait for the
  * first one's, which waits for a slow lane. */
-START_TEST(two_comms_at_once) {
+TS_TESTS(two_comms_at_once, 0, 2) {
   ts_fixture f;
   ts_comm *second;
   ts_fixture_start(&f, _i, 1);
@@ -164,9 +160,8 @@ START_TEST(two_comms_at_once) {
   ts_comm_destroy(second);
   ts_fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(one_ranks_error_is_everyones) {
+TS_TESTS(one_ranks_error_is_everyones, 0, 2) {
   ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   const int bad = f.size - 1;
@@ -179,9 +174,8 @@ START_TEST(one_ranks_error_is_everyones) {
   ts_err_clear();
   ts_fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_failed_lane_fails_what_waits_for_it) {
+TS_TESTS(a_failed_lane_fails_what_waits_for_it, 0, 2) {
   ts_fixture f;
   double x = 1;
   ts_token token = {{0}};
@@ -194,7 +188,6 @@ START_TEST(a_failed_lane_fails_what_waits_for_it) {
   ts_err_clear();
   ts_fixture_stop(&f);
 }
-END_TEST
 
 /* ---- comm.delay ---------------------------------------------------------- */
 
@@ -250,7 +243,7 @@ static double seconds_of(clockid_t clock) {
 
 /* No collective ends before latency and bandwidth say, with one rank as with
  * several, and the time is slept. */
-START_TEST(delays_hold_and_sleep) {
+TS_TESTS(delays_hold_and_sleep, 0, 2) {
   static float recv[N_SLOW * RANKS_MAX], send[N_SLOW];
   int64_t send_bytes[RANKS_MAX], recv_bytes[RANKS_MAX];
   const double rate = 10e6; /* bytes per second */
@@ -290,22 +283,3 @@ START_TEST(delays_hold_and_sleep) {
   ts_world_destroy(world);
   ts_device_destroy(device);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("runtime");
-  TCase *t = tcase_create("lanes and comms");
-  /* 0: parallel lanes, 1: serial. */
-  tcase_add_loop_test(t, all_to_all_of_uneven_pieces, 0, 2);
-  tcase_add_loop_test(t, exchange_of_unknown_sizes, 0, 2);
-  tcase_add_loop_test(t, sums_are_in_rank_order, 0, 2);
-  tcase_add_loop_test(t, reduce_scatter_and_all_gather, 0, 2);
-  tcase_add_loop_test(t, two_comms_at_once, 0, 2);
-  tcase_add_loop_test(t, one_ranks_error_is_everyones, 0, 2);
-  tcase_add_loop_test(t, a_failed_lane_fails_what_waits_for_it, 0, 2);
-  tcase_add_loop_test(t, delays_hold_and_sleep, 0, 2);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -10,7 +10,7 @@ static void learn(int n, double seconds) {
   for (int i = 0; i < n; i++) ts_watch_learn(seconds);
 }
 
-START_TEST(the_median_counts) {
+TS_TEST(the_median_counts) {
   const ts_watch_options o = {.otherwise_s = 600};
   ts_watch_configure(&o);
   learn(7, 10);
@@ -30,9 +30,8 @@ START_TEST(the_median_counts) {
   learn(32, 0.01);
   ck_assert_double_eq(ts_watch_deadline(TS_SECTION_STEP), 120);
 }
-END_TEST
 
-START_TEST(the_deck_wins) {
+TS_TEST(the_deck_wins) {
   ts_watch_options o = {.otherwise_s = 600};
   learn(32, 20);
   o.deadline_s[TS_SECTION_STEP] = 30;
@@ -46,15 +45,3 @@ START_TEST(the_deck_wins) {
   ts_watch_configure(&o);
   ck_assert(isinf(ts_watch_deadline(TS_SECTION_SAVE)));
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("watchdog");
-  TCase *t = tcase_create("deadlines");
-  tcase_add_test(t, the_median_counts);
-  tcase_add_test(t, the_deck_wins);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

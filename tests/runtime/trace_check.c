@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/trace.h"
-#include "tests/runtime/trace_reader.h"
+#include "tests/support/harness.h"
 
 enum { RANKS_MAX = 8, BATCHES_MAX = 200 };
 
@@ -301,6 +301,5 @@ static int check_file(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  return argc > 2 ? check_file(argc, argv)
-                  : ts_test_main(argc, argv, trace_reader_suite);
+  return argc > 2 ? check_file(argc, argv) : ts_test_main(argc, argv);
 }

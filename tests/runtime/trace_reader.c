@@ -1,6 +1,6 @@
 /* trace_reader.c - tests of the reader of traces: texts, and what covers what.
  */
-#include "tests/runtime/trace_reader.h"
+#include "tests/support/harness.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static ts_err read_text(ts_trace *t, const char *text) {
   ",\"more\":[1,{\"x\":null}]}}"
 
 /* Any layout, any order, with members that are not ours. */
-START_TEST(reader_reads) {
+TS_TEST(reader_reads) {
   ts_trace t;
   const char *text = "\n" HEAD "\t" SPAN("b", "comm", 3, 20, 5, 8) ",\n\n" SPAN(
       "a\\\"", "compute", 2, 1e1, 2.5, 7) " , {\"ph\":\"C\",\"pid\":1,"
@@ -51,9 +51,8 @@ START_TEST(reader_reads) {
   ck_assert_ptr_eq(t.spans[0].phase, t.spans[1].phase);
   ts_trace_reset(&t);
 }
-END_TEST
 
-START_TEST(reader_refuses) {
+TS_TEST(reader_refuses) {
   static const struct {
     const char *text, *message;
   } cases[] = {
@@ -82,9 +81,8 @@ START_TEST(reader_refuses) {
     ts_err_clear();
   }
 }
-END_TEST
 
-START_TEST(cover_overlaps) {
+TS_TEST(cover_overlaps) {
   ts_trace t;
   ts_cover c;
   ck_assert_ok(read_text(
@@ -104,15 +102,4 @@ START_TEST(cover_overlaps) {
   ck_assert_int_eq(c.n, 0);
   ts_cover_reset(&c);
   ts_trace_reset(&t);
-}
-END_TEST
-
-Suite *trace_reader_suite(void) {
-  Suite *s = suite_create("trace");
-  TCase *c = tcase_create("reader");
-  tcase_add_test(c, reader_reads);
-  tcase_add_test(c, reader_refuses);
-  tcase_add_test(c, cover_overlaps);
-  suite_add_tcase(s, c);
-  return s;
 }

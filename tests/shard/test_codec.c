@@ -40,7 +40,7 @@ static float some(uint32_t *seed, int low, int high) {
   return *seed >> 31 ? -x : x;
 }
 
-START_TEST(sixteen_bits_round_to_nearest) {
+TS_TEST(sixteen_bits_round_to_nearest) {
   uint32_t seed = 5;
   float x[61], y[61];
   for (int i = 0; i < 2000; i++) {
@@ -60,7 +60,6 @@ START_TEST(sixteen_bits_round_to_nearest) {
     ck_assert(!memcmp(x, y, sizeof x));
   }
 }
-END_TEST
 
 /* Rows of int8 err by half a step of the largest element. */
 static void check_int8(const float *x, int32_t n) {
@@ -73,7 +72,7 @@ static void check_int8(const float *x, int32_t n) {
                   "%g for %g, largest %g", (double)y[d], (double)x[d], top);
 }
 
-START_TEST(int8_errs_by_half_a_step) {
+TS_TEST(int8_errs_by_half_a_step) {
   uint32_t seed = 9;
   float x[64];
   for (int i = 0; i < 4000; i++) {
@@ -87,9 +86,8 @@ START_TEST(int8_errs_by_half_a_step) {
   for (int32_t d = 0; d < 64; d++) x[d] = d % 2 ? FLT_MAX : -FLT_MAX / 3;
   check_int8(x, 64);
 }
-END_TEST
 
-START_TEST(int8_of_none_and_of_too_small) {
+TS_TEST(int8_of_none_and_of_too_small) {
   const float zero[5] = {0, -0.0f, 0, 0, 0};
   const float tiny[5] = {0x1p-149f, -0x1p-126f, 0, 0x1p-120f, -0x1p-130f};
   const float least[2] = {127 * 0x1p-126f, -0x1p-126f};
@@ -101,9 +99,8 @@ START_TEST(int8_of_none_and_of_too_small) {
   round_trip(TS_CODEC_INT8, y, least, 2);
   ck_assert(y[0] == least[0] && y[1] == least[1]);
 }
-END_TEST
 
-START_TEST(what_is_no_number) {
+TS_TEST(what_is_no_number) {
   const float x[4] = {1, NAN, INFINITY, -INFINITY};
   const float inf[3] = {1, -INFINITY, 2};
   float y[4];
@@ -117,9 +114,8 @@ START_TEST(what_is_no_number) {
   round_trip(TS_CODEC_INT8, y, inf, 3);
   ck_assert(isnan(y[0]) && isnan(y[1]) && isnan(y[2]));
 }
-END_TEST
 
-START_TEST(sums_of_what_arrived) {
+TS_TESTS(sums_of_what_arrived, 0, N_CODECS) {
   uint32_t seed = 3;
   float x[130], y[130], z[130];
   char wire[1024];
@@ -134,9 +130,8 @@ START_TEST(sums_of_what_arrived) {
     for (int32_t d = 0; d < n; d++) ck_assert_float_eq_tol(y[d], z[d], 1e-6f);
   }
 }
-END_TEST
 
-START_TEST(names_and_bytes) {
+TS_TEST(names_and_bytes) {
   static const int64_t want[N_CODECS][2] = {
       {20, 32}, {10, 16}, {10, 16}, {12, 12}};
   ts_codec c;
@@ -150,18 +145,3 @@ START_TEST(names_and_bytes) {
   ck_assert(strstr(ts_err_message(), "the.key: no codec \"fp8\"") != NULL);
   ts_err_clear();
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("codec");
-  TCase *c = tcase_create("rows");
-  tcase_add_test(c, sixteen_bits_round_to_nearest);
-  tcase_add_test(c, int8_errs_by_half_a_step);
-  tcase_add_test(c, int8_of_none_and_of_too_small);
-  tcase_add_test(c, what_is_no_number);
-  tcase_add_loop_test(c, sums_of_what_arrived, 0, N_CODECS);
-  tcase_add_test(c, names_and_bytes);
-  suite_add_tcase(s, c);
-  return s;
-}
-TS_TEST_MAIN(suite)

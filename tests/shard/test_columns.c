@@ -166,7 +166,17 @@ static void check_columns(const ts_batch *b) {
 
 static const int sizes[] = {7, 33, 0, 5, 33, 300};
 
-START_TEST(same_bags) {
+static void start(void) {
+  ts_fixture_start_device(&fixture, false, 1);
+}
+
+static void stop(void) {
+  ts_fixture_stop(&fixture);
+}
+
+TS_TESTS_BETWEEN(start, stop)
+
+TS_TEST(same_bags) {
   for (int input = 0; input < 2; input++)
     for (int bad = 0; bad < 2; bad++) {
       ts_config *c = config_of(input);
@@ -187,10 +197,9 @@ START_TEST(same_bags) {
       ts_deck_destroy(c);
     }
 }
-END_TEST
 
 /* Once the block has its size: kjt copies each id once, columns none. */
-START_TEST(copies) {
+TS_TEST(copies) {
   for (int input = 0; input < 2; input++) {
     ts_config *c = config_of(input);
     ts_batch_store *s;
@@ -207,7 +216,6 @@ START_TEST(copies) {
     ts_deck_destroy(c);
   }
 }
-END_TEST
 
 /* ---- through the loader -------------------------------------------------- */
 
@@ -228,7 +236,7 @@ static void check_same(const ts_batch *x, const ts_batch *y) {
   }
 }
 
-START_TEST(loaders_agree) {
+TS_TEST(loaders_agree) {
   ts_config *c[2];
   ts_source *source[2];
   ts_loader *loader[2];
@@ -259,23 +267,3 @@ START_TEST(loaders_agree) {
     ts_deck_destroy(c[i]);
   }
 }
-END_TEST
-
-static void start(void) {
-  ts_fixture_start_device(&fixture, false, 1);
-}
-static void stop(void) {
-  ts_fixture_stop(&fixture);
-}
-
-static Suite *suite(void) {
-  Suite *s = suite_create("columns");
-  TCase *t = tcase_create("columns");
-  tcase_add_unchecked_fixture(t, start, stop);
-  tcase_add_test(t, same_bags);
-  tcase_add_test(t, copies);
-  tcase_add_test(t, loaders_agree);
-  suite_add_tcase(s, t);
-  return s;
-}
-TS_TEST_MAIN(suite)

@@ -19,7 +19,7 @@ static void one_of_each(ts_setting *x, ts_plan **plan) {
   ck_assert_ok(ts_plan_search(plan, NULL, &x->request));
 }
 
-START_TEST(text_and_back) {
+TS_TEST(text_and_back) {
   ts_setting x;
   ts_plan *p = NULL, *q = NULL;
   ts_str text = {0}, again = {0};
@@ -38,7 +38,6 @@ START_TEST(text_and_back) {
   ts_str_reset(&again);
   settle(&x);
 }
-END_TEST
 
 /* Texts for the two tables t0 and t1 of 10000 x 64 that must be refused, and
  * what the message has to say. */
@@ -77,7 +76,7 @@ static const struct {
      "beyond those of the head"},
 };
 
-START_TEST(hostile_texts) {
+TS_TEST(hostile_texts) {
   ts_setting x;
   setting(&x, 2, 4, 0);
   for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
@@ -91,7 +90,6 @@ START_TEST(hostile_texts) {
   }
   settle(&x);
 }
-END_TEST
 
 /* Plans that parse but may not run on 4 ranks of 2 nodes. */
 static const struct {
@@ -117,7 +115,7 @@ static const struct {
      "in order"},
 };
 
-START_TEST(wrong_plans) {
+TS_TEST(wrong_plans) {
   ts_setting x;
   setting(&x, 1, 4, 2);
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -133,7 +131,6 @@ START_TEST(wrong_plans) {
   }
   settle(&x);
 }
-END_TEST
 
 static bool obeys(ts_setting *x, const char *text) {
   ts_plan *p = NULL;
@@ -146,7 +143,7 @@ static bool obeys(ts_setting *x, const char *text) {
   return yes;
 }
 
-START_TEST(deck_has_the_say) {
+TS_TEST(deck_has_the_say) {
   static char name[] = "row_wise";
   static char *names[] = {name};
   static int64_t ranks[] = {3, 1};
@@ -166,11 +163,10 @@ START_TEST(deck_has_the_say) {
   ck_assert(!obeys(&x, "t0 row_wise 1:0+5000,0+64 3:5000+5000,0+64"));
   settle(&x);
 }
-END_TEST
 
 /* ---- topologies ---------------------------------------------------------- */
 
-START_TEST(topology_texts) {
+TS_TEST(topology_texts) {
   ts_topology t, u;
   ts_str text = {0};
   ts_topology_default(&t);
@@ -193,18 +189,3 @@ START_TEST(topology_texts) {
     ts_err_clear();
   }
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("plan text");
-  TCase *tc = tcase_create("plan text");
-  tcase_add_test(tc, text_and_back);
-  tcase_add_test(tc, hostile_texts);
-  tcase_add_test(tc, wrong_plans);
-  tcase_add_test(tc, deck_has_the_say);
-  tcase_add_test(tc, topology_texts);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

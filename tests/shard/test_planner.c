@@ -9,7 +9,7 @@
 
 /* ---- the search ---------------------------------------------------------- */
 
-START_TEST(balances_by_hand) {
+TS_TEST(balances_by_hand) {
   /* 6 tables as 5, 4, 3, 3, 2, 1 ids a sample: two ranks can have 9 each. */
   const double ids[] = {5, 4, 3, 3, 2, 1};
   static char name[] = "table_wise";
@@ -34,9 +34,8 @@ START_TEST(balances_by_hand) {
   ts_plan_report_destroy(r);
   settle(&x);
 }
-END_TEST
 
-START_TEST(constraints_hold) {
+TS_TEST(constraints_hold) {
   static char row[] = "row_wise", column[] = "column_wise";
   static char *names[] = {row, column};
   static int64_t ranks[] = {2, 3}, one[] = {1};
@@ -66,7 +65,6 @@ START_TEST(constraints_hold) {
   ts_err_clear();
   settle(&x);
 }
-END_TEST
 
 /* Tables of very different sizes, over several nodes. */
 static void mixed(ts_setting *x) {
@@ -76,7 +74,7 @@ static void mixed(ts_setting *x) {
   know_ids(x, 5);
 }
 
-START_TEST(same_request_same_plan) {
+TS_TEST(same_request_same_plan) {
   ts_setting x;
   ts_plan *p = NULL, *q = NULL;
   mixed(&x);
@@ -88,11 +86,10 @@ START_TEST(same_request_same_plan) {
   ts_plan_destroy(q);
   settle(&x);
 }
-END_TEST
 
 /* Whatever the planner finds is no slower, by its own count, than the plan by
  * sizes. */
-START_TEST(better_than_by_size) {
+TS_TEST(better_than_by_size) {
   ts_setting x;
   ts_plan *p = NULL, *q = NULL;
   ts_plan_report *r = NULL, *s = NULL;
@@ -107,9 +104,8 @@ START_TEST(better_than_by_size) {
   ts_plan_report_destroy(s);
   settle(&x);
 }
-END_TEST
 
-START_TEST(fits_only_in_parts) {
+TS_TEST(fits_only_in_parts) {
   ts_setting x;
   ts_plan *p = NULL;
   ts_plan_report *r = NULL;
@@ -124,9 +120,8 @@ START_TEST(fits_only_in_parts) {
   ts_plan_report_destroy(r);
   settle(&x);
 }
-END_TEST
 
-START_TEST(fits_nowhere) {
+TS_TEST(fits_nowhere) {
   ts_setting x;
   ts_plan *p = NULL;
   setting(&x, 2, 4, 0);
@@ -143,12 +138,11 @@ START_TEST(fits_nowhere) {
   ts_err_clear();
   settle(&x);
 }
-END_TEST
 
 /* ---- ids ----------------------------------------------------------------- */
 
 /* Skewed rows: the part with the hot ones costs more. */
-START_TEST(skew_counts) {
+TS_TEST(skew_counts) {
   ts_setting x;
   ts_cost c;
   setting(&x, 1, 4, 0);
@@ -164,12 +158,11 @@ START_TEST(skew_counts) {
   ts_cost_reset(&c);
   settle(&x);
 }
-END_TEST
 
 /* 2 nodes of 2 ranks, 512 samples of 64 columns in f32: a quarter goes to the
  * rank beside, a half to the other node; a link of 1 GB/s takes 1 ms for each
  * 1e6 bytes, one of 2 a half. */
-START_TEST(two_nodes_by_hand) {
+TS_TEST(two_nodes_by_hand) {
   static const ts_shard_kind kinds[] = {TS_SHARD_TABLE_WISE, TS_SHARD_ROW_WISE,
                                         TS_SHARD_TABLE_ROW_WISE};
   static char bf16[] = "bf16";
@@ -205,9 +198,8 @@ START_TEST(two_nodes_by_hand) {
   ts_cost_reset(&c);
   settle(&x);
 }
-END_TEST
 
-START_TEST(counts_a_sample) {
+TS_TEST(counts_a_sample) {
   const int64_t ids[] = {0, 0, 1, 0, 1599, 0, 2, 0};
   ts_plan_stats s;
   ck_assert_ok(ts_plan_stats_count(&s, 1600, ids, 8, 4));
@@ -227,11 +219,10 @@ START_TEST(counts_a_sample) {
   ck_assert_double_eq_tol(wide.growth,
                           log2(expm1(-0.065536) / expm1(-0.032768)), 1e-6);
 }
-END_TEST
 
 /* "by_size" wants t0 everywhere, since it is tiny; of what `allow` leaves it
  * takes what this order has first. */
-START_TEST(by_size_falls_back) {
+TS_TEST(by_size_falls_back) {
   static const char *const order[] = {
       "table_wise", "column_wise", "table_column_wise", "table_row_wise",
       "row_wise",   "grid",        "data_parallel"};
@@ -251,23 +242,3 @@ START_TEST(by_size_falls_back) {
   }
   settle(&x);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("planner");
-  TCase *tc = tcase_create("planner");
-  tcase_add_test(tc, balances_by_hand);
-  tcase_add_test(tc, constraints_hold);
-  tcase_add_test(tc, same_request_same_plan);
-  tcase_add_test(tc, better_than_by_size);
-  tcase_add_test(tc, fits_only_in_parts);
-  tcase_add_test(tc, fits_nowhere);
-  tcase_add_test(tc, skew_counts);
-  tcase_add_test(tc, two_nodes_by_hand);
-  tcase_add_test(tc, counts_a_sample);
-  tcase_add_test(tc, by_size_falls_back);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -66,7 +66,7 @@ static void none_better(ts_setting *x, const ts_plan *p, const double *found) {
 
 /* All of the memory is used, where it saves most; what the deck fixes stays;
  * with more memory no table gets less. */
-START_TEST(lines_fill_memory) {
+TS_TEST(lines_fill_memory) {
   static const double mib[] = {60, 100, 200, 400, 4000};
   double before[4] = {0};
   for (size_t i = 0; i < sizeof mib / sizeof *mib; i++) {
@@ -94,11 +94,10 @@ START_TEST(lines_fill_memory) {
     settle(&x);
   }
 }
-END_TEST
 
 /* What a group holds together has one load factor; and the report says which,
  * and who chose it. */
-START_TEST(lines_of_groups) {
+TS_TEST(lines_of_groups) {
   ts_setting x;
   ts_plan *p = NULL;
   ts_plan_report *r = NULL;
@@ -124,11 +123,10 @@ START_TEST(lines_of_groups) {
   ts_plan_destroy(p);
   settle(&x);
 }
-END_TEST
 
 /* The fewest passes whose scratch fits what is left; where lines fill the
  * memory, too, one pass still has room. */
-START_TEST(passes_fit) {
+TS_TEST(passes_fit) {
   static const double parts[] = {0.9, 1.1, 3.5, 11.5, 2000};
   static const int32_t want[] = {1, 2, 4, 12, 1000};
   ts_setting x;
@@ -165,11 +163,10 @@ START_TEST(passes_fit) {
   ts_plan_destroy(p);
   settle(&x);
 }
-END_TEST
 
 /* A sample of ids says about as much as the law that they were drawn by, of
  * tables with more rows than the sample has ids, too. */
-START_TEST(hits_by_sample) {
+TS_TEST(hits_by_sample) {
   enum { N = 20000 };
   static int64_t ids[N];
   static const int64_t rows[] = {3000, 1000000};
@@ -189,10 +186,9 @@ START_TEST(hits_by_sample) {
       ck_assert_double_eq_tol(power, ts_cost_power(&s, n), 0.2);
     }
 }
-END_TEST
 
 /* Whoever makes the plan. */
-START_TEST(replicas_have_no_cache) {
+TS_TEST(replicas_have_no_cache) {
   static const char text[] = "t0 data_parallel 0:0+1000000,0+64 "
                              "1:0+1000000,0+64";
   ts_setting x;
@@ -215,18 +211,3 @@ START_TEST(replicas_have_no_cache) {
   ts_plan_destroy(p);
   settle(&x);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("planner cached");
-  TCase *tc = tcase_create("planner cached");
-  tcase_add_test(tc, lines_fill_memory);
-  tcase_add_test(tc, lines_of_groups);
-  tcase_add_test(tc, passes_fit);
-  tcase_add_test(tc, hits_by_sample);
-  tcase_add_test(tc, replicas_have_no_cache);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -15,7 +15,7 @@ static ts_plan_memory memory_of(ts_setting *x, ts_shard_kind kind, ts_shard s) {
   return m;
 }
 
-START_TEST(storage_by_hand) {
+TS_TEST(storage_by_hand) {
   static char partial[] = "partial_rowwise_adam";
   const struct {
     char *kind;
@@ -34,11 +34,10 @@ START_TEST(storage_by_hand) {
   }
   settle(&x);
 }
-END_TEST
 
 /* Both tiers: 10000 rows of 64 floats, 2000 lines (63 sets of 32), states of
  * adam that move or of row-wise Adagrad that stay, passes, files. */
-START_TEST(tiers_by_hand) {
+TS_TEST(tiers_by_hand) {
   static char cached[] = "cached", host[] = "host", file[] = "file";
   ts_setting x;
   setting(&x, 1, 4, 0);
@@ -74,10 +73,9 @@ START_TEST(tiers_by_hand) {
   ck_assert_double_eq(memory_of(&x, TS_SHARD_TABLE_WISE, s).weights, 0);
   settle(&x);
 }
-END_TEST
 
 /* table_wise, 4 ranks of 128 samples, one id a bag, dim 64. */
-START_TEST(buffers_by_hand) {
+TS_TEST(buffers_by_hand) {
   ts_setting x;
   setting(&x, 1, 4, 0);
   know_ids(&x, 1);
@@ -96,12 +94,11 @@ START_TEST(buffers_by_hand) {
   }
   settle(&x);
 }
-END_TEST
 
 /* The same on a discrete device, of 4 senders: what comes lies there twice,
  * once page-locked, with lists of a part each; of bags that are spread there is
  * a counter for each of 4 parts, and all know where they begin. */
-START_TEST(a_device_apart_by_hand) {
+TS_TEST(a_device_apart_by_hand) {
   ts_setting x;
   setting(&x, 1, 4, 0);
   know_ids(&x, 1);
@@ -123,11 +120,10 @@ START_TEST(a_device_apart_by_hand) {
   }
   settle(&x);
 }
-END_TEST
 
 /* data_parallel, 2 ranks of 128 samples: each has sums of rows, as many
  * as ids at most, and applies everyone's. */
-START_TEST(replicas_by_hand) {
+TS_TEST(replicas_by_hand) {
   ts_setting x;
   setting(&x, 1, 2, 0);
   know_ids(&x, 1);
@@ -142,11 +138,10 @@ START_TEST(replicas_by_hand) {
                           scratch + x.request.n_ebc_batches * ebc_batch, 1e-6);
   settle(&x);
 }
-END_TEST
 
 /* One rank of 128 samples: no messages, here or there; a discrete device has
  * the list of what stays. */
-START_TEST(one_rank_by_hand) {
+TS_TEST(one_rank_by_hand) {
   ts_setting x;
   setting(&x, 1, 1, 0);
   know_ids(&x, 1);
@@ -169,7 +164,6 @@ START_TEST(one_rank_by_hand) {
   }
   settle(&x);
 }
-END_TEST
 
 static ts_plan_memory everywhere_of(ts_setting *x, const ts_table_plan *p) {
   ts_cost c;
@@ -181,7 +175,7 @@ static ts_plan_memory everywhere_of(ts_setting *x, const ts_table_plan *p) {
 }
 
 /* 128 own samples of one id: row_wise in 4 parts. */
-START_TEST(batches_apart_by_hand) {
+TS_TEST(batches_apart_by_hand) {
   ts_setting x;
   ts_shard s[4];
   for (int k = 0; k < 4; k++) s[k] = (ts_shard){k, 2500 * k, 2500, 0, 64};
@@ -199,19 +193,3 @@ START_TEST(batches_apart_by_hand) {
                           2 * (sent + 8 * 128 + 4 * 128 * 4), 1e-6);
   settle(&x);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("planner memory");
-  TCase *c = tcase_create("memory");
-  tcase_add_test(c, storage_by_hand);
-  tcase_add_test(c, tiers_by_hand);
-  tcase_add_test(c, buffers_by_hand);
-  tcase_add_test(c, a_device_apart_by_hand);
-  tcase_add_test(c, replicas_by_hand);
-  tcase_add_test(c, one_rank_by_hand);
-  tcase_add_test(c, batches_apart_by_hand);
-  suite_add_tcase(s, c);
-  return s;
-}
-TS_TEST_MAIN(suite)

@@ -65,7 +65,7 @@ static void run_beside(const ct_run *first, bool columns, bool ahead) {
 }
 
 /* By lengths and by offsets, with ids sent ahead, with bags sent once. */
-START_TEST(trains_as_unsharded) {
+TS_TESTS(trains_as_unsharded, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -83,9 +83,8 @@ START_TEST(trains_as_unsharded) {
   }
   ct_world_stop(&w);
 }
-END_TEST
 
-START_TEST(sixteen_bits) {
+TS_TESTS(sixteen_bits, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -102,11 +101,10 @@ START_TEST(sixteen_bits) {
   }
   ct_world_stop(&w);
 }
-END_TEST
 
 /* Weights that stay as they are do what the same weights in the data do, to
  * the bit. */
-START_TEST(as_spelled_out) {
+TS_TESTS(as_spelled_out, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -126,9 +124,8 @@ START_TEST(as_spelled_out) {
   ct_run_reset(&run);
   ct_world_stop(&w);
 }
-END_TEST
 
-START_TEST(parallel_lanes) {
+TS_TESTS(parallel_lanes, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -145,7 +142,6 @@ START_TEST(parallel_lanes) {
   }
   for (int i = 0; i < 2; i++) ct_run_reset(&run[i]);
 }
-END_TEST
 
 /* ---- finite differences -------------------------------------------------- */
 
@@ -238,7 +234,7 @@ static void small_put(const small *s, float *x, float value) {
   ts_test_put(s->w->device, x, &value, sizeof value);
 }
 
-START_TEST(finite_differences) {
+TS_TESTS(finite_differences, 0, CT_CASES) {
   enum { WEIGHTS = 3 };
   const float h = 0.25f; /* the loss is linear in each weight */
   ts_shard_kind kind;
@@ -283,26 +279,10 @@ START_TEST(finite_differences) {
   small_stop(&s);
   ct_world_stop(&w);
 }
-END_TEST
 
-START_TEST(far_positions) {
+TS_TEST(far_positions) {
   ck_assert_int_eq(ts_position(0), 0);
   ck_assert_int_eq(ts_position(65535), 65535);
   ck_assert_int_eq(ts_position(65536), 65535);
   ck_assert_int_eq(ts_position(INT64_C(1) << 40), 65535);
 }
-END_TEST
-
-static Suite *suite(void) {
-  const TTest *const tests[] = {trains_as_unsharded, sixteen_bits,
-                                as_spelled_out, parallel_lanes,
-                                finite_differences};
-  Suite *s = suite_create("feature processors");
-  TCase *c = tcase_create("positions");
-  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-    tcase_add_loop_test(c, tests[i], 0, CT_CASES);
-  tcase_add_test(c, far_positions);
-  suite_add_tcase(s, c);
-  return s;
-}
-TS_TEST_MAIN(suite)

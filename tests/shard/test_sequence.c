@@ -93,7 +93,7 @@ static void start_case(ct_world *w, int i, ts_shard_kind *kind) {
 }
 enum { N_CASES = N_KINDS * 2 * 3 };
 
-START_TEST(rows_in_the_order_of_the_batch) {
+TS_TESTS(rows_in_the_order_of_the_batch, 0, N_CASES) {
   ct_world w;
   ts_shard_kind kind;
   start_case(&w, _i, &kind);
@@ -110,11 +110,10 @@ START_TEST(rows_in_the_order_of_the_batch) {
   }
   ct_world_stop(&w);
 }
-END_TEST
 
 /* Batches that outgrow all before them, on both batches in flight; and ranks
  * that come late. */
-START_TEST(batches_grow) {
+TS_TESTS(batches_grow, 0, 2 * N_KINDS) {
   static const int sizes[][CT_RANKS] = {
       {1, 0, 0, 0}, {0, 1, 0, 0}, {2, 1, 0, 1}, {3, 0, 2, 2},
       {8, 8, 8, 8}, {4, 8, 8, 8}, {1, 1, 0, 0}, {8, 8, 8, 8}};
@@ -132,13 +131,12 @@ START_TEST(batches_grow) {
   ct_run_reset(&run);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* ---- beside others ------------------------------------------------------- */
 
 /* Sequences of every kind, pooled tables that differ in no more than the
  * pooling, distinct bags. */
-START_TEST(beside_pooled_tables) {
+TS_TESTS(beside_pooled_tables, 0, 2) {
   ct_world w;
   ct_world_start(&w, _i && ts_mpi_size() > 1 ? 2 : 1, _i == 0);
   ct_deck_start(&deck);
@@ -164,7 +162,6 @@ START_TEST(beside_pooled_tables) {
   }
   ct_world_stop(&w);
 }
-END_TEST
 
 /* ---- refused ------------------------------------------------------------- */
 
@@ -180,7 +177,7 @@ static void refused(ct_world *w, const char *why) {
   ts_plan_destroy(plan);
 }
 
-START_TEST(kinds_without_sequences) {
+TS_TESTS(kinds_without_sequences, 0, 3) {
   static const ts_shard_kind others[] = {
       TS_SHARD_TABLE_ROW_WISE, TS_SHARD_TABLE_COLUMN_WISE, TS_SHARD_GRID};
   char why[200];
@@ -196,9 +193,8 @@ START_TEST(kinds_without_sequences) {
   refused(&w, why);
   ct_world_stop(&w);
 }
-END_TEST
 
-START_TEST(weights) {
+TS_TESTS(weights, 0, N_KINDS) {
   ct_world w;
   ct_world_start(&w, 1, true);
   ct_deck_start(&deck);
@@ -213,17 +209,3 @@ START_TEST(weights) {
               "no weights");
   ct_world_stop(&w);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("sequence");
-  TCase *c = tcase_create("sequence");
-  tcase_add_loop_test(c, rows_in_the_order_of_the_batch, 0, N_CASES);
-  tcase_add_loop_test(c, batches_grow, 0, 2 * N_KINDS);
-  tcase_add_loop_test(c, beside_pooled_tables, 0, 2);
-  tcase_add_loop_test(c, kinds_without_sequences, 0, 3);
-  tcase_add_loop_test(c, weights, 0, N_KINDS);
-  suite_add_tcase(s, c);
-  return s;
-}
-TS_TEST_MAIN(suite)

@@ -17,7 +17,7 @@ static int kinds(ts_shard_kind *out) {
 }
 
 /* None of these got lost; more may come. */
-START_TEST(types_of_the_deck) {
+TS_TEST(types_of_the_deck) {
   static const char *const names[] = {
       "data_parallel",  "table_wise",        "row_wise", "column_wise",
       "table_row_wise", "table_column_wise", "grid"};
@@ -30,7 +30,6 @@ START_TEST(types_of_the_deck) {
     ck_assert_msg(found == 1, "%d types are %s", found, names[i]);
   }
 }
-END_TEST
 
 /* ---- the matrix ---------------------------------------------------------- */
 
@@ -111,7 +110,7 @@ static void check_counters(const ct_run *plain, const ct_run *dedup) {
   ck_assert_int_lt(n[0], n[1]);
 }
 
-START_TEST(trains_as_unsharded) {
+TS_TESTS(trains_as_unsharded, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -135,7 +134,6 @@ START_TEST(trains_as_unsharded) {
   ct_run_reset(&run);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* ---- other optimizers, other types of numbers ---------------------------- */
 
@@ -173,7 +171,7 @@ static void norms_deck(ts_shard_kind kind) {
                               .decay = list[i].decay});
 }
 
-START_TEST(rows_are_whole_to_their_optimizers) {
+TS_TESTS(rows_are_whole_to_their_optimizers, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -185,7 +183,6 @@ START_TEST(rows_are_whole_to_their_optimizers) {
   ct_run_reset(&run);
   ct_world_stop(&w);
 }
-END_TEST
 
 static void narrow_deck(ts_shard_kind kind) {
   static const char *const optimizers[] = {"sgd", "rowwise_adagrad", "adam"};
@@ -205,7 +202,7 @@ static void narrow_deck(ts_shard_kind kind) {
 }
 
 /* Rounding goes by the row and column of the whole table. */
-START_TEST(sixteen_bits) {
+TS_TESTS(sixteen_bits, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -218,7 +215,6 @@ START_TEST(sixteen_bits) {
   ct_run_reset(&run);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* ---- all together -------------------------------------------------------- */
 
@@ -239,7 +235,7 @@ static void mixed_deck(void) {
                             .weighted = i / n == 3});
 }
 
-START_TEST(types_side_by_side) {
+TS_TESTS(types_side_by_side, 0, 2) {
   ct_world w;
   if (_i + 1 > ts_mpi_size()) return;
   ct_world_start(&w, _i + 1, false);
@@ -250,10 +246,9 @@ START_TEST(types_side_by_side) {
   ct_run_reset(&run);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* A pipeline's order of stages, and lanes of their own, change nothing. */
-START_TEST(ids_ahead_of_backward) {
+TS_TESTS(ids_ahead_of_backward, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -274,18 +269,3 @@ START_TEST(ids_ahead_of_backward) {
   ct_run_reset(&run);
   ct_world_stop(&w);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("sharding");
-  TCase *c = tcase_create("contract");
-  tcase_add_test(c, types_of_the_deck);
-  tcase_add_loop_test(c, trains_as_unsharded, 0, CT_CASES);
-  tcase_add_loop_test(c, rows_are_whole_to_their_optimizers, 0, CT_CASES);
-  tcase_add_loop_test(c, sixteen_bits, 0, CT_CASES);
-  tcase_add_loop_test(c, types_side_by_side, 0, 2);
-  tcase_add_loop_test(c, ids_ahead_of_backward, 0, CT_CASES);
-  suite_add_tcase(s, c);
-  return s;
-}
-TS_TEST_MAIN(suite)

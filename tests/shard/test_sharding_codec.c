@@ -156,7 +156,7 @@ static void check_forward(const ct_pair *p) {
   ct_same_last(p->coded, p->plain, 0, NULL);
 }
 
-START_TEST(embeddings_travel_coded) {
+TS_TESTS(embeddings_travel_coded, 0, CT_CASES) {
   ct_world w;
   ct_run plain, coded;
   ts_shard_kind kind;
@@ -176,7 +176,6 @@ START_TEST(embeddings_travel_coded) {
   ts_plan_destroy(plan);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* ---- backward ------------------------------------------------------------ */
 
@@ -210,7 +209,7 @@ static double share_of(ts_codec c) {
 }
 
 /* The same weights as a plain run whose gradients are coded beforehand. */
-START_TEST(gradients_travel_coded) {
+TS_TESTS(gradients_travel_coded, 0, CT_CASES) {
   ct_world w;
   ct_run plain, coded, before;
   int n_nodes;
@@ -232,7 +231,6 @@ START_TEST(gradients_travel_coded) {
   ct_run_reset(&plain);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* ---- both, and their bytes ----------------------------------------------- */
 
@@ -281,7 +279,7 @@ static void check_bytes(const ct_run *r, const ts_plan *plan, ts_codec forward,
     ck_assert_int_eq(n[i], none ? 0 : bytes_of(plan, w, codecs[i]));
 }
 
-START_TEST(one_way_and_the_other) {
+TS_TESTS(one_way_and_the_other, 0, CT_CASES) {
   static const ts_codec pairs[][2] = {{TS_CODEC_INT8, TS_CODEC_BF16},
                                       {TS_CODEC_F16, TS_CODEC_INT8},
                                       {TS_CODEC_F32, TS_CODEC_INT8},
@@ -305,10 +303,9 @@ START_TEST(one_way_and_the_other) {
   ts_plan_destroy(plan);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* Without distinct bags: their numbers are another test's. */
-START_TEST(bytes_are_counted) {
+TS_TESTS(bytes_are_counted, 0, CT_CASES) {
   ct_world w;
   ct_run run;
   ts_shard_kind kind;
@@ -335,16 +332,3 @@ START_TEST(bytes_are_counted) {
   ts_plan_destroy(plan);
   ct_world_stop(&w);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("sharding with codecs");
-  TCase *c = tcase_create("codecs");
-  tcase_add_loop_test(c, embeddings_travel_coded, 0, CT_CASES);
-  tcase_add_loop_test(c, gradients_travel_coded, 0, CT_CASES);
-  tcase_add_loop_test(c, one_way_and_the_other, 0, CT_CASES);
-  tcase_add_loop_test(c, bytes_are_counted, 0, CT_CASES);
-  suite_add_tcase(s, c);
-  return s;
-}
-TS_TEST_MAIN(suite)

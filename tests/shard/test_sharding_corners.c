@@ -36,7 +36,7 @@ static void add(ts_shard_kind kind, int64_t rows, const char *bags,
                                  .weighted = mean});
 }
 
-START_TEST(tables_of_few_rows) {
+TS_TESTS(tables_of_few_rows, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -50,9 +50,8 @@ START_TEST(tables_of_few_rows) {
   run_deck(&w, kind, NULL);
   ct_world_stop(&w);
 }
-END_TEST
 
-START_TEST(bags_of_none_and_of_hundreds) {
+TS_TESTS(bags_of_none_and_of_hundreds, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -67,9 +66,8 @@ START_TEST(bags_of_none_and_of_hundreds) {
   run_deck(&w, kind, NULL);
   ct_world_stop(&w);
 }
-END_TEST
 
-START_TEST(batches_smaller_than_ranks) {
+TS_TESTS(batches_smaller_than_ranks, 0, CT_CASES) {
   const int w_ranks = ts_mpi_size();
   ts_shard_kind kind;
   int n_nodes;
@@ -87,11 +85,10 @@ START_TEST(batches_smaller_than_ranks) {
   }
   ct_world_stop(&w);
 }
-END_TEST
 
 /* Rows travel in 1, 2 or 4 bytes, by the size of the shard; ids of the last
  * rows tell them apart. */
-START_TEST(rows_of_every_width) {
+TS_TESTS(rows_of_every_width, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -118,12 +115,11 @@ START_TEST(rows_of_every_width) {
   ct_run_reset(&run);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* ---- places -------------------------------------------------------------- */
 
 /* Column shards that can't be as narrow as the deck asks for, and others. */
-START_TEST(wider_columns) {
+TS_TESTS(wider_columns, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -140,7 +136,6 @@ START_TEST(wider_columns) {
   run_deck(&w, kind, NULL);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* Ranks for one table: the last and another, which is on its node where the
  * type wants that; BACK: the other way round.  Returns their number. */
@@ -174,7 +169,7 @@ static bool placed(const ts_plan *plan, int32_t t, const int *ranks, int n,
   return ok;
 }
 
-START_TEST(ranks_fix_places) {
+TS_TESTS(ranks_fix_places, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes, ranks[2], n = 0;
   ts_plan *plan;
@@ -199,10 +194,9 @@ START_TEST(ranks_fix_places) {
   run_deck(&w, kind, NULL);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* All that there is lies on the first rank, or those of the first node. */
-START_TEST(ranks_without_tables) {
+TS_TESTS(ranks_without_tables, 0, CT_CASES) {
   const int first[] = {0};
   ts_shard_kind kind;
   int n_nodes;
@@ -217,7 +211,6 @@ START_TEST(ranks_without_tables) {
   run_deck(&w, kind, NULL);
   ct_world_stop(&w);
 }
-END_TEST
 
 /* ---- faults -------------------------------------------------------------- */
 
@@ -247,7 +240,7 @@ static void run_bad_id(ct_world *w, ts_ebc *ebc, int feature) {
   ts_ebc_batch_destroy(fl);
 }
 
-START_TEST(ids_that_are_no_rows) {
+TS_TESTS(ids_that_are_no_rows, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -265,22 +258,3 @@ START_TEST(ids_that_are_no_rows) {
   ts_plan_destroy(plan);
   ct_world_stop(&w);
 }
-END_TEST
-
-static Suite *suite(void) {
-  const TTest *const tests[] = {tables_of_few_rows,
-                                bags_of_none_and_of_hundreds,
-                                batches_smaller_than_ranks,
-                                rows_of_every_width,
-                                wider_columns,
-                                ranks_fix_places,
-                                ranks_without_tables,
-                                ids_that_are_no_rows};
-  Suite *s = suite_create("sharding corners");
-  TCase *c = tcase_create("corners");
-  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-    tcase_add_loop_test(c, tests[i], 0, CT_CASES);
-  suite_add_tcase(s, c);
-  return s;
-}
-TS_TEST_MAIN(suite)

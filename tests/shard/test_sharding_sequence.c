@@ -59,7 +59,7 @@ static void beside_table_wise(const ct_run *run, ts_shard_kind kind) {
   ct_run_reset(&whole);
 }
 
-START_TEST(a_row_for_every_id) {
+TS_TESTS(a_row_for_every_id, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -80,9 +80,8 @@ START_TEST(a_row_for_every_id) {
   ct_run_reset(&run);
   ct_world_stop(&w);
 }
-END_TEST
 
-START_TEST(batches_smaller_than_ranks) {
+TS_TESTS(batches_smaller_than_ranks, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ct_world w;
@@ -102,9 +101,8 @@ START_TEST(batches_smaller_than_ranks) {
   }
   ct_world_stop(&w);
 }
-END_TEST
 
-START_TEST(types_without_sequences_say_so) {
+TS_TESTS(types_without_sequences_say_so, 0, CT_CASES) {
   ts_shard_kind kind;
   int n_nodes;
   ts_plan *plan;
@@ -121,15 +119,3 @@ START_TEST(types_without_sequences_say_so) {
   ts_plan_destroy(plan);
   ct_world_stop(&w);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("sharding of sequences");
-  TCase *c = tcase_create("sequences");
-  tcase_add_loop_test(c, a_row_for_every_id, 0, CT_CASES);
-  tcase_add_loop_test(c, batches_smaller_than_ranks, 0, CT_CASES);
-  tcase_add_loop_test(c, types_without_sequences_say_so, 0, CT_CASES);
-  suite_add_tcase(s, c);
-  return s;
-}
-TS_TEST_MAIN(suite)

@@ -124,7 +124,7 @@ static int check_group(const ts_sharding_batch *lf, int32_t g) {
   return group->n_slots;
 }
 
-START_TEST(long_batch) {
+TS_TEST(long_batch) {
   int n = 0;
   start();
   receive();
@@ -135,7 +135,6 @@ START_TEST(long_batch) {
   ck_assert_int_eq(n, s.world.rank ? FEATURES - 4 : FEATURES);
   stop();
 }
-END_TEST
 
 /* The lengths of rank 0's message, which is its own; no other rank sees it. */
 static void spoil_message(void) {
@@ -149,7 +148,7 @@ static void spoil_message(void) {
 }
 
 /* A discrete device has its own copy of lengths, which nobody adds up. */
-START_TEST(wrong_lengths) {
+TS_TEST(wrong_lengths) {
   start();
   receive();
   const bool here = s.world.size == 1;
@@ -168,10 +167,3 @@ START_TEST(wrong_lengths) {
   }
   stop();
 }
-END_TEST
-
-static Suite *suite(void) {
-  const TTest *const tests[] = {long_batch, wrong_lengths};
-  return test_suite("unpack", tests, TEST_COUNT(tests));
-}
-TS_TEST_MAIN(suite)

@@ -77,8 +77,10 @@ static void all_sizes(int64_t sizes[RANKS_MAX][RANKS_MAX], int64_t bytes) {
     for (int k = 0; k < RANKS_MAX; k++) sizes[i][k] = bytes;
 }
 
+TS_TESTS_BETWEEN(NULL, pr_close_data)
+
 /* Every size up to the room goes at once, and no byte more than it has. */
-START_TEST(one_message_where_it_fits) {
+TS_TESTS(one_message_where_it_fits, 0, 2) {
   static const int64_t bytes[] = {64, 0, 8, 63, 1};
   int64_t sizes[RANKS_MAX][RANKS_MAX];
   stream_start(_i);
@@ -91,10 +93,9 @@ START_TEST(one_message_where_it_fits) {
   }
   stream_stop();
 }
-END_TEST
 
 /* A piece that does not fit concerns its two ranks, and once. */
-START_TEST(two_messages_where_it_does_not) {
+TS_TESTS(two_messages_where_it_does_not, 0, 2) {
   int64_t sizes[RANKS_MAX][RANKS_MAX];
   stream_start(_i);
   const int others = s.f.size - 1, me = s.f.rank;
@@ -111,10 +112,9 @@ START_TEST(two_messages_where_it_does_not) {
   }
   stream_stop();
 }
-END_TEST
 
 /* Anything goes, and both sides always agree about the room. */
-START_TEST(sizes_of_all_kinds) {
+TS_TESTS(sizes_of_all_kinds, 0, 2) {
   int64_t sizes[RANKS_MAX][RANKS_MAX], most = 0;
   stream_start(_i);
   for (uint32_t step = 0; step < 40; step++) {
@@ -139,7 +139,6 @@ START_TEST(sizes_of_all_kinds) {
   }
   stream_stop();
 }
-END_TEST
 
 /* ---- input dist ---------------------------------------------------------- */
 
@@ -192,7 +191,7 @@ static void train(counted *out, const char *deck, const pr_sets *sets,
 
 /* Known beforehand: never a second message, from the first batch to the one
  * that says that the data has ended. */
-START_TEST(known_sizes_need_no_second_message) {
+TS_TESTS(known_sizes_need_no_second_message, 0, 5) {
   counted c;
   pr_sets sets = {0};
   pr_set(&sets, kinds[_i]);
@@ -203,11 +202,10 @@ START_TEST(known_sizes_need_no_second_message) {
   const int64_t others = ts_mpi_size() - 1;
   ck_assert_all(c.wire.n_messages == n * others);
 }
-END_TEST
 
 /* All shardings, many ids, distinct bags: too little room costs a message or
  * two and no bit of the result. */
-START_TEST(unexpected_sizes_cost_a_message) {
+TS_TESTS(unexpected_sizes_cost_a_message, 0, 5) {
   static counted expected, small;
   pr_sets sets = {0};
   pr_set(&sets, kinds[_i]);
@@ -222,11 +220,10 @@ START_TEST(unexpected_sizes_cost_a_message) {
   ck_assert_all(many ? more >= 1 && more <= 4 : more == 0);
   ck_assert_all(few <= more && few <= 2);
 }
-END_TEST
 
 /* All shardings: one rank has all rows, so that its ids stay where they are,
  * and no room is made for others. */
-START_TEST(one_rank_sends_no_ids) {
+TS_TESTS(one_rank_sends_no_ids, 0, 5) {
   counted c;
   pr_sets sets = {0};
   pr_set(&sets, kinds[_i]);
@@ -242,10 +239,9 @@ START_TEST(one_rank_sends_no_ids) {
   ck_assert_int_le(c.stat.input_coded, c.stat.n_inputs * c.head);
   ck_assert_uint_eq(c.copies, 0);
 }
-END_TEST
 
 /* A rank whose ids are no rows says so with its one message. */
-START_TEST(an_error_needs_no_second_message) {
+TS_TESTS(an_error_needs_no_second_message, 0, 2) {
   pr_run r;
   pr_sets sets = {0};
   const ts_status *all;
@@ -272,21 +268,3 @@ START_TEST(an_error_needs_no_second_message) {
   }
   pr_stop(&r);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *suite = suite_create("wire");
-  TCase *tc = tcase_create("messages");
-  tcase_add_unchecked_fixture(tc, NULL, pr_close_data);
-  tcase_add_loop_test(tc, one_message_where_it_fits, 0, 2);
-  tcase_add_loop_test(tc, two_messages_where_it_does_not, 0, 2);
-  tcase_add_loop_test(tc, sizes_of_all_kinds, 0, 2);
-  tcase_add_loop_test(tc, known_sizes_need_no_second_message, 0, 5);
-  tcase_add_loop_test(tc, unexpected_sizes_cost_a_message, 0, 5);
-  tcase_add_loop_test(tc, one_rank_sends_no_ids, 0, 5);
-  tcase_add_loop_test(tc, an_error_needs_no_second_message, 0, 2);
-  suite_add_tcase(suite, tc);
-  return suite;
-}
-
-TS_TEST_MAIN(suite)

@@ -32,7 +32,7 @@ static void start(ts_tbe_case *c, const char *optimizer, ts_dtype type,
 
 /* 3 tables of 1000 rows: keys of 12 bits, two passes of the sort; 60 bags of
  * 4 ids. */
-START_TEST(bytes_are_counted_once) {
+TS_TEST(bytes_are_counted_once) {
   ts_tbe_case c;
   start(&c, "rowwise_adagrad", TS_BF16, 3, 1000, 8, 20, 4);
   const int64_t n = 240, bags = 60;
@@ -47,9 +47,8 @@ START_TEST(bytes_are_counted_once) {
   ck_assert_int_eq(ts_tbe_backward_bytes(&c, 7),
                    batch + n * 4 + n * 8 * 6 + 2 * 7 * (16 + 64));
 }
-END_TEST
 
-START_TEST(distinct_rows) {
+TS_TEST(distinct_rows) {
   ts_tbe_case c;
   int64_t distinct, sum = 0;
   start(&c, "sgd", TS_F32, 2, 500, 4, 50, 5);
@@ -66,10 +65,9 @@ START_TEST(distinct_rows) {
   }
   ts_tbe_case_free(&c);
 }
-END_TEST
 
 /* One shape and a sweep of small ones; the lines are in the log. */
-START_TEST(runs_on_devices) {
+TS_TESTS(runs_on_devices, 0, 4) {
   ts_tbe_case c;
   ts_kernels k;
   start(&c, "rowwise_adagrad", TS_F32, 2, 300, 12, 9, 3);
@@ -83,10 +81,9 @@ START_TEST(runs_on_devices) {
   ts_lane_destroy(c.lane);
   ts_device_destroy(c.device);
 }
-END_TEST
 
 /* More rows than there is memory: one message, and nothing is left. */
-START_TEST(rows_beyond_memory) {
+TS_TEST(rows_beyond_memory) {
   ts_tbe_case c;
   ts_kernels k;
   if (!strcmp(ts_test_backend(), "host")) return; /* which has no end */
@@ -101,16 +98,3 @@ START_TEST(rows_beyond_memory) {
   ts_lane_destroy(c.lane);
   ts_device_destroy(c.device);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("bench tbe");
-  TCase *t = tcase_create("device");
-  tcase_add_test(t, bytes_are_counted_once);
-  tcase_add_test(t, distinct_rows);
-  tcase_add_loop_test(t, runs_on_devices, 0, 4);
-  tcase_add_test(t, rows_beyond_memory);
-  suite_add_tcase(s, t);
-  return s;
-}
-TS_TEST_MAIN(suite)

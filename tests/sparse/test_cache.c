@@ -138,7 +138,7 @@ static void compare(const char *optim, ts_dtype type, const kind *k,
                 k->tier, k->load_factor, k->passes);
 }
 
-START_TEST(twins) {
+TS_TESTS(twins, 0, 16) {
   static const char *const optims[] = {
       "sgd",  "adagrad",  "rowwise_adagrad",     "adam", "partial_rowwise_adam",
       "lamb", "lars_sgd", "partial_rowwise_lamb"};
@@ -165,7 +165,6 @@ START_TEST(twins) {
   compare(optim, type, &host, expect, outputs, n);
   compare(optim, type, &file, expect, outputs, n);
 }
-END_TEST
 
 /* ---- scratch ------------------------------------------------------------- */
 
@@ -189,7 +188,7 @@ static int64_t scratch(int32_t passes, int64_t min_pass, int per_bag,
   return f.scratch_bytes;
 }
 
-START_TEST(passes_need_less) {
+TS_TEST(passes_need_less) {
   static const int32_t passes[] = {2, 4, 12};
   int64_t n;
   const int64_t whole = scratch(1, 0, 200, &n);
@@ -202,15 +201,3 @@ START_TEST(passes_need_less) {
   ck_assert_int_ge(scratch(12, n / 2, 200, &n), whole / 2);
   ck_assert_int_eq(scratch(1000, 0, 1, &n), scratch(1, 0, 1, &n));
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("cache");
-  TCase *tc = tcase_create("cache");
-  tcase_add_loop_test(tc, twins, 0, 16);
-  tcase_add_test(tc, passes_need_less);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -83,7 +83,7 @@ static void flush(both *x) {
 
 /* All load factors, passes and policies; the next batch is held before this
  * one is updated, as the prefetch pipeline has it, or after. */
-START_TEST(counted) {
+TS_TESTS(counted, 0, 64) {
   static const double factors[] = {0.01, 0.1, 0.5, 1.0};
   static const int32_t passes[] = {1, 2, 4, 12};
   static step s[2];
@@ -109,10 +109,9 @@ START_TEST(counted) {
   if (k.load_factor < 0.05) ck_assert_int_gt(x.m.count.n_conflicts, 0);
   both_stop(&x);
 }
-END_TEST
 
 /* Batches that are many, and small beside the lines: uses grow old. */
-START_TEST(aged) {
+TS_TESTS(aged, 0, 2) {
   static step s;
   both x;
   const kind k = {"cached", _i ? "lfu" : "lru", "host", 0.05, 1, 0};
@@ -126,12 +125,11 @@ START_TEST(aged) {
   ck_assert_int_gt(x.m.count.n_written, 0);
   both_stop(&x);
 }
-END_TEST
 
 /* ---- one set ------------------------------------------------------------- */
 
 /* All rows of a batch in one set, twice as many as it has lines. */
-START_TEST(one_set) {
+TS_TEST(one_set) {
   static world w;
   static batch b;
   static float grad[BATCH * WIDTH], out[BATCH * WIDTH];
@@ -166,7 +164,6 @@ START_TEST(one_set) {
   ts_tbe_destroy(t);
   stop(&w);
 }
-END_TEST
 
 static int64_t locks_of(const ts_tbe *t) {
   ts_tier_figures f;
@@ -176,7 +173,7 @@ static int64_t locks_of(const ts_tbe *t) {
 
 /* Two batches of the same rows, many times each: what the first releases the
  * second still has. */
-START_TEST(held_twice) {
+TS_TEST(held_twice) {
   static world w;
   static batch b[2];
   const kind k = {"cached", "lru", "host", 1.0, 4, 0};
@@ -201,7 +198,6 @@ START_TEST(held_twice) {
   ts_tbe_destroy(t);
   stop(&w);
 }
-END_TEST
 
 /* ---- what is given away -------------------------------------------------- */
 
@@ -219,7 +215,7 @@ static bool meets(both *x, int32_t row, int64_t n) {
 
 /* In a cache of one set: by LRU the oldest goes, by LFU the least used, until
  * what was used long ago counts no more; then the oldest. */
-START_TEST(policies) {
+TS_TESTS(policies, 0, 2) {
   both x;
   const bool lfu = _i;
   const kind k = {"cached", lfu ? "lfu" : "lru", "host", 0.001, 1, 0};
@@ -237,18 +233,3 @@ START_TEST(policies) {
   ck_assert_int_eq(counts(x.t).n_conflicts, 0);
   both_stop(&x);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("cache lines");
-  TCase *tc = tcase_create("cache lines");
-  tcase_add_loop_test(tc, counted, 0, 64);
-  tcase_add_loop_test(tc, aged, 0, 2);
-  tcase_add_test(tc, one_set);
-  tcase_add_test(tc, held_twice);
-  tcase_add_loop_test(tc, policies, 0, 2);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

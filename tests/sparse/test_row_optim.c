@@ -259,7 +259,7 @@ static const char *const kinds[] = {"sgd",
                                     "partial_rowwise_lamb",
                                     "lars_sgd"};
 
-START_TEST(against_double) {
+TS_TEST(against_double) {
   static const int32_t dims[] = {1, 3, 4, 15, 16, 24, 64, 128, 200, 520};
   omp_set_num_threads(2);
   for (int i = 0; i < TEST_COUNT(kinds); i++) {
@@ -272,7 +272,6 @@ START_TEST(against_double) {
     }
   }
 }
-END_TEST
 
 /* ---- options --------------------------------------------------------------
  */
@@ -285,7 +284,7 @@ static void refused(ts_optim_config c, const char *words) {
   ts_err_take(&record);
 }
 
-START_TEST(options_refused) {
+TS_TEST(options_refused) {
   ts_optim_config c = settings("sgd");
   c.momentum = 0.9;
   refused(c, "momentum");
@@ -309,9 +308,8 @@ START_TEST(options_refused) {
   refused(c, "decoupled");
   refused(settings("adamax"), "partial_rowwise_adam");
 }
-END_TEST
 
-START_TEST(defaults) {
+TS_TEST(defaults) {
   for (int i = 0; i < TEST_COUNT(kinds); i++) {
     ts_optim_config c = settings(kinds[i]);
     ck_assert_ptr_nonnull(strstr(TS_LISTED(TS_ROW_OPTIMS), kinds[i]));
@@ -329,10 +327,3 @@ START_TEST(defaults) {
   ck_assert_double_eq_tol(h.correction1, 1 / (1 - 0.81), 1e-5);
   ck_assert_double_eq_tol(h.correction2, 1 / (1 - 0.999 * 0.999), 1e-2);
 }
-END_TEST
-
-static Suite *suite(void) {
-  const TTest *const tests[] = {against_double, options_refused, defaults};
-  return test_suite("row_optim", tests, TEST_COUNT(tests));
-}
-TS_TEST_MAIN(suite)

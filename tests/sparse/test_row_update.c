@@ -124,7 +124,7 @@ static void check_update(update_case *c, const ts_kernels *k,
     }
 }
 
-START_TEST(sums_of_duplicates) {
+TS_TEST(sums_of_duplicates) {
   static const int32_t dims[] = {1, 3, 4, 15, 16, 24, 64, 128, 200, 520};
   ts_kernels k;
   for (int threads = 1; threads <= 3; threads++) {
@@ -141,10 +141,9 @@ START_TEST(sums_of_duplicates) {
       }
   }
 }
-END_TEST
 
 /* Sums kept instead of applied: keys ascending, one sum each. */
-START_TEST(sums_kept) {
+TS_TEST(sums_kept) {
   ts_kernels k;
   update_case c;
   make(&c, 20, true, true);
@@ -177,7 +176,6 @@ START_TEST(sums_kept) {
   free(sum);
   drop(&c);
 }
-END_TEST
 
 static float sum_in_order(const update_case *c, int64_t from, int64_t to,
                           int32_t d) {
@@ -202,7 +200,7 @@ static void check_order(const update_case *c) {
 
 /* The order of float sums is the documented one: entries in order within
  * pieces of 256 from the run's start, then the pieces in order. */
-START_TEST(order_of_sums) {
+TS_TEST(order_of_sums) {
   ts_kernels k;
   update_case c;
   make(&c, 17, false, false);
@@ -219,7 +217,6 @@ START_TEST(order_of_sums) {
   }
   drop(&c);
 }
-END_TEST
 
 /* ---- 16-bit rows ----------------------------------------------------------
  */
@@ -269,7 +266,7 @@ static void check_mean(const ts_kernels *k, ts_dtype t, int64_t step) {
   ck_assert_double_eq_tol(up, N * DIM * 0.25, 5 * sigma);
 }
 
-START_TEST(rounding_is_unbiased) {
+TS_TEST(rounding_is_unbiased) {
   ts_kernels k;
   for (int isa = 0; test_kernels(&k, isa); isa++)
     for (int64_t step = 1; step < 4; step++) {
@@ -277,10 +274,9 @@ START_TEST(rounding_is_unbiased) {
       check_mean(&k, TS_F16, step);
     }
 }
-END_TEST
 
 /* Rounding depends on seed, step, table, global row and column only. */
-START_TEST(rounding_is_keyed) {
+TS_TEST(rounding_is_keyed) {
   ts_kernels k;
   const size_t bytes = ROWS * 24 * 2;
   uint16_t first[ROWS * 24], half[ROWS * 24];
@@ -309,11 +305,3 @@ START_TEST(rounding_is_keyed) {
       }
   }
 }
-END_TEST
-
-static Suite *suite(void) {
-  const TTest *const tests[] = {sums_of_duplicates, sums_kept, order_of_sums,
-                                rounding_is_unbiased, rounding_is_keyed};
-  return test_suite("row_update", tests, TEST_COUNT(tests));
-}
-TS_TEST_MAIN(suite)

@@ -53,7 +53,7 @@ static bool lacks_pages(const ts_store *s) {
 
 /* The same rows come and go whether pages are in memory or not; the store
  * finds out which, where the file system lets pages be forgotten. */
-START_TEST(cold_and_warm) {
+TS_TEST(cold_and_warm) {
   static uint32_t rows[MOVED], slots[MOVED];
   ts_store s;
   struct stat st;
@@ -88,11 +88,10 @@ START_TEST(cold_and_warm) {
   ts_store_reset(&s);
   ck_assert_int_eq(rmdir(dir), 0);
 }
-END_TEST
 
 /* Files that others have, or that a killed process left, are in nobody's way.
  */
-START_TEST(names_are_free) {
+TS_TEST(names_are_free) {
   enum { LEFT = 2000 };
   char dir[] = "./tessera-cache-XXXXXX", path[80];
   ts_store s;
@@ -114,11 +113,10 @@ START_TEST(names_are_free) {
   ts_store_reset(&s);
   ck_assert_int_eq(rmdir(dir), 0);
 }
-END_TEST
 
 /* ---- a full disk --------------------------------------------------------- */
 
-START_TEST(no_room) {
+TS_TEST(no_room) {
   ts_store s;
   char dir[] = "/tmp/tessera-cache-XXXXXX";
   ts_err_clear();
@@ -134,16 +132,3 @@ START_TEST(no_room) {
   ts_err_clear();
   ck_assert_int_eq(rmdir(dir), 0);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("store");
-  TCase *tc = tcase_create("store");
-  tcase_add_test(tc, cold_and_warm);
-  tcase_add_test(tc, names_are_free);
-  tcase_add_test(tc, no_room);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

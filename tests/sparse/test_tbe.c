@@ -98,10 +98,9 @@ static void check_dense(bool weighted, bool mean) {
   stop(&w);
 }
 
-START_TEST(against_double) {
+TS_TEST(against_double) {
   for (int mode = 0; mode < 4; mode++) check_dense(mode & 1, mode & 2);
 }
-END_TEST
 
 /* ---- same bits ----------------------------------------------------------- */
 
@@ -140,7 +139,7 @@ static size_t passes(char *out, const char *kind, ts_dtype type, int threads,
   return bytes;
 }
 
-START_TEST(same_bits) {
+TS_TEST(same_bits) {
   static const char *const kinds[] = {"rowwise_adagrad", "adam", "lamb"};
   static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F16};
   static const int whole[] = {0, 100}, halves[] = {0, 35, 100},
@@ -161,11 +160,10 @@ START_TEST(same_bits) {
       ck_assert_mem_eq(a, b, n);
     }
 }
-END_TEST
 
 /* ---- borders ------------------------------------------------------------- */
 
-START_TEST(nothing_to_do) {
+TS_TEST(nothing_to_do) {
   world w;
   batch b = {.in = {0}};
   float out[WIDTH * BATCH] = {0}, grad[WIDTH * BATCH] = {0};
@@ -184,7 +182,6 @@ START_TEST(nothing_to_do) {
   ts_tbe_destroy(t);
   stop(&w);
 }
-END_TEST
 
 /* Initial weights: kind, scale, spread. */
 static void check_init(const char *kind, double scale, double lowest,
@@ -213,7 +210,7 @@ static void check_init(const char *kind, double scale, double lowest,
   stop(&w);
 }
 
-START_TEST(initial_weights) {
+TS_TEST(initial_weights) {
   const double a = 1 / sqrt(40);
   check_init("uniform", 0, -a, a, a / sqrt(3));
   check_init("uniform", 2, -2, 2, 2 / sqrt(3));
@@ -221,11 +218,3 @@ START_TEST(initial_weights) {
   check_init("constant", 0.25, 0.25, 0.25, 0.25);
   check_init("constant", 0, 0, 0, 0);
 }
-END_TEST
-
-static Suite *suite(void) {
-  const TTest *const tests[] = {against_double, same_bits, nothing_to_do,
-                                initial_weights};
-  return test_suite("tbe", tests, TEST_COUNT(tests));
-}
-TS_TEST_MAIN(suite)

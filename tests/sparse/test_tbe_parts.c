@@ -35,7 +35,7 @@ static void exchange(world *w, ts_tbe **t, const float *grad, int64_t pass) {
   drop(&b);
 }
 
-START_TEST(replicas_agree) {
+TS_TEST(replicas_agree) {
   world w;
   batch whole = {.in = {0}};
   ts_tbe *t[RANKS];
@@ -67,14 +67,13 @@ START_TEST(replicas_agree) {
   free(grad);
   stop(&w);
 }
-END_TEST
 
 /* ---- parts -----------------------------------------------------------------
  */
 
 /* Micro-batches: three parts of the batch, two of them kept, are as good as
  * the whole. */
-START_TEST(kept) {
+TS_TEST(kept) {
   static const int cut[] = {0, 20, 50, BATCH};
   world w;
   batch b = {.in = {0}};
@@ -109,11 +108,10 @@ START_TEST(kept) {
   free(grad);
   stop(&w);
 }
-END_TEST
 
 /* In stages: the row-wise state by statistics of one shard is that of the
  * fused backward. */
-START_TEST(staged) {
+TS_TEST(staged) {
   world w;
   batch b = {.in = {0}};
   float *grad = test_alloc(BATCH * WIDTH, 4);
@@ -144,10 +142,9 @@ START_TEST(staged) {
   free(grad);
   stop(&w);
 }
-END_TEST
 
 /* Rows of a group are numbered by 32 bits. */
-START_TEST(no_more_rows_than_numbers) {
+TS_TEST(no_more_rows_than_numbers) {
   world w;
   ts_tbe *t = NULL;
   ts_tbe_table tables[2];
@@ -165,11 +162,3 @@ START_TEST(no_more_rows_than_numbers) {
   ts_err_clear();
   stop(&w);
 }
-END_TEST
-
-static Suite *suite(void) {
-  const TTest *const tests[] = {replicas_agree, kept, staged,
-                                no_more_rows_than_numbers};
-  return test_suite("tbe parts", tests, TEST_COUNT(tests));
-}
-TS_TEST_MAIN(suite)

@@ -122,8 +122,33 @@ static void add_host(void) {
   }
 }
 
+/* Whether NAME is among NAMES, with blanks between them. */
+static bool among(const char *names, const char *name) {
+  const size_t n = strlen(name);
+  for (const char *p = names; (p = strstr(p, name)); p += n)
+    if ((p == names || p[-1] == ' ') && (!p[n] || p[n] == ' ')) return true;
+  return false;
+}
+
+static void skip_without(const char *kernels) {
+  ts_kernels k;
+  ck_assert_ok(ts_test_kernels(&k));
+#define LACKS(entry, params)                                                   \
+  if (!k.entry && among(kernels, #entry)) {                                    \
+    printf("SKIPPED: backend %s has no kernel %s\n", ts_test_backend(),        \
+           #entry);                                                            \
+    ts_mpi_stop();                                                             \
+    exit(77);                                                                  \
+  }
+  TS_KERNEL_LIST(LACKS)
+#undef LACKS
+}
+
+static const char *tested; /* entries of the table */
+
 static void start(void) {
   ts_kernels k;
+  skip_without(tested);
   kt_n = 0;
   ck_assert_ok(ts_kernels_fill(&kt_oracle, "host", "ref"));
   ck_assert_ok(ts_test_kernels(&k));
@@ -159,37 +184,9 @@ static void start_test(void) {
   kt_begin();
 }
 
-/* Whether NAME is among NAMES, with blanks between them. */
-static bool among(const char *names, const char *name) {
-  const size_t n = strlen(name);
-  for (const char *p = names; (p = strstr(p, name)); p += n)
-    if ((p == names || p[-1] == ' ') && (!p[n] || p[n] == ' ')) return true;
-  return false;
-}
-
-static void skip_without(const char *kernels) {
-  ts_kernels k;
-  ck_assert_ok(ts_test_kernels(&k));
-#define LACKS(entry, params)                                                   \
-  if (!k.entry && among(kernels, #entry)) {                                    \
-    printf("SKIPPED: backend %s has no kernel %s\n", ts_test_backend(),        \
-           #entry);                                                            \
-    ts_mpi_stop();                                                             \
-    exit(77);                                                                  \
-  }
-  TS_KERNEL_LIST(LACKS)
-#undef LACKS
-}
-
-Suite *kt_suite(const char *kernels, const kt_test *t, int n) {
-  Suite *s = suite_create(ts_test_backend());
-  TCase *c = tcase_create("contract");
-  skip_without(kernels);
-  tcase_set_timeout(c, 0);
+void kt_contract(const char *kernels) {
+  TCase *c = ts_test_group();
+  tested = kernels;
   tcase_add_unchecked_fixture(c, start, stop);
   tcase_add_checked_fixture(c, start_test, NULL);
-  for (int i = 0; i < n; i++)
-    tcase_add_loop_test(c, t[i].test, 0, t[i].n ? t[i].n : 1);
-  suite_add_tcase(s, c);
-  return s;
 }

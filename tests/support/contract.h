@@ -82,20 +82,10 @@ int64_t kt_launches(const char *name);
 
 /* ---- the program --------------------------------------------------------- */
 
-typedef struct kt_test {
-  const TTest *test;
-  int n; /* times; 0: once */
-} kt_test;
-/* KERNELS: entries of the table, "lookup weight_grad"; a backend that lacks
- * one is skipped (77), with its name. */
-Suite *kt_suite(const char *kernels, const kt_test *, int n);
-
-/* All of a program: KT_MAIN("lookup", {a_test, 0}, {a_loop, 3}) */
-#define KT_MAIN(kernels, ...)                                                  \
-  static Suite *suite(void) {                                                  \
-    const kt_test tests[] = {__VA_ARGS__};                                     \
-    return kt_suite(kernels, tests, TEST_COUNT(tests));                        \
-  }                                                                            \
-  TS_TEST_MAIN(suite)
+/* The tests of the file that follow are a contract of KERNELS, entries of the
+ * table: KT_CONTRACT("lookup weight_grad"); a backend that lacks one is skipped
+ * (77), with its name. */
+#define KT_CONTRACT(kernels) TS_BEFORE_MAIN(kt_contract(kernels))
+void kt_contract(const char *kernels);
 
 #endif

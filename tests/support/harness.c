@@ -1,6 +1,7 @@
 /* harness.c - Check under MPI. */
 #include "tests/support/harness.h"
 
+#include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,7 +148,26 @@ bool ts_test_all(bool cond) {
   return cond && good == ts_comm_size(shared.comm);
 }
 
-int ts_test_main(int argc, char **argv, Suite *(*suite)(void)) {
+/* ---- tests ----------------------------------------------------------------
+ */
+
+static Suite *suite;
+static TCase *group;
+
+TCase *ts_test_group(void) {
+  if (!suite) suite = suite_create(program_invocation_short_name);
+  group = tcase_create(program_invocation_short_name);
+  tcase_set_timeout(group, 0);
+  suite_add_tcase(suite, group);
+  return group;
+}
+
+void ts_test_add(const TTest *test, int first, int end) {
+  if (!group) ts_test_group();
+  tcase_add_loop_test(group, test, first, end);
+}
+
+int ts_test_main(int argc, char **argv) {
   if (ts_mpi_start(&argc, &argv) != TS_OK) {
     fprintf(stderr, "%s\n", ts_err_message());
     return EXIT_FAILURE;
@@ -168,7 +188,7 @@ int ts_test_main(int argc, char **argv, Suite *(*suite)(void)) {
       ts_comm_create(shared.world, &shared.comm, TS_GROUP_WORLD, "harness") !=
           TS_OK)
     return EXIT_FAILURE;
-  SRunner *runner = srunner_create(suite());
+  SRunner *runner = srunner_create(suite);
   srunner_set_fork_status(runner, CK_NOFORK);
   srunner_run_all(runner, ts_mpi_rank() == 0 ? CK_NORMAL : CK_SILENT);
   const bool passed = ts_test_all(srunner_ntests_failed(runner) == 0);

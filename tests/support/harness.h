@@ -69,13 +69,40 @@ bool ts_test_all(bool cond);
     ck_assert_msg(ck_err == TS_OK, #call ": %s", ts_err_message());            \
   } while (0)
 
-/* Runs the suite; 0 when all ranks passed and nothing leaked, 77 where the
- * device is missing that TESSERA_BACKEND asks for. */
-int ts_test_main(int argc, char **argv, Suite *(*suite)(void));
+/* ---- tests ----------------------------------------------------------------
+ */
 
-#define TS_TEST_MAIN(suite)                                                    \
-  int main(int argc, char **argv) {                                            \
-    return ts_test_main(argc, argv, suite);                                    \
+/* TS_TEST(name) { ... } is a test of the program that it is linked into; those
+ * of a file run in its order.  TS_TESTS runs it with _i from FIRST to END - 1.
+ * They are entered before main. */
+#define TS_TEST(test) TS_TESTS(test, 0, 1)
+#define TS_TESTS(test, first, end)                                             \
+  static void test(int);                                                       \
+  __attribute__((constructor)) static void test##_is_a_test(void) {            \
+    static const TTest t = {#test, test, __FILE__, __LINE__};                  \
+    ts_test_add(&t, first, (int)(end));                                        \
+  }                                                                            \
+  static void test(int _i CK_ATTRIBUTE_UNUSED)
+/* Before the first of the tests that follow in the file, and after the last;
+ * START and STOP may be NULL.  The second one: before and after each. */
+#define TS_TESTS_BETWEEN(start, stop)                                          \
+  TS_BEFORE_MAIN(tcase_add_unchecked_fixture(ts_test_group(), start, stop))
+#define TS_EACH_TEST_BETWEEN(start, stop)                                      \
+  TS_BEFORE_MAIN(tcase_add_checked_fixture(ts_test_group(), start, stop))
+TCase *ts_test_group(void);
+void ts_test_add(const TTest *, int first, int end);
+
+/* Makes the CALL before main, in the order of the file. */
+#define TS_BEFORE_MAIN(call) TS_BEFORE_MAIN_(call, __COUNTER__)
+#define TS_BEFORE_MAIN_(call, n) TS_BEFORE_MAIN__(call, n)
+#define TS_BEFORE_MAIN__(call, n)                                              \
+  __attribute__((constructor)) static void before_main_##n(void) {             \
+    call;                                                                      \
   }
+
+/* Runs the tests; 0 when all ranks passed and nothing leaked, 77 where the
+ * device is missing that TESSERA_BACKEND asks for.  A program without a main
+ * has that of main.c, which does no more. */
+int ts_test_main(int argc, char **argv);
 
 #endif

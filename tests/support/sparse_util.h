@@ -79,13 +79,4 @@ static inline void test_reclaim_input(ts_device *d, const ts_tbe_input *in,
   if (in->weights) ts_test_reclaim(d, host->weights, in->weights, n * 4, false);
 }
 
-static inline Suite *test_suite(const char *name, const TTest *const *tests,
-                                int n) {
-  Suite *suite = suite_create(name);
-  TCase *all = tcase_create(name);
-  for (int i = 0; i < n; i++) tcase_add_test(all, tests[i]);
-  suite_add_tcase(suite, all);
-  return suite;
-}
-
 #endif

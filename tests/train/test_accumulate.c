@@ -63,7 +63,9 @@ static double far(const pr_result *a, const pr_result *b) {
 
 static pr_result whole, parts;
 
-START_TEST(as_one_batch) {
+TS_TESTS_BETWEEN(NULL, pr_close_data)
+
+TS_TESTS(as_one_batch, 0, 3) {
   static const char *const counts[] = {"run.accumulate=2", "run.accumulate=5"};
   static const char *const modes[] = {"optimizer.in_backward=true",
                                       "optimizer.in_backward=false",
@@ -82,9 +84,8 @@ START_TEST(as_one_batch) {
     ck_assert_all(whole.state != parts.state); /* other sums */
   }
 }
-END_TEST
 
-START_TEST(pipelines) {
+TS_TEST(pipelines) {
   static const char *const kinds[] = {"pipeline.kind=sparse_dist",
                                       "pipeline.kind=fused_sparse_dist",
                                       "pipeline.kind=prefetch"};
@@ -104,10 +105,9 @@ START_TEST(pipelines) {
     ck_assert_all(pr_same(&whole, &parts));
   }
 }
-END_TEST
 
 /* Step 3 of 7 is left out, as one batch and as its second of two parts. */
-START_TEST(left_out) {
+TS_TESTS(left_out, 0, 2) {
   static const char *const kinds[] = {"dense.parallel=ddp",
                                       "dense.parallel=fully_sharded"};
   pr_sets s = {0};
@@ -121,11 +121,10 @@ START_TEST(left_out) {
   const double d = far(&whole, &parts);
   ck_assert_msg(d < 1e-6, "losses differ by %g", d);
 }
-END_TEST
 
 /* A step that is left out for its second part's loss: that its first part's
  * gradient was infinite is nothing to the steps after it. */
-START_TEST(left_out_gradient) {
+TS_TEST(left_out_gradient) {
   pr_run r;
   pr_sets s = {0};
   set_plain(&s);
@@ -146,9 +145,8 @@ START_TEST(left_out_gradient) {
   infinite_at = -1;
   pr_stop(&r);
 }
-END_TEST
 
-START_TEST(semi_sync_refuses) {
+TS_TEST(semi_sync_refuses) {
   pr_sets s = {0};
   ts_config *c;
   ts_trainer *t;
@@ -162,19 +160,3 @@ START_TEST(semi_sync_refuses) {
   ts_trainer_destroy(t);
   ts_deck_destroy(c);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("accumulate");
-  TCase *t = tcase_create("accumulate");
-  tcase_add_unchecked_fixture(t, NULL, pr_close_data);
-  tcase_add_loop_test(t, as_one_batch, 0, 3);
-  tcase_add_test(t, pipelines);
-  tcase_add_loop_test(t, left_out, 0, 2);
-  tcase_add_test(t, left_out_gradient);
-  tcase_add_test(t, semi_sync_refuses);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -136,8 +136,10 @@ static const way ways[] = {
      1}};
 enum { N_WAYS = sizeof ways / sizeof *ways };
 
+TS_TESTS_BETWEEN(NULL, pr_close_data)
+
 /* All but semi_sync come to what base comes to. */
-START_TEST(host_is_ahead) {
+TS_TESTS(host_is_ahead, 0, N_WAYS) {
   outcome want, got;
   const way *w = &ways[_i];
   pr_sets s = {0};
@@ -164,16 +166,3 @@ START_TEST(host_is_ahead) {
   ck_assert_all(want.state == got.state && want.loss == got.loss);
   ck_assert_int_eq(ts_fake_n_blocks(), 0);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("ahead");
-  TCase *tc = tcase_create("ahead");
-  tcase_add_unchecked_fixture(tc, NULL, pr_close_data);
-  tcase_set_timeout(tc, 0);
-  tcase_add_loop_test(tc, host_is_ahead, 0, N_WAYS);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

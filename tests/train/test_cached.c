@@ -251,7 +251,9 @@ static void check_finite(pr_run *r, ts_tier_count *sum) {
       ts_comm_sum_i64(r->t->control, (int64_t *)(void *)sum, sizeof *sum / 8));
 }
 
-START_TEST(twins) {
+TS_TESTS_BETWEEN(NULL, pr_close_data)
+
+TS_TESTS(twins, 0, 4 * n_settings()) {
   static pr_result want, got;
   const char *const *pipeline = pipelines[_i / n_settings()];
   const setting c = setting_of(_i % n_settings());
@@ -279,12 +281,11 @@ START_TEST(twins) {
   if (!c.small) return;
   ck_assert_all(n.n_conflicts > 0 && n.n_evicted > 0 && n.n_written > 0);
 }
-END_TEST
 
 /* The same with nothing beside, without lines, in the fused pipeline,
  * with several batches fetched ahead; and
  * with losses that are no numbers: what is held is released all the same. */
-START_TEST(ways) {
+TS_TESTS(ways, 0, 7) {
   static const char *const way[][3] = {
       {"run.lanes=serial", "pipeline.kind=prefetch", "run.threads=1"},
       {"table_defaults.kernel=host", "pipeline.kind=prefetch", NULL},
@@ -313,16 +314,3 @@ START_TEST(ways) {
   if (_i == 6) ck_assert_all(!isfinite(want.loss[6]));
   ck_assert_all(_i == 6 ? want.state == got.state : pr_same(&want, &got));
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("cached");
-  TCase *tc = tcase_create("cached");
-  tcase_add_unchecked_fixture(tc, NULL, pr_close_data);
-  tcase_add_loop_test(tc, twins, 0, 4 * n_settings());
-  tcase_add_loop_test(tc, ways, 0, 7);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -127,7 +127,19 @@ static void compare(const way *w, const pr_result *got) {
   if (!w->near) ck_assert(pr_same(got, &plain));
 }
 
-START_TEST(trains) {
+static void start(void) {
+  const way w = {{"run.graph=off", "run.lanes=serial"}, 0, 0, 0, false};
+  const pr_sets s = sets_of(&w, "run.backend=emulated");
+  pr_train(&plain, NULL, &s); /* the process keeps a stream and a pool */
+}
+
+static void stop(void) {
+  pr_close_data();
+}
+
+TS_TESTS_BETWEEN(start, stop)
+
+TS_TESTS(trains, 0, N_WAYS) {
   static pr_result out;
   const way *w = &ways[_i];
   const pr_sets s = sets_of(w, "run.backend=emulated");
@@ -151,7 +163,6 @@ START_TEST(trains) {
   check_finite(w->sets[0], 20 * STEPS);
   compare(w, &out);
 }
-END_TEST
 
 /* ---- a run as the command has it ----------------------------------------- */
 
@@ -196,7 +207,7 @@ static uint64_t state_of(const char *sub) {
 }
 
 /* Stopped after three steps and resumed: the same, and the same as plain(). */
-START_TEST(resumes) {
+TS_TEST(resumes) {
   char command[96];
   snprintf(dir, sizeof dir, "/tmp/tessera-cuda-train-XXXXXX");
   ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -210,29 +221,8 @@ START_TEST(resumes) {
   snprintf(command, sizeof command, "rm -rf %s", dir);
   if (system(command) != 0) ck_abort_msg("%s", command);
 }
-END_TEST
-
-static void start(void) {
-  const way w = {{"run.graph=off", "run.lanes=serial"}, 0, 0, 0, false};
-  const pr_sets s = sets_of(&w, "run.backend=emulated");
-  pr_train(&plain, NULL, &s); /* the process keeps a stream and a pool */
-}
-
-static void stop(void) {
-  pr_close_data();
-}
-
-static Suite *suite(void) {
-  Suite *s = suite_create("cuda_train");
-  TCase *tc = tcase_create("trainings");
-  tcase_add_unchecked_fixture(tc, start, stop);
-  tcase_add_loop_test(tc, trains, 0, N_WAYS);
-  tcase_add_test(tc, resumes);
-  suite_add_tcase(s, tc);
-  return s;
-}
 
 int main(int argc, char **argv) {
   if (ts_signals_block() != TS_OK) return EXIT_FAILURE;
-  return ts_test_main(argc, argv, suite);
+  return ts_test_main(argc, argv);
 }

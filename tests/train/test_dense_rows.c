@@ -69,9 +69,11 @@ static double far(const pr_result *a, const pr_result *b) {
 
 static pr_result a, b;
 
+TS_TESTS_BETWEEN(start, stop)
+
 /* adagrad: rows without a gradient stay, so it is the same densely; the
  * tables' rates come from overrides by name. */
-START_TEST(as_fused) {
+TS_TEST(as_fused) {
   pr_sets s = {0}, f = {0};
   tables(&s, NULL, NULL);
   pr_set(&s, "optimizer.kind=adagrad");
@@ -88,10 +90,9 @@ START_TEST(as_fused) {
   pr_train(&b, NULL, &other);
   ck_assert_all(far(&a, &b) > 1e-5);
 }
-END_TEST
 
 /* Norms and moments of whole tables, however they are cut. */
-START_TEST(shardings_agree) {
+TS_TESTS(shardings_agree, 0, 3) {
   static const char *const kinds[] = {
       "optimizer.kind=adamw", "optimizer.kind=lamb", "optimizer.kind=lars"};
   pr_sets s = {0};
@@ -109,10 +110,9 @@ START_TEST(shardings_agree) {
     ck_assert_msg(d < 2e-6, "%s: losses differ by %g", shardings[i], d);
   }
 }
-END_TEST
 
 /* A lookup of the next batch waits for the dense optimizer of these rows. */
-START_TEST(pipelines) {
+TS_TEST(pipelines) {
   static const char *const kinds[] = {
       "pipeline.kind=sparse_dist", "pipeline.kind=fused_sparse_dist",
       "pipeline.kind=fused_sparse_dist", "pipeline.kind=prefetch"};
@@ -134,9 +134,8 @@ START_TEST(pipelines) {
     ck_assert_all(pr_same(&a, &b));
   }
 }
-END_TEST
 
-START_TEST(micro_batches) {
+TS_TEST(micro_batches) {
   pr_sets s = {0};
   tables(&s, NULL, NULL);
   pr_set(&s, "optimizer.eps=1e-3");
@@ -146,18 +145,3 @@ START_TEST(micro_batches) {
   const double d = far(&a, &b);
   ck_assert_msg(d < 2e-6, "losses differ by %g", d);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("dense rows");
-  TCase *t = tcase_create("dense rows");
-  tcase_add_unchecked_fixture(t, start, stop);
-  tcase_add_test(t, as_fused);
-  tcase_add_loop_test(t, shardings_agree, 0, 3);
-  tcase_add_test(t, pipelines);
-  tcase_add_test(t, micro_batches);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

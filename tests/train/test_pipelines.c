@@ -73,9 +73,11 @@ static void run_variant(pr_result *out, int v, int i, int mode) {
   hooks_off();
 }
 
+TS_TESTS_BETWEEN(NULL, pr_close_data)
+
 /* Two of the four lanes x input for each variant and mode; one where memory is
  * watched, which no other run of the same code can show more of. */
-START_TEST(as_base) {
+TS_TESTS(as_base, 0, N_VARIANTS) {
   const int n_turns = getenv("TESSERA_SANITIZED") ? 1 : 2;
   static pr_result base[N_MODES], other;
   for (int mode = 0; mode < N_MODES; mode++) {
@@ -96,10 +98,9 @@ START_TEST(as_base) {
     }
   }
 }
-END_TEST
 
 /* The bits depend on what they should depend on. */
-START_TEST(bits_differ) {
+TS_TEST(bits_differ) {
   static pr_result a, b;
   pr_sets s = {0}, clip = {0}, seed = {0};
   pr_train(&a, NULL, &s);
@@ -110,11 +111,10 @@ START_TEST(bits_differ) {
   pr_train(&b, NULL, &seed);
   ck_assert_all(!pr_same_losses(&a, &b, 0, 1) && a.state != b.state);
 }
-END_TEST
 
 /* Steps end with run.steps, in the middle of what is under way; an epoch's
  * short batch may be left out. */
-START_TEST(short_runs) {
+TS_TESTS(short_runs, 1, N_VARIANTS) {
   static pr_result bases[3], other;
   static const char *const ends[][2] = {{"run.steps=1", "data.drop_last=false"},
                                         {"run.steps=2", "data.drop_last=false"},
@@ -131,17 +131,3 @@ START_TEST(short_runs) {
     ck_assert_all(pr_same(&bases[k], &other));
   }
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("pipelines");
-  TCase *tc = tcase_create("bits");
-  tcase_add_unchecked_fixture(tc, NULL, pr_close_data);
-  tcase_add_test(tc, bits_differ);
-  tcase_add_loop_test(tc, as_base, 0, N_VARIANTS);
-  tcase_add_loop_test(tc, short_runs, 1, N_VARIANTS);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

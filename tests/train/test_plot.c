@@ -42,7 +42,7 @@ static void point_is(const ts_plot_series *s, int64_t k, int64_t step, double x,
 
 /* Evaluations lie where the lines around say that their step was, on the way
  * from the start before the first and on the last one's way behind it. */
-START_TEST(evaluations_have_places) {
+TS_TEST(evaluations_have_places) {
   ts_plot_run r;
   write_text(
       "{\"step\":5,\"eval\":true,\"ne\":0.99,\"samples\":77}\n"
@@ -69,11 +69,10 @@ START_TEST(evaluations_have_places) {
   ck_assert_int_eq(r.n_lines, 6);
   ts_plot_run_reset(&r);
 }
-END_TEST
 
 /* A run taken up at step 10, whose old lines are still there, and one that
  * evaluated its last step twice. */
-START_TEST(later_lines_count) {
+TS_TEST(later_lines_count) {
   ts_plot_run r;
   write_text("{\"step\":10,\"loss\":1,\"samples\":10}\n"
              "{\"step\":20,\"loss\":2,\"samples\":20}\n"
@@ -94,9 +93,8 @@ START_TEST(later_lines_count) {
   point_is(s, 0, 20, 22, 7);
   ts_plot_run_reset(&r);
 }
-END_TEST
 
-START_TEST(tasks_are_apart) {
+TS_TEST(tasks_are_apart) {
   ts_plot_run r;
   write_text("{\"step\":2,\"loss\":1,\"samples\":10}\n"
              "{\"step\":2,\"eval\":true,\"task\":\"click\",\"ne\":0.5,"
@@ -108,7 +106,6 @@ START_TEST(tasks_are_apart) {
   ck_assert_ptr_null(series_of(&r, TS_PLOT_LOSS, true, "click"));
   ts_plot_run_reset(&r);
 }
-END_TEST
 
 static const char *const broken[] = {"{\"step\":3,\"loss\":0.5",
                                      "{\"step\":3,\"loss\":",
@@ -126,7 +123,7 @@ static const char *const broken[] = {"{\"step\":3,\"loss\":0.5",
                                      "{\"step\":nan,\"loss\":0.5}"};
 
 /* What can't be read is counted, and the rest is as it is without it. */
-START_TEST(broken_lines_are_counted) {
+TS_TESTS(broken_lines_are_counted, 0, (int)(sizeof broken / sizeof *broken)) {
   ts_plot_run r;
   char text[1024];
   snprintf(text, sizeof text,
@@ -142,9 +139,8 @@ START_TEST(broken_lines_are_counted) {
   ck_assert_int_eq(ts_plot_read(&r, path), TS_ERR_DATA);
   ts_err_clear();
 }
-END_TEST
 
-START_TEST(figures_that_are_no_numbers) {
+TS_TEST(figures_that_are_no_numbers) {
   ts_plot_run r;
   write_text(
       "{\"step\":1,\"loss\":\"1\",\"samples\":10,\"samples_per_s\":1}\n"
@@ -156,9 +152,8 @@ START_TEST(figures_that_are_no_numbers) {
   ck_assert_int_eq(series_of(&r, TS_PLOT_SPEED, false, NULL)->n, 1);
   ts_plot_run_reset(&r);
 }
-END_TEST
 
-START_TEST(means) {
+TS_TEST(means) {
   ts_plot_run r;
   write_text("{\"step\":1,\"loss\":1,\"samples\":1}\n"
              "{\"step\":2,\"loss\":3,\"samples\":2}\n"
@@ -177,10 +172,9 @@ START_TEST(means) {
   point_is(series_of(&r, TS_PLOT_LOSS, true, NULL), 0, 3, 3, 100);
   ts_plot_run_reset(&r);
 }
-END_TEST
 
 /* Steps are 1, 2 or 5 times a power of ten, LEAST or up to 2.5 LEAST. */
-START_TEST(steps_are_round) {
+TS_TEST(steps_are_round) {
   for (int least = 1; least < 20; least++)
     for (double span = 1e-6; span < 1e9; span *= 1.37) {
       const double step = ts_svg_step(span, least);
@@ -192,28 +186,12 @@ START_TEST(steps_are_round) {
       ck_assert_double_le(span / step, 2.5 * least * (1 + 1e-9));
     }
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("plot");
-  TCase *t = tcase_create("plot");
-  tcase_add_test(t, evaluations_have_places);
-  tcase_add_test(t, later_lines_count);
-  tcase_add_test(t, tasks_are_apart);
-  tcase_add_loop_test(t, broken_lines_are_counted, 0,
-                      (int)(sizeof broken / sizeof *broken));
-  tcase_add_test(t, figures_that_are_no_numbers);
-  tcase_add_test(t, means);
-  tcase_add_test(t, steps_are_round);
-  suite_add_tcase(s, t);
-  return s;
-}
 
 int main(int argc, char **argv) {
   const int fd = mkstemp(path);
   if (fd < 0) return 99;
   close(fd);
-  const int code = ts_test_main(argc, argv, suite);
+  const int code = ts_test_main(argc, argv);
   unlink(path);
   return code;
 }

@@ -142,7 +142,9 @@ static void train(pr_result *out, const pr_sets *s) {
   stub_off();
 }
 
-START_TEST(order) {
+TS_TESTS_BETWEEN(NULL, pr_close_data)
+
+TS_TESTS(order, 0, 8) {
   static pr_result base, got;
   static const int slow[][3] = {
       {0, 0, 0}, {3000, 0, 0}, {0, 10000, 0}, {0, 0, 3000}};
@@ -158,11 +160,10 @@ START_TEST(order) {
   check_order(_i / 4 == 0, N_STEPS, 1);
   ck_assert_all(pr_same(&base, &got));
 }
-END_TEST
 
 /* Three batches ahead, from the first step on; and with less batches than
  * that. */
-START_TEST(deep) {
+TS_TESTS(deep, 0, 2) {
   static pr_result base, got;
   static const char *const steps[] = {"run.steps=6", "run.steps=2"};
   pr_sets b = {0}, s = {0};
@@ -178,7 +179,6 @@ START_TEST(deep) {
   check_order(true, _i ? 2 : N_STEPS, 3);
   ck_assert_all(pr_same(&base, &got));
 }
-END_TEST
 
 /* ---- between steps ------------------------------------------------------- */
 
@@ -224,7 +224,7 @@ static void look_from_outside(pr_run *r, int who, ts_cache_report *report) {
   stub_looking = false;
 }
 
-START_TEST(between_steps) {
+TS_TESTS(between_steps, 0, 6) {
   static const char *const lanes[] = {"pipeline.lookup_lane=own",
                                       "pipeline.lookup_lane=data_dist"};
   pr_run r;
@@ -252,17 +252,3 @@ START_TEST(between_steps) {
   ck_assert_all(who == 2 || count_of(LOOK) > 0);
   check_apart();
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("prefetch");
-  TCase *tc = tcase_create("order");
-  tcase_add_unchecked_fixture(tc, NULL, pr_close_data);
-  tcase_add_loop_test(tc, order, 0, 8);
-  tcase_add_loop_test(tc, deep, 0, 2);
-  tcase_add_loop_test(tc, between_steps, 0, 6);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -127,8 +127,10 @@ static void plain(pr_result *out, pr_sets s, bool stash) {
 
 /* ---- tests --------------------------------------------------------------- */
 
+TS_TESTS_BETWEEN(NULL, pr_close_data)
+
 /* start_batch 0 and in the middle, saved steps, stash: bit for bit. */
-START_TEST(as_reference) {
+TS_TESTS(as_reference, 0, 8) {
   static pr_result want, got;
   static const char *const starts[] = {"pipeline.start_batch=0",
                                        "pipeline.start_batch=3"};
@@ -150,11 +152,10 @@ START_TEST(as_reference) {
     ck_assert_all(pr_same(&want, &got));
   }
 }
-END_TEST
 
 /* Until START + 1 steps base's losses (the batch after START is the first
  * that was looked up early), then others. */
-START_TEST(start_in_the_middle) {
+TS_TEST(start_in_the_middle) {
   static pr_result base, semi;
   pr_sets b = {0}, s = {0};
   pr_set(&b, "run.steps=9");
@@ -167,10 +168,9 @@ START_TEST(start_in_the_middle) {
   ck_assert_all(base.loss[START + 1] != semi.loss[START + 1]);
   ck_assert_all(base.state != semi.state);
 }
-END_TEST
 
 /* The dense weights stay as they are in the first step that only stashes. */
-START_TEST(first_stash) {
+TS_TEST(first_stash) {
   pr_run r;
   pr_sets s = {0};
   set_semi(&s, true);
@@ -186,7 +186,6 @@ START_TEST(first_stash) {
   }
   pr_stop(&r);
 }
-END_TEST
 
 /* ---- how good it gets ---------------------------------------------------- */
 
@@ -205,7 +204,7 @@ static const char truth[] =
     "  over_arch = [16, 1]; };\n"
     "optimizer = { kind = \"adam\"; lr = 5e-3; };\n";
 
-START_TEST(auc) {
+TS_TEST(auc) {
   static pr_result base, semi;
   pr_sets b = {0}, s = {0};
   pr_train(&base, truth, &b);
@@ -219,18 +218,3 @@ START_TEST(auc) {
   ck_assert_all(fabs(base.auc - semi.auc) < 0.002);
   ck_assert_all(!pr_same_losses(&base, &semi, 1, 5));
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("semi_sync");
-  TCase *tc = tcase_create("staleness");
-  tcase_add_unchecked_fixture(tc, NULL, pr_close_data);
-  tcase_add_loop_test(tc, as_reference, 0, 8);
-  tcase_add_test(tc, start_in_the_middle);
-  tcase_add_test(tc, first_stash);
-  tcase_add_test(tc, auc);
-  suite_add_tcase(s, tc);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

@@ -129,7 +129,9 @@ static int expected(int each) {
   return ts_mpi_size() > 1 ? 0 : each * (STEPS - PLAIN);
 }
 
-START_TEST(steps_are_graphs) {
+TS_TESTS_BETWEEN(start, stop)
+
+TS_TESTS(steps_are_graphs, 0, 2 * CASES) {
   static const struct ts_step_case {
     const char *set[3];
     int each; /* graphs of a step */
@@ -153,21 +155,19 @@ START_TEST(steps_are_graphs) {
   if (!strcmp(x->set[0], "pipeline.kind=sparse_dist"))
     ck_assert_int_eq(seen.between, 0);
 }
-END_TEST
 
 /* Tables in slow memory: the host has a part in their steps. */
-START_TEST(slow_rows_have_none) {
+TS_TEST(slow_rows_have_none) {
   pr_sets s = {0};
   pr_set(&s, "pipeline.kind=base");
   pr_set(&s, "tables.tw.kernel=cached");
   run(&s, &near);
   ck_assert_int_eq(seen.begun, 0);
 }
-END_TEST
 
 /* Work that is another each time: eight tries, some more for batches that come
  * in several buffers, then no more. */
-START_TEST(useless_ones_are_given_up) {
+TS_TEST(useless_ones_are_given_up) {
   pr_sets s = {0};
   pr_set(&s, "pipeline.kind=base");
   pr_set(&s, "run.steps=20");
@@ -181,18 +181,3 @@ START_TEST(useless_ones_are_given_up) {
   ck_assert_int_le(seen.begun, ts_mpi_size() > 1 ? 0 : 12);
   ck_assert_int_eq(seen.ended, seen.begun);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("graphs of steps");
-  TCase *t = tcase_create("all");
-  tcase_add_unchecked_fixture(t, start, stop);
-  tcase_set_timeout(t, 300);
-  tcase_add_loop_test(t, steps_are_graphs, 0, 2 * CASES);
-  tcase_add_test(t, slow_rows_have_none);
-  tcase_add_test(t, useless_ones_are_given_up);
-  suite_add_tcase(s, t);
-  return s;
-}
-
-TS_TEST_MAIN(suite)

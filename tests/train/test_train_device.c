@@ -179,8 +179,10 @@ static pr_sets sets_of(const way *w, bool device) {
   return s;
 }
 
+TS_TESTS_BETWEEN(start, stop)
+
 /* Batches come late, so that who does not wait for them has older ones. */
-START_TEST(as_host) {
+TS_TESTS(as_host, 0, N_WAYS) {
   static outcome want, got;
   if (ts_mpi_size() == 1 && _i % 4) return; /* two ranks run them all */
   const pr_sets host = sets_of(&ways[_i], false);
@@ -201,10 +203,9 @@ START_TEST(as_host) {
   ck_assert_all(same(&want, &got));
   ck_assert_int_eq(ts_fake_n_blocks(), 0);
 }
-END_TEST
 
 /* The exact pipelines, with graphs (on one rank) and without: the same. */
-START_TEST(exact) {
+TS_TESTS(exact, 0, ts_test_on_gpu() ? 6 : 0) {
   static outcome want, got;
   static const char *const pipelines[] = {"pipeline.kind=base",
                                           "pipeline.kind=sparse_dist",
@@ -221,7 +222,6 @@ START_TEST(exact) {
   ck_assert_int_eq(want.run.n, 7);
   ck_assert_all(same(&want, &got));
 }
-END_TEST
 
 /* ---- nobody waits -------------------------------------------------------- */
 
@@ -230,7 +230,7 @@ static const char *const kinds[] = {
     "pipeline.kind=fused_sparse_dist", "pipeline.kind=semi_sync"};
 
 /* Steps end before their work does, and come to the same. */
-START_TEST(ahead) {
+TS_TESTS(ahead, 0, ts_test_on_gpu() ? 0 : 4) {
   static outcome want, got;
   pr_sets s = {0};
   if (ts_mpi_size() > 1 && _i != 1) return;
@@ -251,10 +251,9 @@ START_TEST(ahead) {
   pr_stop(&r);
   ck_assert_all(loss == want.run.loss[6]);
 }
-END_TEST
 
 /* One loss in the middle is no number; those after it are. */
-START_TEST(nan_between) {
+TS_TESTS(nan_between, 0, ts_test_on_gpu() ? 0 : 4) {
   static outcome got;
   pr_sets s = {0};
   set_device(&s);
@@ -265,10 +264,9 @@ START_TEST(nan_between) {
   ck_assert_all(got.last.nan && isfinite(got.last.loss_sum));
   ck_assert_all(got.metrics.n_samples > 96 && got.metrics.n_samples < 96 * 6);
 }
-END_TEST
 
 /* A step is left out, one has an infinite gradient. */
-START_TEST(left_out) {
+TS_TESTS(left_out, 0, ts_test_on_gpu() ? 0 : 4) {
   static outcome want, got;
   static const char *const parts[] = {"run.accumulate=1", "run.accumulate=2"};
   pr_sets s = {0};
@@ -286,7 +284,6 @@ START_TEST(left_out) {
                 got.n_broken == want.n_broken);
   ck_assert_all(!got.last.nan == !want.last.nan);
 }
-END_TEST
 
 /* ---- whole runs ---------------------------------------------------------- */
 
@@ -338,7 +335,7 @@ static void check_finite(outcome *out, const char *sub) {
 }
 
 /* From the host to the device and back: the same as without. */
-START_TEST(checkpoints) {
+TS_TESTS(checkpoints, 1, 3) {
   static outcome want, there, back;
   static const char *const host = "run.backend=host", *const cuda =
                                                           "run.backend=cuda";
@@ -383,26 +380,8 @@ done:
   snprintf(command, sizeof command, "rm -rf %s", dir);
   if (ts_mpi_rank() == 0 && system(command) != 0) ck_abort_msg("%s", command);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("train_device");
-  TCase *tc = tcase_create("as the host");
-  tcase_add_unchecked_fixture(tc, start, stop);
-  tcase_add_loop_test(tc, as_host, 0, N_WAYS);
-  tcase_add_loop_test(tc, checkpoints, 1, 3);
-  if (ts_test_on_gpu()) { /* the fake's are as the host's */
-    tcase_add_loop_test(tc, exact, 0, 6);
-  } else { /* these write what losses are, from the host */
-    tcase_add_loop_test(tc, ahead, 0, 4);
-    tcase_add_loop_test(tc, nan_between, 0, 4);
-    tcase_add_loop_test(tc, left_out, 0, 4);
-  }
-  suite_add_tcase(s, tc);
-  return s;
-}
 
 int main(int argc, char **argv) {
   if (ts_signals_block() != TS_OK) return EXIT_FAILURE;
-  return ts_test_main(argc, argv, suite);
+  return ts_test_main(argc, argv);
 }

@@ -99,7 +99,7 @@ static void check_copy(fixture *f, const ts_upload *u, const ts_batch *b,
 /* ---- one batch ----------------------------------------------------------- */
 
 /* Five sizes, twice; once it's copied the batch is another's. */
-START_TEST(one_copy) {
+TS_TESTS(one_copy, 0, 4) {
   fixture f;
   ts_upload *u;
   int64_t bytes = 0;
@@ -124,9 +124,8 @@ START_TEST(one_copy) {
   }
   stop(&f);
 }
-END_TEST
 
-START_TEST(nothing_to_copy) {
+TS_TEST(nothing_to_copy) {
   fixture f;
   ts_upload *u;
   ts_device *host;
@@ -154,7 +153,6 @@ START_TEST(nothing_to_copy) {
   ts_device_destroy(host);
   stop(&f);
 }
-END_TEST
 
 /* ---- several ------------------------------------------------------------- */
 
@@ -171,7 +169,7 @@ static void check_part(const ts_batch *part, const ts_batch *all) {
 }
 
 /* Micro-batches see the one copy, each its own part. */
-START_TEST(parts_share) {
+TS_TESTS(parts_share, 0, 2) {
   fixture f;
   ts_upload *u[3], *other;
   ts_micro *micro[3];
@@ -208,7 +206,6 @@ START_TEST(parts_share) {
   free(want);
   stop(&f);
 }
-END_TEST
 
 typedef struct late_read {
   const ts_kernels *k;
@@ -225,7 +222,7 @@ static ts_err read_late(void *arg, ts_lane *lane) {
 }
 
 /* More batches than places: each is written when its readers are done. */
-START_TEST(readers_first) {
+TS_TEST(readers_first) {
   fixture f;
   ts_upload *u[2];
   ts_buffer read[8];
@@ -255,11 +252,10 @@ START_TEST(readers_first) {
   }
   stop(&f);
 }
-END_TEST
 
 /* Places are made before step 0 and counted; what is larger is counted as
  * grown. */
-START_TEST(expected) {
+TS_TEST(expected) {
   fixture f;
   ts_upload *u[3];
   start(&f, true, true);
@@ -289,10 +285,9 @@ START_TEST(expected) {
   stop(&f);
   ck_assert_int_eq(ts_mem_stat_of(TS_TAG_INPUT, TS_SPACE_DEVICE).now_bytes, 0);
 }
-END_TEST
 
 /* The newest copies are timed, one after the other. */
-START_TEST(timed) {
+TS_TEST(timed) {
   fixture f;
   ts_upload *u;
   ts_clock *clock;
@@ -318,10 +313,9 @@ START_TEST(timed) {
   ts_clock_destroy(clock);
   stop(&f);
 }
-END_TEST
 
 /* The copy has a span of its own, which says its bytes. */
-START_TEST(traced) {
+TS_TESTS(traced, 0, 2) {
   fixture f;
   ts_upload *u;
   char path[64], line[512], bytes[64];
@@ -350,24 +344,8 @@ START_TEST(traced) {
   ts_trace_batch_set(-1, "");
   stop(&f);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("upload");
-  TCase *c = tcase_create("upload");
-  tcase_set_timeout(c, 0);
-  tcase_add_loop_test(c, one_copy, 0, 4);
-  tcase_add_test(c, nothing_to_copy);
-  tcase_add_loop_test(c, parts_share, 0, 2);
-  tcase_add_test(c, readers_first);
-  tcase_add_test(c, expected);
-  tcase_add_test(c, timed);
-  tcase_add_loop_test(c, traced, 0, 2);
-  suite_add_tcase(s, c);
-  return s;
-}
 
 int main(int argc, char **argv) {
   (void)setenv("TESSERA_BACKEND", "fake", !strcmp(ts_test_backend(), "host"));
-  return ts_test_main(argc, argv, suite);
+  return ts_test_main(argc, argv);
 }

@@ -214,7 +214,7 @@ static void check_second_copy(const run *r, bool columns, int parts) {
   }
 }
 
-START_TEST(as_on_the_host) {
+TS_TESTS(as_on_the_host, 0, 4) {
   run host, discrete;
   const bool columns = _i & 1, pinned = _i == 1 || _i == 2;
   const int parts = _i & 2 ? 3 : 1;
@@ -238,7 +238,6 @@ START_TEST(as_on_the_host) {
   stop(&discrete);
   stop(&host);
 }
-END_TEST
 
 /* ---- beside the batch before --------------------------------------------- */
 
@@ -255,7 +254,7 @@ static ts_err wait_gate(void *arg, ts_lane *lane) {
 
 /* Compute of a batch ends only once the next one is there; data waits for
  * compute, as in sparse_dist. */
-START_TEST(beside_compute) {
+TS_TESTS(beside_compute, 0, 2) {
   run r;
   choose(_i, true, 1);
   start(&r, false, sets, 3);
@@ -282,19 +281,8 @@ START_TEST(beside_compute) {
     ts_stage_discard(t, ts_inflight_at(t, k), r.loader);
   stop(&r);
 }
-END_TEST
-
-static Suite *suite(void) {
-  Suite *s = suite_create("upload_input");
-  TCase *c = tcase_create("upload_input");
-  tcase_set_timeout(c, 0);
-  tcase_add_loop_test(c, as_on_the_host, 0, 4);
-  tcase_add_loop_test(c, beside_compute, 0, 2);
-  suite_add_tcase(s, c);
-  return s;
-}
 
 int main(int argc, char **argv) {
   (void)setenv("TESSERA_BACKEND", "fake", !strcmp(ts_test_backend(), "host"));
-  return ts_test_main(argc, argv, suite);
+  return ts_test_main(argc, argv);
 }

@@ -75,7 +75,18 @@ static int count(const ts_trace *t, int *n_beside) {
   return n;
 }
 
-START_TEST(one_copy_beside_compute) {
+static void start(void) {
+  ts_backend_replace(&backend);
+}
+
+static void stop(void) {
+  pr_close_data();
+  ts_backend_replace(NULL);
+}
+
+TS_TESTS_BETWEEN(start, stop)
+
+TS_TESTS(one_copy_beside_compute, 0, 4) {
   static const char *const kinds[] = {"pipeline.kind=base",
                                       "pipeline.kind=sparse_dist"};
   ts_trace t;
@@ -93,25 +104,3 @@ START_TEST(one_copy_beside_compute) {
     ck_assert_int_eq(n_beside, 0);
   ts_trace_reset(&t);
 }
-END_TEST
-
-static void start(void) {
-  ts_backend_replace(&backend);
-}
-
-static void stop(void) {
-  pr_close_data();
-  ts_backend_replace(NULL);
-}
-
-static Suite *suite(void) {
-  Suite *s = suite_create("upload_train");
-  TCase *c = tcase_create("upload_train");
-  tcase_set_timeout(c, 0);
-  tcase_add_unchecked_fixture(c, start, stop);
-  tcase_add_loop_test(c, one_copy_beside_compute, 0, 4);
-  suite_add_tcase(s, c);
-  return s;
-}
-
-TS_TEST_MAIN(suite)
