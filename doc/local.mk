@@ -18,14 +18,10 @@ manual_pictures = pipelines-base pipelines-sparse_dist \
   pipelines-fused_sparse_dist pipelines-semi_sync pipelines-prefetch \
   sharding-table_wise sharding-column_wise sharding-row_wise \
   sharding-table_row_wise sharding-table_column_wise sharding-grid \
-  sharding-data_parallel plot-quickstart
+  sharding-data_parallel
 manual_svg = $(manual_pictures:%=doc/%.svg)
-# Pictures of types of sharding are drawn by the build.  The others show runs of
-# several ranks with their times, which differ from run to run: they are kept,
-# as jobs/pipeline-timelines and `tessera plot` drew them.
-sharding_pictures = $(filter doc/sharding-%,$(manual_svg) $(manual_pictures:%=doc/%.txt))
-EXTRA_DIST += doc/tessera.texi $(manual_chapters) $(manual_svg) \
-  $(manual_pictures:%=doc/%.txt) doc/manual.css doc/no-tex doc/no-makeinfo
+drawn = $(manual_svg) $(manual_pictures:%=doc/%.txt)
+EXTRA_DIST += doc/tessera.texi $(manual_chapters) $(drawn) doc/manual.css doc/no-tex doc/no-makeinfo
 
 info_TEXINFOS = doc/tessera.texi
 doc_tessera_TEXINFOS = $(manual_chapters)
@@ -65,7 +61,7 @@ mostlyclean-local: html-clean-pictures
 # Tarballs have it, and the pictures, for those who compile for another machine
 # or have no python3.
 all-local: doc/deck.md
-CLEANFILES += doc/deck.md doc/deck.texi $(sharding_pictures)
+CLEANFILES += doc/deck.md doc/deck.texi $(drawn)
 if CROSS_COMPILING
 doc/deck.md doc/deck.texi:
 	@echo "$@ is not made: the program does not run here" >&2
@@ -78,6 +74,6 @@ doc/deck.md doc/deck.texi: $(tessera_sources) | tessera$(EXEEXT)
 	@if cmp -s $@.new $@; then rm -f $@.new; else mv -f $@.new $@; fi
 endif
 $(INFO_DEPS): $(manual_pictures:%=doc/%.txt)
-$(sharding_pictures) &: jobs/sharding-pictures
+$(drawn) &: jobs/manual-pictures
 	@$(MKDIR_P) doc
 	$(AM_V_GEN)$(PYTHON3) $< doc
