@@ -15,8 +15,6 @@ check_PROGRAMS += tests/runtime/test_device tests/runtime/test_cuda_parts
 if HAVE_CUDA
 # Graphs on a GPU.
 check_PROGRAMS += tests/runtime/test_cuda_graph_gpu
-tests_runtime_test_cuda_graph_gpu_SOURCES = tests/runtime/test_cuda_graph_gpu.c \
-  tests/runtime/cuda_graph_cases.c tests/runtime/cuda_graph_cases.h
 tests_runtime_test_cuda_graph_gpu_LDADD = tests/runtime/cuda_kernels.o $(LDADD)
 tests_runtime_test_cuda_graph_gpu_DEPENDENCIES = tests/runtime/cuda_kernels.o \
   tests/support/libharness.a libtessera.a

@@ -1,63 +1,14 @@
 /* cuda_graph_cases.c - the same work with a graph and without must leave the
  * same bytes, whatever changes from step to step and wherever it is cut. */
-#include "tests/runtime/cuda_graph_cases.h"
-
 #include <pthread.h>
 #include <string.h>
 
 #include "tests/runtime/cuda_kernels.h"
 #include "runtime/graph.h"
 #include "runtime/device_impl.h"
+#include "tests/runtime/graph_rig.h"
 
-enum { N = GRAPH_BYTES, STEPS = 6 };
-
-static void buffer(ts_graph_rig *r, ts_buffer *b, size_t bytes, bool pinned) {
-  ck_assert_ok(ts_buffer_create(b, r->device, bytes,
-                                pinned ? TS_SPACE_PINNED : TS_SPACE_DEVICE,
-                                TS_TAG_MISC));
-}
-
-void ts_graph_rig_start(ts_graph_rig *r) {
-  memset(r, 0, sizeof *r);
-  ck_assert_ok(ts_test_device(&r->device, false, 1));
-  ck_assert_ok(ts_test_kernels(&r->k));
-  ck_assert_ok(ts_lane_create(r->device, &r->lane, "one", TS_LANE_COMPUTE));
-  ck_assert_ok(ts_lane_create(r->device, &r->other, "other", TS_LANE_DATA));
-  buffer(r, &r->a, N, false);
-  buffer(r, &r->b, N, false);
-  buffer(r, &r->c, N, false);
-  buffer(r, &r->out, N, true);
-  buffer(r, &r->pins, (size_t)STEPS * N, true);
-  for (int i = 0; i < STEPS * N; i++)
-    ((unsigned char *)r->pins.ptr)[i] = (unsigned char)(i * 31 + i / N * 7);
-}
-
-void ts_graph_rig_stop(ts_graph_rig *r) {
-  ts_buffer *const all[] = {&r->a, &r->b, &r->c, &r->out, &r->pins};
-  ck_assert_ok(ts_lane_sync(r->lane));
-  ck_assert_ok(ts_lane_sync(r->other));
-  for (int i = 0; i < 5; i++) ts_buffer_reset(all[i]);
-  ts_lane_destroy(r->other);
-  ts_lane_destroy(r->lane);
-  ts_device_destroy(r->device);
-}
-
-typedef struct ts_zero_args {
-  ts_graph_rig *rig;
-  void *dst;
-  size_t bytes;
-} ts_zero_args;
-
-static ts_err zero_task(void *arg, ts_lane *lane) {
-  const ts_zero_args *a = arg;
-  (void)lane;
-  return a->rig->k.zero(a->dst, a->bytes);
-}
-
-void ts_graph_fill(ts_graph_rig *r, ts_lane *lane, void *dst, size_t bytes) {
-  const ts_zero_args a = {r, dst, bytes};
-  ck_assert_ok(ts_lane_submit(lane, "zero", zero_task, &a, sizeof a));
-}
+enum { N = GRAPH_BYTES, STEPS = GRAPH_PINS };
 
 static char *at(const ts_buffer *b, size_t offset) {
   return (char *)b->ptr + offset;

@@ -6,15 +6,13 @@
 #include <string.h>
 
 #include "tests/support/emulated/emulated.h"
-#include "tests/runtime/cuda_graph_cases.h"
+#include "tests/runtime/cuda_graph_cases.c"
 #include "runtime/graph.h"
 #include "runtime/device_impl.h"
 
 __attribute__((constructor)) static void choose(void) {
   setenv("TESSERA_BACKEND", "emulated", 1);
 }
-
-enum { N = GRAPH_BYTES };
 
 static ts_lane *lane_with(ts_device *d, void **stream) {
   ts_lane *lane;

@@ -2,7 +2,7 @@
  * cuda_graph_cases.c.  Skipped where there is none. */
 #include <stdlib.h>
 
-#include "tests/runtime/cuda_graph_cases.h"
+#include "tests/runtime/cuda_graph_cases.c"
 
 __attribute__((constructor)) static void choose(void) {
   setenv("TESSERA_BACKEND", "cuda", 1);

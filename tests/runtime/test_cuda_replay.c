@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tests/support/emulated/emulated.h"
-#include "tests/runtime/cuda_graph_cases.h"
+#include "tests/runtime/graph_rig.h"
 #include "tests/runtime/cuda_kernels.h"
 #include "runtime/graph.h"
 

@@ -11,7 +11,7 @@ emulated_include = tests/support/emulated/include
 EXTRA_DIST += tests/runtime/test_cuda_emulate.c tests/runtime/test_cuda_fake.c \
   tests/runtime/test_cuda_graph.c tests/runtime/test_cuda_replay.c \
   tests/runtime/emulate_cases.cu tests/runtime/emulate_cases.h \
-  tests/runtime/cuda_graph_cases.c tests/runtime/cuda_graph_cases.h
+  tests/runtime/cuda_graph_cases.c tests/runtime/graph_rig.h
 EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
   tests/support/emulated/runtime.h tests/support/emulated/simt.h \
   tests/support/emulated/nccl_box.h \
@@ -37,7 +37,7 @@ emulated_objects = $(emulated_cuda) $(emulated_c:%.c=$(emulated_obj)/%.o) \
 # and become one object with all of it.
 emulated_tests = tests/runtime/test_cuda_emulate tests/runtime/test_cuda_fake \
   tests/runtime/test_cuda_graph tests/runtime/test_cuda_replay
-emulated_test_c = $(emulated_tests:%=%.c) tests/runtime/cuda_graph_cases.c
+emulated_test_c = $(emulated_tests:%=%.c)
 emulated_test_cu = tests/runtime/cuda_kernels.cu tests/runtime/emulate_cases.cu
 emulated_test_objects = $(emulated_test_c:%.c=$(emulated_obj)/%.o) \
   $(emulated_test_cu:%.cu=$(emulated_obj)/%.o)
@@ -87,7 +87,7 @@ $(emulated_tests:%=%-image.o): %-image.o: $(emulated_obj)/%.o \
   $(emulated_test_objects) $(emulated_objects)
 	$(V_EMU)$(LD) -r --force-group-allocation -o $@.tmp $< \
 	  $(filter-out $(emulated_test_c:%.c=$(emulated_obj)/%.o),$(emulated_test_objects)) \
-	  $(emulated_obj)/tests/runtime/cuda_graph_cases.o $(emulated_objects) && \
+	  $(emulated_objects) && \
 	  $(OBJCOPY) -w $(emulated_keep) --keep-global-symbol=main \
 	    --keep-global-symbol='__tsan_*' $@.tmp $@ && rm -f $@.tmp
 -include $(emulated_objects:.o=.d) $(emulated_test_objects:.o=.d)
