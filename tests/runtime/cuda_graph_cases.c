@@ -119,7 +119,7 @@ TS_TESTS(what_can_t_be_noted_cuts, 0, 5) {
   ts_graph_rig_start(&r);
   ck_assert_ok(ts_graph_create(&g, r.lane));
   ts_buffer spare = {0};
-  buffer(&r, &spare, N, false);
+  rig_buffer(&r, &spare, N, false);
   for (int s = 0; s < 2; s++) {
     const ts_fetch_args fetch = {&r, pageable, r.a.ptr};
     const char *now = at(&r.pins, s * N);
@@ -155,7 +155,7 @@ TS_TESTS(what_can_t_be_noted_cuts, 0, 5) {
     if (_i == 2) ck_assert_int_eq(((char *)r.out.ptr)[5], 42);
     if (_i == 2) ((char *)r.out.ptr)[5] = now[5];
     ck_assert(!memcmp(r.out.ptr, now, N));
-    if (_i == 4) buffer(&r, &spare, N, false);
+    if (_i == 4) rig_buffer(&r, &spare, N, false);
   }
   const ts_graph_counts n = ts_graph_counts_of(g);
   ck_assert_int_eq(n.n_begun, 2);
