@@ -26,35 +26,31 @@ static void free_block(ts_batch_arena *a) {
 
 /* A larger block with the same content. */
 static ts_err move_block(ts_batch_arena *a, size_t bytes) {
-  ts_err err = TS_OK;
   ts_batch_arena fresh = *a;
   fresh.bytes = bytes < BLOCK_MIN ? BLOCK_MIN : bytes + bytes / 2;
   if (a->counted)
     ts_mem_flight_grow(TS_TAG_INPUT, (int64_t)(fresh.bytes - a->bytes));
   if (a->device) {
     ts_buffer b;
-    TS_TRY(
-        ts_buffer_create(&b, a->device, fresh.bytes, a->space, TS_TAG_INPUT));
+    TS_DO(ts_buffer_create(&b, a->device, fresh.bytes, a->space, TS_TAG_INPUT));
     fresh.base = b.ptr;
   } else {
-    TS_TRY(ts_mem_alloc(&fresh.base, fresh.bytes, TS_TAG_INPUT));
+    TS_DO(ts_mem_alloc(&fresh.base, fresh.bytes, TS_TAG_INPUT));
   }
   if (a->used_bytes) memcpy(fresh.base, a->base, a->used_bytes);
   free_block(a);
   *a = fresh;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_batch_arena_grow(ts_batch_arena *a, ts_piece *piece, size_t bytes) {
-  ts_err err = TS_OK;
   const size_t room = (bytes + ALIGN - 1) / ALIGN * ALIGN;
   if (a->base && piece->bytes && bytes <= piece->bytes) return TS_OK;
   if (room < bytes)
-    TS_THROW(TS_ERR_NOMEM, "a batch of %zu bytes is too large", bytes);
+    return ts_fail(TS_ERR_NOMEM, "a batch of %zu bytes is too large", bytes);
   const bool last = piece->bytes && piece->at + piece->bytes == a->used_bytes;
   const size_t at = last ? piece->at : a->used_bytes;
-  if (!a->base || at + room > a->bytes) TS_TRY(move_block(a, at + room));
+  if (!a->base || at + room > a->bytes) TS_DO(move_block(a, at + room));
   if (!last && piece->bytes)
     memcpy(a->base + at, a->base + piece->at, piece->bytes);
   a->used_bytes = at + room;
@@ -63,8 +59,7 @@ ts_err ts_batch_arena_grow(ts_batch_arena *a, ts_piece *piece, size_t bytes) {
     a->most_bytes = a->used_bytes;
   }
   *piece = (ts_piece){at, room};
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_batch_arena_rewind(ts_batch_arena *a) {

@@ -108,7 +108,6 @@ static void point_after(ts_batch_store *s, int32_t f, const char *old_base,
 
 ts_err ts_batch_store_begin(ts_batch_store *s, int32_t n, int32_t n_tasks,
                             int32_t n_dense, bool weights) {
-  ts_err err = TS_OK;
   ts_batch *b = &s->batch;
   const size_t rows = (size_t)n;
   const int32_t n_features = b->kjt.n_features;
@@ -123,21 +122,19 @@ ts_err ts_batch_store_begin(ts_batch_store *s, int32_t n, int32_t n_tasks,
   b->n_tasks = n_tasks;
   b->n_dense = n_dense;
   b->n_bad = b->n_bad_ids = b->n_copied = 0;
-  TS_TRY(ts_batch_arena_grow(&s->arena, &s->labels_piece,
-                             rows * (size_t)n_tasks * 4));
-  TS_TRY(ts_batch_arena_grow(&s->arena, &s->dense_piece,
-                             rows * (size_t)n_dense * 4));
-  TS_TRY(ts_batch_arena_grow(&s->arena, &s->weights_piece,
-                             weights ? rows * 4 : 0));
+  TS_DO(ts_batch_arena_grow(&s->arena, &s->labels_piece,
+                            rows * (size_t)n_tasks * 4));
+  TS_DO(ts_batch_arena_grow(&s->arena, &s->dense_piece,
+                            rows * (size_t)n_dense * 4));
+  TS_DO(ts_batch_arena_grow(&s->arena, &s->weights_piece,
+                            weights ? rows * 4 : 0));
   point_samples(s);
   for (int32_t i = 0; weights && i < n; i++) s->weights[i] = 1.0f;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_batch_store_feature(ts_batch_store *s, int32_t f, int64_t n_ids,
                               ts_bags bags, bool weighted) {
-  ts_err err = TS_OK;
   ts_feature_store *x = &s->feature[f];
   const char *base = s->sources->base;
   const size_t at = x->part[TS_PART_IDS].at;
@@ -148,13 +145,12 @@ ts_err ts_batch_store_feature(ts_batch_store *s, int32_t f, int64_t n_ids,
                                 : 0,
       (size_t)n_ids * 8, weighted ? (size_t)n_ids * 4 : 0};
   for (int k = 0; k < TS_PART_COUNT; k++)
-    TS_TRY(ts_batch_arena_grow(s->sources, &x->part[k], part_bytes[k]));
+    TS_DO(ts_batch_arena_grow(s->sources, &x->part[k], part_bytes[k]));
   x->bags = bags;
   x->weighted = weighted;
   point_after(s, f, base, at);
   s->batch.kjt.features[f].n_ids = n_ids;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- one keyed jagged tensor --------------------------------------------- */
@@ -178,7 +174,6 @@ static void put_feature(ts_jagged *to, const ts_jagged *j, int32_t n,
 /* Features of one id a bag need no lengths, unweighted ones no weights: the
  * arrays have those of the others, in the deck's order. */
 static ts_err concatenate(ts_batch_store *s) {
-  ts_err err = TS_OK;
   ts_kjt *kjt = &s->batch.kjt;
   ts_piece piece[3] = {{0}};
   size_t n_ids = 0, n_lengths = 0, n_weights = 0;
@@ -189,9 +184,9 @@ static ts_err concatenate(ts_batch_store *s) {
     n_lengths += ts_jagged_is_one(j) ? 0 : n;
     n_weights += j->weights ? (size_t)j->n_ids : 0;
   }
-  TS_TRY(ts_batch_arena_grow(&s->arena, &piece[0], n_ids * 8));
-  TS_TRY(ts_batch_arena_grow(&s->arena, &piece[1], n_lengths * 4));
-  TS_TRY(ts_batch_arena_grow(&s->arena, &piece[2], n_weights * 4));
+  TS_DO(ts_batch_arena_grow(&s->arena, &piece[0], n_ids * 8));
+  TS_DO(ts_batch_arena_grow(&s->arena, &piece[1], n_lengths * 4));
+  TS_DO(ts_batch_arena_grow(&s->arena, &piece[2], n_weights * 4));
   point_samples(s);
   int64_t *ids = ts_batch_arena_at(&s->arena, piece[0]);
   int32_t *lengths = ts_batch_arena_at(&s->arena, piece[1]);
@@ -208,8 +203,7 @@ static ts_err concatenate(ts_batch_store *s) {
     weights += j.weights ? j.n_ids : 0;
   }
   s->batch.n_copied += (int64_t)n_ids;
-done:
-  return err;
+  return TS_OK;
 }
 
 static double sum_weights(const ts_batch *b) {
@@ -220,41 +214,37 @@ static double sum_weights(const ts_batch *b) {
 }
 
 ts_err ts_batch_store_end(ts_batch_store *s) {
-  ts_err err = TS_OK;
   ts_batch *b = &s->batch;
   if (s->sources == &s->stage) {
     const double t0 = ts_now();
-    TS_TRY(concatenate(s));
+    TS_DO(concatenate(s));
     ts_timer_add("concatenate (own thread)", ts_now() - t0);
   } else {
     for (int32_t f = 0; f < b->kjt.n_features; f++)
       b->kjt.n_ids += b->kjt.features[f].n_ids;
   }
   b->weight_sum = sum_weights(b);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- before the first batch ---------------------------------------------- */
 
 ts_err ts_batch_store_expect(ts_batch_store *s, const ts_config *c, int32_t n,
                              const double *pooling) {
-  ts_err err = TS_OK;
   const int32_t n_tasks = c->model.n_tasks > 0 ? c->model.n_tasks : 1;
-  TS_TRY(ts_batch_store_begin(s, n, n_tasks, c->model.dense_features, false));
+  TS_DO(ts_batch_store_begin(s, n, n_tasks, c->model.dense_features, false));
   for (int32_t f = 0; f < s->batch.kjt.n_features; f++) {
     const bool one = pooling[f] == 1.0;
     const int64_t n_ids = one ? n : (int64_t)(1.25 * n * pooling[f]) + 16;
-    TS_TRY(ts_batch_store_feature(s, f, n_ids,
-                                  one ? TS_BAGS_ONE : TS_BAGS_OFFSETS,
-                                  s->of[f].table->weighted));
+    TS_DO(ts_batch_store_feature(s, f, n_ids,
+                                 one ? TS_BAGS_ONE : TS_BAGS_OFFSETS,
+                                 s->of[f].table->weighted));
   }
-  if (s->sources == &s->stage) TS_TRY(concatenate(s));
+  if (s->sources == &s->stage) TS_DO(concatenate(s));
   s->batch.n = 0;
   ts_batch_arena_count(&s->arena);
   ts_batch_arena_count(&s->stage);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- bad ids ------------------------------------------------------------- */
@@ -284,14 +274,12 @@ int64_t ts_batch_store_bad_sample(const ts_batch_store *s, int32_t f) {
 /* Leaves out the bad ids of feature F. */
 static ts_err drop_bad(ts_source *src, ts_batch_store *s, int32_t f,
                        int64_t rows) {
-  ts_err err = TS_OK;
   ts_jagged *j = &s->batch.kjt.features[f];
   ts_feature_store *x = &s->feature[f];
   const bool one = x->bags == TS_BAGS_ONE;
   int64_t to = 0, k = 0;
   if (one)
-    TS_TRY(
-        ts_batch_store_feature(s, f, j->n_ids, TS_BAGS_LENGTHS, x->weighted));
+    TS_DO(ts_batch_store_feature(s, f, j->n_ids, TS_BAGS_LENGTHS, x->weighted));
   for (int32_t b = 0; b < s->batch.n; b++) {
     const int64_t end = one          ? k + 1
                         : x->lengths ? k + x->lengths[b]
@@ -309,8 +297,7 @@ static ts_err drop_bad(ts_source *src, ts_batch_store *s, int32_t f,
   s->batch.n_bad_ids += j->n_ids - to;
   src->n_bad_ids += j->n_ids - to;
   j->n_ids = to;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_batch_store_check_ids(ts_source *src, ts_batch_store *s, int32_t f,
@@ -332,20 +319,17 @@ ts_err ts_batch_store_check_ids(ts_source *src, ts_batch_store *s, int32_t f,
 }
 
 ts_err ts_batch_store_empty_bad(ts_batch_store *s) {
-  ts_err err = TS_OK;
   const int32_t n = s->batch.n;
   for (int32_t f = 0; s->batch.n_bad && f < s->batch.kjt.n_features; f++) {
     ts_feature_store *x = &s->feature[f];
     ts_jagged *j = &s->batch.kjt.features[f];
     int64_t to = 0;
-    TS_TRY(
-        ts_batch_store_feature(s, f, j->n_ids, TS_BAGS_LENGTHS, x->weighted));
+    TS_DO(ts_batch_store_feature(s, f, j->n_ids, TS_BAGS_LENGTHS, x->weighted));
     for (int32_t b = 0; b < n; b++) {
       x->lengths[b] = s->weights[b] > 0;
       if (x->lengths[b]) x->ids[to++] = x->ids[b];
     }
     j->n_ids = to;
   }
-done:
-  return err;
+  return TS_OK;
 }

@@ -17,52 +17,44 @@ static ts_err grow(void *p, int32_t n, size_t size) {
 
 ts_err ts_ckpt_add_item(ts_ckpt *c, const char *name, ts_dtype dtype,
                         int64_t rows, int64_t cols, ts_ckpt_item **out) {
-  ts_err err = TS_OK;
-  TS_TRY(grow(&c->items, c->n_items, sizeof *c->items));
+  TS_DO(grow(&c->items, c->n_items, sizeof *c->items));
   ts_ckpt_item *item = &c->items[c->n_items++];
   *item = (ts_ckpt_item){.dtype = dtype, .rows = rows, .cols = cols};
-  TS_TRY(ts_mem_strdup(&item->name, name));
+  TS_DO(ts_mem_strdup(&item->name, name));
   *out = item;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_ckpt_add_piece(ts_ckpt_item *item, bool write, bool read,
                          int64_t row0, int64_t n_rows, void *ptr) {
-  ts_err err = TS_OK;
   const ts_ckpt_piece piece = {row0, n_rows, ptr, false};
   if (write) {
-    TS_TRY(grow(&item->write, item->n_write, sizeof *item->write));
+    TS_DO(grow(&item->write, item->n_write, sizeof *item->write));
     item->write[item->n_write++] = piece;
   }
   if (read) {
-    TS_TRY(grow(&item->read, item->n_read, sizeof *item->read));
+    TS_DO(grow(&item->read, item->n_read, sizeof *item->read));
     item->read[item->n_read++] = piece;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_ckpt_add_columns(ts_ckpt_item *item, ts_ckpt_columns columns) {
-  ts_err err = TS_OK;
-  TS_TRY(grow(&item->columns, item->n_columns, sizeof *item->columns));
+  TS_DO(grow(&item->columns, item->n_columns, sizeof *item->columns));
   item->columns[item->n_columns++] = columns;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_ckpt_add_value(ts_ckpt *c, const char *path, ts_dtype dtype,
                          int64_t n, const void *ptr) {
-  ts_err err = TS_OK;
   const size_t bytes = (size_t)n * ts_dtype_bytes(dtype);
-  TS_TRY(grow(&c->values, c->n_values, sizeof *c->values));
+  TS_DO(grow(&c->values, c->n_values, sizeof *c->values));
   ts_ckpt_value *v = &c->values[c->n_values++];
   *v = (ts_ckpt_value){.dtype = dtype, .n = n};
-  TS_TRY(ts_mem_strdup(&v->path, path));
-  TS_TRY(ts_mem_alloc(&v->ptr, bytes + 1, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_strdup(&v->path, path));
+  TS_DO(ts_mem_alloc(&v->ptr, bytes + 1, TS_TAG_CHECKPOINT));
   if (bytes) memcpy(v->ptr, ptr, bytes);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_ckpt_add_text(ts_ckpt *c, const char *path, const char *text) {

@@ -110,37 +110,32 @@ static void weave(ts_turns *t, int64_t from, int64_t end) {
 
 /* A failed rank still takes its part: the others wait for it. */
 static ts_err take_turn(ts_turns *t, int64_t k, ts_err *local) {
-  ts_err err = TS_OK;
   ts_token token;
   int64_t from;
   const ts_err packed = pack(t, k);
   if (*local == TS_OK) *local = packed;
   expect(t, k);
-  TS_TRY(ts_comm_all_to_all_v(t->s->comm, &token, t->recv, t->recv_bytes,
-                              t->send, t->send_bytes, NULL));
-  TS_TRY(ts_comm_wait(&token));
+  TS_DO(ts_comm_all_to_all_v(t->s->comm, &token, t->recv, t->recv_bytes,
+                             t->send, t->send_bytes, NULL));
+  TS_DO(ts_comm_wait(&token));
   const int64_t end = turn_of(t, k, ts_comm_rank(t->s->comm), &from);
-  if (end == from || *local != TS_OK) goto done;
+  if (end == from || *local != TS_OK) return TS_OK;
   weave(t, from, end);
   const ts_ckpt_piece piece = {from, end - from, t->rows, false};
   *local = ts_ckpt_write_rows(t->s, t->i, &piece);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err turns_create(ts_turns *t) {
-  ts_err err = TS_OK;
   const int w = ts_comm_size(t->s->comm);
   const int64_t row = ts_item_row_bytes(t->item);
   t->n_rows = ts_ckpt_turn_rows(t->item);
   const int64_t turn = t->n_rows * row;
-  TS_TRY(ts_mem_alloc(&t->send, (size_t)(turn * w), TS_TAG_CHECKPOINT));
-  TS_TRY(ts_mem_alloc(&t->recv, (size_t)turn, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_mem_alloc(&t->rows, (size_t)turn, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_mem_array(&t->send_bytes, w, 8, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_mem_array(&t->recv_bytes, w, 8, TS_TAG_CHECKPOINT));
-done:
-  return err;
+  TS_DO(ts_mem_alloc(&t->send, (size_t)(turn * w), TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_alloc(&t->recv, (size_t)turn, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_alloc(&t->rows, (size_t)turn, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_array(&t->send_bytes, w, 8, TS_TAG_CHECKPOINT));
+  return ts_mem_array(&t->recv_bytes, w, 8, TS_TAG_CHECKPOINT);
 }
 
 static void turns_reset(ts_turns *t) {

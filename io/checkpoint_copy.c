@@ -103,7 +103,6 @@ static int64_t room_of_turns(const ts_copying *k, const ts_ckpt_item *item,
 
 /* How many turns of each item have room here, and then on all ranks. */
 static ts_err choose_turns(ts_copying *k, ts_comm *comm) {
-  ts_err err = TS_OK;
   int64_t left = k->left;
   for (int32_t i = 0; i < k->c->n_items; i++) {
     const ts_ckpt_item *item = &k->c->items[i];
@@ -112,21 +111,19 @@ static ts_err choose_turns(ts_copying *k, ts_comm *comm) {
     left -= room_of_turns(k, item, n);
     k->turns[i] = -n;
   }
-  TS_TRY(ts_comm_max_i64(comm, k->turns, k->c->n_items));
+  TS_DO(ts_comm_max_i64(comm, k->turns, k->c->n_items));
   for (int32_t i = 0; i < k->c->n_items; i++) k->turns[i] = -k->turns[i];
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Every rank cuts all columns in two, the same way. */
 static ts_err copy_columns(ts_copying *k, ts_ckpt_item *item, int64_t turns) {
-  ts_err err = TS_OK;
   ts_ckpt_columns *cut = NULL;
   const int64_t from = first_row(k, item, turns);
   int32_t n = 0;
   if (!turns) return TS_OK;
-  TS_TRY(ts_mem_array(&cut, 2 * (int64_t)item->n_columns, sizeof *cut,
-                      TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_array(&cut, 2 * (int64_t)item->n_columns, sizeof *cut,
+                     TS_TAG_CHECKPOINT));
   for (int32_t i = 0; i < item->n_columns; i++) {
     const ts_ckpt_columns *c = &item->columns[i];
     const int64_t row = columns_row_bytes(item, c), end = c->row0 + c->n_rows;
@@ -149,15 +146,13 @@ static ts_err copy_columns(ts_copying *k, ts_ckpt_item *item, int64_t turns) {
   item->columns = cut;
   item->n_columns = n;
   item->n_copied_turns = turns;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- rows ---------------------------------------------------------------- */
 
 /* The piece, or as much of its end as there is room for. */
 static ts_err copy_piece(ts_copying *k, ts_ckpt_item *item, int32_t i) {
-  ts_err err = TS_OK;
   const int64_t row = ts_item_row_bytes(item);
   ts_ckpt_piece p = item->write[i];
   const int64_t fits = k->left / row < p.n_rows ? k->left / row : p.n_rows;
@@ -167,20 +162,17 @@ static ts_err copy_piece(ts_copying *k, ts_ckpt_item *item, int32_t i) {
   p = (ts_ckpt_piece){p.row0 + live, fits, take(k, from, fits * row), true};
   item->write[i].n_rows = live;
   if (live)
-    TS_TRY(ts_mem_resize(
+    TS_DO(ts_mem_resize(
         &item->write, (size_t)item->n_write * sizeof *item->write,
         (size_t)(item->n_write + 1) * sizeof *item->write, TS_TAG_CHECKPOINT));
   item->write[live ? item->n_write++ : i] = p;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err copy_rows(ts_copying *k, ts_ckpt_item *item) {
-  ts_err err = TS_OK;
   const int32_t n = item->n_write;
-  for (int32_t i = 0; i < n; i++) TS_TRY(copy_piece(k, item, i));
-done:
-  return err;
+  for (int32_t i = 0; i < n; i++) TS_DO(copy_piece(k, item, i));
+  return TS_OK;
 }
 
 ts_err ts_ckpt_copy(ts_ckpt *c, void *room, int64_t bytes, int n_threads,

@@ -64,37 +64,33 @@ done:
 }
 
 static ts_err write_header(ts_saver *s) {
-  ts_err err = TS_OK;
   const int64_t version = 1;
-  TS_TRY(write_text_attr(s->file, "format", "tessera-checkpoint"));
-  TS_TRY(ts_hdf5_put_attr(s->file, "version", H5T_NATIVE_INT64, &version,
-                          TS_ERR_CKPT));
-  TS_TRY(ts_hdf5_put_attr(s->file, "step", H5T_NATIVE_INT64, &s->c->step,
-                          TS_ERR_CKPT));
+  TS_DO(write_text_attr(s->file, "format", "tessera-checkpoint"));
+  TS_DO(ts_hdf5_put_attr(s->file, "version", H5T_NATIVE_INT64, &version,
+                         TS_ERR_CKPT));
+  TS_DO(ts_hdf5_put_attr(s->file, "step", H5T_NATIVE_INT64, &s->c->step,
+                         TS_ERR_CKPT));
   for (int32_t i = 0; i < s->c->n_values; i++) {
     const ts_ckpt_value *v = &s->c->values[i];
-    TS_TRY(write_small(s, v->path, v->dtype, v->n, v->ptr));
+    TS_DO(write_small(s, v->path, v->dtype, v->n, v->ptr));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err create_items(ts_saver *s) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < s->c->n_items; i++) {
     const ts_ckpt_item *item = &s->c->items[i];
     hid_t set = -1;
-    TS_TRY(
+    TS_DO(
         make_dataset(s, item->name, item->dtype, item->rows, item->cols, &set));
     const haddr_t at = H5Dget_offset(set);
     H5Dclose(set);
     if (at == HADDR_UNDEF && item->rows)
-      TS_THROW(TS_ERR_CKPT, "%s: %s has no place in the file", s->temp,
-               item->name);
+      return ts_fail(TS_ERR_CKPT, "%s: %s has no place in the file", s->temp,
+                     item->name);
     s->at[i] = item->rows ? (int64_t)at : 0;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The datasets have their space; that of the checksums, which follow them,
@@ -134,9 +130,9 @@ ts_err ts_ckpt_mkdirs(const char *dir) {
 }
 
 ts_err ts_ckpt_file_create(ts_saver *s) {
-  ts_err err = ts_ckpt_mkdirs(s->dir);
-  if (err == TS_OK) err = ts_size_allowed(data_bytes(s), s->temp, TS_ERR_CKPT);
-  if (err != TS_OK) return err;
+  ts_err err = TS_OK;
+  TS_DO(ts_ckpt_mkdirs(s->dir));
+  TS_DO(ts_size_allowed(data_bytes(s), s->temp, TS_ERR_CKPT));
   unlink(s->temp); /* of a run that was killed; never followed: O_EXCL */
   s->fd = ts_file_open(s->temp, O_CREAT | O_EXCL | O_RDWR);
   if (s->fd < 0)

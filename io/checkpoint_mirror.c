@@ -27,20 +27,18 @@ static ts_err failed(const char *path) {
 }
 
 static ts_err copy_bytes(ts_mirroring *m, const ts_ckpt_hooks *hooks) {
-  ts_err err = TS_OK;
   struct stat st;
-  if (fstat(m->from, &st) != 0) TS_TRY(failed(m->path));
-  TS_TRY(ts_reserve(m->to, st.st_size, m->temp, TS_ERR_CKPT));
-  TS_TRY(ts_mem_alloc(&m->bite, BITE, TS_TAG_CHECKPOINT));
+  if (fstat(m->from, &st) != 0) TS_DO(failed(m->path));
+  TS_DO(ts_reserve(m->to, st.st_size, m->temp, TS_ERR_CKPT));
+  TS_DO(ts_mem_alloc(&m->bite, BITE, TS_TAG_CHECKPOINT));
   for (int64_t at = 0; at < st.st_size; at += BITE) {
     const int64_t n = st.st_size - at < BITE ? st.st_size - at : BITE;
-    TS_TRY(ts_pread(m->from, m->bite, n, at, m->path, TS_ERR_CKPT));
-    TS_TRY(ts_pwrite(m->to, m->bite, n, at, m->temp, TS_ERR_CKPT));
+    TS_DO(ts_pread(m->from, m->bite, n, at, m->path, TS_ERR_CKPT));
+    TS_DO(ts_pwrite(m->to, m->bite, n, at, m->temp, TS_ERR_CKPT));
     if (hooks->beat) hooks->beat(hooks->arg);
   }
-  if (ts_file_sync(m->to) != 0) TS_TRY(failed(m->temp));
-done:
-  return err;
+  if (ts_file_sync(m->to) != 0) TS_DO(failed(m->temp));
+  return TS_OK;
 }
 
 ts_err ts_ckpt_mirror(const char *path, const char *dir, int keep,

@@ -160,18 +160,16 @@ static bool write_rows(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
 /* The parts of an item that this rank writes: rows, or its columns of them. */
 static ts_err own_parts(const ts_mpio *m, const ts_ckpt_item *it,
                         ts_ckpt_columns **parts, int32_t *n) {
-  ts_err err = TS_OK;
   *n = 0;
-  TS_TRY(ts_mem_array(parts, it->n_write + it->n_columns + 1, sizeof **parts,
-                      TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_array(parts, it->n_write + it->n_columns + 1, sizeof **parts,
+                     TS_TAG_CHECKPOINT));
   for (int32_t k = 0; k < it->n_write; k++)
     (*parts)[(*n)++] =
         (ts_ckpt_columns){m->rank, it->write[k].row0, it->write[k].n_rows,
                           0,       (int32_t)it->cols, it->write[k].ptr};
   for (int32_t k = 0; k < it->n_columns; k++)
     if (it->columns[k].rank == m->rank) (*parts)[(*n)++] = it->columns[k];
-done:
-  return err;
+  return TS_OK;
 }
 
 /* All ranks make as many rounds as the one with the most. */
@@ -257,17 +255,15 @@ static bool write_attrs(ts_mpio *m) {
 }
 
 static ts_err write_file(ts_mpio *m) {
-  ts_err err = TS_OK;
   /* Values differ between ranks in number only if the program is wrong; take
    * rank 0's lengths as everyone's. */
   for (int32_t i = 0; i < m->c->n_values; i++)
-    TS_TRY(write_value(m, &m->c->values[i]));
+    TS_DO(write_value(m, &m->c->values[i]));
   for (int32_t i = 0; i < m->c->n_items; i++)
-    TS_TRY(write_item(m, &m->c->items[i]));
+    TS_DO(write_item(m, &m->c->items[i]));
   if (!worst(m, write_attrs(m)))
-    TS_THROW(TS_ERR_CKPT, "%s: attributes can't be written", m->temp);
-done:
-  return err;
+    return ts_fail(TS_ERR_CKPT, "%s: attributes can't be written", m->temp);
+  return TS_OK;
 }
 
 static ts_err save(void *mpi_comm, void *arg) {
@@ -308,59 +304,49 @@ static ts_err take_bite(ts_mpio *m) {
 
 /* Before anything is written: nothing can be taken back then. */
 static ts_err check_finite(const ts_mpio *m) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < m->c->n_items; i++) {
     const ts_ckpt_item *it = &m->c->items[i];
     const int64_t row = ts_item_row_bytes(it);
     for (int32_t k = 0; k < it->n_write; k++)
-      TS_TRY(ts_ckpt_check_finite(m->c, it, it->write[k].ptr,
-                                  it->write[k].row0 * row,
-                                  it->write[k].n_rows * row));
+      TS_DO(ts_ckpt_check_finite(m->c, it, it->write[k].ptr,
+                                 it->write[k].row0 * row,
+                                 it->write[k].n_rows * row));
     for (int32_t k = 0; k < it->n_columns; k++) {
       const ts_ckpt_columns *c = &it->columns[k];
       if (c->rank == m->rank)
-        TS_TRY(ts_ckpt_check_finite(m->c, it, c->ptr, c->row0 * row,
-                                    c->n_rows * c->n_cols *
-                                        (int64_t)ts_dtype_bytes(it->dtype)));
+        TS_DO(ts_ckpt_check_finite(m->c, it, c->ptr, c->row0 * row,
+                                   c->n_rows * c->n_cols *
+                                       (int64_t)ts_dtype_bytes(it->dtype)));
     }
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err prepare(const ts_mpio *m, const char *dir) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_ckpt_mkdirs(dir));
+  TS_DO(ts_ckpt_mkdirs(dir));
   unlink(m->temp); /* of a run that was killed */
-  TS_TRY(reserve(m, O_CREAT | O_EXCL));
-done:
-  return err;
+  return reserve(m, O_CREAT | O_EXCL);
 }
 
 /* Texts differ in nothing but what rank 0 says: lengths are made equal. */
 static ts_err equal_values(ts_mpio *m, ts_comm *comm) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < m->c->n_values; i++) {
     ts_ckpt_value *v = &m->c->values[i];
     int64_t n = v->n;
-    TS_TRY(ts_comm_bcast(comm, &n, sizeof n, 0));
+    TS_DO(ts_comm_bcast(comm, &n, sizeof n, 0));
     if (n == v->n) continue;
     ts_mem_free(v->ptr);
     v->ptr = NULL;
-    TS_TRY(ts_mem_array(&v->ptr, n + 1, ts_dtype_bytes(v->dtype),
-                        TS_TAG_CHECKPOINT));
+    TS_DO(ts_mem_array(&v->ptr, n + 1, ts_dtype_bytes(v->dtype),
+                       TS_TAG_CHECKPOINT));
     v->n = n;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err give_name(const ts_mpio *m, const char *dir) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_seal_chunked(m->c, m->temp));
-  TS_TRY(ts_ckpt_give_name(m->temp, m->path, dir));
-done:
-  return err;
+  TS_DO(ts_seal_chunked(m->c, m->temp));
+  return ts_ckpt_give_name(m->temp, m->path, dir);
 }
 
 ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {

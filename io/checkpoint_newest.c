@@ -34,18 +34,16 @@ static bool pick(char path[4400], const char *dir, const char *mirror,
 /* Rank 0's view for all. */
 static ts_err nth_newest(ts_str *path, bool *mirrored, const char *dir,
                          const char *mirror, int number, ts_comm *comm) {
-  ts_err err = TS_OK;
   struct {
     char path[4400], mirrored;
   } found = {"", 0};
   if (ts_comm_rank(comm) == 0)
     found.mirrored = pick(found.path, dir, mirror, number);
-  TS_TRY(ts_comm_bcast(comm, &found, sizeof found, 0));
+  TS_DO(ts_comm_bcast(comm, &found, sizeof found, 0));
   *mirrored = found.mirrored;
   ts_str_reset(path);
-  if (*found.path) TS_TRY(ts_str_append(path, "%s", found.path));
-done:
-  return err;
+  if (*found.path) TS_DO(ts_str_append(path, "%s", found.path));
+  return TS_OK;
 }
 
 ts_err ts_ckpt_newest(ts_str *path, const char *dir, ts_comm *comm) {

@@ -48,7 +48,6 @@ static void convert(void *to, ts_dtype to_type, const void *from,
 /* Bytes [from, to) of the dataset, whole blocks verified, into a piece. */
 static ts_err read_piece(const ts_ckpt_reader *r, const ts_stored *s,
                          const ts_ckpt_item *item, const ts_ckpt_piece *p) {
-  ts_err err = TS_OK;
   const int64_t size = (int64_t)ts_dtype_bytes(s->dtype);
   const int64_t row = size * (item->cols ? item->cols : 1);
   const int64_t from = p->row0 * row, to = from + p->n_rows * row;
@@ -59,7 +58,7 @@ static ts_err read_piece(const ts_ckpt_reader *r, const ts_stored *s,
     const int64_t start = b * TS_BLOCK_BYTES;
     const int64_t a = start < from ? from : start;
     const int64_t z = start + TS_BLOCK_BYTES < to ? start + TS_BLOCK_BYTES : to;
-    TS_TRY(ts_stored_block(s, r->fd, r->path, item->name, b, r->block));
+    TS_DO(ts_stored_block(s, r->fd, r->path, item->name, b, r->block));
     char *dst = (char *)p->ptr +
                 (a - from) / size * (int64_t)ts_dtype_bytes(item->dtype);
     if (s->dtype == item->dtype)
@@ -68,8 +67,7 @@ static ts_err read_piece(const ts_ckpt_reader *r, const ts_stored *s,
       convert(dst, item->dtype, r->block + (a - start), s->dtype,
               (z - a) / size);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Columns of rows [row0, ...) out of bytes [a, z) of the dataset, which lie at

@@ -31,14 +31,12 @@ static int by_place(const void *a, const void *b) {
 /* Goes on with *CRC over bytes [from, to). */
 static ts_err sum(int fd, const char *path, int64_t from, int64_t to,
                   void *block, uint32_t *crc) {
-  ts_err err = TS_OK;
   for (int64_t at = from; at < to; at += TS_BLOCK_BYTES) {
     const int64_t n = to - at < TS_BLOCK_BYTES ? to - at : TS_BLOCK_BYTES;
-    TS_TRY(ts_pread(fd, block, n, at, path, TS_ERR_CKPT));
+    TS_DO(ts_pread(fd, block, n, at, path, TS_ERR_CKPT));
     *crc = ts_crc32c(*crc, block, (size_t)n);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* *CRC = the checksum of all that is sealed: bytes [0, end) less the holes,
@@ -73,17 +71,14 @@ static ts_err size_of(int fd, const char *path, int64_t *size) {
 }
 
 ts_err ts_seal_write(int fd, const char *path, ts_seal_hole *holes, int64_t n) {
-  ts_err err = TS_OK;
   int64_t size = 0;
   ts_seal_end end = {.n = n};
   memcpy(end.magic, MAGIC, sizeof end.magic);
   if (n) qsort(holes, (size_t)n, sizeof *holes, by_place);
-  TS_TRY(size_of(fd, path, &size));
-  TS_TRY(sum_all(fd, path, holes, n, size, &end.crc));
-  TS_TRY(ts_pwrite(fd, holes, 16 * n, size, path, TS_ERR_CKPT));
-  TS_TRY(ts_pwrite(fd, &end, sizeof end, size + 16 * n, path, TS_ERR_CKPT));
-done:
-  return err;
+  TS_DO(size_of(fd, path, &size));
+  TS_DO(sum_all(fd, path, holes, n, size, &end.crc));
+  TS_DO(ts_pwrite(fd, holes, 16 * n, size, path, TS_ERR_CKPT));
+  return ts_pwrite(fd, &end, sizeof end, size + 16 * n, path, TS_ERR_CKPT);
 }
 
 /* ---- files of parallel HDF5 ---------------------------------------------- */

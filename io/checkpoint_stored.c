@@ -99,8 +99,7 @@ ts_err ts_stored_block(const ts_stored *s, int fd, const char *path,
   const int64_t from = number * TS_BLOCK_BYTES;
   const int64_t n =
       total - from < TS_BLOCK_BYTES ? total - from : TS_BLOCK_BYTES;
-  ts_err err = ts_pread(fd, block, n, s->at + from, path, TS_ERR_CKPT);
-  if (err != TS_OK) return err;
+  TS_DO(ts_pread(fd, block, n, s->at + from, path, TS_ERR_CKPT));
   if (s->crc && ts_crc32c(0, block, (size_t)n) != s->crc[number])
     return ts_fail(TS_ERR_CKPT,
                    "%s: dataset %s is damaged in its bytes %lld to %lld", path,

@@ -45,7 +45,6 @@ static ts_err bring(ts_saver *s, const char *p, int64_t n, const char **data) {
 }
 
 ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
-  ts_err err = TS_OK;
   const ts_ckpt_item *item = &s->c->items[i];
   const int64_t row = ts_item_row_bytes(item);
   const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
@@ -58,20 +57,18 @@ ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
         (from + at) / TS_BLOCK_BYTES * TS_BLOCK_BYTES + TS_BITE_BYTES - from;
     const char *data;
     if (end > n) end = n;
-    TS_TRY(bring(s, (const char *)p->ptr + at, end - at, &data));
+    TS_DO(bring(s, (const char *)p->ptr + at, end - at, &data));
     sum_blocks(s, i, data, from + at, end - at, total);
-    TS_TRY(ts_ckpt_check_finite(s->c, item, data, from + at, end - at));
-    TS_TRY(ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
-                     TS_ERR_CKPT));
+    TS_DO(ts_ckpt_check_finite(s->c, item, data, from + at, end - at));
+    TS_DO(ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
+                    TS_ERR_CKPT));
     if (s->hooks.beat) s->hooks.beat(s->hooks.arg);
     at = end;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err write_pieces(ts_saver *s, bool copied) {
-  ts_err err = TS_OK;
   if (s->fd < 0) {
     s->fd = ts_file_open(s->temp, O_RDWR);
     if (s->fd < 0)
@@ -83,9 +80,8 @@ static ts_err write_pieces(ts_saver *s, bool copied) {
   for (int32_t i = 0; i < s->c->n_items; i++)
     for (int32_t k = 0; k < s->c->items[i].n_write; k++)
       if (s->c->items[i].write[k].copied == copied)
-        TS_TRY(ts_ckpt_write_rows(s, i, &s->c->items[i].write[k]));
-done:
-  return err;
+        TS_DO(ts_ckpt_write_rows(s, i, &s->c->items[i].write[k]));
+  return TS_OK;
 }
 
 static ts_err sync_file(const ts_saver *s) {
@@ -107,7 +103,6 @@ static ts_err share_sums(ts_saver *s, int32_t i) {
 
 /* Rank 0 reads back what no rank had whole. */
 static ts_err sum_borders(ts_saver *s, int32_t i) {
-  ts_err err = TS_OK;
   const ts_ckpt_item *item = &s->c->items[i];
   const int64_t total = ts_item_bytes(item->dtype, item->rows, item->cols);
   for (int64_t b = 0; b < s->n_blocks[i]; b++) {
@@ -117,11 +112,10 @@ static ts_err sum_borders(ts_saver *s, int32_t i) {
     }
     const int64_t at = b * TS_BLOCK_BYTES;
     const int64_t n = total - at < TS_BLOCK_BYTES ? total - at : TS_BLOCK_BYTES;
-    TS_TRY(ts_pread(s->fd, s->block, n, s->at[i] + at, s->temp, TS_ERR_CKPT));
+    TS_DO(ts_pread(s->fd, s->block, n, s->at[i] + at, s->temp, TS_ERR_CKPT));
     s->crc[i][b] = ts_crc32c(0, s->block, (size_t)n);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err collect_sums(ts_saver *s) {
@@ -138,54 +132,46 @@ done:
 
 /* All that is COPIED, or is not. */
 static ts_err write_all(ts_saver *s, bool copied) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_agree(s->comm, write_pieces(s, copied)));
-  TS_TRY(ts_ckpt_write_columns(s, copied));
-done:
-  return err;
+  TS_DO(ts_agree(s->comm, write_pieces(s, copied)));
+  return ts_ckpt_write_columns(s, copied);
 }
 
 static ts_err save_all(ts_saver *s) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_agree(s->comm, s->first ? ts_ckpt_file_create(s) : TS_OK));
-  TS_TRY(ts_comm_bcast(s->comm, s->at, 8 * (int64_t)s->c->n_items, 0));
-  TS_TRY(write_all(s, false));
+  TS_DO(ts_agree(s->comm, s->first ? ts_ckpt_file_create(s) : TS_OK));
+  TS_DO(ts_comm_bcast(s->comm, s->at, 8 * (int64_t)s->c->n_items, 0));
+  TS_DO(write_all(s, false));
   if (s->hooks.read) {
     s->hooks.read(s->hooks.arg);
-    TS_TRY(write_all(s, true));
+    TS_DO(write_all(s, true));
   }
-  TS_TRY(ts_agree(s->comm, sync_file(s)));
-  TS_TRY(ts_agree(s->comm, collect_sums(s)));
-  TS_TRY(ts_agree(s->comm, s->first ? ts_ckpt_file_seal(s) : TS_OK));
-  if (s->first) err = ts_ckpt_give_name(s->temp, s->path, s->dir);
-  TS_TRY(ts_agree(s->comm, err));
-done:
-  return err;
+  TS_DO(ts_agree(s->comm, sync_file(s)));
+  TS_DO(ts_agree(s->comm, collect_sums(s)));
+  TS_DO(ts_agree(s->comm, s->first ? ts_ckpt_file_seal(s) : TS_OK));
+  return ts_agree(
+      s->comm, s->first ? ts_ckpt_give_name(s->temp, s->path, s->dir) : TS_OK);
 }
 
 /* All that it will need: nobody must run out of memory on its own later. */
 static ts_err saver_start(ts_saver *s) {
-  ts_err err = TS_OK;
   const int32_t n = s->c->n_items;
   int64_t most = 0;
-  TS_TRY(ts_mem_array(&s->at, n, sizeof *s->at, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_mem_array(&s->own, n, sizeof *s->own, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_mem_array(&s->n_blocks, n, sizeof *s->n_blocks, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_array(&s->at, n, sizeof *s->at, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_array(&s->own, n, sizeof *s->own, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_array(&s->n_blocks, n, sizeof *s->n_blocks, TS_TAG_CHECKPOINT));
   for (int32_t i = 0; i < n; i++) {
     const ts_ckpt_item *it = &s->c->items[i];
     s->n_blocks[i] = ts_blocks(ts_item_bytes(it->dtype, it->rows, it->cols));
     if (s->n_blocks[i] > most) most = s->n_blocks[i];
-    TS_TRY(ts_mem_array(&s->crc[i], s->n_blocks[i], sizeof(uint32_t),
-                        TS_TAG_CHECKPOINT));
-    TS_TRY(ts_mem_array(&s->own[i], s->n_blocks[i], 1, TS_TAG_CHECKPOINT));
+    TS_DO(ts_mem_array(&s->crc[i], s->n_blocks[i], sizeof(uint32_t),
+                       TS_TAG_CHECKPOINT));
+    TS_DO(ts_mem_array(&s->own[i], s->n_blocks[i], 1, TS_TAG_CHECKPOINT));
   }
-  TS_TRY(ts_mem_array(&s->shared, most, sizeof *s->shared, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_mem_alloc(&s->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_array(&s->shared, most, sizeof *s->shared, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_alloc(&s->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
   if (s->c->staging.lane)
-    TS_TRY(ts_mem_alloc(&s->bite, TS_BITE_BYTES, TS_TAG_CHECKPOINT));
-done:
-  return err;
+    TS_DO(ts_mem_alloc(&s->bite, TS_BITE_BYTES, TS_TAG_CHECKPOINT));
+  return TS_OK;
 }
 
 static void saver_reset(ts_saver *s) {

@@ -37,21 +37,18 @@ struct ts_ckpt_writer {
 
 ts_err ts_ckpt_writer_create(ts_ckpt_writer **out,
                              const ts_ckpt_writer_options *o, ts_world *world) {
-  ts_err err = TS_OK;
   ts_ckpt_writer *w = NULL;
-  TS_TRY(ts_mem_alloc(&w, sizeof *w, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_alloc(&w, sizeof *w, TS_TAG_CHECKPOINT));
   w->o = *o;
   w->row = ts_trace_row_take("checkpoint");
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->changed, NULL);
   *out = w;
-  TS_TRY(ts_comm_create_host(world, &w->comm, TS_GROUP_WORLD, "checkpoint"));
+  TS_DO(ts_comm_create_host(world, &w->comm, TS_GROUP_WORLD, "checkpoint"));
   /* Now: a folder that can't be is told before anything is trained, and one
    * that is there shows what file system it is on. */
-  TS_TRY(ts_agree(w->comm,
-                  ts_comm_rank(w->comm) == 0 ? ts_ckpt_mkdirs(o->dir) : TS_OK));
-done:
-  return err;
+  return ts_agree(w->comm,
+                  ts_comm_rank(w->comm) == 0 ? ts_ckpt_mkdirs(o->dir) : TS_OK);
 }
 
 void ts_ckpt_writer_destroy(ts_ckpt_writer *w) {
@@ -85,7 +82,6 @@ static int64_t allowed(const ts_ckpt_writer *w) {
 ts_err ts_ckpt_writer_prepare(ts_ckpt_writer *w, const ts_ckpt *c,
                               int64_t *needed, int64_t *room,
                               const char **why) {
-  ts_err err = TS_OK;
   const int64_t all = ts_ckpt_own_room(c, ts_comm_rank(w->comm));
   const int64_t may = allowed(w);
   int64_t sums[2] = {all, all < may ? all : may};
@@ -101,13 +97,12 @@ ts_err ts_ckpt_writer_prepare(ts_ckpt_writer *w, const ts_ckpt *c,
   /* The first copy would wait for its pages, many times as long as copying
    * takes. */
   if (w->room) ts_mem_touch(w->room, (size_t)w->room_bytes, w->o.n_threads);
-  TS_TRY(ts_comm_sum_i64(w->comm, sums, 2));
+  TS_DO(ts_comm_sum_i64(w->comm, sums, 2));
   *needed = sums[0];
   *room = sums[1];
   if (!*why && w->o.beside && !sums[1]) *why = "there is no memory for a copy";
   if (!sums[1]) w->o.beside = false;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -178,15 +173,13 @@ static ts_err copy_to_mirror(ts_ckpt_writer *w) {
 /* Rank 0 copies, and no rank is done before: the next save, or the end of the
  * run, would wait for rank 0 and take it for dead. */
 static ts_err mirror(ts_ckpt_writer *w) {
-  ts_err err = TS_OK;
   if (!w->mirror) return TS_OK;
   if (ts_comm_rank(w->comm) == 0) return copy_to_mirror(w);
   do {
-    TS_TRY(ts_comm_bcast(w->comm, &w->mirroring, 8, 0));
+    TS_DO(ts_comm_bcast(w->comm, &w->mirroring, 8, 0));
     beat(w);
   } while (w->mirroring);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- all of it ----------------------------------------------------------- */

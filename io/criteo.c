@@ -176,7 +176,6 @@ static ts_err bad_record(ts_criteo *s, ts_batch_store *b, int32_t i,
 
 static ts_err read_lines(ts_criteo *s, ts_batch_store *b, int32_t i, int32_t n,
                          const ts_lines *lines) {
-  ts_err err = TS_OK;
   const char *p = lines->begin;
   for (int32_t k = 0; k < n; k++) {
     ts_criteo_row r;
@@ -185,35 +184,31 @@ static ts_err read_lines(ts_criteo *s, ts_batch_store *b, int32_t i, int32_t n,
     if (stop > p && stop[-1] == '\r') stop--;
     const char *why = parse_line(s, &r, p, stop);
     if (why) {
-      TS_TRY(bad_record(s, b, i + k, lines, k, why));
+      TS_DO(bad_record(s, b, i + k, lines, k, why));
     } else {
       s->base.n_short += r.is_short;
       store_row(s, b, i + k, &r);
     }
     p = end ? end + 1 : lines->end;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
                          int32_t n) {
-  ts_err err = TS_OK;
   ts_criteo *s = (ts_criteo *)src;
-  TS_TRY(ts_batch_store_begin(b, n, 1, s->n_dense, src->info.has_weights));
+  TS_DO(ts_batch_store_begin(b, n, 1, s->n_dense, src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
-    TS_TRY(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
+    TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
   for (int32_t i = 0; i < n;) {
     ts_lines lines;
     int32_t here = n - i;
-    TS_TRY(ts_text_lines(s->text, &lines, first + i, &here));
-    TS_TRY(read_lines(s, b, i, here, &lines));
+    TS_DO(ts_text_lines(s->text, &lines, first + i, &here));
+    TS_DO(read_lines(s, b, i, here, &lines));
     i += here;
   }
-  TS_TRY(ts_batch_store_empty_bad(b));
-  TS_TRY(ts_batch_store_end(b));
-done:
-  return err;
+  TS_DO(ts_batch_store_empty_bad(b));
+  return ts_batch_store_end(b);
 }
 
 /* ---- opening ------------------------------------------------------------- */

@@ -93,11 +93,10 @@ static float label_of(const ts_csv *s, const ts_field *f) {
  * wrong with it, or NULL. */
 ts_err ts_csv_each_line(ts_csv *s, int64_t first, int64_t n, ts_csv_line_fn fn,
                         void *arg) {
-  ts_err err = TS_OK;
   for (int64_t i = 0; i < n;) {
     ts_lines lines;
     int32_t here = n - i < 65536 ? (int32_t)(n - i) : 65536;
-    TS_TRY(ts_text_lines(s->text, &lines, first + i, &here));
+    TS_DO(ts_text_lines(s->text, &lines, first + i, &here));
     const char *p = lines.begin;
     for (int32_t k = 0; k < here; k++) {
       char why[256] = "";
@@ -116,13 +115,12 @@ ts_err ts_csv_each_line(ts_csv *s, int64_t first, int64_t n, ts_csv_line_fn fn,
       else
         snprintf(why, sizeof why, "%.160s:%lld", lines.path,
                  (long long)(lines.number + k));
-      TS_TRY(fn(s, arg, first + i + k, n_fields == s->n_fields ? NULL : why));
+      TS_DO(fn(s, arg, first + i + k, n_fields == s->n_fields ? NULL : why));
       p = end ? end + 1 : lines.end;
     }
     i += here;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- batches ------------------------------------------------------------- */
@@ -188,18 +186,15 @@ static ts_err fill_line(ts_csv *s, void *arg, int64_t sample, const char *why) {
 
 static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
                          int32_t n) {
-  ts_err err = TS_OK;
   ts_csv *s = (ts_csv *)src;
   ts_filling filling = {b, first};
-  TS_TRY(ts_batch_store_begin(b, n, src->info.n_tasks, s->n_dense,
-                              src->info.has_weights));
+  TS_DO(ts_batch_store_begin(b, n, src->info.n_tasks, s->n_dense,
+                             src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
-    TS_TRY(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
-  TS_TRY(ts_csv_each_line(s, first, n, fill_line, &filling));
-  TS_TRY(ts_batch_store_empty_bad(b));
-  TS_TRY(ts_batch_store_end(b));
-done:
-  return err;
+    TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
+  TS_DO(ts_csv_each_line(s, first, n, fill_line, &filling));
+  TS_DO(ts_batch_store_empty_bad(b));
+  return ts_batch_store_end(b);
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -220,35 +215,34 @@ static ts_err need_column(int *to, const ts_csv *s, const char *name) {
 }
 
 static ts_err map_columns(ts_csv *s) {
-  ts_err err = TS_OK;
   const ts_config *c = s->base.config;
   const char *header = ts_text_header(s->text);
   const ts_strings *names = &c->data.csv.sparse;
   s->n_fields = ts_csv_split(s->fields, FIELDS_MAX, header,
                              header + strlen(header), s->separator);
   if (s->n_fields < 1 || s->n_fields > FIELDS_MAX)
-    TS_THROW(TS_ERR_DATA, "the header can't be read: %.200s", header);
+    return ts_fail(TS_ERR_DATA, "the header can't be read: %.200s", header);
   if (names->n && names->n != s->n_features)
-    TS_THROW(TS_ERR_DECK, "data.csv.sparse lists %d columns for %d features",
-             names->n, s->n_features);
+    return ts_fail(TS_ERR_DECK,
+                   "data.csv.sparse lists %d columns for %d features", names->n,
+                   s->n_features);
   for (int32_t k = 0; k < s->base.info.n_tasks; k++)
-    TS_TRY(need_column(&s->label[k], s,
-                       c->data.csv.labels.n ? c->data.csv.labels.item[k]
-                                            : c->data.csv.label));
+    TS_DO(need_column(&s->label[k], s,
+                      c->data.csv.labels.n ? c->data.csv.labels.item[k]
+                                           : c->data.csv.label));
   for (int32_t d = 0; d < s->n_dense; d++)
-    TS_TRY(need_column(&s->dense[d], s, c->data.csv.dense.item[d]));
+    TS_DO(need_column(&s->dense[d], s, c->data.csv.dense.item[d]));
   for (int32_t k = 0; k < s->n_features; k++) {
     const char *feature;
     (void)ts_feature_table(c, k, &feature);
     /* A list gives the columns in the order of the features. */
-    TS_TRY(
+    TS_DO(
         need_column(&s->sparse[k], s,
                     names->n && find_column(s->fields, s->n_fields, feature) < 0
                         ? names->item[k]
                         : feature));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err check_sizes(const ts_csv *s) {
@@ -286,15 +280,14 @@ static void close_source(ts_source *src) {
 
 static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   extern const ts_source_ops ts_source_csv;
-  ts_err err = TS_OK;
   ts_csv *s = NULL;
   const char *t = c->data.csv.dense_transform;
-  TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
+  TS_DO(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
   *out = s;
   s->base = (ts_source){.ops = &ts_source_csv, .config = c, .split = split};
   s->base.info.n_tasks = c->data.csv.labels.n ? c->data.csv.labels.n : 1;
-  TS_TRY(ts_mem_array(&s->label, s->base.info.n_tasks, sizeof *s->label,
-                      TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&s->label, s->base.info.n_tasks, sizeof *s->label,
+                     TS_TAG_INPUT));
   s->separator =
       !strcmp(c->data.csv.separator, "tab") ? '\t' : *c->data.csv.separator;
   s->n_dense = c->data.csv.dense.n;
@@ -302,15 +295,12 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   s->log = !strncmp(t, "log1p", 5);
   s->standardise = strstr(t, "standardise") != NULL;
   s->vocabulary = !strcmp(c->data.csv.encoding, "vocabulary");
-  TS_TRY(ts_mem_array(&s->dense, s->n_dense, sizeof(int), TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&s->sparse, s->n_features, sizeof(int), TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&s->mean, s->n_dense, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&s->deviation, s->n_dense, 8, TS_TAG_INPUT));
-  TS_TRY(
-      ts_mem_array(&s->words, s->n_features, sizeof *s->words, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&s->fields, FIELDS_MAX, sizeof *s->fields, TS_TAG_INPUT));
-done:
-  return err;
+  TS_DO(ts_mem_array(&s->dense, s->n_dense, sizeof(int), TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&s->sparse, s->n_features, sizeof(int), TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&s->mean, s->n_dense, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&s->deviation, s->n_dense, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&s->words, s->n_features, sizeof *s->words, TS_TAG_INPUT));
+  return ts_mem_array(&s->fields, FIELDS_MAX, sizeof *s->fields, TS_TAG_INPUT);
 }
 
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,

@@ -47,26 +47,23 @@ static void settle(ts_vocabulary *v) {
 
 static ts_err add_word(ts_vocabulary *v, int64_t *capacity, const char *text,
                        size_t n_bytes) {
-  ts_err err = TS_OK;
   if (v->n == *capacity) {
     settle(v);
     if (2 * v->n > *capacity || !*capacity) {
       const int64_t more = *capacity ? 2 * *capacity : 4096;
-      TS_TRY(ts_mem_resize(&v->word, (size_t)v->n * sizeof *v->word,
-                           (size_t)more * sizeof *v->word, TS_TAG_INPUT));
+      TS_DO(ts_mem_resize(&v->word, (size_t)v->n * sizeof *v->word,
+                          (size_t)more * sizeof *v->word, TS_TAG_INPUT));
       *capacity = more;
     }
   }
-  TS_TRY(ts_mem_alloc(&v->word[v->n], n_bytes + 1, TS_TAG_INPUT));
+  TS_DO(ts_mem_alloc(&v->word[v->n], n_bytes + 1, TS_TAG_INPUT));
   memcpy(v->word[v->n], text, n_bytes);
   v->n++;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err learn_line(ts_csv *s, void *arg, int64_t sample,
                          const char *why) {
-  ts_err err = TS_OK;
   ts_learning *l = arg;
   double x;
   (void)sample;
@@ -80,10 +77,9 @@ static ts_err learn_line(ts_csv *s, void *arg, int64_t sample,
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
     const ts_field *f = &s->fields[s->sparse[k]];
     if (ts_csv_is_missing(s, f)) continue;
-    TS_TRY(add_word(&l->words[k], &l->capacity[k], f->text, f->n_bytes));
+    TS_DO(add_word(&l->words[k], &l->capacity[k], f->text, f->n_bytes));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* All ranks' words of a feature, sorted: each word with its NUL in turn. */
@@ -118,15 +114,13 @@ done:
 /* In rank order; numbers that are all alike are left at 0. */
 static ts_err share_moments(ts_csv *s, int32_t d, const ts_moments *own,
                             ts_comm *comm) {
-  ts_err err = TS_OK;
   ts_moments all[ts_comm_size(comm)], sum = {0};
-  TS_TRY(ts_comm_gather_all(comm, all, own, sizeof *own));
+  TS_DO(ts_comm_gather_all(comm, all, own, sizeof *own));
   for (int r = 0; r < ts_comm_size(comm); r++) add_moments(&sum, &all[r]);
   const double variance = sum.squares / fmax(sum.n, 1);
   s->mean[d] = sum.mean;
   s->deviation[d] = variance > 1e-12 ? sqrt(variance) : 1;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_csv_learn(ts_csv *s, ts_comm *comm) {
@@ -150,17 +144,15 @@ done:
 }
 
 ts_err ts_csv_state_save(ts_source *src, ts_str *text) {
-  ts_err err = TS_OK;
   const ts_csv *s = (const ts_csv *)src;
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
-    TS_TRY(ts_str_append(text, "D %.17g %.17g\n", s->mean[d], s->deviation[d]));
+    TS_DO(ts_str_append(text, "D %.17g %.17g\n", s->mean[d], s->deviation[d]));
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
-    TS_TRY(ts_str_append(text, "V %lld\n", (long long)s->words[k].n));
+    TS_DO(ts_str_append(text, "V %lld\n", (long long)s->words[k].n));
     for (int64_t i = 0; i < s->words[k].n; i++)
-      TS_TRY(ts_str_append(text, "%s\n", s->words[k].word[i]));
+      TS_DO(ts_str_append(text, "%s\n", s->words[k].word[i]));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Past the end of the line at P, or at the end of the text. */
@@ -170,34 +162,33 @@ static const char *next_line(const char *p) {
 }
 
 ts_err ts_csv_state_load(ts_csv *s, const char *p) {
-  ts_err err = TS_OK;
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
     if (sscanf(p, "D %lf %lf", &s->mean[d], &s->deviation[d]) != 2)
-      TS_THROW(TS_ERR_CKPT,
-               "the checkpoint has no scale for numeric column "
-               "%d",
-               d + 1);
+      return ts_fail(TS_ERR_CKPT,
+                     "the checkpoint has no scale for numeric column "
+                     "%d",
+                     d + 1);
     p = next_line(p);
   }
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
     long long n;
     int64_t capacity = 0;
     if (sscanf(p, "V %lld", &n) != 1)
-      TS_THROW(TS_ERR_CKPT,
-               "the checkpoint has no vocabulary for "
-               "categorical column %d",
-               k + 1);
+      return ts_fail(TS_ERR_CKPT,
+                     "the checkpoint has no vocabulary for "
+                     "categorical column %d",
+                     k + 1);
     for (p = next_line(p); n > 0; n--) {
       if (!*p)
-        TS_THROW(TS_ERR_CKPT,
-                 "the checkpoint's vocabulary for categorical column %d ends "
-                 "%lld words early",
-                 k + 1, n);
-      TS_TRY(add_word(&s->words[k], &capacity, p, strcspn(p, "\n")));
+        return ts_fail(
+            TS_ERR_CKPT,
+            "the checkpoint's vocabulary for categorical column %d ends "
+            "%lld words early",
+            k + 1, n);
+      TS_DO(add_word(&s->words[k], &capacity, p, strcspn(p, "\n")));
       p = next_line(p);
     }
     settle(&s->words[k]);
   }
-done:
-  return err;
+  return TS_OK;
 }

@@ -76,7 +76,6 @@ static ts_err check_rows(const ts_dataset_file *f, const ts_array *a,
 
 static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
                            const char *feature, bool weighted) {
-  ts_err err = TS_OK;
   char name[512];
   snprintf(name, sizeof name, "sparse/%s", feature);
   ts_hdf5_lock();
@@ -84,54 +83,52 @@ static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
                      H5Lexists(f->in.file, name, H5P_DEFAULT) > 0;
   ts_hdf5_unlock();
   if (!there)
-    TS_THROW(TS_ERR_DATA, "%s: has no feature \"%s\"", f->in.path, feature);
+    return ts_fail(TS_ERR_DATA, "%s: has no feature \"%s\"", f->in.path,
+                   feature);
   snprintf(name, sizeof name, "sparse/%s/values", feature);
-  TS_TRY(ts_array_open(&x->values, &f->in, name, 1, H5T_NATIVE_INT64, 8, true));
+  TS_DO(ts_array_open(&x->values, &f->in, name, 1, H5T_NATIVE_INT64, 8, true));
   snprintf(name, sizeof name, "sparse/%s/offsets", feature);
-  TS_TRY(
+  TS_DO(
       ts_array_open(&x->offsets, &f->in, name, 1, H5T_NATIVE_INT64, 8, false));
-  TS_TRY(check_rows(f, &x->offsets, name, f->n + 1));
+  TS_DO(check_rows(f, &x->offsets, name, f->n + 1));
   if (x->offsets.set < 0)
-    TS_TRY(check_rows(f, &x->values, "values without offsets", f->n));
+    TS_DO(check_rows(f, &x->values, "values without offsets", f->n));
   snprintf(name, sizeof name, "sparse/%s/weights", feature);
-  TS_TRY(ts_array_open(&x->weights, &f->in, name, 1, H5T_NATIVE_FLOAT, 4,
-                       weighted));
-  TS_TRY(check_rows(f, &x->weights, name, x->values.rows));
-done:
-  return err;
+  TS_DO(ts_array_open(&x->weights, &f->in, name, 1, H5T_NATIVE_FLOAT, 4,
+                      weighted));
+  return check_rows(f, &x->weights, name, x->values.rows);
 }
 
 static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
-  ts_err err = TS_OK;
   const ts_config *c = d->base.config;
   f->in.file = -1;
   f->in.fd = -1;
-  TS_TRY(ts_mem_strdup(&f->in.path, path));
-  TS_TRY(ts_hdf5_open(&f->in.file, path, TS_ERR_DATA));
+  TS_DO(ts_mem_strdup(&f->in.path, path));
+  TS_DO(ts_hdf5_open(&f->in.file, path, TS_ERR_DATA));
   f->in.fd = ts_file_open(path, O_RDONLY);
-  if (f->in.fd < 0) TS_THROW(TS_ERR_DATA, "%s: %s", path, strerror(errno));
-  TS_TRY(check_header(f, &d->base.info));
-  TS_TRY(ts_array_open(&f->labels, &f->in, "labels", 2, H5T_NATIVE_FLOAT, 4,
-                       true));
-  TS_TRY(
+  if (f->in.fd < 0)
+    return ts_fail(TS_ERR_DATA, "%s: %s", path, strerror(errno));
+  TS_DO(check_header(f, &d->base.info));
+  TS_DO(ts_array_open(&f->labels, &f->in, "labels", 2, H5T_NATIVE_FLOAT, 4,
+                      true));
+  TS_DO(
       ts_array_open(&f->dense, &f->in, "dense", 2, H5T_NATIVE_FLOAT, 4, false));
-  TS_TRY(ts_array_open(&f->sample_weights, &f->in, "sample_weights", 1,
-                       H5T_NATIVE_FLOAT, 4, false));
-  TS_TRY(check_rows(f, &f->labels, "labels", f->n));
-  TS_TRY(check_rows(f, &f->dense, "dense", f->n));
-  TS_TRY(check_rows(f, &f->sample_weights, "sample_weights", f->n));
-  TS_TRY(ts_mem_array(&f->features, d->n_features, sizeof *f->features,
-                      TS_TAG_INPUT));
+  TS_DO(ts_array_open(&f->sample_weights, &f->in, "sample_weights", 1,
+                      H5T_NATIVE_FLOAT, 4, false));
+  TS_DO(check_rows(f, &f->labels, "labels", f->n));
+  TS_DO(check_rows(f, &f->dense, "dense", f->n));
+  TS_DO(check_rows(f, &f->sample_weights, "sample_weights", f->n));
+  TS_DO(ts_mem_array(&f->features, d->n_features, sizeof *f->features,
+                     TS_TAG_INPUT));
   for (int32_t i = 0; i < d->n_features; i++)
     f->features[i].values.set = f->features[i].offsets.set =
         f->features[i].weights.set = -1;
   for (int32_t i = 0; i < d->n_features; i++) {
     const char *name;
     const ts_table_config *t = ts_feature_table(c, i, &name);
-    TS_TRY(open_feature(f, &f->features[i], name, t->weighted));
+    TS_DO(open_feature(f, &f->features[i], name, t->weighted));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static void close_file(ts_dataset_file *f, int32_t n_features) {
@@ -186,15 +183,12 @@ static ts_err gather(ts_dataset *d) {
 }
 
 static ts_err open_all(ts_dataset *d, const ts_strings *paths) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&d->files, paths->n, sizeof *d->files, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&d->files, paths->n, sizeof *d->files, TS_TAG_INPUT));
   for (int32_t i = 0; i < paths->n; i++) {
     d->n_files = i + 1;
-    TS_TRY(open_file(d, &d->files[i], paths->item[i]));
+    TS_DO(open_file(d, &d->files[i], paths->item[i]));
   }
-  TS_TRY(gather(d));
-done:
-  return err;
+  return gather(d);
 }
 
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
@@ -229,30 +223,28 @@ static ts_err read_offsets(const ts_dataset_file *f,
                            const ts_dataset_feature *x, int64_t *to,
                            int64_t first, int32_t n, int64_t n_ids,
                            ts_range *range) {
-  ts_err err = TS_OK;
   *range = (ts_range){first, first + n};
   if (x->offsets.set < 0) {
     for (int32_t b = 0; b <= n; b++) to[b] = n_ids + b;
     return TS_OK;
   }
-  TS_TRY(ts_array_read(&f->in, &x->offsets, to, first, (int64_t)n + 1));
+  TS_DO(ts_array_read(&f->in, &x->offsets, to, first, (int64_t)n + 1));
   *range = (ts_range){to[0], to[n]};
   if (to[0] < 0)
-    TS_THROW(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
-             f->in.path, (long long)first);
+    return ts_fail(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
+                   f->in.path, (long long)first);
   const int64_t shift = n_ids - to[0];
   for (int32_t b = 0; b < n; b++) {
     if (to[b + 1] > x->values.rows)
-      TS_THROW(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
-               f->in.path, (long long)(first + b));
+      return ts_fail(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
+                     f->in.path, (long long)(first + b));
     if (to[b + 1] < to[b] || to[b + 1] - to[b] > INT32_MAX)
-      TS_THROW(TS_ERR_DATA, "%s: sample %lld: offsets go backwards", f->in.path,
-               (long long)(first + b));
+      return ts_fail(TS_ERR_DATA, "%s: sample %lld: offsets go backwards",
+                     f->in.path, (long long)(first + b));
     to[b] += shift;
   }
   to[n] += shift;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Appends samples [first, first + n) of file F to feature I of the store,
@@ -260,24 +252,21 @@ done:
 static ts_err read_feature(ts_dataset_file *f, ts_batch_store *s, int32_t i,
                            int64_t first, int32_t n, int32_t at,
                            int64_t *n_ids) {
-  ts_err err = TS_OK;
   const ts_dataset_feature *x = &f->features[i];
   const ts_bags bags = s->feature[i].bags;
   const bool weighted = s->feature[i].weighted;
   ts_range r = {first, first + n};
   if (bags == TS_BAGS_OFFSETS)
-    TS_TRY(
-        read_offsets(f, x, s->feature[i].offsets + at, first, n, *n_ids, &r));
+    TS_DO(read_offsets(f, x, s->feature[i].offsets + at, first, n, *n_ids, &r));
   const int64_t more = r.end - r.from;
-  TS_TRY(ts_batch_store_feature(s, i, *n_ids + more, bags, weighted));
-  TS_TRY(ts_array_read(&f->in, &x->values, s->feature[i].ids + *n_ids, r.from,
-                       more));
+  TS_DO(ts_batch_store_feature(s, i, *n_ids + more, bags, weighted));
+  TS_DO(ts_array_read(&f->in, &x->values, s->feature[i].ids + *n_ids, r.from,
+                      more));
   if (weighted)
-    TS_TRY(ts_array_read(&f->in, &x->weights, s->feature[i].weights + *n_ids,
-                         r.from, more));
+    TS_DO(ts_array_read(&f->in, &x->weights, s->feature[i].weights + *n_ids,
+                        r.from, more));
   *n_ids += more;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The file that holds SAMPLE. */
@@ -307,67 +296,60 @@ static ts_err check_dense(const ts_dataset_file *f, const float *x, int64_t row,
 
 static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
                            int32_t n) {
-  ts_err err = TS_OK;
   const ts_source_info *info = &d->base.info;
   for (int64_t at = first; at < first + n;) {
     ts_dataset_file *f = file_of(d, at);
     const int32_t here = span_in(f, at, first + n);
     const int64_t row = at - f->first, to = at - first;
-    TS_TRY(ts_array_read(&f->in, &f->labels, s->labels + to * info->n_tasks,
-                         row, here));
+    TS_DO(ts_array_read(&f->in, &f->labels, s->labels + to * info->n_tasks, row,
+                        here));
     float *dense = s->dense + to * info->n_dense;
     if (info->n_dense) {
-      TS_TRY(ts_array_read(&f->in, &f->dense, dense, row, here));
-      TS_TRY(check_dense(f, dense, row, here, info->n_dense));
+      TS_DO(ts_array_read(&f->in, &f->dense, dense, row, here));
+      TS_DO(check_dense(f, dense, row, here, info->n_dense));
     }
     if (f->sample_weights.set >= 0)
-      TS_TRY(ts_array_read(&f->in, &f->sample_weights, s->weights + to, row,
-                           here));
+      TS_DO(ts_array_read(&f->in, &f->sample_weights, s->weights + to, row,
+                          here));
     at += here;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
                           int64_t first, int32_t n) {
-  ts_err err = TS_OK;
   int64_t n_ids = 0;
   bool ragged = false;
   const bool weighted = s->of[i].table->weighted;
   for (int32_t k = 0; k < d->n_files; k++)
     ragged |= d->files[k].features[i].offsets.set >= 0;
-  TS_TRY(ts_batch_store_feature(s, i, 0, ragged ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
-                                weighted));
+  TS_DO(ts_batch_store_feature(s, i, 0, ragged ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
+                               weighted));
   for (int64_t at = first; at < first + n;) {
     ts_dataset_file *f = file_of(d, at);
     const int32_t here = span_in(f, at, first + n);
-    TS_TRY(read_feature(f, s, i, at - f->first, here, (int32_t)(at - first),
-                        &n_ids));
+    TS_DO(read_feature(f, s, i, at - f->first, here, (int32_t)(at - first),
+                       &n_ids));
     at += here;
   }
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad >= 0) {
     const ts_dataset_file *f = file_of(d, first + bad);
-    TS_TRY(
+    TS_DO(
         ts_batch_store_check_ids(&d->base, s, i, f->in.path, first - f->first));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
                          int32_t n) {
-  ts_err err = TS_OK;
   ts_dataset *d = (ts_dataset *)src;
-  TS_TRY(ts_batch_store_begin(s, n, src->info.n_tasks, src->info.n_dense,
-                              src->info.has_weights));
-  TS_TRY(read_numbers(d, s, first, n));
+  TS_DO(ts_batch_store_begin(s, n, src->info.n_tasks, src->info.n_dense,
+                             src->info.has_weights));
+  TS_DO(read_numbers(d, s, first, n));
   for (int32_t i = 0; i < d->n_features; i++)
-    TS_TRY(read_sparse(d, s, i, first, n));
-  TS_TRY(ts_batch_store_end(s));
-done:
-  return err;
+    TS_DO(read_sparse(d, s, i, first, n));
+  return ts_batch_store_end(s);
 }
 
 extern const ts_source_ops ts_source_dataset;

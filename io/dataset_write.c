@@ -61,21 +61,19 @@ done:
 }
 
 static ts_err share_counts(ts_writer *w) {
-  ts_err err = TS_OK;
   const int n_ranks = ts_comm_size(w->comm), me = ts_comm_rank(w->comm);
   int64_t all[n_ranks];
   for (int32_t f = 0; f < w->n_features; f++) {
     ts_column *c = &w->columns[f];
     c->weighted = ts_feature_table(w->source->config, f, NULL)->weighted;
-    TS_TRY(ts_comm_max_i64(w->comm, &c->ragged, 1));
-    TS_TRY(ts_comm_gather_all(w->comm, all, &c->n_ids, sizeof c->n_ids));
+    TS_DO(ts_comm_max_i64(w->comm, &c->ragged, 1));
+    TS_DO(ts_comm_gather_all(w->comm, all, &c->n_ids, sizeof c->n_ids));
     for (int r = 0; r < n_ranks; r++) {
       if (r < me) c->before += all[r];
       c->total += all[r];
     }
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- rank 0: the file ---------------------------------------------------- */
@@ -175,13 +173,12 @@ static ts_err put(const ts_writer *w, const void *from, int64_t bytes,
 
 static ts_err put_feature(ts_writer *w, int32_t f, int64_t at, int32_t n,
                           int64_t *done_ids, int64_t *offsets) {
-  ts_err err = TS_OK;
   const ts_column *c = &w->columns[f];
   const ts_jagged *j = &ts_batch_store_batch(w->store)->kjt.features[f];
   const int64_t id0 = c->before + *done_ids;
-  TS_TRY(put(w, j->ids, j->n_ids * 8, c->values_at + id0 * 8));
+  TS_DO(put(w, j->ids, j->n_ids * 8, c->values_at + id0 * 8));
   if (c->weighted && j->weights)
-    TS_TRY(put(w, j->weights, j->n_ids * 4, c->weights_at + id0 * 4));
+    TS_DO(put(w, j->weights, j->n_ids * 4, c->weights_at + id0 * 4));
   if (c->ragged) {
     int64_t end = id0;
     for (int32_t b = 0; b < n; b++) {
@@ -189,11 +186,10 @@ static ts_err put_feature(ts_writer *w, int32_t f, int64_t at, int32_t n,
       end += ts_jagged_length(j, b);
     }
     offsets[n] = end; /* the next chunk, or rank, writes the same number */
-    TS_TRY(put(w, offsets, ((int64_t)n + 1) * 8, c->offsets_at + at * 8));
+    TS_DO(put(w, offsets, ((int64_t)n + 1) * 8, c->offsets_at + at * 8));
   }
   *done_ids += j->n_ids;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err put_all(ts_writer *w) {
@@ -227,12 +223,9 @@ done:
 }
 
 static ts_err writer_start(ts_writer *w) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_batch_store_create(&w->store, w->source->config, NULL));
-  TS_TRY(ts_mem_array(&w->columns, w->n_features, sizeof *w->columns,
-                      TS_TAG_INPUT));
-done:
-  return err;
+  TS_DO(ts_batch_store_create(&w->store, w->source->config, NULL));
+  return ts_mem_array(&w->columns, w->n_features, sizeof *w->columns,
+                      TS_TAG_INPUT);
 }
 
 ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {

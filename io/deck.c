@@ -79,16 +79,14 @@ static bool is_list(ts_deck *d, const config_setting_t *s, const char *what) {
 /* ---- tables -------------------------------------------------------------- */
 
 static ts_err grow(ts_deck *d) {
-  ts_err err = TS_OK;
   ts_config *c = d->config;
   const size_t n = (size_t)d->capacity, more = n ? 2 * n : 32;
-  TS_TRY(ts_mem_resize(&c->tables, n * sizeof *c->tables,
-                       more * sizeof *c->tables, TS_TAG_MISC));
-  TS_TRY(ts_mem_resize(&d->origin, n * sizeof *d->origin,
-                       more * sizeof *d->origin, TS_TAG_MISC));
+  TS_DO(ts_mem_resize(&c->tables, n * sizeof *c->tables,
+                      more * sizeof *c->tables, TS_TAG_MISC));
+  TS_DO(ts_mem_resize(&d->origin, n * sizeof *d->origin,
+                      more * sizeof *d->origin, TS_TAG_MISC));
   d->capacity = (int32_t)more;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_table_config *add_table(ts_deck *d, const config_setting_t *s) {

@@ -53,43 +53,35 @@ static const char *scope_prefix(ts_scope scope) {
 /* The choices that are there, or those that are LATER, after HEAD. */
 static ts_err print_choices(ts_str *s, const char *choices, bool later,
                             const char *head) {
-  ts_err err = TS_OK;
   bool any = false;
   for (const char *p = choices; p && *p;) {
     const size_t n = strcspn(p, "|");
     if (*p != '?' && (*p == '-') == later) {
-      TS_TRY(ts_str_append(s, "%s%.*s", any ? " | " : head, (int)(n - later),
-                           p + later));
+      TS_DO(ts_str_append(s, "%s%.*s", any ? " | " : head, (int)(n - later),
+                          p + later));
       any = true;
     }
     p += n + (p[n] == '|');
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Kind, unit, choices, limits, default. */
 static ts_err describe(ts_str *s, const ts_key *k) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_str_append(s, "%s", kind_text(k)));
-  if (k->unit && *k->unit) TS_TRY(ts_str_append(s, " (%s)", k->unit));
-  TS_TRY(print_choices(s, k->choices, false, "; "));
-  if (k->min < k->max) TS_TRY(ts_str_append(s, "; %g to %g", k->min, k->max));
+  TS_DO(ts_str_append(s, "%s", kind_text(k)));
+  if (k->unit && *k->unit) TS_DO(ts_str_append(s, " (%s)", k->unit));
+  TS_DO(print_choices(s, k->choices, false, "; "));
+  if (k->min < k->max) TS_DO(ts_str_append(s, "; %g to %g", k->min, k->max));
   if (k->fallback && *k->fallback)
-    TS_TRY(ts_str_append(s, "; default %s", k->fallback));
-  TS_TRY(print_choices(s, k->choices, true, "; not in this version: "));
-done:
-  return err;
+    TS_DO(ts_str_append(s, "; default %s", k->fallback));
+  return print_choices(s, k->choices, true, "; not in this version: ");
 }
 
 static ts_err help_key(ts_str *s, const ts_key *k) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_str_append(s, "%s%s\n    ", scope_prefix(k->scope), k->path));
-  TS_TRY(describe(s, k));
-  if (*k->help) TS_TRY(ts_str_append(s, "\n    %s", k->help));
-  TS_TRY(ts_str_append(s, "\n"));
-done:
-  return err;
+  TS_DO(ts_str_append(s, "%s%s\n    ", scope_prefix(k->scope), k->path));
+  TS_DO(describe(s, k));
+  if (*k->help) TS_DO(ts_str_append(s, "\n    %s", k->help));
+  return ts_str_append(s, "\n");
 }
 
 /* "table_defaults.lr" is explained by "tables.lr". */
@@ -122,27 +114,25 @@ static const char *const intro =
     "\n";
 
 ts_err ts_deck_help(ts_str *s, const char *key) {
-  ts_err err = TS_OK;
   const bool all = !strcmp(key, "deck");
   int n = 0;
-  if (all) TS_TRY(ts_str_append(s, "%s", intro));
+  if (all) TS_DO(ts_str_append(s, "%s", intro));
   for (int i = 0; i < ts_schema_n; i++) {
     char full[256];
     const ts_key *k = &ts_schema[i];
     snprintf(full, sizeof full, "%s%s", scope_prefix(k->scope), k->path);
     if (!all && !covers(key, full)) continue;
-    TS_TRY(help_key(s, k));
+    TS_DO(help_key(s, k));
     n++;
   }
-  if (n) goto done;
+  if (n) return TS_OK;
   const bool in_table = !strncmp(key, "tables.", 7);
   const ts_scope scope = in_table ? TS_SCOPE_TABLE : TS_SCOPE_DECK;
   const char *near = ts_schema_nearest(scope, key + (in_table ? 7 : 0));
-  TS_THROW(TS_ERR_USAGE, "no key \"%s\"%s%s%s%s", key,
-           near ? "; did you mean \"" : "", near ? scope_prefix(scope) : "",
-           near ? near : "", near ? "\"?" : "");
-done:
-  return err;
+  return ts_fail(TS_ERR_USAGE, "no key \"%s\"%s%s%s%s", key,
+                 near ? "; did you mean \"" : "",
+                 near ? scope_prefix(scope) : "", near ? near : "",
+                 near ? "\"?" : "");
 }
 
 /* ---- Texinfo ------------------------------------------------------------- */
@@ -150,31 +140,26 @@ done:
 /* TEXT with @, { and } escaped; "see NAME in the manual" is a reference. */
 static ts_err put_texinfo(ts_str *s, const char *text) {
   static const char see[] = "see ", tail[] = " in the manual";
-  ts_err err = TS_OK;
   for (const char *p = text; *p; p++) {
     const char *end = strncmp(p, see, 4) ? NULL : strstr(p, tail);
     if (end) {
       p += sizeof see - 1;
-      TS_TRY(ts_str_append(s, "see @ref{%.*s}", (int)(end - p), p));
+      TS_DO(ts_str_append(s, "see @ref{%.*s}", (int)(end - p), p));
       p = end + sizeof tail - 2;
     } else {
-      TS_TRY(ts_str_append(s, "%s%c", strchr("@{}", *p) ? "@" : "", *p));
+      TS_DO(ts_str_append(s, "%s%c", strchr("@{}", *p) ? "@" : "", *p));
     }
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Keys of one group are a node with a table of them. */
 static ts_err begin_group(ts_str *s, const char *full, const char *before) {
-  ts_err err = TS_OK;
   const int n = (int)strcspn(full, ".");
-  if (*before) TS_TRY(ts_str_append(s, "@end vtable\n"));
-  TS_TRY(ts_str_append(s, "\n@node Keys of %.*s\n", n, full));
-  TS_TRY(ts_str_append(s, "@section @code{%.*s}\n\n", n, full));
-  TS_TRY(ts_str_append(s, "@vtable @code\n"));
-done:
-  return err;
+  if (*before) TS_DO(ts_str_append(s, "@end vtable\n"));
+  TS_DO(ts_str_append(s, "\n@node Keys of %.*s\n", n, full));
+  TS_DO(ts_str_append(s, "@section @code{%.*s}\n\n", n, full));
+  return ts_str_append(s, "@vtable @code\n");
 }
 
 ts_err ts_deck_texinfo(ts_str *s) {

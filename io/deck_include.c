@@ -105,7 +105,6 @@ done:
 }
 
 static ts_err look_at(ts_includes *w, const char *text) {
-  ts_err err = TS_OK;
   char path[1024], full[2048];
   bool start = true;
   int line = 1;
@@ -113,7 +112,7 @@ static ts_err look_at(ts_includes *w, const char *text) {
     if (start && take_path(p, path, sizeof path)) {
       snprintf(full, sizeof full, "%s%s%s", *path == '/' ? "" : w->dir,
                *path == '/' ? "" : "/", path);
-      TS_TRY(enter(w, full, line));
+      TS_DO(enter(w, full, line));
       p += strspn(p, " \t"); /* its text is skipped as any other */
     }
     const char *next = ts_deck_skip_quiet(p);
@@ -121,8 +120,7 @@ static ts_err look_at(ts_includes *w, const char *text) {
     for (; p < next; p++) line += *p == '\n';
     start = p[-1] == '\n';
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_deck_includes(const ts_deck *d, const char *text) {

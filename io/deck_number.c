@@ -131,17 +131,15 @@ bool ts_deck_cuts(const char *text) {
 }
 
 ts_err ts_deck_widen(ts_str *out, const char *text) {
-  ts_err err = TS_OK;
   const bool cuts = ts_deck_cuts(text);
   if (!cuts) return ts_str_append(out, "%s", text);
   for (const char *p = text; *p;) {
     bool is_integer = false;
     const char *next = ts_deck_skip_quiet(p);
     if (next == p) next += token(p, &is_integer);
-    TS_TRY(ts_str_append_bytes(out, p, (size_t)(next - p)));
-    if (is_integer) TS_TRY(ts_str_append_bytes(out, "L", 1));
+    TS_DO(ts_str_append_bytes(out, p, (size_t)(next - p)));
+    if (is_integer) TS_DO(ts_str_append_bytes(out, "L", 1));
     p = next;
   }
-done:
-  return err;
+  return TS_OK;
 }

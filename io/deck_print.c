@@ -10,19 +10,16 @@
 /* ---- values -------------------------------------------------------------- */
 
 static ts_err print_text(ts_str *s, const char *text) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_str_append(s, "\""));
+  TS_DO(ts_str_append(s, "\""));
   for (; *text; text++) {
     if ((unsigned char)*text < ' ') {
-      TS_TRY(ts_str_append(s, "\\x%02x", (unsigned)*text));
+      TS_DO(ts_str_append(s, "\\x%02x", (unsigned)*text));
       continue;
     }
-    if (*text == '"' || *text == '\\') TS_TRY(ts_str_append(s, "\\"));
-    TS_TRY(ts_str_append(s, "%c", *text));
+    if (*text == '"' || *text == '\\') TS_DO(ts_str_append(s, "\\"));
+    TS_DO(ts_str_append(s, "%c", *text));
   }
-  TS_TRY(ts_str_append(s, "\""));
-done:
-  return err;
+  return ts_str_append(s, "\"");
 }
 
 static ts_err print_float(ts_str *s, double x) {
@@ -44,15 +41,12 @@ static ts_err print_choice(ts_str *s, const ts_key *k, int i) {
 }
 
 static ts_err print_strings(ts_str *s, const ts_strings *list) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_str_append(s, "["));
+  TS_DO(ts_str_append(s, "["));
   for (int32_t i = 0; i < list->n; i++) {
-    if (i) TS_TRY(ts_str_append(s, ", "));
-    TS_TRY(print_text(s, list->item[i]));
+    if (i) TS_DO(ts_str_append(s, ", "));
+    TS_DO(print_text(s, list->item[i]));
   }
-  TS_TRY(ts_str_append(s, "]"));
-done:
-  return err;
+  return ts_str_append(s, "]");
 }
 
 static ts_err print_integer(ts_str *s, int64_t x) {
@@ -61,16 +55,13 @@ static ts_err print_integer(ts_str *s, int64_t x) {
 }
 
 static ts_err print_ints(ts_str *s, const ts_ints *list) {
-  ts_err err = TS_OK;
   bool wide = false;
   for (int32_t i = 0; i < list->n; i++) wide |= list->item[i] > INT32_MAX;
-  TS_TRY(ts_str_append(s, "["));
+  TS_DO(ts_str_append(s, "["));
   for (int32_t i = 0; i < list->n; i++)
-    TS_TRY(ts_str_append(s, "%s%lld%s", i ? ", " : "", (long long)list->item[i],
-                         wide ? "L" : ""));
-  TS_TRY(ts_str_append(s, "]"));
-done:
-  return err;
+    TS_DO(ts_str_append(s, "%s%lld%s", i ? ", " : "", (long long)list->item[i],
+                        wide ? "L" : ""));
+  return ts_str_append(s, "]");
 }
 
 static ts_err print_time(ts_str *s, double seconds) {
@@ -153,70 +144,59 @@ static int dots(const char *path, size_t n_bytes) {
 /* Closes the groups of FROM that TO is not in. */
 static ts_err close_groups(ts_str *s, const char *from, const char *to,
                            int base) {
-  ts_err err = TS_OK;
   const int keep = dots(to, common(from, to));
   for (int depth = dots(from, strlen(from)); depth > keep; depth--) {
-    TS_TRY(indent(s, base + depth - 1));
-    TS_TRY(ts_str_append(s, "};\n"));
+    TS_DO(indent(s, base + depth - 1));
+    TS_DO(ts_str_append(s, "};\n"));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Opens the groups of TO that FROM is not in; returns the last part. */
 static ts_err open_groups(ts_str *s, const char *from, const char *to, int base,
                           const char **leaf) {
-  ts_err err = TS_OK;
   size_t at = common(from, to);
   int depth = dots(to, at);
   for (const char *dot; (dot = strchr(to + at, '.'));
        at = (size_t)(dot - to) + 1) {
-    TS_TRY(indent(s, base + depth++));
-    TS_TRY(ts_str_append(s, "%.*s = {\n", (int)(dot - to - (long)at), to + at));
+    TS_DO(indent(s, base + depth++));
+    TS_DO(ts_str_append(s, "%.*s = {\n", (int)(dot - to - (long)at), to + at));
   }
   *leaf = to + at;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err print_scope(ts_str *s, ts_scope scope, const void *from,
                           int base) {
-  ts_err err = TS_OK;
   const char *before = "", *leaf;
   for (int i = 0; i < ts_schema_n; i++) {
     const ts_key *k = &ts_schema[i];
     const void *v = (const char *)from + k->offset;
     if (k->scope != scope || !is_given(k, v)) continue;
-    TS_TRY(close_groups(s, before, k->path, base));
-    TS_TRY(open_groups(s, before, k->path, base, &leaf));
-    TS_TRY(indent(s, base + dots(k->path, strlen(k->path))));
-    TS_TRY(ts_str_append(s, "%s = ", leaf));
-    TS_TRY(print_value(s, k, v));
-    TS_TRY(ts_str_append(s, ";\n"));
+    TS_DO(close_groups(s, before, k->path, base));
+    TS_DO(open_groups(s, before, k->path, base, &leaf));
+    TS_DO(indent(s, base + dots(k->path, strlen(k->path))));
+    TS_DO(ts_str_append(s, "%s = ", leaf));
+    TS_DO(print_value(s, k, v));
+    TS_DO(ts_str_append(s, ";\n"));
     before = k->path;
   }
-  TS_TRY(close_groups(s, before, "", base));
-done:
-  return err;
+  return close_groups(s, before, "", base);
 }
 
 static ts_err print_list(ts_str *s, const char *head, ts_scope scope,
                          const void *items, int32_t n, size_t size) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_str_append(s, "%s = (\n", head));
+  TS_DO(ts_str_append(s, "%s = (\n", head));
   for (int32_t i = 0; i < n; i++) {
-    TS_TRY(ts_str_append(s, "  {\n"));
-    TS_TRY(print_scope(s, scope, (const char *)items + (size_t)i * size, 2));
-    TS_TRY(ts_str_append(s, "  }%s\n", i + 1 < n ? "," : ""));
+    TS_DO(ts_str_append(s, "  {\n"));
+    TS_DO(print_scope(s, scope, (const char *)items + (size_t)i * size, 2));
+    TS_DO(ts_str_append(s, "  }%s\n", i + 1 < n ? "," : ""));
   }
-  TS_TRY(ts_str_append(s, ");\n"));
-done:
-  return err;
+  return ts_str_append(s, ");\n");
 }
 
 /* The lists of the group that P, the text of one, begins with. */
 static ts_err print_lists(ts_str *s, const char *p, const ts_config *c) {
-  ts_err err = TS_OK;
   for (int i = 0; i < ts_schema_n_lists; i++) {
     const ts_key_list *list = &ts_schema_lists[i];
     const size_t at = strcspn(list->path, ".");
@@ -224,11 +204,10 @@ static ts_err print_lists(ts_str *s, const char *p, const ts_config *c) {
     const void *items;
     if (!n || strncmp(p, list->path, at) != 0 || p[at] != ' ') continue;
     memcpy(&items, (const char *)c + list->items, sizeof items);
-    TS_TRY(
+    TS_DO(
         print_list(s, list->path + at + 1, list->scope, items, n, list->size));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Lists inside a group are put before its end. */
@@ -253,13 +232,10 @@ done:
 }
 
 ts_err ts_deck_print(ts_str *s, const ts_config *c) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_str_append(s, "# The deck in force, written by tessera.\n"));
-  TS_TRY(print_groups(s, c));
-  TS_TRY(print_list(s, "tables", TS_SCOPE_TABLE, c->tables, c->n_tables,
-                    sizeof *c->tables));
-done:
-  return err;
+  TS_DO(ts_str_append(s, "# The deck in force, written by tessera.\n"));
+  TS_DO(print_groups(s, c));
+  return print_list(s, "tables", TS_SCOPE_TABLE, c->tables, c->n_tables,
+                    sizeof *c->tables);
 }
 
 uint64_t ts_deck_hash(const ts_config *c) {

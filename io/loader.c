@@ -140,15 +140,12 @@ static int store_count(const ts_loader *l) {
 }
 
 static ts_err create_store(ts_loader *l, ts_batch_store **out) {
-  ts_err err = TS_OK;
   const ts_loader_options *o = &l->options;
   const int64_t n = (o->global_batch + o->n_ranks - 1) / o->n_ranks;
   const ts_config *c = l->source->config;
-  TS_TRY(ts_batch_store_create(out, c, o->device));
-  if (o->pooling)
-    TS_TRY(ts_batch_store_expect(*out, c, (int32_t)n, o->pooling));
-done:
-  return err;
+  TS_DO(ts_batch_store_create(out, c, o->device));
+  if (o->pooling) TS_DO(ts_batch_store_expect(*out, c, (int32_t)n, o->pooling));
+  return TS_OK;
 }
 
 ts_err ts_loader_create(ts_loader **out, ts_source *source,
@@ -226,8 +223,7 @@ static ts_err next_replay(ts_loader *l, ts_batch **out) {
 static ts_err next_serial(ts_loader *l, ts_batch **out) {
   const int slot = (int)(l->n_read % l->n_stores);
   if (l->read.step >= l->end_step) return TS_OK;
-  ts_err err = read_next(l, slot);
-  if (err != TS_OK) return err;
+  TS_DO(read_next(l, slot));
   l->n_read++;
   l->n_given++;
   l->given = l->read;

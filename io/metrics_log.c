@@ -66,19 +66,17 @@ int64_t ts_metrics_log_evaluations(const ts_metrics_log *l) {
 }
 
 ts_err ts_metrics_log_line(ts_metrics_log *l, const ts_metrics_line *x) {
-  ts_err err = TS_OK;
   if (!l) return TS_OK;
   json_t *line = json_pack("{s:I}", "step", (json_int_t)x->step);
   if (x->event) json_object_set_new(line, x->event, json_true());
   if (x->task) json_object_set_new(line, "task", ts_json_text(x->task));
   if (x->table) json_object_set_new(line, "table", ts_json_text(x->table));
   ts_json_numbers(line, x->n, x->names, x->values);
-  TS_TRY(ts_json_put(l->file, line, 9));
+  TS_DO(ts_json_put(l->file, line, 9));
   fputc('\n', l->file);
   if (ts_file_flush(l->file) != 0)
-    TS_THROW(TS_ERR_IO, "%s: %s", l->path, strerror(errno));
-done:
-  return err;
+    return ts_fail(TS_ERR_IO, "%s: %s", l->path, strerror(errno));
+  return TS_OK;
 }
 
 void ts_metrics_log_close(ts_metrics_log *l) {

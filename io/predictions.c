@@ -24,8 +24,7 @@ static ts_err make_file(ts_predictions *p, int64_t n) {
   ts_err err = TS_OK;
   static const char *const names[2] = {"predictions", "labels"};
   const hsize_t dims[2] = {(hsize_t)n, (hsize_t)p->n_tasks};
-  err = ts_size_allowed(8 * n * p->n_tasks, p->temp, TS_ERR_IO);
-  if (err != TS_OK) return err;
+  TS_DO(ts_size_allowed(8 * n * p->n_tasks, p->temp, TS_ERR_IO));
   ts_hdf5_lock();
   unlink(p->temp); /* of one that was killed, or planted */
   hid_t file =
@@ -80,14 +79,11 @@ done:
 
 ts_err ts_predictions_write(ts_predictions *p, int64_t first, int64_t n,
                             const float *predictions, const float *labels) {
-  ts_err err = TS_OK;
   const int64_t row = 4 * (int64_t)p->n_tasks;
-  TS_TRY(ts_pwrite(p->fd, predictions, n * row, p->at[0] + first * row, p->path,
-                   TS_ERR_IO));
-  TS_TRY(ts_pwrite(p->fd, labels, n * row, p->at[1] + first * row, p->path,
-                   TS_ERR_IO));
-done:
-  return err;
+  TS_DO(ts_pwrite(p->fd, predictions, n * row, p->at[0] + first * row, p->path,
+                  TS_ERR_IO));
+  return ts_pwrite(p->fd, labels, n * row, p->at[1] + first * row, p->path,
+                   TS_ERR_IO);
 }
 
 ts_err ts_predictions_finish(ts_predictions *p, ts_err err, ts_comm *comm) {

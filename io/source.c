@@ -38,17 +38,15 @@ const ts_source_ops *ts_source_of(const ts_config *c, const char *path) {
 }
 
 static ts_err add_path(ts_strings *list, const char *path) {
-  ts_err err = TS_OK;
   struct stat st;
   /* A pipe or a device would be waited for without end. */
   if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-    TS_THROW(TS_ERR_DATA, "%s: is not a file", path);
-  TS_TRY(ts_mem_resize(&list->item, (size_t)list->n * sizeof(char *),
-                       (size_t)(list->n + 1) * sizeof(char *), TS_TAG_INPUT));
-  TS_TRY(ts_mem_strdup(&list->item[list->n], path));
+    return ts_fail(TS_ERR_DATA, "%s: is not a file", path);
+  TS_DO(ts_mem_resize(&list->item, (size_t)list->n * sizeof(char *),
+                      (size_t)(list->n + 1) * sizeof(char *), TS_TAG_INPUT));
+  TS_DO(ts_mem_strdup(&list->item[list->n], path));
   list->n++;
-done:
-  return err;
+  return TS_OK;
 }
 
 static void free_paths(ts_strings *list) {
@@ -66,30 +64,27 @@ static ts_err expand(ts_strings *out, const ts_strings *in) {
     for (size_t k = 0; rc == 0 && err == TS_OK && k < found.gl_pathc; k++)
       err = add_path(out, found.gl_pathv[k]);
     if (rc == 0) globfree(&found);
-    TS_TRY(err);
+    TS_DO(err);
     if (rc == GLOB_NOMATCH)
-      TS_THROW(TS_ERR_DATA, "%s: no such file", in->item[i]);
-    if (rc != 0) TS_THROW(TS_ERR_DATA, "%s can't be read", in->item[i]);
+      return ts_fail(TS_ERR_DATA, "%s: no such file", in->item[i]);
+    if (rc != 0) return ts_fail(TS_ERR_DATA, "%s can't be read", in->item[i]);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err prepare(const ts_source_ops **ops, ts_strings *paths,
                       const ts_config *c, ts_split split) {
-  ts_err err = TS_OK;
   const bool eval = split == TS_SPLIT_EVAL;
-  TS_TRY(expand(paths, eval ? &c->data.eval : &c->data.train));
+  TS_DO(expand(paths, eval ? &c->data.eval : &c->data.train));
   const char *first = paths->n ? paths->item[0] : NULL;
   *ops = ts_source_of(c, first);
   if (!first && (!*ops || !(*ops)->no_files))
-    TS_THROW(TS_ERR_DECK, "data.%s is missing", eval ? "eval" : "train");
+    return ts_fail(TS_ERR_DECK, "data.%s is missing", eval ? "eval" : "train");
   if (!*ops)
-    TS_THROW(TS_ERR_DATA,
-             "%s: no format knows it; give data.format, one of: %s", first,
-             TS_LISTED(TS_DATA_FORMATS));
-done:
-  return err;
+    return ts_fail(TS_ERR_DATA,
+                   "%s: no format knows it; give data.format, one of: %s",
+                   first, TS_LISTED(TS_DATA_FORMATS));
+  return TS_OK;
 }
 
 static ts_err check_shapes(const ts_source *s) {

@@ -48,12 +48,11 @@ static double probability(double z, double noise) {
 
 /* The parameters of each task. */
 static ts_err fill_tasks(ts_synthetic *s) {
-  ts_err err = TS_OK;
   const int64_t n_tasks = s->n_tasks;
   double *u;
   float *c;
-  TS_TRY(ts_mem_array(&s->dense_weight, n_tasks * s->n_dense, 8, TS_TAG_INPUT));
-  TS_TRY(
+  TS_DO(ts_mem_array(&s->dense_weight, n_tasks * s->n_dense, 8, TS_TAG_INPUT));
+  TS_DO(
       ts_mem_array(&s->field, n_tasks * s->n_features * s->h, 4, TS_TAG_INPUT));
   u = s->dense_weight;
   c = s->field;
@@ -65,31 +64,27 @@ static ts_err fill_tasks(ts_synthetic *s) {
       for (int32_t j = 0; j < s->h; j++)
         *c++ = (float)ts_synthetic_normal(s, TS_USE_FIELD, f, j, k);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err fill_truth(ts_synthetic *s) {
-  ts_err err = TS_OK;
   const ts_config *c = s->base.config;
   const ts_ints *pooling = &c->data.synthetic.pooling;
   if (pooling->n != 1 && pooling->n != s->n_features)
-    TS_THROW(TS_ERR_DECK,
-             "data.synthetic.pooling lists %d numbers for %d features",
-             pooling->n, s->n_features);
+    return ts_fail(TS_ERR_DECK,
+                   "data.synthetic.pooling lists %d numbers for %d features",
+                   pooling->n, s->n_features);
   if (s->n_tasks > TS_SYNTHETIC_TASKS)
-    TS_THROW(TS_ERR_DECK, "synthetic data has at most %d tasks, not %d",
-             (int)TS_SYNTHETIC_TASKS, s->n_tasks);
-  TS_TRY(ts_mem_array(&s->rows, s->n_features, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&s->pooling, s->n_features, 4, TS_TAG_INPUT));
+    return ts_fail(TS_ERR_DECK, "synthetic data has at most %d tasks, not %d",
+                   (int)TS_SYNTHETIC_TASKS, s->n_tasks);
+  TS_DO(ts_mem_array(&s->rows, s->n_features, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&s->pooling, s->n_features, 4, TS_TAG_INPUT));
   for (int32_t f = 0; f < s->n_features; f++) {
     s->rows[f] = ts_feature_table(c, f, NULL)->rows;
     s->pooling[f] = (int32_t)pooling->item[pooling->n == 1 ? 0 : f];
   }
-  TS_TRY(fill_tasks(s));
-  TS_TRY(ts_synthetic_fill_law(s));
-done:
-  return err;
+  TS_DO(fill_tasks(s));
+  return ts_synthetic_fill_law(s);
 }
 
 static int64_t ids_per_sample(const ts_synthetic *s) {
@@ -148,16 +143,15 @@ static ts_err estimate_bayes(ts_synthetic *s, ts_comm *comm) {
        i += ts_comm_size(comm))
     err = estimate_part(s, n * i / BAYES_PARTS, n * (i + 1) / BAYES_PARTS,
                         part[i]);
-  TS_TRY(ts_agree(comm, err));
-  TS_TRY(ts_comm_sum_f64(comm, &part[0][0], 2 * BAYES_PARTS));
+  TS_DO(ts_agree(comm, err));
+  TS_DO(ts_comm_sum_f64(comm, &part[0][0], 2 * BAYES_PARTS));
   for (int i = 0; i < BAYES_PARTS; i++) {
     loss += part[i][0];
     auc += part[i][1]; /* parts are alike: the mean of theirs */
   }
   s->base.info.bayes_logloss = loss / (double)n;
   s->base.info.bayes_auc = auc / BAYES_PARTS;
-done:
-  return err;
+  return TS_OK;
 }
 
 static void close_source(ts_source *src) {
@@ -223,12 +217,11 @@ done:
 
 /* Room for N samples in B, and how long their bags are. */
 static ts_err begin_batch(const ts_synthetic *s, ts_batch_store *b, int32_t n) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_batch_store_begin(b, n, s->n_tasks, s->n_dense, false));
+  TS_DO(ts_batch_store_begin(b, n, s->n_tasks, s->n_dense, false));
   for (int32_t f = 0; f < s->n_features; f++) {
     const bool weighted = b->of[f].table->weighted;
     const int64_t n_ids = (int64_t)n * s->pooling[f];
-    TS_TRY(ts_batch_store_feature(
+    TS_DO(ts_batch_store_feature(
         b, f, n_ids, s->pooling[f] == 1 ? TS_BAGS_ONE : TS_BAGS_LENGTHS,
         weighted));
     for (int64_t k = 0; weighted && k < n_ids; k++)
@@ -236,16 +229,14 @@ static ts_err begin_batch(const ts_synthetic *s, ts_batch_store *b, int32_t n) {
     for (int32_t i = 0; s->pooling[f] != 1 && i < n; i++)
       b->feature[f].lengths[i] = s->pooling[f];
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
                          int32_t n) {
-  ts_err err = TS_OK;
   const ts_synthetic *s = (const ts_synthetic *)src;
   const int64_t period = s->base.info.period;
-  TS_TRY(begin_batch(s, b, n));
+  TS_DO(begin_batch(s, b, n));
 #pragma omp parallel for schedule(dynamic, 64) num_threads(s->base.n_threads)
   for (int32_t i = 0; i < n; i++) {
     const int64_t at = period ? (first + i) % period : first + i;
@@ -257,9 +248,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
       b->labels[(int64_t)i * s->n_tasks + t] =
           ts_synthetic_label(s, z[t], k, t);
   }
-  TS_TRY(ts_batch_store_end(b));
-done:
-  return err;
+  return ts_batch_store_end(b);
 }
 
 static void law(const ts_config *c, int32_t feature, double *ids,

@@ -80,22 +80,19 @@ static int64_t scan(const ts_text_file *f, int64_t from, int64_t to,
 
 /* Each rank scans its share of the bytes. */
 static ts_err index_plain(ts_text_file *f, ts_comm *comm) {
-  ts_err err = TS_OK;
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
   const int64_t from = f->bytes * me / w, to = f->bytes * (me + 1) / w;
   int64_t own = scan(f, from, to, 0, NULL), counts[w], before = 1;
-  TS_TRY(ts_comm_gather_all(comm, counts, &own, sizeof own));
+  TS_DO(ts_comm_gather_all(comm, counts, &own, sizeof own));
   f->n_lines = f->bytes > 0;
   for (int r = 0; r < w; r++) {
     if (r < me) before += counts[r];
     f->n_lines += counts[r];
   }
   const int64_t n = f->n_lines / EVERY + 1;
-  TS_TRY(ts_mem_array(&f->index, n, sizeof *f->index, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&f->index, n, sizeof *f->index, TS_TAG_INPUT));
   scan(f, from, to, before, f->index);
-  TS_TRY(ts_comm_sum_i64(comm, f->index, n));
-done:
-  return err;
+  return ts_comm_sum_i64(comm, f->index, n);
 }
 
 /* Skips N lines from P. */
@@ -133,25 +130,23 @@ static ts_err refill(ts_text_file *f) {
 /* The next line, with its end, appended to S; *END: there was none.  It may
  * have any bytes, as in a file that is not packed. */
 static ts_err next_packed(ts_text_file *f, ts_str *s, bool *end) {
-  ts_err err = TS_OK;
   size_t n_bytes = 0;
   for (bool whole = false; !whole;) {
-    if (f->at == f->filled) TS_TRY(refill(f));
+    if (f->at == f->filled) TS_DO(refill(f));
     if (f->at == f->filled) break;
     const char *p = f->piece + f->at, *stop = f->piece + f->filled;
     const char *line_end = memchr(p, '\n', (size_t)(stop - p));
     whole = line_end != NULL;
     const size_t n = (size_t)((whole ? line_end + 1 : stop) - p);
     if ((n_bytes += n) > LINE_MAX_BYTES)
-      TS_THROW(TS_ERR_DATA, "%s: line %lld is over 64 MiB", f->path,
-               (long long)f->gz_line + 1);
-    if (s) TS_TRY(ts_str_append_bytes(s, p, n));
+      return ts_fail(TS_ERR_DATA, "%s: line %lld is over 64 MiB", f->path,
+                     (long long)f->gz_line + 1);
+    if (s) TS_DO(ts_str_append_bytes(s, p, n));
     f->at += (int32_t)n;
   }
   *end = n_bytes == 0;
   f->gz_line += !*end;
-done:
-  return err;
+  return TS_OK;
 }
 
 static void rewind_packed(ts_text_file *f) {
@@ -179,54 +174,46 @@ static ts_err count_packed(ts_text_file *f, ts_comm *comm) {
         last = f->gz_line;
     }
   ts_str_reset(&line);
-  TS_TRY(ts_agree(comm, err));
-  TS_TRY(ts_comm_bcast(comm, &last, sizeof last, 0));
+  TS_DO(ts_agree(comm, err));
+  TS_DO(ts_comm_bcast(comm, &last, sizeof last, 0));
   f->n_lines = last;
   rewind_packed(f);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err lines_packed(ts_text *t, ts_text_file *f, int64_t line, int32_t n,
                            ts_lines *out) {
-  ts_err err = TS_OK;
   bool end = false;
   if (f->gz_line > line) rewind_packed(f);
-  while (f->gz_line < line && !end) TS_TRY(next_packed(f, NULL, &end));
+  while (f->gz_line < line && !end) TS_DO(next_packed(f, NULL, &end));
   t->lines.n_bytes = 0;
   for (int32_t i = 0; i < n && !end; i++)
-    TS_TRY(next_packed(f, &t->lines, &end));
+    TS_DO(next_packed(f, &t->lines, &end));
   out->begin = t->lines.text ? t->lines.text : "";
   out->end = out->begin + t->lines.n_bytes;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- all ----------------------------------------------------------------- */
 
 static ts_err open_local(ts_text_file *f, const char *path) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_mem_strdup(&f->path, path));
-  TS_TRY(is_packed(path) ? open_packed(f) : map_file(f));
-done:
-  return err;
+  TS_DO(ts_mem_strdup(&f->path, path));
+  return is_packed(path) ? open_packed(f) : map_file(f);
 }
 
 /* F's first line without its end, appended to S. */
 static ts_err take_header(ts_text_file *f, ts_str *s) {
-  ts_err err = TS_OK;
   bool end;
   if (f->gz) {
-    TS_TRY(next_packed(f, s, &end));
+    TS_DO(next_packed(f, s, &end));
     rewind_packed(f);
   } else {
     const char *stop = skip(f->map, f->map + f->bytes, 1);
-    TS_TRY(ts_str_append_bytes(s, f->map, (size_t)(stop - f->map)));
+    TS_DO(ts_str_append_bytes(s, f->map, (size_t)(stop - f->map)));
   }
   while (s->n_bytes && strchr("\r\n", s->text[s->n_bytes - 1]))
     s->text[--s->n_bytes] = '\0';
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The first file's header is the one that columns are found in; the other files

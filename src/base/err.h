@@ -3,8 +3,8 @@
  * Every function that can fail returns a ts_err.  The function that finds
  * the fault calls ts_fail(), which writes one message for the user into the
  * calling thread's error record together with file and line; everything
- * above it only passes the code on with TS_TRY.  A worker thread hands its
- * record over with ts_err_take() / ts_err_put().
+ * above it only passes the code on with TS_TRY or TS_DO.  A worker thread hands
+ * its record over with ts_err_take() / ts_err_put().
  *
  * Nothing here communicates; ranks agree with ts_agree() (runtime/comm.h).
  * All of it is Local. */
@@ -87,6 +87,14 @@ void ts_err_clear(void);
   do {                                                                         \
     err = ts_fail(code, __VA_ARGS__);                                          \
     goto done;                                                                 \
+  } while (0)
+
+/* Calls CALL; returns its error, where it has one: for functions that have
+ * nothing to clean up. */
+#define TS_DO(call)                                                            \
+  do {                                                                         \
+    const ts_err ts_do_err = (call);                                           \
+    if (ts_do_err != TS_OK) return ts_do_err;                                  \
   } while (0)
 
 #endif

@@ -193,8 +193,7 @@ ts_err ts_mem_reserve(void *p, size_t *capacity, size_t bytes, ts_tag tag) {
 ts_err ts_mem_resize(void *p, size_t old_bytes, size_t bytes, ts_tag tag) {
   void *old, *fresh = NULL;
   memcpy(&old, p, sizeof old);
-  ts_err err = ts_mem_alloc(&fresh, bytes, tag);
-  if (err != TS_OK) return err;
+  TS_DO(ts_mem_alloc(&fresh, bytes, tag));
   if (old && fresh) memcpy(fresh, old, old_bytes < bytes ? old_bytes : bytes);
   ts_mem_free(old);
   memcpy(p, &fresh, sizeof fresh);

@@ -32,8 +32,7 @@ ts_err ts_size_allowed(int64_t n_bytes, const char *path, ts_err code) {
 
 ts_err ts_reserve(int fd, int64_t n_bytes, const char *path, ts_err code) {
   int why = 0;
-  const ts_err err = ts_size_allowed(n_bytes, path, code);
-  if (err != TS_OK) return err;
+  TS_DO(ts_size_allowed(n_bytes, path, code));
   if (n_bytes > 0 && (ts_fault("reserve") ||
                       fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, n_bytes) != 0))
     why = errno;

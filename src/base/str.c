@@ -21,8 +21,7 @@ static ts_err make_room(ts_str *s, size_t more) {
 }
 
 ts_err ts_str_append_bytes(ts_str *s, const void *data, size_t n_bytes) {
-  ts_err err = make_room(s, n_bytes);
-  if (err != TS_OK) return err;
+  TS_DO(make_room(s, n_bytes));
   if (n_bytes) memcpy(s->text + s->n_bytes, data, n_bytes);
   s->n_bytes += n_bytes;
   s->text[s->n_bytes] = '\0';
@@ -35,8 +34,7 @@ ts_err ts_str_append(ts_str *s, const char *fmt, ...) {
   int n = vsnprintf(NULL, 0, fmt, args);
   va_end(args);
   if (n < 0) return ts_fail(TS_ERR_INTERNAL, "text can't be formatted");
-  ts_err err = make_room(s, (size_t)n);
-  if (err != TS_OK) return err;
+  TS_DO(make_room(s, (size_t)n));
   va_start(args, fmt);
   vsnprintf(s->text + s->n_bytes, (size_t)n + 1, fmt, args);
   va_end(args);

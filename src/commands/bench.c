@@ -68,14 +68,12 @@ static ts_err find(const ts_bench_key **out, const char *word,
 
 ts_err ts_bench_keys(const ts_args *a, int first, const ts_bench_key *keys,
                      int n_keys) {
-  ts_err err = TS_OK;
   for (int i = first; i < a->n_more; i++) {
     const ts_bench_key *k = NULL;
-    TS_TRY(find(&k, a->more[i], keys, n_keys));
-    TS_TRY(set(k, strchr(a->more[i], '=') + 1));
+    TS_DO(find(&k, a->more[i], keys, n_keys));
+    TS_DO(set(k, strchr(a->more[i], '=') + 1));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_bench_ids(char *text, size_t bytes, const ts_source *s) {

@@ -54,27 +54,25 @@ static void draw(ts_cache_case *c, double alpha) {
 }
 
 static ts_err allocate(ts_cache_case *c) {
-  ts_err err = TS_OK;
   const int64_t dim = (int64_t)c->dim, tables = (int64_t)c->tables;
   const int64_t batch = (int64_t)c->batch;
   c->n_bags = tables * batch;
   c->n = c->n_bags * (int64_t)c->pool;
-  TS_TRY(ts_mem_array(&c->offsets, c->n_bags + 1, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&c->starts, tables + 1, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&c->at, c->n_bags, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->offsets, c->n_bags + 1, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->starts, tables + 1, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->at, c->n_bags, 8, TS_TAG_INPUT));
   for (int64_t i = 0; i <= c->n_bags; i++) c->offsets[i] = i * (int64_t)c->pool;
   for (int64_t t = 0; t <= tables; t++) c->starts[t] = t * batch;
   for (int64_t i = 0; i < c->n_bags; i++)
     c->at[i] = (i % batch * tables + i / batch) * dim;
-  TS_TRY(ts_mem_array(&c->ids, steps_of(c) + 1, sizeof *c->ids, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->ids, steps_of(c) + 1, sizeof *c->ids, TS_TAG_INPUT));
   for (int k = 0; k <= steps_of(c); k++)
-    TS_TRY(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&c->out, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&c->grad, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
+    TS_DO(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->out, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
+  TS_DO(ts_mem_array(&c->grad, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
   for (int64_t i = 0; i < c->n_bags * dim; i++)
     c->grad[i] = (float)((i * 7919 % 2001) - 1000) * 1e-6f;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_tbe_input input_of(ts_cache_case *c, int i) {
@@ -91,7 +89,6 @@ static ts_tbe_input input_of(ts_cache_case *c, int i) {
 
 static ts_err create(ts_cache_case *c, double load_factor, bool lfu,
                      int passes) {
-  ts_err err = TS_OK;
   static char fused[] = "fused", cached[] = "cached", lru[] = "lru",
               lfu_name[] = "lfu", host[] = "host", file[] = "file";
   const int n = (int)c->tables;
@@ -113,10 +110,8 @@ static ts_err create(ts_cache_case *c, double load_factor, bool lfu,
                             .n_features = n,
                             .seed = 1,
                             .tier_dir = c->dir};
-  TS_TRY(ts_tbe_create(&c->tbe, c->device, &c->kernels, &spec));
-  TS_TRY(ts_tbe_init(c->tbe));
-done:
-  return err;
+  TS_DO(ts_tbe_create(&c->tbe, c->device, &c->kernels, &spec));
+  return ts_tbe_init(c->tbe);
 }
 
 static ts_tier_count counts(const ts_tbe *t, ts_tier_figures *f) {
@@ -137,24 +132,20 @@ static ts_tier_count counts(const ts_tbe *t, ts_tier_figures *f) {
 /* A step as the prefetch pipeline has it: rows of the next batch come beside
  * the lookup; the update waits for them. */
 static ts_err step(ts_cache_case *c, int i, double *exposed) {
-  ts_err err = TS_OK;
   const ts_tbe_input in = input_of(c, i), next = input_of(c, i + 1);
-  TS_TRY(ts_tbe_forward(c->tbe, c->out, &in, c->compute));
-  TS_TRY(ts_tbe_prefetch(c->tbe, &next, c->ahead));
-  TS_TRY(ts_lane_sync(c->compute));
+  TS_DO(ts_tbe_forward(c->tbe, c->out, &in, c->compute));
+  TS_DO(ts_tbe_prefetch(c->tbe, &next, c->ahead));
+  TS_DO(ts_lane_sync(c->compute));
   const double t0 = ts_now();
-  TS_TRY(ts_lane_sync(c->ahead));
+  TS_DO(ts_lane_sync(c->ahead));
   *exposed += ts_now() - t0;
-  TS_TRY(ts_tbe_backward(c->tbe, c->grad, &in, 1.0, i + 1, c->compute));
-  TS_TRY(ts_tbe_release(c->tbe, &in, c->compute));
-  TS_TRY(ts_lane_sync(c->compute));
-done:
-  return err;
+  TS_DO(ts_tbe_backward(c->tbe, c->grad, &in, 1.0, i + 1, c->compute));
+  TS_DO(ts_tbe_release(c->tbe, &in, c->compute));
+  return ts_lane_sync(c->compute);
 }
 
 /* Tables in fast memory have no cache to fill: they skip the warm-up. */
 static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
-  ts_err err = TS_OK;
   const int first_step = ts_tbe_is_cached(c->tbe) ? 0 : (int)c->warm;
   const int warm = (int)c->warm, n = steps_of(c);
   double ms[ITERS_MAX], exposed = 0;
@@ -163,19 +154,19 @@ static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
   const ts_tbe_input first = input_of(c, first_step);
   *x = (ts_cache_times){0};
   before.hold_s = 0;
-  TS_TRY(ts_tbe_prefetch(c->tbe, &first, c->ahead));
-  TS_TRY(ts_lane_sync(c->ahead));
+  TS_DO(ts_tbe_prefetch(c->tbe, &first, c->ahead));
+  TS_DO(ts_lane_sync(c->ahead));
   for (int i = first_step; i < n; i++) {
     if (i == warm) from = counts(c->tbe, &before), exposed = 0;
     const double t0 = ts_now();
-    TS_TRY(step(c, i, &exposed));
+    TS_DO(step(c, i, &exposed));
     if (i >= warm) ms[i - warm] = 1e3 * (ts_now() - t0);
   }
   to = counts(c->tbe, &after);
   const double steps = n - warm;
   const ts_tbe_input last = input_of(c, n);
-  TS_TRY(ts_tbe_release(c->tbe, &last, c->compute));
-  TS_TRY(ts_lane_sync(c->compute));
+  TS_DO(ts_tbe_release(c->tbe, &last, c->compute));
+  TS_DO(ts_lane_sync(c->compute));
   x->step = ts_bench_median(ms, n - warm);
   x->hold = 1e3 * (after.hold_s - before.hold_s) / steps;
   x->exposed = 1e3 * exposed / steps;
@@ -189,8 +180,7 @@ static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
                   (double)(to.n_unique - from.n_unique);
   x->scratch = after.scratch_bytes;
   x->fast = after.fast_bytes;
-done:
-  return err;
+  return TS_OK;
 }
 
 static void close_group(ts_cache_case *c) {
@@ -224,7 +214,6 @@ static const ts_bench_table loads = {
              "{of_twin_percent| %8.0f%%|of twin's}"};
 
 static ts_err by_load_factor(ts_cache_case *c) {
-  ts_err err = TS_OK;
   static const double all[] = {0.01, 0.05, 0.1, 0.2, 0.5, 1.0};
   const double *factors = c->load > 0 ? &c->load : all;
   const int n_factors = c->load > 0 ? 1 : (int)(sizeof all / sizeof *all);
@@ -233,19 +222,18 @@ static ts_err by_load_factor(ts_cache_case *c) {
   ts_bench_heads(&loads);
   for (int s = 0; s < 2; s++) {
     draw(c, skews[s]);
-    TS_TRY(run(c, &fast, 0, false, 1));
+    TS_DO(run(c, &fast, 0, false, 1));
     ts_bench_print(&loads, skews[s], "(twin)", NAN, NAN, NAN, NAN, NAN, NAN,
                    fast.step, NAN);
     for (int k = 0; k < n_factors; k++)
       for (int lfu = 0; lfu < 2; lfu++) {
-        TS_TRY(run(c, &x, factors[k], lfu, 1));
+        TS_DO(run(c, &x, factors[k], lfu, 1));
         ts_bench_print(&loads, skews[s], lfu ? "lfu" : "lru", factors[k],
                        100 * x.hit_rate, x.misses, x.conflicts, x.hold,
                        x.exposed, x.step, 100 * x.step / fast.step);
       }
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* GB/s of the same rows, copied from slow memory to lines and nothing else. */
@@ -284,22 +272,20 @@ static const ts_bench_table by_pass = {
     "{scratch_bytes| %12B|scratch}{gb_per_s| %8.2f|GB/s}"};
 
 static ts_err by_passes(ts_cache_case *c) {
-  ts_err err = TS_OK;
   static const int passes[] = {1, 2, 4, 8, 12};
   ts_cache_times x;
   double copy;
-  TS_TRY(plain_copy(&copy, c));
+  TS_DO(plain_copy(&copy, c));
   ts_info(" ");
   ts_info("rows moved by a plain copy: %.2f GB/s", copy);
   ts_bench_heads(&by_pass);
   draw(c, c->zipf);
   for (size_t k = 0; k < sizeof passes / sizeof *passes; k++) {
-    TS_TRY(run(c, &x, 0.2, c->policy, passes[k]));
+    TS_DO(run(c, &x, 0.2, c->policy, passes[k]));
     ts_bench_print(&by_pass, (double)passes[k], x.misses, x.hold, x.exposed,
                    x.step, (double)x.scratch, 1e-6 * x.bytes / x.hold);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- the command --------------------------------------------------------- */
@@ -325,7 +311,6 @@ static ts_err read_options(ts_cache_case *c, const ts_args *a) {
 }
 
 static ts_err start(ts_cache_case *c) {
-  ts_err err = TS_OK;
   static char name[] = "bench", uniform[] = "uniform", kind[] = "sgd";
   bool widened;
   const int threads = ts_bind((int)c->threads, 0, 1, &widened);
@@ -336,19 +321,18 @@ static ts_err start(ts_cache_case *c) {
       .dim = (int32_t)c->dim,
       .init_kind = uniform,
       .optimizer = {kind, NAN, NAN, NAN, NAN, NAN, NAN, NAN, TS_WD_NONE}};
-  TS_TRY(ts_row_optim_check(&c->config.optimizer, "bench"));
-  TS_TRY(ts_kernels_fill(&c->kernels, "host", NULL));
-  TS_TRY(ts_device_create(&c->device, "host", &o));
-  TS_TRY(ts_lane_create(c->device, &c->compute, "compute", TS_LANE_COMPUTE));
-  TS_TRY(ts_lane_create(c->device, &c->ahead, "ahead", TS_LANE_COMPUTE));
-  TS_TRY(allocate(c));
+  TS_DO(ts_row_optim_check(&c->config.optimizer, "bench"));
+  TS_DO(ts_kernels_fill(&c->kernels, "host", NULL));
+  TS_DO(ts_device_create(&c->device, "host", &o));
+  TS_DO(ts_lane_create(c->device, &c->compute, "compute", TS_LANE_COMPUTE));
+  TS_DO(ts_lane_create(c->device, &c->ahead, "ahead", TS_LANE_COMPUTE));
+  TS_DO(allocate(c));
   ts_info(
       "%.0f tables x %.0f x %.0f f32, batch %.0f, pooling %.0f, %d threads, "
       "sgd, slow memory: %s; %s",
       c->tables, c->rows, c->dim, c->batch, c->pool, threads,
       c->file ? c->dir : "the host's", ts_cpu_info()->model);
-done:
-  return err;
+  return TS_OK;
 }
 
 static void reset(ts_cache_case *c) {

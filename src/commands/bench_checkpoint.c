@@ -69,15 +69,11 @@ static int64_t own_bytes(const ts_case *c) {
 }
 
 static ts_err describe(const ts_case *c, ts_ckpt *ckpt) {
-  ts_err err = TS_OK;
   ts_ckpt_item *item;
   ckpt->step = 1;
-  TS_TRY(ts_ckpt_add_item(ckpt, "model/table.weight", TS_F32, c->rows, c->dim,
-                          &item));
-  TS_TRY(
-      ts_ckpt_add_piece(item, true, true, c->from, c->to - c->from, c->data));
-done:
-  return err;
+  TS_DO(ts_ckpt_add_item(ckpt, "model/table.weight", TS_F32, c->rows, c->dim,
+                         &item));
+  return ts_ckpt_add_piece(item, true, true, c->from, c->to - c->from, c->data);
 }
 
 /* ---- the ways ------------------------------------------------------------ */
@@ -117,16 +113,13 @@ done:
 
 /* Works as a step does while the checkpoint is written. */
 static ts_err finish_beside(ts_case *c, double stall_s) {
-  ts_err err = TS_OK;
   ts_ckpt_saved saved;
   memset(c->data, 0, (size_t)own_bytes(c));
-  TS_TRY(ts_ckpt_writer_finish(c->writer, &saved));
+  TS_DO(ts_ckpt_writer_finish(c->writer, &saved));
   double seconds = saved.write_s;
-  TS_TRY(ts_comm_max_f64(c->comm, &seconds, 1));
+  TS_DO(ts_comm_max_f64(c->comm, &seconds, 1));
   if (stall_s <= c->best[BESIDE]) c->beside_s = seconds;
-  TS_TRY(ts_ckpt_load(&c->ckpt, c->file, false, NULL, c->comm));
-done:
-  return err;
+  return ts_ckpt_load(&c->ckpt, c->file, false, NULL, c->comm);
 }
 
 static ts_err go(ts_case *c, int way) {
@@ -162,20 +155,18 @@ static ts_err prepare(ts_case *c, int way) {
 }
 
 static ts_err measure(ts_case *c) {
-  ts_err err = TS_OK;
   for (int round = 0; round < ROUNDS; round++)
     for (int way = 0; way < N_WAYS; way++) {
-      TS_TRY(prepare(c, way));
+      TS_DO(prepare(c, way));
       const double t0 = ts_now();
-      TS_TRY(go(c, way));
+      TS_DO(go(c, way));
       double seconds = ts_now() - t0;
-      TS_TRY(ts_comm_max_f64(c->comm, &seconds, 1));
+      TS_DO(ts_comm_max_f64(c->comm, &seconds, 1));
       if (round == 0 || seconds < c->best[way]) c->best[way] = seconds;
-      if (way == BESIDE) TS_TRY(finish_beside(c, seconds));
-      TS_TRY(ts_agree(c->comm, check(c, way == LOAD ? c->file : c->plain)));
+      if (way == BESIDE) TS_DO(finish_beside(c, seconds));
+      TS_DO(ts_agree(c->comm, check(c, way == LOAD ? c->file : c->plain)));
     }
-done:
-  return err;
+  return TS_OK;
 }
 
 static const ts_bench_table rates = {
@@ -217,27 +208,22 @@ static ts_err make_folder(ts_case *c, const char *parent) {
       c->dir[0] = '\0';
     }
   }
-  TS_TRY(ts_agree(c->comm, err));
-  TS_TRY(ts_comm_bcast(c->comm, c->dir, sizeof c->dir, 0));
+  TS_DO(ts_agree(c->comm, err));
+  TS_DO(ts_comm_bcast(c->comm, c->dir, sizeof c->dir, 0));
   snprintf(c->file, sizeof c->file, "%s/step-00000001.h5", c->dir);
   snprintf(c->plain, sizeof c->plain, "%s/plain", c->dir);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err make_table(ts_case *c) {
-  ts_err err = TS_OK;
   c->from = c->rows * c->rank / c->n_ranks;
   c->to = c->rows * (c->rank + 1) / c->n_ranks;
-  TS_TRY(ts_mem_array(&c->data, c->to - c->from, (size_t)c->dim * 4,
-                      TS_TAG_TABLES));
-  TS_TRY(describe(c, &c->ckpt));
-done:
-  return err;
+  TS_DO(ts_mem_array(&c->data, c->to - c->from, (size_t)c->dim * 4,
+                     TS_TAG_TABLES));
+  return describe(c, &c->ckpt);
 }
 
 static ts_err make_writer(ts_case *c) {
-  ts_err err = TS_OK;
   int64_t needed, room;
   const char *why;
   const ts_ckpt_writer_options o = {.dir = c->dir,
@@ -247,26 +233,23 @@ static ts_err make_writer(ts_case *c) {
                                     .beside = true,
                                     .node_size = ts_world_node_size(c->world),
                                     .n_threads = c->n_threads};
-  TS_TRY(ts_ckpt_writer_create(&c->writer, &o, c->world));
-  TS_TRY(ts_ckpt_writer_prepare(c->writer, &c->ckpt, &needed, &room, &why));
+  TS_DO(ts_ckpt_writer_create(&c->writer, &o, c->world));
+  TS_DO(ts_ckpt_writer_prepare(c->writer, &c->ckpt, &needed, &room, &why));
   if (why) ts_note("saves are not written beside steps: %s", why);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err start(ts_case *c) {
-  ts_err err = TS_OK;
   bool widened;
   const ts_device_options device = {.n_threads = 1, .timeout_s = 600};
   const ts_world_options world = {.ordered = true, .timeout_s = 600};
   c->n_threads = ts_bind_local(0, &widened); /* as many as train */
-  TS_TRY(ts_device_create(&c->device, "host", &device));
-  TS_TRY(ts_world_create(&c->world, c->device, &world));
-  TS_TRY(ts_comm_create(c->world, &c->comm, TS_GROUP_WORLD, "control"));
+  TS_DO(ts_device_create(&c->device, "host", &device));
+  TS_DO(ts_world_create(&c->world, c->device, &world));
+  TS_DO(ts_comm_create(c->world, &c->comm, TS_GROUP_WORLD, "control"));
   c->rank = ts_comm_rank(c->comm);
   c->n_ranks = ts_comm_size(c->comm);
-done:
-  return err;
+  return TS_OK;
 }
 
 static void stop(ts_case *c) {

@@ -70,25 +70,22 @@ void ts_bench_turn_begin(ts_bench_turn *t) {
 }
 
 ts_err ts_bench_turn_end(ts_bench_turn *t, ts_trainer *trainer) {
-  ts_err err = TS_OK;
   const ts_bench_turn step = so_far();
   const ts_params *ps = &trainer->params;
   for (int32_t i = 0; i < ps->n; i++)
     if (ps->item[i]->layer)
-      TS_TRY(
-          ts_linear_repeat(ps->item[i]->layer, TS_FORWARD, trainer->compute));
+      TS_DO(ts_linear_repeat(ps->item[i]->layer, TS_FORWARD, trainer->compute));
   for (int32_t i = ps->n - 1; i >= 0; i--)
     if (ps->item[i]->layer)
-      TS_TRY(
+      TS_DO(
           ts_linear_repeat(ps->item[i]->layer, TS_BACKWARD, trainer->compute));
-  TS_TRY(ts_lane_sync(trainer->compute));
+  TS_DO(ts_lane_sync(trainer->compute));
   const ts_bench_turn all = so_far();
   *t = (ts_bench_turn){.dense = step.dense - t->dense,
                        .products = step.products - t->products,
                        .optimizer = step.optimizer - t->optimizer,
                        .alone = all.alone - step.alone};
-done:
-  return err;
+  return TS_OK;
 }
 
 static int by_time(const void *a, const void *b) {
@@ -105,7 +102,6 @@ static const ts_bench_table products = {
     "{alone_of_all|: ratio %.3f (a rank and step, fastest quarter)}"};
 
 ts_err ts_bench_turns_print(ts_bench_turn *turns, int n, ts_trainer *trainer) {
-  ts_err err = TS_OK;
   const int best = n >= 4 ? n / 4 : 1;
   double ms[4] = {0};
   const double each = 1e3 / best / trainer->n_ranks;
@@ -116,10 +112,9 @@ ts_err ts_bench_turns_print(ts_bench_turn *turns, int n, ts_trainer *trainer) {
     ms[2] += each * turns[i].alone;
     ms[3] += each * turns[i].optimizer;
   }
-  TS_TRY(ts_comm_sum_f64(trainer->control, ms, 4));
+  TS_DO(ts_comm_sum_f64(trainer->control, ms, 4));
   ts_bench_print(&products, ms[0], ms[1], 100 * ms[0] / ms[1],
                  ts_linear_engine_version(&trainer->kernels), ms[2],
                  ms[2] / ms[1], ms[3], ms[2] / (ms[1] + ms[3]));
-done:
-  return err;
+  return TS_OK;
 }

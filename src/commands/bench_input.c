@@ -98,16 +98,14 @@ static ts_err take(ts_input_bench *b, int input, ts_loader *loader,
     for (int32_t f = 0; f < kjt->n_features; f++)
       if (kjt->features[f].weights) x->n_bytes += 4 * kjt->features[f].n_ids;
   }
-  TS_TRY(ts_agree(b->t->control, err));
-  TS_TRY(ts_comm_sum_i64(b->t->control, &x->n_ids, 1));
-  TS_TRY(ts_comm_sum_i64(b->t->control, &x->n_bytes, 1));
-done:
-  return err;
+  TS_DO(ts_agree(b->t->control, err));
+  TS_DO(ts_comm_sum_i64(b->t->control, &x->n_ids, 1));
+  TS_DO(ts_comm_sum_i64(b->t->control, &x->n_bytes, 1));
+  return TS_OK;
 }
 
 /* One batch there; I < 0: to warm up. */
 static ts_err dist(ts_input_bench *b, int input, const ts_batch *batch, int i) {
-  ts_err err = TS_OK;
   ts_times *x = &b->times[input];
   ts_inflight *c = ts_inflight_at(b->t, 0);
   const int64_t before = ts_ebc_stat_of(b->t->ebc).n_copied;
@@ -115,20 +113,19 @@ static ts_err dist(ts_input_bench *b, int input, const ts_batch *batch, int i) {
   const double t0 = ts_now();
   c->batch = (ts_batch *)batch;
   c->loaded = true;
-  TS_TRY(ts_stage_input_begin(b->t, c, 0));
-  TS_TRY(ts_stage_input_end(b->t, c));
-  TS_TRY(ts_stage_check(b->t, c));
-  TS_TRY(ts_lane_sync(b->t->data));
+  TS_DO(ts_stage_input_begin(b->t, c, 0));
+  TS_DO(ts_stage_input_end(b->t, c));
+  TS_DO(ts_stage_check(b->t, c));
+  TS_DO(ts_lane_sync(b->t->data));
   ts_inflight_empty(c, NULL);
   const double ms = 1e3 * (ts_now() - t0);
-  if (i < 0) goto done;
+  if (i < 0) return TS_OK;
   x->n_sent += ts_ebc_stat_of(b->t->ebc).n_copied - before;
   x->dist[i] = ms;
   x->pack[i] = phase_ms("input pack");
   x->exchange[i] = fmax(0, phase_ms("wait for input dist") - x->pack[i]);
   x->unpack[i] = phase_ms("input unpack");
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err measure_dist(ts_input_bench *b, int k) {
@@ -158,15 +155,13 @@ done:
 /* ---- whole steps --------------------------------------------------------- */
 
 static ts_err step(ts_input_bench *b, ts_loader *loader, double *ms) {
-  ts_err err = TS_OK;
   ts_step_result result = {0};
   const double t0 = ts_now();
-  TS_TRY(ts_pipeline_step(b->t, loader, 0, &result));
-  TS_TRY(ts_stage_fetch(b->t, &result));
+  TS_DO(ts_pipeline_step(b->t, loader, 0, &result));
+  TS_DO(ts_stage_fetch(b->t, &result));
   *ms = 1e3 * (ts_now() - t0);
   b->t->step++;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* A block of steps; ROUND < 0: to warm up.  Pipelines look ahead: there are
@@ -191,62 +186,54 @@ done:
 }
 
 static ts_err measure_steps(ts_input_bench *b, int k) {
-  ts_err err = TS_OK;
   for (int round = -1; round < b->rounds; round++)
     for (int turn = 0; turn < TS_INPUTS; turn++)
-      TS_TRY(block(b, (turn + round) & 1, k, round));
-done:
-  return err;
+      TS_DO(block(b, (turn + round) & 1, k, round));
+  return TS_OK;
 }
 
 /* ---- set-up -------------------------------------------------------------- */
 
 static ts_err create_times(ts_input_bench *b) {
-  ts_err err = TS_OK;
   for (int input = 0; input < TS_INPUTS; input++) {
     ts_times *x = &b->times[input];
     double **each[] = {&x->dist, &x->pack, &x->exchange, &x->unpack};
     for (int i = 0; i < 4; i++)
-      TS_TRY(ts_mem_array(each[i], b->iters, sizeof(double), TS_TAG_MISC));
-    TS_TRY(ts_mem_array(&x->step, (int64_t)b->rounds * b->steps, sizeof(double),
-                        TS_TAG_MISC));
-    TS_TRY(ts_bench_copies_start(&x->copies, b->t, b->steps));
+      TS_DO(ts_mem_array(each[i], b->iters, sizeof(double), TS_TAG_MISC));
+    TS_DO(ts_mem_array(&x->step, (int64_t)b->rounds * b->steps, sizeof(double),
+                       TS_TAG_MISC));
+    TS_DO(ts_bench_copies_start(&x->copies, b->t, b->steps));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The deck, once for each input, with room for the largest batch. */
 static ts_err read_decks(ts_input_bench *b, const ts_args *a) {
-  ts_err err = TS_OK;
   const char *sets[a->n_sets + 1];
   for (int i = 0; i < a->n_sets; i++) sets[i] = a->sets[i];
   for (int input = 0; input < TS_INPUTS; input++) {
     ts_config **c = &b->config[input];
     sets[a->n_sets] =
         input == TS_INPUT_KJT ? "data.input=kjt" : "data.input=columns";
-    TS_TRY(ts_deck_read_all(c, a->more[0], sets, a->n_sets + 1));
+    TS_DO(ts_deck_read_all(c, a->more[0], sets, a->n_sets + 1));
     (*c)->run.accumulate = 1;
     (*c)->data.global_batch *= b->scale;
     (*c)->data.batch_per_rank *= b->scale;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err start(ts_input_bench *b) {
-  ts_err err = TS_OK;
   const ts_config *c = b->config[0];
-  TS_TRY(ts_trainer_start(&b->t, c, true));
-  TS_TRY(ts_trainer_build(b->t, NULL));
-  TS_TRY(ts_settle(b->t, ts_ebc_init(b->t->ebc)));
+  TS_DO(ts_trainer_start(&b->t, c, true));
+  TS_DO(ts_trainer_build(b->t, NULL));
+  TS_DO(ts_settle(b->t, ts_ebc_init(b->t->ebc)));
   for (int input = 0; input < TS_INPUTS; input++)
-    TS_TRY(ts_source_open(&b->source[input], b->config[input], TS_SPLIT_TRAIN,
-                          NULL, b->t->control));
-  TS_TRY(ts_settle(b->t, create_times(b)));
+    TS_DO(ts_source_open(&b->source[input], b->config[input], TS_SPLIT_TRAIN,
+                         NULL, b->t->control));
+  TS_DO(ts_settle(b->t, create_times(b)));
   b->global_batch = b->t->global_batch / b->scale;
-done:
-  return err;
+  return TS_OK;
 }
 
 static void reset(ts_input_bench *b) {

@@ -21,8 +21,7 @@ static double p90(const double *x, int n) {
 static ts_err median_ratio(double *ratio, const double *x, const double *y,
                            int n) {
   double *q = NULL;
-  ts_err err = ts_mem_array(&q, n, sizeof *q, TS_TAG_MISC);
-  if (err != TS_OK) return err;
+  TS_DO(ts_mem_array(&q, n, sizeof *q, TS_TAG_MISC));
   for (int i = 0; i < n; i++) q[i] = y[i] > 0 ? x[i] / y[i] : NAN;
   *ratio = ts_bench_median(q, n);
   ts_mem_free(q);
@@ -31,15 +30,12 @@ static ts_err median_ratio(double *ratio, const double *x, const double *y,
 
 /* The slowest rank's time of each. */
 static ts_err share(ts_input_bench *b, ts_times *x) {
-  ts_err err = TS_OK;
   double *each[] = {x->dist, x->pack, x->exchange, x->unpack};
   for (int i = 0; i < 4; i++)
-    TS_TRY(ts_comm_max_f64(b->t->control, each[i], b->iters));
-  TS_TRY(ts_comm_max_f64(b->t->control, x->step, b->rounds * b->steps));
-  TS_TRY(ts_comm_max_f64(b->t->control, &x->concat, 1));
-  TS_TRY(ts_comm_sum_i64(b->t->control, &x->n_sent, 1));
-done:
-  return err;
+    TS_DO(ts_comm_max_f64(b->t->control, each[i], b->iters));
+  TS_DO(ts_comm_max_f64(b->t->control, x->step, b->rounds * b->steps));
+  TS_DO(ts_comm_max_f64(b->t->control, &x->concat, 1));
+  return ts_comm_sum_i64(b->t->control, &x->n_sent, 1);
 }
 
 static const ts_bench_table inputs = {
@@ -73,23 +69,21 @@ static const ts_bench_table ratios = {
               "{step_fastest| (%.3f)}"};
 
 ts_err ts_input_print(ts_input_bench *b, int k) {
-  ts_err err = TS_OK;
   double dist, step;
   const ts_times *x = &b->times[TS_INPUT_KJT], *y = &b->times[TS_INPUT_COLUMNS];
   for (int input = 0; input < TS_INPUTS; input++)
-    TS_TRY(share(b, &b->times[input]));
-  TS_TRY(median_ratio(&dist, x->dist, y->dist, b->iters));
-  TS_TRY(median_ratio(&step, x->step, y->step, b->rounds * b->steps));
+    TS_DO(share(b, &b->times[input]));
+  TS_DO(median_ratio(&dist, x->dist, y->dist, b->iters));
+  TS_DO(median_ratio(&step, x->step, y->step, b->rounds * b->steps));
   for (int input = 0; input < TS_INPUTS; input++) {
     print_line(b, input, k);
-    TS_TRY(ts_bench_copies_print(&b->times[input].copies, true));
+    TS_DO(ts_bench_copies_print(&b->times[input].copies, true));
   }
   /* print_line has sorted the times. */
   const int i = b->iters / 10, j = b->rounds * b->steps / 10;
   ts_bench_print(&ratios, dist, x->dist[i] / y->dist[i], step,
                  x->step[j] / y->step[j]);
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_input_print_head(const ts_input_bench *b) {

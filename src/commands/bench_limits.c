@@ -12,13 +12,11 @@ enum { WARM = 2, COPIES = 12, PRODUCTS = 8 };
 /* The median of the times between neighbours of N + 1 marks, those that warm
  * up left out. */
 static ts_err median(double *seconds, const ts_clock *clock, int n) {
-  ts_err err = TS_OK;
   double x[n];
   for (int i = WARM; i < n; i++)
-    TS_TRY(ts_clock_between(clock, i, i + 1, &x[i - WARM]));
+    TS_DO(ts_clock_between(clock, i, i + 1, &x[i - WARM]));
   *seconds = ts_bench_median(x, n - WARM);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_bench_copy_rate(double *rate, ts_device *d, ts_lane *lane,
@@ -85,7 +83,6 @@ done:
 }
 
 static ts_err create(ts_square *s, ts_trainer *t) {
-  ts_err err = TS_OK;
   const ts_precision precision =
       ts_linear_precision(t->config->run.precision, &t->kernels);
   s->half = ts_linear_in_bf16(precision, s->n, NULL, &t->kernels);
@@ -99,15 +96,13 @@ static ts_err create(ts_square *s, ts_trainer *t) {
                                .y_half = s->half,
                                .precision = precision,
                                .kernels = &t->kernels};
-  TS_TRY(ts_params_add(&s->params, t->device, &s->W, "W", "W", s->n, s->n));
-  TS_TRY(
+  TS_DO(ts_params_add(&s->params, t->device, &s->W, "W", "W", s->n, s->n));
+  TS_DO(
       ts_buffer_create(&s->x, t->device, bytes, TS_SPACE_DEVICE, TS_TAG_MISC));
-  TS_TRY(
+  TS_DO(
       ts_buffer_create(&s->y, t->device, bytes, TS_SPACE_DEVICE, TS_TAG_MISC));
-  TS_TRY(fill(s, t->compute));
-  TS_TRY(ts_linear_create(&s->layer, &spec, s->W, NULL, t->compute));
-done:
-  return err;
+  TS_DO(fill(s, t->compute));
+  return ts_linear_create(&s->layer, &spec, s->W, NULL, t->compute);
 }
 
 ts_err ts_bench_product_rate(double *rate, ts_trainer *t) {

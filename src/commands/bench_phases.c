@@ -72,19 +72,17 @@ static double state_bytes(const ts_table_config *table) {
 
 static ts_err add_table(ts_step_needs *needs, const ts_table_config *table,
                         const ts_jagged *first, int32_t bags) {
-  ts_err err = TS_OK;
   double n_ids = 0, rows = 0;
   const int32_t n = table->features.n;
   const double row = (double)table->dim * (double)ts_dtype_bytes(table->dtype);
   for (int32_t f = 0; f < n; f++) n_ids += (double)first[f].n_ids;
   const double ids = n_ids * (table->weighted ? 12 : 8);
   const double out = 4.0 * table->dim * bags * n;
-  TS_TRY(distinct(&rows, first, n, table->rows));
+  TS_DO(distinct(&rows, first, n, table->rows));
   needs->ids += ids;
   needs->lookup += ids + rows * row + out;
   needs->backward += ids + 2 * rows * (row + state_bytes(table)) + out;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* As cross layers choose it. */
@@ -97,13 +95,12 @@ static bool has_half(const ts_trainer *t) {
 
 static ts_err find_needs(ts_step_needs *needs, const ts_trainer *t,
                          const ts_batch *batch) {
-  ts_err err = TS_OK;
   const ts_config *c = t->config;
   double n_states = 0;
   int32_t f = 0;
   *needs = (ts_step_needs){0};
   for (int32_t i = 0; i < c->n_tables; f += c->tables[i++].features.n)
-    TS_TRY(add_table(needs, &c->tables[i], &batch->kjt.features[f], batch->n));
+    TS_DO(add_table(needs, &c->tables[i], &batch->kjt.features[f], batch->n));
   for (int32_t i = 0; i < t->params.n; i++) {
     const ts_param *p = t->params.item[i];
     if (p->layer && p->cols)
@@ -113,8 +110,7 @@ static ts_err find_needs(ts_step_needs *needs, const ts_trainer *t,
     needs->optimizer += 4.0 * (double)p->n * (3 + 2 * n_states);
   }
   needs->model = ts_bench_model_bytes(c, batch->n, has_half(t));
-done:
-  return err;
+  return TS_OK;
 }
 
 static void assign(ts_phase_line *l, const ts_step_needs *needs) {
@@ -190,20 +186,18 @@ static void print(const ts_phase_table *t, double step, double copy,
 ts_err ts_bench_phases_print(ts_trainer *t, const ts_batch *batch, int steps,
                              double seconds) {
   enum { COPY = 256 << 20 };
-  ts_err err = TS_OK;
   ts_phase_table table = {.n = 0};
   ts_step_needs needs;
   double copy = 0, product = 0;
   ts_timers_each(add, &table); /* before anything else is timed */
-  TS_TRY(find_needs(&needs, t, batch));
+  TS_DO(find_needs(&needs, t, batch));
   for (int i = 0; i < table.n; i++) {
     table.line[i].seconds /= steps;
     assign(&table.line[i], &needs);
   }
   qsort(table.line, (size_t)table.n, sizeof *table.line, longest_first);
-  TS_TRY(ts_bench_copy_rate(&copy, t->device, t->compute, COPY));
-  TS_TRY(ts_bench_product_rate(&product, t));
+  TS_DO(ts_bench_copy_rate(&copy, t->device, t->compute, COPY));
+  TS_DO(ts_bench_product_rate(&product, t));
   if (t->rank == 0) print(&table, seconds, copy, product);
-done:
-  return err;
+  return TS_OK;
 }

@@ -63,7 +63,6 @@ static void scale_deck(ts_config *c, double scale) {
 static ts_err read_deck(ts_config **out, const ts_pipeline_bench *b,
                         const ts_pipeline_case *x) {
   enum { OWN = 6 };
-  ts_err err = TS_OK;
   char text[OWN][64];
   const char *sets[b->n_sets + OWN];
   int n = b->n_sets;
@@ -81,37 +80,35 @@ static ts_err read_deck(ts_config **out, const ts_pipeline_bench *b,
     for (int i = 3; i < 5; i++) sets[n++] = text[i];
   }
   if (x->plain) sets[n++] = "run.graph=off";
-  TS_TRY(ts_deck_read_all(out, b->deck, sets, n));
+  TS_DO(ts_deck_read_all(out, b->deck, sets, n));
   scale_deck(*out, b->scale);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- batches ------------------------------------------------------------- */
 
 static ts_err read_batches(ts_pipeline_bench *b, ts_trainer *t, ts_source *s) {
-  ts_err err = TS_OK;
   const int64_t g = t->global_batch, n = s->info.n_samples;
   const int64_t each = g / t->n_ranks, more = g % t->n_ranks, r = t->rank;
   s->n_threads = t->n_threads; /* nothing computes yet */
   ts_bench_ids(b->ids, sizeof b->ids, s);
   if (n < g)
-    TS_THROW(TS_ERR_DATA, "the data has %lld samples, fewer than one batch",
-             (long long)n);
+    return ts_fail(TS_ERR_DATA,
+                   "the data has %lld samples, fewer than one batch",
+                   (long long)n);
   /* Trainers come and go. */
   if (ts_device_is_discrete(t->device))
-    TS_TRY(ts_device_create(&b->device, ts_device_name(t->device),
-                            ts_device_options_of(t->device)));
-  TS_TRY(ts_mem_array(&b->stores, N_BATCHES, sizeof *b->stores, TS_TAG_INPUT));
+    TS_DO(ts_device_create(&b->device, ts_device_name(t->device),
+                           ts_device_options_of(t->device)));
+  TS_DO(ts_mem_array(&b->stores, N_BATCHES, sizeof *b->stores, TS_TAG_INPUT));
   for (int i = 0; i < N_BATCHES; i++) {
     const int64_t at = (i * g) % (n - g + 1);
-    TS_TRY(ts_batch_store_create(&b->stores[i], t->config, b->device));
-    TS_TRY(s->ops->read(s, b->stores[i], at + r * each + (r < more ? r : more),
-                        (int32_t)(each + (r < more))));
+    TS_DO(ts_batch_store_create(&b->stores[i], t->config, b->device));
+    TS_DO(s->ops->read(s, b->stores[i], at + r * each + (r < more ? r : more),
+                       (int32_t)(each + (r < more))));
     ts_batch_store_batch(b->stores[i])->n_global = g;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Takes what all turns share from the first trainer. */
@@ -155,8 +152,7 @@ done:
 static ts_err p90_over_ranks(ts_trainer *t, int64_t *x) {
   double all[t->n_ranks];
   const double own = (double)*x;
-  ts_err err = ts_comm_gather_all(t->control, all, &own, sizeof own);
-  if (err != TS_OK) return err;
+  TS_DO(ts_comm_gather_all(t->control, all, &own, sizeof own));
   (void)ts_bench_median(all, t->n_ranks); /* sorts */
   *x = (int64_t)all[(9 * t->n_ranks + 9) / 10 - 1];
   return TS_OK;
@@ -165,55 +161,48 @@ static ts_err p90_over_ranks(ts_trainer *t, int64_t *x) {
 /* One step; I < 0: to warm up. */
 static ts_err one_step(ts_pipeline_case *x, ts_trainer *t, ts_loader *loader,
                        int64_t i, ts_step_result *result) {
-  ts_err err = TS_OK;
   ts_overlap_reset();
   const double t0 = ts_now();
-  TS_TRY(ts_pipeline_step(t, loader, 0, result));
+  TS_DO(ts_pipeline_step(t, loader, 0, result));
   t->step++;
-  if (i < 0) goto done;
+  if (i < 0) return TS_OK;
   const ts_overlap all = ts_overlap_of(NULL), in = ts_overlap_of("input dist");
   x->ms[i] = 1e3 * (ts_now() - t0);
   x->exposed[i] = 1e3 * all.exposed_s;
   x->input[i] = 1e3 * in.flight_s;
   x->input_exposed[i] = 1e3 * in.exposed_s;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err run_steps(ts_pipeline_bench *b, ts_pipeline_case *x,
                         ts_trainer *t, ts_loader *loader, int64_t first) {
-  ts_err err = TS_OK;
   uint64_t digest = TS_FNV_START;
   for (int i = -b->warm; i < b->steps; i++) {
     ts_step_result result = {0};
-    if (i == 0) TS_TRY(ts_comm_barrier(t->control));
+    if (i == 0) TS_DO(ts_comm_barrier(t->control));
     ts_trace_train(b->warm + i);
-    TS_TRY(one_step(x, t, loader, i < 0 ? -1 : first + i, &result));
+    TS_DO(one_step(x, t, loader, i < 0 ? -1 : first + i, &result));
     /* On a discrete device losses of steps that go on are not known here. */
-    if (i + 1 == b->steps) TS_TRY(ts_stage_fetch(t, &result));
+    if (i + 1 == b->steps) TS_DO(ts_stage_fetch(t, &result));
     digest = ts_fnv1a(digest, &result.loss_sum, sizeof result.loss_sum);
   }
   x->losses = (int64_t)(digest >> 16); /* room for a sum over ranks */
   ts_pipeline_drain(t, loader);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Makes a turn's figures the same on all ranks. */
 static ts_err share(ts_pipeline_bench *b, ts_pipeline_case *x, ts_trainer *t,
                     int64_t first) {
-  ts_err err = TS_OK;
   double *const each[] = {x->exposed, x->input, x->input_exposed};
-  TS_TRY(ts_comm_sum_i64(t->control, &x->losses, 1));
-  TS_TRY(ts_comm_max_f64(t->control, x->ms + first, b->steps));
+  TS_DO(ts_comm_sum_i64(t->control, &x->losses, 1));
+  TS_DO(ts_comm_max_f64(t->control, x->ms + first, b->steps));
   for (int k = 0; k < 3; k++) {
-    TS_TRY(ts_comm_sum_f64(t->control, each[k] + first, b->steps));
+    TS_DO(ts_comm_sum_f64(t->control, each[k] + first, b->steps));
     for (int i = 0; i < b->steps; i++) each[k][first + i] /= t->n_ranks;
   }
-  TS_TRY(p90_over_ranks(t, &x->alloc));
-  TS_TRY(p90_over_ranks(t, &x->reserved));
-done:
-  return err;
+  TS_DO(p90_over_ranks(t, &x->alloc));
+  return p90_over_ranks(t, &x->reserved);
 }
 
 static ts_err open_trace(ts_trace_file *file, const ts_pipeline_bench *b,
@@ -277,13 +266,11 @@ done:
 /* ---- the whole ----------------------------------------------------------- */
 
 static ts_err create_times(const ts_pipeline_bench *b, ts_pipeline_case *x) {
-  ts_err err = TS_OK;
   double **const each[] = {&x->ms, &x->exposed, &x->input, &x->input_exposed};
   for (int k = 0; k < 4; k++)
-    TS_TRY(ts_mem_array(each[k], (int64_t)b->rounds * b->steps, sizeof(double),
-                        TS_TAG_MISC));
-done:
-  return err;
+    TS_DO(ts_mem_array(each[k], (int64_t)b->rounds * b->steps, sizeof(double),
+                       TS_TAG_MISC));
+  return TS_OK;
 }
 
 static bool is_wanted(const ts_pipeline_bench *b, const ts_pipeline_case *x) {
@@ -307,7 +294,6 @@ static ts_err check_only(const ts_pipeline_bench *b) {
 /* One row for each pipeline and variant of it; PLAIN: for those that have
  * graphs one without. */
 static ts_err add_cases(ts_pipeline_bench *b, bool plain, bool in_backward) {
-  ts_err err = TS_OK;
   const ts_pipeline_ops *p;
   for (int k = 0; (p = ts_pipeline_at(k)); k++) {
     const int n = p->n_variants > 0 && !plain ? p->n_variants : 1;
@@ -317,27 +303,23 @@ static ts_err add_cases(ts_pipeline_bench *b, bool plain, bool in_backward) {
       if (x.variant.stash && in_backward) continue; /* exclude each other */
       if (!is_wanted(b, &x)) continue;
       x.in_backward = in_backward;
-      TS_TRY(ts_mem_resize(&b->cases, (size_t)b->n_cases * sizeof x,
-                           (size_t)(b->n_cases + 1) * sizeof x, TS_TAG_MISC));
+      TS_DO(ts_mem_resize(&b->cases, (size_t)b->n_cases * sizeof x,
+                          (size_t)(b->n_cases + 1) * sizeof x, TS_TAG_MISC));
       b->cases[b->n_cases++] = x;
-      TS_TRY(create_times(b, &b->cases[b->n_cases - 1]));
+      TS_DO(create_times(b, &b->cases[b->n_cases - 1]));
     }
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* IN_BACKWARD: 0 false, 1 true, 2 both. */
 static ts_err create_cases(ts_pipeline_bench *b, int in_backward) {
-  ts_err err = TS_OK;
   for (int later = 0; later < 2; later++) {
     if (in_backward == !later) continue;
-    TS_TRY(add_cases(b, false, later));
-    if (b->plain) TS_TRY(add_cases(b, true, later));
+    TS_DO(add_cases(b, false, later));
+    if (b->plain) TS_DO(add_cases(b, true, later));
   }
-  TS_TRY(check_only(b));
-done:
-  return err;
+  return check_only(b);
 }
 
 static void reset(ts_pipeline_bench *b) {

@@ -40,62 +40,56 @@ typedef struct ts_step_bench {
 } ts_step_bench;
 
 static ts_err read_batches(ts_step_bench *b, ts_source *s) {
-  ts_err err = TS_OK;
   ts_trainer *t = b->t;
   const int64_t g = t->global_batch;
   s->n_threads = t->n_threads; /* nothing computes yet */
   ts_bench_ids(b->ids, sizeof b->ids, s);
   for (int i = 0; i < N_BATCHES; i++) {
-    TS_TRY(ts_batch_store_create(&b->stores[i], t->config, t->device));
+    TS_DO(ts_batch_store_create(&b->stores[i], t->config, t->device));
     const int64_t at = (i * g) % (s->info.n_samples - g + 1);
-    TS_TRY(s->ops->read(s, b->stores[i], at + t->rank * (g / t->n_ranks),
-                        (int32_t)(g / t->n_ranks)));
+    TS_DO(s->ops->read(s, b->stores[i], at + t->rank * (g / t->n_ranks),
+                       (int32_t)(g / t->n_ranks)));
     ts_batch_store_batch(b->stores[i])->n_global = g;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err step_alone(ts_trainer *t, ts_batch *b, ts_step_result *result) {
-  ts_err err = TS_OK;
   ts_inflight *c = ts_inflight_at(t, 0);
   ts_event loss;
   *result = (ts_step_result){.skipped = true}; /* no metrics */
   c->batch = b;
   c->loaded = true;
-  TS_TRY(ts_stage_input_begin(t, c, 0));
-  TS_TRY(ts_stage_input_end(t, c));
-  TS_TRY(ts_stage_check(t, c));
-  TS_TRY(ts_step_graph_begin(t, TS_PART_FORWARD));
-  TS_TRY(ts_stage_forward(t, c, true, &loss));
-  TS_TRY(ts_stage_backward(t, c, ++t->step, (ts_look_ahead){0}, (ts_event){0}));
-  TS_TRY(ts_stage_optimize(t));
-  TS_TRY(ts_step_graph_end(t));
-  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
-  TS_TRY(ts_stage_fetch(t, result));
+  TS_DO(ts_stage_input_begin(t, c, 0));
+  TS_DO(ts_stage_input_end(t, c));
+  TS_DO(ts_stage_check(t, c));
+  TS_DO(ts_step_graph_begin(t, TS_PART_FORWARD));
+  TS_DO(ts_stage_forward(t, c, true, &loss));
+  TS_DO(ts_stage_backward(t, c, ++t->step, (ts_look_ahead){0}, (ts_event){0}));
+  TS_DO(ts_stage_optimize(t));
+  TS_DO(ts_step_graph_end(t));
+  TS_DO(ts_stage_finish(t, c, loss, t->metrics, result));
+  TS_DO(ts_stage_fetch(t, result));
   ts_inflight_empty(c, NULL);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Step number I; *MS is what it took. */
 static ts_err timed_step(ts_step_bench *b, int i, double *ms) {
-  ts_err err = TS_OK;
   ts_trainer *t = b->t;
   const double t0 = ts_now();
   ts_run_trace_step(i);
   if (b->loader) {
-    TS_TRY(ts_pipeline_step(t, b->loader, 0, &b->result));
+    TS_DO(ts_pipeline_step(t, b->loader, 0, &b->result));
     t->step++;
-    TS_TRY(ts_bench_copies_step(&b->copies));
+    TS_DO(ts_bench_copies_step(&b->copies));
   } else {
     ts_batch *batch = ts_batch_store_batch(b->stores[i % N_BATCHES]);
     batch->step = i;
-    TS_TRY(step_alone(t, batch, &b->result));
+    TS_DO(step_alone(t, batch, &b->result));
   }
   *ms = 1e3 * (ts_now() - t0);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- results ------------------------------------------------------------- */
@@ -151,66 +145,60 @@ static void print_figure(ts_step_bench *b, double seconds) {
 
 /* Steps to warm up and those that count: seconds of one of these. */
 static ts_err run_steps(ts_step_bench *b, double *seconds) {
-  ts_err err = TS_OK;
   const bool alone = !b->loader && !ts_device_is_discrete(b->t->device);
   double ignored, t0 = 0, sum = 0;
   for (int i = 0; i < b->iters + b->warm; i++) {
     if (i == b->warm) {
-      TS_TRY(ts_trainer_rest(b->t));
-      TS_TRY(ts_comm_barrier(b->t->control));
+      TS_DO(ts_trainer_rest(b->t));
+      TS_DO(ts_comm_barrier(b->t->control));
       ts_timers_reset();
-      TS_TRY(ts_bench_copies_begin(&b->copies));
+      TS_DO(ts_bench_copies_begin(&b->copies));
       t0 = ts_now();
     }
     if (alone) ts_bench_turn_begin(&b->turns[i]);
-    TS_TRY(timed_step(b, i, i < b->warm ? &ignored : &b->ms[i - b->warm]));
-    if (alone) TS_TRY(ts_bench_turn_end(&b->turns[i], b->t));
+    TS_DO(timed_step(b, i, i < b->warm ? &ignored : &b->ms[i - b->warm]));
+    if (alone) TS_DO(ts_bench_turn_end(&b->turns[i], b->t));
   }
-  TS_TRY(ts_stage_fetch(b->t, &b->result));
+  TS_DO(ts_stage_fetch(b->t, &b->result));
   *seconds = (ts_now() - t0) / b->iters;
   for (int i = 0; i < b->iters; i++) sum += b->ms[i] / 1e3;
   if (!b->loader) *seconds = sum / b->iters; /* products run alone in between */
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err measure(ts_step_bench *b) {
-  ts_err err = TS_OK;
   ts_trainer *t = b->t;
   double seconds;
-  TS_TRY(ts_mem_array(&b->ms, b->iters, sizeof *b->ms, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&b->turns, b->iters + b->warm, sizeof *b->turns,
-                      TS_TAG_MISC));
-  TS_TRY(ts_bench_copies_start(&b->copies, t, b->iters));
-  TS_TRY(run_steps(b, &seconds));
-  TS_TRY(ts_bench_copies_end(&b->copies));
-  TS_TRY(ts_report_end(t, seconds * b->iters, b->iters * t->global_batch, 0));
+  TS_DO(ts_mem_array(&b->ms, b->iters, sizeof *b->ms, TS_TAG_MISC));
+  TS_DO(ts_mem_array(&b->turns, b->iters + b->warm, sizeof *b->turns,
+                     TS_TAG_MISC));
+  TS_DO(ts_bench_copies_start(&b->copies, t, b->iters));
+  TS_DO(run_steps(b, &seconds));
+  TS_DO(ts_bench_copies_end(&b->copies));
+  TS_DO(ts_report_end(t, seconds * b->iters, b->iters * t->global_batch, 0));
   print_figure(b, seconds);
-  TS_TRY(ts_bench_copies_print(&b->copies, b->loader != NULL));
-  TS_TRY(print_phases(b, seconds));
+  TS_DO(ts_bench_copies_print(&b->copies, b->loader != NULL));
+  TS_DO(print_phases(b, seconds));
   if (b->loader) ts_pipeline_drain(t, b->loader);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The deck, with the pipeline KIND: "0" none, "1" the deck's own.  semi_sync
  * begins at once. */
 static ts_err read_deck(ts_config **out, const ts_args *a, const char *kind) {
-  ts_err err = TS_OK;
   const char *sets[a->n_sets + 2];
   char text[64];
   int n = a->n_sets;
   const bool named = strcmp(kind, "0") != 0 && strcmp(kind, "1") != 0;
   if (named && !ts_pipeline_find(kind))
-    TS_THROW(TS_ERR_USAGE, "bench: there is no pipeline \"%s\"", kind);
+    return ts_fail(TS_ERR_USAGE, "bench: there is no pipeline \"%s\"", kind);
   for (int i = 0; i < n; i++) sets[i] = a->sets[i];
   snprintf(text, sizeof text, "pipeline.kind=%s", kind);
   if (named) sets[n++] = text;
   if (strcmp(kind, "0") != 0) sets[n++] = "pipeline.start_batch=0";
-  TS_TRY(ts_deck_read_all(out, a->more[0], sets, n));
+  TS_DO(ts_deck_read_all(out, a->more[0], sets, n));
   (*out)->run.accumulate = 1; /* whole batches */
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err prepare(ts_step_bench *b, const ts_config *c, bool pipeline) {

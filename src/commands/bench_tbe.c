@@ -60,23 +60,21 @@ static void measure_memory(ts_tbe_case *c, ts_times *t) {
 }
 
 static ts_err measure_group(ts_tbe_case *c, ts_times *t) {
-  ts_err err = TS_OK;
   double f[ITERS_MAX], b[ITERS_MAX];
   for (int i = 0; i < c->iters; i++) {
     const ts_tbe_input in = ts_tbe_case_input(c, i);
     const double t0 = ts_now();
-    TS_TRY(ts_tbe_forward(c->tbe, c->out, &in, c->lane));
-    TS_TRY(ts_lane_sync(c->lane));
+    TS_DO(ts_tbe_forward(c->tbe, c->out, &in, c->lane));
+    TS_DO(ts_lane_sync(c->lane));
     const double t1 = ts_now();
-    TS_TRY(ts_tbe_backward(c->tbe, c->grad, &in, 1.0, i + 1, c->lane));
-    TS_TRY(ts_lane_sync(c->lane));
+    TS_DO(ts_tbe_backward(c->tbe, c->grad, &in, 1.0, i + 1, c->lane));
+    TS_DO(ts_lane_sync(c->lane));
     f[i] = 1e3 * (t1 - t0);
     b[i] = 1e3 * (ts_now() - t1);
   }
   t->forward = ts_bench_median(f + 2, c->iters - 2);
   t->backward = ts_bench_median(b + 2, c->iters - 2);
-done:
-  return err;
+  return TS_OK;
 }
 
 static void take_sort(const char *phase, double seconds, int64_t calls,
@@ -96,12 +94,11 @@ static const ts_bench_table lines = {
     "{backward_of_forward| %7.2f|bwd/\nfwd}"};
 
 static ts_err measure(ts_tbe_case *c, const char *isa, double alpha) {
-  ts_err err = TS_OK;
   ts_times t = {0};
   ts_tbe_case_draw(c, alpha);
   measure_memory(c, &t);
   ts_timers_reset();
-  TS_TRY(measure_group(c, &t));
+  TS_DO(measure_group(c, &t));
   ts_timers_each(take_sort, &t.sort);
   const double mb = (double)c->n * (double)c->row_bytes / 1e6;
   ts_bench_print(&lines, isa, alpha > 0 ? "zipf" : "uniform", mb / t.stream,
@@ -109,8 +106,7 @@ static ts_err measure(ts_tbe_case *c, const char *isa, double alpha) {
                  100 * t.plain / t.forward, t.rewrite, t.backward, t.sort,
                  100 * t.rewrite / (t.backward - t.sort),
                  t.backward / t.forward);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err run_isa(ts_tbe_case *c, const char *isa) {
@@ -181,7 +177,6 @@ static ts_err read_options(ts_tbe_options *o, const ts_args *a) {
 }
 
 static ts_err fill(ts_tbe_case *c, const ts_tbe_options *o) {
-  ts_err err = TS_OK;
   static const ts_dtype dtypes[] = {TS_F32, TS_BF16, TS_F16};
   bool widened;
   c->tables = (int)o->tables, c->dim = (int)o->dim;
@@ -190,33 +185,26 @@ static ts_err fill(ts_tbe_case *c, const ts_tbe_options *o) {
   c->mean = o->mean, c->weighted = o->weighted, c->alpha = o->zipf;
   c->threads = ts_bind((int)o->threads, 0, 1, &widened);
   c->config->dtype = dtypes[o->dtype];
-  TS_TRY(ts_tbe_case_size(c));
-  TS_TRY(ts_row_optim_check(&c->config->optimizer, "bench"));
-done:
-  return err;
+  TS_DO(ts_tbe_case_size(c));
+  return ts_row_optim_check(&c->config->optimizer, "bench");
 }
 
 static ts_err run_all(ts_tbe_case *c) {
-  ts_err err = TS_OK;
   const ts_cpu *cpu = ts_cpu_info();
-  TS_TRY(ts_tbe_case_allocate(c));
+  TS_DO(ts_tbe_case_allocate(c));
   print_header(c);
-  TS_TRY(run_isa(c, "ref"));
-  if (cpu->avx2) TS_TRY(run_isa(c, "avx2"));
-  if (cpu->avx512) TS_TRY(run_isa(c, "avx512"));
+  TS_DO(run_isa(c, "ref"));
+  if (cpu->avx2) TS_DO(run_isa(c, "avx2"));
+  if (cpu->avx512) TS_DO(run_isa(c, "avx512"));
   print_memory(c);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* On a device with a clock of its own. */
 static ts_err run_device(ts_tbe_case *c, const ts_tbe_options *o) {
-  ts_err err = TS_OK;
   ts_kernels k;
-  TS_TRY(ts_kernels_fill(&k, o->backend, NULL));
-  TS_TRY(ts_bench_tbe_device(c, &k, o->sweep));
-done:
-  return err;
+  TS_DO(ts_kernels_fill(&k, o->backend, NULL));
+  return ts_bench_tbe_device(c, &k, o->sweep);
 }
 
 static void reset(ts_tbe_case *c) {

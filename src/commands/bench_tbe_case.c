@@ -40,27 +40,25 @@ ts_err ts_tbe_case_size(ts_tbe_case *c) {
 }
 
 ts_err ts_tbe_case_allocate(ts_tbe_case *c) {
-  ts_err err = TS_OK;
   const int64_t bags = (int64_t)c->tables * c->batch;
-  TS_TRY(ts_mem_array(&c->offsets, bags + 1, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&c->starts, c->tables + 1, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&c->at, bags, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->offsets, bags + 1, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->starts, c->tables + 1, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->at, bags, 8, TS_TAG_INPUT));
   for (int64_t i = 0; i <= bags; i++) c->offsets[i] = i * c->pool;
   for (int t = 0; t <= c->tables; t++) c->starts[t] = (int64_t)t * c->batch;
   for (int64_t i = 0; i < bags; i++)
     c->at[i] = (i % c->batch * c->tables + i / c->batch) * c->dim;
   for (int k = 0; k < TS_TBE_INPUTS; k++)
-    TS_TRY(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&c->touched, c->n, 4, TS_TAG_INPUT));
-  if (c->weighted) TS_TRY(ts_mem_array(&c->weights, c->n, 4, TS_TAG_INPUT));
+    TS_DO(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->touched, c->n, 4, TS_TAG_INPUT));
+  if (c->weighted) TS_DO(ts_mem_array(&c->weights, c->n, 4, TS_TAG_INPUT));
   for (int64_t i = 0; c->weighted && i < c->n; i++)
     c->weights[i] = (float)(i * 7919 % 1000 + 1) * 1e-3f;
-  TS_TRY(ts_mem_array(&c->out, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&c->grad, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
+  TS_DO(ts_mem_array(&c->out, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
+  TS_DO(ts_mem_array(&c->grad, bags * c->dim, 4, TS_TAG_ACTIVATIONS));
   for (int64_t i = 0; i < bags * c->dim; i++)
     c->grad[i] = (float)((i * 7919 % 2001) - 1000) * 1e-6f;
-done:
-  return err;
+  return TS_OK;
 }
 
 static const ts_bench_table shape = {
@@ -107,7 +105,6 @@ ts_tbe_input ts_tbe_case_input(const ts_tbe_case *c, int i) {
 }
 
 ts_err ts_tbe_case_group(ts_tbe_case *c, const ts_kernels *k) {
-  ts_err err = TS_OK;
   ts_tbe_table tables[c->tables];
   int32_t table[c->tables];
   for (int t = 0; t < c->tables; t++) {
@@ -120,8 +117,6 @@ ts_err ts_tbe_case_group(ts_tbe_case *c, const ts_kernels *k) {
                             .n_features = c->tables,
                             .mean = c->mean,
                             .seed = 1};
-  TS_TRY(ts_tbe_create(&c->tbe, c->device, k, &spec));
-  TS_TRY(ts_tbe_init(c->tbe));
-done:
-  return err;
+  TS_DO(ts_tbe_create(&c->tbe, c->device, k, &spec));
+  return ts_tbe_init(c->tbe);
 }

@@ -43,25 +43,20 @@ static ts_err room(ts_buffer *b, const ts_tbe_case *c, int64_t bytes,
 /* BYTES of X in memory of the device. */
 static ts_err lend(ts_buffer *b, const ts_tbe_case *c, const void *x,
                    int64_t bytes, ts_tag tag) {
-  ts_err err = TS_OK;
-  TS_TRY(room(b, c, bytes, tag));
-  TS_TRY(ts_lane_copy(c->lane, b->ptr, x, (size_t)bytes));
-  TS_TRY(ts_lane_sync(c->lane));
-done:
-  return err;
+  TS_DO(room(b, c, bytes, tag));
+  TS_DO(ts_lane_copy(c->lane, b->ptr, x, (size_t)bytes));
+  return ts_lane_sync(c->lane);
 }
 
 /* The median of what N pairs of marks, STRIDE apart, have between them. */
 static ts_err median(ts_clock *clock, int first, int stride, int n,
                      double *seconds) {
-  ts_err err = TS_OK;
   double x[n];
   for (int i = 0; i < n; i++)
-    TS_TRY(ts_clock_between(clock, first + i * stride, first + i * stride + 1,
-                            &x[i]));
+    TS_DO(ts_clock_between(clock, first + i * stride, first + i * stride + 1,
+                           &x[i]));
   *seconds = ts_bench_median(x, n);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- what memory gives --------------------------------------------------- */
@@ -85,21 +80,18 @@ static ts_tbe_input input_of(const ts_shape *s, int i) {
 }
 
 static ts_err measure_group(const ts_shape *s, ts_device_times *t) {
-  ts_err err = TS_OK;
   const ts_tbe_case *c = s->c;
   for (int i = 0; i < c->iters; i++) {
     const ts_tbe_input in = input_of(s, i);
-    TS_TRY(ts_clock_mark(s->clock, 3 * i));
-    TS_TRY(ts_tbe_forward(c->tbe, s->out.ptr, &in, c->lane));
-    TS_TRY(ts_clock_mark(s->clock, 3 * i + 1));
-    TS_TRY(ts_tbe_backward(c->tbe, s->grad.ptr, &in, 1.0, i + 1, c->lane));
-    TS_TRY(ts_clock_mark(s->clock, 3 * i + 2));
+    TS_DO(ts_clock_mark(s->clock, 3 * i));
+    TS_DO(ts_tbe_forward(c->tbe, s->out.ptr, &in, c->lane));
+    TS_DO(ts_clock_mark(s->clock, 3 * i + 1));
+    TS_DO(ts_tbe_backward(c->tbe, s->grad.ptr, &in, 1.0, i + 1, c->lane));
+    TS_DO(ts_clock_mark(s->clock, 3 * i + 2));
   }
-  TS_TRY(ts_lane_sync(c->lane));
-  TS_TRY(median(s->clock, 3 * WARM, 3, c->iters - WARM, &t->forward));
-  TS_TRY(median(s->clock, 3 * WARM + 1, 3, c->iters - WARM, &t->backward));
-done:
-  return err;
+  TS_DO(ts_lane_sync(c->lane));
+  TS_DO(median(s->clock, 3 * WARM, 3, c->iters - WARM, &t->forward));
+  return median(s->clock, 3 * WARM + 1, 3, c->iters - WARM, &t->backward);
 }
 
 /* The sort of a batch's entries, alone. */
@@ -124,17 +116,14 @@ static ts_err sort(void *arg, ts_lane *lane) {
 }
 
 static ts_err run_sorts(const ts_shape *s, const ts_sort_case *x, double *t) {
-  ts_err err = TS_OK;
   for (int i = 0; i < SORTS; i++) {
-    TS_TRY(ts_lane_submit(s->c->lane, "unsort", unsort, &x, sizeof x));
-    TS_TRY(ts_clock_mark(s->clock, 2 * i));
-    TS_TRY(ts_lane_submit(s->c->lane, "sort", sort, &x, sizeof x));
-    TS_TRY(ts_clock_mark(s->clock, 2 * i + 1));
+    TS_DO(ts_lane_submit(s->c->lane, "unsort", unsort, &x, sizeof x));
+    TS_DO(ts_clock_mark(s->clock, 2 * i));
+    TS_DO(ts_lane_submit(s->c->lane, "sort", sort, &x, sizeof x));
+    TS_DO(ts_clock_mark(s->clock, 2 * i + 1));
   }
-  TS_TRY(ts_lane_sync(s->c->lane));
-  TS_TRY(median(s->clock, 2 * WARM, 2, SORTS - WARM, t));
-done:
-  return err;
+  TS_DO(ts_lane_sync(s->c->lane));
+  return median(s->clock, 2 * WARM, 2, SORTS - WARM, t);
 }
 
 static ts_err measure_sort(const ts_shape *s, double *t) {
@@ -201,36 +190,31 @@ static void print_line(const ts_shape *s, double alpha,
 }
 
 static ts_err measure(ts_shape *s, double alpha) {
-  ts_err err = TS_OK;
   ts_tbe_case *c = s->c;
   ts_device_times t = {0};
   ts_tbe_case_draw(c, alpha);
-  TS_TRY(ts_tbe_case_distinct(c, &s->unique));
+  TS_DO(ts_tbe_case_distinct(c, &s->unique));
   for (int k = 0; k < TS_TBE_INPUTS; k++) {
     ts_buffer_reset(&s->ids[k]);
-    TS_TRY(lend(&s->ids[k], c, c->ids[k], c->n * 4, TS_TAG_INPUT));
+    TS_DO(lend(&s->ids[k], c, c->ids[k], c->n * 4, TS_TAG_INPUT));
   }
-  TS_TRY(measure_group(s, &t));
-  TS_TRY(measure_sort(s, &t.sort));
+  TS_DO(measure_group(s, &t));
+  TS_DO(measure_sort(s, &t.sort));
   print_line(s, alpha, &t);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err lend_batches(ts_shape *s) {
-  ts_err err = TS_OK;
   ts_tbe_case *c = s->c;
   const int64_t bags = (int64_t)c->tables * c->batch;
   const int64_t bytes = bags * c->dim * 4;
-  TS_TRY(ts_tbe_case_allocate(c));
-  TS_TRY(lend(&s->offsets, c, c->offsets, (bags + 1) * 8, TS_TAG_INPUT));
-  TS_TRY(lend(&s->at, c, c->at, bags * 8, TS_TAG_INPUT));
+  TS_DO(ts_tbe_case_allocate(c));
+  TS_DO(lend(&s->offsets, c, c->offsets, (bags + 1) * 8, TS_TAG_INPUT));
+  TS_DO(lend(&s->at, c, c->at, bags * 8, TS_TAG_INPUT));
   if (c->weights)
-    TS_TRY(lend(&s->weights, c, c->weights, c->n * 4, TS_TAG_INPUT));
-  TS_TRY(room(&s->out, c, bytes, TS_TAG_ACTIVATIONS));
-  TS_TRY(lend(&s->grad, c, c->grad, bytes, TS_TAG_ACTIVATIONS));
-done:
-  return err;
+    TS_DO(lend(&s->weights, c, c->weights, c->n * 4, TS_TAG_INPUT));
+  TS_DO(room(&s->out, c, bytes, TS_TAG_ACTIVATIONS));
+  return lend(&s->grad, c, c->grad, bytes, TS_TAG_ACTIVATIONS);
 }
 
 /* The group as it is, with bags of POOL ids by each of the N power laws. */

@@ -134,21 +134,19 @@ static ts_err too_many(const ts_command *c, const char *word) {
 }
 
 static ts_err parse(ts_args *a, const ts_command *c, int argc, char **argv) {
-  ts_err err = TS_OK;
   int n = 0; /* words */
-  TS_TRY(ts_mem_array(&a->sets, argc, sizeof *a->sets, TS_TAG_MISC));
+  TS_DO(ts_mem_array(&a->sets, argc, sizeof *a->sets, TS_TAG_MISC));
   for (int i = 2; i < argc; i++) {
     if (argv[i][0] == '-' && argv[i][1])
-      TS_TRY(parse_option(a, argv, &i));
+      TS_DO(parse_option(a, argv, &i));
     else if (++n > c->n_words)
-      TS_TRY(too_many(c, argv[i]));
+      TS_DO(too_many(c, argv[i]));
     else if (!a->target)
       a->target = argv[i];
     else
       a->more[a->n_more++] = argv[i];
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static const ts_command *find(const char *name) {

@@ -55,35 +55,28 @@ static void planned_reset(ts_planned *p) {
 
 /* By the deck: a file's plan, the one by sizes, or a search. */
 static ts_err find_plan(ts_planned *p, const ts_config *c) {
-  ts_err err = TS_OK;
   const char *word = c->sharding.plan;
   if (!strcmp(word, "by_size")) {
-    TS_TRY(ts_plan_make(&p->plan, c, p->nodes));
+    TS_DO(ts_plan_make(&p->plan, c, p->nodes));
   } else if (strcmp(word, "auto") != 0 && strcmp(word, "replan") != 0) {
-    TS_TRY(ts_plan_read(&p->plan, word, c));
-    TS_TRY(ts_plan_check(p->plan, c, p->nodes));
-    TS_TRY(ts_plan_obeys(p->plan, c, p->nodes));
+    TS_DO(ts_plan_read(&p->plan, word, c));
+    TS_DO(ts_plan_check(p->plan, c, p->nodes));
+    TS_DO(ts_plan_obeys(p->plan, c, p->nodes));
   } else {
-    TS_TRY(ts_plan_search(&p->plan, &p->report, &p->planning->request));
+    TS_DO(ts_plan_search(&p->plan, &p->report, &p->planning->request));
   }
-  TS_TRY(ts_planning_lines(p->planning, p->plan, &p->report));
-done:
-  return err;
+  return ts_planning_lines(p->planning, p->plan, &p->report);
 }
 
 static ts_err plan_for(ts_planned *p, ts_plan_job *j, long n_ranks) {
-  ts_err err = TS_OK;
   const ts_config *c = j->t->config;
   const int64_t batch = c->data.global_batch ? c->data.global_batch
                                              : c->data.batch_per_rank * n_ranks;
-  TS_TRY(ts_nodes_create(&p->nodes, (int)n_ranks, (int)j->per_node, NULL));
-  TS_TRY(
+  TS_DO(ts_nodes_create(&p->nodes, (int)n_ranks, (int)j->per_node, NULL));
+  TS_DO(
       ts_planning_create(&p->planning, j->t, p->nodes, batch, j->given, NULL));
   /* All ranks of a launcher would find the same; one is enough. */
-  err = is_first(j) ? find_plan(p, c) : TS_OK;
-  TS_TRY(ts_settle(j->t, err));
-done:
-  return err;
+  return ts_settle(j->t, is_first(j) ? find_plan(p, c) : TS_OK);
 }
 
 static ts_err print_plan(const ts_planned *p, const ts_args *a) {
@@ -181,20 +174,19 @@ done:
 
 /* "8,64,512" */
 static ts_err read_sizes(long *sizes, int *n, const char *text) {
-  ts_err err = TS_OK;
   char word[16];
   *n = 0;
   for (;;) {
     const size_t len = strcspn(text, ",");
     snprintf(word, sizeof word, "%.*s", (int)len, text);
     if (*n == SWEEP_MAX)
-      TS_THROW(TS_ERR_USAGE, "--sweep takes %d numbers at most", SWEEP_MAX);
-    TS_TRY(number(&sizes[(*n)++], word, "--sweep"));
+      return ts_fail(TS_ERR_USAGE, "--sweep takes %d numbers at most",
+                     SWEEP_MAX);
+    TS_DO(number(&sizes[(*n)++], word, "--sweep"));
     if (!text[len]) break;
     text += len + 1;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- measuring ----------------------------------------------------------- */
@@ -231,29 +223,26 @@ done:
 /* ---- the command --------------------------------------------------------- */
 
 static ts_err run(ts_plan_job *j) {
-  ts_err err = TS_OK;
   const ts_args *a = j->args;
   const ts_config *c = j->t->config;
   long n_ranks = j->t->n_ranks, sizes[SWEEP_MAX];
   int n_sizes = 0;
   if (a->measure) return measure(j);
-  if (a->n_more) TS_TRY(number(&n_ranks, a->more[0], "RANKS"));
-  if (a->world) TS_TRY(number(&n_ranks, a->world, "--world"));
+  if (a->n_more) TS_DO(number(&n_ranks, a->more[0], "RANKS"));
+  if (a->world) TS_DO(number(&n_ranks, a->world, "--world"));
   j->per_node = c->sharding.ranks_per_node;
   if (a->ranks_per_node)
-    TS_TRY(number(&j->per_node, a->ranks_per_node, "--ranks-per-node"));
+    TS_DO(number(&j->per_node, a->ranks_per_node, "--ranks-per-node"));
   if (a->topology) {
-    TS_TRY(ts_topology_read(&j->topology, a->topology));
+    TS_DO(ts_topology_read(&j->topology, a->topology));
     j->given = &j->topology;
   } else if (n_ranks != j->t->n_ranks &&
              !strcmp(c->sharding.topology, "default")) {
     ts_topology_default(&j->topology); /* another machine than this one */
     j->given = &j->topology;
   }
-  if (a->sweep) TS_TRY(read_sizes(sizes, &n_sizes, a->sweep));
-  TS_TRY(n_sizes ? sweep(j, sizes, n_sizes) : one(j, n_ranks));
-done:
-  return err;
+  if (a->sweep) TS_DO(read_sizes(sizes, &n_sizes, a->sweep));
+  return n_sizes ? sweep(j, sizes, n_sizes) : one(j, n_ranks);
 }
 
 ts_err ts_cmd_plan(const ts_args *a) {

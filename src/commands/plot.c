@@ -87,17 +87,15 @@ static void note(const ts_plot_run *run, int32_t n, const bool *what) {
 
 /* Names that are given twice become whole paths. */
 static ts_err part_names(ts_plot_run *run, int32_t n) {
-  ts_err err = TS_OK;
   bool twice = false;
   for (int32_t i = 0; i < n; i++)
     for (int32_t k = 0; k < i; k++) twice |= !strcmp(run[i].name, run[k].name);
   for (int32_t i = 0; twice && i < n; i++) {
     ts_mem_free(run[i].name);
     run[i].name = NULL;
-    TS_TRY(ts_mem_strdup(&run[i].name, run[i].path));
+    TS_DO(ts_mem_strdup(&run[i].name, run[i].path));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_cmd_plot(const ts_args *a) {

@@ -302,9 +302,8 @@ ts_err ts_plot_draw(const ts_plot_run *run, int32_t n_runs,
   const int columns = n > 1 ? 2 : 1, rows = (n + 1) / 2;
   const int wide = LEFT + WIDE + RIGHT, high = TOP + HIGH + BELOW;
   const int legend = rows * high + LEGEND;
-  ts_err err = ts_svg_create(&d.file, path, columns * wide,
-                             legend + LEGEND * legend_lines(&d));
-  if (err != TS_OK) return err;
+  TS_DO(ts_svg_create(&d.file, path, columns * wide,
+                      legend + LEGEND * legend_lines(&d)));
   for (int32_t i = 0; i < n; i++) {
     find_axes(&d, panel[i]);
     d.left = LEFT + wide * (i % 2);

@@ -65,23 +65,20 @@ static void drop_from(ts_plot_series *s, int64_t step) {
 }
 
 static ts_err add_point(ts_plot_series *s, ts_plot_point p) {
-  ts_err err = TS_OK;
   drop_from(s, p.step);
   if (s->n == s->capacity) {
     const int64_t more = s->capacity ? 2 * s->capacity : 64;
-    TS_TRY(ts_mem_resize(&s->point, (size_t)s->capacity * sizeof p,
-                         (size_t)more * sizeof p, TS_TAG_MISC));
+    TS_DO(ts_mem_resize(&s->point, (size_t)s->capacity * sizeof p,
+                        (size_t)more * sizeof p, TS_TAG_MISC));
     s->capacity = more;
   }
   s->point[s->n++] = p;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The series of the run, made where it is not there yet. */
 static ts_err find_series(ts_plot_run *r, ts_plot_series **out, ts_plot_what w,
                           bool eval, const char *task) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < r->n_series; i++) {
     ts_plot_series *s = &r->series[i];
     *out = s;
@@ -89,16 +86,15 @@ static ts_err find_series(ts_plot_run *r, ts_plot_series **out, ts_plot_what w,
         !strcmp(s->task ? s->task : "", task))
       return TS_OK;
   }
-  TS_TRY(ts_mem_resize(&r->series, (size_t)r->n_series * sizeof *r->series,
-                       (size_t)(r->n_series + 1) * sizeof *r->series,
-                       TS_TAG_MISC));
+  TS_DO(ts_mem_resize(&r->series, (size_t)r->n_series * sizeof *r->series,
+                      (size_t)(r->n_series + 1) * sizeof *r->series,
+                      TS_TAG_MISC));
   ts_plot_series *s = &r->series[r->n_series];
   *s = (ts_plot_series){.what = w, .eval = eval};
-  if (*task) TS_TRY(ts_mem_strdup(&s->task, task));
+  if (*task) TS_DO(ts_mem_strdup(&s->task, task));
   r->n_series++;
   *out = s;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Samples seen after STEP, from the lines that say so. */
@@ -131,22 +127,20 @@ static void go_back(ts_plot_run *r, ts_plot_series *clock, int64_t step) {
 
 static ts_err take_line(ts_plot_run *r, ts_plot_series *clock,
                         const ts_plot_line *l) {
-  ts_err err = TS_OK;
   ts_plot_series *s;
   const int64_t step = (int64_t)l->step;
   if (l->of_table) return TS_OK;
   go_back(r, clock, step);
   if (!l->eval && isfinite(l->samples))
-    TS_TRY(add_point(clock, (ts_plot_point){step, l->samples, 0}));
+    TS_DO(add_point(clock, (ts_plot_point){step, l->samples, 0}));
   for (int w = 0; w < TS_PLOT_COUNT; w++) {
     const double y = l->eval ? l->y_eval[w] : l->y[w];
     /* A task's log loss is no part of a curve of the loss of all. */
     if (!isfinite(y) || (*l->task && w == TS_PLOT_LOSS)) continue;
-    TS_TRY(find_series(r, &s, (ts_plot_what)w, l->eval, l->task));
-    TS_TRY(add_point(s, (ts_plot_point){step, l->samples, y}));
+    TS_DO(find_series(r, &s, (ts_plot_what)w, l->eval, l->task));
+    TS_DO(add_point(s, (ts_plot_point){step, l->samples, y}));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Evaluations say how many samples they had, not when they were: that is the
@@ -202,8 +196,7 @@ done:
  * names. */
 static ts_err name_run(ts_plot_run *r, const char *run, bool is_folder) {
   static const char usual[] = "/metrics.jsonl";
-  ts_err err = TS_OK;
-  TS_TRY(ts_mem_strdup(&r->name, run));
+  TS_DO(ts_mem_strdup(&r->name, run));
   char *name = r->name;
   size_t n = strlen(name);
   const size_t tail = sizeof usual - 1;
@@ -212,8 +205,7 @@ static ts_err name_run(ts_plot_run *r, const char *run, bool is_folder) {
   name[n] = '\0';
   const char *slash = strrchr(name, '/');
   if (slash && slash[1]) memmove(name, slash + 1, strlen(slash + 1) + 1);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_plot_read(ts_plot_run *r, const char *run) {

@@ -57,9 +57,8 @@ static ts_err find_range(ts_plot *p, int64_t first, int64_t end, int rank) {
 
 /* Rows for the lanes that have something to show. */
 static ts_err find_rows(ts_plot *p, int rank) {
-  ts_err err = TS_OK;
   const ts_trace *t = p->trace;
-  TS_TRY(ts_mem_array(&p->row, t->n_lanes, sizeof *p->row, TS_TAG_MISC));
+  TS_DO(ts_mem_array(&p->row, t->n_lanes, sizeof *p->row, TS_TAG_MISC));
   for (int64_t i = 0; i < t->n_spans; i++) {
     const ts_read_span *s = &t->spans[i];
     if (is_drawn(p, s)) p->row[s->lane] = 1;
@@ -68,8 +67,7 @@ static ts_err find_rows(ts_plot *p, int rank) {
     const bool wanted = rank < 0 || t->lanes[l].rank == rank;
     p->row[l] = p->row[l] && wanted ? p->n_rows++ : -1;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static int32_t stage_of(ts_plot *p, const ts_read_span *s) {
@@ -170,8 +168,7 @@ static ts_err draw(ts_plot *p, const char *path) {
     if (is_drawn(p, &t->spans[i])) stage_of(p, &t->spans[i]);
   const int bottom = TOP + HIGH * p->n_rows + 12;
   const int high = bottom + HIGH * ((p->n_stages - 1) / per_line + 1) + 4;
-  ts_err err = ts_svg_create(&p->file, path, LEFT + WIDE + 20, high);
-  if (err != TS_OK) return err;
+  TS_DO(ts_svg_create(&p->file, path, LEFT + WIDE + 20, high));
   put_axis(p);
   for (int64_t i = 0; i < t->n_spans; i++)
     if (is_drawn(p, &t->spans[i])) put_span(p, &t->spans[i]);

@@ -48,49 +48,44 @@ typedef struct ts_event {
 } ts_event;
 
 static ts_err intern(ts_trace *t, const char **out, const char *word) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < t->n_strings; i++)
     if (!strcmp(t->strings[i], word)) {
       *out = t->strings[i];
       return TS_OK;
     }
-  TS_TRY(ts_mem_resize(&t->strings, (size_t)t->n_strings * sizeof(char *),
-                       (size_t)(t->n_strings + 1) * sizeof(char *),
-                       TS_TAG_MISC));
-  TS_TRY(ts_mem_strdup(&t->strings[t->n_strings], word));
+  TS_DO(ts_mem_resize(&t->strings, (size_t)t->n_strings * sizeof(char *),
+                      (size_t)(t->n_strings + 1) * sizeof(char *),
+                      TS_TAG_MISC));
+  TS_DO(ts_mem_strdup(&t->strings[t->n_strings], word));
   *out = t->strings[t->n_strings++];
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err find_lane(ts_trace *t, int32_t *out, int32_t rank, int32_t row) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < t->n_lanes; i++)
     if (t->lanes[i].rank == rank && t->lanes[i].row == row) {
       *out = i;
       return TS_OK;
     }
-  TS_TRY(ts_mem_resize(&t->lanes, (size_t)t->n_lanes * sizeof *t->lanes,
-                       (size_t)(t->n_lanes + 1) * sizeof *t->lanes,
-                       TS_TAG_MISC));
+  TS_DO(ts_mem_resize(&t->lanes, (size_t)t->n_lanes * sizeof *t->lanes,
+                      (size_t)(t->n_lanes + 1) * sizeof *t->lanes,
+                      TS_TAG_MISC));
   t->lanes[t->n_lanes] = (ts_read_lane){rank, row, ""};
   if (rank >= t->n_ranks) t->n_ranks = rank + 1;
   *out = t->n_lanes++;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err add_span(ts_reader *r, const ts_event *e, int32_t lane) {
   static const char *const kinds[] = {"compute", "data", "comm", "wait"};
-  ts_err err = TS_OK;
   ts_trace *t = r->trace;
   int kind = 0;
   while (kind < 4 && strcmp(kinds[kind], e->cat) != 0) kind++;
   if (kind == 4) return bad(r, "a span of no kind that lanes have");
   if (t->n_spans == r->capacity) {
     const int64_t more = r->capacity ? 2 * r->capacity : 1024;
-    TS_TRY(ts_mem_resize(&t->spans, (size_t)r->capacity * sizeof *t->spans,
-                         (size_t)more * sizeof *t->spans, TS_TAG_MISC));
+    TS_DO(ts_mem_resize(&t->spans, (size_t)r->capacity * sizeof *t->spans,
+                        (size_t)more * sizeof *t->spans, TS_TAG_MISC));
     r->capacity = more;
   }
   ts_read_span *s = &t->spans[t->n_spans];
@@ -100,16 +95,14 @@ static ts_err add_span(ts_reader *r, const ts_event *e, int32_t lane) {
                       .bytes = (int64_t)e->bytes,
                       .t0 = e->ts,
                       .t1 = e->ts + e->dur};
-  TS_TRY(intern(t, &s->name, e->name));
-  TS_TRY(intern(t, &s->phase, e->phase));
-  TS_TRY(intern(t, &s->op, e->op));
+  TS_DO(intern(t, &s->name, e->name));
+  TS_DO(intern(t, &s->phase, e->phase));
+  TS_DO(intern(t, &s->op, e->op));
   t->n_spans++;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err read_event(ts_reader *r, json_t *json) {
-  ts_err err = TS_OK;
   json_error_t e;
   json_t *args = NULL;
   ts_event x = {.name = "", .cat = "", .given = "", .phase = "", .op = ""};
@@ -119,37 +112,32 @@ static ts_err read_event(ts_reader *r, json_t *json) {
                      &x.ph, "pid", &x.pid, "name", &x.name, "cat", &x.cat,
                      "tid", &x.tid, "ts", &x.ts, "dur", &x.dur, "args",
                      &args) != 0)
-    TS_TRY(bad(r, e.text));
+    TS_DO(bad(r, e.text));
   if (!(x.pid >= 0 && x.pid < 1e6 && x.tid >= 0 && x.tid < 1e6))
-    TS_TRY(bad(r, "an event's pid or tid is no rank's"));
+    TS_DO(bad(r, "an event's pid or tid is no rank's"));
   /* Counters have series of any name, which may be "phase". */
   const bool names = !strcmp(x.ph, "M") && !strcmp(x.name, "thread_name");
   if (strcmp(x.ph, "X") != 0 && !names) return TS_OK;
   if (args && json_unpack_ex(args, &e, 0, "{s?s,s?s,s?s,s?F,s?F}", "name",
                              &x.given, "phase", &x.phase, "op", &x.op, "batch",
                              &x.batch, "bytes", &x.bytes) != 0)
-    TS_TRY(bad(r, e.text));
-  TS_TRY(find_lane(r->trace, &lane, (int32_t)x.pid, (int32_t)x.tid));
-  TS_TRY(names ? intern(r->trace, &r->trace->lanes[lane].name, x.given)
-               : add_span(r, &x, lane));
-done:
-  return err;
+    TS_DO(bad(r, e.text));
+  TS_DO(find_lane(r->trace, &lane, (int32_t)x.pid, (int32_t)x.tid));
+  return names ? intern(r->trace, &r->trace->lanes[lane].name, x.given)
+               : add_span(r, &x, lane);
 }
 
 static ts_err read_events(ts_reader *r) {
-  ts_err err = TS_OK;
   if (!take(r, '[')) return bad(r, "an array is missing");
   if (take(r, ']')) return TS_OK;
   do {
     json_t *event;
-    TS_TRY(load(r, &event));
-    err = read_event(r, event);
+    TS_DO(load(r, &event));
+    const ts_err err = read_event(r, event);
     json_decref(event);
-    TS_TRY(err);
+    TS_DO(err);
   } while (take(r, ','));
-  if (!take(r, ']')) TS_TRY(bad(r, "an array has no end"));
-done:
-  return err;
+  return take(r, ']') ? TS_OK : bad(r, "an array has no end");
 }
 
 /* ---- the file ------------------------------------------------------------ */
@@ -176,16 +164,14 @@ done:
 }
 
 static ts_err read_object(ts_reader *r) {
-  ts_err err = TS_OK;
   if (!take(r, '{')) return bad(r, "an object is missing");
   if (take(r, '}')) return TS_OK;
   do {
-    TS_TRY(read_member(r));
+    TS_DO(read_member(r));
   } while (take(r, ','));
-  if (!take(r, '}')) TS_TRY(bad(r, "an object has no end"));
-  if (!take(r, '\0')) TS_TRY(bad(r, "there is more behind its end"));
-done:
-  return err;
+  if (!take(r, '}')) TS_DO(bad(r, "an object has no end"));
+  if (!take(r, '\0')) TS_DO(bad(r, "there is more behind its end"));
+  return TS_OK;
 }
 
 static int by_rank_and_row(const void *a, const void *b) {

@@ -14,10 +14,9 @@ ts_err ts_cover_make(ts_cover *c, const ts_trace *t, int rank,
                      bool (*wanted)(const ts_trace *, const ts_read_span *,
                                     const void *),
                      const void *arg) {
-  ts_err err = TS_OK;
   *c = (ts_cover){0};
-  TS_TRY(ts_mem_array(&c->t0, t->n_spans, sizeof *c->t0, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&c->t1, t->n_spans, sizeof *c->t1, TS_TAG_MISC));
+  TS_DO(ts_mem_array(&c->t0, t->n_spans, sizeof *c->t0, TS_TAG_MISC));
+  TS_DO(ts_mem_array(&c->t1, t->n_spans, sizeof *c->t1, TS_TAG_MISC));
   for (int64_t i = 0; i < t->n_spans; i++) { /* by start */
     const ts_read_span *s = &t->spans[i];
     if (s->kind != TS_SPAN_COMPUTE || t->lanes[s->lane].rank != rank) continue;
@@ -29,8 +28,7 @@ ts_err ts_cover_make(ts_cover *c, const ts_trace *t, int rank,
     c->t0[c->n] = s->t0;
     c->t1[c->n++] = s->t1;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_cover_reset(ts_cover *c) {
@@ -79,23 +77,20 @@ static bool same(const ts_stage_row *row, const ts_read_span *s) {
 
 static ts_err find_row(ts_table *table, ts_stage_row **out,
                        const ts_read_span *s) {
-  ts_err err = TS_OK;
   const int w = table->trace->n_ranks;
   int32_t i = 0;
   while (i < table->n && !same(&table->rows[i], s)) i++;
   *out = table->rows + i;
   if (i < table->n) return TS_OK;
-  TS_TRY(ts_mem_resize(&table->rows, (size_t)i * sizeof *table->rows,
-                       (size_t)(i + 1) * sizeof *table->rows, TS_TAG_MISC));
+  TS_DO(ts_mem_resize(&table->rows, (size_t)i * sizeof *table->rows,
+                      (size_t)(i + 1) * sizeof *table->rows, TS_TAG_MISC));
   ts_stage_row *row = &table->rows[i];
   *row = (ts_stage_row){
       .name = s->name, .phase = s->phase, .kind = s->kind, .order = i};
   table->n++;
   *out = row;
-  TS_TRY(ts_mem_array(&row->time, w, sizeof *row->time, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&row->hidden, w, sizeof *row->hidden, TS_TAG_MISC));
-done:
-  return err;
+  TS_DO(ts_mem_array(&row->time, w, sizeof *row->time, TS_TAG_MISC));
+  return ts_mem_array(&row->hidden, w, sizeof *row->hidden, TS_TAG_MISC);
 }
 
 /* The lane that hides others: the first compute lane, which is never hidden

@@ -59,13 +59,11 @@ ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *s, ts_params *params,
                             .batch_max = s->batch_max,
                             .engine = s->engine,
                             .kernels = s->kernels};
-  ts_err err = TS_OK;
   const int32_t first = params->n;
   if (!c->model.dense_features) return TS_OK;
-  TS_TRY(ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane));
+  TS_DO(ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane));
   for (int32_t i = first; i < params->n; i++) params->item[i]->below = true;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,

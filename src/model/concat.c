@@ -16,24 +16,21 @@ static void place(ts_concat *x, const ts_config *c, int32_t *at, bool plain,
 
 ts_err ts_concat_init(ts_concat *x, const ts_model_spec *spec,
                       ts_device *device, int32_t b_width, bool weighted_last) {
-  ts_err err = TS_OK;
   const int64_t rows = spec->batch_max;
   x->kernels = spec->kernels;
   x->n_features = spec->n_features;
   x->width = x->b_width = b_width;
-  TS_TRY(ts_mem_array(&x->at, x->n_features, sizeof *x->at, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&x->dim, x->n_features, sizeof *x->dim, TS_TAG_DENSE));
+  TS_DO(ts_mem_array(&x->at, x->n_features, sizeof *x->at, TS_TAG_DENSE));
+  TS_DO(ts_mem_array(&x->dim, x->n_features, sizeof *x->dim, TS_TAG_DENSE));
   place(x, spec->config, &x->width, true, !weighted_last);
   if (weighted_last) place(x, spec->config, &x->width, false, true);
   x->stride = (x->width + 31) / 32 * 32;
-  TS_TRY(ts_arrays_take(&x->arrays, device, &x->x, rows * x->stride, 4,
-                        TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_arrays_take(&x->arrays, device, &x->dx, rows * x->stride, 4,
-                        TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_arrays_take(&x->arrays, device, &x->db, rows * b_width, 4,
-                        TS_TAG_ACTIVATIONS));
-done:
-  return err;
+  TS_DO(ts_arrays_take(&x->arrays, device, &x->x, rows * x->stride, 4,
+                       TS_TAG_ACTIVATIONS));
+  TS_DO(ts_arrays_take(&x->arrays, device, &x->dx, rows * x->stride, 4,
+                       TS_TAG_ACTIVATIONS));
+  return ts_arrays_take(&x->arrays, device, &x->db, rows * b_width, 4,
+                        TS_TAG_ACTIVATIONS);
 }
 
 void ts_concat_reset(ts_concat *x) {

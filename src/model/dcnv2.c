@@ -81,26 +81,20 @@ done:
 static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
                            int32_t batch, const ts_layer_hooks *hooks,
                            ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_dcnv2 *d = (ts_dcnv2 *)m;
   const void *crossed;
-  TS_TRY(ts_concat_forward(&d->x, d->arch.b, emb, batch, lane));
-  TS_TRY(ts_cross_forward(d->cross, &crossed, d->x.x, batch, hooks, lane));
-  TS_TRY(ts_mlp_forward(d->arch.over, logits, crossed, batch, hooks, lane));
-done:
-  return err;
+  TS_DO(ts_concat_forward(&d->x, d->arch.b, emb, batch, lane));
+  TS_DO(ts_cross_forward(d->cross, &crossed, d->x.x, batch, hooks, lane));
+  return ts_mlp_forward(d->arch.over, logits, crossed, batch, hooks, lane);
 }
 
 static ts_err over_backward(ts_model *m, float *dlogits,
                             const ts_emb_views *emb, int32_t batch,
                             const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_dcnv2 *d = (ts_dcnv2 *)m;
-  TS_TRY(ts_mlp_backward(d->arch.over, d->dc, dlogits, batch, hooks, lane));
-  TS_TRY(ts_cross_backward(d->cross, d->x.dx, d->dc, batch, hooks, lane));
-  TS_TRY(ts_concat_backward(&d->x, emb, batch, lane));
-done:
-  return err;
+  TS_DO(ts_mlp_backward(d->arch.over, d->dc, dlogits, batch, hooks, lane));
+  TS_DO(ts_cross_backward(d->cross, d->x.dx, d->dc, batch, hooks, lane));
+  return ts_concat_backward(&d->x, emb, batch, lane);
 }
 
 extern const ts_model_ops ts_model_dcnv2;

@@ -40,19 +40,19 @@ static void destroy(ts_model *m) {
 
 /* Its layers have keys of their own: those of other models would be ignored. */
 static ts_err check(const ts_model_spec *s) {
-  ts_err err = TS_OK;
   const ts_config *c = s->config;
-  TS_TRY(ts_arch_check(s));
+  TS_DO(ts_arch_check(s));
   if (c->model.over_arch.n > 1)
-    TS_THROW(TS_ERR_DECK,
-             "model.over_arch: deepfm has one linear layer there, give [%d]",
-             c->model.n_tasks);
+    return ts_fail(
+        TS_ERR_DECK,
+        "model.over_arch: deepfm has one linear layer there, give [%d]",
+        c->model.n_tasks);
   if (c->model.dense_arch.n)
-    TS_THROW(TS_ERR_DECK,
-             "model.dense_arch: deepfm's layers are [model.deepfm.hidden, "
-             "dim], leave it empty ([])");
-done:
-  return err;
+    return ts_fail(
+        TS_ERR_DECK,
+        "model.dense_arch: deepfm's layers are [model.deepfm.hidden, "
+        "dim], leave it empty ([])");
+  return TS_OK;
 }
 
 /* All three MLPs: those of a list that counts ReLUs. */
@@ -74,7 +74,6 @@ static ts_mlp_spec layers(const ts_model_spec *s, const char *name,
 
 static ts_err create_layers(ts_deepfm *d, const ts_model_spec *s,
                             ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_config *c = s->config;
   const uint64_t seed = (uint64_t)c->run.seed;
   const int32_t n_dense = c->model.dense_features;
@@ -84,28 +83,23 @@ static ts_err create_layers(ts_deepfm *d, const ts_model_spec *s,
       layers(s, "dense_arch.model", "dense_arch", n_dense, n_dense, bottom, 2);
   spec.need_dx = false;
   if (n_dense)
-    TS_TRY(ts_mlp_create(&d->arch.bottom, &spec, &d->arch.base.params, seed,
-                         lane));
+    TS_DO(ts_mlp_create(&d->arch.bottom, &spec, &d->arch.base.params, seed,
+                        lane));
   spec = layers(s, "inter_arch.deep_fm.dense_module", "deep_fm", d->x.width,
                 d->x.stride, deep, 1);
-  TS_TRY(ts_mlp_create(&d->deep, &spec, &d->arch.base.params, seed, lane));
+  TS_DO(ts_mlp_create(&d->deep, &spec, &d->arch.base.params, seed, lane));
   spec = layers(s, "over_arch.model", "over_arch",
                 d->b_width + d->deep_width + 1, d->stride, over, 1);
   spec.last_linear = true;
-  TS_TRY(ts_mlp_create(&d->arch.over, &spec, &d->arch.base.params, seed, lane));
-done:
-  return err;
+  return ts_mlp_create(&d->arch.over, &spec, &d->arch.base.params, seed, lane);
 }
 
 static ts_err take_arrays(ts_deepfm *d, ts_device *device, int64_t rows) {
-  ts_err err = TS_OK;
   const ts_tag tag = TS_TAG_ACTIVATIONS;
-  TS_TRY(ts_arrays_take(&d->arrays, device, &d->h, rows * d->stride, 4, tag));
-  TS_TRY(ts_arrays_take(&d->arrays, device, &d->dh, rows * d->stride, 4, tag));
-  TS_TRY(ts_arrays_take(&d->arrays, device, &d->ddeep, rows * d->deep_width, 4,
-                        tag));
-done:
-  return err;
+  TS_DO(ts_arrays_take(&d->arrays, device, &d->h, rows * d->stride, 4, tag));
+  TS_DO(ts_arrays_take(&d->arrays, device, &d->dh, rows * d->stride, 4, tag));
+  return ts_arrays_take(&d->arrays, device, &d->ddeep, rows * d->deep_width, 4,
+                        tag);
 }
 
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
@@ -185,7 +179,6 @@ static ts_deepfm_part deep_part(const ts_deepfm *d, float *h, float *deep) {
 }
 
 static ts_err join_task(void *arg, ts_lane *lane) {
-  ts_err err = TS_OK;
   (void)lane;
   const ts_deepfm_task *a = arg;
   const ts_deepfm *d = a->d;
@@ -194,10 +187,8 @@ static ts_err join_task(void *arg, ts_lane *lane) {
   ts_join_args args = one_part(&deep, a->batch);
   args.first = d->arch.b;
   args.first_width = d->b_width;
-  TS_TRY(d->kernels->join_rows(&args));
-  TS_TRY(d->kernels->fm_forward(&fm));
-done:
-  return err;
+  TS_DO(d->kernels->join_rows(&args));
+  return d->kernels->fm_forward(&fm);
 }
 
 static ts_err deep_task(void *arg, ts_lane *lane) {
@@ -210,7 +201,6 @@ static ts_err deep_task(void *arg, ts_lane *lane) {
 
 /* Beside the deep layer's: the machine's gradient, and b's own. */
 static ts_err add_task(void *arg, ts_lane *lane) {
-  ts_err err = TS_OK;
   (void)lane;
   const ts_deepfm_task *a = arg;
   const ts_deepfm *d = a->d;
@@ -219,41 +209,33 @@ static ts_err add_task(void *arg, ts_lane *lane) {
                             d->x.stride, 0,     d->b_width};
   ts_join_args args = one_part(&b, a->batch);
   args.add = true;
-  if (d->b_width) TS_TRY(d->kernels->join_rows(&args));
-  TS_TRY(d->kernels->fm_backward(&fm));
-done:
-  return err;
+  if (d->b_width) TS_DO(d->kernels->join_rows(&args));
+  return d->kernels->fm_backward(&fm);
 }
 
 static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
                            int32_t batch, const ts_layer_hooks *hooks,
                            ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_deepfm *d = (ts_deepfm *)m;
   const ts_deepfm_task arg = {d, batch};
-  TS_TRY(ts_concat_forward(&d->x, d->arch.b, emb, batch, lane));
-  TS_TRY(ts_mlp_forward(d->deep, &d->deep_y, d->x.x, batch, hooks, lane));
-  TS_TRY(ts_lane_submit(lane, "interaction", join_task, &arg, sizeof arg));
-  TS_TRY(ts_mlp_forward(d->arch.over, logits, d->h, batch, hooks, lane));
-done:
-  return err;
+  TS_DO(ts_concat_forward(&d->x, d->arch.b, emb, batch, lane));
+  TS_DO(ts_mlp_forward(d->deep, &d->deep_y, d->x.x, batch, hooks, lane));
+  TS_DO(ts_lane_submit(lane, "interaction", join_task, &arg, sizeof arg));
+  return ts_mlp_forward(d->arch.over, logits, d->h, batch, hooks, lane);
 }
 
 static ts_err over_backward(ts_model *m, float *dlogits,
                             const ts_emb_views *emb, int32_t batch,
                             const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_deepfm *d = (ts_deepfm *)m;
   const ts_deepfm_task arg = {d, batch};
-  TS_TRY(ts_mlp_backward(d->arch.over, d->dh, dlogits, batch, hooks, lane));
-  TS_TRY(ts_lane_submit(lane, "interaction backward", deep_task, &arg,
-                        sizeof arg));
-  TS_TRY(ts_mlp_backward(d->deep, d->x.dx, d->ddeep, batch, hooks, lane));
-  TS_TRY(
+  TS_DO(ts_mlp_backward(d->arch.over, d->dh, dlogits, batch, hooks, lane));
+  TS_DO(ts_lane_submit(lane, "interaction backward", deep_task, &arg,
+                       sizeof arg));
+  TS_DO(ts_mlp_backward(d->deep, d->x.dx, d->ddeep, batch, hooks, lane));
+  TS_DO(
       ts_lane_submit(lane, "interaction backward", add_task, &arg, sizeof arg));
-  TS_TRY(ts_concat_backward(&d->x, emb, batch, lane));
-done:
-  return err;
+  return ts_concat_backward(&d->x, emb, batch, lane);
 }
 
 extern const ts_model_ops ts_model_deepfm;

@@ -30,23 +30,22 @@ static void destroy(ts_model *m) {
 }
 
 static ts_err check(const ts_model_spec *s) {
-  ts_err err = TS_OK;
   const ts_config *c = s->config;
   const ts_ints *bottom = &c->model.dense_arch;
-  TS_TRY(ts_arch_check(s));
+  TS_DO(ts_arch_check(s));
   if (c->model.dense_features > 0 &&
       (!bottom->n || bottom->item[bottom->n - 1] != s->dim))
-    TS_THROW(TS_ERR_DECK,
-             "model.dense_arch ends with %lld, but table %s has dim "
-             "%d: the two must be equal",
-             bottom->n ? (long long)bottom->item[bottom->n - 1] : 0LL,
-             c->tables[0].name, s->dim);
+    return ts_fail(TS_ERR_DECK,
+                   "model.dense_arch ends with %lld, but table %s has dim "
+                   "%d: the two must be equal",
+                   bottom->n ? (long long)bottom->item[bottom->n - 1] : 0LL,
+                   c->tables[0].name, s->dim);
   if (s->n_features < 2 && !c->model.dense_features)
-    TS_THROW(TS_ERR_DECK,
-             "model.kind = \"dlrm\" takes products of pairs of features; one "
-             "feature and no model.dense_features make no pair");
-done:
-  return err;
+    return ts_fail(
+        TS_ERR_DECK,
+        "model.kind = \"dlrm\" takes products of pairs of features; one "
+        "feature and no model.dense_features make no pair");
+  return TS_OK;
 }
 
 /* Multiplications of a sample: one product for each pair of vectors. */
@@ -68,22 +67,19 @@ static void count(ts_model_count *c, const ts_model_spec *s) {
 }
 
 static ts_err take_arrays(ts_dlrm *d, ts_device *device, int32_t n) {
-  ts_err err = TS_OK;
   const int64_t rows = d->spec.batch_max, dim = d->spec.dim;
   const size_t size = d->half ? 2 : 4;
-  TS_TRY(ts_arrays_take(&d->arrays, device, &d->z, rows * d->stride, size,
-                        TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_arrays_take(&d->arrays, device, &d->dz, rows * d->stride, size,
-                        TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_arrays_take(&d->arrays, device, &d->arch.db, rows * dim, 4,
-                        TS_TAG_ACTIVATIONS));
+  TS_DO(ts_arrays_take(&d->arrays, device, &d->z, rows * d->stride, size,
+                       TS_TAG_ACTIVATIONS));
+  TS_DO(ts_arrays_take(&d->arrays, device, &d->dz, rows * d->stride, size,
+                       TS_TAG_ACTIVATIONS));
+  TS_DO(ts_arrays_take(&d->arrays, device, &d->arch.db, rows * dim, 4,
+                       TS_TAG_ACTIVATIONS));
   if (ts_device_is_discrete(device)) return TS_OK;
   d->n_threads = ts_device_options_of(device)->n_threads;
-  TS_TRY(ts_mem_array(
+  return ts_mem_array(
       &d->work, d->n_threads * ts_interact_work(n, d->spec.dim, d->stride), 4,
-      TS_TAG_ACTIVATIONS));
-done:
-  return err;
+      TS_TAG_ACTIVATIONS);
 }
 
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
@@ -154,26 +150,20 @@ static ts_interact_task interact(ts_dlrm *d, const ts_emb_views *emb,
 static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
                            int32_t batch, const ts_layer_hooks *hooks,
                            ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_dlrm *d = (ts_dlrm *)m;
   const ts_interact_task task = interact(d, emb, batch);
-  TS_TRY(ts_lane_submit(lane, "interaction", forward_task, &task, sizeof task));
-  TS_TRY(ts_mlp_forward(d->arch.over, logits, d->z, batch, hooks, lane));
-done:
-  return err;
+  TS_DO(ts_lane_submit(lane, "interaction", forward_task, &task, sizeof task));
+  return ts_mlp_forward(d->arch.over, logits, d->z, batch, hooks, lane);
 }
 
 static ts_err over_backward(ts_model *m, float *dlogits,
                             const ts_emb_views *emb, int32_t batch,
                             const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_dlrm *d = (ts_dlrm *)m;
   const ts_interact_task task = interact(d, emb, batch);
-  TS_TRY(ts_mlp_backward(d->arch.over, d->dz, dlogits, batch, hooks, lane));
-  TS_TRY(ts_lane_submit(lane, "interaction backward", backward_task, &task,
-                        sizeof task));
-done:
-  return err;
+  TS_DO(ts_mlp_backward(d->arch.over, d->dz, dlogits, batch, hooks, lane));
+  return ts_lane_submit(lane, "interaction backward", backward_task, &task,
+                        sizeof task);
 }
 
 extern const ts_model_ops ts_model_dlrm;

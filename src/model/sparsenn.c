@@ -49,23 +49,17 @@ done:
 static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
                            int32_t batch, const ts_layer_hooks *hooks,
                            ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_sparsenn *s = (ts_sparsenn *)m;
-  TS_TRY(ts_concat_forward(&s->x, s->arch.b, emb, batch, lane));
-  TS_TRY(ts_mlp_forward(s->arch.over, logits, s->x.x, batch, hooks, lane));
-done:
-  return err;
+  TS_DO(ts_concat_forward(&s->x, s->arch.b, emb, batch, lane));
+  return ts_mlp_forward(s->arch.over, logits, s->x.x, batch, hooks, lane);
 }
 
 static ts_err over_backward(ts_model *m, float *dlogits,
                             const ts_emb_views *emb, int32_t batch,
                             const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_sparsenn *s = (ts_sparsenn *)m;
-  TS_TRY(ts_mlp_backward(s->arch.over, s->x.dx, dlogits, batch, hooks, lane));
-  TS_TRY(ts_concat_backward(&s->x, emb, batch, lane));
-done:
-  return err;
+  TS_DO(ts_mlp_backward(s->arch.over, s->x.dx, dlogits, batch, hooks, lane));
+  return ts_concat_backward(&s->x, emb, batch, lane);
 }
 
 extern const ts_model_ops ts_model_sparsenn;

@@ -28,21 +28,19 @@ static ts_err begin(ts_eval_pass *p, ts_inflight *c) {
 
 /* Batch A, while B's ids travel. */
 static ts_err eval_batch(ts_eval_pass *p, ts_inflight *a, ts_inflight *b) {
-  ts_err err = TS_OK;
   ts_event loss;
   ts_step_result result = {0};
   ts_watch_beat();
-  TS_TRY(begin(p, b));
-  TS_TRY(ts_stage_forward(p->t, a, false, &loss));
-  TS_TRY(ts_stage_input_end(p->t, b));
-  TS_TRY(ts_stage_finish(p->t, a, loss, p->metrics, &result));
+  TS_DO(begin(p, b));
+  TS_DO(ts_stage_forward(p->t, a, false, &loss));
+  TS_DO(ts_stage_input_end(p->t, b));
+  TS_DO(ts_stage_finish(p->t, a, loss, p->metrics, &result));
   const ts_eval_hooks *h = p->hooks;
   if (h->fn && p->fn_err == TS_OK) {
     p->fn_err = h->fn(h->fn_arg, a->batch, ts_stage_predictions(p->t));
     ts_err_take(&p->fn_fault);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err eval_pass(ts_eval_pass *p) {
@@ -69,7 +67,6 @@ done:
 }
 
 static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
-  ts_err err = TS_OK;
   ts_trainer *t = p->t;
   const ts_loader_options options = {.global_batch = t->micro_batch,
                                      .max_steps = -1,
@@ -81,16 +78,14 @@ static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
                                      .pooling = t->pooling,
                                      .n_threads = ts_trainer_readers(t),
                                      .serial = t->config->run.serial_lanes};
-  TS_TRY(ts_loader_create(&p->loader, source, &options, NULL));
+  TS_DO(ts_loader_create(&p->loader, source, &options, NULL));
   for (int k = 0; k < 2; k++)
-    TS_TRY(
-        ts_ebc_batch_create(&p->inflight[k].ebc_batch, t->ebc, t->batch_max));
-  TS_TRY(ts_mem_array(&p->metrics, t->n_tasks, sizeof *p->metrics,
-                      TS_TAG_METRICS));
+    TS_DO(ts_ebc_batch_create(&p->inflight[k].ebc_batch, t->ebc, t->batch_max));
+  TS_DO(ts_mem_array(&p->metrics, t->n_tasks, sizeof *p->metrics,
+                     TS_TAG_METRICS));
   for (int32_t k = 0; k < t->n_tasks; k++)
-    TS_TRY(ts_metrics_create(&p->metrics[k], -1, t->n_ranks));
-done:
-  return err;
+    TS_DO(ts_metrics_create(&p->metrics[k], -1, t->n_ranks));
+  return TS_OK;
 }
 
 ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,

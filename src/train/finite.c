@@ -24,7 +24,6 @@ typedef struct ts_look_arg {
 /* Features that lie side by side are looked at together. */
 static ts_err look_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_look_arg *a = arg;
   const ts_config *c = a->t->config;
   const int64_t *stride = ts_ebc_batch_stride(a->ebc_batch);
@@ -34,16 +33,15 @@ static ts_err look_task(void *arg, ts_lane *lane) {
       const float *x = ts_ebc_batch_grad(a->ebc_batch)[f];
       if (check_finite.x && (x != check_finite.x + check_finite.n ||
                              stride[f] != check_finite.stride)) {
-        TS_TRY(a->t->kernels.check_finite(&check_finite));
+        TS_DO(a->t->kernels.check_finite(&check_finite));
         check_finite.x = NULL;
       }
       if (!check_finite.x)
         check_finite.x = x, check_finite.stride = stride[f], check_finite.n = 0;
       check_finite.n += c->tables[t].dim;
     }
-  if (check_finite.x) TS_TRY(a->t->kernels.check_finite(&check_finite));
-done:
-  return err;
+  if (check_finite.x) TS_DO(a->t->kernels.check_finite(&check_finite));
+  return TS_OK;
 }
 
 static ts_err spoil_task(void *arg, ts_lane *lane) {
@@ -56,11 +54,9 @@ static ts_err spoil_task(void *arg, ts_lane *lane) {
 }
 
 ts_err ts_stage_check_finite(ts_trainer *t, ts_inflight *c) {
-  ts_err err = TS_OK;
   const ts_look_arg arg = {t, c->ebc_batch, c->batch->n};
   if (ts_fault("gradient"))
-    err = ts_lane_submit(t->compute, "(fault)", spoil_task, &arg, sizeof arg);
-  if (err != TS_OK) return err;
+    TS_DO(ts_lane_submit(t->compute, "(fault)", spoil_task, &arg, sizeof arg));
   if (t->config->run.on_nan == TS_ON_NAN_STOP) return TS_OK;
   return ts_lane_submit(t->compute, "look at gradients", look_task, &arg,
                         sizeof arg);
@@ -84,7 +80,6 @@ static bool all_parameters_finite(const ts_trainer *t) {
 /* On a discrete device it looks, and says so where gradients do. */
 static ts_err look_at_parameters(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_trainer *t = *(ts_trainer **)arg;
   for (int32_t i = 0; i < t->params.n; i++) {
     const ts_param *p = t->params.item[i];
@@ -93,35 +88,30 @@ static ts_err look_at_parameters(void *arg, ts_lane *lane) {
                                                .rows = 1,
                                                .n = piece_floats(p, &piece),
                                                .bad = t->bad_gradient};
-    if (check_finite.n) TS_TRY(t->kernels.check_finite(&check_finite));
+    if (check_finite.n) TS_DO(t->kernels.check_finite(&check_finite));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err judge_late(ts_trainer *t, bool *bad) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_lane_submit(t->compute, "look at parameters", look_at_parameters,
-                        &t, sizeof t));
-  TS_TRY(ts_late_flag(t, t->bad_gradient, bad));
+  TS_DO(ts_lane_submit(t->compute, "look at parameters", look_at_parameters, &t,
+                       sizeof t));
+  TS_DO(ts_late_flag(t, t->bad_gradient, bad));
   *bad |= !ts_parallel_stash_finite(t->dense);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_stage_judge_step(ts_trainer *t, ts_step_result *result) {
-  ts_err err = TS_OK;
   bool bad;
   if (t->late) {
-    TS_TRY(judge_late(t, &bad));
+    TS_DO(judge_late(t, &bad));
   } else {
     bad = *t->bad_gradient || !all_parameters_finite(t) ||
           !ts_parallel_stash_finite(t->dense);
     *t->bad_gradient = 0;
   }
   double n_bad = bad;
-  TS_TRY(ts_comm_sum_f64(t->control, &n_bad, 1));
+  TS_DO(ts_comm_sum_f64(t->control, &n_bad, 1));
   result->broken = n_bad > 0; /* on all ranks alike */
-done:
-  return err;
+  return TS_OK;
 }

@@ -37,26 +37,22 @@ static ts_lane *lookup_lane(const ts_trainer *t) {
 
 /* Behind the dense optimizer. */
 static ts_err look_up(ts_trainer *t, ts_inflight *c, ts_event updated) {
-  ts_err err = TS_OK;
   ts_lane *lane = lookup_lane(t);
-  TS_TRY(ts_lane_wait(lane, updated));
-  TS_TRY(ts_stage_lookup(t, c, lane));
+  TS_DO(ts_lane_wait(lane, updated));
+  TS_DO(ts_stage_lookup(t, c, lane));
   if (lane != t->compute) c->ready = ts_lane_record(lane);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err update(ts_trainer *t, ts_inflight *c) {
-  ts_err err = TS_OK;
   const bool before = !strcmp(t->config->pipeline.lookup, "before_optimizer");
   ts_inflight *next = ts_pipeline_has(t, 1) ? ts_inflight_at(t, 1) : NULL;
   const ts_look_ahead ahead = {before ? next : NULL, lookup_lane(t), false};
-  TS_TRY(ts_stage_backward(t, c, t->step + 1, ahead, (ts_event){0}));
+  TS_DO(ts_stage_backward(t, c, t->step + 1, ahead, (ts_event){0}));
   const ts_event updated = ts_lane_record(t->compute);
-  TS_TRY(ts_stage_optimize(t));
-  if (next && !before) TS_TRY(look_up(t, next, updated));
-done:
-  return err;
+  TS_DO(ts_stage_optimize(t));
+  if (next && !before) TS_DO(look_up(t, next, updated));
+  return TS_OK;
 }
 
 static ts_err send_next(ts_trainer *t, ts_loader *loader, int stop) {
@@ -67,19 +63,16 @@ static ts_err send_next(ts_trainer *t, ts_loader *loader, int stop) {
 
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
-  ts_err err = TS_OK;
   ts_inflight *c = ts_inflight_at(t, 0);
   const bool later = t->late && lookup_lane(t) == t->data;
   ts_event loss;
-  if (!later) TS_TRY(send_next(t, loader, stop));
-  TS_TRY(ts_stage_forward(t, c, true, &loss));
-  if (later) TS_TRY(send_next(t, loader, stop));
-  TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
-  TS_TRY(ts_pipeline_receive(t, 1, result));
-  if (!result->skipped) TS_TRY(update(t, c));
-  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
-done:
-  return err;
+  if (!later) TS_DO(send_next(t, loader, stop));
+  TS_DO(ts_stage_forward(t, c, true, &loss));
+  if (later) TS_DO(send_next(t, loader, stop));
+  TS_DO(ts_stage_judge_loss(t, loss, &result->skipped));
+  TS_DO(ts_pipeline_receive(t, 1, result));
+  if (!result->skipped) TS_DO(update(t, c));
+  return ts_stage_finish(t, c, loss, t->metrics, result);
 }
 
 static ts_err check(const ts_trainer *t) {

@@ -45,22 +45,20 @@ static const char *obstacle(const ts_trainer *t) {
 }
 
 static ts_err create(ts_trainer *t) {
-  ts_err err = TS_OK;
   struct ts_step_graph *s = NULL;
   ts_graph *one = NULL;
-  TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
+  TS_DO(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
   *s = (struct ts_step_graph){.off = !t->config->run.graph};
   t->graph = s;
-  if (s->off) goto done;
-  TS_TRY(ts_graph_create(&one, t->compute));
+  if (s->off) return TS_OK;
+  TS_DO(ts_graph_create(&one, t->compute));
   s->off = !one; /* a device without */
   ts_graph_destroy(one);
   if (!s->off && obstacle(t)) {
     ts_note("run.graph: steps are launched piece by piece: %s", obstacle(t));
     s->off = true;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The one for the buffers of C. */
@@ -74,8 +72,7 @@ static ts_err choose(ts_trainer *t, ts_variants *v, const ts_inflight *c,
   if (!x) {
     if (v->n < VARIANTS) {
       x = &v->item[v->n];
-      const ts_err err = ts_graph_create(&x->graph, t->compute);
-      if (err != TS_OK) return err;
+      TS_DO(ts_graph_create(&x->graph, t->compute));
       v->n++;
     } else {
       x = &v->item[v->turn++ % VARIANTS];
@@ -116,15 +113,14 @@ static bool are_useless(const ts_graph_counts *n, int n_variants) {
 }
 
 ts_err ts_step_graph_begin(ts_trainer *t, ts_step_part part) {
-  ts_err err = TS_OK;
-  if (!t->graph) TS_TRY(create(t));
-  if (t->graph->off || ts_graph_now()) goto done;
+  if (!t->graph) TS_DO(create(t));
+  if (t->graph->off || ts_graph_now()) return TS_OK;
   const ts_inflight *c = ts_inflight_at(t, 0);
   ts_variants *v = &t->graph->part[!c->more][part];
   ts_graph *g;
   if (v->n_plain < PLAIN) {
     v->n_plain++;
-    goto done;
+    return TS_OK;
   }
   const ts_graph_counts n = counts_of(v);
   if (are_useless(&n, v->n)) {
@@ -132,14 +128,12 @@ ts_err ts_step_graph_begin(ts_trainer *t, ts_step_part part) {
             2 * n.n_cut > n.n_begun ? n.why
                                     : "their work differs from step to step");
     t->graph->off = true;
-    goto done;
+    return TS_OK;
   }
-  TS_TRY(choose(t, v, c, &g));
+  TS_DO(choose(t, v, c, &g));
   /* The lookup asks the host how many ids have arrived. */
-  TS_TRY(ts_ebc_input_wait(c->ebc_batch));
-  TS_TRY(ts_graph_begin(g));
-done:
-  return err;
+  TS_DO(ts_ebc_input_wait(c->ebc_batch));
+  return ts_graph_begin(g);
 }
 
 bool ts_step_graph_is_open(void) {

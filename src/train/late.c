@@ -8,19 +8,17 @@
 /* ---- its memory ---------------------------------------------------------- */
 
 static ts_err take_pinned(ts_late *l, const ts_trainer *t) {
-  ts_err err = TS_OK;
   const int32_t n_losses = t->config->run.accumulate;
   const size_t losses = (size_t)n_losses * sizeof *l->losses;
   const size_t bytes =
       (size_t)t->batch_max * (size_t)t->n_tasks * sizeof(float);
-  TS_TRY(ts_buffer_create(&l->pinned, t->device, 64 + losses + bytes,
-                          TS_SPACE_PINNED, TS_TAG_ACTIVATIONS));
+  TS_DO(ts_buffer_create(&l->pinned, t->device, 64 + losses + bytes,
+                         TS_SPACE_PINNED, TS_TAG_ACTIVATIONS));
   char *at = l->pinned.ptr;
   l->flag = (int32_t *)(void *)at;
   l->losses = (double *)(void *)(at + 64);
   l->predictions = (float *)(void *)(at + 64 + losses);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_late_create(ts_late **out, ts_trainer *t) {
@@ -52,60 +50,52 @@ void ts_late_destroy(ts_late *l) {
 /* ---- losses -------------------------------------------------------------- */
 
 ts_err ts_late_loss(ts_trainer *t, int32_t n, bool predictions) {
-  ts_err err = TS_OK;
   ts_late *l = t->late;
   if (l->ended) l->n_losses = 0;
   l->ended = false;
-  TS_TRY(ts_lane_copy(t->compute, &l->losses[l->n_losses++], t->loss_sum,
-                      sizeof *t->loss_sum));
+  TS_DO(ts_lane_copy(t->compute, &l->losses[l->n_losses++], t->loss_sum,
+                     sizeof *t->loss_sum));
   if (predictions && n)
-    TS_TRY(ts_lane_copy(t->compute, l->predictions, t->predictions,
-                        (size_t)n * (size_t)t->n_tasks * sizeof(float)));
-done:
-  return err;
+    TS_DO(ts_lane_copy(t->compute, l->predictions, t->predictions,
+                       (size_t)n * (size_t)t->n_tasks * sizeof(float)));
+  return TS_OK;
 }
 
 static ts_err add_rows(ts_trainer *t, int turn) {
-  ts_err err = TS_OK;
   ts_late *l = t->late;
   for (int k = 0; k < l->n_rows[turn]; k++) {
     const int mark = 2 * (turn * TS_LATE_ROWS + k);
     double s;
-    TS_TRY(ts_clock_between(l->clock, mark, mark + 1, &s));
+    TS_DO(ts_clock_between(l->clock, mark, mark + 1, &s));
     t->prefetch_wait_s += s;
   }
   l->n_rows[turn] = 0;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_late_end(ts_trainer *t, ts_event end, bool more) {
-  ts_err err = TS_OK;
   ts_late *l = t->late;
   l->ended = !more;
-  TS_TRY(ts_event_sync(l->before));
+  TS_DO(ts_event_sync(l->before));
   l->before = end;
   l->turn ^= 1;
-  TS_TRY(add_rows(t, l->turn)); /* of the step that has been waited for */
-done:
-  return err;
+  TS_DO(add_rows(t, l->turn)); /* of the step that has been waited for */
+  return TS_OK;
 }
 
 ts_err ts_stage_fetch(ts_trainer *t, ts_step_result *r) {
-  ts_err err = TS_OK;
   const ts_late *l = t->late;
   bool nan;
   double sum = 0;
   if (!l) return TS_OK;
-  TS_TRY(ts_late_flag(t, l->nan, &nan));
+  TS_DO(ts_late_flag(t, l->nan, &nan));
   r->nan |= nan;
-  if (!r->late) goto done;
+  if (!r->late) return TS_OK;
   for (int32_t k = 0; k < l->n_losses; k++) sum = l->losses[k] + sum;
   r->loss_sum = sum;
   r->nan |= !isfinite(sum);
   r->late = false;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- flags --------------------------------------------------------------- */
@@ -127,29 +117,25 @@ ts_err ts_late_clear(ts_trainer *t, int32_t *at) {
 }
 
 ts_err ts_late_flag(ts_trainer *t, int32_t *at, bool *value) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_lane_copy(t->compute, t->late->flag, at, sizeof *at));
-  TS_TRY(ts_lane_sync(t->compute));
+  TS_DO(ts_lane_copy(t->compute, t->late->flag, at, sizeof *at));
+  TS_DO(ts_lane_sync(t->compute));
   *value = *t->late->flag != 0;
-  if (*value) TS_TRY(ts_late_clear(t, at));
-done:
-  return err;
+  if (*value) TS_DO(ts_late_clear(t, at));
+  return TS_OK;
 }
 
 /* ---- rows of slow memory ------------------------------------------------- */
 
 ts_err ts_late_wait_rows(ts_trainer *t, ts_event event) {
-  ts_err err = TS_OK;
   ts_late *l = t->late;
   const int k = l->n_rows[l->turn];
   const int mark = 2 * (l->turn * TS_LATE_ROWS + k);
   const bool timed = k < TS_LATE_ROWS;
-  if (timed) TS_TRY(ts_clock_mark(l->clock, mark));
-  TS_TRY(ts_lane_wait(t->compute, event));
-  if (timed) TS_TRY(ts_clock_mark(l->clock, mark + 1));
+  if (timed) TS_DO(ts_clock_mark(l->clock, mark));
+  TS_DO(ts_lane_wait(t->compute, event));
+  if (timed) TS_DO(ts_clock_mark(l->clock, mark + 1));
   l->n_rows[l->turn] += timed;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_late_settle(ts_trainer *t) {

@@ -85,13 +85,12 @@ static int part_of(const uint32_t *borders, int w, float p) {
 /* This rank's range of all samples. */
 static ts_err exchange(const ts_newest *s, ts_exchange *x, int64_t *bytes,
                        ts_metric_sample **send, ts_comm *comm) {
-  ts_err err = TS_OK;
   const int w = ts_comm_size(comm);
   uint32_t borders[w];
   int64_t at[w];
   ts_token token;
-  TS_TRY(find_borders(s, borders, w, comm));
-  TS_TRY(ts_mem_array(send, s->n, sizeof **send, TS_TAG_METRICS));
+  TS_DO(find_borders(s, borders, w, comm));
+  TS_DO(ts_mem_array(send, s->n, sizeof **send, TS_TAG_METRICS));
   memset(bytes, 0, (size_t)w * sizeof *bytes);
   for (int64_t i = 0; i < s->n; i++)
     bytes[part_of(borders, w, sample_of(s, i)->p)] += (int64_t)sizeof **send;
@@ -104,10 +103,8 @@ static ts_err exchange(const ts_newest *s, ts_exchange *x, int64_t *bytes,
   }
   x->send = *send;
   x->send_bytes = bytes;
-  TS_TRY(ts_comm_exchange(comm, &token, x, NULL));
-  TS_TRY(ts_comm_wait(&token));
-done:
-  return err;
+  TS_DO(ts_comm_exchange(comm, &token, x, NULL));
+  return ts_comm_wait(&token);
 }
 
 /* Pairs in order within the range, and its positives and negatives. */

@@ -21,20 +21,17 @@ struct ts_metrics_device {
 
 ts_err ts_metrics_place(ts_metrics *m, const ts_kernels *k, ts_lane *lane,
                         ts_staging *staging) {
-  ts_err err = TS_OK;
   struct ts_metrics_device *t = NULL;
   ts_device *device = ts_lane_device(lane);
-  TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_METRICS));
+  TS_DO(ts_mem_alloc(&t, sizeof *t, TS_TAG_METRICS));
   m->on_device = t;
   t->kernels = k;
   t->lane = lane;
   t->staging = staging;
-  TS_TRY(ts_arrays_take(&t->arrays, device, &t->state, 1, sizeof *t->state,
-                        TS_TAG_METRICS));
-  TS_TRY(ts_arrays_take(&t->arrays, device, &t->ring, m->limit, sizeof *t->ring,
-                        TS_TAG_METRICS));
-done:
-  return err;
+  TS_DO(ts_arrays_take(&t->arrays, device, &t->state, 1, sizeof *t->state,
+                       TS_TAG_METRICS));
+  return ts_arrays_take(&t->arrays, device, &t->ring, m->limit, sizeof *t->ring,
+                        TS_TAG_METRICS);
 }
 
 void ts_metrics_leave(ts_metrics *m) {
@@ -66,30 +63,25 @@ ts_err ts_metrics_tally(ts_metrics *m, const ts_tally_args *args) {
 }
 
 ts_err ts_metrics_fetch(ts_metrics *m) {
-  ts_err err = TS_OK;
   const struct ts_metrics_device *t = m->on_device;
   ts_metrics_state state;
   if (!t) return TS_OK;
-  TS_TRY(ts_lane_sync(t->lane));
-  TS_TRY(ts_staging_get(t->staging, &state, t->state, sizeof state));
-  TS_TRY(ts_metrics_reserve(m, state.place.n));
-  TS_TRY(ts_staging_get(t->staging, m->ring, t->ring,
-                        (size_t)state.place.n * sizeof *m->ring));
+  TS_DO(ts_lane_sync(t->lane));
+  TS_DO(ts_staging_get(t->staging, &state, t->state, sizeof state));
+  TS_DO(ts_metrics_reserve(m, state.place.n));
+  TS_DO(ts_staging_get(t->staging, m->ring, t->ring,
+                       (size_t)state.place.n * sizeof *m->ring));
   m->sums = state.sums;
   m->place = state.place;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_metrics_put(ts_metrics *m) {
-  ts_err err = TS_OK;
   const struct ts_metrics_device *t = m->on_device;
   const ts_metrics_state state = {m->sums, m->place};
   if (!t) return TS_OK;
-  TS_TRY(ts_lane_sync(t->lane));
-  TS_TRY(ts_staging_put(t->staging, t->state, &state, sizeof state));
-  TS_TRY(ts_staging_put(t->staging, t->ring, m->ring,
-                        (size_t)m->place.n * sizeof *m->ring));
-done:
-  return err;
+  TS_DO(ts_lane_sync(t->lane));
+  TS_DO(ts_staging_put(t->staging, t->state, &state, sizeof state));
+  return ts_staging_put(t->staging, t->ring, m->ring,
+                        (size_t)m->place.n * sizeof *m->ring);
 }

@@ -45,7 +45,6 @@ ts_batch *ts_micro_batch(ts_micro *m) {
 /* Bags [from, to) of a feature. */
 static ts_err cut_feature(ts_micro *m, int32_t f, const ts_jagged *all,
                           int32_t from, int32_t to) {
-  ts_err err = TS_OK;
   ts_jagged *part = &m->features[f];
   int64_t before = all->offsets ? all->offsets[from] : from, n = to - from;
   if (!all->offsets && all->lengths) {
@@ -58,19 +57,17 @@ static ts_err cut_feature(ts_micro *m, int32_t f, const ts_jagged *all,
                       .ids = all->ids + before,
                       .weights = all->weights ? all->weights + before : NULL,
                       .n_ids = n};
-  if (all->lengths || !all->offsets) goto done;
-  TS_TRY(ts_mem_reserve(&m->lengths[f], &m->bytes[f],
-                        (size_t)(to - from + 1) * sizeof **m->lengths,
-                        TS_TAG_INPUT));
+  if (all->lengths || !all->offsets) return TS_OK;
+  TS_DO(ts_mem_reserve(&m->lengths[f], &m->bytes[f],
+                       (size_t)(to - from + 1) * sizeof **m->lengths,
+                       TS_TAG_INPUT));
   for (int32_t b = from; b < to; b++)
     m->lengths[f][b - from] = (int32_t)ts_jagged_length(all, b);
   part->lengths = m->lengths[f];
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_micro_cut(ts_micro *m, const ts_batch *all, int32_t i, int32_t n) {
-  ts_err err = TS_OK;
   const int32_t from = (int32_t)((int64_t)all->n * i / n);
   const int32_t to = (int32_t)((int64_t)all->n * (i + 1) / n);
   ts_batch *b = &m->batch;
@@ -83,9 +80,8 @@ ts_err ts_micro_cut(ts_micro *m, const ts_batch *all, int32_t i, int32_t n) {
   b->kjt = (ts_kjt){
       .features = m->features, .n_features = m->n_features, .batch = to - from};
   for (int32_t f = 0; f < m->n_features; f++) {
-    TS_TRY(cut_feature(m, f, &all->kjt.features[f], from, to));
+    TS_DO(cut_feature(m, f, &all->kjt.features[f], from, to));
     b->kjt.n_ids += m->features[f].n_ids;
   }
-done:
-  return err;
+  return TS_OK;
 }

@@ -44,37 +44,32 @@ bool ts_pipeline_has(ts_trainer *t, int ahead) {
 
 /* The first batches: nothing to hide them under. */
 static ts_err fill(ts_trainer *t, ts_loader *loader, int stop) {
-  ts_err err = TS_OK;
   for (int k = 0; k < t->n_filled; k++) {
     ts_inflight *c = ts_inflight_at(t, k);
     if (!c->judged) {
       ts_stage_load(t, c, loader);
-      TS_TRY(ts_stage_input_begin(t, c, stop));
-      TS_TRY(ts_stage_input_end(t, c));
+      TS_DO(ts_stage_input_begin(t, c, stop));
+      TS_DO(ts_stage_input_end(t, c));
     }
     if (!ts_pipeline_has(t, k)) break;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_pipeline_receive(ts_trainer *t, int ahead, ts_step_result *result) {
-  ts_err err = TS_OK;
   ts_inflight *c = ts_inflight_at(t, ahead);
-  TS_TRY(ts_stage_input_end(t, c));
+  TS_DO(ts_stage_input_end(t, c));
   if (c->verdict.stop > result->stop) result->stop = c->verdict.stop;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Batch 0, a whole step's or one micro-batch; result->skipped comes from
  * those before it. */
 static ts_err train_one(ts_trainer *t, ts_loader *loader, int stop,
                         ts_step_result *result) {
-  ts_err err = TS_OK;
-  TS_TRY(fill(t, loader, stop));
+  TS_DO(fill(t, loader, stop));
   const ts_inflight *c = ts_inflight_at(t, 0);
-  TS_TRY(ts_stage_check(t, ts_inflight_at(t, 0)));
+  TS_DO(ts_stage_check(t, ts_inflight_at(t, 0)));
   result->end = c->verdict.end;
   result->stop = c->verdict.stop;
   result->more = c->more;
@@ -83,10 +78,9 @@ static ts_err train_one(ts_trainer *t, ts_loader *loader, int stop,
     if (next->verdict.stop > result->stop) result->stop = next->verdict.stop;
   }
   if (result->end) return TS_OK;
-  TS_TRY(t->pipeline->train(t, loader, stop, result));
+  TS_DO(t->pipeline->train(t, loader, stop, result));
   ts_stage_advance(t, loader);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Figures of the step so far. */
@@ -101,33 +95,28 @@ static void add_result(ts_step_result *sum, const ts_step_result *one) {
 
 ts_err ts_pipeline_step(ts_trainer *t, ts_loader *loader, int stop,
                         ts_step_result *result) {
-  ts_err err = TS_OK;
   *result = (ts_step_result){0};
   do {
     ts_step_result one = {.skipped = result->skipped};
-    TS_TRY(train_one(t, loader, stop, &one));
+    TS_DO(train_one(t, loader, stop, &one));
     add_result(result, &one);
   } while (result->more && !result->end);
   if (result->skipped)
     ts_stage_drop(t);
   else if (!result->end && t->config->run.on_nan != TS_ON_NAN_STOP)
-    TS_TRY(ts_stage_judge_step(t, result));
-done:
-  return err;
+    TS_DO(ts_stage_judge_step(t, result));
+  return TS_OK;
 }
 
 ts_err ts_pipeline_forget(ts_trainer *t) {
-  ts_err err = TS_OK;
   for (int k = 0; k < t->n_inflight; k++) {
     ts_inflight *c = ts_inflight_at(t, k);
     if (!c->looked_up) continue;
-    TS_TRY(ts_lane_wait(t->compute, c->ready));
-    TS_TRY(ts_ebc_output_end(c->ebc_batch, t->compute));
+    TS_DO(ts_lane_wait(t->compute, c->ready));
+    TS_DO(ts_ebc_output_end(c->ebc_batch, t->compute));
     c->looked_up = false;
   }
-  TS_TRY(ts_lane_sync(t->compute));
-done:
-  return err;
+  return ts_lane_sync(t->compute);
 }
 
 void ts_pipeline_drain(ts_trainer *t, ts_loader *loader) {

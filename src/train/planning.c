@@ -30,7 +30,6 @@ static bool needs_files(const ts_config *c) {
 }
 
 static ts_err measure(ts_planning *p, ts_trainer *t, double gflops) {
-  ts_err err = TS_OK;
   const ts_topology_bench bench = {
       .world = t->world,
       .control = t->control,
@@ -38,11 +37,10 @@ static ts_err measure(ts_planning *p, ts_trainer *t, double gflops) {
       .kernels = &t->kernels,
       .compute = t->compute,
       .tier_dir = needs_files(t->config) ? t->config->run.tier_dir : NULL};
-  TS_TRY(ts_settle(t, ts_topology_measure(&p->topology, &bench)));
-  TS_TRY(ts_topology_middle(&gflops, t->control));
+  TS_DO(ts_settle(t, ts_topology_measure(&p->topology, &bench)));
+  TS_DO(ts_topology_middle(&gflops, t->control));
   if (gflops > 0) p->topology.dense_gflops = gflops;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* A checkpoint's figures serve where they were measured on as many ranks. */
@@ -236,53 +234,47 @@ done:
 
 ts_err ts_planning_lines(ts_planning *p, const ts_plan *plan,
                          ts_plan_report **report) {
-  ts_err err = TS_OK;
   ts_plan_report *r = NULL;
   if (!p->load_factor)
-    TS_TRY(ts_mem_array(&p->load_factor, plan->n_tables, sizeof(double),
-                        TS_TAG_MISC));
+    TS_DO(ts_mem_array(&p->load_factor, plan->n_tables, sizeof(double),
+                       TS_TAG_MISC));
   p->request.load_factor = NULL;
-  TS_TRY(ts_plan_lines(p->load_factor, plan, &p->request));
+  TS_DO(ts_plan_lines(p->load_factor, plan, &p->request));
   p->request.load_factor = p->load_factor;
-  TS_TRY(ts_plan_estimate(&r, plan, &p->request));
+  TS_DO(ts_plan_estimate(&r, plan, &p->request));
   if (*report) r->n_tried = (*report)->n_tried;
   ts_plan_report_destroy(*report);
   *report = r;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Sets the load factors that the deck leaves to the planner. */
 static ts_err choose_lines(ts_trainer *t) {
-  ts_err err = TS_OK;
   ts_planning *p = t->planning;
   const int32_t n = t->config->n_tables;
   double factor[n];
   memset(factor, 0, sizeof factor);
-  if (t->rank == 0) err = ts_planning_lines(p, t->plan, &p->report);
-  TS_TRY(ts_settle(t, err));
+  TS_DO(ts_settle(t,
+                  t->rank ? TS_OK : ts_planning_lines(p, t->plan, &p->report)));
   if (t->rank == 0) memcpy(factor, p->load_factor, sizeof factor);
-  TS_TRY(ts_comm_bcast(t->control, factor, sizeof factor, 0));
+  TS_DO(ts_comm_bcast(t->control, factor, sizeof factor, 0));
   for (int32_t i = 0; i < n; i++)
     t->config->tables[i].cache.auto_factor = factor[i];
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Sets the passes that the deck leaves at "auto", now that the plan is known.
  */
 static ts_err choose_passes(ts_trainer *t) {
-  ts_err err = TS_OK;
   const ts_planning *p = t->planning;
   int32_t passes = 1;
-  if (t->rank == 0)
-    err = ts_plan_passes(&passes, t->plan, p->report, &p->request);
-  TS_TRY(ts_settle(t, err));
-  TS_TRY(ts_comm_bcast(t->control, &passes, sizeof passes, 0));
+  TS_DO(ts_settle(
+      t, t->rank ? TS_OK
+                 : ts_plan_passes(&passes, t->plan, p->report, &p->request)));
+  TS_DO(ts_comm_bcast(t->control, &passes, sizeof passes, 0));
   for (int32_t i = 0; i < t->config->n_tables; i++)
     t->config->tables[i].cache.auto_passes = passes;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_planning_choose(ts_trainer *t, const char *text) {
@@ -305,14 +297,12 @@ done:
 
 /* TEXT with "# " before each line. */
 static ts_err append_comment(ts_str *s, const char *text) {
-  ts_err err = TS_OK;
   while (*text) {
     const size_t n = strcspn(text, "\n");
-    TS_TRY(ts_str_append(s, "# %.*s\n", (int)n, text));
+    TS_DO(ts_str_append(s, "# %.*s\n", (int)n, text));
     text += n + (text[n] == '\n');
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_planning_save(const ts_planning *p, const ts_plan *plan,

@@ -80,41 +80,35 @@ static ts_err take(ts_rehearsal *r, ts_trainer *t, float **p, int64_t n) {
 }
 
 static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
-  ts_err err = TS_OK;
   const int64_t n = r->n;
   float *at = NULL;
-  TS_TRY(take(r, t, &r->grads, ts_params_room(&r->model->params)));
-  TS_TRY(take(r, t, &r->emb, n * r->width));
-  TS_TRY(take(r, t, &r->grad_emb, n * r->width));
-  TS_TRY(take(r, t, &r->dense, n * (t->config->model.dense_features + 1)));
-  TS_TRY(take(r, t, &r->dlogits, n * t->n_tasks));
-  TS_TRY(ts_mem_array(&r->view, r->n_features, sizeof *r->view, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->grad_view, r->n_features, sizeof *r->grad_view,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->stride, r->n_features, 8, TS_TAG_MISC));
+  TS_DO(take(r, t, &r->grads, ts_params_room(&r->model->params)));
+  TS_DO(take(r, t, &r->emb, n * r->width));
+  TS_DO(take(r, t, &r->grad_emb, n * r->width));
+  TS_DO(take(r, t, &r->dense, n * (t->config->model.dense_features + 1)));
+  TS_DO(take(r, t, &r->dlogits, n * t->n_tasks));
+  TS_DO(ts_mem_array(&r->view, r->n_features, sizeof *r->view, TS_TAG_MISC));
+  TS_DO(ts_mem_array(&r->grad_view, r->n_features, sizeof *r->grad_view,
+                     TS_TAG_MISC));
+  TS_DO(ts_mem_array(&r->stride, r->n_features, 8, TS_TAG_MISC));
   point(r, t->config);
   at = r->grads;
   for (int32_t i = 0; i < r->model->params.n; i++) {
     r->model->params.item[i]->grad = at;
     at += ts_param_room(r->model->params.item[i]->n);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err step(ts_rehearsal *r, ts_trainer *t) {
-  ts_err err = TS_OK;
   const ts_model_ops *m = r->model->ops;
   const ts_emb_views views = {r->view, r->grad_view, r->stride, r->n_features};
   float *logits;
-  TS_TRY(m->dense_forward(r->model, r->dense, r->n, NULL, t->compute));
-  TS_TRY(m->over_forward(r->model, &logits, &views, r->n, NULL, t->compute));
-  TS_TRY(
-      m->over_backward(r->model, r->dlogits, &views, r->n, NULL, t->compute));
-  TS_TRY(m->dense_backward(r->model, r->n, NULL, t->compute));
-  TS_TRY(ts_lane_sync(t->compute));
-done:
-  return err;
+  TS_DO(m->dense_forward(r->model, r->dense, r->n, NULL, t->compute));
+  TS_DO(m->over_forward(r->model, &logits, &views, r->n, NULL, t->compute));
+  TS_DO(m->over_backward(r->model, r->dlogits, &views, r->n, NULL, t->compute));
+  TS_DO(m->dense_backward(r->model, r->n, NULL, t->compute));
+  return ts_lane_sync(t->compute);
 }
 
 static ts_err rehearse(ts_rehearsal *r, ts_trainer *t, double flops,
@@ -194,9 +188,8 @@ static void fill_replicated(ts_plan_dense *d, const ts_config *c, ts_weights w,
 /* Fills D from the number of weights, and of products of activations. */
 static ts_err fill(ts_plan_dense *d, const ts_config *c, ts_weights w,
                    double products, double n_ranks) {
-  ts_err err = TS_OK;
   ts_optim_config optim = c->optimizer.base;
-  TS_TRY(ts_dense_optim_check(&optim, "optimizer"));
+  TS_DO(ts_dense_optim_check(&optim, "optimizer"));
   const int n_states = ts_dense_optim_n_states(&optim);
   if (ts_parallel_defers(c))
     fill_sharded(d, c, w, n_states, n_ranks);
@@ -204,8 +197,7 @@ static ts_err fill(ts_plan_dense *d, const ts_config *c, ts_weights w,
     fill_replicated(d, c, w, n_states);
   /* Two operations forward, four backward, for each weight and product. */
   d->flops = 6 * (w.all + products);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
@@ -237,7 +229,6 @@ done:
 ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
                          int32_t batch, const ts_plan_stats *stats,
                          int n_ranks) {
-  ts_err err = TS_OK;
   const ts_config *c = t->config;
   const ts_model_ops *ops = ts_model_find(c->model.kind);
   const ts_model_spec spec = {.config = c,
@@ -252,13 +243,12 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
   if (ops && ops->count) ops->count(&n, &spec);
   if (n.weights > LARGE) {
     d->other_bytes = 4 * n.activations * batch;
-    TS_TRY(fill(d, c, (ts_weights){n.weights, n.largest},
-                ops->products ? ops->products(&spec) : 0, n_ranks));
+    TS_DO(fill(d, c, (ts_weights){n.weights, n.largest},
+               ops->products ? ops->products(&spec) : 0, n_ranks));
   } else if (ops) { /* one that is not there is its own place's to refuse */
-    TS_TRY(look(d, gflops, t, ops, &spec, n_ranks));
+    TS_DO(look(d, gflops, t, ops, &spec, n_ranks));
   }
   d->other_bytes += batch_bytes(t, batch, stats) +
                     metrics_bytes(t, n_ranks, (int64_t)batch * n_ranks);
-done:
-  return err;
+  return TS_OK;
 }

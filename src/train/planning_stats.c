@@ -36,19 +36,17 @@ typedef struct ts_sampled {
 } ts_sampled;
 
 static ts_err add_ids(ts_sampled *s, const ts_jagged *j, int32_t n_bags) {
-  ts_err err = TS_OK;
   const int64_t want = s->n_ids + j->n_ids;
   if (want > s->capacity) {
-    TS_TRY(ts_mem_resize(&s->ids, (size_t)s->capacity * 8,
-                         (size_t)(2 * want) * 8, TS_TAG_MISC));
+    TS_DO(ts_mem_resize(&s->ids, (size_t)s->capacity * 8,
+                        (size_t)(2 * want) * 8, TS_TAG_MISC));
     s->capacity = 2 * want;
   }
   if (j->n_ids)
     memcpy(s->ids + s->n_ids, j->ids, (size_t)j->n_ids * sizeof *s->ids);
   s->n_ids = want;
   s->n_bags += n_bags;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err read_places(ts_sampled *of, ts_source *src, int32_t n_features) {

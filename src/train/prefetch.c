@@ -18,64 +18,56 @@
 #include "train/pipeline.h"
 
 static ts_err fill_cache(ts_trainer *t, ts_inflight *c) {
-  ts_err err = TS_OK;
   ts_inflight_trace(c, "prefetch");
-  TS_TRY(ts_ebc_prefetch(c->ebc_batch, t->ahead));
+  TS_DO(ts_ebc_prefetch(c->ebc_batch, t->ahead));
   c->ready = ts_lane_record(t->ahead);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* At the start there is nothing to fetch the first batches under: compute
  * waits for all of them, since what it does with the first one must not meet
  * the fetching of another. */
 static ts_err fill_first(ts_trainer *t) {
-  ts_err err = TS_OK;
   ts_event fetched = {0};
   for (int k = 0; k < t->depth && ts_pipeline_has(t, k); k++) {
     ts_inflight *c = ts_inflight_at(t, k);
     if (c->ready.lane) continue;
-    TS_TRY(fill_cache(t, c));
+    TS_DO(fill_cache(t, c));
     fetched = c->ready;
   }
-  TS_TRY(ts_stage_wait_rows(t, fetched));
-done:
-  return err;
+  return ts_stage_wait_rows(t, fetched);
 }
 
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
-  ts_err err = TS_OK;
   const int depth = t->depth;
   ts_inflight *c = ts_inflight_at(t, 0), *next = ts_inflight_at(t, depth);
   ts_inflight *last = ts_inflight_at(t, depth + 1);
   const bool more = ts_pipeline_has(t, depth);
   ts_event loss, fetched = {0};
-  TS_TRY(fill_first(t));
+  TS_DO(fill_first(t));
   ts_inflight_trace(c, "forward");
-  TS_TRY(ts_stage_wait_rows(t, c->ready));
-  if (depth > 1) TS_TRY(ts_ebc_refresh(c->ebc_batch, t->compute));
-  TS_TRY(ts_stage_forward(t, c, true, &loss));
-  TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
+  TS_DO(ts_stage_wait_rows(t, c->ready));
+  if (depth > 1) TS_DO(ts_ebc_refresh(c->ebc_batch, t->compute));
+  TS_DO(ts_stage_forward(t, c, true, &loss));
+  TS_DO(ts_stage_judge_loss(t, loss, &result->skipped));
   if (more) {
-    if (depth > 1) TS_TRY(ts_lane_wait(t->ahead, c->arrived));
-    TS_TRY(ts_lane_wait(t->ahead, last->done)); /* its batch before: i-1 */
-    TS_TRY(fill_cache(t, next));
+    if (depth > 1) TS_DO(ts_lane_wait(t->ahead, c->arrived));
+    TS_DO(ts_lane_wait(t->ahead, last->done)); /* its batch before: i-1 */
+    TS_DO(fill_cache(t, next));
     fetched = next->ready;
-    TS_TRY(ts_lane_wait(t->data, fetched));
+    TS_DO(ts_lane_wait(t->data, fetched));
     ts_stage_load(t, last, loader);
-    TS_TRY(ts_stage_input_begin(t, last, stop));
+    TS_DO(ts_stage_input_begin(t, last, stop));
   }
   if (!result->skipped) {
-    TS_TRY(ts_stage_backward(t, c, t->step + 1, (ts_look_ahead){0}, fetched));
-    TS_TRY(ts_stage_optimize(t));
+    TS_DO(ts_stage_backward(t, c, t->step + 1, (ts_look_ahead){0}, fetched));
+    TS_DO(ts_stage_optimize(t));
   } else { /* nothing is released while rows are fetched */
-    TS_TRY(ts_lane_wait(t->compute, fetched));
+    TS_DO(ts_lane_wait(t->compute, fetched));
   }
-  if (more) TS_TRY(ts_pipeline_receive(t, depth + 1, result));
-  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
-done:
-  return err;
+  if (more) TS_DO(ts_pipeline_receive(t, depth + 1, result));
+  return ts_stage_finish(t, c, loss, t->metrics, result);
 }
 
 extern const ts_pipeline_ops ts_pipeline_prefetch;

@@ -142,23 +142,22 @@ static double seconds_of(const ts_rows *rows, const char *name) {
 
 /* Rank 0's phases, each over all ranks. */
 static ts_err print_phases(ts_trainer *t, double seconds) {
-  ts_err err = TS_OK;
   ts_rows own = {0};
   int64_t n;
   char name[NAME_MAX_BYTES];
   double all[t->n_ranks];
   ts_timers_each(collect, &own);
   n = own.n;
-  TS_TRY(ts_comm_bcast(t->control, &n, sizeof n, 0));
+  TS_DO(ts_comm_bcast(t->control, &n, sizeof n, 0));
   ts_info(" ");
   ts_info("%-24s %9s %9s %9s %6s", "time per phase (s)", "min", "avg", "max",
           "% run");
   for (int64_t i = 0; i < n; i++) {
     if (t->rank == 0) memcpy(name, own.name[i], sizeof name);
-    TS_TRY(ts_comm_bcast(t->control, name, sizeof name, 0));
+    TS_DO(ts_comm_bcast(t->control, name, sizeof name, 0));
     const double mine = seconds_of(&own, name);
     double low = 1e300, high = 0, sum = 0;
-    TS_TRY(ts_comm_gather_all(t->control, all, &mine, sizeof mine));
+    TS_DO(ts_comm_gather_all(t->control, all, &mine, sizeof mine));
     for (int r = 0; r < t->n_ranks; r++) {
       low = fmin(low, all[r]);
       high = fmax(high, all[r]);
@@ -168,8 +167,7 @@ static ts_err print_phases(ts_trainer *t, double seconds) {
       ts_info("%-24s %9.3f %9.3f %9.3f %6.1f", name, low, sum / t->n_ranks,
               high, 100 * sum / t->n_ranks / seconds);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err report_products(const ts_trainer *t) {
@@ -182,20 +180,18 @@ static ts_err report_products(const ts_trainer *t) {
 
 ts_err ts_report_end(ts_trainer *t, double seconds, int64_t n_samples,
                      int64_t n_steps) {
-  ts_err err = TS_OK;
   char n[32], rate[32];
   if (seconds <= 0) seconds = 1e-9;
-  TS_TRY(print_phases(t, seconds));
-  TS_TRY(ts_report_balance(t, seconds));
-  TS_TRY(ts_report_traffic(t, n_steps));
+  TS_DO(print_phases(t, seconds));
+  TS_DO(ts_report_balance(t, seconds));
+  TS_DO(ts_report_traffic(t, n_steps));
   ts_step_graph_report(t);
-  TS_TRY(report_products(t));
-  TS_TRY(ts_report_memory(t));
+  TS_DO(report_products(t));
+  TS_DO(ts_report_memory(t));
   ts_info(" ");
   ts_info("trained on %s samples in %.1f s", ts_str_count(n, n_samples),
           seconds);
   ts_progress("Performance: %s samples/s",
               ts_str_count(rate, (int64_t)((double)n_samples / seconds)));
-done:
-  return err;
+  return TS_OK;
 }

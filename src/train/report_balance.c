@@ -18,11 +18,10 @@ static void add_sparse(const char *phase, double seconds, int64_t calls,
 }
 
 ts_err ts_report_balance(ts_trainer *t, double seconds) {
-  ts_err err = TS_OK;
   double own = 0, mean = 0, all[t->n_ranks];
   int most = 0;
   ts_timers_each(add_sparse, &own);
-  TS_TRY(ts_comm_gather_all(t->control, all, &own, sizeof own));
+  TS_DO(ts_comm_gather_all(t->control, all, &own, sizeof own));
   for (int r = 0; r < t->n_ranks; r++) {
     mean += all[r] / t->n_ranks;
     if (all[r] > all[most]) most = r;
@@ -32,6 +31,5 @@ ts_err ts_report_balance(ts_trainer *t, double seconds) {
             "of ranks, and others waited: `tessera plan` says which tables it "
             "has; sharding = \"auto\", row_wise or column_wise spreads them",
             most, all[most], all[most] / mean);
-done:
-  return err;
+  return TS_OK;
 }

@@ -26,15 +26,14 @@ static double exposed(const ts_trainer *t, double hold_s) {
 
 /* Counts of all ranks; times are those of the slowest. */
 static ts_err look(ts_cache_sums *s, ts_trainer *t) {
-  ts_err err = TS_OK;
   const int32_t n = t->config->n_tables;
   double all[t->n_ranks][2];
-  TS_TRY(ts_trainer_rest(t));
+  TS_DO(ts_trainer_rest(t));
   memset(s->count, 0, (size_t)n * sizeof *s->count);
   const ts_ebc_tiers own = ts_ebc_tiers_of(t->ebc, s->count);
   double times[2] = {own.hold_s, exposed(t, own.hold_s)};
-  TS_TRY(ts_comm_sum_i64(t->control, numbers(s->count), (int64_t)n * N_COUNTS));
-  TS_TRY(ts_comm_gather_all(t->control, all, times, sizeof times));
+  TS_DO(ts_comm_sum_i64(t->control, numbers(s->count), (int64_t)n * N_COUNTS));
+  TS_DO(ts_comm_gather_all(t->control, all, times, sizeof times));
   s->hold_s = s->exposed_s = 0;
   for (int r = 0; r < t->n_ranks; r++) {
     s->hold_s = fmax(s->hold_s, all[r][0]);
@@ -42,12 +41,10 @@ static ts_err look(ts_cache_sums *s, ts_trainer *t) {
   }
   s->t = ts_now();
   s->step = t->step;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_cache_report_create(ts_cache_report *r, ts_trainer *t) {
-  ts_err err = TS_OK;
   const int32_t n = t->config->n_tables;
   ts_cache_sums *const all[] = {&r->first, &r->last, &r->now};
   *r = (ts_cache_report){0};
@@ -55,11 +52,9 @@ ts_err ts_cache_report_create(ts_cache_report *r, ts_trainer *t) {
     r->n_slow += ts_table_is_slow(&t->config->tables[i]);
   if (!r->n_slow) return TS_OK;
   for (int k = 0; k < 3; k++)
-    TS_TRY(ts_mem_array(&all[k]->count, n, sizeof *all[k]->count, TS_TAG_MISC));
-  TS_TRY(look(&r->first, t));
-  TS_TRY(look(&r->last, t));
-done:
-  return err;
+    TS_DO(ts_mem_array(&all[k]->count, n, sizeof *all[k]->count, TS_TAG_MISC));
+  TS_DO(look(&r->first, t));
+  return look(&r->last, t);
 }
 
 void ts_cache_report_reset(ts_cache_report *r) {
@@ -135,17 +130,14 @@ static ts_err log_table(const ts_cache_report *r, ts_trainer *t,
 
 ts_err ts_cache_report_step(ts_cache_report *r, ts_trainer *t,
                             ts_metrics_log *log) {
-  ts_err err = TS_OK;
   if (!r->n_slow || t->step == r->last.step) return TS_OK;
-  TS_TRY(look(&r->now, t));
+  TS_DO(look(&r->now, t));
   for (int32_t i = 0; t->rank == 0 && i < t->config->n_tables; i++)
-    if (ts_table_is_slow(&t->config->tables[i]))
-      TS_TRY(log_table(r, t, log, i));
+    if (ts_table_is_slow(&t->config->tables[i])) TS_DO(log_table(r, t, log, i));
   const ts_cache_sums old = r->last;
   r->last = r->now;
   r->now = old;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -198,23 +190,20 @@ static void print_table(const ts_cache_report *r, ts_trainer *t, int32_t i,
 }
 
 static ts_err print_memory(ts_trainer *t) {
-  ts_err err = TS_OK;
   char fast[32], slow[32], scratch[32];
   const ts_ebc_tiers own = ts_ebc_tiers_of(t->ebc, NULL);
   int64_t most[3] = {own.fast_bytes, own.slow_bytes, own.scratch_bytes};
-  TS_TRY(ts_comm_max_i64(t->control, most, 3));
+  TS_DO(ts_comm_max_i64(t->control, most, 3));
   ts_info("most of a rank: %s in slow memory, %s of lines and their state, %s "
           "of scratch",
           ts_str_bytes(slow, most[1]), ts_str_bytes(fast, most[0]),
           ts_str_bytes(scratch, most[2]));
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_cache_report_end(ts_cache_report *r, ts_trainer *t) {
-  ts_err err = TS_OK;
   if (!r->n_slow) return TS_OK;
-  TS_TRY(look(&r->now, t));
+  TS_DO(look(&r->now, t));
   const double n_steps = (double)(r->now.step - r->first.step);
   if (n_steps < 1) return TS_OK;
   const double hold = r->now.hold_s - r->first.hold_s;
@@ -226,10 +215,9 @@ ts_err ts_cache_report_end(ts_cache_report *r, ts_trainer *t) {
     if (ts_table_is_slow(&t->config->tables[i])) print_table(r, t, i, n_steps);
   ts_info("rows fetched for %.3f ms a step, %.0f%% of it hidden",
           1e3 * hold / n_steps, hold > 0 ? 100 * (1 - late / hold) : 100.0);
-  TS_TRY(print_memory(t));
+  TS_DO(print_memory(t));
   for (int32_t i = 0; i < t->config->n_tables; i++)
     if (ts_table_is_slow(&t->config->tables[i]))
       note(r, t, i, r->now.t - r->first.t);
-done:
-  return err;
+  return TS_OK;
 }

@@ -32,7 +32,6 @@ done:
 
 /* Buffers that the prediction was too small for, over all ranks. */
 static ts_err note_grown(ts_trainer *t) {
-  ts_err err = TS_OK;
   int64_t n[TS_TAG_COUNT][2];
   char buf[32];
   for (int k = 0; k < TS_TAG_COUNT; k++) {
@@ -40,19 +39,17 @@ static ts_err note_grown(ts_trainer *t) {
     n[k][0] = m.n_grown;
     n[k][1] = m.grown_bytes;
   }
-  TS_TRY(ts_comm_sum_i64(t->control, &n[0][0], 2 * TS_TAG_COUNT));
+  TS_DO(ts_comm_sum_i64(t->control, &n[0][0], 2 * TS_TAG_COUNT));
   for (int k = 0; k < TS_TAG_COUNT; k++)
     if (n[k][0])
       ts_note("%s: buffers grew %lld times beyond what was predicted, by %s "
               "over all ranks",
               ts_tag_text((ts_tag)k), (long long)n[k][0],
               ts_str_bytes(buf, n[k][1]));
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err print_in_flight(ts_trainer *t) {
-  ts_err err = TS_OK;
   char predicted[32], alloc[32], reserved[32];
   int64_t n[TS_TAG_COUNT][2];
   for (int k = 0; k < TS_TAG_COUNT; k++) {
@@ -60,7 +57,7 @@ static ts_err print_in_flight(ts_trainer *t) {
     n[k][0] = m.used.peak_bytes;
     n[k][1] = m.held.peak_bytes;
   }
-  TS_TRY(ts_comm_max_i64(t->control, &n[0][0], 2 * TS_TAG_COUNT));
+  TS_DO(ts_comm_max_i64(t->control, &n[0][0], 2 * TS_TAG_COUNT));
   ts_info(" ");
   ts_info("%-24s %12s %12s %12s", "memory in flight", "predicted", "alloc",
           "reserved");
@@ -69,20 +66,17 @@ static ts_err print_in_flight(ts_trainer *t) {
       ts_info("%-24s %12s %12s %12s", ts_tag_text((ts_tag)k),
               ts_str_bytes(predicted, t->in_flight[k]),
               ts_str_bytes(alloc, n[k][0]), ts_str_bytes(reserved, n[k][1]));
-  TS_TRY(note_grown(t));
-done:
-  return err;
+  return note_grown(t);
 }
 
 /* Peaks of what lies in SPACE, by tag, and of their sum. */
 static ts_err print_peaks(ts_trainer *t, ts_space space, const char *title) {
-  ts_err err = TS_OK;
   char buf[32];
   int64_t peak[TS_TAG_COUNT + 1];
   for (int k = 0; k < TS_TAG_COUNT; k++)
     peak[k] = ts_mem_stat_of((ts_tag)k, space).peak_bytes;
   peak[TS_TAG_COUNT] = ts_mem_total(space).peak_bytes;
-  TS_TRY(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 1));
+  TS_DO(ts_comm_max_i64(t->control, peak, TS_TAG_COUNT + 1));
   if (!peak[TS_TAG_COUNT]) return TS_OK;
   ts_info(" ");
   ts_info("%-24s %12s", title, "max");
@@ -91,30 +85,24 @@ static ts_err print_peaks(ts_trainer *t, ts_space space, const char *title) {
       ts_info("%-24s %12s", ts_tag_text((ts_tag)k), ts_str_bytes(buf, peak[k]));
   ts_info("%-24s %12s", "all of these at once",
           ts_str_bytes(buf, peak[TS_TAG_COUNT]));
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The system's count of the process's memory. */
 static ts_err print_process(ts_trainer *t) {
-  ts_err err = TS_OK;
   char buf[32];
   int64_t peak[] = {ts_mem_mapped().peak_bytes, ts_peak_rss_bytes()};
-  TS_TRY(ts_comm_max_i64(t->control, peak, 2));
+  TS_DO(ts_comm_max_i64(t->control, peak, 2));
   ts_info("%-24s %12s", "mapped for them", ts_str_bytes(buf, peak[0]));
   ts_info("%-24s %12s", "process (resident)", ts_str_bytes(buf, peak[1]));
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_report_memory(ts_trainer *t) {
-  ts_err err = TS_OK;
-  TS_TRY(print_in_flight(t));
-  TS_TRY(print_peaks(t, TS_SPACE_HOST, "peak memory of a rank"));
-  TS_TRY(print_process(t));
-  if (!ts_device_is_discrete(t->device)) goto done;
-  TS_TRY(print_peaks(t, TS_SPACE_DEVICE, "peak on a rank's GPU"));
-  TS_TRY(print_peaks(t, TS_SPACE_PINNED, "peak of locked pages"));
-done:
-  return err;
+  TS_DO(print_in_flight(t));
+  TS_DO(print_peaks(t, TS_SPACE_HOST, "peak memory of a rank"));
+  TS_DO(print_process(t));
+  if (!ts_device_is_discrete(t->device)) return TS_OK;
+  TS_DO(print_peaks(t, TS_SPACE_DEVICE, "peak on a rank's GPU"));
+  return print_peaks(t, TS_SPACE_PINNED, "peak of locked pages");
 }

@@ -20,20 +20,17 @@
 
 /* WAIT: the run ends or stops behind it. */
 static ts_err save(ts_run *r, bool wait, bool last) {
-  ts_err err = TS_OK;
   if (!r->config->checkpoint.dir) return TS_OK;
   if (r->saved_step != r->t->step) {
-    if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
-    TS_TRY(ts_saves_save(&r->saves, &r->state, r->train, wait, last, r->log));
+    if (r->t->pipeline->fence) TS_DO(r->t->pipeline->fence(r->t));
+    TS_DO(ts_saves_save(&r->saves, &r->state, r->train, wait, last, r->log));
     r->saved_step = r->t->step;
   }
-  if (wait) TS_TRY(ts_saves_finish(&r->saves, r->log));
-done:
-  return err;
+  if (wait) TS_DO(ts_saves_finish(&r->saves, r->log));
+  return TS_OK;
 }
 
 static ts_err log_eval(ts_run *r, const ts_metrics_result *m) {
-  ts_err err = TS_OK;
   static const char *const names[] = {"ne",       "auc",         "logloss",
                                       "accuracy", "calibration", "samples"};
   for (int32_t k = 0; k < r->t->n_tasks; k++) {
@@ -42,7 +39,7 @@ static ts_err log_eval(ts_run *r, const ts_metrics_result *m) {
     const char *task = r->config->model.tasks[k].name;
     ts_report_eval(r->t->n_tasks > 1 ? task : "evaluation", &m[k]);
     if (r->t->rank == 0)
-      TS_TRY(ts_metrics_log_line(
+      TS_DO(ts_metrics_log_line(
           r->log, &(ts_metrics_line){.step = r->t->step,
                                      .event = "eval",
                                      .task = r->t->n_tasks > 1 ? task : NULL,
@@ -50,8 +47,7 @@ static ts_err log_eval(ts_run *r, const ts_metrics_result *m) {
                                      .names = names,
                                      .values = v}));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* This rank wants the run to end here: told to, or its time is nearly over. */
@@ -68,16 +64,15 @@ static bool wants_stop(const void *run) {
 /* Where a stop is asked for it is broken off, or not begun, and r->last.stop
  * says so: the same line begins it again (evaluate_missed). */
 static ts_err evaluate(ts_run *r) {
-  ts_err err = TS_OK;
   ts_metrics_result m[r->t->n_tasks];
   const ts_eval_hooks hooks = {.asks = wants_stop, .asks_arg = r};
   bool stopped = r->last.stop == 1;
   if (!r->eval) return TS_OK;
   if (!stopped) {
     const ts_ebc_stat trained = ts_ebc_stat_of(r->t->ebc);
-    TS_TRY(ts_cache_report_pause(&r->cache, r->t));
-    TS_TRY(ts_evaluate(r->t, r->eval, m, &hooks, &stopped));
-    TS_TRY(ts_cache_report_go_on(&r->cache, r->t));
+    TS_DO(ts_cache_report_pause(&r->cache, r->t));
+    TS_DO(ts_evaluate(r->t, r->eval, m, &hooks, &stopped));
+    TS_DO(ts_cache_report_go_on(&r->cache, r->t));
     ts_ebc_stat_put(r->t->ebc, &trained);
   }
   if (stopped) {
@@ -85,15 +80,14 @@ static ts_err evaluate(ts_run *r) {
             "asked for",
             (long long)r->t->step);
     r->last.stop = 1;
-    goto done;
+    return TS_OK;
   }
-  TS_TRY(ts_settle(r->t, log_eval(r, m)));
+  TS_DO(ts_settle(r->t, log_eval(r, m)));
   if (isfinite(r->eval->info.bayes_auc))
     ts_info("the planted truth allows%s: AUC %.5f  log loss %.5f",
             r->eval->info.n_tasks > 1 ? " (first task)" : "",
             r->eval->info.bayes_auc, r->eval->info.bayes_logloss);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- the loop ------------------------------------------------------------ */
@@ -108,7 +102,6 @@ static double some(double count) {
 }
 
 static ts_err log_step(ts_run *r) {
-  ts_err err = TS_OK;
   static const char *const names[] = {
       "loss",       "samples",     "ne",     "window_ne",
       "window_auc", "lr_factor",   "epoch",  "samples_per_s",
@@ -117,10 +110,10 @@ static ts_err log_step(ts_run *r) {
   const double began = ts_now();
   double sums[] = {r->last.loss_sum, (double)r->n_bad, (double)r->n_bad_ids};
   ts_metrics_result m;
-  TS_TRY(ts_comm_sum_f64(t->control, sums, 3));
+  TS_DO(ts_comm_sum_f64(t->control, sums, 3));
   double loss = sums[0];
   if (r->last.weight_sum > 0) loss /= r->last.weight_sum;
-  TS_TRY(ts_metrics_compute(t->metrics[0], &m, AUC_SAMPLES, t->control));
+  TS_DO(ts_metrics_compute(t->metrics[0], &m, AUC_SAMPLES, t->control));
   const double now = ts_now(), dt = now - r->t_log;
   const double rate = dt > 0 ? (double)(r->n_samples - r->n_log) / dt : 0;
   const double all = (now - r->t0) / (double)(r->n_samples + 1);
@@ -140,16 +133,15 @@ static ts_err log_step(ts_run *r) {
                       some(sums[2])};
   const int n = sizeof v / sizeof *v;
   if (t->rank == 0)
-    TS_TRY(ts_metrics_log_line(
+    TS_DO(ts_metrics_log_line(
         r->log, &(ts_metrics_line){
                     .step = t->step, .n = n, .names = names, .values = v}));
-  TS_TRY(ts_saves_line(&r->saves, r->log));
-  TS_TRY(ts_cache_report_step(&r->cache, t, r->log));
+  TS_DO(ts_saves_line(&r->saves, r->log));
+  TS_DO(ts_cache_report_step(&r->cache, t, r->log));
   r->t_log = ts_now();
   ts_timer_add("progress lines", r->t_log - began);
   r->n_log = r->n_samples;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* This rank's request before a step: 1, a stop; 2, that all ranks look at a
@@ -167,32 +159,28 @@ static bool is_eval_step(const ts_run *r) {
 /* Resumed from a checkpoint before whose evaluation, or in it, the run ended:
  * metrics.jsonl knows. */
 static ts_err evaluate_missed(ts_run *r) {
-  ts_err err = TS_OK;
   int64_t n = ts_metrics_log_evaluations(r->log);
   if (r->t->step == 0 || !is_eval_step(r)) return TS_OK;
-  TS_TRY(ts_comm_sum_i64(r->t->control, &n, 1));
-  if (n < r->t->n_tasks) TS_TRY(evaluate(r));
-done:
-  return err;
+  TS_DO(ts_comm_sum_i64(r->t->control, &n, 1));
+  if (n < r->t->n_tasks) TS_DO(evaluate(r));
+  return TS_OK;
 }
 
 static ts_err after_step(ts_run *r) {
-  ts_err err = TS_OK;
   const ts_config *c = r->config;
   const int64_t step = r->t->step;
   const bool log = step % c->run.log_every == 0 || step == r->last_step;
   const bool every = c->checkpoint.every > 0 && step % c->checkpoint.every == 0;
   const bool eval = is_eval_step(r);
   if (log || every || eval || r->last.stop) {
-    TS_TRY(ts_stage_fetch(r->t, &r->last));
-    TS_TRY(ts_run_check_nan(r));
+    TS_DO(ts_stage_fetch(r->t, &r->last));
+    TS_DO(ts_run_check_nan(r));
   }
-  if (log) TS_TRY(ts_settle(r->t, log_step(r)));
+  if (log) TS_DO(ts_settle(r->t, log_step(r)));
   /* The save comes first: who is killed in a long evaluation loses nothing. */
-  if (every && step < r->last_step) TS_TRY(save(r, false, false));
-  if (eval) TS_TRY(evaluate(r));
-done:
-  return err;
+  if (every && step < r->last_step) TS_DO(save(r, false, false));
+  if (eval) TS_DO(evaluate(r));
+  return TS_OK;
 }
 
 /* Faults for tests, which watch what the other ranks do about them. */
@@ -208,66 +196,55 @@ static void meet_faults(void) {
 }
 
 static ts_err one_step(ts_run *r, bool *end) {
-  ts_err err = TS_OK;
   r->last = (ts_step_result){0};
   ts_run_trace_step(r->state.loader.step);
   ts_watch_step(r->t->step + 1);
   meet_faults();
-  err = ts_pipeline_step(r->t, r->loader, asks(r), &r->last);
+  const ts_err err = ts_pipeline_step(r->t, r->loader, asks(r), &r->last);
   if (err != TS_OK && !ts_err_agreed()) ts_watch_fail(err);
-  TS_TRY(err);
+  TS_DO(err);
   *end = r->last.end;
-  if (*end) goto done;
+  if (*end) return TS_OK;
   r->state.loader = r->last.after;
   r->n_bad += r->last.n_bad;
   r->n_bad_ids += r->last.n_bad_ids;
   ts_saves_look(&r->saves);
-  if (r->last.skipped || r->last.broken) {
-    TS_TRY(ts_run_leave_out(r));
-    goto done;
-  }
+  if (r->last.skipped || r->last.broken) return ts_run_leave_out(r);
   r->t->step++;
   r->n_samples += r->last.n_global;
   r->state.n_samples += r->last.n_global;
-  TS_TRY(after_step(r));
-done:
-  return err;
+  return after_step(r);
 }
 
 static ts_err stop_here(ts_run *r) {
-  ts_err err = TS_OK;
-  TS_TRY(save(r, true, false));
+  TS_DO(save(r, true, false));
   ts_info("stopped at step %lld of %lld; the same command goes on from there",
           (long long)r->t->step, (long long)r->last_step);
-  TS_THROW(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);
-done:
-  return err;
+  return ts_fail(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);
 }
 
 static ts_err loop(ts_run *r) {
-  ts_err err = TS_OK;
   bool end = false;
   r->first_step = r->t->step;
   r->t0 = r->t_log = ts_now();
   ts_timers_reset();
-  TS_TRY(ts_cache_report_create(&r->cache, r->t));
+  TS_DO(ts_cache_report_create(&r->cache, r->t));
   ts_watch_enter(TS_SECTION_STEP);
-  TS_TRY(evaluate_missed(r));
-  if (r->last.stop) TS_TRY(stop_here(r));
+  TS_DO(evaluate_missed(r));
+  if (r->last.stop) TS_DO(stop_here(r));
   while (!end && r->t->step < r->last_step) {
-    TS_TRY(one_step(r, &end));
-    if (r->last.stop > 1) TS_TRY(ts_saves_finish(&r->saves, r->log));
-    if (r->last.stop && r->t->step < r->last_step) TS_TRY(stop_here(r));
+    TS_DO(one_step(r, &end));
+    if (r->last.stop > 1) TS_DO(ts_saves_finish(&r->saves, r->log));
+    if (r->last.stop && r->t->step < r->last_step) TS_DO(stop_here(r));
   }
-  TS_TRY(ts_stage_fetch(r->t, &r->last));
-  TS_TRY(ts_run_check_nan(r));
+  TS_DO(ts_stage_fetch(r->t, &r->last));
+  TS_DO(ts_run_check_nan(r));
   /* Evaluate the weights that would be saved, also where nothing is saved. */
-  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
-  TS_TRY(save(r, true, true));
-  TS_TRY(evaluate(r));
-  if (r->eval && r->last.stop == 1) TS_TRY(stop_here(r));
-done:
-  return err;
+  if (r->t->pipeline->fence) TS_DO(r->t->pipeline->fence(r->t));
+  TS_DO(save(r, true, true));
+  TS_DO(evaluate(r));
+  if (r->eval && r->last.stop == 1) TS_DO(stop_here(r));
+  return TS_OK;
 }
 
 /* Whatever all ranks end for, a checkpoint that was begun gets its name. */
@@ -288,9 +265,8 @@ static ts_err end_saves(ts_run *r, ts_err err) {
 
 /* Notes the records that the reader could not use, over all ranks. */
 static ts_err report_data(ts_run *r) {
-  ts_err err = TS_OK;
   int64_t n[3] = {r->train->n_short, r->n_bad, r->n_bad_ids};
-  TS_TRY(ts_comm_sum_i64(r->t->control, n, 3));
+  TS_DO(ts_comm_sum_i64(r->t->control, n, 3));
   if (n[0])
     ts_note("%lld records ended early; what was missing was read as missing",
             (long long)n[0]);
@@ -301,30 +277,26 @@ static ts_err report_data(ts_run *r) {
             "were not finite; for %lld of them the run went back to a "
             "checkpoint",
             (long long)r->n_skipped, (long long)r->n_back);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err set_up(ts_run *r, const ts_run_options *o) {
-  ts_err err = TS_OK;
   const bool check = o->check;
-  TS_TRY(ts_trainer_start(&r->t, r->config, true));
-  TS_TRY(ts_agree(r->t->control,
-                  r->t->rank == 0 && !check ? ts_run_open_output(r) : TS_OK));
-  TS_TRY(ts_report_header(r->t));
-  TS_TRY(ts_run_build(r));
+  TS_DO(ts_trainer_start(&r->t, r->config, true));
+  TS_DO(ts_agree(r->t->control,
+                 r->t->rank == 0 && !check ? ts_run_open_output(r) : TS_OK));
+  TS_DO(ts_report_header(r->t));
+  TS_DO(ts_run_build(r));
   ts_report_plan(r->t);
-  if (check) goto done;
-  TS_TRY(ts_run_start_weights(r));
-  TS_TRY(ts_run_open_data(r));
-  TS_TRY(ts_settle(r->t, ts_run_open_loader(r)));
-  TS_TRY(ts_report_in_flight(r->t));
-  TS_TRY(ts_agree(r->t->control, ts_run_open_logs(r)));
-  TS_TRY(ts_saves_create(&r->saves, r->t, &r->state, r->train));
-  TS_TRY(ts_run_trace_open(&r->trace, r->config, &o->trace,
-                           r->state.loader.step, r->t->control));
-done:
-  return err;
+  if (check) return TS_OK;
+  TS_DO(ts_run_start_weights(r));
+  TS_DO(ts_run_open_data(r));
+  TS_DO(ts_settle(r->t, ts_run_open_loader(r)));
+  TS_DO(ts_report_in_flight(r->t));
+  TS_DO(ts_agree(r->t->control, ts_run_open_logs(r)));
+  TS_DO(ts_saves_create(&r->saves, r->t, &r->state, r->train));
+  return ts_run_trace_open(&r->trace, r->config, &o->trace,
+                           r->state.loader.step, r->t->control);
 }
 
 static void tear_down(ts_run *r) {

@@ -22,20 +22,17 @@ ts_err ts_run_check_nan(ts_run *r) {
 /* Drops the log's lines after the checkpoint's step: these steps are trained
  * again, on other data. */
 static ts_err forget_lines(ts_run *r, int64_t from) {
-  ts_err err = TS_OK;
   static const char *const names[] = {"from"};
   const double v[] = {(double)from};
   if (r->t->rank != 0) return TS_OK;
   ts_metrics_log_close(r->log);
   r->log = NULL;
-  TS_TRY(ts_run_open_logs(r));
-  TS_TRY(ts_metrics_log_line(r->log, &(ts_metrics_line){.step = r->t->step,
+  TS_DO(ts_run_open_logs(r));
+  return ts_metrics_log_line(r->log, &(ts_metrics_line){.step = r->t->step,
                                                         .event = "rollback",
                                                         .n = 1,
                                                         .names = names,
-                                                        .values = v}));
-done:
-  return err;
+                                                        .values = v});
 }
 
 /* Back to the newest good checkpoint, bit for bit; the data goes on. */
@@ -65,7 +62,6 @@ done:
 }
 
 ts_err ts_run_leave_out(ts_run *r) {
-  ts_err err = TS_OK;
   const bool back =
       r->last.broken || r->config->run.on_nan == TS_ON_NAN_ROLLBACK;
   const char *what =
@@ -73,18 +69,17 @@ ts_err ts_run_leave_out(ts_run *r) {
   r->n_skipped++;
   r->n_back += back;
   if (r->n_skipped > r->config->run.max_skips)
-    TS_THROW(TS_ERR_NAN,
-             "step %lld: %s not finite, and run.max_skips = %lld steps were "
-             "left out before",
-             (long long)r->t->step + 1, what,
-             (long long)r->config->run.max_skips);
+    return ts_fail(
+        TS_ERR_NAN,
+        "step %lld: %s not finite, and run.max_skips = %lld steps were "
+        "left out before",
+        (long long)r->t->step + 1, what, (long long)r->config->run.max_skips);
   if (back) {
-    TS_TRY(roll_back(r, what));
+    TS_DO(roll_back(r, what));
   } else if (r->n_skipped == 1) {
     ts_note("step %lld: %s not finite; the batch is left out, and so are those "
             "to come, without a word until the end",
             (long long)r->t->step + 1, what);
   }
-done:
-  return err;
+  return TS_OK;
 }

@@ -13,14 +13,12 @@
 
 /* PATH.old, or PATH.old.2 and so on where that is taken. */
 static ts_err old_name(ts_str *old, const char *path) {
-  ts_err err = TS_OK;
   for (int k = 1; k == 1 || access(old->text, F_OK) == 0; k++) {
     ts_str_reset(old);
-    TS_TRY(ts_str_append(old, "%s.old", path));
-    if (k > 1) TS_TRY(ts_str_append(old, ".%d", k));
+    TS_DO(ts_str_append(old, "%s.old", path));
+    if (k > 1) TS_DO(ts_str_append(old, ".%d", k));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* With resume = "never" the checkpoints of an earlier run make room: they
@@ -46,13 +44,11 @@ done:
 
 /* Takes the topology that was measured when the run began. */
 static ts_err old_topology(ts_trainer *t, const ts_ckpt *ckpt) {
-  ts_err err = TS_OK;
   const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "meta/topology");
   int64_t seen = v && v->dtype == TS_U8;
-  TS_TRY(ts_comm_sum_i64(t->control, &seen, 1));
-  if (seen == t->n_ranks) TS_TRY(ts_mem_strdup(&t->kept_topology, v->ptr));
-done:
-  return err;
+  TS_DO(ts_comm_sum_i64(t->control, &seen, 1));
+  if (seen == t->n_ranks) TS_DO(ts_mem_strdup(&t->kept_topology, v->ptr));
+  return TS_OK;
 }
 
 /* The plan of the newest checkpoint, NULL where there is none to be had; a
@@ -145,7 +141,6 @@ done:
 }
 
 ts_err ts_run_open_loader(ts_run *r) {
-  ts_err err = TS_OK;
   const ts_config *c = r->config;
   const int64_t g = r->t->global_batch, n = r->train->info.n_samples;
   const int64_t per = c->data.drop_last ? n / g : (n + g - 1) / g;
@@ -168,8 +163,6 @@ ts_err ts_run_open_loader(ts_run *r) {
   if (o.max_steps >= 0 && skipped > 0) o.max_steps += skipped;
   if (o.max_steps >= 0 && c->run.on_nan != TS_ON_NAN_STOP)
     o.max_steps = INT64_MAX / 2;
-  TS_TRY(ts_loader_create(&r->loader, r->train, &o, &r->state.loader));
-  TS_TRY(ts_trainer_expect_batches(r->t, ts_loader_batch_bytes(r->loader)));
-done:
-  return err;
+  TS_DO(ts_loader_create(&r->loader, r->train, &o, &r->state.loader));
+  return ts_trainer_expect_batches(r->t, ts_loader_batch_bytes(r->loader));
 }

@@ -47,7 +47,6 @@ done:
 
 ts_err ts_saves_create(ts_saves *s, ts_trainer *t, const ts_run_state *state,
                        ts_source *train) {
-  ts_err err = TS_OK;
   const ts_config *c = t->config;
   *s = (ts_saves){.t = t};
   if (!c->checkpoint.dir) return TS_OK;
@@ -62,11 +61,10 @@ ts_err ts_saves_create(ts_saves *s, ts_trainer *t, const ts_run_state *state,
       .buffer_bytes = c->checkpoint.buffer_mib << 20,
       .node_size = ts_world_node_size(t->world),
       .n_threads = t->n_threads};
-  TS_TRY(ts_ckpt_writer_create(&s->writer, &o, t->world));
+  TS_DO(ts_ckpt_writer_create(&s->writer, &o, t->world));
   if (c->checkpoint.async && c->checkpoint.every > 0)
-    TS_TRY(prepare(s, state, train));
-done:
-  return err;
+    TS_DO(prepare(s, state, train));
+  return TS_OK;
 }
 
 void ts_saves_destroy(ts_saves *s) {
@@ -182,9 +180,8 @@ bool ts_saves_failed(const ts_saves *s) {
 
 /* One save at a time. */
 static ts_err finish_before(ts_saves *s, ts_metrics_log *log, double began) {
-  ts_err err = TS_OK;
   const bool late = !ts_ckpt_writer_idle(s->writer);
-  TS_TRY(ts_saves_finish(s, log));
+  TS_DO(ts_saves_finish(s, log));
   if (late && !s->noted) {
     ts_note("the checkpoint of step %lld waited %.2f s for the one before: "
             "they come faster than they are written; with a larger "
@@ -192,8 +189,7 @@ static ts_err finish_before(ts_saves *s, ts_metrics_log *log, double began) {
             (long long)s->t->step, ts_now() - began);
     s->noted = true;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err begin(ts_saves *s, const ts_run_state *state, ts_source *train,

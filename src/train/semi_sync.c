@@ -27,7 +27,6 @@
 
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
-  ts_err err = TS_OK;
   ts_inflight *c = ts_inflight_at(t, 0), *next = ts_inflight_at(t, 1);
   ts_inflight *third = ts_inflight_at(t, 2);
   const bool more = ts_pipeline_has(t, 1);
@@ -35,29 +34,24 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   ts_event loss;
   if (more) {
     ts_stage_load(t, third, loader);
-    TS_TRY(ts_stage_input_begin(t, third, stop));
+    TS_DO(ts_stage_input_begin(t, third, stop));
   }
-  TS_TRY(ts_stage_forward(t, c, true, &loss));
-  TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
-  if (more) TS_TRY(ts_pipeline_receive(t, 2, result));
+  TS_DO(ts_stage_forward(t, c, true, &loss));
+  TS_DO(ts_stage_judge_loss(t, loss, &result->skipped));
+  if (more) TS_DO(ts_pipeline_receive(t, 2, result));
   if (!result->skipped) {
     const ts_look_ahead ahead = {more && stale ? next : NULL, t->compute, true};
-    TS_TRY(ts_stage_backward(t, c, t->step + 1, ahead, (ts_event){0}));
-    TS_TRY(ts_parallel_stash(t->dense,
-                             stale && t->config->pipeline.stash_gradients));
-    TS_TRY(ts_stage_optimize(t));
+    TS_DO(ts_stage_backward(t, c, t->step + 1, ahead, (ts_event){0}));
+    TS_DO(ts_parallel_stash(t->dense,
+                            stale && t->config->pipeline.stash_gradients));
+    TS_DO(ts_stage_optimize(t));
   }
-  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
-done:
-  return err;
+  return ts_stage_finish(t, c, loss, t->metrics, result);
 }
 
 static ts_err fence(ts_trainer *t) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_parallel_unstash(t->dense, t->step, t->compute));
-  TS_TRY(ts_pipeline_forget(t));
-done:
-  return err;
+  TS_DO(ts_parallel_unstash(t->dense, t->step, t->compute));
+  return ts_pipeline_forget(t);
 }
 
 static ts_err check(const ts_trainer *t) {

@@ -14,43 +14,34 @@
 #include "train/pipeline.h"
 
 static ts_err begin_next(ts_trainer *t, ts_loader *loader, int stop) {
-  ts_err err = TS_OK;
   ts_inflight *next = ts_inflight_at(t, 1);
-  TS_TRY(ts_lane_wait(t->data, ts_inflight_at(t, 0)->arrived));
+  TS_DO(ts_lane_wait(t->data, ts_inflight_at(t, 0)->arrived));
   ts_stage_load(t, next, loader);
-  TS_TRY(ts_stage_input_begin(t, next, stop));
-done:
-  return err;
+  return ts_stage_input_begin(t, next, stop);
 }
 
 static ts_err update(ts_trainer *t) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_step_graph_begin(t, TS_PART_BACKWARD));
-  TS_TRY(ts_stage_backward(t, ts_inflight_at(t, 0), t->step + 1,
-                           (ts_look_ahead){0}, (ts_event){0}));
-  TS_TRY(ts_stage_optimize(t));
-  TS_TRY(ts_step_graph_end(t));
-done:
-  return err;
+  TS_DO(ts_step_graph_begin(t, TS_PART_BACKWARD));
+  TS_DO(ts_stage_backward(t, ts_inflight_at(t, 0), t->step + 1,
+                          (ts_look_ahead){0}, (ts_event){0}));
+  TS_DO(ts_stage_optimize(t));
+  return ts_step_graph_end(t);
 }
 
 static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
                     ts_step_result *result) {
-  ts_err err = TS_OK;
   ts_inflight *c = ts_inflight_at(t, 0);
   ts_event loss;
-  TS_TRY(ts_step_graph_begin(t, TS_PART_FORWARD));
-  TS_TRY(ts_stage_forward(t, c, true, &loss));
+  TS_DO(ts_step_graph_begin(t, TS_PART_FORWARD));
+  TS_DO(ts_stage_forward(t, c, true, &loss));
   const bool whole = ts_step_graph_is_open();
-  TS_TRY(ts_step_graph_end(t));
-  if (!whole) TS_TRY(begin_next(t, loader, stop));
-  TS_TRY(ts_stage_judge_loss(t, loss, &result->skipped));
-  if (!result->skipped) TS_TRY(update(t));
-  if (whole) TS_TRY(begin_next(t, loader, stop));
-  TS_TRY(ts_pipeline_receive(t, 1, result));
-  TS_TRY(ts_stage_finish(t, c, loss, t->metrics, result));
-done:
-  return err;
+  TS_DO(ts_step_graph_end(t));
+  if (!whole) TS_DO(begin_next(t, loader, stop));
+  TS_DO(ts_stage_judge_loss(t, loss, &result->skipped));
+  if (!result->skipped) TS_DO(update(t));
+  if (whole) TS_DO(begin_next(t, loader, stop));
+  TS_DO(ts_pipeline_receive(t, 1, result));
+  return ts_stage_finish(t, c, loss, t->metrics, result);
 }
 
 extern const ts_pipeline_ops ts_pipeline_sparse_dist;

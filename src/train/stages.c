@@ -55,23 +55,22 @@ static ts_err loss_task(void *p, ts_lane *lane) {
 
 ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
                         ts_event *loss) {
-  ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const ts_batch *b = c->batch;
   float *logits;
   if (ts_fault("internal"))
-    TS_THROW(TS_ERR_INTERNAL, "internal error (fault asked for)");
-  if (!c->looked_up) TS_TRY(ts_stage_lookup(t, c, t->compute));
+    return ts_fail(TS_ERR_INTERNAL, "internal error (fault asked for)");
+  if (!c->looked_up) TS_DO(ts_stage_lookup(t, c, t->compute));
   ts_inflight_trace(c, "forward");
-  TS_TRY(ts_lane_wait(t->compute, c->copied));
+  TS_DO(ts_lane_wait(t->compute, c->copied));
   /* The bottom of the model runs while embeddings travel. */
-  TS_TRY(m->dense_forward(t->model, c->inputs.dense, b->n, &hooks, t->compute));
-  TS_TRY(ts_lane_wait(t->compute, c->ready));
-  TS_TRY(ts_ebc_output_end(c->ebc_batch, t->compute));
+  TS_DO(m->dense_forward(t->model, c->inputs.dense, b->n, &hooks, t->compute));
+  TS_DO(ts_lane_wait(t->compute, c->ready));
+  TS_DO(ts_ebc_output_end(c->ebc_batch, t->compute));
   c->arrived = ts_lane_record(t->compute);
   const ts_emb_views views = views_of(t, c->ebc_batch);
-  TS_TRY(m->over_forward(t->model, &logits, &views, b->n, &hooks, t->compute));
+  TS_DO(m->over_forward(t->model, &logits, &views, b->n, &hooks, t->compute));
   const double sum = c->verdict.weight_sum;
   const ts_loss_arg arg = {.t = t,
                            .logits = logits,
@@ -80,26 +79,23 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
                            .scale = sum > 0 ? 1.0 / sum : 0.0,
                            .n = b->n,
                            .with_grad = with_grad};
-  TS_TRY(ts_lane_submit(t->compute, "loss", loss_task, &arg, sizeof arg));
-  if (t->late) TS_TRY(ts_late_loss(t, b->n, !with_grad));
+  TS_DO(ts_lane_submit(t->compute, "loss", loss_task, &arg, sizeof arg));
+  if (t->late) TS_DO(ts_late_loss(t, b->n, !with_grad));
   *loss = ts_lane_record(t->compute);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- backward ------------------------------------------------------------ */
 
 ts_err ts_stage_judge_loss(ts_trainer *t, ts_event loss, bool *skip) {
-  ts_err err = TS_OK;
   if (*skip || t->config->run.on_nan == TS_ON_NAN_STOP) return TS_OK;
-  TS_TRY(ts_event_sync(loss));
+  TS_DO(ts_event_sync(loss));
   const ts_late *l = t->late;
   const double sum = l ? l->losses[l->n_losses - 1] : *t->loss_sum;
   double bad = isfinite(sum) ? 0.0 : 1.0;
-  TS_TRY(ts_comm_sum_f64(t->control, &bad, 1));
+  TS_DO(ts_comm_sum_f64(t->control, &bad, 1));
   *skip = bad > 0; /* on all ranks alike */
-done:
-  return err;
+  return TS_OK;
 }
 
 typedef struct ts_wait_clock {
@@ -115,15 +111,12 @@ static ts_err clock_task(void *p, ts_lane *lane) {
 }
 
 ts_err ts_stage_wait_rows(ts_trainer *t, ts_event event) {
-  ts_err err = TS_OK;
   if (!event.lane) return TS_OK;
   if (t->late) return ts_late_wait_rows(t, event);
   ts_wait_clock from = {t, -1}, to = {t, 1};
-  TS_TRY(ts_lane_submit(t->compute, "rows", clock_task, &from, sizeof from));
-  TS_TRY(ts_lane_wait(t->compute, event));
-  TS_TRY(ts_lane_submit(t->compute, "rows", clock_task, &to, sizeof to));
-done:
-  return err;
+  TS_DO(ts_lane_submit(t->compute, "rows", clock_task, &from, sizeof from));
+  TS_DO(ts_lane_wait(t->compute, event));
+  return ts_lane_submit(t->compute, "rows", clock_task, &to, sizeof to);
 }
 
 typedef struct ts_follow {
@@ -133,25 +126,22 @@ typedef struct ts_follow {
 } ts_follow;
 
 static ts_err look_up_lot(void *arg, int32_t sharding) {
-  ts_err err = TS_OK;
   const ts_follow *f = arg;
   ts_inflight *next = f->ahead.inflight;
   ts_lane *lane = f->ahead.lane;
   ts_inflight_trace(next, "forward");
   if (lane != f->t->compute)
-    TS_TRY(ts_lane_wait(lane, ts_lane_record(f->t->compute)));
-  if (!next->looked_up) TS_TRY(ts_ebc_lookup_begin(next->ebc_batch, lane));
+    TS_DO(ts_lane_wait(lane, ts_lane_record(f->t->compute)));
+  if (!next->looked_up) TS_DO(ts_ebc_lookup_begin(next->ebc_batch, lane));
   next->looked_up = true;
-  TS_TRY(ts_ebc_lookup_sharding(next->ebc_batch, sharding, lane));
+  TS_DO(ts_ebc_lookup_sharding(next->ebc_batch, sharding, lane));
   if (lane != f->t->compute) next->ready = ts_lane_record(lane);
   ts_inflight_trace(f->c, "backward");
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_stage_backward(ts_trainer *t, ts_inflight *c, int64_t step,
                          ts_look_ahead ahead, ts_event before_update) {
-  ts_err err = TS_OK;
   const ts_model_ops *m = t->model->ops;
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const double factor = ts_schedule_factor(t->config, step);
@@ -163,27 +153,26 @@ ts_err ts_stage_backward(ts_trainer *t, ts_inflight *c, int64_t step,
   ts_follow follow = {t, c, ahead};
   const ts_ebc_updated then = {look_up_lot, &follow};
   ts_inflight_trace(c, "backward");
-  TS_TRY(ts_parallel_begin(t->dense, step, !c->more));
+  TS_DO(ts_parallel_begin(t->dense, step, !c->more));
   ts_ebc_accumulate(t->ebc, c->more);
-  TS_TRY(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
-  TS_TRY(ts_stage_check_finite(t, c));
-  TS_TRY(ts_ebc_backward_begin(c->ebc_batch, t->compute));
+  TS_DO(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
+  TS_DO(ts_stage_check_finite(t, c));
+  TS_DO(ts_ebc_backward_begin(c->ebc_batch, t->compute));
   if (ahead.inflight && ahead.stale && heavy)
-    TS_TRY(ts_stage_lookup(t, ahead.inflight, t->compute));
+    TS_DO(ts_stage_lookup(t, ahead.inflight, t->compute));
   ts_inflight_trace(c, "backward");
   /* The rest of the dense backward runs while gradients travel. */
-  TS_TRY(m->dense_backward(t->model, n, &hooks, t->compute));
+  TS_DO(m->dense_backward(t->model, n, &hooks, t->compute));
   if (ahead.inflight && ahead.stale && !heavy)
-    TS_TRY(ts_stage_lookup(t, ahead.inflight, t->compute));
+    TS_DO(ts_stage_lookup(t, ahead.inflight, t->compute));
   ts_inflight_trace(c, "backward");
-  TS_TRY(ts_stage_wait_rows(t, before_update));
-  TS_TRY(ts_ebc_backward_end(c->ebc_batch, factor, step,
-                             ahead.inflight && !ahead.stale ? &then : NULL,
-                             t->compute));
+  TS_DO(ts_stage_wait_rows(t, before_update));
+  TS_DO(ts_ebc_backward_end(c->ebc_batch, factor, step,
+                            ahead.inflight && !ahead.stale ? &then : NULL,
+                            t->compute));
   for (int32_t i = late->n - 1; i >= 0; i--)
-    TS_TRY(ts_layer_ready(&hooks, late->item[i], t->compute));
-done:
-  return err;
+    TS_DO(ts_layer_ready(&hooks, late->item[i], t->compute));
+  return TS_OK;
 }
 
 ts_err ts_stage_optimize(ts_trainer *t) {
@@ -199,19 +188,16 @@ const float *ts_stage_predictions(const ts_trainer *t) {
 
 static ts_err add_metrics(ts_trainer *t, ts_metrics **metrics,
                           const ts_batch *batch) {
-  ts_err err = TS_OK;
   const float *predictions = ts_stage_predictions(t);
   for (int32_t k = 0; k < t->n_tasks; k++)
-    TS_TRY(ts_metrics_add(metrics[k], predictions + k, batch->labels + k,
-                          batch->weights, batch->n, t->n_tasks));
-done:
-  return err;
+    TS_DO(ts_metrics_add(metrics[k], predictions + k, batch->labels + k,
+                         batch->weights, batch->n, t->n_tasks));
+  return TS_OK;
 }
 
 /* A training step on a discrete device. */
 static ts_err finish_late(ts_trainer *t, ts_inflight *c,
                           ts_step_result *result) {
-  ts_err err = TS_OK;
   ts_tally_args a = {.weight = c->inputs.weights,
                      .n = c->batch->n,
                      .stride = t->n_tasks,
@@ -220,37 +206,31 @@ static ts_err finish_late(ts_trainer *t, ts_inflight *c,
   for (int32_t k = 0; !result->skipped && a.n && k < t->n_tasks; k++) {
     a.prediction = t->predictions + k;
     a.label = c->inputs.labels + k;
-    TS_TRY(ts_metrics_tally(t->metrics[k], &a));
+    TS_DO(ts_metrics_tally(t->metrics[k], &a));
   }
   result->late = true;
   c->done = ts_lane_record(t->compute);
-  TS_TRY(ts_late_end(t, c->done, c->more));
-done:
-  return err;
+  return ts_late_end(t, c->done, c->more);
 }
 
 /* The host sees all of it. */
 static ts_err finish_here(ts_trainer *t, ts_inflight *c, ts_event loss,
                           ts_metrics **metrics, ts_step_result *result) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_event_sync(loss));
+  TS_DO(ts_event_sync(loss));
   const bool training = metrics == t->metrics;
   result->loss_sum =
       t->late ? t->late->losses[t->late->n_losses - 1] : *t->loss_sum;
   result->nan = !isfinite(result->loss_sum);
   if (!training || (!result->skipped && !result->nan))
-    TS_TRY(add_metrics(t, metrics, c->batch));
-  if (t->late) TS_TRY(ts_late_end(t, ts_lane_record(t->compute), c->more));
-  TS_TRY(ts_lane_sync(t->compute));
-done:
-  return err;
+    TS_DO(add_metrics(t, metrics, c->batch));
+  if (t->late) TS_DO(ts_late_end(t, ts_lane_record(t->compute), c->more));
+  return ts_lane_sync(t->compute);
 }
 
 ts_err ts_stage_finish(ts_trainer *t, ts_inflight *c, ts_event loss,
                        ts_metrics **metrics, ts_step_result *result) {
   /* A batch without a backward pass still holds its rows. */
-  const ts_err err = ts_ebc_release(c->ebc_batch, t->compute);
-  if (err != TS_OK) return err;
+  TS_DO(ts_ebc_release(c->ebc_batch, t->compute));
   result->n_global = c->verdict.n_global;
   result->weight_sum = c->verdict.weight_sum;
   result->after = c->after;

@@ -6,20 +6,18 @@
 
 /* The next micro-batch, of the next batch where the last one is used up. */
 static ts_err load_micro(ts_trainer *t, ts_inflight *c, ts_loader *loader) {
-  ts_err err = TS_OK;
   const int32_t n = t->config->run.accumulate;
   if (!t->cut) {
     t->n_cut = 0;
-    TS_TRY(ts_loader_next(loader, &t->cut));
-    if (!t->cut) goto done;
+    TS_DO(ts_loader_next(loader, &t->cut));
+    if (!t->cut) return TS_OK;
   }
   c->again = t->n_cut > 0;
-  TS_TRY(ts_micro_cut(c->micro, t->cut, t->n_cut++, n));
+  TS_DO(ts_micro_cut(c->micro, t->cut, t->n_cut++, n));
   c->batch = ts_micro_batch(c->micro);
   c->more = t->n_cut < n;
   if (!c->more) t->cut = NULL;
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_stage_load(ts_trainer *t, ts_inflight *c, ts_loader *loader) {
@@ -49,7 +47,6 @@ static void bring(ts_trainer *t, ts_inflight *c) {
 
 ts_err ts_stage_input_begin(ts_trainer *t, ts_inflight *c, int stop) {
   static const ts_kjt none = {0};
-  ts_err err = TS_OK;
   bring(t, c);
   const ts_batch *batch = c->batch;
   const ts_status own = {.err = c->read,
@@ -59,17 +56,15 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_inflight *c, int stop) {
                          .weight_sum = batch ? batch->weight_sum : 0};
   c->begun = true;
   /* Compute is done with the batch in flight's last batch. */
-  TS_TRY(ts_event_sync(c->done));
+  TS_DO(ts_event_sync(c->done));
   ts_inflight_trace(c, "input");
   ts_ebc_batch_uploaded(
       c->ebc_batch, batch ? batch->arena : NULL,
       c->upload ? batch->arena_bytes : 0,
       ts_upload_address(c->upload, batch ? batch->arena : NULL));
-  TS_TRY(ts_lane_wait(t->data, c->copied));
-  TS_TRY(ts_ebc_input_begin(c->ebc_batch, batch ? &batch->kjt : &none, &own,
-                            t->data));
-done:
-  return err;
+  TS_DO(ts_lane_wait(t->data, c->copied));
+  return ts_ebc_input_begin(c->ebc_batch, batch ? &batch->kjt : &none, &own,
+                            t->data);
 }
 
 /* Any rank's error is everyone's: its message is shared. */
@@ -90,20 +85,18 @@ static ts_err judge(ts_trainer *t, const ts_status *all, ts_err own,
 }
 
 ts_err ts_stage_input_end(ts_trainer *t, ts_inflight *c) {
-  ts_err err = TS_OK;
   const ts_status *all;
   const double t0 = ts_now();
   ts_inflight_trace(c, "input");
-  TS_TRY(ts_ebc_statuses(c->ebc_batch, &all));
+  TS_DO(ts_ebc_statuses(c->ebc_batch, &all));
   ts_timer_add("wait for input dist", ts_now() - t0);
   if (c->read != TS_OK) ts_err_put(&c->fault);
   c->read = judge(t, all, (ts_err)all[t->rank].err, &c->verdict);
   c->judged = true;
   if (c->read != TS_OK) ts_err_take(&c->fault);
   if (c->read == TS_OK && !c->verdict.end)
-    TS_TRY(ts_ebc_input_end(c->ebc_batch, t->data));
-done:
-  return err;
+    TS_DO(ts_ebc_input_end(c->ebc_batch, t->data));
+  return TS_OK;
 }
 
 ts_err ts_stage_check(ts_trainer *t, ts_inflight *c) {

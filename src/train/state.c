@@ -71,18 +71,16 @@ static void written_rows(const ts_describe *d, int32_t table, const ts_shard *s,
 /* All ranks' shards of a state (-1: the weights) of table I, where they hold
  * columns of its rows. */
 static ts_err add_columns(ts_describe *d, int32_t i, int state) {
-  ts_err err = TS_OK;
   const ts_table_plan *p = &d->t->plan->tables[i];
   ts_ckpt_item *item = &d->ckpt->items[d->first[i] + 1 + state];
   if (!item->cols || p->shards[0].n_cols == item->cols) return TS_OK;
   for (int32_t k = 0; k < p->n_shards; k++) {
     const ts_shard *s = &p->shards[k];
-    TS_TRY(
+    TS_DO(
         ts_ckpt_add_columns(item, (ts_ckpt_columns){s->rank, s->row0, s->n_rows,
                                                     s->col0, s->n_cols, NULL}));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* This rank's memory of shard S, among its item's columns. */
@@ -95,7 +93,6 @@ static void own_columns(ts_ckpt_item *item, const ts_shard *s, void *rows) {
 
 static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
                         ts_tbe *tbe, int32_t k) {
-  ts_err err = TS_OK;
   ts_describe *d = arg;
   const ts_row_optim *optim = ts_tbe_optim(tbe);
   const int n_states = d->with_state ? optim->n_states : 0;
@@ -114,12 +111,11 @@ static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
     /* All column shards hold the same state per row: the first one writes it.
      */
     if (s->col0 == 0)
-      TS_TRY(ts_ckpt_add_piece(item, true, false, row0, n_rows,
-                               rows + (row0 - s->row0) * row_bytes));
-    TS_TRY(ts_ckpt_add_piece(item, false, true, s->row0, s->n_rows, rows));
+      TS_DO(ts_ckpt_add_piece(item, true, false, row0, n_rows,
+                              rows + (row0 - s->row0) * row_bytes));
+    TS_DO(ts_ckpt_add_piece(item, false, true, s->row0, s->n_rows, rows));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err describe_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
@@ -161,20 +157,18 @@ done:
 }
 
 static ts_err describe_dense(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
-  ts_err err = TS_OK;
   const ts_params *params = &t->params;
   for (int32_t i = 0; i < params->n; i++) {
     ts_param *p = params->item[i];
     const ts_param_piece piece = ts_parallel_piece(t->dense, p);
-    TS_TRY(add_array(t, ckpt, p, &piece, "model", NULL, piece.w));
+    TS_DO(add_array(t, ckpt, p, &piece, "model", NULL, piece.w));
     if (!with_state) continue;
     const ts_optim_config *c = ts_parallel_optim(t->dense, p);
     for (int k = 0; k < ts_dense_optim_n_states(c); k++)
-      TS_TRY(add_array(t, ckpt, p, &piece, "optim",
-                       ts_dense_optim_state_name(c, k), piece.state[k]));
+      TS_DO(add_array(t, ckpt, p, &piece, "optim",
+                      ts_dense_optim_state_name(c, k), piece.state[k]));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- values -------------------------------------------------------------- */
@@ -291,17 +285,14 @@ static ts_err flush(ts_trainer *t) {
 
 ts_err ts_trainer_describe(ts_trainer *t, const ts_run_state *state,
                            ts_source *train, ts_ckpt *ckpt) {
-  ts_err err = TS_OK;
   ckpt->step = t->step;
-  TS_TRY(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
-  TS_TRY(ts_settle(t, flush(t)));
-  TS_TRY(ts_settle(t, describe_tables(t, ckpt, true)));
-  TS_TRY(ts_settle(t, describe_dense(t, ckpt, true)));
-  TS_TRY(ts_settle(t, add_meta(t, ckpt)));
-  TS_TRY(ts_settle(t, add_loader(t, ckpt, state, train)));
-  TS_TRY(ts_settle(t, add_metrics(t, ckpt)));
-done:
-  return err;
+  TS_DO(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
+  TS_DO(ts_settle(t, flush(t)));
+  TS_DO(ts_settle(t, describe_tables(t, ckpt, true)));
+  TS_DO(ts_settle(t, describe_dense(t, ckpt, true)));
+  TS_DO(ts_settle(t, add_meta(t, ckpt)));
+  TS_DO(ts_settle(t, add_loader(t, ckpt, state, train)));
+  return ts_settle(t, add_metrics(t, ckpt));
 }
 
 /* ---- load ---------------------------------------------------------------- */

@@ -25,13 +25,11 @@ void ts_settle_own(ts_err err) {
 }
 
 ts_err ts_trainer_rest(ts_trainer *t) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_lane_sync(t->data));
-  if (t->ahead) TS_TRY(ts_lane_sync(t->ahead));
-  TS_TRY(ts_lane_sync(t->compute));
-  if (t->late) TS_TRY(ts_late_settle(t));
-done:
-  return err;
+  TS_DO(ts_lane_sync(t->data));
+  if (t->ahead) TS_DO(ts_lane_sync(t->ahead));
+  TS_DO(ts_lane_sync(t->compute));
+  if (t->late) TS_DO(ts_late_settle(t));
+  return TS_OK;
 }
 
 static void watch(const ts_config *c) {
@@ -62,7 +60,6 @@ static ts_comm_backend comm_backend(const ts_config *c) {
 }
 
 static ts_err start_world(ts_trainer *t) {
-  ts_err err = TS_OK;
   const ts_config *c = t->config;
   const ts_world_options world = {.backend = comm_backend(c),
                                   .ordered = c->comm.ordered,
@@ -74,11 +71,9 @@ static ts_err start_world(ts_trainer *t) {
   ts_device_options device = {.serial = c->run.serial_lanes,
                               .n_threads = t->n_threads,
                               .timeout_s = c->comm.timeout_s};
-  TS_TRY(ts_device_create(&t->device, backend_name(c), &device));
-  TS_TRY(ts_world_create(&t->world, t->device, &world));
-  TS_TRY(ts_comm_create_host(t->world, &t->control, TS_GROUP_WORLD, "control"));
-done:
-  return err;
+  TS_DO(ts_device_create(&t->device, backend_name(c), &device));
+  TS_DO(ts_world_create(&t->world, t->device, &world));
+  return ts_comm_create_host(t->world, &t->control, TS_GROUP_WORLD, "control");
 }
 
 static int64_t global_batch(const ts_config *c, int n_ranks) {
@@ -100,88 +95,84 @@ done:
 }
 
 ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
-  ts_err err = TS_OK;
   ts_trainer *t = NULL;
-  TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
+  TS_DO(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
   *out = t;
   t->config = c;
   t->training = training;
   t->n_tasks = c->model.n_tasks;
   watch(c);
   t->n_threads = ts_bind_local(t->config->run.threads, &t->widened);
-  TS_TRY(start_world(t));
+  TS_DO(start_world(t));
   t->rank = ts_world_rank(t->world);
   t->n_ranks = ts_world_size(t->world);
-  TS_TRY(find_nodes(t));
+  TS_DO(find_nodes(t));
   t->global_batch = global_batch(c, t->n_ranks);
   t->micro_batch =
       (t->global_batch + c->run.accumulate - 1) / c->run.accumulate;
   t->batch_max = (int32_t)((t->micro_batch + t->n_ranks - 1) / t->n_ranks);
-  TS_TRY(ts_lane_create(t->device, &t->compute, "compute", TS_LANE_COMPUTE));
-  TS_TRY(ts_lane_create(t->device, &t->data, "data", TS_LANE_DATA));
-  TS_TRY(ts_uploads_create(&t->uploads, t->device));
-  TS_TRY(ts_kernels_fill(&t->kernels, ts_device_name(t->device), NULL));
-done:
-  return err;
+  TS_DO(ts_lane_create(t->device, &t->compute, "compute", TS_LANE_COMPUTE));
+  TS_DO(ts_lane_create(t->device, &t->data, "data", TS_LANE_DATA));
+  TS_DO(ts_uploads_create(&t->uploads, t->device));
+  return ts_kernels_fill(&t->kernels, ts_device_name(t->device), NULL);
 }
 
 /* Checks what the deck's schema can't see: options per optimizer, shapes over
  * tables and layers. */
 static ts_err check_config(const ts_trainer *t) {
-  ts_err err = TS_OK;
   const ts_config *c = t->config;
   const ts_model_ops *model = ts_model_find(c->model.kind);
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *table = &c->tables[i];
     table->weighted_apart = table->weighted && model && model->weighted_apart;
-    TS_TRY(ts_row_optim_check(&table->optimizer, table->name));
+    TS_DO(ts_row_optim_check(&table->optimizer, table->name));
     if (ts_param_is_table(table) && table->dtype != TS_F32)
-      TS_THROW(TS_ERR_DECK,
-               "table %s: optimizer \"none\" needs rows of dtype f32: dense "
-               "optimizers do not round",
-               table->name);
+      return ts_fail(
+          TS_ERR_DECK,
+          "table %s: optimizer \"none\" needs rows of dtype f32: dense "
+          "optimizers do not round",
+          table->name);
     if (ts_param_is_table(table) && c->optimizer.clip_norm > 0)
-      TS_THROW(TS_ERR_DECK,
-               "optimizer.clip_norm is of the dense parameters alone: table "
-               "%s of optimizer \"none\" would not be clipped with them",
-               table->name);
+      return ts_fail(
+          TS_ERR_DECK,
+          "optimizer.clip_norm is of the dense parameters alone: table "
+          "%s of optimizer \"none\" would not be clipped with them",
+          table->name);
     if (model && !model->any_dims && table->dim != c->tables[0].dim)
-      TS_THROW(TS_ERR_DECK,
-               "table %s has dim %d, table %s has dim %d: model %s takes "
-               "one dim for all tables",
-               table->name, table->dim, c->tables[0].name, c->tables[0].dim,
-               c->model.kind);
+      return ts_fail(TS_ERR_DECK,
+                     "table %s has dim %d, table %s has dim %d: model %s takes "
+                     "one dim for all tables",
+                     table->name, table->dim, c->tables[0].name,
+                     c->tables[0].dim, c->model.kind);
   }
   if (t->global_batch > INT32_MAX / 2)
-    TS_THROW(TS_ERR_DECK, "data: a global batch of %lld samples is too large",
-             (long long)t->global_batch);
-done:
-  return err;
+    return ts_fail(TS_ERR_DECK,
+                   "data: a global batch of %lld samples is too large",
+                   (long long)t->global_batch);
+  return TS_OK;
 }
 
 /* The collection's parameters come first: their gradients are the last. */
 static ts_err list_params(ts_trainer *t) {
-  ts_err err = TS_OK;
   const ts_params *first = ts_ebc_params(t->ebc), *then = &t->model->params;
-  TS_TRY(ts_mem_array(&t->params.item, first->n + then->n,
-                      sizeof *t->params.item, TS_TAG_DENSE));
+  TS_DO(ts_mem_array(&t->params.item, first->n + then->n,
+                     sizeof *t->params.item, TS_TAG_DENSE));
   for (int32_t i = 0; i < first->n; i++) {
     first->item[i]->index = then->n + i;
     t->params.item[t->params.n++] = first->item[i];
   }
   for (int32_t i = 0; i < then->n; i++)
     t->params.item[t->params.n++] = then->item[i];
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err build_model(ts_trainer *t) {
-  ts_err err = TS_OK;
   const ts_config *c = t->config;
   const ts_model_ops *ops = ts_model_find(c->model.kind);
   if (!ops)
-    TS_THROW(TS_ERR_DECK, "model.kind: %s is not in this version; it has: %s",
-             c->model.kind, TS_LISTED(TS_MODELS));
+    return ts_fail(TS_ERR_DECK,
+                   "model.kind: %s is not in this version; it has: %s",
+                   c->model.kind, TS_LISTED(TS_MODELS));
   const ts_model_spec spec = {.config = c,
                               .n_features = ts_ebc_n_features(t->ebc),
                               .dim = c->tables[0].dim,
@@ -189,106 +180,90 @@ static ts_err build_model(ts_trainer *t) {
                               .training = t->training,
                               .deferred = ts_parallel_defers(c),
                               .kernels = &t->kernels};
-  TS_TRY(ops->create(&t->model, &spec, t->device, t->compute));
-  TS_TRY(list_params(t));
+  TS_DO(ops->create(&t->model, &spec, t->device, t->compute));
+  TS_DO(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,
                                      .config = c,
                                      .device = t->device,
                                      .world = t->world,
                                      .kernels = &t->kernels,
                                      .training = t->training};
-  TS_TRY(ts_parallel_create(&t->dense, &parallel));
-done:
-  return err;
+  return ts_parallel_create(&t->dense, &parallel);
 }
 
 static ts_err build_metrics(ts_trainer *t) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&t->metrics, t->n_tasks, sizeof *t->metrics,
-                      TS_TAG_METRICS));
+  TS_DO(ts_mem_array(&t->metrics, t->n_tasks, sizeof *t->metrics,
+                     TS_TAG_METRICS));
   for (int32_t k = 0; k < t->n_tasks; k++) {
-    TS_TRY(ts_metrics_create(&t->metrics[k], t->config->metrics.window,
-                             t->n_ranks));
+    TS_DO(ts_metrics_create(&t->metrics[k], t->config->metrics.window,
+                            t->n_ranks));
     if (t->late)
-      TS_TRY(ts_metrics_place(t->metrics[k], &t->kernels, t->compute,
-                              &t->late->staging));
+      TS_DO(ts_metrics_place(t->metrics[k], &t->kernels, t->compute,
+                             &t->late->staging));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err build_batch(ts_trainer *t) {
-  ts_err err = TS_OK;
   const int64_t n = (int64_t)t->batch_max * t->n_tasks;
   const ts_tag tag = TS_TAG_ACTIVATIONS;
   ts_arrays *all = &t->arrays;
-  TS_TRY(ts_arrays_take(all, t->device, &t->dlogits, n, sizeof(float), tag));
-  TS_TRY(ts_arrays_take(all, t->device, &t->predictions, n, 4, tag));
-  TS_TRY(ts_arrays_take(all, t->device, &t->loss_sum, 1, sizeof(double), tag));
-  TS_TRY(ts_arrays_take(all, t->device, &t->bad_gradient, 1, 4, tag));
+  TS_DO(ts_arrays_take(all, t->device, &t->dlogits, n, sizeof(float), tag));
+  TS_DO(ts_arrays_take(all, t->device, &t->predictions, n, 4, tag));
+  TS_DO(ts_arrays_take(all, t->device, &t->loss_sum, 1, sizeof(double), tag));
+  TS_DO(ts_arrays_take(all, t->device, &t->bad_gradient, 1, 4, tag));
   if (t->n_tasks > 1 || t->config->model.tasks[0].weight != 1.0)
-    TS_TRY(ts_mem_array(&t->task_weights, t->n_tasks, sizeof(double),
-                        TS_TAG_MISC));
+    TS_DO(ts_mem_array(&t->task_weights, t->n_tasks, sizeof(double),
+                       TS_TAG_MISC));
   for (int32_t k = 0; t->task_weights && k < t->n_tasks; k++)
     t->task_weights[k] = t->config->model.tasks[k].weight;
-  if (ts_device_is_discrete(t->device)) TS_TRY(ts_late_create(&t->late, t));
-  TS_TRY(build_metrics(t));
-done:
-  return err;
+  if (ts_device_is_discrete(t->device)) TS_DO(ts_late_create(&t->late, t));
+  return build_metrics(t);
 }
 
 /* Sizes of a full batch's buffers and messages; what is known of the data is
  * rank 0's. */
 static ts_err expect(ts_trainer *t) {
-  ts_err err = TS_OK;
   const int32_t n = ts_ebc_n_features(t->ebc);
-  TS_TRY(ts_mem_array(&t->pooling, n, sizeof *t->pooling, TS_TAG_MISC));
+  TS_DO(ts_mem_array(&t->pooling, n, sizeof *t->pooling, TS_TAG_MISC));
   for (int32_t f = 0; f < n; f++) t->pooling[f] = t->planning->stats[f].pooling;
-  TS_TRY(ts_comm_bcast(t->control, t->pooling, n * (int64_t)sizeof *t->pooling,
-                       0));
-  TS_TRY(ts_ebc_expect(t->ebc, t->batch_max, t->pooling));
+  TS_DO(ts_comm_bcast(t->control, t->pooling, n * (int64_t)sizeof *t->pooling,
+                      0));
+  TS_DO(ts_ebc_expect(t->ebc, t->batch_max, t->pooling));
   if (t->uploads) ts_ebc_expect_uploaded(t->ebc);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The pipeline, its batches and lanes. */
 static ts_err build_cargo(ts_trainer *t) {
-  ts_err err = TS_OK;
   const ts_config *c = t->config;
   if (!t->training) return TS_OK;
   t->pipeline = ts_pipeline_find(c->pipeline.kind);
   if (!t->pipeline)
-    TS_THROW(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
-  if (t->pipeline->check) TS_TRY(t->pipeline->check(t));
+    return ts_fail(TS_ERR_DECK, "pipeline.kind: no \"%s\"", c->pipeline.kind);
+  if (t->pipeline->check) TS_DO(t->pipeline->check(t));
   t->depth = t->pipeline->has_depth ? ts_pipeline_depth(c) : 1;
   t->n_inflight = ts_pipeline_n_inflight(c, ts_device_is_discrete(t->device));
   t->n_filled = t->pipeline->n_filled + t->depth - 1;
   for (int k = 0; k < t->n_inflight; k++) {
-    TS_TRY(
-        ts_ebc_batch_create(&t->inflight[k].ebc_batch, t->ebc, t->batch_max));
+    TS_DO(ts_ebc_batch_create(&t->inflight[k].ebc_batch, t->ebc, t->batch_max));
     if (c->run.accumulate > 1)
-      TS_TRY(ts_micro_create(&t->inflight[k].micro, ts_ebc_n_features(t->ebc)));
+      TS_DO(ts_micro_create(&t->inflight[k].micro, ts_ebc_n_features(t->ebc)));
   }
   if (t->pipeline->has_ahead)
-    TS_TRY(ts_lane_create(t->device, &t->ahead, "ahead", TS_LANE_COMPUTE));
-  TS_TRY(ts_trainer_expect_batches(t, 0));
-done:
-  return err;
+    TS_DO(ts_lane_create(t->device, &t->ahead, "ahead", TS_LANE_COMPUTE));
+  return ts_trainer_expect_batches(t, 0);
 }
 
 ts_err ts_trainer_build(ts_trainer *t, const char *plan_text) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_settle(t, check_config(t)));
-  TS_TRY(ts_planning_choose(t, plan_text));
-  TS_TRY(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->nodes,
-                                    t->world, t->device, &t->kernels)));
-  TS_TRY(ts_settle(t, expect(t)));
-  TS_TRY(ts_settle(t, build_cargo(t)));
-  TS_TRY(ts_settle(t, build_model(t)));
-  TS_TRY(ts_settle(t, build_batch(t)));
-done:
-  return err;
+  TS_DO(ts_settle(t, check_config(t)));
+  TS_DO(ts_planning_choose(t, plan_text));
+  TS_DO(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->nodes,
+                                   t->world, t->device, &t->kernels)));
+  TS_DO(ts_settle(t, expect(t)));
+  TS_DO(ts_settle(t, build_cargo(t)));
+  TS_DO(ts_settle(t, build_model(t)));
+  return ts_settle(t, build_batch(t));
 }
 
 /* Micro-batches of a batch share its copy. */

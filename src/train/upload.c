@@ -64,19 +64,16 @@ static ts_err add(ts_uploads *u, ts_upload **out) {
 }
 
 ts_err ts_uploads_expect(ts_uploads *u, int n, size_t bytes) {
-  ts_err err = TS_OK;
   if (!u) return TS_OK;
   u->n_expected = n < UPLOADS_MAX ? n : UPLOADS_MAX;
   if (u->pool.started || !bytes) return TS_OK;
   while (u->n < n && u->n < UPLOADS_MAX) {
     ts_upload *x;
-    TS_TRY(add(u, &x));
-    TS_TRY(ts_pool_add(&u->pool, &x->there));
-    TS_TRY(ts_buffer_reserve(&x->there, bytes));
+    TS_DO(add(u, &x));
+    TS_DO(ts_pool_add(&u->pool, &x->there));
+    TS_DO(ts_buffer_reserve(&x->there, bytes));
   }
-  TS_TRY(ts_pool_start(&u->pool));
-done:
-  return err;
+  return ts_pool_start(&u->pool);
 }
 
 /* A fresh one until all are there that are expected; then of those that nobody
@@ -98,16 +95,15 @@ static ts_err mark(const ts_uploads *u, int side) {
 }
 
 static ts_err send(ts_uploads *u, ts_upload *x, const ts_batch *b) {
-  ts_err err = TS_OK;
   /* A buffer that grows moves and is given back at once: wait for its readers.
    */
-  if (b->arena_bytes > x->there.bytes) TS_TRY(ts_event_sync(x->done));
-  TS_TRY(ts_buffer_reserve(&x->there, b->arena_bytes));
-  TS_TRY(ts_lane_wait(u->lane, x->done));
-  TS_TRY(mark(u, 0));
-  TS_TRY(ts_lane_copy_as(u->lane, "batch to device", x->there.ptr, b->arena,
-                         b->arena_bytes));
-  TS_TRY(mark(u, 1));
+  if (b->arena_bytes > x->there.bytes) TS_DO(ts_event_sync(x->done));
+  TS_DO(ts_buffer_reserve(&x->there, b->arena_bytes));
+  TS_DO(ts_lane_wait(u->lane, x->done));
+  TS_DO(mark(u, 0));
+  TS_DO(ts_lane_copy_as(u->lane, "batch to device", x->there.ptr, b->arena,
+                        b->arena_bytes));
+  TS_DO(mark(u, 1));
   x->copied = ts_lane_record(u->lane);
   x->done = x->copied;
   x->arena = b->arena;
@@ -116,25 +112,22 @@ static ts_err send(ts_uploads *u, ts_upload *x, const ts_batch *b) {
   x->turn = ++u->stat.n_copies;
   u->stat.n_bytes += (int64_t)b->arena_bytes;
   u->last = x;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_upload_begin(ts_uploads *u, const ts_batch *b, bool again,
                        ts_upload **out) {
-  ts_err err = TS_OK;
   ts_upload *x;
   *out = NULL;
   if (!u || !b->n) return TS_OK;
   x = u->last;
   if (!again || !x || x->arena != b->arena || x->step != b->step) {
-    TS_TRY(choose(u, &x));
-    TS_TRY(send(u, x, b));
+    TS_DO(choose(u, &x));
+    TS_DO(send(u, x, b));
   }
   x->n_users++;
   *out = x;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_event ts_upload_copied(const ts_upload *x) {
@@ -156,13 +149,11 @@ ts_upload_stat ts_upload_stat_of(const ts_uploads *u) {
 }
 
 ts_err ts_uploads_time(ts_uploads *u, int n) {
-  ts_err err = TS_OK;
   ts_clock_destroy(u->clock);
   u->clock = NULL;
-  TS_TRY(ts_clock_create(&u->clock, u->lane, 2 * n));
+  TS_DO(ts_clock_create(&u->clock, u->lane, 2 * n));
   u->n_timed = n;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_upload_times(const ts_uploads *u, int64_t i, const ts_clock *clock,
