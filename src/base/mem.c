@@ -87,6 +87,24 @@ const char *ts_tag_text(ts_tag tag) {
   return text[tag];
 }
 
+/* Builds with faults look, when a block is freed, whether somebody has written
+ * behind its end; the address sanitizer does so by itself. */
+#if defined(TS_FAULTS) && !defined(__SANITIZE_ADDRESS__)
+enum { GUARD = 64 };
+#else
+enum { GUARD = 0 };
+#endif
+enum { GUARD_BYTE = 0xa5 };
+
+static void check_guard(const char *end, ts_tag tag) {
+  for (int i = 0; i < GUARD; i++) {
+    if ((unsigned char)end[i] == GUARD_BYTE) continue;
+    (void)fprintf(stderr, "BUG: written behind the end of memory for %s\n",
+                  ts_tag_text(tag));
+    abort();
+  }
+}
+
 /* How many bytes the system gives for a block of BYTES.  Blocks end with whole
  * lines, but under the address sanitizer where they end. */
 static size_t whole(size_t bytes) {
@@ -95,7 +113,7 @@ static size_t whole(size_t bytes) {
 #else
   enum { LINE = 64 };
 #endif
-  return bytes < HUGE_FROM ? (bytes + HEAD + LINE - 1) / LINE * LINE
+  return bytes < HUGE_FROM ? (bytes + GUARD + HEAD + LINE - 1) / LINE * LINE
                            : bytes + 2 * (size_t)HUGE_PAGE;
 }
 
@@ -140,6 +158,7 @@ ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag) {
                      ts_tag_text(tag));
     }
     *head_of(data) = (ts_head){block, bytes, tag};
+    memset((char *)data + bytes, GUARD_BYTE, GUARD);
     atomic_fetch_add(&n_blocks[tag], 1);
     atomic_fetch_add(&n_allocs[tag], 1);
     ts_mem_count(tag, TS_SPACE_HOST, (int64_t)bytes);
@@ -157,6 +176,7 @@ int64_t ts_mem_n_allocs(ts_tag tag) {
 void ts_mem_free(void *p) {
   if (!p) return;
   ts_head head = *head_of(p);
+  check_guard((char *)p + head.bytes, head.tag);
   atomic_fetch_sub(&n_blocks[head.tag], 1);
   ts_mem_count(head.tag, TS_SPACE_HOST, -(int64_t)head.bytes);
   atomic_fetch_sub(&mapped, (int64_t)whole(head.bytes));

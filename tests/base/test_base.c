@@ -2,6 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/auc.h"
 #include "base/dtype.h"
@@ -80,6 +82,25 @@ TS_TEST(memory_is_counted) {
                    TS_ERR_NOMEM);
   ts_err_clear();
 }
+
+#ifdef TS_FAULTS
+TS_TESTS(writes_behind_the_end_are_found, 0, 4) {
+  static const size_t sizes[] = {1, 64, 1000, 9 << 20};
+  int status;
+  const pid_t child = fork();
+  if (child == 0) {
+    char *p;
+    if (ts_mem_alloc(&p, sizes[_i], TS_TAG_SPARSE) != TS_OK) _exit(1);
+    p[sizes[_i]] = 1;
+    (void)close(2);
+    ts_mem_free(p);
+    _exit(0);
+  }
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert(WIFSIGNALED(status));
+  ck_assert_int_eq(WTERMSIG(status), SIGABRT);
+}
+#endif
 
 TS_TEST(distances) {
   ck_assert_int_eq(ts_str_distance("learning", "learnig"), 1);

@@ -121,6 +121,27 @@ TS_TEST(threads_know_the_same) {
   for (int i = 0; i < 2; i++) close_data(s[i], c[i]);
 }
 
+/* What a perfect model would reach: over 4,000 samples at least, over 16 times
+ * the split's, over as many as bounded time allows, and with other noise. */
+TS_TESTS(the_best_is_known, 0, 5) {
+  static const struct {
+    const char *set;
+    double logloss, auc;
+  } known[] = {
+      {"data.synthetic.samples=50", 0.495668203328, 0.834146145391},
+      {"data.synthetic.samples=300", 0.496860699635, 0.835178369605},
+      {"data.synthetic={samples=20000;hidden_dim=12}", 0.477271642818,
+       0.848837854244},
+      {"data.synthetic.noise=0.0", 0.459534035293, 0.859088609521},
+      {"data.synthetic.zipf=0.0", 0.460009484698, 0.847812808325},
+  };
+  ts_config *c;
+  ts_source *s = open_data(&c, known[_i].set);
+  ck_assert_double_eq_tol(s->info.bayes_logloss, known[_i].logloss, 1e-9);
+  ck_assert_double_eq_tol(s->info.bayes_auc, known[_i].auc, 1e-9);
+  close_data(s, c);
+}
+
 /* ---- batches that come again --------------------------------------------- */
 
 static int n_reads;

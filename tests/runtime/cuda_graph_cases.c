@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "tests/runtime/cuda_kernels.h"
+#include "runtime/clock.h"
 #include "runtime/graph.h"
 #include "runtime/device_impl.h"
+#include "runtime/trace.h"
 #include "tests/runtime/graph_rig.h"
 
 enum { N = GRAPH_BYTES, STEPS = GRAPH_PINS };
@@ -296,6 +298,16 @@ TS_TEST(serial_lanes_and_traces_have_none) {
   ck_assert_ok(ts_graph_end(g));
   ck_assert_ok(ts_graph_end(g)); /* nothing: it has ended */
   ck_assert_ok(ts_lane_sync(r.lane));
+  ck_assert_ok(ts_trace_open("/dev/null", 0, ts_now(), 0, 1));
+  ts_trace_train(0);
+  ck_assert_ok(ts_graph_begin(g));
+  ck_assert_ptr_null(ts_graph_now());
+  ck_assert_ok(ts_trace_close());
+  ts_clock_phases(true);
+  ck_assert_ok(ts_graph_begin(g));
+  ck_assert_ptr_null(ts_graph_now());
+  ts_clock_phases(false);
+  ck_assert_int_eq(ts_graph_counts_of(g).n_begun, 1);
   ts_graph_destroy(g);
   ts_graph_rig_stop(&r);
 }

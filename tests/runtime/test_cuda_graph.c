@@ -122,3 +122,27 @@ TS_TEST(memory_comes_back) {
   ck_assert_int_eq(ts_emulated_now().blocks, before.blocks);
   ck_assert_int_eq(ts_emulated_now().events, before.events);
 }
+
+/* What was noted down is done, and another may begin; one that has ended leaves
+ * an open one alone. */
+TS_TEST(open_ones_may_be_destroyed) {
+  ts_graph_rig r;
+  ts_graph *g, *h;
+  ts_graph_rig_start(&r);
+  ck_assert_ok(ts_graph_create(&g, r.lane));
+  ck_assert_ok(ts_graph_create(&h, r.lane));
+  ck_assert_ok(ts_graph_begin(g));
+  ck_assert_ok(ts_lane_copy(r.lane, r.out.ptr, r.pins.ptr, N));
+  ts_graph_destroy(h);
+  ck_assert_ptr_eq(ts_graph_now(), g);
+  ts_graph_destroy(g);
+  ck_assert_ptr_null(ts_graph_now());
+  ck_assert_ok(ts_lane_sync(r.lane));
+  ck_assert_mem_eq(r.out.ptr, r.pins.ptr, N);
+  ck_assert_ok(ts_graph_create(&g, r.lane));
+  ck_assert_ok(ts_graph_begin(g));
+  ck_assert_ok(ts_graph_end(g));
+  ck_assert_ok(ts_lane_sync(r.lane));
+  ts_graph_destroy(g);
+  ts_graph_rig_stop(&r);
+}
