@@ -12,14 +12,8 @@
 static inline int __popc(uint32_t x) {
   return __builtin_popcount(x);
 }
-static inline int __popcll(uint64_t x) {
-  return __builtin_popcountll(x);
-}
 static inline int __ffs(uint32_t x) {
   return __builtin_ffs((int)x);
-}
-static inline int __ffsll(uint64_t x) {
-  return __builtin_ffsll((long long)x);
 }
 static inline int __clz(uint32_t x) {
   return x ? __builtin_clz(x) : 32;
@@ -35,14 +29,8 @@ static inline uint32_t __brev(uint32_t x) {
 static inline uint32_t __umulhi(uint32_t a, uint32_t b) {
   return (uint32_t)((uint64_t)a * b >> 32);
 }
-static inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
-  return (uint64_t)((unsigned __int128)a * b >> 64);
-}
 static inline uint32_t __funnelshift_l(uint32_t lo, uint32_t hi, uint32_t by) {
   return (uint32_t)(((uint64_t)hi << 32 | lo) << (by & 31) >> 32);
-}
-static inline uint32_t __funnelshift_r(uint32_t lo, uint32_t hi, uint32_t by) {
-  return (uint32_t)(((uint64_t)hi << 32 | lo) >> (by & 31));
 }
 static inline uint32_t __byte_perm(uint32_t a, uint32_t b, uint32_t s) {
   const uint64_t all = (uint64_t)b << 32 | a;
@@ -91,27 +79,12 @@ static inline float __fmul_rn(float a, float b) {
 static inline float __fdiv_rn(float a, float b) {
   return a / b;
 }
-static inline float __frcp_rn(float a) {
-  return 1.0f / a;
-}
 static inline float __fsqrt_rn(float a) {
   return sqrtf(a);
-}
-static inline float __fmaf_rn(float a, float b, float c) {
-  return fmaf(a, b, c);
-}
-static inline float __ll2float_rn(long long x) {
-  return (float)x;
 }
 /* In the range of int. */
 static inline int __float2int_rn(float x) {
   return (int)rintf(x);
-}
-static inline float __int2float_rn(int x) {
-  return (float)x;
-}
-static inline float __uint2float_rn(unsigned x) {
-  return (float)x;
 }
 
 #define TS_BITS(name, to, from)                                                \
@@ -122,11 +95,7 @@ static inline float __uint2float_rn(unsigned x) {
     return y;                                                                  \
   }
 TS_BITS(__float_as_uint, unsigned, float)
-TS_BITS(__float_as_int, int, float)
 TS_BITS(__uint_as_float, float, unsigned)
-TS_BITS(__int_as_float, float, int)
-TS_BITS(__double_as_longlong, long long, double)
-TS_BITS(__longlong_as_double, double, long long)
 
 /* ---- 16-bit floats ------------------------------------------------------- */
 
@@ -136,26 +105,12 @@ struct __half {
 struct __nv_bfloat16 {
   unsigned short bits;
 };
-struct __align__(4) __half2 {
-  __half x, y;
-};
-struct __align__(4) __nv_bfloat162 {
-  __nv_bfloat16 x, y;
-};
 TS_BITS(__ushort_as_half, __half, unsigned short)
 TS_BITS(__half_as_ushort, unsigned short, __half)
-TS_BITS(__ushort_as_bfloat16, __nv_bfloat16, unsigned short)
-TS_BITS(__bfloat16_as_ushort, unsigned short, __nv_bfloat16)
 #undef TS_BITS
 float __half2float(__half);
 __half __float2half_rn(float);
 float __bfloat162float(__nv_bfloat16);
 __nv_bfloat16 __float2bfloat16_rn(float);
-static inline __half __float2half(float x) {
-  return __float2half_rn(x);
-}
-static inline __nv_bfloat16 __float2bfloat16(float x) {
-  return __float2bfloat16_rn(x);
-}
 
 #endif

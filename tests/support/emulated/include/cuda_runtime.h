@@ -24,55 +24,36 @@
 #define __global__ __attribute__((unused))
 #define __device__
 #define __host__
-#define __constant__
 #define __shared__ static __thread
 #define __grid_constant__
 /* So many bytes lie in front of the kernel: ts_emulated_know counts them. */
 #define __launch_bounds__(n, ...)                                              \
   __attribute__((patchable_function_entry((n) + 0, (n) + 0)))
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
 #define TS_SHARED_DYNAMIC(type, name)                                          \
   type *const name = (type *)ts_emulated_shared
 
 /* ---- vectors ------------------------------------------------------------- */
 
-#define TS_VECTOR2(type, name, align)                                          \
-  struct __align__(align) name##2 {                                            \
+struct uint3 {
+  unsigned x, y, z;
+};
+#define TS_VECTORS(type, name)                                                 \
+  struct __align__(2 * sizeof(type)) name##2 {                                 \
     type x, y;                                                                 \
   };                                                                           \
   static inline name##2 make_##name##2(type x, type y) {                       \
     return {x, y};                                                             \
-  }
-#define TS_VECTOR3(type, name)                                                 \
-  struct name##3 {                                                             \
-    type x, y, z;                                                              \
-  };                                                                           \
-  static inline name##3 make_##name##3(type x, type y, type z) {               \
-    return {x, y, z};                                                          \
-  }
-#define TS_VECTOR4(type, name, align)                                          \
-  struct __align__(align) name##4 {                                            \
+  }                                                                            \
+  struct __align__(4 * sizeof(type)) name##4 {                                 \
     type x, y, z, w;                                                           \
   };                                                                           \
   static inline name##4 make_##name##4(type x, type y, type z, type w) {       \
     return {x, y, z, w};                                                       \
   }
-#define TS_VECTORS(type, name, size)                                           \
-  TS_VECTOR2(type, name, 2 * size)                                             \
-  TS_VECTOR3(type, name)                                                       \
-  TS_VECTOR4(type, name, 4 * size > 16 ? 16 : 4 * size)
-TS_VECTORS(signed char, char, 1)
-TS_VECTORS(unsigned char, uchar, 1)
-TS_VECTORS(short, short, 2)
-TS_VECTORS(unsigned short, ushort, 2)
-TS_VECTORS(int, int, 4)
-TS_VECTORS(unsigned, uint, 4)
-TS_VECTORS(long long, longlong, 8)
-TS_VECTORS(unsigned long long, ulonglong, 8)
-TS_VECTORS(float, float, 4)
-TS_VECTORS(double, double, 8)
+TS_VECTORS(unsigned, uint)
+TS_VECTORS(float, float)
 
 /* ---- a run --------------------------------------------------------------- */
 
@@ -101,8 +82,6 @@ typedef enum ts_emulate_op {
 uint64_t ts_emulate_wait(ts_emulate_op op, uint32_t mask, uint64_t value,
                          int lane, const char *file, int line);
 [[noreturn]] void ts_emulate_fail(const char *what, const char *file, int line);
-/* What the thread has done comes before what others do after their fence. */
-void ts_emulated_fence();
 
 /* ---- barriers and warps -------------------------------------------------- */
 
@@ -199,16 +178,6 @@ TS_REDUCE(__reduce_or_sync, TS_EMULATE_OR)
 TS_REDUCE(__reduce_xor_sync, TS_EMULATE_XOR)
 #undef TS_REDUCE
 
-static inline void __threadfence() {
-  ts_emulated_fence();
-}
-static inline void __threadfence_block() {
-}
-static inline void __threadfence_system() {
-  ts_emulated_fence();
-}
-static inline void __nanosleep(unsigned) {
-}
 [[noreturn]] static inline void __trap(TS_AT) {
   ts_emulate_fail("__trap", file, line);
 }
@@ -221,24 +190,9 @@ static inline void __nanosleep(unsigned) {
       ts_emulate_fail(#name ": misaligned address", file, line);               \
     return *p;                                                                 \
   }
-#define TS_STORE(name)                                                         \
-  template <class T> void name(T *p, T v, TS_AT) {                             \
-    if ((uintptr_t)p % sizeof(T))                                              \
-      ts_emulate_fail(#name ": misaligned address", file, line);               \
-    *p = v;                                                                    \
-  }
 TS_LOAD(__ldg)
-TS_LOAD(__ldca)
 TS_LOAD(__ldcg)
-TS_LOAD(__ldcs)
-TS_LOAD(__ldlu)
-TS_LOAD(__ldcv)
-TS_STORE(__stwb)
-TS_STORE(__stcg)
-TS_STORE(__stcs)
-TS_STORE(__stwt)
 #undef TS_LOAD
-#undef TS_STORE
 
 /* Streams run side by side, so these are the CPU's own. */
 #define TS_ATOMIC(name, type, result)                                          \
@@ -255,7 +209,6 @@ TS_STORE(__stwt)
   TS_ATOMIC(atomicMax, type, old > v ? old : v)                                \
   TS_ATOMIC(atomicAnd, type, old &v)                                           \
   TS_ATOMIC(atomicOr, type, old | v)                                           \
-  TS_ATOMIC(atomicXor, type, old ^ v)                                          \
   TS_ATOMIC(atomicExch, type, v)                                               \
   static inline type atomicCAS(type *p, type compare, type v) {                \
     (void)__atomic_compare_exchange_n(p, &compare, v, false, __ATOMIC_RELAXED, \
@@ -267,7 +220,6 @@ TS_ATOMICS(unsigned)
 TS_ATOMICS(unsigned long long)
 TS_ATOMIC(atomicSub, int, old - v)
 TS_ATOMIC(atomicSub, unsigned, old - v)
-TS_ATOMIC(atomicInc, unsigned, old >= v ? 0 : old + 1)
 #undef TS_ATOMICS
 #undef TS_ATOMIC
 float atomicAdd(float *, float) = delete; /* results would have no order */
@@ -327,7 +279,4 @@ cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void (*kernel)(P...),
 
 #undef TS_AT
 #undef TS_VECTORS
-#undef TS_VECTOR2
-#undef TS_VECTOR3
-#undef TS_VECTOR4
 #endif

@@ -34,7 +34,6 @@ typedef enum cudaError {
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchOutOfResources = 701,
-  cudaErrorLaunchFailure = 719,
   cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureMerge = 902,
@@ -141,9 +140,6 @@ cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t,
 cudaError_t cudaFreeAsync(void *p, cudaStream_t);
 
 typedef enum cudaMemcpyKind {
-  cudaMemcpyHostToHost = 0,
-  cudaMemcpyHostToDevice = 1,
-  cudaMemcpyDeviceToHost = 2,
   cudaMemcpyDeviceToDevice = 3,
   cudaMemcpyDefault = 4
 } cudaMemcpyKind;
@@ -155,7 +151,7 @@ cudaError_t cudaMemset2DAsync(void *p, size_t pitch, int value, size_t width,
 
 /* ---- streams and events -------------------------------------------------- */
 
-enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
+enum { cudaStreamNonBlocking = 1 };
 enum { cudaEventDefault = 0, cudaEventDisableTiming = 2 };
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned flags);

@@ -12,9 +12,7 @@ extern "C" {
 
 typedef enum ncclResult_t {
   ncclSuccess = 0,
-  ncclUnhandledCudaError = 1,
   ncclSystemError = 2,
-  ncclInternalError = 3,
   ncclInvalidArgument = 4,
   ncclInvalidUsage = 5,
   ncclRemoteError = 6,
@@ -30,7 +28,6 @@ typedef enum ncclDataType_t {
 } ncclDataType_t;
 typedef enum ncclRedOp_t {
   ncclSum = 0,
-  ncclProd = 1,
   ncclMax = 2,
   ncclMin = 3
 } ncclRedOp_t;
