@@ -5,16 +5,20 @@ emulated_c = tests/support/emulated/streams.c tests/support/emulated/memory.c \
   tests/support/emulated/launches.c tests/support/emulated/graphs.c \
   tests/support/emulated/gpu.c tests/support/emulated/names.c \
   tests/support/emulated/cublas.c tests/support/emulated/cublas_product.c \
-  tests/support/emulated/nccl.c tests/support/emulated/nccl_box.c
-emulated_cc = tests/support/emulated/simt.cc tests/support/emulated/backend.cc
+  tests/support/emulated/nccl.c tests/support/emulated/nccl_group.c \
+  tests/support/emulated/nccl_box.c
+emulated_cc = tests/support/emulated/simt.cc \
+  tests/support/emulated/simt_wait.cc tests/support/emulated/backend.cc
 emulated_include = tests/support/emulated/include
 EXTRA_DIST += tests/runtime/test_cuda_emulate.c tests/runtime/test_cuda_fake.c \
   tests/runtime/test_cuda_graph.c tests/runtime/test_cuda_replay.c \
+  tests/runtime/test_nccl_rules.c \
   tests/runtime/emulate_cases.cu tests/runtime/emulate_cases.h \
   tests/runtime/cuda_graph_cases.c tests/runtime/graph_rig.h
 EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
   tests/support/emulated/runtime.h tests/support/emulated/simt.h \
-  tests/support/emulated/nccl_box.h \
+  tests/support/emulated/simt_engine.h \
+  tests/support/emulated/nccl_box.h tests/support/emulated/nccl_group.h \
   tests/support/emulated/cublas.h tests/support/emulated/cublas_impl.h \
   $(emulated_include)/cuda_runtime_api.h $(emulated_include)/cuda_runtime.h \
   $(emulated_include)/cuda_math.h $(emulated_include)/cuda.h \
@@ -36,7 +40,8 @@ emulated_objects = $(emulated_cuda) $(emulated_c:%.c=$(emulated_obj)/%.o) \
 # Tests that call CUDA or have kernels of their own are compiled in the same way
 # and become one object with all of it.
 emulated_tests = tests/runtime/test_cuda_emulate tests/runtime/test_cuda_fake \
-  tests/runtime/test_cuda_graph tests/runtime/test_cuda_replay
+  tests/runtime/test_cuda_graph tests/runtime/test_cuda_replay \
+  tests/runtime/test_nccl_rules
 emulated_test_c = $(emulated_tests:%=%.c)
 emulated_test_cu = tests/runtime/cuda_kernels.cu tests/runtime/emulate_cases.cu
 emulated_test_objects = $(emulated_test_c:%.c=$(emulated_obj)/%.o) \
@@ -89,7 +94,7 @@ $(emulated_tests:%=%-image.o): %-image.o: $(emulated_obj)/%.o \
 	  $(filter-out $(emulated_test_c:%.c=$(emulated_obj)/%.o),$(emulated_test_objects)) \
 	  $(emulated_objects) && \
 	  $(OBJCOPY) -w $(emulated_keep) --keep-global-symbol=main \
-	    --keep-global-symbol='__tsan_*' $@.tmp $@ && rm -f $@.tmp
+	    --keep-global-symbol='*__tsan*' $@.tmp $@ && rm -f $@.tmp
 -include $(emulated_objects:.o=.d) $(emulated_test_objects:.o=.d)
 check_PROGRAMS += $(emulated_tests)
 tests_runtime_test_cuda_emulate_SOURCES =
@@ -100,6 +105,8 @@ tests_runtime_test_cuda_graph_SOURCES =
 tests_runtime_test_cuda_graph_LDADD = tests/runtime/test_cuda_graph-image.o $(LDADD)
 tests_runtime_test_cuda_replay_SOURCES =
 tests_runtime_test_cuda_replay_LDADD = tests/runtime/test_cuda_replay-image.o $(LDADD)
+tests_runtime_test_nccl_rules_SOURCES =
+tests_runtime_test_nccl_rules_LDADD = tests/runtime/test_nccl_rules-image.o $(LDADD)
 
 # These ask for the backend by name.
 check_PROGRAMS += tests/dense/test_cuda_products tests/dense/test_cuda_linear \

@@ -67,15 +67,16 @@ static void put(ts_box *box, ts_message *m) {
   box->total = m->bytes;
   box->bytes = n;
   memcpy(box->what, m->what, sizeof box->what);
-  memcpy(box->data, (const char *)m->at + m->done, n);
+  if (n) memcpy(box->data, (const char *)m->at + m->done, n);
   m->done += n;
+  m->put = m->done == m->bytes;
   (void)__atomic_add_fetch(&box->sent, 1, __ATOMIC_RELEASE);
 }
 
 static bool take(ts_box *box, ts_message *m, char *theirs) {
   memcpy(theirs, box->what, sizeof box->what);
   if (box->total != m->bytes || strcmp(box->what, m->what) != 0) return false;
-  memcpy((char *)m->at + m->done, box->data, box->bytes);
+  if (box->bytes) memcpy((char *)m->at + m->done, box->data, box->bytes);
   m->done += box->bytes;
   (void)__atomic_add_fetch(&box->taken, 1, __ATOMIC_RELEASE);
   return true;
@@ -88,11 +89,14 @@ bool ts_message_go(ts_boxes *b, ts_message *m, bool *moved, char *theirs) {
   const bool full = __atomic_load_n(&box->sent, __ATOMIC_ACQUIRE) !=
                     __atomic_load_n(&box->taken, __ATOMIC_ACQUIRE);
   if (full == m->send) return true;
-  if (m->send)
+  if (m->send && m->put)
+    m->ended = true;
+  else if (m->send)
     put(box, m);
-  else if (!take(box, m, theirs))
+  else if (take(box, m, theirs))
+    m->ended = m->done == m->bytes;
+  else
     return false;
   *moved = true;
-  m->ended = m->done == m->bytes;
   return true;
 }

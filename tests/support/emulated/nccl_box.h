@@ -23,7 +23,7 @@ typedef struct ts_message {
   void *at;
   size_t bytes, done;
   char what[96];
-  bool ended;
+  bool put, ended; /* all of it lies in the box; is with the other side */
 } ts_message;
 
 /* Goes on with M as far as it gets: *MOVED.  False: the other side means
