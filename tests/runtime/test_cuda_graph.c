@@ -1,7 +1,7 @@
 /* test_cuda_graph.c - graphs of lanes over a CUDA runtime of threads, which
  * holds to CUDA's rules of captures (support/emulated/graphs.c), and what only
  * that runtime can show: that work is noted down, and what a launch waits for.
- * sanitizers: none (graphs that are given up stay) */
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,7 @@
  * random work on two or three lanes, which differ from each other in
  * arguments, sequence, length, or by a wait of the host, over a CUDA runtime
  * of threads whose graphs run in the worst order.  The oracle does each
- * piece on the host, one after the other.
- * sanitizers: none (graphs that are given up stay) */
+ * piece on the host, one after the other. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -26,7 +26,8 @@ struct CUgraph_st {
   cudaError_t spoilt;
   cudaStream_t origin;
   int n;
-  ts_node node[NODES];
+  ts_node *node;           /* (NODES); NULL: it is destroyed */
+  struct CUgraph_st *next; /* of those that are */
 };
 
 struct CUgraphExec_st {
@@ -122,6 +123,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode) {
   if (s->front.graph || mode != cudaStreamCaptureModeRelaxed) abort();
   struct CUgraph_st *g = calloc(1, sizeof *g);
   if (!g) abort();
+  g->node = calloc(NODES, sizeof *g->node);
+  if (!g->node) abort();
   g->origin = s;
   s->front = (ts_front){.graph = g};
   n_captures++;
@@ -142,6 +145,18 @@ static bool joined(const struct CUgraph_st *g, const ts_front *end) {
   return true;
 }
 
+static struct CUgraph_st *destroyed; /* under the lock */
+
+/* Events of the capture name it on: it stays, without its nodes. */
+static void retire(struct CUgraph_st *g) {
+  for (int i = 0; i < g->n; i++) ts_work_end(&g->node[i].work);
+  free(g->node);
+  g->node = NULL;
+  g->n = 0;
+  g->next = destroyed;
+  destroyed = g;
+}
+
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out) {
   pthread_mutex_lock(&ts_emulated_lock);
   struct CUgraph_st *g = s->front.graph;
@@ -153,7 +168,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out) {
   g->origin = NULL;
   ts_capture_ended(g);
   n_captures--;
-  if (e == cudaSuccess) *out = g; /* else events may still name it: it stays */
+  if (e == cudaSuccess)
+    *out = g;
+  else
+    retire(g);
   pthread_mutex_unlock(&ts_emulated_lock);
   return ts_answer(e);
 }
@@ -165,10 +183,10 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *nodes,
   return ts_answer(cudaSuccess);
 }
 
-/* Events of the capture name it on: it stays, as good as empty. */
 cudaError_t cudaGraphDestroy(cudaGraph_t g) {
-  for (int i = 0; i < g->n; i++) ts_work_end(&g->node[i].work);
-  g->n = 0;
+  pthread_mutex_lock(&ts_emulated_lock);
+  retire(g);
+  pthread_mutex_unlock(&ts_emulated_lock);
   return ts_answer(cudaSuccess);
 }
 
