@@ -211,12 +211,10 @@ __global__ static void note_order(unsigned *count, unsigned *block,
   warp[at] = threadIdx.x / 32;
 }
 
-int emulate_order(uint64_t seed, unsigned block[32], unsigned warp[32]) {
+int emulate_order(unsigned block[32], unsigned warp[32]) {
   unsigned *x;
   pinned(&x, 65);
-  ts_emulated_set_order(seed);
   const char *said = run(note_order, dim3(8), dim3(128), 0, x, x + 1, x + 33);
-  ts_emulated_set_order(0);
   memcpy(block, x + 1, 32 * sizeof *x);
   memcpy(warp, x + 33, 32 * sizeof *x);
   const int n = said ? -1 : (int)*x;
@@ -245,7 +243,7 @@ int emulate_race(int by, bool wait) {
     if (run(pass_on, dim3(1), dim3(64), 0, out, by, wait)) wrong = 1000;
     for (int i = 0; i < 64; i++) wrong += out[i] != 1000;
   }
-  ts_emulated_set_order(0);
+  ts_emulated_set_order(ts_emulated_seed());
   (void)cudaFreeHost(out);
   return wrong;
 }

@@ -20,7 +20,7 @@ int emulate_memory(void);
 const char *emulate_fault(int number, const char **expected);
 
 /* In which order 8 blocks of 4 warps ran; how many came. */
-int emulate_order(uint64_t seed, unsigned block[32], unsigned warp[32]);
+int emulate_order(unsigned block[32], unsigned warp[32]);
 /* How many values are wrong that thread T reads of thread T ^ BY, which are of
  * one warp for BY below 32; WAIT: with the barrier that this takes. */
 int emulate_race(int by, bool wait);

@@ -75,7 +75,7 @@ static const ts_emulated_gpu gpus[GPUS] = {
 
 void kt_use_gpu(int i) {
   ts_emulated_set_gpu(&gpus[i]);
-  ts_emulated_set_order((uint64_t)i * 77);
+  ts_emulated_set_order(ts_emulated_seed() + (uint64_t)i * 77);
   ts_emulated_set_fill(i ? 0xff : 0xa5);
 }
 

@@ -36,8 +36,10 @@ typedef struct ts_emulated_gpu {
 /* No launch may be under way.  NULL: an H200. */
 void ts_emulated_set_gpu(const ts_emulated_gpu *);
 
-/* Draws the order of blocks, warps and lanes; 0: as they are numbered. */
+/* Draws the order of blocks, warps and lanes; 0: as they are numbered.  At the
+ * start of the program it is ts_emulated_seed: TESSERA_EMULATED_SEED, or 1. */
 void ts_emulated_set_order(uint64_t seed);
+uint64_t ts_emulated_seed(void);
 /* What each byte of fresh device memory is; 0x5a before. */
 void ts_emulated_set_fill(int byte);
 

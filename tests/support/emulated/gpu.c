@@ -15,7 +15,7 @@ static const ts_emulated_gpu h200 = {
     .n_sms = 132, .shared_bytes = 232448, .capability = 90, .n_gpus = 8};
 ts_emulated_gpu ts_gpu = {
     .n_sms = 132, .shared_bytes = 232448, .capability = 90, .n_gpus = 8};
-static uint64_t order;
+static uint64_t order; /* of launches; see start */
 static int fill = 0x5a;
 static pthread_mutex_t complaint_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -36,6 +36,15 @@ void ts_emulated_set_gpu(const ts_emulated_gpu *asked) {
 
 void ts_emulated_set_order(uint64_t seed) {
   __atomic_store_n(&order, seed, __ATOMIC_RELAXED);
+}
+
+uint64_t ts_emulated_seed(void) {
+  const char *asked = getenv("TESSERA_EMULATED_SEED");
+  return asked ? strtoull(asked, NULL, 10) : 1;
+}
+
+__attribute__((constructor)) static void start(void) {
+  order = ts_emulated_seed();
 }
 
 /* Each launch has one of its own. */
