@@ -21,9 +21,9 @@ const char *emulate_fault(int number, const char **expected);
 
 /* In which order 8 blocks of 4 warps ran; how many came. */
 int emulate_order(unsigned block[32], unsigned warp[32]);
-/* How many values are wrong that thread T reads of thread T ^ BY, which are of
- * one warp for BY below 32; WAIT: with the barrier that this takes. */
-int emulate_race(int by, bool wait);
+/* How many values are wrong that thread T reads of another one, for K below 2
+ * of its warp, to 3 of its block; WAIT: with the barrier that this takes. */
+int emulate_race(int k, bool wait);
 
 /* A launch on STREAM that adds four floats; CUDA's answer.  The kernel takes
  * 256 threads at most. */
