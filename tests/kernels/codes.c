@@ -9,25 +9,9 @@ enum { WIDTHS = 18 };
 static const int32_t widths[WIDTHS] = {1,  2,  3,  4,  5,  7,   8,   12,  16,
                                        20, 31, 32, 33, 64, 100, 128, 130, 260};
 
-/* Any size; where SPECIALS 1 of 64 is. */
-static float some(bool specials) {
-  return specials && !kt_below(64) ? kt_special() : kt_number(-20, 20);
-}
-
-static float *take_floats(int64_t n, int off, bool specials) {
-  float *x = kt_array(n, 4, off);
-  for (int64_t i = 0; i < n; i++) x[i] = some(specials);
-  return x;
-}
-
 /* ---- codes --------------------------------------------------------------- */
 
-static ts_err run_codes(const ts_kernels *k, const void *arg) {
-  ts_code_args a = *(const ts_code_args *)arg;
-  for (int32_t i = 0; i < a.n_pieces; i++)
-    KT_AT(a.piece[i].x), KT_AT(a.piece[i].wire);
-  return k->code_rows(&a);
-}
+KT_CALL(run_codes, code_rows, ts_code_args)
 
 /* Rows that int8 treats apart: zeros, denormals, the largest. */
 static void special_rows(float *x, int32_t n, int32_t step, int32_t n_cols) {
@@ -48,7 +32,7 @@ static void add_code(ts_code_args *a, int32_t n, int32_t n_cols) {
   p->n = n;
   p->n_cols = n_cols;
   p->step = n_cols + (n_cols % 4 ? kt_below(4) : 4 * kt_below(3));
-  p->x = take_floats((int64_t)n * p->step + 1,
+  p->x = kt_floats((int64_t)n * p->step + 1,
                      kt_bits() % 4 ? 0 : 4 * kt_below(4), true);
   special_rows(p->x, n, p->step, n_cols);
 }
@@ -61,7 +45,7 @@ static void fill_wire(const ts_code_args *a) {
     const int64_t row = ts_codec_bytes(a->codec, p->n_cols);
     for (int32_t r = 0; r < a->n_parts; r++)
       for (int32_t i = 0; i < p->n; i++) {
-        for (int32_t d = 0; d < p->n_cols; d++) x[d] = some(i % 4 == 0);
+        for (int32_t d = 0; d < p->n_cols; d++) x[d] = kt_some(i % 4 ? KT_PLAIN : KT_SPECIAL);
         ts_codec_encode(a->codec, p->wire + r * a->part_bytes + i * row, x,
                         p->n_cols);
       }
@@ -126,11 +110,7 @@ typedef struct positions_case {
 
 static ts_err run_positions(const ts_kernels *k, const void *arg) {
   positions_case c = *(const positions_case *)arg;
-  for (int32_t i = 0; i < c.a.n_slots; i++) {
-    ts_position_slot *s = &c.a.slot[i];
-    KT_AT(s->offsets), KT_AT(s->positions), KT_AT(s->value);
-    KT_AT(s->weight), KT_AT(s->sum);
-  }
+  kt_at_all(&c, sizeof c);
   return c.sums ? k->sum_positions(&c.a) : k->weigh_positions(&c.a);
 }
 
@@ -153,11 +133,11 @@ static void add_slot(positions_case *c, int32_t n, int32_t n_bags,
   *s = (ts_position_slot){.offsets = offsets,
                           .n_bags = n_bags,
                           .positions = p,
-                          .value = take_floats(at + 1, 4, false),
-                          .weight = take_floats(n, 0, true),
+                          .value = kt_floats(at + 1, 4, KT_PLAIN),
+                          .weight = kt_floats(n, 0, KT_SPECIAL),
                           .sum = kt_array(n, 8, 0),
                           .n = n};
-  for (int32_t i = 0; i < n; i++) s->sum[i] = (double)some(false);
+  for (int32_t i = 0; i < n; i++) s->sum[i] = (double)kt_some(KT_PLAIN);
   if (same) s->sum = s[-1].sum;
 }
 
@@ -167,7 +147,7 @@ TS_TESTS(by_position, 0, 2) {
   for (int i = 0; i < 8; i++) {
     positions_case c = {.sums = _i};
     kt_begin();
-    add_slot(&c, ns[i], 300, 40, false, false);
+    add_slot(&c, ns[i], 300, 40, false, KT_PLAIN);
     add_slot(&c, ns[i], 128, 90, true, true);
     add_slot(&c, ns[7 - i], 129, 3, false, false);
     add_slot(&c, 50, 0, 5, false, false);

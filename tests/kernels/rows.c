@@ -5,16 +5,8 @@
  * seconds: 600 */
 #include "tests/support/contract.h"
 
-/* Some of them zeros or denormals. */
-static float some(void) {
-  static const float rare[] = {0, -0.0f, 0x1p-140f, -0x1p-149f, 1, -1};
-  if (kt_bits() % 16 == 0) return rare[kt_bits() % 6];
-  return (float)((int32_t)kt_bits()) * 0x1p-31f;
-}
-
 static float *take_floats(int64_t n, int off) {
-  float *x = kt_array(n, 4, off);
-  for (int64_t i = 0; i < n; i++) x[i] = some();
+  float *x = kt_floats(n, off, KT_UNIT);
   kt_compare(x, KT_NEAR);
   return x;
 }
@@ -22,7 +14,7 @@ static float *take_floats(int64_t n, int off) {
 /* The same of bf16. */
 static uint16_t *take_halves(int64_t n, int off) {
   uint16_t *x = kt_array(n, 2, off);
-  for (int64_t i = 0; i < n; i++) x[i] = ts_f32_to_bf16(some());
+  for (int64_t i = 0; i < n; i++) x[i] = ts_f32_to_bf16(kt_some(KT_UNIT));
   kt_compare(x, KT_NEAR);
   return x;
 }
@@ -38,8 +30,7 @@ static ts_err run_cross(const ts_kernels *k, const void *arg) {
   const cross_case *c = arg;
   ts_cross_args a = c->a;
   ts_err err = TS_OK;
-  KT_AT(a.x0), KT_AT(a.x), KT_AT(a.t), KT_AT(a.y), KT_AT(a.y16), KT_AT(a.add);
-  KT_AT(a.dy), KT_AT(a.dy16), KT_AT(a.dx0), KT_AT(a.dt);
+  kt_at_all(&a, sizeof a);
   TS_TRY(k->cross_forward(&a));
   if (c->last) a.t = NULL;
   TS_TRY(k->cross_backward(&a));
@@ -92,7 +83,7 @@ TS_TESTS(crosses, 0, 7) {
 static ts_err run_fm(const ts_kernels *k, const void *arg) {
   ts_fm_args a = *(const ts_fm_args *)arg;
   ts_err err = TS_OK;
-  KT_AT(a.x), KT_AT(a.dx), KT_AT(a.out), KT_AT(a.grad);
+  kt_at_all(&a, sizeof a);
   TS_TRY(k->fm_forward(&a));
   TS_TRY(k->fm_backward(&a));
 done:
@@ -138,13 +129,10 @@ typedef struct join_case {
 } join_case;
 
 static ts_err run_join(const ts_kernels *k, const void *arg) {
-  const join_case *c = arg;
-  float *part[PARTS];
-  ts_join_args a = c->a;
-  for (int i = 0; i < a.n_parts; i++) part[i] = kt_at(c->part[i]);
-  KT_AT(a.wide), KT_AT(a.first);
-  a.part = part;
-  return c->split ? k->split_rows(&a) : k->join_rows(&a);
+  join_case c = *(const join_case *)arg;
+  kt_at_all(&c, sizeof c);
+  c.a.part = c.part;
+  return c.split ? k->split_rows(&c.a) : k->join_rows(&c.a);
 }
 
 /* Nothing is rounded but where rows are added, and that once. */

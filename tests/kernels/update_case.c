@@ -142,16 +142,11 @@ void update_make(update_case *c, const spec *s) {
 ts_row_update_args update_args(const update_case *c) {
   ts_row_update_args a = c->a;
   if (c->lines && kt_apart()) {
-    a.lines = kt_at(c->lines);
+    a.lines = c->lines;
     a.first_line = PLACES / 2;
+    memcpy(a.line_state, c->line_state, sizeof a.line_state);
   }
-  for (int k = 0; k < TS_ROW_STATES_MAX; k++) {
-    KT_AT(a.state[k]);
-    a.line_state[k] = a.lines ? kt_at(c->line_state[k]) : NULL;
-  }
-  KT_AT(a.weight), KT_AT(a.keys), KT_AT(a.place), KT_AT(a.order);
-  KT_AT(a.grad), KT_AT(a.grad_at), KT_AT(a.bag_of), KT_AT(a.weights);
-  KT_AT(a.bag_scale), KT_AT(a.sum_out), KT_AT(a.key_out), KT_AT(a.n_out);
+  kt_at_all(&a, sizeof a);
   return a;
 }
 
