@@ -17,3 +17,4 @@ tests_dense_test_fully_sharded_traces_SOURCES = tests/dense/test_fully_sharded_t
 if HAVE_CUDA
 check_PROGRAMS += tests/dense/test_cuda_products_gpu
 endif
+EXTRA_DIST += tests/dense/ddp_rig.h

@@ -33,8 +33,7 @@ typedef struct update_case {
 static ts_err run_update(const ts_kernels *k, const void *arg) {
   update_case c = *(const update_case *)arg;
   kt_at_all(&c, sizeof c);
-  return c.stats ? k->dense_stats(&c.a[0], c.stats)
-                 : k->dense_update(c.a, c.n);
+  return c.stats ? k->dense_stats(&c.a[0], c.stats) : k->dense_update(c.a, c.n);
 }
 
 static void *rounded(void *p) {
@@ -140,8 +139,7 @@ static ts_err run_steps(const ts_kernels *k, const void *arg) {
   for (int i = 0; i < STEPS; i++) {
     for (int p = 0; stats && p < c.n_pieces; p++)
       TS_TRY(run_piece(k, &c, i, p, true));
-    for (int p = 0; p < c.n_pieces; p++)
-      TS_TRY(run_piece(k, &c, i, p, false));
+    for (int p = 0; p < c.n_pieces; p++) TS_TRY(run_piece(k, &c, i, p, false));
   }
 done:
   return err;

@@ -1,6 +1,7 @@
 /* rows.c - the contract of what is by element or by row: cross layers,
  * factorisation machines, rows side by side; bit for bit, but for the host's
- * vector versions, which round otherwise.
+ * vector versions, which round otherwise.  The oracle of the first two against
+ * formulas in double.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 600 */
 #include "tests/support/contract.h"
@@ -38,6 +39,41 @@ done:
   return err;
 }
 
+/* Element I of X, whose type is that of t and add. */
+static double element(const ts_cross_args *a, const void *x, int64_t i) {
+  return test_get(x, a->half ? TS_BF16 : TS_F32, i);
+}
+
+/* GOT, rounded to bf16 where HALF, and the oracle otherwise, is WANT. */
+static void true_to(double got, double want, bool half) {
+  ck_assert_double_eq_tol(got, want, (half ? fabs(want) / 255 : 0) + 1e-6);
+}
+
+/* Element D of row I, and what lies behind the rows, which stays. */
+static void true_cross(const cross_case *c, int64_t i, int d) {
+  const ts_cross_args *a = &c->a;
+  const int64_t j = i * a->stride + d, tj = i * a->t_stride + d;
+  const float *y = a->y ? kt_ref(a->y) : NULL, *dx0 = kt_ref(a->dx0);
+  if (d >= a->width) {
+    if (y) ck_assert_mem_eq(&y[j], &a->y[j], 4);
+    ck_assert_mem_eq(&dx0[j], &a->dx0[j], 4);
+    return;
+  }
+  const double t = element(a, a->t, tj);
+  const double want = (double)a->x0[j] * t + (double)a->x[j];
+  const double g =
+      (a->dy16 ? test_get(a->dy16, TS_BF16, j) : (double)a->dy[j]) +
+      (a->add ? element(a, a->add, j) : 0);
+  if (y) true_to((double)y[j], want, false);
+  if (a->y16) true_to(test_get(kt_ref(a->y16), TS_BF16, j), want, true);
+  true_to((double)dx0[j],
+          (a->first ? 0 : (double)a->dx0[j]) + g * (c->last ? 1 : t), false);
+  if (!c->last)
+    true_to(element(a, kt_ref(a->dt), tj), g * (double)a->x0[j], a->half);
+  if (!c->last && (a->add || !a->dy16))
+    true_to(((double)((float *)kt_ref(a->dy))[j]), g, false);
+}
+
 /* HOW: half, add, first, last, odd, ends (no y, dy comes as bf16). */
 static void cross(int width, int batch, int how) {
   const bool half = how & 1, add = how & 2, odd = how & 16, ends = how & 32;
@@ -65,13 +101,15 @@ static void cross(int width, int batch, int how) {
   if (ends) a->dy16 = take_halves(n, off);
   kt_check(run_cross, &c);
   if (c.last || (ends && !add)) ck_assert_mem_eq(kt_ref(a->dy), a->dy, 4 * n);
+  for (int64_t i = 0; i < batch; i++)
+    for (int d = 0; d < stride; d++) true_cross(&c, i, d);
 }
 
 KT_CONTRACT("cross_forward cross_backward fm_forward fm_backward join_rows "
             "split_rows")
 
-TS_TESTS(crosses, 0, 7) {
-  static const int widths[] = {1, 3, 4, 32, 37, 132, 3456};
+TS_TESTS(crosses, 0, 8) {
+  static const int widths[] = {1, 3, 4, 32, 37, 64, 132, 3456};
   for (int how = 0; how < 64; how++)
     if (how < 32 || how & 1)
       cross(widths[_i], widths[_i] > 1000 ? 3 : how % 3 ? 19 : 300, how);
@@ -90,6 +128,32 @@ done:
   return err;
 }
 
+static void true_machine(const ts_fm_args *a, int64_t i) {
+  const float *x = a->x + i * a->stride, *was = a->dx + i * a->stride;
+  const float *dx = (float *)kt_ref(a->dx) + i * a->stride;
+  const double grad = (double)a->grad[i * a->out_stride];
+  const int end = a->n_vectors * a->dim;
+  double fm = 0, all = 0;
+  for (int d = 0; d < a->dim; d++) {
+    double sum = 0, square = 0, size = 0;
+    for (int k = d; k < end; k += a->dim) {
+      sum += (double)x[k];
+      square += (double)x[k] * (double)x[k];
+      size += fabs((double)x[k]);
+    }
+    fm += (sum * sum - square) / 2;
+    all += size * size;
+    for (int k = d; k < end; k += a->dim)
+      ck_assert_double_eq_tol(dx[k],
+                              (double)was[k] + grad * (sum - (double)x[k]),
+                              1e-6 * (2 + size));
+  }
+  const size_t gap = (size_t)(a->stride - end) * 4;
+  if (gap) ck_assert_mem_eq(dx + end, was + end, gap);
+  ck_assert_double_eq_tol(((float *)kt_ref(a->out))[i * a->out_stride], fm,
+                          1e-6 * (1 + all));
+}
+
 static void machine(int n, int dim, int batch) {
   const int stride = n * dim + kt_below(5), out_stride = 1 + kt_below(3);
   kt_begin();
@@ -103,11 +167,12 @@ static void machine(int n, int dim, int batch) {
                         .out_stride = out_stride,
                         .batch = batch};
   kt_check(run_fm, &a);
+  for (int64_t i = 0; i < batch; i++) true_machine(&a, i);
 }
 
 TS_TEST(machines) {
-  static const int dims[] = {1, 2, 7, 16, 19, 32, 64, 128};
-  static const int n[] = {1, 2, 15, 16, 27, 40};
+  static const int dims[] = {1, 2, 3, 7, 16, 19, 32, 64, 128};
+  static const int n[] = {1, 2, 3, 4, 7, 15, 16, 27, 40, 61, 64};
   for (int d = 0; d < TEST_COUNT(dims); d++)
     for (int v = 0; v < TEST_COUNT(n); v++)
       machine(n[v], dims[d], 3 + 20 * (v % 2));

@@ -21,7 +21,7 @@ typedef struct spec {
   int n_runs;
   bool weighted, mean, placed, keep;
   bool exact; /* of numbers whose sums in float lose nothing */
-  int shift; /* floats that gradients are moved by: off multiples of 16 */
+  int shift;  /* floats that gradients are moved by: off multiples of 16 */
 } spec;
 
 typedef struct update_case {

@@ -98,7 +98,7 @@ static void fill_entries(update_case *c, const spec *s) {
   }
   if (s->mean) {
     scale = kt_array(BAGS, 4, 0);
-    for (int b = 0; b < BAGS; b++) 
+    for (int b = 0; b < BAGS; b++)
       scale[b] = 1.0f / (float)(s->exact ? 1 << b % 3 : b % 7 + 1);
   }
   for (int64_t j = 0; j < n; j++) {

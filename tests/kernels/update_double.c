@@ -229,8 +229,7 @@ static void check_row(const passes *p, int r) {
   const ts_row_update_args *a = &p->u.a;
   const int32_t dim = a->dim;
   double w[dim], s0[dim], s1[dim], g[dim];
-  test_step x = {
-      .config = &p->config, .w = w, .s = {s0, s1}, .g = g, .n = dim};
+  test_step x = {.config = &p->config, .w = w, .s = {s0, s1}, .g = g, .n = dim};
   for (int32_t d = 0; d < dim; d++) {
     w[d] = ((const float *)a->weight)[r * dim + d];
     s0[d] = s1[d] = 0;

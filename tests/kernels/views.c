@@ -51,7 +51,8 @@ static void add_rows(rows_case *c, int32_t n, int32_t n_bags, int32_t n_cols,
   p->first = part < 0 ? 0 : part * n_bags / 3;
   p->count = (part < 0 ? n_bags : (part + 1) * n_bags / 3) - p->first;
   float *a = kt_floats((int64_t)n * seen + 1, 4 * kt_below(3), KT_SPECIAL);
-  float *b = kt_floats((int64_t)p->count * step + 1, kt_bits() % 2 ? 0 : 4, KT_SPECIAL);
+  float *b = kt_floats((int64_t)p->count * step + 1, kt_bits() % 2 ? 0 : 4,
+                       KT_SPECIAL);
   p->to = c->sums ? b : a;
   p->from = c->sums ? a : b;
   p->to_step = c->sums ? step : seen;
@@ -133,8 +134,7 @@ TS_TEST(narrows) {
     const narrow_case c = {kt_array(sizes[i], 4, 4), src, sizes[i]};
     kt_compare(c.dst, KT_ANY_NAN);
     for (int64_t k = 0; k < sizes[i]; k += 2)
-      src[k] = (double)kt_some(KT_SPECIAL) *
-               0x1.0000011p0;
+      src[k] = (double)kt_some(KT_SPECIAL) * 0x1.0000011p0;
     kt_check(run_narrow, &c);
   }
 }

@@ -19,7 +19,7 @@ typedef struct array {
   /* The test's, the oracle's, and of who is tested: what the host has and
    * where kernels see it. */
   char *was, *ref, *got, *there;
-  char *last; /* of the one before */
+  char *last;         /* of the one before */
   size_t bytes, size; /* of the array, of an element */
   size_t all, at;     /* with what is around it; its start */
   ts_buffer buffer;

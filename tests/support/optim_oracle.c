@@ -23,8 +23,8 @@ static void step_adagrad(const test_step *s, bool per_row) {
   if (per_row) s->s[0][0] += all * all / (double)s->n;
   for (int64_t d = 0; d < s->n; d++) {
     if (!per_row) s->s[0][d] += s->g[d] * s->g[d];
-    s->w[d] -= s->lr * s->g[d] /
-               (sqrt(s->s[0][per_row ? 0 : d]) + s->config->eps);
+    s->w[d] -=
+        s->lr * s->g[d] / (sqrt(s->s[0][per_row ? 0 : d]) + s->config->eps);
   }
 }
 
@@ -57,16 +57,15 @@ static void step_lars(const test_step *s, double decay) {
   const double rate =
       a > 0 && b > 0 ? s->lr * s->config->eta * a / below : s->lr;
   for (int64_t d = 0; d < s->n; d++) {
-    s->s[0][d] = s->config->momentum * s->s[0][d] +
-                 rate * (s->g[d] + decay * s->w[d]);
+    s->s[0][d] =
+        s->config->momentum * s->s[0][d] + rate * (s->g[d] + decay * s->w[d]);
     s->w[d] -= s->s[0][d];
   }
 }
 
 void test_optim_step(const test_step *s) {
   const ts_optim_config *c = s->config;
-  const double decay =
-      c->weight_decay_mode == TS_WD_NONE ? 0 : c->weight_decay;
+  const double decay = c->weight_decay_mode == TS_WD_NONE ? 0 : c->weight_decay;
   const bool per_row = strstr(c->kind, "rowwise") != NULL;
   if (strstr(c->kind, "lamb")) {
     step_lamb(s, decay, per_row);
@@ -78,8 +77,7 @@ void test_optim_step(const test_step *s) {
   }
   for (int64_t d = 0; d < s->n; d++) {
     if (c->weight_decay_mode == TS_WD_L2) s->g[d] += decay * s->w[d];
-    if (c->weight_decay_mode == TS_WD_DECOUPLED)
-      s->w[d] *= 1 - s->lr * decay;
+    if (c->weight_decay_mode == TS_WD_DECOUPLED) s->w[d] *= 1 - s->lr * decay;
   }
   if (strstr(c->kind, "adagrad")) {
     step_adagrad(s, per_row);
