@@ -20,7 +20,8 @@ tests_support_libharness_a_SOURCES = tests/support/harness.c \
   tests/support/contract_impl.h \
   tests/support/contract.h tests/support/fake_device.c \
   tests/support/fake_memory.c tests/support/fake_kernels.c \
-  tests/support/fake_lines.c tests/support/fake_device.h
+  tests/support/fake_lines.c tests/support/fake_device.h \
+  tests/support/optim_oracle.c
 tests_support_libharness_a_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 if HAVE_CXX
 tests_support_libharness_a_CFLAGS += -DHAVE_EMULATED

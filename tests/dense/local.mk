@@ -1,4 +1,4 @@
-check_PROGRAMS += tests/dense/test_dense tests/dense/test_dense_optim tests/dense/test_ddp tests/dense/test_ddp_rows tests/dense/test_ddp_gaps tests/dense/test_linear tests/dense/test_mlp
+check_PROGRAMS += tests/dense/test_dense tests/dense/test_ddp tests/dense/test_ddp_rows tests/dense/test_ddp_gaps tests/dense/test_linear tests/dense/test_mlp
 tests_dense_test_linear_SOURCES = tests/dense/test_linear.c tests/dense/linear_probe.c \
   tests/dense/linear_probe.h
 # Fully sharded: layers that sleep.
@@ -13,3 +13,8 @@ tests_dense_test_fully_sharded_timing_SOURCES = tests/dense/test_fully_sharded_t
   $(fully_sharded_toy)
 tests_dense_test_fully_sharded_traces_SOURCES = tests/dense/test_fully_sharded_traces.c tests/dense/fully_sharded_sleep.h \
   $(fully_sharded_toy)
+# Products on a GPU.
+if HAVE_CUDA
+check_PROGRAMS += tests/dense/test_cuda_products_gpu
+endif
+EXTRA_DIST += tests/dense/ddp_rig.h

@@ -1,70 +1,31 @@
 /* test_ddp.c - buckets, reductions, the optimizer in backward.
  * ranks: 1 2 3 4  fake: 1 2 */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/dense/ddp_rig.h"
 
-#include "base/mem.h"
-#include "dense/parallel.h"
-#include "tests/support/harness.h"
-#include "tests/support/optim_config.h"
-
-static char ddp[] = "ddp";
-
-static ts_config config(char *kind, char *schedule) {
-  ts_config c = {0};
-  c.optimizer.base = test_optim(kind, 0.1);
-  c.optimizer.in_backward = true;
-  c.optimizer.schedule = schedule;
-  c.dense.bucket_mb = 25;
-  c.dense.parallel = ddp;
-  return c;
+/* Any name, like that of its group. */
+static ts_param *add(const char *name, int rows, int cols) {
+  ts_param *q;
+  ck_assert_ok(ts_params_add(&ps, f.device, &q, name, name, rows, cols));
+  return q;
 }
-
-static ts_err create(ts_parallel **d, ts_params *ps, const ts_config *c,
-                     const ts_fixture *f, const ts_kernels *k) {
-  const ts_parallel_spec spec = {.params = ps,
-                                 .config = c,
-                                 .device = f->device,
-                                 .world = f->world,
-                                 .kernels = k,
-                                 .training = true};
-  return ts_parallel_create(d, &spec);
-}
-
-static ts_err ready(ts_parallel *d, ts_param *p, ts_lane *lane) {
-  const ts_layer_hooks hooks = ts_parallel_hooks(d);
-  return ts_layer_ready(&hooks, p, lane);
-}
-
-static char sgd[] = "sgd", constant[] = "constant", adam[] = "adam";
 
 TS_TEST(bucket_layouts) {
   /* 8 parameters of 4 MiB; a bucket closes once it holds its size. */
   const double caps[] = {0, 25, 8};
   const int want[] = {2, 2, 4};
-  ts_fixture f;
-  ts_kernels k;
-  ts_fixture_start_device(&f, true, 1);
-  ck_assert_ok(ts_test_kernels(&k));
+  rig_start(true);
   for (int i = 0; i < 3; i++) {
-    ts_params ps = {0};
-    ts_parallel *d;
-    ts_config c = config(sgd, constant);
+    deck("sgd", 0.1);
     c.dense.bucket_mb = caps[i];
     c.optimizer.in_backward = false;
-    for (int p = 0; p < 8; p++) {
-      ts_param *q;
-      ck_assert_ok(ts_params_add(&ps, f.device, &q, "p", "p", 1024, 1024));
-    }
-    ck_assert_ok(create(&d, &ps, &c, &f, &k));
+    for (int p = 0; p < 8; p++) add("p", 1024, 1024);
+    start();
     ck_assert_all(ts_parallel_stat_of(d).n_buckets == want[i]);
     /* Gradients are views into buckets: neighbours in backward order. */
     ck_assert_ptr_eq(ps.item[6]->grad, ps.item[7]->grad + (1 << 20));
-    ts_parallel_destroy(d);
-    ts_params_reset(&ps);
+    stop();
   }
-  ts_fixture_stop(&f);
+  rig_stop();
 }
 
 enum { N_PARAMS = 5, N = 3000 };
@@ -77,7 +38,6 @@ typedef struct ts_run {
 } ts_run;
 
 typedef struct ts_fill {
-  const ts_kernels *kernels;
   float *grad;
   int p, step, micro, parts;
 } ts_fill;
@@ -85,55 +45,43 @@ typedef struct ts_fill {
 /* Made-up gradients: of micro-batches the parts add up to the whole. */
 static ts_err fill(void *arg, ts_lane *lane) {
   (void)lane;
-  const ts_fill *f = arg;
+  const ts_fill *x = arg;
   float grad[N];
   for (int i = 0; i < N; i++) {
-    const double whole = sin(f->step * 1.3 + f->p * 7 + i * 0.01);
-    const double odd = 0.25 * (f->micro + 1);
-    grad[i] = (float)(f->micro < 0 ? whole : odd * whole) / (float)f->parts;
+    const double whole = sin(x->step * 1.3 + x->p * 7 + i * 0.01);
+    const double odd = 0.25 * (x->micro + 1);
+    grad[i] = (float)(x->micro < 0 ? whole : odd * whole) / (float)x->parts;
   }
-  return f->kernels->put(f->grad, grad, sizeof grad);
+  return k.put(x->grad, grad, sizeof grad);
 }
 
-static void backward(ts_parallel *d, ts_params *ps, ts_fixture *f,
-                     const ts_kernels *k, int step, int micro) {
-  const ts_layer_hooks h = ts_parallel_hooks(d);
+static void backward(int step, int micro) {
   for (int p = N_PARAMS - 1; p >= 0; p--) {
-    ts_param *q = ps->item[p];
-    ck_assert_ok(ts_layer_acquire(&h, q, TS_BACKWARD, f->lane));
-    const ts_fill arg = {k, q->grad, p, step, micro, f->size};
-    ck_assert_ok(ts_lane_submit(f->lane, "fill", fill, &arg, sizeof arg));
-    ck_assert_ok(ts_layer_ready(&h, q, f->lane));
-    ck_assert_ok(ts_layer_release(&h, q, TS_BACKWARD, f->lane));
+    ts_param *q = ps.item[p];
+    ck_assert_ok(ts_layer_acquire(&h, q, TS_BACKWARD, f.lane));
+    const ts_fill arg = {q->grad, p, step, micro, f.size};
+    ck_assert_ok(ts_lane_submit(f.lane, "fill", fill, &arg, sizeof arg));
+    ck_assert_ok(ts_layer_ready(&h, q, f.lane));
+    ck_assert_ok(ts_layer_release(&h, q, TS_BACKWARD, f.lane));
   }
 }
 
 /* Three steps; the weights go to OUT. */
-static void run(ts_config *c, ts_run r, float *out, double *norm) {
-  ts_fixture f;
-  ts_kernels k;
-  ts_params ps = {0};
-  ts_parallel *d;
-  ts_fixture_start_device(&f, r.serial, 1);
-  ck_assert_ok(ts_test_kernels(&k));
-  for (int p = 0; p < N_PARAMS; p++) {
-    char name[] = "layer.0.weight";
-    ts_param *q;
-    name[6] = (char)('0' + p);
-    ck_assert_ok(ts_params_add(&ps, f.device, &q, name, name, N, 0));
-    ck_assert_ok(ts_param_init_uniform(q, 3, 1.0));
-  }
-  c->run.accumulate = r.micro ? r.micro : 1;
-  ck_assert_ok(create(&d, &ps, c, &f, &k));
+static void run(ts_run r, float *out, double *norm) {
+  rig_start(r.serial);
+  for (int p = 0; p < N_PARAMS; p++)
+    ck_assert_ok(ts_param_init_uniform(add_layer(p, N, 0), 3, 1.0));
+  c.run.accumulate = r.micro ? r.micro : 1;
+  start();
   const int64_t version = (int64_t)ps.item[0]->version;
   for (int step = 1; step <= 3; step++) {
     for (int m = 0; m < r.micro - 1; m++) {
       ck_assert_ok(ts_parallel_begin(d, step, false));
-      backward(d, &ps, &f, &k, step, m);
+      backward(step, m);
       ck_assert_ok(ts_parallel_end(d, NULL, f.lane));
     }
     ck_assert_ok(ts_parallel_begin(d, step, true));
-    backward(d, &ps, &f, &k, step, r.micro ? r.micro - 1 : -1);
+    backward(step, r.micro ? r.micro - 1 : -1);
     ck_assert_ok(ts_parallel_end(d, norm, f.lane));
     if (!r.ahead) ck_assert_ok(ts_lane_sync(f.lane));
   }
@@ -144,22 +92,21 @@ static void run(ts_config *c, ts_run r, float *out, double *norm) {
   ck_assert_all((int64_t)ps.item[0]->version == version + 3);
   for (int p = 0; p < N_PARAMS; p++)
     ts_test_get(f.device, out + p * N, ps.item[p]->w, N * sizeof *out);
-  ts_parallel_destroy(d);
-  ts_params_reset(&ps);
-  ts_fixture_stop(&f);
+  stop();
+  rig_stop();
 }
 
 static float a[N_PARAMS * N], b[N_PARAMS * N];
 
 TS_TEST(in_backward_equals_a_separate_step) {
-  ts_config c = config(adam, constant);
+  deck("adam", 0.1);
   c.dense.bucket_mb = 0.01; /* one each */
-  run(&c, (ts_run){0}, a, NULL);
+  run((ts_run){0}, a, NULL);
   c.optimizer.in_backward = false;
-  run(&c, (ts_run){0}, b, NULL);
+  run((ts_run){0}, b, NULL);
   ck_assert_all(memcmp(a, b, sizeof a) == 0);
   c.dense.bucket_mb = 25;
-  run(&c, (ts_run){.serial = true}, b, NULL);
+  run((ts_run){.serial = true}, b, NULL);
   ck_assert_all(memcmp(a, b, sizeof a) == 0);
 }
 
@@ -167,12 +114,13 @@ TS_TEST(in_backward_equals_a_separate_step) {
  * host is. */
 TS_TEST(a_host_that_runs_ahead_changes_nothing) {
   static char linear[] = "linear";
-  ts_config c = config(adam, linear);
+  deck("adam", 0.1);
+  c.optimizer.schedule = linear;
   c.optimizer.schedule_steps = 4;
   for (int i = 0; i < 2; i++) {
     c.optimizer.clip_norm = i ? 0.5 : 0;
-    run(&c, (ts_run){.serial = true}, a, NULL);
-    run(&c, (ts_run){.ahead = true}, b, NULL);
+    run((ts_run){.serial = true}, a, NULL);
+    run((ts_run){.ahead = true}, b, NULL);
     ck_assert_all(memcmp(a, b, sizeof a) == 0);
   }
 }
@@ -201,25 +149,25 @@ static void check_by_hand(const float *got, const double *rates) {
 }
 
 TS_TEST(sums_over_ranks_are_the_mean_of_all) {
-  ts_config c = config(sgd, constant);
-  run(&c, (ts_run){0}, a, NULL);
+  deck("sgd", 0.1);
+  run((ts_run){0}, a, NULL);
   check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.1, 0.1});
 }
 
 /* Parts of 1/4, 2/4 and 3/4: one and a half wholes. */
 TS_TEST(micro_batches_add_up) {
   for (int in_backward = 0; in_backward < 2; in_backward++) {
-    ts_config c = config(sgd, constant);
+    deck("sgd", 0.1);
     c.optimizer.in_backward = in_backward;
     c.dense.bucket_mb = 0.01; /* one each */
-    run(&c, (ts_run){.micro = 3, .ahead = true}, a, NULL);
+    run((ts_run){.micro = 3, .ahead = true}, a, NULL);
     check_by_hand(a, (const double[]){0.15, 0.15, 0.15, 0.15, 0.15});
   }
 }
 
 TS_TEST(overrides_by_name) {
-  ts_config c = config(sgd, constant);
-  char three[] = "layer.[234].*", last[] = "layer.4.weight";
+  deck("sgd", 0.1);
+  char three[] = "layer.0[234].*", last[] = "layer.04.weight";
   ts_optim_config other = c.optimizer.base;
   other.kind = NULL;
   ts_optim_override overrides[] = {{three, other}, {last, other}};
@@ -227,20 +175,15 @@ TS_TEST(overrides_by_name) {
   overrides[1].optimizer.lr = 0.5; /* the last match wins */
   c.optimizer.overrides = overrides;
   c.optimizer.n_overrides = 2;
-  run(&c, (ts_run){0}, a, NULL);
+  run((ts_run){0}, a, NULL);
   check_by_hand(a, (const double[]){0.1, 0.1, 0.01, 0.01, 0.5});
 }
 
 /* What an override leaves out comes from the deck's optimizer, as far as the
  * kind is the same; the rest from the kind. */
 TS_TEST(overrides_inherit) {
-  ts_fixture f;
-  ts_kernels k;
-  ts_params ps = {0};
-  ts_param *first, *second;
-  ts_parallel *d;
-  ts_config c = config(sgd, constant);
-  char one[] = "one", two[] = "two";
+  deck("sgd", 0.1);
+  char one[] = "one", two[] = "two", adam[] = "adam";
   ts_optim_config same = c.optimizer.base, other = c.optimizer.base;
   same.kind = NULL;
   same.lr = other.lr = NAN;
@@ -253,32 +196,25 @@ TS_TEST(overrides_inherit) {
   overrides[1].optimizer.weight_decay_mode = TS_WD_L2;
   c.optimizer.overrides = overrides;
   c.optimizer.n_overrides = 2;
-  ts_fixture_start_device(&f, true, 1);
-  ck_assert_ok(ts_test_kernels(&k));
-  ck_assert_ok(ts_params_add(&ps, f.device, &first, one, one, 4, 4));
-  ck_assert_ok(ts_params_add(&ps, f.device, &second, two, two, 4, 4));
-  ck_assert_ok(create(&d, &ps, &c, &f, &k));
+  rig_start(true);
+  const ts_param *first = add(one, 4, 4), *second = add(two, 4, 4);
+  start();
   const ts_optim_config *o = ts_parallel_optim(d, first);
   ck_assert_str_eq(o->kind, "sgd");
   ck_assert(o->lr == 0.1 && o->momentum == 0.7 && o->weight_decay == 0.3);
   o = ts_parallel_optim(d, second);
   ck_assert_str_eq(o->kind, "adam");
   ck_assert(o->lr == 0.1 && !(o->momentum == 0.7) && o->weight_decay == 0.3);
-  ts_parallel_destroy(d);
-  ts_params_reset(&ps);
-  ts_fixture_stop(&f);
+  stop();
+  rig_stop();
 }
 
 /* Each of the tables that the deck's optimizer trains may be named. */
 TS_TEST(overrides_name_tables) {
-  ts_fixture f;
-  ts_kernels k;
-  ts_params ps = {0};
-  ts_parallel *d;
-  char none[] = "none", dlrm[] = "dlrm";
+  char none[] = "none", sgd[] = "sgd", dlrm[] = "dlrm";
   char names[3][4] = {"t0", "t1", "t2"}, match[] = "sparse_arch.*.tX.weight";
   ts_table_config tables[3];
-  ts_config c = config(sgd, constant);
+  deck("sgd", 0.1);
   ts_optim_override override = {match, c.optimizer.base};
   for (int t = 0; t < 3; t++)
     tables[t] = (ts_table_config){.name = names[t],
@@ -288,47 +224,39 @@ TS_TEST(overrides_name_tables) {
   c.n_tables = 3;
   c.optimizer.overrides = &override;
   c.optimizer.n_overrides = 1;
-  ts_fixture_start_device(&f, true, 1);
-  ck_assert_ok(ts_test_kernels(&k));
+  rig_start(true);
   for (int t = 0; t < 3; t++) {
     *strchr(match, 'X') = (char)('0' + t);
-    const ts_err err = create(&d, &ps, &c, &f, &k);
+    const ts_err err = create();
     ck_assert_all(err == (t < 2 ? TS_OK : TS_ERR_DECK));
-    if (t < 2) ts_parallel_destroy(d);
+    if (t < 2) stop();
     ts_err_clear();
     strcpy(match, "sparse_arch.*.tX.weight");
   }
-  ts_params_reset(&ps);
-  ts_fixture_stop(&f);
+  stop();
+  rig_stop();
 }
 
 TS_TEST(an_override_that_matches_nothing_is_refused) {
-  ts_fixture f;
-  ts_kernels k;
-  ts_params ps = {0};
-  ts_param *q;
-  ts_parallel *d = NULL;
-  ts_config c = config(sgd, constant);
+  deck("sgd", 0.1);
   char none[] = "over_arch.*";
   ts_optim_override override = {none, c.optimizer.base};
   c.optimizer.overrides = &override;
   c.optimizer.n_overrides = 1;
-  ts_fixture_start_device(&f, true, 1);
-  ck_assert_ok(ts_test_kernels(&k));
-  ck_assert_ok(
-      ts_params_add(&ps, f.device, &q, "dense_arch.0", "dense_arch.0", 4, 4));
-  ck_assert_all(create(&d, &ps, &c, &f, &k) == TS_ERR_DECK);
+  rig_start(true);
+  add("dense_arch.0", 4, 4);
+  ck_assert_all(create() == TS_ERR_DECK);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "over_arch.*"));
   ts_err_clear();
-  ts_params_reset(&ps);
-  ts_fixture_stop(&f);
+  stop();
+  rig_stop();
 }
 
 TS_TEST(clipping_by_the_global_norm) {
-  ts_config c = config(sgd, constant);
+  deck("sgd", 0.1);
   double norm = 0, sum[4] = {0}, rate[4];
   c.optimizer.clip_norm = 0.5;
-  run(&c, (ts_run){0}, a, &norm);
+  run((ts_run){0}, a, &norm);
   for (int step = 1; step <= 3; step++)
     for (int p = 0; p < N_PARAMS; p++)
       for (int i = 0; i < N; i++)
@@ -349,38 +277,30 @@ TS_TEST(clipping_by_the_global_norm) {
 
 /* A bound above the norm changes nothing. */
 TS_TEST(clipping_never_enlarges) {
-  ts_config c = config(sgd, constant);
+  deck("sgd", 0.1);
   c.optimizer.clip_norm = 1e4;
-  run(&c, (ts_run){0}, a, NULL);
+  run((ts_run){0}, a, NULL);
   check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.1, 0.1});
 }
 
 /* Gradients that come twice or never would be wrong sums: errors. */
 TS_TEST(gradients_come_once) {
-  ts_fixture f;
-  ts_kernels k;
-  ts_params ps = {0};
-  ts_param *q;
-  ts_parallel *d;
-  ts_config c = config(sgd, constant);
-  ts_fixture_start_device(&f, true, 1);
-  ck_assert_ok(ts_test_kernels(&k));
-  ck_assert_ok(ts_params_add(&ps, f.device, &q, "one", "one", 4, 4));
-  ck_assert_ok(create(&d, &ps, &c, &f, &k));
+  deck("sgd", 0.1);
+  rig_start(true);
+  ts_param *q = add("one", 4, 4);
+  start();
   ck_assert_ok(ts_parallel_begin(d, 1, true));
   ck_assert_all(ts_parallel_end(d, NULL, f.lane) == TS_ERR_INTERNAL);
   ts_err_clear();
-  const ts_layer_hooks hooks = ts_parallel_hooks(d);
-  ck_assert_ok(ts_layer_acquire(&hooks, q, TS_BACKWARD, f.lane));
-  ck_assert_ok(ready(d, q, f.lane));
-  ck_assert_all(ready(d, q, f.lane) == TS_ERR_INTERNAL);
+  ck_assert_ok(ts_layer_acquire(&h, q, TS_BACKWARD, f.lane));
+  ck_assert_ok(ts_layer_ready(&h, q, f.lane));
+  ck_assert_all(ts_layer_ready(&h, q, f.lane) == TS_ERR_INTERNAL);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "one came twice"));
   ts_err_clear();
   ck_assert_ok(ts_parallel_end(d, NULL, f.lane));
   ck_assert_ok(ts_lane_sync(f.lane));
   ck_assert_all(ts_parallel_begin(d, 2, false) == TS_ERR_INTERNAL);
   ts_err_clear();
-  ts_parallel_destroy(d);
-  ts_params_reset(&ps);
-  ts_fixture_stop(&f);
+  stop();
+  rig_stop();
 }

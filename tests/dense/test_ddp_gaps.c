@@ -1,75 +1,29 @@
 /* test_ddp_gaps.c - gradients that lie side by side: on borders, with gaps
  * that nothing is put into and no sum sees.
  * ranks: 1 2 3  fake: 1 2 */
-#include <math.h>
-#include <string.h>
-
-#include "dense/parallel.h"
-#include "tests/support/harness.h"
 #include "runtime/arrays.h"
+#include "tests/dense/ddp_rig.h"
 
 /* In backward order the last one is the first. */
 static const int32_t sizes[] = {3000, 17, 40, 100, 5, 999, 64, 33, 2048, 1};
 enum { N_PARAMS = sizeof sizes / sizeof *sizes, MOST = 3000, ALL = 8000 };
 
-static ts_fixture f;
-static ts_kernels k;
-static ts_params ps;
-static ts_parallel *d;
-static ts_config c;
-static ts_layer_hooks h;
-
-static void deck(double bucket_mb, int micro, double clip_norm) {
-  static char constant[] = "constant", ddp[] = "ddp", sgd[] = "sgd";
-  c = (ts_config){0};
-  c.optimizer.base = (ts_optim_config){.kind = sgd,
-                                       .lr = 0.125,
-                                       .eps = NAN,
-                                       .beta1 = NAN,
-                                       .beta2 = NAN,
-                                       .momentum = NAN,
-                                       .eta = NAN,
-                                       .weight_decay = NAN};
-  c.optimizer.in_backward = true;
+static void bucket_deck(double bucket_mb, int micro, double clip_norm) {
+  deck("sgd", 0.125);
   c.optimizer.clip_norm = clip_norm;
-  c.optimizer.schedule = constant;
   c.dense.bucket_mb = bucket_mb;
-  c.dense.parallel = ddp;
   c.run.accumulate = micro;
 }
 
 /* Parameters of SIZES from FIRST on. */
-static void start(int first) {
-  const ts_parallel_spec spec = {.params = &ps,
-                                 .config = &c,
-                                 .device = f.device,
-                                 .world = f.world,
-                                 .kernels = &k,
-                                 .training = true};
-  ps = (ts_params){0};
-  for (int p = first; p < N_PARAMS; p++) {
-    char name[] = "layer.0";
-    ts_param *q;
-    name[6] = (char)('0' + p);
-    ck_assert_ok(ts_params_add(&ps, f.device, &q, name, name, sizes[p], 0));
-    ck_assert_ok(ts_param_init_constant(q, 1));
-  }
-  ck_assert_ok(ts_parallel_create(&d, &spec));
-  h = ts_parallel_hooks(d);
-}
-
-static void stop(void) {
-  ts_parallel_destroy(d);
-  ts_params_reset(&ps);
+static void start_from(int first) {
+  for (int p = first; p < N_PARAMS; p++)
+    ck_assert_ok(ts_param_init_constant(add_layer(p, sizes[p], 0), 1));
+  start();
 }
 
 static void setup(void) {
-  ts_fixture_start_device(&f, false, 1);
-  ck_assert_ok(ts_test_kernels(&k));
-}
-
-static void teardown(void) {
-  ts_fixture_stop(&f);
+  rig_start(false);
 }
 
 typedef struct ts_fill {
@@ -126,14 +80,14 @@ static void check_weights(double rate) {
 /* Each a bucket, few, and one for all; in slots, kept, and first in slots. */
 static const double caps[] = {1e-6, 0.005, 25};
 
-TS_EACH_TEST_BETWEEN(setup, teardown)
+TS_EACH_TEST_BETWEEN(setup, rig_stop)
 
 TS_TESTS(on_borders, 0, sizeof caps / sizeof *caps) {
   for (int in_backward = 0; in_backward < 2; in_backward++)
     for (int micro = 1; micro < 3; micro++) {
-      deck(caps[_i], micro, 0);
+      bucket_deck(caps[_i], micro, 0);
       c.optimizer.in_backward = in_backward;
-      start(0);
+      start_from(0);
       step(micro, NULL);
       check_weights(0.125 * micro);
       stop();
@@ -144,8 +98,8 @@ TS_TESTS(on_borders, 0, sizeof caps / sizeof *caps) {
 TS_TESTS(norms_see_no_gaps, 0, sizeof caps / sizeof *caps) {
   for (int micro = 1; micro < 4; micro++) {
     double norm = 0, sum = 0;
-    deck(caps[_i], micro, 1e6);
-    start(0);
+    bucket_deck(caps[_i], micro, 1e6);
+    start_from(0);
     step(micro, &norm);
     for (int p = 0; p < ps.n; p++)
       for (int i = 0; i < sizes[p]; i++) sum += pow(micro * value(p, i), 2);
@@ -162,8 +116,8 @@ TS_TESTS(norms_have_the_bits_of_no_gaps, 0, sizeof caps / sizeof *caps) {
   float *x = NULL;
   ts_arrays arrays = {0};
   int n = 0;
-  deck(caps[_i], 1, 1e6);
-  start(N_PARAMS - 2);
+  bucket_deck(caps[_i], 1, 1e6);
+  start_from(N_PARAMS - 2);
   step(1, &norm);
   for (int p = ps.n - 1; p >= 0; p--)
     for (int i = 0; i < (int)ps.item[p]->n; i++) all[n++] = value(p, i);

@@ -3,23 +3,11 @@
  * model's backward order from the start: nothing is rebuilt, and a parameter
  * without a gradient is an error in its own step.
  * ranks: 1 2 3 4 */
-#include <math.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "dense/parallel.h"
-#include "tests/support/harness.h"
-#include "tests/support/optim_config.h"
+#include "tests/dense/ddp_rig.h"
 
 enum { LAYERS = 12, MANY = 2000 };
-
-static ts_fixture f;
-static ts_kernels k;
-static ts_params ps;
-static ts_parallel *d;
-static ts_config c;
-static ts_layer_hooks h;
 
 static void sleep_ms(int ms) {
   const struct timespec t = {0, ms * 1000000L};
@@ -32,54 +20,21 @@ static ts_err slow_update(const ts_dense_update_args *a, int32_t n) {
   return real_update(a, n);
 }
 
-static void deck(char *kind) {
-  static char constant[] = "constant", ddp[] = "ddp", f32[] = "f32";
-  c = (ts_config){0};
-  c.optimizer.base = test_optim(kind, 0.125);
-  c.optimizer.in_backward = true;
-  c.optimizer.schedule = constant;
+static void small_deck(const char *kind) {
+  deck(kind, 0.125);
   c.dense.bucket_mb = 0.001;
-  c.dense.parallel = ddp;
-  c.dense.comm_dtype = f32;
-  c.run.accumulate = 1;
 }
 
-static void add_layers(int n, int rows, int cols) {
-  for (int p = 0; p < n; p++) {
-    char name[] = "layer.00.weight";
-    ts_param *q;
-    name[6] = (char)('0' + p / 10);
-    name[7] = (char)('0' + p % 10);
-    ck_assert_ok(ts_params_add(&ps, f.device, &q, name, name, rows, cols));
-    ck_assert_ok(ts_param_init_uniform(q, 3, 1.0));
-  }
-}
-
-static void start(int n, int rows, int cols) {
-  const ts_parallel_spec spec = {.params = &ps,
-                                 .config = &c,
-                                 .device = f.device,
-                                 .world = f.world,
-                                 .kernels = &k,
-                                 .training = true};
-  add_layers(n, rows, cols);
+static void start_layers(int n, int rows, int cols) {
+  for (int p = 0; p < n; p++)
+    ck_assert_ok(ts_param_init_uniform(add_layer(p, rows, cols), 3, 1.0));
   ts_mem_forget_peaks();
-  ck_assert_ok(ts_parallel_create(&d, &spec));
-  h = ts_parallel_hooks(d);
-}
-
-static void stop(void) {
-  ts_parallel_destroy(d);
-  ts_params_reset(&ps);
+  start();
 }
 
 static void setup(void) {
   ts_fixture_start(&f, false, 1);
   ck_assert_ok(ts_kernels_fill(&k, "host", NULL));
-}
-
-static void teardown(void) {
-  ts_fixture_stop(&f);
 }
 
 typedef struct fill_arg {
@@ -121,19 +76,18 @@ static void steps(int n) {
 
 /* Weights after three steps. */
 static void weights(float *out) {
-  start(LAYERS, MANY, 0);
+  start_layers(LAYERS, MANY, 0);
   steps(3);
   for (int p = 0; p < LAYERS; p++)
     memcpy(out + (size_t)p * MANY, ps.item[p]->w, MANY * sizeof *out);
   stop();
 }
 
-static char sgd[] = "sgd";
 static float a[LAYERS * MANY], b[LAYERS * MANY];
 
 /* ---- buckets ------------------------------------------------------------- */
 
-TS_EACH_TEST_BETWEEN(setup, teardown)
+TS_EACH_TEST_BETWEEN(setup, rig_stop)
 
 /* 8 parameters of 4 MiB: after which gradients reductions begin. */
 TS_TEST(bucket_lists) {
@@ -142,10 +96,10 @@ TS_TEST(bucket_lists) {
     int n, after[4];
   } want[] = {{0, 2, {1, 8}}, {25, 2, {7, 8}}, {8, 4, {2, 4, 6, 8}}};
   for (int i = 0; i < 3; i++) {
-    deck(sgd);
+    small_deck("sgd");
     c.optimizer.in_backward = false;
     c.dense.bucket_mb = want[i].mb;
-    start(8, 1024, 1024);
+    start_layers(8, 1024, 1024);
     ck_assert_all(ts_parallel_stat_of(d).n_buckets == want[i].n);
     ck_assert_ok(ts_parallel_begin(d, 1, true));
     int64_t before = 0;
@@ -163,9 +117,9 @@ TS_TEST(bucket_lists) {
 
 /* Gradients lie in their buckets, and there is no other copy. */
 TS_TEST(views) {
-  deck(sgd);
+  small_deck("sgd");
   c.optimizer.in_backward = false;
-  start(8, MANY, 0);
+  start_layers(8, MANY, 0);
   for (int p = 0; p < 7; p++)
     ck_assert_ptr_eq(ps.item[p]->grad, ps.item[p + 1]->grad + MANY);
   steps(1);
@@ -177,10 +131,10 @@ TS_TEST(views) {
 
 /* Ranks whose gradients are there in other orders reduce in one order. */
 TS_TEST(permuted) {
-  deck(sgd);
+  small_deck("sgd");
   c.optimizer.in_backward = false;
   weights(a);
-  start(LAYERS, MANY, 0);
+  start_layers(LAYERS, MANY, 0);
   for (int step = 1; step <= 3; step++) {
     ck_assert_ok(ts_parallel_begin(d, step, true));
     for (int i = 0; i < LAYERS; i++) {
@@ -203,9 +157,9 @@ TS_TEST(short_wire) {
   static char names[][5] = {"f32", "bf16", "f16"};
   int64_t bytes[3];
   for (int i = 0; i < 3; i++) {
-    deck(sgd);
+    small_deck("sgd");
     c.dense.comm_dtype = names[i];
-    start(LAYERS, 2400, 0);
+    start_layers(LAYERS, 2400, 0);
     const float w = ps.item[3]->w[17];
     ck_assert_ok(ts_parallel_begin(d, 1, true));
     for (int p = LAYERS - 1; p >= 0; p--) {
@@ -231,7 +185,7 @@ TS_TEST(short_wire) {
 /* What is rounded is near what is not. */
 TS_TEST(short_wire_is_near) {
   static char bf16[] = "bf16";
-  deck(sgd);
+  small_deck("sgd");
   weights(a);
   c.dense.comm_dtype = bf16;
   weights(b);
@@ -246,9 +200,9 @@ TS_TEST(short_wire_is_near) {
 /* Slots are taken in turns, and only once what is in them was used: updates
  * are slow here. */
 TS_TESTS(in_backward_equals_a_separate_step, 0, 7) {
-  static char kinds[][9] = {"sgd",   "momentum", "adagrad", "adam",
-                            "adamw", "lamb",     "lars"};
-  deck(kinds[_i]);
+  static const char *const kinds[] = {"sgd",   "momentum", "adagrad", "adam",
+                                      "adamw", "lamb",     "lars"};
+  small_deck(kinds[_i]);
   c.optimizer.in_backward = false;
   weights(a);
   c.optimizer.in_backward = true;
@@ -262,9 +216,9 @@ TS_TESTS(in_backward_equals_a_separate_step, 0, 7) {
 TS_TEST(memory) {
   int64_t peak[2];
   for (int i = 0; i < 2; i++) {
-    deck(sgd);
+    small_deck("sgd");
     c.optimizer.in_backward = i;
-    start(LAYERS, MANY, 0);
+    start_layers(LAYERS, MANY, 0);
     steps(2);
     peak[i] = ts_mem_stat_of(TS_TAG_GRADS, TS_SPACE_HOST).peak_bytes;
     stop();
@@ -285,8 +239,8 @@ static ts_err look(void *arg, ts_lane *lane) {
  * released: they are the old ones. */
 TS_TEST(updates_wait_for_reads) {
   static float seen;
-  deck(sgd);
-  start(LAYERS, MANY, 0);
+  small_deck("sgd");
+  start_layers(LAYERS, MANY, 0);
   ts_param *q = ps.item[LAYERS - 1];
   const float old = q->w[0];
   ck_assert_ok(ts_parallel_begin(d, 1, true));
@@ -313,8 +267,8 @@ static void fails(ts_err got, ts_err want, const char *text) {
 }
 
 TS_TEST(wrong_uses) {
-  deck(sgd);
-  start(LAYERS, MANY, 0);
+  small_deck("sgd");
+  start_layers(LAYERS, MANY, 0);
   ts_param *last = ps.item[LAYERS - 1];
   fails(ts_layer_ready(&h, last, f.lane), TS_ERR_INTERNAL, "outside a step");
   fails(ts_layer_acquire(&h, last, TS_BACKWARD, f.lane), TS_ERR_INTERNAL,

@@ -306,11 +306,7 @@ TS_TESTS(policies, 0, 4) {
 
 /* ---- rows of the group --------------------------------------------------- */
 
-static ts_err run_rows(const ts_kernels *k, const void *arg) {
-  ts_cache_rows_args a = *(const ts_cache_rows_args *)arg;
-  KT_AT(a.out), KT_AT(a.offsets), KT_AT(a.rows);
-  return k->cache_rows(&a);
-}
+KT_CALL(run_rows, cache_rows, ts_cache_rows_args)
 
 TS_TESTS(rows, 0, 5) {
   enum { MOST = 300, EACH = 3 };

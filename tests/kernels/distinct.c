@@ -20,13 +20,7 @@ typedef struct distinct_case {
 
 static ts_err run(const ts_kernels *k, const void *arg) {
   distinct_case c = *(const distinct_case *)arg;
-  for (int i = 0; i < c.n; i++) {
-    ts_distinct *d = &c.d[i];
-    KT_AT(d->from.lengths), KT_AT(d->from.ids), KT_AT(d->from.weights);
-    KT_AT(d->from_offsets), KT_AT(d->ids), KT_AT(d->start), KT_AT(d->weights);
-    KT_AT(d->lengths), KT_AT(d->inverse), KT_AT(d->slot);
-    KT_AT(d->member_start), KT_AT(d->member), KT_AT(d->row0), KT_AT(d->found);
-  }
+  kt_at_all(&c, sizeof c);
   const ts_distinct_args a = {kt_pin(c.d, sizeof c.d), c.n};
   return k->bags_distinct(&a);
 }

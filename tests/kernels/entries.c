@@ -30,8 +30,7 @@ static int64_t length_of(shape s, int64_t bag) {
 /* One launch, and puts of what there is no room for in its parameters. */
 static ts_err run_entries(const ts_kernels *k, const void *arg) {
   ts_entries_args a = *(const ts_entries_args *)arg;
-  KT_AT(a.keys), KT_AT(a.order), KT_AT(a.bag_of), KT_AT(a.bag_scale);
-  KT_AT(a.offsets), KT_AT(a.rows);
+  kt_at_all(&a, sizeof a);
   const int64_t all = kt_launches(NULL), puts = kt_launches("ts_put_kernel");
   const ts_err err = k->entries(&a);
   const int64_t n_puts = kt_launches("ts_put_kernel") - puts;
@@ -77,11 +76,7 @@ TS_TEST(entries_of_ids) {
 
 /* ---- sums ---------------------------------------------------------------- */
 
-static ts_err run_append(const ts_kernels *k, const void *arg) {
-  ts_append_args a = *(const ts_append_args *)arg;
-  KT_AT(a.keys), KT_AT(a.order), KT_AT(a.at), KT_AT(a.from);
-  return k->append(&a);
-}
+KT_CALL(run_append, append, ts_append_args)
 
 static void check_append(int64_t first, int64_t n, int32_t dim) {
   kt_begin();
@@ -126,11 +121,7 @@ TS_TEST(added) {
   }
 }
 
-static ts_err run_add_rows(const ts_kernels *k, const void *arg) {
-  ts_add_rows_args a = *(const ts_add_rows_args *)arg;
-  KT_AT(a.to), KT_AT(a.keys), KT_AT(a.sums);
-  return k->add_rows(&a);
-}
+KT_CALL(run_add_rows, add_rows, ts_add_rows_args)
 
 static void check_add_rows(int64_t n, int32_t dim) {
   enum { ROWS = 200 };

@@ -20,9 +20,7 @@ typedef struct interact_case {
 /* ---- making -------------------------------------------------------------- */
 
 static float some(bool exact) {
-  static const float rare[] = {0, -0.0f, 0x1p-140f, -0x1p-149f, 1, -1};
-  if (kt_bits() % 16 == 0) return rare[kt_bits() % 6];
-  const float x = (float)((int32_t)kt_bits()) * 0x1p-31f;
+  const float x = kt_some(KT_UNIT);
   return exact ? ts_bf16_to_f32(ts_f32_to_bf16(x)) : x;
 }
 
@@ -76,18 +74,13 @@ static void make(interact_case *c, int F, int dim, int batch, int how) {
 /* ---- runs ---------------------------------------------------------------- */
 
 static ts_err run(const ts_kernels *k, const void *arg) {
-  const interact_case *c = arg;
-  const float *emb[F_MAX];
-  float *demb[F_MAX];
-  ts_interact_args a = c->a;
+  interact_case c = *(const interact_case *)arg;
+  ts_interact_args a;
   ts_err err = TS_OK;
-  for (int f = 0; f < a.n_features; f++) {
-    emb[f] = kt_at(c->emb[f]);
-    demb[f] = kt_at(c->demb[f]);
-  }
-  KT_AT(a.out), KT_AT(a.grad), KT_AT(a.bottom), KT_AT(a.grad_bottom);
-  a.emb = emb;
-  a.grad_emb = demb;
+  kt_at_all(&c, sizeof c);
+  a = c.a;
+  a.emb = (const float *const *)c.emb;
+  a.grad_emb = c.demb;
   TS_TRY((a.half ? k->interact_forward_half : k->interact_forward)(&a));
   TS_TRY((a.half ? k->interact_backward_half : k->interact_backward)(&a));
 done:

@@ -125,8 +125,7 @@ static void check_launches(const ts_lookup_args *a, int64_t all, int64_t puts) {
 static ts_err run(const ts_kernels *k, const void *arg) {
   const lookup_case *c = arg;
   ts_lookup_args a = c->split.lines && kt_apart() ? c->split : c->a;
-  KT_AT(a.out), KT_AT(a.at), KT_AT(a.weight), KT_AT(a.offsets), KT_AT(a.rows);
-  KT_AT(a.weights), KT_AT(a.lines);
+  kt_at_all(&a, sizeof a);
   const ts_weight_grad_args g = {&a, kt_at(c->grad_out), kt_at(c->grad)};
   const int64_t all = kt_launches(NULL), puts = kt_launches("ts_put_kernel");
   const ts_err err = c->grads ? k->weight_grad(&g) : k->lookup(&a);

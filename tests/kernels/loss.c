@@ -28,8 +28,7 @@ static ts_err run_bce(const ts_kernels *k, const void *arg) {
   ts_err err = TS_OK;
   for (int i = 0; i < 2 && err == TS_OK; i++) {
     ts_bce_args a = i ? c->again : c->a;
-    KT_AT(a.loss_sum), KT_AT(a.grad), KT_AT(a.prediction), KT_AT(a.logits);
-    KT_AT(a.labels), KT_AT(a.weights);
+    kt_at_all(&a, sizeof a);
     err = k->bce(&a);
   }
   return err;
@@ -184,11 +183,11 @@ static ts_err run_tally(const ts_kernels *k, const void *arg) {
   for (int i = 0; i < 2 * c->n && err == TS_OK; i++) {
     const ts_tally_args *own = &c->place[i / c->n];
     ts_tally_args a = c->a[i % c->n];
-    a.sums = kt_at(own->sums);
-    a.place = kt_at(own->place);
-    a.ring = a.limit ? kt_at(own->ring) : NULL;
-    a.nan = kt_at(own->nan);
-    KT_AT(a.prediction), KT_AT(a.label), KT_AT(a.weight), KT_AT(a.loss);
+    a.sums = own->sums;
+    a.place = own->place;
+    a.ring = a.limit ? own->ring : NULL;
+    a.nan = own->nan;
+    kt_at_all(&a, sizeof a);
     err = k->tally(&a);
   }
   return err;

@@ -1,20 +1,13 @@
 /* rows.c - the contract of what is by element or by row: cross layers,
  * factorisation machines, rows side by side; bit for bit, but for the host's
- * vector versions, which round otherwise.
+ * vector versions, which round otherwise.  The oracle of the first two against
+ * formulas in double.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 600 */
 #include "tests/support/contract.h"
 
-/* Some of them zeros or denormals. */
-static float some(void) {
-  static const float rare[] = {0, -0.0f, 0x1p-140f, -0x1p-149f, 1, -1};
-  if (kt_bits() % 16 == 0) return rare[kt_bits() % 6];
-  return (float)((int32_t)kt_bits()) * 0x1p-31f;
-}
-
 static float *take_floats(int64_t n, int off) {
-  float *x = kt_array(n, 4, off);
-  for (int64_t i = 0; i < n; i++) x[i] = some();
+  float *x = kt_floats(n, off, KT_UNIT);
   kt_compare(x, KT_NEAR);
   return x;
 }
@@ -22,7 +15,7 @@ static float *take_floats(int64_t n, int off) {
 /* The same of bf16. */
 static uint16_t *take_halves(int64_t n, int off) {
   uint16_t *x = kt_array(n, 2, off);
-  for (int64_t i = 0; i < n; i++) x[i] = ts_f32_to_bf16(some());
+  for (int64_t i = 0; i < n; i++) x[i] = ts_f32_to_bf16(kt_some(KT_UNIT));
   kt_compare(x, KT_NEAR);
   return x;
 }
@@ -38,13 +31,47 @@ static ts_err run_cross(const ts_kernels *k, const void *arg) {
   const cross_case *c = arg;
   ts_cross_args a = c->a;
   ts_err err = TS_OK;
-  KT_AT(a.x0), KT_AT(a.x), KT_AT(a.t), KT_AT(a.y), KT_AT(a.y16), KT_AT(a.add);
-  KT_AT(a.dy), KT_AT(a.dy16), KT_AT(a.dx0), KT_AT(a.dt);
+  kt_at_all(&a, sizeof a);
   TS_TRY(k->cross_forward(&a));
   if (c->last) a.t = NULL;
   TS_TRY(k->cross_backward(&a));
 done:
   return err;
+}
+
+/* Element I of X, whose type is that of t and add. */
+static double element(const ts_cross_args *a, const void *x, int64_t i) {
+  return test_get(x, a->half ? TS_BF16 : TS_F32, i);
+}
+
+/* GOT, rounded to bf16 where HALF, and the oracle otherwise, is WANT. */
+static void true_to(double got, double want, bool half) {
+  ck_assert_double_eq_tol(got, want, (half ? fabs(want) / 255 : 0) + 1e-6);
+}
+
+/* Element D of row I, and what lies behind the rows, which stays. */
+static void true_cross(const cross_case *c, int64_t i, int d) {
+  const ts_cross_args *a = &c->a;
+  const int64_t j = i * a->stride + d, tj = i * a->t_stride + d;
+  const float *y = a->y ? kt_ref(a->y) : NULL, *dx0 = kt_ref(a->dx0);
+  if (d >= a->width) {
+    if (y) ck_assert_mem_eq(&y[j], &a->y[j], 4);
+    ck_assert_mem_eq(&dx0[j], &a->dx0[j], 4);
+    return;
+  }
+  const double t = element(a, a->t, tj);
+  const double want = (double)a->x0[j] * t + (double)a->x[j];
+  const double g =
+      (a->dy16 ? test_get(a->dy16, TS_BF16, j) : (double)a->dy[j]) +
+      (a->add ? element(a, a->add, j) : 0);
+  if (y) true_to((double)y[j], want, false);
+  if (a->y16) true_to(test_get(kt_ref(a->y16), TS_BF16, j), want, true);
+  true_to((double)dx0[j],
+          (a->first ? 0 : (double)a->dx0[j]) + g * (c->last ? 1 : t), false);
+  if (!c->last)
+    true_to(element(a, kt_ref(a->dt), tj), g * (double)a->x0[j], a->half);
+  if (!c->last && (a->add || !a->dy16))
+    true_to(((double)((float *)kt_ref(a->dy))[j]), g, false);
 }
 
 /* HOW: half, add, first, last, odd, ends (no y, dy comes as bf16). */
@@ -74,13 +101,15 @@ static void cross(int width, int batch, int how) {
   if (ends) a->dy16 = take_halves(n, off);
   kt_check(run_cross, &c);
   if (c.last || (ends && !add)) ck_assert_mem_eq(kt_ref(a->dy), a->dy, 4 * n);
+  for (int64_t i = 0; i < batch; i++)
+    for (int d = 0; d < stride; d++) true_cross(&c, i, d);
 }
 
 KT_CONTRACT("cross_forward cross_backward fm_forward fm_backward join_rows "
             "split_rows")
 
-TS_TESTS(crosses, 0, 7) {
-  static const int widths[] = {1, 3, 4, 32, 37, 132, 3456};
+TS_TESTS(crosses, 0, 8) {
+  static const int widths[] = {1, 3, 4, 32, 37, 64, 132, 3456};
   for (int how = 0; how < 64; how++)
     if (how < 32 || how & 1)
       cross(widths[_i], widths[_i] > 1000 ? 3 : how % 3 ? 19 : 300, how);
@@ -92,11 +121,37 @@ TS_TESTS(crosses, 0, 7) {
 static ts_err run_fm(const ts_kernels *k, const void *arg) {
   ts_fm_args a = *(const ts_fm_args *)arg;
   ts_err err = TS_OK;
-  KT_AT(a.x), KT_AT(a.dx), KT_AT(a.out), KT_AT(a.grad);
+  kt_at_all(&a, sizeof a);
   TS_TRY(k->fm_forward(&a));
   TS_TRY(k->fm_backward(&a));
 done:
   return err;
+}
+
+static void true_machine(const ts_fm_args *a, int64_t i) {
+  const float *x = a->x + i * a->stride, *was = a->dx + i * a->stride;
+  const float *dx = (float *)kt_ref(a->dx) + i * a->stride;
+  const double grad = (double)a->grad[i * a->out_stride];
+  const int end = a->n_vectors * a->dim;
+  double fm = 0, all = 0;
+  for (int d = 0; d < a->dim; d++) {
+    double sum = 0, square = 0, size = 0;
+    for (int k = d; k < end; k += a->dim) {
+      sum += (double)x[k];
+      square += (double)x[k] * (double)x[k];
+      size += fabs((double)x[k]);
+    }
+    fm += (sum * sum - square) / 2;
+    all += size * size;
+    for (int k = d; k < end; k += a->dim)
+      ck_assert_double_eq_tol(dx[k],
+                              (double)was[k] + grad * (sum - (double)x[k]),
+                              1e-6 * (2 + size));
+  }
+  const size_t gap = (size_t)(a->stride - end) * 4;
+  if (gap) ck_assert_mem_eq(dx + end, was + end, gap);
+  ck_assert_double_eq_tol(((float *)kt_ref(a->out))[i * a->out_stride], fm,
+                          1e-6 * (1 + all));
 }
 
 static void machine(int n, int dim, int batch) {
@@ -112,11 +167,12 @@ static void machine(int n, int dim, int batch) {
                         .out_stride = out_stride,
                         .batch = batch};
   kt_check(run_fm, &a);
+  for (int64_t i = 0; i < batch; i++) true_machine(&a, i);
 }
 
 TS_TEST(machines) {
-  static const int dims[] = {1, 2, 7, 16, 19, 32, 64, 128};
-  static const int n[] = {1, 2, 15, 16, 27, 40};
+  static const int dims[] = {1, 2, 3, 7, 16, 19, 32, 64, 128};
+  static const int n[] = {1, 2, 3, 4, 7, 15, 16, 27, 40, 61, 64};
   for (int d = 0; d < TEST_COUNT(dims); d++)
     for (int v = 0; v < TEST_COUNT(n); v++)
       machine(n[v], dims[d], 3 + 20 * (v % 2));
@@ -138,13 +194,10 @@ typedef struct join_case {
 } join_case;
 
 static ts_err run_join(const ts_kernels *k, const void *arg) {
-  const join_case *c = arg;
-  float *part[PARTS];
-  ts_join_args a = c->a;
-  for (int i = 0; i < a.n_parts; i++) part[i] = kt_at(c->part[i]);
-  KT_AT(a.wide), KT_AT(a.first);
-  a.part = part;
-  return c->split ? k->split_rows(&a) : k->join_rows(&a);
+  join_case c = *(const join_case *)arg;
+  kt_at_all(&c, sizeof c);
+  c.a.part = c.part;
+  return c.split ? k->split_rows(&c.a) : k->join_rows(&c.a);
 }
 
 /* Nothing is rounded but where rows are added, and that once. */

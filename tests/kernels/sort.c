@@ -12,12 +12,7 @@ static int by_key(const void *a, const void *b) {
   return x->value < y->value ? -1 : x->value > y->value;
 }
 
-static ts_err run(const ts_kernels *k, const void *arg) {
-  ts_sort_args a = *(const ts_sort_args *)arg;
-  KT_AT(a.keys), KT_AT(a.keys_scratch);
-  KT_AT(a.values), KT_AT(a.values_scratch);
-  return k->sort(&a);
-}
+KT_CALL(run, sort, ts_sort_args)
 
 static ts_sort_args make(int64_t n, int bits) {
   ts_sort_args a = {.n = n, .n_bits = bits};

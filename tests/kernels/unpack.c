@@ -121,11 +121,6 @@ static void make(unpack_case *c, const spec *s) {
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* What P points to, in this run. */
-static void move(ts_unpack_part *p) {
-  KT_AT(p->lengths), KT_AT(p->ids), KT_AT(p->weights), KT_AT(p->positions);
-}
-
 /* P cut as for a device of memory of its own; returns the number of parts at
  * TO. */
 static int cut(ts_unpack_part *to, const ts_unpack_part *p) {
@@ -150,7 +145,7 @@ static int cut(ts_unpack_part *to, const ts_unpack_part *p) {
               : p->form == TS_FORM_BYTES ? ((const uint8_t *)p->lengths)[i]
               : p->form == TS_FORM_INTS  ? ((const int32_t *)p->lengths)[i]
                                          : 0;
-    move(x);
+    kt_at_all(x, sizeof *x);
   }
   return n;
 }
@@ -166,14 +161,13 @@ static ts_err run(const ts_kernels *k, const void *arg) {
       a.n_parts += cut(parts + a.n_parts, &c->sections[i]);
     } else {
       parts[a.n_parts] = c->sections[i];
-      move(&parts[a.n_parts++]);
+      kt_at_all(&parts[a.n_parts++], sizeof *parts);
     }
   ck_assert_int_le(a.n_parts, PARTS);
   a.parts = kt_apart() ? kt_at(c->list) : parts;
   if (kt_apart())
     err = k->put(kt_at(c->list), parts, (size_t)a.n_parts * sizeof *parts);
-  KT_AT(a.offsets), KT_AT(a.at), KT_AT(a.rows), KT_AT(a.weights);
-  KT_AT(a.positions);
+  kt_at_all(&a, sizeof a);
   return err == TS_OK ? k->unpack(&a) : err;
 }
 
@@ -277,14 +271,7 @@ TS_TEST(nothing) {
 
 /* ---- means --------------------------------------------------------------- */
 
-static ts_err run_means(const ts_kernels *k, const void *arg) {
-  ts_bag_means_args a = *(const ts_bag_means_args *)arg;
-  for (int32_t i = 0; i < a.n_views; i++) {
-    ts_bag_mean *v = &a.view[i];
-    KT_AT(v->out), KT_AT(v->lengths), KT_AT(v->offsets), KT_AT(v->bag);
-  }
-  return k->bag_means(&a);
-}
+KT_CALL(run_means, bag_means, ts_bag_means_args)
 
 TS_TEST(means) {
   enum { BAGS = 700, VIEWS = 5 };

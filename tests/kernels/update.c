@@ -65,14 +65,6 @@ static void check_lines(const spec *s) {
   kt_check(update_run, &c);
 }
 
-static const char *const kinds[] = {"sgd",
-                                    "adagrad",
-                                    "rowwise_adagrad",
-                                    "adam",
-                                    "partial_rowwise_adam",
-                                    "lamb",
-                                    "partial_rowwise_lamb",
-                                    "lars_sgd"};
 static const int32_t dims[] = {1, 4, 20, 64, 100, 128, 260};
 static const int short_runs[] = {1, 2, 31, 1, 1, 33, 3, 1};
 static const int long_runs[] = {1, 255, 2, 257, 1, 31, 5000, 256, 33, 513, 1};
@@ -81,11 +73,11 @@ KT_CONTRACT("row_update row_stage fetch put")
 
 /* Every formula on every width of rows. */
 TS_TEST(formulas) {
-  for (int k = 0; k < TEST_COUNT(kinds); k++)
+  for (int k = 0; k < UPDATE_KINDS; k++)
     for (ts_dtype t = TS_F32; t <= TS_F16; t++)
       for (int decay = 0; decay < 3; decay++)
         for (int d = 0; d < TEST_COUNT(dims); d++)
-          check_update(&(spec){.kind = kinds[k],
+          check_update(&(spec){.kind = update_kinds[k],
                                .dtype = t,
                                .decay = (ts_wd_mode)decay,
                                .dim = dims[d],
@@ -98,7 +90,7 @@ TS_TEST(formulas) {
 TS_TEST(long_sums) {
   for (int d = 0; d < TEST_COUNT(dims); d++)
     for (int mode = 0; mode < 16; mode++)
-      check_update(&(spec){.kind = kinds[2 + (mode + d) % 6],
+      check_update(&(spec){.kind = update_kinds[2 + (mode + d) % 6],
                            .dtype = (ts_dtype)(mode % 3),
                            .decay = (ts_wd_mode)(mode % 2),
                            .dim = dims[d],
@@ -113,9 +105,9 @@ TS_TEST(long_sums) {
 
 /* Every optimizer ends runs of many pieces. */
 TS_TEST(long_ends) {
-  for (int k = 0; k < TEST_COUNT(kinds); k++)
+  for (int k = 0; k < UPDATE_KINDS; k++)
     for (int d = 0; d < TEST_COUNT(dims); d += 2)
-      check_update(&(spec){.kind = kinds[k],
+      check_update(&(spec){.kind = update_kinds[k],
                            .dtype = (ts_dtype)(k % 3),
                            .decay = TS_WD_L2,
                            .dim = dims[d],
@@ -150,10 +142,10 @@ TS_TEST(corners) {
 
 /* Rows in two places, of every optimizer. */
 TS_TEST(lines) {
-  for (int k = 0; k < TEST_COUNT(kinds); k++)
+  for (int k = 0; k < UPDATE_KINDS; k++)
     for (ts_dtype t = TS_F32; t <= TS_F16; t++)
       for (int d = 0; d < TEST_COUNT(dims); d += 2)
-        check_lines(&(spec){.kind = kinds[k],
+        check_lines(&(spec){.kind = update_kinds[k],
                             .dtype = t,
                             .dim = dims[d],
                             .lengths = d % 4 ? short_runs : long_runs,
@@ -210,10 +202,10 @@ static void check_stages(const spec *s) {
 }
 
 TS_TEST(stages) {
-  for (int k = 0; k < TEST_COUNT(kinds); k++)
+  for (int k = 0; k < UPDATE_KINDS; k++)
     for (ts_dtype t = TS_F32; t <= TS_F16; t++)
       for (int d = 0; d < TEST_COUNT(dims); d++)
-        check_stages(&(spec){.kind = kinds[k],
+        check_stages(&(spec){.kind = update_kinds[k],
                              .dtype = t,
                              .decay = (ts_wd_mode)((d + (int)t) % 3),
                              .dim = dims[d],

@@ -8,6 +8,10 @@
 /* Four tables, of which one has no rows. */
 enum { TABLES = 4, ROWS = 90, PLACES = 120, RUNS_MAX = 32, BAGS = 300 };
 
+/* Every row optimizer. */
+enum { UPDATE_KINDS = 8 };
+extern const char *const update_kinds[UPDATE_KINDS];
+
 typedef struct spec {
   const char *kind;
   ts_dtype dtype;
@@ -16,7 +20,8 @@ typedef struct spec {
   const int *lengths; /* (n_runs) */
   int n_runs;
   bool weighted, mean, placed, keep;
-  int shift; /* floats that gradients are moved by: off multiples of 16 */
+  bool exact; /* of numbers whose sums in float lose nothing */
+  int shift;  /* floats that gradients are moved by: off multiples of 16 */
 } spec;
 
 typedef struct update_case {

@@ -1,6 +1,15 @@
 /* update_case.c - cases of row updates: tables, rows, runs of entries. */
 #include "tests/kernels/update.h"
 
+const char *const update_kinds[] = {"sgd",
+                                    "adagrad",
+                                    "rowwise_adagrad",
+                                    "adam",
+                                    "partial_rowwise_adam",
+                                    "lamb",
+                                    "partial_rowwise_lamb",
+                                    "lars_sgd"};
+
 static const int64_t row_base[TABLES + 1] = {0, 20, 20, 57, ROWS};
 
 static void fill_tables(update_case *c, const spec *s) {
@@ -15,6 +24,7 @@ static void fill_tables(update_case *c, const spec *s) {
                                  .weight_decay_mode = s->decay,
                                  .correction1 = 1.7f,
                                  .correction2 = 3.1f};
+    if (s->exact) c->hyper[t].lr = t % 2 ? 0.5f : 0.25f;
     c->row_dim[t] = s->dim * (1 + t % 2);
     c->id[t] = 7 * t + 1;
     c->first_col[t] = 4 * (t % 3) * s->dim;
@@ -31,10 +41,17 @@ static void fill_tables(update_case *c, const spec *s) {
   c->a.step = (INT64_C(1) << 32) + 11;
 }
 
+/* Multiples of 1 / PARTS in [-4, 4], where they have to be EXACT. */
+static void numbers(float *x, int64_t n, uint64_t seed, bool exact, int parts) {
+  test_floats(x, n, seed);
+  for (int64_t i = 0; exact && i < n; i++)
+    x[i] = rintf(x[i] * 4 * (float)parts) / (float)parts;
+}
+
 static void fill_rows(update_case *c, const spec *s) {
   const int64_t n = (int64_t)PLACES * s->dim;
   float *w = test_alloc(n, 4);
-  test_floats(w, n, 5);
+  numbers(w, n, 5, s->exact, 8);
   memset(w + s->dim * 3, 0, (size_t)s->dim * 4);
   c->a.weight = kt_array(n, ts_dtype_bytes(s->dtype), 0);
   ts_from_f32(c->a.weight, w, s->dtype, n);
@@ -77,11 +94,12 @@ static void fill_entries(update_case *c, const spec *s) {
   if (s->weighted) {
     bag_of = kt_array(n, 4, 0);
     weights = kt_array(n, 4, 0);
-    test_floats(weights, n, 21);
+    numbers(weights, n, 21, s->exact, 2);
   }
   if (s->mean) {
     scale = kt_array(BAGS, 4, 0);
-    for (int b = 0; b < BAGS; b++) scale[b] = 1.0f / (float)(b % 7 + 1);
+    for (int b = 0; b < BAGS; b++)
+      scale[b] = 1.0f / (float)(s->exact ? 1 << b % 3 : b % 7 + 1);
   }
   for (int64_t j = 0; j < n; j++) {
     order[j] =
@@ -90,7 +108,7 @@ static void fill_entries(update_case *c, const spec *s) {
   }
   for (int b = 0; b < BAGS; b++)
     at[b] = (int64_t)(BAGS - 1 - b) * s->dim + s->shift;
-  test_floats(grad, wide, 9);
+  numbers(grad, wide, 9, s->exact, 1);
   /* The first run is of one gradient of nothing, whose signs stay. */
   for (int32_t d = 0; d < s->dim; d++) grad[at[0] + d] = -0.0f;
   if (n > 0) order[0] = 0;
@@ -124,16 +142,11 @@ void update_make(update_case *c, const spec *s) {
 ts_row_update_args update_args(const update_case *c) {
   ts_row_update_args a = c->a;
   if (c->lines && kt_apart()) {
-    a.lines = kt_at(c->lines);
+    a.lines = c->lines;
     a.first_line = PLACES / 2;
+    memcpy(a.line_state, c->line_state, sizeof a.line_state);
   }
-  for (int k = 0; k < TS_ROW_STATES_MAX; k++) {
-    KT_AT(a.state[k]);
-    a.line_state[k] = a.lines ? kt_at(c->line_state[k]) : NULL;
-  }
-  KT_AT(a.weight), KT_AT(a.keys), KT_AT(a.place), KT_AT(a.order);
-  KT_AT(a.grad), KT_AT(a.grad_at), KT_AT(a.bag_of), KT_AT(a.weights);
-  KT_AT(a.bag_scale), KT_AT(a.sum_out), KT_AT(a.key_out), KT_AT(a.n_out);
+  kt_at_all(&a, sizeof a);
   return a;
 }
 

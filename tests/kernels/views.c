@@ -9,14 +9,6 @@ enum { WIDTHS = 18 };
 static const int32_t widths[WIDTHS] = {1,  2,  3,  4,  5,  7,   8,   12,  16,
                                        20, 31, 32, 33, 64, 100, 128, 130, 260};
 
-/* Any size; 1 of 64 special. */
-static void *take_floats(int64_t n, int off) {
-  float *x = kt_array(n, 4, off);
-  for (int64_t i = 0; i < n; i++)
-    x[i] = kt_below(64) ? kt_number(-20, 20) : kt_special();
-  return x;
-}
-
 /* ---- rows ---------------------------------------------------------------- */
 
 typedef struct rows_case {
@@ -26,11 +18,7 @@ typedef struct rows_case {
 
 static ts_err run_rows(const ts_kernels *k, const void *arg) {
   rows_case c = *(const rows_case *)arg;
-  for (int32_t i = 0; i < c.a.n_pieces; i++) {
-    ts_row_piece *p = &c.a.piece[i];
-    KT_AT(p->to), KT_AT(p->from), KT_AT(p->index);
-    KT_AT(p->member_start), KT_AT(p->member);
-  }
+  kt_at_all(&c, sizeof c);
   return c.sums ? k->sum_rows(&c.a) : k->copy_rows(&c.a);
 }
 
@@ -62,8 +50,9 @@ static void add_rows(rows_case *c, int32_t n, int32_t n_bags, int32_t n_cols,
   if (indexed) add_index(p, n_bags);
   p->first = part < 0 ? 0 : part * n_bags / 3;
   p->count = (part < 0 ? n_bags : (part + 1) * n_bags / 3) - p->first;
-  float *a = take_floats((int64_t)n * seen + 1, 4 * kt_below(3));
-  float *b = take_floats((int64_t)p->count * step + 1, kt_bits() % 2 ? 0 : 4);
+  float *a = kt_floats((int64_t)n * seen + 1, 4 * kt_below(3), KT_SPECIAL);
+  float *b = kt_floats((int64_t)p->count * step + 1, kt_bits() % 2 ? 0 : 4,
+                       KT_SPECIAL);
   p->to = c->sums ? b : a;
   p->from = c->sums ? a : b;
   p->to_step = c->sums ? step : seen;
@@ -107,12 +96,7 @@ TS_TESTS(long_rows, 0, 2) {
   kt_check(run_rows, &c);
 }
 
-static ts_err run_scales(const ts_kernels *k, const void *arg) {
-  ts_scale_args a = *(const ts_scale_args *)arg;
-  for (int32_t i = 0; i < a.n_pieces; i++)
-    KT_AT(a.piece[i].x), KT_AT(a.piece[i].by);
-  return k->scale_rows(&a);
-}
+KT_CALL(run_scales, scale_rows, ts_scale_args)
 
 TS_TEST(scales) {
   static ts_scale_args a;
@@ -122,8 +106,8 @@ TS_TEST(scales) {
     p->n = !i ? 2500 : i % 10 ? kt_below(70) : 0;
     p->n_cols = widths[i % WIDTHS];
     p->step = p->n_cols + 4 * kt_below(2) + (i % 5 == 0);
-    p->x = take_floats(p->n * p->step + 1, 4 * (i % 3 == 0));
-    p->by = take_floats(p->n + 1, 4 * kt_below(4));
+    p->x = kt_floats(p->n * p->step + 1, 4 * (i % 3 == 0), KT_SPECIAL);
+    p->by = kt_floats(p->n + 1, 4 * kt_below(4), KT_SPECIAL);
     kt_compare(p->x, KT_ANY_NAN);
   }
   kt_check(run_scales, &a);
@@ -150,8 +134,7 @@ TS_TEST(narrows) {
     const narrow_case c = {kt_array(sizes[i], 4, 4), src, sizes[i]};
     kt_compare(c.dst, KT_ANY_NAN);
     for (int64_t k = 0; k < sizes[i]; k += 2)
-      src[k] = (double)(kt_below(64) ? kt_number(-20, 20) : kt_special()) *
-               0x1.0000011p0;
+      src[k] = (double)kt_some(KT_SPECIAL) * 0x1.0000011p0;
     kt_check(run_narrow, &c);
   }
 }

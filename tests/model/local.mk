@@ -1,4 +1,5 @@
 # Models against an oracle; what the benchmark of a model counts.
 check_PROGRAMS += tests/model/test_models tests/model/test_bench_model
 tests_model_test_models_SOURCES = tests/model/test_models.c \
-  tests/model/model_oracle.c tests/model/model_oracle.h
+  tests/model/model_oracle.c tests/model/model_oracle.h \
+  tests/model/model_probe.c tests/model/model_probe.h

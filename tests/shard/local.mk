@@ -1,7 +1,7 @@
 # The contract of sharding types; sequences and codecs by the same.
 check_PROGRAMS += tests/shard/test_sharding tests/shard/test_sharding_corners \
   tests/shard/test_sharding_sequence tests/shard/test_sequence \
-  tests/shard/test_codec tests/shard/test_sharding_codec \
+  tests/shard/test_sharding_codec \
   tests/shard/test_positions
 shard_contract = tests/shard/shard_batch.c tests/shard/shard_compare.c \
   tests/shard/shard_contract.c tests/shard/shard_contract.h tests/shard/shard_deck.c \

@@ -189,6 +189,16 @@ static void *zeros(size_t n, size_t size) {
   return p;
 }
 
+/* What a run leaves. */
+enum { KEPT_MAX = 1000 };
+static void *kept[KEPT_MAX];
+static int n_kept;
+
+static void *keep(size_t n, size_t size) {
+  ck_assert_int_lt(n_kept, KEPT_MAX);
+  return kept[n_kept++] = zeros(n, size);
+}
+
 static void start(ct_run *r, ct_state *s) {
   ct_world *w = r->world;
   ct_deck *d = r->deck;
@@ -206,8 +216,8 @@ static void start(ct_run *r, ct_state *s) {
     s->batch[i] = zeros(1, sizeof *s->batch[i]);
   }
   s->x = zeros((size_t)d->n, sizeof *s->x);
-  r->first = zeros((size_t)d->n, sizeof *r->first);
-  r->last = zeros((size_t)d->n, sizeof *r->last);
+  r->first = keep((size_t)d->n, sizeof *r->first);
+  r->last = keep((size_t)d->n, sizeof *r->last);
   gather(r, s->ebc, r->first);
   memcpy(s->x, r->first, (size_t)d->n * sizeof *s->x);
   for (int32_t t = 0; t < d->config.n_tables; t++) {
@@ -316,7 +326,7 @@ static void step(ct_run *r, ct_state *s, int i) {
   const ct_batch *b = s->batch[i % 2];
   ts_lane *compute = r->world->compute;
   const size_t n_rows = count_rows(r, s, b);
-  r->pooled[i] = zeros((n_rows + 1) * CT_DIM, sizeof(float));
+  r->pooled[i] = keep((n_rows + 1) * CT_DIM, sizeof(float));
   ck_assert_ok(ts_ebc_lookup(fl, compute));
   ck_assert_ok(ts_ebc_output_end(fl, compute));
   ck_assert_ok(ts_lane_sync(compute));
@@ -345,17 +355,15 @@ void ct_run_do(ct_run *r) {
   gather(r, s.ebc, r->last);
   check_parts(r, r->last, s.x);
   r->stat = ts_ebc_stat_of(s.ebc);
-  r->position = zeros(1, sizeof r->deck->position);
+  r->position = keep(1, sizeof r->deck->position);
   memcpy(r->position, r->deck->position, sizeof r->deck->position);
   stop(&s);
 }
 
-void ct_run_reset(ct_run *r) {
-  free(r->first);
-  free(r->last);
-  free(r->position);
-  for (int i = 0; i < CT_STEPS; i++) free(r->pooled[i]);
-  memset(r->pooled, 0, sizeof r->pooled);
-  r->first = r->last = NULL;
-  r->position = NULL;
+ct_run ct_run_of(ct_world *w, ct_deck *d, ts_shard_kind kind) {
+  return (ct_run){.world = w, .deck = d, .name = ts_shard_kind_name(kind)};
+}
+
+void ct_runs_reset(void) {
+  while (n_kept > 0) free(kept[--n_kept]);
 }

@@ -40,12 +40,20 @@ typedef struct ct_world {
 
 /* N_NODES virtual nodes of consecutive ranks; the last may be smaller. */
 void ct_world_start(ct_world *, int n_nodes, bool serial);
+/* What runs have left goes with it; restart keeps that. */
 void ct_world_stop(ct_world *);
+void ct_world_restart(ct_world *, bool serial);
 
-/* Loop tests of all types on one and two nodes: case I of CT_CASES, false
- * where this build or this number of ranks has none. */
+/* CT_TEST(name, serial) { ... } is a test of all types, KIND, on one and two
+ * nodes, W, as far as this build and this number of ranks have them. */
 enum { CT_CASES = 2 * TS_SHARD_COUNT };
-bool ct_case(int i, ts_shard_kind *, int *n_nodes);
+#define CT_TEST(test, serial)                                                  \
+  static void test##_of(ct_world *, ts_shard_kind);                            \
+  TS_TESTS(test, 0, CT_CASES) {                                                \
+    ct_case(_i, serial, test##_of);                                            \
+  }                                                                            \
+  static void test##_of(ct_world *w, ts_shard_kind kind)
+void ct_case(int i, bool serial, void (*test)(ct_world *, ts_shard_kind));
 
 /* ---- decks (shard_deck.c) ------------------------------------------------ */
 
@@ -173,7 +181,7 @@ struct ct_run {
   int n_sizes;    /* 0: one */
   ts_codec coded; /* gradients are coded and decoded before they are given */
   bool near;      /* codecs: not held against the reference */
-  /* out; ct_run_reset */
+  /* out; until the world stops */
   double *first, *last;    /* parts of all tables at start and end */
   float *pooled[CT_STEPS]; /* (rows of all features here, CT_DIM) */
   int32_t n_rows[CT_STEPS][CT_FEATURES];
@@ -182,10 +190,12 @@ struct ct_run {
   float *position; /* (CT_FEATURES, CT_POSITIONS) at the end */
 };
 
+ct_run ct_run_of(ct_world *, ct_deck *, ts_shard_kind);
 void ct_run_do(ct_run *);
+/* Gives back what all runs have left. */
+void ct_runs_reset(void);
 /* A row of DIM floats in slices of N_COLS, each as it arrives. */
 void ct_code_row(ts_codec, float *row, int32_t dim, int32_t n_cols);
-void ct_run_reset(ct_run *);
 
 /* ---- two runs, and what differs (shard_compare.c) ------------------------ */
 

@@ -26,7 +26,7 @@ void ct_world_start(ct_world *w, int n_nodes, bool serial) {
   ck_assert_all(w->nodes->n_nodes == ts_world_nodes(w->world));
 }
 
-void ct_world_stop(ct_world *w) {
+static void leave(ct_world *w) {
   ts_nodes_destroy(w->nodes);
   ts_lane_destroy(w->compute);
   ts_lane_destroy(w->data);
@@ -35,10 +35,25 @@ void ct_world_stop(ct_world *w) {
   ts_device_destroy(w->device);
 }
 
-bool ct_case(int i, ts_shard_kind *kind, int *n_nodes) {
-  *kind = (ts_shard_kind)(i / 2);
-  *n_nodes = 1 + i % 2;
-  return ts_sharding_find(*kind) && *n_nodes <= ts_mpi_size();
+void ct_world_stop(ct_world *w) {
+  ct_runs_reset();
+  leave(w);
+}
+
+void ct_world_restart(ct_world *w, bool serial) {
+  const int n_nodes = w->n_nodes;
+  leave(w);
+  ct_world_start(w, n_nodes, serial);
+}
+
+void ct_case(int i, bool serial, void (*test)(ct_world *, ts_shard_kind)) {
+  const ts_shard_kind kind = (ts_shard_kind)(i / 2);
+  const int n_nodes = 1 + i % 2;
+  ct_world w;
+  if (!ts_sharding_find(kind) || n_nodes > ts_mpi_size()) return;
+  ct_world_start(&w, n_nodes, serial);
+  test(&w, kind);
+  ct_world_stop(&w);
 }
 
 static char *text(const char *s) {

@@ -61,86 +61,53 @@ static void run_beside(const ct_run *first, bool columns, bool ahead) {
                 .ahead = ahead};
   ct_run_do(&run);
   check_same(&run, first);
-  ct_run_reset(&run);
 }
 
 /* By lengths and by offsets, with ids sent ahead, with bags sent once. */
-TS_TESTS(trains_as_unsharded, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(trains_as_unsharded, true) {
   make_deck(&deck, kind, TS_F32);
   for (int dedup = 0; dedup < 2; dedup++) {
-    ct_run run = {.world = &w, .deck = &deck, .name = ts_shard_kind_name(kind)};
+    ct_run run = ct_run_of(w, &deck, kind);
     ct_deck_dedup(&deck, dedup);
     ct_run_do(&run);
     check_moved(&run);
     run_beside(&run, true, false);
     run_beside(&run, false, true);
-    ct_run_reset(&run);
   }
-  ct_world_stop(&w);
 }
 
-TS_TESTS(sixteen_bits, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(sixteen_bits, true) {
   for (int f16 = 0; f16 < 2; f16++) {
     make_deck(&deck, kind, f16 ? TS_F16 : TS_BF16);
-    ct_run run = {.world = &w,
-                  .deck = &deck,
-                  .name = ts_shard_kind_name(kind),
-                  .n_steps = 4};
+    ct_run run = ct_run_of(w, &deck, kind);
+    run.n_steps = 4;
+
     ct_run_do(&run);
-    ct_run_reset(&run);
   }
-  ct_world_stop(&w);
 }
 
 /* Weights that stay as they are do what the same weights in the data do, to
  * the bit. */
-TS_TESTS(as_spelled_out, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(as_spelled_out, true) {
   make_deck(&deck, kind, TS_F32);
   make_deck(&twin, kind, TS_F32);
   deck.position_rate = 0;
   ct_deck_spell(&twin, true);
-  ct_run run = {.world = &w, .deck = &deck, .name = ts_shard_kind_name(kind)};
-  ct_run spelled = {.world = &w, .deck = &twin, .name = "spelled out"};
+  ct_run run = ct_run_of(w, &deck, kind);
+  ct_run spelled = {.world = w, .deck = &twin, .name = "spelled out"};
   ct_run_do(&run);
   ct_run_do(&spelled);
   ct_same_pooled(&run, &spelled, CT_STEPS, 0, NULL);
   ct_same_last(&run, &spelled, 0, NULL);
-  ct_run_reset(&spelled);
-  ct_run_reset(&run);
-  ct_world_stop(&w);
 }
 
-TS_TESTS(parallel_lanes, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  ct_run run[2];
-  if (!ct_case(_i, &kind, &n_nodes)) return;
+CT_TEST(parallel_lanes, false) {
   make_deck(&deck, kind, TS_F32);
-  for (int serial = 0; serial < 2; serial++) {
-    ct_world_start(&w, n_nodes, serial);
-    run[serial] =
-        (ct_run){.world = &w, .deck = &deck, .name = ts_shard_kind_name(kind)};
-    ct_run_do(&run[serial]);
-    if (serial) check_same(&run[0], &run[1]);
-    ct_world_stop(&w);
-  }
-  for (int i = 0; i < 2; i++) ct_run_reset(&run[i]);
+  ct_run parallel = ct_run_of(w, &deck, kind), serial = parallel;
+  ct_run_do(&parallel);
+  ct_world_restart(w, true);
+  ct_run_do(&serial);
+  check_same(&parallel, &serial);
 }
 
 /* ---- finite differences -------------------------------------------------- */
@@ -234,16 +201,11 @@ static void small_put(const small *s, float *x, float value) {
   ts_test_put(s->w->device, x, &value, sizeof value);
 }
 
-TS_TESTS(finite_differences, 0, CT_CASES) {
+CT_TEST(finite_differences, true) {
   enum { WEIGHTS = 3 };
   const float h = 0.25f; /* the loss is linear in each weight */
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
   static small s;
   double slope[8][WEIGHTS];
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
   ct_deck_start(&deck);
   for (int mean = 0; mean < 2; mean++)
     ct_deck_add(&deck, &(ct_table){.bags = "mRl",
@@ -253,7 +215,7 @@ TS_TESTS(finite_differences, 0, CT_CASES) {
                                    .optimizer = "sgd",
                                    .pooling = mean ? TS_POOL_MEAN : TS_POOL_SUM,
                                    .max_length = WEIGHTS});
-  small_start(&s, &w);
+  small_start(&s, w);
   const ts_params *params = ts_ebc_params(s.ebc);
   ck_assert_int_eq(params->n, 6);
   for (int k = 0; k < params->n; k++)
@@ -271,13 +233,12 @@ TS_TESTS(finite_differences, 0, CT_CASES) {
   for (int k = 0; k < params->n; k++)
     for (int i = 0; i < WEIGHTS; i++) {
       double sum = (double)small_get(&s, &params->item[k]->grad[i]);
-      ck_assert_ok(ts_comm_sum_f64(w.comm, &sum, 1));
+      ck_assert_ok(ts_comm_sum_f64(w->comm, &sum, 1));
       ck_assert_msg(fabs(sum - slope[k][i]) <= 1e-5 * fmax(fabs(sum), 1),
                     "parameter %d position %d: gradient %g, slope %g", k, i,
                     sum, slope[k][i]);
     }
   small_stop(&s);
-  ct_world_stop(&w);
 }
 
 TS_TEST(far_positions) {

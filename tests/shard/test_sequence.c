@@ -98,15 +98,11 @@ TS_TESTS(rows_in_the_order_of_the_batch, 0, N_CASES) {
   ts_shard_kind kind;
   start_case(&w, _i, &kind);
   for (int columns = 0; columns < 2; columns++) {
-    ct_run run = {.world = &w,
-                  .deck = &deck,
-                  .name = ts_shard_kind_name(kind),
-                  .columns = columns,
-                  .ahead = columns,
-                  .n_steps = 5};
+    ct_run run = ct_run_of(&w, &deck, kind);
+    run.columns = run.ahead = columns;
+    run.n_steps = 5;
     ct_run_do(&run);
     check_counters(&run, kind);
-    ct_run_reset(&run);
   }
   ct_world_stop(&w);
 }
@@ -120,15 +116,11 @@ TS_TESTS(batches_grow, 0, 2 * N_KINDS) {
   ct_world w;
   ts_shard_kind kind;
   start_case(&w, _i, &kind);
-  ct_run run = {.world = &w,
-                .deck = &deck,
-                .name = ts_shard_kind_name(kind),
-                .sizes = sizes[0],
-                .n_sizes = 8,
-                .n_steps = 8,
-                .ahead = true};
+  ct_run run = ct_run_of(&w, &deck, kind);
+  run.sizes = sizes[0];
+  run.n_sizes = run.n_steps = 8;
+  run.ahead = true;
   ct_run_do(&run);
-  ct_run_reset(&run);
   ct_world_stop(&w);
 }
 
@@ -158,7 +150,6 @@ TS_TESTS(beside_pooled_tables, 0, 2) {
                   .ahead = columns,
                   .n_steps = 5};
     ct_run_do(&run);
-    ct_run_reset(&run);
   }
   ct_world_stop(&w);
 }
@@ -198,13 +189,8 @@ TS_TESTS(weights, 0, N_KINDS) {
   ct_world w;
   ct_world_start(&w, 1, true);
   ct_deck_start(&deck);
-  ct_deck_add(&deck, &(ct_table){.bags = "m",
-                                 .rows = 30,
-                                 .dim = 8,
-                                 .kind = kinds[_i],
-                                 .optimizer = "sgd",
-                                 .pooling = TS_POOL_NONE,
-                                 .weighted = true});
+  add(kinds[_i], "m", 30, 8, "sgd", TS_F32);
+  deck.tables[0].weighted = true;
   refused(&w, "table t0: pooling = \"none\" gives rows as they are and takes "
               "no weights");
   ct_world_stop(&w);

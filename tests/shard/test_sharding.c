@@ -82,7 +82,6 @@ static void beside_table_wise(ct_run *run, ts_shard_kind kind) {
     ct_same_pooled(run, &whole, CT_STEPS, 0, elementwise);
     ct_same_last(run, &whole, 0, elementwise);
   }
-  ct_run_reset(&whole);
 }
 
 /* RUN's deck by columns: the same bits. */
@@ -94,7 +93,6 @@ static void beside_columns(ct_run *run) {
   ct_run_do(&columns);
   ct_same_pooled(&columns, run, CT_STEPS, 0, NULL);
   ct_same_last(&columns, run, 0, NULL);
-  ct_run_reset(&columns);
 }
 
 /* Each id is copied once for every rank that has columns of its row, and on
@@ -110,14 +108,9 @@ static void check_counters(const ct_run *plain, const ct_run *dedup) {
   ck_assert_int_lt(n[0], n[1]);
 }
 
-TS_TESTS(trains_as_unsharded, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(trains_as_unsharded, true) {
   matrix_deck(kind);
-  ct_run run = {.world = &w, .deck = &deck, .name = ts_shard_kind_name(kind)};
+  ct_run run = ct_run_of(w, &deck, kind);
   ct_run dedup = run;
   ct_deck_dedup(&deck, false);
   ct_run_do(&run);
@@ -130,9 +123,6 @@ TS_TESTS(trains_as_unsharded, 0, CT_CASES) {
   ct_same_last(&dedup, &run, 1e-6, NULL);
   check_counters(&run, &dedup);
   beside_columns(&dedup);
-  ct_run_reset(&dedup);
-  ct_run_reset(&run);
-  ct_world_stop(&w);
 }
 
 /* ---- other optimizers, other types of numbers ---------------------------- */
@@ -171,17 +161,10 @@ static void norms_deck(ts_shard_kind kind) {
                               .decay = list[i].decay});
 }
 
-TS_TESTS(rows_are_whole_to_their_optimizers, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(rows_are_whole_to_their_optimizers, true) {
   norms_deck(kind);
-  ct_run run = {.world = &w, .deck = &deck, .name = ts_shard_kind_name(kind)};
+  ct_run run = ct_run_of(w, &deck, kind);
   ct_run_do(&run);
-  ct_run_reset(&run);
-  ct_world_stop(&w);
 }
 
 static void narrow_deck(ts_shard_kind kind) {
@@ -202,18 +185,11 @@ static void narrow_deck(ts_shard_kind kind) {
 }
 
 /* Rounding goes by the row and column of the whole table. */
-TS_TESTS(sixteen_bits, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(sixteen_bits, true) {
   narrow_deck(kind);
-  ct_run run = {.world = &w, .deck = &deck, .name = ts_shard_kind_name(kind)};
+  ct_run run = ct_run_of(w, &deck, kind);
   ct_run_do(&run);
   beside_table_wise(&run, kind);
-  ct_run_reset(&run);
-  ct_world_stop(&w);
 }
 
 /* ---- all together -------------------------------------------------------- */
@@ -243,29 +219,19 @@ TS_TESTS(types_side_by_side, 0, 2) {
   ct_run run = {.world = &w, .deck = &deck, .name = "all types"};
   ct_run_do(&run);
   beside_columns(&run);
-  ct_run_reset(&run);
   ct_world_stop(&w);
 }
 
 /* A pipeline's order of stages, and lanes of their own, change nothing. */
-TS_TESTS(ids_ahead_of_backward, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(ids_ahead_of_backward, true) {
   matrix_deck(kind);
-  ct_run run = {.world = &w, .deck = &deck, .name = ts_shard_kind_name(kind)};
+  ct_run run = ct_run_of(w, &deck, kind);
   ct_run ahead = run;
   ct_run_do(&run);
-  ct_world_stop(&w);
-  ct_world_start(&w, n_nodes, false);
+  ct_world_restart(w, false);
   ahead.ahead = true;
   ahead.columns = true;
   ct_run_do(&ahead);
   ct_same_pooled(&ahead, &run, CT_STEPS, 0, NULL);
   ct_same_last(&ahead, &run, 0, NULL);
-  ct_run_reset(&ahead);
-  ct_run_reset(&run);
-  ct_world_stop(&w);
 }

@@ -156,25 +156,17 @@ static void check_forward(const ct_pair *p) {
   ct_same_last(p->coded, p->plain, 0, NULL);
 }
 
-TS_TESTS(embeddings_travel_coded, 0, CT_CASES) {
-  ct_world w;
+CT_TEST(embeddings_travel_coded, false) {
   ct_run plain, coded;
-  ts_shard_kind kind;
   ts_plan *plan;
-  int n_nodes;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, false);
   start_deck(kind);
-  ck_assert_ok(ts_plan_make(&plan, &deck.config, w.nodes));
-  run_coded(&plain, &w, TS_CODEC_F32, TS_CODEC_F32, TS_CODEC_F32);
+  ck_assert_ok(ts_plan_make(&plan, &deck.config, w->nodes));
+  run_coded(&plain, w, TS_CODEC_F32, TS_CODEC_F32, TS_CODEC_F32);
   for (int c = 1; c < N_CODECS; c++) {
-    run_coded(&coded, &w, (ts_codec)c, TS_CODEC_F32, TS_CODEC_F32);
+    run_coded(&coded, w, (ts_codec)c, TS_CODEC_F32, TS_CODEC_F32);
     check_forward(&(ct_pair){&coded, &plain, (ts_codec)c, kind, plan});
-    ct_run_reset(&coded);
   }
-  ct_run_reset(&plain);
   ts_plan_destroy(plan);
-  ct_world_stop(&w);
 }
 
 /* ---- backward ------------------------------------------------------------ */
@@ -209,27 +201,20 @@ static double share_of(ts_codec c) {
 }
 
 /* The same weights as a plain run whose gradients are coded beforehand. */
-TS_TESTS(gradients_travel_coded, 0, CT_CASES) {
-  ct_world w;
+CT_TEST(gradients_travel_coded, false) {
   ct_run plain, coded, before;
-  int n_nodes;
-  if (!ct_case(_i, &kind_of_case, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, false);
-  start_deck(kind_of_case);
-  const bool same = stays(&w, kind_of_case);
-  run_coded(&plain, &w, TS_CODEC_F32, TS_CODEC_F32, TS_CODEC_F32);
+  kind_of_case = kind;
+  start_deck(kind);
+  const bool same = stays(w, kind);
+  run_coded(&plain, w, TS_CODEC_F32, TS_CODEC_F32, TS_CODEC_F32);
   for (int i = 1; i < N_CODECS; i++) {
     const ts_codec c = (ts_codec)i;
-    run_coded(&coded, &w, TS_CODEC_F32, c, TS_CODEC_F32);
-    run_coded(&before, &w, TS_CODEC_F32, TS_CODEC_F32, same ? 0 : c);
+    run_coded(&coded, w, TS_CODEC_F32, c, TS_CODEC_F32);
+    run_coded(&before, w, TS_CODEC_F32, TS_CODEC_F32, same ? 0 : c);
     ct_same_last(&coded, &before, 0, same ? NULL : graded_whole);
     ct_same_pooled(&coded, &before, N_STEPS, 0, same ? NULL : graded_whole);
     near_in_the_end(&coded, &plain, share_of(c));
-    ct_run_reset(&coded);
-    ct_run_reset(&before);
   }
-  ct_run_reset(&plain);
-  ct_world_stop(&w);
 }
 
 /* ---- both, and their bytes ----------------------------------------------- */
@@ -279,40 +264,27 @@ static void check_bytes(const ct_run *r, const ts_plan *plan, ts_codec forward,
     ck_assert_int_eq(n[i], none ? 0 : bytes_of(plan, w, codecs[i]));
 }
 
-TS_TESTS(one_way_and_the_other, 0, CT_CASES) {
+CT_TEST(one_way_and_the_other, false) {
   static const ts_codec pairs[][2] = {{TS_CODEC_INT8, TS_CODEC_BF16},
                                       {TS_CODEC_F16, TS_CODEC_INT8},
                                       {TS_CODEC_F32, TS_CODEC_INT8},
                                       {TS_CODEC_BF16, TS_CODEC_F32}};
-  ct_world w;
   ct_run plain, coded;
-  ts_shard_kind kind;
   ts_plan *plan;
-  int n_nodes;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, false);
   start_deck(kind);
-  ck_assert_ok(ts_plan_make(&plan, &deck.config, w.nodes));
-  run_coded(&plain, &w, TS_CODEC_F32, TS_CODEC_F32, TS_CODEC_F32);
+  ck_assert_ok(ts_plan_make(&plan, &deck.config, w->nodes));
+  run_coded(&plain, w, TS_CODEC_F32, TS_CODEC_F32, TS_CODEC_F32);
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-    run_coded(&coded, &w, pairs[i][0], pairs[i][1], TS_CODEC_F32);
+    run_coded(&coded, w, pairs[i][0], pairs[i][1], TS_CODEC_F32);
     near_in_the_end(&coded, &plain, share_of(pairs[i][1]));
-    ct_run_reset(&coded);
   }
-  ct_run_reset(&plain);
   ts_plan_destroy(plan);
-  ct_world_stop(&w);
 }
 
 /* Without distinct bags: their numbers are another test's. */
-TS_TESTS(bytes_are_counted, 0, CT_CASES) {
-  ct_world w;
+CT_TEST(bytes_are_counted, false) {
   ct_run run;
-  ts_shard_kind kind;
   ts_plan *plan;
-  int n_nodes;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, false);
   ct_deck_start(&deck);
   for (int i = 0; i < 6; i++)
     ct_deck_add(&deck, &(ct_table){.bags = i % 2 ? "m" : "or",
@@ -321,14 +293,12 @@ TS_TESTS(bytes_are_counted, 0, CT_CASES) {
                                    .kind = kind,
                                    .optimizer = "sgd",
                                    .pooling = (ts_pooling)(i % 2)});
-  ck_assert_ok(ts_plan_make(&plan, &deck.config, w.nodes));
+  ck_assert_ok(ts_plan_make(&plan, &deck.config, w->nodes));
   for (int i = 0; i < N_CODECS; i++) {
     const ts_codec forward = (ts_codec)i;
     const ts_codec backward = (ts_codec)((i + 1) % N_CODECS);
-    run_coded(&run, &w, forward, backward, TS_CODEC_F32);
+    run_coded(&run, w, forward, backward, TS_CODEC_F32);
     check_bytes(&run, plan, forward, backward);
-    ct_run_reset(&run);
   }
   ts_plan_destroy(plan);
-  ct_world_stop(&w);
 }

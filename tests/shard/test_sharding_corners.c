@@ -13,14 +13,12 @@ static ct_deck deck;
 /* The deck on this case's world, by lengths, then by offsets. */
 static void run_deck(ct_world *w, ts_shard_kind kind, const int *sizes) {
   for (int columns = 0; columns < 2; columns++) {
-    ct_run run = {.world = w,
-                  .deck = &deck,
-                  .name = ts_shard_kind_name(kind),
-                  .columns = columns,
-                  .n_steps = 4,
-                  .sizes = sizes};
+    ct_run run = ct_run_of(w, &deck, kind);
+    run.columns = columns;
+    run.n_steps = 4;
+    run.sizes = sizes;
+
     ct_run_do(&run);
-    ct_run_reset(&run);
   }
 }
 
@@ -36,44 +34,27 @@ static void add(ts_shard_kind kind, int64_t rows, const char *bags,
                                  .weighted = mean});
 }
 
-TS_TESTS(tables_of_few_rows, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(tables_of_few_rows, true) {
   ct_deck_start(&deck);
   for (int rows = 1; rows <= 5; rows++) {
     add(kind, rows, "mo", "rowwise_adagrad", false);
     add(kind, rows, "Rm", "adam", true);
   }
-  run_deck(&w, kind, NULL);
-  ct_world_stop(&w);
+  run_deck(w, kind, NULL);
 }
 
-TS_TESTS(bags_of_none_and_of_hundreds, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(bags_of_none_and_of_hundreds, true) {
   ct_deck_start(&deck);
   add(kind, 50, "leo", "sgd", false);
   add(kind, 50, "LE", "sgd", true);
   add(kind, 20, "e", "rowwise_adagrad", true);
   add(kind, 20, "Ee", "rowwise_adagrad", false);
   add(kind, 30, "rLo", "adam", true);
-  run_deck(&w, kind, NULL);
-  ct_world_stop(&w);
+  run_deck(w, kind, NULL);
 }
 
-TS_TESTS(batches_smaller_than_ranks, 0, CT_CASES) {
+CT_TEST(batches_smaller_than_ranks, true) {
   const int w_ranks = ts_mpi_size();
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
   ct_deck_start(&deck);
   add(kind, 30, "mO", "sgd", false);
   add(kind, 30, "Rm", "adam", true);
@@ -81,20 +62,14 @@ TS_TESTS(batches_smaller_than_ranks, 0, CT_CASES) {
   for (int r = -1; r < w_ranks; r++) {
     int sizes[CT_RANKS] = {0};
     if (r >= 0) sizes[r] = 1 + r % 2; /* else nobody has any */
-    run_deck(&w, kind, sizes);
+    run_deck(w, kind, sizes);
   }
-  ct_world_stop(&w);
 }
 
 /* Rows travel in 1, 2 or 4 bytes, by the size of the shard; ids of the last
  * rows tell them apart. */
-TS_TESTS(rows_of_every_width, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
-  const int64_t rows[] = {256, 257, 256 * w.size, 257 * w.size};
+CT_TEST(rows_of_every_width, true) {
+  const int64_t rows[] = {256, 257, 256 * w->size, 257 * w->size};
   ct_deck_start(&deck);
   for (int i = 0; i < 4; i++) add(kind, rows[i], "hm", "sgd", i % 2);
   ct_deck_add(&deck, &(ct_table){.bags = "hO",
@@ -103,28 +78,20 @@ TS_TESTS(rows_of_every_width, 0, CT_CASES) {
                                  .kind = kind,
                                  .optimizer = "sgd"});
   ct_deck_add(&deck, &(ct_table){.bags = "hm",
-                                 .rows = 65537 * w.size,
+                                 .rows = 65537 * w->size,
                                  .dim = 4,
                                  .kind = kind,
                                  .optimizer = "sgd"});
-  ct_run run = {.world = &w,
-                .deck = &deck,
-                .name = ts_shard_kind_name(kind),
-                .n_steps = 2};
+  ct_run run = ct_run_of(w, &deck, kind);
+  run.n_steps = 2;
+
   ct_run_do(&run);
-  ct_run_reset(&run);
-  ct_world_stop(&w);
 }
 
 /* ---- places -------------------------------------------------------------- */
 
 /* Column shards that can't be as narrow as the deck asks for, and others. */
-TS_TESTS(wider_columns, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(wider_columns, true) {
   ct_deck_start(&deck);
   deck.config.sharding.min_column = 8;
   for (int32_t dim = 4; dim <= CT_DIM; dim += 4)
@@ -133,8 +100,7 @@ TS_TESTS(wider_columns, 0, CT_CASES) {
                                    .dim = dim,
                                    .kind = kind,
                                    .optimizer = "rowwise_adagrad"});
-  run_deck(&w, kind, NULL);
-  ct_world_stop(&w);
+  run_deck(w, kind, NULL);
 }
 
 /* Ranks for one table: the last and another, which is on its node where the
@@ -169,47 +135,38 @@ static bool placed(const ts_plan *plan, int32_t t, const int *ranks, int n,
   return ok;
 }
 
-TS_TESTS(ranks_fix_places, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes, ranks[2], n = 0;
+CT_TEST(ranks_fix_places, true) {
+  int ranks[2], n = 0;
   ts_plan *plan;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes) || kind == TS_SHARD_DATA_PARALLEL) return;
-  ct_world_start(&w, n_nodes, true);
+  if (kind == TS_SHARD_DATA_PARALLEL) return;
   ct_deck_start(&deck);
   for (int t = 0; t < 6; t++) {
     add(kind, 30, t % 2 ? "mO" : "Rm", t % 2 ? "adam" : "rowwise_adagrad",
         t % 2);
     if (t < 4) {
-      n = choose_ranks(ranks, kind, &w, t >= 2);
+      n = choose_ranks(ranks, kind, w, t >= 2);
       ct_deck_ranks(&deck, ranks, n);
     }
   }
-  ck_assert_ok(ts_plan_make(&plan, &deck.config, w.nodes));
+  ck_assert_ok(ts_plan_make(&plan, &deck.config, w->nodes));
   for (int t = 0; t < 4; t++) {
-    n = choose_ranks(ranks, kind, &w, t >= 2);
-    ck_assert_all(placed(plan, t, ranks, n, &w));
+    n = choose_ranks(ranks, kind, w, t >= 2);
+    ck_assert_all(placed(plan, t, ranks, n, w));
   }
   ts_plan_destroy(plan);
-  run_deck(&w, kind, NULL);
-  ct_world_stop(&w);
+  run_deck(w, kind, NULL);
 }
 
 /* All that there is lies on the first rank, or those of the first node. */
-TS_TESTS(ranks_without_tables, 0, CT_CASES) {
+CT_TEST(ranks_without_tables, true) {
   const int first[] = {0};
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes) || kind == TS_SHARD_DATA_PARALLEL) return;
-  ct_world_start(&w, n_nodes, true);
+  if (kind == TS_SHARD_DATA_PARALLEL) return;
   ct_deck_start(&deck);
   add(kind, 30, "mO", "adam", true);
   ct_deck_ranks(&deck, first, 1);
   add(kind, 30, "R", "rowwise_adagrad", false);
   ct_deck_ranks(&deck, first, 1);
-  run_deck(&w, kind, NULL);
-  ct_world_stop(&w);
+  run_deck(w, kind, NULL);
 }
 
 /* ---- faults -------------------------------------------------------------- */
@@ -240,21 +197,15 @@ static void run_bad_id(ct_world *w, ts_ebc *ebc, int feature) {
   ts_ebc_batch_destroy(fl);
 }
 
-TS_TESTS(ids_that_are_no_rows, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
+CT_TEST(ids_that_are_no_rows, true) {
   ts_plan *plan;
   ts_ebc *ebc;
-  if (!ct_case(_i, &kind, &n_nodes)) return;
-  ct_world_start(&w, n_nodes, true);
   ct_deck_start(&deck);
   add(kind, 30, "oR", "sgd", false);
-  ck_assert_ok(ts_plan_make(&plan, &deck.config, w.nodes));
-  ck_assert_ok(ts_ebc_create(&ebc, &deck.config, plan, w.nodes, w.world,
-                             w.device, &w.kernels));
-  for (int f = 0; f < 2; f++) run_bad_id(&w, ebc, f);
+  ck_assert_ok(ts_plan_make(&plan, &deck.config, w->nodes));
+  ck_assert_ok(ts_ebc_create(&ebc, &deck.config, plan, w->nodes, w->world,
+                             w->device, &w->kernels));
+  for (int f = 0; f < 2; f++) run_bad_id(w, ebc, f);
   ts_ebc_destroy(ebc);
   ts_plan_destroy(plan);
-  ct_world_stop(&w);
 }

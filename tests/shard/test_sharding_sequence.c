@@ -56,17 +56,12 @@ static void beside_table_wise(const ct_run *run, ts_shard_kind kind) {
     ct_same_pooled(run, &whole, CT_STEPS, 0, both);
     ct_same_last(run, &whole, 0, both);
   }
-  ct_run_reset(&whole);
 }
 
-TS_TESTS(a_row_for_every_id, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes) || !has_sequences(kind)) return;
-  ct_world_start(&w, n_nodes, true);
+CT_TEST(a_row_for_every_id, true) {
+  if (!has_sequences(kind)) return;
   make_deck(kind);
-  ct_run run = {.world = &w, .deck = &deck, .name = ts_shard_kind_name(kind)};
+  ct_run run = ct_run_of(w, &deck, kind);
   ct_run columns = run;
   ct_run_do(&run);
   beside_table_wise(&run, kind);
@@ -76,46 +71,31 @@ TS_TESTS(a_row_for_every_id, 0, CT_CASES) {
   ct_same_last(&columns, &run, 0, NULL);
   /* Bags of 256 and 300 ids of tables of a few rows. */
   ck_assert_all(run.stat.n_ids_sent < run.stat.n_ids_in);
-  ct_run_reset(&columns);
-  ct_run_reset(&run);
-  ct_world_stop(&w);
 }
 
-TS_TESTS(batches_smaller_than_ranks, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes) || !has_sequences(kind)) return;
-  ct_world_start(&w, n_nodes, false);
+CT_TEST(batches_smaller_than_ranks, false) {
+  if (!has_sequences(kind)) return;
   make_deck(kind);
-  for (int r = 0; r < w.size; r++) {
+  for (int r = 0; r < w->size; r++) {
     int sizes[CT_RANKS] = {0};
     sizes[r] = 2;
-    ct_run run = {.world = &w,
-                  .deck = &deck,
-                  .name = ts_shard_kind_name(kind),
-                  .n_steps = 3,
-                  .sizes = sizes};
+    ct_run run = ct_run_of(w, &deck, kind);
+    run.n_steps = 3;
+    run.sizes = sizes;
+
     ct_run_do(&run);
-    ct_run_reset(&run);
   }
-  ct_world_stop(&w);
 }
 
-TS_TESTS(types_without_sequences_say_so, 0, CT_CASES) {
-  ts_shard_kind kind;
-  int n_nodes;
+CT_TEST(types_without_sequences_say_so, true) {
   ts_plan *plan;
   ts_ebc *ebc = NULL;
-  ct_world w;
-  if (!ct_case(_i, &kind, &n_nodes) || has_sequences(kind)) return;
-  ct_world_start(&w, n_nodes, true);
+  if (has_sequences(kind)) return;
   make_deck(kind);
-  ck_assert_ok(ts_plan_make(&plan, &deck.config, w.nodes));
-  ck_assert_all(ts_ebc_create(&ebc, &deck.config, plan, w.nodes, w.world,
-                              w.device, &w.kernels) == TS_ERR_DECK);
+  ck_assert_ok(ts_plan_make(&plan, &deck.config, w->nodes));
+  ck_assert_all(ts_ebc_create(&ebc, &deck.config, plan, w->nodes, w->world,
+                              w->device, &w->kernels) == TS_ERR_DECK);
   ck_assert_all(strstr(ts_err_message(), "table t0: pooling") != NULL);
   ts_err_clear();
   ts_plan_destroy(plan);
-  ct_world_stop(&w);
 }

@@ -1,6 +1,5 @@
-# Kernels of the embedding tables, row optimizers, groups.
-check_PROGRAMS += tests/sparse/test_row_update \
-  tests/sparse/test_row_optim tests/sparse/test_tbe tests/sparse/test_tbe_parts
+# Groups of embedding tables.
+check_PROGRAMS += tests/sparse/test_tbe tests/sparse/test_tbe_parts
 EXTRA_DIST += tests/support/sparse_util.h tests/sparse/tbe_group.h
 # Tables in slow memory.
 check_PROGRAMS += tests/sparse/test_cache tests/sparse/test_cache_lines tests/sparse/test_store

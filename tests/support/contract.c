@@ -42,6 +42,26 @@ float kt_number(int low, int high) {
   return kt_bits() & 1 ? x : -x;
 }
 
+float kt_some(kt_numbers kind) {
+  static const float rare[] = {0, -0.0f, 0x1p-140f, -0x1p-149f, 1, -1};
+  if (kind == KT_SPECIAL && kt_below(64) == 0) return kt_special();
+  if (kind == KT_UNIT)
+    return kt_below(16) ? (float)((int32_t)kt_bits()) * 0x1p-31f
+                        : rare[kt_below(6)];
+  const float x = kind == KT_SPECIAL ? kt_number(-20, 20) : kt_number(-16, 8);
+  return kind == KT_POSITIVE ? fabsf(x) : x;
+}
+
+int kt_off(void) {
+  return kt_bits() % 4 ? 0 : 4 * kt_below(4);
+}
+
+float *kt_floats(int64_t n, int off, kt_numbers kind) {
+  float *x = kt_array(n, 4, off);
+  for (int64_t i = 0; i < n; i++) x[i] = kt_some(kind);
+  return x;
+}
+
 /* ---- who is tested ------------------------------------------------------- */
 
 who kt_all[WHO_MAX], *kt_now;

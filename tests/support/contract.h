@@ -20,6 +20,10 @@ int32_t kt_below(int32_t n);
 float kt_special(void);
 /* 2^LOW <= |x| < 2^HIGH. */
 float kt_number(int low, int high);
+/* 2^-16 to 2^8 of either sign or none; 2^-20 to 2^20, 1 of 64 special; [-1, 1],
+ * 1 of 16 a zero, a denormal or 1. */
+typedef enum { KT_PLAIN, KT_POSITIVE, KT_SPECIAL, KT_UNIT } kt_numbers;
+float kt_some(kt_numbers);
 
 /* ---- arrays -------------------------------------------------------------- */
 
@@ -29,6 +33,9 @@ void kt_begin(void);
  * 256: memory of the host.  Nothing lies close behind it that a sanitizer
  * would take for the array. */
 void *kt_array(int64_t n, size_t size, int off);
+float *kt_floats(int64_t n, int off, kt_numbers);
+/* An OFF on a border of a vector, or not. */
+int kt_off(void);
 /* The same with the elements at FROM; NULL of NULL. */
 void *kt_copy(const void *from, int64_t n, size_t size);
 void *kt_zeros(int64_t n, size_t size);
@@ -59,6 +66,15 @@ void kt_refused(kt_call *, const void *arg, ts_err, const char *words);
 void *kt_at(const void *p);
 void *kt_host(const void *p);
 #define KT_AT(p) ((p) = kt_at(p))
+/* The same for every pointer into an array among the BYTES at P. */
+void kt_at_all(void *p, size_t bytes);
+/* A call of one entry, with arguments of a type. */
+#define KT_CALL(name, entry, type)                                             \
+  static ts_err name(const ts_kernels *k, const void *arg) {                   \
+    type a = *(const type *)arg;                                               \
+    kt_at_all(&a, sizeof a);                                                   \
+    return k->entry(&a);                                                       \
+  }
 /* In a call: all arrays are as they were when the oracle was here. */
 void kt_step(const ts_kernels *, const char *what);
 

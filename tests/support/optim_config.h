@@ -1,4 +1,5 @@
-/* optim_config.h - an optimizer of which only kind and rate are said. */
+/* optim_config.h - an optimizer of which only kind and rate are said, and its
+ * formula in double. */
 #ifndef TS_TESTS_OPTIM_CONFIG_H
 #define TS_TESTS_OPTIM_CONFIG_H
 
@@ -17,5 +18,15 @@ static inline ts_optim_config test_optim(const char *kind, double lr) {
                            .eta = NAN,
                            .weight_decay = NAN};
 }
+
+/* Pass PASS (1, 2, ...) over a parameter or a row of a table of N elements. */
+typedef struct test_step {
+  const ts_optim_config *config; /* checked, so that it has all defaults */
+  double lr, *w, *s[2];          /* weights, states */
+  double *g;                     /* gradient; overwritten */
+  int64_t n;
+  int pass;
+} test_step;
+void test_optim_step(const test_step *);
 
 #endif
