@@ -52,11 +52,11 @@ const char *ts_cuda_where(char buf[128]);
  * own call it first.  Cheap after the first time. */
 ts_err ts_cuda_use(void);
 
-/* The GPU: multiprocessors, bytes of shared memory that a block may ask for
- * (above 48 KiB by cudaFuncSetAttribute), 10 * major + minor of its compute
- * capability.  Known once a device has been created or ts_cuda_use called. */
+/* The GPU: multiprocessors, blocks of a grid in x, bytes of shared memory that a
+ * block may ask for (above 48 KiB by cudaFuncSetAttribute), 10 * major + minor
+ * of its compute capability.  Known once a device has been created or ts_cuda_use called. */
 typedef struct ts_cuda_gpu {
-  int ordinal, n_sms, shared_bytes_max, capability;
+  int ordinal, n_sms, grid_max, shared_bytes_max, capability;
   size_t bytes; /* of memory */
   char name[128];
   char id[TS_DEVICE_ID]; /* its UUID, in hexadecimal */

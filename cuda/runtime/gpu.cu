@@ -58,6 +58,7 @@ static ts_err read_attributes(ts_cuda_gpu *g) {
   TS_TRY(attribute(&major, cudaDevAttrComputeCapabilityMajor, g->ordinal));
   TS_TRY(attribute(&minor, cudaDevAttrComputeCapabilityMinor, g->ordinal));
   TS_TRY(attribute(&g->n_sms, cudaDevAttrMultiProcessorCount, g->ordinal));
+  TS_TRY(attribute(&g->grid_max, cudaDevAttrMaxGridDimX, g->ordinal));
   TS_TRY(attribute(&g->shared_bytes_max,
                    cudaDevAttrMaxSharedMemoryPerBlockOptin, g->ordinal));
   TS_TRY(attribute(&pools, cudaDevAttrMemoryPoolsSupported, g->ordinal));

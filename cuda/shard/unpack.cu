@@ -175,7 +175,8 @@ static __global__ void __launch_bounds__(TS_UNPACK_THREADS)
 ts_err ts_cuda_unpack(const ts_unpack_args *a) {
   ts_err err = TS_OK;
   const int64_t tiles = ts_ceil_div(a->n_ids, TS_UNPACK_IDS);
-  const int64_t items = a->n_parts + tiles, most = TS_GRID_X_MAX;
+  const int64_t items = a->n_parts + tiles;
+  const int64_t most = ts_cuda_gpu_now()->grid_max;
   TS_TRY(TS_CUDA_LAUNCH(ts_unpack_kernel,
                         {ts_grid(items, 1, most), TS_UNPACK_THREADS}, *a,
                         items));
@@ -210,7 +211,8 @@ ts_err ts_cuda_bag_means(const ts_bag_means_args *a) {
   for (int32_t i = 0; i < a->n_views; i++)
     if (a->view[i].n > n) n = a->view[i].n;
   if (!n) return TS_OK;
-  const unsigned x = ts_grid(n, TS_UNPACK_THREADS, TS_GRID_X_MAX);
+  const int64_t most = ts_cuda_gpu_now()->grid_max;
+  const unsigned x = ts_grid(n, TS_UNPACK_THREADS, most);
   return TS_CUDA_LAUNCH(ts_bag_means_kernel,
                         {dim3(x, (unsigned)a->n_views), TS_UNPACK_THREADS}, *a);
 }

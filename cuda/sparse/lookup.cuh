@@ -212,7 +212,8 @@ static ts_err ts_lookup_launch(Start start, const ts_lookup_args *a, float *out,
   const size_t n = (size_t)a->n_features, word = sizeof(int64_t);
   /* Vectors are those that rows and lines both lie on. */
   const void *both = (const void *)((uintptr_t)a->weight | (uintptr_t)a->lines);
-  const ts_lookup_machine m = {ts_cuda_gpu_now()->n_sms, TS_GRID_X_MAX};
+  const ts_cuda_gpu *gpu = ts_cuda_gpu_now();
+  const ts_lookup_machine m = {gpu->n_sms, gpu->grid_max};
   const size_t bytes = n > TS_LOOKUP_FEATURES ? (2 * n + 1) * word : 0;
   ts_lookup_params p = {};
   int64_t *far = NULL;

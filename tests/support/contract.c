@@ -91,7 +91,7 @@ enum { GPUS = 3 };
 static const ts_emulated_gpu gpus[GPUS] = {
     {0},
     {.n_sms = 3, .shared_bytes = 40 << 10},
-    {.n_sms = 1, .shared_bytes = 7 << 10}};
+    {.n_sms = 1, .grid_max = 3, .shared_bytes = 7 << 10}};
 
 void kt_use_gpu(int i) {
   ts_emulated_set_gpu(&gpus[i]);

@@ -39,6 +39,7 @@ const ts_backend ts_backend_emulated_cuda = {"cuda", create_as_cuda, fill,
 void ts_gpu_tell(const ts_emulated_gpu *g) {
   ts_cuda_gpu *known = (ts_cuda_gpu *)(uintptr_t)ts_cuda_gpu_now();
   known->n_sms = g->n_sms;
+  known->grid_max = g->grid_max;
   known->shared_bytes_max = g->shared_bytes;
   known->capability = g->capability;
 }

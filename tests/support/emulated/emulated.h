@@ -27,6 +27,7 @@ extern const struct ts_backend ts_backend_emulated_cuda;
 /* A member that is 0: an H200's. */
 typedef struct ts_emulated_gpu {
   int n_sms;        /* 132 */
+  int grid_max;     /* blocks in x, for who asks: 2^31 - 1 */
   int shared_bytes; /* that a block may ask for: 232448 */
   int capability;   /* 10 * major + minor: 90 */
   int n_gpus;       /* that are visible: 8, or TESSERA_FAKE_GPUS */

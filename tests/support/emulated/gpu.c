@@ -11,10 +11,14 @@
 #define lock ts_emulated_lock
 #define counts ts_emulated_counted
 
-static const ts_emulated_gpu h200 = {
-    .n_sms = 132, .shared_bytes = 232448, .capability = 90, .n_gpus = 8};
-ts_emulated_gpu ts_gpu = {
-    .n_sms = 132, .shared_bytes = 232448, .capability = 90, .n_gpus = 8};
+/* An H200. */
+#define WHOLE                                                                  \
+  {                                                                            \
+    .n_sms = 132, .grid_max = INT32_MAX, .shared_bytes = 232448,               \
+    .capability = 90, .n_gpus = 8                                              \
+  }
+static const ts_emulated_gpu h200 = WHOLE;
+ts_emulated_gpu ts_gpu = WHOLE;
 static uint64_t order; /* of launches; see start */
 static int fill = 0x5a;
 static pthread_mutex_t complaint_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,6 +29,7 @@ void ts_gpu_tell(const ts_emulated_gpu *);
 void ts_emulated_set_gpu(const ts_emulated_gpu *asked) {
   ts_emulated_gpu g = asked ? *asked : h200;
   if (!g.n_sms) g.n_sms = h200.n_sms;
+  if (!g.grid_max) g.grid_max = h200.grid_max;
   if (!g.shared_bytes) g.shared_bytes = h200.shared_bytes;
   if (!g.capability) g.capability = h200.capability;
   if (!g.n_gpus) g.n_gpus = h200.n_gpus;
@@ -145,6 +150,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which,
     break;
   case cudaDevAttrMultiProcessorCount:
     *value = ts_gpu.n_sms;
+    break;
+  case cudaDevAttrMaxGridDimX:
+    *value = ts_gpu.grid_max;
     break;
   case cudaDevAttrMaxSharedMemoryPerBlockOptin:
     *value = ts_gpu.shared_bytes;

@@ -58,6 +58,7 @@ const char *cudaGetErrorName(cudaError_t);
 /* ---- the GPU ------------------------------------------------------------- */
 
 typedef enum cudaDeviceAttr {
+  cudaDevAttrMaxGridDimX = 5,
   cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
