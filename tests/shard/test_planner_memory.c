@@ -74,14 +74,17 @@ TS_TEST(tiers_by_hand) {
   settle(&x);
 }
 
-/* table_wise, 4 ranks of 128 samples, one id a bag, dim 64. */
-TS_TEST(buffers_by_hand) {
+/* table_wise, 4 ranks of 128 samples, one id a bag, dim 64; with weights, which
+ * are sent and kept beside the ids. */
+TS_TESTS(buffers_by_hand, 0, 2) {
   ts_setting x;
   setting(&x, 1, 4, 0);
+  x.tables[0].weighted = _i;
   know_ids(&x, 1);
-  const double n = 512, bags = 512;
-  const double scratch = 1.25 * (n * 16 + bags * 12) + 28; /* one more */
-  const double input = 1.25 * (bags * 16 + n * 4);
+  const double n = 512, bags = 512, weight = _i ? 4 : 0;
+  const double scratch = /* of one more */
+      1.25 * (n * (16 + weight) + bags * 12) + 28 + weight;
+  const double input = 1.25 * (bags * 16 + n * (4 + weight));
   const double matrices = 4 * bags * 64;
   for (int ebc_batches = 1; ebc_batches <= 3; ebc_batches++) {
     x.request.n_ebc_batches = ebc_batches;
@@ -89,7 +92,8 @@ TS_TEST(buffers_by_hand) {
         memory_of(&x, TS_SHARD_TABLE_WISE, (ts_shard){0, 0, 10000, 0, 64});
     ck_assert_double_eq_tol(
         m.buffers,
-        scratch + ebc_batches * (input + matrices + 1.25 * n * 2) + 48 * 4,
+        scratch + ebc_batches * (input + matrices + 1.25 * n * (2 + weight)) +
+            48 * 4,
         1e-6);
   }
   settle(&x);
