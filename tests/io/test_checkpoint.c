@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "tests/support/harness.h"
 #include "io/checkpoint.h"
+#include "io/checkpoint_impl.h"
 #include "train/metrics.h"
 
 enum { ROWS = 70001, COLS = 12 };
@@ -112,6 +113,29 @@ TS_TESTS(round_trip_and_keep, 0, 2) {
   ck_assert_all(access(path, F_OK) == 0);
   remove_dir(&f);
   ts_fixture_stop(&f);
+}
+
+/* Files are written and read in bites of 8 MiB: here in four, from byte 5 on.
+ */
+TS_TEST(bites_follow_each_other) {
+  enum { N = 30 << 18, AT = 5 };
+  char path[] = "/tmp/tessera-bitesXXXXXX";
+  uint32_t *from, *to;
+  const int fd = mkstemp(path);
+  (void)unlink(path);
+  ck_assert_ok(ts_mem_array(&from, N, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_array(&to, N, 4, TS_TAG_MISC));
+  for (uint32_t i = 0; i < N; i++) from[i] = i;
+  ck_assert_ok(ts_pwrite(fd, from, 4 * N, AT, path, TS_ERR_IO));
+  ck_assert_int_eq(lseek(fd, 0, SEEK_END), AT + 4 * N);
+  ck_assert_int_eq(pread(fd, to, 4 * N, AT), 4 * N);
+  ck_assert_mem_eq(from, to, 4 * N);
+  memset(to, 0, 4 * N);
+  ck_assert_ok(ts_pread(fd, to, 4 * N, AT, path, TS_ERR_IO));
+  ck_assert_mem_eq(from, to, 4 * N);
+  (void)close(fd);
+  ts_mem_free(from);
+  ts_mem_free(to);
 }
 
 TS_TEST(steps_may_outgrow_their_digits) {

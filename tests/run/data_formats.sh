@@ -38,6 +38,14 @@ check "no file of it" test ! -e "$work/bad.h5"
 check "skip" run 2 convert "$work/criteo.deck" --quiet --out "$work/skip.h5" --set data.train=bad.tsv --set data.on_bad_record=skip
 check "skipped records have no ids" test "$(h5dump -H -d /sparse/C1/values "$work/skip.h5" | grep -c '( 12 )')" = 1
 check "and train" run 2 train "$work/criteo.deck" --quiet --set data.train=bad.tsv --set data.on_bad_record=skip --set run.output="$work/skipped"
+# An id of eight bytes of which the second is no digit, behind one with few bits
+# and one with many.
+line=$(head -n 1 "$work/log.tsv" | cut -f 1-39)
+for octal in 001 020 021 031 047 057 060 071 072 100 101 106 107 127 140 141 146 147 160 200 260 301 341 377; do
+  for first in 0 8 f; do printf "$line\\t$first\\$octal""345678\\n"; done
+done > "$work/ids.tsv"
+check "ids that are none" run 1 convert "$work/criteo.deck" --quiet --out "$work/ids.h5" --set data.train=ids.tsv --set data.on_bad_record=skip
+check "and no others" test "$(h5dump -H -d /sparse/C26/values "$work/ids.h5" | grep -c '( 18 )')" = 1
 { head -n 2 "$work/log.tsv"; head -n 1 "$work/log.tsv" | sed 's/$/\t1/'; } > "$work/long.tsv"
 run 1 convert "$work/criteo.deck" --quiet --out "$work/long.h5" --set data.train=long.tsv 2> "$work/err"; code=$?
 check "41 fields: code 3" test $code = 3

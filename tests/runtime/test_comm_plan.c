@@ -82,6 +82,7 @@ TS_TEST(gathers_send_one_piece_to_all) {
   ck_assert_int_eq(ts_wire_plan(m, &p, 1, 3, 0, 4), 2);
   ck_assert(!m[0].send && !m[1].send);
   ck_assert(!ts_wire_equal(n, 3) && ts_wire_equal(n, 1));
+  ck_assert(!ts_wire_equal((const int64_t[]){4, 3, 4}, 2));
   ck_assert(!ts_wire_equal(n + 1, 1)); /* none at all */
 }
 

@@ -74,14 +74,17 @@ TS_TEST(tiers_by_hand) {
   settle(&x);
 }
 
-/* table_wise, 4 ranks of 128 samples, one id a bag, dim 64. */
-TS_TEST(buffers_by_hand) {
+/* table_wise, 4 ranks of 128 samples, one id a bag, dim 64; with weights, which
+ * are sent and kept beside the ids. */
+TS_TESTS(buffers_by_hand, 0, 2) {
   ts_setting x;
   setting(&x, 1, 4, 0);
+  x.tables[0].weighted = _i;
   know_ids(&x, 1);
-  const double n = 512, bags = 512;
-  const double scratch = 1.25 * (n * 16 + bags * 12) + 28; /* one more */
-  const double input = 1.25 * (bags * 16 + n * 4);
+  const double n = 512, bags = 512, weight = _i ? 4 : 0;
+  const double scratch = /* of one more */
+      1.25 * (n * (16 + weight) + bags * 12) + 28 + weight;
+  const double input = 1.25 * (bags * 16 + n * (4 + weight));
   const double matrices = 4 * bags * 64;
   for (int ebc_batches = 1; ebc_batches <= 3; ebc_batches++) {
     x.request.n_ebc_batches = ebc_batches;
@@ -89,7 +92,8 @@ TS_TEST(buffers_by_hand) {
         memory_of(&x, TS_SHARD_TABLE_WISE, (ts_shard){0, 0, 10000, 0, 64});
     ck_assert_double_eq_tol(
         m.buffers,
-        scratch + ebc_batches * (input + matrices + 1.25 * n * 2) + 48 * 4,
+        scratch + ebc_batches * (input + matrices + 1.25 * n * (2 + weight)) +
+            48 * 4,
         1e-6);
   }
   settle(&x);
@@ -174,22 +178,31 @@ static ts_plan_memory everywhere_of(ts_setting *x, const ts_table_plan *p) {
   return m;
 }
 
-/* 128 own samples of one id: row_wise in 4 parts. */
-TS_TEST(batches_apart_by_hand) {
+/* 128 own samples of one id: row_wise in 4 parts, to each of which lengths go;
+ * table_wise, in one. */
+TS_TESTS(batches_apart_by_hand, 0, 2) {
+  const int n = _i ? 1 : 4;
   ts_setting x;
   ts_shard s[4];
-  for (int k = 0; k < 4; k++) s[k] = (ts_shard){k, 2500 * k, 2500, 0, 64};
-  const ts_table_plan rows = {
-      .kind = TS_SHARD_ROW_WISE, .shards = s, .n_shards = 4};
+  for (int k = 0; k < n; k++)
+    s[k] = (ts_shard){k, 10000 / n * k, 10000 / n, 0, 64};
+  const ts_table_plan plan = {.kind = n > 1 ? TS_SHARD_ROW_WISE
+                                            : TS_SHARD_TABLE_WISE,
+                              .shards = s,
+                              .n_shards = n};
   setting(&x, 1, 4, 0);
   know_ids(&x, 1);
   x.request.n_ebc_batches = 2;
-  const ts_plan_memory here = everywhere_of(&x, &rows);
+  const ts_plan_memory here = everywhere_of(&x, &plan);
   x.request.discrete = true;
-  const ts_plan_memory there = everywhere_of(&x, &rows);
-  const double sent = 1.25 * (128 * 2 + 4 * 128);
+  const ts_plan_memory there = everywhere_of(&x, &plan);
+  const double lengths = n > 1 ? 128 : 0;
+  const double sent = 1.25 * (128 * 2 + n * lengths);
+  const double routes = 56 * n + 48 + 2 * 12 * 4;
+  ck_assert_double_eq_tol(
+      here.buffers, routes + 2 * (4 * 128 * 64 + sent + 4 * lengths), 1e-6);
   ck_assert_double_eq_tol(there.pinned, 2 * sent, 1e-6);
   ck_assert_double_eq_tol(there.buffers - here.buffers,
-                          2 * (sent + 8 * 128 + 4 * 128 * 4), 1e-6);
+                          2 * (sent + 8 * 128 + 4 * lengths * n), 1e-6);
   settle(&x);
 }

@@ -20,8 +20,8 @@ NO_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'
                      r"\benum\b[^;]*?\}|\btemplate ?<[^\n]*", re.S | re.M)
 # What is only said, or only makes it faster.
 SAID = re.compile(r"\b(ts_fail|TS_THROW|ts_(log|info|note|warn|progress)\w*|"
-                  r"f?printf|_?[Ss]tatic_assert|__builtin_prefetch|madvise|"
-                  r"__attribute__|__launch_bounds__)\(")
+                  r"f?printf|_?[Ss]tatic_assert|__builtin_prefetch|ask_for|madvise|"
+                  r"posix_fadvise|__attribute__|__launch_bounds__)\(")
 
 
 def close_of(text, at):
