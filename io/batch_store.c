@@ -53,10 +53,7 @@ void ts_batch_store_destroy(ts_batch_store *s) {
   if (!s) return;
   ts_batch_arena_reset(&s->arena);
   ts_batch_arena_reset(&s->stage);
-  ts_mem_free(s->feature);
-  ts_mem_free(s->of);
-  ts_mem_free(s->batch.kjt.features);
-  ts_mem_free(s);
+  ts_mem_free_all(s->feature, s->of, s->batch.kjt.features, s);
 }
 
 ts_batch *ts_batch_store_batch(ts_batch_store *s) {

@@ -141,9 +141,7 @@ static ts_err turns_create(ts_turns *t) {
 static void turns_reset(ts_turns *t) {
   ts_comm_free(t->s->comm, t->send);
   ts_comm_free(t->s->comm, t->recv);
-  ts_mem_free(t->rows);
-  ts_mem_free(t->send_bytes);
-  ts_mem_free(t->recv_bytes);
+  ts_mem_free_all(t->rows, t->send_bytes, t->recv_bytes);
   *t = (ts_turns){.s = t->s};
 }
 

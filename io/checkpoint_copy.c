@@ -162,9 +162,8 @@ static ts_err copy_piece(ts_copying *k, ts_ckpt_item *item, int32_t i) {
   p = (ts_ckpt_piece){p.row0 + live, fits, take(k, from, fits * row), true};
   item->write[i].n_rows = live;
   if (live)
-    TS_DO(ts_mem_resize(
-        &item->write, (size_t)item->n_write * sizeof *item->write,
-        (size_t)(item->n_write + 1) * sizeof *item->write, TS_TAG_CHECKPOINT));
+    TS_DO(ts_mem_extend(&item->write, item->n_write, item->n_write + 1,
+                        sizeof *item->write, TS_TAG_CHECKPOINT));
   item->write[live ? item->n_write++ : i] = p;
   return TS_OK;
 }

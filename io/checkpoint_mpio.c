@@ -8,7 +8,6 @@
  * When a write fails on one rank, the others wait for it inside HDF5, and no
  * rank can close the file.  So the space is asked for before, by rank 0; what
  * fails then all the same ends the program. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,7 +84,7 @@ static int64_t bytes_needed(const ts_mpio *m) {
 /* Rank 0. */
 static ts_err reserve(const ts_mpio *m, int flags) {
   const int fd = ts_file_open(m->temp, flags | O_RDWR);
-  if (fd < 0) return ts_fail(TS_ERR_CKPT, "%s: %s", m->temp, strerror(errno));
+  if (fd < 0) return ts_fail_errno(TS_ERR_CKPT, m->temp);
   const ts_err err = ts_reserve(fd, bytes_needed(m), m->temp, TS_ERR_CKPT);
   close(fd);
   return err;

@@ -58,8 +58,7 @@ ts_err ts_ckpt_newest_of(ts_str *path, const char *dir, const char *mirror,
 
 static void forget_values(ts_ckpt *c) {
   for (int32_t i = 0; i < c->n_values; i++) {
-    ts_mem_free(c->values[i].path);
-    ts_mem_free(c->values[i].ptr);
+    ts_mem_free_all(c->values[i].path, c->values[i].ptr);
   }
   ts_mem_free(c->values);
   c->values = NULL;

@@ -1,16 +1,13 @@
 /* checkpoint_read.c - loading: headers, shapes, names, values; every rank
  * reads the rows that it needs (checkpoint_pieces.c). */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 #include "io/checkpoint_seal.h"
@@ -198,7 +195,7 @@ static ts_err reader_open(ts_ckpt_reader *r, const char *path,
   ts_hdf5_unlock();
   if (err != TS_OK) goto done;
   r->fd = ts_file_open(path, O_RDONLY);
-  if (r->fd < 0) TS_THROW(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
+  if (r->fd < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
   TS_TRY(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
 done:
   return err;

@@ -256,8 +256,7 @@ static void close_source(ts_source *src) {
   ts_criteo *s = (ts_criteo *)src;
   if (!s) return;
   ts_text_close(s->text);
-  ts_mem_free(s->log1p);
-  ts_mem_free(s);
+  ts_mem_free_all(s->log1p, s);
 }
 
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,

@@ -268,14 +268,8 @@ static void close_source(ts_source *src) {
       ts_mem_free(s->words[k].word[i]);
     ts_mem_free(s->words[k].word);
   }
-  ts_mem_free(s->words);
-  ts_mem_free(s->label);
-  ts_mem_free(s->dense);
-  ts_mem_free(s->sparse);
-  ts_mem_free(s->mean);
-  ts_mem_free(s->deviation);
-  ts_mem_free(s->fields);
-  ts_mem_free(s);
+  ts_mem_free_all(s->words, s->label, s->dense, s->sparse, s->mean,
+                  s->deviation, s->fields, s);
 }
 
 static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {

@@ -1,7 +1,6 @@
 /* dataset_write.c - writing data sets from all ranks. */
 #include "io/dataset_write.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -198,7 +197,7 @@ static ts_err put_all(ts_writer *w) {
   int64_t *offsets = NULL, *done_ids = NULL;
   int32_t n;
   w->fd = ts_file_open(w->temp, O_RDWR);
-  if (w->fd < 0) return ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  if (w->fd < 0) return ts_fail_errno(TS_ERR_IO, w->temp);
   TS_TRY(ts_mem_array(&offsets, CHUNK + 1, 8, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&done_ids, w->n_features, 8, TS_TAG_INPUT));
   for (int64_t at = w->from; at < w->to; at += n) {
@@ -214,11 +213,9 @@ static ts_err put_all(ts_writer *w) {
     for (int32_t f = 0; f < w->n_features; f++)
       TS_TRY(put_feature(w, f, at, n, &done_ids[f], offsets));
   }
-  if (ts_file_sync(w->fd) != 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  if (ts_file_sync(w->fd) != 0) err = ts_fail_errno(TS_ERR_IO, w->temp);
 done:
-  ts_mem_free(offsets);
-  ts_mem_free(done_ids);
+  ts_mem_free_all(offsets, done_ids);
   return err;
 }
 
@@ -256,7 +253,7 @@ ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {
   }
   TS_TRY(ts_agree(comm, put_all(&w)));
   if (w.first && ts_file_rename(w.temp, w.path) != 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", w.path, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, w.path);
   TS_TRY(ts_agree(comm, err));
 done:
   if (w.fd >= 0) close(w.fd);
@@ -291,7 +288,7 @@ static ts_err print_part(ts_writer *w) {
   int32_t n;
   if (w->first) unlink(w->temp); /* of one that was killed; or planted */
   FILE *f = ts_file_stream(w->temp, w->first ? "wx" : "a");
-  if (!f) return ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  if (!f) return ts_fail_errno(TS_ERR_IO, w->temp);
   for (int64_t at = w->from; at < w->to; at += n) {
     TS_TRY(read_chunk(w, at, &n));
     const ts_batch *b = ts_batch_store_batch(w->store);
@@ -303,7 +300,7 @@ static ts_err print_part(ts_writer *w) {
   }
 done:
   if (ts_file_close(f) != 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, w->temp);
   return err;
 }
 
@@ -327,7 +324,7 @@ ts_err ts_criteo_write(const char *path, ts_source *source, ts_comm *comm) {
   for (int r = 0; r < n_ranks; r++)
     TS_TRY(ts_agree(comm, r == me ? print_part(&w) : TS_OK));
   if (w.first && ts_file_rename(w.temp, w.path) != 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", w.path, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, w.path);
   TS_TRY(ts_agree(comm, err));
 done:
   if (err != TS_OK && w.first) unlink(w.temp);

@@ -70,7 +70,7 @@ ts_err ts_hdf5_open(hid_t *file, const char *path, ts_err code) {
   *file = -1;
   ts_hdf5_lock();
   if (access(path, R_OK) != 0 || stat(path, &st) != 0)
-    TS_THROW(code, "%s: %s", path, strerror(errno));
+    TS_TRY(ts_fail_errno(code, path));
   /* A pipe or a device has no end. */
   if (!S_ISREG(st.st_mode)) TS_THROW(code, "%s: is not a file", path);
   *file = TS_HDF5(H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT));

@@ -289,9 +289,7 @@ void ts_loader_destroy(ts_loader *l) {
   }
   for (int i = 0; l->stores && !l->replay && i < l->n_stores; i++)
     ts_batch_store_destroy(l->stores[i]);
-  ts_mem_free(l->stores);
-  ts_mem_free(l->after);
-  ts_mem_free(l->held);
+  ts_mem_free_all(l->stores, l->after, l->held);
   ts_trace_row_give(l->row);
   pthread_mutex_destroy(&l->lock);
   pthread_cond_destroy(&l->changed);

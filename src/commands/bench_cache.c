@@ -2,12 +2,10 @@
  * the same group in fast memory, by load factor, policy and skew of the ids;
  * the rows it moves beside a plain copy of as many; and passes. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench.h"
 #include "commands/bench_table.h"
 #include "runtime/store.h"
@@ -260,8 +258,7 @@ static ts_err plain_copy(double *rate, ts_cache_case *c) {
   *rate = 1e-9 * (double)(n * bytes) / (ts_now() - t0);
 done:
   ts_store_reset(&s);
-  ts_mem_free(rows);
-  ts_mem_free(lines);
+  ts_mem_free_all(rows, lines);
   return err;
 }
 
@@ -340,12 +337,7 @@ static void reset(ts_cache_case *c) {
   ts_lane_destroy(c->ahead);
   ts_device_destroy(c->device);
   for (int k = 0; c->ids && k <= steps_of(c); k++) ts_mem_free(c->ids[k]);
-  ts_mem_free(c->ids);
-  ts_mem_free(c->offsets);
-  ts_mem_free(c->starts);
-  ts_mem_free(c->at);
-  ts_mem_free(c->out);
-  ts_mem_free(c->grad);
+  ts_mem_free_all(c->ids, c->offsets, c->starts, c->at, c->out, c->grad);
 }
 
 ts_err ts_bench_cache(const ts_args *a) {

@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench.h"
 #include "commands/bench_table.h"
 

@@ -303,8 +303,8 @@ static ts_err add_cases(ts_pipeline_bench *b, bool plain, bool in_backward) {
       if (x.variant.stash && in_backward) continue; /* exclude each other */
       if (!is_wanted(b, &x)) continue;
       x.in_backward = in_backward;
-      TS_DO(ts_mem_resize(&b->cases, (size_t)b->n_cases * sizeof x,
-                          (size_t)(b->n_cases + 1) * sizeof x, TS_TAG_MISC));
+      TS_DO(ts_mem_extend(&b->cases, b->n_cases, b->n_cases + 1, sizeof x,
+                          TS_TAG_MISC));
       b->cases[b->n_cases++] = x;
       TS_DO(create_times(b, &b->cases[b->n_cases - 1]));
     }
@@ -332,8 +332,7 @@ static void reset(ts_pipeline_bench *b) {
     ts_batch_store_destroy(b->stores[i]);
   ts_mem_free(b->stores);
   ts_device_destroy(b->device);
-  ts_mem_free(b->cases);
-  ts_mem_free(b->plan);
+  ts_mem_free_all(b->cases, b->plan);
 }
 
 ts_err ts_bench_pipeline(const ts_args *a) {

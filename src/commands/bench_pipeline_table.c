@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench_pipeline.h"
 #include "commands/bench_table.h"
 

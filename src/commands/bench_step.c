@@ -9,9 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench.h"
 #include "commands/bench_table.h"
 #include "commands/bench_copy.h"
@@ -223,8 +221,7 @@ done:
 
 static void reset(ts_step_bench *b) {
   ts_bench_copies_reset(&b->copies);
-  ts_mem_free(b->turns);
-  ts_mem_free(b->ms);
+  ts_mem_free_all(b->turns, b->ms);
   ts_loader_destroy(b->loader);
   for (int i = 0; i < N_BATCHES; i++) ts_batch_store_destroy(b->stores[i]);
   ts_trainer_destroy(b->t);

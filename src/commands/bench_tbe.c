@@ -2,13 +2,10 @@
  * of one group, beside simple loops over the same memory in the same
  * program; on other devices than the host bench_tbe_device.c. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench_table.h"
 #include "commands/bench_tbe.h"
 #include "runtime/topology.h"

@@ -2,7 +2,6 @@
 #include "commands/write_data.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 

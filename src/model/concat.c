@@ -34,8 +34,7 @@ ts_err ts_concat_init(ts_concat *x, const ts_model_spec *spec,
 }
 
 void ts_concat_reset(ts_concat *x) {
-  ts_mem_free(x->at);
-  ts_mem_free(x->dim);
+  ts_mem_free_all(x->at, x->dim);
   ts_arrays_reset(&x->arrays);
   *x = (ts_concat){0};
 }

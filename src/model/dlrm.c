@@ -25,8 +25,7 @@ static void destroy(ts_model *m) {
   if (!d) return;
   ts_arch_reset(&d->arch);
   ts_arrays_reset(&d->arrays);
-  ts_mem_free(d->work);
-  ts_mem_free(d);
+  ts_mem_free_all(d->work, d);
 }
 
 static ts_err check(const ts_model_spec *s) {

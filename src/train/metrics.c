@@ -20,8 +20,7 @@ ts_err ts_metrics_create(ts_metrics **out, int64_t window, int n_ranks) {
 void ts_metrics_destroy(ts_metrics *m) {
   if (!m) return;
   ts_metrics_leave(m);
-  ts_mem_free(m->ring);
-  ts_mem_free(m);
+  ts_mem_free_all(m->ring, m);
 }
 
 void ts_metrics_clear(ts_metrics *m) {
@@ -34,8 +33,8 @@ ts_err ts_metrics_reserve(ts_metrics *m, int64_t want) {
   if (want <= m->capacity) return TS_OK;
   want += want / 2;
   if (!m->keep_all && want > m->limit) want = m->limit;
-  TS_DO(ts_mem_resize(&m->ring, (size_t)m->capacity * sizeof *m->ring,
-                      (size_t)want * sizeof *m->ring, TS_TAG_METRICS));
+  TS_DO(ts_mem_extend(&m->ring, m->capacity, want, sizeof *m->ring,
+                      TS_TAG_METRICS));
   m->capacity = want;
   return TS_OK;
 }

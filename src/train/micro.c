@@ -32,10 +32,7 @@ void ts_micro_destroy(ts_micro *m) {
   if (!m) return;
   for (int32_t f = 0; m->lengths && f < m->n_features; f++)
     ts_mem_free(m->lengths[f]);
-  ts_mem_free(m->features);
-  ts_mem_free(m->lengths);
-  ts_mem_free(m->bytes);
-  ts_mem_free(m);
+  ts_mem_free_all(m->features, m->lengths, m->bytes, m);
 }
 
 ts_batch *ts_micro_batch(ts_micro *m) {

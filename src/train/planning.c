@@ -7,7 +7,6 @@
 #include "train/pipeline.h"
 #include "train/planning.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,8 +152,7 @@ done:
 
 void ts_planning_destroy(ts_planning *p) {
   if (!p) return;
-  ts_mem_free(p->stats);
-  ts_mem_free(p->load_factor);
+  ts_mem_free_all(p->stats, p->load_factor);
   ts_plan_report_destroy(p->report);
   ts_mem_free(p);
 }
@@ -316,9 +314,9 @@ ts_err ts_planning_save(const ts_planning *p, const ts_plan *plan,
   TS_TRY(append_comment(&text, words.text));
   f = fopen(path, "w");
   if (!f || fwrite(text.text, 1, text.n_bytes, f) != text.n_bytes)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, path);
   if (f && ts_file_close(f) != 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, path);
 done:
   ts_str_reset(&text);
   ts_str_reset(&words);

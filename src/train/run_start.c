@@ -1,6 +1,4 @@
 /* run_start.c - where a run begins: afresh or from a checkpoint. */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,7 +30,7 @@ static ts_err set_aside(const char *dir, ts_comm *comm) {
     if (ts_comm_rank(comm) == 0) {
       err = old_name(&old, path.text);
       if (err == TS_OK && ts_file_rename(path.text, old.text) != 0)
-        err = ts_fail(TS_ERR_CKPT, "%s: %s", path.text, strerror(errno));
+        err = ts_fail_errno(TS_ERR_CKPT, path.text);
     }
     TS_TRY(ts_agree(comm, err));
   }

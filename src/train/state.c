@@ -4,7 +4,6 @@
  * can read them; what every rank holds is written by rank 0 (dense
  * parameters) or in slices (data_parallel tables). */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
