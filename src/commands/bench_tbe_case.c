@@ -111,7 +111,8 @@ ts_err ts_tbe_case_group(ts_tbe_case *c, const ts_kernels *k) {
                             .feature_table = table,
                             .n_features = c->tables,
                             .mean = c->mean,
-                            .seed = 1};
+                            .seed = 1,
+                            .tier_dir = c->tier_dir};
   TS_DO(ts_tbe_create(&c->tbe, c->device, k, &spec));
   return ts_tbe_init(c->tbe);
 }
