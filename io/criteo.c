@@ -262,7 +262,6 @@ static void close_source(ts_source *src) {
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {
-  extern const ts_source_ops ts_source_criteo_tsv;
   ts_err err = TS_OK;
   ts_criteo *s = NULL;
   (void)state;
@@ -291,7 +290,6 @@ done:
   return err;
 }
 
-extern const ts_source_ops ts_source_criteo_tsv;
 const ts_source_ops ts_source_criteo_tsv = {.format = "criteo_tsv",
                                             .probe = probe,
                                             .open = open_source,

@@ -273,7 +273,6 @@ static void close_source(ts_source *src) {
 }
 
 static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
-  extern const ts_source_ops ts_source_csv;
   ts_csv *s = NULL;
   const char *t = c->data.csv.dense_transform;
   TS_DO(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
@@ -327,7 +326,6 @@ done:
   return err;
 }
 
-extern const ts_source_ops ts_source_csv;
 const ts_source_ops ts_source_csv = {.format = "csv",
                                      .probe = probe,
                                      .open = open_source,

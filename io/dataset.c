@@ -190,7 +190,6 @@ static ts_err open_all(ts_dataset *d, const ts_strings *paths) {
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {
-  extern const ts_source_ops ts_source_dataset;
   ts_err err = TS_OK;
   ts_dataset *d = NULL;
   (void)state;
@@ -348,7 +347,6 @@ static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
   return ts_batch_store_end(s);
 }
 
-extern const ts_source_ops ts_source_dataset;
 const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .seekable = true,
                                          .probe = probe,

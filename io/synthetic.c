@@ -168,7 +168,6 @@ static int64_t period(const ts_config *c, ts_split split, int n_ranks) {
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {
-  extern const ts_source_ops ts_source_synthetic;
   ts_err err = TS_OK;
   ts_synthetic *s = NULL;
   const int64_t n = c->data.synthetic.samples;
@@ -250,7 +249,6 @@ static void law(const ts_config *c, int32_t feature, double *ids,
   *zipf = c->data.synthetic.zipf;
 }
 
-extern const ts_source_ops ts_source_synthetic;
 const ts_source_ops ts_source_synthetic = {.format = "synthetic",
                                            .no_files = true,
                                            .law = law,

@@ -83,7 +83,6 @@ static ts_err take_arrays(ts_dlrm *d, ts_device *device, int32_t n) {
 
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
                      ts_lane *lane) {
-  extern const ts_model_ops ts_model_dlrm;
   ts_err err = TS_OK;
   ts_dlrm *d = NULL;
   TS_TRY(check(s));
@@ -96,10 +95,9 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   const int32_t n = s->n_features + b;
   d->width = b * s->dim + n * (n - 1) / 2;
   d->stride = (d->width + 31) / 32 * 32;
-  TS_TRY(ts_arch_bottom(&d->arch.bottom, s, &d->arch.base.params, lane));
+  TS_TRY(ts_arch_bottom(&d->arch, s, lane));
   d->half = ts_arch_half(s);
-  TS_TRY((d->half ? ts_arch_over_half : ts_arch_over)(
-      &d->arch.over, s, d->width, d->stride, &d->arch.base.params, lane));
+  TS_TRY(ts_arch_over(&d->arch, s, d->width, d->stride, d->half, lane));
   TS_TRY(take_arrays(d, device, n));
   *out = &d->arch.base;
   d = NULL;
@@ -165,7 +163,6 @@ static ts_err over_backward(ts_model *m, float *dlogits,
                         sizeof task);
 }
 
-extern const ts_model_ops ts_model_dlrm;
 const ts_model_ops ts_model_dlrm = {.kind = "dlrm",
                                     .products = products,
                                     .count = count,
