@@ -90,13 +90,10 @@ ts_err ts_ckpt_check_finite(ts_ckpt *, const ts_ckpt_item *, const void *data,
 bool ts_stored_exists(hid_t file, const char *name);
 bool ts_stored_dtype(hid_t type, ts_dtype *);
 
-/* checkpoint_read.c, checkpoint_stored.c, used by inspect too.  Errors name the
- * dataset. */
+/* checkpoint_stored.c.  Errors name the dataset. */
 ts_err ts_stored_open(ts_stored *, hid_t file, const char *path,
                       const char *name);
 void ts_stored_reset(ts_stored *);
-ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
-                            int64_t *step);
 /* One block of NAME against its checksum; BLOCK is a buffer of a block. */
 ts_err ts_stored_block(const ts_stored *, int fd, const char *path,
                        const char *name, int64_t number, void *block);

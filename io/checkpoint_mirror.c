@@ -23,7 +23,7 @@ typedef struct ts_mirroring {
 
 static ts_err copy_bytes(ts_mirroring *m, const ts_ckpt_hooks *hooks) {
   struct stat st;
-  if (fstat(m->from, &st) != 0) TS_DO(ts_fail_errno(TS_ERR_CKPT, m->path));
+  if (fstat(m->from, &st) != 0) return ts_fail_errno(TS_ERR_CKPT, m->path);
   TS_DO(ts_reserve(m->to, st.st_size, m->temp, TS_ERR_CKPT));
   TS_DO(ts_mem_alloc(&m->bite, BITE, TS_TAG_CHECKPOINT));
   for (int64_t at = 0; at < st.st_size; at += BITE) {
@@ -32,7 +32,7 @@ static ts_err copy_bytes(ts_mirroring *m, const ts_ckpt_hooks *hooks) {
     TS_DO(ts_pwrite(m->to, m->bite, n, at, m->temp, TS_ERR_CKPT));
     if (hooks->beat) hooks->beat(hooks->arg);
   }
-  if (ts_file_sync(m->to) != 0) TS_DO(ts_fail_errno(TS_ERR_CKPT, m->temp));
+  if (ts_file_sync(m->to) != 0) return ts_fail_errno(TS_ERR_CKPT, m->temp);
   return TS_OK;
 }
 

@@ -17,8 +17,8 @@ enum { VALUES_MAX = 1 << 28 };
 
 /* ---- the header ---------------------------------------------------------- */
 
-ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
-                            int64_t *step) {
+static ts_err check_header(hid_t file, const char *path, bool need_complete,
+                           int64_t *step) {
   char format[64];
   int64_t version = 0, complete = 0;
   *step = 0;
@@ -189,7 +189,7 @@ static ts_err reader_open(ts_ckpt_reader *r, const char *path,
   TS_TRY(ts_seal_check(path, &sealed));
   TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
   ts_hdf5_lock();
-  err = ts_ckpt_check_header(r->file, path, need_complete, step);
+  err = check_header(r->file, path, need_complete, step);
   if (err == TS_OK && !sealed && H5Aexists(r->file, "sealed") > 0)
     err = ts_fail(TS_ERR_CKPT, "%s: its end is missing or damaged", path);
   ts_hdf5_unlock();

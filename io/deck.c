@@ -307,8 +307,8 @@ done:
   return err;
 }
 
-ts_err ts_deck_read(ts_config **out, const char *path, const char *const *sets,
-                    int n_sets) {
+static ts_err read_deck(ts_config **out, const char *path,
+                        const char *const *sets, int n_sets) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   ts_str text = {0};
@@ -345,7 +345,7 @@ done:
 
 ts_err ts_deck_read_all(ts_config **out, const char *path,
                         const char *const *sets, int n_sets) {
-  return ts_mpi_agree(ts_deck_read(out, path, sets, n_sets));
+  return ts_mpi_agree(read_deck(out, path, sets, n_sets));
 }
 
 void ts_deck_destroy(ts_config *c) {

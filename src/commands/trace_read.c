@@ -109,16 +109,16 @@ static ts_err read_event(ts_reader *r, json_t *json) {
                      &x.ph, "pid", &x.pid, "name", &x.name, "cat", &x.cat,
                      "tid", &x.tid, "ts", &x.ts, "dur", &x.dur, "args",
                      &args) != 0)
-    TS_DO(bad(r, e.text));
+    return bad(r, e.text);
   if (!(x.pid >= 0 && x.pid < 1e6 && x.tid >= 0 && x.tid < 1e6))
-    TS_DO(bad(r, "an event's pid or tid is no rank's"));
+    return bad(r, "an event's pid or tid is no rank's");
   /* Counters have series of any name, which may be "phase". */
   const bool names = !strcmp(x.ph, "M") && !strcmp(x.name, "thread_name");
   if (strcmp(x.ph, "X") != 0 && !names) return TS_OK;
   if (args && json_unpack_ex(args, &e, 0, "{s?s,s?s,s?s,s?F,s?F}", "name",
                              &x.given, "phase", &x.phase, "op", &x.op, "batch",
                              &x.batch, "bytes", &x.bytes) != 0)
-    TS_DO(bad(r, e.text));
+    return bad(r, e.text);
   TS_DO(find_lane(r->trace, &lane, (int32_t)x.pid, (int32_t)x.tid));
   return names ? intern(r->trace, &r->trace->lanes[lane].name, x.given)
                : add_span(r, &x, lane);
@@ -166,8 +166,8 @@ static ts_err read_object(ts_reader *r) {
   do {
     TS_DO(read_member(r));
   } while (take(r, ','));
-  if (!take(r, '}')) TS_DO(bad(r, "an object has no end"));
-  if (!take(r, '\0')) TS_DO(bad(r, "there is more behind its end"));
+  if (!take(r, '}')) return bad(r, "an object has no end");
+  if (!take(r, '\0')) return bad(r, "there is more behind its end");
   return TS_OK;
 }
 

@@ -23,11 +23,6 @@ void ts_metrics_destroy(ts_metrics *m) {
   ts_mem_free_all(m->ring, m);
 }
 
-void ts_metrics_clear(ts_metrics *m) {
-  m->sums = (ts_metric_sums){0};
-  m->place = (ts_metric_place){0};
-}
-
 ts_err ts_metrics_reserve(ts_metrics *m, int64_t want) {
   if (!m->keep_all && want > m->limit) want = m->limit;
   if (want <= m->capacity) return TS_OK;
@@ -155,7 +150,8 @@ ts_err ts_metrics_load(ts_metrics *m, const ts_ckpt *c, const char *path,
   char name[256];
   snprintf(name, sizeof name, "%.200s/sums", prefix);
   const ts_ckpt_value *v = ts_ckpt_value_of(c, name);
-  ts_metrics_clear(m);
+  m->sums = (ts_metric_sums){0};
+  m->place = (ts_metric_place){0};
   if (v && v->dtype == TS_F64 && v->n == sizeof m->sums / 8 &&
       ts_comm_rank(comm) == 0)
     memcpy(&m->sums, v->ptr, sizeof m->sums);

@@ -19,7 +19,6 @@ typedef struct ts_metrics ts_metrics; /* of one task */
  * (evaluation).  Local. */
 ts_err ts_metrics_create(ts_metrics **, int64_t window, int n_ranks);
 void ts_metrics_destroy(ts_metrics *);
-void ts_metrics_clear(ts_metrics *);
 /* n samples; weights NULL: 1.  STRIDE: distance between samples' values in
  * prediction and label (tasks interleaved). */
 ts_err ts_metrics_add(ts_metrics *, const float *prediction, const float *label,
