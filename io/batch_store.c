@@ -43,9 +43,8 @@ ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
   s->batch.kjt.n_features = n;
   s->batch.owner = s;
   *out = s;
-  s = NULL;
 done:
-  ts_batch_store_destroy(s);
+  if (err != TS_OK) ts_batch_store_destroy(s);
   return err;
 }
 

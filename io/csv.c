@@ -320,9 +320,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                        .bayes_logloss = NAN,
                        .bayes_auc = NAN};
   *out = &s->base;
-  s = NULL;
 done:
-  close_source((ts_source *)s);
+  if (err != TS_OK) close_source((ts_source *)s);
   return err;
 }
 

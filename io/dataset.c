@@ -199,9 +199,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   d->n_features = d->base.info.n_features = ts_feature_count(c);
   TS_TRY(ts_agree(comm, open_all(d, paths)));
   *out = &d->base;
-  d = NULL;
 done:
-  close_source((ts_source *)d);
+  if (err != TS_OK) close_source((ts_source *)d);
   return err;
 }
 

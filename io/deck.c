@@ -301,9 +301,8 @@ ts_err ts_deck_parse(ts_config **out, const char *text, const char *dir,
   ts_deck deck = {.config = c, .path = "deck"};
   TS_TRY(parse(&deck, text, sets, n_sets));
   *out = c;
-  c = NULL;
 done:
-  ts_deck_destroy(c);
+  if (err != TS_OK) ts_deck_destroy(c);
   return err;
 }
 
@@ -335,9 +334,8 @@ static ts_err read_deck(ts_config **out, const char *path,
   ts_deck deck = {.config = c, .path = path};
   TS_TRY(parse(&deck, text.text, sets, n_sets));
   *out = c;
-  c = NULL;
 done:
-  ts_deck_destroy(c);
+  if (err != TS_OK) ts_deck_destroy(c);
   ts_mem_free(copy);
   ts_str_reset(&text);
   return err;

@@ -54,9 +54,8 @@ ts_err ts_metrics_log_open(ts_metrics_log **out, const char *path,
       TS_TRY(ts_fail_errno(TS_ERR_IO, path));
   }
   *out = l;
-  l = NULL;
 done:
-  ts_metrics_log_close(l);
+  if (err != TS_OK) ts_metrics_log_close(l);
   return err;
 }
 

@@ -109,9 +109,8 @@ ts_err ts_source_open(ts_source **out, const ts_config *c, ts_split split,
   s->info.format = ops->format;
   TS_TRY(ts_agree(comm, check_shapes(s)));
   *out = s;
-  s = NULL;
 done:
-  ts_source_close(s);
+  if (err != TS_OK) ts_source_close(s);
   free_paths(&paths);
   return err;
 }

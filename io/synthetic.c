@@ -196,9 +196,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   TS_TRY(estimate_bayes(s, comm));
   s->base.n_threads = 1;
   *out = &s->base;
-  s = NULL;
 done:
-  close_source((ts_source *)s);
+  if (err != TS_OK) close_source((ts_source *)s);
   return err;
 }
 

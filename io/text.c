@@ -251,9 +251,8 @@ ts_err ts_text_open(ts_text **out, const ts_strings *paths, bool header,
   }
   if (header) TS_TRY(ts_agree(comm, take_headers(t)));
   *out = t;
-  t = NULL;
 done:
-  ts_text_close(t);
+  if (err != TS_OK) ts_text_close(t);
   return err;
 }
 

@@ -69,9 +69,8 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
                         (int64_t)spec->batch_max * d->x.stride, half ? 2 : 4,
                         TS_TAG_ACTIVATIONS));
   *out = &d->arch.base;
-  d = NULL;
 done:
-  destroy((ts_model *)d);
+  if (err != TS_OK) destroy((ts_model *)d);
   return err;
 }
 

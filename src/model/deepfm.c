@@ -121,9 +121,8 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   TS_TRY(create_layers(d, s, lane));
   TS_TRY(take_arrays(d, device, s->batch_max));
   *out = &d->arch.base;
-  d = NULL;
 done:
-  destroy((ts_model *)d);
+  if (err != TS_OK) destroy((ts_model *)d);
   return err;
 }
 

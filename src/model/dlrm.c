@@ -100,9 +100,8 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   TS_TRY(ts_arch_over(&d->arch, s, d->width, d->stride, d->half, lane));
   TS_TRY(take_arrays(d, device, n));
   *out = &d->arch.base;
-  d = NULL;
 done:
-  destroy((ts_model *)d);
+  if (err != TS_OK) destroy((ts_model *)d);
   return err;
 }
 

@@ -38,9 +38,8 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   TS_TRY(ts_arch_bottom(&s->arch, spec, lane));
   TS_TRY(ts_arch_over(&s->arch, spec, s->x.width, s->x.stride, false, lane));
   *out = &s->arch.base;
-  s = NULL;
 done:
-  destroy((ts_model *)s);
+  if (err != TS_OK) destroy((ts_model *)s);
   return err;
 }
 

@@ -22,9 +22,8 @@ ts_err ts_micro_create(ts_micro **out, int32_t n_features) {
       ts_mem_array(&m->lengths, n_features, sizeof *m->lengths, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&m->bytes, n_features, sizeof *m->bytes, TS_TAG_INPUT));
   *out = m;
-  m = NULL;
 done:
-  ts_micro_destroy(m);
+  if (err != TS_OK) ts_micro_destroy(m);
   return err;
 }
 

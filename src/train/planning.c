@@ -144,9 +144,8 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                            : usable * p->topology.memory_gib;
   p->request.memory_bytes = limit * (1 << 30);
   *out = p;
-  p = NULL;
 done:
-  ts_planning_destroy(p);
+  if (err != TS_OK) ts_planning_destroy(p);
   return err;
 }
 
