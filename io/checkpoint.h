@@ -43,7 +43,6 @@ typedef struct ts_ckpt_item {
   int32_t n_columns;
   int64_t n_copied_turns; /* of the exchange of columns, the last ones are of
                              copies on all ranks */
-  bool optional;          /* absent in the file: left as it is */
 } ts_ckpt_item;
 
 /* Small values of rank 0, kept as attributes and small datasets: the path

@@ -43,7 +43,7 @@ static ts_err check_header(hid_t file, const char *path, bool need_complete,
 /* ---- items -----------------------------------------------------------------
  */
 
-static void shape_text(char buf[64], int64_t rows, int64_t cols) {
+void ts_shape_text(char buf[64], int64_t rows, int64_t cols) {
   if (cols)
     snprintf(buf, 64, "(%lld, %lld)", (long long)rows, (long long)cols);
   else
@@ -53,8 +53,8 @@ static void shape_text(char buf[64], int64_t rows, int64_t cols) {
 static ts_err check_shape(const ts_ckpt_reader *r, const ts_stored *s,
                           const ts_ckpt_item *item) {
   char here[64], there[64];
-  shape_text(here, item->rows, item->cols);
-  shape_text(there, s->rows, s->cols);
+  ts_shape_text(here, item->rows, item->cols);
+  ts_shape_text(there, s->rows, s->cols);
   if (s->rows != item->rows || s->cols != item->cols)
     return ts_fail(TS_ERR_CKPT, "%s: %s is %s in the file and %s in the deck",
                    r->path, item->name, there, here);
@@ -223,7 +223,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
     ts_hdf5_lock();
     const bool there = ts_stored_exists(r.file, c->items[i].name);
     ts_hdf5_unlock();
-    if (!there && (subset || c->items[i].optional)) {
+    if (!there && subset) {
       if (missing)
         TS_TRY(ts_str_append(missing, "%s%s", missing->n_bytes ? ", " : "",
                              c->items[i].name));

@@ -259,6 +259,8 @@ static void close_source(ts_source *src) {
   ts_mem_free_all(s->log1p, s);
 }
 
+extern const ts_source_ops ts_source_criteo_tsv;
+
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {

@@ -31,7 +31,6 @@ bool ts_csv_is_missing(const ts_csv *s, const ts_field *f) {
                          !memcmp(f->text, missing, f->n_bytes));
 }
 
-/* A number; false where it is none. */
 bool ts_csv_number(const ts_field *f, double *x) {
   char text[64], *end;
   if (f->n_bytes >= sizeof text) return false;
@@ -89,8 +88,6 @@ static float label_of(const ts_csv *s, const ts_field *f) {
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* Splits lines [first, first + n) and calls FN for each, WHY being what is
- * wrong with it, or NULL. */
 ts_err ts_csv_each_line(ts_csv *s, int64_t first, int64_t n, ts_csv_line_fn fn,
                         void *arg) {
   for (int64_t i = 0; i < n;) {
@@ -271,6 +268,8 @@ static void close_source(ts_source *src) {
   ts_mem_free_all(s->words, s->label, s->dense, s->sparse, s->mean,
                   s->deviation, s->fields, s);
 }
+
+extern const ts_source_ops ts_source_csv;
 
 static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   ts_csv *s = NULL;

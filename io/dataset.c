@@ -187,6 +187,8 @@ static ts_err open_all(ts_dataset *d, const ts_strings *paths) {
   return gather(d);
 }
 
+extern const ts_source_ops ts_source_dataset;
+
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {

@@ -6,8 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/kinds.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
+
+#define DECLARE(name) extern const ts_source_ops ts_source_##name;
+TS_DATA_FORMATS(DECLARE)
 
 #define ENTRY(name) &ts_source_##name,
 static const ts_source_ops *const table[] = {TS_DATA_FORMATS(ENTRY)};

@@ -9,7 +9,6 @@
 #define TS_IO_SOURCE_H
 
 #include "base/config.h"
-#include "base/kinds.h"
 #include "base/str.h"
 #include "io/batch.h"
 #include "runtime/comm.h"
@@ -61,9 +60,6 @@ typedef struct ts_source_ops {
    * `generate`; NULL: it is only read.  Collective. */
   ts_err (*write)(const char *path, ts_source *source, ts_comm *);
 } ts_source_ops;
-
-#define TS_SOURCE_DECLARE(name) extern const ts_source_ops ts_source_##name;
-TS_DATA_FORMATS(TS_SOURCE_DECLARE)
 
 struct ts_source {
   const ts_source_ops *ops;

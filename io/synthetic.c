@@ -165,6 +165,8 @@ static int64_t period(const ts_config *c, ts_split split, int n_ranks) {
   return split == TS_SPLIT_EVAL ? 0 : c->data.synthetic.ring * batch;
 }
 
+extern const ts_source_ops ts_source_synthetic;
+
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {

@@ -48,6 +48,8 @@ static ts_err create_cross(ts_dcnv2 *d, const ts_model_spec *s, ts_lane *lane) {
                          (uint64_t)c->run.seed, lane);
 }
 
+extern const ts_model_ops ts_model_dcnv2;
+
 static ts_err create(ts_model **out, const ts_model_spec *spec,
                      ts_device *device, ts_lane *lane) {
   ts_err err = TS_OK;

@@ -102,6 +102,8 @@ static ts_err take_arrays(ts_deepfm *d, ts_device *device, int64_t rows) {
                         tag);
 }
 
+extern const ts_model_ops ts_model_deepfm;
+
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
                      ts_lane *lane) {
   ts_err err = TS_OK;

@@ -11,7 +11,6 @@
 typedef struct ts_dlrm {
   ts_arch arch;
   ts_model_spec spec;
-  int32_t n_tasks;
   int32_t width, stride; /* of the interaction: used and padded */
   bool half;             /* z and dz are of bf16, else f32 */
   void *z, *dz;          /* (batch_max, stride) */
@@ -81,6 +80,8 @@ static ts_err take_arrays(ts_dlrm *d, ts_device *device, int32_t n) {
       TS_TAG_ACTIVATIONS);
 }
 
+extern const ts_model_ops ts_model_dlrm;
+
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
                      ts_lane *lane) {
   ts_err err = TS_OK;
@@ -90,7 +91,6 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   d->arch.base.ops = &ts_model_dlrm;
   d->arch.base.params.deferred = s->deferred;
   d->spec = *s;
-  d->n_tasks = s->config->model.n_tasks;
   const int32_t b = s->config->model.dense_features ? 1 : 0;
   const int32_t n = s->n_features + b;
   d->width = b * s->dim + n * (n - 1) / 2;

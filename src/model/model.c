@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+#include "base/kinds.h"
+
+#define DECLARE(name) extern const ts_model_ops ts_model_##name;
+TS_MODELS(DECLARE)
+
 #define ENTRY(name) &ts_model_##name,
 static const ts_model_ops *const table[] = {TS_MODELS(ENTRY)};
 

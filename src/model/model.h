@@ -8,7 +8,6 @@
 #ifndef TS_MODEL_MODEL_H
 #define TS_MODEL_MODEL_H
 
-#include "base/kinds.h"
 #include "dense/mlp.h"
 #include "kernel_table.h"
 
@@ -77,9 +76,6 @@ struct ts_model {
   const ts_model_ops *ops;
   ts_params params; /* creation order = forward order */
 };
-
-#define TS_MODEL_DECLARE(name) extern const ts_model_ops ts_model_##name;
-TS_MODELS(TS_MODEL_DECLARE)
 
 const ts_model_ops *ts_model_find(const char *kind);
 

@@ -23,6 +23,8 @@ static void destroy(ts_model *m) {
   ts_mem_free(s);
 }
 
+extern const ts_model_ops ts_model_sparsenn;
+
 static ts_err create(ts_model **out, const ts_model_spec *spec,
                      ts_device *device, ts_lane *lane) {
   ts_err err = TS_OK;

@@ -24,6 +24,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   return ts_stage_finish(t, c, loss, t->metrics, result);
 }
 
+extern const ts_pipeline_ops ts_pipeline_base;
 const ts_pipeline_ops ts_pipeline_base = {.name = "base",
                                           .n_inflight = 1,
                                           .n_filled = 1,

@@ -89,6 +89,7 @@ static const ts_pipeline_variant variants[] = {
     {"before", "compute", false},   {"after", "data_dist", false},
     {"after", "own", false},        {"after", "compute", false}};
 
+extern const ts_pipeline_ops ts_pipeline_fused_sparse_dist;
 const ts_pipeline_ops ts_pipeline_fused_sparse_dist = {.name =
                                                            "fused_sparse_dist",
                                                        .n_inflight = 2,

@@ -50,10 +50,9 @@ ts_err ts_metrics_add(ts_metrics *m, const float *p, const float *y,
 }
 
 static void finish(const ts_metric_sums *s, double *logloss, double *ne,
-                   double *calibration, double *accuracy, double *base) {
+                   double *calibration, double *accuracy) {
   const double w = s->weight > 0 ? s->weight : 1;
   const double b = fmin(fmax(s->positive / w, 1e-12), 1 - 1e-12);
-  *base = s->positive / w;
   *logloss = s->loss / w;
   *ne = *logloss / -(b * log(b) + (1 - b) * log1p(-b));
   *calibration = s->positive > 0 ? s->predicted / s->positive : 0;
@@ -72,10 +71,9 @@ ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r,
   TS_DO(ts_comm_sum_f64(comm, (double *)all, sizeof all / 8));
   r->n_samples = all[0].n;
   r->weight = all[0].weight;
-  finish(&all[0], &r->logloss, &r->ne, &r->calibration, &r->accuracy,
-         &r->base_rate);
+  finish(&all[0], &r->logloss, &r->ne, &r->calibration, &r->accuracy);
   finish(&all[1], &r->window_logloss, &r->window_ne, &r->window_calibration,
-         &rest, &rest);
+         &rest);
   if (auc_samples) TS_DO(ts_metrics_auc(m, auc_samples, &r->auc, comm));
   return TS_OK;
 }

@@ -35,7 +35,7 @@ ts_err ts_metrics_tally(ts_metrics *, const struct ts_tally_args *);
 
 typedef struct ts_metrics_result {
   double n_samples, weight;
-  double logloss, ne, calibration, accuracy, base_rate; /* lifetime */
+  double logloss, ne, calibration, accuracy; /* lifetime */
   double window_logloss, window_ne, window_calibration;
   double auc; /* of the newest samples of the window; 0.5 where undefined */
 } ts_metrics_result;

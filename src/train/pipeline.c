@@ -4,6 +4,11 @@
 
 #include <string.h>
 
+#include "base/kinds.h"
+
+#define DECLARE(name) extern const ts_pipeline_ops ts_pipeline_##name;
+TS_PIPELINES(DECLARE)
+
 #define ENTRY(name) &ts_pipeline_##name,
 static const ts_pipeline_ops *const table[] = {TS_PIPELINES(ENTRY)};
 

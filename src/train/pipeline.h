@@ -4,7 +4,6 @@
 #ifndef TS_TRAIN_PIPELINE_H
 #define TS_TRAIN_PIPELINE_H
 
-#include "base/kinds.h"
 #include "train/trainer.h"
 
 /* Settings that `tessera bench pipeline` has a row of its own for. */
@@ -38,10 +37,6 @@ typedef struct ts_pipeline_ops {
    * checkpoints and for weights that change by other means.  May be NULL. */
   ts_err (*fence)(ts_trainer *);
 } ts_pipeline_ops;
-
-#define TS_PIPELINE_DECLARE(name)                                              \
-  extern const ts_pipeline_ops ts_pipeline_##name;
-TS_PIPELINES(TS_PIPELINE_DECLARE)
 
 /* One optimizer step; the first call fills the pipeline.  STOP: this rank's
  * request.  Errors of the data are agreed; others are this rank's own.

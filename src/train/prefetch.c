@@ -70,6 +70,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   return ts_stage_finish(t, c, loss, t->metrics, result);
 }
 
+extern const ts_pipeline_ops ts_pipeline_prefetch;
 const ts_pipeline_ops ts_pipeline_prefetch = {.name = "prefetch",
                                               .n_inflight = 3,
                                               .n_filled = 2,

@@ -71,6 +71,7 @@ static ts_err check(const ts_trainer *t) {
 static const ts_pipeline_variant variants[] = {{.stash = false},
                                                {.stash = true}};
 
+extern const ts_pipeline_ops ts_pipeline_semi_sync;
 const ts_pipeline_ops ts_pipeline_semi_sync = {.name = "semi_sync",
                                                .n_inflight = 3,
                                                .n_behind = 1,

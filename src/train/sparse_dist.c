@@ -44,6 +44,7 @@ static ts_err train(ts_trainer *t, ts_loader *loader, int stop,
   return ts_stage_finish(t, c, loss, t->metrics, result);
 }
 
+extern const ts_pipeline_ops ts_pipeline_sparse_dist;
 const ts_pipeline_ops ts_pipeline_sparse_dist = {.name = "sparse_dist",
                                                  .n_inflight = 2,
                                                  .n_filled = 1,
