@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "commands/bench_table.h"
+#include "sparse/row_optim.h"
 
 /* Length of the first of the words in CHOICES, "f32|bf16|f16". */
 static size_t first_of(const char *choices) {
@@ -135,6 +136,19 @@ int32_t ts_bench_draw(int64_t i, uint32_t k, int64_t rows, double alpha) {
 double ts_bench_median(double *x, int n) {
   qsort(x, (size_t)n, sizeof *x, by_value);
   return n ? x[n / 2] : 0;
+}
+
+double ts_bench_tenth(const double *sorted, int n, int k) {
+  const int i = (k * n + 9) / 10 - 1;
+  return sorted[i < 0 ? 0 : i];
+}
+
+int64_t ts_bench_state_bytes(const ts_table_config *c) {
+  const ts_row_optim *o = ts_row_optim_find(c->optimizer.kind);
+  int64_t bytes = 0;
+  for (int i = 0; o && i < o->n_states; i++)
+    bytes += o->state[i].per_row ? 4 : 4 * (int64_t)c->dim;
+  return bytes;
 }
 
 static const struct {

@@ -40,6 +40,11 @@ ts_err ts_bench_batches(ts_batch_store **stores, int n, const ts_trainer *,
 
 /* Sorts and returns the middle one. */
 double ts_bench_median(double *x, int n);
+/* The last of the lower K tenths of N sorted numbers. */
+double ts_bench_tenth(const double *sorted, int n, int k);
+
+/* Bytes of a row's optimizer state. */
+int64_t ts_bench_state_bytes(const ts_table_config *);
 
 /* A number below ROWS by I and K: uniform, or of a bounded power law,
  * scattered, where ALPHA > 0. */

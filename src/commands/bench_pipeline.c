@@ -139,7 +139,7 @@ static ts_err p90_over_ranks(ts_trainer *t, int64_t *x) {
   const double own = (double)*x;
   TS_DO(ts_comm_gather_all(t->control, all, &own, sizeof own));
   (void)ts_bench_median(all, t->n_ranks); /* sorts */
-  *x = (int64_t)all[(9 * t->n_ranks + 9) / 10 - 1];
+  *x = (int64_t)ts_bench_tenth(all, t->n_ranks, 9);
   return TS_OK;
 }
 
