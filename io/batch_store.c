@@ -43,9 +43,8 @@ ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
   s->batch.kjt.n_features = n;
   s->batch.owner = s;
   *out = s;
-  s = NULL;
 done:
-  ts_batch_store_destroy(s);
+  if (err != TS_OK) ts_batch_store_destroy(s);
   return err;
 }
 
@@ -53,10 +52,7 @@ void ts_batch_store_destroy(ts_batch_store *s) {
   if (!s) return;
   ts_batch_arena_reset(&s->arena);
   ts_batch_arena_reset(&s->stage);
-  ts_mem_free(s->feature);
-  ts_mem_free(s->of);
-  ts_mem_free(s->batch.kjt.features);
-  ts_mem_free(s);
+  ts_mem_free_all(s->feature, s->of, s->batch.kjt.features, s);
 }
 
 ts_batch *ts_batch_store_batch(ts_batch_store *s) {

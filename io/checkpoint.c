@@ -11,8 +11,7 @@
 enum { BITE = 8 << 20 };
 
 static ts_err grow(void *p, int32_t n, size_t size) {
-  return ts_mem_resize(p, (size_t)n * size, (size_t)(n + 1) * size,
-                       TS_TAG_CHECKPOINT);
+  return ts_mem_extend(p, n, n + 1, size, TS_TAG_CHECKPOINT);
 }
 
 ts_err ts_ckpt_add_item(ts_ckpt *c, const char *name, ts_dtype dtype,
@@ -74,17 +73,13 @@ ts_err ts_ckpt_on(ts_ckpt *c, ts_device *device) {
 void ts_ckpt_reset(ts_ckpt *c) {
   ts_staging_reset(&c->staging);
   for (int32_t i = 0; i < c->n_items; i++) {
-    ts_mem_free(c->items[i].name);
-    ts_mem_free(c->items[i].write);
-    ts_mem_free(c->items[i].read);
-    ts_mem_free(c->items[i].columns);
+    ts_mem_free_all(c->items[i].name, c->items[i].write, c->items[i].read,
+                    c->items[i].columns);
   }
   for (int32_t i = 0; i < c->n_values; i++) {
-    ts_mem_free(c->values[i].path);
-    ts_mem_free(c->values[i].ptr);
+    ts_mem_free_all(c->values[i].path, c->values[i].ptr);
   }
-  ts_mem_free(c->items);
-  ts_mem_free(c->values);
+  ts_mem_free_all(c->items, c->values);
   *c = (ts_ckpt){0};
 }
 

@@ -43,7 +43,6 @@ typedef struct ts_ckpt_item {
   int32_t n_columns;
   int64_t n_copied_turns; /* of the exchange of columns, the last ones are of
                              copies on all ranks */
-  bool optional;          /* absent in the file: left as it is */
 } ts_ckpt_item;
 
 /* Small values of rank 0, kept as attributes and small datasets: the path
@@ -107,11 +106,10 @@ typedef struct ts_ckpt_hooks {
 ts_err ts_ckpt_save_hooked(ts_ckpt *, const char *dir, int keep, ts_comm *,
                            const ts_ckpt_hooks *);
 
-/* Newest complete checkpoint of DIR ("" where there is none), or of DIR and
- * MIRROR (NULL: none) together.  Collective. */
-ts_err ts_ckpt_newest(ts_str *path, const char *dir, ts_comm *);
-ts_err ts_ckpt_newest_of(ts_str *path, const char *dir, const char *mirror,
-                         ts_comm *);
+/* Newest complete checkpoint of DIR and of MIRROR (NULL: none) together (""
+ * where there is none).  Collective. */
+ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,
+                      ts_comm *);
 
 /* Reads PATH: fills the read pieces of all items, the values and the step;
  * verifies the checksums of all that it reads.  What is wrong is said once
@@ -121,15 +119,13 @@ ts_err ts_ckpt_newest_of(ts_str *path, const char *dir, const char *mirror,
 ts_err ts_ckpt_load(ts_ckpt *, const char *path, bool subset, ts_str *missing,
                     ts_comm *);
 
-/* As load with the newest of DIR; where that one is damaged, warns with the
- * dataset's name and takes the one before.  *PATH = the one taken, "" where
- * there is none at all.  All damaged: CKPT error.  Collective. */
-ts_err ts_ckpt_load_newest(ts_ckpt *, ts_str *path, const char *dir, ts_comm *);
-
-/* Likewise of DIR and MIRROR (NULL: none) together; of equal steps DIR's comes
- * first, and the log says where the mirror's is taken.  Collective. */
-ts_err ts_ckpt_load_newest_of(ts_ckpt *, ts_str *path, const char *dir,
-                              const char *mirror, ts_comm *);
+/* As load with the newest of DIR and MIRROR (NULL: none) together; where that
+ * one is damaged, warns with the dataset's name and takes the one before.  Of
+ * equal steps DIR's comes first, and the log says where the mirror's is taken.
+ * *PATH = the one taken, "" where there is none at all.  All damaged: CKPT
+ * error.  Collective. */
+ts_err ts_ckpt_load_newest(ts_ckpt *, ts_str *path, const char *dir,
+                           const char *mirror, ts_comm *);
 
 /* The read pieces of C's items alone, whatever else PATH holds.
  * Collective. */

@@ -48,8 +48,9 @@ static int64_t common(const ts_ckpt_columns *c, int64_t from, int64_t to,
   return z > *a ? z : *a;
 }
 
-static int64_t row_bytes(const ts_turns *t, const ts_ckpt_columns *c) {
-  return (int64_t)ts_dtype_bytes(t->item->dtype) * c->n_cols;
+int64_t ts_columns_row_bytes(const ts_ckpt_item *item,
+                             const ts_ckpt_columns *c) {
+  return (int64_t)ts_dtype_bytes(item->dtype) * c->n_cols;
 }
 
 /* Packs this rank's part of everyone's turn, in the order of ranks; the sizes
@@ -65,7 +66,8 @@ static ts_err pack(ts_turns *t, int64_t k) {
     for (int32_t i = 0; i < t->item->n_columns; i++) {
       const ts_ckpt_columns *c = &t->item->columns[i];
       if (c->rank != me) continue;
-      const int64_t z = common(c, from, end, &a), row = row_bytes(t, c);
+      const int64_t z = common(c, from, end, &a),
+                    row = ts_columns_row_bytes(t->item, c);
       if (z > a && err == TS_OK)
         err = ts_staging_get(&t->s->c->staging, to,
                              (char *)c->ptr + (a - c->row0) * row,
@@ -87,7 +89,7 @@ static void expect(ts_turns *t, int64_t k) {
       const ts_ckpt_columns *c = &t->item->columns[i];
       if (c->rank != r) continue;
       const int64_t z = common(c, from, end, &a);
-      t->recv_bytes[r] += (z - a) * row_bytes(t, c);
+      t->recv_bytes[r] += (z - a) * ts_columns_row_bytes(t->item, c);
     }
   }
 }
@@ -102,7 +104,8 @@ static void weave(ts_turns *t, int64_t from, int64_t end) {
       const ts_ckpt_columns *c = &t->item->columns[i];
       int64_t a;
       if (c->rank != r) continue;
-      const int64_t z = common(c, from, end, &a), row = row_bytes(t, c);
+      const int64_t z = common(c, from, end, &a),
+                    row = ts_columns_row_bytes(t->item, c);
       for (; a < z; a++, at += row)
         memcpy(t->rows + (a - from) * whole + c->col0 * size, at, (size_t)row);
     }
@@ -141,9 +144,7 @@ static ts_err turns_create(ts_turns *t) {
 static void turns_reset(ts_turns *t) {
   ts_comm_free(t->s->comm, t->send);
   ts_comm_free(t->s->comm, t->recv);
-  ts_mem_free(t->rows);
-  ts_mem_free(t->send_bytes);
-  ts_mem_free(t->recv_bytes);
+  ts_mem_free_all(t->rows, t->send_bytes, t->recv_bytes);
   *t = (ts_turns){.s = t->s};
 }
 

@@ -24,11 +24,6 @@ static int64_t padded(int64_t n_bytes, int64_t unit) {
   return (n_bytes + unit - 1) / unit * unit;
 }
 
-static int64_t columns_row_bytes(const ts_ckpt_item *item,
-                                 const ts_ckpt_columns *c) {
-  return (int64_t)ts_dtype_bytes(item->dtype) * c->n_cols;
-}
-
 /* Row of ITEM from which its last N turns go. */
 static int64_t first_row(const ts_copying *k, const ts_ckpt_item *item,
                          int64_t n) {
@@ -46,7 +41,7 @@ static int64_t column_bytes(const ts_ckpt_item *item, int rank, int64_t from,
     const int64_t start = c->row0 > from ? c->row0 : from;
     const int64_t n = c->row0 + c->n_rows - start;
     if (c->rank == rank && n > 0)
-      sum += padded(n * columns_row_bytes(item, c), unit);
+      sum += padded(n * ts_columns_row_bytes(item, c), unit);
   }
   return sum;
 }
@@ -126,7 +121,8 @@ static ts_err copy_columns(ts_copying *k, ts_ckpt_item *item, int64_t turns) {
                      TS_TAG_CHECKPOINT));
   for (int32_t i = 0; i < item->n_columns; i++) {
     const ts_ckpt_columns *c = &item->columns[i];
-    const int64_t row = columns_row_bytes(item, c), end = c->row0 + c->n_rows;
+    const int64_t row = ts_columns_row_bytes(item, c),
+                  end = c->row0 + c->n_rows;
     const int64_t start = c->row0 > from ? c->row0 : from;
     ts_ckpt_columns before = *c, copy = *c;
     if (start >= end) {
@@ -162,9 +158,8 @@ static ts_err copy_piece(ts_copying *k, ts_ckpt_item *item, int32_t i) {
   p = (ts_ckpt_piece){p.row0 + live, fits, take(k, from, fits * row), true};
   item->write[i].n_rows = live;
   if (live)
-    TS_DO(ts_mem_resize(
-        &item->write, (size_t)item->n_write * sizeof *item->write,
-        (size_t)(item->n_write + 1) * sizeof *item->write, TS_TAG_CHECKPOINT));
+    TS_DO(ts_mem_extend(&item->write, item->n_write, item->n_write + 1,
+                        sizeof *item->write, TS_TAG_CHECKPOINT));
   item->write[live ? item->n_write++ : i] = p;
   return TS_OK;
 }

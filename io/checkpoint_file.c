@@ -3,7 +3,6 @@
  *
  * Datasets are contiguous and have their place on disk as soon as they are
  * made, so that all ranks can write them without HDF5. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,8 +99,7 @@ static ts_err reserve(ts_saver *s) {
   int64_t after = HEADER_BYTES + ts_seal_bytes(s->c->n_items);
   for (int32_t i = 0; i < s->c->n_items; i++)
     after += HEADER_BYTES + 4 * s->n_blocks[i];
-  if (fstat(s->fd, &st) != 0)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+  if (fstat(s->fd, &st) != 0) return ts_fail_errno(TS_ERR_CKPT, s->temp);
   return ts_reserve(s->fd, (int64_t)st.st_size + after, s->temp, TS_ERR_CKPT);
 }
 
@@ -135,8 +133,7 @@ ts_err ts_ckpt_file_create(ts_saver *s) {
   TS_DO(ts_size_allowed(data_bytes(s), s->temp, TS_ERR_CKPT));
   unlink(s->temp); /* of a run that was killed; never followed: O_EXCL */
   s->fd = ts_file_open(s->temp, O_CREAT | O_EXCL | O_RDWR);
-  if (s->fd < 0)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+  if (s->fd < 0) return ts_fail_errno(TS_ERR_CKPT, s->temp);
   ts_hdf5_lock();
   hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_libver_bounds(fapl, H5F_LIBVER_V18, H5F_LIBVER_V18);
@@ -193,14 +190,12 @@ done:
   ts_hdf5_unlock();
   if (err == TS_OK) err = put_seal(s);
   if (err == TS_OK && ts_file_sync(s->fd) != 0)
-    err = ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+    err = ts_fail_errno(TS_ERR_CKPT, s->temp);
   return err;
 }
 
 ts_err ts_ckpt_give_name(const char *temp, const char *path, const char *in) {
-  if (ts_file_rename(temp, path) != 0)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
-  if (ts_file_sync_folder(in) != 0)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", in, strerror(errno));
+  if (ts_file_rename(temp, path) != 0) return ts_fail_errno(TS_ERR_CKPT, path);
+  if (ts_file_sync_folder(in) != 0) return ts_fail_errno(TS_ERR_CKPT, in);
   return TS_OK;
 }

@@ -20,6 +20,7 @@ static inline int64_t ts_blocks(int64_t n_bytes) {
 /* Bytes of an item, or -1 when they overflow. */
 int64_t ts_item_bytes(ts_dtype, int64_t rows, int64_t cols);
 int64_t ts_item_row_bytes(const ts_ckpt_item *);
+int64_t ts_columns_row_bytes(const ts_ckpt_item *, const ts_ckpt_columns *);
 
 /* All of BYTES at AT, in bites of at most 8 MiB. */
 ts_err ts_pread(int fd, void *to, int64_t n_bytes, int64_t at, const char *path,
@@ -90,13 +91,12 @@ ts_err ts_ckpt_check_finite(ts_ckpt *, const ts_ckpt_item *, const void *data,
 bool ts_stored_exists(hid_t file, const char *name);
 bool ts_stored_dtype(hid_t type, ts_dtype *);
 
-/* checkpoint_read.c, checkpoint_stored.c, used by inspect too.  Errors name the
- * dataset. */
+/* checkpoint_stored.c.  Errors name the dataset. */
 ts_err ts_stored_open(ts_stored *, hid_t file, const char *path,
                       const char *name);
 void ts_stored_reset(ts_stored *);
-ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
-                            int64_t *step);
+/* checkpoint_read.c: "(rows, cols)", or "(rows)" where COLS is 0. */
+void ts_shape_text(char buf[64], int64_t rows, int64_t cols);
 /* One block of NAME against its checksum; BLOCK is a buffer of a block. */
 ts_err ts_stored_block(const ts_stored *, int fd, const char *path,
                        const char *name, int64_t number, void *block);

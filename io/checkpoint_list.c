@@ -31,9 +31,8 @@ static void list(const char *dir, bool (*wanted)(const char *), char ***names,
   *n = 0;
   for (struct dirent *e; d && (e = readdir(d));) {
     if (!wanted(e->d_name)) continue;
-    if (ts_mem_resize(names, (size_t)*n * sizeof **names,
-                      (size_t)(*n + 1) * sizeof **names,
-                      TS_TAG_CHECKPOINT) != TS_OK ||
+    if (ts_mem_extend(names, *n, *n + 1, sizeof **names, TS_TAG_CHECKPOINT) !=
+            TS_OK ||
         ts_mem_strdup(&(*names)[*n], e->d_name) != TS_OK)
       break;
     ++*n;

@@ -1,7 +1,6 @@
 /* checkpoint_mirror.c - a second copy of a finished checkpoint, in another
  * folder: as careful as the first, under a temporary name until it is whole
  * and on the disk. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,13 +21,9 @@ typedef struct ts_mirroring {
   char *bite;
 } ts_mirroring;
 
-static ts_err failed(const char *path) {
-  return ts_fail(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
-}
-
 static ts_err copy_bytes(ts_mirroring *m, const ts_ckpt_hooks *hooks) {
   struct stat st;
-  if (fstat(m->from, &st) != 0) TS_DO(failed(m->path));
+  if (fstat(m->from, &st) != 0) return ts_fail_errno(TS_ERR_CKPT, m->path);
   TS_DO(ts_reserve(m->to, st.st_size, m->temp, TS_ERR_CKPT));
   TS_DO(ts_mem_alloc(&m->bite, BITE, TS_TAG_CHECKPOINT));
   for (int64_t at = 0; at < st.st_size; at += BITE) {
@@ -37,7 +32,7 @@ static ts_err copy_bytes(ts_mirroring *m, const ts_ckpt_hooks *hooks) {
     TS_DO(ts_pwrite(m->to, m->bite, n, at, m->temp, TS_ERR_CKPT));
     if (hooks->beat) hooks->beat(hooks->arg);
   }
-  if (ts_file_sync(m->to) != 0) TS_DO(failed(m->temp));
+  if (ts_file_sync(m->to) != 0) return ts_fail_errno(TS_ERR_CKPT, m->temp);
   return TS_OK;
 }
 
@@ -50,10 +45,10 @@ ts_err ts_ckpt_mirror(const char *path, const char *dir, int keep,
   snprintf(m.copy, sizeof m.copy, "%.4000s/%s", dir, name);
   TS_TRY(ts_mkdirs(dir));
   m.from = ts_file_open(path, O_RDONLY);
-  if (m.from < 0) TS_TRY(failed(path));
+  if (m.from < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
   unlink(m.temp); /* of a run that was killed; never followed: O_EXCL */
   m.to = ts_file_open(m.temp, O_CREAT | O_EXCL | O_WRONLY);
-  if (m.to < 0) TS_TRY(failed(m.temp));
+  if (m.to < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, m.temp));
   TS_TRY(copy_bytes(&m, hooks));
   TS_TRY(ts_ckpt_give_name(m.temp, m.copy, dir));
   ts_ckpt_prune(dir, keep, m.copy);

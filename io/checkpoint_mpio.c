@@ -8,7 +8,6 @@
  * When a write fails on one rank, the others wait for it inside HDF5, and no
  * rank can close the file.  So the space is asked for before, by rank 0; what
  * fails then all the same ends the program. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,7 +84,7 @@ static int64_t bytes_needed(const ts_mpio *m) {
 /* Rank 0. */
 static ts_err reserve(const ts_mpio *m, int flags) {
   const int fd = ts_file_open(m->temp, flags | O_RDWR);
-  if (fd < 0) return ts_fail(TS_ERR_CKPT, "%s: %s", m->temp, strerror(errno));
+  if (fd < 0) return ts_fail_errno(TS_ERR_CKPT, m->temp);
   const ts_err err = ts_reserve(fd, bytes_needed(m), m->temp, TS_ERR_CKPT);
   close(fd);
   return err;
@@ -237,19 +236,18 @@ static ts_err write_value(ts_mpio *m, const ts_ckpt_value *v) {
 }
 
 static bool write_attrs(ts_mpio *m) {
-  const int64_t one = 1;
+  const struct {
+    const char *name;
+    int64_t value;
+  } numbers[] = {
+      {"version", 1}, {"step", m->c->step}, {"sealed", 1}, {"complete", 1}};
   hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, sizeof "tessera-checkpoint");
   bool good = ts_hdf5_put_attr(m->file, "format", type, "tessera-checkpoint",
                                TS_ERR_CKPT) == TS_OK;
-  good &= ts_hdf5_put_attr(m->file, "version", H5T_NATIVE_INT64, &one,
-                           TS_ERR_CKPT) == TS_OK;
-  good &= ts_hdf5_put_attr(m->file, "step", H5T_NATIVE_INT64, &m->c->step,
-                           TS_ERR_CKPT) == TS_OK;
-  good &= ts_hdf5_put_attr(m->file, "sealed", H5T_NATIVE_INT64, &one,
-                           TS_ERR_CKPT) == TS_OK;
-  good &= ts_hdf5_put_attr(m->file, "complete", H5T_NATIVE_INT64, &one,
-                           TS_ERR_CKPT) == TS_OK;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    good &= ts_hdf5_put_attr(m->file, numbers[i].name, H5T_NATIVE_INT64,
+                             &numbers[i].value, TS_ERR_CKPT) == TS_OK;
   H5Tclose(type);
   return good;
 }

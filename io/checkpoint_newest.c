@@ -46,20 +46,15 @@ static ts_err nth_newest(ts_str *path, bool *mirrored, const char *dir,
   return TS_OK;
 }
 
-ts_err ts_ckpt_newest(ts_str *path, const char *dir, ts_comm *comm) {
-  return ts_ckpt_newest_of(path, dir, NULL, comm);
-}
-
-ts_err ts_ckpt_newest_of(ts_str *path, const char *dir, const char *mirror,
-                         ts_comm *comm) {
+ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,
+                      ts_comm *comm) {
   bool mirrored;
   return nth_newest(path, &mirrored, dir, mirror, 0, comm);
 }
 
 static void forget_values(ts_ckpt *c) {
   for (int32_t i = 0; i < c->n_values; i++) {
-    ts_mem_free(c->values[i].path);
-    ts_mem_free(c->values[i].ptr);
+    ts_mem_free_all(c->values[i].path, c->values[i].ptr);
   }
   ts_mem_free(c->values);
   c->values = NULL;
@@ -67,12 +62,7 @@ static void forget_values(ts_ckpt *c) {
 }
 
 ts_err ts_ckpt_load_newest(ts_ckpt *c, ts_str *path, const char *dir,
-                           ts_comm *comm) {
-  return ts_ckpt_load_newest_of(c, path, dir, NULL, comm);
-}
-
-ts_err ts_ckpt_load_newest_of(ts_ckpt *c, ts_str *path, const char *dir,
-                              const char *mirror, ts_comm *comm) {
+                           const char *mirror, ts_comm *comm) {
   ts_err err = TS_OK;
   bool mirrored;
   for (int number = 0;; number++) {

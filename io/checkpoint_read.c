@@ -1,16 +1,13 @@
 /* checkpoint_read.c - loading: headers, shapes, names, values; every rank
  * reads the rows that it needs (checkpoint_pieces.c). */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 #include "io/checkpoint_seal.h"
@@ -20,8 +17,8 @@ enum { VALUES_MAX = 1 << 28 };
 
 /* ---- the header ---------------------------------------------------------- */
 
-ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
-                            int64_t *step) {
+static ts_err check_header(hid_t file, const char *path, bool need_complete,
+                           int64_t *step) {
   char format[64];
   int64_t version = 0, complete = 0;
   *step = 0;
@@ -46,7 +43,7 @@ ts_err ts_ckpt_check_header(hid_t file, const char *path, bool need_complete,
 /* ---- items -----------------------------------------------------------------
  */
 
-static void shape_text(char buf[64], int64_t rows, int64_t cols) {
+void ts_shape_text(char buf[64], int64_t rows, int64_t cols) {
   if (cols)
     snprintf(buf, 64, "(%lld, %lld)", (long long)rows, (long long)cols);
   else
@@ -56,8 +53,8 @@ static void shape_text(char buf[64], int64_t rows, int64_t cols) {
 static ts_err check_shape(const ts_ckpt_reader *r, const ts_stored *s,
                           const ts_ckpt_item *item) {
   char here[64], there[64];
-  shape_text(here, item->rows, item->cols);
-  shape_text(there, s->rows, s->cols);
+  ts_shape_text(here, item->rows, item->cols);
+  ts_shape_text(there, s->rows, s->cols);
   if (s->rows != item->rows || s->cols != item->cols)
     return ts_fail(TS_ERR_CKPT, "%s: %s is %s in the file and %s in the deck",
                    r->path, item->name, there, here);
@@ -192,13 +189,13 @@ static ts_err reader_open(ts_ckpt_reader *r, const char *path,
   TS_TRY(ts_seal_check(path, &sealed));
   TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
   ts_hdf5_lock();
-  err = ts_ckpt_check_header(r->file, path, need_complete, step);
+  err = check_header(r->file, path, need_complete, step);
   if (err == TS_OK && !sealed && H5Aexists(r->file, "sealed") > 0)
     err = ts_fail(TS_ERR_CKPT, "%s: its end is missing or damaged", path);
   ts_hdf5_unlock();
   if (err != TS_OK) goto done;
   r->fd = ts_file_open(path, O_RDONLY);
-  if (r->fd < 0) TS_THROW(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
+  if (r->fd < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
   TS_TRY(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
 done:
   return err;
@@ -226,7 +223,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
     ts_hdf5_lock();
     const bool there = ts_stored_exists(r.file, c->items[i].name);
     ts_hdf5_unlock();
-    if (!there && (subset || c->items[i].optional)) {
+    if (!there && subset) {
       if (missing)
         TS_TRY(ts_str_append(missing, "%s%s", missing->n_bytes ? ", " : "",
                              c->items[i].name));

@@ -1,7 +1,6 @@
 /* checkpoint_seal.c - a checksum of what lies between the datasets. */
 #include "io/checkpoint_seal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +63,7 @@ done:
  * which has no size. */
 static ts_err size_of(int fd, const char *path, int64_t *size) {
   struct stat st;
-  if (fstat(fd, &st) != 0)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
+  if (fstat(fd, &st) != 0) return ts_fail_errno(TS_ERR_CKPT, path);
   *size = S_ISREG(st.st_mode) ? st.st_size : 0;
   return TS_OK;
 }
@@ -98,9 +96,8 @@ static ts_err add_chunks(ts_seal_hole **holes, int64_t *n, hid_t set) {
   hid_t space = H5Dget_space(set);
   const int64_t more = n_chunks(set, space);
   if (more == 0) goto done;
-  TS_TRY(ts_mem_resize(holes, (size_t)*n * sizeof **holes,
-                       (size_t)(*n + more) * sizeof **holes,
-                       TS_TAG_CHECKPOINT));
+  TS_TRY(
+      ts_mem_extend(holes, *n, *n + more, sizeof **holes, TS_TAG_CHECKPOINT));
 #if H5_VERSION_GE(1, 10, 5)
   for (int64_t i = 0; i < more; i++) {
     haddr_t at;
@@ -145,10 +142,9 @@ ts_err ts_seal_chunked(const ts_ckpt *c, const char *path) {
   int fd = -1;
   TS_TRY(find_chunks(c, path, &holes, &n));
   fd = ts_file_open(path, O_RDWR);
-  if (fd < 0) TS_THROW(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
+  if (fd < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
   TS_TRY(ts_seal_write(fd, path, holes, n));
-  if (ts_file_sync(fd) != 0)
-    TS_THROW(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
+  if (ts_file_sync(fd) != 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
 done:
   if (fd >= 0) close(fd);
   ts_mem_free(holes);
@@ -210,7 +206,7 @@ done:
 ts_err ts_seal_check(const char *path, bool *found) {
   /* Pipes have nobody to wait for. */
   const int fd = ts_file_open(path, O_RDONLY | O_NONBLOCK);
-  if (fd < 0) return ts_fail(TS_ERR_CKPT, "%s: %s", path, strerror(errno));
+  if (fd < 0) return ts_fail_errno(TS_ERR_CKPT, path);
   const ts_err err = check_file(fd, path, found);
   close(fd);
   return err;

@@ -42,7 +42,6 @@ done:
   return err;
 }
 
-/* Whether the groups on the way to NAME and itself exist. */
 bool ts_stored_exists(hid_t file, const char *name) {
   char part[1024];
   for (const char *p = strchr(name, '/');; p = strchr(p + 1, '/')) {

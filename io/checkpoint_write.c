@@ -85,8 +85,7 @@ static ts_err write_pieces(ts_saver *s, bool copied) {
 }
 
 static ts_err sync_file(const ts_saver *s) {
-  if (ts_file_sync(s->fd) != 0)
-    return ts_fail(TS_ERR_CKPT, "%s: %s", s->temp, strerror(errno));
+  if (ts_file_sync(s->fd) != 0) return ts_fail_errno(TS_ERR_CKPT, s->temp);
   return TS_OK;
 }
 
@@ -178,11 +177,7 @@ static void saver_reset(ts_saver *s) {
   if (s->fd >= 0) close(s->fd);
   for (int32_t i = 0; s->crc && i < s->c->n_items; i++) ts_mem_free(s->crc[i]);
   for (int32_t i = 0; s->own && i < s->c->n_items; i++) ts_mem_free(s->own[i]);
-  ts_mem_free(s->crc);
-  ts_mem_free(s->own);
-  ts_mem_free(s->n_blocks);
-  ts_mem_free(s->block);
-  ts_mem_free(s->bite);
+  ts_mem_free_all(s->crc, s->own, s->n_blocks, s->block, s->bite);
   ts_comm_free(s->comm, s->at);
   ts_comm_free(s->comm, s->shared);
 }

@@ -256,14 +256,14 @@ static void close_source(ts_source *src) {
   ts_criteo *s = (ts_criteo *)src;
   if (!s) return;
   ts_text_close(s->text);
-  ts_mem_free(s->log1p);
-  ts_mem_free(s);
+  ts_mem_free_all(s->log1p, s);
 }
+
+extern const ts_source_ops ts_source_criteo_tsv;
 
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {
-  extern const ts_source_ops ts_source_criteo_tsv;
   ts_err err = TS_OK;
   ts_criteo *s = NULL;
   (void)state;
@@ -286,13 +286,11 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                        .bayes_logloss = NAN,
                        .bayes_auc = NAN};
   *out = &s->base;
-  s = NULL;
 done:
-  close_source((ts_source *)s);
+  if (err != TS_OK) close_source((ts_source *)s);
   return err;
 }
 
-extern const ts_source_ops ts_source_criteo_tsv;
 const ts_source_ops ts_source_criteo_tsv = {.format = "criteo_tsv",
                                             .probe = probe,
                                             .open = open_source,

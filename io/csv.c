@@ -31,7 +31,6 @@ bool ts_csv_is_missing(const ts_csv *s, const ts_field *f) {
                          !memcmp(f->text, missing, f->n_bytes));
 }
 
-/* A number; false where it is none. */
 bool ts_csv_number(const ts_field *f, double *x) {
   char text[64], *end;
   if (f->n_bytes >= sizeof text) return false;
@@ -89,8 +88,6 @@ static float label_of(const ts_csv *s, const ts_field *f) {
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* Splits lines [first, first + n) and calls FN for each, WHY being what is
- * wrong with it, or NULL. */
 ts_err ts_csv_each_line(ts_csv *s, int64_t first, int64_t n, ts_csv_line_fn fn,
                         void *arg) {
   for (int64_t i = 0; i < n;) {
@@ -268,18 +265,13 @@ static void close_source(ts_source *src) {
       ts_mem_free(s->words[k].word[i]);
     ts_mem_free(s->words[k].word);
   }
-  ts_mem_free(s->words);
-  ts_mem_free(s->label);
-  ts_mem_free(s->dense);
-  ts_mem_free(s->sparse);
-  ts_mem_free(s->mean);
-  ts_mem_free(s->deviation);
-  ts_mem_free(s->fields);
-  ts_mem_free(s);
+  ts_mem_free_all(s->words, s->label, s->dense, s->sparse, s->mean,
+                  s->deviation, s->fields, s);
 }
 
+extern const ts_source_ops ts_source_csv;
+
 static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
-  extern const ts_source_ops ts_source_csv;
   ts_csv *s = NULL;
   const char *t = c->data.csv.dense_transform;
   TS_DO(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
@@ -327,13 +319,11 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                        .bayes_logloss = NAN,
                        .bayes_auc = NAN};
   *out = &s->base;
-  s = NULL;
 done:
-  close_source((ts_source *)s);
+  if (err != TS_OK) close_source((ts_source *)s);
   return err;
 }
 
-extern const ts_source_ops ts_source_csv;
 const ts_source_ops ts_source_csv = {.format = "csv",
                                      .probe = probe,
                                      .open = open_source,

@@ -51,8 +51,7 @@ static ts_err add_word(ts_vocabulary *v, int64_t *capacity, const char *text,
     settle(v);
     if (2 * v->n > *capacity || !*capacity) {
       const int64_t more = *capacity ? 2 * *capacity : 4096;
-      TS_DO(ts_mem_resize(&v->word, (size_t)v->n * sizeof *v->word,
-                          (size_t)more * sizeof *v->word, TS_TAG_INPUT));
+      TS_DO(ts_mem_extend(&v->word, v->n, more, sizeof *v->word, TS_TAG_INPUT));
       *capacity = more;
     }
   }
@@ -106,8 +105,7 @@ static ts_err share_words(ts_vocabulary *v, ts_comm *comm) {
     TS_TRY(add_word(v, &capacity, p, strlen(p)));
   settle(v);
 done:
-  ts_mem_free(text);
-  ts_mem_free(all);
+  ts_mem_free_all(text, all);
   return err;
 }
 
@@ -138,8 +136,7 @@ ts_err ts_csv_learn(ts_csv *s, ts_comm *comm) {
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++)
     TS_TRY(share_words(&s->words[k], comm));
 done:
-  ts_mem_free(l.moments);
-  ts_mem_free(l.capacity);
+  ts_mem_free_all(l.moments, l.capacity);
   return err;
 }
 

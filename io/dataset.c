@@ -1,6 +1,5 @@
 /* dataset.c - data sets in HDF5 (doc/formats.md): files that follow each
  * other, and batches of their samples. */
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -106,8 +105,7 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   TS_DO(ts_mem_strdup(&f->in.path, path));
   TS_DO(ts_hdf5_open(&f->in.file, path, TS_ERR_DATA));
   f->in.fd = ts_file_open(path, O_RDONLY);
-  if (f->in.fd < 0)
-    return ts_fail(TS_ERR_DATA, "%s: %s", path, strerror(errno));
+  if (f->in.fd < 0) return ts_fail_errno(TS_ERR_DATA, path);
   TS_DO(check_header(f, &d->base.info));
   TS_DO(ts_array_open(&f->labels, &f->in, "labels", 2, H5T_NATIVE_FLOAT, 4,
                       true));
@@ -146,8 +144,7 @@ static void close_file(ts_dataset_file *f, int32_t n_features) {
   }
   ts_hdf5_unlock();
   if (f->in.path && f->in.fd >= 0) close(f->in.fd);
-  ts_mem_free(f->features);
-  ts_mem_free(f->in.path);
+  ts_mem_free_all(f->features, f->in.path);
 }
 
 static void close_source(ts_source *s) {
@@ -155,8 +152,7 @@ static void close_source(ts_source *s) {
   if (!d) return;
   for (int32_t i = 0; i < d->n_files; i++)
     close_file(&d->files[i], d->n_features);
-  ts_mem_free(d->files);
-  ts_mem_free(d);
+  ts_mem_free_all(d->files, d);
 }
 
 /* All files of a source have the same shapes. */
@@ -191,10 +187,11 @@ static ts_err open_all(ts_dataset *d, const ts_strings *paths) {
   return gather(d);
 }
 
+extern const ts_source_ops ts_source_dataset;
+
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {
-  extern const ts_source_ops ts_source_dataset;
   ts_err err = TS_OK;
   ts_dataset *d = NULL;
   (void)state;
@@ -204,9 +201,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   d->n_features = d->base.info.n_features = ts_feature_count(c);
   TS_TRY(ts_agree(comm, open_all(d, paths)));
   *out = &d->base;
-  d = NULL;
 done:
-  close_source((ts_source *)d);
+  if (err != TS_OK) close_source((ts_source *)d);
   return err;
 }
 
@@ -352,7 +348,6 @@ static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
   return ts_batch_store_end(s);
 }
 
-extern const ts_source_ops ts_source_dataset;
 const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .seekable = true,
                                          .probe = probe,

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "io/hdf5.h"
@@ -84,7 +83,6 @@ static ts_err pread_all(const ts_array_file *f, void *to, size_t bytes,
   return TS_OK;
 }
 
-/* Rows [first, first + n) of A. */
 ts_err ts_array_read(const ts_array_file *f, const ts_array *a, void *to,
                      int64_t first, int64_t n) {
   ts_err err = TS_OK;

@@ -1,7 +1,6 @@
 /* dataset_write.c - writing data sets from all ranks. */
 #include "io/dataset_write.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +19,9 @@ typedef struct ts_column {
   int64_t ragged, weighted; /* 0 or 1, the same on all ranks */
   int64_t n_ids;            /* of this rank */
   int64_t total, before;    /* of all ranks; of the ranks before */
-  int64_t values_at, offsets_at, weights_at; /* bytes in the file */
+  struct {
+    int64_t values, offsets, weights;
+  } at; /* bytes in the file */
 } ts_column;
 
 typedef struct ts_writer {
@@ -130,11 +131,11 @@ static ts_err make_feature(ts_writer *w, hid_t file, int32_t f) {
   if (group < 0)
     return ts_fail(TS_ERR_IO, "%s: group %s can't be made: %s", w->temp, name,
                    ts_hdf5_why());
-  TS_TRY(make(group, "values", H5T_STD_I64LE, c->total, 1, &c->values_at));
+  TS_TRY(make(group, "values", H5T_STD_I64LE, c->total, 1, &c->at.values));
   if (c->ragged)
-    TS_TRY(make(group, "offsets", H5T_STD_I64LE, w->n + 1, 1, &c->offsets_at));
+    TS_TRY(make(group, "offsets", H5T_STD_I64LE, w->n + 1, 1, &c->at.offsets));
   if (c->weighted)
-    TS_TRY(make(group, "weights", H5T_IEEE_F32LE, c->total, 1, &c->weights_at));
+    TS_TRY(make(group, "weights", H5T_IEEE_F32LE, c->total, 1, &c->at.weights));
 done:
   H5Gclose(group);
   return err;
@@ -176,9 +177,9 @@ static ts_err put_feature(ts_writer *w, int32_t f, int64_t at, int32_t n,
   const ts_column *c = &w->columns[f];
   const ts_jagged *j = &ts_batch_store_batch(w->store)->kjt.features[f];
   const int64_t id0 = c->before + *done_ids;
-  TS_DO(put(w, j->ids, j->n_ids * 8, c->values_at + id0 * 8));
+  TS_DO(put(w, j->ids, j->n_ids * 8, c->at.values + id0 * 8));
   if (c->weighted && j->weights)
-    TS_DO(put(w, j->weights, j->n_ids * 4, c->weights_at + id0 * 4));
+    TS_DO(put(w, j->weights, j->n_ids * 4, c->at.weights + id0 * 4));
   if (c->ragged) {
     int64_t end = id0;
     for (int32_t b = 0; b < n; b++) {
@@ -186,7 +187,7 @@ static ts_err put_feature(ts_writer *w, int32_t f, int64_t at, int32_t n,
       end += ts_jagged_length(j, b);
     }
     offsets[n] = end; /* the next chunk, or rank, writes the same number */
-    TS_DO(put(w, offsets, ((int64_t)n + 1) * 8, c->offsets_at + at * 8));
+    TS_DO(put(w, offsets, ((int64_t)n + 1) * 8, c->at.offsets + at * 8));
   }
   *done_ids += j->n_ids;
   return TS_OK;
@@ -198,7 +199,7 @@ static ts_err put_all(ts_writer *w) {
   int64_t *offsets = NULL, *done_ids = NULL;
   int32_t n;
   w->fd = ts_file_open(w->temp, O_RDWR);
-  if (w->fd < 0) return ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  if (w->fd < 0) return ts_fail_errno(TS_ERR_IO, w->temp);
   TS_TRY(ts_mem_array(&offsets, CHUNK + 1, 8, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&done_ids, w->n_features, 8, TS_TAG_INPUT));
   for (int64_t at = w->from; at < w->to; at += n) {
@@ -214,11 +215,40 @@ static ts_err put_all(ts_writer *w) {
     for (int32_t f = 0; f < w->n_features; f++)
       TS_TRY(put_feature(w, f, at, n, &done_ids[f], offsets));
   }
-  if (ts_file_sync(w->fd) != 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  if (ts_file_sync(w->fd) != 0) err = ts_fail_errno(TS_ERR_IO, w->temp);
 done:
-  ts_mem_free(offsets);
-  ts_mem_free(done_ids);
+  ts_mem_free_all(offsets, done_ids);
+  return err;
+}
+
+static ts_writer writer_of(const char *path, ts_source *source, ts_comm *comm) {
+  const int n_ranks = ts_comm_size(comm), me = ts_comm_rank(comm);
+  const int64_t n = source->info.n_samples;
+  ts_writer w = {.source = source,
+                 .comm = comm,
+                 .n = n,
+                 .from = n * me / n_ranks,
+                 .to = n * (me + 1) / n_ranks,
+                 .n_features = source->info.n_features,
+                 .fd = -1,
+                 .first = me == 0};
+  snprintf(w.path, sizeof w.path, "%.4000s", path);
+  snprintf(w.temp, sizeof w.temp, "%.4000s.part", path);
+  return w;
+}
+
+static ts_err give_name(const ts_writer *w) {
+  return ts_file_rename(w->temp, w->path) == 0
+             ? TS_OK
+             : ts_fail_errno(TS_ERR_IO, w->path);
+}
+
+/* ERR, after which the file is no use. */
+static ts_err writer_end(ts_writer *w, ts_err err) {
+  if (w->fd >= 0) close(w->fd);
+  if (err != TS_OK && w->first) unlink(w->temp);
+  ts_batch_store_destroy(w->store);
+  ts_mem_free(w->columns);
   return err;
 }
 
@@ -230,40 +260,18 @@ static ts_err writer_start(ts_writer *w) {
 
 ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {
   ts_err err = TS_OK;
-  const int n_ranks = ts_comm_size(comm), me = ts_comm_rank(comm);
-  ts_writer w = {.source = source,
-                 .comm = comm,
-                 .n = source->info.n_samples,
-                 .n_features = source->info.n_features,
-                 .fd = -1,
-                 .first = me == 0};
-  w.from = w.n * me / n_ranks;
-  w.to = w.n * (me + 1) / n_ranks;
-  snprintf(w.path, sizeof w.path, "%.4000s", path);
-  snprintf(w.temp, sizeof w.temp, "%.4000s.part", path);
+  ts_writer w = writer_of(path, source, comm);
   TS_TRY(ts_agree(comm, writer_start(&w)));
   TS_TRY(ts_agree(comm, count(&w)));
   TS_TRY(share_counts(&w));
   TS_TRY(ts_agree(comm, w.first ? make_file(&w) : TS_OK));
   TS_TRY(ts_comm_bcast(comm, w.at, sizeof w.at, 0));
-  for (int32_t f = 0; f < w.n_features; f++) {
-    int64_t at[3] = {w.columns[f].values_at, w.columns[f].offsets_at,
-                     w.columns[f].weights_at};
-    TS_TRY(ts_comm_bcast(comm, at, sizeof at, 0));
-    w.columns[f].values_at = at[0];
-    w.columns[f].offsets_at = at[1];
-    w.columns[f].weights_at = at[2];
-  }
+  for (int32_t f = 0; f < w.n_features; f++)
+    TS_TRY(ts_comm_bcast(comm, &w.columns[f].at, sizeof w.columns[f].at, 0));
   TS_TRY(ts_agree(comm, put_all(&w)));
-  if (w.first && ts_file_rename(w.temp, w.path) != 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", w.path, strerror(errno));
-  TS_TRY(ts_agree(comm, err));
+  TS_TRY(ts_agree(comm, w.first ? give_name(&w) : TS_OK));
 done:
-  if (w.fd >= 0) close(w.fd);
-  if (err != TS_OK && w.first) unlink(w.temp);
-  ts_batch_store_destroy(w.store);
-  ts_mem_free(w.columns);
-  return err;
+  return writer_end(&w, err);
 }
 
 /* ---- Criteo TSV ---------------------------------------------------------- */
@@ -291,7 +299,7 @@ static ts_err print_part(ts_writer *w) {
   int32_t n;
   if (w->first) unlink(w->temp); /* of one that was killed; or planted */
   FILE *f = ts_file_stream(w->temp, w->first ? "wx" : "a");
-  if (!f) return ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+  if (!f) return ts_fail_errno(TS_ERR_IO, w->temp);
   for (int64_t at = w->from; at < w->to; at += n) {
     TS_TRY(read_chunk(w, at, &n));
     const ts_batch *b = ts_batch_store_batch(w->store);
@@ -303,34 +311,20 @@ static ts_err print_part(ts_writer *w) {
   }
 done:
   if (ts_file_close(f) != 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_IO, "%s: %s", w->temp, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, w->temp);
   return err;
 }
 
 ts_err ts_criteo_write(const char *path, ts_source *source, ts_comm *comm) {
   ts_err err = TS_OK;
-  const int n_ranks = ts_comm_size(comm), me = ts_comm_rank(comm);
-  ts_writer w = {.source = source,
-                 .comm = comm,
-                 .n = source->info.n_samples,
-                 .first = me == 0};
-  w.from = w.n * me / n_ranks;
-  w.to = w.n * (me + 1) / n_ranks;
-  snprintf(w.path, sizeof w.path, "%.4000s", path);
-  snprintf(w.temp, sizeof w.temp, "%.4000s.part", path);
-  if (source->info.n_tasks > 1) {
-    w.first = false; /* nothing was written */
-    TS_THROW(TS_ERR_DECK, "criteo_tsv has one label, the data %d",
-             source->info.n_tasks);
-  }
+  ts_writer w = writer_of(path, source, comm);
+  if (source->info.n_tasks > 1)
+    return ts_fail(TS_ERR_DECK, "criteo_tsv has one label, the data %d",
+                   source->info.n_tasks);
   TS_TRY(ts_agree(comm, ts_batch_store_create(&w.store, source->config, NULL)));
-  for (int r = 0; r < n_ranks; r++)
-    TS_TRY(ts_agree(comm, r == me ? print_part(&w) : TS_OK));
-  if (w.first && ts_file_rename(w.temp, w.path) != 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", w.path, strerror(errno));
-  TS_TRY(ts_agree(comm, err));
+  for (int r = 0; r < ts_comm_size(comm); r++)
+    TS_TRY(ts_agree(comm, r == ts_comm_rank(comm) ? print_part(&w) : TS_OK));
+  TS_TRY(ts_agree(comm, w.first ? give_name(&w) : TS_OK));
 done:
-  if (err != TS_OK && w.first) unlink(w.temp);
-  ts_batch_store_destroy(w.store);
-  return err;
+  return writer_end(&w, err);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "io/deck_impl.h"
@@ -80,12 +79,10 @@ static bool is_list(ts_deck *d, const config_setting_t *s, const char *what) {
 
 static ts_err grow(ts_deck *d) {
   ts_config *c = d->config;
-  const size_t n = (size_t)d->capacity, more = n ? 2 * n : 32;
-  TS_DO(ts_mem_resize(&c->tables, n * sizeof *c->tables,
-                      more * sizeof *c->tables, TS_TAG_MISC));
-  TS_DO(ts_mem_resize(&d->origin, n * sizeof *d->origin,
-                      more * sizeof *d->origin, TS_TAG_MISC));
-  d->capacity = (int32_t)more;
+  const int32_t n = d->capacity, more = n ? 2 * n : 32;
+  TS_DO(ts_mem_extend(&c->tables, n, more, sizeof *c->tables, TS_TAG_MISC));
+  TS_DO(ts_mem_extend(&d->origin, n, more, sizeof *d->origin, TS_TAG_MISC));
+  d->capacity = more;
   return TS_OK;
 }
 
@@ -304,14 +301,13 @@ ts_err ts_deck_parse(ts_config **out, const char *text, const char *dir,
   ts_deck deck = {.config = c, .path = "deck"};
   TS_TRY(parse(&deck, text, sets, n_sets));
   *out = c;
-  c = NULL;
 done:
-  ts_deck_destroy(c);
+  if (err != TS_OK) ts_deck_destroy(c);
   return err;
 }
 
-ts_err ts_deck_read(ts_config **out, const char *path, const char *const *sets,
-                    int n_sets) {
+static ts_err read_deck(ts_config **out, const char *path,
+                        const char *const *sets, int n_sets) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   ts_str text = {0};
@@ -338,9 +334,8 @@ ts_err ts_deck_read(ts_config **out, const char *path, const char *const *sets,
   ts_deck deck = {.config = c, .path = path};
   TS_TRY(parse(&deck, text.text, sets, n_sets));
   *out = c;
-  c = NULL;
 done:
-  ts_deck_destroy(c);
+  if (err != TS_OK) ts_deck_destroy(c);
   ts_mem_free(copy);
   ts_str_reset(&text);
   return err;
@@ -348,7 +343,7 @@ done:
 
 ts_err ts_deck_read_all(ts_config **out, const char *path,
                         const char *const *sets, int n_sets) {
-  return ts_mpi_agree(ts_deck_read(out, path, sets, n_sets));
+  return ts_mpi_agree(read_deck(out, path, sets, n_sets));
 }
 
 void ts_deck_destroy(ts_config *c) {
@@ -357,8 +352,5 @@ void ts_deck_destroy(ts_config *c) {
   for (int32_t i = 0; i < c->n_tables; i++)
     free_values(TS_SCOPE_TABLE, &c->tables[i]);
   for (int i = 0; i < ts_schema_n_lists; i++) free_list(c, &ts_schema_lists[i]);
-  ts_mem_free(c->tables);
-  ts_mem_free(c->deck_path);
-  ts_mem_free(c->deck_dir);
-  ts_mem_free(c);
+  ts_mem_free_all(c->tables, c->deck_path, c->deck_dir, c);
 }

@@ -8,13 +8,10 @@
 #include "base/str.h"
 
 /* Reads PATH with the overrides "group.key=value"; all errors are reported
- * at once, in one message of one line each (file:line: text).  Local; the
- * caller broadcasts (all ranks read the same file). */
-ts_err ts_deck_read(ts_config **, const char *path, const char *const *sets,
-                    int n_sets);
-/* The same on all ranks, which agree on the outcome: a deck that one node
- * can't read ends the run with one message.  *OUT may be set on an error
- * (some rank's); it is the caller's to destroy.  Collective. */
+ * at once, in one message of one line each (file:line: text).  All ranks read
+ * the same file and agree on the outcome: a deck that one node can't read ends
+ * the run with one message.  *OUT may be set on an error (some rank's); it is
+ * the caller's to destroy.  Collective. */
 ts_err ts_deck_read_all(ts_config **, const char *path, const char *const *sets,
                         int n_sets);
 /* A deck from text, paths relative to DIR; for deck.effective and tests. */

@@ -37,46 +37,37 @@ static int by_name(const void *a, const void *b) {
   return order ? order : (x->table > y->table) - (x->table < y->table);
 }
 
-/* Features are looked up in one table each. */
-static void check_features(ts_deck *d) {
+/* Names of tables, and their features, which are looked up in one table each,
+ * are given once. */
+static void check_names(ts_deck *d, bool features) {
   const ts_config *c = d->config;
   use *uses = NULL;
   int64_t n = 0;
-  for (int32_t t = 0; t < c->n_tables; t++) n += c->tables[t].features.n;
+  for (int32_t t = 0; t < c->n_tables; t++)
+    n += features ? c->tables[t].features.n : 1;
   if (ts_mem_array(&uses, n, sizeof *uses, TS_TAG_MISC) != TS_OK) {
     d->fault = TS_ERR_NOMEM;
     return;
   }
   n = 0;
-  for (int32_t t = 0; t < c->n_tables; t++)
-    for (int32_t i = 0; i < c->tables[t].features.n; i++)
+  for (int32_t t = 0; t < c->n_tables; t++) {
+    for (int32_t i = 0; features && i < c->tables[t].features.n; i++)
       uses[n++] = (use){c->tables[t].features.item[i], t};
-  if (n) qsort(uses, (size_t)n, sizeof *uses, by_name);
-  for (int64_t i = 1; i < n; i++)
-    if (!strcmp(uses[i].name, uses[i - 1].name))
-      ts_deck_error(
-          d, d->origin[uses[i].table],
-          "feature \"%.80s\" of table %.80s is already in table %.80s",
-          uses[i].name, c->tables[uses[i].table].name,
-          c->tables[uses[i - 1].table].name);
-  ts_mem_free(uses);
-}
-
-static void check_names(ts_deck *d) {
-  const ts_config *c = d->config;
-  use *uses = NULL;
-  int32_t n = 0;
-  if (ts_mem_array(&uses, c->n_tables, sizeof *uses, TS_TAG_MISC) != TS_OK) {
-    d->fault = TS_ERR_NOMEM;
-    return;
+    if (!features && c->tables[t].name) uses[n++] = (use){c->tables[t].name, t};
   }
-  for (int32_t t = 0; t < c->n_tables; t++)
-    if (c->tables[t].name) uses[n++] = (use){c->tables[t].name, t};
   if (n) qsort(uses, (size_t)n, sizeof *uses, by_name);
-  for (int32_t i = 1; i < n; i++)
-    if (!strcmp(uses[i].name, uses[i - 1].name))
-      ts_deck_error(d, d->origin[uses[i].table],
-                    "there are two tables named %.80s", uses[i].name);
+  for (int64_t i = 1; i < n; i++) {
+    const use *x = &uses[i];
+    if (strcmp(x->name, x[-1].name) != 0) continue;
+    if (features)
+      ts_deck_error(
+          d, d->origin[x->table],
+          "feature \"%.80s\" of table %.80s is already in table %.80s", x->name,
+          c->tables[x->table].name, c->tables[x[-1].table].name);
+    else
+      ts_deck_error(d, d->origin[x->table], "there are two tables named %.80s",
+                    x->name);
+  }
   ts_mem_free(uses);
 }
 
@@ -174,8 +165,8 @@ static void check_tables(ts_deck *d) {
     check_processor(d, t);
     check_tier(d, t);
   }
-  check_names(d);
-  check_features(d);
+  check_names(d, false);
+  check_names(d, true);
 }
 
 /* The layers themselves are the model's to know. */

@@ -5,50 +5,30 @@
 
 #include "io/deck_impl.h"
 
-static const char *kind_text(const ts_key *k) {
-  switch (k->kind) {
-  case TS_KEY_STRING:
-  case TS_KEY_CHOICE:
-    return "text";
-  case TS_KEY_PATH:
-    return "path";
-  case TS_KEY_INT:
-  case TS_KEY_INT32:
-    return "integer";
-  case TS_KEY_COUNT:
-    return "integer or text";
-  case TS_KEY_ROWS:
-    return "integer or list";
-  case TS_KEY_FLOAT:
-    return "number";
-  case TS_KEY_BOOL:
-    return "true or false";
-  case TS_KEY_RANKS:
-    return "true, false or integer";
-  case TS_KEY_TIME:
-    return "time";
-  case TS_KEY_STRINGS:
-    return "list of texts";
-  case TS_KEY_PATHS:
-    return "path or list";
-  case TS_KEY_INTS:
-    return "integer or list";
-  case TS_KEY_LATER:
-    return "not in this version";
-  }
-  return "";
-}
+static const char *const kind_text[] = {[TS_KEY_STRING] = "text",
+                                        [TS_KEY_CHOICE] = "text",
+                                        [TS_KEY_PATH] = "path",
+                                        [TS_KEY_INT] = "integer",
+                                        [TS_KEY_INT32] = "integer",
+                                        [TS_KEY_COUNT] = "integer or text",
+                                        [TS_KEY_ROWS] = "integer or list",
+                                        [TS_KEY_FLOAT] = "number",
+                                        [TS_KEY_BOOL] = "true or false",
+                                        [TS_KEY_RANKS] =
+                                            "true, false or integer",
+                                        [TS_KEY_TIME] = "time",
+                                        [TS_KEY_STRINGS] = "list of texts",
+                                        [TS_KEY_PATHS] = "path or list",
+                                        [TS_KEY_INTS] = "integer or list",
+                                        [TS_KEY_LATER] = "not in this version"};
 
-static const char *scope_prefix(ts_scope scope) {
-  static const char *const prefix[] = {"",
-                                       "tables.",
-                                       "optimizer.overrides.",
-                                       "model.tasks.",
-                                       "dense.groups.",
-                                       "dense.forward_prefetch.",
-                                       "dense.backward_prefetch."};
-  return prefix[scope];
-}
+static const char *const scope_prefix[] = {"",
+                                           "tables.",
+                                           "optimizer.overrides.",
+                                           "model.tasks.",
+                                           "dense.groups.",
+                                           "dense.forward_prefetch.",
+                                           "dense.backward_prefetch."};
 
 /* The choices that are there, or those that are LATER, after HEAD. */
 static ts_err print_choices(ts_str *s, const char *choices, bool later,
@@ -68,7 +48,7 @@ static ts_err print_choices(ts_str *s, const char *choices, bool later,
 
 /* Kind, unit, choices, limits, default. */
 static ts_err describe(ts_str *s, const ts_key *k) {
-  TS_DO(ts_str_append(s, "%s", kind_text(k)));
+  TS_DO(ts_str_append(s, "%s", kind_text[k->kind]));
   if (k->unit && *k->unit) TS_DO(ts_str_append(s, " (%s)", k->unit));
   TS_DO(print_choices(s, k->choices, false, "; "));
   if (k->min < k->max) TS_DO(ts_str_append(s, "; %g to %g", k->min, k->max));
@@ -78,7 +58,7 @@ static ts_err describe(ts_str *s, const ts_key *k) {
 }
 
 static ts_err help_key(ts_str *s, const ts_key *k) {
-  TS_DO(ts_str_append(s, "%s%s\n    ", scope_prefix(k->scope), k->path));
+  TS_DO(ts_str_append(s, "%s%s\n    ", scope_prefix[k->scope], k->path));
   TS_DO(describe(s, k));
   if (*k->help) TS_DO(ts_str_append(s, "\n    %s", k->help));
   return ts_str_append(s, "\n");
@@ -120,7 +100,7 @@ ts_err ts_deck_help(ts_str *s, const char *key) {
   for (int i = 0; i < ts_schema_n; i++) {
     char full[256];
     const ts_key *k = &ts_schema[i];
-    snprintf(full, sizeof full, "%s%s", scope_prefix(k->scope), k->path);
+    snprintf(full, sizeof full, "%s%s", scope_prefix[k->scope], k->path);
     if (!all && !covers(key, full)) continue;
     TS_DO(help_key(s, k));
     n++;
@@ -131,7 +111,7 @@ ts_err ts_deck_help(ts_str *s, const char *key) {
   const char *near = ts_schema_nearest(scope, key + (in_table ? 7 : 0));
   return ts_fail(TS_ERR_USAGE, "no key \"%s\"%s%s%s%s", key,
                  near ? "; did you mean \"" : "",
-                 near ? scope_prefix(scope) : "", near ? near : "",
+                 near ? scope_prefix[scope] : "", near ? near : "",
                  near ? "\"?" : "");
 }
 
@@ -169,7 +149,7 @@ ts_err ts_deck_texinfo(ts_str *s) {
   TS_TRY(ts_str_append(s, "@c Written by `tessera help deck --texinfo`.\n"));
   for (int i = 0; i < ts_schema_n; i++) {
     const ts_key *k = &ts_schema[i];
-    snprintf(full, sizeof full, "%s%s", scope_prefix(k->scope), k->path);
+    snprintf(full, sizeof full, "%s%s", scope_prefix[k->scope], k->path);
     if (strncmp(full, before, strcspn(full, ".") + 1) != 0)
       TS_TRY(begin_group(s, full, before));
     memcpy(before, full, sizeof full);

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/mem.h"
 #include "io/deck_impl.h"
 
 /* libconfig stops at 10 files within each other. */

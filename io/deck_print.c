@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/mem.h"
 #include "io/deck_impl.h"
 
 /* ---- values -------------------------------------------------------------- */

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "io/deck_impl.h"
 
 enum { PATH_MAX_BYTES = 256 };

@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "io/deck_impl.h"
 
-/* A text; of --set also what libconfig takes for something else: name=7. */
 const char *ts_deck_raw(const config_setting_t *s) {
   const char *set = config_setting_get_hook(s);
   if (config_setting_type(s) == CONFIG_TYPE_STRING)
@@ -70,7 +69,6 @@ char *ts_deck_text(ts_deck *d, const config_setting_t *s, const char *raw) {
   return out.text;
 }
 
-/* PATH as it is where absolute or empty, else from the deck's folder. */
 char *ts_deck_absolute(ts_deck *d, char *path) {
   ts_str out = {0};
   if (!path || !*path || *path == '/') return path;

@@ -70,7 +70,7 @@ ts_err ts_hdf5_open(hid_t *file, const char *path, ts_err code) {
   *file = -1;
   ts_hdf5_lock();
   if (access(path, R_OK) != 0 || stat(path, &st) != 0)
-    TS_THROW(code, "%s: %s", path, strerror(errno));
+    TS_TRY(ts_fail_errno(code, path));
   /* A pipe or a device has no end. */
   if (!S_ISREG(st.st_mode)) TS_THROW(code, "%s: is not a file", path);
   *file = TS_HDF5(H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT));
@@ -90,24 +90,14 @@ done:
 }
 
 hid_t ts_hdf5_type(ts_dtype t) {
-  ts_hdf5_lock();
+  ts_hdf5_lock(); /* the names below are calls of HDF5 */
+  const hid_t types[TS_DTYPE_COUNT] = {
+      [TS_F32] = H5T_IEEE_F32LE, [TS_F64] = H5T_IEEE_F64LE,
+      [TS_BF16] = half_types[0], [TS_F16] = half_types[1],
+      [TS_I32] = H5T_STD_I32LE,  [TS_I64] = H5T_STD_I64LE,
+      [TS_U8] = H5T_STD_U8LE};
   ts_hdf5_unlock();
-  switch (t) {
-  case TS_F32:
-    return H5T_IEEE_F32LE;
-  case TS_F64:
-    return H5T_IEEE_F64LE;
-  case TS_BF16:
-    return half_types[0];
-  case TS_F16:
-    return half_types[1];
-  case TS_I32:
-    return H5T_STD_I32LE;
-  case TS_I64:
-    return H5T_STD_I64LE;
-  default:
-    return H5T_STD_U8LE;
-  }
+  return types[t];
 }
 
 /* Names the file that WHERE is in. */

@@ -18,11 +18,7 @@ typedef struct ts_inspection {
 
 static void print_shape(const char *name, const ts_stored *s) {
   char size[32], shape[64];
-  if (s->cols)
-    snprintf(shape, sizeof shape, "(%lld, %lld)", (long long)s->rows,
-             (long long)s->cols);
-  else
-    snprintf(shape, sizeof shape, "(%lld)", (long long)s->rows);
+  ts_shape_text(shape, s->rows, s->cols);
   printf("  %-72s %-20s %-5s %10s\n", name, shape, ts_dtype_name(s->dtype),
          ts_str_bytes(size, ts_item_bytes(s->dtype, s->rows, s->cols)));
 }

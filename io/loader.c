@@ -182,9 +182,8 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
     TS_THROW(TS_ERR_NOMEM, "no thread for the reader can be started");
   l->has_thread = !o->serial;
   *out = l;
-  l = NULL;
 done:
-  ts_loader_destroy(l);
+  if (err != TS_OK) ts_loader_destroy(l);
   return err;
 }
 
@@ -201,9 +200,8 @@ ts_err ts_loader_create_replay(ts_loader **out, ts_batch_store *const *stores,
   TS_TRY(ts_mem_array(&l->stores, n, sizeof *l->stores, TS_TAG_INPUT));
   memcpy(l->stores, stores, (size_t)n * sizeof *stores);
   *out = l;
-  l = NULL;
 done:
-  ts_loader_destroy(l);
+  if (err != TS_OK) ts_loader_destroy(l);
   return err;
 }
 
@@ -289,9 +287,7 @@ void ts_loader_destroy(ts_loader *l) {
   }
   for (int i = 0; l->stores && !l->replay && i < l->n_stores; i++)
     ts_batch_store_destroy(l->stores[i]);
-  ts_mem_free(l->stores);
-  ts_mem_free(l->after);
-  ts_mem_free(l->held);
+  ts_mem_free_all(l->stores, l->after, l->held);
   ts_trace_row_give(l->row);
   pthread_mutex_destroy(&l->lock);
   pthread_cond_destroy(&l->changed);

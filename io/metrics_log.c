@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/str.h"
 
 struct ts_metrics_log {
   FILE *file;
@@ -52,12 +51,11 @@ ts_err ts_metrics_log_open(ts_metrics_log **out, const char *path,
     const long end = kept_bytes(l->file, step, &l->n_evaluations);
     if (ftruncate(fileno(l->file), end) != 0 ||
         fseek(l->file, end, SEEK_SET) != 0)
-      TS_THROW(TS_ERR_IO, "%s: %s", path, strerror(errno));
+      TS_TRY(ts_fail_errno(TS_ERR_IO, path));
   }
   *out = l;
-  l = NULL;
 done:
-  ts_metrics_log_close(l);
+  if (err != TS_OK) ts_metrics_log_close(l);
   return err;
 }
 
@@ -74,14 +72,12 @@ ts_err ts_metrics_log_line(ts_metrics_log *l, const ts_metrics_line *x) {
   ts_json_numbers(line, x->n, x->names, x->values);
   TS_DO(ts_json_put(l->file, line, 9));
   fputc('\n', l->file);
-  if (ts_file_flush(l->file) != 0)
-    return ts_fail(TS_ERR_IO, "%s: %s", l->path, strerror(errno));
+  if (ts_file_flush(l->file) != 0) return ts_fail_errno(TS_ERR_IO, l->path);
   return TS_OK;
 }
 
 void ts_metrics_log_close(ts_metrics_log *l) {
   if (!l) return;
   if (l->file) fclose(l->file);
-  ts_mem_free(l->path);
-  ts_mem_free(l);
+  ts_mem_free_all(l->path, l);
 }

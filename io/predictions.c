@@ -1,7 +1,6 @@
 /* predictions.c - writing predictions from all ranks. */
 #include "io/predictions.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +51,7 @@ done:
 static ts_err open_file(ts_predictions *p) {
   p->fd = ts_file_open(p->temp, O_RDWR);
   if (p->fd >= 0) return TS_OK;
-  return ts_fail(TS_ERR_IO, "%s: %s", p->temp, strerror(errno));
+  return ts_fail_errno(TS_ERR_IO, p->temp);
 }
 
 ts_err ts_predictions_create(ts_predictions **out, const char *path, int64_t n,
@@ -89,11 +88,11 @@ ts_err ts_predictions_write(ts_predictions *p, int64_t first, int64_t n,
 ts_err ts_predictions_finish(ts_predictions *p, ts_err err, ts_comm *comm) {
   if (!p) return err;
   if (err == TS_OK && ts_file_sync(p->fd) != 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", p->path, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, p->path);
   close(p->fd);
   err = ts_agree(comm, err);
   if (err == TS_OK && p->first && ts_file_rename(p->temp, p->path) != 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", p->path, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, p->path);
   if (p->first && err != TS_OK) unlink(p->temp);
   err = ts_agree(comm, err);
   ts_mem_free(p);

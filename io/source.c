@@ -3,7 +3,6 @@
 #include "io/source.h"
 
 #include <glob.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -42,8 +41,8 @@ static ts_err add_path(ts_strings *list, const char *path) {
   /* A pipe or a device would be waited for without end. */
   if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
     return ts_fail(TS_ERR_DATA, "%s: is not a file", path);
-  TS_DO(ts_mem_resize(&list->item, (size_t)list->n * sizeof(char *),
-                      (size_t)(list->n + 1) * sizeof(char *), TS_TAG_INPUT));
+  TS_DO(ts_mem_extend(&list->item, list->n, list->n + 1, sizeof(char *),
+                      TS_TAG_INPUT));
   TS_DO(ts_mem_strdup(&list->item[list->n], path));
   list->n++;
   return TS_OK;
@@ -114,9 +113,8 @@ ts_err ts_source_open(ts_source **out, const ts_config *c, ts_split split,
   s->info.format = ops->format;
   TS_TRY(ts_agree(comm, check_shapes(s)));
   *out = s;
-  s = NULL;
 done:
-  ts_source_close(s);
+  if (err != TS_OK) ts_source_close(s);
   free_paths(&paths);
   return err;
 }

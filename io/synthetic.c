@@ -17,7 +17,6 @@
  * are given again and again (ts_source_info.period). */
 #include <math.h>
 #include <omp.h>
-#include <string.h>
 
 #include "base/auc.h"
 #include "base/mem.h"
@@ -121,10 +120,7 @@ static ts_err estimate_part(const ts_synthetic *s, int64_t from, int64_t to,
     result[0] -= q[i] * log(q[i]) + (1 - q[i]) * log1p(-q[i]);
   result[1] = ts_auc(p, y, NULL, n);
 done:
-  ts_mem_free(p);
-  ts_mem_free(y);
-  ts_mem_free(q);
-  ts_mem_free(dense);
+  ts_mem_free_all(p, y, q, dense);
   return err;
 }
 
@@ -157,15 +153,9 @@ static ts_err estimate_bayes(ts_synthetic *s, ts_comm *comm) {
 static void close_source(ts_source *src) {
   ts_synthetic *s = (ts_synthetic *)src;
   if (!s) return;
-  ts_mem_free(s->dense_weight);
-  ts_mem_free(s->field);
-  ts_mem_free(s->rows);
-  ts_mem_free(s->pooling);
-  ts_mem_free(s->reach);
+  ts_mem_free_all(s->dense_weight, s->field, s->rows, s->pooling, s->reach);
   for (int32_t f = 0; s->hot && f < s->n_features; f++) ts_mem_free(s->hot[f]);
-  ts_mem_free(s->hot);
-  ts_mem_free(s->n_hot);
-  ts_mem_free(s);
+  ts_mem_free_all(s->hot, s->n_hot, s);
 }
 
 /* Samples after which those of a split are given again; 0: none are. */
@@ -175,10 +165,11 @@ static int64_t period(const ts_config *c, ts_split split, int n_ranks) {
   return split == TS_SPLIT_EVAL ? 0 : c->data.synthetic.ring * batch;
 }
 
+extern const ts_source_ops ts_source_synthetic;
+
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           const char *state, const ts_strings *paths,
                           ts_comm *comm) {
-  extern const ts_source_ops ts_source_synthetic;
   ts_err err = TS_OK;
   ts_synthetic *s = NULL;
   const int64_t n = c->data.synthetic.samples;
@@ -207,9 +198,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   TS_TRY(estimate_bayes(s, comm));
   s->base.n_threads = 1;
   *out = &s->base;
-  s = NULL;
 done:
-  close_source((ts_source *)s);
+  if (err != TS_OK) close_source((ts_source *)s);
   return err;
 }
 
@@ -260,7 +250,6 @@ static void law(const ts_config *c, int32_t feature, double *ids,
   *zipf = c->data.synthetic.zipf;
 }
 
-extern const ts_source_ops ts_source_synthetic;
 const ts_source_ops ts_source_synthetic = {.format = "synthetic",
                                            .no_files = true,
                                            .law = law,

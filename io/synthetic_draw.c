@@ -98,8 +98,6 @@ static void draw_bag(const ts_synthetic *s, float *sum, uint64_t k, int32_t f,
   }
 }
 
-/* Draws sample K but for its labels; Z: the logits of all tasks without
- * noise. */
 void ts_synthetic_draw(const ts_synthetic *s, double z[TS_SYNTHETIC_TASKS],
                        uint64_t k, const ts_place *to) {
   float hidden[HIDDEN_MAX], total[HIDDEN_MAX] = {0};

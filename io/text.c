@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -43,15 +42,14 @@ static ts_err map_file(ts_text_file *f) {
   ts_err err = TS_OK;
   struct stat st;
   const int fd = ts_file_open(f->path, O_RDONLY);
-  if (fd < 0) return ts_fail(TS_ERR_DATA, "%s: %s", f->path, strerror(errno));
+  if (fd < 0) return ts_fail_errno(TS_ERR_DATA, f->path);
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
     TS_THROW(TS_ERR_DATA, "%s: is not a file", f->path);
   f->bytes = f->mapped = st.st_size;
   f->map = "";
   if (f->bytes) {
     void *map = mmap(NULL, (size_t)f->bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-      TS_THROW(TS_ERR_DATA, "%s: %s", f->path, strerror(errno));
+    if (map == MAP_FAILED) TS_TRY(ts_fail_errno(TS_ERR_DATA, f->path));
     f->map = map;
   }
   /* Blank lines at the end are none. */
@@ -156,7 +154,7 @@ static void rewind_packed(ts_text_file *f) {
 
 static ts_err open_packed(ts_text_file *f) {
   f->gz = gzopen(f->path, "rb");
-  if (!f->gz) return ts_fail(TS_ERR_DATA, "%s: %s", f->path, strerror(errno));
+  if (!f->gz) return ts_fail_errno(TS_ERR_DATA, f->path);
   gzbuffer(f->gz, 1 << 18);
   return ts_mem_alloc(&f->piece, PIECE_BYTES, TS_TAG_INPUT);
 }
@@ -253,9 +251,8 @@ ts_err ts_text_open(ts_text **out, const ts_strings *paths, bool header,
   }
   if (header) TS_TRY(ts_agree(comm, take_headers(t)));
   *out = t;
-  t = NULL;
 done:
-  ts_text_close(t);
+  if (err != TS_OK) ts_text_close(t);
   return err;
 }
 
@@ -265,9 +262,7 @@ void ts_text_close(ts_text *t) {
     ts_text_file *f = &t->files[i];
     if (f->gz) gzclose(f->gz);
     if (f->map && f->mapped) munmap((void *)f->map, (size_t)f->mapped);
-    ts_mem_free(f->index);
-    ts_mem_free(f->piece);
-    ts_mem_free(f->path);
+    ts_mem_free_all(f->index, f->piece, f->path);
   }
   ts_mem_free(t->files);
   ts_str_reset(&t->first_line);

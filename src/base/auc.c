@@ -60,7 +60,6 @@ double ts_auc(const float *prediction, const float *label, const float *weight,
     if (n) sort(a, b, n);
     auc = sweep(a, label, weight, n);
   }
-  ts_mem_free(a);
-  ts_mem_free(b);
+  ts_mem_free_all(a, b);
   return auc;
 }

@@ -7,30 +7,21 @@
 
 static _Thread_local ts_err_record record;
 
+static const struct {
+  int exit_code;
+  const char *name;
+} list[] = {
+#define ROW(name, code, text) {code, text},
+    TS_ERR_LIST(ROW)
+#undef ROW
+};
+
 int ts_err_exit_code(ts_err err) {
-  switch (err) {
-#define CASE(name, code, text)                                                 \
-  case TS_ERR_##name:                                                          \
-    return code;
-    TS_ERR_LIST(CASE)
-#undef CASE
-  case TS_ERR_COUNT:
-    break;
-  }
-  return 1;
+  return err < TS_ERR_COUNT ? list[err].exit_code : 1;
 }
 
 const char *ts_err_name(ts_err err) {
-  switch (err) {
-#define CASE(name, code, text)                                                 \
-  case TS_ERR_##name:                                                          \
-    return text;
-    TS_ERR_LIST(CASE)
-#undef CASE
-  case TS_ERR_COUNT:
-    break;
-  }
-  return "unknown error";
+  return err < TS_ERR_COUNT ? list[err].name : "unknown error";
 }
 
 ts_err ts_err_fail(const char *file, int line, ts_err code, const char *fmt,

@@ -11,6 +11,9 @@
 #ifndef TS_BASE_ERR_H
 #define TS_BASE_ERR_H
 
+#include <errno.h>
+#include <string.h>
+
 /* X(name, exit code of the program, short text) */
 #define TS_ERR_LIST(X)                                                         \
   X(OK, 0, "no error")                                                         \
@@ -55,6 +58,8 @@ const char *ts_err_name(ts_err err);
 ts_err ts_err_fail(const char *file, int line, ts_err code, const char *fmt,
                    ...) __attribute__((format(printf, 4, 5)));
 #define ts_fail(code, ...) ts_err_fail(__FILE__, __LINE__, code, __VA_ARGS__)
+/* "PATH: errno in words", after a call of the system for the file PATH. */
+#define ts_fail_errno(code, path) ts_fail(code, "%s: %s", path, strerror(errno))
 
 /* The calling thread's message, "" where none is recorded. */
 const char *ts_err_message(void);

@@ -26,36 +26,35 @@ typedef struct ts_armed {
 static ts_armed armed[MOST];
 static atomic_int n_armed;
 
-static const struct {
-  const char *what;
-  int why;
-} points[] = {{"open", EACCES},    {"read", EIO},  {"write", ENOSPC},
-              {"flush", ENOSPC},   {"fsync", EIO}, {"rename", EIO},
-              {"reserve", ENOSPC}, {"hdf5", EIO},  {"alloc", ENOMEM},
-              {"mpi", EIO},        {"comm", EIO},  {"message", EIO},
-              {"internal", EIO},   {"crash", EIO}, {"pause", EIO},
-              {"leave", EIO},      {"batch", EIO}, {"stall", EIO},
-              {"freeze", EIO},     {"save", EIO},  {"gradient", EIO}};
-
-static const struct {
+typedef struct ts_named {
   const char *name;
-  int number;
-} reasons[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},       {"EACCES", EACCES},
-               {"EROFS", EROFS},   {"EDQUOT", EDQUOT}, {"ESTALE", ESTALE},
-               {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM}, {"EINTR", EINTR},
-               {"KILL", KILL}};
+  int why;
+} ts_named;
 
-/* The default reason of point WHAT, 0 where there is no such point. */
-static int usual_reason(const char *what) {
-  for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-    if (!strcmp(points[i].what, what)) return points[i].why;
+/* Points with their usual reasons. */
+static const ts_named points[] = {
+    {"open", EACCES},  {"read", EIO},   {"write", ENOSPC},   {"flush", ENOSPC},
+    {"fsync", EIO},    {"rename", EIO}, {"reserve", ENOSPC}, {"hdf5", EIO},
+    {"alloc", ENOMEM}, {"mpi", EIO},    {"comm", EIO},       {"message", EIO},
+    {"internal", EIO}, {"crash", EIO},  {"pause", EIO},      {"leave", EIO},
+    {"batch", EIO},    {"stall", EIO},  {"freeze", EIO},     {"save", EIO},
+    {"gradient", EIO}};
+
+static const ts_named reasons[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},
+                                   {"EACCES", EACCES}, {"EROFS", EROFS},
+                                   {"EDQUOT", EDQUOT}, {"ESTALE", ESTALE},
+                                   {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM},
+                                   {"EINTR", EINTR},   {"KILL", KILL}};
+
+/* 0 where NAME is none of the N. */
+static int why_of(const ts_named *list, size_t n, const char *name) {
+  for (size_t i = 0; i < n; i++)
+    if (!strcmp(list[i].name, name)) return list[i].why;
   return 0;
 }
 
-static int reason(const char *name) {
-  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-    if (!strcmp(reasons[i].name, name)) return reasons[i].number;
-  return 0;
+static int usual_reason(const char *what) {
+  return why_of(points, sizeof points / sizeof *points, what);
 }
 
 /* One fault of N characters; false where it is none. */
@@ -69,7 +68,8 @@ static bool parse(const char *text, size_t n, ts_armed *a, int *rank) {
   if (got < 3)
     got = sscanf(one, "%15[^:]:%d:%d:%15s%c", a->what, rank, &a->wanted, why,
                  &more);
-  a->why = *why ? reason(why) : usual_reason(a->what);
+  a->why = *why ? why_of(reasons, sizeof reasons / sizeof *reasons, why)
+                : usual_reason(a->what);
   return (got == 3 || got == 4) && a->wanted > 0 && a->why != 0 &&
          usual_reason(a->what) != 0;
 }

@@ -1,11 +1,9 @@
 /* log.c - the log on stdout and in a file. */
 #include "base/log.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/file.h"
 

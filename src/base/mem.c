@@ -186,6 +186,10 @@ void ts_mem_free(void *p) {
     munmap(head.block, whole(head.bytes));
 }
 
+void ts_mem_free_each(void *const *p, size_t n) {
+  for (size_t i = 0; i < n; i++) ts_mem_free(p[i]);
+}
+
 /* Leak checkers find some of the leaked blocks through this array. */
 static void *_Atomic abandoned[64];
 static atomic_uint n_abandoned;
@@ -218,6 +222,11 @@ ts_err ts_mem_resize(void *p, size_t old_bytes, size_t bytes, ts_tag tag) {
   ts_mem_free(old);
   memcpy(p, &fresh, sizeof fresh);
   return TS_OK;
+}
+
+ts_err ts_mem_extend(void *p, int64_t n, int64_t wanted, size_t size,
+                     ts_tag tag) {
+  return ts_mem_resize(p, (size_t)n * size, (size_t)wanted * size, tag);
 }
 
 ts_err ts_mem_strdup(char **p, const char *s) {

@@ -53,6 +53,11 @@ typedef struct ts_mem_stat {
  * (tag) and how much.  Free with ts_mem_free.  Local. */
 ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag); /* P is a T** */
 void ts_mem_free(void *p);                              /* NULL is fine */
+/* Several, in this order. */
+void ts_mem_free_each(void *const *p, size_t n);
+#define ts_mem_free_all(...)                                                   \
+  ts_mem_free_each((void *[]){__VA_ARGS__},                                    \
+                   sizeof(void *[]){__VA_ARGS__} / sizeof(void *))
 /* Never frees P: somebody outside the program may still write to it.  It is no
  * leak. */
 void ts_mem_abandon(void *p);
@@ -61,8 +66,10 @@ void ts_mem_abandon(void *p);
  * its size before and after.  For staging buffers. */
 ts_err ts_mem_reserve(void *p, size_t *capacity, size_t bytes, ts_tag tag);
 
-/* Resizes *P keeping the content. */
+/* Resizes *P keeping the content; an array of N elements to one of WANTED. */
 ts_err ts_mem_resize(void *p, size_t old_bytes, size_t bytes, ts_tag tag);
+ts_err ts_mem_extend(void *p, int64_t n, int64_t wanted, size_t size,
+                     ts_tag tag);
 
 /* strdup, counted under MISC. */
 ts_err ts_mem_strdup(char **p, const char *s);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -105,17 +104,16 @@ ts_err ts_file_read(ts_str *s, const char *path) {
   struct stat st;
   size_t n;
   /* A look before it is opened: a pipe or a device has no end. */
-  if (stat(path, &st) != 0)
-    return ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (stat(path, &st) != 0) return ts_fail_errno(TS_ERR_IO, path);
   if (!S_ISREG(st.st_mode))
     return ts_fail(TS_ERR_IO, "%s: is not a file", path);
   if (st.st_size > TEXT_BYTES_MAX)
     return ts_fail(TS_ERR_IO, "%s: is over 1 GiB", path);
   FILE *f = fopen(path, "rb");
-  if (!f) return ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (!f) return ts_fail_errno(TS_ERR_IO, path);
   while ((n = fread(piece, 1, sizeof piece, f)) > 0)
     TS_TRY(ts_str_append_bytes(s, piece, n));
-  if (ferror(f)) TS_THROW(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (ferror(f)) TS_TRY(ts_fail_errno(TS_ERR_IO, path));
   TS_TRY(ts_str_append_bytes(s, "", 0));
 done:
   fclose(f);

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "commands/bench_table.h"
+#include "sparse/row_optim.h"
 
 /* Length of the first of the words in CHOICES, "f32|bf16|f16". */
 static size_t first_of(const char *choices) {
@@ -36,12 +37,13 @@ static ts_err set_number(const ts_bench_key *k, const char *value) {
   if (end == value || *end || !(x >= k->least && x <= k->most))
     return ts_fail(TS_ERR_USAGE, "bench: %s = \"%s\" is no number in %g to %g",
                    k->name, value, k->least, k->most);
-  *k->number = x;
+  if (k->number) *k->number = x;
+  if (k->whole) *k->whole = (int)x;
   return TS_OK;
 }
 
 static ts_err set(const ts_bench_key *k, const char *value) {
-  if (k->number) return set_number(k, value);
+  if (k->number || k->whole) return set_number(k, value);
   if (k->choice) return set_choice(k, value);
   *k->word = value;
   return TS_OK;
@@ -76,17 +78,38 @@ ts_err ts_bench_keys(const ts_args *a, int first, const ts_bench_key *keys,
   return TS_OK;
 }
 
-void ts_bench_ids(char *text, size_t bytes, const ts_source *s) {
+static void describe_ids(char text[TS_BENCH_IDS], const ts_source *s) {
   double n = 0, ids, zipf = 0;
   if (!s->ops->law) {
-    snprintf(text, bytes, "ids of the data");
+    snprintf(text, TS_BENCH_IDS, "ids of the data");
     return;
   }
   for (int32_t f = 0; f < s->info.n_features; f++) {
     s->ops->law(s->config, f, &ids, &zipf);
     n += ids;
   }
-  snprintf(text, bytes, "ids zipf %g, %.0f a sample", zipf, n);
+  snprintf(text, TS_BENCH_IDS, "ids zipf %g, %.0f a sample", zipf, n);
+}
+
+ts_err ts_bench_batches(ts_batch_store **stores, int n_stores,
+                        const ts_trainer *t, ts_source *s, ts_device *device,
+                        char ids[TS_BENCH_IDS]) {
+  const int64_t g = t->global_batch, n = s->info.n_samples;
+  const int64_t each = g / t->n_ranks, more = g % t->n_ranks, r = t->rank;
+  s->n_threads = t->n_threads; /* nothing computes yet */
+  describe_ids(ids, s);
+  if (n < g)
+    return ts_fail(TS_ERR_DATA,
+                   "the data has %lld samples, fewer than one batch",
+                   (long long)n);
+  for (int i = 0; i < n_stores; i++) {
+    const int64_t at = (i * g) % (n - g + 1);
+    TS_DO(ts_batch_store_create(&stores[i], t->config, device));
+    TS_DO(s->ops->read(s, stores[i], at + r * each + (r < more ? r : more),
+                       (int32_t)(each + (r < more))));
+    ts_batch_store_batch(stores[i])->n_global = g;
+  }
+  return TS_OK;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -113,6 +136,19 @@ int32_t ts_bench_draw(int64_t i, uint32_t k, int64_t rows, double alpha) {
 double ts_bench_median(double *x, int n) {
   qsort(x, (size_t)n, sizeof *x, by_value);
   return n ? x[n / 2] : 0;
+}
+
+double ts_bench_tenth(const double *sorted, int n, int k) {
+  const int i = (k * n + 9) / 10 - 1;
+  return sorted[i < 0 ? 0 : i];
+}
+
+int64_t ts_bench_state_bytes(const ts_table_config *c) {
+  const ts_row_optim *o = ts_row_optim_find(c->optimizer.kind);
+  int64_t bytes = 0;
+  for (int i = 0; o && i < o->n_states; i++)
+    bytes += o->state[i].per_row ? 4 : 4 * (int64_t)c->dim;
+  return bytes;
 }
 
 static const struct {

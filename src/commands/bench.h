@@ -4,7 +4,7 @@
 #define TS_COMMANDS_BENCH_H
 
 #include "commands/commands.h"
-#include "io/source.h"
+#include "train/trainer.h"
 
 ts_err ts_bench_cache(const ts_args *);
 ts_err ts_bench_checkpoint(const ts_args *);
@@ -14,11 +14,13 @@ ts_err ts_bench_read(const ts_args *);
 ts_err ts_bench_step(const ts_args *);
 ts_err ts_bench_tbe(const ts_args *);
 
-/* A key=value that a benchmark takes: a number, one of some words or any
- * word, whichever of the pointers is set; what it points to is the default. */
+/* A key=value that a benchmark takes: a number, cut to a whole one for an int,
+ * one of some words or any word, whichever of the pointers is set; what it
+ * points to is the default. */
 typedef struct ts_bench_key {
   const char *name;
   double *number, least, most;
+  int *whole;
   int *choice; /* index of the word in CHOICES, "f32|bf16|f16" */
   const char *choices;
   const char **word;
@@ -29,11 +31,20 @@ typedef struct ts_bench_key {
 ts_err ts_bench_keys(const ts_args *, int first, const ts_bench_key *,
                      int n_keys);
 
-/* How the ids of a source are distributed: what rates depend on. */
-void ts_bench_ids(char *text, size_t bytes, const ts_source *);
+/* N batches of the source, which follow each other, into STORES, memory of the
+ * device (NULL: plain); IDS: how their ids are distributed, what rates depend
+ * on. */
+enum { TS_BENCH_IDS = 96 };
+ts_err ts_bench_batches(ts_batch_store **stores, int n, const ts_trainer *,
+                        ts_source *, ts_device *, char ids[TS_BENCH_IDS]);
 
 /* Sorts and returns the middle one. */
 double ts_bench_median(double *x, int n);
+/* The last of the lower K tenths of N sorted numbers. */
+double ts_bench_tenth(const double *sorted, int n, int k);
+
+/* Bytes of a row's optimizer state. */
+int64_t ts_bench_state_bytes(const ts_table_config *);
 
 /* A number below ROWS by I and K: uniform, or of a bounded power law,
  * scattered, where ALPHA > 0. */

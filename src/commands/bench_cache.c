@@ -2,18 +2,15 @@
  * the same group in fast memory, by load factor, policy and skew of the ids;
  * the rows it moves beside a plain copy of as many; and passes. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
-#include "commands/bench.h"
 #include "commands/bench_table.h"
+#include "commands/bench_tbe.h"
 #include "runtime/store.h"
 #include "runtime/topology.h"
 #include "runtime/trace.h"
-#include "sparse/tbe.h"
 
 enum { ITERS_MAX = 1000 };
 
@@ -21,16 +18,12 @@ typedef struct ts_cache_case {
   double tables, rows, dim, batch, pool, threads, warm, iters, zipf, load;
   int policy, file;
   const char *dir;
-  int64_t n, n_bags;
   ts_table_config config;
   ts_kernels kernels;
-  ts_device *device;
-  ts_lane *compute, *ahead;
-  ts_tbe *tbe;
+  ts_tbe_case group; /* and its batches, but for their ids */
+  ts_lane *ahead;
   ts_tbe_hold hold[2];
-  int64_t *offsets, *starts, *at;
-  int32_t **ids; /* (steps_of + 1) of (n) */
-  float *out, *grad;
+  int32_t **ids; /* (steps_of + 1) of (group.n) */
 } ts_cache_case;
 
 /* Times of one step in ms; rows and bytes per step. */
@@ -49,40 +42,23 @@ static int steps_of(const ts_cache_case *c) {
 static void draw(ts_cache_case *c, double alpha) {
 #pragma omp parallel for
   for (int k = 0; k <= steps_of(c); k++)
-    for (int64_t i = 0; i < c->n; i++)
-      c->ids[k][i] = ts_bench_draw(i, (uint32_t)k, (int64_t)c->rows, alpha);
+    for (int64_t i = 0; i < c->group.n; i++)
+      c->ids[k][i] = ts_bench_draw(i, (uint32_t)k, c->group.rows, alpha);
 }
 
 static ts_err allocate(ts_cache_case *c) {
-  const int64_t dim = (int64_t)c->dim, tables = (int64_t)c->tables;
-  const int64_t batch = (int64_t)c->batch;
-  c->n_bags = tables * batch;
-  c->n = c->n_bags * (int64_t)c->pool;
-  TS_DO(ts_mem_array(&c->offsets, c->n_bags + 1, 8, TS_TAG_INPUT));
-  TS_DO(ts_mem_array(&c->starts, tables + 1, 8, TS_TAG_INPUT));
-  TS_DO(ts_mem_array(&c->at, c->n_bags, 8, TS_TAG_INPUT));
-  for (int64_t i = 0; i <= c->n_bags; i++) c->offsets[i] = i * (int64_t)c->pool;
-  for (int64_t t = 0; t <= tables; t++) c->starts[t] = t * batch;
-  for (int64_t i = 0; i < c->n_bags; i++)
-    c->at[i] = (i % batch * tables + i / batch) * dim;
+  TS_DO(ts_tbe_case_allocate(&c->group));
   TS_DO(ts_mem_array(&c->ids, steps_of(c) + 1, sizeof *c->ids, TS_TAG_INPUT));
   for (int k = 0; k <= steps_of(c); k++)
-    TS_DO(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
-  TS_DO(ts_mem_array(&c->out, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
-  TS_DO(ts_mem_array(&c->grad, c->n_bags * dim, 4, TS_TAG_ACTIVATIONS));
-  for (int64_t i = 0; i < c->n_bags * dim; i++)
-    c->grad[i] = (float)((i * 7919 % 2001) - 1000) * 1e-6f;
+    TS_DO(ts_mem_array(&c->ids[k], c->group.n, 4, TS_TAG_INPUT));
   return TS_OK;
 }
 
 static ts_tbe_input input_of(ts_cache_case *c, int i) {
-  return (ts_tbe_input){.bag_start = c->starts,
-                        .offsets = c->offsets,
-                        .at = c->at,
-                        .rows = c->ids[i],
-                        .n_ids = c->n,
-                        .hold =
-                            ts_tbe_is_cached(c->tbe) ? &c->hold[i % 2] : NULL};
+  ts_tbe_input in = ts_tbe_case_input(&c->group, i);
+  in.rows = c->ids[i];
+  in.hold = ts_tbe_is_cached(c->group.tbe) ? &c->hold[i % 2] : NULL;
+  return in;
 }
 
 /* ---- a group ------------------------------------------------------------- */
@@ -91,27 +67,12 @@ static ts_err create(ts_cache_case *c, double load_factor, bool lfu,
                      int passes) {
   static char fused[] = "fused", cached[] = "cached", lru[] = "lru",
               lfu_name[] = "lfu", host[] = "host", file[] = "file";
-  const int n = (int)c->tables;
-  ts_tbe_table tables[n];
-  int32_t table[n];
   c->config.kernel = load_factor > 0 ? cached : fused;
   c->config.cache.load_factor = load_factor;
   c->config.cache.policy = lfu ? lfu_name : lru;
   c->config.cache.passes = passes;
   c->config.cache.tier = c->file ? file : host;
-  for (int t = 0; t < n; t++) {
-    tables[t] =
-        (ts_tbe_table){&c->config, t, 0, (int64_t)c->rows, 0, (int32_t)c->dim};
-    table[t] = t;
-  }
-  const ts_tbe_spec spec = {.tables = tables,
-                            .n_tables = n,
-                            .feature_table = table,
-                            .n_features = n,
-                            .seed = 1,
-                            .tier_dir = c->dir};
-  TS_DO(ts_tbe_create(&c->tbe, c->device, &c->kernels, &spec));
-  return ts_tbe_init(c->tbe);
+  return ts_tbe_case_group(&c->group, &c->kernels);
 }
 
 static ts_tier_count counts(const ts_tbe *t, ts_tier_figures *f) {
@@ -133,20 +94,21 @@ static ts_tier_count counts(const ts_tbe *t, ts_tier_figures *f) {
  * the lookup; the update waits for them. */
 static ts_err step(ts_cache_case *c, int i, double *exposed) {
   const ts_tbe_input in = input_of(c, i), next = input_of(c, i + 1);
-  TS_DO(ts_tbe_forward(c->tbe, c->out, &in, c->compute));
-  TS_DO(ts_tbe_prefetch(c->tbe, &next, c->ahead));
-  TS_DO(ts_lane_sync(c->compute));
+  TS_DO(ts_tbe_forward(c->group.tbe, c->group.out, &in, c->group.lane));
+  TS_DO(ts_tbe_prefetch(c->group.tbe, &next, c->ahead));
+  TS_DO(ts_lane_sync(c->group.lane));
   const double t0 = ts_now();
   TS_DO(ts_lane_sync(c->ahead));
   *exposed += ts_now() - t0;
-  TS_DO(ts_tbe_backward(c->tbe, c->grad, &in, 1.0, i + 1, c->compute));
-  TS_DO(ts_tbe_release(c->tbe, &in, c->compute));
-  return ts_lane_sync(c->compute);
+  TS_DO(ts_tbe_backward(c->group.tbe, c->group.grad, &in, 1.0, i + 1,
+                        c->group.lane));
+  TS_DO(ts_tbe_release(c->group.tbe, &in, c->group.lane));
+  return ts_lane_sync(c->group.lane);
 }
 
 /* Tables in fast memory have no cache to fill: they skip the warm-up. */
 static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
-  const int first_step = ts_tbe_is_cached(c->tbe) ? 0 : (int)c->warm;
+  const int first_step = ts_tbe_is_cached(c->group.tbe) ? 0 : (int)c->warm;
   const int warm = (int)c->warm, n = steps_of(c);
   double ms[ITERS_MAX], exposed = 0;
   ts_tier_figures before, after;
@@ -154,19 +116,19 @@ static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
   const ts_tbe_input first = input_of(c, first_step);
   *x = (ts_cache_times){0};
   before.hold_s = 0;
-  TS_DO(ts_tbe_prefetch(c->tbe, &first, c->ahead));
+  TS_DO(ts_tbe_prefetch(c->group.tbe, &first, c->ahead));
   TS_DO(ts_lane_sync(c->ahead));
   for (int i = first_step; i < n; i++) {
-    if (i == warm) from = counts(c->tbe, &before), exposed = 0;
+    if (i == warm) from = counts(c->group.tbe, &before), exposed = 0;
     const double t0 = ts_now();
     TS_DO(step(c, i, &exposed));
     if (i >= warm) ms[i - warm] = 1e3 * (ts_now() - t0);
   }
-  to = counts(c->tbe, &after);
+  to = counts(c->group.tbe, &after);
   const double steps = n - warm;
   const ts_tbe_input last = input_of(c, n);
-  TS_DO(ts_tbe_release(c->tbe, &last, c->compute));
-  TS_DO(ts_lane_sync(c->compute));
+  TS_DO(ts_tbe_release(c->group.tbe, &last, c->group.lane));
+  TS_DO(ts_lane_sync(c->group.lane));
   x->step = ts_bench_median(ms, n - warm);
   x->hold = 1e3 * (after.hold_s - before.hold_s) / steps;
   x->exposed = 1e3 * exposed / steps;
@@ -184,8 +146,8 @@ static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
 }
 
 static void close_group(ts_cache_case *c) {
-  ts_tbe_destroy(c->tbe);
-  c->tbe = NULL;
+  ts_tbe_destroy(c->group.tbe);
+  c->group.tbe = NULL;
   for (int k = 0; k < 2; k++) ts_buffer_reset(&c->hold[k].slots);
 }
 
@@ -196,7 +158,7 @@ static ts_err run(ts_cache_case *c, ts_cache_times *x, double load_factor,
     c->hold[k] = (ts_tbe_hold){.slots = {.space = TS_SPACE_DEVICE,
                                          .tag = TS_TAG_SPARSE,
                                          .owned = true,
-                                         .device = c->device}};
+                                         .device = c->group.device}};
   TS_TRY(create(c, load_factor, lfu, passes));
   TS_TRY(measure(c, x));
 done:
@@ -243,7 +205,7 @@ static ts_err plain_copy(double *rate, ts_cache_case *c) {
   uint32_t *rows = NULL, *lines = NULL;
   const int64_t all = (int64_t)(c->tables * c->rows),
                 bytes = (int64_t)c->dim * 4;
-  const int64_t n = c->n < all ? c->n : all;
+  const int64_t n = c->group.n < all ? c->group.n : all;
   TS_TRY(ts_store_create(&s, c->file ? c->dir : NULL, all, n, bytes,
                          TS_TAG_TABLES));
   TS_TRY(ts_mem_array(&rows, n, 4, TS_TAG_MISC));
@@ -260,8 +222,7 @@ static ts_err plain_copy(double *rate, ts_cache_case *c) {
   *rate = 1e-9 * (double)(n * bytes) / (ts_now() - t0);
 done:
   ts_store_reset(&s);
-  ts_mem_free(rows);
-  ts_mem_free(lines);
+  ts_mem_free_all(rows, lines);
   return err;
 }
 
@@ -321,11 +282,20 @@ static ts_err start(ts_cache_case *c) {
       .dim = (int32_t)c->dim,
       .init_kind = uniform,
       .optimizer = {kind, NAN, NAN, NAN, NAN, NAN, NAN, NAN, TS_WD_NONE}};
+  c->group = (ts_tbe_case){.tables = (int)c->tables,
+                           .dim = (int)c->dim,
+                           .batch = (int)c->batch,
+                           .pool = (int)c->pool,
+                           .rows = (int64_t)c->rows,
+                           .n = (int64_t)(c->tables * c->batch * c->pool),
+                           .config = &c->config,
+                           .tier_dir = c->dir};
   TS_DO(ts_row_optim_check(&c->config.optimizer, "bench"));
   TS_DO(ts_kernels_fill(&c->kernels, "host", NULL));
-  TS_DO(ts_device_create(&c->device, "host", &o));
-  TS_DO(ts_lane_create(c->device, &c->compute, "compute", TS_LANE_COMPUTE));
-  TS_DO(ts_lane_create(c->device, &c->ahead, "ahead", TS_LANE_COMPUTE));
+  TS_DO(ts_device_create(&c->group.device, "host", &o));
+  TS_DO(ts_lane_create(c->group.device, &c->group.lane, "compute",
+                       TS_LANE_COMPUTE));
+  TS_DO(ts_lane_create(c->group.device, &c->ahead, "ahead", TS_LANE_COMPUTE));
   TS_DO(allocate(c));
   ts_info(
       "%.0f tables x %.0f x %.0f f32, batch %.0f, pooling %.0f, %d threads, "
@@ -336,16 +306,12 @@ static ts_err start(ts_cache_case *c) {
 }
 
 static void reset(ts_cache_case *c) {
-  ts_lane_destroy(c->compute);
+  ts_lane_destroy(c->group.lane);
   ts_lane_destroy(c->ahead);
-  ts_device_destroy(c->device);
+  ts_device_destroy(c->group.device);
   for (int k = 0; c->ids && k <= steps_of(c); k++) ts_mem_free(c->ids[k]);
   ts_mem_free(c->ids);
-  ts_mem_free(c->offsets);
-  ts_mem_free(c->starts);
-  ts_mem_free(c->at);
-  ts_mem_free(c->out);
-  ts_mem_free(c->grad);
+  ts_tbe_case_free(&c->group);
 }
 
 ts_err ts_bench_cache(const ts_args *a) {

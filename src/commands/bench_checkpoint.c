@@ -3,7 +3,6 @@
  * pread of the same bytes by the same ranks in the same folder, and how long a
  * save that is written beside the steps holds them up.  Writes end with fsync;
  * of three rounds, in turns, the fastest counts. */
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -81,11 +80,10 @@ static ts_err describe(const ts_case *c, ts_ckpt *ckpt) {
 static ts_err plain_write(ts_case *c) {
   ts_err err = TS_OK;
   const int fd = open(c->plain, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-  if (fd < 0) return ts_fail(TS_ERR_IO, "%s: %s", c->plain, strerror(errno));
+  if (fd < 0) return ts_fail_errno(TS_ERR_IO, c->plain);
   TS_TRY(ts_pwrite(fd, c->data, own_bytes(c), c->from * c->dim * 4, c->plain,
                    TS_ERR_IO));
-  if (fsync(fd) != 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", c->plain, strerror(errno));
+  if (fsync(fd) != 0) err = ts_fail_errno(TS_ERR_IO, c->plain);
 done:
   close(fd);
   return err;
@@ -93,7 +91,7 @@ done:
 
 static ts_err plain_read(ts_case *c) {
   const int fd = open(c->plain, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ts_fail(TS_ERR_IO, "%s: %s", c->plain, strerror(errno));
+  if (fd < 0) return ts_fail_errno(TS_ERR_IO, c->plain);
   const ts_err err = ts_pread(fd, c->data, own_bytes(c), c->from * c->dim * 4,
                               c->plain, TS_ERR_IO);
   close(fd);
@@ -204,7 +202,7 @@ static ts_err make_folder(ts_case *c, const char *parent) {
   if (c->rank == 0) {
     snprintf(c->dir, sizeof c->dir, "%.1000s/bench-XXXXXX", parent);
     if (!mkdtemp(c->dir)) {
-      err = ts_fail(TS_ERR_IO, "%s: %s", c->dir, strerror(errno));
+      err = ts_fail_errno(TS_ERR_IO, c->dir);
       c->dir[0] = '\0';
     }
   }

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "commands/bench.h"
 #include "runtime/trace.h"
 

@@ -251,21 +251,16 @@ static void reset(ts_input_bench *b) {
 
 ts_err ts_bench_input(const ts_args *a) {
   ts_err err = TS_OK;
-  ts_input_bench b = {0};
-  double scale = 4, iters = 60, steps = 4, rounds = 20;
+  ts_input_bench b = {.scale = 4, .iters = 60, .steps = 4, .rounds = 20};
   const ts_bench_key keys[] = {
-      {.name = "scale", .number = &scale, .least = 1, .most = 1024},
-      {.name = "iters", .number = &iters, .least = 4, .most = 1e5},
-      {.name = "steps", .number = &steps, .least = 1, .most = 1e5},
-      {.name = "rounds", .number = &rounds, .least = 1, .most = 1e5}};
+      {.name = "scale", .whole = &b.scale, .least = 1, .most = 1024},
+      {.name = "iters", .whole = &b.iters, .least = 4, .most = 1e5},
+      {.name = "steps", .whole = &b.steps, .least = 1, .most = 1e5},
+      {.name = "rounds", .whole = &b.rounds, .least = 1, .most = 1e5}};
   if (!a->n_more)
     TS_THROW(TS_ERR_USAGE, "usage: tessera bench input DECK [scale=4] "
                            "[iters=60] [steps=4] [rounds=20]");
   TS_TRY(ts_bench_keys(a, 1, keys, 4));
-  b.scale = (int)scale;
-  b.iters = (int)iters;
-  b.steps = (int)steps;
-  b.rounds = (int)rounds;
   TS_TRY(read_decks(&b, a));
   TS_TRY(start(&b));
   TS_TRY(ts_report_header(b.t));

@@ -6,16 +6,10 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench.h"
 #include "commands/bench_table.h"
 
 static const char *const names[TS_INPUTS] = {"kjt", "columns"};
-
-/* The 90th percentile of N sorted numbers. */
-static double p90(const double *x, int n) {
-  return x[(9 * n + 9) / 10 - 1];
-}
 
 /* Median of X[i] / Y[i]. */
 static ts_err median_ratio(double *ratio, const double *x, const double *y,
@@ -56,11 +50,12 @@ static void print_line(const ts_input_bench *b, int input, int k) {
   /* Copies of an id: by the reader, and into messages. */
   const double copies = x->n_copied + (double)x->n_sent / (double)x->n_ids;
   const double batch = (double)(b->global_batch * k);
-  ts_bench_print(&inputs, batch, names[input], ms, p90(x->dist, n),
-                 ids / ms / 1e3, (double)x->n_bytes / n / ms / 1e6, x->concat,
+  ts_bench_print(&inputs, batch, names[input], ms,
+                 ts_bench_tenth(x->dist, n, 9), ids / ms / 1e3,
+                 (double)x->n_bytes / n / ms / 1e6, x->concat,
                  ts_bench_median(x->pack, n), ts_bench_median(x->exchange, n),
                  ts_bench_median(x->unpack, n), copies, step,
-                 p90(x->step, n_steps), batch / step * 1e3);
+                 ts_bench_tenth(x->step, n_steps, 9), batch / step * 1e3);
 }
 
 static const ts_bench_table ratios = {

@@ -77,8 +77,7 @@ static ts_err fill(ts_square *s, ts_lane *lane) {
   TS_TRY(ts_lane_copy(lane, s->W->w, x, (size_t)n * sizeof *x));
   TS_TRY(ts_lane_sync(lane));
 done:
-  ts_mem_free(x);
-  ts_mem_free(x16);
+  ts_mem_free_all(x, x16);
   return err;
 }
 

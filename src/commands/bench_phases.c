@@ -12,10 +12,10 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "commands/bench.h"
 #include "commands/bench_limits.h"
 #include "commands/bench_table.h"
 #include "runtime/trace.h"
-#include "sparse/row_optim.h"
 
 enum { PHASES = 64 };
 
@@ -62,14 +62,6 @@ done:
   return err;
 }
 
-static double state_bytes(const ts_table_config *table) {
-  const ts_row_optim *o = ts_row_optim_find(table->optimizer.kind);
-  double bytes = 0;
-  for (int i = 0; o && i < o->n_states; i++)
-    bytes += o->state[i].per_row ? 4 : 4.0 * table->dim;
-  return bytes;
-}
-
 static ts_err add_table(ts_step_needs *needs, const ts_table_config *table,
                         const ts_jagged *first, int32_t bags) {
   double n_ids = 0, rows = 0;
@@ -81,7 +73,8 @@ static ts_err add_table(ts_step_needs *needs, const ts_table_config *table,
   TS_DO(distinct(&rows, first, n, table->rows));
   needs->ids += ids;
   needs->lookup += ids + rows * row + out;
-  needs->backward += ids + 2 * rows * (row + state_bytes(table)) + out;
+  needs->backward +=
+      ids + 2 * rows * (row + (double)ts_bench_state_bytes(table)) + out;
   return TS_OK;
 }
 

@@ -88,27 +88,12 @@ static ts_err read_deck(ts_config **out, const ts_pipeline_bench *b,
 /* ---- batches ------------------------------------------------------------- */
 
 static ts_err read_batches(ts_pipeline_bench *b, ts_trainer *t, ts_source *s) {
-  const int64_t g = t->global_batch, n = s->info.n_samples;
-  const int64_t each = g / t->n_ranks, more = g % t->n_ranks, r = t->rank;
-  s->n_threads = t->n_threads; /* nothing computes yet */
-  ts_bench_ids(b->ids, sizeof b->ids, s);
-  if (n < g)
-    return ts_fail(TS_ERR_DATA,
-                   "the data has %lld samples, fewer than one batch",
-                   (long long)n);
   /* Trainers come and go. */
   if (ts_device_is_discrete(t->device))
     TS_DO(ts_device_create(&b->device, ts_device_name(t->device),
                            ts_device_options_of(t->device)));
   TS_DO(ts_mem_array(&b->stores, N_BATCHES, sizeof *b->stores, TS_TAG_INPUT));
-  for (int i = 0; i < N_BATCHES; i++) {
-    const int64_t at = (i * g) % (n - g + 1);
-    TS_DO(ts_batch_store_create(&b->stores[i], t->config, b->device));
-    TS_DO(s->ops->read(s, b->stores[i], at + r * each + (r < more ? r : more),
-                       (int32_t)(each + (r < more))));
-    ts_batch_store_batch(b->stores[i])->n_global = g;
-  }
-  return TS_OK;
+  return ts_bench_batches(b->stores, N_BATCHES, t, s, b->device, b->ids);
 }
 
 /* Takes what all turns share from the first trainer. */
@@ -154,7 +139,7 @@ static ts_err p90_over_ranks(ts_trainer *t, int64_t *x) {
   const double own = (double)*x;
   TS_DO(ts_comm_gather_all(t->control, all, &own, sizeof own));
   (void)ts_bench_median(all, t->n_ranks); /* sorts */
-  *x = (int64_t)all[(9 * t->n_ranks + 9) / 10 - 1];
+  *x = (int64_t)ts_bench_tenth(all, t->n_ranks, 9);
   return TS_OK;
 }
 
@@ -303,8 +288,8 @@ static ts_err add_cases(ts_pipeline_bench *b, bool plain, bool in_backward) {
       if (x.variant.stash && in_backward) continue; /* exclude each other */
       if (!is_wanted(b, &x)) continue;
       x.in_backward = in_backward;
-      TS_DO(ts_mem_resize(&b->cases, (size_t)b->n_cases * sizeof x,
-                          (size_t)(b->n_cases + 1) * sizeof x, TS_TAG_MISC));
+      TS_DO(ts_mem_extend(&b->cases, b->n_cases, b->n_cases + 1, sizeof x,
+                          TS_TAG_MISC));
       b->cases[b->n_cases++] = x;
       TS_DO(create_times(b, &b->cases[b->n_cases - 1]));
     }
@@ -332,20 +317,23 @@ static void reset(ts_pipeline_bench *b) {
     ts_batch_store_destroy(b->stores[i]);
   ts_mem_free(b->stores);
   ts_device_destroy(b->device);
-  ts_mem_free(b->cases);
-  ts_mem_free(b->plan);
+  ts_mem_free_all(b->cases, b->plan);
 }
 
 ts_err ts_bench_pipeline(const ts_args *a) {
   ts_err err = TS_OK;
-  ts_pipeline_bench b = {.trace = "", .only = ""};
-  double scale = 0.01, steps = 20, warm = 4, rounds = 5;
+  ts_pipeline_bench b = {.scale = 0.01,
+                         .steps = 20,
+                         .warm = 4,
+                         .rounds = 5,
+                         .trace = "",
+                         .only = ""};
   int in_backward = 2, plain = 0;
   const ts_bench_key keys[] = {
-      {.name = "scale", .number = &scale, .least = 1e-6, .most = 1e3},
-      {.name = "steps", .number = &steps, .least = 1, .most = 1000},
-      {.name = "warm", .number = &warm, .least = 0, .most = 1e5},
-      {.name = "rounds", .number = &rounds, .least = 1, .most = 100},
+      {.name = "scale", .number = &b.scale, .least = 1e-6, .most = 1e3},
+      {.name = "steps", .whole = &b.steps, .least = 1, .most = 1000},
+      {.name = "warm", .whole = &b.warm, .least = 0, .most = 1e5},
+      {.name = "rounds", .whole = &b.rounds, .least = 1, .most = 100},
       {.name = "in_backward",
        .choice = &in_backward,
        .choices = "false|true|both"},
@@ -361,10 +349,6 @@ ts_err ts_bench_pipeline(const ts_args *a) {
   b.deck = a->more[0];
   b.sets = a->sets;
   b.n_sets = a->n_sets;
-  b.scale = scale;
-  b.steps = (int)steps;
-  b.warm = (int)warm;
-  b.rounds = (int)rounds;
   b.plain = plain != 0;
   TS_TRY(create_cases(&b, in_backward));
   TS_TRY(prepare(&b));

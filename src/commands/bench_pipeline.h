@@ -35,7 +35,7 @@ typedef struct ts_pipeline_bench {
   /* of all cases alike */
   int n_ranks, n_threads;
   int64_t global_batch;
-  char ids[96]; /* how they are distributed */
+  char ids[TS_BENCH_IDS]; /* how they are distributed */
   double delay_us, delay_gbytes_per_s;
   char *plan;        /* text of the first case's */
   ts_device *device; /* whose memory they are in; NULL: plain */

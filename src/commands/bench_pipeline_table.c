@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench_pipeline.h"
 #include "commands/bench_table.h"
 
@@ -20,11 +18,6 @@ typedef struct ts_line {
   double fastest_of;              /* fastest tenth over sparse_dist's */
   int same;                       /* losses are base's; -1: not known */
 } ts_line;
-
-static double tenth(const double *sorted, int n, int k) {
-  const int i = (k * n + 9) / 10 - 1;
-  return sorted[i < 0 ? 0 : i];
-}
 
 /* The median of one round. */
 static double of_round(const ts_pipeline_bench *b, const ts_pipeline_case *x,
@@ -62,7 +55,7 @@ static double fastest(const ts_pipeline_bench *b, const ts_pipeline_case *x) {
   double ms[n];
   memcpy(ms, x->ms, sizeof ms);
   (void)ts_bench_median(ms, n); /* sorts */
-  return tenth(ms, n, 1);
+  return ts_bench_tenth(ms, n, 1);
 }
 
 /* Median of Y over the quarter of steps that took least: one that the machine
@@ -90,8 +83,8 @@ static ts_line make_row(const ts_pipeline_bench *b, const ts_pipeline_case *x) {
                  .of_base = ratio(b, x, base),
                  .of_sparse_dist = ratio(b, x, sparse_dist),
                  .same = base ? x->losses == base->losses : -1};
-  row.p90 = tenth(ms, n, 9);
-  row.fastest = tenth(ms, n, 1);
+  row.p90 = ts_bench_tenth(ms, n, 9);
+  row.fastest = ts_bench_tenth(ms, n, 1);
   row.fastest_of = sparse_dist ? row.fastest / fastest(b, sparse_dist) : NAN;
   row.rate = (double)b->global_batch / row.median * 1e3;
   row.exposed =

@@ -1,12 +1,8 @@
 /* bench_read.c - `tessera bench read DECK`: reads the training data once, one
  * thread a rank, and nothing else. */
 #include <glob.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench.h"
 #include "commands/bench_table.h"
 #include "io/deck.h"

@@ -9,9 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench.h"
 #include "commands/bench_table.h"
 #include "commands/bench_copy.h"
@@ -33,26 +31,11 @@ typedef struct ts_step_bench {
   ts_loader *loader;     /* of a pipeline's steps; NULL: each is alone */
   ts_step_result result; /* of the newest */
   int iters, warm;
-  char ids[96];         /* how they are distributed */
-  double *ms;           /* (iters) */
-  ts_bench_turn *turns; /* (iters + warm) */
+  char ids[TS_BENCH_IDS]; /* how they are distributed */
+  double *ms;             /* (iters) */
+  ts_bench_turn *turns;   /* (iters + warm) */
   ts_bench_copies copies;
 } ts_step_bench;
-
-static ts_err read_batches(ts_step_bench *b, ts_source *s) {
-  ts_trainer *t = b->t;
-  const int64_t g = t->global_batch;
-  s->n_threads = t->n_threads; /* nothing computes yet */
-  ts_bench_ids(b->ids, sizeof b->ids, s);
-  for (int i = 0; i < N_BATCHES; i++) {
-    TS_DO(ts_batch_store_create(&b->stores[i], t->config, t->device));
-    const int64_t at = (i * g) % (s->info.n_samples - g + 1);
-    TS_DO(s->ops->read(s, b->stores[i], at + t->rank * (g / t->n_ranks),
-                       (int32_t)(g / t->n_ranks)));
-    ts_batch_store_batch(b->stores[i])->n_global = g;
-  }
-  return TS_OK;
-}
 
 static ts_err step_alone(ts_trainer *t, ts_batch *b, ts_step_result *result) {
   ts_inflight *c = ts_inflight_at(t, 0);
@@ -211,7 +194,8 @@ static ts_err prepare(ts_step_bench *b, const ts_config *c, bool pipeline) {
   ts_report_plan(b->t);
   TS_TRY(ts_settle(b->t, ts_ebc_init(b->t->ebc)));
   TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, b->t->control));
-  TS_TRY(ts_settle(b->t, read_batches(b, s)));
+  TS_TRY(ts_settle(b->t, ts_bench_batches(b->stores, N_BATCHES, b->t, s,
+                                          b->t->device, b->ids)));
   TS_TRY(ts_report_in_flight(b->t));
   if (pipeline)
     TS_TRY(ts_loader_create_replay(&b->loader, b->stores, N_BATCHES,
@@ -223,8 +207,7 @@ done:
 
 static void reset(ts_step_bench *b) {
   ts_bench_copies_reset(&b->copies);
-  ts_mem_free(b->turns);
-  ts_mem_free(b->ms);
+  ts_mem_free_all(b->turns, b->ms);
   ts_loader_destroy(b->loader);
   for (int i = 0; i < N_BATCHES; i++) ts_batch_store_destroy(b->stores[i]);
   ts_trainer_destroy(b->t);
@@ -233,20 +216,18 @@ static void reset(ts_step_bench *b) {
 ts_err ts_bench_step(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
-  ts_step_bench b = {.t = NULL};
-  double iters = 40;
+  ts_step_bench b = {.iters = 40};
   const char *pipeline = "0";
   ts_trace_request trace = {0};
   ts_trace_file file = {0};
   const ts_bench_key keys[] = {
-      {.name = "iters", .number = &iters, .least = 4, .most = 1e9},
+      {.name = "iters", .whole = &b.iters, .least = 4, .most = 1e9},
       {.name = "pipeline", .word = &pipeline}};
   if (!a->n_more)
     TS_THROW(TS_ERR_USAGE,
              "usage: tessera bench step DECK [iters=N] [pipeline=0|1|KIND]");
   TS_TRY(ts_bench_keys(a, 1, keys, sizeof keys / sizeof *keys));
   TS_TRY(ts_args_trace(a, &trace));
-  b.iters = (int)iters;
   b.warm = b.iters / 4;
   TS_TRY(read_deck(&c, a, pipeline));
   TS_TRY(prepare(&b, c, strcmp(pipeline, "0") != 0));

@@ -2,13 +2,10 @@
  * of one group, beside simple loops over the same memory in the same
  * program; on other devices than the host bench_tbe_device.c. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "commands/bench_table.h"
 #include "commands/bench_tbe.h"
 #include "runtime/topology.h"
@@ -18,7 +15,7 @@ enum { ITERS_MAX = 1000 };
 
 /* The command line's, with defaults. */
 typedef struct ts_tbe_options {
-  double tables, rows, dim, batch, pool, threads, iters, zipf;
+  double rows;
   int dtype, mean, weighted, sweep;
   const char *optimizer, *backend;
 } ts_tbe_options;
@@ -154,16 +151,17 @@ static void print_memory(const ts_tbe_case *c) {
 
 /* ---- the command --------------------------------------------------------- */
 
-static ts_err read_options(ts_tbe_options *o, const ts_args *a) {
+static ts_err read_options(ts_tbe_options *o, ts_tbe_case *c,
+                           const ts_args *a) {
   const ts_bench_key keys[] = {
-      {.name = "tables", .number = &o->tables, .least = 1, .most = 1000},
+      {.name = "tables", .whole = &c->tables, .least = 1, .most = 1000},
       {.name = "rows", .number = &o->rows, .least = 1, .most = 2e9},
-      {.name = "dim", .number = &o->dim, .least = 1, .most = 8192},
-      {.name = "batch", .number = &o->batch, .least = 1, .most = 1e6},
-      {.name = "pool", .number = &o->pool, .least = 1, .most = 1e4},
-      {.name = "threads", .number = &o->threads, .least = 0, .most = 1024},
-      {.name = "iters", .number = &o->iters, .least = 4, .most = ITERS_MAX},
-      {.name = "zipf", .number = &o->zipf, .least = 0, .most = 10},
+      {.name = "dim", .whole = &c->dim, .least = 1, .most = 8192},
+      {.name = "batch", .whole = &c->batch, .least = 1, .most = 1e6},
+      {.name = "pool", .whole = &c->pool, .least = 1, .most = 1e4},
+      {.name = "threads", .whole = &c->threads, .least = 0, .most = 1024},
+      {.name = "iters", .whole = &c->iters, .least = 4, .most = ITERS_MAX},
+      {.name = "zipf", .number = &c->alpha, .least = 0, .most = 10},
       {.name = "dtype", .choice = &o->dtype, .choices = "f32|bf16|f16"},
       {.name = "pooling", .choice = &o->mean, .choices = "sum|mean"},
       {.name = "weighted", .choice = &o->weighted, .choices = "0|1"},
@@ -179,11 +177,9 @@ static ts_err read_options(ts_tbe_options *o, const ts_args *a) {
 static ts_err fill(ts_tbe_case *c, const ts_tbe_options *o) {
   static const ts_dtype dtypes[] = {TS_F32, TS_BF16, TS_F16};
   bool widened;
-  c->tables = (int)o->tables, c->dim = (int)o->dim;
-  c->batch = (int)o->batch, c->pool = (int)o->pool;
-  c->iters = (int)o->iters, c->rows = (int64_t)o->rows;
-  c->mean = o->mean, c->weighted = o->weighted, c->alpha = o->zipf;
-  c->threads = ts_bind((int)o->threads, 0, 1, &widened);
+  c->rows = (int64_t)o->rows;
+  c->mean = o->mean, c->weighted = o->weighted;
+  c->threads = ts_bind(c->threads, 0, 1, &widened);
   c->config->dtype = dtypes[o->dtype];
   TS_DO(ts_tbe_case_size(c));
   return ts_row_optim_check(&c->config->optimizer, "bench");
@@ -217,13 +213,7 @@ static void reset(ts_tbe_case *c) {
 ts_err ts_bench_tbe(const ts_args *a) {
   ts_err err = TS_OK;
   char name[] = "bench", uniform[] = "uniform";
-  ts_tbe_options o = {.tables = 8,
-                      .rows = 500000,
-                      .dim = 128,
-                      .batch = 2048,
-                      .pool = 20,
-                      .iters = 19,
-                      .zipf = 1.05,
+  ts_tbe_options o = {.rows = 500000,
                       .optimizer = "rowwise_adagrad",
                       .backend = a->backend ? a->backend : "host"};
   ts_table_config config = {.name = name,
@@ -235,8 +225,14 @@ ts_err ts_bench_tbe(const ts_args *a) {
                                           .momentum = NAN,
                                           .eta = NAN,
                                           .weight_decay = NAN}};
-  ts_tbe_case c = {.config = &config};
-  TS_TRY(read_options(&o, a));
+  ts_tbe_case c = {.tables = 8,
+                   .dim = 128,
+                   .batch = 2048,
+                   .pool = 20,
+                   .iters = 19,
+                   .alpha = 1.05,
+                   .config = &config};
+  TS_TRY(read_options(&o, &c, a));
   TS_TRY(ts_mem_strdup(&config.optimizer.kind, o.optimizer));
   TS_TRY(fill(&c, &o));
   const bool host = !strcmp(o.backend, "host");

@@ -15,6 +15,7 @@ typedef struct ts_tbe_case {
   int64_t rows, n, row_bytes; /* of a table; ids in a batch; of a row */
   double alpha;               /* of the power law; 0: uniform only */
   ts_table_config *config;
+  const char *tier_dir; /* of tables in files */
   ts_device *device;
   ts_lane *lane;
   ts_tbe *tbe;

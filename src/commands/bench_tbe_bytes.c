@@ -38,15 +38,6 @@ done:
   return err;
 }
 
-/* Bytes of a row's optimizer state. */
-static int64_t state_bytes(const ts_tbe_case *c) {
-  const ts_row_optim *o = ts_row_optim_find(c->config->optimizer.kind);
-  int64_t bytes = 0;
-  for (int i = 0; i < o->n_states; i++)
-    bytes += o->state[i].per_row ? 4 : 4 * (int64_t)c->dim;
-  return bytes;
-}
-
 /* Ids, weights, offsets, where bags lie, and their rows of output or
  * gradient. */
 static int64_t batch_bytes(const ts_tbe_case *c) {
@@ -63,5 +54,5 @@ int64_t ts_tbe_forward_bytes(const ts_tbe_case *c, int64_t distinct) {
 int64_t ts_tbe_backward_bytes(const ts_tbe_case *c, int64_t distinct) {
   const int passes = (ts_tbe_bits(c->tables * c->rows) + DIGIT - 1) / DIGIT;
   return batch_bytes(c) + c->n * 8 * (2 + 2 * passes) +
-         2 * distinct * (c->row_bytes + state_bytes(c));
+         2 * distinct * (c->row_bytes + ts_bench_state_bytes(c->config));
 }

@@ -79,13 +79,8 @@ void ts_tbe_case_print(const ts_tbe_case *c, double threads,
 }
 
 void ts_tbe_case_free(ts_tbe_case *c) {
-  ts_mem_free(c->offsets);
-  ts_mem_free(c->starts);
-  ts_mem_free(c->at);
-  ts_mem_free(c->touched);
-  ts_mem_free(c->weights);
-  ts_mem_free(c->out);
-  ts_mem_free(c->grad);
+  ts_mem_free_all(c->offsets, c->starts, c->at, c->touched, c->weights, c->out,
+                  c->grad);
   c->offsets = c->starts = c->at = NULL;
   c->touched = NULL;
   c->weights = c->out = c->grad = NULL;
@@ -116,7 +111,8 @@ ts_err ts_tbe_case_group(ts_tbe_case *c, const ts_kernels *k) {
                             .feature_table = table,
                             .n_features = c->tables,
                             .mean = c->mean,
-                            .seed = 1};
+                            .seed = 1,
+                            .tier_dir = c->tier_dir};
   TS_DO(ts_tbe_create(&c->tbe, c->device, k, &spec));
   return ts_tbe_init(c->tbe);
 }

@@ -1,14 +1,13 @@
-/* convert.c - `tessera convert DECK [train|eval] --out FILE`. */
-#include "commands/write_data.h"
-
+/* convert.c - `tessera convert DECK [train|eval] --out FILE`, and `tessera
+ * generate`, which does the same with synthetic data. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "commands/commands.h"
 #include "io/deck.h"
 #include "io/source.h"
 #include "runtime/trace.h"
@@ -92,7 +91,8 @@ static void forget(ts_strings *s) {
   s->n = 0;
 }
 
-ts_err ts_write_data(const ts_args *a, bool synthetic) {
+/* SYNTHETIC: whatever data.format says. */
+static ts_err write_data(const ts_args *a, bool synthetic) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   ts_trainer *t = NULL;
@@ -119,5 +119,9 @@ done:
 }
 
 ts_err ts_cmd_convert(const ts_args *a) {
-  return ts_write_data(a, false);
+  return write_data(a, false);
+}
+
+ts_err ts_cmd_generate(const ts_args *a) {
+  return write_data(a, true);
 }

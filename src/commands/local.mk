@@ -28,7 +28,6 @@ tessera_sources += \
   src/commands/commands.h \
   src/commands/convert.c \
   src/commands/eval.c \
-  src/commands/generate.c \
   src/commands/help.c \
   src/commands/inspect.c \
   src/commands/plan.c \
@@ -45,5 +44,4 @@ tessera_sources += \
   src/commands/trace_read.c \
   src/commands/trace_summary.c \
   src/commands/train.c \
-  src/commands/version.c \
-  src/commands/write_data.h
+  src/commands/version.c

@@ -70,55 +70,43 @@ static const char *option(const char *name, char **argv, int *i) {
 }
 
 static ts_err parse_option(ts_args *a, char **argv, int *i) {
-  const char *v;
-  if (!strcmp(argv[*i], "--verify"))
-    a->verify = true;
-  else if (!strcmp(argv[*i], "--quiet"))
-    a->quiet = true;
-  else if (!strcmp(argv[*i], "--check"))
-    a->check = true;
-  else if (!strcmp(argv[*i], "--texinfo"))
-    a->texinfo = true;
-  else if ((v = option("--set", argv, i)))
-    a->sets[a->n_sets++] = v;
-  else if ((v = option("--out", argv, i)) || (v = option("-o", argv, i)))
-    a->out = v;
-  else if ((v = option("--checkpoint", argv, i)))
-    a->checkpoint = v;
-  else if ((v = option("--format", argv, i)))
-    a->format = v;
-  else if ((v = option("--trace", argv, i)))
-    a->trace = v;
-  else if ((v = option("--trace-steps", argv, i)))
-    a->trace_steps = v;
-  else if ((v = option("--steps", argv, i)))
-    a->steps = v;
-  else if ((v = option("--rank", argv, i)))
-    a->rank = v;
-  else if ((v = option("--what", argv, i)))
-    a->what = v;
-  else if ((v = option("--smooth", argv, i)))
-    a->smooth = v;
-  else if (!strcmp(argv[*i], "--json"))
-    a->json = true;
-  else if ((v = option("--world", argv, i)))
-    a->world = v;
-  else if ((v = option("--ranks-per-node", argv, i)))
-    a->ranks_per_node = v;
-  else if ((v = option("--topology", argv, i)))
-    a->topology = v;
-  else if ((v = option("--save", argv, i)))
-    a->save = v;
-  else if ((v = option("--sweep", argv, i)))
-    a->sweep = v;
-  else if ((v = option("--measure", argv, i)))
-    a->measure = v;
-  else if ((v = option("--backend", argv, i)))
-    a->backend = v;
-  else
-    return ts_fail(TS_ERR_USAGE, "option %s is unknown or lacks its value",
-                   argv[*i]);
-  return TS_OK;
+  const struct {
+    const char *name;
+    bool *flag;
+    const char **value;
+  } options[] = {{"--verify", &a->verify, NULL},
+                 {"--quiet", &a->quiet, NULL},
+                 {"--check", &a->check, NULL},
+                 {"--texinfo", &a->texinfo, NULL},
+                 {"--json", &a->json, NULL},
+                 {"--set", NULL, &a->sets[a->n_sets]},
+                 {"--out", NULL, &a->out},
+                 {"-o", NULL, &a->out},
+                 {"--checkpoint", NULL, &a->checkpoint},
+                 {"--format", NULL, &a->format},
+                 {"--trace", NULL, &a->trace},
+                 {"--trace-steps", NULL, &a->trace_steps},
+                 {"--steps", NULL, &a->steps},
+                 {"--rank", NULL, &a->rank},
+                 {"--what", NULL, &a->what},
+                 {"--smooth", NULL, &a->smooth},
+                 {"--world", NULL, &a->world},
+                 {"--ranks-per-node", NULL, &a->ranks_per_node},
+                 {"--topology", NULL, &a->topology},
+                 {"--save", NULL, &a->save},
+                 {"--sweep", NULL, &a->sweep},
+                 {"--measure", NULL, &a->measure},
+                 {"--backend", NULL, &a->backend}};
+  for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+    const bool flag = options[k].flag && !strcmp(argv[*i], options[k].name);
+    const char *v = options[k].value ? option(options[k].name, argv, i) : NULL;
+    if (flag) *options[k].flag = true;
+    if (v) *options[k].value = v;
+    a->n_sets += v && options[k].value == &a->sets[a->n_sets];
+    if (flag || v) return TS_OK;
+  }
+  return ts_fail(TS_ERR_USAGE, "option %s is unknown or lacks its value",
+                 argv[*i]);
 }
 
 static ts_err too_many(const ts_command *c, const char *word) {

@@ -1,11 +1,9 @@
 /* plan.c - `tessera plan DECK`: where the tables would go on this machine or
  * any other, and what a step would take there. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "commands/commands.h"
 #include "io/deck.h"
@@ -197,10 +195,8 @@ static ts_err write_topology(const ts_topology *t, const char *path) {
   FILE *f = NULL;
   TS_TRY(ts_topology_print(&text, t));
   f = fopen(path, "w");
-  if (!f || fputs(text.text, f) < 0)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
-  if (f && fclose(f) != 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (!f || fputs(text.text, f) < 0) err = ts_fail_errno(TS_ERR_IO, path);
+  if (f && fclose(f) != 0 && err == TS_OK) err = ts_fail_errno(TS_ERR_IO, path);
   if (err == TS_OK) fputs(text.text, stdout);
 done:
   ts_str_reset(&text);

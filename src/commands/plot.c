@@ -1,7 +1,6 @@
 /* plot.c - `tessera plot RUN... --out FILE.svg`. */
 #include "commands/plot.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

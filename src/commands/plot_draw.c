@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
 #include "commands/plot.h"
 #include "commands/svg.h"
 

@@ -1,7 +1,6 @@
 /* plot_read.c - metrics.jsonl, line by line: one flat object each.  A run that
  * was killed may leave half a line, and be read while it writes the next: what
  * can't be read is counted, not refused. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,8 +67,7 @@ static ts_err add_point(ts_plot_series *s, ts_plot_point p) {
   drop_from(s, p.step);
   if (s->n == s->capacity) {
     const int64_t more = s->capacity ? 2 * s->capacity : 64;
-    TS_DO(ts_mem_resize(&s->point, (size_t)s->capacity * sizeof p,
-                        (size_t)more * sizeof p, TS_TAG_MISC));
+    TS_DO(ts_mem_extend(&s->point, s->capacity, more, sizeof p, TS_TAG_MISC));
     s->capacity = more;
   }
   s->point[s->n++] = p;
@@ -86,9 +84,8 @@ static ts_err find_series(ts_plot_run *r, ts_plot_series **out, ts_plot_what w,
         !strcmp(s->task ? s->task : "", task))
       return TS_OK;
   }
-  TS_DO(ts_mem_resize(&r->series, (size_t)r->n_series * sizeof *r->series,
-                      (size_t)(r->n_series + 1) * sizeof *r->series,
-                      TS_TAG_MISC));
+  TS_DO(ts_mem_extend(&r->series, r->n_series, r->n_series + 1,
+                      sizeof *r->series, TS_TAG_MISC));
   ts_plot_series *s = &r->series[r->n_series];
   *s = (ts_plot_series){.what = w, .eval = eval};
   if (*task) TS_DO(ts_mem_strdup(&s->task, task));
@@ -160,8 +157,7 @@ static void place(ts_plot_run *r, const ts_plot_series *clock) {
       r->series[n_kept++] = *s;
       continue;
     }
-    ts_mem_free(s->point);
-    ts_mem_free(s->task);
+    ts_mem_free_all(s->point, s->task);
   }
   r->n_series = n_kept;
 }
@@ -181,7 +177,7 @@ static ts_err read_lines(ts_plot_run *r, FILE *f) {
     json_decref(json);
     TS_TRY(err);
   }
-  if (ferror(f)) TS_THROW(TS_ERR_DATA, "%s: %s", r->path, strerror(errno));
+  if (ferror(f)) TS_TRY(ts_fail_errno(TS_ERR_DATA, r->path));
   if (r->n_lines == r->n_bad)
     TS_THROW(TS_ERR_DATA, "%s: no line of it is one of a run's metrics.jsonl",
              r->path);
@@ -219,7 +215,7 @@ ts_err ts_plot_read(ts_plot_run *r, const char *run) {
   TS_TRY(ts_mem_strdup(&r->path, path.text));
   TS_TRY(name_run(r, run, is_folder));
   f = fopen(r->path, "r");
-  if (!f) TS_THROW(TS_ERR_DATA, "%s: %s", r->path, strerror(errno));
+  if (!f) TS_TRY(ts_fail_errno(TS_ERR_DATA, r->path));
   TS_TRY(read_lines(r, f));
 done:
   if (f) fclose(f);
@@ -230,12 +226,9 @@ done:
 
 void ts_plot_run_reset(ts_plot_run *r) {
   for (int32_t i = 0; i < r->n_series; i++) {
-    ts_mem_free(r->series[i].point);
-    ts_mem_free(r->series[i].task);
+    ts_mem_free_all(r->series[i].point, r->series[i].task);
   }
-  ts_mem_free(r->series);
-  ts_mem_free(r->name);
-  ts_mem_free(r->path);
+  ts_mem_free_all(r->series, r->name, r->path);
   *r = (ts_plot_run){0};
 }
 

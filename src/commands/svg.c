@@ -1,14 +1,12 @@
 /* svg.c - what drawings share. */
 #include "commands/svg.h"
 
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
 ts_err ts_svg_create(FILE **out, const char *path, int wide, int high) {
   FILE *f = fopen(path, "w");
   *out = f;
-  if (!f) return ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (!f) return ts_fail_errno(TS_ERR_IO, path);
   fprintf(f,
           "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
           "width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
@@ -21,8 +19,7 @@ ts_err ts_svg_create(FILE **out, const char *path, int wide, int high) {
 ts_err ts_svg_close(FILE *f, const char *path) {
   fputs("</svg>\n", f);
   const int bad = ferror(f);
-  if (fclose(f) != 0 || bad)
-    return ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+  if (fclose(f) != 0 || bad) return ts_fail_errno(TS_ERR_IO, path);
   return TS_OK;
 }
 

@@ -186,7 +186,6 @@ ts_err ts_trace_plot(const ts_trace *t, const char *path, int64_t first,
   TS_TRY(ts_mem_array(&p.stages, t->n_spans, sizeof *p.stages, TS_TAG_MISC));
   TS_TRY(draw(&p, path));
 done:
-  ts_mem_free(p.row);
-  ts_mem_free(p.stages);
+  ts_mem_free_all(p.row, p.stages);
   return err;
 }

@@ -1,7 +1,6 @@
 /* trace_read.c - reads the traces that ts_trace_file_close writes, in any
  * layout.  Events are parsed one at a time: as one tree they would take twenty
  * times the memory of the text. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,9 +52,8 @@ static ts_err intern(ts_trace *t, const char **out, const char *word) {
       *out = t->strings[i];
       return TS_OK;
     }
-  TS_DO(ts_mem_resize(&t->strings, (size_t)t->n_strings * sizeof(char *),
-                      (size_t)(t->n_strings + 1) * sizeof(char *),
-                      TS_TAG_MISC));
+  TS_DO(ts_mem_extend(&t->strings, t->n_strings, t->n_strings + 1,
+                      sizeof(char *), TS_TAG_MISC));
   TS_DO(ts_mem_strdup(&t->strings[t->n_strings], word));
   *out = t->strings[t->n_strings++];
   return TS_OK;
@@ -67,8 +65,7 @@ static ts_err find_lane(ts_trace *t, int32_t *out, int32_t rank, int32_t row) {
       *out = i;
       return TS_OK;
     }
-  TS_DO(ts_mem_resize(&t->lanes, (size_t)t->n_lanes * sizeof *t->lanes,
-                      (size_t)(t->n_lanes + 1) * sizeof *t->lanes,
+  TS_DO(ts_mem_extend(&t->lanes, t->n_lanes, t->n_lanes + 1, sizeof *t->lanes,
                       TS_TAG_MISC));
   t->lanes[t->n_lanes] = (ts_read_lane){rank, row, ""};
   if (rank >= t->n_ranks) t->n_ranks = rank + 1;
@@ -84,8 +81,8 @@ static ts_err add_span(ts_reader *r, const ts_event *e, int32_t lane) {
   if (kind == 4) return bad(r, "a span of no kind that lanes have");
   if (t->n_spans == r->capacity) {
     const int64_t more = r->capacity ? 2 * r->capacity : 1024;
-    TS_DO(ts_mem_resize(&t->spans, (size_t)r->capacity * sizeof *t->spans,
-                        (size_t)more * sizeof *t->spans, TS_TAG_MISC));
+    TS_DO(ts_mem_extend(&t->spans, r->capacity, more, sizeof *t->spans,
+                        TS_TAG_MISC));
     r->capacity = more;
   }
   ts_read_span *s = &t->spans[t->n_spans];
@@ -112,16 +109,16 @@ static ts_err read_event(ts_reader *r, json_t *json) {
                      &x.ph, "pid", &x.pid, "name", &x.name, "cat", &x.cat,
                      "tid", &x.tid, "ts", &x.ts, "dur", &x.dur, "args",
                      &args) != 0)
-    TS_DO(bad(r, e.text));
+    return bad(r, e.text);
   if (!(x.pid >= 0 && x.pid < 1e6 && x.tid >= 0 && x.tid < 1e6))
-    TS_DO(bad(r, "an event's pid or tid is no rank's"));
+    return bad(r, "an event's pid or tid is no rank's");
   /* Counters have series of any name, which may be "phase". */
   const bool names = !strcmp(x.ph, "M") && !strcmp(x.name, "thread_name");
   if (strcmp(x.ph, "X") != 0 && !names) return TS_OK;
   if (args && json_unpack_ex(args, &e, 0, "{s?s,s?s,s?s,s?F,s?F}", "name",
                              &x.given, "phase", &x.phase, "op", &x.op, "batch",
                              &x.batch, "bytes", &x.bytes) != 0)
-    TS_DO(bad(r, e.text));
+    return bad(r, e.text);
   TS_DO(find_lane(r->trace, &lane, (int32_t)x.pid, (int32_t)x.tid));
   return names ? intern(r->trace, &r->trace->lanes[lane].name, x.given)
                : add_span(r, &x, lane);
@@ -169,8 +166,8 @@ static ts_err read_object(ts_reader *r) {
   do {
     TS_DO(read_member(r));
   } while (take(r, ','));
-  if (!take(r, '}')) TS_DO(bad(r, "an object has no end"));
-  if (!take(r, '\0')) TS_DO(bad(r, "there is more behind its end"));
+  if (!take(r, '}')) return bad(r, "an object has no end");
+  if (!take(r, '\0')) return bad(r, "there is more behind its end");
   return TS_OK;
 }
 
@@ -227,8 +224,6 @@ done:
 
 void ts_trace_reset(ts_trace *t) {
   for (int32_t i = 0; i < t->n_strings; i++) ts_mem_free(t->strings[i]);
-  ts_mem_free(t->strings);
-  ts_mem_free(t->lanes);
-  ts_mem_free(t->spans);
+  ts_mem_free_all(t->strings, t->lanes, t->spans);
   *t = (ts_trace){0};
 }

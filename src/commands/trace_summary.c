@@ -32,8 +32,7 @@ ts_err ts_cover_make(ts_cover *c, const ts_trace *t, int rank,
 }
 
 void ts_cover_reset(ts_cover *c) {
-  ts_mem_free(c->t0);
-  ts_mem_free(c->t1);
+  ts_mem_free_all(c->t0, c->t1);
   *c = (ts_cover){0};
 }
 
@@ -82,8 +81,8 @@ static ts_err find_row(ts_table *table, ts_stage_row **out,
   while (i < table->n && !same(&table->rows[i], s)) i++;
   *out = table->rows + i;
   if (i < table->n) return TS_OK;
-  TS_DO(ts_mem_resize(&table->rows, (size_t)i * sizeof *table->rows,
-                      (size_t)(i + 1) * sizeof *table->rows, TS_TAG_MISC));
+  TS_DO(
+      ts_mem_extend(&table->rows, i, i + 1, sizeof *table->rows, TS_TAG_MISC));
   ts_stage_row *row = &table->rows[i];
   *row = (ts_stage_row){
       .name = s->name, .phase = s->phase, .kind = s->kind, .order = i};
@@ -189,8 +188,7 @@ ts_err ts_trace_summary(const ts_trace *t) {
   for (int32_t i = 0; i < table.n; i++) print_row(&table.rows[i], t->n_ranks);
 done:
   for (int32_t i = 0; i < table.n; i++) {
-    ts_mem_free(table.rows[i].time);
-    ts_mem_free(table.rows[i].hidden);
+    ts_mem_free_all(table.rows[i].time, table.rows[i].hidden);
   }
   ts_mem_free(table.rows);
   return err;

@@ -45,8 +45,8 @@ ts_err ts_arch_bottom_width(int32_t *width, const ts_model_spec *s) {
   return TS_OK;
 }
 
-ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *s, ts_params *params,
-                      ts_lane *lane) {
+ts_err ts_arch_bottom(ts_arch *a, const ts_model_spec *s, ts_lane *lane) {
+  ts_params *params = &a->base.params;
   const ts_config *c = s->config;
   const ts_mlp_spec spec = {.n_in = c->model.dense_features,
                             .in_stride = c->model.dense_features,
@@ -61,14 +61,13 @@ ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *s, ts_params *params,
                             .kernels = s->kernels};
   const int32_t first = params->n;
   if (!c->model.dense_features) return TS_OK;
-  TS_DO(ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane));
+  TS_DO(ts_mlp_create(&a->bottom, &spec, params, (uint64_t)c->run.seed, lane));
   for (int32_t i = first; i < params->n; i++) params->item[i]->below = true;
   return TS_OK;
 }
 
-static ts_err over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
-                   int32_t stride, bool half, ts_params *params,
-                   ts_lane *lane) {
+ts_err ts_arch_over(ts_arch *a, const ts_model_spec *s, int32_t width,
+                    int32_t stride, bool half, ts_lane *lane) {
   const ts_config *c = s->config;
   const ts_mlp_spec spec = {.n_in = width,
                             .in_stride = stride,
@@ -85,17 +84,8 @@ static ts_err over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
                             .need_dx = true,
                             .engine = s->engine,
                             .kernels = s->kernels};
-  return ts_mlp_create(mlp, &spec, params, (uint64_t)c->run.seed, lane);
-}
-
-ts_err ts_arch_over(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
-                    int32_t stride, ts_params *params, ts_lane *lane) {
-  return over(mlp, s, width, stride, false, params, lane);
-}
-
-ts_err ts_arch_over_half(ts_mlp **mlp, const ts_model_spec *s, int32_t width,
-                         int32_t stride, ts_params *params, ts_lane *lane) {
-  return over(mlp, s, width, stride, true, params, lane);
+  return ts_mlp_create(&a->over, &spec, &a->base.params, (uint64_t)c->run.seed,
+                       lane);
 }
 
 bool ts_arch_half(const ts_model_spec *s) {

@@ -32,15 +32,12 @@ void ts_arch_count(ts_model_count *, double n_in, const ts_ints *sizes);
 /* *WIDTH of dense_arch's output, 0 without dense features; DECK error where
  * there are such, but no layers. */
 ts_err ts_arch_bottom_width(int32_t *width, const ts_model_spec *);
-/* *MLP stays NULL without dense features. */
-ts_err ts_arch_bottom(ts_mlp **mlp, const ts_model_spec *, ts_params *,
-                      ts_lane *);
-/* Takes (batch, stride) of which WIDTH columns are used. */
-ts_err ts_arch_over(ts_mlp **mlp, const ts_model_spec *, int32_t width,
-                    int32_t stride, ts_params *, ts_lane *);
-/* The same, but rows are of bf16. */
-ts_err ts_arch_over_half(ts_mlp **mlp, const ts_model_spec *, int32_t width,
-                         int32_t stride, ts_params *, ts_lane *);
+/* Makes bottom, which stays NULL without dense features. */
+ts_err ts_arch_bottom(ts_arch *, const ts_model_spec *, ts_lane *);
+/* Makes over, which takes (batch, stride) of which WIDTH columns are used;
+ * HALF: its rows are of bf16. */
+ts_err ts_arch_over(ts_arch *, const ts_model_spec *, int32_t width,
+                    int32_t stride, bool half, ts_lane *);
 /* Whether rows are bf16: run.precision asks for it and the CPU has it. */
 bool ts_arch_half(const ts_model_spec *);
 

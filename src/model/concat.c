@@ -34,8 +34,7 @@ ts_err ts_concat_init(ts_concat *x, const ts_model_spec *spec,
 }
 
 void ts_concat_reset(ts_concat *x) {
-  ts_mem_free(x->at);
-  ts_mem_free(x->dim);
+  ts_mem_free_all(x->at, x->dim);
   ts_arrays_reset(&x->arrays);
   *x = (ts_concat){0};
 }
@@ -57,39 +56,32 @@ static ts_err split_task(void *arg, ts_lane *lane) {
   return t->kernels->split_rows(&t->args);
 }
 
-ts_err ts_join_submit(const ts_kernels *kernels, const ts_join_args *args,
-                      bool split, const char *name, ts_lane *lane) {
-  const ts_join_task t = {kernels, *args};
-  return ts_lane_submit(lane, name, split ? split_task : join_task, &t,
-                        sizeof t);
+/* WIDE side by side of FIRST and the PARTS, or apart again. */
+static ts_err submit(const ts_concat *x, float *wide, float *first,
+                     float *const *part, const ts_emb_views *emb, int32_t batch,
+                     bool split, ts_lane *lane) {
+  const ts_join_task t = {x->kernels,
+                          {.wide = wide,
+                           .first = first,
+                           .part = part,
+                           .part_stride = emb->stride,
+                           .at = x->at,
+                           .width = x->dim,
+                           .stride = x->stride,
+                           .first_width = x->b_width,
+                           .n_parts = x->n_features,
+                           .batch = batch}};
+  return ts_lane_submit(lane, split ? "concatenate backward" : "concatenate",
+                        split ? split_task : join_task, &t, sizeof t);
 }
 
 ts_err ts_concat_forward(ts_concat *x, const float *b, const ts_emb_views *emb,
                          int32_t batch, ts_lane *lane) {
-  const ts_join_args args = {.wide = x->x,
-                             .first = (float *)b,
-                             .part = (float *const *)emb->data,
-                             .part_stride = emb->stride,
-                             .at = x->at,
-                             .width = x->dim,
-                             .stride = x->stride,
-                             .first_width = x->b_width,
-                             .n_parts = x->n_features,
-                             .batch = batch};
-  return ts_join_submit(x->kernels, &args, false, "concatenate", lane);
+  return submit(x, x->x, (float *)b, (float *const *)emb->data, emb, batch,
+                false, lane);
 }
 
 ts_err ts_concat_backward(ts_concat *x, const ts_emb_views *emb, int32_t batch,
                           ts_lane *lane) {
-  const ts_join_args args = {.wide = x->dx,
-                             .first = x->db,
-                             .part = emb->grad,
-                             .part_stride = emb->stride,
-                             .at = x->at,
-                             .width = x->dim,
-                             .stride = x->stride,
-                             .first_width = x->b_width,
-                             .n_parts = x->n_features,
-                             .batch = batch};
-  return ts_join_submit(x->kernels, &args, true, "concatenate backward", lane);
+  return submit(x, x->dx, x->db, emb->grad, emb, batch, true, lane);
 }

@@ -34,9 +34,4 @@ ts_err ts_concat_forward(ts_concat *, const float *b, const ts_emb_views *,
 ts_err ts_concat_backward(ts_concat *, const ts_emb_views *, int32_t batch,
                           ts_lane *);
 
-/* Enqueues join_rows or, where SPLIT, split_rows (kernel_table.h); the
- * arrays that ARGS points to stay until it has run. */
-ts_err ts_join_submit(const ts_kernels *, const ts_join_args *args, bool split,
-                      const char *name, ts_lane *);
-
 #endif

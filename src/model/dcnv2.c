@@ -48,9 +48,10 @@ static ts_err create_cross(ts_dcnv2 *d, const ts_model_spec *s, ts_lane *lane) {
                          (uint64_t)c->run.seed, lane);
 }
 
+extern const ts_model_ops ts_model_dcnv2;
+
 static ts_err create(ts_model **out, const ts_model_spec *spec,
                      ts_device *device, ts_lane *lane) {
-  extern const ts_model_ops ts_model_dcnv2;
   ts_err err = TS_OK;
   ts_dcnv2 *d = NULL;
   int32_t b_width;
@@ -62,19 +63,16 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   d->arch.base.params.deferred = spec->deferred;
   TS_TRY(ts_concat_init(&d->x, spec, device, b_width, false));
   d->arch.db = d->x.db;
-  TS_TRY(ts_arch_bottom(&d->arch.bottom, spec, &d->arch.base.params, lane));
+  TS_TRY(ts_arch_bottom(&d->arch, spec, lane));
   TS_TRY(create_cross(d, spec, lane));
   half = ts_cross_is_half(d->cross);
-  TS_TRY((half ? ts_arch_over_half : ts_arch_over)(&d->arch.over, spec,
-                                                   d->x.width, d->x.stride,
-                                                   &d->arch.base.params, lane));
+  TS_TRY(ts_arch_over(&d->arch, spec, d->x.width, d->x.stride, half, lane));
   TS_TRY(ts_arrays_take(&d->arrays, device, &d->dc,
                         (int64_t)spec->batch_max * d->x.stride, half ? 2 : 4,
                         TS_TAG_ACTIVATIONS));
   *out = &d->arch.base;
-  d = NULL;
 done:
-  destroy((ts_model *)d);
+  if (err != TS_OK) destroy((ts_model *)d);
   return err;
 }
 
@@ -97,7 +95,6 @@ static ts_err over_backward(ts_model *m, float *dlogits,
   return ts_concat_backward(&d->x, emb, batch, lane);
 }
 
-extern const ts_model_ops ts_model_dcnv2;
 const ts_model_ops ts_model_dcnv2 = {.kind = "dcnv2",
                                      .any_dims = true,
                                      .create = create,

@@ -102,9 +102,10 @@ static ts_err take_arrays(ts_deepfm *d, ts_device *device, int64_t rows) {
                         tag);
 }
 
+extern const ts_model_ops ts_model_deepfm;
+
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
                      ts_lane *lane) {
-  extern const ts_model_ops ts_model_deepfm;
   ts_err err = TS_OK;
   ts_deepfm *d = NULL;
   TS_TRY(check(s));
@@ -122,9 +123,8 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   TS_TRY(create_layers(d, s, lane));
   TS_TRY(take_arrays(d, device, s->batch_max));
   *out = &d->arch.base;
-  d = NULL;
 done:
-  destroy((ts_model *)d);
+  if (err != TS_OK) destroy((ts_model *)d);
   return err;
 }
 
@@ -238,7 +238,6 @@ static ts_err over_backward(ts_model *m, float *dlogits,
   return ts_concat_backward(&d->x, emb, batch, lane);
 }
 
-extern const ts_model_ops ts_model_deepfm;
 const ts_model_ops ts_model_deepfm = {.kind = "deepfm",
                                       .products = products,
                                       .create = create,

@@ -11,7 +11,6 @@
 typedef struct ts_dlrm {
   ts_arch arch;
   ts_model_spec spec;
-  int32_t n_tasks;
   int32_t width, stride; /* of the interaction: used and padded */
   bool half;             /* z and dz are of bf16, else f32 */
   void *z, *dz;          /* (batch_max, stride) */
@@ -25,8 +24,7 @@ static void destroy(ts_model *m) {
   if (!d) return;
   ts_arch_reset(&d->arch);
   ts_arrays_reset(&d->arrays);
-  ts_mem_free(d->work);
-  ts_mem_free(d);
+  ts_mem_free_all(d->work, d);
 }
 
 static ts_err check(const ts_model_spec *s) {
@@ -82,9 +80,10 @@ static ts_err take_arrays(ts_dlrm *d, ts_device *device, int32_t n) {
       TS_TAG_ACTIVATIONS);
 }
 
+extern const ts_model_ops ts_model_dlrm;
+
 static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
                      ts_lane *lane) {
-  extern const ts_model_ops ts_model_dlrm;
   ts_err err = TS_OK;
   ts_dlrm *d = NULL;
   TS_TRY(check(s));
@@ -92,20 +91,17 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   d->arch.base.ops = &ts_model_dlrm;
   d->arch.base.params.deferred = s->deferred;
   d->spec = *s;
-  d->n_tasks = s->config->model.n_tasks;
   const int32_t b = s->config->model.dense_features ? 1 : 0;
   const int32_t n = s->n_features + b;
   d->width = b * s->dim + n * (n - 1) / 2;
   d->stride = (d->width + 31) / 32 * 32;
-  TS_TRY(ts_arch_bottom(&d->arch.bottom, s, &d->arch.base.params, lane));
+  TS_TRY(ts_arch_bottom(&d->arch, s, lane));
   d->half = ts_arch_half(s);
-  TS_TRY((d->half ? ts_arch_over_half : ts_arch_over)(
-      &d->arch.over, s, d->width, d->stride, &d->arch.base.params, lane));
+  TS_TRY(ts_arch_over(&d->arch, s, d->width, d->stride, d->half, lane));
   TS_TRY(take_arrays(d, device, n));
   *out = &d->arch.base;
-  d = NULL;
 done:
-  destroy((ts_model *)d);
+  if (err != TS_OK) destroy((ts_model *)d);
   return err;
 }
 
@@ -166,7 +162,6 @@ static ts_err over_backward(ts_model *m, float *dlogits,
                         sizeof task);
 }
 
-extern const ts_model_ops ts_model_dlrm;
 const ts_model_ops ts_model_dlrm = {.kind = "dlrm",
                                     .products = products,
                                     .count = count,

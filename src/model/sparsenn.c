@@ -23,9 +23,10 @@ static void destroy(ts_model *m) {
   ts_mem_free(s);
 }
 
+extern const ts_model_ops ts_model_sparsenn;
+
 static ts_err create(ts_model **out, const ts_model_spec *spec,
                      ts_device *device, ts_lane *lane) {
-  extern const ts_model_ops ts_model_sparsenn;
   ts_err err = TS_OK;
   ts_sparsenn *s = NULL;
   int32_t b_width;
@@ -36,13 +37,11 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   s->arch.base.params.deferred = spec->deferred;
   TS_TRY(ts_concat_init(&s->x, spec, device, b_width, true));
   s->arch.db = s->x.db;
-  TS_TRY(ts_arch_bottom(&s->arch.bottom, spec, &s->arch.base.params, lane));
-  TS_TRY(ts_arch_over(&s->arch.over, spec, s->x.width, s->x.stride,
-                      &s->arch.base.params, lane));
+  TS_TRY(ts_arch_bottom(&s->arch, spec, lane));
+  TS_TRY(ts_arch_over(&s->arch, spec, s->x.width, s->x.stride, false, lane));
   *out = &s->arch.base;
-  s = NULL;
 done:
-  destroy((ts_model *)s);
+  if (err != TS_OK) destroy((ts_model *)s);
   return err;
 }
 
@@ -62,7 +61,6 @@ static ts_err over_backward(ts_model *m, float *dlogits,
   return ts_concat_backward(&s->x, emb, batch, lane);
 }
 
-extern const ts_model_ops ts_model_sparsenn;
 const ts_model_ops ts_model_sparsenn = {.kind = "sparsenn",
                                         .any_dims = true,
                                         .weighted_apart = true,

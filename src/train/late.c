@@ -32,9 +32,8 @@ ts_err ts_late_create(ts_late **out, ts_trainer *t) {
   TS_TRY(take_pinned(l, t));
   TS_TRY(ts_clock_create(&l->clock, t->compute, 2 * 2 * TS_LATE_ROWS));
   *out = l;
-  l = NULL;
 done:
-  ts_late_destroy(l);
+  if (err != TS_OK) ts_late_destroy(l);
   return err;
 }
 

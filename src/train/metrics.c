@@ -20,13 +20,7 @@ ts_err ts_metrics_create(ts_metrics **out, int64_t window, int n_ranks) {
 void ts_metrics_destroy(ts_metrics *m) {
   if (!m) return;
   ts_metrics_leave(m);
-  ts_mem_free(m->ring);
-  ts_mem_free(m);
-}
-
-void ts_metrics_clear(ts_metrics *m) {
-  m->sums = (ts_metric_sums){0};
-  m->place = (ts_metric_place){0};
+  ts_mem_free_all(m->ring, m);
 }
 
 ts_err ts_metrics_reserve(ts_metrics *m, int64_t want) {
@@ -34,8 +28,8 @@ ts_err ts_metrics_reserve(ts_metrics *m, int64_t want) {
   if (want <= m->capacity) return TS_OK;
   want += want / 2;
   if (!m->keep_all && want > m->limit) want = m->limit;
-  TS_DO(ts_mem_resize(&m->ring, (size_t)m->capacity * sizeof *m->ring,
-                      (size_t)want * sizeof *m->ring, TS_TAG_METRICS));
+  TS_DO(ts_mem_extend(&m->ring, m->capacity, want, sizeof *m->ring,
+                      TS_TAG_METRICS));
   m->capacity = want;
   return TS_OK;
 }
@@ -56,10 +50,9 @@ ts_err ts_metrics_add(ts_metrics *m, const float *p, const float *y,
 }
 
 static void finish(const ts_metric_sums *s, double *logloss, double *ne,
-                   double *calibration, double *accuracy, double *base) {
+                   double *calibration, double *accuracy) {
   const double w = s->weight > 0 ? s->weight : 1;
   const double b = fmin(fmax(s->positive / w, 1e-12), 1 - 1e-12);
-  *base = s->positive / w;
   *logloss = s->loss / w;
   *ne = *logloss / -(b * log(b) + (1 - b) * log1p(-b));
   *calibration = s->positive > 0 ? s->predicted / s->positive : 0;
@@ -78,10 +71,9 @@ ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r,
   TS_DO(ts_comm_sum_f64(comm, (double *)all, sizeof all / 8));
   r->n_samples = all[0].n;
   r->weight = all[0].weight;
-  finish(&all[0], &r->logloss, &r->ne, &r->calibration, &r->accuracy,
-         &r->base_rate);
+  finish(&all[0], &r->logloss, &r->ne, &r->calibration, &r->accuracy);
   finish(&all[1], &r->window_logloss, &r->window_ne, &r->window_calibration,
-         &rest, &rest);
+         &rest);
   if (auc_samples) TS_DO(ts_metrics_auc(m, auc_samples, &r->auc, comm));
   return TS_OK;
 }
@@ -156,7 +148,8 @@ ts_err ts_metrics_load(ts_metrics *m, const ts_ckpt *c, const char *path,
   char name[256];
   snprintf(name, sizeof name, "%.200s/sums", prefix);
   const ts_ckpt_value *v = ts_ckpt_value_of(c, name);
-  ts_metrics_clear(m);
+  m->sums = (ts_metric_sums){0};
+  m->place = (ts_metric_place){0};
   if (v && v->dtype == TS_F64 && v->n == sizeof m->sums / 8 &&
       ts_comm_rank(comm) == 0)
     memcpy(&m->sums, v->ptr, sizeof m->sums);

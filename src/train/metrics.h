@@ -19,7 +19,6 @@ typedef struct ts_metrics ts_metrics; /* of one task */
  * (evaluation).  Local. */
 ts_err ts_metrics_create(ts_metrics **, int64_t window, int n_ranks);
 void ts_metrics_destroy(ts_metrics *);
-void ts_metrics_clear(ts_metrics *);
 /* n samples; weights NULL: 1.  STRIDE: distance between samples' values in
  * prediction and label (tasks interleaved). */
 ts_err ts_metrics_add(ts_metrics *, const float *prediction, const float *label,
@@ -36,7 +35,7 @@ ts_err ts_metrics_tally(ts_metrics *, const struct ts_tally_args *);
 
 typedef struct ts_metrics_result {
   double n_samples, weight;
-  double logloss, ne, calibration, accuracy, base_rate; /* lifetime */
+  double logloss, ne, calibration, accuracy; /* lifetime */
   double window_logloss, window_ne, window_calibration;
   double auc; /* of the newest samples of the window; 0.5 where undefined */
 } ts_metrics_result;

@@ -22,9 +22,8 @@ ts_err ts_micro_create(ts_micro **out, int32_t n_features) {
       ts_mem_array(&m->lengths, n_features, sizeof *m->lengths, TS_TAG_INPUT));
   TS_TRY(ts_mem_array(&m->bytes, n_features, sizeof *m->bytes, TS_TAG_INPUT));
   *out = m;
-  m = NULL;
 done:
-  ts_micro_destroy(m);
+  if (err != TS_OK) ts_micro_destroy(m);
   return err;
 }
 
@@ -32,10 +31,7 @@ void ts_micro_destroy(ts_micro *m) {
   if (!m) return;
   for (int32_t f = 0; m->lengths && f < m->n_features; f++)
     ts_mem_free(m->lengths[f]);
-  ts_mem_free(m->features);
-  ts_mem_free(m->lengths);
-  ts_mem_free(m->bytes);
-  ts_mem_free(m);
+  ts_mem_free_all(m->features, m->lengths, m->bytes, m);
 }
 
 ts_batch *ts_micro_batch(ts_micro *m) {

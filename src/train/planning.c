@@ -7,7 +7,6 @@
 #include "train/pipeline.h"
 #include "train/planning.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,16 +144,14 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                            : usable * p->topology.memory_gib;
   p->request.memory_bytes = limit * (1 << 30);
   *out = p;
-  p = NULL;
 done:
-  ts_planning_destroy(p);
+  if (err != TS_OK) ts_planning_destroy(p);
   return err;
 }
 
 void ts_planning_destroy(ts_planning *p) {
   if (!p) return;
-  ts_mem_free(p->stats);
-  ts_mem_free(p->load_factor);
+  ts_mem_free_all(p->stats, p->load_factor);
   ts_plan_report_destroy(p->report);
   ts_mem_free(p);
 }
@@ -165,23 +162,23 @@ static bool is_word(const char *plan, const char *word) {
   return !strcmp(plan, word);
 }
 
+/* Whether the plan may run here and agrees with the deck. */
+static ts_err check(const ts_plan *p, const ts_trainer *t) {
+  TS_DO(ts_plan_check(p, t->config, t->nodes));
+  return ts_plan_obeys(p, t->config, t->nodes);
+}
+
 static ts_err from_file(ts_plan **out, const ts_trainer *t, const char *path) {
   ts_err err = TS_OK;
-  ts_plan *p = NULL;
   ts_str why = {0};
-  TS_TRY(ts_plan_read(&p, path, t->config));
-  err = ts_plan_check(p, t->config, t->nodes);
-  if (err == TS_OK) err = ts_plan_obeys(p, t->config, t->nodes);
-  if (err == TS_OK) {
-    *out = p;
-    p = NULL;
-    goto done;
-  }
+  TS_DO(ts_plan_read(out, path, t->config));
+  if (check(*out, t) == TS_OK) return TS_OK;
+  ts_plan_destroy(*out);
+  *out = NULL;
   TS_TRY(ts_str_append(&why, "sharding.plan: %s: %s", path, ts_err_message()));
   ts_err_clear();
   err = ts_fail(TS_ERR_DECK, "%s", why.text);
 done:
-  ts_plan_destroy(p);
   ts_str_reset(&why);
   return err;
 }
@@ -190,10 +187,8 @@ done:
 static ts_plan *from_checkpoint(const ts_trainer *t, const char *text) {
   ts_plan *p = NULL;
   if (!text || !*text) return NULL;
-  ts_err err = ts_plan_parse(&p, text, t->config);
-  if (err == TS_OK) err = ts_plan_check(p, t->config, t->nodes);
-  if (err == TS_OK) err = ts_plan_obeys(p, t->config, t->nodes);
-  if (err == TS_OK) return p;
+  if (ts_plan_parse(&p, text, t->config) == TS_OK && check(p, t) == TS_OK)
+    return p;
   ts_note("the checkpoint's plan is not used: %s", ts_err_message());
   ts_err_clear();
   ts_plan_destroy(p);
@@ -316,9 +311,9 @@ ts_err ts_planning_save(const ts_planning *p, const ts_plan *plan,
   TS_TRY(append_comment(&text, words.text));
   f = fopen(path, "w");
   if (!f || fwrite(text.text, 1, text.n_bytes, f) != text.n_bytes)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, path);
   if (f && ts_file_close(f) != 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, path);
 done:
   ts_str_reset(&text);
   ts_str_reset(&words);

@@ -126,9 +126,7 @@ done:
   for (int32_t i = 0; i < r->model->params.n; i++)
     r->model->params.item[i]->grad = NULL;
   ts_arrays_reset(&r->arrays);
-  ts_mem_free(r->view);
-  ts_mem_free(r->grad_view);
-  ts_mem_free(r->stride);
+  ts_mem_free_all(r->view, r->grad_view, r->stride);
   return err;
 }
 

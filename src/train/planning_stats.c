@@ -38,8 +38,7 @@ typedef struct ts_sampled {
 static ts_err add_ids(ts_sampled *s, const ts_jagged *j, int32_t n_bags) {
   const int64_t want = s->n_ids + j->n_ids;
   if (want > s->capacity) {
-    TS_DO(ts_mem_resize(&s->ids, (size_t)s->capacity * 8,
-                        (size_t)(2 * want) * 8, TS_TAG_MISC));
+    TS_DO(ts_mem_extend(&s->ids, s->capacity, 2 * want, 8, TS_TAG_MISC));
     s->capacity = 2 * want;
   }
   if (j->n_ids)

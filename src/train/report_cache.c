@@ -58,9 +58,7 @@ ts_err ts_cache_report_create(ts_cache_report *r, ts_trainer *t) {
 }
 
 void ts_cache_report_reset(ts_cache_report *r) {
-  ts_mem_free(r->first.count);
-  ts_mem_free(r->last.count);
-  ts_mem_free(r->now.count);
+  ts_mem_free_all(r->first.count, r->last.count, r->now.count);
   *r = (ts_cache_report){0};
 }
 

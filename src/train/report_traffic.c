@@ -2,7 +2,6 @@
  * collective, beside what they would be without codecs and short ids, and
  * what data.dedup saved.  Sums over all ranks, per step. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"

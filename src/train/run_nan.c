@@ -1,6 +1,5 @@
 /* run_nan.c - what a run does about a loss, a gradient or a weight that is not
  * a number; all ranks do it in the same step. */
-#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"

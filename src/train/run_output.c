@@ -114,7 +114,7 @@ static ts_err write_deck(const ts_run *r) {
   if (!f || fwrite(text.text, 1, text.n_bytes, f) != text.n_bytes)
     err = ts_fail(TS_ERR_IO, "%s: %s", path.text, ts_file_why());
   if (f && ts_file_close(f) != 0 && err == TS_OK)
-    err = ts_fail(TS_ERR_IO, "%s: %s", path.text, strerror(errno));
+    err = ts_fail_errno(TS_ERR_IO, path.text);
 done:
   ts_str_reset(&path);
   ts_str_reset(&text);

@@ -1,6 +1,4 @@
 /* run_start.c - where a run begins: afresh or from a checkpoint. */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,12 +25,12 @@ static ts_err set_aside(const char *dir, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_str path = {0}, old = {0};
   for (;;) {
-    TS_TRY(ts_ckpt_newest(&path, dir, comm));
+    TS_TRY(ts_ckpt_newest(&path, dir, NULL, comm));
     if (!path.text) break;
     if (ts_comm_rank(comm) == 0) {
       err = old_name(&old, path.text);
       if (err == TS_OK && ts_file_rename(path.text, old.text) != 0)
-        err = ts_fail(TS_ERR_CKPT, "%s: %s", path.text, strerror(errno));
+        err = ts_fail_errno(TS_ERR_CKPT, path.text);
     }
     TS_TRY(ts_agree(comm, err));
   }
@@ -58,8 +56,8 @@ static ts_err old_plan(const ts_run *r, char **plan) {
   ts_str path = {0};
   ts_ckpt ckpt = {0};
   int64_t ranks = 0;
-  TS_TRY(ts_ckpt_newest_of(&path, r->config->checkpoint.dir,
-                           ts_mirror_of(r->config), r->t->control));
+  TS_TRY(ts_ckpt_newest(&path, r->config->checkpoint.dir,
+                        ts_mirror_of(r->config), r->t->control));
   if (!path.text) goto done;
   if (ts_ckpt_peek(&ckpt, path.text) != TS_OK) ts_err_clear();
   const ts_ckpt_value *v = ts_ckpt_value_of(&ckpt, "meta/plan");

@@ -2,7 +2,6 @@
 #include "train/saves.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"

@@ -4,7 +4,6 @@
  * can read them; what every rank holds is written by rank 0 (dense
  * parameters) or in slices (data_parallel tables). */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -262,14 +261,17 @@ done:
   return err;
 }
 
-static ts_err add_metrics(ts_trainer *t, ts_ckpt *ckpt) {
+/* The metrics of all tasks into CKPT, or where PATH is its file out of it. */
+static ts_err each_metric(ts_trainer *t, ts_ckpt *ckpt, const char *path) {
   ts_err err = TS_OK;
   ts_str prefix = {0};
   for (int32_t k = 0; k < t->n_tasks; k++) {
+    ts_metrics *m = t->metrics[k];
     ts_str_reset(&prefix);
     TS_TRY(
         ts_str_append(&prefix, "metrics/%s", t->config->model.tasks[k].name));
-    TS_TRY(ts_metrics_save(t->metrics[k], ckpt, prefix.text, t->control));
+    TS_TRY(path ? ts_metrics_load(m, ckpt, path, prefix.text, t->control)
+                : ts_metrics_save(m, ckpt, prefix.text, t->control));
   }
 done:
   ts_str_reset(&prefix);
@@ -283,34 +285,24 @@ static ts_err flush(ts_trainer *t) {
   return err != TS_OK ? err : ts_ebc_flush(t->ebc);
 }
 
+/* What the memory of tables and layers holds, at rest. */
+static ts_err describe(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
+  TS_DO(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
+  TS_DO(ts_settle(t, flush(t)));
+  TS_DO(ts_settle(t, describe_tables(t, ckpt, with_state)));
+  return ts_settle(t, describe_dense(t, ckpt, with_state));
+}
+
 ts_err ts_trainer_describe(ts_trainer *t, const ts_run_state *state,
                            ts_source *train, ts_ckpt *ckpt) {
   ckpt->step = t->step;
-  TS_DO(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
-  TS_DO(ts_settle(t, flush(t)));
-  TS_DO(ts_settle(t, describe_tables(t, ckpt, true)));
-  TS_DO(ts_settle(t, describe_dense(t, ckpt, true)));
+  TS_DO(describe(t, ckpt, true));
   TS_DO(ts_settle(t, add_meta(t, ckpt)));
   TS_DO(ts_settle(t, add_loader(t, ckpt, state, train)));
-  return ts_settle(t, add_metrics(t, ckpt));
+  return ts_settle(t, each_metric(t, ckpt, NULL));
 }
 
 /* ---- load ---------------------------------------------------------------- */
-
-static ts_err take_metrics(ts_trainer *t, const ts_ckpt *ckpt,
-                           const char *path) {
-  ts_err err = TS_OK;
-  ts_str prefix = {0};
-  for (int32_t k = 0; k < t->n_tasks; k++) {
-    ts_str_reset(&prefix);
-    TS_TRY(
-        ts_str_append(&prefix, "metrics/%s", t->config->model.tasks[k].name));
-    TS_TRY(ts_metrics_load(t->metrics[k], ckpt, path, prefix.text, t->control));
-  }
-done:
-  ts_str_reset(&prefix);
-  return err;
-}
 
 static ts_err take_state(const ts_ckpt *ckpt, ts_run_state *state) {
   const ts_ckpt_value *text = ts_ckpt_value_of(ckpt, "loader/state");
@@ -335,16 +327,13 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
   const ts_section before = ts_watch_enter(TS_SECTION_LOAD);
-  TS_TRY(ts_settle(t, ts_ckpt_on(&ckpt, t->device)));
-  TS_TRY(ts_settle(t, flush(t)));
-  TS_TRY(ts_settle(t, describe_tables(t, &ckpt, t->training)));
-  TS_TRY(ts_settle(t, describe_dense(t, &ckpt, t->training)));
+  TS_TRY(describe(t, &ckpt, t->training));
   if (path) {
     TS_TRY(ts_ckpt_load(&ckpt, path, !t->training, &missing, t->control));
     TS_TRY(ts_str_append(taken, "%s", path));
   } else {
-    TS_TRY(ts_ckpt_load_newest_of(&ckpt, taken, t->config->checkpoint.dir,
-                                  ts_mirror_of(t->config), t->control));
+    TS_TRY(ts_ckpt_load_newest(&ckpt, taken, t->config->checkpoint.dir,
+                               ts_mirror_of(t->config), t->control));
   }
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   if (!taken->text) goto done;
@@ -353,7 +342,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   t->step = get_i64(&ckpt, "optim/step", ckpt.step);
   TS_TRY(ts_settle(t, take_state(&ckpt, state)));
   TS_TRY(ts_settle(t, take_choices(t, &ckpt)));
-  if (t->training) TS_TRY(take_metrics(t, &ckpt, taken->text));
+  if (t->training) TS_TRY(each_metric(t, &ckpt, taken->text));
   ts_parallel_touch(t->dense);
 done:
   ts_watch_enter(before);
@@ -366,10 +355,7 @@ ts_err ts_trainer_init_from(ts_trainer *t, const char *path) {
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
-  TS_TRY(ts_settle(t, ts_ckpt_on(&ckpt, t->device)));
-  TS_TRY(ts_settle(t, flush(t)));
-  TS_TRY(ts_settle(t, describe_tables(t, &ckpt, false)));
-  TS_TRY(ts_settle(t, describe_dense(t, &ckpt, false)));
+  TS_TRY(describe(t, &ckpt, false));
   TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   ts_parallel_touch(t->dense);

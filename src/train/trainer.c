@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/kinds.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "dense/param_optim.h"
 #include "runtime/topology.h"
@@ -295,8 +294,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
   ts_planning_destroy(t->planning);
-  ts_mem_free(t->kept_topology);
-  ts_mem_free(t->pooling);
+  ts_mem_free_all(t->kept_topology, t->pooling);
   ts_nodes_destroy(t->nodes);
   ts_lane_destroy(t->ahead);
   ts_lane_destroy(t->data);

@@ -36,9 +36,8 @@ ts_err ts_uploads_create(ts_uploads **out, ts_device *device) {
   u->device = device;
   TS_TRY(ts_lane_create(device, &u->lane, "memcpy", TS_LANE_DATA));
   *out = u;
-  u = NULL;
 done:
-  ts_uploads_destroy(u);
+  if (err != TS_OK) ts_uploads_destroy(u);
   return err;
 }
 

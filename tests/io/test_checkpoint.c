@@ -91,7 +91,7 @@ static bool newest_is(const ts_fixture *f, int64_t step) {
   ts_content t;
   ts_str path = {0};
   fill(&t, f, 0, false);
-  const ts_err err = ts_ckpt_load_newest(&t.c, &path, dir, f->comm);
+  const ts_err err = ts_ckpt_load_newest(&t.c, &path, dir, NULL, f->comm);
   const bool good = err == TS_OK && right(&t, step);
   ts_err_clear();
   ts_str_reset(&path);
@@ -290,7 +290,7 @@ TS_TEST(metrics_over_ranks_and_back) {
   ck_assert_double_eq_tol(a.window_calibration, a.calibration, 1e-6);
   ck_assert_ok(ts_metrics_save(m, &c, "metrics/label", f.comm));
   ck_assert_ok(ts_ckpt_save(&c, dir, 1, "pwrite", f.comm));
-  ck_assert_ok(ts_ckpt_newest(&path, dir, f.comm));
+  ck_assert_ok(ts_ckpt_newest(&path, dir, NULL, f.comm));
   ts_ckpt_reset(&c);
   ck_assert_ok(ts_ckpt_peek(&c, path.text));
   ck_assert_ok(ts_metrics_load(again, &c, path.text, "metrics/label", f.comm));

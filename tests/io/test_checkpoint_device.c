@@ -140,7 +140,7 @@ static bool newest_is_right(ts_dtype dtype) {
   content t;
   ts_str path = {0};
   fill(&t, dtype, false);
-  ck_assert_ok(ts_ckpt_load_newest(&t.c, &path, dir, f.comm));
+  ck_assert_ok(ts_ckpt_load_newest(&t.c, &path, dir, NULL, f.comm));
   const bool good = t.c.step == 7 && right(&t, dtype);
   ts_str_reset(&path);
   reset(&t);

@@ -59,7 +59,7 @@ static ts_err save(const ts_fixture *f, int64_t step, int keep,
 }
 
 static ts_err load(const ts_fixture *f, ts_str *path) {
-  return ts_ckpt_load_newest(describe(f, 0, false), path, dir, f->comm);
+  return ts_ckpt_load_newest(describe(f, 0, false), path, dir, NULL, f->comm);
 }
 
 static void start(ts_fixture *f) {
