@@ -130,7 +130,7 @@ ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
   c->u_stride = half ? (s->rank + 31) / 32 * 32 : s->rank;
   c->t_stride = half ? s->stride : s->width;
   c->kernels = kernels;
-  TS_TRY(ts_mem_array(&c->layer, s->n_layers, sizeof *c->layer, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(c->layer, s->n_layers, DENSE));
   for (int32_t l = 0; l < s->n_layers; l++)
     TS_TRY(add_layer(c, &c->layer[l], params, seed, l, lane));
   TS_TRY(take(c, &c->du, c->u_stride, size, lane));

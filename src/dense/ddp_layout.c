@@ -88,7 +88,7 @@ static int32_t count_slots(const ts_ddp *d) {
 static ts_err make_slots(ts_ddp *d) {
   ts_err err = TS_OK;
   d->n_slots = count_slots(d);
-  TS_TRY(ts_mem_array(&d->slots, d->n_slots, sizeof *d->slots, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->slots, d->n_slots, DENSE));
   for (int32_t i = 0; i < d->n_buckets; i++) {
     ts_bucket *b = &d->buckets[i];
     if (b->late || !d->n_slots) continue;
@@ -139,14 +139,14 @@ static void point(ts_ddp *d) {
 ts_err ts_ddp_lay_out(ts_ddp *d) {
   ts_err err = TS_OK;
   const int32_t n = d->params->n;
-  TS_TRY(ts_mem_array(&d->place, n, sizeof *d->place, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->place_of, n, sizeof *d->place_of, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->group_of, n, sizeof *d->group_of, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->bucket_of, n, sizeof *d->bucket_of, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->offset, n, sizeof *d->offset, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->came, n, sizeof *d->came, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->released, n, sizeof *d->released, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->buckets, n + 1, sizeof *d->buckets, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->place, n, DENSE));
+  TS_TRY(ts_mem_many(d->place_of, n, DENSE));
+  TS_TRY(ts_mem_many(d->group_of, n, DENSE));
+  TS_TRY(ts_mem_many(d->bucket_of, n, DENSE));
+  TS_TRY(ts_mem_many(d->offset, n, DENSE));
+  TS_TRY(ts_mem_many(d->came, n, DENSE));
+  TS_TRY(ts_mem_many(d->released, n, DENSE));
+  TS_TRY(ts_mem_many(d->buckets, n + 1, DENSE));
   order(d);
   fill_buckets(d);
   TS_TRY(make_slots(d));

@@ -90,7 +90,7 @@ static ts_err create(ts_parallel **out, const ts_parallel_spec *spec) {
   d->n_ranks = ts_world_size(spec->world);
   d->pass = d->last = d->open = d->held = -1;
   TS_TRY(check(d));
-  TS_TRY(ts_mem_array(&d->counts, d->n_ranks, sizeof *d->counts, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->counts, d->n_ranks, DENSE));
   TS_TRY(ts_fully_sharded_groups_create(d));
   TS_TRY(ts_fully_sharded_slots_create(d));
   if (spec->training) TS_TRY(create_training(d));

@@ -80,7 +80,7 @@ ts_err ts_fully_sharded_slots_create(ts_fully_sharded *d) {
     if (n > d->slot_n) d->slot_n = n;
   }
   d->slot_n = (d->slot_n + 15) / 16 * 16;
-  TS_TRY(ts_mem_array(&d->slots, d->n_slots, sizeof *d->slots, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->slots, d->n_slots, DENSE));
   TS_TRY(ts_fully_sharded_take(d, &d->slot_memory, d->n_slots * d->slot_n,
                                sizeof(float), TS_TAG_DENSE));
   for (int32_t i = 0; i < d->n_slots; i++)

@@ -21,7 +21,7 @@ typedef struct ts_layers {
 } ts_layers;
 
 static ts_err find_layers(ts_layers *l, const ts_params *ps) {
-  ts_err err = ts_mem_array(&l->item, ps->n, sizeof *l->item, TS_TAG_DENSE);
+  ts_err err = ts_mem_many(l->item, ps->n, DENSE);
   if (err != TS_OK) return err;
   for (int32_t i = 0; i < ps->n; i++) {
     const ts_param *p = ps->item[i];
@@ -121,8 +121,7 @@ static ts_err place_all(ts_fully_sharded *d, const ts_layers *l) {
     }
     g->n_layers++;
   }
-  TS_TRY(ts_mem_array(&d->late.parts, d->params->n, sizeof *d->late.parts,
-                      TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->late.parts, d->params->n, DENSE));
   d->late.name = "late";
   for (int32_t k = 0; k < d->params->n; k++)
     if (d->params->item[k]->late) {
@@ -218,8 +217,7 @@ static ts_err take_list(ts_fully_sharded *d, const ts_layers *l,
   ts_mem_free(g->list[pass]);
   g->list[pass] = NULL;
   g->n_list[pass] = 0;
-  TS_TRY(ts_mem_array(&g->list[pass], entry->prefetch.n, sizeof(int32_t),
-                      TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(g->list[pass], entry->prefetch.n, DENSE));
   for (int32_t k = 0; k < entry->prefetch.n; k++)
     TS_TRY(group_named(&g->list[pass][g->n_list[pass]++], l, key,
                        entry->prefetch.item[k]));
@@ -246,10 +244,8 @@ ts_err ts_fully_sharded_groups_create(ts_fully_sharded *d) {
   TS_TRY(find_layers(&l, d->params));
   TS_TRY(match_entries(&l, d->config));
   TS_TRY(number_groups(&l, &d->n_groups));
-  TS_TRY(
-      ts_mem_array(&d->groups, d->n_groups, sizeof *d->groups, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->group_of, d->params->n, sizeof *d->group_of,
-                      TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->groups, d->n_groups, DENSE));
+  TS_TRY(ts_mem_many(d->group_of, d->params->n, DENSE));
   TS_TRY(place_all(d, &l));
   TS_TRY(take_lists(d, &l));
   TS_TRY(make_shards(d));

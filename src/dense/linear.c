@@ -236,11 +236,10 @@ ts_err ts_linear_backward(ts_linear *l, void *dx, void *dy, const void *x,
 ts_err ts_linear_mask_create(ts_linear *l) {
   ts_err err = TS_OK;
   const ts_linear_spec *s = &l->spec;
-  TS_TRY(ts_mem_array(&l->bias_parts, ts_mask_parts(s->batch_max) * s->n_out,
-                      sizeof *l->bias_parts, TS_TAG_ACTIVATIONS));
+  TS_TRY(ts_mem_many(l->bias_parts, ts_mask_parts(s->batch_max) * s->n_out,
+                     ACTIVATIONS));
   if (l->half && !s->y_half)
-    TS_TRY(ts_mem_array(&l->g16, (int64_t)s->batch_max * l->n_pad,
-                        sizeof *l->g16, TS_TAG_ACTIVATIONS));
+    TS_TRY(ts_mem_many(l->g16, (int64_t)s->batch_max * l->n_pad, ACTIVATIONS));
 done:
   return err;
 }

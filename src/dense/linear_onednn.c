@@ -201,8 +201,7 @@ static ts_err repeat(ts_linear *l, ts_pass pass) {
   ts_onednn *o = l->data;
   ts_products *p = o->last;
   if (pass == TS_FORWARD) return ts_product_again(&p->y, &o->stream, NULL);
-  if (!o->dW_alone)
-    TS_TRY(ts_mem_array(&o->dW_alone, l->W->n, sizeof(float), TS_TAG_DENSE));
+  if (!o->dW_alone) TS_TRY(ts_mem_many(o->dW_alone, l->W->n, DENSE));
   TS_TRY(ts_product_again(&p->dx, &o->stream, NULL));
   TS_TRY(ts_product_again(&p->dW, &o->stream, o->dW_alone));
 done:

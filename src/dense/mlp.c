@@ -98,12 +98,12 @@ ts_err ts_mlp_create(ts_mlp **out, const ts_mlp_spec *s, ts_params *params,
   TS_TRY(ts_mem_alloc(&m, sizeof *m, TS_TAG_DENSE));
   m->n_layers = n;
   m->need_dx = s->need_dx;
-  TS_TRY(ts_mem_array(&m->layer, n, sizeof *m->layer, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->W, n, sizeof *m->W, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->b, n, sizeof *m->b, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->n_out, n, sizeof *m->n_out, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->y, n, sizeof *m->y, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->dy, n, sizeof *m->dy, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(m->layer, n, DENSE));
+  TS_TRY(ts_mem_many(m->W, n, DENSE));
+  TS_TRY(ts_mem_many(m->b, n, DENSE));
+  TS_TRY(ts_mem_many(m->n_out, n, DENSE));
+  TS_TRY(ts_mem_many(m->y, n, DENSE));
+  TS_TRY(ts_mem_many(m->dy, n, DENSE));
   for (int32_t i = 0; i < n; i++) m->n_out[i] = (int32_t)s->sizes[i];
   for (int32_t i = 0; i < n; i++)
     TS_TRY(add_layer(m, s, params, seed, i, lane));

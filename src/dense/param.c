@@ -104,7 +104,7 @@ ts_err ts_param_init_put(const ts_param *p, ts_staging *s, float *to,
     if (n > 0) ts_param_init_part(p, to, first, n);
     return TS_OK;
   }
-  TS_TRY(ts_mem_array(&x, n < PIECE ? n : PIECE, sizeof *x, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(x, n < PIECE ? n : PIECE, MISC));
   for (int64_t i = 0; i < n; i += PIECE) {
     const int64_t m = n - i < PIECE ? n - i : PIECE;
     ts_param_init_part(p, x, first + i, m);

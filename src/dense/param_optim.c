@@ -101,7 +101,7 @@ ts_err ts_param_optims_create(ts_param_optims **out, const ts_params *params,
   ts_err err = TS_OK;
   ts_param_optims *d = NULL;
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->optim, params->n, sizeof *d->optim, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->optim, params->n, DENSE));
   for (int32_t i = 0; i < c->optimizer.n_overrides; i++)
     TS_TRY(check_override(c, params, &c->optimizer.overrides[i]));
   for (int32_t p = 0; p < params->n; p++)

@@ -35,7 +35,7 @@ ts_err ts_clock_create(ts_clock **out, ts_lane *lane, int n_marks) {
   ts_clock *c = NULL;
   TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_MISC));
   *c = (ts_clock){.lane = lane, .n = n_marks};
-  TS_TRY(ts_mem_array(&c->mark, n_marks, sizeof *c->mark, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(c->mark, n_marks, MISC));
   *out = c;
   c = NULL;
 done:

@@ -31,7 +31,7 @@ ts_err ts_world_choose(ts_world *w) {
    * may share a GPU, slowly (tests on one GPU). */
   if (remote && getenv("NCCL_HOSTID"))
     snprintf(own.host, sizeof own.host, "%s", getenv("NCCL_HOSTID"));
-  TS_TRY(ts_mem_array(&places, w->size, sizeof *places, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(places, w->size, COMM));
   TS_TRY(ts_world_gather_places(w, places, &own));
   TS_TRY(ts_wire_choose(&wired, w->options.backend,
                         w->wire ? w->wire->name : NULL, remote, places,

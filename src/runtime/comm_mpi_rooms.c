@@ -23,8 +23,8 @@ int64_t ts_room_bytes(int64_t bytes) {
 
 ts_err ts_rooms_create(ts_rooms *rooms, int n_ranks) {
   ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&rooms->send, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&rooms->recv, n_ranks, 8, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(rooms->send, n_ranks, COMM));
+  TS_TRY(ts_mem_many(rooms->recv, n_ranks, COMM));
   for (int r = 0; r < n_ranks; r++)
     rooms->send[r] = rooms->recv[r] = ts_room_bytes(0);
 done:

@@ -19,11 +19,9 @@ static ts_err op_alloc(ts_op **out, ts_comm *c) {
   op->comm = c;
   op->capacity = 2 * c->size;
   *out = op;
-  TS_TRY(ts_mem_array(&op->send_counts, 2 * (int64_t)c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&op->requests, op->capacity, sizeof *op->requests,
-                      TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&op->statuses, op->capacity, sizeof *op->statuses,
-                      TS_TAG_COMM));
+  TS_TRY(ts_mem_many(op->send_counts, 2 * (int64_t)c->size, COMM));
+  TS_TRY(ts_mem_many(op->requests, op->capacity, COMM));
+  TS_TRY(ts_mem_many(op->statuses, op->capacity, COMM));
 done:
   return err;
 }

@@ -76,9 +76,9 @@ done:
 static ts_err gather_hosts(void) {
   ts_err err = TS_OK;
   char(*hosts)[TS_WATCH_HOST] = NULL;
-  TS_TRY(ts_mem_array(&all, size, sizeof *all, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&answer, n_local, sizeof *answer, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&hosts, size, sizeof *hosts, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(all, size, COMM));
+  TS_TRY(ts_mem_many(answer, n_local, COMM));
+  TS_TRY(ts_mem_many(hosts, size, COMM));
   TS_TRY(TS_MPI(MPI_Allgather(own->host, TS_WATCH_HOST, MPI_BYTE, hosts,
                               TS_WATCH_HOST, MPI_BYTE, MPI_COMM_WORLD)));
   for (int r = 0; r < size; r++) {

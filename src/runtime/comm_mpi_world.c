@@ -218,7 +218,7 @@ static ts_err create_comm(ts_world *w, ts_comm **out, scope of,
   c->mpi = MPI_COMM_NULL;
   TS_TRY(duplicate(c, of.group, of.block));
   TS_TRY(ts_op_spare(c, SPARE_OPS));
-  TS_TRY(ts_mem_array(&c->codes, c->size, sizeof *c->codes, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(c->codes, c->size, COMM));
   TS_TRY(ts_mem_alloc(&c->fault, sizeof *c->fault, TS_TAG_COMM));
   TS_TRY(ts_lane_create(w->lanes, &c->lane, name, TS_LANE_COMM));
   if (w->ops->open && !of.host) TS_TRY(w->ops->open(c));

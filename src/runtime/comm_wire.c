@@ -44,12 +44,11 @@ done:
 static ts_err create_arrays(ts_comm *c) {
   ts_err err = TS_OK;
   ts_wire_pieces *p = &c->far->pieces;
-  TS_TRY(ts_mem_array(&p->recv_at, c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&p->recv_bytes, c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&p->send_at, c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&p->send_bytes, c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&c->far->messages, wire_of(c)->group_max,
-                      sizeof *c->far->messages, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(p->recv_at, c->size, COMM));
+  TS_TRY(ts_mem_many(p->recv_bytes, c->size, COMM));
+  TS_TRY(ts_mem_many(p->send_at, c->size, COMM));
+  TS_TRY(ts_mem_many(p->send_bytes, c->size, COMM));
+  TS_TRY(ts_mem_many(c->far->messages, wire_of(c)->group_max, COMM));
 done:
   return err;
 }

@@ -37,8 +37,8 @@ static int buffers_of(ts_bag_store *s, ts_buffer **out) {
 static ts_err create_parts(ts_bag_store *s, const ts_table_plan *p) {
   ts_err err = TS_OK;
   s->n_parts = p->n_shards;
-  TS_TRY(ts_mem_array(&s->part, s->n_parts + 1, sizeof *s->part, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&s->row0, s->n_parts, sizeof *s->row0, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(s->part, s->n_parts + 1, MISC));
+  TS_TRY(ts_mem_many(s->row0, s->n_parts, MISC));
   for (int32_t k = 0; k < s->n_parts; k++) s->row0[k] = p->shards[k].row0;
 done:
   return err;
@@ -65,10 +65,9 @@ done:
 ts_err ts_bags_create(ts_ebc_batch *fl) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
+  TS_TRY(ts_mem_many(fl->bags, ebc->n_features, MISC));
   TS_TRY(
-      ts_mem_array(&fl->bags, ebc->n_features, sizeof *fl->bags, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&fl->variable, (int64_t)ebc->n_variable * ebc->n_ranks,
-                      sizeof *fl->variable, TS_TAG_MISC));
+      ts_mem_many(fl->variable, (int64_t)ebc->n_variable * ebc->n_ranks, MISC));
   for (int32_t f = 0; f < ebc->n_features; f++)
     if (ebc->variable[f] >= 0) TS_TRY(create_store(fl, f));
 done:

@@ -125,11 +125,10 @@ static ts_err allocate(ts_sharding *sharding) {
   empty.space = TS_SPACE_DEVICE;
   empty.tag = TS_TAG_SPARSE;
   sharding->columns->sums = empty;
-  TS_TRY(ts_mem_array(&sharding->columns->message_bytes, n_ranks,
-                      sizeof(int64_t), TS_TAG_COMM));
+  TS_TRY(ts_mem_many(sharding->columns->message_bytes, n_ranks, COMM));
   ts_exchange *x = &sharding->columns->exchange;
-  TS_TRY(ts_mem_array(&x->recv_bytes, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&x->recv_at, n_ranks, 8, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(x->recv_bytes, n_ranks, COMM));
+  TS_TRY(ts_mem_many(x->recv_at, n_ranks, COMM));
   x->rooms = &sharding->rooms;
 done:
   return err;
@@ -156,8 +155,8 @@ ts_err ts_columns_create(ts_sharding *sharding) {
   if (c && c->n_recv)
     qsort(c->recv, (size_t)c->n_recv, sizeof *c->recv, by_rank);
   if (!c) goto done;
-  TS_TRY(ts_mem_array(&c->keys, 2 * c->n_rows, sizeof *c->keys, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&c->found, 2 * c->n_rows, sizeof *c->found, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(c->keys, 2 * c->n_rows, MISC));
+  TS_TRY(ts_mem_many(c->found, 2 * c->n_rows, MISC));
 done:
   return err;
 }

@@ -72,8 +72,7 @@ ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
                  .forward_bytes = (double)ts_codec_bytes(forward, 64) / 64,
                  .backward_bytes = (double)ts_codec_bytes(backward, 64) / 64,
                  .global = (double)r->batch * r->nodes->n_ranks};
-  TS_TRY(ts_mem_array(&c->tables, r->config->n_tables, sizeof *c->tables,
-                      TS_TAG_MISC));
+  TS_TRY(ts_mem_many(c->tables, r->config->n_tables, MISC));
   for (int32_t t = 0; t < r->config->n_tables; t++) {
     const ts_table_config *table = &r->config->tables[t];
     sum_features(&c->tables[t], table, stats, c);

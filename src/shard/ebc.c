@@ -12,8 +12,7 @@ static ts_err count_features(ts_ebc *ebc) {
   const ts_config *c = ebc->config;
   for (int32_t t = 0; t < c->n_tables; t++)
     ebc->n_features += c->tables[t].features.n;
-  TS_TRY(ts_mem_array(&ebc->feature_table, ebc->n_features,
-                      sizeof *ebc->feature_table, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ebc->feature_table, ebc->n_features, MISC));
   int32_t f = 0;
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++)
@@ -28,8 +27,7 @@ static ts_err find_variable(ts_ebc *ebc) {
   const ts_config *c = ebc->config;
   const ts_strings *dedup = &c->data.dedup;
   int32_t f = 0, found = 0;
-  TS_TRY(ts_mem_array(&ebc->variable, ebc->n_features, sizeof *ebc->variable,
-                      TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ebc->variable, ebc->n_features, MISC));
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++) {
       bool named = false;
@@ -48,8 +46,7 @@ done:
 
 static ts_err create_lots(ts_ebc *ebc) {
   ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&ebc->shardings, 4 * TS_SHARD_COUNT,
-                      sizeof *ebc->shardings, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ebc->shardings, 4 * TS_SHARD_COUNT, MISC));
   for (int k = 0; k < 4 * TS_SHARD_COUNT; k++) {
     const ts_sharding_ops *ops = ts_sharding_find((ts_shard_kind)(k / 4));
     if (!ops) continue;
@@ -134,8 +131,7 @@ static ts_err create_routes(ts_ebc *ebc) {
     if (ebc->shardings[l].travels) TS_TRY(add_routes(ebc, &ebc->shardings[l]));
   if (ebc->n_routes)
     qsort(ebc->routes, (size_t)ebc->n_routes, sizeof *ebc->routes, by_rank);
-  TS_TRY(ts_mem_array(&ebc->route_start, ebc->n_ranks + 1,
-                      sizeof *ebc->route_start, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ebc->route_start, ebc->n_ranks + 1, MISC));
   for (int32_t i = 0; i < ebc->n_routes; i++)
     ebc->route_start[ebc->routes[i].rank + 1]++;
   for (int r = 0; r < ebc->n_ranks; r++)

@@ -11,22 +11,16 @@ static ts_err create_arrays(ts_ebc_batch *fl) {
                            .owned = true,
                            .device = ebc->device};
   fl->send = fl->exchange.recv = empty;
-  TS_TRY(
-      ts_mem_array(&fl->statuses, n_ranks, sizeof *fl->statuses, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->batch, n_ranks, sizeof *fl->batch, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->send_bytes, n_ranks, sizeof *fl->send_bytes,
-                      TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->exchange.recv_bytes, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->exchange.recv_at, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->emb, ebc->n_features, sizeof *fl->emb, TS_TAG_MISC));
-  TS_TRY(
-      ts_mem_array(&fl->grad, ebc->n_features, sizeof *fl->grad, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&fl->stride, ebc->n_features, sizeof *fl->stride,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&fl->shardings, ebc->n_shardings, sizeof *fl->shardings,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&fl->section_at, ebc->n_routes, sizeof *fl->section_at,
-                      TS_TAG_COMM));
+  TS_TRY(ts_mem_many(fl->statuses, n_ranks, COMM));
+  TS_TRY(ts_mem_many(fl->batch, n_ranks, COMM));
+  TS_TRY(ts_mem_many(fl->send_bytes, n_ranks, COMM));
+  TS_TRY(ts_mem_many(fl->exchange.recv_bytes, n_ranks, COMM));
+  TS_TRY(ts_mem_many(fl->exchange.recv_at, n_ranks, COMM));
+  TS_TRY(ts_mem_many(fl->emb, ebc->n_features, MISC));
+  TS_TRY(ts_mem_many(fl->grad, ebc->n_features, MISC));
+  TS_TRY(ts_mem_many(fl->stride, ebc->n_features, MISC));
+  TS_TRY(ts_mem_many(fl->shardings, ebc->n_shardings, MISC));
+  TS_TRY(ts_mem_many(fl->section_at, ebc->n_routes, COMM));
   TS_TRY(ts_input_create(fl));
   TS_TRY(ts_bags_create(fl));
   TS_TRY(ts_send_create(fl));

@@ -112,8 +112,7 @@ void ts_ebc_expect_uploaded(ts_ebc *ebc) {
 
 ts_err ts_ebc_expect(ts_ebc *ebc, int32_t batch_max, const double *pooling) {
   ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&ebc->pooling, ebc->n_features, sizeof *ebc->pooling,
-                      TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ebc->pooling, ebc->n_features, MISC));
   memcpy(ebc->pooling, pooling, (size_t)ebc->n_features * sizeof *pooling);
   ebc->batch_max = batch_max;
   for (int r = 0; r < ebc->n_ranks; r++) {

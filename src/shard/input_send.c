@@ -53,7 +53,7 @@ ts_err ts_send_create(ts_ebc_batch *fl) {
   fl->known = fl->found.ptr;
   if (ts_ebc_batch_is_discrete(fl)) {
     fl->known = NULL;
-    TS_TRY(ts_mem_array(&fl->known, fl->n_known, 8, TS_TAG_COMM));
+    TS_TRY(ts_mem_many(fl->known, fl->n_known, COMM));
   }
   fl->route_count = fl->known + fl->first_word;
 done:

@@ -271,8 +271,7 @@ ts_err ts_input_create(ts_ebc_batch *fl) {
                            .device = ebc->device};
   fl->arrived = fl->list = fl->list_copy = empty;
   fl->list.space = TS_SPACE_PINNED;
-  return ts_mem_array(&fl->sections, n * ebc->n_ranks, sizeof *fl->sections,
-                      TS_TAG_SPARSE);
+  return ts_mem_many(fl->sections, n * ebc->n_ranks, SPARSE);
 }
 
 int64_t ts_input_parts(const ts_ebc_batch *fl, int64_t n_bags) {

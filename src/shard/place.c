@@ -58,7 +58,7 @@ ts_err ts_place_pick(int *ranks, int n, const int *member, int n_members,
                      const ts_placement *at) {
   ts_err err = TS_OK;
   int *taken = NULL;
-  TS_TRY(ts_mem_array(&taken, n_members, sizeof *taken, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(taken, n_members, MISC));
   for (int k = 0; k < n; k++) {
     int best = 0;
     for (int m = 1; m < n_members; m++) {

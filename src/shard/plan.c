@@ -16,7 +16,7 @@ ts_err ts_plan_create(ts_plan **out, int32_t n_tables, int n_ranks) {
   ts_err err = TS_OK;
   ts_plan *p = NULL;
   TS_TRY(ts_mem_alloc(&p, sizeof *p, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&p->tables, n_tables, sizeof *p->tables, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(p->tables, n_tables, MISC));
   p->n_tables = n_tables;
   p->n_ranks = n_ranks;
   *out = p;
@@ -136,8 +136,8 @@ ts_err ts_plan_make(ts_plan **out, const ts_config *c, const ts_nodes *nodes) {
   int64_t total = 0;
   TS_TRY(ts_plan_create(&p, c->n_tables, nodes->n_ranks));
   p->n_nodes = nodes->n_nodes;
-  TS_TRY(ts_mem_array(&order, c->n_tables, sizeof *order, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&load, nodes->n_ranks, sizeof *load, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(order, c->n_tables, MISC));
+  TS_TRY(ts_mem_many(load, nodes->n_ranks, MISC));
   place.load = load;
   for (int32_t i = 0; i < c->n_tables; i++) {
     order[i] = (ts_sized){ts_table_bytes(&c->tables[i]), i};

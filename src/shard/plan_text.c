@@ -130,7 +130,7 @@ static ts_err take_shards(ts_reader *r, ts_table_plan *p,
   ts_err err = TS_OK;
   int32_t n = 0;
   for (const char *c = r->at; c < r->end; c++) n += *c == ':';
-  TS_TRY(ts_mem_array(&p->shards, n, sizeof *p->shards, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(p->shards, n, MISC));
   for (skip_blanks(r); r->at < r->end; skip_blanks(r)) {
     ts_shard s;
     TS_TRY(take_shard(r, &s, t));
@@ -228,7 +228,7 @@ static ts_err parse(ts_plan **out, const char *text, const char *file,
   ts_err err = TS_OK;
   ts_reader r = {.file = file, .config = c};
   TS_TRY(ts_plan_create(&r.plan, c->n_tables, 0));
-  TS_TRY(ts_mem_array(&r.seen, c->n_tables, sizeof *r.seen, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(r.seen, c->n_tables, MISC));
   while (*text) {
     const char *end = strchr(text, '\n');
     r.line++;

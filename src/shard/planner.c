@@ -127,7 +127,7 @@ static ts_err search(ts_draft *best, const ts_options *o,
   ts_ordered *order = NULL;
   unsigned set[STARTS_MAX];
   const int n_sets = sets_for(kind_sets(set, o, r->config->n_tables), r, o);
-  TS_TRY(ts_mem_array(&order, r->config->n_tables, sizeof *order, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(order, r->config->n_tables, MISC));
   for (int i = 0; i < n_sets; i++)
     for (int memory = 0; memory < 2; memory++) {
       TS_TRY(ts_draft_create(&d, r));

@@ -11,9 +11,9 @@ ts_err ts_draft_create(ts_draft *d, const ts_plan_request *r) {
   TS_TRY(ts_cost_create(&d->cost, r));
   TS_TRY(ts_plan_create(&d->plan, r->config->n_tables, n));
   d->plan->n_nodes = r->nodes->n_nodes;
-  TS_TRY(ts_mem_array(&d->ms, n, sizeof *d->ms, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&d->bytes, n, sizeof *d->bytes, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&d->at, n, sizeof *d->at, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(d->ms, n, MISC));
+  TS_TRY(ts_mem_many(d->bytes, n, MISC));
+  TS_TRY(ts_mem_many(d->at, n, MISC));
   ts_cost_always(&d->all, &d->cost);
 done:
   return err;

@@ -151,7 +151,7 @@ static ts_err drop_kind(ts_local *l, ts_shard_kind kind, bool *better) {
   const ts_worth now = ts_draft_worth(d);
   ts_table_plan *old = NULL;
   if (d->n_of_kind[kind] == 0 || d->n_of_kind[kind] > CANDIDATES) return TS_OK;
-  TS_TRY(ts_mem_array(&old, n, sizeof *old, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(old, n, MISC));
   for (int32_t t = 0; t < n; t++)
     if (d->plan->tables[t].kind == kind) ts_draft_remove(d, t, &old[t]);
   for (int32_t t = 0; t < n; t++) {
@@ -195,7 +195,7 @@ ts_err ts_draft_improve(ts_draft *d, const ts_options *o) {
   ts_err err = TS_OK;
   ts_local l = {.d = d, .options = o};
   bool better = true;
-  TS_TRY(ts_mem_array(&l.on, d->plan->n_tables, sizeof *l.on, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(l.on, d->plan->n_tables, MISC));
   while (better && l.spent < effort) {
     better = false;
     TS_TRY(improve_once(&l, &better));

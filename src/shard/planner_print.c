@@ -46,7 +46,7 @@ static ts_err print_ranks(ts_str *s, const ts_plan_report *r, int32_t rows) {
   ts_err err = TS_OK;
   ts_listed *list = NULL;
   const int32_t n = rows > 0 && rows < r->n_ranks ? rows : r->n_ranks;
-  TS_TRY(ts_mem_array(&list, r->n_ranks, sizeof *list, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(list, r->n_ranks, MISC));
   for (int32_t k = 0; k < r->n_ranks; k++)
     list[k] = (ts_listed){ts_plan_time_sum(&r->ranks[k].time), k};
   if (n < r->n_ranks) {

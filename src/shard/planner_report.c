@@ -8,8 +8,8 @@ static ts_err report_create(ts_plan_report **out, const ts_plan *p) {
   ts_err err = TS_OK;
   ts_plan_report *r = NULL;
   TS_TRY(ts_mem_alloc(&r, sizeof *r, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->ranks, p->n_ranks, sizeof *r->ranks, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->tables, p->n_tables, sizeof *r->tables, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(r->ranks, p->n_ranks, MISC));
+  TS_TRY(ts_mem_many(r->tables, p->n_tables, MISC));
   r->n_ranks = p->n_ranks;
   r->n_tables = p->n_tables;
   *out = r;

@@ -49,8 +49,7 @@ ts_err ts_processors_create(ts_ebc *ebc) {
   ts_err err = TS_OK;
   const ts_config *c = ebc->config;
   int32_t f = 0;
-  TS_TRY(ts_mem_array(&ebc->processors, count(ebc), sizeof *ebc->processors,
-                      TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ebc->processors, count(ebc), MISC));
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
       if (c->tables[t].max_length > 0)

@@ -16,9 +16,9 @@ static ts_err create_inputs(ts_sharding_batch *lf) {
   ts_buffer **arrays[] = {&lf->starts,      &lf->offsets, &lf->at,
                           &lf->rows,        &lf->weights, &lf->positions,
                           &lf->weight_grads};
-  TS_TRY(ts_mem_array(&lf->inputs, n, sizeof *lf->inputs, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->holds, n, sizeof *lf->holds, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->unpack, n, sizeof *lf->unpack, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(lf->inputs, n, MISC));
+  TS_TRY(ts_mem_many(lf->holds, n, MISC));
+  TS_TRY(ts_mem_many(lf->unpack, n, MISC));
   for (int32_t g = 0; g < n; g++) lf->holds[g].slots = empty;
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
     TS_TRY(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
@@ -55,17 +55,16 @@ static ts_err create_geometry(ts_sharding_batch *lf) {
   const ts_sharding *sharding = lf->sharding;
   const int64_t w = sharding->ebc->n_ranks, p = sharding->n_pieces,
                 v = sharding->n_views;
-  TS_TRY(ts_mem_array(&lf->count, w * p, sizeof *lf->count, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->section, w, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->sizes, w, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->write_at, w * p, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->block_at, sharding->n_blocks + 1, sizeof(int64_t),
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->piece_at, p, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->send, w, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->recv, w, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->emb_ptr, v, sizeof *lf->emb_ptr, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->stride, v, sizeof *lf->stride, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(lf->count, w * p, MISC));
+  TS_TRY(ts_mem_many(lf->section, w, MISC));
+  TS_TRY(ts_mem_many(lf->sizes, w, MISC));
+  TS_TRY(ts_mem_many(lf->write_at, w * p, MISC));
+  TS_TRY(ts_mem_many(lf->block_at, sharding->n_blocks + 1, MISC));
+  TS_TRY(ts_mem_many(lf->piece_at, p, MISC));
+  TS_TRY(ts_mem_many(lf->send, w, MISC));
+  TS_TRY(ts_mem_many(lf->recv, w, MISC));
+  TS_TRY(ts_mem_many(lf->emb_ptr, v, MISC));
+  TS_TRY(ts_mem_many(lf->stride, v, MISC));
   if (sharding->ops->split_rows && !sharding->sequence)
     TS_TRY(ts_buffer_create(&lf->inverse_room, sharding->ebc->device,
                             (size_t)(v * lf->ebc_batch->batch_max) * 4,
@@ -79,17 +78,14 @@ static ts_err create_messages(ts_sharding_batch *lf) {
   ts_err err = TS_OK;
   const int32_t n = lf->sharding->n_groups;
   const int n_ranks = lf->sharding->ebc->n_ranks;
-  TS_TRY(ts_mem_array(&lf->message, n, sizeof *lf->message, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->message_bytes, n, sizeof(int64_t), TS_TAG_COMM));
-  TS_TRY(
-      ts_mem_array(&lf->bundle_bytes, n_ranks, sizeof(int64_t), TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->exchange.recv_bytes, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->exchange.recv_at, n_ranks, 8, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(lf->message, n, COMM));
+  TS_TRY(ts_mem_many(lf->message_bytes, n, COMM));
+  TS_TRY(ts_mem_many(lf->bundle_bytes, n_ranks, COMM));
+  TS_TRY(ts_mem_many(lf->exchange.recv_bytes, n_ranks, COMM));
+  TS_TRY(ts_mem_many(lf->exchange.recv_at, n_ranks, COMM));
   lf->exchange.rooms = &lf->sharding->rooms;
-  TS_TRY(ts_mem_array(&lf->arrived, (int64_t)n * n_ranks, sizeof *lf->arrived,
-                      TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->arrived_bytes, (int64_t)n * n_ranks, sizeof(int64_t),
-                      TS_TAG_COMM));
+  TS_TRY(ts_mem_many(lf->arrived, (int64_t)n * n_ranks, COMM));
+  TS_TRY(ts_mem_many(lf->arrived_bytes, (int64_t)n * n_ranks, COMM));
 done:
   return err;
 }

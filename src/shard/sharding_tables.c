@@ -35,8 +35,7 @@ done:
 static ts_err find_views(ts_sharding *sharding) {
   ts_err err = TS_OK;
   const ts_ebc *ebc = sharding->ebc;
-  TS_TRY(ts_mem_array(&sharding->views, ebc->n_features,
-                      sizeof *sharding->views, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(sharding->views, ebc->n_features, MISC));
   for (int32_t f = 0; f < ebc->n_features; f++) {
     const int32_t t = ebc->feature_table[f];
     const ts_table_config *c = table_of(sharding, t);
@@ -115,8 +114,7 @@ static ts_err find_pieces(ts_sharding *sharding) {
   sharding->own_block = sharding->output->written_by
                             ? sharding->output->written_by(ebc, ebc->rank)
                             : 0;
-  TS_TRY(ts_mem_array(&sharding->block_width, sharding->n_blocks,
-                      sizeof *sharding->block_width, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(sharding->block_width, sharding->n_blocks, MISC));
   for (int32_t i = 0, end; i < sharding->n_views; i = end) {
     for (end = i; end < sharding->n_views; end++)
       if (sharding->views[end].table != sharding->views[i].table) break;
@@ -204,13 +202,10 @@ static ts_err group_create(ts_sharding *sharding, ts_sharding_group *g,
   const ts_table_config *c = table_of(sharding, like->table);
   int32_t *table = NULL;
   ts_tbe_table *tables = NULL;
-  TS_TRY(ts_mem_array(&table, sharding->n_pieces, sizeof *table, TS_TAG_MISC));
-  TS_TRY(
-      ts_mem_array(&tables, sharding->n_pieces, sizeof *tables, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&g->piece, sharding->n_pieces, sizeof *g->piece,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&g->route, sharding->n_pieces, sizeof *g->route,
-                      TS_TAG_MISC));
+  TS_TRY(ts_mem_many(table, sharding->n_pieces, MISC));
+  TS_TRY(ts_mem_many(tables, sharding->n_pieces, MISC));
+  TS_TRY(ts_mem_many(g->piece, sharding->n_pieces, MISC));
+  TS_TRY(ts_mem_many(g->route, sharding->n_pieces, MISC));
   ts_tbe_spec spec = {.tables = tables,
                       .feature_table = table,
                       .seed = (uint64_t)ebc->config->run.seed,
@@ -247,9 +242,8 @@ done:
 static ts_err make_groups(ts_sharding *sharding) {
   ts_err err = TS_OK;
   bool *taken = NULL;
-  TS_TRY(ts_mem_array(&taken, sharding->n_pieces, sizeof *taken, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&sharding->groups, sharding->n_pieces,
-                      sizeof *sharding->groups, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(taken, sharding->n_pieces, MISC));
+  TS_TRY(ts_mem_many(sharding->groups, sharding->n_pieces, MISC));
   for (int32_t p = 0; p < sharding->n_pieces; p++) {
     if (!ts_sharding_own_shard(sharding, &sharding->pieces[p])) {
       sharding->holes |= sharding->pieces[p].block == sharding->own_block;

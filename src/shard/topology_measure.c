@@ -48,7 +48,7 @@ ts_err ts_topology_middle(double *x, ts_comm *comm) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(comm);
   double *all = NULL;
-  TS_TRY(ts_mem_array(&all, w, sizeof *all, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(all, w, MISC));
   TS_TRY(ts_comm_gather_all(comm, all, x, sizeof *x));
   *x = middle(all, w);
 done:
@@ -77,10 +77,10 @@ static ts_err fill_probe(ts_probe *p) {
   ts_err err = TS_OK;
   const int64_t n = (int64_t)N_BAGS * p->per_bag;
   uint64_t x = 88172645463325252u;
-  TS_TRY(ts_mem_array(&p->offsets, N_BAGS + 1, 8, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&p->at, N_BAGS, 8, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&p->rows, n, 4, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&p->out, (int64_t)N_BAGS * p->table.dim, 4, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(p->offsets, N_BAGS + 1, MISC));
+  TS_TRY(ts_mem_many(p->at, N_BAGS, MISC));
+  TS_TRY(ts_mem_many(p->rows, n, MISC));
+  TS_TRY(ts_mem_many(p->out, (int64_t)N_BAGS * p->table.dim, MISC));
   for (int b = 0; b <= N_BAGS; b++) p->offsets[b] = (int64_t)b * p->per_bag;
   for (int b = 0; b < N_BAGS; b++) p->at[b] = (int64_t)b * p->table.dim;
   for (int64_t i = 0; i < n; i++) {
@@ -209,10 +209,10 @@ static ts_err measure_pack(ts_topology *t) {
   int64_t *ids = NULL, *offsets = NULL;
   int32_t *rows = NULL, *copy = NULL;
   double s[PASSES];
-  TS_TRY(ts_mem_array(&ids, N, 8, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&offsets, N + 1, 8, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&rows, N, 4, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&copy, N, 4, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ids, N, MISC));
+  TS_TRY(ts_mem_many(offsets, N + 1, MISC));
+  TS_TRY(ts_mem_many(rows, N, MISC));
+  TS_TRY(ts_mem_many(copy, N, MISC));
   for (int i = 0; i < PASSES; i++) {
     const double t0 = ts_now();
     int64_t n = 0;
@@ -328,7 +328,7 @@ static ts_err measure_reach(ts_topology *t, const ts_topology_bench *b,
   *measured = w > 1;
   if (w == 1) goto done;
   t->call_us = 0;
-  TS_TRY(ts_mem_array(&x.counts, w, sizeof *x.counts, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(x.counts, w, COMM));
   TS_TRY(ts_mem_alloc(&x.send, MESSAGE_BYTES, TS_TAG_COMM));
   TS_TRY(ts_mem_alloc(&x.recv, MESSAGE_BYTES, TS_TAG_COMM));
   for (int use = 0; use < TS_LINK_COUNT; use++)

@@ -10,13 +10,13 @@ static ts_err copy_tables(ts_tbe *t, const ts_tbe_spec *s) {
   ts_err err = TS_OK;
   const int32_t n = s->n_tables;
   t->n_tables = n;
-  TS_TRY(ts_mem_array(&t->tables, n, sizeof *t->tables, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->row_base, n + 1, sizeof *t->row_base, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->table_id, n, sizeof *t->table_id, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->first_row, n, sizeof *t->first_row, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->first_col, n, sizeof *t->first_col, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->row_dim, n, sizeof *t->row_dim, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->hyper, n, sizeof *t->hyper, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(t->tables, n, MISC));
+  TS_TRY(ts_mem_many(t->row_base, n + 1, MISC));
+  TS_TRY(ts_mem_many(t->table_id, n, MISC));
+  TS_TRY(ts_mem_many(t->first_row, n, MISC));
+  TS_TRY(ts_mem_many(t->first_col, n, MISC));
+  TS_TRY(ts_mem_many(t->row_dim, n, MISC));
+  TS_TRY(ts_mem_many(t->hyper, n, MISC));
   for (int32_t i = 0; i < n; i++) {
     t->tables[i] = s->tables[i];
     t->table_id[i] = s->tables[i].table_id;
@@ -42,9 +42,8 @@ static ts_err copy_features(ts_tbe *t, const ts_tbe_spec *s) {
   ts_err err = TS_OK;
   const int32_t n = s->n_features;
   t->n_features = n;
-  TS_TRY(
-      ts_mem_array(&t->feature_base, n, sizeof *t->feature_base, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->zero, n, sizeof *t->zero, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(t->feature_base, n, MISC));
+  TS_TRY(ts_mem_many(t->zero, n, MISC));
   for (int32_t f = 0; f < n; f++)
     t->feature_base[f] = t->row_base[s->feature_table[f]];
 done:
@@ -57,10 +56,8 @@ static ts_err find_segments(ts_tbe *t, const ts_tbe_spec *s) {
   ts_err err = TS_OK;
   for (int32_t f = 1; f < s->n_features; f++)
     if (s->feature_table[f] < s->feature_table[f - 1]) return TS_OK;
-  TS_TRY(ts_mem_array(&t->segment, t->n_tables + 1, sizeof *t->segment,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->table_start, t->n_tables + 1, sizeof *t->table_start,
-                      TS_TAG_MISC));
+  TS_TRY(ts_mem_many(t->segment, t->n_tables + 1, MISC));
+  TS_TRY(ts_mem_many(t->table_start, t->n_tables + 1, MISC));
   for (int32_t f = 0; f < s->n_features; f++)
     t->table_start[s->feature_table[f] + 1] = f + 1;
   for (int32_t i = 0; i < t->n_tables; i++) /* tables that no feature uses */

@@ -173,8 +173,7 @@ static ts_err create(ts_tier **out, ts_device *device, const ts_tier_spec *spec,
              "lines: use more ranks or row_wise",
              (long long)spec->n_rows, INT32_MAX);
   t->cache.first_line = (uint32_t)first;
-  TS_TRY(
-      ts_mem_array(&t->count, spec->n_tables, sizeof *t->count, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(t->count, spec->n_tables, MISC));
   TS_TRY(create_arrays(t));
   if (ops->cached) TS_TRY(create_directory(t));
   *out = &t->base;
