@@ -199,7 +199,7 @@ static ts_err to_half(const ts_cross *c, int32_t batch, ts_lane *lane) {
                               .from_stride = c->spec.stride,
                               .rows = batch,
                               .n = c->spec.width}};
-  return ts_lane_submit(lane, "cross", half_task, &task, sizeof task);
+  return ts_lane_run(lane, "cross", half_task, task);
 }
 
 static ts_cross_task by_element(const ts_cross *c, int32_t batch) {
@@ -230,7 +230,7 @@ ts_err ts_cross_forward(ts_cross *c, const void **y, const float *x,
                              batch, lane));
     TS_TRY(ts_linear_forward(k->up, k->t, k->u, batch, lane));
     TS_TRY(ts_layer_release(hooks, k->V, TS_FORWARD, lane));
-    TS_TRY(ts_lane_submit(lane, "cross", forward_task, &task, sizeof task));
+    TS_TRY(ts_lane_run(lane, "cross", forward_task, task));
     x = k->y;
   }
   *y = c->y_half ? (const void *)c->y16 : x;
@@ -267,16 +267,14 @@ ts_err ts_cross_backward(ts_cross *c, float *dx, void *dy, int32_t batch,
   task.args.first = true;
   for (int32_t l = n - 1; l >= 0; l--) {
     task.args.t = c->layer[l].t;
-    TS_TRY(ts_lane_submit(lane, "cross backward", backward_task, &task,
-                          sizeof task));
+    TS_TRY(ts_lane_run(lane, "cross backward", backward_task, task));
     TS_TRY(layer_backward(c, l, batch, hooks, lane));
     if (!task.args.first) task.args.dy16 = NULL; /* add was added */
     task.args.first = false;
     task.args.add = c->dv;
   }
   task.args.t = NULL; /* dx_0 += dy + dv */
-  TS_TRY(ts_lane_submit(lane, "cross backward", backward_task, &task,
-                        sizeof task));
+  TS_TRY(ts_lane_run(lane, "cross backward", backward_task, task));
 done:
   return err;
 }

@@ -46,14 +46,13 @@ static ts_err widen_task(void *arg, ts_lane *lane) {
 ts_err ts_ddp_shorten(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   const ts_wire_arg arg = {d->kernels, b->grads, b->n, d->wire};
   if (d->wire == TS_F32) return TS_OK;
-  return ts_lane_submit(lane, "shorten gradients", shorten_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, "shorten gradients", shorten_task, arg);
 }
 
 ts_err ts_ddp_widen(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   const ts_wire_arg arg = {d->kernels, b->grads, b->n, d->wire};
   if (d->wire == TS_F32 || !d->comm) return TS_OK;
-  return ts_lane_submit(lane, "widen gradients", widen_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "widen gradients", widen_task, arg);
 }
 
 /* ---- updates ------------------------------------------------------------- */
@@ -99,7 +98,7 @@ done:
 
 ts_err ts_ddp_update(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   const ts_update_arg arg = {d, b, d->step, d->lr_factor};
-  return ts_lane_submit(lane, "dense optimizer", update_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "dense optimizer", update_task, arg);
 }
 
 /* Global norm of all reduced gradients, in double. */
@@ -118,7 +117,7 @@ done:
 ts_err ts_ddp_update_all(ts_ddp *d, double *grad_norm, ts_lane *lane) {
   ts_err err = TS_OK;
   if (d->norm) {
-    TS_TRY(ts_lane_submit(lane, "clip", norm_task, &d, sizeof d));
+    TS_TRY(ts_lane_run(lane, "clip", norm_task, d));
     if (grad_norm)
       TS_TRY(ts_lane_copy(lane, grad_norm, d->norm, sizeof *d->norm));
   }

@@ -62,7 +62,7 @@ ts_err ts_fully_sharded_copy_out(const ts_fully_sharded *d,
                                    .n_ranks = d->n_ranks,
                                    .out = true,
                                    .kept = kept};
-  return ts_lane_submit(lane, "copy-out", copy_task, &c, sizeof c);
+  return ts_lane_run(lane, "copy-out", copy_task, c);
 }
 
 ts_err ts_fully_sharded_copy_in(const ts_fully_sharded *d,
@@ -74,5 +74,5 @@ ts_err ts_fully_sharded_copy_in(const ts_fully_sharded *d,
                                    .whole = (float *)(uintptr_t)whole,
                                    .flat = input,
                                    .n_ranks = d->n_ranks};
-  return ts_lane_submit(lane, "copy-in", copy_task, &c, sizeof c);
+  return ts_lane_run(lane, "copy-in", copy_task, c);
 }

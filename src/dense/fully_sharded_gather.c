@@ -45,8 +45,8 @@ static int32_t early(const ts_fully_sharded *d, int32_t i, int pass,
   return i - 1;
 }
 
-/* The pass gone through without doing it. */
-int ts_fully_sharded_flats(const ts_fully_sharded *d, ts_pass pass) {
+/* Flats that are alive at once in PASS: it is gone through without doing it. */
+static int count_flats(const ts_fully_sharded *d, ts_pass pass) {
   const int32_t n = d->n_groups;
   int live = 0, peak = 0;
   if (n == 0 || (pass == TS_BACKWARD && d->keeps_whole)) return 0;
@@ -69,7 +69,7 @@ int ts_fully_sharded_flats(const ts_fully_sharded *d, ts_pass pass) {
 ts_err ts_fully_sharded_slots_create(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   for (int pass = TS_FORWARD; pass <= (int)d->base.spec.training; pass++) {
-    d->n_flats[pass] = ts_fully_sharded_flats(d, (ts_pass)pass);
+    d->n_flats[pass] = count_flats(d, (ts_pass)pass);
     const int32_t n = first_flat(d, pass) + d->n_flats[pass];
     if (n > d->n_slots) d->n_slots = n;
   }

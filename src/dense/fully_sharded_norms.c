@@ -59,7 +59,7 @@ ts_err ts_fully_sharded_norms(ts_fully_sharded *d, ts_fully_sharded_group *g,
   ts_token token;
   const ts_fully_sharded_norms_arg arg = {d, g, g->grad->at, d->step,
                                           d->lr_factor};
-  TS_TRY(ts_lane_submit(lane, "dense norms", norms_task, &arg, sizeof arg));
+  TS_TRY(ts_lane_run(lane, "dense norms", norms_task, arg));
   TS_TRY(ts_comm_all_reduce(d->norm_comm, &token, g->stats,
                             2 * (int64_t)g->n_parts, TS_F64, TS_SUM, lane));
   TS_TRY(ts_comm_end(&token, lane));

@@ -53,8 +53,7 @@ ts_err ts_fully_sharded_update(ts_fully_sharded *d, ts_fully_sharded_group *g,
   /* An all-gather that nobody has waited for may still have to read. */
   TS_TRY(ts_lane_wait(lane, g->gathered));
   if (g->stats) TS_TRY(ts_fully_sharded_norms(d, g, lane));
-  TS_TRY(
-      ts_lane_submit(lane, "dense optimizer", update_task, &arg, sizeof arg));
+  TS_TRY(ts_lane_run(lane, "dense optimizer", update_task, arg));
   g->updated = ts_lane_record(lane);
 done:
   return err;
@@ -96,12 +95,12 @@ static ts_err clip_task(void *arg, ts_lane *lane) {
 static ts_err clip(ts_fully_sharded *d, double *grad_norm, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_token token;
-  TS_TRY(ts_lane_submit(lane, "clip", squares_task, &d, sizeof d));
+  TS_TRY(ts_lane_run(lane, "clip", squares_task, d));
   ts_comm_set_stage(d->reduce_comm, "norm");
   TS_TRY(ts_comm_all_reduce(d->reduce_comm, &token, d->norm, 1, TS_F64, TS_SUM,
                             lane));
   TS_TRY(ts_comm_end(&token, lane));
-  TS_TRY(ts_lane_submit(lane, "clip", clip_task, &d, sizeof d));
+  TS_TRY(ts_lane_run(lane, "clip", clip_task, d));
   if (grad_norm)
     TS_TRY(ts_lane_copy(lane, grad_norm, d->norm, sizeof *d->norm));
 done:

@@ -140,7 +140,7 @@ ts_err ts_linear_create(ts_linear **out, const ts_linear_spec *spec,
   TS_TRY(check(l));
   /* On the lane: primitives take the thread count of the thread that makes
    * them. */
-  TS_TRY(ts_lane_submit(lane, "create layer", create_task, &l, sizeof l));
+  TS_TRY(ts_lane_run(lane, "create layer", create_task, l));
   TS_TRY(ts_lane_sync(lane));
   W->layer = l;
   *out = l;
@@ -173,7 +173,7 @@ static ts_err repeat_task(void *arg, ts_lane *lane) {
 ts_err ts_linear_repeat(ts_linear *l, ts_pass pass, ts_lane *lane) {
   const ts_repeat_arg arg = {l, pass};
   if (!l->engine->repeat) return TS_OK;
-  return ts_lane_submit(lane, "products alone", repeat_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "products alone", repeat_task, arg);
 }
 
 typedef struct ts_linear_arg {
@@ -200,7 +200,7 @@ static ts_err forward_task(void *arg, ts_lane *lane) {
 ts_err ts_linear_forward(ts_linear *l, void *y, const void *x, int32_t batch,
                          ts_lane *lane) {
   ts_linear_arg arg = {.l = l, .y = y, .x = x, .batch = batch, .at = now_at(l)};
-  return ts_lane_submit(lane, "dense forward", forward_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "dense forward", forward_task, arg);
 }
 
 static ts_err zero(const ts_linear *l, void *p, int64_t n) {
@@ -227,8 +227,7 @@ done:
 ts_err ts_linear_backward(ts_linear *l, void *dx, void *dy, const void *x,
                           const void *y, int32_t batch, ts_lane *lane) {
   ts_linear_arg arg = {l, (void *)y, dx, dy, x, batch, now_at(l)};
-  return ts_lane_submit(lane, "dense backward", backward_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, "dense backward", backward_task, arg);
 }
 
 /* ---- engines of the host ------------------------------------------------- */

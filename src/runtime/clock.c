@@ -66,7 +66,7 @@ ts_err ts_clock_mark(ts_clock *c, int i) {
     return ts_fail(TS_ERR_INTERNAL, "mark %d of a clock with %d", i, c->n);
   double *at = &c->mark[i].at;
   if (ops_of(c)->mark) return ops_of(c)->mark(c->lane, &c->mark[i].own);
-  return ts_lane_submit(c->lane, "clock", look, &at, sizeof at);
+  return ts_lane_run(c->lane, "clock", look, at);
 }
 
 ts_err ts_clock_between(const ts_clock *c, int a, int b, double *seconds) {

@@ -124,10 +124,10 @@ static bool has_work(const ts_sharding *sharding) {
 
 ts_err ts_sharding_assemble(ts_sharding_batch *lf, ts_lane *lane) {
   if (!has_work(lf->sharding)) return TS_OK;
-  return ts_lane_submit(lane, "assemble", assemble_task, &lf, sizeof lf);
+  return ts_lane_run(lane, "assemble", assemble_task, lf);
 }
 
 ts_err ts_sharding_disassemble(ts_sharding_batch *lf, ts_lane *lane) {
   if (!has_work(lf->sharding)) return TS_OK;
-  return ts_lane_submit(lane, "disassemble", disassemble_task, &lf, sizeof lf);
+  return ts_lane_run(lane, "disassemble", disassemble_task, lf);
 }

@@ -189,13 +189,13 @@ static ts_err run_round(ts_sharding *sharding, int round, double lr_factor,
         ts_tbe_optim(sharding->groups[g].tbe)->n_rounds > round)
       TS_TRY(
           ts_tbe_stage(sharding->groups[g].tbe, round, lr_factor, pass, lane));
-  TS_TRY(ts_lane_submit(lane, "row statistics", pack_task, &arg, sizeof arg));
+  TS_TRY(ts_lane_run(lane, "row statistics", pack_task, arg));
   if (sharding->comm) {
     c->exchange.send_bytes = c->message_bytes;
     TS_TRY(ts_comm_exchange(sharding->comm, &token, &c->exchange, lane));
     TS_TRY(ts_comm_end(&token, lane));
   }
-  TS_TRY(ts_lane_submit(lane, "row statistics", sum_task, &arg, sizeof arg));
+  TS_TRY(ts_lane_run(lane, "row statistics", sum_task, arg));
 done:
   return err;
 }
@@ -208,8 +208,7 @@ ts_err ts_columns_backward(ts_sharding_batch *lf, double lr_factor,
     if (sharding->groups[g].columns)
       TS_TRY(ts_tbe_gather(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
                            lane));
-  TS_TRY(ts_lane_submit(lane, "row statistics", find_task, &sharding,
-                        sizeof sharding));
+  TS_TRY(ts_lane_run(lane, "row statistics", find_task, sharding));
   for (int k = 0; k < sharding->columns->n_rounds; k++)
     TS_TRY(run_round(sharding, k, lr_factor, pass, lane));
   for (int32_t g = 0; g < sharding->n_groups; g++)

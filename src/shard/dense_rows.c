@@ -120,7 +120,7 @@ ts_err ts_dense_rows_scatter(ts_dense_rows *d, const void *const *msg,
                              const int64_t *msg_bytes, int n_ranks,
                              ts_lane *lane) {
   const ts_scatter_arg arg = {d, msg, msg_bytes, n_ranks};
-  return ts_lane_submit(lane, "dense rows", scatter_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "dense rows", scatter_task, arg);
 }
 
 ts_err ts_dense_rows_add(ts_dense_rows *d, const float *grad,
@@ -189,7 +189,7 @@ static ts_err each(ts_ebc *ebc, const char *span, ts_task task, bool norms_only,
       arg.d = ebc->shardings[l].groups[g].dense;
       if (!arg.d) continue;
       if (norms_only && !ts_dense_optim_has_norms(&arg.d->config)) continue;
-      TS_TRY(ts_lane_submit(lane, span, task, &arg, sizeof arg));
+      TS_TRY(ts_lane_run(lane, span, task, arg));
     }
 done:
   return err;
@@ -231,7 +231,7 @@ ts_err ts_dense_rows_update(ts_ebc *ebc, double lr_factor, int64_t step,
   const ts_rows_arg arg = {NULL, lr_factor, step};
   ts_token token;
   if (ebc->dense_norms) {
-    TS_TRY(ts_lane_submit(lane, "norms", clear_task, &ebc, sizeof ebc));
+    TS_TRY(ts_lane_run(lane, "norms", clear_task, ebc));
     TS_TRY(each(ebc, "norms", stats_task, true, arg, lane));
     if (ebc->dense_comm) {
       TS_TRY(ts_comm_all_reduce(ebc->dense_comm, &token, ebc->dense_stats.ptr,

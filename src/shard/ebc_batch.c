@@ -85,7 +85,7 @@ ts_err ts_ebc_input_begin(ts_ebc_batch *fl, const ts_kjt *kjt,
   fl->own = *status;
   fl->exchange.send_bytes = fl->send_bytes;
   fl->exchange.rooms = &fl->ebc->input_rooms;
-  TS_TRY(ts_lane_submit(data, "input pack", ts_input_pack, &fl, sizeof fl));
+  TS_TRY(ts_lane_run(data, "input pack", ts_input_pack, fl));
   TS_TRY(
       ts_comm_exchange(fl->ebc->input_comm, &fl->token, &fl->exchange, data));
 done:
@@ -104,7 +104,7 @@ done:
 ts_err ts_ebc_input_end(ts_ebc_batch *fl, ts_lane *data) {
   ts_err err = TS_OK;
   TS_TRY(ts_comm_end(&fl->token, data));
-  TS_TRY(ts_lane_submit(data, "input unpack", ts_input_unpack, &fl, sizeof fl));
+  TS_TRY(ts_lane_run(data, "input unpack", ts_input_unpack, fl));
   fl->unpacked = ts_lane_record(data);
 done:
   return err;

@@ -69,8 +69,7 @@ done:
 static ts_err code(ts_sharding_batch *lf, ts_codec codec, float *x, char *wire,
                    bool sections, bool encode, ts_lane *lane) {
   ts_code_arg arg = {lf, codec, x, wire, sections, encode};
-  return ts_lane_submit(lane, encode ? "encode" : "decode", code_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, encode ? "encode" : "decode", code_task, arg);
 }
 
 static ts_err reserve(ts_sharding_batch *lf) {

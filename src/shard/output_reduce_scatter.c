@@ -105,7 +105,7 @@ static ts_err forward_begin(ts_sharding_batch *lf, ts_lane *lane) {
     return ts_comm_reduce_scatter_v(lf->sharding->comm, &lf->token, lf->emb.ptr,
                                     lf->out.ptr, lf->sizes, TS_F32, lane);
   size_forward(lf);
-  TS_TRY(ts_lane_submit(lane, "encode", encode_sections, &lf, sizeof lf));
+  TS_TRY(ts_lane_run(lane, "encode", encode_sections, lf));
   TS_TRY(ts_comm_all_to_all_v(lf->sharding->comm, &lf->token, lf->wire_recv.ptr,
                               lf->recv, lf->wire_send.ptr, lf->send, lane));
 done:
@@ -116,7 +116,7 @@ static ts_err forward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   TS_TRY(ts_comm_end(&lf->token, lane));
   if (lf->sharding->ebc->forward != TS_CODEC_F32)
-    TS_TRY(ts_lane_submit(lane, "decode", sum_parts, &lf, sizeof lf));
+    TS_TRY(ts_lane_run(lane, "decode", sum_parts, lf));
 done:
   return err;
 }
@@ -127,7 +127,7 @@ static ts_err backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
   if (lf->sharding->ebc->backward == TS_CODEC_F32)
     return ts_comm_all_gather_v(lf->sharding->back_comm, &lf->token,
                                 lf->out.ptr, lf->emb.ptr, lf->recv, lane);
-  TS_TRY(ts_lane_submit(lane, "encode", encode_grads, &lf, sizeof lf));
+  TS_TRY(ts_lane_run(lane, "encode", encode_grads, lf));
   TS_TRY(ts_comm_all_gather_v(lf->sharding->back_comm, &lf->token,
                               lf->wire_recv.ptr, lf->wire_send.ptr, lf->recv,
                               lane));
@@ -139,7 +139,7 @@ static ts_err backward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   TS_TRY(ts_comm_end(&lf->token, lane));
   if (lf->sharding->ebc->backward != TS_CODEC_F32)
-    TS_TRY(ts_lane_submit(lane, "decode", decode_grads, &lf, sizeof lf));
+    TS_TRY(ts_lane_run(lane, "decode", decode_grads, lf));
 done:
   return err;
 }

@@ -134,8 +134,7 @@ done:
 static ts_err code(ts_sharding_batch *lf, ts_codec codec, bool relayed,
                    bool encode, ts_lane *lane) {
   ts_two_arg arg = {lf, codec, relayed, encode};
-  return ts_lane_submit(lane, encode ? "encode" : "decode", code_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, encode ? "encode" : "decode", code_task, arg);
 }
 
 static ts_err reserve(ts_sharding_batch *lf) {

@@ -140,7 +140,7 @@ static ts_err weigh_task(void *arg, ts_lane *lane) {
 
 ts_err ts_sharding_weigh(ts_sharding_batch *lf, ts_lane *lane) {
   if (!has_positions(lf->sharding)) return TS_OK;
-  return ts_lane_submit(lane, "position weights", weigh_task, &lf, sizeof lf);
+  return ts_lane_run(lane, "position weights", weigh_task, lf);
 }
 
 /* ---- backward ------------------------------------------------------------ */
@@ -159,7 +159,7 @@ static ts_err clear_task(void *arg, ts_lane *lane) {
 
 ts_err ts_processors_begin(ts_ebc *ebc, ts_lane *lane) {
   if (!trained(ebc)) return TS_OK;
-  return ts_lane_submit(lane, "clear positions", clear_task, &ebc, sizeof ebc);
+  return ts_lane_run(lane, "clear positions", clear_task, ebc);
 }
 
 static ts_err add_task(void *arg, ts_lane *lane) {
@@ -178,7 +178,7 @@ ts_err ts_sharding_weight_grads(ts_sharding_batch *lf, ts_lane *lane) {
       TS_TRY(ts_tbe_weight_grad(sharding->groups[g].tbe,
                                 lf->weight_grads[g].ptr, lf->out.ptr,
                                 &lf->inputs[g], lane));
-  TS_TRY(ts_lane_submit(lane, "position gradients", add_task, &lf, sizeof lf));
+  TS_TRY(ts_lane_run(lane, "position gradients", add_task, lf));
 done:
   return err;
 }
@@ -198,6 +198,5 @@ done:
 
 ts_err ts_processors_end(ts_ebc *ebc, ts_lane *lane) {
   if (!trained(ebc)) return TS_OK;
-  return ts_lane_submit(lane, "position gradients", write_task, &ebc,
-                        sizeof ebc);
+  return ts_lane_run(lane, "position gradients", write_task, ebc);
 }

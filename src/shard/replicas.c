@@ -62,7 +62,7 @@ ts_err ts_replicas_begin(ts_sharding_batch *lf, ts_lane *lane) {
     TS_TRY(ts_tbe_reduce(sharding->groups[g].tbe, &lf->message[g],
                          &lf->message_bytes[g], lf->out.ptr, &lf->inputs[g],
                          lane));
-  TS_TRY(ts_lane_submit(lane, "bundle rows", make_bundle, &lf, sizeof lf));
+  TS_TRY(ts_lane_run(lane, "bundle rows", make_bundle, lf));
   lf->exchange.send_bytes = lf->bundle_bytes;
   TS_TRY(ts_comm_exchange(sharding->comm, &lf->token, &lf->exchange, lane));
 done:
@@ -75,7 +75,7 @@ ts_err ts_replicas_end(ts_sharding_batch *lf, double lr_factor, int64_t pass,
   ts_sharding *sharding = lf->sharding;
   const int n_ranks = sharding->ebc->n_ranks;
   TS_TRY(ts_comm_end(&lf->token, lane));
-  TS_TRY(ts_lane_submit(lane, "open rows", open_bundles, &lf, sizeof lf));
+  TS_TRY(ts_lane_run(lane, "open rows", open_bundles, lf));
   for (int32_t g = 0; g < sharding->n_groups; g++)
     if (sharding->groups[g].dense)
       TS_TRY(ts_dense_rows_scatter(

@@ -161,8 +161,7 @@ static ts_err clear_task(void *arg, ts_lane *lane) {
 ts_err ts_sharding_forward(ts_sharding_batch *lf, ts_lane *lane) {
   ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
-  if (sharding->holes)
-    TS_TRY(ts_lane_submit(lane, "clear", clear_task, &lf, sizeof lf));
+  if (sharding->holes) TS_TRY(ts_lane_run(lane, "clear", clear_task, lf));
   TS_TRY(ts_sharding_weigh(lf, lane));
   for (int32_t g = 0; g < sharding->n_groups; g++)
     TS_TRY(ts_tbe_forward(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],

@@ -127,8 +127,6 @@ ts_err ts_sharding_create(ts_sharding *, ts_ebc *, const ts_sharding_ops *,
 void ts_sharding_reset(ts_sharding *);
 /* This rank's shard for PIECE, NULL: none. */
 const ts_shard *ts_sharding_own_shard(const ts_sharding *, const ts_piece *);
-/* True when shard and piece are the same part of the same table. */
-bool ts_sharding_same(const ts_sharding *, const ts_piece *, const ts_shard *);
 
 /* dense_rows.c: tables of optimizer "none".  create before the group, attach
  * after it; start once, collective.  add takes this rank's gradient, scatter

@@ -131,7 +131,8 @@ done:
   return err;
 }
 
-bool ts_sharding_same(const ts_sharding *sharding, const ts_piece *p,
+/* True when shard and piece are the same part of the same table. */
+static bool same_part(const ts_sharding *sharding, const ts_piece *p,
                       const ts_shard *s) {
   if (s->col0 != p->col0) return false;
   return !(sharding->sequence && sharding->ops->split_rows) ||
@@ -143,7 +144,7 @@ const ts_shard *ts_sharding_own_shard(const ts_sharding *sharding,
   const ts_table_plan *t = plan_of(sharding, p->table);
   for (int32_t k = 0; k < t->n_shards; k++)
     if (t->shards[k].rank == sharding->ebc->rank &&
-        ts_sharding_same(sharding, p, &t->shards[k]))
+        same_part(sharding, p, &t->shards[k]))
       return &t->shards[k];
   return NULL;
 }

@@ -192,9 +192,7 @@ ts_err ts_tbe_forward(ts_tbe *t, float *out, const ts_tbe_input *input,
                       ts_lane *lane) {
   ts_forward_arg arg = {t, out, *input};
   const ts_err err = ts_tbe_prefetch(t, input, lane);
-  return err != TS_OK
-             ? err
-             : ts_lane_submit(lane, "lookup", forward_task, &arg, sizeof arg);
+  return err != TS_OK ? err : ts_lane_run(lane, "lookup", forward_task, arg);
 }
 
 typedef struct ts_weight_grad_arg {
@@ -215,8 +213,7 @@ static ts_err weight_grad_task(void *p, ts_lane *lane) {
 ts_err ts_tbe_weight_grad(ts_tbe *t, float *out, const float *grad,
                           const ts_tbe_input *input, ts_lane *lane) {
   ts_weight_grad_arg arg = {t, out, grad, *input};
-  return ts_lane_submit(lane, "weight gradients", weight_grad_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, "weight gradients", weight_grad_task, arg);
 }
 
 /* ---- reports ------------------------------------------------------------- */

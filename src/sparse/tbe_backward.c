@@ -284,6 +284,5 @@ done:
 ts_err ts_tbe_backward(ts_tbe *t, const float *grad, const ts_tbe_input *input,
                        double lr_factor, int64_t pass, ts_lane *lane) {
   ts_backward_arg arg = {t, grad, *input, lr_factor, pass};
-  return ts_lane_submit(lane, "fused backward", backward_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, "fused backward", backward_task, arg);
 }

@@ -64,7 +64,7 @@ static ts_err keep_task(void *p, ts_lane *lane) {
 ts_err ts_tbe_keep(ts_tbe *t, const float *grad, const ts_tbe_input *input,
                    ts_lane *lane) {
   ts_keep_arg arg = {t, grad, *input};
-  return ts_lane_submit(lane, "keep rows", keep_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "keep rows", keep_task, arg);
 }
 
 void ts_tbe_drop(ts_tbe *t) {

@@ -45,8 +45,8 @@ static ts_err submit(ts_tbe *t, const ts_tbe_input *input, bool hold,
   ts_prefetch_arg arg = {t, *input};
   if (!input->hold || !input->n_ids || input->hold->held == hold) return TS_OK;
   input->hold->held = hold;
-  return ts_lane_submit(lane, hold ? "prefetch" : "release",
-                        hold ? prefetch_task : release_task, &arg, sizeof arg);
+  return ts_lane_run(lane, hold ? "prefetch" : "release",
+                     hold ? prefetch_task : release_task, arg);
 }
 
 ts_err ts_tbe_prefetch(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {
@@ -67,5 +67,5 @@ static ts_err refresh_task(void *p, ts_lane *lane) {
 ts_err ts_tbe_refresh(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {
   ts_prefetch_arg arg = {t, *input};
   if (!input->hold || !input->n_ids || !input->hold->held) return TS_OK;
-  return ts_lane_submit(lane, "refresh", refresh_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "refresh", refresh_task, arg);
 }

@@ -43,7 +43,7 @@ ts_err ts_tbe_reduce(ts_tbe *t, const void **msg, int64_t *msg_bytes,
                      const float *grad, const ts_tbe_input *input,
                      ts_lane *lane) {
   ts_reduce_arg arg = {t, msg, msg_bytes, grad, *input};
-  return ts_lane_submit(lane, "reduce rows", reduce_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "reduce rows", reduce_task, arg);
 }
 
 typedef struct ts_apply_arg {
@@ -107,5 +107,5 @@ ts_err ts_tbe_apply(ts_tbe *t, const void *const *msg, const int64_t *msg_bytes,
                     int n_ranks, double lr_factor, int64_t pass,
                     ts_lane *lane) {
   ts_apply_arg arg = {t, msg, msg_bytes, n_ranks, lr_factor, pass};
-  return ts_lane_submit(lane, "fused backward", apply_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "fused backward", apply_task, arg);
 }
