@@ -125,6 +125,26 @@ ts_worth ts_draft_worth(const ts_draft *d) {
                               0.02 * sqrt(square / n)};
 }
 
+ts_err ts_draft_choose(ts_draft *d, const ts_options *o, int32_t t,
+                       unsigned kinds, ts_choice *best, int *n_tried) {
+  ts_err err = TS_OK;
+  *n_tried = 0;
+  for (int32_t i = o->start[t]; i < o->start[t + 1]; i++) {
+    ts_table_plan p = {0};
+    if (!(kinds >> o->option[i].kind & 1)) continue;
+    TS_TRY(ts_draft_place(d, t, &o->option[i], &p));
+    ts_draft_put(d, t, &p);
+    const ts_worth w = ts_draft_worth(d);
+    ts_draft_remove(d, t, &p);
+    const bool take = !best->plan.shards || ts_worth_better(&w, &best->worth);
+    ts_mem_free(take ? best->plan.shards : p.shards);
+    if (take) *best = (ts_choice){p, w};
+    ++*n_tried;
+  }
+done:
+  return err;
+}
+
 bool ts_worth_better(const ts_worth *a, const ts_worth *than) {
   const double slack = 1.0; /* bytes: sums of fractions come and go */
   if (a->over > than->over + slack) return false;

@@ -99,8 +99,8 @@ static ts_err find_room(ts_shares *x, double *least) {
   TS_TRY(ts_plan_estimate(&r, x->plan, &q));
   (void)ts_passes_scratch(x->room, &x->cost, x->plan);
   for (int k = 0; k < x->n_ranks; k++)
-    x->room[k] =
-        q.memory_bytes - ts_plan_memory_sum(&r->ranks[k].memory) - x->room[k];
+    x->room[k] = q.memory_bytes - ts_plan_memory_sum(&r->ranks[k].load.memory) -
+                 x->room[k];
 done:
   ts_plan_report_destroy(r);
   return err;

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -15,21 +14,10 @@ static double mib(double bytes) {
 
 /* ---- ranks --------------------------------------------------------------- */
 
-typedef struct ts_listed {
-  double ms;
-  int32_t rank;
-} ts_listed;
-
-static int by_ms(const void *a, const void *b) {
-  const ts_listed *x = a, *y = b;
-  if (x->ms != y->ms) return x->ms > y->ms ? -1 : 1;
-  return x->rank - y->rank;
-}
-
 static ts_err print_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
   const ts_plan_rank *x = &r->ranks[k];
-  const ts_plan_time *t = &x->time;
-  const ts_plan_memory *m = &x->memory;
+  const ts_plan_time *t = &x->load.time;
+  const ts_plan_memory *m = &x->load.memory;
   return ts_str_append(
       s,
       "rank %5d %9.1f (%.1f, %.1f, %.1f, %.1f, %.1f) + %.1f %8.3f (%.3f, "
@@ -38,19 +26,19 @@ static ts_err print_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
       k, mib(ts_plan_memory_sum(m)), mib(m->weights), mib(m->state),
       mib(m->buffers), mib(m->dense), mib(m->slow), mib(m->disk),
       ts_plan_time_sum(t), t->input, t->lookup, t->output, t->gradient,
-      t->backward, mib(x->sent.input), mib(x->sent.output),
-      mib(x->sent.gradient), x->n_shards);
+      t->backward, mib(x->load.sent.input), mib(x->load.sent.output),
+      mib(x->load.sent.gradient), x->n_shards);
 }
 
 static ts_err print_ranks(ts_str *s, const ts_plan_report *r, int32_t rows) {
   ts_err err = TS_OK;
-  ts_listed *list = NULL;
+  ts_sized *list = NULL;
   const int32_t n = rows > 0 && rows < r->n_ranks ? rows : r->n_ranks;
   TS_TRY(ts_mem_many(list, r->n_ranks, MISC));
   for (int32_t k = 0; k < r->n_ranks; k++)
-    list[k] = (ts_listed){ts_plan_time_sum(&r->ranks[k].time), k};
+    list[k] = (ts_sized){ts_plan_time_sum(&r->ranks[k].load.time), k};
   if (n < r->n_ranks) {
-    qsort(list, (size_t)r->n_ranks, sizeof *list, by_ms);
+    ts_sort_sized(list, r->n_ranks);
     TS_TRY(ts_str_append(s, "the %d slowest of %d ranks\n", n, r->n_ranks));
   }
   TS_TRY(ts_str_append(
@@ -58,7 +46,7 @@ static ts_err print_ranks(ts_str *s, const ts_plan_report *r, int32_t rows) {
          "(input, lookup, output, gradient, backward) MiB sent: input output "
          "gradient "
          "shards\n"));
-  for (int32_t i = 0; i < n; i++) TS_TRY(print_rank(s, r, list[i].rank));
+  for (int32_t i = 0; i < n; i++) TS_TRY(print_rank(s, r, list[i].number));
 done:
   ts_mem_free(list);
   return err;
@@ -86,7 +74,7 @@ static ts_err print_table(ts_str *s, const ts_plan_table *x,
                           const ts_table_plan *p, const ts_table_config *c,
                           const ts_cost_table *known) {
   ts_err err = TS_OK;
-  const ts_plan_time *t = &x->time;
+  const ts_plan_time *t = &x->load.time;
   TS_TRY(ts_str_append(
       s, "%-16s %-17s %-6s %8.3f (%.3f, %.3f) %10.2f %8.1f", c->name,
       ts_shard_kind_name(p->kind), ts_table_is_slow(c) ? c->kernel : "fused",
@@ -190,7 +178,7 @@ static ts_err print_traffic(ts_str *s, const ts_plan_report *r) {
   ts_plan_traffic most = {0};
   for (int32_t k = 0; k < r->n_ranks; k++) {
     double *to = (double *)&most;
-    const double *from = (const double *)&r->ranks[k].sent;
+    const double *from = (const double *)&r->ranks[k].load.sent;
     for (size_t i = 0; i < sizeof most / sizeof(double); i++)
       if (from[i] > to[i]) to[i] = from[i];
   }
@@ -247,9 +235,9 @@ static json_t *json_rank(const ts_plan_report *r, int32_t k) {
       "output_ms",    "gradient_ms", "backward_ms", "slow_bytes", "disk_bytes",
       "pinned_bytes", "sent_bytes",  "cross_bytes", "shards"};
   const ts_plan_rank *x = &r->ranks[k];
-  const ts_plan_time *t = &x->time;
-  const ts_plan_memory *m = &x->memory;
-  const ts_plan_traffic *s = &x->sent;
+  const ts_plan_time *t = &x->load.time;
+  const ts_plan_memory *m = &x->load.memory;
+  const ts_plan_traffic *s = &x->load.sent;
   const double values[] = {k,
                            rint(ts_plan_memory_sum(m)),
                            ts_plan_time_sum(t),
@@ -280,7 +268,7 @@ static json_t *json_table(const ts_plan_report *r, const ts_plan *p,
       "{s:o,s:s,s:i,s:i,s:o,s:o,s:s,s:o}", "table", ts_json_text(c->name),
       "sharding", ts_shard_kind_name(p->tables[t].kind), "columns",
       p->tables[t].shards[0].n_cols, "shards", p->tables[t].n_shards, "ms",
-      ts_json_number(ts_plan_time_sum(&x->time)), "bytes",
+      ts_json_number(ts_plan_time_sum(&x->load.time)), "bytes",
       ts_json_number(rint(x->memory_bytes)), "kernel",
       slow ? c->kernel : "fused", "load_factor",
       ts_json_number(slow ? factor : 1));

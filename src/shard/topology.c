@@ -55,13 +55,18 @@ static const ts_field fields[] = {
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
-static double *value_of(ts_topology *t, int i) {
+int ts_topology_n_figures(void) {
+  return N_FIELDS;
+}
+
+double *ts_topology_figure(ts_topology *t, int i) {
   return (double *)((char *)t + fields[i].offset);
 }
 
 void ts_topology_default(ts_topology *t) {
   *t = (ts_topology){0};
-  for (int i = 0; i < N_FIELDS; i++) *value_of(t, i) = fields[i].fallback;
+  for (int i = 0; i < N_FIELDS; i++)
+    *ts_topology_figure(t, i) = fields[i].fallback;
 }
 
 ts_err ts_topology_print(ts_str *s, const ts_topology *t) {
@@ -71,8 +76,8 @@ ts_err ts_topology_print(ts_str *s, const ts_topology *t) {
                        t->ranks, t->ranks_per_node));
   for (int i = 0; i < N_FIELDS; i++)
     TS_TRY(ts_str_append(s, "%s = %.4g%s%s\n", fields[i].key,
-                         *value_of(&copy, i), *fields[i].help ? " # " : "",
-                         fields[i].help));
+                         *ts_topology_figure(&copy, i),
+                         *fields[i].help ? " # " : "", fields[i].help));
 done:
   return err;
 }
@@ -115,7 +120,7 @@ static ts_err take_line(ts_topology *t, const char *p, const char *end,
   if (rest == number || (*rest && *rest != '#') || !(x > 0) || !isfinite(x))
     return ts_fail(TS_ERR_DECK, "%s:%d: %s takes a number over 0 (%s)", name,
                    line, fields[i].key, fields[i].unit);
-  *value_of(t, i) = x;
+  *ts_topology_figure(t, i) = x;
   return TS_OK;
 }
 

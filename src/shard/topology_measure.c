@@ -372,24 +372,11 @@ ts_err ts_topology_measure(ts_topology *t, const ts_topology_bench *b) {
   TS_TRY(measure_pack(t));
   TS_TRY(measure_links(t, b));
   TS_TRY(ts_topology_tiers(t, b->tier_dir));
-  double *own[] = {&t->read_gbytes_per_s,
-                   &t->cache_gbytes_per_s,
-                   &t->write_gbytes_per_s,
-                   &t->stream_gbytes_per_s,
-                   &t->cache_mib,
-                   &t->lookup_ns,
-                   &t->bag_ns,
-                   &t->update_ns,
-                   &t->pack_ns,
-                   &t->call_us,
-                   &t->slow_gbytes_per_s,
-                   &t->disk_gbytes_per_s,
-                   &t->memory_gib};
-  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-    TS_TRY(ts_topology_middle(own[i], b->control));
-  double *links = (double *)t->link;
-  for (size_t i = 0; i < sizeof t->link / sizeof(double); i++)
-    TS_TRY(ts_topology_middle(&links[i], b->control));
+  for (int i = 0; i < ts_topology_n_figures(); i++) {
+    double *figure = ts_topology_figure(t, i);
+    if (figure != &t->dense_gflops)
+      TS_TRY(ts_topology_middle(figure, b->control));
+  }
 done:
   return err;
 }
