@@ -9,14 +9,13 @@
 static ts_err join_sharding(ts_pool *pool, ts_sharding_batch *lf) {
   ts_err err = TS_OK;
   ts_buffer *all[TS_SHARDING_BUFFERS];
-  ts_buffer *groups[TS_GROUP_BUFFERS] = {
-      lf->starts,  lf->offsets,   lf->at,          lf->rows,
-      lf->weights, lf->positions, lf->weight_grads};
+  ts_buffer **groups[TS_GROUP_BUFFERS];
   const int n = ts_sharding_batch_buffers(lf, all);
+  ts_sharding_group_buffers(lf, groups);
   for (int i = 0; i < n; i++) TS_TRY(ts_pool_add(pool, all[i]));
   for (int i = 0; i < TS_GROUP_BUFFERS; i++)
     for (int32_t g = 0; g < lf->sharding->n_groups; g++)
-      TS_TRY(ts_pool_add(pool, &groups[i][g]));
+      TS_TRY(ts_pool_add(pool, &(*groups[i])[g]));
 done:
   return err;
 }

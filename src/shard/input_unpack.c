@@ -173,21 +173,33 @@ static ts_err add_section(ts_part_list *list, const ts_unpack_part *s,
 
 /* ---- groups -------------------------------------------------------------- */
 
+int64_t ts_input_sizes(int64_t *size, const ts_input_shape *x) {
+  const int64_t bags = x->n_bags + 1, ids = x->n_ids + 1;
+  const int64_t all[TS_GROUP_BUFFERS] = {8 * ((int64_t)x->n_slots + 1),
+                                         8 * bags,
+                                         8 * bags,
+                                         4 * ids,
+                                         x->weighted ? 4 * ids : 0,
+                                         x->positions ? 2 * ids : 0,
+                                         x->positions ? 4 * ids : 0};
+  int64_t bytes = 0;
+  for (int i = 0; i < TS_GROUP_BUFFERS; i++) bytes += size[i] = all[i];
+  return bytes;
+}
+
 ts_err ts_sharding_reserve_input(ts_sharding_batch *lf, int32_t g,
                                  int64_t n_bags, int64_t n_ids) {
   ts_err err = TS_OK;
   const ts_sharding_group *group = &lf->sharding->groups[g];
-  TS_TRY(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
-  TS_TRY(ts_buffer_reserve(&lf->offsets[g], (size_t)(n_bags + 1) * 8));
-  TS_TRY(ts_buffer_reserve(&lf->at[g], (size_t)(n_bags + 1) * 8));
-  TS_TRY(ts_buffer_reserve(&lf->rows[g], (size_t)n_ids * 4 + 4));
-  const bool has_weights = group->weighted || group->positions;
-  if (has_weights)
-    TS_TRY(ts_buffer_reserve(&lf->weights[g], (size_t)n_ids * 4 + 4));
-  if (group->positions) {
-    TS_TRY(ts_buffer_reserve(&lf->positions[g], (size_t)n_ids * 2 + 2));
-    TS_TRY(ts_buffer_reserve(&lf->weight_grads[g], (size_t)n_ids * 4 + 4));
-  }
+  const ts_input_shape shape = {group->n_slots, n_bags, n_ids,
+                                group->weighted || group->positions,
+                                group->positions};
+  int64_t size[TS_GROUP_BUFFERS];
+  ts_buffer **all[TS_GROUP_BUFFERS];
+  ts_input_sizes(size, &shape);
+  ts_sharding_group_buffers(lf, all);
+  for (int i = 0; i < TS_GROUP_BUFFERS; i++)
+    if (size[i]) TS_TRY(ts_buffer_reserve(&(*all[i])[g], (size_t)size[i]));
 done:
   return err;
 }

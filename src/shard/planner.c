@@ -16,10 +16,12 @@ static const unsigned all_kinds = (1u << TS_SHARD_COUNT) - 1;
 /* Largest first, by the time or the memory that the table takes whole. */
 static void order_tables(ts_sized *order, const ts_draft *d, bool memory) {
   const ts_config *c = d->request->config;
+  ts_shard_kind kind = TS_SHARD_AUTO + 1;
+  while (!ts_sharding_is_whole(ts_sharding_find(kind))) kind++;
   for (int32_t t = 0; t < c->n_tables; t++) {
     const ts_shard whole = {0, 0, c->tables[t].rows, 0, c->tables[t].dim};
     ts_load l;
-    ts_cost_shard(&l, &d->cost, t, TS_SHARD_TABLE_WISE, &whole);
+    ts_cost_shard(&l, &d->cost, t, kind, &whole);
     order[t] = (ts_sized){
         memory ? ts_plan_memory_sum(&l.memory) : ts_plan_time_sum(&l.time), t};
   }

@@ -13,20 +13,26 @@ static ts_err create_inputs(ts_sharding_batch *lf) {
                            .tag = TS_TAG_SPARSE,
                            .owned = true,
                            .device = lf->sharding->ebc->device};
-  ts_buffer **arrays[] = {&lf->starts,      &lf->offsets, &lf->at,
-                          &lf->rows,        &lf->weights, &lf->positions,
-                          &lf->weight_grads};
+  ts_buffer **arrays[TS_GROUP_BUFFERS];
+  ts_sharding_group_buffers(lf, arrays);
   TS_TRY(ts_mem_many(lf->inputs, n, MISC));
   TS_TRY(ts_mem_many(lf->holds, n, MISC));
   TS_TRY(ts_mem_many(lf->unpack, n, MISC));
   for (int32_t g = 0; g < n; g++) lf->holds[g].slots = empty;
-  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+  for (int i = 0; i < TS_GROUP_BUFFERS; i++) {
     TS_TRY(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
     for (int32_t g = 0; g < n; g++) (*arrays[i])[g] = empty;
   }
   for (int32_t g = 0; g < n; g++) lf->starts[g].space = TS_SPACE_HOST;
 done:
   return err;
+}
+
+void ts_sharding_group_buffers(ts_sharding_batch *lf, ts_buffer ***out) {
+  ts_buffer **all[TS_GROUP_BUFFERS] = {
+      &lf->starts,  &lf->offsets,   &lf->at,          &lf->rows,
+      &lf->weights, &lf->positions, &lf->weight_grads};
+  memcpy(out, all, sizeof all);
 }
 
 int ts_sharding_batch_buffers(ts_sharding_batch *lf, ts_buffer **out) {
@@ -104,18 +110,10 @@ done:
 }
 
 void ts_sharding_batch_reset(ts_sharding_batch *lf) {
-  ts_buffer *groups[] = {lf->starts,  lf->offsets,   lf->at,          lf->rows,
-                         lf->weights, lf->positions, lf->weight_grads};
+  ts_buffer **groups[TS_GROUP_BUFFERS];
   ts_buffer *buffers[TS_SHARDING_BUFFERS];
   const int n_buffers = ts_sharding_batch_buffers(lf, buffers);
-  void *arrays[] = {lf->starts,
-                    lf->offsets,
-                    lf->at,
-                    lf->rows,
-                    lf->weights,
-                    lf->inputs,
-                    lf->positions,
-                    lf->weight_grads,
+  void *arrays[] = {lf->inputs,
                     lf->count,
                     lf->section,
                     lf->sizes,
@@ -135,9 +133,12 @@ void ts_sharding_batch_reset(ts_sharding_batch *lf) {
                     lf->arrived,
                     lf->arrived_bytes,
                     lf->holds};
-  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-    for (int32_t g = 0; groups[i] && g < lf->sharding->n_groups; g++)
-      ts_buffer_reset(&groups[i][g]);
+  ts_sharding_group_buffers(lf, groups);
+  for (int i = 0; i < TS_GROUP_BUFFERS; i++) {
+    for (int32_t g = 0; *groups[i] && g < lf->sharding->n_groups; g++)
+      ts_buffer_reset(&(*groups[i])[g]);
+    ts_mem_free(*groups[i]);
+  }
   for (int32_t g = 0; lf->holds && g < lf->sharding->n_groups; g++)
     ts_buffer_reset(&lf->holds[g].slots);
   for (int i = 0; i < n_buffers; i++) ts_buffer_reset(buffers[i]);
