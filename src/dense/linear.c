@@ -212,16 +212,14 @@ static ts_err zero(const ts_linear *l, void *p, int64_t n) {
 
 static ts_err backward_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_linear_arg *a = arg;
   ts_linear *l = a->l;
   l->at = a->at;
   if (a->batch)
     return l->engine->backward(l, a->dx, a->dy, a->x, a->y, a->batch);
-  TS_TRY(zero(l, l->at.dW, l->W->n));
-  if (l->b) TS_TRY(zero(l, l->at.db, l->b->n));
-done:
-  return err;
+  TS_DO(zero(l, l->at.dW, l->W->n));
+  if (l->b) TS_DO(zero(l, l->at.db, l->b->n));
+  return TS_OK;
 }
 
 ts_err ts_linear_backward(ts_linear *l, void *dx, void *dy, const void *x,
@@ -233,14 +231,12 @@ ts_err ts_linear_backward(ts_linear *l, void *dx, void *dy, const void *x,
 /* ---- engines of the host ------------------------------------------------- */
 
 ts_err ts_linear_mask_create(ts_linear *l) {
-  ts_err err = TS_OK;
   const ts_linear_spec *s = &l->spec;
-  TS_TRY(ts_mem_many(l->bias_parts, ts_mask_parts(s->batch_max) * s->n_out,
-                     ACTIVATIONS));
+  TS_DO(ts_mem_many(l->bias_parts, ts_mask_parts(s->batch_max) * s->n_out,
+                    ACTIVATIONS));
   if (l->half && !s->y_half)
-    TS_TRY(ts_mem_many(l->g16, (int64_t)s->batch_max * l->n_pad, ACTIVATIONS));
-done:
-  return err;
+    TS_DO(ts_mem_many(l->g16, (int64_t)s->batch_max * l->n_pad, ACTIVATIONS));
+  return TS_OK;
 }
 
 const void *ts_linear_masked(ts_linear *l, void *dy, const void *y,

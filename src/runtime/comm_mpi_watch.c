@@ -56,21 +56,19 @@ static bool is_near(const ts_watch_row *r) {
 /* ---- start and end ------------------------------------------------------- */
 
 static ts_err share_memory(MPI_Comm node) {
-  ts_err err = TS_OK;
   int node_rank, unit;
   MPI_Aint bytes;
   void *base = NULL;
-  TS_TRY(TS_MPI(MPI_Comm_rank(node, &node_rank)));
-  TS_TRY(TS_MPI(MPI_Comm_size(node, &n_local)));
+  TS_DO(TS_MPI(MPI_Comm_rank(node, &node_rank)));
+  TS_DO(TS_MPI(MPI_Comm_size(node, &n_local)));
   bytes = node_rank ? 0 : (MPI_Aint)sizeof *local * n_local;
-  TS_TRY(TS_MPI(
+  TS_DO(TS_MPI(
       MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, node, &base, &window)));
-  TS_TRY(TS_MPI(MPI_Win_shared_query(window, 0, &bytes, &unit, &base)));
+  TS_DO(TS_MPI(MPI_Win_shared_query(window, 0, &bytes, &unit, &base)));
   local = base;
   own = &local[node_rank];
   memset(own, 0, sizeof *own);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err gather_hosts(void) {

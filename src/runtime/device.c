@@ -261,16 +261,14 @@ void ts_buffer_reset(ts_buffer *b) {
 /* ---- pools --------------------------------------------------------------- */
 
 ts_err ts_pool_add(ts_pool *p, ts_buffer *b) {
-  ts_err err = TS_OK;
   const size_t bytes = (size_t)p->n * sizeof(ts_buffer *);
-  TS_TRY(ts_mem_resize(&p->buffers, bytes, bytes + sizeof(ts_buffer *),
-                       TS_TAG_MISC));
+  TS_DO(ts_mem_resize(&p->buffers, bytes, bytes + sizeof(ts_buffer *),
+                      TS_TAG_MISC));
   p->buffers[p->n++] = b;
   p->device = b->device;
   b->pool = p;
   b->most = 0;
-done:
-  return err;
+  return TS_OK;
 }
 
 static size_t room_of(const ts_buffer *b) {
@@ -284,13 +282,12 @@ static bool in_arena(const ts_pool *p, const ts_buffer *b, ts_tag tag,
 
 /* The arena of one tag and space, handed out to its buffers. */
 static ts_err create_arena(ts_pool *p, ts_tag tag, ts_space space) {
-  ts_err err = TS_OK;
   ts_buffer *arena = &p->arenas[tag][space];
   size_t bytes = 0;
   for (int32_t i = 0; i < p->n; i++)
     if (in_arena(p, p->buffers[i], tag, space)) bytes += room_of(p->buffers[i]);
   if (!bytes) return TS_OK;
-  TS_TRY(ts_buffer_create(arena, p->device, bytes, space, tag));
+  TS_DO(ts_buffer_create(arena, p->device, bytes, space, tag));
   ts_mem_flight_plan(tag, (int64_t)bytes);
   char *at = arena->ptr;
   for (int32_t i = 0; i < p->n; i++) {
@@ -302,18 +299,15 @@ static ts_err create_arena(ts_pool *p, ts_tag tag, ts_space space) {
     b->most = 0; /* of it nothing is in use */
     b->owned = false;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_pool_start(ts_pool *p) {
-  ts_err err = TS_OK;
   for (int t = 0; t < TS_TAG_COUNT; t++)
     for (int s = 0; s < TS_SPACE_COUNT; s++)
-      TS_TRY(create_arena(p, (ts_tag)t, (ts_space)s));
+      TS_DO(create_arena(p, (ts_tag)t, (ts_space)s));
   p->started = true;
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_pool_reset(ts_pool *p) {

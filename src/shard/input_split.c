@@ -79,16 +79,14 @@ done:
 }
 
 ts_err ts_splits_create(ts_ebc *ebc) {
-  ts_err err = TS_OK;
   if (ebc->n_ranks == 1) return TS_OK; /* one shard, to which nothing travels */
   for (int32_t f = 0; f < ebc->n_features; f++) {
     const int32_t t = ebc->feature_table[f];
     if (ebc->config->tables[t].pooling != TS_POOL_NONE &&
         ts_sharding_find(ebc->plan->tables[t].kind)->split_rows)
-      TS_TRY(split_feature(ebc, f));
+      TS_DO(split_feature(ebc, f));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_splits_destroy(ts_ebc *ebc) {

@@ -3,10 +3,9 @@
 #include "shard/plan.h"
 
 static ts_err fill(ts_nodes *n) {
-  ts_err err = TS_OK;
   for (int r = 0; r < n->n_ranks; r++)
     if (n->node[r] >= n->n_nodes) n->n_nodes = n->node[r] + 1;
-  TS_TRY(ts_mem_many(n->start, n->n_nodes + 1, MISC));
+  TS_DO(ts_mem_many(n->start, n->n_nodes + 1, MISC));
   for (int k = 0, at = 0; k < n->n_nodes; k++) {
     for (int r = 0; r < n->n_ranks; r++)
       if (n->node[r] == k) {
@@ -15,8 +14,7 @@ static ts_err fill(ts_nodes *n) {
       }
     n->start[k + 1] = at;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_nodes_create(ts_nodes **out, int n_ranks, int ranks_per_node,

@@ -90,41 +90,36 @@ void ts_sort_sized(ts_sized *x, int32_t n) {
 ts_err ts_plan_place(ts_table_plan *out, ts_shard_kind kind,
                      const ts_table_config *t,
                      const struct ts_placement *place) {
-  ts_err err = TS_OK;
   const ts_sharding_ops *ops = ts_sharding_find(kind);
   const int n_ranks = place->nodes->n_ranks;
   if (!ops)
-    TS_THROW(TS_ERR_DECK, "table %s: sharding %s is not in this version",
-             t->name, ts_shard_kind_name(kind));
-  TS_TRY(ts_plan_check_kernel(t, kind));
+    return ts_fail(TS_ERR_DECK, "table %s: sharding %s is not in this version",
+                   t->name, ts_shard_kind_name(kind));
+  TS_DO(ts_plan_check_kernel(t, kind));
   for (int32_t k = 0; k < t->ranks.n; k++)
     if (t->ranks.item[k] < 0 || t->ranks.item[k] >= n_ranks)
-      TS_THROW(TS_ERR_DECK,
-               "table %s: ranks names rank %" PRId64
-               ", but this run has ranks 0 to %d",
-               t->name, t->ranks.item[k], n_ranks - 1);
+      return ts_fail(TS_ERR_DECK,
+                     "table %s: ranks names rank %" PRId64
+                     ", but this run has ranks 0 to %d",
+                     t->name, t->ranks.item[k], n_ranks - 1);
   ts_mem_free(out->shards);
   *out = (ts_table_plan){.kind = kind};
-  TS_TRY(ops->place(out, t, place));
-done:
-  return err;
+  return ops->place(out, t, place);
 }
 
 static ts_err place_table(ts_plan *p, const ts_config *c, int32_t i,
                           int64_t fair_share, const ts_placement *place,
                           double *load) {
-  ts_err err = TS_OK;
   const ts_table_config *t = &c->tables[i];
   ts_shard_kind kind = t->sharding;
   if (kind == TS_SHARD_AUTO)
-    TS_TRY(choose_allowed(&kind, t, fair_share, p->n_ranks));
-  TS_TRY(ts_plan_place(&p->tables[i], kind, t, place));
+    TS_DO(choose_allowed(&kind, t, fair_share, p->n_ranks));
+  TS_DO(ts_plan_place(&p->tables[i], kind, t, place));
   for (int32_t k = 0; k < p->tables[i].n_shards; k++) {
     const ts_shard *s = &p->tables[i].shards[k];
     load[s->rank] += (double)ts_shard_bytes(t, s);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_plan_make(ts_plan **out, const ts_config *c, const ts_nodes *nodes) {

@@ -96,19 +96,17 @@ static int32_t find_slices(const ts_checker *k, int32_t *first) {
 
 static ts_err check_shape(const ts_checker *k, const int32_t *first, int32_t n,
                           bool *used) {
-  ts_err err = TS_OK;
   const ts_table_plan *p = k->plan;
   const ts_sharding_ops *o = ts_sharding_find(p->kind);
   if (!o->split_columns && n != 1) return bad(k, "is cut by columns");
   if (!o->split_rows && p->n_shards != n) return bad(k, "is cut by rows");
   for (int32_t i = 0; i < n; i++)
-    TS_TRY(check_rows(k, first[i], first[i + 1], used));
-  TS_TRY(check_columns(k, n, first));
-  if (o->on_node == TS_NODE_TABLE) TS_TRY(check_node(k, 0, p->n_shards));
+    TS_DO(check_rows(k, first[i], first[i + 1], used));
+  TS_DO(check_columns(k, n, first));
+  if (o->on_node == TS_NODE_TABLE) TS_DO(check_node(k, 0, p->n_shards));
   for (int32_t i = 0; o->on_node == TS_NODE_SLICE && i < n; i++)
-    TS_TRY(check_node(k, first[i], first[i + 1]));
-done:
-  return err;
+    TS_DO(check_node(k, first[i], first[i + 1]));
+  return TS_OK;
 }
 
 static ts_err check_replicas(const ts_checker *k) {

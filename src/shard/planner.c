@@ -46,11 +46,9 @@ done:
 
 static ts_err greedy(ts_draft *d, const ts_options *o, const ts_sized *order,
                      unsigned kinds) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < d->request->config->n_tables; i++)
-    TS_TRY(add_table(d, o, order[i].number, kinds));
-done:
-  return err;
+    TS_DO(add_table(d, o, order[i].number, kinds));
+  return TS_OK;
 }
 
 /* ---- starts -------------------------------------------------------------- */
@@ -121,17 +119,15 @@ done:
  * lines; *FACTOR is the caller's to free. */
 static ts_err with_few_lines(ts_plan_request *few, double **factor,
                              const ts_plan_request *r) {
-  ts_err err = TS_OK;
   const ts_config *c = r->config;
   *few = *r;
-  TS_TRY(ts_mem_array(factor, c->n_tables, sizeof **factor, TS_TAG_MISC));
+  TS_DO(ts_mem_array(factor, c->n_tables, sizeof **factor, TS_TAG_MISC));
   for (int32_t t = 0; t < c->n_tables; t++)
     (*factor)[t] = ts_table_is_open(&c->tables[t])
                        ? ts_lines_least
                        : ts_table_load_factor(&c->tables[t]);
   few->load_factor = *factor;
-done:
-  return err;
+  return TS_OK;
 }
 
 static bool has_open(const ts_config *c) {

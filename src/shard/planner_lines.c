@@ -66,11 +66,10 @@ static void find_pools(ts_shares *x) {
 /* Computes the bytes that each pool's lines take on each rank, with a set that
  * is not full for each shard. */
 static ts_err weigh(ts_shares *x) {
-  ts_err err = TS_OK;
   const int n = x->n_ranks;
   for (int32_t k = 0; k < x->n; k++) {
-    TS_TRY(ts_mem_many(x->pool[k].bytes, n, MISC));
-    TS_TRY(ts_mem_many(x->pool[k].rows, n, MISC));
+    TS_DO(ts_mem_many(x->pool[k].bytes, n, MISC));
+    TS_DO(ts_mem_many(x->pool[k].rows, n, MISC));
   }
   for (int32_t t = 0; t < x->plan->n_tables; t++) {
     const ts_table_plan *p = &x->plan->tables[t];
@@ -84,8 +83,7 @@ static ts_err weigh(ts_shares *x) {
       x->room[s->rank] -= line * TS_CACHE_WAYS;
     }
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Finds the bytes left on each rank when open tables have next to no lines. */

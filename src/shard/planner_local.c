@@ -110,15 +110,13 @@ static void swap_tables(ts_local *l, int32_t a, ts_worth now, bool *better) {
 }
 
 static ts_err improve_once(ts_local *l, bool *better) {
-  ts_err err = TS_OK;
   find_tables(l, worst_rank(l->d));
   const ts_worth now = ts_draft_worth(l->d);
   for (int32_t i = 0; i < l->n_on && i < CANDIDATES && !*better; i++) {
-    TS_TRY(move_table(l, l->on[i].number, now, better));
+    TS_DO(move_table(l, l->on[i].number, now, better));
     if (!*better) swap_tables(l, l->on[i].number, now, better);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* A kind that few tables use may not be worth its collectives: all its tables

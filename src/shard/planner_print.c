@@ -56,38 +56,33 @@ done:
 
 /* "0-3,7": ranks in order of shards, runs shortened. */
 static ts_err print_where(ts_str *s, const ts_table_plan *p) {
-  ts_err err = TS_OK;
   if (ts_shard_kind_is_replicated(p->kind)) return ts_str_append(s, " all");
   for (int32_t k = 0, first; k < p->n_shards; k++) {
     first = k;
     while (k + 1 < p->n_shards &&
            p->shards[k + 1].rank == p->shards[k].rank + 1)
       k++;
-    TS_TRY(ts_str_append(s, "%s%d", first ? "," : " ", p->shards[first].rank));
-    if (k > first) TS_TRY(ts_str_append(s, "-%d", p->shards[k].rank));
+    TS_DO(ts_str_append(s, "%s%d", first ? "," : " ", p->shards[first].rank));
+    if (k > first) TS_DO(ts_str_append(s, "-%d", p->shards[k].rank));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err print_table(ts_str *s, const ts_plan_table *x,
                           const ts_table_plan *p, const ts_table_config *c,
                           const ts_cost_table *known) {
-  ts_err err = TS_OK;
   const ts_plan_time *t = &x->load.time;
-  TS_TRY(ts_str_append(
+  TS_DO(ts_str_append(
       s, "%-16s %-17s %-6s %8.3f (%.3f, %.3f) %10.2f %8.1f", c->name,
       ts_shard_kind_name(p->kind), ts_table_is_slow(c) ? c->kernel : "fused",
       ts_plan_time_sum(t), t->lookup + t->backward,
       t->input + t->output + t->gradient, mib(x->memory_bytes), known->ids));
-  TS_TRY(ts_str_append(s, " %10.0f %5d (%d) %11" PRId64 " %-16s %s", //
-                       known->distinct, c->dim, p->shards[0].n_cols, c->rows,
-                       c->optimizer.kind, known->weighted ? "yes" : "no "));
-  TS_TRY(ts_str_append(s, " %3d", c->features.n));
-  TS_TRY(print_where(s, p));
-  TS_TRY(ts_str_append(s, "\n"));
-done:
-  return err;
+  TS_DO(ts_str_append(s, " %10.0f %5d (%d) %11" PRId64 " %-16s %s", //
+                      known->distinct, c->dim, p->shards[0].n_cols, c->rows,
+                      c->optimizer.kind, known->weighted ? "yes" : "no "));
+  TS_DO(ts_str_append(s, " %3d", c->features.n));
+  TS_DO(print_where(s, p));
+  return ts_str_append(s, "\n");
 }
 
 static ts_err print_tables(ts_str *s, const ts_plan_report *r, const ts_plan *p,
@@ -160,18 +155,15 @@ done:
 /* ---- summary ------------------------------------------------------------- */
 
 static ts_err print_kinds(ts_str *s, const ts_plan *p) {
-  ts_err err = TS_OK;
   int32_t n[TS_SHARD_COUNT] = {0};
   for (int32_t t = 0; t < p->n_tables; t++) n[p->tables[t].kind]++;
-  TS_TRY(ts_str_append(s, "%d tables on %d ranks of %d nodes:", p->n_tables,
-                       p->n_ranks, p->n_nodes));
+  TS_DO(ts_str_append(s, "%d tables on %d ranks of %d nodes:", p->n_tables,
+                      p->n_ranks, p->n_nodes));
   for (int k = 0; k < TS_SHARD_COUNT; k++)
     if (n[k])
-      TS_TRY(ts_str_append(s, " %d %s", n[k],
-                           ts_shard_kind_name((ts_shard_kind)k)));
-  TS_TRY(ts_str_append(s, "\n"));
-done:
-  return err;
+      TS_DO(ts_str_append(s, " %d %s", n[k],
+                          ts_shard_kind_name((ts_shard_kind)k)));
+  return ts_str_append(s, "\n");
 }
 
 static ts_err print_traffic(ts_str *s, const ts_plan_report *r) {
@@ -191,37 +183,32 @@ static ts_err print_traffic(ts_str *s, const ts_plan_report *r) {
 }
 
 static ts_err print_summary(ts_str *s, const ts_plan_report *r) {
-  ts_err err = TS_OK;
   const double mean_over = r->imbalance;
-  TS_TRY(ts_str_append(
+  TS_DO(ts_str_append(
       s,
       "predicted step %.3f ms: tables %.3f (rank %d), dense %.3f, hidden "
       "%.3f; imbalance (slowest / mean) %.3f\n",
       r->step_ms, r->sparse_ms, r->slowest, r->dense_ms, r->hidden_ms,
       mean_over));
-  TS_TRY(ts_str_append(s,
-                       "predicted memory of the fullest rank (%d): %.1f MiB, "
-                       "%.1f MiB of %.1f left\n",
-                       r->fullest, mib(r->memory_bytes),
-                       mib(r->limit - r->memory_bytes), mib(r->limit)));
-  TS_TRY(print_traffic(s, r));
+  TS_DO(ts_str_append(s,
+                      "predicted memory of the fullest rank (%d): %.1f MiB, "
+                      "%.1f MiB of %.1f left\n",
+                      r->fullest, mib(r->memory_bytes),
+                      mib(r->limit - r->memory_bytes), mib(r->limit)));
+  TS_DO(print_traffic(s, r));
   if (r->n_tried)
-    TS_TRY(ts_str_append(s, "placements tried: %" PRId64 "\n", r->n_tried));
-done:
-  return err;
+    TS_DO(ts_str_append(s, "placements tried: %" PRId64 "\n", r->n_tried));
+  return TS_OK;
 }
 
 ts_err ts_plan_report_print(ts_str *s, const ts_plan_report *r,
                             const ts_plan *p, const ts_plan_request *q,
                             int32_t rows) {
-  ts_err err = TS_OK;
-  TS_TRY(print_kinds(s, p));
-  TS_TRY(print_summary(s, r));
-  TS_TRY(print_ranks(s, r, rows));
-  TS_TRY(print_tables(s, r, p, q));
-  TS_TRY(print_tiers(s, p, q));
-done:
-  return err;
+  TS_DO(print_kinds(s, p));
+  TS_DO(print_summary(s, r));
+  TS_DO(print_ranks(s, r, rows));
+  TS_DO(print_tables(s, r, p, q));
+  return print_tiers(s, p, q);
 }
 
 /* ---- JSON ---------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 #include "shard/unpack.h"
 
 static ts_err create_inputs(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const int32_t n = lf->sharding->n_groups;
   const ts_buffer empty = {.space = TS_SPACE_DEVICE,
                            .tag = TS_TAG_SPARSE,
@@ -15,17 +14,16 @@ static ts_err create_inputs(ts_sharding_batch *lf) {
                            .device = lf->sharding->ebc->device};
   ts_buffer **arrays[TS_GROUP_BUFFERS];
   ts_sharding_group_buffers(lf, arrays);
-  TS_TRY(ts_mem_many(lf->inputs, n, MISC));
-  TS_TRY(ts_mem_many(lf->holds, n, MISC));
-  TS_TRY(ts_mem_many(lf->unpack, n, MISC));
+  TS_DO(ts_mem_many(lf->inputs, n, MISC));
+  TS_DO(ts_mem_many(lf->holds, n, MISC));
+  TS_DO(ts_mem_many(lf->unpack, n, MISC));
   for (int32_t g = 0; g < n; g++) lf->holds[g].slots = empty;
   for (int i = 0; i < TS_GROUP_BUFFERS; i++) {
-    TS_TRY(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
+    TS_DO(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
     for (int32_t g = 0; g < n; g++) (*arrays[i])[g] = empty;
   }
   for (int32_t g = 0; g < n; g++) lf->starts[g].space = TS_SPACE_HOST;
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_sharding_group_buffers(ts_sharding_batch *lf, ts_buffer ***out) {
@@ -57,56 +55,48 @@ static void create_matrices(ts_sharding_batch *lf) {
 }
 
 static ts_err create_geometry(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   const int64_t w = sharding->ebc->n_ranks, p = sharding->n_pieces,
                 v = sharding->n_views;
-  TS_TRY(ts_mem_many(lf->count, w * p, MISC));
-  TS_TRY(ts_mem_many(lf->section, w, MISC));
-  TS_TRY(ts_mem_many(lf->sizes, w, MISC));
-  TS_TRY(ts_mem_many(lf->write_at, w * p, MISC));
-  TS_TRY(ts_mem_many(lf->block_at, sharding->n_blocks + 1, MISC));
-  TS_TRY(ts_mem_many(lf->piece_at, p, MISC));
-  TS_TRY(ts_mem_many(lf->send, w, MISC));
-  TS_TRY(ts_mem_many(lf->recv, w, MISC));
-  TS_TRY(ts_mem_many(lf->emb_ptr, v, MISC));
-  TS_TRY(ts_mem_many(lf->stride, v, MISC));
+  TS_DO(ts_mem_many(lf->count, w * p, MISC));
+  TS_DO(ts_mem_many(lf->section, w, MISC));
+  TS_DO(ts_mem_many(lf->sizes, w, MISC));
+  TS_DO(ts_mem_many(lf->write_at, w * p, MISC));
+  TS_DO(ts_mem_many(lf->block_at, sharding->n_blocks + 1, MISC));
+  TS_DO(ts_mem_many(lf->piece_at, p, MISC));
+  TS_DO(ts_mem_many(lf->send, w, MISC));
+  TS_DO(ts_mem_many(lf->recv, w, MISC));
+  TS_DO(ts_mem_many(lf->emb_ptr, v, MISC));
+  TS_DO(ts_mem_many(lf->stride, v, MISC));
   if (sharding->ops->split_rows && !sharding->sequence)
-    TS_TRY(ts_buffer_create(&lf->inverse_room, sharding->ebc->device,
-                            (size_t)(v * lf->ebc_batch->batch_max) * 4,
-                            TS_SPACE_DEVICE, TS_TAG_SPARSE));
+    TS_DO(ts_buffer_create(&lf->inverse_room, sharding->ebc->device,
+                           (size_t)(v * lf->ebc_batch->batch_max) * 4,
+                           TS_SPACE_DEVICE, TS_TAG_SPARSE));
   lf->inverse = lf->inverse_room.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err create_messages(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const int32_t n = lf->sharding->n_groups;
   const int n_ranks = lf->sharding->ebc->n_ranks;
-  TS_TRY(ts_mem_many(lf->message, n, COMM));
-  TS_TRY(ts_mem_many(lf->message_bytes, n, COMM));
-  TS_TRY(ts_mem_many(lf->bundle_bytes, n_ranks, COMM));
-  TS_TRY(ts_mem_many(lf->exchange.recv_bytes, n_ranks, COMM));
-  TS_TRY(ts_mem_many(lf->exchange.recv_at, n_ranks, COMM));
+  TS_DO(ts_mem_many(lf->message, n, COMM));
+  TS_DO(ts_mem_many(lf->message_bytes, n, COMM));
+  TS_DO(ts_mem_many(lf->bundle_bytes, n_ranks, COMM));
+  TS_DO(ts_mem_many(lf->exchange.recv_bytes, n_ranks, COMM));
+  TS_DO(ts_mem_many(lf->exchange.recv_at, n_ranks, COMM));
   lf->exchange.rooms = &lf->sharding->rooms;
-  TS_TRY(ts_mem_many(lf->arrived, (int64_t)n * n_ranks, COMM));
-  TS_TRY(ts_mem_many(lf->arrived_bytes, (int64_t)n * n_ranks, COMM));
-done:
-  return err;
+  TS_DO(ts_mem_many(lf->arrived, (int64_t)n * n_ranks, COMM));
+  return ts_mem_many(lf->arrived_bytes, (int64_t)n * n_ranks, COMM);
 }
 
 ts_err ts_sharding_batch_create(ts_sharding_batch *lf, ts_sharding *sharding,
                                 ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   lf->sharding = sharding;
   lf->ebc_batch = fl;
-  TS_TRY(create_inputs(lf));
+  TS_DO(create_inputs(lf));
   create_matrices(lf);
-  TS_TRY(create_geometry(lf));
-  TS_TRY(create_messages(lf));
-done:
-  return err;
+  TS_DO(create_geometry(lf));
+  return create_messages(lf);
 }
 
 void ts_sharding_batch_reset(ts_sharding_batch *lf) {
@@ -160,70 +150,58 @@ static ts_err clear_task(void *arg, ts_lane *lane) {
 }
 
 ts_err ts_sharding_forward(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
-  if (sharding->holes) TS_TRY(ts_lane_run(lane, "clear", clear_task, lf));
-  TS_TRY(ts_sharding_weigh(lf, lane));
+  if (sharding->holes) TS_DO(ts_lane_run(lane, "clear", clear_task, lf));
+  TS_DO(ts_sharding_weigh(lf, lane));
   for (int32_t g = 0; g < sharding->n_groups; g++)
-    TS_TRY(ts_tbe_forward(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
-                          lane));
-  TS_TRY(sharding->output->forward_begin(lf, lane));
-done:
-  return err;
+    TS_DO(ts_tbe_forward(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
+                         lane));
+  return sharding->output->forward_begin(lf, lane);
 }
 
 ts_err ts_sharding_forward_end(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(lf->sharding->output->forward_end(lf, lane));
-  TS_TRY(ts_sharding_assemble(lf, lane));
-done:
-  return err;
+  TS_DO(lf->sharding->output->forward_end(lf, lane));
+  return ts_sharding_assemble(lf, lane);
 }
 
 ts_err ts_sharding_backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_sharding_disassemble(lf, lane));
-  TS_TRY(lf->sharding->output->backward_begin(lf, lane));
+  TS_DO(ts_sharding_disassemble(lf, lane));
+  TS_DO(lf->sharding->output->backward_begin(lf, lane));
   if (!lf->sharding->ops->remote && lf->sharding->comm &&
       !lf->sharding->ebc->more)
-    TS_TRY(ts_replicas_begin(lf, lane));
-done:
-  return err;
+    TS_DO(ts_replicas_begin(lf, lane));
+  return TS_OK;
 }
 
 /* A micro-batch whose step goes on. */
 static ts_err keep(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   if (sharding->ops->remote || !sharding->comm)
-    TS_TRY(sharding->output->backward_end(lf, lane));
-  TS_TRY(ts_sharding_weight_grads(lf, lane));
+    TS_DO(sharding->output->backward_end(lf, lane));
+  TS_DO(ts_sharding_weight_grads(lf, lane));
   for (int32_t g = 0; g < sharding->n_groups; g++)
-    TS_TRY(ts_tbe_keep(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
-                       lane));
-done:
-  return err;
+    TS_DO(ts_tbe_keep(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
+                      lane));
+  return TS_OK;
 }
 
 ts_err ts_sharding_backward_end(ts_sharding_batch *lf, double lr_factor,
                                 int64_t pass, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   if (sharding->ebc->more) return keep(lf, lane);
   if (!sharding->ops->remote && sharding->comm) {
-    TS_TRY(ts_sharding_weight_grads(lf, lane));
+    TS_DO(ts_sharding_weight_grads(lf, lane));
     return ts_replicas_end(lf, lr_factor, pass, lane);
   }
-  TS_TRY(sharding->output->backward_end(lf, lane));
-  TS_TRY(ts_sharding_weight_grads(lf, lane));
+  TS_DO(sharding->output->backward_end(lf, lane));
+  TS_DO(ts_sharding_weight_grads(lf, lane));
   for (int32_t g = 0; g < sharding->n_groups; g++)
     if (sharding->groups[g].dense)
-      TS_TRY(ts_dense_rows_add(sharding->groups[g].dense, lf->out.ptr,
-                               &lf->inputs[g], lane));
+      TS_DO(ts_dense_rows_add(sharding->groups[g].dense, lf->out.ptr,
+                              &lf->inputs[g], lane));
     else if (!sharding->columns || !sharding->groups[g].columns)
-      TS_TRY(ts_tbe_backward(sharding->groups[g].tbe, lf->out.ptr,
-                             &lf->inputs[g], lr_factor, pass, lane));
-  if (sharding->columns) TS_TRY(ts_columns_backward(lf, lr_factor, pass, lane));
-done:
-  return err;
+      TS_DO(ts_tbe_backward(sharding->groups[g].tbe, lf->out.ptr,
+                            &lf->inputs[g], lr_factor, pass, lane));
+  if (sharding->columns) TS_DO(ts_columns_backward(lf, lr_factor, pass, lane));
+  return TS_OK;
 }

@@ -7,16 +7,15 @@
 #include "sparse/tbe_impl.h"
 
 static ts_err copy_tables(ts_tbe *t, const ts_tbe_spec *s) {
-  ts_err err = TS_OK;
   const int32_t n = s->n_tables;
   t->n_tables = n;
-  TS_TRY(ts_mem_many(t->tables, n, MISC));
-  TS_TRY(ts_mem_many(t->row_base, n + 1, MISC));
-  TS_TRY(ts_mem_many(t->table_id, n, MISC));
-  TS_TRY(ts_mem_many(t->first_row, n, MISC));
-  TS_TRY(ts_mem_many(t->first_col, n, MISC));
-  TS_TRY(ts_mem_many(t->row_dim, n, MISC));
-  TS_TRY(ts_mem_many(t->hyper, n, MISC));
+  TS_DO(ts_mem_many(t->tables, n, MISC));
+  TS_DO(ts_mem_many(t->row_base, n + 1, MISC));
+  TS_DO(ts_mem_many(t->table_id, n, MISC));
+  TS_DO(ts_mem_many(t->first_row, n, MISC));
+  TS_DO(ts_mem_many(t->first_col, n, MISC));
+  TS_DO(ts_mem_many(t->row_dim, n, MISC));
+  TS_DO(ts_mem_many(t->hyper, n, MISC));
   for (int32_t i = 0; i < n; i++) {
     t->tables[i] = s->tables[i];
     t->table_id[i] = s->tables[i].table_id;
@@ -26,45 +25,41 @@ static ts_err copy_tables(ts_tbe *t, const ts_tbe_spec *s) {
     t->row_base[i + 1] = t->row_base[i] + s->tables[i].n_rows;
   }
   if (t->row_base[n] > UINT32_MAX)
-    TS_THROW(TS_ERR_DECK,
-             "table %s and %d more of its kind have %lld rows on one rank; "
-             "a group takes 4294967295: use more ranks or row_wise",
-             s->tables[0].config->name, n - 1, (long long)t->row_base[n]);
+    return ts_fail(
+        TS_ERR_DECK,
+        "table %s and %d more of its kind have %lld rows on one rank; "
+        "a group takes 4294967295: use more ranks or row_wise",
+        s->tables[0].config->name, n - 1, (long long)t->row_base[n]);
   while (t->key_bits < 32 && t->row_base[n] >> t->key_bits) t->key_bits++;
   for (int32_t i = 0; i < n; i++)
     while (t->table_bits < 32 && s->tables[i].n_rows >> t->table_bits)
       t->table_bits++;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err copy_features(ts_tbe *t, const ts_tbe_spec *s) {
-  ts_err err = TS_OK;
   const int32_t n = s->n_features;
   t->n_features = n;
-  TS_TRY(ts_mem_many(t->feature_base, n, MISC));
-  TS_TRY(ts_mem_many(t->zero, n, MISC));
+  TS_DO(ts_mem_many(t->feature_base, n, MISC));
+  TS_DO(ts_mem_many(t->zero, n, MISC));
   for (int32_t f = 0; f < n; f++)
     t->feature_base[f] = t->row_base[s->feature_table[f]];
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Features in the order of their tables let each table's ids be sorted
  * alone. */
 static ts_err find_segments(ts_tbe *t, const ts_tbe_spec *s) {
-  ts_err err = TS_OK;
   for (int32_t f = 1; f < s->n_features; f++)
     if (s->feature_table[f] < s->feature_table[f - 1]) return TS_OK;
-  TS_TRY(ts_mem_many(t->segment, t->n_tables + 1, MISC));
-  TS_TRY(ts_mem_many(t->table_start, t->n_tables + 1, MISC));
+  TS_DO(ts_mem_many(t->segment, t->n_tables + 1, MISC));
+  TS_DO(ts_mem_many(t->table_start, t->n_tables + 1, MISC));
   for (int32_t f = 0; f < s->n_features; f++)
     t->table_start[s->feature_table[f] + 1] = f + 1;
   for (int32_t i = 0; i < t->n_tables; i++) /* tables that no feature uses */
     if (t->table_start[i + 1] < t->table_start[i])
       t->table_start[i + 1] = t->table_start[i];
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {

@@ -12,15 +12,12 @@ typedef struct ts_gather_arg {
 
 static ts_err gather_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_gather_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  TS_TRY(ts_tbe_sum(t, arg->grad, &arg->input));
+  TS_DO(ts_tbe_sum(t, arg->grad, &arg->input));
   const size_t bytes = (size_t)t->n_sums * TS_ROW_STATS_MAX * sizeof(float);
-  TS_TRY(ts_buffer_reserve(&t->stats, bytes + 4));
-  TS_TRY(t->kernels->zero(t->stats.ptr, bytes));
-done:
-  return err;
+  TS_DO(ts_buffer_reserve(&t->stats, bytes + 4));
+  return t->kernels->zero(t->stats.ptr, bytes);
 }
 
 ts_err ts_tbe_gather(ts_tbe *t, const float *grad, const ts_tbe_input *input,
