@@ -76,6 +76,8 @@ ts_err ts_mem_strdup(char **p, const char *s);
 
 /* n * size without overflow, else NOMEM. */
 ts_err ts_mem_array(void *p, int64_t n, size_t size, ts_tag tag);
+/* P = N elements of the type that P points to. */
+#define ts_mem_many(p, n, tag) ts_mem_array(&(p), n, sizeof *(p), TS_TAG_##tag)
 
 /* Blocks given out under TAG so far, live or not. */
 int64_t ts_mem_n_allocs(ts_tag tag);

@@ -120,7 +120,7 @@ static void print_size(const ts_planned *p, json_t *all) {
   const double samples = (double)p->planning->request.batch * r->n_ranks;
   double node = 0, cross = 0;
   for (int32_t k = 0; k < r->n_ranks; k++) {
-    const ts_plan_traffic *s = &r->ranks[k].sent;
+    const ts_plan_traffic *s = &r->ranks[k].load.sent;
     const double sent = s->input + s->output + s->gradient + s->dense;
     if (sent - s->cross > node) node = sent - s->cross;
     if (s->cross > cross) cross = s->cross;

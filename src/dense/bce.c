@@ -37,7 +37,7 @@ ts_err ts_bce_host(const ts_bce_args *a) {
   const int64_t n = a->batch * a->n_tasks;
   const int64_t n_blocks = (n + BLOCK - 1) / BLOCK;
   if (n_blocks > FEW) {
-    TS_TRY(ts_mem_array(&more, n_blocks, sizeof *more, TS_TAG_ACTIVATIONS));
+    TS_TRY(ts_mem_many(more, n_blocks, ACTIVATIONS));
     sums = more;
   }
 #pragma omp parallel for schedule(static)

@@ -56,15 +56,12 @@ done:
 static ts_err add_params(ts_cross_layer *k, const ts_cross_spec *s,
                          ts_params *params, uint64_t seed, int32_t l,
                          ts_lane *lane) {
-  ts_err err = TS_OK;
   const double deviation = sqrt(2.0 / ((double)s->width + s->rank));
-  TS_TRY(add_param(&k->V, s, params, "V_kernels", l, s->rank, s->width, lane));
-  TS_TRY(add_param(&k->W, s, params, "W_kernels", l, s->width, s->rank, lane));
-  TS_TRY(add_param(&k->b, s, params, "bias", l, s->width, 0, lane));
-  TS_TRY(ts_param_init_normal(k->V, seed, deviation));
-  TS_TRY(ts_param_init_normal(k->W, seed, deviation));
-done:
-  return err;
+  TS_DO(add_param(&k->V, s, params, "V_kernels", l, s->rank, s->width, lane));
+  TS_DO(add_param(&k->W, s, params, "W_kernels", l, s->width, s->rank, lane));
+  TS_DO(add_param(&k->b, s, params, "bias", l, s->width, 0, lane));
+  TS_DO(ts_param_init_normal(k->V, seed, deviation));
+  return ts_param_init_normal(k->W, seed, deviation);
 }
 
 /* A matrix with a row for each sample. */
@@ -76,20 +73,17 @@ static ts_err take(ts_cross *c, void *p, int32_t stride, size_t size,
 }
 
 static ts_err make_arrays(ts_cross *c, ts_cross_layer *k, ts_lane *lane) {
-  ts_err err = TS_OK;
   const size_t size = c->half ? 2 : 4;
-  TS_TRY(take(c, &k->u, c->u_stride, size, lane));
-  TS_TRY(take(c, &k->t, c->t_stride, size, lane));
+  TS_DO(take(c, &k->u, c->u_stride, size, lane));
+  TS_DO(take(c, &k->t, c->t_stride, size, lane));
   if (!c->y_half || k + 1 < c->layer + c->spec.n_layers)
-    TS_TRY(take(c, &k->y, c->spec.stride, 4, lane));
-  if (c->half) TS_TRY(take(c, &k->x16, c->spec.stride, 2, lane));
-done:
-  return err;
+    TS_DO(take(c, &k->y, c->spec.stride, 4, lane));
+  if (c->half) TS_DO(take(c, &k->x16, c->spec.stride, 2, lane));
+  return TS_OK;
 }
 
 static ts_err add_layer(ts_cross *c, ts_cross_layer *k, ts_params *params,
                         uint64_t seed, int32_t l, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_cross_spec *s = &c->spec;
   ts_linear_spec spec = {.n_in = s->width,
                          .n_out = s->rank,
@@ -102,16 +96,14 @@ static ts_err add_layer(ts_cross *c, ts_cross_layer *k, ts_params *params,
                          .need_dx = true,
                          .engine = s->engine,
                          .kernels = c->kernels};
-  TS_TRY(add_params(k, s, params, seed, l, lane));
-  TS_TRY(ts_linear_create(&k->down, &spec, k->V, NULL, lane));
+  TS_DO(add_params(k, s, params, seed, l, lane));
+  TS_DO(ts_linear_create(&k->down, &spec, k->V, NULL, lane));
   spec.n_in = s->rank;
   spec.in_stride = c->u_stride;
   spec.n_out = s->width;
   spec.out_stride = c->t_stride;
-  TS_TRY(ts_linear_create(&k->up, &spec, k->W, k->b, lane));
-  TS_TRY(make_arrays(c, k, lane));
-done:
-  return err;
+  TS_DO(ts_linear_create(&k->up, &spec, k->W, k->b, lane));
+  return make_arrays(c, k, lane);
 }
 
 ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
@@ -130,7 +122,7 @@ ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
   c->u_stride = half ? (s->rank + 31) / 32 * 32 : s->rank;
   c->t_stride = half ? s->stride : s->width;
   c->kernels = kernels;
-  TS_TRY(ts_mem_array(&c->layer, s->n_layers, sizeof *c->layer, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(c->layer, s->n_layers, DENSE));
   for (int32_t l = 0; l < s->n_layers; l++)
     TS_TRY(add_layer(c, &c->layer[l], params, seed, l, lane));
   TS_TRY(take(c, &c->du, c->u_stride, size, lane));
@@ -199,7 +191,7 @@ static ts_err to_half(const ts_cross *c, int32_t batch, ts_lane *lane) {
                               .from_stride = c->spec.stride,
                               .rows = batch,
                               .n = c->spec.width}};
-  return ts_lane_submit(lane, "cross", half_task, &task, sizeof task);
+  return ts_lane_run(lane, "cross", half_task, task);
 }
 
 static ts_cross_task by_element(const ts_cross *c, int32_t batch) {
@@ -215,9 +207,8 @@ static ts_cross_task by_element(const ts_cross *c, int32_t batch) {
 ts_err ts_cross_forward(ts_cross *c, const void **y, const float *x,
                         int32_t batch, const ts_layer_hooks *hooks,
                         ts_lane *lane) {
-  ts_err err = TS_OK;
   c->x = x;
-  if (c->half && c->spec.n_layers) TS_TRY(to_half(c, batch, lane));
+  if (c->half && c->spec.n_layers) TS_DO(to_half(c, batch, lane));
   for (int32_t l = 0; l < c->spec.n_layers; l++) {
     const ts_cross_layer *k = &c->layer[l];
     ts_cross_task task = by_element(c, batch);
@@ -225,39 +216,34 @@ ts_err ts_cross_forward(ts_cross *c, const void **y, const float *x,
     task.args.t = k->t;
     task.args.y = k->y;
     task.args.y16 = l + 1 < c->spec.n_layers ? k[1].x16 : c->y16;
-    TS_TRY(ts_layer_acquire(hooks, k->V, TS_FORWARD, lane));
-    TS_TRY(ts_linear_forward(k->down, k->u, c->half ? (const void *)k->x16 : x,
-                             batch, lane));
-    TS_TRY(ts_linear_forward(k->up, k->t, k->u, batch, lane));
-    TS_TRY(ts_layer_release(hooks, k->V, TS_FORWARD, lane));
-    TS_TRY(ts_lane_submit(lane, "cross", forward_task, &task, sizeof task));
+    TS_DO(ts_layer_acquire(hooks, k->V, TS_FORWARD, lane));
+    TS_DO(ts_linear_forward(k->down, k->u, c->half ? (const void *)k->x16 : x,
+                            batch, lane));
+    TS_DO(ts_linear_forward(k->up, k->t, k->u, batch, lane));
+    TS_DO(ts_layer_release(hooks, k->V, TS_FORWARD, lane));
+    TS_DO(ts_lane_run(lane, "cross", forward_task, task));
     x = k->y;
   }
   *y = c->y_half ? (const void *)c->y16 : x;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err layer_backward(ts_cross *c, int32_t l, int32_t batch,
                              const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_cross_layer *k = &c->layer[l];
   const float *x32 = l ? c->layer[l - 1].y : c->x;
   const void *x = c->half ? (const void *)k->x16 : x32;
-  TS_TRY(ts_layer_acquire(hooks, k->V, TS_BACKWARD, lane));
-  TS_TRY(ts_linear_backward(k->up, c->du, c->dt, k->u, k->t, batch, lane));
-  TS_TRY(ts_layer_ready(hooks, k->b, lane));
-  TS_TRY(ts_layer_ready(hooks, k->W, lane));
-  TS_TRY(ts_linear_backward(k->down, c->dv, c->du, x, k->u, batch, lane));
-  TS_TRY(ts_layer_ready(hooks, k->V, lane));
-  TS_TRY(ts_layer_release(hooks, k->V, TS_BACKWARD, lane));
-done:
-  return err;
+  TS_DO(ts_layer_acquire(hooks, k->V, TS_BACKWARD, lane));
+  TS_DO(ts_linear_backward(k->up, c->du, c->dt, k->u, k->t, batch, lane));
+  TS_DO(ts_layer_ready(hooks, k->b, lane));
+  TS_DO(ts_layer_ready(hooks, k->W, lane));
+  TS_DO(ts_linear_backward(k->down, c->dv, c->du, x, k->u, batch, lane));
+  TS_DO(ts_layer_ready(hooks, k->V, lane));
+  return ts_layer_release(hooks, k->V, TS_BACKWARD, lane);
 }
 
 ts_err ts_cross_backward(ts_cross *c, float *dx, void *dy, int32_t batch,
                          const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_err err = TS_OK;
   const int32_t n = c->spec.n_layers;
   ts_cross_task task = by_element(c, batch);
   task.args.dy = c->y_half ? c->dy : dy;
@@ -267,16 +253,12 @@ ts_err ts_cross_backward(ts_cross *c, float *dx, void *dy, int32_t batch,
   task.args.first = true;
   for (int32_t l = n - 1; l >= 0; l--) {
     task.args.t = c->layer[l].t;
-    TS_TRY(ts_lane_submit(lane, "cross backward", backward_task, &task,
-                          sizeof task));
-    TS_TRY(layer_backward(c, l, batch, hooks, lane));
+    TS_DO(ts_lane_run(lane, "cross backward", backward_task, task));
+    TS_DO(layer_backward(c, l, batch, hooks, lane));
     if (!task.args.first) task.args.dy16 = NULL; /* add was added */
     task.args.first = false;
     task.args.add = c->dv;
   }
   task.args.t = NULL; /* dx_0 += dy + dv */
-  TS_TRY(ts_lane_submit(lane, "cross backward", backward_task, &task,
-                        sizeof task));
-done:
-  return err;
+  return ts_lane_run(lane, "cross backward", backward_task, task);
 }

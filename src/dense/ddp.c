@@ -12,17 +12,15 @@
 #include "base/mem.h"
 
 static ts_err make_states(ts_ddp *d) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < d->params->n; i++) {
     ts_param *p = d->params->item[i];
     for (int k = 0;
          k < ts_dense_optim_n_states(ts_param_optims_of(d->base.optims, p));
          k++)
-      TS_TRY(ts_arrays_take(&d->arrays, d->base.spec.device, &p->state[k], p->n,
-                            sizeof(float), TS_TAG_DENSE_STATE));
+      TS_DO(ts_arrays_take(&d->arrays, d->base.spec.device, &p->state[k], p->n,
+                           sizeof(float), TS_TAG_DENSE_STATE));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Makes room for the sum of the largest bucket: a small bucket takes all ranks'
@@ -70,25 +68,23 @@ static ts_err find_wire(ts_ddp *d) {
 }
 
 static ts_err create_training(ts_ddp *d) {
-  ts_err err = TS_OK;
   const ts_config *c = d->config;
   d->in_backward = ts_parallel_in_backward(c);
-  TS_TRY(ts_schedule_check(c));
-  TS_TRY(find_wire(d));
-  TS_TRY(ts_param_optims_create(&d->base.optims, d->params, c));
-  TS_TRY(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
-                        TS_LANE_DATA));
-  TS_TRY(ts_comm_create(d->base.spec.world, &d->own_comm, TS_GROUP_WORLD,
-                        "dense reduce"));
+  TS_DO(ts_schedule_check(c));
+  TS_DO(find_wire(d));
+  TS_DO(ts_param_optims_create(&d->base.optims, d->params, c));
+  TS_DO(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
+                       TS_LANE_DATA));
+  TS_DO(ts_comm_create(d->base.spec.world, &d->own_comm, TS_GROUP_WORLD,
+                       "dense reduce"));
   d->comm = ts_comm_size(d->own_comm) > 1 ? d->own_comm : NULL;
-  TS_TRY(ts_ddp_lay_out(d));
-  TS_TRY(reserve_sums(d));
-  TS_TRY(make_states(d));
+  TS_DO(ts_ddp_lay_out(d));
+  TS_DO(reserve_sums(d));
+  TS_DO(make_states(d));
   if (c->optimizer.clip_norm > 0)
-    TS_TRY(ts_arrays_take(&d->arrays, d->base.spec.device, &d->norm, 2,
-                          sizeof *d->norm, TS_TAG_DENSE));
-done:
-  return err;
+    TS_DO(ts_arrays_take(&d->arrays, d->base.spec.device, &d->norm, 2,
+                         sizeof *d->norm, TS_TAG_DENSE));
+  return TS_OK;
 }
 
 static ts_err create(ts_parallel **out, const ts_parallel_spec *spec) {
@@ -132,19 +128,17 @@ static ts_err begin(ts_parallel *base, int64_t step, bool sync) {
 
 /* A bucket whose gradients are all enqueued on LANE. */
 static ts_err reduce(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_ddp_fold(d, b, lane));
-  if (!d->sync) goto done;
+  TS_DO(ts_ddp_fold(d, b, lane));
+  if (!d->sync) return TS_OK;
   if (d->comm) {
-    TS_TRY(ts_ddp_shorten(d, b, lane));
-    TS_TRY(ts_comm_all_reduce(d->comm, &b->token, b->grads, b->n, d->wire,
-                              TS_SUM, lane));
+    TS_DO(ts_ddp_shorten(d, b, lane));
+    TS_DO(ts_comm_all_reduce(d->comm, &b->token, b->grads, b->n, d->wire,
+                             TS_SUM, lane));
     d->n_reductions++;
   } else {
     b->token.done = ts_lane_record(lane);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Whether the rest of the backward pass no longer reads the bucket's
@@ -157,18 +151,16 @@ static bool unread(const ts_ddp *d, const ts_bucket *b) {
 
 /* In-backward: optimizers of buckets that are on their way. */
 static ts_err update(ts_ddp *d, ts_lane *lane) {
-  ts_err err = TS_OK;
   if (!d->in_backward || !d->sync) return TS_OK;
   while (d->next_update < d->next && unread(d, &d->buckets[d->next_update])) {
     ts_bucket *b = &d->buckets[d->next_update++];
-    TS_TRY(ts_lane_wait(d->lane, ts_lane_record(lane)));
-    TS_TRY(ts_comm_end(&b->token, d->lane));
-    TS_TRY(ts_ddp_widen(d, b, d->lane));
-    TS_TRY(ts_ddp_update(d, b, d->lane));
+    TS_DO(ts_lane_wait(d->lane, ts_lane_record(lane)));
+    TS_DO(ts_comm_end(&b->token, d->lane));
+    TS_DO(ts_ddp_widen(d, b, d->lane));
+    TS_DO(ts_ddp_update(d, b, d->lane));
     if (b->fresh == b->grads) ts_ddp_give_slot(d, b, d->lane);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err acquire(void *ddp, const ts_param *p, ts_pass pass,
@@ -181,29 +173,27 @@ static ts_err acquire(void *ddp, const ts_param *p, ts_pass pass,
 }
 
 static ts_err ready(void *ddp, ts_param *p, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_ddp *d = ddp;
   const int32_t place = d->place_of[p->index];
   ts_bucket *b = &d->buckets[d->bucket_of[place]];
   if (!d->open)
-    TS_THROW(TS_ERR_INTERNAL, "a gradient of %s outside a step", p->name);
+    return ts_fail(TS_ERR_INTERNAL, "a gradient of %s outside a step", p->name);
   if (d->came[place])
-    TS_THROW(TS_ERR_INTERNAL, "the gradient of %s came twice in a step",
-             p->name);
+    return ts_fail(TS_ERR_INTERNAL, "the gradient of %s came twice in a step",
+                   p->name);
   if (!p->grad)
-    TS_THROW(TS_ERR_INTERNAL,
-             "the gradient of %s came without its layer's "
-             "acquire",
-             p->name);
+    return ts_fail(TS_ERR_INTERNAL,
+                   "the gradient of %s came without its layer's "
+                   "acquire",
+                   p->name);
   d->came[place] = true;
   b->missing--;
   if (b->slot >= 0) p->grad = NULL;
   /* In the order of the buckets on every rank, whatever came first. */
   while (d->next < d->n_buckets && d->buckets[d->next].missing == 0)
-    TS_TRY(reduce(d, &d->buckets[d->next++], lane));
-  if (b->late) TS_TRY(update(d, lane));
-done:
-  return err;
+    TS_DO(reduce(d, &d->buckets[d->next++], lane));
+  if (b->late) TS_DO(update(d, lane));
+  return TS_OK;
 }
 
 static ts_err release(void *ddp, const ts_param *p, ts_pass pass,
@@ -216,20 +206,17 @@ static ts_err release(void *ddp, const ts_param *p, ts_pass pass,
 
 /* Without in_backward: the sums, then all updates. */
 static ts_err finish(ts_ddp *d, double *grad_norm, ts_lane *lane) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < d->n_buckets; i++) {
-    TS_TRY(ts_comm_end(&d->buckets[i].token, lane));
-    TS_TRY(ts_ddp_widen(d, &d->buckets[i], lane));
+    TS_DO(ts_comm_end(&d->buckets[i].token, lane));
+    TS_DO(ts_ddp_widen(d, &d->buckets[i], lane));
   }
   if (d->stashing) {
     const bool first = !d->stashed;
-    TS_TRY(ts_ddp_swap_stash(d, lane));
+    TS_DO(ts_ddp_swap_stash(d, lane));
     d->stashed = true;
-    if (first) goto done;
+    if (first) return TS_OK;
   }
-  TS_TRY(ts_ddp_update_all(d, grad_norm, lane));
-done:
-  return err;
+  return ts_ddp_update_all(d, grad_norm, lane);
 }
 
 static ts_err name_missing(const ts_ddp *d) {
@@ -240,22 +227,19 @@ static ts_err name_missing(const ts_ddp *d) {
 }
 
 static ts_err end(ts_parallel *base, double *grad_norm, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_ddp *d = (ts_ddp *)base;
-  if (!d->open) TS_THROW(TS_ERR_INTERNAL, "a step ends that never began");
-  if (d->next != d->n_buckets) TS_TRY(name_missing(d));
+  if (!d->open) return ts_fail(TS_ERR_INTERNAL, "a step ends that never began");
+  if (d->next != d->n_buckets) TS_DO(name_missing(d));
   d->open = false;
   d->n_earlier = d->sync ? 0 : d->n_earlier + 1;
-  if (!d->sync) goto done;
+  if (!d->sync) return TS_OK;
   if (!d->in_backward) {
-    TS_TRY(finish(d, grad_norm, lane));
-    goto done;
+    TS_DO(finish(d, grad_norm, lane));
+    return TS_OK;
   }
   for (int32_t s = 0; s < d->params->n; s++) d->released[d->group_of[s]] = true;
-  TS_TRY(update(d, lane));
-  TS_TRY(ts_lane_wait(lane, ts_lane_record(d->lane)));
-done:
-  return err;
+  TS_DO(update(d, lane));
+  return ts_lane_wait(lane, ts_lane_record(d->lane));
 }
 
 static void drop(ts_parallel *base) {
@@ -263,35 +247,31 @@ static void drop(ts_parallel *base) {
 }
 
 static ts_err stash(ts_parallel *base, bool on) {
-  ts_err err = TS_OK;
   ts_ddp *d = (ts_ddp *)base;
   if (on && d->in_backward)
-    TS_THROW(TS_ERR_DECK,
-             "gradients that are kept for the next step can't be applied in "
-             "the backward pass: optimizer.in_backward = false");
+    return ts_fail(
+        TS_ERR_DECK,
+        "gradients that are kept for the next step can't be applied in "
+        "the backward pass: optimizer.in_backward = false");
   if (on && !d->stash) {
     ts_device *device = d->base.spec.device;
-    TS_TRY(ts_arrays_take(&d->arrays, device, &d->bad, 1, sizeof *d->bad,
-                          TS_TAG_GRADS));
-    TS_TRY(ts_arrays_take(&d->arrays, device, &d->stash, d->n_kept,
-                          sizeof *d->stash, TS_TAG_GRADS));
+    TS_DO(ts_arrays_take(&d->arrays, device, &d->bad, 1, sizeof *d->bad,
+                         TS_TAG_GRADS));
+    TS_DO(ts_arrays_take(&d->arrays, device, &d->stash, d->n_kept,
+                         sizeof *d->stash, TS_TAG_GRADS));
   }
   d->stashing = on;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err unstash(ts_parallel *base, int64_t step, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_ddp *d = (ts_ddp *)base;
   if (!d->stashed) return TS_OK;
   d->step = step;
   d->lr_factor = ts_schedule_factor(d->config, step);
   d->stashed = false;
-  TS_TRY(ts_ddp_swap_stash(d, lane));
-  TS_TRY(ts_ddp_update_all(d, NULL, lane));
-done:
-  return err;
+  TS_DO(ts_ddp_swap_stash(d, lane));
+  return ts_ddp_update_all(d, NULL, lane);
 }
 
 static bool stash_finite(const ts_parallel *base) {

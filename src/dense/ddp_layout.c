@@ -86,9 +86,8 @@ static int32_t count_slots(const ts_ddp *d) {
 }
 
 static ts_err make_slots(ts_ddp *d) {
-  ts_err err = TS_OK;
   d->n_slots = count_slots(d);
-  TS_TRY(ts_mem_array(&d->slots, d->n_slots, sizeof *d->slots, TS_TAG_DENSE));
+  TS_DO(ts_mem_many(d->slots, d->n_slots, DENSE));
   for (int32_t i = 0; i < d->n_buckets; i++) {
     ts_bucket *b = &d->buckets[i];
     if (b->late || !d->n_slots) continue;
@@ -97,28 +96,25 @@ static ts_err make_slots(ts_ddp *d) {
   }
   for (int32_t i = 0; i < d->n_slots; i++) {
     d->slots[i].bucket = -1;
-    TS_TRY(ts_arrays_take(&d->arrays, d->base.spec.device, &d->slots[i].grads,
-                          d->slots[i].n, sizeof(float), TS_TAG_GRADS));
+    TS_DO(ts_arrays_take(&d->arrays, d->base.spec.device, &d->slots[i].grads,
+                         d->slots[i].n, sizeof(float), TS_TAG_GRADS));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Memory for the gradients that are in no slot. */
 static ts_err make_rest(ts_ddp *d) {
-  ts_err err = TS_OK;
   int64_t late = 0;
   ts_device *device = d->base.spec.device;
   for (int32_t i = 0; i < d->n_buckets; i++)
     if (d->buckets[i].late) late += d->buckets[i].n;
   if (keeps(d))
-    TS_TRY(ts_arrays_take(&d->arrays, device, &d->kept, d->n_kept,
-                          sizeof *d->kept, TS_TAG_GRADS));
+    TS_DO(ts_arrays_take(&d->arrays, device, &d->kept, d->n_kept,
+                         sizeof *d->kept, TS_TAG_GRADS));
   if (uses_slots(d))
-    TS_TRY(ts_arrays_take(&d->arrays, device, &d->late, late, sizeof *d->late,
-                          TS_TAG_GRADS));
-done:
-  return err;
+    TS_DO(ts_arrays_take(&d->arrays, device, &d->late, late, sizeof *d->late,
+                         TS_TAG_GRADS));
+  return TS_OK;
 }
 
 static void point(ts_ddp *d) {
@@ -137,23 +133,21 @@ static void point(ts_ddp *d) {
 }
 
 ts_err ts_ddp_lay_out(ts_ddp *d) {
-  ts_err err = TS_OK;
   const int32_t n = d->params->n;
-  TS_TRY(ts_mem_array(&d->place, n, sizeof *d->place, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->place_of, n, sizeof *d->place_of, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->group_of, n, sizeof *d->group_of, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->bucket_of, n, sizeof *d->bucket_of, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->offset, n, sizeof *d->offset, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->came, n, sizeof *d->came, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->released, n, sizeof *d->released, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->buckets, n + 1, sizeof *d->buckets, TS_TAG_DENSE));
+  TS_DO(ts_mem_many(d->place, n, DENSE));
+  TS_DO(ts_mem_many(d->place_of, n, DENSE));
+  TS_DO(ts_mem_many(d->group_of, n, DENSE));
+  TS_DO(ts_mem_many(d->bucket_of, n, DENSE));
+  TS_DO(ts_mem_many(d->offset, n, DENSE));
+  TS_DO(ts_mem_many(d->came, n, DENSE));
+  TS_DO(ts_mem_many(d->released, n, DENSE));
+  TS_DO(ts_mem_many(d->buckets, n + 1, DENSE));
   order(d);
   fill_buckets(d);
-  TS_TRY(make_slots(d));
-  TS_TRY(make_rest(d));
+  TS_DO(make_slots(d));
+  TS_DO(make_rest(d));
   point(d);
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_ddp_layout_reset(ts_ddp *d) {
@@ -177,18 +171,16 @@ static ts_err take_slot(ts_ddp *d, int32_t bucket, ts_lane *lane) {
 }
 
 ts_err ts_ddp_take_slots(ts_ddp *d, const ts_param *p, ts_lane *lane) {
-  ts_err err = TS_OK;
   const int32_t group = d->group_of[d->place_of[p->index]];
   int32_t s = d->place_of[p->index];
   while (s > 0 && d->group_of[s - 1] == group) s--;
   for (; s < d->params->n && d->group_of[s] == group; s++) {
     const ts_bucket *b = &d->buckets[d->bucket_of[s]];
     if (b->slot < 0) continue;
-    TS_TRY(take_slot(d, d->bucket_of[s], lane));
+    TS_DO(take_slot(d, d->bucket_of[s], lane));
     d->place[s]->grad = b->fresh + d->offset[s];
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_ddp_give_slot(ts_ddp *d, ts_bucket *b, ts_lane *lane) {

@@ -8,18 +8,16 @@
 /* Backward writes gradients: they are added to those of earlier
  * micro-batches.  Not so what a slot has between them. */
 ts_err ts_ddp_fold(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
-  ts_err err = TS_OK;
   if (b->fresh == b->grads) return TS_OK;
   for (int32_t s = b->first; s < b->end; s++) {
     const int64_t at = d->offset[s];
     int64_t end = at + d->place[s]->n;
     while (s + 1 < b->end && d->offset[s + 1] == end) end += d->place[++s]->n;
-    TS_TRY(ts_parallel_fold(d->kernels, b->grads + at, b->fresh + at, end - at,
-                            !d->n_earlier, lane));
+    TS_DO(ts_parallel_fold(d->kernels, b->grads + at, b->fresh + at, end - at,
+                           !d->n_earlier, lane));
   }
   ts_ddp_give_slot(d, b, lane);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- 16 bits on the wire ------------------------------------------------- */
@@ -46,14 +44,13 @@ static ts_err widen_task(void *arg, ts_lane *lane) {
 ts_err ts_ddp_shorten(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   const ts_wire_arg arg = {d->kernels, b->grads, b->n, d->wire};
   if (d->wire == TS_F32) return TS_OK;
-  return ts_lane_submit(lane, "shorten gradients", shorten_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, "shorten gradients", shorten_task, arg);
 }
 
 ts_err ts_ddp_widen(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   const ts_wire_arg arg = {d->kernels, b->grads, b->n, d->wire};
   if (d->wire == TS_F32 || !d->comm) return TS_OK;
-  return ts_lane_submit(lane, "widen gradients", widen_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "widen gradients", widen_task, arg);
 }
 
 /* ---- updates ------------------------------------------------------------- */
@@ -82,50 +79,43 @@ static ts_dense_update_args update_args(const ts_update_arg *a, int32_t s) {
 /* The whole bucket in as few calls as there may be. */
 static ts_err update_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_update_arg *a = arg;
   ts_dense_update_args u[TS_DENSE_PIECES];
   int32_t n = 0;
   for (int32_t s = a->b->first; s < a->b->end; s++) {
     u[n++] = update_args(a, s);
     if (n < TS_DENSE_PIECES && s + 1 < a->b->end) continue;
-    TS_TRY(a->d->kernels->dense_update(u, n));
+    TS_DO(a->d->kernels->dense_update(u, n));
     n = 0;
   }
   for (int32_t s = a->b->first; s < a->b->end; s++) a->d->place[s]->version++;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_ddp_update(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   const ts_update_arg arg = {d, b, d->step, d->lr_factor};
-  return ts_lane_submit(lane, "dense optimizer", update_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "dense optimizer", update_task, arg);
 }
 
 /* Global norm of all reduced gradients, in double. */
 static ts_err norm_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   ts_ddp *d = *(ts_ddp **)arg;
   const ts_kernels *k = d->kernels;
-  TS_TRY(k->zero(d->norm, sizeof *d->norm));
-  TS_TRY(k->squares(d->kept + d->offset[0], d->n_kept - d->offset[0], d->norm));
-  TS_TRY(k->clip(d->norm, d->norm + 1, d->config->optimizer.clip_norm));
-done:
-  return err;
+  TS_DO(k->zero(d->norm, sizeof *d->norm));
+  TS_DO(k->squares(d->kept + d->offset[0], d->n_kept - d->offset[0], d->norm));
+  return k->clip(d->norm, d->norm + 1, d->config->optimizer.clip_norm);
 }
 
 ts_err ts_ddp_update_all(ts_ddp *d, double *grad_norm, ts_lane *lane) {
-  ts_err err = TS_OK;
   if (d->norm) {
-    TS_TRY(ts_lane_submit(lane, "clip", norm_task, &d, sizeof d));
+    TS_DO(ts_lane_run(lane, "clip", norm_task, d));
     if (grad_norm)
-      TS_TRY(ts_lane_copy(lane, grad_norm, d->norm, sizeof *d->norm));
+      TS_DO(ts_lane_copy(lane, grad_norm, d->norm, sizeof *d->norm));
   }
   for (int32_t i = 0; i < d->n_buckets; i++)
-    TS_TRY(ts_ddp_update(d, &d->buckets[i], lane));
-done:
-  return err;
+    TS_DO(ts_ddp_update(d, &d->buckets[i], lane));
+  return TS_OK;
 }
 
 ts_err ts_ddp_swap_stash(ts_ddp *d, ts_lane *lane) {

@@ -54,26 +54,23 @@ static ts_err check(ts_fully_sharded *d) {
 }
 
 static ts_err create_training(ts_fully_sharded *d) {
-  ts_err err = TS_OK;
   const ts_config *c = d->config;
   ts_world *world = d->base.spec.world;
   d->in_backward = ts_parallel_in_backward(c);
-  TS_TRY(ts_schedule_check(c));
-  TS_TRY(ts_param_optims_create(&d->base.optims, d->params, c));
-  TS_TRY(ts_fully_sharded_grads_create(d));
+  TS_DO(ts_schedule_check(c));
+  TS_DO(ts_param_optims_create(&d->base.optims, d->params, c));
+  TS_DO(ts_fully_sharded_grads_create(d));
   if (c->optimizer.clip_norm > 0)
-    TS_TRY(
-        ts_fully_sharded_take(d, &d->norm, 2, sizeof *d->norm, TS_TAG_DENSE));
-  TS_TRY(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
-                        TS_LANE_DATA));
-  TS_TRY(ts_comm_create(world, &d->reduce_comm, TS_GROUP_WORLD,
-                        "dense reduce-scatter"));
-  TS_TRY(ts_fully_sharded_norms_create(d));
+    TS_DO(ts_fully_sharded_take(d, &d->norm, 2, sizeof *d->norm, TS_TAG_DENSE));
+  TS_DO(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
+                       TS_LANE_DATA));
+  TS_DO(ts_comm_create(world, &d->reduce_comm, TS_GROUP_WORLD,
+                       "dense reduce-scatter"));
+  TS_DO(ts_fully_sharded_norms_create(d));
   if (d->block > 1 && d->block < d->n_ranks)
-    TS_TRY(ts_comm_create_block(world, &d->block_comm, d->block,
-                                "dense all-gather in blocks"));
-done:
-  return err;
+    TS_DO(ts_comm_create_block(world, &d->block_comm, d->block,
+                               "dense all-gather in blocks"));
+  return TS_OK;
 }
 
 static ts_err create(ts_parallel **out, const ts_parallel_spec *spec) {
@@ -90,7 +87,7 @@ static ts_err create(ts_parallel **out, const ts_parallel_spec *spec) {
   d->n_ranks = ts_world_size(spec->world);
   d->pass = d->last = d->open = d->held = -1;
   TS_TRY(check(d));
-  TS_TRY(ts_mem_array(&d->counts, d->n_ranks, sizeof *d->counts, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->counts, d->n_ranks, DENSE));
   TS_TRY(ts_fully_sharded_groups_create(d));
   TS_TRY(ts_fully_sharded_slots_create(d));
   if (spec->training) TS_TRY(create_training(d));

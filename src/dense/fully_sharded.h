@@ -175,8 +175,6 @@ void ts_fully_sharded_groups_destroy(ts_fully_sharded *);
 /* fully_sharded_gather.c.  acquire, release and pass are Collective: they begin
  * all-gathers, which all ranks enqueue in one order. */
 ts_err ts_fully_sharded_slots_create(ts_fully_sharded *);
-int ts_fully_sharded_flats(const ts_fully_sharded *,
-                           ts_pass); /* alive at once, by the lists */
 ts_err ts_fully_sharded_acquire(void *fs, const ts_param *, ts_pass, ts_lane *);
 ts_err ts_fully_sharded_release(void *fs, const ts_param *, ts_pass, ts_lane *);
 /* A pass begins or ends: what was gathered and not used is given back. */

@@ -38,17 +38,14 @@ static ts_flat_copy piece_of(const ts_fully_sharded_copy *c,
 
 static ts_err copy_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_fully_sharded_copy *c = arg;
   ts_copies_args a;
   a.n_pieces = 0;
   for (int32_t k = 0; k < c->g->n_parts; k++)
     for (int r = 0; r < c->n_ranks; r++)
-      TS_TRY(add(c, &a, piece_of(c, &c->g->parts[k], r)));
-  TS_TRY(add(c, &a, c->kept));
-  TS_TRY(flush(c, &a));
-done:
-  return err;
+      TS_DO(add(c, &a, piece_of(c, &c->g->parts[k], r)));
+  TS_DO(add(c, &a, c->kept));
+  return flush(c, &a);
 }
 
 ts_err ts_fully_sharded_copy_out(const ts_fully_sharded *d,
@@ -62,7 +59,7 @@ ts_err ts_fully_sharded_copy_out(const ts_fully_sharded *d,
                                    .n_ranks = d->n_ranks,
                                    .out = true,
                                    .kept = kept};
-  return ts_lane_submit(lane, "copy-out", copy_task, &c, sizeof c);
+  return ts_lane_run(lane, "copy-out", copy_task, c);
 }
 
 ts_err ts_fully_sharded_copy_in(const ts_fully_sharded *d,
@@ -74,5 +71,5 @@ ts_err ts_fully_sharded_copy_in(const ts_fully_sharded *d,
                                    .whole = (float *)(uintptr_t)whole,
                                    .flat = input,
                                    .n_ranks = d->n_ranks};
-  return ts_lane_submit(lane, "copy-in", copy_task, &c, sizeof c);
+  return ts_lane_run(lane, "copy-in", copy_task, c);
 }

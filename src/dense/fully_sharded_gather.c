@@ -45,8 +45,8 @@ static int32_t early(const ts_fully_sharded *d, int32_t i, int pass,
   return i - 1;
 }
 
-/* The pass gone through without doing it. */
-int ts_fully_sharded_flats(const ts_fully_sharded *d, ts_pass pass) {
+/* Flats that are alive at once in PASS: it is gone through without doing it. */
+static int count_flats(const ts_fully_sharded *d, ts_pass pass) {
   const int32_t n = d->n_groups;
   int live = 0, peak = 0;
   if (n == 0 || (pass == TS_BACKWARD && d->keeps_whole)) return 0;
@@ -67,9 +67,8 @@ int ts_fully_sharded_flats(const ts_fully_sharded *d, ts_pass pass) {
 }
 
 ts_err ts_fully_sharded_slots_create(ts_fully_sharded *d) {
-  ts_err err = TS_OK;
   for (int pass = TS_FORWARD; pass <= (int)d->base.spec.training; pass++) {
-    d->n_flats[pass] = ts_fully_sharded_flats(d, (ts_pass)pass);
+    d->n_flats[pass] = count_flats(d, (ts_pass)pass);
     const int32_t n = first_flat(d, pass) + d->n_flats[pass];
     if (n > d->n_slots) d->n_slots = n;
   }
@@ -80,13 +79,12 @@ ts_err ts_fully_sharded_slots_create(ts_fully_sharded *d) {
     if (n > d->slot_n) d->slot_n = n;
   }
   d->slot_n = (d->slot_n + 15) / 16 * 16;
-  TS_TRY(ts_mem_array(&d->slots, d->n_slots, sizeof *d->slots, TS_TAG_DENSE));
-  TS_TRY(ts_fully_sharded_take(d, &d->slot_memory, d->n_slots * d->slot_n,
-                               sizeof(float), TS_TAG_DENSE));
+  TS_DO(ts_mem_many(d->slots, d->n_slots, DENSE));
+  TS_DO(ts_fully_sharded_take(d, &d->slot_memory, d->n_slots * d->slot_n,
+                              sizeof(float), TS_TAG_DENSE));
   for (int32_t i = 0; i < d->n_slots; i++)
     d->slots[i].at = d->slot_memory + i * d->slot_n;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err take_flat(ts_fully_sharded *d, int32_t *out,
@@ -132,14 +130,13 @@ static void follow_optimizer(ts_fully_sharded *d, ts_lane *lane) {
 }
 
 static ts_err gather(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_fully_sharded_group *g = &d->groups[i];
   ts_token token;
   const bool kept = d->pass == TS_BACKWARD && g->is_kept;
   ts_comm *comm = kept ? d->block_comm : d->gather_comm;
   const int n = ts_comm_size(comm);
   const int64_t bytes = 4 * g->shard_n * (d->n_ranks / n);
-  TS_TRY(take_flat(d, &g->slot, g));
+  TS_DO(take_flat(d, &g->slot, g));
   if (d->pass == TS_FORWARD) follow_optimizer(d, lane);
   /* Only a list can want what this backward pass has updated. */
   if (d->pass == TS_BACKWARD) ts_comm_follow(comm, g->updated);
@@ -147,12 +144,11 @@ static ts_err gather(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   ts_comm_follow(comm, d->slots[g->slot].last_use);
   ts_comm_set_stage(comm, g->name);
   for (int r = 0; r < n; r++) d->counts[r] = bytes;
-  TS_TRY(ts_comm_all_gather_v(comm, &token, d->slots[g->slot].at,
-                              kept ? g->kept : g->shard, d->counts, NULL));
+  TS_DO(ts_comm_all_gather_v(comm, &token, d->slots[g->slot].at,
+                             kept ? g->kept : g->shard, d->counts, NULL));
   g->gathered = token.done;
   ts_fully_sharded_note(d, TS_FULLY_SHARDED_GATHER, i);
-done:
-  return err;
+  return TS_OK;
 }
 
 static float *whole_of(const ts_fully_sharded *d,
@@ -162,7 +158,6 @@ static float *whole_of(const ts_fully_sharded *d,
 }
 
 static ts_err copy_out(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_fully_sharded_group *g = &d->groups[i];
   const bool forward = d->pass == TS_FORWARD;
   const float *flat = d->slots[g->slot].at;
@@ -170,11 +165,11 @@ static ts_err copy_out(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   ts_flat_copy kept = {0};
   if (forward && g->kept && !d->keeps_whole)
     kept = (ts_flat_copy){g->kept, flat + d->rank % d->block * kept_n, kept_n};
-  TS_TRY(ts_lane_wait(lane, g->gathered));
+  TS_DO(ts_lane_wait(lane, g->gathered));
   /* Behind that wait the lane has done with what forward held. */
   if (d->held >= 0) give_flat(d, &d->held, d->slots[d->held].last_use);
-  TS_TRY(ts_lane_wait(lane, d->slots[TS_FULLY_SHARDED_WHOLE].last_use));
-  TS_TRY(ts_fully_sharded_copy_out(d, g, flat, whole_of(d, g), kept, lane));
+  TS_DO(ts_lane_wait(lane, d->slots[TS_FULLY_SHARDED_WHOLE].last_use));
+  TS_DO(ts_fully_sharded_copy_out(d, g, flat, whole_of(d, g), kept, lane));
   d->slots[g->slot].last_use = ts_lane_record(lane);
   if (forward) {
     d->held = g->slot;
@@ -184,8 +179,7 @@ static ts_err copy_out(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   } else {
     give_flat(d, &g->slot, d->slots[g->slot].last_use);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- passes -------------------------------------------------------------- */
@@ -236,28 +230,26 @@ static bool is_whole(const ts_fully_sharded *d, int32_t i) {
 
 ts_err ts_fully_sharded_acquire(void *fs, const ts_param *p, ts_pass pass,
                                 ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_fully_sharded *d = fs;
   const int32_t i = d->group_of[p->index];
   if (i < 0 || (i == d->open && d->pass == (int)pass)) return TS_OK;
   ts_fully_sharded_group *g = &d->groups[i];
-  TS_TRY(enter(d, i, pass));
+  TS_DO(enter(d, i, pass));
   if (!is_whole(d, i)) {
-    if (g->slot < 0) TS_TRY(gather(d, i, lane));
-    TS_TRY(copy_out(d, i, lane));
+    if (g->slot < 0) TS_DO(gather(d, i, lane));
+    TS_DO(copy_out(d, i, lane));
   }
   d->open = d->last = i;
   g->layers_done = 0;
   d->live.wholes++;
   d->live.grads += pass == TS_BACKWARD;
   if (pass == TS_BACKWARD)
-    TS_TRY(ts_lane_wait(lane, d->slots[TS_FULLY_SHARDED_GRAD].last_use));
+    TS_DO(ts_lane_wait(lane, d->slots[TS_FULLY_SHARDED_GRAD].last_use));
   point(d, g);
   ts_fully_sharded_note(d, TS_FULLY_SHARDED_OPEN, i);
   for (int32_t k = 0, j; (j = early(d, i, (int)pass, k)) >= 0; k++)
-    if (!is_whole(d, j) && d->groups[j].slot < 0) TS_TRY(gather(d, j, lane));
-done:
-  return err;
+    if (!is_whole(d, j) && d->groups[j].slot < 0) TS_DO(gather(d, j, lane));
+  return TS_OK;
 }
 
 ts_err ts_fully_sharded_release(void *fs, const ts_param *p, ts_pass pass,

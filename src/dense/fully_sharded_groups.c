@@ -21,7 +21,7 @@ typedef struct ts_layers {
 } ts_layers;
 
 static ts_err find_layers(ts_layers *l, const ts_params *ps) {
-  ts_err err = ts_mem_array(&l->item, ps->n, sizeof *l->item, TS_TAG_DENSE);
+  ts_err err = ts_mem_many(l->item, ps->n, DENSE);
   if (err != TS_OK) return err;
   for (int32_t i = 0; i < ps->n; i++) {
     const ts_param *p = ps->item[i];
@@ -107,22 +107,20 @@ static void place(ts_fully_sharded *d, ts_fully_sharded_group *g, ts_param *p) {
 }
 
 static ts_err place_all(ts_fully_sharded *d, const ts_layers *l) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < l->n; i++) {
     const ts_layer *layer = &l->item[i];
     ts_fully_sharded_group *g = &d->groups[layer->group];
     const int32_t n = g->n_parts, more = layer->end - layer->first;
     if (!n) *g = (ts_fully_sharded_group){.name = layer->name, .slot = -1};
-    TS_TRY(ts_mem_resize(&g->parts, (size_t)n * sizeof *g->parts,
-                         (size_t)(n + more) * sizeof *g->parts, TS_TAG_DENSE));
+    TS_DO(ts_mem_resize(&g->parts, (size_t)n * sizeof *g->parts,
+                        (size_t)(n + more) * sizeof *g->parts, TS_TAG_DENSE));
     for (int32_t k = layer->first; k < layer->end; k++) {
       d->group_of[d->params->item[k]->index] = layer->group;
       place(d, g, d->params->item[k]);
     }
     g->n_layers++;
   }
-  TS_TRY(ts_mem_array(&d->late.parts, d->params->n, sizeof *d->late.parts,
-                      TS_TAG_DENSE));
+  TS_DO(ts_mem_many(d->late.parts, d->params->n, DENSE));
   d->late.name = "late";
   for (int32_t k = 0; k < d->params->n; k++)
     if (d->params->item[k]->late) {
@@ -130,8 +128,7 @@ static ts_err place_all(ts_fully_sharded *d, const ts_layers *l) {
       place(d, &d->late, d->params->item[k]);
       d->late.parts[d->late.n_parts - 1].w = d->params->item[k]->w;
     }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* This rank's rows, from the whole where there is one. */
@@ -180,18 +177,15 @@ done:
 /* Memory for what a block of ranks, or each rank, keeps from forward to
  * backward. */
 static ts_err make_kept(ts_fully_sharded *d) {
-  ts_err err = TS_OK;
   if (!d->base.spec.training || (d->block == d->n_ranks && !d->keeps_whole))
     return TS_OK;
   for (int32_t i = 0; i < d->n_groups; i++) {
     ts_fully_sharded_group *g = &d->groups[i];
     const int64_t n =
         d->keeps_whole ? g->whole_n : g->shard_n * (d->n_ranks / d->block);
-    TS_TRY(
-        ts_fully_sharded_take(d, &g->kept, n, sizeof *g->kept, TS_TAG_DENSE));
+    TS_DO(ts_fully_sharded_take(d, &g->kept, n, sizeof *g->kept, TS_TAG_DENSE));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- lists --------------------------------------------------------------- */
@@ -211,33 +205,28 @@ static ts_err group_named(int32_t *group, const ts_layers *l, const char *key,
 static ts_err take_list(ts_fully_sharded *d, const ts_layers *l,
                         const char *key, ts_pass pass,
                         const ts_prefetch_config *entry) {
-  ts_err err = TS_OK;
   int32_t at = -1;
-  TS_TRY(group_named(&at, l, key, entry->layer));
+  TS_DO(group_named(&at, l, key, entry->layer));
   ts_fully_sharded_group *g = &d->groups[at];
   ts_mem_free(g->list[pass]);
   g->list[pass] = NULL;
   g->n_list[pass] = 0;
-  TS_TRY(ts_mem_array(&g->list[pass], entry->prefetch.n, sizeof(int32_t),
-                      TS_TAG_DENSE));
+  TS_DO(ts_mem_many(g->list[pass], entry->prefetch.n, DENSE));
   for (int32_t k = 0; k < entry->prefetch.n; k++)
-    TS_TRY(group_named(&g->list[pass][g->n_list[pass]++], l, key,
-                       entry->prefetch.item[k]));
-done:
-  return err;
+    TS_DO(group_named(&g->list[pass][g->n_list[pass]++], l, key,
+                      entry->prefetch.item[k]));
+  return TS_OK;
 }
 
 static ts_err take_lists(ts_fully_sharded *d, const ts_layers *l) {
-  ts_err err = TS_OK;
   const ts_config *c = d->config;
   for (int32_t i = 0; i < c->dense.n_forward_prefetch; i++)
-    TS_TRY(take_list(d, l, "dense.forward_prefetch", TS_FORWARD,
-                     &c->dense.forward_prefetch[i]));
+    TS_DO(take_list(d, l, "dense.forward_prefetch", TS_FORWARD,
+                    &c->dense.forward_prefetch[i]));
   for (int32_t i = 0; i < c->dense.n_backward_prefetch; i++)
-    TS_TRY(take_list(d, l, "dense.backward_prefetch", TS_BACKWARD,
-                     &c->dense.backward_prefetch[i]));
-done:
-  return err;
+    TS_DO(take_list(d, l, "dense.backward_prefetch", TS_BACKWARD,
+                    &c->dense.backward_prefetch[i]));
+  return TS_OK;
 }
 
 ts_err ts_fully_sharded_groups_create(ts_fully_sharded *d) {
@@ -246,10 +235,8 @@ ts_err ts_fully_sharded_groups_create(ts_fully_sharded *d) {
   TS_TRY(find_layers(&l, d->params));
   TS_TRY(match_entries(&l, d->config));
   TS_TRY(number_groups(&l, &d->n_groups));
-  TS_TRY(
-      ts_mem_array(&d->groups, d->n_groups, sizeof *d->groups, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->group_of, d->params->n, sizeof *d->group_of,
-                      TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->groups, d->n_groups, DENSE));
+  TS_TRY(ts_mem_many(d->group_of, d->params->n, DENSE));
   TS_TRY(place_all(d, &l));
   TS_TRY(take_lists(d, &l));
   TS_TRY(make_shards(d));

@@ -12,21 +12,18 @@ static bool needs(const ts_fully_sharded *d, const ts_fully_sharded_group *g) {
 }
 
 ts_err ts_fully_sharded_norms_create(ts_fully_sharded *d) {
-  ts_err err = TS_OK;
   int64_t most = 0;
   for (int32_t i = 0; i < d->n_groups; i++) {
     ts_fully_sharded_group *g = &d->groups[i];
     if (!needs(d, g)) continue;
-    TS_TRY(ts_fully_sharded_take(d, &g->stats, 2 * (int64_t)g->n_parts,
-                                 sizeof *g->stats, TS_TAG_DENSE));
+    TS_DO(ts_fully_sharded_take(d, &g->stats, 2 * (int64_t)g->n_parts,
+                                sizeof *g->stats, TS_TAG_DENSE));
     if (2 * g->n_parts > most) most = 2 * g->n_parts;
   }
-  if (!most) goto done;
-  TS_TRY(ts_comm_create(d->base.spec.world, &d->norm_comm, TS_GROUP_WORLD,
-                        "dense norms"));
-  TS_TRY(ts_comm_reserve(d->norm_comm, most * 8 * d->n_ranks));
-done:
-  return err;
+  if (!most) return TS_OK;
+  TS_DO(ts_comm_create(d->base.spec.world, &d->norm_comm, TS_GROUP_WORLD,
+                       "dense norms"));
+  return ts_comm_reserve(d->norm_comm, most * 8 * d->n_ranks);
 }
 
 typedef struct ts_fully_sharded_norms_arg {
@@ -39,30 +36,25 @@ typedef struct ts_fully_sharded_norms_arg {
 
 static ts_err norms_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_fully_sharded_norms_arg *a = arg;
   const size_t bytes = 2 * (size_t)a->g->n_parts * sizeof *a->g->stats;
-  TS_TRY(a->d->kernels->zero(a->g->stats, bytes));
+  TS_DO(a->d->kernels->zero(a->g->stats, bytes));
   for (int32_t i = 0; i < a->g->n_parts; i++) {
     const ts_dense_update_args u = ts_fully_sharded_update_args(
         a->d, &a->g->parts[i], a->grads, a->lr_factor, a->step);
     if (u.n && ts_dense_optim_has_norms(u.optim))
-      TS_TRY(a->d->kernels->dense_stats(&u, a->g->stats + 2 * i));
+      TS_DO(a->d->kernels->dense_stats(&u, a->g->stats + 2 * i));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_fully_sharded_norms(ts_fully_sharded *d, ts_fully_sharded_group *g,
                               ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_token token;
   const ts_fully_sharded_norms_arg arg = {d, g, g->grad->at, d->step,
                                           d->lr_factor};
-  TS_TRY(ts_lane_submit(lane, "dense norms", norms_task, &arg, sizeof arg));
-  TS_TRY(ts_comm_all_reduce(d->norm_comm, &token, g->stats,
-                            2 * (int64_t)g->n_parts, TS_F64, TS_SUM, lane));
-  TS_TRY(ts_comm_end(&token, lane));
-done:
-  return err;
+  TS_DO(ts_lane_run(lane, "dense norms", norms_task, arg));
+  TS_DO(ts_comm_all_reduce(d->norm_comm, &token, g->stats,
+                           2 * (int64_t)g->n_parts, TS_F64, TS_SUM, lane));
+  return ts_comm_end(&token, lane);
 }

@@ -26,7 +26,6 @@ ts_dense_update_args ts_fully_sharded_update_args(
 /* Rows alone: padding is never read. */
 static ts_err update_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_fully_sharded_update_arg *a = arg;
   const ts_fully_sharded_group *g = a->g;
   ts_dense_update_args u[TS_DENSE_PIECES];
@@ -37,54 +36,46 @@ static ts_err update_task(void *arg, ts_lane *lane) {
     if (g->stats) u[n].stats = g->stats + 2 * i;
     n += u[n].n > 0;
     if (!n || (n < TS_DENSE_PIECES && i + 1 < g->n_parts)) continue;
-    TS_TRY(a->d->kernels->dense_update(u, n));
+    TS_DO(a->d->kernels->dense_update(u, n));
     n = 0;
   }
   for (int32_t i = 0; i < g->n_parts; i++) g->parts[i].param->version++;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_fully_sharded_update(ts_fully_sharded *d, ts_fully_sharded_group *g,
                                ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_fully_sharded_update_arg arg = {d, g, g->grad->at, d->step,
                                            d->lr_factor};
   /* An all-gather that nobody has waited for may still have to read. */
-  TS_TRY(ts_lane_wait(lane, g->gathered));
-  if (g->stats) TS_TRY(ts_fully_sharded_norms(d, g, lane));
-  TS_TRY(
-      ts_lane_submit(lane, "dense optimizer", update_task, &arg, sizeof arg));
+  TS_DO(ts_lane_wait(lane, g->gathered));
+  if (g->stats) TS_DO(ts_fully_sharded_norms(d, g, lane));
+  TS_DO(ts_lane_run(lane, "dense optimizer", update_task, arg));
   g->updated = ts_lane_record(lane);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- clipping ------------------------------------------------------------ */
 
 static ts_err add_squares(const ts_fully_sharded *d,
                           const ts_fully_sharded_group *g) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < g->n_parts; i++) {
     const ts_fully_sharded_part *p = &g->parts[i];
     const int64_t n = p->n_rows * p->width;
-    if (n) TS_TRY(d->kernels->squares(g->own.at + p->shard_at, n, d->norm));
+    if (n) TS_DO(d->kernels->squares(g->own.at + p->shard_at, n, d->norm));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* This rank's part of the square of the norm; what all have counts once. */
 static ts_err squares_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   ts_fully_sharded *d = *(ts_fully_sharded **)arg;
-  TS_TRY(d->kernels->zero(d->norm, sizeof *d->norm));
-  if (!d->rank) TS_TRY(add_squares(d, &d->late));
+  TS_DO(d->kernels->zero(d->norm, sizeof *d->norm));
+  if (!d->rank) TS_DO(add_squares(d, &d->late));
   for (int32_t i = 0; i < d->n_groups; i++)
-    TS_TRY(add_squares(d, &d->groups[i]));
-done:
-  return err;
+    TS_DO(add_squares(d, &d->groups[i]));
+  return TS_OK;
 }
 
 static ts_err clip_task(void *arg, ts_lane *lane) {
@@ -94,31 +85,26 @@ static ts_err clip_task(void *arg, ts_lane *lane) {
 }
 
 static ts_err clip(ts_fully_sharded *d, double *grad_norm, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_token token;
-  TS_TRY(ts_lane_submit(lane, "clip", squares_task, &d, sizeof d));
+  TS_DO(ts_lane_run(lane, "clip", squares_task, d));
   ts_comm_set_stage(d->reduce_comm, "norm");
-  TS_TRY(ts_comm_all_reduce(d->reduce_comm, &token, d->norm, 1, TS_F64, TS_SUM,
-                            lane));
-  TS_TRY(ts_comm_end(&token, lane));
-  TS_TRY(ts_lane_submit(lane, "clip", clip_task, &d, sizeof d));
-  if (grad_norm)
-    TS_TRY(ts_lane_copy(lane, grad_norm, d->norm, sizeof *d->norm));
-done:
-  return err;
+  TS_DO(ts_comm_all_reduce(d->reduce_comm, &token, d->norm, 1, TS_F64, TS_SUM,
+                           lane));
+  TS_DO(ts_comm_end(&token, lane));
+  TS_DO(ts_lane_run(lane, "clip", clip_task, d));
+  if (grad_norm) TS_DO(ts_lane_copy(lane, grad_norm, d->norm, sizeof *d->norm));
+  return TS_OK;
 }
 
 /* ---- the end of a step --------------------------------------------------- */
 
 static ts_err update_all(ts_fully_sharded *d, double *grad_norm,
                          ts_lane *lane) {
-  ts_err err = TS_OK;
-  if (d->norm) TS_TRY(clip(d, grad_norm, lane));
+  if (d->norm) TS_DO(clip(d, grad_norm, lane));
   for (int32_t i = d->n_groups - 1; i >= 0; i--)
-    TS_TRY(ts_fully_sharded_update(d, &d->groups[i], lane));
-  if (d->late.n_parts) TS_TRY(ts_fully_sharded_update(d, &d->late, lane));
-done:
-  return err;
+    TS_DO(ts_fully_sharded_update(d, &d->groups[i], lane));
+  if (d->late.n_parts) TS_DO(ts_fully_sharded_update(d, &d->late, lane));
+  return TS_OK;
 }
 
 static ts_err swap_stash(ts_fully_sharded *d, ts_lane *lane) {
@@ -139,67 +125,59 @@ static ts_err check_all_came(const ts_fully_sharded *d) {
  * comes first. */
 static ts_err update_now(ts_fully_sharded *d, double *grad_norm,
                          ts_lane *lane) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < d->n_groups; i++)
-    TS_TRY(ts_lane_wait(lane, d->groups[i].reduced));
-  TS_TRY(ts_lane_wait(lane, d->late.reduced));
-  TS_TRY(ts_lane_wait(lane, ts_lane_record(d->lane)));
+    TS_DO(ts_lane_wait(lane, d->groups[i].reduced));
+  TS_DO(ts_lane_wait(lane, d->late.reduced));
+  TS_DO(ts_lane_wait(lane, ts_lane_record(d->lane)));
   const bool keep = d->stashing && !d->stashed;
-  if (d->stashing) TS_TRY(swap_stash(d, lane));
+  if (d->stashing) TS_DO(swap_stash(d, lane));
   d->stashed |= d->stashing;
-  if (!keep) TS_TRY(update_all(d, grad_norm, lane));
+  if (!keep) TS_DO(update_all(d, grad_norm, lane));
   for (int32_t i = 0; i < d->n_groups; i++)
     d->groups[i].own.last_use = ts_lane_record(lane);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_fully_sharded_end(ts_parallel *base, double *grad_norm,
                             ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_fully_sharded *d = (ts_fully_sharded *)base;
-  TS_TRY(check_all_came(d));
+  TS_DO(check_all_came(d));
   ts_fully_sharded_pass(d, -1);
   d->live.inputs = 0;
   d->n_earlier = d->sync ? 0 : d->n_earlier + 1;
-  if (!d->sync) goto done;
+  if (!d->sync) return TS_OK;
   if (d->in_backward) {
     d->optimized = ts_lane_record(d->lane);
-    TS_TRY(ts_lane_wait(lane, d->optimized));
+    TS_DO(ts_lane_wait(lane, d->optimized));
   } else {
-    TS_TRY(update_now(d, grad_norm, lane));
+    TS_DO(update_now(d, grad_norm, lane));
     d->optimized = ts_lane_record(lane);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_fully_sharded_stash(ts_parallel *base, bool on) {
-  ts_err err = TS_OK;
   ts_fully_sharded *d = (ts_fully_sharded *)base;
   if (on && !d->stash) {
-    TS_TRY(ts_fully_sharded_take(d, &d->bad, 1, sizeof *d->bad, TS_TAG_DENSE));
-    TS_TRY(ts_fully_sharded_take(d, &d->stash, d->grads_n, sizeof *d->stash,
-                                 TS_TAG_DENSE));
+    TS_DO(ts_fully_sharded_take(d, &d->bad, 1, sizeof *d->bad, TS_TAG_DENSE));
+    TS_DO(ts_fully_sharded_take(d, &d->stash, d->grads_n, sizeof *d->stash,
+                                TS_TAG_DENSE));
   }
   d->stashing = on;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_fully_sharded_unstash(ts_parallel *base, int64_t step,
                                 ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_fully_sharded *d = (ts_fully_sharded *)base;
   if (!d->stashed) return TS_OK;
   d->step = step;
   d->lr_factor = ts_schedule_factor(d->config, step);
   d->stashed = false;
-  TS_TRY(swap_stash(d, lane));
-  TS_TRY(update_all(d, NULL, lane));
+  TS_DO(swap_stash(d, lane));
+  TS_DO(update_all(d, NULL, lane));
   d->optimized = ts_lane_record(lane);
-done:
-  return err;
+  return TS_OK;
 }
 
 static bool group_finite(const ts_fully_sharded *d,

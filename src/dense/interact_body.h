@@ -70,8 +70,7 @@ static ts_err each_sample(const ts_interact_args *a,
   const int64_t each = ts_interact_work(n_vectors(a), a->dim, a->out_stride);
   float *more = NULL, *scratch = a->work;
   if (n_threads > a->work_threads) {
-    TS_TRY(ts_mem_array(&more, each * n_threads, sizeof *more,
-                        TS_TAG_ACTIVATIONS));
+    TS_TRY(ts_mem_many(more, each * n_threads, ACTIVATIONS));
     scratch = more;
   }
 #pragma omp parallel

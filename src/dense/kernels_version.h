@@ -43,11 +43,10 @@ static ts_err fm_grad(const ts_fm_args *a) {
 /* By blocks of fixed size, added in order: bits don't depend on threads. */
 static ts_err stats(const ts_dense_update_args *a, double *out) {
   double *parts;
-  const bool lamb = !strcmp(a->optim->kind, "lamb");
+  const bool lamb = ts_dense_optim_find(a->optim->kind)->rule == TS_RULE_LAMB;
   const ts_update_numbers u = update_numbers(a);
   const int64_t n_blocks = (a->n + STATS_BLOCK - 1) / STATS_BLOCK;
-  ts_err err =
-      ts_mem_array(&parts, 2 * n_blocks, sizeof *parts, TS_TAG_DENSE_STATE);
+  ts_err err = ts_mem_many(parts, 2 * n_blocks, DENSE_STATE);
   if (err != TS_OK) return err;
 #pragma omp parallel for schedule(static)
   for (int64_t b = 0; b < n_blocks; b++) {

@@ -140,7 +140,7 @@ ts_err ts_linear_create(ts_linear **out, const ts_linear_spec *spec,
   TS_TRY(check(l));
   /* On the lane: primitives take the thread count of the thread that makes
    * them. */
-  TS_TRY(ts_lane_submit(lane, "create layer", create_task, &l, sizeof l));
+  TS_TRY(ts_lane_run(lane, "create layer", create_task, l));
   TS_TRY(ts_lane_sync(lane));
   W->layer = l;
   *out = l;
@@ -173,7 +173,7 @@ static ts_err repeat_task(void *arg, ts_lane *lane) {
 ts_err ts_linear_repeat(ts_linear *l, ts_pass pass, ts_lane *lane) {
   const ts_repeat_arg arg = {l, pass};
   if (!l->engine->repeat) return TS_OK;
-  return ts_lane_submit(lane, "products alone", repeat_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "products alone", repeat_task, arg);
 }
 
 typedef struct ts_linear_arg {
@@ -200,7 +200,7 @@ static ts_err forward_task(void *arg, ts_lane *lane) {
 ts_err ts_linear_forward(ts_linear *l, void *y, const void *x, int32_t batch,
                          ts_lane *lane) {
   ts_linear_arg arg = {.l = l, .y = y, .x = x, .batch = batch, .at = now_at(l)};
-  return ts_lane_submit(lane, "dense forward", forward_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "dense forward", forward_task, arg);
 }
 
 static ts_err zero(const ts_linear *l, void *p, int64_t n) {
@@ -212,37 +212,31 @@ static ts_err zero(const ts_linear *l, void *p, int64_t n) {
 
 static ts_err backward_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_linear_arg *a = arg;
   ts_linear *l = a->l;
   l->at = a->at;
   if (a->batch)
     return l->engine->backward(l, a->dx, a->dy, a->x, a->y, a->batch);
-  TS_TRY(zero(l, l->at.dW, l->W->n));
-  if (l->b) TS_TRY(zero(l, l->at.db, l->b->n));
-done:
-  return err;
+  TS_DO(zero(l, l->at.dW, l->W->n));
+  if (l->b) TS_DO(zero(l, l->at.db, l->b->n));
+  return TS_OK;
 }
 
 ts_err ts_linear_backward(ts_linear *l, void *dx, void *dy, const void *x,
                           const void *y, int32_t batch, ts_lane *lane) {
   ts_linear_arg arg = {l, (void *)y, dx, dy, x, batch, now_at(l)};
-  return ts_lane_submit(lane, "dense backward", backward_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, "dense backward", backward_task, arg);
 }
 
 /* ---- engines of the host ------------------------------------------------- */
 
 ts_err ts_linear_mask_create(ts_linear *l) {
-  ts_err err = TS_OK;
   const ts_linear_spec *s = &l->spec;
-  TS_TRY(ts_mem_array(&l->bias_parts, ts_mask_parts(s->batch_max) * s->n_out,
-                      sizeof *l->bias_parts, TS_TAG_ACTIVATIONS));
+  TS_DO(ts_mem_many(l->bias_parts, ts_mask_parts(s->batch_max) * s->n_out,
+                    ACTIVATIONS));
   if (l->half && !s->y_half)
-    TS_TRY(ts_mem_array(&l->g16, (int64_t)s->batch_max * l->n_pad,
-                        sizeof *l->g16, TS_TAG_ACTIVATIONS));
-done:
-  return err;
+    TS_DO(ts_mem_many(l->g16, (int64_t)s->batch_max * l->n_pad, ACTIVATIONS));
+  return TS_OK;
 }
 
 const void *ts_linear_masked(ts_linear *l, void *dy, const void *y,

@@ -55,7 +55,6 @@ static bool has_bf16(int32_t n_out) {
  * write. */
 static ts_err products_create(ts_products *p, const ts_linear *l,
                               int32_t batch) {
-  ts_err err = TS_OK;
   const ts_onednn *o = l->data;
   const ts_linear_spec *s = &l->spec;
   const bool half = l->half;
@@ -76,12 +75,11 @@ static ts_err products_create(ts_products *p, const ts_linear *l,
   const ts_matrix x_own = {B, K, x_stride, 1, type};
   const ts_matrix dW = {N, K, K, 1, dnnl_f32};
   p->batch = batch;
-  TS_TRY(ts_product_matmul(&p->y, &o->stream, x, wT, y, l->b != NULL, s->relu));
-  TS_TRY(ts_product_weights(&p->dW, &o->stream, dy_own, x_own, dW));
+  TS_DO(ts_product_matmul(&p->y, &o->stream, x, wT, y, l->b != NULL, s->relu));
+  TS_DO(ts_product_weights(&p->dW, &o->stream, dy_own, x_own, dW));
   if (s->need_dx)
-    TS_TRY(ts_product_matmul(&p->dx, &o->stream, dy, w, dx, false, false));
-done:
-  return err;
+    TS_DO(ts_product_matmul(&p->dx, &o->stream, dy, w, dx, false, false));
+  return TS_OK;
 }
 
 static void products_reset(ts_products *p) {
@@ -106,29 +104,23 @@ static ts_err products_of(ts_products **out, ts_linear *l, int32_t batch) {
 }
 
 static ts_err create_half(ts_linear *l) {
-  ts_err err = TS_OK;
   ts_onednn *o = l->data;
   const ts_linear_spec *s = &l->spec;
   o->w_version = UINT64_MAX;
   if (!s->x_half)
-    TS_TRY(ts_mem_array(&o->x16, (int64_t)s->batch_max * l->k_pad, 2,
-                        TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_mem_array(&o->w16, (int64_t)l->n_pad * l->k_pad, 2, TS_TAG_DENSE));
-done:
-  return err;
+    TS_DO(ts_mem_array(&o->x16, (int64_t)s->batch_max * l->k_pad, 2,
+                       TS_TAG_ACTIVATIONS));
+  return ts_mem_array(&o->w16, (int64_t)l->n_pad * l->k_pad, 2, TS_TAG_DENSE);
 }
 
 static ts_err create(ts_linear *l) {
-  ts_err err = TS_OK;
   ts_onednn *o;
-  TS_TRY(ts_mem_alloc(&o, sizeof *o, TS_TAG_DENSE));
+  TS_DO(ts_mem_alloc(&o, sizeof *o, TS_TAG_DENSE));
   l->data = o;
-  TS_TRY(ts_linear_mask_create(l));
-  TS_TRY(ts_onednn_stream_init(&o->stream));
-  if (l->half) TS_TRY(create_half(l));
-  TS_TRY(products_of(&o->last, l, l->spec.batch_max));
-done:
-  return err;
+  TS_DO(ts_linear_mask_create(l));
+  TS_DO(ts_onednn_stream_init(&o->stream));
+  if (l->half) TS_DO(create_half(l));
+  return products_of(&o->last, l, l->spec.batch_max);
 }
 
 static void destroy(ts_linear *l) {
@@ -159,17 +151,14 @@ static void take_weights(ts_linear *l) {
 }
 
 static ts_err forward(ts_linear *l, void *y, const void *x, int32_t batch) {
-  ts_err err = TS_OK;
   ts_onednn *o = l->data;
   const ts_linear_spec *s = &l->spec;
-  TS_TRY(products_of(&o->last, l, batch));
+  TS_DO(products_of(&o->last, l, batch));
   if (!l->half) return run(o, &o->last->y, x, l->at.W, y, l->at.b);
   if (!s->x_half)
     ts_half_rows(o->x16, l->k_pad, x, s->in_stride, batch, s->n_in);
   take_weights(l);
-  TS_TRY(run(o, &o->last->y, s->x_half ? x : o->x16, o->w16, y, l->at.b));
-done:
-  return err;
+  return run(o, &o->last->y, s->x_half ? x : o->x16, o->w16, y, l->at.b);
 }
 
 static void zero_padding(const ts_linear_spec *s, float *dx, int32_t batch) {
@@ -181,32 +170,25 @@ static void zero_padding(const ts_linear_spec *s, float *dx, int32_t batch) {
 /* x16 and w16 are forward's. */
 static ts_err backward(ts_linear *l, void *dx, void *grad, const void *x,
                        const void *y, int32_t batch) {
-  ts_err err = TS_OK;
   ts_onednn *o = l->data;
   const ts_linear_spec *s = &l->spec;
   const void *dy = ts_linear_masked(l, grad, y, batch);
-  TS_TRY(products_of(&o->last, l, batch));
+  TS_DO(products_of(&o->last, l, batch));
   if (dx) {
-    TS_TRY(
+    TS_DO(
         run(o, &o->last->dx, dy, l->half ? (void *)o->w16 : l->at.W, dx, NULL));
     if (!s->x_half) zero_padding(s, dx, batch);
   }
-  TS_TRY(run(o, &o->last->dW, dy, o->x16 ? o->x16 : x, l->at.dW, NULL));
-done:
-  return err;
+  return run(o, &o->last->dW, dy, o->x16 ? o->x16 : x, l->at.dW, NULL);
 }
 
 static ts_err repeat(ts_linear *l, ts_pass pass) {
-  ts_err err = TS_OK;
   ts_onednn *o = l->data;
   ts_products *p = o->last;
   if (pass == TS_FORWARD) return ts_product_again(&p->y, &o->stream, NULL);
-  if (!o->dW_alone)
-    TS_TRY(ts_mem_array(&o->dW_alone, l->W->n, sizeof(float), TS_TAG_DENSE));
-  TS_TRY(ts_product_again(&p->dx, &o->stream, NULL));
-  TS_TRY(ts_product_again(&p->dW, &o->stream, o->dW_alone));
-done:
-  return err;
+  if (!o->dW_alone) TS_DO(ts_mem_many(o->dW_alone, l->W->n, DENSE));
+  TS_DO(ts_product_again(&p->dx, &o->stream, NULL));
+  return ts_product_again(&p->dW, &o->stream, o->dW_alone);
 }
 
 const ts_engine ts_engine_onednn = {.name = "onednn",

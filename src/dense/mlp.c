@@ -61,7 +61,6 @@ static int32_t stride_of(const ts_mlp *m, const ts_mlp_spec *s, int32_t i) {
 
 static ts_err add_layer(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
                         uint64_t seed, int32_t i, ts_lane *lane) {
-  ts_err err = TS_OK;
   const int32_t n_in = i ? m->n_out[i - 1] : s->n_in;
   const ts_linear_spec spec = {
       .n_in = n_in,
@@ -80,14 +79,12 @@ static ts_err add_layer(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
   ts_device *device = ts_lane_device(lane);
   const int64_t n = (int64_t)s->batch_max * stride_of(m, s, i);
   const size_t size = is_half(m, s, i) ? 2 : 4;
-  TS_TRY(add_params(m, s, params, seed, i, n_in, lane));
-  TS_TRY(ts_linear_create(&m->layer[i], &spec, m->W[i], m->b[i], lane));
-  TS_TRY(ts_arrays_take(&m->arrays, device, &m->y[i], n, size,
-                        TS_TAG_ACTIVATIONS));
-  TS_TRY(ts_arrays_take(&m->arrays, device, &m->dy[i], n, size,
-                        TS_TAG_ACTIVATIONS));
-done:
-  return err;
+  TS_DO(add_params(m, s, params, seed, i, n_in, lane));
+  TS_DO(ts_linear_create(&m->layer[i], &spec, m->W[i], m->b[i], lane));
+  TS_DO(ts_arrays_take(&m->arrays, device, &m->y[i], n, size,
+                       TS_TAG_ACTIVATIONS));
+  return ts_arrays_take(&m->arrays, device, &m->dy[i], n, size,
+                        TS_TAG_ACTIVATIONS);
 }
 
 ts_err ts_mlp_create(ts_mlp **out, const ts_mlp_spec *s, ts_params *params,
@@ -98,12 +95,12 @@ ts_err ts_mlp_create(ts_mlp **out, const ts_mlp_spec *s, ts_params *params,
   TS_TRY(ts_mem_alloc(&m, sizeof *m, TS_TAG_DENSE));
   m->n_layers = n;
   m->need_dx = s->need_dx;
-  TS_TRY(ts_mem_array(&m->layer, n, sizeof *m->layer, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->W, n, sizeof *m->W, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->b, n, sizeof *m->b, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->n_out, n, sizeof *m->n_out, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->y, n, sizeof *m->y, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&m->dy, n, sizeof *m->dy, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(m->layer, n, DENSE));
+  TS_TRY(ts_mem_many(m->W, n, DENSE));
+  TS_TRY(ts_mem_many(m->b, n, DENSE));
+  TS_TRY(ts_mem_many(m->n_out, n, DENSE));
+  TS_TRY(ts_mem_many(m->y, n, DENSE));
+  TS_TRY(ts_mem_many(m->dy, n, DENSE));
   for (int32_t i = 0; i < n; i++) m->n_out[i] = (int32_t)s->sizes[i];
   for (int32_t i = 0; i < n; i++)
     TS_TRY(add_layer(m, s, params, seed, i, lane));
@@ -130,33 +127,29 @@ void ts_mlp_destroy(ts_mlp *m) {
 
 ts_err ts_mlp_forward(ts_mlp *m, float **y, const void *x, int32_t batch,
                       const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_err err = TS_OK;
   m->x = x;
   for (int32_t i = 0; i < m->n_layers; i++) {
-    TS_TRY(ts_layer_acquire(hooks, m->W[i], TS_FORWARD, lane));
-    TS_TRY(ts_linear_forward(m->layer[i], m->y[i], i ? m->y[i - 1] : x, batch,
-                             lane));
-    TS_TRY(ts_layer_release(hooks, m->W[i], TS_FORWARD, lane));
+    TS_DO(ts_layer_acquire(hooks, m->W[i], TS_FORWARD, lane));
+    TS_DO(ts_linear_forward(m->layer[i], m->y[i], i ? m->y[i - 1] : x, batch,
+                            lane));
+    TS_DO(ts_layer_release(hooks, m->W[i], TS_FORWARD, lane));
   }
   *y = m->y[m->n_layers - 1];
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_mlp_backward(ts_mlp *m, void *dx, float *dlast, int32_t batch,
                        const ts_layer_hooks *hooks, ts_lane *lane) {
-  ts_err err = TS_OK;
   void *dy = dlast;
   for (int32_t i = m->n_layers - 1; i >= 0; i--) {
     void *dx_i = i ? m->dy[i - 1] : dx;
-    TS_TRY(ts_layer_acquire(hooks, m->W[i], TS_BACKWARD, lane));
-    TS_TRY(ts_linear_backward(m->layer[i], dx_i, dy, i ? m->y[i - 1] : m->x,
-                              m->y[i], batch, lane));
-    TS_TRY(ts_layer_ready(hooks, m->b[i], lane));
-    TS_TRY(ts_layer_ready(hooks, m->W[i], lane));
-    TS_TRY(ts_layer_release(hooks, m->W[i], TS_BACKWARD, lane));
+    TS_DO(ts_layer_acquire(hooks, m->W[i], TS_BACKWARD, lane));
+    TS_DO(ts_linear_backward(m->layer[i], dx_i, dy, i ? m->y[i - 1] : m->x,
+                             m->y[i], batch, lane));
+    TS_DO(ts_layer_ready(hooks, m->b[i], lane));
+    TS_DO(ts_layer_ready(hooks, m->W[i], lane));
+    TS_DO(ts_layer_release(hooks, m->W[i], TS_BACKWARD, lane));
     dy = dx_i;
   }
-done:
-  return err;
+  return TS_OK;
 }

@@ -20,12 +20,9 @@ ts_err ts_onednn_check(dnnl_status_t status, const char *call) {
 }
 
 ts_err ts_onednn_stream_init(ts_onednn_stream *o) {
-  ts_err err = TS_OK;
-  TS_TRY(DNNL(dnnl_engine_create(&o->engine, dnnl_cpu, 0)));
-  TS_TRY(DNNL(
-      dnnl_stream_create(&o->stream, o->engine, dnnl_stream_default_flags)));
-done:
-  return err;
+  TS_DO(DNNL(dnnl_engine_create(&o->engine, dnnl_cpu, 0)));
+  return DNNL(
+      dnnl_stream_create(&o->stream, o->engine, dnnl_stream_default_flags));
 }
 
 void ts_onednn_stream_reset(ts_onednn_stream *o) {
@@ -56,36 +53,29 @@ done:
 
 static ts_err make_scratch(ts_product *p, const ts_onednn_stream *o,
                            const_dnnl_primitive_desc_t pd) {
-  ts_err err = TS_OK;
   const dnnl_memory_desc_t *md =
       dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
   const size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
-  if (!bytes) goto done;
-  TS_TRY(ts_mem_alloc(&p->scratch_ptr, bytes, TS_TAG_ACTIVATIONS));
-  TS_TRY(DNNL(dnnl_memory_create(&p->scratch, md, o->engine, p->scratch_ptr)));
-done:
-  return err;
+  if (!bytes) return TS_OK;
+  TS_DO(ts_mem_alloc(&p->scratch_ptr, bytes, TS_TAG_ACTIVATIONS));
+  return DNNL(dnnl_memory_create(&p->scratch, md, o->engine, p->scratch_ptr));
 }
 
 static ts_err make_memories(ts_product *p, const ts_onednn_stream *o,
                             const dnnl_memory_desc_t md[4], bool bias) {
-  ts_err err = TS_OK;
   dnnl_memory_t *memory[4] = {&p->a, &p->b, &p->c, &p->bias};
   for (int i = 0; i < (bias ? 4 : 3); i++)
-    TS_TRY(DNNL(
+    TS_DO(DNNL(
         dnnl_memory_create(memory[i], &md[i], o->engine, DNNL_MEMORY_NONE)));
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err make_attr(dnnl_primitive_attr_t *attr, bool relu) {
-  ts_err err = TS_OK;
-  TS_TRY(DNNL(dnnl_primitive_attr_create(attr)));
-  TS_TRY(DNNL(dnnl_primitive_attr_set_scratchpad_mode(
+  TS_DO(DNNL(dnnl_primitive_attr_create(attr)));
+  TS_DO(DNNL(dnnl_primitive_attr_set_scratchpad_mode(
       *attr, dnnl_scratchpad_mode_user)));
-  if (relu) TS_TRY(set_relu(*attr));
-done:
-  return err;
+  if (relu) TS_DO(set_relu(*attr));
+  return TS_OK;
 }
 
 ts_err ts_product_matmul(ts_product *p, const ts_onednn_stream *o, ts_matrix a,
@@ -175,15 +165,13 @@ done:
 
 ts_err ts_product_weights(ts_product *p, const ts_onednn_stream *o,
                           ts_matrix dy, ts_matrix x, ts_matrix dW) {
-  ts_err err = TS_OK;
   const ts_matrix dyT = {dy.cols, dy.rows, dy.col_stride, dy.row_stride,
                          dy.type};
   const bool dense = dy.row_stride == dy.cols && x.row_stride == x.cols;
   if (dense && x.cols >= INNER_LEAST && dy.cols >= INNER_LEAST)
-    TS_TRY(try_inner(p, o, dy, x, dW));
-  if (!p->primitive) TS_TRY(ts_product_matmul(p, o, dyT, x, dW, false, false));
-done:
-  return err;
+    TS_DO(try_inner(p, o, dy, x, dW));
+  if (!p->primitive) TS_DO(ts_product_matmul(p, o, dyT, x, dW, false, false));
+  return TS_OK;
 }
 
 void ts_product_reset(ts_product *p) {
@@ -198,39 +186,30 @@ void ts_product_reset(ts_product *p) {
 /* ---- running ------------------------------------------------------------- */
 
 static ts_err execute(ts_product *p, const ts_onednn_stream *o) {
-  ts_err err = TS_OK;
   dnnl_exec_arg_t args[5] = {
       {p->arg_a, p->a}, {p->arg_b, p->b}, {p->arg_c, p->c}};
   int n = 3;
   if (p->bias) args[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, p->bias};
   if (p->scratch)
     args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, p->scratch};
-  TS_TRY(DNNL(dnnl_primitive_execute(p->primitive, o->stream, n, args)));
-  TS_TRY(DNNL(dnnl_stream_wait(o->stream)));
-done:
-  return err;
+  TS_DO(DNNL(dnnl_primitive_execute(p->primitive, o->stream, n, args)));
+  return DNNL(dnnl_stream_wait(o->stream));
 }
 
 ts_err ts_product_run(ts_product *p, const ts_onednn_stream *o, const void *a,
                       const void *b, void *c, const float *bias) {
-  ts_err err = TS_OK;
-  TS_TRY(DNNL(dnnl_memory_set_data_handle(p->a, (void *)a)));
-  TS_TRY(DNNL(dnnl_memory_set_data_handle(p->b, (void *)b)));
-  TS_TRY(DNNL(dnnl_memory_set_data_handle(p->c, c)));
-  if (p->bias) TS_TRY(DNNL(dnnl_memory_set_data_handle(p->bias, (void *)bias)));
+  TS_DO(DNNL(dnnl_memory_set_data_handle(p->a, (void *)a)));
+  TS_DO(DNNL(dnnl_memory_set_data_handle(p->b, (void *)b)));
+  TS_DO(DNNL(dnnl_memory_set_data_handle(p->c, c)));
+  if (p->bias) TS_DO(DNNL(dnnl_memory_set_data_handle(p->bias, (void *)bias)));
   p->ran = true;
-  TS_TRY(execute(p, o));
-done:
-  return err;
+  return execute(p, o);
 }
 
 ts_err ts_product_again(ts_product *p, const ts_onednn_stream *o, void *c) {
-  ts_err err = TS_OK;
   if (!p->ran) return TS_OK;
-  if (c) TS_TRY(DNNL(dnnl_memory_set_data_handle(p->c, c)));
-  TS_TRY(execute(p, o));
-done:
-  return err;
+  if (c) TS_DO(DNNL(dnnl_memory_set_data_handle(p->c, c)));
+  return execute(p, o);
 }
 #else
 typedef int ts_no_onednn_product; /* a file must hold something */

@@ -16,13 +16,21 @@ enum {
 };
 
 static const ts_dense_optim table[] = {
-    {"sgd", HAS_MOMENTUM, 1, {"momentum"}},
-    {"momentum", HAS_MOMENTUM, 1, {"momentum"}},
-    {"adagrad", HAS_EPS, 1, {"sum"}},
-    {"adam", HAS_EPS | HAS_BETAS, 2, {"exp_avg", "exp_avg_sq"}},
-    {"adamw", HAS_EPS | HAS_BETAS | DECOUPLED, 2, {"exp_avg", "exp_avg_sq"}},
-    {"lamb", HAS_EPS | HAS_BETAS | HAS_NORMS, 2, {"exp_avg", "exp_avg_sq"}},
-    {"lars", HAS_MOMENTUM | HAS_ETA | HAS_NORMS, 1, {"momentum"}},
+    {"sgd", TS_RULE_SGD, HAS_MOMENTUM, 1, {"momentum"}},
+    {"momentum", TS_RULE_SGD, HAS_MOMENTUM, 1, {"momentum"}},
+    {"adagrad", TS_RULE_ADAGRAD, HAS_EPS, 1, {"sum"}},
+    {"adam", TS_RULE_ADAM, HAS_EPS | HAS_BETAS, 2, {"exp_avg", "exp_avg_sq"}},
+    {"adamw",
+     TS_RULE_ADAM,
+     HAS_EPS | HAS_BETAS | DECOUPLED,
+     2,
+     {"exp_avg", "exp_avg_sq"}},
+    {"lamb",
+     TS_RULE_LAMB,
+     HAS_EPS | HAS_BETAS | HAS_NORMS,
+     2,
+     {"exp_avg", "exp_avg_sq"}},
+    {"lars", TS_RULE_LARS, HAS_MOMENTUM | HAS_ETA | HAS_NORMS, 1, {"momentum"}},
 };
 
 const ts_dense_optim *ts_dense_optim_find(const char *kind) {

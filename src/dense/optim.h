@@ -19,8 +19,18 @@
 
 #include "dense/param.h"
 
+/* The loop over a piece that an update is. */
+typedef enum {
+  TS_RULE_SGD,
+  TS_RULE_ADAGRAD,
+  TS_RULE_ADAM,
+  TS_RULE_LAMB,
+  TS_RULE_LARS
+} ts_update_rule;
+
 typedef struct ts_dense_optim {
   const char *kind;
+  ts_update_rule rule;
   int options;  /* TS_OPT_* of sparse/row_optim.h have no meaning here */
   int n_states; /* with momentum 0, sgd has none */
   const char *state_name[TS_PARAM_STATES_MAX];

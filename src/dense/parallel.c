@@ -138,14 +138,13 @@ static ts_err swap_task(void *arg, ts_lane *lane) {
 ts_err ts_parallel_fold(const ts_kernels *k, float *to, const float *from,
                         int64_t n, bool first, ts_lane *lane) {
   const ts_pair pair = {k, to, (float *)(uintptr_t)from, n};
-  return ts_lane_submit(lane, "accumulate", first ? copy_task : add_task, &pair,
-                        sizeof pair);
+  return ts_lane_run(lane, "accumulate", first ? copy_task : add_task, pair);
 }
 
 ts_err ts_parallel_swap(const ts_kernels *k, float *a, float *b, int64_t n,
                         ts_lane *lane) {
   const ts_pair pair = {k, a, b, n};
-  return ts_lane_submit(lane, "stash", swap_task, &pair, sizeof pair);
+  return ts_lane_run(lane, "stash", swap_task, pair);
 }
 
 bool ts_parallel_finite(const ts_kernels *k, int32_t *bad,

@@ -9,25 +9,23 @@
 ts_err ts_params_add(ts_params *ps, ts_device *device, ts_param **out,
                      const char *name, const char *group, int32_t rows,
                      int32_t cols) {
-  ts_err err = TS_OK;
   ts_param *p = NULL;
-  TS_TRY(ts_mem_resize(&ps->item, (size_t)ps->n * sizeof *ps->item,
-                       (size_t)(ps->n + 1) * sizeof *ps->item, TS_TAG_DENSE));
-  TS_TRY(ts_mem_alloc(&p, sizeof *p, TS_TAG_DENSE));
+  TS_DO(ts_mem_resize(&ps->item, (size_t)ps->n * sizeof *ps->item,
+                      (size_t)(ps->n + 1) * sizeof *ps->item, TS_TAG_DENSE));
+  TS_DO(ts_mem_alloc(&p, sizeof *p, TS_TAG_DENSE));
   ps->item[ps->n] = p;
   p->index = ps->n++;
   p->rows = rows;
   p->cols = cols;
   p->n = (int64_t)rows * (cols ? cols : 1);
-  TS_TRY(ts_mem_strdup(&p->name, name));
-  TS_TRY(ts_mem_strdup(&p->group, group));
+  TS_DO(ts_mem_strdup(&p->name, name));
+  TS_DO(ts_mem_strdup(&p->group, group));
   if (!ps->deferred)
-    TS_TRY(ts_buffer_create(&p->own, device, (size_t)p->n * sizeof *p->w,
-                            TS_SPACE_DEVICE, TS_TAG_DENSE));
+    TS_DO(ts_buffer_create(&p->own, device, (size_t)p->n * sizeof *p->w,
+                           TS_SPACE_DEVICE, TS_TAG_DENSE));
   p->w = p->own.ptr;
   *out = p;
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_params_reset(ts_params *ps) {
@@ -104,7 +102,7 @@ ts_err ts_param_init_put(const ts_param *p, ts_staging *s, float *to,
     if (n > 0) ts_param_init_part(p, to, first, n);
     return TS_OK;
   }
-  TS_TRY(ts_mem_array(&x, n < PIECE ? n : PIECE, sizeof *x, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(x, n < PIECE ? n : PIECE, MISC));
   for (int64_t i = 0; i < n; i += PIECE) {
     const int64_t m = n - i < PIECE ? n - i : PIECE;
     ts_param_init_part(p, x, first + i, m);

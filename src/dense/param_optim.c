@@ -46,18 +46,16 @@ static ts_err override(ts_optim_config *o, const ts_optim_config *base,
 
 ts_err ts_param_optim_named(ts_optim_config *out, const ts_config *c,
                             const char *name) {
-  ts_err err = TS_OK;
   ts_optim_config base = c->optimizer.base;
-  TS_TRY(ts_dense_optim_check(&base, "optimizer"));
+  TS_DO(ts_dense_optim_check(&base, "optimizer"));
   *out = base;
   for (int32_t i = c->optimizer.n_overrides - 1; i >= 0; i--) {
     const ts_optim_override *o = &c->optimizer.overrides[i];
     if (fnmatch(o->match, name, 0) != 0) continue;
-    TS_TRY(override(out, &base, o));
+    TS_DO(override(out, &base, o));
     break;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* True where PATTERN names a table that the deck's optimizer trains. */
@@ -79,21 +77,19 @@ done:
 /* Every override is one of something, and of options that its kind has. */
 static ts_err check_override(const ts_config *c, const ts_params *params,
                              const ts_optim_override *o) {
-  ts_err err = TS_OK;
   bool found = false;
   ts_optim_config base = c->optimizer.base, ignored;
-  TS_TRY(ts_dense_optim_check(&base, "optimizer"));
-  TS_TRY(override(&ignored, &base, o));
+  TS_DO(ts_dense_optim_check(&base, "optimizer"));
+  TS_DO(override(&ignored, &base, o));
   for (int32_t p = 0; !found && p < params->n; p++)
     found = fnmatch(o->match, params->item[p]->name, 0) == 0;
-  TS_TRY(matches_table(&found, c, o->match));
+  TS_DO(matches_table(&found, c, o->match));
   if (!found)
-    TS_THROW(TS_ERR_DECK,
-             "optimizer.overrides: \"%s\" matches no parameter; the "
-             "first is \"%s\"",
-             o->match, params->n ? params->item[0]->name : "");
-done:
-  return err;
+    return ts_fail(TS_ERR_DECK,
+                   "optimizer.overrides: \"%s\" matches no parameter; the "
+                   "first is \"%s\"",
+                   o->match, params->n ? params->item[0]->name : "");
+  return TS_OK;
 }
 
 ts_err ts_param_optims_create(ts_param_optims **out, const ts_params *params,
@@ -101,7 +97,7 @@ ts_err ts_param_optims_create(ts_param_optims **out, const ts_params *params,
   ts_err err = TS_OK;
   ts_param_optims *d = NULL;
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
-  TS_TRY(ts_mem_array(&d->optim, params->n, sizeof *d->optim, TS_TAG_DENSE));
+  TS_TRY(ts_mem_many(d->optim, params->n, DENSE));
   for (int32_t i = 0; i < c->optimizer.n_overrides; i++)
     TS_TRY(check_override(c, params, &c->optimizer.overrides[i]));
   for (int32_t p = 0; p < params->n; p++)

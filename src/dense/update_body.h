@@ -3,7 +3,6 @@
 #define TS_DENSE_UPDATE_BODY_H
 
 #include <math.h>
-#include <string.h>
 
 #include "dense/update_numbers.h"
 
@@ -111,18 +110,15 @@ static void update_lars(const ts_dense_update_args *a, ts_update_numbers u,
 }
 
 static void update_part(const ts_dense_update_args *a, int p, int n) {
-  static const struct {
-    const char *kind;
-    void (*update)(const ts_dense_update_args *, ts_update_numbers, int64_t,
-                   int64_t);
-  } table[] = {{"sgd", update_sgd},        {"momentum", update_sgd},
-               {"adam", update_adam},      {"adamw", update_adam},
-               {"lamb", update_lamb},      {"lars", update_lars},
-               {"adagrad", update_adagrad}};
-  const ts_update_numbers u = update_numbers(a);
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (!strcmp(a->optim->kind, table[i].kind))
-      table[i].update(a, u, a->n * p / n, a->n * (p + 1) / n);
+  static void (*const update[])(const ts_dense_update_args *, ts_update_numbers,
+                                int64_t,
+                                int64_t) = {[TS_RULE_SGD] = update_sgd,
+                                            [TS_RULE_ADAGRAD] = update_adagrad,
+                                            [TS_RULE_ADAM] = update_adam,
+                                            [TS_RULE_LAMB] = update_lamb,
+                                            [TS_RULE_LARS] = update_lars};
+  update[ts_dense_optim_find(a->optim->kind)->rule](
+      a, update_numbers(a), a->n * p / n, a->n * (p + 1) / n);
 }
 
 #endif

@@ -35,7 +35,7 @@ ts_err ts_clock_create(ts_clock **out, ts_lane *lane, int n_marks) {
   ts_clock *c = NULL;
   TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_MISC));
   *c = (ts_clock){.lane = lane, .n = n_marks};
-  TS_TRY(ts_mem_array(&c->mark, n_marks, sizeof *c->mark, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(c->mark, n_marks, MISC));
   *out = c;
   c = NULL;
 done:
@@ -66,7 +66,7 @@ ts_err ts_clock_mark(ts_clock *c, int i) {
     return ts_fail(TS_ERR_INTERNAL, "mark %d of a clock with %d", i, c->n);
   double *at = &c->mark[i].at;
   if (ops_of(c)->mark) return ops_of(c)->mark(c->lane, &c->mark[i].own);
-  return ts_lane_submit(c->lane, "clock", look, &at, sizeof at);
+  return ts_lane_run(c->lane, "clock", look, at);
 }
 
 ts_err ts_clock_between(const ts_clock *c, int a, int b, double *seconds) {

@@ -31,15 +31,13 @@ void ts_comm_free(const ts_comm *c, void *p) {
     ts_mem_free(p);
 }
 ts_err ts_comm_scratch(ts_comm *c, int64_t bytes) {
-  ts_err err = TS_OK;
   if ((size_t)bytes <= c->scratch_bytes) return TS_OK;
   ts_comm_free(c, c->scratch);
   c->scratch = NULL;
   c->scratch_bytes = 0;
-  TS_TRY(ts_mem_alloc(&c->scratch, (size_t)bytes, TS_TAG_COMM));
+  TS_DO(ts_mem_alloc(&c->scratch, (size_t)bytes, TS_TAG_COMM));
   c->scratch_bytes = (size_t)bytes;
-done:
-  return err;
+  return TS_OK;
 }
 ts_err ts_comm_reserve(ts_comm *c, int64_t bytes) {
   return c->far && c->far->wire

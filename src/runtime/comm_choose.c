@@ -9,7 +9,7 @@
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
 
-const ts_comm_ops ts_comm_ops_host = {.name = "mpi"};
+static const ts_comm_ops host = {.name = "mpi"};
 
 const char *ts_world_backend(const ts_world *w) {
   return w->ops == &ts_comm_ops_wired ? w->wire->name : w->ops->name;
@@ -23,7 +23,7 @@ ts_err ts_world_choose(ts_world *w) {
   const bool remote = device->is_remote != NULL;
   const ts_backend *backend = ts_backend_find(device->name);
   w->wire = w->options.wire ? w->options.wire : backend ? backend->wire : NULL;
-  w->ops = remote ? &ts_comm_ops_staged : &ts_comm_ops_host;
+  w->ops = remote ? &ts_comm_ops_staged : &host;
   memset(&own, 0, sizeof own);
   memcpy(own.host, w->host, sizeof own.host - 1);
   if (remote) TS_TRY(device->identify(w->device, own.device));
@@ -31,7 +31,7 @@ ts_err ts_world_choose(ts_world *w) {
    * may share a GPU, slowly (tests on one GPU). */
   if (remote && getenv("NCCL_HOSTID"))
     snprintf(own.host, sizeof own.host, "%s", getenv("NCCL_HOSTID"));
-  TS_TRY(ts_mem_array(&places, w->size, sizeof *places, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(places, w->size, COMM));
   TS_TRY(ts_world_gather_places(w, places, &own));
   TS_TRY(ts_wire_choose(&wired, w->options.backend,
                         w->wire ? w->wire->name : NULL, remote, places,

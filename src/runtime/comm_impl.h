@@ -28,7 +28,6 @@ typedef struct ts_comm_ops {
   ts_err (*poll)(ts_comm *, bool *busy);
   void (*fail)(ts_comm *); /* an operation has failed: ends those under way */
 } ts_comm_ops;
-extern const ts_comm_ops ts_comm_ops_host;   /* nothing of it */
 extern const ts_comm_ops ts_comm_ops_staged; /* comm_staged.c */
 extern const ts_comm_ops ts_comm_ops_wired;  /* comm_wire.c */
 

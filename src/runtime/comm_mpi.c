@@ -70,7 +70,6 @@ static bool waits_itself(const ts_op *op, ts_event event) {
 /* *MAY: the events that OP waits for are done.  An error of a lane that it
  * waits for becomes its own. */
 static ts_err may_start(ts_op *op, bool *may) {
-  ts_err err = TS_OK;
   if (op->turn && op->turn - 1 != op->comm->world->turn) return TS_OK;
   for (int i = 0; i < op->n_after; i++)
     if (!waits_itself(op, op->after[i]) && !ts_event_done(op->after[i]))
@@ -78,65 +77,59 @@ static ts_err may_start(ts_op *op, bool *may) {
   watch(op, false);
   *may = true;
   for (int i = 0; i < op->n_after; i++)
-    if (op->after[i].lane) TS_TRY(ts_lane_error(op->after[i].lane));
-  TS_TRY(ts_lane_error(op->comm->lane));
+    if (op->after[i].lane) TS_DO(ts_lane_error(op->after[i].lane));
+  TS_DO(ts_lane_error(op->comm->lane));
   for (int i = 0; i < op->n_after; i++)
     if (waits_itself(op, op->after[i]))
-      TS_TRY(ts_lane_wait(op->comm->far->stream, op->after[i]));
-done:
-  return err;
+      TS_DO(ts_lane_wait(op->comm->far->stream, op->after[i]));
+  return TS_OK;
 }
 
 /* The requests of OP's phase are done, and so is what it has on the device. */
 static ts_err phase_done(ts_op *op, int *complete) {
-  ts_err err = TS_OK;
   const ts_comm_ops *ops = op->comm->world->ops;
   bool busy = false;
   *complete = 0;
   if ((op->busy || op->work.lane) && ops->poll) {
-    TS_TRY(ops->poll(op->comm, &busy));
+    TS_DO(ops->poll(op->comm, &busy));
     op->busy &= busy;
   }
   if (op->busy || !ts_event_done(op->work)) return TS_OK;
-  if (op->work.lane) TS_TRY(ts_lane_error(op->work.lane));
+  if (op->work.lane) TS_DO(ts_lane_error(op->work.lane));
   op->work = (ts_event){0};
-  TS_TRY(TS_MPI(
-      MPI_Testall(op->n_requests, op->requests, complete, op->statuses)));
-done:
-  return err;
+  return TS_MPI(
+      MPI_Testall(op->n_requests, op->requests, complete, op->statuses));
 }
 
 /* Moves OP on as far as it goes without waiting. */
 static ts_err advance(ts_op *op, bool *moved, bool *finished) {
-  ts_err err = TS_OK;
   if (!op->started) {
     bool may = false;
-    TS_TRY(may_start(op, &may));
+    TS_DO(may_start(op, &may));
     if (!may) return TS_OK;
     op->started = *moved = true;
     op->t0 = ts_now();
     ts_watch_lane_start(op->comm->watch, op->name, op->seq);
     if (ts_fault("comm"))
-      TS_THROW(TS_ERR_COMM, "%s of \"%s\": (fault asked for)", op->name,
-               op->comm->name);
+      return ts_fail(TS_ERR_COMM, "%s of \"%s\": (fault asked for)", op->name,
+                     op->comm->name);
     ts_overlap_comm_begin(op->comm->name);
-    TS_TRY(op->step(op, &op->last));
+    TS_DO(op->step(op, &op->last));
   }
   while (!op->arrived) {
     int complete = 1;
-    TS_TRY(phase_done(op, &complete));
+    TS_DO(phase_done(op, &complete));
     if (!complete) return check_deadline(op);
     *moved = true;
     op->arrived = op->last;
     if (op->last) break;
     op->n_requests = 0;
     op->phase++;
-    TS_TRY(op->step(op, &op->last));
+    TS_DO(op->step(op, &op->last));
   }
   if (ts_now() < held_until(op)) return TS_OK;
   *moved = *finished = true;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The error is published only once nothing touches the buffers any more, since

@@ -24,13 +24,11 @@ done:
 }
 
 ts_err ts_mpi_agree(ts_err own) {
-  ts_err err = TS_OK;
   const int size = ts_mpi_size();
   int first = own == TS_OK ? size : ts_mpi_rank(), root = size;
   if (size == 1) return own;
-  TS_TRY(TS_MPI(
+  TS_DO(TS_MPI(
       MPI_Allreduce(&first, &root, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD)));
-  if (root < size) TS_TRY(share(root, own));
-done:
-  return err;
+  if (root < size) TS_DO(share(root, own));
+  return TS_OK;
 }

@@ -22,13 +22,11 @@ int64_t ts_room_bytes(int64_t bytes) {
 }
 
 ts_err ts_rooms_create(ts_rooms *rooms, int n_ranks) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&rooms->send, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&rooms->recv, n_ranks, 8, TS_TAG_COMM));
+  TS_DO(ts_mem_many(rooms->send, n_ranks, COMM));
+  TS_DO(ts_mem_many(rooms->recv, n_ranks, COMM));
   for (int r = 0; r < n_ranks; r++)
     rooms->send[r] = rooms->recv[r] = ts_room_bytes(0);
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_rooms_reset(ts_rooms *rooms) {
@@ -57,72 +55,65 @@ static int64_t lay_out(const ts_op *op, int64_t *at) {
 
 /* The one message to rank R, where R knows its room. */
 static ts_err send_first(ts_op *op, const char *piece, int r) {
-  ts_err err = TS_OK;
   const ts_exchange *x = op->exchange;
   const bool fits = x->send_bytes[r] <= x->rooms->send[r];
   const int n = fits ? (int)x->send_bytes[r] : 8;
   MPI_Request *request;
-  TS_TRY(ts_op_add_request(op, &request));
-  TS_TRY(TS_MPI(MPI_Isend(fits ? piece : (const char *)&x->send_bytes[r], n,
-                          MPI_BYTE, r, fits ? TS_MESSAGE_TAG : TS_SIZE_TAG,
-                          op->comm->mpi, request)));
+  TS_DO(ts_op_add_request(op, &request));
+  TS_DO(TS_MPI(MPI_Isend(fits ? piece : (const char *)&x->send_bytes[r], n,
+                         MPI_BYTE, r, fits ? TS_MESSAGE_TAG : TS_SIZE_TAG,
+                         op->comm->mpi, request)));
   op->n_messages++;
   op->sent_bytes += n;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Calls FN for the piece to each other rank, right neighbour first. */
 static ts_err each_piece(ts_op *op,
                          ts_err (*fn)(ts_op *, const char *piece, int r)) {
-  ts_err err = TS_OK;
   const ts_exchange *x = op->exchange;
   const int me = op->comm->rank, w = op->comm->size;
   for (int k = 1; k < w; k++) {
     const int r = (me + k) % w;
     int64_t start = 0;
     for (int i = 0; i < r; i++) start += x->send_bytes[i];
-    TS_TRY(fn(op, (const char *)x->send + start, r));
+    TS_DO(fn(op, (const char *)x->send + start, r));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err begin(ts_op *op) {
-  ts_err err = TS_OK;
   ts_exchange *x = op->exchange;
   const int me = op->comm->rank, w = op->comm->size;
   int64_t own = 0;
   MPI_Request *request;
-  TS_TRY(ts_buffer_reserve(&x->recv, (size_t)lay_out(op, x->recv_at)));
+  TS_DO(ts_buffer_reserve(&x->recv, (size_t)lay_out(op, x->recv_at)));
   char *to = x->recv.ptr;
   for (int r = 0; r < w; r++) {
     if (r == me) continue;
-    TS_TRY(ts_op_add_request(op, &request));
-    TS_TRY(TS_MPI(MPI_Irecv(to + x->recv_at[r], (int)x->rooms->recv[r],
-                            MPI_BYTE, r, MPI_ANY_TAG, op->comm->mpi, request)));
+    TS_DO(ts_op_add_request(op, &request));
+    TS_DO(TS_MPI(MPI_Irecv(to + x->recv_at[r], (int)x->rooms->recv[r], MPI_BYTE,
+                           r, MPI_ANY_TAG, op->comm->mpi, request)));
   }
-  TS_TRY(each_piece(op, send_first));
+  TS_DO(each_piece(op, send_first));
   for (int r = 0; r < me; r++) own += x->send_bytes[r];
   x->recv_bytes[me] = x->send_bytes[me];
   op->own_bytes += x->send_bytes[me];
   if (x->send_bytes[me])
     memcpy(to + x->recv_at[me], (const char *)x->send + own,
            (size_t)x->send_bytes[me]);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Sizes of what has come; LATE (W): only the size has. */
 static ts_err read_sizes(ts_op *op, bool *late, bool *any) {
-  ts_err err = TS_OK;
   ts_exchange *x = op->exchange;
   const MPI_Status *status = op->statuses;
   for (int r = 0; r < op->comm->size; r++) {
     int n;
     late[r] = false;
     if (r == op->comm->rank) continue;
-    TS_TRY(TS_MPI(MPI_Get_count(status, MPI_BYTE, &n)));
+    TS_DO(TS_MPI(MPI_Get_count(status, MPI_BYTE, &n)));
     x->recv_bytes[r] = n;
     late[r] = status->MPI_TAG == TS_SIZE_TAG;
     if (late[r])
@@ -130,13 +121,11 @@ static ts_err read_sizes(ts_op *op, bool *late, bool *any) {
     *any |= late[r];
     status++;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Pieces to their places in a layout that has room for those to come. */
 static ts_err make_room(ts_op *op, const bool *late) {
-  ts_err err = TS_OK;
   ts_exchange *x = op->exchange;
   const int w = op->comm->size;
   ts_buffer fresh = x->recv;
@@ -147,7 +136,7 @@ static ts_err make_room(ts_op *op, const bool *late) {
   }
   fresh.ptr = NULL;
   fresh.bytes = fresh.most = 0;
-  TS_TRY(ts_buffer_reserve(&fresh, (size_t)end));
+  TS_DO(ts_buffer_reserve(&fresh, (size_t)end));
   for (int r = 0; r < w; r++)
     if (!late[r] && x->recv_bytes[r])
       memcpy((char *)fresh.ptr + at[r], (char *)x->recv.ptr + x->recv_at[r],
@@ -155,8 +144,7 @@ static ts_err make_room(ts_op *op, const bool *late) {
   memcpy(x->recv_at, at, sizeof at);
   ts_buffer_reset(&x->recv);
   x->recv = fresh;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err send_second(ts_op *op, const char *piece, int r) {
@@ -167,26 +155,24 @@ static ts_err send_second(ts_op *op, const char *piece, int r) {
 }
 
 ts_err ts_op_exchange_rooms(ts_op *op, bool *last) {
-  ts_err err = TS_OK;
   ts_exchange *x = op->exchange;
   const int w = op->comm->size;
   bool late[w], any = false;
   if (op->phase == 0) return begin(op);
   *last = true;
-  TS_TRY(read_sizes(op, late, &any));
+  TS_DO(read_sizes(op, late, &any));
   op->n_requests = 0;
-  if (any) TS_TRY(make_room(op, late));
+  if (any) TS_DO(make_room(op, late));
   for (int r = 0; r < w; r++)
     if (late[r])
-      TS_TRY(ts_op_recv(op, (char *)x->recv.ptr + x->recv_at[r],
-                        x->recv_bytes[r], r));
-  TS_TRY(each_piece(op, send_second));
+      TS_DO(ts_op_recv(op, (char *)x->recv.ptr + x->recv_at[r],
+                       x->recv_bytes[r], r));
+  TS_DO(each_piece(op, send_second));
   op->n_rounds += op->n_requests > 0;
   for (int r = 0; r < w; r++) {
     if (r == op->comm->rank) continue;
     learn(&x->rooms->send[r], x->send_bytes[r]);
     learn(&x->rooms->recv[r], x->recv_bytes[r]);
   }
-done:
-  return err;
+  return TS_OK;
 }

@@ -13,19 +13,14 @@ static void op_free(ts_op *op) {
 
 /* With arrays for a message from and to each rank. */
 static ts_err op_alloc(ts_op **out, ts_comm *c) {
-  ts_err err = TS_OK;
   ts_op *op;
-  TS_TRY(ts_mem_alloc(&op, sizeof *op, TS_TAG_COMM));
+  TS_DO(ts_mem_alloc(&op, sizeof *op, TS_TAG_COMM));
   op->comm = c;
   op->capacity = 2 * c->size;
   *out = op;
-  TS_TRY(ts_mem_array(&op->send_counts, 2 * (int64_t)c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&op->requests, op->capacity, sizeof *op->requests,
-                      TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&op->statuses, op->capacity, sizeof *op->statuses,
-                      TS_TAG_COMM));
-done:
-  return err;
+  TS_DO(ts_mem_many(op->send_counts, 2 * (int64_t)c->size, COMM));
+  TS_DO(ts_mem_many(op->requests, op->capacity, COMM));
+  return ts_mem_many(op->statuses, op->capacity, COMM);
 }
 
 void ts_op_give(ts_op *op) {

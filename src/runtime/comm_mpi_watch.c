@@ -56,29 +56,27 @@ static bool is_near(const ts_watch_row *r) {
 /* ---- start and end ------------------------------------------------------- */
 
 static ts_err share_memory(MPI_Comm node) {
-  ts_err err = TS_OK;
   int node_rank, unit;
   MPI_Aint bytes;
   void *base = NULL;
-  TS_TRY(TS_MPI(MPI_Comm_rank(node, &node_rank)));
-  TS_TRY(TS_MPI(MPI_Comm_size(node, &n_local)));
+  TS_DO(TS_MPI(MPI_Comm_rank(node, &node_rank)));
+  TS_DO(TS_MPI(MPI_Comm_size(node, &n_local)));
   bytes = node_rank ? 0 : (MPI_Aint)sizeof *local * n_local;
-  TS_TRY(TS_MPI(
+  TS_DO(TS_MPI(
       MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, node, &base, &window)));
-  TS_TRY(TS_MPI(MPI_Win_shared_query(window, 0, &bytes, &unit, &base)));
+  TS_DO(TS_MPI(MPI_Win_shared_query(window, 0, &bytes, &unit, &base)));
   local = base;
   own = &local[node_rank];
   memset(own, 0, sizeof *own);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err gather_hosts(void) {
   ts_err err = TS_OK;
   char(*hosts)[TS_WATCH_HOST] = NULL;
-  TS_TRY(ts_mem_array(&all, size, sizeof *all, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&answer, n_local, sizeof *answer, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&hosts, size, sizeof *hosts, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(all, size, COMM));
+  TS_TRY(ts_mem_many(answer, n_local, COMM));
+  TS_TRY(ts_mem_many(hosts, size, COMM));
   TS_TRY(TS_MPI(MPI_Allgather(own->host, TS_WATCH_HOST, MPI_BYTE, hosts,
                               TS_WATCH_HOST, MPI_BYTE, MPI_COMM_WORLD)));
   for (int r = 0; r < size; r++) {

@@ -16,17 +16,15 @@ enum { SPARE_OPS = 16 };
 static bool started;
 
 ts_err ts_mpi_start(int *argc, char ***argv) {
-  ts_err err = TS_OK;
   int provided = 0;
-  TS_TRY(TS_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)));
+  TS_DO(TS_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)));
   started = true;
   if (provided < MPI_THREAD_SERIALIZED)
-    TS_THROW(TS_ERR_COMM, "this MPI library allows no calls from a service "
-                          "thread (MPI_THREAD_SERIALIZED)");
-  TS_TRY(TS_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)));
-  TS_TRY(ts_watch_open());
-done:
-  return err;
+    return ts_fail(TS_ERR_COMM,
+                   "this MPI library allows no calls from a service "
+                   "thread (MPI_THREAD_SERIALIZED)");
+  TS_DO(TS_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)));
+  return ts_watch_open();
 }
 
 void ts_mpi_stop(void) {
@@ -71,28 +69,25 @@ const char *ts_mpi_version(void) {
 }
 
 static ts_err split_nodes(ts_world *w) {
-  ts_err err = TS_OK;
   MPI_Comm *node = &w->groups[TS_GROUP_NODE];
   const int per = w->options.ranks_per_node;
   int numbers[2];
   if (per > 0)
-    TS_TRY(
-        TS_MPI(MPI_Comm_split(MPI_COMM_WORLD, w->rank / per, w->rank, node)));
+    TS_DO(TS_MPI(MPI_Comm_split(MPI_COMM_WORLD, w->rank / per, w->rank, node)));
   else
-    TS_TRY(TS_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED,
-                                      w->rank, MPI_INFO_NULL, node)));
-  TS_TRY(TS_MPI(MPI_Comm_rank(*node, &w->node_rank)));
-  TS_TRY(TS_MPI(MPI_Comm_size(*node, &w->node_size)));
-  TS_TRY(TS_MPI(MPI_Comm_split(MPI_COMM_WORLD, w->node_rank, w->rank,
-                               &w->groups[TS_GROUP_CROSS])));
+    TS_DO(TS_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED,
+                                     w->rank, MPI_INFO_NULL, node)));
+  TS_DO(TS_MPI(MPI_Comm_rank(*node, &w->node_rank)));
+  TS_DO(TS_MPI(MPI_Comm_size(*node, &w->node_size)));
+  TS_DO(TS_MPI(MPI_Comm_split(MPI_COMM_WORLD, w->node_rank, w->rank,
+                              &w->groups[TS_GROUP_CROSS])));
   /* Nodes are numbered by their first ranks. */
-  TS_TRY(TS_MPI(MPI_Comm_rank(w->groups[TS_GROUP_CROSS], &numbers[0])));
-  TS_TRY(TS_MPI(MPI_Comm_size(w->groups[TS_GROUP_CROSS], &numbers[1])));
-  TS_TRY(TS_MPI(MPI_Bcast(numbers, 2, MPI_INT, 0, *node)));
+  TS_DO(TS_MPI(MPI_Comm_rank(w->groups[TS_GROUP_CROSS], &numbers[0])));
+  TS_DO(TS_MPI(MPI_Comm_size(w->groups[TS_GROUP_CROSS], &numbers[1])));
+  TS_DO(TS_MPI(MPI_Bcast(numbers, 2, MPI_INT, 0, *node)));
   w->node = numbers[0];
   w->n_nodes = numbers[1];
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_world_create(ts_world **out, ts_device *device,
@@ -164,18 +159,15 @@ int ts_world_nodes(const ts_world *w) {
 /* Communicators are made and freed by the caller's thread, when no operation
  * is under way anywhere: the service thread is stopped meanwhile. */
 static ts_err duplicate(ts_comm *c, ts_group group, int block) {
-  ts_err err = TS_OK;
   const ts_world *w = c->world;
   if (block)
-    TS_TRY(TS_MPI(MPI_Comm_split(w->groups[TS_GROUP_WORLD], w->rank / block,
-                                 w->rank, &c->mpi)));
+    TS_DO(TS_MPI(MPI_Comm_split(w->groups[TS_GROUP_WORLD], w->rank / block,
+                                w->rank, &c->mpi)));
   else
-    TS_TRY(TS_MPI(MPI_Comm_dup(w->groups[group], &c->mpi)));
-  TS_TRY(TS_MPI(MPI_Comm_set_errhandler(c->mpi, MPI_ERRORS_RETURN)));
-  TS_TRY(TS_MPI(MPI_Comm_rank(c->mpi, &c->rank)));
-  TS_TRY(TS_MPI(MPI_Comm_size(c->mpi, &c->size)));
-done:
-  return err;
+    TS_DO(TS_MPI(MPI_Comm_dup(w->groups[group], &c->mpi)));
+  TS_DO(TS_MPI(MPI_Comm_set_errhandler(c->mpi, MPI_ERRORS_RETURN)));
+  TS_DO(TS_MPI(MPI_Comm_rank(c->mpi, &c->rank)));
+  return TS_MPI(MPI_Comm_size(c->mpi, &c->size));
 }
 
 ts_err ts_world_gather_places(ts_world *w, ts_wire_place *all,
@@ -186,15 +178,13 @@ ts_err ts_world_gather_places(ts_world *w, ts_wire_place *all,
 }
 
 ts_err ts_comm_share(ts_comm *c, void *buf, int bytes, ts_err of_rank_0) {
-  ts_err err = TS_OK;
   int code = of_rank_0;
-  TS_TRY(TS_MPI(MPI_Bcast(&code, 1, MPI_INT, 0, c->mpi)));
+  TS_DO(TS_MPI(MPI_Bcast(&code, 1, MPI_INT, 0, c->mpi)));
   if (c->rank == 0 && code != TS_OK) return (ts_err)code;
   if (code != TS_OK)
-    TS_THROW((ts_err)code, "rank 0 of \"%s\" could not begin it", c->name);
-  TS_TRY(TS_MPI(MPI_Bcast(buf, bytes, MPI_BYTE, 0, c->mpi)));
-done:
-  return err;
+    return ts_fail((ts_err)code, "rank 0 of \"%s\" could not begin it",
+                   c->name);
+  return TS_MPI(MPI_Bcast(buf, bytes, MPI_BYTE, 0, c->mpi));
 }
 
 /* The ranks of a comm: a group, or blocks of BLOCK ranks.  HOST: it carries
@@ -218,7 +208,7 @@ static ts_err create_comm(ts_world *w, ts_comm **out, scope of,
   c->mpi = MPI_COMM_NULL;
   TS_TRY(duplicate(c, of.group, of.block));
   TS_TRY(ts_op_spare(c, SPARE_OPS));
-  TS_TRY(ts_mem_array(&c->codes, c->size, sizeof *c->codes, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(c->codes, c->size, COMM));
   TS_TRY(ts_mem_alloc(&c->fault, sizeof *c->fault, TS_TAG_COMM));
   TS_TRY(ts_lane_create(w->lanes, &c->lane, name, TS_LANE_COMM));
   if (w->ops->open && !of.host) TS_TRY(w->ops->open(c));

@@ -27,19 +27,16 @@ static ts_buffer empty_buffer(ts_device *d, ts_space space) {
 }
 
 ts_err ts_comm_far_create(ts_comm *c) {
-  ts_err err = TS_OK;
   ts_device *d = c->world->device;
-  TS_TRY(ts_mem_alloc(&c->far, sizeof *c->far, TS_TAG_COMM));
+  TS_DO(ts_mem_alloc(&c->far, sizeof *c->far, TS_TAG_COMM));
   c->far->send = c->far->near.recv = empty_buffer(d, TS_SPACE_PINNED);
   c->far->scratch = empty_buffer(d, TS_SPACE_DEVICE);
-  TS_TRY(ts_lane_create(d, &c->far->stream, c->name, TS_LANE_DATA));
+  TS_DO(ts_lane_create(d, &c->far->stream, c->name, TS_LANE_DATA));
   if (d->ops->wait_word) {
-    TS_TRY(
-        ts_buffer_create(&c->far->word, d, 64, TS_SPACE_PINNED, TS_TAG_COMM));
+    TS_DO(ts_buffer_create(&c->far->word, d, 64, TS_SPACE_PINNED, TS_TAG_COMM));
     c->lane->word = c->far->word.ptr;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_comm_far_destroy(ts_comm *c) {
@@ -83,18 +80,15 @@ static ts_err copy(ts_op *op, void *dst, const void *src, int64_t bytes) {
 
 /* *SEND, if it is remote, becomes its pinned copy. */
 static ts_err send_down(ts_op *op, const void **send, int64_t bytes) {
-  ts_err err = TS_OK;
   ts_buffer *near = &op->comm->far->send;
   if (bytes <= 0 || !ts_comm_is_remote(op->comm, *send)) return TS_OK;
-  TS_TRY(ts_buffer_reserve(near, (size_t)bytes));
-  TS_TRY(copy(op, near->ptr, *send, bytes));
+  TS_DO(ts_buffer_reserve(near, (size_t)bytes));
+  TS_DO(copy(op, near->ptr, *send, bytes));
   *send = near->ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err exchange_down(ts_op *op, int64_t send_bytes) {
-  ts_err err = TS_OK;
   ts_exchange *x = op->exchange, *near = &op->comm->far->near;
   const bool recv_remote = x->recv.space == TS_SPACE_DEVICE;
   if (!recv_remote && !ts_comm_is_remote(op->comm, x->send)) return TS_OK;
@@ -103,11 +97,10 @@ static ts_err exchange_down(ts_op *op, int64_t send_bytes) {
   near->recv_bytes = x->recv_bytes;
   near->recv_at = x->recv_at;
   near->rooms = x->rooms;
-  TS_TRY(send_down(op, &near->send, send_bytes));
+  TS_DO(send_down(op, &near->send, send_bytes));
   op->far_recv = x;
   op->exchange = near;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* A SEND that is a piece of RECV (all_gather_v in place) stays one. */
@@ -119,26 +112,24 @@ static bool is_inside(const ts_op *op, const ts_op_extent *e) {
 }
 
 static ts_err buffers_down(ts_op *op, const ts_op_extent *e) {
-  ts_err err = TS_OK;
   ts_buffer *near = &op->comm->far->near.recv;
   const bool inside = is_inside(op, e);
   if (e->recv > 0 && ts_comm_is_remote(op->comm, op->recv)) {
-    TS_TRY(ts_buffer_reserve(near, (size_t)e->recv));
+    TS_DO(ts_buffer_reserve(near, (size_t)e->recv));
     op->far_recv = op->recv;
     op->recv = near->ptr;
   }
   if (inside && op->far_recv) {
     char *piece =
         (char *)near->ptr + ((const char *)op->send - (char *)op->far_recv);
-    TS_TRY(copy(op, piece, op->send, e->send));
+    TS_DO(copy(op, piece, op->send, e->send));
     op->send = piece;
   } else {
-    TS_TRY(send_down(op, &op->send, e->send));
+    TS_DO(send_down(op, &op->send, e->send));
   }
   if (op->far_recv && e->reads)
-    TS_TRY(copy(op, op->recv, op->far_recv, e->recv));
-done:
-  return err;
+    TS_DO(copy(op, op->recv, op->far_recv, e->recv));
+  return TS_OK;
 }
 
 static ts_err down(ts_op *op) {
@@ -149,7 +140,6 @@ static ts_err down(ts_op *op) {
 /* ---- up ------------------------------------------------------------------ */
 
 static ts_err exchange_up(ts_op *op) {
-  ts_err err = TS_OK;
   const int w = op->comm->size;
   const ts_exchange *near = op->exchange;
   ts_exchange *x = op->far_recv;
@@ -158,28 +148,24 @@ static ts_err exchange_up(ts_op *op) {
     const int64_t at = near->recv_at ? near->recv_at[r] : end;
     end = at + near->recv_bytes[r];
   }
-  TS_TRY(ts_buffer_reserve(&x->recv, (size_t)end));
+  TS_DO(ts_buffer_reserve(&x->recv, (size_t)end));
   for (int r = 0; r < w; r++) {
     const int64_t at = near->recv_at ? near->recv_at[r] : next;
-    TS_TRY(copy(op, (char *)x->recv.ptr + at, (char *)near->recv.ptr + at,
-                near->recv_bytes[r]));
+    TS_DO(copy(op, (char *)x->recv.ptr + at, (char *)near->recv.ptr + at,
+               near->recv_bytes[r]));
     next = at + near->recv_bytes[r];
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* All of it, but what was sent in place: that is there. */
 static ts_err buffers_up(ts_op *op, const ts_op_extent *e) {
-  ts_err err = TS_OK;
   const int64_t own =
       is_inside(op, e) ? (const char *)op->send - (char *)op->recv : e->recv;
   const int64_t behind = own < e->recv ? own + e->send : e->recv;
-  TS_TRY(copy(op, op->far_recv, op->recv, own));
-  TS_TRY(copy(op, (char *)op->far_recv + behind, (char *)op->recv + behind,
-              e->recv - behind));
-done:
-  return err;
+  TS_DO(copy(op, op->far_recv, op->recv, own));
+  return copy(op, (char *)op->far_recv + behind, (char *)op->recv + behind,
+              e->recv - behind);
 }
 
 static ts_err up(ts_op *op) {

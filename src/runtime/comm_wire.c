@@ -23,35 +23,30 @@ static const ts_wire_ops *wire_of(const ts_comm *c) {
 /* ---- a comm's communicator ----------------------------------------------- */
 
 static ts_err wait_open(ts_comm *c) {
-  ts_err err = TS_OK;
   const ts_world *w = c->world;
   const double t0 = ts_now(), most = w->options.timeout_s;
   bool busy = true;
   for (;;) {
-    TS_TRY(wire_of(c)->poll(c->far->wire, &busy));
+    TS_DO(wire_of(c)->poll(c->far->wire, &busy));
     if (!busy) break;
     if (most > 0 && ts_now() - t0 > most)
-      TS_THROW(TS_ERR_COMM,
-               "rank %d on %s: the %s communicator of \"%s\" was not there "
-               "within %.0f s (comm.timeout_s)",
-               w->rank, w->host, wire_of(c)->name, c->name, most);
+      return ts_fail(
+          TS_ERR_COMM,
+          "rank %d on %s: the %s communicator of \"%s\" was not there "
+          "within %.0f s (comm.timeout_s)",
+          w->rank, w->host, wire_of(c)->name, c->name, most);
     ts_pause(PAUSE_US);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err create_arrays(ts_comm *c) {
-  ts_err err = TS_OK;
   ts_wire_pieces *p = &c->far->pieces;
-  TS_TRY(ts_mem_array(&p->recv_at, c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&p->recv_bytes, c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&p->send_at, c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&p->send_bytes, c->size, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&c->far->messages, wire_of(c)->group_max,
-                      sizeof *c->far->messages, TS_TAG_COMM));
-done:
-  return err;
+  TS_DO(ts_mem_many(p->recv_at, c->size, COMM));
+  TS_DO(ts_mem_many(p->recv_bytes, c->size, COMM));
+  TS_DO(ts_mem_many(p->send_at, c->size, COMM));
+  TS_DO(ts_mem_many(p->send_bytes, c->size, COMM));
+  return ts_mem_many(c->far->messages, wire_of(c)->group_max, COMM);
 }
 
 static ts_err open_wire(ts_comm *c) {
@@ -95,19 +90,17 @@ static void fail_wire(ts_comm *c) {
 /* ---- an operation -------------------------------------------------------- */
 
 static ts_err wired(ts_op *op, bool *last) {
-  ts_err err = TS_OK;
   ts_comm *c = op->comm;
   bool done = false;
   if (op->part == END) {
     op->work = ts_lane_record(c->far->stream);
     c->world->turn = op->turn;
     *last = true;
-    goto done;
+    return TS_OK;
   }
-  TS_TRY(ts_wire_launch(op, &done));
+  TS_DO(ts_wire_launch(op, &done));
   if (done) op->part = END;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* *YES: OP's buffers lie in the device's memory.  Where OP has none it does not

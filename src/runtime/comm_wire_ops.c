@@ -53,21 +53,19 @@ static void count(ts_op *op) {
 
 /* The next round of the pieces; *DONE with the last. */
 static ts_err next_round(ts_op *op, bool *done) {
-  ts_err err = TS_OK;
   ts_comm_far *f = op->comm->far;
   const int w = op->comm->size, most = wire_of(op->comm)->group_max;
   const int n_rounds = f->wire ? ts_wire_rounds(w, most) : 0;
-  if (op->round == 0) TS_TRY(copy_own(op));
+  if (op->round == 0) TS_DO(copy_own(op));
   if (op->round < n_rounds) {
     const int n = ts_wire_plan(f->messages, &f->pieces, op->comm->rank, w,
                                op->round++, most);
-    if (n) TS_TRY(wire_of(op->comm)->group(f->wire, f->messages, n));
+    if (n) TS_DO(wire_of(op->comm)->group(f->wire, f->messages, n));
     op->busy = n > 0;
   }
   *done = op->round >= n_rounds;
   if (*done) op->round = 0;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err move(ts_op *op, how by, bool *done) {
@@ -129,89 +127,79 @@ static ts_err broadcast(ts_op *op, bool *done) {
 
 /* The library's own sum, where it is wanted and there is one. */
 static ts_err library_sum(ts_op *op, bool *taken) {
-  ts_err err = TS_OK;
   ts_comm *c = op->comm;
   const ts_wire_ops *wire = wire_of(c);
   const int64_t n = op->n, size = (int64_t)ts_dtype_bytes(op->dtype);
   *taken = false;
   if (c->world->options.ordered || !c->far->wire) return TS_OK;
   if (op->kind == TS_OP_ALL_REDUCE && wire->all_reduce)
-    TS_TRY(wire->all_reduce(c->far->wire, op->recv, n, op->dtype, op->reduction,
-                            taken));
+    TS_DO(wire->all_reduce(c->far->wire, op->recv, n, op->dtype, op->reduction,
+                           taken));
   if (op->kind == TS_OP_REDUCE_SCATTER && wire->reduce_scatter &&
       ts_wire_equal(op->send_counts, c->size))
-    TS_TRY(wire->reduce_scatter(c->far->wire, op->recv, op->send,
-                                op->send_counts[0], op->dtype, taken));
+    TS_DO(wire->reduce_scatter(c->far->wire, op->recv, op->send,
+                               op->send_counts[0], op->dtype, taken));
   op->busy = *taken;
-  if (!*taken) goto done;
+  if (!*taken) return TS_OK;
   op->n_messages += c->size - 1;
   op->sent_bytes +=
       size *
       (op->kind == TS_OP_ALL_REDUCE ? n : op->send_counts[0] * (c->size - 1));
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Everyone's parts of this rank's share into the scratch. */
 static ts_err collect(ts_op *op, const int64_t *n) {
-  ts_err err = TS_OK;
   const int w = op->comm->size;
   const int64_t own = n[op->comm->rank];
   const int64_t size = (int64_t)ts_dtype_bytes(op->dtype);
   const void *from = op->kind == TS_OP_ALL_REDUCE ? op->recv : op->send;
   for (int r = 0; r < w; r++) op->recv_counts[r] = own;
-  TS_TRY(scratch(op, own * w * size));
+  TS_DO(scratch(op, own * w * size));
   ts_wire_all_to_all(&op->comm->far->pieces, op->comm->far->scratch.ptr,
                      op->recv_counts, from, n, size, w);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err reduce_scatter(ts_op *op, bool *done) {
-  ts_err err = TS_OK;
   bool moved = false;
   const int64_t *n = op->send_counts;
   const how by =
       how_of(ALL_TO_ALL, ts_wire_equal(n, op->comm->size), wire_of(op->comm));
   if (op->part == FIRST) {
-    TS_TRY(library_sum(op, done));
-    if (*done) goto done;
-    TS_TRY(collect(op, n));
+    TS_DO(library_sum(op, done));
+    if (*done) return TS_OK;
+    TS_DO(collect(op, n));
     op->part = FIRST_MOVES;
   }
   if (op->part == FIRST_MOVES) {
-    TS_TRY(move(op, by, &moved));
+    TS_DO(move(op, by, &moved));
     if (moved) op->part = SECOND;
-    goto done;
+    return TS_OK;
   }
   *done = true;
-  TS_TRY(sum(op, op->recv, n[op->comm->rank], TS_SUM));
-done:
-  return err;
+  return sum(op, op->recv, n[op->comm->rank], TS_SUM);
 }
 
 /* Few elements: everyone's arrays to everyone. */
 static ts_err small_all_reduce(ts_op *op, bool *done) {
-  ts_err err = TS_OK;
   bool moved = false;
   ts_comm *c = op->comm;
   const int64_t size = (int64_t)ts_dtype_bytes(op->dtype);
   if (op->part == FIRST) {
     for (int r = 0; r < c->size; r++) op->recv_counts[r] = op->n;
-    TS_TRY(scratch(op, op->n * c->size * size));
+    TS_DO(scratch(op, op->n * c->size * size));
     ts_wire_all_gather(&c->far->pieces, c->far->scratch.ptr, op->recv,
                        op->recv_counts, size, c->rank, c->size);
     op->part = FIRST_MOVES;
   }
   if (op->part == FIRST_MOVES) {
-    TS_TRY(move(op, how_of(GATHER, op->n > 0, wire_of(c)), &moved));
+    TS_DO(move(op, how_of(GATHER, op->n > 0, wire_of(c)), &moved));
     if (moved) op->part = SECOND;
-    goto done;
+    return TS_OK;
   }
   *done = true;
-  TS_TRY(sum(op, op->recv, op->n, op->reduction));
-done:
-  return err;
+  return sum(op, op->recv, op->n, op->reduction);
 }
 
 /* Each rank's share of the elements, into send_counts. */
@@ -223,7 +211,6 @@ static void share(ts_op *op) {
 }
 
 static ts_err large_all_reduce(ts_op *op, bool *done) {
-  ts_err err = TS_OK;
   bool moved = false;
   ts_comm *c = op->comm;
   const int w = c->size, me = c->rank;
@@ -232,23 +219,21 @@ static ts_err large_all_reduce(ts_op *op, bool *done) {
   char *mine = (char *)op->recv + ts_slice_first(op->n, w, me) * size;
   if (op->part == FIRST) {
     share(op);
-    TS_TRY(collect(op, op->send_counts));
+    TS_DO(collect(op, op->send_counts));
     op->part = FIRST_MOVES;
   }
   if (op->part == FIRST_MOVES) {
-    TS_TRY(move(op, how_of(ALL_TO_ALL, equal, wire_of(c)), &moved));
+    TS_DO(move(op, how_of(ALL_TO_ALL, equal, wire_of(c)), &moved));
     if (moved) op->part = SECOND;
-    goto done;
+    return TS_OK;
   }
   if (op->part == SECOND) {
-    TS_TRY(sum(op, mine, op->send_counts[me], op->reduction));
+    TS_DO(sum(op, mine, op->send_counts[me], op->reduction));
     ts_wire_all_gather(&c->far->pieces, op->recv, mine, op->send_counts, size,
                        me, w);
     op->part = SECOND_MOVES;
   }
-  TS_TRY(move(op, how_of(GATHER, equal, wire_of(c)), done));
-done:
-  return err;
+  return move(op, how_of(GATHER, equal, wire_of(c)), done);
 }
 
 static ts_err all_reduce(ts_op *op, bool *done) {
@@ -267,19 +252,16 @@ static ts_err all_reduce(ts_op *op, bool *done) {
 /* *SEND = the bytes to send in device memory, which the library needs: a copy
  * where they are the host's. */
 static ts_err send_of(ts_op *op, const void **send, int64_t bytes) {
-  ts_err err = TS_OK;
   const ts_comm_far *f = op->comm->far;
   *send = op->exchange->send;
   if (bytes == 0 || ts_comm_is_remote(op->comm, *send)) return TS_OK;
-  TS_TRY(scratch(op, bytes));
-  TS_TRY(ts_lane_copy(f->stream, f->scratch.ptr, *send, (size_t)bytes));
+  TS_DO(scratch(op, bytes));
+  TS_DO(ts_lane_copy(f->stream, f->scratch.ptr, *send, (size_t)bytes));
   *send = f->scratch.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err lay_out(ts_op *op) {
-  ts_err err = TS_OK;
   ts_exchange *x = op->exchange;
   ts_wire_pieces *p = &op->comm->far->pieces;
   const int w = op->comm->size;
@@ -287,21 +269,19 @@ static ts_err lay_out(ts_op *op) {
   int64_t end = 0, bytes = 0;
   const void *send;
   for (int r = 0; r < w; r++) bytes += x->send_bytes[r];
-  TS_TRY(send_of(op, &send, bytes));
+  TS_DO(send_of(op, &send, bytes));
   ts_wire_all_to_all(p, NULL, x->recv_bytes, send, x->send_bytes, 1, w);
   for (int r = 0; r < w; r++) {
     p->recv_at[r] = end;
     if (x->recv_at) x->recv_at[r] = end;
     end += (x->recv_bytes[r] + align - 1) / align * align;
   }
-  TS_TRY(ts_buffer_reserve(&x->recv, (size_t)end));
+  TS_DO(ts_buffer_reserve(&x->recv, (size_t)end));
   p->recv = x->recv.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err exchange(ts_op *op, bool *done) {
-  ts_err err = TS_OK;
   bool last = false;
   if (op->part == FIRST) {
     op->part = SECOND;
@@ -309,12 +289,10 @@ static ts_err exchange(ts_op *op, bool *done) {
   }
   if (op->part == SECOND) {
     op->n_rounds++;
-    TS_TRY(lay_out(op));
+    TS_DO(lay_out(op));
     op->part = SECOND_MOVES;
   }
-  TS_TRY(move(op, BY_PIECE, done));
-done:
-  return err;
+  return move(op, BY_PIECE, done);
 }
 
 /* ---- an operation -------------------------------------------------------- */

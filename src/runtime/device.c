@@ -1,4 +1,4 @@
-/* device.c - the public face of devices: check, dispatch; buffers, arenas. */
+/* device.c - the public face of devices: check, dispatch; buffers, pools. */
 #include "runtime/device.h"
 
 #include <stdio.h>
@@ -121,7 +121,7 @@ static ts_err wait_elsewhere(ts_lane *lane, ts_event event) {
   if (err != TS_OK) return err;
   if (may_wait_itself(lane, event) && !ts_event_done(event))
     return ops->wait_word(lane, event.lane->word, event.seq);
-  return ts_lane_submit(lane, "wait", wait_here, &event, sizeof event);
+  return ts_lane_run(lane, "wait", wait_here, event);
 }
 
 ts_err ts_lane_wait(ts_lane *lane, ts_event event) {
@@ -258,88 +258,64 @@ void ts_buffer_reset(ts_buffer *b) {
   *b = (ts_buffer){0};
 }
 
-ts_err ts_arena_create(ts_arena *a, ts_device *d, size_t bytes, ts_space space,
-                       ts_tag tag) {
-  *a = (ts_arena){0};
-  return ts_buffer_create(&a->buffer, d, bytes, space, tag);
-}
-
-ts_err ts_arena_take(ts_arena *a, void *p, size_t bytes) {
-  size_t n = (bytes + 63) / 64 * 64;
-  if (n < bytes || n > a->buffer.bytes - a->used_bytes)
-    return ts_fail(TS_ERR_NOMEM, "an arena of %zu bytes for %s is too small",
-                   a->buffer.bytes, ts_tag_text(a->buffer.tag));
-  void *piece = (char *)a->buffer.ptr + a->used_bytes;
-  memcpy(p, &piece, sizeof piece);
-  a->used_bytes += n;
-  if (a->used_bytes > a->peak_bytes) a->peak_bytes = a->used_bytes;
-  return TS_OK;
-}
-
-void ts_arena_reset(ts_arena *a) {
-  ts_buffer_reset(&a->buffer);
-  *a = (ts_arena){0};
-}
-
 /* ---- pools --------------------------------------------------------------- */
 
 ts_err ts_pool_add(ts_pool *p, ts_buffer *b) {
-  ts_err err = TS_OK;
   const size_t bytes = (size_t)p->n * sizeof(ts_buffer *);
-  TS_TRY(ts_mem_resize(&p->buffers, bytes, bytes + sizeof(ts_buffer *),
-                       TS_TAG_MISC));
+  TS_DO(ts_mem_resize(&p->buffers, bytes, bytes + sizeof(ts_buffer *),
+                      TS_TAG_MISC));
   p->buffers[p->n++] = b;
   p->device = b->device;
   b->pool = p;
   b->most = 0;
-done:
-  return err;
+  return TS_OK;
 }
 
 static size_t room_of(const ts_buffer *b) {
   return (b->most + 63) / 64 * 64;
 }
 
-static ts_err create_arena(ts_pool *p, ts_tag tag, ts_space space) {
-  ts_err err = TS_OK;
-  size_t bytes = 0;
-  for (int32_t i = 0; i < p->n; i++)
-    if (p->buffers[i]->pool == p && p->buffers[i]->tag == tag &&
-        p->buffers[i]->space == space)
-      bytes += room_of(p->buffers[i]);
-  if (!bytes) return TS_OK;
-  TS_TRY(ts_arena_create(&p->arenas[tag][space], p->device, bytes, space, tag));
-  ts_mem_flight_plan(tag, (int64_t)bytes);
-done:
-  return err;
+static bool in_arena(const ts_pool *p, const ts_buffer *b, ts_tag tag,
+                     ts_space space) {
+  return b->pool == p && b->tag == tag && b->space == space;
 }
 
-ts_err ts_pool_start(ts_pool *p) {
-  ts_err err = TS_OK;
-  for (int t = 0; t < TS_TAG_COUNT; t++)
-    for (int s = 0; s < TS_SPACE_COUNT; s++)
-      TS_TRY(create_arena(p, (ts_tag)t, (ts_space)s));
-  p->started = true;
+/* The arena of one tag and space, handed out to its buffers. */
+static ts_err create_arena(ts_pool *p, ts_tag tag, ts_space space) {
+  ts_buffer *arena = &p->arenas[tag][space];
+  size_t bytes = 0;
+  for (int32_t i = 0; i < p->n; i++)
+    if (in_arena(p, p->buffers[i], tag, space)) bytes += room_of(p->buffers[i]);
+  if (!bytes) return TS_OK;
+  TS_DO(ts_buffer_create(arena, p->device, bytes, space, tag));
+  ts_mem_flight_plan(tag, (int64_t)bytes);
+  char *at = arena->ptr;
   for (int32_t i = 0; i < p->n; i++) {
     ts_buffer *b = p->buffers[i];
-    const size_t room = room_of(b);
-    if (b->pool != p || !room) continue;
-    TS_TRY(ts_arena_take(&p->arenas[b->tag][b->space], &b->ptr, room));
-    b->bytes = room;
+    if (!in_arena(p, b, tag, space) || !b->most) continue;
+    b->ptr = at;
+    b->bytes = room_of(b);
+    at += b->bytes;
     b->most = 0; /* of it nothing is in use */
     b->owned = false;
   }
-done:
-  return err;
+  return TS_OK;
+}
+
+ts_err ts_pool_start(ts_pool *p) {
+  for (int t = 0; t < TS_TAG_COUNT; t++)
+    for (int s = 0; s < TS_SPACE_COUNT; s++)
+      TS_DO(create_arena(p, (ts_tag)t, (ts_space)s));
+  p->started = true;
+  return TS_OK;
 }
 
 void ts_pool_reset(ts_pool *p) {
   for (int t = 0; t < TS_TAG_COUNT; t++)
     for (int s = 0; s < TS_SPACE_COUNT; s++) {
-      ts_arena *a = &p->arenas[t][s];
-      if (a->buffer.ptr)
-        ts_mem_flight_plan((ts_tag)t, -(int64_t)a->buffer.bytes);
-      ts_arena_reset(a);
+      ts_buffer *a = &p->arenas[t][s];
+      if (a->ptr) ts_mem_flight_plan((ts_tag)t, -(int64_t)a->bytes);
+      ts_buffer_reset(a);
     }
   ts_mem_free(p->buffers);
   *p = (ts_pool){0};

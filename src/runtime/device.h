@@ -143,6 +143,9 @@ ts_device *ts_lane_device(const ts_lane *);
  * already; else OK at once (serial lanes: the task's own result). */
 ts_err ts_lane_submit(ts_lane *, const char *span, ts_task, const void *arg,
                       size_t arg_bytes);
+/* The same with the variable ARG, whatever its type. */
+#define ts_lane_run(lane, span, task, arg)                                     \
+  ts_lane_submit(lane, span, task, &(arg), sizeof(arg))
 ts_event ts_lane_record(ts_lane *); /* all submitted so far */
 /* Enqueue: LANE waits, not the host; for an event of another kind of device,
  * where LANE has no means, the thread does that runs LANE's tasks, on a GPU
@@ -178,29 +181,18 @@ ts_buffer ts_buffer_wrap(void *ptr, size_t bytes, ts_space);
 ts_err ts_buffer_reserve(ts_buffer *, size_t bytes);
 void ts_buffer_reset(ts_buffer *);
 
-/* An arena: one buffer handed out in 64-byte aligned pieces, sized before
- * step 0. */
-typedef struct ts_arena {
-  ts_buffer buffer;
-  size_t used_bytes, peak_bytes;
-} ts_arena;
-
-ts_err ts_arena_create(ts_arena *, ts_device *, size_t bytes, ts_space, ts_tag);
-ts_err ts_arena_take(ts_arena *, void *p /* T** */, size_t bytes);
-void ts_arena_reset(ts_arena *);
-
 /* A pool: buffers whose sizes are found out before step 0 lie in one arena
- * for each tag and space.  After ts_pool_add a buffer's reserve only notes
- * what is asked for, until ts_pool_start gives all of them that much.  One
- * that needs more later gets memory of its own, which base/mem.h counts as
- * grown.  Buffers stay where they are, and are reset before the
- * pool. */
+ * for each tag and space, in 64-byte aligned pieces.  After ts_pool_add a
+ * buffer's reserve only notes what is asked for, until ts_pool_start gives all
+ * of them that much.  One that needs more later gets memory of its own, which
+ * base/mem.h counts as grown.  Buffers stay where they are, and are reset
+ * before the pool. */
 typedef struct ts_pool {
   ts_device *device;
   ts_buffer **buffers; /* (n) */
   int32_t n;
   bool started;
-  ts_arena arenas[TS_TAG_COUNT][TS_SPACE_COUNT];
+  ts_buffer arenas[TS_TAG_COUNT][TS_SPACE_COUNT];
 } ts_pool;
 
 /* Takes in B, which has space and tag and is empty. */

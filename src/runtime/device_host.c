@@ -204,8 +204,7 @@ static void *work(void *arg) {
 static ts_err grow(ts_host_lane *l) {
   ts_entry *fresh;
   uint64_t capacity = l->capacity ? 2 * l->capacity : RING_MIN;
-  ts_err err =
-      ts_mem_array(&fresh, (int64_t)capacity, sizeof *fresh, TS_TAG_MISC);
+  ts_err err = ts_mem_many(fresh, (int64_t)capacity, MISC);
   if (err != TS_OK) return err;
   for (uint64_t i = atomic_load(&l->done); i < l->submitted; i++)
     fresh[i & (capacity - 1)] = l->ring[i & (l->capacity - 1)];

@@ -42,7 +42,6 @@ static char *piece_at(const ts_staging *s, size_t at, int *turn) {
 }
 
 ts_err ts_staging_get(ts_staging *s, void *dst, const void *src, size_t bytes) {
-  ts_err err = TS_OK;
   ts_event done[2] = {{0}};
   int turn;
   if (!ts_staging_is_remote(s, src)) {
@@ -53,22 +52,20 @@ ts_err ts_staging_get(ts_staging *s, void *dst, const void *src, size_t bytes) {
     while (asked < bytes && asked - taken <= PIECE) {
       char *piece = piece_at(s, asked, &turn);
       const size_t n = least(bytes - asked, PIECE);
-      TS_TRY(ts_lane_copy(s->lane, piece, (const char *)src + asked, n));
+      TS_DO(ts_lane_copy(s->lane, piece, (const char *)src + asked, n));
       done[turn] = ts_lane_record(s->lane);
       asked += n;
     }
     const char *piece = piece_at(s, taken, &turn);
     const size_t n = least(bytes - taken, PIECE);
-    TS_TRY(ts_event_sync(done[turn]));
+    TS_DO(ts_event_sync(done[turn]));
     memcpy((char *)dst + taken, piece, n);
     taken += n;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_staging_put(ts_staging *s, void *dst, const void *src, size_t bytes) {
-  ts_err err = TS_OK;
   ts_event done[2] = {{0}};
   int turn;
   if (!ts_staging_is_remote(s, dst)) {
@@ -78,12 +75,10 @@ ts_err ts_staging_put(ts_staging *s, void *dst, const void *src, size_t bytes) {
   for (size_t at = 0; at < bytes; at += PIECE) {
     char *piece = piece_at(s, at, &turn);
     const size_t n = least(bytes - at, PIECE);
-    TS_TRY(ts_event_sync(done[turn]));
+    TS_DO(ts_event_sync(done[turn]));
     memcpy(piece, (const char *)src + at, n);
-    TS_TRY(ts_lane_copy(s->lane, (char *)dst + at, piece, n));
+    TS_DO(ts_lane_copy(s->lane, (char *)dst + at, piece, n));
     done[turn] = ts_lane_record(s->lane);
   }
-  TS_TRY(ts_lane_sync(s->lane));
-done:
-  return err;
+  return ts_lane_sync(s->lane);
 }

@@ -61,26 +61,24 @@ static ts_err fill_up(int fd, int64_t bytes, const char *dir) {
 
 static ts_err file_map(ts_store *s, void *address, int64_t bytes,
                        const char *dir) {
-  ts_err err = TS_OK;
   if (!bytes) return TS_OK;
-  TS_TRY(open_file(&s->fd, dir));
-  TS_TRY(ts_reserve(s->fd, bytes, dir, TS_ERR_IO));
+  TS_DO(open_file(&s->fd, dir));
+  TS_DO(ts_reserve(s->fd, bytes, dir, TS_ERR_IO));
   if (ftruncate(s->fd, bytes) != 0)
-    TS_THROW(TS_ERR_IO, "run.tier_dir: %s: %s", dir, strerror(errno));
-  TS_TRY(fill_up(s->fd, bytes, dir));
+    return ts_fail(TS_ERR_IO, "run.tier_dir: %s: %s", dir, strerror(errno));
+  TS_DO(fill_up(s->fd, bytes, dir));
   if (mmap(address, (size_t)bytes, PROT_READ | PROT_WRITE,
            MAP_SHARED | MAP_FIXED, s->fd, 0) == MAP_FAILED)
-    TS_THROW(TS_ERR_IO,
-             "run.tier_dir: %s: a file of %lld bytes can't be "
-             "mapped: %s",
-             dir, (long long)bytes, strerror(errno));
+    return ts_fail(TS_ERR_IO,
+                   "run.tier_dir: %s: a file of %lld bytes can't be "
+                   "mapped: %s",
+                   dir, (long long)bytes, strerror(errno));
   /* Rows are met in no order: a page's neighbours are not worth reading. */
   (void)madvise(address, (size_t)bytes, MADV_RANDOM);
   (void)posix_fadvise(s->fd, 0, bytes, POSIX_FADV_RANDOM);
   s->slow_bytes = bytes;
   s->cold = 1;
-done:
-  return err;
+  return TS_OK;
 }
 
 static void file_unmap(ts_store *s) {

@@ -105,7 +105,9 @@ static int job_cpus(cpu_set_t *set) {
   return CPU_COUNT(set);
 }
 
-int ts_cpus_allowed(void) {
+/* CPUs that the cgroup and the affinity of the job allow on this node (a
+ * launcher's binding to one core is not counted: see ts_bind). */
+static int cpus_allowed(void) {
   cpu_set_t set;
   int n = job_cpus(&set), quota = quota_cpus();
   return quota && quota < n ? quota : n;
@@ -152,7 +154,7 @@ static int fair_share(int n, int node_size) {
 int ts_bind(int wanted, int node_rank, int node_size, bool *widened) {
   cpu_set_t job, own;
   *widened = false;
-  const int fair = fair_share(ts_cpus_allowed(), node_size);
+  const int fair = fair_share(cpus_allowed(), node_size);
   const int n_threads = wanted > 0 ? wanted : fair;
   sched_getaffinity(0, sizeof own, &own);
   const int total = job_cpus(&job), bound = CPU_COUNT(&own);
@@ -193,7 +195,7 @@ int ts_bind_local(int wanted, bool *widened) {
 int ts_threads_local(int wanted) {
   int rank, size;
   ts_node_place(&rank, &size);
-  return wanted > 0 ? wanted : fair_share(ts_cpus_allowed(), size ? size : 1);
+  return wanted > 0 ? wanted : fair_share(cpus_allowed(), size ? size : 1);
 }
 
 int64_t ts_peak_rss_bytes(void) {

@@ -17,10 +17,6 @@ typedef struct ts_cpu {
  * environment lowers what is reported. */
 const ts_cpu *ts_cpu_info(void);
 
-/* CPUs that the cgroup and the affinity of the job allow on this node (a
- * launcher's binding to one core is not counted: see ts_bind). */
-int ts_cpus_allowed(void);
-
 /* Threads for a rank: WANTED, or where 0 its share of the node's allowed
  * CPUs, at least 1; widens a launcher's binding to a single core, which all
  * threads of the rank would have to share.  *WIDENED says whether it had to.

@@ -21,7 +21,6 @@ enum { ROUNDS = 8, CHUNK = 1 << 20 };
 /* BYTES from every rank to rank 0, or back. */
 static ts_err to_or_from_first(ts_comm *c, bool back, void *recv,
                                const void *send, int64_t bytes) {
-  ts_err err = TS_OK;
   const int w = ts_comm_size(c);
   const bool first = ts_comm_rank(c) == 0;
   int64_t all[w], one[w];
@@ -30,11 +29,9 @@ static ts_err to_or_from_first(ts_comm *c, bool back, void *recv,
     all[r] = first ? bytes : 0;
     one[r] = r == 0 ? bytes : 0;
   }
-  TS_TRY(ts_comm_all_to_all_v(c, &token, recv, back ? one : all, send,
-                              back ? all : one, NULL));
-  TS_TRY(ts_comm_wait(&token));
-done:
-  return err;
+  TS_DO(ts_comm_all_to_all_v(c, &token, recv, back ? one : all, send,
+                             back ? all : one, NULL));
+  return ts_comm_wait(&token);
 }
 
 /* Rank 0's clock minus this one's.  Rank 0 reads its clock after everyone
@@ -42,23 +39,21 @@ done:
  * An offset that can't be told from zero is zero: ranks of one machine share a
  * clock. */
 static ts_err compare_clocks(double *offset, ts_comm *c) {
-  ts_err err = TS_OK;
   const int w = ts_comm_size(c);
   double asked[w], answers[w], answer = 0, least = INFINITY;
   *offset = 0;
   for (int k = 0; k < ROUNDS; k++) {
     const double before = ts_now();
-    TS_TRY(to_or_from_first(c, false, asked, &before, sizeof before));
+    TS_DO(to_or_from_first(c, false, asked, &before, sizeof before));
     for (int r = 0; r < w; r++) answers[r] = ts_now();
-    TS_TRY(to_or_from_first(c, true, &answer, answers, sizeof answer));
+    TS_DO(to_or_from_first(c, true, &answer, answers, sizeof answer));
     const double took = ts_now() - before;
     if (took >= least) continue;
     least = took;
     *offset = answer - (before + took / 2);
   }
   if (fabs(*offset) <= least) *offset = 0;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_trace_file_open(ts_trace_file *f, const char *path, int64_t first,
@@ -91,7 +86,6 @@ static ts_err put(FILE *out, const char *data, int64_t n, const char *path) {
  * error is kept in *OWN and the ranks go on together. */
 static ts_err move_part(ts_comm *c, int r, FILE *part, FILE *out, char *buf,
                         const char *path, ts_err *own) {
-  ts_err err = TS_OK;
   const int w = ts_comm_size(c);
   const bool first = ts_comm_rank(c) == 0, mine = ts_comm_rank(c) == r;
   int64_t n, send[w], recv[w];
@@ -100,39 +94,35 @@ static ts_err move_part(ts_comm *c, int r, FILE *part, FILE *out, char *buf,
   memset(recv, 0, sizeof recv);
   for (;;) {
     n = mine && part ? (int64_t)fread(buf, 1, CHUNK, part) : 0;
-    TS_TRY(ts_comm_bcast(c, &n, sizeof n, r));
+    TS_DO(ts_comm_bcast(c, &n, sizeof n, r));
     if (n == 0) break;
     send[0] = mine && !first ? n : 0;
     recv[r] = first && !mine ? n : 0;
-    TS_TRY(ts_comm_all_to_all_v(c, &token, buf, recv, buf, send, NULL));
-    TS_TRY(ts_comm_wait(&token));
+    TS_DO(ts_comm_all_to_all_v(c, &token, buf, recv, buf, send, NULL));
+    TS_DO(ts_comm_wait(&token));
     if (out && *own == TS_OK) *own = put(out, buf, n, path);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Up to the first event, and the ranks' names: an event a line. */
 static ts_err write_head(FILE *out, int w) {
-  ts_err err = TS_OK;
   fputs("{\"displayTimeUnit\":\"ms\",\"otherData\":", out);
-  TS_TRY(ts_json_put(out,
-                     json_pack("{s:s,s:s,s:i}", "program", "tessera", "version",
-                               PACKAGE_VERSION, "ranks", w),
-                     15));
+  TS_DO(ts_json_put(out,
+                    json_pack("{s:s,s:s,s:i}", "program", "tessera", "version",
+                              PACKAGE_VERSION, "ranks", w),
+                    15));
   fputs(",\"traceEvents\":[", out);
   for (int r = 0; r < w; r++) {
     char name[32];
     snprintf(name, sizeof name, "rank %d", r);
     fputs(r ? ",\n" : "\n", out);
-    TS_TRY(
-        ts_json_put(out,
-                    json_pack("{s:s,s:s,s:i,s:{s:s}}", "ph", "M", "name",
-                              "process_name", "pid", r, "args", "name", name),
-                    15));
+    TS_DO(ts_json_put(out,
+                      json_pack("{s:s,s:s,s:i,s:{s:s}}", "ph", "M", "name",
+                                "process_name", "pid", r, "args", "name", name),
+                      15));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err merge(const ts_trace_file *f, const int64_t *counts, ts_comm *c,

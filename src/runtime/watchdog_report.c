@@ -76,7 +76,6 @@ static ts_err accuse(ts_str *text, const ts_watch_row *r,
 
 static ts_err name_suspects(ts_str *text, const ts_watch_row *rows, int n,
                             ts_guilt most) {
-  ts_err err = TS_OK;
   int more = -1;
   const ts_watch_row *first = NULL;
   for (int r = 0; r < n; r++) {
@@ -85,16 +84,14 @@ static ts_err name_suspects(ts_str *text, const ts_watch_row *rows, int n,
     more++;
   }
   if (most == INNOCENT) return TS_OK;
-  TS_TRY(accuse(text, first, rows, n, most));
-  if (more) TS_TRY(ts_str_append(text, "; so do %d more ranks", more));
-done:
-  return err;
+  TS_DO(accuse(text, first, rows, n, most));
+  if (more) TS_DO(ts_str_append(text, "; so do %d more ranks", more));
+  return TS_OK;
 }
 
 /* ---- a line per rank ----------------------------------------------------- */
 
 static ts_err describe_lanes(ts_str *text, const ts_watch_row *r) {
-  ts_err err = TS_OK;
   const char *comma = "; last collectives: ";
   for (int i = 0; i < TS_WATCH_LANES; i++) {
     const ts_watch_lane *l = &r->lanes[i];
@@ -103,39 +100,34 @@ static ts_err describe_lanes(ts_str *text, const ts_watch_row *r) {
     const char *state = under_way            ? " under way"
                         : l->begun > l->done ? " done, the next waits"
                                              : " done";
-    TS_TRY(ts_str_append(text, "%s%.*s: %.*s %llu%s", comma, TS_WATCH_NAME,
-                         l->comm, TS_WATCH_NAME, l->op,
-                         (unsigned long long)(under_way ? l->started : l->done),
-                         state));
+    TS_DO(ts_str_append(text, "%s%.*s: %.*s %llu%s", comma, TS_WATCH_NAME,
+                        l->comm, TS_WATCH_NAME, l->op,
+                        (unsigned long long)(under_way ? l->started : l->done),
+                        state));
     comma = ", ";
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err describe(ts_str *text, const ts_watch_row *r) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_str_append(text, "\n  rank %d on %s: ", r->rank, r->host));
+  TS_DO(ts_str_append(text, "\n  rank %d on %s: ", r->rank, r->host));
   if (!r->answered) {
-    TS_TRY(ts_str_append(text, "no answer"));
-    goto done;
+    TS_DO(ts_str_append(text, "no answer"));
+    return TS_OK;
   }
   if (r->state == TS_WATCH_LEFT)
-    TS_TRY(ts_str_append(text, "has ended"));
+    TS_DO(ts_str_append(text, "has ended"));
   else
-    TS_TRY(ts_str_append(text, "section %s since %.0f s",
-                         ts_section_name(r->section), r->stuck_s));
-  TS_TRY(ts_str_append(text, ", step %lld", (long long)r->step));
+    TS_DO(ts_str_append(text, "section %s since %.0f s",
+                        ts_section_name(r->section), r->stuck_s));
+  TS_DO(ts_str_append(text, ", step %lld", (long long)r->step));
   if (r->state == TS_WATCH_RUNS && r->silent_s > TS_WATCH_SILENT_S)
-    TS_TRY(ts_str_append(text, ", not run for %.0f s", r->silent_s));
-  TS_TRY(describe_lanes(text, r));
-done:
-  return err;
+    TS_DO(ts_str_append(text, ", not run for %.0f s", r->silent_s));
+  return describe_lanes(text, r);
 }
 
 ts_err ts_watch_text(ts_str *text, const ts_watch_row *rows, int n,
                      ts_watch_blame blame) {
-  ts_err err = TS_OK;
   int said = 0;
   ts_guilt most = INNOCENT;
   for (int r = 0; r < n; r++) {
@@ -144,15 +136,14 @@ ts_err ts_watch_text(ts_str *text, const ts_watch_row *rows, int n,
   }
   if (blame == TS_WATCH_ANYBODY ||
       (blame == TS_WATCH_STOPPED && most == SILENT))
-    TS_TRY(name_suspects(text, rows, n, most));
+    TS_DO(name_suspects(text, rows, n, most));
   /* The guilty first. */
   for (int g = SILENT; g >= INNOCENT; g--)
     for (int r = 0; r < n && said < RANKS_MAX; r++) {
       if (guilt(&rows[r], rows, n) != (ts_guilt)g) continue;
-      TS_TRY(describe(text, &rows[r]));
+      TS_DO(describe(text, &rows[r]));
       said++;
     }
-  if (said < n) TS_TRY(ts_str_append(text, "\n  and %d more ranks", n - said));
-done:
-  return err;
+  if (said < n) TS_DO(ts_str_append(text, "\n  and %d more ranks", n - said));
+  return TS_OK;
 }

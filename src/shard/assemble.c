@@ -57,7 +57,6 @@ static ts_err add(ts_row_list *l, const ts_row_piece *p) {
 
 /* Gradients of distinct bags are sums; others have a place of their own. */
 static ts_err move_pieces(const ts_sharding_batch *lf, bool back) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   ts_row_list copies = {.kernel = sharding->ebc->kernels->copy_rows};
   ts_row_list sums = {.kernel = sharding->ebc->kernels->sum_rows};
@@ -65,17 +64,14 @@ static ts_err move_pieces(const ts_sharding_batch *lf, bool back) {
     const ts_piece *p = &sharding->pieces[i];
     if (!sharding->views[p->view].assembled) continue;
     const ts_row_piece row = row_piece(lf, i, back);
-    TS_TRY(add(back && p->col < 0 ? &sums : &copies, &row));
+    TS_DO(add(back && p->col < 0 ? &sums : &copies, &row));
   }
-  TS_TRY(flush(&copies));
-  TS_TRY(flush(&sums));
-done:
-  return err;
+  TS_DO(flush(&copies));
+  return flush(&sums);
 }
 
 /* Rows of means times 1 / bag length: embeddings or gradients. */
 static ts_err scale_views(const ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   const ts_kernels *k = sharding->ebc->kernels;
   ts_scale_args a = {0};
@@ -88,32 +84,25 @@ static ts_err scale_views(const ts_sharding_batch *lf) {
         .n = lf->ebc_batch->n,
         .n_cols = sharding->views[i].dim};
     if (a.n_pieces < TS_SCALE_PIECES) continue;
-    TS_TRY(k->scale_rows(&a));
+    TS_DO(k->scale_rows(&a));
     a.n_pieces = 0;
   }
-  if (a.n_pieces) TS_TRY(k->scale_rows(&a));
-done:
-  return err;
+  if (a.n_pieces) TS_DO(k->scale_rows(&a));
+  return TS_OK;
 }
 
 static ts_err assemble_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_sharding_batch *lf = *(ts_sharding_batch **)arg;
-  TS_TRY(move_pieces(lf, false));
-  TS_TRY(scale_views(lf));
-done:
-  return err;
+  TS_DO(move_pieces(lf, false));
+  return scale_views(lf);
 }
 
 static ts_err disassemble_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_sharding_batch *lf = *(ts_sharding_batch **)arg;
-  TS_TRY(scale_views(lf));
-  TS_TRY(move_pieces(lf, true));
-done:
-  return err;
+  TS_DO(scale_views(lf));
+  return move_pieces(lf, true);
 }
 
 static bool has_work(const ts_sharding *sharding) {
@@ -124,10 +113,10 @@ static bool has_work(const ts_sharding *sharding) {
 
 ts_err ts_sharding_assemble(ts_sharding_batch *lf, ts_lane *lane) {
   if (!has_work(lf->sharding)) return TS_OK;
-  return ts_lane_submit(lane, "assemble", assemble_task, &lf, sizeof lf);
+  return ts_lane_run(lane, "assemble", assemble_task, lf);
 }
 
 ts_err ts_sharding_disassemble(ts_sharding_batch *lf, ts_lane *lane) {
   if (!has_work(lf->sharding)) return TS_OK;
-  return ts_lane_submit(lane, "disassemble", disassemble_task, &lf, sizeof lf);
+  return ts_lane_run(lane, "disassemble", disassemble_task, lf);
 }

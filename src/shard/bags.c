@@ -35,20 +35,17 @@ static int buffers_of(ts_bag_store *s, ts_buffer **out) {
 }
 
 static ts_err create_parts(ts_bag_store *s, const ts_table_plan *p) {
-  ts_err err = TS_OK;
   s->n_parts = p->n_shards;
-  TS_TRY(ts_mem_array(&s->part, s->n_parts + 1, sizeof *s->part, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&s->row0, s->n_parts, sizeof *s->row0, TS_TAG_MISC));
+  TS_DO(ts_mem_many(s->part, s->n_parts + 1, MISC));
+  TS_DO(ts_mem_many(s->row0, s->n_parts, MISC));
   for (int32_t k = 0; k < s->n_parts; k++) s->row0[k] = p->shards[k].row0;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err create_store(ts_ebc_batch *fl, int32_t f) {
-  ts_err err = TS_OK;
   ts_bag_store *s = NULL;
   ts_buffer *all[16];
-  TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
+  TS_DO(ts_mem_alloc(&s, sizeof *s, TS_TAG_MISC));
   fl->bags[f].store = s;
   for (int i = buffers_of(s, all) - 1; i >= 0; i--)
     *all[i] = (ts_buffer){.space = TS_SPACE_DEVICE,
@@ -57,22 +54,18 @@ static ts_err create_store(ts_ebc_batch *fl, int32_t f) {
                           .device = fl->ebc->device};
   if (is_sequence(fl->ebc, f) &&
       ts_sharding_find(plan_of(fl, f)->kind)->split_rows)
-    TS_TRY(create_parts(s, plan_of(fl, f)));
-done:
-  return err;
+    TS_DO(create_parts(s, plan_of(fl, f)));
+  return TS_OK;
 }
 
 ts_err ts_bags_create(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
-  TS_TRY(
-      ts_mem_array(&fl->bags, ebc->n_features, sizeof *fl->bags, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&fl->variable, (int64_t)ebc->n_variable * ebc->n_ranks,
-                      sizeof *fl->variable, TS_TAG_MISC));
+  TS_DO(ts_mem_many(fl->bags, ebc->n_features, MISC));
+  TS_DO(
+      ts_mem_many(fl->variable, (int64_t)ebc->n_variable * ebc->n_ranks, MISC));
   for (int32_t f = 0; f < ebc->n_features; f++)
-    if (ebc->variable[f] >= 0) TS_TRY(create_store(fl, f));
-done:
-  return err;
+    if (ebc->variable[f] >= 0) TS_DO(create_store(fl, f));
+  return TS_OK;
 }
 
 void ts_bags_destroy(ts_ebc_batch *fl) {
@@ -99,28 +92,25 @@ const int64_t *ts_bags_parts(const ts_ebc_batch *fl, int32_t f, int32_t *n) {
  * table. */
 static ts_err reserve(ts_bag_store *s, int64_t n_bags, int64_t n_ids,
                       bool weighted, uint64_t *mask) {
-  ts_err err = TS_OK;
   const size_t words = (size_t)(n_bags + 1) * 4;
   uint64_t n_slots = 16;
   while (n_slots < 2 * (uint64_t)n_bags) n_slots *= 2;
-  TS_TRY(ts_buffer_reserve(&s->ids, (size_t)(n_ids + 1) * 8));
-  TS_TRY(ts_buffer_reserve(&s->start, 2 * words));
-  TS_TRY(ts_buffer_reserve(&s->lengths, words));
-  TS_TRY(ts_buffer_reserve(&s->inverse, words));
-  TS_TRY(ts_buffer_reserve(&s->slot, n_slots * 4));
-  if (weighted) TS_TRY(ts_buffer_reserve(&s->weights, (size_t)(n_ids + 1) * 4));
+  TS_DO(ts_buffer_reserve(&s->ids, (size_t)(n_ids + 1) * 8));
+  TS_DO(ts_buffer_reserve(&s->start, 2 * words));
+  TS_DO(ts_buffer_reserve(&s->lengths, words));
+  TS_DO(ts_buffer_reserve(&s->inverse, words));
+  TS_DO(ts_buffer_reserve(&s->slot, n_slots * 4));
+  if (weighted) TS_DO(ts_buffer_reserve(&s->weights, (size_t)(n_ids + 1) * 4));
   if (ts_device_is_discrete(s->ids.device)) {
-    TS_TRY(ts_buffer_reserve(&s->member_start, words));
-    TS_TRY(ts_buffer_reserve(&s->member, words));
+    TS_DO(ts_buffer_reserve(&s->member_start, words));
+    TS_DO(ts_buffer_reserve(&s->member, words));
   }
   *mask = n_slots - 1;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* FOUND: where what is found goes, in the results of kernels. */
 static ts_err describe(ts_ebc_batch *fl, int32_t f, int64_t *found) {
-  ts_err err = TS_OK;
   ts_bag_store *s = fl->bags[f].store;
   ts_distinct *d = &fl->distinct[fl->ebc->variable[f]];
   const ts_pack_feature *raw = &fl->raw[f];
@@ -128,9 +118,9 @@ static ts_err describe(ts_ebc_batch *fl, int32_t f, int64_t *found) {
   const int64_t n_out = sequence ? raw->bags.n_ids : raw->n_bags;
   uint64_t mask;
   if (n_out > INT32_MAX / 2)
-    TS_THROW(TS_ERR_DATA, "a batch has %lld ids of one feature",
-             (long long)n_out);
-  TS_TRY(reserve(s, n_out, raw->bags.n_ids, raw->bags.weights != NULL, &mask));
+    return ts_fail(TS_ERR_DATA, "a batch has %lld ids of one feature",
+                   (long long)n_out);
+  TS_DO(reserve(s, n_out, raw->bags.n_ids, raw->bags.weights != NULL, &mask));
   *d = (ts_distinct){.from = raw->bags,
                      .from_offsets = sequence ? NULL : raw->offsets,
                      .n_out = (int32_t)n_out,
@@ -147,8 +137,7 @@ static ts_err describe(ts_ebc_batch *fl, int32_t f, int64_t *found) {
                      .row0 = d->row0,
                      .n_parts = s->n_parts,
                      .found = found};
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The bags of variable feature F as they were found: N, ids, parts. */
@@ -185,19 +174,16 @@ static int64_t n_found(const ts_ebc_batch *fl, int32_t f) {
 }
 
 static ts_err find_distinct(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   const ts_distinct_args a = {fl->distinct, ebc->n_variable};
   int64_t at = 1;
   for (int32_t f = 0; f < ebc->n_features; f++) {
     if (ebc->variable[f] < 0) continue;
-    TS_TRY(describe(fl, f, (int64_t *)fl->found.ptr + at));
+    TS_DO(describe(fl, f, (int64_t *)fl->found.ptr + at));
     at += n_found(fl, f);
   }
-  TS_TRY(ebc->kernels->bags_distinct(&a));
-  TS_TRY(ts_send_find(fl, 0, at));
-done:
-  return err;
+  TS_DO(ebc->kernels->bags_distinct(&a));
+  return ts_send_find(fl, 0, at);
 }
 
 int64_t ts_bags_found(const ts_ebc_batch *fl) {
@@ -208,10 +194,9 @@ int64_t ts_bags_found(const ts_ebc_batch *fl) {
 }
 
 ts_err ts_bags_make(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   int64_t at = 1;
-  if (ebc->n_variable) TS_TRY(find_distinct(fl));
+  if (ebc->n_variable) TS_DO(find_distinct(fl));
   for (int32_t f = 0; f < ebc->n_features; f++) {
     if (ebc->variable[f] >= 0) {
       set_distinct(fl, f, fl->known + at);
@@ -223,12 +208,10 @@ ts_err ts_bags_make(ts_ebc_batch *fl) {
                               .offsets = fl->raw[f].offsets};
     }
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_bags_expect(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   for (int32_t f = 0; f < ebc->n_features; f++) {
     ts_bags *b = &fl->bags[f];
@@ -239,8 +222,8 @@ ts_err ts_bags_expect(ts_ebc_batch *fl) {
     b->ids.n_ids = n_ids;
     b->n = b->n_out = (int32_t)n;
     if (!s) continue;
-    TS_TRY(reserve(s, n, n_ids,
-                   ebc->config->tables[ebc->feature_table[f]].weighted, &mask));
+    TS_DO(reserve(s, n, n_ids,
+                  ebc->config->tables[ebc->feature_table[f]].weighted, &mask));
     for (int r = 0; r < ebc->n_ranks; r++)
       fl->variable[(int64_t)r * ebc->n_variable + ebc->variable[f]] = b->n;
     b->part = s->part;
@@ -249,6 +232,5 @@ ts_err ts_bags_expect(ts_ebc_batch *fl) {
       s->part[k + 1] =
           s->part[k] + (int32_t)ts_expect_part(ebc, f, p->shards[k].n_rows);
   }
-done:
-  return err;
+  return TS_OK;
 }

@@ -34,7 +34,6 @@ static void find_own(const ts_sharding *sharding, int32_t t,
 /* *NUMBER of rows [FROM, TO) of SHARD in the list. */
 static ts_err add_rows(ts_sharding *sharding, int32_t t, const ts_shard *shard,
                        int64_t from, int64_t to, int32_t *number) {
-  ts_err err = TS_OK;
   ts_column_stats *c = sharding->columns;
   ts_column_rows rows = {.from = from, .to = to};
   find_own(sharding, t, shard, &rows);
@@ -44,27 +43,23 @@ static ts_err add_rows(ts_sharding *sharding, int32_t t, const ts_shard *shard,
         r->to == to)
       return TS_OK;
   }
-  TS_TRY(ts_mem_resize(&c->rows, (size_t)c->n_rows * sizeof rows,
-                       (size_t)(c->n_rows + 1) * sizeof rows, TS_TAG_MISC));
+  TS_DO(ts_mem_resize(&c->rows, (size_t)c->n_rows * sizeof rows,
+                      (size_t)(c->n_rows + 1) * sizeof rows, TS_TAG_MISC));
   c->rows[c->n_rows++] = rows;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err add_link(ts_column_link **list, int32_t *n, ts_column_link link) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_mem_resize(list, (size_t)*n * sizeof **list,
-                       (size_t)(*n + 1) * sizeof **list, TS_TAG_MISC));
+  TS_DO(ts_mem_resize(list, (size_t)*n * sizeof **list,
+                      (size_t)(*n + 1) * sizeof **list, TS_TAG_MISC));
   link.number = *n;
   (*list)[(*n)++] = link;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The link between sender A and receiver B of table T, on either side. */
 static ts_err link_shards(ts_sharding *sharding, int32_t t, const ts_shard *a,
                           const ts_shard *b) {
-  ts_err err = TS_OK;
   ts_column_stats *c = sharding->columns;
   const int me = sharding->ebc->rank;
   const int64_t a_end = a->row0 + a->n_rows, b_end = b->row0 + b->n_rows;
@@ -74,37 +69,34 @@ static ts_err link_shards(ts_sharding *sharding, int32_t t, const ts_shard *a,
   if (a->col0 == b->col0 || from >= to) return TS_OK;
   if (a->rank == me) {
     link.rank = b->rank;
-    TS_TRY(add_rows(sharding, t, a, from, to, &link.rows));
-    TS_TRY(add_link(&c->send, &c->n_send, link));
+    TS_DO(add_rows(sharding, t, a, from, to, &link.rows));
+    TS_DO(add_link(&c->send, &c->n_send, link));
   }
   if (b->rank == me) {
     link.rank = a->rank;
-    TS_TRY(add_rows(sharding, t, b, from, to, &link.rows));
-    TS_TRY(add_link(&c->recv, &c->n_recv, link));
+    TS_DO(add_rows(sharding, t, b, from, to, &link.rows));
+    TS_DO(add_link(&c->recv, &c->n_recv, link));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err add_table(ts_sharding *sharding, int32_t t) {
-  ts_err err = TS_OK;
   ts_column_stats *c = sharding->columns;
   const ts_table_plan *p = &sharding->ebc->plan->tables[t];
   if (rounds_of(sharding, t) > c->n_rounds)
     c->n_rounds = rounds_of(sharding, t);
   for (int32_t i = 0; i < p->n_shards; i++) {
     for (int32_t k = 0; k < p->n_shards; k++)
-      TS_TRY(link_shards(sharding, t, &p->shards[i], &p->shards[k]));
+      TS_DO(link_shards(sharding, t, &p->shards[i], &p->shards[k]));
     const ts_shard *s = &p->shards[i];
     if (s->rank != sharding->ebc->rank) continue;
     ts_own_columns own = {.col0 = s->col0, .n_rounds = rounds_of(sharding, t)};
-    TS_TRY(add_rows(sharding, t, s, s->row0, s->row0 + s->n_rows, &own.rows));
-    TS_TRY(ts_mem_resize(&c->own, (size_t)c->n_own * sizeof *c->own,
-                         (size_t)(c->n_own + 1) * sizeof *c->own, TS_TAG_MISC));
+    TS_DO(add_rows(sharding, t, s, s->row0, s->row0 + s->n_rows, &own.rows));
+    TS_DO(ts_mem_resize(&c->own, (size_t)c->n_own * sizeof *c->own,
+                        (size_t)(c->n_own + 1) * sizeof *c->own, TS_TAG_MISC));
     c->own[c->n_own++] = own;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static int by_rank(const void *a, const void *b) {
@@ -113,38 +105,34 @@ static int by_rank(const void *a, const void *b) {
 }
 
 static ts_err allocate(ts_sharding *sharding) {
-  ts_err err = TS_OK;
   const int n_ranks = sharding->ebc->n_ranks;
   ts_buffer empty = {.space = TS_SPACE_PINNED,
                      .tag = TS_TAG_COMM,
                      .owned = true,
                      .device = sharding->ebc->device};
-  TS_TRY(
+  TS_DO(
       ts_mem_alloc(&sharding->columns, sizeof *sharding->columns, TS_TAG_MISC));
   sharding->columns->message = sharding->columns->exchange.recv = empty;
   empty.space = TS_SPACE_DEVICE;
   empty.tag = TS_TAG_SPARSE;
   sharding->columns->sums = empty;
-  TS_TRY(ts_mem_array(&sharding->columns->message_bytes, n_ranks,
-                      sizeof(int64_t), TS_TAG_COMM));
+  TS_DO(ts_mem_many(sharding->columns->message_bytes, n_ranks, COMM));
   ts_exchange *x = &sharding->columns->exchange;
-  TS_TRY(ts_mem_array(&x->recv_bytes, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&x->recv_at, n_ranks, 8, TS_TAG_COMM));
+  TS_DO(ts_mem_many(x->recv_bytes, n_ranks, COMM));
+  TS_DO(ts_mem_many(x->recv_at, n_ranks, COMM));
   x->rooms = &sharding->rooms;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_columns_create(ts_sharding *sharding) {
-  ts_err err = TS_OK;
   int32_t last = -1;
   for (int32_t i = 0; i < sharding->n_views; i++) {
     const int32_t t = sharding->views[i].table;
     if (t == last || !cut_by_columns(sharding, t) || !rounds_of(sharding, t))
       continue;
     last = t;
-    if (!sharding->columns) TS_TRY(allocate(sharding));
-    TS_TRY(add_table(sharding, t));
+    if (!sharding->columns) TS_DO(allocate(sharding));
+    TS_DO(add_table(sharding, t));
   }
   for (int32_t g = 0; g < sharding->n_groups; g++)
     sharding->groups[g].columns =
@@ -155,11 +143,9 @@ ts_err ts_columns_create(ts_sharding *sharding) {
     qsort(c->send, (size_t)c->n_send, sizeof *c->send, by_rank);
   if (c && c->n_recv)
     qsort(c->recv, (size_t)c->n_recv, sizeof *c->recv, by_rank);
-  if (!c) goto done;
-  TS_TRY(ts_mem_array(&c->keys, 2 * c->n_rows, sizeof *c->keys, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&c->found, 2 * c->n_rows, sizeof *c->found, TS_TAG_MISC));
-done:
-  return err;
+  if (!c) return TS_OK;
+  TS_DO(ts_mem_many(c->keys, 2 * c->n_rows, MISC));
+  return ts_mem_many(c->found, 2 * c->n_rows, MISC);
 }
 
 void ts_columns_destroy(ts_sharding *sharding) {
@@ -214,25 +200,22 @@ static int64_t find_rooms(const ts_sharding *sharding,
 }
 
 ts_err ts_columns_expect(ts_sharding *sharding) {
-  ts_err err = TS_OK;
   ts_column_stats *c = sharding->columns;
   ts_pool *pool = &sharding->ebc->pool;
   int64_t sums = 0;
-  TS_TRY(ts_pool_add(pool, &c->message));
-  TS_TRY(ts_pool_add(pool, &c->exchange.recv));
-  TS_TRY(ts_pool_add(pool, &c->sums));
-  TS_TRY(ts_buffer_reserve(
+  TS_DO(ts_pool_add(pool, &c->message));
+  TS_DO(ts_pool_add(pool, &c->exchange.recv));
+  TS_DO(ts_pool_add(pool, &c->sums));
+  TS_DO(ts_buffer_reserve(
       &c->message,
       (size_t)find_rooms(sharding, c->send, c->n_send, sharding->rooms.send) +
           4));
-  TS_TRY(ts_buffer_reserve(
+  TS_DO(ts_buffer_reserve(
       &c->exchange.recv,
       (size_t)find_rooms(sharding, c->recv, c->n_recv, sharding->rooms.recv)));
   for (int32_t i = 0; i < c->n_own; i++) {
     const int64_t n = rows_of(sharding, c->own[i].rows);
     if (n > sums) sums = n;
   }
-  TS_TRY(ts_buffer_reserve(&c->sums, (size_t)sums * TS_ROW_STATS_MAX * 4));
-done:
-  return err;
+  return ts_buffer_reserve(&c->sums, (size_t)sums * TS_ROW_STATS_MAX * 4);
 }

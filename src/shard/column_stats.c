@@ -30,7 +30,6 @@ static const ts_column_rows *rows_of(const ts_column_stats *c,
 /* The rows' places among the distinct rows of one group, which all rounds of
  * the step go by. */
 static ts_err find_rows(ts_column_stats *c, ts_tbe *tbe, int32_t group) {
-  ts_err err = TS_OK;
   int32_t n = 0;
   for (int32_t i = 0; i < c->n_rows; i++) {
     if (c->rows[i].group != group) continue;
@@ -38,30 +37,26 @@ static ts_err find_rows(ts_column_stats *c, ts_tbe *tbe, int32_t group) {
     c->keys[n++] = ts_tbe_key(tbe, c->rows[i].slot, c->rows[i].to);
   }
   if (!n) return TS_OK;
-  TS_TRY(ts_tbe_find(tbe, c->keys, c->found, n));
+  TS_DO(ts_tbe_find(tbe, c->keys, c->found, n));
   n = 0;
   for (int32_t i = 0; i < c->n_rows; i++) {
     if (c->rows[i].group != group) continue;
     c->rows[i].first = c->found[n++];
     c->rows[i].n = c->found[n++] - c->rows[i].first;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err find_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_sharding *sharding = *(ts_sharding **)p;
   for (int32_t g = 0; g < sharding->n_groups; g++)
-    TS_TRY(find_rows(sharding->columns, sharding->groups[g].tbe, g));
-done:
-  return err;
+    TS_DO(find_rows(sharding->columns, sharding->groups[g].tbe, g));
+  return TS_OK;
 }
 
 static ts_err pack_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_round_arg *a = p;
   ts_column_stats *c = a->sharding->columns;
   int64_t bytes = 0;
@@ -73,18 +68,17 @@ static ts_err pack_task(void *p, ts_lane *lane) {
     c->message_bytes[c->send[i].rank] += n * TS_ROW_STATS_MAX * 4;
     bytes += n * TS_ROW_STATS_MAX * 4;
   }
-  TS_TRY(ts_buffer_reserve(&c->message, (size_t)bytes + 4));
+  TS_DO(ts_buffer_reserve(&c->message, (size_t)bytes + 4));
   float *to = c->message.ptr;
   for (int32_t i = 0; i < c->n_send; i++) {
     if (c->send[i].n_rounds <= a->round) continue;
     const ts_column_rows *r = rows_of(c, &c->send[i]);
-    TS_TRY(a->sharding->ebc->kernels->copy(
-        to, stats_of(a->sharding, r), (size_t)r->n * TS_ROW_STATS_MAX * 4));
+    TS_DO(a->sharding->ebc->kernels->copy(to, stats_of(a->sharding, r),
+                                          (size_t)r->n * TS_ROW_STATS_MAX * 4));
     to += r->n * TS_ROW_STATS_MAX;
   }
   c->exchange.send = c->message.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Where each link's floats lie in what arrived. */
@@ -113,7 +107,6 @@ static ts_err find_arrived(const ts_round_arg *a) {
 /* Parts of columns COL0 onto the sums of one own shard, whose rows are OWN. */
 static ts_err add_columns(const ts_round_arg *a, const ts_column_rows *own,
                           int32_t col0) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = a->sharding;
   const ts_column_stats *c = sharding->columns;
   const float *arrived =
@@ -123,12 +116,11 @@ static ts_err add_columns(const ts_round_arg *a, const ts_column_rows *own,
     const ts_column_rows *r = rows_of(c, l);
     if (r->group != own->group || r->slot != own->slot || l->col0 != col0)
       continue;
-    TS_TRY(sharding->ebc->kernels->add(
+    TS_DO(sharding->ebc->kernels->add(
         (float *)c->sums.ptr + (r->first - own->first) * TS_ROW_STATS_MAX,
         arrived + l->at, r->n * TS_ROW_STATS_MAX));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The first column after COL0 at which a shard of table T starts, or dim. */
@@ -143,7 +135,6 @@ static int32_t next_columns(const ts_sharding *sharding, int32_t t,
 }
 
 static ts_err sum_own(const ts_round_arg *a, const ts_own_columns *own) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = a->sharding;
   const ts_kernels *k = sharding->ebc->kernels;
   ts_column_stats *c = sharding->columns;
@@ -153,68 +144,58 @@ static ts_err sum_own(const ts_round_arg *a, const ts_own_columns *own) {
   const int64_t n = r->n * TS_ROW_STATS_MAX;
   float *stats = stats_of(sharding, r);
   if (!n) return TS_OK;
-  TS_TRY(ts_buffer_reserve(&c->sums, (size_t)n * 4));
-  TS_TRY(k->zero(c->sums.ptr, (size_t)n * 4));
+  TS_DO(ts_buffer_reserve(&c->sums, (size_t)n * 4));
+  TS_DO(k->zero(c->sums.ptr, (size_t)n * 4));
   for (int32_t col = 0; col < t->config->dim;
        col = next_columns(sharding, t->table_id, col))
     if (col == own->col0)
-      TS_TRY(k->add(c->sums.ptr, stats, n));
+      TS_DO(k->add(c->sums.ptr, stats, n));
     else
-      TS_TRY(add_columns(a, r, col));
-  TS_TRY(k->copy(stats, c->sums.ptr, (size_t)n * 4));
-done:
-  return err;
+      TS_DO(add_columns(a, r, col));
+  return k->copy(stats, c->sums.ptr, (size_t)n * 4);
 }
 
 static ts_err sum_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_round_arg *a = p;
   const ts_column_stats *c = a->sharding->columns;
-  TS_TRY(find_arrived(a));
+  TS_DO(find_arrived(a));
   for (int32_t i = 0; i < c->n_own; i++)
-    if (c->own[i].n_rounds > a->round) TS_TRY(sum_own(a, &c->own[i]));
-done:
-  return err;
+    if (c->own[i].n_rounds > a->round) TS_DO(sum_own(a, &c->own[i]));
+  return TS_OK;
 }
 
 static ts_err run_round(ts_sharding *sharding, int round, double lr_factor,
                         int64_t pass, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_column_stats *c = sharding->columns;
   ts_round_arg arg = {sharding, round};
   ts_token token;
   for (int32_t g = 0; g < sharding->n_groups; g++)
     if (sharding->groups[g].columns &&
         ts_tbe_optim(sharding->groups[g].tbe)->n_rounds > round)
-      TS_TRY(
+      TS_DO(
           ts_tbe_stage(sharding->groups[g].tbe, round, lr_factor, pass, lane));
-  TS_TRY(ts_lane_submit(lane, "row statistics", pack_task, &arg, sizeof arg));
+  TS_DO(ts_lane_run(lane, "row statistics", pack_task, arg));
   if (sharding->comm) {
     c->exchange.send_bytes = c->message_bytes;
-    TS_TRY(ts_comm_exchange(sharding->comm, &token, &c->exchange, lane));
-    TS_TRY(ts_comm_end(&token, lane));
+    TS_DO(ts_comm_exchange(sharding->comm, &token, &c->exchange, lane));
+    TS_DO(ts_comm_end(&token, lane));
   }
-  TS_TRY(ts_lane_submit(lane, "row statistics", sum_task, &arg, sizeof arg));
-done:
-  return err;
+  return ts_lane_run(lane, "row statistics", sum_task, arg);
 }
 
 ts_err ts_columns_backward(ts_sharding_batch *lf, double lr_factor,
                            int64_t pass, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_sharding *sharding = lf->sharding;
   for (int32_t g = 0; g < sharding->n_groups; g++)
     if (sharding->groups[g].columns)
-      TS_TRY(ts_tbe_gather(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
-                           lane));
-  TS_TRY(ts_lane_submit(lane, "row statistics", find_task, &sharding,
-                        sizeof sharding));
+      TS_DO(ts_tbe_gather(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
+                          lane));
+  TS_DO(ts_lane_run(lane, "row statistics", find_task, sharding));
   for (int k = 0; k < sharding->columns->n_rounds; k++)
-    TS_TRY(run_round(sharding, k, lr_factor, pass, lane));
+    TS_DO(run_round(sharding, k, lr_factor, pass, lane));
   for (int32_t g = 0; g < sharding->n_groups; g++)
     if (sharding->groups[g].columns)
-      TS_TRY(ts_tbe_finish(sharding->groups[g].tbe, lr_factor, pass, lane));
-done:
-  return err;
+      TS_DO(ts_tbe_finish(sharding->groups[g].tbe, lr_factor, pass, lane));
+  return TS_OK;
 }

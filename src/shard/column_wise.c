@@ -14,7 +14,7 @@ ts_err ts_place_slices(ts_table_plan *p, const ts_table_config *t,
   int32_t n_cols;
   TS_TRY(ts_place_columns(&n_cols, t, at));
   const int n = t->dim / n_cols;
-  TS_TRY(ts_mem_array(&ranks, n, sizeof *ranks, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ranks, n, MISC));
   if (t->ranks.n)
     for (int k = 0; k < n; k++) ranks[k] = (int)t->ranks.item[k];
   else

@@ -57,13 +57,12 @@ static void sum_features(ts_cost_table *x, const ts_table_config *t,
 }
 
 ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
-  ts_err err = TS_OK;
   const ts_plan_stats *stats = r->stats;
   ts_codec forward, backward;
-  TS_TRY(ts_codec_find(&forward, r->config->sharding.comm_dtype_forward,
-                       "sharding.comm_dtype_forward"));
-  TS_TRY(ts_codec_find(&backward, r->config->sharding.comm_dtype_backward,
-                       "sharding.comm_dtype_backward"));
+  TS_DO(ts_codec_find(&forward, r->config->sharding.comm_dtype_forward,
+                      "sharding.comm_dtype_forward"));
+  TS_DO(ts_codec_find(&backward, r->config->sharding.comm_dtype_backward,
+                      "sharding.comm_dtype_backward"));
   *c = (ts_cost){.request = r,
                  .n_ranks = r->nodes->n_ranks,
                  .n_nodes = r->nodes->n_nodes,
@@ -72,8 +71,7 @@ ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
                  .forward_bytes = (double)ts_codec_bytes(forward, 64) / 64,
                  .backward_bytes = (double)ts_codec_bytes(backward, 64) / 64,
                  .global = (double)r->batch * r->nodes->n_ranks};
-  TS_TRY(ts_mem_array(&c->tables, r->config->n_tables, sizeof *c->tables,
-                      TS_TAG_MISC));
+  TS_DO(ts_mem_many(c->tables, r->config->n_tables, MISC));
   for (int32_t t = 0; t < r->config->n_tables; t++) {
     const ts_table_config *table = &r->config->tables[t];
     sum_features(&c->tables[t], table, stats, c);
@@ -83,8 +81,7 @@ ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
     const ts_row_optim *o = ts_row_optim_find(table->optimizer.kind);
     if (o && o->n_rounds > c->n_rounds) c->n_rounds = o->n_rounds;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_cost_reset(ts_cost *c) {

@@ -31,13 +31,6 @@ typedef struct ts_cost {
 ts_err ts_cost_create(ts_cost *, const ts_plan_request *);
 void ts_cost_reset(ts_cost *);
 
-/* A load on a rank: time, memory, bytes sent. */
-typedef struct ts_load {
-  ts_plan_time time;
-  ts_plan_memory memory;
-  ts_plan_traffic sent;
-} ts_load;
-
 /* TABLE as KIND: shard S on its rank, or the rank's copy. */
 void ts_cost_shard(ts_load *, const ts_cost *, int32_t table, ts_shard_kind,
                    const ts_shard *);

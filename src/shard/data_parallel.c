@@ -7,15 +7,14 @@
 
 static ts_err place(ts_table_plan *p, const ts_table_config *t,
                     const ts_placement *at) {
-  ts_err err = TS_OK;
   if (t->ranks.n)
-    TS_THROW(TS_ERR_DECK,
-             "table %s: data_parallel is on every rank and takes no `ranks`",
-             t->name);
+    return ts_fail(
+        TS_ERR_DECK,
+        "table %s: data_parallel is on every rank and takes no `ranks`",
+        t->name);
   for (int r = 0; r < at->nodes->n_ranks; r++)
-    TS_TRY(ts_place_rows(p, t, &r, 1, 0, t->dim));
-done:
-  return err;
+    TS_DO(ts_place_rows(p, t, &r, 1, 0, t->dim));
+  return TS_OK;
 }
 
 extern const ts_sharding_ops ts_sharding_data_parallel;

@@ -95,14 +95,13 @@ typedef struct ts_scatter_arg {
 
 static ts_err scatter_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_scatter_arg *a = p;
   ts_dense_rows *d = a->d;
   const int64_t dim = d->dim;
   if (!d->grad.ptr) {
     const size_t bytes = (size_t)(d->n_rows * dim) * 4;
-    TS_TRY(ts_buffer_create(&d->grad, d->device, bytes, TS_SPACE_DEVICE,
-                            TS_TAG_GRADS));
+    TS_DO(ts_buffer_create(&d->grad, d->device, bytes, TS_SPACE_DEVICE,
+                           TS_TAG_GRADS));
   }
   for (int r = 0; r < a->n_ranks; r++) {
     ts_add_rows_args rows = {.to = d->grad.ptr,
@@ -110,26 +109,22 @@ static ts_err scatter_task(void *p, ts_lane *lane) {
                              .n = a->msg_bytes[r] / (4 + 4 * dim),
                              .dim = d->dim};
     rows.sums = (const float *)(rows.keys + rows.n);
-    if (rows.n) TS_TRY(d->kernels->add_rows(&rows));
+    if (rows.n) TS_DO(d->kernels->add_rows(&rows));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_dense_rows_scatter(ts_dense_rows *d, const void *const *msg,
                              const int64_t *msg_bytes, int n_ranks,
                              ts_lane *lane) {
   const ts_scatter_arg arg = {d, msg, msg_bytes, n_ranks};
-  return ts_lane_submit(lane, "dense rows", scatter_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "dense rows", scatter_task, arg);
 }
 
 ts_err ts_dense_rows_add(ts_dense_rows *d, const float *grad,
                          const ts_tbe_input *input, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_tbe_reduce(d->tbe, &d->msg, &d->msg_bytes, grad, input, lane));
-  TS_TRY(ts_dense_rows_scatter(d, &d->msg, &d->msg_bytes, 1, lane));
-done:
-  return err;
+  TS_DO(ts_tbe_reduce(d->tbe, &d->msg, &d->msg_bytes, grad, input, lane));
+  return ts_dense_rows_scatter(d, &d->msg, &d->msg_bytes, 1, lane);
 }
 
 /* ---- the update ---------------------------------------------------------- */
@@ -165,14 +160,11 @@ static ts_err stats_task(void *p, ts_lane *lane) {
 
 static ts_err update_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_rows_arg *a = p;
   ts_dense_update_args u = update_args(a);
   if (ts_dense_optim_has_norms(u.optim)) u.stats = a->d->stats;
-  TS_TRY(a->d->kernels->dense_update(&u, 1));
-  TS_TRY(a->d->kernels->zero(a->d->grad.ptr, (size_t)u.n * 4));
-done:
-  return err;
+  TS_DO(a->d->kernels->dense_update(&u, 1));
+  return a->d->kernels->zero(a->d->grad.ptr, (size_t)u.n * 4);
 }
 
 static ts_err clear_task(void *p, ts_lane *lane) {
@@ -183,16 +175,14 @@ static ts_err clear_task(void *p, ts_lane *lane) {
 
 static ts_err each(ts_ebc *ebc, const char *span, ts_task task, bool norms_only,
                    ts_rows_arg arg, ts_lane *lane) {
-  ts_err err = TS_OK;
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++) {
       arg.d = ebc->shardings[l].groups[g].dense;
       if (!arg.d) continue;
       if (norms_only && !ts_dense_optim_has_norms(&arg.d->config)) continue;
-      TS_TRY(ts_lane_submit(lane, span, task, &arg, sizeof arg));
+      TS_DO(ts_lane_run(lane, span, task, arg));
     }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* True on all ranks alike where a table's optimizer needs sums over ranks. */
@@ -214,33 +204,28 @@ done:
 }
 
 ts_err ts_dense_rows_start(ts_ebc *ebc) {
-  ts_err err = TS_OK;
-  TS_TRY(need_norms(&ebc->dense_norms, ebc->config));
-  if (!ebc->dense_norms) goto done;
-  TS_TRY(make_stats(ebc));
+  TS_DO(need_norms(&ebc->dense_norms, ebc->config));
+  if (!ebc->dense_norms) return TS_OK;
+  TS_DO(make_stats(ebc));
   if (ebc->n_ranks > 1)
-    TS_TRY(
+    TS_DO(
         ts_comm_create(ebc->world, &ebc->dense_comm, TS_GROUP_WORLD, "norms"));
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_dense_rows_update(ts_ebc *ebc, double lr_factor, int64_t step,
                             ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_rows_arg arg = {NULL, lr_factor, step};
   ts_token token;
   if (ebc->dense_norms) {
-    TS_TRY(ts_lane_submit(lane, "norms", clear_task, &ebc, sizeof ebc));
-    TS_TRY(each(ebc, "norms", stats_task, true, arg, lane));
+    TS_DO(ts_lane_run(lane, "norms", clear_task, ebc));
+    TS_DO(each(ebc, "norms", stats_task, true, arg, lane));
     if (ebc->dense_comm) {
-      TS_TRY(ts_comm_all_reduce(ebc->dense_comm, &token, ebc->dense_stats.ptr,
-                                2 * ebc->config->n_tables, TS_F64, TS_SUM,
-                                lane));
-      TS_TRY(ts_comm_end(&token, lane));
+      TS_DO(ts_comm_all_reduce(ebc->dense_comm, &token, ebc->dense_stats.ptr,
+                               2 * ebc->config->n_tables, TS_F64, TS_SUM,
+                               lane));
+      TS_DO(ts_comm_end(&token, lane));
     }
   }
-  TS_TRY(each(ebc, "dense optimizer", update_task, false, arg, lane));
-done:
-  return err;
+  return each(ebc, "dense optimizer", update_task, false, arg, lane);
 }

@@ -8,28 +8,23 @@
 #include "shard/message.h"
 
 static ts_err count_features(ts_ebc *ebc) {
-  ts_err err = TS_OK;
   const ts_config *c = ebc->config;
   for (int32_t t = 0; t < c->n_tables; t++)
     ebc->n_features += c->tables[t].features.n;
-  TS_TRY(ts_mem_array(&ebc->feature_table, ebc->n_features,
-                      sizeof *ebc->feature_table, TS_TAG_MISC));
+  TS_DO(ts_mem_many(ebc->feature_table, ebc->n_features, MISC));
   int32_t f = 0;
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++)
       ebc->feature_table[f++] = t;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Features with bags of their own number: data.dedup's, and sequences. */
 static ts_err find_variable(ts_ebc *ebc) {
-  ts_err err = TS_OK;
   const ts_config *c = ebc->config;
   const ts_strings *dedup = &c->data.dedup;
   int32_t f = 0, found = 0;
-  TS_TRY(ts_mem_array(&ebc->variable, ebc->n_features, sizeof *ebc->variable,
-                      TS_TAG_MISC));
+  TS_DO(ts_mem_many(ebc->variable, ebc->n_features, MISC));
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++) {
       bool named = false;
@@ -41,26 +36,22 @@ static ts_err find_variable(ts_ebc *ebc) {
                              : -1;
     }
   if (found < dedup->n)
-    TS_THROW(TS_ERR_DECK, "data.dedup names a feature that no table has");
-done:
-  return err;
+    return ts_fail(TS_ERR_DECK, "data.dedup names a feature that no table has");
+  return TS_OK;
 }
 
 static ts_err create_lots(ts_ebc *ebc) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&ebc->shardings, 4 * TS_SHARD_COUNT,
-                      sizeof *ebc->shardings, TS_TAG_MISC));
+  TS_DO(ts_mem_many(ebc->shardings, 4 * TS_SHARD_COUNT, MISC));
   for (int k = 0; k < 4 * TS_SHARD_COUNT; k++) {
     const ts_sharding_ops *ops = ts_sharding_find((ts_shard_kind)(k / 4));
     if (!ops) continue;
     ts_sharding *sharding = &ebc->shardings[ebc->n_shardings++];
-    TS_TRY(ts_sharding_create(sharding, ebc, ops, k % 2, k % 4 > 1));
+    TS_DO(ts_sharding_create(sharding, ebc, ops, k % 2, k % 4 > 1));
     if (sharding->n_views) continue;
     ts_sharding_reset(sharding);
     ebc->n_shardings--;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Ids of feature F for SHARD, unless an earlier shard takes the same. */
@@ -88,17 +79,15 @@ static void add_route(ts_ebc *ebc, const ts_sharding *sharding, int32_t f,
 }
 
 static ts_err add_routes(ts_ebc *ebc, const ts_sharding *sharding) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < sharding->n_views; i++) {
     const int32_t n = ebc->plan->tables[sharding->views[i].table].n_shards;
-    TS_TRY(ts_mem_resize(
+    TS_DO(ts_mem_resize(
         &ebc->routes, (size_t)ebc->n_routes * sizeof *ebc->routes,
         (size_t)(ebc->n_routes + n) * sizeof *ebc->routes, TS_TAG_MISC));
     for (int32_t k = 0; k < n; k++)
       add_route(ebc, sharding, sharding->views[i].feature, k);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static int by_rank(const void *a, const void *b) {
@@ -129,22 +118,18 @@ static ts_err feed_groups(ts_ebc *ebc, ts_sharding *sharding) {
 }
 
 static ts_err create_routes(ts_ebc *ebc) {
-  ts_err err = TS_OK;
   for (int32_t l = 0; l < ebc->n_shardings; l++)
-    if (ebc->shardings[l].travels) TS_TRY(add_routes(ebc, &ebc->shardings[l]));
+    if (ebc->shardings[l].travels) TS_DO(add_routes(ebc, &ebc->shardings[l]));
   if (ebc->n_routes)
     qsort(ebc->routes, (size_t)ebc->n_routes, sizeof *ebc->routes, by_rank);
-  TS_TRY(ts_mem_array(&ebc->route_start, ebc->n_ranks + 1,
-                      sizeof *ebc->route_start, TS_TAG_MISC));
+  TS_DO(ts_mem_many(ebc->route_start, ebc->n_ranks + 1, MISC));
   for (int32_t i = 0; i < ebc->n_routes; i++)
     ebc->route_start[ebc->routes[i].rank + 1]++;
   for (int r = 0; r < ebc->n_ranks; r++)
     ebc->route_start[r + 1] += ebc->route_start[r];
   for (int32_t l = 0; l < ebc->n_shardings; l++)
-    if (ebc->shardings[l].travels) TS_TRY(feed_groups(ebc, &ebc->shardings[l]));
-  TS_TRY(ts_splits_create(ebc));
-done:
-  return err;
+    if (ebc->shardings[l].travels) TS_DO(feed_groups(ebc, &ebc->shardings[l]));
+  return ts_splits_create(ebc);
 }
 
 ts_err ts_ebc_create(ts_ebc **out, const ts_config *config, const ts_plan *plan,
@@ -201,14 +186,12 @@ void ts_ebc_destroy(ts_ebc *ebc) {
 }
 
 ts_err ts_ebc_init(ts_ebc *ebc) {
-  ts_err err = TS_OK;
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
-      TS_TRY(ts_tbe_init(ebc->shardings[l].groups[g].tbe));
+      TS_DO(ts_tbe_init(ebc->shardings[l].groups[g].tbe));
   for (int32_t k = 0; k < ebc->params.n; k++)
-    TS_TRY(ts_param_init_constant(ebc->params.item[k], 1.0f));
-done:
-  return err;
+    TS_DO(ts_param_init_constant(ebc->params.item[k], 1.0f));
+  return TS_OK;
 }
 
 int32_t ts_ebc_n_features(const ts_ebc *ebc) {
@@ -235,7 +218,6 @@ void ts_ebc_drop(ts_ebc *ebc) {
 
 static ts_err shards_of_group(ts_ebc *ebc, ts_tbe *tbe, ts_ebc_shard_fn fn,
                               void *arg) {
-  ts_err err = TS_OK;
   for (int32_t t = 0; t < ts_tbe_n_tables(tbe); t++) {
     const ts_tbe_table *table = ts_tbe_table_of(tbe, t);
     const ts_table_plan *p = &ebc->plan->tables[table->table_id];
@@ -243,19 +225,16 @@ static ts_err shards_of_group(ts_ebc *ebc, ts_tbe *tbe, ts_ebc_shard_fn fn,
       if (p->shards[k].rank == ebc->rank &&
           p->shards[k].row0 == table->first_row &&
           p->shards[k].col0 == table->col0)
-        TS_TRY(fn(arg, table->table_id, &p->shards[k], tbe, t));
+        TS_DO(fn(arg, table->table_id, &p->shards[k], tbe, t));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_ebc_each_shard(ts_ebc *ebc, ts_ebc_shard_fn fn, void *arg) {
-  ts_err err = TS_OK;
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
-      TS_TRY(shards_of_group(ebc, ebc->shardings[l].groups[g].tbe, fn, arg));
-done:
-  return err;
+      TS_DO(shards_of_group(ebc, ebc->shardings[l].groups[g].tbe, fn, arg));
+  return TS_OK;
 }
 
 ts_ebc_stat ts_ebc_stat_of(const ts_ebc *ebc) {

@@ -3,7 +3,6 @@
 #include "shard/message.h"
 
 static ts_err create_arrays(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   const int n_ranks = ebc->n_ranks;
   const ts_buffer empty = {.space = TS_SPACE_PINNED,
@@ -11,27 +10,19 @@ static ts_err create_arrays(ts_ebc_batch *fl) {
                            .owned = true,
                            .device = ebc->device};
   fl->send = fl->exchange.recv = empty;
-  TS_TRY(
-      ts_mem_array(&fl->statuses, n_ranks, sizeof *fl->statuses, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->batch, n_ranks, sizeof *fl->batch, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->send_bytes, n_ranks, sizeof *fl->send_bytes,
-                      TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->exchange.recv_bytes, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->exchange.recv_at, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&fl->emb, ebc->n_features, sizeof *fl->emb, TS_TAG_MISC));
-  TS_TRY(
-      ts_mem_array(&fl->grad, ebc->n_features, sizeof *fl->grad, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&fl->stride, ebc->n_features, sizeof *fl->stride,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&fl->shardings, ebc->n_shardings, sizeof *fl->shardings,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&fl->section_at, ebc->n_routes, sizeof *fl->section_at,
-                      TS_TAG_COMM));
-  TS_TRY(ts_input_create(fl));
-  TS_TRY(ts_bags_create(fl));
-  TS_TRY(ts_send_create(fl));
-done:
-  return err;
+  TS_DO(ts_mem_many(fl->statuses, n_ranks, COMM));
+  TS_DO(ts_mem_many(fl->batch, n_ranks, COMM));
+  TS_DO(ts_mem_many(fl->send_bytes, n_ranks, COMM));
+  TS_DO(ts_mem_many(fl->exchange.recv_bytes, n_ranks, COMM));
+  TS_DO(ts_mem_many(fl->exchange.recv_at, n_ranks, COMM));
+  TS_DO(ts_mem_many(fl->emb, ebc->n_features, MISC));
+  TS_DO(ts_mem_many(fl->grad, ebc->n_features, MISC));
+  TS_DO(ts_mem_many(fl->stride, ebc->n_features, MISC));
+  TS_DO(ts_mem_many(fl->shardings, ebc->n_shardings, MISC));
+  TS_DO(ts_mem_many(fl->section_at, ebc->n_routes, COMM));
+  TS_DO(ts_input_create(fl));
+  TS_DO(ts_bags_create(fl));
+  return ts_send_create(fl);
 }
 
 ts_err ts_ebc_batch_create(ts_ebc_batch **out, ts_ebc *ebc, int32_t batch_max) {
@@ -86,34 +77,26 @@ void ts_ebc_batch_uploaded(ts_ebc_batch *fl, const void *from, size_t bytes,
 
 ts_err ts_ebc_input_begin(ts_ebc_batch *fl, const ts_kjt *kjt,
                           const ts_status *status, ts_lane *data) {
-  ts_err err = TS_OK;
   fl->kjt = kjt;
   fl->own = *status;
   fl->exchange.send_bytes = fl->send_bytes;
   fl->exchange.rooms = &fl->ebc->input_rooms;
-  TS_TRY(ts_lane_submit(data, "input pack", ts_input_pack, &fl, sizeof fl));
-  TS_TRY(
-      ts_comm_exchange(fl->ebc->input_comm, &fl->token, &fl->exchange, data));
-done:
-  return err;
+  TS_DO(ts_lane_run(data, "input pack", ts_input_pack, fl));
+  return ts_comm_exchange(fl->ebc->input_comm, &fl->token, &fl->exchange, data);
 }
 
 ts_err ts_ebc_statuses(ts_ebc_batch *fl, const ts_status **all) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_event_sync(fl->token.done));
-  TS_TRY(ts_input_statuses(fl));
+  TS_DO(ts_event_sync(fl->token.done));
+  TS_DO(ts_input_statuses(fl));
   *all = fl->statuses;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_ebc_input_end(ts_ebc_batch *fl, ts_lane *data) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_comm_end(&fl->token, data));
-  TS_TRY(ts_lane_submit(data, "input unpack", ts_input_unpack, &fl, sizeof fl));
+  TS_DO(ts_comm_end(&fl->token, data));
+  TS_DO(ts_lane_run(data, "input unpack", ts_input_unpack, fl));
   fl->unpacked = ts_lane_record(data);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Pointers for the model, which hold for this batch's sizes. */
@@ -168,30 +151,23 @@ static void count_output(const ts_sharding_batch *lf) {
 static ts_err each_of_lot(ts_sharding_batch *lf, ts_lane *lane,
                           ts_err (*fn)(ts_tbe *, const ts_tbe_input *,
                                        ts_lane *)) {
-  ts_err err = TS_OK;
   for (int32_t g = 0; g < lf->sharding->n_groups; g++)
-    TS_TRY(fn(lf->sharding->groups[g].tbe, &lf->inputs[g], lane));
-done:
-  return err;
+    TS_DO(fn(lf->sharding->groups[g].tbe, &lf->inputs[g], lane));
+  return TS_OK;
 }
 
 static ts_err each_input(ts_ebc_batch *fl, ts_lane *lane,
                          ts_err (*fn)(ts_tbe *, const ts_tbe_input *,
                                       ts_lane *)) {
-  ts_err err = TS_OK;
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
-    TS_TRY(each_of_lot(&fl->shardings[l], lane, fn));
-done:
-  return err;
+    TS_DO(each_of_lot(&fl->shardings[l], lane, fn));
+  return TS_OK;
 }
 
 ts_err ts_ebc_prefetch(ts_ebc_batch *fl, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_event_sync(fl->unpacked));
-  TS_TRY(ts_lane_wait(lane, fl->unpacked));
-  TS_TRY(each_input(fl, lane, ts_tbe_prefetch));
-done:
-  return err;
+  TS_DO(ts_event_sync(fl->unpacked));
+  TS_DO(ts_lane_wait(lane, fl->unpacked));
+  return each_input(fl, lane, ts_tbe_prefetch);
 }
 
 ts_err ts_ebc_refresh(ts_ebc_batch *fl, ts_lane *lane) {
@@ -207,14 +183,12 @@ ts_err ts_ebc_input_wait(ts_ebc_batch *fl) {
 }
 
 ts_err ts_ebc_lookup_begin(ts_ebc_batch *fl, ts_lane *lane) {
-  ts_err err = TS_OK;
   /* The numbers of ids that arrived are needed on the host. */
-  TS_TRY(ts_event_sync(fl->unpacked));
-  TS_TRY(ts_lane_wait(lane, fl->unpacked));
+  TS_DO(ts_event_sync(fl->unpacked));
+  TS_DO(ts_lane_wait(lane, fl->unpacked));
   point(fl);
   count_input(fl);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_ebc_lookup_sharding(ts_ebc_batch *fl, int32_t sharding,
@@ -227,20 +201,16 @@ ts_err ts_ebc_lookup_sharding(ts_ebc_batch *fl, int32_t sharding,
 }
 
 ts_err ts_ebc_lookup(ts_ebc_batch *fl, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_ebc_lookup_begin(fl, lane));
+  TS_DO(ts_ebc_lookup_begin(fl, lane));
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
-    TS_TRY(ts_ebc_lookup_sharding(fl, l, lane));
-done:
-  return err;
+    TS_DO(ts_ebc_lookup_sharding(fl, l, lane));
+  return TS_OK;
 }
 
 ts_err ts_ebc_output_end(ts_ebc_batch *fl, ts_lane *compute) {
-  ts_err err = TS_OK;
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
-    TS_TRY(ts_sharding_forward_end(&fl->shardings[l], compute));
-done:
-  return err;
+    TS_DO(ts_sharding_forward_end(&fl->shardings[l], compute));
+  return TS_OK;
 }
 
 const float *const *ts_ebc_batch_emb(ts_ebc_batch *fl) {
@@ -254,29 +224,24 @@ const int64_t *ts_ebc_batch_stride(ts_ebc_batch *fl) {
 }
 
 ts_err ts_ebc_backward_begin(ts_ebc_batch *fl, ts_lane *compute) {
-  ts_err err = TS_OK;
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
-    TS_TRY(ts_sharding_backward_begin(&fl->shardings[l], compute));
-done:
-  return err;
+    TS_DO(ts_sharding_backward_begin(&fl->shardings[l], compute));
+  return TS_OK;
 }
 
 ts_err ts_ebc_backward_end(ts_ebc_batch *fl, double lr_factor, int64_t pass,
                            const ts_ebc_updated *then, ts_lane *compute) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
-  TS_TRY(ts_processors_begin(fl->ebc, compute));
+  TS_DO(ts_processors_begin(fl->ebc, compute));
   for (int32_t l = 0; l < ebc->n_shardings; l++) {
-    TS_TRY(
+    TS_DO(
         ts_sharding_backward_end(&fl->shardings[l], lr_factor, pass, compute));
-    TS_TRY(each_of_lot(&fl->shardings[l], compute, ts_tbe_release));
-    if (then && !ebc->shardings[l].late) TS_TRY(then->call(then->arg, l));
+    TS_DO(each_of_lot(&fl->shardings[l], compute, ts_tbe_release));
+    if (then && !ebc->shardings[l].late) TS_DO(then->call(then->arg, l));
   }
   if (!ebc->more)
-    TS_TRY(ts_dense_rows_update(fl->ebc, lr_factor, pass, compute));
+    TS_DO(ts_dense_rows_update(fl->ebc, lr_factor, pass, compute));
   for (int32_t l = 0; then && l < ebc->n_shardings; l++)
-    if (ebc->shardings[l].late) TS_TRY(then->call(then->arg, l));
-  TS_TRY(ts_processors_end(fl->ebc, compute));
-done:
-  return err;
+    if (ebc->shardings[l].late) TS_DO(then->call(then->arg, l));
+  return ts_processors_end(fl->ebc, compute);
 }

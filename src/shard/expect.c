@@ -96,14 +96,12 @@ ts_tbe_expected ts_expect_group(const ts_sharding *sharding,
 }
 
 static ts_err expect_sharding(ts_sharding *sharding) {
-  ts_err err = TS_OK;
   for (int32_t g = 0; g < sharding->n_groups; g++) {
     const ts_tbe_expected x = ts_expect_group(sharding, &sharding->groups[g]);
-    TS_TRY(ts_tbe_expect(sharding->groups[g].tbe, &sharding->ebc->pool, &x));
+    TS_DO(ts_tbe_expect(sharding->groups[g].tbe, &sharding->ebc->pool, &x));
   }
-  if (sharding->columns) TS_TRY(ts_columns_expect(sharding));
-done:
-  return err;
+  if (sharding->columns) TS_DO(ts_columns_expect(sharding));
+  return TS_OK;
 }
 
 void ts_ebc_expect_uploaded(ts_ebc *ebc) {
@@ -111,9 +109,7 @@ void ts_ebc_expect_uploaded(ts_ebc *ebc) {
 }
 
 ts_err ts_ebc_expect(ts_ebc *ebc, int32_t batch_max, const double *pooling) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_mem_array(&ebc->pooling, ebc->n_features, sizeof *ebc->pooling,
-                      TS_TAG_MISC));
+  TS_DO(ts_mem_many(ebc->pooling, ebc->n_features, MISC));
   memcpy(ebc->pooling, pooling, (size_t)ebc->n_features * sizeof *pooling);
   ebc->batch_max = batch_max;
   for (int r = 0; r < ebc->n_ranks; r++) {
@@ -121,8 +117,6 @@ ts_err ts_ebc_expect(ts_ebc *ebc, int32_t batch_max, const double *pooling) {
     ebc->input_rooms.recv[r] = ts_room_bytes(ts_expect_message(ebc, ebc->rank));
   }
   for (int32_t l = 0; l < ebc->n_shardings; l++)
-    TS_TRY(expect_sharding(&ebc->shardings[l]));
-  TS_TRY(ts_pool_start(&ebc->pool));
-done:
-  return err;
+    TS_DO(expect_sharding(&ebc->shardings[l]));
+  return ts_pool_start(&ebc->pool);
 }

@@ -7,31 +7,26 @@
 #include "shard/message.h"
 
 static ts_err join_sharding(ts_pool *pool, ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   ts_buffer *all[TS_SHARDING_BUFFERS];
-  ts_buffer *groups[TS_GROUP_BUFFERS] = {
-      lf->starts,  lf->offsets,   lf->at,          lf->rows,
-      lf->weights, lf->positions, lf->weight_grads};
+  ts_buffer **groups[TS_GROUP_BUFFERS];
   const int n = ts_sharding_batch_buffers(lf, all);
-  for (int i = 0; i < n; i++) TS_TRY(ts_pool_add(pool, all[i]));
+  ts_sharding_group_buffers(lf, groups);
+  for (int i = 0; i < n; i++) TS_DO(ts_pool_add(pool, all[i]));
   for (int i = 0; i < TS_GROUP_BUFFERS; i++)
     for (int32_t g = 0; g < lf->sharding->n_groups; g++)
-      TS_TRY(ts_pool_add(pool, &groups[i][g]));
-done:
-  return err;
+      TS_DO(ts_pool_add(pool, &(*groups[i])[g]));
+  return TS_OK;
 }
 
 static ts_err join(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_pool_add(&fl->pool, &fl->send));
-  TS_TRY(ts_pool_add(&fl->pool, &fl->exchange.recv));
-  TS_TRY(ts_pool_add(&fl->pool, &fl->arrived));
-  TS_TRY(ts_pool_add(&fl->pool, &fl->list));
-  TS_TRY(ts_pool_add(&fl->pool, &fl->list_copy));
+  TS_DO(ts_pool_add(&fl->pool, &fl->send));
+  TS_DO(ts_pool_add(&fl->pool, &fl->exchange.recv));
+  TS_DO(ts_pool_add(&fl->pool, &fl->arrived));
+  TS_DO(ts_pool_add(&fl->pool, &fl->list));
+  TS_DO(ts_pool_add(&fl->pool, &fl->list_copy));
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
-    TS_TRY(join_sharding(&fl->pool, &fl->shardings[l]));
-done:
-  return err;
+    TS_DO(join_sharding(&fl->pool, &fl->shardings[l]));
+  return TS_OK;
 }
 
 /* Sequences cut by rows: ids that come to each of this rank's pieces. */
@@ -54,7 +49,6 @@ static void count_split(ts_sharding_batch *lf) {
 
 /* Everyone's rows of everyone's groups; the same on all ranks. */
 static ts_err reserve_bundles(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   ts_sharding *sharding = lf->sharding;
   const int n_ranks = sharding->ebc->n_ranks;
   int64_t bytes = 8 * sharding->n_groups;
@@ -65,48 +59,41 @@ static ts_err reserve_bundles(ts_sharding_batch *lf) {
   bytes = ts_room_bytes((bytes + 7) / 8 * 8);
   for (int r = 0; r < n_ranks && !sharding->ebc->has_batches; r++)
     sharding->rooms.send[r] = sharding->rooms.recv[r] = bytes;
-  TS_TRY(ts_buffer_reserve(&lf->bundle, (size_t)(bytes * n_ranks)));
-  TS_TRY(ts_buffer_reserve(&lf->exchange.recv, (size_t)(bytes * n_ranks)));
-done:
-  return err;
+  TS_DO(ts_buffer_reserve(&lf->bundle, (size_t)(bytes * n_ranks)));
+  return ts_buffer_reserve(&lf->exchange.recv, (size_t)(bytes * n_ranks));
 }
 
 static ts_err reserve_sharding(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   count_split(lf);
-  TS_TRY(ts_sharding_measure(lf));
+  TS_DO(ts_sharding_measure(lf));
   for (int32_t g = 0; g < sharding->n_groups; g++) {
     const ts_tbe_expected x = ts_expect_group(sharding, &sharding->groups[g]);
-    TS_TRY(ts_sharding_reserve_input(lf, g, x.n_bags, x.n_ids));
+    TS_DO(ts_sharding_reserve_input(lf, g, x.n_bags, x.n_ids));
   }
-  TS_TRY(reserve_bundles(lf));
+  TS_DO(reserve_bundles(lf));
   /* Operations are under way once there was a batch in flight. */
   if (sharding->output->scratch && !sharding->ebc->has_batches)
-    TS_TRY(sharding->output->scratch(lf));
-done:
-  return err;
+    TS_DO(sharding->output->scratch(lf));
+  return TS_OK;
 }
 
 static ts_err reserve_messages(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   int64_t send = 0, recv = 0, n_bags = 0;
   for (int r = 0; r < ebc->n_ranks; r++) {
     send += ts_expect_message(ebc, r);
     recv += ts_room_bytes(ts_expect_message(ebc, ebc->rank));
   }
-  TS_TRY(ts_buffer_reserve(&fl->send, (size_t)send));
-  TS_TRY(ts_buffer_reserve(&fl->exchange.recv, (size_t)recv));
+  TS_DO(ts_buffer_reserve(&fl->send, (size_t)send));
+  TS_DO(ts_buffer_reserve(&fl->exchange.recv, (size_t)recv));
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
       n_bags +=
           ts_expect_group(&ebc->shardings[l], &ebc->shardings[l].groups[g])
               .n_bags;
-  TS_TRY(ts_input_reserve(fl, ts_input_parts(fl, n_bags),
-                          ts_routes_here(ebc) ? recv : 0));
-done:
-  return err;
+  return ts_input_reserve(fl, ts_input_parts(fl, n_bags),
+                          ts_routes_here(ebc) ? recv : 0);
 }
 
 /* As if no batch had been. */
@@ -118,17 +105,15 @@ static void forget(ts_ebc_batch *fl) {
 }
 
 ts_err ts_ebc_batch_expect(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
-  TS_TRY(join(fl));
+  TS_DO(join(fl));
   for (int r = 0; r < fl->ebc->n_ranks; r++) fl->batch[r] = fl->batch_max;
-  TS_TRY(ts_bags_expect(fl));
-  TS_TRY(ts_send_expect(fl));
+  TS_DO(ts_bags_expect(fl));
+  TS_DO(ts_send_expect(fl));
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
-    TS_TRY(reserve_sharding(&fl->shardings[l]));
-  TS_TRY(reserve_messages(fl));
-  TS_TRY(ts_pool_start(&fl->pool));
+    TS_DO(reserve_sharding(&fl->shardings[l]));
+  TS_DO(reserve_messages(fl));
+  TS_DO(ts_pool_start(&fl->pool));
   fl->ebc->has_batches = true;
   forget(fl);
-done:
-  return err;
+  return TS_OK;
 }

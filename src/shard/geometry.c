@@ -112,37 +112,31 @@ static int64_t assembled_floats(const ts_sharding_batch *lf) {
 }
 
 ts_err ts_sharding_reserve_wire(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   int64_t send = 0, recv = 0;
   for (int r = 0; r < lf->sharding->ebc->n_ranks; r++) {
     send += lf->send[r];
     recv += lf->recv[r];
   }
   const size_t most = (size_t)(send > recv ? send : recv);
-  TS_TRY(ts_buffer_reserve(&lf->wire_send, most));
-  TS_TRY(ts_buffer_reserve(&lf->wire_recv, most));
-done:
-  return err;
+  TS_DO(ts_buffer_reserve(&lf->wire_send, most));
+  return ts_buffer_reserve(&lf->wire_recv, most);
 }
 
 ts_err ts_sharding_measure(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   count_bags(lf);
   place_sections(lf);
   place_blocks(lf);
   const size_t written = (size_t)lf->n_written * 4;
   const size_t arrives = (size_t)lf->block_at[lf->sharding->n_blocks] * 4;
   const size_t views = (size_t)assembled_floats(lf) * 4;
-  TS_TRY(ts_buffer_reserve(&lf->out, written));
+  TS_DO(ts_buffer_reserve(&lf->out, written));
   if (lf->sharding->output == &ts_output_local)
     /* The model reads the matrix that the groups write. */
     lf->emb = ts_buffer_wrap(lf->out.ptr, written, TS_SPACE_DEVICE);
   else
-    TS_TRY(ts_buffer_reserve(&lf->emb, arrives));
-  if (lf->sharding->output->reserve) TS_TRY(lf->sharding->output->reserve(lf));
-  TS_TRY(ts_buffer_reserve(&lf->views, views));
-done:
-  return err;
+    TS_DO(ts_buffer_reserve(&lf->emb, arrives));
+  if (lf->sharding->output->reserve) TS_DO(lf->sharding->output->reserve(lf));
+  return ts_buffer_reserve(&lf->views, views);
 }
 
 void ts_sharding_point(ts_sharding_batch *lf) {

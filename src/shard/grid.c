@@ -15,8 +15,8 @@ static ts_err choose_nodes(int *node, int n, const ts_table_config *t,
     for (int k = 0; k < n; k++) node[k] = nodes->node[t->ranks.item[k]];
     return TS_OK;
   }
-  TS_TRY(ts_mem_array(&load, nodes->n_nodes, sizeof *load, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&all, nodes->n_nodes, sizeof *all, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(load, nodes->n_nodes, MISC));
+  TS_TRY(ts_mem_many(all, nodes->n_nodes, MISC));
   for (int r = 0; r < nodes->n_ranks; r++)
     load[nodes->node[r]] += at->load[r] / ts_node_size(nodes, nodes->node[r]);
   for (int k = 0; k < nodes->n_nodes; k++) all[k] = k;
@@ -36,7 +36,7 @@ static ts_err place(ts_table_plan *p, const ts_table_config *t,
   int32_t n_cols;
   TS_TRY(ts_place_columns(&n_cols, t, at));
   const int n = t->dim / n_cols;
-  TS_TRY(ts_mem_array(&node, n, sizeof *node, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(node, n, MISC));
   TS_TRY(choose_nodes(node, n, t, at));
   for (int k = 0; k < n; k++)
     TS_TRY(ts_place_rows(p, t, nodes->member + nodes->start[node[k]],

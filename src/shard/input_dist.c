@@ -60,10 +60,9 @@ static bool is_spread(const ts_route *r) {
 
 /* Status-only messages: this rank has nothing or has failed. */
 static ts_err pack_headers(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const int n_ranks = fl->ebc->n_ranks;
   fl->own.n = 0;
-  TS_TRY(ts_buffer_reserve(&fl->send, (size_t)n_ranks * sizeof fl->own));
+  TS_DO(ts_buffer_reserve(&fl->send, (size_t)n_ranks * sizeof fl->own));
   for (int r = 0; r < n_ranks; r++) {
     memcpy((char *)fl->send.ptr + (size_t)r * sizeof fl->own, &fl->own,
            sizeof fl->own);
@@ -72,8 +71,7 @@ static ts_err pack_headers(ts_ebc_batch *fl) {
   for (int32_t f = 0; f < fl->ebc->n_features; f++)
     fl->bags[f].n = fl->bags[f].n_out = 0;
   fl->exchange.send = fl->send.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Bytes of route I's section, once it is measured. */
@@ -98,7 +96,6 @@ static ts_pack_args pack_args(const ts_ebc_batch *fl) {
 
 /* Describes the bytes of each route for the kernels. */
 static ts_err describe(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   fl->n_pack = 0;
   for (int32_t i = 0; i < ebc->n_routes; i++) {
@@ -109,22 +106,20 @@ static ts_err describe(ts_ebc_batch *fl) {
     fl->n_pack++;
   }
   if (ts_ebc_batch_is_discrete(fl))
-    TS_TRY(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
+    TS_DO(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
   ts_split_describe(fl);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err measure_all(ts_ebc_batch *fl, int64_t *n_bytes) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   *n_bytes = 0;
-  TS_TRY(ts_send_batch(fl));
-  TS_TRY(ts_bags_make(fl));
-  TS_TRY(describe(fl));
+  TS_DO(ts_send_batch(fl));
+  TS_DO(ts_bags_make(fl));
+  TS_DO(describe(fl));
   const ts_pack_args a = pack_args(fl);
-  if (ebc->n_routes) TS_TRY(ebc->kernels->pack_measure(&a));
-  TS_TRY(ts_send_find(fl, 0, fl->n_known));
+  if (ebc->n_routes) TS_DO(ebc->kernels->pack_measure(&a));
+  TS_DO(ts_send_find(fl, 0, fl->n_known));
   for (int r = 0; r < ebc->n_ranks; r++) {
     const int32_t first = ebc->route_start[r], end = ebc->route_start[r + 1];
     int64_t bytes = ts_head_bytes(ebc, end - first);
@@ -132,8 +127,7 @@ static ts_err measure_all(ts_ebc_batch *fl, int64_t *n_bytes) {
     fl->send_bytes[r] = (bytes + 7) / 8 * 8;
     *n_bytes += fl->send_bytes[r];
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The bag lengths of view I, which the device can see. */
@@ -156,20 +150,18 @@ static ts_bag_mean mean_of(const ts_ebc_batch *fl, const ts_sharding_batch *lf,
 
 /* 1 / bag length of the means that are finished after the sum over shards. */
 static ts_err find_means(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++) {
     const ts_sharding_batch *lf = &fl->shardings[l];
     ts_bag_means_args a = {0};
     for (int32_t i = 0; lf->inverse && i < lf->sharding->n_views; i++) {
       if (lf->sharding->views[i].mean) a.view[a.n_views++] = mean_of(fl, lf, i);
       if (a.n_views < TS_BAG_MEANS) continue;
-      TS_TRY(fl->ebc->kernels->bag_means(&a));
+      TS_DO(fl->ebc->kernels->bag_means(&a));
       a.n_views = 0;
     }
-    if (a.n_views) TS_TRY(fl->ebc->kernels->bag_means(&a));
+    if (a.n_views) TS_DO(fl->ebc->kernels->bag_means(&a));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static void write_head(const ts_ebc_batch *fl, int r, char *to) {
@@ -237,25 +229,23 @@ static void add_heads(ts_ebc_batch *fl, char *messages) {
 }
 
 static ts_err pack_sections(ts_ebc_batch *fl, int64_t n_bytes) {
-  ts_err err = TS_OK;
   const ts_kernels *k = fl->ebc->kernels;
   const bool heads = !fl->ebc->n_routes; /* alone: the host has written them */
   const bool discrete = ts_ebc_batch_is_discrete(fl) && !heads;
   ts_buffer *to = discrete ? &fl->packed : &fl->send;
-  TS_TRY(ts_buffer_reserve(&fl->send, (size_t)n_bytes));
-  TS_TRY(ts_buffer_reserve(to, (size_t)n_bytes));
+  TS_DO(ts_buffer_reserve(&fl->send, (size_t)n_bytes));
+  TS_DO(ts_buffer_reserve(to, (size_t)n_bytes));
   place(fl);
   place_sections(fl, to->ptr);
   if (discrete) {
-    TS_TRY(k->zero(to->ptr, (size_t)n_bytes));
+    TS_DO(k->zero(to->ptr, (size_t)n_bytes));
     add_heads(fl, to->ptr);
   }
   const ts_pack_args a = pack_args(fl);
-  if (!heads) TS_TRY(k->pack_write(&a));
-  if (discrete) TS_TRY(k->copy(fl->send.ptr, to->ptr, (size_t)n_bytes));
+  if (!heads) TS_DO(k->pack_write(&a));
+  if (discrete) TS_DO(k->copy(fl->send.ptr, to->ptr, (size_t)n_bytes));
   fl->exchange.send = fl->send.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_input_pack(void *arg, ts_lane *lane) {

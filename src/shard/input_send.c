@@ -34,7 +34,6 @@ static size_t lay_out_plan(ts_ebc_batch *fl) {
 }
 
 ts_err ts_send_create(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   ts_ebc *ebc = fl->ebc;
   const ts_buffer host = {.space = TS_SPACE_PINNED,
                           .tag = TS_TAG_INPUT,
@@ -43,21 +42,20 @@ ts_err ts_send_create(ts_ebc_batch *fl) {
   fl->stage = fl->device_batch = fl->spread = fl->packed = host;
   fl->device_batch.space = fl->spread.space = TS_SPACE_DEVICE;
   fl->packed.space = TS_SPACE_DEVICE;
-  TS_TRY(ts_buffer_create(&fl->plan, ebc->device, lay_out_plan(fl),
-                          TS_SPACE_PINNED, TS_TAG_COMM));
+  TS_DO(ts_buffer_create(&fl->plan, ebc->device, lay_out_plan(fl),
+                         TS_SPACE_PINNED, TS_TAG_COMM));
   lay_out_plan(fl);
   fl->first_word = 1 + ts_bags_found(fl);
   fl->n_known = fl->first_word + ebc->n_routes;
-  TS_TRY(ts_buffer_create(&fl->found, ebc->device, (size_t)fl->n_known * 8,
-                          TS_SPACE_DEVICE, TS_TAG_COMM));
+  TS_DO(ts_buffer_create(&fl->found, ebc->device, (size_t)fl->n_known * 8,
+                         TS_SPACE_DEVICE, TS_TAG_COMM));
   fl->known = fl->found.ptr;
   if (ts_ebc_batch_is_discrete(fl)) {
     fl->known = NULL;
-    TS_TRY(ts_mem_array(&fl->known, fl->n_known, 8, TS_TAG_COMM));
+    TS_DO(ts_mem_many(fl->known, fl->n_known, COMM));
   }
   fl->route_count = fl->known + fl->first_word;
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_send_destroy(ts_ebc_batch *fl) {
@@ -86,14 +84,12 @@ static ts_err bad_id(const ts_ebc_batch *fl, int64_t k) {
 }
 
 ts_err ts_send_find(ts_ebc_batch *fl, int64_t first, int64_t n) {
-  ts_err err = TS_OK;
   if (ts_ebc_batch_is_discrete(fl))
-    TS_TRY(fl->ebc->kernels->fetch(
+    TS_DO(fl->ebc->kernels->fetch(
         fl->known + first, (int64_t *)fl->found.ptr + first, (size_t)n * 8));
   if (first == 0 && fl->known[0] != TS_NO_BAD_ID)
     return bad_id(fl, fl->known[0]);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- to a discrete device ---------------------------------------------------
@@ -197,29 +193,23 @@ static char *make_room(ts_pack_feature *p, char *at) {
 }
 
 static ts_err reserve_batch(ts_ebc_batch *fl, int64_t bytes[2]) {
-  ts_err err = TS_OK;
   bytes[0] = bytes[1] = 0;
   for (int32_t f = 0; f < fl->ebc->n_features; f++) add_bytes(fl, f, bytes);
-  TS_TRY(ts_buffer_reserve(&fl->stage, (size_t)bytes[0]));
-  TS_TRY(ts_buffer_reserve(&fl->device_batch, (size_t)(bytes[0] + bytes[1])));
-done:
-  return err;
+  TS_DO(ts_buffer_reserve(&fl->stage, (size_t)bytes[0]));
+  return ts_buffer_reserve(&fl->device_batch, (size_t)(bytes[0] + bytes[1]));
 }
 
 static ts_err bring(ts_ebc_batch *fl, const ts_bags_args *a) {
-  ts_err err = TS_OK;
   const ts_kernels *k = fl->ebc->kernels;
   int64_t bytes[2];
-  TS_TRY(reserve_batch(fl, bytes));
+  TS_DO(reserve_batch(fl, bytes));
   ts_load l = {fl->stage.ptr, fl->device_batch.ptr, 0};
   for (int32_t f = 0; f < a->n_features; f++) load_feature(fl, f, &l);
   char *made = l.device + bytes[0];
   for (int32_t f = 0; f < a->n_features; f++)
     made = make_room(&fl->raw[f], made);
-  if (l.bytes) TS_TRY(k->copy(l.device, l.host, (size_t)l.bytes));
-  TS_TRY(k->bags_offsets(a));
-done:
-  return err;
+  if (l.bytes) TS_DO(k->copy(l.device, l.host, (size_t)l.bytes));
+  return k->bags_offsets(a);
 }
 
 /* ---- a batch ------------------------------------------------------------- */
@@ -255,19 +245,17 @@ static ts_err check_weights(const ts_ebc_batch *fl) {
 }
 
 ts_err ts_send_batch(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   const ts_bags_args a = {fl->raw, ebc->n_features, fl->found.ptr};
-  TS_TRY(check_weights(fl));
+  TS_DO(check_weights(fl));
   for (int32_t f = 0; f < ebc->n_features; f++)
     describe(fl, f, &fl->kjt->features[f], fl->own.n);
-  if (ts_ebc_batch_is_discrete(fl)) TS_TRY(bring(fl, &a));
+  if (ts_ebc_batch_is_discrete(fl)) TS_DO(bring(fl, &a));
   /* The source has checked its ids against the file; this keeps a faulty
    * source from touching other rows. */
-  TS_TRY(ebc->kernels->bags_check(&a));
-  if (!ts_ebc_batch_is_discrete(fl)) TS_TRY(ts_send_find(fl, 0, 1));
-done:
-  return err;
+  TS_DO(ebc->kernels->bags_check(&a));
+  if (!ts_ebc_batch_is_discrete(fl)) TS_DO(ts_send_find(fl, 0, 1));
+  return TS_OK;
 }
 
 /* ---- room, before step 0 ------------------------------------------------- */
@@ -289,14 +277,13 @@ static size_t expect_seen(const ts_ebc *ebc) {
 
 /* Bags of a full batch have their sizes already. */
 ts_err ts_send_expect(ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = fl->ebc;
   static const ts_sample block = {0};
   int64_t bytes[2], send = 0;
   ts_buffer *all[] = {&fl->stage, &fl->device_batch, &fl->spread, &fl->packed};
   if (!ts_ebc_batch_is_discrete(fl)) return TS_OK;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    TS_TRY(ts_pool_add(&fl->pool, all[i]));
+    TS_DO(ts_pool_add(&fl->pool, all[i]));
   for (int32_t f = 0; f < ebc->n_features; f++) {
     const ts_jagged j = {.lengths = &block.lengths,
                          .ids = &block.ids,
@@ -308,11 +295,10 @@ ts_err ts_send_expect(ts_ebc_batch *fl) {
     describe(fl, f, &j, fl->batch_max);
   }
   ts_ebc_batch_uploaded(fl, &block, expect_seen(ebc), &block);
-  TS_TRY(reserve_batch(fl, bytes));
+  TS_DO(reserve_batch(fl, bytes));
   ts_ebc_batch_uploaded(fl, NULL, 0, NULL);
   for (int r = 0; r < ebc->n_ranks; r++) send += ts_expect_message(ebc, r);
-  TS_TRY(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
-  if (ebc->n_routes) TS_TRY(ts_buffer_reserve(&fl->packed, (size_t)send));
-done:
-  return err;
+  TS_DO(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
+  if (ebc->n_routes) TS_DO(ts_buffer_reserve(&fl->packed, (size_t)send));
+  return TS_OK;
 }

@@ -38,8 +38,8 @@ static ts_err add_split(ts_ebc *ebc, int32_t feature, ts_shard *s, int32_t n) {
   ts_row_split x = {.feature = feature, .n_all = n};
   qsort(s, (size_t)n, sizeof *s, by_row);
   if (taken(ebc, feature, route_of(ebc, feature, &s[0]))) return TS_OK;
-  TS_TRY(ts_mem_array(&x.row0, n, sizeof *x.row0, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&x.route, n, sizeof *x.route, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(x.row0, n, MISC));
+  TS_TRY(ts_mem_many(x.route, n, MISC));
   x.block = s[0].n_rows;
   for (int32_t k = 0; k < n; k++) {
     if (s[k].n_rows && s[k].row0 != x.n_parts * x.block) x.block = 0;
@@ -63,7 +63,7 @@ static ts_err split_feature(ts_ebc *ebc, int32_t feature) {
   const int32_t t = ebc->feature_table[feature];
   const ts_table_plan *p = &ebc->plan->tables[t];
   ts_shard *slice = NULL;
-  TS_TRY(ts_mem_array(&slice, p->n_shards, sizeof *slice, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(slice, p->n_shards, MISC));
   for (int32_t k = 0; k < p->n_shards; k++) {
     int32_t n = 0;
     bool first = true;
@@ -79,16 +79,14 @@ done:
 }
 
 ts_err ts_splits_create(ts_ebc *ebc) {
-  ts_err err = TS_OK;
   if (ebc->n_ranks == 1) return TS_OK; /* one shard, to which nothing travels */
   for (int32_t f = 0; f < ebc->n_features; f++) {
     const int32_t t = ebc->feature_table[f];
     if (ebc->config->tables[t].pooling != TS_POOL_NONE &&
         ts_sharding_find(ebc->plan->tables[t].kind)->split_rows)
-      TS_TRY(split_feature(ebc, f));
+      TS_DO(split_feature(ebc, f));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_splits_destroy(ts_ebc *ebc) {

@@ -173,32 +173,41 @@ static ts_err add_section(ts_part_list *list, const ts_unpack_part *s,
 
 /* ---- groups -------------------------------------------------------------- */
 
+int64_t ts_input_sizes(int64_t *size, const ts_input_shape *x) {
+  const int64_t bags = x->n_bags + 1, ids = x->n_ids + 1;
+  const int64_t all[TS_GROUP_BUFFERS] = {8 * ((int64_t)x->n_slots + 1),
+                                         8 * bags,
+                                         8 * bags,
+                                         4 * ids,
+                                         x->weighted ? 4 * ids : 0,
+                                         x->positions ? 2 * ids : 0,
+                                         x->positions ? 4 * ids : 0};
+  int64_t bytes = 0;
+  for (int i = 0; i < TS_GROUP_BUFFERS; i++) bytes += size[i] = all[i];
+  return bytes;
+}
+
 ts_err ts_sharding_reserve_input(ts_sharding_batch *lf, int32_t g,
                                  int64_t n_bags, int64_t n_ids) {
-  ts_err err = TS_OK;
   const ts_sharding_group *group = &lf->sharding->groups[g];
-  TS_TRY(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
-  TS_TRY(ts_buffer_reserve(&lf->offsets[g], (size_t)(n_bags + 1) * 8));
-  TS_TRY(ts_buffer_reserve(&lf->at[g], (size_t)(n_bags + 1) * 8));
-  TS_TRY(ts_buffer_reserve(&lf->rows[g], (size_t)n_ids * 4 + 4));
-  const bool has_weights = group->weighted || group->positions;
-  if (has_weights)
-    TS_TRY(ts_buffer_reserve(&lf->weights[g], (size_t)n_ids * 4 + 4));
-  if (group->positions) {
-    TS_TRY(ts_buffer_reserve(&lf->positions[g], (size_t)n_ids * 2 + 2));
-    TS_TRY(ts_buffer_reserve(&lf->weight_grads[g], (size_t)n_ids * 4 + 4));
-  }
-done:
-  return err;
+  const ts_input_shape shape = {group->n_slots, n_bags, n_ids,
+                                group->weighted || group->positions,
+                                group->positions};
+  int64_t size[TS_GROUP_BUFFERS];
+  ts_buffer **all[TS_GROUP_BUFFERS];
+  ts_input_sizes(size, &shape);
+  ts_sharding_group_buffers(lf, all);
+  for (int i = 0; i < TS_GROUP_BUFFERS; i++)
+    if (size[i]) TS_DO(ts_buffer_reserve(&(*all[i])[g], (size_t)size[i]));
+  return TS_OK;
 }
 
 /* Makes room for group G of sharding LF and sets its input. */
 static ts_err reserve(ts_sharding_batch *lf, int32_t g, int64_t n_bags,
                       int64_t n_ids) {
-  ts_err err = TS_OK;
   const ts_sharding_group *group = &lf->sharding->groups[g];
   const bool has_weights = group->weighted || group->positions;
-  TS_TRY(ts_sharding_reserve_input(lf, g, n_bags, n_ids));
+  TS_DO(ts_sharding_reserve_input(lf, g, n_bags, n_ids));
   lf->inputs[g] =
       (ts_tbe_input){.bag_start = lf->starts[g].ptr,
                      .offsets = lf->offsets[g].ptr,
@@ -207,31 +216,29 @@ static ts_err reserve(ts_sharding_batch *lf, int32_t g, int64_t n_bags,
                      .weights = has_weights ? lf->weights[g].ptr : NULL,
                      .n_ids = n_ids};
   if (ts_tbe_is_cached(group->tbe)) lf->inputs[g].hold = &lf->holds[g];
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Group G's list, appended to LIST, and what the kernel gets. */
 static ts_err list_group(ts_sharding_batch *lf, int32_t g, ts_part_list *list) {
-  ts_err err = TS_OK;
   const ts_sharding_group *group = &lf->sharding->groups[g];
   const int n_ranks = lf->sharding->ebc->n_ranks, me = lf->sharding->ebc->rank;
   const bool travels = lf->sharding->travels;
   const ts_unpack_part *first = list->next;
   list->n_bags = list->n_ids = 0;
-  TS_TRY(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
+  TS_DO(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
   int64_t *starts = lf->starts[g].ptr;
   for (int32_t s = 0; s < group->n_slots; s++) {
     const int64_t at = (int64_t)group->route[s] * n_ranks;
     const ts_unpack_part local = local_section(lf, g, s);
     starts[s] = list->n_bags;
     for (int r = 0; travels && r < n_ranks; r++)
-      TS_TRY(add_section(list, &lf->ebc_batch->sections[at + r],
-                         group->piece[s], r));
-    if (!travels) TS_TRY(add_section(list, &local, group->piece[s], me));
+      TS_DO(add_section(list, &lf->ebc_batch->sections[at + r], group->piece[s],
+                        r));
+    if (!travels) TS_DO(add_section(list, &local, group->piece[s], me));
   }
   starts[group->n_slots] = list->n_bags;
-  TS_TRY(reserve(lf, g, list->n_bags, list->n_ids));
+  TS_DO(reserve(lf, g, list->n_bags, list->n_ids));
   lf->unpack[g] = (ts_unpack_args){
       .parts = first,
       .n_parts = (int32_t)(list->next - first),
@@ -243,8 +250,7 @@ static ts_err list_group(ts_sharding_batch *lf, int32_t g, ts_part_list *list) {
       .rows = lf->rows[g].ptr,
       .weights = lf->weights[g].ptr,
       .positions = lf->positions[g].ptr};
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Bags per shard of sequences that are cut by rows: as many as ids came. */
@@ -271,8 +277,7 @@ ts_err ts_input_create(ts_ebc_batch *fl) {
                            .device = ebc->device};
   fl->arrived = fl->list = fl->list_copy = empty;
   fl->list.space = TS_SPACE_PINNED;
-  return ts_mem_array(&fl->sections, n * ebc->n_ranks, sizeof *fl->sections,
-                      TS_TAG_SPARSE);
+  return ts_mem_many(fl->sections, n * ebc->n_ranks, SPARSE);
 }
 
 int64_t ts_input_parts(const ts_ebc_batch *fl, int64_t n_bags) {
@@ -286,14 +291,11 @@ int64_t ts_input_parts(const ts_ebc_batch *fl, int64_t n_bags) {
 }
 
 ts_err ts_input_reserve(ts_ebc_batch *fl, int64_t n_parts, int64_t bytes) {
-  ts_err err = TS_OK;
   const size_t list = (size_t)n_parts * sizeof *fl->sections;
-  TS_TRY(ts_buffer_reserve(&fl->list, list));
+  TS_DO(ts_buffer_reserve(&fl->list, list));
   if (!ts_device_is_discrete(fl->ebc->device)) return TS_OK;
-  TS_TRY(ts_buffer_reserve(&fl->list_copy, list));
-  TS_TRY(ts_buffer_reserve(&fl->arrived, (size_t)bytes));
-done:
-  return err;
+  TS_DO(ts_buffer_reserve(&fl->list_copy, list));
+  return ts_buffer_reserve(&fl->arrived, (size_t)bytes);
 }
 
 /* Bags of all groups of sharding LF. */
@@ -327,59 +329,53 @@ static int64_t message_bytes(const ts_ebc_batch *fl) {
 
 /* Lists of all groups. */
 static ts_err list_lots(ts_ebc_batch *fl, ts_part_list *list) {
-  ts_err err = TS_OK;
   const int64_t shift = (char *)fl->arrived.ptr - (char *)fl->exchange.recv.ptr;
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++) {
     ts_sharding_batch *lf = &fl->shardings[l];
     list->lf = lf;
     list->shift = lf->sharding->travels ? shift : 0;
     for (int32_t g = 0; g < lf->sharding->n_groups; g++)
-      TS_TRY(list_group(lf, g, list));
+      TS_DO(list_group(lf, g, list));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Messages and lists to a device of memory of its own. */
 static ts_err bring(ts_ebc_batch *fl, int64_t n_parts) {
-  ts_err err = TS_OK;
   const ts_kernels *k = fl->ebc->kernels;
   const size_t list = (size_t)n_parts * sizeof *fl->sections;
   const size_t messages = (size_t)message_bytes(fl);
   if (messages)
-    TS_TRY(k->copy(fl->arrived.ptr, fl->exchange.recv.ptr, messages));
-  TS_TRY(k->copy(fl->list_copy.ptr, fl->list.ptr, list));
+    TS_DO(k->copy(fl->arrived.ptr, fl->exchange.recv.ptr, messages));
+  TS_DO(k->copy(fl->list_copy.ptr, fl->list.ptr, list));
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
     for (int32_t g = 0; g < fl->ebc->shardings[l].n_groups; g++) {
       ts_unpack_args *a = &fl->shardings[l].unpack[g];
       a->parts = (ts_unpack_part *)fl->list_copy.ptr +
                  (a->parts - (ts_unpack_part *)fl->list.ptr);
     }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   ts_ebc_batch *fl = *(ts_ebc_batch **)arg;
   const ts_ebc *ebc = fl->ebc;
   ts_part_list list = {.discrete = ts_device_is_discrete(ebc->device)};
   int64_t n_bags = 0;
-  TS_TRY(find_sections(fl, fl->sections));
+  TS_DO(find_sections(fl, fl->sections));
   for (int32_t l = 0; l < ebc->n_shardings; l++) {
     if (ebc->shardings[l].travels) count_split(&fl->shardings[l]);
-    TS_TRY(ts_sharding_measure(&fl->shardings[l]));
+    TS_DO(ts_sharding_measure(&fl->shardings[l]));
     if (list.discrete) n_bags += count_bags(&fl->shardings[l]);
   }
-  TS_TRY(ts_input_reserve(fl, ts_input_parts(fl, n_bags), message_bytes(fl)));
+  TS_DO(ts_input_reserve(fl, ts_input_parts(fl, n_bags), message_bytes(fl)));
   list.next = fl->list.ptr;
-  TS_TRY(list_lots(fl, &list));
+  TS_DO(list_lots(fl, &list));
   if (list.discrete)
-    TS_TRY(bring(fl, list.next - (ts_unpack_part *)fl->list.ptr));
+    TS_DO(bring(fl, list.next - (ts_unpack_part *)fl->list.ptr));
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
-      TS_TRY(ebc->kernels->unpack(&fl->shardings[l].unpack[g]));
-done:
-  return err;
+      TS_DO(ebc->kernels->unpack(&fl->shardings[l].unpack[g]));
+  return TS_OK;
 }

@@ -3,10 +3,9 @@
 #include "shard/plan.h"
 
 static ts_err fill(ts_nodes *n) {
-  ts_err err = TS_OK;
   for (int r = 0; r < n->n_ranks; r++)
     if (n->node[r] >= n->n_nodes) n->n_nodes = n->node[r] + 1;
-  TS_TRY(ts_mem_array(&n->start, n->n_nodes + 1, sizeof(int), TS_TAG_MISC));
+  TS_DO(ts_mem_many(n->start, n->n_nodes + 1, MISC));
   for (int k = 0, at = 0; k < n->n_nodes; k++) {
     for (int r = 0; r < n->n_ranks; r++)
       if (n->node[r] == k) {
@@ -15,8 +14,7 @@ static ts_err fill(ts_nodes *n) {
       }
     n->start[k + 1] = at;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_nodes_create(ts_nodes **out, int n_ranks, int ranks_per_node,
@@ -26,9 +24,9 @@ ts_err ts_nodes_create(ts_nodes **out, int n_ranks, int ranks_per_node,
   const int per = ranks_per_node > 0 ? ranks_per_node : n_ranks;
   TS_TRY(ts_mem_alloc(&n, sizeof *n, TS_TAG_MISC));
   n->n_ranks = n_ranks;
-  TS_TRY(ts_mem_array(&n->node, n_ranks, sizeof(int), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&n->index, n_ranks, sizeof(int), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&n->member, n_ranks, sizeof(int), TS_TAG_MISC));
+  TS_TRY(ts_mem_many(n->node, n_ranks, MISC));
+  TS_TRY(ts_mem_many(n->index, n_ranks, MISC));
+  TS_TRY(ts_mem_many(n->member, n_ranks, MISC));
   for (int r = 0; r < n_ranks; r++) n->node[r] = node_of ? node_of[r] : r / per;
   TS_TRY(fill(n));
   *out = n;

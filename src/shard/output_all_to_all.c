@@ -48,7 +48,6 @@ typedef struct ts_code_arg {
 
 static ts_err code_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_code_arg *a = p;
   const ts_sharding *sharding = a->lf->sharding;
   const int me = sharding->ebc->rank;
@@ -59,81 +58,66 @@ static ts_err code_task(void *p, ts_lane *lane) {
     const int block = a->sections ? sharding->own_block : r;
     const int rank = a->sections ? r : me;
     float *x = a->x + (a->sections ? a->lf->section[r] : a->lf->block_at[r]);
-    TS_TRY(ts_coder_section(&coder, block, rank, x, &at));
+    TS_DO(ts_coder_section(&coder, block, rank, x, &at));
   }
-  TS_TRY(ts_coder_end(&coder));
-done:
-  return err;
+  return ts_coder_end(&coder);
 }
 
 static ts_err code(ts_sharding_batch *lf, ts_codec codec, float *x, char *wire,
                    bool sections, bool encode, ts_lane *lane) {
   ts_code_arg arg = {lf, codec, x, wire, sections, encode};
-  return ts_lane_submit(lane, encode ? "encode" : "decode", code_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, encode ? "encode" : "decode", code_task, arg);
 }
 
 static ts_err reserve(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const ts_codec codec[] = {lf->sharding->ebc->forward,
                             lf->sharding->ebc->backward};
   for (int i = 0; i < 2; i++) {
     if (codec[i] == TS_CODEC_F32) continue;
     size_messages(lf, codec[i], lf->send, lf->recv);
-    TS_TRY(ts_sharding_reserve_wire(lf));
+    TS_DO(ts_sharding_reserve_wire(lf));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err forward_begin(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_codec c = lf->sharding->ebc->forward;
   size_messages(lf, c, lf->send, lf->recv);
   if (c == TS_CODEC_F32)
     return ts_comm_all_to_all_v(lf->sharding->comm, &lf->token, lf->emb.ptr,
                                 lf->recv, lf->out.ptr, lf->send, lane);
-  TS_TRY(code(lf, c, lf->out.ptr, lf->wire_send.ptr, true, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(lf->sharding->comm, &lf->token, lf->wire_recv.ptr,
-                              lf->recv, lf->wire_send.ptr, lf->send, lane));
-done:
-  return err;
+  TS_DO(code(lf, c, lf->out.ptr, lf->wire_send.ptr, true, true, lane));
+  return ts_comm_all_to_all_v(lf->sharding->comm, &lf->token, lf->wire_recv.ptr,
+                              lf->recv, lf->wire_send.ptr, lf->send, lane);
 }
 
 static ts_err forward_end(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_codec c = lf->sharding->ebc->forward;
-  TS_TRY(ts_comm_end(&lf->token, lane));
+  TS_DO(ts_comm_end(&lf->token, lane));
   if (c != TS_CODEC_F32)
-    TS_TRY(code(lf, c, lf->emb.ptr, lf->wire_recv.ptr, false, false, lane));
-done:
-  return err;
+    TS_DO(code(lf, c, lf->emb.ptr, lf->wire_recv.ptr, false, false, lane));
+  return TS_OK;
 }
 
 static ts_err backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_codec c = lf->sharding->ebc->backward;
   size_messages(lf, c, lf->recv, lf->send);
   if (c == TS_CODEC_F32)
     return ts_comm_all_to_all_v(lf->sharding->back_comm, &lf->token,
                                 lf->out.ptr, lf->recv, lf->emb.ptr, lf->send,
                                 lane);
-  TS_TRY(code(lf, c, lf->emb.ptr, lf->wire_send.ptr, false, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(lf->sharding->back_comm, &lf->token,
+  TS_DO(code(lf, c, lf->emb.ptr, lf->wire_send.ptr, false, true, lane));
+  return ts_comm_all_to_all_v(lf->sharding->back_comm, &lf->token,
                               lf->wire_recv.ptr, lf->recv, lf->wire_send.ptr,
-                              lf->send, lane));
-done:
-  return err;
+                              lf->send, lane);
 }
 
 static ts_err backward_end(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_codec c = lf->sharding->ebc->backward;
-  TS_TRY(ts_comm_end(&lf->token, lane));
+  TS_DO(ts_comm_end(&lf->token, lane));
   if (c != TS_CODEC_F32)
-    TS_TRY(code(lf, c, lf->out.ptr, lf->wire_recv.ptr, true, false, lane));
-done:
-  return err;
+    TS_DO(code(lf, c, lf->out.ptr, lf->wire_recv.ptr, true, false, lane));
+  return TS_OK;
 }
 
 static void cost(ts_load *l, const ts_cost *c, double floats) {

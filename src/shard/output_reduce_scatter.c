@@ -15,30 +15,24 @@ static ts_err create(ts_sharding *sharding) {
 /* Codes this rank's part of every rank's samples. */
 static ts_err code_sections(ts_sharding_batch *lf, ts_codec c, bool encode,
                             char *wire) {
-  ts_err err = TS_OK;
   ts_coder coder;
   ts_coder_start(&coder, lf, c, encode);
   for (int r = 0; r < lf->sharding->ebc->n_ranks; r++)
-    TS_TRY(ts_coder_section(&coder, 0, r, (float *)lf->out.ptr + lf->section[r],
-                            &wire));
-  TS_TRY(ts_coder_end(&coder));
-done:
-  return err;
+    TS_DO(ts_coder_section(&coder, 0, r, (float *)lf->out.ptr + lf->section[r],
+                           &wire));
+  return ts_coder_end(&coder);
 }
 
 /* This rank's own samples: the sum of N_PARTS, or one. */
 static ts_err code_own(ts_sharding_batch *lf, ts_codec c, bool encode,
                        char *wire, int n_parts) {
-  ts_err err = TS_OK;
   const int me = lf->sharding->ebc->rank;
   ts_coder coder;
   ts_coder_start(&coder, lf, c, encode);
   coder.args.n_parts = n_parts;
   coder.args.part_bytes = ts_wire_bytes(lf, c, 0, me);
-  TS_TRY(ts_coder_section(&coder, 0, me, lf->emb.ptr, &wire));
-  TS_TRY(ts_coder_end(&coder));
-done:
-  return err;
+  TS_DO(ts_coder_section(&coder, 0, me, lf->emb.ptr, &wire));
+  return ts_coder_end(&coder);
 }
 
 static ts_err encode_sections(void *p, ts_lane *lane) {
@@ -82,14 +76,12 @@ static void size_backward(ts_sharding_batch *lf) {
 }
 
 static ts_err reserve(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = lf->sharding->ebc;
   size_forward(lf);
-  if (ebc->forward != TS_CODEC_F32) TS_TRY(ts_sharding_reserve_wire(lf));
+  if (ebc->forward != TS_CODEC_F32) TS_DO(ts_sharding_reserve_wire(lf));
   size_backward(lf);
-  if (ebc->backward != TS_CODEC_F32) TS_TRY(ts_sharding_reserve_wire(lf));
-done:
-  return err;
+  if (ebc->backward != TS_CODEC_F32) TS_DO(ts_sharding_reserve_wire(lf));
+  return TS_OK;
 }
 
 static ts_err scratch(ts_sharding_batch *lf) {
@@ -100,48 +92,38 @@ static ts_err scratch(ts_sharding_batch *lf) {
 }
 
 static ts_err forward_begin(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   if (lf->sharding->ebc->forward == TS_CODEC_F32)
     return ts_comm_reduce_scatter_v(lf->sharding->comm, &lf->token, lf->emb.ptr,
                                     lf->out.ptr, lf->sizes, TS_F32, lane);
   size_forward(lf);
-  TS_TRY(ts_lane_submit(lane, "encode", encode_sections, &lf, sizeof lf));
-  TS_TRY(ts_comm_all_to_all_v(lf->sharding->comm, &lf->token, lf->wire_recv.ptr,
-                              lf->recv, lf->wire_send.ptr, lf->send, lane));
-done:
-  return err;
+  TS_DO(ts_lane_run(lane, "encode", encode_sections, lf));
+  return ts_comm_all_to_all_v(lf->sharding->comm, &lf->token, lf->wire_recv.ptr,
+                              lf->recv, lf->wire_send.ptr, lf->send, lane);
 }
 
 static ts_err forward_end(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_comm_end(&lf->token, lane));
+  TS_DO(ts_comm_end(&lf->token, lane));
   if (lf->sharding->ebc->forward != TS_CODEC_F32)
-    TS_TRY(ts_lane_submit(lane, "decode", sum_parts, &lf, sizeof lf));
-done:
-  return err;
+    TS_DO(ts_lane_run(lane, "decode", sum_parts, lf));
+  return TS_OK;
 }
 
 static ts_err backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   size_backward(lf);
   if (lf->sharding->ebc->backward == TS_CODEC_F32)
     return ts_comm_all_gather_v(lf->sharding->back_comm, &lf->token,
                                 lf->out.ptr, lf->emb.ptr, lf->recv, lane);
-  TS_TRY(ts_lane_submit(lane, "encode", encode_grads, &lf, sizeof lf));
-  TS_TRY(ts_comm_all_gather_v(lf->sharding->back_comm, &lf->token,
+  TS_DO(ts_lane_run(lane, "encode", encode_grads, lf));
+  return ts_comm_all_gather_v(lf->sharding->back_comm, &lf->token,
                               lf->wire_recv.ptr, lf->wire_send.ptr, lf->recv,
-                              lane));
-done:
-  return err;
+                              lane);
 }
 
 static ts_err backward_end(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_comm_end(&lf->token, lane));
+  TS_DO(ts_comm_end(&lf->token, lane));
   if (lf->sharding->ebc->backward != TS_CODEC_F32)
-    TS_TRY(ts_lane_submit(lane, "decode", decode_grads, &lf, sizeof lf));
-done:
-  return err;
+    TS_DO(ts_lane_run(lane, "decode", decode_grads, lf));
+  return TS_OK;
 }
 
 static void cost(ts_load *l, const ts_cost *c, double floats) {

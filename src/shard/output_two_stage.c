@@ -23,13 +23,10 @@ static int written_by(const ts_ebc *ebc, int rank) {
 }
 
 static ts_err create(ts_sharding *sharding) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_comm_create(sharding->ebc->world, &sharding->node_comm,
-                        TS_GROUP_NODE, "node reduce"));
-  TS_TRY(ts_comm_create(sharding->ebc->world, &sharding->comm, TS_GROUP_WORLD,
-                        sharding->ops->name));
-done:
-  return err;
+  TS_DO(ts_comm_create(sharding->ebc->world, &sharding->node_comm,
+                       TS_GROUP_NODE, "node reduce"));
+  return ts_comm_create(sharding->ebc->world, &sharding->comm, TS_GROUP_WORLD,
+                        sharding->ops->name);
 }
 
 /* Index, within NODE, of the rank that relays for rank Q. */
@@ -103,7 +100,6 @@ typedef struct ts_two_arg {
 
 static ts_err code_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_two_arg *a = p;
   ts_sharding_batch *lf = a->lf;
   const ts_sharding *sharding = lf->sharding;
@@ -124,31 +120,25 @@ static ts_err code_task(void *p, ts_lane *lane) {
     } else {
       x = (float *)lf->emb.ptr + lf->block_at[block];
     }
-    TS_TRY(ts_coder_section(&coder, block, rank, x, &at));
+    TS_DO(ts_coder_section(&coder, block, rank, x, &at));
   }
-  TS_TRY(ts_coder_end(&coder));
-done:
-  return err;
+  return ts_coder_end(&coder);
 }
 
 static ts_err code(ts_sharding_batch *lf, ts_codec codec, bool relayed,
                    bool encode, ts_lane *lane) {
   ts_two_arg arg = {lf, codec, relayed, encode};
-  return ts_lane_submit(lane, encode ? "encode" : "decode", code_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, encode ? "encode" : "decode", code_task, arg);
 }
 
 static ts_err reserve(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   int64_t parts[ts_node_size(sharding->ebc->nodes, sharding->own_block)];
-  TS_TRY(ts_buffer_reserve(&lf->relay, (size_t)size_parts(lf, parts) * 4));
+  TS_DO(ts_buffer_reserve(&lf->relay, (size_t)size_parts(lf, parts) * 4));
   size_messages(lf, sharding->ebc->forward, lf->send, lf->recv);
-  TS_TRY(ts_sharding_reserve_wire(lf));
+  TS_DO(ts_sharding_reserve_wire(lf));
   size_messages(lf, sharding->ebc->backward, lf->recv, lf->send);
-  TS_TRY(ts_sharding_reserve_wire(lf));
-done:
-  return err;
+  return ts_sharding_reserve_wire(lf);
 }
 
 static ts_err scratch(ts_sharding_batch *lf) {
@@ -159,53 +149,43 @@ static ts_err scratch(ts_sharding_batch *lf) {
 }
 
 static ts_err forward_begin(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_sharding *sharding = lf->sharding;
   const ts_codec c = sharding->ebc->forward;
   int64_t parts[ts_node_size(sharding->ebc->nodes, sharding->own_block)];
   ts_token summed;
   size_parts(lf, parts);
   size_messages(lf, c, lf->send, lf->recv);
-  TS_TRY(ts_comm_reduce_scatter_v(sharding->node_comm, &summed, lf->relay.ptr,
-                                  lf->out.ptr, parts, TS_F32, lane));
+  TS_DO(ts_comm_reduce_scatter_v(sharding->node_comm, &summed, lf->relay.ptr,
+                                 lf->out.ptr, parts, TS_F32, lane));
   if (c == TS_CODEC_F32) { /* a relay's part is in the order of its ranks */
-    TS_TRY(ts_comm_all_to_all_v(sharding->comm, &lf->token, lf->wire_recv.ptr,
-                                lf->recv, lf->relay.ptr, lf->send,
-                                ts_comm_lane(sharding->node_comm)));
-    goto done;
+    TS_DO(ts_comm_all_to_all_v(sharding->comm, &lf->token, lf->wire_recv.ptr,
+                               lf->recv, lf->relay.ptr, lf->send,
+                               ts_comm_lane(sharding->node_comm)));
+    return TS_OK;
   }
-  TS_TRY(ts_comm_end(&summed, lane));
-  TS_TRY(code(lf, c, true, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(sharding->comm, &lf->token, lf->wire_recv.ptr,
-                              lf->recv, lf->wire_send.ptr, lf->send, lane));
-done:
-  return err;
+  TS_DO(ts_comm_end(&summed, lane));
+  TS_DO(code(lf, c, true, true, lane));
+  return ts_comm_all_to_all_v(sharding->comm, &lf->token, lf->wire_recv.ptr,
+                              lf->recv, lf->wire_send.ptr, lf->send, lane);
 }
 
 static ts_err forward_end(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_comm_end(&lf->token, lane));
-  TS_TRY(code(lf, lf->sharding->ebc->forward, false, false, lane));
-done:
-  return err;
+  TS_DO(ts_comm_end(&lf->token, lane));
+  return code(lf, lf->sharding->ebc->forward, false, false, lane);
 }
 
 static ts_err backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_sharding *sharding = lf->sharding;
   const ts_codec c = sharding->ebc->backward;
   size_messages(lf, c, lf->recv, lf->send);
-  TS_TRY(code(lf, c, false, true, lane));
-  TS_TRY(ts_comm_all_to_all_v(sharding->back_comm, &lf->token,
+  TS_DO(code(lf, c, false, true, lane));
+  return ts_comm_all_to_all_v(sharding->back_comm, &lf->token,
                               c == TS_CODEC_F32 ? lf->relay.ptr
                                                 : lf->wire_recv.ptr,
-                              lf->recv, lf->wire_send.ptr, lf->send, lane));
-done:
-  return err;
+                              lf->recv, lf->wire_send.ptr, lf->send, lane);
 }
 
 static ts_err backward_end(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_sharding *sharding = lf->sharding;
   const ts_nodes *n = sharding->ebc->nodes;
   const ts_codec c = sharding->ebc->backward;
@@ -213,13 +193,11 @@ static ts_err backward_end(ts_sharding_batch *lf, ts_lane *lane) {
   ts_token gathered;
   size_parts(lf, parts);
   for (int l = 0; l < ts_node_size(n, sharding->own_block); l++) parts[l] *= 4;
-  TS_TRY(ts_comm_end(&lf->token, lane));
-  if (c != TS_CODEC_F32) TS_TRY(code(lf, c, true, false, lane));
-  TS_TRY(ts_comm_all_gather_v(sharding->node_comm, &gathered, lf->out.ptr,
-                              lf->relay.ptr, parts, lane));
-  TS_TRY(ts_comm_end(&gathered, lane));
-done:
-  return err;
+  TS_DO(ts_comm_end(&lf->token, lane));
+  if (c != TS_CODEC_F32) TS_DO(code(lf, c, true, false, lane));
+  TS_DO(ts_comm_all_gather_v(sharding->node_comm, &gathered, lf->out.ptr,
+                             lf->relay.ptr, parts, lane));
+  return ts_comm_end(&gathered, lane);
 }
 
 /* The node reduces among its ranks, in f32; then it crosses, coded. */

@@ -21,18 +21,16 @@ int64_t ts_table_bytes(const ts_table_config *t) {
 ts_err ts_place_rows(ts_table_plan *p, const ts_table_config *t,
                      const int *ranks, int n_ranks, int32_t col0,
                      int32_t n_cols) {
-  ts_err err = TS_OK;
   const int64_t block = (t->rows + n_ranks - 1) / n_ranks;
-  TS_TRY(ts_mem_resize(&p->shards, (size_t)p->n_shards * sizeof *p->shards,
-                       (size_t)(p->n_shards + n_ranks) * sizeof *p->shards,
-                       TS_TAG_MISC));
+  TS_DO(ts_mem_resize(&p->shards, (size_t)p->n_shards * sizeof *p->shards,
+                      (size_t)(p->n_shards + n_ranks) * sizeof *p->shards,
+                      TS_TAG_MISC));
   for (int k = 0; k < n_ranks; k++) {
     const int64_t row0 = k * block < t->rows ? k * block : t->rows;
     const int64_t n_rows = t->rows - row0 < block ? t->rows - row0 : block;
     p->shards[p->n_shards++] = (ts_shard){ranks[k], row0, n_rows, col0, n_cols};
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_place_columns(int32_t *n_cols, const ts_table_config *t,
@@ -58,7 +56,7 @@ ts_err ts_place_pick(int *ranks, int n, const int *member, int n_members,
                      const ts_placement *at) {
   ts_err err = TS_OK;
   int *taken = NULL;
-  TS_TRY(ts_mem_array(&taken, n_members, sizeof *taken, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(taken, n_members, MISC));
   for (int k = 0; k < n; k++) {
     int best = 0;
     for (int m = 1; m < n_members; m++) {

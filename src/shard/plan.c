@@ -16,7 +16,7 @@ ts_err ts_plan_create(ts_plan **out, int32_t n_tables, int n_ranks) {
   ts_err err = TS_OK;
   ts_plan *p = NULL;
   TS_TRY(ts_mem_alloc(&p, sizeof *p, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&p->tables, n_tables, sizeof *p->tables, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(p->tables, n_tables, MISC));
   p->n_tables = n_tables;
   p->n_ranks = n_ranks;
   *out = p;
@@ -36,8 +36,9 @@ void ts_plan_destroy(ts_plan *p) {
 
 /* The type that "auto" gives a table: tiny ones everywhere, those over a
  * rank's fair share by rows, the rest whole. */
-static ts_shard_kind choose(const ts_table_config *t, int64_t bytes,
-                            int64_t fair_share, int n_ranks) {
+static ts_shard_kind choose(const ts_table_config *t, int64_t fair_share,
+                            int n_ranks) {
+  const int64_t bytes = ts_table_bytes(t);
   if (n_ranks == 1) return TS_SHARD_TABLE_WISE;
   if (t->ranks.n)
     return t->ranks.n > 1 ? TS_SHARD_ROW_WISE : TS_SHARD_TABLE_WISE;
@@ -61,9 +62,9 @@ ts_err ts_plan_check_kernel(const ts_table_config *t, ts_shard_kind kind) {
 }
 
 static ts_err choose_allowed(ts_shard_kind *out, const ts_table_config *t,
-                             int64_t bytes, int64_t fair_share, int n_ranks) {
+                             int64_t fair_share, int n_ranks) {
   const ts_sharding_ops *best = NULL;
-  *out = choose(t, bytes, fair_share, n_ranks);
+  *out = choose(t, fair_share, n_ranks);
   if (ts_plan_allowed(t, *out)) return TS_OK;
   for (ts_shard_kind k = TS_SHARD_AUTO + 1; k < TS_SHARD_COUNT; k++) {
     const ts_sharding_ops *ops = ts_sharding_find(k);
@@ -76,55 +77,49 @@ static ts_err choose_allowed(ts_shard_kind *out, const ts_table_config *t,
   return ts_fail(TS_ERR_DECK, "table %s: `allow` names no sharding", t->name);
 }
 
-typedef struct ts_sized {
-  int64_t bytes;
-  int32_t table;
-} ts_sized;
-
 static int by_size(const void *a, const void *b) {
   const ts_sized *x = a, *y = b;
-  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-  return x->table - y->table; /* the deck's order among equals */
+  if (x->size != y->size) return x->size > y->size ? -1 : 1;
+  return x->number - y->number;
+}
+
+void ts_sort_sized(ts_sized *x, int32_t n) {
+  if (n > 0) qsort(x, (size_t)n, sizeof *x, by_size);
 }
 
 ts_err ts_plan_place(ts_table_plan *out, ts_shard_kind kind,
                      const ts_table_config *t,
                      const struct ts_placement *place) {
-  ts_err err = TS_OK;
   const ts_sharding_ops *ops = ts_sharding_find(kind);
   const int n_ranks = place->nodes->n_ranks;
   if (!ops)
-    TS_THROW(TS_ERR_DECK, "table %s: sharding %s is not in this version",
-             t->name, ts_shard_kind_name(kind));
-  TS_TRY(ts_plan_check_kernel(t, kind));
+    return ts_fail(TS_ERR_DECK, "table %s: sharding %s is not in this version",
+                   t->name, ts_shard_kind_name(kind));
+  TS_DO(ts_plan_check_kernel(t, kind));
   for (int32_t k = 0; k < t->ranks.n; k++)
     if (t->ranks.item[k] < 0 || t->ranks.item[k] >= n_ranks)
-      TS_THROW(TS_ERR_DECK,
-               "table %s: ranks names rank %" PRId64
-               ", but this run has ranks 0 to %d",
-               t->name, t->ranks.item[k], n_ranks - 1);
+      return ts_fail(TS_ERR_DECK,
+                     "table %s: ranks names rank %" PRId64
+                     ", but this run has ranks 0 to %d",
+                     t->name, t->ranks.item[k], n_ranks - 1);
   ts_mem_free(out->shards);
   *out = (ts_table_plan){.kind = kind};
-  TS_TRY(ops->place(out, t, place));
-done:
-  return err;
+  return ops->place(out, t, place);
 }
 
 static ts_err place_table(ts_plan *p, const ts_config *c, int32_t i,
-                          int64_t bytes, int64_t fair_share,
-                          const ts_placement *place, double *load) {
-  ts_err err = TS_OK;
+                          int64_t fair_share, const ts_placement *place,
+                          double *load) {
   const ts_table_config *t = &c->tables[i];
   ts_shard_kind kind = t->sharding;
   if (kind == TS_SHARD_AUTO)
-    TS_TRY(choose_allowed(&kind, t, bytes, fair_share, p->n_ranks));
-  TS_TRY(ts_plan_place(&p->tables[i], kind, t, place));
+    TS_DO(choose_allowed(&kind, t, fair_share, p->n_ranks));
+  TS_DO(ts_plan_place(&p->tables[i], kind, t, place));
   for (int32_t k = 0; k < p->tables[i].n_shards; k++) {
     const ts_shard *s = &p->tables[i].shards[k];
     load[s->rank] += (double)ts_shard_bytes(t, s);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_plan_make(ts_plan **out, const ts_config *c, const ts_nodes *nodes) {
@@ -136,17 +131,18 @@ ts_err ts_plan_make(ts_plan **out, const ts_config *c, const ts_nodes *nodes) {
   int64_t total = 0;
   TS_TRY(ts_plan_create(&p, c->n_tables, nodes->n_ranks));
   p->n_nodes = nodes->n_nodes;
-  TS_TRY(ts_mem_array(&order, c->n_tables, sizeof *order, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&load, nodes->n_ranks, sizeof *load, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(order, c->n_tables, MISC));
+  TS_TRY(ts_mem_many(load, nodes->n_ranks, MISC));
   place.load = load;
   for (int32_t i = 0; i < c->n_tables; i++) {
-    order[i] = (ts_sized){ts_table_bytes(&c->tables[i]), i};
-    total += order[i].bytes;
+    const int64_t bytes = ts_table_bytes(&c->tables[i]);
+    order[i] = (ts_sized){(double)bytes, i};
+    total += bytes;
   }
-  qsort(order, (size_t)c->n_tables, sizeof *order, by_size);
+  ts_sort_sized(order, c->n_tables);
   for (int32_t i = 0; i < c->n_tables; i++)
-    TS_TRY(place_table(p, c, order[i].table, order[i].bytes,
-                       total / nodes->n_ranks + 1, &place, load));
+    TS_TRY(place_table(p, c, order[i].number, total / nodes->n_ranks + 1,
+                       &place, load));
   *out = p;
   p = NULL;
 done:

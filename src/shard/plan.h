@@ -19,6 +19,14 @@ typedef struct ts_shard {
   int32_t col0, n_cols;
 } ts_shard;
 
+/* Something by its size: a table, a rank. */
+typedef struct ts_sized {
+  double size;
+  int32_t number;
+} ts_sized;
+/* Largest first; equals stay in the order of their numbers. */
+void ts_sort_sized(ts_sized *, int32_t n);
+
 typedef struct ts_table_plan {
   ts_shard_kind kind;
   ts_shard *shards; /* data_parallel: one per rank, each the whole table */

@@ -96,19 +96,17 @@ static int32_t find_slices(const ts_checker *k, int32_t *first) {
 
 static ts_err check_shape(const ts_checker *k, const int32_t *first, int32_t n,
                           bool *used) {
-  ts_err err = TS_OK;
   const ts_table_plan *p = k->plan;
   const ts_sharding_ops *o = ts_sharding_find(p->kind);
   if (!o->split_columns && n != 1) return bad(k, "is cut by columns");
   if (!o->split_rows && p->n_shards != n) return bad(k, "is cut by rows");
   for (int32_t i = 0; i < n; i++)
-    TS_TRY(check_rows(k, first[i], first[i + 1], used));
-  TS_TRY(check_columns(k, n, first));
-  if (o->on_node == TS_NODE_TABLE) TS_TRY(check_node(k, 0, p->n_shards));
+    TS_DO(check_rows(k, first[i], first[i + 1], used));
+  TS_DO(check_columns(k, n, first));
+  if (o->on_node == TS_NODE_TABLE) TS_DO(check_node(k, 0, p->n_shards));
   for (int32_t i = 0; o->on_node == TS_NODE_SLICE && i < n; i++)
-    TS_TRY(check_node(k, first[i], first[i + 1]));
-done:
-  return err;
+    TS_DO(check_node(k, first[i], first[i + 1]));
+  return TS_OK;
 }
 
 static ts_err check_replicas(const ts_checker *k) {
@@ -134,8 +132,7 @@ static ts_err check_table(const ts_checker *k, bool *used) {
   TS_TRY(ts_plan_check_kernel(k->table, k->plan->kind));
   TS_TRY(check_ranks(k));
   if (!ops->remote) return check_replicas(k);
-  TS_TRY(
-      ts_mem_array(&first, k->plan->n_shards + 1, sizeof *first, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(first, k->plan->n_shards + 1, MISC));
   TS_TRY(check_shape(k, first, find_slices(k, first), used));
 done:
   ts_mem_free(first);
@@ -152,7 +149,7 @@ ts_err ts_plan_check(const ts_plan *p, const ts_config *c,
   if (p->n_ranks != nodes->n_ranks)
     TS_THROW(TS_ERR_DECK, "the plan is for %d ranks, this run has %d",
              p->n_ranks, nodes->n_ranks);
-  TS_TRY(ts_mem_array(&used, nodes->n_ranks, sizeof *used, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(used, nodes->n_ranks, MISC));
   for (int32_t i = 0; i < p->n_tables; i++) {
     const ts_checker k = {&c->tables[i], &p->tables[i], nodes};
     TS_TRY(check_table(&k, used));
@@ -187,7 +184,7 @@ ts_err ts_plan_obeys(const ts_plan *p, const ts_config *c,
                      const ts_nodes *nodes) {
   ts_err err = TS_OK;
   double *no_load = NULL;
-  TS_TRY(ts_mem_array(&no_load, nodes->n_ranks, sizeof *no_load, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(no_load, nodes->n_ranks, MISC));
   for (int32_t i = 0; i < p->n_tables; i++) {
     const ts_table_config *t = &c->tables[i];
     const ts_checker k = {t, &p->tables[i], nodes};

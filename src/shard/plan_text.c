@@ -18,33 +18,29 @@ static const char head[] = "# tessera plan ";
 /* ---- out ----------------------------------------------------------------- */
 
 static ts_err print_name(ts_str *s, const char *name) {
-  ts_err err = TS_OK;
   for (const unsigned char *p = (const unsigned char *)name; *p; p++)
     if (*p <= ' ' || *p == '%' || *p == '#' || *p == 127)
-      TS_TRY(ts_str_append(s, "%%%02X", *p));
+      TS_DO(ts_str_append(s, "%%%02X", *p));
     else
-      TS_TRY(ts_str_append_bytes(s, p, 1));
-done:
-  return err;
+      TS_DO(ts_str_append_bytes(s, p, 1));
+  return TS_OK;
 }
 
 ts_err ts_plan_print(ts_str *s, const ts_plan *p, const ts_config *c) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_str_append(s, "%s%d: %d ranks, %d nodes\n", head, FORMAT,
-                       p->n_ranks, p->n_nodes));
+  TS_DO(ts_str_append(s, "%s%d: %d ranks, %d nodes\n", head, FORMAT, p->n_ranks,
+                      p->n_nodes));
   for (int32_t i = 0; i < p->n_tables; i++) {
     const ts_table_plan *t = &p->tables[i];
-    TS_TRY(print_name(s, c->tables[i].name));
-    TS_TRY(ts_str_append(s, " %s", ts_shard_kind_name(t->kind)));
+    TS_DO(print_name(s, c->tables[i].name));
+    TS_DO(ts_str_append(s, " %s", ts_shard_kind_name(t->kind)));
     for (int32_t k = 0; k < t->n_shards; k++)
-      TS_TRY(ts_str_append(s, " %d:%" PRId64 "+%" PRId64 ",%d+%d",
-                           t->shards[k].rank, t->shards[k].row0,
-                           t->shards[k].n_rows, t->shards[k].col0,
-                           t->shards[k].n_cols));
-    TS_TRY(ts_str_append(s, "\n"));
+      TS_DO(ts_str_append(s, " %d:%" PRId64 "+%" PRId64 ",%d+%d",
+                          t->shards[k].rank, t->shards[k].row0,
+                          t->shards[k].n_rows, t->shards[k].col0,
+                          t->shards[k].n_cols));
+    TS_DO(ts_str_append(s, "\n"));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- in ------------------------------------------------------------------ */
@@ -127,18 +123,16 @@ static ts_err take_shard(ts_reader *r, ts_shard *s, const ts_table_config *t) {
 
 static ts_err take_shards(ts_reader *r, ts_table_plan *p,
                           const ts_table_config *t) {
-  ts_err err = TS_OK;
   int32_t n = 0;
   for (const char *c = r->at; c < r->end; c++) n += *c == ':';
-  TS_TRY(ts_mem_array(&p->shards, n, sizeof *p->shards, TS_TAG_MISC));
+  TS_DO(ts_mem_many(p->shards, n, MISC));
   for (skip_blanks(r); r->at < r->end; skip_blanks(r)) {
     ts_shard s;
-    TS_TRY(take_shard(r, &s, t));
+    TS_DO(take_shard(r, &s, t));
     p->shards[p->n_shards++] = s;
   }
-  if (p->n_shards == 0) TS_TRY(wrong(r, "no shards for table", t->name));
-done:
-  return err;
+  if (p->n_shards == 0) TS_DO(wrong(r, "no shards for table", t->name));
+  return TS_OK;
 }
 
 static ts_shard_kind kind_of(const char *name) {
@@ -159,24 +153,21 @@ static int32_t table_of(const ts_reader *r, const char *name) {
 }
 
 static ts_err take_table(ts_reader *r) {
-  ts_err err = TS_OK;
   char name[1024], kind[32];
   if (!take_word(r, name, sizeof name))
-    TS_TRY(wrong(r, "a line starts with the name of a table", NULL));
+    TS_DO(wrong(r, "a line starts with the name of a table", NULL));
   const int32_t i = table_of(r, name);
   const bool known = take_word(r, kind, sizeof kind) && kind_of(kind);
   /* Nothing is said of what may be no plan at all, but a file of others. */
   if (i < 0 && !known)
-    TS_TRY(wrong(r, "this is no line of a plan: TABLE SHARDING SHARDS", NULL));
-  if (i < 0) TS_TRY(wrong(r, "the deck has no table", name));
-  if (r->seen[i]) TS_TRY(wrong(r, "a second line for table", name));
-  if (!known) TS_TRY(wrong(r, "no known sharding is given for table", name));
+    TS_DO(wrong(r, "this is no line of a plan: TABLE SHARDING SHARDS", NULL));
+  if (i < 0) TS_DO(wrong(r, "the deck has no table", name));
+  if (r->seen[i]) TS_DO(wrong(r, "a second line for table", name));
+  if (!known) TS_DO(wrong(r, "no known sharding is given for table", name));
   r->seen[i] = true;
   r->expected = i + 1;
   r->plan->tables[i].kind = kind_of(kind);
-  TS_TRY(take_shards(r, &r->plan->tables[i], &r->config->tables[i]));
-done:
-  return err;
+  return take_shards(r, &r->plan->tables[i], &r->config->tables[i]);
 }
 
 /* "1: 4 ranks, 2 nodes" */
@@ -228,7 +219,7 @@ static ts_err parse(ts_plan **out, const char *text, const char *file,
   ts_err err = TS_OK;
   ts_reader r = {.file = file, .config = c};
   TS_TRY(ts_plan_create(&r.plan, c->n_tables, 0));
-  TS_TRY(ts_mem_array(&r.seen, c->n_tables, sizeof *r.seen, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(r.seen, c->n_tables, MISC));
   while (*text) {
     const char *end = strchr(text, '\n');
     r.line++;

@@ -7,33 +7,25 @@
 #include "shard/planner.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/mem.h"
 #include "shard/planner_impl.h"
 
-typedef struct ts_ordered {
-  double size;
-  int32_t table;
-} ts_ordered;
-
-static int by_size(const void *a, const void *b) {
-  const ts_ordered *x = a, *y = b;
-  if (x->size != y->size) return x->size > y->size ? -1 : 1;
-  return x->table - y->table; /* the deck's order among equals */
-}
+static const unsigned all_kinds = (1u << TS_SHARD_COUNT) - 1;
 
 /* Largest first, by the time or the memory that the table takes whole. */
-static void order_tables(ts_ordered *order, const ts_draft *d, bool memory) {
+static void order_tables(ts_sized *order, const ts_draft *d, bool memory) {
   const ts_config *c = d->request->config;
+  ts_shard_kind kind = TS_SHARD_AUTO + 1;
+  while (!ts_sharding_is_whole(ts_sharding_find(kind))) kind++;
   for (int32_t t = 0; t < c->n_tables; t++) {
     const ts_shard whole = {0, 0, c->tables[t].rows, 0, c->tables[t].dim};
     ts_load l;
-    ts_cost_shard(&l, &d->cost, t, TS_SHARD_TABLE_WISE, &whole);
-    order[t] = (ts_ordered){
+    ts_cost_shard(&l, &d->cost, t, kind, &whole);
+    order[t] = (ts_sized){
         memory ? ts_plan_memory_sum(&l.memory) : ts_plan_time_sum(&l.time), t};
   }
-  qsort(order, (size_t)c->n_tables, sizeof *order, by_size);
+  ts_sort_sized(order, c->n_tables);
 }
 
 /* The option of table T that leaves the draft best, among those of KINDS
@@ -41,47 +33,27 @@ static void order_tables(ts_ordered *order, const ts_draft *d, bool memory) {
 static ts_err add_table(ts_draft *d, const ts_options *o, int32_t t,
                         unsigned kinds) {
   ts_err err = TS_OK;
-  ts_table_plan best = {0}, p = {0};
-  ts_worth least = {0};
-  bool any = false;
-  for (int32_t i = o->start[t]; i < o->start[t + 1]; i++)
-    any = any || (kinds >> o->option[i].kind & 1);
-  for (int32_t i = o->start[t]; i < o->start[t + 1]; i++) {
-    if (any && !(kinds >> o->option[i].kind & 1)) continue;
-    TS_TRY(ts_draft_place(d, t, &o->option[i], &p));
-    ts_draft_put(d, t, &p);
-    const ts_worth w = ts_draft_worth(d);
-    ts_draft_remove(d, t, &p);
-    if (!best.shards || ts_worth_better(&w, &least)) {
-      ts_mem_free(best.shards);
-      best = p;
-      least = w;
-    } else {
-      ts_mem_free(p.shards);
-    }
-    p.shards = NULL;
-  }
-  ts_draft_put(d, t, &best);
-  best.shards = NULL;
+  ts_choice best = {0};
+  int n;
+  TS_TRY(ts_draft_choose(d, o, t, kinds, &best, &n));
+  if (!n) TS_TRY(ts_draft_choose(d, o, t, all_kinds, &best, &n));
+  ts_draft_put(d, t, &best.plan);
+  best.plan.shards = NULL;
 done:
-  ts_mem_free(best.shards);
-  ts_mem_free(p.shards);
+  ts_mem_free(best.plan.shards);
   return err;
 }
 
-static ts_err greedy(ts_draft *d, const ts_options *o, const ts_ordered *order,
+static ts_err greedy(ts_draft *d, const ts_options *o, const ts_sized *order,
                      unsigned kinds) {
-  ts_err err = TS_OK;
   for (int32_t i = 0; i < d->request->config->n_tables; i++)
-    TS_TRY(add_table(d, o, order[i].table, kinds));
-done:
-  return err;
+    TS_DO(add_table(d, o, order[i].number, kinds));
+  return TS_OK;
 }
 
 /* ---- starts -------------------------------------------------------------- */
 
 enum { STARTS_MAX = 64 };
-static const unsigned all_kinds = (1u << TS_SHARD_COUNT) - 1;
 
 /* Sets of kinds: all; each alone; each with one that spreads evenly. */
 static int kind_sets(unsigned *set, const ts_options *o, int32_t n_tables) {
@@ -124,10 +96,10 @@ static ts_err search(ts_draft *best, const ts_options *o,
                      const ts_plan_request *r) {
   ts_err err = TS_OK;
   ts_draft d = {0};
-  ts_ordered *order = NULL;
+  ts_sized *order = NULL;
   unsigned set[STARTS_MAX];
   const int n_sets = sets_for(kind_sets(set, o, r->config->n_tables), r, o);
-  TS_TRY(ts_mem_array(&order, r->config->n_tables, sizeof *order, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(order, r->config->n_tables, MISC));
   for (int i = 0; i < n_sets; i++)
     for (int memory = 0; memory < 2; memory++) {
       TS_TRY(ts_draft_create(&d, r));
@@ -147,17 +119,15 @@ done:
  * lines; *FACTOR is the caller's to free. */
 static ts_err with_few_lines(ts_plan_request *few, double **factor,
                              const ts_plan_request *r) {
-  ts_err err = TS_OK;
   const ts_config *c = r->config;
   *few = *r;
-  TS_TRY(ts_mem_array(factor, c->n_tables, sizeof **factor, TS_TAG_MISC));
+  TS_DO(ts_mem_array(factor, c->n_tables, sizeof **factor, TS_TAG_MISC));
   for (int32_t t = 0; t < c->n_tables; t++)
     (*factor)[t] = ts_table_is_open(&c->tables[t])
                        ? ts_lines_least
                        : ts_table_load_factor(&c->tables[t]);
   few->load_factor = *factor;
-done:
-  return err;
+  return TS_OK;
 }
 
 static bool has_open(const ts_config *c) {

@@ -95,15 +95,20 @@ typedef struct ts_plan_traffic {
   double cross; /* of all these, to other nodes */
 } ts_plan_traffic;
 
-typedef struct ts_plan_rank {
+/* A load on a rank. */
+typedef struct ts_load {
   ts_plan_time time;
   ts_plan_memory memory;
   ts_plan_traffic sent;
+} ts_load;
+
+typedef struct ts_plan_rank {
+  ts_load load;
   int32_t n_shards;
 } ts_plan_rank;
 
 typedef struct ts_plan_table {
-  ts_plan_time time;   /* summed over ranks */
+  ts_load load;        /* summed over ranks */
   double memory_bytes; /* weights and state, over ranks */
   double slowest_ms;   /* on the rank where it takes longest */
 } ts_plan_table;

@@ -5,18 +5,16 @@
 #include "shard/planner_impl.h"
 
 ts_err ts_draft_create(ts_draft *d, const ts_plan_request *r) {
-  ts_err err = TS_OK;
   const int n = r->nodes->n_ranks;
   *d = (ts_draft){.request = r};
-  TS_TRY(ts_cost_create(&d->cost, r));
-  TS_TRY(ts_plan_create(&d->plan, r->config->n_tables, n));
+  TS_DO(ts_cost_create(&d->cost, r));
+  TS_DO(ts_plan_create(&d->plan, r->config->n_tables, n));
   d->plan->n_nodes = r->nodes->n_nodes;
-  TS_TRY(ts_mem_array(&d->ms, n, sizeof *d->ms, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&d->bytes, n, sizeof *d->bytes, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&d->at, n, sizeof *d->at, TS_TAG_MISC));
+  TS_DO(ts_mem_many(d->ms, n, MISC));
+  TS_DO(ts_mem_many(d->bytes, n, MISC));
+  TS_DO(ts_mem_many(d->at, n, MISC));
   ts_cost_always(&d->all, &d->cost);
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_draft_reset(ts_draft *d) {
@@ -123,6 +121,24 @@ ts_worth ts_draft_worth(const ts_draft *d) {
    * several are equally slow. */
   return (ts_worth){over, ts_plan_time_sum(&d->all.time) + most +
                               0.02 * sqrt(square / n)};
+}
+
+ts_err ts_draft_choose(ts_draft *d, const ts_options *o, int32_t t,
+                       unsigned kinds, ts_choice *best, int *n_tried) {
+  *n_tried = 0;
+  for (int32_t i = o->start[t]; i < o->start[t + 1]; i++) {
+    ts_table_plan p = {0};
+    if (!(kinds >> o->option[i].kind & 1)) continue;
+    TS_DO(ts_draft_place(d, t, &o->option[i], &p));
+    ts_draft_put(d, t, &p);
+    const ts_worth w = ts_draft_worth(d);
+    ts_draft_remove(d, t, &p);
+    const bool take = !best->plan.shards || ts_worth_better(&w, &best->worth);
+    ts_mem_free(take ? best->plan.shards : p.shards);
+    if (take) *best = (ts_choice){p, w};
+    ++*n_tried;
+  }
+  return TS_OK;
 }
 
 bool ts_worth_better(const ts_worth *a, const ts_worth *than) {

@@ -50,6 +50,17 @@ typedef struct ts_worth {
 ts_worth ts_draft_worth(const ts_draft *);
 bool ts_worth_better(const ts_worth *, const ts_worth *than);
 
+/* A table's shards, and what the draft is worth with them. */
+typedef struct ts_choice {
+  ts_table_plan plan;
+  ts_worth worth;
+} ts_choice;
+/* Replaces BEST (owned; no shards: none yet) by the best of those of table T's
+ * options whose kinds are in KINDS (bits), where that is better.  T is not in
+ * the draft.  Returns how many were tried. */
+ts_err ts_draft_choose(ts_draft *, const ts_options *, int32_t t,
+                       unsigned kinds, ts_choice *best, int *n_tried);
+
 /* planner_lines.c: the load factor that lines are added to. */
 extern const double ts_lines_least;
 /* planner_passes.c: scratch of one pass over all ids, of tables whose passes

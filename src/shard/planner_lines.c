@@ -66,11 +66,10 @@ static void find_pools(ts_shares *x) {
 /* Computes the bytes that each pool's lines take on each rank, with a set that
  * is not full for each shard. */
 static ts_err weigh(ts_shares *x) {
-  ts_err err = TS_OK;
   const int n = x->n_ranks;
   for (int32_t k = 0; k < x->n; k++) {
-    TS_TRY(ts_mem_array(&x->pool[k].bytes, n, sizeof(double), TS_TAG_MISC));
-    TS_TRY(ts_mem_array(&x->pool[k].rows, n, sizeof(double), TS_TAG_MISC));
+    TS_DO(ts_mem_many(x->pool[k].bytes, n, MISC));
+    TS_DO(ts_mem_many(x->pool[k].rows, n, MISC));
   }
   for (int32_t t = 0; t < x->plan->n_tables; t++) {
     const ts_table_plan *p = &x->plan->tables[t];
@@ -84,8 +83,7 @@ static ts_err weigh(ts_shares *x) {
       x->room[s->rank] -= line * TS_CACHE_WAYS;
     }
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Finds the bytes left on each rank when open tables have next to no lines. */
@@ -99,8 +97,8 @@ static ts_err find_room(ts_shares *x, double *least) {
   TS_TRY(ts_plan_estimate(&r, x->plan, &q));
   (void)ts_passes_scratch(x->room, &x->cost, x->plan);
   for (int k = 0; k < x->n_ranks; k++)
-    x->room[k] =
-        q.memory_bytes - ts_plan_memory_sum(&r->ranks[k].memory) - x->room[k];
+    x->room[k] = q.memory_bytes - ts_plan_memory_sum(&r->ranks[k].load.memory) -
+                 x->room[k];
 done:
   ts_plan_report_destroy(r);
   return err;
@@ -184,9 +182,9 @@ ts_err ts_plan_lines(double *load_factor, const ts_plan *p,
   ts_shares x = {.plan = p, .n_ranks = p->n_ranks};
   const int32_t n = p->n_tables;
   TS_TRY(ts_cost_create(&x.cost, q));
-  TS_TRY(ts_mem_array(&x.of, n, sizeof *x.of, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&x.pool, n, sizeof *x.pool, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&x.room, p->n_ranks, sizeof *x.room, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(x.of, n, MISC));
+  TS_TRY(ts_mem_many(x.pool, n, MISC));
+  TS_TRY(ts_mem_many(x.room, p->n_ranks, MISC));
   find_pools(&x);
   TS_TRY(find_room(&x, load_factor));
   if (!x.n) goto done;

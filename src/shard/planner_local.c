@@ -2,7 +2,6 @@
  * goes elsewhere or becomes another kind, or two tables change places, as
  * long as the plan gets better. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/mem.h"
 #include "shard/planner_impl.h"
@@ -12,24 +11,13 @@ enum { CANDIDATES = 24, PARTNERS = 24 };
  * count, not a clock, so that every machine finds the same plan. */
 static const double effort = 4e8;
 
-typedef struct ts_candidate {
-  double ms;
-  int32_t table;
-} ts_candidate;
-
 typedef struct ts_local {
   ts_draft *d;
   const ts_options *options;
-  ts_candidate *on; /* (n_tables) those of one rank */
+  ts_sized *on; /* (n_tables) those of one rank */
   int32_t n_on;
   double spent;
 } ts_local;
-
-static int by_ms(const void *a, const void *b) {
-  const ts_candidate *x = a, *y = b;
-  if (x->ms != y->ms) return x->ms > y->ms ? -1 : 1;
-  return x->table - y->table;
-}
 
 /* The rank that most needs to lose something. */
 static int worst_rank(const ts_draft *d) {
@@ -58,38 +46,29 @@ static void find_tables(ts_local *l, int rank) {
       if (tp->shards[k].rank != rank) continue;
       ts_load load;
       ts_cost_shard(&load, &l->d->cost, t, tp->kind, &tp->shards[k]);
-      l->on[l->n_on++] = (ts_candidate){ts_plan_time_sum(&load.time), t};
+      l->on[l->n_on++] = (ts_sized){ts_plan_time_sum(&load.time), t};
       break;
     }
     l->spent += tp->n_shards;
   }
-  if (l->n_on) qsort(l->on, (size_t)l->n_on, sizeof *l->on, by_ms);
+  ts_sort_sized(l->on, l->n_on);
+}
+
+static ts_err choose(ts_local *l, int32_t t, unsigned kinds, ts_choice *best) {
+  int n;
+  const ts_err err = ts_draft_choose(l->d, l->options, t, kinds, best, &n);
+  l->spent += 3.0 * l->d->request->nodes->n_ranks * n;
+  return err;
 }
 
 /* Tries all options of table T; keeps the best where it beats NOW. */
 static ts_err move_table(ts_local *l, int32_t t, ts_worth now, bool *better) {
-  ts_err err = TS_OK;
-  ts_draft *d = l->d;
-  ts_table_plan best, p = {0};
-  ts_worth least = now;
-  ts_draft_remove(d, t, &best);
-  for (int32_t i = l->options->start[t]; i < l->options->start[t + 1]; i++) {
-    err = ts_draft_place(d, t, &l->options->option[i], &p);
-    if (err != TS_OK) break;
-    l->spent += 3.0 * d->request->nodes->n_ranks;
-    ts_draft_put(d, t, &p);
-    const ts_worth w = ts_draft_worth(d);
-    ts_draft_remove(d, t, &p);
-    if (ts_worth_better(&w, &least)) {
-      ts_mem_free(best.shards);
-      best = p;
-      least = w;
-      *better = true;
-    } else {
-      ts_mem_free(p.shards);
-    }
-  }
-  ts_draft_put(d, t, &best);
+  ts_choice best = {.worth = now};
+  ts_draft_remove(l->d, t, &best.plan);
+  const ts_shard *old = best.plan.shards;
+  const ts_err err = choose(l, t, ~0u, &best);
+  *better |= best.plan.shards != old;
+  ts_draft_put(l->d, t, &best.plan);
   return err;
 }
 
@@ -131,15 +110,13 @@ static void swap_tables(ts_local *l, int32_t a, ts_worth now, bool *better) {
 }
 
 static ts_err improve_once(ts_local *l, bool *better) {
-  ts_err err = TS_OK;
   find_tables(l, worst_rank(l->d));
   const ts_worth now = ts_draft_worth(l->d);
   for (int32_t i = 0; i < l->n_on && i < CANDIDATES && !*better; i++) {
-    TS_TRY(move_table(l, l->on[i].table, now, better));
-    if (!*better) swap_tables(l, l->on[i].table, now, better);
+    TS_DO(move_table(l, l->on[i].number, now, better));
+    if (!*better) swap_tables(l, l->on[i].number, now, better);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* A kind that few tables use may not be worth its collectives: all its tables
@@ -151,29 +128,18 @@ static ts_err drop_kind(ts_local *l, ts_shard_kind kind, bool *better) {
   const ts_worth now = ts_draft_worth(d);
   ts_table_plan *old = NULL;
   if (d->n_of_kind[kind] == 0 || d->n_of_kind[kind] > CANDIDATES) return TS_OK;
-  TS_TRY(ts_mem_array(&old, n, sizeof *old, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(old, n, MISC));
   for (int32_t t = 0; t < n; t++)
     if (d->plan->tables[t].kind == kind) ts_draft_remove(d, t, &old[t]);
   for (int32_t t = 0; t < n; t++) {
-    ts_table_plan best = {0}, p;
-    ts_worth least = {0};
+    ts_choice best = {0};
     if (!old[t].shards) continue;
-    for (int32_t i = l->options->start[t]; i < l->options->start[t + 1]; i++) {
-      if (l->options->option[i].kind == kind) continue;
-      TS_TRY(ts_draft_place(d, t, &l->options->option[i], &p));
-      l->spent += 3.0 * d->request->nodes->n_ranks;
-      ts_draft_put(d, t, &p);
-      const ts_worth w = ts_draft_worth(d);
-      ts_draft_remove(d, t, &p);
-      const bool take = !best.shards || ts_worth_better(&w, &least);
-      ts_mem_free(take ? best.shards : p.shards);
-      if (take) best = p, least = w;
-    }
-    if (!best.shards) { /* the deck has it so */
-      best = old[t];
+    TS_TRY(choose(l, t, ~(1u << kind), &best));
+    if (!best.plan.shards) { /* the deck has it so */
+      best.plan = old[t];
       old[t].shards = NULL;
     }
-    ts_draft_put(d, t, &best);
+    ts_draft_put(d, t, &best.plan);
   }
   const ts_worth w = ts_draft_worth(d);
   *better = ts_worth_better(&w, &now);
@@ -195,7 +161,7 @@ ts_err ts_draft_improve(ts_draft *d, const ts_options *o) {
   ts_err err = TS_OK;
   ts_local l = {.d = d, .options = o};
   bool better = true;
-  TS_TRY(ts_mem_array(&l.on, d->plan->n_tables, sizeof *l.on, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(l.on, d->plan->n_tables, MISC));
   while (better && l.spent < effort) {
     better = false;
     TS_TRY(improve_once(&l, &better));

@@ -70,20 +70,17 @@ static ts_err add(ts_options *o, int32_t t, const ts_plan_request *r,
 }
 
 ts_err ts_options_list(ts_options *o, const ts_plan_request *r) {
-  ts_err err = TS_OK;
   const int32_t n_tables = r->config->n_tables;
   int32_t n = 0;
   *o = (ts_options){0};
-  TS_TRY(ts_mem_array(&o->option,
-                      (int64_t)n_tables * TS_SHARD_COUNT * WIDTHS_MAX,
-                      sizeof *o->option, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&o->start, n_tables + 1, sizeof *o->start, TS_TAG_MISC));
+  TS_DO(ts_mem_many(o->option, (int64_t)n_tables * TS_SHARD_COUNT * WIDTHS_MAX,
+                    MISC));
+  TS_DO(ts_mem_many(o->start, n_tables + 1, MISC));
   for (int32_t t = 0; t < n_tables; t++) {
-    TS_TRY(add(o, t, r, &n));
+    TS_DO(add(o, t, r, &n));
     o->start[t + 1] = n;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_options_reset(ts_options *o) {

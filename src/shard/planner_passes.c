@@ -31,7 +31,7 @@ ts_err ts_plan_passes(int32_t *passes, const ts_plan *p,
   ts_cost c = {0};
   double *own = NULL;
   TS_TRY(ts_cost_create(&c, q));
-  TS_TRY(ts_mem_array(&own, p->n_ranks, sizeof *own, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(own, p->n_ranks, MISC));
   const double needed = ts_passes_scratch(own, &c, p);
   const double left = r->limit - r->memory_bytes;
   const double fewest = left > 0 ? ceil(needed / left) : 1000;

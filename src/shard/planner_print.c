@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -15,21 +14,10 @@ static double mib(double bytes) {
 
 /* ---- ranks --------------------------------------------------------------- */
 
-typedef struct ts_listed {
-  double ms;
-  int32_t rank;
-} ts_listed;
-
-static int by_ms(const void *a, const void *b) {
-  const ts_listed *x = a, *y = b;
-  if (x->ms != y->ms) return x->ms > y->ms ? -1 : 1;
-  return x->rank - y->rank;
-}
-
 static ts_err print_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
   const ts_plan_rank *x = &r->ranks[k];
-  const ts_plan_time *t = &x->time;
-  const ts_plan_memory *m = &x->memory;
+  const ts_plan_time *t = &x->load.time;
+  const ts_plan_memory *m = &x->load.memory;
   return ts_str_append(
       s,
       "rank %5d %9.1f (%.1f, %.1f, %.1f, %.1f, %.1f) + %.1f %8.3f (%.3f, "
@@ -38,19 +26,19 @@ static ts_err print_rank(ts_str *s, const ts_plan_report *r, int32_t k) {
       k, mib(ts_plan_memory_sum(m)), mib(m->weights), mib(m->state),
       mib(m->buffers), mib(m->dense), mib(m->slow), mib(m->disk),
       ts_plan_time_sum(t), t->input, t->lookup, t->output, t->gradient,
-      t->backward, mib(x->sent.input), mib(x->sent.output),
-      mib(x->sent.gradient), x->n_shards);
+      t->backward, mib(x->load.sent.input), mib(x->load.sent.output),
+      mib(x->load.sent.gradient), x->n_shards);
 }
 
 static ts_err print_ranks(ts_str *s, const ts_plan_report *r, int32_t rows) {
   ts_err err = TS_OK;
-  ts_listed *list = NULL;
+  ts_sized *list = NULL;
   const int32_t n = rows > 0 && rows < r->n_ranks ? rows : r->n_ranks;
-  TS_TRY(ts_mem_array(&list, r->n_ranks, sizeof *list, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(list, r->n_ranks, MISC));
   for (int32_t k = 0; k < r->n_ranks; k++)
-    list[k] = (ts_listed){ts_plan_time_sum(&r->ranks[k].time), k};
+    list[k] = (ts_sized){ts_plan_time_sum(&r->ranks[k].load.time), k};
   if (n < r->n_ranks) {
-    qsort(list, (size_t)r->n_ranks, sizeof *list, by_ms);
+    ts_sort_sized(list, r->n_ranks);
     TS_TRY(ts_str_append(s, "the %d slowest of %d ranks\n", n, r->n_ranks));
   }
   TS_TRY(ts_str_append(
@@ -58,7 +46,7 @@ static ts_err print_ranks(ts_str *s, const ts_plan_report *r, int32_t rows) {
          "(input, lookup, output, gradient, backward) MiB sent: input output "
          "gradient "
          "shards\n"));
-  for (int32_t i = 0; i < n; i++) TS_TRY(print_rank(s, r, list[i].rank));
+  for (int32_t i = 0; i < n; i++) TS_TRY(print_rank(s, r, list[i].number));
 done:
   ts_mem_free(list);
   return err;
@@ -68,38 +56,33 @@ done:
 
 /* "0-3,7": ranks in order of shards, runs shortened. */
 static ts_err print_where(ts_str *s, const ts_table_plan *p) {
-  ts_err err = TS_OK;
   if (ts_shard_kind_is_replicated(p->kind)) return ts_str_append(s, " all");
   for (int32_t k = 0, first; k < p->n_shards; k++) {
     first = k;
     while (k + 1 < p->n_shards &&
            p->shards[k + 1].rank == p->shards[k].rank + 1)
       k++;
-    TS_TRY(ts_str_append(s, "%s%d", first ? "," : " ", p->shards[first].rank));
-    if (k > first) TS_TRY(ts_str_append(s, "-%d", p->shards[k].rank));
+    TS_DO(ts_str_append(s, "%s%d", first ? "," : " ", p->shards[first].rank));
+    if (k > first) TS_DO(ts_str_append(s, "-%d", p->shards[k].rank));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err print_table(ts_str *s, const ts_plan_table *x,
                           const ts_table_plan *p, const ts_table_config *c,
                           const ts_cost_table *known) {
-  ts_err err = TS_OK;
-  const ts_plan_time *t = &x->time;
-  TS_TRY(ts_str_append(
+  const ts_plan_time *t = &x->load.time;
+  TS_DO(ts_str_append(
       s, "%-16s %-17s %-6s %8.3f (%.3f, %.3f) %10.2f %8.1f", c->name,
       ts_shard_kind_name(p->kind), ts_table_is_slow(c) ? c->kernel : "fused",
       ts_plan_time_sum(t), t->lookup + t->backward,
       t->input + t->output + t->gradient, mib(x->memory_bytes), known->ids));
-  TS_TRY(ts_str_append(s, " %10.0f %5d (%d) %11" PRId64 " %-16s %s", //
-                       known->distinct, c->dim, p->shards[0].n_cols, c->rows,
-                       c->optimizer.kind, known->weighted ? "yes" : "no "));
-  TS_TRY(ts_str_append(s, " %3d", c->features.n));
-  TS_TRY(print_where(s, p));
-  TS_TRY(ts_str_append(s, "\n"));
-done:
-  return err;
+  TS_DO(ts_str_append(s, " %10.0f %5d (%d) %11" PRId64 " %-16s %s", //
+                      known->distinct, c->dim, p->shards[0].n_cols, c->rows,
+                      c->optimizer.kind, known->weighted ? "yes" : "no "));
+  TS_DO(ts_str_append(s, " %3d", c->features.n));
+  TS_DO(print_where(s, p));
+  return ts_str_append(s, "\n");
 }
 
 static ts_err print_tables(ts_str *s, const ts_plan_report *r, const ts_plan *p,
@@ -172,25 +155,22 @@ done:
 /* ---- summary ------------------------------------------------------------- */
 
 static ts_err print_kinds(ts_str *s, const ts_plan *p) {
-  ts_err err = TS_OK;
   int32_t n[TS_SHARD_COUNT] = {0};
   for (int32_t t = 0; t < p->n_tables; t++) n[p->tables[t].kind]++;
-  TS_TRY(ts_str_append(s, "%d tables on %d ranks of %d nodes:", p->n_tables,
-                       p->n_ranks, p->n_nodes));
+  TS_DO(ts_str_append(s, "%d tables on %d ranks of %d nodes:", p->n_tables,
+                      p->n_ranks, p->n_nodes));
   for (int k = 0; k < TS_SHARD_COUNT; k++)
     if (n[k])
-      TS_TRY(ts_str_append(s, " %d %s", n[k],
-                           ts_shard_kind_name((ts_shard_kind)k)));
-  TS_TRY(ts_str_append(s, "\n"));
-done:
-  return err;
+      TS_DO(ts_str_append(s, " %d %s", n[k],
+                          ts_shard_kind_name((ts_shard_kind)k)));
+  return ts_str_append(s, "\n");
 }
 
 static ts_err print_traffic(ts_str *s, const ts_plan_report *r) {
   ts_plan_traffic most = {0};
   for (int32_t k = 0; k < r->n_ranks; k++) {
     double *to = (double *)&most;
-    const double *from = (const double *)&r->ranks[k].sent;
+    const double *from = (const double *)&r->ranks[k].load.sent;
     for (size_t i = 0; i < sizeof most / sizeof(double); i++)
       if (from[i] > to[i]) to[i] = from[i];
   }
@@ -203,37 +183,32 @@ static ts_err print_traffic(ts_str *s, const ts_plan_report *r) {
 }
 
 static ts_err print_summary(ts_str *s, const ts_plan_report *r) {
-  ts_err err = TS_OK;
   const double mean_over = r->imbalance;
-  TS_TRY(ts_str_append(
+  TS_DO(ts_str_append(
       s,
       "predicted step %.3f ms: tables %.3f (rank %d), dense %.3f, hidden "
       "%.3f; imbalance (slowest / mean) %.3f\n",
       r->step_ms, r->sparse_ms, r->slowest, r->dense_ms, r->hidden_ms,
       mean_over));
-  TS_TRY(ts_str_append(s,
-                       "predicted memory of the fullest rank (%d): %.1f MiB, "
-                       "%.1f MiB of %.1f left\n",
-                       r->fullest, mib(r->memory_bytes),
-                       mib(r->limit - r->memory_bytes), mib(r->limit)));
-  TS_TRY(print_traffic(s, r));
+  TS_DO(ts_str_append(s,
+                      "predicted memory of the fullest rank (%d): %.1f MiB, "
+                      "%.1f MiB of %.1f left\n",
+                      r->fullest, mib(r->memory_bytes),
+                      mib(r->limit - r->memory_bytes), mib(r->limit)));
+  TS_DO(print_traffic(s, r));
   if (r->n_tried)
-    TS_TRY(ts_str_append(s, "placements tried: %" PRId64 "\n", r->n_tried));
-done:
-  return err;
+    TS_DO(ts_str_append(s, "placements tried: %" PRId64 "\n", r->n_tried));
+  return TS_OK;
 }
 
 ts_err ts_plan_report_print(ts_str *s, const ts_plan_report *r,
                             const ts_plan *p, const ts_plan_request *q,
                             int32_t rows) {
-  ts_err err = TS_OK;
-  TS_TRY(print_kinds(s, p));
-  TS_TRY(print_summary(s, r));
-  TS_TRY(print_ranks(s, r, rows));
-  TS_TRY(print_tables(s, r, p, q));
-  TS_TRY(print_tiers(s, p, q));
-done:
-  return err;
+  TS_DO(print_kinds(s, p));
+  TS_DO(print_summary(s, r));
+  TS_DO(print_ranks(s, r, rows));
+  TS_DO(print_tables(s, r, p, q));
+  return print_tiers(s, p, q);
 }
 
 /* ---- JSON ---------------------------------------------------------------- */
@@ -247,9 +222,9 @@ static json_t *json_rank(const ts_plan_report *r, int32_t k) {
       "output_ms",    "gradient_ms", "backward_ms", "slow_bytes", "disk_bytes",
       "pinned_bytes", "sent_bytes",  "cross_bytes", "shards"};
   const ts_plan_rank *x = &r->ranks[k];
-  const ts_plan_time *t = &x->time;
-  const ts_plan_memory *m = &x->memory;
-  const ts_plan_traffic *s = &x->sent;
+  const ts_plan_time *t = &x->load.time;
+  const ts_plan_memory *m = &x->load.memory;
+  const ts_plan_traffic *s = &x->load.sent;
   const double values[] = {k,
                            rint(ts_plan_memory_sum(m)),
                            ts_plan_time_sum(t),
@@ -280,7 +255,7 @@ static json_t *json_table(const ts_plan_report *r, const ts_plan *p,
       "{s:o,s:s,s:i,s:i,s:o,s:o,s:s,s:o}", "table", ts_json_text(c->name),
       "sharding", ts_shard_kind_name(p->tables[t].kind), "columns",
       p->tables[t].shards[0].n_cols, "shards", p->tables[t].n_shards, "ms",
-      ts_json_number(ts_plan_time_sum(&x->time)), "bytes",
+      ts_json_number(ts_plan_time_sum(&x->load.time)), "bytes",
       ts_json_number(rint(x->memory_bytes)), "kernel",
       slow ? c->kernel : "fused", "load_factor",
       ts_json_number(slow ? factor : 1));

@@ -8,8 +8,8 @@ static ts_err report_create(ts_plan_report **out, const ts_plan *p) {
   ts_err err = TS_OK;
   ts_plan_report *r = NULL;
   TS_TRY(ts_mem_alloc(&r, sizeof *r, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->ranks, p->n_ranks, sizeof *r->ranks, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&r->tables, p->n_tables, sizeof *r->tables, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(r->ranks, p->n_ranks, MISC));
+  TS_TRY(ts_mem_many(r->tables, p->n_tables, MISC));
   r->n_ranks = p->n_ranks;
   r->n_tables = p->n_tables;
   *out = r;
@@ -26,34 +26,18 @@ void ts_plan_report_destroy(ts_plan_report *r) {
   ts_mem_free(r);
 }
 
-static void add_time(ts_plan_time *to, const ts_plan_time *x, double times) {
-  to->input += times * x->input;
-  to->lookup += times * x->lookup;
-  to->output += times * x->output;
-  to->gradient += times * x->gradient;
-  to->backward += times * x->backward;
-}
-
-static void add_to_rank(ts_plan_rank *rank, const ts_load *l) {
-  ts_load sum = {rank->time, rank->memory, rank->sent};
-  ts_load_add(&sum, l, 1);
-  rank->time = sum.time;
-  rank->memory = sum.memory;
-  rank->sent = sum.sent;
-}
-
 static void add_table(ts_plan_report *r, ts_load *all, const ts_cost *c,
                       int32_t t, const ts_table_plan *p) {
   ts_plan_table *table = &r->tables[t];
   ts_load l;
   ts_cost_everywhere(&l, c, t, p);
   ts_load_add(all, &l, 1);
-  add_time(&table->time, &l.time, r->n_ranks);
+  ts_load_add(&table->load, &l, r->n_ranks);
   for (int32_t k = 0; k < p->n_shards; k++) {
     ts_cost_shard(&l, c, t, p->kind, &p->shards[k]);
-    add_to_rank(&r->ranks[p->shards[k].rank], &l);
+    ts_load_add(&r->ranks[p->shards[k].rank].load, &l, 1);
     r->ranks[p->shards[k].rank].n_shards++;
-    add_time(&table->time, &l.time, 1);
+    ts_load_add(&table->load, &l, 1);
     table->memory_bytes += l.memory.weights + l.memory.state + l.memory.slow;
     table->slowest_ms = fmax(table->slowest_ms, ts_plan_time_sum(&l.time));
   }
@@ -62,8 +46,8 @@ static void add_table(ts_plan_report *r, ts_load *all, const ts_cost *c,
 static void sum_up(ts_plan_report *r, const ts_plan_request *q) {
   double sum = 0, most = -1, fullest = -1;
   for (int32_t k = 0; k < r->n_ranks; k++) {
-    const double ms = ts_plan_time_sum(&r->ranks[k].time);
-    const double bytes = ts_plan_memory_sum(&r->ranks[k].memory);
+    const double ms = ts_plan_time_sum(&r->ranks[k].load.time);
+    const double bytes = ts_plan_memory_sum(&r->ranks[k].load.memory);
     sum += ms;
     if (ms > most) most = ms, r->slowest = k;
     if (bytes > fullest) fullest = bytes, r->fullest = k;
@@ -72,7 +56,7 @@ static void sum_up(ts_plan_report *r, const ts_plan_request *q) {
   r->imbalance = sum > 0 ? most * r->n_ranks / sum : 1;
   r->memory_bytes = fullest;
   r->limit = q->memory_bytes;
-  const double input = r->ranks[r->slowest].time.input;
+  const double input = r->ranks[r->slowest].load.time.input;
   const double under = r->dense_ms + most - input;
   r->hidden_ms = q->hides_input ? fmin(input, under) : 0;
   r->step_ms = r->dense_ms + most - r->hidden_ms;
@@ -97,7 +81,8 @@ ts_err ts_plan_estimate(ts_plan_report **out, const ts_plan *p,
     ts_cost_kind(&l, &c, (ts_shard_kind)k);
     ts_load_add(&all, &l, 1);
   }
-  for (int32_t k = 0; k < r->n_ranks; k++) add_to_rank(&r->ranks[k], &all);
+  for (int32_t k = 0; k < r->n_ranks; k++)
+    ts_load_add(&r->ranks[k].load, &all, 1);
   r->dense_ms = ts_cost_dense_ms(&c);
   sum_up(r, q);
   *out = r;

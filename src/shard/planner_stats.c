@@ -78,8 +78,8 @@ ts_err ts_plan_stats_count(ts_plan_stats *s, int64_t rows, const int64_t *ids,
   }
   *s = (ts_plan_stats){.pooling = (double)n / (double)n_bags,
                        .n_sample = (double)n};
-  TS_TRY(ts_mem_array(&copy, n, sizeof *copy, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&count, n, sizeof *count, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(copy, n, MISC));
+  TS_TRY(ts_mem_many(count, n, MISC));
   for (int64_t i = 0; i < n; i++) copy[i] = ids[i];
   const double half = (double)count_runs(copy, n / 2, count);
   for (int64_t i = 0; i < n; i++) copy[i] = ids[i];

@@ -46,21 +46,17 @@ done:
 }
 
 ts_err ts_processors_create(ts_ebc *ebc) {
-  ts_err err = TS_OK;
   const ts_config *c = ebc->config;
   int32_t f = 0;
-  TS_TRY(ts_mem_array(&ebc->processors, count(ebc), sizeof *ebc->processors,
-                      TS_TAG_MISC));
+  TS_DO(ts_mem_many(ebc->processors, count(ebc), MISC));
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
       if (c->tables[t].max_length > 0)
-        TS_TRY(add_processor(ebc, f, c->tables[t].features.item[i],
-                             c->tables[t].max_length));
-  TS_TRY(ts_buffer_create(&ebc->positions.sum, ebc->device,
+        TS_DO(add_processor(ebc, f, c->tables[t].features.item[i],
+                            c->tables[t].max_length));
+  return ts_buffer_create(&ebc->positions.sum, ebc->device,
                           (size_t)ebc->positions.n * 8, TS_SPACE_DEVICE,
-                          TS_TAG_DENSE));
-done:
-  return err;
+                          TS_TAG_DENSE);
 }
 
 void ts_processors_destroy(ts_ebc *ebc) {
@@ -114,7 +110,6 @@ static ts_err add_slot(ts_slot_list *l, const ts_sharding_batch *lf, int32_t k,
 /* All slots of a sharding, by processor: VALUES are buffers of the groups. */
 static ts_err run_slots(const ts_sharding_batch *lf, const ts_buffer *values,
                         ts_err (*kernel)(const ts_position_args *)) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   ts_slot_list list = {.kernel = kernel};
   for (int32_t k = 0; k < sharding->ebc->params.n; k++)
@@ -123,11 +118,9 @@ static ts_err run_slots(const ts_sharding_batch *lf, const ts_buffer *values,
       for (int32_t s = 0; group->positions && s < group->n_slots; s++)
         if (sharding->pieces[group->piece[s]].feature ==
             sharding->ebc->processors[k].feature)
-          TS_TRY(add_slot(&list, lf, k, g, s, values[g].ptr));
+          TS_DO(add_slot(&list, lf, k, g, s, values[g].ptr));
     }
-  TS_TRY(flush(&list));
-done:
-  return err;
+  return flush(&list);
 }
 
 /* ---- forward ------------------------------------------------------------- */
@@ -141,7 +134,7 @@ static ts_err weigh_task(void *arg, ts_lane *lane) {
 
 ts_err ts_sharding_weigh(ts_sharding_batch *lf, ts_lane *lane) {
   if (!has_positions(lf->sharding)) return TS_OK;
-  return ts_lane_submit(lane, "position weights", weigh_task, &lf, sizeof lf);
+  return ts_lane_run(lane, "position weights", weigh_task, lf);
 }
 
 /* ---- backward ------------------------------------------------------------ */
@@ -160,7 +153,7 @@ static ts_err clear_task(void *arg, ts_lane *lane) {
 
 ts_err ts_processors_begin(ts_ebc *ebc, ts_lane *lane) {
   if (!trained(ebc)) return TS_OK;
-  return ts_lane_submit(lane, "clear positions", clear_task, &ebc, sizeof ebc);
+  return ts_lane_run(lane, "clear positions", clear_task, ebc);
 }
 
 static ts_err add_task(void *arg, ts_lane *lane) {
@@ -171,34 +164,27 @@ static ts_err add_task(void *arg, ts_lane *lane) {
 }
 
 ts_err ts_sharding_weight_grads(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   if (!trained(sharding->ebc) || !has_positions(sharding)) return TS_OK;
   for (int32_t g = 0; g < sharding->n_groups; g++)
     if (sharding->groups[g].positions)
-      TS_TRY(ts_tbe_weight_grad(sharding->groups[g].tbe,
-                                lf->weight_grads[g].ptr, lf->out.ptr,
-                                &lf->inputs[g], lane));
-  TS_TRY(ts_lane_submit(lane, "position gradients", add_task, &lf, sizeof lf));
-done:
-  return err;
+      TS_DO(ts_tbe_weight_grad(sharding->groups[g].tbe, lf->weight_grads[g].ptr,
+                               lf->out.ptr, &lf->inputs[g], lane));
+  return ts_lane_run(lane, "position gradients", add_task, lf);
 }
 
 static ts_err write_task(void *arg, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_ebc *ebc = *(ts_ebc **)arg;
   const double *sum = ebc->positions.sum.ptr;
   for (int32_t k = 0; k < ebc->params.n; k++) {
     const ts_param *p = ebc->params.item[k];
-    TS_TRY(ebc->kernels->narrow(p->grad, sum + ebc->processors[k].at, p->n));
+    TS_DO(ebc->kernels->narrow(p->grad, sum + ebc->processors[k].at, p->n));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_processors_end(ts_ebc *ebc, ts_lane *lane) {
   if (!trained(ebc)) return TS_OK;
-  return ts_lane_submit(lane, "position gradients", write_task, &ebc,
-                        sizeof ebc);
+  return ts_lane_run(lane, "position gradients", write_task, ebc);
 }

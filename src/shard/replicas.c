@@ -12,7 +12,6 @@
  * memory that the host touches: it reads how many bytes there are of each. */
 static ts_err make_bundle(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   ts_sharding_batch *lf = *(ts_sharding_batch **)p;
   const ts_kernels *k = lf->sharding->ebc->kernels;
   const int32_t n_groups = lf->sharding->n_groups;
@@ -20,18 +19,17 @@ static ts_err make_bundle(void *p, ts_lane *lane) {
   int64_t bytes = 8 * n_groups;
   for (int32_t g = 0; g < n_groups; g++) bytes += lf->message_bytes[g];
   bytes = (bytes + 7) / 8 * 8;
-  TS_TRY(ts_buffer_reserve(&lf->bundle, (size_t)bytes * (size_t)n_ranks));
+  TS_DO(ts_buffer_reserve(&lf->bundle, (size_t)bytes * (size_t)n_ranks));
   for (int r = 0; r < n_ranks; r++) {
     char *to = (char *)lf->bundle.ptr + r * bytes;
     memcpy(to, lf->message_bytes, 8 * (size_t)n_groups);
     to += 8 * n_groups;
     for (int32_t g = 0; g < n_groups; to += lf->message_bytes[g++])
-      TS_TRY(k->copy(to, lf->message[g], (size_t)lf->message_bytes[g]));
+      TS_DO(k->copy(to, lf->message[g], (size_t)lf->message_bytes[g]));
     lf->bundle_bytes[r] = bytes;
   }
   lf->exchange.send = lf->bundle.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Where each group's messages lie in what arrived. */
@@ -56,35 +54,30 @@ static ts_err open_bundles(void *p, ts_lane *lane) {
 }
 
 ts_err ts_replicas_begin(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_sharding *sharding = lf->sharding;
   for (int32_t g = 0; g < sharding->n_groups; g++)
-    TS_TRY(ts_tbe_reduce(sharding->groups[g].tbe, &lf->message[g],
-                         &lf->message_bytes[g], lf->out.ptr, &lf->inputs[g],
-                         lane));
-  TS_TRY(ts_lane_submit(lane, "bundle rows", make_bundle, &lf, sizeof lf));
+    TS_DO(ts_tbe_reduce(sharding->groups[g].tbe, &lf->message[g],
+                        &lf->message_bytes[g], lf->out.ptr, &lf->inputs[g],
+                        lane));
+  TS_DO(ts_lane_run(lane, "bundle rows", make_bundle, lf));
   lf->exchange.send_bytes = lf->bundle_bytes;
-  TS_TRY(ts_comm_exchange(sharding->comm, &lf->token, &lf->exchange, lane));
-done:
-  return err;
+  return ts_comm_exchange(sharding->comm, &lf->token, &lf->exchange, lane);
 }
 
 ts_err ts_replicas_end(ts_sharding_batch *lf, double lr_factor, int64_t pass,
                        ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_sharding *sharding = lf->sharding;
   const int n_ranks = sharding->ebc->n_ranks;
-  TS_TRY(ts_comm_end(&lf->token, lane));
-  TS_TRY(ts_lane_submit(lane, "open rows", open_bundles, &lf, sizeof lf));
+  TS_DO(ts_comm_end(&lf->token, lane));
+  TS_DO(ts_lane_run(lane, "open rows", open_bundles, lf));
   for (int32_t g = 0; g < sharding->n_groups; g++)
     if (sharding->groups[g].dense)
-      TS_TRY(ts_dense_rows_scatter(
+      TS_DO(ts_dense_rows_scatter(
           sharding->groups[g].dense, &lf->arrived[g * n_ranks],
           &lf->arrived_bytes[g * n_ranks], n_ranks, lane));
     else
-      TS_TRY(ts_tbe_apply(sharding->groups[g].tbe, &lf->arrived[g * n_ranks],
-                          &lf->arrived_bytes[g * n_ranks], n_ranks, lr_factor,
-                          pass, lane));
-done:
-  return err;
+      TS_DO(ts_tbe_apply(sharding->groups[g].tbe, &lf->arrived[g * n_ranks],
+                         &lf->arrived_bytes[g * n_ranks], n_ranks, lr_factor,
+                         pass, lane));
+  return TS_OK;
 }

@@ -14,7 +14,7 @@ static ts_err place(ts_table_plan *p, const ts_table_config *t,
   const int n = t->ranks.n ? t->ranks.n : at->nodes->n_ranks;
   int *ranks = NULL;
   TS_TRY(ts_place_once(t));
-  TS_TRY(ts_mem_array(&ranks, n, sizeof *ranks, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ranks, n, MISC));
   for (int k = 0; k < n; k++) ranks[k] = t->ranks.n ? (int)t->ranks.item[k] : k;
   TS_TRY(ts_place_rows(p, t, ranks, n, 0, t->dim));
 done:

@@ -7,26 +7,30 @@
 #include "shard/unpack.h"
 
 static ts_err create_inputs(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const int32_t n = lf->sharding->n_groups;
   const ts_buffer empty = {.space = TS_SPACE_DEVICE,
                            .tag = TS_TAG_SPARSE,
                            .owned = true,
                            .device = lf->sharding->ebc->device};
-  ts_buffer **arrays[] = {&lf->starts,      &lf->offsets, &lf->at,
-                          &lf->rows,        &lf->weights, &lf->positions,
-                          &lf->weight_grads};
-  TS_TRY(ts_mem_array(&lf->inputs, n, sizeof *lf->inputs, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->holds, n, sizeof *lf->holds, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->unpack, n, sizeof *lf->unpack, TS_TAG_MISC));
+  ts_buffer **arrays[TS_GROUP_BUFFERS];
+  ts_sharding_group_buffers(lf, arrays);
+  TS_DO(ts_mem_many(lf->inputs, n, MISC));
+  TS_DO(ts_mem_many(lf->holds, n, MISC));
+  TS_DO(ts_mem_many(lf->unpack, n, MISC));
   for (int32_t g = 0; g < n; g++) lf->holds[g].slots = empty;
-  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-    TS_TRY(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
+  for (int i = 0; i < TS_GROUP_BUFFERS; i++) {
+    TS_DO(ts_mem_array(arrays[i], n, sizeof(ts_buffer), TS_TAG_MISC));
     for (int32_t g = 0; g < n; g++) (*arrays[i])[g] = empty;
   }
   for (int32_t g = 0; g < n; g++) lf->starts[g].space = TS_SPACE_HOST;
-done:
-  return err;
+  return TS_OK;
+}
+
+void ts_sharding_group_buffers(ts_sharding_batch *lf, ts_buffer ***out) {
+  ts_buffer **all[TS_GROUP_BUFFERS] = {
+      &lf->starts,  &lf->offsets,   &lf->at,          &lf->rows,
+      &lf->weights, &lf->positions, &lf->weight_grads};
+  memcpy(out, all, sizeof all);
 }
 
 int ts_sharding_batch_buffers(ts_sharding_batch *lf, ts_buffer **out) {
@@ -51,75 +55,55 @@ static void create_matrices(ts_sharding_batch *lf) {
 }
 
 static ts_err create_geometry(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   const int64_t w = sharding->ebc->n_ranks, p = sharding->n_pieces,
                 v = sharding->n_views;
-  TS_TRY(ts_mem_array(&lf->count, w * p, sizeof *lf->count, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->section, w, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->sizes, w, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->write_at, w * p, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->block_at, sharding->n_blocks + 1, sizeof(int64_t),
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->piece_at, p, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->send, w, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->recv, w, sizeof(int64_t), TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->emb_ptr, v, sizeof *lf->emb_ptr, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&lf->stride, v, sizeof *lf->stride, TS_TAG_MISC));
+  TS_DO(ts_mem_many(lf->count, w * p, MISC));
+  TS_DO(ts_mem_many(lf->section, w, MISC));
+  TS_DO(ts_mem_many(lf->sizes, w, MISC));
+  TS_DO(ts_mem_many(lf->write_at, w * p, MISC));
+  TS_DO(ts_mem_many(lf->block_at, sharding->n_blocks + 1, MISC));
+  TS_DO(ts_mem_many(lf->piece_at, p, MISC));
+  TS_DO(ts_mem_many(lf->send, w, MISC));
+  TS_DO(ts_mem_many(lf->recv, w, MISC));
+  TS_DO(ts_mem_many(lf->emb_ptr, v, MISC));
+  TS_DO(ts_mem_many(lf->stride, v, MISC));
   if (sharding->ops->split_rows && !sharding->sequence)
-    TS_TRY(ts_buffer_create(&lf->inverse_room, sharding->ebc->device,
-                            (size_t)(v * lf->ebc_batch->batch_max) * 4,
-                            TS_SPACE_DEVICE, TS_TAG_SPARSE));
+    TS_DO(ts_buffer_create(&lf->inverse_room, sharding->ebc->device,
+                           (size_t)(v * lf->ebc_batch->batch_max) * 4,
+                           TS_SPACE_DEVICE, TS_TAG_SPARSE));
   lf->inverse = lf->inverse_room.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err create_messages(ts_sharding_batch *lf) {
-  ts_err err = TS_OK;
   const int32_t n = lf->sharding->n_groups;
   const int n_ranks = lf->sharding->ebc->n_ranks;
-  TS_TRY(ts_mem_array(&lf->message, n, sizeof *lf->message, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->message_bytes, n, sizeof(int64_t), TS_TAG_COMM));
-  TS_TRY(
-      ts_mem_array(&lf->bundle_bytes, n_ranks, sizeof(int64_t), TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->exchange.recv_bytes, n_ranks, 8, TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->exchange.recv_at, n_ranks, 8, TS_TAG_COMM));
+  TS_DO(ts_mem_many(lf->message, n, COMM));
+  TS_DO(ts_mem_many(lf->message_bytes, n, COMM));
+  TS_DO(ts_mem_many(lf->bundle_bytes, n_ranks, COMM));
+  TS_DO(ts_mem_many(lf->exchange.recv_bytes, n_ranks, COMM));
+  TS_DO(ts_mem_many(lf->exchange.recv_at, n_ranks, COMM));
   lf->exchange.rooms = &lf->sharding->rooms;
-  TS_TRY(ts_mem_array(&lf->arrived, (int64_t)n * n_ranks, sizeof *lf->arrived,
-                      TS_TAG_COMM));
-  TS_TRY(ts_mem_array(&lf->arrived_bytes, (int64_t)n * n_ranks, sizeof(int64_t),
-                      TS_TAG_COMM));
-done:
-  return err;
+  TS_DO(ts_mem_many(lf->arrived, (int64_t)n * n_ranks, COMM));
+  return ts_mem_many(lf->arrived_bytes, (int64_t)n * n_ranks, COMM);
 }
 
 ts_err ts_sharding_batch_create(ts_sharding_batch *lf, ts_sharding *sharding,
                                 ts_ebc_batch *fl) {
-  ts_err err = TS_OK;
   lf->sharding = sharding;
   lf->ebc_batch = fl;
-  TS_TRY(create_inputs(lf));
+  TS_DO(create_inputs(lf));
   create_matrices(lf);
-  TS_TRY(create_geometry(lf));
-  TS_TRY(create_messages(lf));
-done:
-  return err;
+  TS_DO(create_geometry(lf));
+  return create_messages(lf);
 }
 
 void ts_sharding_batch_reset(ts_sharding_batch *lf) {
-  ts_buffer *groups[] = {lf->starts,  lf->offsets,   lf->at,          lf->rows,
-                         lf->weights, lf->positions, lf->weight_grads};
+  ts_buffer **groups[TS_GROUP_BUFFERS];
   ts_buffer *buffers[TS_SHARDING_BUFFERS];
   const int n_buffers = ts_sharding_batch_buffers(lf, buffers);
-  void *arrays[] = {lf->starts,
-                    lf->offsets,
-                    lf->at,
-                    lf->rows,
-                    lf->weights,
-                    lf->inputs,
-                    lf->positions,
-                    lf->weight_grads,
+  void *arrays[] = {lf->inputs,
                     lf->count,
                     lf->section,
                     lf->sizes,
@@ -139,9 +123,12 @@ void ts_sharding_batch_reset(ts_sharding_batch *lf) {
                     lf->arrived,
                     lf->arrived_bytes,
                     lf->holds};
-  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-    for (int32_t g = 0; groups[i] && g < lf->sharding->n_groups; g++)
-      ts_buffer_reset(&groups[i][g]);
+  ts_sharding_group_buffers(lf, groups);
+  for (int i = 0; i < TS_GROUP_BUFFERS; i++) {
+    for (int32_t g = 0; *groups[i] && g < lf->sharding->n_groups; g++)
+      ts_buffer_reset(&(*groups[i])[g]);
+    ts_mem_free(*groups[i]);
+  }
   for (int32_t g = 0; lf->holds && g < lf->sharding->n_groups; g++)
     ts_buffer_reset(&lf->holds[g].slots);
   for (int i = 0; i < n_buffers; i++) ts_buffer_reset(buffers[i]);
@@ -163,71 +150,58 @@ static ts_err clear_task(void *arg, ts_lane *lane) {
 }
 
 ts_err ts_sharding_forward(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
-  if (sharding->holes)
-    TS_TRY(ts_lane_submit(lane, "clear", clear_task, &lf, sizeof lf));
-  TS_TRY(ts_sharding_weigh(lf, lane));
+  if (sharding->holes) TS_DO(ts_lane_run(lane, "clear", clear_task, lf));
+  TS_DO(ts_sharding_weigh(lf, lane));
   for (int32_t g = 0; g < sharding->n_groups; g++)
-    TS_TRY(ts_tbe_forward(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
-                          lane));
-  TS_TRY(sharding->output->forward_begin(lf, lane));
-done:
-  return err;
+    TS_DO(ts_tbe_forward(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
+                         lane));
+  return sharding->output->forward_begin(lf, lane);
 }
 
 ts_err ts_sharding_forward_end(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(lf->sharding->output->forward_end(lf, lane));
-  TS_TRY(ts_sharding_assemble(lf, lane));
-done:
-  return err;
+  TS_DO(lf->sharding->output->forward_end(lf, lane));
+  return ts_sharding_assemble(lf, lane);
 }
 
 ts_err ts_sharding_backward_begin(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_sharding_disassemble(lf, lane));
-  TS_TRY(lf->sharding->output->backward_begin(lf, lane));
+  TS_DO(ts_sharding_disassemble(lf, lane));
+  TS_DO(lf->sharding->output->backward_begin(lf, lane));
   if (!lf->sharding->ops->remote && lf->sharding->comm &&
       !lf->sharding->ebc->more)
-    TS_TRY(ts_replicas_begin(lf, lane));
-done:
-  return err;
+    TS_DO(ts_replicas_begin(lf, lane));
+  return TS_OK;
 }
 
 /* A micro-batch whose step goes on. */
 static ts_err keep(ts_sharding_batch *lf, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   if (sharding->ops->remote || !sharding->comm)
-    TS_TRY(sharding->output->backward_end(lf, lane));
-  TS_TRY(ts_sharding_weight_grads(lf, lane));
+    TS_DO(sharding->output->backward_end(lf, lane));
+  TS_DO(ts_sharding_weight_grads(lf, lane));
   for (int32_t g = 0; g < sharding->n_groups; g++)
-    TS_TRY(ts_tbe_keep(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
-                       lane));
-done:
-  return err;
+    TS_DO(ts_tbe_keep(sharding->groups[g].tbe, lf->out.ptr, &lf->inputs[g],
+                      lane));
+  return TS_OK;
 }
 
 ts_err ts_sharding_backward_end(ts_sharding_batch *lf, double lr_factor,
                                 int64_t pass, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = lf->sharding;
   if (sharding->ebc->more) return keep(lf, lane);
   if (!sharding->ops->remote && sharding->comm) {
-    TS_TRY(ts_sharding_weight_grads(lf, lane));
+    TS_DO(ts_sharding_weight_grads(lf, lane));
     return ts_replicas_end(lf, lr_factor, pass, lane);
   }
-  TS_TRY(sharding->output->backward_end(lf, lane));
-  TS_TRY(ts_sharding_weight_grads(lf, lane));
+  TS_DO(sharding->output->backward_end(lf, lane));
+  TS_DO(ts_sharding_weight_grads(lf, lane));
   for (int32_t g = 0; g < sharding->n_groups; g++)
     if (sharding->groups[g].dense)
-      TS_TRY(ts_dense_rows_add(sharding->groups[g].dense, lf->out.ptr,
-                               &lf->inputs[g], lane));
+      TS_DO(ts_dense_rows_add(sharding->groups[g].dense, lf->out.ptr,
+                              &lf->inputs[g], lane));
     else if (!sharding->columns || !sharding->groups[g].columns)
-      TS_TRY(ts_tbe_backward(sharding->groups[g].tbe, lf->out.ptr,
-                             &lf->inputs[g], lr_factor, pass, lane));
-  if (sharding->columns) TS_TRY(ts_columns_backward(lf, lr_factor, pass, lane));
-done:
-  return err;
+      TS_DO(ts_tbe_backward(sharding->groups[g].tbe, lf->out.ptr,
+                            &lf->inputs[g], lr_factor, pass, lane));
+  if (sharding->columns) TS_DO(ts_columns_backward(lf, lr_factor, pass, lane));
+  return TS_OK;
 }

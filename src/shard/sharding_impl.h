@@ -127,8 +127,6 @@ ts_err ts_sharding_create(ts_sharding *, ts_ebc *, const ts_sharding_ops *,
 void ts_sharding_reset(ts_sharding *);
 /* This rank's shard for PIECE, NULL: none. */
 const ts_shard *ts_sharding_own_shard(const ts_sharding *, const ts_piece *);
-/* True when shard and piece are the same part of the same table. */
-bool ts_sharding_same(const ts_sharding *, const ts_piece *, const ts_shard *);
 
 /* dense_rows.c: tables of optimizer "none".  create before the group, attach
  * after it; start once, collective.  add takes this rank's gradient, scatter
@@ -201,12 +199,22 @@ ts_err ts_sharding_weight_grads(ts_sharding_batch *, ts_lane *);
 /* The ids and bags expected to arrive for a group, and the sizes of its
  * backward pass. */
 ts_tbe_expected ts_expect_group(const ts_sharding *, const ts_sharding_group *);
+/* The arrays of a group's input, in the order of ts_sharding_group_buffers:
+ * bytes of each and, as the result, of all. */
+typedef struct ts_input_shape {
+  int32_t n_slots;
+  int64_t n_bags, n_ids;
+  bool weighted, positions; /* ids have weights; those of a processor */
+} ts_input_shape;
+int64_t ts_input_sizes(int64_t *size, const ts_input_shape *);
 /* Room for the bags of group G. */
 ts_err ts_sharding_reserve_input(ts_sharding_batch *, int32_t g, int64_t n_bags,
                                  int64_t n_ids);
 /* Buffers of a sharding's batch in flight; returns their number. */
 int ts_sharding_batch_buffers(ts_sharding_batch *, ts_buffer **out);
 enum { TS_SHARDING_BUFFERS = 8, TS_GROUP_BUFFERS = 7 };
+/* The arrays (n_groups) of the groups' buffers. */
+void ts_sharding_group_buffers(ts_sharding_batch *, ts_buffer ***out);
 /* column_links.c: room for the statistics of rows, from the ebc's pool. */
 ts_err ts_columns_expect(ts_sharding *);
 

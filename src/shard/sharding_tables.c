@@ -33,10 +33,8 @@ done:
 }
 
 static ts_err find_views(ts_sharding *sharding) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = sharding->ebc;
-  TS_TRY(ts_mem_array(&sharding->views, ebc->n_features,
-                      sizeof *sharding->views, TS_TAG_MISC));
+  TS_DO(ts_mem_many(sharding->views, ebc->n_features, MISC));
   for (int32_t f = 0; f < ebc->n_features; f++) {
     const int32_t t = ebc->feature_table[f];
     const ts_table_config *c = table_of(sharding, t);
@@ -45,12 +43,13 @@ static ts_err find_views(ts_sharding *sharding) {
         sequence != sharding->sequence || c->weighted != sharding->weighted)
       continue;
     if (sequence && !sharding->ops->sequence)
-      TS_TRY(refuse_sequence(sharding, c));
+      TS_DO(refuse_sequence(sharding, c));
     if (sequence && c->weighted)
-      TS_THROW(TS_ERR_DECK,
-               "table %s: pooling = \"none\" gives rows as they are and takes "
-               "no weights",
-               c->name);
+      return ts_fail(
+          TS_ERR_DECK,
+          "table %s: pooling = \"none\" gives rows as they are and takes "
+          "no weights",
+          c->name);
     sharding->late |= ts_param_is_table(c);
     sharding->views[sharding->n_views++] = (ts_view){
         .feature = f,
@@ -62,8 +61,7 @@ static ts_err find_views(ts_sharding *sharding) {
         .assembled = ebc->variable[f] >= 0 ||
                      plan_of(sharding, t)->shards[0].n_cols < c->dim};
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* True for the shards of a table that stand for a piece: the first of each
@@ -78,11 +76,10 @@ static bool stands_for_piece(const ts_sharding *sharding,
 }
 
 static ts_err add_pieces(ts_sharding *sharding, int32_t first, int32_t end) {
-  ts_err err = TS_OK;
   const int32_t t = sharding->views[first].table;
   const ts_table_plan *p = plan_of(sharding, t);
   const int64_t more = (int64_t)p->n_shards * (end - first);
-  TS_TRY(ts_mem_resize(
+  TS_DO(ts_mem_resize(
       &sharding->pieces, (size_t)sharding->n_pieces * sizeof *sharding->pieces,
       (size_t)(sharding->n_pieces + more) * sizeof *sharding->pieces,
       TS_TAG_MISC));
@@ -103,24 +100,21 @@ static ts_err add_pieces(ts_sharding *sharding, int32_t first, int32_t end) {
                                   ? sharding->output->block_of(sharding->ebc, s)
                                   : 0};
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err find_pieces(ts_sharding *sharding) {
-  ts_err err = TS_OK;
   const ts_ebc *ebc = sharding->ebc;
   sharding->n_blocks =
       sharding->output->n_blocks ? sharding->output->n_blocks(ebc) : 1;
   sharding->own_block = sharding->output->written_by
                             ? sharding->output->written_by(ebc, ebc->rank)
                             : 0;
-  TS_TRY(ts_mem_array(&sharding->block_width, sharding->n_blocks,
-                      sizeof *sharding->block_width, TS_TAG_MISC));
+  TS_DO(ts_mem_many(sharding->block_width, sharding->n_blocks, MISC));
   for (int32_t i = 0, end; i < sharding->n_views; i = end) {
     for (end = i; end < sharding->n_views; end++)
       if (sharding->views[end].table != sharding->views[i].table) break;
-    TS_TRY(add_pieces(sharding, i, end));
+    TS_DO(add_pieces(sharding, i, end));
   }
   for (int32_t p = 0; p < sharding->n_pieces; p++) {
     ts_piece *piece = &sharding->pieces[p];
@@ -129,11 +123,11 @@ static ts_err find_pieces(ts_sharding *sharding) {
     piece->col = sharding->block_width[piece->block];
     sharding->block_width[piece->block] += piece->n_cols;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
-bool ts_sharding_same(const ts_sharding *sharding, const ts_piece *p,
+/* True when shard and piece are the same part of the same table. */
+static bool same_part(const ts_sharding *sharding, const ts_piece *p,
                       const ts_shard *s) {
   if (s->col0 != p->col0) return false;
   return !(sharding->sequence && sharding->ops->split_rows) ||
@@ -145,7 +139,7 @@ const ts_shard *ts_sharding_own_shard(const ts_sharding *sharding,
   const ts_table_plan *t = plan_of(sharding, p->table);
   for (int32_t k = 0; k < t->n_shards; k++)
     if (t->shards[k].rank == sharding->ebc->rank &&
-        ts_sharding_same(sharding, p, &t->shards[k]))
+        same_part(sharding, p, &t->shards[k]))
       return &t->shards[k];
   return NULL;
 }
@@ -204,13 +198,10 @@ static ts_err group_create(ts_sharding *sharding, ts_sharding_group *g,
   const ts_table_config *c = table_of(sharding, like->table);
   int32_t *table = NULL;
   ts_tbe_table *tables = NULL;
-  TS_TRY(ts_mem_array(&table, sharding->n_pieces, sizeof *table, TS_TAG_MISC));
-  TS_TRY(
-      ts_mem_array(&tables, sharding->n_pieces, sizeof *tables, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&g->piece, sharding->n_pieces, sizeof *g->piece,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&g->route, sharding->n_pieces, sizeof *g->route,
-                      TS_TAG_MISC));
+  TS_TRY(ts_mem_many(table, sharding->n_pieces, MISC));
+  TS_TRY(ts_mem_many(tables, sharding->n_pieces, MISC));
+  TS_TRY(ts_mem_many(g->piece, sharding->n_pieces, MISC));
+  TS_TRY(ts_mem_many(g->route, sharding->n_pieces, MISC));
   ts_tbe_spec spec = {.tables = tables,
                       .feature_table = table,
                       .seed = (uint64_t)ebc->config->run.seed,
@@ -247,9 +238,8 @@ done:
 static ts_err make_groups(ts_sharding *sharding) {
   ts_err err = TS_OK;
   bool *taken = NULL;
-  TS_TRY(ts_mem_array(&taken, sharding->n_pieces, sizeof *taken, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&sharding->groups, sharding->n_pieces,
-                      sizeof *sharding->groups, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(taken, sharding->n_pieces, MISC));
+  TS_TRY(ts_mem_many(sharding->groups, sharding->n_pieces, MISC));
   for (int32_t p = 0; p < sharding->n_pieces; p++) {
     if (!ts_sharding_own_shard(sharding, &sharding->pieces[p])) {
       sharding->holes |= sharding->pieces[p].block == sharding->own_block;
@@ -267,7 +257,6 @@ done:
 ts_err ts_sharding_create(ts_sharding *sharding, ts_ebc *ebc,
                           const ts_sharding_ops *ops, bool sequence,
                           bool weighted) {
-  ts_err err = TS_OK;
   sharding->ops = ops;
   sharding->ebc = ebc;
   sharding->sequence = sequence;
@@ -276,29 +265,27 @@ ts_err ts_sharding_create(ts_sharding *sharding, ts_ebc *ebc,
   sharding->output = ebc->n_ranks == 1 ? &ts_output_local
                      : sequence        ? ops->sequence
                                        : ops->output;
-  TS_TRY(find_views(sharding));
-  if (!sharding->n_views) goto done;
-  TS_TRY(find_pieces(sharding));
+  TS_DO(find_views(sharding));
+  if (!sharding->n_views) return TS_OK;
+  TS_DO(find_pieces(sharding));
   /* A file of rows is one rank's own, and so is what is wrong with its disk:
    * the others hear of it here, before they wait for it in what follows. */
-  TS_TRY(ts_agree(ebc->input_comm, make_groups(sharding)));
-  if (sharding->output->create) TS_TRY(sharding->output->create(sharding));
+  TS_DO(ts_agree(ebc->input_comm, make_groups(sharding)));
+  if (sharding->output->create) TS_DO(sharding->output->create(sharding));
   if (!ops->remote && ebc->n_ranks > 1)
-    TS_TRY(
+    TS_DO(
         ts_comm_create(ebc->world, &sharding->comm, TS_GROUP_WORLD, ops->name));
   if (sharding->comm) {
     ts_comm_set_stage(sharding->comm,
                       ops->remote ? "output dist" : "row reduce");
-    TS_TRY(ts_rooms_create(&sharding->rooms, ebc->n_ranks));
+    TS_DO(ts_rooms_create(&sharding->rooms, ebc->n_ranks));
   }
   if (sharding->comm && ops->remote) {
-    TS_TRY(ts_comm_create(ebc->world, &sharding->back_comm, TS_GROUP_WORLD,
-                          "gradients"));
+    TS_DO(ts_comm_create(ebc->world, &sharding->back_comm, TS_GROUP_WORLD,
+                         "gradients"));
     ts_comm_set_stage(sharding->back_comm, "output dist");
   }
-  TS_TRY(ts_columns_create(sharding));
-done:
-  return err;
+  return ts_columns_create(sharding);
 }
 
 void ts_sharding_reset(ts_sharding *sharding) {

@@ -83,9 +83,14 @@ static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
     m->buffers += TS_CACHE_SCRATCH_BYTES * n / t->cache.passes;
 }
 
-/* Offsets, places, rows and weights of the bags of a batch in flight. */
-static double input_bytes(const ts_cost_table *x, double n, double bags) {
-  return growth * (bags * 16 + n * (x->weighted ? 8 : 4));
+/* The arrays of the bags of a batch in flight. */
+static double input_bytes(const ts_table_config *t, const ts_cost_table *x,
+                          double n, double bags) {
+  int64_t size[TS_GROUP_BUFFERS];
+  const ts_input_shape shape = {t->features.n, (int64_t)(growth * bags),
+                                (int64_t)(growth * n), x->weighted,
+                                t->max_length > 0};
+  return (double)ts_input_sizes(size, &shape);
 }
 
 /* Everyone's sums of rows, sent and received: room for a batch without a row
@@ -104,11 +109,18 @@ static double column_bytes(const ts_cost *c, int32_t table, const ts_shard *s) {
   return (parts - 1) * c->tables[table].distinct * 4 * (growth * 2 + 1);
 }
 
-/* Ids of all features that arrive, and their lengths. */
-static double message_bytes(const ts_cost_table *x, double n, double bags,
-                            const ts_shard *s) {
-  return n * (ts_id_bytes(s->n_rows) + (x->weighted ? 4 : 0)) +
-         (x->ids > x->bags ? bags : 0);
+/* N ids of all features that arrive, and their lengths; SPLIT: from bags that
+ * are spread over shards, so that positions travel, too. */
+static double message_bytes(const ts_cost *c, int32_t table, bool split,
+                            double n, double bags, const ts_shard *s) {
+  const ts_table_config *t = &c->request->config->tables[table];
+  const ts_cost_table *x = &c->tables[table];
+  const ts_route r = {.n_rows = s->n_rows,
+                      .weighted = t->weighted,
+                      .positions = split && t->max_length > 0};
+  return (double)ts_section_bytes(
+      &r, (int64_t)n, x->ids > x->bags ? TS_FORM_BYTES : TS_FORM_ONE,
+      (int64_t)bags);
 }
 
 /* Whether ids travel to the shards of a table. */
@@ -145,10 +157,12 @@ static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const double ebc_batches = r->n_ebc_batches, width = s->n_cols;
   const ts_cost_table *x = &c->tables[table];
   m->buffers += 48 * x->bags * c->n_ranks;
-  twice(m, c, ebc_batches * growth * message_bytes(x, n, bags, s));
+  const ts_sharding_ops *ops = ts_sharding_find(kind);
+  twice(m, c,
+        ebc_batches * growth *
+            message_bytes(c, table, ops->split_rows, n, bags, s));
   list_bytes(m, c, x, bags, c->n_ranks);
-  const ts_output_dist *output = ts_sharding_find(kind)->output;
-  if (output->storage) output->storage(m, c, bags * width);
+  if (ops->output->storage) ops->output->storage(m, c, bags * width);
   const double wire = c->forward_bytes < 4 || c->backward_bytes < 4
                           ? fmax(c->forward_bytes, c->backward_bytes)
                           : 0;
@@ -169,7 +183,7 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->weights = (double)s->n_rows * width * (double)ts_dtype_bytes(t->dtype);
   m->state = (double)ts_shard_bytes(t, s) - m->weights;
   m->buffers = backward_bytes(c, table, kind, s, n, bags) +
-               ebc_batches * input_bytes(x, n, bags) +
+               ebc_batches * input_bytes(t, x, n, bags) +
                column_bytes(c, table, s);
   if (ts_table_is_slow(t)) tier_bytes(m, c, table, s, n);
   m->buffers += ebc_batches * 4 * bags * width; /* out, then its gradient */
@@ -203,7 +217,8 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
   /* Own samples' embeddings; what is sent of their ids. */
   const double rows = p->n_shards / slices; /* shards that cut rows */
   const double sent =
-      slices * message_bytes(x, c->batch * x->ids, bags, &p->shards[0]);
+      slices *
+      message_bytes(c, table, rows > 1, c->batch * x->ids, bags, &p->shards[0]);
   m->buffers += ebc_batches * 4 * bags * t->dim;
   twice(m, c, ebc_batches * growth * sent);
   if (rows > 1) { /* lengths go to every part */

@@ -3,14 +3,11 @@
 
 static ts_err place(ts_table_plan *p, const ts_table_config *t,
                     const ts_placement *at) {
-  ts_err err = TS_OK;
   const ts_nodes *n = at->nodes;
   int node = ts_place_node(at);
-  if (t->ranks.n) TS_TRY(ts_place_one_node(&node, t, n));
-  TS_TRY(ts_place_slices(p, t, n->member + n->start[node],
-                         ts_node_size(n, node), at));
-done:
-  return err;
+  if (t->ranks.n) TS_DO(ts_place_one_node(&node, t, n));
+  return ts_place_slices(p, t, n->member + n->start[node],
+                         ts_node_size(n, node), at);
 }
 
 extern const ts_sharding_ops ts_sharding_table_column_wise;

@@ -11,7 +11,7 @@ static ts_err place(ts_table_plan *p, const ts_table_config *t,
   TS_TRY(ts_place_once(t));
   if (t->ranks.n) TS_TRY(ts_place_one_node(&node, t, n));
   const int n_ranks = t->ranks.n ? t->ranks.n : ts_node_size(n, node);
-  TS_TRY(ts_mem_array(&ranks, n_ranks, sizeof *ranks, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ranks, n_ranks, MISC));
   for (int k = 0; k < n_ranks; k++)
     ranks[k] =
         t->ranks.n ? (int)t->ranks.item[k] : n->member[n->start[node] + k];

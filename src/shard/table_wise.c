@@ -5,19 +5,16 @@
 
 static ts_err place(ts_table_plan *p, const ts_table_config *t,
                     const ts_placement *at) {
-  ts_err err = TS_OK;
   int rank;
   if (t->ranks.n > 1)
-    TS_THROW(TS_ERR_DECK,
-             "table %s: table_wise takes one rank in `ranks`, not %d", t->name,
-             t->ranks.n);
+    return ts_fail(TS_ERR_DECK,
+                   "table %s: table_wise takes one rank in `ranks`, not %d",
+                   t->name, t->ranks.n);
   if (t->ranks.n)
     rank = (int)t->ranks.item[0];
   else
-    TS_TRY(ts_place_pick(&rank, 1, at->nodes->member, at->nodes->n_ranks, at));
-  TS_TRY(ts_place_rows(p, t, &rank, 1, 0, t->dim));
-done:
-  return err;
+    TS_DO(ts_place_pick(&rank, 1, at->nodes->member, at->nodes->n_ranks, at));
+  return ts_place_rows(p, t, &rank, 1, 0, t->dim);
 }
 
 extern const ts_sharding_ops ts_sharding_table_wise;

@@ -2,12 +2,10 @@
 #include "shard/ebc_batch.h"
 
 static ts_err each_group(ts_ebc *ebc, ts_err (*fn)(ts_tbe *)) {
-  ts_err err = TS_OK;
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
-      TS_TRY(fn(ebc->shardings[l].groups[g].tbe));
-done:
-  return err;
+      TS_DO(fn(ebc->shardings[l].groups[g].tbe));
+  return TS_OK;
 }
 
 ts_err ts_ebc_flush(ts_ebc *ebc) {

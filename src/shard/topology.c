@@ -55,26 +55,29 @@ static const ts_field fields[] = {
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
-static double *value_of(ts_topology *t, int i) {
+int ts_topology_n_figures(void) {
+  return N_FIELDS;
+}
+
+double *ts_topology_figure(ts_topology *t, int i) {
   return (double *)((char *)t + fields[i].offset);
 }
 
 void ts_topology_default(ts_topology *t) {
   *t = (ts_topology){0};
-  for (int i = 0; i < N_FIELDS; i++) *value_of(t, i) = fields[i].fallback;
+  for (int i = 0; i < N_FIELDS; i++)
+    *ts_topology_figure(t, i) = fields[i].fallback;
 }
 
 ts_err ts_topology_print(ts_str *s, const ts_topology *t) {
-  ts_err err = TS_OK;
   ts_topology copy = *t;
-  TS_TRY(ts_str_append(s, "# tessera topology 1: %d ranks, %d a node\n",
-                       t->ranks, t->ranks_per_node));
+  TS_DO(ts_str_append(s, "# tessera topology 1: %d ranks, %d a node\n",
+                      t->ranks, t->ranks_per_node));
   for (int i = 0; i < N_FIELDS; i++)
-    TS_TRY(ts_str_append(s, "%s = %.4g%s%s\n", fields[i].key,
-                         *value_of(&copy, i), *fields[i].help ? " # " : "",
-                         fields[i].help));
-done:
-  return err;
+    TS_DO(ts_str_append(s, "%s = %.4g%s%s\n", fields[i].key,
+                        *ts_topology_figure(&copy, i),
+                        *fields[i].help ? " # " : "", fields[i].help));
+  return TS_OK;
 }
 
 static int field_of(const char *key, size_t n) {
@@ -115,21 +118,19 @@ static ts_err take_line(ts_topology *t, const char *p, const char *end,
   if (rest == number || (*rest && *rest != '#') || !(x > 0) || !isfinite(x))
     return ts_fail(TS_ERR_DECK, "%s:%d: %s takes a number over 0 (%s)", name,
                    line, fields[i].key, fields[i].unit);
-  *value_of(t, i) = x;
+  *ts_topology_figure(t, i) = x;
   return TS_OK;
 }
 
 ts_err ts_topology_parse(ts_topology *t, const char *text, const char *name) {
-  ts_err err = TS_OK;
   ts_topology_default(t);
   for (int line = 1; *text; line++) {
     const char *end = strchr(text, '\n');
     const char *stop = end ? end : text + strlen(text);
-    TS_TRY(take_line(t, text, stop, name, line));
+    TS_DO(take_line(t, text, stop, name, line));
     text = end ? end + 1 : stop;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_topology_read(ts_topology *t, const char *path) {

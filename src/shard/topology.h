@@ -46,6 +46,9 @@ typedef struct ts_topology {
   ts_link link[TS_REACH_COUNT][TS_LINK_COUNT];
 } ts_topology;
 
+/* All figures, in the order of their file. */
+int ts_topology_n_figures(void);
+double *ts_topology_figure(ts_topology *, int i);
 void ts_topology_default(ts_topology *);
 /* "key = value" lines after a head comment; input/topology_example has them. */
 ts_err ts_topology_print(ts_str *, const ts_topology *);

@@ -48,7 +48,7 @@ ts_err ts_topology_middle(double *x, ts_comm *comm) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(comm);
   double *all = NULL;
-  TS_TRY(ts_mem_array(&all, w, sizeof *all, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(all, w, MISC));
   TS_TRY(ts_comm_gather_all(comm, all, x, sizeof *x));
   *x = middle(all, w);
 done:
@@ -74,25 +74,22 @@ typedef struct ts_probe {
 } ts_probe;
 
 static ts_err fill_probe(ts_probe *p) {
-  ts_err err = TS_OK;
   const int64_t n = (int64_t)N_BAGS * p->per_bag;
   uint64_t x = 88172645463325252u;
-  TS_TRY(ts_mem_array(&p->offsets, N_BAGS + 1, 8, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&p->at, N_BAGS, 8, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&p->rows, n, 4, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&p->out, (int64_t)N_BAGS * p->table.dim, 4, TS_TAG_MISC));
+  TS_DO(ts_mem_many(p->offsets, N_BAGS + 1, MISC));
+  TS_DO(ts_mem_many(p->at, N_BAGS, MISC));
+  TS_DO(ts_mem_many(p->rows, n, MISC));
+  TS_DO(ts_mem_many(p->out, (int64_t)N_BAGS * p->table.dim, MISC));
   for (int b = 0; b <= N_BAGS; b++) p->offsets[b] = (int64_t)b * p->per_bag;
   for (int b = 0; b < N_BAGS; b++) p->at[b] = (int64_t)b * p->table.dim;
   for (int64_t i = 0; i < n; i++) {
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
     p->rows[i] = (int32_t)(x % (uint64_t)p->table.rows);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err run_probe(ts_probe *p, ts_pass_times *times) {
-  ts_err err = TS_OK;
   const ts_topology_bench *b = p->bench;
   const int64_t bag_start[] = {0, N_BAGS};
   const ts_tbe_input in = {.bag_start = bag_start,
@@ -103,18 +100,17 @@ static ts_err run_probe(ts_probe *p, ts_pass_times *times) {
   double forward[PASSES], backward[PASSES];
   for (int i = -1; i < PASSES; i++) { /* pass -1 touches the memory */
     const double t0 = ts_now();
-    TS_TRY(ts_tbe_forward(p->tbe, p->out, &in, b->compute));
-    TS_TRY(ts_lane_sync(b->compute));
+    TS_DO(ts_tbe_forward(p->tbe, p->out, &in, b->compute));
+    TS_DO(ts_lane_sync(b->compute));
     const double t1 = ts_now();
-    TS_TRY(ts_tbe_backward(p->tbe, p->out, &in, 1.0, i + 2, b->compute));
-    TS_TRY(ts_lane_sync(b->compute));
+    TS_DO(ts_tbe_backward(p->tbe, p->out, &in, 1.0, i + 2, b->compute));
+    TS_DO(ts_lane_sync(b->compute));
     if (i < 0) continue;
     forward[i] = t1 - t0;
     backward[i] = ts_now() - t1;
   }
   *times = (ts_pass_times){quick(forward, PASSES), quick(backward, PASSES)};
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err probe(ts_pass_times *times, const ts_topology_bench *b,
@@ -149,15 +145,14 @@ static double at_least(double x, double least) {
 }
 
 static ts_err measure_tables(ts_topology *t, const ts_topology_bench *b) {
-  ts_err err = TS_OK;
   enum { PER_BAG = 8 };
   const double n = (double)N_BAGS * PER_BAG;
   const double narrow_bytes = 4.0 * NARROW, wide_bytes = 4.0 * WIDE;
   ts_pass_times narrow, wide, cached, single;
-  TS_TRY(probe(&narrow, b, NARROW, LARGE_BYTES, PER_BAG));
-  TS_TRY(probe(&wide, b, WIDE, LARGE_BYTES, PER_BAG));
-  TS_TRY(probe(&cached, b, WIDE, SMALL_BYTES, PER_BAG));
-  TS_TRY(probe(&single, b, NARROW, LARGE_BYTES, 1));
+  TS_DO(probe(&narrow, b, NARROW, LARGE_BYTES, PER_BAG));
+  TS_DO(probe(&wide, b, WIDE, LARGE_BYTES, PER_BAG));
+  TS_DO(probe(&cached, b, WIDE, SMALL_BYTES, PER_BAG));
+  TS_DO(probe(&single, b, NARROW, LARGE_BYTES, 1));
   /* Time per id a + b bytes, from two widths. */
   const double slope = at_least((wide.forward - narrow.forward) / n, 1e-12) /
                        (wide_bytes - narrow_bytes);
@@ -176,8 +171,7 @@ static ts_err measure_tables(ts_topology *t, const ts_topology_bench *b) {
   t->write_gbytes_per_s = 1e-9 / back;
   t->update_ns =
       at_least(1e9 * (narrow.backward / n - 2 * back * narrow_bytes), 1.0);
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- memory and input ---------------------------------------------------- */
@@ -209,10 +203,10 @@ static ts_err measure_pack(ts_topology *t) {
   int64_t *ids = NULL, *offsets = NULL;
   int32_t *rows = NULL, *copy = NULL;
   double s[PASSES];
-  TS_TRY(ts_mem_array(&ids, N, 8, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&offsets, N + 1, 8, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&rows, N, 4, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&copy, N, 4, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(ids, N, MISC));
+  TS_TRY(ts_mem_many(offsets, N + 1, MISC));
+  TS_TRY(ts_mem_many(rows, N, MISC));
+  TS_TRY(ts_mem_many(copy, N, MISC));
   for (int i = 0; i < PASSES; i++) {
     const double t0 = ts_now();
     int64_t n = 0;
@@ -263,58 +257,51 @@ typedef struct ts_wire {
 } ts_wire;
 
 static ts_err use_link(ts_wire *x, ts_link_use use, int64_t bytes) {
-  ts_err err = TS_OK;
   ts_token token;
   const int w = ts_comm_size(x->comm);
   for (int r = 0; r < w; r++)
     x->counts[r] = use == TS_LINK_REDUCE_SCATTER ? bytes / 4 : bytes;
   if (use == TS_LINK_ALL_TO_ALL)
-    TS_TRY(ts_comm_all_to_all_v(x->comm, &token, x->recv, x->counts, x->send,
-                                x->counts, NULL));
+    TS_DO(ts_comm_all_to_all_v(x->comm, &token, x->recv, x->counts, x->send,
+                               x->counts, NULL));
   else if (use == TS_LINK_REDUCE_SCATTER)
-    TS_TRY(ts_comm_reduce_scatter_v(x->comm, &token, x->recv, x->send,
-                                    x->counts, TS_F32, NULL));
+    TS_DO(ts_comm_reduce_scatter_v(x->comm, &token, x->recv, x->send, x->counts,
+                                   TS_F32, NULL));
   else
-    TS_TRY(ts_comm_all_gather_v(x->comm, &token, x->recv, x->send, x->counts,
-                                NULL));
-  TS_TRY(ts_comm_wait(&token));
-done:
-  return err;
+    TS_DO(ts_comm_all_gather_v(x->comm, &token, x->recv, x->send, x->counts,
+                               NULL));
+  return ts_comm_wait(&token);
 }
 
 static ts_err time_link(ts_wire *x, ts_link_use use, int64_t bytes,
                         double *seconds) {
-  ts_err err = TS_OK;
   double s[LINK_PASSES];
   for (int i = -1; i < LINK_PASSES; i++) {
-    TS_TRY(ts_comm_barrier(x->comm));
+    TS_DO(ts_comm_barrier(x->comm));
     const double t0 = ts_now();
-    TS_TRY(use_link(x, use, bytes));
+    TS_DO(use_link(x, use, bytes));
     if (i >= 0) s[i] = ts_now() - t0;
   }
   *seconds = quick(s, LINK_PASSES);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err measure_link(ts_link *link, double *call_us, ts_wire *x,
                            ts_link_use use) {
-  ts_err err = TS_OK;
   const int others = ts_comm_size(x->comm) - 1;
   const int64_t piece = MESSAGE_BYTES / (others + 1) / 64 * 64;
   double small, large;
-  TS_TRY(time_link(x, use, 64, &small));
-  TS_TRY(time_link(x, use, piece, &large));
-  TS_TRY(ts_topology_middle(&small, x->comm));
-  TS_TRY(ts_topology_middle(&large, x->comm));
+  TS_DO(time_link(x, use, 64, &small));
+  TS_DO(time_link(x, use, piece, &large));
+  TS_DO(ts_topology_middle(&small, x->comm));
+  TS_DO(ts_topology_middle(&large, x->comm));
   /* Half of a small operation is begun and waited for, however many ranks
    * take part; the rest grows with them. */
   *call_us += 1e6 * small / 2 / TS_LINK_COUNT;
   link->latency_us = at_least(1e6 * small / 2 / others, 0.1);
   link->gbytes_per_s =
       1e-9 * (double)(piece * others) / at_least(large - small, 1e-7);
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err measure_reach(ts_topology *t, const ts_topology_bench *b,
@@ -328,7 +315,7 @@ static ts_err measure_reach(ts_topology *t, const ts_topology_bench *b,
   *measured = w > 1;
   if (w == 1) goto done;
   t->call_us = 0;
-  TS_TRY(ts_mem_array(&x.counts, w, sizeof *x.counts, TS_TAG_COMM));
+  TS_TRY(ts_mem_many(x.counts, w, COMM));
   TS_TRY(ts_mem_alloc(&x.send, MESSAGE_BYTES, TS_TAG_COMM));
   TS_TRY(ts_mem_alloc(&x.recv, MESSAGE_BYTES, TS_TAG_COMM));
   for (int use = 0; use < TS_LINK_COUNT; use++)
@@ -343,53 +330,36 @@ done:
 }
 
 static ts_err measure_links(ts_topology *t, const ts_topology_bench *b) {
-  ts_err err = TS_OK;
   bool node, cross;
-  TS_TRY(measure_reach(t, b, TS_REACH_NODE, &node));
-  TS_TRY(measure_reach(t, b, TS_REACH_CROSS, &cross));
+  TS_DO(measure_reach(t, b, TS_REACH_NODE, &node));
+  TS_DO(measure_reach(t, b, TS_REACH_CROSS, &cross));
   /* The reach that no rank has here is taken to be like the other. */
   int64_t has[2] = {node, cross};
-  TS_TRY(ts_comm_max_i64(b->control, has, 2));
+  TS_DO(ts_comm_max_i64(b->control, has, 2));
   if (has[0] && !has[1])
     memcpy(t->link[TS_REACH_CROSS], t->link[TS_REACH_NODE],
            sizeof t->link[TS_REACH_NODE]);
   if (has[1] && !has[0])
     memcpy(t->link[TS_REACH_NODE], t->link[TS_REACH_CROSS],
            sizeof t->link[TS_REACH_NODE]);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_topology_measure(ts_topology *t, const ts_topology_bench *b) {
-  ts_err err = TS_OK;
   ts_topology_default(t);
   t->ranks = ts_world_size(b->world);
   t->ranks_per_node = ts_world_node_size(b->world);
   find_memory(t, b);
-  TS_TRY(ts_comm_barrier(b->control));
-  TS_TRY(measure_tables(t, b));
-  TS_TRY(measure_stream(t));
-  TS_TRY(measure_pack(t));
-  TS_TRY(measure_links(t, b));
-  TS_TRY(ts_topology_tiers(t, b->tier_dir));
-  double *own[] = {&t->read_gbytes_per_s,
-                   &t->cache_gbytes_per_s,
-                   &t->write_gbytes_per_s,
-                   &t->stream_gbytes_per_s,
-                   &t->cache_mib,
-                   &t->lookup_ns,
-                   &t->bag_ns,
-                   &t->update_ns,
-                   &t->pack_ns,
-                   &t->call_us,
-                   &t->slow_gbytes_per_s,
-                   &t->disk_gbytes_per_s,
-                   &t->memory_gib};
-  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-    TS_TRY(ts_topology_middle(own[i], b->control));
-  double *links = (double *)t->link;
-  for (size_t i = 0; i < sizeof t->link / sizeof(double); i++)
-    TS_TRY(ts_topology_middle(&links[i], b->control));
-done:
-  return err;
+  TS_DO(ts_comm_barrier(b->control));
+  TS_DO(measure_tables(t, b));
+  TS_DO(measure_stream(t));
+  TS_DO(measure_pack(t));
+  TS_DO(measure_links(t, b));
+  TS_DO(ts_topology_tiers(t, b->tier_dir));
+  for (int i = 0; i < ts_topology_n_figures(); i++) {
+    double *figure = ts_topology_figure(t, i);
+    if (figure != &t->dense_gflops)
+      TS_DO(ts_topology_middle(figure, b->control));
+  }
+  return TS_OK;
 }

@@ -50,7 +50,6 @@ static ts_err copy_section(const ts_coder *c, int block, int rank, float *x,
  * variable ones. */
 ts_err ts_coder_section(ts_coder *c, int block, int rank, float *x,
                         char **wire) {
-  ts_err err = TS_OK;
   const ts_sharding *sharding = c->lf->sharding;
   const int32_t n = c->lf->ebc_batch->batch[rank];
   const int32_t width = sharding->block_width[block];
@@ -61,14 +60,13 @@ ts_err ts_coder_section(ts_coder *c, int block, int rank, float *x,
     const ts_piece *piece = &sharding->pieces[p];
     if (piece->block != block) continue;
     if (piece->col >= 0) {
-      TS_TRY(add(c, x + piece->col, wire, n, width, piece->n_cols));
+      TS_DO(add(c, x + piece->col, wire, n, width, piece->n_cols));
     } else {
       const int32_t count =
           c->lf->count[(int64_t)rank * sharding->n_pieces + p];
-      TS_TRY(add(c, next, wire, count, piece->n_cols, piece->n_cols));
+      TS_DO(add(c, next, wire, count, piece->n_cols, piece->n_cols));
       next += (int64_t)count * piece->n_cols;
     }
   }
-done:
-  return err;
+  return TS_OK;
 }

@@ -40,12 +40,10 @@ static ts_err move_part(const ts_cache *c, const ts_cache_part *p,
 }
 
 static ts_err move(const ts_cache *c, ts_cache_move *m, bool out) {
-  ts_err err = TS_OK;
   for (int k = 0; m->n && k < c->n_parts; k++)
-    TS_TRY(move_part(c, &c->part[k], m, out));
+    TS_DO(move_part(c, &c->part[k], m, out));
   m->n = 0;
-done:
-  return err;
+  return TS_OK;
 }
 
 static void each(const ts_cache *c, const ts_cache_move *m,
@@ -56,13 +54,10 @@ static void each(const ts_cache *c, const ts_cache_move *m,
 
 ts_err ts_cache_exchange(const ts_cache *c, ts_cache_move *out,
                          ts_cache_move *in) {
-  ts_err err = TS_OK;
-  TS_TRY(sort_move(c, out));
+  TS_DO(sort_move(c, out));
   each(c, in, ts_store_look);
   each(c, in, ts_store_ask);
   each(c, out, ts_store_ask); /* a row that is written is part of a page */
-  TS_TRY(move(c, out, true));
-  TS_TRY(move(c, in, false));
-done:
-  return err;
+  TS_DO(move(c, out, true));
+  return move(c, in, false);
 }

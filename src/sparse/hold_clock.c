@@ -12,13 +12,11 @@ static int mark_of(int64_t hold) {
 }
 
 static ts_err read_next(ts_hold_clock *h) {
-  ts_err err = TS_OK;
   double seconds = 0;
   const int i = mark_of(h->n_read++);
-  TS_TRY(ts_clock_between(h->clock, i, i + 1, &seconds));
+  TS_DO(ts_clock_between(h->clock, i, i + 1, &seconds));
   h->seconds += seconds;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Holds that have not ended, or can't be read, are left out. */
@@ -35,32 +33,25 @@ void ts_hold_clock_reset(ts_hold_clock *h) {
 }
 
 static ts_err change_lane(ts_hold_clock *h, ts_lane *lane) {
-  ts_err err = TS_OK;
   (void)ts_hold_seconds(h);
   ts_hold_clock_reset(h);
-  TS_TRY(ts_clock_create(&h->clock, lane, 2 * HOLDS));
+  TS_DO(ts_clock_create(&h->clock, lane, 2 * HOLDS));
   h->lane = lane;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_hold_begin(ts_hold_clock *h, ts_lane *lane) {
-  ts_err err = TS_OK;
   h->t0 = ts_now();
   if (!lane || !ts_clock_is_devices(lane)) return TS_OK;
-  if (lane != h->lane) TS_TRY(change_lane(h, lane));
-  if (h->n - h->n_read == HOLDS) TS_TRY(read_next(h));
-  TS_TRY(ts_clock_mark(h->clock, mark_of(h->n)));
-done:
-  return err;
+  if (lane != h->lane) TS_DO(change_lane(h, lane));
+  if (h->n - h->n_read == HOLDS) TS_DO(read_next(h));
+  return ts_clock_mark(h->clock, mark_of(h->n));
 }
 
 ts_err ts_hold_end(ts_hold_clock *h) {
-  ts_err err = TS_OK;
   if (h->clock)
-    TS_TRY(ts_clock_mark(h->clock, mark_of(h->n++) + 1));
+    TS_DO(ts_clock_mark(h->clock, mark_of(h->n++) + 1));
   else
     h->seconds += ts_now() - h->t0;
-done:
-  return err;
+  return TS_OK;
 }

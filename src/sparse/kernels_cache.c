@@ -119,7 +119,6 @@ static int64_t set_of(const ts_cache *c, uint32_t key) {
 /* A line for the row of KEY, to be filled; its slot, or the row's own where
  * there is none. */
 static ts_err place(ts_holding *h, uint32_t key, uint32_t *slot) {
-  ts_err err = TS_OK;
   const ts_cache *c = h->c;
   const uint32_t row = c->by_number ? key : ts_cache_row(key);
   *slot = row;
@@ -145,14 +144,12 @@ static ts_err place(ts_holding *h, uint32_t key, uint32_t *slot) {
   c->tag[line] = row;
   c->line[line] = ts_cache_given(h->a->now, 1);
   c->locks[0]++;
-  if (h->in.n == TS_CACHE_MOVE) TS_TRY(ts_cache_exchange(c, &h->out, &h->in));
-done:
-  return err;
+  if (h->in.n == TS_CACHE_MOVE) TS_DO(ts_cache_exchange(c, &h->out, &h->in));
+  return TS_OK;
 }
 
 /* The ids of SORT, in order: those of a row one after the other. */
 static ts_err place_all(ts_holding *h, const ts_sort_args *sort) {
-  ts_err err = TS_OK;
   const ts_cache *c = h->c;
   const uint32_t *keys = sort->keys;
   uint32_t slot = 0;
@@ -160,25 +157,22 @@ static ts_err place_all(ts_holding *h, const ts_sort_args *sort) {
     if (j + EXPECT < sort->n)
       ts_cache_expect_victim(c, set_of(c, keys[j + EXPECT]));
     if (j == 0 || keys[j] != keys[j - 1])
-      TS_TRY(place(h, keys[j], &slot));
+      TS_DO(place(h, keys[j], &slot));
     else if (slot >= c->first_line)
       (void)use(c, slot - c->first_line, h->a->now);
     h->a->slots[sort->values[j]] = slot;
   }
-  TS_TRY(ts_cache_exchange(c, &h->out, &h->in));
-done:
-  return err;
+  return ts_cache_exchange(c, &h->out, &h->in);
 }
 
 static ts_err fill_pass(ts_holding *h, int64_t from, int64_t to) {
-  ts_err err = TS_OK;
   ts_cache_report *r = h->report;
   int64_t missing = 0;
   for (int64_t i = from; i < to; i++)
     missing += h->a->slots[i] < h->c->first_line;
   if (!missing) return TS_OK;
-  TS_TRY(ts_mem_reserve(&r->scratch, &r->room, (size_t)missing * 16,
-                        TS_TAG_SPARSE));
+  TS_DO(ts_mem_reserve(&r->scratch, &r->room, (size_t)missing * 16,
+                       TS_TAG_SPARSE));
   r->scratch_bytes = (int64_t)r->room;
   uint32_t *const keys = r->scratch, *const order = keys + 2 * missing;
   const ts_sort_args sort = {.keys = keys,
@@ -187,10 +181,8 @@ static ts_err fill_pass(ts_holding *h, int64_t from, int64_t to) {
                              .values_scratch = order + missing,
                              .n = gather(h, keys, order, from, to),
                              .n_bits = ts_cache_row_bits(h->c)};
-  TS_TRY(ts_sort_host(&sort));
-  TS_TRY(place_all(h, &sort));
-done:
-  return err;
+  TS_DO(ts_sort_host(&sort));
+  return place_all(h, &sort);
 }
 
 static ts_err hold(const ts_cache_args *a) {
@@ -275,7 +267,6 @@ static ts_err locate(const ts_cache_args *a) {
 /* Rows that are written back stay in their lines, clean, so that they are not
  * written again. */
 static ts_err flush(const ts_cache_args *a) {
-  ts_err err = TS_OK;
   const ts_cache *c = a->cache;
   ts_cache_move out, none;
   out.n = none.n = 0;
@@ -284,15 +275,12 @@ static ts_err flush(const ts_cache_args *a) {
     if (c->tag[i] == TS_CACHE_NONE || !(l->state & TS_CACHE_DIRTY)) continue;
     l->state &= ~TS_CACHE_DIRTY;
     ts_cache_move_add(&out, c->tag[i], c->first_line + (uint32_t)i);
-    if (out.n == TS_CACHE_MOVE) TS_TRY(ts_cache_exchange(c, &out, &none));
+    if (out.n == TS_CACHE_MOVE) TS_DO(ts_cache_exchange(c, &out, &none));
   }
-  TS_TRY(ts_cache_exchange(c, &out, &none));
-done:
-  return err;
+  return ts_cache_exchange(c, &out, &none);
 }
 
 static ts_err reload(const ts_cache_args *a) {
-  ts_err err = TS_OK;
   const ts_cache *c = a->cache;
   ts_cache_move in, none;
   in.n = none.n = 0;
@@ -301,11 +289,9 @@ static ts_err reload(const ts_cache_args *a) {
     if (!c->line[i].state) c->tag[i] = TS_CACHE_NONE;
     if (c->tag[i] == TS_CACHE_NONE) continue;
     ts_cache_move_add(&in, c->tag[i], c->first_line + (uint32_t)i);
-    if (in.n == TS_CACHE_MOVE) TS_TRY(ts_cache_exchange(c, &none, &in));
+    if (in.n == TS_CACHE_MOVE) TS_DO(ts_cache_exchange(c, &none, &in));
   }
-  TS_TRY(ts_cache_exchange(c, &none, &in));
-done:
-  return err;
+  return ts_cache_exchange(c, &none, &in);
 }
 
 /* ---- rows ---------------------------------------------------------------- */

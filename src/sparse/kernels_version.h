@@ -48,7 +48,7 @@ static ts_err row_stage(const ts_row_stage_args *s) {
   const int n_parts = omp_get_max_threads();
   float *own = NULL, *wide = s->update->work;
   if (!wide) {
-    TS_TRY(ts_mem_array(&own, (int64_t)n_parts * dim, 4, TS_TAG_SPARSE));
+    TS_TRY(ts_mem_many(own, (int64_t)n_parts * dim, SPARSE));
     wide = own;
   }
 #pragma omp parallel for schedule(static, 1)

@@ -7,16 +7,15 @@
 #include "sparse/tbe_impl.h"
 
 static ts_err copy_tables(ts_tbe *t, const ts_tbe_spec *s) {
-  ts_err err = TS_OK;
   const int32_t n = s->n_tables;
   t->n_tables = n;
-  TS_TRY(ts_mem_array(&t->tables, n, sizeof *t->tables, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->row_base, n + 1, sizeof *t->row_base, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->table_id, n, sizeof *t->table_id, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->first_row, n, sizeof *t->first_row, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->first_col, n, sizeof *t->first_col, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->row_dim, n, sizeof *t->row_dim, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->hyper, n, sizeof *t->hyper, TS_TAG_MISC));
+  TS_DO(ts_mem_many(t->tables, n, MISC));
+  TS_DO(ts_mem_many(t->row_base, n + 1, MISC));
+  TS_DO(ts_mem_many(t->table_id, n, MISC));
+  TS_DO(ts_mem_many(t->first_row, n, MISC));
+  TS_DO(ts_mem_many(t->first_col, n, MISC));
+  TS_DO(ts_mem_many(t->row_dim, n, MISC));
+  TS_DO(ts_mem_many(t->hyper, n, MISC));
   for (int32_t i = 0; i < n; i++) {
     t->tables[i] = s->tables[i];
     t->table_id[i] = s->tables[i].table_id;
@@ -26,48 +25,41 @@ static ts_err copy_tables(ts_tbe *t, const ts_tbe_spec *s) {
     t->row_base[i + 1] = t->row_base[i] + s->tables[i].n_rows;
   }
   if (t->row_base[n] > UINT32_MAX)
-    TS_THROW(TS_ERR_DECK,
-             "table %s and %d more of its kind have %lld rows on one rank; "
-             "a group takes 4294967295: use more ranks or row_wise",
-             s->tables[0].config->name, n - 1, (long long)t->row_base[n]);
+    return ts_fail(
+        TS_ERR_DECK,
+        "table %s and %d more of its kind have %lld rows on one rank; "
+        "a group takes 4294967295: use more ranks or row_wise",
+        s->tables[0].config->name, n - 1, (long long)t->row_base[n]);
   while (t->key_bits < 32 && t->row_base[n] >> t->key_bits) t->key_bits++;
   for (int32_t i = 0; i < n; i++)
     while (t->table_bits < 32 && s->tables[i].n_rows >> t->table_bits)
       t->table_bits++;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err copy_features(ts_tbe *t, const ts_tbe_spec *s) {
-  ts_err err = TS_OK;
   const int32_t n = s->n_features;
   t->n_features = n;
-  TS_TRY(
-      ts_mem_array(&t->feature_base, n, sizeof *t->feature_base, TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->zero, n, sizeof *t->zero, TS_TAG_MISC));
+  TS_DO(ts_mem_many(t->feature_base, n, MISC));
+  TS_DO(ts_mem_many(t->zero, n, MISC));
   for (int32_t f = 0; f < n; f++)
     t->feature_base[f] = t->row_base[s->feature_table[f]];
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Features in the order of their tables let each table's ids be sorted
  * alone. */
 static ts_err find_segments(ts_tbe *t, const ts_tbe_spec *s) {
-  ts_err err = TS_OK;
   for (int32_t f = 1; f < s->n_features; f++)
     if (s->feature_table[f] < s->feature_table[f - 1]) return TS_OK;
-  TS_TRY(ts_mem_array(&t->segment, t->n_tables + 1, sizeof *t->segment,
-                      TS_TAG_MISC));
-  TS_TRY(ts_mem_array(&t->table_start, t->n_tables + 1, sizeof *t->table_start,
-                      TS_TAG_MISC));
+  TS_DO(ts_mem_many(t->segment, t->n_tables + 1, MISC));
+  TS_DO(ts_mem_many(t->table_start, t->n_tables + 1, MISC));
   for (int32_t f = 0; f < s->n_features; f++)
     t->table_start[s->feature_table[f] + 1] = f + 1;
   for (int32_t i = 0; i < t->n_tables; i++) /* tables that no feature uses */
     if (t->table_start[i + 1] < t->table_start[i])
       t->table_start[i + 1] = t->table_start[i];
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
@@ -195,9 +187,7 @@ ts_err ts_tbe_forward(ts_tbe *t, float *out, const ts_tbe_input *input,
                       ts_lane *lane) {
   ts_forward_arg arg = {t, out, *input};
   const ts_err err = ts_tbe_prefetch(t, input, lane);
-  return err != TS_OK
-             ? err
-             : ts_lane_submit(lane, "lookup", forward_task, &arg, sizeof arg);
+  return err != TS_OK ? err : ts_lane_run(lane, "lookup", forward_task, arg);
 }
 
 typedef struct ts_weight_grad_arg {
@@ -218,8 +208,7 @@ static ts_err weight_grad_task(void *p, ts_lane *lane) {
 ts_err ts_tbe_weight_grad(ts_tbe *t, float *out, const float *grad,
                           const ts_tbe_input *input, ts_lane *lane) {
   ts_weight_grad_arg arg = {t, out, grad, *input};
-  return ts_lane_submit(lane, "weight gradients", weight_grad_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, "weight gradients", weight_grad_task, arg);
 }
 
 /* ---- reports ------------------------------------------------------------- */

@@ -68,7 +68,6 @@ int64_t ts_tbe_scratch_bytes(const ts_tbe_expected *x, int32_t dim,
 
 /* POOL: what the buffers join first, or NULL. */
 static ts_err reserve(ts_tbe *t, ts_pool *pool, const ts_tbe_expected *x) {
-  ts_err err = TS_OK;
   ts_buffer *const all[SCRATCH] = {
       [KEYS] = &t->keys[0],      [KEYS_TWO] = &t->keys[1],
       [ORDER] = &t->order[0],    [ORDER_TWO] = &t->order[1],
@@ -80,14 +79,13 @@ static ts_err reserve(ts_tbe *t, ts_pool *pool, const ts_tbe_expected *x) {
       t->discrete ? 0 : work_bytes(t, larger(x->n_ids, x->n_all));
   int64_t size[SCRATCH];
   sizes_of(size, x, t->dim, t->discrete);
-  if (pool) TS_TRY(ts_pool_add(pool, &t->work));
-  TS_TRY(ts_buffer_reserve(&t->work, work));
+  if (pool) TS_DO(ts_pool_add(pool, &t->work));
+  TS_DO(ts_buffer_reserve(&t->work, work));
   for (int i = 0; i < SCRATCH; i++) {
-    if (pool) TS_TRY(ts_pool_add(pool, all[i]));
-    if (size[i]) TS_TRY(ts_buffer_reserve(all[i], (size_t)size[i]));
+    if (pool) TS_DO(ts_pool_add(pool, all[i]));
+    if (size[i]) TS_DO(ts_buffer_reserve(all[i], (size_t)size[i]));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_tbe_reserve(ts_tbe *t, int64_t n, int64_t n_bags) {
@@ -173,15 +171,14 @@ static ts_sort_args sort_args(ts_tbe *t, int64_t n) {
 
 ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
                    const ts_tbe_input *in) {
-  ts_err err = TS_OK;
   const double t0 = ts_now();
-  TS_TRY(ts_tbe_reserve(t, in->n_ids, in->bag_start[t->n_features]));
+  TS_DO(ts_tbe_reserve(t, in->n_ids, in->bag_start[t->n_features]));
   if (in->weights)
-    TS_TRY(ts_buffer_reserve(&t->bag_of, (size_t)(in->n_ids + 1) * 4));
-  TS_TRY(fill_entries(t, in));
+    TS_DO(ts_buffer_reserve(&t->bag_of, (size_t)(in->n_ids + 1) * 4));
+  TS_DO(fill_entries(t, in));
   ts_sort_args sort = sort_args(t, in->n_ids);
   cut_segments(t, &sort, in);
-  TS_TRY(t->kernels->sort(&sort));
+  TS_DO(t->kernels->sort(&sort));
   a->keys = sort.keys;
   a->order = sort.values;
   a->n = in->n_ids;
@@ -193,70 +190,56 @@ ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
   a->bag_scale = t->mean ? t->bag_scale.ptr : NULL;
   /* A discrete device has only been told to. */
   if (!t->discrete) ts_timer_add("  of it sort", ts_now() - t0);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_tbe_sort_sums(ts_tbe *t, ts_row_update_args *a, const float *grad,
                         int64_t n) {
-  ts_err err = TS_OK;
   const ts_sort_args sort = sort_args(t, n);
-  TS_TRY(t->kernels->sort(&sort));
+  TS_DO(t->kernels->sort(&sort));
   a->keys = sort.keys;
   a->order = sort.values;
   a->n = n;
   a->work = t->work.ptr;
   a->grad = grad;
   a->grad_at = t->grad_at.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Sums of A's runs. */
 static ts_err sum_runs(ts_tbe *t, ts_row_update_args *a) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(a->n * t->dim) * 4));
-  TS_TRY(ts_buffer_reserve(&t->sum_keys, (size_t)a->n * 4));
+  TS_DO(ts_buffer_reserve(&t->sums, (size_t)(a->n * t->dim) * 4));
+  TS_DO(ts_buffer_reserve(&t->sum_keys, (size_t)a->n * 4));
   a->sum_out = t->sums.ptr;
   a->key_out = t->sum_keys.ptr;
   a->n_out = &t->n_sums;
-  TS_TRY(t->kernels->row_update(a));
-done:
-  return err;
+  return t->kernels->row_update(a);
 }
 
 ts_err ts_tbe_sum_batch(ts_tbe *t, const float *grad, const ts_tbe_input *in) {
-  ts_err err = TS_OK;
   t->n_sums = 0;
   if (!in->n_ids) return TS_OK;
   ts_row_update_args a = group_args(t);
-  TS_TRY(ts_tbe_sort(t, &a, grad, in));
-  TS_TRY(sum_runs(t, &a));
-done:
-  return err;
+  TS_DO(ts_tbe_sort(t, &a, grad, in));
+  return sum_runs(t, &a);
 }
 
 ts_err ts_tbe_sum(ts_tbe *t, const float *grad, const ts_tbe_input *in) {
-  ts_err err = TS_OK;
   if (!t->n_kept) return ts_tbe_sum_batch(t, grad, in);
   ts_row_update_args a = group_args(t);
-  TS_TRY(ts_tbe_entries(t, &a, grad, in));
+  TS_DO(ts_tbe_entries(t, &a, grad, in));
   t->n_sums = 0;
-  TS_TRY(sum_runs(t, &a));
-done:
-  return err;
+  return sum_runs(t, &a);
 }
 
 ts_err ts_tbe_locate(ts_tbe *t, const uint32_t **place, const uint32_t *keys,
                      int64_t n) {
   *place = NULL;
   if (!t->tier->ops->cached) return TS_OK;
-  ts_err err = TS_OK;
-  TS_TRY(ts_buffer_reserve(&t->place, (size_t)n * 4 + 4));
-  TS_TRY(t->tier->ops->locate(t->tier, t->place.ptr, keys, n));
+  TS_DO(ts_buffer_reserve(&t->place, (size_t)n * 4 + 4));
+  TS_DO(t->tier->ops->locate(t->tier, t->place.ptr, keys, n));
   *place = t->place.ptr;
-done:
-  return err;
+  return TS_OK;
 }
 
 typedef struct ts_backward_arg {
@@ -269,21 +252,17 @@ typedef struct ts_backward_arg {
 
 static ts_err backward_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_backward_arg *arg = p;
   ts_tbe *t = arg->tbe;
   if (!arg->input.n_ids && !t->n_kept) return TS_OK;
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
-  TS_TRY(ts_tbe_entries(t, &a, arg->grad, &arg->input));
-  TS_TRY(ts_tbe_locate(t, &a.place, a.keys, a.n));
-  TS_TRY(t->kernels->row_update(&a));
-done:
-  return err;
+  TS_DO(ts_tbe_entries(t, &a, arg->grad, &arg->input));
+  TS_DO(ts_tbe_locate(t, &a.place, a.keys, a.n));
+  return t->kernels->row_update(&a);
 }
 
 ts_err ts_tbe_backward(ts_tbe *t, const float *grad, const ts_tbe_input *input,
                        double lr_factor, int64_t pass, ts_lane *lane) {
   ts_backward_arg arg = {t, grad, *input, lr_factor, pass};
-  return ts_lane_submit(lane, "fused backward", backward_task, &arg,
-                        sizeof arg);
+  return ts_lane_run(lane, "fused backward", backward_task, arg);
 }

@@ -12,21 +12,18 @@ typedef struct ts_gather_arg {
 
 static ts_err gather_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_gather_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  TS_TRY(ts_tbe_sum(t, arg->grad, &arg->input));
+  TS_DO(ts_tbe_sum(t, arg->grad, &arg->input));
   const size_t bytes = (size_t)t->n_sums * TS_ROW_STATS_MAX * sizeof(float);
-  TS_TRY(ts_buffer_reserve(&t->stats, bytes + 4));
-  TS_TRY(t->kernels->zero(t->stats.ptr, bytes));
-done:
-  return err;
+  TS_DO(ts_buffer_reserve(&t->stats, bytes + 4));
+  return t->kernels->zero(t->stats.ptr, bytes);
 }
 
 ts_err ts_tbe_gather(ts_tbe *t, const float *grad, const ts_tbe_input *input,
                      ts_lane *lane) {
   ts_gather_arg arg = {t, grad, *input};
-  return ts_lane_submit(lane, "sum rows", gather_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "sum rows", gather_task, arg);
 }
 
 typedef struct ts_stage_arg {
@@ -59,12 +56,12 @@ static ts_err stage_task(void *p, ts_lane *lane) {
 ts_err ts_tbe_stage(ts_tbe *t, int round, double lr_factor, int64_t pass,
                     ts_lane *lane) {
   ts_stage_arg arg = {t, round, lr_factor, pass};
-  return ts_lane_submit(lane, "row statistics", stage_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "row statistics", stage_task, arg);
 }
 
 ts_err ts_tbe_finish(ts_tbe *t, double lr_factor, int64_t pass, ts_lane *lane) {
   ts_stage_arg arg = {t, -1, lr_factor, pass};
-  return ts_lane_submit(lane, "fused backward", stage_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "fused backward", stage_task, arg);
 }
 
 float *ts_tbe_stats(ts_tbe *t) {

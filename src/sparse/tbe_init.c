@@ -70,16 +70,14 @@ static void init_rows(const ts_init *x, char *to, int64_t first, int64_t n) {
  * host. */
 static ts_err init_apart(const ts_init *x, char *to, ts_staging *s, char *some,
                          int64_t n_some) {
-  ts_err err = TS_OK;
   const int64_t n_rows = x->tbe->tables[x->table].n_rows;
   for (int64_t first = 0; first < n_rows; first += n_some) {
     const int64_t n = n_rows - first < n_some ? n_rows - first : n_some;
     init_rows(x, some, first, n);
-    TS_TRY(ts_staging_put(s, to + (size_t)first * x->row_bytes, some,
-                          (size_t)n * x->row_bytes));
+    TS_DO(ts_staging_put(s, to + (size_t)first * x->row_bytes, some,
+                         (size_t)n * x->row_bytes));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err init_table(ts_tbe *t, int32_t i, ts_staging *s) {

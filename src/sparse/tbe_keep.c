@@ -21,32 +21,28 @@ done:
 }
 
 static ts_err grow(ts_tbe *t, int64_t n) {
-  ts_err err = TS_OK;
   const size_t dim = (size_t)t->dim, used = (size_t)t->n_kept;
   const size_t rows = 2 * (size_t)t->kept_max + (size_t)n;
   if (n <= t->kept_max) return TS_OK;
-  TS_TRY(grow_buffer(t, &t->kept_sums, used * dim * 4, rows * dim * 4));
-  TS_TRY(grow_buffer(t, &t->kept_keys, used * 4, rows * 4));
+  TS_DO(grow_buffer(t, &t->kept_sums, used * dim * 4, rows * dim * 4));
+  TS_DO(grow_buffer(t, &t->kept_keys, used * 4, rows * 4));
   t->kept_max = (int64_t)rows;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Adds this micro-batch's rows to those that are kept. */
 static ts_err keep(ts_tbe *t, const float *grad, const ts_tbe_input *in) {
-  ts_err err = TS_OK;
   const size_t dim = (size_t)t->dim;
-  TS_TRY(ts_tbe_sum_batch(t, grad, in));
+  TS_DO(ts_tbe_sum_batch(t, grad, in));
   const int64_t n = t->n_sums;
-  TS_TRY(grow(t, t->n_kept + n));
-  if (!n) goto done;
-  TS_TRY(t->kernels->copy((float *)t->kept_sums.ptr + (size_t)t->n_kept * dim,
-                          t->sums.ptr, (size_t)n * dim * 4));
-  TS_TRY(t->kernels->copy((uint32_t *)t->kept_keys.ptr + t->n_kept,
-                          t->sum_keys.ptr, (size_t)n * 4));
+  TS_DO(grow(t, t->n_kept + n));
+  if (!n) return TS_OK;
+  TS_DO(t->kernels->copy((float *)t->kept_sums.ptr + (size_t)t->n_kept * dim,
+                         t->sums.ptr, (size_t)n * dim * 4));
+  TS_DO(t->kernels->copy((uint32_t *)t->kept_keys.ptr + t->n_kept,
+                         t->sum_keys.ptr, (size_t)n * 4));
   t->n_kept += n;
-done:
-  return err;
+  return TS_OK;
 }
 
 typedef struct ts_keep_arg {
@@ -64,7 +60,7 @@ static ts_err keep_task(void *p, ts_lane *lane) {
 ts_err ts_tbe_keep(ts_tbe *t, const float *grad, const ts_tbe_input *input,
                    ts_lane *lane) {
   ts_keep_arg arg = {t, grad, *input};
-  return ts_lane_submit(lane, "keep rows", keep_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "keep rows", keep_task, arg);
 }
 
 void ts_tbe_drop(ts_tbe *t) {
@@ -73,20 +69,18 @@ void ts_tbe_drop(ts_tbe *t) {
 
 ts_err ts_tbe_entries(ts_tbe *t, ts_row_update_args *a, const float *grad,
                       const ts_tbe_input *in) {
-  ts_err err = TS_OK;
   if (!t->n_kept) return ts_tbe_sort(t, a, grad, in);
-  TS_TRY(keep(t, grad, in));
+  TS_DO(keep(t, grad, in));
   const int64_t n = t->n_kept;
-  TS_TRY(ts_tbe_reserve(t, n, n));
+  TS_DO(ts_tbe_reserve(t, n, n));
   const ts_append_args all = {.keys = t->keys[0].ptr,
                               .order = t->order[0].ptr,
                               .at = t->grad_at.ptr,
                               .from = t->kept_keys.ptr,
                               .n = n,
                               .dim = t->dim};
-  TS_TRY(t->kernels->append(&all));
-  TS_TRY(ts_tbe_sort_sums(t, a, t->kept_sums.ptr, n));
+  TS_DO(t->kernels->append(&all));
+  TS_DO(ts_tbe_sort_sums(t, a, t->kept_sums.ptr, n));
   t->n_kept = 0;
-done:
-  return err;
+  return TS_OK;
 }

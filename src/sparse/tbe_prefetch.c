@@ -22,15 +22,12 @@ static ts_err fill_rows(const ts_tbe *t, const ts_tbe_input *in,
 }
 
 static ts_err prefetch_task(void *p, ts_lane *lane) {
-  ts_err err = TS_OK;
   const ts_prefetch_arg *a = p;
   ts_tier *tier = a->tbe->tier;
   ts_buffer *slots = &a->input.hold->slots;
-  TS_TRY(ts_buffer_reserve(slots, (size_t)a->input.n_ids * 4));
-  TS_TRY(fill_rows(a->tbe, &a->input, slots->ptr));
-  TS_TRY(tier->ops->hold(tier, slots->ptr, a->input.n_ids, lane));
-done:
-  return err;
+  TS_DO(ts_buffer_reserve(slots, (size_t)a->input.n_ids * 4));
+  TS_DO(fill_rows(a->tbe, &a->input, slots->ptr));
+  return tier->ops->hold(tier, slots->ptr, a->input.n_ids, lane);
 }
 
 static ts_err release_task(void *p, ts_lane *lane) {
@@ -45,8 +42,8 @@ static ts_err submit(ts_tbe *t, const ts_tbe_input *input, bool hold,
   ts_prefetch_arg arg = {t, *input};
   if (!input->hold || !input->n_ids || input->hold->held == hold) return TS_OK;
   input->hold->held = hold;
-  return ts_lane_submit(lane, hold ? "prefetch" : "release",
-                        hold ? prefetch_task : release_task, &arg, sizeof arg);
+  return ts_lane_run(lane, hold ? "prefetch" : "release",
+                     hold ? prefetch_task : release_task, arg);
 }
 
 ts_err ts_tbe_prefetch(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {
@@ -67,5 +64,5 @@ static ts_err refresh_task(void *p, ts_lane *lane) {
 ts_err ts_tbe_refresh(ts_tbe *t, const ts_tbe_input *input, ts_lane *lane) {
   ts_prefetch_arg arg = {t, *input};
   if (!input->hold || !input->n_ids || !input->hold->held) return TS_OK;
-  return ts_lane_submit(lane, "refresh", refresh_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "refresh", refresh_task, arg);
 }

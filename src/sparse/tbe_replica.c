@@ -17,33 +17,28 @@ typedef struct ts_reduce_arg {
 } ts_reduce_arg;
 
 static ts_err pack(ts_tbe *t, int64_t n) {
-  ts_err err = TS_OK;
   const size_t keys = (size_t)n * 4, sums = keys * (size_t)t->dim;
-  TS_TRY(ts_buffer_reserve(&t->message, keys + sums + 4));
-  TS_TRY(t->kernels->copy(t->message.ptr, t->sum_keys.ptr, keys));
-  TS_TRY(t->kernels->copy((char *)t->message.ptr + keys, t->sums.ptr, sums));
-done:
-  return err;
+  TS_DO(ts_buffer_reserve(&t->message, keys + sums + 4));
+  TS_DO(t->kernels->copy(t->message.ptr, t->sum_keys.ptr, keys));
+  return t->kernels->copy((char *)t->message.ptr + keys, t->sums.ptr, sums);
 }
 
 static ts_err reduce_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_reduce_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  TS_TRY(ts_tbe_sum(t, arg->grad, &arg->input));
-  TS_TRY(pack(t, t->n_sums));
+  TS_DO(ts_tbe_sum(t, arg->grad, &arg->input));
+  TS_DO(pack(t, t->n_sums));
   *arg->msg = t->message.ptr;
   *arg->msg_bytes = t->n_sums * (4 + 4 * (int64_t)t->dim);
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_tbe_reduce(ts_tbe *t, const void **msg, int64_t *msg_bytes,
                      const float *grad, const ts_tbe_input *input,
                      ts_lane *lane) {
   ts_reduce_arg arg = {t, msg, msg_bytes, grad, *input};
-  return ts_lane_submit(lane, "reduce rows", reduce_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "reduce rows", reduce_task, arg);
 }
 
 typedef struct ts_apply_arg {
@@ -60,7 +55,6 @@ typedef struct ts_apply_arg {
  * or, where messages are not in the memory that kernels are fast in, all sums
  * are brought there. */
 static ts_err fill(ts_tbe *t, const ts_apply_arg *a, const float **base) {
-  ts_err err = TS_OK;
   ts_append_args part = {.keys = t->keys[0].ptr,
                          .order = t->order[0].ptr,
                          .at = t->grad_at.ptr,
@@ -72,18 +66,16 @@ static ts_err fill(ts_tbe *t, const ts_apply_arg *a, const float **base) {
     const float *sums = (const float *)(part.from + part.n);
     part.offset = t->discrete ? part.first * t->dim : sums - *base;
     if (!part.n) continue;
-    TS_TRY(t->kernels->append(&part));
+    TS_DO(t->kernels->append(&part));
     if (t->discrete)
-      TS_TRY(t->kernels->copy((float *)t->sums.ptr + part.offset, sums,
-                              (size_t)(part.n * t->dim) * 4));
+      TS_DO(t->kernels->copy((float *)t->sums.ptr + part.offset, sums,
+                             (size_t)(part.n * t->dim) * 4));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err apply_task(void *p, ts_lane *lane) {
   (void)lane;
-  ts_err err = TS_OK;
   const ts_apply_arg *arg = p;
   ts_tbe *t = arg->tbe;
   const float *base;
@@ -91,21 +83,18 @@ static ts_err apply_task(void *p, ts_lane *lane) {
   for (int r = 0; r < arg->n_ranks; r++)
     n += message_rows(t, arg->msg_bytes[r]);
   if (!n) return TS_OK;
-  TS_TRY(ts_tbe_reserve(t, n, n));
-  if (t->discrete)
-    TS_TRY(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
-  TS_TRY(fill(t, arg, &base));
+  TS_DO(ts_tbe_reserve(t, n, n));
+  if (t->discrete) TS_DO(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
+  TS_DO(fill(t, arg, &base));
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
-  TS_TRY(ts_tbe_sort_sums(t, &a, base, n));
-  TS_TRY(ts_tbe_locate(t, &a.place, a.keys, n));
-  TS_TRY(t->kernels->row_update(&a));
-done:
-  return err;
+  TS_DO(ts_tbe_sort_sums(t, &a, base, n));
+  TS_DO(ts_tbe_locate(t, &a.place, a.keys, n));
+  return t->kernels->row_update(&a);
 }
 
 ts_err ts_tbe_apply(ts_tbe *t, const void *const *msg, const int64_t *msg_bytes,
                     int n_ranks, double lr_factor, int64_t pass,
                     ts_lane *lane) {
   ts_apply_arg arg = {t, msg, msg_bytes, n_ranks, lr_factor, pass};
-  return ts_lane_submit(lane, "fused backward", apply_task, &arg, sizeof arg);
+  return ts_lane_run(lane, "fused backward", apply_task, arg);
 }

@@ -64,40 +64,35 @@ static void destroy(ts_tier *tier) {
 }
 
 static ts_err create_array(ts_slow *t, int k, int64_t bytes, ts_tag tag) {
-  ts_err err = TS_OK;
   ts_reached *a = &t->array[k];
   t->line_bytes += bytes;
-  TS_TRY(ts_store_create(&a->store, t->spec.dir, t->spec.n_rows,
-                         t->discrete ? 0 : t->n_lines, bytes, tag));
-  TS_TRY(ts_device_reach(t->device, &a->seen, a->store.base,
-                         (size_t)a->store.slow_bytes, !t->spec.dir));
+  TS_DO(ts_store_create(&a->store, t->spec.dir, t->spec.n_rows,
+                        t->discrete ? 0 : t->n_lines, bytes, tag));
+  TS_DO(ts_device_reach(t->device, &a->seen, a->store.base,
+                        (size_t)a->store.slow_bytes, !t->spec.dir));
   if (t->discrete)
-    TS_TRY(ts_buffer_create(&a->lines, t->device, (size_t)(t->n_lines * bytes),
-                            TS_SPACE_DEVICE, tag));
-  if (!t->n_lines) goto done;
+    TS_DO(ts_buffer_create(&a->lines, t->device, (size_t)(t->n_lines * bytes),
+                           TS_SPACE_DEVICE, tag));
+  if (!t->n_lines) return TS_OK;
   ts_cache_part *p = &t->cache.part[t->cache.n_parts++];
   *p = (ts_cache_part){.rows = a->seen, .lines = a->lines.ptr, .bytes = bytes};
   if (!t->discrete) p->lines = ts_store_at(&a->store, t->cache.first_line);
   if (!t->discrete) p->store = &a->store;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err create_arrays(ts_slow *t) {
-  ts_err err = TS_OK;
   const ts_tier_spec *s = &t->spec;
-  TS_TRY(create_array(t, 0, s->dim * (int64_t)ts_dtype_bytes(s->dtype),
-                      TS_TAG_TABLES));
+  TS_DO(create_array(t, 0, s->dim * (int64_t)ts_dtype_bytes(s->dtype),
+                     TS_TAG_TABLES));
   for (int k = 0; k < s->n_states; k++)
     if (s->state_per_row[k])
-      TS_TRY(ts_buffer_create(&t->row_state[k], t->device,
-                              (size_t)s->n_rows * 4, TS_SPACE_DEVICE,
-                              TS_TAG_ROW_STATE));
+      TS_DO(ts_buffer_create(&t->row_state[k], t->device, (size_t)s->n_rows * 4,
+                             TS_SPACE_DEVICE, TS_TAG_ROW_STATE));
     else
-      TS_TRY(create_array(t, 1 + k, 4 * (int64_t)s->state_cols[k],
-                          TS_TAG_ROW_STATE));
-done:
-  return err;
+      TS_DO(create_array(t, 1 + k, 4 * (int64_t)s->state_cols[k],
+                         TS_TAG_ROW_STATE));
+  return TS_OK;
 }
 
 /* A piece of the directory's one block; counts while there is none. */
@@ -136,22 +131,19 @@ static ts_err fetch_counts(ts_slow *t) {
 
 /* A reload of lines that nobody uses frees them. */
 static ts_err create_directory(ts_slow *t) {
-  ts_err err = TS_OK;
   const ts_tier_spec *s = &t->spec;
   t->cache.n_sets = t->n_lines / TS_CACHE_WAYS;
   t->cache.lfu = s->lfu;
   t->cache.n_tables = s->n_tables;
-  TS_TRY(ts_mem_alloc(&t->raw, counts_bytes(t) + 16, TS_TAG_MISC));
-  TS_TRY(ts_buffer_create(&t->directory, t->device, lay_out(t, NULL),
-                          TS_SPACE_DEVICE, TS_TAG_TABLES));
+  TS_DO(ts_mem_alloc(&t->raw, counts_bytes(t) + 16, TS_TAG_MISC));
+  TS_DO(ts_buffer_create(&t->directory, t->device, lay_out(t, NULL),
+                         TS_SPACE_DEVICE, TS_TAG_TABLES));
   (void)lay_out(t, t->directory.ptr);
-  TS_TRY(s->kernels->put((void *)(uintptr_t)t->cache.row_base, s->row_base,
-                         ((size_t)s->n_tables + 1) * 8));
+  TS_DO(s->kernels->put((void *)(uintptr_t)t->cache.row_base, s->row_base,
+                        ((size_t)s->n_tables + 1) * 8));
   const ts_cache_args a = args_of(t);
-  TS_TRY(s->kernels->cache_reload(&a));
-  TS_TRY(fetch_counts(t));
-done:
-  return err;
+  TS_DO(s->kernels->cache_reload(&a));
+  return fetch_counts(t);
 }
 
 static ts_err create(ts_tier **out, ts_device *device, const ts_tier_spec *spec,
@@ -173,8 +165,7 @@ static ts_err create(ts_tier **out, ts_device *device, const ts_tier_spec *spec,
              "lines: use more ranks or row_wise",
              (long long)spec->n_rows, INT32_MAX);
   t->cache.first_line = (uint32_t)first;
-  TS_TRY(
-      ts_mem_array(&t->count, spec->n_tables, sizeof *t->count, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(t->count, spec->n_tables, MISC));
   TS_TRY(create_arrays(t));
   if (ops->cached) TS_TRY(create_directory(t));
   *out = &t->base;
@@ -206,7 +197,6 @@ static int64_t pass_size(const ts_slow *t, int64_t n) {
 }
 
 static ts_err hold(ts_tier *tier, uint32_t *slots, int64_t n, ts_lane *lane) {
-  ts_err err = TS_OK;
   ts_slow *t = (ts_slow *)tier;
   t->now++;
   t->n_held++;
@@ -215,14 +205,13 @@ static ts_err hold(ts_tier *tier, uint32_t *slots, int64_t n, ts_lane *lane) {
   a.n = n;
   a.pass = pass_size(t, n);
   a.report = &t->report;
-  TS_TRY(ts_hold_begin(&t->clock, lane));
-  TS_TRY(t->spec.kernels->cache_hold(&a));
-  TS_TRY(ts_hold_end(&t->clock));
+  TS_DO(ts_hold_begin(&t->clock, lane));
+  TS_DO(t->spec.kernels->cache_hold(&a));
+  TS_DO(ts_hold_end(&t->clock));
   if (t->report.launches >= TS_CACHE_LAUNCHES_MAX)
-    TS_THROW(TS_ERR_INTERNAL, "%lld launches for one batch of rows",
-             (long long)t->report.launches);
-done:
-  return err;
+    return ts_fail(TS_ERR_INTERNAL, "%lld launches for one batch of rows",
+                   (long long)t->report.launches);
+  return TS_OK;
 }
 
 static ts_err no_locks(uint64_t n) {
@@ -233,7 +222,6 @@ static ts_err no_locks(uint64_t n) {
 
 static ts_err release(ts_tier *tier, const uint32_t *slots, int64_t n,
                       ts_lane *lane) {
-  ts_err err = TS_OK;
   (void)lane;
   ts_slow *t = (ts_slow *)tier;
   t->round++;
@@ -241,10 +229,9 @@ static ts_err release(ts_tier *tier, const uint32_t *slots, int64_t n,
   ts_cache_args a = args_of(t);
   a.slots = (uint32_t *)(uintptr_t)slots; /* only read */
   a.n = n;
-  TS_TRY(t->spec.kernels->cache_release(&a));
-  if (!t->n_held && !t->discrete) TS_TRY(no_locks(*t->cache.locks));
-done:
-  return err;
+  TS_DO(t->spec.kernels->cache_release(&a));
+  if (!t->n_held && !t->discrete) TS_DO(no_locks(*t->cache.locks));
+  return TS_OK;
 }
 
 static ts_err refresh(ts_tier *tier, uint32_t *slots, int64_t n) {
@@ -271,28 +258,24 @@ static ts_err locate(ts_tier *tier, uint32_t *slots, const uint32_t *keys,
 /* The host reads the rows next, so it waits.  A device's locks are looked at
  * here, where that costs nothing. */
 static ts_err flush(ts_tier *tier) {
-  ts_err err = TS_OK;
   ts_slow *t = (ts_slow *)tier;
   const ts_cache_args a = args_of(t);
   if (!t->n_lines) return TS_OK;
-  TS_TRY(t->spec.kernels->cache_flush(&a));
-  TS_TRY(fetch_counts(t));
-  if (!t->n_held) TS_TRY(no_locks(t->raw[t->spec.n_tables * TS_CACHE_COUNTS]));
-done:
-  return err;
+  TS_DO(t->spec.kernels->cache_flush(&a));
+  TS_DO(fetch_counts(t));
+  if (!t->n_held) TS_DO(no_locks(t->raw[t->spec.n_tables * TS_CACHE_COUNTS]));
+  return TS_OK;
 }
 
 static ts_err reload(ts_tier *tier) {
-  ts_err err = TS_OK;
   ts_slow *t = (ts_slow *)tier;
   const ts_cache_args a = args_of(t);
   if (t->n_lines) {
-    TS_TRY(t->spec.kernels->cache_reload(&a));
-    TS_TRY(fetch_counts(t));
+    TS_DO(t->spec.kernels->cache_reload(&a));
+    TS_DO(fetch_counts(t));
   }
   for (int k = 0; k < TS_CACHE_PARTS; k++) ts_store_forget(&t->array[k].store);
-done:
-  return err;
+  return TS_OK;
 }
 
 static void *rows(ts_tier *tier, int k) {

@@ -83,7 +83,7 @@ void ts_report_plan(ts_trainer *t) {
             r->memory_bytes / (1 << 20), r->fullest,
             (r->limit - r->memory_bytes) / (1 << 20));
   if (r) {
-    const ts_plan_memory *m = &r->ranks[r->fullest].memory;
+    const ts_plan_memory *m = &r->ranks[r->fullest].load.memory;
     ts_info("memory predicted on rank %d: tables and their state %.1f MiB, "
             "batches under way %.1f MiB, the rest %.1f MiB",
             r->fullest, (m->weights + m->state) / (1 << 20),

@@ -84,7 +84,8 @@ TS_TESTS(buffers_by_hand, 0, 2) {
   const double n = 512, bags = 512, weight = _i ? 4 : 0;
   const double scratch = /* of one more */
       1.25 * (n * (16 + weight) + bags * 12) + 28 + weight;
-  const double input = 1.25 * (bags * 16 + n * (4 + weight));
+  const double input = /* with starts */
+      1.25 * (bags * 16 + n * (4 + weight)) + 20 + 16;
   const double matrices = 4 * bags * 64;
   for (int ebc_batches = 1; ebc_batches <= 3; ebc_batches++) {
     x.request.n_ebc_batches = ebc_batches;
@@ -135,7 +136,7 @@ TS_TEST(replicas_by_hand) {
   const double scratch =
       (16 + 12) * (all + 1) + room * 4 * (64 + 1) + 4 * rows * (64 + 1) + 4;
   const double ebc_batch =
-      room * (16 + 4) + 4 * 128 * 64 + 2 * 2 * rows * 4 * (64 + 1);
+      (16 + 4) * (room + 1) + 16 + 4 * 128 * 64 + 2 * 2 * rows * 4 * (64 + 1);
   const ts_plan_memory m =
       memory_of(&x, TS_SHARD_DATA_PARALLEL, (ts_shard){0, 0, 10000, 0, 64});
   ck_assert_double_eq_tol(m.buffers,
@@ -152,7 +153,7 @@ TS_TEST(one_rank_by_hand) {
   const ts_shard s = {0, 0, 10000, 0, 64};
   const double n = 128, list = (1 + n / 1024) * (double)sizeof(ts_unpack_part);
   const double scratch = 1.25 * n * (16 + 12) + 28;
-  const double input = 1.25 * n * (16 + 4);
+  const double input = (16 + 4) * (1.25 * n + 1) + 16;
   for (int kind = 0; kind < 2; kind++) {
     const ts_shard_kind k = kind ? TS_SHARD_ROW_WISE : TS_SHARD_TABLE_WISE;
     x.request.n_ebc_batches = 2;
