@@ -1,5 +1,5 @@
 /* test_ddp.c - buckets, reductions, the optimizer in backward.
- * ranks: 1 2 3 4  fake: 1 2 */
+ * ranks: 1 2 3 4  fake: 1 2  emulated: 1 2 */
 #include "tests/dense/ddp_rig.h"
 
 /* Any name, like that of its group. */

@@ -1,6 +1,6 @@
 /* test_fully_sharded.c - shards, orders, counts and memory of the
  * strategy fully_sharded.
- * ranks: 1 2 3 4  fake: 1 2
+ * ranks: 1 2 3 4  fake: 1 2  emulated: 1
  * seconds: 400 */
 #include <math.h>
 #include <stdio.h>

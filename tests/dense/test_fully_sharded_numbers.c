@@ -1,5 +1,6 @@
 /* test_fully_sharded_numbers.c - weights that fully_sharded comes to, beside
- * ddp's and those by hand. ranks: 1 2 3 4  fake: 1 2 seconds: 400 */
+ * ddp's and those by hand. ranks: 1 2 3 4  fake: 1 2  emulated: 1 seconds: 400
+ */
 #include <math.h>
 #include <string.h>
 

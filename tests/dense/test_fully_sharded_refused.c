@@ -1,5 +1,5 @@
 /* test_fully_sharded_refused.c - decks and calls that fully_sharded refuses.
- * ranks: 1 2 3 4  fake: 1 2 */
+ * ranks: 1 2 3 4  fake: 1 2  emulated: 1 */
 #include <string.h>
 
 #include "tests/dense/fully_sharded_toy.h"

@@ -1,5 +1,5 @@
 /* test_mlp.c - stacks of linear layers against sums in double.
- * fake: 1 */
+ * fake: 1  emulated: 1 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* test_synthetic.c - synthetic data: ids by their law's own formula, the same
  * bits on any number of threads; batches that come again.
- * ranks: 1 2  fake: 1 */
+ * ranks: 1 2  fake: 1  emulated: 1 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

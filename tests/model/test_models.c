@@ -2,7 +2,7 @@
  * of every parameter and embedding against differences of that oracle; what
  * models say of their layers.
  * ranks: 1
- * fake: 1
+ * fake: 1  emulated: 1
  * seconds: 400 */
 #include <math.h>
 #include <stdio.h>

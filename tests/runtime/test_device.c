@@ -1,6 +1,6 @@
 /* test_device.c - lanes, events and memory: one contract for every device,
  * with serial and parallel lanes; of the device that TESSERA_BACKEND names.
- * ranks: 1  fake: 1 */
+ * ranks: 1  fake: 1  emulated: 1 */
 #include <string.h>
 
 #include "base/fault.h"

@@ -1,7 +1,7 @@
 /* test_columns.c - batches as one keyed jagged tensor and as columns: the
  * same bags in one block, bad ids left out, growth, copies counted; the
  * loader's ring.
- * ranks: 1 2  fake: 1
+ * ranks: 1 2  fake: 1  emulated: 2
  * seconds: 400 */
 #include <stdlib.h>
 #include <string.h>

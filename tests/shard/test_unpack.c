@@ -2,7 +2,7 @@
  * their own get in parts, as they lie in the groups' arrays after input dist;
  * and lengths that do not fit their ids: of a message, and of a batch whose ids
  * stay.  On two ranks rank 0 has what is not replicated.
- * ranks: 1 2  fake: 1 2 */
+ * ranks: 1 2  fake: 1 2  emulated: 2 */
 #include <string.h>
 
 #include "shard/message.h"

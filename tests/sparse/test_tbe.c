@@ -1,7 +1,7 @@
 /* test_tbe.c - groups of tables: forward and backward against dense sums in
  * double, the same bits on any number of threads, lanes and shards of the
  * rows.  Inputs, outputs and rows are device memory.
- * ranks: 1  fake: 1
+ * ranks: 1  fake: 1  emulated: 1
  * seconds: 400 */
 #include "tests/sparse/tbe_group.h"
 

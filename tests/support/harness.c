@@ -67,6 +67,26 @@ ts_err ts_test_device(ts_device **d, bool serial, int n_threads) {
   return ts_device_create(d, ts_test_backend(), &o);
 }
 
+bool ts_test_reads_pages(void) {
+  static _Alignas(4096) char page[4096];
+  void *there;
+  ts_device *d;
+#ifdef HAVE_EMULATED
+  static const ts_emulated_gpu gpu = {.reads_pages = true};
+  if (!strcmp(ts_test_backend(), "emulated")) ts_emulated_set_gpu(&gpu);
+#endif
+  if (!ts_test_on_gpu()) return true;
+  ck_assert_ok(ts_test_device(&d, true, 1));
+  const ts_err err = ts_device_reach(d, &there, page, sizeof page, false);
+  if (err == TS_OK)
+    ts_device_unreach(d, page, false);
+  else
+    printf("SKIPPED, tables in files: %s\n", ts_err_message());
+  ts_err_clear();
+  ts_device_destroy(d);
+  return err == TS_OK;
+}
+
 ts_err ts_test_kernels(ts_kernels *k) {
   if (is_fake()) return ts_fake_kernels(k, NULL);
   return ts_kernels_fill(k, ts_test_backend(), NULL);

@@ -40,6 +40,9 @@ const char *ts_test_backend(void);
 /* cuda/ is tested, on a GPU or emulated (tests/support/emulated/emulated.h). */
 bool ts_test_on_gpu(void);
 ts_err ts_test_device(ts_device **, bool serial, int n_threads);
+/* From now on an emulated GPU reads the host's pages, as tables in files need;
+ * false where the backend's does not, which is said. */
+bool ts_test_reads_pages(void);
 /* Its kernels; of a GPU those of the dense side may be missing. */
 ts_err ts_test_kernels(ts_kernels *);
 /* From or to memory of D, host or device, at once; no lane may use it. */

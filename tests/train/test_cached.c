@@ -260,6 +260,7 @@ TS_TESTS(twins, 0, 4 * n_settings()) {
   pr_sets fast = {0}, s = {0};
   pr_run r;
   ts_tier_count n;
+  if (!ts_test_reads_pages() && strstr(c.tier, "file")) return;
   pr_set(&fast, pipeline[1]);
   pr_set(&fast, "run.eval_every=3");
   pr_train(&want, deck, &fast);
