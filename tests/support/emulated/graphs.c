@@ -48,7 +48,7 @@ static ts_graph_work *copy_of(const ts_node *node, int n) {
   return c;
 }
 
-static void drop(ts_graph_work *c) {
+void ts_graph_drop(ts_graph_work *c) {
   for (int i = 0; i < c->n; i++) ts_work_end(&c->node[i].work);
   free(c);
 }
@@ -214,7 +214,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t x, cudaGraph_t g,
     same = alike(&x->nodes->node[i], &g->node[i]);
   if (!same) return ts_answer(cudaErrorGraphExecUpdateFailure);
   info->result = cudaGraphExecUpdateSuccess;
-  drop(x->nodes);
+  ts_graph_drop(x->nodes);
   x->nodes = copy_of(g->node, g->n);
   return ts_answer(cudaSuccess);
 }
@@ -295,7 +295,7 @@ cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t x,
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x) {
-  drop(x->nodes);
+  ts_graph_drop(x->nodes);
   free(x);
   return ts_answer(cudaSuccess);
 }
@@ -323,5 +323,4 @@ void ts_graph_run(ts_graph_work *g) {
     pthread_mutex_unlock(&ts_emulated_lock);
     ts_work_do(&g->node[i].work);
   }
-  drop(g);
 }

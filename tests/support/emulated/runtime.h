@@ -131,5 +131,6 @@ cudaError_t ts_capture(cudaStream_t, const ts_work *, bool *done);
 cudaError_t ts_capture_spoil(struct CUgraph_st *, cudaError_t);
 bool ts_capturing(void);                   /* any stream is */
 void ts_graph_run(struct ts_graph_work *); /* without the lock */
+void ts_graph_drop(struct ts_graph_work *);
 
 #endif
