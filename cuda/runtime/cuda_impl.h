@@ -32,6 +32,14 @@ extern "C" {
 #define TS_CUDA(call) ts_cuda_check(__FILE__, __LINE__, (call), #call)
 ts_err ts_cuda_check(const char *file, int line, cudaError_t, const char *call);
 
+/* Whether E is success.  For callers that have no error to return: what
+ * cudaGetLastError would give is cleared, or a launch would take it for its
+ * own. */
+static inline bool ts_cuda_ok(cudaError_t e) {
+  if (e != cudaSuccess) (void)cudaGetLastError();
+  return e == cudaSuccess;
+}
+
 /* ---- lanes --------------------------------------------------------------- */
 
 /* Lanes of the device "cuda" only. */
@@ -67,15 +75,19 @@ const ts_cuda_gpu *ts_cuda_gpu_now(void);
 static inline int64_t ts_cuda_blocks_most(int threads) {
   return (int64_t)ts_cuda_gpu_now()->n_sms * (2048 / threads);
 }
-/* As many as do, of KERNEL. */
+/* A launch of such a grid: N pieces of work, PER_BLOCK of them in a block. */
+static inline ts_cuda_shape ts_cuda_strided(int64_t n, int64_t per_block,
+                                            int threads) {
+  return {ts_grid(n, per_block, ts_cuda_blocks_most(threads)),
+          (unsigned)threads};
+}
+/* As many blocks of KERNEL as run at once. */
 template <class K>
 static inline int64_t ts_cuda_blocks_of(K *kernel, int threads) {
   int n = 0;
-  if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, 0) !=
-          cudaSuccess ||
-      n < 1)
-    n = 1;
-  return (int64_t)ts_cuda_gpu_now()->n_sms * n;
+  const cudaError_t e =
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, 0);
+  return (int64_t)ts_cuda_gpu_now()->n_sms * (ts_cuda_ok(e) && n > 0 ? n : 1);
 }
 
 /* ---- scratch ------------------------------------------------------------- */

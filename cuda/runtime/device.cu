@@ -159,7 +159,7 @@ static void lane_destroy(ts_lane *lane) {
     ts_cuda_spans_drop(l);
     ts_cuda_graph_give_all(lane);
     ts_event_ring_reset(&l->ring);
-    if (cudaStreamDestroy(l->stream) != cudaSuccess) (void)cudaGetLastError();
+    (void)ts_cuda_ok(cudaStreamDestroy(l->stream));
     ts_cuda_words_count(-1);
   }
   pthread_mutex_destroy(&l->lock);

@@ -100,6 +100,12 @@ done:
   return err;
 }
 
+ts_err ts_cuda_graph_note(ts_notes *l, ts_note draft, const void *arg,
+                          size_t bytes) {
+  const ts_err err = ts_notes_draft(l, &draft, arg, bytes);
+  return err == TS_OK ? ts_cuda_graph_put(&draft) : err;
+}
+
 /* ---- from work to a graph ------------------------------------------------ */
 
 ts_err ts_cuda_graph_begin(ts_graph *base) {
@@ -135,12 +141,11 @@ done:
 }
 
 static void drop_graph(cudaGraph_t graph) {
-  if (graph && cudaGraphDestroy(graph) != cudaSuccess) (void)cudaGetLastError();
+  if (graph) (void)ts_cuda_ok(cudaGraphDestroy(graph));
 }
 
 static void drop_executable(ts_cuda_graph *g) {
-  if (g->exec && cudaGraphExecDestroy(g->exec) != cudaSuccess)
-    (void)cudaGetLastError();
+  if (g->exec) (void)ts_cuda_ok(cudaGraphExecDestroy(g->exec));
   drop_graph(g->graph);
   g->exec = NULL;
   g->graph = NULL;
@@ -150,16 +155,14 @@ static void drop_executable(ts_cuda_graph *g) {
 static bool update(ts_cuda_graph *g, cudaGraph_t graph) {
   if (!g->exec) return false;
 #if CUDART_VERSION >= 12000
-  cudaGraphExecUpdateResultInfo info;
-  memset(&info, 0, sizeof info);
+  cudaGraphExecUpdateResultInfo info = {};
   const cudaError_t e = cudaGraphExecUpdate(g->exec, graph, &info);
 #else
   cudaGraphNode_t at = NULL;
   cudaGraphExecUpdateResult result;
   const cudaError_t e = cudaGraphExecUpdate(g->exec, graph, &at, &result);
 #endif
-  if (e != cudaSuccess) (void)cudaGetLastError();
-  return e == cudaSuccess;
+  return ts_cuda_ok(e);
 }
 
 /* GRAPH is its own from here on. */
@@ -179,19 +182,17 @@ static ts_err build(ts_cuda_graph *g, cudaGraph_t graph) {
   ts_graph_counts *c = &g->base.counts;
   const uint64_t shape = ts_notes_shape(&g->notes);
   if (shape == g->shape && update(g, graph)) {
+    drop_graph(graph);
     ts_notes_nodes_restore(&g->notes);
     c->n_updated++;
   } else {
-    cudaGraph_t taken = graph;
-    graph = NULL;
-    TS_TRY(make(g, taken));
+    TS_TRY(make(g, graph));
     TS_TRY(ts_notes_nodes_keep(&g->notes));
     g->shape = shape;
     c->n_made++;
   }
   g->known = true;
 done:
-  drop_graph(graph);
   return err;
 }
 
@@ -206,12 +207,10 @@ static ts_err end_capture(ts_cuda_graph *g, bool *any) {
   TS_TRY(err);
   TS_TRY(TS_CUDA(cudaGraphGetNodes(graph, NULL, &n)));
   *any = n > 0;
-  if (!n) goto done;
-  g->base.counts.n_nodes = (int64_t)n;
-  {
-    cudaGraph_t taken = graph;
+  if (n) {
+    g->base.counts.n_nodes = (int64_t)n;
+    err = build(g, graph);
     graph = NULL;
-    TS_TRY(build(g, taken));
   }
 done:
   drop_graph(graph);
@@ -278,6 +277,6 @@ void ts_cuda_graph_destroy(ts_graph *base) {
   ts_cuda_graph *g = ts_cuda_graph_as(base);
   drop_executable(g);
   ts_notes_reset(&g->notes);
-  if (cudaEventDestroy(g->mark) != cudaSuccess) (void)cudaGetLastError();
+  (void)ts_cuda_ok(cudaEventDestroy(g->mark));
   ts_mem_free(g);
 }

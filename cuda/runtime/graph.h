@@ -20,8 +20,11 @@ ts_err ts_cuda_graph_recorded(ts_cuda_lane *, uint64_t seq);
 /* The notes of the calling thread's open graph and the *LANE whose STREAM it
  * is; NULL: it does not take part in any. */
 ts_notes *ts_cuda_graph_notes(cudaStream_t stream, ts_cuda_lane **lane);
-/* A draft of these notes is the next piece of work. */
+/* A draft of these notes is the next piece of work; note: makes it, of DRAFT's
+ * kind, lane and what, with BYTES of arguments at ARG. */
 ts_err ts_cuda_graph_put(ts_note *draft);
+ts_err ts_cuda_graph_note(ts_notes *, ts_note draft, const void *arg,
+                          size_t bytes);
 
 /* Where the calling thread's open graph begins, if STREAM takes part in it;
  * NULL: it does not. */

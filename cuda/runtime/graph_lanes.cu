@@ -1,6 +1,5 @@
 /* graph_lanes.cu - which lanes take part in a graph, and what they wait for. */
 #include <math.h>
-#include <string.h>
 
 #include "cuda/runtime/graph_impl.h"
 
@@ -65,17 +64,8 @@ static ts_err await_start(ts_event event) {
 /* Position SEQ of L, whose graph is open here. */
 static ts_err put_position(ts_cuda_graph *g, ts_note_kind kind, ts_cuda_lane *l,
                            ts_cuda_lane *of, uint64_t seq) {
-  ts_err err = TS_OK;
-  ts_note draft;
   const ts_note_position at = {seq - of->ring.asked};
-  memset(&draft, 0, sizeof draft);
-  draft.kind = kind;
-  draft.lane = l;
-  draft.what = of;
-  TS_TRY(ts_notes_draft(&g->notes, &draft, &at, sizeof at));
-  TS_TRY(ts_cuda_graph_put(&draft));
-done:
-  return err;
+  return ts_cuda_graph_note(&g->notes, {kind, l, of}, &at, sizeof at);
 }
 
 /* L waits for noted work of G. */
