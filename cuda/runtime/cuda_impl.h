@@ -139,11 +139,11 @@ void ts_cuda_unmark(void *mark);
 
 /* ---- the trace ----------------------------------------------------------- */
 
-/* What is enqueued on LANE from begin to end is a range called NAME (static)
+/* The work enqueued on LANE from begin to end is a range called NAME (static)
  * for profilers and, while the trace is on, a span with the device's times.
- * Tasks have theirs from submit; these are for what is enqueued otherwise
- * (collectives).  Ranges of a thread lie within each other.  end completes
- * WHAT, whose row, name, mark and times it sets itself. */
+ * submit makes those of tasks; collectives call these themselves.  Ranges of a
+ * thread lie within each other.  end completes the span WHAT, whose row, name,
+ * mark and times it sets itself. */
 typedef struct ts_cuda_span {
   const char *name;
   struct ts_cuda_timing *timing; /* NULL: not timed */
@@ -157,8 +157,8 @@ void ts_cuda_span_end(ts_lane *, ts_cuda_span, const ts_span *what);
  * of its family.  Entries have no lane among their arguments: one runs inside a
  * task, in the thread that submits it, and launches on the stream of the lane
  * whose task that is.  It never waits for the device, unless its arguments'
- * header says so.  What fails on the device later is found by who waits for the
- * lane, and named with the lane and its last span. */
+ * header says so.  Whoever waits for the lane finds what failed on the device
+ * later, with the names of the lane and its last span. */
 #define TS_CUDA_ENTRY(name, params) ts_err ts_cuda_##name params;
 TS_KERNEL_LIST(TS_CUDA_ENTRY)
 #undef TS_CUDA_ENTRY
@@ -171,5 +171,11 @@ extern const struct ts_engine ts_cuda_products;
  * 2: sum, max, min. */
 ts_err ts_cuda_reduce_ranks(cudaStream_t, void *dst, const void *src, int w,
                             int64_t stride, int64_t n, ts_dtype, int reduction);
+
+/* cuda/sparse/sort.cu.  Enqueues on the current lane: start = first entries of
+ * the runs of equal KEYS, *N_RUNS their number, both on the device.  TEMP NULL:
+ * only *TEMP_BYTES, its size, is set. */
+ts_err ts_cuda_starts(void *temp, size_t *temp_bytes, const uint32_t *keys,
+                      int64_t n, uint32_t *start, uint32_t *n_runs);
 
 #endif

@@ -6,14 +6,13 @@
 #include <math.h>
 
 #include "cuda/runtime/graph.h"
-#include "cuda/runtime/words.h"
 
 enum {
   ASKED_AT_ONCE = 100, /* times, before the first pause */
   PAUSE_US = 10
 };
 
-/* ---- what stands for a position ------------------------------------------ */
+/* ---- CUDA events of positions -------------------------------------------- */
 
 static ts_err event_create(void **event, void *) {
   return TS_CUDA(
@@ -106,8 +105,8 @@ ts_err ts_cuda_event_sync(ts_event event) {
   return ts_cuda_lane_fault(l);
 }
 
-/* The stream waits for what stands for EVENT now; that it may stand for a
- * later position afterwards changes nothing. */
+/* The CUDA event may stand for a later position afterwards: that changes
+ * nothing for a stream that waits already. */
 ts_err ts_cuda_stream_wait(ts_cuda_lane *l, ts_event event) {
   ts_cuda_lane *other = ts_cuda_lane_of(event.lane);
   cudaError_t e = cudaSuccess;

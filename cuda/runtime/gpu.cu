@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda/runtime/cuda_impl.h"
-#include "cuda/runtime/words.h"
+#include "cuda/runtime/lane.h"
 
 extern "C" {
 #include "config.h"

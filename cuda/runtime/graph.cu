@@ -1,10 +1,10 @@
 /* graph.cu - the work of lanes as CUDA graphs (runtime/graph.h).
  *
  * The first time a stream is captured from begin to end; the graph becomes an
- * executable and is launched on the same stream.  What was captured is noted
- * down piece by piece (notes.h).  From then on nothing is captured: tasks run
- * as ever, and what they enqueue is compared with the notes.  A launch or copy
- * with new arguments gives them to its node of the executable
+ * executable and is launched on the same stream.  All that was captured is
+ * noted down piece by piece (notes.h).  From then on nothing is captured: tasks
+ * run as ever, and what they enqueue is compared with the notes.  A launch or
+ * copy with new arguments gives them to its node of the executable
  * (cudaGraphExecKernelNodeSetParams), anything that is the same is left out,
  * and end launches the executable.
  *
@@ -23,7 +23,7 @@
  *   then all are recorded behind it (event_ring.h). */
 #include <string.h>
 
-#include "cuda/runtime/graph_impl.h"
+#include "cuda/runtime/graph.h"
 
 enum { MISSES = 3 }; /* steps one after the other that were not as noted */
 
@@ -73,7 +73,8 @@ static ts_err issue(ts_cuda_graph *g, ts_note *note) {
   return err;
 }
 
-/* The step is another one from here on: what was left out is captured. */
+/* The step differs from its notes from here on: the work that was left out so
+ * far is captured after all. */
 static ts_err go_back(ts_cuda_graph *g, ts_note *draft) {
   ts_err err = TS_OK;
   g->n_misses++;
@@ -151,7 +152,7 @@ static void drop_executable(ts_cuda_graph *g) {
   g->graph = NULL;
 }
 
-/* False where the sequence of work is another one. */
+/* False where the sequence of work differs from the executable's. */
 static bool update(ts_cuda_graph *g, cudaGraph_t graph) {
   if (!g->exec) return false;
 #if CUDART_VERSION >= 12000
@@ -196,7 +197,7 @@ done:
   return err;
 }
 
-/* What was captured, *ANY: if there is any work. */
+/* Ends the capture and makes an executable of it; *ANY: there is any work. */
 static ts_err end_capture(ts_cuda_graph *g, bool *any) {
   cudaGraph_t graph = NULL;
   size_t n = 0;
@@ -217,7 +218,7 @@ done:
   return err;
 }
 
-/* What comes next on lanes that took part comes behind the graph. */
+/* Later work of the lanes that took part comes behind the graph. */
 static ts_err release(ts_cuda_graph *g) {
   ts_err err = TS_OK;
   TS_TRY(TS_CUDA(cudaEventRecord(g->mark, g->lane[0]->stream)));

@@ -1,7 +1,7 @@
 /* graph_lanes.cu - which lanes take part in a graph, and what they wait for. */
 #include <math.h>
 
-#include "cuda/runtime/graph_impl.h"
+#include "cuda/runtime/graph.h"
 
 void ts_cuda_graph_enter(ts_cuda_graph *g, ts_cuda_lane *l) {
   g->lane[g->n_lanes++] = l;
@@ -41,7 +41,7 @@ static bool full(const ts_cuda_graph *g) {
   return g->n_lanes == TS_GRAPH_LANES || g->n_before == TS_GRAPH_BEFORE;
 }
 
-/* What is queued on L comes before all of the graph. */
+/* The launch waits for what is queued on L already. */
 static void join(ts_cuda_graph *g, ts_cuda_lane *l) {
   g->before[g->n_before++] = ts_lane_record(&l->base);
   ts_cuda_graph_enter(g, l);

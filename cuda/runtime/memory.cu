@@ -1,8 +1,9 @@
 /* memory.cu - the GPU's memory and page-locked memory, counted by tag.
  *
- * What is sized before lanes run is cudaMalloc's.  What grows later, and the
- * scratch of kernels, comes from a pool in the order of a stream: neither
- * taking nor giving waits for the device, as cudaMalloc and cudaFree may. */
+ * Memory that is sized before lanes run is cudaMalloc's.  Buffers that grow
+ * later, and the scratch of kernels, come from a pool in the order of a stream:
+ * neither taking nor giving waits for the device, as cudaMalloc and cudaFree
+ * may. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ done:
   return err;
 }
 
-/* Of this process: devices come and go (tests), the GPU stays. */
+/* The pool is the process's: devices come and go (tests), the GPU stays. */
 static ts_err ready(void) {
   ts_err err = ts_cuda_use();
   if (err != TS_OK) return err;
@@ -163,15 +164,15 @@ ts_err ts_cuda_alloc_late(ts_device *, void **p, size_t bytes, ts_space space,
 
 /* ---- giving -------------------------------------------------------------- */
 
-/* What a task gives because it has grown may be in use by what the task before
- * it launched: the pool would lend it to another stream. */
+/* Memory that a task gives back because it has grown may be in use by kernels
+ * of the task before, and the pool would lend it to another stream. */
 static void wait_for_lane(void) {
   if (ts_cuda_lane_now())
     (void)ts_cuda_ok(cudaStreamSynchronize(ts_cuda_stream_now()));
 }
 
-/* Nothing can be done about an error here; a fault of the device is found by
- * who waits for a lane. */
+/* Nothing can be done about an error here; whoever waits for a lane finds a
+ * fault of the device. */
 static void give(void *p, size_t bytes, ts_space space, ts_tag tag, bool late) {
   if (!p) return;
   if (space == TS_SPACE_HOST) {
@@ -179,7 +180,7 @@ static void give(void *p, size_t bytes, ts_space space, ts_tag tag, bool late) {
     return;
   }
   if (ts_cuda_use() != TS_OK) ts_err_clear();
-  /* What is noted down only may use it; its lane keeps an error. */
+  /* Work that is only noted down may use it; its lane keeps an error. */
   if (ts_graph_cut("memory is given back") != TS_OK) ts_err_clear();
   if (late) wait_for_lane();
   (void)ts_cuda_ok(space == TS_SPACE_PINNED ? cudaFreeHost(p)

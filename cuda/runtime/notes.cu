@@ -144,7 +144,7 @@ void ts_notes_play(ts_notes *l, const ts_note *draft, cudaGraphExec_t exec,
 
 /* ---- work ---------------------------------------------------------------- */
 
-/* What stands for the position of L that NOTE names, and a call with it. */
+/* Records the event of position SEQ of L, or makes STREAM wait for it. */
 static cudaError_t with_event(ts_cuda_lane *l, uint64_t seq,
                               cudaStream_t stream, bool record) {
   cudaError_t e = cudaSuccess;

@@ -6,9 +6,9 @@
  *
  * CUDA measures from event to event, in milliseconds and single precision.  So
  * times count from an anchor: an event whose time on ts_now's clock is known,
- * and which is renewed each second (after which a float's last bit is less
- * than 0.1 us).  Who fails to time something leaves it out of the trace: a run
- * doesn't fail for that. */
+ * and which is renewed each second (after which a float's last bit is less than
+ * 0.1 us).  A span that can't be timed is left out of the trace: no run fails
+ * for that. */
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtCudaRt.h>
 #include <string.h>
