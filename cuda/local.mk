@@ -25,14 +25,13 @@ cuda_nccl_sources = cuda/runtime/comm_nccl.cu
 
 # What they include.
 cuda_headers = \
-  cuda/runtime/cuda_impl.h cuda/runtime/enqueue.h cuda/runtime/graph.h \
-  cuda/runtime/graph_impl.h cuda/runtime/grid.h cuda/runtime/lane.h \
-  cuda/runtime/notes.h cuda/runtime/scan.cuh cuda/runtime/words.h \
+  cuda/runtime/cuda_impl.h cuda/runtime/each.cuh cuda/runtime/enqueue.h cuda/runtime/graph.h \
+  cuda/runtime/grid.h cuda/runtime/lane.h \
+  cuda/runtime/notes.h cuda/runtime/scan.cuh \
   cuda/sparse/cache_hold.cuh cuda/sparse/cache_kernels.cuh \
-  cuda/sparse/cache_sets.cuh cuda/sparse/exact.cuh cuda/sparse/lookup.cuh \
+  cuda/sparse/cache_sets.cuh cuda/sparse/exact.cuh cuda/sparse/features.cuh cuda/sparse/lookup.cuh \
   cuda/sparse/lookup_plan.h cuda/sparse/rounding.cuh cuda/sparse/row_optim.cuh \
   cuda/sparse/row_update.cuh cuda/sparse/row_work.cuh cuda/sparse/rows.cuh \
-  cuda/sparse/sort.h \
   cuda/shard/pack.cuh cuda/shard/view.cuh \
   cuda/dense/codes.cuh cuda/dense/cross.cuh cuda/dense/flat.cuh \
   cuda/dense/half.cuh cuda/dense/interact.cuh cuda/dense/mask.h \

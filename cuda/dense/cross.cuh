@@ -85,8 +85,7 @@ static inline bool ts_cross_fits(const void *p, uintptr_t bytes) {
 
 static inline ts_cuda_shape ts_cross_shape(int64_t rows, int32_t width) {
   const int64_t groups = TS_CROSS_THREADS >> ts_lanes_shift((width + 3) / 4);
-  return {ts_grid(rows, groups, ts_cuda_blocks_most(TS_CROSS_THREADS)),
-          TS_CROSS_THREADS};
+  return ts_cuda_strided(rows, groups, TS_CROSS_THREADS);
 }
 
 #endif

@@ -39,7 +39,7 @@ ts_update_scale(const ts_update_piece &p) {
 
 /* ---- formulas ------------------------------------------------------------ */
 
-/* What an element's formula needs; STATES of it are read and written. */
+/* The numbers of an element's formula, which reads and writes STATES states. */
 struct ts_rule {
   ts_real lr, scale, l2, keep, eps, momentum, b1, b2, a1, a2, c1, c2, decay;
   ts_real rate; /* of lamb and lars, from the sums */
@@ -186,7 +186,7 @@ static __device__ __forceinline__ void ts_update_block(const ts_update_piece &p,
 
 static __global__ void __launch_bounds__(TS_FLAT_THREADS)
     ts_dense_update_kernel(const __grid_constant__ ts_update_params all) {
-  const int k = ts_flat_piece(all.first, all.n_pieces, blockIdx.x);
+  const int k = ts_flat_piece(all.first, all.n_pieces);
   const ts_update_piece &p = all.piece[k];
   const int64_t begin = (int64_t)(blockIdx.x - all.first[k]) * TS_FLAT_CHUNK;
   switch (p.kind) {
@@ -267,18 +267,11 @@ static ts_update_piece piece_of(const ts_dense_update_args *a) {
 
 /* stats[0], stats[1] += those of P. */
 static ts_err stats_of(const ts_update_piece &p, double *stats) {
-  ts_err err = TS_OK;
-  double *sums = NULL;
-  const int64_t n_blocks = p.n > 0 ? ts_ceil_div(p.n, TS_SUM_BLOCK) : 0;
-  const size_t bytes = 2 * (size_t)n_blocks * sizeof(double);
-  if (!bytes) return TS_OK;
-  TS_TRY(ts_cuda_take(&sums, bytes, TS_TAG_DENSE_STATE));
-  TS_TRY(
-      TS_CUDA_LAUNCH(ts_dense_stats_kernel, ts_sum_shape(n_blocks), p, sums));
-  TS_TRY(ts_sums_add<2>(stats, sums, n_blocks));
-done:
-  ts_cuda_give(sums, bytes, TS_TAG_DENSE_STATE);
-  return err;
+  return ts_sums_of(stats, 2, p.n, TS_TAG_DENSE_STATE,
+                    [&](const ts_cuda_shape &shape, double *sums) {
+                      return TS_CUDA_LAUNCH(ts_dense_stats_kernel, shape, p,
+                                            sums);
+                    });
 }
 
 ts_err ts_cuda_dense_stats(const ts_dense_update_args *a, double *stats) {

@@ -6,19 +6,8 @@
 #include "cuda/dense/codes.cuh"
 #include "cuda/dense/flat.cuh"
 
-/* The number of the thread, and of all of them. */
-struct ts_flat_stride {
-  int64_t first, step;
-  __device__ ts_flat_stride()
-      : first((int64_t)blockIdx.x * TS_FLAT_THREADS + threadIdx.x),
-        step((int64_t)gridDim.x * TS_FLAT_THREADS) {
-  }
-};
-
-/* As many blocks as run at once: grids go on with a stride. */
 static ts_cuda_shape shape_of(int64_t n) {
-  return {ts_grid(n, TS_FLAT_THREADS, ts_cuda_blocks_most(TS_FLAT_THREADS)),
-          TS_FLAT_THREADS};
+  return ts_cuda_strided(n, TS_FLAT_THREADS, TS_FLAT_THREADS);
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -38,10 +27,10 @@ static __global__ void __launch_bounds__(TS_FLAT_THREADS)
     ts_half_rows_kernel(typename Vector::coded *to,
                         const typename Vector::plain *from, int64_t to_stride,
                         int64_t from_stride, int64_t n, int64_t all) {
-  const ts_flat_stride s;
-  for (int64_t i = s.first; i < all; i += s.step)
+  ts_each<TS_FLAT_THREADS>(all, [&](int64_t i) {
     to[ts_flat_place(i, n, to_stride)] =
         Vector::narrow(from[ts_flat_place(i, n, from_stride)]);
+  });
 }
 
 static __device__ __forceinline__ bool ts_flat_is_bad(float x) {
@@ -52,15 +41,15 @@ static __device__ __forceinline__ bool ts_flat_is_bad(float4 x) {
          ts_flat_is_bad(x.w);
 }
 
-/* All who find something write the same. */
+/* All threads that find something write the same. */
 template <class Vector>
 static __global__ void __launch_bounds__(TS_FLAT_THREADS)
     ts_check_finite_kernel(const Vector *x, int64_t stride, int64_t n,
                            int64_t all, int32_t *bad) {
-  const ts_flat_stride s;
   bool found = false;
-  for (int64_t i = s.first; i < all; i += s.step)
+  ts_each<TS_FLAT_THREADS>(all, [&](int64_t i) {
     found |= ts_flat_is_bad(x[ts_flat_place(i, n, stride)]);
+  });
   if (found) *bad = 1;
 }
 
@@ -103,7 +92,7 @@ static_assert(sizeof(ts_copies_params) <= 4096, "kernel parameters");
 
 static __global__ void __launch_bounds__(TS_FLAT_THREADS)
     ts_copies_kernel(const __grid_constant__ ts_copies_params p) {
-  const int k = ts_flat_piece(p.first, p.n_pieces, blockIdx.x);
+  const int k = ts_flat_piece(p.first, p.n_pieces);
   float *to = p.piece[k].to;
   const float *from = p.piece[k].from;
   const int64_t begin = (int64_t)(blockIdx.x - p.first[k]) * TS_FLAT_CHUNK;
@@ -142,27 +131,24 @@ ts_err ts_cuda_copies(const ts_copies_args *a) {
 template <class Vector>
 static __global__ void __launch_bounds__(TS_FLAT_THREADS)
     ts_swap_kernel(Vector *a, Vector *b, int64_t n) {
-  const ts_flat_stride s;
-  for (int64_t i = s.first; i < n; i += s.step) {
+  ts_each<TS_FLAT_THREADS>(n, [&](int64_t i) {
     const Vector x = a[i];
     a[i] = b[i];
     b[i] = x;
-  }
+  });
 }
 
 template <class Code>
 static __global__ void __launch_bounds__(TS_FLAT_THREADS)
     ts_shorten_kernel(uint16_t *to, const float *from, int64_t n) {
-  const ts_flat_stride s;
-  for (int64_t i = s.first; i < n; i += s.step)
-    to[i] = (uint16_t)Code::narrow(from[i]);
+  ts_each<TS_FLAT_THREADS>(
+      n, [&](int64_t i) { to[i] = (uint16_t)Code::narrow(from[i]); });
 }
 
 template <class Code>
 static __global__ void __launch_bounds__(TS_FLAT_THREADS)
     ts_widen_kernel(float *to, const uint16_t *from, int64_t n) {
-  const ts_flat_stride s;
-  for (int64_t i = s.first; i < n; i += s.step) to[i] = Code::wide(from[i]);
+  ts_each<TS_FLAT_THREADS>(n, [&](int64_t i) { to[i] = Code::wide(from[i]); });
 }
 
 ts_err ts_cuda_swap(float *a, float *b, int64_t n) {
@@ -178,36 +164,34 @@ done:
   return err;
 }
 
-/* In place a thread would overwrite what another has yet to read: through
- * scratch. */
-ts_err ts_cuda_shorten(float *x, int64_t n, ts_dtype dtype) {
+/* Through scratch: in place a thread would overwrite what another has yet to
+ * read. */
+template <class Code> static ts_err convert(float *x, int64_t n, bool shorten) {
   ts_err err = TS_OK;
   uint16_t *half = NULL;
-  const size_t bytes = (size_t)(n > 0 ? n : 0) * sizeof(uint16_t);
-  if (!bytes) return TS_OK;
+  const size_t bytes = (size_t)n * sizeof(uint16_t);
+  if (n <= 0) return TS_OK;
   TS_TRY(ts_cuda_take(&half, bytes, TS_TAG_GRADS));
-  TS_TRY(TS_CUDA_LAUNCH((dtype == TS_BF16 ? ts_shorten_kernel<ts_code_bf16>
-                                          : ts_shorten_kernel<ts_code_f16>),
-                        shape_of(n), half, x, n));
-  TS_TRY(ts_cuda_copy(x, half, bytes));
+  if (shorten) {
+    TS_TRY(TS_CUDA_LAUNCH(ts_shorten_kernel<Code>, shape_of(n), half, x, n));
+    TS_TRY(ts_cuda_copy(x, half, bytes));
+  } else {
+    TS_TRY(ts_cuda_copy(half, x, bytes));
+    TS_TRY(TS_CUDA_LAUNCH(ts_widen_kernel<Code>, shape_of(n), x, half, n));
+  }
 done:
   ts_cuda_give(half, bytes, TS_TAG_GRADS);
   return err;
 }
 
+ts_err ts_cuda_shorten(float *x, int64_t n, ts_dtype dtype) {
+  return dtype == TS_BF16 ? convert<ts_code_bf16>(x, n, true)
+                          : convert<ts_code_f16>(x, n, true);
+}
+
 ts_err ts_cuda_widen(float *x, int64_t n, ts_dtype dtype) {
-  ts_err err = TS_OK;
-  uint16_t *half = NULL;
-  const size_t bytes = (size_t)(n > 0 ? n : 0) * sizeof(uint16_t);
-  if (!bytes) return TS_OK;
-  TS_TRY(ts_cuda_take(&half, bytes, TS_TAG_GRADS));
-  TS_TRY(ts_cuda_copy(half, x, bytes));
-  TS_TRY(TS_CUDA_LAUNCH((dtype == TS_BF16 ? ts_widen_kernel<ts_code_bf16>
-                                          : ts_widen_kernel<ts_code_f16>),
-                        shape_of(n), x, half, n));
-done:
-  ts_cuda_give(half, bytes, TS_TAG_GRADS);
-  return err;
+  return dtype == TS_BF16 ? convert<ts_code_bf16>(x, n, false)
+                          : convert<ts_code_f16>(x, n, false);
 }
 
 /* ---- sums of squares ----------------------------------------------------- */
@@ -248,23 +232,16 @@ static __global__ void ts_clip_kernel(double *norm, double *factor,
   *factor = fmin(1.0, most / (*norm + 1e-6));
 }
 
-template <int K> ts_err ts_sums_add(double *to, const double *sums, int64_t n) {
-  return TS_CUDA_LAUNCH(ts_sums_kernel<K>, {1, TS_FLAT_THREADS}, to, sums, n);
+ts_err ts_sums_add(double *to, const double *sums, int k, int64_t n) {
+  return TS_CUDA_LAUNCH((k == 1 ? ts_sums_kernel<1> : ts_sums_kernel<2>),
+                        {1, TS_FLAT_THREADS}, to, sums, n);
 }
-template ts_err ts_sums_add<2>(double *to, const double *sums, int64_t n);
 
 ts_err ts_cuda_squares(const float *x, int64_t n, double *sum) {
-  ts_err err = TS_OK;
-  double *sums = NULL;
-  const int64_t n_blocks = n > 0 ? ts_ceil_div(n, TS_SUM_BLOCK) : 0;
-  const size_t bytes = (size_t)n_blocks * sizeof(double);
-  if (!bytes) return TS_OK;
-  TS_TRY(ts_cuda_take(&sums, bytes, TS_TAG_GRADS));
-  TS_TRY(TS_CUDA_LAUNCH(ts_squares_kernel, ts_sum_shape(n_blocks), x, n, sums));
-  TS_TRY(ts_sums_add<1>(sum, sums, n_blocks));
-done:
-  ts_cuda_give(sums, bytes, TS_TAG_GRADS);
-  return err;
+  return ts_sums_of(
+      sum, 1, n, TS_TAG_GRADS, [&](const ts_cuda_shape &shape, double *sums) {
+        return TS_CUDA_LAUNCH(ts_squares_kernel, shape, x, n, sums);
+      });
 }
 
 ts_err ts_cuda_clip(double *norm, double *factor, double most) {

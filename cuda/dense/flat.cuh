@@ -5,6 +5,7 @@
 #define TS_CUDA_FLAT_CUH
 
 #include "cuda/runtime/cuda_impl.h"
+#include "cuda/runtime/each.cuh"
 
 extern "C" {
 #include "dense/update_numbers.h"
@@ -22,16 +23,10 @@ TS_CUDA_BOTH static inline bool ts_flat_fits(const void *p) {
   return (uintptr_t)p % 16 == 0;
 }
 
-/* The last of N pieces that begins at BLOCK or before. */
+/* Which of N pieces the block has, by the number of the FIRST block of each. */
 static __device__ __forceinline__ int ts_flat_piece(const uint32_t *first,
-                                                    int n, uint32_t block) {
-  int low = 0;
-  while (n > 1) {
-    const int half = n / 2;
-    if (first[low + half] <= block) low += half;
-    n -= half;
-  }
-  return low;
+                                                    int n) {
+  return ts_last_at(n, blockIdx.x, [=](int i) { return first[i]; });
 }
 
 /* Sixteen neighbours' parts, in order; all of the warp call it. */
@@ -57,12 +52,26 @@ struct ts_sum_place {
   }
 };
 
-/* A launch that makes sums of N_BLOCKS blocks. */
-static inline ts_cuda_shape ts_sum_shape(int64_t n_blocks) {
-  return {ts_grid(n_blocks, TS_SUM_GROUPS, TS_GRID_X_MAX), TS_SUM_THREADS};
-}
+/* to[j] += all sums[b][j], b < N, in order; K of them, 1 or 2. */
+ts_err ts_sums_add(double *to, const double *sums, int k, int64_t n);
 
-/* to[j] += all sums[b][j], b < N, in order; K of them. */
-template <int K> ts_err ts_sums_add(double *to, const double *sums, int64_t n);
+/* The K sums of N elements are added to TO: launch(shape, sums) makes those of
+ * the blocks, in scratch. */
+template <class Launch>
+static ts_err ts_sums_of(double *to, int k, int64_t n, ts_tag tag,
+                         Launch launch) {
+  ts_err err = TS_OK;
+  double *sums = NULL;
+  const int64_t n_blocks = n > 0 ? ts_ceil_div(n, TS_SUM_BLOCK) : 0;
+  const size_t bytes = (size_t)(k * n_blocks) * sizeof(double);
+  if (!bytes) return TS_OK;
+  TS_TRY(ts_cuda_take(&sums, bytes, tag));
+  TS_TRY(launch(
+      {ts_grid(n_blocks, TS_SUM_GROUPS, TS_GRID_X_MAX), TS_SUM_THREADS}, sums));
+  TS_TRY(ts_sums_add(to, sums, k, n_blocks));
+done:
+  ts_cuda_give(sums, bytes, tag);
+  return err;
+}
 
 #endif

@@ -128,9 +128,7 @@ static __global__ void __launch_bounds__(TS_FM_THREADS)
 }
 
 static ts_cuda_shape shape_of(const ts_fm_args *a) {
-  return {ts_grid(a->batch, TS_FM_THREADS / TS_FM_LANES,
-                  ts_cuda_blocks_most(TS_FM_THREADS)),
-          TS_FM_THREADS};
+  return ts_cuda_strided(a->batch, TS_FM_THREADS / TS_FM_LANES, TS_FM_THREADS);
 }
 
 ts_err ts_cuda_fm_forward(const ts_fm_args *a) {

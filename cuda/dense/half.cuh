@@ -33,6 +33,20 @@ static __device__ __forceinline__ uint16_t ts_half_near(float f) {
   return (uint16_t)ts_half_pair(f, 0);
 }
 
+/* Elements of f32 or of bf16, as floats and back. */
+static __device__ __forceinline__ float ts_to_float(float x) {
+  return x;
+}
+static __device__ __forceinline__ float ts_to_float(uint16_t x) {
+  return ts_wide_bf16(x);
+}
+static __device__ __forceinline__ void ts_put_float(float *to, float x) {
+  *to = x;
+}
+static __device__ __forceinline__ void ts_put_float(uint16_t *to, float x) {
+  *to = ts_half_near(x);
+}
+
 static __device__ __forceinline__ float ts_half_low(uint32_t pair) {
   return ts_float_of(pair << 16);
 }

@@ -156,9 +156,26 @@ static ts_err send_vectors(ts_interact_params *p, bool *wide,
 
 /* ---- launches ------------------------------------------------------------ */
 
+/* Blocks that ask for more than 48 KiB of shared memory have to say so. */
+static ts_err launch_kernel(void (*kernel)(ts_interact_params),
+                            const ts_interact_params &p,
+                            const ts_cuda_shape &shape) {
+  ts_err err = TS_OK;
+  if (shape.shared_bytes > 48 << 10) {
+    const cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    /* Always the same: less would be too little for a recorded launch. */
+    TS_TRY(TS_CUDA(cudaFuncSetAttribute(kernel, most,
+                                        ts_cuda_gpu_now()->shared_bytes_max)));
+  }
+  TS_TRY(TS_CUDA_LAUNCH(kernel, shape, p));
+done:
+  return err;
+}
+
 static ts_err launch(const ts_interact_args *a, bool back) {
   ts_err err = TS_OK;
   const ts_cuda_gpu *gpu = ts_cuda_gpu_now();
+  const ts_interact_kernels &k = a->half ? ts_interact_half : ts_interact_f32;
   interact_plan l = {};
   ts_interact_params p = {};
   ts_cuda_shape shape = {1, TS_INTERACT_THREADS};
@@ -170,8 +187,8 @@ static ts_err launch(const ts_interact_args *a, bool back) {
   TS_TRY(send_vectors(&p, &wide, a, back, &table));
   shape.grid = ts_grid(a->batch, l.samples, (int64_t)gpu->n_sms * BLOCKS_MOST);
   shape.shared_bytes = (size_t)l.shared;
-  TS_TRY((a->half ? ts_interact_launch_half
-                  : ts_interact_launch_f32)(p, back, wide, shape));
+  TS_TRY(launch_kernel(back ? k.backward[wide][p.more] : k.forward[wide], p,
+                       shape));
 done:
   ts_cuda_give(table, (size_t)p.n * sizeof *table, TS_TAG_ACTIVATIONS);
   return err;

@@ -3,8 +3,8 @@
  *
  * A block has a few samples at a time, so that it has work for all threads.
  * It reads their vectors once, and writes gradients only when all of them are
- * there: gradients may lie over embeddings.  What does not fit into shared
- * memory goes by chunks of columns. */
+ * there: gradients may lie over embeddings.  Vectors that do not fit into
+ * shared memory go by chunks of columns. */
 #ifndef TS_CUDA_INTERACT_CUH
 #define TS_CUDA_INTERACT_CUH
 
@@ -54,7 +54,7 @@ TS_CUDA_BOTH static inline int64_t ts_interact_head_bytes(int32_t n) {
   return ts_round_up(n * (int64_t)sizeof(ts_interact_vector), 16);
 }
 
-/* Of out, the pair (i, j) of i < j < n behind the head. */
+/* Place of the pair (i, j), i < j < n, in a row of out behind the head. */
 static __device__ __forceinline__ int32_t ts_pair_at(int32_t n, int32_t i,
                                                      int32_t j) {
   return i * (2 * n - i - 1) / 2 + j - i - 1;
@@ -140,45 +140,28 @@ ts_interact_each(int32_t n_rows, int32_t width, Get get, Put put) {
 
 /* ---- rows of out --------------------------------------------------------- */
 
-struct ts_interact_f32 {
-  typedef float type;
-  static __device__ __forceinline__ float of(float x) {
-    return x;
-  }
-  static __device__ __forceinline__ float wide(float x) {
-    return x;
-  }
-};
-struct ts_interact_bf16 {
-  typedef uint16_t type;
-  static __device__ __forceinline__ uint16_t of(float x) {
-    return ts_half_near(x);
-  }
-  static __device__ __forceinline__ float wide(uint16_t x) {
-    return ts_wide_bf16(x);
-  }
-};
+/* Rows are of floats, or of bf16 (uint16_t). */
 
-/* Where row S of the turn's samples is made: in shared memory, or in place. */
+/* Row S of the turn's samples while it is made: in shared memory, or in its
+ * place. */
 template <class T>
-static __device__ __forceinline__ typename T::type *
+static __device__ __forceinline__ T *
 ts_interact_row(const ts_interact_params &p, const ts_interact_block &k,
                 int32_t s) {
-  typedef typename T::type type;
-  return p.more ? (type *)k.more + s * p.out_stride
-                : (type *)p.out + (k.b + s) * p.out_stride;
+  return p.more ? (T *)k.more + s * p.out_stride
+                : (T *)p.out + (k.b + s) * p.out_stride;
 }
 
-/* What is not pairs: bottom before them, zeros behind. */
+/* The rest of a row: bottom before the pairs, zeros behind. */
 template <class T>
 static __device__ __forceinline__ void
 ts_interact_ends(const ts_interact_params &p, const ts_interact_block &k) {
   const int32_t used = p.head + p.n * (p.n - 1) / 2;
   for (int32_t s = 0; s < k.n; s++) {
-    typename T::type *row = ts_interact_row<T>(p, k, s);
+    T *row = ts_interact_row<T>(p, k, s);
     const ts_interact_vector &v = k.vector[0];
     for (int32_t c = (int32_t)threadIdx.x; c < p.head; c += TS_INTERACT_THREADS)
-      row[c] = T::of(v.from[(k.b + s) * v.stride + c]);
+      ts_put_float(row + c, v.from[(k.b + s) * v.stride + c]);
     for (int64_t c = used + (int32_t)threadIdx.x; c < p.out_stride;
          c += TS_INTERACT_THREADS)
       row[c] = 0;
@@ -189,12 +172,11 @@ ts_interact_ends(const ts_interact_params &p, const ts_interact_block &k) {
 template <class T>
 static __device__ __forceinline__ void
 ts_interact_flush(const ts_interact_params &p, const ts_interact_block &k) {
-  typedef typename T::type type;
-  const type *from = (const type *)k.more;
-  type *to = (type *)p.out + k.b * p.out_stride;
+  const T *from = (const T *)k.more;
+  T *to = (T *)p.out + k.b * p.out_stride;
   const int64_t n = k.n * p.out_stride;
   if (p.aligned) {
-    enum { EACH = 16 / sizeof(type) };
+    enum { EACH = 16 / sizeof(T) };
     for (int64_t c = threadIdx.x; c < n / EACH; c += TS_INTERACT_THREADS)
       ((uint4 *)to)[c] = ((const uint4 *)from)[c];
   } else {
@@ -231,27 +213,12 @@ TS_CUDA_BOTH static inline int32_t ts_half_pitch(int32_t n) {
 
 /* ---- launches ------------------------------------------------------------ */
 
-/* Kernels of f32 (interact_f32.cu), of bf16 (interact_half.cu).  WIDE: all
- * vectors are whole vectors of 16 bytes. */
-ts_err ts_interact_launch_f32(const ts_interact_params &p, bool back, bool wide,
-                              const ts_cuda_shape &);
-ts_err ts_interact_launch_half(const ts_interact_params &p, bool back,
-                               bool wide, const ts_cuda_shape &);
-
-/* Blocks that ask for more than 48 KiB of shared memory have to say so. */
-template <class K>
-static ts_err ts_interact_launch(K *kernel, const ts_interact_params &p,
-                                 const ts_cuda_shape &shape) {
-  ts_err err = TS_OK;
-  if (shape.shared_bytes > 48 << 10) {
-    const cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
-    /* Always the same: less would be too little for a recorded launch. */
-    TS_TRY(TS_CUDA(cudaFuncSetAttribute(kernel, most,
-                                        ts_cuda_gpu_now()->shared_bytes_max)));
-  }
-  TS_TRY(TS_CUDA_LAUNCH(kernel, shape, p));
-done:
-  return err;
-}
+/* Kernels of f32 (interact_f32.cu), of bf16 (interact_half.cu), by whether all
+ * vectors are whole vectors of 16 bytes; backward also by p.more. */
+struct ts_interact_kernels {
+  void (*forward[2])(ts_interact_params);
+  void (*backward[2][2])(ts_interact_params);
+};
+extern const ts_interact_kernels ts_interact_f32, ts_interact_half;
 
 #endif

@@ -120,13 +120,13 @@ __global__ void __launch_bounds__(TS_INTERACT_THREADS)
                              min(p.cols, p.dim - col));
       }
       if (item < items)
-        ts_interact_keep(ts_interact_row<ts_interact_f32>(p, k, t.s) + p.head,
-                         p.n, t, side, sum);
+        ts_interact_keep(ts_interact_row<float>(p, k, t.s) + p.head, p.n, t,
+                         side, sum);
     }
-    ts_interact_ends<ts_interact_f32>(p, k);
+    ts_interact_ends<float>(p, k);
     if (!p.more) continue;
     __syncthreads();
-    ts_interact_flush<ts_interact_f32>(p, k);
+    ts_interact_flush<float>(p, k);
   }
 }
 
@@ -248,19 +248,9 @@ __global__ void __launch_bounds__(TS_INTERACT_THREADS)
   }
 }
 
-/* ---- launches ------------------------------------------------------------ */
-
-template <bool WIDE>
-static ts_err launch(const ts_interact_params &p, bool back,
-                     const ts_cuda_shape &shape) {
-  if (!back) return ts_interact_launch(ts_interact_kernel<WIDE>, p, shape);
-  return p.more
-             ? ts_interact_launch(ts_interact_grad_kernel<WIDE, true>, p, shape)
-             : ts_interact_launch(ts_interact_grad_kernel<WIDE, false>, p,
-                                  shape);
-}
-
-ts_err ts_interact_launch_f32(const ts_interact_params &p, bool back, bool wide,
-                              const ts_cuda_shape &shape) {
-  return wide ? launch<true>(p, back, shape) : launch<false>(p, back, shape);
-}
+const ts_interact_kernels ts_interact_f32 = {
+    {ts_interact_kernel<false>, ts_interact_kernel<true>},
+    {{ts_interact_grad_kernel<false, false>,
+      ts_interact_grad_kernel<false, true>},
+     {ts_interact_grad_kernel<true, false>,
+      ts_interact_grad_kernel<true, true>}}};

@@ -2,9 +2,10 @@
  * added in f32, by warps (cuda/dense/half.cuh).
  *
  * Forward a sample's vectors are rows of bf16 in shared memory, and a warp has
- * 16 x 16 pairs.  Backward two vectors lie there in turns, as sums run over
- * vectors: a warp has 32 columns of 16 gradients.  Sums have one order, but not
- * the host's: where the GPU multiplies, its adders round as they do. */
+ * 16 x 16 pairs.  Backward the elements of two vectors alternate there, as sums
+ * run over vectors: a warp has 32 columns of 16 gradients.  Sums are always in
+ * the same order, but not in the host's, and the GPU's matrix units round in
+ * their own way. */
 #include "cuda/dense/interact.cuh"
 
 enum { TS_HALF_COLS = 32 };
@@ -92,13 +93,13 @@ __global__ void __launch_bounds__(TS_INTERACT_THREADS)
                       min(p.cols, p.dim - col));
       }
       if (first + (int32_t)threadIdx.x / 32 < items)
-        ts_half_keep(ts_interact_row<ts_interact_bf16>(p, k, s) + p.head, p.n,
-                     i, j, sum);
+        ts_half_keep(ts_interact_row<uint16_t>(p, k, s) + p.head, p.n, i, j,
+                     sum);
     }
-    ts_interact_ends<ts_interact_bf16>(p, k);
+    ts_interact_ends<uint16_t>(p, k);
     if (!p.more) continue;
     __syncthreads();
-    ts_interact_flush<ts_interact_bf16>(p, k);
+    ts_interact_flush<uint16_t>(p, k);
   }
 }
 
@@ -158,7 +159,7 @@ ts_half_spread(const ts_interact_params &p, const ts_interact_block &k) {
   }
 }
 
-/* Of rows I + g and I + g + 8 the pairs from column J on, as products take
+/* The pairs of rows I + g and I + g + 8 from column J on, as products take
  * them. */
 template <bool MORE>
 static __device__ __forceinline__ void
@@ -268,19 +269,9 @@ __global__ void __launch_bounds__(TS_INTERACT_THREADS)
   }
 }
 
-/* ---- launches ------------------------------------------------------------ */
-
-template <bool WIDE>
-static ts_err launch(const ts_interact_params &p, bool back,
-                     const ts_cuda_shape &shape) {
-  if (!back) return ts_interact_launch(ts_interact_half_kernel<WIDE>, p, shape);
-  return p.more ? ts_interact_launch(ts_interact_half_grad_kernel<WIDE, true>,
-                                     p, shape)
-                : ts_interact_launch(ts_interact_half_grad_kernel<WIDE, false>,
-                                     p, shape);
-}
-
-ts_err ts_interact_launch_half(const ts_interact_params &p, bool back,
-                               bool wide, const ts_cuda_shape &shape) {
-  return wide ? launch<true>(p, back, shape) : launch<false>(p, back, shape);
-}
+const ts_interact_kernels ts_interact_half = {
+    {ts_interact_half_kernel<false>, ts_interact_half_kernel<true>},
+    {{ts_interact_half_grad_kernel<false, false>,
+      ts_interact_half_grad_kernel<false, true>},
+     {ts_interact_half_grad_kernel<true, false>,
+      ts_interact_half_grad_kernel<true, true>}}};

@@ -2,8 +2,8 @@
  * metrics (dense/tally.h) on the GPU.
  *
  * The loss is the host's, in double and in its order: blocks of 1024 pairs,
- * summed one by one, then block by block.  Its bits are the host's but for
- * what exp and log1p differ in their last place.
+ * summed one by one, then block by block.  Its bits are the host's, except
+ * that exp and log1p may differ in their last place.
  *
  * Sums of metrics have an order of their own, which depends on nothing but the
  * number of samples: four by a thread, threads by a tree, blocks one by one. */
@@ -117,13 +117,13 @@ done:
 
 enum { TS_TALLY_SUMS = sizeof(ts_metric_sums) / sizeof(double) };
 
-/* Of a block's samples: sums, how many count, and how many do before it. */
+/* A block's samples: their sums, how many count, and how many do before it. */
 struct ts_tally_part {
   double sum[TS_TALLY_SUMS];
   int64_t n, before;
 };
 
-/* Of a batch: how many count, and the ring's place for the first of them. */
+/* A batch: how many samples count, and the ring's place for the first. */
 struct ts_tally_head {
   int64_t n, first;
 };
@@ -215,7 +215,7 @@ static __global__ void __launch_bounds__(TS_LOSS_THREADS)
   const int64_t first =
       ((int64_t)blockIdx.x * TS_LOSS_THREADS + threadIdx.x) * TS_LOSS_EACH;
   int count = 0, all;
-  if (!head->n) return; /* nor does anything else say where */
+  if (!head->n) return; /* the loss was not finite, or no sample counts */
   for (int e = 0; e < TS_LOSS_EACH; e++)
     count += ts_tally_weight(a, first + e) != 0;
   int64_t i = ts_scan_block<int>(count, &all);

@@ -1,4 +1,4 @@
-/* mask.cu - what cuBLASLt does not do for a layer's gradient (mask.h).
+/* mask.cu - masks, sums of columns and conversions beside cuBLASLt (mask.h).
  *
  * A block has 32 columns of 256 rows, a thread every eighth of them in one
  * column; sums are added in the order of the threads, and the blocks' sums in
@@ -10,24 +10,7 @@
 
 enum { TS_MASK_COLUMNS = 32, TS_MASK_LANES = 8 };
 
-__device__ inline float ts_mask_float(float x) {
-  return x;
-}
-
-__device__ inline float ts_mask_float(uint16_t x) {
-  return ts_wide_bf16(x);
-}
-
-__device__ inline void ts_mask_store(float *to, float x) {
-  *to = x;
-}
-
-__device__ inline void ts_mask_store(uint16_t *to, float x) {
-  *to = ts_half_near(x);
-}
-
-/* Adds up what the threads of a column have, in the order of theirs; the sum
- * is thread 0's. */
+/* The sum of the threads of a column, in their order; thread 0 has it. */
 __device__ inline float ts_mask_sum(float mine) {
   __shared__ float all[TS_MASK_LANES][TS_MASK_COLUMNS];
   all[threadIdx.y][threadIdx.x] = mine;
@@ -51,10 +34,10 @@ __global__ void __launch_bounds__(TS_MASK_COLUMNS *TS_MASK_LANES)
   if (k < a.n)
 #pragma unroll 4
     for (int64_t i = from + threadIdx.y; i < to; i += TS_MASK_LANES) {
-      const bool on = !y || ts_mask_float(y[i * a.y_stride + k]) > 0.0f;
-      const float v = on ? ts_mask_float(g[i * a.g_stride + k]) : 0.0f;
+      const bool on = !y || ts_to_float(y[i * a.y_stride + k]) > 0.0f;
+      const float v = on ? ts_to_float(g[i * a.g_stride + k]) : 0.0f;
       sum += v;
-      if (out) ts_mask_store(&out[i * a.out_stride + k], v);
+      if (out) ts_put_float(&out[i * a.out_stride + k], v);
     }
   if (!a.db) return;
   sum = ts_mask_sum(sum);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <utility>
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) ==
                   TS_CHOICE_WORDS * sizeof(uint64_t),
@@ -91,6 +92,13 @@ static ts_err set(ts_product *p, cublasLtMatmulDescAttributes_t which,
       cublasLtMatmulDescSetAttribute(p->desc, which, &value, sizeof value));
 }
 
+static ts_err lay(cublasLtMatrixLayout_t *to, cudaDataType_t type, int64_t rows,
+                  int64_t cols, bool transposed, int64_t ld) {
+  if (transposed) std::swap(rows, cols);
+  return TS_BLAS(
+      cublasLtMatrixLayoutCreate(to, type, (uint64_t)rows, (uint64_t)cols, ld));
+}
+
 ts_err ts_product_init(ts_product *p, const ts_product_spec *s) {
   ts_err err = TS_OK;
   const cublasOperation_t a = s->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -105,14 +113,9 @@ ts_err ts_product_init(ts_product *p, const ts_product_spec *s) {
   TS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, s->epilogue));
   if (has_aux(p))
     TS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s->aux_ld));
-  TS_TRY(TS_BLAS(cublasLtMatrixLayoutCreate(
-      &p->a, s->type, (uint64_t)(s->ta ? s->k : s->m),
-      (uint64_t)(s->ta ? s->m : s->k), s->lda)));
-  TS_TRY(TS_BLAS(cublasLtMatrixLayoutCreate(
-      &p->b, s->type, (uint64_t)(s->tb ? s->n : s->k),
-      (uint64_t)(s->tb ? s->k : s->n), s->ldb)));
-  TS_TRY(TS_BLAS(cublasLtMatrixLayoutCreate(&p->d, s->d_type, (uint64_t)s->m,
-                                            (uint64_t)s->n, s->ldd)));
+  TS_TRY(lay(&p->a, s->type, s->m, s->k, s->ta, s->lda));
+  TS_TRY(lay(&p->b, s->type, s->k, s->n, s->tb, s->ldb));
+  TS_TRY(lay(&p->d, s->d_type, s->m, s->n, false, s->ldd));
 done:
   return err;
 }
@@ -149,31 +152,28 @@ static void key_of(char key[TS_CHOICE_KEY], const ts_product *p) {
            (int)s->epilogue, s->aux_ld, p->aligned);
 }
 
-static ts_err prefer(cublasLtMatmulPreference_t pref,
-                     cublasLtMatmulPreferenceAttributes_t which, uint64_t value,
-                     size_t bytes) {
-  return TS_BLAS(
-      cublasLtMatmulPreferenceSetAttribute(pref, which, &value, bytes));
-}
-
 /* Partial sums of a product that is split are added in f32, in a fixed order,
  * in the workspace. */
 static ts_err set_preference(cublasLtMatmulPreference_t pref,
                              uint32_t aligned) {
-  ts_err err = TS_OK;
-  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                TS_BLAS_WORKSPACE, sizeof(size_t)));
-  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, sizeof(uint32_t)));
-  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned >> 24,
-                sizeof(uint32_t)));
-  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                aligned >> 16 & 255, sizeof(uint32_t)));
-  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                aligned >> 8 & 255, sizeof(uint32_t)));
-  TS_TRY(prefer(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-                aligned >> 8 & 255, sizeof(uint32_t)));
-done:
+  const size_t workspace = TS_BLAS_WORKSPACE;
+  const struct {
+    cublasLtMatmulPreferenceAttributes_t which;
+    uint32_t value;
+  } words[] = {
+      {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+       CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned >> 24},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned >> 16 & 255},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned >> 8 & 255},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned >> 8 & 255}};
+  ts_err err = TS_BLAS(cublasLtMatmulPreferenceSetAttribute(
+      pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+      sizeof workspace));
+  for (const auto &w : words)
+    if (err == TS_OK)
+      err = TS_BLAS(cublasLtMatmulPreferenceSetAttribute(
+          pref, w.which, &w.value, sizeof w.value));
   return err;
 }
 
@@ -189,7 +189,7 @@ static ts_err ask(ts_choice *c, const ts_product *p, const ts_blas *blas) {
   TS_TRY(set_preference(pref, p->aligned));
   status = cublasLtMatmulAlgoGetHeuristic(blas->handle, p->desc, p->a, p->b,
                                           p->d, p->d, pref, 1, &found, &n);
-  /* Which of the two it says of an epilogue that it lacks is not told. */
+  /* NVIDIA does not say which of the two an epilogue that it lacks gives. */
   c->none = status == CUBLAS_STATUS_NOT_SUPPORTED ||
             status == CUBLAS_STATUS_INVALID_VALUE;
   if (!c->none) TS_TRY(TS_BLAS(status));

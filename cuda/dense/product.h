@@ -25,7 +25,7 @@ struct ts_blas {
   ts_blas *next;
 };
 
-/* What NVIDIA recommends for sm_90; smaller GPUs need less. */
+/* NVIDIA recommends as much for sm_90; smaller GPUs need less. */
 enum { TS_BLAS_WORKSPACE = 32 << 20 };
 
 ts_err ts_blas_take(ts_blas **, ts_lane *);

@@ -14,7 +14,7 @@ static ts_choice *list; /* (count), by key */
 static int64_t count;
 static uint64_t version = 1;
 
-/* Of KEY, or where it would be. */
+/* The place of KEY in the list, or where it would be. */
 static int64_t place_of(const char *key) {
   int64_t low = 0, high = count;
   while (low < high) {

@@ -30,19 +30,19 @@ ts_err ts_choice_add(const ts_choice *); /* or in place of one */
 uint64_t ts_choices_version(void);
 void ts_choices_reset(void);
 
-/* What an "epilogue" of keys is called. */
+/* The name of an "epilogue" of keys. */
 typedef struct ts_choice_kind {
   int epilogue;
   const char *name;
 } ts_choice_kind;
-/* How many of those used the library has nothing for, by kind (KINDS ends with
- * a NULL name); nothing is appended where it has all. */
+/* Appends for how many of the used products the library has no algorithm, by
+ * kind (KINDS ends with a NULL name); nothing where it has all. */
 ts_err ts_choices_unfused(ts_str *text, const ts_choice_kind *kinds);
 
 /* All of them, by key; nothing is appended where there are none. */
 ts_err ts_choices_print(ts_str *text, const char *maker);
-/* Those of TEXT come first from now on.  Of another maker, or damaged, they
- * are left out with a note. */
+/* Products look into TEXT first from now on.  A text of another maker, or a
+ * damaged one, is left out with a note. */
 ts_err ts_choices_take(const char *text, const char *maker);
 
 #endif

@@ -1,25 +1,23 @@
 /* products.cu - linear layers on the GPU: matrix products by cuBLASLt.
  *
- * Of a layer y = act(x W^T + b) the library's matrices are, column-major,
+ * A layer is y = act(x W^T + b).  The library's matrices, column-major, are
  *
  *   y (n_out, B) = W^T x        W (n_in, n_out), x (n_in, B)
  *   dx (n_in, B) = W g          g (n_out, B)
  *   dW (n_in, n_out) = x g^T
  *
- * so bias and its gradient run along y's and dx's rows.  Fused with them:
- * bias, ReLU and its mask, a bit for each output, which a layer that stands
- * below another one keeps; the layer above uses it for its dx, which is the
- * lower one's dy: that is masked as it is written, and its columns are summed.
- * The sums wait in the lower layer's own array: its gradients may have no
- * place yet.  Where dy comes from elsewhere cuda/dense/mask.h masks it.  A
- * layer
- * without ReLU has its bias' gradient from the dW product.  What the library
- * can't fuse is done by cuda/dense/mask.h, too.
+ * so bias and its gradient run along y's and dx's rows.  The library fuses
+ * bias, ReLU and its mask, a bit for each output, which a layer keeps where
+ * another one stands above it.  That one's dx is the lower one's dy: it is
+ * masked as it is written, and its columns are summed.  The sums wait in the
+ * lower layer's own array, as its gradients may have no place yet.
+ * cuda/dense/mask.h masks a dy that comes from elsewhere, and does all that the
+ * library can't fuse.  A layer without ReLU has its bias' gradient from the dW
+ * product.
  *
  * bf16: W and b are kept as one bf16 copy per version; x and dy, too, where
- * they come as f32.  Inner dimensions are padded to 32 with zeros.  Sums and
- * dW are f32; a bias that is added to y of bf16 is bf16, as the library has
- * it. */
+ * they come as f32.  Inner dimensions are padded to 32 with zeros.  Sums and dW
+ * are f32; a bias that is added to y of bf16 is bf16, as the library has it. */
 #include <string.h>
 
 #include "cuda/dense/mask.h"
@@ -33,7 +31,7 @@ static ts_err take(ts_linear *l, void *p, int64_t n, size_t size) {
 
 /* ---- layers -------------------------------------------------------------- */
 
-/* What the layer above needs of L. */
+/* The arrays of L that the layer above writes and reads. */
 static ts_err make_mask(ts_linear *l) {
   ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
@@ -89,7 +87,8 @@ static ts_err to_half(const ts_linear *l, uint16_t *to, int64_t to_stride,
   return l->spec.kernels->half_rows(&a);
 }
 
-/* Once per version: they may lie elsewhere in the next pass. */
+/* Once for each version of the weights: they may lie elsewhere in the next
+ * pass. */
 static ts_err take_weights(ts_linear *l) {
   ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
@@ -130,15 +129,34 @@ done:
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* Where G is that the products read; *SUMMED: db is made, too. */
+/* The gradient DY in l's own dtype to OUT, masked by ReLU's Y, and its columns'
+ * sums; OUT, Y NULL: without. */
+static ts_err mask(const ts_linear *l, void *out, const void *dy, const void *y,
+                   int32_t batch) {
+  const ts_cuda_linear *d = ts_cuda_linear_of(l);
+  const ts_linear_spec *s = &l->spec;
+  const ts_cuda_mask_args a = {dy,
+                               y,
+                               out,
+                               l->at.db,
+                               d->parts,
+                               s->out_stride,
+                               s->out_stride,
+                               ts_g_stride(l),
+                               s->y_half,
+                               l->half,
+                               batch,
+                               s->n_out};
+  return ts_cuda_mask(&a, ts_cuda_stream(d->blas->lane));
+}
+
+/* *G: the gradient that the products read; *SUMMED: db is made, too. */
 static ts_err make_g(ts_linear *l, const void **g, bool *summed, void *dy,
                      const void *y, int32_t batch) {
   ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   cudaStream_t stream = ts_cuda_stream(d->blas->lane);
   const bool masked = d->dy == dy;
-  ts_cuda_mask_args a;
-  memset(&a, 0, sizeof a);
   d->dy = NULL;
   *g = dy;
   *summed = true;
@@ -152,32 +170,7 @@ static ts_err make_g(ts_linear *l, const void **g, bool *summed, void *dy,
   *summed = s->relu || d->g16;
   if (!*summed) return TS_OK;
   if (d->g16) *g = d->g16;
-  a.g = dy;
-  a.y = s->relu ? y : NULL;
-  a.out = (void *)*g;
-  a.db = l->at.db;
-  a.parts = d->parts;
-  a.g_stride = a.y_stride = s->out_stride;
-  a.out_stride = ts_g_stride(l);
-  a.g_half = s->y_half;
-  a.out_half = l->half;
-  a.batch = batch;
-  a.n = s->n_out;
-  return ts_cuda_mask(&a, stream);
-}
-
-static ts_err sum_columns(ts_linear *l, const void *g, int32_t batch) {
-  const ts_cuda_linear *d = ts_cuda_linear_of(l);
-  ts_cuda_mask_args a;
-  memset(&a, 0, sizeof a);
-  a.g = g;
-  a.db = l->at.db;
-  a.parts = d->parts;
-  a.g_stride = ts_g_stride(l);
-  a.g_half = a.out_half = l->spec.y_half;
-  a.batch = batch;
-  a.n = l->spec.n_out;
-  return ts_cuda_mask(&a, ts_cuda_stream(d->blas->lane));
+  return mask(l, (void *)*g, dy, s->relu ? y : NULL, batch);
 }
 
 /* Zeroes in rows that are wider than what is written of them. */
@@ -222,17 +215,15 @@ static ts_err backward(ts_linear *l, void *dx, void *dy, const void *x,
                        const void *y, int32_t batch) {
   ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
+  ts_product_at at;
   const void *g;
   bool summed, fused;
   TS_TRY(ts_layer_products_of(&d->last, l, batch));
   TS_TRY(make_g(l, &g, &summed, dy, y, batch));
   if (dx) TS_TRY(grad_x(l, dx, g, batch));
-  {
-    const ts_product_at at = {d->x16 ? d->x16 : x, g, l->at.dW, l->at.db, NULL};
-    TS_TRY(
-        ts_fused_run(&d->last->dW, d->blas, &at, l->at.db && !summed, &fused));
-  }
-  if (l->at.db && !summed && !fused) TS_TRY(sum_columns(l, g, batch));
+  at = {d->x16 ? d->x16 : x, g, l->at.dW, l->at.db, NULL};
+  TS_TRY(ts_fused_run(&d->last->dW, d->blas, &at, l->at.db && !summed, &fused));
+  if (l->at.db && !summed && !fused) TS_TRY(mask(l, NULL, g, NULL, batch));
 done:
   return err;
 }
@@ -274,8 +265,7 @@ static ts_err restore(const char *text) {
 }
 
 static ts_engine engine() {
-  ts_engine e;
-  memset(&e, 0, sizeof e);
+  ts_engine e = {};
   e.name = "cublasLt";
   e.version = ts_blas_version;
   e.has_bf16 = has_bf16;

@@ -59,9 +59,10 @@ ts_linear *ts_masks_for(const ts_linear *l);
 ts_err ts_layer_products_of(ts_layer_products **, const ts_linear *,
                             int32_t batch);
 void ts_layer_products_reset(ts_layer_products *);
-/* Of what ts_fused_run could not fuse (dense/linear_impl.h, unfused). */
+/* Says what ts_fused_run could not fuse (dense/linear_impl.h, unfused). */
 ts_err ts_products_unfused(ts_str *text);
-/* With what is fused where WANTED and to be had: *DID. */
+/* Runs the product, with all that may be fused where that is WANTED and the
+ * library has it: *DID. */
 ts_err ts_fused_run(ts_fused *, ts_blas *, const ts_product_at *, bool wanted,
                     bool *did);
 

@@ -1,7 +1,5 @@
 /* products_shapes.cu - the products of a layer for one batch size: what the
  * library is told of them, and what is fused. */
-#include <string.h>
-
 #include "cuda/dense/products.h"
 
 static cublasLtEpilogue_t forward_epilogue(const ts_linear *l, bool mask) {
@@ -31,11 +29,12 @@ static void fused_reset(ts_fused *f) {
   f->last = NULL;
 }
 
-static ts_product_spec spec_of(const ts_linear *l) {
-  ts_product_spec s;
-  memset(&s, 0, sizeof s);
+/* (m, n) over k; D_HALF: it is bf16. */
+static ts_product_spec spec_of(const ts_linear *l, int64_t m, int64_t n,
+                               int64_t k, bool d_half) {
+  ts_product_spec s = {m, n, k};
   s.type = l->half ? CUDA_R_16BF : CUDA_R_32F;
-  s.d_type = CUDA_R_32F;
+  s.d_type = d_half ? CUDA_R_16BF : CUDA_R_32F;
   s.compute = l->spec.precision == TS_PRECISION_TF32
                   ? CUBLAS_COMPUTE_32F_FAST_TF32
                   : CUBLAS_COMPUTE_32F;
@@ -49,15 +48,12 @@ static int64_t x_stride(const ts_linear *l) {
 static ts_err init_y(ts_layer_products *p, const ts_linear *l, int32_t batch) {
   const ts_linear_spec *s = &l->spec;
   const ts_cuda_linear *d = ts_cuda_linear_of(l);
-  ts_product_spec y = spec_of(l);
-  y.m = s->n_out;
-  y.n = batch;
-  y.k = l->half ? l->k_pad : s->n_in;
+  ts_product_spec y =
+      spec_of(l, s->n_out, batch, l->half ? l->k_pad : s->n_in, s->y_half);
   y.ta = true;
   y.lda = y.k;
   y.ldb = x_stride(l);
   y.ldd = s->out_stride;
-  if (s->y_half) y.d_type = CUDA_R_16BF;
   return fused_init(&p->y, y, forward_epilogue(l, d->mask != NULL),
                     forward_epilogue(l, false), d->mask_ld);
 }
@@ -73,28 +69,20 @@ ts_linear *ts_masks_for(const ts_linear *l) {
 static ts_err init_dx(ts_layer_products *p, const ts_linear *l, int32_t batch) {
   const ts_linear_spec *s = &l->spec;
   const ts_linear *below = ts_masks_for(l);
-  ts_product_spec dx = spec_of(l);
-  dx.m = s->n_in;
-  dx.n = batch;
-  dx.k = l->half ? l->n_pad : s->n_out;
+  ts_product_spec dx =
+      spec_of(l, s->n_in, batch, l->half ? l->n_pad : s->n_out, s->x_half);
   dx.lda = l->half ? l->k_pad : s->n_in;
   dx.ldb = ts_g_stride(l);
   dx.ldd = s->in_stride;
-  if (s->x_half) dx.d_type = CUDA_R_16BF;
-  if (!below)
-    return fused_init(&p->dx, dx, CUBLASLT_EPILOGUE_DEFAULT,
-                      CUBLASLT_EPILOGUE_DEFAULT, 0);
-  return fused_init(&p->dx, dx, CUBLASLT_EPILOGUE_DRELU_BGRAD,
-                    CUBLASLT_EPILOGUE_DEFAULT,
-                    ts_cuda_linear_of(below)->mask_ld);
+  return fused_init(
+      &p->dx, dx,
+      below ? CUBLASLT_EPILOGUE_DRELU_BGRAD : CUBLASLT_EPILOGUE_DEFAULT,
+      CUBLASLT_EPILOGUE_DEFAULT, below ? ts_cuda_linear_of(below)->mask_ld : 0);
 }
 
 static ts_err init_dW(ts_layer_products *p, const ts_linear *l, int32_t batch) {
   const ts_linear_spec *s = &l->spec;
-  ts_product_spec dW = spec_of(l);
-  dW.m = s->n_in;
-  dW.n = s->n_out;
-  dW.k = batch;
+  ts_product_spec dW = spec_of(l, s->n_in, s->n_out, batch, false);
   dW.tb = true;
   dW.lda = x_stride(l);
   dW.ldb = ts_g_stride(l);

@@ -140,32 +140,13 @@ static ts_err broadcast(ts_wire *x, void *buf, int64_t bytes, int root) {
                                x->stream));
 }
 
-static bool nccl_type(ts_dtype t, ncclDataType_t *out) {
-  switch (t) {
-  case TS_F32:
-    *out = ncclFloat32;
-    return true;
-  case TS_F64:
-    *out = ncclFloat64;
-    return true;
-  case TS_I64:
-    *out = ncclInt64;
-    return true;
-  case TS_BF16:
-    *out = ncclBfloat16;
-    return true;
-  case TS_F16:
-    *out = ncclFloat16;
-    return true;
-  default:
-    return false;
-  }
-}
-
-/* 16-bit types are NCCL's only as wide as they are: sums rounded at every
- * step.  Those stay ours. */
+/* Whether NCCL sums T.  16-bit types stay ours: NCCL would round their sums at
+ * every step. */
 static bool takes(ts_dtype t, ncclDataType_t *type) {
-  return ts_dtype_bytes(t) >= 4 && nccl_type(t, type);
+  *type = t == TS_F32   ? ncclFloat32
+          : t == TS_F64 ? ncclFloat64
+                        : ncclInt64;
+  return t == TS_F32 || t == TS_F64 || t == TS_I64;
 }
 
 static ts_err all_reduce(ts_wire *x, void *buf, int64_t n, ts_dtype t,

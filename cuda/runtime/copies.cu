@@ -15,12 +15,9 @@ ts_err ts_cuda_copy_begins(const void *dst, const void *src) {
 }
 
 ts_err ts_cuda_copy(void *dst, const void *src, size_t bytes) {
-  ts_err err = TS_OK;
   if (!bytes) return TS_OK;
-  TS_TRY(ts_cuda_copy_begins(dst, src));
-  TS_TRY(ts_cuda_move(dst, src, bytes));
-done:
-  return err;
+  const ts_err err = ts_cuda_copy_begins(dst, src);
+  return err == TS_OK ? ts_cuda_move(dst, src, bytes) : err;
 }
 
 /* Into pageable memory: CUDA stages it. */

@@ -32,6 +32,14 @@ extern "C" {
 #define TS_CUDA(call) ts_cuda_check(__FILE__, __LINE__, (call), #call)
 ts_err ts_cuda_check(const char *file, int line, cudaError_t, const char *call);
 
+/* Whether E is success.  For callers that have no error to return: what
+ * cudaGetLastError would give is cleared, or a launch would take it for its
+ * own. */
+static inline bool ts_cuda_ok(cudaError_t e) {
+  if (e != cudaSuccess) (void)cudaGetLastError();
+  return e == cudaSuccess;
+}
+
 /* ---- lanes --------------------------------------------------------------- */
 
 /* Lanes of the device "cuda" only. */
@@ -67,15 +75,19 @@ const ts_cuda_gpu *ts_cuda_gpu_now(void);
 static inline int64_t ts_cuda_blocks_most(int threads) {
   return (int64_t)ts_cuda_gpu_now()->n_sms * (2048 / threads);
 }
-/* As many as do, of KERNEL. */
+/* A launch of such a grid: N pieces of work, PER_BLOCK of them in a block. */
+static inline ts_cuda_shape ts_cuda_strided(int64_t n, int64_t per_block,
+                                            int threads) {
+  return {ts_grid(n, per_block, ts_cuda_blocks_most(threads)),
+          (unsigned)threads};
+}
+/* As many blocks of KERNEL as run at once. */
 template <class K>
 static inline int64_t ts_cuda_blocks_of(K *kernel, int threads) {
   int n = 0;
-  if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, 0) !=
-          cudaSuccess ||
-      n < 1)
-    n = 1;
-  return (int64_t)ts_cuda_gpu_now()->n_sms * n;
+  const cudaError_t e =
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, 0);
+  return (int64_t)ts_cuda_gpu_now()->n_sms * (ts_cuda_ok(e) && n > 0 ? n : 1);
 }
 
 /* ---- scratch ------------------------------------------------------------- */
@@ -127,11 +139,11 @@ void ts_cuda_unmark(void *mark);
 
 /* ---- the trace ----------------------------------------------------------- */
 
-/* What is enqueued on LANE from begin to end is a range called NAME (static)
+/* The work enqueued on LANE from begin to end is a range called NAME (static)
  * for profilers and, while the trace is on, a span with the device's times.
- * Tasks have theirs from submit; these are for what is enqueued otherwise
- * (collectives).  Ranges of a thread lie within each other.  end completes
- * WHAT, whose row, name, mark and times it sets itself. */
+ * submit makes those of tasks; collectives call these themselves.  Ranges of a
+ * thread lie within each other.  end completes the span WHAT, whose row, name,
+ * mark and times it sets itself. */
 typedef struct ts_cuda_span {
   const char *name;
   struct ts_cuda_timing *timing; /* NULL: not timed */
@@ -145,8 +157,8 @@ void ts_cuda_span_end(ts_lane *, ts_cuda_span, const ts_span *what);
  * of its family.  Entries have no lane among their arguments: one runs inside a
  * task, in the thread that submits it, and launches on the stream of the lane
  * whose task that is.  It never waits for the device, unless its arguments'
- * header says so.  What fails on the device later is found by who waits for the
- * lane, and named with the lane and its last span. */
+ * header says so.  Whoever waits for the lane finds what failed on the device
+ * later, with the names of the lane and its last span. */
 #define TS_CUDA_ENTRY(name, params) ts_err ts_cuda_##name params;
 TS_KERNEL_LIST(TS_CUDA_ENTRY)
 #undef TS_CUDA_ENTRY
@@ -159,5 +171,11 @@ extern const struct ts_engine ts_cuda_products;
  * 2: sum, max, min. */
 ts_err ts_cuda_reduce_ranks(cudaStream_t, void *dst, const void *src, int w,
                             int64_t stride, int64_t n, ts_dtype, int reduction);
+
+/* cuda/sparse/sort.cu.  Enqueues on the current lane: start = first entries of
+ * the runs of equal KEYS, *N_RUNS their number, both on the device.  TEMP NULL:
+ * only *TEMP_BYTES, its size, is set. */
+ts_err ts_cuda_starts(void *temp, size_t *temp_bytes, const uint32_t *keys,
+                      int64_t n, uint32_t *start, uint32_t *n_runs);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/lane.h"
-#include "cuda/runtime/words.h"
 
 static thread_local ts_lane *lane_now;
 
@@ -48,8 +47,6 @@ ts_err ts_cuda_lane_fault(ts_cuda_lane *l) {
   return err;
 }
 
-/* Keeps the calling thread's error as the lane's unless it has one; returns
- * the lane's, with its record put.  OK for OK. */
 ts_err ts_cuda_lane_keep(ts_cuda_lane *l, ts_err err) {
   ts_err_record fresh;
   if (err == TS_OK) return TS_OK;
@@ -65,8 +62,6 @@ bool ts_cuda_is_clean(void) {
   return !*ts_err_message();
 }
 
-/* For who has no error to return: the lane keeps it, and the thread has no
- * more of a record than before (WAS_CLEAN). */
 void ts_cuda_lane_keep_quietly(ts_cuda_lane *l, ts_err err, bool was_clean) {
   if (ts_cuda_lane_keep(l, err) != TS_OK && was_clean) ts_err_clear();
 }
@@ -153,13 +148,13 @@ static void lane_destroy(ts_lane *lane) {
   ts_cuda_lane *l = cuda(lane);
   const bool was_clean = ts_cuda_is_clean();
   if (l->stream) {
-    /* What doesn't end is left to the end of the process. */
+    /* Work that doesn't end is left to the end of the process. */
     if (ts_cuda_event_sync(ts_cuda_event_record(lane)) != TS_OK && was_clean)
       ts_err_clear();
     ts_cuda_spans_drop(l);
     ts_cuda_graph_give_all(lane);
     ts_event_ring_reset(&l->ring);
-    if (cudaStreamDestroy(l->stream) != cudaSuccess) (void)cudaGetLastError();
+    (void)ts_cuda_ok(cudaStreamDestroy(l->stream));
     ts_cuda_words_count(-1);
   }
   pthread_mutex_destroy(&l->lock);

@@ -1,24 +1,7 @@
 /* enqueue.cu - what tasks put on a stream, at once or as notes of a graph. */
 #include "cuda/runtime/enqueue.h"
 
-#include <string.h>
-
 #include "cuda/runtime/graph.h"
-
-static ts_note note_of(ts_note_kind kind, ts_cuda_lane *lane,
-                       const void *what) {
-  ts_note note;
-  memset(&note, 0, sizeof note);
-  note.kind = kind;
-  note.lane = lane;
-  note.what = what;
-  return note;
-}
-
-static ts_err put(ts_notes *l, ts_note *note, const void *arg, size_t bytes) {
-  const ts_err err = ts_notes_draft(l, note, arg, bytes);
-  return err == TS_OK ? ts_cuda_graph_put(note) : err;
-}
 
 ts_err ts_cuda_set(void *p, int byte, size_t bytes, cudaStream_t stream) {
   ts_cuda_lane *lane;
@@ -26,8 +9,7 @@ ts_err ts_cuda_set(void *p, int byte, size_t bytes, cudaStream_t stream) {
   const ts_note_set set = {p, (unsigned char)byte, bytes};
   if (!bytes) return TS_OK;
   if (!l) return TS_CUDA(cudaMemsetAsync(p, byte, bytes, stream));
-  ts_note note = note_of(TS_NOTE_SET, lane, NULL);
-  return put(l, &note, &set, sizeof set);
+  return ts_cuda_graph_note(l, {TS_NOTE_SET, lane}, &set, sizeof set);
 }
 
 ts_err ts_cuda_move(void *dst, const void *src, size_t bytes,
@@ -38,8 +20,7 @@ ts_err ts_cuda_move(void *dst, const void *src, size_t bytes,
   if (!bytes) return TS_OK;
   if (!l)
     return TS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
-  ts_note note = note_of(TS_NOTE_COPY, lane, NULL);
-  return put(l, &note, &copy, sizeof copy);
+  return ts_cuda_graph_note(l, {TS_NOTE_COPY, lane}, &copy, sizeof copy);
 }
 
 ts_err ts_cuda_call(ts_cuda_work *work, const void *arg, size_t bytes,
@@ -47,8 +28,8 @@ ts_err ts_cuda_call(ts_cuda_work *work, const void *arg, size_t bytes,
   ts_cuda_lane *lane;
   ts_notes *l = ts_cuda_graph_notes(stream, &lane);
   if (!l) return work(arg, stream);
-  ts_note note = note_of(TS_NOTE_CALL, lane, (const void *)work);
-  return put(l, &note, arg, bytes);
+  return ts_cuda_graph_note(l, {TS_NOTE_CALL, lane, (const void *)work}, arg,
+                            bytes);
 }
 
 ts_err ts_cuda_launch_kernel(const ts_cuda_kernel *k, const void **value) {
@@ -61,13 +42,8 @@ ts_err ts_cuda_launch_kernel(const ts_cuda_kernel *k, const void **value) {
                                           (void **)value, s.shared_bytes,
                                           s.stream),
                          k->site.name);
-  ts_note note = note_of(TS_NOTE_LAUNCH, lane, k->kernel);
-  note.grid = s.grid;
-  note.block = s.block;
-  note.shared_bytes = s.shared_bytes;
-  note.sizes = k->sizes;
-  note.n = k->n;
-  note.name = k->site.name;
+  ts_note note = {TS_NOTE_LAUNCH, lane,     k->kernel, s.grid,      s.block,
+                  s.shared_bytes, k->sizes, k->n,      k->site.name};
   const ts_err err = ts_notes_draft_launch(l, &note, value);
   return err == TS_OK ? ts_cuda_graph_put(&note) : err;
 }

@@ -21,10 +21,10 @@ ts_err ts_cuda_set(void *p, int byte, size_t bytes,
 ts_err ts_cuda_move(void *dst, const void *src, size_t bytes,
                     cudaStream_t = ts_cuda_stream_now());
 
-/* Work of a library: WORK puts it on the stream.  Of ARG a copy is kept; the
- * same WORK with the same bytes at ARG is the same work and may not be called
- * again, so ARG has no padding that isn't zeroed, and WORK reads nothing that
- * changes but what lies there.  It enqueues by CUDA's own calls. */
+/* Work of a library: WORK puts it on the stream by CUDA's own calls.  A copy of
+ * ARG is kept.  A graph takes the same WORK with the same bytes at ARG for the
+ * same work and doesn't call it again, so padding in ARG is zeroed, and WORK
+ * reads nothing else that changes. */
 typedef ts_err ts_cuda_work(const void *arg, cudaStream_t);
 ts_err ts_cuda_call(ts_cuda_work *, const void *arg, size_t bytes,
                     cudaStream_t = ts_cuda_stream_now());

@@ -76,7 +76,7 @@ done:
   return err;
 }
 
-/* Who waits must get on and find the error. */
+/* After an error: whoever waits must get on and find it. */
 static void pass_all(ts_event_ring *r) {
   while (r->done < r->recorded) pass(r);
   r->held = false;

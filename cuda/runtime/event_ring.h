@@ -1,10 +1,10 @@
 /* event_ring.h - which positions of a lane have been reached.
  *
  * Positions are numbered from 1 as they are recorded, and reached in that
- * order, as a stream is.  What stands for one (a CUDA event) is needed only
- * until it has been reached; then it stands for a later position.  So an event
- * may be held for however long: below DONE it is complete, above DONE it still
- * has the CUDA event that was recorded for it, and no other.
+ * order, as a stream is.  The CUDA event that stands for one is needed only
+ * until it has been reached; then it stands for a later position.  So a
+ * position may be held for however long: up to DONE it is complete, above DONE
+ * it still has the CUDA event that was recorded for it, and no other.
  *
  * Plain C, without CUDA: the calls are given, and tests have calls of their
  * own.  Not thread-safe: a lane locks.  All of it is Local. */
@@ -16,8 +16,8 @@
 
 #include "base/err.h"
 
-/* What is done with one of the things that stand for positions.  After an
- * error of query nothing that was recorded is waited for any more. */
+/* Operations on the events that stand for positions.  After an error of query
+ * nothing that was recorded is waited for any more. */
 typedef struct ts_event_calls {
   ts_err (*create)(void **event, void *arg);
   void (*destroy)(void *event, void *arg);
@@ -28,8 +28,8 @@ typedef struct ts_event_calls {
 typedef struct ts_event_ring {
   const ts_event_calls *calls;
   void *arg;
-  /* Of positions done + 1 to recorded, at seq & (capacity - 1), NULL: the next
-   * one's; beside them lie those that are free. */
+  /* Events of positions done + 1 to recorded, at seq & (capacity - 1); NULL:
+   * the next position's stands for it.  spare: free events. */
   void **events, **spare;
   uint64_t capacity; /* of both; a power of two, or 0 */
   uint64_t n_spare, recorded, done;
@@ -48,14 +48,14 @@ ts_err ts_event_ring_record(ts_event_ring *, uint64_t *seq);
  * who waits must get on and find the error. */
 ts_err ts_event_ring_poll(ts_event_ring *);
 
-/* What is recorded from now on has not been started yet: it is only numbered,
- * not asked for and not reached, until release records all of it in one. */
+/* Positions recorded from now on belong to work that has not been started: they
+ * are only numbered, and not reached, until release records all in one. */
 void ts_event_ring_hold(ts_event_ring *);
 ts_err ts_event_ring_release(ts_event_ring *);
 /* True where SEQ is such a position. */
 bool ts_event_ring_holds(const ts_event_ring *, uint64_t seq);
 
-/* What stands for SEQ, NULL where it has been reached. */
+/* The event that stands for SEQ; NULL where it has been reached. */
 void *ts_event_ring_find(const ts_event_ring *, uint64_t seq);
 
 #endif

@@ -6,14 +6,13 @@
 #include <math.h>
 
 #include "cuda/runtime/graph.h"
-#include "cuda/runtime/words.h"
 
 enum {
   ASKED_AT_ONCE = 100, /* times, before the first pause */
   PAUSE_US = 10
 };
 
-/* ---- what stands for a position ------------------------------------------ */
+/* ---- CUDA events of positions -------------------------------------------- */
 
 static ts_err event_create(void **event, void *) {
   return TS_CUDA(
@@ -21,8 +20,7 @@ static ts_err event_create(void **event, void *) {
 }
 
 static void event_destroy(void *event, void *) {
-  if (cudaEventDestroy((cudaEvent_t)event) != cudaSuccess)
-    (void)cudaGetLastError();
+  (void)ts_cuda_ok(cudaEventDestroy((cudaEvent_t)event));
 }
 
 static ts_err event_record(void *event, void *arg) {
@@ -33,12 +31,10 @@ static ts_err event_record(void *event, void *arg) {
 
 static ts_err event_query(void *event, bool *reached, void *arg) {
   const cudaError_t e = cudaEventQuery((cudaEvent_t)event);
-  *reached = e == cudaSuccess;
-  if (e == cudaSuccess) return TS_OK;
-  if (e != cudaErrorNotReady)
-    return ts_cuda_device_fault((ts_cuda_lane *)arg, e);
-  (void)cudaGetLastError(); /* so that no launch takes it for its own */
-  return TS_OK;
+  *reached = ts_cuda_ok(e);
+  return *reached || e == cudaErrorNotReady
+             ? TS_OK
+             : ts_cuda_device_fault((ts_cuda_lane *)arg, e);
 }
 
 const ts_event_calls ts_cuda_event_calls = {event_create, event_destroy,
@@ -75,29 +71,28 @@ bool ts_cuda_event_done(ts_event event) {
 /* A collective reports its own deadline, and gets time to do so. */
 enum { MORE_S = 5 };
 
-static double deadline(const ts_cuda_lane *l) {
+/* The host asks reached() and sleeps, until the deadline of L's waits. */
+template <class Reached>
+static ts_err watch(const ts_cuda_lane *l, Reached reached) {
   const double limit = l->base.device->options.timeout_s;
-  return limit > 0 ? ts_now() + limit + MORE_S : INFINITY;
-}
-
-static ts_err overdue(const ts_cuda_lane *l) {
-  return ts_fail(TS_ERR_COMM,
-                 "lane \"%s\" did not get on within %.0f s, last task \"%s\"",
-                 l->base.name, l->base.device->options.timeout_s + MORE_S,
-                 l->span ? l->span : "none");
+  const double end = limit > 0 ? ts_now() + limit + MORE_S : INFINITY;
+  for (int asked = 0; !reached(); asked++) {
+    if (ts_now() > end)
+      return ts_fail(TS_ERR_COMM,
+                     "lane \"%s\" did not get on within %.0f s, last task "
+                     "\"%s\"",
+                     l->base.name, limit + MORE_S, l->span ? l->span : "none");
+    if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
+  }
+  return TS_OK;
 }
 
 /* The host waits until EVENT is done; OK also where its lane has failed. */
 static ts_err block(ts_event event) {
-  const ts_cuda_lane *l = ts_cuda_lane_of(event.lane);
-  const double end = deadline(l);
   const ts_err started = ts_graph_cut("the host waits");
   if (started != TS_OK) return started;
-  for (int asked = 0; !ts_cuda_event_done(event); asked++) {
-    if (ts_now() > end) return overdue(l);
-    if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
-  }
-  return TS_OK;
+  return watch(ts_cuda_lane_of(event.lane),
+               [&] { return ts_cuda_event_done(event); });
 }
 
 ts_err ts_cuda_event_sync(ts_event event) {
@@ -110,8 +105,8 @@ ts_err ts_cuda_event_sync(ts_event event) {
   return ts_cuda_lane_fault(l);
 }
 
-/* The stream waits for what stands for EVENT now; that it may stand for a
- * later position afterwards changes nothing. */
+/* The CUDA event may stand for a later position afterwards: that changes
+ * nothing for a stream that waits already. */
 ts_err ts_cuda_stream_wait(ts_cuda_lane *l, ts_event event) {
   ts_cuda_lane *other = ts_cuda_lane_of(event.lane);
   cudaError_t e = cudaSuccess;
@@ -137,18 +132,6 @@ done:
   return ts_cuda_lane_keep(l, err);
 }
 
-/* The host looks at WORD in place of the stream. */
-static ts_err watch_word(const ts_cuda_lane *l, const uint64_t *word,
-                         uint64_t least) {
-  const double end = deadline(l);
-  for (int asked = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) < least;
-       asked++) {
-    if (ts_now() > end) return overdue(l);
-    if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
-  }
-  return TS_OK;
-}
-
 ts_err ts_cuda_word_wait(ts_lane *lane, const uint64_t *word, uint64_t least) {
   ts_cuda_lane *l = ts_cuda_lane_of(lane);
   ts_err err = TS_OK;
@@ -156,15 +139,17 @@ ts_err ts_cuda_word_wait(ts_lane *lane, const uint64_t *word, uint64_t least) {
   TS_TRY(ts_cuda_use());
   TS_TRY(ts_graph_cut("a collective is waited for"));
   if (lane->device->options.serial || !ts_cuda_words_fit())
-    TS_TRY(watch_word(l, word, least));
+    TS_TRY(watch(l, [=] { /* the host, in place of the stream */
+                          return __atomic_load_n(word, __ATOMIC_ACQUIRE) >=
+                                 least;
+    }));
   else
     TS_TRY(ts_cuda_wait_word(l->stream, word, least));
 done:
   return ts_cuda_lane_keep(l, err);
 }
 
-/* ---- marks of a clock are events with times (runtime/clock.h) -------------
- */
+/* ---- marks of a clock: events with times (runtime/clock.h) --------------- */
 
 ts_err ts_cuda_mark(ts_lane *lane, void **mark) {
   ts_err err = TS_OK;
@@ -187,6 +172,5 @@ ts_err ts_cuda_between(ts_lane *, void *a, void *b, double *seconds) {
 }
 
 void ts_cuda_unmark(void *mark) {
-  if (cudaEventDestroy((cudaEvent_t)mark) != cudaSuccess)
-    (void)cudaGetLastError();
+  event_destroy(mark, NULL);
 }

@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda/runtime/cuda_impl.h"
-#include "cuda/runtime/words.h"
+#include "cuda/runtime/lane.h"
 
 extern "C" {
 #include "config.h"
@@ -36,8 +35,7 @@ static ts_err count_gpus(int *n) {
   const cudaError_t e = cudaGetDeviceCount(n);
   if (e == cudaSuccess && *n > 0) return TS_OK;
   (void)cudaGetLastError();
-  if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
-  if (!driver)
+  if (!ts_cuda_ok(cudaDriverGetVersion(&driver)) || !driver)
     return ts_fail(TS_ERR_DECK, "run.backend \"cuda\": no CUDA device is "
                                 "visible here: there is no NVIDIA driver");
   return ts_fail(TS_ERR_DECK,
@@ -129,9 +127,8 @@ ts_err ts_cuda_identify(ts_device *, char id[TS_DEVICE_ID]) {
 void ts_cuda_describe(const ts_device *, ts_device_info *info) {
   int driver = 0, runtime = 0;
   memset(info, 0, sizeof *info);
-  if (cudaDriverGetVersion(&driver) != cudaSuccess ||
-      cudaRuntimeGetVersion(&runtime) != cudaSuccess)
-    (void)cudaGetLastError();
+  (void)ts_cuda_ok(cudaDriverGetVersion(&driver));
+  (void)ts_cuda_ok(cudaRuntimeGetVersion(&runtime));
   (void)snprintf(info->text, sizeof info->text,
                  "%s, %.1f GiB, compute capability %d.%d, driver for CUDA "
                  "%d.%d, runtime %d.%d",

@@ -1,10 +1,10 @@
 /* graph.cu - the work of lanes as CUDA graphs (runtime/graph.h).
  *
  * The first time a stream is captured from begin to end; the graph becomes an
- * executable and is launched on the same stream.  What was captured is noted
- * down piece by piece (notes.h).  From then on nothing is captured: tasks run
- * as ever, and what they enqueue is compared with the notes.  A launch or copy
- * with new arguments gives them to its node of the executable
+ * executable and is launched on the same stream.  All that was captured is
+ * noted down piece by piece (notes.h).  From then on nothing is captured: tasks
+ * run as ever, and what they enqueue is compared with the notes.  A launch or
+ * copy with new arguments gives them to its node of the executable
  * (cudaGraphExecKernelNodeSetParams), anything that is the same is left out,
  * and end launches the executable.
  *
@@ -23,7 +23,7 @@
  *   then all are recorded behind it (event_ring.h). */
 #include <string.h>
 
-#include "cuda/runtime/graph_impl.h"
+#include "cuda/runtime/graph.h"
 
 enum { MISSES = 3 }; /* steps one after the other that were not as noted */
 
@@ -73,7 +73,8 @@ static ts_err issue(ts_cuda_graph *g, ts_note *note) {
   return err;
 }
 
-/* The step is another one from here on: what was left out is captured. */
+/* The step differs from its notes from here on: the work that was left out so
+ * far is captured after all. */
 static ts_err go_back(ts_cuda_graph *g, ts_note *draft) {
   ts_err err = TS_OK;
   g->n_misses++;
@@ -98,6 +99,12 @@ ts_err ts_cuda_graph_put(ts_note *draft) {
   TS_TRY(ts_notes_add(&g->notes, draft));
 done:
   return err;
+}
+
+ts_err ts_cuda_graph_note(ts_notes *l, ts_note draft, const void *arg,
+                          size_t bytes) {
+  const ts_err err = ts_notes_draft(l, &draft, arg, bytes);
+  return err == TS_OK ? ts_cuda_graph_put(&draft) : err;
 }
 
 /* ---- from work to a graph ------------------------------------------------ */
@@ -135,31 +142,28 @@ done:
 }
 
 static void drop_graph(cudaGraph_t graph) {
-  if (graph && cudaGraphDestroy(graph) != cudaSuccess) (void)cudaGetLastError();
+  if (graph) (void)ts_cuda_ok(cudaGraphDestroy(graph));
 }
 
 static void drop_executable(ts_cuda_graph *g) {
-  if (g->exec && cudaGraphExecDestroy(g->exec) != cudaSuccess)
-    (void)cudaGetLastError();
+  if (g->exec) (void)ts_cuda_ok(cudaGraphExecDestroy(g->exec));
   drop_graph(g->graph);
   g->exec = NULL;
   g->graph = NULL;
 }
 
-/* False where the sequence of work is another one. */
+/* False where the sequence of work differs from the executable's. */
 static bool update(ts_cuda_graph *g, cudaGraph_t graph) {
   if (!g->exec) return false;
 #if CUDART_VERSION >= 12000
-  cudaGraphExecUpdateResultInfo info;
-  memset(&info, 0, sizeof info);
+  cudaGraphExecUpdateResultInfo info = {};
   const cudaError_t e = cudaGraphExecUpdate(g->exec, graph, &info);
 #else
   cudaGraphNode_t at = NULL;
   cudaGraphExecUpdateResult result;
   const cudaError_t e = cudaGraphExecUpdate(g->exec, graph, &at, &result);
 #endif
-  if (e != cudaSuccess) (void)cudaGetLastError();
-  return e == cudaSuccess;
+  return ts_cuda_ok(e);
 }
 
 /* GRAPH is its own from here on. */
@@ -179,23 +183,21 @@ static ts_err build(ts_cuda_graph *g, cudaGraph_t graph) {
   ts_graph_counts *c = &g->base.counts;
   const uint64_t shape = ts_notes_shape(&g->notes);
   if (shape == g->shape && update(g, graph)) {
+    drop_graph(graph);
     ts_notes_nodes_restore(&g->notes);
     c->n_updated++;
   } else {
-    cudaGraph_t taken = graph;
-    graph = NULL;
-    TS_TRY(make(g, taken));
+    TS_TRY(make(g, graph));
     TS_TRY(ts_notes_nodes_keep(&g->notes));
     g->shape = shape;
     c->n_made++;
   }
   g->known = true;
 done:
-  drop_graph(graph);
   return err;
 }
 
-/* What was captured, *ANY: if there is any work. */
+/* Ends the capture and makes an executable of it; *ANY: there is any work. */
 static ts_err end_capture(ts_cuda_graph *g, bool *any) {
   cudaGraph_t graph = NULL;
   size_t n = 0;
@@ -206,19 +208,17 @@ static ts_err end_capture(ts_cuda_graph *g, bool *any) {
   TS_TRY(err);
   TS_TRY(TS_CUDA(cudaGraphGetNodes(graph, NULL, &n)));
   *any = n > 0;
-  if (!n) goto done;
-  g->base.counts.n_nodes = (int64_t)n;
-  {
-    cudaGraph_t taken = graph;
+  if (n) {
+    g->base.counts.n_nodes = (int64_t)n;
+    err = build(g, graph);
     graph = NULL;
-    TS_TRY(build(g, taken));
   }
 done:
   drop_graph(graph);
   return err;
 }
 
-/* What comes next on lanes that took part comes behind the graph. */
+/* Later work of the lanes that took part comes behind the graph. */
 static ts_err release(ts_cuda_graph *g) {
   ts_err err = TS_OK;
   TS_TRY(TS_CUDA(cudaEventRecord(g->mark, g->lane[0]->stream)));
@@ -278,6 +278,6 @@ void ts_cuda_graph_destroy(ts_graph *base) {
   ts_cuda_graph *g = ts_cuda_graph_as(base);
   drop_executable(g);
   ts_notes_reset(&g->notes);
-  if (cudaEventDestroy(g->mark) != cudaSuccess) (void)cudaGetLastError();
+  (void)ts_cuda_ok(cudaEventDestroy(g->mark));
   ts_mem_free(g);
 }

@@ -1,8 +1,7 @@
 /* graph_lanes.cu - which lanes take part in a graph, and what they wait for. */
 #include <math.h>
-#include <string.h>
 
-#include "cuda/runtime/graph_impl.h"
+#include "cuda/runtime/graph.h"
 
 void ts_cuda_graph_enter(ts_cuda_graph *g, ts_cuda_lane *l) {
   g->lane[g->n_lanes++] = l;
@@ -42,7 +41,7 @@ static bool full(const ts_cuda_graph *g) {
   return g->n_lanes == TS_GRAPH_LANES || g->n_before == TS_GRAPH_BEFORE;
 }
 
-/* What is queued on L comes before all of the graph. */
+/* The launch waits for what is queued on L already. */
 static void join(ts_cuda_graph *g, ts_cuda_lane *l) {
   g->before[g->n_before++] = ts_lane_record(&l->base);
   ts_cuda_graph_enter(g, l);
@@ -65,17 +64,8 @@ static ts_err await_start(ts_event event) {
 /* Position SEQ of L, whose graph is open here. */
 static ts_err put_position(ts_cuda_graph *g, ts_note_kind kind, ts_cuda_lane *l,
                            ts_cuda_lane *of, uint64_t seq) {
-  ts_err err = TS_OK;
-  ts_note draft;
   const ts_note_position at = {seq - of->ring.asked};
-  memset(&draft, 0, sizeof draft);
-  draft.kind = kind;
-  draft.lane = l;
-  draft.what = of;
-  TS_TRY(ts_notes_draft(&g->notes, &draft, &at, sizeof at));
-  TS_TRY(ts_cuda_graph_put(&draft));
-done:
-  return err;
+  return ts_cuda_graph_note(&g->notes, {kind, l, of}, &at, sizeof at);
 }
 
 /* L waits for noted work of G. */

@@ -6,8 +6,6 @@
  * graph on the same stream only, whose order is kept, and from one graph to
  * the next on all, as they run one after the other.  The same sequence of
  * takes finds the same blocks. */
-#include <string.h>
-
 #include "cuda/runtime/graph.h"
 
 typedef struct ts_block {
@@ -49,11 +47,7 @@ static ts_err add(size_t bytes, ts_lane *owner, ts_tag tag, ts_block **out) {
   void *at = NULL;
   TS_TRY(ts_mem_resize(&block, now, now + sizeof *block, TS_TAG_MISC));
   TS_TRY(ts_cuda_alloc(owner->device, &at, size, TS_SPACE_DEVICE, tag));
-  memset(&block[n], 0, sizeof *block);
-  block[n].at = (char *)at;
-  block[n].bytes = size;
-  block[n].owner = owner;
-  block[n].tag = tag;
+  block[n] = {(char *)at, size, owner, NULL, 0, tag, false};
   *out = &block[n++];
   ts_graph_now()->counts.extra_bytes += (int64_t)size;
 done:
@@ -83,7 +77,7 @@ bool ts_cuda_graph_take(void **p, size_t bytes, ts_tag tag, cudaStream_t stream,
  * another stream than that of the next graph would not be waited for. */
 static void settle(const ts_block *b, cudaStream_t stream) {
   if (ts_cuda_graph_of(stream) || ts_cuda_stream(b->owner) == stream) return;
-  if (cudaStreamSynchronize(stream) != cudaSuccess) (void)cudaGetLastError();
+  (void)ts_cuda_ok(cudaStreamSynchronize(stream));
 }
 
 bool ts_cuda_graph_give(void *p, cudaStream_t stream) {

@@ -1,5 +1,4 @@
-/* lane.h - a lane of the GPU; private to device.cu, events.cu,
- * span.cu, and graphs.  All of it is Local. */
+/* lane.h - a lane of the GPU; private to cuda/runtime.  All of it is Local. */
 #ifndef TS_CUDA_LANE_H
 #define TS_CUDA_LANE_H
 
@@ -35,11 +34,12 @@ static inline ts_cuda_lane *ts_cuda_lane_of(ts_lane *lane) {
   return (ts_cuda_lane *)lane;
 }
 
-/* device.cu: errors.  fault: the lane's, whose record is put.  keep: keeps ERR,
- * the calling thread's, as the lane's, unless it has one; returns the lane's.
- * keep_quietly: for who has no error to return; the thread has no more of a
- * record than before (ts_cuda_is_clean).  device_fault: of what CUDA says that
- * the device met; under the lock. */
+/* device.cu: errors. fault: the lane's error, whose record becomes the
+ * thread's. keep:  ERR, the calling thread's, becomes the lane's unless it has
+ * one; returns the lane's, with its record; OK for OK. keep_quietly: for
+ * callers that have no error to return; the thread has no more of a record than
+ * before (ts_cuda_is_clean). device_fault: the error for a fault of the device;
+ * under the lock. */
 ts_err ts_cuda_lane_fault(ts_cuda_lane *);
 ts_err ts_cuda_lane_keep(ts_cuda_lane *, ts_err);
 bool ts_cuda_is_clean(void);
@@ -53,7 +53,7 @@ bool ts_cuda_event_done(ts_event);
 ts_err ts_cuda_event_sync(ts_event);
 ts_err ts_cuda_event_wait(ts_lane *, ts_event);
 ts_err ts_cuda_word_wait(ts_lane *, const uint64_t *word, uint64_t least);
-/* The stream waits for what stands for the event now. */
+/* The stream waits for the CUDA event that stands for the event now. */
 ts_err ts_cuda_stream_wait(ts_cuda_lane *, ts_event);
 
 /* span.cu: what has been timed and is done goes into the trace.
@@ -62,5 +62,20 @@ void ts_cuda_spans_read(ts_cuda_lane *);
 void ts_cuda_spans_drop(ts_cuda_lane *); /* what is left, at the end */
 void ts_cuda_spans_end(void);            /* with the device */
 void ts_cuda_name_stream(cudaStream_t, const char *name);
+
+/* words.cu: streams that wait for words in pinned memory. */
+void ts_cuda_words_prepare(void);      /* before CUDA is first called */
+void ts_cuda_words_start(int ordinal); /* with a device; reads what is set */
+bool ts_cuda_words(void);              /* they may be used */
+/* Appends to TEXT who waits for messages, where words were asked for. */
+void ts_cuda_words_describe(char *text, size_t bytes);
+
+/* Counts lanes, by 1 and by -1; whether so many may wait by themselves. */
+void ts_cuda_words_count(int by);
+bool ts_cuda_words_fit(void);
+
+/* STREAM waits until WORD, in pinned memory, is LEAST or more. */
+ts_err ts_cuda_wait_word(cudaStream_t stream, const uint64_t *word,
+                         uint64_t least);
 
 #endif

@@ -1,8 +1,9 @@
 /* memory.cu - the GPU's memory and page-locked memory, counted by tag.
  *
- * What is sized before lanes run is cudaMalloc's.  What grows later, and the
- * scratch of kernels, comes from a pool in the order of a stream: neither
- * taking nor giving waits for the device, as cudaMalloc and cudaFree may. */
+ * Memory that is sized before lanes run is cudaMalloc's.  Buffers that grow
+ * later, and the scratch of kernels, come from a pool in the order of a stream:
+ * neither taking nor giving waits for the device, as cudaMalloc and cudaFree
+ * may. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ done:
   return err;
 }
 
-/* Of this process: devices come and go (tests), the GPU stays. */
+/* The pool is the process's: devices come and go (tests), the GPU stays. */
 static ts_err ready(void) {
   ts_err err = ts_cuda_use();
   if (err != TS_OK) return err;
@@ -62,8 +63,7 @@ static ts_err ready(void) {
 
 static ts_err no_room(size_t bytes, ts_tag tag) {
   size_t free_bytes = 0, total = 0;
-  if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess)
-    (void)cudaGetLastError();
+  (void)ts_cuda_ok(cudaMemGetInfo(&free_bytes, &total));
   return ts_fail(TS_ERR_NOMEM,
                  "out of GPU memory: %zu bytes for %s; %zu of the %zu bytes of "
                  "GPU %d (%s) are free, %lld are this rank's",
@@ -91,22 +91,24 @@ static bool make_room(cudaError_t e) {
          cudaMemPoolTrimTo(the_pool, 0) == cudaSuccess;
 }
 
-static ts_err take(void **p, size_t bytes, ts_tag tag) {
-  cudaError_t e = cudaMalloc(p, bytes);
-  if (make_room(e)) e = cudaMalloc(p, bytes);
+template <class Call>
+static ts_err take_by(Call call, const char *name, size_t bytes, ts_tag tag) {
+  cudaError_t e = call();
+  if (make_room(e)) e = call();
   if (e != cudaErrorMemoryAllocation)
-    return ts_cuda_check(__FILE__, __LINE__, e, "cudaMalloc");
+    return ts_cuda_check(__FILE__, __LINE__, e, name);
   (void)cudaGetLastError();
   return no_room(bytes, tag);
 }
 
+static ts_err take(void **p, size_t bytes, ts_tag tag) {
+  return take_by([&] { return cudaMalloc(p, bytes); }, "cudaMalloc", bytes,
+                 tag);
+}
+
 static ts_err take_late(void **p, size_t bytes, ts_tag tag, cudaStream_t s) {
-  cudaError_t e = cudaMallocFromPoolAsync(p, bytes, the_pool, s);
-  if (make_room(e)) e = cudaMallocFromPoolAsync(p, bytes, the_pool, s);
-  if (e != cudaErrorMemoryAllocation)
-    return ts_cuda_check(__FILE__, __LINE__, e, "cudaMallocFromPoolAsync");
-  (void)cudaGetLastError();
-  return no_room(bytes, tag);
+  return take_by([&] { return cudaMallocFromPoolAsync(p, bytes, the_pool, s); },
+                 "cudaMallocFromPoolAsync", bytes, tag);
 }
 
 static ts_err take_pinned(void **p, size_t bytes, ts_tag tag) {
@@ -162,34 +164,28 @@ ts_err ts_cuda_alloc_late(ts_device *, void **p, size_t bytes, ts_space space,
 
 /* ---- giving -------------------------------------------------------------- */
 
-/* What a task gives because it has grown may be in use by what the task before
- * it launched: the pool would lend it to another stream. */
+/* Memory that a task gives back because it has grown may be in use by kernels
+ * of the task before, and the pool would lend it to another stream. */
 static void wait_for_lane(void) {
-  if (ts_cuda_lane_now() &&
-      cudaStreamSynchronize(ts_cuda_stream_now()) != cudaSuccess)
-    (void)cudaGetLastError();
+  if (ts_cuda_lane_now())
+    (void)ts_cuda_ok(cudaStreamSynchronize(ts_cuda_stream_now()));
 }
 
-/* Nothing can be done about an error here; a fault of the device is found by
- * who waits for a lane. */
+/* Nothing can be done about an error here; whoever waits for a lane finds a
+ * fault of the device. */
 static void give(void *p, size_t bytes, ts_space space, ts_tag tag, bool late) {
-  cudaError_t e = cudaSuccess;
   if (!p) return;
   if (space == TS_SPACE_HOST) {
     ts_mem_free(p);
     return;
   }
   if (ts_cuda_use() != TS_OK) ts_err_clear();
-  /* What is noted down only may use it; its lane keeps an error. */
+  /* Work that is only noted down may use it; its lane keeps an error. */
   if (ts_graph_cut("memory is given back") != TS_OK) ts_err_clear();
   if (late) wait_for_lane();
-  if (space == TS_SPACE_PINNED)
-    e = cudaFreeHost(p);
-  else if (late)
-    e = cudaFreeAsync(p, the_stream);
-  else
-    e = cudaFree(p);
-  if (e != cudaSuccess) (void)cudaGetLastError();
+  (void)ts_cuda_ok(space == TS_SPACE_PINNED ? cudaFreeHost(p)
+                   : late                   ? cudaFreeAsync(p, the_stream)
+                                            : cudaFree(p));
   ts_mem_count(tag, space, -(int64_t)bytes);
 }
 
@@ -203,24 +199,20 @@ void ts_cuda_free_late(ts_device *, void *p, size_t bytes, ts_space space,
   give(p, bytes, space, tag, true);
 }
 
-/* What CUDA doesn't know is the host's. */
-bool ts_cuda_is_remote(ts_device *, const void *p) {
+/* Memory that CUDA doesn't know is the host's. */
+static cudaMemoryType type_of(const void *p) {
   cudaPointerAttributes a;
-  if (!p) return false;
-  if (ts_cuda_use() != TS_OK ||
-      cudaPointerGetAttributes(&a, p) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return false;
-  }
-  return a.type == cudaMemoryTypeDevice;
+  return ts_cuda_ok(cudaPointerGetAttributes(&a, p))
+             ? a.type
+             : cudaMemoryTypeUnregistered;
+}
+
+bool ts_cuda_is_remote(ts_device *, const void *p) {
+  return p && ts_cuda_use() == TS_OK && type_of(p) == cudaMemoryTypeDevice;
 }
 
 bool ts_cuda_is_pageable(const void *p) {
-  cudaPointerAttributes a;
-  if (cudaPointerGetAttributes(&a, p) == cudaSuccess)
-    return a.type == cudaMemoryTypeUnregistered;
-  (void)cudaGetLastError();
-  return true;
+  return type_of(p) == cudaMemoryTypeUnregistered;
 }
 
 /* ---- scratch ------------------------------------------------------------- */
@@ -244,6 +236,6 @@ void ts_cuda_give(void *p, size_t bytes, ts_tag tag, cudaStream_t stream) {
   if (ts_cuda_graph_of(stream) &&
       ts_graph_cut("scratch is given back") != TS_OK)
     ts_err_clear();
-  if (cudaFreeAsync(p, stream) != cudaSuccess) (void)cudaGetLastError();
+  (void)ts_cuda_ok(cudaFreeAsync(p, stream));
   ts_mem_count(tag, TS_SPACE_DEVICE, -(int64_t)bytes);
 }

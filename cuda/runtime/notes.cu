@@ -77,9 +77,8 @@ static void spread(void **value, const ts_note *note, char *byte) {
 static cudaError_t renew_launch(cudaGraphExec_t exec, cudaGraphNode_t node,
                                 const ts_note *note, char *byte) {
   void *value[ARGS_MOST + 1];
-  cudaKernelNodeParams p;
+  cudaKernelNodeParams p = {};
   spread(value, note, byte);
-  memset(&p, 0, sizeof p);
   p.func = (void *)note->what;
   p.gridDim = note->grid;
   p.blockDim = note->block;
@@ -90,8 +89,7 @@ static cudaError_t renew_launch(cudaGraphExec_t exec, cudaGraphNode_t node,
 
 static cudaError_t renew_set(cudaGraphExec_t exec, cudaGraphNode_t node,
                              const ts_note_set *s) {
-  cudaMemsetParams p;
-  memset(&p, 0, sizeof p);
+  cudaMemsetParams p = {};
   p.dst = s->p;
   p.value = (unsigned)s->byte;
   p.elementSize = 1;
@@ -114,8 +112,7 @@ static bool renew(cudaGraphExec_t exec, cudaGraphNode_t node,
     e = renew_set(exec, node, (const ts_note_set *)(byte + note->at));
   else
     return false;
-  if (e != cudaSuccess) (void)cudaGetLastError();
-  return e == cudaSuccess;
+  return ts_cuda_ok(e);
 }
 
 static bool is_size(dim3 a, dim3 b) {
@@ -147,7 +144,7 @@ void ts_notes_play(ts_notes *l, const ts_note *draft, cudaGraphExec_t exec,
 
 /* ---- work ---------------------------------------------------------------- */
 
-/* What stands for the position of L that NOTE names, and a call with it. */
+/* Records the event of position SEQ of L, or makes STREAM wait for it. */
 static cudaError_t with_event(ts_cuda_lane *l, uint64_t seq,
                               cudaStream_t stream, bool record) {
   cudaError_t e = cudaSuccess;
@@ -267,8 +264,7 @@ cudaGraphNode_t ts_note_node(cudaStream_t stream) {
   const cudaError_t e =
       cudaStreamGetCaptureInfo_v2(stream, &status, NULL, NULL, &last, &n);
 #endif
-  if (e != cudaSuccess) (void)cudaGetLastError();
-  return e == cudaSuccess && status == cudaStreamCaptureStatusActive && n == 1
+  return ts_cuda_ok(e) && status == cudaStreamCaptureStatusActive && n == 1
              ? last[0]
              : NULL;
 }

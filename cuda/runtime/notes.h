@@ -70,7 +70,7 @@ void ts_notes_play(ts_notes *, const ts_note *draft, cudaGraphExec_t exec,
 ts_err ts_note_issue(const ts_notes *, const ts_note *);
 /* The draft becomes the last note. */
 ts_err ts_notes_add(ts_notes *, const ts_note *draft);
-/* What comes after the first N is forgotten, but for a draft. */
+/* Forgets the notes after the first N, but for a draft. */
 void ts_notes_cut(ts_notes *, int n, ts_note *draft);
 
 /* The sequence of work without its arguments: graphs of the same shape have

@@ -53,5 +53,5 @@ done:
 
 void ts_cuda_unreach(ts_device *, void *p) {
   if (ts_cuda_use() != TS_OK) ts_err_clear();
-  if (cudaHostUnregister(p) != cudaSuccess) (void)cudaGetLastError();
+  (void)ts_cuda_ok(cudaHostUnregister(p));
 }

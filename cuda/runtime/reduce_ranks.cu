@@ -3,16 +3,16 @@
  * adds one element's parts; reads are coalesced over elements. */
 #include <cuda_fp16.h>
 
+#include "cuda/dense/codes.cuh"
 #include "cuda/runtime/cuda_impl.h"
+#include "cuda/runtime/each.cuh"
 
 enum { THREADS = 256, MOST_BLOCKS = 4096, SUM = 0, MAX = 1 };
 
 template <typename T>
 __global__ void reduce(T *dst, const T *src, int w, int64_t stride, int64_t n,
                        int how) {
-  const int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
-       i += step) {
+  ts_each<THREADS>(n, [&](int64_t i) {
     T a = src[i];
     for (int r = 1; r < w; r++) {
       const T x = src[r * stride + i];
@@ -24,41 +24,18 @@ __global__ void reduce(T *dst, const T *src, int w, int64_t stride, int64_t n,
         a = x < a ? x : a;
     }
     dst[i] = a;
-  }
+  });
 }
-
-struct bf16 {
-  static __device__ float widen(uint16_t h) {
-    return __uint_as_float((uint32_t)h << 16);
-  }
-  /* To nearest, ties to even; what is not a number stays so. */
-  static __device__ uint16_t narrow(float f) {
-    const uint32_t u = __float_as_uint(f);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40);
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-  }
-};
-
-struct f16 {
-  static __device__ float widen(uint16_t h) {
-    return __half2float(__ushort_as_half(h));
-  }
-  static __device__ uint16_t narrow(float f) {
-    return __half_as_ushort(__float2half_rn(f));
-  }
-};
 
 /* In f32, rounded once. */
 template <typename H>
 __global__ void reduce_half(uint16_t *dst, const uint16_t *src, int w,
                             int64_t stride, int64_t n) {
-  const int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
-       i += step) {
+  ts_each<THREADS>(n, [&](int64_t i) {
     float sum = 0;
-    for (int r = 0; r < w; r++) sum += H::widen(src[r * stride + i]);
-    dst[i] = H::narrow(sum);
-  }
+    for (int r = 0; r < w; r++) sum += H::wide(src[r * stride + i]);
+    dst[i] = (uint16_t)H::narrow(sum);
+  });
 }
 
 template <typename T>
@@ -90,10 +67,10 @@ ts_err ts_cuda_reduce_ranks(cudaStream_t stream, void *dst, const void *src,
     return launch<int64_t>(stream, dst, src, w, stride, n, how);
   case TS_BF16:
     if (how != SUM) break;
-    return launch_half<bf16>(stream, dst, src, w, stride, n);
+    return launch_half<ts_code_bf16>(stream, dst, src, w, stride, n);
   case TS_F16:
     if (how != SUM) break;
-    return launch_half<f16>(stream, dst, src, w, stride, n);
+    return launch_half<ts_code_f16>(stream, dst, src, w, stride, n);
   default:
     break;
   }

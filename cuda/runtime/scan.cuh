@@ -1,5 +1,5 @@
-/* scan.cuh - sums over all that comes before, of rows that one block goes
- * through.  Of integers: the order doesn't matter. */
+/* scan.cuh - sums over all that comes before, in rows that one block goes
+ * through.  They are of integers: the order doesn't matter. */
 #ifndef TS_CUDA_SCAN_CUH
 #define TS_CUDA_SCAN_CUH
 

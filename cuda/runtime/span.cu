@@ -6,9 +6,9 @@
  *
  * CUDA measures from event to event, in milliseconds and single precision.  So
  * times count from an anchor: an event whose time on ts_now's clock is known,
- * and which is renewed each second (after which a float's last bit is less
- * than 0.1 us).  Who fails to time something leaves it out of the trace: a run
- * doesn't fail for that. */
+ * and which is renewed each second (after which a float's last bit is less than
+ * 0.1 us).  A span that can't be timed is left out of the trace: no run fails
+ * for that. */
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtCudaRt.h>
 #include <string.h>
@@ -39,11 +39,6 @@ static ts_cuda_anchor *newest;
 static cudaStream_t clock_stream;
 static double asked = -1e9; /* when an anchor was last tried */
 
-static bool good(cudaError_t e) {
-  if (e != cudaSuccess) (void)cudaGetLastError();
-  return e == cudaSuccess;
-}
-
 /* ---- ranges -------------------------------------------------------------- */
 
 void ts_cuda_name_stream(cudaStream_t stream, const char *name) {
@@ -72,7 +67,7 @@ static void range_push(const char *name) {
 
 static void anchor_give(ts_cuda_anchor *a) {
   if (!a || --a->users > 0) return;
-  (void)good(cudaEventDestroy(a->event));
+  (void)ts_cuda_ok(cudaEventDestroy(a->event));
   ts_mem_free(a);
 }
 
@@ -83,7 +78,7 @@ static bool anchor_try(ts_cuda_anchor *a, double *doubt) {
   cudaError_t e;
   double t1;
   const double t0 = ts_now(), wait = newest ? ANCHOR_WAIT : FIRST_WAIT;
-  if (!good(cudaEventRecord(a->event, clock_stream))) return false;
+  if (!ts_cuda_ok(cudaEventRecord(a->event, clock_stream))) return false;
   do {
     e = cudaEventQuery(a->event);
     t1 = ts_now();
@@ -91,14 +86,14 @@ static bool anchor_try(ts_cuda_anchor *a, double *doubt) {
   (void)cudaGetLastError(); /* or a launch takes "not ready" for its own */
   *doubt = t1 - t0;
   a->time = t0 + *doubt / 2;
-  return good(e);
+  return ts_cuda_ok(e);
 }
 
 /* A thread that lost its CPU meanwhile tries again. */
 static bool anchor_set(ts_cuda_anchor *a, double *doubt) {
   bool set = true;
-  if (!clock_stream && !good(cudaStreamCreateWithFlags(&clock_stream,
-                                                       cudaStreamNonBlocking)))
+  if (!clock_stream && !ts_cuda_ok(cudaStreamCreateWithFlags(
+                           &clock_stream, cudaStreamNonBlocking)))
     return false;
   *doubt = 1;
   for (int i = 0; i < ANCHOR_TRIES && set && *doubt > ANCHOR_DOUBT; i++)
@@ -114,7 +109,7 @@ static void anchor_renew(void) {
     return;
   }
   a->users = 1;
-  if (!good(cudaEventCreateWithFlags(&a->event, cudaEventDefault))) {
+  if (!ts_cuda_ok(cudaEventCreateWithFlags(&a->event, cudaEventDefault))) {
     ts_mem_free(a);
     return;
   }
@@ -142,8 +137,8 @@ static ts_cuda_anchor *anchor_take(void) {
 /* ---- timings ------------------------------------------------------------- */
 
 static void timing_free(ts_cuda_timing *t) {
-  if (t->begin) (void)good(cudaEventDestroy(t->begin));
-  if (t->end) (void)good(cudaEventDestroy(t->end));
+  if (t->begin) (void)ts_cuda_ok(cudaEventDestroy(t->begin));
+  if (t->end) (void)ts_cuda_ok(cudaEventDestroy(t->end));
   ts_mem_free(t);
 }
 
@@ -153,8 +148,8 @@ static ts_cuda_timing *timing_create(void) {
     ts_err_clear();
     return NULL;
   }
-  if (good(cudaEventCreateWithFlags(&t->begin, cudaEventDefault)) &&
-      good(cudaEventCreateWithFlags(&t->end, cudaEventDefault)))
+  if (ts_cuda_ok(cudaEventCreateWithFlags(&t->begin, cudaEventDefault)) &&
+      ts_cuda_ok(cudaEventCreateWithFlags(&t->end, cudaEventDefault)))
     return t;
   timing_free(t);
   return NULL;
@@ -186,8 +181,8 @@ static ts_cuda_timing *timing_take(void) {
 
 static void write_span(ts_cuda_timing *t) {
   float at = 0, took = 0;
-  if (!good(cudaEventElapsedTime(&at, t->anchor->event, t->begin)) ||
-      !good(cudaEventElapsedTime(&took, t->begin, t->end)))
+  if (!ts_cuda_ok(cudaEventElapsedTime(&at, t->anchor->event, t->begin)) ||
+      !ts_cuda_ok(cudaEventElapsedTime(&took, t->begin, t->end)))
     return;
   t->span.t0 = t->anchor->time + 1e-3 * (double)at;
   t->span.t1 = t->span.t0 + 1e-3 * (double)took;
@@ -199,7 +194,7 @@ void ts_cuda_spans_read(ts_cuda_lane *l) {
   while (l->first) {
     ts_cuda_timing *t = l->first;
     const cudaError_t e = cudaEventQuery(t->end);
-    if (good(e))
+    if (ts_cuda_ok(e))
       write_span(t);
     else if (e == cudaErrorNotReady)
       return;
@@ -241,7 +236,7 @@ ts_cuda_span ts_cuda_span_begin(ts_lane *lane, const char *name) {
   if ((!traced && !ts_clock_phases_on()) || ts_graph_now()) return s;
   s.timing = timing_take();
   if (s.timing && s.timing->anchor &&
-      good(cudaEventRecord(s.timing->begin, ts_cuda_stream(lane)))) {
+      ts_cuda_ok(cudaEventRecord(s.timing->begin, ts_cuda_stream(lane)))) {
     s.timing->traced = traced;
     s.timing->booked = ts_clock_phases_on();
     return s;
@@ -270,7 +265,7 @@ void ts_cuda_span_end(ts_lane *lane, ts_cuda_span s, const ts_span *what) {
   t->span.row = lane->row;
   t->span.name = s.name;
   t->span.mark = ts_trace_mark_now();
-  if (good(cudaEventRecord(t->end, ts_cuda_stream(lane))))
+  if (ts_cuda_ok(cudaEventRecord(t->end, ts_cuda_stream(lane))))
     append(ts_cuda_lane_of(lane), t);
   else
     timing_give(t);

@@ -18,8 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/runtime/cuda_impl.h"
-#include "cuda/runtime/words.h"
+#include "cuda/runtime/lane.h"
 
 enum { CONNECTIONS = 8, CONNECTIONS_MOST = 32, SPARE = 8 };
 
@@ -44,7 +43,7 @@ void ts_cuda_words_prepare(void) {
 
 /* ---- what the driver has ------------------------------------------------- */
 
-/* NULL where there is none; the version whose form is wanted. */
+/* The driver's function NAME in the form of VERSION; NULL: there is none. */
 static void *entry(const char *name, unsigned version) {
   void *p = NULL;
 #if CUDART_VERSION >= 12050
@@ -84,7 +83,7 @@ static bool has_words(int ordinal) {
 #endif
 }
 
-/* Of computing or of copies, whichever has fewer. */
+/* Connections of computing or of copies, whichever has fewer. */
 static int connections(void) {
   static const char *const names[] = {"CUDA_DEVICE_MAX_CONNECTIONS",
                                       "CUDA_DEVICE_MAX_COPY_CONNECTIONS"};

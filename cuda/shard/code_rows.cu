@@ -271,10 +271,9 @@ static ts_err launch(const ts_code_args *a, const ts_cuda_shape &shape) {
 }
 
 ts_err ts_cuda_code_rows(const ts_code_args *a) {
-  int64_t n = 0;
-  for (int32_t k = 0; k < a->n_pieces; k++)
-    ts_view_widen(&n, blocks_of(a, &a->piece[k]));
-  if (n == 0) return TS_OK;
-  const ts_cuda_shape shape = {ts_view_grid(n, a->n_pieces), TS_VIEW_THREADS};
-  return a->encode ? launch<true>(a, shape) : launch<false>(a, shape);
+  return ts_view_launch(
+      a, [=](const ts_code_piece *p) { return blocks_of(a, p); },
+      [=](const ts_cuda_shape &shape) {
+        return a->encode ? launch<true>(a, shape) : launch<false>(a, shape);
+      });
 }

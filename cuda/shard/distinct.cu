@@ -1,9 +1,9 @@
 /* distinct.cu - distinct bags, numbered by their first occurrence.
  *
- * A hash table whose slots only ever hold bags of equal content: who finds its
- * own content leaves the lower number there.  So in the end each slot names
- * the first of its bags, however threads took turns; where slots lie is seen
- * by nobody. */
+ * All bags of a slot of the hash table have equal content, and the thread of
+ * each leaves the lower number there.  So in the end a slot names the first of
+ * its bags, however threads took turns.  Which slot that is depends on the
+ * turns, but no result does. */
 #include "cuda/shard/pack.cuh"
 
 /* Features and scratch, on the device. */
@@ -68,7 +68,7 @@ static __global__ void ts_distinct_insert_kernel(ts_distinct_work w) {
   for (int32_t f = (int32_t)blockIdx.y; f < w.n_features;
        f += (int32_t)gridDim.y) {
     const ts_distinct &d = w.features[f];
-    ts_pack_each(d.n_out, [&](int64_t i) {
+    ts_each<TS_SCAN_BLOCK>(d.n_out, [&](int64_t i) {
       const ts_bag_of b = ts_bag_at(d, i);
       const uint32_t me = (uint32_t)i + 1;
       uint64_t at = ts_bag_hash(d, b) & d.mask;
@@ -116,8 +116,8 @@ static __global__ void ts_distinct_number_kernel(ts_distinct_work w) {
   }
 }
 
-/* What bag K of the distinct ones holds, by LANES threads of which this is
- * one. */
+/* Copies ids and weights of the distinct bag K, by LANES threads of which this
+ * is one. */
 static __device__ __forceinline__ void ts_distinct_copy(const ts_distinct &d,
                                                         const uint32_t *first,
                                                         int64_t k, int lane,
@@ -130,18 +130,18 @@ static __device__ __forceinline__ void ts_distinct_copy(const ts_distinct &d,
     ((uint32_t *)(void *)d.weights)[to + i] = ts_weight_bits(d)[b.from + i];
 }
 
-/* Inverse, and what the distinct bags hold: of sequences a thread has one, else
- * a warp. */
+/* Inverse, and the contents of the distinct bags: a warp copies a bag, a thread
+ * an id of a sequence. */
 static __global__ void ts_distinct_fill_kernel(ts_distinct_work w) {
   for (int32_t f = (int32_t)blockIdx.y; f < w.n_features;
        f += (int32_t)gridDim.y) {
     const ts_distinct &d = w.features[f];
     const uint32_t *first = w.first + ts_distinct_start(w, f);
     const int lanes = d.sequence ? 1 : 32;
-    ts_pack_each(d.n_out, [&](int64_t i) {
+    ts_each<TS_SCAN_BLOCK>(d.n_out, [&](int64_t i) {
       d.inverse[i] = (int32_t)d.slot[d.inverse[i]] - 1;
     });
-    ts_pack_each(d.found[0] * lanes, [&](int64_t i) {
+    ts_each<TS_SCAN_BLOCK>(d.found[0] * lanes, [&](int64_t i) {
       ts_distinct_copy(d, first, i / lanes, (int)(i % lanes), lanes);
     });
   }
@@ -151,22 +151,15 @@ static __global__ void ts_distinct_fill_kernel(ts_distinct_work w) {
 
 static __device__ __forceinline__ uint32_t ts_row_part(const ts_distinct &d,
                                                        int64_t id) {
-  int32_t low = 0, high = d.n_parts - 1;
-  while (low < high) {
-    const int32_t mid = (low + high + 1) / 2;
-    if (d.row0[mid] <= id)
-      low = mid;
-    else
-      high = mid - 1;
-  }
-  return (uint32_t)low;
+  return (uint32_t)ts_last_at(d.n_parts, id,
+                              [&](int32_t k) { return d.row0[k]; });
 }
 
 /* Distinct ids by their parts; places beyond the last come after all. */
 static __global__ void ts_distinct_part_keys_kernel(ts_distinct_work w,
                                                     ts_distinct d) {
   const int64_t n = d.found[0];
-  ts_pack_each(d.n_out, [&](int64_t k) {
+  ts_each<TS_SCAN_BLOCK>(d.n_out, [&](int64_t k) {
     w.keys[k] = k < n ? ts_row_part(d, d.ids[k]) : (uint32_t)d.n_parts;
     w.values[k] = (uint32_t)k;
   });
@@ -176,7 +169,7 @@ static __global__ void ts_distinct_parts_kernel(ts_distinct_work w,
                                                 ts_distinct d) {
   const int64_t n = d.found[0];
   int64_t *part = d.found + 2;
-  ts_pack_each(n + 1, [&](int64_t t) {
+  ts_each<TS_SCAN_BLOCK>(n + 1, [&](int64_t t) {
     /* part[p] = ids of the parts before */
     const int32_t before = t ? (int32_t)w.keys[t - 1] : -1;
     const int32_t now = t < n ? (int32_t)w.keys[t] : d.n_parts;
@@ -188,14 +181,14 @@ static __global__ void ts_distinct_parts_kernel(ts_distinct_work w,
 }
 
 static __global__ void ts_distinct_moved_kernel(ts_distinct d) {
-  ts_pack_each(d.n_out, [&](int64_t i) {
+  ts_each<TS_SCAN_BLOCK>(d.n_out, [&](int64_t i) {
     d.inverse[i] = (int32_t)d.slot[d.inverse[i]];
   });
 }
 
 static __global__ void ts_member_keys_kernel(ts_distinct_work w,
                                              ts_distinct d) {
-  ts_pack_each(d.n_out, [&](int64_t i) {
+  ts_each<TS_SCAN_BLOCK>(d.n_out, [&](int64_t i) {
     w.keys[i] = (uint32_t)d.inverse[i];
     d.member[i] = (int32_t)i;
   });
@@ -203,7 +196,7 @@ static __global__ void ts_member_keys_kernel(ts_distinct_work w,
 
 static __global__ void ts_member_starts_kernel(ts_distinct_work w,
                                                ts_distinct d) {
-  ts_pack_each((int64_t)d.n_out + 1, [&](int64_t t) {
+  ts_each<TS_SCAN_BLOCK>((int64_t)d.n_out + 1, [&](int64_t t) {
     if (t == d.n_out)
       d.member_start[d.found[0]] = d.n_out;
     else if (t == 0 || w.keys[t] != w.keys[t - 1])
@@ -268,23 +261,21 @@ done:
 }
 
 ts_err ts_cuda_bags_distinct(const ts_distinct_args *a) {
-  return ts_pack_with([&](ts_cuda_pieces *all) {
-    ts_err err = TS_OK;
-    ts_distinct_work w;
-    int64_t most = 0, total = 0;
-    for (int32_t f = 0; f < a->n_features; f++) {
-      total += a->features[f].n_out;
-      if (a->features[f].n_out > most) most = a->features[f].n_out;
-    }
-    TS_TRY(ts_pack_bring(all, &w.features, a->features, a->n_features));
-    w.n_features = a->n_features;
-    all->cut(&w.first, total);
-    all->cut(&w.keys, most);
-    all->cut(&w.keys_scratch, most);
-    all->cut(&w.values, most);
-    all->cut(&w.values_scratch, most);
-    if (all->block) err = launch(a, w, most);
-  done:
-    return err;
-  });
+  ts_distinct_work w;
+  int64_t most = 0, total = 0;
+  for (int32_t f = 0; f < a->n_features; f++) {
+    total += a->features[f].n_out;
+    if (a->features[f].n_out > most) most = a->features[f].n_out;
+  }
+  w.n_features = a->n_features;
+  return ts_pack_with(
+      [&](ts_cuda_pieces *all) {
+        all->cut(&w.first, total);
+        all->cut(&w.keys, most);
+        all->cut(&w.keys_scratch, most);
+        all->cut(&w.values, most);
+        all->cut(&w.values_scratch, most);
+        return ts_pack_bring(all, &w.features, a->features, a->n_features);
+      },
+      [&] { return launch(a, w, most); });
 }

@@ -27,7 +27,7 @@ static __global__ void ts_bags_check_kernel(const ts_pack_feature *features,
        f += (int32_t)gridDim.y) {
     const ts_jagged &j = features[f].bags;
     const uint64_t rows = (uint64_t)features[f].rows;
-    ts_pack_each(j.n_ids, [&](int64_t k) {
+    ts_each<TS_SCAN_BLOCK>(j.n_ids, [&](int64_t k) {
       if ((uint64_t)j.ids[k] < rows) return;
       int64_t before = 0;
       for (int32_t i = 0; i < f; i++) before += features[i].bags.n_ids;
@@ -54,34 +54,34 @@ static __global__ void ts_bags_offsets_kernel(const ts_pack_feature *features,
   }
 }
 
+/* run(features) with the features of A on the device. */
+template <class Run>
+static ts_err with_features(const ts_bags_args *a, Run run) {
+  const ts_pack_feature *f;
+  return ts_pack_with(
+      [&](ts_cuda_pieces *all) {
+        return ts_pack_bring(all, &f, a->features, a->n_features);
+      },
+      [&] { return run(f); });
+}
+
 ts_err ts_cuda_bags_check(const ts_bags_args *a) {
-  return ts_pack_with([&](ts_cuda_pieces *all) {
-    ts_err err = TS_OK;
-    const ts_pack_feature *f;
+  return with_features(a, [=](const ts_pack_feature *f) {
     int64_t most = 0;
-    TS_TRY(ts_pack_bring(all, &f, a->features, a->n_features));
-    if (!all->block) return err;
     for (int32_t i = 0; i < a->n_features; i++)
       if (a->features[i].bags.n_ids > most) most = a->features[i].bags.n_ids;
-    TS_TRY(ts_cuda_set(a->bad, 0xff, sizeof *a->bad));
-    TS_TRY(TS_CUDA_LAUNCH(ts_bags_check_kernel,
+    const ts_err err = ts_cuda_set(a->bad, 0xff, sizeof *a->bad);
+    if (err != TS_OK) return err;
+    return TS_CUDA_LAUNCH(ts_bags_check_kernel,
                           ts_pack_items(most, a->n_features), f, a->n_features,
-                          (unsigned long long *)(void *)a->bad));
-  done:
-    return err;
+                          (unsigned long long *)(void *)a->bad);
   });
 }
 
 ts_err ts_cuda_bags_offsets(const ts_bags_args *a) {
-  return ts_pack_with([&](ts_cuda_pieces *all) {
-    ts_err err = TS_OK;
-    const ts_pack_feature *f;
-    TS_TRY(ts_pack_bring(all, &f, a->features, a->n_features));
-    if (!all->block) return err;
-    TS_TRY(TS_CUDA_LAUNCH(ts_bags_offsets_kernel, ts_pack_rows(a->n_features),
-                          f, a->n_features));
-  done:
-    return err;
+  return with_features(a, [=](const ts_pack_feature *f) {
+    return TS_CUDA_LAUNCH(ts_bags_offsets_kernel, ts_pack_rows(a->n_features),
+                          f, a->n_features);
   });
 }
 
@@ -119,16 +119,8 @@ static __global__ void ts_pack_measure_kernel(ts_pack_work w) {
 static __device__ __forceinline__ int32_t ts_part_of(const ts_pack_split &x,
                                                      const ts_pack_part *parts,
                                                      int64_t id) {
-  int32_t low = 0, high = x.n_parts - 1;
   if (x.block) return (int32_t)(id / x.block);
-  while (low < high) {
-    const int32_t mid = (low + high + 1) / 2;
-    if (parts[mid].row0 <= id)
-      low = mid;
-    else
-      high = mid - 1;
-  }
-  return low;
+  return ts_last_at(x.n_parts, id, [=](int32_t k) { return parts[k].row0; });
 }
 
 static __global__ void ts_split_count_kernel(ts_pack_work w) {
@@ -137,7 +129,7 @@ static __global__ void ts_split_count_kernel(ts_pack_work w) {
        k += (int32_t)gridDim.y) {
     const ts_pack_split &x = w.splits[k];
     const ts_pack_part *parts = w.parts + x.first;
-    ts_pack_each(x.n_bags, [&](int64_t b) {
+    ts_each<TS_SCAN_BLOCK>(x.n_bags, [&](int64_t b) {
       for (int32_t p = 0; p < x.n_all; p++) parts[p].start[b] = 0;
       for (int64_t i = x.offsets[b]; i < x.offsets[b + 1]; i++)
         parts[ts_part_of(x, parts, x.bags.ids[i])].start[b]++;
@@ -206,14 +198,14 @@ static __global__ void ts_pack_write_kernel(ts_pack_work w) {
     const ts_layout &to = s.to;
     const ts_jagged &j = s.bags;
     if (to.form != TS_FORM_ONE)
-      ts_pack_each(s.n_bags,
-                   [&](int64_t b) { ts_put_length(to, b, j.lengths[b]); });
+      ts_each<TS_SCAN_BLOCK>(
+          s.n_bags, [&](int64_t b) { ts_put_length(to, b, j.lengths[b]); });
     if (to.id_bytes)
-      ts_pack_each(j.n_ids,
-                   [&](int64_t k) { ts_store_row(to, k, j.ids[k] - s.row0); });
+      ts_each<TS_SCAN_BLOCK>(
+          j.n_ids, [&](int64_t k) { ts_store_row(to, k, j.ids[k] - s.row0); });
     /* As words: heads come this way, too. */
     if (to.weights)
-      ts_pack_each(j.n_ids, [&](int64_t k) {
+      ts_each<TS_SCAN_BLOCK>(j.n_ids, [&](int64_t k) {
         ((uint32_t *)(void *)to.weights)[k] =
             ((const uint32_t *)(const void *)j.weights)[k];
       });
@@ -226,7 +218,7 @@ static __global__ void ts_split_lengths_kernel(ts_pack_work w) {
   for (int32_t p = (int32_t)blockIdx.y; p < w.n_parts;
        p += (int32_t)gridDim.y) {
     const int32_t *start = w.parts[p].start;
-    ts_pack_each(ts_split_of(w, p).n_bags, [&](int64_t b) {
+    ts_each<TS_SCAN_BLOCK>(ts_split_of(w, p).n_bags, [&](int64_t b) {
       ts_put_length(w.parts[p].to, b, start[b + 1] - start[b]);
     });
   }
@@ -238,7 +230,7 @@ static __global__ void ts_split_ids_kernel(ts_pack_work w) {
        k += (int32_t)gridDim.y) {
     const ts_pack_split &x = w.splits[k];
     const ts_pack_part *parts = w.parts + x.first;
-    ts_pack_each(x.n_bags, [&](int64_t b) {
+    ts_each<TS_SCAN_BLOCK>(x.n_bags, [&](int64_t b) {
       const int64_t first = x.offsets[b], end = x.offsets[b + 1];
       for (int64_t i = first; i < end; i++) {
         const int64_t id = x.bags.ids[i];
@@ -254,20 +246,20 @@ static __global__ void ts_split_ids_kernel(ts_pack_work w) {
 
 /* ---- launches of sections ------------------------------------------------ */
 
-static ts_err bring(ts_cuda_pieces *all, const ts_pack_args *a,
-                    ts_pack_work *w) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_pack_bring(all, &w->sections, a->sections, a->n_sections));
-  TS_TRY(ts_pack_bring(all, &w->splits, a->splits, a->n_splits));
-  TS_TRY(ts_pack_bring(all, &w->parts, (const ts_pack_part *)a->parts,
-                       a->n_parts));
-  w->n_sections = a->n_sections;
-  w->n_splits = a->n_splits;
-  w->n_parts = a->n_parts;
-  w->bad = a->bad;
-  w->words = a->words;
-done:
-  return err;
+/* run(work) with the arrays of A on the device. */
+template <class Run> static ts_err with_work(const ts_pack_args *a, Run run) {
+  ts_pack_work w = {NULL,        NULL,       NULL,   a->n_sections,
+                    a->n_splits, a->n_parts, a->bad, a->words};
+  const auto bring = [&](ts_cuda_pieces *all) {
+    ts_err err = TS_OK;
+    TS_TRY(ts_pack_bring(all, &w.sections, a->sections, a->n_sections));
+    TS_TRY(ts_pack_bring(all, &w.splits, a->splits, a->n_splits));
+    TS_TRY(ts_pack_bring(all, &w.parts, (const ts_pack_part *)a->parts,
+                         a->n_parts));
+  done:
+    return err;
+  };
+  return ts_pack_with(bring, [&] { return run(w); });
 }
 
 /* The most bags of a split. */
@@ -290,11 +282,8 @@ static int64_t section_size(const ts_pack_args *a) {
 }
 
 ts_err ts_cuda_pack_measure(const ts_pack_args *a) {
-  return ts_pack_with([&](ts_cuda_pieces *all) {
+  return with_work(a, [=](const ts_pack_work &w) {
     ts_err err = TS_OK;
-    ts_pack_work w;
-    TS_TRY(bring(all, a, &w));
-    if (!all->block) return err;
     if (w.n_sections)
       TS_TRY(TS_CUDA_LAUNCH(ts_pack_measure_kernel, ts_pack_rows(w.n_sections),
                             w));
@@ -309,12 +298,9 @@ ts_err ts_cuda_pack_measure(const ts_pack_args *a) {
 }
 
 ts_err ts_cuda_pack_write(const ts_pack_args *a) {
-  return ts_pack_with([&](ts_cuda_pieces *all) {
+  return with_work(a, [=](const ts_pack_work &w) {
     ts_err err = TS_OK;
-    ts_pack_work w;
     const int64_t bags = split_bags(a);
-    TS_TRY(bring(all, a, &w));
-    if (!all->block) return err;
     if (w.n_sections)
       TS_TRY(TS_CUDA_LAUNCH(ts_pack_write_kernel,
                             ts_pack_items(section_size(a), w.n_sections), w));

@@ -6,19 +6,11 @@
 #define TS_CUDA_PACK_CUH
 
 #include "cuda/runtime/cuda_impl.h"
+#include "cuda/runtime/each.cuh"
 #include "cuda/runtime/scan.cuh"
 
 extern "C" {
 #include "shard/pack.h"
-}
-
-/* Calls body(i) for this thread's part of [0, n) among the blocks in x. */
-template <class Body>
-static __device__ __forceinline__ void ts_pack_each(int64_t n, Body body) {
-  const int64_t step = (int64_t)gridDim.x * TS_SCAN_BLOCK;
-  for (int64_t i = (int64_t)blockIdx.x * TS_SCAN_BLOCK + threadIdx.x; i < n;
-       i += step)
-    body(i);
 }
 
 /* N items of each of ROWS rows. */
@@ -45,13 +37,17 @@ static ts_err ts_pack_bring(ts_cuda_pieces *all, const T **to, const T *from,
   return p ? ts_cuda_copy(p, from, (size_t)n * sizeof *p) : TS_OK;
 }
 
-/* Calls body(pieces) to count, and again with as much scratch. */
-template <class Body> static ts_err ts_pack_with(Body body) {
+/* bring(pieces) is called to count scratch, and again with as much of it, then
+ * run(). */
+template <class Bring, class Run>
+static ts_err ts_pack_with(Bring bring, Run run) {
   ts_err err = TS_OK;
   ts_cuda_pieces counted = {}, all = {};
-  TS_TRY(body(&counted));
+  TS_TRY(bring(&counted));
   TS_TRY(ts_cuda_take(&all.block, counted.bytes, TS_TAG_INPUT));
-  if (all.block) err = body(&all);
+  if (!all.block) goto done;
+  TS_TRY(bring(&all));
+  err = run();
 done:
   ts_cuda_give(all.block, counted.bytes, TS_TAG_INPUT);
   return err;

@@ -10,6 +10,7 @@
  * a bag: threads pick them out of 2048 ids at a time and keep their order,
  * and one adds them. */
 #include "cuda/runtime/cuda_impl.h"
+#include "cuda/runtime/each.cuh"
 
 extern "C" {
 #include "shard/view_kernels.h"
@@ -45,20 +46,6 @@ typedef struct ts_position_sums {
   ts_position_args args;
 } ts_position_sums;
 
-/* The bag among N + 1 ascending OFFSETS that has id I. */
-static __device__ __forceinline__ int ts_bag_of(const int64_t *offsets, int n,
-                                                int64_t i) {
-  int low = 0, high = n - 1;
-  while (low < high) {
-    const int mid = (low + high + 1) / 2;
-    if (offsets[mid] <= i)
-      low = mid;
-    else
-      high = mid - 1;
-  }
-  return low;
-}
-
 /* One table, and which bags it is of. */
 struct ts_place_table {
   float value[TS_POSITION_BAGS * TS_POSITION_PLACES];
@@ -91,8 +78,8 @@ static __device__ void ts_table_fill(ts_place_table *t,
   for (int64_t i = t->offsets[0] + thread; i < to; i += n_threads) {
     const int place = __ldg(s.positions + i), at = place - place0;
     if (at < 0 || at >= TS_POSITION_PLACES || place >= s.n - 1) continue;
-    t->value[ts_bag_of(t->offsets, n, i) * TS_POSITION_PLACES + at] =
-        __ldg(s.value + i);
+    const int own = ts_last_at(n, i, [=](int k) { return t->offsets[k]; });
+    t->value[own * TS_POSITION_PLACES + at] = __ldg(s.value + i);
   }
 }
 
@@ -199,10 +186,7 @@ static_assert(sizeof(ts_position_sums) <= 4096, "too many slots");
 
 static __global__ void __launch_bounds__(TS_POSITION_THREADS)
     ts_narrow_kernel(float *dst, const double *src, int64_t n) {
-  const int64_t step = (int64_t)gridDim.x * TS_POSITION_THREADS;
-  for (int64_t i = (int64_t)blockIdx.x * TS_POSITION_THREADS + threadIdx.x;
-       i < n; i += step)
-    dst[i] = (float)src[i];
+  ts_each<TS_POSITION_THREADS>(n, [=](int64_t i) { dst[i] = (float)src[i]; });
 }
 
 /* ---- launches ------------------------------------------------------------ */

@@ -8,6 +8,7 @@
  * counted by a second launch, which reads the offsets.  All arguments but the
  * list go by value. */
 #include "cuda/runtime/cuda_impl.h"
+#include "cuda/runtime/each.cuh"
 
 extern "C" {
 #include "shard/unpack.h"
@@ -82,18 +83,6 @@ ts_unpack_bags(const ts_unpack_args &a, const ts_unpack_part &p,
 
 /* ---- ids ----------------------------------------------------------------- */
 
-/* The last part that begins at id I or before. */
-static __device__ __forceinline__ int32_t
-ts_part_of(const ts_unpack_part *parts, int32_t n, int64_t i) {
-  int32_t low = 0;
-  while (n > 1) {
-    const int32_t half = n / 2;
-    if (__ldg(&parts[low + half].first_id) <= i) low += half;
-    n -= half;
-  }
-  return low;
-}
-
 static __device__ __forceinline__ int32_t ts_unpack_row(const ts_unpack_part &p,
                                                         int64_t k) {
   if (p.id_bytes == 1) return __ldg((const uint8_t *)p.ids + k);
@@ -105,7 +94,8 @@ static __device__ __forceinline__ int32_t ts_unpack_row(const ts_unpack_part &p,
 /* Ids [FROM, TO) of the group. */
 static __device__ __forceinline__ void ts_unpack_ids(const ts_unpack_args &a,
                                                      int64_t from, int64_t to) {
-  int32_t i = ts_part_of(a.parts, a.n_parts, from);
+  int32_t i = ts_last_at(
+      a.n_parts, from, [&](int32_t k) { return __ldg(&a.parts[k].first_id); });
   for (; i < a.n_parts; i++) {
     const ts_unpack_part p = a.parts[i];
     const int64_t end = p.first_id + p.n_ids < to ? p.first_id + p.n_ids : to;
@@ -137,20 +127,15 @@ static __global__ void __launch_bounds__(TS_UNPACK_THREADS)
 
 /* ---- positions ----------------------------------------------------------- */
 
-/* The last of the bags [LOW, HIGH] that begins at id I or before: the one
- * that has it, as those after empty ones begin at the same id. */
+/* Which of the bags [LOW, HIGH] has id I: the last that begins there or before,
+ * as empty ones begin at the same id as the next. */
 static __device__ __forceinline__ int64_t ts_bag_of_id(const int64_t *offsets,
                                                        int64_t low,
                                                        int64_t high,
                                                        int64_t i) {
-  while (low < high) {
-    const int64_t mid = low + (high - low + 1) / 2;
-    if (__ldg(offsets + mid) <= i)
-      low = mid;
-    else
-      high = mid - 1;
-  }
-  return low;
+  return low + ts_last_at(high - low + 1, i, [=](int64_t bag) {
+           return __ldg(offsets + low + bag);
+         });
 }
 
 /* A tile's ids lie in few bags, which are looked for first. */
@@ -194,8 +179,7 @@ done:
 static __global__ void __launch_bounds__(TS_UNPACK_THREADS)
     ts_bag_means_kernel(const __grid_constant__ ts_bag_means_args a) {
   const ts_bag_mean &v = a.view[blockIdx.y];
-  for (int64_t b = (int64_t)blockIdx.x * TS_UNPACK_THREADS + threadIdx.x;
-       b < v.n; b += (int64_t)gridDim.x * TS_UNPACK_THREADS) {
+  ts_each<TS_UNPACK_THREADS>(v.n, [&](int64_t b) {
     const int64_t bag = v.bag ? __ldg(v.bag + b) : b;
     int64_t n = 1;
     if (v.lengths)
@@ -203,7 +187,7 @@ static __global__ void __launch_bounds__(TS_UNPACK_THREADS)
     else if (v.offsets)
       n = __ldg(v.offsets + bag + 1) - __ldg(v.offsets + bag);
     v.out[b] = n > 0 ? __fdiv_rn(1.0f, (float)n) : 0.0f;
-  }
+  });
 }
 
 ts_err ts_cuda_bag_means(const ts_bag_means_args *a) {

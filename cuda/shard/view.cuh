@@ -1,10 +1,10 @@
 /* view.cuh - how threads share the rows of a piece (view_rows.cu,
  * code_rows.cu).
  *
- * A row of a block's grid is a piece.  As many lanes as a row has vectors, at
- * most 32, have rows of their own: what a warp reads and writes lies side by
- * side, and nobody divides.  Each has four rows (or eight members) under way
- * before it waits; loads past the end are of the last one again.
+ * A row of a block's grid is a piece.  A group of as many lanes as a row has
+ * vectors, at most 32, has rows of its own: a warp reads and writes places side
+ * by side, and no thread divides.  Each has four rows (or eight members) under
+ * way before it waits; loads past the end are of the last one again.
  *
  * Grids are as wide as their largest piece asks for, but of many rounds of the
  * GPU's at most: kernels go on with a stride.  Arguments travel by value, so
@@ -34,7 +34,7 @@ static __device__ __forceinline__ float4 ts_view_sum(float4 a, float4 b) {
   return make_float4(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y),
                      __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w));
 }
-/* A choice, not a branch, which loads would wait behind. */
+/* Both are computed and one is chosen: loads would wait behind a branch. */
 static __device__ __forceinline__ float ts_view_sum_if(bool there, float a,
                                                        float b) {
   const float sum = __fadd_rn(a, b);
@@ -89,14 +89,19 @@ static inline int64_t ts_view_blocks(int64_t n, int64_t n_vectors, int rows) {
   return ts_ceil_div(n, per_block * rows);
 }
 
-/* Widens a grid of *BLOCKS. */
-static inline void ts_view_widen(int64_t *blocks, int64_t n) {
-  *blocks = n > *blocks ? n : *blocks;
-}
-
-static inline dim3 ts_view_grid(int64_t blocks, int32_t n_pieces) {
+/* launch(shape) of a grid for the pieces of A, as wide as the widest needs,
+ * which is blocks(piece); none for pieces without rows. */
+template <class Args, class Blocks, class Launch>
+static ts_err ts_view_launch(const Args *a, Blocks blocks, Launch launch) {
   const int64_t most = 64 * (int64_t)ts_cuda_gpu_now()->n_sms;
-  return dim3(ts_grid(blocks, 1, most), (unsigned)n_pieces);
+  int64_t n = 0;
+  for (int32_t k = 0; k < a->n_pieces; k++) {
+    const int64_t own = blocks(&a->piece[k]);
+    n = own > n ? own : n;
+  }
+  if (n == 0) return TS_OK;
+  return launch(
+      {dim3(ts_grid(n, 1, most), (unsigned)a->n_pieces), TS_VIEW_THREADS});
 }
 
 #endif

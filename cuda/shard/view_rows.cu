@@ -49,18 +49,15 @@ static __global__ void __launch_bounds__(TS_VIEW_THREADS)
     ts_copy_piece<1>(p);
 }
 
-static int64_t vectors_of(const ts_row_piece *p) {
-  return ts_row_piece_fits(p) ? p->n_cols / 4 : p->n_cols;
+static int64_t copy_blocks(const ts_row_piece *p) {
+  return ts_view_blocks(p->n, ts_row_piece_fits(p) ? p->n_cols / 4 : p->n_cols,
+                        TS_VIEW_ROWS);
 }
 
 ts_err ts_cuda_copy_rows(const ts_row_args *a) {
-  int64_t n = 0;
-  for (int32_t k = 0; k < a->n_pieces; k++)
-    ts_view_widen(&n, ts_view_blocks(a->piece[k].n, vectors_of(&a->piece[k]),
-                                     TS_VIEW_ROWS));
-  if (n == 0) return TS_OK;
-  return TS_CUDA_LAUNCH(ts_copy_rows_kernel,
-                        {ts_view_grid(n, a->n_pieces), TS_VIEW_THREADS}, *a);
+  return ts_view_launch(a, copy_blocks, [=](const ts_cuda_shape &shape) {
+    return TS_CUDA_LAUNCH(ts_copy_rows_kernel, shape, *a);
+  });
 }
 
 /* ---- sums ---------------------------------------------------------------- */
@@ -110,14 +107,15 @@ static __global__ void __launch_bounds__(TS_VIEW_THREADS)
     ts_sum_piece<1>(p);
 }
 
+static int64_t sum_blocks(const ts_row_piece *p) {
+  return ts_view_blocks(p->count,
+                        ts_row_piece_fits(p) ? p->n_cols / 4 : p->n_cols, 1);
+}
+
 ts_err ts_cuda_sum_rows(const ts_row_args *a) {
-  int64_t n = 0;
-  for (int32_t k = 0; k < a->n_pieces; k++)
-    ts_view_widen(
-        &n, ts_view_blocks(a->piece[k].count, vectors_of(&a->piece[k]), 1));
-  if (n == 0) return TS_OK;
-  return TS_CUDA_LAUNCH(ts_sum_rows_kernel,
-                        {ts_view_grid(n, a->n_pieces), TS_VIEW_THREADS}, *a);
+  return ts_view_launch(a, sum_blocks, [=](const ts_cuda_shape &shape) {
+    return TS_CUDA_LAUNCH(ts_sum_rows_kernel, shape, *a);
+  });
 }
 
 /* ---- scales -------------------------------------------------------------- */
@@ -155,15 +153,13 @@ static __global__ void __launch_bounds__(TS_VIEW_THREADS)
     ts_scale_piece_by<1>(p);
 }
 
+static int64_t scale_blocks(const ts_scale_piece *p) {
+  const bool fits = ts_view_fits(p->x, p->step, p->n_cols);
+  return ts_view_blocks(p->n, fits ? p->n_cols / 4 : p->n_cols, TS_VIEW_ROWS);
+}
+
 ts_err ts_cuda_scale_rows(const ts_scale_args *a) {
-  int64_t n = 0;
-  for (int32_t k = 0; k < a->n_pieces; k++) {
-    const ts_scale_piece *p = &a->piece[k];
-    const bool fits = ts_view_fits(p->x, p->step, p->n_cols);
-    ts_view_widen(&n, ts_view_blocks(p->n, fits ? p->n_cols / 4 : p->n_cols,
-                                     TS_VIEW_ROWS));
-  }
-  if (n == 0) return TS_OK;
-  return TS_CUDA_LAUNCH(ts_scale_rows_kernel,
-                        {ts_view_grid(n, a->n_pieces), TS_VIEW_THREADS}, *a);
+  return ts_view_launch(a, scale_blocks, [=](const ts_cuda_shape &shape) {
+    return TS_CUDA_LAUNCH(ts_scale_rows_kernel, shape, *a);
+  });
 }

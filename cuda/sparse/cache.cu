@@ -7,22 +7,18 @@
  * its passes alone. */
 #include "cuda/runtime/cuda_impl.h"
 #include "cuda/sparse/cache_kernels.cuh"
-#include "cuda/sparse/sort.h"
 
 /* Grids go on with a stride. */
 template <class K, class... A>
 static ts_err ts_cache_launch(K *kernel, int64_t n, int64_t per_block,
                               const A &...args) {
   if (n == 0) return TS_OK;
-  return TS_CUDA_LAUNCH(
-      kernel,
-      {ts_grid(n, per_block, ts_cuda_blocks_most(TS_CACHE_BLOCK)),
-       TS_CACHE_BLOCK},
-      args...);
+  return TS_CUDA_LAUNCH(kernel, ts_cuda_strided(n, per_block, TS_CACHE_BLOCK),
+                        args...);
 }
 
-/* What CUB launches, at most: 4 passes over 32 bits, their histograms and
- * sums, zeros, copies back; flags and places of first entries. */
+/* CUB's launches, at most: 4 passes over 32 bits, their histograms and sums,
+ * zeros, copies back; flags and places of first entries. */
 enum { TS_CACHE_SORT_LAUNCHES = 16, TS_CACHE_STARTS_LAUNCHES = 4 };
 
 /* A hold on its way. */

@@ -1,5 +1,5 @@
-/* cache_hold.cuh - the steps of a hold: sort keys, what is there, lines for
- * what is not, slots.  Of cuda/sparse/cache_kernels.cuh. */
+/* cache_hold.cuh - the steps of a hold (cuda/sparse/cache_kernels.cuh): sort
+ * keys, finding rows, lines for those that are missing, slots. */
 #ifndef TS_CUDA_CACHE_HOLD_CUH
 #define TS_CUDA_CACHE_HOLD_CUH
 
@@ -36,7 +36,7 @@ __device__ inline void ts_cache_for_runs(const ts_cache_work &w, int64_t set,
   }
 }
 
-/* What is there is locked; the others' slot is the row. */
+/* Locks a row that is there; the slot of one that is not is the row. */
 __device__ inline uint32_t ts_cache_look(const ts_cache_work &w,
                                          ts_cache_way &way,
                                          ts_cache_tally &tally,
@@ -94,8 +94,8 @@ __device__ inline int ts_cache_place(const ts_cache_work &w, ts_cache_way &way,
   return lane;
 }
 
-/* A line for what has none.  A run whose slot is known was looked for before
- * this; one that is found came with an earlier pass. */
+/* A line for a row that has none.  Where the run's slot is known it was looked
+ * for before; a row that is found now came with an earlier pass. */
 __device__ inline bool ts_cache_take(const ts_cache_work &w, ts_cache_way &way,
                                      ts_cache_tally &tally,
                                      ts_cache_tally &losers,
@@ -159,14 +159,12 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     ts_cache_keys_kernel(ts_cache c, const uint32_t *slots, int64_t n,
                          uint32_t *keys, uint32_t *order) {
-  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
-  int64_t i = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
-  for (; i < n; i += stride) {
+  ts_each<TS_CACHE_BLOCK>(n, [&](int64_t i) {
     const uint32_t slot = slots[i];
     keys[i] =
         ts_cache_hash(slot < c.first_line ? slot : c.tag[slot - c.first_line]);
     order[i] = (uint32_t)i;
-  }
+  });
 }
 
 /* The slot of each id: its run's.  A warp has 32 sorted entries, and looks for
@@ -178,19 +176,13 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
   const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
   for (int64_t base = first - lane; base < w.n; base += stride) {
     const int64_t j = base + lane;
-    uint32_t low = 0, high = n_runs - 1;
-    while (low < high) { /* the last run that starts by BASE */
-      const uint32_t mid = low + (high - low + 1) / 2;
-      if ((int64_t)w.start[mid] <= base)
-        low = mid;
-      else
-        high = mid - 1;
-    }
+    const uint32_t run = ts_last_at(
+        n_runs, base, [&](uint32_t k) { return (int64_t)w.start[k]; });
     const bool starts =
         lane > 0 && j < w.n && w.keys[j] != w.keys[j - 1];
     const uint32_t heads = __ballot_sync(0xffffffffu, starts);
     const uint32_t upto = 0xffffffffu >> (31 - lane);
-    if (j < w.n) w.slots[w.order[j]] = w.slot[low + __popc(heads & upto)];
+    if (j < w.n) w.slots[w.order[j]] = w.slot[run + __popc(heads & upto)];
   }
 }
 

@@ -63,7 +63,7 @@ __device__ inline void ts_cache_move_row(const ts_cache &c, int64_t line,
   }
 }
 
-/* Of all runs that were given a line. */
+/* Moves the rows of all runs that were given a line. */
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     ts_cache_move_kernel(ts_cache_work w) {
   const uint32_t n_runs = *w.n_runs;
@@ -78,28 +78,29 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
   }
 }
 
-/* Of all lines: OUT, those that were written; else back in, those in use. */
+/* All lines: OUT moves written rows out, else those in use back in. */
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     ts_cache_all_kernel(ts_cache c, bool out) {
   const int64_t stride = (int64_t)gridDim.x * (TS_CACHE_BLOCK / 32);
   int64_t i = ((int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x) / 32;
   for (; i < 32 * c.n_sets; i += stride) {
     const ts_cache_line line = c.line[i];
-    const uint32_t tag = !out && !ts_cache_is_locked(line) ? TS_CACHE_NONE : c.tag[i];
+    const uint32_t tag =
+        !out && !ts_cache_is_locked(line) ? TS_CACHE_NONE : c.tag[i];
     __syncwarp(); /* all lanes have read */
     if (threadIdx.x % 32 == 0) {
       c.tag[i] = tag;
       c.line[i].state = line.state & ~TS_CACHE_DIRTY;
     }
-    if (tag == TS_CACHE_NONE || (out && !(line.state & TS_CACHE_DIRTY))) continue;
+    if (tag == TS_CACHE_NONE || (out && !(line.state & TS_CACHE_DIRTY)))
+      continue;
     ts_cache_move_row(c, i, out ? (int64_t)tag : -1, out ? -1 : (int64_t)tag);
   }
 }
 
 /* ---- the rest ------------------------------------------------------------ */
 
-/* Of several ids of a line the first to come does it: which one is all the
- * same. */
+/* True for one of a line's ids, the first to come; it doesn't matter which. */
 __device__ inline bool ts_cache_once(const ts_cache &c, int64_t line,
                                      uint32_t round) {
   return atomicExch(&c.line[line].round, round) != round;
@@ -112,13 +113,20 @@ __device__ inline void ts_cache_add_locks(const ts_cache &c, bool yes,
   if (n && threadIdx.x % 32 == 0) ts_cache_add(c.locks, (uint64_t)(n * by));
 }
 
+/* Calls body(i) for the ids [0, N), a warp's threads together: at the last ids
+ * i may be N or more. */
+template <class Body>
+__device__ inline void ts_cache_each_warp(int64_t n, Body body) {
+  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
+  const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
+  for (int64_t base = first - threadIdx.x % 32; base < n; base += stride)
+    body(base + threadIdx.x % 32);
+}
+
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     ts_cache_release_kernel(ts_cache c, uint32_t round,
                             const uint32_t *slots, int64_t n) {
-  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
-  const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
-  for (int64_t base = first - threadIdx.x % 32; base < n; base += stride) {
-    const int64_t i = base + threadIdx.x % 32;
+  ts_cache_each_warp(n, [&](int64_t i) {
     const uint32_t slot = i < n ? slots[i] : 0;
     const int64_t line = (int64_t)slot - c.first_line;
     const bool mine = slot >= c.first_line &&
@@ -126,50 +134,43 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
                       ts_cache_once(c, line, round);
     if (mine) atomicSub(&c.line[line].state, 1u);
     ts_cache_add_locks(c, mine, -1);
-  }
+  });
 }
 
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     ts_cache_refresh_kernel(ts_cache c, uint32_t round, uint32_t *slots,
                             int64_t n) {
-  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
-  const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
-  for (int64_t base = first - threadIdx.x % 32; base < n; base += stride) {
-    const int64_t i = base + threadIdx.x % 32;
+  ts_cache_each_warp(n, [&](int64_t i) {
     const uint32_t slot = i < n ? slots[i] : c.first_line;
     const int64_t line = ts_cache_find(c, slot, slot < c.first_line);
     const bool mine = line >= 0 && ts_cache_once(c, line, round);
     if (line >= 0) slots[i] = c.first_line + (uint32_t)line;
     if (mine) atomicAdd(&c.line[line].state, 1u);
     ts_cache_add_locks(c, mine, 1);
-  }
+  });
 }
 
-/* At the first of equal keys.  A row's line is marked by that one lane. */
+/* The lane of the first of equal keys looks for the row and marks its line. */
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     ts_cache_locate_kernel(ts_cache c, uint32_t *slots,
                            const uint32_t *keys, int64_t n) {
-  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
-  const int64_t first = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
-  for (int64_t base = first - threadIdx.x % 32; base < n; base += stride) {
-    const int64_t i = base + threadIdx.x % 32;
+  ts_cache_each_warp(n, [&](int64_t i) {
     const uint32_t key = i < n ? keys[i] : 0;
     const bool head = i < n && (i == 0 || key != keys[i - 1]);
     const int64_t line = ts_cache_find(c, key, head);
     if (head) slots[i] = line < 0 ? key : c.first_line + (uint32_t)line;
     if (line >= 0) atomicOr(&c.line[line].state, TS_CACHE_DIRTY);
-  }
+  });
 }
 
 /* Bits of rows that found no line, where there are any. */
 static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     ts_cache_clear_kernel(ts_cache c, const uint32_t *slots, int64_t n) {
-  const int64_t stride = (int64_t)gridDim.x * TS_CACHE_BLOCK;
-  int64_t i = (int64_t)blockIdx.x * TS_CACHE_BLOCK + threadIdx.x;
   if (c.locks[1] == 0) return;
-  for (; i < n; i += stride)
+  ts_each<TS_CACHE_BLOCK>(n, [&](int64_t i) {
     if (slots[i] < c.first_line)
       atomicAnd(c.through + slots[i] / 32, ~(1u << slots[i] % 32));
+  });
 }
 
 /* Features' ids, which follow each other. */

@@ -1,10 +1,11 @@
-/* cache_sets.cuh - the cache's directory as a warp sees it: a set in its
- * lanes' registers, counts of tables.  Of cuda/sparse/cache_kernels.cuh. */
+/* cache_sets.cuh - the cache's directory as a warp of cache_kernels.cuh sees
+ * it: a set in its lanes' registers, counts of tables. */
 #ifndef TS_CUDA_CACHE_SETS_CUH
 #define TS_CUDA_CACHE_SETS_CUH
 
 #include <stdint.h>
 
+#include "cuda/runtime/each.cuh"
 #include "cuda/runtime/grid.h"
 
 extern "C" {
@@ -16,8 +17,8 @@ enum {
   TS_CACHE_FEATURES = 128 /* whose bases travel with one launch */
 };
 enum { TS_CACHE_FIND = 1, TS_CACHE_TAKE = 2 }; /* what a hold's step does */
-/* What is moved for a run: nothing; a row in, over nothing; else over the old
- * row of that number, which goes out first. */
+/* Moves for a run: none; its row in, over nothing; any other number is that of
+ * the old row, which goes out first. */
 static const uint32_t TS_CACHE_STAYS = 0xfffffffeu;
 static const uint32_t TS_CACHE_OVER_NONE = 0xffffffffu;
 
@@ -95,17 +96,10 @@ struct ts_cache_tally {
   __device__ void go_to(uint32_t row) {
     if ((int64_t)row >= from && (int64_t)row < to) return;
     send();
-    int low = 0, high = c.n_tables - 1;
-    while (low < high) {
-      const int mid = (low + high + 1) / 2;
-      if (c.row_base[mid] <= (int64_t)row)
-        low = mid;
-      else
-        high = mid - 1;
-    }
-    table = low;
-    from = c.row_base[low];
-    to = c.row_base[low + 1];
+    table = ts_last_at((int)c.n_tables, (int64_t)row,
+                       [this](int t) { return c.row_base[t]; });
+    from = c.row_base[table];
+    to = c.row_base[table + 1];
   }
 };
 

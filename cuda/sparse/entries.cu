@@ -4,7 +4,7 @@
  * Host memory of the caller goes by value, in a launch's parameters. */
 #include <string.h>
 
-#include "cuda/runtime/cuda_impl.h"
+#include "cuda/sparse/features.cuh"
 
 extern "C" {
 #include "sparse/entries.h"
@@ -18,7 +18,7 @@ enum {
 
 /* ---- a batch's ids ------------------------------------------------------- */
 
-/* Of more than TS_ENTRY_FEATURES features bags and bases lie in device
+/* Bags and bases of more than TS_ENTRY_FEATURES features lie in device
  * memory. */
 struct ts_entries_params {
   uint32_t *keys, *order, *bag_of;
@@ -42,16 +42,11 @@ ts_entry_first_row(const ts_entries_params &p, int f) {
   return p.far ? (uint32_t)p.far[p.n_features + 1 + f] : p.row_base[f];
 }
 
-/* The last feature that begins at BAG or before. */
+/* The feature that has BAG. */
 static __device__ __forceinline__ int
 ts_entry_feature(const ts_entries_params &p, int64_t bag) {
-  int low = 0, n = p.n_features;
-  while (n > 1) {
-    const int half = n / 2;
-    if (ts_entry_first_bag(p, low + half) <= bag) low += half;
-    n -= half;
-  }
-  return low;
+  return ts_last_at(p.n_features, bag,
+                    [&](int f) { return ts_entry_first_bag(p, f); });
 }
 
 /* How many of the warp's ends, which ascend, are at most I; 31 at most. */
@@ -97,11 +92,9 @@ static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
   }
 }
 
-/* FAR: where bags and bases have been put, or NULL. */
 static ts_err entries_launch(const ts_entries_args *a, const int64_t *far) {
   const int32_t n = a->n_features;
   const int64_t n_bags = a->bag_start[n] - a->bag_start[0];
-  const int64_t most = ts_cuda_blocks_most(TS_ENTRY_THREADS);
   ts_entries_params p = {};
   p.keys = a->keys;
   p.order = a->order;
@@ -117,62 +110,39 @@ static ts_err entries_launch(const ts_entries_args *a, const int64_t *far) {
   }
   return TS_CUDA_LAUNCH(
       ts_entries_kernel,
-      {ts_grid(n_bags, TS_ENTRY_THREADS, most), TS_ENTRY_THREADS}, p);
+      ts_cuda_strided(n_bags, TS_ENTRY_THREADS, TS_ENTRY_THREADS), p);
 }
 
-/* One launch for any number of features: those of more than there is room for
- * are put into device memory before. */
 ts_err ts_cuda_entries(const ts_entries_args *a) {
-  ts_err err = TS_OK;
-  const size_t n = (size_t)a->n_features, word = sizeof(int64_t);
-  const size_t bytes = n > TS_ENTRY_FEATURES ? (2 * n + 1) * word : 0;
-  int64_t *far = NULL;
-  if (n == 0 || a->bag_start[n] == a->bag_start[0]) return TS_OK;
-  TS_TRY(ts_cuda_take(&far, bytes, TS_TAG_SPARSE));
-  if (far) {
-    TS_TRY(ts_cuda_put(far, a->bag_start, (n + 1) * word));
-    TS_TRY(ts_cuda_put(far + n + 1, a->row_base, n * word));
-  }
-  TS_TRY(entries_launch(a, far));
-done:
-  ts_cuda_give(far, bytes, TS_TAG_SPARSE);
-  return err;
+  return ts_with_features(a, TS_ENTRY_FEATURES, [=](const int64_t *far) {
+    return entries_launch(a, far);
+  });
 }
 
 /* ---- rows that are summed ------------------------------------------------ */
 
-/* The number of the thread, and of all of them. */
-struct ts_entry_stride {
-  int64_t first, step;
-  __device__ ts_entry_stride()
-      : first((int64_t)blockIdx.x * TS_ENTRY_THREADS + threadIdx.x),
-        step((int64_t)gridDim.x * TS_ENTRY_THREADS) {
-  }
-};
-
 static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
     ts_append_kernel(ts_append_args a) {
-  const ts_entry_stride s;
-  for (int64_t k = s.first; k < a.n; k += s.step) {
+  ts_each<TS_ENTRY_THREADS>(a.n, [&](int64_t k) {
     const int64_t i = a.first + k;
     a.keys[i] = a.from[k];
     a.order[i] = (uint32_t)i;
     a.at[i] = a.offset + k * a.dim;
-  }
+  });
 }
 
 static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
     ts_add_kernel(float *to, const float *from, int64_t n) {
-  const ts_entry_stride s;
-  for (int64_t i = s.first; i < n; i += s.step)
-    to[i] = __fadd_rn(to[i], from[i]);
+  ts_each<TS_ENTRY_THREADS>(
+      n, [&](int64_t i) { to[i] = __fadd_rn(to[i], from[i]); });
 }
 
 /* A warp for each row; no two have the same. */
 static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
     ts_add_rows_kernel(ts_add_rows_args a) {
-  const ts_entry_stride s;
-  for (int64_t i = s.first / 32; i < a.n; i += s.step / 32) {
+  const int64_t rows = TS_ENTRY_THREADS / 32;
+  for (int64_t i = blockIdx.x * rows + threadIdx.x / 32; i < a.n;
+       i += gridDim.x * rows) {
     float *to = a.to + (int64_t)a.keys[i] * a.dim;
     const float *from = a.sums + i * a.dim;
     for (int32_t c = (int32_t)(threadIdx.x % 32); c < a.dim; c += 32)
@@ -181,8 +151,7 @@ static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
 }
 
 static ts_cuda_shape shape_of(int64_t n, int64_t per_block) {
-  const int64_t most = ts_cuda_blocks_most(TS_ENTRY_THREADS);
-  return {ts_grid(n, per_block, most), TS_ENTRY_THREADS};
+  return ts_cuda_strided(n, per_block, TS_ENTRY_THREADS);
 }
 
 ts_err ts_cuda_append(const ts_append_args *a) {

@@ -17,13 +17,13 @@
 
 #include <string.h>
 
-#include "cuda/runtime/cuda_impl.h"
+#include "cuda/sparse/features.cuh"
 #include "cuda/sparse/lookup_plan.h"
 #include "cuda/sparse/rows.cuh"
 
 /* Everything by value: nothing of the caller's is read when the kernel runs
- * but what lies in device memory.  Of more than TS_LOOKUP_FEATURES features
- * bags and bases lie at FAR, in device memory, too. */
+ * but device memory.  Bags and bases of more than TS_LOOKUP_FEATURES features
+ * lie at FAR, in device memory, too. */
 struct ts_lookup_params {
   float *out;
   const float *grad; /* of weight_grad only */
@@ -54,16 +54,11 @@ ts_first_row(const ts_lookup_params &p, int f) {
 
 /* ---- pieces of runs ------------------------------------------------------ */
 
-/* The last feature that begins at BAG or before. */
+/* The feature that has BAG. */
 static __device__ __forceinline__ int ts_feature_of(const ts_lookup_params &p,
                                                     int64_t bag) {
-  int low = 0, n = p.n_features;
-  while (n > 1) {
-    const int half = n / 2;
-    if (ts_first_bag(p, low + half) <= bag) low += half;
-    n -= half;
-  }
-  return low;
+  return ts_last_at(p.n_features, bag,
+                    [&](int f) { return ts_first_bag(p, f); });
 }
 
 /* N bags of one feature from BAG on, ids counted from FROM. */
@@ -208,30 +203,20 @@ static ts_err ts_lookup_by_type(const Start &start, const ts_lookup_params &p,
 template <class Start>
 static ts_err ts_lookup_launch(Start start, const ts_lookup_args *a, float *out,
                                const float *grad) {
-  ts_err err = TS_OK;
-  const size_t n = (size_t)a->n_features, word = sizeof(int64_t);
   /* Vectors are those that rows and lines both lie on. */
   const void *both = (const void *)((uintptr_t)a->weight | (uintptr_t)a->lines);
   const ts_cuda_gpu *gpu = ts_cuda_gpu_now();
   const ts_lookup_machine m = {gpu->n_sms, gpu->grid_max};
-  const size_t bytes = n > TS_LOOKUP_FEATURES ? (2 * n + 1) * word : 0;
-  ts_lookup_params p = {};
-  int64_t *far = NULL;
-  if (n == 0 || a->bag_start[n] == a->bag_start[0]) return TS_OK;
-  TS_TRY(ts_cuda_take(&far, bytes, TS_TAG_SPARSE));
-  if (far) {
-    TS_TRY(ts_cuda_put(far, a->bag_start, (n + 1) * word));
-    TS_TRY(ts_cuda_put(far + n + 1, a->row_base, n * word));
-  }
-  start.plan = start.plan_of(a->dtype, a->dim, both,
-                             a->bag_start[n] - a->bag_start[0], &m);
-  ts_lookup_fill(&p, a, far, &start.plan);
-  p.out = out;
-  p.grad = grad;
-  TS_TRY(ts_lookup_by_type(start, p, a->dtype, start.plan.vector));
-done:
-  ts_cuda_give(far, bytes, TS_TAG_SPARSE);
-  return err;
+  return ts_with_features(a, TS_LOOKUP_FEATURES, [&](const int64_t *far) {
+    ts_lookup_params p = {};
+    start.plan =
+        start.plan_of(a->dtype, a->dim, both,
+                      a->bag_start[a->n_features] - a->bag_start[0], &m);
+    ts_lookup_fill(&p, a, far, &start.plan);
+    p.out = out;
+    p.grad = grad;
+    return ts_lookup_by_type(start, p, a->dtype, start.plan.vector);
+  });
 }
 
 #endif

@@ -4,16 +4,16 @@
  *
  * Memory is random and far away: what counts is how many bytes each
  * multiprocessor has asked for at any time.  At 4.3 TB/s and 0.8 us under load
- * an H200's 132 need 26 KB each for a perfect stream, and about 64 KiB with
- * the gaps of real ones.  A lane asks for 8 rows' worth of 16 bytes before it
- * sums: 32 registers, with all the rest 72 to 80, so that 768 threads or more
- * are resident: 768 * 8 * 16 B = 96 KiB at the peak.  (For 64 registers, 1024
- * threads, the compiler keeps 30 of them in memory.)  A group goes over the
- * ids of a run of bags as over one stream: it asks across the borders of
- * bags, and waits for offsets and first ids once a run.  Of 16 bags of 20 ids
- * it waits 42 times, for 320 rows: 7.6 of 8 are under way on the average,
- * 91 KiB; of 16 bags of one id 4 times: 48 KiB, beside what is written.
- * All of it is Local. */
+ * an H200's 132 need 26 KB each for a perfect stream, and about 64 KiB with the
+ * gaps of real ones.  A lane asks for 8 rows' worth of 16 bytes before it sums:
+ * 32 registers, with all the rest 72 to 80, so that 768 threads or more are
+ * resident: 768 * 8 * 16 B = 96 KiB at the peak.  (For 64 registers, 1024
+ * threads, the compiler keeps 30 of them in memory.) A group goes over the ids
+ * of a run of bags as over one stream: it asks across the borders of bags, and
+ * waits for offsets and first ids once a run.  With 16 bags of 20 ids it waits
+ * 42 times, for 320 rows: 7.6 of 8 are under way on the average, 91 KiB; with
+ * 16 bags of one id 4 times: 48 KiB, beside what is written.  All of it is
+ * Local. */
 #ifndef TS_CUDA_LOOKUP_PLAN_H
 #define TS_CUDA_LOOKUP_PLAN_H
 

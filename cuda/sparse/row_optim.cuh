@@ -6,13 +6,13 @@
  *   ELEMENTS   states of one float per element: the first so many
  *   ROW        the number of the state of one float per row, or -1
  *   ROUNDS     rounds of statistics
- *   stats(k)   statistics of round k
- *   replaces(k)  its statistics replace the earlier ones (else they add)
- *   moves_row(k) before(k) changes the row's state
- *   moves(k)     round k changes states per element
+ *   STATS0, STATS1  statistics of rounds 0 and 1; those of round 1 replace the
+ *              earlier ones
+ *   MOVES      the round that changes states per element, or -1
  *   open       from the settings of the row's table
  *   before(k)  what happens once per row before round k; k = ROUNDS: before
- *              apply.  row is the row's own state, stat those so far
+ *              apply.  row is the row's own state, which before(1) changes,
+ *              stat the statistics so far
  *   round(k)   an element's parts of the statistics, x and y
  *   apply      the update of an element */
 #ifndef TS_CUDA_ROW_OPTIM_CUH
@@ -40,21 +40,11 @@ TS_CUDA_BOTH inline ts_real ts_keep_of(const ts_row_hyper &h, bool decays) {
   return decays ? one - lr * wd : one;
 }
 
-/* Of an optimizer that has nothing: the others say what they have. */
+/* An optimizer that has nothing: the others say what they have. */
 struct ts_optim_base {
   static constexpr int ELEMENTS = 0, ROW = -1, ROUNDS = 0;
-  TS_CUDA_BOTH static int stats(int) {
-    return 0;
-  }
-  TS_CUDA_BOTH static bool replaces(int) {
-    return false;
-  }
-  TS_CUDA_BOTH static bool moves_row(int) {
-    return false;
-  }
-  TS_CUDA_BOTH static bool moves(int) {
-    return false;
-  }
+  static constexpr int STATS0 = 0, STATS1 = 0, MOVES = -1;
+  static constexpr bool KEEPS = false; /* sums instead of an update */
   TS_CUDA_BOTH void before(int, ts_real &, const ts_real *, ts_real) {
   }
   TS_CUDA_BOTH void round(int, ts_real, ts_real, ts_real &, ts_real &,
@@ -64,6 +54,7 @@ struct ts_optim_base {
 
 /* No update: the sums are kept (ts_row_update_args.sum_out). */
 struct ts_optim_keep : ts_optim_base {
+  static constexpr bool KEEPS = true;
   TS_CUDA_BOTH void open(const ts_row_hyper &) {
   }
   TS_CUDA_BOTH void apply(ts_real &, ts_real, ts_real &, ts_real &) const {
@@ -81,8 +72,8 @@ struct ts_optim_sgd : ts_optim_base {
   }
 };
 
-struct ts_optim_adagrad : ts_optim_base {
-  static constexpr int ELEMENTS = 1;
+/* Both Adagrads. */
+struct ts_optim_sums : ts_optim_base {
   ts_real lr, eps, l2, keep;
   TS_CUDA_BOTH void open(const ts_row_hyper &h) {
     lr = {h.lr};
@@ -90,6 +81,10 @@ struct ts_optim_adagrad : ts_optim_base {
     l2 = ts_l2_of(h);
     keep = ts_keep_of(h, h.weight_decay_mode == TS_WD_DECOUPLED);
   }
+};
+
+struct ts_optim_adagrad : ts_optim_sums {
+  static constexpr int ELEMENTS = 1;
   TS_CUDA_BOTH void apply(ts_real &w, ts_real g, ts_real &m, ts_real &) const {
     const ts_real x = g + l2 * w;
     m = m + x * x;
@@ -97,21 +92,9 @@ struct ts_optim_adagrad : ts_optim_base {
   }
 };
 
-struct ts_optim_rowwise_adagrad : ts_optim_base {
-  static constexpr int ROW = 0, ROUNDS = 1;
-  ts_real lr, eps, l2, keep, a, c;
-  TS_CUDA_BOTH static int stats(int) {
-    return 1;
-  }
-  TS_CUDA_BOTH static bool moves_row(int k) {
-    return k == 1;
-  }
-  TS_CUDA_BOTH void open(const ts_row_hyper &h) {
-    lr = {h.lr};
-    eps = {h.eps};
-    l2 = ts_l2_of(h);
-    keep = ts_keep_of(h, h.weight_decay_mode == TS_WD_DECOUPLED);
-  }
+struct ts_optim_rowwise_adagrad : ts_optim_sums {
+  static constexpr int ROW = 0, ROUNDS = 1, STATS0 = 1;
+  ts_real a, c;
   TS_CUDA_BOTH void before(int k, ts_real &row, const ts_real *stat,
                            ts_real row_dim) {
     if (k == 0) return;
@@ -129,10 +112,11 @@ struct ts_optim_rowwise_adagrad : ts_optim_base {
   }
 };
 
-/* What Adam and LAMB share. */
-struct ts_optim_moments : ts_optim_base {
-  ts_real lr, eps, b1, b2, rest1, rest2, c1, c2;
-  TS_CUDA_BOTH void open_moments(const ts_row_hyper &h) {
+/* Adam and LAMB.  OWN: weight decay is LAMB's, part of the direction whatever
+ * the mode. */
+template <bool OWN> struct ts_optim_with_moments : ts_optim_base {
+  ts_real lr, eps, b1, b2, rest1, rest2, c1, c2, l2, decay;
+  TS_CUDA_BOTH void open(const ts_row_hyper &h) {
     const ts_real one = {1};
     lr = {h.lr};
     eps = {h.eps};
@@ -142,17 +126,17 @@ struct ts_optim_moments : ts_optim_base {
     rest2 = one - b2;
     c1 = {h.correction1};
     c2 = {h.correction2};
+    if (OWN) {
+      decay = {h.weight_decay};
+    } else {
+      l2 = ts_l2_of(h);
+      decay = ts_decay_of(h);
+    }
   }
 };
 
-struct ts_optim_adam : ts_optim_moments {
+struct ts_optim_adam : ts_optim_with_moments<false> {
   static constexpr int ELEMENTS = 2;
-  ts_real l2, decay;
-  TS_CUDA_BOTH void open(const ts_row_hyper &h) {
-    open_moments(h);
-    l2 = ts_l2_of(h);
-    decay = ts_decay_of(h);
-  }
   TS_CUDA_BOTH void apply(ts_real &w, ts_real g, ts_real &m, ts_real &v) const {
     const ts_real x = g + l2 * w;
     m = b1 * m + rest1 * x;
@@ -161,20 +145,9 @@ struct ts_optim_adam : ts_optim_moments {
   }
 };
 
-struct ts_optim_partial_adam : ts_optim_moments {
-  static constexpr int ELEMENTS = 1, ROW = 1, ROUNDS = 1;
-  ts_real l2, decay, s;
-  TS_CUDA_BOTH static int stats(int) {
-    return 1;
-  }
-  TS_CUDA_BOTH static bool moves_row(int k) {
-    return k == 1;
-  }
-  TS_CUDA_BOTH void open(const ts_row_hyper &h) {
-    open_moments(h);
-    l2 = ts_l2_of(h);
-    decay = ts_decay_of(h);
-  }
+struct ts_optim_partial_adam : ts_optim_with_moments<false> {
+  static constexpr int ELEMENTS = 1, ROW = 1, ROUNDS = 1, STATS0 = 1;
+  ts_real s;
   TS_CUDA_BOTH void before(int k, ts_real &row, const ts_real *stat,
                            ts_real row_dim) {
     if (k == 0) return;
@@ -199,19 +172,9 @@ TS_CUDA_BOTH inline ts_real ts_norm_ratio(const ts_real *stat) {
                                           : one;
 }
 
-struct ts_optim_lamb : ts_optim_moments {
-  static constexpr int ELEMENTS = 2, ROUNDS = 1;
-  ts_real decay, a;
-  TS_CUDA_BOTH static int stats(int) {
-    return 2;
-  }
-  TS_CUDA_BOTH static bool moves(int) {
-    return true;
-  }
-  TS_CUDA_BOTH void open(const ts_row_hyper &h) {
-    open_moments(h);
-    decay = {h.weight_decay};
-  }
+struct ts_optim_lamb : ts_optim_with_moments<true> {
+  static constexpr int ELEMENTS = 2, ROUNDS = 1, STATS0 = 2, MOVES = 0;
+  ts_real a;
   TS_CUDA_BOTH void before(int k, ts_real &, const ts_real *stat, ts_real) {
     if (k == 1) a = lr * ts_norm_ratio(stat);
   }
@@ -232,25 +195,10 @@ struct ts_optim_lamb : ts_optim_moments {
 };
 
 /* First the row's mean of g^2, then the norms. */
-struct ts_optim_partial_lamb : ts_optim_moments {
+struct ts_optim_partial_lamb : ts_optim_with_moments<true> {
   static constexpr int ELEMENTS = 1, ROW = 1, ROUNDS = 2;
-  ts_real decay, a, v_row;
-  TS_CUDA_BOTH static int stats(int k) {
-    return k == 0 ? 1 : 2;
-  }
-  TS_CUDA_BOTH static bool replaces(int k) {
-    return k == 1;
-  }
-  TS_CUDA_BOTH static bool moves_row(int k) {
-    return k == 1;
-  }
-  TS_CUDA_BOTH static bool moves(int k) {
-    return k == 1;
-  }
-  TS_CUDA_BOTH void open(const ts_row_hyper &h) {
-    open_moments(h);
-    decay = {h.weight_decay};
-  }
+  static constexpr int STATS0 = 1, STATS1 = 2, MOVES = 1;
+  ts_real a, v_row;
   TS_CUDA_BOTH void before(int k, ts_real &row, const ts_real *stat,
                            ts_real row_dim) {
     if (k == 1) row = b2 * row + rest2 * (stat[0] / row_dim);
@@ -277,11 +225,8 @@ struct ts_optim_partial_lamb : ts_optim_moments {
 };
 
 struct ts_optim_lars : ts_optim_base {
-  static constexpr int ELEMENTS = 1, ROUNDS = 1;
+  static constexpr int ELEMENTS = 1, ROUNDS = 1, STATS0 = 2;
   ts_real lr, eta, decay, momentum, a;
-  TS_CUDA_BOTH static int stats(int) {
-    return 2;
-  }
   TS_CUDA_BOTH void open(const ts_row_hyper &h) {
     lr = {h.lr};
     eta = {h.eta};

@@ -1,5 +1,5 @@
-/* row_place.cu - what row_update and row_stage tell their kernels of rows and
- * tables. */
+/* row_place.cu - where rows and tables lie, for the kernels of row_update and
+ * row_stage. */
 #include "cuda/sparse/row_work.cuh"
 
 extern "C" {
@@ -56,7 +56,6 @@ static ts_err send_some(const ts_row_update_args *a, int32_t t,
   return TS_CUDA_LAUNCH(ts_row_put_tables<MOST>, {1, MOST}, table + t, some, n);
 }
 
-/* Sends the settings of all tables, as arguments of launches. */
 ts_err ts_row_send_tables(const ts_row_update_args *a, ts_row_table *table) {
   ts_err err = TS_OK;
   if (a->n_tables <= TS_ROW_TABLES)

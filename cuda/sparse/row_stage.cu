@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK) ts_row_stages(ts_row_stage s) {
       ts_row_do_apply<O, W>(r, id, t, o, sum, group);
     }
     if constexpr (O::ROW >= 0)
-      if (id.active && group.lane == 0 && O::moves_row(k))
+      if (id.active && group.lane == 0 && k == 1)
         r.state[O::ROW][id.key] = row.x;
   }
 }

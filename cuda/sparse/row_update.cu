@@ -15,7 +15,6 @@
  * call waits for the lane.  work is not used: scratch comes from the lane's
  * pool. */
 #include "cuda/sparse/row_update.cuh"
-#include "cuda/sparse/sort.h"
 
 __device__ inline uint32_t ts_run_end(const ts_row_work &a, uint32_t run,
                                       uint32_t n_runs) {
@@ -105,7 +104,7 @@ ts_row_sum(const ts_row_work &a, uint32_t from, uint32_t to, ts_row_entry e,
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* What a group does next: the sum of a piece, a whole run, or nothing. */
+/* The next work of a group: the sum of a piece, a whole run, or nothing. */
 struct ts_row_task {
   uint32_t from, to; /* entries; none: nothing to do */
   uint32_t number;   /* of the run or the piece */
@@ -164,12 +163,6 @@ __device__ inline void ts_row_ask(const ts_row_place &r, const ts_row_id &id,
     if (group.lane == 0) ts_prefetch(r.state[O::ROW] + id.key);
 }
 
-/* Is O the one that keeps sums instead of an update? */
-template <class O> struct ts_keeps { static constexpr bool value = false; };
-template <> struct ts_keeps<ts_optim_keep> {
-  static constexpr bool value = true;
-};
-
 /* A run's sum and key, kept: G the columns C of it. */
 __device__ inline void ts_row_keep(const ts_row_work &a, uint32_t run,
                                    uint32_t key, const ts_quad &g,
@@ -190,7 +183,7 @@ ts_row_do_held(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
   const int table = id.active ? ts_row_table_of(r, id.key) : 0;
   ts_elements<O> e;
   ts_real row = {};
-  if constexpr (!ts_keeps<O>::value) {
+  if constexpr (!O::KEEPS) {
     e.load(r, id, c);
     row = ts_row_state<O>(r, id);
   }
@@ -198,7 +191,7 @@ ts_row_do_held(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
   if (t.piece && c.n > 0)
     ts_quad_store(a.partial + (int64_t)t.number * r.dim + c.at, g, c.n,
                   r.wide_loads);
-  if constexpr (ts_keeps<O>::value) {
+  if constexpr (O::KEEPS) {
     if (id.active) ts_row_keep(a, t.number, id.key, g, c);
   } else {
     ts_row_update_held(r, id, r.table[table], group, e, g, row);
@@ -216,12 +209,12 @@ ts_row_do_wide(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
     const ts_columns c(r.dim, sweep, W, group.lane);
     const ts_quad g = ts_row_sum(a, t.from, t.to, entry, group, c);
     if (t.from == t.to || c.n <= 0) continue;
-    if (ts_keeps<O>::value && id.active)
+    if (O::KEEPS && id.active)
       ts_row_keep(a, t.number, id.key, g, c);
     else
       ts_quad_store(sum + c.at, g, c.n, r.wide_loads);
   }
-  if constexpr (!ts_keeps<O>::value)
+  if constexpr (!O::KEEPS)
     ts_row_update_wide<O, W>(
         r, id, r.table[id.active ? ts_row_table_of(r, id.key) : 0], group, sum);
 }
@@ -252,8 +245,7 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK, 4) ts_row_tasks(ts_row_work a) {
       ts_row_do_wide<O>(a, task, head.id, entry, group, aside);
     head = ts_row_head_of(a, next, group);
     task = next;
-    if constexpr (HELD && !ts_keeps<O>::value)
-      ts_row_ask<O>(a.rows, head.id, group);
+    if constexpr (HELD && !O::KEEPS) ts_row_ask<O>(a.rows, head.id, group);
   }
 }
 
@@ -280,7 +272,7 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK) ts_row_end_long(ts_row_work a) {
     if (threadIdx.x >= 32) continue;
     const uint32_t from = a.start[run.run], key = a.keys[from];
     const ts_row_id id = {key, a.place ? a.place[from] : key, true};
-    if constexpr (ts_keeps<O>::value) {
+    if constexpr (O::KEEPS) {
       for (int sweep = 0; sweep * 128 < r.dim; sweep++) {
         const ts_columns c(r.dim, sweep, 32, group.lane);
         if (c.n > 0)
@@ -357,8 +349,8 @@ static void set_entries(ts_row_work *w, const ts_row_update_args *a) {
   w->key_out = a->key_out;
 }
 
-/* A copy to pageable memory may or may not wait, says CUDA: where the host
- * reads n_out next, this does. */
+/* The call waits where the host reads n_out next: CUDA does not promise that a
+ * copy to pageable memory does. */
 ts_err ts_cuda_row_update(const ts_row_update_args *a) {
   ts_err err = TS_OK;
   ts_row_work w = {};

@@ -182,7 +182,12 @@ struct ts_columns {
   }
 };
 
-/* What an optimizer sees of the columns of one lane. */
+/* Statistics of round K. */
+template <class O> __device__ inline int ts_stats_of(int k) {
+  return k == 0 ? O::STATS0 : O::STATS1;
+}
+
+/* Weights and states of the columns of one lane. */
 template <class O> struct ts_elements {
   ts_quad w, state[2];
 
@@ -217,7 +222,7 @@ template <class O> struct ts_elements {
     for (int i = 0; i < 4; i++)
       o.round(k, w.x[i], g.x[i], state[0].x[i], state[1].x[i], x.x[i], y.x[i]);
     parts[0].add(group, x, n);
-    if (O::stats(k) == 2) parts[1].add(group, y, n);
+    if (ts_stats_of<O>(k) == 2) parts[1].add(group, y, n);
   }
   __device__ void apply(const O &o, const ts_quad &g) {
     for (int i = 0; i < 4; i++)
@@ -229,9 +234,9 @@ template <class O> struct ts_elements {
 template <class O, int W>
 __device__ inline void ts_row_stats(ts_real *stat, int k,
                                     const ts_parts<W> *parts) {
-  for (int i = 0; i < O::stats(k); i++) {
+  for (int i = 0; i < ts_stats_of<O>(k); i++) {
     const ts_real sum = parts[i].total();
-    stat[i] = O::replaces(k) ? sum : stat[i] + sum;
+    stat[i] = k == 1 ? sum : stat[i] + sum;
   }
 }
 
@@ -279,7 +284,7 @@ ts_row_do_round(const ts_row_place &r, const ts_row_id &id, const O &o, int k,
     e.load(r, id, c);
     if (id.active && c.n > 0) g = ts_quad_load(grad + c.at, c.n, r.wide_loads);
     e.round(o, k, g, group, ts_sweep_columns<W>(r.dim, sweep), parts);
-    if (O::moves(k)) e.store_states(r, id, c);
+    if (O::MOVES == k) e.store_states(r, id, c);
   }
   ts_row_stats<O, W>(stat, k, parts);
 }

@@ -1,5 +1,5 @@
-/* row_work.cuh - what the kernels row_update and row_stage work on: their
- * arguments, which go by value, and what lies in scratch. */
+/* row_work.cuh - arguments of the kernels row_update and row_stage, which go by
+ * value, and their scratch. */
 #ifndef TS_CUDA_ROW_WORK_CUH
 #define TS_CUDA_ROW_WORK_CUH
 
@@ -40,7 +40,7 @@ struct ts_row_piece {
   uint32_t from, to; /* entries */
 };
 
-/* What is known on the device only. */
+/* Numbers that are known on the device only. */
 struct ts_row_counts {
   int64_t n_out; /* n_runs, for the caller */
   uint32_t n_runs, n_long, n_pieces;

@@ -28,7 +28,7 @@ struct ts_row_f16 {
   }
 };
 
-/* What BYTES bytes are loaded as. */
+/* The type that BYTES bytes are loaded as. */
 template <int BYTES> struct ts_raw;
 template <> struct ts_raw<2> {
   typedef unsigned short type;
@@ -68,7 +68,7 @@ static __device__ __forceinline__ uint2 ts_row_load(const uint2 *p) {
   return __ldg(p);
 #endif
 }
-/* Of rows in single elements, neighbours share what one of them loads. */
+/* Rows loaded by element: neighbouring threads share what one of them loads. */
 static __device__ __forceinline__ uint32_t ts_row_load(const uint32_t *p) {
   return __ldg(p);
 }
@@ -77,8 +77,10 @@ ts_row_load(const unsigned short *p) {
   return __ldg(p);
 }
 
-/* P, which the compiler is to keep, and not to work out again by element. */
-template <class T> static __device__ __forceinline__ const T *ts_kept(const T *p) {
+/* P itself: keeps the compiler from working the address out again for each
+ * element. */
+template <class T>
+static __device__ __forceinline__ const T *ts_kept(const T *p) {
 #ifdef __CUDA_ARCH__
   asm("" : "+l"(p));
 #endif

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "cuda/sparse/sort.h"
+#include "cuda/runtime/cuda_impl.h"
 
 /* TEMP NULL: only *BYTES, its size, is set. */
 static ts_err sort_pairs(void *temp, size_t *bytes,

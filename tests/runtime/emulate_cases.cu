@@ -256,16 +256,23 @@ int emulate_race(int k, bool wait) {
 
 /* ---- launches ------------------------------------------------------------ */
 
-__global__ static void __launch_bounds__(256) add(float *to, const float *from,
-                                                  int64_t n) {
+static __device__ void add_all(float *to, const float *from, int64_t n) {
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) to[i] += from[i];
 }
+__global__ static void __launch_bounds__(256) add(float *to, const float *from,
+                                                  int64_t n) {
+  add_all(to, from, n);
+}
+__global__ static void add_any(float *to, const float *from, int64_t n) {
+  add_all(to, from, n);
+}
 
-int emulate_add(void *to, const void *from, unsigned block, size_t shared_bytes,
-                void *stream) {
+int emulate_add(bool any, void *to, const void *from, unsigned block,
+                size_t shared_bytes, void *stream) {
   const int64_t n = 4;
   const void *at[] = {&to, &from, &n};
-  return cudaLaunchKernel((const void *)ts_emulated_known(add), dim3(1),
-                          dim3(block), (void **)at, shared_bytes,
+  return cudaLaunchKernel(any ? (const void *)ts_emulated_known(add_any)
+                              : (const void *)ts_emulated_known(add),
+                          dim3(1), dim3(block), (void **)at, shared_bytes,
                           (cudaStream_t)stream);
 }

@@ -26,9 +26,9 @@ int emulate_order(unsigned block[32], unsigned warp[32]);
 int emulate_race(int k, bool wait);
 
 /* A launch on STREAM that adds four floats; CUDA's answer.  The kernel takes
- * 256 threads at most. */
-int emulate_add(void *to, const void *from, unsigned block, size_t shared_bytes,
-                void *stream);
+ * 256 threads at most; ANY: the compiler was told of no such limit. */
+int emulate_add(bool any, void *to, const void *from, unsigned block,
+                size_t shared_bytes, void *stream);
 
 #ifdef __cplusplus
 }

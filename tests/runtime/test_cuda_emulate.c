@@ -3,10 +3,13 @@
  * with the thread sanitizer also finds races.
  * ranks: 1 */
 #include <cuda_runtime_api.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/runtime/emulate_cases.h"
 #include "tests/support/emulated/emulated.h"
+#include "tests/support/emulated/runtime.h"
 #include "tests/support/sparse_util.h"
 
 TS_TEST(grid_sum) {
@@ -101,22 +104,24 @@ TS_TEST(sees_what_is_wrong) {
   ck_assert_int_eq(cudaMalloc(&p, sizeof four), 0);
   ck_assert_int_eq(cudaMalloc(&old, sizeof four), 0);
   cudaMemcpyAsync(p, four, sizeof four, cudaMemcpyDefault, s);
-  ck_assert_int_eq(emulate_add(p, p, 256, 0, s), cudaSuccess);
+  ck_assert_int_eq(emulate_add(false, p, p, 256, 0, s), cudaSuccess);
   cudaMemcpyAsync(got, p, sizeof got, cudaMemcpyDefault, s);
   ck_assert_int_eq(cudaStreamSynchronize(s), cudaSuccess);
   for (int i = 0; i < 4; i++) ck_assert(got[i] == 2 * four[i]);
   ck_assert_int_eq(ts_emulated_now().complaints, 0);
   ck_assert_int_eq(ts_emulated_now().pageable - before.pageable, 2);
-  ck_assert_int_eq(emulate_add(p, p, 1025, 0, s),
+  ck_assert_int_eq(emulate_add(false, p, p, 1025, 0, s),
                    cudaErrorInvalidConfiguration);
-  ck_assert_int_eq(emulate_add(p, p, 512, 0, s), cudaErrorLaunchOutOfResources);
-  ck_assert_int_eq(emulate_add(p, p, 256, 50000, s), cudaErrorInvalidValue);
+  ck_assert_int_eq(emulate_add(false, p, p, 512, 0, s),
+                   cudaErrorLaunchOutOfResources);
+  ck_assert_int_eq(emulate_add(false, p, p, 256, 50000, s),
+                   cudaErrorInvalidValue);
   ck_assert_int_eq(ts_emulated_now().complaints, 3);
   ts_emulated_hold(s); /* nothing of this is done */
-  ck_assert_int_eq(emulate_add(p, got, 256, 0, s), cudaSuccess);
+  ck_assert_int_eq(emulate_add(false, p, got, 256, 0, s), cudaSuccess);
   ck_assert_int_eq(ts_emulated_now().complaints, 4);
   ck_assert_int_eq(cudaFree(old), cudaSuccess);
-  ck_assert_int_eq(emulate_add(p, old, 256, 0, s), cudaSuccess);
+  ck_assert_int_eq(emulate_add(false, p, old, 256, 0, s), cudaSuccess);
   ck_assert_int_eq(ts_emulated_now().complaints, 5);
   cudaMemsetAsync(p, 0, sizeof four + 1, s);
   ck_assert_int_eq(ts_emulated_now().complaints, 6);
@@ -125,6 +130,45 @@ TS_TEST(sees_what_is_wrong) {
   (void)cudaGetLastError();
   ck_assert_int_eq(cudaFree(p), cudaSuccess);
   ck_assert_int_eq(cudaStreamDestroy(s), cudaSuccess);
+}
+
+/* As nvcc compiled a kernel of cuda/ with two doubles a thread in shared
+ * memory; the file is empty where there is no cuobjdump. */
+TS_TEST(limits_are_known) {
+  ts_kernel k = {.name = "_ZL14ts_sums_kernelILi2EEvPdPKdl"};
+  ts_limits_of(&k);
+  if (!k.has_limits)
+    puts("left out: no cuobjdump when this was built, so registers and shared "
+         "memory of launches are not looked at");
+  ck_assert_uint_eq(k.shared, k.has_limits ? 4096 : 0);
+  ck_assert_int_eq(k.registers >= 16 && k.registers < 256, k.has_limits);
+}
+
+/* 113 registers are 120; static and dynamic shared memory count together. */
+TS_TEST(launches_keep_to_limits) {
+  char path[] = "/tmp/tessera-resources-XXXXXX";
+  const int fd = mkstemp(path);
+  void *p;
+  ck_assert_int_ge(fd, 0);
+  ck_assert_int_gt(dprintf(fd, " Function _Z7add_anyPfPKfl:\n"
+                               "  REG:113 STACK:0 SHARED:5120 LOCAL:0\n"),
+                   0);
+  ck_assert_int_eq(close(fd), 0);
+  ck_assert_int_eq(setenv("TESSERA_EMULATED_RESOURCES", path, 1), 0);
+  ts_emulated_forgive();
+  ck_assert_int_eq(cudaMalloc(&p, 16), 0);
+  ck_assert_int_eq(emulate_add(true, p, p, 544, 45056, NULL), cudaSuccess);
+  ck_assert_int_eq(ts_emulated_now().complaints, 0);
+  ck_assert_int_eq(emulate_add(true, p, p, 576, 0, NULL),
+                   cudaErrorLaunchOutOfResources);
+  ck_assert_int_eq(emulate_add(true, p, p, 544, 45057, NULL),
+                   cudaErrorInvalidValue);
+  ck_assert_int_eq(ts_emulated_now().complaints, 2);
+  (void)cudaGetLastError();
+  ts_emulated_forgive();
+  ck_assert_int_eq(cudaFree(p), cudaSuccess);
+  ck_assert_int_eq(unlink(path), 0);
+  ck_assert_int_eq(unsetenv("TESSERA_EMULATED_RESOURCES"), 0);
 }
 
 /* A table whose places are numbers above 2^32, of which no page but those of

@@ -46,7 +46,8 @@ emulated_test_c = $(emulated_tests:%=%.c)
 emulated_test_cu = tests/runtime/cuda_kernels.cu tests/runtime/emulate_cases.cu
 emulated_test_objects = $(emulated_test_c:%.c=$(emulated_obj)/%.o) \
   $(emulated_test_cu:%.cu=$(emulated_obj)/%.o)
-emulated_cppflags = -I$(srcdir)/$(emulated_include) $(DEFS) -I. $(AM_CPPFLAGS) $(CPPFLAGS)
+emulated_cppflags = -I$(srcdir)/$(emulated_include) $(DEFS) -I. $(AM_CPPFLAGS) $(CPPFLAGS) \
+  -DTS_EMULATED_RESOURCES='"$(abs_builddir)/$(emulated_resources)"'
 # Optimized also where the program isn't: trainings run on it.  Automatic
 # variables begin with a pattern that is no address, so that what lies in the
 # parameters of a launch can be looked at.  Alignment is always looked at, by
@@ -63,6 +64,16 @@ emulated_simt = $(if $(findstring sanitize=thread,$(AM_CXXFLAGS) $(CXXFLAGS)),-f
 emulated_keep = --keep-global-symbol='ts_emulated_*' \
   --keep-global-symbol='ts_backend_emulated*' --keep-global-symbol=ts_cublas
 emulated_deps = -MD -MP -MF $(@:.o=.d)
+
+# Registers and shared memory of kernels (names.c); empty without cuobjdump, and
+# then launches aren't held to them.
+emulated_resources = tests/support/emulated/resources
+emulated_tools = $(dir $(NVCC)):$$(echo $(abs_top_srcdir)/build-tools/lib/python3*/site-packages/nvidia/cu*/bin)
+$(emulated_resources): $(cuda_objects)
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)PATH=$$PATH:$(emulated_tools); for o in $(cuda_objects); do \
+	  cuobjdump -arch sm_$(lastword $(CUDA_ARCHS)) --dump-resource-usage $$o; \
+	done > $@ 2> /dev/null || : > $@
 
 V_EMU = $(V_EMU_@AM_V@)
 V_EMU_ = $(V_EMU_@AM_DEFAULT_V@)
@@ -116,10 +127,10 @@ tests_train_test_cuda_train_SOURCES = tests/train/test_cuda_train.c $(pipe_run)
 
 # The program with the backend: run.backend = "emulated".
 EXTRA_PROGRAMS += tests/tessera-emulated
-check_DATA = tests/tessera-emulated
+check_DATA = tests/tessera-emulated $(emulated_resources)
 tests_tessera_emulated_SOURCES = src/commands/main.c tests/support/emulated/register.c
 tests_tessera_emulated_LDADD = tests/support/emulated/emulated.o libtessera.a $(CUDA_LIBS)
 endif
-MOSTLYCLEANFILES += tests/support/emulated/obj/*/*/*.o \
+MOSTLYCLEANFILES += $(emulated_resources) tests/support/emulated/obj/*/*/*.o \
   tests/support/emulated/obj/*/*/*/*.o tests/support/emulated/emulated.o \
   tests/runtime/*-image.o tests/support/emulated/obj/*/*/*.d tests/support/emulated/obj/*/*/*/*.d

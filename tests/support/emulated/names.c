@@ -1,5 +1,5 @@
 /* names.c - what the compiler calls a kernel: from the symbols of this program,
- * which may be local ones. */
+ * which may be local ones; what the kernel needs where nvcc compiled it. */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -54,6 +54,28 @@ void ts_name_of(char *name, size_t size, const void *p) {
   }
 }
 
+/* ---- registers and shared memory ----------------------------------------- */
+
+/* From what cuobjdump prints, two lines for each kernel:
+ *   Function NAME:
+ *    REG:32 STACK:0 SHARED:3072 ..
+ * where SHARED, unless it is 0, has what the system takes.  nvcc's names of
+ * static kernels have no L behind _Z, g++'s have. */
 void ts_limits_of(ts_kernel *k) {
-  (void)k;
+  enum { SYSTEM_BYTES = 1024 };
+  const char *set = getenv("TESSERA_EMULATED_RESOURCES");
+  const bool local = !strncmp(k->name, "_ZL", 3);
+  char line[1024], name[sizeof k->name];
+  bool found = false;
+  FILE *f = fopen(set ? set : TS_EMULATED_RESOURCES, "r");
+  if (!f) return;
+  while (!k->has_limits && fgets(line, sizeof line, f))
+    if (sscanf(line, " Function %511[^:\n]", name) == 1)
+      found = !strncmp(name, "_Z", 2) &&
+              !strcmp(name + 2, k->name + (local ? 3 : 2));
+    else if (found)
+      k->has_limits = sscanf(line, " REG:%d STACK:%*d SHARED:%zu",
+                             &k->registers, &k->shared) == 2;
+  (void)fclose(f);
+  k->shared -= k->shared < SYSTEM_BYTES ? k->shared : SYSTEM_BYTES;
 }

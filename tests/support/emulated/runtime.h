@@ -122,7 +122,9 @@ int ts_fill_byte(void);
 
 /* names.c: the name of the function at P in this program, "" if not known. */
 void ts_name_of(char *name, size_t size, const void *p);
-/* What nvcc made of the kernel, where TESSERA_EMULATED_RESOURCES says so. */
+/* Registers and shared memory of the kernel as nvcc compiled it, from the file
+ * that the build made of cuobjdump's output, or TESSERA_EMULATED_RESOURCES.
+ * Where neither names the kernel, launches aren't held to them. */
 void ts_limits_of(ts_kernel *);
 
 /* graphs.c; under lock.  *DONE: WORK was captured, or may not be. */
