@@ -26,11 +26,7 @@ typedef enum ncclDataType_t {
   ncclFloat64 = 8,
   ncclBfloat16 = 9
 } ncclDataType_t;
-typedef enum ncclRedOp_t {
-  ncclSum = 0,
-  ncclMax = 2,
-  ncclMin = 3
-} ncclRedOp_t;
+typedef enum ncclRedOp_t { ncclSum = 0, ncclMax = 2, ncclMin = 3 } ncclRedOp_t;
 typedef struct ncclComm *ncclComm_t;
 typedef struct ncclUniqueId {
   char internal[128];
