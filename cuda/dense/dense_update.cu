@@ -280,16 +280,14 @@ ts_err ts_cuda_dense_stats(const ts_dense_update_args *a, double *stats) {
 
 /* Pieces that are whole parameters get their sums in OWN, two for each. */
 static ts_err own_stats(ts_update_params *p, double *own) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_cuda_set(own, 0, 2 * TS_DENSE_PIECES * sizeof(double)));
+  TS_DO(ts_cuda_set(own, 0, 2 * TS_DENSE_PIECES * sizeof(double)));
   for (int32_t i = 0; i < p->n_pieces; i++) {
     ts_update_piece &piece = p->piece[i];
     if (piece.stats || piece.kind < TS_UPDATE_LAMB) continue;
     piece.stats = own + 2 * i;
-    TS_TRY(stats_of(piece, own + 2 * i));
+    TS_DO(stats_of(piece, own + 2 * i));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_cuda_dense_update(const ts_dense_update_args *a, int32_t n) {

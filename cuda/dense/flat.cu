@@ -153,15 +153,13 @@ static __global__ void __launch_bounds__(TS_FLAT_THREADS)
 
 ts_err ts_cuda_swap(float *a, float *b, int64_t n) {
   const int64_t four = ts_flat_fits(a) && ts_flat_fits(b) ? n / 4 * 4 : 0;
-  ts_err err = TS_OK;
   if (four)
-    TS_TRY(TS_CUDA_LAUNCH(ts_swap_kernel<float4>, shape_of(four / 4),
-                          (float4 *)a, (float4 *)b, four / 4));
+    TS_DO(TS_CUDA_LAUNCH(ts_swap_kernel<float4>, shape_of(four / 4),
+                         (float4 *)a, (float4 *)b, four / 4));
   if (n > four)
-    TS_TRY(TS_CUDA_LAUNCH(ts_swap_kernel<float>, shape_of(n - four), a + four,
-                          b + four, n - four));
-done:
-  return err;
+    TS_DO(TS_CUDA_LAUNCH(ts_swap_kernel<float>, shape_of(n - four), a + four,
+                         b + four, n - four));
+  return TS_OK;
 }
 
 /* Through scratch: in place a thread would overwrite what another has yet to

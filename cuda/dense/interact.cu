@@ -160,16 +160,13 @@ static ts_err send_vectors(ts_interact_params *p, bool *wide,
 static ts_err launch_kernel(void (*kernel)(ts_interact_params),
                             const ts_interact_params &p,
                             const ts_cuda_shape &shape) {
-  ts_err err = TS_OK;
   if (shape.shared_bytes > 48 << 10) {
     const cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
     /* Always the same: less would be too little for a recorded launch. */
-    TS_TRY(TS_CUDA(cudaFuncSetAttribute(kernel, most,
-                                        ts_cuda_gpu_now()->shared_bytes_max)));
+    TS_DO(TS_CUDA(cudaFuncSetAttribute(kernel, most,
+                                       ts_cuda_gpu_now()->shared_bytes_max)));
   }
-  TS_TRY(TS_CUDA_LAUNCH(kernel, shape, p));
-done:
-  return err;
+  return TS_CUDA_LAUNCH(kernel, shape, p);
 }
 
 static ts_err launch(const ts_interact_args *a, bool back) {

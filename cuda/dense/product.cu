@@ -100,24 +100,21 @@ static ts_err lay(cublasLtMatrixLayout_t *to, cudaDataType_t type, int64_t rows,
 }
 
 ts_err ts_product_init(ts_product *p, const ts_product_spec *s) {
-  ts_err err = TS_OK;
   const cublasOperation_t a = s->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t b = s->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
   static int64_t serial;
   memset(p, 0, sizeof *p);
   p->spec = *s;
   p->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
-  TS_TRY(TS_BLAS(cublasLtMatmulDescCreate(&p->desc, s->compute, CUDA_R_32F)));
-  TS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, a));
-  TS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, b));
-  TS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, s->epilogue));
+  TS_DO(TS_BLAS(cublasLtMatmulDescCreate(&p->desc, s->compute, CUDA_R_32F)));
+  TS_DO(set(p, CUBLASLT_MATMUL_DESC_TRANSA, a));
+  TS_DO(set(p, CUBLASLT_MATMUL_DESC_TRANSB, b));
+  TS_DO(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, s->epilogue));
   if (has_aux(p))
-    TS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s->aux_ld));
-  TS_TRY(lay(&p->a, s->type, s->m, s->k, s->ta, s->lda));
-  TS_TRY(lay(&p->b, s->type, s->k, s->n, s->tb, s->ldb));
-  TS_TRY(lay(&p->d, s->d_type, s->m, s->n, false, s->ldd));
-done:
-  return err;
+    TS_DO(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s->aux_ld));
+  TS_DO(lay(&p->a, s->type, s->m, s->k, s->ta, s->lda));
+  TS_DO(lay(&p->b, s->type, s->k, s->n, s->tb, s->ldb));
+  return lay(&p->d, s->d_type, s->m, s->n, false, s->ldd);
 }
 
 void ts_product_reset(ts_product *p) {
@@ -214,48 +211,42 @@ static bool works(const ts_choice *c, const ts_product *p,
 }
 
 static ts_err choose(ts_product *p, const ts_blas *blas) {
-  ts_err err = TS_OK;
   ts_choice fresh;
   const ts_choice *c;
   memset(&fresh, 0, sizeof fresh);
   key_of(fresh.key, p);
   c = ts_choice_find(fresh.key);
   if (!c || !works(c, p, blas)) {
-    TS_TRY(ask(&fresh, p, blas));
-    TS_TRY(ts_choice_add(&fresh));
+    TS_DO(ask(&fresh, p, blas));
+    TS_DO(ts_choice_add(&fresh));
     c = &fresh;
   }
   p->fits = !c->none;
   memcpy(&p->algo, c->algo, sizeof p->algo);
   p->version = ts_choices_version();
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- the call ------------------------------------------------------------ */
 
 static ts_err point(ts_product *p, ts_product_at at) {
-  ts_err err = TS_OK;
-  if (has_bias(p)) TS_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias));
+  if (has_bias(p)) TS_DO(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias));
   if (has_aux(p))
-    TS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux));
-done:
-  return err;
+    TS_DO(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux));
+  return TS_OK;
 }
 
 ts_err ts_product_prepare(ts_product *p, ts_blas *blas, ts_product_at at,
                           bool *fits) {
-  ts_err err = TS_OK;
   if (!has_bias(p)) at.bias = NULL;
   const uint32_t aligned = alignments(&at);
   if (p->aligned != aligned || p->version != ts_choices_version()) {
     p->aligned = aligned;
-    TS_TRY(point(p, at)); /* the proposal depends on where these lie */
-    TS_TRY(choose(p, blas));
+    TS_DO(point(p, at)); /* the proposal depends on where these lie */
+    TS_DO(choose(p, blas));
   }
   *fits = p->fits;
-done:
-  return err;
+  return TS_OK;
 }
 
 typedef struct ts_product_call {
@@ -267,18 +258,15 @@ typedef struct ts_product_call {
 } ts_product_call;
 
 static ts_err multiply(const void *arg, cudaStream_t stream) {
-  ts_err err = TS_OK;
   const ts_product_call *c = (const ts_product_call *)arg;
   ts_product *p = c->p;
   const ts_blas *blas = c->blas;
   const float one = 1, zero = 0;
-  TS_TRY(point(p, c->at));
-  TS_TRY(TS_BLAS(cublasLtMatmul(blas->handle, p->desc, &one, c->at.a, p->a,
+  TS_DO(point(p, c->at));
+  return TS_BLAS(cublasLtMatmul(blas->handle, p->desc, &one, c->at.a, p->a,
                                 c->at.b, p->b, &zero, c->at.d, p->d, c->at.d,
                                 p->d, &p->algo, blas->workspace,
-                                TS_BLAS_WORKSPACE, stream)));
-done:
-  return err;
+                                TS_BLAS_WORKSPACE, stream));
 }
 
 ts_err ts_product_run(ts_product *p, ts_blas *blas, ts_product_at at) {

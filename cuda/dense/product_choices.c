@@ -39,18 +39,16 @@ const ts_choice *ts_choice_find(const char *key) {
 }
 
 static ts_err add(const ts_choice *c, bool used) {
-  ts_err err = TS_OK;
   const int64_t i = place_of(c->key);
   if (!is_at(i, c->key)) {
     const size_t size = sizeof *list, n = (size_t)count;
-    TS_TRY(ts_mem_resize(&list, n * size, (n + 1) * size, TS_TAG_MISC));
+    TS_DO(ts_mem_resize(&list, n * size, (n + 1) * size, TS_TAG_MISC));
     memmove(list + i + 1, list + i, (n - (size_t)i) * size);
     count++;
   }
   list[i] = *c;
   list[i].used = used;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_choice_add(const ts_choice *c) {
@@ -81,39 +79,34 @@ static int64_t count_used(int epilogue, bool none) {
 }
 
 ts_err ts_choices_unfused(ts_str *text, const ts_choice_kind *kinds) {
-  ts_err err = TS_OK;
   const int64_t n = count_used(-1, true), others = count_used(-1, false);
   const char *sep = ": ";
   if (!n) return TS_OK;
-  TS_TRY(ts_str_append(text,
-                       "%" PRId64 " of %" PRId64 " go without what they "
-                       "should be fused with, for which there is no algorithm",
-                       n, others));
+  TS_DO(ts_str_append(text,
+                      "%" PRId64 " of %" PRId64 " go without what they "
+                      "should be fused with, for which there is no algorithm",
+                      n, others));
   for (; kinds->name; kinds++) {
     const int64_t of_kind = count_used(kinds->epilogue, true);
     if (!of_kind) continue;
-    TS_TRY(
-        ts_str_append(text, "%s%s (%" PRId64 ")", sep, kinds->name, of_kind));
+    TS_DO(ts_str_append(text, "%s%s (%" PRId64 ")", sep, kinds->name, of_kind));
     sep = ", ";
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- text ---------------------------------------------------------------- */
 
 ts_err ts_choices_print(ts_str *text, const char *maker) {
-  ts_err err = TS_OK;
-  if (count) TS_TRY(ts_str_append(text, "%s\n", maker));
+  if (count) TS_DO(ts_str_append(text, "%s\n", maker));
   for (int64_t i = 0; i < count; i++) {
     const ts_choice *c = &list[i];
-    TS_TRY(ts_str_append(text, "%s|%s", c->key, c->none ? "none" : ""));
+    TS_DO(ts_str_append(text, "%s|%s", c->key, c->none ? "none" : ""));
     for (int k = 0; !c->none && k < TS_CHOICE_WORDS; k++)
-      TS_TRY(ts_str_append(text, "%016" PRIx64, c->algo[k]));
-    TS_TRY(ts_str_append(text, "\n"));
+      TS_DO(ts_str_append(text, "%016" PRIx64, c->algo[k]));
+    TS_DO(ts_str_append(text, "\n"));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* The line at *TEXT, which moves to the next one; false: it is damaged. */
@@ -135,7 +128,6 @@ static bool read_line(ts_choice *c, const char **text) {
 }
 
 ts_err ts_choices_take(const char *text, const char *maker) {
-  ts_err err = TS_OK;
   ts_choice c;
   const size_t n = strlen(maker);
   const char *from = text + strcspn(text, "\n") + 1;
@@ -154,8 +146,7 @@ ts_err ts_choices_take(const char *text, const char *maker) {
     }
   while (*from) {
     (void)read_line(&c, &from);
-    TS_TRY(add(&c, false));
+    TS_DO(add(&c, false));
   }
-done:
-  return err;
+  return TS_OK;
 }

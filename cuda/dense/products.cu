@@ -33,42 +33,35 @@ static ts_err take(ts_linear *l, void *p, int64_t n, size_t size) {
 
 /* The arrays of L that the layer above writes and reads. */
 static ts_err make_mask(ts_linear *l) {
-  ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   d->mask_ld = ts_round_up(s->n_out, TS_MASK_BITS);
-  TS_TRY(take(l, &d->mask, s->batch_max * d->mask_ld / 8, 1));
-  TS_TRY(take(l, &d->db, s->n_out, s->y_half ? 2 : 4));
-done:
-  return err;
+  TS_DO(take(l, &d->mask, s->batch_max * d->mask_ld / 8, 1));
+  return take(l, &d->db, s->n_out, s->y_half ? 2 : 4);
 }
 
 static ts_err make_half(ts_linear *l) {
-  ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   const int64_t rows = s->batch_max;
-  TS_TRY(take(l, &d->w16, (int64_t)l->n_pad * l->k_pad, 2));
-  if (!s->x_half) TS_TRY(take(l, &d->x16, rows * l->k_pad, 2));
-  if (!s->y_half) TS_TRY(take(l, &d->g16, rows * l->n_pad, 2));
-  if (s->y_half && l->b) TS_TRY(take(l, &d->b16, s->n_out, 2));
-done:
-  return err;
+  TS_DO(take(l, &d->w16, (int64_t)l->n_pad * l->k_pad, 2));
+  if (!s->x_half) TS_DO(take(l, &d->x16, rows * l->k_pad, 2));
+  if (!s->y_half) TS_DO(take(l, &d->g16, rows * l->n_pad, 2));
+  if (s->y_half && l->b) TS_DO(take(l, &d->b16, s->n_out, 2));
+  return TS_OK;
 }
 
 static ts_err create(ts_linear *l) {
-  ts_err err = TS_OK;
   ts_cuda_linear *d;
   const ts_linear_spec *s = &l->spec;
-  TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
+  TS_DO(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   l->data = d;
   d->w_version = d->b_version = UINT64_MAX;
-  TS_TRY(ts_blas_take(&d->blas, ts_cuda_lane_now()));
-  if (l->half) TS_TRY(make_half(l));
-  TS_TRY(take(l, &d->parts, ts_cuda_mask_parts(s->batch_max) * s->n_out, 4));
-  if (ts_masks_for(l)) TS_TRY(make_mask(s->below));
-done:
-  return err;
+  TS_DO(ts_blas_take(&d->blas, ts_cuda_lane_now()));
+  if (l->half) TS_DO(make_half(l));
+  TS_DO(take(l, &d->parts, ts_cuda_mask_parts(s->batch_max) * s->n_out, 4));
+  if (ts_masks_for(l)) TS_DO(make_mask(s->below));
+  return TS_OK;
 }
 
 static void destroy(ts_linear *l) {
@@ -90,41 +83,37 @@ static ts_err to_half(const ts_linear *l, uint16_t *to, int64_t to_stride,
 /* Once for each version of the weights: they may lie elsewhere in the next
  * pass. */
 static ts_err take_weights(ts_linear *l) {
-  ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   if (d->w_version != l->W->version)
-    TS_TRY(to_half(l, d->w16, l->k_pad, l->at.W, s->n_in, s->n_out, s->n_in));
+    TS_DO(to_half(l, d->w16, l->k_pad, l->at.W, s->n_in, s->n_out, s->n_in));
   d->w_version = l->W->version;
   if (d->b16 && d->b_version != l->b->version)
-    TS_TRY(to_half(l, d->b16, s->n_out, l->at.b, s->n_out, 1, s->n_out));
+    TS_DO(to_half(l, d->b16, s->n_out, l->at.b, s->n_out, 1, s->n_out));
   d->b_version = l->b ? l->b->version : 0;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err forward(ts_linear *l, void *y, const void *x, int32_t batch) {
-  ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   bool masked;
   ts_product_at at = {l->at.W, x, y, (void *)l->at.b, d->mask};
   d->dy = NULL;
-  TS_TRY(ts_layer_products_of(&d->last, l, batch));
+  TS_DO(ts_layer_products_of(&d->last, l, batch));
   if (l->half) {
-    TS_TRY(take_weights(l));
+    TS_DO(take_weights(l));
     at.a = d->w16;
     if (d->b16) at.bias = d->b16;
   }
   if (d->x16) {
-    TS_TRY(to_half(l, d->x16, l->k_pad, (const float *)x, s->in_stride, batch,
-                   s->n_in));
+    TS_DO(to_half(l, d->x16, l->k_pad, (const float *)x, s->in_stride, batch,
+                  s->n_in));
     at.b = d->x16;
   }
-  TS_TRY(ts_fused_run(&d->last->y, d->blas, &at, d->mask != NULL, &masked));
+  TS_DO(ts_fused_run(&d->last->y, d->blas, &at, d->mask != NULL, &masked));
   d->masked = masked ? batch : 0;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* ---- backward ------------------------------------------------------------ */
@@ -186,7 +175,6 @@ static ts_err clear_gaps(const void *arg, cudaStream_t stream) {
 }
 
 static ts_err grad_x(ts_linear *l, void *dx, const void *g, int32_t batch) {
-  ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
   const ts_linear_spec *s = &l->spec;
   const ts_linear *below = ts_masks_for(l);
@@ -196,36 +184,33 @@ static ts_err grad_x(ts_linear *l, void *dx, const void *g, int32_t batch) {
   const ts_product_at at = {l->half ? (const void *)d->w16 : l->at.W, g, dx,
                             under ? under->db : NULL,
                             under ? under->mask : NULL};
-  TS_TRY(ts_fused_run(&d->last->dx, d->blas, &at,
-                      under && under->masked == batch, &masked));
+  TS_DO(ts_fused_run(&d->last->dx, d->blas, &at,
+                     under && under->masked == batch, &masked));
   if (masked) under->dy = dx;
   if (gap && !s->x_half) {
     const ts_gaps a = {(float *)dx + s->n_in,
                        (size_t)s->in_stride * sizeof(float), gap,
                        (size_t)batch};
-    TS_TRY(
-        ts_cuda_call(clear_gaps, &a, sizeof a, ts_cuda_stream(d->blas->lane)));
+    TS_DO(
+       ts_cuda_call(clear_gaps, &a, sizeof a, ts_cuda_stream(d->blas->lane)));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 /* x16 and w16 are forward's. */
 static ts_err backward(ts_linear *l, void *dx, void *dy, const void *x,
                        const void *y, int32_t batch) {
-  ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
   ts_product_at at;
   const void *g;
   bool summed, fused;
-  TS_TRY(ts_layer_products_of(&d->last, l, batch));
-  TS_TRY(make_g(l, &g, &summed, dy, y, batch));
-  if (dx) TS_TRY(grad_x(l, dx, g, batch));
+  TS_DO(ts_layer_products_of(&d->last, l, batch));
+  TS_DO(make_g(l, &g, &summed, dy, y, batch));
+  if (dx) TS_DO(grad_x(l, dx, g, batch));
   at = {d->x16 ? d->x16 : x, g, l->at.dW, l->at.db, NULL};
-  TS_TRY(ts_fused_run(&d->last->dW, d->blas, &at, l->at.db && !summed, &fused));
-  if (l->at.db && !summed && !fused) TS_TRY(mask(l, NULL, g, NULL, batch));
-done:
-  return err;
+  TS_DO(ts_fused_run(&d->last->dW, d->blas, &at, l->at.db && !summed, &fused));
+  if (l->at.db && !summed && !fused) TS_DO(mask(l, NULL, g, NULL, batch));
+  return TS_OK;
 }
 
 /* ---- for benchmarks, checkpoints ----------------------------------------- */
@@ -235,21 +220,18 @@ static ts_err again(ts_fused *f, ts_blas *blas) {
 }
 
 static ts_err repeat(ts_linear *l, ts_pass pass) {
-  ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
   ts_layer_products *p = d->last;
   const int64_t n = ts_round_up(l->W->n, 64);
   if (!p) return TS_OK;
   if (pass == TS_FORWARD) return again(&p->y, d->blas);
-  if (!d->alone) TS_TRY(take(l, &d->alone, n + l->spec.n_out, 4));
-  TS_TRY(again(&p->dx, d->blas));
+  if (!d->alone) TS_DO(take(l, &d->alone, n + l->spec.n_out, 4));
+  TS_DO(again(&p->dx, d->blas));
   if (p->dW.last) {
     p->dW.last->at.d = d->alone;
     p->dW.last->at.bias = d->alone + n;
   }
-  TS_TRY(again(&p->dW, d->blas));
-done:
-  return err;
+  return again(&p->dW, d->blas);
 }
 
 static bool has_bf16(int32_t) {

@@ -13,14 +13,12 @@ static cublasLtEpilogue_t forward_epilogue(const ts_linear *l, bool mask) {
 static ts_err fused_init(ts_fused *f, ts_product_spec s,
                          cublasLtEpilogue_t with, cublasLtEpilogue_t without,
                          int64_t aux_ld) {
-  ts_err err = TS_OK;
   s.epilogue = without;
-  TS_TRY(ts_product_init(&f->without, &s));
+  TS_DO(ts_product_init(&f->without, &s));
   s.epilogue = with;
   s.aux_ld = aux_ld;
-  if (with != without) TS_TRY(ts_product_init(&f->with, &s));
-done:
-  return err;
+  if (with != without) TS_DO(ts_product_init(&f->with, &s));
+  return TS_OK;
 }
 
 static void fused_reset(ts_fused *f) {
@@ -101,7 +99,6 @@ void ts_layer_products_reset(ts_layer_products *p) {
 
 ts_err ts_layer_products_of(ts_layer_products **out, const ts_linear *l,
                             int32_t batch) {
-  ts_err err = TS_OK;
   ts_cuda_linear *d = ts_cuda_linear_of(l);
   for (int i = 0; i < TS_BATCHES_MAX; i++)
     if (d->products[i].batch == batch) {
@@ -111,34 +108,31 @@ ts_err ts_layer_products_of(ts_layer_products **out, const ts_linear *l,
   ts_layer_products *p = &d->products[d->next];
   d->next = d->next + 1 < TS_BATCHES_MAX ? d->next + 1 : 1; /* 0: the first */
   ts_layer_products_reset(p);
-  TS_TRY(init_y(p, l, batch));
-  TS_TRY(init_dW(p, l, batch));
-  if (l->spec.need_dx) TS_TRY(init_dx(p, l, batch));
+  TS_DO(init_y(p, l, batch));
+  TS_DO(init_dW(p, l, batch));
+  if (l->spec.need_dx) TS_DO(init_dx(p, l, batch));
   p->batch = batch;
   *out = p;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_fused_run(ts_fused *f, ts_blas *blas, const ts_product_at *at,
                     bool wanted, bool *did) {
-  ts_err err = TS_OK;
   bool fits = false;
   *did = false;
   f->last = &f->without;
   if (wanted && f->with.desc) {
-    TS_TRY(ts_product_prepare(&f->with, blas, *at, did));
+    TS_DO(ts_product_prepare(&f->with, blas, *at, did));
     if (*did) f->last = &f->with;
   }
-  TS_TRY(ts_product_prepare(f->last, blas, *at, &fits));
+  TS_DO(ts_product_prepare(f->last, blas, *at, &fits));
   if (!fits)
-    TS_THROW(TS_ERR_INTERNAL,
-             "cuBLASLt has no product of %lld x %lld x %lld with epilogue %d",
-             (long long)f->last->spec.m, (long long)f->last->spec.n,
-             (long long)f->last->spec.k, (int)f->last->spec.epilogue);
-  TS_TRY(ts_product_run(f->last, blas, *at));
-done:
-  return err;
+    return ts_fail(TS_ERR_INTERNAL,
+                   "cuBLASLt has no product of %lld x %lld x %lld with "
+                   "epilogue %d",
+                   (long long)f->last->spec.m, (long long)f->last->spec.n,
+                   (long long)f->last->spec.k, (int)f->last->spec.epilogue);
+  return ts_product_run(f->last, blas, *at);
 }
 
 ts_err ts_products_unfused(ts_str *text) {

@@ -22,14 +22,11 @@ ts_err ts_cuda_copy(void *dst, const void *src, size_t bytes) {
 
 /* Into pageable memory: CUDA stages it. */
 ts_err ts_cuda_fetch(void *dst, const void *src, size_t bytes) {
-  ts_err err = TS_OK;
   if (!bytes) return TS_OK;
-  TS_TRY(ts_graph_cut("the host fetches from the device"));
-  TS_TRY(ts_cuda_settle_now());
-  TS_TRY(ts_cuda_copy(dst, src, bytes));
-  TS_TRY(TS_CUDA(cudaStreamSynchronize(ts_cuda_stream_now())));
-done:
-  return err;
+  TS_DO(ts_graph_cut("the host fetches from the device"));
+  TS_DO(ts_cuda_settle_now());
+  TS_DO(ts_cuda_copy(dst, src, bytes));
+  return TS_CUDA(cudaStreamSynchronize(ts_cuda_stream_now()));
 }
 
 /* ---- put ----------------------------------------------------------------- */

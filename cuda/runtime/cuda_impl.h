@@ -60,9 +60,10 @@ const char *ts_cuda_where(char buf[128]);
  * own call it first.  Cheap after the first time. */
 ts_err ts_cuda_use(void);
 
-/* The GPU: multiprocessors, blocks of a grid in x, bytes of shared memory that a
- * block may ask for (above 48 KiB by cudaFuncSetAttribute), 10 * major + minor
- * of its compute capability.  Known once a device has been created or ts_cuda_use called. */
+/* The GPU: multiprocessors, blocks of a grid in x, bytes of shared memory that
+ * a block may ask for (above 48 KiB by cudaFuncSetAttribute), 10 * major +
+ * minor of its compute capability.  Known once a device has been created or
+ * ts_cuda_use called. */
 typedef struct ts_cuda_gpu {
   int ordinal, n_sms, grid_max, shared_bytes_max, capability;
   size_t bytes; /* of memory */

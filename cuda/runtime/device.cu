@@ -127,12 +127,9 @@ typedef struct copy_args {
 } copy_args;
 
 static ts_err copy_task(void *arg, ts_lane *lane) {
-  ts_err err = TS_OK;
   const copy_args *c = (copy_args *)arg;
-  TS_TRY(ts_cuda_copy_begins(c->dst, c->src));
-  TS_TRY(ts_cuda_move(c->dst, c->src, c->bytes, ts_cuda_stream(lane)));
-done:
-  return err;
+  TS_DO(ts_cuda_copy_begins(c->dst, c->src));
+  return ts_cuda_move(c->dst, c->src, c->bytes, ts_cuda_stream(lane));
 }
 
 static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
@@ -164,13 +161,10 @@ static void lane_destroy(ts_lane *lane) {
 /* Computing has the lowest priority: what feeds it and what others wait for
  * goes first. */
 static ts_err stream_create(cudaStream_t *stream, ts_lane_kind kind) {
-  ts_err err = TS_OK;
   int low = 0, high = 0;
-  TS_TRY(TS_CUDA(cudaDeviceGetStreamPriorityRange(&low, &high)));
-  TS_TRY(TS_CUDA(cudaStreamCreateWithPriority(
-      stream, cudaStreamNonBlocking, kind == TS_LANE_COMPUTE ? low : high)));
-done:
-  return err;
+  TS_DO(TS_CUDA(cudaDeviceGetStreamPriorityRange(&low, &high)));
+  return TS_CUDA(cudaStreamCreateWithPriority(
+      stream, cudaStreamNonBlocking, kind == TS_LANE_COMPUTE ? low : high));
 }
 
 static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
@@ -244,16 +238,14 @@ static void fill(ts_device_ops *ops) {
 
 ts_err ts_cuda_device_create(ts_device **out, const ts_device_options *o) {
   static ts_device_ops ops; /* the same values each time, but for words */
-  ts_err err = TS_OK;
   ts_device *d = NULL;
-  TS_TRY(ts_cuda_use());
-  TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC));
+  TS_DO(ts_cuda_use());
+  TS_DO(ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC));
   ts_cuda_words_start(ts_cuda_gpu_now()->ordinal);
   fill(&ops);
   d->ops = &ops;
   d->options = *o;
   if (d->options.n_threads < 1) d->options.n_threads = 1;
   *out = d;
-done:
-  return err;
+  return TS_OK;
 }

@@ -59,21 +59,19 @@ done:
 }
 
 ts_err ts_event_ring_record(ts_event_ring *r, uint64_t *seq) {
-  ts_err err = TS_OK;
   *seq = r->recorded;
-  TS_TRY(ts_event_ring_poll(r));
-  if (r->recorded - r->done == r->capacity) TS_TRY(grow(r));
+  TS_DO(ts_event_ring_poll(r));
+  if (r->recorded - r->done == r->capacity) TS_DO(grow(r));
   if (!r->n_spare) {
-    TS_TRY(r->calls->create(&r->spare[0], r->arg));
+    TS_DO(r->calls->create(&r->spare[0], r->arg));
     r->n_spare = 1;
   }
   void *event = r->spare[r->n_spare - 1];
-  if (!r->held) TS_TRY(r->calls->record(event, r->arg));
+  if (!r->held) TS_DO(r->calls->record(event, r->arg));
   r->n_spare--;
   *seq = ++r->recorded;
   *slot(r, *seq) = event;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* After an error: whoever waits must get on and find it. */

@@ -152,15 +152,12 @@ done:
 /* ---- marks of a clock: events with times (runtime/clock.h) --------------- */
 
 ts_err ts_cuda_mark(ts_lane *lane, void **mark) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_cuda_use());
-  TS_TRY(ts_graph_cut("a clock is set"));
+  TS_DO(ts_cuda_use());
+  TS_DO(ts_graph_cut("a clock is set"));
   if (!*mark)
-    TS_TRY(TS_CUDA(
-        cudaEventCreateWithFlags((cudaEvent_t *)mark, cudaEventDefault)));
-  TS_TRY(TS_CUDA(cudaEventRecord((cudaEvent_t)*mark, ts_cuda_stream(lane))));
-done:
-  return err;
+    TS_DO(TS_CUDA(
+       cudaEventCreateWithFlags((cudaEvent_t *)mark, cudaEventDefault)));
+  return TS_CUDA(cudaEventRecord((cudaEvent_t)*mark, ts_cuda_stream(lane)));
 }
 
 ts_err ts_cuda_between(ts_lane *, void *a, void *b, double *seconds) {

@@ -51,27 +51,24 @@ static ts_err attribute(int *value, cudaDeviceAttr which, int ordinal) {
 }
 
 static ts_err read_attributes(ts_cuda_gpu *g) {
-  ts_err err = TS_OK;
   int major = 0, minor = 0, pools = 0;
-  TS_TRY(attribute(&major, cudaDevAttrComputeCapabilityMajor, g->ordinal));
-  TS_TRY(attribute(&minor, cudaDevAttrComputeCapabilityMinor, g->ordinal));
-  TS_TRY(attribute(&g->n_sms, cudaDevAttrMultiProcessorCount, g->ordinal));
-  TS_TRY(attribute(&g->grid_max, cudaDevAttrMaxGridDimX, g->ordinal));
-  TS_TRY(attribute(&g->shared_bytes_max,
-                   cudaDevAttrMaxSharedMemoryPerBlockOptin, g->ordinal));
-  TS_TRY(attribute(&pools, cudaDevAttrMemoryPoolsSupported, g->ordinal));
+  TS_DO(attribute(&major, cudaDevAttrComputeCapabilityMajor, g->ordinal));
+  TS_DO(attribute(&minor, cudaDevAttrComputeCapabilityMinor, g->ordinal));
+  TS_DO(attribute(&g->n_sms, cudaDevAttrMultiProcessorCount, g->ordinal));
+  TS_DO(attribute(&g->grid_max, cudaDevAttrMaxGridDimX, g->ordinal));
+  TS_DO(attribute(&g->shared_bytes_max,
+                  cudaDevAttrMaxSharedMemoryPerBlockOptin, g->ordinal));
+  TS_DO(attribute(&pools, cudaDevAttrMemoryPoolsSupported, g->ordinal));
   g->capability = 10 * major + minor;
   if (!pools)
-    TS_THROW(TS_ERR_DECK,
-             "run.backend \"cuda\": %s gives no memory in the order of a "
-             "stream (cudaDevAttrMemoryPoolsSupported is 0)",
-             g->name);
-done:
-  return err;
+    return ts_fail(TS_ERR_DECK,
+                   "run.backend \"cuda\": %s gives no memory in the order of a "
+                   "stream (cudaDevAttrMemoryPoolsSupported is 0)",
+                   g->name);
+  return TS_OK;
 }
 
 static ts_err choose(ts_cuda_gpu *g) {
-  ts_err err = TS_OK;
   int n = 0, node_rank = 0, node_size = 0;
   size_t free_bytes = 0;
   cudaDeviceProp properties;
@@ -79,19 +76,17 @@ static ts_err choose(ts_cuda_gpu *g) {
   /* A launcher that tells nothing has started one rank, or ranks in turns. */
   if (node_rank < 0) node_rank = ts_mpi_rank();
   ts_cuda_words_prepare();
-  TS_TRY(count_gpus(&n));
+  TS_DO(count_gpus(&n));
   g->ordinal = ts_cuda_choose(node_rank, n);
-  TS_TRY(TS_CUDA(cudaSetDevice(g->ordinal)));
-  TS_TRY(TS_CUDA(cudaGetDeviceProperties(&properties, g->ordinal)));
+  TS_DO(TS_CUDA(cudaSetDevice(g->ordinal)));
+  TS_DO(TS_CUDA(cudaGetDeviceProperties(&properties, g->ordinal)));
   (void)snprintf(g->name, sizeof g->name, "%.100s", properties.name);
   for (int i = 0; i < 16; i++)
     (void)snprintf(g->id + 2 * i, 3, "%02x",
                    (unsigned char)properties.uuid.bytes[i]);
-  TS_TRY(read_attributes(g));
+  TS_DO(read_attributes(g));
   /* The first call that needs a context: it fails here, not in a lane. */
-  TS_TRY(TS_CUDA(cudaMemGetInfo(&free_bytes, &g->bytes)));
-done:
-  return err;
+  return TS_CUDA(cudaMemGetInfo(&free_bytes, &g->bytes));
 }
 
 ts_err ts_cuda_use(void) {

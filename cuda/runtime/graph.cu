@@ -76,29 +76,24 @@ static ts_err issue(ts_cuda_graph *g, ts_note *note) {
 /* The step differs from its notes from here on: the work that was left out so
  * far is captured after all. */
 static ts_err go_back(ts_cuda_graph *g, ts_note *draft) {
-  ts_err err = TS_OK;
   g->n_misses++;
   ts_notes_cut(&g->notes, g->notes.next, draft);
-  TS_TRY(capture(g));
-  for (int i = 0; i < g->notes.n; i++) TS_TRY(issue(g, &g->notes.item[i]));
-done:
-  return err;
+  TS_DO(capture(g));
+  for (int i = 0; i < g->notes.n; i++) TS_DO(issue(g, &g->notes.item[i]));
+  return TS_OK;
 }
 
 ts_err ts_cuda_graph_put(ts_note *draft) {
-  ts_err err = TS_OK;
   ts_cuda_graph *g = ts_cuda_graph_open();
   bool same, changed;
   if (g->replays) {
     ts_notes_play(&g->notes, draft, g->exec, &same, &changed);
     g->base.counts.n_renewed += changed;
     if (same) return TS_OK;
-    TS_TRY(go_back(g, draft));
+    TS_DO(go_back(g, draft));
   }
-  TS_TRY(issue(g, draft));
-  TS_TRY(ts_notes_add(&g->notes, draft));
-done:
-  return err;
+  TS_DO(issue(g, draft));
+  return ts_notes_add(&g->notes, draft);
 }
 
 ts_err ts_cuda_graph_note(ts_notes *l, ts_note draft, const void *arg,
@@ -132,13 +127,11 @@ done:
 
 /* Lanes that joined end where the first one does. */
 static ts_err join_back(ts_cuda_graph *g) {
-  ts_err err = TS_OK;
   for (int i = 1; i < g->n_lanes; i++) {
-    TS_TRY(TS_CUDA(cudaEventRecord(g->mark, g->lane[i]->stream)));
-    TS_TRY(TS_CUDA(cudaStreamWaitEvent(g->lane[0]->stream, g->mark, 0)));
+    TS_DO(TS_CUDA(cudaEventRecord(g->mark, g->lane[i]->stream)));
+    TS_DO(TS_CUDA(cudaStreamWaitEvent(g->lane[0]->stream, g->mark, 0)));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static void drop_graph(cudaGraph_t graph) {
@@ -179,7 +172,6 @@ static ts_err make(ts_cuda_graph *g, cudaGraph_t graph) {
 
 /* From what was captured to an executable; GRAPH is taken. */
 static ts_err build(ts_cuda_graph *g, cudaGraph_t graph) {
-  ts_err err = TS_OK;
   ts_graph_counts *c = &g->base.counts;
   const uint64_t shape = ts_notes_shape(&g->notes);
   if (shape == g->shape && update(g, graph)) {
@@ -187,14 +179,13 @@ static ts_err build(ts_cuda_graph *g, cudaGraph_t graph) {
     ts_notes_nodes_restore(&g->notes);
     c->n_updated++;
   } else {
-    TS_TRY(make(g, graph));
-    TS_TRY(ts_notes_nodes_keep(&g->notes));
+    TS_DO(make(g, graph));
+    TS_DO(ts_notes_nodes_keep(&g->notes));
     g->shape = shape;
     c->n_made++;
   }
   g->known = true;
-done:
-  return err;
+  return TS_OK;
 }
 
 /* Ends the capture and makes an executable of it; *ANY: there is any work. */

@@ -41,17 +41,15 @@ static ts_block *find(size_t bytes, const ts_lane *owner, cudaStream_t stream) {
 
 /* An eighth more than is asked for: batches differ. */
 static ts_err add(size_t bytes, ts_lane *owner, ts_tag tag, ts_block **out) {
-  ts_err err = TS_OK;
   const size_t size = (bytes + bytes / 8 + 511) / 512 * 512;
   const size_t now = (size_t)n * sizeof *block;
   void *at = NULL;
-  TS_TRY(ts_mem_resize(&block, now, now + sizeof *block, TS_TAG_MISC));
-  TS_TRY(ts_cuda_alloc(owner->device, &at, size, TS_SPACE_DEVICE, tag));
+  TS_DO(ts_mem_resize(&block, now, now + sizeof *block, TS_TAG_MISC));
+  TS_DO(ts_cuda_alloc(owner->device, &at, size, TS_SPACE_DEVICE, tag));
   block[n] = {(char *)at, size, owner, NULL, 0, tag, false};
   *out = &block[n++];
   ts_graph_now()->counts.extra_bytes += (int64_t)size;
-done:
-  return err;
+  return TS_OK;
 }
 
 bool ts_cuda_graph_take(void **p, size_t bytes, ts_tag tag, cudaStream_t stream,

@@ -123,11 +123,8 @@ static ts_err take_pinned(void **p, size_t bytes, ts_tag tag) {
 /* Lanes don't wait for THE_STREAM: the host does, so that whatever they do
  * comes after the zeroes. */
 static ts_err zero(void *p, size_t bytes) {
-  ts_err err = TS_OK;
-  TS_TRY(TS_CUDA(cudaMemsetAsync(p, 0, bytes, the_stream)));
-  TS_TRY(TS_CUDA(cudaStreamSynchronize(the_stream)));
-done:
-  return err;
+  TS_DO(TS_CUDA(cudaMemsetAsync(p, 0, bytes, the_stream)));
+  return TS_CUDA(cudaStreamSynchronize(the_stream));
 }
 
 static ts_err alloc(void **p, size_t bytes, ts_space space, ts_tag tag,

@@ -24,17 +24,15 @@ static size_t room_of(size_t bytes) {
 }
 
 static ts_err reserve(ts_notes *l, ts_note *note, size_t bytes) {
-  ts_err err = TS_OK;
   const size_t need = l->n_bytes + bytes;
   if (need > l->room) {
     const size_t room = need + need / 2 + 4096;
-    TS_TRY(ts_mem_resize(&l->byte, l->room, room, TS_TAG_MISC));
+    TS_DO(ts_mem_resize(&l->byte, l->room, room, TS_TAG_MISC));
     l->room = room;
   }
   note->at = l->n_bytes;
   note->bytes = bytes;
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err ts_notes_draft(ts_notes *l, ts_note *note, const void *arg,
@@ -191,17 +189,15 @@ ts_err ts_note_issue(const ts_notes *l, const ts_note *note) {
 /* ---- the list ------------------------------------------------------------ */
 
 ts_err ts_notes_add(ts_notes *l, const ts_note *draft) {
-  ts_err err = TS_OK;
   if (l->n == l->capacity) {
     const int capacity = 2 * l->capacity + 64;
-    TS_TRY(ts_mem_resize(&l->item, (size_t)l->capacity * sizeof *l->item,
-                         (size_t)capacity * sizeof *l->item, TS_TAG_MISC));
+    TS_DO(ts_mem_resize(&l->item, (size_t)l->capacity * sizeof *l->item,
+                        (size_t)capacity * sizeof *l->item, TS_TAG_MISC));
     l->capacity = capacity;
   }
   l->item[l->n++] = *draft;
   l->n_bytes = draft->at + draft->bytes;
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_notes_cut(ts_notes *l, int n, ts_note *draft) {
@@ -233,15 +229,13 @@ uint64_t ts_notes_shape(const ts_notes *l) {
 }
 
 ts_err ts_notes_nodes_keep(ts_notes *l) {
-  ts_err err = TS_OK;
   ts_mem_free(l->kept);
   l->kept = NULL;
   l->n_kept = 0;
-  TS_TRY(ts_mem_array(&l->kept, l->n, sizeof *l->kept, TS_TAG_MISC));
+  TS_DO(ts_mem_array(&l->kept, l->n, sizeof *l->kept, TS_TAG_MISC));
   for (int i = 0; i < l->n; i++) l->kept[i] = l->item[i].node;
   l->n_kept = l->n;
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_notes_nodes_restore(ts_notes *l) {

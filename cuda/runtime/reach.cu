@@ -7,39 +7,33 @@
 #include "cuda/runtime/cuda_impl.h"
 
 static ts_err reads_pages(bool *yes) {
-  ts_err err = TS_OK;
   int value = 0;
-  TS_TRY(TS_CUDA(cudaDeviceGetAttribute(&value, cudaDevAttrPageableMemoryAccess,
-                                        ts_cuda_gpu_now()->ordinal)));
+  TS_DO(TS_CUDA(cudaDeviceGetAttribute(&value, cudaDevAttrPageableMemoryAccess,
+                                       ts_cuda_gpu_now()->ordinal)));
   *yes = value != 0;
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err lock_pages(void **seen, void *p, size_t bytes) {
-  ts_err err = TS_OK;
   const cudaError_t e = cudaHostRegister(
       p, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
   if (e == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
-    TS_THROW(TS_ERR_NOMEM, "out of page-locked memory: %zu bytes for tables",
-             bytes);
+    return ts_fail(TS_ERR_NOMEM,
+                   "out of page-locked memory: %zu bytes for tables", bytes);
   }
-  TS_TRY(ts_cuda_check(__FILE__, __LINE__, e, "cudaHostRegister"));
-  TS_TRY(TS_CUDA(cudaHostGetDevicePointer(seen, p, 0)));
-done:
-  return err;
+  TS_DO(ts_cuda_check(__FILE__, __LINE__, e, "cudaHostRegister"));
+  return TS_CUDA(cudaHostGetDevicePointer(seen, p, 0));
 }
 
 ts_err ts_cuda_reach(ts_device *, void **seen, void *p, size_t bytes,
                      bool pin) {
-  ts_err err = TS_OK;
   bool pages = false;
-  TS_TRY(ts_cuda_use());
+  TS_DO(ts_cuda_use());
   if (pin) return lock_pages(seen, p, bytes);
-  TS_TRY(reads_pages(&pages));
+  TS_DO(reads_pages(&pages));
   if (!pages)
-    TS_THROW(
+    return ts_fail(
         TS_ERR_DECK,
         "cache.tier: \"file\" needs a GPU that reads the host's pages by "
         "itself, which %s with this driver doesn't (nvidia-smi -q, "
@@ -47,8 +41,7 @@ ts_err ts_cuda_reach(ts_device *, void **seen, void *p, size_t bytes,
         "with Linux 6.1 have it); or tier = \"host\", which takes %.1f GiB "
         "more of this rank's page-locked memory here, or more ranks",
         ts_cuda_gpu_now()->name, (double)bytes / (double)(1 << 30));
-done:
-  return err;
+  return TS_OK;
 }
 
 void ts_cuda_unreach(ts_device *, void *p) {

@@ -145,14 +145,13 @@ bool ts_cuda_words_fit(void) {
 
 ts_err ts_cuda_wait_word(cudaStream_t stream, const uint64_t *word,
                          uint64_t least) {
-  ts_err err = TS_OK;
   void *seen = NULL;
   CUresult e;
-  TS_TRY(TS_CUDA(cudaHostGetDevicePointer(&seen, (void *)(uintptr_t)word, 0)));
+  TS_DO(TS_CUDA(cudaHostGetDevicePointer(&seen, (void *)(uintptr_t)word, 0)));
   e = stream_wait_value((CUstream)stream, (CUdeviceptr)(uintptr_t)seen, least,
                         CU_STREAM_WAIT_VALUE_GEQ);
   if (e != CUDA_SUCCESS)
-    TS_THROW(TS_ERR_INTERNAL, "CUDA: cuStreamWaitValue64 fails (%d)", (int)e);
-done:
-  return err;
+    return ts_fail(TS_ERR_INTERNAL, "CUDA: cuStreamWaitValue64 fails (%d)",
+                   (int)e);
+  return TS_OK;
 }

@@ -226,38 +226,34 @@ static ts_err sort(const ts_distinct_work &w, uint32_t *values, int64_t n,
 
 /* Ids of a sequence by their parts; members. */
 static ts_err order(const ts_distinct_work &w, const ts_distinct &d) {
-  ts_err err = TS_OK;
   const ts_cuda_shape shape = ts_pack_items((int64_t)d.n_out + 1, 1);
   if (d.n_parts) {
-    TS_TRY(TS_CUDA_LAUNCH(ts_distinct_part_keys_kernel, shape, w, d));
-    TS_TRY(sort(w, w.values, d.n_out, bits_of((uint64_t)d.n_parts)));
-    TS_TRY(TS_CUDA_LAUNCH(ts_distinct_parts_kernel, shape, w, d));
-    TS_TRY(TS_CUDA_LAUNCH(ts_distinct_moved_kernel, shape, d));
+    TS_DO(TS_CUDA_LAUNCH(ts_distinct_part_keys_kernel, shape, w, d));
+    TS_DO(sort(w, w.values, d.n_out, bits_of((uint64_t)d.n_parts)));
+    TS_DO(TS_CUDA_LAUNCH(ts_distinct_parts_kernel, shape, w, d));
+    TS_DO(TS_CUDA_LAUNCH(ts_distinct_moved_kernel, shape, d));
   }
   if (d.member_start) {
-    TS_TRY(TS_CUDA_LAUNCH(ts_member_keys_kernel, shape, w, d));
-    TS_TRY(sort(w, (uint32_t *)(void *)d.member, d.n_out,
-                bits_of((uint64_t)d.n_out)));
-    TS_TRY(TS_CUDA_LAUNCH(ts_member_starts_kernel, shape, w, d));
+    TS_DO(TS_CUDA_LAUNCH(ts_member_keys_kernel, shape, w, d));
+    TS_DO(sort(w, (uint32_t *)(void *)d.member, d.n_out,
+               bits_of((uint64_t)d.n_out)));
+    TS_DO(TS_CUDA_LAUNCH(ts_member_starts_kernel, shape, w, d));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static ts_err launch(const ts_distinct_args *a, const ts_distinct_work &w,
                      int64_t most) {
-  ts_err err = TS_OK;
   const ts_cuda_shape shape = ts_pack_items(most, w.n_features);
   for (int32_t f = 0; f < a->n_features; f++)
-    TS_TRY(ts_cuda_set(a->features[f].slot, 0,
-                       (size_t)(a->features[f].mask + 1) * 4));
-  TS_TRY(TS_CUDA_LAUNCH(ts_distinct_insert_kernel, shape, w));
-  TS_TRY(
-      TS_CUDA_LAUNCH(ts_distinct_number_kernel, ts_pack_rows(w.n_features), w));
-  TS_TRY(TS_CUDA_LAUNCH(ts_distinct_fill_kernel, shape, w));
-  for (int32_t f = 0; f < a->n_features; f++) TS_TRY(order(w, a->features[f]));
-done:
-  return err;
+    TS_DO(ts_cuda_set(a->features[f].slot, 0,
+                      (size_t)(a->features[f].mask + 1) * 4));
+  TS_DO(TS_CUDA_LAUNCH(ts_distinct_insert_kernel, shape, w));
+  TS_DO(
+     TS_CUDA_LAUNCH(ts_distinct_number_kernel, ts_pack_rows(w.n_features), w));
+  TS_DO(TS_CUDA_LAUNCH(ts_distinct_fill_kernel, shape, w));
+  for (int32_t f = 0; f < a->n_features; f++) TS_DO(order(w, a->features[f]));
+  return TS_OK;
 }
 
 ts_err ts_cuda_bags_distinct(const ts_distinct_args *a) {

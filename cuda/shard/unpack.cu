@@ -158,19 +158,17 @@ static __global__ void __launch_bounds__(TS_UNPACK_THREADS)
 }
 
 ts_err ts_cuda_unpack(const ts_unpack_args *a) {
-  ts_err err = TS_OK;
   const int64_t tiles = ts_ceil_div(a->n_ids, TS_UNPACK_IDS);
   const int64_t items = a->n_parts + tiles;
   const int64_t most = ts_cuda_gpu_now()->grid_max;
-  TS_TRY(TS_CUDA_LAUNCH(ts_unpack_kernel,
-                        {ts_grid(items, 1, most), TS_UNPACK_THREADS}, *a,
-                        items));
+  TS_DO(TS_CUDA_LAUNCH(ts_unpack_kernel,
+                       {ts_grid(items, 1, most), TS_UNPACK_THREADS}, *a,
+                       items));
   if (a->number && a->n_ids)
-    TS_TRY(TS_CUDA_LAUNCH(ts_number_kernel,
-                          {ts_grid(tiles, 1, most), TS_UNPACK_THREADS},
-                          a->offsets, a->positions, a->n_bags, a->n_ids));
-done:
-  return err;
+    TS_DO(TS_CUDA_LAUNCH(ts_number_kernel,
+                         {ts_grid(tiles, 1, most), TS_UNPACK_THREADS},
+                         a->offsets, a->positions, a->n_bags, a->n_ids));
+  return TS_OK;
 }
 
 /* ---- means --------------------------------------------------------------- */

@@ -39,16 +39,14 @@ static ts_err temp_bytes(size_t *bytes, const ts_sort_args *a) {
   } last;
   cub::DoubleBuffer<uint32_t> keys(a->keys, a->keys_scratch);
   cub::DoubleBuffer<uint32_t> values(a->values, a->values_scratch);
-  ts_err err = TS_OK;
   if (last.n != a->n || last.n_bits != a->n_bits) {
     last.n = 0;
-    TS_TRY(sort_pairs(NULL, &last.bytes, &keys, &values, a, NULL));
+    TS_DO(sort_pairs(NULL, &last.bytes, &keys, &values, a, NULL));
     last.n = a->n;
     last.n_bits = a->n_bits;
   }
   *bytes = last.bytes;
-done:
-  return err;
+  return TS_OK;
 }
 
 typedef struct ts_sort_call {
@@ -63,12 +61,9 @@ static ts_err sort_call(const void *arg, cudaStream_t stream) {
   cub::DoubleBuffer<uint32_t> keys(a->keys, a->keys_scratch);
   cub::DoubleBuffer<uint32_t> values(a->values, a->values_scratch);
   size_t bytes = c->bytes;
-  ts_err err = TS_OK;
-  TS_TRY(sort_pairs(c->temp, &bytes, &keys, &values, a, stream));
-  TS_TRY(bring(a->keys, keys.Current(), a->n, stream));
-  TS_TRY(bring(a->values, values.Current(), a->n, stream));
-done:
-  return err;
+  TS_DO(sort_pairs(c->temp, &bytes, &keys, &values, a, stream));
+  TS_DO(bring(a->keys, keys.Current(), a->n, stream));
+  return bring(a->values, values.Current(), a->n, stream);
 }
 
 ts_err ts_cuda_sort(const ts_sort_args *a) {

@@ -65,22 +65,20 @@ static ts_err stats(const ts_dense_update_args *a, double *out) {
 }
 
 static ts_err update(const ts_dense_update_args *args, int32_t n) {
-  ts_err err = TS_OK;
   double own[TS_DENSE_PIECES][2] = {{0}};
   ts_dense_update_args a[TS_DENSE_PIECES];
   if (n > TS_DENSE_PIECES)
-    TS_THROW(TS_ERR_INTERNAL, "an update of %d pieces", (int)n);
+    return ts_fail(TS_ERR_INTERNAL, "an update of %d pieces", (int)n);
   for (int32_t i = 0; i < n; i++) {
     a[i] = args[i];
     if (a[i].stats || !ts_dense_optim_has_norms(a[i].optim)) continue;
-    TS_TRY(stats(&a[i], own[i]));
+    TS_DO(stats(&a[i], own[i]));
     a[i].stats = own[i];
   }
 #pragma omp parallel
   for (int32_t i = 0; i < n; i++)
     update_part(&a[i], omp_get_thread_num(), omp_get_num_threads());
-done:
-  return err;
+  return TS_OK;
 }
 
 void TS_REGISTER(ts_kernels *k) {

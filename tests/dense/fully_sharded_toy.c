@@ -109,73 +109,68 @@ static ts_err slow_update(const ts_dense_update_args *a, int32_t n) {
 }
 
 static ts_err add_layers(toy *t) {
-  ts_err err = TS_OK;
   const toy_spec *s = &t->spec;
   t->params.deferred = ts_parallel_defers(&s->config);
   ts_params whole = {0};
   if (s->late) {
-    TS_TRY(ts_params_add(&whole, t->device, &t->late, "late", "late", 7, 0));
-    TS_TRY(ts_mem_resize(&t->params.item, 0, sizeof *t->params.item,
-                         TS_TAG_DENSE));
+    TS_DO(ts_params_add(&whole, t->device, &t->late, "late", "late", 7, 0));
+    TS_DO(ts_mem_resize(&t->params.item, 0, sizeof *t->params.item,
+                        TS_TAG_DENSE));
     t->late->late = true;
     t->late->index = 2 * s->n_layers;
-    TS_TRY(ts_param_init_constant(t->late, 1.0f));
+    TS_DO(ts_param_init_constant(t->late, 1.0f));
   }
   for (int i = 0; i < s->n_layers; i++) {
     const int rows = s->rows_of ? s->rows_of[i] : s->rows;
     char *group = name_of(i), name[32];
     snprintf(name, sizeof name, "%.20s.weight", group);
-    TS_TRY(ts_params_add(&t->params, t->device, &t->W[i], name, group, rows,
-                         s->cols));
+    TS_DO(ts_params_add(&t->params, t->device, &t->W[i], name, group, rows,
+                        s->cols));
     snprintf(name, sizeof name, "%.20s.bias", group);
-    TS_TRY(
-        ts_params_add(&t->params, t->device, &t->b[i], name, group, rows, 0));
-    TS_TRY(ts_param_init_uniform(t->W[i], 3, 1.0));
-    TS_TRY(ts_param_init_uniform(t->b[i], 3, 1.0));
+    TS_DO(ts_params_add(&t->params, t->device, &t->b[i], name, group, rows, 0));
+    TS_DO(ts_param_init_uniform(t->W[i], 3, 1.0));
+    TS_DO(ts_param_init_uniform(t->b[i], 3, 1.0));
   }
   if (s->late) { /* the first, with the last index */
     const size_t n = (size_t)t->params.n * sizeof *t->params.item;
-    TS_TRY(ts_mem_resize(&t->params.item, n, n + sizeof *t->params.item,
-                         TS_TAG_DENSE));
+    TS_DO(ts_mem_resize(&t->params.item, n, n + sizeof *t->params.item,
+                        TS_TAG_DENSE));
     memmove(t->params.item + 1, t->params.item, n);
     t->params.item[0] = t->late;
     t->params.n++;
     ts_mem_free(whole.item);
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 ts_err toy_try(toy *t, const toy_spec *s) {
-  ts_err err = TS_OK;
   const ts_world_options w = {.ordered = true,
                               .timeout_s = 60,
                               .delay_us = 1e3 * s->comm_ms,
                               .delay_gbytes_per_s = s->comm_gbytes_per_s};
   memset(t, 0, sizeof *t);
   t->spec = *s;
-  TS_TRY(ts_test_device(&t->device, s->serial, 1));
-  TS_TRY(ts_world_create(&t->world, t->device, &w));
-  TS_TRY(ts_lane_create(t->device, &t->lane, "work", TS_LANE_COMPUTE));
-  TS_TRY(ts_test_kernels(&t->kernels));
+  TS_DO(ts_test_device(&t->device, s->serial, 1));
+  TS_DO(ts_world_create(&t->world, t->device, &w));
+  TS_DO(ts_lane_create(t->device, &t->lane, "work", TS_LANE_COMPUTE));
+  TS_DO(ts_test_kernels(&t->kernels));
   real_update = t->kernels.dense_update;
   update_ms = s->optimizer_ms;
   t->kernels.dense_update = slow_update;
-  TS_TRY(add_layers(t));
+  TS_DO(add_layers(t));
   const ts_parallel_spec spec = {.params = &t->params,
                                  .config = &t->spec.config,
                                  .device = t->device,
                                  .world = t->world,
                                  .kernels = &t->kernels,
                                  .training = !s->evaluation};
-  TS_TRY(ts_parallel_create(&t->parallel, &spec));
+  TS_DO(ts_parallel_create(&t->parallel, &spec));
   if (!strcmp(s->config.dense.parallel, "fully_sharded")) {
     t->fs = (ts_fully_sharded *)t->parallel;
     t->fs->watch = watch;
     t->fs->watch_arg = t;
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 void toy_start(toy *t, const toy_spec *s) {
@@ -247,13 +242,11 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
   const work *w = arg;
   const toy *t = w->t;
   w->t->bad += count_bad(w);
-  ts_err err = TS_OK;
   if (w->layer < 0) return make_gradient(w, w->dW, t->late);
-  TS_TRY(make_gradient(w, w->dW, t->W[w->layer]));
-  TS_TRY(make_gradient(w, w->db, t->b[w->layer]));
+  TS_DO(make_gradient(w, w->dW, t->W[w->layer]));
+  TS_DO(make_gradient(w, w->db, t->b[w->layer]));
   toy_sleep(w->ms);
-done:
-  return err;
+  return TS_OK;
 }
 
 static const char *const spans[2][TOY_LAYERS_MAX] = {

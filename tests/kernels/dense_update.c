@@ -134,15 +134,13 @@ static ts_err run_piece(const ts_kernels *k, const formula_case *c, int step,
 static ts_err run_steps(const ts_kernels *k, const void *arg) {
   formula_case c = *(const formula_case *)arg;
   const bool stats = c.n_pieces > 1 && ts_dense_optim_has_norms(c.a.optim);
-  ts_err err = TS_OK;
   kt_at_all(&c, sizeof c);
   for (int i = 0; i < STEPS; i++) {
     for (int p = 0; stats && p < c.n_pieces; p++)
-      TS_TRY(run_piece(k, &c, i, p, true));
-    for (int p = 0; p < c.n_pieces; p++) TS_TRY(run_piece(k, &c, i, p, false));
+      TS_DO(run_piece(k, &c, i, p, true));
+    for (int p = 0; p < c.n_pieces; p++) TS_DO(run_piece(k, &c, i, p, false));
   }
-done:
-  return err;
+  return TS_OK;
 }
 
 static void look_formula(const void *arg) {

@@ -76,15 +76,12 @@ static void make(interact_case *c, int F, int dim, int batch, int how) {
 static ts_err run(const ts_kernels *k, const void *arg) {
   interact_case c = *(const interact_case *)arg;
   ts_interact_args a;
-  ts_err err = TS_OK;
   kt_at_all(&c, sizeof c);
   a = c.a;
   a.emb = (const float *const *)c.emb;
   a.grad_emb = c.demb;
-  TS_TRY((a.half ? k->interact_forward_half : k->interact_forward)(&a));
-  TS_TRY((a.half ? k->interact_backward_half : k->interact_backward)(&a));
-done:
-  return err;
+  TS_DO((a.half ? k->interact_forward_half : k->interact_forward)(&a));
+  return (a.half ? k->interact_backward_half : k->interact_backward)(&a);
 }
 
 /* Who is tested multiplies in bf16, or may. */

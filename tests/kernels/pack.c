@@ -207,24 +207,21 @@ static ts_err run(const ts_kernels *k, const void *arg) {
   static given g;
   static int64_t words[ROUTES];
   const pack_case *c = arg;
-  ts_err err = TS_OK;
   describe(c, &g);
   const ts_pack_feature *raw = kt_pin(g.raw, sizeof g.raw);
   const ts_bags_args bags = {raw, c->s->n_features, NULL};
   const ts_bags_args back = {kt_pin(g.back, sizeof g.back), c->s->n_features,
                              NULL};
   const ts_bags_args bad = {raw, c->s->n_features, kt_at(c->bad)};
-  TS_TRY(k->bags_offsets(&bags));
-  TS_TRY(k->bags_offsets(&back));
-  TS_TRY(k->bags_check(&bad));
+  TS_DO(k->bags_offsets(&bags));
+  TS_DO(k->bags_offsets(&back));
+  TS_DO(k->bags_check(&bad));
   const ts_pack_args measure = args_of(c, &g);
-  TS_TRY(k->pack_measure(&measure));
-  TS_TRY(k->fetch(words, kt_at(c->words), (size_t)c->n_routes * 8));
+  TS_DO(k->pack_measure(&measure));
+  TS_DO(k->fetch(words, kt_at(c->words), (size_t)c->n_routes * 8));
   if (c->s->bad < 0) place(c, &g, words);
   const ts_pack_args write = args_of(c, &g);
-  TS_TRY(k->pack_write(&write));
-done:
-  return err;
+  return k->pack_write(&write);
 }
 
 /* Forms of lengths and widths of rows that were met. */

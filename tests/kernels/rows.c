@@ -30,13 +30,10 @@ typedef struct cross_case {
 static ts_err run_cross(const ts_kernels *k, const void *arg) {
   const cross_case *c = arg;
   ts_cross_args a = c->a;
-  ts_err err = TS_OK;
   kt_at_all(&a, sizeof a);
-  TS_TRY(k->cross_forward(&a));
+  TS_DO(k->cross_forward(&a));
   if (c->last) a.t = NULL;
-  TS_TRY(k->cross_backward(&a));
-done:
-  return err;
+  return k->cross_backward(&a);
 }
 
 /* Element I of X, whose type is that of t and add. */
@@ -120,12 +117,9 @@ TS_TESTS(crosses, 0, 8) {
 
 static ts_err run_fm(const ts_kernels *k, const void *arg) {
   ts_fm_args a = *(const ts_fm_args *)arg;
-  ts_err err = TS_OK;
   kt_at_all(&a, sizeof a);
-  TS_TRY(k->fm_forward(&a));
-  TS_TRY(k->fm_backward(&a));
-done:
-  return err;
+  TS_DO(k->fm_forward(&a));
+  return k->fm_backward(&a);
 }
 
 static void true_machine(const ts_fm_args *a, int64_t i) {

@@ -70,9 +70,7 @@ static ts_err fill(ts_batch_store *s, int32_t f, int64_t first, int32_t n) {
 
 static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
                          int32_t n) {
-  ts_err err = TS_OK;
-  TS_TRY(
-      ts_batch_store_begin(s, n, src->info.n_tasks, src->info.n_dense, true));
+  TS_DO(ts_batch_store_begin(s, n, src->info.n_tasks, src->info.n_dense, true));
   for (int32_t b = 0; b < n; b++) {
     s->labels[b] = (float)((first + b) % 2);
     s->weights[b] = 1 + value(first + b, 5);
@@ -80,10 +78,8 @@ static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
       s->dense[b * src->info.n_dense + k] = value(first + b, k);
   }
   for (int32_t f = 0; f < src->info.n_features; f++)
-    TS_TRY(fill(s, f, first, n));
-  TS_TRY(ts_batch_store_end(s));
-done:
-  return err;
+    TS_DO(fill(s, f, first, n));
+  return ts_batch_store_end(s);
 }
 
 void us_source_start(ts_source *s, const ts_config *c, int64_t n_samples) {

@@ -12,7 +12,7 @@ emulated_cc = tests/support/emulated/simt.cc \
 emulated_include = tests/support/emulated/include
 EXTRA_DIST += tests/runtime/test_cuda_emulate.c tests/runtime/test_cuda_fake.c \
   tests/runtime/test_cuda_graph.c tests/runtime/test_cuda_replay.c \
-  tests/runtime/test_nccl_rules.c \
+  tests/runtime/test_cuda_nccl.c \
   tests/runtime/emulate_cases.cu tests/runtime/emulate_cases.h \
   tests/runtime/cuda_graph_cases.c tests/runtime/graph_rig.h
 EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
@@ -41,7 +41,7 @@ emulated_objects = $(emulated_cuda) $(emulated_c:%.c=$(emulated_obj)/%.o) \
 # and become one object with all of it.
 emulated_tests = tests/runtime/test_cuda_emulate tests/runtime/test_cuda_fake \
   tests/runtime/test_cuda_graph tests/runtime/test_cuda_replay \
-  tests/runtime/test_nccl_rules
+  tests/runtime/test_cuda_nccl
 emulated_test_c = $(emulated_tests:%=%.c)
 emulated_test_cu = tests/runtime/cuda_kernels.cu tests/runtime/emulate_cases.cu
 emulated_test_objects = $(emulated_test_c:%.c=$(emulated_obj)/%.o) \
@@ -116,8 +116,8 @@ tests_runtime_test_cuda_graph_SOURCES =
 tests_runtime_test_cuda_graph_LDADD = tests/runtime/test_cuda_graph-image.o $(LDADD)
 tests_runtime_test_cuda_replay_SOURCES =
 tests_runtime_test_cuda_replay_LDADD = tests/runtime/test_cuda_replay-image.o $(LDADD)
-tests_runtime_test_nccl_rules_SOURCES =
-tests_runtime_test_nccl_rules_LDADD = tests/runtime/test_nccl_rules-image.o $(LDADD)
+tests_runtime_test_cuda_nccl_SOURCES =
+tests_runtime_test_cuda_nccl_LDADD = tests/runtime/test_cuda_nccl-image.o $(LDADD)
 
 # These ask for the backend by name.
 check_PROGRAMS += tests/dense/test_cuda_products tests/dense/test_cuda_linear \

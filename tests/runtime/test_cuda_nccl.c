@@ -1,4 +1,4 @@
-/* test_nccl_rules.c - the stand-in for NCCL holds to NCCL's rules: what breaks
+/* test_cuda_nccl.c - the stand-in for NCCL holds to NCCL's rules: what breaks
  * one is told, nothing hangs that abort does not end.  Two communicators of
  * one process are two ranks; neither call blocks.
  * ranks: 1 */
