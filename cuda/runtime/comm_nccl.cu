@@ -82,19 +82,20 @@ static void abort_wire(ts_wire *x) {
   ts_mem_free(x);
 }
 
+/* Waits for the end of what was begun, CLOSE_S at most; *BUSY: it has none. */
+static ts_err finalize(ts_wire *x, bool *busy) {
+  TS_DO(ts_cuda_use());
+  TS_DO(NCCL(x, ncclCommFinalize(x->comm)));
+  for (int i = 0; *busy && i < CLOSE_S * (1000000 / PAUSE_US); i++) {
+    TS_DO(poll(x, busy));
+    if (*busy) ts_pause(PAUSE_US);
+  }
+  return TS_OK;
+}
+
 static void close_wire(ts_wire *x) {
   bool busy = true;
-  if (ts_cuda_use() != TS_OK ||
-      NCCL(x, ncclCommFinalize(x->comm)) != TS_OK) {
-    ts_err_clear();
-    abort_wire(x);
-    return;
-  }
-  for (int i = 0; busy && i < CLOSE_S * (1000000 / PAUSE_US); i++) {
-    if (poll(x, &busy) != TS_OK) break;
-    if (busy) ts_pause(PAUSE_US);
-  }
-  ts_err_clear();
+  TS_CUDA_QUIETLY(finalize(x, &busy));
   if (busy) {
     abort_wire(x);
     return;

@@ -60,6 +60,18 @@ const char *ts_cuda_where(char buf[128]);
  * own call it first.  Cheap after the first time. */
 ts_err ts_cuda_use(void);
 
+/* Nothing is recorded in the thread's error record. */
+bool ts_cuda_is_clean(void);
+
+/* A call by who gives something back: its error is dropped, as nobody can be
+ * told of it; one that was recorded before, the reason why it is given back, is
+ * kept.  Local. */
+#define TS_CUDA_QUIETLY(call)                                                  \
+  do {                                                                         \
+    const bool was_clean = ts_cuda_is_clean();                                 \
+    if ((call) != TS_OK && was_clean) ts_err_clear();                          \
+  } while (0)
+
 /* The GPU: multiprocessors, blocks of a grid in x, bytes of shared memory that
  * a block may ask for (above 48 KiB by cudaFuncSetAttribute), 10 * major +
  * minor of its compute capability.  Known once a device has been created or

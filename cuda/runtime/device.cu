@@ -143,11 +143,9 @@ static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
 
 static void lane_destroy(ts_lane *lane) {
   ts_cuda_lane *l = cuda(lane);
-  const bool was_clean = ts_cuda_is_clean();
   if (l->stream) {
     /* Work that doesn't end is left to the end of the process. */
-    if (ts_cuda_event_sync(ts_cuda_event_record(lane)) != TS_OK && was_clean)
-      ts_err_clear();
+    TS_CUDA_QUIETLY(ts_cuda_event_sync(ts_cuda_event_record(lane)));
     ts_cuda_spans_drop(l);
     ts_cuda_graph_give_all(lane);
     ts_event_ring_reset(&l->ring);

@@ -42,7 +42,6 @@ static inline ts_cuda_lane *ts_cuda_lane_of(ts_lane *lane) {
  * under the lock. */
 ts_err ts_cuda_lane_fault(ts_cuda_lane *);
 ts_err ts_cuda_lane_keep(ts_cuda_lane *, ts_err);
-bool ts_cuda_is_clean(void);
 void ts_cuda_lane_keep_quietly(ts_cuda_lane *, ts_err, bool was_clean);
 ts_err ts_cuda_device_fault(const ts_cuda_lane *, cudaError_t);
 

@@ -176,9 +176,9 @@ static void give(void *p, size_t bytes, ts_space space, ts_tag tag, bool late) {
     ts_mem_free(p);
     return;
   }
-  if (ts_cuda_use() != TS_OK) ts_err_clear();
+  TS_CUDA_QUIETLY(ts_cuda_use());
   /* Work that is only noted down may use it; its lane keeps an error. */
-  if (ts_graph_cut("memory is given back") != TS_OK) ts_err_clear();
+  TS_CUDA_QUIETLY(ts_graph_cut("memory is given back"));
   if (late) wait_for_lane();
   (void)ts_cuda_ok(space == TS_SPACE_PINNED ? cudaFreeHost(p)
                    : late                   ? cudaFreeAsync(p, the_stream)
@@ -230,9 +230,8 @@ done:
 
 void ts_cuda_give(void *p, size_t bytes, ts_tag tag, cudaStream_t stream) {
   if (!p || ts_cuda_graph_give(p, stream)) return;
-  if (ts_cuda_graph_of(stream) &&
-      ts_graph_cut("scratch is given back") != TS_OK)
-    ts_err_clear();
+  if (ts_cuda_graph_of(stream))
+    TS_CUDA_QUIETLY(ts_graph_cut("scratch is given back"));
   (void)ts_cuda_ok(cudaFreeAsync(p, stream));
   ts_mem_count(tag, TS_SPACE_DEVICE, -(int64_t)bytes);
 }

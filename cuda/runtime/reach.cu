@@ -45,6 +45,6 @@ ts_err ts_cuda_reach(ts_device *, void **seen, void *p, size_t bytes,
 }
 
 void ts_cuda_unreach(ts_device *, void *p) {
-  if (ts_cuda_use() != TS_OK) ts_err_clear();
+  TS_CUDA_QUIETLY(ts_cuda_use());
   (void)ts_cuda_ok(cudaHostUnregister(p));
 }

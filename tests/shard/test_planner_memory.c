@@ -84,8 +84,8 @@ TS_TESTS(buffers_by_hand, 0, 2) {
   const double n = 512, bags = 512, weight = _i ? 4 : 0;
   const double scratch = /* of one more */
       1.25 * (n * (16 + weight) + bags * 12) + 28 + weight;
-  const double input = /* with starts */
-      1.25 * (bags * 16 + n * (4 + weight)) + 20 + 16;
+  const double input = /* and starts */
+      1.25 * (bags * 16 + n * (4 + weight)) + 20 + weight + 16;
   const double matrices = 4 * bags * 64;
   for (int ebc_batches = 1; ebc_batches <= 3; ebc_batches++) {
     x.request.n_ebc_batches = ebc_batches;

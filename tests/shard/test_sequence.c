@@ -1,7 +1,7 @@
 /* test_sequence.c - embeddings per id (pooling = "none") beyond the contract:
  * numbers of 16 bits, lanes, batches that outgrow all before them, tables of
  * other kinds beside them, how often an id travels, what is refused.
- * ranks: 1 3 4  fake: 1 */
+ * ranks: 1 3 4  fake: 1  emulated: 1 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

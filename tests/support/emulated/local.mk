@@ -14,7 +14,8 @@ EXTRA_DIST += tests/runtime/test_cuda_emulate.c tests/runtime/test_cuda_fake.c \
   tests/runtime/test_cuda_graph.c tests/runtime/test_cuda_replay.c \
   tests/runtime/test_cuda_nccl.c \
   tests/runtime/emulate_cases.cu tests/runtime/emulate_cases.h \
-  tests/runtime/cuda_graph_cases.c tests/runtime/graph_rig.h
+  tests/runtime/cuda_graph_cases.c tests/runtime/graph_rig.h \
+  tests/runtime/cuda_words.c
 EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
   tests/support/emulated/runtime.h tests/support/emulated/simt.h \
   tests/support/emulated/simt_engine.h \
