@@ -1,6 +1,7 @@
 tessera_sources += \
   src/base/auc.c \
   src/base/auc.h \
+  src/base/clones.h \
   src/base/config.h \
   src/base/dtype.c \
   src/base/dtype.h \

@@ -10,7 +10,7 @@ enum { PARTS = 64, AHEAD = 16, WORDS = 64 };
 /* Tables may hold anything: rows of an odd number of 16-bit floats, too. */
 typedef uint32_t ts_word __attribute__((aligned(2), may_alias));
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) /* base/clones.h */
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WIDE

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dense/clones.h"
+#include "base/clones.h"
 #include "dense/half.h"
 #include "dense/tally.h"
 #include "dense/update.h"

@@ -1,7 +1,7 @@
 /* linear_mask.c - ReLU's mask, bias gradient and conversion in one pass. */
 #include "dense/linear_mask.h"
 
-#include "dense/clones.h"
+#include "base/clones.h"
 #include "dense/half.h"
 
 enum { BLOCK = 64 };

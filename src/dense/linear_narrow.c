@@ -5,7 +5,7 @@
  * weights and products are f32. */
 #include <string.h>
 
-#include "dense/clones.h"
+#include "base/clones.h"
 #include "dense/half.h"
 #include "dense/linear_impl.h"
 

@@ -1,6 +1,5 @@
 tessera_sources += \
   src/dense/bce.c \
-  src/dense/clones.h \
   src/dense/cross.c \
   src/dense/cross.h \
   src/dense/cross_body.h \

@@ -3,17 +3,12 @@
 
 #include <math.h>
 
+#include "base/clones.h"
+
 /* Compilers without wider registers cut these in halves. */
 typedef uint32_t ts_tags __attribute__((vector_size(32)));
 enum { LANES = 8, EXPECT = 8 };
 
-#if defined __x86_64__ && !defined __SANITIZE_ADDRESS__ &&                     \
-    !defined __SANITIZE_THREAD__
-#define WIDE                                                                   \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define WIDE
-#endif
 #define INLINE static inline __attribute__((always_inline))
 
 int64_t ts_cache_lines_for(int64_t n_rows, double load_factor) {
@@ -48,8 +43,8 @@ int64_t ts_cache_find(const ts_cache *c, uint32_t row) {
   return find(c, row);
 }
 
-WIDE void ts_cache_find_many(const ts_cache *c, const uint32_t *rows, int64_t n,
-                             int64_t ahead, int32_t *line) {
+TS_CLONES void ts_cache_find_many(const ts_cache *c, const uint32_t *rows,
+                                  int64_t n, int64_t ahead, int32_t *line) {
   for (int64_t i = 0; i < n; i++) {
     if (i + EXPECT < n + ahead) expect(c, rows[i + EXPECT]);
     line[i] = (int32_t)find(c, rows[i]);

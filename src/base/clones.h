@@ -3,8 +3,8 @@
  *
  * Sums in such functions have a fixed order, so that only fused multiply-adds
  * differ between CPUs.  Not under sanitizers: they can't run that early. */
-#ifndef TS_DENSE_CLONES_H
-#define TS_DENSE_CLONES_H
+#ifndef TS_BASE_CLONES_H
+#define TS_BASE_CLONES_H
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&         \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
