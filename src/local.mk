@@ -7,4 +7,4 @@ include src/shard/local.mk
 include src/model/local.mk
 include src/train/local.mk
 include src/commands/local.mk
-tessera_headers += src/kernel_table.h
+tessera_sources += src/kernel_table.h
