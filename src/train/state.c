@@ -285,7 +285,7 @@ static ts_err flush(ts_trainer *t) {
   return err != TS_OK ? err : ts_ebc_flush(t->ebc);
 }
 
-/* What the memory of tables and layers holds, at rest. */
+/* Brings work on tables and layers to rest, then lists their memory. */
 static ts_err describe(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   TS_DO(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
   TS_DO(ts_settle(t, flush(t)));

@@ -59,7 +59,7 @@ static inline ts_err create(void) {
   return ts_parallel_create(&d, &spec);
 }
 
-/* Of the parameters that were added; stop gives them back, too. */
+/* Starts on the parameters that were added; stop gives them back, too. */
 static inline void start(void) {
   ck_assert_ok(create());
   h = ts_parallel_hooks(d);

@@ -121,8 +121,9 @@ TS_TEST(threads_know_the_same) {
   for (int i = 0; i < 2; i++) close_data(s[i], c[i]);
 }
 
-/* What a perfect model would reach: over 4,000 samples at least, over 16 times
- * the split's, over as many as bounded time allows, and with other noise. */
+/* The source knows the figures of a perfect model, from 4,000 samples at least,
+ * else 16 times the split's, fewer where the time is bounded; with other noise,
+ * too. */
 TS_TESTS(the_best_is_known, 0, 5) {
   static const struct {
     const char *set;

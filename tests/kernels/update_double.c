@@ -15,7 +15,7 @@ static const int32_t dims[] = {1, 3, 4, 15, 16, 24, 64, 128, 200, 520};
 /* Some rows without entries, most with few, two with very many. */
 static const int runs[] = {1, 2, 257, 3, 4, 5, 9001, 6, 1, 4500, 2, 3};
 
-/* Of all entries of ROW, element D. */
+/* The sum of element D over all entries of ROW. */
 static double sum_of(const ts_row_update_args *a, uint32_t row, int32_t d) {
   double sum = 0;
   for (int64_t j = 0; j < a->n; j++) {

@@ -144,7 +144,7 @@ void stop(ts_probe *p) {
   ts_device_destroy(p->device);
 }
 
-/* What the step left on the device. */
+/* Copies the step's gradients from the device; returns the mean loss. */
 static double fetch_step(ts_probe *p) {
   const ts_params *params = &p->model->params;
   double loss;

@@ -96,7 +96,7 @@ TS_TEST(a_word_that_does_not_come) {
   ck_assert_ok(ts_lane_sync(p.lane));
 }
 
-/* What is missing is said, and the host waits as without being asked. */
+/* The device says what it lacks, and the host waits, as it does unasked. */
 TS_TESTS(words_that_may_not_be_used, 0, 4) {
   static const char *const bad[][3] = {
       {"CUDA_DEVICE_MAX_CONNECTIONS", "8", "there are 8 connections"},

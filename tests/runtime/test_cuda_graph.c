@@ -123,8 +123,8 @@ TS_TEST(memory_comes_back) {
   ck_assert_int_eq(ts_emulated_now().events, before.events);
 }
 
-/* What was noted down is done, and another may begin; one that has ended leaves
- * an open one alone. */
+/* Destroying an open graph runs the work that it noted down, and another may
+ * begin; destroying one that has ended doesn't touch the open one. */
 TS_TEST(open_ones_may_be_destroyed) {
   ts_graph_rig r;
   ts_graph *g, *h;

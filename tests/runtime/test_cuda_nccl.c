@@ -21,7 +21,7 @@ typedef struct rig {
 
 static rig r;
 
-/* What COMM is in, once that is not "in progress". */
+/* The state of COMM, once it is no longer "in progress". */
 static ncclResult_t state_of(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
   for (int i = 0; i < MOST_US / WAIT_US && state == ncclInProgress; i++) {

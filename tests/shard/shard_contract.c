@@ -189,7 +189,7 @@ static void *zeros(size_t n, size_t size) {
   return p;
 }
 
-/* What a run leaves. */
+/* Arrays that runs have left, until ct_world_stop. */
 enum { KEPT_MAX = 1000 };
 static void *kept[KEPT_MAX];
 static int n_kept;

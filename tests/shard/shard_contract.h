@@ -40,7 +40,7 @@ typedef struct ct_world {
 
 /* N_NODES virtual nodes of consecutive ranks; the last may be smaller. */
 void ct_world_start(ct_world *, int n_nodes, bool serial);
-/* What runs have left goes with it; restart keeps that. */
+/* stop frees the arrays that runs have left; restart keeps them. */
 void ct_world_stop(ct_world *);
 void ct_world_restart(ct_world *, bool serial);
 

@@ -66,8 +66,8 @@ emulated_keep = --keep-global-symbol='ts_emulated_*' \
   --keep-global-symbol='ts_backend_emulated*' --keep-global-symbol=ts_cublas
 emulated_deps = -MD -MP -MF $(@:.o=.d)
 
-# Registers and shared memory of kernels (names.c); empty without cuobjdump, and
-# then launches aren't held to them.
+# Registers and shared memory of kernels (names.c).  Without cuobjdump the file
+# is empty, and launches are not checked against it.
 emulated_resources = tests/support/emulated/resources
 emulated_tools = $(dir $(NVCC)):$$(echo $(abs_top_srcdir)/build-tools/lib/python3*/site-packages/nvidia/cu*/bin)
 $(emulated_resources): $(cuda_objects)

@@ -212,8 +212,7 @@ ncclResult_t ncclGroupStart(void) {
   return ncclSuccess;
 }
 
-/* What was called since the start of the group, to the thread; nothing of a
- * group in which a call was refused. */
+/* Hands the group's calls to the thread; none of them if one was refused. */
 static ncclResult_t hand_over(void) {
   ts_group *g = open_group;
   const ncclResult_t e = group_error;

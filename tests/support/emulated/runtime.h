@@ -124,7 +124,7 @@ int ts_fill_byte(void);
 void ts_name_of(char *name, size_t size, const void *p);
 /* Registers and shared memory of the kernel as nvcc compiled it, from the file
  * that the build made of cuobjdump's output, or TESSERA_EMULATED_RESOURCES.
- * Where neither names the kernel, launches aren't held to them. */
+ * A kernel that isn't in the file may be launched with any. */
 void ts_limits_of(ts_kernel *);
 
 /* graphs.c; under lock.  *DONE: WORK was captured, or may not be. */

@@ -46,8 +46,8 @@ struct context {
 };
 
 #if defined(__x86_64__)
-/* What a call keeps goes to the stack, and the stack is changed: swapcontext
- * would ask the kernel for signal masks each time. */
+/* Saves the registers that a call keeps on the stack and changes to the other
+ * stack.  Not swapcontext, which asks the kernel for signal masks each time. */
 extern "C" void ts_fiber_switch(void **from_sp, void *to_sp);
 #endif
 
@@ -119,8 +119,8 @@ struct engine {
   fiber home; /* of who launches */
   const ts_simt_launch *launch;
   int n_threads, n_warps, n_done, n_at_barrier, n_barriers, running;
-  /* Of each warp, by lane: fresh or ready, not at its end, at an odd one of its
-   * warp operations. */
+  /* A bit for each lane of each warp: fresh or ready; not at its end; at an odd
+   * one of its warp operations. */
   uint32_t open[WARP], alive[WARP], odd[WARP];
   int warp_order[WARP], at_warp, at_lane, idle;
   bool down;

@@ -97,7 +97,7 @@ static uint64_t combine(ts_emulate_op op, uint64_t a, uint64_t b) {
   }
 }
 
-/* What lane I of the warp gets, of those that take part (WITH). */
+/* The result for lane I of the warp; the lanes of WITH take part. */
 static uint64_t result_of(const thread *lanes, uint32_t with, int i) {
   const waiting *w = &lanes[i].w;
   uint64_t all = 0;
@@ -211,7 +211,8 @@ void ts_emulate_fail(const char *what, const char *file, int line) {
   abort(); /* not reached: the run is given up */
 }
 
-/* What -fsanitize=alignment calls: its head is where in the source. */
+/* -fsanitize=alignment calls the functions below; their argument begins with
+ * the place in the source. */
 struct place {
   const char *file;
   unsigned line, column;
