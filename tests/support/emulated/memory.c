@@ -27,6 +27,18 @@ static size_t pages(size_t bytes) {
   return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
+/* A parameter of 8 bytes whose low half is less is taken for two numbers.  The
+ * range begins where that half is 0, so that every run meets the case. */
+enum { SMALL = 1 << 20 };
+static const size_t HALF = (size_t)1 << 32;
+
+/* What begins at P could be taken for numbers: the bytes up to an address that
+ * can't be. */
+static size_t bytes_of_numbers(const char *p) {
+  const uint32_t low = (uint32_t)(uintptr_t)p;
+  return low < SMALL ? SMALL - low : 0;
+}
+
 /* A page that is nobody's lies behind each; NULL: no room. */
 static void *pages_take(size_t bytes, bool device) {
   const int which = !device;
@@ -35,13 +47,15 @@ static void *pages_take(size_t bytes, bool device) {
     void *p = MAP_FAILED;
     for (range_bytes *= 2; p == MAP_FAILED && range_bytes > PAGE;) {
       range_bytes /= 2;
-      p = mmap(NULL, 2 * range_bytes, PROT_NONE, how, -1, 0);
+      p = mmap(NULL, 2 * range_bytes + HALF, PROT_NONE, how, -1, 0);
     }
     if (p == MAP_FAILED) abort();
-    range = p;
+    range = (char *)p + (HALF - (uintptr_t)p % HALF);
   }
   char *at = range + (size_t)which * range_bytes + used[which];
-  if (bytes > range_bytes - used[which]) return NULL;
+  used[which] += bytes_of_numbers(at);
+  at += bytes_of_numbers(at);
+  if (bytes + used[which] > range_bytes) return NULL;
   used[which] += pages(bytes) + PAGE;
   return mprotect(at, pages(bytes), PROT_READ | PROT_WRITE) ? NULL : at;
 }
@@ -165,7 +179,7 @@ static void look_at_launch(const ts_launch *l) {
     uint64_t x;
     memcpy(&x, l->params + i, sizeof x);
     const void *at = (const void *)(uintptr_t)x;
-    if ((x & UINT32_MAX) < 1 << 20) continue; /* a number, and padding */
+    if ((uint32_t)x < SMALL) continue; /* a number, and padding */
     if (is_ours(x) && !within(at, 0))
       ts_complain("%s is given %p, in no block, at byte %zu", l->kernel->name,
                   at, i);
