@@ -243,6 +243,11 @@ ts_err ts_batch_store_expect(ts_batch_store *s, const ts_config *c, int32_t n,
   return TS_OK;
 }
 
+size_t ts_batch_store_bytes(const ts_batch_store *s, size_t *copied) {
+  *copied = s->arena.used_bytes;
+  return s->arena.bytes + s->stage.bytes;
+}
+
 /* ---- bad ids ------------------------------------------------------------- */
 
 /* Sample of the batch that id K of J belongs to. */

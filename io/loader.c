@@ -177,7 +177,7 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
     l->held[i].n = -1;
     TS_TRY(create_store(l, &l->stores[i]));
   }
-  l->batch_bytes = l->stores[0]->arena.used_bytes;
+  (void)ts_batch_store_bytes(l->stores[0], &l->batch_bytes);
   if (!o->serial && pthread_create(&l->thread, NULL, read_ahead, l) != 0)
     TS_THROW(TS_ERR_NOMEM, "no thread for the reader can be started");
   l->has_thread = !o->serial;

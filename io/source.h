@@ -93,6 +93,8 @@ void ts_batch_store_destroy(ts_batch_store *);
  * the first is read. */
 ts_err ts_batch_store_expect(ts_batch_store *, const ts_config *, int32_t n,
                              const double *pooling);
+/* Bytes of its memory; *COPIED: those that a device takes of each batch. */
+size_t ts_batch_store_bytes(const ts_batch_store *, size_t *copied);
 /* The batch in the store; valid until the store is filled again. */
 ts_batch *ts_batch_store_batch(ts_batch_store *);
 

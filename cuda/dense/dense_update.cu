@@ -6,15 +6,6 @@
 #include "cuda/dense/flat.cuh"
 #include "cuda/sparse/exact.cuh"
 
-typedef enum {
-  TS_UPDATE_SGD, /* without momentum */
-  TS_UPDATE_MOMENTUM,
-  TS_UPDATE_ADAGRAD,
-  TS_UPDATE_ADAM, /* and adamw */
-  TS_UPDATE_LAMB,
-  TS_UPDATE_LARS
-} ts_update_kind;
-
 /* By value: the host's settings are not read later. */
 struct ts_update_piece {
   float *w, *state[TS_PARAM_STATES_MAX];
@@ -22,7 +13,7 @@ struct ts_update_piece {
   const double *scale, *stats; /* device memory; scale may be NULL */
   int64_t n;
   ts_update_numbers numbers;
-  ts_update_kind kind;
+  ts_update_rule rule;
 };
 
 struct ts_update_params {
@@ -189,18 +180,17 @@ static __global__ void __launch_bounds__(TS_FLAT_THREADS)
   const int k = ts_flat_piece(all.first, all.n_pieces);
   const ts_update_piece &p = all.piece[k];
   const int64_t begin = (int64_t)(blockIdx.x - all.first[k]) * TS_FLAT_CHUNK;
-  switch (p.kind) {
-  case TS_UPDATE_SGD:
-    return ts_update_block<ts_rule_sgd>(p, begin);
-  case TS_UPDATE_MOMENTUM:
-    return ts_update_block<ts_rule_momentum>(p, begin);
-  case TS_UPDATE_ADAGRAD:
+  switch (p.rule) {
+  case TS_RULE_SGD:
+    return p.state[0] ? ts_update_block<ts_rule_momentum>(p, begin)
+                      : ts_update_block<ts_rule_sgd>(p, begin);
+  case TS_RULE_ADAGRAD:
     return ts_update_block<ts_rule_adagrad>(p, begin);
-  case TS_UPDATE_ADAM:
+  case TS_RULE_ADAM:
     return ts_update_block<ts_rule_adam>(p, begin);
-  case TS_UPDATE_LAMB:
+  case TS_RULE_LAMB:
     return ts_update_block<ts_rule_lamb>(p, begin);
-  case TS_UPDATE_LARS:
+  case TS_RULE_LARS:
     return ts_update_block<ts_rule_lars>(p, begin);
   }
 }
@@ -219,7 +209,7 @@ static __global__ void __launch_bounds__(TS_SUM_THREADS)
   for (int64_t i = at.from + at.part; i < at.to; i += TS_SUM_PARTS) {
     const ts_real g = rule.scale * ts_real{p.grad[i]}, w = {p.w[i]};
     ts_real x = g;
-    if (p.kind == TS_UPDATE_LAMB) {
+    if (p.rule == TS_RULE_LAMB) {
       ts_real m = {p.state[0][i]}, v = {p.state[1][i]};
       rule.move(m, v, g);
       p.state[0][i] = m.x;
@@ -238,20 +228,6 @@ static __global__ void __launch_bounds__(TS_SUM_THREADS)
 
 /* ---- launches ------------------------------------------------------------ */
 
-static ts_update_kind kind_of(const ts_dense_update_args *a) {
-  static const struct {
-    const char *name;
-    ts_update_kind kind;
-  } kinds[] = {{"adagrad", TS_UPDATE_ADAGRAD},
-               {"adam", TS_UPDATE_ADAM},
-               {"adamw", TS_UPDATE_ADAM},
-               {"lamb", TS_UPDATE_LAMB},
-               {"lars", TS_UPDATE_LARS}};
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (!strcmp(a->optim->kind, kinds[i].name)) return kinds[i].kind;
-  return a->state[0] ? TS_UPDATE_MOMENTUM : TS_UPDATE_SGD;
-}
-
 static ts_update_piece piece_of(const ts_dense_update_args *a) {
   ts_update_piece p;
   p.w = a->w;
@@ -261,7 +237,7 @@ static ts_update_piece piece_of(const ts_dense_update_args *a) {
   p.stats = a->stats;
   p.n = a->n;
   p.numbers = ts_update_numbers_of(a);
-  p.kind = kind_of(a);
+  p.rule = ts_dense_optim_find(a->optim->kind)->rule;
   return p;
 }
 
@@ -283,7 +259,7 @@ static ts_err own_stats(ts_update_params *p, double *own) {
   TS_DO(ts_cuda_set(own, 0, 2 * TS_DENSE_PIECES * sizeof(double)));
   for (int32_t i = 0; i < p->n_pieces; i++) {
     ts_update_piece &piece = p->piece[i];
-    if (piece.stats || piece.kind < TS_UPDATE_LAMB) continue;
+    if (piece.stats || piece.rule < TS_RULE_LAMB) continue;
     piece.stats = own + 2 * i;
     TS_DO(stats_of(piece, own + 2 * i));
   }
@@ -302,7 +278,7 @@ ts_err ts_cuda_dense_update(const ts_dense_update_args *a, int32_t n) {
     if (a[i].n <= 0) continue;
     p.first[p.n_pieces] = (uint32_t)blocks;
     p.piece[p.n_pieces] = piece_of(&a[i]);
-    need |= p.piece[p.n_pieces].kind >= TS_UPDATE_LAMB && !a[i].stats;
+    need |= p.piece[p.n_pieces].rule >= TS_RULE_LAMB && !a[i].stats;
     p.n_pieces++;
     blocks += ts_ceil_div(a[i].n, TS_FLAT_CHUNK);
   }

@@ -19,29 +19,30 @@ static double now_bytes(void) {
                   ts_mem_total(TS_SPACE_DEVICE).now_bytes);
 }
 
-/* Batches held at once (io/batch_store.c: in blocks that grow by halves; with
- * kjt the ids lie in a block of their own first), their copies on a device
- * apart, and predictions. */
-static double batch_bytes(const ts_trainer *t, int32_t batch,
+/* Batches held at once, their copies on a device apart, and predictions. */
+static ts_err batch_bytes(double *bytes, const ts_trainer *t, int32_t batch,
                           const ts_plan_stats *stats) {
   enum { READ_AHEAD = 4 };
+  ts_err err = TS_OK;
   const ts_config *c = t->config;
-  const double ring = (double)c->data.synthetic.ring;
-  const double ahead = ring > READ_AHEAD ? ring : READ_AHEAD;
-  const double stores = t->n_stores ? t->n_stores : ahead;
-  const double copies = strcmp(c->data.input, "columns") ? 2 : 1;
-  const double grown = 1.25, n = batch;
-  double samples = n * 4 * (t->n_tasks + c->model.dense_features), ids = 0;
-  int32_t f = 0;
-  for (int32_t i = 0; i < c->n_tables; i++)
-    for (int32_t k = 0; k < c->tables[i].features.n; k++, f++)
-      ids += n * (stats[f].pooling * (c->tables[i].weighted ? 12 : 8) +
-                  (stats[f].pooling == 1 ? 0 : 4));
-  const double there =
-      t->uploads ? ts_pipeline_n_inflight(c, true) * grown * (samples + ids)
-                 : 0;
-  return stores * grown * (samples + copies * ids) + there +
-         n * t->n_tasks * 12;
+  const int64_t ring = c->data.synthetic.ring;
+  const int64_t ahead = ring > READ_AHEAD ? ring : READ_AHEAD;
+  const int32_t n_features = ts_feature_count(c);
+  ts_batch_store *store = NULL;
+  double *pooling = NULL;
+  size_t copied;
+  TS_TRY(ts_mem_array(&pooling, n_features, sizeof *pooling, TS_TAG_MISC));
+  for (int32_t f = 0; f < n_features; f++) pooling[f] = stats[f].pooling;
+  TS_TRY(ts_batch_store_create(&store, c, NULL));
+  TS_TRY(ts_batch_store_expect(store, c, batch, pooling));
+  *bytes = (double)ts_batch_store_bytes(store, &copied) *
+           (double)(t->n_stores ? t->n_stores : ahead);
+  if (t->uploads) *bytes += (double)copied * ts_pipeline_n_inflight(c, true);
+  *bytes += 12.0 * batch * t->n_tasks;
+done:
+  ts_batch_store_destroy(store);
+  ts_mem_free(pooling);
+  return err;
 }
 
 /* Bytes of the metrics' window, as far as the run will fill it. */
@@ -237,6 +238,7 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
                               .deferred = !gflops,
                               .kernels = &t->kernels};
   ts_model_count n = {0};
+  double batches;
   *d = (ts_plan_dense){0};
   if (ops && ops->count) ops->count(&n, &spec);
   if (n.weights > LARGE) {
@@ -246,7 +248,8 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
   } else if (ops) { /* one that is not there is its own place's to refuse */
     TS_DO(look(d, gflops, t, ops, &spec, n_ranks));
   }
-  d->other_bytes += batch_bytes(t, batch, stats) +
-                    metrics_bytes(t, n_ranks, (int64_t)batch * n_ranks);
+  TS_DO(batch_bytes(&batches, t, batch, stats));
+  d->other_bytes +=
+      batches + metrics_bytes(t, n_ranks, (int64_t)batch * n_ranks);
   return TS_OK;
 }
