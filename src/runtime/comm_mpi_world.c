@@ -60,9 +60,8 @@ const char *ts_mpi_version(void) {
   static char text[128];
   char library[MPI_MAX_LIBRARY_VERSION_STRING];
   int n, version, subversion;
-  if (MPI_Get_library_version(library, &n) != MPI_SUCCESS ||
-      MPI_Get_version(&version, &subversion) != MPI_SUCCESS)
-    return "MPI";
+  (void)MPI_Get_library_version(library, &n);
+  (void)MPI_Get_version(&version, &subversion);
   library[strcspn(library, ",\n")] = '\0';
   snprintf(text, sizeof text, "%.90s, MPI %d.%d", library, version, subversion);
   return text;

@@ -240,11 +240,14 @@ TS_TEST(phases_have_the_devices_times) {
 
 TS_TEST(an_old_gpu_has_a_note) {
   ts_device_info info;
+  char id[TS_DEVICE_ID];
   end();
   ts_emulated_set_gpu(&(ts_emulated_gpu){.capability = 75});
   begin();
   ck_assert(ts_device_describe(p.device, &info));
   ck_assert_ptr_nonnull(strstr(info.text, "an emulated GPU, 4.0 GiB"));
+  ck_assert_ok(p.device->ops->identify(p.device, id));
+  ck_assert(*id && !memcmp(id, info.id, sizeof id));
   ck_assert_ptr_nonnull(strstr(info.note, "compute capability 7.5"));
   ts_emulated_set_gpu(NULL);
 }
