@@ -33,9 +33,9 @@ typedef struct ts_interact_args {
   int work_threads;
 } ts_interact_args;
 
-/* What a cross layer (dense/cross.h) does by element.  Rows of x0, x, y, y16,
- * dy, dx0 and add lie STRIDE elements apart, those of t and dt T_STRIDE; only
- * WIDTH elements of a row are touched. */
+/* The part of a cross layer (dense/cross.h) that goes by element.  Rows of x0,
+ * x, y, y16, dy, dx0 and add lie STRIDE elements apart, those of t and dt
+ * T_STRIDE; only WIDTH elements of a row are touched. */
 typedef struct ts_cross_args {
   const float *x0; /* (B, stride) */
   const float *x;  /* forward: y = x0 * t + x */

@@ -51,8 +51,8 @@ typedef struct ts_model_ops {
   /* Multiplications of a sample's forward pass outside the layers, for the
    * planner; NULL: none. */
   double (*products)(const ts_model_spec *);
-  /* What create would make, without making it: for models whose layers grow
-   * so fast with the number of features that the planner should not build
+  /* Counts what create would make, without making it: for models whose layers
+   * grow so fast with the number of features that the planner should not build
    * them just to look; NULL: it builds them. */
   void (*count)(ts_model_count *, const ts_model_spec *);
   /* DECK errors for shapes that do not fit, naming the keys. */

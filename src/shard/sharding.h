@@ -50,7 +50,7 @@ typedef struct ts_output_dist {
   /* The order in which the sections of ranks lie in what is written: NULL
    * ascending. */
   void (*order)(const ts_sharding *, int *ranks /* (W) */);
-  /* What the planner expects, where there are several ranks; NULL: nothing.
+  /* The planner's estimate where there are several ranks; NULL: nothing.
    * Adds to a shard's load the time and bytes of the FLOATS numbers that are
    * pooled from it for the global batch. */
   void (*cost)(struct ts_load *, const struct ts_cost *, double floats);

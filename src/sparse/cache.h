@@ -26,7 +26,7 @@
 
 enum {
   TS_CACHE_PARTS = 3, /* weights, two states of dim floats */
-  /* Of a hold, for an id of a pass, at most: the host takes 16, and half as
+  /* Most bytes of a hold for an id of a pass: the host takes 16, and half as
    * much again to grow into (ts_mem_reserve). */
   TS_CACHE_SCRATCH_BYTES = 24,
   TS_CACHE_PASSES_MAX = 16,    /* of a device's hold */

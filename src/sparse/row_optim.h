@@ -106,7 +106,7 @@ typedef struct ts_row_update_args {
   /* (n) Where the row of entry j lies in weight and in states of dim floats,
    * at the first entry of each row; NULL: a row is its own place. */
   const uint32_t *place;
-  /* Of devices whose memory is discrete, or NULL: places from FIRST_LINE on are
+  /* On devices of discrete memory, else NULL: places from FIRST_LINE on are
    * not in weight and state but here, (n, dim) each. */
   void *lines;
   float *line_state[TS_ROW_STATES_MAX];

@@ -9,7 +9,7 @@
 struct ts_metrics {
   bool keep_all;
   int64_t limit; /* samples of the window on this rank, 0: none */
-  /* Of one that is placed: as of the last fetch. */
+  /* Where sums are on a device, this is a copy as of the last fetch. */
   ts_metric_sums sums;
   ts_metric_place place;
   ts_metric_sample *ring; /* (capacity) */

@@ -15,7 +15,7 @@
 #include "tests/support/harness.h"
 
 TS_TEST(philox_known_answers) {
-  /* Of the authors' Random123 distribution. */
+  /* From the authors' Random123 distribution. */
   const uint32_t zero[4] = {0}, key0[2] = {0};
   const uint32_t want0[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
   const uint32_t ones[4] = {~0u, ~0u, ~0u, ~0u}, key1[2] = {~0u, ~0u};

@@ -30,7 +30,7 @@ static double tolerance(const ts_probe *p, int terms) {
   return (p->half ? 2e-5 : 4e-6) * (1 + sqrt(terms)) + 1e-6;
 }
 
-/* Of an element that is stored in bf16. */
+/* The error of storing X in bf16. */
 static double rounding(const ts_probe *p, double x) {
   return p->arrays_half ? fabs(x) / 256 : 0;
 }

@@ -73,7 +73,7 @@ TS_TESTS(products_are_repeated, 0, N_CASES) {
   stop(&p);
 }
 
-/* What the library can't fuse is done beside it. */
+/* A step that the library can't fuse is done beside it. */
 TS_TESTS(what_is_refused_is_done_apart, 0, 3) {
   const int refused[] = {CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
                          CUBLASLT_EPILOGUE_DRELU_BGRAD,
@@ -175,8 +175,8 @@ TS_TESTS(algorithms_are_kept, 0, N_CASES) {
   ts_str_reset(&again);
 }
 
-/* Of another library or GPU, or damaged: chosen anew.  One word of a line
- * that isn't what the library gave it is found when it is used. */
+/* A choice of another library or GPU, or a damaged one, is made anew.  One word
+ * of a line that isn't what the library gave it is found when it is used. */
 TS_TEST(algorithms_of_others_are_not_taken) {
   ts_str text = {0}, none = {0};
   const ts_case *c = &cases[1];

@@ -30,7 +30,7 @@ TS_TEST(bucket_layouts) {
 
 enum { N_PARAMS = 5, N = 3000 };
 
-/* What a run does beside the deck: micro-batches of a step, and whether the
+/* A run's settings beside the deck: micro-batches of a step, and whether the
  * host waits for each step or runs ahead of the lanes. */
 typedef struct ts_run {
   bool serial, ahead;
@@ -125,7 +125,7 @@ TS_TEST(a_host_that_runs_ahead_changes_nothing) {
   }
 }
 
-/* What w becomes in three steps of plain sgd. */
+/* W after three steps of plain sgd. */
 static double by_hand(double w, int p, int i, double rate) {
   for (int step = 1; step <= 3; step++)
     w -= rate * sin(step * 1.3 + p * 7 + i * 0.01);
@@ -179,7 +179,7 @@ TS_TEST(overrides_by_name) {
   check_by_hand(a, (const double[]){0.1, 0.1, 0.01, 0.01, 0.5});
 }
 
-/* What an override leaves out comes from the deck's optimizer, as far as the
+/* Options that an override lacks come from the deck's optimizer, as far as the
  * kind is the same; the rest from the kind. */
 TS_TEST(overrides_inherit) {
   deck("sgd", 0.1);

@@ -123,7 +123,7 @@ static ts_err sum_squares(void *arg, ts_lane *lane) {
   return k.squares(a->x, a->n, a->sum);
 }
 
-/* Of a model whose one odd size is that of its last bias. */
+/* The model's only odd size is that of its last bias. */
 TS_TESTS(norms_have_the_bits_of_no_gaps, 0, sizeof caps / sizeof *caps) {
   static float all[ALL];
   double norm = 0, want = 0;

@@ -182,7 +182,7 @@ TS_TEST(short_wire) {
   ck_assert_all(bytes[0] == 2 * bytes[1] && bytes[0] == 2 * bytes[2]);
 }
 
-/* What is rounded is near what is not. */
+/* Rounded gradients are near those that are not. */
 TS_TEST(short_wire_is_near) {
   static char bf16[] = "bf16";
   small_deck("sgd");

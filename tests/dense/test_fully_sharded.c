@@ -204,7 +204,7 @@ TS_TEST(counts_by_reshard) {
   }
 }
 
-/* Of 7 layers, units of groups, in the order of the host: flats, and flats
+/* 7 layers, units of groups, in the order of the host: flats, and flats
  * with what was copied out of them. */
 TS_TEST(alive_at_once) {
   static const int cases[][6] = {

@@ -50,7 +50,7 @@ typedef struct ts_probe {
   uint16_t x16[ALL], dx16[ALL];
 } ts_probe;
 
-/* What the layers should give. */
+/* The expected results of the layers. */
 typedef struct ts_want {
   double act[LAYERS_MAX + 1][ALL], g[LAYERS_MAX + 1][ALL];
   double grad[2 * LAYERS_MAX][WIDTH_MAX * WIDTH_MAX];

@@ -19,7 +19,7 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Of the one rank; made when it is first asked for. */
+/* The communicator of the one rank, made when it is first asked for. */
 ts_comm *fuzz_comm(void);
 /* NAME in a folder of this process. */
 const char *fuzz_path(const char *name);
@@ -32,7 +32,7 @@ ts_config *fuzz_deck(const char *text, const char *const *sets, int n_sets);
  * is NULL. */
 ts_err fuzz_read(const ts_config *, const char *state, char **saved);
 
-/* What must not be, whatever the input. */
+/* COND has to hold, whatever the input. */
 #define FUZZ_CHECK(cond)                                                       \
   do {                                                                         \
     if (!(cond)) {                                                             \

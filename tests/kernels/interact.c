@@ -161,7 +161,7 @@ static void look_backward(const interact_case *c, int b) {
     }
 }
 
-/* What lies between rows stays. */
+/* The gaps between rows stay as they were. */
 static void look_gaps(const interact_case *c, int b) {
   for (int f = 0; f < c->a.n_features; f++) {
     const float *end = c->demb[f] + b * c->stride[f] + c->a.dim;
@@ -209,7 +209,7 @@ TS_TESTS(interactions, 0, TEST_COUNT(dims)) {
   }
 }
 
-/* Of more samples than blocks have at once, none, one. */
+/* More samples than blocks have at once, none, one. */
 TS_TEST(batches) {
   for (int how = 0; how < 16; how++) {
     check(3, 8, how % 4 ? 37 : 301, how);
@@ -243,7 +243,7 @@ static void same(bool bits, float x, float y, float tolerance) {
     ck_assert_float_le(fabsf(x - y), tolerance);
 }
 
-/* Of numbers that bf16 has the results in bf16 are f32's, rounded; kernels
+/* Where bf16 has the numbers, results in bf16 are f32's, rounded; kernels
  * that multiply in bf16 sum in another order. */
 static void look_pair(const void *arg) {
   const interact_case *c = arg, *h = c + 1;

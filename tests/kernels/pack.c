@@ -103,7 +103,7 @@ static void make(pack_case *c, const spec *s) {
 
 /* ---- a run --------------------------------------------------------------- */
 
-/* What the kernels are given, of this run's memory. */
+/* The kernels' arguments, in this run's memory. */
 typedef struct given {
   ts_pack_feature raw[FEATURES], back[FEATURES];
   ts_pack_section sections[ROUTES];

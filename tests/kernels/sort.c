@@ -56,7 +56,7 @@ TS_TESTS(stable, 0, 8) {
   }
 }
 
-/* Of all numbers of bits where that is quick. */
+/* All numbers of bits, where that is quick. */
 TS_TEST(a_million) {
   static const int bits[] = {24, 0, 1, 7, 8, 9, 16, 20, 25, 31, 32};
   const bool quick = !strcmp(ts_test_backend(), "cuda");

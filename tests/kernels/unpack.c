@@ -7,7 +7,7 @@
 
 /* ---- cases --------------------------------------------------------------- */
 
-/* What the bags of a section are like. */
+/* How a section says its bags. */
 typedef enum { ONE, BYTES, INTS, OFFSETS, EMPTY, LONG, KINDS } kind;
 
 typedef struct spec {

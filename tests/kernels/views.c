@@ -144,7 +144,7 @@ typedef struct put_case {
   size_t bytes;
 } put_case;
 
-/* What was put stays, whatever its source becomes. */
+/* The copy that put made stays, whatever its source becomes. */
 static ts_err run_put(const ts_kernels *k, const void *arg) {
   const put_case *c = arg;
   char own[9001];

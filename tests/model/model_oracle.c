@@ -95,7 +95,7 @@ static ts_vector side_by_side(const ts_oracle *o, const ts_vector *b,
   return x;
 }
 
-/* Of vectors of DIM numbers side by side: all pairs' products after B. */
+/* B, and behind it the products of all pairs of X's vectors of DIM. */
 static ts_vector dots(const ts_vector *x, const ts_vector *b, int dim) {
   ts_vector y = *b;
   for (int i = 0; i < x->n; i += dim)

@@ -147,7 +147,7 @@ TS_TEST(no_samples_give_no_gradient) {
 
 /* ---- layers and groups --------------------------------------------------- */
 
-/* What a model said in one step. */
+/* The answers of a model in one step. */
 typedef struct ts_heard {
   const ts_params *params;
   const char *open; /* the group at work */

@@ -16,7 +16,7 @@ static char *at(const ts_buffer *b, size_t offset) {
   return (char *)b->ptr + offset;
 }
 
-/* What a step does: two lanes by turns, arguments of its own.  B of the step
+/* A step: two lanes by turns, arguments of its own.  B of the step
  * before is part of the result. */
 static void work(ts_graph_rig *r, int step) {
   const size_t part = (size_t)(step + 1) * 100;

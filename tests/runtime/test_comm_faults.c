@@ -72,7 +72,7 @@ TS_TESTS(deadlines_name_the_operation, 0, N_BROKEN) {
   rig_stop();
 }
 
-/* What the library finds by itself ends the operation at once. */
+/* An error that the library finds by itself ends the operation at once. */
 TS_TESTS(errors_of_the_library, 0, N_BROKEN) {
   const int variant = broken[_i];
   if (ts_mpi_size() == 1 || !(variant & WIRED) || !is_fake()) return;

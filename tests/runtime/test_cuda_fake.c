@@ -150,7 +150,7 @@ TS_TEST(memory_comes_and_goes) {
   ck_assert(b.late);
   ck_assert(filled(p.lane, &b, 1000, 0));
   ts_buffer_reset(&b);
-  /* What is given back in the order of a stream is gone soon. */
+  /* Memory given back in the order of a stream is gone soon. */
   for (int i = 0; i < 1000 && ts_emulated_now().blocks != before; i++)
     ts_pause(1000);
   ck_assert_int_eq(ts_emulated_now().blocks, before);

@@ -57,7 +57,7 @@ static void start(ts_event_ring *r) {
   ts_event_ring_start(r, &fakes, NULL);
 }
 
-/* What stands for SEQ is its own, never that of a later one. */
+/* The event found for SEQ is its own, never a later one's. */
 static void check(const ts_event_ring *r, uint64_t seq) {
   const ts_fake_event *e = ts_event_ring_find(r, seq);
   if (seq > r->done)
@@ -113,8 +113,8 @@ TS_TEST(events_are_used_again) {
   ck_assert_int_eq(n_events, 0);
 }
 
-/* What is held is not asked for and not reached; released it is recorded once
- * for all, and reached together. */
+/* A held position is not asked for and not reached; released it is recorded
+ * once for all, and reached together. */
 TS_TEST(held_positions_wait) {
   enum { BEFORE = 3, HELD = 100 };
   ts_event_ring r;

@@ -150,7 +150,7 @@ static ts_program draw_program(int n_lanes) {
   return p;
 }
 
-/* What of LIKE may differ from step to step. */
+/* The parts of LIKE that may differ from step to step. */
 typedef struct ts_unlike {
   bool arguments, library, sequence, length, syncs;
 } ts_unlike;
@@ -163,7 +163,7 @@ static ts_program vary(const ts_program *like, const ts_unlike *u,
     if (x->kind == CALL ? u->library && below(4) == 0
                         : u->arguments && below(2))
       *x = arguments(*x);
-    /* What brings lanes together stays. */
+    /* Pieces that bring lanes together stay. */
     if (u->sequence && i >= n_lanes && i < PIECES - n_lanes && below(20) == 0)
       *x = draw(n_lanes);
   }
@@ -274,7 +274,7 @@ TS_TESTS(the_same_is_replayed, 0, LANES) {
   ck_assert_int_eq(n.n_made, 1);
 }
 
-/* What only a capture can change; then replays go on. */
+/* Only a capture can change these; then replays go on. */
 TS_TESTS(libraries_are_captured_anew, 0, SEEDS) {
   const ts_unlike u = {.arguments = true, .library = true};
   const ts_graph_counts n = run((unsigned)_i, &u, lanes_of(_i), 1);

@@ -273,7 +273,7 @@ static int64_t held(ts_tag tag) {
   return bytes;
 }
 
-/* Of a pool, of their own, and given back: all is counted. */
+/* Memory is counted: a pool's, a buffer's own, and when it is given back. */
 TS_TESTS(pools_and_counts, 0, 2) {
   ts_pair p;
   ts_pool pool = {0};

@@ -20,7 +20,7 @@ static int next_feature(const ct_deck *d, int f) {
 
 static ts_buffer grads[CT_FEATURES];
 
-/* Of P the gradient that must be written, not added to. */
+/* P's gradient begins as NaN: it has to be written, not added to. */
 static void spoil(ts_param *p, ts_device *device) {
   float nans[CT_POSITIONS];
   for (int64_t i = 0; i < p->n; i++) nans[i] = NAN;

@@ -95,7 +95,7 @@ TS_TEST(lines_fill_memory) {
   }
 }
 
-/* What a group holds together has one load factor; and the report says which,
+/* Tables of a group have one load factor; and the report says which,
  * and who chose it. */
 TS_TEST(lines_of_groups) {
   ts_setting x;

@@ -82,7 +82,7 @@ static bool coded_whole(ts_shard_kind kind, const ts_table_config *t) {
          !(splits_rows(kind) && t->pooling == TS_POOL_MEAN);
 }
 
-/* What an element may lose at most, in parts of its row's largest. */
+/* The most that an element may lose, in parts of its row's largest. */
 static double unit_of(ts_codec c) {
   static const double unit[] = {1e-6, 0x1p-8, 0x1p-11, 1.001 / 254};
   return unit[c];

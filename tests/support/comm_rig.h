@@ -84,7 +84,7 @@ static inline ts_buffer put(const void *host, int64_t bytes) {
   return b;
 }
 
-/* What B has, once LANE's work is done. */
+/* Whether B has WANT once LANE's work is done. */
 static inline bool has(const ts_buffer *b, const void *want, int64_t bytes) {
   char *got;
   ck_assert_ok(ts_mem_alloc(&got, (size_t)bytes, TS_TAG_MISC));

@@ -78,7 +78,7 @@ void kt_at_all(void *p, size_t bytes);
 /* In a call: all arrays are as they were when the oracle was here. */
 void kt_step(const ts_kernels *, const char *what);
 
-/* What the oracle, or who is tested, has left of what P points to. */
+/* P's array as the oracle, or the tested kernel, has left it. */
 void *kt_ref(const void *p);
 void *kt_got(const void *p);
 /* Who is being tested. */

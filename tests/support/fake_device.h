@@ -50,7 +50,7 @@ int ts_fake_n_blocks(void); /* not yet freed */
 void ts_fake_wire_start(int ranks_per_node);
 void ts_fake_wire_stop(void);
 extern const ts_wire_ops ts_fake_wire;
-/* What went wrong on purpose, and what was seen. */
+/* Faults made on purpose, and what was seen of them. */
 typedef struct ts_fake_state {
   bool hang, broken;             /* nothing is ever enqueued; polls fail */
   int n_aborts, n_groups, n_bad; /* n_bad: begun while busy */

@@ -8,7 +8,7 @@
 #include "tests/support/fake_device.h"
 #include "tests/support/harness.h"
 
-/* What the device has, in bytes: room of two mappings; memory of the host is
+/* The device's memory, in bytes: room of two mappings; memory of the host is
  * taken by what is used alone. */
 #define ALL ((size_t)1 << 33)
 enum { PAGE = 4096 };
@@ -46,7 +46,7 @@ static void *map(int protection) {
   return p == MAP_FAILED ? NULL : p;
 }
 
-/* Of this process, like a GPU: devices come and go. */
+/* The memory is this process's, like a GPU's: devices come and go. */
 static ts_err start_memory(void) {
   file = memfd_create("device", 0);
   if (file < 0 || ftruncate(file, (off_t)ALL) != 0 ||

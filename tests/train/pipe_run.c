@@ -284,7 +284,7 @@ static ts_err hash_shard(void *arg, int32_t table, const ts_shard *s,
   return TS_OK;
 }
 
-/* What all ranks have counts once; all have the same of it. */
+/* Weights that all ranks have count once; they have to be the same. */
 static void hash_dense(pr_run *r, uint64_t *h) {
   const ts_params *params = &r->t->model->params;
   uint64_t same = TS_FNV_START;

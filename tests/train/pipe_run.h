@@ -55,7 +55,7 @@ uint64_t pr_state(pr_run *);
 bool pr_same(const pr_result *, const pr_result *);
 bool pr_same_losses(const pr_result *, const pr_result *, int first, int n);
 
-/* What runs around kernels, on any lane's thread; 0 and NULL: nothing. */
+/* Delays around kernels, on any lane's thread; 0 and NULL: none. */
 typedef struct pr_kernels {
   int lookup_us, row_update_us, dense_update_us; /* sleep before */
   void (*lookup)(const ts_lookup_args *, bool begin);

@@ -29,7 +29,7 @@ typedef struct event {
   pthread_t thread;
 } event;
 
-/* What happened since stub_on, in order. */
+/* The events since stub_on, in order. */
 extern event stub_events[EVENTS];
 extern int stub_n_events;
 /* How long a batch's rows take to come, and to be given back. */

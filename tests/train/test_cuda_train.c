@@ -186,7 +186,7 @@ static void run(const char *sub, const char *steps) {
   ts_deck_destroy(c);
 }
 
-/* Of the newest checkpoint, brought to the device. */
+/* The hash of the newest checkpoint's state, brought to the device. */
 static uint64_t state_of(const char *sub) {
   const way w = {{"pipeline.kind=base"}, 0, 0, 0, false};
   pr_sets s = sets_of(&w, "run.backend=emulated");

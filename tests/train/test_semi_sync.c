@@ -59,7 +59,7 @@ static ts_err update_later(const ts_dense_update_args *a,
   return TS_OK;
 }
 
-/* What is kept, as part of step STEP. */
+/* The update that was kept, as part of step STEP. */
 static void update_now(ts_trainer *t, int64_t step) {
   ts_kernels plain;
   ck_assert_ok(ts_kernels_fill(&plain, "host", NULL));

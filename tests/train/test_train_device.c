@@ -353,7 +353,7 @@ TS_TESTS(checkpoints, 1, 3) {
   run(host, "run.steps=7", "there");
   run(host, "run.steps=3", "back");
   run(cuda, "run.steps=7", "back");
-  /* What products are chosen comes back to the device alone. */
+  /* The choice of products comes back to the device alone. */
   if (!ts_test_on_gpu()) ck_assert_int_eq(ts_fake_restored, 0);
   run(cuda, "run.steps=2", "again");
   run(cuda, "run.steps=7", "again");

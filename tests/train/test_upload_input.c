@@ -154,7 +154,8 @@ static void look_up(run *r, ts_inflight *c) {
   }
 }
 
-/* What is copied may change: here at once, later when the loader reads on. */
+/* A source may change once it is copied: here at once, later when the loader
+ * reads on. */
 static void spoil(const run *r, const ts_inflight *c) {
   if (!c->upload || c->more) return;
   ck_assert_ok(ts_event_sync(c->copied));

@@ -214,7 +214,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   ts_fake_preference p;
   memcpy(&p, pref, sizeof p);
   *n = 0;
-  /* What the documents refuse is never to be asked for. */
+  /* Nobody may ask for what the documents refuse. */
   if (!handle || most < 1 || c != d || !types_go(&m) || !sizes_go(&m) ||
       !epilogue_goes(&m))
     abort();

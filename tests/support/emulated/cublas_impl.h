@@ -31,7 +31,7 @@ typedef struct ts_fake_matmul {
   void *D;
 } ts_fake_matmul;
 
-/* What epilogue E does. */
+/* The parts of epilogue E. */
 static inline bool adds_bias(uint32_t e) {
   return e & CUBLASLT_EPILOGUE_BIAS;
 }

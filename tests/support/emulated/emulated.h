@@ -41,7 +41,7 @@ void ts_emulated_set_gpu(const ts_emulated_gpu *);
  * start of the program it is ts_emulated_seed: TESSERA_EMULATED_SEED, or 1. */
 void ts_emulated_set_order(uint64_t seed);
 uint64_t ts_emulated_seed(void);
-/* What each byte of fresh device memory is; 0x5a before. */
+/* Sets the byte that fills fresh device memory; 0x5a before. */
 void ts_emulated_set_fill(int byte);
 
 /* ---- what has come to pass ----------------------------------------------- */

@@ -32,8 +32,8 @@ static size_t pages(size_t bytes) {
 enum { SMALL = 1 << 20 };
 static const size_t HALF = (size_t)1 << 32;
 
-/* What begins at P could be taken for numbers: the bytes up to an address that
- * can't be. */
+/* Bytes from P to the next address that can't be taken for numbers; 0 where P
+ * is one. */
 static size_t bytes_of_numbers(const char *p) {
   const uint32_t low = (uint32_t)(uintptr_t)p;
   return low < SMALL ? SMALL - low : 0;

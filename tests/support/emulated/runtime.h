@@ -129,7 +129,7 @@ void ts_limits_of(ts_kernel *);
 
 /* graphs.c; under lock.  *DONE: WORK was captured, or may not be. */
 cudaError_t ts_capture(cudaStream_t, const ts_work *, bool *done);
-/* What is done to a captured event or stream that may not be. */
+/* A call that a captured event or stream does not allow. */
 cudaError_t ts_capture_spoil(struct CUgraph_st *, cudaError_t);
 bool ts_capturing(void);                   /* any stream is */
 void ts_graph_run(struct ts_graph_work *); /* without the lock */

@@ -249,7 +249,7 @@ static inline auto ts_emulated_known(void (*kernel)(P...)) -> void (*)(P...) {
   return kernel;
 }
 
-/* Of libraries' headers: no parameters of another type. */
+/* Parameters have the kernel's own types, as libraries' headers pass them. */
 template <class... P>
 static inline cudaError_t ts_emulated_launch(void (*kernel)(P...), dim3 grid,
                                              dim3 block, cudaStream_t stream,
