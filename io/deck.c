@@ -88,8 +88,7 @@ static ts_err grow(ts_deck *d) {
 
 static ts_table_config *add_table(ts_deck *d, const config_setting_t *s) {
   ts_config *c = d->config;
-  if (c->n_tables == d->capacity && d->fault == TS_OK) d->fault = grow(d);
-  if (d->fault != TS_OK) return NULL;
+  if (c->n_tables == d->capacity && grow(d) != TS_OK) return NULL;
   d->origin[c->n_tables] = s;
   c->tables[c->n_tables] = (ts_table_config){0};
   return &c->tables[c->n_tables++];
@@ -201,10 +200,10 @@ static void read_lists(ts_deck *d, const config_t *tree) {
 /* ---- the whole ----------------------------------------------------------- */
 
 /* Paths that have a default made of other keys. */
-static void derive_paths(ts_config *c) {
+static ts_err derive_paths(ts_config *c) {
   ts_str path = {0};
   if (!*c->run.output) {
-    (void)ts_str_append(&path, "%s/runs/%s", c->deck_dir, c->run.name);
+    TS_DO(ts_str_append(&path, "%s/runs/%s", c->deck_dir, c->run.name));
     ts_mem_free(c->run.output);
     c->run.output = path.text;
   }
@@ -213,24 +212,31 @@ static void derive_paths(ts_config *c) {
     ts_mem_free(c->checkpoint.dir);
     c->checkpoint.dir = NULL;
   } else if (!*c->checkpoint.dir) {
-    (void)ts_str_append(&path, "%s/checkpoints", c->run.output);
+    TS_DO(ts_str_append(&path, "%s/checkpoints", c->run.output));
     ts_mem_free(c->checkpoint.dir);
     c->checkpoint.dir = path.text;
   }
+  return TS_OK;
 }
 
-static void take_tree(ts_deck *d, config_t *tree, const char *const *sets,
-                      int n_sets) {
+static ts_err take_tree(ts_deck *d, config_t *tree, const char *const *sets,
+                        int n_sets) {
+  const int64_t failures = ts_mem_failures();
   const config_setting_t *root = config_root_setting(tree);
-  ts_deck_defaults_read(d);
-  if (d->fault != TS_OK) return;
+  TS_DO(ts_deck_defaults_read(d));
   for (int i = 0; i < n_sets; i++) ts_deck_set(d, tree, sets[i]);
   set_defaults(d, TS_SCOPE_DECK, d->config);
   ts_deck_group(d, TS_SCOPE_DECK, root, "", d->config);
   read_tables(d, tree, sets, n_sets);
   read_lists(d, tree);
-  if (!d->n_errors) derive_paths(d->config);
-  ts_deck_check(d, root);
+  /* Texts that had no room are cut, or missing: nothing of it counts. */
+  if (ts_mem_failures() == failures) {
+    if (!d->n_errors) TS_DO(derive_paths(d->config));
+    ts_deck_check(d, root);
+  }
+  if (ts_mem_failures() != failures)
+    return ts_fail(TS_ERR_NOMEM, "out of memory while the deck is read");
+  return d->n_errors ? ts_fail(TS_ERR_DECK, "%s", d->errors.text) : TS_OK;
 }
 
 /* An error with libconfig's words, and with the line itself where they say too
@@ -253,23 +259,14 @@ static ts_err parse(ts_deck *d, const char *text, const char *const *sets,
   ts_err err = TS_OK;
   config_t tree;
   ts_str wide = {0};
-  const int64_t failures = ts_mem_failures();
   TS_TRY(ts_deck_includes(d, text));
   TS_TRY(ts_deck_widen(&wide, text));
   config_init(&tree);
   config_set_options(&tree, CONFIG_OPTION_AUTOCONVERT);
   config_set_include_dir(&tree, d->config->deck_dir);
-  if (config_read_string(&tree, wide.text) != CONFIG_TRUE) {
-    err = syntax_error(d, &tree, text);
-  } else {
-    take_tree(d, &tree, sets, n_sets);
-    err = d->fault;
-    /* Texts that could not grow are cut: nothing of it counts. */
-    if (ts_mem_failures() != failures)
-      err = ts_fail(TS_ERR_NOMEM, "out of memory while the deck is read");
-    if (err == TS_OK && d->n_errors)
-      err = ts_fail(TS_ERR_DECK, "%s", d->errors.text ? d->errors.text : "");
-  }
+  err = config_read_string(&tree, wide.text) == CONFIG_TRUE
+            ? take_tree(d, &tree, sets, n_sets)
+            : syntax_error(d, &tree, text);
   config_destroy(&tree);
 done:
   ts_str_reset(&wide);

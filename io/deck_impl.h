@@ -21,7 +21,6 @@ typedef struct ts_deck {
   int64_t n_items;                 /* of lists that tables have, in all */
   const config_setting_t **origin; /* of each table, for messages */
   int32_t capacity;                /* of tables and origin */
-  ts_err fault;                    /* what is no fault of the deck */
   config_t *defaults; /* (ts_schema_n) each read once: tables are many */
 } ts_deck;
 
@@ -33,7 +32,7 @@ void ts_deck_error(ts_deck *, const config_setting_t *, const char *fmt, ...)
 void ts_deck_value(ts_deck *, const ts_key *, const config_setting_t *s,
                    void *to);
 /* The schema's defaults, for a deck's reading; the default of KEY into TO. */
-void ts_deck_defaults_read(ts_deck *);
+ts_err ts_deck_defaults_read(ts_deck *);
 void ts_deck_defaults_free(ts_deck *);
 void ts_deck_default(ts_deck *, const ts_key *, void *to);
 void ts_deck_value_free(const ts_key *, void *to);

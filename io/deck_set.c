@@ -23,7 +23,8 @@ static const config_setting_t *value_setting(config_t *snippet, const char *set,
   (void)ts_str_append(&text, ";");
   config_set_options(snippet, CONFIG_OPTION_AUTOCONVERT);
   /* "true" alone, lists and groups are libconfig's; words are texts. */
-  if (!*value || config_read_string(snippet, text.text) != CONFIG_TRUE ||
+  if (!*value || !text.text ||
+      config_read_string(snippet, text.text) != CONFIG_TRUE ||
       config_setting_length(config_root_setting(snippet)) != 1) {
     config_destroy(snippet);
     config_init(snippet);

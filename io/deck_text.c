@@ -65,15 +65,14 @@ char *ts_deck_text(ts_deck *d, const config_setting_t *s, const char *raw) {
       (void)ts_str_append_bytes(&out, p++, 1);
     }
   }
-  if (ts_str_append_bytes(&out, "", 0) != TS_OK) d->fault = TS_ERR_NOMEM;
+  (void)ts_str_append_bytes(&out, "", 0);
   return out.text;
 }
 
 char *ts_deck_absolute(ts_deck *d, char *path) {
   ts_str out = {0};
   if (!path || !*path || *path == '/') return path;
-  if (ts_str_append(&out, "%s/%s", d->config->deck_dir, path) != TS_OK)
-    d->fault = TS_ERR_NOMEM;
+  (void)ts_str_append(&out, "%s/%s", d->config->deck_dir, path);
   ts_mem_free(path);
   return out.text;
 }

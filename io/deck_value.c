@@ -303,11 +303,11 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
   }
 }
 
-void ts_deck_defaults_read(ts_deck *d) {
+ts_err ts_deck_defaults_read(ts_deck *d) {
   char text[256];
-  d->fault =
-      ts_mem_array(&d->defaults, ts_schema_n, sizeof *d->defaults, TS_TAG_MISC);
-  for (int i = 0; d->fault == TS_OK && i < ts_schema_n; i++) {
+  TS_DO(ts_mem_array(&d->defaults, ts_schema_n, sizeof *d->defaults,
+                     TS_TAG_MISC));
+  for (int i = 0; i < ts_schema_n; i++) {
     const ts_key *k = &ts_schema[i];
     config_init(&d->defaults[i]);
     if (k->kind == TS_KEY_LATER || !k->fallback) continue;
@@ -316,6 +316,7 @@ void ts_deck_defaults_read(ts_deck *d) {
     if (config_read_string(&d->defaults[i], text) != CONFIG_TRUE)
       ts_deck_error(d, NULL, "the default of %s is broken", k->path);
   }
+  return TS_OK;
 }
 
 void ts_deck_defaults_free(ts_deck *d) {

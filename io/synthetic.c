@@ -118,7 +118,7 @@ static ts_err estimate_part(const ts_synthetic *s, int64_t from, int64_t to,
   }
   for (int64_t i = 0; i < n; i++) /* its expectation */
     result[0] -= q[i] * log(q[i]) + (1 - q[i]) * log1p(-q[i]);
-  result[1] = ts_auc(p, y, NULL, n);
+  TS_TRY(ts_auc(&result[1], p, y, n));
 done:
   ts_mem_free_all(p, y, q, dense);
   return err;

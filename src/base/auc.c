@@ -2,6 +2,7 @@
  * in order count 1, ties 1/2. */
 #include "base/auc.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -28,19 +29,15 @@ static void sort(uint64_t *a, uint64_t *b, int64_t n) {
   memcpy(b, a, (size_t)n * sizeof *a); /* an odd number of passes */
 }
 
-static double sweep(const uint64_t *a, const float *label, const float *weight,
-                    int64_t n) {
+static double sweep(const uint64_t *a, const float *label, int64_t n) {
   double below = 0, area = 0, positive = 0;
   for (int64_t i = 0; i < n;) {
     double pos = 0, neg = 0;
     const uint64_t key = a[i] >> 32;
     for (; i < n && a[i] >> 32 == key; i++) {
-      const uint32_t k = (uint32_t)a[i];
-      const double w = weight ? weight[k] : 1.0;
-      if (label[k] > 0.5f)
-        pos += w;
-      else
-        neg += w;
+      const bool is_positive = label[(uint32_t)a[i]] > 0.5f;
+      pos += is_positive;
+      neg += !is_positive;
     }
     area += pos * (below + 0.5 * neg);
     below += neg;
@@ -49,17 +46,17 @@ static double sweep(const uint64_t *a, const float *label, const float *weight,
   return positive > 0 && below > 0 ? area / (positive * below) : 0.5;
 }
 
-double ts_auc(const float *prediction, const float *label, const float *weight,
+ts_err ts_auc(double *auc, const float *prediction, const float *label,
               int64_t n) {
+  ts_err err = TS_OK;
   uint64_t *a = NULL, *b = NULL;
-  double auc = 0.5;
-  if (ts_mem_array(&a, n, sizeof *a, TS_TAG_METRICS) == TS_OK &&
-      ts_mem_array(&b, n, sizeof *b, TS_TAG_METRICS) == TS_OK) {
-    for (int64_t i = 0; i < n; i++)
-      a[i] = (uint64_t)key_of(prediction[i]) << 32 | (uint32_t)i;
-    if (n) sort(a, b, n);
-    auc = sweep(a, label, weight, n);
-  }
+  TS_TRY(ts_mem_many(a, n, METRICS));
+  TS_TRY(ts_mem_many(b, n, METRICS));
+  for (int64_t i = 0; i < n; i++)
+    a[i] = (uint64_t)key_of(prediction[i]) << 32 | (uint32_t)i;
+  sort(a, b, n);
+  *auc = sweep(a, label, n);
+done:
   ts_mem_free_all(a, b);
-  return auc;
+  return err;
 }

@@ -5,9 +5,11 @@
 
 #include <stdint.h>
 
-/* Exact, ties merged, weighted (WEIGHT NULL: 1); 0.5 where one class is
- * missing or memory is short.  The arrays stay as they are. */
-double ts_auc(const float *prediction, const float *label, const float *weight,
+#include "base/err.h"
+
+/* Exact, ties merged; 0.5 where one class is missing.  The arrays stay as they
+ * are. */
+ts_err ts_auc(double *auc, const float *prediction, const float *label,
               int64_t n);
 
 #endif

@@ -216,16 +216,8 @@ static ts_err create_comm(ts_world *w, ts_comm **out, scope of,
   w->comms = c;
   if (served) TS_TRY(ts_world_serve(w));
   *out = c;
-  c = NULL;
 done:
-  if (c) {
-    if (c->far) w->ops->close(c);
-    ts_op_free_all(c);
-    ts_mem_free(c->codes);
-    ts_mem_free(c->fault);
-    ts_lane_destroy(c->lane);
-    ts_mem_free(c);
-  }
+  if (err != TS_OK) ts_comm_destroy(c);
   return err;
 }
 

@@ -1,16 +1,14 @@
 /* test_faults.c - every passage through every point of failure of a save and
  * of a load, on either rank: all ranks get the error of a checkpoint, nothing
  * half-written stays, and the checkpoint before is whole.  ranks: 2 */
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "tests/support/harness.h"
+#include "tests/support/walk.h"
 #include "io/checkpoint.h"
 
 #ifdef TS_FAULTS
@@ -102,17 +100,11 @@ static bool none_like(const char *pattern) {
   return none;
 }
 
-/* The fault that is armed was met: no later passage meets it. */
-static bool was_met(const char *what) {
-  for (int i = 0; i < 100000; i++)
-    if (ts_fault(what)) return false;
-  return true;
-}
-
 /* Passage after passage, until a save meets the fault no more; how many.  The
  * save would leave no other checkpoint: that is for it to be whole first. */
 static int walk_saves(const ts_fixture *f, const char *what, int rank) {
   ts_str path = {0};
+  int64_t held;
   char fault[64];
   for (int nth = 1;; nth++) {
     name_fault(fault, what, rank, nth);
@@ -120,9 +112,11 @@ static int walk_saves(const ts_fixture *f, const char *what, int rank) {
     /* A save that comes through has met none: no error is swallowed, but what
      * removing old checkpoints allocates. */
     const bool hidden = err == TS_OK && f->rank == rank &&
-                        strcmp(what, "alloc") != 0 && was_met(what);
+                        strcmp(what, "alloc") != 0 && walk_met(what);
     ck_assert_ok(ts_fault_set(NULL, f->rank));
     ck_assert_msg(ts_test_all(!hidden), "%s is met, and no error", fault);
+    if (nth < 3) held = walk_held(); /* what is kept for later is made now */
+    ck_assert_msg(ts_test_all(walk_held() == held), "%s stays", fault);
     if (err == TS_OK) return nth - 1;
     ck_assert_msg(refused(err, what), "save: %s %d on %d", what, nth, rank);
     ck_assert_all(none_like(".*part"));
@@ -138,6 +132,7 @@ static int walk_saves(const ts_fixture *f, const char *what, int rank) {
 /* A load that fails goes back to the one before, which is met no fault. */
 static int walk_loads(const ts_fixture *f, const char *what, int rank) {
   ts_str path = {0};
+  int64_t held;
   char fault[64];
   for (int nth = 1;; nth++) {
     name_fault(fault, what, rank, nth);
@@ -147,6 +142,8 @@ static int walk_loads(const ts_fixture *f, const char *what, int rank) {
     ck_assert_ok(err);
     ck_assert_all(right(f, content.c.step));
     ts_str_reset(&path);
+    if (nth < 3) held = walk_held();
+    ck_assert_msg(ts_test_all(walk_held() == held), "%s stays", fault);
     if (ts_test_all(content.c.step == 2)) return nth - 1;
     ck_assert_all(content.c.step == 1);
   }

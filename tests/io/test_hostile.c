@@ -7,10 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/mem.h"
 #include "tests/support/hostile_files.h"
+#include "tests/support/walk.h"
 #include "io/checkpoint.h"
+#include "io/dataset_write.h"
 #include "io/deck.h"
 #include "io/source.h"
 #include "train/metrics.h"
@@ -97,6 +100,85 @@ TS_TESTS(right_files_are_read, 0, 2) {
   ck_assert_ok(read_file(&f, _i));
   ts_fixture_stop(&f);
 }
+
+/* ---- errors that only a full machine has --------------------------------- */
+
+#ifdef TS_FAULTS
+static ts_fixture fixture;
+
+/* What the deck says, with the sets ARG: a batch is read, and all is written
+ * as a data set and as lines. */
+static ts_err read_and_write(void *arg) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  ts_source *s = NULL;
+  ts_loader *l = NULL;
+  ts_batch *b;
+  const char *const *sets = arg;
+  const double pooling = 1;
+  const ts_loader_options o = {.global_batch = 4,
+                               .max_steps = 2,
+                               .n_ranks = 1,
+                               .depth = 1,
+                               .serial = true,
+                               .pooling = &pooling};
+  ts_str state = {0};
+  char out[96];
+  snprintf(out, sizeof out, "%s/out", dir);
+  TS_TRY(ts_deck_parse(&c, deck, dir, sets, 4));
+  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, fixture.comm));
+  TS_TRY(ts_loader_create(&l, s, &o, NULL));
+  TS_TRY(ts_loader_next(l, &b));
+  if (s->ops->state_save) TS_TRY(s->ops->state_save(s, &state));
+  TS_TRY(ts_dataset_write(out, s, fixture.comm));
+  TS_TRY(ts_criteo_write(out, s, fixture.comm));
+done:
+  ts_str_reset(&state);
+  ts_loader_destroy(l);
+  ts_source_close(s);
+  ts_deck_destroy(c);
+  return err;
+}
+
+static const char *const formats[][4] = {
+    {"data.format=dataset", "data.input=kjt", "run.seed=1", "run.seed=2"},
+    {"data.format=csv", "data.train=in.csv",
+     "data.csv={label=\"y\";encoding=\"vocabulary\";"
+     "dense_transform=\"standardise\";}",
+     "data.csv.dense=[\"a\",\"b\"]"},
+    {"data.format=criteo_tsv", "data.train=in.tsv.gz", "run.seed=1",
+     "model.dense_features=13"},
+    {"data.format=synthetic", "data.synthetic.samples=8",
+     "data.synthetic.pooling=1", "data.input=columns"},
+};
+
+TS_TESTS(errors_come_out_and_nothing_stays, 0, 4) {
+  char path[128];
+  ts_fixture_start(&fixture, true, 1);
+  H5Fclose(hostile_make(file_path, false));
+  snprintf(path, sizeof path, "%s/in.csv", dir);
+  FILE *csv = fopen(path, "w");
+  ck_assert(csv && fputs("y,u,a,b\n1,x,1,2\n0,y,2,\n", csv) >= 0);
+  ck_assert_int_eq(fclose(csv), 0);
+  snprintf(path, sizeof path, "%s/in.tsv.gz", dir);
+  gzFile tsv = gzopen(path, "w");
+  ck_assert(tsv && gzputs(tsv, "1\t3\n0\t4\n") > 0);
+  ck_assert_int_eq(gzclose(tsv), Z_OK);
+  for (int i = 0; i < (_i ? 4 : 5); i++) {
+    static const struct {
+      const char *what;
+      unsigned codes;
+    } points[] = {{"alloc", 1 << TS_ERR_NOMEM},
+                  {"open", 1 << TS_ERR_IO | 1 << TS_ERR_DATA},
+                  {"write", 1 << TS_ERR_IO},
+                  {"hdf5", 1 << TS_ERR_IO | 1 << TS_ERR_DATA},
+                  {"read", 1 << TS_ERR_DATA}};
+    walk(read_and_write, (void *)(uintptr_t)formats[_i], points[i].what,
+         points[i].codes, 0);
+  }
+  ts_fixture_stop(&fixture);
+}
+#endif
 
 TS_TESTS(edited_files_are_refused, 0, 2 * hostile_n_edits) {
   const bool checkpoint = _i >= hostile_n_edits;

@@ -3,6 +3,7 @@
  * ranks: 1 3 4
  * seconds: 400 */
 #include "tests/support/comm_rig.h"
+#include "tests/support/walk.h"
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
 
@@ -90,6 +91,24 @@ TS_TESTS(errors_of_the_library, 0, N_BROKEN) {
   ts_buffer_reset(&b);
   rig_stop();
 }
+
+/* ---- setting up ---------------------------------------------------------- */
+
+#ifdef TS_FAULTS
+static ts_err set_up(void *variant) {
+  ts_err err = rig_create(*(int *)variant, 50);
+  if (err == TS_OK) err = ts_comm_reserve(r.comm, 1000);
+  rig_destroy();
+  return err;
+}
+
+TS_TESTS(nothing_stays_of_what_fails, 0, N_BROKEN) {
+  int variant = broken[_i] | SERIAL;
+  if (ts_mpi_size() > 1 || !is_fake()) return;
+  walk(set_up, &variant, "alloc", 1 << TS_ERR_NOMEM, 0);
+  walk(set_up, &variant, "mpi", 1 << TS_ERR_COMM, 0);
+}
+#endif
 
 /* ---- words --------------------------------------------------------------- */
 

@@ -47,7 +47,7 @@ static inline ts_err create_device(int variant) {
                    : ts_test_device(&r.device, variant & SERIAL, 1);
 }
 
-static inline void rig_start(int variant, double timeout_s) {
+static inline ts_err rig_create(int variant, double timeout_s) {
   const int per_node = (variant & NODES) && ts_mpi_size() % 2 == 0 ? 2 : 0;
   const ts_comm_backend wired = is_fake() ? TS_COMM_NCCL : TS_COMM_AUTO;
   const ts_world_options o = {.ordered = !(variant & LIBRARY),
@@ -57,19 +57,27 @@ static inline void rig_start(int variant, double timeout_s) {
                               .wire = is_fake() ? &ts_fake_wire : NULL};
   memset(&r, 0, sizeof r);
   r.variant = variant;
-  ck_assert_ok(create_device(variant));
-  ck_assert_ok(ts_world_create(&r.world, r.device, &o));
-  ck_assert_ok(ts_comm_create(r.world, &r.comm, TS_GROUP_WORLD, "test"));
-  ck_assert_ok(ts_lane_create(r.device, &r.lane, "compute", TS_LANE_COMPUTE));
+  TS_DO(create_device(variant));
+  TS_DO(ts_world_create(&r.world, r.device, &o));
+  TS_DO(ts_comm_create(r.world, &r.comm, TS_GROUP_WORLD, "test"));
   r.rank = ts_world_rank(r.world);
   r.size = ts_world_size(r.world);
+  return ts_lane_create(r.device, &r.lane, "compute", TS_LANE_COMPUTE);
 }
 
-static inline void rig_stop(void) {
+static inline void rig_start(int variant, double timeout_s) {
+  ck_assert_ok(rig_create(variant, timeout_s));
+}
+
+static inline void rig_destroy(void) {
   ts_lane_destroy(r.lane);
   ts_comm_destroy(r.comm);
   ts_world_destroy(r.world);
   ts_device_destroy(r.device);
+}
+
+static inline void rig_stop(void) {
+  rig_destroy();
   ck_assert_all(ts_fake_n_blocks() == 0);
   ck_assert_all(ts_fake.n_bad == 0);
 }

@@ -1,0 +1,57 @@
+/* walk.h - a call that fails at each passage through a point of failure in
+ * turn (base/fault.h): the error comes out, and nothing that was made stays. */
+#ifndef TS_TESTS_WALK_H
+#define TS_TESTS_WALK_H
+
+#include <glob.h>
+#include <hdf5.h>
+
+#include "base/fault.h"
+#include "tests/support/harness.h"
+
+/* What the process holds: bytes, open files, objects of HDF5. */
+static inline int64_t walk_held(void) {
+  glob_t open;
+  int64_t n = H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL);
+  for (int s = 0; s < TS_SPACE_COUNT; s++)
+    n += ts_mem_total((ts_space)s).now_bytes;
+  ck_assert_int_eq(glob("/proc/self/fd/*", 0, NULL, &open), 0);
+  n += (int64_t)open.gl_pathc;
+  globfree(&open);
+  return n;
+}
+
+/* The fault that is armed was met: no later passage meets it. */
+static inline bool walk_met(const char *what) {
+  for (int i = 0; i < 100000; i++)
+    if (ts_fault(what)) return false;
+  return true;
+}
+
+/* MAKE also ends what it makes.  Each passage through WHAT is an error of one
+ * of CODES (bits), but for HIDDEN ones, which are none. */
+static inline void walk(ts_err (*make)(void *), void *arg, const char *what,
+                        unsigned codes, int hidden) {
+  ck_assert_ok(make(arg)); /* what is kept for later is made now */
+  for (int nth = 1;; nth++) {
+    char fault[64];
+    const int64_t held = walk_held();
+    snprintf(fault, sizeof fault, "%s:rank0:nth%d", what, nth);
+    ck_assert_ok(ts_fault_set(fault, 0));
+    const ts_err err = make(arg);
+    const bool met = walk_met(what);
+    ck_assert_ok(ts_fault_set(NULL, 0));
+    ck_assert_msg(walk_held() == held, "%s: %lld bytes or files stay", fault,
+                  (long long)(walk_held() - held));
+    if (met) hidden -= err == TS_OK;
+    ck_assert_msg(err == TS_OK || (met && (codes >> err & 1)),
+                  "%s: code %d: %s", fault, (int)err, ts_err_message());
+    ck_assert_msg(hidden >= 0, "%s is met, and no error", fault);
+    ts_err_clear();
+    if (met) continue;
+    ck_assert(hidden == 0 && nth > 1);
+    return;
+  }
+}
+
+#endif
