@@ -23,24 +23,27 @@ static uint32_t crc_table(uint32_t crc, const unsigned char *p, size_t n) {
 
 #if defined(__x86_64__)
 __attribute__((target("sse4.2"))) static uint32_t
-crc_hardware(uint32_t crc, const unsigned char *p, size_t n) {
+crc_words(uint32_t crc, const unsigned char *p, size_t n) {
   uint64_t c = crc;
-  for (; n >= 8; n -= 8, p += 8) {
+  for (size_t i = 0; i < n; i++) {
     uint64_t word;
-    memcpy(&word, p, 8);
+    memcpy(&word, p + 8 * i, 8);
     c = __builtin_ia32_crc32di(c, word);
   }
-  crc = (uint32_t)c;
-  while (n--) crc = __builtin_ia32_crc32qi(crc, *p++);
-  return crc;
+  return (uint32_t)c;
 }
 #endif
 
 uint32_t ts_crc32c(uint32_t crc, const void *data, size_t bytes) {
+  size_t n = 0; /* words of 8 bytes */
+  crc = ~crc;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return ~crc_hardware(~crc, data, bytes);
+  if (__builtin_cpu_supports("sse4.2")) {
+    n = bytes / 8;
+    crc = crc_words(crc, data, n);
+  }
 #endif
-  return ~crc_table(~crc, data, bytes);
+  return ~crc_table(crc, (const unsigned char *)data + 8 * n, bytes - 8 * n);
 }
 
 uint64_t ts_fnv1a(uint64_t h, const void *data, size_t bytes) {

@@ -68,8 +68,7 @@ ts_err ts_comm_all_to_all_v(ts_comm *c, ts_token *token, void *recv,
                             const int64_t *recv_bytes, const void *send,
                             const int64_t *send_bytes, ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, TS_OP_ALL_TO_ALL, after);
-  if (err != TS_OK) return err;
+  TS_DO(ts_op_create(&op, c, TS_OP_ALL_TO_ALL, after));
   op->recv = recv;
   op->send = send;
   copy_counts(op->recv_counts, recv_bytes, c->size);
@@ -80,9 +79,8 @@ ts_err ts_comm_all_to_all_v(ts_comm *c, ts_token *token, void *recv,
 ts_err ts_comm_exchange(ts_comm *c, ts_token *token, ts_exchange *x,
                         ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(
-      &op, c, x->rooms ? TS_OP_EXCHANGE_ROOMS : TS_OP_EXCHANGE, after);
-  if (err != TS_OK) return err;
+  TS_DO(ts_op_create(&op, c, x->rooms ? TS_OP_EXCHANGE_ROOMS : TS_OP_EXCHANGE,
+                     after));
   op->exchange = x;
   return ts_op_begin(op, token);
 }
@@ -91,8 +89,7 @@ ts_err ts_comm_all_reduce(ts_comm *c, ts_token *token, void *buf, int64_t n,
                           ts_dtype dtype, ts_reduction reduction,
                           ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, TS_OP_ALL_REDUCE, after);
-  if (err != TS_OK) return err;
+  TS_DO(ts_op_create(&op, c, TS_OP_ALL_REDUCE, after));
   op->recv = buf;
   op->n = n;
   op->dtype = dtype;
@@ -104,8 +101,7 @@ ts_err ts_comm_reduce_scatter_v(ts_comm *c, ts_token *token, void *recv,
                                 const void *send, const int64_t *counts,
                                 ts_dtype dtype, ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, TS_OP_REDUCE_SCATTER, after);
-  if (err != TS_OK) return err;
+  TS_DO(ts_op_create(&op, c, TS_OP_REDUCE_SCATTER, after));
   op->recv = recv;
   op->send = send;
   op->dtype = dtype;
@@ -117,8 +113,7 @@ ts_err ts_comm_all_gather_v(ts_comm *c, ts_token *token, void *recv,
                             const void *send, const int64_t *bytes,
                             ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, TS_OP_ALL_GATHER, after);
-  if (err != TS_OK) return err;
+  TS_DO(ts_op_create(&op, c, TS_OP_ALL_GATHER, after));
   op->recv = recv;
   op->send = send;
   copy_counts(op->recv_counts, bytes, c->size);
@@ -128,8 +123,7 @@ ts_err ts_comm_all_gather_v(ts_comm *c, ts_token *token, void *recv,
 ts_err ts_comm_broadcast(ts_comm *c, ts_token *token, void *buf, int64_t bytes,
                          int root, ts_lane *after) {
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, TS_OP_BROADCAST, after);
-  if (err != TS_OK) return err;
+  TS_DO(ts_op_create(&op, c, TS_OP_BROADCAST, after));
   op->recv = buf;
   op->n = bytes;
   op->root = root;
@@ -139,12 +133,11 @@ ts_err ts_comm_broadcast(ts_comm *c, ts_token *token, void *buf, int64_t bytes,
 ts_err ts_comm_run_mpi(ts_comm *c, ts_err (*fn)(void *, void *), void *arg) {
   ts_op *op;
   ts_token token;
-  ts_err err = ts_op_create(&op, c, TS_OP_RUN, NULL);
-  if (err != TS_OK) return err;
+  TS_DO(ts_op_create(&op, c, TS_OP_RUN, NULL));
   op->fn = fn;
   op->arg = arg;
-  err = ts_op_begin(op, &token);
-  return err != TS_OK ? err : ts_comm_wait(&token);
+  TS_DO(ts_op_begin(op, &token));
+  return ts_comm_wait(&token);
 }
 
 /* ---- blocking forms ------------------------------------------------------ */
@@ -152,8 +145,8 @@ ts_err ts_comm_run_mpi(ts_comm *c, ts_err (*fn)(void *, void *), void *arg) {
 static ts_err reduce_now(ts_comm *c, void *x, int64_t n, ts_dtype t,
                          ts_reduction reduction) {
   ts_token token;
-  ts_err err = ts_comm_all_reduce(c, &token, x, n, t, reduction, NULL);
-  return err != TS_OK ? err : ts_comm_wait(&token);
+  TS_DO(ts_comm_all_reduce(c, &token, x, n, t, reduction, NULL));
+  return ts_comm_wait(&token);
 }
 
 ts_err ts_comm_sum_f64(ts_comm *c, double *x, int64_t n) {
@@ -171,21 +164,20 @@ ts_err ts_comm_max_f64(ts_comm *c, double *x, int64_t n) {
 
 ts_err ts_comm_bcast(ts_comm *c, void *buf, int64_t bytes, int root) {
   ts_token token;
-  ts_err err = ts_comm_broadcast(c, &token, buf, bytes, root, NULL);
-  return err != TS_OK ? err : ts_comm_wait(&token);
+  TS_DO(ts_comm_broadcast(c, &token, buf, bytes, root, NULL));
+  return ts_comm_wait(&token);
 }
 
 ts_err ts_comm_gather_all(ts_comm *c, void *recv, const void *send,
                           int64_t bytes) {
   ts_token token;
   ts_op *op;
-  ts_err err = ts_op_create(&op, c, TS_OP_GATHER_ALL, NULL);
-  if (err != TS_OK) return err;
+  TS_DO(ts_op_create(&op, c, TS_OP_GATHER_ALL, NULL));
   op->recv = recv;
   op->send = send;
   for (int r = 0; r < c->size; r++) op->recv_counts[r] = bytes;
-  err = ts_op_begin(op, &token);
-  return err != TS_OK ? err : ts_comm_wait(&token);
+  TS_DO(ts_op_begin(op, &token));
+  return ts_comm_wait(&token);
 }
 
 ts_err ts_comm_barrier(ts_comm *c) {

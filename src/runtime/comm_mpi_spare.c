@@ -77,8 +77,7 @@ static const struct {
 ts_err ts_op_create(ts_op **out, ts_comm *c, ts_op_kind kind, ts_lane *after) {
   ts_op *op = op_take(c);
   if (!op) {
-    const ts_err err = ts_op_spare(c, 1);
-    if (err != TS_OK) return err;
+    TS_DO(ts_op_spare(c, 1));
     op = op_take(c);
   }
   op->recv_counts = op->send_counts + c->size;

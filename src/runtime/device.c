@@ -117,8 +117,7 @@ static bool may_wait_itself(const ts_lane *lane, ts_event event) {
 static ts_err wait_elsewhere(ts_lane *lane, ts_event event) {
   const ts_device_ops *ops = lane->device->ops;
   if (ts_graph_now() && ts_event_done(event)) return ts_lane_error(event.lane);
-  const ts_err err = start_noted(event.lane);
-  if (err != TS_OK) return err;
+  TS_DO(start_noted(event.lane));
   if (may_wait_itself(lane, event) && !ts_event_done(event))
     return ops->wait_word(lane, event.lane->word, event.seq);
   return ts_lane_run(lane, "wait", wait_here, event);
@@ -242,9 +241,7 @@ ts_err ts_buffer_reserve(ts_buffer *b, size_t bytes) {
   if (bytes <= b->bytes || (b->pool && !b->pool->started)) return TS_OK;
   drop(b);
   ts_buffer fresh;
-  ts_err err =
-      create(&fresh, b->device, bytes + bytes / 4, b->space, b->tag, true);
-  if (err != TS_OK) return err;
+  TS_DO(create(&fresh, b->device, bytes + bytes / 4, b->space, b->tag, true));
   if (b->pool) ts_mem_flight_grow(b->tag, (int64_t)fresh.bytes);
   fresh.pool = b->pool;
   fresh.most = b->most;

@@ -204,8 +204,7 @@ static void *work(void *arg) {
 static ts_err grow(ts_host_lane *l) {
   ts_entry *fresh;
   uint64_t capacity = l->capacity ? 2 * l->capacity : RING_MIN;
-  ts_err err = ts_mem_many(fresh, (int64_t)capacity, MISC);
-  if (err != TS_OK) return err;
+  TS_DO(ts_mem_many(fresh, (int64_t)capacity, MISC));
   for (uint64_t i = atomic_load(&l->done); i < l->submitted; i++)
     fresh[i & (capacity - 1)] = l->ring[i & (l->capacity - 1)];
   ts_mem_free(l->ring);
@@ -309,8 +308,7 @@ static ts_err copy(ts_lane *lane, const char *span, void *dst, const void *src,
 }
 
 static ts_err start_thread(ts_host_lane *l) {
-  ts_err err = grow(l);
-  if (err != TS_OK) return err;
+  TS_DO(grow(l));
   if (pthread_create(&l->thread, NULL, work, l) != 0)
     return ts_fail(TS_ERR_NOMEM, "no thread for lane \"%s\"", l->base.name);
   l->has_thread = true;
@@ -389,8 +387,7 @@ ts_err ts_device_host_create(ts_device **out, const ts_device_options *o) {
                                     .error = lane_error,
                                     .watch = watch};
   ts_device *d;
-  ts_err err = ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC);
-  if (err != TS_OK) return err;
+  TS_DO(ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC));
   d->ops = &ops;
   d->options = *o;
   if (d->options.n_threads < 1) d->options.n_threads = 1;

@@ -34,8 +34,7 @@ ts_err ts_graph_begin(ts_graph *g) {
   if (now)
     return ts_fail(TS_ERR_INTERNAL, "a graph within a graph, on lane \"%s\"",
                    g->lane->name);
-  const ts_err err = g->lane->device->ops->graph_begin(g);
-  if (err != TS_OK) return err;
+  TS_DO(g->lane->device->ops->graph_begin(g));
   now = g;
   g->counts.n_begun++;
   return TS_OK;

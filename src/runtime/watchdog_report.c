@@ -57,8 +57,7 @@ static ts_guilt guilt(const ts_watch_row *r, const ts_watch_row *rows, int n) {
 static ts_err accuse(ts_str *text, const ts_watch_row *r,
                      const ts_watch_row *rows, int n, ts_guilt g) {
   const ts_watch_lane *l = missing(r, rows, n);
-  ts_err err = ts_str_append(text, ": rank %d on %s ", r->rank, r->host);
-  if (err != TS_OK) return err;
+  TS_DO(ts_str_append(text, ": rank %d on %s ", r->rank, r->host));
   switch (g) {
   case SILENT:
     return ts_str_append(text, "does not run: stopped, gone or cut off");

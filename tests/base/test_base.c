@@ -1,5 +1,7 @@
 /* test_base.c - random numbers, 16-bit floats, checksums, memory, strings. */
+#include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -36,9 +38,68 @@ TS_TEST(half_floats_round_trip) {
       ck_assert_uint_eq(ts_f32_to_bf16(ts_bf16_to_f32((uint16_t)h)), h);
   }
   ck_assert_float_eq(ts_f16_to_f32(0x0001), 0x1p-24f);
-  ck_assert_uint_eq(ts_f32_to_f16(65520.0f), 0x7c00);
-  ck_assert_uint_eq(ts_f32_to_f16(0x1p-25f), 0); /* ties to even */
-  ck_assert_uint_eq(ts_f32_to_bf16(1.00390625f), 0x3f80);
+  ck_assert_uint_eq(ts_f32_to_f16(NAN) & 0x7fff, 0x7e00);
+  ck_assert_uint_eq(ts_f32_to_bf16(NAN) & 0x7fff, 0x7fc0);
+  ck_assert_uint_eq(ts_f32_to_f16(-0x1p-60f), 0x8000);
+  ck_assert_uint_eq(ts_f32_to_f16_sr(-0x1p-60f, ~0u), 0x8000);
+  ck_assert_uint_eq(ts_f32_to_f16_sr(65519, ~0u), 0x7bff);
+  ck_assert_uint_eq(ts_f32_to_bf16_sr(FLT_MAX, ~0u), 0x7f7f);
+  ck_assert_uint_eq(ts_f32_to_bf16_sr(-INFINITY, ~0u), 0xff80);
+}
+
+/* Between each value and the next, infinity after the last: ties to even;
+ * stochastic rounding goes down with the least word and up with the largest. */
+TS_TESTS(half_floats_are_the_nearest, 0, 2) {
+  uint16_t (*const near)(float) = _i ? ts_f32_to_bf16 : ts_f32_to_f16;
+  uint16_t (*const any)(float, uint32_t) =
+      _i ? ts_f32_to_bf16_sr : ts_f32_to_f16_sr;
+  for (uint32_t h = 0; h < (_i ? 0x7f80 : 0x7c00); h++) {
+    const float a =
+        _i ? ts_bf16_to_f32((uint16_t)h) : ts_f16_to_f32((uint16_t)h);
+    uint32_t bits, up = h + 1;
+    memcpy(&bits, &a, 4);
+    bits += _i ? 0x8000 : 0x1000;
+    float mid = h < 0x400 && !_i ? a + 0x1p-25f : 0;
+    if (h >= 0x400 || _i) memcpy(&mid, &bits, 4);
+    ck_assert_uint_eq(near(mid), h + (h & 1));
+    ck_assert_uint_eq(near(nextafterf(mid, 0)), h);
+    ck_assert_uint_eq(near(-nextafterf(mid, INFINITY)), 0x8000 | up);
+    if (up == (_i ? 0x7f80 : 0x7c00)) up = h; /* never infinite */
+    ck_assert_uint_eq(any(mid, 0), h);
+    ck_assert_uint_eq(any(-mid, ~0u), 0x8000 | up);
+  }
+}
+
+TS_TEST(types) {
+  static const char *const want[] = {"f32 4", "bf16 2", "f16 2", "f64 8",
+                                     "i32 4", "i64 8",  "u8 1"};
+  const float x[3] = {1.5f, -2, 0.25f};
+  float y[3];
+  char got[16], stored[12];
+  for (int t = 0; t < 7; t++) {
+    snprintf(got, sizeof got, "%s %zu", ts_dtype_name((ts_dtype)t),
+             ts_dtype_bytes((ts_dtype)t));
+    ck_assert_str_eq(got, want[t]);
+  }
+  for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+    for (int bad = 0; bad < 4; bad++) {
+      memcpy(y, x, sizeof y);
+      if (bad < 3) y[bad] = bad % 2 ? NAN : INFINITY;
+      ts_from_f32(stored, y, t, 3);
+      ck_assert(ts_all_finite(stored, t, 3) == (bad == 3));
+      ck_assert(ts_all_finite(stored, t, bad < 3 ? bad : 0));
+      ts_to_f32(y, stored, t, bad);
+      ck_assert_mem_eq(y, x, (size_t)bad * 4);
+    }
+}
+
+TS_TEST(numbers_that_are_drawn) {
+  double n[2];
+  ck_assert_double_eq(ts_rng_unit64(1, 0x1800), 2097155.5 * 0x1p-53);
+  ts_rng_normal2(n, 0x7fffffff, 0x20000000); /* 1/2 and 1/8 */
+  ck_assert_double_eq_tol(n[0], sqrt(log(2)), 1e-8);
+  ck_assert_double_eq_tol(n[1], sqrt(log(2)), 1e-8);
+  ck_assert_double_eq(ts_rng_normal(0x7fffffff, 0x20000000), n[0]);
 }
 
 TS_TEST(stochastic_rounding_has_no_bias) {
@@ -83,6 +144,31 @@ TS_TEST(memory_is_counted) {
   ts_err_clear();
 }
 
+/* Content stays where a block is resized, not where it is reserved; the system
+ * gets back what it gave. */
+TS_TEST(blocks_grow) {
+  const int64_t mapped = ts_mem_mapped().now_bytes;
+  char *p = NULL;
+  size_t room = 0;
+  ck_assert_ok(ts_mem_extend(&p, 0, 3, 2, TS_TAG_MISC));
+  memcpy(p, "abcdef", 6);
+  ck_assert_ok(ts_mem_resize(&p, 6, 5 << 20, TS_TAG_MISC));
+  ck_assert_mem_eq(p, "abcdef\0", 7);
+  ck_assert_int_ge(ts_mem_mapped().now_bytes - mapped, 5 << 20);
+  ck_assert_ok(ts_mem_resize(&p, 5 << 20, 2, TS_TAG_MISC));
+  ck_assert_mem_eq(p, "ab", 2);
+  ts_mem_free(p);
+  p = NULL;
+  for (size_t bytes = 100; bytes < 152; bytes += 50) {
+    ck_assert_ok(ts_mem_reserve(&p, &room, bytes, TS_TAG_MISC));
+    ck_assert_uint_eq(room, 150);
+  }
+  ts_mem_free(p);
+  ck_assert_int_eq(ts_mem_mapped().now_bytes, mapped);
+  ts_mem_forget_peaks();
+  ck_assert_int_eq(ts_mem_mapped().peak_bytes, mapped);
+}
+
 #ifdef TS_FAULTS
 #ifdef __SANITIZE_ADDRESS__
 enum { GUARDED = 3 }; /* mapped blocks have no red zone */
@@ -107,9 +193,36 @@ TS_TESTS(writes_behind_the_end_are_found, 0, GUARDED) {
 #endif
 
 TS_TEST(distances) {
+  char a[66] = {0}, b[66] = {0};
   ck_assert_int_eq(ts_str_distance("learning", "learnig"), 1);
-  ck_assert_int_eq(ts_str_distance("ab", "ba"), 1);
+  ck_assert_int_eq(ts_str_distance("xabcd", "xbadc"), 2);
+  ck_assert_int_eq(ts_str_distance("kitten", "sitting"), 3);
   ck_assert_int_eq(ts_str_distance("", "abc"), 3);
+  ck_assert_int_eq(ts_str_distance(memset(a, 'a', 64), memset(b, 'a', 64)), 0);
+  ck_assert_int_eq(ts_str_distance(memset(a, 'a', 65), b), 65); /* too long */
+  ck_assert_int_eq(ts_str_distance("a", a), 65);
+}
+
+TS_TEST(numbers_for_people) {
+  static const struct {
+    double x;
+    const char *count, *bytes, *seconds;
+  } of[] = {{-1000, "-1,000", "-1000 B", "00:00:00"},
+            {-999, "-999", "-999 B", "00:00:00"},
+            {0, "0", "0 B", "00:00:00"},
+            {999, "999", "999 B", "00:16:39"},
+            {1023, "1,023", "1023 B", "00:17:03"},
+            {1024, "1,024", "1.0 KiB", "00:17:04"},
+            {1234567, "1,234,567", "1.2 MiB", "342:56:07"},
+            {1e9, "1,000,000,000", "953.7 MiB", "00:00:00"},
+            {0x5p50, "5,629,499,534,213,120", "5120.0 TiB", "00:00:00"}};
+  char buf[32];
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    ck_assert_str_eq(ts_str_count(buf, (int64_t)of[i].x), of[i].count);
+    ck_assert_str_eq(ts_str_bytes(buf, (int64_t)of[i].x), of[i].bytes);
+    ck_assert_str_eq(ts_str_seconds(buf, of[i].x), of[i].seconds);
+  }
+  ck_assert_str_eq(ts_str_seconds(buf, 59.5), "00:01:00");
 }
 
 /* Pairs, counted one by one. */

@@ -19,18 +19,24 @@ enum { ROWS = 70001, COLS = 12 };
 
 static char dir[256];
 
-static void make_dir(const ts_fixture *f) {
+static ts_fixture f;
+
+static void start(void) {
+  ts_fixture_start(&f, false, 1);
   snprintf(dir, sizeof dir, "/tmp/tessera-checkpoint-XXXXXX");
-  if (f->rank == 0) ck_assert_ptr_nonnull(mkdtemp(dir));
-  ck_assert_ok(ts_comm_bcast(f->comm, dir, sizeof dir, 0));
+  if (f.rank == 0) ck_assert_ptr_nonnull(mkdtemp(dir));
+  ck_assert_ok(ts_comm_bcast(f.comm, dir, sizeof dir, 0));
 }
 
-static void remove_dir(const ts_fixture *f) {
+static void stop(void) {
   char command[300];
-  ck_assert_ok(ts_comm_barrier(f->comm));
+  ck_assert_ok(ts_comm_barrier(f.comm));
   snprintf(command, sizeof command, "rm -rf %s", dir);
-  if (f->rank == 0 && system(command) != 0) ck_abort_msg("%s", command);
+  if (f.rank == 0 && system(command) != 0) ck_abort_msg("%s", command);
+  ts_fixture_stop(&f);
 }
+
+TS_EACH_TEST_BETWEEN(start, stop)
 
 static float value(int64_t row, int col, int64_t step) {
   return (float)(row * 16 + col) * 0.5f + (float)step;
@@ -43,12 +49,11 @@ typedef struct ts_content {
   int64_t from, n;
 } ts_content;
 
-static void fill(ts_content *t, const ts_fixture *f, int64_t step,
-                 bool values) {
+static void fill(ts_content *t, int64_t step, bool values) {
   ts_ckpt_item *item;
-  const int64_t k = (int64_t)f->size * (f->size + 1) / 2;
-  t->from = (int64_t)ROWS * (f->rank * (f->rank + 1) / 2) / k;
-  t->n = (int64_t)ROWS * ((f->rank + 1) * (f->rank + 2) / 2) / k - t->from;
+  const int64_t k = (int64_t)f.size * (f.size + 1) / 2;
+  t->from = (int64_t)ROWS * (f.rank * (f.rank + 1) / 2) / k;
+  t->n = (int64_t)ROWS * ((f.rank + 1) * (f.rank + 2) / 2) / k - t->from;
   t->c = (ts_ckpt){.step = step};
   ck_assert_ok(ts_mem_array(&t->rows, t->n * COLS, 4, TS_TAG_MISC));
   ck_assert_ok(ts_mem_array(&t->all, 1000, 4, TS_TAG_MISC));
@@ -60,7 +65,7 @@ static void fill(ts_content *t, const ts_fixture *f, int64_t step,
   ck_assert_ok(ts_ckpt_add_piece(item, true, true, t->from, t->n, t->rows));
   ck_assert_ok(
       ts_ckpt_add_item(&t->c, "model/dense.bias", TS_F32, 1000, 0, &item));
-  ck_assert_ok(ts_ckpt_add_piece(item, f->rank == 0, true, 0, 1000, t->all));
+  ck_assert_ok(ts_ckpt_add_piece(item, f.rank == 0, true, 0, 1000, t->all));
   if (values) ck_assert_ok(ts_ckpt_add_text(&t->c, "meta/deck", "a = 1;\n"));
 }
 
@@ -79,19 +84,19 @@ static void reset(ts_content *t) {
   ts_mem_free(t->all);
 }
 
-static void save_step(const ts_fixture *f, int64_t step, const char *io) {
+static void save_step(int64_t step, const char *io) {
   ts_content t;
-  fill(&t, f, step, true);
-  ck_assert_ok(ts_ckpt_save(&t.c, dir, 2, io, f->comm));
+  fill(&t, step, true);
+  ck_assert_ok(ts_ckpt_save(&t.c, dir, 2, io, f.comm));
   reset(&t);
 }
 
 /* Loads the newest; true where it is whole and of STEP. */
-static bool newest_is(const ts_fixture *f, int64_t step) {
+static bool newest_is(int64_t step) {
   ts_content t;
   ts_str path = {0};
-  fill(&t, f, 0, false);
-  const ts_err err = ts_ckpt_load_newest(&t.c, &path, dir, NULL, f->comm);
+  fill(&t, 0, false);
+  const ts_err err = ts_ckpt_load_newest(&t.c, &path, dir, NULL, f.comm);
   const bool good = err == TS_OK && right(&t, step);
   ts_err_clear();
   ts_str_reset(&path);
@@ -101,18 +106,13 @@ static bool newest_is(const ts_fixture *f, int64_t step) {
 
 TS_TESTS(round_trip_and_keep, 0, 2) {
   static const char *const ios[] = {"pwrite", "mpio"};
-  ts_fixture f;
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f);
-  for (int64_t step = 1; step <= 4; step++) save_step(&f, step, ios[_i]);
-  ck_assert(newest_is(&f, 4));
+  for (int64_t step = 1; step <= 4; step++) save_step(step, ios[_i]);
+  ck_assert(newest_is(4));
   char path[512];
   snprintf(path, sizeof path, "%s/step-00000002.h5", dir);
   ck_assert_all(access(path, F_OK) != 0); /* two are kept */
   snprintf(path, sizeof path, "%s/step-00000003.h5", dir);
   ck_assert_all(access(path, F_OK) == 0);
-  remove_dir(&f);
-  ts_fixture_stop(&f);
 }
 
 /* Files are written and read in bites of 8 MiB: here in four, from byte 5 on.
@@ -139,93 +139,75 @@ TS_TEST(bites_follow_each_other) {
 }
 
 TS_TEST(steps_may_outgrow_their_digits) {
-  ts_fixture f;
   char path[512];
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f);
   for (int64_t step = 99999998; step <= 100000001; step++) {
-    save_step(&f, step, "pwrite");
-    ck_assert(newest_is(&f, step));
+    save_step(step, "pwrite");
+    ck_assert(newest_is(step));
   }
   snprintf(path, sizeof path, "%s/step-100000000.h5", dir);
   ck_assert_all(access(path, F_OK) == 0);
   snprintf(path, sizeof path, "%s/step-99999999.h5", dir);
   ck_assert_all(access(path, F_OK) != 0); /* two are kept */
-  remove_dir(&f);
-  ts_fixture_stop(&f);
 }
 
 /* Overwrites 8 bytes at AT of a checkpoint. */
-static void damage(const ts_fixture *f, const char *name, int64_t at) {
+static void damage(const char *name, int64_t at) {
   char path[512];
   const unsigned char bad[8] = {0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 1};
   snprintf(path, sizeof path, "%s/%s", dir, name);
-  if (f->rank == 0) {
+  if (f.rank == 0) {
     const int fd = open(path, O_WRONLY);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(pwrite(fd, bad, 8, at), 8);
     close(fd);
   }
-  ck_assert_ok(ts_comm_barrier(f->comm));
+  ck_assert_ok(ts_comm_barrier(f.comm));
 }
 
 TS_TEST(damage_is_found_and_the_one_before_taken) {
-  ts_fixture f;
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f);
   for (int part = 1; part <= 3; part++) {
-    save_step(&f, 10, "pwrite");
-    save_step(&f, 20, "pwrite");
+    save_step(10, "pwrite");
+    save_step(20, "pwrite");
     /* The table is nearly all of the file. */
-    damage(&f, "step-00000020.h5", (int64_t)ROWS * COLS * part);
-    ck_assert(newest_is(&f, 10));
+    damage("step-00000020.h5", (int64_t)ROWS * COLS * part);
+    ck_assert(newest_is(10));
   }
   /* Cut short: HDF5 can't open it. */
-  save_step(&f, 20, "pwrite");
+  save_step(20, "pwrite");
   char path[512];
   snprintf(path, sizeof path, "%s/step-00000020.h5", dir);
   ck_assert_ok(ts_comm_barrier(f.comm));
   if (f.rank == 0) ck_assert_int_eq(truncate(path, 5000), 0);
   ck_assert_ok(ts_comm_barrier(f.comm));
-  ck_assert(newest_is(&f, 10));
-  remove_dir(&f);
-  ts_fixture_stop(&f);
+  ck_assert(newest_is(10));
 }
 
 #ifdef TS_FAULTS
 TS_TEST(a_fault_on_one_rank_leaves_what_was) {
-  ts_fixture f;
   ts_content t;
   char fault[32];
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f);
-  save_step(&f, 1, "pwrite");
+  save_step(1, "pwrite");
   snprintf(fault, sizeof fault, "write:%d:%d", f.size - 1, 1);
   ck_assert_ok(ts_fault_set(fault, f.rank));
-  fill(&t, &f, 2, true);
+  fill(&t, 2, true);
   const ts_err err = ts_ckpt_save(&t.c, dir, 2, "pwrite", f.comm);
   ck_assert_ok(ts_fault_set(NULL, f.rank));
   /* The counter of faults is the process's: only the first save meets it. */
   ck_assert_all(err == TS_ERR_CKPT);
   ts_err_clear();
   reset(&t);
-  ck_assert(newest_is(&f, 1));
-  save_step(&f, 3, "pwrite");
-  ck_assert(newest_is(&f, 3));
-  remove_dir(&f);
-  ts_fixture_stop(&f);
+  ck_assert(newest_is(1));
+  save_step(3, "pwrite");
+  ck_assert(newest_is(3));
 }
 #endif
 
 TS_TEST(shapes_and_names_must_fit) {
-  ts_fixture f;
   ts_ckpt c = {0};
   ts_ckpt_item *item;
   char path[512];
   float x[50];
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f);
-  save_step(&f, 1, "pwrite");
+  save_step(1, "pwrite");
   snprintf(path, sizeof path, "%s/step-00000001.h5", dir);
   ck_assert_ok(ts_ckpt_add_item(&c, "model/dense.bias", TS_F32, 50, 0, &item));
   ck_assert_ok(ts_ckpt_add_piece(item, false, true, 0, 50, x));
@@ -242,21 +224,16 @@ TS_TEST(shapes_and_names_must_fit) {
             strstr(ts_err_message(), "(70001, 13)") != NULL);
   ts_err_clear();
   ts_ckpt_reset(&c);
-  remove_dir(&f);
-  ts_fixture_stop(&f);
 }
 
 /* ---- metrics, kept in checkpoints ---------------------------------------- */
 
 TS_TEST(metrics_over_ranks_and_back) {
-  ts_fixture f;
   ts_metrics *m, *again;
   ts_metrics_result a, b;
   ts_ckpt c = {.step = 5};
   ts_str path = {0};
   float p[900], y[900], w[900];
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f);
   ck_assert_ok(ts_metrics_create(&m, -1, f.size));
   ck_assert_ok(ts_metrics_create(&again, 1000000, f.size));
   double loss = 0, weight = 0, pos = 0;
@@ -302,8 +279,6 @@ TS_TEST(metrics_over_ranks_and_back) {
   ts_str_reset(&path);
   ts_metrics_destroy(m);
   ts_metrics_destroy(again);
-  remove_dir(&f);
-  ts_fixture_stop(&f);
 }
 
 enum { PUSHED = 700, WINDOW = 400 };
@@ -331,11 +306,9 @@ static double slow_auc(int w, int share) {
 }
 
 TS_TEST(auc_of_the_newest) {
-  ts_fixture f;
   ts_metrics *m;
   ts_metrics_result r;
   float p[PUSHED], y[PUSHED];
-  ts_fixture_start(&f, false, 1);
   ck_assert_ok(ts_metrics_create(&m, WINDOW, f.size));
   for (int i = 0; i < PUSHED; i++) sample_at(f.rank, i, &p[i], &y[i]);
   for (int i = 0; i < PUSHED; i += 70)
@@ -350,5 +323,4 @@ TS_TEST(auc_of_the_newest) {
   ck_assert_ok(ts_metrics_compute(m, &r, 0, f.comm));
   ck_assert_double_eq(r.auc, 0.5);
   ts_metrics_destroy(m);
-  ts_fixture_stop(&f);
 }

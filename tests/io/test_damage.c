@@ -68,29 +68,38 @@ static bool right(int64_t step) {
   return good && v && !strcmp(v->ptr, "a = 1;\n");
 }
 
+static ts_fixture f;
+
 /* A folder with steps 1 and 2, written by IO. */
-static void make_dir(const ts_fixture *f, const char *io) {
+static void make_dir(const char *io) {
   snprintf(dir, sizeof dir, "/tmp/tessera-damage-XXXXXX");
   ts_log_quiet(1);
   ck_assert_ptr_nonnull(mkdtemp(dir));
   snprintf(first, sizeof first, "%s/step-00000001.h5", dir);
   snprintf(second, sizeof second, "%s/step-00000002.h5", dir);
   for (int64_t step = 1; step <= 2; step++)
-    ck_assert_ok(ts_ckpt_save(describe(step, true), dir, 2, io, f->comm));
+    ck_assert_ok(ts_ckpt_save(describe(step, true), dir, 2, io, f.comm));
 }
 
-static void remove_dir(void) {
+static void start(void) {
+  ts_fixture_start(&f, false, 1);
+}
+
+static void stop(void) {
   char command[300];
   snprintf(command, sizeof command, "rm -rf %s", dir);
   if (system(command) != 0) ck_abort_msg("%s", command);
   ts_ckpt_reset(&content.c);
+  ts_fixture_stop(&f);
 }
+
+TS_EACH_TEST_BETWEEN(start, stop)
 
 /* The second is refused with a message that names it and has WORDS; the first
  * is taken for it. */
-static void refused(const ts_fixture *f, const char *words, const char *what) {
+static void refused(const char *words, const char *what) {
   ts_str path = {0};
-  ts_err err = ts_ckpt_load(describe(0, false), second, false, NULL, f->comm);
+  ts_err err = ts_ckpt_load(describe(0, false), second, false, NULL, f.comm);
   ck_assert_msg(err == TS_ERR_CKPT, "%s: code %d: %s", what, (int)err,
                 ts_err_message());
   ck_assert_msg(strstr(ts_err_message(), second) &&
@@ -98,7 +107,7 @@ static void refused(const ts_fixture *f, const char *words, const char *what) {
                 "%s: %s", what, ts_err_message());
   n_named += strstr(ts_err_message(), "dataset model/") != NULL;
   ts_err_clear();
-  err = ts_ckpt_load_newest(describe(0, false), &path, dir, NULL, f->comm);
+  err = ts_ckpt_load_newest(describe(0, false), &path, dir, NULL, f.comm);
   ck_assert_msg(err == TS_OK && !strcmp(path.text, first) && right(1),
                 "%s: the first is not taken: %s", what, ts_err_message());
   ts_str_reset(&path);
@@ -121,14 +130,12 @@ static int64_t size_of(const char *path) {
 }
 
 TS_TESTS(every_bit_counts, 0, N_IOS) {
-  ts_fixture f;
   const char *seed_text = getenv("TESSERA_SEED"),
              *how = getenv("TESSERA_SWEEP");
   const uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : 1;
   const int n = how && !strcmp(how, "long") ? 4096 : 64;
   char what[100];
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f, ios[_i]);
+  make_dir(ios[_i]);
   const int64_t size = size_of(second);
   printf("%s: a bit flipped at %d places of %lld bytes, seed %llu\n", ios[_i],
          n, (long long)size, (unsigned long long)seed);
@@ -142,21 +149,17 @@ TS_TESTS(every_bit_counts, 0, N_IOS) {
     const int bit = (int)(x >> 61);
     snprintf(what, sizeof what, "bit %d of byte %lld", bit, (long long)at);
     flip(at, bit);
-    refused(&f, NULL, what);
+    refused(NULL, what);
     flip(at, bit);
   }
   /* Most of the file is the table. */
   ck_assert_int_ge(n_named, n * 3 / 4);
   ck_assert_ok(ts_ckpt_load(describe(0, false), second, false, NULL, f.comm));
   ck_assert(right(2));
-  remove_dir();
-  ts_fixture_stop(&f);
 }
 
 TS_TESTS(every_length_counts, 0, N_IOS) {
-  ts_fixture f;
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f, ios[_i]);
+  make_dir(ios[_i]);
   const int64_t size = size_of(second);
   /* Nothing, inside of the superblock, after it, in the header's objects,
    * small values, datasets, checksums, the seal. */
@@ -170,10 +173,8 @@ TS_TESTS(every_length_counts, 0, N_IOS) {
     snprintf(what, sizeof what, "%lld of %lld bytes", (long long)lengths[i],
              (long long)size);
     ck_assert_int_eq(truncate(second, lengths[i]), 0);
-    refused(&f, NULL, what);
+    refused(NULL, what);
   }
-  remove_dir();
-  ts_fixture_stop(&f);
 }
 
 /* Opens the second with HDF5, which takes its seal away. */
@@ -184,10 +185,8 @@ static hid_t unsealed(const char *path) {
 }
 
 TS_TESTS(marks, 0, N_IOS) {
-  ts_fixture f;
   const int64_t newer = 2;
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f, ios[_i]);
+  make_dir(ios[_i]);
   ts_hdf5_lock();
   hid_t file = unsealed(second);
   ck_assert_int_ge(H5Fclose(file), 0);
@@ -200,7 +199,7 @@ TS_TESTS(marks, 0, N_IOS) {
   ck_assert_int_ge(H5Adelete(file, "complete"), 0);
   ck_assert_int_ge(H5Fclose(file), 0);
   ts_hdf5_unlock();
-  refused(&f, "was not finished", "no mark");
+  refused("was not finished", "no mark");
   ck_assert_ok(ts_ckpt_save(describe(2, true), dir, 2, ios[_i], f.comm));
   ts_hdf5_lock();
   file = unsealed(second);
@@ -209,17 +208,13 @@ TS_TESTS(marks, 0, N_IOS) {
       ts_hdf5_put_attr(file, "version", H5T_NATIVE_INT64, &newer, TS_ERR_CKPT));
   ck_assert_int_ge(H5Fclose(file), 0);
   ts_hdf5_unlock();
-  refused(&f, "version 2 of the checkpoint format; this program reads", "2");
-  remove_dir();
-  ts_fixture_stop(&f);
+  refused("version 2 of the checkpoint format; this program reads", "2");
 }
 
 /* Links at the names that a save uses lead nowhere. */
 TS_TESTS(planted_links, 0, N_IOS) {
-  ts_fixture f;
   char other[300], temp[300], text[8] = "";
-  ts_fixture_start(&f, false, 1);
-  make_dir(&f, ios[_i]);
+  make_dir(ios[_i]);
   snprintf(other, sizeof other, "%s/other", dir);
   snprintf(temp, sizeof temp, "%s/.step-00000003.h5.part", dir);
   int fd = open(other, O_CREAT | O_WRONLY, 0666);
@@ -235,6 +230,4 @@ TS_TESTS(planted_links, 0, N_IOS) {
   ck_assert_int_eq(read(fd, text, 7), 6);
   ck_assert_str_eq(text, "secret");
   close(fd);
-  remove_dir();
-  ts_fixture_stop(&f);
 }

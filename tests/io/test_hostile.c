@@ -21,6 +21,7 @@
 enum { MEMORY_MAX = 32 << 20 };
 
 static char dir[64], file_path[96];
+static ts_fixture f;
 
 static const char deck[] =
     "run = { steps = 1; };\n"
@@ -32,12 +33,14 @@ static void start(void) {
   strcpy(dir, "/tmp/tessera-hostile-XXXXXX");
   ck_assert_ptr_nonnull(mkdtemp(dir));
   snprintf(file_path, sizeof file_path, "%s/in.h5", dir);
+  ts_fixture_start(&f, true, 1);
 }
 
 static void stop(void) {
   char command[96];
   snprintf(command, sizeof command, "rm -rf %s", dir);
   ck_assert_int_eq(system(command), 0);
+  ts_fixture_stop(&f);
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -75,8 +78,8 @@ done:
   return err;
 }
 
-static ts_err read_file(const ts_fixture *f, bool checkpoint) {
-  return checkpoint ? read_checkpoint(f->comm) : read_dataset(f->comm);
+static ts_err read_file(bool checkpoint) {
+  return checkpoint ? read_checkpoint(f.comm) : read_dataset(f.comm);
 }
 
 /* ERR, of the right code, says PATH and WORDS; memory was not asked for. */
@@ -91,21 +94,16 @@ static void refused(ts_err err, bool checkpoint, const char *words) {
   ts_err_clear();
 }
 
-TS_TESTS_BETWEEN(start, stop)
+TS_EACH_TEST_BETWEEN(start, stop)
 
 TS_TESTS(right_files_are_read, 0, 2) {
-  ts_fixture f;
-  ts_fixture_start(&f, true, 1);
   H5Fclose(hostile_make(file_path, _i));
-  ck_assert_ok(read_file(&f, _i));
-  ts_fixture_stop(&f);
+  ck_assert_ok(read_file(_i));
 }
 
 /* ---- errors that only a full machine has --------------------------------- */
 
 #ifdef TS_FAULTS
-static ts_fixture fixture;
-
 /* What the deck says, with the sets ARG: a batch is read, and all is written
  * as a data set and as lines. */
 static ts_err read_and_write(void *arg) {
@@ -126,12 +124,12 @@ static ts_err read_and_write(void *arg) {
   char out[96];
   snprintf(out, sizeof out, "%s/out", dir);
   TS_TRY(ts_deck_parse(&c, deck, dir, sets, 4));
-  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, fixture.comm));
+  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, f.comm));
   TS_TRY(ts_loader_create(&l, s, &o, NULL));
   TS_TRY(ts_loader_next(l, &b));
   if (s->ops->state_save) TS_TRY(s->ops->state_save(s, &state));
-  TS_TRY(ts_dataset_write(out, s, fixture.comm));
-  TS_TRY(ts_criteo_write(out, s, fixture.comm));
+  TS_TRY(ts_dataset_write(out, s, f.comm));
+  TS_TRY(ts_criteo_write(out, s, f.comm));
 done:
   ts_str_reset(&state);
   ts_loader_destroy(l);
@@ -154,7 +152,6 @@ static const char *const formats[][4] = {
 
 TS_TESTS(errors_come_out_and_nothing_stays, 0, 4) {
   char path[128];
-  ts_fixture_start(&fixture, true, 1);
   H5Fclose(hostile_make(file_path, false));
   snprintf(path, sizeof path, "%s/in.csv", dir);
   FILE *csv = fopen(path, "w");
@@ -176,28 +173,22 @@ TS_TESTS(errors_come_out_and_nothing_stays, 0, 4) {
     walk(read_and_write, (void *)(uintptr_t)formats[_i], points[i].what,
          points[i].codes, 0);
   }
-  ts_fixture_stop(&fixture);
 }
 #endif
 
 TS_TESTS(edited_files_are_refused, 0, 2 * hostile_n_edits) {
   const bool checkpoint = _i >= hostile_n_edits;
-  ts_fixture f;
-  ts_fixture_start(&f, true, 1);
   const hid_t file = hostile_make(file_path, checkpoint);
   hostile_edits[_i % hostile_n_edits].edit(file);
   H5Fclose(file);
   ts_mem_forget_peaks();
-  refused(read_file(&f, checkpoint), checkpoint,
+  refused(read_file(checkpoint), checkpoint,
           hostile_edits[_i % hostile_n_edits].words);
-  ts_fixture_stop(&f);
 }
 
 /* Columns that would be cut to 32 bits and fit then: of dense features. */
 TS_TEST(columns_are_not_cut) {
   const hsize_t dims[] = {0, ((hsize_t)1 << 32) + 2};
-  ts_fixture f;
-  ts_fixture_start(&f, true, 1);
   const hid_t file = hostile_make(file_path, false);
   const int64_t none = 0;
   hostile_set = "dense";
@@ -209,7 +200,6 @@ TS_TEST(columns_are_not_cut) {
   hostile_put(file, "labels", H5T_IEEE_F32LE, 1, 0, 0);
   H5Fclose(file);
   refused(read_dataset(f.comm), false, "dense is not an array of (N) or");
-  ts_fixture_stop(&f);
 }
 
 /* A second file with one dense feature more, or one label more: the first
@@ -219,8 +209,6 @@ TS_TESTS(files_have_the_same_columns, 0, 2) {
       "more.h5: has 3 dense features and 1 labels, the file before 2 and 1",
       "more.h5: has 2 dense features and 2 labels, the file before 2 and 1"};
   const char *const sets[] = {"data.train=[\"in.h5\", \"more.h5\"]"};
-  ts_fixture f;
-  ts_fixture_start(&f, true, 1);
   snprintf(file_path, sizeof file_path, "%s/more.h5", dir);
   const hid_t file = hostile_make(file_path, false);
   const char *wider = _i ? "labels" : "dense";
@@ -233,17 +221,14 @@ TS_TESTS(files_have_the_same_columns, 0, 2) {
   ck_assert_int_eq(ts_err_exit_code(err), 3);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), words[_i]));
   ts_err_clear();
-  ts_fixture_stop(&f);
 }
 
 /* Four samples of a file and four of the next. */
 TS_TEST(files_follow_each_other) {
   const char *const sets[] = {"data.train=[\"in.h5\", \"more.h5\"]"};
-  ts_fixture f;
   ts_config *c;
   ts_source *s;
   ts_batch_store *store;
-  ts_fixture_start(&f, true, 1);
   H5Fclose(hostile_make(file_path, false));
   snprintf(file_path, sizeof file_path, "%s/more.h5", dir);
   H5Fclose(hostile_make(file_path, false));
@@ -260,15 +245,12 @@ TS_TEST(files_follow_each_other) {
   ts_batch_store_destroy(store);
   ts_source_close(s);
   ts_deck_destroy(c);
-  ts_fixture_stop(&f);
 }
 
 /* A value of a checkpoint from another file: inspect would print it. */
 TS_TEST(values_are_of_the_file) {
   const hsize_t dims[] = {100};
-  ts_fixture f;
   ts_ckpt c = {0};
-  ts_fixture_start(&f, true, 1);
   const hid_t file = hostile_make(file_path, true),
               p = H5Pcreate(H5P_DATASET_CREATE);
   H5Pset_external(p, "/etc/passwd", 0, 100);
@@ -278,17 +260,14 @@ TS_TEST(values_are_of_the_file) {
   refused(ts_ckpt_peek(&c, file_path), true,
           "meta/plan has its data in other files");
   ts_ckpt_reset(&c);
-  ts_fixture_stop(&f);
 }
 
 /* Metrics of a size that only the file's word stands for. */
 TS_TEST(windows_are_looked_up_first) {
   const int64_t total = (int64_t)1 << 40;
   const uint8_t byte = 1;
-  ts_fixture f;
   ts_metrics *m;
   ts_ckpt c = {0};
-  ts_fixture_start(&f, true, 1);
   const hid_t file = hostile_make(file_path, true);
   hostile_put(file, "metrics/a/window", H5T_IEEE_F32LE, 2, N, 3);
   H5Fclose(file);
@@ -301,7 +280,6 @@ TS_TEST(windows_are_looked_up_first) {
           "metrics/a/window is (8, 3) in the file");
   ts_metrics_destroy(m);
   ts_ckpt_reset(&c);
-  ts_fixture_stop(&f);
 }
 
 /* What a checkpoint says that was learnt from other files. */
@@ -314,11 +292,9 @@ TS_TESTS(vocabularies_end_early, 0, 5) {
       "  csv = { label = \"y\"; encoding = \"vocabulary\"; }; };\n"
       "tables = ( { name = \"u\"; rows = 9; dim = 4; features = \"u\"; } );\n"
       "model = { over_arch = [1]; };\n";
-  ts_fixture f;
   ts_config *c = NULL;
   ts_source *s = NULL;
   char path[128];
-  ts_fixture_start(&f, true, 1);
   snprintf(path, sizeof path, "%s/in.csv", dir);
   FILE *csv = fopen(path, "w");
   ck_assert(csv && fputs("y,u\n1,a\n", csv) >= 0 && fclose(csv) == 0);
@@ -329,7 +305,6 @@ TS_TESTS(vocabularies_end_early, 0, 5) {
   ts_err_clear();
   ts_source_close(s);
   ts_deck_destroy(c);
-  ts_fixture_stop(&f);
 }
 
 /* Code is loaded from nowhere, whatever the environment says. */
@@ -343,11 +318,8 @@ TS_TEST(no_plugins) {
 }
 
 TS_TESTS(pipes_are_no_files, 0, 2) {
-  ts_fixture f;
-  ts_fixture_start(&f, true, 1);
   unlink(file_path);
   ck_assert_int_eq(mkfifo(file_path, 0600), 0);
-  refused(read_file(&f, _i), _i, "is not a file");
+  refused(read_file(_i), _i, "is not a file");
   ck_assert_int_eq(unlink(file_path), 0);
-  ts_fixture_stop(&f);
 }
