@@ -10,33 +10,14 @@
 
 #include "base/fault.h"
 #include "base/mem.h"
-#include "tests/support/harness.h"
+#include "tests/support/folder.h"
 #include "io/checkpoint.h"
 #include "io/checkpoint_impl.h"
 #include "train/metrics.h"
 
 enum { ROWS = 70001, COLS = 12 };
 
-static char dir[256];
-
-static ts_fixture f;
-
-static void start(void) {
-  ts_fixture_start(&f, false, 1);
-  snprintf(dir, sizeof dir, "/tmp/tessera-checkpoint-XXXXXX");
-  if (f.rank == 0) ck_assert_ptr_nonnull(mkdtemp(dir));
-  ck_assert_ok(ts_comm_bcast(f.comm, dir, sizeof dir, 0));
-}
-
-static void stop(void) {
-  char command[300];
-  ck_assert_ok(ts_comm_barrier(f.comm));
-  snprintf(command, sizeof command, "rm -rf %s", dir);
-  if (f.rank == 0 && system(command) != 0) ck_abort_msg("%s", command);
-  ts_fixture_stop(&f);
-}
-
-TS_EACH_TEST_BETWEEN(start, stop)
+TS_EACH_TEST_BETWEEN(folder_start, folder_stop)
 
 static float value(int64_t row, int col, int64_t step) {
   return (float)(row * 16 + col) * 0.5f + (float)step;

@@ -9,24 +9,13 @@
 #include "base/mem.h"
 #include "config.h"
 #include "tests/dense/fully_sharded_toy.h"
+#include "tests/support/folder.h"
 #include "io/checkpoint.h"
 
 enum { N = 1 << 16, BEFORE = 3, STEPS = 5 };
 static float straight[N], broken[N];
-static char dir[256];
 
-static void make_dir(ts_comm *comm) {
-  snprintf(dir, sizeof dir, "/tmp/tessera-checkpoint-XXXXXX");
-  if (ts_mpi_rank() == 0) ck_assert_ptr_nonnull(mkdtemp(dir));
-  ck_assert_ok(ts_comm_bcast(comm, dir, sizeof dir, 0));
-}
-
-static void remove_dir(ts_comm *comm) {
-  char command[300];
-  ck_assert_ok(ts_comm_barrier(comm));
-  snprintf(command, sizeof command, "rm -rf %s", dir);
-  if (ts_mpi_rank() == 0 && system(command) != 0) ck_abort_msg("%s", command);
-}
+TS_EACH_TEST_BETWEEN(folder_start, folder_stop)
 
 /* ---- what is saved ------------------------------------------------------- */
 
@@ -56,19 +45,19 @@ static void describe(ts_ckpt *c, toy *t) {
   ck_assert_ok(ts_ckpt_on(c, t->device));
 }
 
-static void save(toy *t, ts_comm *comm, const char *io) {
+static void save(toy *t, const char *io) {
   ts_ckpt c;
   toy_sync(t);
   describe(&c, t);
-  ck_assert_ok(ts_ckpt_save(&c, dir, 2, io, comm));
+  ck_assert_ok(ts_ckpt_save(&c, dir, 2, io, f.comm));
   ts_ckpt_reset(&c);
 }
 
-static void load(toy *t, ts_comm *comm) {
+static void load(toy *t) {
   ts_ckpt c;
   ts_str path = {0};
   describe(&c, t);
-  ck_assert_ok(ts_ckpt_load_newest(&c, &path, dir, NULL, comm));
+  ck_assert_ok(ts_ckpt_load_newest(&c, &path, dir, NULL, f.comm));
   ck_assert_int_eq(c.step, BEFORE);
   ts_parallel_touch(t->parallel);
   ts_str_reset(&path);
@@ -97,26 +86,19 @@ static void steps(toy *t, int from, int to) {
 /* On after a checkpoint as if there had been none. */
 TS_TESTS(resumed_is_straight, 0, 4) {
   static toy t;
-  ts_comm *comm;
   const toy_spec s = spec_of(_i);
   toy_start(&t, &s);
-  ck_assert_ok(ts_comm_create_host(t.world, &comm, TS_GROUP_WORLD, "test"));
-  make_dir(comm);
   steps(&t, 1, BEFORE);
-  save(&t, comm, "pwrite");
+  save(&t, "pwrite");
   steps(&t, BEFORE + 1, STEPS);
   const int64_t n = toy_weights(&t, straight);
-  ts_comm_destroy(comm);
   toy_stop(&t);
 
   toy_start(&t, &s);
-  ck_assert_ok(ts_comm_create_host(t.world, &comm, TS_GROUP_WORLD, "test"));
-  load(&t, comm);
+  load(&t);
   steps(&t, BEFORE + 1, STEPS);
   ck_assert_int_eq(toy_weights(&t, broken), n);
   ck_assert_all(!memcmp(straight, broken, (size_t)n * sizeof *broken));
-  remove_dir(comm);
-  ts_comm_destroy(comm);
   toy_stop(&t);
 }
 

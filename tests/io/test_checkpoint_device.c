@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "config.h"
-#include "tests/support/harness.h"
+#include "tests/support/folder.h"
 #include "io/checkpoint.h"
 #include "runtime/staging.h"
 
@@ -21,26 +21,19 @@ enum { N_IOS = 2 };
 enum { N_IOS = 1 };
 #endif
 
-static char dir[256];
-static ts_fixture f;
 static ts_device *device;
 
 static void start(void) {
-  ts_fixture_start(&f, false, 1);
+  folder_start();
   ck_assert_ok(ts_test_device(&device, false, 1));
-  snprintf(dir, sizeof dir, "/tmp/tessera-checkpoint-XXXXXX");
-  if (f.rank == 0) ck_assert_ptr_nonnull(mkdtemp(dir));
-  ck_assert_ok(ts_comm_bcast(f.comm, dir, sizeof dir, 0));
 }
 
 static void stop(void) {
-  char command[300];
-  ck_assert_ok(ts_comm_barrier(f.comm));
-  snprintf(command, sizeof command, "rm -rf %s", dir);
-  if (f.rank == 0 && system(command) != 0) ck_abort_msg("%s", command);
   ts_device_destroy(device);
-  ts_fixture_stop(&f);
+  folder_stop();
 }
+
+TS_EACH_TEST_BETWEEN(start, stop)
 
 /* ---- what is saved ------------------------------------------------------- */
 
@@ -152,13 +145,11 @@ static bool newest_is_right(ts_dtype dtype) {
 TS_TESTS(round_trip, 0, N_IOS) {
   static const char *const ios[] = {"pwrite", "mpio"};
   content t;
-  start();
   fill(&t, TS_F32, true);
   ck_assert_ok(ts_ckpt_save(&t.c, dir, 2, ios[_i], f.comm));
   reset(&t);
   ck_assert_all(newest_is_right(TS_F32));
   ck_assert_all(newest_is_right(TS_BF16));
-  stop();
 }
 
 /* What training does meanwhile. */
@@ -177,7 +168,6 @@ TS_TESTS(copies, 0, 3) {
   content t;
   void *room;
   int64_t copied;
-  start();
   fill(&t, TS_F32, true);
   const int64_t all = ts_ckpt_own_room(&t.c, f.rank), some = all * _i / 2;
   const ts_ckpt_hooks hooks = {.read = overwrite, .arg = &t};
@@ -189,21 +179,18 @@ TS_TESTS(copies, 0, 3) {
   reset(&t);
   ts_mem_free(room);
   ck_assert_all(newest_is_right(TS_F32));
-  stop();
 }
 
 TS_TESTS(what_is_no_number_is_found, 0, N_IOS) {
   static const char *const ios[] = {"pwrite", "mpio"};
   const float bad = NAN;
   content t;
-  start();
   fill(&t, TS_F32, true);
   if (f.rank == f.size - 1)
     ts_test_put(device, (float *)t.part[0].ptr + t.n * COLS - 5, &bad, 4);
   ck_assert_all(ts_ckpt_save(&t.c, dir, 2, ios[_i], f.comm) == TS_ERR_NAN);
   ts_err_clear();
   reset(&t);
-  stop();
 }
 
 TS_TEST(staging) {
@@ -213,7 +200,6 @@ TS_TEST(staging) {
   ts_staging s;
   ts_buffer there;
   unsigned char *a, *b;
-  start();
   ck_assert_ok(ts_staging_create(&s, device));
   ck_assert_ok(
       ts_buffer_create(&there, device, most, TS_SPACE_DEVICE, TS_TAG_MISC));
@@ -237,7 +223,6 @@ TS_TEST(staging) {
   ts_mem_free(b);
   ts_buffer_reset(&there);
   ts_staging_reset(&s);
-  stop();
 }
 
 int main(int argc, char **argv) {

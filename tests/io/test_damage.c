@@ -12,13 +12,13 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "config.h"
-#include "tests/support/harness.h"
+#include "tests/support/folder.h"
 #include "io/checkpoint.h"
 #include "io/hdf5.h"
 
 enum { ROWS = 9001, COLS = 4 };
 
-static char dir[256], first[300], second[300];
+static char first[300], second[300];
 static const char *const ios[] = {"pwrite", "mpio"};
 #ifdef HAVE_PARALLEL_HDF5
 enum { N_IOS = 2 };
@@ -68,32 +68,21 @@ static bool right(int64_t step) {
   return good && v && !strcmp(v->ptr, "a = 1;\n");
 }
 
-static ts_fixture f;
-
-/* A folder with steps 1 and 2, written by IO. */
-static void make_dir(const char *io) {
-  snprintf(dir, sizeof dir, "/tmp/tessera-damage-XXXXXX");
+/* Steps 1 and 2, written by IO. */
+static void make_steps(const char *io) {
   ts_log_quiet(1);
-  ck_assert_ptr_nonnull(mkdtemp(dir));
   snprintf(first, sizeof first, "%s/step-00000001.h5", dir);
   snprintf(second, sizeof second, "%s/step-00000002.h5", dir);
   for (int64_t step = 1; step <= 2; step++)
     ck_assert_ok(ts_ckpt_save(describe(step, true), dir, 2, io, f.comm));
 }
 
-static void start(void) {
-  ts_fixture_start(&f, false, 1);
-}
-
 static void stop(void) {
-  char command[300];
-  snprintf(command, sizeof command, "rm -rf %s", dir);
-  if (system(command) != 0) ck_abort_msg("%s", command);
   ts_ckpt_reset(&content.c);
-  ts_fixture_stop(&f);
+  folder_stop();
 }
 
-TS_EACH_TEST_BETWEEN(start, stop)
+TS_EACH_TEST_BETWEEN(folder_start, stop)
 
 /* The second is refused with a message that names it and has WORDS; the first
  * is taken for it. */
@@ -135,7 +124,7 @@ TS_TESTS(every_bit_counts, 0, N_IOS) {
   const uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : 1;
   const int n = how && !strcmp(how, "long") ? 4096 : 64;
   char what[100];
-  make_dir(ios[_i]);
+  make_steps(ios[_i]);
   const int64_t size = size_of(second);
   printf("%s: a bit flipped at %d places of %lld bytes, seed %llu\n", ios[_i],
          n, (long long)size, (unsigned long long)seed);
@@ -159,7 +148,7 @@ TS_TESTS(every_bit_counts, 0, N_IOS) {
 }
 
 TS_TESTS(every_length_counts, 0, N_IOS) {
-  make_dir(ios[_i]);
+  make_steps(ios[_i]);
   const int64_t size = size_of(second);
   /* Nothing, inside of the superblock, after it, in the header's objects,
    * small values, datasets, checksums, the seal. */
@@ -186,7 +175,7 @@ static hid_t unsealed(const char *path) {
 
 TS_TESTS(marks, 0, N_IOS) {
   const int64_t newer = 2;
-  make_dir(ios[_i]);
+  make_steps(ios[_i]);
   ts_hdf5_lock();
   hid_t file = unsealed(second);
   ck_assert_int_ge(H5Fclose(file), 0);
@@ -214,7 +203,7 @@ TS_TESTS(marks, 0, N_IOS) {
 /* Links at the names that a save uses lead nowhere. */
 TS_TESTS(planted_links, 0, N_IOS) {
   char other[300], temp[300], text[8] = "";
-  make_dir(ios[_i]);
+  make_steps(ios[_i]);
   snprintf(other, sizeof other, "%s/other", dir);
   snprintf(temp, sizeof temp, "%s/.step-00000003.h5.part", dir);
   int fd = open(other, O_CREAT | O_WRONLY, 0666);

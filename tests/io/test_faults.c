@@ -8,13 +8,12 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "tests/support/folder.h"
 #include "tests/support/walk.h"
 #include "io/checkpoint.h"
 
 #ifdef TS_FAULTS
 enum { ROWS = 5000, COLS = 4 };
-
-static char dir[256];
 
 typedef struct ts_content {
   ts_ckpt c;
@@ -24,10 +23,10 @@ typedef struct ts_content {
 static ts_content content;
 
 /* Each rank has a half of the rows. */
-static ts_ckpt *describe(const ts_fixture *f, int64_t step, bool values) {
+static ts_ckpt *describe(int64_t step, bool values) {
   ts_content *t = &content;
   ts_ckpt_item *item;
-  const int64_t half = ROWS / 2, row0 = f->rank * half;
+  const int64_t half = ROWS / 2, row0 = f.rank * half;
   ts_ckpt_reset(&t->c);
   t->c.step = step;
   for (int i = 0; i < ROWS * COLS; i++)
@@ -40,8 +39,8 @@ static ts_ckpt *describe(const ts_fixture *f, int64_t step, bool values) {
   return &t->c;
 }
 
-static bool right(const ts_fixture *f, int64_t step) {
-  const int from = ROWS / 2 * COLS * f->rank;
+static bool right(int64_t step) {
+  const int from = ROWS / 2 * COLS * f.rank;
   bool good = content.c.step == step;
   for (int i = from; i < from + ROWS / 2 * COLS; i++)
     good &= content.rows[i] == (float)i + (float)step;
@@ -49,33 +48,27 @@ static bool right(const ts_fixture *f, int64_t step) {
 }
 
 /* FAULT (NULL: none) is met from where the save begins, and stays armed. */
-static ts_err save(const ts_fixture *f, int64_t step, int keep,
-                   const char *fault) {
-  ts_ckpt *c = describe(f, step, true);
-  ck_assert_ok(ts_fault_set(fault, f->rank));
-  return ts_ckpt_save(c, dir, keep, "pwrite", f->comm);
+static ts_err save(int64_t step, int keep, const char *fault) {
+  ts_ckpt *c = describe(step, true);
+  ck_assert_ok(ts_fault_set(fault, f.rank));
+  return ts_ckpt_save(c, dir, keep, "pwrite", f.comm);
 }
 
-static ts_err load(const ts_fixture *f, ts_str *path) {
-  return ts_ckpt_load_newest(describe(f, 0, false), path, dir, NULL, f->comm);
+static ts_err load(ts_str *path) {
+  return ts_ckpt_load_newest(describe(0, false), path, dir, NULL, f.comm);
 }
 
-static void start(ts_fixture *f) {
-  ts_fixture_start(f, false, 1);
+static void start(void) {
+  folder_start();
   ts_log_quiet(1);
-  snprintf(dir, sizeof dir, "/tmp/tessera-faults-XXXXXX");
-  if (f->rank == 0) ck_assert_ptr_nonnull(mkdtemp(dir));
-  ck_assert_ok(ts_comm_bcast(f->comm, dir, sizeof dir, 0));
 }
 
-static void stop(ts_fixture *f) {
-  char command[300];
+static void stop(void) {
   ts_ckpt_reset(&content.c);
-  ck_assert_ok(ts_comm_barrier(f->comm));
-  snprintf(command, sizeof command, "rm -rf %s", dir);
-  if (f->rank == 0 && system(command) != 0) ck_abort_msg("%s", command);
-  ts_fixture_stop(f);
+  folder_stop();
 }
+
+TS_EACH_TEST_BETWEEN(start, stop)
 
 static void name_fault(char text[64], const char *what, int rank, int nth) {
   snprintf(text, 64, "%s:rank%d:nth%d:EDQUOT", what, rank, nth);
@@ -102,18 +95,18 @@ static bool none_like(const char *pattern) {
 
 /* Passage after passage, until a save meets the fault no more; how many.  The
  * save would leave no other checkpoint: that is for it to be whole first. */
-static int walk_saves(const ts_fixture *f, const char *what, int rank) {
+static int walk_saves(const char *what, int rank) {
   ts_str path = {0};
   int64_t held;
   char fault[64];
   for (int nth = 1;; nth++) {
     name_fault(fault, what, rank, nth);
-    const ts_err err = save(f, 2, 1, fault);
+    const ts_err err = save(2, 1, fault);
     /* A save that comes through has met none: no error is swallowed, but what
      * removing old checkpoints allocates. */
-    const bool hidden = err == TS_OK && f->rank == rank &&
+    const bool hidden = err == TS_OK && f.rank == rank &&
                         strcmp(what, "alloc") != 0 && walk_met(what);
-    ck_assert_ok(ts_fault_set(NULL, f->rank));
+    ck_assert_ok(ts_fault_set(NULL, f.rank));
     ck_assert_msg(ts_test_all(!hidden), "%s is met, and no error", fault);
     if (nth < 3) held = walk_held(); /* what is kept for later is made now */
     ck_assert_msg(ts_test_all(walk_held() == held), "%s stays", fault);
@@ -121,8 +114,8 @@ static int walk_saves(const ts_fixture *f, const char *what, int rank) {
     ck_assert_msg(refused(err, what), "save: %s %d on %d", what, nth, rank);
     ck_assert_all(none_like(".*part"));
     /* A name may be there before its folder is on the disk. */
-    ck_assert_ok(load(f, &path));
-    ck_assert_all(right(f, content.c.step) && content.c.step >= 1);
+    ck_assert_ok(load(&path));
+    ck_assert_all(right(content.c.step) && content.c.step >= 1);
     ck_assert_all(content.c.step == 1 || !strcmp(what, "fsync") ||
                   !strcmp(what, "open"));
     ts_str_reset(&path);
@@ -130,17 +123,17 @@ static int walk_saves(const ts_fixture *f, const char *what, int rank) {
 }
 
 /* A load that fails goes back to the one before, which is met no fault. */
-static int walk_loads(const ts_fixture *f, const char *what, int rank) {
+static int walk_loads(const char *what, int rank) {
   ts_str path = {0};
   int64_t held;
   char fault[64];
   for (int nth = 1;; nth++) {
     name_fault(fault, what, rank, nth);
-    ck_assert_ok(ts_fault_set(fault, f->rank));
-    const ts_err err = load(f, &path);
-    ck_assert_ok(ts_fault_set(NULL, f->rank));
+    ck_assert_ok(ts_fault_set(fault, f.rank));
+    const ts_err err = load(&path);
+    ck_assert_ok(ts_fault_set(NULL, f.rank));
     ck_assert_ok(err);
-    ck_assert_all(right(f, content.c.step));
+    ck_assert_all(right(content.c.step));
     ts_str_reset(&path);
     if (nth < 3) held = walk_held();
     ck_assert_msg(ts_test_all(walk_held() == held), "%s stays", fault);
@@ -156,41 +149,33 @@ TS_TEST(saves) {
   static const bool passed[][2] = {{1, 1}, {1, 0}, {1, 1}, {1, 1},
                                    {1, 0}, {1, 0}, {1, 0}, {1, 1}};
   char name[300];
-  ts_fixture f;
-  start(&f);
-  ck_assert_ok(save(&f, 1, 2, NULL));
+  ck_assert_ok(save(1, 2, NULL));
   for (int i = 0; i < 8; i++)
     for (int rank = 0; rank < 2; rank++) {
-      const int n = walk_saves(&f, points[i], rank);
+      const int n = walk_saves(points[i], rank);
       if (f.rank == 0)
         printf("save: %s on rank %d, %d passages\n", points[i], rank, n);
       ck_assert_all((n > 0) == passed[i][rank]);
       snprintf(name, sizeof name, "%s/step-00000002.h5", dir);
       if (f.rank == 0) ck_assert_int_eq(unlink(name), 0);
-      ck_assert_ok(save(&f, 1, 1, NULL));
+      ck_assert_ok(save(1, 1, NULL));
     }
-  stop(&f);
 }
 
 TS_TEST(loads) {
   static const char *const points[] = {"open", "read", "hdf5"};
-  ts_fixture f;
-  start(&f);
-  ck_assert_ok(save(&f, 1, 2, NULL));
-  ck_assert_ok(save(&f, 2, 2, NULL));
+  ck_assert_ok(save(1, 2, NULL));
+  ck_assert_ok(save(2, 2, NULL));
   for (int i = 0; i < 3; i++)
     for (int rank = 0; rank < 2; rank++) {
-      const int n = walk_loads(&f, points[i], rank);
+      const int n = walk_loads(points[i], rank);
       if (f.rank == 0)
         printf("load: %s on rank %d, %d passages\n", points[i], rank, n);
       ck_assert_all(n > 0);
     }
-  stop(&f);
 }
 
 TS_TEST(several_at_once) {
-  ts_fixture f;
-  start(&f);
   ck_assert_ok(ts_fault_set("write:1:1,fsync:rank0:nth2:EIO,rename:0:1", 0));
   ck_assert(!ts_fault("write"));
   ck_assert(!ts_fault("fsync") && ts_fault("fsync") && !ts_fault("fsync"));
@@ -202,7 +187,6 @@ TS_TEST(several_at_once) {
   ck_assert_int_eq(ts_fault_set("wrote:1:2", 0), TS_ERR_USAGE);
   ts_err_clear();
   ck_assert_ok(ts_fault_set(NULL, 0));
-  stop(&f);
 }
 
 #else

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "tests/support/folder.h"
 #include "tests/support/hostile_files.h"
 #include "tests/support/walk.h"
 #include "io/checkpoint.h"
@@ -20,8 +21,7 @@
 
 enum { MEMORY_MAX = 32 << 20 };
 
-static char dir[64], file_path[96];
-static ts_fixture f;
+static char file_path[96];
 
 static const char deck[] =
     "run = { steps = 1; };\n"
@@ -30,17 +30,8 @@ static const char deck[] =
     "model = { dense_features = 2; dense_arch = [4]; over_arch = [1]; };\n";
 
 static void start(void) {
-  strcpy(dir, "/tmp/tessera-hostile-XXXXXX");
-  ck_assert_ptr_nonnull(mkdtemp(dir));
+  folder_start();
   snprintf(file_path, sizeof file_path, "%s/in.h5", dir);
-  ts_fixture_start(&f, true, 1);
-}
-
-static void stop(void) {
-  char command[96];
-  snprintf(command, sizeof command, "rm -rf %s", dir);
-  ck_assert_int_eq(system(command), 0);
-  ts_fixture_stop(&f);
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -94,7 +85,7 @@ static void refused(ts_err err, bool checkpoint, const char *words) {
   ts_err_clear();
 }
 
-TS_EACH_TEST_BETWEEN(start, stop)
+TS_EACH_TEST_BETWEEN(start, folder_stop)
 
 TS_TESTS(right_files_are_read, 0, 2) {
   H5Fclose(hostile_make(file_path, _i));
