@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/support/deck_text.h"
+#include "base/hash.h"
 #include "io/schema.h"
 
 /* Integers of a deck have 64 bits, with an L or without. */
@@ -101,6 +102,20 @@ TS_TEST(overrides) {
   ck_assert_ok(parse(&c, good, "run.max_time=01:02:03"));
   ck_assert(c->run.max_time_s == 3723);
   ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "run.max_time=100000:59:59"));
+  ck_assert(c->run.max_time_s == 360003599);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "run.max_time="));
+  ck_assert(c->run.max_time_s == 0);
+  ts_deck_destroy(c);
+  static const char *const no_times[] = {"0:60:0", "0:0:60",  "100001:0:0",
+                                         "-1:0:0", "0:-1:0",  "0:0:-1",
+                                         "1:2",    "1:2:3.5", "x"};
+  for (size_t i = 0; i < sizeof no_times / sizeof *no_times; i++) {
+    char set[64];
+    snprintf(set, sizeof set, "run.max_time=%s", no_times[i]);
+    refused(good, set, "takes \"hh:mm:ss\", at most 100000 hours");
+  }
   refused(good, "run.steps=abc", "--set run.steps=abc: run.steps takes an int");
   refused(good, "run.step=3", "did you mean \"run.steps\"?");
   refused(good, "tables.x.rows=3", "--set tables.x.rows=3: there is no such");
@@ -109,14 +124,25 @@ TS_TEST(overrides) {
   refused(good, "nothing", "--set nothing: is not group.key=value");
   refused(good, "run.steps=1; x = 2", "--set run.steps=1; x = 2: ");
   refused(good, "run.name.x=1", "--set run.name.x=1: ");
+  refused(good, "run.name=..",
+          "--set run.name=..: \"..\" is no name for a run");
+  refused(
+      good, "data.csv.separator=;;",
+      "--set data.csv.separator=;;: data.csv.separator is one character or");
+  refused(good, "optimizer.overrides=({lr=1;})",
+          "--set optimizer.overrides=({lr=1;}): optimizer.overrides: match is");
+  refused(good, "data.dedup=[\"C1\", \"x\"]", "no table has a feature \"x\"");
+  refused(good, "model.tasks=({name=\"a\";}, {name=\"a\";})",
+          "there are two tasks named a");
 }
 
 /* The deck in force reads as the same deck, whatever its values are. */
-static void same_again(const char *set) {
+static void same_again(const char *set, const char *words) {
   ts_config *a, *b;
   ts_str first = {0}, second = {0};
   ck_assert_ok(parse(&a, good, set));
   ck_assert_ok(ts_deck_print(&first, a));
+  ck_assert_msg(strstr(first.text, words) != NULL, "no %s", words);
   b = NULL;
   ck_assert_ok(ts_deck_parse(&b, first.text, "/", NULL, 0));
   ck_assert_ok(ts_deck_print(&second, b));
@@ -135,31 +161,46 @@ static void same_again(const char *set) {
 }
 
 TS_TEST(deck_in_force) {
-  static const char *const sets[] = {
-      NULL,
-      "checkpoint.dir=none",
-      "checkpoint.dir=c",
-      "run.epochs=0.1",
-      "data.global_batch=64",
-      "run.max_time=100:00:01",
-      "run.seed=5000000000",
-      "optimizer.lr=1e-300",
-      "optimizer.lr=0.1",
-      "optimizer.lr=0.12345678901234567",
-      "optimizer.eps=3e-9",
-      "model.tasks=({name=\"x\"; weight=0.3;}, {name=\"y\";})",
-      "run.name=\"a\\\"b\\\\c\\n};\\n\\x01\"",
-      "data.csv.label_threshold=-4",
-      "data.csv.label_true=[\">50K\", \">50K.\"]",
-      "tables.u.ranks=[0, 3]",
-      "data.synthetic.pooling=[1, 2, 3]",
-      "tables.t0.rows=9000000000",
-      "dense.reshard_after_forward=false",
-      "dense.reshard_after_forward=4",
-      "dense.groups=({layers=[\"over_arch.*\", \"b\"];}, {layers=\"c\";})",
-      "dense.forward_prefetch=({layer=\"a\"; prefetch=[\"b\", \"c\"];})",
-      "dense.backward_prefetch=({layer=\"a\"; prefetch=[];}, {layer=\"c\";})"};
-  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) same_again(sets[i]);
+  static const char *const sets[][2] = {
+      {NULL, "  format = \"synthetic\";\n  batch_per_rank = 8;\n  pin"},
+      {"checkpoint.dir=none", "  dir = \"none\";\n"},
+      {"checkpoint.dir=c", "  dir = \"/tmp/c\";\n"},
+      {"run.epochs=0.1", "  epochs = 0.1;\n"},
+      {"data.global_batch=64",
+       "  format = \"synthetic\";\n  global_batch = 64;\n  pin"},
+      {"run.max_time=100:00:01", "  max_time = \"100:00:01\";\n"},
+      {"run.seed=5000000000", "  seed = 5000000000L;\n"},
+      {"optimizer.lr=1e-300", "  lr = 1e-300;\n"},
+      {"optimizer.lr=0.1", "  lr = 0.1;\n"},
+      {"optimizer.lr=0.12345678901234567", "  lr = 0.12345678901234"},
+      {"optimizer.eps=3e-9", "  eps = 3e-09;\n"},
+      {"optimizer.weight_decay_mode=decoupled",
+       "  weight_decay_mode = \"decoupled\";\n"},
+      {"model.tasks=({name=\"x\"; weight=0.3;}, {name=\"y\";})",
+       "tasks = (\n  {\n    name = \"x\";\n    weight = 0.3;\n  },\n  {\n"
+       "    name = \"y\";\n    weight = 1.0;\n  }\n);\n};\n"},
+      {"run.name=\"a\\\"b\\\\c\\n};\\n\\x01\"",
+       "  name = \"a\\\"b\\\\c\\x0a};\\x0a\\x01\";\n"},
+      {"data.csv.label_threshold=-4", "    label_threshold = -4.0;\n"},
+      {"data.csv.label_true=[\">50K\", \">50K.\"]",
+       "    label_true = [\">50K\", \">50K.\"];\n"},
+      {"tables.u.ranks=[0, 3]", "    ranks = [0, 3];\n"},
+      {"data.synthetic.pooling=[1, 2, 3]", "    pooling = [1, 2, 3];\n"},
+      {"tables.t0.rows=9000000000", "    rows = 9000000000L;\n"},
+      {"tables.u.cache.prefetch_passes=auto",
+       "    cache = {\n      policy = \"lru\";\n      depth = 1;\n"
+       "      prefetch_passes = \"auto\";\n"},
+      {"dense.reshard_after_forward=false", "reshard_after_forward = false;\n"},
+      {"dense.reshard_after_forward=true", "reshard_after_forward = true;\n"},
+      {"dense.reshard_after_forward=4", "reshard_after_forward = 4;\n"},
+      {"dense.groups=({layers=[\"over_arch.*\", \"b\"];}, {layers=\"c\";})",
+       "groups = (\n  {\n    layers = [\"over_arch.*\", \"b\"];\n  },\n"},
+      {"dense.forward_prefetch=({layer=\"a\"; prefetch=[\"b\", \"c\"];})",
+       "    layer = \"a\";\n    prefetch = [\"b\", \"c\"];\n  }\n);\n};\n"},
+      {"dense.backward_prefetch=({layer=\"a\"; prefetch=[];}, {layer=\"c\";})",
+       "backward_prefetch = (\n  {\n    layer = \"a\";\n"}};
+  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+    same_again(sets[i][0], sets[i][1]);
   ts_config *a, *b;
   ck_assert_ok(parse(&a, good, NULL));
   ck_assert_ok(parse(&b, good, "run.seed=2"));
@@ -187,13 +228,58 @@ TS_TEST(lists_of_layers) {
   ts_deck_destroy(c);
 }
 
-/* Every row of the schema has a default that it takes, and help. */
+/* Every row of the schema has a default that it takes, and help.  Kinds,
+ * limits and defaults are what decks in use count on: who changes one on
+ * purpose changes the sum. */
 TS_TEST(schema_rows) {
+  uint32_t sum = 0;
   for (int i = 0; i < ts_schema_n; i++) {
     const ts_key *k = &ts_schema[i];
     ck_assert_msg(*k->help, "%s has no help", k->path);
     ck_assert(ts_schema_find(k->scope, k->path) == k);
+    char row[512];
+    const int n =
+        snprintf(row, sizeof row, "%d %s %d %g %g %s\n", k->scope, k->path,
+                 k->kind, k->min, k->max, k->fallback ? k->fallback : "none");
+    sum = ts_crc32c(sum, row, (size_t)n);
   }
+  ck_assert_uint_eq(sum, 3037881193);
+}
+
+/* One key: kind, unit, choices, limits, default, what is to come. */
+static const char *const keys[][2] = {
+    {"metrics.window", "metrics.window\n    integer (samples); 0 to 1e+12; "
+                       "default 10000000\n    that window metrics look back\n"},
+    {"table_defaults.pooling", "tables.pooling\n    text; sum | mean; default "
+                               "\"sum\"; not in this version: "
+                               "none\n    of a bag's rows\n"},
+    {"tables.init.scale", "tables.init.scale\n    number; -1e+06 to 1e+06; "
+                          "default 0.0\n    0: 1/sqrt(rows); of constant: the "
+                          "value\n"},
+    {"model.tasks.name",
+     "model.tasks.name\n    text; default \"label\"\n    name of the task\n"}};
+
+TS_TESTS(help_of_a_key, 0, sizeof keys / sizeof *keys) {
+  ts_str s = {0};
+  ck_assert_ok(ts_deck_help(&s, keys[_i][0]));
+  ck_assert_str_eq(s.text, keys[_i][1]);
+  ts_str_reset(&s);
+}
+
+TS_TEST(manual_of_the_deck) {
+  static const char *const words[] = {
+      "@c Written by `tessera help deck --texinfo`.\n\n@node Keys of run\n"
+      "@section @code{run}\n\n@vtable @code\n@item run.name\n",
+      "@end vtable\n\n@node Keys of data\n@section @code{data}\n\n",
+      "; see @ref{Sharding}\n", "t@{0..25@} makes one table per number\n",
+      "@item metrics.window\ninteger (samples); 0 to 1e+12; default "
+      "10000000@*\nthat window metrics look back\n"};
+  ts_str s = {0};
+  ck_assert_ok(ts_deck_texinfo(&s));
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    ck_assert_msg(strstr(s.text, words[i]) != NULL, "no %s", words[i]);
+  ck_assert_str_eq(s.text + s.n_bytes - 13, "\n@end vtable\n");
+  ts_str_reset(&s);
 }
 
 TS_TEST(help) {

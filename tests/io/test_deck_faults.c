@@ -68,65 +68,65 @@ TS_TEST(all_errors_at_once) {
   ts_err_clear();
 }
 
-TS_TESTS(table_errors, 0, 21) {
+static const char *const table_faults[][2] = {
+    {"();", "there are no tables"},
+    {"3;", "deck:3: tables is a list of groups"},
+    {"( 3 );", "deck:3: tables is a list of groups"},
+    {"( { rows = 3; } );", "deck:3: a table has no name"},
+    {"( { name = \"a\"; features = \"f\"; } );", "deck:3: table a has no rows"},
+    {"( { name = \"a\"; rows = 1; } );", "deck:3: table a has no features"},
+    {"( { name = \"a{3..1}\"; rows = 1; features = \"f\"; } );",
+     "deck:3: name = \"a{3..1}\""},
+    {"( { name = \"a{0..9999999}\"; rows = 1; features = \"f\"; } );",
+     "tables at most"},
+    {"( { name = \"a{0..1}\"; rows = [1]; features = \"f{0..1}\"; } );",
+     "rows lists 1 numbers, the table's name counts 2"},
+    {"( { name = \"a{0..1}\"; rows = 1; features = \"f{0..2}\"; } );",
+     "counts 3, the table's name counts 2"},
+    {"( { name = \"a{0..1}\"; rows = 1; features = \"f\"; } );",
+     "feature \"f\" of table a1 is already in table a0"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"dense\"; } "
+     ");",
+     "\"dense\" is not in this version; it has: auto, fused, cached, host"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { depth = 5; }; "
+     "} );",
+     "cache.depth = 5 is out of range: 1 to 4"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { "
+     "prefetch_passes = \"some\"; }; } );",
+     "cache.prefetch_passes takes an integer"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"host\"; "
+     "cache = { tier = \"file\"; }; } );",
+     "needs run.tier_dir"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; rowz = 1; } );",
+     "did you mean \"rows\"?"},
+    {"( { name = \"a\"; rows = 1; features = \"f{2..1}\"; } );",
+     "deck:3: \"f{2..1}\": {a..b} is broken"},
+    {"( { name = \"a{1..2}\"; rows = 1; features = \"f{x}\"; } );",
+     "deck:3: \"f{x}\": {a..b} is broken"},
+    {"( { name = \"a/b\"; rows = 1; features = \"f\"; } );", "no name for a"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; feature_processor = "
+     "{ kind = \"position_weighted\"; }; } );",
+     "deck:3: table a: position_weighted needs feature_processor.max_length"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; feature_processor = "
+     "{ max_length = 3; }; } );",
+     "deck:3: table a: feature_processor.max_length is for position_weigh"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; feature_processor = "
+     "{ kind = \"position_weighted\"; max_length = 65537; }; } );",
+     "feature_processor.max_length = 65537 is out of range"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; weighted = true; "
+     "feature_processor = { kind = \"position_weighted\"; max_length = 3; }; "
+     "} );",
+     "deck:3: table a: position_weighted gives the ids their weights: the "
+     "table can't be weighted, too"},
+};
+
+TS_TESTS(table_errors, 0, sizeof table_faults / sizeof *table_faults) {
   static const char head[] =
       "run = { steps = 1; };\n"
       "data = { format = \"synthetic\"; global_batch = 4; };\ntables = ";
-  static const char *const cases[][2] = {
-      {"();", "there are no tables"},
-      {"3;", "deck:3: tables is a list of groups"},
-      {"( 3 );", "deck:3: tables is a list of groups"},
-      {"( { rows = 3; } );", "deck:3: a table has no name"},
-      {"( { name = \"a\"; features = \"f\"; } );",
-       "deck:3: table a has no rows"},
-      {"( { name = \"a\"; rows = 1; } );", "deck:3: table a has no features"},
-      {"( { name = \"a{3..1}\"; rows = 1; features = \"f\"; } );",
-       "deck:3: name = \"a{3..1}\""},
-      {"( { name = \"a{0..9999999}\"; rows = 1; features = \"f\"; } );",
-       "tables at most"},
-      {"( { name = \"a{0..1}\"; rows = [1]; features = \"f{0..1}\"; } );",
-       "rows lists 1 numbers, the table's name counts 2"},
-      {"( { name = \"a{0..1}\"; rows = 1; features = \"f{0..2}\"; } );",
-       "counts 3, the table's name counts 2"},
-      {"( { name = \"a{0..1}\"; rows = 1; features = \"f\"; } );",
-       "feature \"f\" of table a1 is already in table a0"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"dense\"; } "
-       ");",
-       "\"dense\" is not in this version; it has: auto, fused, cached, host"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { depth = 5; }; "
-       "} );",
-       "cache.depth = 5 is out of range: 1 to 4"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; cache = { "
-       "prefetch_passes = \"some\"; }; } );",
-       "cache.prefetch_passes takes an integer"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"host\"; "
-       "cache = { tier = \"file\"; }; } );",
-       "needs run.tier_dir"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; rowz = 1; } );",
-       "did you mean \"rows\"?"},
-      {"( { name = \"a\"; rows = 1; features = \"f{2..1}\"; } );",
-       "deck:3: \"f{2..1}\": {a..b} is broken"},
-      {"( { name = \"a{1..2}\"; rows = 1; features = \"f{x}\"; } );",
-       "deck:3: \"f{x}\": {a..b} is broken"},
-      {"( { name = \"a/b\"; rows = 1; features = \"f\"; } );", "no name for a"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; feature_processor = "
-       "{ kind = \"position_weighted\"; }; } );",
-       "deck:3: table a: position_weighted needs feature_processor.max_length"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; feature_processor = "
-       "{ max_length = 3; }; } );",
-       "deck:3: table a: feature_processor.max_length is for position_weigh"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; feature_processor = "
-       "{ kind = \"position_weighted\"; max_length = 65537; }; } );",
-       "feature_processor.max_length = 65537 is out of range"},
-      {"( { name = \"a\"; rows = 1; features = \"f\"; weighted = true; "
-       "feature_processor = { kind = \"position_weighted\"; max_length = 3; }; "
-       "} );",
-       "deck:3: table a: position_weighted gives the ids their weights: the "
-       "table can't be weighted, too"},
-  };
   char text[1024];
-  snprintf(text, sizeof text, "%s%s", head, cases[_i][0]);
-  refused(text, NULL, cases[_i][1]);
+  snprintf(text, sizeof text, "%s%s", head, table_faults[_i][0]);
+  refused(text, NULL, table_faults[_i][1]);
 }
 
 /* ---- hostile text -------------------------------------------------------- */
