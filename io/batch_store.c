@@ -35,10 +35,9 @@ ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
   s->arena.device = device;
   s->arena.space = c->data.pin_memory ? TS_SPACE_PINNED : TS_SPACE_HOST;
   s->sources = strcmp(c->data.input, "columns") ? &s->stage : &s->arena;
-  TS_TRY(ts_mem_array(&s->feature, n, sizeof *s->feature, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&s->batch.kjt.features, n, sizeof *s->batch.kjt.features,
-                      TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&s->of, n, sizeof *s->of, TS_TAG_INPUT));
+  TS_TRY(ts_mem_many(s->feature, n, INPUT));
+  TS_TRY(ts_mem_many(s->batch.kjt.features, n, INPUT));
+  TS_TRY(ts_mem_many(s->of, n, INPUT));
   name_features(s->of, c);
   s->batch.kjt.n_features = n;
   s->batch.owner = s;

@@ -137,8 +137,8 @@ static ts_err turns_create(ts_turns *t) {
   TS_DO(ts_mem_alloc(&t->send, (size_t)(turn * w), TS_TAG_CHECKPOINT));
   TS_DO(ts_mem_alloc(&t->recv, (size_t)turn, TS_TAG_CHECKPOINT));
   TS_DO(ts_mem_alloc(&t->rows, (size_t)turn, TS_TAG_CHECKPOINT));
-  TS_DO(ts_mem_array(&t->send_bytes, w, 8, TS_TAG_CHECKPOINT));
-  return ts_mem_array(&t->recv_bytes, w, 8, TS_TAG_CHECKPOINT);
+  TS_DO(ts_mem_many(t->send_bytes, w, CHECKPOINT));
+  return ts_mem_many(t->recv_bytes, w, CHECKPOINT);
 }
 
 static void turns_reset(ts_turns *t) {

@@ -117,8 +117,7 @@ static ts_err copy_columns(ts_copying *k, ts_ckpt_item *item, int64_t turns) {
   const int64_t from = first_row(k, item, turns);
   int32_t n = 0;
   if (!turns) return TS_OK;
-  TS_DO(ts_mem_array(&cut, 2 * (int64_t)item->n_columns, sizeof *cut,
-                     TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_many(cut, 2 * (int64_t)item->n_columns, CHECKPOINT));
   for (int32_t i = 0; i < item->n_columns; i++) {
     const ts_ckpt_columns *c = &item->columns[i];
     const int64_t row = ts_columns_row_bytes(item, c),
@@ -180,8 +179,7 @@ ts_err ts_ckpt_copy(ts_ckpt *c, void *room, int64_t bytes, int n_threads,
                   .n_ranks = ts_comm_size(comm),
                   .n_threads = n_threads};
   *copied = 0;
-  TS_TRY(ts_agree(comm, ts_mem_array(&k.turns, c->n_items, sizeof *k.turns,
-                                     TS_TAG_CHECKPOINT)));
+  TS_TRY(ts_agree(comm, ts_mem_many(k.turns, c->n_items, CHECKPOINT)));
   TS_TRY(choose_turns(&k, comm));
   for (int32_t i = 0; err == TS_OK && i < c->n_items; i++)
     err = copy_columns(&k, &c->items[i], k.turns[i]);

@@ -157,7 +157,7 @@ static ts_err put_seal(ts_saver *s) {
   ts_err err = TS_OK;
   const int32_t n = s->c->n_items;
   ts_seal_hole *holes = NULL;
-  TS_TRY(ts_mem_array(&holes, n, sizeof *holes, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_many(holes, n, CHECKPOINT));
   for (int32_t i = 0; i < n; i++) {
     const ts_ckpt_item *it = &s->c->items[i];
     holes[i] =

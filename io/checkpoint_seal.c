@@ -193,7 +193,7 @@ static ts_err check_file(int fd, const char *path, bool *found) {
   TS_TRY(read_end(fd, path, size, found, &end));
   if (!*found) goto done;
   const int64_t from = size - ts_seal_bytes(end.n);
-  TS_TRY(ts_mem_array(&holes, end.n, sizeof *holes, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_many(holes, end.n, CHECKPOINT));
   TS_TRY(ts_pread(fd, holes, 16 * end.n, from, path, TS_ERR_CKPT));
   if (!are_holes(holes, end.n, from)) TS_TRY(damaged(path));
   TS_TRY(sum_all(fd, path, holes, end.n, from, &crc));

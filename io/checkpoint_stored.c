@@ -32,7 +32,7 @@ static ts_err read_sums(ts_stored *s, hid_t file, const char *path,
   space = H5Dget_space(set);
   if (H5Sget_simple_extent_npoints(space) != n)
     TS_THROW(TS_ERR_CKPT, "%s: dataset %s has no checksums", path, name);
-  TS_TRY(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_many(s->crc, n, CHECKPOINT));
   if (n &&
       H5Dread(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, s->crc) < 0)
     TS_THROW(TS_ERR_CKPT, "%s: the checksums of %s can't be read", path, name);

@@ -154,19 +154,18 @@ static ts_err save_all(ts_saver *s) {
 static ts_err saver_start(ts_saver *s) {
   const int32_t n = s->c->n_items;
   int64_t most = 0;
-  TS_DO(ts_mem_array(&s->at, n, sizeof *s->at, TS_TAG_CHECKPOINT));
-  TS_DO(ts_mem_array(&s->crc, n, sizeof *s->crc, TS_TAG_CHECKPOINT));
-  TS_DO(ts_mem_array(&s->own, n, sizeof *s->own, TS_TAG_CHECKPOINT));
-  TS_DO(ts_mem_array(&s->n_blocks, n, sizeof *s->n_blocks, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_many(s->at, n, CHECKPOINT));
+  TS_DO(ts_mem_many(s->crc, n, CHECKPOINT));
+  TS_DO(ts_mem_many(s->own, n, CHECKPOINT));
+  TS_DO(ts_mem_many(s->n_blocks, n, CHECKPOINT));
   for (int32_t i = 0; i < n; i++) {
     const ts_ckpt_item *it = &s->c->items[i];
     s->n_blocks[i] = ts_blocks(ts_item_bytes(it->dtype, it->rows, it->cols));
     if (s->n_blocks[i] > most) most = s->n_blocks[i];
-    TS_DO(ts_mem_array(&s->crc[i], s->n_blocks[i], sizeof(uint32_t),
-                       TS_TAG_CHECKPOINT));
-    TS_DO(ts_mem_array(&s->own[i], s->n_blocks[i], 1, TS_TAG_CHECKPOINT));
+    TS_DO(ts_mem_many(s->crc[i], s->n_blocks[i], CHECKPOINT));
+    TS_DO(ts_mem_many(s->own[i], s->n_blocks[i], CHECKPOINT));
   }
-  TS_DO(ts_mem_array(&s->shared, most, sizeof *s->shared, TS_TAG_CHECKPOINT));
+  TS_DO(ts_mem_many(s->shared, most, CHECKPOINT));
   TS_DO(ts_mem_alloc(&s->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
   if (s->c->staging.lane)
     TS_DO(ts_mem_alloc(&s->bite, TS_BITE_BYTES, TS_TAG_CHECKPOINT));

@@ -273,7 +273,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   s->n_dense = c->model.dense_features;
   s->n_features = ts_feature_count(c);
   s->hash = !strcmp(c->data.categorical, "hash");
-  TS_TRY(ts_mem_array(&s->log1p, LOG_TABLE, 4, TS_TAG_INPUT));
+  TS_TRY(ts_mem_many(s->log1p, LOG_TABLE, INPUT));
   for (int i = 0; i < LOG_TABLE; i++) s->log1p[i] = (float)log1p(i);
   TS_TRY(ts_agree(comm, map_columns(s)));
   TS_TRY(ts_text_open(&s->text, paths, false, comm));

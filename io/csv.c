@@ -278,8 +278,7 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   *out = s;
   s->base = (ts_source){.ops = &ts_source_csv, .config = c, .split = split};
   s->base.info.n_tasks = c->data.csv.labels.n ? c->data.csv.labels.n : 1;
-  TS_DO(ts_mem_array(&s->label, s->base.info.n_tasks, sizeof *s->label,
-                     TS_TAG_INPUT));
+  TS_DO(ts_mem_many(s->label, s->base.info.n_tasks, INPUT));
   s->separator =
       !strcmp(c->data.csv.separator, "tab") ? '\t' : *c->data.csv.separator;
   s->n_dense = c->data.csv.dense.n;
@@ -287,12 +286,12 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   s->log = !strncmp(t, "log1p", 5);
   s->standardise = strstr(t, "standardise") != NULL;
   s->vocabulary = !strcmp(c->data.csv.encoding, "vocabulary");
-  TS_DO(ts_mem_array(&s->dense, s->n_dense, sizeof(int), TS_TAG_INPUT));
-  TS_DO(ts_mem_array(&s->sparse, s->n_features, sizeof(int), TS_TAG_INPUT));
-  TS_DO(ts_mem_array(&s->mean, s->n_dense, 8, TS_TAG_INPUT));
-  TS_DO(ts_mem_array(&s->deviation, s->n_dense, 8, TS_TAG_INPUT));
-  TS_DO(ts_mem_array(&s->words, s->n_features, sizeof *s->words, TS_TAG_INPUT));
-  return ts_mem_array(&s->fields, FIELDS_MAX, sizeof *s->fields, TS_TAG_INPUT);
+  TS_DO(ts_mem_many(s->dense, s->n_dense, INPUT));
+  TS_DO(ts_mem_many(s->sparse, s->n_features, INPUT));
+  TS_DO(ts_mem_many(s->mean, s->n_dense, INPUT));
+  TS_DO(ts_mem_many(s->deviation, s->n_dense, INPUT));
+  TS_DO(ts_mem_many(s->words, s->n_features, INPUT));
+  return ts_mem_many(s->fields, FIELDS_MAX, INPUT);
 }
 
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,

@@ -126,8 +126,8 @@ ts_err ts_csv_learn(ts_csv *s, ts_comm *comm) {
   ts_learning l = {.words = s->words};
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
   const int64_t n = ts_text_n_lines(s->text);
-  TS_TRY(ts_mem_array(&l.moments, s->n_dense, sizeof *l.moments, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&l.capacity, s->n_features, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_many(l.moments, s->n_dense, INPUT));
+  TS_TRY(ts_mem_many(l.capacity, s->n_features, INPUT));
   TS_TRY(ts_agree(comm,
                   ts_csv_each_line(s, n * me / w, n * (me + 1) / w - n * me / w,
                                    learn_line, &l)));

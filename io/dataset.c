@@ -116,8 +116,7 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   TS_DO(check_rows(f, &f->labels, "labels", f->n));
   TS_DO(check_rows(f, &f->dense, "dense", f->n));
   TS_DO(check_rows(f, &f->sample_weights, "sample_weights", f->n));
-  TS_DO(ts_mem_array(&f->features, d->n_features, sizeof *f->features,
-                     TS_TAG_INPUT));
+  TS_DO(ts_mem_many(f->features, d->n_features, INPUT));
   for (int32_t i = 0; i < d->n_features; i++)
     f->features[i].values.set = f->features[i].offsets.set =
         f->features[i].weights.set = -1;
@@ -179,7 +178,7 @@ static ts_err gather(ts_dataset *d) {
 }
 
 static ts_err open_all(ts_dataset *d, const ts_strings *paths) {
-  TS_DO(ts_mem_array(&d->files, paths->n, sizeof *d->files, TS_TAG_INPUT));
+  TS_DO(ts_mem_many(d->files, paths->n, INPUT));
   for (int32_t i = 0; i < paths->n; i++) {
     d->n_files = i + 1;
     TS_DO(open_file(d, &d->files[i], paths->item[i]));

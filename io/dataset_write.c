@@ -200,8 +200,8 @@ static ts_err put_all(ts_writer *w) {
   int32_t n;
   w->fd = ts_file_open(w->temp, O_RDWR);
   if (w->fd < 0) return ts_fail_errno(TS_ERR_IO, w->temp);
-  TS_TRY(ts_mem_array(&offsets, CHUNK + 1, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&done_ids, w->n_features, 8, TS_TAG_INPUT));
+  TS_TRY(ts_mem_many(offsets, CHUNK + 1, INPUT));
+  TS_TRY(ts_mem_many(done_ids, w->n_features, INPUT));
   for (int64_t at = w->from; at < w->to; at += n) {
     TS_TRY(read_chunk(w, at, &n));
     const ts_batch *b = ts_batch_store_batch(w->store);
@@ -254,8 +254,7 @@ static ts_err writer_end(ts_writer *w, ts_err err) {
 
 static ts_err writer_start(ts_writer *w) {
   TS_DO(ts_batch_store_create(&w->store, w->source->config, NULL));
-  return ts_mem_array(&w->columns, w->n_features, sizeof *w->columns,
-                      TS_TAG_INPUT);
+  return ts_mem_many(w->columns, w->n_features, INPUT);
 }
 
 ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {

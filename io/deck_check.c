@@ -45,7 +45,7 @@ static void check_names(ts_deck *d, bool features) {
   int64_t n = 0;
   for (int32_t t = 0; t < c->n_tables; t++)
     n += features ? c->tables[t].features.n : 1;
-  if (ts_mem_array(&uses, n, sizeof *uses, TS_TAG_MISC) != TS_OK) return;
+  if (ts_mem_many(uses, n, MISC) != TS_OK) return;
   n = 0;
   for (int32_t t = 0; t < c->n_tables; t++) {
     for (int32_t i = 0; features && i < c->tables[t].features.n; i++)

@@ -214,16 +214,11 @@ static ts_err print_groups(ts_str *s, const ts_config *c) {
   ts_err err = TS_OK;
   ts_str all = {0};
   TS_TRY(print_scope(&all, TS_SCOPE_DECK, c, 0));
-  for (const char *p = all.text; p && *p;) {
-    const char *end = strstr(p, "\n};\n");
-    if (!end) {
-      TS_TRY(ts_str_append(s, "%s", p));
-      break;
-    }
+  for (const char *p = all.text, *end; (end = strstr(p, "\n};\n"));
+       p = end + 4) {
     TS_TRY(ts_str_append_bytes(s, p, (size_t)(end + 1 - p)));
     TS_TRY(print_lists(s, p, c));
     TS_TRY(ts_str_append(s, "};\n"));
-    p = end + 4;
   }
 done:
   ts_str_reset(&all);

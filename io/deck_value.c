@@ -228,8 +228,7 @@ static void take_ints(ts_deck *d, const ts_key *k, const config_setting_t *s,
   const int n = n_items(s);
   ts_deck_value_free(k, to);
   if (k->scope == TS_SCOPE_TABLE && !has_room(d, s, n)) return;
-  if (ts_mem_array(&to->item, n, sizeof *to->item, TS_TAG_MISC) != TS_OK)
-    return;
+  if (ts_mem_many(to->item, n, MISC) != TS_OK) return;
   to->n = n;
   for (int i = 0; i < n; i++) to->item[i] = ts_deck_integer(d, k, item(s, i));
 }
@@ -305,8 +304,7 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
 
 ts_err ts_deck_defaults_read(ts_deck *d) {
   char text[256];
-  TS_DO(ts_mem_array(&d->defaults, ts_schema_n, sizeof *d->defaults,
-                     TS_TAG_MISC));
+  TS_DO(ts_mem_many(d->defaults, ts_schema_n, MISC));
   for (int i = 0; i < ts_schema_n; i++) {
     const ts_key *k = &ts_schema[i];
     config_init(&d->defaults[i]);

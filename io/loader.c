@@ -169,10 +169,9 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
   l->n_stores = store_count(l);
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed, NULL);
-  TS_TRY(
-      ts_mem_array(&l->stores, l->n_stores, sizeof *l->stores, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&l->after, l->n_stores, sizeof *l->after, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&l->held, l->n_stores, sizeof *l->held, TS_TAG_INPUT));
+  TS_TRY(ts_mem_many(l->stores, l->n_stores, INPUT));
+  TS_TRY(ts_mem_many(l->after, l->n_stores, INPUT));
+  TS_TRY(ts_mem_many(l->held, l->n_stores, INPUT));
   for (int i = 0; i < l->n_stores; i++) {
     l->held[i].n = -1;
     TS_TRY(create_store(l, &l->stores[i]));
@@ -197,7 +196,7 @@ ts_err ts_loader_create_replay(ts_loader **out, ts_batch_store *const *stores,
   l->replay = true;
   l->n_stores = n;
   l->end_step = n_steps;
-  TS_TRY(ts_mem_array(&l->stores, n, sizeof *l->stores, TS_TAG_INPUT));
+  TS_TRY(ts_mem_many(l->stores, n, INPUT));
   memcpy(l->stores, stores, (size_t)n * sizeof *stores);
   *out = l;
 done:

@@ -50,9 +50,8 @@ static ts_err fill_tasks(ts_synthetic *s) {
   const int64_t n_tasks = s->n_tasks;
   double *u;
   float *c;
-  TS_DO(ts_mem_array(&s->dense_weight, n_tasks * s->n_dense, 8, TS_TAG_INPUT));
-  TS_DO(
-      ts_mem_array(&s->field, n_tasks * s->n_features * s->h, 4, TS_TAG_INPUT));
+  TS_DO(ts_mem_many(s->dense_weight, n_tasks * s->n_dense, INPUT));
+  TS_DO(ts_mem_many(s->field, n_tasks * s->n_features * s->h, INPUT));
   u = s->dense_weight;
   c = s->field;
   for (int32_t k = 0; k < n_tasks; k++) {
@@ -76,8 +75,8 @@ static ts_err fill_truth(ts_synthetic *s) {
   if (s->n_tasks > TS_SYNTHETIC_TASKS)
     return ts_fail(TS_ERR_DECK, "synthetic data has at most %d tasks, not %d",
                    (int)TS_SYNTHETIC_TASKS, s->n_tasks);
-  TS_DO(ts_mem_array(&s->rows, s->n_features, 8, TS_TAG_INPUT));
-  TS_DO(ts_mem_array(&s->pooling, s->n_features, 4, TS_TAG_INPUT));
+  TS_DO(ts_mem_many(s->rows, s->n_features, INPUT));
+  TS_DO(ts_mem_many(s->pooling, s->n_features, INPUT));
   for (int32_t f = 0; f < s->n_features; f++) {
     s->rows[f] = ts_feature_table(c, f, NULL)->rows;
     s->pooling[f] = (int32_t)pooling->item[pooling->n == 1 ? 0 : f];
@@ -101,11 +100,11 @@ static ts_err estimate_part(const ts_synthetic *s, int64_t from, int64_t to,
   const int64_t n = to - from;
   float *p = NULL, *y = NULL, *dense = NULL;
   double *q = NULL;
-  TS_TRY(ts_mem_array(&p, n, 4, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&y, n, 4, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&q, n, 8, TS_TAG_INPUT));
-  TS_TRY(ts_mem_array(&dense, (int64_t)s->base.n_threads * (s->n_dense + 1), 4,
-                      TS_TAG_INPUT));
+  TS_TRY(ts_mem_many(p, n, INPUT));
+  TS_TRY(ts_mem_many(y, n, INPUT));
+  TS_TRY(ts_mem_many(q, n, INPUT));
+  TS_TRY(
+      ts_mem_many(dense, (int64_t)s->base.n_threads * (s->n_dense + 1), INPUT));
 #pragma omp parallel for schedule(dynamic, 64) num_threads(s->base.n_threads)
   for (int64_t i = 0; i < n; i++) {
     const int64_t mine = (int64_t)omp_get_thread_num() * (s->n_dense + 1);

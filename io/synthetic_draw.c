@@ -156,12 +156,12 @@ double ts_synthetic_normal(const ts_synthetic *s, int use, int64_t a, int32_t b,
 /* Keeps the hidden vectors of the most frequent ids, so that they need not be
  * drawn again for each sample. */
 static ts_err fill_hot(ts_synthetic *s) {
-  TS_DO(ts_mem_array(&s->n_hot, s->n_features, 8, TS_TAG_INPUT));
-  TS_DO(ts_mem_array(&s->hot, s->n_features, sizeof *s->hot, TS_TAG_INPUT));
+  TS_DO(ts_mem_many(s->n_hot, s->n_features, INPUT));
+  TS_DO(ts_mem_many(s->hot, s->n_features, INPUT));
   for (int32_t f = 0; f < s->n_features; f++) {
     const int64_t most = HOT_FLOATS / s->h;
     const int64_t n = s->rows[f] < most ? s->rows[f] : most;
-    TS_DO(ts_mem_array(&s->hot[f], n * s->h, sizeof(float), TS_TAG_INPUT));
+    TS_DO(ts_mem_many(s->hot[f], n * s->h, INPUT));
     for (int64_t rank = 0; rank < n; rank++) {
       float *to = s->hot[f] + rank * s->h;
       for (int32_t j = 0; j < s->h; j++) to[j] = 0;
@@ -173,7 +173,7 @@ static ts_err fill_hot(ts_synthetic *s) {
 }
 
 ts_err ts_synthetic_fill_law(ts_synthetic *s) {
-  TS_DO(ts_mem_array(&s->reach, s->n_features, 8, TS_TAG_INPUT));
+  TS_DO(ts_mem_many(s->reach, s->n_features, INPUT));
   for (int32_t f = 0; f < s->n_features; f++) {
     const double x = (double)s->rows[f] + 1;
     s->reach[f] = harmonic(s->alpha) ? x : pow(x, 1 - s->alpha) - 1;

@@ -88,7 +88,7 @@ static ts_err index_plain(ts_text_file *f, ts_comm *comm) {
     f->n_lines += counts[r];
   }
   const int64_t n = f->n_lines / EVERY + 1;
-  TS_DO(ts_mem_array(&f->index, n, sizeof *f->index, TS_TAG_INPUT));
+  TS_DO(ts_mem_many(f->index, n, INPUT));
   scan(f, from, to, before, f->index);
   return ts_comm_sum_i64(comm, f->index, n);
 }
@@ -240,7 +240,7 @@ ts_err ts_text_open(ts_text **out, const ts_strings *paths, bool header,
   int64_t total = 0;
   TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_INPUT));
   t->header = header;
-  TS_TRY(ts_mem_array(&t->files, paths->n, sizeof *t->files, TS_TAG_INPUT));
+  TS_TRY(ts_mem_many(t->files, paths->n, INPUT));
   for (int32_t i = 0; i < paths->n; i++) {
     ts_text_file *f = &t->files[t->n_files++];
     TS_TRY(ts_agree(comm, open_local(f, paths->item[i])));

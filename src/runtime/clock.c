@@ -47,8 +47,7 @@ void ts_clock_destroy(ts_clock *c) {
   if (!c) return;
   for (int i = 0; c->mark && ops_of(c)->mark && i < c->n; i++)
     if (c->mark[i].own) ops_of(c)->unmark(c->mark[i].own);
-  ts_mem_free(c->mark);
-  ts_mem_free(c);
+  ts_mem_free_all(c->mark, c);
 }
 
 bool ts_clock_is_devices(const ts_lane *lane) {

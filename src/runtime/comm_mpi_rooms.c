@@ -30,8 +30,7 @@ ts_err ts_rooms_create(ts_rooms *rooms, int n_ranks) {
 }
 
 void ts_rooms_reset(ts_rooms *rooms) {
-  ts_mem_free(rooms->send);
-  ts_mem_free(rooms->recv);
+  ts_mem_free_all(rooms->send, rooms->recv);
   *rooms = (ts_rooms){0};
 }
 

@@ -5,10 +5,7 @@
 #include "runtime/trace.h"
 
 static void op_free(ts_op *op) {
-  ts_mem_free(op->send_counts);
-  ts_mem_free(op->requests);
-  ts_mem_free(op->statuses);
-  ts_mem_free(op);
+  ts_mem_free_all(op->send_counts, op->requests, op->statuses, op);
 }
 
 /* With arrays for a message from and to each rank. */

@@ -117,8 +117,7 @@ void ts_watch_close(void) {
   own->section = TS_SECTION_NONE;
   if (window != MPI_WIN_NULL) (void)MPI_Win_free(&window);
   if (comm != MPI_COMM_NULL) (void)MPI_Comm_free(&comm);
-  ts_mem_free(all);
-  ts_mem_free(answer);
+  ts_mem_free_all(all, answer);
   all = answer = NULL;
   own = local = &single;
   n_local = size = 1;

@@ -66,11 +66,8 @@ done:
 static void close_wire(ts_comm *c) {
   ts_wire_pieces *p = &c->far->pieces;
   if (c->far->wire) wire_of(c)->close(c->far->wire);
-  ts_mem_free(p->recv_at);
-  ts_mem_free(p->recv_bytes);
-  ts_mem_free(p->send_at);
-  ts_mem_free(p->send_bytes);
-  ts_mem_free(c->far->messages);
+  ts_mem_free_all(p->recv_at, p->recv_bytes, p->send_at, p->send_bytes,
+                  c->far->messages);
   ts_comm_far_destroy(c);
 }
 

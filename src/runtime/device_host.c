@@ -327,8 +327,7 @@ static void lane_destroy(ts_lane *lane) {
   pthread_mutex_destroy(&l->lock);
   pthread_cond_destroy(&l->more);
   pthread_cond_destroy(&l->progress);
-  ts_mem_free(l->ring);
-  ts_mem_free(l);
+  ts_mem_free_all(l->ring, l);
 }
 
 static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,

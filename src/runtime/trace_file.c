@@ -170,7 +170,6 @@ done:
 void ts_trace_file_reset(ts_trace_file *f) {
   if (f->path && ts_trace_close() != TS_OK) ts_err_clear();
   if (f->part) unlink(f->part);
-  ts_mem_free(f->path);
-  ts_mem_free(f->part);
+  ts_mem_free_all(f->path, f->part);
   *f = (ts_trace_file){0};
 }

@@ -135,8 +135,7 @@ TS_TEST(memory_is_counted) {
   ck_assert_int_eq(big[9 << 19], 0);
   ck_assert_int_eq(ts_mem_stat_of(TS_TAG_SPARSE, TS_SPACE_HOST).now_bytes,
                    before + 100 + (9 << 20));
-  ts_mem_free(p);
-  ts_mem_free(big);
+  ts_mem_free_all(p, big);
   ck_assert_int_eq(ts_mem_stat_of(TS_TAG_SPARSE, TS_SPACE_HOST).now_bytes,
                    before);
   ck_assert_int_eq(ts_mem_array(&p, INT64_MAX / 2, 64, TS_TAG_SPARSE),

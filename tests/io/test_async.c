@@ -90,8 +90,7 @@ static void describe(ts_content *t, int64_t step) {
 
 static void destroy(ts_content *t) {
   ts_ckpt_reset(&t->c);
-  ts_mem_free(t->rows);
-  ts_mem_free(t->columns);
+  ts_mem_free_all(t->rows, t->columns);
 }
 
 /* The newest of both folders is whole, and of STEP. */

@@ -61,8 +61,7 @@ static bool right(const ts_content *t, int64_t step) {
 
 static void reset(ts_content *t) {
   ts_ckpt_reset(&t->c);
-  ts_mem_free(t->rows);
-  ts_mem_free(t->all);
+  ts_mem_free_all(t->rows, t->all);
 }
 
 static void save_step(int64_t step, const char *io) {
@@ -115,8 +114,7 @@ TS_TEST(bites_follow_each_other) {
   ck_assert_ok(ts_pread(fd, to, 4 * N, AT, path, TS_ERR_IO));
   ck_assert_mem_eq(from, to, 4 * N);
   (void)close(fd);
-  ts_mem_free(from);
-  ts_mem_free(to);
+  ts_mem_free_all(from, to);
 }
 
 TS_TEST(steps_may_outgrow_their_digits) {

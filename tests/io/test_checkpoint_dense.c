@@ -131,8 +131,7 @@ TS_TEST(initial_values) {
   ts_test_get(device, got, p->w + 3, PART * 4);
   ck_assert(!memcmp(want, got, PART * 4));
   ts_staging_reset(&s);
-  ts_mem_free(want);
-  ts_mem_free(got);
+  ts_mem_free_all(want, got);
   ts_params_reset(&ps);
   ts_device_destroy(device);
 }

@@ -117,8 +117,7 @@ static bool right(const content *t, ts_dtype dtype) {
     ts_test_get(device, x, t->part[p].ptr, (size_t)n * ts_dtype_bytes(type));
     ts_to_f32(wide, x, type, n);
     for (int64_t i = 0; i < n; i++) good &= wide[i] == element(t, p, i);
-    ts_mem_free(x);
-    ts_mem_free(wide);
+    ts_mem_free_all(x, wide);
   }
   return good;
 }
@@ -219,8 +218,7 @@ TS_TEST(staging) {
     ck_assert_ok(ts_staging_get(NULL, b, a, n + 1)); /* the host's own */
     ck_assert(!memcmp(a, b, n + 1));
   }
-  ts_mem_free(a);
-  ts_mem_free(b);
+  ts_mem_free_all(a, b);
   ts_buffer_reset(&there);
   ts_staging_reset(&s);
 }

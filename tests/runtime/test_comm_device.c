@@ -153,8 +153,7 @@ static void reduce(int64_t n, ts_dtype t, ts_reduction how) {
   ck_assert_ok(ts_comm_end(&token, r.lane));
   ck_assert_all(has(&b, want, n * size));
   ts_buffer_reset(&b);
-  ts_mem_free(all);
-  ts_mem_free(want);
+  ts_mem_free_all(all, want);
 }
 
 static void sums_are_in_rank_order(void) {

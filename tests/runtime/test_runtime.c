@@ -43,8 +43,7 @@ TS_TESTS(all_to_all_of_uneven_pieces, 0, 2) {
     for (int i = 0; i < recv_bytes[r] / 4; i++)
       bad += recv[at++] != element(r, me, i);
   ck_assert_all(bad == 0);
-  ts_mem_free(send);
-  ts_mem_free(recv);
+  ts_mem_free_all(send, recv);
   ts_fixture_stop(&f);
 }
 
@@ -102,8 +101,7 @@ TS_TESTS(sums_are_in_rank_order, 0, 2) {
         ts_comm_all_reduce(f.comm, &token, x, n, TS_F32, TS_SUM, f.lane));
     ck_assert_ok(ts_comm_wait(&token));
     ck_assert_all(memcmp(x, want, (size_t)n * 4) == 0);
-    ts_mem_free(x);
-    ts_mem_free(want);
+    ts_mem_free_all(x, want);
   }
   ts_fixture_stop(&f);
 }
