@@ -186,7 +186,6 @@ ts_err ts_comm_barrier(ts_comm *c) {
 }
 
 ts_err ts_agree(ts_comm *c, ts_err own) {
-  ts_err err = TS_OK;
   int64_t *codes = c->codes;
   ts_err_record *fault = c->fault;
   int root = 0;
@@ -197,10 +196,10 @@ ts_err ts_agree(ts_comm *c, ts_err own) {
     strncpy(fault->text, ts_err_name(own), sizeof fault->text - 1);
   }
   codes[c->rank] = own;
-  TS_TRY(ts_comm_gather_all(c, codes, &codes[c->rank], sizeof *codes));
+  TS_DO(ts_comm_gather_all(c, codes, &codes[c->rank], sizeof *codes));
   while (root < c->size && codes[root] == TS_OK) root++;
-  if (root == c->size) goto done;
-  TS_TRY(ts_comm_bcast(c, fault, sizeof *fault, root));
+  if (root == c->size) return TS_OK;
+  TS_DO(ts_comm_bcast(c, fault, sizeof *fault, root));
   size_t used = strlen(fault->text);
   const bool known = fault->agreed; /* it says already whose it is */
   if (c->size > 1 && !known && used + 16 < sizeof fault->text)
@@ -208,7 +207,5 @@ ts_err ts_agree(ts_comm *c, ts_err own) {
   fault->file = __FILE__; /* a pointer means nothing on another rank */
   fault->agreed = true;
   ts_err_put(fault);
-  err = fault->code;
-done:
-  return err;
+  return fault->code;
 }

@@ -8,19 +8,16 @@
 
 /* The message of rank ROOT into every rank's record. */
 static ts_err share(int root, ts_err own) {
-  ts_err err = TS_OK;
   ts_err_record fault;
   ts_err_take(&fault);
   if (own == TS_OK) memset(&fault, 0, sizeof fault);
   fault.code = own;
-  TS_TRY(TS_MPI(
+  TS_DO(TS_MPI(
       MPI_Bcast(&fault, (int)sizeof fault, MPI_BYTE, root, MPI_COMM_WORLD)));
   fault.file = __FILE__; /* a pointer means nothing on another rank */
   fault.agreed = true;
   ts_err_put(&fault);
-  err = fault.code;
-done:
-  return err;
+  return fault.code;
 }
 
 ts_err ts_mpi_agree(ts_err own) {

@@ -50,17 +50,14 @@ static ts_err create_arrays(ts_comm *c) {
 }
 
 static ts_err open_wire(ts_comm *c) {
-  ts_err err = TS_OK;
   char id[TS_WIRE_ID] = {0};
-  TS_TRY(ts_comm_far_create(c));
-  TS_TRY(create_arrays(c));
-  if (c->size == 1) goto done;
-  err = c->rank == 0 ? wire_of(c)->id(id) : TS_OK;
-  TS_TRY(ts_comm_share(c, id, sizeof id, err));
-  TS_TRY(wire_of(c)->open(&c->far->wire, c->far->stream, id, c->rank, c->size));
-  TS_TRY(wait_open(c));
-done:
-  return err;
+  TS_DO(ts_comm_far_create(c));
+  TS_DO(create_arrays(c));
+  if (c->size == 1) return TS_OK;
+  const ts_err err = c->rank == 0 ? wire_of(c)->id(id) : TS_OK;
+  TS_DO(ts_comm_share(c, id, sizeof id, err));
+  TS_DO(wire_of(c)->open(&c->far->wire, c->far->stream, id, c->rank, c->size));
+  return wait_open(c);
 }
 
 static void close_wire(ts_comm *c) {

@@ -65,7 +65,7 @@ static void create(ts_content *t) {
   t->n = (int64_t)ROWS * (f.rank + 1) / f.size - t->from;
   t->col0 = WIDE * f.rank / f.size;
   t->n_cols = WIDE * (f.rank + 1) / f.size - t->col0;
-  ck_assert_ok(ts_mem_array(&t->rows, t->n * COLS, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_many(t->rows, t->n * COLS, MISC));
   ck_assert_ok(ts_mem_array(&t->columns, WIDE_ROWS * (int64_t)t->n_cols, 2,
                             TS_TAG_MISC));
 }

@@ -36,8 +36,8 @@ static void fill(ts_content *t, int64_t step, bool values) {
   t->from = (int64_t)ROWS * (f.rank * (f.rank + 1) / 2) / k;
   t->n = (int64_t)ROWS * ((f.rank + 1) * (f.rank + 2) / 2) / k - t->from;
   t->c = (ts_ckpt){.step = step};
-  ck_assert_ok(ts_mem_array(&t->rows, t->n * COLS, 4, TS_TAG_MISC));
-  ck_assert_ok(ts_mem_array(&t->all, 1000, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_many(t->rows, t->n * COLS, MISC));
+  ck_assert_ok(ts_mem_many(t->all, 1000, MISC));
   for (int64_t i = 0; values && i < t->n * COLS; i++)
     t->rows[i] = value(t->from + i / COLS, (int)(i % COLS), step);
   for (int i = 0; values && i < 1000; i++) t->all[i] = (float)i;
@@ -103,8 +103,8 @@ TS_TEST(bites_follow_each_other) {
   uint32_t *from, *to;
   const int fd = mkstemp(path);
   (void)unlink(path);
-  ck_assert_ok(ts_mem_array(&from, N, 4, TS_TAG_MISC));
-  ck_assert_ok(ts_mem_array(&to, N, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_many(from, N, MISC));
+  ck_assert_ok(ts_mem_many(to, N, MISC));
   for (uint32_t i = 0; i < N; i++) from[i] = i;
   ck_assert_ok(ts_pwrite(fd, from, 4 * N, AT, path, TS_ERR_IO));
   ck_assert_int_eq(lseek(fd, 0, SEEK_END), AT + 4 * N);

@@ -113,8 +113,8 @@ TS_TEST(initial_values) {
   float *want, *got;
   ck_assert_ok(ts_test_device(&device, false, 1));
   ck_assert_ok(ts_params_add(&ps, device, &p, "w", "w", ROWS, COLS));
-  ck_assert_ok(ts_mem_array(&want, n, 4, TS_TAG_MISC));
-  ck_assert_ok(ts_mem_array(&got, n, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_many(want, n, MISC));
+  ck_assert_ok(ts_mem_many(got, n, MISC));
   ck_assert(ts_device_holds(device, p->w) == ts_device_is_discrete(device));
   for (int k = 0; k < 3; k++) {
     ck_assert_ok(k == 0   ? ts_param_init_uniform(p, 3, 0.5)

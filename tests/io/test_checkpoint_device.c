@@ -93,7 +93,7 @@ static void fill(content *t, ts_dtype dtype, bool values) {
   t->n_elements[2] = t->n;
   for (int p = 0; p < PARTS; p++) {
     float *x;
-    ck_assert_ok(ts_mem_array(&x, t->n_elements[p], 4, TS_TAG_MISC));
+    ck_assert_ok(ts_mem_many(x, t->n_elements[p], MISC));
     for (int64_t i = 0; values && i < t->n_elements[p]; i++)
       x[i] = element(t, p, i);
     ck_assert_ok(ts_buffer_create(&t->part[p], device,
@@ -112,8 +112,8 @@ static bool right(const content *t, ts_dtype dtype) {
     const ts_dtype type = p == 2 ? TS_F32 : dtype;
     const int64_t n = t->n_elements[p];
     float *x, *wide;
-    ck_assert_ok(ts_mem_array(&x, n, 4, TS_TAG_MISC));
-    ck_assert_ok(ts_mem_array(&wide, n, 4, TS_TAG_MISC));
+    ck_assert_ok(ts_mem_many(x, n, MISC));
+    ck_assert_ok(ts_mem_many(wide, n, MISC));
     ts_test_get(device, x, t->part[p].ptr, (size_t)n * ts_dtype_bytes(type));
     ts_to_f32(wide, x, type, n);
     for (int64_t i = 0; i < n; i++) good &= wide[i] == element(t, p, i);
@@ -156,7 +156,7 @@ static void overwrite(void *arg) {
   content *t = arg;
   void *none;
   for (int p = 0; p < PARTS; p++) {
-    ck_assert_ok(ts_mem_array(&none, t->n_elements[p], 4, TS_TAG_MISC));
+    ck_assert_ok(ts_mem_many(none, t->n_elements[p], MISC));
     set(t, p, none, TS_F32);
     ts_mem_free(none);
   }

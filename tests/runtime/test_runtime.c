@@ -27,8 +27,8 @@ TS_TESTS(all_to_all_of_uneven_pieces, 0, 2) {
     n_recv += recv_bytes[r] / 4;
   }
   float *send, *recv;
-  ck_assert_ok(ts_mem_array(&send, n_send + 1, 4, TS_TAG_MISC));
-  ck_assert_ok(ts_mem_array(&recv, n_recv + 1, 4, TS_TAG_MISC));
+  ck_assert_ok(ts_mem_many(send, n_send + 1, MISC));
+  ck_assert_ok(ts_mem_many(recv, n_recv + 1, MISC));
   int64_t at = 0;
   for (int r = 0; r < w; r++)
     for (int i = 0; i < send_bytes[r] / 4; i++) send[at++] = element(me, r, i);
@@ -88,8 +88,8 @@ TS_TESTS(sums_are_in_rank_order, 0, 2) {
     const int64_t n = sizes[k];
     float *x, *want;
     ts_token token;
-    ck_assert_ok(ts_mem_array(&x, n, 4, TS_TAG_MISC));
-    ck_assert_ok(ts_mem_array(&want, n, 4, TS_TAG_MISC));
+    ck_assert_ok(ts_mem_many(x, n, MISC));
+    ck_assert_ok(ts_mem_many(want, n, MISC));
     for (int64_t i = 0; i < n; i++) {
       for (int r = 0; r < f.size; r++) {
         const float v = 1.0f / (float)(i + 3 + 11 * r);
