@@ -25,7 +25,7 @@ static void start_words(bool serial, double timeout_s) {
 
 static void stop_words(void) {
   ts_buffer_reset(&pins);
-  stop(&p);
+  stop();
 }
 TS_EACH_TEST_BETWEEN(NULL, stop_words)
 

@@ -28,13 +28,12 @@ static ts_err nothing(void *arg, ts_lane *lane) {
              : ts_fail(TS_ERR_INTERNAL, "an error was left");
 }
 
-/* A device with two lanes, and a lane whose stream is known. */
-static ts_pair p;
+/* A lane whose stream is known. */
 static ts_lane *third;
 static void *stream;
 
 static void begin_with(bool serial) {
-  start(&p, serial);
+  start(serial);
   ck_assert_ok(ts_lane_create(p.device, &third, "held", TS_LANE_DATA));
   stream = ts_emulated_stream();
 }
@@ -46,7 +45,7 @@ static void begin(void) {
 static void end(void) {
   ts_lane_destroy(third);
   ck_assert_str_eq(ts_err_message(), "");
-  stop(&p);
+  stop();
   ck_assert_int_eq(ts_emulated_now().events, 0);
 }
 TS_EACH_TEST_BETWEEN(begin, end)

@@ -14,9 +14,9 @@ __attribute__((constructor)) static void choose(void) {
 enum { N = 1 << 20 };
 static const double A_WHILE = 0.05; /* seconds */
 
-static void numbers(ts_pair *p, ts_buffer *b) {
+static void numbers(ts_buffer *b) {
   ck_assert_ok(
-      ts_buffer_create(b, p->device, 4 * N, TS_SPACE_DEVICE, TS_TAG_MISC));
+      ts_buffer_create(b, p.device, 4 * N, TS_SPACE_DEVICE, TS_TAG_MISC));
 }
 
 /* All of B are VALUE. */
@@ -33,10 +33,9 @@ static bool all(ts_lane *lane, const ts_buffer *b, uint32_t value) {
 
 /* The host does not wait for what it enqueues; serial lanes wait. */
 TS_TESTS(submit_does_not_wait, 0, 2) {
-  ts_pair p;
   ts_buffer b;
-  start(&p, _i);
-  numbers(&p, &b);
+  start(_i);
+  numbers(&b);
   ts_spin_args a = {0, b.ptr, N};
   /* The first launch loads the code. */
   ck_assert_ok(ts_lane_submit(p.lane, "spin", ts_test_spin, &a, sizeof a));
@@ -53,17 +52,15 @@ TS_TESTS(submit_does_not_wait, 0, 2) {
   if (!_i) ck_assert_double_le(t1 - t0, 0.5 * A_WHILE);
   ck_assert(all(p.lane, &b, 4)); /* 0, 1, 4 */
   ts_buffer_reset(&b);
-  stop(&p);
 }
 
 /* Slow kernels on two lanes, each a step of one chain: only events keep the
  * order. */
 TS_TESTS(kernels_follow_events, 0, 2) {
-  ts_pair p;
   ts_buffer b;
   uint32_t want = 0;
-  start(&p, _i);
-  numbers(&p, &b);
+  start(_i);
+  numbers(&b);
   const ts_spin_args slow = {A_WHILE / 10, b.ptr, N};
   for (int k = 0; k < 10; k++) {
     ts_lane *lane = k % 2 ? p.other : p.lane, *next = k % 2 ? p.lane : p.other;
@@ -74,22 +71,18 @@ TS_TESTS(kernels_follow_events, 0, 2) {
   }
   ck_assert(all(p.lane, &b, want));
   ts_buffer_reset(&b);
-  stop(&p);
 }
 
 TS_TESTS(tasks_know_their_lane, 0, 2) {
-  ts_pair p;
-  start(&p, _i);
+  start(_i);
   ck_assert_ok(ts_lane_submit(p.lane, "now", ts_test_is_now, NULL, 0));
   ck_assert_ok(ts_lane_submit(p.other, "now", ts_test_is_now, NULL, 0));
-  stop(&p);
 }
 
 TS_TESTS(scratch_is_in_order_and_counted, 0, 2) {
-  ts_pair p;
   ts_buffer b;
-  start(&p, _i);
-  numbers(&p, &b);
+  start(_i);
+  numbers(&b);
   const ts_spin_args a = {0, b.ptr, N};
   const int64_t before =
       ts_mem_stat_of(TS_TAG_SPARSE, TS_SPACE_DEVICE).now_bytes;
@@ -102,13 +95,11 @@ TS_TESTS(scratch_is_in_order_and_counted, 0, 2) {
   ck_assert_int_ge(ts_mem_stat_of(TS_TAG_SPARSE, TS_SPACE_DEVICE).peak_bytes,
                    before + 4 * N);
   ts_buffer_reset(&b);
-  stop(&p);
 }
 
 /* A launch that can't be is found at once, named, and stays the lane's. */
 TS_TESTS(a_bad_launch_is_named, 0, 2) {
-  ts_pair p;
-  start(&p, _i);
+  start(_i);
   ck_assert_int_eq(
       ts_lane_submit(p.lane, "too many", ts_test_bad_launch, NULL, 0),
       TS_ERR_INTERNAL);
@@ -118,13 +109,11 @@ TS_TESTS(a_bad_launch_is_named, 0, 2) {
   ck_assert_int_eq(ts_lane_sync(p.lane), TS_ERR_INTERNAL);
   ts_err_clear();
   ck_assert_ok(ts_lane_sync(p.other));
-  stop(&p);
 }
 
 /* Last. */
 TS_TEST(a_fault_of_the_device_is_named) {
-  ts_pair p;
-  start(&p, false);
+  start(false);
   ck_assert_ok(
       ts_lane_submit(p.lane, "the culprit", ts_test_bad_write, NULL, 0));
   const ts_event e = ts_lane_record(p.lane);
@@ -135,5 +124,4 @@ TS_TEST(a_fault_of_the_device_is_named) {
   ck_assert(ts_event_done(e));
   ck_assert_int_ne(ts_lane_sync(p.other), TS_OK);
   ts_err_clear();
-  stop(&p);
 }

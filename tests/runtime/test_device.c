@@ -16,21 +16,25 @@ typedef struct ts_pair {
   ts_lane *lane, *other;
 } ts_pair;
 
-static void start(ts_pair *p, bool serial) {
-  ck_assert_ok(ts_test_device(&p->device, serial, 1));
-  ck_assert_ok(ts_lane_create(p->device, &p->lane, "one", TS_LANE_COMPUTE));
-  ck_assert_ok(ts_lane_create(p->device, &p->other, "other", TS_LANE_DATA));
+static ts_pair p;
+
+static void start(bool serial) {
+  ck_assert_ok(ts_test_device(&p.device, serial, 1));
+  ck_assert_ok(ts_lane_create(p.device, &p.lane, "one", TS_LANE_COMPUTE));
+  ck_assert_ok(ts_lane_create(p.device, &p.other, "other", TS_LANE_DATA));
 }
 
-static void stop(ts_pair *p) {
-  ts_lane_destroy(p->other);
-  ts_lane_destroy(p->lane);
-  ts_device_destroy(p->device);
+static void stop(void) {
+  ts_lane_destroy(p.other);
+  ts_lane_destroy(p.lane);
+  ts_device_destroy(p.device);
+  p = (ts_pair){0};
 }
+
+TS_EACH_TEST_BETWEEN(NULL, stop)
 
 TS_TESTS(events_order_lanes, 0, 2) {
-  ts_pair p;
-  start(&p, _i);
+  start(_i);
   atomic_store(&n_done, 0);
   for (int i = 0; i < 10; i += 2) {
     int a = i, b = i + 1;
@@ -43,16 +47,14 @@ TS_TESTS(events_order_lanes, 0, 2) {
   ck_assert_ok(ts_lane_sync(p.other));
   ck_assert_int_eq(n_done, 10);
   for (int i = 0; i < 10; i++) ck_assert_int_eq(order[i], i);
-  stop(&p);
 }
 
 /* A queue that grows while its head is not at the start of the ring keeps the
  * order; a lane that is destroyed does first what it was given. */
 TS_TESTS(long_queues_run_out_in_order, 0, 2) {
   enum { SOME = 40, MANY = 1000 };
-  ts_pair p;
   ts_lane *lane;
-  start(&p, _i);
+  start(_i);
   ck_assert_ok(ts_lane_create(p.device, &lane, "long", TS_LANE_DATA));
   atomic_store(&n_done, 0);
   for (int i = 0; i < MANY; i++) {
@@ -63,13 +65,11 @@ TS_TESTS(long_queues_run_out_in_order, 0, 2) {
   ts_lane_destroy(lane);
   ck_assert_int_eq(n_done, MANY);
   for (int i = 0; i < MANY; i++) ck_assert_int_eq(order[i], i);
-  stop(&p);
 }
 
 TS_TESTS(an_error_stops_a_lane_and_who_waits_for_it, 0, 2) {
-  ts_pair p;
   int one = 1;
-  start(&p, _i);
+  start(_i);
   atomic_store(&n_done, 0);
   (void)ts_lane_submit(p.lane, "fail", break_down, NULL, 0);
   (void)ts_lane_submit(p.lane, "dropped", append, &one, sizeof one);
@@ -88,18 +88,15 @@ TS_TESTS(an_error_stops_a_lane_and_who_waits_for_it, 0, 2) {
   ck_assert_str_eq(ts_err_message(), "on purpose");
   ts_err_clear();
   ck_assert_int_eq(n_done, 0);
-  stop(&p);
 }
 
 TS_TESTS(a_task_has_no_more_than_its_bytes, 0, 2) {
-  ts_pair p;
   static char much[TS_TASK_ARG_MAX + 1];
-  start(&p, _i);
+  start(_i);
   ck_assert_int_eq(ts_lane_submit(p.lane, "much", append, much, sizeof much),
                    TS_ERR_INTERNAL);
   ts_err_clear();
   ck_assert_ok(ts_lane_sync(p.lane));
-  stop(&p);
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -109,8 +106,7 @@ TS_TESTS(a_task_has_no_more_than_its_bytes, 0, 2) {
 TS_TESTS(events_may_be_held, 0, 2) {
   enum { MANY = 1000 };
   static ts_event held[MANY];
-  ts_pair p;
-  start(&p, _i);
+  start(_i);
   ck_assert(ts_event_done((ts_event){0}));
   ck_assert_ok(ts_event_sync((ts_event){0}));
   ck_assert_ok(ts_lane_wait(p.lane, (ts_event){0}));
@@ -125,7 +121,6 @@ TS_TESTS(events_may_be_held, 0, 2) {
     ck_assert_ok(ts_lane_wait(p.other, held[i]));
   }
   ck_assert_ok(ts_lane_sync(p.other));
-  stop(&p);
 }
 
 /* Two lanes pass a block of memory to and fro, and the host waits only at the
@@ -133,9 +128,8 @@ TS_TESTS(events_may_be_held, 0, 2) {
 TS_TESTS(copies_follow_events, 0, 2) {
   enum { N = 1 << 18, ROUNDS = 20 };
   const size_t bytes = N * sizeof(int);
-  ts_pair p;
   ts_buffer host, a, b;
-  start(&p, _i);
+  start(_i);
   ck_assert_ok(ts_buffer_create(&host, p.device, bytes * (ROUNDS + 1),
                                 TS_SPACE_PINNED, TS_TAG_MISC));
   ck_assert_ok(
@@ -158,18 +152,16 @@ TS_TESTS(copies_follow_events, 0, 2) {
   ts_buffer_reset(&host);
   ts_buffer_reset(&a);
   ts_buffer_reset(&b);
-  stop(&p);
 }
 
 /* Lanes of other devices wait, too: those of the host for these, these for
  * the host's. */
 TS_TESTS(lanes_wait_for_other_devices, 0, 2) {
   const ts_device_options o = {.serial = _i, .n_threads = 1, .timeout_s = 60};
-  ts_pair p;
   ts_device *host;
   ts_lane *lane;
   int first = 1, second = 2, third = 3;
-  start(&p, _i);
+  start(_i);
   ck_assert_ok(ts_device_create(&host, "host", &o));
   ck_assert_ok(ts_lane_create(host, &lane, "host", TS_LANE_DATA));
   atomic_store(&n_done, 0);
@@ -188,7 +180,6 @@ TS_TESTS(lanes_wait_for_other_devices, 0, 2) {
   ts_err_clear();
   ts_lane_destroy(lane);
   ts_device_destroy(host);
-  stop(&p);
 }
 
 static ts_err nap(void *arg, ts_lane *lane) {
@@ -199,10 +190,9 @@ static ts_err nap(void *arg, ts_lane *lane) {
 
 /* A lane's own time: nothing passes that is not between two marks. */
 TS_TESTS(clocks_tell_a_lanes_time, 0, 2) {
-  ts_pair p;
   ts_clock *c;
   double whole, part;
-  start(&p, _i);
+  start(_i);
   ck_assert_ok(ts_clock_create(&c, p.lane, 4)); /* the last is never set */
   ck_assert_ok(ts_clock_mark(c, 0));            /* and again below */
   for (int i = 0; i < 3; i++) {
@@ -214,7 +204,6 @@ TS_TESTS(clocks_tell_a_lanes_time, 0, 2) {
   ck_assert_ok(ts_clock_between(c, 0, 1, &part));
   ck_assert(part >= 0.019 && whole >= part + 0.019);
   ts_clock_destroy(c);
-  stop(&p);
 }
 
 /* ---- memory -------------------------------------------------------------- */
@@ -243,9 +232,8 @@ static void fill(ts_lane *lane, ts_buffer *b, size_t n, int value) {
 
 /* Never less than asked for, no growth without need, zeroed when new. */
 TS_TESTS(buffers_grow, 0, 4) {
-  ts_pair p;
   ts_buffer b;
-  start(&p, _i % 2);
+  start(_i % 2);
   const ts_space space = _i < 2 ? TS_SPACE_DEVICE : TS_SPACE_PINNED;
   ck_assert_ok(ts_buffer_create(&b, p.device, 64, space, TS_TAG_MISC));
   void *first = b.ptr;
@@ -263,7 +251,6 @@ TS_TESTS(buffers_grow, 0, 4) {
   }
   ts_buffer_reset(&b);
   ck_assert_ptr_null(b.ptr);
-  stop(&p);
 }
 
 static int64_t held(ts_tag tag) {
@@ -275,10 +262,9 @@ static int64_t held(ts_tag tag) {
 
 /* Memory is counted: a pool's, a buffer's own, and when it is given back. */
 TS_TESTS(pools_and_counts, 0, 2) {
-  ts_pair p;
   ts_pool pool = {0};
   ts_buffer b[2];
-  start(&p, _i);
+  start(_i);
   const int64_t before = held(TS_TAG_SPARSE);
   for (int i = 0; i < 2; i++) {
     b[i] = (ts_buffer){.space = i ? TS_SPACE_PINNED : TS_SPACE_DEVICE,
@@ -302,14 +288,12 @@ TS_TESTS(pools_and_counts, 0, 2) {
   for (int i = 0; i < 2; i++) ts_buffer_reset(&b[i]);
   ts_pool_reset(&pool);
   ck_assert_int_eq(held(TS_TAG_SPARSE), before);
-  stop(&p);
 }
 
 TS_TEST(too_much_memory_is_one_message) {
-  ts_pair p;
   ts_buffer b;
   if (!strcmp(ts_test_backend(), "host")) return; /* sanitizers stop there */
-  start(&p, 0);
+  start(0);
   const size_t much = (size_t)1 << 60;
   ck_assert_int_eq(
       ts_buffer_create(&b, p.device, much, TS_SPACE_DEVICE, TS_TAG_TABLES),
@@ -319,22 +303,19 @@ TS_TEST(too_much_memory_is_one_message) {
   ck_assert_ptr_null(b.ptr);
   ts_err_clear();
   ck_assert_ok(ts_lane_sync(p.lane));
-  stop(&p);
 }
 
 /* A size that would wrap round to a few bytes. */
 TS_TEST(arrays_are_no_larger_than_memory) {
-  ts_pair p;
   ts_arrays all = {0};
   float *at;
-  start(&p, 0);
+  start(0);
   ck_assert_int_eq(ts_arrays_take(&all, p.device, &at, (INT64_C(1) << 61) + 1,
                                   8, TS_TAG_MISC),
                    TS_ERR_NOMEM);
   ck_assert_ptr_null(at);
   ts_err_clear();
   ts_arrays_reset(&all);
-  stop(&p);
 }
 
 #ifdef TS_FAULTS
@@ -348,11 +329,10 @@ static ts_err wait_for_flag(void *arg, ts_lane *lane) {
 TS_TEST(a_queue_that_cannot_grow) {
   static atomic_bool flag;
   atomic_bool *at = &flag;
-  ts_pair p;
   ts_err err = TS_OK;
   int n = 0, i = 0;
   if (strcmp(ts_test_backend(), "host") != 0) return;
-  start(&p, false);
+  start(false);
   atomic_store(&flag, false);
   atomic_store(&n_done, 0);
   ck_assert_ok(ts_lane_submit(p.lane, "wait", wait_for_flag, &at, sizeof at));
@@ -365,18 +345,15 @@ TS_TEST(a_queue_that_cannot_grow) {
   atomic_store(&flag, true);
   ck_assert_ok(ts_lane_sync(p.lane));
   ck_assert_int_eq(n_done, n - 1);
-  stop(&p);
 }
 #endif
 
 TS_TEST(devices_say_what_they_are) {
-  ts_pair p;
   ts_device_info info;
-  start(&p, 0);
+  start(0);
   ck_assert_str_eq(ts_device_name(p.device), ts_test_backend());
   if (ts_device_describe(p.device, &info))
     ck_assert_str_ne(info.text, "");
   else
     ck_assert_str_eq(ts_test_backend(), "host");
-  stop(&p);
 }

@@ -9,6 +9,15 @@
 #include "tests/support/lane_tasks.h"
 #include "runtime/topology.h"
 
+static ts_fixture f;
+
+static void stop(void) {
+  ts_fixture_stop(&f);
+  f = (ts_fixture){0};
+}
+
+TS_EACH_TEST_BETWEEN(NULL, stop)
+
 /* ---- collectives --------------------------------------------------------- */
 
 static float element(int from, int to, int i) {
@@ -16,7 +25,6 @@ static float element(int from, int to, int i) {
 }
 
 TS_TESTS(all_to_all_of_uneven_pieces, 0, 2) {
-  ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   const int w = f.size, me = f.rank;
   int64_t send_bytes[8], recv_bytes[8], n_send = 0, n_recv = 0;
@@ -44,11 +52,9 @@ TS_TESTS(all_to_all_of_uneven_pieces, 0, 2) {
       bad += recv[at++] != element(r, me, i);
   ck_assert_all(bad == 0);
   ts_mem_free_all(send, recv);
-  ts_fixture_stop(&f);
 }
 
 TS_TESTS(exchange_of_unknown_sizes, 0, 2) {
-  ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   int64_t send_bytes[8], recv_bytes[8];
   for (int round = 1; round < 5; round++) {
@@ -76,12 +82,10 @@ TS_TESTS(exchange_of_unknown_sizes, 0, 2) {
     ts_buffer_reset(&x.recv);
     ts_mem_free(send);
   }
-  ts_fixture_stop(&f);
 }
 
 /* Sums in rank order: the same bits as a loop over ranks. */
 TS_TESTS(sums_are_in_rank_order, 0, 2) {
-  ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   const int64_t sizes[] = {1, 7, 5000, 40000};
   for (int k = 0; k < 4; k++) {
@@ -103,11 +107,9 @@ TS_TESTS(sums_are_in_rank_order, 0, 2) {
     ck_assert_all(memcmp(x, want, (size_t)n * 4) == 0);
     ts_mem_free_all(x, want);
   }
-  ts_fixture_stop(&f);
 }
 
 TS_TESTS(reduce_scatter_and_all_gather, 0, 2) {
-  ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   int64_t counts[8], bytes[8], total = 0, first = 0;
   for (int r = 0; r < f.size; r++) {
@@ -133,13 +135,11 @@ TS_TESTS(reduce_scatter_and_all_gather, 0, 2) {
     bad += own[i] != (float)((first + i) * sum);
   for (int64_t i = 0; i < total; i++) bad += all[i] != (float)(i * sum);
   ck_assert_all(bad == 0);
-  ts_fixture_stop(&f);
 }
 
 /* Comms are independent: the second one's operation does not wait for the
  * first one's, which waits for a slow lane. */
 TS_TESTS(two_comms_at_once, 0, 2) {
-  ts_fixture f;
   ts_comm *second;
   ts_fixture_start(&f, _i, 1);
   ck_assert_ok(ts_comm_create(f.world, &second, TS_GROUP_WORLD, "second"));
@@ -156,11 +156,9 @@ TS_TESTS(two_comms_at_once, 0, 2) {
   ck_assert_ok(ts_comm_wait(&first_token));
   ck_assert_all(a[2] == 3.0 * f.size && b == f.size - 1);
   ts_comm_destroy(second);
-  ts_fixture_stop(&f);
 }
 
 TS_TESTS(one_ranks_error_is_everyones, 0, 2) {
-  ts_fixture f;
   ts_fixture_start(&f, _i, 1);
   const int bad = f.size - 1;
   ck_assert_all(ts_agree(f.comm, TS_OK) == TS_OK);
@@ -170,11 +168,9 @@ TS_TESTS(one_ranks_error_is_everyones, 0, 2) {
   ck_assert_all(err == TS_ERR_CKPT &&
                 strstr(ts_err_message(), "is full") != NULL);
   ts_err_clear();
-  ts_fixture_stop(&f);
 }
 
 TS_TESTS(a_failed_lane_fails_what_waits_for_it, 0, 2) {
-  ts_fixture f;
   double x = 1;
   ts_token token = {{0}};
   ts_fixture_start(&f, _i, 1);
@@ -184,7 +180,6 @@ TS_TESTS(a_failed_lane_fails_what_waits_for_it, 0, 2) {
   ts_err_clear();
   ck_assert_all(ts_event_sync(token.done) == TS_ERR_DATA);
   ts_err_clear();
-  ts_fixture_stop(&f);
 }
 
 /* ---- comm.delay ---------------------------------------------------------- */
