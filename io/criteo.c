@@ -37,10 +37,8 @@ static bool probe(const char *path) {
   int tabs = 0;
   for (const char *p = line; good && *p; p++) tabs += *p == '\t';
   if (f) fclose(f);
-  const size_t n = strlen(path);
-  if (!good && n > 3 && !strcmp(path + n - 3, ".gz") && strstr(path, "tsv"))
-    return true;
-  return good && tabs >= N_DENSE;
+  return (good && tabs >= N_DENSE) ||
+         (ts_str_ends(path, ".gz") && strstr(path, "tsv"));
 }
 
 /* ---- one line ------------------------------------------------------------ */

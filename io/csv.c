@@ -18,9 +18,7 @@
 enum { FIELDS_MAX = 4096 };
 
 static bool probe(const char *path) {
-  const size_t n = strlen(path);
-  return n > 4 && (!strcmp(path + n - 4, ".csv") ||
-                   (n > 7 && !strcmp(path + n - 7, ".csv.gz")));
+  return ts_str_ends(path, ".csv") || ts_str_ends(path, ".csv.gz");
 }
 
 /* ---- fields -------------------------------------------------------------- */

@@ -112,11 +112,10 @@ double ts_deck_duration(ts_deck *d, const ts_key *k,
 /* The word, number or other byte at P, which is neither comment nor text;
  * *IS_INTEGER: decimal digits alone. */
 static size_t token(const char *p, bool *is_integer) {
-  const bool is_number = isdigit((unsigned char)*p) || *p == '.';
-  const size_t n = strspn(p, is_number ? LETTERS DIGITS "." : LETTERS);
-  *is_integer = is_number && strspn(p, DIGITS) == n;
-  if (is_number || !n) return n ? n : 1;
-  return strspn(p, LETTERS DIGITS "-");
+  const bool begins = strchr(LETTERS DIGITS ".", *p) != NULL;
+  const size_t n = begins ? strspn(p, LETTERS DIGITS ".+-") : 1;
+  *is_integer = strspn(p, DIGITS) == n;
+  return n;
 }
 
 bool ts_deck_cuts(const char *text) {
@@ -124,7 +123,7 @@ bool ts_deck_cuts(const char *text) {
     bool is_integer = false;
     const char *next = ts_deck_skip_quiet(p);
     if (next == p) next += token(p, &is_integer);
-    if (is_integer && (next - p > 18 || atoll(p) > INT32_MAX)) return true;
+    if (is_integer && strtoll(p, NULL, 10) > INT32_MAX) return true;
     p = next;
   }
   return false;

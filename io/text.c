@@ -108,11 +108,6 @@ static const char *seek_plain(const ts_text_file *f, int64_t line) {
 
 /* ---- packed files -------------------------------------------------------- */
 
-static bool is_packed(const char *path) {
-  const size_t n = strlen(path);
-  return n > 3 && !strcmp(path + n - 3, ".gz");
-}
-
 /* More of the file; nothing at its end. */
 static ts_err refill(ts_text_file *f) {
   int code;
@@ -196,7 +191,7 @@ static ts_err lines_packed(ts_text *t, ts_text_file *f, int64_t line, int32_t n,
 
 static ts_err open_local(ts_text_file *f, const char *path) {
   TS_DO(ts_mem_strdup(&f->path, path));
-  return is_packed(path) ? open_packed(f) : map_file(f);
+  return ts_str_ends(path, ".gz") ? open_packed(f) : map_file(f);
 }
 
 /* F's first line without its end, appended to S. */

@@ -46,6 +46,11 @@ void ts_str_reset(ts_str *s) {
   *s = (ts_str){0};
 }
 
+bool ts_str_ends(const char *s, const char *end) {
+  const size_t n = strlen(s), m = strlen(end);
+  return n >= m && !strcmp(s + n - m, end);
+}
+
 enum { DISTANCE_MAX = 64, TEXT_BYTES_MAX = 1 << 30 };
 
 static int least(int a, int b, int c) {

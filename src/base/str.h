@@ -20,6 +20,8 @@ ts_err ts_str_append(ts_str *s, const char *fmt, ...)
 ts_err ts_str_append_bytes(ts_str *s, const void *data, size_t n_bytes);
 void ts_str_reset(ts_str *s); /* frees */
 
+bool ts_str_ends(const char *s, const char *end); /* S ends with END */
+
 /* Levenshtein distance with swaps of neighbours, for "did you mean". */
 int ts_str_distance(const char *a, const char *b);
 

@@ -38,6 +38,7 @@ TS_TEST(half_floats_round_trip) {
       ck_assert_uint_eq(ts_f32_to_bf16(ts_bf16_to_f32((uint16_t)h)), h);
   }
   ck_assert_float_eq(ts_f16_to_f32(0x0001), 0x1p-24f);
+  ck_assert_float_eq(ts_f16_to_f32(0xfc00), -INFINITY);
   ck_assert_uint_eq(ts_f32_to_f16(NAN) & 0x7fff, 0x7e00);
   ck_assert_uint_eq(ts_f32_to_bf16(NAN) & 0x7fff, 0x7fc0);
   ck_assert_uint_eq(ts_f32_to_f16(-0x1p-60f), 0x8000);
@@ -183,6 +184,11 @@ TS_TEST(distances) {
   ck_assert_int_eq(ts_str_distance(memset(a, 'a', 64), memset(b, 'a', 64)), 0);
   ck_assert_int_eq(ts_str_distance(memset(a, 'a', 65), b), 65); /* too long */
   ck_assert_int_eq(ts_str_distance("a", a), 65);
+}
+
+TS_TEST(ends) {
+  ck_assert(ts_str_ends("a.gz", ".gz") && ts_str_ends(".gz", ".gz"));
+  ck_assert(!ts_str_ends("gz", ".gz") && !ts_str_ends("a.gzz", ".gz"));
 }
 
 TS_TEST(numbers_for_people) {

@@ -16,7 +16,7 @@ TS_TEST(long_integers) {
       "run = { steps = 5000000000; };\n"
       "tables = ( { name = \"t{0..1}\"; rows = [30, 7000000000];\n"
       "  dim = 16; features = [\"C{1..2}\"]; } ); # 9000000000\n"
-      "model = { over_arch = [1]; };\n"
+      "model = { over_arch = [1]; }; optimizer = { lr = 1e-3; eps = .5E+1; };\n"
       "data = { format = \"synthetic\"; global_batch = 8; };\n";
   ts_config *c;
   ck_assert_ok(parse(&c, text, "run.seed=6000000000"));
@@ -24,6 +24,7 @@ TS_TEST(long_integers) {
   ck_assert_int_eq(c->tables[0].rows, 30);
   ck_assert_int_eq(c->tables[1].rows, INT64_C(7000000000));
   ck_assert_int_eq(c->run.seed, INT64_C(6000000000));
+  ck_assert(c->optimizer.base.lr == 1e-3 && c->optimizer.base.eps == 5);
   ts_deck_destroy(c);
   ck_assert_ok(parse(&c, good, "tables.t2.rows=5000000000"));
   ck_assert_int_eq(c->tables[2].rows, INT64_C(5000000000));

@@ -54,7 +54,7 @@ cat > "$work/csv.deck" <<'DECK'
 run = { steps = 3; };
 data = { train = "a.csv"; eval = "b.csv"; format = "csv"; global_batch = 4;
   csv = { label = "y"; label_true = ["yes"]; missing = "?"; dense = ["x"]; dense_transform = "standardise"; encoding = "vocabulary"; }; };
-tables = ( { name = "u"; rows = 5; dim = 16; features = ["u"]; }, { name = "v"; rows = 100; dim = 16; features = ["v"]; } );
+tables = ( { name = "u"; rows = 4; dim = 16; features = ["u"]; }, { name = "v"; rows = 100; dim = 16; features = ["v"]; } );
 model = { dense_features = 1; dense_arch = [16]; over_arch = [1]; };
 DECK
 printf 'x,u,y,v\n1,"b, c",yes,k\n3, a ,no,k\n?,?,yes,m\n5,a,no,l\n' > "$work/a.csv"
