@@ -35,15 +35,17 @@ crc_words(uint32_t crc, const unsigned char *p, size_t n) {
 #endif
 
 uint32_t ts_crc32c(uint32_t crc, const void *data, size_t bytes) {
-  size_t n = 0; /* words of 8 bytes */
+  const unsigned char *p = data;
   crc = ~crc;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("sse4.2")) {
-    n = bytes / 8;
-    crc = crc_words(crc, data, n);
+    const size_t n = bytes / 8;
+    crc = crc_words(crc, p, n);
+    if (n) p += 8 * n;
+    bytes %= 8;
   }
 #endif
-  return ~crc_table(crc, (const unsigned char *)data + 8 * n, bytes - 8 * n);
+  return ~crc_table(crc, p, bytes);
 }
 
 uint64_t ts_fnv1a(uint64_t h, const void *data, size_t bytes) {

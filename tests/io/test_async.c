@@ -3,7 +3,6 @@
  * mirrors.  ranks: 1 2 3 */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

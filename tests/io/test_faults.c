@@ -2,7 +2,6 @@
  * of a load, on either rank: all ranks get the error of a checkpoint, nothing
  * half-written stays, and the checkpoint before is whole.  ranks: 2 */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

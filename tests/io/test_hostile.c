@@ -3,7 +3,6 @@
  * read or asked for, with a message that names file and dataset; as data sets
  * (code 3) and as checkpoints (code 4).  ranks: 1 */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,13 +35,13 @@ static void start(void) {
 
 /* ---- reading ------------------------------------------------------------- */
 
-static ts_err read_deck(ts_comm *comm, const char *const *sets, int n_sets) {
+static ts_err read_deck(const char *const *sets, int n_sets) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   ts_source *s = NULL;
   ts_batch_store *store = NULL;
   TS_TRY(ts_deck_parse(&c, deck, dir, sets, n_sets));
-  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, comm));
+  TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, f.comm));
   TS_TRY(ts_batch_store_create(&store, c, NULL));
   TS_TRY(s->ops->read(s, store, 0, N));
 done:
@@ -52,25 +51,21 @@ done:
   return err;
 }
 
-static ts_err read_dataset(ts_comm *comm) {
-  return read_deck(comm, NULL, 0);
-}
-
-static ts_err read_checkpoint(ts_comm *comm) {
+static ts_err read_checkpoint(void) {
   ts_err err = TS_OK;
   float x[N];
   ts_ckpt c = {0};
   ts_ckpt_item *item;
   TS_TRY(ts_ckpt_add_item(&c, "model/w", TS_F32, N, 0, &item));
   TS_TRY(ts_ckpt_add_piece(item, false, true, 0, N, x));
-  TS_TRY(ts_ckpt_load(&c, file_path, false, NULL, comm));
+  TS_TRY(ts_ckpt_load(&c, file_path, false, NULL, f.comm));
 done:
   ts_ckpt_reset(&c);
   return err;
 }
 
 static ts_err read_file(bool checkpoint) {
-  return checkpoint ? read_checkpoint(f.comm) : read_dataset(f.comm);
+  return checkpoint ? read_checkpoint() : read_deck(NULL, 0);
 }
 
 /* ERR, of the right code, says PATH and WORDS; memory was not asked for. */
@@ -162,7 +157,7 @@ TS_TESTS(errors_come_out_and_nothing_stays, 0, 4) {
                   {"hdf5", 1 << TS_ERR_IO | 1 << TS_ERR_DATA},
                   {"read", 1 << TS_ERR_DATA}};
     walk(read_and_write, (void *)(uintptr_t)formats[_i], points[i].what,
-         points[i].codes, 0);
+         points[i].codes);
   }
 }
 #endif
@@ -190,7 +185,7 @@ TS_TEST(columns_are_not_cut) {
   H5Ldelete(file, "labels", H5P_DEFAULT);
   hostile_put(file, "labels", H5T_IEEE_F32LE, 1, 0, 0);
   H5Fclose(file);
-  refused(read_dataset(f.comm), false, "dense is not an array of (N) or");
+  refused(read_deck(NULL, 0), false, "dense is not an array of (N) or");
 }
 
 /* A second file with one dense feature more, or one label more: the first
@@ -208,7 +203,7 @@ TS_TESTS(files_have_the_same_columns, 0, 2) {
   H5Fclose(file);
   snprintf(file_path, sizeof file_path, "%s/in.h5", dir);
   H5Fclose(hostile_make(file_path, false));
-  const ts_err err = read_deck(f.comm, sets, 1);
+  const ts_err err = read_deck(sets, 1);
   ck_assert_int_eq(ts_err_exit_code(err), 3);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), words[_i]));
   ts_err_clear();

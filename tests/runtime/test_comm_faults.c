@@ -105,8 +105,8 @@ static ts_err set_up(void *variant) {
 TS_TESTS(nothing_stays_of_what_fails, 0, N_BROKEN) {
   int variant = broken[_i] | SERIAL;
   if (ts_mpi_size() > 1 || !is_fake()) return;
-  walk(set_up, &variant, "alloc", 1 << TS_ERR_NOMEM, 0);
-  walk(set_up, &variant, "mpi", 1 << TS_ERR_COMM, 0);
+  walk(set_up, &variant, "alloc", 1 << TS_ERR_NOMEM);
+  walk(set_up, &variant, "mpi", 1 << TS_ERR_COMM);
 }
 #endif
 
