@@ -1,6 +1,6 @@
 #!/bin/sh
 # plot.sh - `tessera plot`: drawings of runs that were trained, resumed, broken
-# off; its messages and codes.
+# off; its messages and codes; those of `tessera trace`, too.
 . "$srcdir/tests/support/common.sh"
 
 says() { # what, code, text, arguments of plot...
@@ -74,4 +74,65 @@ says "can't be written" 1 'No such file' "$work/parts" --out "$work/none/y.svg"
 says "over its input" 2 'is a file to read' "$work/one.jsonl" --out "$work/one.jsonl"
 check "nothing was drawn" [ ! -e "$work/y.svg" ]
 check "input is whole" [ "$(wc -l < "$work/one.jsonl")" = 1 ]
+
+# To the byte: who changes a drawing looks at it and puts its new sum here.
+sum_is() { # SUM FILE
+  [ "$(cksum < "$2")" = "$1" ] || { echo "not $1 but $(cksum < "$2")"; cat "$2"; false; }
+}
+for scale in 1e-12 0.0003 1 1700 9e3 1e7 3e10 7e13; do # of an axis
+  awk -v s=$scale 'BEGIN { for (i = 0; i < 9; i++) printf "{\"step\":%d,\"loss\":%.9g,\"samples\":%.9g}\n", i, s * (i * i % 7 - 1), 99 * s * i }' > "$work/at$scale.jsonl"
+  check "scale $scale" draws "$work/at$scale.jsonl" --what loss
+  cat "$work/x.svg" >> "$work/scales"
+done
+check "numbers of all sizes" sum_is "1213924231 20251" "$work/scales"
+awk 'BEGIN { for (i = 1; i < 3000; i++) { # more than pixels, two tasks, one of them late
+    printf "{\"step\":%d,\"loss\":%.6f,\"samples\":%d,\"samples_per_s\":%d,\"window_ne\":%.6f}\n", i, 1 / i + i % 13 / 40, 64 * i, 5e4 + i * 7919 % 4099, 0.9 - i / 9e4 }
+    for (i = 1; i < 4; i++) { # at and between steps
+      if (i > 1) printf "{\"step\":%d,\"eval\":true,\"task\":\"buy\",\"ne\":0.%d,\"logloss\":7}\n", 2996 + i, 7 * i
+      printf "{\"step\":%d,\"eval\":true,\"task\":\"click\",\"ne\":0.%d,\"auc\":0.7%d}\n", 2996 + i, 9 * i, 8 * i } }' > "$work/tasks.jsonl"
+check "three runs" draws "$work/one.jsonl" "$work/at1.jsonl" "$work/tasks.jsonl" --smooth 3
+check "they are as they were" sum_is "3735939499 45404" "$work/x.svg"
+check "two figures" draws "$work/tasks.jsonl" --what ne,auc
+check "beside each other" sum_is "1859887238 17430" "$work/x.svg"
+
+# Spans as a trace: name, kind, rank, row, start, length, phase, batch, bytes.
+awk 'BEGIN { print "{\"otherData\":{\"program\":\"tessera\"},\"traceEvents\":[" }
+  { printf "{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%s,\"dur\":%s,\"args\":{\"phase\":\"%s\",\"batch\":%d,\"bytes\":%d}},\n", $1, $2, $3, $4, $5, $6, $7, $8, $9 }
+  END { print "{\"ph\":\"M\",\"pid\":1,\"tid\":2,\"name\":\"thread_name\",\"args\":{\"name\":\"out<&>\"}}]}" }' > "$work/trace" <<'T'
+lookup compute 0 0 1000 300 forward 7 0
+lookup compute 1 1 1010.5 280.25 forward 7 0
+optimizer compute 0 1 1200 200 backward 6 0
+dist comm 0 2 1100 500 forward 8 1024
+dist comm 1 2 900 350 forward 8 2048
+dist comm 1 2 1300 100 backward 6 64
+read data 1 3 1005 20 - 10 4096
+read data 0 3 1400 50 - 11 0
+check data 0 3 1640 120 - 0 0
+wait wait 0 0 1300 100 - 7 0
+loss compute 0 0 1400 90 forward 7 0
+loss compute 1 1 1300.75 0.1 forward -1 0
+lookup compute 0 0 1600 300 forward 8 0
+optimizer compute 0 1 1605 25 backward 7 0
+optimizer compute 0 1 1850 9.5 backward 123456 0
+T
+check "summary" "$TESSERA" trace summary "$work/trace" > "$work/summary"
+check "its lines" diff "$work/summary" - <<'T'
+2 ranks, batches 0 to 123456, 1.000 ms; times in ms, averages of a rank
+
+stage                      lane      spans        sent       time     hidden    exposed  % hid   exp. min   exp. max
+lookup                     compute       3                  0.440      0.000      0.440    0.0      0.280      0.600
+optimizer                  compute       3                  0.117      0.067      0.050   57.4      0.000      0.100
+loss                       compute       2                  0.045      0.000      0.045    0.0      0.000      0.090
+read                       data          2     4.0 KiB      0.035      0.032      0.003   92.1      0.000      0.005
+check                      data          1                  0.060      0.060      0.000  100.0      0.000      0.000
+dist, forward              comm          2     3.0 KiB      0.425      0.315      0.110   74.1      0.110      0.111
+dist, backward             comm          1        64 B      0.050      0.000      0.050    0.1      0.000      0.100
+wait                       wait          1                  0.050      0.000      0.050    0.0      0.000      0.100
+T
+: > "$work/traces"
+for what in '' '--steps 7:9' '--steps 7:8' '--steps 8:9 --rank 0' '--rank 1'; do
+  check "trace plot $what" "$TESSERA" trace plot "$work/trace" $what -o "$work/x.svg"
+  cat "$work/x.svg" >> "$work/traces"
+done
+check "drawings of it" sum_is "3113343632 23320" "$work/traces"
 passed

@@ -1,0 +1,157 @@
+/* test_bench.c - `tessera bench` by a clock that counts how often it is looked
+ * at: what it measures is the same each time, to the last digit.  ranks: 1 */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "commands/bench.h"
+#include "commands/bench_table.h"
+#include "runtime/backends.h"
+#include "tests/support/fake_device.h"
+#include "tests/support/harness.h"
+
+/* In place of the one of runtime/trace.c (local.mk): each thread's own, which
+ * goes on by 1 to 64 ticks, as drawn. */
+static _Thread_local uint32_t drawn, ticks;
+double __wrap_ts_now(void);
+double __wrap_ts_now(void) {
+  drawn = drawn * 1664525u + 1013904223u;
+  ticks += 1 + (drawn >> 26);
+  return ticks / 1024.0;
+}
+
+static void put(const char *path, const char *text) {
+  FILE *f = fopen(path, "w");
+  ck_assert_ptr_nonnull(f);
+  fputs(text, f);
+  ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Prints a record, and adds it to the digest. */
+static uint64_t add(uint64_t digest, json_t *json) {
+  /* What machines, libraries and threads have otherwise. */
+  static const char *const others[] = {"machine", "engine", "loss", "concat_ms",
+                                       "done_ms"};
+  const char *isa = json_string_value(json_object_get(json, "kernels"));
+  if (isa && strcmp(isa, "ref") != 0) return digest;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    json_object_del(json, others[i]);
+  char *text = json_dumps(json, JSON_REAL_PRECISION(9) | JSON_COMPACT);
+  puts(text);
+  digest = ts_fnv1a(digest, text, strlen(text));
+  free(text);
+  return digest;
+}
+
+static uint64_t digest_of(const char *path) {
+  uint64_t digest = TS_FNV_START;
+  json_t *json;
+  FILE *f = fopen(path, "r");
+  ck_assert_ptr_nonnull(f);
+  while ((json = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL))) {
+    digest = add(digest, json);
+    json_decref(json);
+  }
+  fclose(f);
+  return digest;
+}
+
+static const char deck[] =
+    "run = { name = \"b\"; seed = 11; steps = 9; threads = 1;\n"
+    "  lanes = \"serial\"; };\n"
+    "data = { format = \"synthetic\"; global_batch = 96;\n"
+    "  synthetic = { samples = 1000; pooling = [1, 3, 2, 1, 4]; }; };\n"
+    "tables = (\n"
+    "  { name = \"a\"; rows = 50; dim = 16; features = [\"fa\"];\n"
+    "    optimizer = { kind = \"adam\"; }; },\n"
+    "  { name = \"b\"; rows = 300; dim = 16; features = [\"fb\", \"fc\"];\n"
+    "    dtype = \"bf16\"; optimizer = { kind = \"rowwise_adagrad\"; }; },\n"
+    "  { name = \"c\"; rows = 64; dim = 16; features = [\"fd\"]; },\n"
+    "  { name = \"d\"; rows = 5; dim = 16; features = [\"fe\"];\n"
+    "    weighted = true; } );\n"
+    "table_defaults = { sharding = \"table_wise\"; };\n"
+    "model = { kind = \"dcnv2\"; dense_features = 1; dense_arch = [32, 16];\n"
+    "  dcn = { layers = 2; rank = 4; }; over_arch = [32, 1]; };\n"
+    "optimizer = { kind = \"adam\"; };\n"
+    "sharding = { topology = \"default\"; };\n";
+
+static char folder[] = "/tmp/tessera-bench-XXXXXX";
+
+static void start(void) {
+  ck_assert(mkdtemp(folder) && chdir(folder) == 0);
+  ts_backend_replace(&ts_fake_backend); /* of "cuda" */
+  put("DECK", deck);
+  put("a.csv", "y,x,fa,fb,fc,fd,fe\n1,2,3,4,5,6,1\n0,2,3,4,5,6,1\n");
+}
+
+static void stop(void) {
+  ts_backend_replace(NULL);
+  ck_assert(unlink("DECK") == 0 && unlink("a.csv") == 0);
+  ck_assert(unlink("rows") == 0 && rmdir(folder) == 0);
+}
+
+TS_TESTS_BETWEEN(start, stop)
+
+/* Who changes a benchmark, or how often anything in it looks at the clock,
+ * reads the records that the test prints and puts the new digest here. */
+static const struct {
+  const char *words; /* of the command line; those of the deck have a dot */
+  uint64_t digest;
+} cases[] = {
+    {"tbe threads=1 tables=2 rows=300 dim=6 batch=64 pool=3 iters=5 zipf=1.1",
+     0x76d9c87af58f0edb},
+    {"tbe threads=1 tables=3 rows=50 dim=5 batch=4 pool=2 iters=4 zipf=0 "
+     "dtype=bf16 optimizer=adam pooling=mean weighted=1",
+     0x429810681a76fbb1},
+    {"tbe threads=1 rows=500 batch=9 iters=9 sweep=1 weighted=1",
+     0x3b405326df64e7a5},
+    {"cache threads=1 tables=2 rows=1000 dim=8 batch=32 pool=3 iters=5 warm=7",
+     0xb28eece568b5d221},
+    {"cache threads=1 tables=1 rows=40 dim=4 batch=9 pool=8 iters=4 warm=3 "
+     "load=0.3 policy=lfu zipf=0.5 tier_dir=.",
+     0x3b20f7207f62630d},
+    {"checkpoint mb=1 dim=7 io=pwrite cold=1", 0xf666a7f2b6bff175},
+    {"input DECK iters=5 steps=3 rounds=4 scale=2", 0xfed96aedc4a4746a},
+    {"input DECK iters=13 steps=7 rounds=3 scale=1", 0x65ae1a11e2ca4b8c},
+    {"read DECK data.synthetic.samples=9000", 0xeefc7ec9217688c1},
+    {"read DECK data.format=csv data.train=[\"*.csv\"] data.csv.label=y "
+     "data.csv.dense=[\"x\"] data.eval=[] tables.d.weighted=false",
+     0x36a85a3d05dda47f},
+    {"step DECK iters=9", 0xcd52ccf686165df8},
+    {"step DECK iters=12 pipeline=sparse_dist data.global_batch=50",
+     0xb2048716b38f2a04},
+    {"pipeline DECK scale=0.5 steps=5 warm=2 rounds=3 plain=1",
+     0xe66db4cb496e9cbd},
+    {"pipeline DECK scale=0.3 steps=11 warm=0 rounds=2 in_backward=false "
+     "only=prefetch,base,fused_sparse_dist.before",
+     0x20247aa975326717},
+    {"tbe backend=cuda tables=3 rows=60 dim=8 batch=9 pool=3 iters=7 zipf=1.2",
+     0xceb4aa196e4618ea},
+    {"input DECK iters=4 steps=5 rounds=2 scale=3 run.backend=cuda "
+     "comm.backend=mpi",
+     0x349f52118fc45052},
+    {"pipeline DECK scale=0.5 steps=6 warm=1 rounds=3 in_backward=true "
+     "run.backend=cuda comm.backend=mpi",
+     0x4dd05af6e598dd11},
+};
+
+TS_TESTS(records_are_as_they_were, 0, sizeof cases / sizeof *cases) {
+  char words[256];
+  const char *sets[8];
+  ts_args a = {.command = "bench", .out = "rows", .sets = sets};
+  strcpy(words, cases[_i].words);
+  a.target = strtok(words, " ");
+  for (char *w = strtok(NULL, " "); w; w = strtok(NULL, " "))
+    if (strcspn(w, ".") < strcspn(w, "="))
+      sets[a.n_sets++] = w;
+    else
+      a.more[a.n_more++] = w;
+  drawn = 0;
+  ck_assert_ok(ts_cmd_bench(&a));
+  const uint64_t digest = digest_of("rows");
+  ck_assert_msg(digest == cases[_i].digest, "%s: 0x%016llx", cases[_i].words,
+                (unsigned long long)digest);
+}
