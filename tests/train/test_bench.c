@@ -1,5 +1,7 @@
-/* test_bench.c - `tessera bench` by a clock that counts how often it is looked
- * at: what it measures is the same each time, to the last digit.  ranks: 1 */
+/* test_bench.c - `tessera bench` and the log of `tessera train` by a clock that
+ * counts how often it is looked at: what they measure is the same each time,
+ * to the last digit.  ranks: 1
+ * sanitizers: none (they have their own memory, and other tests the work) */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 #include "runtime/backends.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/harness.h"
+#include "train/signals.h"
 
 /* In place of the one of runtime/trace.c (local.mk): each thread's own, which
  * goes on by 1 to 64 ticks, as drawn. */
@@ -30,37 +33,56 @@ static void put(const char *path, const char *text) {
   ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Prints a record, and adds it to the digest. */
-static uint64_t add(uint64_t digest, json_t *json) {
-  /* What machines, libraries and threads have otherwise. */
-  static const char *const others[] = {"machine", "engine", "loss", "concat_ms",
-                                       "done_ms"};
+static uint64_t digest;
+
+static void add(const char *text) {
+  puts(text);
+  digest = ts_fnv1a(digest, text, strlen(text));
+}
+
+/* Without what machines, libraries and threads have otherwise. */
+static void add_record(json_t *json) {
+  static const char *const others[] = {
+      "machine",  "engine",      "loss",      "concat_ms",
+      "done_ms",  "ne",          "auc",       "logloss",
+      "accuracy", "calibration", "window_ne", "window_auc"};
   const char *isa = json_string_value(json_object_get(json, "kernels"));
-  if (isa && strcmp(isa, "ref") != 0) return digest;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     json_object_del(json, others[i]);
   char *text = json_dumps(json, JSON_REAL_PRECISION(9) | JSON_COMPACT);
-  puts(text);
-  digest = ts_fnv1a(digest, text, strlen(text));
+  if (!isa || !strcmp(isa, "ref")) add(text);
   free(text);
-  return digest;
 }
 
-static uint64_t digest_of(const char *path) {
-  uint64_t digest = TS_FNV_START;
+static void add_records(const char *path) {
   json_t *json;
   FILE *f = fopen(path, "r");
   ck_assert_ptr_nonnull(f);
   while ((json = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL))) {
-    digest = add(digest, json);
+    add_record(json);
     json_decref(json);
   }
   fclose(f);
-  return digest;
+}
+
+/* From the plan on; lines that begin with OTHERS are others each time. */
+static void add_log(const char *path) {
+  static const char *const others[] = {"step ", "evaluation", "process"};
+  bool begun = false;
+  char line[1024];
+  FILE *f = fopen(path, "r");
+  ck_assert_ptr_nonnull(f);
+  while (fgets(line, sizeof line, f)) {
+    bool same = begun |= !strncmp(line, "tables:", 7);
+    for (int i = 0; i < 3; i++)
+      same &= strncmp(line, others[i], strlen(others[i])) != 0;
+    if (same) add(line);
+  }
+  fclose(f);
 }
 
 static const char deck[] =
-    "run = { name = \"b\"; seed = 11; steps = 9; threads = 1;\n"
+    "run = { name = \"b\"; seed = 11; steps = 12; threads = 1;\n"
     "  lanes = \"serial\"; };\n"
     "data = { format = \"synthetic\"; global_batch = 96;\n"
     "  synthetic = { samples = 1000; pooling = [1, 3, 2, 1, 4]; }; };\n"
@@ -76,12 +98,14 @@ static const char deck[] =
     "model = { kind = \"dcnv2\"; dense_features = 1; dense_arch = [32, 16];\n"
     "  dcn = { layers = 2; rank = 4; }; over_arch = [32, 1]; };\n"
     "optimizer = { kind = \"adam\"; };\n"
-    "sharding = { topology = \"default\"; };\n";
+    "checkpoint = { dir = \"none\"; };\n"
+    "sharding = { topology = \"default\"; memory_gib = 1.0; };\n";
 
 static char folder[] = "/tmp/tessera-bench-XXXXXX";
 
 static void start(void) {
   ck_assert(mkdtemp(folder) && chdir(folder) == 0);
+  ck_assert_ok(ts_signals_block());
   ts_backend_replace(&ts_fake_backend); /* of "cuda" */
   put("DECK", deck);
   put("a.csv", "y,x,fa,fb,fc,fd,fe\n1,2,3,4,5,6,1\n0,2,3,4,5,6,1\n");
@@ -133,15 +157,23 @@ static const struct {
     {"input DECK iters=4 steps=5 rounds=2 scale=3 run.backend=cuda "
      "comm.backend=mpi",
      0x349f52118fc45052},
+    {"DECK run.steps=30 run.log_every=10 run.eval_every=20 run.accumulate=2",
+     0xdfd9668c75d46315},
+    {"DECK run.log_every=4 tables.b.kernel=cached tables.c.kernel=cached "
+     "tables.b.cache.load_factor=0.2 pipeline.kind=prefetch",
+     0x6b8e46f4779260f1},
+    {"DECK run.log_every=3 run.backend=cuda comm.backend=mpi "
+     "pipeline.kind=sparse_dist tables.b.kernel=cached",
+     0x1eac44a93b2998b0},
     {"pipeline DECK scale=0.5 steps=6 warm=1 rounds=3 in_backward=true "
      "run.backend=cuda comm.backend=mpi",
      0x4dd05af6e598dd11},
 };
 
-TS_TESTS(records_are_as_they_were, 0, sizeof cases / sizeof *cases) {
+TS_TESTS(figures_are_as_they_were, 0, sizeof cases / sizeof *cases) {
   char words[256];
   const char *sets[8];
-  ts_args a = {.command = "bench", .out = "rows", .sets = sets};
+  ts_args a = {.out = "rows", .sets = sets};
   strcpy(words, cases[_i].words);
   a.target = strtok(words, " ");
   for (char *w = strtok(NULL, " "); w; w = strtok(NULL, " "))
@@ -150,8 +182,17 @@ TS_TESTS(records_are_as_they_were, 0, sizeof cases / sizeof *cases) {
     else
       a.more[a.n_more++] = w;
   drawn = 0;
-  ck_assert_ok(ts_cmd_bench(&a));
-  const uint64_t digest = digest_of("rows");
+  digest = TS_FNV_START;
+  if (strcmp(a.target, "DECK") != 0) {
+    ck_assert_ok(ts_cmd_bench(&a));
+    add_records("rows");
+  } else {
+    sets[a.n_sets++] = "run.output=run";
+    ck_assert_ok(ts_cmd_train(&a));
+    add_log("run/log");
+    add_records("run/metrics.jsonl");
+    ck_assert_int_eq(system("rm -r run"), 0);
+  }
   ck_assert_msg(digest == cases[_i].digest, "%s: 0x%016llx", cases[_i].words,
                 (unsigned long long)digest);
 }
