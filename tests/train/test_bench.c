@@ -3,12 +3,14 @@
  * to the last digit.  ranks: 1
  * sanitizers: none (they have their own memory, and other tests the work) */
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "commands/bench.h"
 #include "commands/bench_table.h"
 #include "runtime/backends.h"
@@ -67,14 +69,15 @@ static void add_records(const char *path) {
 
 /* From the plan on; lines that begin with OTHERS are others each time. */
 static void add_log(const char *path) {
-  static const char *const others[] = {"step ", "evaluation", "process"};
+  static const char *const others[] = {"step ", "evaluation", "process",
+                                       "NOTE: lookup"};
   bool begun = false;
   char line[1024];
   FILE *f = fopen(path, "r");
   ck_assert_ptr_nonnull(f);
   while (fgets(line, sizeof line, f)) {
     bool same = begun |= !strncmp(line, "tables:", 7);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
       same &= strncmp(line, others[i], strlen(others[i])) != 0;
     if (same) add(line);
   }
@@ -138,33 +141,34 @@ static const struct {
      "load=0.3 policy=lfu zipf=0.5 tier_dir=.",
      0x3b20f7207f62630d},
     {"checkpoint mb=1 dim=7 io=pwrite cold=1", 0xf666a7f2b6bff175},
-    {"input DECK iters=5 steps=3 rounds=4 scale=2", 0xfed96aedc4a4746a},
+    {"checkpoint mb=1 dim=1048576", 0xe84e46df0d4f1947},
+    {"input DECK", 0x41704e5ff88e75e1},
     {"input DECK iters=13 steps=7 rounds=3 scale=1", 0x65ae1a11e2ca4b8c},
     {"read DECK data.synthetic.samples=9000", 0xeefc7ec9217688c1},
     {"read DECK data.format=csv data.train=[\"*.csv\"] data.csv.label=y "
      "data.csv.dense=[\"x\"] data.eval=[] tables.d.weighted=false",
      0x36a85a3d05dda47f},
-    {"step DECK iters=9", 0xcd52ccf686165df8},
+    {"step DECK", 0x9cbda3b5a8879a7b},
     {"step DECK iters=12 pipeline=sparse_dist data.global_batch=50",
      0xb2048716b38f2a04},
     {"pipeline DECK scale=0.5 steps=5 warm=2 rounds=3 plain=1",
      0xe66db4cb496e9cbd},
-    {"pipeline DECK scale=0.3 steps=11 warm=0 rounds=2 in_backward=false "
+    {"pipeline DECK in_backward=false "
      "only=prefetch,base,fused_sparse_dist.before",
-     0x20247aa975326717},
+     0xf35a312c95a7545a},
     {"tbe backend=cuda tables=3 rows=60 dim=8 batch=9 pool=3 iters=7 zipf=1.2",
      0xceb4aa196e4618ea},
     {"input DECK iters=4 steps=5 rounds=2 scale=3 run.backend=cuda "
      "comm.backend=mpi",
      0x349f52118fc45052},
     {"DECK run.steps=30 run.log_every=10 run.eval_every=20 run.accumulate=2",
-     0xdfd9668c75d46315},
+     0x7ed93df9ba1d7724},
     {"DECK run.log_every=4 tables.b.kernel=cached tables.c.kernel=cached "
      "tables.b.cache.load_factor=0.2 pipeline.kind=prefetch",
-     0x6b8e46f4779260f1},
+     0x0a98208d571f844b},
     {"DECK run.log_every=3 run.backend=cuda comm.backend=mpi "
      "pipeline.kind=sparse_dist tables.b.kernel=cached",
-     0x1eac44a93b2998b0},
+     0x7951029ba96f6916},
     {"pipeline DECK scale=0.5 steps=6 warm=1 rounds=3 in_backward=true "
      "run.backend=cuda comm.backend=mpi",
      0x4dd05af6e598dd11},
@@ -195,4 +199,55 @@ TS_TESTS(figures_are_as_they_were, 0, sizeof cases / sizeof *cases) {
   }
   ck_assert_msg(digest == cases[_i].digest, "%s: 0x%016llx", cases[_i].words,
                 (unsigned long long)digest);
+}
+
+/* What each takes: the message says it. */
+TS_TEST(keys_that_are_refused) {
+  static const char *const all[] = {
+      "tbe tables rows dim batch pool threads iters zipf dtype pooling "
+      "weighted sweep",
+      "cache tables rows dim batch pool threads warm iters load zipf policy",
+      "checkpoint mb dim io cold",
+      "step iters",
+      "input scale iters steps rounds",
+      "pipeline scale steps warm rounds in_backward plain"};
+  char words[128], word[32];
+  digest = TS_FNV_START;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    strcpy(words, all[i]);
+    ts_args a = {.target = strtok(words, " "), .more = {"DECK"}};
+    a.n_more = strchr("spi", *a.target) != NULL;
+    a.more[a.n_more++] = word;
+    for (char *w = strtok(NULL, " "); w; w = strtok(NULL, " ")) {
+      snprintf(word, sizeof word, "%s=x", w);
+      ck_assert_int_eq(ts_cmd_bench(&a), TS_ERR_USAGE);
+      add(ts_err_message());
+      ts_err_clear();
+    }
+  }
+  ck_assert_msg(digest == 0x3a516ddf3cffac07, "0x%016llx",
+                (unsigned long long)digest);
+}
+
+TS_TEST(tables_as_text) {
+  static const ts_bench_table table = {
+      "t", "{a|%6.1f|upper\nhead}{b| <%-4s>|b}{|%7B!|bytes}{c| %7C,|more}"
+           "{h|%5.0f%%|of\nall}{d|, %g of}{e|; %s}{f|s}{g|}"};
+  static const char expected[] =
+      " upper                            of\n"
+      "  head  b       bytes     more   all\n"
+      "   1.2 <x   >2.0 KiB!  70,000,   99%, 0.5 of; e\n"
+      "     -  -           -        -     -\n";
+  char text[512] = "";
+  ck_assert_ok(ts_log_open("log"));
+  ts_bench_heads(&table);
+  ts_bench_print(&table, 1.25, "x", 2048.0, 7e4, 99.0, 0.5, "e", "f", 1.0);
+  ts_bench_print(&table, NAN, NULL, NAN, NAN, NAN, NAN, NULL, NULL, NAN);
+  ts_log_close();
+  FILE *f = fopen("log", "r");
+  ck_assert_ptr_nonnull(f);
+  ck_assert_int_gt(fread(text, 1, sizeof text - 1, f), 0);
+  fclose(f);
+  unlink("log");
+  ck_assert_str_eq(text, expected);
 }
