@@ -251,3 +251,15 @@ TS_TEST(tables_as_text) {
   unlink("log");
   ck_assert_str_eq(text, expected);
 }
+
+/* One message, and nothing is left. */
+TS_TEST(rows_beyond_memory) {
+  const ts_args a = {
+      .target = "tbe",
+      .more = {"backend=cuda", "tables=1000", "rows=4e6", "dim=256"},
+      .n_more = 4};
+  ck_assert_int_eq(ts_cmd_bench(&a), TS_ERR_NOMEM);
+  ck_assert_ptr_nonnull(
+      strstr(ts_err_message(), "4096000000000 bytes for embedding tables"));
+  ts_err_clear();
+}
