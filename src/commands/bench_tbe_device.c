@@ -193,11 +193,14 @@ static ts_err measure(ts_shape *s, double alpha) {
   ts_tbe_case *c = s->c;
   ts_device_times t = {0};
   ts_tbe_case_draw(c, alpha);
-  TS_DO(ts_tbe_case_distinct(c, &s->unique));
+  s->unique = 0;
   for (int k = 0; k < TS_TBE_INPUTS; k++) {
+    ts_tbe_case_touch(c, k);
+    s->unique += c->n_touched;
     ts_buffer_reset(&s->ids[k]);
     TS_DO(lend(&s->ids[k], c, c->ids[k], c->n * 4, TS_TAG_INPUT));
   }
+  s->unique /= TS_TBE_INPUTS;
   TS_DO(measure_group(s, &t));
   TS_DO(measure_sort(s, &t.sort));
   print_line(s, alpha, &t);
