@@ -1,6 +1,6 @@
 #!/bin/sh
 # plot.sh - `tessera plot`: drawings of runs that were trained, resumed, broken
-# off; its messages and codes; those of `tessera trace`, too.
+# off; its messages and codes; those of `tessera trace`, too; and plans.
 . "$srcdir/tests/support/common.sh"
 
 says() { # what, code, text, arguments of plot, or of what $command is...
@@ -141,4 +141,30 @@ for steps in 7:7 7 -1:2 7:x 7:8x :8; do says "steps $steps" 2 "--steps $steps is
 says "no file" 1 'No such file' summary "$work/none.json"
 says "no --out" 2 'usage: tessera trace' plot "$work/trace"
 says "two files" 2 'usage: tessera trace' summary "$work/trace" "$work/trace"
+
+# Plans of machines that are not here.
+while read -r options; do
+  # shellcheck disable=SC2086
+  "$TESSERA" plan "$work/small.deck" --set table_defaults.sharding=auto --set sharding.memory_gib=1.5 $options >> "$work/plans" 2>&1
+  echo "$?: $options" >> "$work/plans"
+done <<'T'
+1
+3 --ranks-per-node 2
+--world 4 --json --set data.global_batch=4099
+--world 6 --set sharding.plan=by_size --ranks-per-node 3
+64 --set tables.c.rows=9000000 --set tables.c.sharding=row_wise
+65 --set tables.c.rows=90000 --set dense.parallel=fully_sharded
+--sweep 1,2,16,300 --ranks-per-node 8 --set tables.c.rows=5000000 --set tables.c.dim=64 --set sharding.memory_gib=0.4
+--sweep 2,5 --json
+--sweep 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
+--sweep 1,x
+--sweep 0
+--world 1000001
+--ranks-per-node 0 --world 2
+2 --world 2
+T
+check "a plan is saved" "$TESSERA" plan "$work/small.deck" 3 --save "$work/saved" --ranks-per-node 2 >> "$work/plans"
+check "and taken" "$TESSERA" plan "$work/small.deck" 3 --set sharding.plan="$work/saved" --ranks-per-node 2 >> "$work/plans"
+cat "$work/saved" >> "$work/plans"
+check "plans are as they were" sum_is "970070449 39071" "$work/plans"
 passed
