@@ -27,16 +27,11 @@ train 1 parts --set run.eval_every=10 --set run.log_every=2
 check "lines behind the checkpoint are dropped" [ "$(grep -c '"loss":9}\|"lo$' "$work/parts/metrics.jsonl")" = 0 ]
 train 2 whole --set run.eval_every=10 --set run.log_every=2
 check "two runs" draws "$work/parts" "$work/whole/metrics.jsonl"
-for text in 'loss (nats)' 'normalised entropy' '>AUC<' 'samples/s' '>parts<' '>whole<'; do
-  check "no $text" has "$text"
-done
+check "names" has '>parts<'
 check "a resumed run has double points" [ "$(points 1)" = 20 ]
 check "a run at a time" [ "$(points 2)" = 20 ]
 check "evaluations at 10, 20, 30, 40 of three figures" [ "$(marks)" = 24 ]
 check "nothing to note" [ ! -s "$work/out" ]
-
-check "one figure" draws "$work/parts" --what auc
-check "only AUC" [ "$(grep -c '<polyline' "$work/x.svg")" = 1 ]
 
 # Half a line at the end, and names that are text in an SVG.
 mkdir "$work/a<&b"
@@ -52,9 +47,6 @@ check "one point" draws "$work/one.jsonl" "$work/parts"
 check "what is missing" grep -q 'NOTE: one.jsonl has no figures of auc' "$work/out"
 check "no figures" draws "$work/one.jsonl"
 check "left out" grep -q 'no run has figures of ne: left out' "$work/out"
-awk 'BEGIN { for (i = 1; i <= 100000; i++) printf "{\"step\":%d,\"loss\":%g,\"samples\":%d}\n", i, 1 / i, 10 * i }' > "$work/long.jsonl"
-check "many points" draws "$work/long.jsonl" --what loss
-check "no more than the eye sees" [ "$(wc -c < "$work/x.svg")" -lt 30000 ]
 check "same names" draws "$work/parts" "$work/parts/metrics.jsonl"
 check "paths" has "$work/parts/metrics.jsonl"
 

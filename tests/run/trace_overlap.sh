@@ -75,9 +75,8 @@ check "separate: no update in backward" fails "$judge" in_backward "$work/separa
 check "one bucket: run" run bucket 2 wide base --set optimizer.in_backward=true
 check "one bucket: nothing is hidden" fails "$judge" in_backward "$work/bucket.json"
 
-# The commands: tests/run/plot.sh.
+# The commands (tests/run/plot.sh has their figures).
 "$TESSERA" trace summary "$work/base.json" > "$work/summary"
-check "summary: compute is exposed" grep -Eq '^lookup +compute +28 +[0-9.]+ +0\.000 ' "$work/summary"
 check "summary: bytes" grep -Eq '^output dist, forward +comm +28 +224.0 KiB ' "$work/summary"
 train 2 lost --trace "$work/nowhere/x.json" > "$work/out" 2>&1; check "no such folder is code 1" test $? = 1
 check "it is named" grep -q 'No such file' "$work/out"
