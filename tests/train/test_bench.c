@@ -99,7 +99,7 @@ static const char deck[] =
     "    weighted = true; } );\n"
     "table_defaults = { sharding = \"table_wise\"; };\n"
     "model = { kind = \"dcnv2\"; dense_features = 1; dense_arch = [32, 16];\n"
-    "  dcn = { layers = 2; rank = 4; }; over_arch = [32, 1]; };\n"
+    "  dcn = { layers = 3; rank = 4; }; over_arch = [32, 1]; };\n"
     "optimizer = { kind = \"adam\"; };\n"
     "checkpoint = { dir = \"none\"; };\n"
     "sharding = { topology = \"default\"; memory_gib = 1.0; };\n";
@@ -142,36 +142,36 @@ static const struct {
      0x3b20f7207f62630d},
     {"checkpoint mb=1 dim=7 io=pwrite cold=1", 0xf666a7f2b6bff175},
     {"checkpoint mb=1 dim=1048576", 0xe84e46df0d4f1947},
-    {"input DECK", 0x41704e5ff88e75e1},
-    {"input DECK iters=13 steps=7 rounds=3 scale=1", 0x65ae1a11e2ca4b8c},
+    {"input DECK", 0x052fcc54acb6e78b},
+    {"input DECK iters=13 steps=7 rounds=3 scale=1", 0x50ea72c538d904c1},
     {"read DECK data.synthetic.samples=9000", 0xeefc7ec9217688c1},
     {"read DECK data.format=csv data.train=[\"*.csv\"] data.csv.label=y "
      "data.csv.dense=[\"x\"] data.eval=[] tables.d.weighted=false",
      0x36a85a3d05dda47f},
-    {"step DECK", 0x9cbda3b5a8879a7b},
-    {"step DECK iters=12 pipeline=sparse_dist data.global_batch=50",
-     0xb2048716b38f2a04},
+    {"step DECK", 0xc003e0bd84c8db22},
+    {"step DECK iters=12 pipeline=sparse_dist model.dcn.layers=1",
+     0x9e89443642b0cf17},
     {"pipeline DECK scale=0.5 steps=5 warm=2 rounds=3 plain=1",
-     0xe66db4cb496e9cbd},
+     0x88fd9c39ad1c17bd},
     {"pipeline DECK in_backward=false "
      "only=prefetch,base,fused_sparse_dist.before",
-     0xf35a312c95a7545a},
+     0x0663127ce70f70dd},
     {"tbe backend=cuda tables=3 rows=60 dim=8 batch=9 pool=3 iters=7 zipf=1.2",
      0xceb4aa196e4618ea},
     {"input DECK iters=4 steps=5 rounds=2 scale=3 run.backend=cuda "
      "comm.backend=mpi",
-     0x349f52118fc45052},
+     0x7f27940558d6ec4c},
     {"DECK run.steps=30 run.log_every=10 run.eval_every=20 run.accumulate=2",
-     0x7ed93df9ba1d7724},
+     0x99fa8a08deeda369},
     {"DECK run.log_every=4 tables.b.kernel=cached tables.c.kernel=cached "
      "tables.b.cache.load_factor=0.2 pipeline.kind=prefetch",
-     0x0a98208d571f844b},
+     0x59f98b93a0b402e4},
     {"DECK run.log_every=3 run.backend=cuda comm.backend=mpi "
      "pipeline.kind=sparse_dist tables.b.kernel=cached",
-     0x7951029ba96f6916},
+     0xc4608d411febad3d},
     {"pipeline DECK scale=0.5 steps=6 warm=1 rounds=3 in_backward=true "
      "run.backend=cuda comm.backend=mpi",
-     0x4dd05af6e598dd11},
+     0x2d2936ec664bc53e},
 };
 
 TS_TESTS(figures_are_as_they_were, 0, sizeof cases / sizeof *cases) {
