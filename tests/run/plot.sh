@@ -148,6 +148,10 @@ done <<'T'
 65 --set tables.c.rows=90000 --set dense.parallel=fully_sharded --set dense.reshard_after_forward=5 --set dense.reduce_inputs=2 --set optimizer.in_backward=true
 --sweep 1,2,16,300 --ranks-per-node 8 --set tables.c.rows=5000000 --set tables.c.dim=64 --set sharding.memory_gib=0.4
 --sweep 2,5 --json
+2 --json --set model.dense_arch=[6000,6000,16]
+2 --json --set model.kind=dcnv2 --set model.dense_arch=[6000,6000,16]
+2 --json --set model.kind=sparsenn --set model.dense_arch=[6000,6000]
+2 --json --set model.kind=deepfm --set model.over_arch=[1] --set model.dense_arch=[] --set model.deepfm.fm_dim=3
 --sweep 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
 --sweep 1,x
 --sweep 0
@@ -157,6 +161,8 @@ done <<'T'
 T
 check "a plan is saved" "$TESSERA" plan "$work/small.deck" 3 --save "$work/saved" --ranks-per-node 2 >> "$work/plans"
 check "and taken" "$TESSERA" plan "$work/small.deck" 3 --set sharding.plan="$work/saved" --ranks-per-node 2 >> "$work/plans"
+"$TESSERA" generate "$work/small.deck" --quiet --out "$work/data.h5"
+check "ids are counted" "$TESSERA" plan "$work/small.deck" 2 --json --set data.format=dataset --set "data.train=$work/data.h5" >> "$work/plans"
 cat "$work/saved" >> "$work/plans"
-check "plans are as they were" sum_is "1941266742 39168" "$work/plans"
+check "plans are as they were" sum_is "1229155487 46084" "$work/plans"
 passed
