@@ -163,9 +163,12 @@ static const struct {
      0x7f27940558d6ec4c},
     {"DECK run.steps=30 run.log_every=10 run.eval_every=20 run.accumulate=2",
      0x99fa8a08deeda369},
-    {"DECK run.log_every=4 tables.b.kernel=cached tables.c.kernel=cached "
+    {"DECK run.log_every=4 run.eval_every=5 tables.b.kernel=cached "
+     "tables.c.kernel=cached "
      "tables.b.cache.load_factor=0.2 pipeline.kind=prefetch",
-     0x59f98b93a0b402e4},
+     0xf5636e5f11c31332},
+    {"DECK run.steps=1 run.log_every=1 tables.b.kernel=cached",
+     0xfc2a1659eab99f4b},
     {"DECK run.log_every=3 run.backend=cuda comm.backend=mpi "
      "pipeline.kind=sparse_dist tables.b.kernel=cached",
      0xc4608d411febad3d},
