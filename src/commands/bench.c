@@ -11,15 +11,10 @@
 #include "commands/bench_table.h"
 #include "sparse/row_optim.h"
 
-/* Length of the first of the words in CHOICES, "f32|bf16|f16". */
-static size_t first_of(const char *choices) {
-  return strcspn(choices, "|");
-}
-
 static ts_err set_choice(const ts_bench_key *k, const char *value) {
   const char *at = k->choices;
   for (int i = 0;; i++) {
-    const size_t n = first_of(at);
+    const size_t n = strcspn(at, "|");
     if (n == strlen(value) && !strncmp(at, value, n)) {
       *k->choice = i;
       return TS_OK;

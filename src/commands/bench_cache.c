@@ -16,7 +16,7 @@ enum { ITERS_MAX = 1000 };
 
 typedef struct ts_cache_case {
   double tables, rows, dim, batch, pool, threads, warm, iters, zipf, load;
-  int policy, file;
+  int policy;
   const char *dir;
   ts_table_config config;
   ts_kernels kernels;
@@ -71,7 +71,7 @@ static ts_err create(ts_cache_case *c, double load_factor, bool lfu,
   c->config.cache.load_factor = load_factor;
   c->config.cache.policy = lfu ? lfu_name : lru;
   c->config.cache.passes = passes;
-  c->config.cache.tier = c->file ? file : host;
+  c->config.cache.tier = c->dir ? file : host;
   return ts_tbe_case_group(&c->group, &c->kernels);
 }
 
@@ -206,8 +206,7 @@ static ts_err plain_copy(double *rate, ts_cache_case *c) {
   const int64_t all = (int64_t)(c->tables * c->rows),
                 bytes = (int64_t)c->dim * 4;
   const int64_t n = c->group.n < all ? c->group.n : all;
-  TS_TRY(ts_store_create(&s, c->file ? c->dir : NULL, all, n, bytes,
-                         TS_TAG_TABLES));
+  TS_TRY(ts_store_create(&s, c->dir, all, n, bytes, TS_TAG_TABLES));
   TS_TRY(ts_mem_array(&rows, n, 4, TS_TAG_MISC));
   TS_TRY(ts_mem_array(&lines, n, 4, TS_TAG_MISC));
   for (int64_t i = 0; i < n; i++) {
@@ -265,10 +264,7 @@ static ts_err read_options(ts_cache_case *c, const ts_args *a) {
       {.name = "zipf", .number = &c->zipf, .least = 0, .most = 10},
       {.name = "policy", .choice = &c->policy, .choices = "lru|lfu"},
       {.name = "tier_dir", .word = &c->dir}};
-  const ts_err err =
-      ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
-  c->file = c->dir != NULL;
-  return err;
+  return ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
 }
 
 static ts_err start(ts_cache_case *c) {
@@ -301,7 +297,7 @@ static ts_err start(ts_cache_case *c) {
       "%.0f tables x %.0f x %.0f f32, batch %.0f, pooling %.0f, %d threads, "
       "sgd, slow memory: %s; %s",
       c->tables, c->rows, c->dim, c->batch, c->pool, threads,
-      c->file ? c->dir : "the host's", ts_cpu_info()->model);
+      c->dir ? c->dir : "the host's", ts_cpu_info()->model);
   return TS_OK;
 }
 

@@ -8,8 +8,6 @@
 
 #include "commands/bench_table.h"
 
-#include <math.h>
-
 ts_err ts_bench_copies_start(ts_bench_copies *b, ts_trainer *t, int n_steps) {
   *b = (ts_bench_copies){.t = t, .n_steps = n_steps};
   if (!t->uploads) return TS_OK;

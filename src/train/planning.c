@@ -158,10 +158,6 @@ void ts_planning_destroy(ts_planning *p) {
 
 /* ---- where a plan comes from --------------------------------------------- */
 
-static bool is_word(const char *plan, const char *word) {
-  return !strcmp(plan, word);
-}
-
 /* Whether the plan may run here and agrees with the deck. */
 static ts_err check(const ts_plan *p, const ts_trainer *t) {
   TS_DO(ts_plan_check(p, t->config, t->nodes));
@@ -198,12 +194,12 @@ static ts_plan *from_checkpoint(const ts_trainer *t, const char *text) {
 /* On rank 0. */
 static ts_err decide(ts_plan **out, ts_trainer *t, const char *text) {
   const char *plan = t->config->sharding.plan;
-  const bool again = is_word(plan, "replan");
-  if (!again && !is_word(plan, "auto") && !is_word(plan, "by_size"))
+  const bool again = !strcmp(plan, "replan");
+  if (!again && strcmp(plan, "auto") != 0 && strcmp(plan, "by_size") != 0)
     return from_file(out, t, plan);
   if (!again) *out = from_checkpoint(t, text);
   if (*out) return TS_OK;
-  if (is_word(plan, "by_size")) return ts_plan_make(out, t->config, t->nodes);
+  if (!strcmp(plan, "by_size")) return ts_plan_make(out, t->config, t->nodes);
   return ts_plan_search(out, &t->planning->report, &t->planning->request);
 }
 
