@@ -74,19 +74,6 @@ static void mixed(ts_setting *x) {
   know_ids(x, 5);
 }
 
-TS_TEST(same_request_same_plan) {
-  ts_setting x;
-  ts_plan *p = NULL, *q = NULL;
-  mixed(&x);
-  ck_assert_ok(ts_plan_search(&p, NULL, &x.request));
-  ck_assert_ok(ts_plan_search(&q, NULL, &x.request));
-  ck_assert_ok(ts_plan_check(p, &x.config, x.nodes));
-  ck_assert(same_plan(p, q));
-  ts_plan_destroy(p);
-  ts_plan_destroy(q);
-  settle(&x);
-}
-
 /* Whatever the planner finds is no slower, by its own count, than the plan by
  * sizes. */
 TS_TEST(better_than_by_size) {
@@ -118,24 +105,6 @@ TS_TEST(fits_only_in_parts) {
   ck_assert_double_le(r->memory_bytes, 100e6);
   ts_plan_destroy(p);
   ts_plan_report_destroy(r);
-  settle(&x);
-}
-
-TS_TEST(fits_nowhere) {
-  ts_setting x;
-  ts_plan *p = NULL;
-  setting(&x, 2, 4, 0);
-  x.tables[1].rows = 1000000;
-  x.tables[1].sharding = TS_SHARD_TABLE_WISE;
-  know_ids(&x, 1);
-  x.request.memory_bytes = 100e6;
-  ck_assert_int_eq(ts_plan_search(&p, NULL, &x.request), TS_ERR_DECK);
-  const char *says = ts_err_message();
-  ck_assert_ptr_nonnull(strstr(says, "no plan fits"));
-  ck_assert_ptr_nonnull(strstr(says, "table t1: allow row_wise"));
-  ck_assert_ptr_nonnull(strstr(says, "bf16"));
-  ck_assert_ptr_null(strstr(says, "table t0"));
-  ts_err_clear();
   settle(&x);
 }
 

@@ -1,8 +1,7 @@
 /* test_planner_memory.c - memory of plans, by hand: tables and their states,
- * tiers, what batches take, on the host and on a discrete device.
+ * tiers, what batches take; the rest of it is in test_planner_report.c.
  * ranks: 1 */
 #include "tests/shard/planner_setting.h"
-#include "shard/unpack.h"
 
 static char sgd[] = "sgd", adam[] = "adam";
 
@@ -97,113 +96,5 @@ TS_TESTS(buffers_by_hand, 0, 2) {
             48 * 4,
         1e-6);
   }
-  settle(&x);
-}
-
-/* The same on a discrete device, of 4 senders: what comes lies there twice,
- * once page-locked, with lists of a part each; of bags that are spread there is
- * a counter for each of 4 parts, and all know where they begin. */
-TS_TEST(a_device_apart_by_hand) {
-  ts_setting x;
-  setting(&x, 1, 4, 0);
-  know_ids(&x, 1);
-  const ts_shard s = {0, 0, 10000, 0, 64};
-  const double message = 1.25 * 512 * 2;
-  const double list = (4 + 512.0 / 1024) * (double)sizeof(ts_unpack_part);
-  for (int ebc_batches = 1; ebc_batches <= 3; ebc_batches++) {
-    x.request.n_ebc_batches = ebc_batches;
-    x.request.discrete = false;
-    const ts_plan_memory here = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-    x.request.discrete = true;
-    const ts_plan_memory there = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-    ck_assert_double_eq(here.pinned, 0);
-    ck_assert_double_eq_tol(there.pinned, ebc_batches * (message + list), 1e-6);
-    ck_assert_double_eq_tol(there.buffers - here.buffers,
-                            ebc_batches * (message + 2 * list), 1e-6);
-    ck_assert_double_eq_tol(ts_plan_memory_sum(&there) - there.buffers,
-                            ts_plan_memory_sum(&here) - here.buffers, 1e-6);
-  }
-  settle(&x);
-}
-
-/* data_parallel, 2 ranks of 128 samples: each has sums of rows, as many
- * as ids at most, and applies everyone's. */
-TS_TEST(replicas_by_hand) {
-  ts_setting x;
-  setting(&x, 1, 2, 0);
-  know_ids(&x, 1);
-  const double room = 1.25 * 128, rows = room, all = 2 * rows;
-  const double scratch =
-      (16 + 12) * (all + 1) + room * 4 * (64 + 1) + 4 * rows * (64 + 1) + 4;
-  const double ebc_batch =
-      (16 + 4) * (room + 1) + 16 + 4 * 128 * 64 + 2 * 2 * rows * 4 * (64 + 1);
-  const ts_plan_memory m =
-      memory_of(&x, TS_SHARD_DATA_PARALLEL, (ts_shard){0, 0, 10000, 0, 64});
-  ck_assert_double_eq_tol(m.buffers,
-                          scratch + x.request.n_ebc_batches * ebc_batch, 1e-6);
-  settle(&x);
-}
-
-/* One rank of 128 samples: no messages, here or there; a discrete device has
- * the list of what stays. */
-TS_TEST(one_rank_by_hand) {
-  ts_setting x;
-  setting(&x, 1, 1, 0);
-  know_ids(&x, 1);
-  const ts_shard s = {0, 0, 10000, 0, 64};
-  const double n = 128, list = (1 + n / 1024) * (double)sizeof(ts_unpack_part);
-  const double scratch = 1.25 * n * (16 + 12) + 28;
-  const double input = (16 + 4) * (1.25 * n + 1) + 16;
-  for (int kind = 0; kind < 2; kind++) {
-    const ts_shard_kind k = kind ? TS_SHARD_ROW_WISE : TS_SHARD_TABLE_WISE;
-    x.request.n_ebc_batches = 2;
-    x.request.discrete = false;
-    const ts_plan_memory here = memory_of(&x, k, s);
-    x.request.discrete = true;
-    const ts_plan_memory there = memory_of(&x, k, s);
-    ck_assert_double_eq_tol(here.buffers, scratch + 2 * (input + 4 * n * 64),
-                            1e-6);
-    ck_assert_double_eq(here.pinned, 0);
-    ck_assert_double_eq_tol(there.pinned, 2 * list, 1e-6);
-    ck_assert_double_eq_tol(there.buffers - here.buffers, 4 * list, 1e-6);
-  }
-  settle(&x);
-}
-
-static ts_plan_memory everywhere_of(ts_setting *x, const ts_table_plan *p) {
-  ts_cost c;
-  ts_plan_memory m;
-  ck_assert_ok(ts_cost_create(&c, &x->request));
-  ts_storage_everywhere(&m, &c, 0, p);
-  ts_cost_reset(&c);
-  return m;
-}
-
-/* 128 own samples of one id: row_wise in 4 parts, to each of which lengths go;
- * table_wise, in one. */
-TS_TESTS(batches_apart_by_hand, 0, 2) {
-  const int n = _i ? 1 : 4;
-  ts_setting x;
-  ts_shard s[4];
-  for (int k = 0; k < n; k++)
-    s[k] = (ts_shard){k, 10000 / n * k, 10000 / n, 0, 64};
-  const ts_table_plan plan = {.kind = n > 1 ? TS_SHARD_ROW_WISE
-                                            : TS_SHARD_TABLE_WISE,
-                              .shards = s,
-                              .n_shards = n};
-  setting(&x, 1, 4, 0);
-  know_ids(&x, 1);
-  x.request.n_ebc_batches = 2;
-  const ts_plan_memory here = everywhere_of(&x, &plan);
-  x.request.discrete = true;
-  const ts_plan_memory there = everywhere_of(&x, &plan);
-  const double lengths = n > 1 ? 128 : 0;
-  const double sent = 1.25 * (128 * 2 + n * lengths);
-  const double routes = 56 * n + 48 + 2 * 12 * 4;
-  ck_assert_double_eq_tol(
-      here.buffers, routes + 2 * (4 * 128 * 64 + sent + 4 * lengths), 1e-6);
-  ck_assert_double_eq_tol(there.pinned, 2 * sent, 1e-6);
-  ck_assert_double_eq_tol(there.buffers - here.buffers,
-                          2 * (sent + 8 * 128 + 4 * lengths * n), 1e-6);
   settle(&x);
 }

@@ -1,0 +1,255 @@
+/* test_planner_report.c - all that is said of a few plans, against
+ * planner_report.txt: every term of an estimate is in it, since no two figures
+ * of the machine are alike.  After a change that is meant to alter it: what
+ * differs is printed, and TS_WRITE=FILE writes all of it.
+ * ranks: 1 */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/fault.h"
+#include "tests/shard/planner_setting.h"
+
+static char *two[] = {"f", "g"};
+#define SLOW(where, factor)                                                    \
+  .kernel = "cached",                                                          \
+  .cache = {.tier = where, .policy = "lru", .load_factor = factor}
+
+/* Each kind by itself, with two features, weights, positions, sequences;
+ * optimizers with other states; slow memory. */
+static const ts_table_config tables[] = {
+    {.sharding = TS_SHARD_TABLE_WISE,
+     .rows = 3000,
+     .dim = 64,
+     .weighted = true},
+    {.sharding = TS_SHARD_ROW_WISE,
+     .rows = 70000,
+     .dim = 32,
+     .features = {two, 2},
+     .optimizer = {"adam"}},
+    {.sharding = TS_SHARD_COLUMN_WISE,
+     .rows = 30000,
+     .dim = 128,
+     .dtype = TS_BF16},
+    {.sharding = TS_SHARD_TABLE_ROW_WISE,
+     .rows = 500000,
+     .dim = 64,
+     .optimizer = {"sgd"}},
+    {.sharding = TS_SHARD_TABLE_COLUMN_WISE,
+     .rows = 40000,
+     .dim = 96,
+     .optimizer = {"lamb"}},
+    {.sharding = TS_SHARD_GRID,
+     .rows = 60000,
+     .dim = 64,
+     .features = {two, 2},
+     .optimizer = {"partial_rowwise_adam"},
+     .max_length = 20},
+    {.sharding = TS_SHARD_DATA_PARALLEL,
+     .rows = 700,
+     .dim = 16,
+     .optimizer = {"adam"},
+     .weighted = true},
+    {.sharding = TS_SHARD_ROW_WISE,
+     .rows = 20000,
+     .dim = 64,
+     .optimizer = {"sgd"},
+     .max_length = 10},
+    {.sharding = TS_SHARD_TABLE_WISE,
+     .rows = 9000,
+     .dim = 16,
+     .pooling = TS_POOL_NONE},
+    {.sharding = TS_SHARD_ROW_WISE,
+     .rows = 90000,
+     .dim = 64,
+     .optimizer = {"adam"},
+     SLOW("file", 0.8)},
+    {.sharding = TS_SHARD_TABLE_WISE,
+     .rows = 80000,
+     .dim = 64,
+     .optimizer = {"partial_rowwise_adam"},
+     SLOW("host", NAN)},
+    {.sharding = TS_SHARD_COLUMN_WISE,
+     .rows = 50000,
+     .dim = 64,
+     .kernel = "host",
+     .cache = {.tier = "file"}},
+    {.sharding = TS_SHARD_TABLE_WISE,
+     .rows = 40000,
+     .dim = 32,
+     .kernel = "host",
+     .cache = {.tier = "host"}},
+};
+enum { N = sizeof tables / sizeof *tables };
+/* Ids of a sample, of the second feature one more, and their law. */
+static const double pooling[N] = {3, 2, 1, 5, 1.5, 4, 2.5, 7, 11, 6, 2, 1, 3};
+static const double zipf[N] = {0, .7, 0, 1.1, .3, .9, 0, .5, .8, 1.2, .6, 1, 0};
+static ts_plan_stats features[2 * N];
+
+/* On a machine of primes. */
+static void tables_on(ts_setting *x, int n_ranks, int per_node) {
+  static char bf16[] = "bf16", int8[] = "int8";
+  static const double prime[] = {2,  17, 3,  5,  0.7, 7,  11, 13, 19,
+                                 23, 29, 1,  .1, 31,  37, 41, 43, 47,
+                                 53, 59, 61, 67, 71,  73, 79, 83};
+  int n = 0;
+  setting(x, N, n_ranks, per_node);
+  for (int t = 0; t < N; t++) {
+    ts_table_config *c = &x->tables[t];
+    *c = tables[t];
+    c->name = x->names[t];
+    if (!c->features.n) c->features = (ts_strings){two, 1};
+    if (!c->optimizer.kind) c->optimizer.kind = rowwise;
+    c->cache.passes = t == 9 ? 3 : 0;
+    for (int k = 0; k < c->features.n; k++, n++) {
+      features[n] = ts_plan_stats_law(c->rows, zipf[t], pooling[t] + k);
+      for (int b = 0; t % 2 && b < TS_STATS_BLOCKS; b++)
+        features[n].block[b] = (b + 1.0) / 136;
+    }
+  }
+  for (int i = 0; i < ts_topology_n_figures(); i++)
+    *ts_topology_figure(&x->topology, i) = prime[i];
+  x->config.sharding.min_column = 16;
+  x->config.sharding.comm_dtype_forward = int8;
+  x->config.sharding.comm_dtype_backward = bf16;
+  x->request.stats = features;
+  x->request.batch = 1000;
+  x->request.n_ebc_batches = 2;
+  x->request.memory_bytes = 1e9;
+  x->request.dense = (ts_plan_dense){1e7, 2e7, 3e6, 4e6, 5e5};
+}
+
+/* ---- what is said -------------------------------------------------------- */
+
+/* Of a plan by size, on a discrete device; or where input and rows come under
+ * the step before. */
+static void made(ts_str *s, int n_ranks, int per_node, bool hidden) {
+  ts_setting x;
+  ts_plan *p = NULL;
+  ts_plan_report *r = NULL;
+  tables_on(&x, n_ranks, per_node);
+  x.request.discrete = !hidden;
+  x.request.hides_input = x.request.hides_rows = hidden;
+  ck_assert_ok(ts_plan_make(&p, &x.config, x.nodes));
+  ck_assert_ok(ts_plan_estimate(&r, p, &x.request));
+  ck_assert_ok(ts_plan_report_print(s, r, p, &x.request, hidden ? 2 : 0));
+  json_t *json = ts_plan_report_json(r, p, &x.request);
+  char *text =
+      json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
+  const ts_err err = ts_str_append(s, "%s\n", text);
+  ck_assert_ok(err);
+  free(text);
+  json_decref(json);
+  ts_plan_report_destroy(r);
+  ts_plan_destroy(p);
+  settle(&x);
+}
+
+/* Searched for, with all kinds; lines and passes that fill the memory. */
+static void found(ts_str *s, int n_ranks, int per_node, double bytes,
+                  bool open) {
+  ts_setting x;
+  ts_plan *p = NULL;
+  ts_plan_report *r = NULL;
+  double factor[N];
+  int32_t passes;
+  tables_on(&x, n_ranks, per_node);
+  x.request.memory_bytes = bytes;
+  for (int t = 0; open && t < N; t++) x.tables[t].sharding = TS_SHARD_AUTO;
+  ts_err err = ts_plan_search(&p, &r, &x.request);
+  if (err) {
+    err = ts_str_append(s, "%s\n", ts_err_message());
+    ck_assert_ok(err);
+    ts_err_clear();
+  } else {
+    ck_assert_ok(ts_plan_print(s, p, &x.config));
+    ck_assert_ok(ts_plan_lines(factor, p, &x.request));
+    ck_assert_ok(ts_plan_passes(&passes, p, r, &x.request));
+    err = ts_str_append(
+        s, "tried %d: %.9g ms, %.9g bytes, lines %.9g and %.9g, passes %d\n",
+        (int)r->n_tried, r->step_ms, r->memory_bytes, factor[9], factor[10],
+        passes);
+    ck_assert_ok(err);
+  }
+  ts_plan_report_destroy(r);
+  ts_plan_destroy(p);
+  settle(&x);
+}
+
+TS_TEST(all_that_is_said) {
+  ts_str s = {0}, kept = {0};
+  char path[4096];
+  made(&s, 6, 3, false);
+  made(&s, 3, 1, true);
+  made(&s, 1, 0, false);
+  found(&s, 6, 0, 165e6, true);
+  found(&s, 7, 3, 145e6, true);
+  found(&s, 7, 3, 30e6, true);
+  found(&s, 1, 0, 280e6, true);
+  found(&s, 2, 1, 150e6, false);
+  const char *out = getenv("TS_WRITE");
+  if (out) {
+    FILE *f = fopen(out, "w");
+    ck_assert(f && fputs(s.text, f) >= 0 && fclose(f) == 0);
+  }
+  snprintf(path, sizeof path, "%s/tests/shard/planner_report.txt",
+           getenv("srcdir"));
+  ck_assert_ok(ts_file_read(&kept, path));
+  const char *now = s.text, *was = kept.text;
+  while (*now && *now == *was) now++, was++;
+  ck_assert_msg(*now == *was, "byte %d: \"%.70s\", kept is \"%.70s\"",
+                (int)(now - s.text), now, was);
+  ts_str_reset(&s);
+  ts_str_reset(&kept);
+}
+
+static ts_err in_turn(ts_setting *x) {
+  ts_err err = TS_OK;
+  ts_plan *p = NULL, *q = NULL, *made_too = NULL;
+  ts_plan_report *r = NULL;
+  ts_plan_stats stats;
+  ts_str s = {0};
+  double factor[N];
+  int32_t passes;
+  static const int64_t ids[] = {1, 2, 1};
+  TS_TRY(ts_plan_stats_count(&stats, 100, ids, 3, 2));
+  TS_TRY(ts_plan_make(&made_too, &x->config, x->nodes));
+  TS_TRY(ts_plan_search(&p, &r, &x->request));
+  TS_TRY(ts_plan_lines(factor, p, &x->request));
+  TS_TRY(ts_plan_passes(&passes, p, r, &x->request));
+  TS_TRY(ts_plan_print(&s, p, &x->config));
+  TS_TRY(ts_plan_parse(&q, s.text, &x->config));
+  TS_TRY(ts_plan_check(q, &x->config, x->nodes));
+  TS_TRY(ts_plan_obeys(q, &x->config, x->nodes));
+  TS_TRY(ts_plan_report_print(&s, r, p, &x->request, 1));
+done:
+  ts_str_reset(&s);
+  ts_plan_report_destroy(r);
+  ts_plan_destroy(p);
+  ts_plan_destroy(q);
+  ts_plan_destroy(made_too);
+  return err;
+}
+
+#ifdef TS_FAULTS
+/* Whichever allocation fails, it is said, and nothing is lost: after the last
+ * one all is well. */
+TS_TESTS(no_memory, 0, 2) {
+  ts_setting x;
+  tables_on(&x, 4, 2);
+  x.config.n_tables = 1;
+  x.tables[0] = x.tables[_i ? 10 : 5];
+  x.request.memory_bytes = _i ? 55e6 : 1e9;
+  x.tables[0].sharding = TS_SHARD_AUTO;
+  for (int nth = 1, well = 0; well < 20; nth++) {
+    char fault[32];
+    snprintf(fault, sizeof fault, "alloc:0:%d", nth);
+    ck_assert_ok(ts_fault_set(fault, 0));
+    const ts_err err = in_turn(&x);
+    ck_assert_ok(ts_fault_set(NULL, 0));
+    ck_assert_msg(!err || !well, "the error of allocation %d is lost", nth - 1);
+    well += !err;
+    ts_err_clear();
+  }
+  settle(&x);
+}
+#endif
