@@ -170,7 +170,12 @@ TS_TEST(deck_has_the_say) {
 TS_TEST(topology_texts) {
   ts_topology t, u;
   ts_str text = {0};
+  static const double usual[] = {4,  20, 4, 6,   8,  5,   5, 25, 5,
+                                 40, 40, 2, 0.2, 16, 5,   4, 5,  3,
+                                 5,  4,  5, 1.5, 5,  1.5, 5, 1.5};
   ts_topology_default(&t);
+  for (int i = 0; i < ts_topology_n_figures(); i++)
+    ck_assert_double_eq(*ts_topology_figure(&t, i), usual[i]);
   t.lookup_ns = 7.5;
   t.ranks = 4;
   t.ranks_per_node = 2;

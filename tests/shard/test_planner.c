@@ -110,24 +110,6 @@ TS_TEST(fits_only_in_parts) {
 
 /* ---- ids ----------------------------------------------------------------- */
 
-/* Skewed rows: the part with the hot ones costs more. */
-TS_TEST(skew_counts) {
-  ts_setting x;
-  ts_cost c;
-  setting(&x, 1, 4, 0);
-  know_ids(&x, 1);
-  for (int b = 0; b < TS_STATS_BLOCKS; b++)
-    x.stats[0].block[b] = b == 0 ? 0.85 : 0.01;
-  ck_assert_ok(ts_cost_create(&c, &x.request));
-  const ts_shard first = {0, 0, 2500, 0, 64}, last = {3, 7500, 2500, 0, 64};
-  ck_assert_double_eq_tol(ts_cost_ids(&c, 0, TS_SHARD_ROW_WISE, &first),
-                          512 * 0.88, 1e-6);
-  ck_assert_double_eq_tol(ts_cost_ids(&c, 0, TS_SHARD_ROW_WISE, &last),
-                          512 * 0.04, 1e-6);
-  ts_cost_reset(&c);
-  settle(&x);
-}
-
 /* 2 nodes of 2 ranks, 512 samples of 64 columns in f32: a quarter goes to the
  * rank beside, a half to the other node; a link of 1 GB/s takes 1 ms for each
  * 1e6 bytes, one of 2 a half. */

@@ -34,45 +34,6 @@ TS_TEST(storage_by_hand) {
   settle(&x);
 }
 
-/* Both tiers: 10000 rows of 64 floats, 2000 lines (63 sets of 32), states of
- * adam that move or of row-wise Adagrad that stay, passes, files. */
-TS_TEST(tiers_by_hand) {
-  static char cached[] = "cached", host[] = "host", file[] = "file";
-  ts_setting x;
-  setting(&x, 1, 4, 0);
-  know_ids(&x, 1);
-  ts_table_config *t = &x.tables[0];
-  const ts_shard s = {0, 0, 10000, 0, 64};
-  const double lines = 63 * 32, n = 512;
-  x.request.n_ebc_batches = 3;
-  t->optimizer.kind = adam;
-  const ts_plan_memory fast = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-  ck_assert(fast.slow == 0 && fast.disk == 0);
-  t->kernel = cached;
-  t->cache.tier = host;
-  t->cache.load_factor = 0.2;
-  for (int passes = 0; passes <= 12; passes += 4) {
-    t->cache.passes = passes;
-    const ts_plan_memory m = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-    ck_assert_double_eq(m.weights, lines * (256 + 20) + 4 * 313);
-    ck_assert_double_eq(m.state, lines * 512);
-    ck_assert_double_eq(m.slow, 10000.0 * 768);
-    ck_assert_double_eq(m.disk, 0);
-    const double slots = 1.25 * 4 * n * (3 + 1);
-    const double scratch = passes ? 6 * 4 * n / passes : 0;
-    ck_assert_double_eq_tol(m.buffers - fast.buffers, slots + scratch, 1);
-  }
-  t->cache.tier = file;
-  t->optimizer.kind = rowwise;
-  const ts_plan_memory m = memory_of(&x, TS_SHARD_TABLE_WISE, s);
-  ck_assert_double_eq(m.state, 10000.0 * 4);
-  ck_assert_double_eq(m.slow, 0);
-  ck_assert_double_eq(m.disk, 10000.0 * 256);
-  t->kernel = host;
-  ck_assert_double_eq(memory_of(&x, TS_SHARD_TABLE_WISE, s).weights, 0);
-  settle(&x);
-}
-
 /* table_wise, 4 ranks of 128 samples, one id a bag, dim 64; with weights, which
  * are sent and kept beside the ids. */
 TS_TESTS(buffers_by_hand, 0, 2) {
