@@ -81,8 +81,8 @@ static void tables_on(ts_setting *x, int n_ranks, int per_node) {
 
 /* ---- what is said -------------------------------------------------------- */
 
-/* Of a plan by size, on a discrete device; or where input and rows come under
- * the step before; of one rank no more than the figures. */
+/* Of a plan by size on a discrete device, of several ranks as people read it,
+ * too; HIDDEN: where input and rows come under the step before. */
 static void made(ts_str *s, int n_ranks, int per_node, bool hidden) {
   ts_setting x;
   ts_plan *p = NULL;
@@ -92,8 +92,7 @@ static void made(ts_str *s, int n_ranks, int per_node, bool hidden) {
   x.request.hides_input = x.request.hides_rows = hidden;
   ck_assert_ok(ts_plan_make(&p, &x.config, x.nodes));
   ck_assert_ok(ts_plan_estimate(&r, p, &x.request));
-  if (n_ranks > 1)
-    ck_assert_ok(ts_plan_report_print(s, r, p, &x.request, hidden ? 2 : 0));
+  if (n_ranks == 6) ck_assert_ok(ts_plan_report_print(s, r, p, &x.request, 2));
   json_t *json = ts_plan_report_json(r, p, &x.request);
   char *text =
       json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
@@ -106,35 +105,47 @@ static void made(ts_str *s, int n_ranks, int per_node, bool hidden) {
   settle(&x);
 }
 
-/* Searched for, with all kinds; lines and passes that fill the memory. */
-static void found(ts_str *s, int n_ranks, int per_node, double bytes,
-                  bool open) {
-  ts_setting x;
-  ts_plan *p = NULL;
+/* The plan that is searched for, its lines and passes. */
+static ts_err search(ts_str *s, const ts_setting *x) {
+  ts_err err = TS_OK;
+  ts_plan *p = NULL, *q = NULL, *by_size = NULL;
   ts_plan_report *r = NULL;
   double factor[N];
   int32_t passes;
+  const size_t before = s->n_bytes;
+  TS_TRY(ts_plan_make(&by_size, &x->config, x->nodes));
+  TS_TRY(ts_plan_search(&p, &r, &x->request));
+  TS_TRY(ts_plan_lines(factor, p, &x->request));
+  r->limit = r->memory_bytes + 20000;
+  TS_TRY(ts_plan_passes(&passes, p, r, &x->request));
+  TS_TRY(ts_plan_print(s, p, &x->config));
+  TS_TRY(ts_plan_parse(&q, s->text + before, &x->config));
+  TS_TRY(ts_plan_check(q, &x->config, x->nodes));
+  TS_TRY(ts_plan_obeys(q, &x->config, x->nodes));
+  TS_TRY(ts_str_append(s,
+                       "tried %d: %.9g ms, %.9g bytes, lines %.9g, passes %d\n",
+                       (int)r->n_tried, r->step_ms, r->memory_bytes,
+                       factor[p->n_tables * 10 / N], passes));
+done:
+  ts_plan_report_destroy(r);
+  ts_plan_destroy(p);
+  ts_plan_destroy(q);
+  ts_plan_destroy(by_size);
+  return err;
+}
+
+/* With all kinds where it is OPEN; or why there is none. */
+static void found(ts_str *s, int n_ranks, int per_node, double bytes,
+                  bool open) {
+  ts_setting x;
   tables_on(&x, n_ranks, per_node);
   x.request.memory_bytes = bytes;
   for (int t = 0; open && t < N; t++) x.tables[t].sharding = TS_SHARD_AUTO;
-  ts_err err = ts_plan_search(&p, &r, &x.request);
-  if (err) {
-    err = ts_str_append(s, "%s\n", ts_err_message());
+  if (search(s, &x)) {
+    const ts_err err = ts_str_append(s, "%s\n", ts_err_message());
     ck_assert_ok(err);
     ts_err_clear();
-  } else {
-    ck_assert_ok(ts_plan_print(s, p, &x.config));
-    ck_assert_ok(ts_plan_lines(factor, p, &x.request));
-    r->limit = r->memory_bytes + 20000;
-    ck_assert_ok(ts_plan_passes(&passes, p, r, &x.request));
-    err = ts_str_append(
-        s, "tried %d: %.9g ms, %.9g bytes, lines %.9g and %.9g, passes %d\n",
-        (int)r->n_tried, r->step_ms, r->memory_bytes, factor[9], factor[10],
-        passes);
-    ck_assert_ok(err);
   }
-  ts_plan_report_destroy(r);
-  ts_plan_destroy(p);
   settle(&x);
 }
 
@@ -144,7 +155,6 @@ TS_TEST(all_that_is_said) {
   made(&s, 6, 3, false);
   made(&s, 3, 1, true);
   made(&s, 1, 0, false);
-  found(&s, 6, 0, 165e6, true);
   found(&s, 7, 3, 145e6, true);
   found(&s, 7, 3, 30e6, true);
   found(&s, 1, 0, 280e6, true);
@@ -165,34 +175,6 @@ TS_TEST(all_that_is_said) {
   ts_str_reset(&kept);
 }
 
-static ts_err in_turn(ts_setting *x) {
-  ts_err err = TS_OK;
-  ts_plan *p = NULL, *q = NULL, *made_too = NULL;
-  ts_plan_report *r = NULL;
-  ts_plan_stats stats;
-  ts_str s = {0};
-  double factor[N];
-  int32_t passes;
-  static const int64_t ids[] = {1, 2, 1};
-  TS_TRY(ts_plan_stats_count(&stats, 100, ids, 3, 2));
-  TS_TRY(ts_plan_make(&made_too, &x->config, x->nodes));
-  TS_TRY(ts_plan_search(&p, &r, &x->request));
-  TS_TRY(ts_plan_lines(factor, p, &x->request));
-  TS_TRY(ts_plan_passes(&passes, p, r, &x->request));
-  TS_TRY(ts_plan_print(&s, p, &x->config));
-  TS_TRY(ts_plan_parse(&q, s.text, &x->config));
-  TS_TRY(ts_plan_check(q, &x->config, x->nodes));
-  TS_TRY(ts_plan_obeys(q, &x->config, x->nodes));
-  TS_TRY(ts_plan_report_print(&s, r, p, &x->request, 1));
-done:
-  ts_str_reset(&s);
-  ts_plan_report_destroy(r);
-  ts_plan_destroy(p);
-  ts_plan_destroy(q);
-  ts_plan_destroy(made_too);
-  return err;
-}
-
 #ifdef TS_FAULTS
 /* Whichever allocation fails, it is said, and nothing is lost: after the last
  * one all is well. */
@@ -204,14 +186,16 @@ TS_TESTS(no_memory, 0, 2) {
   x.request.memory_bytes = _i ? 55e6 : 1e9;
   x.tables[0].sharding = TS_SHARD_AUTO;
   for (int nth = 1, well = 0; well < 20; nth++) {
+    ts_str s = {0};
     char fault[32];
     snprintf(fault, sizeof fault, "alloc:0:%d", nth);
     ck_assert_ok(ts_fault_set(fault, 0));
-    const ts_err err = in_turn(&x);
+    const ts_err err = search(&s, &x);
     ck_assert_ok(ts_fault_set(NULL, 0));
     ck_assert_msg(!err || !well, "the error of allocation %d is lost", nth - 1);
     well += !err;
     ts_err_clear();
+    ts_str_reset(&s);
   }
   settle(&x);
 }
