@@ -71,15 +71,9 @@ typedef struct ts_topology_bench {
  * the same time; the middle of their figures counts, so all get the same.
  * Under a second.  Collective. */
 ts_err ts_topology_measure(ts_topology *, const ts_topology_bench *);
-/* Figures of tables from the seconds of passes over them: PROBE_BAGS bags of
- * PROBE_IDS ids, of narrow and wide rows, of wide ones within the caches, of
- * narrow ones in bags of one id.  Local. */
-enum {
-  TS_PROBE_BAGS = 2048,
-  TS_PROBE_IDS = 8,
-  TS_PROBE_NARROW = 16,
-  TS_PROBE_WIDE = 128
-};
+/* Figures of tables from the seconds of passes over them: 2048 bags of 8 ids,
+ * of 16 columns and of 128, of 128 within the caches, of 16 and one id.  Local.
+ */
 typedef struct ts_topology_pass {
   double forward, backward;
 } ts_topology_pass;

@@ -19,10 +19,10 @@
 enum {
   PASSES = 5,
   LINK_PASSES = 20, /* short, and easily disturbed */
-  N_BAGS = TS_PROBE_BAGS,
-  PER_BAG = TS_PROBE_IDS,
-  NARROW = TS_PROBE_NARROW,
-  WIDE = TS_PROBE_WIDE,
+  N_BAGS = 2048,
+  PER_BAG = 8,
+  NARROW = 16,
+  WIDE = 128,
   LARGE_BYTES = 48 << 20, /* beyond the caches */
   SMALL_BYTES = 1 << 20,  /* within them */
   MESSAGE_BYTES = 1 << 20 /* of a collective, per rank */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/rng.h"
 #include "dense/optim.h"
 #include "dense/param.h"
 #include "tests/support/harness.h"
@@ -59,36 +58,6 @@ TS_TESTS(options, 0, sizeof optims / sizeof *optims) {
     ck_assert(fine || strstr(ts_err_message(), says));
     ts_err_clear();
     ck_assert(!fine || *option[k % 5] == (k < 5 ? 0.25 : 0));
-  }
-}
-
-/* Values are drawn four at a time; a part has those of the whole. */
-TS_TEST(initial_values) {
-  enum { N = 11 };
-  double want[2][N + 1];
-  for (int i = 0; i <= N; i += 4) {
-    uint32_t x[4];
-    ts_rng4(x, 9, TS_RNG_DENSE_INIT, (uint64_t)i / 4, 7, 0);
-    for (int k = 0; k < 4; k++)
-      want[0][i + k] = 0.5 * (2 * (double)ts_rng_unit(x[k]) - 1);
-    ts_rng_normal2(&want[1][i], x[0], x[1]);
-    ts_rng_normal2(&want[1][i + 2], x[2], x[3]);
-  }
-  float w[N + 1];
-  for (int normal = 0; normal < 2; normal++) {
-    ts_param p = {.index = 7, .n = N, .w = w};
-    ck_assert_ok(normal ? ts_param_init_normal(&p, 9, 3)
-                        : ts_param_init_uniform(&p, 9, 0.5));
-    ck_assert_int_eq(p.version, 1);
-    for (int first = 0; first < N; first++)
-      for (int n = 0; n <= N - first; n++) {
-        w[n] = 100;
-        ts_param_init_part(&p, w, first, n);
-        for (int i = 0; i < n; i++)
-          ck_assert_float_eq(
-              w[i], (float)(want[normal][first + i] * (normal ? 3 : 1)));
-        ck_assert_float_eq(w[n], 100);
-      }
   }
 }
 
