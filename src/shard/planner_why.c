@@ -28,11 +28,6 @@ static double gib(double bytes) {
   return bytes / (1 << 30);
 }
 
-static bool is_better(const ts_hint *x, const ts_hint *y) {
-  return x->bytes != y->bytes ? x->bytes > y->bytes
-                              : strcmp(x->text, y->text) < 0;
-}
-
 static void hint(ts_why *w, double bytes, const char *fmt, const char *name,
                  double figure) __attribute__((format(printf, 3, 0)));
 static void hint(ts_why *w, double bytes, const char *fmt, const char *name,
@@ -44,7 +39,7 @@ static void hint(ts_why *w, double bytes, const char *fmt, const char *name,
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
   snprintf(h.text, sizeof h.text, fmt, name, figure);
 #pragma GCC diagnostic pop
-  for (; at > 0 && is_better(&h, &w->hints[at - 1]); at--)
+  for (; at > 0 && bytes > w->hints[at - 1].bytes; at--)
     w->hints[at] = w->hints[at - 1];
   w->hints[at] = h;
   if (w->n < HINTS_SHOWN) w->n++;

@@ -32,18 +32,21 @@ static void tell(char *to) {
 }
 
 static const char *const layouts[] = {
-    "c0+0 c0+48 b0+91 b0+96 a1+0 a1+48000 d2+0 "
-    "[0,4) 300096 -1, [4,6) 48080 -1, [6,7) 48 -1L, ",
-    "c0+0 c0+48 b0+91 b0+96 a0+300096 a0+348096 d1+0 "
+    "c0+0 c0+48 b0+91 b0+96 a1+0 a2+0 d3+0 "
+    "[0,4) 300096 -1, [4,5) 80 -1, [5,6) 48000 -1, [6,7) 48 -1L, ",
+    "c0+0 c0+48 b0+91 b0+96 a0+300096 a0+300176 d1+0 "
     "[0,6) 348176 -1, [6,7) 48 -1L, ",
-    "c0+0 c0+48 b1+11 b1+16 a2+0 a2+48000 d3+0 "
+    "c0+0 c0+48 b1+11 b1+16 a2+0 a3+0 d4+0 [0,2) 80 0, [2,4) 300016 1, "
+    "[4,5) 80 2, [5,6) 48000 0, [6,7) 48 -1L, "
+    "slot 48000, slot 300016, slot 80, ",
+    "c0+0 c0+48 b0+91 b0+96 a1+0 a2+0 d3+0 "
+    "[0,4) 300096 0, [4,5) 80 1, [5,6) 48000 2, [6,7) 48 -1L, "
+    "slot 300096, slot 80, slot 48000, ",
+    "c0+0 c0+48 b1+11 b1+16 a2+0 a2+80 d3+0 "
     "[0,2) 80 0, [2,4) 300016 1, [4,6) 48080 2, [6,7) 48 -1L, "
     "slot 80, slot 300016, slot 48080, ",
-    "c0+0 c0+48 b0+91 b0+96 a1+0 a1+48000 d2+0 "
-    "[0,4) 300096 0, [4,6) 48080 1, [6,7) 48 -1L, slot 300096, slot 48080, ",
-    "c0+0 c0+48 b0+91 b0+96 a1+0 a2+0 d3+0 "
-    "[0,4) 300096 0, [4,5) 48000 1, [5,6) 80 2, [6,7) 48 -1L, "
-    "slot 300096, slot 48000, slot 80, "};
+    "c0+0 c0+48 b0+91 b0+96 a1+0 a1+80 d2+0 "
+    "[0,4) 300096 0, [4,6) 48080 1, [6,7) 48 -1L, slot 300096, slot 48080, "};
 
 /* Their layouts on one rank and on several. */
 static const struct {
@@ -54,8 +57,8 @@ static const struct {
 } decks[] = {{0, 1, false, true, false, {0, 0}},
              {25, 1, false, true, false, {1, 1}},
              {0, 1, true, false, true, {2, 3}},
-             {0.001, 1, true, false, true, {2, 4}},
-             {0.001, 2, false, true, true, {2, 4}}};
+             {0.001, 1, true, false, true, {4, 5}},
+             {0.001, 2, false, true, true, {4, 5}}};
 
 TS_TESTS(layouts_of_buckets, 0, sizeof decks / sizeof *decks) {
   char says[2048];
@@ -66,7 +69,8 @@ TS_TESTS(layouts_of_buckets, 0, sizeof decks / sizeof *decks) {
   c.run.accumulate = decks[_i].accumulate;
   c.optimizer.in_backward = decks[_i].in_backward;
   add("d", 33, 0)->late = true;
-  add("a", 600, 80)->below = add("a", 70, 0)->below = true;
+  add("a", 600, 80)->below = true;
+  add("a", 70, 0);
   add("b", 600, 500);
   add("b", 5, 0);
   add("c", 17, 0);

@@ -89,6 +89,7 @@ static void made(ts_str *s, int n_ranks, int per_node, bool hidden) {
   ts_plan_report *r = NULL;
   tables_on(&x, n_ranks, per_node);
   x.request.discrete = !hidden;
+  if (hidden) x.config.sharding.comm_dtype_forward = f32;
   x.request.hides_input = x.request.hides_rows = hidden;
   ck_assert_ok(ts_plan_make(&p, &x.config, x.nodes));
   ck_assert_ok(ts_plan_estimate(&r, p, &x.request));
