@@ -29,7 +29,7 @@ static const ts_table_config tables[] = {
     T(TABLE_COLUMN_WISE, 40000, 96, BY("lamb")),
     T(GRID, 60000, 64, TWO, BY("partial_rowwise_adam"), .max_length = 20),
     T(DATA_PARALLEL, 700, 16, BY("adam"), .weighted = true),
-    T(ROW_WISE, 20000, 64, BY("sgd"), .max_length = 10),
+    T(ROW_WISE, 20000, 64, BY("sgd"), .max_length = 1),
     T(TABLE_WISE, 9000, 16, .pooling = TS_POOL_NONE),
     T(ROW_WISE, 90000, 64, BY("adam"), SLOW("file", 0.8)),
     T(TABLE_WISE, 80000, 64, BY("partial_rowwise_adam"), SLOW("host", NAN)),
