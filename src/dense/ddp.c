@@ -27,9 +27,9 @@ static ts_err make_states(ts_ddp *d) {
  * copies at once, a large one a slice of each. */
 static ts_err reserve_sums(ts_ddp *d) {
   enum { SMALL = 8192 };
-  const int64_t w = d->comm ? ts_comm_size(d->comm) : 1;
   int64_t most = 0;
   if (!d->comm) return TS_OK;
+  const int64_t w = ts_comm_size(d->comm);
   for (int32_t i = 0; i < d->n_buckets; i++) {
     const int64_t n = d->buckets[i].n;
     const int64_t floats = n <= SMALL ? n * w : n + w;

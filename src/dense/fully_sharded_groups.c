@@ -131,26 +131,7 @@ static ts_err place_all(ts_fully_sharded *d, const ts_layers *l) {
   return TS_OK;
 }
 
-/* This rank's rows, from the whole where there is one. */
-static ts_err take_values(ts_fully_sharded_part *part, ts_staging *s) {
-  ts_err err = TS_OK;
-  ts_param *p = part->param;
-  const int64_t at = part->row0 * part->width, n = part->n_rows * part->width;
-  const size_t bytes = (size_t)n * sizeof *p->w;
-  if (!p->w) {
-    TS_TRY(ts_param_init_put(p, s, part->w, at, n));
-  } else if (s->lane) {
-    TS_TRY(ts_lane_copy(s->lane, part->w, p->w + at, bytes));
-    TS_TRY(ts_lane_sync(s->lane));
-  } else if (n) {
-    memcpy(part->w, p->w + at, bytes);
-  }
-done:
-  ts_buffer_reset(&p->own);
-  p->w = NULL;
-  return err;
-}
-
+/* This rank's rows begin as drawn: nobody has the whole. */
 static ts_err make_shards(ts_fully_sharded *d) {
   ts_err err = TS_OK;
   int64_t n = 0;
@@ -165,8 +146,11 @@ static ts_err make_shards(ts_fully_sharded *d) {
     g->shard = d->shards + n;
     n += g->shard_n;
     for (int32_t k = 0; k < g->n_parts; k++) {
-      g->parts[k].w = g->shard + g->parts[k].shard_at;
-      TS_TRY(take_values(&g->parts[k], &s));
+      ts_fully_sharded_part *part = &g->parts[k];
+      part->w = g->shard + part->shard_at;
+      TS_TRY(ts_param_init_put(part->param, &s, part->w,
+                               part->row0 * part->width,
+                               part->n_rows * part->width));
     }
   }
 done:

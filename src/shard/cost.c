@@ -336,14 +336,12 @@ double ts_cost_dense_ms(const ts_cost *c) {
   const double flops = d->flops * c->batch;
   const double sent = d->reduce_bytes;
   const double reduce =
-      c->n_ranks == 1
-          ? 0
-          : ts_cost_latency_ms(c, TS_LINK_REDUCE_SCATTER) +
-                ts_cost_latency_ms(c, TS_LINK_ALL_GATHER) +
-                ts_cost_link_ms(c, TS_LINK_REDUCE_SCATTER, node_part(c, sent),
-                                cross_part(c, sent)) +
-                ts_cost_link_ms(c, TS_LINK_ALL_GATHER, node_part(c, sent),
-                                cross_part(c, sent));
+      ts_cost_latency_ms(c, TS_LINK_REDUCE_SCATTER) +
+      ts_cost_latency_ms(c, TS_LINK_ALL_GATHER) +
+      ts_cost_link_ms(c, TS_LINK_REDUCE_SCATTER, node_part(c, sent),
+                      cross_part(c, sent)) +
+      ts_cost_link_ms(c, TS_LINK_ALL_GATHER, node_part(c, sent),
+                      cross_part(c, sent));
   /* The optimizer goes over parameters, gradients and state once. */
   return flops / t->dense_gflops / NS + reduce +
          d->param_bytes / t->stream_gbytes_per_s / GB;

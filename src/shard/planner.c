@@ -79,7 +79,7 @@ static int sets_for(int n, const ts_plan_request *r, const ts_options *o) {
   return room < 1 ? 1 : (int)room;
 }
 
-static ts_err take_better(ts_draft *best, ts_draft *d) {
+static void take_better(ts_draft *best, ts_draft *d) {
   const ts_worth a = ts_draft_worth(d);
   const ts_worth b = best->plan ? ts_draft_worth(best) : (ts_worth){0};
   const int64_t tried = best->n_tried + d->n_tried;
@@ -89,7 +89,6 @@ static ts_err take_better(ts_draft *best, ts_draft *d) {
     *d = (ts_draft){0};
   }
   best->n_tried = tried;
-  return TS_OK;
 }
 
 static ts_err search(ts_draft *best, const ts_options *o,
@@ -105,7 +104,7 @@ static ts_err search(ts_draft *best, const ts_options *o,
       TS_TRY(ts_draft_create(&d, r));
       order_tables(order, &d, memory);
       TS_TRY(greedy(&d, o, order, set[i]));
-      TS_TRY(take_better(best, &d));
+      take_better(best, &d);
       ts_draft_reset(&d);
     }
   TS_TRY(ts_draft_improve(best, o));

@@ -129,7 +129,11 @@ ts_err ts_draft_choose(ts_draft *d, const ts_options *o, int32_t t,
   for (int32_t i = o->start[t]; i < o->start[t + 1]; i++) {
     ts_table_plan p = {0};
     if (!(kinds >> o->option[i].kind & 1)) continue;
-    TS_DO(ts_draft_place(d, t, &o->option[i], &p));
+    const ts_err err = ts_draft_place(d, t, &o->option[i], &p);
+    if (err) {
+      ts_mem_free(p.shards);
+      return err;
+    }
     ts_draft_put(d, t, &p);
     const ts_worth w = ts_draft_worth(d);
     ts_draft_remove(d, t, &p);

@@ -187,7 +187,6 @@ ts_err ts_plan_lines(double *load_factor, const ts_plan *p,
   TS_TRY(ts_mem_many(x.room, p->n_ranks, MISC));
   find_pools(&x);
   TS_TRY(find_room(&x, load_factor));
-  if (!x.n) goto done;
   TS_TRY(weigh(&x));
   share_out(&x);
   for (int32_t t = 0; t < n; t++)

@@ -127,19 +127,21 @@ static ts_err drop_kind(ts_local *l, ts_shard_kind kind, bool *better) {
   const int32_t n = d->plan->n_tables;
   const ts_worth now = ts_draft_worth(d);
   ts_table_plan *old = NULL;
+  ts_choice best = {0};
   if (d->n_of_kind[kind] == 0 || d->n_of_kind[kind] > CANDIDATES) return TS_OK;
   TS_TRY(ts_mem_many(old, n, MISC));
   for (int32_t t = 0; t < n; t++)
     if (d->plan->tables[t].kind == kind) ts_draft_remove(d, t, &old[t]);
   for (int32_t t = 0; t < n; t++) {
-    ts_choice best = {0};
     if (!old[t].shards) continue;
+    best = (ts_choice){0};
     TS_TRY(choose(l, t, ~(1u << kind), &best));
     if (!best.plan.shards) { /* the deck has it so */
       best.plan = old[t];
       old[t].shards = NULL;
     }
     ts_draft_put(d, t, &best.plan);
+    best.plan.shards = NULL;
   }
   const ts_worth w = ts_draft_worth(d);
   *better = ts_worth_better(&w, &now);
@@ -152,6 +154,7 @@ static ts_err drop_kind(ts_local *l, ts_shard_kind kind, bool *better) {
     old[t].shards = NULL;
   }
 done:
+  ts_mem_free(best.plan.shards);
   for (int32_t t = 0; old && t < n; t++) ts_mem_free(old[t].shards);
   ts_mem_free(old);
   return err;

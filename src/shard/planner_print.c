@@ -172,7 +172,7 @@ static ts_err print_traffic(ts_str *s, const ts_plan_report *r) {
     double *to = (double *)&most;
     const double *from = (const double *)&r->ranks[k].load.sent;
     for (size_t i = 0; i < sizeof most / sizeof(double); i++)
-      if (from[i] > to[i]) to[i] = from[i];
+      to[i] = fmax(to[i], from[i]);
   }
   return ts_str_append(
       s,

@@ -2,13 +2,12 @@
  * most. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "shard/planner_impl.h"
 
-enum { HINTS_MAX = 64, HINTS_SHOWN = 6, HINT_BYTES = 320 };
+enum { HINTS_SHOWN = 6, HINT_BYTES = 320 };
 
 /* Something that would free BYTES on the rank that lacks most. */
 typedef struct ts_hint {
@@ -21,7 +20,7 @@ typedef struct ts_why {
   const ts_options *options;
   int rank;
   double limit, missing, total_missing;
-  ts_hint hints[HINTS_MAX];
+  ts_hint hints[HINTS_SHOWN + 1]; /* the best first; one more to sort in */
   int n;
 } ts_why;
 
@@ -33,19 +32,17 @@ static void hint(ts_why *w, double bytes, const char *fmt, const char *name,
                  double figure) __attribute__((format(printf, 3, 0)));
 static void hint(ts_why *w, double bytes, const char *fmt, const char *name,
                  double figure) {
+  ts_hint h = {.bytes = bytes};
+  int at = w->n;
   if (bytes < 0.01 * w->missing) return;
-  ts_hint *h = &w->hints[0];
-  if (w->n < HINTS_MAX)
-    h = &w->hints[w->n++];
-  else /* in place of the least */
-    for (int i = 1; i < HINTS_MAX; i++)
-      if (w->hints[i].bytes < h->bytes) h = &w->hints[i];
-  if (h->bytes > bytes) return;
-  h->bytes = bytes;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-  snprintf(h->text, sizeof h->text, fmt, name, figure);
+  snprintf(h.text, sizeof h.text, fmt, name, figure);
 #pragma GCC diagnostic pop
+  for (; at > 0 && bytes > w->hints[at - 1].bytes; at--)
+    w->hints[at] = w->hints[at - 1];
+  w->hints[at] = h;
+  if (w->n < HINTS_SHOWN) w->n++;
 }
 
 static bool has_option(const ts_why *w, int32_t t, ts_shard_kind k) {
@@ -127,12 +124,6 @@ static void general_hints(ts_why *w) {
        "", gib(w->limit + w->missing));
 }
 
-static int by_bytes(const void *a, const void *b) {
-  const ts_hint *x = a, *y = b;
-  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-  return strcmp(x->text, y->text);
-}
-
 static void find_rank(ts_why *w) {
   const ts_draft *d = w->d;
   const double own = ts_plan_memory_sum(&d->all.memory);
@@ -163,13 +154,12 @@ ts_err ts_draft_explain(const ts_draft *d, const ts_options *o) {
       }
   }
   general_hints(w);
-  qsort(w->hints, (size_t)w->n, sizeof *w->hints, by_bytes);
   TS_TRY(ts_str_append(
       &text,
       "no plan fits: rank %d lacks %.3f GiB of its %.3f, all ranks %.3f "
       "together.  What helps most, with what it frees there:",
       w->rank, gib(w->missing), gib(w->limit), gib(w->total_missing)));
-  for (int i = 0; i < w->n && i < HINTS_SHOWN; i++)
+  for (int i = 0; i < w->n; i++)
     TS_TRY(ts_str_append(&text, "\n  %d. %.3f GiB: %s", i + 1,
                          gib(w->hints[i].bytes), w->hints[i].text));
   err = ts_fail(TS_ERR_DECK, "%s", text.text);

@@ -71,6 +71,20 @@ typedef struct ts_topology_bench {
  * the same time; the middle of their figures counts, so all get the same.
  * Under a second.  Collective. */
 ts_err ts_topology_measure(ts_topology *, const ts_topology_bench *);
+/* Figures of tables from the seconds of passes over them: 2048 bags of 8 ids,
+ * of 16 columns and of 128, of 128 within the caches, of 16 and one id.  Local.
+ */
+typedef struct ts_topology_pass {
+  double forward, backward;
+} ts_topology_pass;
+typedef struct ts_topology_passes {
+  ts_topology_pass narrow, wide, cached, single;
+} ts_topology_passes;
+void ts_topology_of_passes(ts_topology *, const ts_topology_passes *);
+/* Of a link, from seconds of a small collective and one of PIECE bytes to each
+ * of the OTHERS; its part of *CALL_US is added.  Local. */
+void ts_topology_of_link(ts_link *, double *call_us, int others, int64_t piece,
+                         double small, double large);
 /* topology_tiers.c: slow memory, and files in DIR (NULL: not measured), whose
  * pages are forgotten first.  Local. */
 ts_err ts_topology_tiers(ts_topology *, const char *dir);

@@ -20,6 +20,7 @@ enum {
   PASSES = 5,
   LINK_PASSES = 20, /* short, and easily disturbed */
   N_BAGS = 2048,
+  PER_BAG = 8,
   NARROW = 16,
   WIDE = 128,
   LARGE_BYTES = 48 << 20, /* beyond the caches */
@@ -58,11 +59,6 @@ done:
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* Seconds of a forward and a backward pass over one table. */
-typedef struct ts_pass_times {
-  double forward, backward;
-} ts_pass_times;
-
 typedef struct ts_probe {
   const ts_topology_bench *bench;
   ts_table_config table;
@@ -89,7 +85,7 @@ static ts_err fill_probe(ts_probe *p) {
   return TS_OK;
 }
 
-static ts_err run_probe(ts_probe *p, ts_pass_times *times) {
+static ts_err run_probe(ts_probe *p, ts_topology_pass *times) {
   const ts_topology_bench *b = p->bench;
   const int64_t bag_start[] = {0, N_BAGS};
   const ts_tbe_input in = {.bag_start = bag_start,
@@ -109,11 +105,11 @@ static ts_err run_probe(ts_probe *p, ts_pass_times *times) {
     forward[i] = t1 - t0;
     backward[i] = ts_now() - t1;
   }
-  *times = (ts_pass_times){quick(forward, PASSES), quick(backward, PASSES)};
+  *times = (ts_topology_pass){quick(forward, PASSES), quick(backward, PASSES)};
   return TS_OK;
 }
 
-static ts_err probe(ts_pass_times *times, const ts_topology_bench *b,
+static ts_err probe(ts_topology_pass *times, const ts_topology_bench *b,
                     int32_t dim, int64_t bytes, int32_t per_bag) {
   static char name[] = "probe", sgd[] = "rowwise_adagrad";
   ts_err err = TS_OK;
@@ -144,33 +140,38 @@ static double at_least(double x, double least) {
   return isfinite(x) && x > least ? x : least;
 }
 
-static ts_err measure_tables(ts_topology *t, const ts_topology_bench *b) {
-  enum { PER_BAG = 8 };
+void ts_topology_of_passes(ts_topology *t, const ts_topology_passes *x) {
   const double n = (double)N_BAGS * PER_BAG;
   const double narrow_bytes = 4.0 * NARROW, wide_bytes = 4.0 * WIDE;
-  ts_pass_times narrow, wide, cached, single;
-  TS_DO(probe(&narrow, b, NARROW, LARGE_BYTES, PER_BAG));
-  TS_DO(probe(&wide, b, WIDE, LARGE_BYTES, PER_BAG));
-  TS_DO(probe(&cached, b, WIDE, SMALL_BYTES, PER_BAG));
-  TS_DO(probe(&single, b, NARROW, LARGE_BYTES, 1));
   /* Time per id a + b bytes, from two widths. */
-  const double slope = at_least((wide.forward - narrow.forward) / n, 1e-12) /
-                       (wide_bytes - narrow_bytes);
+  const double slope =
+      at_least((x->wide.forward - x->narrow.forward) / n, 1e-12) /
+      (wide_bytes - narrow_bytes);
   t->read_gbytes_per_s = 1e-9 / slope;
   t->lookup_ns =
-      at_least(1e9 * (narrow.forward / n - slope * narrow_bytes), 0.5);
+      at_least(1e9 * (x->narrow.forward / n - slope * narrow_bytes), 0.5);
   t->cache_gbytes_per_s =
       1e-9 * wide_bytes /
-      at_least(cached.forward / n - 1e-9 * t->lookup_ns, wide_bytes / 200e9);
-  t->bag_ns = at_least(1e9 * single.forward / N_BAGS - t->lookup_ns -
+      at_least(x->cached.forward / n - 1e-9 * t->lookup_ns, wide_bytes / 200e9);
+  t->bag_ns = at_least(1e9 * x->single.forward / N_BAGS - t->lookup_ns -
                            1e9 * slope * narrow_bytes,
                        1.0);
   /* A row is read and written; its gradient is read. */
-  const double back = at_least((wide.backward - narrow.backward) / n, 1e-12) /
-                      (2 * (wide_bytes - narrow_bytes));
+  const double back =
+      at_least((x->wide.backward - x->narrow.backward) / n, 1e-12) /
+      (2 * (wide_bytes - narrow_bytes));
   t->write_gbytes_per_s = 1e-9 / back;
   t->update_ns =
-      at_least(1e9 * (narrow.backward / n - 2 * back * narrow_bytes), 1.0);
+      at_least(1e9 * (x->narrow.backward / n - 2 * back * narrow_bytes), 1.0);
+}
+
+static ts_err measure_tables(ts_topology *t, const ts_topology_bench *b) {
+  ts_topology_passes x;
+  TS_DO(probe(&x.narrow, b, NARROW, LARGE_BYTES, PER_BAG));
+  TS_DO(probe(&x.wide, b, WIDE, LARGE_BYTES, PER_BAG));
+  TS_DO(probe(&x.cached, b, WIDE, SMALL_BYTES, PER_BAG));
+  TS_DO(probe(&x.single, b, NARROW, LARGE_BYTES, 1));
+  ts_topology_of_passes(t, &x);
   return TS_OK;
 }
 
@@ -286,6 +287,16 @@ static ts_err time_link(ts_wire *x, ts_link_use use, int64_t bytes,
   return TS_OK;
 }
 
+void ts_topology_of_link(ts_link *link, double *call_us, int others,
+                         int64_t piece, double small, double large) {
+  /* Half of a small operation is begun and waited for, however many ranks
+   * take part; the rest grows with them. */
+  *call_us += 1e6 * small / 2 / TS_LINK_COUNT;
+  link->latency_us = at_least(1e6 * small / 2 / others, 0.1);
+  link->gbytes_per_s =
+      1e-9 * (double)(piece * others) / at_least(large - small, 1e-7);
+}
+
 static ts_err measure_link(ts_link *link, double *call_us, ts_wire *x,
                            ts_link_use use) {
   const int others = ts_comm_size(x->comm) - 1;
@@ -295,12 +306,7 @@ static ts_err measure_link(ts_link *link, double *call_us, ts_wire *x,
   TS_DO(time_link(x, use, piece, &large));
   TS_DO(ts_topology_middle(&small, x->comm));
   TS_DO(ts_topology_middle(&large, x->comm));
-  /* Half of a small operation is begun and waited for, however many ranks
-   * take part; the rest grows with them. */
-  *call_us += 1e6 * small / 2 / TS_LINK_COUNT;
-  link->latency_us = at_least(1e6 * small / 2 / others, 0.1);
-  link->gbytes_per_s =
-      1e-9 * (double)(piece * others) / at_least(large - small, 1e-7);
+  ts_topology_of_link(link, call_us, others, piece, small, large);
   return TS_OK;
 }
 

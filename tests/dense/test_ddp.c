@@ -1,5 +1,6 @@
 /* test_ddp.c - buckets, reductions, the optimizer in backward.
  * ranks: 1 2 3 4  fake: 1 2  emulated: 1 2 */
+#include "dense/ddp.h"
 #include "tests/dense/ddp_rig.h"
 
 /* Any name, like that of its group. */
@@ -9,23 +10,78 @@ static ts_param *add(const char *name, int rows, int cols) {
   return q;
 }
 
-TS_TEST(bucket_layouts) {
-  /* 8 parameters of 4 MiB; a bucket closes once it holds its size. */
-  const double caps[] = {0, 25, 8};
-  const int want[] = {2, 2, 4};
-  rig_start(true);
-  for (int i = 0; i < 3; i++) {
-    deck("sgd", 0.1);
-    c.dense.bucket_mb = caps[i];
-    c.optimizer.in_backward = false;
-    for (int p = 0; p < 8; p++) add("p", 1024, 1024);
-    start();
-    ck_assert_all(ts_parallel_stat_of(d).n_buckets == want[i]);
-    /* Gradients are views into buckets: neighbours in backward order. */
-    ck_assert_ptr_eq(ps.item[6]->grad, ps.item[7]->grad + (1 << 20));
-    stop();
+/* Parameters in backward order, each with its bucket and where its gradient
+ * begins there; buckets with their floats and slots (L: late); slots. */
+static void tell(char *to) {
+  const ts_ddp *x = (const ts_ddp *)d;
+  for (int32_t s = 0; s < ps.n; s++)
+    to += sprintf(to, "%s%d+%d ", x->place[s]->name, x->bucket_of[s],
+                  (int)x->offset[s]);
+  for (int32_t i = 0; i < x->n_buckets; i++) {
+    const ts_bucket *y = &x->buckets[i];
+    to += sprintf(to, "[%d,%d) %d %d%s, ", y->first, y->end, (int)y->n, y->slot,
+                  y->late ? "L" : "");
+    ck_assert(!x->kept || y->grads == x->kept + y->at);
+    ck_assert(y->slot < 0 || y->fresh == x->slots[y->slot].grads);
+    for (int32_t s = y->first; y->slot < 0 && s < y->end; s++)
+      ck_assert_ptr_eq(x->place[s]->grad, y->fresh + x->offset[s]);
   }
+  for (int32_t i = 0; i < x->n_slots; i++)
+    to += sprintf(to, "slot %d, ", (int)x->slots[i].n);
+  ck_assert_int_eq(x->n_kept, 348224);
+}
+
+static const char *const layouts[] = {
+    "c0+0 c0+48 b0+91 b0+96 a1+0 a2+0 d3+0 "
+    "[0,4) 300096 -1, [4,5) 80 -1, [5,6) 48000 -1, [6,7) 48 -1L, ",
+    "c0+0 c0+48 b0+91 b0+96 a0+300096 a0+300176 d1+0 "
+    "[0,6) 348176 -1, [6,7) 48 -1L, ",
+    "c0+0 c0+48 b1+11 b1+16 a2+0 a3+0 d4+0 [0,2) 80 0, [2,4) 300016 1, "
+    "[4,5) 80 2, [5,6) 48000 0, [6,7) 48 -1L, "
+    "slot 48000, slot 300016, slot 80, ",
+    "c0+0 c0+48 b0+91 b0+96 a1+0 a2+0 d3+0 "
+    "[0,4) 300096 0, [4,5) 80 1, [5,6) 48000 2, [6,7) 48 -1L, "
+    "slot 300096, slot 80, slot 48000, ",
+    "c0+0 c0+48 b1+11 b1+16 a2+0 a2+80 d3+0 "
+    "[0,2) 80 0, [2,4) 300016 1, [4,6) 48080 2, [6,7) 48 -1L, "
+    "slot 80, slot 300016, slot 48080, ",
+    "c0+0 c0+48 b0+91 b0+96 a1+0 a1+80 d2+0 "
+    "[0,4) 300096 0, [4,6) 48080 1, [6,7) 48 -1L, slot 300096, slot 48080, "};
+
+/* Their layouts on one rank and on several. */
+static const struct {
+  double mb;
+  int accumulate;
+  bool in_backward, kept, late;
+  int layout[2];
+} decks[] = {{0, 1, false, true, false, {0, 0}},
+             {25, 1, false, true, false, {1, 1}},
+             {0, 1, true, false, true, {2, 3}},
+             {0.001, 1, true, false, true, {4, 5}},
+             {0.001, 2, false, true, true, {4, 5}}};
+
+TS_TESTS(layouts_of_buckets, 0, sizeof decks / sizeof *decks) {
+  char says[2048];
+  const ts_ddp *x;
+  rig_start(true);
+  deck("sgd", 0.1);
+  c.dense.bucket_mb = decks[_i].mb;
+  c.run.accumulate = decks[_i].accumulate;
+  c.optimizer.in_backward = decks[_i].in_backward;
+  add("d", 33, 0)->late = true;
+  add("a", 600, 80)->below = true;
+  add("a", 70, 0);
+  add("b", 600, 500);
+  add("b", 5, 0);
+  add("c", 17, 0);
+  add("c", 16, 3);
+  start();
+  tell(says);
+  x = (const ts_ddp *)d;
+  ck_assert(!x->kept != decks[_i].kept && !x->late != decks[_i].late);
+  stop();
   rig_stop();
+  ck_assert_str_eq(says, layouts[decks[_i].layout[f.size > 1]]);
 }
 
 enum { N_PARAMS = 5, N = 3000 };
@@ -146,12 +202,6 @@ static void check_by_hand(const float *got, const double *rates) {
       ck_assert_float_eq_tol(got[p * N + i],
                              (float)by_hand(w[i], p, i, rates[p]), 1e-5f);
   }
-}
-
-TS_TEST(sums_over_ranks_are_the_mean_of_all) {
-  deck("sgd", 0.1);
-  run((ts_run){0}, a, NULL);
-  check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.1, 0.1});
 }
 
 /* Parts of 1/4, 2/4 and 3/4: one and a half wholes. */

@@ -10,7 +10,7 @@
 
 /* One table of each kind, names that need care; 4 ranks on 2 nodes. */
 static void one_of_each(ts_setting *x, ts_plan **plan) {
-  static char odd[] = "a b\t#c%d\n\"e\"";
+  static char odd[] = "a b\t#c%d\n\"e\"\177";
   setting(x, TS_SHARD_COUNT - 1, 4, 2);
   x->tables[2].name = odd;
   know_ids(x, 1);
@@ -27,6 +27,7 @@ TS_TEST(text_and_back) {
   ck_assert_ok(ts_plan_check(p, &x.config, x.nodes));
   ck_assert_ok(ts_plan_obeys(p, &x.config, x.nodes));
   ck_assert_ok(ts_plan_print(&text, p, &x.config));
+  ck_assert_ptr_nonnull(strstr(text.text, "a%20b%09%23c%25d%0A\"e\"%7F "));
   ck_assert_ok(ts_plan_parse(&q, text.text, &x.config));
   ck_assert(same_plan(p, q));
   ck_assert_int_eq(q->n_nodes, 2);
@@ -169,7 +170,12 @@ TS_TEST(deck_has_the_say) {
 TS_TEST(topology_texts) {
   ts_topology t, u;
   ts_str text = {0};
+  static const double usual[] = {4,  20, 4, 6,   8,  5,   5, 25, 5,
+                                 40, 40, 2, 0.2, 16, 5,   4, 5,  3,
+                                 5,  4,  5, 1.5, 5,  1.5, 5, 1.5};
   ts_topology_default(&t);
+  for (int i = 0; i < ts_topology_n_figures(); i++)
+    ck_assert_double_eq(*ts_topology_figure(&t, i), usual[i]);
   t.lookup_ns = 7.5;
   t.ranks = 4;
   t.ranks_per_node = 2;
@@ -188,4 +194,37 @@ TS_TEST(topology_texts) {
     ck_assert_ptr_nonnull(strstr(ts_err_message(), "file:1: "));
     ts_err_clear();
   }
+}
+
+/* Passes that take what the figures say, of ids of 64 and 512 bytes, give the
+ * figures back; where they make no sense, figures that do. */
+TS_TEST(figures_of_passes) {
+  const double n = 2048 * 8, narrow = 64, wide = 512;
+  const ts_topology_passes x = {
+      .narrow = {1e-9 * n * (7 + narrow / 3), 1e-9 * n * (11 + 2 * narrow / 5)},
+      .wide = {1e-9 * n * (7 + wide / 3), 1e-9 * n * (11 + 2 * wide / 5)},
+      .cached = {1e-9 * n * (7 + wide / 40), 0},
+      .single = {1e-9 * 2048 * (13 + 7 + narrow / 3), 0}};
+  const ts_topology_passes none = {.narrow = {1e-9, 1e-9}};
+  const double want[2][6] = {{7, 3, 40, 13, 11, 5},
+                             {0.5, 448e3, 200, 1, 1, 896e3}};
+  for (int i = 0; i < 2; i++) {
+    ts_topology t;
+    ts_topology_of_passes(&t, i ? &none : &x);
+    const double got[] = {t.lookup_ns,          t.read_gbytes_per_s,
+                          t.cache_gbytes_per_s, t.bag_ns,
+                          t.update_ns,          t.write_gbytes_per_s};
+    for (int k = 0; k < 6; k++)
+      ck_assert_double_eq_tol(got[k], want[i][k], 1e-9 * want[i][k]);
+  }
+  /* 3 others, 4000 bytes each: 12 us a small one, 60 us at 0.2 GB/s. */
+  ts_link link;
+  double call_us = 5;
+  ts_topology_of_link(&link, &call_us, 3, 4000, 12e-6, 72e-6);
+  ck_assert_double_eq_tol(call_us, 5 + 2, 1e-9);
+  ck_assert_double_eq_tol(link.latency_us, 2, 1e-9);
+  ck_assert_double_eq_tol(link.gbytes_per_s, 0.2, 1e-9);
+  ts_topology_of_link(&link, &call_us, 3, 4000, 0, 0);
+  ck_assert_double_eq_tol(link.latency_us, 0.1, 1e-9);
+  ck_assert_double_eq_tol(link.gbytes_per_s, 120, 1e-9);
 }

@@ -132,7 +132,12 @@ static size_t passes(char *out, const char *kind, ts_dtype type, int threads,
         free(p);
         bytes += size;
       }
-  for (int s = 0; s < n_shards; s++) ts_tbe_destroy(t[s]);
+  int64_t held = 0;
+  for (int s = 0; s < n_shards; s++) {
+    held += ts_tbe_bytes(t[s]);
+    ts_tbe_destroy(t[s]);
+  }
+  ck_assert_int_eq(held, bytes);
   drop(&b);
   free(grad);
   stop(&w);
