@@ -5,16 +5,17 @@
 #include "base/mem.h"
 #include "commands/bench.h"
 #include "dense/half.h"
+#include "runtime/clock.h"
 
 enum { WARM = 2, COPIES = 12, PRODUCTS = 8 };
 
-ts_err ts_bench_between(const ts_clock *clock, int first, int stride, int n,
-                        double *seconds) {
+/* The median of the times between neighbours of N + 1 marks, those that warm
+ * up left out. */
+static ts_err median(double *seconds, const ts_clock *clock, int n) {
   double x[n];
-  for (int i = 0; i < n; i++)
-    TS_DO(ts_clock_between(clock, first + i * stride, first + i * stride + 1,
-                           &x[i]));
-  *seconds = ts_bench_median(x, n);
+  for (int i = WARM; i < n; i++)
+    TS_DO(ts_clock_between(clock, i, i + 1, &x[i - WARM]));
+  *seconds = ts_bench_median(x, n - WARM);
   return TS_OK;
 }
 
@@ -34,7 +35,7 @@ ts_err ts_bench_copy_rate(double *rate, ts_device *d, ts_lane *lane,
   }
   TS_TRY(ts_clock_mark(clock, COPIES));
   TS_TRY(ts_lane_sync(lane));
-  TS_TRY(ts_bench_between(clock, WARM, 1, COPIES - WARM, &seconds));
+  TS_TRY(median(&seconds, clock, COPIES));
   *rate = 2 * (double)bytes / seconds;
 done:
   ts_clock_destroy(clock);
@@ -116,7 +117,7 @@ ts_err ts_bench_product_rate(double *rate, ts_trainer *t) {
   }
   TS_TRY(ts_clock_mark(clock, PRODUCTS));
   TS_TRY(ts_lane_sync(t->compute));
-  TS_TRY(ts_bench_between(clock, WARM, 1, PRODUCTS - WARM, &seconds));
+  TS_TRY(median(&seconds, clock, PRODUCTS));
   *rate = 2 * (double)s.n * (double)s.n * (double)s.n / seconds;
 done:
   ts_clock_destroy(clock);

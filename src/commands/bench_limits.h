@@ -4,12 +4,8 @@
 #ifndef TS_COMMANDS_BENCH_LIMITS_H
 #define TS_COMMANDS_BENCH_LIMITS_H
 
-#include "runtime/clock.h"
 #include "train/trainer.h"
 
-/* The median of what N pairs of marks, STRIDE apart, have between them. */
-ts_err ts_bench_between(const ts_clock *, int first, int stride, int n,
-                        double *seconds);
 /* Bytes per second, read and written, of copying BYTES within the device's
  * memory.  The lane must have nothing else to do. */
 ts_err ts_bench_copy_rate(double *rate, ts_device *, ts_lane *, int64_t bytes);

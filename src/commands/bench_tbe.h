@@ -45,6 +45,8 @@ ts_err ts_tbe_case_group(ts_tbe_case *, const ts_kernels *);
 
 /* Bits of numbers below N + 1. */
 int ts_tbe_bits(int64_t n);
+/* *N distinct rows of a batch, of all batches the mean. */
+ts_err ts_tbe_case_distinct(const ts_tbe_case *, int64_t *n);
 /* Bytes that such a batch reads and writes at least; backward with the
  * optimizer. */
 int64_t ts_tbe_forward_bytes(const ts_tbe_case *, int64_t distinct);

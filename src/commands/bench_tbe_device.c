@@ -11,6 +11,7 @@
 #include "commands/bench_limits.h"
 #include "commands/bench_table.h"
 #include "commands/bench_tbe.h"
+#include "runtime/clock.h"
 #include "runtime/topology.h"
 
 enum {
@@ -47,6 +48,17 @@ static ts_err lend(ts_buffer *b, const ts_tbe_case *c, const void *x,
   return ts_lane_sync(c->lane);
 }
 
+/* The median of what N pairs of marks, STRIDE apart, have between them. */
+static ts_err median(ts_clock *clock, int first, int stride, int n,
+                     double *seconds) {
+  double x[n];
+  for (int i = 0; i < n; i++)
+    TS_DO(ts_clock_between(clock, first + i * stride, first + i * stride + 1,
+                           &x[i]));
+  *seconds = ts_bench_median(x, n);
+  return TS_OK;
+}
+
 /* ---- what memory gives --------------------------------------------------- */
 
 static ts_err measure_copy(const ts_tbe_case *c, double *speed) {
@@ -78,9 +90,8 @@ static ts_err measure_group(const ts_shape *s, ts_device_times *t) {
     TS_DO(ts_clock_mark(s->clock, 3 * i + 2));
   }
   TS_DO(ts_lane_sync(c->lane));
-  TS_DO(ts_bench_between(s->clock, 3 * WARM, 3, c->iters - WARM, &t->forward));
-  return ts_bench_between(s->clock, 3 * WARM + 1, 3, c->iters - WARM,
-                          &t->backward);
+  TS_DO(median(s->clock, 3 * WARM, 3, c->iters - WARM, &t->forward));
+  return median(s->clock, 3 * WARM + 1, 3, c->iters - WARM, &t->backward);
 }
 
 /* The sort of a batch's entries, alone. */
@@ -112,7 +123,7 @@ static ts_err run_sorts(const ts_shape *s, const ts_sort_case *x, double *t) {
     TS_DO(ts_clock_mark(s->clock, 2 * i + 1));
   }
   TS_DO(ts_lane_sync(s->c->lane));
-  return ts_bench_between(s->clock, 2 * WARM, 2, SORTS - WARM, t);
+  return median(s->clock, 2 * WARM, 2, SORTS - WARM, t);
 }
 
 static ts_err measure_sort(const ts_shape *s, double *t) {
@@ -182,14 +193,11 @@ static ts_err measure(ts_shape *s, double alpha) {
   ts_tbe_case *c = s->c;
   ts_device_times t = {0};
   ts_tbe_case_draw(c, alpha);
-  s->unique = 0;
+  TS_DO(ts_tbe_case_distinct(c, &s->unique));
   for (int k = 0; k < TS_TBE_INPUTS; k++) {
-    ts_tbe_case_touch(c, k);
-    s->unique += c->n_touched;
     ts_buffer_reset(&s->ids[k]);
     TS_DO(lend(&s->ids[k], c, c->ids[k], c->n * 4, TS_TAG_INPUT));
   }
-  s->unique /= TS_TBE_INPUTS;
   TS_DO(measure_group(s, &t));
   TS_DO(measure_sort(s, &t.sort));
   print_line(s, alpha, &t);

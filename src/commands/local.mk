@@ -22,6 +22,7 @@ tessera_sources += \
   src/commands/bench_step.c \
   src/commands/bench_table.c src/commands/bench_table.h \
   src/commands/bench_tbe.c src/commands/bench_tbe.h \
+  src/commands/bench_tbe_bytes.c \
   src/commands/bench_tbe_case.c src/commands/bench_tbe_device.c \
   src/commands/commands.c \
   src/commands/commands.h \

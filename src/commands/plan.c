@@ -245,7 +245,9 @@ ts_err ts_cmd_plan(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   ts_plan_job job = {.args = a};
-  if (!a->target || a->n_more > 1 || (a->n_more && a->world))
+  if (!a->target || a->n_more > 1 || (a->n_more && a->world) ||
+      (a->n_more && atol(a->more[0]) < 1) ||
+      (a->n_more && strspn(a->more[0], "0123456789") != strlen(a->more[0])))
     TS_THROW(TS_ERR_USAGE,
              "usage: tessera plan DECK [RANKS | --world N] [--ranks-per-node "
              "K] [--topology FILE] [--save FILE] [--sweep N,N...] [--json]; "

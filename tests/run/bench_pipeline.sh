@@ -15,10 +15,37 @@ bench() { # ranks, options
 # Rows whose last word is $1: how many.
 rows() { grep -cE "^(base|[a-z_]*_dist|semi_sync|prefetch).* $1\$" "$work/out"; }
 base_like() { [ "$(rows "base's")" = 18 ] && [ "$(rows 'its own')" = 3 ] && grep -q '^semi_sync.* its own$' "$work/out"; }
+json() {
+  [ "$(grep -c '"pipeline":' "$work/json")" = 21 ] && [ "$(grep -c '"losses":"base' "$work/json")" = 18 ] || return 1
+  command -v python3 > /dev/null || return 0
+  python3 - "$work/json" <<'PY'
+import json, sys
+x, *rows = map(json.loads, open(sys.argv[1]))
+assert x["global_batch"] == 48 and len(rows) == 21
+for r in rows:
+    assert 0 < r["fastest_ms"] <= r["median_ms"] <= r["p90_ms"], r
+    assert 0 < r["alloc_bytes"] <= r["reserved_bytes"], r
+    assert 0 <= r["exposed_comm_percent"] <= 100, r
+fused = {(r["in_backward"], r["lookup"], r["lane"]): r for r in rows if r["lane"]}
+assert len(fused) == 12
+for (k, lookup, lane), r in fused.items():
+    if lane == "data_dist":
+        assert r["alloc_bytes"] <= fused[k, lookup, "own"]["alloc_bytes"] + 65536, r
+PY
+}
 for n in 1 2 3; do
   check "bench pipeline on $n" bench "$n"
   check "rows and losses on $n" base_like
+  check "json on $n" json
 done
+# One row, or some: what they are measured by may be missing.
+check "one row" bench 1 only=fused_sparse_dist.after.own in_backward=true
+check "it stands alone" test "$(grep -c '^fused_sparse_dist, after, own .* -  -$' "$work/out")" = 1
+check "and no other" test "$(grep -cE '^(base|[a-z_]*_dist|semi_sync|prefetch)' "$work/out")" = 1
+check "json has none of base" grep -q '"of_base":null,"of_sparse_dist":null,.*"losses":null' "$work/json"
+check "some rows" bench 1 only=base,semi_sync in_backward=false plain=1
+check "with what they are measured by" test "$(grep -cE "^(base|base, no graph|semi_sync|semi_sync, stash) .* (base's|its own)\$" "$work/out")" = 4
+check "by sparse_dist they are not" test "$(grep -cE '^(base|semi_sync).* -       -  ' "$work/out")" = 4
 bench 1 only=base,sparse_dust 2> "$work/err"; check "no such row is code 2" test $? = 2
 check "it is named" grep -q 'no row is "sparse_dust"' "$work/err"
 check "serial lanes" bench 2 --set run.lanes=serial

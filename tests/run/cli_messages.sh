@@ -38,9 +38,10 @@ expect 2 'usage: tessera train DECK' "$TESSERA" train
 expect 2 'option --nosuch' "$TESSERA" plan x --nosuch
 expect 2 'option --set' "$TESSERA" plan x --set
 expect 2 'option -x' "$TESSERA" plan -x
-expect 2 'RANKS takes a number from 1 to 1000000, not "4x"' "$TESSERA" plan "$dir/good.deck" 4x
+expect 2 'usage: tessera plan' "$TESSERA" plan "$dir/good.deck" 4x
 expect 2 '--trace-steps 5 is not A:B' "$TESSERA" train "$dir/good.deck" \
   --trace x --trace-steps 5
+expect 2 'usage: tessera trace' "$TESSERA" trace
 expect 3 'this is no trace of tessera' "$TESSERA" trace summary "$dir/good.deck"
 expect 2 'No such file' "$TESSERA" plan "$dir/none.deck"
 expect 2 'is not a file' "$TESSERA" plan "$dir"
@@ -78,6 +79,8 @@ expect 2 'feature and no model.dense_features make no pair' "$TESSERA" train \
 expect 2 'unknown key "dtpe"; did you mean "dtype"?' \
   "$TESSERA" bench tbe dtpe=f32
 expect 2 '"rows" is not key=value' "$TESSERA" bench tbe rows
+expect 2 'dtype = "f8" is none of f32|bf16|f16' "$TESSERA" bench tbe dtype=f8
+expect 2 'pool = "3x" is no number' "$TESSERA" bench tbe pool=3x
 expect 2 'batch = "0" is no number in 1 to' "$TESSERA" bench tbe batch=0
 expect 2 'no optimizer "x"' "$TESSERA" bench tbe optimizer=x
 # Without a GPU, built with CUDA or not; with one it runs.
@@ -92,12 +95,35 @@ expect 2 'run.backend: "none" is not in this build' "$TESSERA" bench tbe \
   backend=none
 expect 2 'unknown key "itrs"' "$TESSERA" bench step "$dir/good.deck" itrs=9
 
+"$TESSERA" bench tbe tables=2 rows=100 dim=6 batch=8 pool=3 iters=4 zipf=1 \
+  dtype=f16 optimizer=adam pooling=mean weighted=1 >"$dir/out" || fail "bench tbe"
+grep -q '^2 tables x 100 x 6 f16, batch 8, pooling 3, mean, weighted, .*adam' \
+  "$dir/out" || fail "bench tbe: header"
+# Shares of so few bytes are noise, and may be less than nothing.
+grep -Eq '^ref +zipf( +[0-9.]+){5} +-?[0-9]+%( +[0-9.]+){3} +-?[0-9]+%( +[0-9.]+)$' "$dir/out" ||
+  fail "bench tbe: line"
+# Output and gradient: 2 x 2 x 8 x 6 floats.
+grep -Eq '^  output and gradient +768 B +2.00 x$' "$dir/out" ||
+  fail "bench tbe: memory"
+
+"$TESSERA" bench tbe tables=2 rows=100 batch=8 iters=4 sweep=1 >"$dir/out" ||
+  fail "bench tbe: sweep"
+[ "$(grep -Ec '^ *(32|64|128|256) (f32|bf16) +[0-9]+ (uniform|zipf 1.[01]5) .*%' \
+  "$dir/out")" = 72 ] || fail "bench tbe: not 72 shapes"
+
 # JSON instead of the text, or beside it; rows are the same.
 "$TESSERA" bench tbe tables=2 rows=100 dim=6 batch=8 iters=4 --json --out "$dir/rows" >"$dir/out" &&
   [ ! -s "$dir/out" ] || fail "bench tbe --json --out"
+grep -q '^{"table":"case","tables":2,"rows":100,"dim":6,"dtype":"f32","batch":8,' "$dir/rows" ||
+  fail "bench tbe: JSON of the case"
+grep -q '^{"table":"kernels","kernels":"ref","ids":"zipf","stream_gb_per_s":[0-9.e-]*,' "$dir/rows" ||
+  fail "bench tbe: JSON of a line"
 "$TESSERA" bench tbe tables=2 rows=100 batch=8 iters=4 --json >"$dir/out"
 grep -v '^{"table":".*}$' "$dir/out" && fail "bench tbe --json prints more than JSON"
 expect 1 'No such file' "$TESSERA" bench tbe rows=100 --out "$dir/none/rows"
+
+"$TESSERA" plan "$dir/good.deck" 3 >"$dir/out" || fail "plan"
+[ "$(grep -c '^rank ' "$dir/out")" = 3 ] || fail "plan: not 3 ranks"
 
 # The decks that come along are without faults.
 for deck in "$srcdir"/input/*.deck; do

@@ -1,5 +1,6 @@
 # Scripts: whole runs of the program, its commands and messages, the house.
 dist_check_SCRIPTS += tests/run/async.sh \
+  tests/run/bench.sh \
   tests/run/bench_gpu.sh \
   tests/run/bench_pipeline.sh \
   tests/run/bench_step.sh \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # plot.sh - `tessera plot`: drawings of runs that were trained, resumed, broken
-# off; its messages and codes; those of `tessera trace`, too; and plans.
+# off; its messages and codes; those of `tessera trace`, too.
 . "$srcdir/tests/support/common.sh"
 
 says() { # what, code, text, arguments of plot, or of what $command is...
@@ -27,11 +27,18 @@ train 1 parts --set run.eval_every=10 --set run.log_every=2
 check "lines behind the checkpoint are dropped" [ "$(grep -c '"loss":9}\|"lo$' "$work/parts/metrics.jsonl")" = 0 ]
 train 2 whole --set run.eval_every=10 --set run.log_every=2
 check "two runs" draws "$work/parts" "$work/whole/metrics.jsonl"
-check "names" has '>parts<'
+for text in 'loss (nats)' 'normalised entropy' '>AUC<' 'samples/s' '>parts<' '>whole<'; do
+  check "no $text" has "$text"
+done
+check "lines of four figures and two runs" [ "$(grep -c '<polyline' "$work/x.svg")" = 8 ]
 check "a resumed run has double points" [ "$(points 1)" = 20 ]
 check "a run at a time" [ "$(points 2)" = 20 ]
 check "evaluations at 10, 20, 30, 40 of three figures" [ "$(marks)" = 24 ]
+check "paper without colours" has 'stroke-dasharray="7 3"'
 check "nothing to note" [ ! -s "$work/out" ]
+
+check "one figure" draws "$work/parts" --what auc
+check "only AUC" [ "$(grep -c '<polyline' "$work/x.svg")" = 1 ]
 
 # Half a line at the end, and names that are text in an SVG.
 mkdir "$work/a<&b"
@@ -45,8 +52,12 @@ check "name" has 'a&lt;&amp;b'
 printf '{"step":1,"loss":0.5,"samples":10}\n' > "$work/one.jsonl"
 check "one point" draws "$work/one.jsonl" "$work/parts"
 check "what is missing" grep -q 'NOTE: one.jsonl has no figures of auc' "$work/out"
+check "a point" has '<circle'
 check "no figures" draws "$work/one.jsonl"
 check "left out" grep -q 'no run has figures of ne: left out' "$work/out"
+awk 'BEGIN { for (i = 1; i <= 100000; i++) printf "{\"step\":%d,\"loss\":%g,\"samples\":%d}\n", i, 1 / i, 10 * i }' > "$work/long.jsonl"
+check "many points" draws "$work/long.jsonl" --what loss
+check "no more than the eye sees" [ "$(wc -c < "$work/x.svg")" -lt 30000 ]
 check "same names" draws "$work/parts" "$work/parts/metrics.jsonl"
 check "paths" has "$work/parts/metrics.jsonl"
 
@@ -133,36 +144,4 @@ for steps in 7:7 7 -1:2 7:x 7:8x :8; do says "steps $steps" 2 "--steps $steps is
 says "no file" 1 'No such file' summary "$work/none.json"
 says "no --out" 2 'usage: tessera trace' plot "$work/trace"
 says "two files" 2 'usage: tessera trace' summary "$work/trace" "$work/trace"
-
-# Plans of machines that are not here.
-while read -r options; do
-  # shellcheck disable=SC2086
-  "$TESSERA" plan "$work/small.deck" --set table_defaults.sharding=auto --set sharding.memory_gib=1.5 $options >> "$work/plans" 2>&1
-  echo "$?: $options" >> "$work/plans"
-done <<'T'
-1
-3 --ranks-per-node 2
---world 4 --json --set data.global_batch=4099
---world 6 --set sharding.plan=by_size --ranks-per-node 3
-64 --set tables.c.rows=9000000 --set tables.c.sharding=row_wise
-65 --set tables.c.rows=90000 --set dense.parallel=fully_sharded --set dense.reshard_after_forward=5 --set dense.reduce_inputs=2 --set optimizer.in_backward=true
---sweep 1,2,16,300 --ranks-per-node 8 --set tables.c.rows=5000000 --set tables.c.dim=64 --set sharding.memory_gib=0.4
---sweep 2,5 --json
-2 --json --set model.dense_arch=[6000,6000,16]
-2 --json --set model.kind=dcnv2 --set model.dense_arch=[6000,6000,16]
-2 --json --set model.kind=sparsenn --set model.dense_arch=[6000,6000]
-2 --json --set model.kind=deepfm --set model.over_arch=[1] --set model.dense_arch=[] --set model.deepfm.fm_dim=3
---sweep 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
---sweep 1,x
---sweep 0
---world 1000001
---ranks-per-node 0 --world 2
-2 --world 2
-T
-check "a plan is saved" "$TESSERA" plan "$work/small.deck" 3 --save "$work/saved" --ranks-per-node 2 >> "$work/plans"
-check "and taken" "$TESSERA" plan "$work/small.deck" 3 --set sharding.plan="$work/saved" --ranks-per-node 2 >> "$work/plans"
-"$TESSERA" generate "$work/small.deck" --quiet --out "$work/data.h5"
-check "ids are counted" "$TESSERA" plan "$work/small.deck" 2 --json --set data.format=dataset --set "data.train=$work/data.h5" >> "$work/plans"
-cat "$work/saved" >> "$work/plans"
-check "plans are as they were" sum_is "1229155487 46084" "$work/plans"
 passed

@@ -75,11 +75,29 @@ check "separate: no update in backward" fails "$judge" in_backward "$work/separa
 check "one bucket: run" run bucket 2 wide base --set optimizer.in_backward=true
 check "one bucket: nothing is hidden" fails "$judge" in_backward "$work/bucket.json"
 
-# The commands (tests/run/plot.sh has their figures).
+# The commands.
 "$TESSERA" trace summary "$work/base.json" > "$work/summary"
+check "summary: compute is exposed" grep -Eq '^lookup +compute +28 +[0-9.]+ +0\.000 ' "$work/summary"
 check "summary: bytes" grep -Eq '^output dist, forward +comm +28 +224.0 KiB ' "$work/summary"
-train 2 lost --trace "$work/nowhere/x.json" > "$work/out" 2>&1; check "no such folder is code 1" test $? = 1
-check "it is named" grep -q 'No such file' "$work/out"
+check "summary: parts" awk '/ (comm|data|compute) / && ($(NF - 5) - $(NF - 4) - $(NF - 3)) ^ 2 > 1e-5 { exit 1 }' "$work/summary"
+check "plot" "$TESSERA" trace plot "$work/base.json" -o "$work/plot.svg" --steps 5:7 --rank 1
+if command -v xmllint > /dev/null; then check "the drawing is XML" xmllint --noout "$work/plot.svg"; fi
+for text in '>lookup<' '<title>input dist, batch 6, ' '<title>lookup, batch 6, ' '>5</text>' '</svg>'; do
+  check "plot has $text" grep -qF "$text" "$work/plot.svg"
+done
+check "plot: one rank, two batches" test "$(grep -c '<title>lookup' "$work/plot.svg")" = 2
+message() { # text, command...
+  text=$1; shift
+  "$@" > "$work/out" 2>&1; rc=$?
+  [ $rc != 0 ] && grep -qF -- "$text" "$work/out"
+}
+check "no trace" message 'deck:1: this is no trace of tessera' "$TESSERA" trace summary "$work/wide.deck"
+check "no file" message 'No such file' "$TESSERA" trace summary "$work/none.json"
+check "no batches" message 'no spans of batches 90 to 91' "$TESSERA" trace plot "$work/base.json" -o "$work/x.svg" --steps 90:92
+check "no rank" message 'has ranks 0 to 1' "$TESSERA" trace plot "$work/base.json" -o "$work/x.svg" --rank 2
+check "no range" message '--steps 7:7 is not A:B' "$TESSERA" trace plot "$work/base.json" -o "$work/x.svg" --steps 7:7
+check "no such folder" message 'No such file' train 2 lost --trace "$work/nowhere/x.json"
+check "usage" message 'usage: tessera trace' "$TESSERA" trace plot "$work/base.json"
 
 # The deck's key: the whole run; three ranks; --trace alone: ten batches.
 check "run.trace" train 3 whole --set run.trace=all.json --set run.steps=8

@@ -66,7 +66,138 @@ TS_TEST(constraints_hold) {
   settle(&x);
 }
 
+/* Tables of very different sizes, over several nodes. */
+static void mixed(ts_setting *x) {
+  setting(x, TABLES_MAX, 8, 4);
+  for (int t = 0; t < TABLES_MAX; t++)
+    x->tables[t].rows = (int64_t)(100 * pow(3, t % 11));
+  know_ids(x, 5);
+}
+
+TS_TEST(same_request_same_plan) {
+  ts_setting x;
+  ts_plan *p = NULL, *q = NULL;
+  mixed(&x);
+  ck_assert_ok(ts_plan_search(&p, NULL, &x.request));
+  ck_assert_ok(ts_plan_search(&q, NULL, &x.request));
+  ck_assert_ok(ts_plan_check(p, &x.config, x.nodes));
+  ck_assert(same_plan(p, q));
+  ts_plan_destroy(p);
+  ts_plan_destroy(q);
+  settle(&x);
+}
+
+/* Whatever the planner finds is no slower, by its own count, than the plan by
+ * sizes. */
+TS_TEST(better_than_by_size) {
+  ts_setting x;
+  ts_plan *p = NULL, *q = NULL;
+  ts_plan_report *r = NULL, *s = NULL;
+  mixed(&x);
+  ck_assert_ok(ts_plan_search(&p, &r, &x.request));
+  ck_assert_ok(ts_plan_make(&q, &x.config, x.nodes));
+  ck_assert_ok(ts_plan_estimate(&s, q, &x.request));
+  ck_assert_double_le(r->step_ms, s->step_ms);
+  ts_plan_destroy(p);
+  ts_plan_destroy(q);
+  ts_plan_report_destroy(r);
+  ts_plan_report_destroy(s);
+  settle(&x);
+}
+
+TS_TEST(fits_only_in_parts) {
+  ts_setting x;
+  ts_plan *p = NULL;
+  ts_plan_report *r = NULL;
+  setting(&x, 2, 4, 0);
+  x.tables[0].rows = 1000000; /* 256 MB and its state on ranks of 100 */
+  know_ids(&x, 1);
+  x.request.memory_bytes = 100e6;
+  ck_assert_ok(ts_plan_search(&p, &r, &x.request));
+  ck_assert_int_gt(p->tables[0].n_shards, 2);
+  ck_assert_double_le(r->memory_bytes, 100e6);
+  ts_plan_destroy(p);
+  ts_plan_report_destroy(r);
+  settle(&x);
+}
+
+TS_TEST(fits_nowhere) {
+  ts_setting x;
+  ts_plan *p = NULL;
+  setting(&x, 2, 4, 0);
+  x.tables[1].rows = 1000000;
+  x.tables[1].sharding = TS_SHARD_TABLE_WISE;
+  know_ids(&x, 1);
+  x.request.memory_bytes = 100e6;
+  ck_assert_int_eq(ts_plan_search(&p, NULL, &x.request), TS_ERR_DECK);
+  const char *says = ts_err_message();
+  ck_assert_ptr_nonnull(strstr(says, "no plan fits"));
+  ck_assert_ptr_nonnull(strstr(says, "table t1: allow row_wise"));
+  ck_assert_ptr_nonnull(strstr(says, "bf16"));
+  ck_assert_ptr_null(strstr(says, "table t0"));
+  ts_err_clear();
+  settle(&x);
+}
+
 /* ---- ids ----------------------------------------------------------------- */
+
+/* Skewed rows: the part with the hot ones costs more. */
+TS_TEST(skew_counts) {
+  ts_setting x;
+  ts_cost c;
+  setting(&x, 1, 4, 0);
+  know_ids(&x, 1);
+  for (int b = 0; b < TS_STATS_BLOCKS; b++)
+    x.stats[0].block[b] = b == 0 ? 0.85 : 0.01;
+  ck_assert_ok(ts_cost_create(&c, &x.request));
+  const ts_shard first = {0, 0, 2500, 0, 64}, last = {3, 7500, 2500, 0, 64};
+  ck_assert_double_eq_tol(ts_cost_ids(&c, 0, TS_SHARD_ROW_WISE, &first),
+                          512 * 0.88, 1e-6);
+  ck_assert_double_eq_tol(ts_cost_ids(&c, 0, TS_SHARD_ROW_WISE, &last),
+                          512 * 0.04, 1e-6);
+  ts_cost_reset(&c);
+  settle(&x);
+}
+
+/* 2 nodes of 2 ranks, 512 samples of 64 columns in f32: a quarter goes to the
+ * rank beside, a half to the other node; a link of 1 GB/s takes 1 ms for each
+ * 1e6 bytes, one of 2 a half. */
+TS_TEST(two_nodes_by_hand) {
+  static const ts_shard_kind kinds[] = {TS_SHARD_TABLE_WISE, TS_SHARD_ROW_WISE,
+                                        TS_SHARD_TABLE_ROW_WISE};
+  static char bf16[] = "bf16";
+  const double there = 512 * 64 * 4.0, back = there / 2;
+  ts_setting x;
+  ts_cost c;
+  ts_load l;
+  setting(&x, 1, 4, 2);
+  know_ids(&x, 1);
+  x.config.sharding.comm_dtype_backward = bf16;
+  for (int use = 0; use < TS_LINK_COUNT; use++) {
+    x.topology.link[TS_REACH_NODE][use].gbytes_per_s = 2;
+    x.topology.link[TS_REACH_CROSS][use].gbytes_per_s = 1;
+  }
+  x.topology.stream_gbytes_per_s = 1e12;
+  ck_assert_ok(ts_cost_create(&c, &x.request));
+  for (int k = 0; k < 3; k++) {
+    const ts_shard s = {0, 0, k ? 2500 : 10000, 0, 64};
+    ts_cost_shard(&l, &c, 0, kinds[k], &s);
+    /* In two steps: in f32 the half within a node, then of each of its two
+     * ranks' halves a half across. */
+    const double near[] = {k < 2 ? there / 4 : there / 2,
+                           k < 2 ? back / 4 : there / 2};
+    const double far[] = {k < 2 ? there / 2 : there / 4,
+                          k < 2 ? back / 2 : back / 4};
+    ck_assert_double_eq_tol(l.sent.output, near[0] + far[0], 1e-6);
+    ck_assert_double_eq_tol(l.sent.gradient, near[1] + far[1], 1e-6);
+    ck_assert_double_eq_tol(l.sent.cross, far[0] + far[1], 1e-6);
+    ck_assert_double_eq_tol(l.time.output, near[0] / 2e6 + far[0] / 1e6, 1e-9);
+    ck_assert_double_eq_tol(l.time.gradient, near[1] / 2e6 + far[1] / 1e6,
+                            1e-9);
+  }
+  ts_cost_reset(&c);
+  settle(&x);
+}
 
 TS_TEST(counts_a_sample) {
   const int64_t ids[] = {0, 0, 1, 0, 1599, 0, 2, 0};

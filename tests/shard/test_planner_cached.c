@@ -124,6 +124,46 @@ TS_TEST(lines_of_groups) {
   settle(&x);
 }
 
+/* The fewest passes whose scratch fits what is left; where lines fill the
+ * memory, too, one pass still has room. */
+TS_TEST(passes_fit) {
+  static const double parts[] = {0.9, 1.1, 3.5, 11.5, 2000};
+  static const int32_t want[] = {1, 2, 4, 12, 1000};
+  ts_setting x;
+  ts_plan *p = NULL;
+  ts_plan_report *r = NULL;
+  int32_t passes = 0;
+  double f[4];
+  cached_tables(&x);
+  for (int t = 0; t < 4; t++) {
+    x.tables[t].sharding = TS_SHARD_ROW_WISE;
+    x.tables[t].cache.passes = t == 3; /* 0: auto */
+  }
+  x.request.batch = 8192;
+  ck_assert_ok(ts_plan_search(&p, &r, &x.request));
+  const double scratch = 6 * 4 * (8 + 1 + 2) * 8192.0;
+  for (int i = 0; i < 5; i++) {
+    r->limit = r->memory_bytes + scratch / parts[i];
+    ck_assert_ok(ts_plan_passes(&passes, p, r, &x.request));
+    ck_assert_int_eq(passes, want[i]);
+  }
+  r->limit = r->memory_bytes - 1;
+  ck_assert_ok(ts_plan_passes(&passes, p, r, &x.request));
+  ck_assert_int_eq(passes, 1000);
+  ts_plan_report_destroy(r);
+  r = NULL;
+  x.request.memory_bytes = 200 << 20;
+  ck_assert_ok(ts_plan_lines(f, p, &x.request));
+  x.request.load_factor = f;
+  ck_assert_ok(ts_plan_estimate(&r, p, &x.request));
+  ck_assert_double_gt(r->memory_bytes, 0.95 * x.request.memory_bytes);
+  ck_assert_ok(ts_plan_passes(&passes, p, r, &x.request));
+  ck_assert_int_eq(passes, 1);
+  ts_plan_report_destroy(r);
+  ts_plan_destroy(p);
+  settle(&x);
+}
+
 /* A sample of ids says about as much as the law that they were drawn by, of
  * tables with more rows than the sample has ids, too. */
 TS_TEST(hits_by_sample) {

@@ -28,6 +28,4 @@ tests_train_test_upload_input_SOURCES = tests/train/test_upload_input.c $(upload
 check_PROGRAMS += tests/train/test_upload_train
 tests_train_test_upload_train_SOURCES = tests/train/test_upload_train.c $(pipe_run)
 check_PROGRAMS += tests/train/test_plot
-# Benchmarks by a clock that the test sets.
 check_PROGRAMS += tests/train/test_bench
-tests_train_test_bench_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ts_now

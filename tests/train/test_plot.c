@@ -1,5 +1,5 @@
 /* test_plot.c - metrics.jsonl read back for drawings: where evaluations are,
- * resumed runs, broken lines; round steps of axes.  ranks: 1 */
+ * resumed runs, broken lines, means; round steps of axes.  ranks: 1 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +94,19 @@ TS_TEST(later_lines_count) {
   ts_plot_run_reset(&r);
 }
 
+TS_TEST(tasks_are_apart) {
+  ts_plot_run r;
+  write_text("{\"step\":2,\"loss\":1,\"samples\":10}\n"
+             "{\"step\":2,\"eval\":true,\"task\":\"click\",\"ne\":0.5,"
+             "\"logloss\":9}\n"
+             "{\"step\":2,\"eval\":true,\"task\":\"buy\",\"ne\":0.6}\n");
+  ck_assert_ok(ts_plot_read(&r, path));
+  point_is(series_of(&r, TS_PLOT_NE, true, "click"), 0, 2, 10, 0.5);
+  point_is(series_of(&r, TS_PLOT_NE, true, "buy"), 0, 2, 10, 0.6);
+  ck_assert_ptr_null(series_of(&r, TS_PLOT_LOSS, true, "click"));
+  ts_plot_run_reset(&r);
+}
+
 static const char *const broken[] = {"{\"step\":3,\"loss\":0.5",
                                      "{\"step\":3,\"loss\":",
                                      "{\"step\":3,\"lo",
@@ -137,6 +150,26 @@ TS_TEST(figures_that_are_no_numbers) {
   ck_assert_int_eq(r.n_bad, 0);
   ck_assert_ptr_null(series_of(&r, TS_PLOT_LOSS, false, NULL));
   ck_assert_int_eq(series_of(&r, TS_PLOT_SPEED, false, NULL)->n, 1);
+  ts_plot_run_reset(&r);
+}
+
+TS_TEST(means) {
+  ts_plot_run r;
+  write_text("{\"step\":1,\"loss\":1,\"samples\":1}\n"
+             "{\"step\":2,\"loss\":3,\"samples\":2}\n"
+             "{\"step\":3,\"loss\":8,\"samples\":3}\n"
+             "{\"step\":4,\"loss\":4,\"samples\":4}\n"
+             "{\"step\":3,\"eval\":true,\"logloss\":100}\n");
+  ck_assert_ok(ts_plot_read(&r, path));
+  ts_plot_smooth(&r, 1);
+  point_is(series_of(&r, TS_PLOT_LOSS, false, NULL), 2, 3, 3, 8);
+  ts_plot_smooth(&r, 3);
+  const ts_plot_series *s = series_of(&r, TS_PLOT_LOSS, false, NULL);
+  ck_assert_int_eq(s->n, 3); /* step 3 was told again */
+  point_is(s, 0, 1, 1, 1);
+  point_is(s, 1, 2, 2, 2);
+  point_is(s, 2, 3, 3, 4);
+  point_is(series_of(&r, TS_PLOT_LOSS, true, NULL), 0, 3, 3, 100);
   ts_plot_run_reset(&r);
 }
 

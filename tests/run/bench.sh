@@ -1,0 +1,52 @@
+#!/bin/sh
+# bench.sh - what benchmarks count, whatever the times are: rows, hits, bytes;
+# and that rates and shares are those of the times beside them.  seconds: 120
+. "$srcdir/tests/support/common.sh"
+command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
+bench() { "$TESSERA" bench "$@" threads=1 --json > "$work/rows"; }
+# EXPRESSION holds for each row of TABLE; rows of the table is all of them.
+holds() { # TABLE EXPRESSION
+  python3 - "$work/rows" "$@" <<'PY'
+import json, sys
+rows = [r for r in map(json.loads, open(sys.argv[1])) if r["table"] == sys.argv[2]]
+def near(x, y, share=1e-5):
+    return abs(x - y) <= share * max(abs(x), abs(y))
+def column(name):
+    return [r[name] for r in rows]
+assert rows
+for r in rows:
+    assert eval(sys.argv[3]), r
+PY
+}
+
+check "cache" bench cache tables=2 rows=1000 dim=8 batch=32 pool=3 iters=8 load=0.2 zipf=1
+check "its policies" holds loads 'column("policy") == ["(twin)", "lru", "lfu"] * 2 and column("zipf") == [0] * 3 + [1] * 3'
+check "its shares of hits" holds loads 'column("hits_percent") == [None, 21.1065574, 21.3797814, None, 54.8295455, 60.1325758]'
+check "its misses" holds loads 'column("misses") == [None, 144.375, 143.875, None, 59.625, 52.625]'
+check "its conflicts" holds loads 'column("conflicts") == [None, 4.125, 4.125, None, 0, 0]'
+check "shares of the twin's steps" holds loads 'r["policy"] == "(twin)" or near(r["of_twin_percent"], 100 * r["step_ms"] / rows[3 * (r["zipf"] > 0)]["step_ms"])'
+check "exposed within steps" holds loads 'r["policy"] == "(twin)" or 0 <= r["exposed_ms"] < r["step_ms"] and 0 < r["fetch_ms"] < 1e3'
+check "passes" holds passes 'column("passes") == [1, 2, 4, 8, 12]'
+check "their misses" holds passes 'column("misses") == [59.625, 59.625, 59.625, 59.75, 59.25]'
+check "their scratch" holds passes 'r["scratch_bytes"] == 4608 // r["passes"]'
+check "bytes moved" holds passes 'near(r["gb_per_s"] * r["fetch_ms"] * 1e6, [3816, 3816, 3816, 3824, 3792][rows.index(r)])'
+
+check "tbe" bench tbe tables=2 rows=300 dim=6 batch=64 pool=3 iters=4 zipf=1
+check "its case" holds case '[r["tables"], r["rows"], r["dim"], r["batch"], r["pooling"]] == [2, 300, 6, 64, 3]'
+check "its ids" holds kernels 'column("ids") == ["uniform", "zipf"] * (len(rows) // 2)'
+check "rates of the lookup" holds kernels 'near(r["forward_gb_per_s"] * r["forward_ms"], 9.216e-3) and near(r["plain_gb_per_s"] * r["plain_ms"], 9.216e-3)'
+check "shares of a plain lookup" holds kernels 'near(r["of_plain_percent"], 100 * r["plain_ms"] / r["forward_ms"])'
+check "shares of a plain update" holds kernels 'near(r["of_rewrite_percent"], 100 * r["rewrite_ms"] / (r["backward_ms"] - r["sort_ms"]), 1e-3)'
+check "backward by forward" holds kernels 'near(r["backward_of_forward"], r["backward_ms"] / r["forward_ms"])'
+check "memory" holds memory 'near(r["bytes"], {"output and gradient": 6144, "input": 9760, "lookup and backward": 19875, "beyond the tables": 45607}[r["of"]])'
+check "by the output" holds memory 'near(r["of_output"], r["bytes"] / 3072)'
+
+mkdir "$work/bench"
+check "checkpoint" "$TESSERA" bench checkpoint mb=3 "dir=$work/bench" io=pwrite --json --out "$work/rows"
+check "its rates" holds rates 'column("way") == ["write", "read"] and near(r["of_plain_percent"], 100 * r["checkpoint_gb_per_s"] / r["plain_gb_per_s"])'
+check "beside steps" holds save 'near(r["beside_percent"], 100 * r["beside_ms"] / r["save_ms"])'
+check "when it is there" holds save 'r["done_ms"] > r["beside_ms"]'
+check "bytes" test "$(python3 -c 'import json, sys
+r = [json.loads(line) for line in open(sys.argv[1])]
+print(round(r[0]["checkpoint_gb_per_s"] * r[2]["save_ms"], 4))' "$work/rows")" = 3.0001
+passed
