@@ -1,6 +1,6 @@
 /* test_comm_device.c - the contract of collectives on memory that the host may
  * not touch, staged through pinned memory and by a library.
- * ranks: 1 3 4
+ * ranks: 1 3 4  emulated: 3 4
  * seconds: 400 */
 #include "tests/support/comm_rig.h"
 #include "runtime/comm_impl.h"
