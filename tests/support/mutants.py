@@ -1,6 +1,7 @@
 """mutants.py - the changes that jobs/mutants may make to a source."""
-import collections, re
+import collections, os, re
 
+TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 Mutant = collections.namedtuple("Mutant", "file start end text kind")
 
 SWAP = {"<": ["<=", ">"], "<=": ["<", ">"], ">": [">=", "<"],
@@ -86,3 +87,26 @@ def mutants_of(file, text):
         if m.group(2) != m.group(3):
             add(m.start(2), m.end(3), f"{m.group(3)}, {m.group(2)}", "argument")
     return found
+
+
+def read(path):
+    with open(os.path.join(TOP, path), errors="replace") as f:
+        return f.read()
+
+
+def line_of(m):
+    return read(m.file).count("\n", 0, m.start) + 1
+
+
+def told(m, text):
+    """Where, and the changed lines before and after."""
+    old, new = read(m.file), text.split("\n")
+    first = old.count("\n", 0, m.start)
+    after = old.count("\n", m.end)
+    return (f"{m.file}:{first + 1}", old.split("\n")[first:-after or None],
+            new[first:-after or None])
+
+
+def equivalents():
+    return re.findall(r"^([\w/.]+): (.+) -- (.+)$", read("tests/mutants.txt"),
+                      re.M)

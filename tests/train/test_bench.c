@@ -1,9 +1,11 @@
-/* test_bench.c - tables of `tessera bench` as text.  ranks: 1 */
+/* test_bench.c - tables of `tessera bench` as text, tenths of times.
+ * ranks: 1 */
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "commands/bench.h"
 #include "commands/bench_table.h"
 #include "tests/support/harness.h"
 
@@ -28,4 +30,15 @@ TS_TEST(tables_as_text) {
   fclose(f);
   unlink("log");
   ck_assert_str_eq(text, expected);
+}
+
+/* The K-th tenth of sorted times: the least that K tenths do not pass. */
+TS_TEST(tenths) {
+  static const double x[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  ck_assert_double_eq(ts_bench_tenth(x, 10, 1), 1);
+  ck_assert_double_eq(ts_bench_tenth(x, 10, 5), 5);
+  ck_assert_double_eq(ts_bench_tenth(x, 10, 10), 10);
+  ck_assert_double_eq(ts_bench_tenth(x, 11, 1), 2);
+  ck_assert_double_eq(ts_bench_tenth(x, 11, 9), 10);
+  ck_assert_double_eq(ts_bench_tenth(x, 1, 0), 1);
 }
