@@ -1,6 +1,5 @@
 /* batch.h - this rank's part of one global batch, on the host. */
-#ifndef TS_IO_BATCH_H
-#define TS_IO_BATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ typedef struct ts_batch {
   int64_t n_copied; /* ids copied here after they were read */
   void *owner;      /* the loader's bookkeeping */
 } ts_batch;
-
-#endif

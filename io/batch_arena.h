@@ -5,8 +5,7 @@
  * How many ids a batch has is known only while it is read, so the block
  * grows, keeping its content.  A piece is therefore a place in the block; its
  * address holds until a piece grows next.  All of it is Local. */
-#ifndef TS_IO_BATCH_ARENA_H
-#define TS_IO_BATCH_ARENA_H
+#pragma once
 
 #include "runtime/device.h"
 
@@ -37,5 +36,3 @@ void ts_batch_arena_reset(ts_batch_arena *);
 static inline void *ts_batch_arena_at(const ts_batch_arena *a, ts_piece p) {
   return a->base + p.at;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * writes each feature's ids there; with "kjt" it writes them to a second
  * arena, from which ts_batch_store_end puts all features' ids, lengths and
  * weights together, as one array each.  All of it is Local. */
-#ifndef TS_IO_BATCH_STORE_H
-#define TS_IO_BATCH_STORE_H
+#pragma once
 
 #include "io/batch_arena.h"
 #include "io/source.h"
@@ -75,5 +74,3 @@ int64_t ts_batch_store_bad_sample(const ts_batch_store *, int32_t f);
  * and FIRST (the first sample's number in it) are for the message. */
 ts_err ts_batch_store_check_ids(ts_source *, ts_batch_store *, int32_t f,
                                 const char *where, int64_t first);
-
-#endif

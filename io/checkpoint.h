@@ -4,8 +4,7 @@
  * tables or layers.  What items point to may be a device's memory (ts_ckpt_on).
  * Layout: doc/formats.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_IO_CHECKPOINT_H
-#define TS_IO_CHECKPOINT_H
+#pragma once
 
 #include "base/config.h"
 #include "base/dtype.h"
@@ -137,5 +136,3 @@ ts_err ts_ckpt_peek(ts_ckpt *, const char *path);
 /* `tessera inspect`: prints what the file holds; VERIFY: checks every
  * checksum.  Data sets too.  Local. */
 ts_err ts_inspect(const char *path, bool verify);
-
-#endif

@@ -1,8 +1,7 @@
 /* checkpoint_impl.h - blocks, checksums and file access of checkpoints;
  * private to checkpoint*.c and inspect.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_IO_CHECKPOINT_IMPL_H
-#define TS_IO_CHECKPOINT_IMPL_H
+#pragma once
 
 #include "io/checkpoint.h"
 #include "io/hdf5.h"
@@ -129,5 +128,3 @@ void ts_ckpt_prune(const char *dir, int keep, const char *written);
  * DIR, and saving by it.  ts_ckpt_save_mpio is Collective. */
 bool ts_ckpt_use_mpio(const char *io, const char *dir);
 ts_err ts_ckpt_save_mpio(ts_ckpt *, const char *dir, int keep, ts_comm *);
-
-#endif

@@ -7,8 +7,7 @@
  * by place; the number of holes (i64); CRC32C (u32) of all bytes of the file
  * before it but those in holes; "tessera-seal".  The root attribute `sealed`
  * says that a file has one.  All of it is Local. */
-#ifndef TS_IO_CHECKPOINT_SEAL_H
-#define TS_IO_CHECKPOINT_SEAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ ts_err ts_seal_chunked(const ts_ckpt *, const char *path);
 /* *FOUND: whether PATH has a seal at all; what it seals is whole, or a CKPT
  * error.  Local. */
 ts_err ts_seal_check(const char *path, bool *found);
-
-#endif

@@ -10,8 +10,7 @@
  * file is copied to a second folder, the mirror, by rank 0's thread, and is
  * done on no rank before; what goes wrong there is only told.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_IO_CHECKPOINT_WRITER_H
-#define TS_IO_CHECKPOINT_WRITER_H
+#pragma once
 
 #include "io/checkpoint.h"
 
@@ -62,5 +61,3 @@ bool ts_ckpt_writer_failed(ts_ckpt_writer *);
 /* Waits for what is under way.  Its error, the same on all ranks unless
  * ts_err_is_own.  *SAVED once for each save.  Local. */
 ts_err ts_ckpt_writer_finish(ts_ckpt_writer *, ts_ckpt_saved *saved);
-
-#endif

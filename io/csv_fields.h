@@ -1,6 +1,5 @@
 /* csv_fields.h - splitting a line of CSV.  All of it is Local. */
-#ifndef TS_IO_CSV_FIELDS_H
-#define TS_IO_CSV_FIELDS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ typedef struct ts_field {
  */
 int ts_csv_split(ts_field *fields, int max, const char *p, const char *end,
                  char separator);
-
-#endif

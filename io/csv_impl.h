@@ -1,7 +1,6 @@
 /* csv_impl.h - inside the CSV source; private to csv.c and csv_learn.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_IO_CSV_IMPL_H
-#define TS_IO_CSV_IMPL_H
+#pragma once
 
 #include "io/csv_fields.h"
 #include "io/source.h"
@@ -43,5 +42,3 @@ ts_err ts_csv_each_line(ts_csv *, int64_t first, int64_t n, ts_csv_line_fn fn,
 ts_err ts_csv_learn(ts_csv *, ts_comm *);
 ts_err ts_csv_state_save(ts_source *, ts_str *text);
 ts_err ts_csv_state_load(ts_csv *, const char *text);
-
-#endif

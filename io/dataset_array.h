@@ -1,7 +1,6 @@
 /* dataset_array.h - one array of a data set's file; private to dataset*.c.
  * All of it is Local. */
-#ifndef TS_IO_DATASET_ARRAY_H
-#define TS_IO_DATASET_ARRAY_H
+#pragma once
 
 #include <hdf5.h>
 
@@ -32,5 +31,3 @@ void ts_array_close(ts_array *);
 /* Rows [first, first + n) of A. */
 ts_err ts_array_read(const ts_array_file *, const ts_array *, void *to,
                      int64_t first, int64_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* dataset_write.h - any data source as a data set file, or as Criteo TSV. */
-#ifndef TS_IO_DATASET_WRITE_H
-#define TS_IO_DATASET_WRITE_H
+#pragma once
 
 #include "io/source.h"
 
@@ -12,5 +11,3 @@ ts_err ts_dataset_write(const char *path, ts_source *, ts_comm *);
 /* As Criteo's click log (13 or no dense features, one id per feature, at most
  * 26).  Ranks write one after the other.  Collective. */
 ts_err ts_criteo_write(const char *path, ts_source *, ts_comm *);
-
-#endif

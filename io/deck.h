@@ -1,7 +1,6 @@
 /* deck.h - reading decks.  The schema is one table, io/schema.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_IO_DECK_H
-#define TS_IO_DECK_H
+#pragma once
 
 #include "base/config.h"
 #include "base/err.h"
@@ -32,5 +31,3 @@ ts_err ts_deck_texinfo(ts_str *);
 /* An error of usage where OUT, what OPTION ("--out") names, is a file that the
  * deck has read from: the deck itself, a data file.  Local. */
 ts_err ts_deck_spare(const ts_config *, const char *option, const char *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* deck_impl.h - reading of decks, in parts; private to deck*.c.
  * All of it is Local. */
-#ifndef TS_IO_DECK_IMPL_H
-#define TS_IO_DECK_IMPL_H
+#pragma once
 
 #include <libconfig.h>
 
@@ -84,5 +83,3 @@ ts_err ts_deck_includes(const ts_deck *, const char *text);
 
 /* deck_check.c: what concerns several keys. */
 void ts_deck_check(ts_deck *, const config_setting_t *root);
-
-#endif

@@ -3,8 +3,7 @@
  * Common builds of HDF5 are not thread-safe: every call of the library is
  * made between ts_hdf5_lock and ts_hdf5_unlock, never across a wait.
  * HDF5's own error stack is not printed.  All of it is Local. */
-#ifndef TS_IO_HDF5_H
-#define TS_IO_HDF5_H
+#pragma once
 
 #include <hdf5.h>
 
@@ -58,5 +57,3 @@ ts_err ts_hdf5_close(hid_t file, const char *path, ts_err err, ts_err code);
  * far as the system said.  Under the lock. */
 const char *ts_hdf5_why(void);
 const char *ts_hdf5_version(void);
-
-#endif

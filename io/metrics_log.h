@@ -1,7 +1,6 @@
 /* metrics_log.h - metrics.jsonl: one JSON object a line.
  * All of it is Local. */
-#ifndef TS_IO_METRICS_LOG_H
-#define TS_IO_METRICS_LOG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ typedef struct ts_metrics_line {
 } ts_metrics_line;
 ts_err ts_metrics_log_line(ts_metrics_log *, const ts_metrics_line *);
 void ts_metrics_log_close(ts_metrics_log *);
-
-#endif

@@ -1,7 +1,6 @@
 /* predictions.h - the file of `tessera predict`: /predictions and /labels, in
  * the order of the samples, each rank writing its own by pwrite. */
-#ifndef TS_IO_PREDICTIONS_H
-#define TS_IO_PREDICTIONS_H
+#pragma once
 
 #include "runtime/comm.h"
 
@@ -16,5 +15,3 @@ ts_err ts_predictions_write(ts_predictions *, int64_t first, int64_t n,
                             const float *predictions, const float *labels);
 /* OK: gives the file its name, unless any rank has an ERR.  Collective. */
 ts_err ts_predictions_finish(ts_predictions *, ts_err err, ts_comm *);
-
-#endif

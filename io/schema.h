@@ -1,8 +1,7 @@
 /* schema.h - the schema of decks: one row per key.  It checks decks, prints
  * `help deck`, doc/deck.md and deck.effective, so the three can't differ.
  * All of it is Local. */
-#ifndef TS_IO_SCHEMA_H
-#define TS_IO_SCHEMA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -73,5 +72,3 @@ const ts_key *ts_schema_find(ts_scope, const char *path);
 int ts_schema_is_group(ts_scope, const char *path);
 /* The key nearest in spelling, NULL when none is near. */
 const char *ts_schema_nearest(ts_scope, const char *path);
-
-#endif

@@ -5,8 +5,7 @@
  * All ranks hold the same view (number of samples, features, vocabulary);
  * each reads only what it is asked for.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_IO_SOURCE_H
-#define TS_IO_SOURCE_H
+#pragma once
 
 #include "base/config.h"
 #include "base/str.h"
@@ -143,5 +142,3 @@ ts_loader_state ts_loader_state_of(const ts_loader *);
 /* Bytes of a batch's block as it is expected, 0: not known. */
 size_t ts_loader_batch_bytes(const ts_loader *);
 void ts_loader_destroy(ts_loader *);
-
-#endif

@@ -1,7 +1,6 @@
 /* synthetic_impl.h - samples of synthetic data; private to io/synthetic*.c.
  * All of it is Local. */
-#ifndef TS_IO_SYNTHETIC_IMPL_H
-#define TS_IO_SYNTHETIC_IMPL_H
+#pragma once
 
 #include "io/batch_store.h"
 
@@ -57,5 +56,3 @@ void ts_synthetic_draw(const ts_synthetic *, double z[TS_SYNTHETIC_TASKS],
 float ts_synthetic_label(const ts_synthetic *, double z, uint64_t sample,
                          int32_t task);
 double ts_synthetic_sigmoid(double z);
-
-#endif

@@ -4,8 +4,7 @@
  * its share, and kept for every 1024th line.  .gz files are streamed: each
  * rank unpacks up to its lines, and from the start again when it goes back.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_IO_TEXT_H
-#define TS_IO_TEXT_H
+#pragma once
 
 #include "base/config.h"
 #include "runtime/comm.h"
@@ -30,5 +29,3 @@ typedef struct ts_lines {
   int64_t number;
 } ts_lines;
 ts_err ts_text_lines(ts_text *, ts_lines *, int64_t first, int32_t *n);
-
-#endif

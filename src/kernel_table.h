@@ -10,8 +10,7 @@
  * Kernels run inside lane tasks.  On the host they use the OpenMP threads of
  * the calling lane; results never depend on how work was cut by thread.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_KERNEL_TABLE_H
-#define TS_KERNEL_TABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -51,5 +50,3 @@ typedef struct ts_kernels {
  * isa NULL: the best that the CPU has; "ref", "avx2", "avx512", "avx512_bf16"
  * for tests and benchmarks (DECK error where the CPU lacks it). */
 ts_err ts_kernels_fill(ts_kernels *k, const char *backend, const char *isa);
-
-#endif

@@ -1,8 +1,7 @@
 /* codes.cuh - floats to 16 bits, to nearest even, and back: the bits of
  * base/dtype.h, NaN's included.  Who compiles for a GPU includes cuda_fp16.h
  * before. */
-#ifndef TS_CUDA_CODES_CUH
-#define TS_CUDA_CODES_CUH
+#pragma once
 
 #include "cuda/sparse/rounding.cuh"
 
@@ -52,5 +51,3 @@ template <class Code> struct ts_code_vector<Code, 4> {
                        Code::wide(h.y & 0xffffu), Code::wide(h.y >> 16));
   }
 };
-
-#endif

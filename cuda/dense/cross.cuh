@@ -1,7 +1,6 @@
 /* cross.cuh - what is done by element of rows (cross.cu, join.cu): a thread has
  * four columns of a row, as vectors where rows lie on their borders. */
-#ifndef TS_CUDA_CROSS_CUH
-#define TS_CUDA_CROSS_CUH
+#pragma once
 
 #include "cuda/dense/half.cuh"
 #include "cuda/runtime/cuda_impl.h"
@@ -87,5 +86,3 @@ static inline ts_cuda_shape ts_cross_shape(int64_t rows, int32_t width) {
   const int64_t groups = TS_CROSS_THREADS >> ts_lanes_shift((width + 3) / 4);
   return ts_cuda_strided(rows, groups, TS_CROSS_THREADS);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* flat.cuh - what kernels over flat arrays share (flat.cu, dense_update.cu).
  * Bits are the host's (src/dense/flat.c): sums are cut as
  * src/dense/update_numbers.h says. */
-#ifndef TS_CUDA_FLAT_CUH
-#define TS_CUDA_FLAT_CUH
+#pragma once
 
 #include "cuda/runtime/cuda_impl.h"
 #include "cuda/runtime/each.cuh"
@@ -73,5 +72,3 @@ done:
   ts_cuda_give(sums, bytes, tag);
   return err;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* half.cuh - f32 to bf16 and back, two at a time, as src/dense/half.h has them
  * but for the payload of NaN, and the matrix product of a warp in bf16. */
-#ifndef TS_CUDA_HALF_CUH
-#define TS_CUDA_HALF_CUH
+#pragma once
 
 #include "cuda/sparse/rounding.cuh"
 
@@ -89,5 +88,3 @@ ts_half_product(float c[4], const uint32_t a[4], const uint32_t b[2]) {
   }
 #endif
 }
-
-#endif

@@ -5,8 +5,7 @@
  * It reads their vectors once, and writes gradients only when all of them are
  * there: gradients may lie over embeddings.  Vectors that do not fit into
  * shared memory go by chunks of columns. */
-#ifndef TS_CUDA_INTERACT_CUH
-#define TS_CUDA_INTERACT_CUH
+#pragma once
 
 #include "cuda/dense/half.cuh"
 #include "cuda/runtime/cuda_impl.h"
@@ -220,5 +219,3 @@ struct ts_interact_kernels {
   void (*backward[2][2])(ts_interact_params);
 };
 extern const ts_interact_kernels ts_interact_f32, ts_interact_half;
-
-#endif

@@ -1,8 +1,7 @@
 /* mask.h - what cuBLASLt does not do for a layer's gradient: ReLU's mask where
  * the gradient comes from elsewhere, sums of columns, conversion.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_CUDA_MASK_H
-#define TS_CUDA_MASK_H
+#pragma once
 
 #include "cuda/runtime/cuda_impl.h"
 
@@ -28,5 +27,3 @@ ts_err ts_cuda_mask(const ts_cuda_mask_args *, cudaStream_t);
 /* to[i] = from[i] of bf16. */
 ts_err ts_cuda_widen_bf16(float *to, const uint16_t *from, int32_t n,
                           cudaStream_t);
-
-#endif

@@ -4,8 +4,7 @@
  * its (cols, rows) matrix, leading dimension the stride of rows.  Which
  * algorithm a product has is chosen for its sizes, types, what is fused with
  * it and how its arrays are aligned, and kept (product_choices.h). */
-#ifndef TS_CUDA_PRODUCT_H
-#define TS_CUDA_PRODUCT_H
+#pragma once
 
 #include <cublasLt.h>
 
@@ -74,5 +73,3 @@ void ts_product_reset(ts_product *);
 ts_err ts_product_prepare(ts_product *, ts_blas *, ts_product_at, bool *fits);
 /* Where it fits, on the lane's stream. */
 ts_err ts_product_run(ts_product *, ts_blas *, ts_product_at);
-
-#endif

@@ -5,8 +5,7 @@
  * algorithm by the words that the library gave for it.  As text they are bound
  * to their maker, the library's version and the GPU.  Plain C: it is tested
  * without a GPU.  One thread.  All of it is Local. */
-#ifndef TS_CUDA_PRODUCT_CHOICES_H
-#define TS_CUDA_PRODUCT_CHOICES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ ts_err ts_choices_print(ts_str *text, const char *maker);
 /* Products look into TEXT first from now on.  A text of another maker, or a
  * damaged one, is left out with a note. */
 ts_err ts_choices_take(const char *text, const char *maker);
-
-#endif

@@ -1,8 +1,7 @@
 /* products.h - what the files of the GPU's linear layers share: a layer's data
  * and its products, made once per batch size.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_CUDA_PRODUCTS_H
-#define TS_CUDA_PRODUCTS_H
+#pragma once
 
 #include "cuda/dense/product.h"
 extern "C" {
@@ -65,5 +64,3 @@ ts_err ts_products_unfused(ts_str *text);
  * library has it: *DID. */
 ts_err ts_fused_run(ts_fused *, ts_blas *, const ts_product_at *, bool wanted,
                     bool *did);
-
-#endif

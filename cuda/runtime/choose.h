@@ -1,7 +1,6 @@
 /* choose.h - which GPU a rank takes, and whether this build runs there.
  * Plain C: it is tested without a GPU.  All of it is Local. */
-#ifndef TS_CUDA_CHOOSE_H
-#define TS_CUDA_CHOOSE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ int ts_cuda_choose(int node_rank, int n_gpus);
  * is 10 * major + minor.  Binary code runs on its own generation (the same
  * tens) of the same or a higher minor number, PTX on anything later. */
 bool ts_cuda_runs_on(const char *archs, int capability);
-
-#endif

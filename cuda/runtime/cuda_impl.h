@@ -1,8 +1,7 @@
 /* cuda_impl.h - what the files of cuda/ share: the check of calls, the current
  * lane, scratch memory, the entries of the table of kernels.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_CUDA_IMPL_H
-#define TS_CUDA_IMPL_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <stddef.h>
@@ -190,5 +189,3 @@ ts_err ts_cuda_reduce_ranks(cudaStream_t, void *dst, const void *src, int w,
  * only *TEMP_BYTES, its size, is set. */
 ts_err ts_cuda_starts(void *temp, size_t *temp_bytes, const uint32_t *keys,
                       int64_t n, uint32_t *start, uint32_t *n_runs);
-
-#endif

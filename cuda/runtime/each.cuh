@@ -1,6 +1,5 @@
 /* each.cuh - what a thread does of N pieces, and searches among starts. */
-#ifndef TS_CUDA_EACH_CUH
-#define TS_CUDA_EACH_CUH
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ static __device__ __forceinline__ I ts_last_at(I n, X x, Begin begin) {
   }
   return low;
 }
-
-#endif

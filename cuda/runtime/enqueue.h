@@ -1,8 +1,7 @@
 /* enqueue.h - what tasks put on a stream: kernels, copies, bytes, calls of
  * libraries.  All of it goes through here, so that a graph which is open knows
  * each piece of its work (cuda/runtime/notes.h).  Included by cuda_impl.h. */
-#ifndef TS_CUDA_ENQUEUE_H
-#define TS_CUDA_ENQUEUE_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -76,5 +75,3 @@ static inline ts_err ts_cuda_launch(ts_cuda_site site, void (*kernel)(P...),
                             (int)sizeof...(P)};
   return ts_cuda_launch_kernel(&k, at);
 }
-
-#endif

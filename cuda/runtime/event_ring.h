@@ -8,8 +8,7 @@
  *
  * Plain C, without CUDA: the calls are given, and tests have calls of their
  * own.  Not thread-safe: a lane locks.  All of it is Local. */
-#ifndef TS_CUDA_EVENT_RING_H
-#define TS_CUDA_EVENT_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ bool ts_event_ring_holds(const ts_event_ring *, uint64_t seq);
 
 /* The event that stands for SEQ; NULL where it has been reached. */
 void *ts_event_ring_find(const ts_event_ring *, uint64_t seq);
-
-#endif

@@ -1,7 +1,6 @@
 /* graph.h - graphs of lanes (runtime/graph.h) for the other files of cuda/.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_CUDA_GRAPH_H
-#define TS_CUDA_GRAPH_H
+#pragma once
 
 #include "cuda/runtime/notes.h"
 
@@ -68,5 +67,3 @@ ts_cuda_graph *ts_cuda_graph_open(void);
 /* The lane takes part from here on; leave: none does any more. */
 void ts_cuda_graph_enter(ts_cuda_graph *, ts_cuda_lane *);
 void ts_cuda_graph_leave(ts_cuda_graph *);
-
-#endif

@@ -1,7 +1,6 @@
 /* grid.h - how many blocks a launch has.  Plain C: it is tested without a
  * GPU.  All of it is Local. */
-#ifndef TS_CUDA_GRID_H
-#define TS_CUDA_GRID_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ TS_CUDA_BOTH static inline int ts_lanes_shift(int64_t n) {
   while (shift < 5 && INT64_C(1) << shift < n) shift++;
   return shift;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* lane.h - a lane of the GPU; private to cuda/runtime.  All of it is Local. */
-#ifndef TS_CUDA_LANE_H
-#define TS_CUDA_LANE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -76,5 +75,3 @@ bool ts_cuda_words_fit(void);
 /* STREAM waits until WORD, in pinned memory, is LEAST or more. */
 ts_err ts_cuda_wait_word(cudaStream_t stream, const uint64_t *word,
                          uint64_t least);
-
-#endif

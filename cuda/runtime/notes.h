@@ -2,8 +2,7 @@
  * enqueued: enough to tell whether a step does the same again, to give
  * launches and copies new arguments, and to enqueue it once more.
  * Private to graph.cu, enqueue.cu and notes.cu. */
-#ifndef TS_CUDA_NOTES_H
-#define TS_CUDA_NOTES_H
+#pragma once
 
 #include "cuda/runtime/lane.h"
 
@@ -85,5 +84,3 @@ void ts_notes_nodes_restore(ts_notes *);
 
 /* The node that STREAM, which is captured, was given last; NULL: not known. */
 cudaGraphNode_t ts_note_node(cudaStream_t stream);
-
-#endif

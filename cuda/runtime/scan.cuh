@@ -1,7 +1,6 @@
 /* scan.cuh - sums over all that comes before, in rows that one block goes
  * through.  They are of integers: the order doesn't matter. */
-#ifndef TS_CUDA_SCAN_CUH
-#define TS_CUDA_SCAN_CUH
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ static __device__ __forceinline__ T ts_scan_row(int64_t n, Get get, Put put) {
   }
   return done;
 }
-
-#endif

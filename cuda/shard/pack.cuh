@@ -2,8 +2,7 @@
  *
  * The stream copies the description of the work, so the caller keeps it until
  * it has waited for the lane, unless it lies in pageable memory. */
-#ifndef TS_CUDA_PACK_CUH
-#define TS_CUDA_PACK_CUH
+#pragma once
 
 #include "cuda/runtime/cuda_impl.h"
 #include "cuda/runtime/each.cuh"
@@ -52,5 +51,3 @@ done:
   ts_cuda_give(all.block, counted.bytes, TS_TAG_INPUT);
   return err;
 }
-
-#endif

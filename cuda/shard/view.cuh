@@ -9,8 +9,7 @@
  * Grids are as wide as their largest piece asks for, but of many rounds of the
  * GPU's at most: kernels go on with a stride.  Arguments travel by value, so
  * callers may go on at once. */
-#ifndef TS_CUDA_VIEW_CUH
-#define TS_CUDA_VIEW_CUH
+#pragma once
 
 #include "cuda/runtime/cuda_impl.h"
 
@@ -103,5 +102,3 @@ static ts_err ts_view_launch(const Args *a, Blocks blocks, Launch launch) {
   return launch(
       {dim3(ts_grid(n, 1, most), (unsigned)a->n_pieces), TS_VIEW_THREADS});
 }
-
-#endif

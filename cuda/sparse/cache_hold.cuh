@@ -1,7 +1,6 @@
 /* cache_hold.cuh - the steps of a hold (cuda/sparse/cache_kernels.cuh): sort
  * keys, finding rows, lines for those that are missing, slots. */
-#ifndef TS_CUDA_CACHE_HOLD_CUH
-#define TS_CUDA_CACHE_HOLD_CUH
+#pragma once
 
 #include "cuda/sparse/cache_sets.cuh"
 
@@ -185,5 +184,3 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
     if (j < w.n) w.slots[w.order[j]] = w.slot[run + __popc(heads & upto)];
   }
 }
-
-#endif

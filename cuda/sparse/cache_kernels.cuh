@@ -10,8 +10,7 @@
  *
  * Then rows are moved, a warp for each: the line's old row to slow memory
  * where it was written, the new one in, each lane with bytes of its own. */
-#ifndef TS_CUDA_CACHE_KERNELS_CUH
-#define TS_CUDA_CACHE_KERNELS_CUH
+#pragma once
 
 #include "cuda/sparse/cache_hold.cuh"
 #include "cuda/sparse/cache_sets.cuh"
@@ -191,5 +190,3 @@ static __global__ void __launch_bounds__(TS_CACHE_BLOCK)
   for (; i < to; i += stride)
     out[i] = (uint32_t)(f.base[feature] + rows[i]);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* cache_sets.cuh - the cache's directory as a warp of cache_kernels.cuh sees
  * it: a set in its lanes' registers, counts of tables. */
-#ifndef TS_CUDA_CACHE_SETS_CUH
-#define TS_CUDA_CACHE_SETS_CUH
+#pragma once
 
 #include <stdint.h>
 
@@ -136,5 +135,3 @@ __device__ inline bool ts_cache_is_through(const ts_cache &c,
                                            uint32_t row) {
   return c.through && c.through[row / 32] >> row % 32 & 1;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * the host never does.  With this type each operation rounds on its own, and
  * formulas read as they do in C.  The host's compiler (kernels run there in
  * tests) is kept from fusing by -ffp-contract=off. */
-#ifndef TS_CUDA_EXACT_CUH
-#define TS_CUDA_EXACT_CUH
+#pragma once
 
 #include <math.h>
 
@@ -41,5 +40,3 @@ TS_CUDA_BOTH inline bool operator>(ts_real a, ts_real b) {
 }
 
 #undef TS_EXACT
-
-#endif

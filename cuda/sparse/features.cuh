@@ -1,8 +1,7 @@
 /* features.cuh - the first bags and the tables' first rows of features, which
  * lookup.cu, weight_grad.cu and entries.cu have among their parameters, or in
  * device memory where there are too many. */
-#ifndef TS_CUDA_FEATURES_CUH
-#define TS_CUDA_FEATURES_CUH
+#pragma once
 
 #include "cuda/runtime/cuda_impl.h"
 #include "cuda/runtime/each.cuh"
@@ -27,5 +26,3 @@ done:
   ts_cuda_give(far, bytes, TS_TAG_SPARSE);
   return err;
 }
-
-#endif

@@ -12,8 +12,7 @@
  * arguments may go as soon as an entry returns.  There is room for 240
  * features; those of more are put into device memory before, so that a group
  * has one launch of the lookup, however many features it has. */
-#ifndef TS_CUDA_LOOKUP_CUH
-#define TS_CUDA_LOOKUP_CUH
+#pragma once
 
 #include <string.h>
 
@@ -218,5 +217,3 @@ static ts_err ts_lookup_launch(Start start, const ts_lookup_args *a, float *out,
     return ts_lookup_by_type(start, p, a->dtype, start.plan.vector);
   });
 }
-
-#endif

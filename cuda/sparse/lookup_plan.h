@@ -14,8 +14,7 @@
  * 42 times, for 320 rows: 7.6 of 8 are under way on the average, 91 KiB; with
  * 16 bags of one id 4 times: 48 KiB, beside what is written.  All of it is
  * Local. */
-#ifndef TS_CUDA_LOOKUP_PLAN_H
-#define TS_CUDA_LOOKUP_PLAN_H
+#pragma once
 
 #include "base/dtype.h"
 #include "cuda/runtime/grid.h"
@@ -107,5 +106,3 @@ ts_weight_grad_plan_of(ts_dtype t, int32_t dim, const void *weight,
   ts_lookup_cut(&p, n_bags, m);
   return p;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rounding.cuh - 16-bit floats and their stochastic rounding, as base/dtype.h
  * and base/rng.h have them: the same bits for the same random words. */
-#ifndef TS_CUDA_ROUNDING_CUH
-#define TS_CUDA_ROUNDING_CUH
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -82,5 +81,3 @@ TS_CUDA_BOTH inline void ts_philox_words(uint32_t out[4], uint64_t a,
   out[2] = c2;
   out[3] = c3;
 }
-
-#endif

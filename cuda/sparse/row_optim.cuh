@@ -15,8 +15,7 @@
  *              stat the statistics so far
  *   round(k)   an element's parts of the statistics, x and y
  *   apply      the update of an element */
-#ifndef TS_CUDA_ROW_OPTIM_CUH
-#define TS_CUDA_ROW_OPTIM_CUH
+#pragma once
 
 #include <string.h>
 
@@ -265,5 +264,3 @@ template <class F> bool ts_with_optim(const char *kind, F f) {
   if (is("lars_sgd")) return f(ts_optim_lars()), true;
   return false;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Groups of a warp go on together, with work or without, so that all lanes
  * meet in every exchange.  Sums over a row are the host's: 16 parts (column
  * modulo 16), each in the order of columns, then pairwise. */
-#ifndef TS_CUDA_ROW_UPDATE_CUH
-#define TS_CUDA_ROW_UPDATE_CUH
+#pragma once
 
 #include "cuda/sparse/rounding.cuh"
 #include "cuda/sparse/row_work.cuh"
@@ -338,5 +337,3 @@ ts_row_update_wide(const ts_row_place &r, const ts_row_id &id,
   if constexpr (O::ROW >= 0)
     if (id.active && group.lane == 0) r.state[O::ROW][id.key] = row.x;
 }
-
-#endif

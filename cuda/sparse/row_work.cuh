@@ -1,7 +1,6 @@
 /* row_work.cuh - arguments of the kernels row_update and row_stage, which go by
  * value, and their scratch. */
-#ifndef TS_CUDA_ROW_WORK_CUH
-#define TS_CUDA_ROW_WORK_CUH
+#pragma once
 
 #include "cuda/runtime/cuda_impl.h"
 #include "cuda/sparse/row_optim.cuh"
@@ -103,5 +102,3 @@ static ts_err ts_row_launch(K kernel, int64_t n, int64_t per_block,
   return TS_CUDA_LAUNCH(kernel, {ts_grid(n, per_block, most), TS_ROW_BLOCK},
                         work);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rows.cuh - rows of a table in f32, bf16 or f16: vectors of 2 to 16 bytes,
  * as they are loaded, and as floats. */
-#ifndef TS_CUDA_ROWS_CUH
-#define TS_CUDA_ROWS_CUH
+#pragma once
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
@@ -138,5 +137,3 @@ static __device__ __forceinline__ void ts_floats_store(float *p,
     for (int i = 0; i < V; i++) p[i] = x[i];
   }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* auc.h - area under the ROC curve of one array of samples.
  * All of it is Local. */
-#ifndef TS_BASE_AUC_H
-#define TS_BASE_AUC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@
  * are. */
 ts_err ts_auc(double *auc, const float *prediction, const float *label,
               int64_t n);
-
-#endif

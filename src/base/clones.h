@@ -3,8 +3,7 @@
  *
  * Sums in such functions have a fixed order, so that only fused multiply-adds
  * differ between CPUs.  Not under sanitizers: they can't run that early. */
-#ifndef TS_BASE_CLONES_H
-#define TS_BASE_CLONES_H
+#pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&         \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -12,6 +11,4 @@
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define TS_CLONES
-#endif
-
 #endif

@@ -5,8 +5,7 @@
  * doc/deck); all strings are owned by it, all paths absolute.  Everything
  * else only reads it.  Keys that belong to later work are kept in the schema
  * and refused with a value that this version lacks.  All of it is Local. */
-#ifndef TS_BASE_CONFIG_H
-#define TS_BASE_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -245,5 +244,3 @@ typedef struct ts_config {
     int64_t window; /* samples, global */
   } metrics;
 } ts_config;
-
-#endif

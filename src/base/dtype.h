@@ -1,6 +1,5 @@
 /* dtype.h - element types and 16-bit floats.  All of it is Local. */
-#ifndef TS_BASE_DTYPE_H
-#define TS_BASE_DTYPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ bool ts_all_finite(const void *x, ts_dtype, int64_t n);
 /* N elements of type T at SRC to f32 and back (nearest even). */
 void ts_to_f32(float *dst, const void *src, ts_dtype t, int64_t n);
 void ts_from_f32(void *dst, const float *src, ts_dtype t, int64_t n);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Nothing here communicates; ranks agree with ts_agree() (runtime/comm.h).
  * All of it is Local. */
-#ifndef TS_BASE_ERR_H
-#define TS_BASE_ERR_H
+#pragma once
 
 #include <errno.h>
 #include <string.h>
@@ -101,5 +100,3 @@ void ts_err_clear(void);
     const ts_err ts_do_err = (call);                                           \
     if (ts_do_err != TS_OK) return ts_do_err;                                  \
   } while (0)
-
-#endif

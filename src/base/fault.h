@@ -34,8 +34,7 @@
  *   save     a checkpoint's writing, of which the others hear nothing
  *   gradient of a step's tables: one is infinite
  *   batch, stall   the reader: an error, no end */
-#ifndef TS_BASE_FAULT_H
-#define TS_BASE_FAULT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -62,6 +61,4 @@ static inline bool ts_fault(const char *what) {
   (void)what;
   return false;
 }
-#endif
-
 #endif

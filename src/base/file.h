@@ -3,8 +3,7 @@
  *
  * Files are never written through a symbolic link: in a folder that others
  * can write to, somebody else may have planted it.  All of it is Local. */
-#ifndef TS_BASE_FILE_H
-#define TS_BASE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ int ts_file_close(FILE *);
 
 /* errno in words. */
 const char *ts_file_why(void);
-
-#endif

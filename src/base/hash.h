@@ -1,6 +1,5 @@
 /* hash.h - checksums and hashes.  All of it is Local. */
-#ifndef TS_BASE_HASH_H
-#define TS_BASE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ static inline uint64_t ts_mix64(uint64_t x) {
   x ^= x >> 33;
   return x;
 }
-
-#endif

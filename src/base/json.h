@@ -1,7 +1,6 @@
 /* json.h - what all writers of JSON share; Jansson does the rest.  All of it
  * is Local. */
-#ifndef TS_BASE_JSON_H
-#define TS_BASE_JSON_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -19,5 +18,3 @@ json_t *ts_json_text(const char *text);
 /* One line without its end, numbers with so many DIGITS.  Frees JSON.  NOMEM
  * where JSON is NULL; what F can't take is F's error. */
 ts_err ts_json_put(FILE *f, json_t *json, int digits);
-
-#endif

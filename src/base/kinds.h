@@ -6,8 +6,7 @@
  * train/pipeline.c, io/source.c, dense/optim.c, dense/parallel.c), the values
  * that the deck takes, `tessera help deck` and the lists in messages are all
  * made of these. */
-#ifndef TS_BASE_KINDS_H
-#define TS_BASE_KINDS_H
+#pragma once
 
 /* TS_SHARD_ID, and ts_sharding_name in a file of src/shard/. */
 #define TS_SHARDINGS(X)                                                        \
@@ -81,5 +80,3 @@
 #define TS_SHARD_ENUMERATOR(id, name) TS_SHARD_##id,
 enum { TS_SHARD_AUTO, TS_SHARDINGS(TS_SHARD_ENUMERATOR) TS_SHARD_COUNT };
 #undef TS_SHARD_ENUMERATOR
-
-#endif

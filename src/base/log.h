@@ -2,8 +2,7 @@
  *
  * Only rank 0 prints, except ts_log_error.  Thread-safe, line by line.
  * All of it is Local. */
-#ifndef TS_BASE_LOG_H
-#define TS_BASE_LOG_H
+#pragma once
 
 #include "base/err.h"
 
@@ -21,5 +20,3 @@ void ts_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* "tessera: error: TEXT" on stderr and in the log, from whatever rank. */
 void ts_log_error(const char *text);
-
-#endif

@@ -4,8 +4,7 @@
  * high-water marks; the memory report and the benchmarks print them, and a
  * debug build fails at exit when something leaked.  Thread-safe.
  * All of it is Local. */
-#ifndef TS_BASE_MEM_H
-#define TS_BASE_MEM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -112,5 +111,3 @@ const char *ts_tag_text(ts_tag tag);
 /* Number of live ts_mem_alloc blocks; prints each tag that is not empty to
  * stderr when not zero.  For the end of main in debug builds and tests. */
 int64_t ts_mem_leaks(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* mem_free.h - how much memory there is for what can do with less.
  * All of it is Local. */
-#ifndef TS_BASE_MEM_FREE_H
-#define TS_BASE_MEM_FREE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ int64_t ts_mem_free_bytes(void);
 /* Bytes that this process may still take by its own limits (ulimit -v, -d);
  * -1: it has none. */
 int64_t ts_mem_left_bytes(void);
-
-#endif

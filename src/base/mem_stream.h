@@ -1,6 +1,5 @@
 /* mem_stream.h - copies of what nobody reads soon. */
-#ifndef TS_BASE_MEM_STREAM_H
-#define TS_BASE_MEM_STREAM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@ void ts_mem_stream(void *to, const void *from, size_t n);
 /* Has the system give the pages of N bytes at P now, instead of one by one
  * when they are first written to; the content stays.  On N_THREADS.  Local. */
 void ts_mem_touch(void *p, size_t n, int n_threads);
-
-#endif

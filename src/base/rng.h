@@ -3,8 +3,7 @@
  * J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11.
  * A number depends on (seed, stream, counter) only: never on the number of
  * ranks, threads, the plan or the order of calls.  All of it is Local. */
-#ifndef TS_BASE_RNG_H
-#define TS_BASE_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ double ts_rng_unit64(uint32_t hi, uint32_t lo);
 double ts_rng_normal(uint32_t x, uint32_t y);
 /* Two standard normals from two words (Box-Muller). */
 void ts_rng_normal2(double out[2], uint32_t x, uint32_t y);
-
-#endif

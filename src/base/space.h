@@ -1,7 +1,6 @@
 /* space.h - room on a disk, asked for before anything is written: HDF5 can't
  * go on, nor close a file, once a write has failed. */
-#ifndef TS_BASE_SPACE_H
-#define TS_BASE_SPACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ ts_err ts_reserve(int fd, int64_t n_bytes, const char *path, ts_err code);
 /* Whether this process may write files so long (ulimit -f): else an error of
  * CODE, before HDF5 has a file that it could not close.  Local. */
 ts_err ts_size_allowed(int64_t n_bytes, const char *path, ts_err code);
-
-#endif

@@ -1,7 +1,6 @@
 /* str.h - growing strings and arrays of strings, file helpers.
  * All of it is Local. */
-#ifndef TS_BASE_STR_H
-#define TS_BASE_STR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ ts_err ts_file_read(ts_str *s, const char *path);
 ts_err ts_file_read_of_deck(ts_str *s, const char *path, const char *key);
 /* mkdir -p. */
 ts_err ts_mkdirs(const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* bench.h - the benchmarks behind `tessera bench`.
  * ts_bench_cache to ts_bench_tbe are Collective; all else is Local. */
-#ifndef TS_COMMANDS_BENCH_H
-#define TS_COMMANDS_BENCH_H
+#pragma once
 
 #include "commands/commands.h"
 #include "train/trainer.h"
@@ -67,5 +66,3 @@ double ts_bench_read_stream(const void *, int64_t bytes);
  * ascending; they keep their values. */
 double ts_bench_rewrite_rows(void *first, int64_t row_bytes,
                              const uint32_t *rows, int64_t n);
-
-#endif

@@ -2,8 +2,7 @@
  * long each took there, and what part of it lay before the end of the batch
  * before.  Nothing of all this on the host.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_COMMANDS_BENCH_COPY_H
-#define TS_COMMANDS_BENCH_COPY_H
+#pragma once
 
 #include "runtime/clock.h"
 #include "train/trainer.h"
@@ -30,5 +29,3 @@ ts_err ts_bench_copies_end(ts_bench_copies *);
 /* A line, and the figures start anew.  AHEAD: batches are copied ahead.
  * Collective. */
 ts_err ts_bench_copies_print(ts_bench_copies *, bool ahead);
-
-#endif

@@ -1,7 +1,6 @@
 /* bench_dense.h - dense time of steps beside that of their matrix products
  * alone; used by bench_step.c. */
-#ifndef TS_COMMANDS_BENCH_DENSE_H
-#define TS_COMMANDS_BENCH_DENSE_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -19,5 +18,3 @@ void ts_bench_turn_begin(ts_bench_turn *);
 ts_err ts_bench_turn_end(ts_bench_turn *, ts_trainer *);
 /* Sorts the turns.  Collective. */
 ts_err ts_bench_turns_print(ts_bench_turn *, int n, ts_trainer *);
-
-#endif

@@ -1,8 +1,7 @@
 /* bench_input.h - what `bench input` measures of each input (bench_input.c),
  * and its table (bench_input_table.c).
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_COMMANDS_BENCH_INPUT_H
-#define TS_COMMANDS_BENCH_INPUT_H
+#pragma once
 
 #include "commands/bench_copy.h"
 #include "train/pipeline.h"
@@ -33,5 +32,3 @@ void ts_input_print_head(const ts_input_bench *);
 /* Prints, for batches of K times the deck's size, a line per input with the
  * slowest rank's times, and their ratio; sorts the times.  Collective. */
 ts_err ts_input_print(ts_input_bench *, int k);
-
-#endif

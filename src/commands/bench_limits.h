@@ -1,8 +1,7 @@
 /* bench_limits.h - what the machine gives at most, by the clock of a lane, and
  * a table of a step's phases beside it.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_COMMANDS_BENCH_LIMITS_H
-#define TS_COMMANDS_BENCH_LIMITS_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -24,5 +23,3 @@ ts_model_bytes ts_bench_model_bytes(const ts_config *, double batch, bool half);
  * operations that BATCH needs of this rank.  Collective. */
 ts_err ts_bench_phases_print(ts_trainer *, const ts_batch *batch, int steps,
                              double seconds);
-
-#endif

@@ -1,8 +1,7 @@
 /* bench_pipeline.h - what `tessera bench pipeline` measures; private to
  * bench_pipeline*.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_COMMANDS_BENCH_PIPELINE_H
-#define TS_COMMANDS_BENCH_PIPELINE_H
+#pragma once
 
 #include "commands/bench.h"
 #include "train/pipeline.h"
@@ -45,5 +44,3 @@ typedef struct ts_pipeline_bench {
 /* bench_pipeline_table.c.  Times are sorted there. */
 void ts_pipeline_bench_head(const ts_pipeline_bench *);
 void ts_pipeline_bench_print(const ts_pipeline_bench *);
-
-#endif

@@ -1,8 +1,7 @@
 /* bench_table.h - what benchmarks print: records of named values, each a line
  * of text, in columns where it has headings, and a line of JSON if asked for.
  * Rank 0 alone prints. */
-#ifndef TS_COMMANDS_BENCH_TABLE_H
-#define TS_COMMANDS_BENCH_TABLE_H
+#pragma once
 
 #include "commands/commands.h"
 
@@ -26,5 +25,3 @@ void ts_bench_heads(const ts_bench_table *);
  * value (NULL, NAN) a column has "-", and a part of a sentence is left out.
  * Local. */
 void ts_bench_print(const ts_bench_table *, ...);
-
-#endif

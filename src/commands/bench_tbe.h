@@ -1,8 +1,7 @@
 /* bench_tbe.h - what `tessera bench tbe` measures: a group of tables, and
  * batches for it.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_COMMANDS_BENCH_TBE_H
-#define TS_COMMANDS_BENCH_TBE_H
+#pragma once
 
 #include "commands/bench.h"
 #include "sparse/tbe.h"
@@ -57,5 +56,3 @@ int64_t ts_tbe_backward_bytes(const ts_tbe_case *, int64_t distinct);
  * the copy's.  Prints a table: a line for uniform ids and one for the power
  * law; with SWEEP, of dims, pooling and types of its own choice. */
 ts_err ts_bench_tbe_device(ts_tbe_case *, const ts_kernels *, bool sweep);
-
-#endif

@@ -1,7 +1,6 @@
 /* commands.h - subcommands, one file each; main.c is a table of them.
  * ts_cmd_* are Collective where ts_command.mpi is set; all else is Local. */
-#ifndef TS_COMMANDS_COMMANDS_H
-#define TS_COMMANDS_COMMANDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -64,5 +63,3 @@ ts_err ts_args_range(const char *option, const char *text, int64_t *first,
 ts_err ts_args_trace(const ts_args *, ts_trace_request *);
 
 extern const ts_command ts_commands[]; /* ends with name NULL */
-
-#endif

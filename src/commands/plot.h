@@ -1,7 +1,6 @@
 /* plot.h - the figures of runs, read from their metrics.jsonl, and drawn.
  * All of it is Local. */
-#ifndef TS_COMMANDS_PLOT_H
-#define TS_COMMANDS_PLOT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ void ts_plot_smooth(ts_plot_run *, int64_t n);
 /* Draws the figures of WHAT that some run has; the file is written anew. */
 ts_err ts_plot_draw(const ts_plot_run *, int32_t n_runs,
                     const bool what[TS_PLOT_COUNT], const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* svg.h - what drawings share: a file, text, round steps of an axis, colours
  * and dashes that are told apart.  All of it is Local. */
-#ifndef TS_COMMANDS_SVG_H
-#define TS_COMMANDS_SVG_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -25,5 +24,3 @@ const char *ts_svg_dash(int32_t i);
 /* The round step (1, 2 or 5 times a power of ten) that cuts SPAN > 0 into
  * LEAST steps or somewhat more, at most 2.5 LEAST. */
 double ts_svg_step(double span, int least);
-
-#endif

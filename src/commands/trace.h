@@ -1,7 +1,6 @@
 /* trace.h - a trace file read back, for `tessera trace` and its checker.
  * All of it is Local. */
-#ifndef TS_COMMANDS_TRACE_H
-#define TS_COMMANDS_TRACE_H
+#pragma once
 
 #include "runtime/trace.h"
 
@@ -51,5 +50,3 @@ ts_err ts_trace_summary(const ts_trace *);
 /* Batches FIRST <= b < END (all where END is 0) of RANK (all: -1). */
 ts_err ts_trace_plot(const ts_trace *, const char *path, int64_t first,
                      int64_t end, int rank);
-
-#endif

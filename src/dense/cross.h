@@ -5,8 +5,7 @@
  * V_l (rank, width), W_l (width, rank), b_l (width).  Both products are
  * ts_linear's, what is by element the kernels'.  A layer is one group,
  * GROUP.l.  Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_DENSE_CROSS_H
-#define TS_DENSE_CROSS_H
+#pragma once
 
 #include "dense/hooks.h"
 #include "dense/linear.h"
@@ -44,5 +43,3 @@ ts_err ts_cross_forward(ts_cross *, const void **y, const float *x,
  * Enqueues. */
 ts_err ts_cross_backward(ts_cross *, float *dx, void *dy, int32_t batch,
                          const ts_layer_hooks *, ts_lane *);
-
-#endif

@@ -1,8 +1,7 @@
 /* cross_body.h - what cross layers and factorisation machines do by element,
  * for each instruction set: plain loops over rows, which the compiler turns
  * into vectors. */
-#ifndef TS_DENSE_CROSS_BODY_H
-#define TS_DENSE_CROSS_BODY_H
+#pragma once
 
 #include <string.h>
 
@@ -180,5 +179,3 @@ static void fm_grad_row(const ts_fm_args *a, int64_t i) {
         dx[v * a->dim + d + k] += g * (sum[k] - x[v * a->dim + d + k]);
   }
 }
-
-#endif

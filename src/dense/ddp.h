@@ -21,8 +21,7 @@
  * and stay so: norms, looks and sums go over them.  A slot has there what
  * earlier buckets left, and nobody reads that.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_DENSE_DDP_H
-#define TS_DENSE_DDP_H
+#pragma once
 
 #include "dense/parallel_impl.h"
 #include "runtime/arrays.h"
@@ -101,5 +100,3 @@ ts_err ts_ddp_update(ts_ddp *, ts_bucket *, ts_lane *);
 /* Clipping, where it is asked for, and all optimizers.  Enqueues. */
 ts_err ts_ddp_update_all(ts_ddp *, double *grad_norm, ts_lane *);
 ts_err ts_ddp_swap_stash(ts_ddp *, ts_lane *);
-
-#endif

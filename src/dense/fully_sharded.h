@@ -16,8 +16,7 @@
  * use, so memory is bounded by the number of slots whatever the model's depth,
  * and the host never waits.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_DENSE_FULLY_SHARDED_H
-#define TS_DENSE_FULLY_SHARDED_H
+#pragma once
 
 #include "dense/parallel_impl.h"
 #include "runtime/arrays.h"
@@ -194,5 +193,3 @@ ts_err ts_fully_sharded_end(ts_parallel *, double *grad_norm, ts_lane *);
 ts_err ts_fully_sharded_stash(ts_parallel *, bool on);
 bool ts_fully_sharded_stash_finite(const ts_parallel *);
 ts_err ts_fully_sharded_unstash(ts_parallel *, int64_t step, ts_lane *);
-
-#endif

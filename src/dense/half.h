@@ -1,6 +1,5 @@
 /* half.h - f32 to bf16 and back inside vector loops.  All of it is Local. */
-#ifndef TS_DENSE_HALF_H
-#define TS_DENSE_HALF_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -24,5 +23,3 @@ static inline float ts_half_float(uint16_t h) {
 /* Rows of N floats at a stride to bf16 rows at another. */
 void ts_half_rows(uint16_t *dst, int64_t dst_stride, const float *src,
                   int64_t src_stride, int64_t rows, int64_t n);
-
-#endif

@@ -5,8 +5,7 @@
  * release; in the backward pass, in the reverse order: acquire, its work,
  * ready for each of its parameters (last one first), release.  All on the
  * scheduling thread. */
-#ifndef TS_DENSE_HOOKS_H
-#define TS_DENSE_HOOKS_H
+#pragma once
 
 #include "dense/param.h"
 
@@ -40,5 +39,3 @@ static inline ts_err ts_layer_ready(const ts_layer_hooks *h, ts_param *p,
                                     ts_lane *lane) {
   return h && h->ready ? h->ready(h->arg, p, lane) : TS_OK;
 }
-
-#endif

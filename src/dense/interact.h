@@ -1,7 +1,6 @@
 /* interact.h - scratch of the host's interaction kernels.
  * All of it is Local. */
-#ifndef TS_DENSE_INTERACT_H
-#define TS_DENSE_INTERACT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ static inline int64_t ts_interact_work(int32_t n, int32_t dim,
                                             : ts_interact_pairs(dim));
   return plain > pairs ? plain : pairs;
 }
-
-#endif

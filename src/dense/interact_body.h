@@ -5,8 +5,7 @@
  * registers, and their 4 * rows sums end as one vector.  Backward: with the
  * symmetric matrix g, dx_i = sum_j g_ij x_j, a few rows at a time.  All of it
  * stays in the first-level cache. */
-#ifndef TS_DENSE_INTERACT_BODY_H
-#define TS_DENSE_INTERACT_BODY_H
+#pragma once
 
 #include <omp.h>
 #include <string.h>
@@ -283,5 +282,3 @@ TS_BODY void interact_grad_one(const ts_interact_args *a, int64_t b, float *x) {
       put(a, b, r, dx + (r - i) * stride, row);
   }
 }
-
-#endif

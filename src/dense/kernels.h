@@ -1,8 +1,7 @@
 /* kernels.h - the kernels of models and dense optimizers: their entries in
  * the table of kernels (kernel_table.h), and arguments that no other header
  * has. */
-#ifndef TS_DENSE_KERNELS_H
-#define TS_DENSE_KERNELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -163,5 +162,3 @@ struct ts_tally_args;        /* dense/tally.h */
   X(clip, (double *, double *, double))                                        \
   X(dense_update, (const struct ts_dense_update_args *, int32_t))              \
   X(dense_stats, (const struct ts_dense_update_args *, double *))
-
-#endif

@@ -1,8 +1,7 @@
 /* kernels_version.h - the dense kernels of one instruction set: included once
  * by each kernels_*.c, which says which (TS_REGISTER) and sets the compiler's
  * target before the bodies. */
-#ifndef TS_DENSE_KERNELS_VERSION_H
-#define TS_DENSE_KERNELS_VERSION_H
+#pragma once
 
 #include "dense/cross_body.h"
 #include "dense/interact_body.h"
@@ -93,5 +92,3 @@ void TS_REGISTER(ts_kernels *k) {
   k->dense_update = update;
   k->dense_stats = stats;
 }
-
-#endif

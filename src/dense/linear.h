@@ -5,8 +5,7 @@
  * "auto" takes the first that is built in.  Layers with a few outputs are dot
  * products of our own (linear_narrow.c), in f32 whatever the precision.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_DENSE_LINEAR_H
-#define TS_DENSE_LINEAR_H
+#pragma once
 
 #include "base/str.h"
 #include "dense/hooks.h"
@@ -86,5 +85,3 @@ ts_err ts_linear_unfused(const ts_kernels *, ts_str *text);
 bool ts_linear_chooses(const ts_kernels *);
 ts_err ts_linear_choices(const ts_kernels *, ts_str *text);
 ts_err ts_linear_choose(const ts_kernels *, const char *text);
-
-#endif

@@ -1,8 +1,7 @@
 /* linear_impl.h - what engines of matrix products are; for linear*.c and for
  * engines of other devices, which their table of kernels names.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_DENSE_LINEAR_IMPL_H
-#define TS_DENSE_LINEAR_IMPL_H
+#pragma once
 
 #include "dense/linear.h"
 
@@ -74,5 +73,3 @@ extern const ts_engine ts_engine_cblas;
 #endif
 /* Layers with few outputs: dot products, memory-bound (linear_narrow.c). */
 extern const ts_engine ts_engine_narrow;
-
-#endif

@@ -1,8 +1,7 @@
 /* linear_mask.h - one pass over the gradient of a layer's output: ReLU's
  * mask, the bias' gradient, the conversion to bf16; private to linear*.c.
  * All of it is Local. */
-#ifndef TS_DENSE_LINEAR_MASK_H
-#define TS_DENSE_LINEAR_MASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ typedef struct ts_mask_args {
 int64_t ts_mask_parts(int32_t batch);
 /* Sums of fixed blocks of rows: bits don't depend on threads. */
 void ts_mask_and_sum(const ts_mask_args *);
-
-#endif

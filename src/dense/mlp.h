@@ -1,8 +1,7 @@
 /* mlp.h - layers of linear + ReLU, one parameter pair each.  In bf16
  * activations stay bf16 from layer to layer; the last one's are f32.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_DENSE_MLP_H
-#define TS_DENSE_MLP_H
+#pragma once
 
 #include "dense/hooks.h"
 #include "dense/linear.h"
@@ -38,5 +37,3 @@ ts_err ts_mlp_forward(ts_mlp *, float **y, const void *x, int32_t batch,
  * layer are ready in the reverse of creation.  Enqueues. */
 ts_err ts_mlp_backward(ts_mlp *, void *dx, float *dy, int32_t batch,
                        const ts_layer_hooks *, ts_lane *);
-
-#endif

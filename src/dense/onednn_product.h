@@ -1,7 +1,6 @@
 /* onednn_product.h - one matrix product by oneDNN, made once and run often;
  * private to linear_onednn.c.  All of it is Local. */
-#ifndef TS_DENSE_ONEDNN_PRODUCT_H
-#define TS_DENSE_ONEDNN_PRODUCT_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
@@ -46,5 +45,3 @@ ts_err ts_product_run(ts_product *, const ts_onednn_stream *, const void *a,
                       const void *b, void *c, const float *bias);
 /* On the arrays of the last run, but into C unless NULL; nothing before. */
 ts_err ts_product_again(ts_product *, const ts_onednn_stream *, void *c);
-
-#endif

@@ -14,8 +14,7 @@
  * as PyTorch's and FBGEMM's; norms are those of the whole parameter, and a
  * ratio with a zero in it is 1 (lamb; a = lr for lars).  eps defaults 1e-10
  * for adagrad, else 1e-8.  One table in optim.c.  All of it is Local. */
-#ifndef TS_DENSE_OPTIM_H
-#define TS_DENSE_OPTIM_H
+#pragma once
 
 #include "dense/param.h"
 
@@ -73,5 +72,3 @@ typedef struct ts_dense_update_args {
 double ts_schedule_factor(const ts_config *, int64_t k);
 /* Refuses a decay whose length is not given. */
 ts_err ts_schedule_check(const ts_config *);
-
-#endif

@@ -5,8 +5,7 @@
  * A step: begin, the model's passes with ts_parallel_hooks, end.  The loss
  * gradient is already that of the global mean, so gradients are summed, not
  * averaged.  Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_DENSE_PARALLEL_H
-#define TS_DENSE_PARALLEL_H
+#pragma once
 
 #include "dense/hooks.h"
 #include "dense/param_optim.h"
@@ -83,5 +82,3 @@ const ts_optim_config *ts_parallel_optim(const ts_parallel *, const ts_param *);
 ts_param_piece ts_parallel_piece(const ts_parallel *, const ts_param *);
 /* Weights were changed from outside (a checkpoint, init_from). */
 void ts_parallel_touch(ts_parallel *);
-
-#endif

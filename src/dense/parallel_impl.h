@@ -1,7 +1,6 @@
 /* parallel_impl.h - what strategies of parallel.h are; private to them.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_DENSE_PARALLEL_IMPL_H
-#define TS_DENSE_PARALLEL_IMPL_H
+#pragma once
 
 #include "dense/parallel.h"
 
@@ -47,5 +46,3 @@ ts_err ts_parallel_swap(const ts_kernels *, float *a, float *b, int64_t n,
  * are idle; false where the device fails, too. */
 bool ts_parallel_finite(const ts_kernels *, int32_t *bad,
                         const ts_check_finite_args *, int32_t n);
-
-#endif

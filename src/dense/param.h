@@ -9,8 +9,7 @@
  * All arrays are memory of the model's device (TS_SPACE_DEVICE), which the host
  * may not touch where it is discrete: kernels, copies and staging do.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_DENSE_PARAM_H
-#define TS_DENSE_PARAM_H
+#pragma once
 
 #include "base/config.h"
 #include "base/dtype.h"
@@ -96,5 +95,3 @@ void ts_param_init_part(const ts_param *, float *to, int64_t first, int64_t n);
 /* The same into any memory, piece by piece through the staging. */
 ts_err ts_param_init_put(const ts_param *, ts_staging *, float *to,
                          int64_t first, int64_t n);
-
-#endif

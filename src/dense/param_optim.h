@@ -3,8 +3,7 @@
  *
  * Tables whose optimizer is "none" are among those names: the deck's optimizer
  * trains them, too (shard/dense_rows.c).  All of it is Local. */
-#ifndef TS_DENSE_PARAM_OPTIM_H
-#define TS_DENSE_PARAM_OPTIM_H
+#pragma once
 
 #include "base/str.h"
 #include "dense/optim.h"
@@ -26,5 +25,3 @@ ts_err ts_param_optim_named(ts_optim_config *, const ts_config *,
 ts_err ts_param_table_name(ts_str *, const ts_table_config *);
 /* The table's rows are trained by the deck's optimizer. */
 bool ts_param_is_table(const ts_table_config *);
-
-#endif

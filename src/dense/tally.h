@@ -1,7 +1,6 @@
 /* tally.h - kernel tally: a batch's predictions into the sums and the window
  * of a metric.  All memory is the device's.  All of it is Local. */
-#ifndef TS_DENSE_TALLY_H
-#define TS_DENSE_TALLY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -45,5 +44,3 @@ ts_err ts_tally_host(const ts_tally_args *);
 void ts_metric_sums_add(ts_metric_sums *, ts_metric_sample);
 void ts_metric_push(ts_metric_sample *ring, ts_metric_place *, int64_t limit,
                     ts_metric_sample);
-
-#endif

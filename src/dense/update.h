@@ -1,11 +1,8 @@
 /* update.h - pieces of the dense kernels that are the same everywhere.
  * All of it is Local. */
-#ifndef TS_DENSE_UPDATE_H
-#define TS_DENSE_UPDATE_H
+#pragma once
 
 #include "dense/optim.h"
 #include "kernel_table.h"
 
 ts_err ts_bce_host(const ts_bce_args *);
-
-#endif

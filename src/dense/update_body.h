@@ -1,6 +1,5 @@
 /* update_body.h - dense optimizers over a flat piece; formulas: optim.h. */
-#ifndef TS_DENSE_UPDATE_BODY_H
-#define TS_DENSE_UPDATE_BODY_H
+#pragma once
 
 #include <math.h>
 
@@ -120,5 +119,3 @@ static void update_part(const ts_dense_update_args *a, int p, int n) {
   update[ts_dense_optim_find(a->optim->kind)->rule](
       a, update_numbers(a), a->n * p / n, a->n * (p + 1) / n);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* update_numbers.h - what the dense optimizers' loops need in a step, as the
  * host computes it once for every device; how their sums are cut.
  * All of it is Local. */
-#ifndef TS_DENSE_UPDATE_NUMBERS_H
-#define TS_DENSE_UPDATE_NUMBERS_H
+#pragma once
 
 #include <math.h>
 
@@ -49,5 +48,3 @@ ts_update_numbers_of(const ts_dense_update_args *a) {
   }
   return n;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* arch.h - the two MLPs that models have around their middle, from the deck:
  * dense_arch below, over_arch above; private to src/model.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_MODEL_ARCH_H
-#define TS_MODEL_ARCH_H
+#pragma once
 
 #include "model/model.h"
 
@@ -40,5 +39,3 @@ ts_err ts_arch_over(ts_arch *, const ts_model_spec *, int32_t width,
                     int32_t stride, bool half, ts_lane *);
 /* Whether rows are bf16: run.precision asks for it and the CPU has it. */
 bool ts_arch_half(const ts_model_spec *);
-
-#endif

@@ -5,8 +5,7 @@
  * place: products want one matrix, and embeddings come in as many pieces as
  * there are shardings.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_MODEL_CONCAT_H
-#define TS_MODEL_CONCAT_H
+#pragma once
 
 #include "model/model.h"
 #include "runtime/arrays.h"
@@ -33,5 +32,3 @@ ts_err ts_concat_forward(ts_concat *, const float *b, const ts_emb_views *,
 /* db and the embeddings' gradients from dx.  Enqueues. */
 ts_err ts_concat_backward(ts_concat *, const ts_emb_views *, int32_t batch,
                           ts_lane *);
-
-#endif

@@ -5,8 +5,7 @@
  * when they are there, over_backward (which gives their gradients), then
  * dense_backward.  All enqueue on the compute lane; arrays are device memory,
  * belong to the model and hold until the next dense_forward. */
-#ifndef TS_MODEL_MODEL_H
-#define TS_MODEL_MODEL_H
+#pragma once
 
 #include "dense/mlp.h"
 #include "kernel_table.h"
@@ -78,5 +77,3 @@ struct ts_model {
 };
 
 const ts_model_ops *ts_model_find(const char *kind);
-
-#endif

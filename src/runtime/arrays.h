@@ -1,8 +1,7 @@
 /* arrays.h - arrays of a device that one owner takes one by one and gives
  * back together: activations, parameters, gradients, optimizer state.
  * All of it is Local. */
-#ifndef TS_RUNTIME_ARRAYS_H
-#define TS_RUNTIME_ARRAYS_H
+#pragma once
 
 #include "runtime/device.h"
 
@@ -19,5 +18,3 @@ ts_err ts_arrays_take(ts_arrays *, ts_device *d, void *p, int64_t n,
                       size_t size, ts_tag);
 /* Gives all back; once no lane uses them. */
 void ts_arrays_reset(ts_arrays *);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * src/backends.c is the one place that knows which exist in this build.
  * All of it is Local. */
-#ifndef TS_RUNTIME_BACKENDS_H
-#define TS_RUNTIME_BACKENDS_H
+#pragma once
 
 #include "runtime/device.h"
 #include "kernel_table.h"
@@ -42,5 +41,3 @@ void ts_dense_kernels_ref(ts_kernels *);
 void ts_dense_kernels_avx2(ts_kernels *);
 void ts_dense_kernels_avx512(ts_kernels *);
 void ts_dense_kernels_avx512_bf16(ts_kernels *);
-
-#endif

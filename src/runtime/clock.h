@@ -2,8 +2,7 @@
  * between two of its events, which the host's clock knows nothing of.  The
  * host's own lanes take ts_now.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_RUNTIME_CLOCK_H
-#define TS_RUNTIME_CLOCK_H
+#pragma once
 
 #include "runtime/device.h"
 
@@ -34,5 +33,3 @@ ts_err ts_clock_across(const ts_clock *, int a, const ts_clock *, int b,
  * noted down. */
 void ts_clock_phases(bool on);
 bool ts_clock_phases_on(void);
-
-#endif

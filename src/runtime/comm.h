@@ -29,8 +29,7 @@
  * A failed or overdue (timeout_s) operation makes its lane's error COMM.  What
  * the others send arrives all the same: who goes on, for however short, frees
  * its buffers with ts_comm_free. */
-#ifndef TS_RUNTIME_COMM_H
-#define TS_RUNTIME_COMM_H
+#pragma once
 
 #include "base/dtype.h"
 #include "runtime/device.h"
@@ -215,5 +214,3 @@ typedef struct ts_comm_stat {
   double busy_s; /* time from start to end of operations, summed */
 } ts_comm_stat;
 ts_comm_stat ts_comm_stat_of(const ts_comm *);
-
-#endif

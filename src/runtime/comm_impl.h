@@ -1,7 +1,6 @@
 /* comm_impl.h - worlds, comms and operations; private to comm*.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_RUNTIME_COMM_IMPL_H
-#define TS_RUNTIME_COMM_IMPL_H
+#pragma once
 
 #include <mpi.h>
 #include <pthread.h>
@@ -192,5 +191,3 @@ ts_err ts_wire_launch(ts_op *, bool *done);
  * elements apart, in rank order.  DST may not be inside SRC. */
 ts_err ts_reduce_ranks(void *dst, const void *src, int w, int64_t stride,
                        int64_t n, ts_dtype, ts_reduction);
-
-#endif

@@ -1,7 +1,6 @@
 /* comm_plan.h - what an operation reads, writes and sends to whom: arithmetic
  * alone, no message and no memory is touched.  All of it is Local. */
-#ifndef TS_RUNTIME_COMM_PLAN_H
-#define TS_RUNTIME_COMM_PLAN_H
+#pragma once
 
 #include "runtime/comm.h"
 
@@ -95,5 +94,3 @@ typedef struct ts_wire_place {
 ts_err ts_wire_choose(bool *wired, ts_comm_backend wanted, const char *name,
                       bool remote, const ts_wire_place *places /* (W) */,
                       int w);
-
-#endif

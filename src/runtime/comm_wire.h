@@ -4,8 +4,7 @@
  * Nothing here waits: what is begun is enqueued on the lane STREAM, at once or
  * a little later; poll says when, and only then more may be begun.  All calls
  * come from one thread at a time, in the same order on every rank. */
-#ifndef TS_RUNTIME_COMM_WIRE_H
-#define TS_RUNTIME_COMM_WIRE_H
+#pragma once
 
 #include "runtime/comm.h"
 #include "runtime/comm_plan.h"
@@ -45,5 +44,3 @@ struct ts_wire_ops {
   ts_err (*sum)(ts_lane *stream, void *dst, const void *src, int w,
                 int64_t stride, int64_t n, ts_dtype, ts_reduction);
 };
-
-#endif

@@ -12,8 +12,7 @@
  * A lane keeps its first error and runs nothing after it: later tasks are
  * dropped, its events still complete, and ts_lane_sync / ts_event_sync
  * return the error with its message. */
-#ifndef TS_RUNTIME_DEVICE_H
-#define TS_RUNTIME_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -199,5 +198,3 @@ typedef struct ts_pool {
 ts_err ts_pool_add(ts_pool *, ts_buffer *b);
 ts_err ts_pool_start(ts_pool *);
 void ts_pool_reset(ts_pool *);
-
-#endif

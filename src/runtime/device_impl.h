@@ -1,8 +1,7 @@
 /* device_impl.h - what devices, lanes and comm backends share; private to
  * runtime/ and cuda/.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_RUNTIME_DEVICE_IMPL_H
-#define TS_RUNTIME_DEVICE_IMPL_H
+#pragma once
 
 #include "runtime/graph.h"
 
@@ -61,5 +60,3 @@ void ts_device_fail(ts_device *, ts_err);
 void ts_pause(int microseconds);
 /* Timer slack of 1 ns for the calling thread, so that ts_pause is short. */
 void ts_pause_precisely(void);
-
-#endif

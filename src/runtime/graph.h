@@ -9,8 +9,7 @@
  * as if there were no graph (a cut).  An event of noted work is not done
  * before that; the thread that began must not ask for one in a loop.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_RUNTIME_GRAPH_H
-#define TS_RUNTIME_GRAPH_H
+#pragma once
 
 #include "runtime/device.h"
 
@@ -49,5 +48,3 @@ ts_err ts_graph_cut(const char *why);
 ts_graph *ts_graph_now(void);
 
 ts_graph_counts ts_graph_counts_of(const ts_graph *);
-
-#endif

@@ -3,8 +3,7 @@
  * Always on: lanes say when a task begins and ends, comms when an operation
  * does.  Messages are exposed while no lane of this rank works.  Waiting is
  * no work.  Thread-safe; of this process.  All of it is Local. */
-#ifndef TS_RUNTIME_OVERLAP_H
-#define TS_RUNTIME_OVERLAP_H
+#pragma once
 
 typedef struct ts_overlap {
   double flight_s;  /* an operation was under way */
@@ -21,5 +20,3 @@ void ts_overlap_reset(void);
 /* The overlap of the operations of COMM (NULL: of all comms) since the reset.
  */
 ts_overlap ts_overlap_of(const char *comm);
-
-#endif

@@ -5,8 +5,7 @@
  * callers fill the struct on their stack and call again for the rest.  What
  * pieces point to is device memory.  In a call no piece writes what another
  * reads or writes. */
-#ifndef TS_RUNTIME_ROW_PIECES_H
-#define TS_RUNTIME_ROW_PIECES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ typedef struct ts_row_args {
   int32_t n_pieces;
   ts_row_piece piece[TS_ROW_PIECES];
 } ts_row_args;
-
-#endif

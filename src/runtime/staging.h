@@ -6,8 +6,7 @@
  * pointer need not know where it points: the host's memory is copied as it
  * is.  One thread at a time.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_RUNTIME_STAGING_H
-#define TS_RUNTIME_STAGING_H
+#pragma once
 
 #include "runtime/device.h"
 
@@ -26,5 +25,3 @@ bool ts_staging_is_remote(const ts_staging *, const void *p);
 /* DST is memory of the host; of put SRC.  Staging may be NULL, as above. */
 ts_err ts_staging_get(ts_staging *, void *dst, const void *src, size_t bytes);
 ts_err ts_staging_put(ts_staging *, void *dst, const void *src, size_t bytes);
-
-#endif

@@ -13,8 +13,7 @@
  * that a disk sees them in order: by copies in memory, as long as what is
  * copied is there; else by what the store has for it.  A line may be moved by
  * any thread, by one at a time.  All of it is Local. */
-#ifndef TS_RUNTIME_STORE_H
-#define TS_RUNTIME_STORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -79,5 +78,3 @@ ts_err ts_store_read(ts_store *, const uint32_t *rows, const uint32_t *slots,
                      int64_t n);
 ts_err ts_store_write(ts_store *, const uint32_t *rows, const uint32_t *slots,
                       int64_t n);
-
-#endif

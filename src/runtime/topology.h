@@ -1,7 +1,6 @@
 /* topology.h - CPUs that this rank may use, and what the machine is.
  * All of it is Local. */
-#ifndef TS_RUNTIME_TOPOLOGY_H
-#define TS_RUNTIME_TOPOLOGY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ void ts_bind_compute(void);
 
 /* Peak resident memory of this process, in bytes. */
 int64_t ts_peak_rss_bytes(void);
-
-#endif

@@ -6,8 +6,7 @@
  * enqueued and write it with the span when that has run.
  *
  * Spans cost one branch when nothing is traced.  Thread-safe. */
-#ifndef TS_RUNTIME_TRACE_H
-#define TS_RUNTIME_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ void ts_timers_reset(void);
 void ts_timers_each(void (*fn)(const char *phase, double seconds, int64_t calls,
                                void *arg),
                     void *arg);
-
-#endif

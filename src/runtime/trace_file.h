@@ -3,8 +3,7 @@
  * Each rank writes PATH.RANK.part while the run goes on; at the end rank 0
  * puts them into PATH, in Chrome's JSON object format with one event a line:
  * pid = rank, tid = row.  Times of all ranks are on rank 0's clock. */
-#ifndef TS_RUNTIME_TRACE_FILE_H
-#define TS_RUNTIME_TRACE_FILE_H
+#pragma once
 
 #include "runtime/comm.h"
 #include "runtime/trace.h"
@@ -23,5 +22,3 @@ ts_err ts_trace_file_open(ts_trace_file *, const char *path, int64_t first,
 ts_err ts_trace_file_close(ts_trace_file *, int64_t *n_events, ts_comm *);
 /* Closes and removes this rank's part: after an error.  Local. */
 void ts_trace_file_reset(ts_trace_file *);
-
-#endif

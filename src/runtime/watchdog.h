@@ -13,8 +13,7 @@
  * by messages, and only once something is wrong (comm_mpi_watch.c).
  *
  * One watchdog per process; everything here is local unless it says so. */
-#ifndef TS_RUNTIME_WATCHDOG_H
-#define TS_RUNTIME_WATCHDOG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -81,5 +80,3 @@ void ts_watch_lane_give(ts_watch_lane *);
 void ts_watch_lane_begin(ts_watch_lane *, const char *op, uint64_t number);
 void ts_watch_lane_start(ts_watch_lane *, const char *op, uint64_t number);
 void ts_watch_lane_done(ts_watch_lane *, uint64_t number);
-
-#endif

@@ -1,8 +1,7 @@
 /* watchdog_impl.h - what ranks show each other; private to watchdog*.c and
  * comm_mpi_watch.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_RUNTIME_WATCHDOG_IMPL_H
-#define TS_RUNTIME_WATCHDOG_IMPL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -79,5 +78,3 @@ typedef enum {
   TS_WATCH_ANYBODY  /* whoever the others wait for */
 } ts_watch_blame;
 ts_err ts_watch_text(ts_str *, const ts_watch_row *rows, int n, ts_watch_blame);
-
-#endif

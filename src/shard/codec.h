@@ -8,8 +8,7 @@
  *          with max |x| < 127 * 2^-126 become zeros
  * Not a number stays one and infinity infinite; in int8 either makes the
  * whole row NaN.  All of it is Local. */
-#ifndef TS_SHARD_CODEC_H
-#define TS_SHARD_CODEC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ void ts_codec_encode(ts_codec, void *to, const float *x, int32_t n);
 void ts_codec_decode(ts_codec, float *x, const void *from, int32_t n);
 /* x += what FROM says. */
 void ts_codec_add(ts_codec, float *x, const void *from, int32_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* column_stats.h - which shards tell which others about their rows: what
  * column_links.c sets up and column_stats.c uses. */
-#ifndef TS_SHARD_COLUMN_STATS_H
-#define TS_SHARD_COLUMN_STATS_H
+#pragma once
 
 #include "shard/ebc_batch.h"
 
@@ -41,5 +40,3 @@ typedef struct ts_column_stats {
   ts_exchange exchange;
   ts_buffer sums; /* of one shard */
 } ts_column_stats;
-
-#endif

@@ -1,7 +1,6 @@
 /* cost.h - what a shard costs its rank, and what a table costs every rank;
  * private to the planner.  All of it is Local. */
-#ifndef TS_SHARD_COST_H
-#define TS_SHARD_COST_H
+#pragma once
 
 #include "shard/planner.h"
 
@@ -90,5 +89,3 @@ void ts_cost_tier(ts_load *, const ts_cost *, int32_t table, ts_shard_kind,
                   const ts_shard *);
 /* Power of the load factor that hits go by, of ids with these statistics. */
 double ts_cost_power(const ts_plan_stats *, double rows);
-
-#endif

@@ -11,8 +11,7 @@
  * A batch in flight holds what one batch needs between the first and the last
  * of these; a pipeline has as many batches in flight as it has batches under
  * way. Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SHARD_EBC_H
-#define TS_SHARD_EBC_H
+#pragma once
 
 #include "dense/param.h"
 #include "runtime/comm.h"
@@ -163,5 +162,3 @@ typedef struct ts_ebc_stat {
 ts_ebc_stat ts_ebc_stat_of(const ts_ebc *);
 /* Counts from STAT on: what came in between is forgotten. */
 void ts_ebc_stat_put(ts_ebc *, const ts_ebc_stat *stat);
-
-#endif

@@ -4,8 +4,7 @@
  *   route    ids of one feature on their way to one shard
  *   batch in flight   what one batch needs between input_begin and backward_end
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SHARD_EBC_BATCH_H
-#define TS_SHARD_EBC_BATCH_H
+#pragma once
 
 #include "shard/sharding_impl.h"
 #include "shard/pack.h"
@@ -184,5 +183,3 @@ int64_t ts_expect_route(const ts_ebc *, const ts_route *, int64_t *n_bags);
  * bytes as a full batch of all ranks takes.  The sizes of the batch that is
  * played are gone afterwards. */
 ts_err ts_ebc_batch_expect(ts_ebc_batch *);
-
-#endif

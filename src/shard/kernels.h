@@ -1,7 +1,6 @@
 /* kernels.h - the kernels between ranks and lookups: their entries in the
  * table of kernels (kernel_table.h). */
-#ifndef TS_SHARD_KERNELS_H
-#define TS_SHARD_KERNELS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ struct ts_position_args;
   X(weigh_positions, (const struct ts_position_args *))                        \
   X(sum_positions, (const struct ts_position_args *))                          \
   X(narrow, (float *, const double *, int64_t))
-
-#endif

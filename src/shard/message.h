@@ -1,8 +1,7 @@
 /* message.h - how ids lie in input dist's messages; private to shard/.  The
  * whole of a message: input_dist.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SHARD_MESSAGE_H
-#define TS_SHARD_MESSAGE_H
+#pragma once
 
 #include "shard/ebc_batch.h"
 #include "shard/unpack.h"
@@ -72,5 +71,3 @@ int64_t ts_input_parts(const ts_ebc_batch *, int64_t n_bags);
 /* The error of lengths that add up to N where N_IDS ids came. */
 ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
 ts_err ts_input_unpack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
-
-#endif

@@ -5,8 +5,7 @@
  * is pinned and may change once the lane has been waited for.  On the host all
  * of it is plain memory.  Results after a bad id are unspecified: kernels that
  * get the number of one do nothing.  All of it is Local. */
-#ifndef TS_SHARD_PACK_H
-#define TS_SHARD_PACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -135,5 +134,3 @@ typedef struct ts_pack_args {
   const int64_t *bad; /* of bags_check */
   int64_t *words;     /* (routes) */
 } ts_pack_args;
-
-#endif

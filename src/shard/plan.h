@@ -5,8 +5,7 @@
  *
  * Which shards a sharding type makes stands in its file, and in
  * ts_sharding_ops (shard/sharding.h).  All of it is Local. */
-#ifndef TS_SHARD_PLAN_H
-#define TS_SHARD_PLAN_H
+#pragma once
 
 #include "base/config.h"
 #include "base/err.h"
@@ -101,5 +100,3 @@ ts_err ts_plan_read(ts_plan **, const char *path, const ts_config *);
 const char *ts_shard_kind_name(ts_shard_kind);
 /* Every rank has all rows of such a table. */
 bool ts_shard_kind_is_replicated(ts_shard_kind);
-
-#endif

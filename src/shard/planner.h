@@ -4,8 +4,7 @@
  * machine (topology.h), what is known of the ids, and what the dense part of
  * the model takes.  Everything here is local and deterministic: the same
  * request gives the same plan on every rank and every machine. */
-#ifndef TS_SHARD_PLANNER_H
-#define TS_SHARD_PLANNER_H
+#pragma once
 
 #include "base/json.h"
 #include "shard/plan.h"
@@ -156,5 +155,3 @@ ts_err ts_plan_report_print(ts_str *, const ts_plan_report *, const ts_plan *,
 /* The same as one JSON object, the caller's. */
 json_t *ts_plan_report_json(const ts_plan_report *, const ts_plan *,
                             const ts_plan_request *);
-
-#endif

@@ -1,7 +1,6 @@
 /* planner_impl.h - inside the search; private to planner*.c.
  * All of it is Local. */
-#ifndef TS_SHARD_PLANNER_IMPL_H
-#define TS_SHARD_PLANNER_IMPL_H
+#pragma once
 
 #include "shard/cost.h"
 #include "shard/sharding.h"
@@ -71,5 +70,3 @@ double ts_passes_scratch(double *own, const ts_cost *, const ts_plan *);
 ts_err ts_draft_improve(ts_draft *, const ts_options *);
 /* planner_why.c: the error for a draft that doesn't fit. */
 ts_err ts_draft_explain(const ts_draft *, const ts_options *);
-
-#endif

@@ -6,8 +6,7 @@
  * costs).
  * sharding_impl.h, ebc_batch.h and message.h tell what is made of the tables
  * of a type.  Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SHARD_SHARDING_H
-#define TS_SHARD_SHARDING_H
+#pragma once
 
 #include "base/kinds.h"
 #include "shard/codec.h"
@@ -127,5 +126,3 @@ ts_err ts_place_one_node(int *node, const ts_table_config *, const ts_nodes *);
 /* Bytes of a table's weights and optimizer state, and of a shard's. */
 int64_t ts_table_bytes(const ts_table_config *);
 int64_t ts_shard_bytes(const ts_table_config *, const ts_shard *);
-
-#endif

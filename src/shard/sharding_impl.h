@@ -11,8 +11,7 @@
  * A feature is "variable" when it has bags of its own number: distinct bags
  * (data.dedup) or distinct ids (sequences); see bags.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SHARD_SHARDING_IMPL_H
-#define TS_SHARD_SHARDING_IMPL_H
+#pragma once
 
 #include "shard/sharding.h"
 
@@ -217,5 +216,3 @@ enum { TS_SHARDING_BUFFERS = 8, TS_GROUP_BUFFERS = 7 };
 void ts_sharding_group_buffers(ts_sharding_batch *, ts_buffer ***out);
 /* column_links.c: room for the statistics of rows, from the ebc's pool. */
 ts_err ts_columns_expect(ts_sharding *);
-
-#endif

@@ -6,8 +6,7 @@
  * of a CPU node, so that plans are the same everywhere unless somebody asks
  * for the machine's own.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SHARD_TOPOLOGY_H
-#define TS_SHARD_TOPOLOGY_H
+#pragma once
 
 #include "base/str.h"
 #include "runtime/comm.h"
@@ -93,5 +92,3 @@ ts_err ts_topology_tiers(ts_topology *, const char *dir);
 double ts_topology_memory_gib(int n_ranks);
 /* The middle of the ranks' values of X.  Collective. */
 ts_err ts_topology_middle(double *x, ts_comm *);
-
-#endif

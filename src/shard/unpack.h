@@ -7,8 +7,7 @@
  * the messages and the list are brought up first, the parts are of few bags
  * each, so that they make blocks of equal work, and the host has added up
  * their lengths. */
-#ifndef TS_SHARD_UNPACK_H
-#define TS_SHARD_UNPACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,5 +69,3 @@ typedef struct ts_bag_means_args {
   ts_bag_mean view[TS_BAG_MEANS];
   int32_t n_views;
 } ts_bag_means_args;
-
-#endif

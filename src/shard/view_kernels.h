@@ -4,8 +4,7 @@
  *
  * Each takes many pieces at once, under the rules of runtime/row_pieces.h,
  * where those of copy_rows and sum_rows are. */
-#ifndef TS_SHARD_VIEW_KERNELS_H
-#define TS_SHARD_VIEW_KERNELS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -66,5 +65,3 @@ typedef struct ts_position_args {
   int32_t n_slots;
   ts_position_slot slot[TS_POSITION_SLOTS];
 } ts_position_args;
-
-#endif

@@ -3,8 +3,7 @@
  * In a task of a lane: start, sections of whatever blocks and ranks, end.
  * Kernels run as soon as there are enough pieces for one, the last at the
  * end.  All of it is Local. */
-#ifndef TS_SHARD_WIRE_H
-#define TS_SHARD_WIRE_H
+#pragma once
 
 #include "shard/ebc_batch.h"
 #include "shard/view_kernels.h"
@@ -22,5 +21,3 @@ void ts_coder_start(ts_coder *, const ts_sharding_batch *, ts_codec,
  * its coded rows.  Both are device memory. */
 ts_err ts_coder_section(ts_coder *, int block, int rank, float *x, char **wire);
 ts_err ts_coder_end(ts_coder *);
-
-#endif

@@ -16,8 +16,7 @@
  * All is memory of the device unless said otherwise; slow rows of a device
  * with memory of its own are host memory that it reaches (ts_device_reach).
  * All of it is Local. */
-#ifndef TS_SPARSE_CACHE_H
-#define TS_SPARSE_CACHE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -147,5 +146,3 @@ ts_err ts_cache_exchange(const ts_cache *, ts_cache_move *out,
                          ts_cache_move *in);
 /* Bits of the keys by which rows are sorted. */
 int ts_cache_row_bits(const ts_cache *);
-
-#endif

@@ -8,8 +8,7 @@
  * and of those the oldest (LFU).  Locked lines stay.
  *
  * Compiles as C11, by nvcc and by g++.  All of it is Local. */
-#ifndef TS_SPARSE_CACHE_POLICY_H
-#define TS_SPARSE_CACHE_POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ TS_CACHE_INLINE uint64_t ts_cache_worth(uint32_t tag, ts_cache_line l, bool lfu,
   if (ts_cache_is_locked(l)) return TS_CACHE_LOCKED;
   return 1 + (uses << 32 | recent);
 }
-
-#endif

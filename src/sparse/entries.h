@@ -3,8 +3,7 @@
  *
  * Arrays are device memory, or pinned where they come from other ranks; what
  * is host memory is read before the call returns. */
-#ifndef TS_SPARSE_ENTRIES_H
-#define TS_SPARSE_ENTRIES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -55,5 +54,3 @@ typedef struct ts_add_rows_args {
   int64_t n;
   int32_t dim;
 } ts_add_rows_args;
-
-#endif

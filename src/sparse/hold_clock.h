@@ -1,8 +1,7 @@
 /* hold_clock.h - how long holds take where they are done: where a device has
  * marks of its own (runtime/clock.h) between two of them, else by the host's
  * clock.  Local. */
-#ifndef TS_SPARSE_HOLD_CLOCK_H
-#define TS_SPARSE_HOLD_CLOCK_H
+#pragma once
 
 #include "runtime/clock.h"
 
@@ -20,5 +19,3 @@ ts_err ts_hold_end(ts_hold_clock *);
 /* Seconds of all holds that have ended; the caller has waited for the lane. */
 double ts_hold_seconds(ts_hold_clock *);
 void ts_hold_clock_reset(ts_hold_clock *); /* before the lane goes */
-
-#endif

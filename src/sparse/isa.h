@@ -6,8 +6,7 @@
  * file per set (kernels_*.c).  Contraction is off and every reduction over a
  * row has 16 fixed partial sums, so all versions give the same bits.
  * All of it is Local. */
-#ifndef TS_SPARSE_ISA_H
-#define TS_SPARSE_ISA_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -87,5 +86,3 @@ TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
   }
 #define TS_VERSIONS(name)                                                      \
   { name##_ref, name##_avx2, name##_avx512 }
-
-#endif

@@ -1,7 +1,6 @@
 /* kernels.h - the kernels of tables: their entries in the table of kernels
  * (kernel_table.h), and arguments that no other header has. */
-#ifndef TS_SPARSE_KERNELS_H
-#define TS_SPARSE_KERNELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -90,5 +89,3 @@ struct ts_add_rows_args;
   X(find, (const struct ts_find_args *))                                       \
   X(add, (float *, const float *, int64_t))                                    \
   X(add_rows, (const struct ts_add_rows_args *))
-
-#endif

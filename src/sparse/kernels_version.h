@@ -1,8 +1,7 @@
 /* kernels_version.h - the sparse kernels of one instruction set: included
  * once by each kernels_*.c, which says which (TS_VERSION, TS_REGISTER) and
  * sets the compiler's target before the bodies. */
-#ifndef TS_SPARSE_KERNELS_VERSION_H
-#define TS_SPARSE_KERNELS_VERSION_H
+#pragma once
 
 #include "sparse/lookup_body.h"
 #include "sparse/update_body.h"
@@ -67,5 +66,3 @@ void TS_REGISTER(ts_kernels *k) {
   k->row_update = row_update;
   k->row_stage = row_stage;
 }
-
-#endif

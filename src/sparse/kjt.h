@@ -3,8 +3,7 @@
  * Plain data; who owns the arrays is said where a ts_kjt is handed out.
  * Features are in the order of the deck: tables in order, and each table's
  * features in order.  All of it is Local. */
-#ifndef TS_SPARSE_KJT_H
-#define TS_SPARSE_KJT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ typedef struct ts_kjt {
   const float *weights;
   int64_t n_ids; /* of all features */
 } ts_kjt;
-
-#endif

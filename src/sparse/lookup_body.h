@@ -6,8 +6,7 @@
  * in registers: rows too wide for that are summed in several sweeps over the
  * bag, of 8 registers of columns each, and each sweep asks for its own
  * columns only, as if they were a table of their own. */
-#ifndef TS_SPARSE_LOOKUP_BODY_H
-#define TS_SPARSE_LOOKUP_BODY_H
+#pragma once
 
 #include "kernel_table.h"
 #include "sparse/isa.h"
@@ -200,5 +199,3 @@ TS_BODY void lookup_part(const ts_lookup_args *a, int p, int n) {
   if (a->dtype == TS_BF16) lookup_typed(a, first, end, TS_BF16);
   if (a->dtype == TS_F16) lookup_typed(a, first, end, TS_F16);
 }
-
-#endif

@@ -12,8 +12,7 @@
  * An update is zero to two rounds of row statistics, then apply.  Statistics
  * are sums over the row's elements, so that column shards can add theirs
  * (in shard order) before apply.  All of it is Local. */
-#ifndef TS_SPARSE_ROW_OPTIM_H
-#define TS_SPARSE_ROW_OPTIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -153,5 +152,3 @@ typedef struct ts_row_stage_args {
   float *stats; /* (n, TS_ROW_STATS_MAX) */
   int round;
 } ts_row_stage_args;
-
-#endif

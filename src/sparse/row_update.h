@@ -1,7 +1,6 @@
 /* row_update.h - how the row update is shared by threads; private.
  * All of it is Local. */
-#ifndef TS_SPARSE_ROW_UPDATE_H
-#define TS_SPARSE_ROW_UPDATE_H
+#pragma once
 
 #include "sparse/row_optim.h"
 
@@ -20,5 +19,3 @@ typedef struct ts_update_ops {
 
 /* Cuts the entries over the OpenMP threads of the caller and runs them. */
 ts_err ts_row_update_run(const ts_row_update_args *, const ts_update_ops *);
-
-#endif

@@ -2,8 +2,7 @@
  * share dim, dtype, pooling, optimizer kind and sharding, looked up in one
  * call and updated in one pass.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SPARSE_TBE_H
-#define TS_SPARSE_TBE_H
+#pragma once
 
 #include "base/config.h"
 #include "runtime/device.h"
@@ -153,5 +152,3 @@ int64_t ts_tbe_bytes(const ts_tbe *); /* weights and state */
 bool ts_tbe_is_cached(const ts_tbe *);
 /* False where the group's tier has no figures. */
 bool ts_tbe_figures(const ts_tbe *, ts_tier_figures *);
-
-#endif

@@ -1,7 +1,6 @@
 /* tbe_impl.h - inside a group; private to tbe*.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SPARSE_TBE_IMPL_H
-#define TS_SPARSE_TBE_IMPL_H
+#pragma once
 
 #include "sparse/entries.h"
 #include "sparse/tbe.h"
@@ -62,5 +61,3 @@ ts_err ts_tbe_entries(ts_tbe *, ts_row_update_args *, const float *grad,
 ts_err ts_tbe_sum_batch(ts_tbe *, const float *grad, const ts_tbe_input *);
 /* With what is kept. */
 ts_err ts_tbe_sum(ts_tbe *, const float *grad, const ts_tbe_input *);
-
-#endif

@@ -10,8 +10,7 @@
  * memory is always the host's; kernels of the device do all but rows() and
  * figures() (tier_slow.c).
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_SPARSE_TIER_H
-#define TS_SPARSE_TIER_H
+#pragma once
 
 #include "base/dtype.h"
 #include "runtime/device.h"
@@ -101,5 +100,3 @@ const ts_tier_ops *ts_tier_find(const char *kind);
  * (tests). */
 const ts_tier_ops *ts_tier_default(void);
 void ts_tier_set_default(const ts_tier_ops *ops);
-
-#endif

@@ -5,8 +5,7 @@
  * Threads share the entries at borders of runs; a run so long that it would
  * keep one thread busy alone is put aside, and its pieces are summed by all
  * threads afterwards (the pieces are the same, so are the bits). */
-#ifndef TS_SPARSE_UPDATE_BODY_H
-#define TS_SPARSE_UPDATE_BODY_H
+#pragma once
 
 #include "base/mem.h"
 #include "base/rng.h"
@@ -221,5 +220,3 @@ TS_BODY void update_part(const ts_row_update_args *a, ts_update_part *p,
     from = to;
   }
 }
-
-#endif

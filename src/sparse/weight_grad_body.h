@@ -4,8 +4,7 @@
  * The ids and rows are those of the lookup, so it is cut over threads and
  * asks for rows ahead in the same way; a bag's gradient stays in the caches
  * over its ids. */
-#ifndef TS_SPARSE_WEIGHT_GRAD_BODY_H
-#define TS_SPARSE_WEIGHT_GRAD_BODY_H
+#pragma once
 
 #include "sparse/lookup_body.h"
 
@@ -54,5 +53,3 @@ TS_BODY void weight_grad_part(const ts_weight_grad_args *w, int p, int n) {
   if (a->dtype == TS_BF16) weight_grad_bags(w, first, end, TS_BF16);
   if (a->dtype == TS_F16) weight_grad_bags(w, first, end, TS_F16);
 }
-
-#endif

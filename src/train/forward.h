@@ -1,6 +1,5 @@
 /* forward.h - evaluation and prediction with a checkpoint. */
-#ifndef TS_TRAIN_FORWARD_H
-#define TS_TRAIN_FORWARD_H
+#pragma once
 
 #include "base/err.h"
 
@@ -8,5 +7,3 @@
  * and where OUT is not NULL writes predictions there.  Collective. */
 ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
                       const char *checkpoint, const char *out);
-
-#endif

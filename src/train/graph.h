@@ -3,8 +3,7 @@
  * not; where the host waits in the middle of steps, or their work is not the
  * same each time, they go on without.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_GRAPH_H
-#define TS_TRAIN_GRAPH_H
+#pragma once
 
 #include "runtime/graph.h"
 #include "train/trainer.h"
@@ -23,5 +22,3 @@ void ts_step_graph_destroy(ts_trainer *); /* before the lanes */
 ts_graph_counts ts_step_graph_counts(const ts_trainer *);
 /* Logs how the graphs went; nothing where there were none. */
 void ts_step_graph_report(const ts_trainer *);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * On the host nothing of this is there: t->late is NULL.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_LATE_H
-#define TS_TRAIN_LATE_H
+#pragma once
 
 #include "runtime/arrays.h"
 #include "runtime/clock.h"
@@ -54,5 +53,3 @@ ts_err ts_late_settle(ts_trainer *);
 ts_err ts_late_flag(ts_trainer *, int32_t *at, bool *value);
 /* Enqueues. */
 ts_err ts_late_clear(ts_trainer *, int32_t *at);
-
-#endif

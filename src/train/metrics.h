@@ -4,8 +4,7 @@
  * the base rate (He et al., 2014), predictions clamped to [1e-12, 1-1e-12].
  * With sample weights every sum is weighted.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_METRICS_H
-#define TS_TRAIN_METRICS_H
+#pragma once
 
 #include "io/checkpoint.h"
 #include "runtime/comm.h"
@@ -54,5 +53,3 @@ ts_err ts_metrics_compute(ts_metrics *, ts_metrics_result *,
 ts_err ts_metrics_save(ts_metrics *, ts_ckpt *, const char *prefix, ts_comm *);
 ts_err ts_metrics_load(ts_metrics *, const ts_ckpt *, const char *path,
                        const char *prefix, ts_comm *);
-
-#endif

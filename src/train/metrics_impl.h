@@ -1,7 +1,6 @@
 /* metrics_impl.h - inside a metric; private to metrics*.c.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_METRICS_IMPL_H
-#define TS_TRAIN_METRICS_IMPL_H
+#pragma once
 
 #include "dense/tally.h"
 #include "train/metrics.h"
@@ -30,5 +29,3 @@ void ts_metrics_leave(ts_metrics *);
  * all ranks.  Collective. */
 ts_err ts_metrics_auc(const ts_metrics *, int64_t samples, double *auc,
                       ts_comm *);
-
-#endif

@@ -7,8 +7,7 @@
  * is known before its first loss, so gradients of micro-batches simply add
  * up, and parameters and tables are updated once, by the last one.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_MICRO_H
-#define TS_TRAIN_MICRO_H
+#pragma once
 
 #include "io/source.h"
 
@@ -19,5 +18,3 @@ void ts_micro_destroy(ts_micro *);
 /* Number I of N of BATCH; holds while BATCH does and until the next cut. */
 ts_err ts_micro_cut(ts_micro *, const ts_batch *batch, int32_t i, int32_t n);
 ts_batch *ts_micro_batch(ts_micro *);
-
-#endif

@@ -1,8 +1,7 @@
 /* pipeline.h - the order in which the stages of a step run, and on which
  * lanes.  One file per pipeline (base.c, ...), listed in base/kinds.h.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_PIPELINE_H
-#define TS_TRAIN_PIPELINE_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -65,5 +64,3 @@ int ts_pipeline_depth(const ts_config *);
 
 const ts_pipeline_ops *ts_pipeline_find(const char *name); /* NULL: none */
 const ts_pipeline_ops *ts_pipeline_at(int i); /* in order; NULL: the end */
-
-#endif

@@ -1,7 +1,6 @@
 /* planning.h - what the planner has to know of the rest of the program, and
  * the plan of a run: from a file, a checkpoint, or a search. */
-#ifndef TS_TRAIN_PLANNING_H
-#define TS_TRAIN_PLANNING_H
+#pragma once
 
 #include "shard/planner.h"
 #include "train/trainer.h"
@@ -42,5 +41,3 @@ ts_err ts_planning_dense(ts_plan_dense *, double *gflops, ts_trainer *,
  * data set file, else as the deck has synthetic data, else one id a sample,
  * spread evenly.  (features), freed by the caller.  Collective. */
 ts_err ts_planning_stats(ts_plan_stats **, ts_trainer *);
-
-#endif

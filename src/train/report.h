@@ -1,7 +1,6 @@
 /* report.h - what a run tells its user: header, progress, the table at the
  * end.  Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_REPORT_H
-#define TS_TRAIN_REPORT_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -33,5 +32,3 @@ ts_err ts_report_balance(ts_trainer *, double seconds);
  * Collective. */
 ts_err ts_report_end(ts_trainer *, double seconds, int64_t n_samples,
                      int64_t n_steps);
-
-#endif

@@ -1,8 +1,7 @@
 /* report_cache.h - what tables in slow memory cost a run: per table, from
  * line to line of the log, and over all of it.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_REPORT_CACHE_H
-#define TS_TRAIN_REPORT_CACHE_H
+#pragma once
 
 #include "io/metrics_log.h"
 #include "train/trainer.h"
@@ -29,5 +28,3 @@ ts_err ts_cache_report_end(ts_cache_report *, ts_trainer *);
 /* Around what is no training: it is not counted. */
 ts_err ts_cache_report_pause(ts_cache_report *, ts_trainer *);
 ts_err ts_cache_report_go_on(ts_cache_report *, ts_trainer *);
-
-#endif

@@ -1,6 +1,5 @@
 /* run.h - a training run from its deck to its last checkpoint. */
-#ifndef TS_TRAIN_RUN_H
-#define TS_TRAIN_RUN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ typedef struct ts_run_options {
 /* Trains (resumes, evaluates, saves) as CONFIG says.  STOPPED: ended early
  * with a checkpoint.  Collective; errors are agreed. */
 ts_err ts_run_train(const ts_config *, const ts_run_options *);
-
-#endif

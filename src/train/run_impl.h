@@ -1,6 +1,5 @@
 /* run_impl.h - a training run; private to run*.c. */
-#ifndef TS_TRAIN_RUN_IMPL_H
-#define TS_TRAIN_RUN_IMPL_H
+#pragma once
 
 #include "io/metrics_log.h"
 #include "train/report_cache.h"
@@ -53,5 +52,3 @@ ts_err ts_run_build(ts_run *);
 ts_err ts_run_start_weights(ts_run *);
 ts_err ts_run_open_data(ts_run *);
 ts_err ts_run_open_loader(ts_run *);
-
-#endif

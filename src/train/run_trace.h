@@ -1,7 +1,6 @@
 /* run_trace.h - the trace of a run: which batches, where to, memory.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_RUN_TRACE_H
-#define TS_TRAIN_RUN_TRACE_H
+#pragma once
 
 #include "base/config.h"
 #include "runtime/trace_file.h"
@@ -21,5 +20,3 @@ ts_err ts_run_trace_open(ts_trace_file *, const ts_config *,
 void ts_run_trace_step(int64_t next);
 /* Writes the file and says so.  Collective; errors are agreed. */
 ts_err ts_run_trace_close(ts_trace_file *, ts_comm *);
-
-#endif

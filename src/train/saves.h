@@ -1,8 +1,7 @@
 /* saves.h - the checkpoints of a run: when one is begun, when it is done, and
  * what they cost.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_SAVES_H
-#define TS_TRAIN_SAVES_H
+#pragma once
 
 #include "io/checkpoint_writer.h"
 #include "io/metrics_log.h"
@@ -45,5 +44,3 @@ bool ts_saves_failed(const ts_saves *);
 /* The line of the save that ended last, once.  Rank 0's LOG. */
 ts_err ts_saves_line(ts_saves *, ts_metrics_log *);
 void ts_saves_report(const ts_saves *);
-
-#endif

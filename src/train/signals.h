@@ -4,8 +4,7 @@
  * checkpoint and exit code 75; one that comes 2 s or more after it ends the
  * program at once with 75, leaving the checkpoint before.
  * All of it is Local. */
-#ifndef TS_TRAIN_SIGNALS_H
-#define TS_TRAIN_SIGNALS_H
+#pragma once
 
 #include "base/err.h"
 
@@ -17,5 +16,3 @@ ts_err ts_signals_block(void);
 ts_err ts_signals_start(void);
 void ts_signals_stop(void);
 int ts_signals_level(void); /* 0, 1: asked once */
-
-#endif

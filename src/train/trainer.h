@@ -1,8 +1,7 @@
 /* trainer.h - all that a training, evaluation or prediction is made of:
  * device, ranks, tables, model, and the batch that is under way.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_TRAINER_H
-#define TS_TRAIN_TRAINER_H
+#pragma once
 
 #include "io/checkpoint.h"
 #include "io/source.h"
@@ -268,5 +267,3 @@ typedef struct ts_eval_hooks {
  * Collective. */
 ts_err ts_evaluate(ts_trainer *, ts_source *, ts_metrics_result *result,
                    const ts_eval_hooks *, bool *stopped);
-
-#endif

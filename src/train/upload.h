@@ -9,8 +9,7 @@
  * The buffers of the device take turns: one is written again when nobody
  * needs what it holds, and then the lane waits, not the host.
  * Functions are Local unless they say Collective or Enqueues. */
-#ifndef TS_TRAIN_UPLOAD_H
-#define TS_TRAIN_UPLOAD_H
+#pragma once
 
 #include "io/batch.h"
 #include "runtime/clock.h"
@@ -52,5 +51,3 @@ ts_lane *ts_uploads_lane(const ts_uploads *); /* NULL: none */
 ts_err ts_uploads_time(ts_uploads *, int n);
 ts_err ts_upload_times(const ts_uploads *, int64_t i, const ts_clock *clock,
                        int mark, double *from, double *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* ddp_rig.h - data parallel over the ranks of a test: one of it at a time. */
-#ifndef TS_TESTS_DDP_RIG_H
-#define TS_TESTS_DDP_RIG_H
+#pragma once
 
 #include <math.h>
 #include <stdio.h>
@@ -71,5 +70,3 @@ static inline void stop(void) {
   ts_params_reset(&ps);
   ps = (ts_params){0};
 }
-
-#endif

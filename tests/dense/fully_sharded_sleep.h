@@ -1,7 +1,6 @@
 /* fully_sharded_sleep.h - layers and collectives that sleep, in units of some
  * ms: the more of them, the less a busy machine matters. */
-#ifndef TS_TESTS_FULLY_SHARDED_SLEEP_H
-#define TS_TESTS_FULLY_SHARDED_SLEEP_H
+#pragma once
 
 #include <math.h>
 #include <stdio.h>
@@ -44,5 +43,3 @@ static inline void say(const char *what, double x, const char *other,
   if (ts_mpi_rank() == 0)
     printf("%s: %.1f units; %s: %.1f\n", what, x, other, y);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * make up their gradients, trained under a strategy of dense/parallel.h: what
  * is gathered, reduced and updated when can be seen in its events, times and
  * weights. */
-#ifndef TS_TESTS_FULLY_SHARDED_TOY_H
-#define TS_TESTS_FULLY_SHARDED_TOY_H
+#pragma once
 
 #include "dense/fully_sharded.h"
 #include "tests/support/harness.h"
@@ -76,5 +75,3 @@ void toy_train(const toy_spec *, int steps, float *out);
 int64_t toy_n_weights(const toy_spec *);
 /* Weights X and Y are the same, bit for bit. */
 bool toy_same(const toy_spec *, const float *x, const float *y);
-
-#endif

@@ -1,7 +1,6 @@
 /* linear_probe.h - a linear layer on the test's device, against sums in double.
  */
-#ifndef TS_TESTS_LINEAR_PROBE_H
-#define TS_TESTS_LINEAR_PROBE_H
+#pragma once
 
 #include "dense/linear.h"
 #include "tests/support/harness.h"
@@ -51,5 +50,3 @@ void probe_run(ts_probe *, void *x, void *y, void *dy, void *dx, int size,
                int batch);
 /* X as the matrix products of the layer see it. */
 double probe_seen(const ts_probe *, float x);
-
-#endif

@@ -3,8 +3,7 @@
  * Each fuzz_NAME.c gives its input to the reader of one format, as the
  * program would, and throws away what comes of it: the sanitizers watch.
  * libFuzzer has the main program. */
-#ifndef TS_TESTS_FUZZ_H
-#define TS_TESTS_FUZZ_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ ts_err fuzz_read(const ts_config *, const char *state, char **saved);
       abort();                                                                 \
     }                                                                          \
   } while (0)
-
-#endif

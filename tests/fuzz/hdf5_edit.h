@@ -2,8 +2,7 @@
  * and storage, links of all kinds, attributes, under names that a reader asks
  * for.  So what is tried is this program's reading of whole files; damaged
  * ones are HDF5's own to find. */
-#ifndef TS_TESTS_FUZZ_HDF5_EDIT_H
-#define TS_TESTS_FUZZ_HDF5_EDIT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ typedef struct fuzz_names {
 /* Edits the file at PATH, as the SIZE bytes of DATA say. */
 void fuzz_hdf5_edit(const char *path, const uint8_t *data, size_t size,
                     const fuzz_names *);
-
-#endif

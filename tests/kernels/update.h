@@ -1,6 +1,5 @@
 /* update.h - a case of row_update (update.c): tables, rows, runs of entries. */
-#ifndef TS_TESTS_UPDATE_H
-#define TS_TESTS_UPDATE_H
+#pragma once
 
 #include "sparse/row_optim.h"
 #include "tests/support/contract.h"
@@ -38,5 +37,3 @@ void update_make(update_case *, const spec *);
 /* Its arguments in this run's memory. */
 ts_row_update_args update_args(const update_case *);
 ts_err update_run(const ts_kernels *, const void *update_case);
-
-#endif

@@ -1,7 +1,6 @@
 /* model_oracle.h - the models written out in double, one sample at a time,
  * with parameters found by their full names. */
-#ifndef TS_TESTS_MODEL_ORACLE_H
-#define TS_TESTS_MODEL_ORACLE_H
+#pragma once
 
 #include "model/model.h"
 
@@ -17,5 +16,3 @@ typedef struct ts_oracle {
 
 /* Mean over samples of the sum over tasks of weight * cross entropy. */
 double ts_oracle_loss(const ts_oracle *);
-
-#endif

@@ -1,7 +1,6 @@
 /* model_probe.h - a small model of each kind on any device, its deck and one
  * step of it, beside the oracle's copy in double. */
-#ifndef TS_TESTS_MODEL_PROBE_H
-#define TS_TESTS_MODEL_PROBE_H
+#pragma once
 
 #include "runtime/arrays.h"
 #include "tests/model/model_oracle.h"
@@ -60,5 +59,3 @@ void start(ts_probe *, const ts_model_case *, const char *engine); /* f32 */
 void stop(ts_probe *);
 /* One step over the first BATCH samples; the loss. */
 double step(ts_probe *, int32_t batch, const ts_layer_hooks *);
-
-#endif

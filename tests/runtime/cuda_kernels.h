@@ -1,7 +1,6 @@
 /* cuda_kernels.h - tasks that launch kernels for
  * tests/runtime/test_cuda_streams.c. */
-#ifndef TS_TESTS_CUDA_KERNELS_H
-#define TS_TESTS_CUDA_KERNELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,6 +42,4 @@ ts_err ts_test_is_now(void *arg, ts_lane *);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

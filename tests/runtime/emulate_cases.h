@@ -1,6 +1,5 @@
 /* emulate_cases.h - small kernels for the test of the emulation. */
-#ifndef TS_TESTS_EMULATE_CASES_H
-#define TS_TESTS_EMULATE_CASES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,6 +31,4 @@ int emulate_add(bool any, void *to, const void *from, unsigned block,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* graph_rig.h - two lanes and arrays for graphs of lanes (runtime/graph.h), on
  * the device that TESSERA_BACKEND names. */
-#ifndef TS_TESTS_GRAPH_RIG_H
-#define TS_TESTS_GRAPH_RIG_H
+#pragma once
 
 #include <string.h>
 
@@ -68,5 +67,3 @@ static inline void ts_graph_fill(ts_graph_rig *r, ts_lane *lane, void *dst,
   const ts_zero_args a = {r, dst, bytes};
   ck_assert_ok(ts_lane_submit(lane, "zero", rig_zero, &a, sizeof a));
 }
-
-#endif

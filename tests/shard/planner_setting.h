@@ -1,6 +1,5 @@
 /* planner_setting.h - decks of plain tables, and requests for plans of them. */
-#ifndef TS_TESTS_PLANNER_SETTING_H
-#define TS_TESTS_PLANNER_SETTING_H
+#pragma once
 
 #include <stdio.h>
 #include <string.h>
@@ -76,5 +75,3 @@ static inline bool same_plan(const ts_plan *a, const ts_plan *b) {
   }
   return true;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * double that knows nothing of shards; embeddings per id against the rows
  * themselves, bit for bit.  What two runs gave can be compared
  * bit by bit. */
-#ifndef TS_TESTS_SHARD_CONTRACT_H
-#define TS_TESTS_SHARD_CONTRACT_H
+#pragma once
 
 #include "tests/support/harness.h"
 #include "base/kinds.h"
@@ -213,5 +212,3 @@ void ct_same_last(const ct_run *, const ct_run *, double tolerance, ct_keep);
 void ct_fault(const ct_run *, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void ct_settle(void);
-
-#endif

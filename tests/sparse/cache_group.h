@@ -1,7 +1,6 @@
 /* cache_group.h - a group of two tables in slow memory, and batches for it:
  * what the tests of the cache share. */
-#ifndef TS_TESTS_CACHE_GROUP_H
-#define TS_TESTS_CACHE_GROUP_H
+#pragma once
 
 #include <unistd.h>
 
@@ -172,5 +171,3 @@ static inline ts_tier_count counts(ts_tbe *t) {
       to[k] += ((const int64_t *)(const void *)&f.count[i])[k];
   return sum;
 }
-
-#endif

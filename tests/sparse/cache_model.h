@@ -1,7 +1,6 @@
 /* cache_model.h - the cache's rules once more, as plainly as they can be said:
  * what tests count by.  It shares no code with the cache. */
-#ifndef TS_TESTS_CACHE_MODEL_H
-#define TS_TESTS_CACHE_MODEL_H
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -206,5 +205,3 @@ static inline void model_reload(cache_model *m) {
   for (int64_t i = 0; i < m->n_sets * MODEL_WAYS; i++)
     if (!m->line[i].locks) m->line[i].full = false;
 }
-
-#endif

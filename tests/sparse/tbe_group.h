@@ -1,7 +1,6 @@
 /* tbe_group.h - a group of two tables and batches for it, all in memory of the
  * device. */
-#ifndef TS_TESTS_TBE_GROUP_H
-#define TS_TESTS_TBE_GROUP_H
+#pragma once
 
 #include "tests/support/optim_config.h"
 #include "tests/support/sparse_util.h"
@@ -152,5 +151,3 @@ static inline float *weights_of(const world *w, ts_tbe *t, int i) {
   ck_assert_uint_eq(bytes, (size_t)(table_rows[i] * DIM) * 4);
   return p;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* comm_rig.h - a world on a device whose memory the host may not touch, in
  * variants: what the tests of its collectives share.  A fake device ends the
  * program where the host does touch it. */
-#ifndef TS_TESTS_COMM_RIG_H
-#define TS_TESTS_COMM_RIG_H
+#pragma once
 
 #include <stdio.h>
 #include <string.h>
@@ -107,5 +106,3 @@ static inline bool has(const ts_buffer *b, const void *want, int64_t bytes) {
 static inline void rig_wire_start(void) {
   ts_fake_wire_start(ts_mpi_size() % 2 == 0 ? 2 : 0);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * version of the kernels that the CPU has, on 1 to 3 threads; on "emulated"
  * GPUs from large to tiny.  All that they leave has to be the oracle's bytes,
  * those around the arrays included, unless kt_compare says otherwise. */
-#ifndef TS_TESTS_CONTRACT_H
-#define TS_TESTS_CONTRACT_H
+#pragma once
 
 #include "tests/support/sparse_util.h"
 
@@ -103,5 +102,3 @@ int64_t kt_launches(const char *name);
  * (77), with its name. */
 #define KT_CONTRACT(kernels) TS_BEFORE_MAIN(kt_contract(kernels))
 void kt_contract(const char *kernels);
-
-#endif

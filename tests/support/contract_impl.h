@@ -1,6 +1,5 @@
 /* contract_impl.h - who is tested, between contract.c and contract_run.c. */
-#ifndef TS_TESTS_CONTRACT_IMPL_H
-#define TS_TESTS_CONTRACT_IMPL_H
+#pragma once
 
 #include "tests/support/contract.h"
 
@@ -24,5 +23,3 @@ void kt_use_gpu(int);
 int kt_shared_bytes(int gpu);
 /* kt_bits begins anew. */
 void kt_seed(void);
-
-#endif

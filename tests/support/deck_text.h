@@ -1,6 +1,5 @@
 /* deck_text.h - a deck as text, and decks that are refused. */
-#ifndef TS_TESTS_DECK_TEXT_H
-#define TS_TESTS_DECK_TEXT_H
+#pragma once
 
 #include <stdio.h>
 #include <string.h>
@@ -44,5 +43,3 @@ static inline void line_refused(const char *line, const char *words) {
   snprintf(text, sizeof text, "%s%s", good, line);
   refused(text, NULL, words);
 }
-
-#endif

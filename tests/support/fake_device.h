@@ -4,8 +4,7 @@
  *
  * Device memory is mapped twice: where everyone knows it nothing may be read
  * or written, which ends the program; lane tasks use the other mapping. */
-#ifndef TS_TESTS_FAKE_DEVICE_H
-#define TS_TESTS_FAKE_DEVICE_H
+#pragma once
 
 #include "runtime/comm_wire.h"
 #include "runtime/device.h"
@@ -58,5 +57,3 @@ typedef struct ts_fake_state {
   uint64_t order;                /* a hash of the order of launches */
 } ts_fake_state;
 extern ts_fake_state ts_fake;
-
-#endif

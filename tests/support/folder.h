@@ -1,6 +1,5 @@
 /* folder.h - a world and a folder of all its ranks, for each test of a file. */
-#ifndef TS_TESTS_FOLDER_H
-#define TS_TESTS_FOLDER_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,5 +24,3 @@ static inline void folder_stop(void) {
   ck_assert(f.rank != 0 || system(command) == 0);
   ts_fixture_stop(&f);
 }
-
-#endif

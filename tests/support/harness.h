@@ -4,8 +4,7 @@
  * fails on one rank leaves the others waiting: assertions between collective
  * calls are ck_assert_all, which all ranks make together.  The wall-clock
  * limit and the numbers of ranks are tests/support/launch's. */
-#ifndef TS_TESTS_HARNESS_H
-#define TS_TESTS_HARNESS_H
+#pragma once
 
 #include <check.h>
 
@@ -107,5 +106,3 @@ void ts_test_add(const TTest *, int first, int end);
  * device is missing that TESSERA_BACKEND asks for.  A program without a main
  * has that of main.c, which does no more. */
 int ts_test_main(int argc, char **argv);
-
-#endif

@@ -1,7 +1,6 @@
 /* hostile_files.h - HDF5 files as tessera reads them, and edits after which
  * nobody should. */
-#ifndef TS_TESTS_HOSTILE_FILES_H
-#define TS_TESTS_HOSTILE_FILES_H
+#pragma once
 
 #include "tests/support/harness.h"
 #include "io/hdf5.h"
@@ -27,5 +26,3 @@ typedef struct hostile_edit {
 } hostile_edit;
 extern const hostile_edit hostile_edits[];
 extern const int hostile_n_edits;
-
-#endif

@@ -1,7 +1,6 @@
 /* lane_tasks.h - tasks that tell in which order lanes ran them: for programs
  * that test lanes, each with an order of its own. */
-#ifndef TS_TESTS_LANE_TASKS_H
-#define TS_TESTS_LANE_TASKS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -26,5 +25,3 @@ static ts_err break_down(void *arg, ts_lane *lane) {
   (void)arg, (void)lane;
   return ts_fail(TS_ERR_DATA, "on purpose");
 }
-
-#endif

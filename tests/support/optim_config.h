@@ -1,7 +1,6 @@
 /* optim_config.h - an optimizer of which only kind and rate are said, and its
  * formula in double. */
-#ifndef TS_TESTS_OPTIM_CONFIG_H
-#define TS_TESTS_OPTIM_CONFIG_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ typedef struct test_step {
   int pass;
 } test_step;
 void test_optim_step(const test_step *);
-
-#endif

@@ -1,8 +1,7 @@
 /* sparse_util.h - what the tests of the tables share: random numbers, exact
  * 16-bit values in double, the kernels of every instruction set that the CPU
  * has, and a suite out of an array of tests. */
-#ifndef TS_TESTS_SPARSE_UTIL_H
-#define TS_TESTS_SPARSE_UTIL_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -78,5 +77,3 @@ static inline void test_reclaim_input(ts_device *d, const ts_tbe_input *in,
   ts_test_reclaim(d, host->rows, in->rows, n * 4, false);
   if (in->weights) ts_test_reclaim(d, host->weights, in->weights, n * 4, false);
 }
-
-#endif

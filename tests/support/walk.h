@@ -1,7 +1,6 @@
 /* walk.h - a call that fails at each passage through a point of failure in
  * turn (base/fault.h): the error comes out, and nothing that was made stays. */
-#ifndef TS_TESTS_WALK_H
-#define TS_TESTS_WALK_H
+#pragma once
 
 #include <glob.h>
 #include <hdf5.h>
@@ -49,5 +48,3 @@ static inline void walk(ts_err (*make)(void *), void *arg, const char *what,
     ts_err_clear();
   }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* pipe_run.h - short trainings inside a test: one deck with every sharding,
  * losses and a hash of all weights and states, kernels that can be slowed
  * down or watched. */
-#ifndef TS_TESTS_PIPE_RUN_H
-#define TS_TESTS_PIPE_RUN_H
+#pragma once
 
 #include "kernel_table.h"
 #include "dense/optim.h"
@@ -67,5 +66,3 @@ typedef struct pr_kernels {
 extern pr_kernels pr_kernel_hooks;
 
 void pr_sleep_us(int us);
-
-#endif

@@ -1,7 +1,6 @@
 /* prefetch_stub.h - a tier whose rows are resident and said to be cached, which
  * writes down when and on which thread it was asked. */
-#ifndef TS_TESTS_PREFETCH_STUB_H
-#define TS_TESTS_PREFETCH_STUB_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -40,5 +39,3 @@ extern bool stub_looking;
 /* Cached tables have this tier from here on, until stub_off. */
 void stub_on(void);
 void stub_off(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* upload_source.h - made-up samples for tests of a batch's way to a device:
  * bags of every kind, batches of every size. */
-#ifndef TS_TESTS_UPLOAD_SOURCE_H
-#define TS_TESTS_UPLOAD_SOURCE_H
+#pragma once
 
 #include "io/source.h"
 
@@ -12,5 +11,3 @@ ts_err us_config_create(ts_config **, const char *const *sets, int n);
 
 /* Batches of GLOBAL samples over all ranks; but the last, which is short. */
 void us_source_start(ts_source *, const ts_config *, int64_t n_samples);
-
-#endif

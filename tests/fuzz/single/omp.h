@@ -1,6 +1,5 @@
 /* omp.h - for the fuzzers, which are one thread and need no OpenMP runtime. */
-#ifndef TS_TESTS_FUZZ_OMP_H
-#define TS_TESTS_FUZZ_OMP_H
+#pragma once
 
 static inline int omp_get_max_threads(void) {
   return 1;
@@ -14,5 +13,3 @@ static inline int omp_get_thread_num(void) {
 static inline void omp_set_num_threads(int n) {
   (void)n;
 }
-
-#endif

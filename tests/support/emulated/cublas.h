@@ -2,8 +2,7 @@
  * tests/support/emulated/runtime.h: the calls that cuda/dense/product.cu
  * makes, as strict as NVIDIA documents them, with products in double in the
  * order of the stream. */
-#ifndef TS_TESTS_CUDA_CUBLAS_H
-#define TS_TESTS_CUDA_CUBLAS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ typedef struct ts_cublas_fake {
   int stale;         /* grows: algorithms of earlier lives are refused */
 } ts_cublas_fake;
 extern ts_cublas_fake ts_cublas;
-
-#endif

@@ -1,7 +1,6 @@
 /* cublas_impl.h - a product of the fake cuBLASLt: what was asked for
  * (cublas.c) and how it is computed (cublas_product.c). */
-#ifndef TS_TESTS_CUDA_CUBLAS_IMPL_H
-#define TS_TESTS_CUDA_CUBLAS_IMPL_H
+#pragma once
 
 #include <cublasLt.h>
 #include <stdbool.h>
@@ -47,5 +46,3 @@ static inline bool sums_rows(uint32_t e) {
 
 /* MATMUL is a ts_fake_matmul. */
 void ts_cublas_multiply(void *matmul);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * What a GPU would refuse or fault on is a complaint: it is printed and
  * counted, and a kernel that goes wrong is a fault of the device. */
-#ifndef TS_TESTS_EMULATED_H
-#define TS_TESTS_EMULATED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,6 +87,4 @@ void ts_emulated_nccl_fail(void);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* nccl_box.h - how bytes get from rank to rank of one machine for the stand-in
  * of NCCL: a file of shared memory with a box for each pair of ranks, which
  * holds a part of a message until it is taken. */
-#ifndef TS_EMULATED_NCCL_BOX_H
-#define TS_EMULATED_NCCL_BOX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ typedef struct ts_message {
 /* Goes on with M as far as it gets: *MOVED.  False: the other side means
  * another message, which THEIRS (96) says. */
 bool ts_message_go(ts_boxes *, ts_message *m, bool *moved, char *theirs);
-
-#endif

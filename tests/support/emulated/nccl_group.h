@@ -1,7 +1,6 @@
 /* nccl_group.h - what the calls of the stand-in for NCCL (nccl.c) note down,
  * and what is done about it on the stream (nccl_group.c). */
-#ifndef TS_EMULATED_NCCL_GROUP_H
-#define TS_EMULATED_NCCL_GROUP_H
+#pragma once
 
 #include <nccl.h>
 
@@ -60,5 +59,3 @@ void ts_nccl_drop(ncclComm_t); /* by one of its users */
 
 /* Exchanges and reduces; GROUP points to a ts_group *, which is freed. */
 void ts_nccl_run(void *group);
-
-#endif

@@ -1,6 +1,5 @@
 /* runtime.h - what the files of the CUDA runtime without a GPU share. */
-#ifndef TS_EMULATED_RUNTIME_H
-#define TS_EMULATED_RUNTIME_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -134,5 +133,3 @@ cudaError_t ts_capture_spoil(struct CUgraph_st *, cudaError_t);
 bool ts_capturing(void);                   /* any stream is */
 void ts_graph_run(struct ts_graph_work *); /* without the lock */
 void ts_graph_drop(struct ts_graph_work *);
-
-#endif

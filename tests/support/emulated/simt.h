@@ -1,6 +1,5 @@
 /* simt.h - runs the threads of a launch; included by C and C++. */
-#ifndef TS_EMULATED_SIMT_H
-#define TS_EMULATED_SIMT_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -24,5 +23,4 @@ int ts_simt_run(const ts_simt_launch *, char *message, size_t size);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

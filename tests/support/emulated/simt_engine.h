@@ -1,7 +1,6 @@
 /* simt_engine.h - the threads of a block as fibers: what simt.cc, which chooses
  * whose turn it is, and simt_wait.cc, where they wait for each other, share. */
-#ifndef TS_EMULATED_SIMT_ENGINE_H
-#define TS_EMULATED_SIMT_ENGINE_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <stdlib.h>
@@ -154,5 +153,3 @@ void ts_simt_leave(engine *, fiber *from);
 void ts_simt_fail(engine *, int i, const waiting *w, const char *what);
 void ts_simt_fail_stuck(engine *);
 void ts_simt_without(engine *, int i);
-
-#endif

@@ -1,6 +1,5 @@
 /* cublasLt.h - as much of cuBLASLt as cuda/dense calls: cublas.c. */
-#ifndef TS_EMULATED_CUBLASLT_H
-#define TS_EMULATED_CUBLASLT_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -115,5 +114,4 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t,
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* cuda.h - as much of CUDA's driver as cuda/ calls. */
-#ifndef TS_EMULATED_CUDA_H
-#define TS_EMULATED_CUDA_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -16,5 +15,3 @@ typedef enum CUdevice_attribute {
   CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122
 } CUdevice_attribute;
 enum { CU_STREAM_WAIT_VALUE_GEQ = 0 };
-
-#endif

@@ -1,7 +1,6 @@
 /* cuda_math.h - CUDA's arithmetic on the CPU: bits, rounding, 16-bit
  * floats; a part of cuda_runtime.h. */
-#ifndef TS_EMULATED_CUDA_MATH_H
-#define TS_EMULATED_CUDA_MATH_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -112,5 +111,3 @@ float __half2float(__half);
 __half __float2half_rn(float);
 float __bfloat162float(__nv_bfloat16);
 __nv_bfloat16 __float2bfloat16_rn(float);
-
-#endif

@@ -11,8 +11,7 @@
  * __activemask; arithmetic of halves; cooperative groups.  PTX goes under
  * #ifdef __CUDA_ARCH__, with plain C beside it.  Built without exceptions, RTTI
  * and the C++ library: the C compiler links. */
-#ifndef TS_EMULATED_CUDA_RUNTIME_H
-#define TS_EMULATED_CUDA_RUNTIME_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -279,4 +278,3 @@ cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void (*kernel)(P...),
 
 #undef TS_AT
 #undef TS_VECTORS
-#endif

@@ -1,8 +1,7 @@
 /* cuda_runtime_api.h - as much of CUDA's runtime as cuda/ calls, for the
  * runtime without a GPU (tests/support/emulated/emulated.h).  Names and numbers
  * are CUDA's. */
-#ifndef TS_EMULATED_CUDA_RUNTIME_API_H
-#define TS_EMULATED_CUDA_RUNTIME_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -240,5 +239,4 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* nccl.h - as much of NCCL as cuda/runtime/comm_nccl.cu calls: nccl.c. */
-#ifndef TS_EMULATED_NCCL_H
-#define TS_EMULATED_NCCL_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -67,5 +66,4 @@ ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t n,
 
 #ifdef __cplusplus
 }
-#endif
 #endif

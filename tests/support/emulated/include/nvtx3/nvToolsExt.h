@@ -1,6 +1,5 @@
 /* nvToolsExt.h - ranges for profilers, of which there are none here. */
-#ifndef TS_EMULATED_NVTX_H
-#define TS_EMULATED_NVTX_H
+#pragma once
 
 typedef struct nvtxDomainHandle *nvtxDomainHandle_t;
 typedef struct nvtxEventAttributes_t {
@@ -22,5 +21,3 @@ static inline int nvtxDomainRangePushEx(nvtxDomainHandle_t,
 static inline int nvtxDomainRangePop(nvtxDomainHandle_t) {
   return 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* device_radix_sort.cuh - cub::DeviceRadixSort, as a kernel of one thread: a
  * stable sort, a pass for each 8 bits. */
-#ifndef TS_EMULATED_DEVICE_RADIX_SORT_H
-#define TS_EMULATED_DEVICE_RADIX_SORT_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -62,5 +61,3 @@ struct DeviceRadixSort {
   }
 };
 } // namespace cub
-
-#endif

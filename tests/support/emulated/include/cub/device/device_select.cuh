@@ -1,6 +1,5 @@
 /* device_select.cuh - cub::DeviceSelect, as a kernel of one thread. */
-#ifndef TS_EMULATED_DEVICE_SELECT_H
-#define TS_EMULATED_DEVICE_SELECT_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -30,5 +29,3 @@ struct DeviceSelect {
   }
 };
 } // namespace cub
-
-#endif

@@ -1,6 +1,5 @@
 /* counting_iterator.h - the numbers from one on. */
-#ifndef TS_EMULATED_COUNTING_ITERATOR_H
-#define TS_EMULATED_COUNTING_ITERATOR_H
+#pragma once
 
 namespace thrust {
 template <class T> struct counting_iterator {
@@ -13,5 +12,3 @@ template <class T> counting_iterator<T> make_counting_iterator(T first) {
   return {first};
 }
 } // namespace thrust
-
-#endif

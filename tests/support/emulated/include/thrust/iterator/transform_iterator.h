@@ -1,6 +1,5 @@
 /* transform_iterator.h - what a function makes of an iterator's values. */
-#ifndef TS_EMULATED_TRANSFORM_ITERATOR_H
-#define TS_EMULATED_TRANSFORM_ITERATOR_H
+#pragma once
 
 namespace thrust {
 template <class F, class It> struct transform_iterator {
@@ -15,5 +14,3 @@ transform_iterator<F, It> make_transform_iterator(It at, F function) {
   return {at, function};
 }
 } // namespace thrust
-
-#endif
