@@ -48,6 +48,24 @@ TS_TEST(half_floats_round_trip) {
   ck_assert_uint_eq(ts_f32_to_bf16_sr(-INFINITY, ~0u), 0xff80);
 }
 
+TS_TEST(stochastic_rounding_has_no_bias) {
+  const float values[] = {1.2345f, -3.4e-5f, 2.0e-7f, 60000.7f};
+  for (size_t v = 0; v < 4; v++) {
+    double sum = 0, sumb = 0;
+    const int n = 200000;
+    for (int i = 0; i < n; i++) {
+      uint32_t r[4];
+      ts_rng4(r, 5, TS_RNG_TEST, (uint64_t)i, (uint32_t)v, 0);
+      sum += ts_f16_to_f32(ts_f32_to_f16_sr(values[v], r[0]));
+      sumb += ts_bf16_to_f32(ts_f32_to_bf16_sr(values[v], r[1]));
+    }
+    const double unit16 = fmax(fabs(values[v]) * 0x1p-10, 0x1p-24);
+    const double unitb = fabs(values[v]) * 0x1p-7;
+    ck_assert_double_lt(fabs(sum / n - values[v]), 0.01 * unit16);
+    ck_assert_double_lt(fabs(sumb / n - values[v]), 0.01 * unitb);
+  }
+}
+
 /* Between each value and the next, infinity after the last: ties to even, and
  * half of the words of stochastic rounding up, which is never infinite. */
 TS_TESTS(half_floats_are_the_nearest, 0, 2) {

@@ -204,6 +204,12 @@ static void check_by_hand(const float *got, const double *rates) {
   }
 }
 
+TS_TEST(sums_over_ranks_are_the_mean_of_all) {
+  deck("sgd", 0.1);
+  run((ts_run){0}, a, NULL);
+  check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.1, 0.1});
+}
+
 /* Parts of 1/4, 2/4 and 3/4: one and a half wholes. */
 TS_TEST(micro_batches_add_up) {
   for (int in_backward = 0; in_backward < 2; in_backward++) {

@@ -266,3 +266,22 @@ TS_TEST(help) {
   ts_err_clear();
   ts_str_reset(&s);
 }
+
+TS_TEST(lists_of_layers) {
+  ts_config *c;
+  ck_assert_ok(parse(&c, good, NULL));
+  ck_assert_int_eq(c->dense.reshard, 0);
+  ck_assert(c->dense.post_optimizer_event);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good, "dense.reshard_after_forward=false"));
+  ck_assert_int_eq(c->dense.reshard, 1);
+  ts_deck_destroy(c);
+  ck_assert_ok(parse(&c, good,
+                     "dense.backward_prefetch=({layer=\"a\"; "
+                     "prefetch=[\"b\", \"c\"];}, {layer=\"d\";})"));
+  ck_assert_int_eq(c->dense.n_backward_prefetch, 2);
+  ck_assert_int_eq(c->dense.n_forward_prefetch, 0);
+  ck_assert_str_eq(c->dense.backward_prefetch[0].prefetch.item[1], "c");
+  ck_assert_int_eq(c->dense.backward_prefetch[1].prefetch.n, 0);
+  ts_deck_destroy(c);
+}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# report.sh - what the log of a run says: where it ran and by which words, ranks
-# that others wait for, binding, the figure at the end; the rest of it has
-# tests/train/test_bench.c.  seconds: 300
+# report.sh - what the log of a run says: where it ran and by which words, a
+# row for each phase, ranks that others wait for, binding, the figure at the
+# end.  seconds: 300
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 log() { grep -q -- "$1" "$work/run/log"; }
@@ -13,6 +13,9 @@ check "its host" log "^  on $(hostname): "
 check "its words" log 'train .*small.deck --quiet --set run.output='
 check "its variables" log "^  TESSERA_OUTPUT=$work"
 check "version, libraries, deck" test "$(grep -c '^tessera [0-9]\|^  Open MPI.*HDF5\|^  deck .*small.deck, hash [0-9a-f]\{16\}$' "$work/run/log")" = 3
+check "the plan" log '^plan: predicted .*slowest / mean'
+check "memory, predicted and met" log '^memory in flight'
+check "a row for each phase" log '^fused backward  *[0-9.]* *[0-9.]* *[0-9.]* *[0-9.]*$'
 check "samples/s in the last line" test -n "$(tail -n 1 "$work/run/log" | grep '^Performance: [0-9,.]* samples/s$')"
 check "progress with the time left" log '^step .* samples/s  left '
 check "nothing is out of balance" test -z "$(grep 'at work on its tables' "$work/run/log")"
