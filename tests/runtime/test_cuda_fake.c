@@ -245,6 +245,10 @@ TS_TEST(an_old_gpu_has_a_note) {
   begin();
   ck_assert(ts_device_describe(p.device, &info));
   ck_assert_ptr_nonnull(strstr(info.text, "an emulated GPU, 4.0 GiB"));
+  const char *driver = strstr(info.text, "driver for CUDA ");
+  const char *runtime = strstr(info.text, ", runtime ");
+  ck_assert(driver && runtime && atoi(driver + 16) >= 12);
+  ck_assert_int_eq(atoi(runtime + 10), atoi(driver + 16));
   ck_assert_ok(p.device->ops->identify(p.device, id));
   ck_assert(*id && !memcmp(id, info.id, sizeof id));
   ck_assert_ptr_nonnull(strstr(info.note, "compute capability 7.5"));
