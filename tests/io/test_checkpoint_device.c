@@ -154,7 +154,7 @@ TS_TESTS(round_trip, 0, N_IOS) {
 /* What training does meanwhile. */
 static void overwrite(void *arg) {
   content *t = arg;
-  void *none;
+  float *none;
   for (int p = 0; p < PARTS; p++) {
     ck_assert_ok(ts_mem_many(none, t->n_elements[p], MISC));
     set(t, p, none, TS_F32);
