@@ -31,7 +31,7 @@ static ts_err batch_bytes(double *bytes, const ts_trainer *t, int32_t batch,
   ts_batch_store *store = NULL;
   double *pooling = NULL;
   size_t copied;
-  TS_TRY(ts_mem_array(&pooling, n_features, sizeof *pooling, TS_TAG_MISC));
+  TS_TRY(ts_mem_many(pooling, n_features, MISC));
   for (int32_t f = 0; f < n_features; f++) pooling[f] = stats[f].pooling;
   TS_TRY(ts_batch_store_create(&store, c, NULL));
   TS_TRY(ts_batch_store_expect(store, c, batch, pooling));

@@ -90,8 +90,8 @@ TS_TESTS(right_files_are_read, 0, 2) {
 /* ---- errors that only a full machine has --------------------------------- */
 
 #ifdef TS_FAULTS
-/* What the deck says, with the sets ARG: a batch is read, and all is written
- * as a data set and as lines. */
+/* Reads a batch of the deck's data, with the sets ARG, and writes all of it as
+ * a data set and as lines. */
 static ts_err read_and_write(void *arg) {
   ts_err err = TS_OK;
   ts_config *c = NULL;

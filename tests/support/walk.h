@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "tests/support/harness.h"
 
-/* What the process holds: bytes, open files, objects of HDF5. */
+/* Bytes, open files and objects of HDF5 that the process holds, in sum. */
 static inline int64_t walk_held(void) {
   glob_t open;
   int64_t n = H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL);
