@@ -150,7 +150,6 @@ static void lane_destroy(ts_lane *lane) {
     ts_cuda_graph_give_all(lane);
     ts_event_ring_reset(&l->ring);
     (void)ts_cuda_ok(cudaStreamDestroy(l->stream));
-    ts_cuda_words_count(-1);
   }
   pthread_mutex_destroy(&l->lock);
   ts_mem_free(l);
@@ -178,7 +177,6 @@ static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
   ts_event_ring_start(&l->ring, &ts_cuda_event_calls, l);
   TS_TRY(ts_cuda_use());
   TS_TRY(stream_create(&l->stream, kind));
-  ts_cuda_words_count(1);
   ts_cuda_name_stream(l->stream, name);
   *out = &l->base;
   l = NULL;
@@ -227,7 +225,6 @@ static void fill(ts_device_ops *ops) {
   ops->unmark = ts_cuda_unmark;
   ops->reach = ts_cuda_reach;
   ops->unreach = ts_cuda_unreach;
-  ops->wait_word = ts_cuda_words() ? ts_cuda_word_wait : NULL;
   ops->graph_create = ts_cuda_graph_create;
   ops->graph_destroy = ts_cuda_graph_destroy;
   ops->graph_begin = ts_cuda_graph_begin;
@@ -235,11 +232,10 @@ static void fill(ts_device_ops *ops) {
 }
 
 ts_err ts_cuda_device_create(ts_device **out, const ts_device_options *o) {
-  static ts_device_ops ops; /* the same values each time, but for words */
+  static ts_device_ops ops; /* the same values each time */
   ts_device *d = NULL;
   TS_DO(ts_cuda_use());
   TS_DO(ts_mem_alloc(&d, sizeof *d, TS_TAG_MISC));
-  ts_cuda_words_start(ts_cuda_gpu_now()->ordinal);
   fill(&ops);
   d->ops = &ops;
   d->options = *o;

@@ -71,12 +71,13 @@ bool ts_cuda_event_done(ts_event event) {
 /* A collective reports its own deadline, and gets time to do so. */
 enum { MORE_S = 5 };
 
-/* The host asks reached() and sleeps, until the deadline of L's waits. */
-template <class Reached>
-static ts_err watch(const ts_cuda_lane *l, Reached reached) {
+/* The host waits until EVENT is done; OK also where its lane has failed. */
+static ts_err block(ts_event event) {
+  const ts_cuda_lane *l = ts_cuda_lane_of(event.lane);
   const double limit = l->base.device->options.timeout_s;
+  TS_DO(ts_graph_cut("the host waits"));
   const double end = limit > 0 ? ts_now() + limit + MORE_S : INFINITY;
-  for (int asked = 0; !reached(); asked++) {
+  for (int asked = 0; !ts_cuda_event_done(event); asked++) {
     if (ts_now() > end)
       return ts_fail(TS_ERR_COMM,
                      "lane \"%s\" did not get on within %.0f s, last task "
@@ -85,14 +86,6 @@ static ts_err watch(const ts_cuda_lane *l, Reached reached) {
     if (asked >= ASKED_AT_ONCE) ts_pause(PAUSE_US);
   }
   return TS_OK;
-}
-
-/* The host waits until EVENT is done; OK also where its lane has failed. */
-static ts_err block(ts_event event) {
-  const ts_err started = ts_graph_cut("the host waits");
-  if (started != TS_OK) return started;
-  return watch(ts_cuda_lane_of(event.lane),
-               [&] { return ts_cuda_event_done(event); });
 }
 
 ts_err ts_cuda_event_sync(ts_event event) {
@@ -132,23 +125,6 @@ done:
   return ts_cuda_lane_keep(l, err);
 }
 
-ts_err ts_cuda_word_wait(ts_lane *lane, const uint64_t *word, uint64_t least) {
-  ts_cuda_lane *l = ts_cuda_lane_of(lane);
-  ts_err err = TS_OK;
-  TS_TRY(ts_cuda_lane_fault(l));
-  TS_TRY(ts_cuda_use());
-  TS_TRY(ts_graph_cut("a collective is waited for"));
-  if (lane->device->options.serial || !ts_cuda_words_fit())
-    TS_TRY(watch(l, [=] { /* the host, in place of the stream */
-                          return __atomic_load_n(word, __ATOMIC_ACQUIRE) >=
-                                 least;
-    }));
-  else
-    TS_TRY(ts_cuda_wait_word(l->stream, word, least));
-done:
-  return ts_cuda_lane_keep(l, err);
-}
-
 /* ---- marks of a clock: events with times (runtime/clock.h) --------------- */
 
 ts_err ts_cuda_mark(ts_lane *lane, void **mark) {
@@ -156,7 +132,7 @@ ts_err ts_cuda_mark(ts_lane *lane, void **mark) {
   TS_DO(ts_graph_cut("a clock is set"));
   if (!*mark)
     TS_DO(TS_CUDA(
-       cudaEventCreateWithFlags((cudaEvent_t *)mark, cudaEventDefault)));
+        cudaEventCreateWithFlags((cudaEvent_t *)mark, cudaEventDefault)));
   return TS_CUDA(cudaEventRecord((cudaEvent_t)*mark, ts_cuda_stream(lane)));
 }
 

@@ -56,8 +56,8 @@ static ts_err read_attributes(ts_cuda_gpu *g) {
   TS_DO(attribute(&minor, cudaDevAttrComputeCapabilityMinor, g->ordinal));
   TS_DO(attribute(&g->n_sms, cudaDevAttrMultiProcessorCount, g->ordinal));
   TS_DO(attribute(&g->grid_max, cudaDevAttrMaxGridDimX, g->ordinal));
-  TS_DO(attribute(&g->shared_bytes_max,
-                  cudaDevAttrMaxSharedMemoryPerBlockOptin, g->ordinal));
+  TS_DO(attribute(&g->shared_bytes_max, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                  g->ordinal));
   TS_DO(attribute(&pools, cudaDevAttrMemoryPoolsSupported, g->ordinal));
   g->capability = 10 * major + minor;
   if (!pools)
@@ -75,7 +75,6 @@ static ts_err choose(ts_cuda_gpu *g) {
   ts_node_place(&node_rank, &node_size);
   /* A launcher that tells nothing has started one rank, or ranks in turns. */
   if (node_rank < 0) node_rank = ts_mpi_rank();
-  ts_cuda_words_prepare();
   TS_DO(count_gpus(&n));
   g->ordinal = ts_cuda_choose(node_rank, n);
   TS_DO(TS_CUDA(cudaSetDevice(g->ordinal)));
@@ -132,7 +131,6 @@ void ts_cuda_describe(const ts_device *, ts_device_info *info) {
                  driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   memcpy(info->id, gpu.id, sizeof info->id);
   info->bytes = (double)gpu.bytes;
-  ts_cuda_words_describe(info->text, sizeof info->text);
   if (ts_cuda_runs_on(TS_CUDA_ARCHS, gpu.capability)) return;
   (void)snprintf(info->note, sizeof info->note,
                  "%s has compute capability %d.%d, below all that this build "

@@ -50,7 +50,6 @@ ts_event ts_cuda_event_record(ts_lane *);
 bool ts_cuda_event_done(ts_event);
 ts_err ts_cuda_event_sync(ts_event);
 ts_err ts_cuda_event_wait(ts_lane *, ts_event);
-ts_err ts_cuda_word_wait(ts_lane *, const uint64_t *word, uint64_t least);
 /* The stream waits for the CUDA event that stands for the event now. */
 ts_err ts_cuda_stream_wait(ts_cuda_lane *, ts_event);
 
@@ -60,18 +59,3 @@ void ts_cuda_spans_read(ts_cuda_lane *);
 void ts_cuda_spans_drop(ts_cuda_lane *); /* what is left, at the end */
 void ts_cuda_spans_end(void);            /* with the device */
 void ts_cuda_name_stream(cudaStream_t, const char *name);
-
-/* words.cu: streams that wait for words in pinned memory. */
-void ts_cuda_words_prepare(void);      /* before CUDA is first called */
-void ts_cuda_words_start(int ordinal); /* with a device; reads what is set */
-bool ts_cuda_words(void);              /* they may be used */
-/* Appends to TEXT who waits for messages, where words were asked for. */
-void ts_cuda_words_describe(char *text, size_t bytes);
-
-/* Counts lanes, by 1 and by -1; whether so many may wait by themselves. */
-void ts_cuda_words_count(int by);
-bool ts_cuda_words_fit(void);
-
-/* STREAM waits until WORD, in pinned memory, is LEAST or more. */
-ts_err ts_cuda_wait_word(cudaStream_t stream, const uint64_t *word,
-                         uint64_t least);

@@ -7,7 +7,8 @@
  *     begin(comm, &token, ..., after)   enqueues; starts once the work that
  *                                       lane AFTER holds now is done
  *                                       (AFTER NULL: at once)
- *     ts_comm_end(&token, lane)         LANE waits for it, never the host
+ *     ts_comm_end(&token, lane)         LANE waits for it; the host, at most,
+ *                                       until it is enqueued on the device
  *     ts_comm_wait(&token)              the host waits for it
  *
  * Buffers belong to the operation from begin to end.  Counts are host
@@ -15,7 +16,8 @@
  *
  * On the host one service thread per rank makes every MPI call after start:
  * it tests, then sleeps 20 us, and never sits in a blocking wait.  With serial
- * lanes each operation runs to its end inside begin.
+ * lanes each operation runs to its end inside begin.  What a library of the
+ * device moves is launched by begin, where nothing has to be launched before.
  *
  * Buffers may lie in the memory of the world's device.  Where the host may
  * not touch that, they travel through pinned memory (comm_staged.c) or by a

@@ -43,6 +43,7 @@ struct ts_world {
   /* The service thread and what it serves. */
   pthread_t thread;
   bool has_thread;
+  pthread_mutex_t serving; /* who moves operations on; before lock */
   pthread_mutex_t lock;
   pthread_cond_t more;
   ts_comm *comms;   /* list, under lock */
@@ -77,13 +78,13 @@ typedef ts_err (*ts_op_step)(ts_op *, bool *last);
 
 /* A comm's part for buffers that the host may not touch. */
 struct ts_comm_far {
-  ts_lane *stream;  /* of the device, for the service thread alone */
-  ts_buffer word;   /* pinned: the last operation done, for wait_word */
+  ts_lane *stream;  /* of the device, for operations alone */
   ts_buffer send;   /* pinned: what is sent, of the operation that runs */
   ts_exchange near; /* its recv: what is received, likewise */
   ts_wire *wire;
   ts_buffer scratch;         /* the device's: everyone's parts */
   ts_wire_message *messages; /* of a round */
+  ts_err_record fault;       /* of the operation that has an err */
   ts_wire_pieces pieces;     /* its arrays are owned, (W) each */
 };
 
@@ -126,6 +127,9 @@ struct ts_op {
   void *far_recv;   /* staged: where the result goes; NULL: it is there */
   int64_t turn;     /* wired: number + 1 in the order of launches; else 0 */
   bool ahead;       /* it is launched before what it waits for is done */
+  bool to_host;     /* a task that follows may read the result at once */
+  bool enqueued;    /* all that is left is on the device, up to WORK */
+  ts_err err;       /* it failed while others before it were under way */
   int round;        /* of messages */
 };
 
@@ -149,8 +153,10 @@ ts_err ts_op_add_request(ts_op *, MPI_Request **);
 ts_err ts_op_send(ts_op *, const void *, int64_t bytes, int to);
 ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
 
-/* comm_mpi.c: queues OP (owned from here on) and sets TOKEN. */
+/* comm_mpi.c: queues OP (owned from here on) and sets TOKEN; whether others of
+ * its comm, begun before it, are not done yet. */
 ts_err ts_op_begin(ts_op *, ts_token *);
+bool ts_op_is_behind(const ts_op *);
 /* comm_mpi_spare.c: operations are used again: N spare ones, one that is done,
  * and the end of them all. */
 ts_err ts_op_spare(ts_comm *, int n);
@@ -177,7 +183,7 @@ ts_err ts_world_gather_places(ts_world *, ts_wire_place *all,
                               const ts_wire_place *own);
 ts_err ts_comm_share(ts_comm *, void *buf, int bytes, ts_err of_rank_0);
 
-/* comm_staged.c: lane and word for buffers that the host may not touch, and
+/* comm_staged.c: a lane for buffers that the host may not touch, and
  * their end; whether P is such a one. */
 ts_err ts_comm_far_create(ts_comm *);
 void ts_comm_far_destroy(ts_comm *);

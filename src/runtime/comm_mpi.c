@@ -19,7 +19,11 @@
 #include "runtime/overlap.h"
 #include "runtime/trace.h"
 
-enum { PAUSE_MIN_US = 20, PAUSE_MAX_US = 200 };
+enum {
+  PAUSE_MIN_US = 20,
+  PAUSE_MAX_US = 200,
+  LOOKS = 16 /* at a library that has just been asked */
+};
 
 ts_err ts_mpi_check(int rc, const char *call) {
   char text[MPI_MAX_ERROR_STRING];
@@ -61,18 +65,23 @@ static void watch(ts_op *op, bool on) {
   op->watched = on;
 }
 
-/* The stream of an operation that is launched ahead waits for EVENT itself. */
-static bool waits_itself(const ts_op *op, ts_event event) {
-  return op->ahead && event.lane &&
-         event.lane->device == op->comm->far->stream->device;
+/* *THERE = the event of the device that stands for EVENT, for which the stream
+ * of an operation that is launched ahead waits itself; false: it can't. */
+static bool waits_itself(const ts_op *op, ts_event event, ts_event *there) {
+  if (!op->ahead || !event.lane) return false;
+  const ts_device *device = op->comm->far->stream->device;
+  *there = event;
+  return event.lane->device == device || (ts_lane_ends_on(event.lane, device) &&
+                                          ts_lane_ends_find(event, there, 0));
 }
 
 /* *MAY: the events that OP waits for are done.  An error of a lane that it
  * waits for becomes its own. */
 static ts_err may_start(ts_op *op, bool *may) {
+  ts_event there;
   if (op->turn && op->turn - 1 != op->comm->world->turn) return TS_OK;
   for (int i = 0; i < op->n_after; i++)
-    if (!waits_itself(op, op->after[i]) && !ts_event_done(op->after[i]))
+    if (!waits_itself(op, op->after[i], &there) && !ts_event_done(op->after[i]))
       return TS_OK;
   watch(op, false);
   *may = true;
@@ -80,8 +89,8 @@ static ts_err may_start(ts_op *op, bool *may) {
     if (op->after[i].lane) TS_DO(ts_lane_error(op->after[i].lane));
   TS_DO(ts_lane_error(op->comm->lane));
   for (int i = 0; i < op->n_after; i++)
-    if (waits_itself(op, op->after[i]))
-      TS_DO(ts_lane_wait(op->comm->far->stream, op->after[i]));
+    if (waits_itself(op, op->after[i], &there))
+      TS_DO(ts_lane_wait(op->comm->far->stream, there));
   return TS_OK;
 }
 
@@ -97,8 +106,30 @@ static ts_err phase_done(ts_op *op, int *complete) {
   if (op->busy || !ts_event_done(op->work)) return TS_OK;
   if (op->work.lane) TS_DO(ts_lane_error(op->work.lane));
   op->work = (ts_event){0};
+  *complete = !op->n_requests; /* MPI is the service thread's alone */
+  if (*complete) return TS_OK;
   return TS_MPI(
       MPI_Testall(op->n_requests, op->requests, complete, op->statuses));
+}
+
+bool ts_op_is_behind(const ts_op *op) {
+  return op->comm->world->has_thread && op->comm->head != op;
+}
+
+/* OP has started, and is the first of its comm that is not done. */
+static void show(ts_op *op) {
+  op->t0 = ts_now();
+  ts_watch_lane_start(op->comm->watch, op->name, op->seq);
+  ts_overlap_comm_begin(op->comm->name);
+}
+
+/* Says where OP ends once that is on the device alone; comm.delay holds it
+ * longer. */
+static void tell_end(ts_op *op) {
+  const ts_world_options *o = &op->comm->world->options;
+  op->enqueued = op->last && !op->busy && !op->n_requests && op->work.lane &&
+                 !op->to_host && o->delay_us <= 0 && o->delay_gbytes_per_s <= 0;
+  if (op->enqueued) ts_lane_ends_put(op->comm->lane, op->seq, op->work);
 }
 
 /* Moves OP on as far as it goes without waiting. */
@@ -108,18 +139,17 @@ static ts_err advance(ts_op *op, bool *moved, bool *finished) {
     TS_DO(may_start(op, &may));
     if (!may) return TS_OK;
     op->started = *moved = true;
-    op->t0 = ts_now();
-    ts_watch_lane_start(op->comm->watch, op->name, op->seq);
+    if (!ts_op_is_behind(op)) show(op);
     if (ts_fault("comm"))
       return ts_fail(TS_ERR_COMM, "%s of \"%s\": (fault asked for)", op->name,
                      op->comm->name);
-    ts_overlap_comm_begin(op->comm->name);
     TS_DO(op->step(op, &op->last));
   }
   while (!op->arrived) {
     int complete = 1;
+    if (!op->enqueued) tell_end(op);
     TS_DO(phase_done(op, &complete));
-    if (!complete) return check_deadline(op);
+    if (!complete) return ts_op_is_behind(op) ? TS_OK : check_deadline(op);
     *moved = true;
     op->arrived = op->last;
     if (op->last) break;
@@ -172,32 +202,86 @@ static void finish(ts_op *op, ts_err err) {
   c->stat.sent_bytes += op->sent_bytes;
   ts_watch_lane_done(c->watch, op->seq);
   ts_lane_complete_seq(c->lane, op->seq);
-  if (c->lane->word) __atomic_store_n(c->lane->word, op->seq, __ATOMIC_RELEASE);
+  ts_lane_ends_put(c->lane, op->seq, (ts_event){0});
+}
+
+static ts_op *first(ts_comm *c) {
+  pthread_mutex_lock(&c->world->lock);
+  ts_op *op = c->head;
+  pthread_mutex_unlock(&c->world->lock);
+  return op;
+}
+
+static ts_op *next_of(ts_op *op) {
+  pthread_mutex_lock(&op->comm->world->lock);
+  ts_op *next = op->next;
+  pthread_mutex_unlock(&op->comm->world->lock);
+  return next;
 }
 
 static void pop(ts_comm *c) {
   ts_op *op = c->head;
   pthread_mutex_lock(&c->world->lock);
-  c->head = op->next;
-  if (!c->head) c->tail = NULL;
+  ts_op *next = c->head = op->next;
+  if (!next) c->tail = NULL;
   c->world->n_waiting--;
   pthread_mutex_unlock(&c->world->lock);
   ts_op_give(op);
+  if (next && next->started) show(next);
 }
 
-/* One look at the head of C's queue. */
+/* One look at OP, which others come before or which is not to end here; an
+ * error is kept until it is the first. */
+static bool launch(ts_op *op) {
+  bool moved = false, finished = false;
+  const ts_err err = advance(op, &moved, &finished);
+  if (err == TS_OK) return moved;
+  op->err = err;
+  ts_err_take(&op->comm->far->fault);
+  ts_err_clear();
+  return true;
+}
+
+/* Launches what follows OP while all before it is on the device alone, whose
+ * stream keeps the order; HERE: only what needs no MPI. */
+static bool launch_behind(ts_op *op, bool here) {
+  bool moved = false;
+  while (op->enqueued && !op->err && (op = next_of(op)) && op->turn &&
+         (op->ahead || !here))
+    if (!op->enqueued && !op->err) moved |= launch(op);
+  return moved;
+}
+
+/* One look at C's operations. */
 static bool serve_comm(ts_comm *c) {
   bool moved = false, finished = false;
   ts_yield();
-  pthread_mutex_lock(&c->world->lock);
-  ts_op *op = c->head;
-  pthread_mutex_unlock(&c->world->lock);
+  ts_op *op = first(c);
   if (!op) return false;
-  ts_err err = advance(op, &moved, &finished);
-  if (err == TS_OK && !finished) return moved;
+  ts_err err = op->err;
+  if (err == TS_OK)
+    err = advance(op, &moved, &finished);
+  else
+    ts_err_put(&c->far->fault);
+  if (err == TS_OK && !finished) return launch_behind(op, false) || moved;
   finish(op, err);
   pop(c);
   return true;
+}
+
+/* By the thread that begins OP, unless the service thread is at work: its end
+ * is known at once where its turn has come. */
+static void launch_here(ts_op *op) {
+  ts_world *w = op->comm->world;
+  if (!op->ahead || ts_graph_now() || pthread_mutex_trylock(&w->serving) != 0)
+    return;
+  ts_op *before = first(op->comm);
+  for (int i = 0; i < LOOKS && before && !op->enqueued && !op->err; i++)
+    if (before == op)
+      (void)launch(op);
+    else
+      (void)launch_behind(before, true);
+  pthread_mutex_unlock(&w->serving);
 }
 
 void ts_world_poke(void *world) {
@@ -252,8 +336,10 @@ static void *serve(void *arg) {
     ts_err_clear();
   while (!wait_for_work(w, when)) {
     bool moved = false;
+    pthread_mutex_lock(&w->serving);
     for (ts_comm *c = w->comms; c; c = c->next) moved |= serve_comm(c);
     when = moved ? 0 : look_again(w);
+    pthread_mutex_unlock(&w->serving);
     if (moved) {
       pause_us = PAUSE_MIN_US;
     } else if (when == 0) {
@@ -312,8 +398,6 @@ ts_err ts_op_begin(ts_op *op, ts_token *token) {
   }
   op->seq = ts_lane_begin_seq(c->lane);
   token->done = (ts_event){c->lane, op->seq};
-  /* Sizes of exchanges are the host's always. */
-  if (op->exchange || !ts_comm_is_remote(c, op->recv)) c->lane->near = op->seq;
   ts_watch_lane_begin(c->watch, op->name, op->seq);
   if (!w->has_thread) return run_now(op);
   watch(op, true);
@@ -328,5 +412,6 @@ ts_err ts_op_begin(ts_op *op, ts_token *token) {
   w->poked = true;
   pthread_cond_signal(&w->more);
   pthread_mutex_unlock(&w->lock);
+  launch_here(op);
   return TS_OK;
 }

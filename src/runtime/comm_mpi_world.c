@@ -99,6 +99,7 @@ ts_err ts_world_create(ts_world **out, ts_device *device,
   w->device = device;
   w->options = *options;
   pthread_mutex_init(&w->lock, NULL);
+  pthread_mutex_init(&w->serving, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   pthread_cond_init(&w->more, &monotonic);
@@ -134,6 +135,7 @@ void ts_world_destroy(ts_world *w) {
   for (int g = 0; g < TS_GROUP_COUNT; g++)
     if (w->groups[g] != MPI_COMM_NULL) (void)MPI_Comm_free(&w->groups[g]);
   pthread_mutex_destroy(&w->lock);
+  pthread_mutex_destroy(&w->serving);
   pthread_cond_destroy(&w->more);
   if (w->lanes != w->device) ts_device_destroy(w->lanes);
   ts_mem_free(w);

@@ -129,7 +129,7 @@ ts_err ts_wire_choose(bool *wired, ts_comm_backend wanted, const char *name,
   if (nccl && !name)
     return ts_fail(TS_ERR_DECK, "comm.backend: \"nccl\" is not in this build "
                                 "(configure found no NCCL)");
-  if (!remote || !name || wanted == TS_COMM_MPI || w == 1) return TS_OK;
+  if (!remote || !name || wanted == TS_COMM_MPI) return TS_OK;
   *wired = !find_sharers(places, w, &a, &b);
   if (!*wired && nccl)
     return ts_fail(TS_ERR_DECK,

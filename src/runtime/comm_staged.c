@@ -32,25 +32,17 @@ ts_err ts_comm_far_create(ts_comm *c) {
   c->far->send = c->far->near.recv = empty_buffer(d, TS_SPACE_PINNED);
   c->far->scratch = empty_buffer(d, TS_SPACE_DEVICE);
   TS_DO(ts_lane_create(d, &c->far->stream, c->name, TS_LANE_DATA));
-  if (d->ops->wait_word) {
-    TS_DO(ts_buffer_create(&c->far->word, d, 64, TS_SPACE_PINNED, TS_TAG_COMM));
-    c->lane->word = c->far->word.ptr;
-  }
-  return TS_OK;
+  return ts_lane_ends_create(c->lane, d);
 }
 
 void ts_comm_far_destroy(ts_comm *c) {
   ts_comm_far *f = c->far;
   if (!f) return;
-  /* Streams that still wait for the word go on. */
-  if (f->word.ptr)
-    __atomic_store_n((uint64_t *)f->word.ptr, INT64_MAX, __ATOMIC_RELEASE);
+  ts_lane_ends_destroy(c->lane);
   ts_lane_destroy(f->stream);
-  ts_buffer_reset(&f->word);
   ts_buffer_reset(&f->send);
   ts_buffer_reset(&f->near.recv);
   ts_buffer_reset(&f->scratch);
-  c->lane->word = NULL;
   ts_mem_free(f);
   c->far = NULL;
 }

@@ -119,7 +119,7 @@ static ts_err is_wired(const ts_op *op, bool *yes) {
   const bool recv = ts_comm_is_remote(c, op->recv);
   const bool send = ts_comm_is_remote(c, op->send);
   *yes = (e.recv > 0 && recv) || (e.send > 0 && send);
-  if (*yes && ((e.recv > 0 && !recv) || (e.send > 0 && !send)))
+  if (*yes && c->far->wire && ((e.recv > 0 && !recv) || (e.send > 0 && !send)))
     return ts_fail(TS_ERR_INTERNAL,
                    "%s of \"%s\": of its two buffers one is the host's",
                    op->name, c->name);
@@ -133,6 +133,7 @@ static ts_err prepare(ts_op *op) {
   if (err != TS_OK || !yes) return err;
   op->step = wired;
   op->ahead = !op->exchange; /* an exchange's sizes are read as it starts */
+  op->to_host = !op->exchange && !ts_comm_is_remote(op->comm, op->recv);
   op->asks = true;
   pthread_mutex_lock(&w->lock);
   op->turn = ++w->n_turns;

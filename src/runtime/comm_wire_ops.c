@@ -81,7 +81,11 @@ static ts_err move(ts_op *op, how by, bool *done) {
 }
 
 static ts_err scratch(ts_op *op, int64_t bytes) {
-  return ts_buffer_reserve(&op->comm->far->scratch, (size_t)bytes);
+  ts_comm_far *f = op->comm->far;
+  /* Those before it use what there is. */
+  if ((size_t)bytes > f->scratch.bytes && ts_op_is_behind(op))
+    TS_DO(ts_lane_sync(f->stream));
+  return ts_buffer_reserve(&f->scratch, (size_t)bytes);
 }
 
 static ts_err sum(ts_op *op, void *dst, int64_t n, ts_reduction reduction) {

@@ -103,23 +103,32 @@ static ts_err wait_here(void *arg, ts_lane *lane) {
   return ts_event_sync(*(const ts_event *)arg);
 }
 
-/* Tasks run when they are submitted: where one that follows may read what
- * arrived in the host's memory it has to be there. */
-static bool may_wait_itself(const ts_lane *lane, ts_event event) {
-  const ts_event near = {event.lane, event.lane->near};
-  return lane->device->ops->wait_word && event.lane->word &&
-         near.seq <= event.seq && ts_event_done(near);
+/* An operation that is not enqueued within this reports it by itself. */
+static double patience(const ts_lane *lane) {
+  const double most = lane->device->options.timeout_s;
+  return most > 0 ? most + 5 : 1e9;
 }
 
-/* An event of another kind of device: a comm's.  Where the lane can't wait for
- * it by itself, who runs its tasks does, which is free of deadlocks: all that
- * the event depends on was submitted before. */
+/* A comm's operation on buffers of LANE's device. */
+static ts_err wait_for_end(ts_lane *lane, ts_event event) {
+  ts_event end = {0};
+  if (!ts_lane_ends_find(event, &end, 0)) {
+    TS_DO(start_noted(event.lane));
+    if (!ts_lane_ends_find(event, &end, patience(lane)))
+      return ts_fail(TS_ERR_COMM, "lane \"%s\" did not get on within %.0f s",
+                     event.lane->name, patience(lane));
+  }
+  TS_DO(ts_lane_error(event.lane));
+  return ts_lane_wait(lane, end);
+}
+
+/* An event of another kind of device: who runs LANE's tasks waits for it, which
+ * is free of deadlocks: all that the event depends on was submitted before. */
 static ts_err wait_elsewhere(ts_lane *lane, ts_event event) {
-  const ts_device_ops *ops = lane->device->ops;
+  if (ts_lane_ends_on(event.lane, lane->device))
+    return wait_for_end(lane, event);
   if (ts_graph_now() && ts_event_done(event)) return ts_lane_error(event.lane);
   TS_DO(start_noted(event.lane));
-  if (may_wait_itself(lane, event) && !ts_event_done(event))
-    return ops->wait_word(lane, event.lane->word, event.seq);
   return ts_lane_run(lane, "wait", wait_here, event);
 }
 

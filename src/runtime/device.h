@@ -93,9 +93,6 @@ typedef struct ts_device_ops {
   ts_err (*alloc_late)(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
   void (*free_late)(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
   void (*describe)(const ts_device *, ts_device_info *); /* NULL: the host */
-  /* Enqueue: LANE waits until WORD, in pinned memory, is LEAST or more; what
-   * follows sees what was written before it.  NULL: there is no such thing. */
-  ts_err (*wait_word)(ts_lane *, const uint64_t *word, uint64_t least);
   /* For runtime/clock.h.  Where all three are NULL tasks take the time by
    * ts_now.  mark creates *MARK where it is NULL. */
   ts_err (*mark)(ts_lane *, void **mark);
@@ -146,9 +143,10 @@ ts_err ts_lane_submit(ts_lane *, const char *span, ts_task, const void *arg,
 #define ts_lane_run(lane, span, task, arg)                                     \
   ts_lane_submit(lane, span, task, &(arg), sizeof(arg))
 ts_event ts_lane_record(ts_lane *); /* all submitted so far */
-/* Enqueue: LANE waits, not the host; for an event of another kind of device,
- * where LANE has no means, the thread does that runs LANE's tasks, on a GPU
- * the host. */
+/* Enqueue: LANE waits, not the host.  For an operation of a comm the host waits
+ * until it is enqueued, if its buffers are those of LANE's device; for another
+ * event of another kind of device the thread that runs LANE's tasks waits to
+ * its end: on a GPU the host. */
 ts_err ts_lane_wait(ts_lane *, ts_event);
 ts_err ts_lane_sync(ts_lane *); /* the host waits for all of it */
 ts_err ts_event_sync(ts_event); /* the host waits */

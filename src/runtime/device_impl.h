@@ -5,6 +5,8 @@
 
 #include "runtime/graph.h"
 
+typedef struct ts_lane_ends ts_lane_ends;
+
 /* A device's own struct begins with this one. */
 struct ts_device {
   const ts_device_ops *ops;
@@ -23,10 +25,8 @@ struct ts_lane {
   ts_device *device;
   const char *name;
   ts_lane_kind kind;
-  int row; /* of the trace; set by ts_lane_create */
-  /* Lanes of comms only.  word: number of the last operation done, for
-   * wait_word, or NULL; near: the last begun whose result the host reads. */
-  uint64_t *word, near;
+  int row;            /* of the trace; set by ts_lane_create */
+  ts_lane_ends *ends; /* lanes of comms whose operations end on a device */
 };
 
 /* A graph's own struct begins with this one. */
@@ -44,6 +44,19 @@ ts_err ts_device_host_create(ts_device **, const ts_device_options *);
 uint64_t ts_lane_begin_seq(ts_lane *);
 void ts_lane_complete_seq(ts_lane *, uint64_t seq);
 void ts_lane_fail(ts_lane *, ts_err);
+
+/* lane_ends.c: an operation of a comm whose buffers are a device's is enqueued
+ * there before it is done, and then it is known after which event of a lane of
+ * that device it is.  Lanes of the device wait for that event, and the host for
+ * none.  put: END of operation SEQ, {0} where there is nothing left to do;
+ * those after it follow in order.  on: LANE's operations end on DEVICE.  find:
+ * *END of the operation EVENT, after waiting WAIT_S at most; false: not known
+ * yet. Thread-safe. */
+ts_err ts_lane_ends_create(ts_lane *, ts_device *);
+void ts_lane_ends_destroy(ts_lane *);
+void ts_lane_ends_put(ts_lane *, uint64_t seq, ts_event end);
+bool ts_lane_ends_on(const ts_lane *, const ts_device *);
+bool ts_lane_ends_find(ts_event, ts_event *end, double wait_s);
 
 ts_err ts_lane_error(ts_lane *); /* and puts its record; of any device */
 

@@ -26,6 +26,7 @@ tessera_sources += \
   src/runtime/device_impl.h \
   src/runtime/graph.c \
   src/runtime/graph.h \
+  src/runtime/lane_ends.c \
   src/runtime/overlap.c \
   src/runtime/overlap.h \
   src/runtime/arrays.c \

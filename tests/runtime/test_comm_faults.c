@@ -2,13 +2,15 @@
  * may not touch, and which waits are a lane's own.
  * ranks: 1 3 4
  * seconds: 400 */
+#include <stdatomic.h>
+
 #include "tests/support/comm_rig.h"
 #include "tests/support/walk.h"
 #include "runtime/comm_impl.h"
 #include "runtime/device_impl.h"
 
 /* Variants of which what goes wrong is looked at. */
-static const int broken[] = {0, WORDS | ASKED, WIRED | WORDS};
+static const int broken[] = {0, ASKED, WIRED};
 enum { N_BROKEN = sizeof broken / sizeof *broken };
 
 static ts_err break_down(void *arg, ts_lane *lane) {
@@ -110,47 +112,67 @@ TS_TESTS(nothing_stays_of_what_fails, 0, N_BROKEN) {
 }
 #endif
 
-/* ---- words --------------------------------------------------------------- */
+/* ---- waits --------------------------------------------------------------- */
 
-static ts_err stand(void *arg, ts_lane *lane) {
+static atomic_bool open_gate;
+
+static ts_err pass_gate(void *arg, ts_lane *lane) {
   (void)arg, (void)lane;
-  ts_pause(20000);
+  while (!open_gate) ts_pause(100);
   return TS_OK;
 }
 
-/* Ends the operation of TOKEN, which is under way; waits of lanes for words. */
-static int end_on_lane(ts_token *token) {
-  const int before = ts_fake.n_words;
-  ck_assert_ok(ts_comm_end(token, r.lane));
+static void shut_gate(void) {
+  open_gate = false;
+  ck_assert_ok(ts_lane_submit(r.lane, "gate", pass_gate, NULL, 0));
+}
+
+/* Ends N operations, which are under way; waits of the lane for others of its
+ * device.  AHEAD: the host comes back before the gate is opened. */
+static int end_on_lane(ts_token *token, int n, bool ahead) {
+  const int before = ts_fake.n_waits;
+  open_gate = !ahead;
+  for (int k = 0; k < n; k++) {
+    const ts_event done = token[k].done;
+    ck_assert_ok(ts_comm_end(&token[k], r.lane));
+    ck_assert_all(!ahead || !ts_event_done(done));
+  }
+  open_gate = true;
   ck_assert_ok(ts_lane_sync(r.lane));
-  return ts_fake.n_words - before;
+  return ts_fake.n_waits - before;
 }
 
 /* Lanes wait by themselves for what arrives in the device's memory; what the
  * host may read has arrived when a task that follows is submitted. */
-TS_TESTS(words_are_for_the_devices_memory, 0, 2) {
-  float one = 1, host = 1;
+TS_TESTS(lanes_wait_for_what_the_device_has, 0, 2) {
+  float one[3] = {1, 1, 1}, host = 1;
   int64_t bytes[RANKS] = {8, 8, 8, 8}, in[RANKS];
   char data[8 * RANKS] = {0};
-  ts_token token;
-  rig_start(_i ? WIRED | WORDS : WORDS, 300);
-  const int words = is_fake();
+  ts_token tokens[3];
+  if (!is_fake()) return; /* whose lanes have tasks that wait */
+  rig_start(_i ? WIRED : 0, 300);
   ts_exchange x = {.send = data,
                    .send_bytes = bytes,
                    .recv = {.owned = true, .device = r.device},
                    .recv_bytes = in};
-  ts_buffer b = put(&one, 4);
-  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
+  ts_buffer b = put(one, sizeof one);
+  float *at = b.ptr;
+  shut_gate();
   ck_assert_ok(
-      ts_comm_all_reduce(r.comm, &token, b.ptr, 1, TS_F32, TS_SUM, r.lane));
-  ck_assert_all(end_on_lane(&token) == words);
-  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
-  ck_assert_ok(ts_comm_exchange(r.comm, &token, &x, r.lane));
-  ck_assert_all(end_on_lane(&token) == 0);
-  ck_assert_ok(ts_lane_submit(r.lane, "stand", stand, NULL, 0));
+      ts_comm_all_reduce(r.comm, tokens, at, 1, TS_F32, TS_SUM, r.lane));
+  ck_assert_all(end_on_lane(tokens, 1, _i) == 1);
+  shut_gate(); /* several of one comm */
+  for (int k = 0; k < 3; k++)
+    ck_assert_ok(ts_comm_all_reduce(r.comm, &tokens[k], at + k, 1, TS_F32,
+                                    TS_SUM, r.lane));
+  ck_assert_all(end_on_lane(tokens, 3, _i) == 3);
+  const float want[] = {(float)(r.size * r.size), (float)r.size, (float)r.size};
+  ck_assert_all(has(&b, want, sizeof want));
+  ck_assert_ok(ts_comm_exchange(r.comm, tokens, &x, r.lane));
+  ck_assert_all(end_on_lane(tokens, 1, false) == 0);
   ck_assert_ok(
-      ts_comm_all_reduce(r.comm, &token, &host, 1, TS_F32, TS_SUM, r.lane));
-  ck_assert_all(end_on_lane(&token) == 0);
+      ts_comm_all_reduce(r.comm, tokens, &host, 1, TS_F32, TS_SUM, r.lane));
+  ck_assert_all(end_on_lane(tokens, 1, false) == 0);
   ck_assert_all(host == (float)r.size);
   ts_buffer_reset(&x.recv);
   ts_buffer_reset(&b);

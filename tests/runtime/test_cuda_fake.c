@@ -15,9 +15,6 @@
 
 __attribute__((constructor)) static void choose(void) {
   setenv("TESSERA_BACKEND", "emulated", 1);
-  /* As ts_cuda_words_prepare sets it; the GPU is chosen once in a process. */
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 }
 
 /* A launch asks for the last error: nothing that lanes do may leave one. */
@@ -289,13 +286,3 @@ TS_TEST(holds_have_the_devices_times) {
   ck_assert_str_eq(ts_err_message(), "");
   ts_hold_clock_reset(&holds);
 }
-
-/* Nobody asks: nothing is new. */
-TS_TEST(words_are_asked_for) {
-  ts_device_info info;
-  ck_assert_ptr_null(p.device->ops->wait_word);
-  ck_assert(ts_device_describe(p.device, &info));
-  ck_assert_ptr_null(strstr(info.text, "messages"));
-}
-
-#include "tests/runtime/cuda_words.c"

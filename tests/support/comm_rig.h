@@ -13,7 +13,7 @@
 enum { RANKS = 4 };
 
 /* Bits of a variant. */
-enum { SERIAL = 1, WORDS = 2, ASKED = 4, WIRED = 8, LIBRARY = 16, NODES = 32 };
+enum { SERIAL = 1, ASKED = 4, WIRED = 8, LIBRARY = 16, NODES = 32 };
 
 typedef struct rig {
   ts_device *device;
@@ -37,7 +37,6 @@ static inline bool is_wired(void) {
 
 static inline ts_err create_device(int variant) {
   ts_fake_options f = {.serial = variant & SERIAL,
-                       .words = variant & WORDS,
                        .asked = variant & ASKED,
                        .slow_us = 300,
                        .timeout_s = 300};

@@ -74,26 +74,9 @@ static ts_err identify(ts_device *d, char id[TS_DEVICE_ID]) {
   return TS_OK;
 }
 
-typedef struct word_args {
-  const uint64_t *word;
-  uint64_t least;
-} word_args;
-
-static ts_err word_task(void *arg, ts_lane *lane) {
-  const word_args *a = arg;
-  const double t0 = ts_now();
-  (void)lane;
-  while (__atomic_load_n(a->word, __ATOMIC_ACQUIRE) < a->least) {
-    if (ts_now() - t0 > 300) return ts_fail(TS_ERR_INTERNAL, "no such word");
-    ts_pause(20);
-  }
-  return TS_OK;
-}
-
-static ts_err wait_word(ts_lane *lane, const uint64_t *word, uint64_t least) {
-  const word_args a = {word, least};
-  ts_fake.n_words++;
-  return host_ops.submit(lane, "word", word_task, &a, sizeof a);
+static ts_err wait_event(ts_lane *lane, ts_event event) {
+  ts_fake.n_waits += !strcmp(lane->name, "compute");
+  return host_ops.wait(lane, event);
 }
 
 ts_err ts_fake_create(ts_device **out, const ts_fake_options *o) {
@@ -110,7 +93,7 @@ ts_err ts_fake_create(ts_device **out, const ts_fake_options *o) {
   ops.is_remote = is_remote;
   ops.identify = identify;
   ops.describe = describe;
-  if (o->words) ops.wait_word = wait_word;
+  ops.wait = wait_event;
   if (o->asked) ops.watch = NULL;
   (*out)->ops = &ops;
   ts_fake = (ts_fake_state){0};

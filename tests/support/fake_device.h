@@ -13,7 +13,6 @@
 typedef struct ts_fake_options {
   const char *name; /* of the backend whose place it takes; NULL: "fake" */
   bool serial;
-  bool words;            /* lanes wait by themselves for what others do */
   bool asked;            /* events can't be watched, only asked for */
   char id[TS_DEVICE_ID]; /* the device's name of its own */
   int slow_us;           /* what a copy takes at most */
@@ -53,7 +52,7 @@ extern const ts_wire_ops ts_fake_wire;
 typedef struct ts_fake_state {
   bool hang, broken;             /* nothing is ever enqueued; polls fail */
   int n_aborts, n_groups, n_bad; /* n_bad: begun while busy */
-  int n_words;                   /* waits of lanes for words */
+  int n_waits;                   /* of lane "compute" for other lanes */
   uint64_t order;                /* a hash of the order of launches */
 } ts_fake_state;
 extern ts_fake_state ts_fake;

@@ -50,7 +50,6 @@ typedef struct ts_emulated_counts {
   int streams, events; /* that exist */
   int events_most;     /* at once, so far */
   int device;          /* of the last cudaSetDevice */
-  int word_waits;      /* of streams, so far */
   int graphs;          /* that have been run */
   int captures;        /* of streams, so far */
   int64_t launches;    /* calls, captured ones included, not runs */

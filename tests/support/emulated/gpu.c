@@ -1,6 +1,6 @@
 /* gpu.c - the GPU that the runtime says is there, its errors, and the driver's
  * calls. */
-#include <cuda.h>
+#include <cuda_runtime_api.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,47 +180,5 @@ cudaError_t cudaDriverGetVersion(int *version) {
 
 cudaError_t cudaRuntimeGetVersion(int *version) {
   *version = CUDART_VERSION;
-  return ts_answer(cudaSuccess);
-}
-
-/* ---- the driver ---------------------------------------------------------- */
-
-static CUresult wait_value(CUstream s, CUdeviceptr p, cuuint64_t least,
-                           unsigned flags) {
-  if (flags != CU_STREAM_WAIT_VALUE_GEQ || p % 8)
-    return CUDA_ERROR_INVALID_VALUE;
-  pthread_mutex_lock(&lock);
-  counts.word_waits++;
-  pthread_mutex_unlock(&lock);
-  (void)ts_enqueue(s, (ts_work){.kind = WORD,
-                                .src = (const void *)(uintptr_t)p,
-                                .number = least});
-  return CUDA_SUCCESS;
-}
-
-static CUresult device_get(CUdevice *device, int ordinal) {
-  *device = ordinal;
-  return CUDA_SUCCESS;
-}
-
-static CUresult device_attribute(int *value, CUdevice_attribute which,
-                                 CUdevice device) {
-  (void)device;
-  *value = which == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS &&
-           !getenv("TESSERA_FAKE_NO_WORDS");
-  return CUDA_SUCCESS;
-}
-
-cudaError_t
-cudaGetDriverEntryPointByVersion(const char *name, void **fn, unsigned version,
-                                 unsigned long long flags,
-                                 cudaDriverEntryPointQueryResult *found) {
-  (void)version, (void)flags;
-  *fn = !strcmp(name, "cuStreamWaitValue64")    ? (void *)wait_value
-        : !strcmp(name, "cuDeviceGet")          ? (void *)device_get
-        : !strcmp(name, "cuDeviceGetAttribute") ? (void *)device_attribute
-                                                : NULL;
-  *found =
-      *fn ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return ts_answer(cudaSuccess);
 }

@@ -14,15 +14,15 @@ EXTRA_DIST += tests/runtime/test_cuda_emulate.c tests/runtime/test_cuda_fake.c \
   tests/runtime/test_cuda_graph.c tests/runtime/test_cuda_replay.c \
   tests/runtime/test_cuda_nccl.c \
   tests/runtime/emulate_cases.cu tests/runtime/emulate_cases.h \
-  tests/runtime/cuda_graph_cases.c tests/runtime/graph_rig.h \
-  tests/runtime/cuda_words.c
+  tests/runtime/cuda_graph_cases.c tests/runtime/graph_rig.h
+
 EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
   tests/support/emulated/runtime.h tests/support/emulated/simt.h \
   tests/support/emulated/simt_engine.h \
   tests/support/emulated/nccl_box.h tests/support/emulated/nccl_group.h \
   tests/support/emulated/cublas.h tests/support/emulated/cublas_impl.h \
   $(emulated_include)/cuda_runtime_api.h $(emulated_include)/cuda_runtime.h \
-  $(emulated_include)/cuda_math.h $(emulated_include)/cuda.h \
+  $(emulated_include)/cuda_math.h \
   $(emulated_include)/cuda_fp16.h $(emulated_include)/cuda_bf16.h \
   $(emulated_include)/cublasLt.h $(emulated_include)/nccl.h \
   $(emulated_include)/nvtx3/nvToolsExt.h \

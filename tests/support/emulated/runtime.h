@@ -12,7 +12,6 @@ typedef enum {
   SET,
   RECORD,
   WAIT,
-  WORD,
   FREE,
   FAULT,
   GRAPH,
@@ -53,7 +52,7 @@ typedef struct ts_work {
   size_t bytes;
   int value;
   struct CUevent_st *event;
-  uint64_t number; /* of the event's record; what the word at src waits for */
+  uint64_t number;           /* of the event's record */
   struct ts_graph_work *run; /* GRAPH: a copy of its own */
   ts_launch *launch;
   struct ts_work *next;

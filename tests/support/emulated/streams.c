@@ -126,20 +126,11 @@ static void execute(const ts_work *w) {
     pthread_cond_broadcast(&idle);
     break;
   case WAIT:
-  case WORD:
     break;
   }
 }
 
-/* As CUDA compares: cyclically. */
-static bool has_come(const ts_work *w) {
-  const uint64_t now_is =
-      __atomic_load_n((const uint64_t *)w->src, __ATOMIC_ACQUIRE);
-  return (int64_t)(now_is - w->number) >= 0;
-}
-
 static bool ready(const struct CUstream_st *s, const ts_work *w) {
-  if (w->kind == WORD && !has_come(w) && !faulty) return false;
   return s != held &&
          (w->kind != WAIT || w->event->reached >= w->number || faulty);
 }
@@ -150,12 +141,6 @@ static void *serve(void *arg) {
   for (;;) {
     ts_work *w = s->first;
     if (!w && s->stop) break;
-    if (w && w->kind == WORD && !ready(s, w)) { /* nobody says so */
-      pthread_mutex_unlock(&lock);
-      usleep(100);
-      pthread_mutex_lock(&lock);
-      continue;
-    }
     if (!w || !ready(s, w)) {
       pthread_cond_wait(&s->go, &lock);
       continue;

@@ -82,16 +82,6 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *low, int *high);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
 
-typedef enum cudaDriverEntryPointQueryResult {
-  cudaDriverEntryPointSuccess = 0,
-  cudaDriverEntryPointSymbolNotFound = 1
-} cudaDriverEntryPointQueryResult;
-enum { cudaEnableDefault = 0 };
-cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **fn,
-                                             unsigned version,
-                                             unsigned long long flags,
-                                             cudaDriverEntryPointQueryResult *);
-
 /* ---- memory -------------------------------------------------------------- */
 
 typedef enum cudaMemoryType {
