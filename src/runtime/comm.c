@@ -1,5 +1,5 @@
 /* comm.c - the public face of comms: operations are described here and run
- * by comm_mpi.c; one rank's need no message and run on its own lane. */
+ * by comm_mpi_serve.c; one rank's need no message and run on its own lane. */
 #include "runtime/comm.h"
 
 #include <stdio.h>

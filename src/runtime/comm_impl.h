@@ -153,10 +153,20 @@ ts_err ts_op_add_request(ts_op *, MPI_Request **);
 ts_err ts_op_send(ts_op *, const void *, int64_t bytes, int to);
 ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
 
-/* comm_mpi.c: queues OP (owned from here on) and sets TOKEN; whether others of
- * its comm, begun before it, are not done yet. */
+/* comm_mpi_serve.c: queues OP (owned from here on) and sets TOKEN. */
 ts_err ts_op_begin(ts_op *, ts_token *);
+/* comm_mpi.c: one operation.  advance: as far as it goes without waiting;
+ * *MOVED: a step further; *FINISHED: finish is next.  finish: ends it with ERR,
+ * which who waits for it gets.  is_behind: others of its comm, begun before it,
+ * are not done yet.  show: it has started, and is not behind any more.  watch:
+ * what it waits for wakes the service thread.  held_until: when a slower
+ * network would be done. */
 bool ts_op_is_behind(const ts_op *);
+ts_err ts_op_advance(ts_op *, bool *moved, bool *finished);
+void ts_op_show(ts_op *);
+void ts_op_finish(ts_op *, ts_err);
+void ts_op_watch(ts_op *, bool on);
+double ts_op_held_until(const ts_op *);
 /* comm_mpi_spare.c: operations are used again: N spare ones, one that is done,
  * and the end of them all. */
 ts_err ts_op_spare(ts_comm *, int n);
