@@ -143,7 +143,7 @@ static herr_t add_value(ts_ckpt *c, hid_t set, const char *name) {
   if (H5Sget_simple_extent_ndims(space) == 1 && n >= 0 && n < VALUES_MAX &&
       ts_stored_dtype(type, &dtype)) {
     const size_t size = ts_dtype_bytes(dtype);
-    if (ts_mem_array(&data, n + 1, size, TS_TAG_CHECKPOINT) != TS_OK ||
+    if (ts_mem_array(&data, n, size, TS_TAG_CHECKPOINT) != TS_OK ||
         (n && H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) ||
         ts_ckpt_add_value(c, name, dtype, n, data) != TS_OK)
       rc = -1;
@@ -241,27 +241,24 @@ ts_err ts_ckpt_load(ts_ckpt *c, const char *path, bool subset, ts_str *missing,
   return ts_agree(comm, load_local(c, path, subset, missing));
 }
 
-static ts_err load_items(ts_ckpt *c, const char *path) {
+/* Values alone, or items alone. */
+static ts_err load_known(ts_ckpt *c, const char *path, bool values) {
   ts_err err = TS_OK;
   ts_ckpt_reader r;
   TS_TRY(reader_open(&r, path, true, &c->step));
   r.staging = &c->staging;
-  for (int32_t i = 0; i < c->n_items; i++) TS_TRY(read_item(&r, &c->items[i]));
+  if (values) TS_TRY(read_values(&r, c));
+  for (int32_t i = 0; !values && i < c->n_items; i++)
+    TS_TRY(read_item(&r, &c->items[i]));
 done:
   reader_close(&r);
   return err;
 }
 
 ts_err ts_ckpt_load_items(ts_ckpt *c, const char *path, ts_comm *comm) {
-  return ts_agree(comm, load_items(c, path));
+  return ts_agree(comm, load_known(c, path, false));
 }
 
 ts_err ts_ckpt_peek(ts_ckpt *c, const char *path) {
-  ts_err err = TS_OK;
-  ts_ckpt_reader r;
-  TS_TRY(reader_open(&r, path, true, &c->step));
-  TS_TRY(read_values(&r, c));
-done:
-  reader_close(&r);
-  return err;
+  return load_known(c, path, true);
 }

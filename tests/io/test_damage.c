@@ -189,6 +189,11 @@ TS_TESTS(marks, 0, N_IOS) {
   ck_assert_int_ge(H5Fclose(file), 0);
   ts_hdf5_unlock();
   refused("was not finished", "no mark");
+  ts_ckpt none = {0};
+  ck_assert_int_eq(ts_ckpt_load_items(&none, second, f.comm), TS_ERR_CKPT);
+  ts_err_clear();
+  ck_assert_int_eq(ts_ckpt_peek(&none, second), TS_ERR_CKPT);
+  ts_err_clear();
   ck_assert_ok(ts_ckpt_save(describe(2, true), dir, 2, ios[_i], f.comm));
   ts_hdf5_lock();
   file = unsealed(second);

@@ -82,6 +82,36 @@ static void refused(ts_err err, bool checkpoint, const char *words) {
 
 TS_EACH_TEST_BETWEEN(start, folder_stop)
 
+/* Names and first bytes of files, and what data.format = "auto" makes of them.
+ */
+TS_TEST(formats_are_known_by_sight) {
+#define TABS12 "\t\t\t\t\t\t\t\t\t\t\t\t"
+  static const char *const files[][3] = {{"a", "0" TABS12 "\t\n", "criteo_tsv"},
+                                         {"a", "1" TABS12 "\t", "criteo_tsv"},
+                                         {"a", "0" TABS12, "none"},
+                                         {"a", "2" TABS12 "\t", "none"},
+                                         {"a", "/" TABS12 "\t", "none"},
+                                         {"a", "0x" TABS12 "\t", "none"},
+                                         {"tsv.gz", "", "criteo_tsv"},
+                                         {"a.gz", "", "none"},
+                                         {"tsv", "", "none"},
+                                         {"a.csv", "", "csv"},
+                                         {"a.csv.gz", "", "csv"},
+                                         {"a", "\211HDF\r\n\032\n", "dataset"},
+                                         {"a", "\211HDF\r\n\032", "none"}};
+  char path[96], format[] = "auto";
+  const ts_config c = {.data.format = format};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    snprintf(path, sizeof path, "%s/%s", dir, files[i][0]);
+    FILE *to = fopen(path, "w");
+    ck_assert(fputs(files[i][1], to) >= 0 && fclose(to) == 0);
+    const ts_source_ops *ops = ts_source_of(&c, path);
+    ck_assert_msg(!strcmp(ops ? ops->format : "none", files[i][2]), "%zu", i);
+  }
+  ck_assert_ptr_null(ts_source_of(&c, NULL));
+  ck_assert_ptr_null(ts_source_of(&c, "/nowhere"));
+}
+
 TS_TESTS(right_files_are_read, 0, 2) {
   H5Fclose(hostile_make(file_path, _i));
   ck_assert_ok(read_file(_i));

@@ -256,3 +256,16 @@ TS_TEST(decks_that_do_not_fit_are_refused) {
     stop(&p);
   }
 }
+
+/* Three features of 8 numbers: 3 pairs, 6 with the dense features' vector. */
+TS_TEST(products_are_counted) {
+  ts_config c = {0};
+  const ts_model_spec spec = {.config = &c, .n_features = 3, .dim = 8};
+  for (int dense = 0; dense < 2; dense++) {
+    c.model.dense_features = 5 * dense;
+    ck_assert_double_eq(ts_model_find("dlrm")->products(&spec),
+                        dense ? 48 : 24);
+    ck_assert_double_eq(ts_model_find("deepfm")->products(&spec),
+                        dense ? 64 : 48);
+  }
+}

@@ -14,6 +14,11 @@ run 2 generate "$work/criteo.deck" --quiet --out "$work/log.tsv" --format criteo
 check "a line has 40 fields" test "$(head -n 1 "$work/log.tsv" | awk -F '\t' '{ print NF }')" = 40
 for n in 1 3; do check "convert on $n" run $n convert "$work/criteo.deck" --quiet --out "$work/c$n.h5"; done
 check "ranks don't matter" h5diff -q "$work/c1.h5" "$work/c3.h5"
+for form in CONTI CHUNK=700x13; do # with and without HDF5's own reading
+  h5repack -l "/dense:$form" -l /labels,/sparse/C1/values:${form%x13} "$work/c1.h5" "$work/form.h5"
+  check "a data set of one, $form" run 2 convert "$work/criteo.deck" --quiet --out "$work/again.h5" --set data.format=auto --set data.train=form.h5
+  check "is the same" h5diff -q "$work/c1.h5" "$work/again.h5"
+done
 gzip -c "$work/log.tsv" > "$work/log2.tsv.gz"
 check "convert .gz" run 2 convert "$work/criteo.deck" --quiet --out "$work/gz.h5" --set data.train="$work/log2.tsv.gz"
 check ".gz is the same" h5diff -q "$work/c1.h5" "$work/gz.h5"
@@ -27,6 +32,8 @@ check "labels" test "$(value /labels)" = "1,0"
 check "C1 = 0x3e9 mod 1000, missing" test "$(value /sparse/C1/values)" = "1,0"
 check "C3 = 0xffffffff mod 1000" test "$(value /sparse/C3/values)" = "295,0"
 check "dense" test "$(h5dump -d /dense -s 0,0 -c 1,3 "$work/few.h5" | sed -n 's/.*): \(.*\)/\1/p' | tr -d ' ')" = "1.38629,0,0"
+check "hashed ids" sh -c "cd '$work' && '$TESSERA' convert criteo.deck --quiet --out few.h5 --set data.train=few.tsv --set data.categorical=hash"
+check "C1: 0x3e9 and 0, hashed, mod 1000" test "$(value /sparse/C1/values)" = "106,809"
 check "rows for all ids" sh -c "cd '$work' && '$TESSERA' convert criteo.deck --quiet --out few.h5 --set data.train=few.tsv --set tables.t2.rows=5000000000"
 check "C3 = 0xffffffff" test "$(value /sparse/C3/values)" = "4294967295,0"
 # Bad records: named by line, or skipped and counted.
@@ -61,6 +68,9 @@ printf 'x,u,y,v\n1,"b, c",yes,k\n3, a ,no,k\n?,?,yes,m\n5,a,no,l\n' > "$work/a.c
 printf 'x,u,y,v\n3,new,yes,m\n' > "$work/b.csv"
 for n in 1 3; do check "csv on $n" run $n convert "$work/csv.deck" --quiet --out "$work/v$n.h5"; done
 check "csv: ranks don't matter" h5diff -q "$work/v1.h5" "$work/v3.h5"
+h5copy -i "$work/v1.h5" -o "$work/v3.h5" -s labels -d sample_weights
+check "samples' weights" run 2 convert "$work/csv.deck" --quiet --out "$work/few.h5" --set data.format=dataset --set data.train=v3.h5
+check "are kept" h5diff -q "$work/v3.h5" "$work/few.h5"
 cp "$work/v1.h5" "$work/few.h5"
 check "vocabulary is sorted, from 1" test "$(value /sparse/u/values)" = "2,1,0,1"
 check "labels" test "$(value /labels)" = "1,0,1,0"
