@@ -1,5 +1,5 @@
 /* checkpoint_impl.h - blocks, checksums and file access of checkpoints;
- * private to checkpoint*.c and inspect.c.
+ * private to checkpoint*.c, dataset*.c and inspect.c.
  * Functions are Local unless they say Collective or Enqueues. */
 #pragma once
 

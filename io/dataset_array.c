@@ -5,11 +5,7 @@
  * HDF5. */
 #include "io/dataset_array.h"
 
-#include <errno.h>
-#include <string.h>
-
-#include "base/file.h"
-#include "io/hdf5.h"
+#include "io/checkpoint_impl.h"
 
 /* More dense features or tasks than any model takes. */
 enum { COLUMNS_MAX = 1 << 24 };
@@ -67,22 +63,6 @@ void ts_array_close(ts_array *a) {
   a->set = -1;
 }
 
-static ts_err pread_all(const ts_array_file *f, void *to, size_t bytes,
-                        int64_t at) {
-  char *p = to;
-  while (bytes) {
-    const ssize_t n = ts_file_pread(f->fd, p, bytes, at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0)
-      return ts_fail(TS_ERR_DATA, "%s: %s at byte %lld", f->path,
-                     n < 0 ? strerror(errno) : "ends", (long long)at);
-    p += n;
-    at += n;
-    bytes -= (size_t)n;
-  }
-  return TS_OK;
-}
-
 ts_err ts_array_read(const ts_array_file *f, const ts_array *a, void *to,
                      int64_t first, int64_t n) {
   ts_err err = TS_OK;
@@ -93,7 +73,8 @@ ts_err ts_array_read(const ts_array_file *f, const ts_array *a, void *to,
                    (long long)a->rows);
   const int64_t row_bytes = a->cols * (int64_t)a->size;
   if (a->at >= 0)
-    return pread_all(f, to, (size_t)(n * row_bytes), a->at + first * row_bytes);
+    return ts_pread(f->fd, to, n * row_bytes, a->at + first * row_bytes,
+                    f->path, TS_ERR_DATA);
   ts_hdf5_lock();
   const hsize_t start[2] = {(hsize_t)first, 0};
   const hsize_t count[2] = {(hsize_t)n, (hsize_t)a->cols};

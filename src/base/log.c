@@ -11,8 +11,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *file;
 static int own_rank, quiet_stdout;
 
-void ts_log_rank(int rank, int n_ranks) {
-  (void)n_ranks;
+void ts_log_rank(int rank) {
   own_rank = rank;
 }
 

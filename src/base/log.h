@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 
-void ts_log_rank(int rank, int n_ranks); /* before anything is printed */
-ts_err ts_log_open(const char *path);    /* append; rank 0 only, else no-op */
+void ts_log_rank(int rank);           /* before anything is printed */
+ts_err ts_log_open(const char *path); /* append; rank 0 only, else no-op */
 void ts_log_close(void);
 void ts_log_quiet(int quiet); /* 1: nothing on stdout, the file goes on */
 

@@ -149,7 +149,7 @@ static ts_err run(const ts_command *c, const ts_args *a, int *argc,
   if (c->run == ts_cmd_train) TS_TRY(ts_signals_block());
   if (c->mpi) TS_TRY(ts_mpi_start(argc, argv));
   mpi_started = c->mpi;
-  ts_log_rank(ts_mpi_rank(), ts_mpi_size());
+  ts_log_rank(ts_mpi_rank());
   TS_TRY(ts_fault_set(getenv("TESSERA_FAULT"), ts_mpi_rank()));
   ts_log_quiet(a->quiet);
   /* Commands for one rank say the same on all: the first one does it. */

@@ -10,6 +10,7 @@
 #include "base/auc.h"
 #include "base/dtype.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/mem_stream.h"
 #include "base/rng.h"
@@ -274,4 +275,14 @@ TS_TEST(streams_are_copies) {
       }
   ts_mem_touch(from, sizeof from, 2);
   ck_assert_int_eq(from[3], 3 * 37 + 1);
+}
+
+TS_TEST(json_of_any_text) {
+  char got[64] = "";
+  FILE *f = fmemopen(got, sizeof got, "w");
+  ck_assert_ok(ts_json_put(f, ts_json_text("\x7f\xc3\xa4"), 5));
+  ck_assert_ok(ts_json_put(f, ts_json_text("\x7f\x80\xff"), 5));
+  ck_assert_ok(ts_json_put(f, ts_json_number(0x1p53 - 1), 5));
+  (void)fclose(f);
+  ck_assert_str_eq(got, "\"\x7f\xc3\xa4\"\"\x7f??\"9007199254740991");
 }

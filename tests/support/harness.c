@@ -192,7 +192,7 @@ int ts_test_main(int argc, char **argv) {
     fprintf(stderr, "%s\n", ts_err_message());
     return EXIT_FAILURE;
   }
-  ts_log_rank(ts_mpi_rank(), ts_mpi_size());
+  ts_log_rank(ts_mpi_rank());
 #ifdef HAVE_EMULATED
   ts_backend_add(&ts_backend_emulated);
 #endif
