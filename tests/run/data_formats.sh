@@ -69,7 +69,7 @@ printf 'x,u,y,v\n3,new,yes,m\n' > "$work/b.csv"
 for n in 1 3; do check "csv on $n" run $n convert "$work/csv.deck" --quiet --out "$work/v$n.h5"; done
 check "csv: ranks don't matter" h5diff -q "$work/v1.h5" "$work/v3.h5"
 h5copy -i "$work/v1.h5" -o "$work/v3.h5" -s labels -d sample_weights
-check "samples' weights" run 2 convert "$work/csv.deck" --quiet --out "$work/few.h5" --set data.format=dataset --set data.train=v3.h5
+check "samples' weights" run 3 convert "$work/csv.deck" --quiet --out "$work/few.h5" --set data.format=dataset --set data.train=v3.h5
 check "are kept" h5diff -q "$work/v3.h5" "$work/few.h5"
 cp "$work/v1.h5" "$work/few.h5"
 check "vocabulary is sorted, from 1" test "$(value /sparse/u/values)" = "2,1,0,1"
