@@ -145,12 +145,6 @@ static ts_err measure(ts_cache_case *c, ts_cache_times *x) {
   return TS_OK;
 }
 
-static void close_group(ts_cache_case *c) {
-  ts_tbe_destroy(c->group.tbe);
-  c->group.tbe = NULL;
-  for (int k = 0; k < 2; k++) ts_buffer_reset(&c->hold[k].slots);
-}
-
 static ts_err run(ts_cache_case *c, ts_cache_times *x, double load_factor,
                   bool lfu, int passes) {
   ts_err err = TS_OK;
@@ -162,7 +156,9 @@ static ts_err run(ts_cache_case *c, ts_cache_times *x, double load_factor,
   TS_TRY(create(c, load_factor, lfu, passes));
   TS_TRY(measure(c, x));
 done:
-  close_group(c);
+  ts_tbe_destroy(c->group.tbe);
+  c->group.tbe = NULL;
+  for (int k = 0; k < 2; k++) ts_buffer_reset(&c->hold[k].slots);
   return err;
 }
 

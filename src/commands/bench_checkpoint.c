@@ -51,11 +51,6 @@ static uint32_t word_at(int64_t i) {
   return (uint32_t)((uint64_t)i * UINT64_C(0x9E3779B97F4A7C15) >> 34);
 }
 
-static void fill(ts_case *c) {
-  for (int64_t i = c->from * c->dim; i < c->to * c->dim; i++)
-    c->data[i - c->from * c->dim] = word_at(i);
-}
-
 static ts_err check(const ts_case *c, const char *path) {
   for (int64_t i = c->from * c->dim; i < c->to * c->dim; i++)
     if (c->data[i - c->from * c->dim] != word_at(i))
@@ -142,7 +137,8 @@ static ts_err prepare(ts_case *c, int way) {
   const char *path = plain ? c->plain : c->file;
   if (way == SAVE || way == PLAIN_WRITE || way == BESIDE) {
     if (c->rank == 0) unlink(path);
-    fill(c);
+    for (int64_t i = c->from * c->dim; i < c->to * c->dim; i++)
+      c->data[i - c->from * c->dim] = word_at(i);
   } else {
     memset(c->data, 0, (size_t)own_bytes(c));
     const int fd = c->cold ? open(path, O_RDONLY | O_CLOEXEC) : -1;

@@ -121,11 +121,6 @@ done:
 
 /* ---- report -------------------------------------------------------------- */
 
-static void print_header(const ts_tbe_case *c) {
-  ts_tbe_case_print(c, c->threads, ts_cpu_info()->model);
-  ts_bench_heads(&lines);
-}
-
 static int64_t peak_of(ts_tag tag) {
   return ts_mem_stat_of(tag, TS_SPACE_HOST).peak_bytes;
 }
@@ -188,7 +183,8 @@ static ts_err fill(ts_tbe_case *c, const ts_tbe_options *o) {
 static ts_err run_all(ts_tbe_case *c) {
   const ts_cpu *cpu = ts_cpu_info();
   TS_DO(ts_tbe_case_allocate(c));
-  print_header(c);
+  ts_tbe_case_print(c, c->threads, cpu->model);
+  ts_bench_heads(&lines);
   TS_DO(run_isa(c, "ref"));
   if (cpu->avx2) TS_DO(run_isa(c, "avx2"));
   if (cpu->avx512) TS_DO(run_isa(c, "avx512"));

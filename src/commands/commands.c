@@ -32,5 +32,5 @@ const ts_command ts_commands[] = {
      ts_cmd_help},
     {"version", 0, "", "what this program was built with", false,
      ts_cmd_version},
-    {NULL, 0, NULL, NULL, false, NULL},
+    {NULL},
 };

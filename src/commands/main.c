@@ -34,10 +34,6 @@ static void print_usage(FILE *f) {
              "man tessera says more; `tessera help deck` lists all keys.\n");
 }
 
-static void print_command(const ts_command *c) {
-  printf("usage: tessera %s %s\n  %s\n", c->name, c->usage, c->help);
-}
-
 /* Before MPI is started only the launcher knows: errors of the command line
  * and commands for one rank are for the first rank to print. */
 static bool mpi_started;
@@ -168,7 +164,8 @@ static int answer(int argc, char **argv) {
   const bool asked = argc > 2 && !strcmp(argv[2], "--help");
   const char *name = help && argc > 2 && !asked ? argv[2] : word;
   const ts_command *c = help || asked ? find(name) : NULL;
-  if (c && is_first()) print_command(c);
+  if (c && is_first())
+    printf("usage: tessera %s %s\n  %s\n", c->name, c->usage, c->help);
   if (c) return 0;
   if (argc > 1 && strcmp(word, "--help") != 0 && !(help && argc < 3)) return -1;
   if (is_first()) print_usage(argc < 2 ? stderr : stdout);

@@ -116,18 +116,14 @@ static double samples_at(const ts_plot_series *clock, int64_t step) {
 
 /* ---- a file -------------------------------------------------------------- */
 
-/* A run that was taken up again: what came after STEP is told anew. */
-static void go_back(ts_plot_run *r, ts_plot_series *clock, int64_t step) {
-  drop_from(clock, step + 1);
-  for (int32_t i = 0; i < r->n_series; i++) drop_from(&r->series[i], step + 1);
-}
-
 static ts_err take_line(ts_plot_run *r, ts_plot_series *clock,
                         const ts_plot_line *l) {
   ts_plot_series *s;
   const int64_t step = (int64_t)l->step;
   if (l->of_table) return TS_OK;
-  go_back(r, clock, step);
+  /* A run that was taken up again: what came after is told anew. */
+  drop_from(clock, step + 1);
+  for (int32_t i = 0; i < r->n_series; i++) drop_from(&r->series[i], step + 1);
   if (!l->eval && isfinite(l->samples))
     TS_DO(add_point(clock, (ts_plot_point){step, l->samples, 0}));
   for (int w = 0; w < TS_PLOT_COUNT; w++) {

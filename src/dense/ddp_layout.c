@@ -23,10 +23,6 @@ static bool uses_slots(const ts_ddp *d) {
   return d->in_backward || d->config->run.accumulate > 1;
 }
 
-static bool keeps(const ts_ddp *d) {
-  return !d->in_backward || d->config->run.accumulate > 1;
-}
-
 /* Backward order: places, and the layers' numbers. */
 static void order(ts_ddp *d) {
   const int32_t n = d->params->n;
@@ -108,7 +104,7 @@ static ts_err make_rest(ts_ddp *d) {
   ts_device *device = d->base.spec.device;
   for (int32_t i = 0; i < d->n_buckets; i++)
     if (d->buckets[i].late) late += d->buckets[i].n;
-  if (keeps(d))
+  if (!d->in_backward || d->config->run.accumulate > 1)
     TS_DO(ts_arrays_take(&d->arrays, device, &d->kept, d->n_kept,
                          sizeof *d->kept, TS_TAG_GRADS));
   if (uses_slots(d))

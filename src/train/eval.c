@@ -15,14 +15,10 @@ typedef struct ts_eval_pass {
   ts_inflight inflight[2];
 } ts_eval_pass;
 
-static void take(ts_eval_pass *p, ts_inflight *c) {
-  ts_inflight_empty(c, p->loader);
-  ts_stage_load(p->t, c, p->loader);
-}
-
 static ts_err begin(ts_eval_pass *p, ts_inflight *c) {
   const ts_eval_hooks *h = p->hooks;
-  take(p, c);
+  ts_inflight_empty(c, p->loader);
+  ts_stage_load(p->t, c, p->loader);
   return ts_stage_input_begin(p->t, c, h->asks && h->asks(h->asks_arg));
 }
 

@@ -8,7 +8,7 @@
 struct ts_metrics {
   bool keep_all;
   int64_t limit; /* samples of the window on this rank, 0: none */
-  /* Where sums are on a device, this is a copy as of the last fetch. */
+  /* A copy as of the last fetch, where sums are on a device. */
   ts_metric_sums sums;
   ts_metric_place place;
   ts_metric_sample *ring; /* (capacity) */

@@ -97,12 +97,6 @@ done:
   return err;
 }
 
-/* The deck's own figures stand. */
-static bool is_own_topology(const ts_config *c) {
-  const char *word = c->sharding.topology;
-  return strcmp(word, "default") != 0 && strcmp(word, "measure") != 0;
-}
-
 /* How many batches a pipeline has between input dist and backward, and
  * whether it sends ids ahead. */
 static void pipeline_of(ts_plan_request *r, const ts_config *c) {
@@ -117,6 +111,7 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                           const ts_topology *topology, const char *kept) {
   ts_err err = TS_OK;
   ts_planning *p = NULL;
+  const char *word = t->config->sharding.topology; /* a file's figures stand */
   bool to_measure = false;
   double gflops = 0;
   const int n = nodes->n_ranks;
@@ -137,7 +132,7 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                                         to_measure ? &gflops : NULL, t,
                                         p->request.batch, p->stats, n)));
   if (to_measure) TS_TRY(measure(p, t, gflops));
-  if (!topology && !is_own_topology(t->config))
+  if (!topology && (!strcmp(word, "default") || !strcmp(word, "measure")))
     TS_TRY(ts_settle(t, take_device_memory(p, t)));
   const double limit = t->config->sharding.memory_gib > 0
                            ? t->config->sharding.memory_gib

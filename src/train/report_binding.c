@@ -10,10 +10,6 @@ typedef struct ts_place {
   ts_binding binding;
 } ts_place;
 
-static int n_ones(uint64_t x) {
-  return __builtin_popcountll(x);
-}
-
 static bool overlap(const ts_binding *a, const ts_binding *b) {
   for (int i = 0; i < 16; i++)
     if (a->cpus[i] & b->cpus[i]) return true;
@@ -33,7 +29,7 @@ static void count_crowd(const ts_place *all, int n, int r, int *threads,
     *threads += all[k].n_threads;
     for (int i = 0; i < 16; i++) joint[i] |= all[k].binding.cpus[i];
   }
-  for (int i = 0; i < 16; i++) *cpus += n_ones(joint[i]);
+  for (int i = 0; i < 16; i++) *cpus += __builtin_popcountll(joint[i]);
 }
 
 static void say(const ts_place *all, int n) {

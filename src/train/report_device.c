@@ -11,17 +11,14 @@ typedef struct ts_seat {
   ts_device_info info;
 } ts_seat;
 
-static bool same(const ts_seat *a, const ts_seat *b) {
-  return a->node == b->node &&
-         !memcmp(a->info.id, b->info.id, sizeof a->info.id);
-}
-
 /* Ranks that don't have a GPU for themselves. */
 static int sharing(const ts_seat *all, int n) {
   int shared = 0;
   for (int r = 0; r < n; r++) {
     int users = 0;
-    for (int k = 0; k < n; k++) users += same(&all[r], &all[k]);
+    for (int k = 0; k < n; k++)
+      users += all[k].node == all[r].node &&
+               !memcmp(all[k].info.id, all[r].info.id, sizeof all[r].info.id);
     shared += users > 1;
   }
   return shared;

@@ -35,11 +35,6 @@ static double rounding(const ts_probe *p, double x) {
   return p->arrays_half ? fabs(x) / 256 : 0;
 }
 
-/* On a GPU it is of bf16 where y is. */
-static double rounding_of_bias(const ts_probe *p, int o) {
-  return probe_on_gpu() ? rounding(p, (double)p->b->w[o]) : 0;
-}
-
 static int y_stride(const ts_probe *p) {
   return p->arrays_half ? (p->c.out + 31) / 32 * 32 : p->c.out;
 }
@@ -132,9 +127,11 @@ static void check_forward(const ts_probe *p, int batch) {
         sum += probe_seen(p, p->W->w[o * c.in + k]) *
                probe_seen(p, p->x[i * c.stride + k]);
       if (c.relu && sum < 0) sum = 0;
-      ck_assert_double_eq_tol((double)p->y[i * c.out + o], sum,
-                              tolerance(p, c.in) + rounding(p, sum) +
-                                  rounding_of_bias(p, o));
+      ck_assert_double_eq_tol(
+          (double)p->y[i * c.out + o], sum,
+          tolerance(p, c.in) + rounding(p, sum) +
+              /* On a GPU the bias is of bf16, too. */
+              (probe_on_gpu() ? rounding(p, p->b->w[o]) : 0));
     }
 }
 

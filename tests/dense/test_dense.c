@@ -9,8 +9,9 @@
 #include "tests/support/harness.h"
 #include "tests/support/optim_config.h"
 
-/* What each takes, by its first letter: momentum, eps, 1 and 2 of beta, (e)ta
- * as a; what it has where the deck says nothing, 0 for what it doesn't take. */
+/* TAKES has a letter for each option that an optimizer takes: m momentum, e
+ * eps, 1 and 2 the betas, a eta.  The numbers are those it has where the deck
+ * says nothing, 0 for options that it doesn't take. */
 static const struct {
   const char *kind, *takes;
   double momentum, eps, beta1, beta2, eta;

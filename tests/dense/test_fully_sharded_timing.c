@@ -34,43 +34,37 @@ static void backward(toy *t) {
 
 /* ---- forward and backward ------------------------------------------------ */
 
-/* One gathering, then work alone: 10 + 3 x 25; one after the other 105. */
-static double forward_ms(bool serial) {
-  toy_spec s = sleeping(3);
-  static toy t;
-  s.serial = serial;
-  toy_start(&t, &s);
-  const double ms = best_ms(&t, NULL, toy_forward, serial ? ANY : 95);
-  toy_stop(&t);
-  return ms;
-}
-
-/* One gathering, work, one reduction: 10 + 3 x 50 + 10; one after the other
+/* One gathering, then work alone: 10 + 3 x 25; one after the other 105.  BACK:
+ * one gathering, work, one reduction: 10 + 3 x 50 + 10; one after the other
  * 210. */
-static double backward_ms(bool serial) {
+static double pass_ms(bool back, bool serial) {
   toy_spec s = sleeping(3);
   static toy t;
   s.serial = serial;
   toy_start(&t, &s);
-  const double ms = best_ms(&t, toy_forward, backward, serial ? ANY : 190);
+  const double ms =
+      best_ms(&t, back ? toy_forward : NULL, back ? backward : toy_forward,
+              serial ? ANY
+              : back ? 190
+                     : 95);
   toy_stop(&t);
   return ms;
 }
 
 TS_TEST(forward_hides_gathering) {
-  const double ms = forward_ms(false);
+  const double ms = pass_ms(false, false);
   say("forward", ms, "serial", 3 * (C + M));
   ck_assert_msg(ms >= 85 && ms <= 95, "forward: %.1f ms", ms);
 }
 
 TS_TEST(backward_hides_gathering_and_reduction) {
-  const double ms = backward_ms(false);
+  const double ms = pass_ms(true, false);
   say("backward", ms, "serial", 3 * (2 * C + 2 * M));
   ck_assert_msg(ms >= 170 && ms <= 190, "backward: %.1f ms", ms);
 }
 
 TS_TEST(one_lane_hides_nothing) {
-  const double forward = forward_ms(true), back = backward_ms(true);
+  const double forward = pass_ms(false, true), back = pass_ms(true, true);
   say("one lane: forward", forward, "backward", back);
   ck_assert_msg(forward > 95 && back > 190, "forward %.1f ms, backward %.1f ms",
                 forward, back);

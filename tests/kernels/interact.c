@@ -243,7 +243,7 @@ static void same(bool bits, float x, float y, float tolerance) {
     ck_assert_float_le(fabsf(x - y), tolerance);
 }
 
-/* Where bf16 has the numbers, results in bf16 are f32's, rounded; kernels
+/* Results in bf16 are f32's, rounded, since bf16 has the inputs; but kernels
  * that multiply in bf16 sum in another order. */
 static void look_pair(const void *arg) {
   const interact_case *c = arg, *h = c + 1;

@@ -2,22 +2,7 @@
 # bench.sh - what benchmarks count, whatever the times are: rows, hits, bytes;
 # and that rates and shares are those of the times beside them.  seconds: 120
 . "$srcdir/tests/support/common.sh"
-command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 bench() { "$TESSERA" bench "$@" threads=1 --json > "$work/rows"; }
-# EXPRESSION holds for each row of TABLE; rows of the table is all of them.
-holds() { # TABLE EXPRESSION
-  python3 - "$work/rows" "$@" <<'PY'
-import json, sys
-rows = [r for r in map(json.loads, open(sys.argv[1])) if r["table"] == sys.argv[2]]
-def near(x, y, share=1e-5):
-    return abs(x - y) <= share * max(abs(x), abs(y))
-def column(name):
-    return [r[name] for r in rows]
-assert rows
-for r in rows:
-    assert eval(sys.argv[3]), r
-PY
-}
 
 check "cache" bench cache tables=2 rows=1000 dim=8 batch=32 pool=3 iters=8 load=0.2 zipf=1
 check "its policies" holds loads 'column("policy") == ["(twin)", "lru", "lfu"] * 2 and column("zipf") == [0] * 3 + [1] * 3'

@@ -37,9 +37,14 @@ goes_on 3 30 $(slow cached host 0.5 lru) --set pipeline.kind=sparse_dist
 goes_on 2 35 --set table_defaults.kernel=fused
 goes_on 4 40 $(slow cached file 1.0 lfu) --set pipeline.kind=prefetch
 # Figures per table in metrics.jsonl, and a plan that shows both tiers.
-for key in hit_rate misses conflicts evictions write_backs mbytes_in mbytes_out prefetch_ms exposed_ms; do
-  check "$key of table c" grep -q "\"table\":\"c\".*\"$key\":" "$work/c1prefetch/metrics.jsonl"
+# Of c1base they are arithmetic: bytes of rows with the state that goes along.
+cp "$work/c1base/metrics.jsonl" "$work/rows"
+for pair in a:64 b:192 c:32 d:96 e:192; do
+  check "misses of $pair" holds ${pair%:*} 'abs(r["misses"] - r["unique"] * (1 - r["hit_rate"])) < 1e-5 and r["exposed_ms"] == r["prefetch_ms"] > 0'
+  check "bytes of $pair" holds ${pair%:*} "near(r['mbytes_in'] * 1e6, (r['misses'] - r['conflicts']) * ${pair#*:}) and near(r['mbytes_out'] * 1e6, r['write_backs'] * ${pair#*:})"
 done
+check "their means in the log" holds b '"cached    0.1 %9.0f %8.2f%% %9.0f %9.0f %5.1f KiB %5.1f KiB\n" % tuple((sum(column(k)) if k else 400 * (1 - sum(column("misses")) / sum(column("unique")))) / (4 * of) for k, of in (("unique", 1), ("", 1), ("misses", 1), ("conflicts", 1), ("mbytes_in", 1024e-6), ("mbytes_out", 1024e-6))) in open("'"$work/c1base/log"'").read()'
+check "what lies in slow memory" grep -q '^most of a rank: 98.8 KiB in slow memory' "$work/c1base/log"
 check "table lines at each line" test "$(grep -c '"table":"c"' "$work/c1prefetch/metrics.jsonl")" = 4
 "$TESSERA" plan "$work/small.deck" $fixed $(slow cached file 0.1 lru) > "$work/plan.txt"
 check "disk in the plan" grep -q "slow) + on disk" "$work/plan.txt"

@@ -54,11 +54,8 @@ expect 2 'are no deck' "$TESSERA" plan "$dir/huge.deck"
 expect 2 'bad.deck:1: unknown key "run.stepz"; did you mean "run.steps"?' \
   "$TESSERA" plan "$dir/bad.deck"
 [ "$(grep -c 'bad.deck:[12]: ' "$dir/err")" = 2 ] || fail "not all errors at once"
-# What is left over is no override, and no second deck.
+# What is left over is no override (a second deck: commands.sh).
 expect 2 '--set optimizer.lr=7 overrides' "$TESSERA" train "$dir/good.deck" optimizer.lr=7
-expect 2 'takes no word' "$TESSERA" train "$dir/good.deck" "$dir/good.deck"
-expect 2 'takes no word' "$TESSERA" inspect "$dir/good.deck" junk
-expect 2 'takes no word' "$TESSERA" version 5
 # What is written takes no place of what is read.
 expect 2 'good.deck is a file to read' "$TESSERA" generate "$dir/good.deck" --out "$dir/good.deck"
 expect 2 'good.deck is a file to read' "$TESSERA" predict "$dir/good.deck" --out "$dir/good.deck" --set run.output="$dir/run"
@@ -111,15 +108,9 @@ grep -Eq '^  output and gradient +768 B +2.00 x$' "$dir/out" ||
 [ "$(grep -Ec '^ *(32|64|128|256) (f32|bf16) +[0-9]+ (uniform|zipf 1.[01]5) .*%' \
   "$dir/out")" = 72 ] || fail "bench tbe: not 72 shapes"
 
-# JSON instead of the text, or beside it; rows are the same.
+# JSON instead of the text (bench.sh has its rows).
 "$TESSERA" bench tbe tables=2 rows=100 dim=6 batch=8 iters=4 --json --out "$dir/rows" >"$dir/out" &&
   [ ! -s "$dir/out" ] || fail "bench tbe --json --out"
-grep -q '^{"table":"case","tables":2,"rows":100,"dim":6,"dtype":"f32","batch":8,' "$dir/rows" ||
-  fail "bench tbe: JSON of the case"
-grep -q '^{"table":"kernels","kernels":"ref","ids":"zipf","stream_gb_per_s":[0-9.e-]*,' "$dir/rows" ||
-  fail "bench tbe: JSON of a line"
-"$TESSERA" bench tbe tables=2 rows=100 batch=8 iters=4 --json >"$dir/out"
-grep -v '^{"table":".*}$' "$dir/out" && fail "bench tbe --json prints more than JSON"
 expect 1 'No such file' "$TESSERA" bench tbe rows=100 --out "$dir/none/rows"
 
 "$TESSERA" plan "$dir/good.deck" 3 >"$dir/out" || fail "plan"
@@ -176,7 +167,5 @@ for command in "train $dir/bad.deck" "eval $dir/none.deck" "trian x" \
   # shellcheck disable=SC2086
   expect 2 '' $MPIRUN -q -n 4 "$TESSERA" $command
 done
-n=$($MPIRUN -q -n 4 "$TESSERA" version | grep -c '^tessera ')
-[ "$n" = 1 ] || fail "version on 4 ranks speaks $n times"
 [ $failed = 0 ] && echo "100%: Checks: $n_checks, Failures: 0, Errors: 0"
 exit $failed

@@ -20,6 +20,21 @@ check "samples/s in the last line" test -n "$(tail -n 1 "$work/run/log" | grep '
 check "progress with the time left" log '^step .* samples/s  left '
 check "nothing is out of balance" test -z "$(grep 'at work on its tables' "$work/run/log")"
 
+# Batches of 96: 12 ids of 8 bytes, a weight and 6 lengths of 4, 6 bags of 64;
+# of table a's one row each rank sends one bag.
+check "another run" begin --set data.synthetic.samples=960 --set tables.a.rows=1 --set 'data.dedup=["fa"]' --set table_defaults.sharding=table_wise
+for line in 'tables: 5, 52.8 KiB; 5 table_wise' 'dense parameters: 2,417' \
+  'data: synthetic, 960 samples, 3 dense and 6 sparse features' 'pooled embeddings  *30.1 KiB  *30.1 KiB  *100%' \
+  'their gradients  *30.1 KiB  *30.1 KiB  *100%' 'ids  *10.9 KiB ' 'data.dedup: 96 bags a step went as 2' \
+  'data.dedup: 96 ids a step went as 2, as many rows not looked up' 'trained on 2,880 samples in .* s'; do
+  check "$line" log "^$line"
+done
+rate=$(sed -n 's/,//g; s/^Performance: \(.*\) samples.*/\1/p' "$work/run/log")
+check "means of phases, shares of the run" awk -v rate="$rate" '/^time per/ { on = 1; next } on && NF < 5 { exit bad }
+  on { d = $(NF - 2) - ($(NF - 3) + $(NF - 1)) / 2; e = $NF / 100 * 2880 / rate - $(NF - 2); if (d * d > 2e-6 || e * e > 4e-6) { print; bad = 1 } }' "$work/run/log"
+cp "$work/run/metrics.jsonl" "$work/rows"
+check "progress" holds "" '"loss" not in r or "step %8d/30  loss %.5f  NE %.4f  AUC %.4f  " % tuple(r[k] for k in ("step", "loss", "window_ne", "window_auc")) in open("'"$work/run/log"'").read()'
+
 # One table on one rank is all there is to do.
 skewed='--set model.dense_arch=[512] --set model.over_arch=[1] --set model.dense_features=1'
 sed 's/^tables.*/tables = ( { name = "a"; rows = 20000; dim = 512; features = ["fa"]; sharding = "table_wise"; },/

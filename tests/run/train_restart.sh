@@ -15,6 +15,12 @@ for n in 1 2 4; do
   check "serial lanes on $n" train $n serial$n --set run.lanes=serial
   check "lanes don't change bits on $n ranks" same_bits "$(newest straight$n)" "$(newest serial$n)"
 done
+# What was measured at the start holds for those that go on.
+for steps in 2 4; do
+  check "measured, to step $steps" train 2 measured --set run.steps=$steps --set sharding.topology=measure
+  h5dump -d /meta/topology "$(newest measured)" | tail -n +2 > "$work/topology$steps"
+done
+check "the same figures" cmp "$work/topology2" "$work/topology4"
 # Other sums of the same numbers: f32 tables, since a 16-bit row that is
 # rounded the other way once is another row.
 f32="--set tables.c.dtype=f32 --set tables.d.dtype=f32 --set optimizer.kind=adagrad --set tables.b.optimizer.kind=rowwise_adagrad --set tables.e.optimizer.kind=sgd"

@@ -171,3 +171,18 @@ static inline ts_tier_count counts(ts_tbe *t) {
       to[k] += ((const int64_t *)(const void *)&f.count[i])[k];
   return sum;
 }
+
+/* BYTES of a row move. */
+static inline void same_counts(ts_tbe *t, const ts_tier_count *m,
+                               int64_t bytes) {
+  const ts_tier_count c = counts(t);
+  ck_assert_int_eq(c.n_ids, m->n_ids);
+  ck_assert_int_eq(c.n_unique, m->n_unique);
+  ck_assert_int_eq(c.n_hits, m->n_hits);
+  ck_assert_int_eq(c.n_misses, m->n_misses);
+  ck_assert_int_eq(c.n_conflicts, m->n_conflicts);
+  ck_assert_int_eq(c.n_evicted, m->n_evicted);
+  ck_assert_int_eq(c.n_written, m->n_written);
+  ck_assert_int_eq(c.bytes_in, (m->n_misses - m->n_conflicts) * bytes);
+  ck_assert_int_eq(c.bytes_out, m->n_written * bytes);
+}

@@ -37,17 +37,7 @@ static void both_stop(both *x) {
 
 /* A row is DIM floats, and as many of its state. */
 static void compare(both *x) {
-  enum { ROW_BYTES = 2 * DIM * 4 };
-  const ts_tier_count c = counts(x->t), *m = &x->m.count;
-  ck_assert_int_eq(c.n_ids, m->n_ids);
-  ck_assert_int_eq(c.n_unique, m->n_unique);
-  ck_assert_int_eq(c.n_hits, m->n_hits);
-  ck_assert_int_eq(c.n_misses, m->n_misses);
-  ck_assert_int_eq(c.n_conflicts, m->n_conflicts);
-  ck_assert_int_eq(c.n_evicted, m->n_evicted);
-  ck_assert_int_eq(c.n_written, m->n_written);
-  ck_assert_int_eq(c.bytes_in, (m->n_misses - m->n_conflicts) * ROW_BYTES);
-  ck_assert_int_eq(c.bytes_out, m->n_written * ROW_BYTES);
+  same_counts(x->t, &x->m.count, 2 * DIM * 4);
 }
 
 /* Comes with the ids of S filled. */
@@ -76,11 +66,6 @@ static void both_end(both *x, step *s, int pass, bool written) {
   empty(&s->b, &x->w);
 }
 
-static void flush(both *x) {
-  ck_assert_ok(ts_tbe_flush(x->t));
-  model_flush(&x->m);
-}
-
 /* All load factors, passes and policies; the next batch is held before this
  * one is updated, as the prefetch pipeline has it, or after. */
 TS_TESTS(counted, 0, 64) {
@@ -102,7 +87,10 @@ TS_TESTS(counted, 0, 64) {
     fill(&next->b, &x.w, 91 + (uint64_t)i, 8, true);
     both_hold(&x, next);
     if (ahead) both_end(&x, &s[i % 2], i + 1, i % 4 != 3);
-    if (i == 6 && !ahead) flush(&x);
+    if (i == 6 && !ahead) {
+      ck_assert_ok(ts_tbe_flush(x.t));
+      model_flush(&x.m);
+    }
   }
   both_end(&x, &s[0], 20, true);
   if (k.load_factor < 0.5) ck_assert_int_gt(x.m.count.n_written, 0);

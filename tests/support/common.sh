@@ -30,6 +30,22 @@ until_holds() { # PID command...
   until "$@" 2> /dev/null; do kill -0 "$process" 2> /dev/null || { "$@" 2> /dev/null; return; }; sleep 0.1; done
 }
 saved() { [ -n "$(newest "$1")" ]; } # FOLDER: it has a checkpoint
+# EXPRESSION holds for each row of TABLE in the JSON lines of $work/rows; rows of
+# the table is all of them.
+holds() { # TABLE EXPRESSION
+  command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
+  python3 - "$work/rows" "$@" <<'PY'
+import json, sys
+rows = [r for r in map(json.loads, open(sys.argv[1])) if r.get("table", "") == sys.argv[2]]
+def near(x, y, share=1e-5):
+    return abs(x - y) <= share * max(abs(x), abs(y))
+def column(name):
+    return [r[name] for r in rows]
+assert rows
+for r in rows:
+    assert eval(sys.argv[3]), r
+PY
+}
 passed() { echo "100%: Checks: $n_checks, Failures: 0, Errors: 0"; }
 
 cat > "$work/small.deck" <<'DECK'

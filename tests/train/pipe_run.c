@@ -137,10 +137,6 @@ void pr_close_data(void) {
 
 /* ---- a run --------------------------------------------------------------- */
 
-static bool is_fake(void) {
-  return !strcmp(ts_test_backend(), "fake");
-}
-
 static bool names_backend(const pr_sets *s) {
   bool named = false;
   for (int i = 0; i < s->n; i++)
@@ -151,7 +147,7 @@ static bool names_backend(const pr_sets *s) {
 /* TESSERA_BACKEND, unless the sets name one.  "fake": its device in the place
  * of "cuda"; on one rank, too, messages go through the host. */
 static void choose_backend(pr_sets *s) {
-  if (is_fake()) {
+  if (!strcmp(ts_test_backend(), "fake")) {
     ts_backend_replace(&ts_fake_backend);
     pr_set(s, "run.backend=cuda");
     pr_set(s, "comm.backend=mpi");

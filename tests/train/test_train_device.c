@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tests/support/fake_device.h"
+#include "tests/support/walk.h"
 #include "io/deck.h"
 #include "tests/train/pipe_run.h"
 #include "runtime/backends.h"
@@ -284,6 +285,29 @@ TS_TESTS(left_out, 0, ts_test_on_gpu() ? 0 : 4) {
                 got.n_broken == want.n_broken);
   ck_assert_all(!got.last.nan == !want.last.nan);
 }
+
+#ifdef TS_FAULTS
+static ts_err make_parts(void *arg) {
+  ts_trainer *t = arg;
+  ts_late *late = NULL;
+  ts_uploads *uploads = NULL;
+  ts_err err = ts_late_create(&late, t);
+  if (err == TS_OK) err = ts_uploads_create(&uploads, t->device);
+  ts_late_destroy(late);
+  ts_uploads_destroy(uploads);
+  return err;
+}
+
+TS_TEST(nothing_stays_of_parts) {
+  pr_run r;
+  pr_sets s = {0};
+  if (ts_mpi_size() > 1 || ts_test_on_gpu()) return;
+  set_device(&s);
+  pr_start(&r, NULL, &s);
+  walk(make_parts, r.t, "alloc", 1 << TS_ERR_NOMEM);
+  pr_stop(&r);
+}
+#endif
 
 /* ---- whole runs ---------------------------------------------------------- */
 
