@@ -80,8 +80,8 @@ typedef struct ts_topology_passes {
   ts_topology_pass narrow, wide, cached, single;
 } ts_topology_passes;
 void ts_topology_of_passes(ts_topology *, const ts_topology_passes *);
-/* Of a link, from seconds of a small collective and one of PIECE bytes to each
- * of the OTHERS; its part of *CALL_US is added.  Local. */
+/* A link's figures, from seconds of a small collective and one of PIECE bytes
+ * to each of the OTHERS; its part of *CALL_US is added.  Local. */
 void ts_topology_of_link(ts_link *, double *call_us, int others, int64_t piece,
                          double small, double large);
 /* topology_tiers.c: slow memory, and files in DIR (NULL: not measured), whose

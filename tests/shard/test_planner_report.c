@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/fault.h"
 #include "tests/shard/planner_setting.h"
+#include "tests/support/walk.h"
 
 static char *two[] = {"f", "g"};
 #define T(kind, n, columns, ...)                                               \
@@ -81,8 +81,8 @@ static void tables_on(ts_setting *x, int n_ranks, int per_node) {
 
 /* ---- what is said -------------------------------------------------------- */
 
-/* Of a plan by size on a discrete device, of several ranks as people read it,
- * too; HIDDEN: where input and rows come under the step before. */
+/* The report of a plan by size on a discrete device, of several ranks as people
+ * read it, too; HIDDEN: where input and rows come under the step before. */
 static void made(ts_str *s, int n_ranks, int per_node, bool hidden) {
   ts_setting x;
   ts_plan *p = NULL;
@@ -176,6 +176,13 @@ TS_TEST(all_that_is_said) {
 }
 
 #ifdef TS_FAULTS
+static ts_err search_all(void *x) {
+  ts_str s = {0};
+  const ts_err err = search(&s, x);
+  ts_str_reset(&s);
+  return err;
+}
+
 /* Whichever allocation fails, it is said, and nothing is lost: after the last
  * one all is well. */
 TS_TESTS(no_memory, 0, 2) {
@@ -185,18 +192,7 @@ TS_TESTS(no_memory, 0, 2) {
   x.tables[0] = x.tables[_i ? 10 : 5];
   x.request.memory_bytes = _i ? 55e6 : 1e9;
   x.tables[0].sharding = TS_SHARD_AUTO;
-  for (int nth = 1, well = 0; well < 20; nth++) {
-    ts_str s = {0};
-    char fault[32];
-    snprintf(fault, sizeof fault, "alloc:0:%d", nth);
-    ck_assert_ok(ts_fault_set(fault, 0));
-    const ts_err err = search(&s, &x);
-    ck_assert_ok(ts_fault_set(NULL, 0));
-    ck_assert_msg(!err || !well, "the error of allocation %d is lost", nth - 1);
-    well += !err;
-    ts_err_clear();
-    ts_str_reset(&s);
-  }
+  walk(search_all, &x, "alloc", 1u << TS_ERR_NOMEM);
   settle(&x);
 }
 #endif

@@ -5,6 +5,7 @@
  * ranks: 1 2  fake: 1 2  emulated: 2 */
 #include <string.h>
 
+#include "runtime/backends.h"
 #include "shard/message.h"
 #include "tests/shard/shard_contract.h"
 #include "tests/support/sparse_util.h"
@@ -166,4 +167,21 @@ TS_TEST(wrong_lengths) {
     ts_err_clear();
   }
   stop();
+}
+
+/* The host's kernel looks at a part without ids, too. */
+TS_TEST(lengths_without_ids) {
+  ts_kernels k = {0};
+  int64_t offsets[2], at[1];
+  const int32_t one = 1;
+  ts_unpack_part p = {.id_bytes = 8, .n_bags = 1, .form = TS_FORM_INTS};
+  ts_unpack_args a = {
+      .parts = &p, .n_parts = 1, .n_bags = 1, .offsets = offsets, .at = at};
+  p.lengths = &one;
+  ts_unpack_kernels_host(&k);
+  ck_assert_int_eq(k.unpack(&a), TS_ERR_COMM);
+  ck_assert_str_eq(ts_err_message(), "input dist: lengths of 1 ids for 0");
+  ts_err_clear();
+  p.n_listed = -1;
+  ck_assert_ok(k.unpack(&a));
 }
