@@ -209,9 +209,18 @@ static void broadcasts_and_control(void) {
     memset(want, 'a' + root, sizeof want);
     ts_buffer b = put(text, sizeof text);
     ts_token token;
+    const ts_comm_stat before = ts_comm_stat_of(r.comm);
     ck_assert_ok(
         ts_comm_broadcast(r.comm, &token, b.ptr, sizeof text, root, r.lane));
+    ts_token same = token;
     ck_assert_ok(ts_comm_end(&token, r.lane));
+    ck_assert_ok(ts_comm_wait(&same)); /* counted at its end */
+    const ts_comm_stat stat = ts_comm_stat_of(r.comm);
+    const int64_t others = r.rank == root && is_wired() ? r.size - 1 : 0;
+    ck_assert_all(stat.n_ops == before.n_ops + 1);
+    ck_assert_all(!is_wired() || stat.n_messages == before.n_messages + others);
+    ck_assert_all(!is_wired() ||
+                  stat.sent_bytes == before.sent_bytes + 3000 * others);
     ck_assert_ok(ts_comm_sum_f64(r.comm, &sum, 1));
     ck_assert_all(sum == r.size * (r.size - 1) / 2);
     ck_assert_all(has(&b, want, sizeof want));
