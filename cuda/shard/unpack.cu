@@ -1,12 +1,12 @@
 /* unpack.cu - input dist's receiving side: the arrays of a group's bags from a
  * list of parts; 1 / length of bags.
  *
- * One launch does a group: first a block for each part's bags, then one for
- * each TS_UNPACK_IDS ids, which finds its parts by bisection.  Parts are of few
- * bags and say how many ids come before them, so no block waits for another:
- * the scan over lengths ends at the borders of a part.  Positions in bags are
- * counted by a second launch, which reads the offsets.  All arguments but the
- * list go by value. */
+ * A first launch adds up the lengths of each part, where there are lengths; the
+ * second does a group: first a block for each part's bags, then one for each
+ * TS_UNPACK_IDS ids, which finds its parts by bisection.  A section's parts are
+ * few, so each of them adds up the sums before it, and no block waits for
+ * another.  Positions in bags are counted by another launch, which reads the
+ * offsets.  All arguments but the list go by value. */
 #include "cuda/runtime/cuda_impl.h"
 #include "cuda/runtime/each.cuh"
 
@@ -49,36 +49,79 @@ static __device__ __forceinline__ uint32_t ts_block_scan(uint32_t x,
   return before + sum - x;
 }
 
+/* Sum of part I's lengths, of those of them that kernels add up; all threads of
+ * the block. */
+static __global__ void __launch_bounds__(TS_UNPACK_THREADS)
+    ts_unpack_totals(const __grid_constant__ ts_unpack_args a,
+                     uint32_t *totals) {
+  __shared__ uint32_t sums[2][TS_UNPACK_THREADS / 32];
+  int turn = 0;
+  for (int32_t i = (int32_t)blockIdx.x; i < a.n_parts;
+       i += (int32_t)gridDim.x, turn = 1 - turn) {
+    const ts_unpack_part p = a.parts[i];
+    uint32_t n = 0, all;
+    if (p.form != TS_FORM_OFFSETS)
+      for (int64_t b = threadIdx.x; b < p.n_bags; b += TS_UNPACK_THREADS)
+        n += ts_bag_length(p, b);
+    (void)ts_block_scan(n, sums[turn], &all);
+    if (threadIdx.x == 0) totals[i] = all;
+  }
+}
+
+/* Ids of part I's section before it; notes where the section's sum is not what
+ * it must be.  All threads of the block. */
+static __device__ __forceinline__ int64_t
+ts_unpack_before(const ts_unpack_args &a, const ts_unpack_part &p, int64_t i,
+                 const uint32_t *totals,
+                 uint32_t (*sums)[TS_UNPACK_THREADS / 32]) {
+  uint32_t n = 0, all;
+  for (int64_t k = threadIdx.x; k < p.n_before; k += TS_UNPACK_THREADS)
+    n += totals[i - 1 - k];
+  (void)ts_block_scan(n, sums[0], &all);
+  const uint32_t total = all + totals[i];
+  if (threadIdx.x == 0 && p.n_listed >= 0 && total != (uint32_t)p.n_listed)
+    atomicExch((unsigned long long *)a.bad,
+               (unsigned long long)total << 32 | (uint32_t)p.n_listed);
+  __syncthreads(); /* the scan begins with the first set */
+  return all;
+}
+
 /* Offsets from lengths: all threads of the block. */
 static __device__ __forceinline__ void
-ts_unpack_scan(const ts_unpack_args &a, const ts_unpack_part &p,
+ts_unpack_scan(const ts_unpack_args &a, const ts_unpack_part &p, int64_t base,
                uint32_t (*sums)[TS_UNPACK_THREADS / 32]) {
-  int64_t base = p.base;
   int turn = 0;
   for (int64_t from = 0; from < p.n_bags; from += TS_UNPACK_THREADS) {
     const int64_t b = from + threadIdx.x;
     const uint32_t n = b < p.n_bags ? ts_bag_length(p, b) : 0;
     uint32_t all;
     const uint32_t before = ts_block_scan(n, sums[turn], &all);
-    if (b < p.n_bags) a.offsets[p.first_bag + b] = base + before;
+    if (b < p.n_bags)
+      a.offsets[p.first_bag + b] =
+          base + before < a.n_ids ? base + before : a.n_ids;
     base += all;
     turn = 1 - turn;
   }
   __syncthreads(); /* the next part begins with the first set */
 }
 
+/* TOTALS NULL: no part has lengths. */
 static __device__ __forceinline__ void
-ts_unpack_bags(const ts_unpack_args &a, const ts_unpack_part &p,
+ts_unpack_bags(const ts_unpack_args &a, const ts_unpack_part &p, int64_t i,
+               const uint32_t *totals,
                uint32_t (*sums)[TS_UNPACK_THREADS / 32]) {
   const int64_t *offsets = (const int64_t *)p.lengths;
   const bool scan = p.form != TS_FORM_ONE && p.form != TS_FORM_OFFSETS;
+  int64_t base = p.base;
+  if (scan) base += ts_unpack_before(a, p, i, totals, sums);
+  if (p.form == TS_FORM_ONE) base += (int64_t)p.n_before * TS_UNPACK_BAGS;
   for (int64_t b = threadIdx.x; b < p.n_bags; b += TS_UNPACK_THREADS) {
     a.at[p.first_bag + b] = p.at + b * p.step;
     if (!scan)
       a.offsets[p.first_bag + b] =
-          p.base + (p.form == TS_FORM_ONE ? b : __ldg(offsets + b));
+          base + (p.form == TS_FORM_ONE ? b : __ldg(offsets + b));
   }
-  if (scan) ts_unpack_scan(a, p, sums);
+  if (scan) ts_unpack_scan(a, p, base, sums);
 }
 
 /* ---- ids ----------------------------------------------------------------- */
@@ -110,13 +153,14 @@ static __device__ __forceinline__ void ts_unpack_ids(const ts_unpack_args &a,
 }
 
 static __global__ void __launch_bounds__(TS_UNPACK_THREADS)
-    ts_unpack_kernel(const __grid_constant__ ts_unpack_args a, int64_t items) {
+    ts_unpack_kernel(const __grid_constant__ ts_unpack_args a, int64_t items,
+                     const uint32_t *totals) {
   __shared__ uint32_t sums[2][TS_UNPACK_THREADS / 32];
   if (blockIdx.x == 0 && threadIdx.x == 0) a.offsets[a.n_bags] = a.n_ids;
   for (int64_t i = blockIdx.x; i < items; i += gridDim.x) {
     if (i < a.n_parts) {
       const ts_unpack_part p = a.parts[i];
-      ts_unpack_bags(a, p, sums);
+      ts_unpack_bags(a, p, i, totals, sums);
       continue;
     }
     const int64_t from = (i - a.n_parts) * TS_UNPACK_IDS;
@@ -161,9 +205,20 @@ ts_err ts_cuda_unpack(const ts_unpack_args *a) {
   const int64_t tiles = ts_ceil_div(a->n_ids, TS_UNPACK_IDS);
   const int64_t items = a->n_parts + tiles;
   const int64_t most = ts_cuda_gpu_now()->grid_max;
-  TS_DO(TS_CUDA_LAUNCH(ts_unpack_kernel,
-                       {ts_grid(items, 1, most), TS_UNPACK_THREADS}, *a,
-                       items));
+  const size_t bytes = a->lengths ? (size_t)a->n_parts * 4 : 0;
+  uint32_t *totals = NULL;
+  TS_DO(ts_cuda_take(&totals, bytes, TS_TAG_COMM));
+  ts_err err = TS_OK;
+  if (totals)
+    err = TS_CUDA_LAUNCH(ts_unpack_totals,
+                         {ts_grid(a->n_parts, 1, most), TS_UNPACK_THREADS}, *a,
+                         totals);
+  if (err == TS_OK)
+    err = TS_CUDA_LAUNCH(ts_unpack_kernel,
+                         {ts_grid(items, 1, most), TS_UNPACK_THREADS}, *a,
+                         items, (const uint32_t *)totals);
+  ts_cuda_give(totals, bytes, TS_TAG_COMM);
+  TS_DO(err);
   if (a->number && a->n_ids)
     TS_DO(TS_CUDA_LAUNCH(ts_number_kernel,
                          {ts_grid(tiles, 1, most), TS_UNPACK_THREADS},

@@ -7,8 +7,7 @@
  *     begin(comm, &token, ..., after)   enqueues; starts once the work that
  *                                       lane AFTER holds now is done
  *                                       (AFTER NULL: at once)
- *     ts_comm_end(&token, lane)         LANE waits for it; the host, at most,
- *                                       until it is enqueued on the device
+ *     ts_comm_end(&token, lane)         LANE waits for it (ts_lane_wait)
  *     ts_comm_wait(&token)              the host waits for it
  *
  * Buffers belong to the operation from begin to end.  Counts are host

@@ -32,13 +32,12 @@ ts_err ts_comm_far_create(ts_comm *c) {
   c->far->send = c->far->near.recv = empty_buffer(d, TS_SPACE_PINNED);
   c->far->scratch = empty_buffer(d, TS_SPACE_DEVICE);
   TS_DO(ts_lane_create(d, &c->far->stream, c->name, TS_LANE_DATA));
-  return ts_lane_ends_create(c->lane, d);
+  return TS_OK;
 }
 
 void ts_comm_far_destroy(ts_comm *c) {
   ts_comm_far *f = c->far;
   if (!f) return;
-  ts_lane_ends_destroy(c->lane);
   ts_lane_destroy(f->stream);
   ts_buffer_reset(&f->send);
   ts_buffer_reset(&f->near.recv);

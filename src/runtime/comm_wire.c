@@ -52,6 +52,7 @@ static ts_err create_arrays(ts_comm *c) {
 static ts_err open_wire(ts_comm *c) {
   char id[TS_WIRE_ID] = {0};
   TS_DO(ts_comm_far_create(c));
+  TS_DO(ts_lane_ends_create(c->lane, c->world->device));
   TS_DO(create_arrays(c));
   if (c->size == 1) return TS_OK;
   const ts_err err = c->rank == 0 ? wire_of(c)->id(id) : TS_OK;
@@ -65,6 +66,7 @@ static void close_wire(ts_comm *c) {
   if (c->far->wire) wire_of(c)->close(c->far->wire);
   ts_mem_free_all(p->recv_at, p->recv_bytes, p->send_at, p->send_bytes,
                   c->far->messages);
+  ts_lane_ends_destroy(c->lane);
   ts_comm_far_destroy(c);
 }
 

@@ -143,8 +143,8 @@ ts_err ts_lane_submit(ts_lane *, const char *span, ts_task, const void *arg,
 #define ts_lane_run(lane, span, task, arg)                                     \
   ts_lane_submit(lane, span, task, &(arg), sizeof(arg))
 ts_event ts_lane_record(ts_lane *); /* all submitted so far */
-/* Enqueue: LANE waits, not the host.  For an operation of a comm the host waits
- * until it is enqueued, if its buffers are those of LANE's device; for another
+/* Enqueue: LANE waits, not the host.  For an operation of a comm that a library
+ * of LANE's device carries the host waits until it is enqueued; for another
  * event of another kind of device the thread that runs LANE's tasks waits to
  * its end: on a GPU the host. */
 ts_err ts_lane_wait(ts_lane *, ts_event);

@@ -26,7 +26,7 @@ struct ts_lane {
   const char *name;
   ts_lane_kind kind;
   int row;            /* of the trace; set by ts_lane_create */
-  ts_lane_ends *ends; /* lanes of comms whose operations end on a device */
+  ts_lane_ends *ends; /* lanes of comms that a library of a device carries */
 };
 
 /* A graph's own struct begins with this one. */
@@ -45,7 +45,7 @@ uint64_t ts_lane_begin_seq(ts_lane *);
 void ts_lane_complete_seq(ts_lane *, uint64_t seq);
 void ts_lane_fail(ts_lane *, ts_err);
 
-/* lane_ends.c: an operation of a comm whose buffers are a device's is enqueued
+/* lane_ends.c: an operation that a library of a device carries is enqueued
  * there before it is done, and then it is known after which event of a lane of
  * that device it is.  Lanes of the device wait for that event, and the host for
  * none.  put: END of operation SEQ, {0} where there is nothing left to do;

@@ -106,14 +106,13 @@ static int by_rank(const void *a, const void *b) {
 
 static ts_err allocate(ts_sharding *sharding) {
   const int n_ranks = sharding->ebc->n_ranks;
-  ts_buffer empty = {.space = TS_SPACE_PINNED,
+  ts_buffer empty = {.space = TS_SPACE_DEVICE,
                      .tag = TS_TAG_COMM,
                      .owned = true,
                      .device = sharding->ebc->device};
   TS_DO(
       ts_mem_alloc(&sharding->columns, sizeof *sharding->columns, TS_TAG_MISC));
   sharding->columns->message = sharding->columns->exchange.recv = empty;
-  empty.space = TS_SPACE_DEVICE;
   empty.tag = TS_TAG_SPARSE;
   sharding->columns->sums = empty;
   TS_DO(ts_mem_many(sharding->columns->message_bytes, n_ranks, COMM));

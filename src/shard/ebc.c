@@ -153,7 +153,11 @@ ts_err ts_ebc_create(ts_ebc **out, const ts_config *config, const ts_plan *plan,
                        "sharding.comm_dtype_forward"));
   TS_TRY(ts_codec_find(&ebc->backward, config->sharding.comm_dtype_backward,
                        "sharding.comm_dtype_backward"));
-  TS_TRY(ts_comm_create(world, &ebc->input_comm, TS_GROUP_WORLD, "input dist"));
+  TS_TRY(ts_comm_create_host(world, &ebc->input_comm, TS_GROUP_WORLD,
+                             "input dist"));
+  if (ts_device_is_discrete(device) && ebc->n_ranks > 1)
+    TS_TRY(ts_comm_create(world, &ebc->section_comm, TS_GROUP_WORLD,
+                          "input sections"));
   TS_TRY(ts_rooms_create(&ebc->input_rooms, ebc->n_ranks));
   TS_TRY(create_lots(ebc));
   TS_TRY(ts_dense_rows_start(ebc));
@@ -178,6 +182,7 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   ts_mem_free(ebc->feature_table);
   ts_mem_free(ebc->variable);
   ts_comm_destroy(ebc->input_comm);
+  ts_comm_destroy(ebc->section_comm);
   ts_rooms_reset(&ebc->input_rooms);
   ts_mem_free(ebc->pooling);
   ts_comm_destroy(ebc->dense_comm);
@@ -241,6 +246,8 @@ ts_ebc_stat ts_ebc_stat_of(const ts_ebc *ebc) {
   ts_ebc_stat stat = ebc->stat;
   const ts_comm_stat input = ts_comm_stat_of(ebc->input_comm);
   stat.input_bytes = input.sent_bytes;
+  if (ebc->section_comm)
+    stat.input_bytes += ts_comm_stat_of(ebc->section_comm).sent_bytes;
   stat.n_inputs = input.n_ops;
   stat.n_input_rounds = input.n_rounds;
   for (int32_t l = 0; l < ebc->n_shardings; l++) {

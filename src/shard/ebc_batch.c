@@ -13,6 +13,9 @@ static ts_err create_arrays(ts_ebc_batch *fl) {
   TS_DO(ts_mem_many(fl->statuses, n_ranks, COMM));
   TS_DO(ts_mem_many(fl->batch, n_ranks, COMM));
   TS_DO(ts_mem_many(fl->send_bytes, n_ranks, COMM));
+  TS_DO(ts_mem_many(fl->sent_bytes, 3 * (int64_t)n_ranks, COMM));
+  fl->arrived_bytes = fl->sent_bytes + n_ranks;
+  fl->arrived_at = fl->arrived_bytes + n_ranks;
   TS_DO(ts_mem_many(fl->exchange.recv_bytes, n_ranks, COMM));
   TS_DO(ts_mem_many(fl->exchange.recv_at, n_ranks, COMM));
   TS_DO(ts_mem_many(fl->emb, ebc->n_features, MISC));
@@ -57,6 +60,7 @@ void ts_ebc_batch_destroy(ts_ebc_batch *fl) {
   void *arrays[] = {fl->statuses,
                     fl->batch,
                     fl->send_bytes,
+                    fl->sent_bytes,
                     fl->exchange.recv_bytes,
                     fl->exchange.recv_at,
                     fl->section_at,
@@ -94,6 +98,7 @@ ts_err ts_ebc_statuses(ts_ebc_batch *fl, const ts_status **all) {
 
 ts_err ts_ebc_input_end(ts_ebc_batch *fl, ts_lane *data) {
   TS_DO(ts_comm_end(&fl->token, data));
+  if (fl->ebc->section_comm) TS_DO(ts_input_sections(fl, data));
   TS_DO(ts_lane_run(data, "input unpack", ts_input_unpack, fl));
   fl->unpacked = ts_lane_record(data);
   return TS_OK;
@@ -117,7 +122,7 @@ static void point(ts_ebc_batch *fl) {
 static void count_input(ts_ebc_batch *fl) {
   ts_ebc_stat *stat = &fl->ebc->stat;
   for (int r = 0; r < fl->ebc->n_ranks; r++)
-    stat->input_coded += fl->send_bytes[r];
+    stat->input_coded += fl->send_bytes[r] + fl->sent_bytes[r];
   for (int32_t i = 0; fl->own.n > 0 && i < fl->ebc->n_routes; i++) {
     const ts_route *route = &fl->ebc->routes[i];
     const int64_t n = fl->route_count[i] >> TS_FORM_BITS;
@@ -165,7 +170,7 @@ static ts_err each_input(ts_ebc_batch *fl, ts_lane *lane,
 }
 
 ts_err ts_ebc_prefetch(ts_ebc_batch *fl, ts_lane *lane) {
-  TS_DO(ts_event_sync(fl->unpacked));
+  TS_DO(ts_input_await(fl));
   TS_DO(ts_lane_wait(lane, fl->unpacked));
   return each_input(fl, lane, ts_tbe_prefetch);
 }
@@ -179,12 +184,12 @@ ts_err ts_ebc_release(ts_ebc_batch *fl, ts_lane *lane) {
 }
 
 ts_err ts_ebc_input_wait(ts_ebc_batch *fl) {
-  return ts_event_sync(fl->unpacked);
+  return ts_input_await(fl);
 }
 
 ts_err ts_ebc_lookup_begin(ts_ebc_batch *fl, ts_lane *lane) {
   /* The numbers of ids that arrived are needed on the host. */
-  TS_DO(ts_event_sync(fl->unpacked));
+  TS_DO(ts_input_await(fl));
   TS_DO(ts_lane_wait(lane, fl->unpacked));
   point(fl);
   count_input(fl);

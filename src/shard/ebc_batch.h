@@ -33,9 +33,11 @@ struct ts_ebc {
   const ts_kernels *kernels;
   ts_comm *input_comm;
   ts_rooms input_rooms;
-  int32_t batch_max; /* samples of a rank, as expected; 0: not known */
-  double *pooling;   /* (n_features) ids per sample, as expected */
-  ts_pool pool;      /* scratch of the backward pass; with expectations */
+  ts_comm *section_comm; /* on a discrete device what heads tell of goes here,
+                            from its memory to its memory; NULL elsewhere */
+  int32_t batch_max;     /* samples of a rank, as expected; 0: not known */
+  double *pooling;       /* (n_features) ids per sample, as expected */
+  ts_pool pool;          /* scratch of the backward pass; with expectations */
   bool has_batches;
   bool uploaded; /* batches come with ts_ebc_batch_uploaded */
   int rank, n_ranks;
@@ -128,26 +130,30 @@ struct ts_ebc_batch {
   ts_buffer send;
   int64_t *send_bytes;  /* (W) */
   ts_exchange exchange; /* its recv_bytes and recv_at (W) are ours, too */
-  ts_token token;
+  ts_token token, section_token;
   ts_event unpacked;
   ts_sharding_batch *shardings; /* (n_lots) */
   const float **emb;            /* (n_features) */
   float **grad;
   int64_t *stride;
-  /* input_unpack.c; arrived and list_copy where the device is discrete. */
+  /* input_unpack.c; where the device is discrete the last line, too, and with
+   * section_comm the sections of each rank from *_at on. */
   struct ts_unpack_part *sections; /* (routes to here, W) of what arrived */
-  ts_buffer arrived;               /* the device's copy of the messages */
-  ts_buffer list, list_copy; /* ts_unpack_part of all groups; the device's */
+  ts_buffer list;                  /* ts_unpack_part of all groups */
+  ts_buffer list_copy, arrived;
+  int64_t *sent_bytes, *arrived_bytes, *arrived_at; /* (W) */
   /* The batch as kernels are told of it, all in one pinned block. */
   ts_buffer plan;
   ts_pack_feature *raw;  /* (n_features) as the reader gave them */
   ts_distinct *distinct; /* (n_variable) */
-  ts_pack_section *pack; /* (n_routes + W) */
+  ts_pack_section *pack; /* (n_routes) */
   ts_pack_split *splits; /* (n_splits) */
   ts_pack_part *parts;   /* (n_parts) */
+  uint64_t *bad;         /* what unpack has noted, once it is done */
   int32_t n_pack;
   /* The kernels' results: the number of a bad id, then how much of each feature
-   * is distinct, then a word for each route; known: the host's copy. */
+   * is distinct, then a word for each route; known: the host's copy.  Behind
+   * them a word for unpack. */
   ts_buffer found;
   int64_t *known, *route_count; /* (n_known), (n_routes) */
   int64_t n_known, first_word;
@@ -155,7 +161,7 @@ struct ts_ebc_batch {
   /* Discrete devices only.  uploaded: kernels see the BYTES of the batch's
    * arrays that the host has at FROM, at AT; stage and device_batch: the other
    * arrays, on the host and on the device; spread: starts of spread bags;
-   * packed: the messages. */
+   * packed: the sections to all ranks. */
   struct ts_uploaded {
     const char *from, *at;
     size_t bytes;
@@ -172,9 +178,11 @@ void ts_bags_destroy(ts_ebc_batch *);
 ts_err ts_bags_make(ts_ebc_batch *);   /* of the batch at hand */
 ts_err ts_bags_expect(ts_ebc_batch *); /* of a full one, with room for them */
 
-/* expect.c: of a full batch of one rank the bytes of its message to RANK, the
- * ids of a feature, and those that go to a shard of N_ROWS rows. */
+/* expect.c: of a full batch of one rank the bytes of its message to RANK, those
+ * of its sections that go beside it, the ids of a feature, and those that go to
+ * a shard of N_ROWS rows. */
 int64_t ts_expect_message(const ts_ebc *, int rank);
+int64_t ts_expect_sections(const ts_ebc *, int rank);
 int64_t ts_expect_ids(const ts_ebc *, int32_t feature);
 int64_t ts_expect_part(const ts_ebc *, int32_t feature, int64_t n_rows);
 /* Ids that arrive for ROUTE from one rank, and their bags. */

@@ -45,13 +45,22 @@ static int64_t section_bytes(const ts_ebc *ebc, const ts_route *r) {
   return ts_section_bytes(r, n_ids, one ? TS_FORM_ONE : TS_FORM_BYTES, n_bags);
 }
 
-int64_t ts_expect_message(const ts_ebc *ebc, int rank) {
-  const int32_t first = ebc->route_start[rank],
-                end = ebc->route_start[rank + 1];
-  int64_t bytes = ts_head_bytes(ebc, end - first);
-  for (int32_t i = first; i < end; i++)
+/* The sections to RANK. */
+static int64_t sections_bytes(const ts_ebc *ebc, int rank) {
+  int64_t bytes = 0;
+  for (int32_t i = ebc->route_start[rank]; i < ebc->route_start[rank + 1]; i++)
     bytes += section_bytes(ebc, &ebc->routes[i]);
-  return (bytes + 7) / 8 * 8;
+  return bytes;
+}
+
+int64_t ts_expect_message(const ts_ebc *ebc, int rank) {
+  const int32_t n = ebc->route_start[rank + 1] - ebc->route_start[rank];
+  const int64_t sections = ebc->section_comm ? 0 : sections_bytes(ebc, rank);
+  return (ts_head_bytes(ebc, n) + sections + 7) / 8 * 8;
+}
+
+int64_t ts_expect_sections(const ts_ebc *ebc, int rank) {
+  return ebc->section_comm ? (sections_bytes(ebc, rank) + 7) / 8 * 8 : 0;
 }
 
 /* ---- groups -------------------------------------------------------------- */

@@ -80,11 +80,13 @@ static ts_err reserve_sharding(ts_sharding_batch *lf) {
 
 static ts_err reserve_messages(ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
-  int64_t send = 0, recv = 0, n_bags = 0;
+  int64_t send = 0, recv = 0, arrived = 0, n_bags = 0;
   for (int r = 0; r < ebc->n_ranks; r++) {
     send += ts_expect_message(ebc, r);
     recv += ts_room_bytes(ts_expect_message(ebc, ebc->rank));
+    arrived += ts_expect_sections(ebc, ebc->rank);
   }
+  TS_DO(ts_buffer_reserve(&fl->arrived, (size_t)arrived));
   TS_DO(ts_buffer_reserve(&fl->send, (size_t)send));
   TS_DO(ts_buffer_reserve(&fl->exchange.recv, (size_t)recv));
   for (int32_t l = 0; l < ebc->n_shardings; l++)
@@ -92,8 +94,7 @@ static ts_err reserve_messages(ts_ebc_batch *fl) {
       n_bags +=
           ts_expect_group(&ebc->shardings[l], &ebc->shardings[l].groups[g])
               .n_bags;
-  return ts_input_reserve(fl, ts_input_parts(fl, n_bags),
-                          ts_routes_here(ebc) ? recv : 0);
+  return ts_input_reserve(fl, ts_input_parts(fl, n_bags));
 }
 
 /* As if no batch had been. */

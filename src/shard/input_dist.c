@@ -11,9 +11,11 @@
  * Rows are numbered within the shard that they go to, in as few bytes as its
  * rows need.  Each id is copied once: from where the source put it into the
  * message.  On one rank, which has all rows, messages are heads without routes:
- * ids wait where they are (input_unpack.c).  Kernels copy (shard/pack.h): on
- * a discrete device they write a copy of the messages there, which comes down
- * whole.  All that the host waits for is how many ids go where. */
+ * ids wait where they are (input_unpack.c).  Kernels copy (shard/pack.h).  On a
+ * discrete device the sections stay there: the host's messages are the heads
+ * alone, and the sections to each rank go from its memory to that rank's once
+ * the heads have come.  All that the host waits for is how many ids go where.
+ */
 #include <string.h>
 
 #include "base/mem.h"
@@ -67,6 +69,7 @@ static ts_err pack_headers(ts_ebc_batch *fl) {
     memcpy((char *)fl->send.ptr + (size_t)r * sizeof fl->own, &fl->own,
            sizeof fl->own);
     fl->send_bytes[r] = sizeof fl->own;
+    fl->sent_bytes[r] = 0;
   }
   for (int32_t f = 0; f < fl->ebc->n_features; f++)
     fl->bags[f].n = fl->bags[f].n_out = 0;
@@ -111,9 +114,8 @@ static ts_err describe(ts_ebc_batch *fl) {
   return TS_OK;
 }
 
-static ts_err measure_all(ts_ebc_batch *fl, int64_t *n_bytes) {
+static ts_err measure_all(ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
-  *n_bytes = 0;
   TS_DO(ts_send_batch(fl));
   TS_DO(ts_bags_make(fl));
   TS_DO(describe(fl));
@@ -122,10 +124,11 @@ static ts_err measure_all(ts_ebc_batch *fl, int64_t *n_bytes) {
   TS_DO(ts_send_find(fl, 0, fl->n_known));
   for (int r = 0; r < ebc->n_ranks; r++) {
     const int32_t first = ebc->route_start[r], end = ebc->route_start[r + 1];
-    int64_t bytes = ts_head_bytes(ebc, end - first);
-    for (int32_t i = first; i < end; i++) bytes += route_bytes(fl, i);
+    int64_t bytes = ts_head_bytes(ebc, end - first), sections = 0;
+    for (int32_t i = first; i < end; i++) sections += route_bytes(fl, i);
+    if (!ebc->section_comm) bytes += sections;
     fl->send_bytes[r] = (bytes + 7) / 8 * 8;
-    *n_bytes += fl->send_bytes[r];
+    fl->sent_bytes[r] = ebc->section_comm ? (sections + 7) / 8 * 8 : 0;
   }
   return TS_OK;
 }
@@ -181,10 +184,11 @@ static void write_head(const ts_ebc_batch *fl, int r, char *to) {
 static void place(ts_ebc_batch *fl) {
   ts_ebc *ebc = fl->ebc;
   char *messages = fl->send.ptr;
-  int64_t start = 0;
+  int64_t start = 0, sections = 0;
   for (int r = 0; r < ebc->n_ranks; r++) {
     const int32_t first = ebc->route_start[r], end = ebc->route_start[r + 1];
-    int64_t at = start + ts_head_bytes(ebc, end - first);
+    int64_t at =
+        ebc->section_comm ? sections : start + ts_head_bytes(ebc, end - first);
     write_head(fl, r, messages + start);
     for (int32_t i = first; i < end; i++) {
       fl->section_at[i] = at;
@@ -192,10 +196,11 @@ static void place(ts_ebc_batch *fl) {
       ebc->stat.n_copied += fl->route_count[i] >> TS_FORM_BITS;
     }
     start += fl->send_bytes[r];
+    sections += fl->sent_bytes[r];
   }
 }
 
-/* Sections lie in MESSAGES of the device. */
+/* Sections lie in MESSAGES, or by themselves. */
 static void place_sections(ts_ebc_batch *fl, char *messages) {
   for (int32_t k = 0; k < fl->n_pack; k++) {
     ts_pack_section *s = &fl->pack[k];
@@ -207,43 +212,24 @@ static void place_sections(ts_ebc_batch *fl, char *messages) {
   ts_split_place(fl, messages);
 }
 
-/* Heads go to a discrete device as sections of words: messages come back whole.
- */
-static void add_heads(ts_ebc_batch *fl, char *messages) {
-  const ts_ebc *ebc = fl->ebc;
-  int64_t at = 0;
-  for (int r = 0; r < ebc->n_ranks; r++) {
-    const int64_t bytes =
-        ts_head_bytes(ebc, ebc->route_start[r + 1] - ebc->route_start[r]);
-    const char *from = (const char *)fl->send.ptr + at;
-    fl->pack[fl->n_pack++] =
-        (ts_pack_section){.bags = {.weights = (const float *)(const void *)from,
-                                   .n_ids = bytes / 4},
-                          .route = -1,
-                          .to = {.lengths = messages + at,
-                                 .rows = messages + at,
-                                 .end = messages + at + bytes,
-                                 .weights = (float *)(void *)(messages + at)}};
-    at += fl->send_bytes[r];
-  }
+static int64_t sum_of(const int64_t *bytes, int n) {
+  int64_t sum = 0;
+  for (int r = 0; r < n; r++) sum += bytes[r];
+  return sum;
 }
 
-static ts_err pack_sections(ts_ebc_batch *fl, int64_t n_bytes) {
-  const ts_kernels *k = fl->ebc->kernels;
-  const bool heads = !fl->ebc->n_routes; /* alone: the host has written them */
-  const bool discrete = ts_ebc_batch_is_discrete(fl) && !heads;
-  ts_buffer *to = discrete ? &fl->packed : &fl->send;
-  TS_DO(ts_buffer_reserve(&fl->send, (size_t)n_bytes));
-  TS_DO(ts_buffer_reserve(to, (size_t)n_bytes));
+static ts_err pack_sections(ts_ebc_batch *fl) {
+  const ts_ebc *ebc = fl->ebc;
+  const int64_t n_sent = sum_of(fl->sent_bytes, ebc->n_ranks);
+  ts_buffer *to = ebc->section_comm ? &fl->packed : &fl->send;
+  TS_DO(ts_buffer_reserve(&fl->send,
+                          (size_t)sum_of(fl->send_bytes, ebc->n_ranks)));
+  TS_DO(ts_buffer_reserve(&fl->packed, (size_t)n_sent));
   place(fl);
   place_sections(fl, to->ptr);
-  if (discrete) {
-    TS_DO(k->zero(to->ptr, (size_t)n_bytes));
-    add_heads(fl, to->ptr);
-  }
+  if (n_sent) TS_DO(ebc->kernels->zero(to->ptr, (size_t)n_sent));
   const ts_pack_args a = pack_args(fl);
-  if (!heads) TS_DO(k->pack_write(&a));
-  if (discrete) TS_DO(k->copy(fl->send.ptr, to->ptr, (size_t)n_bytes));
+  if (ebc->n_routes) TS_DO(ebc->kernels->pack_write(&a));
   fl->exchange.send = fl->send.ptr;
   return TS_OK;
 }
@@ -252,12 +238,10 @@ ts_err ts_input_pack(void *arg, ts_lane *lane) {
   (void)lane;
   ts_ebc_batch *fl = *(ts_ebc_batch **)arg;
   ts_err err = TS_OK;
-  int64_t n_bytes;
   if (fl->own.err == TS_OK && fl->own.n > 0) {
-    err = measure_all(fl, &n_bytes);
+    err = measure_all(fl);
     if (err == TS_OK) err = find_means(fl);
-    /* Last: the copy that ends it would write over pack_headers' messages. */
-    if (err == TS_OK) err = pack_sections(fl, n_bytes);
+    if (err == TS_OK) err = pack_sections(fl);
     if (err == TS_OK) return TS_OK;
     /* The others must not wait for a message that never comes: they hear of
      * the error, and all end together at the step's agreement. */

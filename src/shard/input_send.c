@@ -27,9 +27,10 @@ static size_t lay_out_plan(ts_ebc_batch *fl) {
   size_t at = 0;
   fl->raw = piece(fl, &at, ebc->n_features, sizeof *fl->raw);
   fl->distinct = piece(fl, &at, ebc->n_variable, sizeof *fl->distinct);
-  fl->pack = piece(fl, &at, ebc->n_routes + ebc->n_ranks, sizeof *fl->pack);
+  fl->pack = piece(fl, &at, ebc->n_routes, sizeof *fl->pack);
   fl->splits = piece(fl, &at, ebc->n_splits, sizeof *fl->splits);
   fl->parts = piece(fl, &at, ebc->n_parts, sizeof *fl->parts);
+  fl->bad = piece(fl, &at, 1, sizeof *fl->bad);
   return at;
 }
 
@@ -47,7 +48,7 @@ ts_err ts_send_create(ts_ebc_batch *fl) {
   lay_out_plan(fl);
   fl->first_word = 1 + ts_bags_found(fl);
   fl->n_known = fl->first_word + ebc->n_routes;
-  TS_DO(ts_buffer_create(&fl->found, ebc->device, (size_t)fl->n_known * 8,
+  TS_DO(ts_buffer_create(&fl->found, ebc->device, (size_t)fl->n_known * 8 + 8,
                          TS_SPACE_DEVICE, TS_TAG_COMM));
   fl->known = fl->found.ptr;
   if (ts_ebc_batch_is_discrete(fl)) {
@@ -297,8 +298,7 @@ ts_err ts_send_expect(ts_ebc_batch *fl) {
   ts_ebc_batch_uploaded(fl, &block, expect_seen(ebc), &block);
   TS_DO(reserve_batch(fl, bytes));
   ts_ebc_batch_uploaded(fl, NULL, 0, NULL);
-  for (int r = 0; r < ebc->n_ranks; r++) send += ts_expect_message(ebc, r);
+  for (int r = 0; r < ebc->n_ranks; r++) send += ts_expect_sections(ebc, r);
   TS_DO(ts_buffer_reserve(&fl->spread, (size_t)ts_split_starts(fl) * 4));
-  if (ebc->n_routes) TS_DO(ts_buffer_reserve(&fl->packed, (size_t)send));
-  return TS_OK;
+  return ts_buffer_reserve(&fl->packed, (size_t)send);
 }

@@ -5,24 +5,14 @@
  * read, or from its copy on the device.
  *
  * Here is found out what lies where; kernels do the rest (shard/unpack.h).
- * Messages are the host's.  A device of memory of its own gets them in one
- * copy, all groups' lists of parts in another. */
+ * Heads are the host's everywhere.  A device of memory of its own gets all
+ * groups' lists of parts in one copy, and the sections from the other ranks'
+ * devices. */
 #include <string.h>
 
 #include "base/fault.h"
 #include "base/mem.h"
 #include "shard/message.h"
-
-/* Bags of route R that rank FROM has sent. */
-static int64_t bags_from(const ts_ebc_batch *fl, const ts_route *r, int from,
-                         int64_t n_ids) {
-  const ts_ebc *ebc = fl->ebc;
-  const int32_t v = ebc->variable[r->feature];
-  if (!fl->batch[from]) return 0;
-  if (r->sequence && r->split) return n_ids;
-  return v < 0 ? fl->batch[from]
-               : fl->variable[(int64_t)from * ebc->n_variable + v];
-}
 
 /* The section of ROUTE at AT, of the table's word WORD; *END is its end. */
 static ts_unpack_part section_at(const ts_ebc_batch *fl, const ts_route *route,
@@ -30,7 +20,7 @@ static ts_unpack_part section_at(const ts_ebc_batch *fl, const ts_route *route,
                                  const char **end) {
   ts_unpack_part s = {.n_ids = word >> TS_FORM_BITS, .form = (int)(word & 3)};
   s.n_listed = s.n_ids;
-  s.n_bags = bags_from(fl, route, from, s.n_ids);
+  s.n_bags = ts_bags_from(fl, route, from, s.n_ids);
   s.id_bytes = ts_id_bytes(route->n_rows);
   s.lengths = at;
   s.ids = at += ts_form_bytes(s.form, s.n_bags);
@@ -53,6 +43,10 @@ static ts_err find_sections(const ts_ebc_batch *fl, ts_unpack_part *sections) {
     const char *message = (const char *)x->recv.ptr + x->recv_at[r];
     const char *end = message + x->recv_bytes[r];
     const char *at = message + ts_head_bytes(ebc, n);
+    if (ebc->section_comm) {
+      at = (const char *)fl->arrived.ptr + fl->arrived_at[r];
+      end = at + fl->arrived_bytes[r];
+    }
     for (int32_t i = 0; i < n; i++) {
       ts_unpack_part *s = &sections[(int64_t)i * ebc->n_ranks + r];
       int64_t word = 0;
@@ -99,7 +93,7 @@ typedef struct ts_part_list {
   const ts_sharding_batch *lf;
   ts_unpack_part *next;
   bool discrete; /* parts are cut */
-  int64_t shift; /* bytes from a message to the device's copy of it */
+  bool lengths;  /* of the group so far: some have lengths to be added up */
   int64_t n_bags, n_ids;
 } ts_part_list;
 
@@ -110,46 +104,29 @@ static int64_t length_bytes(int form) {
                                    : 4;
 }
 
-/* Ids of N of P's bags, from B on; 0 where offsets say it. */
-static int64_t sum_lengths(const ts_unpack_part *p, int64_t b, int64_t n) {
-  const uint8_t *bytes = (const uint8_t *)p->lengths + b;
-  const int32_t *ints = (const int32_t *)p->lengths + b;
-  int64_t sum = 0;
-  if (p->form == TS_FORM_OFFSETS) return 0;
-  if (p->form == TS_FORM_ONE) return n;
-  if (p->form == TS_FORM_BYTES)
-    for (int64_t i = 0; i < n; i++) sum += bytes[i];
-  else
-    for (int64_t i = 0; i < n; i++) sum += ints[i];
-  return sum;
-}
-
-/* For a device that makes a block of each part. */
+/* For a device that makes a block of each part, and adds up lengths itself. */
 static ts_err cut(ts_part_list *list, const ts_unpack_part *p) {
   const int64_t bytes = length_bytes(p->form);
-  int64_t total = 0;
+  const bool lengths = p->form == TS_FORM_BYTES || p->form == TS_FORM_INTS;
+  if (p->form == TS_FORM_ONE && p->n_listed >= 0 && p->n_listed != p->n_bags)
+    return ts_unpack_fail(p->n_bags, p->n_listed);
+  list->lengths |= lengths;
   for (int64_t b = 0; b == 0 || b < p->n_bags; b += TS_UNPACK_BAGS) {
     const int64_t left = p->n_bags - b;
     ts_unpack_part *to = list->next++;
     *to = *p;
-    to->n_listed = -1;
+    to->n_listed = left <= TS_UNPACK_BAGS && lengths ? p->n_listed : -1;
+    to->n_before = (int32_t)(b / TS_UNPACK_BAGS);
     to->n_bags = left < TS_UNPACK_BAGS ? left : TS_UNPACK_BAGS;
     to->first_bag += b;
     to->at += b * p->step;
-    to->base += total;
-    if (bytes) to->lengths = (const char *)p->lengths + list->shift + b * bytes;
-    to->ids = (const char *)p->ids + list->shift;
-    if (p->weights) to->weights = p->weights + list->shift / 4;
-    if (p->positions) to->positions = p->positions + list->shift / 2;
+    if (bytes) to->lengths = (const char *)p->lengths + b * bytes;
     if (b) { /* they come with the first part */
       to->first_id += p->n_ids;
       to->n_ids = 0;
     }
-    total += sum_lengths(p, b, to->n_bags);
   }
-  return p->n_listed < 0 || total == p->n_listed
-             ? TS_OK
-             : ts_unpack_fail(total, p->n_listed);
+  return TS_OK;
 }
 
 /* Appends section S, the part of PIECE's bags that belongs to RANK. */
@@ -219,6 +196,11 @@ static ts_err reserve(ts_sharding_batch *lf, int32_t g, int64_t n_bags,
   return TS_OK;
 }
 
+/* Where kernels note lengths that don't add up. */
+static uint64_t *bad_word(const ts_ebc_batch *fl) {
+  return (uint64_t *)fl->found.ptr + fl->n_known;
+}
+
 /* Group G's list, appended to LIST, and what the kernel gets. */
 static ts_err list_group(ts_sharding_batch *lf, int32_t g, ts_part_list *list) {
   const ts_sharding_group *group = &lf->sharding->groups[g];
@@ -226,6 +208,7 @@ static ts_err list_group(ts_sharding_batch *lf, int32_t g, ts_part_list *list) {
   const bool travels = lf->sharding->travels;
   const ts_unpack_part *first = list->next;
   list->n_bags = list->n_ids = 0;
+  list->lengths = false;
   TS_DO(ts_buffer_reserve(&lf->starts[g], (size_t)(group->n_slots + 1) * 8));
   int64_t *starts = lf->starts[g].ptr;
   for (int32_t s = 0; s < group->n_slots; s++) {
@@ -243,6 +226,8 @@ static ts_err list_group(ts_sharding_batch *lf, int32_t g, ts_part_list *list) {
       .parts = first,
       .n_parts = (int32_t)(list->next - first),
       .number = group->positions && !(travels && lf->sharding->ops->split_rows),
+      .lengths = list->lengths,
+      .bad = bad_word(lf->ebc_batch),
       .n_bags = list->n_bags,
       .n_ids = list->n_ids,
       .offsets = lf->offsets[g].ptr,
@@ -290,12 +275,12 @@ int64_t ts_input_parts(const ts_ebc_batch *fl, int64_t n_bags) {
   return ts_device_is_discrete(ebc->device) ? n + n_bags / TS_UNPACK_BAGS : n;
 }
 
-ts_err ts_input_reserve(ts_ebc_batch *fl, int64_t n_parts, int64_t bytes) {
+ts_err ts_input_reserve(ts_ebc_batch *fl, int64_t n_parts) {
   const size_t list = (size_t)n_parts * sizeof *fl->sections;
   TS_DO(ts_buffer_reserve(&fl->list, list));
-  if (!ts_device_is_discrete(fl->ebc->device)) return TS_OK;
-  TS_DO(ts_buffer_reserve(&fl->list_copy, list));
-  return ts_buffer_reserve(&fl->arrived, (size_t)bytes);
+  return ts_device_is_discrete(fl->ebc->device)
+             ? ts_buffer_reserve(&fl->list_copy, list)
+             : TS_OK;
 }
 
 /* Bags of all groups of sharding LF. */
@@ -315,38 +300,21 @@ static int64_t count_bags(const ts_sharding_batch *lf) {
   return n;
 }
 
-/* Bytes from the first message to the end of the last one; 0 where they are
- * heads alone, which are the host's. */
-static int64_t message_bytes(const ts_ebc_batch *fl) {
-  const ts_exchange *x = &fl->exchange;
-  int64_t end = 0;
-  if (!ts_routes_here(fl->ebc)) return 0;
-  for (int r = 0; r < fl->ebc->n_ranks; r++)
-    if (x->recv_at[r] + x->recv_bytes[r] > end)
-      end = x->recv_at[r] + x->recv_bytes[r];
-  return end;
-}
-
 /* Lists of all groups. */
 static ts_err list_lots(ts_ebc_batch *fl, ts_part_list *list) {
-  const int64_t shift = (char *)fl->arrived.ptr - (char *)fl->exchange.recv.ptr;
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++) {
     ts_sharding_batch *lf = &fl->shardings[l];
     list->lf = lf;
-    list->shift = lf->sharding->travels ? shift : 0;
     for (int32_t g = 0; g < lf->sharding->n_groups; g++)
       TS_DO(list_group(lf, g, list));
   }
   return TS_OK;
 }
 
-/* Messages and lists to a device of memory of its own. */
+/* Lists to a device of memory of its own. */
 static ts_err bring(ts_ebc_batch *fl, int64_t n_parts) {
   const ts_kernels *k = fl->ebc->kernels;
   const size_t list = (size_t)n_parts * sizeof *fl->sections;
-  const size_t messages = (size_t)message_bytes(fl);
-  if (messages)
-    TS_DO(k->copy(fl->arrived.ptr, fl->exchange.recv.ptr, messages));
   TS_DO(k->copy(fl->list_copy.ptr, fl->list.ptr, list));
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
     for (int32_t g = 0; g < fl->ebc->shardings[l].n_groups; g++) {
@@ -354,7 +322,7 @@ static ts_err bring(ts_ebc_batch *fl, int64_t n_parts) {
       a->parts = (ts_unpack_part *)fl->list_copy.ptr +
                  (a->parts - (ts_unpack_part *)fl->list.ptr);
     }
-  return TS_OK;
+  return k->zero(bad_word(fl), sizeof *fl->bad);
 }
 
 ts_err ts_input_unpack(void *arg, ts_lane *lane) {
@@ -369,7 +337,7 @@ ts_err ts_input_unpack(void *arg, ts_lane *lane) {
     TS_DO(ts_sharding_measure(&fl->shardings[l]));
     if (list.discrete) n_bags += count_bags(&fl->shardings[l]);
   }
-  TS_DO(ts_input_reserve(fl, ts_input_parts(fl, n_bags), message_bytes(fl)));
+  TS_DO(ts_input_reserve(fl, ts_input_parts(fl, n_bags)));
   list.next = fl->list.ptr;
   TS_DO(list_lots(fl, &list));
   if (list.discrete)
@@ -377,5 +345,7 @@ ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
       TS_DO(ebc->kernels->unpack(&fl->shardings[l].unpack[g]));
-  return TS_OK;
+  return list.discrete
+             ? ebc->kernels->copy(fl->bad, bad_word(fl), sizeof *fl->bad)
+             : TS_OK;
 }

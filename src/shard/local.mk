@@ -22,6 +22,7 @@ tessera_sources += \
   src/shard/geometry.c \
   src/shard/grid.c \
   src/shard/input_dist.c \
+  src/shard/input_sections.c \
   src/shard/input_send.c \
   src/shard/input_split.c \
   src/shard/input_unpack.c \

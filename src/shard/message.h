@@ -65,9 +65,17 @@ ts_err ts_bags_distinct(const ts_distinct_args *);
 ts_err ts_input_pack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
 ts_err ts_input_statuses(ts_ebc_batch *); /* after the exchange, on the host */
 ts_err ts_input_create(ts_ebc_batch *);
-ts_err ts_input_reserve(ts_ebc_batch *, int64_t n_parts, int64_t bytes);
+ts_err ts_input_reserve(ts_ebc_batch *, int64_t n_parts);
 /* Parts that a batch of all groups has at most, with N_BAGS bags to here. */
 int64_t ts_input_parts(const ts_ebc_batch *, int64_t n_bags);
 /* The error of lengths that add up to N where N_IDS ids came. */
 ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
 ts_err ts_input_unpack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
+/* input_sections.c.  bags_from: bags of a route that rank FROM has sent, with
+ * N_IDS ids.  sections: Collective, enqueues: those that go beside their heads,
+ * which have come.  await: the host waits until all is unpacked; COMM where
+ * lengths did not add up. */
+int64_t ts_bags_from(const ts_ebc_batch *, const ts_route *, int from,
+                     int64_t n_ids);
+ts_err ts_input_sections(ts_ebc_batch *, ts_lane *data);
+ts_err ts_input_await(ts_ebc_batch *);

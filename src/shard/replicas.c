@@ -8,8 +8,7 @@
 #include "base/mem.h"
 #include "shard/ebc_batch.h"
 
-/* bundle: (W copies of) [bytes of each group's message | the messages], in
- * memory that the host touches: it reads how many bytes there are of each. */
+/* bundle: (W copies of) [bytes of each group's message | the messages]. */
 static ts_err make_bundle(void *p, ts_lane *lane) {
   (void)lane;
   ts_sharding_batch *lf = *(ts_sharding_batch **)p;
@@ -22,7 +21,7 @@ static ts_err make_bundle(void *p, ts_lane *lane) {
   TS_DO(ts_buffer_reserve(&lf->bundle, (size_t)bytes * (size_t)n_ranks));
   for (int r = 0; r < n_ranks; r++) {
     char *to = (char *)lf->bundle.ptr + r * bytes;
-    memcpy(to, lf->message_bytes, 8 * (size_t)n_groups);
+    TS_DO(k->put(to, lf->message_bytes, 8 * (size_t)n_groups));
     to += 8 * n_groups;
     for (int32_t g = 0; g < n_groups; to += lf->message_bytes[g++])
       TS_DO(k->copy(to, lf->message[g], (size_t)lf->message_bytes[g]));
@@ -32,7 +31,8 @@ static ts_err make_bundle(void *p, ts_lane *lane) {
   return TS_OK;
 }
 
-/* Where each group's messages lie in what arrived. */
+/* Where each group's messages lie in what arrived: the host has to know how
+ * many bytes there are of each. */
 static ts_err open_bundles(void *p, ts_lane *lane) {
   (void)lane;
   ts_sharding_batch *lf = *(ts_sharding_batch **)p;
@@ -40,14 +40,13 @@ static ts_err open_bundles(void *p, ts_lane *lane) {
   const int n_ranks = lf->sharding->ebc->n_ranks;
   const ts_exchange *x = &lf->exchange;
   for (int r = 0; r < n_ranks; r++) {
-    const char *from = (const char *)x->recv.ptr + x->recv_at[r];
-    const char *at = from + 8 * n_groups;
-    for (int32_t g = 0; g < n_groups; g++) {
-      int64_t bytes;
-      memcpy(&bytes, from + 8 * g, 8);
+    int64_t bytes[n_groups];
+    const char *at = (const char *)x->recv.ptr + x->recv_at[r];
+    TS_DO(lf->sharding->ebc->kernels->fetch(bytes, at, sizeof bytes));
+    at += sizeof bytes;
+    for (int32_t g = 0; g < n_groups; at += bytes[g++]) {
       lf->arrived[g * n_ranks + r] = at;
-      lf->arrived_bytes[g * n_ranks + r] = bytes;
-      at += bytes;
+      lf->arrived_bytes[g * n_ranks + r] = bytes[g];
     }
   }
   return TS_OK;

@@ -43,12 +43,12 @@ int ts_sharding_batch_buffers(ts_sharding_batch *lf, ts_buffer **out) {
 
 /* Empty: they get their sizes in expect_batch.c, or with the batch. */
 static void create_matrices(ts_sharding_batch *lf) {
-  enum { MATRICES = 3, WIRES = 6 }; /* the rest is pinned */
+  enum { MATRICES = 3 };
   ts_buffer *all[TS_SHARDING_BUFFERS];
   const int n = ts_sharding_batch_buffers(lf, all);
   for (int i = 0; i < n; i++)
     *all[i] =
-        (ts_buffer){.space = i < WIRES ? TS_SPACE_DEVICE : TS_SPACE_PINNED,
+        (ts_buffer){.space = TS_SPACE_DEVICE,
                     .tag = i < MATRICES ? TS_TAG_ACTIVATIONS : TS_TAG_COMM,
                     .owned = true,
                     .device = lf->sharding->ebc->device};

@@ -33,7 +33,7 @@ static double backward_bytes(const ts_cost *c, int32_t table,
       .n_sums = sums ? (int64_t)rows_met(s, n) : 0,
       .n_all = replica ? (int64_t)rows_met(s, n) * c->n_ranks : 0,
       .weighted = c->tables[table].weighted};
-  return (double)ts_tbe_scratch_bytes(&x, s->n_cols, c->request->discrete);
+  return (double)ts_tbe_scratch_bytes(&x, s->n_cols);
 }
 
 /* Bytes of a row's states that move with it, and of those that stay. */
@@ -128,18 +128,8 @@ static bool travels(const ts_cost *c, ts_shard_kind kind) {
   return !ts_shard_kind_is_replicated(kind) && c->n_ranks > 1;
 }
 
-/* A discrete device has messages of BYTES, all batches in flight together, a
- * second time: as they have come, or as they are packed.  The host's are
- * page-locked. */
-static void twice(ts_plan_memory *m, const ts_cost *c, double bytes) {
-  m->buffers += bytes;
-  if (!c->request->discrete) return;
-  m->buffers += bytes;
-  m->pinned += bytes;
-}
-
-/* And the list of what has come, in both places: a part for each rank's bags of
- * a feature, and for each 1024 of them. */
+/* A discrete device has the list of what has come, and so has the host: a part
+ * for each rank's bags of a feature, and for each 1024 of them. */
 static void list_bytes(ts_plan_memory *m, const ts_cost *c,
                        const ts_cost_table *x, double bags, double senders) {
   const double parts = senders * x->bags + bags / TS_UNPACK_BAGS;
@@ -158,9 +148,8 @@ static void remote_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const ts_cost_table *x = &c->tables[table];
   m->buffers += 48 * x->bags * c->n_ranks;
   const ts_sharding_ops *ops = ts_sharding_find(kind);
-  twice(m, c,
-        ebc_batches * growth *
-            message_bytes(c, table, ops->split_rows, n, bags, s));
+  m->buffers += ebc_batches * growth *
+                message_bytes(c, table, ops->split_rows, n, bags, s);
   list_bytes(m, c, x, bags, c->n_ranks);
   if (ops->output->storage) ops->output->storage(m, c, bags * width);
   const double wire = c->forward_bytes < 4 || c->backward_bytes < 4
@@ -220,9 +209,9 @@ void ts_storage_everywhere(ts_plan_memory *m, const ts_cost *c, int32_t table,
       slices *
       message_bytes(c, table, rows > 1, c->batch * x->ids, bags, &p->shards[0]);
   m->buffers += ebc_batches * 4 * bags * t->dim;
-  twice(m, c, ebc_batches * growth * sent);
+  m->buffers += ebc_batches * growth * sent;
   if (rows > 1) { /* lengths go to every part */
-    twice(m, c, ebc_batches * growth * slices * rows * bags);
+    m->buffers += ebc_batches * growth * slices * rows * bags;
     m->buffers += ebc_batches * 4 * bags;
   }
   if (rows > 1 && r->discrete) /* a counter for each bag and part */

@@ -38,7 +38,7 @@ static int64_t put_offsets(const ts_unpack_args *a, const ts_unpack_part *p) {
   return total - p->base;
 }
 
-/* Likewise, where somebody asks. */
+/* The end of the section's last bag, where somebody asks. */
 static int64_t move_offsets(const ts_unpack_args *a, const ts_unpack_part *p) {
   const int64_t *from = p->lengths;
   int64_t *to = a->offsets + p->first_bag;
@@ -58,15 +58,26 @@ static void number_ids(const ts_unpack_args *a) {
       a->positions[i] = ts_position(i - a->offsets[b]);
 }
 
+/* The section's bags before part P's end, which *SUM is of the part before. */
+static void put_bags(const ts_unpack_args *a, ts_unpack_part p, int64_t *sum) {
+  if (p.form == TS_FORM_OFFSETS) {
+    *sum = move_offsets(a, &p);
+    return;
+  }
+  if (!p.n_before) *sum = 0;
+  p.base += *sum;
+  *sum += put_offsets(a, &p);
+}
+
 static ts_err unpack(const ts_unpack_args *a) {
+  int64_t sum = 0;
   for (int32_t i = 0; i < a->n_parts; i++) {
     const ts_unpack_part *p = &a->parts[i];
     put_rows(a, p);
-    const int64_t n =
-        p->form == TS_FORM_OFFSETS ? move_offsets(a, p) : put_offsets(a, p);
+    put_bags(a, *p, &sum);
     put_places(a, p);
-    if (p->n_listed >= 0 && n != p->n_listed)
-      return ts_unpack_fail(n, p->n_listed);
+    if (p->n_listed >= 0 && sum != p->n_listed)
+      return ts_unpack_fail(sum, p->n_listed);
   }
   a->offsets[a->n_bags] = a->n_ids;
   if (a->number) number_ids(a);

@@ -4,9 +4,8 @@
  *
  * A group's bags are a list of parts, each a run of bags of one feature and
  * source that lie together.  On a device whose memory the host may not touch
- * the messages and the list are brought up first, the parts are of few bags
- * each, so that they make blocks of equal work, and the host has added up
- * their lengths. */
+ * the list is brought up first, and its parts are of few bags each, so that
+ * they make blocks of equal work. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,26 +30,31 @@ typedef struct ts_unpack_part {
   const uint16_t *positions; /* (n_ids) places in whole bags, or NULL */
   int64_t n_bags, first_bag; /* number of the first one in the group */
   int64_t n_ids, first_id;
-  int64_t base;     /* ids of the group before the first bag */
+  int64_t base;     /* ids of the group before the first bag of the section */
   int64_t at, step; /* where the first bag's row lies, and floats from there to
                        the next one's */
-  int64_t n_listed; /* what the lengths must add up to; -1: not looked at, as
-                       always in device memory */
+  int64_t n_listed; /* what the lengths of the section must add up to; -1: not
+                       looked at, as in all of its parts but the last */
   int32_t form, id_bytes;
+  int32_t n_before, unused; /* parts of its section that come before it */
 } ts_unpack_part;
 
-/* Writes the group's arrays, see ts_tbe_input; a COMM error where lengths
- * don't add up.  NUMBER: positions are those in the bags. */
+/* Writes the group's arrays, see ts_tbe_input.  Where lengths don't add up the
+ * host has a COMM error, a device notes it in *BAD, and no offset is beyond the
+ * ids.  NUMBER: positions are those in the bags. */
 typedef struct ts_unpack_args {
   const ts_unpack_part *parts; /* (n_parts) in the order of bags and of ids */
   int32_t n_parts;
   bool number;
+  bool lengths; /* some part has uint8 or int32 */
   int64_t n_bags, n_ids;
   int64_t *offsets;    /* (n_bags + 1) */
   int64_t *at;         /* (n_bags) */
   int32_t *rows;       /* (n_ids) */
   float *weights;      /* (n_ids), of parts that have them */
   uint16_t *positions; /* (n_ids), likewise, or where they are numbered */
+  uint64_t *bad; /* of a device: 0, or the sum of a section's lengths above 32
+                    bits of what it must be; NULL: no part has n_listed */
 } ts_unpack_args;
 
 /* 1 / bag length of N rows of a view, 0 of empty bags: row b is of bag

@@ -1,8 +1,8 @@
 /* entries.h - the kernels of the backward pass around sort and row_update:
  * what is sorted, and sums of rows of several batches or ranks.
  *
- * Arrays are device memory, or pinned where they come from other ranks; what
- * is host memory is read before the call returns. */
+ * Arrays are device memory; what is host memory is read before the call
+ * returns. */
 #pragma once
 
 #include <stdint.h>

@@ -70,7 +70,7 @@ struct ts_append_args;
 struct ts_find_args;
 struct ts_add_rows_args;
 
-/* add (to, from, n): to[i] += from[i]; from may be pinned memory. */
+/* add (to, from, n): to[i] += from[i]; both in device memory. */
 #define TS_SPARSE_KERNELS(X)                                                   \
   X(lookup, (const ts_lookup_args *))                                          \
   X(weight_grad, (const ts_weight_grad_args *))                                \

@@ -69,10 +69,8 @@ typedef struct ts_tbe_expected {
   bool weighted;
 } ts_tbe_expected;
 ts_err ts_tbe_expect(ts_tbe *, ts_pool *, const ts_tbe_expected *);
-/* Bytes that it takes for rows of DIM, for who plans a group; APART: on a
- * device with memory of its own.  Local. */
-int64_t ts_tbe_scratch_bytes(const ts_tbe_expected *, int32_t dim,
-                             bool discrete);
+/* Bytes that it takes for rows of DIM, for who plans a group.  Local. */
+int64_t ts_tbe_scratch_bytes(const ts_tbe_expected *, int32_t dim);
 
 /* Writes the bags' rows of OUT.  Enqueues. */
 ts_err ts_tbe_forward(ts_tbe *, float *out, const ts_tbe_input *, ts_lane *);
@@ -130,7 +128,7 @@ int64_t ts_tbe_key(const ts_tbe *, int32_t t, int64_t row);
  * n * (4 + 4 * dim) bytes [keys | sums] at *MSG (the group's own memory on
  * the device, valid until the next reduce), its size at *MSG_BYTES: both are
  * written by the lane.  apply: MSG of W ranks one after the other,
- * msg_bytes[r] each (read when the task runs), in device or pinned memory:
+ * msg_bytes[r] each (read when the task runs), in device memory:
  * rows' sums are added in rank order, then one update a row.  Enqueue. */
 ts_err ts_tbe_reduce(ts_tbe *, const void **msg, int64_t *msg_bytes,
                      const float *grad, const ts_tbe_input *, ts_lane *);

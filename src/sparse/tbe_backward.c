@@ -39,8 +39,7 @@ static int64_t larger(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-static void sizes_of(int64_t *size, const ts_tbe_expected *x, int32_t dim,
-                     bool discrete) {
+static void sizes_of(int64_t *size, const ts_tbe_expected *x, int32_t dim) {
   const int64_t n = larger(x->n_ids, x->n_all);
   const int64_t bags = larger(x->n_bags, x->n_all);
   memset(size, 0, SCRATCH * sizeof *size);
@@ -49,8 +48,7 @@ static void sizes_of(int64_t *size, const ts_tbe_expected *x, int32_t dim,
   size[BAG_SCALE] = 4 * (bags + 1);
   if (x->weighted) size[BAG_OF] = 4 * (x->n_ids + 1);
   if (!x->n_sums) return;
-  /* Where messages land on a device they are among the sums. */
-  size[SUMS] = 4 * dim * (discrete ? n : x->n_ids);
+  size[SUMS] = 4 * dim * x->n_ids;
   size[SUM_KEYS] = 4 * x->n_ids;
   if (x->n_all)
     size[MESSAGE] = 4 * x->n_sums * (dim + 1) + 4;
@@ -58,10 +56,9 @@ static void sizes_of(int64_t *size, const ts_tbe_expected *x, int32_t dim,
     size[STATS] = 4 * x->n_sums * TS_ROW_STATS_MAX + 4;
 }
 
-int64_t ts_tbe_scratch_bytes(const ts_tbe_expected *x, int32_t dim,
-                             bool discrete) {
+int64_t ts_tbe_scratch_bytes(const ts_tbe_expected *x, int32_t dim) {
   int64_t size[SCRATCH], bytes = 0;
-  sizes_of(size, x, dim, discrete);
+  sizes_of(size, x, dim);
   for (int i = 0; i < SCRATCH; i++) bytes += size[i];
   return bytes;
 }
@@ -78,7 +75,7 @@ static ts_err reserve(ts_tbe *t, ts_pool *pool, const ts_tbe_expected *x) {
   const size_t work =
       t->discrete ? 0 : work_bytes(t, larger(x->n_ids, x->n_all));
   int64_t size[SCRATCH];
-  sizes_of(size, x, t->dim, t->discrete);
+  sizes_of(size, x, t->dim);
   if (pool) TS_DO(ts_pool_add(pool, &t->work));
   TS_DO(ts_buffer_reserve(&t->work, work));
   for (int i = 0; i < SCRATCH; i++) {

@@ -51,25 +51,18 @@ typedef struct ts_apply_arg {
 } ts_apply_arg;
 
 /* Entries of all messages: entry i of the concatenation is bag i, whose
- * gradient is its sum, at a distance from *BASE: the first message's start;
- * or, where messages are not in the memory that kernels are fast in, all sums
- * are brought there. */
+ * gradient is its sum, at a distance from *BASE: the first message's start. */
 static ts_err fill(ts_tbe *t, const ts_apply_arg *a, const float **base) {
   ts_append_args part = {.keys = t->keys[0].ptr,
                          .order = t->order[0].ptr,
                          .at = t->grad_at.ptr,
                          .dim = t->dim};
-  *base = t->discrete ? t->sums.ptr : a->msg[0];
+  *base = a->msg[0];
   for (int r = 0; r < a->n_ranks; r++, part.first += part.n) {
     part.n = message_rows(t, a->msg_bytes[r]);
     part.from = a->msg[r];
-    const float *sums = (const float *)(part.from + part.n);
-    part.offset = t->discrete ? part.first * t->dim : sums - *base;
-    if (!part.n) continue;
-    TS_DO(t->kernels->append(&part));
-    if (t->discrete)
-      TS_DO(t->kernels->copy((float *)t->sums.ptr + part.offset, sums,
-                             (size_t)(part.n * t->dim) * 4));
+    part.offset = (const float *)(part.from + part.n) - *base;
+    if (part.n) TS_DO(t->kernels->append(&part));
   }
   return TS_OK;
 }
@@ -84,7 +77,6 @@ static ts_err apply_task(void *p, ts_lane *lane) {
     n += message_rows(t, arg->msg_bytes[r]);
   if (!n) return TS_OK;
   TS_DO(ts_tbe_reserve(t, n, n));
-  if (t->discrete) TS_DO(ts_buffer_reserve(&t->sums, (size_t)(n * t->dim) * 4));
   TS_DO(fill(t, arg, &base));
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
   TS_DO(ts_tbe_sort_sums(t, &a, base, n));

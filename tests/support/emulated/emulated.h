@@ -55,6 +55,7 @@ typedef struct ts_emulated_counts {
   int64_t launches;    /* calls, captured ones included, not runs */
   int by_default;      /* uses of the default stream, so far */
   int64_t pageable;    /* copies that CUDA makes the host wait for */
+  int64_t to_host;     /* bytes of copies from device memory to other, so far */
   int64_t complaints;
   char complaint[512]; /* the first of those */
 } ts_emulated_counts;

@@ -122,9 +122,10 @@ tests_runtime_test_cuda_nccl_LDADD = tests/runtime/test_cuda_nccl-image.o $(LDAD
 
 # These ask for the backend by name.
 check_PROGRAMS += tests/dense/test_cuda_products tests/dense/test_cuda_linear \
-  tests/train/test_cuda_train
+  tests/train/test_cuda_train tests/train/test_cuda_wire
 tests_dense_test_cuda_products_CPPFLAGS = -I$(srcdir)/$(emulated_include) $(AM_CPPFLAGS)
 tests_train_test_cuda_train_SOURCES = tests/train/test_cuda_train.c $(pipe_run)
+tests_train_test_cuda_wire_SOURCES = tests/train/test_cuda_wire.c $(pipe_run)
 
 # The program with the backend: run.backend = "emulated".
 EXTRA_PROGRAMS += tests/tessera-emulated

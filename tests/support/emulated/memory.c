@@ -196,7 +196,12 @@ void ts_look(const ts_work *w, bool fresh) {
   if (w->kind != COPY) return;
   const bool to = look_at("a copy", "to", w->dst, w->bytes);
   const bool from = look_at("a copy", "from", w->src, w->bytes);
-  if (fresh && (!to || !from)) counts.pageable++;
+  if (!fresh) return;
+  if (!to || !from) counts.pageable++;
+  bool from_device = false, to_device = false;
+  (void)ts_memory_knows(w->src, &from_device);
+  (void)ts_memory_knows(w->dst, &to_device);
+  if (from_device && !to_device) counts.to_host += (int64_t)w->bytes;
 }
 
 /* ---- CUDA's calls -------------------------------------------------------- */
