@@ -164,8 +164,7 @@ ts_err ts_cuda_alloc_late(ts_device *, void **p, size_t bytes, ts_space space,
 /* Memory that a task gives back because it has grown may be in use by kernels
  * of the task before, and the pool would lend it to another stream. */
 static void wait_for_lane(void) {
-  if (ts_cuda_lane_now())
-    (void)ts_cuda_ok(cudaStreamSynchronize(ts_cuda_stream_now()));
+  if (ts_cuda_lane_now()) TS_CUDA_QUIETLY(ts_cuda_settle_now());
 }
 
 /* Nothing can be done about an error here; whoever waits for a lane finds a

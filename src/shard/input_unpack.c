@@ -322,7 +322,7 @@ static ts_err bring(ts_ebc_batch *fl, int64_t n_parts) {
       a->parts = (ts_unpack_part *)fl->list_copy.ptr +
                  (a->parts - (ts_unpack_part *)fl->list.ptr);
     }
-  return k->zero(bad_word(fl), sizeof *fl->bad);
+  return fl->ebc->section_comm ? k->zero(bad_word(fl), sizeof *fl->bad) : TS_OK;
 }
 
 ts_err ts_input_unpack(void *arg, ts_lane *lane) {
@@ -345,7 +345,7 @@ ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
       TS_DO(ebc->kernels->unpack(&fl->shardings[l].unpack[g]));
-  return list.discrete
+  return ebc->section_comm
              ? ebc->kernels->copy(fl->bad, bad_word(fl), sizeof *fl->bad)
              : TS_OK;
 }
