@@ -6,10 +6,6 @@
 
 #include "dense/linear_impl.h"
 
-static void destroy(ts_linear *l) {
-  (void)l;
-}
-
 static ts_err forward(ts_linear *l, void *to, const void *from, int32_t batch) {
   float *y = to;
   const float *x = from;
@@ -43,7 +39,6 @@ static ts_err backward(ts_linear *l, void *to, void *grad, const void *from,
 
 const ts_engine ts_engine_cblas = {.name = "cblas",
                                    .create = ts_linear_mask_create,
-                                   .destroy = destroy,
                                    .forward = forward,
                                    .backward = backward};
 #else

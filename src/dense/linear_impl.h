@@ -16,7 +16,7 @@ typedef struct ts_engine {
   bool has_tf32;
   /* Engine's own data behind linear->data; runs on the lane. */
   ts_err (*create)(ts_linear *);
-  void (*destroy)(ts_linear *);
+  void (*destroy)(ts_linear *); /* NULL: an engine without data */
   /* y = act(x W^T + b); at.b may be NULL.  batch > 0, as in backward. */
   ts_err (*forward)(ts_linear *, void *y, const void *x, int32_t batch);
   /* From dy, which it may overwrite: with g = dy * (y > 0) where the spec has

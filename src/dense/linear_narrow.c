@@ -11,10 +11,6 @@
 
 enum { COLUMNS = 64 };
 
-static void destroy(ts_linear *l) {
-  (void)l;
-}
-
 /* In 16 partial sums, so that it can be vectorised with fixed bits. */
 #define SUM_16(X)                                                              \
   float part[16] = {0};                                                        \
@@ -127,6 +123,5 @@ static ts_err backward(ts_linear *l, void *dx, void *grad, const void *x,
 
 const ts_engine ts_engine_narrow = {.name = "narrow",
                                     .create = ts_linear_mask_create,
-                                    .destroy = destroy,
                                     .forward = forward,
                                     .backward = backward};
