@@ -207,9 +207,10 @@ ts_err ts_agree(ts_comm *, ts_err err);
 ts_err ts_comm_run_mpi(ts_comm *, ts_err (*fn)(void *mpi_comm, void *arg),
                        void *arg);
 
-/* Bytes that this rank has sent to others so far, and operations done.  A round
- * is one wait of an operation for the network: an all-to-all has one, an
- * exchange whose sizes go first has two.  Local. */
+/* Bytes that this rank has sent to others so far, and operations that are done
+ * or, on a device, enqueued.  A round is one wait of an operation for the
+ * network: an all-to-all has one, an exchange whose sizes go first has two.
+ * Local. */
 typedef struct ts_comm_stat {
   int64_t n_ops, n_rounds, n_messages, sent_bytes;
   double busy_s; /* time from start to end of operations, summed */

@@ -105,13 +105,23 @@ void ts_op_show(ts_op *op) {
   ts_overlap_comm_begin(op->comm->name);
 }
 
+static void count(const ts_op *op) {
+  ts_comm_stat *s = &op->comm->stat;
+  s->n_ops++;
+  s->n_rounds += op->n_rounds;
+  s->n_messages += op->n_messages;
+  s->sent_bytes += op->sent_bytes;
+}
+
 /* Says where OP ends once that is on the device alone; comm.delay holds it
  * longer. */
 static void tell_end(ts_op *op) {
   const ts_world_options *o = &op->comm->world->options;
   op->enqueued = op->last && !op->busy && !op->n_requests && op->work.lane &&
                  !op->to_host && o->delay_us <= 0 && o->delay_gbytes_per_s <= 0;
-  if (op->enqueued) ts_lane_ends_put(op->comm->lane, op->seq, op->work);
+  if (!op->enqueued) return;
+  count(op);
+  ts_lane_ends_put(op->comm->lane, op->seq, op->work);
 }
 
 /* Moves OP on as far as it goes without waiting. */
@@ -178,10 +188,7 @@ void ts_op_finish(ts_op *op, ts_err err) {
                              .t1 = now});
     c->stat.busy_s += now - op->t0;
   }
-  c->stat.n_ops++;
-  c->stat.n_rounds += op->n_rounds;
-  c->stat.n_messages += op->n_messages;
-  c->stat.sent_bytes += op->sent_bytes;
+  if (!op->enqueued) count(op);
   ts_watch_lane_done(c->watch, op->seq);
   ts_lane_complete_seq(c->lane, op->seq);
   ts_lane_ends_put(c->lane, op->seq, (ts_event){0});
