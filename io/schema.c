@@ -59,9 +59,9 @@ const ts_key ts_schema[] = {
     WORD_OF(DECK, "run.lanes", run.serial_lanes, CHOICE, "parallel",
             "parallel|serial",
             "serial: nothing overlaps; the results are the same bit for bit"),
-    WORD(DECK, run.graph, CHOICE, "auto", "off|auto",
-         "a step's work on a GPU as one CUDA graph, where its order allows; a "
-         "note says why not"),
+    WORD(DECK, run.graph, CHOICE, "off", "off|auto",
+         "auto: a step's work on a GPU as one CUDA graph, where its order "
+         "allows; a note says why not"),
     NUMBER(DECK, run.log_every, INT, "50", "steps", 1, 1e12,
            "between progress lines"),
     NUMBER(DECK, run.eval_every, INT, "0", "steps", 0, 1e12,

@@ -101,6 +101,7 @@ static pr_sets sets_of(const way *w, const char *backend) {
   pr_set(&s, backend);
   pr_set(&s, "tables.cw.optimizer.kind=sgd"); /* needs no other columns */
   pr_set(&s, "tables.twcw.optimizer.kind=adam");
+  pr_set(&s, "run.graph=auto");
   for (int k = 0; k < 6 && w->sets[k]; k++) pr_set(&s, w->sets[k]);
   if (!w->cached) return s;
   pr_set(&s, "table_defaults.kernel=cached");

@@ -36,7 +36,6 @@ static traffic train(const char *kind, const char *batch) {
   traffic first = {0}, now;
   pr_set(&s, "run.backend=emulated");
   pr_set(&s, "run.steps=3");
-  pr_set(&s, "run.graph=off");
   pr_set(&s, "data.synthetic.samples=2000");
   pr_set(&s, "data.dedup=[]"); /* how much is distinct differs */
   pr_set(&s, kind);

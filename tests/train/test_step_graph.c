@@ -175,6 +175,7 @@ TS_TESTS(useless_ones_are_given_up, 0, 4) {
   pr_sets s = {0};
   pr_set(&s, "pipeline.kind=base");
   pr_set(&s, "run.steps=20");
+  pr_set(&s, "run.graph=auto");
   ts_backend_replace(&near);
   memset(&seen, 0, sizeof seen);
   seen.unlike = cases[_i].unlike;
