@@ -31,7 +31,15 @@ static ts_err check(const ts_wire *x, ncclResult_t rc, const char *call) {
 #define NCCL(x, call) check((x), (call), #call)
 
 /* Two communicators may be at work at once: their kernels start in the order
- * in which the host launched them, which is the same on all ranks. */
+ * in which the host launched them, which is the same on all ranks.  Older
+ * libraries don't know of it. */
+enum { ORDERS_LAUNCHES = 22600 };
+
+static bool in_order(void) {
+  int version = 0;
+  return ncclGetVersion(&version) == ncclSuccess && version >= ORDERS_LAUNCHES;
+}
+
 static void order_launches(void) {
   (void)setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
@@ -179,7 +187,7 @@ static ts_err sum(ts_lane *stream, void *dst, const void *src, int w,
 extern "C" {
 extern const ts_wire_ops ts_wire_nccl;
 const ts_wire_ops ts_wire_nccl = {
-    "nccl", GROUP_MAX,  make_id,    open,      close_wire, abort_wire,
-    poll,   group,      all_gather, all_to_all, broadcast, all_reduce,
-    reduce_scatter, sum};
+    "nccl",     GROUP_MAX,  in_order, make_id,    open,
+    close_wire, abort_wire, poll,     group,      all_gather,
+    all_to_all, broadcast,  all_reduce, reduce_scatter, sum};
 }

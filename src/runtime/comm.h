@@ -87,7 +87,7 @@ int ts_world_size(const ts_world *);
 int ts_world_node_size(const ts_world *); /* ranks of this node */
 int ts_world_node(const ts_world *);      /* index of this node */
 int ts_world_nodes(const ts_world *);
-/* "mpi", "mpi through pinned memory", "nccl". */
+/* "mpi", "mpi through pinned memory" (and why, where NCCL is there), "nccl". */
 const char *ts_world_backend(const ts_world *);
 
 /* A communicator of its own over GROUP; NAME (static) is its lane's name in

@@ -12,7 +12,9 @@
 static const ts_comm_ops host = {.name = "mpi"};
 
 const char *ts_world_backend(const ts_world *w) {
-  return w->ops == &ts_comm_ops_wired ? w->wire->name : w->ops->name;
+  if (w->ops == &ts_comm_ops_wired) return w->wire->name;
+  return w->disorder ? "mpi through pinned memory, as NCCL is before 2.26"
+                     : w->ops->name;
 }
 
 ts_err ts_world_choose(ts_world *w) {
@@ -27,6 +29,8 @@ ts_err ts_world_choose(ts_world *w) {
   memset(&own, 0, sizeof own);
   memcpy(own.host, w->host, sizeof own.host - 1);
   if (remote) TS_TRY(device->identify(w->device, own.device));
+  own.disorder = remote && w->wire && w->wire->in_order && !w->wire->in_order();
+  w->disorder = own.disorder;
   /* NCCL tells hosts apart by this where it is set: ranks with different ones
    * may share a GPU, slowly (tests on one GPU). */
   if (remote && getenv("NCCL_HOSTID"))

@@ -35,6 +35,7 @@ struct ts_world {
   ts_device *lanes; /* of comms: DEVICE, or the host where it has own memory */
   const ts_comm_ops *ops;
   const ts_wire_ops *wire; /* the library of wired comms */
+  bool disorder;           /* it can't be used: ts_wire_place */
   int64_t n_turns, turn;   /* of wired operations: begun (under lock), next */
   ts_world_options options;
   int rank, size, node, node_rank, node_size, n_nodes;

@@ -118,6 +118,13 @@ static bool find_sharers(const ts_wire_place *p, int w, int *a, int *b) {
   return false;
 }
 
+/* A rank whose library can't be used; W: none. */
+static int find_disorder(const ts_wire_place *p, int w) {
+  int r = w == 1; /* alone, nothing waits */
+  while (r < w && !p[r].disorder) r++;
+  return r;
+}
+
 ts_err ts_wire_choose(bool *wired, ts_comm_backend wanted, const char *name,
                       bool remote, const ts_wire_place *places, int w) {
   int a, b;
@@ -130,6 +137,14 @@ ts_err ts_wire_choose(bool *wired, ts_comm_backend wanted, const char *name,
     return ts_fail(TS_ERR_DECK, "comm.backend: \"nccl\" is not in this build "
                                 "(configure found no NCCL)");
   if (!remote || !name || wanted == TS_COMM_MPI) return TS_OK;
+  const int old = find_disorder(places, w);
+  if (old < w && nccl)
+    return ts_fail(TS_ERR_DECK,
+                   "comm.backend = \"nccl\": rank %d on %.60s has an NCCL "
+                   "before 2.26, whose collectives may wait for each other: "
+                   "use comm.backend = \"mpi\" there",
+                   old, places[old].host);
+  if (old < w) return TS_OK;
   *wired = !find_sharers(places, w, &a, &b);
   if (!*wired && nccl)
     return ts_fail(TS_ERR_DECK,

@@ -85,6 +85,7 @@ bool ts_wire_equal(const int64_t *n, int w);
 /* Each rank's description of its device. */
 typedef struct ts_wire_place {
   char host[64], device[TS_DEVICE_ID];
+  int32_t disorder; /* its library's collectives are not in_order */
 } ts_wire_place;
 
 /* Whether a wire of NAME (NULL: none is built in) is to be taken, for WANTED

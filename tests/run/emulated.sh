@@ -26,6 +26,10 @@ for ranks in 1 2 4; do
   check "fully sharded on $ranks ranks" both $ranks $ranks-fully --set dense.parallel=fully_sharded
   [ $ranks = 1 ] || check "NCCL carries it" by_nccl $ranks-base
 done
+by_mpi() { grep -q 'collectives mpi through pinned memory, as NCCL is before 2.26' "$work/old/log"; }
+old_nccl() { TESSERA_FAKE_NCCL=22505 both 2 old; }
+check "an old NCCL" old_nccl
+check "is not used" by_mpi
 TESSERA=$emulated
 check "a run that stops" train 2 stopped --set run.backend=emulated --set run.steps=5
 check "and goes on" train 2 stopped --set run.backend=emulated --set run.steps=12

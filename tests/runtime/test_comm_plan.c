@@ -171,7 +171,7 @@ TS_TEST(the_choice) {
     ts_err_clear();
   }
   /* The first two ranks on one GPU. */
-  ts_wire_place shared[2] = {{"a", "GPU"}, {"a", "GPU"}};
+  ts_wire_place shared[2] = {{.host = "a"}, {.host = "a"}};
   bool together = true;
   ck_assert_ok(
       ts_wire_choose(&together, TS_COMM_AUTO, "nccl", true, shared, 2));
@@ -183,8 +183,21 @@ TS_TEST(the_choice) {
       strstr(ts_err_message(), "ranks 0 and 1 share one on a"));
   ts_err_clear();
   /* The same GPU name on another host is another GPU. */
-  ts_wire_place places[2] = {{"a", "GPU"}, {"b", "GPU"}};
+  ts_wire_place places[2] = {{.host = "a"}, {.host = "b"}};
   bool wired = false;
   ck_assert_ok(ts_wire_choose(&wired, TS_COMM_NCCL, "nccl", true, places, 2));
+  ck_assert(wired);
+  /* An old library on one of them; alone it does no harm. */
+  places[1].disorder = 1;
+  ck_assert_ok(ts_wire_choose(&wired, TS_COMM_AUTO, "nccl", true, places, 2));
+  ck_assert(!wired);
+  ck_assert_int_eq(
+      ts_wire_choose(&wired, TS_COMM_NCCL, "nccl", true, places, 2),
+      TS_ERR_DECK);
+  ck_assert_ptr_nonnull(
+      strstr(ts_err_message(), "rank 1 on b has an NCCL before 2.26"));
+  ts_err_clear();
+  ck_assert_ok(
+      ts_wire_choose(&wired, TS_COMM_NCCL, "nccl", true, &places[1], 1));
   ck_assert(wired);
 }

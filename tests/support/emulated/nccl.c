@@ -25,6 +25,12 @@ void ts_emulated_nccl_fail(void) {
   __atomic_store_n(&to_fail, true, __ATOMIC_RELEASE);
 }
 
+ncclResult_t ncclGetVersion(int *version) {
+  const char *s = getenv("TESSERA_FAKE_NCCL");
+  *version = s ? atoi(s) : NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
 const char *ncclGetErrorString(ncclResult_t r) {
   return r == ncclInvalidArgument ? "invalid argument"
          : r == ncclInvalidUsage  ? "invalid usage"

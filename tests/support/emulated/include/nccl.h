@@ -36,6 +36,7 @@ typedef struct ncclConfig_t {
 #define NCCL_CONFIG_INITIALIZER                                                \
   { 1 }
 
+ncclResult_t ncclGetVersion(int *version);
 const char *ncclGetErrorString(ncclResult_t);
 const char *ncclGetLastError(ncclComm_t);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *);
