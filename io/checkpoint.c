@@ -1,14 +1,10 @@
-/* checkpoint.c - the description of a checkpoint, and plain file access. */
+/* checkpoint.c - the description of a checkpoint. */
 #include "io/checkpoint.h"
 
-#include <errno.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
-
-enum { BITE = 8 << 20 };
 
 static ts_err grow(void *p, int32_t n, size_t size) {
   return ts_mem_extend(p, n, n + 1, size, TS_TAG_CHECKPOINT);
@@ -91,37 +87,4 @@ int64_t ts_item_bytes(ts_dtype dtype, int64_t rows, int64_t cols) {
 
 int64_t ts_item_row_bytes(const ts_ckpt_item *item) {
   return (int64_t)ts_dtype_bytes(item->dtype) * (item->cols ? item->cols : 1);
-}
-
-ts_err ts_pread(int fd, void *to, int64_t n_bytes, int64_t at, const char *path,
-                ts_err code) {
-  char *p = to;
-  while (n_bytes > 0) {
-    const ssize_t n =
-        ts_file_pread(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
-    if (n <= 0)
-      return ts_fail(code, "%s: %s at byte %lld", path,
-                     n < 0 ? strerror(errno) : "the file ends", (long long)at);
-    p += n;
-    at += n;
-    n_bytes -= n;
-  }
-  return TS_OK;
-}
-
-ts_err ts_pwrite(int fd, const void *from, int64_t n_bytes, int64_t at,
-                 const char *path, ts_err code) {
-  const char *p = from;
-  while (n_bytes > 0) {
-    const ssize_t n =
-        ts_file_pwrite(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
-    if (n <= 0)
-      return ts_fail(code, "%s: %s at byte %lld", path,
-                     n < 0 ? strerror(errno) : "nothing written",
-                     (long long)at);
-    p += n;
-    at += n;
-    n_bytes -= n;
-  }
-  return TS_OK;
 }

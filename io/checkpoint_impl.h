@@ -1,5 +1,5 @@
 /* checkpoint_impl.h - blocks, checksums and file access of checkpoints;
- * private to checkpoint*.c, dataset*.c and inspect.c.
+ * private to checkpoint*.c and inspect.c.
  * Functions are Local unless they say Collective or Enqueues. */
 #pragma once
 
@@ -20,12 +20,6 @@ static inline int64_t ts_blocks(int64_t n_bytes) {
 int64_t ts_item_bytes(ts_dtype, int64_t rows, int64_t cols);
 int64_t ts_item_row_bytes(const ts_ckpt_item *);
 int64_t ts_columns_row_bytes(const ts_ckpt_item *, const ts_ckpt_columns *);
-
-/* All of BYTES at AT, in bites of at most 8 MiB. */
-ts_err ts_pread(int fd, void *to, int64_t n_bytes, int64_t at, const char *path,
-                ts_err code);
-ts_err ts_pwrite(int fd, const void *from, int64_t n_bytes, int64_t at,
-                 const char *path, ts_err code);
 
 /* Where an item's bytes lie in an open file; -1 offset: chunked. */
 typedef struct ts_stored {

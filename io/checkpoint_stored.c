@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 

@@ -5,7 +5,8 @@
  * HDF5. */
 #include "io/dataset_array.h"
 
-#include "io/checkpoint_impl.h"
+#include "base/file.h"
+#include "io/hdf5.h"
 
 /* More dense features or tasks than any model takes. */
 enum { COLUMNS_MAX = 1 << 24 };

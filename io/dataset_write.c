@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
-#include "io/checkpoint_impl.h"
+#include "io/hdf5.h"
 
 enum { CHUNK = 8192 };
 
@@ -82,7 +82,7 @@ static ts_err share_counts(ts_writer *w) {
 static ts_err make(hid_t file, const char *name, hid_t type, int64_t rows,
                    int64_t cols, int64_t *at) {
   const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
-  hid_t space = H5Screate_simple(cols != 1 ? 2 : 1, dims, NULL);
+  hid_t space = H5Screate_simple(cols > 1 ? 2 : 1, dims, NULL);
   hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
   H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
   H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/space.h"
-#include "io/checkpoint_impl.h"
+#include "io/hdf5.h"
 
 struct ts_predictions {
   char path[4096], temp[4096];

@@ -9,6 +9,8 @@
 
 #include "base/fault.h"
 
+enum { BITE = 8 << 20 };
+
 /* Repeats CALL after signals; FAULT comes first. */
 #define CALL(fault, call)                                                      \
   do {                                                                         \
@@ -24,14 +26,48 @@ int ts_file_open(const char *path, int flags) {
   CALL("open", open(path, flags | O_CLOEXEC, 0666));
 }
 
-ssize_t ts_file_pread(int fd, void *to, size_t n_bytes, int64_t at) {
+static ssize_t pread_some(int fd, void *to, size_t n_bytes, int64_t at) {
   ssize_t rc;
   CALL("read", pread(fd, to, n_bytes, at));
 }
 
-ssize_t ts_file_pwrite(int fd, const void *from, size_t n_bytes, int64_t at) {
+static ssize_t pwrite_some(int fd, const void *from, size_t n_bytes,
+                           int64_t at) {
   ssize_t rc;
   CALL("write", pwrite(fd, from, n_bytes, at));
+}
+
+ts_err ts_pread(int fd, void *to, int64_t n_bytes, int64_t at, const char *path,
+                ts_err code) {
+  char *p = to;
+  while (n_bytes > 0) {
+    const ssize_t n =
+        pread_some(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
+    if (n <= 0)
+      return ts_fail(code, "%s: %s at byte %lld", path,
+                     n < 0 ? strerror(errno) : "the file ends", (long long)at);
+    p += n;
+    at += n;
+    n_bytes -= n;
+  }
+  return TS_OK;
+}
+
+ts_err ts_pwrite(int fd, const void *from, int64_t n_bytes, int64_t at,
+                 const char *path, ts_err code) {
+  const char *p = from;
+  while (n_bytes > 0) {
+    const ssize_t n =
+        pwrite_some(fd, p, (size_t)(n_bytes < BITE ? n_bytes : BITE), at);
+    if (n <= 0)
+      return ts_fail(code, "%s: %s at byte %lld", path,
+                     n < 0 ? strerror(errno) : "nothing written",
+                     (long long)at);
+    p += n;
+    at += n;
+    n_bytes -= n;
+  }
+  return TS_OK;
 }
 
 int ts_file_sync(int fd) {

@@ -10,11 +10,17 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "base/err.h"
+
 /* -1 on errors.  open: closed on exec; with O_CREAT the mode is 0666 less
  * umask, and links are not followed. */
 int ts_file_open(const char *path, int flags);
-ssize_t ts_file_pread(int fd, void *to, size_t n_bytes, int64_t at);
-ssize_t ts_file_pwrite(int fd, const void *from, size_t n_bytes, int64_t at);
+/* All of N_BYTES, in bites of at most 8 MiB; else an error CODE that names PATH
+ * and the byte. */
+ts_err ts_pread(int fd, void *to, int64_t n_bytes, int64_t at, const char *path,
+                ts_err code);
+ts_err ts_pwrite(int fd, const void *from, int64_t n_bytes, int64_t at,
+                 const char *path, ts_err code);
 int ts_file_sync(int fd);
 /* A name is on the disk once its folder is. */
 int ts_file_sync_folder(const char *path);

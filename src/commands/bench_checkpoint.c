@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "commands/bench.h"
 #include "commands/bench_table.h"
-#include "io/checkpoint_impl.h"
 #include "io/checkpoint_writer.h"
 #include "runtime/topology.h"
 #include "runtime/trace.h"

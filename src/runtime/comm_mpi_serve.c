@@ -1,12 +1,13 @@
 /* comm_mpi_serve.c - the service thread: it alone calls MPI after start.
  *
- * Each comm is a queue of operations; the head of each queue runs.  The
- * thread starts what may start and tests what runs.  While messages are under
- * way it sleeps between two tests, 20 us at first and longer when nothing
- * comes; while nothing is under way, or comm.delay alone holds operations, it
- * sleeps until one may end, is begun, or a lane that one waits for gets on.
- * MPI_Wait would take a computing thread's core, and so would endless short
- * sleeps on a virtual machine (measured: doc/performance). */
+ * Each comm is a queue of operations; the head of each queue runs, and behind
+ * it what a library of the device has been given already.  The thread starts
+ * what may start and tests what runs.  While messages are under way it sleeps
+ * between two tests, 20 us at first and longer when nothing comes; while
+ * nothing is under way, or comm.delay alone holds operations, it sleeps until
+ * one may end, is begun, or a lane that one waits for gets on. MPI_Wait would
+ * take a computing thread's core, and so would endless short sleeps on a
+ * virtual machine (measured: doc/performance). */
 #include <math.h>
 #include <time.h>
 

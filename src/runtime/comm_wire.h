@@ -16,8 +16,8 @@ enum { TS_WIRE_ID = 128 }; /* bytes that bring ranks together */
 struct ts_wire_ops {
   const char *name;
   int group_max; /* messages in one group, at most */
-  /* Whether collectives of several communicators start in the order of the
-   * calls: else two of them may wait for each other.  NULL: they do. */
+  /* Collectives of several communicators start in the order of the calls; where
+   * they don't, two of them may wait for each other.  NULL: they do. */
   bool (*in_order)(void);
   /* A new id, on one rank of a group. */
   ts_err (*id)(void *id /* (TS_WIRE_ID) */);

@@ -13,9 +13,9 @@ static ts_err create_arrays(ts_ebc_batch *fl) {
   TS_DO(ts_mem_many(fl->statuses, n_ranks, COMM));
   TS_DO(ts_mem_many(fl->batch, n_ranks, COMM));
   TS_DO(ts_mem_many(fl->send_bytes, n_ranks, COMM));
-  TS_DO(ts_mem_many(fl->sent_bytes, 3 * (int64_t)n_ranks, COMM));
-  fl->arrived_bytes = fl->sent_bytes + n_ranks;
-  fl->arrived_at = fl->arrived_bytes + n_ranks;
+  TS_DO(ts_mem_many(fl->section_send, 3 * (int64_t)n_ranks, COMM));
+  fl->section_recv = fl->section_send + n_ranks;
+  fl->section_recv_at = fl->section_recv + n_ranks;
   TS_DO(ts_mem_many(fl->exchange.recv_bytes, n_ranks, COMM));
   TS_DO(ts_mem_many(fl->exchange.recv_at, n_ranks, COMM));
   TS_DO(ts_mem_many(fl->emb, ebc->n_features, MISC));
@@ -60,7 +60,7 @@ void ts_ebc_batch_destroy(ts_ebc_batch *fl) {
   void *arrays[] = {fl->statuses,
                     fl->batch,
                     fl->send_bytes,
-                    fl->sent_bytes,
+                    fl->section_send,
                     fl->exchange.recv_bytes,
                     fl->exchange.recv_at,
                     fl->section_at,
@@ -122,7 +122,7 @@ static void point(ts_ebc_batch *fl) {
 static void count_input(ts_ebc_batch *fl) {
   ts_ebc_stat *stat = &fl->ebc->stat;
   for (int r = 0; r < fl->ebc->n_ranks; r++)
-    stat->input_coded += fl->send_bytes[r] + fl->sent_bytes[r];
+    stat->input_coded += fl->send_bytes[r] + fl->section_send[r];
   for (int32_t i = 0; fl->own.n > 0 && i < fl->ebc->n_routes; i++) {
     const ts_route *route = &fl->ebc->routes[i];
     const int64_t n = fl->route_count[i] >> TS_FORM_BITS;

@@ -141,7 +141,7 @@ struct ts_ebc_batch {
   struct ts_unpack_part *sections; /* (routes to here, W) of what arrived */
   ts_buffer list;                  /* ts_unpack_part of all groups */
   ts_buffer list_copy, arrived;
-  int64_t *sent_bytes, *arrived_bytes, *arrived_at; /* (W) */
+  int64_t *section_send, *section_recv, *section_recv_at; /* (W) bytes */
   /* The batch as kernels are told of it, all in one pinned block. */
   ts_buffer plan;
   ts_pack_feature *raw;  /* (n_features) as the reader gave them */

@@ -69,7 +69,7 @@ static ts_err pack_headers(ts_ebc_batch *fl) {
     memcpy((char *)fl->send.ptr + (size_t)r * sizeof fl->own, &fl->own,
            sizeof fl->own);
     fl->send_bytes[r] = sizeof fl->own;
-    fl->sent_bytes[r] = 0;
+    fl->section_send[r] = 0;
   }
   for (int32_t f = 0; f < fl->ebc->n_features; f++)
     fl->bags[f].n = fl->bags[f].n_out = 0;
@@ -128,7 +128,7 @@ static ts_err measure_all(ts_ebc_batch *fl) {
     for (int32_t i = first; i < end; i++) sections += route_bytes(fl, i);
     if (!ebc->section_comm) bytes += sections;
     fl->send_bytes[r] = (bytes + 7) / 8 * 8;
-    fl->sent_bytes[r] = ebc->section_comm ? (sections + 7) / 8 * 8 : 0;
+    fl->section_send[r] = ebc->section_comm ? (sections + 7) / 8 * 8 : 0;
   }
   return TS_OK;
 }
@@ -196,7 +196,7 @@ static void place(ts_ebc_batch *fl) {
       ebc->stat.n_copied += fl->route_count[i] >> TS_FORM_BITS;
     }
     start += fl->send_bytes[r];
-    sections += fl->sent_bytes[r];
+    sections += fl->section_send[r];
   }
 }
 
@@ -220,7 +220,7 @@ static int64_t sum_of(const int64_t *bytes, int n) {
 
 static ts_err pack_sections(ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
-  const int64_t n_sent = sum_of(fl->sent_bytes, ebc->n_ranks);
+  const int64_t n_sent = sum_of(fl->section_send, ebc->n_ranks);
   ts_buffer *to = ebc->section_comm ? &fl->packed : &fl->send;
   TS_DO(ts_buffer_reserve(&fl->send,
                           (size_t)sum_of(fl->send_bytes, ebc->n_ranks)));

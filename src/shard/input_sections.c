@@ -42,14 +42,14 @@ ts_err ts_input_sections(ts_ebc_batch *fl, ts_lane *data) {
   const ts_ebc *ebc = fl->ebc;
   int64_t n = 0;
   for (int r = 0; r < ebc->n_ranks; r++) {
-    fl->arrived_at[r] = n;
-    TS_DO(measure_sections(fl, r, &fl->arrived_bytes[r]));
-    n += fl->arrived_bytes[r];
+    fl->section_recv_at[r] = n;
+    TS_DO(measure_sections(fl, r, &fl->section_recv[r]));
+    n += fl->section_recv[r];
   }
   TS_DO(ts_buffer_reserve(&fl->arrived, (size_t)n));
   TS_DO(ts_comm_all_to_all_v(ebc->section_comm, &fl->section_token,
-                             fl->arrived.ptr, fl->arrived_bytes, fl->packed.ptr,
-                             fl->sent_bytes, data));
+                             fl->arrived.ptr, fl->section_recv, fl->packed.ptr,
+                             fl->section_send, data));
   return ts_comm_end(&fl->section_token, data);
 }
 

@@ -44,8 +44,8 @@ static ts_err find_sections(const ts_ebc_batch *fl, ts_unpack_part *sections) {
     const char *end = message + x->recv_bytes[r];
     const char *at = message + ts_head_bytes(ebc, n);
     if (ebc->section_comm) {
-      at = (const char *)fl->arrived.ptr + fl->arrived_at[r];
-      end = at + fl->arrived_bytes[r];
+      at = (const char *)fl->arrived.ptr + fl->section_recv_at[r];
+      end = at + fl->section_recv[r];
     }
     for (int32_t i = 0; i < n; i++) {
       ts_unpack_part *s = &sections[(int64_t)i * ebc->n_ranks + r];
@@ -196,7 +196,7 @@ static ts_err reserve(ts_sharding_batch *lf, int32_t g, int64_t n_bags,
   return TS_OK;
 }
 
-/* Where kernels note lengths that don't add up. */
+/* The word in which kernels note lengths that don't add up. */
 static uint64_t *bad_word(const ts_ebc_batch *fl) {
   return (uint64_t *)fl->found.ptr + fl->n_known;
 }

@@ -31,8 +31,8 @@ static ts_err make_bundle(void *p, ts_lane *lane) {
   return TS_OK;
 }
 
-/* Where each group's messages lie in what arrived: the host has to know how
- * many bytes there are of each. */
+/* Finds each group's messages in what arrived, by the bytes of each, which the
+ * host has to know. */
 static ts_err open_bundles(void *p, ts_lane *lane) {
   (void)lane;
   ts_sharding_batch *lf = *(ts_sharding_batch **)p;

@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/mem.h"
 #include "tests/support/folder.h"
+#include "base/file.h"
 #include "io/checkpoint.h"
 #include "io/checkpoint_impl.h"
 #include "train/metrics.h"
