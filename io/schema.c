@@ -283,6 +283,11 @@ const ts_key ts_schema[] = {
          "GPU, else mpi.  Without GPUs it is mpi"),
     WORD_OF(DECK, "comm.reduce", comm.ordered, CHOICE, "ordered", "mpi|ordered",
             "ordered: sums in rank order, the same bits with any MPI library"),
+    WORD(DECK, comm.input_dist, CHOICE, "auto", "auto|exact|bounded",
+         "sizes of input dist's messages on GPUs; exact: as the GPU counts "
+         "ids, and the host waits for that; bounded: as the host has read "
+         "them, and nothing waits; auto: bounded, but exact with data.dedup "
+         "or sequences, where the GPU finds what is distinct"),
     NUMBER(DECK, comm.timeout_s, FLOAT, "600.0", "s", 0, 1e9,
            "deadline of a collective; 0: none"),
     NUMBER_OF(DECK, "comm.delay.latency_us", comm.delay_us, FLOAT, "0.0", "us",

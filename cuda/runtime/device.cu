@@ -215,6 +215,7 @@ static void fill(ts_device_ops *ops) {
   ops->copy = copy;
   ops->error = lane_error;
   ops->is_remote = ts_cuda_is_remote;
+  ops->at_once = true;
   ops->identify = ts_cuda_identify;
   ops->enter = enter;
   ops->alloc_late = ts_cuda_alloc_late;

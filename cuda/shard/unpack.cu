@@ -131,7 +131,9 @@ static __device__ __forceinline__ int32_t ts_unpack_row(const ts_unpack_part &p,
   if (p.id_bytes == 1) return __ldg((const uint8_t *)p.ids + k);
   if (p.id_bytes == 2) return __ldg((const uint16_t *)p.ids + k);
   if (p.id_bytes == 4) return __ldg((const int32_t *)p.ids + k);
-  return (int32_t)__ldg((const int64_t *)p.ids + k);
+  const int64_t id = __ldg((const int64_t *)p.ids + k);
+  const bool beyond = p.n_rows && (uint64_t)id >= (uint64_t)p.n_rows;
+  return beyond ? 0 : (int32_t)id;
 }
 
 /* Ids [FROM, TO) of the group. */

@@ -33,6 +33,7 @@ typedef enum {
   TS_PRECISION_TF32,
   TS_PRECISION_BF16
 } ts_precision;
+typedef enum { TS_INPUT_AUTO, TS_INPUT_EXACT, TS_INPUT_BOUNDED } ts_input_dist;
 typedef enum { TS_ON_NAN_STOP, TS_ON_NAN_SKIP, TS_ON_NAN_ROLLBACK } ts_on_nan;
 typedef enum { TS_ON_BAD_STOP, TS_ON_BAD_DROP } ts_on_bad; /* DROP: also skip */
 typedef enum { TS_POOL_SUM, TS_POOL_MEAN, TS_POOL_NONE } ts_pooling;
@@ -216,6 +217,7 @@ typedef struct ts_config {
   struct {
     char *backend;
     int32_t ordered; /* comm.reduce: 0 or 1 */
+    ts_input_dist input_dist;
     double timeout_s, delay_us, delay_gbytes_per_s;
   } comm;
   struct {

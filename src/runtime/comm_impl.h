@@ -102,6 +102,7 @@ struct ts_op {
   int phase;
   ts_event work; /* a phase is complete with this, too */
   bool busy;     /* and when ops->poll says so */
+  bool empty;    /* of the device, and nothing is to be moved */
   bool asks;     /* not all of what it waits for can wake the thread */
   bool watched, started, last, arrived; /* arrived: all messages have */
   double t0;

@@ -94,14 +94,24 @@ static ts_err wired(ts_op *op, bool *last) {
     *last = true;
     return TS_OK;
   }
-  TS_DO(ts_wire_launch(op, &done));
+  if (op->empty)
+    done = true;
+  else
+    TS_DO(ts_wire_launch(op, &done));
   if (done) op->part = END;
   return TS_OK;
 }
 
+/* Nothing moves, and all ranks know that: counts are the same everywhere. */
+static bool is_empty(const ts_op *op, const ts_op_extent *e) {
+  return e->recv == 0 && e->send == 0 &&
+         (op->kind == TS_OP_REDUCE_SCATTER || op->kind == TS_OP_ALL_GATHER);
+}
+
 /* *YES: OP's buffers lie in the device's memory.  Where OP has none it does not
- * matter, as nothing is sent. */
-static ts_err is_wired(const ts_op *op, bool *yes) {
+ * matter, as nothing is sent; but where nothing moves at all the device has it,
+ * so that the host need not wait for what comes before it there. */
+static ts_err is_wired(ts_op *op, bool *yes) {
   const ts_comm *c = op->comm;
   const ts_op_shape s = {.kind = op->kind,
                          .me = c->rank,
@@ -120,7 +130,8 @@ static ts_err is_wired(const ts_op *op, bool *yes) {
   const ts_op_extent e = ts_op_extent_of(&s);
   const bool recv = ts_comm_is_remote(c, op->recv);
   const bool send = ts_comm_is_remote(c, op->send);
-  *yes = (e.recv > 0 && recv) || (e.send > 0 && send);
+  op->empty = is_empty(op, &e);
+  *yes = op->empty || (e.recv > 0 && recv) || (e.send > 0 && send);
   if (*yes && c->far->wire && ((e.recv > 0 && !recv) || (e.send > 0 && !send)))
     return ts_fail(TS_ERR_INTERNAL,
                    "%s of \"%s\": of its two buffers one is the host's",
@@ -135,7 +146,8 @@ static ts_err prepare(ts_op *op) {
   if (err != TS_OK || !yes) return err;
   op->step = wired;
   op->ahead = !op->exchange; /* an exchange's sizes are read as it starts */
-  op->to_host = !op->exchange && !ts_comm_is_remote(op->comm, op->recv);
+  op->to_host =
+      !op->exchange && op->recv && !ts_comm_is_remote(op->comm, op->recv);
   op->asks = true;
   pthread_mutex_lock(&w->lock);
   op->turn = ++w->n_turns;

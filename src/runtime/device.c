@@ -175,6 +175,10 @@ bool ts_device_is_discrete(const ts_device *d) {
   return d->ops->is_remote != NULL;
 }
 
+bool ts_device_runs_at_once(const ts_device *d) {
+  return d->ops->at_once;
+}
+
 ts_err ts_device_reach(ts_device *d, void **seen, void *p, size_t bytes,
                        bool pin) {
   *seen = p;

@@ -86,6 +86,7 @@ typedef struct ts_device_ops {
    * processes that share it.  enter: the calling thread begins to use it; may
    * be NULL. */
   bool (*is_remote)(ts_device *, const void *p);
+  bool at_once; /* ts_device_runs_at_once */
   ts_err (*identify)(ts_device *, char id[TS_DEVICE_ID]);
   ts_err (*enter)(ts_device *);
   /* As alloc and free, for what can't be sized before lanes run: doesn't wait
@@ -118,6 +119,10 @@ const ts_device_options *ts_device_options_of(const ts_device *);
 /* True where TS_SPACE_DEVICE is memory that the host may not touch: kernels
  * and copies alone see what lies there.  False on the host. */
 bool ts_device_is_discrete(const ts_device *);
+/* True where a task runs as it is submitted, on the thread that submits it, and
+ * only what it launches is done later: what a task leaves in the host's memory
+ * is there at once. */
+bool ts_device_runs_at_once(const ts_device *);
 /* Lets kernels read and write BYTES of the host's memory at P, on borders of
  * pages; they see them at *SEEN.  PIN: the pages may be kept in
  * memory until unreach; else (files that are larger) DECK where the device

@@ -40,6 +40,19 @@ static ts_err find_variable(ts_ebc *ebc) {
   return TS_OK;
 }
 
+/* Whether the host counts; on all ranks alike. */
+static ts_err choose_counts(ts_ebc *ebc) {
+  const ts_input_dist asked = ebc->config->comm.input_dist;
+  if (!ts_device_runs_at_once(ebc->device)) return TS_OK;
+  ebc->counts = asked != TS_INPUT_EXACT && !ebc->n_variable;
+  if (asked != TS_INPUT_BOUNDED || ebc->counts) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "comm.input_dist = \"bounded\" can't be with data.dedup or "
+                 "with sequences (pooling \"none\"): how much of them travels "
+                 "is known once the GPU has found what is distinct; \"auto\" "
+                 "waits for that");
+}
+
 static ts_err create_lots(ts_ebc *ebc) {
   TS_DO(ts_mem_many(ebc->shardings, 4 * TS_SHARD_COUNT, MISC));
   for (int k = 0; k < 4 * TS_SHARD_COUNT; k++) {
@@ -148,6 +161,7 @@ ts_err ts_ebc_create(ts_ebc **out, const ts_config *config, const ts_plan *plan,
                   .n_ranks = ts_world_size(world)};
   TS_TRY(count_features(ebc));
   TS_TRY(find_variable(ebc));
+  TS_TRY(choose_counts(ebc));
   TS_TRY(ts_processors_create(ebc));
   TS_TRY(ts_codec_find(&ebc->forward, config->sharding.comm_dtype_forward,
                        "sharding.comm_dtype_forward"));
@@ -201,6 +215,10 @@ ts_err ts_ebc_init(ts_ebc *ebc) {
 
 int32_t ts_ebc_n_features(const ts_ebc *ebc) {
   return ebc->n_features;
+}
+
+bool ts_ebc_counts(const ts_ebc *ebc) {
+  return ebc->counts;
 }
 
 ts_params *ts_ebc_params(ts_ebc *ebc) {

@@ -41,6 +41,9 @@ ts_err ts_ebc_create(ts_ebc **, const ts_config *, const ts_plan *,
 void ts_ebc_destroy(ts_ebc *);
 ts_err ts_ebc_init(ts_ebc *); /* initial weights; device memory */
 int32_t ts_ebc_n_features(const ts_ebc *);
+/* Whether the host counts what travels, as it has read it, on a device that
+ * would have to be waited for (comm.input_dist); the same on all ranks. */
+bool ts_ebc_counts(const ts_ebc *);
 
 /* Weights per position of the tables with a feature processor: the
  * collection owns the parameters, the dense optimizer trains them.  lookup
@@ -82,11 +85,14 @@ ts_err ts_ebc_release(ts_ebc_batch *, ts_lane *);
 /* Before the lookup, where more than the next batch was prefetched since. */
 ts_err ts_ebc_refresh(ts_ebc_batch *, ts_lane *);
 
-/* The host waits for the unpacking, as the lookup does: for who may not wait
- * any more by then (graphs). */
+/* The host waits for the unpacking: for who may not wait any more at the lookup
+ * (graphs), and for who wants to know that nothing was wrong with the ids: DATA
+ * where one was not a row, COMM where lengths did not add up, once. */
 ts_err ts_ebc_input_wait(ts_ebc_batch *);
-/* The host waits for the unpacking; LANE looks up and output dist begins
- * right after each sharding's lookup. */
+/* LANE looks up and output dist begins right after each sharding's lookup.  The
+ * host waits for the unpacking, unless it has counted itself what travels
+ * (comm.input_dist): then errors of ids are found later (ts_ebc_input_wait, the
+ * next input_begin). */
 ts_err ts_ebc_lookup(ts_ebc_batch *, ts_lane *);
 /* The same in parts: begin, then each sharding (see backward_end) once. */
 ts_err ts_ebc_lookup_begin(ts_ebc_batch *, ts_lane *);

@@ -79,14 +79,29 @@ void ts_ebc_batch_uploaded(ts_ebc_batch *fl, const void *from, size_t bytes,
   fl->uploaded = (struct ts_uploaded){from, at, bytes};
 }
 
+/* The device is done with what describes the batch before to it, and an error
+ * that it has found there is told to all ranks as this one's. */
+static void judge_before(ts_ebc_batch *fl) {
+  const ts_err err = ts_input_judge(fl);
+  if (err == TS_OK) return;
+  if (fl->own.err == TS_OK) {
+    fl->own.err = err;
+    ts_err_take(&fl->fault);
+  }
+  ts_err_clear();
+}
+
 ts_err ts_ebc_input_begin(ts_ebc_batch *fl, const ts_kjt *kjt,
                           const ts_status *status, ts_lane *data) {
+  const bool counts = fl->ebc->counts;
   fl->kjt = kjt;
   fl->own = *status;
   fl->exchange.send_bytes = fl->send_bytes;
   fl->exchange.rooms = &fl->ebc->input_rooms;
+  if (counts) judge_before(fl);
   TS_DO(ts_lane_run(data, "input pack", ts_input_pack, fl));
-  return ts_comm_exchange(fl->ebc->input_comm, &fl->token, &fl->exchange, data);
+  return ts_comm_exchange(fl->ebc->input_comm, &fl->token, &fl->exchange,
+                          counts ? NULL : data);
 }
 
 ts_err ts_ebc_statuses(ts_ebc_batch *fl, const ts_status **all) {
@@ -184,11 +199,11 @@ ts_err ts_ebc_release(ts_ebc_batch *fl, ts_lane *lane) {
 }
 
 ts_err ts_ebc_input_wait(ts_ebc_batch *fl) {
-  return ts_input_await(fl);
+  return ts_input_judge(fl);
 }
 
 ts_err ts_ebc_lookup_begin(ts_ebc_batch *fl, ts_lane *lane) {
-  /* The numbers of ids that arrived are needed on the host. */
+  /* Numbers of ids that arrived are needed on the host. */
   TS_DO(ts_input_await(fl));
   TS_DO(ts_lane_wait(lane, fl->unpacked));
   point(fl);

@@ -40,6 +40,8 @@ struct ts_ebc {
   ts_pool pool;          /* scratch of the backward pass; with expectations */
   bool has_batches;
   bool uploaded; /* batches come with ts_ebc_batch_uploaded */
+  bool counts;   /* on a device that runs at once: the host counts what travels,
+                    as it has read it, and no batch waits for the device */
   int rank, n_ranks;
   int32_t n_features;
   int32_t *feature_table; /* (n_features) table_id */
@@ -149,7 +151,10 @@ struct ts_ebc_batch {
   ts_pack_section *pack; /* (n_routes) */
   ts_pack_split *splits; /* (n_splits) */
   ts_pack_part *parts;   /* (n_parts) */
-  uint64_t *bad;         /* what unpack has noted, once it is done */
+  uint64_t *bad;         /* (2) what unpack has noted, once it is done, and the
+                            number of a bad id, where it is told then */
+  bool checked;          /* it is */
+  bool to_judge;         /* the host has not looked yet */
   int32_t n_pack;
   /* The kernels' results: the number of a bad id, then how much of each feature
    * is distinct, then a word for each route; known: the host's copy.  Behind

@@ -64,6 +64,7 @@ static bool is_spread(const ts_route *r) {
 static ts_err pack_headers(ts_ebc_batch *fl) {
   const int n_ranks = fl->ebc->n_ranks;
   fl->own.n = 0;
+  fl->checked = false;
   TS_DO(ts_buffer_reserve(&fl->send, (size_t)n_ranks * sizeof fl->own));
   for (int r = 0; r < n_ranks; r++) {
     memcpy((char *)fl->send.ptr + (size_t)r * sizeof fl->own, &fl->own,
@@ -114,14 +115,44 @@ static ts_err describe(ts_ebc_batch *fl) {
   return TS_OK;
 }
 
+/* Ids of bags that are spread are rows of their tables: each finds its part. */
+static ts_err check_spread(const ts_ebc_batch *fl) {
+  const ts_ebc *ebc = fl->ebc;
+  for (int32_t k = 0; k < ebc->n_splits; k++) {
+    const int32_t f = ebc->splits[k].feature;
+    const ts_jagged *j = &fl->kjt->features[f];
+    const uint64_t rows =
+        (uint64_t)ebc->config->tables[ebc->feature_table[f]].rows;
+    for (int64_t i = 0; i < j->n_ids; i++)
+      if ((uint64_t)j->ids[i] >= rows) return ts_send_bad_id(fl, f, &j->ids[i]);
+  }
+  return TS_OK;
+}
+
+/* Words of the routes from what the host has read, by its own kernel. */
+static ts_err count(ts_ebc_batch *fl) {
+  static const int64_t none = TS_NO_BAD_ID;
+  TS_DO(check_spread(fl));
+  for (int32_t f = 0; f < fl->ebc->n_features; f++)
+    fl->bags[f] = (ts_bags){.ids = fl->kjt->features[f], .n = fl->own.n};
+  TS_DO(describe(fl));
+  ts_pack_args a = pack_args(fl);
+  a.bad = &none;
+  a.words = fl->route_count;
+  return ts_pack_measure(&a);
+}
+
 static ts_err measure_all(ts_ebc_batch *fl) {
   const ts_ebc *ebc = fl->ebc;
+  if (ebc->counts) TS_DO(count(fl));
   TS_DO(ts_send_batch(fl));
   TS_DO(ts_bags_make(fl));
   TS_DO(describe(fl));
   const ts_pack_args a = pack_args(fl);
-  if (ebc->n_routes) TS_DO(ebc->kernels->pack_measure(&a));
-  TS_DO(ts_send_find(fl, 0, fl->n_known));
+  /* Also for the places of spread bags' ids, which stay on the device. */
+  if (ebc->n_routes && (!ebc->counts || ebc->n_splits))
+    TS_DO(ebc->kernels->pack_measure(&a));
+  if (!ebc->counts) TS_DO(ts_send_find(fl, 0, fl->n_known));
   for (int r = 0; r < ebc->n_ranks; r++) {
     const int32_t first = ebc->route_start[r], end = ebc->route_start[r + 1];
     int64_t bytes = ts_head_bytes(ebc, end - first), sections = 0;
@@ -242,6 +273,7 @@ ts_err ts_input_pack(void *arg, ts_lane *lane) {
     err = measure_all(fl);
     if (err == TS_OK) err = find_means(fl);
     if (err == TS_OK) err = pack_sections(fl);
+    fl->checked = fl->ebc->counts;
     if (err == TS_OK) return TS_OK;
     /* The others must not wait for a message that never comes: they hear of
      * the error, and all end together at the step's agreement. */

@@ -46,6 +46,8 @@ ts_err ts_input_sections(ts_ebc_batch *fl, ts_lane *data) {
     TS_DO(measure_sections(fl, r, &fl->section_recv[r]));
     n += fl->section_recv[r];
   }
+  /* What there is may be read yet, of the batch before. */
+  if ((size_t)n > fl->arrived.bytes) TS_DO(ts_lane_sync(data));
   TS_DO(ts_buffer_reserve(&fl->arrived, (size_t)n));
   TS_DO(ts_comm_all_to_all_v(ebc->section_comm, &fl->section_token,
                              fl->arrived.ptr, fl->section_recv, fl->packed.ptr,
@@ -53,9 +55,16 @@ ts_err ts_input_sections(ts_ebc_batch *fl, ts_lane *data) {
   return ts_comm_end(&fl->section_token, data);
 }
 
-ts_err ts_input_await(ts_ebc_batch *fl) {
+ts_err ts_input_judge(ts_ebc_batch *fl) {
   TS_DO(ts_event_sync(fl->unpacked));
+  if (!fl->to_judge) return TS_OK;
+  fl->to_judge = false;
+  TS_DO(ts_send_judge(fl));
   return fl->ebc->section_comm && *fl->bad
              ? ts_unpack_fail((int64_t)(*fl->bad >> 32), (uint32_t)*fl->bad)
              : TS_OK;
+}
+
+ts_err ts_input_await(ts_ebc_batch *fl) {
+  return fl->ebc->counts ? TS_OK : ts_input_judge(fl);
 }

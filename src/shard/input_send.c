@@ -3,6 +3,7 @@
  * On the host they read what the reader gave.  To a device whose memory the
  * host may not touch ids, lengths and weights of all features go in one copy,
  * out of one pinned block. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -30,7 +31,7 @@ static size_t lay_out_plan(ts_ebc_batch *fl) {
   fl->pack = piece(fl, &at, ebc->n_routes, sizeof *fl->pack);
   fl->splits = piece(fl, &at, ebc->n_splits, sizeof *fl->splits);
   fl->parts = piece(fl, &at, ebc->n_parts, sizeof *fl->parts);
-  fl->bad = piece(fl, &at, 1, sizeof *fl->bad);
+  fl->bad = piece(fl, &at, 2, sizeof *fl->bad);
   return at;
 }
 
@@ -68,20 +69,27 @@ void ts_send_destroy(ts_ebc_batch *fl) {
 
 /* ---- results ------------------------------------------------------------- */
 
-static ts_err bad_id(const ts_ebc_batch *fl, int64_t k) {
+ts_err ts_send_bad_id(const ts_ebc_batch *fl, int32_t f, const int64_t *id) {
   const ts_ebc *ebc = fl->ebc;
-  int32_t f = 0;
-  for (; k >= fl->kjt->features[f].n_ids; f++) k -= fl->kjt->features[f].n_ids;
   const int32_t table = ebc->feature_table[f];
   const ts_table_config *t = &ebc->config->tables[table];
+  char number[32] = "of an earlier batch";
   int32_t first = f;
   while (first > 0 && ebc->feature_table[first - 1] == table) first--;
+  if (id) snprintf(number, sizeof number, "%lld", (long long)*id);
   return ts_fail(TS_ERR_DATA,
-                 "feature %s: id %lld is not a row of table %s, which has "
+                 "feature %s: id %s is not a row of table %s, which has "
                  "%lld rows",
-                 t->features.item[f - first],
-                 (long long)fl->kjt->features[f].ids[k], t->name,
+                 t->features.item[f - first], number, t->name,
                  (long long)t->rows);
+}
+
+/* The K-th id of all features; LATE: of a batch that the reader has taken
+ * back. */
+static ts_err bad_id(const ts_ebc_batch *fl, int64_t k, bool late) {
+  int32_t f = 0;
+  for (; k >= fl->raw[f].bags.n_ids; f++) k -= fl->raw[f].bags.n_ids;
+  return ts_send_bad_id(fl, f, late ? NULL : &fl->kjt->features[f].ids[k]);
 }
 
 ts_err ts_send_find(ts_ebc_batch *fl, int64_t first, int64_t n) {
@@ -89,8 +97,13 @@ ts_err ts_send_find(ts_ebc_batch *fl, int64_t first, int64_t n) {
     TS_DO(fl->ebc->kernels->fetch(
         fl->known + first, (int64_t *)fl->found.ptr + first, (size_t)n * 8));
   if (first == 0 && fl->known[0] != TS_NO_BAD_ID)
-    return bad_id(fl, fl->known[0]);
+    return bad_id(fl, fl->known[0], false);
   return TS_OK;
+}
+
+ts_err ts_send_judge(const ts_ebc_batch *fl) {
+  const int64_t bad = (int64_t)fl->bad[1];
+  return fl->checked && bad != TS_NO_BAD_ID ? bad_id(fl, bad, true) : TS_OK;
 }
 
 /* ---- to a discrete device ---------------------------------------------------

@@ -62,7 +62,13 @@ static ts_err find_sections(const ts_ebc_batch *fl, ts_unpack_part *sections) {
   return TS_OK;
 }
 
-/* The bags of slot S of group G that stay on their rank. */
+static int64_t table_rows(const ts_sharding_batch *lf, int32_t feature) {
+  const ts_ebc *ebc = lf->sharding->ebc;
+  return ebc->config->tables[ebc->feature_table[feature]].rows;
+}
+
+/* The bags of slot S of group G that stay on their rank.  Where their ids have
+ * not been looked at, kernels see to it that they are rows. */
 static ts_unpack_part local_section(const ts_sharding_batch *lf, int32_t g,
                                     int32_t slot) {
   const ts_sharding_group *group = &lf->sharding->groups[g];
@@ -74,6 +80,7 @@ static ts_unpack_part local_section(const ts_sharding_batch *lf, int32_t g,
   s.n_bags = b->n;
   s.n_ids = b->ids.n_ids;
   s.ids = b->ids.ids;
+  if (lf->ebc_batch->ebc->counts) s.n_rows = (int32_t)table_rows(lf, feature);
   if (!discrete || ts_jagged_is_one(&b->ids)) s.n_listed = s.n_ids;
   if (group->weighted && s.n_ids) s.weights = b->ids.weights;
   if (ts_jagged_is_one(&b->ids)) return s;
@@ -325,6 +332,16 @@ static ts_err bring(ts_ebc_batch *fl, int64_t n_parts) {
   return fl->ebc->section_comm ? k->zero(bad_word(fl), sizeof *fl->bad) : TS_OK;
 }
 
+/* What kernels have noted, to the host. */
+static ts_err notes(ts_ebc_batch *fl) {
+  const ts_kernels *k = fl->ebc->kernels;
+  fl->to_judge = true;
+  if (fl->ebc->section_comm)
+    TS_DO(k->copy(fl->bad, bad_word(fl), sizeof *fl->bad));
+  return fl->checked ? k->copy(fl->bad + 1, fl->found.ptr, sizeof *fl->bad)
+                     : TS_OK;
+}
+
 ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   (void)lane;
   ts_ebc_batch *fl = *(ts_ebc_batch **)arg;
@@ -345,7 +362,5 @@ ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
       TS_DO(ebc->kernels->unpack(&fl->shardings[l].unpack[g]));
-  return ebc->section_comm
-             ? ebc->kernels->copy(fl->bad, bad_word(fl), sizeof *fl->bad)
-             : TS_OK;
+  return notes(fl);
 }

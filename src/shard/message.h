@@ -56,10 +56,15 @@ void ts_send_destroy(ts_ebc_batch *);
 ts_err ts_send_expect(ts_ebc_batch *);
 ts_err ts_send_batch(ts_ebc_batch *);
 ts_err ts_send_find(ts_ebc_batch *, int64_t first, int64_t n);
+/* The error of ID of FEATURE, NULL: of one that is not known any more; that of
+ * a batch whose ids the device has checked and unpacked. */
+ts_err ts_send_bad_id(const ts_ebc_batch *, int32_t feature, const int64_t *id);
+ts_err ts_send_judge(const ts_ebc_batch *);
 bool ts_ebc_batch_is_discrete(const ts_ebc_batch *);
 
-/* distinct.c: the host's kernel. */
+/* distinct.c, pack_kernels.c: the host's kernels. */
 ts_err ts_bags_distinct(const ts_distinct_args *);
+ts_err ts_pack_measure(const ts_pack_args *);
 
 /* input_dist.c, input_unpack.c: tasks of the data lane, all Local. */
 ts_err ts_input_pack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
@@ -73,9 +78,12 @@ ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
 ts_err ts_input_unpack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
 /* input_sections.c.  bags_from: bags of a route that rank FROM has sent, with
  * N_IDS ids.  sections: Collective, enqueues: those that go beside their heads,
- * which have come.  await: the host waits until all is unpacked; COMM where
- * lengths did not add up. */
+ * which have come.  judge: the host waits until all is unpacked; COMM where
+ * lengths did not add up, DATA where an id was not a row; nothing where it has
+ * been asked already.  await: judge, where the host has to know how much has
+ * come. */
 int64_t ts_bags_from(const ts_ebc_batch *, const ts_route *, int from,
                      int64_t n_ids);
 ts_err ts_input_sections(ts_ebc_batch *, ts_lane *data);
 ts_err ts_input_await(ts_ebc_batch *);
+ts_err ts_input_judge(ts_ebc_batch *);

@@ -170,7 +170,7 @@ static void write_split(ts_pack_part *parts, const ts_pack_split *x) {
 
 /* ---- entries ------------------------------------------------------------- */
 
-static ts_err pack_measure(const ts_pack_args *a) {
+ts_err ts_pack_measure(const ts_pack_args *a) {
   if (*a->bad != TS_NO_BAD_ID) return TS_OK;
   for (int32_t i = 0; i < a->n_sections; i++)
     a->words[a->sections[i].route] = word_of(&a->sections[i]);
@@ -191,6 +191,6 @@ void ts_pack_kernels_host(ts_kernels *k) {
   k->bags_check = bags_check;
   k->bags_offsets = bags_offsets;
   k->bags_distinct = ts_bags_distinct;
-  k->pack_measure = pack_measure;
+  k->pack_measure = ts_pack_measure;
   k->pack_write = pack_write;
 }

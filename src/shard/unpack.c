@@ -12,8 +12,11 @@ static void put_rows(const ts_unpack_args *a, const ts_unpack_part *p) {
   int32_t *to = a->rows + p->first_id;
   if (!n) return;
   if (p->id_bytes == 4) memcpy(to, p->ids, (size_t)n * 4);
-  for (int64_t k = 0; p->id_bytes == 8 && k < n; k++)
-    to[k] = (int32_t)((const int64_t *)p->ids)[k];
+  for (int64_t k = 0; p->id_bytes == 8 && k < n; k++) {
+    const int64_t id = ((const int64_t *)p->ids)[k];
+    const bool beyond = p->n_rows && (uint64_t)id >= (uint64_t)p->n_rows;
+    to[k] = beyond ? 0 : (int32_t)id;
+  }
   for (int64_t k = 0; p->id_bytes == 2 && k < n; k++)
     to[k] = ((const uint16_t *)p->ids)[k];
   for (int64_t k = 0; p->id_bytes == 1 && k < n; k++)

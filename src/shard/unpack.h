@@ -36,7 +36,8 @@ typedef struct ts_unpack_part {
   int64_t n_listed; /* what the lengths of the section must add up to; -1: not
                        looked at, as in all of its parts but the last */
   int32_t form, id_bytes;
-  int32_t n_before, unused; /* parts of its section that come before it */
+  int32_t n_before; /* parts of its section that come before it */
+  int32_t n_rows;   /* ids of 8 bytes beyond these become 0; 0: none are */
 } ts_unpack_part;
 
 /* Writes the group's arrays, see ts_tbe_input.  Where lengths don't add up the

@@ -89,6 +89,8 @@ ts_err ts_stage_fetch(ts_trainer *t, ts_step_result *r) {
   if (!l) return TS_OK;
   TS_DO(ts_late_flag(t, l->nan, &nan));
   r->nan |= nan;
+  for (int k = 0; k < t->n_inflight; k++)
+    TS_DO(ts_ebc_input_wait(ts_inflight_at(t, k)->ebc_batch));
   if (!r->late) return TS_OK;
   for (int32_t k = 0; k < l->n_losses; k++) sum = l->losses[k] + sum;
   r->loss_sum = sum;

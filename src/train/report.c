@@ -93,6 +93,10 @@ void ts_report_plan(ts_trainer *t) {
               "host",
               m->pinned / (1 << 20));
   }
+  if (ts_device_runs_at_once(t->device))
+    ts_info("input dist: sizes as the %s (comm.input_dist)",
+            ts_ebc_counts(t->ebc) ? "host has read them, without a wait"
+                                  : "GPU counts them, and the host waits");
   ts_info("dense parameters: %s",
           ts_str_count(params, ts_params_count(&t->params)));
 }

@@ -172,7 +172,7 @@ static ts_err after_step(ts_run *r) {
   const bool every = c->checkpoint.every > 0 && step % c->checkpoint.every == 0;
   const bool eval = is_eval_step(r);
   if (log || every || eval || r->last.stop) {
-    TS_DO(ts_stage_fetch(r->t, &r->last));
+    if (r->t->late) TS_DO(ts_settle(r->t, ts_stage_fetch(r->t, &r->last)));
     TS_DO(ts_run_check_nan(r));
   }
   if (log) TS_DO(ts_settle(r->t, log_step(r)));

@@ -224,7 +224,8 @@ static ts_err finish_here(ts_trainer *t, ts_inflight *c, ts_event loss,
   if (!training || (!result->skipped && !result->nan))
     TS_DO(add_metrics(t, metrics, c->batch));
   if (t->late) TS_DO(ts_late_end(t, ts_lane_record(t->compute), c->more));
-  return ts_lane_sync(t->compute);
+  TS_DO(ts_lane_sync(t->compute));
+  return ts_ebc_input_wait(c->ebc_batch);
 }
 
 ts_err ts_stage_finish(ts_trainer *t, ts_inflight *c, ts_event loss,

@@ -55,8 +55,10 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_inflight *c, int stop) {
                          .done = !batch && c->read == TS_OK,
                          .weight_sum = batch ? batch->weight_sum : 0};
   c->begun = true;
-  /* Compute is done with the batch in flight's last batch. */
-  TS_DO(ts_event_sync(c->done));
+  /* Compute is done with the batch in flight's last batch before anything of it
+   * is written. */
+  TS_DO(ts_device_runs_at_once(t->device) ? ts_lane_wait(t->data, c->done)
+                                          : ts_event_sync(c->done));
   ts_inflight_trace(c, "input");
   ts_ebc_batch_uploaded(
       c->ebc_batch, batch ? batch->arena : NULL,

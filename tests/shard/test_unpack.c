@@ -2,7 +2,8 @@
  * their own get in parts, as they lie in the groups' arrays after input dist;
  * and lengths that do not fit their ids: of a message, and of a batch whose ids
  * stay.  On two ranks rank 0 has what is not replicated.
- * ranks: 1 2  fake: 1 2  emulated: 2 */
+ * ranks: 1 2  fake: 1 2  emulated: 1 2 */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/backends.h"
@@ -177,6 +178,59 @@ TS_TEST(wrong_lengths) {
                   ts_err_message());
     ts_err_clear();
   }
+  stop();
+}
+
+/* Everyone's error, after a batch was begun. */
+static ts_err begin(void) {
+  const ts_status own = {.n = SAMPLES, .weight_sum = SAMPLES};
+  const ts_status *all;
+  ck_assert_ok(ts_ebc_input_begin(s.ebc_batch, &s.kjt, &own, s.world.data));
+  ck_assert_ok(ts_ebc_statuses(s.ebc_batch, &all));
+  for (int r = 0; r < s.world.size; r++)
+    ck_assert_int_eq(all[r].err, all[0].err);
+  return (ts_err)all[0].err;
+}
+
+static void expect_bad_id(const char *which) {
+  char text[64];
+  snprintf(text, sizeof text, "feature t5_f0: id %s is not a row of", which);
+  ck_assert_msg(strstr(ts_err_message(), text), "%s", ts_err_message());
+  ts_err_clear();
+}
+
+/* Of ids that stay on their rank.  Where the host waits for nothing it hears of
+ * one once it is unpacked, as another row, and tells all with the next batch;
+ * who asks is told once. */
+TS_TEST(bad_ids_that_stay) {
+  start();
+  s.ids[5][7] = 5000;
+  if (!s.ebc->counts) {
+    ck_assert_int_eq(begin(), TS_ERR_DATA);
+    expect_bad_id("5000");
+    stop();
+    return;
+  }
+  for (int round = 0; round < 2; round++) {
+    ck_assert_int_eq(begin(), TS_OK);
+    ck_assert_ok(ts_ebc_input_end(s.ebc_batch, s.world.data));
+    if (round) continue;
+    ck_assert_int_eq(ts_ebc_input_wait(s.ebc_batch), TS_ERR_DATA);
+    expect_bad_id("of an earlier batch");
+    ck_assert_ok(ts_ebc_input_wait(s.ebc_batch));
+    s.ids[5][7] = 0; /* which it has become */
+    for (int32_t l = 0; l < s.ebc->n_shardings; l++)
+      for (int32_t g = 0; g < s.ebc->shardings[l].n_groups; g++)
+        if (!s.ebc->shardings[l].travels)
+          (void)check_group(&s.ebc_batch->shardings[l], g);
+    s.ids[5][7] = 5000;
+  }
+  s.ids[5][7] = 0;
+  ck_assert_int_eq(begin(), TS_ERR_DATA);
+  expect_bad_id("of an earlier batch");
+  ck_assert_int_eq(begin(), TS_OK);
+  ck_assert_ok(ts_ebc_input_end(s.ebc_batch, s.world.data));
+  ck_assert_ok(ts_ebc_input_wait(s.ebc_batch));
   stop();
 }
 

@@ -35,6 +35,10 @@ const ts_backend ts_backend_emulated = {"emulated", create, fill,
 const ts_backend ts_backend_emulated_cuda = {"cuda", create_as_cuda, fill,
                                              &ts_wire_nccl};
 
+void *ts_emulated_stream_of(ts_lane *lane) {
+  return ts_cuda_stream(lane);
+}
+
 /* cuda/ asks for the GPU once. */
 void ts_gpu_tell(const ts_emulated_gpu *g) {
   ts_cuda_gpu *known = (ts_cuda_gpu *)(uintptr_t)ts_cuda_gpu_now();

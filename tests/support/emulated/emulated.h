@@ -72,8 +72,10 @@ void ts_emulated_hold(void *stream);
 /* Copies, sets and launches that the held STREAM has not done never are; it is
  * held no more. */
 void ts_emulated_drop(void *stream);
-/* The stream that was created last. */
+/* The stream that was created last; that of a lane. */
 void *ts_emulated_stream(void);
+struct ts_lane;
+void *ts_emulated_stream_of(struct ts_lane *);
 /* A fault of the device, as of a kernel, when STREAM gets to it: every call
  * fails from then on, until heal. */
 void ts_emulated_fault(void *stream);
