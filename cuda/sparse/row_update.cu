@@ -375,7 +375,7 @@ ts_err ts_cuda_row_update(const ts_row_update_args *a) {
     TS_TRY(ts_row_launch(ts_row_find_long, a->n, TS_ROW_BLOCK, w));
     TS_TRY(launch_update(a, w));
   }
-  if (a->sum_out) {
+  if (a->sum_out && a->n_out) {
     TS_TRY(ts_cuda_copy(a->n_out, &w.counts->n_out, sizeof(int64_t)));
     if (ts_cuda_is_pageable(a->n_out)) TS_TRY(ts_cuda_settle_now());
   }

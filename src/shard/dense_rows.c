@@ -123,7 +123,7 @@ ts_err ts_dense_rows_scatter(ts_dense_rows *d, const void *const *msg,
 
 ts_err ts_dense_rows_add(ts_dense_rows *d, const float *grad,
                          const ts_tbe_input *input, ts_lane *lane) {
-  TS_DO(ts_tbe_reduce(d->tbe, &d->msg, &d->msg_bytes, grad, input, lane));
+  TS_DO(ts_tbe_reduce(d->tbe, &d->msg, &d->msg_bytes, grad, input, -1, lane));
   return ts_dense_rows_scatter(d, &d->msg, &d->msg_bytes, 1, lane);
 }
 

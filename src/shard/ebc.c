@@ -174,6 +174,7 @@ ts_err ts_ebc_create(ts_ebc **out, const ts_config *config, const ts_plan *plan,
                           "input sections"));
   TS_TRY(ts_rooms_create(&ebc->input_rooms, ebc->n_ranks));
   TS_TRY(create_lots(ebc));
+  TS_TRY(ts_replicas_create(ebc));
   TS_TRY(ts_dense_rows_start(ebc));
   TS_TRY(create_routes(ebc));
   *out = ebc;
@@ -193,6 +194,7 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   ts_splits_destroy(ebc);
   ts_mem_free(ebc->routes);
   ts_mem_free(ebc->route_start);
+  ts_mem_free(ebc->seen);
   ts_mem_free(ebc->feature_table);
   ts_mem_free(ebc->variable);
   ts_comm_destroy(ebc->input_comm);

@@ -23,6 +23,8 @@ static ts_err create_arrays(ts_ebc_batch *fl) {
   TS_DO(ts_mem_many(fl->stride, ebc->n_features, MISC));
   TS_DO(ts_mem_many(fl->shardings, ebc->n_shardings, MISC));
   TS_DO(ts_mem_many(fl->section_at, ebc->n_routes, COMM));
+  TS_DO(ts_mem_many(fl->replica_rows, (int64_t)(n_ranks + 1) * ebc->n_replicas,
+                    COMM));
   TS_DO(ts_input_create(fl));
   TS_DO(ts_bags_create(fl));
   return ts_send_create(fl);
@@ -64,6 +66,7 @@ void ts_ebc_batch_destroy(ts_ebc_batch *fl) {
                     fl->exchange.recv_bytes,
                     fl->exchange.recv_at,
                     fl->section_at,
+                    fl->replica_rows,
                     fl->sections,
                     fl->emb,
                     fl->grad,

@@ -64,6 +64,11 @@ struct ts_ebc {
   int32_t *route_start; /* (W + 1) routes to each rank */
   struct ts_row_split *splits;
   int32_t n_splits, n_parts; /* parts of all splits */
+  /* Groups that all ranks hold whose distinct rows heads tell of, with counts;
+   * 0: they are asked for when they are sent.  seen: a bit for each row of the
+   * largest of their tables. */
+  int32_t n_replicas;
+  uint64_t *seen;
   ts_ebc_stat stat;
 };
 
@@ -122,12 +127,15 @@ struct ts_ebc_batch {
   int32_t batch_max;
   const ts_kjt *kjt;
   ts_status own;
-  ts_err_record fault; /* what own.err says, where packing found it */
-  ts_status *statuses; /* (W) */
-  int32_t *batch;      /* (W) samples of each rank */
-  int32_t n, n_global; /* samples here and everywhere */
-  ts_bags *bags;       /* (n_features) */
-  int32_t *variable;   /* (W, n_variable) bags of each rank */
+  ts_err_record fault;   /* what own.err says, where packing found it */
+  ts_status *statuses;   /* (W) */
+  int32_t *batch;        /* (W) samples of each rank */
+  int32_t n, n_global;   /* samples here and everywhere */
+  ts_bags *bags;         /* (n_features) */
+  int32_t *variable;     /* (W, n_variable) bags of each rank */
+  int64_t *replica_rows; /* (W + 1, n_replicas) distinct rows of each rank's
+                            batch; behind them, of this one's, until heads have
+                            come */
   /* input dist */
   ts_buffer send;
   int64_t *send_bytes;  /* (W) */

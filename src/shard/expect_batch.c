@@ -59,7 +59,8 @@ static ts_err reserve_bundles(ts_sharding_batch *lf) {
   bytes = ts_room_bytes((bytes + 7) / 8 * 8);
   for (int r = 0; r < n_ranks && !sharding->ebc->has_batches; r++)
     sharding->rooms.send[r] = sharding->rooms.recv[r] = bytes;
-  TS_DO(ts_buffer_reserve(&lf->bundle, (size_t)(bytes * n_ranks)));
+  if (!sharding->ebc->n_replicas) /* else they are gathered in place */
+    TS_DO(ts_buffer_reserve(&lf->bundle, (size_t)(bytes * n_ranks)));
   return ts_buffer_reserve(&lf->exchange.recv, (size_t)(bytes * n_ranks));
 }
 

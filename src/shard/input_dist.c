@@ -2,6 +2,7 @@
  * their rows: one message to each rank for all tables.
  *
  *     ts_status | bags of each variable feature (int32, padded to 8)
+ *     distinct rows of each group of replicas (int64; with ebc->counts)
  *     section count and form of each route to that rank (int64)
  *     then per route: lengths (int32 or bytes, padded to 4; none where every
  *     bag has one id), local rows (1, 2 or 4 bytes, padded to 4), weights
@@ -133,6 +134,7 @@ static ts_err check_spread(const ts_ebc_batch *fl) {
 static ts_err count(ts_ebc_batch *fl) {
   static const int64_t none = TS_NO_BAD_ID;
   TS_DO(check_spread(fl));
+  ts_replicas_count(fl);
   for (int32_t f = 0; f < fl->ebc->n_features; f++)
     fl->bags[f] = (ts_bags){.ids = fl->kjt->features[f], .n = fl->own.n};
   TS_DO(describe(fl));
@@ -198,6 +200,11 @@ static ts_err find_means(ts_ebc_batch *fl) {
   return TS_OK;
 }
 
+/* Distinct rows of this rank's batch, see ts_ebc_batch. */
+static int64_t *own_rows(const ts_ebc_batch *fl) {
+  return fl->replica_rows + (int64_t)fl->ebc->n_ranks * fl->ebc->n_replicas;
+}
+
 static void write_head(const ts_ebc_batch *fl, int r, char *to) {
   const ts_ebc *ebc = fl->ebc;
   const int32_t first = ebc->route_start[r],
@@ -205,7 +212,9 @@ static void write_head(const ts_ebc_batch *fl, int r, char *to) {
   int32_t *bags = (int32_t *)(void *)(to + sizeof fl->own);
   memcpy(to, &fl->own, sizeof fl->own);
   char *words = to + ts_head_bytes(ebc, 0);
+  const size_t rows = 8 * (size_t)ebc->n_replicas;
   memset(bags, 0, (size_t)(words - (char *)bags));
+  if (rows) memcpy(words - rows, own_rows(fl), rows);
   for (int32_t f = 0; f < ebc->n_features; f++)
     if (ebc->variable[f] >= 0) bags[ebc->variable[f]] = fl->bags[f].n;
   if (n) memcpy(words, &fl->route_count[first], 8 * (size_t)n);
@@ -283,14 +292,20 @@ ts_err ts_input_pack(void *arg, ts_lane *lane) {
   return pack_headers(fl);
 }
 
-/* Bags of the variable features of each rank. */
-static void read_variable(ts_ebc_batch *fl, int r, const char *message) {
-  const int32_t n = fl->ebc->n_variable;
-  int32_t *to = fl->variable + (int64_t)r * n;
-  if (fl->batch[r])
-    memcpy(to, message + sizeof fl->own, (size_t)n * sizeof *to);
-  else
-    memset(to, 0, (size_t)n * sizeof *to);
+/* Bags of the variable features of rank R, and its rows of replicas. */
+static void read_head(ts_ebc_batch *fl, int r, const char *message) {
+  const ts_ebc *ebc = fl->ebc;
+  const int32_t n = ebc->n_variable;
+  int32_t *bags = fl->variable + (int64_t)r * n;
+  int64_t *rows = fl->replica_rows + (int64_t)r * ebc->n_replicas;
+  const size_t bytes = 8 * (size_t)ebc->n_replicas;
+  if (fl->batch[r]) {
+    if (n) memcpy(bags, message + sizeof fl->own, (size_t)n * sizeof *bags);
+    if (bytes) memcpy(rows, message + ts_head_bytes(ebc, 0) - bytes, bytes);
+  } else {
+    if (n) memset(bags, 0, (size_t)n * sizeof *bags);
+    if (bytes) memset(rows, 0, bytes);
+  }
 }
 
 ts_err ts_input_statuses(ts_ebc_batch *fl) {
@@ -309,7 +324,7 @@ ts_err ts_input_statuses(ts_ebc_batch *fl) {
                      (long long)bytes);
     fl->batch[r] = fl->statuses[r].n;
     fl->n_global += fl->batch[r];
-    if (ebc->n_variable) read_variable(fl, r, from);
+    read_head(fl, r, from);
   }
   fl->n = fl->batch[ebc->rank];
   if (fl->own.err != TS_OK) ts_err_put(&fl->fault);

@@ -20,11 +20,11 @@ static inline int ts_id_bytes(int64_t n_rows) {
   return n_rows <= 256 ? 1 : n_rows <= 65536 ? 2 : 4;
 }
 
-/* Bytes of a message's head: status, bags of the variable features, and a
- * word per route. */
+/* Bytes of a message's head: status, bags of the variable features, distinct
+ * rows of groups that all ranks hold, and a word per route. */
 static inline int64_t ts_head_bytes(const ts_ebc *ebc, int32_t n_routes) {
   return (int64_t)sizeof(ts_status) + (ebc->n_variable + 1) / 2 * 8 +
-         8 * (int64_t)n_routes;
+         8 * (int64_t)(ebc->n_replicas + n_routes);
 }
 
 /* Routes that end on this rank. */

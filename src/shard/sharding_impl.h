@@ -70,6 +70,7 @@ struct ts_sharding {
   bool holes; /* pieces of own_block that no group of this rank writes */
   ts_sharding_group *groups;
   int32_t n_groups;
+  int32_t first_replica; /* of its groups among those that heads tell of */
   struct ts_column_stats *columns; /* column_links.c; NULL: not needed */
 };
 
@@ -178,9 +179,11 @@ void ts_columns_destroy(ts_sharding *);
 ts_err ts_columns_backward(ts_sharding_batch *, double lr_factor, int64_t pass,
                            ts_lane *);
 
-/* replicas.c: the backward pass of data_parallel shardings.  Collective,
- * Enqueues.
- */
+/* replicas.c: the backward pass of data_parallel shardings.  begin and end are
+ * Collective and Enqueue.  create: whose rows heads tell of; after the
+ * shardings. count: distinct rows of a batch, from what the host has read. */
+ts_err ts_replicas_create(ts_ebc *);
+void ts_replicas_count(ts_ebc_batch *);
 ts_err ts_replicas_begin(ts_sharding_batch *, ts_lane *);
 ts_err ts_replicas_end(ts_sharding_batch *, double lr_factor, int64_t pass,
                        ts_lane *);

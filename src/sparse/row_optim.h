@@ -130,7 +130,8 @@ typedef struct ts_row_update_args {
   int64_t step;
   /* When not NULL: no update; the sum of run r goes to sum_out[r * dim], its
    * key to key_out[r], and their number to *n_out, which is there when the
-   * call returns where it is the host's memory.  For data_parallel. */
+   * call returns where it is the host's memory; NULL: nobody asks.  For
+   * data_parallel. */
   float *sum_out;
   uint32_t *key_out;
   int64_t *n_out;

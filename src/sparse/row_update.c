@@ -33,7 +33,7 @@ static void number_runs(const ts_row_update_args *a, ts_update_part *parts,
     parts[p].number = total;
     total += n;
   }
-  *a->n_out = total;
+  if (a->n_out) *a->n_out = total;
 }
 
 /* Where the parts of the scratch lie. */

@@ -107,6 +107,7 @@ ts_err ts_tbe_create(ts_tbe **out, ts_device *device, const ts_kernels *k,
   TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
   t->device = device;
   t->discrete = ts_device_is_discrete(device);
+  t->n_known = -1;
   t->kernels = k;
   t->optim = s->optim ? s->optim
                       : ts_row_optim_find(s->tables[0].config->optimizer.kind);

@@ -127,11 +127,13 @@ int64_t ts_tbe_key(const ts_tbe *, int32_t t, int64_t row);
  * distinct rows that this rank touched, keys ascending, as a message of
  * n * (4 + 4 * dim) bytes [keys | sums] at *MSG (the group's own memory on
  * the device, valid until the next reduce), its size at *MSG_BYTES: both are
- * written by the lane.  apply: MSG of W ranks one after the other,
+ * written by the lane.  N_KNOWN: n, where the caller knows it, so that the host
+ * need not wait for it; else -1.  apply: MSG of W ranks one after the other,
  * msg_bytes[r] each (read when the task runs), in device memory:
  * rows' sums are added in rank order, then one update a row.  Enqueue. */
 ts_err ts_tbe_reduce(ts_tbe *, const void **msg, int64_t *msg_bytes,
-                     const float *grad, const ts_tbe_input *, ts_lane *);
+                     const float *grad, const ts_tbe_input *, int64_t n_known,
+                     ts_lane *);
 ts_err ts_tbe_apply(ts_tbe *, const void *const *msg, const int64_t *msg_bytes,
                     int n_ranks, double lr_factor, int64_t pass, ts_lane *);
 

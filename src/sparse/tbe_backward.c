@@ -209,7 +209,8 @@ static ts_err sum_runs(ts_tbe *t, ts_row_update_args *a) {
   TS_DO(ts_buffer_reserve(&t->sum_keys, (size_t)a->n * 4));
   a->sum_out = t->sums.ptr;
   a->key_out = t->sum_keys.ptr;
-  a->n_out = &t->n_sums;
+  a->n_out = t->n_known < 0 ? &t->n_sums : NULL;
+  if (t->n_known >= 0) t->n_sums = t->n_known;
   return t->kernels->row_update(a);
 }
 

@@ -13,6 +13,7 @@ typedef struct ts_reduce_arg {
   const void **msg;
   int64_t *msg_bytes;
   const float *grad;
+  int64_t n_known;
   ts_tbe_input input;
 } ts_reduce_arg;
 
@@ -27,7 +28,10 @@ static ts_err reduce_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_reduce_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  TS_DO(ts_tbe_sum(t, arg->grad, &arg->input));
+  t->n_known = arg->n_known;
+  const ts_err err = ts_tbe_sum(t, arg->grad, &arg->input);
+  t->n_known = -1;
+  TS_DO(err);
   TS_DO(pack(t, t->n_sums));
   *arg->msg = t->message.ptr;
   *arg->msg_bytes = t->n_sums * (4 + 4 * (int64_t)t->dim);
@@ -36,8 +40,8 @@ static ts_err reduce_task(void *p, ts_lane *lane) {
 
 ts_err ts_tbe_reduce(ts_tbe *t, const void **msg, int64_t *msg_bytes,
                      const float *grad, const ts_tbe_input *input,
-                     ts_lane *lane) {
-  ts_reduce_arg arg = {t, msg, msg_bytes, grad, *input};
+                     int64_t n_known, ts_lane *lane) {
+  ts_reduce_arg arg = {t, msg, msg_bytes, grad, n_known, *input};
   return ts_lane_run(lane, "reduce rows", reduce_task, arg);
 }
 

@@ -56,7 +56,8 @@ static void exchange(ts_tbe **t, int64_t pass) {
     fill(&w, &b, (uint64_t)pass, false, cut[r], cut[r + 1], 0, 100);
     const float *there = send(&w, &b.there[4], grad + cut[r] * WIDTH,
                               (cut[r + 1] - cut[r]) * WIDTH, 4);
-    ck_assert_ok(ts_tbe_reduce(t[r], &msg[r], &bytes[r], there, &b.in, w.lane));
+    ck_assert_ok(
+        ts_tbe_reduce(t[r], &msg[r], &bytes[r], there, &b.in, -1, w.lane));
     ck_assert_ok(ts_lane_sync(w.lane));
     ck_assert_ok(ts_buffer_create(&arrived[r], w.device, (size_t)bytes[r] + 1,
                                   TS_SPACE_PINNED, TS_TAG_MISC));

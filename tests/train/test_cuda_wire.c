@@ -100,12 +100,14 @@ static void *watch(void *arg) {
   return NULL;
 }
 
-/* Tables whose optimizers need nothing of other ranks' rows. */
+/* Every sharding; cut columns with optimizers that need nothing of other
+ * columns' rows. */
 static const char plain_deck[] =
     "run = { name = \"t\"; seed = 5; steps = 9; threads = 1;\n"
     "  backend = \"emulated\"; };\n"
     "data = { format = \"synthetic\"; global_batch = 96;\n"
-    "  synthetic = { samples = 2000; pooling = [1, 2, 4, 2, 3]; }; };\n"
+    "  synthetic = { samples = 2000;\n"
+    "    pooling = [1, 2, 4, 2, 3, 1, 3, 2]; }; };\n"
     "sharding = { ranks_per_node = 2; min_column = 8;\n"
     "             topology = \"default\"; };\n"
     "tables = (\n"
@@ -122,7 +124,12 @@ static const char plain_deck[] =
     "    sharding = \"table_row_wise\"; pooling = \"mean\";\n"
     "    optimizer = { kind = \"sgd\"; lr = 0.1; }; },\n"
     "  { name = \"grid\"; rows = 110; dim = 16; features = [\"grid\"];\n"
-    "    sharding = \"grid\"; optimizer = { kind = \"adam\"; }; } );\n"
+    "    sharding = \"grid\"; optimizer = { kind = \"adam\"; }; },\n"
+    "  { name = \"dp\"; rows = 40; dim = 16; features = [\"dp\", \"dp2\"];\n"
+    "    sharding = \"data_parallel\"; optimizer = { kind = \"adam\"; }; },\n"
+    "  { name = \"dpb\"; rows = 30; dim = 16; features = [\"dpb\"];\n"
+    "    sharding = \"data_parallel\"; dtype = \"bf16\";\n"
+    "    optimizer = { kind = \"sgd\"; lr = 0.1; }; } );\n"
     "model = { kind = \"dlrm\"; dense_features = 3; dense_arch = [32, 16];\n"
     "  over_arch = [32, 16, 1]; };\n"
     "dense = { bucket_mb = 0.001; };\n"
