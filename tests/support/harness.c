@@ -173,6 +173,17 @@ bool ts_test_all(bool cond) {
 
 static Suite *suite;
 static TCase *group;
+static int n_added;
+
+/* One of the words of TESSERA_TESTS, where it is set: these tests alone. */
+static bool is_wanted(const char *name) {
+  const char *all = getenv("TESSERA_TESTS");
+  const size_t n = strlen(name);
+  if (!all) return true;
+  for (const char *at = all; (at = strstr(at, name)); at += n)
+    if ((at == all || at[-1] == ' ') && (!at[n] || at[n] == ' ')) return true;
+  return false;
+}
 
 TCase *ts_test_group(void) {
   if (!suite) suite = suite_create(program_invocation_short_name);
@@ -184,6 +195,8 @@ TCase *ts_test_group(void) {
 
 void ts_test_add(const TTest *test, int first, int end) {
   if (!group) ts_test_group();
+  if (!is_wanted(test->name)) return;
+  n_added++;
   tcase_add_loop_test(group, test, first, end);
 }
 
@@ -199,6 +212,11 @@ int ts_test_main(int argc, char **argv) {
   if (missing()) {
     ts_mpi_stop();
     return 77;
+  }
+  if (!n_added && getenv("TESSERA_TESTS")) {
+    printf("no test is named in TESSERA_TESTS\n");
+    ts_mpi_stop();
+    return EXIT_FAILURE;
   }
   /* A comm of its own, serial: usable beside whatever a test does. */
   const ts_device_options d = {.serial = true, .n_threads = 1};

@@ -92,6 +92,7 @@ bool ts_test_all(bool cond);
 #define TS_EACH_TEST_BETWEEN(start, stop)                                      \
   TS_BEFORE_MAIN(tcase_add_checked_fixture(ts_test_group(), start, stop))
 TCase *ts_test_group(void);
+/* Not where TESSERA_TESTS, names with blanks between, hasn't it. */
 void ts_test_add(const TTest *, int first, int end);
 
 /* Makes the CALL before main, in the order of the file. */
