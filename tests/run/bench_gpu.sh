@@ -35,6 +35,8 @@ check "which is one command" test "$(wc -l < "$work/dry")" = 2
 for bad in nonsense '--minutes' '--minutes x'; do
   "$job" --dry $bad > /dev/null 2>&1; check "$bad is code 2" test $? = 2
 done
+(cd "$work" && "$srcdir/jobs/gpu_kit" kit) 2> "$work/none"; check "no kit without nvcc" test $? = 1
+check "it says so" grep -q 'no CUDA backend' "$work/none"
 "$job" plan > /dev/null 2>&1; check "no build is code 2" test $? = 2
 
 # The plan is the program's own: whether the MLPerf tables fit.

@@ -18,6 +18,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/folder.sh \
   tests/run/fully_sharded.sh \
   tests/run/golden.sh \
+  tests/run/gpu_kit.sh \
   tests/run/hardening.sh \
   tests/run/hostile.sh \
   tests/run/larger.sh \
