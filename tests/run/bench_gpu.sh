@@ -30,6 +30,8 @@ check "the sanitizer's are as many" test "$(wc -l < "$work/small")" = $((2 * $(e
 while read -r family tests; do
   for t in $tests; do check "$family has $t" grep -qE "^TS_TESTS?\($t[,)]" "$srcdir/tests/kernels/$family.c" "$srcdir/tests/kernels/${family}_double.c" -s; done
 done < "$work/small"
+(cd "$(dirname "$TESSERA")" && TESSERA_TESTS="swap clip" tests/kernels/flat; TESSERA_TESTS=swa tests/kernels/flat) > "$work/named" 2>&1; check "no test of that name is code 1" test $? = 1
+check "two tests of a program" grep -q 'Checks: 2, Failures: 0' "$work/named"
 check "one step alone" dry plan
 check "which is one command" test "$(wc -l < "$work/dry")" = 2
 for bad in nonsense '--minutes' '--minutes x'; do
