@@ -63,6 +63,7 @@ check "and what it would do" grep -q '^mlperf: .*bench step' "$work/none"
 check "it is noted" grep -q '^FAILED  mlperf.2 (code 5)' "$work/failing"
 check "the next goes on" grep -q '^ok      mlperf.4' "$work/failing"
 check "what is not there is skipped" grep -q '^SKIPPED parity.1' "$work/failing"
+check "but not done" eval '! grep -q "^parity" "$work/out/state"'
 check "the summary" grep -q '^mlperf [0-9]* s: 5 commands, 1 failed: mlperf.2; 0 skipped' "$work/out/summary"
 check "with the figures" grep -q '12 samples/s' "$work/out/summary"
 
@@ -92,4 +93,10 @@ check "no step was done" test "$(grep -c '^look\|^plan 1' "$work/out/state")" = 
 "$job" --minutes 2 look kernels plan > "$work/minutes"; check "what fits" test $? = 1
 check "what was interrupted runs again" grep -q '^ok      look.2' "$work/minutes"
 check "what doesn't fit is left" grep -q '^left for later: kernels$' "$work/out/summary"
+# A command without an end takes its own time, a step no more than its own.
+sed 's/^times="look .*/times="look 1 1/' "$job" > "$work/short"
+SLOW=60 bash "$work/short" --again look > "$work/late"; check "no end is code 1" test $? = 1
+check "it is noted" grep -q '^FAILED  look.2 (no end within 1 s)' "$work/late"
+check "what had no time left" grep -q '^LATE    look.3' "$work/late"
+check "is counted" grep -qE '^look .* 1 failed: look.2; [01] skipped, [3-9] late' "$work/out/summary"
 passed
