@@ -98,5 +98,5 @@ sed 's/^times="look .*/times="look 1 1/' "$job" > "$work/short"
 SLOW=60 bash "$work/short" --again look > "$work/late"; check "no end is code 1" test $? = 1
 check "it is noted" grep -q '^FAILED  look.2 (no end within 1 s)' "$work/late"
 check "what had no time left" grep -q '^LATE    look.3' "$work/late"
-check "is counted" grep -qE '^look .* 1 failed: look.2; [01] skipped, [3-9] late' "$work/out/summary"
+check "is counted" grep -qE '^look [0-9] s: .* 1 failed: look.2; [01] skipped, [3-9] late' "$work/out/summary"
 passed
