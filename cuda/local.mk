@@ -26,7 +26,7 @@ cuda_nccl_sources = cuda/runtime/comm_nccl.cu
 cuda_headers = \
   cuda/runtime/cuda_impl.h cuda/runtime/each.cuh cuda/runtime/enqueue.h cuda/runtime/graph.h \
   cuda/runtime/grid.h cuda/runtime/lane.h \
-  cuda/runtime/notes.h cuda/runtime/scan.cuh \
+  cuda/runtime/notes.h cuda/runtime/scan.cuh cuda/runtime/store.cuh \
   cuda/sparse/cache_hold.cuh cuda/sparse/cache_kernels.cuh \
   cuda/sparse/cache_sets.cuh cuda/sparse/exact.cuh cuda/sparse/features.cuh cuda/sparse/lookup.cuh \
   cuda/sparse/lookup_plan.h cuda/sparse/rounding.cuh cuda/sparse/row_optim.cuh \

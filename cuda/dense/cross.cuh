@@ -4,6 +4,7 @@
 
 #include "cuda/dense/half.cuh"
 #include "cuda/runtime/cuda_impl.h"
+#include "cuda/runtime/store.cuh"
 
 enum { TS_CROSS_THREADS = 256 };
 
@@ -19,7 +20,7 @@ static __device__ __forceinline__ float4 ts_cross_get(const float *p, int n) {
 template <bool WIDE>
 static __device__ __forceinline__ void ts_cross_put(float *p, int n, float4 x) {
   if (WIDE) {
-    *(float4 *)p = x;
+    ts_store((float4 *)p, x);
   } else {
     p[0] = x.x;
     if (n > 1) p[1] = x.y;
@@ -44,7 +45,8 @@ template <bool WIDE>
 static __device__ __forceinline__ void ts_cross_put(uint16_t *p, int n,
                                                     float4 x) {
   if (WIDE) {
-    *(uint2 *)p = make_uint2(ts_half_pair(x.x, x.y), ts_half_pair(x.z, x.w));
+    ts_store((uint2 *)p,
+             make_uint2(ts_half_pair(x.x, x.y), ts_half_pair(x.z, x.w)));
   } else {
     p[0] = ts_half_near(x.x);
     if (n > 1) p[1] = ts_half_near(x.y);
