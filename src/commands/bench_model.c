@@ -12,19 +12,17 @@ static double width(const ts_config *c) {
   return n;
 }
 
-/* x_0, x and y are f32, t, dt and what products give are of E bytes; x has a
- * copy for the products where that is bf16. */
+/* Embeddings are f32, what cross layers keep is of E bytes. */
 ts_model_bytes ts_bench_model_bytes(const ts_config *c, double batch,
                                     bool half) {
   const double n = width(c) * batch, e = half ? 2 : 4;
   const double layers = c->model.dcn_layers, more = layers - 1;
-  ts_model_bytes x = {.join = 8 * n};
+  ts_model_bytes x = {.join = (4 + e) * n};
   if (layers < 1) return x;
   /* x_0, t, y; x, which the first layer's x_0 is */
-  x.cross = n * (layers * (4 + e + 4) + more * 4);
-  if (half) x.cross += n * (4 + layers * 2); /* and the copies */
+  x.cross = n * e * (3 * layers + more);
   /* dy, t, x_0 to dx_0, dt; then dy and dx_0 are added to: add, dy, dx_0, t,
    * x_0, dt; at the end dx_0, from dy and add */
-  x.cross_backward = n * ((12 + 2 * e) + more * (20 + 3 * e) + (12 + e));
+  x.cross_backward = n * e * (5 + 8 * more + 4);
   return x;
 }

@@ -4,10 +4,9 @@
  * dt = dy * x_0, dx_0 += dy * t, du = dt W, dx = dy + du V.  The last sum is
  * made by the next layer's pass, which reads dy anyway.
  *
- * In bf16 x and dy, which layers add to, stay f32; x has a copy of bf16 for
- * the products; u, t and the gradients that products give or take are bf16.
- * Where y and dy of the whole are bf16 the last y has no f32, and dy has f32
- * from the second pass on. */
+ * In bf16 all of that is bf16, x and dy, which layers add to, too; sums are
+ * worked out in f32.  Where who takes y wants f32 (not y_half) the last y and
+ * the first dy are f32. */
 #include "dense/cross.h"
 
 #include <math.h>
@@ -21,8 +20,7 @@ typedef struct ts_cross_layer {
   ts_linear *down, *up; /* V, without bias; W, b */
   void *u;              /* (batch_max, u_stride) f32 or bf16 */
   void *t;              /* (batch_max, t_stride) f32 or bf16 */
-  float *y;             /* (batch_max, stride); the last one's: not y_half */
-  uint16_t *x16;        /* (batch_max, stride) its x, where half */
+  void *y;              /* (batch_max, stride) */
 } ts_cross_layer;
 
 struct ts_cross {
@@ -32,9 +30,8 @@ struct ts_cross {
   bool half, y_half;
   int32_t u_stride, t_stride;
   void *du, *dt, *dv; /* of the layer at hand; dv (batch_max, stride) */
-  uint16_t *y16;      /* (batch_max, stride) the last y, where y_half */
-  float *dy;          /* (batch_max, stride) where y_half */
-  const float *x;     /* of the last forward */
+  void *dy;           /* (batch_max, stride) bf16, where half and not y_half */
+  const void *x;      /* of the last forward */
   ts_arrays arrays;
 };
 
@@ -72,14 +69,16 @@ static ts_err take(ts_cross *c, void *p, int32_t stride, size_t size,
                         TS_TAG_ACTIVATIONS);
 }
 
+static bool is_last(const ts_cross *c, const ts_cross_layer *k) {
+  return k + 1 == c->layer + c->spec.n_layers;
+}
+
 static ts_err make_arrays(ts_cross *c, ts_cross_layer *k, ts_lane *lane) {
   const size_t size = c->half ? 2 : 4;
   TS_DO(take(c, &k->u, c->u_stride, size, lane));
   TS_DO(take(c, &k->t, c->t_stride, size, lane));
-  if (!c->y_half || k + 1 < c->layer + c->spec.n_layers)
-    TS_DO(take(c, &k->y, c->spec.stride, 4, lane));
-  if (c->half) TS_DO(take(c, &k->x16, c->spec.stride, 2, lane));
-  return TS_OK;
+  return take(c, &k->y, c->spec.stride, is_last(c, k) && !c->y_half ? 4 : size,
+              lane);
 }
 
 static ts_err add_layer(ts_cross *c, ts_cross_layer *k, ts_params *params,
@@ -106,19 +105,23 @@ static ts_err add_layer(ts_cross *c, ts_cross_layer *k, ts_params *params,
   return make_arrays(c, k, lane);
 }
 
+bool ts_cross_in_bf16(const ts_cross_spec *s, const ts_kernels *kernels) {
+  return s->n_layers > 0 &&
+         ts_linear_in_bf16(s->precision, s->rank, s->engine, kernels) &&
+         ts_linear_in_bf16(s->precision, s->width, s->engine, kernels);
+}
+
 ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
                        ts_params *params, const ts_kernels *kernels,
                        uint64_t seed, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_cross *c = NULL;
-  const bool half =
-      ts_linear_in_bf16(s->precision, s->rank, s->engine, kernels) &&
-      ts_linear_in_bf16(s->precision, s->width, s->engine, kernels);
+  const bool half = ts_cross_in_bf16(s, kernels);
   const size_t size = half ? 2 : 4;
   TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_DENSE));
   c->spec = *s;
   c->half = half;
-  c->y_half = half && s->y_half && s->n_layers > 0;
+  c->y_half = half && s->y_half;
   c->u_stride = half ? (s->rank + 31) / 32 * 32 : s->rank;
   c->t_stride = half ? s->stride : s->width;
   c->kernels = kernels;
@@ -128,8 +131,7 @@ ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
   TS_TRY(take(c, &c->du, c->u_stride, size, lane));
   TS_TRY(take(c, &c->dt, c->t_stride, size, lane));
   TS_TRY(take(c, &c->dv, s->stride, size, lane));
-  if (c->y_half) TS_TRY(take(c, &c->y16, s->stride, 2, lane));
-  if (c->y_half && s->n_layers > 1) TS_TRY(take(c, &c->dy, s->stride, 4, lane));
+  if (half && !c->y_half) TS_TRY(take(c, &c->dy, s->stride, 2, lane));
   *out = c;
   c = NULL;
 done:
@@ -171,29 +173,6 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
   return t->kernels->cross_backward(&t->args);
 }
 
-typedef struct ts_half_task {
-  const ts_kernels *kernels;
-  ts_half_args args;
-} ts_half_task;
-
-static ts_err half_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_half_task *t = arg;
-  return t->kernels->half_rows(&t->args);
-}
-
-/* The first layer's x in bf16. */
-static ts_err to_half(const ts_cross *c, int32_t batch, ts_lane *lane) {
-  const ts_half_task task = {c->kernels,
-                             {.to = c->layer[0].x16,
-                              .from = c->x,
-                              .to_stride = c->spec.stride,
-                              .from_stride = c->spec.stride,
-                              .rows = batch,
-                              .n = c->spec.width}};
-  return ts_lane_run(lane, "cross", half_task, task);
-}
-
 static ts_cross_task by_element(const ts_cross *c, int32_t batch) {
   return (ts_cross_task){c->kernels,
                          {.x0 = c->x,
@@ -204,35 +183,34 @@ static ts_cross_task by_element(const ts_cross *c, int32_t batch) {
                           .batch = batch}};
 }
 
-ts_err ts_cross_forward(ts_cross *c, const void **y, const float *x,
+ts_err ts_cross_forward(ts_cross *c, const void **y, const void *x,
                         int32_t batch, const ts_layer_hooks *hooks,
                         ts_lane *lane) {
   c->x = x;
-  if (c->half && c->spec.n_layers) TS_DO(to_half(c, batch, lane));
   for (int32_t l = 0; l < c->spec.n_layers; l++) {
     const ts_cross_layer *k = &c->layer[l];
     ts_cross_task task = by_element(c, batch);
     task.args.x = x;
     task.args.t = k->t;
-    task.args.y = k->y;
-    task.args.y16 = l + 1 < c->spec.n_layers ? k[1].x16 : c->y16;
+    if (c->half && !c->y_half && is_last(c, k))
+      task.args.y32 = k->y;
+    else
+      task.args.y = k->y;
     TS_DO(ts_layer_acquire(hooks, k->V, TS_FORWARD, lane));
-    TS_DO(ts_linear_forward(k->down, k->u, c->half ? (const void *)k->x16 : x,
-                            batch, lane));
+    TS_DO(ts_linear_forward(k->down, k->u, x, batch, lane));
     TS_DO(ts_linear_forward(k->up, k->t, k->u, batch, lane));
     TS_DO(ts_layer_release(hooks, k->V, TS_FORWARD, lane));
     TS_DO(ts_lane_run(lane, "cross", forward_task, task));
     x = k->y;
   }
-  *y = c->y_half ? (const void *)c->y16 : x;
+  *y = x;
   return TS_OK;
 }
 
 static ts_err layer_backward(ts_cross *c, int32_t l, int32_t batch,
                              const ts_layer_hooks *hooks, ts_lane *lane) {
   const ts_cross_layer *k = &c->layer[l];
-  const float *x32 = l ? c->layer[l - 1].y : c->x;
-  const void *x = c->half ? (const void *)k->x16 : x32;
+  const void *x = l ? c->layer[l - 1].y : c->x;
   TS_DO(ts_layer_acquire(hooks, k->V, TS_BACKWARD, lane));
   TS_DO(ts_linear_backward(k->up, c->du, c->dt, k->u, k->t, batch, lane));
   TS_DO(ts_layer_ready(hooks, k->b, lane));
@@ -242,12 +220,12 @@ static ts_err layer_backward(ts_cross *c, int32_t l, int32_t batch,
   return ts_layer_release(hooks, k->V, TS_BACKWARD, lane);
 }
 
-ts_err ts_cross_backward(ts_cross *c, float *dx, void *dy, int32_t batch,
+ts_err ts_cross_backward(ts_cross *c, void *dx, void *dy, int32_t batch,
                          const ts_layer_hooks *hooks, ts_lane *lane) {
   const int32_t n = c->spec.n_layers;
   ts_cross_task task = by_element(c, batch);
-  task.args.dy = c->y_half ? c->dy : dy;
-  task.args.dy16 = c->y_half ? dy : NULL;
+  task.args.dy = c->dy ? c->dy : dy;
+  task.args.dy32 = c->dy ? dy : NULL;
   task.args.dx0 = dx;
   task.args.dt = c->dt;
   task.args.first = true;
@@ -255,7 +233,7 @@ ts_err ts_cross_backward(ts_cross *c, float *dx, void *dy, int32_t batch,
     task.args.t = c->layer[l].t;
     TS_DO(ts_lane_run(lane, "cross backward", backward_task, task));
     TS_DO(layer_backward(c, l, batch, hooks, lane));
-    if (!task.args.first) task.args.dy16 = NULL; /* add was added */
+    if (!task.args.first) task.args.dy32 = NULL; /* add was added */
     task.args.first = false;
     task.args.add = c->dv;
   }

@@ -15,8 +15,8 @@ typedef struct ts_cross ts_cross;
 
 typedef struct ts_cross_spec {
   int32_t width;  /* of x */
-  int32_t stride; /* floats between rows of x and dx, >= width; the rest of a
-                     row is zeros */
+  int32_t stride; /* elements between rows of x and dx, >= width; the rest of
+                     a row is zeros */
   int32_t n_layers, rank;
   /* NAME.V_kernels.l, NAME.W_kernels.l, NAME.bias.l */
   const char *name, *group;
@@ -28,6 +28,9 @@ typedef struct ts_cross_spec {
   const char *engine;
 } ts_cross_spec;
 
+/* Whether all that such layers keep, X and DX are of bf16, else f32: their
+ * products are. */
+bool ts_cross_in_bf16(const ts_cross_spec *, const ts_kernels *);
 /* Adds its parameters to PARAMS; V and W are normal with variance
  * 2 / (width + rank), b is 0. */
 ts_err ts_cross_create(ts_cross **, const ts_cross_spec *, ts_params *,
@@ -37,9 +40,9 @@ void ts_cross_destroy(ts_cross *);
 bool ts_cross_is_half(const ts_cross *);
 /* *Y (batch, stride), owned by the layers (X without layers), valid until the
  * next forward.  X must stay until backward.  Enqueues. */
-ts_err ts_cross_forward(ts_cross *, const void **y, const float *x,
+ts_err ts_cross_forward(ts_cross *, const void **y, const void *x,
                         int32_t batch, const ts_layer_hooks *, ts_lane *);
 /* dx (batch, stride) (=) from dy (batch, stride), which is overwritten.
  * Enqueues. */
-ts_err ts_cross_backward(ts_cross *, float *dx, void *dy, int32_t batch,
+ts_err ts_cross_backward(ts_cross *, void *dx, void *dy, int32_t batch,
                          const ts_layer_hooks *, ts_lane *);

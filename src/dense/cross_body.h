@@ -8,29 +8,26 @@
 #include "dense/half.h"
 #include "kernel_table.h"
 
-/* Row I of a matrix of f32 or bf16. */
-static void *cross_at(const void *m, int64_t i, int32_t stride, bool half) {
-  return (char *)m + i * stride * (half ? 2 : 4);
+static void cross_row_half(const ts_cross_args *a, int64_t i) {
+  const int64_t at = i * a->stride;
+  const uint16_t *restrict x0 = (const uint16_t *)a->x0 + at;
+  const uint16_t *restrict x = (const uint16_t *)a->x + at;
+  const uint16_t *restrict t = (const uint16_t *)a->t + i * a->t_stride;
+  uint16_t *restrict y = a->y ? (uint16_t *)a->y + at : NULL;
+  float *restrict y32 = a->y ? NULL : a->y32 + at;
+  for (int32_t k = 0; y && k < a->width; k++)
+    y[k] = ts_half_of(ts_half_float(x0[k]) * ts_half_float(t[k]) +
+                      ts_half_float(x[k]));
+  for (int32_t k = 0; y32 && k < a->width; k++)
+    y32[k] = ts_half_float(x0[k]) * ts_half_float(t[k]) + ts_half_float(x[k]);
 }
 
 static void cross_row(const ts_cross_args *a, int64_t i) {
-  const float *restrict x0 = a->x0 + i * a->stride;
-  const float *restrict x = a->x + i * a->stride;
-  float *restrict y = a->y ? a->y + i * a->stride : NULL;
-  if (!a->half) {
-    const float *restrict t = cross_at(a->t, i, a->t_stride, false);
-    for (int32_t k = 0; k < a->width; k++) y[k] = x0[k] * t[k] + x[k];
-    return;
-  }
-  const uint16_t *restrict t = cross_at(a->t, i, a->t_stride, true);
-  uint16_t *restrict y16 = a->y16 ? a->y16 + i * a->stride : NULL;
-  for (int32_t k = 0; y && k < a->width; k++)
-    y[k] = x0[k] * ts_half_float(t[k]) + x[k];
-  if (y)
-    for (int32_t k = 0; y16 && k < a->width; k++) y16[k] = ts_half_of(y[k]);
-  else
-    for (int32_t k = 0; k < a->width; k++)
-      y16[k] = ts_half_of(x0[k] * ts_half_float(t[k]) + x[k]);
+  const float *restrict x0 = (const float *)a->x0 + i * a->stride;
+  const float *restrict x = (const float *)a->x + i * a->stride;
+  const float *restrict t = (const float *)a->t + i * a->t_stride;
+  float *restrict y = (float *)a->y + i * a->stride;
+  for (int32_t k = 0; k < a->width; k++) y[k] = x0[k] * t[k] + x[k];
 }
 
 /* Columns of a row by blocks, whose dy lies in the first-level cache. */
@@ -40,44 +37,61 @@ typedef struct cross_block {
   int32_t n;
 } cross_block;
 
-/* dy + add of a block: in place, or in SIDE where it doesn't stay. */
+/* dy + add of a block, in SIDE where it doesn't lie in dy. */
 static const float *cross_dy(const ts_cross_args *a, const cross_block *b,
                              float *restrict side) {
+  float *restrict dy = (float *)a->dy + b->at;
   const float *restrict add = a->add;
-  const uint16_t *restrict add16 = a->add;
-  if (!a->add && !a->dy16) return a->dy + b->at;
-  if (a->dy16)
-    for (int32_t k = 0; k < b->n; k++)
-      side[k] = ts_half_float(a->dy16[b->at + k]);
-  else
-    memcpy(side, a->dy + b->at, (size_t)b->n * sizeof *side);
-  if (a->add && a->half)
-    for (int32_t k = 0; k < b->n; k++)
-      side[k] += ts_half_float(add16[b->at + k]);
-  else if (a->add)
-    for (int32_t k = 0; k < b->n; k++) side[k] += add[b->at + k];
-  if (a->add && a->t) memcpy(a->dy + b->at, side, (size_t)b->n * sizeof *side);
+  if (!add) return dy;
+  for (int32_t k = 0; k < b->n; k++) side[k] = dy[k] + add[b->at + k];
+  if (a->t) memcpy(dy, side, (size_t)b->n * sizeof *side);
   return side;
 }
 
+/* The same in SIDE: it is rounded in dy alone, for the next pass. */
+static void cross_dy_half(const ts_cross_args *a, const cross_block *b,
+                          float *restrict side) {
+  uint16_t *restrict dy = (uint16_t *)a->dy + b->at;
+  const uint16_t *restrict add = a->add;
+  if (a->dy32)
+    memcpy(side, a->dy32 + b->at, (size_t)b->n * sizeof *side);
+  else
+    for (int32_t k = 0; k < b->n; k++) side[k] = ts_half_float(dy[k]);
+  if (!add) return;
+  for (int32_t k = 0; k < b->n; k++) side[k] += ts_half_float(add[b->at + k]);
+  for (int32_t k = 0; a->t && k < b->n; k++) dy[k] = ts_half_of(side[k]);
+}
+
 /* The sum over layers begins with 0 in the first of them. */
-static void cross_grad_half(const ts_cross_args *a, const cross_block *b,
-                            const float *restrict dy) {
-  const float *restrict x0 = a->x0 + b->at;
-  float *restrict dx0 = a->dx0 + b->at;
+static void cross_grad_half(const ts_cross_args *a, const cross_block *b) {
+  float dy[CROSS_BLOCK];
+  uint16_t *restrict dx0 = (uint16_t *)a->dx0 + b->at;
+  const uint16_t *restrict x0 = (const uint16_t *)a->x0 + b->at;
+  cross_dy_half(a, b, dy);
+  if (a->first) memset(dx0, 0, (size_t)b->n * sizeof *dx0);
+  if (!a->t) {
+    for (int32_t k = 0; k < b->n; k++)
+      dx0[k] = ts_half_of(ts_half_float(dx0[k]) + dy[k]);
+    return;
+  }
   const uint16_t *restrict t = (const uint16_t *)a->t + b->t_at;
   uint16_t *restrict dt = (uint16_t *)a->dt + b->t_at;
-  if (a->first) memset(dx0, 0, (size_t)b->n * sizeof *dx0);
   for (int32_t k = 0; k < b->n; k++) {
-    dx0[k] += dy[k] * ts_half_float(t[k]);
-    dt[k] = ts_half_of(dy[k] * x0[k]);
+    dx0[k] = ts_half_of(ts_half_float(dx0[k]) + dy[k] * ts_half_float(t[k]));
+    dt[k] = ts_half_of(dy[k] * ts_half_float(x0[k]));
   }
 }
 
-static void cross_grad_float(const ts_cross_args *a, const cross_block *b,
-                             const float *restrict dy) {
-  const float *restrict x0 = a->x0 + b->at;
-  float *restrict dx0 = a->dx0 + b->at;
+static void cross_grad_float(const ts_cross_args *a, const cross_block *b) {
+  float side[CROSS_BLOCK];
+  const float *restrict dy = cross_dy(a, b, side);
+  const float *restrict x0 = (const float *)a->x0 + b->at;
+  float *restrict dx0 = (float *)a->dx0 + b->at;
+  if (!a->t) {
+    for (int32_t k = 0; k < b->n; k++)
+      dx0[k] = (a->first ? 0.0f : dx0[k]) + dy[k];
+    return;
+  }
   const float *restrict t = (const float *)a->t + b->t_at;
   float *restrict dt = (float *)a->dt + b->t_at;
   if (a->first)
@@ -93,20 +107,14 @@ static void cross_grad_float(const ts_cross_args *a, const cross_block *b,
 }
 
 static void cross_grad_row(const ts_cross_args *a, int64_t i) {
-  float side[CROSS_BLOCK];
   for (int32_t c = 0; c < a->width; c += CROSS_BLOCK) {
     const int32_t left = a->width - c;
     const cross_block b = {i * a->stride + c, i * a->t_stride + c,
                            left < CROSS_BLOCK ? left : CROSS_BLOCK};
-    const float *dy = cross_dy(a, &b, side);
-    float *dx0 = a->dx0 + b.at;
-    if (!a->t)
-      for (int32_t k = 0; k < b.n; k++)
-        dx0[k] = (a->first ? 0.0f : dx0[k]) + dy[k];
-    else if (a->half)
-      cross_grad_half(a, &b, dy);
+    if (a->half)
+      cross_grad_half(a, &b);
     else
-      cross_grad_float(a, &b, dy);
+      cross_grad_float(a, &b);
   }
 }
 

@@ -32,25 +32,24 @@ typedef struct ts_interact_args {
   int work_threads;
 } ts_interact_args;
 
-/* The part of a cross layer (dense/cross.h) that goes by element.  Rows of x0,
- * x, y, y16, dy, dx0 and add lie STRIDE elements apart, those of t and dt
- * T_STRIDE; only WIDTH elements of a row are touched. */
+/* The part of a cross layer (dense/cross.h) that goes by element.  Elements are
+ * of bf16 where HALF, else of f32; each is worked out in f32 and rounded once.
+ * Rows of x0, x, y, dy, dx0 and add lie STRIDE elements apart, those of t and
+ * dt T_STRIDE; only WIDTH elements of a row are touched. */
 typedef struct ts_cross_args {
-  const float *x0; /* (B, stride) */
-  const float *x;  /* forward: y = x0 * t + x */
-  const void *t;   /* (B, t_stride) */
-  float *y;        /* NULL: y16 alone */
-  uint16_t *y16;   /* y in bf16, unless NULL; where half */
-  bool half;       /* t, dt and add are of bf16, else f32 */
+  const void *x0; /* (B, stride) */
+  const void *x;  /* forward: y = x0 * t + x */
+  const void *t;  /* (B, t_stride) */
+  void *y;        /* NULL: y32 */
+  float *y32;     /* where half: y in f32 instead, unless NULL */
   /* backward: dy += add (unless NULL), then dx0 += dy * t (= where FIRST) and
    * dt = dy * x0.  Without t, the end: dx0 += dy + add, and dy stays.  Where
-   * half dy may come as bf16: dy = dy16 + add, and without add dy is not
+   * half dy may come in f32: dy = dy32 + add, and without add dy is not
    * touched. */
-  const uint16_t *dy16;
+  const float *dy32;
   const void *add;
-  float *dy, *dx0;
-  void *dt;
-  bool first;
+  void *dy, *dx0, *dt;
+  bool first, half;
   int32_t width, stride, t_stride, batch;
 } ts_cross_args;
 
@@ -67,16 +66,16 @@ typedef struct ts_fm_args {
 
 /* Rows side by side.  Row i < batch of WIDE is [row i of FIRST | .. row i of
  * PART k from column at[k] on, width[k] floats ..]; what no part has stays.
- *   join_rows   wide = first, parts; where ADD, +=
+ *   join_rows   wide = first, parts; where ADD (of f32), +=
  *   split_rows  first, parts = wide */
 typedef struct ts_join_args {
-  float *wide;                /* (batch, stride) */
+  void *wide;                 /* (batch, stride) f32, or bf16 where HALF */
   float *first;               /* (batch, first_width); NULL: none */
   float *const *part;         /* (n_parts), as what follows, host memory */
   const int64_t *part_stride; /* floats */
   const int32_t *at, *width;
   int32_t stride, first_width, n_parts, batch;
-  bool add;
+  bool add, half;
 } ts_join_args;
 
 /* Rows of bf16 from rows of f32: to[i][k] = from[i][k], to nearest even, for

@@ -17,7 +17,11 @@ static ts_err backward(const ts_interact_args *a) {
 
 static ts_err cross(const ts_cross_args *a) {
 #pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < a->batch; i++) cross_row(a, i);
+  for (int64_t i = 0; i < a->batch; i++)
+    if (a->half)
+      cross_row_half(a, i);
+    else
+      cross_row(a, i);
   return TS_OK;
 }
 

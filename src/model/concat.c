@@ -14,9 +14,8 @@ static void place(ts_concat *x, const ts_config *c, int32_t *at, bool plain,
     }
 }
 
-ts_err ts_concat_init(ts_concat *x, const ts_model_spec *spec,
-                      ts_device *device, int32_t b_width, bool weighted_last) {
-  const int64_t rows = spec->batch_max;
+ts_err ts_concat_init(ts_concat *x, const ts_model_spec *spec, int32_t b_width,
+                      bool weighted_last) {
   x->kernels = spec->kernels;
   x->n_features = spec->n_features;
   x->width = x->b_width = b_width;
@@ -25,11 +24,18 @@ ts_err ts_concat_init(ts_concat *x, const ts_model_spec *spec,
   place(x, spec->config, &x->width, true, !weighted_last);
   if (weighted_last) place(x, spec->config, &x->width, false, true);
   x->stride = (x->width + 31) / 32 * 32;
-  TS_DO(ts_arrays_take(&x->arrays, device, &x->x, rows * x->stride, 4,
-                       TS_TAG_ACTIVATIONS));
-  TS_DO(ts_arrays_take(&x->arrays, device, &x->dx, rows * x->stride, 4,
-                       TS_TAG_ACTIVATIONS));
-  return ts_arrays_take(&x->arrays, device, &x->db, rows * b_width, 4,
+  return TS_OK;
+}
+
+ts_err ts_concat_take(ts_concat *x, const ts_model_spec *spec,
+                      ts_device *device, bool half) {
+  const int64_t rows = spec->batch_max, n = rows * x->stride;
+  const size_t size = half ? 2 : 4;
+  x->half = half;
+  TS_DO(ts_arrays_take(&x->arrays, device, &x->x, n, size, TS_TAG_ACTIVATIONS));
+  TS_DO(
+      ts_arrays_take(&x->arrays, device, &x->dx, n, size, TS_TAG_ACTIVATIONS));
+  return ts_arrays_take(&x->arrays, device, &x->db, rows * x->b_width, 4,
                         TS_TAG_ACTIVATIONS);
 }
 
@@ -57,7 +63,7 @@ static ts_err split_task(void *arg, ts_lane *lane) {
 }
 
 /* WIDE side by side of FIRST and the PARTS, or apart again. */
-static ts_err submit(const ts_concat *x, float *wide, float *first,
+static ts_err submit(const ts_concat *x, void *wide, float *first,
                      float *const *part, const ts_emb_views *emb, int32_t batch,
                      bool split, ts_lane *lane) {
   const ts_join_task t = {x->kernels,
@@ -70,7 +76,8 @@ static ts_err submit(const ts_concat *x, float *wide, float *first,
                            .stride = x->stride,
                            .first_width = x->b_width,
                            .n_parts = x->n_features,
-                           .batch = batch}};
+                           .batch = batch,
+                           .half = x->half}};
   return ts_lane_submit(lane, split ? "concatenate backward" : "concatenate",
                         split ? split_task : join_task, &t, sizeof t);
 }

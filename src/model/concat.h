@@ -15,16 +15,21 @@ typedef struct ts_concat {
   int32_t b_width;       /* 0: there is no b */
   int32_t width, stride; /* of a row: used and padded to 32 */
   int32_t *at, *dim;     /* (n_features) columns of a feature: from, number */
-  float *x, *dx;         /* (batch_max, stride); padding stays 0 */
-  float *db;             /* (batch_max, b_width) */
+  bool half;
+  void *x, *dx; /* (batch_max, stride) f32, or bf16 where HALF; padding
+                   stays 0 */
+  float *db;    /* (batch_max, b_width) */
   const ts_kernels *kernels;
   ts_arrays arrays; /* x, dx, db */
 } ts_concat;
 
-/* Features in the deck's order; WEIGHTED_LAST: those of weighted tables after
- * all others. */
-ts_err ts_concat_init(ts_concat *, const ts_model_spec *, ts_device *,
-                      int32_t b_width, bool weighted_last);
+/* Where columns are.  Features in the deck's order; WEIGHTED_LAST: those of
+ * weighted tables after all others. */
+ts_err ts_concat_init(ts_concat *, const ts_model_spec *, int32_t b_width,
+                      bool weighted_last);
+/* Its arrays. */
+ts_err ts_concat_take(ts_concat *, const ts_model_spec *, ts_device *,
+                      bool half);
 void ts_concat_reset(ts_concat *);
 /* x from b (batch, b_width) and the embeddings.  Enqueues. */
 ts_err ts_concat_forward(ts_concat *, const float *b, const ts_emb_views *,

@@ -29,9 +29,9 @@ static void destroy(ts_model *m) {
   ts_mem_free(d);
 }
 
-static ts_err create_cross(ts_dcnv2 *d, const ts_model_spec *s, ts_lane *lane) {
+static ts_cross_spec cross_spec(const ts_dcnv2 *d, const ts_model_spec *s) {
   const ts_config *c = s->config;
-  const ts_cross_spec spec = {
+  return (ts_cross_spec){
       .width = d->x.width,
       .stride = d->x.stride,
       .n_layers = c->model.dcn_layers,
@@ -44,8 +44,6 @@ static ts_err create_cross(ts_dcnv2 *d, const ts_model_spec *s, ts_lane *lane) {
                                   s->engine, s->kernels),
       .batch_max = s->batch_max,
       .engine = s->engine};
-  return ts_cross_create(&d->cross, &spec, &d->arch.base.params, s->kernels,
-                         (uint64_t)c->run.seed, lane);
 }
 
 extern const ts_model_ops ts_model_dcnv2;
@@ -54,6 +52,7 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
                      ts_device *device, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_dcnv2 *d = NULL;
+  ts_cross_spec cross;
   int32_t b_width;
   bool half;
   TS_TRY(ts_arch_check(spec));
@@ -61,10 +60,14 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   d->arch.base.ops = &ts_model_dcnv2;
   d->arch.base.params.deferred = spec->deferred;
-  TS_TRY(ts_concat_init(&d->x, spec, device, b_width, false));
+  TS_TRY(ts_concat_init(&d->x, spec, b_width, false));
+  cross = cross_spec(d, spec);
+  TS_TRY(ts_concat_take(&d->x, spec, device,
+                        ts_cross_in_bf16(&cross, spec->kernels)));
   d->arch.db = d->x.db;
   TS_TRY(ts_arch_bottom(&d->arch, spec, lane));
-  TS_TRY(create_cross(d, spec, lane));
+  TS_TRY(ts_cross_create(&d->cross, &cross, &d->arch.base.params, spec->kernels,
+                         (uint64_t)spec->config->run.seed, lane));
   half = ts_cross_is_half(d->cross);
   TS_TRY(ts_arch_over(&d->arch, spec, d->x.width, d->x.stride, half, lane));
   TS_TRY(ts_arrays_take(&d->arrays, device, &d->dc,

@@ -118,7 +118,8 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   d->b_width = s->config->model.dense_features ? s->dim : 0;
   d->deep_width = s->config->model.deepfm_fm_dim;
   d->stride = (d->b_width + d->deep_width + 1 + 31) / 32 * 32;
-  TS_TRY(ts_concat_init(&d->x, s, device, d->b_width, false));
+  TS_TRY(ts_concat_init(&d->x, s, d->b_width, false));
+  TS_TRY(ts_concat_take(&d->x, s, device, false));
   d->arch.db = d->x.db;
   TS_TRY(create_layers(d, s, lane));
   TS_TRY(take_arrays(d, device, s->batch_max));

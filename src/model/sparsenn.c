@@ -35,7 +35,8 @@ static ts_err create(ts_model **out, const ts_model_spec *spec,
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_DENSE));
   s->arch.base.ops = &ts_model_sparsenn;
   s->arch.base.params.deferred = spec->deferred;
-  TS_TRY(ts_concat_init(&s->x, spec, device, b_width, true));
+  TS_TRY(ts_concat_init(&s->x, spec, b_width, true));
+  TS_TRY(ts_concat_take(&s->x, spec, device, false));
   s->arch.db = s->x.db;
   TS_TRY(ts_arch_bottom(&s->arch, spec, lane));
   TS_TRY(ts_arch_over(&s->arch, spec, s->x.width, s->x.stride, false, lane));

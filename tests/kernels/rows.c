@@ -36,7 +36,7 @@ static ts_err run_cross(const ts_kernels *k, const void *arg) {
   return k->cross_backward(&a);
 }
 
-/* Element I of X, whose type is that of t and add. */
+/* Element I of X, whose type is that of all but y32 and dy32. */
 static double element(const ts_cross_args *a, const void *x, int64_t i) {
   return test_get(x, a->half ? TS_BF16 : TS_F32, i);
 }
@@ -50,32 +50,37 @@ static void true_to(double got, double want, bool half) {
 static void true_cross(const cross_case *c, int64_t i, int d) {
   const ts_cross_args *a = &c->a;
   const int64_t j = i * a->stride + d, tj = i * a->t_stride + d;
-  const float *y = a->y ? kt_ref(a->y) : NULL, *dx0 = kt_ref(a->dx0);
+  const void *y = a->y ? kt_ref(a->y) : kt_ref(a->y32), *dx0 = kt_ref(a->dx0);
   if (d >= a->width) {
-    if (y) ck_assert_mem_eq(&y[j], &a->y[j], 4);
-    ck_assert_mem_eq(&dx0[j], &a->dx0[j], 4);
+    if (a->y)
+      ck_assert_double_eq(element(a, y, j), element(a, a->y, j));
+    else
+      ck_assert_mem_eq((const float *)y + j, &a->y32[j], 4);
+    ck_assert_double_eq(element(a, dx0, j), element(a, a->dx0, j));
     return;
   }
-  const double t = element(a, a->t, tj);
-  const double want = (double)a->x0[j] * t + (double)a->x[j];
-  const double g =
-      (a->dy16 ? test_get(a->dy16, TS_BF16, j) : (double)a->dy[j]) +
-      (a->add ? element(a, a->add, j) : 0);
-  if (y) true_to((double)y[j], want, false);
-  if (a->y16) true_to(test_get(kt_ref(a->y16), TS_BF16, j), want, true);
-  true_to((double)dx0[j],
-          (a->first ? 0 : (double)a->dx0[j]) + g * (c->last ? 1 : t), false);
-  if (!c->last)
-    true_to(element(a, kt_ref(a->dt), tj), g * (double)a->x0[j], a->half);
-  if (!c->last && (a->add || !a->dy16))
-    true_to(((double)((float *)kt_ref(a->dy))[j]), g, false);
+  const double t = element(a, a->t, tj), x0 = element(a, a->x0, j);
+  const double want = x0 * t + element(a, a->x, j);
+  const double g = (a->dy32 ? (double)a->dy32[j] : element(a, a->dy, j)) +
+                   (a->add ? element(a, a->add, j) : 0);
+  true_to(a->y ? element(a, y, j) : (double)((const float *)y)[j], want,
+          a->half && a->y);
+  true_to(element(a, dx0, j),
+          (a->first ? 0 : element(a, a->dx0, j)) + g * (c->last ? 1 : t),
+          a->half);
+  if (!c->last) true_to(element(a, kt_ref(a->dt), tj), g * x0, a->half);
+  if (!c->last && a->add) true_to(element(a, kt_ref(a->dy), j), g, a->half);
 }
 
-/* HOW: half, add, first, last, odd, ends (no y, dy comes as bf16). */
+static void *take_some(int64_t n, int off, bool half) {
+  return half ? (void *)take_halves(n, off) : take_floats(n, off);
+}
+
+/* HOW: half, add, first, last, odd, ends (y, dy of f32). */
 static void cross(int width, int batch, int how) {
   const bool half = how & 1, add = how & 2, odd = how & 16, ends = how & 32;
   const int stride = odd ? width + 1 : (width + 31) / 32 * 32;
-  const int t_stride = odd ? width : (width + 3) / 4 * 4, off = odd ? 4 : 0;
+  const int t_stride = odd ? width : (width + 7) / 8 * 8, off = odd ? 4 : 0;
   const int64_t n = (int64_t)batch * stride, m = (int64_t)batch * t_stride;
   kt_begin();
   cross_case c = {.last = how & 8};
@@ -86,18 +91,21 @@ static void cross(int width, int batch, int how) {
                        .stride = stride,
                        .t_stride = t_stride,
                        .batch = batch};
-  a->x0 = take_floats(n, off);
-  a->x = take_floats(n, off);
-  if (!ends) a->y = take_floats(n, off);
-  a->dy = take_floats(n, off);
-  a->dx0 = take_floats(n, off);
-  a->t = half ? (void *)take_halves(m, off) : take_floats(m, off);
-  a->dt = half ? (void *)take_halves(m, off) : take_floats(m, off);
-  if (add) a->add = half ? (void *)take_halves(n, off) : take_floats(n, off);
-  if (ends || (half && kt_below(3))) a->y16 = take_halves(n, off);
-  if (ends) a->dy16 = take_halves(n, off);
+  a->x0 = take_some(n, off, half);
+  a->x = take_some(n, off, half);
+  if (ends)
+    a->y32 = take_floats(n, off);
+  else
+    a->y = take_some(n, off, half);
+  a->dy = take_some(n, off, half);
+  if (ends) a->dy32 = take_floats(n, off);
+  a->dx0 = take_some(n, off, half);
+  a->t = take_some(m, off, half);
+  a->dt = take_some(m, off, half);
+  if (add) a->add = take_some(n, off, half);
   kt_check(run_cross, &c);
-  if (c.last || (ends && !add)) ck_assert_mem_eq(kt_ref(a->dy), a->dy, 4 * n);
+  if (c.last || !add)
+    ck_assert_mem_eq(kt_ref(a->dy), a->dy, n * (half ? 2 : 4));
   for (int64_t i = 0; i < batch; i++)
     for (int d = 0; d < stride; d++) true_cross(&c, i, d);
 }
@@ -177,7 +185,7 @@ TS_TEST(machines) {
 
 /* ---- rows side by side --------------------------------------------------- */
 
-enum { PARTS = 150 };
+enum { PARTS = 165 };
 
 typedef struct join_case {
   ts_join_args a;
@@ -200,6 +208,7 @@ static float *exact(float *p) {
   return p;
 }
 
+/* HOW: split, add, odd, with a first part, wide of bf16. */
 static void join(int n, int batch, int how) {
   static join_case c;
   const int odd = how & 4;
@@ -211,7 +220,8 @@ static void join(int n, int batch, int how) {
                        .first_width = how & 8 ? 8 + odd / 4 : 0,
                        .n_parts = n,
                        .batch = batch,
-                       .add = (how & 3) == 2};
+                       .add = (how & 3) == 2,
+                       .half = (how & 16) && (how & 3) < 2};
   c.a.stride = c.a.first_width;
   for (int i = 0; i < n; i++) {
     c.at[i] = c.a.stride;
@@ -221,14 +231,23 @@ static void join(int n, int batch, int how) {
     c.part[i] = exact(take_floats(batch * c.step[i], odd));
   }
   c.a.stride += 3 * (odd / 4);
-  c.a.wide = exact(take_floats((int64_t)batch * c.a.stride, odd));
+  const int64_t all = (int64_t)batch * c.a.stride;
+  c.a.wide =
+      c.a.half ? (void *)take_halves(all, odd) : exact(take_floats(all, odd));
   if (c.a.first_width)
     c.a.first = exact(take_floats((int64_t)batch * c.a.first_width, odd));
   kt_check(run_join, &c);
+  if (!c.a.half) return;
+  for (int64_t i = 0; i < batch; i++)
+    for (int k = 0; k < n; k++)
+      for (int d = 0; d < c.width[k]; d++)
+        true_to(
+            test_get(kt_ref(c.a.wide), TS_BF16, i * c.a.stride + c.at[k] + d),
+            test_get(kt_ref(c.part[k]), TS_F32, i * c.step[k] + d), true);
 }
 
-TS_TESTS(joins, 0, 16) {
-  static const int n[] = {0, 1, 2, 26, 59, 60, 150};
+TS_TESTS(joins, 0, 32) {
+  static const int n[] = {0, 1, 2, 26, 60, 150, 165};
   for (int i = 0; i < TEST_COUNT(n); i++) join(n[i], 1 + kt_below(40), _i);
   join(3, 0, _i);
 }
