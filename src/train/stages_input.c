@@ -45,6 +45,16 @@ static void bring(ts_trainer *t, ts_inflight *c) {
                           .weights = ts_upload_address(c->upload, b->weights)};
 }
 
+/* Compute is done with the batch in flight's last batch before anything of it
+ * is written: by the host, too, where tasks run later than now, and where
+ * tables are in slow memory, whose rows it counts. */
+static ts_err wait_for_last(ts_trainer *t, const ts_inflight *c) {
+  bool host = !ts_device_runs_at_once(t->device);
+  for (int32_t i = 0; !host && i < t->config->n_tables; i++)
+    host = ts_table_is_slow(&t->config->tables[i]);
+  return host ? ts_event_sync(c->done) : ts_lane_wait(t->data, c->done);
+}
+
 ts_err ts_stage_input_begin(ts_trainer *t, ts_inflight *c, int stop) {
   static const ts_kjt none = {0};
   bring(t, c);
@@ -55,10 +65,7 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_inflight *c, int stop) {
                          .done = !batch && c->read == TS_OK,
                          .weight_sum = batch ? batch->weight_sum : 0};
   c->begun = true;
-  /* Compute is done with the batch in flight's last batch before anything of it
-   * is written. */
-  TS_DO(ts_device_runs_at_once(t->device) ? ts_lane_wait(t->data, c->done)
-                                          : ts_event_sync(c->done));
+  TS_DO(wait_for_last(t, c));
   ts_inflight_trace(c, "input");
   ts_ebc_batch_uploaded(
       c->ebc_batch, batch ? batch->arena : NULL,
