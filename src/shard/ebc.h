@@ -58,7 +58,10 @@ bool ts_ebc_has_processors(const ts_ebc *);
  * everything starts small and grows.  Local. */
 ts_err ts_ebc_expect(ts_ebc *, int32_t batch_max, const double *pooling);
 
-ts_err ts_ebc_batch_create(ts_ebc_batch **, ts_ebc *, int32_t batch_max);
+/* TRAINS: a backward pass follows, so a discrete device sorts ids as they
+ * come. */
+ts_err ts_ebc_batch_create(ts_ebc_batch **, ts_ebc *, int32_t batch_max,
+                           bool trains);
 void ts_ebc_batch_destroy(ts_ebc_batch *);
 
 /* The arrays of the next batch lie in BYTES at FROM and kernels see those at

@@ -30,12 +30,14 @@ static ts_err create_arrays(ts_ebc_batch *fl) {
   return ts_send_create(fl);
 }
 
-ts_err ts_ebc_batch_create(ts_ebc_batch **out, ts_ebc *ebc, int32_t batch_max) {
+ts_err ts_ebc_batch_create(ts_ebc_batch **out, ts_ebc *ebc, int32_t batch_max,
+                           bool trains) {
   ts_err err = TS_OK;
   ts_ebc_batch *fl = NULL;
   TS_TRY(ts_mem_alloc(&fl, sizeof *fl, TS_TAG_MISC));
   fl->ebc = ebc;
   fl->batch_max = batch_max;
+  fl->sorts = trains && ts_device_is_discrete(ebc->device);
   TS_TRY(create_arrays(fl));
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     TS_TRY(ts_sharding_batch_create(&fl->shardings[l], &ebc->shardings[l], fl));
@@ -114,10 +116,23 @@ ts_err ts_ebc_statuses(ts_ebc_batch *fl, const ts_status **all) {
   return TS_OK;
 }
 
+/* Numbers of ids are known when the task runs, behind unpack. */
+static ts_err sort_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  ts_ebc_batch *fl = *(ts_ebc_batch **)arg;
+  for (int32_t l = 0; l < fl->ebc->n_shardings; l++) {
+    const ts_sharding_batch *lf = &fl->shardings[l];
+    for (int32_t g = 0; g < lf->sharding->n_groups; g++)
+      TS_DO(ts_tbe_sort_ahead(lf->sharding->groups[g].tbe, &lf->inputs[g]));
+  }
+  return TS_OK;
+}
+
 ts_err ts_ebc_input_end(ts_ebc_batch *fl, ts_lane *data) {
   TS_DO(ts_comm_end(&fl->token, data));
   if (fl->ebc->section_comm) TS_DO(ts_input_sections(fl, data));
   TS_DO(ts_lane_run(data, "input unpack", ts_input_unpack, fl));
+  if (fl->sorts) TS_DO(ts_lane_run(data, "sort rows", sort_task, fl));
   fl->unpacked = ts_lane_record(data);
   return TS_OK;
 }

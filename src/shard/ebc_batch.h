@@ -125,6 +125,7 @@ struct ts_ebc_batch {
   ts_pool
       pool; /* of its buffers and its shardings', where sizes are expected */
   int32_t batch_max;
+  bool sorts; /* ids are sorted on the data lane, where they arrive */
   const ts_kjt *kjt;
   ts_status own;
   ts_err_record fault;   /* what own.err says, where packing found it */

@@ -70,7 +70,8 @@ static ts_tbe_expected group_of(const ts_sharding *sharding,
                                 const ts_sharding_group *g) {
   const ts_ebc *ebc = sharding->ebc;
   const ts_route *own = ebc->routes + ebc->route_start[ebc->rank];
-  ts_tbe_expected x = {.weighted = g->weighted || g->positions};
+  ts_tbe_expected x = {.ahead = ts_device_is_discrete(ebc->device),
+                       .weighted = g->weighted || g->positions};
   for (int32_t s = 0; s < g->n_slots; s++) {
     int64_t n_bags = ebc->batch_max;
     if (!sharding->travels) {

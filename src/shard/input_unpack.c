@@ -159,13 +159,20 @@ static ts_err add_section(ts_part_list *list, const ts_unpack_part *s,
 
 int64_t ts_input_sizes(int64_t *size, const ts_input_shape *x) {
   const int64_t bags = x->n_bags + 1, ids = x->n_ids + 1;
+  const int64_t entries = x->sorted ? 4 * ids : 0;
   const int64_t all[TS_GROUP_BUFFERS] = {8 * ((int64_t)x->n_slots + 1),
                                          8 * bags,
                                          8 * bags,
                                          4 * ids,
                                          x->weighted ? 4 * ids : 0,
                                          x->positions ? 2 * ids : 0,
-                                         x->positions ? 4 * ids : 0};
+                                         x->positions ? 4 * ids : 0,
+                                         entries,
+                                         entries,
+                                         entries,
+                                         entries,
+                                         x->weighted ? entries : 0,
+                                         x->sorted ? 4 * bags : 0};
   int64_t bytes = 0;
   for (int i = 0; i < TS_GROUP_BUFFERS; i++) bytes += size[i] = all[i];
   return bytes;
@@ -174,9 +181,12 @@ int64_t ts_input_sizes(int64_t *size, const ts_input_shape *x) {
 ts_err ts_sharding_reserve_input(ts_sharding_batch *lf, int32_t g,
                                  int64_t n_bags, int64_t n_ids) {
   const ts_sharding_group *group = &lf->sharding->groups[g];
-  const ts_input_shape shape = {group->n_slots, n_bags, n_ids,
+  const ts_input_shape shape = {group->n_slots,
+                                n_bags,
+                                n_ids,
                                 group->weighted || group->positions,
-                                group->positions};
+                                group->positions,
+                                lf->ebc_batch->sorts};
   int64_t size[TS_GROUP_BUFFERS];
   ts_buffer **all[TS_GROUP_BUFFERS];
   ts_input_sizes(size, &shape);
@@ -199,6 +209,12 @@ static ts_err reserve(ts_sharding_batch *lf, int32_t g, int64_t n_bags,
                      .rows = lf->rows[g].ptr,
                      .weights = has_weights ? lf->weights[g].ptr : NULL,
                      .n_ids = n_ids};
+  lf->sorted[g] =
+      (ts_tbe_sorted){.keys = {lf->keys[g].ptr, lf->keys_two[g].ptr},
+                      .order = {lf->order[g].ptr, lf->order_two[g].ptr},
+                      .bag_of = lf->bag_of[g].ptr,
+                      .bag_scale = lf->bag_scale[g].ptr};
+  if (lf->ebc_batch->sorts) lf->inputs[g].sorted = &lf->sorted[g];
   if (ts_tbe_is_cached(group->tbe)) lf->inputs[g].hold = &lf->holds[g];
   return TS_OK;
 }

@@ -16,6 +16,7 @@ static ts_err create_inputs(ts_sharding_batch *lf) {
   ts_sharding_group_buffers(lf, arrays);
   TS_DO(ts_mem_many(lf->inputs, n, MISC));
   TS_DO(ts_mem_many(lf->holds, n, MISC));
+  TS_DO(ts_mem_many(lf->sorted, n, MISC));
   TS_DO(ts_mem_many(lf->unpack, n, MISC));
   for (int32_t g = 0; g < n; g++) lf->holds[g].slots = empty;
   for (int i = 0; i < TS_GROUP_BUFFERS; i++) {
@@ -28,8 +29,10 @@ static ts_err create_inputs(ts_sharding_batch *lf) {
 
 void ts_sharding_group_buffers(ts_sharding_batch *lf, ts_buffer ***out) {
   ts_buffer **all[TS_GROUP_BUFFERS] = {
-      &lf->starts,  &lf->offsets,   &lf->at,          &lf->rows,
-      &lf->weights, &lf->positions, &lf->weight_grads};
+      &lf->starts,   &lf->offsets,   &lf->at,           &lf->rows,
+      &lf->weights,  &lf->positions, &lf->weight_grads, &lf->keys,
+      &lf->keys_two, &lf->order,     &lf->order_two,    &lf->bag_of,
+      &lf->bag_scale};
   memcpy(out, all, sizeof all);
 }
 
@@ -122,7 +125,8 @@ void ts_sharding_batch_reset(ts_sharding_batch *lf) {
                     lf->exchange.recv_at,
                     lf->arrived,
                     lf->arrived_bytes,
-                    lf->holds};
+                    lf->holds,
+                    lf->sorted};
   ts_sharding_group_buffers(lf, groups);
   for (int i = 0; i < TS_GROUP_BUFFERS; i++) {
     for (int32_t g = 0; *groups[i] && g < lf->sharding->n_groups; g++)

@@ -80,11 +80,14 @@ struct ts_sharding_batch {
   ts_ebc_batch *ebc_batch;
   ts_tbe_input *inputs;          /* (n_groups) */
   ts_tbe_hold *holds;            /* (n_groups) of cached ones */
+  ts_tbe_sorted *sorted;         /* (n_groups) */
   struct ts_unpack_args *unpack; /* (n_groups) what makes them */
   /* (n_groups) behind the inputs; starts are the host's */
   ts_buffer *starts, *offsets, *at, *rows, *weights;
   ts_buffer *positions;    /* uint16 of each id, of groups that have them */
   ts_buffer *weight_grads; /* f32, theirs, too */
+  /* behind sorted */
+  ts_buffer *keys, *keys_two, *order, *order_two, *bag_of, *bag_scale;
   /* Geometry of this batch (geometry.c); W = ranks, P = pieces. */
   int32_t *count;    /* (W, P) bags of each rank's part of a piece */
   int64_t *section;  /* (W) start of a rank's part of what is written */
@@ -207,6 +210,7 @@ typedef struct ts_input_shape {
   int32_t n_slots;
   int64_t n_bags, n_ids;
   bool weighted, positions; /* ids have weights; those of a processor */
+  bool sorted;              /* ids are sorted as they come */
 } ts_input_shape;
 int64_t ts_input_sizes(int64_t *size, const ts_input_shape *);
 /* Room for the bags of group G. */
@@ -214,7 +218,7 @@ ts_err ts_sharding_reserve_input(ts_sharding_batch *, int32_t g, int64_t n_bags,
                                  int64_t n_ids);
 /* Buffers of a sharding's batch in flight; returns their number. */
 int ts_sharding_batch_buffers(ts_sharding_batch *, ts_buffer **out);
-enum { TS_SHARDING_BUFFERS = 8, TS_GROUP_BUFFERS = 7 };
+enum { TS_SHARDING_BUFFERS = 8, TS_GROUP_BUFFERS = 13 };
 /* The arrays (n_groups) of the groups' buffers. */
 void ts_sharding_group_buffers(ts_sharding_batch *, ts_buffer ***out);
 /* column_links.c: room for the statistics of rows, from the ebc's pool. */

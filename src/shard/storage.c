@@ -28,6 +28,7 @@ static double backward_bytes(const ts_cost *c, int32_t table,
   const bool replica = ts_shard_kind_is_replicated(kind) && c->n_ranks > 1;
   const bool sums = replica || ts_cost_column_rounds(c, table, s);
   const ts_tbe_expected x = {
+      .ahead = c->request->discrete,
       .n_ids = (int64_t)(growth * n),
       .n_bags = (int64_t)(growth * bags),
       .n_sums = sums ? (int64_t)rows_met(s, n) : 0,
@@ -84,12 +85,14 @@ static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
 }
 
 /* The arrays of the bags of a batch in flight. */
-static double input_bytes(const ts_table_config *t, const ts_cost_table *x,
-                          double n, double bags) {
+static double input_bytes(const ts_cost *c, int32_t table, double n,
+                          double bags) {
+  const ts_table_config *t = &c->request->config->tables[table];
   int64_t size[TS_GROUP_BUFFERS];
-  const ts_input_shape shape = {t->features.n, (int64_t)(growth * bags),
-                                (int64_t)(growth * n), x->weighted,
-                                t->max_length > 0};
+  const ts_input_shape shape = {
+      t->features.n,         (int64_t)(growth * bags),
+      (int64_t)(growth * n), c->tables[table].weighted,
+      t->max_length > 0,     c->request->discrete};
   return (double)ts_input_sizes(size, &shape);
 }
 
@@ -172,7 +175,7 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->weights = (double)s->n_rows * width * (double)ts_dtype_bytes(t->dtype);
   m->state = (double)ts_shard_bytes(t, s) - m->weights;
   m->buffers = backward_bytes(c, table, kind, s, n, bags) +
-               ebc_batches * input_bytes(t, x, n, bags) +
+               ebc_batches * input_bytes(c, table, n, bags) +
                column_bytes(c, table, s);
   if (ts_table_is_slow(t)) tier_bytes(m, c, table, s, n);
   m->buffers += ebc_batches * 4 * bags * width; /* out, then its gradient */

@@ -39,6 +39,15 @@ typedef struct ts_tbe_hold {
   bool held;
 } ts_tbe_hold;
 
+/* Entries of a batch sorted by row: device memory of the batch, so that they
+ * can be made while another one's backward pass runs. */
+typedef struct ts_tbe_sorted {
+  uint32_t *keys[2], *order[2];   /* (N + 1) each; the second is scratch */
+  uint32_t *bag_of;               /* (N + 1) where ids have weights */
+  float *bag_scale;               /* (bags + 1) */
+  const uint32_t *by_row, *entry; /* the sorted ones of them */
+} ts_tbe_sorted;
+
 /* Bags of the group, feature-major: feature f has the bags
  * [bag_start[f], bag_start[f + 1]), as many as it likes.  Arrays are owned by
  * the caller until the batch is done. */
@@ -51,6 +60,8 @@ typedef struct ts_tbe_input {
   const float *weights;     /* (N) or NULL */
   int64_t n_ids;            /* N < 2^32 */
   ts_tbe_hold *hold;        /* of cached groups; else NULL */
+  ts_tbe_sorted *sorted;    /* NULL: sorted by the backward pass, in the
+                               group's own scratch */
 } ts_tbe_input;
 
 /* create allocates weights and state; init draws initial weights that depend
@@ -65,6 +76,7 @@ void ts_tbe_destroy(ts_tbe *);
  * sums, distinct rows at most; N_ALL: entries of all messages that are applied.
  * Local, once. */
 typedef struct ts_tbe_expected {
+  bool ahead; /* batches bring their ids sorted */
   int64_t n_ids, n_bags, n_sums, n_all;
   bool weighted;
 } ts_tbe_expected;
@@ -85,6 +97,9 @@ ts_err ts_tbe_release(ts_tbe *, const ts_tbe_input *, ts_lane *);
  * updated since it was.  Enqueues. */
 ts_err ts_tbe_refresh(ts_tbe *, const ts_tbe_input *, ts_lane *);
 
+/* Sorts INPUT's ids by row into its own room, which takes nothing but ids; the
+ * backward pass comes after it.  Only in tasks of a lane. */
+ts_err ts_tbe_sort_ahead(ts_tbe *, const ts_tbe_input *);
 /* Fused backward: sorts the ids by row, sums duplicates in a fixed order,
  * updates each row once.  GRAD has forward's layout.  LR_FACTOR: of the
  * schedule; PASS: number of this backward pass, from 1.  Enqueues. */

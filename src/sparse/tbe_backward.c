@@ -40,13 +40,13 @@ static int64_t larger(int64_t a, int64_t b) {
 }
 
 static void sizes_of(int64_t *size, const ts_tbe_expected *x, int32_t dim) {
-  const int64_t n = larger(x->n_ids, x->n_all);
-  const int64_t bags = larger(x->n_bags, x->n_all);
+  const int64_t n = larger(x->ahead ? 0 : x->n_ids, x->n_all);
+  const int64_t bags = larger(x->ahead ? 0 : x->n_bags, x->n_all);
   memset(size, 0, SCRATCH * sizeof *size);
   size[KEYS] = size[KEYS_TWO] = size[ORDER] = size[ORDER_TWO] = 4 * (n + 1);
   size[GRAD_AT] = 8 * (bags + 1);
   size[BAG_SCALE] = 4 * (bags + 1);
-  if (x->weighted) size[BAG_OF] = 4 * (x->n_ids + 1);
+  if (x->weighted && !x->ahead) size[BAG_OF] = 4 * (x->n_ids + 1);
   if (!x->n_sums) return;
   size[SUMS] = 4 * dim * x->n_ids;
   size[SUM_KEYS] = 4 * x->n_ids;
@@ -130,11 +130,12 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
 
 /* keys: group rows; order: the bag, or with weights the entry itself, whose
  * bag goes to bag_of; each bag's share where bags are means. */
-static ts_err fill_entries(ts_tbe *t, const ts_tbe_input *in) {
-  const ts_entries_args a = {.keys = t->keys[0].ptr,
-                             .order = t->order[0].ptr,
-                             .bag_of = in->weights ? t->bag_of.ptr : NULL,
-                             .bag_scale = t->mean ? t->bag_scale.ptr : NULL,
+static ts_err fill_entries(ts_tbe *t, const ts_tbe_sorted *s,
+                           const ts_tbe_input *in) {
+  const ts_entries_args a = {.keys = s->keys[0],
+                             .order = s->order[0],
+                             .bag_of = in->weights ? s->bag_of : NULL,
+                             .bag_scale = t->mean ? s->bag_scale : NULL,
                              .offsets = in->offsets,
                              .rows = in->rows,
                              .bag_start = in->bag_start,
@@ -156,43 +157,70 @@ static void cut_segments(ts_tbe *t, ts_sort_args *sort,
   sort->segment_bits = t->table_bits;
 }
 
-static ts_sort_args sort_args(ts_tbe *t, int64_t n) {
-  return (ts_sort_args){.keys = t->keys[0].ptr,
-                        .keys_scratch = t->keys[1].ptr,
-                        .values = t->order[0].ptr,
-                        .values_scratch = t->order[1].ptr,
+static ts_tbe_sorted own_scratch(const ts_tbe *t) {
+  return (ts_tbe_sorted){.keys = {t->keys[0].ptr, t->keys[1].ptr},
+                         .order = {t->order[0].ptr, t->order[1].ptr},
+                         .bag_of = t->bag_of.ptr,
+                         .bag_scale = t->bag_scale.ptr};
+}
+
+static ts_sort_args sort_args(ts_tbe *t, const ts_tbe_sorted *s, int64_t n) {
+  return (ts_sort_args){.keys = s->keys[0],
+                        .keys_scratch = s->keys[1],
+                        .values = s->order[0],
+                        .values_scratch = s->order[1],
                         .n = n,
                         .n_bits = t->key_bits,
                         .work = t->work.ptr};
 }
 
-ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
-                   const ts_tbe_input *in) {
+static ts_err sort_input(ts_tbe *t, ts_tbe_sorted *s, const ts_tbe_input *in) {
+  TS_DO(fill_entries(t, s, in));
+  ts_sort_args sort = sort_args(t, s, in->n_ids);
+  cut_segments(t, &sort, in);
+  TS_DO(t->kernels->sort(&sort));
+  s->by_row = sort.keys;
+  s->entry = sort.values;
+  return TS_OK;
+}
+
+ts_err ts_tbe_sort_ahead(ts_tbe *t, const ts_tbe_input *in) {
+  return in->n_ids ? sort_input(t, in->sorted, in) : TS_OK;
+}
+
+static ts_err sort_now(ts_tbe *t, ts_tbe_sorted *s, const ts_tbe_input *in) {
   const double t0 = ts_now();
   TS_DO(ts_tbe_reserve(t, in->n_ids, in->bag_start[t->n_features]));
   if (in->weights)
     TS_DO(ts_buffer_reserve(&t->bag_of, (size_t)(in->n_ids + 1) * 4));
-  TS_DO(fill_entries(t, in));
-  ts_sort_args sort = sort_args(t, in->n_ids);
-  cut_segments(t, &sort, in);
-  TS_DO(t->kernels->sort(&sort));
-  a->keys = sort.keys;
-  a->order = sort.values;
-  a->n = in->n_ids;
-  a->work = t->work.ptr;
-  a->grad = grad;
-  a->grad_at = in->at;
-  a->bag_of = in->weights ? t->bag_of.ptr : NULL;
-  a->weights = in->weights;
-  a->bag_scale = t->mean ? t->bag_scale.ptr : NULL;
+  *s = own_scratch(t);
+  TS_DO(sort_input(t, s, in));
   /* A discrete device has only been told to. */
   if (!t->discrete) ts_timer_add("  of it sort", ts_now() - t0);
   return TS_OK;
 }
 
+ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
+                   const ts_tbe_input *in) {
+  ts_tbe_sorted own;
+  const ts_tbe_sorted *s = in->sorted ? in->sorted : &own;
+  if (!in->sorted) TS_DO(sort_now(t, &own, in));
+  a->keys = s->by_row;
+  a->order = s->entry;
+  a->n = in->n_ids;
+  a->work = t->work.ptr;
+  a->grad = grad;
+  a->grad_at = in->at;
+  a->bag_of = in->weights ? s->bag_of : NULL;
+  a->weights = in->weights;
+  a->bag_scale = t->mean ? s->bag_scale : NULL;
+  return TS_OK;
+}
+
 ts_err ts_tbe_sort_sums(ts_tbe *t, ts_row_update_args *a, const float *grad,
                         int64_t n) {
-  const ts_sort_args sort = sort_args(t, n);
+  const ts_tbe_sorted own = own_scratch(t);
+  const ts_sort_args sort = sort_args(t, &own, n);
   TS_DO(t->kernels->sort(&sort));
   a->keys = sort.keys;
   a->order = sort.values;

@@ -76,7 +76,8 @@ static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
                                      .serial = t->config->run.serial_lanes};
   TS_DO(ts_loader_create(&p->loader, source, &options, NULL));
   for (int k = 0; k < 2; k++)
-    TS_DO(ts_ebc_batch_create(&p->inflight[k].ebc_batch, t->ebc, t->batch_max));
+    TS_DO(ts_ebc_batch_create(&p->inflight[k].ebc_batch, t->ebc, t->batch_max,
+                              false));
   TS_DO(ts_mem_array(&p->metrics, t->n_tasks, sizeof *p->metrics,
                      TS_TAG_METRICS));
   for (int32_t k = 0; k < t->n_tasks; k++)

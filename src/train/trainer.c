@@ -245,7 +245,8 @@ static ts_err build_cargo(ts_trainer *t) {
   t->n_inflight = ts_pipeline_n_inflight(c, ts_device_is_discrete(t->device));
   t->n_filled = t->pipeline->n_filled + t->depth - 1;
   for (int k = 0; k < t->n_inflight; k++) {
-    TS_DO(ts_ebc_batch_create(&t->inflight[k].ebc_batch, t->ebc, t->batch_max));
+    TS_DO(ts_ebc_batch_create(&t->inflight[k].ebc_batch, t->ebc, t->batch_max,
+                              true));
     if (c->run.accumulate > 1)
       TS_DO(ts_micro_create(&t->inflight[k].micro, ts_ebc_n_features(t->ebc)));
   }

@@ -212,7 +212,7 @@ static void start(ct_run *r, ct_state *s) {
   ck_assert_ok(ts_ebc_init(s->ebc));
   ct_positions_start(d, s->ebc, w->device);
   for (int i = 0; i < 2; i++) {
-    ck_assert_ok(ts_ebc_batch_create(&s->ebc_batch[i], s->ebc, CT_BATCH));
+    ck_assert_ok(ts_ebc_batch_create(&s->ebc_batch[i], s->ebc, CT_BATCH, true));
     s->batch[i] = zeros(1, sizeof *s->batch[i]);
   }
   s->x = zeros((size_t)d->n, sizeof *s->x);

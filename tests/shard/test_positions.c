@@ -127,7 +127,7 @@ static void small_start(small *s, ct_world *w) {
   ck_assert_ok(ts_ebc_create(&s->ebc, &deck.config, s->plan, w->nodes, w->world,
                              w->device, &w->kernels));
   ck_assert_ok(ts_ebc_init(s->ebc));
-  ck_assert_ok(ts_ebc_batch_create(&s->ebc_batch, s->ebc, CT_BATCH));
+  ck_assert_ok(ts_ebc_batch_create(&s->ebc_batch, s->ebc, CT_BATCH, true));
   ct_positions_start(&deck, s->ebc, w->device);
 }
 

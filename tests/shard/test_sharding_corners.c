@@ -178,7 +178,7 @@ static void run_bad_id(ct_world *w, ts_ebc *ebc, int feature) {
                                      "feature t0_f1: id 30 "};
   ts_ebc_batch *fl;
   const ts_status *all;
-  ck_assert_ok(ts_ebc_batch_create(&fl, ebc, CT_BATCH));
+  ck_assert_ok(ts_ebc_batch_create(&fl, ebc, CT_BATCH, true));
   ct_batch_draw(&b, &deck, w, 0, NULL, false);
   const ts_status own = {.n = b.n, .weight_sum = b.n};
   const ts_jagged *j = &b.jagged[feature];

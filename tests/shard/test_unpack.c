@@ -70,7 +70,7 @@ static void start(void) {
   ck_assert_ok(ts_plan_make(&s.plan, &s.deck.config, s.world.nodes));
   ck_assert_ok(ts_ebc_create(&s.ebc, &s.deck.config, s.plan, s.world.nodes,
                              s.world.world, s.world.device, &s.world.kernels));
-  ck_assert_ok(ts_ebc_batch_create(&s.ebc_batch, s.ebc, SAMPLES));
+  ck_assert_ok(ts_ebc_batch_create(&s.ebc_batch, s.ebc, SAMPLES, true));
 }
 
 static void stop(void) {

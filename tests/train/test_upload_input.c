@@ -73,8 +73,8 @@ static void start(run *r, bool host, const char *const *sets, int n) {
   if (t->uploads) ts_ebc_expect_uploaded(t->ebc);
   ck_assert_ok(ts_ebc_init(t->ebc));
   for (int k = 0; k < 2; k++) {
-    ck_assert_ok(
-        ts_ebc_batch_create(&t->inflight[k].ebc_batch, t->ebc, t->batch_max));
+    ck_assert_ok(ts_ebc_batch_create(&t->inflight[k].ebc_batch, t->ebc,
+                                     t->batch_max, true));
     if (r->config->run.accumulate > 1)
       ck_assert_ok(
           ts_micro_create(&t->inflight[k].micro, ts_ebc_n_features(t->ebc)));

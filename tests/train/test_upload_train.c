@@ -1,7 +1,8 @@
 /* test_upload_train.c - in a whole training on a discrete device every batch
  * goes up in one copy, which lies beside the batch before where the pipeline
- * takes batches ahead, and nowhere near it where not: by the trace.  With the
- * fake device, whose copies are slow, in the place of backend "cuda". ranks: 1
+ * takes batches ahead, and nowhere near it where not: by the trace.  So does
+ * the sort of its ids.  With the fake device, whose copies are slow, in the
+ * place of backend "cuda". ranks: 1
  */
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +76,28 @@ static int count(const ts_trace *t, int *n_beside) {
   return n;
 }
 
+/* Each batch's ids are sorted once, where they arrive, before its own backward
+ * pass; how many of these lie beside compute of the batch before. */
+static int count_sorts(const ts_trace *t) {
+  int n = 0, n_beside = 0;
+  for (int64_t i = 0; i < t->n_spans; i++) {
+    const ts_read_span *s = &t->spans[i];
+    const int64_t before = s->batch - 1;
+    ts_cover cover = {0};
+    if (strcmp(s->name, "sort rows") != 0) continue;
+    ck_assert_str_eq(t->lanes[s->lane].name, "data");
+    ck_assert_int_eq(s->batch, n++);
+    for (int64_t k = 0; k < t->n_spans; k++)
+      ck_assert(strcmp(t->spans[k].name, "fused backward") != 0 ||
+                t->spans[k].batch != s->batch || t->spans[k].t0 >= s->t1);
+    ck_assert_ok(ts_cover_make(&cover, t, 0, of_batch, &before));
+    n_beside += ts_cover_overlap(&cover, s->t0, s->t1) > 0;
+    ts_cover_reset(&cover);
+  }
+  ck_assert_int_eq(n, STEPS);
+  return n_beside;
+}
+
 static void start(void) {
   ts_backend_replace(&backend);
 }
@@ -98,6 +121,7 @@ TS_TESTS(one_copy_beside_compute, 0, 4) {
   ck_assert_ok(ts_trace_read(&t, path));
   (void)remove(path);
   ck_assert_int_eq(count(&t, &n_beside), STEPS);
+  ck_assert_int_eq(count_sorts(&t) > 0, ahead);
   if (ahead)
     ck_assert_int_ge(n_beside, STEPS / 2); /* the first has none before it */
   else
