@@ -11,7 +11,7 @@
 #include "runtime/topology.h"
 #include "runtime/trace.h"
 
-enum { ITERS_MAX = 1000 };
+enum { ITERS_MAX = 1000, COOL = 64 << 20 };
 
 /* The command line's, with defaults. */
 typedef struct ts_tbe_options {
@@ -22,7 +22,7 @@ typedef struct ts_tbe_options {
 
 /* Medians in ms. */
 typedef struct ts_times {
-  double stream, plain, rewrite, forward, backward, sort;
+  double stream, plain, rewrite, forward, backward, sort, pool, update;
 } ts_times;
 
 /* ---- measuring ----------------------------------------------------------- */
@@ -35,16 +35,21 @@ static double stream(ts_tbe_case *c, const char *w, int i) {
   return ts_bench_read_stream(w + at, used) * (double)some / (double)used;
 }
 
+static ts_bench_rows rows_of(ts_tbe_case *c, int i) {
+  return (ts_bench_rows){
+      .first = ts_tbe_rows(c->tbe, 0, -1, &(int32_t){0}, &(ts_dtype){0}),
+      .row_bytes = c->row_bytes,
+      .rows_per_table = c->rows,
+      .ids = c->ids[i % TS_TBE_INPUTS],
+      .n_ids = c->n,
+      .ids_per_table = (int64_t)c->batch * c->pool};
+}
+
 static void measure_memory(ts_tbe_case *c, ts_times *t) {
   double rows[ITERS_MAX], streams[ITERS_MAX], rewrites[ITERS_MAX];
   char *w = ts_tbe_rows(c->tbe, 0, -1, &(int32_t){0}, &(ts_dtype){0});
   for (int i = 0; i < c->iters; i++) {
-    const ts_bench_rows r = {.first = w,
-                             .row_bytes = c->row_bytes,
-                             .rows_per_table = c->rows,
-                             .ids = c->ids[i % TS_TBE_INPUTS],
-                             .n_ids = c->n,
-                             .ids_per_table = (int64_t)c->batch * c->pool};
+    const ts_bench_rows r = rows_of(c, i);
     rows[i] = 1e3 * ts_bench_read_rows(&r);
     streams[i] = 1e3 * stream(c, w, i);
     if (i < TS_TBE_INPUTS) ts_tbe_case_touch(c, i);
@@ -56,21 +61,60 @@ static void measure_memory(ts_tbe_case *c, ts_times *t) {
   t->rewrite = ts_bench_median(rewrites, c->iters);
 }
 
+/* What is measured next finds other rows in the caches. */
+static void cool(ts_tbe_case *c, int i) {
+  const ts_bench_rows r = rows_of(c, i);
+  const int64_t all = c->tables * c->rows * c->row_bytes;
+  const int64_t used = all < COOL ? all : COOL;
+  (void)ts_bench_read_stream((const char *)r.first + i % (all / used) * used,
+                             used);
+}
+
+/* Forward and backward of batch I. */
+static ts_err time_group(ts_tbe_case *c, int i, double *f, double *b) {
+  const ts_tbe_input in = ts_tbe_case_input(c, i);
+  cool(c, 2 * i);
+  const double t0 = ts_now();
+  TS_DO(ts_tbe_forward(c->tbe, c->out, &in, c->lane));
+  TS_DO(ts_lane_sync(c->lane));
+  const double t1 = ts_now();
+  TS_DO(ts_tbe_backward(c->tbe, c->grad, &in, 1.0, i + 1, c->lane));
+  TS_DO(ts_lane_sync(c->lane));
+  *f = 1e3 * (t1 - t0);
+  *b = 1e3 * (ts_now() - t1);
+  return TS_OK;
+}
+
+/* The bare loops over the same memory, in the same order. */
+static void time_loops(ts_tbe_case *c, int i, double *pool, double *update) {
+  const ts_bench_rows r = rows_of(c, i);
+  const ts_bench_bags bags = {&r, c->at, c->out, c->pool, c->dim};
+  ts_bench_update u = {.entries = c->entries,
+                       .n = c->n,
+                       .dim = c->dim,
+                       .row_bytes = c->row_bytes,
+                       .at = c->at,
+                       .grad = c->grad,
+                       .first = (char *)r.first,
+                       .n_states = ts_tbe_optim(c->tbe)->n_states};
+  for (int k = 0; k < u.n_states; k++)
+    u.state[k] = ts_tbe_rows(c->tbe, 0, k, &u.cols[k], &(ts_dtype){0});
+  ts_tbe_case_touch(c, i % TS_TBE_INPUTS);
+  cool(c, 2 * i + 1);
+  *pool = 1e3 * ts_bench_pool_rows(&bags);
+  *update = 1e3 * ts_bench_update_rows(&u);
+}
+
 static ts_err measure_group(ts_tbe_case *c, ts_times *t) {
-  double f[ITERS_MAX], b[ITERS_MAX];
+  double f[ITERS_MAX], b[ITERS_MAX], pool[ITERS_MAX], update[ITERS_MAX];
   for (int i = 0; i < c->iters; i++) {
-    const ts_tbe_input in = ts_tbe_case_input(c, i);
-    const double t0 = ts_now();
-    TS_DO(ts_tbe_forward(c->tbe, c->out, &in, c->lane));
-    TS_DO(ts_lane_sync(c->lane));
-    const double t1 = ts_now();
-    TS_DO(ts_tbe_backward(c->tbe, c->grad, &in, 1.0, i + 1, c->lane));
-    TS_DO(ts_lane_sync(c->lane));
-    f[i] = 1e3 * (t1 - t0);
-    b[i] = 1e3 * (ts_now() - t1);
+    TS_DO(time_group(c, i, &f[i], &b[i]));
+    time_loops(c, i, &pool[i], &update[i]);
   }
   t->forward = ts_bench_median(f + 2, c->iters - 2);
   t->backward = ts_bench_median(b + 2, c->iters - 2);
+  t->pool = ts_bench_median(pool + 2, c->iters - 2);
+  t->update = ts_bench_median(update + 2, c->iters - 2);
   return TS_OK;
 }
 
@@ -84,10 +128,13 @@ static const ts_bench_table lines = {
     "kernels",
     "{kernels|%-7s|kernels}{ids| %-7s|ids}"
     "{stream_gb_per_s| %8.1f|stream\nGB/s}{plain_ms| %8.2f|plain\nms}"
-    "{plain_gb_per_s| %7.1f|GB/s}{forward_ms| %8.2f|forward\nms}"
-    "{forward_gb_per_s| %7.1f|GB/s}{of_plain_percent| %8.0f%%|of\nplain}"
-    "{rewrite_ms| %8.2f|rewrite\nms}{backward_ms| %8.2f|backward\nms}"
-    "{sort_ms| %8.2f|sort\nms}{of_rewrite_percent| %7.0f%%|of\nrewrite}"
+    "{plain_gb_per_s| %7.1f|GB/s}{pool_ms| %7.2f|bare\nms}"
+    "{forward_ms| %8.2f|forward\nms}{forward_gb_per_s| %7.1f|GB/s}"
+    "{of_plain_percent| %8.0f%%|of\nplain}{of_pool_percent| %6.0f%%|of\nbare}"
+    "{rewrite_ms| %8.2f|rewrite\nms}{update_ms| %7.2f|bare\nms}"
+    "{backward_ms| %8.2f|backward\nms}{sort_ms| %8.2f|sort\nms}"
+    "{of_rewrite_percent| %7.0f%%|of\nrewrite}"
+    "{of_update_percent| %6.0f%%|of\nbare}"
     "{backward_of_forward| %7.2f|bwd/\nfwd}"};
 
 static ts_err measure(ts_tbe_case *c, const char *isa, double alpha) {
@@ -98,11 +145,12 @@ static ts_err measure(ts_tbe_case *c, const char *isa, double alpha) {
   TS_DO(measure_group(c, &t));
   ts_timers_each(take_sort, &t.sort);
   const double mb = (double)c->n * (double)c->row_bytes / 1e6;
-  ts_bench_print(&lines, isa, alpha > 0 ? "zipf" : "uniform", mb / t.stream,
-                 t.plain, mb / t.plain, t.forward, mb / t.forward,
-                 100 * t.plain / t.forward, t.rewrite, t.backward, t.sort,
-                 100 * t.rewrite / (t.backward - t.sort),
-                 t.backward / t.forward);
+  ts_bench_print(
+      &lines, isa, alpha > 0 ? "zipf" : "uniform", mb / t.stream, t.plain,
+      mb / t.plain, t.pool, t.forward, mb / t.forward,
+      100 * t.plain / t.forward, 100 * t.pool / t.forward, t.rewrite, t.update,
+      t.backward, t.sort, 100 * t.rewrite / (t.backward - t.sort),
+      100 * t.update / (t.backward - t.sort), t.backward / t.forward);
   return TS_OK;
 }
 

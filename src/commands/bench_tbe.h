@@ -22,6 +22,7 @@ typedef struct ts_tbe_case {
   int64_t *offsets, *starts, *at;
   int32_t *ids[TS_TBE_INPUTS]; /* (n) */
   uint32_t *touched;           /* (n_touched) distinct rows, ascending */
+  uint64_t *entries;           /* (n) row << 32 | bag, ascending */
   int64_t n_touched;
   float *weights;    /* (n) or NULL */
   float *out, *grad; /* (batch, tables * dim) */
@@ -34,7 +35,7 @@ ts_err ts_tbe_case_allocate(ts_tbe_case *);
 void ts_tbe_case_free(ts_tbe_case *); /* what allocate took */
 /* Ids of all batches: uniform, or by a power law with ALPHA > 0. */
 void ts_tbe_case_draw(ts_tbe_case *, double alpha);
-void ts_tbe_case_touch(ts_tbe_case *, int k); /* the rows of batch K */
+void ts_tbe_case_touch(ts_tbe_case *, int k); /* rows, entries of batch K */
 /* THREADS: NAN where the device has none to name. */
 void ts_tbe_case_print(const ts_tbe_case *, double threads,
                        const char *machine);

@@ -13,19 +13,21 @@ void ts_tbe_case_draw(ts_tbe_case *c, double alpha) {
 }
 
 static int by_number(const void *a, const void *b) {
-  const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
   return (x > y) - (x < y);
 }
 
 void ts_tbe_case_touch(ts_tbe_case *c, int k) {
   const int64_t per_table = (int64_t)c->batch * c->pool;
+  uint64_t *e = c->entries;
   for (int64_t i = 0; i < c->n; i++)
-    c->touched[i] = (uint32_t)(i / per_table * c->rows + c->ids[k][i]);
-  qsort(c->touched, (size_t)c->n, sizeof *c->touched, by_number);
+    e[i] = (uint64_t)(i / per_table * c->rows + c->ids[k][i]) << 32 |
+           (uint64_t)(i / c->pool);
+  qsort(e, (size_t)c->n, sizeof *e, by_number);
   c->n_touched = 0;
   for (int64_t i = 0; i < c->n; i++)
-    if (i == 0 || c->touched[i] != c->touched[c->n_touched - 1])
-      c->touched[c->n_touched++] = c->touched[i];
+    if (i == 0 || e[i] >> 32 != e[i - 1] >> 32)
+      c->touched[c->n_touched++] = (uint32_t)(e[i] >> 32);
 }
 
 ts_err ts_tbe_case_size(ts_tbe_case *c) {
@@ -51,6 +53,7 @@ ts_err ts_tbe_case_allocate(ts_tbe_case *c) {
   for (int k = 0; k < TS_TBE_INPUTS; k++)
     TS_DO(ts_mem_array(&c->ids[k], c->n, 4, TS_TAG_INPUT));
   TS_DO(ts_mem_array(&c->touched, c->n, 4, TS_TAG_INPUT));
+  TS_DO(ts_mem_array(&c->entries, c->n, 8, TS_TAG_INPUT));
   if (c->weighted) TS_DO(ts_mem_array(&c->weights, c->n, 4, TS_TAG_INPUT));
   for (int64_t i = 0; c->weighted && i < c->n; i++)
     c->weights[i] = (float)(i * 7919 % 1000 + 1) * 1e-3f;
@@ -79,9 +82,10 @@ void ts_tbe_case_print(const ts_tbe_case *c, double threads,
 }
 
 void ts_tbe_case_free(ts_tbe_case *c) {
-  ts_mem_free_all(c->offsets, c->starts, c->at, c->touched, c->weights, c->out,
-                  c->grad);
+  ts_mem_free_all(c->offsets, c->starts, c->at, c->touched, c->entries,
+                  c->weights, c->out, c->grad);
   c->offsets = c->starts = c->at = NULL;
+  c->entries = NULL;
   c->touched = NULL;
   c->weights = c->out = c->grad = NULL;
   for (int k = 0; k < TS_TBE_INPUTS; k++) {
