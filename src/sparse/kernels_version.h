@@ -3,13 +3,23 @@
  * sets the compiler's target before the bodies. */
 #pragma once
 
-#include "sparse/lookup_body.h"
+#include "sparse/lookup_ones.h"
 #include "sparse/update_body.h"
 #include "sparse/weight_grad_body.h"
 
 static ts_err lookup(const ts_lookup_args *a) {
+  const int64_t n_bags = a->bag_start[a->n_features];
+  const bool as_many = a->offsets[n_bags] == n_bags;
+  int64_t others = 0;
 #pragma omp parallel
-  lookup_part(a, omp_get_thread_num(), omp_get_num_threads());
+  {
+    if (as_many) {
+#pragma omp for reduction(+ : others)
+      for (int64_t j = 0; j < n_bags; j++) others += a->offsets[j] != j;
+    }
+    lookup_part(a, omp_get_thread_num(), omp_get_num_threads(),
+                as_many && !others);
+  }
   return TS_OK;
 }
 

@@ -13,7 +13,7 @@ tessera_sources += \
   src/sparse/kernels_ref.c \
   src/sparse/kernels_version.h \
   src/sparse/kjt.h \
-  src/sparse/lookup_body.h \
+  src/sparse/lookup_body.h src/sparse/lookup_ones.h \
   src/sparse/optim_adagrad.c \
   src/sparse/optim_adam.c \
   src/sparse/optim_lamb.c \

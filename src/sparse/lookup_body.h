@@ -11,7 +11,7 @@
 #include "kernel_table.h"
 #include "sparse/isa.h"
 
-enum { AHEAD = 16 };
+enum { AHEAD = 32 };
 
 /* Floats of a register.  Compilers keep vectors of more than that in memory.
  */
@@ -83,7 +83,7 @@ TS_BODY const char *row_at(const ts_bag *b, int64_t i, int64_t col_at,
                            int64_t bytes) {
   if (i < b->ahead) {
     const char *next = b->table + b->rows[i + AHEAD] * b->row_bytes + col_at;
-    for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(next + k, 0, 3);
+    for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(next + k, 0, 2);
   }
   return b->table + b->rows[i] * b->row_bytes + col_at;
 }
@@ -152,33 +152,6 @@ TS_BODY void lookup_bags(const ts_lookup_args *a, int64_t first, int64_t end,
   }
 }
 
-TS_BODY void lookup_typed(const ts_lookup_args *a, int64_t first, int64_t end,
-                          ts_dtype t) {
-  switch (a->dim) {
-  case 16:
-    lookup_bags(a, first, end, 16, true, t);
-    return;
-  case 32:
-    lookup_bags(a, first, end, 32, true, t);
-    return;
-  case 64:
-    lookup_bags(a, first, end, 64, true, t);
-    return;
-  case 96:
-    lookup_bags(a, first, end, 96, true, t);
-    return;
-  case 128:
-    lookup_bags(a, first, end, 128, true, t);
-    return;
-  case 256:
-    lookup_bags(a, first, end, 256, true, t);
-    return;
-  default:
-    lookup_bags(a, first, end, a->dim, false, t);
-    return;
-  }
-}
-
 /* First bag of part P of N: parts have about as many ids and bags each. */
 static inline int64_t lookup_cut(const ts_lookup_args *a, int p, int n) {
   int64_t low = 0, high = a->bag_start[a->n_features];
@@ -191,11 +164,4 @@ static inline int64_t lookup_cut(const ts_lookup_args *a, int p, int n) {
       high = mid;
   }
   return low;
-}
-
-TS_BODY void lookup_part(const ts_lookup_args *a, int p, int n) {
-  const int64_t first = lookup_cut(a, p, n), end = lookup_cut(a, p + 1, n);
-  if (a->dtype == TS_F32) lookup_typed(a, first, end, TS_F32);
-  if (a->dtype == TS_BF16) lookup_typed(a, first, end, TS_BF16);
-  if (a->dtype == TS_F16) lookup_typed(a, first, end, TS_F16);
 }

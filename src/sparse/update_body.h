@@ -13,7 +13,7 @@
 #include "sparse/lookup_body.h"
 #include "sparse/row_optim.h"
 
-enum { PIECE = 256, LONG_RUN = 16 * PIECE, UPDATE_AHEAD = 16 };
+enum { PIECE = 256, LONG_RUN = 16 * PIECE, UPDATE_AHEAD = 32, SINGLES = 8 };
 
 TS_BODY int64_t entry_bag(const ts_row_update_args *a, int64_t j) {
   return a->bag_of ? a->bag_of[a->order[j]] : a->order[j];
@@ -35,16 +35,16 @@ TS_BODY void prefetch_entry(const ts_row_update_args *a, int64_t j) {
   const int64_t key = a->keys[j];
   const int64_t bytes = (a->dtype == TS_F32 ? 4 : 2) * (int64_t)a->dim;
   const float *g = a->grad + a->grad_at[entry_bag(a, j)];
-  for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(g + d, 0, 3);
+  for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(g + d, 0, 2);
   if (a->sum_out || (j > 0 && a->keys[j - 1] == key)) return;
   const int64_t at = place_of(a->place, j, key);
   const char *row = (const char *)a->weight + at * bytes;
-  for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(row + k, 1, 3);
+  for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(row + k, 0, 2);
   for (int k = 0; k < a->optim->n_states; k++) {
     const bool per_row = a->optim->state[k].per_row;
     const int64_t cols = per_row ? 1 : a->dim;
     const float *s = a->state[k] + (per_row ? key : at * cols);
-    for (int64_t d = 0; d < cols; d += 16) __builtin_prefetch(s + d, 1, 3);
+    for (int64_t d = 0; d < cols; d += 16) __builtin_prefetch(s + d, 0, 2);
   }
 }
 
@@ -199,9 +199,42 @@ TS_BODY void end_run(const ts_row_update_args *a, int64_t from, int64_t number,
   update_row(a, key, place_of(a->place, from, key), *table, sum, wide, isa);
 }
 
+/* Rows of one entry each, which are updated together: the sums, roots and
+ * divisions of one row take long and don't wait for another's. */
+typedef struct ts_singles {
+  int n;
+  ts_row row[SINGLES];
+  const ts_row_hyper *hyper[SINGLES];
+} ts_singles;
+
+TS_BODY void update_singles(const ts_row_update_args *a, ts_singles *s,
+                            int isa) {
+  const ts_row_optim *o = a->optim;
+  float stat[SINGLES][TS_ROW_STATS_MAX] = {{0}};
+  for (int k = 0; k < o->n_rounds; k++)
+    for (int i = 0; i < s->n; i++)
+      o->round[k][isa](&s->row[i], s->hyper[i], stat[i]);
+  for (int i = 0; i < s->n; i++)
+    o->apply[isa](&s->row[i], s->hyper[i], stat[i]);
+  s->n = 0;
+}
+
+/* Entry J, alone in its run, of gradient G. */
+TS_BODY void add_single(const ts_row_update_args *a, ts_singles *s, int64_t j,
+                        int32_t *table, const float *g, int isa) {
+  const int64_t key = a->keys[j];
+  if (key < a->row_base[*table] || key >= a->row_base[*table + 1])
+    *table = table_of(a, key);
+  s->row[s->n] = open_row(a, key, place_of(a->place, j, key), *table, g, NULL);
+  s->hyper[s->n++] = &a->hyper[*table];
+  if (s->n == SINGLES) update_singles(a, s, isa);
+}
+
 TS_BODY void update_part(const ts_row_update_args *a, ts_update_part *p,
                          int isa) {
   const bool scaled = a->weights || a->bag_scale;
+  const bool together = a->dtype == TS_F32 && !a->sum_out;
+  ts_singles singles = {.n = 0};
   int32_t table = 0;
   int64_t number = p->number;
   for (int64_t from = p->from; from < p->to; number++) {
@@ -212,11 +245,15 @@ TS_BODY void update_part(const ts_row_update_args *a, ts_update_part *p,
     } else if (to - from == 1 && !scaled) {
       const float *g = a->grad + a->grad_at[entry_bag(a, from)];
       prefetch_entry(a, from + UPDATE_AHEAD);
-      end_run(a, from, number, &table, g, p->wide, isa);
+      if (together)
+        add_single(a, &singles, from, &table, g, isa);
+      else
+        end_run(a, from, number, &table, g, p->wide, isa);
     } else {
       sum_run(a, p->sum, p->part, from, to);
       end_run(a, from, number, &table, p->sum, p->wide, isa);
     }
     from = to;
   }
+  update_singles(a, &singles, isa);
 }

@@ -12,6 +12,8 @@ typedef enum {
   LONG,
   EMPTY,
   MANY_FEATURES,
+  BLOCKS,  /* of one id a bag, more than the host takes at once */
+  AS_MANY, /* ids as bags, but not one each */
   SHAPES,
   FEATURES_240, /* by value */
   FEATURES_241, /* put into device memory, as are more */
@@ -41,13 +43,16 @@ static int64_t n_bags, n_ids;
 
 static int64_t bags_of(shape s, int32_t f) {
   if (features_of(s) > 4) return f % 7 == 3 ? 0 : 1 + f % 2;
-  return f == 1 ? 0 : s == LONG ? 3 : 23 + 4 * f;
+  return f == 1 ? 0 : s == LONG ? 3 : s == BLOCKS ? 120 + 90 * f : 23 + 4 * f;
 }
 
 static int64_t ids_of(shape s, int64_t bag) {
   switch (s) {
   case SINGLE:
+  case BLOCKS:
     return 1;
+  case AS_MANY:
+    return bag == 5 ? 0 : bag == 6 ? 2 : 1;
   case LONG:
     return bag % 3 == 1 ? 0 : 120 + kt_below(40);
   case EMPTY:
