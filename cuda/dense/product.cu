@@ -1,6 +1,7 @@
 /* product.cu - descriptors, the choice of algorithms, and the call. */
 #include "cuda/dense/product.h"
 
+#include <algorithm>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -125,6 +126,9 @@ void ts_product_reset(ts_product *p) {
   memset(p, 0, sizeof *p);
 }
 
+/* Tiles as large as the library's, parts of k at least so long. */
+enum { TILE = 128, PART_LEAST = 512, PARTS_MOST = 64 };
+
 /* ---- the choice ---------------------------------------------------------- */
 
 /* To 16 bytes, which is all that kernels ask for, or less. */
@@ -174,27 +178,10 @@ static ts_err set_preference(cublasLtMatmulPreference_t pref,
   return err;
 }
 
-/* The library's first proposal: the same whenever it is asked. */
-static ts_err ask(ts_choice *c, const ts_product *p, const ts_blas *blas) {
-  ts_err err = TS_OK;
-  int n = 0;
-  cublasLtMatmulHeuristicResult_t found;
-  cublasLtMatmulPreference_t pref = NULL;
-  cublasStatus_t status;
-  memset(&found, 0, sizeof found);
-  TS_TRY(TS_BLAS(cublasLtMatmulPreferenceCreate(&pref)));
-  TS_TRY(set_preference(pref, p->aligned));
-  status = cublasLtMatmulAlgoGetHeuristic(blas->handle, p->desc, p->a, p->b,
-                                          p->d, p->d, pref, 1, &found, &n);
-  /* NVIDIA does not say which of the two an epilogue that it lacks gives. */
-  c->none = status == CUBLAS_STATUS_NOT_SUPPORTED ||
-            status == CUBLAS_STATUS_INVALID_VALUE;
-  if (!c->none) TS_TRY(TS_BLAS(status));
-  if (n == 0 || found.state != CUBLAS_STATUS_SUCCESS) c->none = true;
-  memcpy(c->algo, &found.algo, sizeof c->algo);
-done:
-  if (pref) cublasLtMatmulPreferenceDestroy(pref);
-  return err;
+/* NVIDIA does not say which of the two an epilogue that it lacks gives. */
+static bool refuses(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED ||
+         status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
 /* A kept one may be damaged. */
@@ -208,6 +195,68 @@ static bool works(const ts_choice *c, const ts_product *p,
          (cublasLtMatmulAlgoCheck(blas->handle, p->desc, p->a, p->b, p->d, p->d,
                                   &algo, &found) == CUBLAS_STATUS_SUCCESS &&
           found.workspaceSize <= TS_BLAS_WORKSPACE);
+}
+
+static bool set_parts(cublasLtMatmulAlgo_t *algo, int32_t parts) {
+  const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  return cublasLtMatmulAlgoConfigSetAttribute(
+             algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts, sizeof parts) ==
+             CUBLAS_STATUS_SUCCESS &&
+         cublasLtMatmulAlgoConfigSetAttribute(
+             algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
+             sizeof scheme) == CUBLAS_STATUS_SUCCESS;
+}
+
+/* A thin layer's dW has few tiles, and so few multiprocessors at work, over a
+ * sum as long as the batch.  C, where it is in one part, gets one for each
+ * multiprocessor, or as many as the library takes; by shapes and the GPU
+ * alone. */
+static void cut(ts_choice *c, const ts_product *p, const ts_blas *blas) {
+  const ts_product_spec *s = &p->spec;
+  const int64_t tiles = (s->m + TILE - 1) / TILE * ((s->n + TILE - 1) / TILE);
+  const int64_t most =
+      std::min<int64_t>(ts_cuda_gpu_now()->n_sms / tiles, s->k / PART_LEAST);
+  cublasLtMatmulAlgo_t algo;
+  ts_choice one = *c;
+  int32_t parts = 0;
+  size_t n;
+  memcpy(&algo, c->algo, sizeof algo);
+  if (cublasLtMatmulAlgoConfigGetAttribute(
+          &algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts, sizeof parts, &n) !=
+          CUBLAS_STATUS_SUCCESS ||
+      parts > 1)
+    return;
+  for (parts = PARTS_MOST; parts > 1; parts /= 2) {
+    if (parts > most) continue;
+    if (!set_parts(&algo, parts)) return;
+    memcpy(one.algo, &algo, sizeof algo);
+    if (!works(&one, p, blas)) continue;
+    *c = one;
+    return;
+  }
+}
+
+/* The library's first proposal, cut where that helps: the same whenever it is
+ * asked. */
+static ts_err ask(ts_choice *c, const ts_product *p, const ts_blas *blas) {
+  ts_err err = TS_OK;
+  int n = 0;
+  cublasLtMatmulHeuristicResult_t found;
+  cublasLtMatmulPreference_t pref = NULL;
+  cublasStatus_t status;
+  memset(&found, 0, sizeof found);
+  TS_TRY(TS_BLAS(cublasLtMatmulPreferenceCreate(&pref)));
+  TS_TRY(set_preference(pref, p->aligned));
+  status = cublasLtMatmulAlgoGetHeuristic(blas->handle, p->desc, p->a, p->b,
+                                          p->d, p->d, pref, 1, &found, &n);
+  c->none = refuses(status);
+  if (!c->none) TS_TRY(TS_BLAS(status));
+  if (n == 0 || found.state != CUBLAS_STATUS_SUCCESS) c->none = true;
+  memcpy(c->algo, &found.algo, sizeof c->algo);
+  if (!c->none) cut(c, p, blas);
+done:
+  if (pref) cublasLtMatmulPreferenceDestroy(pref);
+  return err;
 }
 
 static ts_err choose(ts_product *p, const ts_blas *blas) {
@@ -225,6 +274,15 @@ static ts_err choose(ts_product *p, const ts_blas *blas) {
   memcpy(&p->algo, c->algo, sizeof p->algo);
   p->version = ts_choices_version();
   return TS_OK;
+}
+
+ts_err ts_product_give_up(ts_product *p) {
+  ts_choice c;
+  memset(&c, 0, sizeof c);
+  key_of(c.key, p);
+  c.none = true;
+  p->fits = false;
+  return ts_choice_add(&c);
 }
 
 /* ---- the call ------------------------------------------------------------ */
@@ -263,10 +321,12 @@ static ts_err multiply(const void *arg, cudaStream_t stream) {
   const ts_blas *blas = c->blas;
   const float one = 1, zero = 0;
   TS_DO(point(p, c->at));
-  return TS_BLAS(cublasLtMatmul(blas->handle, p->desc, &one, c->at.a, p->a,
-                                c->at.b, p->b, &zero, c->at.d, p->d, c->at.d,
-                                p->d, &p->algo, blas->workspace,
-                                TS_BLAS_WORKSPACE, stream));
+  const cublasStatus_t status =
+      cublasLtMatmul(blas->handle, p->desc, &one, c->at.a, p->a, c->at.b, p->b,
+                     &zero, c->at.d, p->d, c->at.d, p->d, &p->algo,
+                     blas->workspace, TS_BLAS_WORKSPACE, stream);
+  p->refused = refuses(status);
+  return ts_blas_check(status, "cublasLtMatmul");
 }
 
 ts_err ts_product_run(ts_product *p, ts_blas *blas, ts_product_at at) {

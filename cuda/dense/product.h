@@ -62,6 +62,7 @@ struct ts_product {
   cublasLtMatmulAlgo_t algo;
   int64_t serial;   /* tells products at the same place apart */
   bool fits;        /* the library has an algorithm */
+  bool refused;     /* it has, but would not run it */
   uint32_t aligned; /* for arrays so aligned; 0: not asked yet */
   uint64_t version; /* of the choices then */
   ts_product_at at; /* of the last run */
@@ -71,5 +72,8 @@ ts_err ts_product_init(ts_product *, const ts_product_spec *);
 void ts_product_reset(ts_product *);
 /* *FITS: the library can do it on arrays that lie there.  Chooses. */
 ts_err ts_product_prepare(ts_product *, ts_blas *, ts_product_at, bool *fits);
-/* Where it fits, on the lane's stream. */
+/* The library would not run it after all: it does not fit from now on. */
+ts_err ts_product_give_up(ts_product *);
+/* Where it fits, on the lane's stream.  An error sets p->refused where that was
+ * the library's word. */
 ts_err ts_product_run(ts_product *, ts_blas *, ts_product_at);

@@ -116,15 +116,28 @@ ts_err ts_layer_products_of(ts_layer_products **out, const ts_linear *l,
   return TS_OK;
 }
 
+/* Runs F's product with all that is fused; *DID: the library has it, and would
+ * run it. */
+static ts_err run_with(ts_fused *f, ts_blas *blas, const ts_product_at *at,
+                       bool *did) {
+  ts_err err;
+  TS_DO(ts_product_prepare(&f->with, blas, *at, did));
+  if (!*did) return TS_OK;
+  f->last = &f->with;
+  err = ts_product_run(&f->with, blas, *at);
+  if (err == TS_OK || !f->with.refused) return err;
+  ts_err_clear();
+  *did = false;
+  return ts_product_give_up(&f->with);
+}
+
 ts_err ts_fused_run(ts_fused *f, ts_blas *blas, const ts_product_at *at,
                     bool wanted, bool *did) {
   bool fits = false;
   *did = false;
+  if (wanted && f->with.desc) TS_DO(run_with(f, blas, at, did));
+  if (*did) return TS_OK;
   f->last = &f->without;
-  if (wanted && f->with.desc) {
-    TS_DO(ts_product_prepare(&f->with, blas, *at, did));
-    if (*did) f->last = &f->with;
-  }
   TS_DO(ts_product_prepare(f->last, blas, *at, &fits));
   if (!fits)
     return ts_fail(TS_ERR_INTERNAL,

@@ -74,13 +74,14 @@ TS_TESTS(products_are_repeated, 0, N_CASES) {
 }
 
 /* A step that the library can't fuse is done beside it. */
-TS_TESTS(what_is_refused_is_done_apart, 0, 3) {
+TS_TESTS(what_is_refused_is_done_apart, 0, 6) {
   const int refused[] = {CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
                          CUBLASLT_EPILOGUE_DRELU_BGRAD,
                          CUBLASLT_EPILOGUE_BGRADB};
-  ts_cublas.refused = refused[_i];
+  /* As it is asked for, or only where it is to be run. */
+  *(_i < 3 ? &ts_cublas.refused : &ts_cublas.unrun) = refused[_i % 3];
   for (int k = 0; k < N_CASES; k++) all_batches(&cases[k]);
-  ts_cublas.refused = 0;
+  ts_cublas.refused = ts_cublas.unrun = 0;
 }
 
 static void has_unfused(const ts_probe *p, const char *want) {
@@ -140,6 +141,64 @@ TS_TEST(no_algorithm_is_an_error) {
   ts_cublas.refused = 0;
   lend_params(&p, false);
   stop(&p);
+}
+
+/* ---- long sums ----------------------------------------------------------- */
+
+enum { LONG = 2048, THIN_IN = 13, THIN_OUT = 8 };
+
+/* dW of a thin layer in as many parts as the library takes; FROM as in live. */
+static void long_sum(const char *from, ts_str *text, int parts_most) {
+  static const ts_case thin = {THIN_IN, THIN_IN, {THIN_OUT}, 1,
+                               true,    false,   false,      TS_PRECISION_F32};
+  static ts_probe p;
+  static float x[LONG * THIN_IN], dy[LONG * THIN_OUT];
+  const ts_layer_hooks hooks = {make_room, NULL, end_room, &p};
+  float *y, dW[THIN_IN * THIN_OUT];
+  const int was = ts_cublas.cut;
+  batch_max = LONG;
+  ts_cublas.parts_most = parts_most;
+  start(&p, &thin);
+  if (from) ck_assert_ok(p.k.engine->restore(from));
+  fill(&p, 1, 0);
+  for (int i = 0; i < LONG * THIN_IN; i++) x[i] = draw(1, (uint32_t)i);
+  for (int i = 0; i < LONG * THIN_OUT; i++) dy[i] = draw(2, (uint32_t)i);
+  lend_params(&p, true);
+  void *x_at = ts_test_lend(p.device, x, sizeof x, true);
+  void *dy_at = ts_test_lend(p.device, dy, sizeof dy, true);
+  ck_assert_ok(ts_mlp_forward(p.mlp, &y, x_at, LONG, &hooks, p.lane));
+  ck_assert_ok(ts_mlp_backward(p.mlp, NULL, dy_at, LONG, &hooks, p.lane));
+  ck_assert_ok(ts_lane_sync(p.lane));
+  ts_test_get(p.device, dW, p.grad_at[0], sizeof dW);
+  for (int o = 0; o < THIN_OUT; o++)
+    for (int k = 0; k < THIN_IN; k++) {
+      double sum = 0;
+      for (int i = 0; i < LONG; i++)
+        sum += (double)dy[i * THIN_OUT + o] * (double)x[i * THIN_IN + k];
+      ck_assert_double_eq_tol((double)dW[o * THIN_IN + k], sum, 1e-3);
+    }
+  ck_assert_int_eq(ts_cublas.cut - was, parts_most > 1); /* dW's alone */
+  if (text) ck_assert_ok(p.k.engine->save(text));
+  ts_test_reclaim(p.device, x, x_at, sizeof x, false);
+  ts_test_reclaim(p.device, dy, dy_at, sizeof dy, false);
+  lend_params(&p, false);
+  stop(&p);
+  batch_max = BATCH_MAX;
+  ts_cublas.parts_most = 0;
+}
+
+/* Whoever goes on with kept choices has the same parts. */
+TS_TEST(long_sums_are_cut) {
+  ts_str text = {0}, again = {0};
+  long_sum(NULL, NULL, 0);
+  long_sum(NULL, NULL, 2);
+  long_sum(NULL, &text, 4);
+  const int asked = ts_cublas.asked;
+  long_sum(text.text, &again, 64);
+  ck_assert_int_eq(ts_cublas.asked, asked);
+  ck_assert_str_eq(text.text, again.text);
+  ts_str_reset(&text);
+  ts_str_reset(&again);
 }
 
 /* ---- algorithms ---------------------------------------------------------- */

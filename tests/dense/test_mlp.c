@@ -60,6 +60,8 @@ static int width(const ts_case *c, int i) {
   return i ? (int)c->sizes[i - 1] : c->n_in;
 }
 
+static int32_t batch_max = BATCH_MAX;
+
 static void start(ts_probe *p, const ts_case *c) {
   *p = (ts_probe){.c = c};
   ck_assert_ok(ts_test_device(&p->device, false, 2));
@@ -74,7 +76,7 @@ static void start(ts_probe *p, const ts_case *c) {
                             .group = "mlp",
                             .precision = c->precision,
                             .x_half = c->x_half,
-                            .batch_max = BATCH_MAX,
+                            .batch_max = batch_max,
                             .need_dx = c->need_dx,
                             .kernels = &p->k};
   p->params.deferred = true; /* their memory is the test's */

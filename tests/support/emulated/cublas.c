@@ -204,7 +204,53 @@ static ts_fake_matmul matmul_of(cublasLtMatmulDesc_t op,
 
 /* ---- algorithms ---------------------------------------------------------- */
 
-/* data: magic, product, alignment of a, b, d and bias, workspace, life. */
+/* data: magic, product, alignment of a, b, d and bias, workspace (and above it
+ * reduction scheme, parts of k), life. */
+enum { SCHEME_AT = 40, PARTS_AT = 48, WORKSPACE_BITS = 40 };
+
+static uint64_t workspace_of(const cublasLtMatmulAlgo_t *a) {
+  return a->data[6] & ((UINT64_C(1) << WORKSPACE_BITS) - 1);
+}
+
+cublasStatus_t
+cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *a,
+                                     cublasLtMatmulAlgoConfigAttributes_t which,
+                                     void *to, size_t bytes, size_t *written) {
+  const int32_t parts = (int32_t)(a->data[6] >> PARTS_AT);
+  if (which != CUBLASLT_ALGO_CONFIG_SPLITK_NUM || bytes != sizeof parts)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy(to, &parts, bytes);
+  *written = bytes;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *a,
+                                     cublasLtMatmulAlgoConfigAttributes_t which,
+                                     const void *from, size_t bytes) {
+  const int at =
+      which == CUBLASLT_ALGO_CONFIG_SPLITK_NUM ? PARTS_AT : SCHEME_AT;
+  uint32_t value;
+  if (bytes != sizeof value) return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy(&value, from, sizeof value);
+  a->data[6] &= ~(UINT64_C(255) << at);
+  a->data[6] |= (uint64_t)value << at;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Parts of k, each with a sum of its own in the workspace. */
+static bool cut_goes(const ts_fake_matmul *m, const cublasLtMatmulAlgo_t *a,
+                     uint64_t *workspace) {
+  const uint64_t parts = a->data[6] >> PARTS_AT;
+  const uint64_t sums = parts * m->d.rows * m->d.cols * 4;
+  *workspace = workspace_of(a);
+  if (parts <= 1) return true;
+  if (sums > *workspace) *workspace = sums;
+  return parts <= (uint64_t)ts_cublas.parts_most &&
+         (a->data[6] >> SCHEME_AT & 255) ==
+             CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t handle, cublasLtMatmulDesc_t op, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
@@ -234,7 +280,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
                             (uint64_t)ts_cublas.stale};
   memset(found, 0, sizeof *found);
   memcpy(&found->algo, data, sizeof data);
-  found->workspaceSize = data[6];
+  found->workspaceSize = workspace_of(&found->algo);
   found->state = CUBLAS_STATUS_SUCCESS;
   *n = 1;
   return CUBLAS_STATUS_SUCCESS;
@@ -247,9 +293,11 @@ cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t op,
                         const cublasLtMatmulAlgo_t *algo,
                         cublasLtMatmulHeuristicResult_t *result) {
   const ts_fake_matmul m = matmul_of(op, a, b, d);
+  uint64_t workspace;
   if (!handle || c != d || algo->data[0] != MAGIC || algo->data[1] != hash(&m))
     return CUBLAS_STATUS_INVALID_VALUE;
-  result->workspaceSize = algo->data[6];
+  if (!cut_goes(&m, algo, &workspace)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  result->workspaceSize = workspace;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -261,6 +309,7 @@ static void note(const ts_fake_matmul *m, const cublasLtMatmulAlgo_t *algo) {
   ts_cublas.masks += has_mask(e) && e & CUBLASLT_EPILOGUE_RELU;
   ts_cublas.dmasks += e == CUBLASLT_EPILOGUE_DRELU_BGRAD;
   ts_cublas.bias_grads += e == CUBLASLT_EPILOGUE_BGRADB;
+  ts_cublas.cut += algo->data[6] >> PARTS_AT > 1;
   ts_cublas.taken += algo->data[7] != (uint64_t)ts_cublas.stale;
 }
 
@@ -280,6 +329,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op,
   m.A = A;
   m.B = B;
   m.D = D;
+  uint64_t least;
   if (!handle || *(const float *)alpha != 1 || *(const float *)beta != 0 ||
       C != D || c != d || !algo || !types_go(&m) || !sizes_go(&m) ||
       !epilogue_goes(&m))
@@ -288,7 +338,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op,
       !aligned(A, algo->data[2]) || !aligned(B, algo->data[3]) ||
       !aligned(D, algo->data[4]) ||
       (m.op.bias && !aligned(m.op.bias, algo->data[5])) ||
-      bytes < algo->data[6] || !aligned(workspace, 16))
+      m.op.epilogue == (uint32_t)ts_cublas.unrun ||
+      !cut_goes(&m, algo, &least) || bytes < least || !aligned(workspace, 16))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   note(&m, algo);
   ts_emulated_enqueue(stream, ts_cublas_multiply, &m, sizeof m);

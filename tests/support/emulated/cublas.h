@@ -8,8 +8,11 @@
 
 typedef struct ts_cublas_fake {
   int refused;       /* an epilogue that it has no algorithm for; 0: none */
+  int unrun;         /* one that it proposes, but will not run; 0: none */
+  int parts_most;    /* of k; 0: it cuts no product */
   int asked;         /* proposals made */
   int ran;           /* products, and of those with */
+  int cut;           /* k in parts */
   int masks, dmasks; /* ReLU's mask written, read */
   int bias_grads;    /* by a product for weights */
   int taken;         /* algorithms that were not proposed in this life */

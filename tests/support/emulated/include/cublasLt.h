@@ -58,6 +58,11 @@ enum {
   CUBLASLT_REDUCTION_SCHEME_MASK = 7
 };
 
+typedef enum cublasLtMatmulAlgoConfigAttributes_t {
+  CUBLASLT_ALGO_CONFIG_SPLITK_NUM = 2,
+  CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME = 3
+} cublasLtMatmulAlgoConfigAttributes_t;
+
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct cublasLtMatmulDescOpaque_t *cublasLtMatmulDesc_t;
 typedef struct cublasLtMatrixLayoutOpaque_t *cublasLtMatrixLayout_t;
@@ -96,6 +101,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
     cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t, int most,
     cublasLtMatmulHeuristicResult_t[], int *n);
+cublasStatus_t
+cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *,
+                                     cublasLtMatmulAlgoConfigAttributes_t,
+                                     void *, size_t bytes, size_t *written);
+cublasStatus_t
+cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *,
+                                     cublasLtMatmulAlgoConfigAttributes_t,
+                                     const void *, size_t bytes);
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                        cublasLtMatrixLayout_t a,
                                        cublasLtMatrixLayout_t b,
