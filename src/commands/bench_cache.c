@@ -227,7 +227,8 @@ static const ts_bench_table by_pass = {
     "passes",
     "{passes|%6.0f|passes}{misses| %9.0f|misses}{fetch_ms| %8.2f|fetch ms}"
     "{exposed_ms| %8.2f|exposed}{step_ms| %8.2f|step ms}"
-    "{scratch_bytes| %12B|scratch}{gb_per_s| %8.2f|GB/s}"};
+    "{scratch_bytes| %12B|scratch}{of_ids| %8.2f x|of ids}"
+    "{gb_per_s| %8.2f|GB/s}"};
 
 static ts_err by_passes(ts_cache_case *c) {
   static const int passes[] = {1, 2, 4, 8, 12};
@@ -241,7 +242,9 @@ static ts_err by_passes(ts_cache_case *c) {
   for (size_t k = 0; k < sizeof passes / sizeof *passes; k++) {
     TS_DO(run(c, &x, 0.2, c->policy, passes[k]));
     ts_bench_print(&by_pass, (double)passes[k], x.misses, x.hold, x.exposed,
-                   x.step, (double)x.scratch, 1e-6 * x.bytes / x.hold);
+                   x.step, (double)x.scratch,
+                   (double)x.scratch / (4.0 * (double)c->group.n),
+                   1e-6 * x.bytes / x.hold);
   }
   return TS_OK;
 }

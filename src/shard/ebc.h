@@ -146,9 +146,10 @@ typedef struct ts_ebc_tiers {
   int64_t fast_bytes, slow_bytes, scratch_bytes;
   int64_t n_locks; /* on lines, now */
 } ts_ebc_tiers;
-/* Adds what was counted since creation to COUNT (tables of the deck), unless
- * it is NULL. */
-ts_ebc_tiers ts_ebc_tiers_of(const ts_ebc *, ts_tier_count *count);
+/* Adds what was counted since creation to COUNT (tables of the deck), and each
+ * table's part of hold_s to SECONDS, unless COUNT is NULL. */
+ts_ebc_tiers ts_ebc_tiers_of(const ts_ebc *, ts_tier_count *count,
+                             double *seconds);
 
 /* Since creation, on this rank. */
 typedef struct ts_ebc_stat {

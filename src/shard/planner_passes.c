@@ -7,6 +7,8 @@
 #include "shard/planner_impl.h"
 #include "sparse/cache.h"
 
+enum { PASSES_MAX = 1000 }; /* as in decks */
+
 static bool is_auto(const ts_table_config *t) {
   return ts_table_is_slow(t) && !strcmp(t->kernel, "cached") &&
          t->cache.passes == 0;
@@ -34,8 +36,9 @@ ts_err ts_plan_passes(int32_t *passes, const ts_plan *p,
   TS_TRY(ts_mem_many(own, p->n_ranks, MISC));
   const double needed = ts_passes_scratch(own, &c, p);
   const double left = r->limit - r->memory_bytes;
-  const double fewest = left > 0 ? ceil(needed / left) : 1000;
-  *passes = (int32_t)fmin(fmax(fewest, 1), 1000);
+  const double most = ts_cache_passes_for(PASSES_MAX, q->discrete);
+  const double fewest = left > 0 ? ceil(needed / left) : most;
+  *passes = (int32_t)fmin(fmax(fewest, 1), most);
 done:
   ts_mem_free(own);
   ts_cost_reset(&c);

@@ -81,7 +81,8 @@ static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   m->state += lines * moving;
   m->buffers += growth * 4 * n * (c->request->n_ebc_batches + 1);
   if (t->cache.passes > 0)
-    m->buffers += TS_CACHE_SCRATCH_BYTES * n / t->cache.passes;
+    m->buffers += TS_CACHE_SCRATCH_BYTES * n /
+                  ts_cache_passes_for(t->cache.passes, c->request->discrete);
 }
 
 /* The arrays of the bags of a batch in flight. */

@@ -28,7 +28,7 @@ static void add_count(ts_tier_count *to, const ts_tier_count *x) {
   to->bytes_out += x->bytes_out;
 }
 
-static void add_group(ts_ebc_tiers *sum, ts_tier_count *count,
+static void add_group(ts_ebc_tiers *sum, ts_tier_count *count, double *seconds,
                       const ts_tbe *tbe) {
   ts_tier_figures f;
   if (!ts_tbe_figures(tbe, &f)) return;
@@ -37,14 +37,18 @@ static void add_group(ts_ebc_tiers *sum, ts_tier_count *count,
   sum->slow_bytes += f.slow_bytes;
   sum->scratch_bytes += f.scratch_bytes;
   sum->n_locks += f.n_locks;
-  for (int32_t t = 0; count && t < ts_tbe_n_tables(tbe); t++)
-    add_count(&count[ts_tbe_table_of(tbe, t)->table_id], &f.count[t]);
+  for (int32_t t = 0; count && t < ts_tbe_n_tables(tbe); t++) {
+    const int32_t id = ts_tbe_table_of(tbe, t)->table_id;
+    add_count(&count[id], &f.count[t]);
+    if (f.table_s) seconds[id] += f.table_s[t];
+  }
 }
 
-ts_ebc_tiers ts_ebc_tiers_of(const ts_ebc *ebc, ts_tier_count *count) {
+ts_ebc_tiers ts_ebc_tiers_of(const ts_ebc *ebc, ts_tier_count *count,
+                             double *seconds) {
   ts_ebc_tiers sum = {0};
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
-      add_group(&sum, count, ebc->shardings[l].groups[g].tbe);
+      add_group(&sum, count, seconds, ebc->shardings[l].groups[g].tbe);
   return sum;
 }

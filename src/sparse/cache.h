@@ -114,6 +114,12 @@ typedef struct ts_cache_rows_args {
 static inline int64_t ts_cache_through_bytes(int64_t n_rows, int32_t passes) {
   return passes > 1 ? (n_rows / 32 + 1) * 4 : 0;
 }
+/* Passes of a hold that was asked for PASSES: each has launches, of which a
+ * device takes only so many. */
+static inline int32_t ts_cache_passes_for(int32_t passes, bool discrete) {
+  return discrete && passes > TS_CACHE_PASSES_MAX ? TS_CACHE_PASSES_MAX
+                                                  : passes;
+}
 /* Lines for N_ROWS rows: whole sets, one at least. */
 int64_t ts_cache_lines_for(int64_t n_rows, double load_factor);
 /* LINE[i]: the line of rows[i], -1 where it has none, N of them; AHEAD more

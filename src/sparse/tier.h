@@ -50,6 +50,8 @@ typedef struct ts_tier_count {
 typedef struct ts_tier_figures {
   const ts_tier_count *count; /* (n_tables) */
   double hold_s;              /* spent in hold, by who does the work */
+  const double *table_s;      /* (n_tables) of it for each table's rows, by how
+                                 many were looked for and fetched; or NULL */
   int64_t n_lines, fast_bytes, slow_bytes;
   int64_t scratch_bytes; /* of hold, reserved */
   int64_t n_locks;       /* of all lines, now */

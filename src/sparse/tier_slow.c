@@ -35,7 +35,8 @@ typedef struct ts_slow {
   ts_cache cache;
   int64_t n_lines, line_bytes;
   ts_tier_count *count;
-  uint64_t *raw; /* counts, then locks, as last fetched */
+  double *table_s, known_s; /* seconds of each table, of all together */
+  uint64_t *raw;            /* counts, then locks, as last fetched */
   uint32_t now, round;
   ts_cache_report report;
   ts_hold_clock clock;
@@ -58,7 +59,7 @@ static void destroy(ts_tier *tier) {
   ts_buffer_reset(&t->directory);
   ts_hold_clock_reset(&t->clock);
   ts_mem_free(t->report.scratch);
-  ts_mem_free(t->count);
+  ts_mem_free_all(t->count, t->table_s);
   ts_mem_free(t->raw);
   ts_mem_free(t);
 }
@@ -166,6 +167,7 @@ static ts_err create(ts_tier **out, ts_device *device, const ts_tier_spec *spec,
              (long long)spec->n_rows, INT32_MAX);
   t->cache.first_line = (uint32_t)first;
   TS_TRY(ts_mem_many(t->count, spec->n_tables, MISC));
+  TS_TRY(ts_mem_many(t->table_s, spec->n_tables, MISC));
   TS_TRY(create_arrays(t));
   if (ops->cached) TS_TRY(create_directory(t));
   *out = &t->base;
@@ -189,8 +191,7 @@ static ts_err create_host(ts_tier **out, ts_device *d,
 
 static int64_t pass_size(const ts_slow *t, int64_t n) {
   const ts_tier_spec *s = &t->spec;
-  const int32_t most = t->discrete ? TS_CACHE_PASSES_MAX : s->passes;
-  const int32_t passes = s->passes < most ? s->passes : most;
+  const int32_t passes = ts_cache_passes_for(s->passes, t->discrete);
   if (n <= s->passes) return n;
   const int64_t even = (n + passes - 1) / passes;
   return even > s->min_pass ? even : s->min_pass;
@@ -317,11 +318,30 @@ static void fill_count(ts_tier_count *to, const uint64_t *raw,
   to->bytes_out = to->n_written * line_bytes;
 }
 
+static int64_t work_of(const uint64_t *raw) {
+  return (int64_t)(raw[TS_CACHE_HITS] + 2 * raw[TS_CACHE_MISSES]);
+}
+
+/* The seconds since the last figures, by what each table has had done since:
+ * RAW are its counts of now, count those of then. */
+static void share_seconds(ts_slow *t, double seconds) {
+  int64_t work[t->spec.n_tables], all = 0;
+  for (int32_t i = 0; i < t->spec.n_tables; i++) {
+    work[i] = work_of(t->raw + (int64_t)i * TS_CACHE_COUNTS) -
+              t->count[i].n_unique - t->count[i].n_misses;
+    all += work[i];
+  }
+  for (int32_t i = 0; all && i < t->spec.n_tables; i++)
+    t->table_s[i] += (seconds - t->known_s) * (double)work[i] / (double)all;
+  if (all) t->known_s = seconds;
+}
+
 /* A device that can't answer leaves what was known; who waits for a lane
  * hears of it. */
 static ts_tier_figures figures(const ts_tier *tier) {
   ts_slow *t = (ts_slow *)(uintptr_t)tier;
   ts_tier_figures f = {.count = t->count,
+                       .table_s = t->table_s,
                        .hold_s = ts_hold_seconds(&t->clock),
                        .n_lines = t->n_lines,
                        .slow_bytes = t->spec.n_rows * t->line_bytes,
@@ -331,6 +351,7 @@ static ts_tier_figures figures(const ts_tier *tier) {
   for (int k = 0; k < 2; k++) f.fast_bytes += (int64_t)t->row_state[k].bytes;
   if (!t->n_lines) return f;
   if (fetch_counts(t) != TS_OK) ts_err_clear();
+  share_seconds(t, f.hold_s);
   for (int32_t i = 0; i < t->spec.n_tables; i++)
     fill_count(&t->count[i], t->raw + (int64_t)i * TS_CACHE_COUNTS,
                t->line_bytes);

@@ -30,9 +30,11 @@ static ts_err look(ts_cache_sums *s, ts_trainer *t) {
   double all[t->n_ranks][2];
   TS_DO(ts_trainer_rest(t));
   memset(s->count, 0, (size_t)n * sizeof *s->count);
-  const ts_ebc_tiers own = ts_ebc_tiers_of(t->ebc, s->count);
+  memset(s->table_s, 0, (size_t)n * sizeof *s->table_s);
+  const ts_ebc_tiers own = ts_ebc_tiers_of(t->ebc, s->count, s->table_s);
   double times[2] = {own.hold_s, exposed(t, own.hold_s)};
   TS_DO(ts_comm_sum_i64(t->control, numbers(s->count), (int64_t)n * N_COUNTS));
+  TS_DO(ts_comm_max_f64(t->control, s->table_s, n));
   TS_DO(ts_comm_gather_all(t->control, all, times, sizeof times));
   s->hold_s = s->exposed_s = 0;
   for (int r = 0; r < t->n_ranks; r++) {
@@ -44,6 +46,11 @@ static ts_err look(ts_cache_sums *s, ts_trainer *t) {
   return TS_OK;
 }
 
+static ts_err allocate(ts_cache_sums *s, int32_t n) {
+  TS_DO(ts_mem_many(s->count, n, MISC));
+  return ts_mem_many(s->table_s, n, MISC);
+}
+
 ts_err ts_cache_report_create(ts_cache_report *r, ts_trainer *t) {
   const int32_t n = t->config->n_tables;
   ts_cache_sums *const all[] = {&r->first, &r->last, &r->now};
@@ -51,14 +58,14 @@ ts_err ts_cache_report_create(ts_cache_report *r, ts_trainer *t) {
   for (int32_t i = 0; i < n; i++)
     r->n_slow += ts_table_is_slow(&t->config->tables[i]);
   if (!r->n_slow) return TS_OK;
-  for (int k = 0; k < 3; k++)
-    TS_DO(ts_mem_array(&all[k]->count, n, sizeof *all[k]->count, TS_TAG_MISC));
+  for (int k = 0; k < 3; k++) TS_DO(allocate(all[k], n));
   TS_DO(look(&r->first, t));
   return look(&r->last, t);
 }
 
 void ts_cache_report_reset(ts_cache_report *r) {
-  ts_mem_free_all(r->first.count, r->last.count, r->now.count);
+  ts_mem_free_all(r->first.count, r->last.count, r->now.count, r->first.table_s,
+                  r->last.table_s, r->now.table_s);
   *r = (ts_cache_report){0};
 }
 
@@ -73,18 +80,20 @@ ts_err ts_cache_report_go_on(ts_cache_report *r, ts_trainer *t) {
   ts_cache_sums after = {0};
   const int64_t n = t->config->n_tables;
   if (!r->n_slow) return TS_OK;
-  TS_TRY(ts_mem_array(&after.count, n, sizeof *after.count, TS_TAG_MISC));
+  TS_TRY(allocate(&after, (int32_t)n));
   TS_TRY(look(&after, t));
   for (int k = 0; k < 2; k++) {
     for (int64_t i = 0; i < n * N_COUNTS; i++)
       numbers(both[k]->count)[i] +=
           numbers(after.count)[i] - numbers(r->now.count)[i];
+    for (int64_t i = 0; i < n; i++)
+      both[k]->table_s[i] += after.table_s[i] - r->now.table_s[i];
     both[k]->hold_s += after.hold_s - r->now.hold_s;
     both[k]->exposed_s += after.exposed_s - r->now.exposed_s;
     both[k]->t += after.t - r->now.t;
   }
 done:
-  ts_mem_free(after.count);
+  ts_mem_free_all(after.count, after.table_s);
   return err;
 }
 
@@ -101,6 +110,13 @@ static double share(int64_t a, int64_t b) {
   return b > 0 ? (double)a / (double)b : 0;
 }
 
+/* The part of the holds that the step waited for: compute waits for all
+ * tables together, so it is the same for each. */
+static double exposed_part(const ts_cache_sums *from, const ts_cache_sums *to) {
+  const double hold = to->hold_s - from->hold_s;
+  return hold > 0 ? (to->exposed_s - from->exposed_s) / hold : 0;
+}
+
 static ts_err log_table(const ts_cache_report *r, ts_trainer *t,
                         ts_metrics_log *log, int32_t i) {
   static const char *const names[] = {
@@ -108,6 +124,7 @@ static ts_err log_table(const ts_cache_report *r, ts_trainer *t,
       "write_backs", "mbytes_in", "mbytes_out", "prefetch_ms", "exposed_ms"};
   const ts_tier_count c = since(r, &r->last, i);
   const double n = (double)(r->now.step - r->last.step);
+  const double own = r->now.table_s[i] - r->last.table_s[i];
   const double v[] = {(double)c.n_unique / n,
                       share(c.n_hits, c.n_unique),
                       (double)c.n_misses / n,
@@ -116,8 +133,8 @@ static ts_err log_table(const ts_cache_report *r, ts_trainer *t,
                       (double)c.n_written / n,
                       (double)c.bytes_in / n / 1e6,
                       (double)c.bytes_out / n / 1e6,
-                      1e3 * (r->now.hold_s - r->last.hold_s) / n,
-                      1e3 * (r->now.exposed_s - r->last.exposed_s) / n};
+                      1e3 * own / n,
+                      1e3 * own * exposed_part(&r->last, &r->now) / n};
   return ts_metrics_log_line(
       log, &(ts_metrics_line){.step = t->step,
                               .table = t->config->tables[i].name,
@@ -189,7 +206,7 @@ static void print_table(const ts_cache_report *r, ts_trainer *t, int32_t i,
 
 static ts_err print_memory(ts_trainer *t) {
   char fast[32], slow[32], scratch[32];
-  const ts_ebc_tiers own = ts_ebc_tiers_of(t->ebc, NULL);
+  const ts_ebc_tiers own = ts_ebc_tiers_of(t->ebc, NULL, NULL);
   int64_t most[3] = {own.fast_bytes, own.slow_bytes, own.scratch_bytes};
   TS_DO(ts_comm_max_i64(t->control, most, 3));
   ts_info("most of a rank: %s in slow memory, %s of lines and their state, %s "

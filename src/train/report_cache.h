@@ -9,6 +9,7 @@
 /* Counts of all ranks together. */
 typedef struct ts_cache_sums {
   ts_tier_count *count; /* (n_tables) */
+  double *table_s;      /* (n_tables) of hold_s; the slowest rank's */
   double hold_s, exposed_s, t;
   int64_t step;
 } ts_cache_sums;

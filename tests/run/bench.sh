@@ -14,6 +14,7 @@ check "exposed within steps" holds loads 'r["policy"] == "(twin)" or 0 <= r["exp
 check "passes" holds passes 'column("passes") == [1, 2, 4, 8, 12]'
 check "their misses" holds passes 'column("misses") == [59.625, 59.625, 59.625, 59.75, 59.25]'
 check "their scratch" holds passes 'r["scratch_bytes"] == 4608 // r["passes"]'
+check "of the ids' bytes 6 by passes" holds passes 'near(r["of_ids"], 6 / r["passes"])'
 check "bytes moved" holds passes 'near(r["gb_per_s"] * r["fetch_ms"] * 1e6, [3816, 3816, 3816, 3824, 3792][rows.index(r)])'
 
 check "tbe" bench tbe tables=2 rows=300 dim=6 batch=64 pool=3 iters=4 zipf=1

@@ -44,6 +44,10 @@ for pair in a:64 b:192 c:32 d:96 e:192; do
   check "bytes of $pair" holds ${pair%:*} "near(r['mbytes_in'] * 1e6, (r['misses'] - r['conflicts']) * ${pair#*:}) and near(r['mbytes_out'] * 1e6, r['write_backs'] * ${pair#*:})"
 done
 check "their means in the log" holds b '"cached    0.1 %9.0f %8.2f%% %9.0f %9.0f %5.1f KiB %5.1f KiB\n" % tuple((sum(column(k)) if k else 400 * (1 - sum(column("misses")) / sum(column("unique")))) / (4 * of) for k, of in (("unique", 1), ("", 1), ("misses", 1), ("conflicts", 1), ("mbytes_in", 1024e-6), ("mbytes_out", 1024e-6))) in open("'"$work/c1base/log"'").read()'
+check "the tables share the fetching of the log" python3 -c 'import json, re, sys
+ms = sum(json.loads(r).get("prefetch_ms", 0) for r in open(sys.argv[1])) / 4
+said = float(re.search("rows fetched for ([0-9.]+) ms", open(sys.argv[2]).read())[1])
+sys.exit(abs(ms - said) > 1e-3)' "$work/c1base/metrics.jsonl" "$work/c1base/log"
 check "what lies in slow memory" grep -q '^most of a rank: 98.8 KiB in slow memory' "$work/c1base/log"
 check "table lines at each line" test "$(grep -c '"table":"c"' "$work/c1prefetch/metrics.jsonl")" = 4
 "$TESSERA" plan "$work/small.deck" $fixed $(slow cached file 0.1 lru) > "$work/plan.txt"

@@ -56,6 +56,26 @@ for kind in sparse_dist fused_sparse_dist semi_sync; do
   check "$kind, serial: run" run serial 2 wide "$kind" --set run.lanes=serial
   check "$kind, serial, hides nothing" fails "$judge" $kind "$work/serial.json"
 done
+# By default each sharding type is looked up behind its own tables' update:
+# half of the tables are weighted, which is a type of its own.  Rows of slow
+# memory come beside the step, too.
+sed 's/t{0..7}/t{0..3}/; s/f{0..7}/f{0..3}/; s/"table_wise"; } );/"table_wise"; },/; s/^pipeline = .*//
+/^tables/a { name = "w{0..3}"; rows = 5000; dim = 16; features = ["w{0..3}"]; weighted = true; sharding = "table_wise"; } );' "$work/wide.deck" > "$work/weighted.deck"
+judged() { # judge, pipeline, options of what the judge refuses, those of the run
+  rule=$1; kind=$2; not=$3; shift 3
+  for try in 1 2 3 4 5; do
+    check "$rule: run" run wide 2 weighted "$kind" "$@"
+    "$judge" "$rule" "$work/wide.json" && break
+  done
+  check "$rule" "$judge" "$rule" "$work/wide.json"
+  for set in $not; do
+    check "not $set: run" run not 2 weighted "$kind" "$@" --set "$set"
+    check "$rule, not with $set" fails "$judge" "$rule" "$work/not.json"
+  done
+}
+judged each_lookup fused_sparse_dist pipeline.lookup=after_optimizer
+judged prefetch prefetch run.lanes=serial --set data.synthetic.pooling=20 --set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.2
+
 # Nor does base hide what another pipeline does.
 check "base: run" run wide 2 wide base
 for kind in sparse_dist semi_sync; do check "base is not $kind" fails "$judge" $kind "$work/wide.json"; done

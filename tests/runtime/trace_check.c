@@ -3,6 +3,8 @@
  *     trace_check batches FILE BYTES    numbers of batches; bytes of output
  *                                       dist, of all ranks for a batch
  *     trace_check PIPELINE FILE         what PIPELINE hides
+ *     trace_check each_lookup FILE      the same of fused_sparse_dist by
+ *                                       default, with two sharding types
  *
  * Times are compared with each other only, and of many batches the middle
  * one counts: a machine with other work stretches some of them.  Without
@@ -245,6 +247,56 @@ static void check_lookup(void) {
   expect(part <= 0.2, "lookups behind the dense optimizer, part", part);
 }
 
+/* The span of a stage that began as number K (from 0), or NULL. */
+static const ts_read_span *nth(int rank, const char *name, const char *phase,
+                               int64_t batch, int k) {
+  for (int64_t i = 0; i < trace.n_spans; i++) /* by start */
+    if (is(&trace.spans[i], rank, name, phase, batch) && !k--)
+      return &trace.spans[i];
+  return NULL;
+}
+
+/* Two sharding types: the next batch's lookup in each is behind its own
+ * tables' update, its output dist behind that; the first has begun both while
+ * the second's tables are still being updated. */
+static void check_each_lookup(void) {
+  int n = 0, n_early = 0, n_late = 0, n_wrong = 0;
+  for (int r = 0; r < trace.n_ranks; r++)
+    for (int64_t b = first; b < last; b++, n++) {
+      const ts_read_span *update[3], *lookup[3], *output[3];
+      for (int k = 0; k < 3; k++) {
+        update[k] = nth(r, "fused backward", NULL, b, k);
+        lookup[k] = nth(r, "lookup", NULL, b + 1, k);
+        output[k] = nth(r, "output dist", "forward", b + 1, k);
+      }
+      n_wrong += !output[1] || output[2] || !lookup[1] || lookup[2] ||
+                 !update[1] || update[2];
+      for (int k = 0; k < 2 && !n_wrong; k++)
+        n_early +=
+            lookup[k]->t0 < update[k]->t1 || output[k]->t0 < lookup[k]->t1;
+      n_late += !n_wrong && !(output[0]->t0 < update[1]->t1);
+    }
+  expect(n_wrong == 0, "batches without two updates and lookups", n_wrong);
+  expect(n_early == 0, "lookups before their own tables' update", n_early);
+  expect(n_late <= n / 2, "embeddings that leave behind all updates", n_late);
+}
+
+/* Rows of the next batch come under this one's compute; tables are updated
+ * behind them, and they are there before they are looked up. */
+static void check_prefetch(void) {
+  static const char *const names[] = {"prefetch", NULL};
+  const double x = hidden(names, NULL, NULL);
+  int n_wrong = 0;
+  for (int r = 0; r < trace.n_ranks; r++)
+    for (int64_t b = first; b < last; b++) {
+      const double there = end_of(r, "prefetch", NULL, b + 1);
+      n_wrong += !(there <= start_of(r, "fused backward", NULL, b));
+      n_wrong += !(there <= start_of(r, "lookup", NULL, b + 1));
+    }
+  expect(x >= 0.5, "rows of the next batch under this one's compute", x);
+  expect(n_wrong == 0, "updates and lookups before those rows", n_wrong);
+}
+
 static void check_output(void) {
   static const char *const names[] = {"output dist", NULL};
   const double x = hidden(names, "forward", "backward");
@@ -288,6 +340,10 @@ static int check_file(int argc, char **argv) {
     check_input();
   else if (!strcmp(argv[1], "fused_sparse_dist"))
     check_lookup();
+  else if (!strcmp(argv[1], "each_lookup"))
+    check_each_lookup();
+  else if (!strcmp(argv[1], "prefetch"))
+    check_prefetch();
   else if (!strcmp(argv[1], "semi_sync"))
     check_output();
   else if (!strcmp(argv[1], "ddp"))

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "sparse/cache.h"
 #include "tests/shard/planner_setting.h"
 
 static char sgd[] = "sgd", adam[] = "adam";
@@ -150,6 +151,10 @@ TS_TEST(passes_fit) {
   r->limit = r->memory_bytes - 1;
   ck_assert_ok(ts_plan_passes(&passes, p, r, &x.request));
   ck_assert_int_eq(passes, 1000);
+  x.request.discrete = true; /* all that a device takes */
+  ck_assert_ok(ts_plan_passes(&passes, p, r, &x.request));
+  ck_assert_int_eq(passes, TS_CACHE_PASSES_MAX);
+  x.request.discrete = false;
   ts_plan_report_destroy(r);
   r = NULL;
   x.request.memory_bytes = 200 << 20;

@@ -230,15 +230,23 @@ static void watched_stop(void) {
   memset(all, 0, sizeof all);
 }
 
-/* Counts of all ranks and tables are the models'; no locks are left. */
+/* Counts of all ranks and tables are the models'; no locks are left.  The
+ * tables that had rows looked for share all seconds. */
 static void check_finite(pr_run *r, ts_tier_count *sum) {
   ts_tier_count count[N_TABLES] = {{0}}, model = {0};
-  const ts_ebc_tiers tiers = ts_ebc_tiers_of(r->t->ebc, count);
+  double seconds[N_TABLES] = {0}, left;
+  bool shared = true;
+  const ts_ebc_tiers tiers = ts_ebc_tiers_of(r->t->ebc, count, seconds);
   ck_assert_all(tiers.n_locks == 0);
   *sum = (ts_tier_count){0};
-  for (int i = 0; i < N_TABLES; i++)
+  left = tiers.hold_s;
+  for (int i = 0; i < N_TABLES; i++) {
     for (size_t k = 0; k < sizeof *sum / 8; k++)
       ((int64_t *)(void *)sum)[k] += ((int64_t *)(void *)&count[i])[k];
+    shared = shared && (seconds[i] > 0) == (count[i].n_unique > 0);
+    left -= seconds[i];
+  }
+  ck_assert_all(shared && fabs(left) <= 1e-6 * tiers.hold_s);
   for (int i = 0; i < CACHES; i++) {
     model.n_unique += all[i].m.count.n_unique;
     model.n_misses += all[i].m.count.n_misses;
