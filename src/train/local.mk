@@ -1,4 +1,5 @@
 tessera_sources += \
+  src/train/backend.c \
   src/train/base.c \
   src/train/eval.c \
   src/train/finite.c \

@@ -41,6 +41,7 @@ ts_err ts_report_header(ts_trainer *t) {
   ts_info("  %s; %s; dense products: %s", ts_mpi_version(), ts_hdf5_version(),
           ts_linear_engine_version(&t->kernels));
   ts_info("  %s, kernels %s", cpu->model, t->kernels.isa);
+  ts_report_backend(t);
   if (err == TS_OK) err = ts_report_device(t);
   ts_info(
       "  %d rank%s on %d node%s, %d thread%s each, lanes %s, collectives %s",

@@ -4,6 +4,9 @@
 
 #include "train/trainer.h"
 
+/* Which backend it is and why, where the deck has not named it; a NOTE where
+ * the job has GPUs that are not used. */
+void ts_report_backend(const ts_trainer *);
 /* Version, libraries, CPU, ranks, threads, deck hash, plan.  Collective. */
 ts_err ts_report_header(ts_trainer *);
 /* Which CPUs the launcher gave the ranks; a note where several compute on the

@@ -45,13 +45,6 @@ static void watch(const ts_config *c) {
   ts_watch_configure(&o);
 }
 
-static const char *backend_name(const ts_config *c) {
-  /* auto: the host; who wants a GPU says so. */
-  return c->run.backend == TS_BACKEND_CUDA       ? "cuda"
-         : c->run.backend == TS_BACKEND_EMULATED ? "emulated"
-                                                 : "host";
-}
-
 static ts_comm_backend comm_backend(const ts_config *c) {
   return !strcmp(c->comm.backend, "nccl")  ? TS_COMM_NCCL
          : !strcmp(c->comm.backend, "mpi") ? TS_COMM_MPI
@@ -70,7 +63,7 @@ static ts_err start_world(ts_trainer *t) {
   ts_device_options device = {.serial = c->run.serial_lanes,
                               .n_threads = t->n_threads,
                               .timeout_s = c->comm.timeout_s};
-  TS_DO(ts_device_create(&t->device, backend_name(c), &device));
+  TS_DO(ts_trainer_choose_device(t, &device));
   TS_DO(ts_world_create(&t->world, t->device, &world));
   return ts_comm_create_host(t->world, &t->control, TS_GROUP_WORLD, "control");
 }

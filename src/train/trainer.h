@@ -85,6 +85,7 @@ typedef struct ts_trainer {
   int rank, n_ranks;
   int n_threads;
   bool widened;                    /* the launcher's binding was */
+  char no_gpu[256]; /* run.backend "auto": why training is on the host; or "" */
   int64_t in_flight[TS_TAG_COUNT]; /* bytes predicted for batches under way */
   double *pooling; /* ids of each feature per sample, as expected */
   int32_t n_tasks;
@@ -103,6 +104,10 @@ typedef struct ts_trainer {
   double *task_weights;  /* (n_tasks), NULL: all 1 */
   struct ts_late *late;  /* a discrete device's; NULL: the host */
 } ts_trainer;
+
+/* backend.c: the device of run.backend; "auto": the GPU where the program has
+ * CUDA and every rank sees one, else the host.  Collective. */
+ts_err ts_trainer_choose_device(ts_trainer *, const ts_device_options *);
 
 /* World, lanes and kernels only (ts_trainer_start), then tables and model by
  * PLAN_TEXT (a checkpoint's, reused where it fits; NULL: made anew).

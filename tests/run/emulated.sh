@@ -35,4 +35,30 @@ check "a run that stops" train 2 stopped --set run.backend=emulated --set run.st
 check "and goes on" train 2 stopped --set run.backend=emulated --set run.steps=12
 check "one that does not stop" train 2 whole --set run.backend=emulated --set run.steps=12
 check "ends with the same bits" same_bits "$(newest stopped)" "$(newest whole)"
+
+# run.backend = "auto", with the stand-in by the name "cuda".
+says() { folder=$1; shift; grep -q -- "$*" "$work/$folder/log"; }
+export TESSERA_EMULATED_CUDA=1
+check "auto" train 2 auto --set run.steps=2
+check "is the GPU" says auto 'backend cuda: every rank sees a GPU (run.backend = "auto")'
+check "no note" eval '! says auto "the job has GPUs"'
+cat > "$work/no-gpu" << END
+#!/bin/sh
+[ "\$OMPI_COMM_WORLD_RANK" = 0 ] || export TESSERA_FAKE_GPUS=0
+exec "$emulated" "\$@"
+END
+chmod +x "$work/no-gpu"
+TESSERA=$work/no-gpu
+check "a rank without a GPU" train 2 half --set run.steps=2
+check "is named" says half 'backend host: rank 1 on .*no CUDA device is visible here'
+check "and all are on CPUs" eval '! says half "collectives nccl"'
+check "in a job with GPUs" eval 'SLURM_JOB_GPUS=0 train 2 noted --set run.steps=2'
+check "a note says so" says noted 'the job has GPUs, but not every rank sees one'
+check "a deck that wants it is code 2" eval 'train 2 wanted --set run.steps=2 --set run.backend=cuda; test $? = 2'
+unset TESSERA_EMULATED_CUDA
+TESSERA=$host
+check "a deck that wants CPUs" eval 'CUDA_VISIBLE_DEVICES=0,1 train 1 cpus --set run.steps=2 --set run.backend=host'
+check "is noted" says cpus 'the job has GPUs, and run.backend = "host" trains on CPUs'
+check "no GPUs in the job" eval 'CUDA_VISIBLE_DEVICES=-1 SLURM_GPUS_ON_NODE=0 train 1 none --set run.steps=2 --set run.backend=host'
+check "are no note" eval '! says none "the job has GPUs"'
 passed
