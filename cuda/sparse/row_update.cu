@@ -347,6 +347,7 @@ static void set_entries(ts_row_work *w, const ts_row_update_args *a) {
   w->n = a->n;
   w->sum_out = a->sum_out;
   w->key_out = a->key_out;
+  if (a->runs) w->start = (uint32_t *)a->runs + 1; /* only read */
 }
 
 /* The call waits where the host reads n_out next: CUDA does not promise that a
@@ -370,8 +371,11 @@ ts_err ts_cuda_row_update(const ts_row_update_args *a) {
   TS_TRY(ts_cuda_set(w.counts, 0, sizeof *w.counts));
   if (a->n > 0) {
     if (!a->sum_out) TS_TRY(ts_row_send_tables(a, table));
-    TS_TRY(ts_cuda_starts(temp, &temp_bytes, a->keys, a->n, w.start,
-                          &w.counts->n_runs));
+    if (a->runs)
+      TS_TRY(ts_cuda_move(&w.counts->n_runs, a->runs, sizeof *a->runs));
+    else
+      TS_TRY(ts_cuda_starts(temp, &temp_bytes, a->keys, a->n, w.start,
+                            &w.counts->n_runs));
     TS_TRY(ts_row_launch(ts_row_find_long, a->n, TS_ROW_BLOCK, w));
     TS_TRY(launch_update(a, w));
   }

@@ -66,27 +66,6 @@ static ts_err sort_call(const void *arg, cudaStream_t stream) {
   return bring(a->values, values.Current(), a->n, stream);
 }
 
-ts_err ts_cuda_sort(const ts_sort_args *a) {
-  ts_err err = TS_OK;
-  ts_sort_call c;
-  if (a->n < 2 || a->n_bits == 0) return TS_OK;
-  if (a->n > (int64_t)UINT32_MAX)
-    return ts_fail(TS_ERR_INTERNAL, "a sort of %lld pairs", (long long)a->n);
-  memset(&c, 0, sizeof c);
-  c.args.keys = a->keys;
-  c.args.keys_scratch = a->keys_scratch;
-  c.args.values = a->values;
-  c.args.values_scratch = a->values_scratch;
-  c.args.n = a->n;
-  c.args.n_bits = a->n_bits;
-  TS_TRY(temp_bytes(&c.bytes, a));
-  TS_TRY(ts_cuda_take(&c.temp, c.bytes, TS_TAG_SPARSE));
-  TS_TRY(ts_cuda_call(sort_call, &c, sizeof c));
-done:
-  ts_cuda_give(c.temp, c.bytes, TS_TAG_SPARSE);
-  return err;
-}
-
 /* ---- runs of sorted keys ------------------------------------------------- */
 
 /* Whether entry J is the first of its run. */
@@ -126,4 +105,42 @@ ts_err ts_cuda_starts(void *temp, size_t *temp_bytes, const uint32_t *keys,
   const starts_args a = {temp, *temp_bytes, keys, n, start, n_runs};
   if (!temp) return starts(&a, temp_bytes, ts_cuda_stream_now());
   return ts_cuda_call(starts_call, &a, sizeof a);
+}
+
+static ts_err find_runs(const ts_sort_args *a) {
+  ts_err err = TS_OK;
+  void *temp = NULL;
+  size_t bytes = 0;
+  TS_TRY(ts_cuda_starts(NULL, &bytes, a->keys, a->n, NULL, NULL));
+  TS_TRY(ts_cuda_take(&temp, bytes, TS_TAG_SPARSE));
+  TS_TRY(ts_cuda_starts(temp, &bytes, a->keys, a->n, a->runs + 1, a->runs));
+done:
+  ts_cuda_give(temp, bytes, TS_TAG_SPARSE);
+  return err;
+}
+
+static ts_err sort(const ts_sort_args *a) {
+  ts_err err = TS_OK;
+  ts_sort_call c;
+  if (a->n < 2 || a->n_bits == 0) return TS_OK;
+  if (a->n > (int64_t)UINT32_MAX)
+    return ts_fail(TS_ERR_INTERNAL, "a sort of %lld pairs", (long long)a->n);
+  memset(&c, 0, sizeof c);
+  c.args.keys = a->keys;
+  c.args.keys_scratch = a->keys_scratch;
+  c.args.values = a->values;
+  c.args.values_scratch = a->values_scratch;
+  c.args.n = a->n;
+  c.args.n_bits = a->n_bits;
+  TS_TRY(temp_bytes(&c.bytes, a));
+  TS_TRY(ts_cuda_take(&c.temp, c.bytes, TS_TAG_SPARSE));
+  TS_TRY(ts_cuda_call(sort_call, &c, sizeof c));
+done:
+  ts_cuda_give(c.temp, c.bytes, TS_TAG_SPARSE);
+  return err;
+}
+
+ts_err ts_cuda_sort(const ts_sort_args *a) {
+  TS_DO(sort(a));
+  return a->runs && a->n ? find_runs(a) : TS_OK;
 }

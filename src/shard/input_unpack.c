@@ -170,7 +170,6 @@ int64_t ts_input_sizes(int64_t *size, const ts_input_shape *x) {
                                          entries,
                                          entries,
                                          entries,
-                                         entries,
                                          x->weighted ? entries : 0,
                                          x->sorted ? 4 * bags : 0};
   int64_t bytes = 0;
@@ -209,11 +208,11 @@ static ts_err reserve(ts_sharding_batch *lf, int32_t g, int64_t n_bags,
                      .rows = lf->rows[g].ptr,
                      .weights = has_weights ? lf->weights[g].ptr : NULL,
                      .n_ids = n_ids};
-  lf->sorted[g] =
-      (ts_tbe_sorted){.keys = {lf->keys[g].ptr, lf->keys_two[g].ptr},
-                      .order = {lf->order[g].ptr, lf->order_two[g].ptr},
-                      .bag_of = lf->bag_of[g].ptr,
-                      .bag_scale = lf->bag_scale[g].ptr};
+  lf->sorted[g] = (ts_tbe_sorted){.keys = lf->keys[g].ptr,
+                                  .order = lf->order[g].ptr,
+                                  .runs = lf->runs[g].ptr,
+                                  .bag_of = lf->bag_of[g].ptr,
+                                  .bag_scale = lf->bag_scale[g].ptr};
   if (lf->ebc_batch->sorts) lf->inputs[g].sorted = &lf->sorted[g];
   if (ts_tbe_is_cached(group->tbe)) lf->inputs[g].hold = &lf->holds[g];
   return TS_OK;

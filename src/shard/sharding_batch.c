@@ -29,10 +29,9 @@ static ts_err create_inputs(ts_sharding_batch *lf) {
 
 void ts_sharding_group_buffers(ts_sharding_batch *lf, ts_buffer ***out) {
   ts_buffer **all[TS_GROUP_BUFFERS] = {
-      &lf->starts,   &lf->offsets,   &lf->at,           &lf->rows,
-      &lf->weights,  &lf->positions, &lf->weight_grads, &lf->keys,
-      &lf->keys_two, &lf->order,     &lf->order_two,    &lf->bag_of,
-      &lf->bag_scale};
+      &lf->starts,  &lf->offsets,   &lf->at,           &lf->rows,
+      &lf->weights, &lf->positions, &lf->weight_grads, &lf->keys,
+      &lf->order,   &lf->runs,      &lf->bag_of,       &lf->bag_scale};
   memcpy(out, all, sizeof all);
 }
 

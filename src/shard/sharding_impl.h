@@ -87,7 +87,7 @@ struct ts_sharding_batch {
   ts_buffer *positions;    /* uint16 of each id, of groups that have them */
   ts_buffer *weight_grads; /* f32, theirs, too */
   /* behind sorted */
-  ts_buffer *keys, *keys_two, *order, *order_two, *bag_of, *bag_scale;
+  ts_buffer *keys, *order, *runs, *bag_of, *bag_scale;
   /* Geometry of this batch (geometry.c); W = ranks, P = pieces. */
   int32_t *count;    /* (W, P) bags of each rank's part of a piece */
   int64_t *section;  /* (W) start of a rank's part of what is written */
@@ -218,7 +218,7 @@ ts_err ts_sharding_reserve_input(ts_sharding_batch *, int32_t g, int64_t n_bags,
                                  int64_t n_ids);
 /* Buffers of a sharding's batch in flight; returns their number. */
 int ts_sharding_batch_buffers(ts_sharding_batch *, ts_buffer **out);
-enum { TS_SHARDING_BUFFERS = 8, TS_GROUP_BUFFERS = 13 };
+enum { TS_SHARDING_BUFFERS = 8, TS_GROUP_BUFFERS = 12 };
 /* The arrays (n_groups) of the groups' buffers. */
 void ts_sharding_group_buffers(ts_sharding_batch *, ts_buffer ***out);
 /* column_links.c: room for the statistics of rows, from the ebc's pool. */

@@ -48,10 +48,13 @@ typedef struct ts_weight_grad_args {
  * of the key; scratch arrays of the same length.  The result is in keys and
  * values.  Where the caller knows that the keys lie in segments, all keys of
  * one below all keys of the next, it may say so: then every segment is sorted
- * alone, on SEGMENT_BITS of key - segment_base.  The result is the same. */
+ * alone, on SEGMENT_BITS of key - segment_base.  The result is the same.
+ * RUNS, which a GPU alone heeds: how many runs of equal keys there are, and
+ * where they begin. */
 typedef struct ts_sort_args {
   uint32_t *keys, *keys_scratch;     /* (n) */
   uint32_t *values, *values_scratch; /* (n) */
+  uint32_t *runs;                    /* (1 + n) or NULL */
   int64_t n;
   int n_bits;
   int32_t n_segments;          /* 0: not known */

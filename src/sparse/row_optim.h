@@ -110,6 +110,7 @@ typedef struct ts_row_update_args {
   void *lines;
   float *line_state[TS_ROW_STATES_MAX];
   uint32_t first_line;
+  const uint32_t *runs;  /* (1 + n) of the sort, or NULL: a GPU finds them */
   const uint32_t *order; /* (n) */
   int64_t n;
   const float *grad;

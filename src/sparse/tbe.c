@@ -92,7 +92,8 @@ static void own_scratch(ts_tbe *t) {
   ts_buffer *all[] = {&t->keys[0],  &t->keys[1],   &t->order[0],  &t->order[1],
                       &t->bag_of,   &t->grad_at,   &t->bag_scale, &t->sums,
                       &t->sum_keys, &t->stats,     &t->message,   &t->place,
-                      &t->work,     &t->kept_sums, &t->kept_keys};
+                      &t->work,     &t->kept_sums, &t->kept_keys, &t->ahead[0],
+                      &t->ahead[1]};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     *all[i] = (ts_buffer){.space = TS_SPACE_DEVICE,
                           .tag = TS_TAG_SPARSE,
@@ -134,9 +135,10 @@ void ts_tbe_destroy(ts_tbe *t) {
   if (!t) return;
   if (t->tier) t->tier->ops->destroy(t->tier);
   ts_buffer *buffers[] = {
-      &t->keys[0], &t->keys[1],   &t->order[0], &t->order[1],  &t->bag_of,
-      &t->grad_at, &t->bag_scale, &t->sums,     &t->sum_keys,  &t->stats,
-      &t->message, &t->place,     &t->work,     &t->kept_sums, &t->kept_keys};
+      &t->keys[0],  &t->keys[1],   &t->order[0], &t->order[1],  &t->bag_of,
+      &t->grad_at,  &t->bag_scale, &t->sums,     &t->sum_keys,  &t->stats,
+      &t->message,  &t->place,     &t->work,     &t->kept_sums, &t->kept_keys,
+      &t->ahead[0], &t->ahead[1]};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     ts_buffer_reset(buffers[i]);
   void *arrays[] = {t->tables,      t->row_base, t->feature_base, t->first_col,

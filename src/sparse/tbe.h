@@ -42,10 +42,10 @@ typedef struct ts_tbe_hold {
 /* Entries of a batch sorted by row: device memory of the batch, so that they
  * can be made while another one's backward pass runs. */
 typedef struct ts_tbe_sorted {
-  uint32_t *keys[2], *order[2];   /* (N + 1) each; the second is scratch */
-  uint32_t *bag_of;               /* (N + 1) where ids have weights */
-  float *bag_scale;               /* (bags + 1) */
-  const uint32_t *by_row, *entry; /* the sorted ones of them */
+  uint32_t *keys, *order; /* (N) */
+  uint32_t *runs;         /* (N + 1) as in ts_sort_args */
+  uint32_t *bag_of;       /* (N) where ids have weights */
+  float *bag_scale;       /* (bags) */
 } ts_tbe_sorted;
 
 /* Bags of the group, feature-major: feature f has the bags
@@ -98,7 +98,7 @@ ts_err ts_tbe_release(ts_tbe *, const ts_tbe_input *, ts_lane *);
 ts_err ts_tbe_refresh(ts_tbe *, const ts_tbe_input *, ts_lane *);
 
 /* Sorts INPUT's ids by row into its own room, which takes nothing but ids; the
- * backward pass comes after it.  Only in tasks of a lane. */
+ * backward pass comes after it.  Only in tasks of a lane, always the same. */
 ts_err ts_tbe_sort_ahead(ts_tbe *, const ts_tbe_input *);
 /* Fused backward: sorts the ids by row, sums duplicates in a fixed order,
  * updates each row once.  GRAD has forward's layout.  LR_FACTOR: of the

@@ -32,6 +32,8 @@ enum {
   SUM_KEYS,
   MESSAGE,
   STATS,
+  AHEAD_KEYS,
+  AHEAD_ORDER,
   SCRATCH
 };
 
@@ -45,6 +47,7 @@ static void sizes_of(int64_t *size, const ts_tbe_expected *x, int32_t dim) {
   memset(size, 0, SCRATCH * sizeof *size);
   size[KEYS] = size[KEYS_TWO] = size[ORDER] = size[ORDER_TWO] = 4 * (n + 1);
   size[GRAD_AT] = 8 * (bags + 1);
+  if (x->ahead) size[AHEAD_KEYS] = size[AHEAD_ORDER] = 4 * (x->n_ids + 1);
   size[BAG_SCALE] = 4 * (bags + 1);
   if (x->weighted && !x->ahead) size[BAG_OF] = 4 * (x->n_ids + 1);
   if (!x->n_sums) return;
@@ -66,12 +69,13 @@ int64_t ts_tbe_scratch_bytes(const ts_tbe_expected *x, int32_t dim) {
 /* POOL: what the buffers join first, or NULL. */
 static ts_err reserve(ts_tbe *t, ts_pool *pool, const ts_tbe_expected *x) {
   ts_buffer *const all[SCRATCH] = {
-      [KEYS] = &t->keys[0],      [KEYS_TWO] = &t->keys[1],
-      [ORDER] = &t->order[0],    [ORDER_TWO] = &t->order[1],
-      [GRAD_AT] = &t->grad_at,   [BAG_SCALE] = &t->bag_scale,
-      [BAG_OF] = &t->bag_of,     [SUMS] = &t->sums,
-      [SUM_KEYS] = &t->sum_keys, [MESSAGE] = &t->message,
-      [STATS] = &t->stats};
+      [KEYS] = &t->keys[0],        [KEYS_TWO] = &t->keys[1],
+      [ORDER] = &t->order[0],      [ORDER_TWO] = &t->order[1],
+      [GRAD_AT] = &t->grad_at,     [BAG_SCALE] = &t->bag_scale,
+      [BAG_OF] = &t->bag_of,       [SUMS] = &t->sums,
+      [SUM_KEYS] = &t->sum_keys,   [MESSAGE] = &t->message,
+      [STATS] = &t->stats,         [AHEAD_KEYS] = &t->ahead[0],
+      [AHEAD_ORDER] = &t->ahead[1]};
   const size_t work =
       t->discrete ? 0 : work_bytes(t, larger(x->n_ids, x->n_all));
   int64_t size[SCRATCH];
@@ -132,8 +136,8 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
  * bag goes to bag_of; each bag's share where bags are means. */
 static ts_err fill_entries(ts_tbe *t, const ts_tbe_sorted *s,
                            const ts_tbe_input *in) {
-  const ts_entries_args a = {.keys = s->keys[0],
-                             .order = s->order[0],
+  const ts_entries_args a = {.keys = s->keys,
+                             .order = s->order,
                              .bag_of = in->weights ? s->bag_of : NULL,
                              .bag_scale = t->mean ? s->bag_scale : NULL,
                              .offsets = in->offsets,
@@ -158,34 +162,34 @@ static void cut_segments(ts_tbe *t, ts_sort_args *sort,
 }
 
 static ts_tbe_sorted own_scratch(const ts_tbe *t) {
-  return (ts_tbe_sorted){.keys = {t->keys[0].ptr, t->keys[1].ptr},
-                         .order = {t->order[0].ptr, t->order[1].ptr},
+  return (ts_tbe_sorted){.keys = t->keys[0].ptr,
+                         .order = t->order[0].ptr,
                          .bag_of = t->bag_of.ptr,
                          .bag_scale = t->bag_scale.ptr};
 }
 
-static ts_sort_args sort_args(ts_tbe *t, const ts_tbe_sorted *s, int64_t n) {
-  return (ts_sort_args){.keys = s->keys[0],
-                        .keys_scratch = s->keys[1],
-                        .values = s->order[0],
-                        .values_scratch = s->order[1],
+static ts_sort_args sort_args(ts_tbe *t, const ts_tbe_sorted *s,
+                              const ts_buffer *scratch_keys,
+                              const ts_buffer *scratch_order, int64_t n) {
+  return (ts_sort_args){.keys = s->keys,
+                        .keys_scratch = scratch_keys->ptr,
+                        .values = s->order,
+                        .values_scratch = scratch_order->ptr,
+                        .runs = s->runs,
                         .n = n,
                         .n_bits = t->key_bits,
                         .work = t->work.ptr};
 }
 
-static ts_err sort_input(ts_tbe *t, ts_tbe_sorted *s, const ts_tbe_input *in) {
-  TS_DO(fill_entries(t, s, in));
-  ts_sort_args sort = sort_args(t, s, in->n_ids);
-  cut_segments(t, &sort, in);
-  TS_DO(t->kernels->sort(&sort));
-  s->by_row = sort.keys;
-  s->entry = sort.values;
-  return TS_OK;
-}
-
 ts_err ts_tbe_sort_ahead(ts_tbe *t, const ts_tbe_input *in) {
-  return in->n_ids ? sort_input(t, in->sorted, in) : TS_OK;
+  const size_t bytes = (size_t)(in->n_ids + 1) * 4;
+  if (!in->n_ids) return TS_OK;
+  TS_DO(ts_buffer_reserve(&t->ahead[0], bytes));
+  TS_DO(ts_buffer_reserve(&t->ahead[1], bytes));
+  TS_DO(fill_entries(t, in->sorted, in));
+  const ts_sort_args sort =
+      sort_args(t, in->sorted, &t->ahead[0], &t->ahead[1], in->n_ids);
+  return t->kernels->sort(&sort);
 }
 
 static ts_err sort_now(ts_tbe *t, ts_tbe_sorted *s, const ts_tbe_input *in) {
@@ -194,7 +198,10 @@ static ts_err sort_now(ts_tbe *t, ts_tbe_sorted *s, const ts_tbe_input *in) {
   if (in->weights)
     TS_DO(ts_buffer_reserve(&t->bag_of, (size_t)(in->n_ids + 1) * 4));
   *s = own_scratch(t);
-  TS_DO(sort_input(t, s, in));
+  TS_DO(fill_entries(t, s, in));
+  ts_sort_args sort = sort_args(t, s, &t->keys[1], &t->order[1], in->n_ids);
+  cut_segments(t, &sort, in);
+  TS_DO(t->kernels->sort(&sort));
   /* A discrete device has only been told to. */
   if (!t->discrete) ts_timer_add("  of it sort", ts_now() - t0);
   return TS_OK;
@@ -205,8 +212,9 @@ ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
   ts_tbe_sorted own;
   const ts_tbe_sorted *s = in->sorted ? in->sorted : &own;
   if (!in->sorted) TS_DO(sort_now(t, &own, in));
-  a->keys = s->by_row;
-  a->order = s->entry;
+  a->keys = s->keys;
+  a->order = s->order;
+  a->runs = s->runs;
   a->n = in->n_ids;
   a->work = t->work.ptr;
   a->grad = grad;
@@ -220,7 +228,7 @@ ts_err ts_tbe_sort(ts_tbe *t, ts_row_update_args *a, const float *grad,
 ts_err ts_tbe_sort_sums(ts_tbe *t, ts_row_update_args *a, const float *grad,
                         int64_t n) {
   const ts_tbe_sorted own = own_scratch(t);
-  const ts_sort_args sort = sort_args(t, &own, n);
+  const ts_sort_args sort = sort_args(t, &own, &t->keys[1], &t->order[1], n);
   TS_DO(t->kernels->sort(&sort));
   a->keys = sort.keys;
   a->order = sort.values;

@@ -32,9 +32,10 @@ struct ts_tbe {
    * it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
   ts_buffer sums, sum_keys, stats, message, work;
-  ts_buffer place; /* of rows in a cached tier */
-  int64_t n_sums;  /* distinct rows in sums; known to the host */
-  int64_t n_known; /* what they will be; -1: the device is asked */
+  ts_buffer place;    /* of rows in a cached tier */
+  ts_buffer ahead[2]; /* scratch of sort_ahead, of the lane that runs that */
+  int64_t n_sums;     /* distinct rows in sums; known to the host */
+  int64_t n_known;    /* what they will be; -1: the device is asked */
   /* tbe_keep.c: rows of the step's earlier micro-batches */
   ts_buffer kept_sums, kept_keys; /* (kept_max, dim) f32, (kept_max) */
   int64_t n_kept, kept_max;

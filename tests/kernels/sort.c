@@ -21,8 +21,26 @@ static ts_sort_args make(int64_t n, int bits) {
   for (int i = 0; i < 4; i++) *all[i] = kt_array(n, 4, 0);
   kt_compare(a.keys_scratch, KT_OWN);
   kt_compare(a.values_scratch, KT_OWN);
+  a.runs = kt_array(n + 1, 4, 0);
+  kt_compare(a.runs, KT_OWN);
   for (int64_t i = 0; i < n; i++) a.values[i] = (uint32_t)i;
   return a;
+}
+
+/* Kernels of a GPU say where runs of equal keys begin. */
+static void look_at_runs(const void *arg) {
+  const ts_sort_args *a = arg;
+  const uint32_t *keys = kt_ref(a->keys), *runs = kt_got(a->runs);
+  uint32_t n = 0;
+  if (!a->n || (strcmp(ts_test_backend(), "emulated") != 0 &&
+                strcmp(ts_test_backend(), "cuda") != 0))
+    return;
+  for (int64_t i = 0; i < a->n; i++)
+    if (i == 0 || keys[i] != keys[i - 1]) {
+      n++;
+      ck_assert_uint_eq(runs[n], (uint32_t)i);
+    }
+  ck_assert_uint_eq(runs[0], n);
 }
 
 /* The oracle has what qsort makes of the pairs. */
@@ -31,6 +49,7 @@ static void check(const ts_sort_args *a) {
   for (int64_t i = 0; i < a->n; i++)
     pairs[i] = (pair){a->keys[i], a->values[i]};
   qsort(pairs, (size_t)a->n, sizeof *pairs, by_key);
+  kt_look(look_at_runs);
   kt_check(run, a);
   const uint32_t *keys = kt_ref(a->keys), *values = kt_ref(a->values);
   for (int64_t i = 0; i < a->n; i++) {

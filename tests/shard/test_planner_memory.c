@@ -103,15 +103,16 @@ TS_TESTS(buffers_by_hand, 0, 2) {
 /* The same on a discrete device, of 4 senders: what comes lies there alone,
  * with lists of a part each, which the host has, too; of bags that are spread
  * there is a counter for each of 4 parts, and all know where they begin.  Each
- * batch has its ids sorted (keys and entries twice, shares of bags), for which
- * the backward pass has no scratch. */
+ * batch has its ids sorted (keys, entries, runs, shares of bags), for which the
+ * group's scratch is keys and entries once. */
 TS_TEST(a_device_apart_by_hand) {
   ts_setting x;
   setting(&x, 1, 4, 0);
   know_ids(&x, 1);
   const ts_shard s = {0, 0, 10000, 0, 64};
   const double list = (4 + 512.0 / 1024) * (double)sizeof(ts_unpack_part);
-  const double sorted = 1.25 * 512 * 20 + 20, scratch = 1.25 * 512 * 28;
+  const double sorted = 1.25 * 512 * 16 + 16;
+  const double scratch = 1.25 * 512 * 20 - 8;
   for (int ebc_batches = 1; ebc_batches <= 3; ebc_batches++) {
     x.request.n_ebc_batches = ebc_batches;
     x.request.discrete = false;
@@ -167,9 +168,9 @@ TS_TEST(one_rank_by_hand) {
                             1e-6);
     ck_assert_double_eq(here.pinned, 0);
     ck_assert_double_eq_tol(there.pinned, 2 * list, 1e-6);
-    ck_assert_double_eq_tol(there.buffers - here.buffers,
-                            4 * list + 2 * (1.25 * n * 20 + 20) - scratch + 28,
-                            1e-6);
+    ck_assert_double_eq_tol(
+        there.buffers - here.buffers,
+        4 * list + 2 * (1.25 * n * 16 + 16) - (1.25 * n * 20 - 8), 1e-6);
   }
   settle(&x);
 }
