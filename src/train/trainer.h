@@ -84,7 +84,7 @@ typedef struct ts_trainer {
   ts_metrics **metrics; /* (n_tasks) of the training samples */
   int rank, n_ranks;
   int n_threads;
-  bool widened;                    /* the launcher's binding was */
+  bool widened;     /* the launcher's binding was */
   char no_gpu[256]; /* run.backend "auto": why training is on the host; or "" */
   int64_t in_flight[TS_TAG_COUNT]; /* bytes predicted for batches under way */
   double *pooling; /* ids of each feature per sample, as expected */
