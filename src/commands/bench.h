@@ -62,11 +62,6 @@ typedef struct ts_bench_rows {
  * Nothing is kept of the data. */
 double ts_bench_read_rows(const ts_bench_rows *);
 double ts_bench_read_stream(const void *, int64_t bytes);
-/* The same for reading and writing back the N rows whose places are ROWS,
- * ascending; they keep their values. */
-double ts_bench_rewrite_rows(void *first, int64_t row_bytes,
-                             const uint32_t *rows, int64_t n);
-
 /* The rows' sums by bag, POOL ids each, written where a lookup writes them, in
  * its order and over its threads: OUT + at[bag], dim floats. */
 typedef struct ts_bench_bags {
@@ -80,7 +75,7 @@ double ts_bench_pool_rows(const ts_bench_bags *);
 /* What a backward pass reads and writes: by entry its bag's gradient (DIM
  * floats at grad + at[bag]), its row and the row's states, which keep their
  * values. */
-typedef struct ts_bench_update {
+typedef struct ts_bench_rewrite {
   const uint64_t *entries; /* (n) row << 32 | bag, ascending */
   int64_t n, dim, row_bytes;
   const int64_t *at;
@@ -89,5 +84,5 @@ typedef struct ts_bench_update {
   float *state[2];
   int32_t cols[2];
   int n_states;
-} ts_bench_update;
-double ts_bench_update_rows(const ts_bench_update *);
+} ts_bench_rewrite;
+double ts_bench_rewrite_rows(const ts_bench_rewrite *);

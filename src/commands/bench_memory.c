@@ -79,29 +79,6 @@ double ts_bench_read_stream(const void *data, int64_t bytes) {
 /* Nothing, which the compiler does not know. */
 static volatile uint32_t nothing;
 
-WIDE static void rewrite(char *first, int64_t row_bytes, const uint32_t *rows,
-                         int64_t n) {
-  const uint32_t add = nothing;
-  for (int64_t i = 0; i < n; i++) {
-    ts_word *row = (ts_word *)(first + rows[i] * row_bytes);
-    if (i + AHEAD < n)
-      for (int64_t k = 0; k < row_bytes; k += 64)
-        __builtin_prefetch(first + rows[i + AHEAD] * row_bytes + k, 1);
-    for (int64_t d = 0; d < row_bytes / 4; d++) row[d] += add;
-  }
-}
-
-double ts_bench_rewrite_rows(void *first, int64_t row_bytes,
-                             const uint32_t *rows, int64_t n) {
-  const double start = ts_now();
-#pragma omp parallel for schedule(static)
-  for (int p = 0; p < PARTS; p++) {
-    const int64_t from = n * p / PARTS;
-    rewrite(first, row_bytes, rows + from, n * (p + 1) / PARTS - from);
-  }
-  return ts_now() - start;
-}
-
 /* ---- with outputs and gradients ------------------------------------------ */
 
 /* The rest of bags [FROM, TO), of one table: rows of 16 bits are widened as
@@ -123,10 +100,9 @@ WIDE static void pool_table(const ts_bench_bags *b, int64_t from, int64_t to) {
         for (int64_t byte = 0; byte < r->row_bytes; byte += 64)
           __builtin_prefetch(next + r->ids[i + FAR] * r->row_bytes + byte, 0,
                              2);
-      if (r->row_bytes == 4 * n && !k)
-        for (int64_t d = 0; d < n; d++) out[d] = ((const ts_word *)row)[d];
-      else if (r->row_bytes == 4 * n)
-        for (int64_t d = 0; d < n; d++) out[d] += ((const ts_word *)row)[d];
+      if (r->row_bytes == 4 * n)
+        for (int64_t d = 0; d < n; d++)
+          out[d] = (k ? out[d] : 0) + ((const ts_word *)row)[d];
       else
         for (int64_t d = 0; d < n; d++)
           out[d] =
@@ -154,8 +130,7 @@ double ts_bench_pool_rows(const ts_bench_bags *b) {
   return ts_now() - start;
 }
 
-WIDE static void update_rows(const ts_bench_update *u, int64_t from,
-                             int64_t to) {
+WIDE static void rewrite(const ts_bench_rewrite *u, int64_t from, int64_t to) {
   const uint32_t mask = nothing;
   const int64_t n = u->dim;
   const bool wide = u->row_bytes == 4 * n;
@@ -186,17 +161,17 @@ WIDE static void update_rows(const ts_bench_update *u, int64_t from,
 }
 
 /* Parts end where rows do: no two threads have the same one. */
-static int64_t row_border(const ts_bench_update *u, int64_t i) {
+static int64_t row_border(const ts_bench_rewrite *u, int64_t i) {
   while (i > 0 && i < u->n && u->entries[i] >> 32 == u->entries[i - 1] >> 32)
     i++;
   return i;
 }
 
-double ts_bench_update_rows(const ts_bench_update *u) {
+double ts_bench_rewrite_rows(const ts_bench_rewrite *u) {
   const double start = ts_now();
 #pragma omp parallel for schedule(static)
   for (int p = 0; p < PARTS; p++)
-    update_rows(u, row_border(u, u->n * p / PARTS),
-                row_border(u, u->n * (p + 1) / PARTS));
+    rewrite(u, row_border(u, u->n * p / PARTS),
+            row_border(u, u->n * (p + 1) / PARTS));
   return ts_now() - start;
 }

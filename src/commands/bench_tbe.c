@@ -22,7 +22,7 @@ typedef struct ts_tbe_options {
 
 /* Medians in ms. */
 typedef struct ts_times {
-  double stream, plain, rewrite, forward, backward, sort, pool, update;
+  double stream, plain, pool, rewrite, forward, backward, sort;
 } ts_times;
 
 /* ---- measuring ----------------------------------------------------------- */
@@ -46,19 +46,15 @@ static ts_bench_rows rows_of(ts_tbe_case *c, int i) {
 }
 
 static void measure_memory(ts_tbe_case *c, ts_times *t) {
-  double rows[ITERS_MAX], streams[ITERS_MAX], rewrites[ITERS_MAX];
+  double rows[ITERS_MAX], streams[ITERS_MAX];
   char *w = ts_tbe_rows(c->tbe, 0, -1, &(int32_t){0}, &(ts_dtype){0});
   for (int i = 0; i < c->iters; i++) {
     const ts_bench_rows r = rows_of(c, i);
     rows[i] = 1e3 * ts_bench_read_rows(&r);
     streams[i] = 1e3 * stream(c, w, i);
-    if (i < TS_TBE_INPUTS) ts_tbe_case_touch(c, i);
-    rewrites[i] =
-        1e3 * ts_bench_rewrite_rows(w, c->row_bytes, c->touched, c->n_touched);
   }
   t->plain = ts_bench_median(rows, c->iters);
   t->stream = ts_bench_median(streams, c->iters);
-  t->rewrite = ts_bench_median(rewrites, c->iters);
 }
 
 /* What is measured next finds other rows in the caches. */
@@ -86,35 +82,35 @@ static ts_err time_group(ts_tbe_case *c, int i, double *f, double *b) {
 }
 
 /* The bare loops over the same memory, in the same order. */
-static void time_loops(ts_tbe_case *c, int i, double *pool, double *update) {
+static void time_loops(ts_tbe_case *c, int i, double *pool, double *rewrite) {
   const ts_bench_rows r = rows_of(c, i);
   const ts_bench_bags bags = {&r, c->at, c->out, c->pool, c->dim};
-  ts_bench_update u = {.entries = c->entries,
-                       .n = c->n,
-                       .dim = c->dim,
-                       .row_bytes = c->row_bytes,
-                       .at = c->at,
-                       .grad = c->grad,
-                       .first = (char *)r.first,
-                       .n_states = ts_tbe_optim(c->tbe)->n_states};
+  ts_bench_rewrite u = {.entries = c->entries,
+                        .n = c->n,
+                        .dim = c->dim,
+                        .row_bytes = c->row_bytes,
+                        .at = c->at,
+                        .grad = c->grad,
+                        .first = (char *)r.first,
+                        .n_states = ts_tbe_optim(c->tbe)->n_states};
   for (int k = 0; k < u.n_states; k++)
     u.state[k] = ts_tbe_rows(c->tbe, 0, k, &u.cols[k], &(ts_dtype){0});
   ts_tbe_case_touch(c, i % TS_TBE_INPUTS);
   cool(c, 2 * i + 1);
   *pool = 1e3 * ts_bench_pool_rows(&bags);
-  *update = 1e3 * ts_bench_update_rows(&u);
+  *rewrite = 1e3 * ts_bench_rewrite_rows(&u);
 }
 
 static ts_err measure_group(ts_tbe_case *c, ts_times *t) {
-  double f[ITERS_MAX], b[ITERS_MAX], pool[ITERS_MAX], update[ITERS_MAX];
+  double f[ITERS_MAX], b[ITERS_MAX], pool[ITERS_MAX], rewrite[ITERS_MAX];
   for (int i = 0; i < c->iters; i++) {
     TS_DO(time_group(c, i, &f[i], &b[i]));
-    time_loops(c, i, &pool[i], &update[i]);
+    time_loops(c, i, &pool[i], &rewrite[i]);
   }
   t->forward = ts_bench_median(f + 2, c->iters - 2);
   t->backward = ts_bench_median(b + 2, c->iters - 2);
   t->pool = ts_bench_median(pool + 2, c->iters - 2);
-  t->update = ts_bench_median(update + 2, c->iters - 2);
+  t->rewrite = ts_bench_median(rewrite + 2, c->iters - 2);
   return TS_OK;
 }
 
@@ -131,10 +127,9 @@ static const ts_bench_table lines = {
     "{plain_gb_per_s| %7.1f|GB/s}{pool_ms| %7.2f|bare\nms}"
     "{forward_ms| %8.2f|forward\nms}{forward_gb_per_s| %7.1f|GB/s}"
     "{of_plain_percent| %8.0f%%|of\nplain}{of_pool_percent| %6.0f%%|of\nbare}"
-    "{rewrite_ms| %8.2f|rewrite\nms}{update_ms| %7.2f|bare\nms}"
+    "{rewrite_ms| %8.2f|rewrite\nms}"
     "{backward_ms| %8.2f|backward\nms}{sort_ms| %8.2f|sort\nms}"
     "{of_rewrite_percent| %7.0f%%|of\nrewrite}"
-    "{of_update_percent| %6.0f%%|of\nbare}"
     "{backward_of_forward| %7.2f|bwd/\nfwd}"};
 
 static ts_err measure(ts_tbe_case *c, const char *isa, double alpha) {
@@ -145,12 +140,11 @@ static ts_err measure(ts_tbe_case *c, const char *isa, double alpha) {
   TS_DO(measure_group(c, &t));
   ts_timers_each(take_sort, &t.sort);
   const double mb = (double)c->n * (double)c->row_bytes / 1e6;
-  ts_bench_print(
-      &lines, isa, alpha > 0 ? "zipf" : "uniform", mb / t.stream, t.plain,
-      mb / t.plain, t.pool, t.forward, mb / t.forward,
-      100 * t.plain / t.forward, 100 * t.pool / t.forward, t.rewrite, t.update,
-      t.backward, t.sort, 100 * t.rewrite / (t.backward - t.sort),
-      100 * t.update / (t.backward - t.sort), t.backward / t.forward);
+  ts_bench_print(&lines, isa, alpha > 0 ? "zipf" : "uniform", mb / t.stream,
+                 t.plain, mb / t.plain, t.pool, t.forward, mb / t.forward,
+                 100 * t.plain / t.forward, 100 * t.pool / t.forward, t.rewrite,
+                 t.backward, t.sort, 100 * t.rewrite / (t.backward - t.sort),
+                 t.backward / t.forward);
   return TS_OK;
 }
 

@@ -97,7 +97,7 @@ expect 2 'unknown key "itrs"' "$TESSERA" bench step "$dir/good.deck" itrs=9
 grep -q '^2 tables x 100 x 6 f16, batch 8, pooling 3, mean, weighted, .*adam' \
   "$dir/out" || fail "bench tbe: header"
 # Shares of so few bytes are noise, and may be less than nothing.
-grep -Eq '^ref +zipf( +[0-9.]+){6}( +-?[0-9]+%){2}( +[0-9.]+){4}( +-?[0-9]+%){2}( +[0-9.]+)$' "$dir/out" ||
+grep -Eq '^ref +zipf( +[0-9.]+){6}( +-?[0-9]+%){2}( +[0-9.]+){3} +-?[0-9]+%( +[0-9.]+)$' "$dir/out" ||
   fail "bench tbe: line"
 # Output and gradient: 2 x 2 x 8 x 6 floats.
 grep -Eq '^  output and gradient +768 B +2.00 x$' "$dir/out" ||
