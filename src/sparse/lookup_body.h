@@ -15,6 +15,9 @@ enum { AHEAD = 32 };
 
 /* Floats of a register.  Compilers keep vectors of more than that in memory.
  */
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #if defined(__AVX512F__)
 #define LANES 16
 #elif defined(__AVX2__)
@@ -39,14 +42,21 @@ TS_BODY ts_vec bf16_load(const uint16_t *p) {
 }
 
 /* Exponent and mantissa moved into place and scaled by 2^112, which is right
- * for subnormals too; infinities and NaN need their exponent set. */
+ * for subnormals too; infinities and NaN need their exponent set.  Where the
+ * set has a conversion: it makes NaN quiet, as the first sum does anyway. */
 TS_BODY ts_vec f16_load(const uint16_t *p) {
   const ts_hvec h = *(const ts_hvecu *)p;
+#if LANES == 16
+  return (ts_vec)_mm512_cvtph_ps((__m256i)h);
+#elif LANES == 8 && defined(__F16C__)
+  return (ts_vec)_mm256_cvtph_ps((__m128i)h);
+#else
   const ts_uvec u = __builtin_convertvector(h, ts_uvec);
   const ts_uvec mag = (u & 0x7fff) << 13, sign = (u & 0x8000) << 16;
   const ts_vec scaled = (ts_vec)mag * 0x1p112f;
   const ts_uvec special = (ts_uvec)((u & 0x7c00) == 0x7c00);
   return (ts_vec)((ts_uvec)scaled | sign | (special & 0x7f800000));
+#endif
 }
 
 TS_BODY ts_vec load(const char *row, int32_t d, ts_dtype t) {
