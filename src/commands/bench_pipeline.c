@@ -213,6 +213,19 @@ static ts_bench_held held_now(bool most) {
               : (ts_bench_held){d.now_bytes, h.now_bytes, m.now_bytes};
 }
 
+static ts_err see_rows(const ts_pipeline_bench *b, ts_pipeline_case *x,
+                       ts_trainer *t) {
+  const double per_step = 1e3 / (b->warm + b->steps);
+  TS_DO(ts_trainer_rest(t));
+  const ts_ebc_tiers rows = ts_ebc_tiers_of(t->ebc, NULL, NULL);
+  const bool beside = t->pipeline->hides_rows && !t->config->run.serial_lanes;
+  x->fetch = per_step * rows.hold_s;
+  x->waited =
+      beside ? per_step * fmin(t->prefetch_wait_s, rows.hold_s) : x->fetch;
+  x->scratch = rows.scratch_bytes;
+  return TS_OK;
+}
+
 static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
@@ -231,6 +244,7 @@ static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
                                  b->warm + b->steps + AHEAD));
   if (round == b->rounds - 1) TS_TRY(open_trace(&file, b, x, t->control));
   TS_TRY(run_steps(b, x, t, loader, first));
+  TS_TRY(see_rows(b, x, t));
   TS_TRY(ts_trace_file_close(&file, NULL, t->control));
   const ts_bench_held most = held_now(true),
                       more = {most.device - before.device,

@@ -18,6 +18,10 @@ typedef struct ts_pipeline_case {
   double *ms, *exposed, *input, *input_exposed;
   int64_t alloc, reserved; /* bytes, P90 over ranks */
   int64_t losses;          /* a digest of all losses of a round */
+  /* Rank 0's rows of slow memory in the last round: ms a step, of them with
+   * compute waiting; bytes. */
+  double fetch, waited;
+  int64_t scratch;
 } ts_pipeline_case;
 
 typedef struct ts_pipeline_bench {

@@ -141,6 +141,10 @@ static void print_row(const ts_pipeline_case *x, const ts_line *row) {
                                : "its own");
 }
 
+static const ts_bench_table fetched = {
+    "rows", "{pipeline|  %s fetches rows}{fetch_ms| for %.2f ms a step}"
+            "{exposed_ms|, %.2f of it exposed}{scratch_bytes|; scratch %B}"};
+
 void ts_pipeline_bench_print(const ts_pipeline_bench *b) {
   for (int i = 0; i < b->n_cases; i++) {
     const ts_pipeline_case *x = &b->cases[i];
@@ -151,5 +155,8 @@ void ts_pipeline_bench_print(const ts_pipeline_bench *b) {
       ts_bench_heads(&pipelines);
     }
     print_row(x, &row);
+    if (x->scratch)
+      ts_bench_print(&fetched, x->kind, x->fetch, x->waited,
+                     (double)x->scratch);
   }
 }

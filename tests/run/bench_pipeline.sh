@@ -37,6 +37,13 @@ check "json has none of base" grep -q '"of_base":null,"of_sparse_dist":null,.*"l
 check "some rows" bench 1 only=base,semi_sync in_backward=false plain=1
 check "with what they are measured by" test "$(grep -cE "^(base|base, no graph|semi_sync|semi_sync, stash) .* (base's|its own)\$" "$work/out")" = 4
 check "by sparse_dist they are not" test "$(grep -cE '^(base|semi_sync).* -       -  ' "$work/out")" = 4
+# Tables in slow memory: scratch falls with the passes.
+for passes in 1 4; do
+  check "cached, $passes passes" bench 1 only=base,prefetch in_backward=false --set table_defaults.kernel=cached --set table_defaults.cache.min_pass_size=1 --set table_defaults.cache.prefetch_passes=$passes
+  check "rows of base are exposed" holds rows 'r["fetch_ms"] > 0 and r["exposed_ms"] <= r["fetch_ms"] and (r["pipeline"] != "base" or r["exposed_ms"] == r["fetch_ms"])'
+  eval "scratch$passes=$(sed -n 's/.*"scratch_bytes":\([0-9]*\).*/\1/p' "$work/rows" | tail -n 1)"
+done
+check "about a quarter of the scratch" test "$scratch1" -ge $((3 * scratch4)) -a "$scratch1" -le $((5 * scratch4))
 bench 1 only=base,sparse_dust 2> "$work/err"; check "no such row is code 2" test $? = 2
 check "it is named" grep -q 'no row is "sparse_dust"' "$work/err"
 check "serial lanes" bench 2 --set run.lanes=serial
