@@ -159,11 +159,25 @@ static ts_err one_step(ts_pipeline_case *x, ts_trainer *t, ts_loader *loader,
   return TS_OK;
 }
 
+/* Between the first and the last step that are measured. */
+static ts_err see_rows(ts_pipeline_case *x, ts_trainer *t, double *fetch,
+                       double *waited) {
+  TS_DO(ts_trainer_rest(t));
+  const ts_ebc_tiers rows = ts_ebc_tiers_of(t->ebc, NULL, NULL);
+  const bool beside = t->pipeline->hides_rows && !t->config->run.serial_lanes;
+  *fetch = 1e3 * rows.hold_s;
+  *waited = beside ? 1e3 * t->prefetch_wait_s : *fetch;
+  x->scratch = rows.scratch_bytes;
+  return TS_OK;
+}
+
 static ts_err run_steps(ts_pipeline_bench *b, ts_pipeline_case *x,
                         ts_trainer *t, ts_loader *loader, int64_t first) {
   uint64_t digest = TS_FNV_START;
+  double fetch = 0, waited = 0;
   for (int i = -b->warm; i < b->steps; i++) {
     ts_step_result result = {0};
+    if (i == 0) TS_DO(see_rows(x, t, &fetch, &waited));
     if (i == 0) TS_DO(ts_comm_barrier(t->control));
     ts_trace_train(b->warm + i);
     TS_DO(one_step(x, t, loader, i < 0 ? -1 : first + i, &result));
@@ -172,6 +186,9 @@ static ts_err run_steps(ts_pipeline_bench *b, ts_pipeline_case *x,
     digest = ts_fnv1a(digest, &result.loss_sum, sizeof result.loss_sum);
   }
   x->losses = (int64_t)(digest >> 16); /* room for a sum over ranks */
+  TS_DO(see_rows(x, t, &x->fetch, &x->waited));
+  x->fetch = (x->fetch - fetch) / b->steps;
+  x->waited = fmin((x->waited - waited) / b->steps, x->fetch);
   ts_pipeline_drain(t, loader);
   return TS_OK;
 }
@@ -213,19 +230,6 @@ static ts_bench_held held_now(bool most) {
               : (ts_bench_held){d.now_bytes, h.now_bytes, m.now_bytes};
 }
 
-static ts_err see_rows(const ts_pipeline_bench *b, ts_pipeline_case *x,
-                       ts_trainer *t) {
-  const double per_step = 1e3 / (b->warm + b->steps);
-  TS_DO(ts_trainer_rest(t));
-  const ts_ebc_tiers rows = ts_ebc_tiers_of(t->ebc, NULL, NULL);
-  const bool beside = t->pipeline->hides_rows && !t->config->run.serial_lanes;
-  x->fetch = per_step * rows.hold_s;
-  x->waited =
-      beside ? per_step * fmin(t->prefetch_wait_s, rows.hold_s) : x->fetch;
-  x->scratch = rows.scratch_bytes;
-  return TS_OK;
-}
-
 static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
@@ -244,7 +248,6 @@ static ts_err turn(ts_pipeline_bench *b, ts_pipeline_case *x, int round) {
                                  b->warm + b->steps + AHEAD));
   if (round == b->rounds - 1) TS_TRY(open_trace(&file, b, x, t->control));
   TS_TRY(run_steps(b, x, t, loader, first));
-  TS_TRY(see_rows(b, x, t));
   TS_TRY(ts_trace_file_close(&file, NULL, t->control));
   const ts_bench_held most = held_now(true),
                       more = {most.device - before.device,
