@@ -1,1 +1,1 @@
-check_PROGRAMS += tests/base/test_base
+check_PROGRAMS += tests/base/test_base tests/base/test_report

@@ -286,3 +286,16 @@ TS_TEST(json_of_any_text) {
   (void)fclose(f);
   ck_assert_str_eq(got, "\"\x7f\xc3\xa4\"\"\x7f??\"9007199254740991");
 }
+
+/* Bytes that are no text become question marks; the others stay. */
+TS_TEST(json_takes_any_bytes) {
+  static const char *const text[][2] = {{"plain ~\x7f", "plain ~\x7f"},
+                                        {"\xc3\xa9", "\xc3\xa9"},
+                                        {"a\xff\x80\x7f z", "a??\x7f z"},
+                                        {"", ""}};
+  for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+    json_t *j = ts_json_text(text[i][0]);
+    ck_assert_str_eq(json_string_value(j), text[i][1]);
+    json_decref(j);
+  }
+}
