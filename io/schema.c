@@ -45,8 +45,8 @@ const ts_key ts_schema[] = {
     NUMBER(DECK, run.seed, INT, "1", "", 0, 9e15,
            "of initial weights and stochastic rounding"),
     WORD(DECK, run.backend, CHOICE, "auto", "auto|host|cuda|?emulated",
-         "auto: cuda where it is built in and every rank sees a GPU, else host; "
-         "the log's head says which"),
+         "auto: cuda where it is built in and every rank sees a GPU, else "
+         "host; the log's head says which"),
     NUMBER(DECK, run.steps, INT, "0", "steps", 0, 1e15,
            "optimizer steps from the first start; or give run.epochs"),
     NUMBER(DECK, run.epochs, FLOAT, "0.0", "epochs", 0, 1e9,
