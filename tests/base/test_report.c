@@ -43,56 +43,58 @@ TS_TEST(the_first_error_stays) {
   ck_assert(!ts_err_agreed());
 }
 
-/* The whole file PATH. */
-static void check_text(const char *path, const char *want) {
+/* Whether WANT is the whole file PATH. */
+static bool holds(const char *path, const char *want) {
   char got[512];
   FILE *from = fopen(path, "r");
-  ck_assert_ptr_nonnull(from);
+  if (!from) return false;
   got[fread(got, 1, sizeof got - 1, from)] = '\0';
   fclose(from);
-  ck_assert_str_eq(got, want);
+  return !strcmp(got, want);
 }
 
-static void log_lines(const char *log) {
-  if (freopen("out", "w", stdout) && freopen("err", "w", stderr) &&
-      ts_log_open(log) == TS_OK) {
-    ts_info("a %d", 1);
-    ts_note("b %s", "c");
-    ts_warn("d");
-    ts_progress("e");
-    check_text("out", "a 1\nNOTE: b c\nWARNING: d\ne\n"); /* at once */
-    check_text(log, "a 1\nNOTE: b c\nWARNING: d\ne\n");
-    ts_log_quiet(1);
-    ts_note("f");
-    ts_log_quiet(0);
-    ts_log_rank(1); /* the others' only errors are printed */
-    ts_note("g");
-    ts_log_error("h");
-    if (ts_log_open("other") == TS_OK && access("other", F_OK) != 0) {
-      ts_log_rank(0);
-      ts_log_close();
-      ts_log_close();
-      ts_warn("i");
-      if (ts_log_open("no/log") == TS_ERR_IO) _exit(0);
-    }
-  }
-  _exit(1);
+static const char said[] = "a 1\nNOTE: b c\nWARNING: d\ne\n";
+
+/* In a process of its own, which no assertion may leave. */
+static bool log_lines(void) {
+  if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr) ||
+      ts_log_open("log") != TS_OK)
+    return false;
+  ts_info("a %d", 1);
+  ts_note("b %s", "c");
+  ts_warn("d");
+  ts_progress("e");
+  if (!holds("out", said) || !holds("log", said)) return false; /* at once */
+  ts_log_quiet(1);
+  ts_note("f");
+  ts_log_quiet(0);
+  ts_log_rank(1); /* the others' only errors are printed */
+  ts_note("g");
+  ts_log_error("h");
+  if (ts_log_open("other") != TS_OK || access("other", F_OK) == 0) return false;
+  ts_log_rank(0);
+  ts_log_close();
+  ts_log_close();
+  ts_warn("i");
+  return ts_log_open("no/log") == TS_ERR_IO;
 }
 
 TS_TEST(the_log_is_printed_and_kept) {
   char dir[] = "/tmp/tessera-log-XXXXXX", old[1024];
-  int status;
+  int status = -1;
   ck_assert(mkdtemp(dir) && getcwd(old, sizeof old) && chdir(dir) == 0);
   fflush(NULL);
   const pid_t child = fork();
-  if (child == 0) log_lines("log");
-  ck_assert_int_eq(waitpid(child, &status, 0), child);
-  ck_assert_int_eq(status, 0);
-  check_text("out", "a 1\nNOTE: b c\nWARNING: d\ne\nWARNING: i\n");
-  check_text("err", "tessera: error: h\n");
-  check_text("log", "a 1\nNOTE: b c\nWARNING: d\ne\nNOTE: f\nerror: h\n");
+  if (child == 0) _exit(!log_lines());
+  const bool ended = waitpid(child, &status, 0) == child;
+  const bool out = holds("out", "a 1\nNOTE: b c\nWARNING: d\ne\nWARNING: i\n");
+  const bool err = holds("err", "tessera: error: h\n");
+  const bool log =
+      holds("log", "a 1\nNOTE: b c\nWARNING: d\ne\nNOTE: f\nerror: h\n");
   unlink("out"), unlink("err"), unlink("log");
   ck_assert(chdir(old) == 0 && rmdir(dir) == 0);
+  ck_assert(ended && status == 0);
+  ck_assert(out && err && log);
 }
 
 static int refusal; /* of the system, 0: it reserves */
