@@ -90,23 +90,63 @@ struct ts_copies_params {
 };
 static_assert(sizeof(ts_copies_params) <= 4096, "kernel parameters");
 
-static __global__ void __launch_bounds__(TS_FLAT_THREADS)
-    ts_copies_kernel(const __grid_constant__ ts_copies_params p) {
-  const int k = ts_flat_piece(p.first, p.n_pieces);
-  float *to = p.piece[k].to;
-  const float *from = p.piece[k].from;
-  const int64_t begin = (int64_t)(blockIdx.x - p.first[k]) * TS_FLAT_CHUNK;
-  const int64_t left = p.piece[k].n - begin;
-  const int n = left < TS_FLAT_CHUNK ? (int)left : TS_FLAT_CHUNK;
+/* How an element, or four, are copied. */
+struct ts_copy_same {
+  static __device__ float one(float x) {
+    return x;
+  }
+  static __device__ float4 four(float4 x) {
+    return x;
+  }
+};
+struct ts_copy_shorten {
+  static __device__ unsigned short one(float x) {
+    return ts_code_vector<ts_code_bf16, 1>::narrow(x);
+  }
+  static __device__ uint2 four(float4 x) {
+    return ts_code_vector<ts_code_bf16, 4>::narrow(x);
+  }
+};
+struct ts_copy_widen {
+  static __device__ float one(unsigned short x) {
+    return ts_code_vector<ts_code_bf16, 1>::wide(x);
+  }
+  static __device__ float4 four(uint2 x) {
+    return ts_code_vector<ts_code_bf16, 4>::wide(x);
+  }
+};
+
+/* N elements from BEGIN on, by a block; by fours where both ends allow it. */
+template <class Copy, class To, class From, class To4, class From4>
+static __device__ __forceinline__ void ts_copy_piece(const ts_flat_copy &piece,
+                                                     int64_t begin, int n) {
+  To *to = (To *)piece.to + begin;
+  const From *from = (const From *)piece.from + begin;
   int i = 0;
-  to += begin;
-  from += begin;
-  if (ts_flat_fits(to) && ts_flat_fits(from)) {
+  if ((uintptr_t)to % sizeof(To4) == 0 &&
+      (uintptr_t)from % sizeof(From4) == 0) {
     for (i = (int)threadIdx.x; i < n / 4; i += TS_FLAT_THREADS)
-      ((float4 *)to)[i] = ((const float4 *)from)[i];
+      ((To4 *)to)[i] = Copy::four(((const From4 *)from)[i]);
     i = n / 4 * 4;
   }
-  for (i += (int)threadIdx.x; i < n; i += TS_FLAT_THREADS) to[i] = from[i];
+  for (i += (int)threadIdx.x; i < n; i += TS_FLAT_THREADS)
+    to[i] = Copy::one(from[i]);
+}
+
+static __global__ void __launch_bounds__(TS_FLAT_THREADS)
+    ts_copies_kernel(const __grid_constant__ ts_copies_params p) {
+  typedef unsigned short half;
+  const int k = ts_flat_piece(p.first, p.n_pieces);
+  const ts_flat_copy &piece = p.piece[k];
+  const int64_t begin = (int64_t)(blockIdx.x - p.first[k]) * TS_FLAT_CHUNK;
+  const int64_t left = piece.n - begin;
+  const int n = left < TS_FLAT_CHUNK ? (int)left : TS_FLAT_CHUNK;
+  if (piece.kind == TS_COPY_SHORTEN)
+    ts_copy_piece<ts_copy_shorten, half, float, uint2, float4>(piece, begin, n);
+  else if (piece.kind == TS_COPY_WIDEN)
+    ts_copy_piece<ts_copy_widen, float, half, float4, uint2>(piece, begin, n);
+  else
+    ts_copy_piece<ts_copy_same, float, float, float4, float4>(piece, begin, n);
 }
 
 ts_err ts_cuda_copies(const ts_copies_args *a) {

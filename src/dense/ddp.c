@@ -54,24 +54,11 @@ static void destroy(ts_parallel *base) {
   ts_mem_free(d);
 }
 
-static ts_err find_wire(ts_ddp *d) {
-  const char *name = d->config->dense.comm_dtype;
-  d->wire = TS_F32;
-  if (!name || !strcmp(name, "f32")) return TS_OK;
-  if (!strcmp(name, "bf16"))
-    d->wire = TS_BF16;
-  else if (!strcmp(name, "f16"))
-    d->wire = TS_F16;
-  else
-    return ts_fail(TS_ERR_DECK, "dense.comm_dtype: no \"%s\"", name);
-  return TS_OK;
-}
-
 static ts_err create_training(ts_ddp *d) {
   const ts_config *c = d->config;
   d->in_backward = ts_parallel_in_backward(c);
   TS_DO(ts_schedule_check(c));
-  TS_DO(find_wire(d));
+  TS_DO(ts_parallel_wire(&d->wire, c));
   TS_DO(ts_param_optims_create(&d->base.optims, d->params, c));
   TS_DO(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
                        TS_LANE_DATA));
@@ -126,12 +113,17 @@ static ts_err begin(ts_parallel *base, int64_t step, bool sync) {
   return TS_OK;
 }
 
+static ts_err widen(const ts_ddp *d, const ts_bucket *b, ts_lane *lane) {
+  return d->comm ? ts_parallel_widen(d->kernels, b->grads, b->n, d->wire, lane)
+                 : TS_OK;
+}
+
 /* A bucket whose gradients are all enqueued on LANE. */
 static ts_err reduce(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   TS_DO(ts_ddp_fold(d, b, lane));
   if (!d->sync) return TS_OK;
   if (d->comm) {
-    TS_DO(ts_ddp_shorten(d, b, lane));
+    TS_DO(ts_parallel_shorten(d->kernels, b->grads, b->n, d->wire, lane));
     TS_DO(ts_comm_all_reduce(d->comm, &b->token, b->grads, b->n, d->wire,
                              TS_SUM, lane));
     d->n_reductions++;
@@ -156,7 +148,7 @@ static ts_err update(ts_ddp *d, ts_lane *lane) {
     ts_bucket *b = &d->buckets[d->next_update++];
     TS_DO(ts_lane_wait(d->lane, ts_lane_record(lane)));
     TS_DO(ts_comm_end(&b->token, d->lane));
-    TS_DO(ts_ddp_widen(d, b, d->lane));
+    TS_DO(widen(d, b, d->lane));
     TS_DO(ts_ddp_update(d, b, d->lane));
     if (b->fresh == b->grads) ts_ddp_give_slot(d, b, d->lane);
   }
@@ -208,7 +200,7 @@ static ts_err release(void *ddp, const ts_param *p, ts_pass pass,
 static ts_err finish(ts_ddp *d, double *grad_norm, ts_lane *lane) {
   for (int32_t i = 0; i < d->n_buckets; i++) {
     TS_DO(ts_comm_end(&d->buckets[i].token, lane));
-    TS_DO(ts_ddp_widen(d, &d->buckets[i], lane));
+    TS_DO(widen(d, &d->buckets[i], lane));
   }
   if (d->stashing) {
     const bool first = !d->stashed;

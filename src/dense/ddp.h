@@ -94,8 +94,6 @@ void ts_ddp_give_slot(ts_ddp *, ts_bucket *b, ts_lane *);
 
 /* ddp_update.c.  Enqueues, all of them; grads in device memory. */
 ts_err ts_ddp_fold(ts_ddp *, ts_bucket *, ts_lane *);
-ts_err ts_ddp_shorten(ts_ddp *, ts_bucket *, ts_lane *);
-ts_err ts_ddp_widen(ts_ddp *, ts_bucket *, ts_lane *);
 ts_err ts_ddp_update(ts_ddp *, ts_bucket *, ts_lane *);
 /* Clipping, where it is asked for, and all optimizers.  Enqueues. */
 ts_err ts_ddp_update_all(ts_ddp *, double *grad_norm, ts_lane *);

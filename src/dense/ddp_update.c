@@ -1,6 +1,6 @@
 /* ddp_update.c - what is done to a bucket's gradients: adding micro-batches,
- * making them short for the wire, clipping, optimizers.  Kernels do it: the
- * gradients lie in the device's memory. */
+ * clipping, optimizers.  Kernels do it: the gradients lie in the device's
+ * memory. */
 #include "dense/ddp.h"
 
 /* ---- micro-batches ------------------------------------------------------- */
@@ -18,39 +18,6 @@ ts_err ts_ddp_fold(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   }
   ts_ddp_give_slot(d, b, lane);
   return TS_OK;
-}
-
-/* ---- 16 bits on the wire ------------------------------------------------- */
-
-typedef struct ts_wire_arg {
-  const ts_kernels *kernels;
-  float *grads;
-  int64_t n;
-  ts_dtype dtype;
-} ts_wire_arg;
-
-static ts_err shorten_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_wire_arg *a = arg;
-  return a->kernels->shorten(a->grads, a->n, a->dtype);
-}
-
-static ts_err widen_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_wire_arg *a = arg;
-  return a->kernels->widen(a->grads, a->n, a->dtype);
-}
-
-ts_err ts_ddp_shorten(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
-  const ts_wire_arg arg = {d->kernels, b->grads, b->n, d->wire};
-  if (d->wire == TS_F32) return TS_OK;
-  return ts_lane_run(lane, "shorten gradients", shorten_task, arg);
-}
-
-ts_err ts_ddp_widen(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
-  const ts_wire_arg arg = {d->kernels, b->grads, b->n, d->wire};
-  if (d->wire == TS_F32 || !d->comm) return TS_OK;
-  return ts_lane_run(lane, "widen gradients", widen_task, arg);
 }
 
 /* ---- updates ------------------------------------------------------------- */

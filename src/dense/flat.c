@@ -36,7 +36,13 @@ static ts_err copies(const ts_copies_args *a) {
 #pragma omp parallel for schedule(dynamic) if (n > 65536)
   for (int32_t k = 0; k < a->n_pieces; k++) {
     const ts_flat_copy *p = &a->piece[k];
-    if (p->n > 0) memcpy(p->to, p->from, (size_t)p->n * sizeof *p->to);
+    if (p->n <= 0) continue;
+    if (p->kind == TS_COPY_SHORTEN)
+      ts_from_f32(p->to, p->from, TS_BF16, p->n);
+    else if (p->kind == TS_COPY_WIDEN)
+      ts_to_f32(p->to, p->from, TS_BF16, p->n);
+    else
+      memcpy(p->to, p->from, (size_t)p->n * sizeof(float));
   }
   return TS_OK;
 }

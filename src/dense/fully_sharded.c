@@ -46,11 +46,17 @@ static ts_err check(ts_fully_sharded *d) {
                    "dense.reshard_after_forward = %d: blocks of as many ranks "
                    "do not make up %d",
                    d->block, d->n_ranks);
-  if (c->dense.comm_dtype && strcmp(c->dense.comm_dtype, "f32") != 0)
-    return ts_fail(TS_ERR_DECK,
-                   "dense.comm_dtype = \"%s\": fully_sharded reduces in f32",
-                   c->dense.comm_dtype);
+  TS_DO(ts_parallel_wire(&d->wire, c));
+  if (d->n_ranks == 1) d->wire = TS_F32;
   return TS_OK;
+}
+
+static ts_err make_lane(ts_fully_sharded *d) {
+  bool needed = d->base.spec.training;
+  for (int32_t i = 0; i < d->n_groups; i++) needed |= d->groups[i].half;
+  return needed ? ts_lane_create(d->base.spec.device, &d->lane,
+                                 "dense optimizer", TS_LANE_DATA)
+                : TS_OK;
 }
 
 static ts_err create_training(ts_fully_sharded *d) {
@@ -62,8 +68,6 @@ static ts_err create_training(ts_fully_sharded *d) {
   TS_DO(ts_fully_sharded_grads_create(d));
   if (c->optimizer.clip_norm > 0)
     TS_DO(ts_fully_sharded_take(d, &d->norm, 2, sizeof *d->norm, TS_TAG_DENSE));
-  TS_DO(ts_lane_create(d->base.spec.device, &d->lane, "dense optimizer",
-                       TS_LANE_DATA));
   TS_DO(ts_comm_create(world, &d->reduce_comm, TS_GROUP_WORLD,
                        "dense reduce-scatter"));
   TS_DO(ts_fully_sharded_norms_create(d));
@@ -90,6 +94,7 @@ static ts_err create(ts_parallel **out, const ts_parallel_spec *spec) {
   TS_TRY(ts_mem_many(d->counts, d->n_ranks, DENSE));
   TS_TRY(ts_fully_sharded_groups_create(d));
   TS_TRY(ts_fully_sharded_slots_create(d));
+  TS_TRY(make_lane(d));
   if (spec->training) TS_TRY(create_training(d));
   TS_TRY(ts_comm_create(spec->world, &d->gather_comm, TS_GROUP_WORLD,
                         "dense all-gather"));

@@ -11,6 +11,11 @@
  *     shard --all-gather--> flat --copy-out--> whole      (forward, backward)
  *     grads --copy-in--> input --reduce-scatter--> shard's gradient --> update
  *
+ * Weights that are read in bf16 alone (param->half) travel so, in half the
+ * bytes, with the same bits in what is computed: the flat has S' < S floats a
+ * rank then, into which the shard is shortened.  dense.comm_dtype is that of
+ * inputs, as of ddp's buckets.
+ *
  * Flats, wholes, gradients and inputs live in slots as large as the largest
  * group needs.  Taking a slot makes one's own lane wait for the slot's last
  * use, so memory is bounded by the number of slots whatever the model's depth,
@@ -34,7 +39,9 @@ typedef struct ts_fully_sharded_part {
   int64_t width;        /* floats of a row */
   int64_t chunk;        /* rows of a rank, padding included */
   int64_t shard_at;     /* floats: in the shard and its gradient */
+  int64_t flat_at;      /* in a rank's part of the flat */
   int64_t whole_at;     /* in the whole */
+  bool half;            /* bf16 in the flat */
   int64_t row0, n_rows; /* this rank's */
   float *w;             /* (n_rows, width) of the shard */
 } ts_fully_sharded_part;
@@ -44,6 +51,8 @@ typedef struct ts_fully_sharded_group {
   ts_fully_sharded_part *parts;
   int32_t n_parts, n_layers;
   int64_t shard_n, whole_n; /* floats */
+  int64_t flat_n;           /* a rank's part of the flat; shard_n unless half */
+  bool half;                /* some of its parts are */
   float *shard;
   int32_t *list[2]; /* by pass: groups to gather early; owned */
   int32_t n_list[2];
@@ -98,8 +107,9 @@ typedef struct ts_fully_sharded {
   ts_comm *block_comm;  /* NULL unless 1 < block < n_ranks */
   ts_comm *reduce_comm; /* NULL unless training */
   ts_comm *norm_comm;   /* NULL unless a group has stats */
-  ts_lane *lane;        /* optimizers run here, beside the backward pass */
-  ts_arrays arrays;     /* shards, slots, gradients, states: device memory */
+  ts_lane *lane;    /* optimizers and conversions for the wire run here, beside
+                       the passes; NULL where there is neither */
+  ts_arrays arrays; /* shards, slots, gradients, states: device memory */
   ts_fully_sharded_group *groups;
   int32_t n_groups;
   ts_fully_sharded_group late; /* parameters that every rank has whole */
@@ -129,6 +139,7 @@ typedef struct ts_fully_sharded {
       recycled[2];        /* in_backward: shards' gradients take turns */
   float *earlier, *stash; /* NULL unless used */
   int32_t *bad;           /* (1) what is stashed is not finite; with STASH */
+  ts_dtype wire;          /* of inputs */
   bool in_backward, sync, stashing, stashed;
   int32_t n_earlier, next_input, next_recycled;
   int64_t step, n_reductions;
@@ -156,8 +167,9 @@ ts_dense_update_args ts_fully_sharded_update_args(const ts_fully_sharded *,
                                                   double lr_factor,
                                                   int64_t step);
 
-/* fully_sharded_copy.c: between a group's flat, (n_ranks, shard_n), and its
- * whole.  KEPT: one more copy, or 0.  Enqueue. */
+/* fully_sharded_copy.c: from a group's flat, (n_ranks, flat_n), to its whole,
+ * with KEPT, one more copy, or 0; from the whole to an input, (n_ranks,
+ * shard_n); from the shard to this rank's part of the flat.  Enqueue. */
 ts_err ts_fully_sharded_copy_out(const ts_fully_sharded *,
                                  const ts_fully_sharded_group *,
                                  const float *flat, float *whole,
@@ -165,6 +177,9 @@ ts_err ts_fully_sharded_copy_out(const ts_fully_sharded *,
 ts_err ts_fully_sharded_copy_in(const ts_fully_sharded *,
                                 const ts_fully_sharded_group *,
                                 const float *whole, float *input, ts_lane *);
+ts_err ts_fully_sharded_shorten(const ts_fully_sharded *,
+                                const ts_fully_sharded_group *, float *flat,
+                                ts_lane *);
 
 /* fully_sharded_groups.c: groups, shards with their initial values, lists.
  * DECK errors name the layers that there are. */

@@ -74,8 +74,8 @@ ts_err ts_fully_sharded_slots_create(ts_fully_sharded *d) {
   }
   for (int32_t i = 0; i < d->n_groups; i++) {
     const ts_fully_sharded_group *g = &d->groups[i];
-    const int64_t flat = g->shard_n * d->n_ranks;
-    const int64_t n = flat > g->whole_n ? flat : g->whole_n;
+    const int64_t input = g->shard_n * d->n_ranks;
+    const int64_t n = input > g->whole_n ? input : g->whole_n;
     if (n > d->slot_n) d->slot_n = n;
   }
   d->slot_n = (d->slot_n + 15) / 16 * 16;
@@ -117,35 +117,58 @@ static void give_flat(ts_fully_sharded *d, int32_t *slot, ts_event last_use) {
 /* ---- gathering ----------------------------------------------------------- */
 
 /* New weights: a pass's first all-gather waits for the optimizer, once; the
- * others are behind it on their lane.  LANE's whole work is more than need
- * be: what was enqueued after the optimizer, too. */
-static void follow_optimizer(ts_fully_sharded *d, ts_lane *lane) {
-  if (!d->first) return;
+ * others are behind it on their lane, and so are conversions on theirs.
+ * LANE's whole work is more than need be: what was enqueued after the
+ * optimizer, too. */
+static ts_err follow_optimizer(ts_fully_sharded *d, ts_lane *lane) {
+  if (!d->first) return TS_OK;
+  const ts_event last = d->config->dense.post_optimizer_event
+                            ? d->optimized
+                            : ts_lane_record(lane);
   d->first = false;
-  if (!d->config->dense.post_optimizer_event)
-    ts_comm_follow(d->gather_comm, ts_lane_record(lane));
-  else
-    ts_comm_follow(d->gather_comm, d->optimized);
   d->optimized = (ts_event){0};
+  ts_comm_follow(d->gather_comm, last);
+  return d->lane ? ts_lane_wait(d->lane, last) : TS_OK;
+}
+
+/* What this rank sends of group G, KEPT by its block or its shard: as it is, or
+ * shortened into its own part of the FLAT.  The all-gather follows. */
+static ts_err offer(ts_fully_sharded *d, const ts_fully_sharded_group *g,
+                    const float **send, ts_comm *comm, bool kept,
+                    const ts_fully_sharded_slot *flat) {
+  /* Only a list can want what this backward pass has updated. */
+  const ts_event ready = kept                     ? g->kept_at
+                         : d->pass == TS_BACKWARD ? g->updated
+                                                  : (ts_event){0};
+  *send = kept ? g->kept : g->shard;
+  if (kept || !g->half) {
+    ts_comm_follow(comm, ready);
+    ts_comm_follow(comm, flat->last_use);
+    return TS_OK;
+  }
+  *send = flat->at + d->rank * g->flat_n;
+  TS_DO(ts_lane_wait(d->lane, ready));
+  TS_DO(ts_lane_wait(d->lane, flat->last_use));
+  TS_DO(ts_fully_sharded_shorten(d, g, flat->at, d->lane));
+  ts_comm_follow(comm, ts_lane_record(d->lane));
+  return TS_OK;
 }
 
 static ts_err gather(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   ts_fully_sharded_group *g = &d->groups[i];
+  const float *send = NULL;
   ts_token token;
   const bool kept = d->pass == TS_BACKWARD && g->is_kept;
   ts_comm *comm = kept ? d->block_comm : d->gather_comm;
   const int n = ts_comm_size(comm);
-  const int64_t bytes = 4 * g->shard_n * (d->n_ranks / n);
+  const int64_t bytes = 4 * g->flat_n * (d->n_ranks / n);
   TS_DO(take_flat(d, &g->slot, g));
-  if (d->pass == TS_FORWARD) follow_optimizer(d, lane);
-  /* Only a list can want what this backward pass has updated. */
-  if (d->pass == TS_BACKWARD) ts_comm_follow(comm, g->updated);
-  if (kept) ts_comm_follow(comm, g->kept_at);
-  ts_comm_follow(comm, d->slots[g->slot].last_use);
+  if (d->pass == TS_FORWARD) TS_DO(follow_optimizer(d, lane));
+  TS_DO(offer(d, g, &send, comm, kept, &d->slots[g->slot]));
   ts_comm_set_stage(comm, g->name);
   for (int r = 0; r < n; r++) d->counts[r] = bytes;
-  TS_DO(ts_comm_all_gather_v(comm, &token, d->slots[g->slot].at,
-                             kept ? g->kept : g->shard, d->counts, NULL));
+  TS_DO(ts_comm_all_gather_v(comm, &token, d->slots[g->slot].at, send,
+                             d->counts, NULL));
   g->gathered = token.done;
   ts_fully_sharded_note(d, TS_FULLY_SHARDED_GATHER, i);
   return TS_OK;
@@ -161,10 +184,11 @@ static ts_err copy_out(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   ts_fully_sharded_group *g = &d->groups[i];
   const bool forward = d->pass == TS_FORWARD;
   const float *flat = d->slots[g->slot].at;
-  const int64_t kept_n = g->shard_n * (d->n_ranks / d->block);
+  const int64_t kept_n = g->flat_n * (d->n_ranks / d->block);
   ts_flat_copy kept = {0};
   if (forward && g->kept && !d->keeps_whole)
-    kept = (ts_flat_copy){g->kept, flat + d->rank % d->block * kept_n, kept_n};
+    kept = (ts_flat_copy){g->kept, flat + d->rank % d->block * kept_n, kept_n,
+                          TS_COPY_F32};
   TS_DO(ts_lane_wait(lane, g->gathered));
   /* Behind that wait the lane has done with what forward held. */
   if (d->held >= 0) give_flat(d, &d->held, d->slots[d->held].last_use);

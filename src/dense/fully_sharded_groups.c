@@ -95,14 +95,20 @@ static void place(ts_fully_sharded *d, ts_fully_sharded_group *g, ts_param *p) {
   *part = (ts_fully_sharded_part){.param = p,
                                   .width = p->cols ? p->cols : 1,
                                   .shard_at = g->shard_n,
-                                  .whole_at = g->whole_n};
+                                  .flat_at = g->flat_n,
+                                  .whole_at = g->whole_n,
+                                  .half = p->half && g != &d->late &&
+                                          d->n_ranks > 1};
   part->chunk =
       g == &d->late ? p->rows : (p->rows + d->n_ranks - 1) / d->n_ranks;
   part->row0 = g == &d->late ? 0 : part->chunk * d->rank;
   if (part->row0 > p->rows) part->row0 = p->rows;
   part->n_rows = p->rows - part->row0;
   if (part->n_rows > part->chunk) part->n_rows = part->chunk;
-  g->shard_n += part->chunk * part->width;
+  const int64_t n = part->chunk * part->width;
+  g->shard_n += n;
+  g->flat_n += part->half ? (n + 7) / 8 * 4 : n; /* 16 bytes */
+  g->half |= part->half;
   g->whole_n += ts_param_room(p->n);
 }
 
@@ -166,7 +172,7 @@ static ts_err make_kept(ts_fully_sharded *d) {
   for (int32_t i = 0; i < d->n_groups; i++) {
     ts_fully_sharded_group *g = &d->groups[i];
     const int64_t n =
-        d->keeps_whole ? g->whole_n : g->shard_n * (d->n_ranks / d->block);
+        d->keeps_whole ? g->whole_n : g->flat_n * (d->n_ranks / d->block);
     TS_DO(ts_fully_sharded_take(d, &g->kept, n, sizeof *g->kept, TS_TAG_DENSE));
   }
   return TS_OK;

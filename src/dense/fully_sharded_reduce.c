@@ -100,14 +100,26 @@ static ts_err reduce(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   TS_DO(ts_lane_wait(lane, input->last_use));
   TS_DO(ts_fully_sharded_copy_in(d, g, grads->at, input->at, lane));
   grads->last_use = ts_lane_record(lane);
+  TS_DO(ts_parallel_shorten(d->kernels, input->at, g->shard_n * d->n_ranks,
+                            d->wire, lane));
   for (int r = 0; r < d->n_ranks; r++) d->counts[r] = g->shard_n;
   ts_comm_follow(d->reduce_comm, g->grad->last_use);
   ts_comm_set_stage(d->reduce_comm, g->name);
   TS_DO(ts_comm_reduce_scatter_v(d->reduce_comm, &token, g->grad->at, input->at,
-                                 d->counts, TS_F32, lane));
+                                 d->counts, d->wire, lane));
   g->reduced = input->last_use = g->grad->last_use = token.done;
   d->n_reductions++;
   ts_fully_sharded_note(d, TS_FULLY_SHARDED_REDUCE, i);
+  return TS_OK;
+}
+
+/* What was reduced becomes f32, once it is there. */
+static ts_err widen(ts_fully_sharded *d, ts_fully_sharded_group *g) {
+  if (d->wire == TS_F32) return TS_OK;
+  TS_DO(ts_lane_wait(d->lane, g->reduced));
+  TS_DO(
+      ts_parallel_widen(d->kernels, g->grad->at, g->shard_n, d->wire, d->lane));
+  g->reduced = g->grad->last_use = ts_lane_record(d->lane);
   return TS_OK;
 }
 
@@ -115,6 +127,7 @@ static ts_err reduce(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
  * backward pass. */
 static ts_err after(ts_fully_sharded *d, ts_fully_sharded_group *g) {
   const bool update = d->in_backward && d->sync;
+  TS_DO(widen(d, g));
   if (!folds(d) && !update) return TS_OK;
   TS_DO(ts_lane_wait(d->lane, g->reduced));
   if (folds(d)) TS_DO(fold(d, g, d->lane));
@@ -130,11 +143,14 @@ static ts_err reduce_late(ts_fully_sharded *d, ts_lane *lane) {
   ts_token token;
   if (folds(d)) TS_DO(fold(d, g, lane));
   if (!d->sync) return TS_OK;
+  TS_DO(
+      ts_parallel_shorten(d->kernels, g->grad->at, g->shard_n, d->wire, lane));
   ts_comm_set_stage(d->reduce_comm, g->name);
   TS_DO(ts_comm_all_reduce(d->reduce_comm, &token, g->grad->at, g->shard_n,
-                           TS_F32, TS_SUM, lane));
+                           d->wire, TS_SUM, lane));
   g->reduced = token.done;
   d->n_reductions++;
+  TS_DO(widen(d, g));
   if (!d->in_backward) return TS_OK;
   TS_DO(ts_lane_wait(d->lane, g->reduced));
   return ts_fully_sharded_update(d, g, d->lane);

@@ -112,13 +112,20 @@ typedef struct ts_check_finite_args {
   int32_t *bad; /* (1) device memory */
 } ts_check_finite_args;
 
-/* to[i] = from[i] for i < n, of each piece; no piece writes what another one
- * reads or writes.  So many that a GPU's launch has them by value. */
-enum { TS_COPY_PIECES = 120 };
+/* to[i] = from[i] for i < n, of each piece, between f32 and bf16 where its kind
+ * says so; no piece writes what another one reads or writes.  So many that a
+ * GPU's launch has them by value. */
+enum { TS_COPY_PIECES = 112 };
+typedef enum {
+  TS_COPY_F32,
+  TS_COPY_SHORTEN, /* to bf16, to the nearest even */
+  TS_COPY_WIDEN    /* from bf16 */
+} ts_copy_kind;
 typedef struct ts_flat_copy {
-  float *to;
-  const float *from;
+  void *to;
+  const void *from;
   int64_t n;
+  ts_copy_kind kind;
 } ts_flat_copy;
 typedef struct ts_copies_args {
   int32_t n_pieces;

@@ -143,6 +143,7 @@ ts_err ts_linear_create(ts_linear **out, const ts_linear_spec *spec,
   TS_TRY(ts_lane_run(lane, "create layer", create_task, l));
   TS_TRY(ts_lane_sync(lane));
   W->layer = l;
+  W->half = l->half;
   *out = l;
   l = NULL;
 done:

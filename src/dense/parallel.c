@@ -111,6 +111,52 @@ ts_dense_update_args ts_parallel_update_args(const ts_parallel *base,
   return u;
 }
 
+ts_err ts_parallel_wire(ts_dtype *wire, const ts_config *c) {
+  const char *name = c->dense.comm_dtype;
+  *wire = TS_F32;
+  if (!name || !strcmp(name, "f32")) return TS_OK;
+  if (!strcmp(name, "bf16"))
+    *wire = TS_BF16;
+  else if (!strcmp(name, "f16"))
+    *wire = TS_F16;
+  else
+    return ts_fail(TS_ERR_DECK, "dense.comm_dtype: no \"%s\"", name);
+  return TS_OK;
+}
+
+typedef struct ts_wire_arg {
+  const ts_kernels *kernels;
+  float *x;
+  int64_t n;
+  ts_dtype wire;
+} ts_wire_arg;
+
+static ts_err shorten_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_wire_arg *a = arg;
+  return a->kernels->shorten(a->x, a->n, a->wire);
+}
+
+static ts_err widen_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_wire_arg *a = arg;
+  return a->kernels->widen(a->x, a->n, a->wire);
+}
+
+ts_err ts_parallel_shorten(const ts_kernels *k, float *x, int64_t n,
+                           ts_dtype wire, ts_lane *lane) {
+  const ts_wire_arg arg = {k, x, n, wire};
+  if (wire == TS_F32) return TS_OK;
+  return ts_lane_run(lane, "shorten gradients", shorten_task, arg);
+}
+
+ts_err ts_parallel_widen(const ts_kernels *k, float *x, int64_t n,
+                         ts_dtype wire, ts_lane *lane) {
+  const ts_wire_arg arg = {k, x, n, wire};
+  if (wire == TS_F32) return TS_OK;
+  return ts_lane_run(lane, "widen gradients", widen_task, arg);
+}
+
 typedef struct ts_pair {
   const ts_kernels *kernels;
   float *a, *b;

@@ -41,6 +41,8 @@ typedef struct ts_param_piece {
 /* The deck's strategy holds parts of parameters: ts_params.deferred saves
  * memory. */
 bool ts_parallel_defers(const ts_config *);
+/* How gradients travel: dense.comm_dtype.  DECK where it is none. */
+ts_err ts_parallel_wire(ts_dtype *, const ts_config *);
 
 /* Sets grad and state of all parameters.  dense.parallel says which.
  * Collective (its layout is agreed). */

@@ -37,6 +37,12 @@ ts_dense_update_args ts_parallel_update_args(const ts_parallel *,
                                              double lr_factor,
                                              const double *norm);
 
+/* Enqueue: N gradients in device memory become WIRE in the first half of their
+ * room; or f32 again.  Nothing where WIRE is f32. */
+ts_err ts_parallel_shorten(const ts_kernels *, float *x, int64_t n,
+                           ts_dtype wire, ts_lane *);
+ts_err ts_parallel_widen(const ts_kernels *, float *x, int64_t n, ts_dtype wire,
+                         ts_lane *);
 /* Enqueue: TO = FROM where FIRST, else TO += FROM; A and B change places. */
 ts_err ts_parallel_fold(const ts_kernels *, float *to, const float *from,
                         int64_t n, bool first, ts_lane *);

@@ -55,7 +55,9 @@ typedef struct ts_param {
   uint64_t version;
   struct ts_linear *layer; /* whose weight it is, NULL: none's; the layer sets
                               it */
-  ts_param_init init;      /* of its values, wherever they are kept */
+  bool half; /* all who read w round it to bf16 first: so it may come rounded.
+                The layer sets it */
+  ts_param_init init; /* of its values, wherever they are kept */
   /* Its gradient comes after the model's backward pass: so it shares no
    * bucket of the reduction with those that come early. */
   bool late;

@@ -39,8 +39,9 @@ typedef struct ts_plan_dense {
   double param_bytes;  /* dense parameters, gradients, optimizer state, as far
                           as a rank has them */
   double other_bytes;  /* activations, batches read ahead, metrics, ... */
-  double reduce_bytes; /* of the gradients that are reduced in a step; where
-                          parameters are gathered, half of that more */
+  double reduce_bytes; /* of the gradients that are reduced in a step, as they
+                          travel; where parameters are gathered, half of what
+                          those take each time */
   double bucket_bytes; /* the largest of its pieces; layers that are whole */
   double flops;        /* of a sample, forward and backward */
 } ts_plan_dense;

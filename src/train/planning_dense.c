@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "dense/linear.h"
 #include "dense/optim.h"
 #include "io/batch_store.h"
 #include "runtime/arrays.h"
@@ -131,19 +132,21 @@ done:
   return err;
 }
 
-/* Weights of a model, and of the layer that has most. */
+/* Weights of a model, of the layer that has most, and those that may travel in
+ * bf16. */
 typedef struct ts_weights {
-  double all, largest;
+  double all, largest, half;
 } ts_weights;
 
 /* Layers are one after the other. */
 static ts_weights count_params(const ts_params *ps) {
-  ts_weights w = {0, 0};
+  ts_weights w = {0};
   double layer = 0;
   for (int32_t i = 0; i < ps->n; i++) {
     const bool same = i && !strcmp(ps->item[i]->group, ps->item[i - 1]->group);
     layer = (same ? layer : 0) + (double)ps->item[i]->n;
     w.all += (double)ps->item[i]->n;
+    if (ps->item[i]->half) w.half += (double)ps->item[i]->n;
     w.largest = fmax(w.largest, layer);
   }
   return w;
@@ -159,7 +162,8 @@ static int longest(const ts_prefetch_config *lists, int32_t n) {
 /* Cut over the ranks: dense/fully_sharded.h.  Gathered twice, or once where
  * layers stay, and reduced. */
 static void fill_sharded(ts_plan_dense *d, const ts_config *c, ts_weights w,
-                         int n_states, double n_ranks) {
+                         int n_states, double n_ranks, double wire_bytes) {
+  const double gathered = 4 * w.all - 2 * w.half;
   const double own = 4 * w.all / n_ranks;
   const bool recycled =
       c->optimizer.in_backward && !(c->optimizer.clip_norm > 0);
@@ -170,17 +174,19 @@ static void fill_sharded(ts_plan_dense *d, const ts_config *c, ts_weights w,
       longest(c->dense.backward_prefetch, c->dense.n_backward_prefetch);
   d->param_bytes =
       own * (1 + n_states) + (recycled ? 8 * w.largest / n_ranks : own);
-  if (c->dense.reshard) d->param_bytes += 4 * w.all / c->dense.reshard;
-  d->reduce_bytes = 4 * w.all * (c->dense.reshard == 1 ? 1.0 : 1.5);
+  if (c->dense.reshard == 1) d->param_bytes += 4 * w.all;
+  if (c->dense.reshard > 1) d->param_bytes += gathered / c->dense.reshard;
+  d->reduce_bytes =
+      0.5 * wire_bytes * w.all + gathered * (c->dense.reshard == 1 ? 0.5 : 1);
   /* And what a reduction receives. */
   d->bucket_bytes = 4 * w.largest * (fmax(forward, backward) + 1);
 }
 
 static void fill_replicated(ts_plan_dense *d, const ts_config *c, ts_weights w,
-                            int n_states) {
+                            int n_states, double wire_bytes) {
   const double mib = c->dense.bucket_mb > 0 ? c->dense.bucket_mb : 25;
   d->param_bytes = 4 * w.all * (2 + n_states);
-  d->reduce_bytes = 4 * w.all;
+  d->reduce_bytes = wire_bytes * w.all;
   d->bucket_bytes = fmin(4 * w.all, mib * (1 << 20));
 }
 
@@ -190,10 +196,12 @@ static ts_err fill(ts_plan_dense *d, const ts_config *c, ts_weights w,
   ts_optim_config optim = c->optimizer.base;
   TS_DO(ts_dense_optim_check(&optim, "optimizer"));
   const int n_states = ts_dense_optim_n_states(&optim);
+  ts_dtype wire;
+  TS_DO(ts_parallel_wire(&wire, c));
   if (ts_parallel_defers(c))
-    fill_sharded(d, c, w, n_states, n_ranks);
+    fill_sharded(d, c, w, n_states, n_ranks, (double)ts_dtype_bytes(wire));
   else
-    fill_replicated(d, c, w, n_states);
+    fill_replicated(d, c, w, n_states, (double)ts_dtype_bytes(wire));
   /* Two operations forward, four backward, for each weight and product. */
   d->flops = 6 * (w.all + products);
   return TS_OK;
@@ -243,7 +251,9 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
   if (ops && ops->count) ops->count(&n, &spec);
   if (n.weights > LARGE) {
     d->other_bytes = 4 * n.activations * batch;
-    TS_DO(fill(d, c, (ts_weights){n.weights, n.largest},
+    const bool half =
+        ts_linear_precision(c->run.precision, &t->kernels) == TS_PRECISION_BF16;
+    TS_DO(fill(d, c, (ts_weights){n.weights, n.largest, half ? n.weights : 0},
                ops->products ? ops->products(&spec) : 0, n_ranks));
   } else if (ops) { /* one that is not there is its own place's to refuse */
     TS_DO(look(d, gflops, t, ops, &spec, n_ranks));

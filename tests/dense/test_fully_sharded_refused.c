@@ -15,7 +15,7 @@ static void refused(const toy_spec *s, const char *words) {
 
 TS_TEST(decks_that_are_refused) {
   static char unknown[] = "over_arch.9", one[] = "layer.1", three[] = "layer.3",
-              bf16[] = "bf16";
+              int8[] = "int8";
   char *discrete[] = {one, three}, *none[] = {unknown}, *again[] = {one};
   ts_layers_config groups[] = {{{discrete, 2}}, {{again, 1}}};
   ts_prefetch_config list = {one, {none, 1}};
@@ -40,8 +40,8 @@ TS_TEST(decks_that_are_refused) {
   s.config.dense.reshard = ts_mpi_size() + 1;
   refused(&s, "do not make up");
   s = toy_small("fully_sharded");
-  s.config.dense.comm_dtype = bf16;
-  refused(&s, "reduces in f32");
+  s.config.dense.comm_dtype = int8;
+  refused(&s, "dense.comm_dtype: no \"int8\"");
 }
 
 static void fails(ts_err err, const char *words) {

@@ -63,9 +63,12 @@ TS_TEST(copies) {
     a.n_pieces = n;
     for (int i = 0; i < n; i++) {
       const int64_t m = sizes[(i + n) % 9];
-      a.piece[i].to = kt_array(m, 4, kt_off());
-      a.piece[i].from = kt_floats(m, kt_off(), KT_SPECIAL);
-      a.piece[i].n = m;
+      const ts_copy_kind kind = (ts_copy_kind)(i % 3);
+      a.piece[i] = (ts_flat_copy){.n = m, .kind = kind};
+      a.piece[i].to = kt_array(m, kind == TS_COPY_SHORTEN ? 2 : 4, kt_off());
+      a.piece[i].from = kind == TS_COPY_WIDEN /* any bits are a bf16 */
+                            ? kt_array(m, 2, kt_off())
+                            : kt_floats(m, kt_off(), KT_SPECIAL);
     }
     kt_check(run_copies, &a);
   }

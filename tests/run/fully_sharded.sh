@@ -93,13 +93,35 @@ check "stashed: bits of ddp" same_bits "$(newest semi-ddp)" "$(newest semi-fs)"
 check "bf16 with ddp" train 2 bf16-ddp --set run.precision=bf16
 check "bf16" train 2 bf16-fs --set run.precision=bf16 $fs
 check "bf16: bits of ddp" same_bits "$(newest bf16-ddp)" "$(newest bf16-fs)"
+for more in "--set dense.reshard_after_forward=2 $lists" "--set optimizer.in_backward=false --set dense.reshard_after_forward=false"; do
+  check "bf16 on 4, $more" train 4 bf16-more --set run.precision=bf16 $fs $more
+  check "bf16 with ddp on 4" train 4 bf16-ddp4 --set run.precision=bf16
+  check "bf16, $more: bits of ddp" same_bits "$(newest bf16-ddp4)" "$(newest bf16-more)"
+done
+
+# 16 bits for gradients: rounded, summed in f32 and rounded as ddp does it.
+for dtype in bf16 f16; do
+  check "$dtype gradients with ddp" train 3 wire-ddp --set dense.comm_dtype=$dtype $positions
+  for more in optimizer.in_backward=true optimizer.in_backward=false; do
+    check "$dtype gradients, $more" train 3 wire-fs --set dense.comm_dtype=$dtype --set $more $positions $fs
+    check "$dtype gradients, $more: bits of ddp" same_bits "$(newest wire-ddp)" "$(newest wire-fs)"
+  done
+done
+if same_bits "$(newest fs3)" "$(newest wire-fs)" > /dev/null; then echo "FAILED: 16 bits change nothing"; exit 1; fi
 
 # Rows of their own in the trace, by layer; slots are counted.
 check "traced" train 2 traced $fs --set run.trace=t.json --set run.steps=5
 for word in '"name":"dense all-gather"' '"name":"dense reduce-scatter"' '"name":"over_arch.0","cat":"comm"' '"name":"fully sharded"' '"flats":2' '"inputs":1'; do
   check "trace has $word" grep -q "$word" "$work/traced/t.json"
 done
-bytes=$(grep -o '"name":"over_arch.1","cat":"comm".*' "$work/traced/t.json" | grep -o '"op":"all_gather_v","bytes":[0-9]*' | sort -u)
+sent() { # run, operation: bytes of a layer's
+  grep -o '"name":"over_arch.1","cat":"comm".*' "$work/$1/t.json" | sed -n "s/.*\"op\":\"$2\",\"bytes\":\([0-9]*\).*/\1/p" | sort -u
+}
 # 16 x 32 weights and 16 biases, half of them.
-check "bytes of a layer: $bytes" test "$bytes" = "\"op\":\"all_gather_v\",\"bytes\":1056"
+check "bytes of a layer: $(sent traced all_gather_v)" test "$(sent traced all_gather_v)" = 1056
+# Weights in 2 bytes, if products read them so; gradients as they are told.
+check "16 bits" train 2 halves $fs --set run.trace=t.json --set run.steps=5 --set run.precision=bf16 --set dense.comm_dtype=f16
+weights=544; grep -q "no instructions for it" "$work/halves/log" && weights=1056
+check "fewer bytes of a layer: $(sent halves all_gather_v)" test "$(sent halves all_gather_v)" = $weights
+check "bytes of its gradients: $(sent halves reduce_scatter_v)" test "$(sent halves reduce_scatter_v)" = 528
 passed
