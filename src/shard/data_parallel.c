@@ -12,8 +12,9 @@ static ts_err place(ts_table_plan *p, const ts_table_config *t,
         TS_ERR_DECK,
         "table %s: data_parallel is on every rank and takes no `ranks`",
         t->name);
+  TS_DO(ts_mem_many(p->shards, at->nodes->n_ranks, MISC));
   for (int r = 0; r < at->nodes->n_ranks; r++)
-    TS_DO(ts_place_rows(p, t, &r, 1, 0, t->dim));
+    p->shards[p->n_shards++] = (ts_shard){r, 0, t->rows, 0, t->dim};
   return TS_OK;
 }
 

@@ -55,8 +55,9 @@ static ts_err greedy(ts_draft *d, const ts_options *o, const ts_sized *order,
 
 enum { STARTS_MAX = 64 };
 
-/* Sets of kinds: all; each alone; each with one that spreads evenly. */
-static int kind_sets(unsigned *set, const ts_options *o, int32_t n_tables) {
+/* Sets of kinds: all; each alone, N_ALONE with all; each pair. */
+static int kind_sets(unsigned *set, int *n_alone, const ts_options *o,
+                     int32_t n_tables) {
   unsigned there = 0;
   int n = 0;
   for (int32_t i = 0; i < o->start[n_tables]; i++)
@@ -64,6 +65,7 @@ static int kind_sets(unsigned *set, const ts_options *o, int32_t n_tables) {
   set[n++] = all_kinds;
   for (unsigned k = 1; k < TS_SHARD_COUNT; k++)
     if (there >> k & 1) set[n++] = 1u << k;
+  *n_alone = n;
   for (unsigned k = 1; k < TS_SHARD_COUNT; k++)
     for (unsigned j = k + 1; j < TS_SHARD_COUNT; j++)
       if ((there >> k & 1) && (there >> j & 1) && n < STARTS_MAX)
@@ -71,12 +73,15 @@ static int kind_sets(unsigned *set, const ts_options *o, int32_t n_tables) {
   return n;
 }
 
-/* Large plans have no time for all sets: ranks times options at a start. */
-static int sets_for(int n, const ts_plan_request *r, const ts_options *o) {
+/* Large plans have no time for all pairs: ranks times options at a start. */
+static int n_sets(unsigned *set, const ts_plan_request *r,
+                  const ts_options *o) {
+  int n_alone;
+  const int n = kind_sets(set, &n_alone, o, r->config->n_tables);
   const double work = (double)r->nodes->n_ranks * o->start[r->config->n_tables];
-  const double room = 1e8 / (work + 1);
+  const double room = 2e9 / (work + 1);
   if (room >= n) return n;
-  return room < 1 ? 1 : (int)room;
+  return room < n_alone ? n_alone : (int)room;
 }
 
 static void take_better(ts_draft *best, ts_draft *d) {
@@ -97,9 +102,9 @@ static ts_err search(ts_draft *best, const ts_options *o,
   ts_draft d = {0};
   ts_sized *order = NULL;
   unsigned set[STARTS_MAX];
-  const int n_sets = sets_for(kind_sets(set, o, r->config->n_tables), r, o);
+  const int n = n_sets(set, r, o);
   TS_TRY(ts_mem_many(order, r->config->n_tables, MISC));
-  for (int i = 0; i < n_sets; i++)
+  for (int i = 0; i < n; i++)
     for (int memory = 0; memory < 2; memory++) {
       TS_TRY(ts_draft_create(&d, r));
       order_tables(order, &d, memory);
