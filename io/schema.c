@@ -315,7 +315,7 @@ const ts_key ts_schema[] = {
     WORD(DECK, sharding.comm_dtype_backward, STRING, "f32", "f32|bf16|f16|int8",
          "how their gradients travel"),
 
-    WORD(DECK, pipeline.kind, STRING, "base", TS_CHOICES(TS_PIPELINES),
+    WORD(DECK, pipeline.kind, STRING, "sparse_dist", TS_CHOICES(TS_PIPELINES),
          "what overlaps with what"),
     WORD(DECK, pipeline.lookup, STRING, "before_optimizer",
          "before_optimizer|after_optimizer",
