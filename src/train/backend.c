@@ -47,7 +47,7 @@ ts_err ts_trainer_choose_device(ts_trainer *t, const ts_device_options *o) {
   static const char *const names[] = {[TS_BACKEND_HOST] = "host",
                                       [TS_BACKEND_CUDA] = "cuda",
                                       [TS_BACKEND_EMULATED] = "emulated"};
-  const int asked = t->config->run.backend;
+  const ts_backend_choice asked = t->backend;
   if (asked != TS_BACKEND_AUTO) /* a rank that fails alone is waited for */
     return ts_mpi_agree(ts_device_create(&t->device, names[asked], o));
   if (!ts_backend_find("cuda")) return ts_device_create(&t->device, "host", o);
@@ -58,6 +58,16 @@ ts_err ts_trainer_choose_device(ts_trainer *t, const ts_device_options *o) {
 void ts_report_backend(const ts_trainer *t) {
   const bool named = t->config->run.backend != TS_BACKEND_AUTO;
   const bool gpus = ts_device_is_discrete(t->device);
+  if (t->left)
+    ts_note("the run began on backend \"%s\" and goes on with \"%s\", which "
+            "rounds otherwise: %s",
+            t->left, ts_device_name(t->device),
+            *t->no_gpu ? t->no_gpu : "this program was built without CUDA");
+  if (t->backend != t->config->run.backend) {
+    ts_info("  backend host: the run began on it; run.backend = \"cuda\" would "
+            "move it to the GPUs");
+    return;
+  }
   if (!named && gpus)
     ts_info("  backend %s: every rank sees a GPU (run.backend = \"auto\")",
             ts_device_name(t->device));

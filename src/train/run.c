@@ -281,7 +281,7 @@ static ts_err report_data(ts_run *r) {
 
 static ts_err set_up(ts_run *r, const ts_run_options *o) {
   const bool check = o->check;
-  TS_DO(ts_trainer_start(&r->t, r->config, true));
+  TS_DO(ts_run_start(r));
   TS_DO(ts_agree(r->t->control,
                  r->t->rank == 0 && !check ? ts_run_open_output(r) : TS_OK));
   TS_DO(ts_report_header(r->t));

@@ -45,9 +45,10 @@ ts_err ts_run_write_plan(const ts_run *);
 ts_err ts_run_check_nan(ts_run *);
 ts_err ts_run_leave_out(ts_run *);
 
-/* run_start.c: where the run begins: the plan, the weights (the newest
- * checkpoint's, initial ones, or those of init_from), the data and the
+/* run_start.c: where the run begins: the backend, the plan, the weights (the
+ * newest checkpoint's, initial ones, or those of init_from), the data and the
  * position in it.  Collective. */
+ts_err ts_run_start(ts_run *);
 ts_err ts_run_build(ts_run *);
 ts_err ts_run_start_weights(ts_run *);
 ts_err ts_run_open_data(ts_run *);

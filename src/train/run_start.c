@@ -49,17 +49,67 @@ static ts_err old_topology(ts_trainer *t, const ts_ckpt *ckpt) {
   return TS_OK;
 }
 
-/* The plan of the newest checkpoint, NULL where there is none to be had; a
- * damaged file is dealt with when it is loaded. */
-static ts_err old_plan(const ts_run *r, char **plan) {
+static bool resumes(const ts_config *c) {
+  return c->checkpoint.dir && strcmp(c->checkpoint.resume, "never");
+}
+
+/* What the newest checkpoint says of itself; nothing where there is none to be
+ * had: a damaged file is dealt with when it is loaded. */
+static ts_err peek_newest(const ts_run *r, ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ts_str path = {0};
-  ts_ckpt ckpt = {0};
-  int64_t ranks = 0;
   TS_TRY(ts_ckpt_newest(&path, r->config->checkpoint.dir,
                         ts_mirror_of(r->config), r->t->control));
-  if (!path.text) goto done;
-  if (ts_ckpt_peek(&ckpt, path.text) != TS_OK) ts_err_clear();
+  if (path.text && ts_ckpt_peek(ckpt, path.text) != TS_OK) ts_err_clear();
+done:
+  ts_str_reset(&path);
+  return err;
+}
+
+/* Whether all ranks have seen the newest checkpoint to be of backend NAME. */
+static ts_err is_of(bool *is, const ts_run *r, const ts_ckpt *ckpt,
+                    const char *name) {
+  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "meta/backend");
+  int64_t seen = v && v->dtype == TS_U8 && !strcmp(v->ptr, name);
+  TS_DO(ts_comm_sum_i64(r->t->control, &seen, 1));
+  *is = seen == r->t->n_ranks;
+  return TS_OK;
+}
+
+/* With run.backend = "auto" a run stays where it began, whose bits are its own:
+ * on the host beside GPUs, too; on GPUs if there are some. */
+static ts_err keep_backend(ts_run *r) {
+  ts_err err = TS_OK;
+  ts_ckpt ckpt = {0};
+  const bool gpus = ts_device_is_discrete(r->t->device);
+  bool moved;
+  if (r->config->run.backend != TS_BACKEND_AUTO || !resumes(r->config))
+    return TS_OK;
+  TS_TRY(peek_newest(r, &ckpt));
+  TS_TRY(is_of(&moved, r, &ckpt, gpus ? "host" : "cuda"));
+  if (moved && gpus) {
+    ts_trainer_destroy(r->t);
+    r->t = NULL;
+    TS_TRY(ts_trainer_start_on(&r->t, r->config, true, TS_BACKEND_HOST));
+  } else if (moved) {
+    r->t->left = "cuda";
+  }
+done:
+  ts_ckpt_reset(&ckpt);
+  return err;
+}
+
+ts_err ts_run_start(ts_run *r) {
+  TS_DO(ts_trainer_start(&r->t, r->config, true));
+  return keep_backend(r);
+}
+
+/* The plan of the newest checkpoint, NULL where there is none to be had. */
+static ts_err old_plan(const ts_run *r, char **plan) {
+  ts_err err = TS_OK;
+  ts_ckpt ckpt = {0};
+  int64_t ranks = 0;
+  TS_TRY(peek_newest(r, &ckpt));
   const ts_ckpt_value *v = ts_ckpt_value_of(&ckpt, "meta/plan");
   const ts_ckpt_value *w = ts_ckpt_value_of(&ckpt, "meta/ranks");
   if (w && w->dtype == TS_I64 && w->n == 1) memcpy(&ranks, w->ptr, 8);
@@ -70,17 +120,13 @@ static ts_err old_plan(const ts_run *r, char **plan) {
   TS_TRY(old_topology(r->t, &ckpt));
 done:
   ts_ckpt_reset(&ckpt);
-  ts_str_reset(&path);
   return err;
 }
 
 ts_err ts_run_build(ts_run *r) {
   ts_err err = TS_OK;
   char *plan = NULL;
-  const ts_config *c = r->config;
-  const bool resume =
-      c->checkpoint.dir && strcmp(c->checkpoint.resume, "never");
-  if (resume) TS_TRY(old_plan(r, &plan));
+  if (resumes(r->config)) TS_TRY(old_plan(r, &plan));
   TS_TRY(ts_trainer_build(r->t, plan));
   if (!r->check) TS_TRY(ts_settle(r->t, ts_run_write_plan(r)));
 done:

@@ -215,6 +215,7 @@ static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/plan", plan.text));
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/topology", topology.text));
   TS_TRY(ts_ckpt_add_text(ckpt, "meta/versions", versions.text));
+  TS_TRY(ts_ckpt_add_text(ckpt, "meta/backend", ts_device_name(t->device)));
   TS_TRY(add_choices(t, ckpt));
   TS_TRY(add_i64(ckpt, "meta/ranks", t->n_ranks));
   TS_TRY(add_i64(ckpt, "meta/threads", t->n_threads));

@@ -87,11 +87,17 @@ done:
 }
 
 ts_err ts_trainer_start(ts_trainer **out, const ts_config *c, bool training) {
+  return ts_trainer_start_on(out, c, training, c->run.backend);
+}
+
+ts_err ts_trainer_start_on(ts_trainer **out, const ts_config *c, bool training,
+                           ts_backend_choice backend) {
   ts_trainer *t = NULL;
   TS_DO(ts_mem_alloc(&t, sizeof *t, TS_TAG_MISC));
   *out = t;
   t->config = c;
   t->training = training;
+  t->backend = backend;
   t->n_tasks = c->model.n_tasks;
   watch(c);
   t->n_threads = ts_bind_local(t->config->run.threads, &t->widened);

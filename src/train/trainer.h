@@ -86,6 +86,9 @@ typedef struct ts_trainer {
   int n_threads;
   bool widened;     /* the launcher's binding was */
   char no_gpu[256]; /* run.backend "auto": why training is on the host; or "" */
+  ts_backend_choice backend; /* as asked for */
+  const char *left; /* backend that the run began on and can't go on with here;
+                       or NULL */
   int64_t in_flight[TS_TAG_COUNT]; /* bytes predicted for batches under way */
   double *pooling; /* ids of each feature per sample, as expected */
   int32_t n_tasks;
@@ -113,6 +116,9 @@ ts_err ts_trainer_choose_device(ts_trainer *, const ts_device_options *);
  * PLAN_TEXT (a checkpoint's, reused where it fits; NULL: made anew).
  * Collective; an error that not all ranks share ends the program here. */
 ts_err ts_trainer_start(ts_trainer **, const ts_config *, bool training);
+/* With another backend than run.backend. */
+ts_err ts_trainer_start_on(ts_trainer **, const ts_config *, bool training,
+                           ts_backend_choice);
 ts_err ts_trainer_build(ts_trainer *, const char *plan_text);
 /* A batch of the loader takes BYTES (0: not known yet): room on a discrete
  * device for as many as are under way, once; before step 0.  Local. */

@@ -55,8 +55,24 @@ check "and all are on CPUs" eval '! says half "collectives nccl"'
 check "in a job with GPUs" eval 'SLURM_JOB_GPUS=0 train 2 noted --set run.steps=2'
 check "a note says so" says noted 'the job has GPUs, but not every rank sees one'
 check "a deck that wants it is code 2" eval 'train 2 wanted --set run.steps=2 --set run.backend=cuda; test $? = 2'
+TESSERA=$emulated
+began() { # folder: on the host
+  TESSERA_FAKE_GPUS=0 train 2 "$1" --set run.steps=5
+}
+check "a run that began on CPUs" began kept
+check "goes on beside GPUs" train 2 kept --set run.steps=12
+check "on CPUs" says kept 'backend host: the run began on it'
+check "and does not say that all is on GPUs" eval '! says kept "backend cuda"'
+check "one that never sees a GPU" eval 'TESSERA_FAKE_GPUS=0 train 2 cpu --set run.steps=12'
+check "ends with the same bits" same_bits "$(newest kept)" "$(newest cpu)"
+check "one that began on CPUs" began named
+check "whose deck names the GPU" train 2 named --set run.steps=12 --set run.backend=cuda
+check "goes on there" says named 'collectives nccl'
+check "without a GPU" eval 'TESSERA_FAKE_GPUS=0 train 2 named --set run.steps=14'
+check "it goes on on CPUs, and says so" says named 'the run began on backend "cuda" and goes on with "host"'
 unset TESSERA_EMULATED_CUDA
 TESSERA=$host
+check "a program without CUDA" train 2 named --set run.steps=16
 check "a deck that wants CPUs" eval 'CUDA_VISIBLE_DEVICES=0,1 train 1 cpus --set run.steps=2 --set run.backend=host'
 check "is noted" says cpus 'the job has GPUs, and run.backend = "host" trains on CPUs'
 check "no GPUs in the job" eval 'CUDA_VISIBLE_DEVICES=-1 SLURM_GPUS_ON_NODE=0 train 1 none --set run.steps=2 --set run.backend=host'
