@@ -241,6 +241,25 @@ static ts_err run(ts_plan_job *j) {
   return n_sizes ? sweep(j, sizes, n_sizes) : one(j, n_ranks);
 }
 
+/* For GPUs, which need not be here where a file says what they have. */
+static ts_err start(ts_plan_job *j, const ts_config *c) {
+  const char *word = c->sharding.topology;
+  const bool has_file = j->args->topology || (strcmp(word, "measure") != 0 &&
+                                              strcmp(word, "default") != 0);
+  const bool gpus = c->run.backend == TS_BACKEND_CUDA;
+  char why[1024];
+  if (gpus && has_file)
+    return ts_trainer_start_on(&j->t, c, true, TS_BACKEND_HOST);
+  const ts_err err = ts_trainer_start(&j->t, c, true);
+  if (!gpus || err != TS_ERR_DECK) return err;
+  snprintf(why, sizeof why, "%s", ts_err_message());
+  ts_err_clear();
+  return ts_fail(TS_ERR_DECK,
+                 "%s; plan needs none with the figures of such a machine: "
+                 "--topology FILE (as input/topology_h200)",
+                 why);
+}
+
 ts_err ts_cmd_plan(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
@@ -260,7 +279,7 @@ ts_err ts_cmd_plan(const ts_args *a) {
   }
   for (int32_t t = 0; t < c->n_tables; t++)
     TS_TRY(ts_row_optim_check(&c->tables[t].optimizer, c->tables[t].name));
-  TS_TRY(ts_trainer_start(&job.t, c, true));
+  TS_TRY(start(&job, c));
   TS_TRY(run(&job));
 done:
   ts_trainer_destroy(job.t);

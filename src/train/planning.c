@@ -119,7 +119,7 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
   p->request = (ts_plan_request){.config = t->config,
                                  .nodes = nodes,
                                  .batch = (int32_t)((global_batch + n - 1) / n),
-                                 .discrete = ts_device_is_discrete(t->device),
+                                 .discrete = ts_planning_discrete(t),
                                  .topology = &p->topology};
   pipeline_of(&p->request, t->config);
   if (topology)

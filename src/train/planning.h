@@ -13,6 +13,13 @@ typedef struct ts_planning {
   ts_plan_report *report; /* of the plan in force; rank 0 alone */
 } ts_planning;
 
+/* Whether the ranks that are planned for have memory of a device apart: as T's
+ * device, or as a deck says that names it where there is none.  Local. */
+static inline bool ts_planning_discrete(const ts_trainer *t) {
+  return ts_device_is_discrete(t->device) ||
+         t->config->run.backend == TS_BACKEND_CUDA;
+}
+
 /* A request for NODES (which must stay) and GLOBAL_BATCH samples a step.
  * TOPOLOGY NULL: the deck's, which may mean measuring; KEPT (may be NULL): a
  * checkpoint's text of what was measured then.  Collective. */

@@ -38,7 +38,8 @@ static ts_err batch_bytes(double *bytes, const ts_trainer *t, int32_t batch,
   TS_TRY(ts_batch_store_expect(store, c, batch, pooling));
   *bytes = (double)ts_batch_store_bytes(store, &copied) *
            (double)(t->n_stores ? t->n_stores : ahead);
-  if (t->uploads) *bytes += (double)copied * ts_pipeline_n_inflight(c, true);
+  if (ts_planning_discrete(t))
+    *bytes += (double)copied * ts_pipeline_n_inflight(c, true);
   *bytes += 12.0 * batch * t->n_tasks;
 done:
   ts_batch_store_destroy(store);

@@ -83,7 +83,9 @@ static ts_err keep_backend(ts_run *r) {
   ts_ckpt ckpt = {0};
   const bool gpus = ts_device_is_discrete(r->t->device);
   bool moved;
-  if (r->config->run.backend != TS_BACKEND_AUTO || !resumes(r->config))
+  /* NCCL has no other place than a GPU. */
+  if (r->config->run.backend != TS_BACKEND_AUTO || !resumes(r->config) ||
+      !strcmp(r->config->comm.backend, "nccl"))
     return TS_OK;
   TS_TRY(peek_newest(r, &ckpt));
   TS_TRY(is_of(&moved, r, &ckpt, gpus ? "host" : "cuda"));

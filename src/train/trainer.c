@@ -45,7 +45,11 @@ static void watch(const ts_config *c) {
   ts_watch_configure(&o);
 }
 
-static ts_comm_backend comm_backend(const ts_config *c) {
+/* A plan for GPUs may be made where there are none: what it is agreed by then
+ * is not what the deck says. */
+static ts_comm_backend comm_backend(const ts_trainer *t) {
+  const ts_config *c = t->config;
+  if (t->backend != c->run.backend) return TS_COMM_AUTO;
   return !strcmp(c->comm.backend, "nccl")  ? TS_COMM_NCCL
          : !strcmp(c->comm.backend, "mpi") ? TS_COMM_MPI
                                            : TS_COMM_AUTO;
@@ -53,7 +57,7 @@ static ts_comm_backend comm_backend(const ts_config *c) {
 
 static ts_err start_world(ts_trainer *t) {
   const ts_config *c = t->config;
-  const ts_world_options world = {.backend = comm_backend(c),
+  const ts_world_options world = {.backend = comm_backend(t),
                                   .ordered = c->comm.ordered,
                                   .ranks_per_node = c->sharding.ranks_per_node,
                                   .timeout_s = c->comm.timeout_s,

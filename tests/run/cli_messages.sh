@@ -115,6 +115,18 @@ expect 1 'No such file' "$TESSERA" bench tbe rows=100 --out "$dir/none/rows"
 
 "$TESSERA" plan "$dir/good.deck" 3 >"$dir/out" || fail "plan"
 [ "$(grep -c '^rank ' "$dir/out")" = 3 ] || fail "plan: not 3 ranks"
+# For GPUs, where there is none: their figures say what they have.
+gpu_memory() { sed -n 's/.* of \([0-9.]*\) left/\1/p' "$dir/out"; }
+for comm in auto nccl; do
+  "$TESSERA" plan "$dir/good.deck" 4 --topology "$srcdir/input/topology_h200" --set run.backend=cuda --set comm.backend=$comm \
+    >"$dir/out" || fail "plan for GPUs"
+  [ "$(gpu_memory)" = 120985.6 ] || fail "plan for GPUs: $(gpu_memory)"
+done
+for backend in cuda host; do
+  "$TESSERA" plan "$dir/good.deck" 4 --topology "$srcdir/input/topology_h200" --set run.backend=$backend --json >"$dir/$backend" || fail "plan, $backend"
+done
+cmp -s "$dir/cuda" "$dir/host" && fail "a plan for GPUs is that for CPUs"
+expect 2 'topology FILE (as input/topology_h200)' env CUDA_VISIBLE_DEVICES=-1 "$TESSERA" plan "$dir/good.deck" --set run.backend=cuda
 
 # The decks that come along are without faults.
 for deck in "$srcdir"/input/*.deck; do
