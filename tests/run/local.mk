@@ -23,6 +23,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/hostile.sh \
   tests/run/larger.sh \
   tests/run/lint.sh \
+  tests/run/machine_code.sh \
   tests/run/manual.sh \
   tests/run/nan.sh \
   tests/run/one_message.sh \
@@ -46,7 +47,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/train_tasks.sh \
   tests/run/watchdog.sh
 EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py \
-  tests/run/headers.py
+  tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
 
 # Jobs under a Slurm that the script starts: minutes of waiting for its clock,
 # so not in `make check`.
