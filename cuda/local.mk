@@ -11,7 +11,8 @@ cuda_sources = \
   cuda/runtime/graph_memory.cu cuda/runtime/memory.cu cuda/runtime/notes.cu \
   cuda/runtime/reach.cu cuda/runtime/reduce_ranks.cu cuda/runtime/span.cu \
   cuda/sparse/cache.cu cuda/sparse/entries.cu cuda/sparse/lookup.cu \
-  cuda/sparse/row_place.cu cuda/sparse/row_stage.cu cuda/sparse/row_update.cu \
+  cuda/sparse/row_place.cu cuda/sparse/row_plain.cu cuda/sparse/row_stage.cu \
+  cuda/sparse/row_update.cu \
   cuda/sparse/sort.cu cuda/sparse/weight_grad.cu \
   cuda/shard/code_rows.cu cuda/shard/distinct.cu cuda/shard/pack.cu \
   cuda/shard/positions.cu cuda/shard/unpack.cu cuda/shard/view_rows.cu \
@@ -30,7 +31,7 @@ cuda_headers = \
   cuda/sparse/cache_hold.cuh cuda/sparse/cache_kernels.cuh \
   cuda/sparse/cache_sets.cuh cuda/sparse/exact.cuh cuda/sparse/features.cuh cuda/sparse/lookup.cuh \
   cuda/sparse/lookup_plan.h cuda/sparse/rounding.cuh cuda/sparse/row_optim.cuh \
-  cuda/sparse/row_update.cuh cuda/sparse/row_work.cuh cuda/sparse/rows.cuh \
+  cuda/sparse/row_sum.cuh cuda/sparse/row_update.cuh cuda/sparse/row_work.cuh cuda/sparse/rows.cuh \
   cuda/shard/pack.cuh cuda/shard/view.cuh \
   cuda/dense/codes.cuh cuda/dense/cross.cuh cuda/dense/flat.cuh \
   cuda/dense/half.cuh cuda/dense/interact.cuh cuda/dense/mask.h \

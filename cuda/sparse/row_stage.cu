@@ -6,8 +6,7 @@
  * known: W lanes for each. */
 template <class O, int W>
 __global__ void __launch_bounds__(TS_ROW_BLOCK) ts_row_stages(ts_row_stage s) {
-  __shared__ float room[4 * TS_ROW_BLOCK];
-  const ts_group<W> group(room);
+  const ts_group<W> group;
   const ts_row_place &r = s.rows;
   const int64_t thread = (int64_t)blockIdx.x * TS_ROW_BLOCK + threadIdx.x;
   const int64_t stride = (int64_t)gridDim.x * (TS_ROW_BLOCK / W);

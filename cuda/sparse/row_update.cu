@@ -14,12 +14,7 @@
  * copies.  n_out may be device or page-locked memory; with pageable memory the
  * call waits for the lane.  work is not used: scratch comes from the lane's
  * pool. */
-#include "cuda/sparse/row_update.cuh"
-
-__device__ inline uint32_t ts_run_end(const ts_row_work &a, uint32_t run,
-                                      uint32_t n_runs) {
-  return run + 1 < n_runs ? a.start[run + 1] : (uint32_t)a.n;
-}
+#include "cuda/sparse/row_sum.cuh"
 
 /* Lists the runs of more than one piece, and their pieces.  Their order in
  * the lists is any; no sum depends on it. */
@@ -42,64 +37,6 @@ static __global__ void ts_row_find_long(ts_row_work a) {
       a.pieces[at + k] = {begin, end};
     }
   }
-}
-
-/* ---- entries ------------------------------------------------------------- */
-
-/* Where the gradient of one entry starts, and its factor. */
-struct ts_row_entry {
-  int64_t at;
-  float scale;
-};
-
-__device__ inline ts_row_entry ts_row_entry_of(const ts_row_work &a,
-                                               uint32_t order) {
-  ts_row_entry e;
-  const uint32_t bag = a.bag_of ? a.bag_of[order] : order;
-  e.at = a.grad_at[bag];
-  e.scale = a.weights ? a.weights[order] : 1.0f;
-  if (a.bag_scale) e.scale = (ts_real{e.scale} * ts_real{a.bag_scale[bag]}).x;
-  return e;
-}
-
-/* Sum of the entries [from, to) in order, the columns C of it; E is entry
- * from + lane, where there is one.  A warp's groups go as far as the longest;
- * four rows of gradients are on their way at once. */
-template <int W>
-__device__ inline ts_quad
-ts_row_sum(const ts_row_work &a, uint32_t from, uint32_t to, ts_row_entry e,
-           const ts_group<W> &group, const ts_columns &c) {
-  enum { AHEAD = 4 };
-  const bool scaled = a.weights || a.bag_scale;
-  const int n = (int)(to - from), most = ts_warp_max<W>(n);
-  ts_quad sum = {};
-  for (int base = 0; base < most; base += W) {
-    const int last = most - base < W ? most - base : W;
-    if (base > 0 && base + group.lane < n)
-      e = ts_row_entry_of(a, a.order[from + (uint32_t)(base + group.lane)]);
-    for (int u = 0; u < last; u += AHEAD) {
-      ts_quad g[AHEAD];
-      ts_real s[AHEAD];
-#pragma unroll
-      for (int v = 0; v < AHEAD; v++) {
-        const int64_t at = __shfl_sync(0xffffffffu, e.at, u + v, W);
-        s[v].x = scaled ? __shfl_sync(0xffffffffu, e.scale, u + v, W) : 1.0f;
-        g[v] = {};
-        if (base + u + v < n && c.n > 0)
-          g[v] = ts_quad_load(a.grad + at + c.at, c.n,
-                              a.rows.wide_loads && at % 4 == 0);
-      }
-#pragma unroll
-      for (int v = 0; v < AHEAD; v++) {
-        if (base + u + v >= n) continue;
-        for (int k = 0; k < 4; k++) {
-          const ts_real x = scaled ? s[v] * g[v].x[k] : g[v].x[k];
-          sum.x[k] = base + u + v == 0 ? x : sum.x[k] + x;
-        }
-      }
-    }
-  }
-  return sum;
 }
 
 /* ---- runs ---------------------------------------------------------------- */
@@ -187,7 +124,7 @@ ts_row_do_held(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
     e.load(r, id, c);
     row = ts_row_state<O>(r, id);
   }
-  const ts_quad g = ts_row_sum(a, t.from, t.to, entry, group, c);
+  const ts_quad g = ts_row_sum(a, t.from, t.to, entry, group, c, a.scaled);
   if (t.piece && c.n > 0)
     ts_quad_store(a.partial + (int64_t)t.number * r.dim + c.at, g, c.n,
                   r.wide_loads);
@@ -207,7 +144,7 @@ ts_row_do_wide(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
   float *sum = t.piece ? a.partial + (int64_t)t.number * r.dim : aside;
   for (int sweep = 0; sweep * 4 * W < r.dim; sweep++) {
     const ts_columns c(r.dim, sweep, W, group.lane);
-    const ts_quad g = ts_row_sum(a, t.from, t.to, entry, group, c);
+    const ts_quad g = ts_row_sum(a, t.from, t.to, entry, group, c, a.scaled);
     if (t.from == t.to || c.n <= 0) continue;
     if (O::KEEPS && id.active)
       ts_row_keep(a, t.number, id.key, g, c);
@@ -222,9 +159,9 @@ ts_row_do_wide(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
 /* All pieces, and all runs of one piece: W lanes for each.  HELD: dim is at
  * most 4 W. */
 template <class O, int W, bool HELD>
-__global__ void __launch_bounds__(TS_ROW_BLOCK, 4) ts_row_tasks(ts_row_work a) {
-  __shared__ float room[4 * TS_ROW_BLOCK];
-  const ts_group<W> group(room);
+__global__ void __launch_bounds__(TS_ROW_BLOCK, O::ELEMENTS > 0 ? 3 : 4)
+    ts_row_tasks(ts_row_work a) {
+  const ts_group<W> group;
   const ts_row_counts counts = *a.counts;
   const int64_t n = (int64_t)counts.n_pieces + counts.n_runs;
   const int64_t stride = (int64_t)gridDim.x * (TS_ROW_BLOCK / W);
@@ -238,7 +175,7 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK, 4) ts_row_tasks(ts_row_work a) {
     const ts_row_task next = ts_row_task_at(a, counts, mine + stride);
     ts_row_entry entry = {};
     if (task.from + (uint32_t)group.lane < task.to)
-      entry = ts_row_entry_of(a, head.order);
+      entry = ts_row_entry_of(a, head.order, a.scaled);
     if constexpr (HELD)
       ts_row_do_held<O>(a, task, head.id, entry, group);
     else
@@ -254,8 +191,7 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK, 4) ts_row_tasks(ts_row_work a) {
  * the row. */
 template <class O>
 __global__ void __launch_bounds__(TS_ROW_BLOCK) ts_row_end_long(ts_row_work a) {
-  __shared__ float room[4 * TS_ROW_BLOCK];
-  const ts_group<32> group(room);
+  const ts_group<32> group;
   const ts_row_place &r = a.rows;
   const uint32_t n = a.counts->n_long;
   for (uint32_t i = blockIdx.x; i < n; i += gridDim.x) {
@@ -309,11 +245,14 @@ static size_t lay_out(char *block, const ts_row_update_args *a, ts_row_work *w,
 }
 
 /* The kernels that know the optimizer: lanes of a group by the row's width. */
-template <class O> static ts_err launch_tasks(const ts_row_work &w) {
+template <class O>
+static ts_err launch_tasks(const char *kind, const ts_row_work &w) {
   const int64_t n = w.n + (w.n > TS_ROW_PIECE ? w.n / (TS_ROW_PIECE / 2) : 0);
   const int32_t dim = w.rows.dim;
   ts_err err;
-  if (dim <= 32)
+  if (ts_row_is_plain(w))
+    err = ts_row_launch_plain(kind, w);
+  else if (dim <= 32)
     err = ts_row_launch(ts_row_tasks<O, 8, true>, n, 32, w);
   else if (dim <= 64)
     err = ts_row_launch(ts_row_tasks<O, 16, true>, n, 16, w);
@@ -327,11 +266,11 @@ template <class O> static ts_err launch_tasks(const ts_row_work &w) {
 
 static ts_err launch_update(const ts_row_update_args *a, const ts_row_work &w) {
   ts_err err = TS_OK;
-  if (a->sum_out) return launch_tasks<ts_optim_keep>(w);
-  if (!ts_with_optim(a->optim->kind,
-                     [&](auto o) { err = launch_tasks<decltype(o)>(w); }))
-    return ts_fail(TS_ERR_INTERNAL, "no update of rows by %s on a GPU",
-                   a->optim->kind);
+  const char *kind = a->optim->kind;
+  if (a->sum_out) return launch_tasks<ts_optim_keep>(kind, w);
+  if (!ts_with_optim(kind,
+                     [&](auto o) { err = launch_tasks<decltype(o)>(kind, w); }))
+    return ts_fail(TS_ERR_INTERNAL, "no update of rows by %s on a GPU", kind);
   return err;
 }
 
@@ -344,6 +283,7 @@ static void set_entries(ts_row_work *w, const ts_row_update_args *a) {
   w->weights = a->weights;
   w->bag_scale = a->bag_scale;
   w->grad_at = a->grad_at;
+  w->scaled = a->weights || a->bag_scale;
   w->n = a->n;
   w->sum_out = a->sum_out;
   w->key_out = a->key_out;

@@ -3,10 +3,11 @@
  * A row belongs to W neighbouring lanes of a warp, each with four columns at a
  * time ("quad": lane l has the columns 4 l .. 4 l + 3 of each sweep of 4 W).
  * Groups of a warp go on together, with work or without, so that all lanes
- * meet in every exchange.  Sums over a row are the host's: 16 parts (column
- * modulo 16), each in the order of columns, then pairwise. */
+ * meet in every exchange.  Sums over a row are the host's (sparse/isa.h): a
+ * tree over quads, of which a lane has one of each sweep. */
 #pragma once
 
+#include "cuda/runtime/store.cuh"
 #include "cuda/sparse/rounding.cuh"
 #include "cuda/sparse/row_work.cuh"
 
@@ -37,9 +38,7 @@ __device__ inline ts_quad ts_quad_load(const float *p, int n, bool wide) {
 
 __device__ inline void ts_quad_store(float *p, ts_quad q, int n, bool wide) {
   if (wide) {
-    ts_quad_32 v;
-    for (int k = 0; k < 4; k++) v.x[k] = q.x[k].x;
-    *(ts_quad_32 *)p = v;
+    ts_store((float4 *)p, make_float4(q.x[0].x, q.x[1].x, q.x[2].x, q.x[3].x));
   } else {
     for (int k = 0; k < 4; k++)
       if (k < n) p[k] = q.x[k].x;
@@ -97,13 +96,10 @@ __device__ inline void ts_prefetch(const void *p) {
 
 /* ---- groups -------------------------------------------------------------- */
 
-/* A lane's place in its group of W, and the group's room for exchange. */
+/* A lane's place in its group of W. */
 template <int W> struct ts_group {
   int lane;
-  float *room; /* (4 W) shared */
-  __device__ explicit ts_group(float *shared)
-      : lane((int)threadIdx.x % W),
-        room(shared + 4 * (threadIdx.x - threadIdx.x % W)) {
+  __device__ ts_group() : lane((int)(threadIdx.x % W)) {
   }
 };
 
@@ -116,31 +112,26 @@ template <int W> __device__ inline int ts_warp_max(int x) {
   return x;
 }
 
-/* The 16 parts of a sum over a row: lane l has l, l + W, .. */
+/* A sum over a row: each lane has its quads', in order. */
 template <int W> struct ts_parts {
-  enum { OWN = W >= 16 ? 1 : 16 / W };
-  ts_real part[OWN] = {};
+  ts_real part = {};
 
-  /* Adds Q, N columns of the sweep being there. */
-  __device__ void add(const ts_group<W> &g, ts_quad q, int n) {
-    for (int k = 0; k < 4; k++) g.room[4 * g.lane + k] = q.x[k].x;
-    __syncwarp();
-    for (int c = 0; c < OWN; c++)
-      for (int d = g.lane % 16 + c * W; d < n; d += 16)
-        part[c] = part[c] + ts_real{g.room[d]};
-    __syncwarp();
+  /* Adds Q, whose first N columns are there. */
+  __device__ void add(ts_quad q, int n) {
+    if (n > 0 && n < 4)
+      for (int k = 1; k < 4; k++)
+        if (k >= n) q.x[k].x = 0;
+    ts_real sum = (q.x[0] + q.x[1]) + (q.x[2] + q.x[3]);
+    if (n <= 0) sum.x = 0;
+    part = part + sum;
   }
   /* In every lane. */
   __device__ ts_real total() const {
-    ts_real p[OWN];
-    for (int c = 0; c < OWN; c++) p[c] = part[c];
-    for (int half = 8; half > 0; half /= 2) {
-      if (half >= W)
-        for (int c = 0; c < half / W; c++) p[c] = p[c] + p[c + half / W];
-      else
-        p[0] = p[0] + ts_real{__shfl_xor_sync(0xffffffffu, p[0].x, half)};
-    }
-    return p[0];
+    ts_real p = part;
+#pragma unroll
+    for (int half = W / 2; half > 0; half /= 2)
+      p = p + ts_real{__shfl_xor_sync(0xffffffffu, p.x, half)};
+    return p;
   }
 };
 
@@ -215,13 +206,13 @@ template <class O> struct ts_elements {
   }
   /* Adds to the parts of round K. */
   template <int W>
-  __device__ void round(const O &o, int k, const ts_quad &g,
-                        const ts_group<W> &group, int n, ts_parts<W> *parts) {
+  __device__ void round(const O &o, int k, const ts_quad &g, int n,
+                        ts_parts<W> *parts) {
     ts_quad x = {}, y = {};
     for (int i = 0; i < 4; i++)
       o.round(k, w.x[i], g.x[i], state[0].x[i], state[1].x[i], x.x[i], y.x[i]);
-    parts[0].add(group, x, n);
-    if (ts_stats_of<O>(k) == 2) parts[1].add(group, y, n);
+    parts[0].add(x, n);
+    if (ts_stats_of<O>(k) == 2) parts[1].add(y, n);
   }
   __device__ void apply(const O &o, const ts_quad &g) {
     for (int i = 0; i < 4; i++)
@@ -239,32 +230,32 @@ __device__ inline void ts_row_stats(ts_real *stat, int k,
   }
 }
 
-/* A sweep's columns, of a row of DIM. */
-template <int W>
-__device__ inline int ts_sweep_columns(int32_t dim, int sweep) {
-  return dim - 4 * W * sweep < 4 * W ? dim - 4 * W * sweep : 4 * W;
+/* The rounds of an update of a row that its lanes hold, and its end: E its
+ * elements, of which N are this lane's, G its gradient, ROW its own state. */
+template <class O, int W>
+__device__ inline void ts_row_rounds(O &o, ts_elements<O> &e, const ts_quad &g,
+                                     int n, ts_real &row, ts_real row_dim) {
+  ts_real stat[TS_ROW_STATS_MAX] = {};
+#pragma unroll
+  for (int k = 0; k < O::ROUNDS; k++) {
+    ts_parts<W> parts[TS_ROW_STATS_MAX];
+    o.before(k, row, stat, row_dim);
+    e.round(o, k, g, n, parts);
+    ts_row_stats<O, W>(stat, k, parts);
+  }
+  o.before(O::ROUNDS, row, stat, row_dim);
+  e.apply(o, g);
 }
 
-/* An update of a row that its lanes hold: E its elements, loaded, G its
- * gradient. */
 template <class O, int W>
 __device__ inline void
 ts_row_update_held(const ts_row_place &r, const ts_row_id &id,
                    const ts_row_table &t, const ts_group<W> &group,
                    ts_elements<O> &e, const ts_quad &g, ts_real row) {
   const ts_columns c(r.dim, 0, W, group.lane);
-  const ts_real row_dim = {(float)t.row_dim};
-  ts_real stat[TS_ROW_STATS_MAX] = {};
   O o = {};
   o.open(t.hyper);
-  for (int k = 0; k < O::ROUNDS; k++) {
-    ts_parts<W> parts[TS_ROW_STATS_MAX];
-    o.before(k, row, stat, row_dim);
-    e.round(o, k, g, group, r.dim, parts);
-    ts_row_stats<O, W>(stat, k, parts);
-  }
-  o.before(O::ROUNDS, row, stat, row_dim);
-  e.apply(o, g);
+  ts_row_rounds<O, W>(o, e, g, c.n, row, ts_real{(float)t.row_dim});
   e.store(r, id, c, t);
   if constexpr (O::ROW >= 0)
     if (id.active && group.lane == 0) r.state[O::ROW][id.key] = row.x;
@@ -282,7 +273,7 @@ ts_row_do_round(const ts_row_place &r, const ts_row_id &id, const O &o, int k,
     ts_quad g = {};
     e.load(r, id, c);
     if (id.active && c.n > 0) g = ts_quad_load(grad + c.at, c.n, r.wide_loads);
-    e.round(o, k, g, group, ts_sweep_columns<W>(r.dim, sweep), parts);
+    e.round(o, k, g, c.n, parts);
     if (O::MOVES == k) e.store_states(r, id, c);
   }
   ts_row_stats<O, W>(stat, k, parts);
@@ -328,6 +319,7 @@ ts_row_update_wide(const ts_row_place &r, const ts_row_id &id,
   ts_real row = ts_row_state<O>(r, id);
   O o = {};
   o.open(t.hyper);
+#pragma unroll
   for (int k = 0; k < O::ROUNDS; k++) {
     o.before(k, row, stat, row_dim);
     ts_row_do_round<O, W>(r, id, o, k, grad, group, stat);

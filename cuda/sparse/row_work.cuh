@@ -67,6 +67,7 @@ struct ts_row_work {
   const uint32_t *keys, *place, *order, *bag_of;
   const float *grad, *weights, *bag_scale;
   const int64_t *grad_at;
+  bool scaled; /* entries have factors */
   int64_t n;
   float *sum_out;
   uint32_t *key_out;
@@ -87,6 +88,12 @@ struct ts_row_stage {
   int64_t n;
   int round;
 };
+
+/* Whether ts_row_launch_plain (row_plain.cu) sums the pieces and updates the
+ * runs of one piece: rows of at most 128 columns in f32, all in one array,
+ * quads on borders of 16 bytes, entries without factors. */
+bool ts_row_is_plain(const ts_row_work &w);
+ts_err ts_row_launch_plain(const char *kind, const ts_row_work &w);
 
 /* Settings of all tables to TABLE (device), in arguments of launches. */
 ts_err ts_row_send_tables(const ts_row_update_args *a, ts_row_table *table);

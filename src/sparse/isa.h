@@ -4,7 +4,7 @@
  * instruction set, whose target attribute decides how the loops are
  * vectorised.  The large kernels use GCC's vector types and are built in one
  * file per set (kernels_*.c).  Contraction is off and every reduction over a
- * row has 16 fixed partial sums, so all versions give the same bits.
+ * row has its order, so all versions give the same bits.
  * All of it is Local. */
 #pragma once
 
@@ -31,31 +31,93 @@ TS_BODY float ts_v16_sum(const float *x) {
   return (z[0] + z[2]) + (z[1] + z[3]);
 }
 
-/* Sum of squares of N floats, in 16 partial sums. */
-TS_BODY float ts_row_sum_squares(const float *x, int32_t n) {
-  float part[16] = {0};
-  int32_t i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (int k = 0; k < 16; k++) part[k] += x[i + k] * x[i + k];
-  for (int k = 0; i < n; i++, k++) part[k] += x[i] * x[i];
-  return ts_v16_sum(part);
+/* ---- sums over a row ------------------------------------------------------
+ *
+ * A quad is four neighbouring columns, (0 + 1) + (2 + 3).  Quads 32 apart are
+ * added in order, which leaves 32; then l and l + 16 are added, those l and
+ * l + 8, and so on.  A warp of a GPU, a lane of which has a quad, does this in
+ * five exchanges.  Vectors of four floats serve every instruction set. */
+typedef float ts_v4 __attribute__((vector_size(16)));
+#ifdef __clang__
+#define TS_SHUFFLE4(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+typedef int32_t ts_v4_places __attribute__((vector_size(16)));
+#define TS_SHUFFLE4(x, y, ...)                                                 \
+  __builtin_shuffle(x, y, (ts_v4_places){__VA_ARGS__})
+#endif
+
+/* Neighbours' sums: of A, then of B. */
+TS_BODY ts_v4 ts_v4_pairs(ts_v4 a, ts_v4 b) {
+  return TS_SHUFFLE4(a, b, 0, 2, 4, 6) + TS_SHUFFLE4(a, b, 1, 3, 5, 7);
 }
 
-/* The same of g + l2 w. */
+/* The four quads of 16 columns. */
+TS_BODY ts_v4 ts_row_quads(ts_v4 a, ts_v4 b, ts_v4 c, ts_v4 d) {
+  return ts_v4_pairs(ts_v4_pairs(a, b), ts_v4_pairs(c, d));
+}
+
+/* N floats at X, at most four; zeros behind them. */
+TS_BODY ts_v4 ts_v4_load(const float *x, int32_t n) {
+  ts_v4 v = {0};
+  if (n >= 4)
+    memcpy(&v, x, sizeof v);
+  else
+    for (int32_t k = 0; k < n; k++) v[k] = x[k];
+  return v;
+}
+
+/* Squares of columns [at, at + 4) of g + l2 w (w NULL: of g), N in all. */
+TS_BODY ts_v4 ts_row_squares(const float *g, const float *w, float l2,
+                             int32_t at, int32_t n) {
+  ts_v4 x = ts_v4_load(g + at, n - at);
+  if (w) x = x + l2 * ts_v4_load(w + at, n - at);
+  return x * x;
+}
+
+/* Quads 4 K to 4 K + 3 of the 32. */
+TS_BODY ts_v4 ts_row_part(const float *g, const float *w, float l2, int32_t n,
+                          int k) {
+  ts_v4 sum = {0};
+  for (int32_t at = 16 * k; at < n; at += 128)
+    sum += ts_row_quads(ts_row_squares(g, w, l2, at, n),
+                        ts_row_squares(g, w, l2, at + 4, n),
+                        ts_row_squares(g, w, l2, at + 8, n),
+                        ts_row_squares(g, w, l2, at + 12, n));
+  return sum;
+}
+
+/* The last of the sum, from its four quads. */
+TS_BODY float ts_v4_sum(ts_v4 q) {
+  return (q[0] + q[2]) + (q[1] + q[3]);
+}
+
+/* Sum of squares of g + l2 w, N columns; w NULL: of g.  What is not there is
+ * zero, which changes no sum, so short rows end sooner. */
 TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
                                     int32_t n) {
-  float part[16] = {0};
-  int32_t i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (int k = 0; k < 16; k++) {
-      const float x = g[i + k] + l2 * w[i + k];
-      part[k] += x * x;
-    }
-  for (int k = 0; i < n; i++, k++) {
-    const float x = g[i] + l2 * w[i];
-    part[k] += x * x;
-  }
-  return ts_v16_sum(part);
+#define PART(k) ts_row_part(g, w, l2, n, k)
+  if (n <= 16) return ts_v4_sum(PART(0));
+  if (n <= 32) return ts_v4_sum(PART(0) + PART(1));
+  if (n <= 64) return ts_v4_sum((PART(0) + PART(2)) + (PART(1) + PART(3)));
+  return ts_v4_sum(((PART(0) + PART(4)) + (PART(2) + PART(6))) +
+                   ((PART(1) + PART(5)) + (PART(3) + PART(7))));
+#undef PART
+}
+
+TS_BODY float ts_row_sum_squares(const float *x, int32_t n) {
+  return ts_row_sum_squares_l2(x, NULL, 0, n);
+}
+
+/* Adds the squares of X, the 16 columns from AT on, to PART. */
+TS_BODY void ts_row_add_squares(ts_v4 part[8], const float *x, int32_t at) {
+  part[at / 16 % 8] += ts_row_quads(
+      ts_row_squares(x, NULL, 0, 0, 16), ts_row_squares(x, NULL, 0, 4, 16),
+      ts_row_squares(x, NULL, 0, 8, 16), ts_row_squares(x, NULL, 0, 12, 16));
+}
+
+TS_BODY float ts_row_parts_sum(const ts_v4 p[8]) {
+  return ts_v4_sum(((p[0] + p[4]) + (p[2] + p[6])) +
+                   ((p[1] + p[5]) + (p[3] + p[7])));
 }
 
 /* The three versions of a row function, from its body. */

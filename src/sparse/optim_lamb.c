@@ -17,30 +17,32 @@ TS_BODY float ratio(const float *stat) {
 /* The update's direction r, element d. */
 #define DIRECTION(m, v) ((m)*c1 / (sqrtf((v)*c2) + eps) + decay * w[d])
 
-/* N <= 16 columns from AT on; each adds to partial sums of its own. */
+/* N <= 16 columns from AT on; their squares to the parts of two sums. */
 TS_BODY void lamb_columns(const ts_row *r, const ts_row_hyper *h, int32_t at,
-                          int32_t n, float *ww, float *rr) {
+                          int32_t n, ts_v4 *ww, ts_v4 *rr) {
   const float b1 = h->beta1, b2 = h->beta2, eps = h->eps;
   const float c1 = h->correction1, c2 = h->correction2;
   const float decay = h->weight_decay;
   float *restrict m = r->state[0] + at, *restrict v = r->state[1] + at;
   const float *restrict w = r->w + at, *restrict g = r->g + at;
+  float was[16] = {0}, x[16] = {0};
   for (int32_t d = 0; d < n; d++) {
     m[d] = b1 * m[d] + (1.0f - b1) * g[d];
     v[d] = b2 * v[d] + (1.0f - b2) * (g[d] * g[d]);
-    const float x = DIRECTION(m[d], v[d]);
-    ww[d] += w[d] * w[d];
-    rr[d] += x * x;
+    was[d] = w[d];
+    x[d] = DIRECTION(m[d], v[d]);
   }
+  ts_row_add_squares(ww, was, at);
+  ts_row_add_squares(rr, x, at);
 }
 
 TS_BODY void lamb_round(const ts_row *r, const ts_row_hyper *h, float *stat) {
-  float ww[16] = {0}, rr[16] = {0};
+  ts_v4 ww[8] = {{0}}, rr[8] = {{0}};
   int32_t d = 0;
   for (; d + 16 <= r->dim; d += 16) lamb_columns(r, h, d, 16, ww, rr);
-  lamb_columns(r, h, d, r->dim - d, ww, rr);
-  stat[0] += ts_v16_sum(ww);
-  stat[1] += ts_v16_sum(rr);
+  if (d < r->dim) lamb_columns(r, h, d, r->dim - d, ww, rr);
+  stat[0] += ts_row_parts_sum(ww);
+  stat[1] += ts_row_parts_sum(rr);
 }
 TS_ROW_ROUND_VERSIONS(lamb_round)
 
@@ -61,30 +63,32 @@ TS_BODY void partial_mean(const ts_row *r, const ts_row_hyper *h, float *stat) {
 TS_ROW_ROUND_VERSIONS(partial_mean)
 
 TS_BODY void partial_columns(const ts_row *r, const ts_row_hyper *h, float v,
-                             int32_t at, int32_t n, float *ww, float *rr) {
+                             int32_t at, int32_t n, ts_v4 *ww, ts_v4 *rr) {
   const float b1 = h->beta1, eps = h->eps;
   const float c1 = h->correction1, c2 = h->correction2;
   const float decay = h->weight_decay;
   float *restrict m = r->state[0] + at;
   const float *restrict w = r->w + at, *restrict g = r->g + at;
+  float was[16] = {0}, x[16] = {0};
   for (int32_t d = 0; d < n; d++) {
     m[d] = b1 * m[d] + (1.0f - b1) * g[d];
-    const float x = DIRECTION(m[d], v);
-    ww[d] += w[d] * w[d];
-    rr[d] += x * x;
+    was[d] = w[d];
+    x[d] = DIRECTION(m[d], v);
   }
+  ts_row_add_squares(ww, was, at);
+  ts_row_add_squares(rr, x, at);
 }
 
 TS_BODY void partial_round(const ts_row *r, const ts_row_hyper *h,
                            float *stat) {
-  float ww[16] = {0}, rr[16] = {0};
+  ts_v4 ww[8] = {{0}}, rr[8] = {{0}};
   float *v = r->state[1];
   int32_t d = 0;
   *v = h->beta2 * *v + (1.0f - h->beta2) * (stat[0] / (float)r->row_dim);
   for (; d + 16 <= r->dim; d += 16) partial_columns(r, h, *v, d, 16, ww, rr);
-  partial_columns(r, h, *v, d, r->dim - d, ww, rr);
-  stat[0] = ts_v16_sum(ww);
-  stat[1] = ts_v16_sum(rr);
+  if (d < r->dim) partial_columns(r, h, *v, d, r->dim - d, ww, rr);
+  stat[0] = ts_row_parts_sum(ww);
+  stat[1] = ts_row_parts_sum(rr);
 }
 TS_ROW_ROUND_VERSIONS(partial_round)
 

@@ -246,3 +246,45 @@ TS_TEST(many_tables) {
   static const int n[] = {32, 33, 75, 256, 300};
   for (int i = 0; i < TEST_COUNT(n); i++) check_many_tables(n[i]);
 }
+
+/* N numbers, none below zero. */
+static float *many_floats(int64_t n, uint64_t seed) {
+  float *x = kt_array(n, 4, 0);
+  test_floats(x, n, seed);
+  for (int64_t i = 0; i < n; i++) x[i] = fabsf(x[i]);
+  return x;
+}
+
+/* More runs than a grid has groups of lanes, 32 times over: each has many, of
+ * several tables, and goes on with its stride.  Some have more entries. */
+static void check_many_runs(const char *kind, int32_t dim) {
+  enum { MANY = 2300, ENTRIES = 3 * MANY };
+  static const int64_t base[TABLES + 1] = {0, 100, 100, 1337, MANY};
+  update_case c;
+  update_make(&c, &(spec){.kind = kind,
+                          .dim = dim,
+                          .lengths = short_runs,
+                          .n_runs = TEST_COUNT(short_runs)});
+  uint32_t *keys = kt_array(ENTRIES, 4, 0), *order = kt_array(ENTRIES, 4, 0);
+  int64_t n = 0;
+  for (uint32_t r = 0; r < MANY; r++)
+    for (int k = r % 7 == 3 ? (r % 5 ? 2 : 35) : 1; k > 0; k--, n++) {
+      ck_assert_int_lt(n, ENTRIES);
+      keys[n] = r;
+      order[n] = (uint32_t)(n * 7919 % BAGS);
+    }
+  c.a.row_base = base;
+  c.a.keys = keys, c.a.order = order, c.a.n = n;
+  c.a.weight = many_floats((int64_t)MANY * dim, 31);
+  for (int k = 0; k < c.a.optim->n_states; k++)
+    c.a.state[k] =
+        many_floats(c.a.optim->state[k].per_row ? MANY : MANY * dim, 32);
+  kt_check(update_run, &c);
+}
+
+TS_TEST(many_runs) {
+  check_many_runs("rowwise_adagrad", 8);
+  check_many_runs("rowwise_adagrad", 36);
+  check_many_runs("rowwise_adagrad", 128);
+  check_many_runs("adam", 100);
+}

@@ -3,11 +3,11 @@
 (tests/kernels/machine_code.txt, which says what its columns are), by the
 machine code for sm_90 in FOLDER/cuda/*/*.o.  Needs cuobjdump, nvdisasm, c++filt.
 
-Instructions a run: the longest way once around the innermost loop that has the
-MARK (the deepest, where there are several), and a share of the loop around it.  Loops that a way can pass by are passed by: they are for runs of more than
-one entry; in one that it cannot, a way counts several times.  Left out is what
-only runs where lanes of a warp have come apart, and subroutines (roots and
-quotients of denormal numbers)."""
+Instructions a run: the shortest way once around a loop that does the WORK of
+a run, so without what is only there for others (longer runs, another table,
+denormal numbers), and a share of the way around the loop outside.  The loop is
+the innermost that has all the work; a way through another loop inside of it
+counts TURNS times."""
 import re
 import subprocess
 import sys
@@ -36,8 +36,8 @@ def kernels_of(path):
 
 
 class Block:
-    def __init__(self, code):
-        self.cost, self.to, self.codes = len(code), [], [c[2] for c in code]
+    def __init__(self, code, to):
+        self.cost, self.to, self.codes = len(code), to, [c[2] for c in code]
 
 
 def blocks_of(code):
@@ -55,7 +55,7 @@ def blocks_of(code):
     for start, end in zip(order, order[1:] + [1 << 62]):
         part = [c for c in code if start <= c[0] < end]
         at, predicate, op, operands = part[-1]
-        block = blocks[start] = Block(part)
+        block = blocks[start] = Block(part, [])
         apart = ".DIV" in op
         if op.startswith("BRA") and not apart:
             block.to.append(target[at])
@@ -83,60 +83,59 @@ def head_of(loop, blocks):
     return min(m for n, b in blocks.items() if n not in loop for m in b.to if m in loop)
 
 
-def nest(nodes, blocks, mark, depth=0):
-    """(depth, [loops from the outermost]) of the deepest loop with MARK."""
-    best = (0, [])
+def left_of(work, block):
+    """What of WORK, [(opcode, times)], is to do behind BLOCK."""
+    return tuple((op, max(0, n - block.codes.count(op))) for op, n in work)
+
+
+def nest(nodes, blocks, work):
+    """Loops with all of WORK, from the outermost to the deepest."""
+    best = []
     for loop in loops_in(nodes, blocks):
-        if any(mark in blocks[n].codes for n in loop):
-            inner = nest(loop - {head_of(loop, blocks)}, blocks, mark, depth + 1)
-            best = max(best, (max(inner[0], depth + 1), [loop] + inner[1]), key=lambda x: x[0])
+        if all(sum(blocks[n].codes.count(op) for n in loop) >= times for op, times in work):
+            chain = [loop] + nest(loop - {head_of(loop, blocks)}, blocks, work)
+            best = max(best, chain, key=len)
     return best
 
 
-def longest(node, end, inside, blocks, cost, seen):
-    """The longest way from NODE to END within INSIDE; None: there is none."""
-    if node not in seen:
-        seen[node] = None
-        ways = [0 if m == end else longest(m, end, inside, blocks, cost, seen)
-                for m in blocks[node].to if m == end or m in inside]
-        ways = [w for w in ways if w is not None]
-        seen[node] = cost(node) + max(ways) if ways else None
-    return seen[node]
+def shortest(node, head, ways, cost, blocks, work, known):
+    """The shortest way from NODE back to HEAD that does WORK; None: there is none."""
+    work = left_of(work, blocks[node])
+    if (node, work) not in known:
+        known[node, work] = None
+        ends = [0 if m == head and not any(n for _, n in work) else
+                None if m == head else shortest(m, head, ways, cost, blocks, work, known)
+                for m in ways[node]]
+        ends = [e for e in ends if e is not None]
+        known[node, work] = cost(node) + min(ends) if ends else None
+    return known[node, work]
 
 
-def around(loop, hot, turns, blocks):
-    """The longest way once around LOOP without what is in its loop HOT."""
+def around(loop, hot, turns, blocks, work):
+    """The shortest way once around LOOP that does WORK, without what is in HOT."""
     head = head_of(loop, blocks)
-    others = loops_in(loop - {head} - hot, blocks)
-    slow = frozenset().union(*others)
-    passing = longest(head, head, loop - slow - {head}, *free(blocks, hot, slow, 1), {})
-    if passing is not None:
-        return passing
-    return longest(head, head, loop - {head}, *free(blocks, hot, slow, turns), {})
+    inner = frozenset().union(*loops_in(loop - {head}, blocks))
+    blocks = {n: Block([], b.to) if n in hot else b for n, b in blocks.items()}
+    ways = {n: [m for m in blocks[n].to if m in loop and not (n in inner and m in inner and m <= n)] for n in loop}
+    return shortest(head, head, ways, lambda n: blocks[n].cost * (turns if n in inner else 1), blocks, work, {})
 
 
-def free(blocks, hot, slow, turns):
-    """BLOCKS without ways back in loops, and the cost of each."""
-    back = {n: b for n, b in blocks.items()}
-    for n in hot | slow:
-        back[n] = Block([])
-        back[n].to = [m for m in blocks[n].to if m > n or m not in (hot | slow)]
-    return back, lambda n: 0 if n in hot else blocks[n].cost * (turns if n in slow else 1)
-
-
-def instructions(code, mark, runs, turns):
+def instructions(code, work, runs, turns):
+    """WORK: of a run, and of the loop outside: OPCODE*TIMES+.. / .."""
+    lists = [tuple((w.split("*")[0], int((w + "*1").split("*")[1])) for w in part.split("+"))
+             for part in work.split("/")]
     blocks = blocks_of(code)
-    _, loops = nest(frozenset(blocks), blocks, mark)
+    loops = nest(frozenset(blocks), blocks, lists[0])
     if not loops:
         return None
-    count = around(loops[-1], frozenset(), turns, blocks)
-    if runs > 1 and len(loops) > 1 and count:
-        outer = around(loops[-2], loops[-1], turns, blocks)
+    count = around(loops[-1], frozenset(), turns, blocks, lists[0])
+    if len(lists) > 1 and len(loops) > 1 and count:
+        outer = around(loops[-2], loops[-1], turns, blocks, lists[1])
         return outer and count + outer / runs
     return count
 
 
-def check(kernel, limits, mark, found):
+def check(kernel, limits, work, found):
     registers, stack, code = found
     ops = [c[2] for c in code]
     wide = [sum(o.startswith(w) and ".128" in o for o in ops) for w in ("LDG", "STG")]
@@ -148,7 +147,7 @@ def check(kernel, limits, mark, found):
         ("loads of 128 bits", wide[0], "at least", loads), ("stores of 128 bits", wide[1], "at least", stores),
         ("stores of words", words, "at most", word_most))
         if limit is not None and (is_now > limit if how == "at most" else is_now < limit)]
-    count = instructions(code, mark, runs, turns) if budget else None
+    count = instructions(code, work, runs, turns) if budget else None
     if budget and (count is None or count > budget):
         wrong.append(f"instructions a run: {count}, not at most {budget}")
     print(f"{kernel}: {registers} registers, {wide[0]} and {wide[1]} of 128 bits, {words} of words"
@@ -180,4 +179,5 @@ def main(table, folder):
 
 
 if __name__ == "__main__":
+    sys.setrecursionlimit(10000)
     sys.exit(main(*sys.argv[1:]))
