@@ -40,7 +40,8 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
          "shardings that the planner may use; empty: all"),
     WORD(TABLE, kernel, STRING, "auto", "auto|fused|-dense|cached|host",
          "fused: rows in fast memory; cached: in slow memory behind a cache; "
-         "host: in slow memory; doc/cache.md"),
+         "host: in slow memory; auto: fused, or what the planner says where "
+         "memory doesn't suffice; doc/cache.md"),
     WORD_OF(TABLE, "feature_processor.kind", feature_processor, STRING, "none",
             "none|position_weighted",
             "position_weighted: a trained weight for each position in a bag, "

@@ -64,6 +64,9 @@ typedef struct ts_table_config {
   ts_ints ranks;
   ts_strings allow;
   char *kernel; /* auto | fused | dense | cached | host */
+  /* Of "auto" where memory doesn't suffice for all rows: the planner's kernel
+   * ("cached", "host") and tier (NULL: the deck's); no keys. */
+  const char *auto_kernel, *auto_tier;
   struct {
     double load_factor; /* NAN: the planner's */
     double auto_factor; /* what that is, 0: not known yet; no key */
@@ -79,10 +82,30 @@ typedef struct ts_table_config {
   int line;                /* in the deck, for messages */
 } ts_table_config;
 
+/* The deck leaves the kernel to the planner. */
+static inline bool ts_table_kernel_is_open(const ts_table_config *t) {
+  return t->kernel && !strcmp(t->kernel, "auto");
+}
+
+/* The kernel in force: fused | cached | host. */
+static inline const char *ts_table_kernel(const ts_table_config *t) {
+  if (t->auto_kernel) return t->auto_kernel;
+  return t->kernel && !ts_table_kernel_is_open(t) ? t->kernel : "fused";
+}
+
+/* Where its rows are when they are in slow memory: host | file. */
+static inline const char *ts_table_tier(const ts_table_config *t) {
+  if (t->auto_tier) return t->auto_tier;
+  return t->cache.tier ? t->cache.tier : "host";
+}
+
+static inline bool ts_table_is_cached(const ts_table_config *t) {
+  return !strcmp(ts_table_kernel(t), "cached");
+}
+
 /* Rows live in slow memory. */
 static inline bool ts_table_is_slow(const ts_table_config *t) {
-  return t->kernel &&
-         (!strcmp(t->kernel, "cached") || !strcmp(t->kernel, "host"));
+  return ts_table_is_cached(t) || !strcmp(ts_table_kernel(t), "host");
 }
 
 /* Lines per row of kernel "cached". */
@@ -94,8 +117,7 @@ static inline double ts_table_load_factor(const ts_table_config *t) {
 
 /* The planner says how many lines it has. */
 static inline bool ts_table_is_open(const ts_table_config *t) {
-  return t->kernel && !strcmp(t->kernel, "cached") &&
-         t->cache.load_factor != t->cache.load_factor;
+  return ts_table_is_cached(t) && t->cache.load_factor != t->cache.load_factor;
 }
 
 typedef struct ts_optim_override {

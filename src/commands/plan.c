@@ -63,6 +63,8 @@ static ts_err find_plan(ts_planned *p, const ts_config *c) {
   } else {
     TS_DO(ts_plan_search(&p->plan, &p->report, &p->planning->request));
   }
+  TS_DO(ts_plan_kernels(p->plan, &p->planning->request));
+  ts_planning_apply(p->planning, c, p->plan);
   return ts_planning_lines(p->planning, p->plan, &p->report);
 }
 
@@ -70,6 +72,7 @@ static ts_err plan_for(ts_planned *p, ts_plan_job *j, long n_ranks) {
   const ts_config *c = j->t->config;
   const int64_t batch = c->data.global_batch ? c->data.global_batch
                                              : c->data.batch_per_rank * n_ranks;
+  ts_plan_apply(c, NULL, false); /* of a sweep's machine before */
   TS_DO(ts_nodes_create(&p->nodes, (int)n_ranks, (int)j->per_node, NULL));
   TS_DO(
       ts_planning_create(&p->planning, j->t, p->nodes, batch, j->given, NULL));

@@ -33,26 +33,27 @@ double ts_cost_misses(const ts_cost *c, int32_t table, ts_shard_kind kind,
 double ts_cost_fetch_ms(const ts_cost *c, int32_t table, double n) {
   const ts_topology *m = c->request->topology;
   const ts_table_config *t = &c->request->config->tables[table];
-  const bool disk = !strcmp(t->cache.tier, "file");
+  const bool disk = !strcmp(ts_table_tier(t), "file");
   const double rate = disk ? m->disk_gbytes_per_s : m->slow_gbytes_per_s;
   return 2 * n / rate / 1e6;
 }
 
-/* Tables without a cache that are in host memory cost what all tables do. */
+/* Tables without a cache cost what all tables do where the device's memory is
+ * the host's. */
 void ts_cost_tier(ts_load *l, const ts_cost *c, int32_t table,
                   ts_shard_kind kind, const ts_shard *s) {
   const ts_table_config *t = &c->request->config->tables[table];
   const double share = (double)s->n_cols / t->dim;
   const double bytes = s->n_cols * (double)ts_dtype_bytes(t->dtype) +
                        c->tables[table].state_bytes * share;
-  if (!strcmp(t->kernel, "cached")) {
+  if (ts_table_is_cached(t)) {
     if (c->request->hides_rows) return;
     const double n = ts_cost_ids(c, table, kind, s);
     const double misses =
         ts_cost_misses(c, table, kind, s, c->tables[table].load_factor);
     l->time.lookup += ts_cost_fetch_ms(c, table, misses * bytes) +
                       n * c->request->topology->lookup_ns / 1e6;
-  } else if (!strcmp(t->cache.tier, "file")) {
+  } else if (c->request->discrete || !strcmp(ts_table_tier(t), "file")) {
     const double d = ts_cost_distinct(c, table, kind, s);
     l->time.lookup += ts_cost_fetch_ms(c, table, d * bytes);
   }

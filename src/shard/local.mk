@@ -51,6 +51,7 @@ tessera_sources += \
   src/shard/planner_local.c \
   src/shard/planner_options.c \
   src/shard/planner_passes.c \
+  src/shard/planner_kernels.c \
   src/shard/planner_print.c \
   src/shard/planner_report.c \
   src/shard/planner_stats.c \

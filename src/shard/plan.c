@@ -58,7 +58,7 @@ ts_err ts_plan_check_kernel(const ts_table_config *t, ts_shard_kind kind) {
   if (!ts_shard_kind_is_replicated(kind) || !ts_table_is_slow(t)) return TS_OK;
   return ts_fail(TS_ERR_DECK,
                  "table %s: every rank has all of a %s table: it can't be %s",
-                 t->name, ts_shard_kind_name(kind), t->kernel);
+                 t->name, ts_shard_kind_name(kind), ts_table_kernel(t));
 }
 
 static ts_err choose_allowed(ts_shard_kind *out, const ts_table_config *t,

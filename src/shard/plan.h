@@ -30,6 +30,8 @@ typedef struct ts_table_plan {
   ts_shard_kind kind;
   ts_shard *shards; /* data_parallel: one per rank, each the whole table */
   int32_t n_shards;
+  const char *kernel; /* "cached" or "host", where the planner chose that for
+                         a table whose kernel the deck leaves open */
 } ts_table_plan;
 
 /* Which ranks share a node. */
@@ -70,6 +72,12 @@ void ts_plan_destroy(ts_plan *);
 struct ts_placement;
 ts_err ts_plan_place(ts_table_plan *, ts_shard_kind, const ts_table_config *,
                      const struct ts_placement *);
+/* Gives the deck's tables the kernels that PLAN (NULL: none) chose; on a
+ * device without memory of its own their rows are in files of run.tier_dir,
+ * where there is one.  A table's kernel that the deck names stays. */
+void ts_plan_apply(const ts_config *, const ts_plan *, bool discrete);
+/* Tables whose kernel the planner chose. */
+int32_t ts_plan_n_kernels(const ts_plan *);
 /* True when the table's `allow` (empty: all) holds KIND. */
 bool ts_plan_allowed(const ts_table_config *, ts_shard_kind);
 /* DECK error where the table's rows can't be in slow memory as KIND. */
@@ -86,10 +94,11 @@ ts_err ts_plan_obeys(const ts_plan *, const ts_config *, const ts_nodes *);
 /* A plan as text (doc/planner.texi):
  *
  *   # tessera plan 1: 4 ranks, 2 nodes
- *   NAME KIND rank:row0+n_rows,col0+n_cols ...
+ *   NAME KIND [cached | host] rank:row0+n_rows,col0+n_cols ...
  *
- * one line a table, in any order; in names blanks, control characters, # and
- * % are written %XX.  Further lines that start with # and empty ones mean
+ * one line a table, in any order; a kernel where the planner chose one (it
+ * means nothing where the deck names one); in names blanks, control characters,
+ * # and % are written %XX.  Further lines that start with # and empty ones mean
  * nothing.  Without the head the ranks are as many as the shards name. */
 ts_err ts_plan_print(ts_str *, const ts_plan *, const ts_config *);
 /* CKPT errors say which line is wrong. */

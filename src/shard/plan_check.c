@@ -130,6 +130,8 @@ static ts_err check_table(const ts_checker *k, bool *used) {
   const ts_sharding_ops *ops = ts_sharding_find(k->plan->kind);
   if (!ops) TS_TRY(bad(k, "is not in this version"));
   TS_TRY(ts_plan_check_kernel(k->table, k->plan->kind));
+  if (k->plan->kernel && !ops->remote)
+    TS_TRY(bad(k, "is a copy on each rank: it can't be in slow memory"));
   TS_TRY(check_ranks(k));
   if (!ops->remote) return check_replicas(k);
   TS_TRY(ts_mem_many(first, k->plan->n_shards + 1, MISC));

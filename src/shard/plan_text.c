@@ -32,7 +32,8 @@ ts_err ts_plan_print(ts_str *s, const ts_plan *p, const ts_config *c) {
   for (int32_t i = 0; i < p->n_tables; i++) {
     const ts_table_plan *t = &p->tables[i];
     TS_DO(print_name(s, c->tables[i].name));
-    TS_DO(ts_str_append(s, " %s", ts_shard_kind_name(t->kind)));
+    TS_DO(ts_str_append(s, " %s%s%s", ts_shard_kind_name(t->kind),
+                        t->kernel ? " " : "", t->kernel ? t->kernel : ""));
     for (int32_t k = 0; k < t->n_shards; k++)
       TS_DO(ts_str_append(s, " %d:%" PRId64 "+%" PRId64 ",%d+%d",
                           t->shards[k].rank, t->shards[k].row0,
@@ -135,6 +136,23 @@ static ts_err take_shards(ts_reader *r, ts_table_plan *p,
   return TS_OK;
 }
 
+/* The kernel that the planner chose, where there is one.  One that the deck
+ * names takes its place. */
+static void take_kernel(ts_reader *r, ts_table_plan *p,
+                        const ts_table_config *t) {
+  static const char *const kernels[] = {"cached", "host"};
+  skip_blanks(r);
+  const size_t left = (size_t)(r->end - r->at);
+  for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+    const size_t n = strlen(kernels[i]);
+    if (left <= n || strncmp(r->at, kernels[i], n) != 0 || r->at[n] != ' ')
+      continue;
+    r->at += n;
+    if (ts_table_kernel_is_open(t)) p->kernel = kernels[i];
+    return;
+  }
+}
+
 static ts_shard_kind kind_of(const char *name) {
   for (int k = 1; k < TS_SHARD_COUNT; k++)
     if (!strcmp(name, ts_shard_kind_name((ts_shard_kind)k)))
@@ -167,6 +185,7 @@ static ts_err take_table(ts_reader *r) {
   r->seen[i] = true;
   r->expected = i + 1;
   r->plan->tables[i].kind = kind_of(kind);
+  take_kernel(r, &r->plan->tables[i], &r->config->tables[i]);
   return take_shards(r, &r->plan->tables[i], &r->config->tables[i]);
 }
 

@@ -119,25 +119,51 @@ done:
   return err;
 }
 
-/* The same where cached tables that the deck leaves open have next to no
- * lines; *FACTOR is the caller's to free. */
-static ts_err with_few_lines(ts_plan_request *few, double **factor,
-                             const ts_plan_request *r) {
-  const ts_config *c = r->config;
-  *few = *r;
-  TS_DO(ts_mem_array(factor, c->n_tables, sizeof **factor, TS_TAG_MISC));
-  for (int32_t t = 0; t < c->n_tables; t++)
-    (*factor)[t] = ts_table_is_open(&c->tables[t])
-                       ? ts_lines_least
-                       : ts_table_load_factor(&c->tables[t]);
-  few->load_factor = *factor;
-  return TS_OK;
-}
-
 static bool has_open(const ts_config *c) {
   for (int32_t t = 0; t < c->n_tables; t++)
     if (ts_table_is_open(&c->tables[t])) return true;
   return false;
+}
+
+static ts_err search_once(ts_draft *best, ts_options *o,
+                          const ts_plan_request *r) {
+  ts_draft_reset(best);
+  ts_options_reset(o);
+  TS_DO(ts_options_list(o, r));
+  return search(best, o, r);
+}
+
+static bool same_kernels(const ts_plan *p, const ts_config *c) {
+  for (int32_t t = 0; t < p->n_tables; t++)
+    if (p->tables[t].kernel != c->tables[t].auto_kernel) return false;
+  return true;
+}
+
+static void take_kernels(ts_plan *p, const ts_config *c) {
+  for (int32_t t = 0; t < p->n_tables; t++)
+    p->tables[t].kernel = c->tables[t].auto_kernel;
+}
+
+/* Searches with the tables' kernels as they are; again with next to no lines
+ * where the deck leaves these open; and with ever more tables in slow memory,
+ * until a plan fits or there are no more. */
+static ts_err search_kernels(ts_draft *best, ts_options *o, ts_open *own) {
+  const ts_plan_request *r = &own->request;
+  TS_DO(search_once(best, o, r));
+  if (ts_draft_worth(best).over > 1.0 && has_open(r->config)) {
+    own->request.load_factor = own->factor;
+    TS_DO(search_once(best, o, r));
+  }
+  while (ts_draft_worth(best).over > 1.0) {
+    take_kernels(best->plan, &own->config);
+    TS_DO(ts_plan_kernels(best->plan, r));
+    if (same_kernels(best->plan, &own->config)) break;
+    own->request.load_factor = own->factor;
+    ts_plan_apply(&own->config, best->plan, r->discrete);
+    TS_DO(search_once(best, o, r));
+  }
+  take_kernels(best->plan, &own->config);
+  return TS_OK;
 }
 
 ts_err ts_plan_search(ts_plan **out, ts_plan_report **report,
@@ -145,19 +171,12 @@ ts_err ts_plan_search(ts_plan **out, ts_plan_report **report,
   ts_err err = TS_OK;
   ts_options o = {0};
   ts_draft best = {0};
-  ts_plan_request few;
-  double *factor = NULL;
-  TS_TRY(ts_options_list(&o, r));
-  TS_TRY(search(&best, &o, r));
-  if (ts_draft_worth(&best).over > 1.0 && has_open(r->config)) {
-    TS_TRY(with_few_lines(&few, &factor, r));
-    ts_draft_reset(&best);
-    TS_TRY(search(&best, &o, &few));
-    r = &few;
-  }
+  ts_open own = {0};
+  TS_TRY(ts_open_create(&own, r));
+  TS_TRY(search_kernels(&best, &o, &own));
   if (ts_draft_worth(&best).over > 1.0) TS_TRY(ts_draft_explain(&best, &o));
   if (report) {
-    TS_TRY(ts_plan_estimate(report, best.plan, r));
+    TS_TRY(ts_plan_estimate(report, best.plan, &own.request));
     (*report)->n_tried = best.n_tried;
   }
   *out = best.plan;
@@ -165,6 +184,6 @@ ts_err ts_plan_search(ts_plan **out, ts_plan_report **report,
 done:
   ts_draft_reset(&best);
   ts_options_reset(&o);
-  ts_mem_free(factor);
+  ts_open_reset(&own);
   return err;
 }

@@ -78,11 +78,12 @@ static inline double ts_plan_time_sum(const ts_plan_time *t) {
 /* Bytes of one rank. */
 typedef struct ts_plan_memory {
   double weights, state; /* in fast memory */
-  double slow;           /* of tables in the host's slow memory */
-  double buffers;        /* input and output dist, lookup, backward, messages */
-  double dense;          /* parameters, activations, batches, metrics */
-  double disk;           /* of tables in files: no memory */
-  double pinned;         /* of buffers: page-locked, beside a discrete device */
+  double slow;    /* of tables in the host's memory, which is the device's */
+  double buffers; /* input and output dist, lookup, backward, messages */
+  double dense;   /* parameters, activations, batches, metrics */
+  double disk;    /* of tables in files: no memory */
+  double pinned;  /* page-locked, beside a discrete device: of
+                     buffers, and of tables in slow memory */
 } ts_plan_memory;
 
 static inline double ts_plan_memory_sum(const ts_plan_memory *m) {
@@ -132,6 +133,13 @@ typedef struct ts_plan_report {
  * would help. */
 ts_err ts_plan_search(ts_plan **, ts_plan_report **report,
                       const ts_plan_request *);
+/* Kernels for PLAN's tables that the deck leaves open: as they are, as far as
+ * memory suffices, else "cached", else "host", until no rank lacks memory or
+ * no table is left that may change.  ts_plan_search has done that. */
+ts_err ts_plan_kernels(ts_plan *, const ts_plan_request *);
+/* What the fullest rank would need if no such table were in slow memory. */
+ts_err ts_plan_fused_bytes(double *bytes, int32_t *rank, const ts_plan *,
+                           const ts_plan_request *);
 /* LOAD_FACTOR (tables) for PLAN: the deck's where it has one; the others
  * start at next to nothing, and the memory that the plan leaves goes step by
  * step to the tables where a byte of lines saves most time of fetching, until

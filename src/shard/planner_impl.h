@@ -60,6 +60,17 @@ typedef struct ts_choice {
 ts_err ts_draft_choose(ts_draft *, const ts_options *, int32_t t,
                        unsigned kinds, ts_choice *best, int *n_tried);
 
+/* planner_kernels.c: a request with tables of its own, whose kernels may be
+ * chosen; those that the deck leaves open are fused. */
+typedef struct ts_open {
+  ts_plan_request request;
+  ts_config config;
+  double *factor; /* (tables) the deck's load factors; next to no lines where it
+                     leaves them open */
+} ts_open;
+ts_err ts_open_create(ts_open *, const ts_plan_request *);
+void ts_open_reset(ts_open *);
+
 /* planner_lines.c: the load factor that lines are added to. */
 extern const double ts_lines_least;
 /* planner_passes.c: scratch of one pass over all ids, of tables whose passes

@@ -45,7 +45,7 @@ static bool shares(const ts_shares *x, int32_t i, int32_t j) {
   return p->kind == q->kind && p->shards[0].n_cols == q->shards[0].n_cols &&
          a->dtype == b->dtype && same(a->optimizer.kind, b->optimizer.kind) &&
          same(a->cache.policy, b->cache.policy) &&
-         same(a->cache.tier, b->cache.tier) &&
+         !strcmp(ts_table_tier(a), ts_table_tier(b)) &&
          a->cache.passes == b->cache.passes &&
          a->cache.min_pass_size == b->cache.min_pass_size;
 }

@@ -10,8 +10,7 @@
 enum { PASSES_MAX = 1000 }; /* as in decks */
 
 static bool is_auto(const ts_table_config *t) {
-  return ts_table_is_slow(t) && !strcmp(t->kernel, "cached") &&
-         t->cache.passes == 0;
+  return ts_table_is_cached(t) && t->cache.passes == 0;
 }
 
 double ts_passes_scratch(double *own, const ts_cost *c, const ts_plan *p) {

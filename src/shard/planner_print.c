@@ -72,11 +72,11 @@ static ts_err print_table(ts_str *s, const ts_plan_table *x,
                           const ts_table_plan *p, const ts_table_config *c,
                           const ts_cost_table *known) {
   const ts_plan_time *t = &x->load.time;
-  TS_DO(ts_str_append(
-      s, "%-16s %-17s %-6s %8.3f (%.3f, %.3f) %10.2f %8.1f", c->name,
-      ts_shard_kind_name(p->kind), ts_table_is_slow(c) ? c->kernel : "fused",
-      ts_plan_time_sum(t), t->lookup + t->backward,
-      t->input + t->output + t->gradient, mib(x->memory_bytes), known->ids));
+  TS_DO(ts_str_append(s, "%-16s %-17s %-6s %8.3f (%.3f, %.3f) %10.2f %8.1f",
+                      c->name, ts_shard_kind_name(p->kind), ts_table_kernel(c),
+                      ts_plan_time_sum(t), t->lookup + t->backward,
+                      t->input + t->output + t->gradient, mib(x->memory_bytes),
+                      known->ids));
   TS_DO(ts_str_append(s, " %10.0f %5d (%d) %11" PRId64 " %-16s %s", //
                       known->distinct, c->dim, p->shards[0].n_cols, c->rows,
                       c->optimizer.kind, known->weighted ? "yes" : "no "));
@@ -120,16 +120,30 @@ static ts_err print_tier(ts_str *s, const ts_plan *p, const ts_cost *c,
                          int32_t t) {
   const ts_table_config *x = &c->request->config->tables[t];
   const double factor = c->tables[t].load_factor;
-  const bool cached = !strcmp(x->kernel, "cached");
+  const bool cached = ts_table_is_cached(x);
   double distinct, late;
   rows_of(&distinct, &late, c, t, &p->tables[t]);
+  TS_DO(ts_str_append(s, "%-16s %-6s %-7s %-6s ", x->name, ts_table_kernel(x),
+                      x->auto_kernel ? "planner" : "deck", ts_table_tier(x)));
   if (!cached)
-    return ts_str_append(s, "%-16s %-6s %6s %-7s %12s %9.0f %9.0f\n", x->name,
-                         x->cache.tier, "-", "-", "-", distinct, distinct);
-  return ts_str_append(s, "%-16s %-6s %6.3g %-7s %12.0f %9.0f %9.0f\n", x->name,
-                       x->cache.tier, factor,
+    return ts_str_append(s, "%6s %-7s %12s %9.0f %9.0f\n", "-", "-", "-",
+                         distinct, distinct);
+  return ts_str_append(s, "%6.3g %-7s %12.0f %9.0f %9.0f\n", factor,
                        ts_table_is_open(x) ? "planner" : "deck",
                        factor * (double)x->rows, distinct, late);
+}
+
+/* Why the planner chose slow memory for tables. */
+static ts_err print_why(ts_str *s, const ts_plan *p, const ts_plan_request *q) {
+  double bytes;
+  int32_t rank;
+  const int32_t n = ts_plan_n_kernels(p);
+  if (!n) return TS_OK;
+  TS_DO(ts_plan_fused_bytes(&bytes, &rank, p, q));
+  return ts_str_append(s,
+                       "kernel chosen for %d tables: with their rows in fast "
+                       "memory rank %d would need %.1f MiB of %.1f\n",
+                       n, rank, mib(bytes), mib(q->memory_bytes));
 }
 
 static ts_err print_tiers(ts_str *s, const ts_plan *p,
@@ -141,9 +155,9 @@ static ts_err print_tiers(ts_str *s, const ts_plan *p,
   for (int32_t t = 0; t < p->n_tables; t++) {
     if (!ts_table_is_slow(&q->config->tables[t])) continue;
     if (!any)
-      TS_TRY(ts_str_append(s, "%-16s %-6s %6s %-7s %12s %9s %9s\n",
-                           "in slow memory", "tier", "load", "by", "lines",
-                           "rows/step", "missing"));
+      TS_TRY(ts_str_append(s, "%-16s %-6s %-7s %-6s %6s %-7s %12s %9s %9s\n",
+                           "in slow memory", "kernel", "by", "tier", "load",
+                           "by", "lines", "rows/step", "missing"));
     any = true;
     TS_TRY(print_tier(s, p, &c, t));
   }
@@ -208,6 +222,7 @@ ts_err ts_plan_report_print(ts_str *s, const ts_plan_report *r,
   TS_DO(print_summary(s, r));
   TS_DO(print_ranks(s, r, rows));
   TS_DO(print_tables(s, r, p, q));
+  TS_DO(print_why(s, p, q));
   return print_tiers(s, p, q);
 }
 
@@ -252,12 +267,12 @@ static json_t *json_table(const ts_plan_report *r, const ts_plan *p,
   const double factor =
       q->load_factor ? q->load_factor[t] : ts_table_load_factor(c);
   return json_pack(
-      "{s:o,s:s,s:i,s:i,s:o,s:o,s:s,s:o}", "table", ts_json_text(c->name),
+      "{s:o,s:s,s:i,s:i,s:o,s:o,s:s,s:s,s:o}", "table", ts_json_text(c->name),
       "sharding", ts_shard_kind_name(p->tables[t].kind), "columns",
       p->tables[t].shards[0].n_cols, "shards", p->tables[t].n_shards, "ms",
       ts_json_number(ts_plan_time_sum(&x->load.time)), "bytes",
-      ts_json_number(rint(x->memory_bytes)), "kernel",
-      slow ? c->kernel : "fused", "load_factor",
+      ts_json_number(rint(x->memory_bytes)), "kernel", ts_table_kernel(c),
+      "kernel_by", c->auto_kernel ? "planner" : "deck", "load_factor",
       ts_json_number(slow ? factor : 1));
 }
 

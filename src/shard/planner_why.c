@@ -81,7 +81,13 @@ static void hints_of_tier(ts_why *w, int32_t t, const ts_shard *s) {
   ts_load l;
   ts_cost_shard(&l, &w->d->cost, t, kind, s);
   const double fast = l.memory.weights + l.memory.state;
-  if (!ts_table_is_slow(c) && !ts_shard_kind_is_replicated(c->sharding))
+  if (!ts_table_is_slow(c) && ts_table_kernel_is_open(c) &&
+      !ts_shard_kind_is_replicated(c->sharding))
+    hint(w, 0.9 * fast,
+         "table %s: run.tier_dir, a folder on a disk, where the planner may "
+         "leave a part of its %.2f GiB",
+         c->name, gib(fast));
+  else if (!ts_table_is_slow(c) && !ts_shard_kind_is_replicated(c->sharding))
     hint(w, 0.9 * fast,
          "table %s: kernel = \"cached\" with cache.tier = \"file\" leaves a "
          "part of its %.2f GiB in memory",
@@ -90,8 +96,7 @@ static void hints_of_tier(ts_why *w, int32_t t, const ts_shard *s) {
     hint(w, l.memory.slow,
          "table %s: cache.tier = \"file\" takes %.2f GiB to a disk", c->name,
          gib(l.memory.slow));
-  if (ts_table_is_slow(c) && !strcmp(c->kernel, "cached") &&
-      !ts_table_is_open(c))
+  if (ts_table_is_cached(c) && !ts_table_is_open(c))
     hint(w, 0.9 * fast,
          "table %s: no cache.load_factor, so that the planner can lower it "
          "(its lines take %.2f GiB)",

@@ -148,12 +148,12 @@ const ts_shard *ts_sharding_own_shard(const ts_sharding *sharding,
 static bool same_tier(const ts_table_config *a, const ts_table_config *b) {
   const bool slow = ts_table_is_slow(a);
   if (!slow || !ts_table_is_slow(b)) return slow == ts_table_is_slow(b);
-  return !strcmp(a->kernel, b->kernel) &&
+  return !strcmp(ts_table_kernel(a), ts_table_kernel(b)) &&
          ts_table_load_factor(a) == ts_table_load_factor(b) &&
          !strcmp(a->cache.policy, b->cache.policy) &&
          a->cache.passes == b->cache.passes &&
          a->cache.min_pass_size == b->cache.min_pass_size &&
-         !strcmp(a->cache.tier, b->cache.tier);
+         !strcmp(ts_table_tier(a), ts_table_tier(b));
 }
 
 /* Pieces whose tables one group can hold together. */

@@ -68,11 +68,12 @@ static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const double rows = (double)s->n_rows;
   double moving, staying;
   state_bytes(&moving, &staying, t, s);
-  *(strcmp(t->cache.tier, "file") ? &m->slow : &m->disk) =
-      rows * (row + moving);
+  double *at = c->request->discrete ? &m->pinned : &m->slow;
+  if (!strcmp(ts_table_tier(t), "file")) at = &m->disk;
+  *at = rows * (row + moving);
   m->weights = 0;
   m->state = rows * staying;
-  if (strcmp(t->kernel, "cached")) return;
+  if (!ts_table_is_cached(t)) return;
   const double lines =
       (double)ts_cache_lines_for(s->n_rows, c->tables[table].load_factor);
   m->weights = lines * (row + TS_CACHE_LINE_BYTES) +

@@ -72,8 +72,7 @@ static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
       .kernels = t->kernels,
       .row_base = t->row_base,
       .n_tables = t->n_tables,
-      .dir =
-          c->cache.tier && !strcmp(c->cache.tier, "file") ? s->tier_dir : NULL,
+      .dir = !strcmp(ts_table_tier(c), "file") ? s->tier_dir : NULL,
       .load_factor = ts_table_load_factor(c),
       .lfu = c->cache.policy && !strcmp(c->cache.policy, "lfu"),
       .passes = c->cache.passes ? c->cache.passes : c->cache.auto_passes,
@@ -83,7 +82,7 @@ static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
     spec.state_per_row[k] = t->optim->state[k].per_row;
     spec.state_cols[k] = spec.state_per_row[k] ? 1 : t->dim;
   }
-  const ts_tier_ops *ops = c->kernel ? ts_tier_find(c->kernel) : NULL;
+  const ts_tier_ops *ops = ts_tier_find(ts_table_kernel(c));
   if (!ops) ops = ts_tier_default();
   return ops->create(&t->tier, t->device, &spec);
 }

@@ -19,11 +19,14 @@
  * deck gives no limit; the rest is for the system, MPI and HDF5. */
 static const double usable = 0.85;
 
-/* Only who has tables in files wants to know how fast they are. */
+/* Only who has tables in files, or may have them there, wants to know how fast
+ * they are. */
 static bool needs_files(const ts_config *c) {
+  if (!c->run.tier_dir || !*c->run.tier_dir) return false;
   for (int32_t i = 0; i < c->n_tables; i++)
-    if (ts_table_is_slow(&c->tables[i]) &&
-        !strcmp(c->tables[i].cache.tier, "file"))
+    if (ts_table_kernel_is_open(&c->tables[i]) ||
+        (ts_table_is_slow(&c->tables[i]) &&
+         !strcmp(ts_table_tier(&c->tables[i]), "file")))
       return true;
   return false;
 }
@@ -187,7 +190,7 @@ static ts_plan *from_checkpoint(const ts_trainer *t, const char *text) {
 }
 
 /* On rank 0. */
-static ts_err decide(ts_plan **out, ts_trainer *t, const char *text) {
+static ts_err find(ts_plan **out, ts_trainer *t, const char *text) {
   const char *plan = t->config->sharding.plan;
   const bool again = !strcmp(plan, "replan");
   if (!again && strcmp(plan, "auto") != 0 && strcmp(plan, "by_size") != 0)
@@ -196,6 +199,11 @@ static ts_err decide(ts_plan **out, ts_trainer *t, const char *text) {
   if (*out) return TS_OK;
   if (!strcmp(plan, "by_size")) return ts_plan_make(out, t->config, t->nodes);
   return ts_plan_search(out, &t->planning->report, &t->planning->request);
+}
+
+static ts_err decide(ts_plan **out, ts_trainer *t, const char *text) {
+  TS_DO(find(out, t, text));
+  return ts_plan_kernels(*out, &t->planning->request);
 }
 
 static ts_err share(ts_trainer *t, ts_plan *own) {
@@ -216,6 +224,12 @@ done:
   ts_str_reset(&text);
   ts_mem_free(copy);
   return err;
+}
+
+void ts_planning_apply(ts_planning *p, const ts_config *c,
+                       const ts_plan *plan) {
+  ts_plan_apply(c, plan, p->request.discrete);
+  pipeline_of(&p->request, c);
 }
 
 ts_err ts_planning_lines(ts_planning *p, const ts_plan *plan,
@@ -271,6 +285,7 @@ ts_err ts_planning_choose(ts_trainer *t, const char *text) {
   err = t->rank == 0 ? decide(&own, t, text) : TS_OK;
   TS_TRY(ts_settle(t, err));
   TS_TRY(share(t, own));
+  ts_planning_apply(t->planning, t->config, t->plan);
   TS_TRY(choose_lines(t));
   TS_TRY(choose_passes(t));
   ts_mem_forget_peaks();

@@ -32,6 +32,10 @@ void ts_planning_destroy(ts_planning *);
  * plan, or NULL.  Collective. */
 ts_err ts_planning_choose(ts_trainer *, const char *text);
 
+/* PLAN's kernels to the deck's tables, and what follows from them to the
+ * request.  Local. */
+void ts_planning_apply(ts_planning *, const ts_config *, const ts_plan *);
+
 /* Lines of cached tables under PLAN, to the request and to *REPORT, which is
  * made anew (it may be NULL so far).  Local. */
 ts_err ts_planning_lines(ts_planning *, const ts_plan *, ts_plan_report **);

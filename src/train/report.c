@@ -83,6 +83,12 @@ void ts_report_plan(ts_trainer *t) {
             r->step_ms, r->sparse_ms, r->slowest, r->imbalance,
             r->memory_bytes / (1 << 20), r->fullest,
             (r->limit - r->memory_bytes) / (1 << 20));
+  const int32_t n_slow = ts_plan_n_kernels(t->plan);
+  if (n_slow)
+    ts_note("fast memory doesn't suffice for all rows: %d tables whose kernel "
+            "is \"auto\" are in slow memory; the output folder's plan says "
+            "which and why",
+            n_slow);
   if (r) {
     const ts_plan_memory *m = &r->ranks[r->fullest].load.memory;
     ts_info("memory predicted on rank %d: tables and their state %.1f MiB, "
@@ -90,8 +96,8 @@ void ts_report_plan(ts_trainer *t) {
             r->fullest, (m->weights + m->state) / (1 << 20),
             m->buffers / (1 << 20), m->dense / (1 << 20));
     if (m->pinned > 0)
-      ts_info("of the batches under way %.1f MiB are page-locked memory of the "
-              "host",
+      ts_info("of the host's memory %.1f MiB are page-locked, batches' and "
+              "tables'",
               m->pinned / (1 << 20));
   }
   if (ts_device_runs_at_once(t->device))

@@ -173,8 +173,7 @@ static void note(const ts_cache_report *r, ts_trainer *t, int32_t i,
   const double late = r->now.exposed_s - r->first.exposed_s;
   const ts_table_config *c = &t->config->tables[i];
   const ts_tier_count n = since(r, &r->first, i);
-  if (late < 0.05 * seconds || !n.n_misses || strcmp(c->kernel, "cached"))
-    return;
+  if (late < 0.05 * seconds || !n.n_misses || !ts_table_is_cached(c)) return;
   if (!t->pipeline->hides_rows) {
     const ts_pipeline_ops *p;
     for (int k = 0; (p = ts_pipeline_at(k)) && !p->hides_rows;) k++;
@@ -197,9 +196,9 @@ static void print_table(const ts_cache_report *r, ts_trainer *t, int32_t i,
   const ts_table_config *c = &t->config->tables[i];
   const ts_tier_count n = since(r, &r->first, i);
   ts_info("%-16s %-6s %6.3g %9.0f %8.2f%% %9.0f %9.0f %9s %9s", c->name,
-          c->kernel, ts_table_load_factor(c), (double)n.n_unique / n_steps,
-          100 * share(n.n_hits, n.n_unique), (double)n.n_misses / n_steps,
-          (double)n.n_conflicts / n_steps,
+          ts_table_kernel(c), ts_table_load_factor(c),
+          (double)n.n_unique / n_steps, 100 * share(n.n_hits, n.n_unique),
+          (double)n.n_misses / n_steps, (double)n.n_conflicts / n_steps,
           ts_str_bytes(in, (int64_t)((double)n.bytes_in / n_steps)),
           ts_str_bytes(out, (int64_t)((double)n.bytes_out / n_steps)));
 }

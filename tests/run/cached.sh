@@ -36,6 +36,29 @@ goes_on 1 20 $(slow cached host 0.01 lfu) --set pipeline.kind=prefetch --set tab
 goes_on 3 30 $(slow cached host 0.5 lru) --set pipeline.kind=sparse_dist
 goes_on 2 35 --set table_defaults.kernel=fused
 goes_on 4 40 $(slow cached file 1.0 lfu) --set pipeline.kind=prefetch
+# Kernels are left open: the planner caches what memory doesn't suffice for,
+# says so, and a checkpoint keeps it; a deck's word goes before.
+large="$fixed --set tables.c.rows=200000"
+short="--set run.tier_dir=$work/tier --set sharding.memory_gib=0.0015"
+cached_c() { grep -q '^c row_wise cached ' "$work/$1/plan"; }
+for n in 1 3; do
+  check "large in fast memory on $n" train $n large$n $large
+  check "large with little memory on $n" train $n short$n $large $short
+  check "cached on $n" cached_c short$n
+  check "a note says so on $n" grep -q "NOTE: fast memory doesn't suffice for all rows: 1 tables" "$work/short$n/log"
+  check "the plan says why on $n" grep -q '^# kernel chosen for 1 tables: with their rows in fast memory rank 0 would need' "$work/short$n/plan"
+  check "same bits with little memory on $n" same_bits "$(newest large$n)" "$(newest short$n)"
+done
+refused() { ! train 1 refused $large $short --set table_defaults.kernel=fused 2> "$work/why" && grep -q 'no plan fits' "$work/why"; }
+check "a deck that wants fast memory" refused
+check "large, further" train 3 large3 $large --set run.steps=45
+check "resumed with enough memory" train 3 short3 $large --set run.tier_dir="$work/tier" --set run.steps=45
+check "as planned" cached_c short3
+check "same bits resumed" same_bits "$(newest large3)" "$(newest short3)"
+check "further still" train 3 large3 $large --set run.steps=50
+check "planned anew" train 3 short3 $large --set run.steps=50 --set sharding.plan=replan
+check "in fast memory" grep -q '^c row_wise 0:' "$work/short3/plan"
+check "same bits planned anew" same_bits "$(newest large3)" "$(newest short3)"
 # Figures per table in metrics.jsonl, and a plan that shows both tiers.
 # Of c1base they are arithmetic: bytes of rows with the state that goes along.
 cp "$work/c1base/metrics.jsonl" "$work/rows"

@@ -9,6 +9,8 @@ host=$TESSERA
 emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 [ -x "$emulated" ] || { echo "needs tests/tessera-emulated: a C++ compiler was not found at configure"; exit 77; }
 cached='--set tables.c.kernel=cached --set tables.c.cache.load_factor=0.3'
+# No plan without a cache fits the device; the host has no such limit in the way.
+short='--set tables.c.rows=200000 --set tables.c.sharding=row_wise --set sharding.memory_gib=0.0015 --set run.tier_dir=/tmp'
 
 # both RANKS FOLDER OPTIONS...: the small deck on the host and emulated.
 both() {
@@ -23,6 +25,8 @@ for ranks in 1 2 4; do
     check "$kind on $ranks ranks" both $ranks $ranks-$kind --set pipeline.kind=$kind
   done
   check "a cached table on $ranks ranks" both $ranks $ranks-prefetch --set pipeline.kind=prefetch $cached
+  check "one the planner caches on $ranks ranks" both $ranks $ranks-short $short
+  check "as its plan says" grep -q '^c .* cached ' "$work/$ranks-short/plan"
   check "fully sharded on $ranks ranks" both $ranks $ranks-fully --set dense.parallel=fully_sharded
   [ $ranks = 1 ] || check "NCCL carries it" by_nccl $ranks-base
 done

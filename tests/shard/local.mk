@@ -22,7 +22,7 @@ check_PROGRAMS += tests/shard/test_columns
 # Plans: estimates, search, texts.
 planner_tests = tests/shard/test_plan_text tests/shard/test_planner \
   tests/shard/test_planner_cached tests/shard/test_planner_memory \
-  tests/shard/test_planner_report
+  tests/shard/test_planner_kernels tests/shard/test_planner_report
 check_PROGRAMS += $(planner_tests)
 EXTRA_DIST += tests/shard/planner_setting.h tests/shard/planner_report.txt
 EXTRA_DIST += jobs/plan_check input/topology_example

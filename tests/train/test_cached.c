@@ -17,6 +17,7 @@
 #include "sparse/cache.h"
 #include "tests/sparse/cache_model.h"
 #include "tests/train/pipe_run.h"
+#include "train/planning.h"
 
 enum { N_TABLES = 8 };
 
@@ -322,4 +323,52 @@ TS_TESTS(ways, 0, 7) {
   pr_train(&got, deck, &s);
   if (_i == 6) ck_assert_all(!isfinite(want.loss[6]));
   ck_assert_all(_i == 6 ? want.state == got.state : pr_same(&want, &got));
+}
+
+/* Starts with so little memory that kernels which are left open are not all
+ * fused: with less and less of BYTES, which all in fast memory takes, since
+ * other places of the shards are enough at first. */
+static void start_short(pr_run *r, const pr_sets *sets, double bytes) {
+  for (int percent = 95;; percent -= 5) {
+    char limit[64];
+    pr_sets s = *sets;
+    snprintf(limit, sizeof limit, "sharding.memory_gib=%.9f",
+             0.01 * percent * bytes / (1 << 30));
+    pr_set(&s, limit);
+    pr_start(r, deck, &s);
+    if (ts_plan_n_kernels(r->t->plan)) return;
+    pr_stop(r);
+  }
+}
+
+/* Where the planner caches tables since memory is short, the bits are those of
+ * tables in fast memory. */
+TS_TESTS(chosen, 0, 2) {
+  static pr_result want, got;
+  pr_sets s = {0};
+  pr_run r;
+  double bytes;
+  int32_t n = 0;
+  pr_set(&s, _i ? "pipeline.kind=prefetch" : "pipeline.kind=base");
+  pr_start(&r, deck, &s);
+  ck_assert_all(ts_plan_n_kernels(r.t->plan) == 0);
+  memset(&want, 0, sizeof want);
+  pr_steps(&r, &want);
+  want.state = pr_state(&r);
+  bytes = r.t->rank ? 0 : r.t->planning->report->memory_bytes;
+  ck_assert_ok(ts_comm_bcast(r.t->control, &bytes, sizeof bytes, 0));
+  pr_stop(&r);
+  start_short(&r, &s, bytes);
+  for (int i = 0; i < N_TABLES; i++)
+    n += ts_table_is_slow(&r.t->config->tables[i]);
+  ck_assert_all(n == ts_plan_n_kernels(r.t->plan));
+  int64_t there = ts_ebc_tiers_of(r.t->ebc, NULL, NULL).slow_bytes;
+  ck_assert_ok(ts_comm_sum_i64(r.t->control, &there, 1));
+  ck_assert_int_gt(there, 0);
+  memset(&got, 0, sizeof got);
+  pr_steps(&r, &got);
+  got.state = pr_state(&r);
+  pr_stop(&r);
+  ck_assert_int_eq(got.n, 7);
+  ck_assert_all(pr_same(&want, &got));
 }
