@@ -55,30 +55,35 @@ void ts_open_reset(ts_open *o) {
 typedef struct ts_change {
   ts_plan *plan;
   const char *kernel; /* that tables may change to */
-  ts_open now, then;  /* all as they are; all that may with the new kernel */
-  ts_cost before, after;
-  double *room;     /* (W) bytes left, below 0 where they are lacking */
-  ts_sized *order;  /* (tables) those that may change, the best first */
-  const char **was; /* (tables) */
-  int32_t n;
+  ts_open open;       /* with the plan's kernels */
+  ts_cost cost;
+  double *room;    /* (W) bytes left, below 0 where they are lacking */
+  ts_sized *order; /* (tables) those that may change, the best first */
 } ts_change;
 
 static bool may_change(const ts_change *x, int32_t t) {
-  const ts_table_config *c = &x->now.config.tables[t];
+  const ts_table_config *c = &x->open.config.tables[t];
   const char *kernel = x->plan->tables[t].kernel;
   return ts_table_kernel_is_open(c) && !ts_param_is_table(c) &&
-         (x->now.request.discrete || has_file(&x->now.config)) &&
+         (x->open.request.discrete || has_file(&x->open.config)) &&
          !ts_shard_kind_is_replicated(x->plan->tables[t].kind) &&
-         (!kernel || strcmp(kernel, x->kernel) != 0) &&
-         (!kernel || strcmp(kernel, "host") != 0);
+         (!kernel || strcmp(kernel, "host") != 0) &&
+         (!kernel || strcmp(kernel, x->kernel) != 0);
 }
 
-static double freed(const ts_change *x, int32_t t, const ts_shard *s) {
-  ts_plan_memory a, b;
-  const ts_shard_kind kind = x->plan->tables[t].kind;
-  ts_storage_shard(&a, &x->before, t, kind, s);
-  ts_storage_shard(&b, &x->after, t, kind, s);
-  return ts_plan_memory_sum(&a) - ts_plan_memory_sum(&b);
+static double bytes_of(ts_change *x, int32_t t, const ts_shard *s,
+                       const char *kernel) {
+  ts_plan_memory m;
+  ts_table_config *c = &x->open.config.tables[t];
+  c->auto_kernel = kernel;
+  c->auto_tier = kernel && !x->open.request.discrete ? "file" : NULL;
+  ts_storage_shard(&m, &x->cost, t, x->plan->tables[t].kind, s);
+  return ts_plan_memory_sum(&m);
+}
+
+static double freed(ts_change *x, int32_t t, const ts_shard *s) {
+  const double now = bytes_of(x, t, s, x->plan->tables[t].kernel);
+  return now - bytes_of(x, t, s, x->kernel);
 }
 
 static bool lacks(const ts_change *x, int32_t t) {
@@ -95,7 +100,7 @@ static void give(ts_change *x, int32_t t) {
   double bytes = 0, share = -1;
   for (int32_t k = 0; k < p->n_shards; k++) {
     const ts_shard *s = &p->shards[k];
-    const double here = ts_cost_share(&x->before, t, s);
+    const double here = ts_cost_share(&x->cost, t, s);
     if (k == 0 || here != share || s->n_rows != s[-1].n_rows)
       bytes = freed(x, t, s);
     share = here;
@@ -104,85 +109,57 @@ static void give(ts_change *x, int32_t t) {
   p->kernel = x->kernel;
 }
 
-/* Lists the tables that may change, those first that free most for a ms of
- * fetching. */
-static void find_order(ts_change *x) {
-  for (int32_t t = 0; t < x->plan->n_tables; t++) {
-    const ts_table_plan *p = &x->plan->tables[t];
-    const ts_shard *s = &p->shards[0];
-    if (!may_change(x, t)) continue;
-    const double line = ts_storage_line(&x->after, t, s);
-    const double rows =
-        ts_cost_misses(&x->after, t, p->kind, s, ts_lines_least);
-    const double ms = ts_cost_fetch_ms(&x->after, t, rows * line);
-    const double bytes = freed(x, t, s);
-    if (bytes > 0) x->order[x->n++] = (ts_sized){bytes / (ms + 1e-6), t};
-  }
-  ts_sort_sized(x->order, x->n);
+/* Bytes that are freed for a ms of fetching: of one shard, which goes for all.
+ */
+static double gain_of(ts_change *x, int32_t t) {
+  const ts_table_plan *p = &x->plan->tables[t];
+  const ts_shard *s = &p->shards[0];
+  const double bytes = freed(x, t, s);
+  const double rows = ts_cost_misses(&x->cost, t, p->kind, s, ts_lines_least);
+  const double line = ts_storage_line(&x->cost, t, s);
+  return bytes / (ts_cost_fetch_ms(&x->cost, t, rows * line) + 1e-6);
 }
 
-/* Changes tables in that order, as long as one of their ranks lacks memory. */
+/* Changes the tables that gain most, as long as one of their ranks lacks
+ * memory. */
 static void change(ts_change *x) {
-  for (int32_t i = 0; i < x->n; i++) {
-    const int32_t t = x->order[i].number;
-    if (lacks(x, t)) give(x, t);
-  }
+  int32_t n = 0;
+  for (int32_t t = 0; t < x->plan->n_tables; t++)
+    if (may_change(x, t)) x->order[n++] = (ts_sized){gain_of(x, t), t};
+  ts_sort_sized(x->order, n);
+  for (int32_t i = 0; i < n && x->order[i].size > 0; i++)
+    if (lacks(x, x->order[i].number)) give(x, x->order[i].number);
 }
 
 static ts_err find_room(ts_change *x) {
   ts_plan_report *r = NULL;
-  TS_DO(ts_plan_estimate(&r, x->plan, &x->now.request));
+  TS_DO(ts_plan_estimate(&r, x->plan, &x->open.request));
   for (int k = 0; k < r->n_ranks; k++)
-    x->room[k] = x->now.request.memory_bytes -
+    x->room[k] = x->open.request.memory_bytes -
                  ts_plan_memory_sum(&r->ranks[k].load.memory);
   ts_plan_report_destroy(r);
   return TS_OK;
 }
 
-static ts_err change_create(ts_change *x, const ts_plan_request *q) {
-  ts_open *const both[] = {&x->now, &x->then};
-  const int32_t n = x->plan->n_tables;
-  for (int i = 0; i < 2; i++) {
-    TS_DO(ts_open_create(both[i], q));
-    both[i]->request.load_factor = both[i]->factor;
-    ts_plan_apply(&both[i]->config, x->plan, q->discrete);
-  }
-  for (int32_t t = 0; t < n; t++) {
-    ts_table_config *c = &x->then.config.tables[t];
-    if (!may_change(x, t)) continue;
-    c->auto_kernel = x->kernel;
-    if (!q->discrete) c->auto_tier = "file";
-  }
-  TS_DO(ts_cost_create(&x->before, &x->now.request));
-  TS_DO(ts_cost_create(&x->after, &x->then.request));
-  TS_DO(ts_mem_many(x->room, x->plan->n_ranks, MISC));
-  return ts_mem_many(x->order, n, MISC);
-}
-
-static void change_reset(ts_change *x) {
-  ts_cost_reset(&x->before);
-  ts_cost_reset(&x->after);
-  ts_open_reset(&x->now);
-  ts_open_reset(&x->then);
-  ts_mem_free(x->room);
-  ts_mem_free(x->order);
-  *x = (ts_change){0};
-}
-
 ts_err ts_plan_kernels(ts_plan *p, const ts_plan_request *q) {
   static const char *const kernels[] = {"cached", "host"};
   ts_err err = TS_OK;
-  ts_change x = {0};
+  ts_change x = {.plan = p};
+  TS_TRY(ts_open_create(&x.open, q));
+  x.open.request.load_factor = x.open.factor;
+  ts_plan_apply(&x.open.config, p, q->discrete);
+  TS_TRY(ts_cost_create(&x.cost, &x.open.request));
+  TS_TRY(ts_mem_many(x.room, p->n_ranks, MISC));
+  TS_TRY(ts_mem_many(x.order, p->n_tables, MISC));
+  TS_TRY(find_room(&x));
   for (int i = 0; i < 2; i++) {
-    x = (ts_change){.plan = p, .kernel = kernels[i]};
-    TS_TRY(change_create(&x, q));
-    TS_TRY(find_room(&x));
-    find_order(&x);
+    x.kernel = kernels[i];
     change(&x);
-    change_reset(&x);
   }
 done:
-  change_reset(&x);
+  ts_cost_reset(&x.cost);
+  ts_open_reset(&x.open);
+  ts_mem_free_all(x.room, x.order);
   return err;
 }
 

@@ -9,8 +9,8 @@ host=$TESSERA
 emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 [ -x "$emulated" ] || { echo "needs tests/tessera-emulated: a C++ compiler was not found at configure"; exit 77; }
 cached='--set tables.c.kernel=cached --set tables.c.cache.load_factor=0.3'
-# No plan without a cache fits the device; the host has no such limit in the way.
-short='--set tables.c.rows=200000 --set tables.c.sharding=row_wise --set sharding.memory_gib=0.0015 --set run.tier_dir=/tmp'
+# A part of a rank's memory is the GPU's workspace of products.
+short="--set tables.c.rows=2000000 --set tables.c.sharding=row_wise --set sharding.memory_gib=0.04 --set run.tier_dir=$work"
 
 # both RANKS FOLDER OPTIONS...: the small deck on the host and emulated.
 both() {

@@ -185,13 +185,23 @@ static ts_err search_all(void *x) {
 
 /* Whichever allocation fails, it is said, and nothing is lost: after the last
  * one all is well. */
-TS_TESTS(no_memory, 0, 2) {
+TS_TESTS(no_memory, 0, 3) {
+  static char open[] = "auto", disk[] = "/disk";
+  ts_plan *p = NULL;
   ts_setting x;
   tables_on(&x, 4, 2);
   x.config.n_tables = 1;
   x.tables[0] = x.tables[_i ? 10 : 5];
-  x.request.memory_bytes = _i ? 55e6 : 1e9;
   x.tables[0].sharding = TS_SHARD_AUTO;
+  x.request.memory_bytes = _i ? 55e6 : 1e9;
+  if (_i == 2) {
+    x.tables[0].kernel = open;
+    x.config.run.tier_dir = disk;
+    x.request.memory_bytes = 42e6;
+    ck_assert_ok(ts_plan_search(&p, NULL, &x.request));
+    ck_assert_int_eq(ts_plan_n_kernels(p), 1);
+    ts_plan_destroy(p);
+  }
   walk(search_all, &x, "alloc", 1u << TS_ERR_NOMEM);
   settle(&x);
 }
