@@ -220,6 +220,7 @@ static const char *const keys[][2] = {
      "tables.kernel\n    text; auto | fused | cached | host; default "
      "\"auto\"; not in this version: dense\n    fused: rows in fast memory; "
      "cached: in slow memory behind a cache; host: in slow memory; "
+     "auto: fused, or what the planner says where memory doesn't suffice; "
      "doc/cache.md\n"},
     {"tables.init.scale", "tables.init.scale\n    number; -1e+06 to 1e+06; "
                           "default 0.0\n    0: 1/sqrt(rows); of constant: the "
