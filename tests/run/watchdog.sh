@@ -61,7 +61,8 @@ faulty() { # FAULT options
 }
 faulty leave:3:5 $quick
 hangs 'rank 3 on .* has ended while others wait for it'
-faulty pause:2:5 $quick
+# Ids are what others wait for first where none travel ahead.
+faulty pause:2:5 $quick --set pipeline.kind=base
 hangs 'section step of step 5 .deadline 3 s, from the deck.: rank 2 on .* has not begun number [0-9]* of "input dist"'
 faulty stall:1:9 $quick
 hangs 'rank 1 on .* waits for its input data'
