@@ -63,7 +63,7 @@ static ts_err find_plan(ts_planned *p, const ts_config *c) {
   } else {
     TS_DO(ts_plan_search(&p->plan, &p->report, &p->planning->request));
   }
-  TS_DO(ts_plan_kernels(p->plan, &p->planning->request));
+  if (!p->report) TS_DO(ts_plan_kernels(p->plan, &p->planning->request));
   ts_planning_apply(p->planning, c, p->plan);
   return ts_planning_lines(p->planning, p->plan, &p->report);
 }

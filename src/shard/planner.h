@@ -135,7 +135,8 @@ ts_err ts_plan_search(ts_plan **, ts_plan_report **report,
                       const ts_plan_request *);
 /* Kernels for PLAN's tables that the deck leaves open: as they are, as far as
  * memory suffices, else "cached", else "host", until no rank lacks memory or
- * no table is left that may change.  ts_plan_search has done that. */
+ * no table is left that may change; none in slow memory where there is no such
+ * memory.  ts_plan_search has done that. */
 ts_err ts_plan_kernels(ts_plan *, const ts_plan_request *);
 /* What the fullest rank would need if no such table were in slow memory. */
 ts_err ts_plan_fused_bytes(double *bytes, int32_t *rank, const ts_plan *,

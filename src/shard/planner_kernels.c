@@ -13,16 +13,16 @@
 #include "shard/planner_impl.h"
 
 /* Slow memory is the host's beside a discrete device, else a file. */
-static bool has_file(const ts_config *c) {
-  const char *dir = c->run.tier_dir;
-  return dir && *dir;
+static bool has_slow(const ts_plan_request *q) {
+  const char *dir = q->config->run.tier_dir;
+  return q->discrete || (dir && *dir);
 }
 
 void ts_plan_apply(const ts_config *c, const ts_plan *p, bool discrete) {
   for (int32_t t = 0; t < c->n_tables; t++) {
     ts_table_config *x = &c->tables[t];
     x->auto_kernel = p ? p->tables[t].kernel : NULL;
-    x->auto_tier = x->auto_kernel && !discrete && has_file(c) ? "file" : NULL;
+    x->auto_tier = x->auto_kernel && !discrete ? "file" : NULL;
   }
 }
 
@@ -65,7 +65,6 @@ static bool may_change(const ts_change *x, int32_t t) {
   const ts_table_config *c = &x->open.config.tables[t];
   const char *kernel = x->plan->tables[t].kernel;
   return ts_table_kernel_is_open(c) && !ts_param_is_table(c) &&
-         (x->open.request.discrete || has_file(&x->open.config)) &&
          !ts_shard_kind_is_replicated(x->plan->tables[t].kind) &&
          (!kernel || strcmp(kernel, "host") != 0) &&
          (!kernel || strcmp(kernel, x->kernel) != 0);
@@ -145,6 +144,9 @@ ts_err ts_plan_kernels(ts_plan *p, const ts_plan_request *q) {
   static const char *const kernels[] = {"cached", "host"};
   ts_err err = TS_OK;
   ts_change x = {.plan = p};
+  for (int32_t t = 0; t < p->n_tables && !has_slow(q); t++)
+    p->tables[t].kernel = NULL; /* of a run that had some */
+  if (!has_slow(q)) return TS_OK;
   TS_TRY(ts_open_create(&x.open, q));
   x.open.request.load_factor = x.open.factor;
   ts_plan_apply(&x.open.config, p, q->discrete);

@@ -203,6 +203,7 @@ static ts_err find(ts_plan **out, ts_trainer *t, const char *text) {
 
 static ts_err decide(ts_plan **out, ts_trainer *t, const char *text) {
   TS_DO(find(out, t, text));
+  if (t->planning->report) return TS_OK; /* a search has chosen kernels */
   return ts_plan_kernels(*out, &t->planning->request);
 }
 

@@ -104,7 +104,8 @@ TS_TESTS(as_memory_asks, 1, 3) {
   }
 }
 
-/* A plan that somebody else made gets kernels, too, and keeps its shards. */
+/* A plan that somebody else made gets kernels, too, and keeps its shards; it
+ * loses them where the folder is gone. */
 TS_TEST(plans_of_others) {
   ts_setting x;
   ts_plan *p = NULL, *q = NULL;
@@ -117,6 +118,9 @@ TS_TEST(plans_of_others) {
   ck_assert_ok(ts_plan_kernels(p, &x.request));
   ck_assert_uint_eq(chosen(p), 5);
   ck_assert(same_plan(p, q));
+  x.config.run.tier_dir = NULL;
+  ck_assert_ok(ts_plan_kernels(p, &x.request));
+  ck_assert_int_eq(ts_plan_n_kernels(p), 0);
   ts_plan_destroy(p);
   ts_plan_destroy(q);
   settle(&x);
