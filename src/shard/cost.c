@@ -306,10 +306,16 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
   l->sent.cross = cross;
 }
 
+/* There and back, for two stages the node's, too; replicas have one. */
+static int n_comms(const ts_sharding_ops *ops) {
+  return !ops->remote ? 1 : ops->output == &ts_output_two_stage ? 3 : 2;
+}
+
 void ts_cost_kind(ts_load *l, const ts_cost *c, ts_shard_kind kind) {
   const ts_sharding_ops *ops = ts_sharding_find(kind);
   *l = (ts_load){0};
   if (c->n_ranks == 1) return;
+  l->memory.buffers = c->request->comm_bytes * n_comms(ops);
   if (!ops->remote) /* sizes, then the rows */
     l->time.gradient = 2 * ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
   if (ops->output->cost_once) ops->output->cost_once(l, c);
@@ -324,7 +330,9 @@ void ts_cost_always(ts_load *l, const ts_cost *c) {
   *l = (ts_load){0};
   l->time.input = 2 * ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
   l->memory.dense = d->param_bytes + d->other_bytes;
-  l->memory.buffers = c->n_ranks > 1 ? d->bucket_bytes : 0;
+  if (c->n_ranks > 1) /* ids have a communicator, too */
+    l->memory.buffers =
+        d->bucket_bytes + c->request->comm_bytes * (1 + d->n_comms);
   /* Reduced by pieces: all-to-all, sum, all-gather. */
   l->sent.dense = 2 * d->reduce_bytes * (c->n_ranks - 1) / c->n_ranks;
   l->sent.cross = 2 * cross_part(c, d->reduce_bytes);

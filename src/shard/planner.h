@@ -44,6 +44,7 @@ typedef struct ts_plan_dense {
                           those take each time */
   double bucket_bytes; /* the largest of its pieces; layers that are whole */
   double flops;        /* of a sample, forward and backward */
+  double n_comms;      /* communicators of NCCL */
 } ts_plan_dense;
 
 typedef struct ts_plan_request {
@@ -58,6 +59,7 @@ typedef struct ts_plan_request {
   bool hides_rows;       /* rows of slow memory come under it, too */
   bool discrete;         /* the device has memory of its own */
   double memory_bytes;   /* limit of a rank */
+  double comm_bytes;     /* of the device's memory, that a communicator takes */
   /* (tables) lines per row in place of the deck's; NULL: the deck's. */
   const double *load_factor;
 } ts_plan_request;

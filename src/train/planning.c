@@ -109,6 +109,24 @@ static void pipeline_of(ts_plan_request *r, const ts_config *c) {
   r->hides_rows = p && p->hides_rows;
 }
 
+/* Memory of a GPU that NCCL takes for a communicator that sends from everyone
+ * to everyone.  Of 8 H100 with NVLink the first all-to-all was seen to take
+ * 3.28 GB, as each of 32 channels has buffers of 10 and 2 MiB for each of the
+ * other 7 (NCCL's issue 1685); ranks of all other nodes together share 512 MiB
+ * (issue 2363).  NCCL_MAX_P2P_NCHANNELS makes it less, which is not known
+ * here. */
+static double comm_bytes(const ts_trainer *t, const ts_nodes *n) {
+  static const double peer = 3.28e9 / 7, others = 512.0 * (1 << 20);
+  const bool nccl = strcmp(t->config->comm.backend, "mpi") != 0;
+  const bool gpus = t->config->run.backend == TS_BACKEND_CUDA ||
+                    !strcmp(ts_device_name(t->device), "cuda");
+  int most = 1;
+  if (!gpus || !nccl || n->n_ranks == 1) return 0;
+  for (int k = 0; k < n->n_nodes; k++)
+    if (ts_node_size(n, k) > most) most = ts_node_size(n, k);
+  return (most - 1) * peer + (n->n_nodes > 1 ? others : 0);
+}
+
 ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                           const ts_nodes *nodes, int64_t global_batch,
                           const ts_topology *topology, const char *kept) {
@@ -123,6 +141,7 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                                  .nodes = nodes,
                                  .batch = (int32_t)((global_batch + n - 1) / n),
                                  .discrete = ts_planning_discrete(t),
+                                 .comm_bytes = comm_bytes(t, nodes),
                                  .topology = &p->topology};
   pipeline_of(&p->request, t->config);
   if (topology)

@@ -166,6 +166,7 @@ static void fill_sharded(ts_plan_dense *d, const ts_config *c, ts_weights w,
                          int n_states, double n_ranks, double wire_bytes) {
   const double gathered = 4 * w.all - 2 * w.half;
   const double own = 4 * w.all / n_ranks;
+  d->n_comms = c->dense.reshard > 1 ? 3 : 2;
   const bool recycled =
       c->optimizer.in_backward && !(c->optimizer.clip_norm > 0);
   const int forward =
@@ -188,6 +189,7 @@ static void fill_replicated(ts_plan_dense *d, const ts_config *c, ts_weights w,
   const double mib = c->dense.bucket_mb > 0 ? c->dense.bucket_mb : 25;
   d->param_bytes = 4 * w.all * (2 + n_states);
   d->reduce_bytes = wire_bytes * w.all;
+  d->n_comms = 1;
   d->bucket_bytes = fmin(4 * w.all, mib * (1 << 20));
 }
 

@@ -126,6 +126,15 @@ for backend in cuda host; do
   "$TESSERA" plan "$dir/good.deck" 4 --topology "$srcdir/input/topology_h200" --set run.backend=$backend --json >"$dir/$backend" || fail "plan, $backend"
 done
 cmp -s "$dir/cuda" "$dir/host" && fail "a plan for GPUs is that for CPUs"
+# 3 peers of 3.28 GB / 7 for each of NCCL's communicators: of ids, of the dense
+# layers, and some for the tables; MPI has none.
+bytes_of() { # file
+  sed -n 's/.*"memory_bytes": *\([0-9.]*\).*/\1/p' "$1" | head -n 1
+}
+"$TESSERA" plan "$dir/good.deck" 4 --topology "$srcdir/input/topology_h200" --set run.backend=cuda --set comm.backend=mpi --json >"$dir/mpi" || fail "plan, mpi"
+echo "$(bytes_of "$dir/cuda") $(bytes_of "$dir/mpi")" | awk '
+  { n = ($1 - $2) / (3 * 3.28e9 / 7); off = n - int(n + 0.5); if (off < 0) off = -off; exit !(n > 2.5 && n < 12 && off < 1e-3) }' ||
+  fail "memory of NCCL: $(bytes_of "$dir/cuda") and $(bytes_of "$dir/mpi")"
 expect 2 'topology FILE (as input/topology_h200)' env CUDA_VISIBLE_DEVICES=-1 "$TESSERA" plan "$dir/good.deck" --set run.backend=cuda
 
 # The decks that come along are without faults.

@@ -100,6 +100,34 @@ TS_TESTS(buffers_by_hand, 0, 2) {
   settle(&x);
 }
 
+/* NCCL's: one for ids, those of the dense parameters; there, back and within a
+ * node. */
+TS_TEST(communicators_by_hand) {
+  static const struct {
+    ts_shard_kind kind;
+    int n;
+  } all[] = {{TS_SHARD_TABLE_WISE, 2},   {TS_SHARD_ROW_WISE, 2},
+             {TS_SHARD_COLUMN_WISE, 2},  {TS_SHARD_TABLE_ROW_WISE, 3},
+             {TS_SHARD_GRID, 3},         {TS_SHARD_TABLE_COLUMN_WISE, 2},
+             {TS_SHARD_DATA_PARALLEL, 1}};
+  ts_setting x;
+  ts_cost c;
+  ts_load l;
+  setting(&x, 1, 8, 4);
+  know_ids(&x, 1);
+  x.request.comm_bytes = 1000;
+  x.request.dense = (ts_plan_dense){.bucket_bytes = 7, .n_comms = 2};
+  ck_assert_ok(ts_cost_create(&c, &x.request));
+  ts_cost_always(&l, &c);
+  ck_assert_double_eq(l.memory.buffers, 3007);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    ts_cost_kind(&l, &c, all[i].kind);
+    ck_assert_double_eq(l.memory.buffers, 1000 * all[i].n);
+  }
+  ts_cost_reset(&c);
+  settle(&x);
+}
+
 /* The same on a discrete device, of 4 senders: what comes lies there alone,
  * with lists of a part each, which the host has, too; of bags that are spread
  * there is a counter for each of 4 parts, and all know where they begin.  Each
