@@ -60,6 +60,8 @@ typedef struct ts_plan_request {
   bool discrete;         /* the device has memory of its own */
   double memory_bytes;   /* limit of a rank */
   double comm_bytes;     /* of the device's memory, that a communicator takes */
+  double host_bytes;     /* of the host's memory beside a discrete device that
+                            a rank may lock; 0: not known */
   /* (tables) lines per row in place of the deck's; NULL: the deck's. */
   const double *load_factor;
 } ts_plan_request;

@@ -58,6 +58,7 @@ typedef struct ts_change {
   ts_open open;       /* with the plan's kernels */
   ts_cost cost;
   double *room;    /* (W) bytes left, below 0 where they are lacking */
+  double *host;    /* (W) that may still be locked of the host's memory */
   ts_sized *order; /* (tables) those that may change, the best first */
 } ts_change;
 
@@ -70,40 +71,52 @@ static bool may_change(const ts_change *x, int32_t t) {
          (!kernel || strcmp(kernel, x->kernel) != 0);
 }
 
-static double bytes_of(ts_change *x, int32_t t, const ts_shard *s,
-                       const char *kernel) {
+static ts_plan_memory memory_of(ts_change *x, int32_t t, const ts_shard *s,
+                                const char *kernel) {
   ts_plan_memory m;
   ts_table_config *c = &x->open.config.tables[t];
   c->auto_kernel = kernel;
   c->auto_tier = kernel && !x->open.request.discrete ? "file" : NULL;
   ts_storage_shard(&m, &x->cost, t, x->plan->tables[t].kind, s);
-  return ts_plan_memory_sum(&m);
+  return m;
 }
 
-static double freed(ts_change *x, int32_t t, const ts_shard *s) {
-  const double now = bytes_of(x, t, s, x->plan->tables[t].kernel);
-  return now - bytes_of(x, t, s, x->kernel);
+/* Bytes that the change frees of fast memory; *LOCKED that it takes of the
+ * host's. */
+static double freed(ts_change *x, int32_t t, const ts_shard *s,
+                    double *locked) {
+  const ts_plan_memory now = memory_of(x, t, s, x->plan->tables[t].kernel);
+  const ts_plan_memory then = memory_of(x, t, s, x->kernel);
+  *locked = then.pinned - now.pinned;
+  return ts_plan_memory_sum(&now) - ts_plan_memory_sum(&then);
 }
 
-static bool lacks(const ts_change *x, int32_t t) {
+/* A rank of table T lacks memory, and the host has enough for all of them. */
+static bool helps(ts_change *x, int32_t t) {
   const ts_table_plan *p = &x->plan->tables[t];
-  for (int32_t k = 0; k < p->n_shards; k++)
-    if (x->room[p->shards[k].rank] < 0) return true;
-  return false;
+  bool lacks = false;
+  double locked;
+  (void)freed(x, t, &p->shards[0], &locked); /* the largest */
+  for (int32_t k = 0; k < p->n_shards; k++) {
+    if (x->host[p->shards[k].rank] < locked) return false;
+    lacks = lacks || x->room[p->shards[k].rank] < 0;
+  }
+  return lacks;
 }
 
 /* Changes table T.  Shards that are alike free the same: it is worked out
  * once. */
 static void give(ts_change *x, int32_t t) {
   ts_table_plan *p = &x->plan->tables[t];
-  double bytes = 0, share = -1;
+  double bytes = 0, locked = 0, share = -1;
   for (int32_t k = 0; k < p->n_shards; k++) {
     const ts_shard *s = &p->shards[k];
     const double here = ts_cost_share(&x->cost, t, s);
     if (k == 0 || here != share || s->n_rows != s[-1].n_rows)
-      bytes = freed(x, t, s);
+      bytes = freed(x, t, s, &locked);
     share = here;
     x->room[s->rank] += bytes;
+    x->host[s->rank] -= locked;
   }
   p->kernel = x->kernel;
 }
@@ -113,29 +126,32 @@ static void give(ts_change *x, int32_t t) {
 static double gain_of(ts_change *x, int32_t t) {
   const ts_table_plan *p = &x->plan->tables[t];
   const ts_shard *s = &p->shards[0];
-  const double bytes = freed(x, t, s);
+  double locked;
+  const double bytes = freed(x, t, s, &locked);
   const double rows = ts_cost_misses(&x->cost, t, p->kind, s, ts_lines_least);
   const double line = ts_storage_line(&x->cost, t, s);
   return bytes / (ts_cost_fetch_ms(&x->cost, t, rows * line) + 1e-6);
 }
 
-/* Changes the tables that gain most, as long as one of their ranks lacks
- * memory. */
+/* Changes the tables that gain most, as long as that helps. */
 static void change(ts_change *x) {
   int32_t n = 0;
   for (int32_t t = 0; t < x->plan->n_tables; t++)
     if (may_change(x, t)) x->order[n++] = (ts_sized){gain_of(x, t), t};
   ts_sort_sized(x->order, n);
   for (int32_t i = 0; i < n && x->order[i].size > 0; i++)
-    if (lacks(x, x->order[i].number)) give(x, x->order[i].number);
+    if (helps(x, x->order[i].number)) give(x, x->order[i].number);
 }
 
 static ts_err find_room(ts_change *x) {
   ts_plan_report *r = NULL;
   TS_DO(ts_plan_estimate(&r, x->plan, &x->open.request));
-  for (int k = 0; k < r->n_ranks; k++)
+  const double host = x->open.request.host_bytes;
+  for (int k = 0; k < r->n_ranks; k++) {
+    x->host[k] = host > 0 ? host - r->ranks[k].load.memory.pinned : INFINITY;
     x->room[k] = x->open.request.memory_bytes -
                  ts_plan_memory_sum(&r->ranks[k].load.memory);
+  }
   ts_plan_report_destroy(r);
   return TS_OK;
 }
@@ -152,6 +168,7 @@ ts_err ts_plan_kernels(ts_plan *p, const ts_plan_request *q) {
   ts_plan_apply(&x.open.config, p, q->discrete);
   TS_TRY(ts_cost_create(&x.cost, &x.open.request));
   TS_TRY(ts_mem_many(x.room, p->n_ranks, MISC));
+  TS_TRY(ts_mem_many(x.host, p->n_ranks, MISC));
   TS_TRY(ts_mem_many(x.order, p->n_tables, MISC));
   TS_TRY(find_room(&x));
   for (int i = 0; i < 2; i++) {
@@ -161,7 +178,7 @@ ts_err ts_plan_kernels(ts_plan *p, const ts_plan_request *q) {
 done:
   ts_cost_reset(&x.cost);
   ts_open_reset(&x.open);
-  ts_mem_free_all(x.room, x.order);
+  ts_mem_free_all(x.room, x.host, x.order);
   return err;
 }
 

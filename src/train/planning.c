@@ -154,6 +154,10 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
                                         to_measure ? &gflops : NULL, t,
                                         p->request.batch, p->stats, n)));
   if (to_measure) TS_TRY(measure(p, t, gflops));
+  if (!topology && ts_device_is_discrete(t->device))
+    p->request.host_bytes =
+        usable * ts_topology_memory_gib(ts_world_node_size(t->world)) *
+        (1 << 30);
   if (!topology && (!strcmp(word, "default") || !strcmp(word, "measure")))
     TS_TRY(ts_settle(t, take_device_memory(p, t)));
   const double limit = t->config->sharding.memory_gib > 0

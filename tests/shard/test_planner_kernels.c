@@ -128,14 +128,14 @@ TS_TEST(plans_of_others) {
 
 /* Where a deck names the kernel, has copies, lets the dense optimizer train the
  * rows, or gives no folder, no table is cached: 0 to 3; a device of its own
- * memory needs no folder: 4. */
-TS_TESTS(left_as_they_are, 0, 5) {
+ * memory needs no folder, 4, but a host that has room: 5, 6. */
+TS_TESTS(left_as_they_are, 0, 7) {
   static char none[] = "none";
   ts_setting x;
   ts_plan *p = NULL;
   open_tables(&x, 1);
   ck_assert_ok(ts_plan_search(&p, NULL, &x.request));
-  x.request.memory_bytes = 0.5 * named(&x, p, 0);
+  x.request.memory_bytes = (_i == 5 ? 0.6 : 0.5) * named(&x, p, 0);
   ts_plan_destroy(p);
   p = NULL;
   for (int t = 0; t < N; t++) {
@@ -144,10 +144,13 @@ TS_TESTS(left_as_they_are, 0, 5) {
     if (_i == 2) x.tables[t].optimizer.kind = none;
   }
   if (_i >= 3) x.config.run.tier_dir = NULL;
-  x.request.discrete = _i == 4;
+  x.request.discrete = _i >= 4;
+  if (_i == 5) x.request.host_bytes = 52e6;
+  if (_i == 6) x.request.host_bytes = 20e6;
   const ts_err err = ts_plan_search(&p, NULL, &x.request);
-  ck_assert_int_eq(err, _i == 4 ? TS_OK : TS_ERR_DECK);
+  ck_assert_int_eq(err, _i == 4 || _i == 5 ? TS_OK : TS_ERR_DECK);
   if (_i == 4) ck_assert_uint_ne(chosen(p), 0);
+  if (_i == 5) ck_assert_uint_eq(chosen(p), 6); /* all but the largest */
   if (_i == 4) ts_plan_apply(&x.config, p, true);
   if (_i == 4) ck_assert_str_eq(ts_table_tier(&x.tables[2]), "host");
   if (_i == 3) ck_assert_ptr_nonnull(strstr(ts_err_message(), "run.tier_dir"));
