@@ -74,16 +74,23 @@ TS_BODY ts_v4 ts_row_squares(const float *g, const float *w, float l2,
   return x * x;
 }
 
+/* The quads of columns [at, at + 16). */
+TS_BODY ts_v4 ts_row_squares16(const float *g, const float *w, float l2,
+                               int32_t at, int32_t n) {
+  return ts_row_quads(ts_row_squares(g, w, l2, at, n),
+                      ts_row_squares(g, w, l2, at + 4, n),
+                      ts_row_squares(g, w, l2, at + 8, n),
+                      ts_row_squares(g, w, l2, at + 12, n));
+}
+
 /* Quads 4 K to 4 K + 3 of the 32. */
 TS_BODY ts_v4 ts_row_part(const float *g, const float *w, float l2, int32_t n,
                           int k) {
   ts_v4 sum = {0};
-  for (int32_t at = 16 * k; at < n; at += 128)
-    sum += ts_row_quads(ts_row_squares(g, w, l2, at, n),
-                        ts_row_squares(g, w, l2, at + 4, n),
-                        ts_row_squares(g, w, l2, at + 8, n),
-                        ts_row_squares(g, w, l2, at + 12, n));
-  return sum;
+  int32_t at = 16 * k;
+  for (; at + 16 <= n; at += 128) /* whole: nothing is asked within */
+    sum += ts_row_squares16(g, w, l2, at, at + 16);
+  return at < n ? sum + ts_row_squares16(g, w, l2, at, n) : sum;
 }
 
 /* The last of the sum, from its four quads. */
@@ -91,10 +98,8 @@ TS_BODY float ts_v4_sum(ts_v4 q) {
   return (q[0] + q[2]) + (q[1] + q[3]);
 }
 
-/* Sum of squares of g + l2 w, N columns; w NULL: of g.  What is not there is
- * zero, which changes no sum, so short rows end sooner. */
-TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
-                                    int32_t n) {
+/* What is not there is zero, which changes no sum, so short rows end sooner. */
+TS_BODY float ts_row_tree(const float *g, const float *w, float l2, int32_t n) {
 #define PART(k) ts_row_part(g, w, l2, n, k)
   if (n <= 16) return ts_v4_sum(PART(0));
   if (n <= 32) return ts_v4_sum(PART(0) + PART(1));
@@ -104,15 +109,22 @@ TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
 #undef PART
 }
 
+/* Sum of squares of g + l2 w, N columns; w NULL: of g.  The commonest widths
+ * are known to the compiler: code without a branch. */
+TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
+                                    int32_t n) {
+  if (n == 128) return ts_row_tree(g, w, l2, 128);
+  if (n == 64) return ts_row_tree(g, w, l2, 64);
+  return ts_row_tree(g, w, l2, n);
+}
+
 TS_BODY float ts_row_sum_squares(const float *x, int32_t n) {
   return ts_row_sum_squares_l2(x, NULL, 0, n);
 }
 
 /* Adds the squares of X, the 16 columns from AT on, to PART. */
 TS_BODY void ts_row_add_squares(ts_v4 part[8], const float *x, int32_t at) {
-  part[at / 16 % 8] += ts_row_quads(
-      ts_row_squares(x, NULL, 0, 0, 16), ts_row_squares(x, NULL, 0, 4, 16),
-      ts_row_squares(x, NULL, 0, 8, 16), ts_row_squares(x, NULL, 0, 12, 16));
+  part[at / 16 % 8] += ts_row_squares16(x, NULL, 0, 0, 16);
 }
 
 TS_BODY float ts_row_parts_sum(const ts_v4 p[8]) {
