@@ -83,43 +83,9 @@ TS_BODY ts_v4 ts_row_squares16(const float *g, const float *w, float l2,
                       ts_row_squares(g, w, l2, at + 12, n));
 }
 
-/* Quads 4 K to 4 K + 3 of the 32. */
-TS_BODY ts_v4 ts_row_part(const float *g, const float *w, float l2, int32_t n,
-                          int k) {
-  ts_v4 sum = {0};
-  int32_t at = 16 * k;
-  for (; at + 16 <= n; at += 128) /* whole: nothing is asked within */
-    sum += ts_row_squares16(g, w, l2, at, at + 16);
-  return at < n ? sum + ts_row_squares16(g, w, l2, at, n) : sum;
-}
-
 /* The last of the sum, from its four quads. */
 TS_BODY float ts_v4_sum(ts_v4 q) {
   return (q[0] + q[2]) + (q[1] + q[3]);
-}
-
-/* What is not there is zero, which changes no sum, so short rows end sooner. */
-TS_BODY float ts_row_tree(const float *g, const float *w, float l2, int32_t n) {
-#define PART(k) ts_row_part(g, w, l2, n, k)
-  if (n <= 16) return ts_v4_sum(PART(0));
-  if (n <= 32) return ts_v4_sum(PART(0) + PART(1));
-  if (n <= 64) return ts_v4_sum((PART(0) + PART(2)) + (PART(1) + PART(3)));
-  return ts_v4_sum(((PART(0) + PART(4)) + (PART(2) + PART(6))) +
-                   ((PART(1) + PART(5)) + (PART(3) + PART(7))));
-#undef PART
-}
-
-/* Sum of squares of g + l2 w, N columns; w NULL: of g.  The commonest widths
- * are known to the compiler: code without a branch. */
-TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
-                                    int32_t n) {
-  if (n == 128) return ts_row_tree(g, w, l2, 128);
-  if (n == 64) return ts_row_tree(g, w, l2, 64);
-  return ts_row_tree(g, w, l2, n);
-}
-
-TS_BODY float ts_row_sum_squares(const float *x, int32_t n) {
-  return ts_row_sum_squares_l2(x, NULL, 0, n);
 }
 
 /* Adds the squares of X, the 16 columns from AT on, to PART. */
@@ -130,6 +96,38 @@ TS_BODY void ts_row_add_squares(ts_v4 part[8], const float *x, int32_t at) {
 TS_BODY float ts_row_parts_sum(const ts_v4 p[8]) {
   return ts_v4_sum(((p[0] + p[4]) + (p[2] + p[6])) +
                    ((p[1] + p[5]) + (p[3] + p[7])));
+}
+
+/* Sum of squares of g + l2 w, N columns; w NULL: of g.  Of any width: one
+ * copy, so that it leaves the processor's room to those of below. */
+static __attribute__((noinline, unused)) float
+ts_row_any_squares(const float *g, const float *w, float l2, int32_t n) {
+  ts_v4 part[8] = {{0}};
+  int32_t at = 0;
+  if (n < 16) return ts_v4_sum(ts_row_squares16(g, w, l2, 0, n));
+  for (; at + 16 <= n; at += 16)
+    part[at / 16 % 8] += ts_row_squares16(g, w, l2, at, at + 16);
+  if (at < n) part[at / 16 % 8] += ts_row_squares16(g, w, l2, at, n);
+  return ts_row_parts_sum(part);
+}
+
+/* The commonest widths without a branch.  What is not there is zero, which
+ * changes no sum, so short rows end sooner. */
+TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
+                                    int32_t n) {
+#define PART(k) ts_row_squares16(g, w, l2, 16 * (k), 128)
+  if (n == 128)
+    return ts_v4_sum(((PART(0) + PART(4)) + (PART(2) + PART(6))) +
+                     ((PART(1) + PART(5)) + (PART(3) + PART(7))));
+  if (n == 64) return ts_v4_sum((PART(0) + PART(2)) + (PART(1) + PART(3)));
+  if (n == 32) return ts_v4_sum(PART(0) + PART(1));
+  if (n == 16) return ts_v4_sum(PART(0));
+#undef PART
+  return ts_row_any_squares(g, w, l2, n);
+}
+
+TS_BODY float ts_row_sum_squares(const float *x, int32_t n) {
+  return ts_row_sum_squares_l2(x, NULL, 0, n);
 }
 
 /* The three versions of a row function, from its body. */
