@@ -122,6 +122,7 @@ TS_BODY float ts_row_sum_squares_l2(const float *g, const float *w, float l2,
   if (n == 64) return ts_v4_sum((PART(0) + PART(2)) + (PART(1) + PART(3)));
   if (n == 32) return ts_v4_sum(PART(0) + PART(1));
   if (n == 16) return ts_v4_sum(PART(0));
+  if (n == 8) return ts_v4_sum(ts_row_squares16(g, w, l2, 0, 8));
 #undef PART
   return ts_row_any_squares(g, w, l2, n);
 }
