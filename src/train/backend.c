@@ -58,11 +58,6 @@ ts_err ts_trainer_choose_device(ts_trainer *t, const ts_device_options *o) {
 void ts_report_backend(const ts_trainer *t) {
   const bool named = t->config->run.backend != TS_BACKEND_AUTO;
   const bool gpus = ts_device_is_discrete(t->device);
-  if (t->left)
-    ts_note("the run began on backend \"%s\" and goes on with \"%s\", which "
-            "rounds otherwise: %s",
-            t->left, ts_device_name(t->device),
-            *t->no_gpu ? t->no_gpu : "this program was built without CUDA");
   if (t->backend != t->config->run.backend) {
     ts_info("  backend host: the run began on it; run.backend = \"cuda\" would "
             "move it to the GPUs");

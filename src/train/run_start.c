@@ -77,25 +77,21 @@ static ts_err is_of(bool *is, const ts_run *r, const ts_ckpt *ckpt,
 }
 
 /* With run.backend = "auto" a run stays where it began, whose bits are its own:
- * on the host beside GPUs, too; on GPUs if there are some. */
-static ts_err keep_backend(ts_run *r) {
+ * on the host beside GPUs, too.  NCCL has no other place than a GPU. */
+static ts_err keep_host(ts_run *r) {
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
-  const bool gpus = ts_device_is_discrete(r->t->device);
-  bool moved;
-  /* NCCL has no other place than a GPU. */
+  bool kept;
   if (r->config->run.backend != TS_BACKEND_AUTO || !resumes(r->config) ||
+      !ts_device_is_discrete(r->t->device) ||
       !strcmp(r->config->comm.backend, "nccl"))
     return TS_OK;
   TS_TRY(peek_newest(r, &ckpt));
-  TS_TRY(is_of(&moved, r, &ckpt, gpus ? "host" : "cuda"));
-  if (moved && gpus) {
-    ts_trainer_destroy(r->t);
-    r->t = NULL;
-    TS_TRY(ts_trainer_start_on(&r->t, r->config, true, TS_BACKEND_HOST));
-  } else if (moved) {
-    r->t->left = "cuda";
-  }
+  TS_TRY(is_of(&kept, r, &ckpt, "host"));
+  if (!kept) goto done;
+  ts_trainer_destroy(r->t);
+  r->t = NULL;
+  TS_TRY(ts_trainer_start_on(&r->t, r->config, true, TS_BACKEND_HOST));
 done:
   ts_ckpt_reset(&ckpt);
   return err;
@@ -103,7 +99,20 @@ done:
 
 ts_err ts_run_start(ts_run *r) {
   TS_DO(ts_trainer_start(&r->t, r->config, true));
-  return keep_backend(r);
+  return keep_host(r);
+}
+
+/* A run that began on GPUs goes on on the host where there are none. */
+static ts_err note_move(const ts_run *r, const ts_ckpt *ckpt) {
+  bool moved;
+  if (r->config->run.backend != TS_BACKEND_AUTO) return TS_OK;
+  TS_DO(is_of(&moved, r, ckpt, "cuda"));
+  if (moved && !ts_device_is_discrete(r->t->device))
+    ts_note(
+        "the run began on backend \"cuda\" and goes on with \"host\", which "
+        "rounds otherwise: %s",
+        *r->t->no_gpu ? r->t->no_gpu : "this program was built without CUDA");
+  return TS_OK;
 }
 
 /* The plan of the newest checkpoint, NULL where there is none to be had. */
@@ -120,6 +129,7 @@ static ts_err old_plan(const ts_run *r, char **plan) {
   TS_TRY(ts_comm_sum_i64(r->t->control, &seen, 1));
   if (seen == r->t->n_ranks) TS_TRY(ts_mem_strdup(plan, v->ptr));
   TS_TRY(old_topology(r->t, &ckpt));
+  TS_TRY(note_move(r, &ckpt));
 done:
   ts_ckpt_reset(&ckpt);
   return err;

@@ -86,9 +86,7 @@ typedef struct ts_trainer {
   int n_threads;
   bool widened;     /* the launcher's binding was */
   char no_gpu[256]; /* run.backend "auto": why training is on the host; or "" */
-  ts_backend_choice backend; /* as asked for */
-  const char *left; /* backend that the run began on and can't go on with here;
-                       or NULL */
+  ts_backend_choice backend;       /* as asked for */
   int64_t in_flight[TS_TAG_COUNT]; /* bytes predicted for batches under way */
   double *pooling; /* ids of each feature per sample, as expected */
   int32_t n_tasks;
