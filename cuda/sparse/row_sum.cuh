@@ -8,8 +8,8 @@ __device__ inline uint32_t ts_run_end(const ts_row_work &a, uint32_t run,
   return run + 1 < n_runs ? a.start[run + 1] : (uint32_t)a.n;
 }
 
-/* Where the gradient of one entry starts, and its factor where entries are
- * SCALED: without weights an entry is its bag. */
+/* The first float of an entry's gradient, and its factor where entries are
+ * SCALED.  Without weights an entry is its bag. */
 struct ts_row_entry {
   int64_t at;
   float scale;

@@ -93,7 +93,7 @@ static inline const char *ts_table_kernel(const ts_table_config *t) {
   return t->kernel && !ts_table_kernel_is_open(t) ? t->kernel : "fused";
 }
 
-/* Where its rows are when they are in slow memory: host | file. */
+/* The slow memory of a table whose rows are in some: host | file. */
 static inline const char *ts_table_tier(const ts_table_config *t) {
   if (t->auto_tier) return t->auto_tier;
   return t->cache.tier ? t->cache.tier : "host";

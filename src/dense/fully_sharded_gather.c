@@ -131,8 +131,9 @@ static ts_err follow_optimizer(ts_fully_sharded *d, ts_lane *lane) {
   return d->lane ? ts_lane_wait(d->lane, last) : TS_OK;
 }
 
-/* What this rank sends of group G, KEPT by its block or its shard: as it is, or
- * shortened into its own part of the FLAT.  The all-gather follows. */
+/* *SEND = this rank's part of group G: what its block has KEPT, or its shard;
+ * the latter is shortened into its own part of the FLAT first where the group
+ * travels in bf16.  The next all-gather of COMM waits until it is there. */
 static ts_err offer(ts_fully_sharded *d, const ts_fully_sharded_group *g,
                     const float **send, ts_comm *comm, bool kept,
                     const ts_fully_sharded_slot *flat) {

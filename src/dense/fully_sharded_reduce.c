@@ -113,7 +113,7 @@ static ts_err reduce(ts_fully_sharded *d, int32_t i, ts_lane *lane) {
   return TS_OK;
 }
 
-/* What was reduced becomes f32, once it is there. */
+/* Makes the reduced gradients f32 again, as soon as they have come. */
 static ts_err widen(ts_fully_sharded *d, ts_fully_sharded_group *g) {
   if (d->wire == TS_F32) return TS_OK;
   TS_DO(ts_lane_wait(d->lane, g->reduced));

@@ -306,7 +306,8 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
   l->sent.cross = cross;
 }
 
-/* There and back, for two stages the node's, too; replicas have one. */
+/* Communicators of a kind: one there and one back; one more within the node
+ * where output dist has two stages; replicas have one in all. */
 static int n_comms(const ts_sharding_ops *ops) {
   return !ops->remote ? 1 : ops->output == &ts_output_two_stage ? 3 : 2;
 }

@@ -142,7 +142,8 @@ ts_err ts_plan_search(ts_plan **, ts_plan_report **report,
  * no table is left that may change; none in slow memory where there is no such
  * memory.  ts_plan_search has done that. */
 ts_err ts_plan_kernels(ts_plan *, const ts_plan_request *);
-/* What the fullest rank would need if no such table were in slow memory. */
+/* Bytes of the fullest RANK if the tables whose kernel the planner chose were
+ * all in fast memory. */
 ts_err ts_plan_fused_bytes(double *bytes, int32_t *rank, const ts_plan *,
                            const ts_plan_request *);
 /* LOAD_FACTOR (tables) for PLAN: the deck's where it has one; the others

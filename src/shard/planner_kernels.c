@@ -1,10 +1,10 @@
 /* planner_kernels.c - which tables have their rows in slow memory, where the
  * deck leaves that open and fast memory doesn't suffice.
  *
- * Where the shards are stays as it is.  Tables are cached first whose rows
- * free most bytes for a ms of fetching, with next to no lines; what is left of
- * the memory becomes lines afterwards (planner_lines.c).  Where even so few
- * lines and their slots are too much, tables go without a cache, "host". */
+ * Shards keep their ranks.  The first tables to be cached are those that free
+ * most bytes for a ms of fetching.  They get next to no lines at first; the
+ * memory that is left becomes lines afterwards (planner_lines.c).  Where even
+ * these lines and their slots are too much, tables have no cache: "host". */
 #include <math.h>
 #include <string.h>
 

@@ -53,8 +53,8 @@ static bool resumes(const ts_config *c) {
   return c->checkpoint.dir && strcmp(c->checkpoint.resume, "never");
 }
 
-/* What the newest checkpoint says of itself; nothing where there is none to be
- * had: a damaged file is dealt with when it is loaded. */
+/* Reads the head of the newest checkpoint.  CKPT stays empty where there is
+ * none or it is damaged: loading deals with that. */
 static ts_err peek_newest(const ts_run *r, ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ts_str path = {0};

@@ -111,7 +111,7 @@ int fstatfs(int fd, struct statfs *fs) {
   return is_known && fd >= 0 ? 0 : -1;
 }
 
-/* Of a file's own blocks and ten free ones of 4096 bytes. */
+/* A file has its own blocks and ten free ones of 4096 bytes. */
 TS_TEST(room_is_what_is_free_where_none_can_be_reserved) {
   static const int asked[] = {EOPNOTSUPP, ENOSYS, EINVAL, EINTR};
   char name[] = "/tmp/tessera-room-XXXXXX";

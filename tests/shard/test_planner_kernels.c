@@ -126,9 +126,9 @@ TS_TEST(plans_of_others) {
   settle(&x);
 }
 
-/* Where a deck names the kernel, has copies, lets the dense optimizer train the
- * rows, or gives no folder, no table is cached: 0 to 3; a device of its own
- * memory needs no folder, 4, but a host that has room: 5, 6. */
+/* No table is cached where the deck names the kernel (0), has copies (1), lets
+ * the dense optimizer train the rows (2) or gives no folder (3).  A device with
+ * memory of its own needs no folder (4), but a host that has room (5, 6). */
 TS_TESTS(left_as_they_are, 0, 7) {
   static char none[] = "none";
   ts_setting x;

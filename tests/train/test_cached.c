@@ -341,7 +341,7 @@ static void start_short(pr_run *r, const pr_sets *sets, double bytes) {
   }
 }
 
-/* Where the planner caches tables since memory is short, the bits are those of
+/* The planner caches tables because memory is short: the bits are those of
  * tables in fast memory. */
 TS_TESTS(chosen, 0, 2) {
   static pr_result want, got;
