@@ -109,14 +109,15 @@ ts_err ts_ckpt_give_name(const char *temp, const char *path, const char *in);
 ts_err ts_ckpt_mirror(const char *path, const char *dir, int keep,
                       const ts_ckpt_hooks *);
 
-/* checkpoint_list.c: names step-N.h5 in DIR, in no order. */
-void ts_ckpt_list(const char *dir, char ***names, int *n);
+/* checkpoint_list.c: names step-N.h5 in DIR, in no order; none where DIR is
+ * not there, an error where it can't be read.  Freed in any case. */
+ts_err ts_ckpt_list(const char *dir, char ***names, int *n);
 void ts_ckpt_list_free(char **names, int n);
 void ts_ckpt_sort(char **names, int n);            /* newest first */
 int ts_ckpt_compare(const char *a, const char *b); /* > 0: A is newer */
 /* Removes all but the newest KEEP, never WRITTEN, and what killed runs have
- * left half-written. */
-void ts_ckpt_prune(const char *dir, int keep, const char *written);
+ * left half-written.  Where DIR can't be read a warning says so. */
+ts_err ts_ckpt_prune(const char *dir, int keep, const char *written);
 
 /* checkpoint_mpio.c: whether IO ("auto" | "pwrite" | "mpio") means MPI-IO for
  * DIR, and saving by it.  ts_ckpt_save_mpio is Collective. */

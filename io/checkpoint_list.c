@@ -1,10 +1,12 @@
 /* checkpoint_list.c - which checkpoints a folder holds. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
@@ -24,24 +26,30 @@ static bool is_part(const char *name) {
   return is_named(name, ".step-", ".h5.part");
 }
 
-static void list(const char *dir, bool (*wanted)(const char *), char ***names,
-                 int *n) {
+/* A folder that is not there has none. */
+static ts_err list(const char *dir, bool (*wanted)(const char *), char ***names,
+                   int *n) {
+  ts_err err = TS_OK;
+  struct dirent *e;
   DIR *d = opendir(dir);
   *names = NULL;
   *n = 0;
-  for (struct dirent *e; d && (e = readdir(d));) {
+  if (!d && errno == ENOENT) return TS_OK;
+  if (!d) return ts_fail_errno(TS_ERR_CKPT, dir);
+  while (errno = 0, (e = readdir(d))) {
     if (!wanted(e->d_name)) continue;
-    if (ts_mem_extend(names, *n, *n + 1, sizeof **names, TS_TAG_CHECKPOINT) !=
-            TS_OK ||
-        ts_mem_strdup(&(*names)[*n], e->d_name) != TS_OK)
-      break;
+    TS_TRY(ts_mem_extend(names, *n, *n + 1, sizeof **names, TS_TAG_CHECKPOINT));
+    TS_TRY(ts_mem_strdup(&(*names)[*n], e->d_name));
     ++*n;
   }
-  if (d) closedir(d);
+  if (errno != 0) err = ts_fail_errno(TS_ERR_CKPT, dir);
+done:
+  closedir(d);
+  return err;
 }
 
-void ts_ckpt_list(const char *dir, char ***names, int *n) {
-  list(dir, is_checkpoint, names, n);
+ts_err ts_ckpt_list(const char *dir, char ***names, int *n) {
+  return list(dir, is_checkpoint, names, n);
 }
 
 void ts_ckpt_list_free(char **names, int n) {
@@ -65,26 +73,26 @@ void ts_ckpt_sort(char **names, int n) {
   if (n) qsort(names, (size_t)n, sizeof *names, newest_first);
 }
 
-static void remove_parts(const char *dir) {
+/* Removes the files that are WANTED, but the newest KEEP and WRITTEN. */
+static ts_err remove_all(const char *dir, bool (*wanted)(const char *),
+                         int keep, const char *written) {
   char **names = NULL, path[8192];
   int n = 0;
-  list(dir, is_part, &names, &n);
-  for (int i = 0; i < n; i++) {
-    snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-    unlink(path);
-  }
-  ts_ckpt_list_free(names, n);
-}
-
-void ts_ckpt_prune(const char *dir, int keep, const char *written) {
-  char **names = NULL, path[8192];
-  int n = 0;
-  ts_ckpt_list(dir, &names, &n);
+  const ts_err err = list(dir, wanted, &names, &n);
   ts_ckpt_sort(names, n);
-  for (int i = keep; i < n; i++) {
+  for (int i = keep; err == TS_OK && i < n; i++) {
     snprintf(path, sizeof path, "%s/%s", dir, names[i]);
     if (strcmp(path, written) != 0) unlink(path);
   }
   ts_ckpt_list_free(names, n);
-  remove_parts(dir);
+  return err;
+}
+
+ts_err ts_ckpt_prune(const char *dir, int keep, const char *written) {
+  ts_err err = remove_all(dir, is_checkpoint, keep, written);
+  if (err == TS_OK) err = remove_all(dir, is_part, 0, written);
+  if (err != TS_ERR_CKPT) return err;
+  ts_warn("%s: older checkpoints stay", ts_err_message());
+  ts_err_clear();
+  return TS_OK;
 }

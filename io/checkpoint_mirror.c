@@ -51,7 +51,7 @@ ts_err ts_ckpt_mirror(const char *path, const char *dir, int keep,
   if (m.to < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, m.temp));
   TS_TRY(copy_bytes(&m, hooks));
   TS_TRY(ts_ckpt_give_name(m.temp, m.copy, dir));
-  ts_ckpt_prune(dir, keep, m.copy);
+  TS_TRY(ts_ckpt_prune(dir, keep, m.copy));
 done:
   if (m.from >= 0) close(m.from);
   if (m.to >= 0) close(m.to);

@@ -364,7 +364,8 @@ ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
   TS_TRY(ts_agree(comm, m.rank == 0 ? prepare(&m, dir) : TS_OK));
   TS_TRY(ts_agree(comm, ts_comm_run_mpi(comm, save, &m)));
   TS_TRY(ts_agree(comm, m.rank == 0 ? give_name(&m, dir) : TS_OK));
-  if (m.rank == 0) ts_ckpt_prune(dir, keep, m.path);
+  TS_TRY(
+      ts_agree(comm, m.rank == 0 ? ts_ckpt_prune(dir, keep, m.path) : TS_OK));
 done:
   if (err != TS_OK && m.rank == 0) unlink(m.temp);
   ts_mem_free(m.bite);

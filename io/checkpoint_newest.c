@@ -7,38 +7,59 @@
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
-/* Newest first; of equal steps the folder's own comes before the mirror's.
- * Returns whether PATH is the mirror's; "" after the last. */
-static bool pick(char path[4400], const char *dir, const char *mirror,
-                 int number) {
-  const char *const dirs[2] = {dir, mirror};
-  char **names[2] = {NULL, NULL};
-  int n[2] = {0, 0}, at[2] = {0, 0}, which = 0;
-  for (int k = 0; k < 2 && dirs[k]; k++) {
-    ts_ckpt_list(dirs[k], &names[k], &n[k]);
-    ts_ckpt_sort(names[k], n[k]);
-  }
-  *path = '\0';
+/* One of a folder's or of its mirror's. */
+typedef struct ts_found {
+  char path[4400]; /* "": there are no more */
+  bool mirrored;
+} ts_found;
+
+/* Newest first; of equal steps the folder's own comes before the mirror's. */
+static void pick(ts_found *found, const char *const dirs[2],
+                 char **const names[2], const int n[2], int number) {
+  int at[2] = {0, 0};
   for (int i = 0; i <= number && (at[0] < n[0] || at[1] < n[1]); i++) {
-    which =
+    const int which =
         at[0] == n[0] ||
         (at[1] < n[1] && ts_ckpt_compare(names[1][at[1]], names[0][at[0]]) > 0);
     const char *name = names[which][at[which]++];
-    if (i == number) snprintf(path, 4400, "%.4000s/%.255s", dirs[which], name);
+    if (i < number) continue;
+    snprintf(found->path, sizeof found->path, "%.4000s/%.255s", dirs[which],
+             name);
+    found->mirrored = which;
   }
+}
+
+/* A mirror that can't be read is missed where the folder has none itself. */
+static ts_err look(ts_found *found, const char *dir, const char *mirror,
+                   int number) {
+  ts_err err = TS_OK;
+  const char *const dirs[2] = {dir, mirror};
+  char **names[2] = {NULL, NULL};
+  int n[2] = {0, 0};
+  for (int k = 0; k < 2 && dirs[k]; k++) {
+    err = ts_ckpt_list(dirs[k], &names[k], &n[k]);
+    if (err == TS_ERR_CKPT && n[0] > 0) {
+      ts_warn("the mirror: %s: what it has is not looked at", ts_err_message());
+      ts_err_clear();
+      err = TS_OK;
+    }
+    TS_TRY(err);
+    ts_ckpt_sort(names[k], n[k]);
+  }
+  pick(found, dirs, names, n, number);
+done:
   ts_ckpt_list_free(names[0], n[0]);
   ts_ckpt_list_free(names[1], n[1]);
-  return which;
+  return err;
 }
 
 /* Rank 0's view for all. */
 static ts_err nth_newest(ts_str *path, bool *mirrored, const char *dir,
                          const char *mirror, int number, ts_comm *comm) {
-  struct {
-    char path[4400], mirrored;
-  } found = {"", 0};
-  if (ts_comm_rank(comm) == 0)
-    found.mirrored = pick(found.path, dir, mirror, number);
+  ts_err err = TS_OK;
+  ts_found found = {.path = ""};
+  if (ts_comm_rank(comm) == 0) err = look(&found, dir, mirror, number);
+  TS_DO(ts_agree(comm, err));
   TS_DO(ts_comm_bcast(comm, &found, sizeof found, 0));
   *mirrored = found.mirrored;
   ts_str_reset(path);

@@ -209,7 +209,7 @@ ts_err ts_ckpt_save_hooked(ts_ckpt *c, const char *dir, int keep, ts_comm *comm,
            (long long)c->step);
   TS_TRY(ts_agree(comm, saver_start(&s)));
   TS_TRY(save_all(&s));
-  if (s.first) ts_ckpt_prune(dir, keep, s.path);
+  TS_TRY(ts_agree(comm, s.first ? ts_ckpt_prune(dir, keep, s.path) : TS_OK));
 done:
   if (err != TS_OK && s.first) unlink(s.temp);
   saver_reset(&s);

@@ -20,7 +20,7 @@ void ts_deck_destroy(ts_config *);
 
 /* The deck in force: runs to the same result. */
 ts_err ts_deck_print(ts_str *, const ts_config *);
-uint64_t ts_deck_hash(const ts_config *);
+ts_err ts_deck_hash(uint64_t *, const ts_config *);
 
 /* `help deck` (whole schema) and `help KEY`; unknown keys: USAGE error with a
  * "did you mean". */

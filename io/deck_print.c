@@ -232,10 +232,10 @@ ts_err ts_deck_print(ts_str *s, const ts_config *c) {
                     sizeof *c->tables);
 }
 
-uint64_t ts_deck_hash(const ts_config *c) {
+ts_err ts_deck_hash(uint64_t *hash, const ts_config *c) {
   ts_str s = {0};
-  uint64_t h = TS_FNV_START;
-  if (ts_deck_print(&s, c) == TS_OK) h = ts_fnv1a(h, s.text, s.n_bytes);
+  const ts_err err = ts_deck_print(&s, c);
+  if (err == TS_OK) *hash = ts_fnv1a(TS_FNV_START, s.text, s.n_bytes);
   ts_str_reset(&s);
-  return h;
+  return err;
 }

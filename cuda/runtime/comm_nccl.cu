@@ -179,9 +179,10 @@ static ts_err reduce_scatter(ts_wire *x, void *recv, const void *send,
 }
 
 static ts_err sum(ts_lane *stream, void *dst, const void *src, int w,
-                  int64_t stride, int64_t n, ts_dtype t, ts_reduction r) {
+                  int64_t stride, int64_t n, ts_dtype t, ts_reduction r,
+                  bool onto) {
   return ts_cuda_reduce_ranks(ts_cuda_stream(stream), dst, src, w, stride, n, t,
-                              r);
+                              r, onto);
 }
 
 extern "C" {

@@ -180,9 +180,10 @@ extern const struct ts_engine ts_cuda_products;
 
 /* dst (n) = sum of the W arrays at SRC, STRIDE elements apart, in rank order
  * (or TS_MAX, TS_MIN): the bits of src/runtime/comm_reduce.c.  REDUCTION 0, 1,
- * 2: sum, max, min. */
+ * 2: sum, max, min.  ONTO: DST is the first of them. */
 ts_err ts_cuda_reduce_ranks(cudaStream_t, void *dst, const void *src, int w,
-                            int64_t stride, int64_t n, ts_dtype, int reduction);
+                            int64_t stride, int64_t n, ts_dtype, int reduction,
+                            bool onto);
 
 /* cuda/sparse/sort.cu.  Enqueues on the current lane: start = first entries of
  * the runs of equal KEYS, *N_RUNS their number, both on the device.  TEMP NULL:

@@ -11,10 +11,10 @@ enum { THREADS = 256, MOST_BLOCKS = 4096, SUM = 0, MAX = 1 };
 
 template <typename T>
 __global__ void reduce(T *dst, const T *src, int w, int64_t stride, int64_t n,
-                       int how) {
+                       int how, bool onto) {
   ts_each<THREADS>(n, [&](int64_t i) {
-    T a = src[i];
-    for (int r = 1; r < w; r++) {
+    T a = onto ? dst[i] : src[i];
+    for (int r = !onto; r < w; r++) {
       const T x = src[r * stride + i];
       if (how == SUM)
         a += x;
@@ -40,10 +40,10 @@ __global__ void reduce_half(uint16_t *dst, const uint16_t *src, int w,
 
 template <typename T>
 static ts_err launch(cudaStream_t stream, void *dst, const void *src, int w,
-                     int64_t stride, int64_t n, int how) {
+                     int64_t stride, int64_t n, int how, bool onto) {
   return TS_CUDA_LAUNCH(reduce<T>,
                         {ts_grid(n, THREADS, MOST_BLOCKS), THREADS, 0, stream},
-                        (T *)dst, (const T *)src, w, stride, n, how);
+                        (T *)dst, (const T *)src, w, stride, n, how, onto);
 }
 
 template <typename H>
@@ -56,20 +56,20 @@ static ts_err launch_half(cudaStream_t stream, void *dst, const void *src,
 
 ts_err ts_cuda_reduce_ranks(cudaStream_t stream, void *dst, const void *src,
                             int w, int64_t stride, int64_t n, ts_dtype t,
-                            int how) {
+                            int how, bool onto) {
   if (n == 0) return TS_OK;
   switch (t) {
   case TS_F32:
-    return launch<float>(stream, dst, src, w, stride, n, how);
+    return launch<float>(stream, dst, src, w, stride, n, how, onto);
   case TS_F64:
-    return launch<double>(stream, dst, src, w, stride, n, how);
+    return launch<double>(stream, dst, src, w, stride, n, how, onto);
   case TS_I64:
-    return launch<int64_t>(stream, dst, src, w, stride, n, how);
+    return launch<int64_t>(stream, dst, src, w, stride, n, how, onto);
   case TS_BF16:
-    if (how != SUM) break;
+    if (how != SUM || onto) break;
     return launch_half<ts_code_bf16>(stream, dst, src, w, stride, n);
   case TS_F16:
-    if (how != SUM) break;
+    if (how != SUM || onto) break;
     return launch_half<ts_code_f16>(stream, dst, src, w, stride, n);
   default:
     break;

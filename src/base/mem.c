@@ -196,8 +196,10 @@ static atomic_uint n_abandoned;
 
 void ts_mem_abandon(void *p) {
   if (!p) return;
-  atomic_fetch_sub(&n_blocks[head_of(p)->tag], 1);
-  abandoned[atomic_fetch_add(&n_abandoned, 1) % 64] = head_of(p)->block;
+  const ts_head *head = head_of(p);
+  atomic_fetch_sub(&n_blocks[head->tag], 1);
+  ts_mem_count(head->tag, TS_SPACE_HOST, -(int64_t)head->bytes);
+  abandoned[atomic_fetch_add(&n_abandoned, 1) % 64] = head->block;
 }
 
 ts_err ts_mem_reserve(void *p, size_t *capacity, size_t bytes, ts_tag tag) {

@@ -17,13 +17,14 @@ enum { ITERS_MAX = 1000 };
 typedef struct ts_cache_case {
   double tables, rows, dim, batch, pool, threads, warm, iters, zipf, load;
   int policy;
-  const char *dir;
+  const char *dir, *backend;
   ts_table_config config;
   ts_kernels kernels;
   ts_tbe_case group; /* and its batches, but for their ids */
+  ts_tbe_lent lent;
   ts_lane *ahead;
   ts_tbe_hold hold[2];
-  int32_t **ids; /* (steps_of + 1) of (group.n) */
+  ts_buffer *ids; /* (steps_of + 1) of (group.n) i32, the device's */
 } ts_cache_case;
 
 /* Times of one step in ms; rows and bytes per step. */
@@ -39,24 +40,32 @@ static int steps_of(const ts_cache_case *c) {
 
 /* ---- input --------------------------------------------------------------- */
 
-static void draw(ts_cache_case *c, double alpha) {
+static ts_err draw(ts_cache_case *c, double alpha) {
+  int32_t *ids = c->group.ids[0];
+  for (int k = 0; k <= steps_of(c); k++) {
 #pragma omp parallel for
-  for (int k = 0; k <= steps_of(c); k++)
     for (int64_t i = 0; i < c->group.n; i++)
-      c->ids[k][i] = ts_bench_draw(i, (uint32_t)k, c->group.rows, alpha);
+      ids[i] = ts_bench_draw(i, (uint32_t)k, c->group.rows, alpha);
+    TS_DO(ts_lane_copy(c->group.lane, c->ids[k].ptr, ids,
+                       (size_t)c->group.n * 4));
+    TS_DO(ts_lane_sync(c->group.lane));
+  }
+  return TS_OK;
 }
 
 static ts_err allocate(ts_cache_case *c) {
   TS_DO(ts_tbe_case_allocate(&c->group));
+  TS_DO(ts_tbe_case_lend(&c->lent, &c->group));
   TS_DO(ts_mem_array(&c->ids, steps_of(c) + 1, sizeof *c->ids, TS_TAG_INPUT));
   for (int k = 0; k <= steps_of(c); k++)
-    TS_DO(ts_mem_array(&c->ids[k], c->group.n, 4, TS_TAG_INPUT));
+    TS_DO(ts_buffer_create(&c->ids[k], c->group.device, (size_t)c->group.n * 4,
+                           TS_SPACE_DEVICE, TS_TAG_INPUT));
   return TS_OK;
 }
 
 static ts_tbe_input input_of(ts_cache_case *c, int i) {
-  ts_tbe_input in = ts_tbe_case_input(&c->group, i);
-  in.rows = c->ids[i];
+  ts_tbe_input in =
+      ts_tbe_lent_input(&c->lent, ts_tbe_case_input(&c->group, i), &c->ids[i]);
   in.hold = ts_tbe_is_cached(c->group.tbe) ? &c->hold[i % 2] : NULL;
   return in;
 }
@@ -94,13 +103,13 @@ static ts_tier_count counts(const ts_tbe *t, ts_tier_figures *f) {
  * the lookup; the update waits for them, *EXPOSED ms. */
 static ts_err step(ts_cache_case *c, int i, double *exposed) {
   const ts_tbe_input in = input_of(c, i), next = input_of(c, i + 1);
-  TS_DO(ts_tbe_forward(c->group.tbe, c->group.out, &in, c->group.lane));
+  TS_DO(ts_tbe_forward(c->group.tbe, c->lent.out.ptr, &in, c->group.lane));
   TS_DO(ts_tbe_prefetch(c->group.tbe, &next, c->ahead));
   TS_DO(ts_lane_sync(c->group.lane));
   const double t0 = ts_now();
   TS_DO(ts_lane_sync(c->ahead));
   *exposed = 1e3 * (ts_now() - t0);
-  TS_DO(ts_tbe_backward(c->group.tbe, c->group.grad, &in, 1.0, i + 1,
+  TS_DO(ts_tbe_backward(c->group.tbe, c->lent.grad.ptr, &in, 1.0, i + 1,
                         c->group.lane));
   TS_DO(ts_tbe_release(c->group.tbe, &in, c->group.lane));
   return ts_lane_sync(c->group.lane);
@@ -181,7 +190,7 @@ static ts_err by_load_factor(ts_cache_case *c) {
   ts_cache_times fast, x;
   ts_bench_heads(&loads);
   for (int s = 0; s < 2; s++) {
-    draw(c, skews[s]);
+    TS_DO(draw(c, skews[s]));
     TS_DO(run(c, &fast, 0, false, 1));
     ts_bench_print(&loads, skews[s], "(twin)", NAN, NAN, NAN, NAN, NAN, NAN,
                    fast.step, NAN);
@@ -234,11 +243,13 @@ static ts_err by_passes(ts_cache_case *c) {
   static const int passes[] = {1, 2, 4, 8, 12};
   ts_cache_times x;
   double copy;
-  TS_DO(plain_copy(&copy, c));
   ts_info(" ");
-  ts_info("rows moved by a plain copy: %.2f GB/s", copy);
+  if (!ts_device_is_discrete(c->group.device)) {
+    TS_DO(plain_copy(&copy, c));
+    ts_info("rows moved by a plain copy: %.2f GB/s", copy);
+  }
   ts_bench_heads(&by_pass);
-  draw(c, c->zipf);
+  TS_DO(draw(c, c->zipf));
   for (size_t k = 0; k < sizeof passes / sizeof *passes; k++) {
     TS_DO(run(c, &x, 0.2, c->policy, passes[k]));
     ts_bench_print(&by_pass, (double)passes[k], x.misses, x.hold, x.exposed,
@@ -264,6 +275,7 @@ static ts_err read_options(ts_cache_case *c, const ts_args *a) {
       {.name = "load", .number = &c->load, .least = 0, .most = 1},
       {.name = "zipf", .number = &c->zipf, .least = 0, .most = 10},
       {.name = "policy", .choice = &c->policy, .choices = "lru|lfu"},
+      {.name = "backend", .word = &c->backend},
       {.name = "tier_dir", .word = &c->dir}};
   return ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
 }
@@ -288,26 +300,27 @@ static ts_err start(ts_cache_case *c) {
                            .config = &c->config,
                            .tier_dir = c->dir};
   TS_DO(ts_row_optim_check(&c->config.optimizer, "bench"));
-  TS_DO(ts_kernels_fill(&c->kernels, "host", NULL));
-  TS_DO(ts_device_create(&c->group.device, "host", &o));
+  TS_DO(ts_kernels_fill(&c->kernels, c->backend, NULL));
+  TS_DO(ts_device_create(&c->group.device, c->backend, &o));
   TS_DO(ts_lane_create(c->group.device, &c->group.lane, "compute",
                        TS_LANE_COMPUTE));
   TS_DO(ts_lane_create(c->group.device, &c->ahead, "ahead", TS_LANE_COMPUTE));
   TS_DO(allocate(c));
   ts_info(
       "%.0f tables x %.0f x %.0f f32, batch %.0f, pooling %.0f, %d threads, "
-      "sgd, slow memory: %s; %s",
-      c->tables, c->rows, c->dim, c->batch, c->pool, threads,
+      "sgd, backend %s, slow memory: %s; %s",
+      c->tables, c->rows, c->dim, c->batch, c->pool, threads, c->backend,
       c->dir ? c->dir : "the host's", ts_cpu_info()->model);
   return TS_OK;
 }
 
 static void reset(ts_cache_case *c) {
+  for (int k = 0; c->ids && k <= steps_of(c); k++) ts_buffer_reset(&c->ids[k]);
+  ts_mem_free(c->ids);
+  ts_tbe_lent_reset(&c->lent);
   ts_lane_destroy(c->group.lane);
   ts_lane_destroy(c->ahead);
   ts_device_destroy(c->group.device);
-  for (int k = 0; c->ids && k <= steps_of(c); k++) ts_mem_free(c->ids[k]);
-  ts_mem_free(c->ids);
   ts_tbe_case_free(&c->group);
 }
 
@@ -320,7 +333,8 @@ ts_err ts_bench_cache(const ts_args *a) {
                      .pool = 4,
                      .warm = 80,
                      .iters = 20,
-                     .zipf = 1.05};
+                     .zipf = 1.05,
+                     .backend = a->backend ? a->backend : "host"};
   TS_TRY(read_options(&c, a));
   TS_TRY(start(&c));
   TS_TRY(by_load_factor(&c));

@@ -40,6 +40,19 @@ void ts_tbe_case_touch(ts_tbe_case *, int k); /* rows, entries of batch K */
 void ts_tbe_case_print(const ts_tbe_case *, double threads,
                        const char *machine);
 ts_tbe_input ts_tbe_case_input(const ts_tbe_case *, int i);
+
+/* The batches' arrays but the ids, in memory of the case's device. */
+typedef struct ts_tbe_lent {
+  ts_buffer offsets, at, weights, out, grad;
+} ts_tbe_lent;
+/* BYTES at X of the host, copied into a new buffer of the device. */
+ts_err ts_tbe_case_copy(ts_buffer *, const ts_tbe_case *, const void *x,
+                        int64_t bytes, ts_tag);
+ts_err ts_tbe_case_lend(ts_tbe_lent *, const ts_tbe_case *);
+/* INPUT's arrays and ROWS, the device's. */
+ts_tbe_input ts_tbe_lent_input(const ts_tbe_lent *, ts_tbe_input input,
+                               const ts_buffer *rows);
+void ts_tbe_lent_reset(ts_tbe_lent *);
 /* Creates the group; initial weights are drawn. */
 ts_err ts_tbe_case_group(ts_tbe_case *, const ts_kernels *);
 

@@ -103,6 +103,41 @@ ts_tbe_input ts_tbe_case_input(const ts_tbe_case *c, int i) {
                         .n_ids = c->n};
 }
 
+ts_err ts_tbe_case_copy(ts_buffer *b, const ts_tbe_case *c, const void *x,
+                        int64_t bytes, ts_tag tag) {
+  TS_DO(ts_buffer_create(b, c->device, (size_t)bytes, TS_SPACE_DEVICE, tag));
+  TS_DO(ts_lane_copy(c->lane, b->ptr, x, (size_t)bytes));
+  return ts_lane_sync(c->lane);
+}
+
+ts_err ts_tbe_case_lend(ts_tbe_lent *l, const ts_tbe_case *c) {
+  const int64_t bags = (int64_t)c->tables * c->batch;
+  const int64_t bytes = bags * c->dim * 4;
+  TS_DO(ts_tbe_case_copy(&l->offsets, c, c->offsets, (bags + 1) * 8,
+                         TS_TAG_INPUT));
+  TS_DO(ts_tbe_case_copy(&l->at, c, c->at, bags * 8, TS_TAG_INPUT));
+  if (c->weights)
+    TS_DO(ts_tbe_case_copy(&l->weights, c, c->weights, c->n * 4, TS_TAG_INPUT));
+  TS_DO(ts_buffer_create(&l->out, c->device, (size_t)bytes, TS_SPACE_DEVICE,
+                         TS_TAG_ACTIVATIONS));
+  return ts_tbe_case_copy(&l->grad, c, c->grad, bytes, TS_TAG_ACTIVATIONS);
+}
+
+ts_tbe_input ts_tbe_lent_input(const ts_tbe_lent *l, ts_tbe_input in,
+                               const ts_buffer *rows) {
+  in.offsets = l->offsets.ptr;
+  in.at = l->at.ptr;
+  in.rows = rows->ptr;
+  in.weights = l->weights.ptr;
+  return in;
+}
+
+void ts_tbe_lent_reset(ts_tbe_lent *l) {
+  ts_buffer *const all[] = {&l->offsets, &l->at, &l->weights, &l->out,
+                            &l->grad};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) ts_buffer_reset(all[i]);
+}
+
 ts_err ts_tbe_case_group(ts_tbe_case *c, const ts_kernels *k) {
   ts_tbe_table tables[c->tables];
   int32_t table[c->tables];

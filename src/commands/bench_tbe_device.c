@@ -25,7 +25,8 @@ typedef struct ts_shape {
   ts_tbe_case *c;
   const ts_kernels *k;
   ts_clock *clock;
-  ts_buffer offsets, at, ids[TS_TBE_INPUTS], weights, out, grad;
+  ts_tbe_lent lent;
+  ts_buffer ids[TS_TBE_INPUTS];
   int64_t unique; /* distinct rows of a batch, of all the mean */
   double copy;    /* bytes per second, read and written */
 } ts_shape;
@@ -38,14 +39,6 @@ typedef struct ts_device_times {
 static ts_err room(ts_buffer *b, const ts_tbe_case *c, int64_t bytes,
                    ts_tag tag) {
   return ts_buffer_create(b, c->device, (size_t)bytes, TS_SPACE_DEVICE, tag);
-}
-
-/* BYTES of X in memory of the device. */
-static ts_err lend(ts_buffer *b, const ts_tbe_case *c, const void *x,
-                   int64_t bytes, ts_tag tag) {
-  TS_DO(room(b, c, bytes, tag));
-  TS_DO(ts_lane_copy(c->lane, b->ptr, x, (size_t)bytes));
-  return ts_lane_sync(c->lane);
 }
 
 /* The median of what N pairs of marks, STRIDE apart, have between them. */
@@ -71,12 +64,8 @@ static ts_err measure_copy(const ts_tbe_case *c, double *speed) {
 /* ---- times --------------------------------------------------------------- */
 
 static ts_tbe_input input_of(const ts_shape *s, int i) {
-  ts_tbe_input in = ts_tbe_case_input(s->c, i);
-  in.offsets = s->offsets.ptr;
-  in.at = s->at.ptr;
-  in.rows = s->ids[i % TS_TBE_INPUTS].ptr;
-  in.weights = s->weights.ptr;
-  return in;
+  return ts_tbe_lent_input(&s->lent, ts_tbe_case_input(s->c, i),
+                           &s->ids[i % TS_TBE_INPUTS]);
 }
 
 static ts_err measure_group(const ts_shape *s, ts_device_times *t) {
@@ -84,9 +73,9 @@ static ts_err measure_group(const ts_shape *s, ts_device_times *t) {
   for (int i = 0; i < c->iters; i++) {
     const ts_tbe_input in = input_of(s, i);
     TS_DO(ts_clock_mark(s->clock, 3 * i));
-    TS_DO(ts_tbe_forward(c->tbe, s->out.ptr, &in, c->lane));
+    TS_DO(ts_tbe_forward(c->tbe, s->lent.out.ptr, &in, c->lane));
     TS_DO(ts_clock_mark(s->clock, 3 * i + 1));
-    TS_DO(ts_tbe_backward(c->tbe, s->grad.ptr, &in, 1.0, i + 1, c->lane));
+    TS_DO(ts_tbe_backward(c->tbe, s->lent.grad.ptr, &in, 1.0, i + 1, c->lane));
     TS_DO(ts_clock_mark(s->clock, 3 * i + 2));
   }
   TS_DO(ts_lane_sync(c->lane));
@@ -137,7 +126,7 @@ static ts_err measure_sort(const ts_shape *s, double *t) {
     c->touched[i] = (uint32_t)(i / per_table * c->rows + c->ids[0][i]);
   for (int i = 0; i <= c->tables; i++) segment[i] = i * per_table;
   for (int i = 0; i < c->tables; i++) base[i] = i * c->rows;
-  TS_TRY(lend(&b[SOURCE], c, c->touched, c->n * 4, TS_TAG_MISC));
+  TS_TRY(ts_tbe_case_copy(&b[SOURCE], c, c->touched, c->n * 4, TS_TAG_MISC));
   for (int i = KEYS; i < ARRAYS; i++)
     TS_TRY(room(&b[i], c, c->n * 4, TS_TAG_MISC));
   const ts_sort_case x = {.k = s->k,
@@ -196,7 +185,7 @@ static ts_err measure(ts_shape *s, double alpha) {
   TS_DO(ts_tbe_case_distinct(c, &s->unique));
   for (int k = 0; k < TS_TBE_INPUTS; k++) {
     ts_buffer_reset(&s->ids[k]);
-    TS_DO(lend(&s->ids[k], c, c->ids[k], c->n * 4, TS_TAG_INPUT));
+    TS_DO(ts_tbe_case_copy(&s->ids[k], c, c->ids[k], c->n * 4, TS_TAG_INPUT));
   }
   TS_DO(measure_group(s, &t));
   TS_DO(measure_sort(s, &t.sort));
@@ -204,31 +193,17 @@ static ts_err measure(ts_shape *s, double alpha) {
   return TS_OK;
 }
 
-static ts_err lend_batches(ts_shape *s) {
-  ts_tbe_case *c = s->c;
-  const int64_t bags = (int64_t)c->tables * c->batch;
-  const int64_t bytes = bags * c->dim * 4;
-  TS_DO(ts_tbe_case_allocate(c));
-  TS_DO(lend(&s->offsets, c, c->offsets, (bags + 1) * 8, TS_TAG_INPUT));
-  TS_DO(lend(&s->at, c, c->at, bags * 8, TS_TAG_INPUT));
-  if (c->weights)
-    TS_DO(lend(&s->weights, c, c->weights, c->n * 4, TS_TAG_INPUT));
-  TS_DO(room(&s->out, c, bytes, TS_TAG_ACTIVATIONS));
-  return lend(&s->grad, c, c->grad, bytes, TS_TAG_ACTIVATIONS);
-}
-
 /* The group as it is, with bags of POOL ids by each of the N power laws. */
 static ts_err run_pool(ts_shape *s, int pool, const double *alpha, int n) {
   ts_err err = TS_OK;
-  ts_buffer *const all[] = {&s->offsets, &s->at, &s->weights, &s->out,
-                            &s->grad};
   s->c->pool = pool;
   TS_TRY(ts_tbe_case_size(s->c));
-  TS_TRY(lend_batches(s));
+  TS_TRY(ts_tbe_case_allocate(s->c));
+  TS_TRY(ts_tbe_case_lend(&s->lent, s->c));
   for (int i = 0; i < n; i++) TS_TRY(measure(s, alpha[i]));
 done:
   if (err != TS_OK) (void)ts_lane_sync(s->c->lane);
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) ts_buffer_reset(all[i]);
+  ts_tbe_lent_reset(&s->lent);
   for (int k = 0; k < TS_TBE_INPUTS; k++) ts_buffer_reset(&s->ids[k]);
   ts_tbe_case_free(s->c);
   return err;

@@ -26,6 +26,8 @@
  *
  * With comm.reduce = "ordered" (the default) sums are taken in rank order:
  * all-to-all, sum, all-gather; the same bits whatever the MPI library does.
+ * Large ones go from node to node instead (comm_by_node.c): the same additions
+ * and bits, and less of it on the network.
  *
  * A failed or overdue (timeout_s) operation makes its lane's error COMM.  What
  * the others send arrives all the same: who goes on, for however short, frees
@@ -207,12 +209,21 @@ ts_err ts_agree(ts_comm *, ts_err err);
 ts_err ts_comm_run_mpi(ts_comm *, ts_err (*fn)(void *mpi_comm, void *arg),
                        void *arg);
 
+/* Whether an ordered sum of N elements over W ranks goes from node to node:
+ * nodes have PER consecutive ranks each (0: they differ).  A rank then sends
+ * N / PER elements to the node behind and N / PER to the one before, at most,
+ * and 2 N (PER - 1) / PER within its own.  Local. */
+bool ts_sum_goes_by_node(int64_t n, ts_dtype, int w, int per);
+
 /* Bytes that this rank has sent to others so far, and operations that are done
  * or, on a device, enqueued.  A round is one wait of an operation for the
  * network: an all-to-all has one, an exchange whose sizes go first has two.
  * Local. */
 typedef struct ts_comm_stat {
   int64_t n_ops, n_rounds, n_messages, sent_bytes;
+  /* Of sent_bytes, to other nodes: of comms of all ranks, where nodes have as
+   * many consecutive ones each. */
+  int64_t cross_bytes;
   double busy_s; /* time from start to end of operations, summed */
 } ts_comm_stat;
 ts_comm_stat ts_comm_stat_of(const ts_comm *);

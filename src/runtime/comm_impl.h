@@ -39,6 +39,7 @@ struct ts_world {
   int64_t n_turns, turn;   /* of wired operations: begun (under lock), next */
   ts_world_options options;
   int rank, size, node, node_rank, node_size, n_nodes;
+  int per_node; /* all nodes have so many consecutive ranks; 0: they differ */
   char host[256];
   MPI_Comm groups[TS_GROUP_COUNT];
   /* The service thread and what it serves. */
@@ -56,6 +57,7 @@ struct ts_comm {
   ts_world *world;
   MPI_Comm mpi;
   int rank, size;
+  int per_node; /* of the world, where the comm has all its ranks; else 0 */
   const char *name, *stage; /* stage: what the trace calls its operations */
   ts_event follow[TS_FOLLOW_MAX]; /* of the operation begun next */
   int n_follow;
@@ -111,6 +113,7 @@ struct ts_op {
   int n_requests, capacity;
   int n_rounds, n_messages;
   int64_t sent_bytes, own_bytes; /* to others; to itself */
+  int64_t cross_bytes;           /* of those sent, to other nodes */
   ts_op *next;
   /* arguments */
   void *recv;
@@ -151,9 +154,27 @@ ts_err ts_op_run(ts_op *, bool *last);
 /* All-reduces of so many elements gather everyone's whole array. */
 enum { TS_REDUCE_SMALL = 8192 };
 enum { TS_MESSAGE_TAG = 1, TS_SIZE_TAG, TS_ROOM_MAX = 1 << 30 };
+void ts_op_sent(ts_op *, int64_t bytes, int to); /* counts them */
 ts_err ts_op_add_request(ts_op *, MPI_Request **);
 ts_err ts_op_send(ts_op *, const void *, int64_t bytes, int to);
 ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
+
+/* comm_by_node.c: an ordered sum whose parts cross to other nodes once each
+ * way. */
+ts_err ts_op_sum_by_node(ts_op *, bool *last);
+/* Its phase from 0 on: first N elements of the node's rows (STRIDE apart, the
+ * first at ROW) are added to OWN, in phase 0 the STRIDE at OWN are copied to
+ * ROW; then the messages of OUT (2 P + 4) travel together.  ROWS: room for
+ * all the node's parts. */
+typedef struct ts_node_step {
+  char *own, *row;
+  int64_t n, stride;
+  bool onto, last;
+  int n_messages;
+} ts_node_step;
+ts_node_step ts_sum_by_node(const ts_op *, int phase, char *rows,
+                            ts_wire_message *out);
+int64_t ts_sum_by_node_room(const ts_op *); /* bytes */
 
 /* comm_mpi_serve.c: queues OP (owned from here on) and sets TOKEN. */
 ts_err ts_op_begin(ts_op *, ts_token *);
@@ -206,6 +227,7 @@ bool ts_comm_is_remote(const ts_comm *, const void *p);
 ts_err ts_wire_launch(ts_op *, bool *done);
 
 /* comm_reduce.c: dst (n) = reduction over the W arrays at SRC, STRIDE
- * elements apart, in rank order.  DST may not be inside SRC. */
+ * elements apart, in rank order; ONTO: DST is the first of them (not of 16-bit
+ * floats).  DST may not be inside SRC. */
 ts_err ts_reduce_ranks(void *dst, const void *src, int w, int64_t stride,
-                       int64_t n, ts_dtype, ts_reduction);
+                       int64_t n, ts_dtype, ts_reduction, bool onto);

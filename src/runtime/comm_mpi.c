@@ -111,6 +111,7 @@ static void count(const ts_op *op) {
   s->n_rounds += op->n_rounds;
   s->n_messages += op->n_messages;
   s->sent_bytes += op->sent_bytes;
+  s->cross_bytes += op->cross_bytes;
 }
 
 /* Says where OP ends once that is on the device alone; comm.delay holds it

@@ -24,6 +24,12 @@ ts_err ts_op_add_request(ts_op *op, MPI_Request **out) {
   return TS_OK;
 }
 
+void ts_op_sent(ts_op *op, int64_t bytes, int to) {
+  const int per = op->comm->per_node;
+  op->sent_bytes += bytes;
+  if (per && to / per != op->comm->rank / per) op->cross_bytes += bytes;
+}
+
 ts_err ts_op_send(ts_op *op, const void *data, int64_t bytes, int to) {
   const char *p = data;
   MPI_Request *request;
@@ -34,7 +40,7 @@ ts_err ts_op_send(ts_op *op, const void *data, int64_t bytes, int to) {
                            op->comm->mpi, request)));
     op->n_messages++;
   }
-  op->sent_bytes += bytes;
+  ts_op_sent(op, bytes, to);
   return TS_OK;
 }
 
@@ -153,7 +159,7 @@ static ts_err small_all_reduce(ts_op *op, bool *last) {
   }
   *last = true;
   return ts_reduce_ranks(op->recv, op->comm->scratch, w, op->n, op->n,
-                         op->dtype, op->reduction);
+                         op->dtype, op->reduction, false);
 }
 
 static ts_err ordered_all_reduce(ts_op *op, bool *last) {
@@ -173,7 +179,7 @@ static ts_err ordered_all_reduce(ts_op *op, bool *last) {
   *last = true;
   char *mine = (char *)op->recv + op->n * me / w * size;
   TS_DO(ts_reduce_ranks(mine, op->comm->scratch, w, own, own, op->dtype,
-                        op->reduction));
+                        op->reduction, false));
   return post_all_gather(op, op->recv, mine, op->send_counts, size);
 }
 
@@ -200,8 +206,11 @@ ts_err ts_op_all_reduce(ts_op *op, bool *last) {
   const bool library = !op->comm->world->options.ordered && op->n < INT32_MAX &&
                        mpi_type(op->dtype) != MPI_DATATYPE_NULL;
   if (library) return library_all_reduce(op, last);
-  return op->n <= TS_REDUCE_SMALL ? small_all_reduce(op, last)
-                                  : ordered_all_reduce(op, last);
+  if (op->n <= TS_REDUCE_SMALL) return small_all_reduce(op, last);
+  return ts_sum_goes_by_node(op->n, op->dtype, op->comm->size,
+                             op->comm->per_node)
+             ? ts_op_sum_by_node(op, last)
+             : ordered_all_reduce(op, last);
 }
 
 ts_err ts_op_reduce_scatter(ts_op *op, bool *last) {
@@ -217,7 +226,7 @@ ts_err ts_op_reduce_scatter(ts_op *op, bool *last) {
   }
   *last = true;
   return ts_reduce_ranks(op->recv, op->comm->scratch, w, own, own, op->dtype,
-                         TS_SUM);
+                         TS_SUM, false);
 }
 
 ts_err ts_op_broadcast(ts_op *op, bool *last) {

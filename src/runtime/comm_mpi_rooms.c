@@ -63,7 +63,7 @@ static ts_err send_first(ts_op *op, const char *piece, int r) {
                          MPI_BYTE, r, fits ? TS_MESSAGE_TAG : TS_SIZE_TAG,
                          op->comm->mpi, request)));
   op->n_messages++;
-  op->sent_bytes += n;
+  ts_op_sent(op, n, r);
   return TS_OK;
 }
 

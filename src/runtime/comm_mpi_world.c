@@ -67,6 +67,16 @@ const char *ts_mpi_version(void) {
   return text;
 }
 
+/* Sets per_node, alike on all ranks. */
+static ts_err compare_nodes(ts_world *w) {
+  const int expected = w->node * w->node_size + w->node_rank;
+  int most[3] = {w->node_size, -w->node_size, w->rank != expected};
+  TS_DO(TS_MPI(MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_INT, MPI_MAX,
+                             w->groups[TS_GROUP_WORLD])));
+  w->per_node = most[0] == -most[1] && !most[2] ? w->node_size : 0;
+  return TS_OK;
+}
+
 static ts_err split_nodes(ts_world *w) {
   MPI_Comm *node = &w->groups[TS_GROUP_NODE];
   const int per = w->options.ranks_per_node;
@@ -86,7 +96,7 @@ static ts_err split_nodes(ts_world *w) {
   TS_DO(TS_MPI(MPI_Bcast(numbers, 2, MPI_INT, 0, *node)));
   w->node = numbers[0];
   w->n_nodes = numbers[1];
-  return TS_OK;
+  return compare_nodes(w);
 }
 
 ts_err ts_world_create(ts_world **out, ts_device *device,
@@ -208,6 +218,7 @@ static ts_err create_comm(ts_world *w, ts_comm **out, scope of,
   c->name = c->stage = name;
   c->mpi = MPI_COMM_NULL;
   TS_TRY(duplicate(c, of.group, of.block));
+  if (c->size == w->size) c->per_node = w->per_node;
   TS_TRY(ts_op_spare(c, SPARE_OPS));
   TS_TRY(ts_mem_many(c->codes, c->size, COMM));
   TS_TRY(ts_mem_alloc(&c->fault, sizeof *c->fault, TS_TAG_COMM));

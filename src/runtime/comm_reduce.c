@@ -7,9 +7,10 @@
 
 #define REDUCE(type)                                                           \
   static void reduce_##type(type *restrict dst, const type *src, int w,        \
-                            int64_t stride, int64_t n, ts_reduction op) {      \
-    memcpy(dst, src, (size_t)n * sizeof *dst);                                 \
-    for (int r = 1; r < w; r++) {                                              \
+                            int64_t stride, int64_t n, ts_reduction op,        \
+                            bool onto) {                                       \
+    if (!onto) memcpy(dst, src, (size_t)n * sizeof *dst);                      \
+    for (int r = !onto; r < w; r++) {                                          \
       const type *x = src + r * stride;                                        \
       if (op == TS_SUM)                                                        \
         for (int64_t i = 0; i < n; i++) dst[i] += x[i];                        \
@@ -39,21 +40,21 @@ static void reduce_half(uint16_t *dst, const uint16_t *src, int w,
 }
 
 ts_err ts_reduce_ranks(void *dst, const void *src, int w, int64_t stride,
-                       int64_t n, ts_dtype t, ts_reduction op) {
+                       int64_t n, ts_dtype t, ts_reduction op, bool onto) {
   if (n == 0) return TS_OK;
   switch (t) {
   case TS_F32:
-    reduce_float(dst, src, w, stride, n, op);
+    reduce_float(dst, src, w, stride, n, op, onto);
     return TS_OK;
   case TS_F64:
-    reduce_double(dst, src, w, stride, n, op);
+    reduce_double(dst, src, w, stride, n, op, onto);
     return TS_OK;
   case TS_I64:
-    reduce_int64_t(dst, src, w, stride, n, op);
+    reduce_int64_t(dst, src, w, stride, n, op, onto);
     return TS_OK;
   case TS_BF16:
   case TS_F16:
-    if (op != TS_SUM) break;
+    if (op != TS_SUM || onto) break;
     reduce_half(dst, src, w, stride, n, t);
     return TS_OK;
   default:

@@ -43,7 +43,8 @@ struct ts_wire_ops {
   ts_err (*reduce_scatter)(ts_wire *, void *recv, const void *send, int64_t n,
                            ts_dtype, bool *done);
   /* Enqueues on STREAM dst (n) = reduction over the W arrays at SRC, STRIDE
-   * elements apart, in rank order; the bits of the host's. */
+   * elements apart, in rank order; the bits of the host's.  ONTO: DST is
+   * the first of them. */
   ts_err (*sum)(ts_lane *stream, void *dst, const void *src, int w,
-                int64_t stride, int64_t n, ts_dtype, ts_reduction);
+                int64_t stride, int64_t n, ts_dtype, ts_reduction, bool onto);
 };

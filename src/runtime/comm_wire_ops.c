@@ -47,7 +47,7 @@ static void count(ts_op *op) {
       continue;
     }
     op->n_messages += p->send_bytes[r] > 0;
-    op->sent_bytes += p->send_bytes[r];
+    ts_op_sent(op, p->send_bytes[r], r);
   }
 }
 
@@ -92,7 +92,7 @@ static ts_err sum(ts_op *op, void *dst, int64_t n, ts_reduction reduction) {
   ts_comm *c = op->comm;
   if (n == 0) return TS_OK;
   return wire_of(c)->sum(c->far->stream, dst, c->far->scratch.ptr, c->size, n,
-                         n, op->dtype, reduction);
+                         n, op->dtype, reduction, false);
 }
 
 /* ---- operations: the pieces of their parts ------------------------------- */
@@ -240,6 +240,34 @@ static ts_err large_all_reduce(ts_op *op, bool *done) {
   return move(op, how_of(GATHER, equal, wire_of(c)), done);
 }
 
+/* Step by step from node to node: its number is op->round. */
+static ts_err sum_by_node(ts_op *op, bool *done) {
+  ts_comm_far *f = op->comm->far;
+  const int per = op->comm->per_node;
+  const ts_wire_ops *wire = wire_of(op->comm);
+  TS_DO(scratch(op, ts_sum_by_node_room(op)));
+  const ts_node_step x =
+      ts_sum_by_node(op, op->round, f->scratch.ptr, f->messages);
+  const int64_t bytes = x.stride * (int64_t)ts_dtype_bytes(op->dtype);
+  if (op->round++ == 0) {
+    op->own_bytes += bytes;
+    TS_DO(ts_lane_copy(f->stream, x.row, x.own, (size_t)bytes));
+  }
+  if (x.n)
+    TS_DO(wire->sum(f->stream, x.own, x.row, per, x.stride, x.n, op->dtype,
+                    op->reduction, x.onto));
+  for (int i = 0; i < x.n_messages; i++) {
+    op->n_messages += f->messages[i].send;
+    if (f->messages[i].send)
+      ts_op_sent(op, f->messages[i].bytes, f->messages[i].rank);
+  }
+  op->busy = x.n_messages > 0;
+  if (op->busy) TS_DO(wire->group(f->wire, f->messages, x.n_messages));
+  *done = x.last;
+  if (x.last) op->round = 0;
+  return TS_OK;
+}
+
 static ts_err all_reduce(ts_op *op, bool *done) {
   if (!op->comm->far->wire) { /* one rank */
     *done = true;
@@ -249,8 +277,12 @@ static ts_err all_reduce(ts_op *op, bool *done) {
     const ts_err err = library_sum(op, done);
     if (err != TS_OK || *done) return err;
   }
-  return op->n <= TS_REDUCE_SMALL ? small_all_reduce(op, done)
-                                  : large_all_reduce(op, done);
+  if (op->n <= TS_REDUCE_SMALL) return small_all_reduce(op, done);
+  const int per = op->comm->per_node;
+  return 2 * per + 4 <= wire_of(op->comm)->group_max &&
+                 ts_sum_goes_by_node(op->n, op->dtype, op->comm->size, per)
+             ? sum_by_node(op, done)
+             : large_all_reduce(op, done);
 }
 
 /* *SEND = the bytes to send in device memory, which the library needs: a copy

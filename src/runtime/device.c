@@ -26,29 +26,27 @@ bool ts_device_describe(const ts_device *d, ts_device_info *info) {
 
 void ts_device_destroy(ts_device *d) {
   if (!d) return;
-  ts_mem_free(d->fault);
   d->ops->destroy(d);
 }
 
 void ts_device_fail(ts_device *d, ts_err err) {
-  ts_err_record fault, *kept, *none = NULL;
+  ts_err_record fault;
+  int none = 0;
   ts_err_take(&fault);
   if (fault.code == TS_OK) fault.code = err;
-  if (ts_mem_alloc(&kept, sizeof *kept, TS_TAG_MISC) == TS_OK) {
-    *kept = fault;
-    if (!__atomic_compare_exchange_n(&d->fault, &none, kept, false,
-                                     __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-      ts_mem_free(kept);
+  if (__atomic_compare_exchange_n(&d->failed, &none, 1, false, __ATOMIC_RELAXED,
+                                  __ATOMIC_RELAXED)) {
+    d->fault = fault;
+    __atomic_store_n(&d->failed, 2, __ATOMIC_RELEASE);
   }
   ts_err_clear();
   ts_err_put(&fault);
 }
 
 static ts_err fault_of(ts_device *d) {
-  const ts_err_record *fault = __atomic_load_n(&d->fault, __ATOMIC_ACQUIRE);
-  if (!fault) return TS_OK;
-  ts_err_put(fault);
-  return fault->code;
+  if (__atomic_load_n(&d->failed, __ATOMIC_ACQUIRE) < 2) return TS_OK;
+  ts_err_put(&d->fault);
+  return d->fault.code;
 }
 
 const char *ts_device_name(const ts_device *d) {

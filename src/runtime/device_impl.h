@@ -15,9 +15,11 @@ struct ts_device {
    * otherwise. */
   void (*on_progress)(void *arg);
   void *on_progress_arg;
-  /* The first error of a comm; NULL: none.  Lanes of a device with discrete
-   * memory may have waited for that comm without the host's knowledge. */
-  ts_err_record *fault;
+  /* The first error of a comm, once FAILED is 2 (0: none, 1: being written).
+   * Lanes of a device with discrete memory may have waited for that comm
+   * without the host's knowledge. */
+  int failed;
+  ts_err_record fault;
 };
 
 /* A lane's own struct begins with this one. */

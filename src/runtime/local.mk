@@ -17,6 +17,7 @@ tessera_sources += \
   src/runtime/comm_plan.c \
   src/runtime/comm_plan.h \
   src/runtime/comm_reduce.c \
+  src/runtime/comm_by_node.c \
   src/runtime/comm_staged.c \
   src/runtime/comm_wire.c \
   src/runtime/comm_wire.h \

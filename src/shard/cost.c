@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "runtime/comm.h"
 #include "shard/message.h"
 #include "shard/sharding.h"
 #include "sparse/row_optim.h"
@@ -326,31 +327,45 @@ void ts_cost_kind(ts_load *l, const ts_cost *c, ts_shard_kind kind) {
         2 * c->n_rounds * ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
 }
 
+/* What a rank sends to reduce the gradients, to its node and to others, and the
+ * same again to tell the sums: parts to everyone, or from node to node. */
+static void dense_parts(const ts_cost *c, double *node, double *cross) {
+  const ts_plan_dense *d = &c->request->dense;
+  *node = node_part(c, d->reduce_bytes);
+  *cross = cross_part(c, d->reduce_bytes);
+  if (floor(c->per_node) != c->per_node || /* nodes differ */
+      !ts_sum_goes_by_node((int64_t)(d->sum_bytes / 4), TS_F32, (int)c->n_ranks,
+                           (int)c->per_node))
+    return;
+  *node = d->reduce_bytes * (c->per_node - 1) / c->per_node;
+  *cross = d->reduce_bytes / c->per_node;
+}
+
 void ts_cost_always(ts_load *l, const ts_cost *c) {
   const ts_plan_dense *d = &c->request->dense;
+  double node, cross;
   *l = (ts_load){0};
   l->time.input = 2 * ts_cost_latency_ms(c, TS_LINK_ALL_TO_ALL);
   l->memory.dense = d->param_bytes + d->other_bytes;
   if (c->n_ranks > 1) /* ids have a communicator, too */
     l->memory.buffers =
         d->bucket_bytes + c->request->comm_bytes * (1 + d->n_comms);
-  /* Reduced by pieces: all-to-all, sum, all-gather. */
-  l->sent.dense = 2 * d->reduce_bytes * (c->n_ranks - 1) / c->n_ranks;
-  l->sent.cross = 2 * cross_part(c, d->reduce_bytes);
+  dense_parts(c, &node, &cross);
+  l->sent.dense = 2 * (node + cross);
+  l->sent.cross = 2 * cross;
 }
 
 double ts_cost_dense_ms(const ts_cost *c) {
   const ts_plan_dense *d = &c->request->dense;
   const ts_topology *t = c->request->topology;
   const double flops = d->flops * c->batch;
-  const double sent = d->reduce_bytes;
+  double node, cross;
+  dense_parts(c, &node, &cross);
   const double reduce =
       ts_cost_latency_ms(c, TS_LINK_REDUCE_SCATTER) +
       ts_cost_latency_ms(c, TS_LINK_ALL_GATHER) +
-      ts_cost_link_ms(c, TS_LINK_REDUCE_SCATTER, node_part(c, sent),
-                      cross_part(c, sent)) +
-      ts_cost_link_ms(c, TS_LINK_ALL_GATHER, node_part(c, sent),
-                      cross_part(c, sent));
+      ts_cost_link_ms(c, TS_LINK_REDUCE_SCATTER, node, cross) +
+      ts_cost_link_ms(c, TS_LINK_ALL_GATHER, node, cross);
   /* The optimizer goes over parameters, gradients and state once. */
   return flops / t->dense_gflops / NS + reduce +
          d->param_bytes / t->stream_gbytes_per_s / GB;

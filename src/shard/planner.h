@@ -43,6 +43,8 @@ typedef struct ts_plan_dense {
                           travel; where parameters are gathered, half of what
                           those take each time */
   double bucket_bytes; /* the largest of its pieces; layers that are whole */
+  double sum_bytes;    /* of a piece that is summed in rank order, of f32, in
+                          one collective; 0: none */
   double flops;        /* of a sample, forward and backward */
   double n_comms;      /* communicators of NCCL */
 } ts_plan_dense;

@@ -119,7 +119,7 @@ static void general_hints(ts_why *w) {
   }
   const double left = w->limit - ts_plan_memory_sum(&all->memory) -
                       (buffers - all->memory.buffers);
-  if (left > 0 && tables / left > n)
+  if (left > 0)
     hint(w, tables / n - left, "more ranks%s: %.0f at least", "",
          ceil(tables / left));
   hint(w, buffers / 2,

@@ -95,7 +95,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
   TS_TRY(ts_settle(t, pass_create(&p, source)));
   err = eval_pass(&p);
-  if (err != TS_OK && !ts_err_agreed()) ts_watch_fail(err);
+  if (!ts_err_agreed()) ts_settle_own(err);
   TS_TRY(err);
   *stopped = p.stopped;
   for (int32_t k = 0; !p.stopped && k < t->n_tasks; k++)

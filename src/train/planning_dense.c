@@ -191,6 +191,7 @@ static void fill_replicated(ts_plan_dense *d, const ts_config *c, ts_weights w,
   d->reduce_bytes = wire_bytes * w.all;
   d->n_comms = 1;
   d->bucket_bytes = fmin(4 * w.all, mib * (1 << 20));
+  if (c->comm.ordered && wire_bytes == 4) d->sum_bytes = d->bucket_bytes;
 }
 
 /* Fills D from the number of weights, and of products of activations. */

@@ -34,6 +34,7 @@ static void report_origin(void) {
 
 ts_err ts_report_header(ts_trainer *t) {
   int64_t widened = t->widened;
+  uint64_t hash = 0;
   ts_err err = ts_comm_sum_i64(t->control, &widened, 1);
   const ts_cpu *cpu = ts_cpu_info();
   ts_info("tessera %s", PACKAGE_VERSION);
@@ -50,8 +51,9 @@ ts_err ts_report_header(ts_trainer *t) {
       t->n_threads > 1 ? "s" : "",
       t->config->run.serial_lanes ? "serial" : "parallel",
       ts_world_backend(t->world));
+  if (err == TS_OK) err = ts_settle(t, ts_deck_hash(&hash, t->config));
   ts_info("  deck %s, hash %016llx", t->config->deck_path,
-          (unsigned long long)ts_deck_hash(t->config));
+          (unsigned long long)hash);
   if (err == TS_OK) err = ts_report_binding(t);
   if (widened)
     ts_note("the launcher bound ranks to single cores; %d of them were given "

@@ -200,7 +200,7 @@ static ts_err one_step(ts_run *r, bool *end) {
   ts_watch_step(r->t->step + 1);
   meet_faults();
   const ts_err err = ts_pipeline_step(r->t, r->loader, asks(r), &r->last);
-  if (err != TS_OK && !ts_err_agreed()) ts_watch_fail(err);
+  if (!ts_err_agreed()) ts_settle_own(err);
   TS_DO(err);
   *end = r->last.end;
   if (*end) return TS_OK;

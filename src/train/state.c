@@ -204,6 +204,7 @@ static ts_err take_choices(ts_trainer *t, const ts_ckpt *ckpt) {
 static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ts_str deck = {0}, plan = {0}, topology = {0}, versions = {0};
+  uint64_t hash;
   TS_TRY(ts_deck_print(&deck, t->config));
   TS_TRY(ts_plan_print(&plan, t->plan, t->config));
   TS_TRY(ts_str_append(&versions, "tessera %s; %s; %s; kernels %s; %d threads",
@@ -220,7 +221,8 @@ static ts_err add_meta(ts_trainer *t, ts_ckpt *ckpt) {
   TS_TRY(add_i64(ckpt, "meta/ranks", t->n_ranks));
   TS_TRY(add_i64(ckpt, "meta/threads", t->n_threads));
   TS_TRY(add_i64(ckpt, "meta/seed", t->config->run.seed));
-  TS_TRY(add_i64(ckpt, "meta/deck_hash", (int64_t)ts_deck_hash(t->config)));
+  TS_TRY(ts_deck_hash(&hash, t->config));
+  TS_TRY(add_i64(ckpt, "meta/deck_hash", (int64_t)hash));
   TS_TRY(add_i64(ckpt, "optim/step", t->step));
 done:
   ts_str_reset(&deck);

@@ -12,15 +12,14 @@
 #include "train/pipeline.h"
 #include "train/planning.h"
 
-ts_err ts_settle(ts_trainer *t, ts_err err) {
-  if (err != TS_OK && err != TS_ERR_IO && ts_err_is_own(err))
-    ts_watch_fail(err);
-  return ts_agree(t->control, err);
-}
-
 void ts_settle_own(ts_err err) {
   if (err != TS_OK && ts_mpi_size() > 1 && ts_err_is_own(err))
     ts_watch_fail(err);
+}
+
+ts_err ts_settle(ts_trainer *t, ts_err err) {
+  if (err != TS_ERR_IO) ts_settle_own(err);
+  return ts_agree(t->control, err);
 }
 
 ts_err ts_trainer_rest(ts_trainer *t) {

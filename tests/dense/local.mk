@@ -1,4 +1,5 @@
-check_PROGRAMS += tests/dense/test_dense tests/dense/test_ddp tests/dense/test_ddp_rows tests/dense/test_ddp_gaps tests/dense/test_linear tests/dense/test_mlp
+check_PROGRAMS += tests/dense/test_dense tests/dense/test_ddp tests/dense/test_ddp_rows tests/dense/test_ddp_gaps tests/dense/test_linear tests/dense/test_mlp \
+  tests/dense/test_cross
 tests_dense_test_linear_SOURCES = tests/dense/test_linear.c tests/dense/linear_probe.c \
   tests/dense/linear_probe.h
 # Fully sharded: layers that sleep.

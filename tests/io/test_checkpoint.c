@@ -130,6 +130,28 @@ TS_TEST(steps_may_outgrow_their_digits) {
   ck_assert_all(access(path, F_OK) != 0); /* two are kept */
 }
 
+/* A folder that isn't there has none yet; one that can't be read may have
+ * some: a run that took it for empty would begin anew.  Rank 0 alone looks. */
+TS_TEST(a_folder_that_cannot_be_read) {
+  char path[512];
+  ts_str newest = {0};
+  snprintf(path, sizeof path, "%s/nowhere", dir);
+  ck_assert_ok(ts_ckpt_newest(&newest, path, path, f.comm));
+  ck_assert_ptr_null(newest.text);
+  save_step(7, "pwrite");
+  snprintf(path, sizeof path, "%s/step-00000007.h5", dir);
+  for (int mirror = 0; mirror < 2; mirror++) {
+    const ts_err err = ts_ckpt_newest(&newest, mirror ? "/nowhere" : path,
+                                      mirror ? path : NULL, f.comm);
+    ck_assert_all(err == TS_ERR_CKPT);
+    ck_assert_ptr_nonnull(strstr(ts_err_message(), "Not a directory"));
+    ts_err_clear();
+  }
+  ck_assert_ok(ts_ckpt_newest(&newest, dir, path, f.comm));
+  ck_assert_str_eq(newest.text, path); /* the folder's, without the mirror */
+  ts_str_reset(&newest);
+}
+
 /* Overwrites 8 bytes at AT of a checkpoint. */
 static void damage(const char *name, int64_t at) {
   char path[512];

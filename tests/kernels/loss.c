@@ -3,7 +3,9 @@
  * a second run gives the same bits.  The oracle against plain formulas.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
+#include "base/mem.h"
 #include "dense/tally.h"
+#include "dense/update.h"
 #include "tests/support/contract.h"
 
 enum { MOST = 12000 };
@@ -165,6 +167,24 @@ TS_TESTS(bce_against_formula, 0, 2) {
     ck_assert_float_eq_tol(p[i], (float)q, 2e-7f);
   }
   ck_assert_double_eq_tol(*(double *)kt_ref(c.a.loss_sum), want, 1e-9 * want);
+}
+
+/* More blocks than have a place on the stack: n ln 2 where all logits are 0. */
+TS_TEST(loss_of_a_large_batch) {
+  enum { LARGE = 1024 * 513 + 7 };
+  double sum = 0;
+  float *zeros = NULL;
+  ck_assert_ok(ts_mem_array(&zeros, LARGE, 4, TS_TAG_MISC));
+  const ts_bce_args a = {.loss_sum = &sum,
+                         .logits = zeros,
+                         .labels = zeros,
+                         .batch = LARGE,
+                         .n_tasks = 1};
+  const int64_t held = ts_mem_total(TS_SPACE_HOST).now_bytes;
+  ck_assert_ok(ts_bce_host(&a));
+  ck_assert_double_le(fabs(sum - LARGE * log(2)), 1e-12 * LARGE);
+  ck_assert_int_eq(ts_mem_total(TS_SPACE_HOST).now_bytes, held);
+  ts_mem_free(zeros);
 }
 
 /* ---- metrics ------------------------------------------------------------- */

@@ -25,14 +25,14 @@ check "shares of a plain lookup" holds kernels 'near(r["of_plain_percent"], 100 
 check "shares of a plain update" holds kernels 'near(r["of_rewrite_percent"], 100 * r["rewrite_ms"] / (r["backward_ms"] - r["sort_ms"]), 1e-3)'
 check "shares of a bare lookup" holds kernels 'near(r["of_pool_percent"], 100 * r["pool_ms"] / r["forward_ms"])'
 check "backward by forward" holds kernels 'near(r["backward_of_forward"], r["backward_ms"] / r["forward_ms"])'
-check "memory" holds memory 'near(r["bytes"], {"output and gradient": 6144, "input": 12832, "lookup and backward": 19875, "beyond the tables": 48791}[r["of"]], 1e-3 if r["of"] == "beyond the tables" else 1e-5)'
+check "memory" holds memory 'near(r["bytes"], {"output and gradient": 6144, "input": 12832, "lookup and backward": 19875, "beyond the tables": 52911}[r["of"]], 1e-3 if r["of"] == "beyond the tables" else 1e-5)'
 check "by the output" holds memory 'near(r["of_output"], r["bytes"] / 3072)'
 
 mkdir "$work/bench"
 check "checkpoint" "$TESSERA" bench checkpoint mb=3 "dir=$work/bench" io=pwrite --json --out "$work/rows"
 check "its rates" holds rates 'column("way") == ["write", "read"] and near(r["of_plain_percent"], 100 * r["checkpoint_gb_per_s"] / r["plain_gb_per_s"])'
 check "beside steps" holds save 'near(r["beside_percent"], 100 * r["beside_ms"] / r["save_ms"])'
-check "when it is there" holds save 'r["done_ms"] > r["beside_ms"]'
+check "when it is there" holds save 'r["done_ms"] >= r["beside_ms"]'
 check "bytes" test "$(python3 -c 'import json, sys
 r = [json.loads(line) for line in open(sys.argv[1])]
 print(round(r[0]["checkpoint_gb_per_s"] * r[2]["save_ms"], 4))' "$work/rows")" = 3.0001

@@ -35,6 +35,10 @@ old_nccl() { TESSERA_FAKE_NCCL=22505 both 2 old; }
 check "an old NCCL" old_nccl
 check "is not used" by_mpi
 TESSERA=$emulated
+# 4,096 ids, 20 bytes each of a pass, and 512.
+"$TESSERA" bench cache tables=2 rows=8000 dim=8 batch=512 pool=4 iters=2 warm=2 load=0.5 zipf=1 threads=1 backend=emulated --json > "$work/rows"
+check "scratch of a device's passes" holds passes 'r["passes"] > 8 or r["scratch_bytes"] == 81920 / r["passes"] + 512'
+check "rows missed, whatever their number" holds passes 'near(r["misses"], rows[0]["misses"], 0.01) and r["exposed_ms"] > 0'
 check "a run that stops" train 2 stopped --set run.backend=emulated --set run.steps=5
 check "and goes on" train 2 stopped --set run.backend=emulated --set run.steps=12
 check "one that does not stop" train 2 whole --set run.backend=emulated --set run.steps=12

@@ -48,6 +48,7 @@ for n in 1 2; do
   check "skip on $n" train $n skip$n $(csv bad.csv) --set run.on_nan=skip
   check "as if the batch were not there, on $n" same_bits "$(newest good$n)" "$(newest skip$n)"
   check "ten steps all the same" test "$(losses skip$n | wc -l)" = 10
+  check "at once" said skip$n 'step 5: the loss is not finite; the batch is left out'
   check "counted" said skip$n 'NOTE: 1 steps were left out'
   check "in the metrics, too" grep -q '"step":10,.*"skipped":1' "$work/skip$n/metrics.jsonl"
 

@@ -1,4 +1,5 @@
-check_PROGRAMS += tests/runtime/test_runtime tests/runtime/test_watch
+check_PROGRAMS += tests/runtime/test_runtime tests/runtime/test_watch \
+  tests/runtime/test_by_node
 # Collectives on memory that the host may not touch.
 check_PROGRAMS += tests/runtime/test_comm_plan tests/runtime/test_comm_device \
   tests/runtime/test_comm_faults

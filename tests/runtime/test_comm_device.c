@@ -144,7 +144,7 @@ static void reduce(int64_t n, ts_dtype t, ts_reduction how) {
   ck_assert_ok(ts_mem_array(&want, n, (size_t)size, TS_TAG_MISC));
   for (int k = 0; k < r.size; k++)
     for (int64_t i = 0; i < n; i++) element(all + (k * n + i) * size, k, i, t);
-  ck_assert_ok(ts_reduce_ranks(want, all, r.size, n, n, t, how));
+  ck_assert_ok(ts_reduce_ranks(want, all, r.size, n, n, t, how, false));
   ts_buffer b = put(all + r.rank * n * size, n * size);
   ck_assert_ok(ts_comm_all_reduce(r.comm, &token, b.ptr, n, t, how, r.lane));
   ck_assert_ok(ts_comm_end(&token, r.lane));
@@ -156,6 +156,7 @@ static void reduce(int64_t n, ts_dtype t, ts_reduction how) {
 static void sums_are_in_rank_order(void) {
   static const int64_t sizes[] = {1, 7, 8192, 40000, 40001};
   for (int k = 0; k < 5; k++) reduce(sizes[k], TS_F32, TS_SUM);
+  reduce(1000003, TS_F32, TS_SUM); /* from node to node */
   reduce(9000, TS_BF16, TS_SUM);
   reduce(9000, TS_F64, TS_SUM);
   reduce(100, TS_I64, TS_MAX);

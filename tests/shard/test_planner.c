@@ -139,6 +139,16 @@ TS_TEST(fits_nowhere) {
   settle(&x);
 }
 
+/* Nothing was measured, on no number of ranks. */
+TS_TEST(default_topology) {
+  ts_topology t;
+  memset(&t, 0x5a, sizeof t);
+  ts_topology_default(&t);
+  ck_assert(t.ranks == 0 && t.ranks_per_node == 0);
+  for (int i = 0; i < ts_topology_n_figures(); i++)
+    ck_assert_double_ge(*ts_topology_figure(&t, i), 0);
+}
+
 /* ---- ids ----------------------------------------------------------------- */
 
 /* Skewed rows: the part with the hot ones costs more. */

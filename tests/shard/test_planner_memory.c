@@ -128,6 +128,38 @@ TS_TEST(communicators_by_hand) {
   settle(&x);
 }
 
+/* 4 MB of gradients on 4 nodes of 2 or 2 nodes of 4: from node to node half or
+ * a quarter of them leaves each way, and 1/2 or 3/4 stays in the node; else 6/8
+ * or 4/8 leave, and 1/8 or 3/8 stay. */
+TS_TEST(dense_sums_by_hand) {
+  for (int i = 0; i < 8; i++) {
+    const int per = i & 1 ? 4 : 2;
+    const bool large = i & 2, slow = i & 4;
+    const double node = large ? per - 1. : (per - 1) * per / 8.;
+    const double cross = large ? 1 : (8 - per) * per / 8.;
+    ts_setting x;
+    ts_cost c;
+    ts_load l;
+    setting(&x, 1, 8, per);
+    know_ids(&x, 1);
+    x.request.dense = (ts_plan_dense){.reduce_bytes = 4e6 * per,
+                                      .sum_bytes = large ? 16e6 : 4e4};
+    ck_assert_ok(ts_cost_create(&c, &x.request));
+    for (int k = 0; k < TS_LINK_COUNT; k++)
+      for (int to = 0; to < 2; to++)
+        x.topology.link[to][k] = (ts_link){0, slow == to ? 2 : 1e12};
+    ts_cost_always(&l, &c);
+    ck_assert_double_eq_tol(l.sent.cross, 2 * 4e6 * cross, 1);
+    ck_assert_double_eq_tol(l.sent.dense, 2 * 4e6 * (node + cross), 1);
+    x.topology.call_us = 0;
+    x.topology.dense_gflops = 1;
+    ck_assert_double_eq_tol(ts_cost_dense_ms(&c), 2 * 2 * (slow ? cross : node),
+                            1e-6);
+    ts_cost_reset(&c);
+    settle(&x);
+  }
+}
+
 /* The same on a discrete device, of 4 senders: what comes lies there alone,
  * with lists of a part each, which the host has, too; of bags that are spread
  * there is a counter for each of 4 parts, and all know where they begin.  Each

@@ -76,7 +76,7 @@ static void tables_on(ts_setting *x, int n_ranks, int per_node) {
   x->request.batch = 1000;
   x->request.n_ebc_batches = 2;
   x->request.memory_bytes = 1e9;
-  x->request.dense = (ts_plan_dense){1e7, 2e7, 3e6, 4e6, 5e5, 0};
+  x->request.dense = (ts_plan_dense){1e7, 2e7, 3e6, 4e6, 0, 5e5, 0};
 }
 
 /* ---- what is said -------------------------------------------------------- */

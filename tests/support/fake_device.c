@@ -334,18 +334,20 @@ typedef struct sum_args {
   int64_t stride, n;
   ts_dtype dtype;
   ts_reduction reduction;
+  bool onto;
 } sum_args;
 
 static ts_err sum_task(void *arg, ts_lane *lane) {
   const sum_args *a = arg;
   (void)lane;
   return ts_reduce_ranks(ts_fake_alias(a->dst), ts_fake_alias(a->src), a->w,
-                         a->stride, a->n, a->dtype, a->reduction);
+                         a->stride, a->n, a->dtype, a->reduction, a->onto);
 }
 
 static ts_err fake_sum(ts_lane *stream, void *dst, const void *src, int w,
-                       int64_t stride, int64_t n, ts_dtype t, ts_reduction r) {
-  const sum_args a = {dst, src, w, stride, n, t, r};
+                       int64_t stride, int64_t n, ts_dtype t, ts_reduction r,
+                       bool onto) {
+  const sum_args a = {dst, src, w, stride, n, t, r, onto};
   return ts_lane_submit(stream, "sum", sum_task, &a, sizeof a);
 }
 

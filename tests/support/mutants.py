@@ -25,6 +25,16 @@ SAID = re.compile(r"\b(ts_fail|TS_THROW|ts_(log|info|note|warn|progress)\w*|"
                   r"posix_fadvise|__attribute__|__launch_bounds__)\(")
 
 
+# The lesser or the greater of two, which is the same where both are equal.
+A, B = r"(?P<a>[\w.>\[\]*&-]+)", r"(?P<b>[\w.>\[\]*&-]+)"
+CAST = r"(?:\(\w+\))?"
+CHOICE = re.compile(
+    rf"{A} (?P<op>[<>]=?)\s+{B}\s+\?\s+{CAST}(?:(?P=a)\s+:\s+{CAST}(?P=b)|"
+    rf"(?P=b)\s+:\s+{CAST}(?P=a))(?![\w.>\[-])|"
+    rf"\bif \({A.replace('<a>', '<c>')} (?P<op2>[<>]=?) "
+    rf"{B.replace('<b>', '<d>')}\) (?:(?P=c) = (?P=d)|(?P=d) = (?P=c));")
+
+
 def close_of(text, at):
     """Behind the bracket that closes the one at AT."""
     depth = 0
@@ -67,8 +77,12 @@ def mutants_of(file, text):
     def add(start, end, new, kind):
         found.append(Mutant(file, start, end, new, kind))
 
+    choices = {m.start("op") if m.group("op") else m.start("op2")
+               for m in CHOICE.finditer(code)}
     for m in BINARY.finditer(code):
         for new in SWAP[m.group(1)]:
+            if m.start() in choices and new[0] == m.group(1)[0]:
+                continue
             add(m.start(), m.end(), new, "operator")
     for m in NUMBER.finditer(code):
         n = int(m.group(1))

@@ -131,3 +131,27 @@ TS_TESTS(short_runs, 1, N_VARIANTS) {
     ck_assert_all(pr_same(&bases[k], &other));
   }
 }
+
+/* Layers whose gradients go from node to node, two ranks each. */
+static const char large_deck[] =
+    "run = { name = \"t\"; seed = 5; steps = 3; threads = 1; };\n"
+    "data = { format = \"synthetic\"; global_batch = 48;\n"
+    "  synthetic = { samples = 150; eval_samples = 50; }; };\n"
+    "sharding = { topology = \"default\"; };\n"
+    "tables = ( { name = \"a\"; rows = 40; dim = 16; features = [\"a\"];\n"
+    "             sharding = \"table_wise\"; } );\n"
+    "model = { kind = \"dlrm\"; dense_features = 3; dense_arch = [32, 16];\n"
+    "  over_arch = [800, 800, 1]; };\n";
+
+TS_TEST(sums_by_node_change_no_bit) {
+  static pr_result of[2];
+  static const char *const sizes[] = {"sharding.ranks_per_node=1",
+                                      "sharding.ranks_per_node=2"};
+  ck_assert(ts_sum_goes_by_node(800 * 800, TS_F32, 4, 2));
+  for (int i = 0; i < 2; i++) {
+    pr_sets s = {0};
+    pr_set(&s, sizes[i]);
+    pr_train(&of[i], large_deck, &s);
+  }
+  ck_assert_all(pr_same(&of[0], &of[1]));
+}
