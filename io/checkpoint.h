@@ -105,6 +105,10 @@ typedef struct ts_ckpt_hooks {
 ts_err ts_ckpt_save_hooked(ts_ckpt *, const char *dir, int keep, ts_comm *,
                            const ts_ckpt_hooks *);
 
+/* The finished checkpoint PATH is DIR/NAME as well, whatever becomes of PATH.
+ * Local. */
+ts_err ts_ckpt_also(const char *path, const char *dir, const char *name);
+
 /* Newest complete checkpoint of DIR and of MIRROR (NULL: none) together (""
  * where there is none).  Collective. */
 ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,

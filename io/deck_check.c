@@ -187,6 +187,53 @@ static void check_run_name(ts_deck *d, const config_setting_t *root) {
                   name);
 }
 
+/* What a run with validations needs, and what needs them. */
+static void check_validation(ts_deck *d, const config_setting_t *root) {
+  const ts_config *c = d->config;
+  const ts_source_ops *format = ts_source_find(c->data.format);
+  const bool made = format && format->no_files;
+  const bool validates = c->run.valid_every > 0;
+  const char *needs = NULL;
+  if (validates && !made && !c->data.valid.n)
+    ts_deck_error(d, at(root, "run.valid_every"),
+                  "run.valid_every needs data.valid, what to look at");
+  if (!validates && c->data.valid.n)
+    ts_deck_error(d, at(root, "data.valid"),
+                  "data.valid is never looked at: give run.valid_every");
+  if (c->run.stop.patience > 0) needs = "run.stop.patience";
+  if (c->checkpoint.best) needs = "checkpoint.best";
+  if (c->optimizer.schedule && !strcmp(c->optimizer.schedule, "plateau"))
+    needs = "optimizer.schedule.kind";
+  if (needs && !validates)
+    ts_deck_error(d, at(root, needs),
+                  "%s goes by validations: give run.valid_every", needs);
+  bool found = !c->run.stop.task || !*c->run.stop.task;
+  for (int32_t i = 0; i < c->model.n_tasks && !found; i++)
+    found = c->model.tasks[i].name &&
+            !strcmp(c->model.tasks[i].name, c->run.stop.task);
+  if (!found)
+    ts_deck_error(d, at(root, "run.stop.task"),
+                  "run.stop.task: there is no task \"%.80s\"",
+                  c->run.stop.task);
+}
+
+/* Weights to go back to have to be somewhere. */
+static void check_best(ts_deck *d, const config_setting_t *root) {
+  const ts_config *c = d->config;
+  const bool restores = c->run.stop.patience > 0 && c->run.stop.restore &&
+                        !strcmp(c->run.stop.restore, "best");
+  const config_setting_t *dir = at(root, "checkpoint.dir");
+  const char *text = dir ? config_setting_get_string(dir) : NULL;
+  if (!text || strcmp(text, "none") != 0) return;
+  if (c->checkpoint.best)
+    ts_deck_error(d, at(root, "checkpoint.best"),
+                  "checkpoint.best needs a folder: checkpoint.dir is \"none\"");
+  if (restores)
+    ts_deck_error(d, dir,
+                  "run.stop.restore = \"best\" needs checkpoint.dir; \"last\" "
+                  "does not");
+}
+
 void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   check_one_of(d, root, "data.global_batch", "data.batch_per_rank",
@@ -212,6 +259,8 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_tables(d);
   check_tasks(d, root);
   check_dedup(d, root);
+  check_validation(d, root);
+  check_best(d, root);
   check_prefetch(d, root, "dense.forward_prefetch", c->dense.forward_prefetch,
                  c->dense.n_forward_prefetch);
   check_prefetch(d, root, "dense.backward_prefetch", c->dense.backward_prefetch,

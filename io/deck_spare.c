@@ -19,7 +19,8 @@ static bool is_one_of(const char *out, const ts_strings *files) {
 
 ts_err ts_deck_spare(const ts_config *c, const char *option, const char *out) {
   if ((c->deck_path && ts_file_is_same(out, c->deck_path)) ||
-      is_one_of(out, &c->data.train) || is_one_of(out, &c->data.eval))
+      is_one_of(out, &c->data.train) || is_one_of(out, &c->data.valid) ||
+      is_one_of(out, &c->data.eval))
     return ts_fail(TS_ERR_USAGE, "%s %s is a file to read", option, out);
   return TS_OK;
 }

@@ -67,6 +67,19 @@ const ts_key ts_schema[] = {
            "between progress lines"),
     NUMBER(DECK, run.eval_every, INT, "0", "steps", 0, 1e12,
            "between evaluations on data.eval; 0: only at the end"),
+    NUMBER(DECK, run.valid_every, INT, "0", "steps", 0, 1e12,
+           "between validations on data.valid; 0: none"),
+    WORD(DECK, run.stop.metric, STRING, "auc", "auc|logloss|ne|accuracy",
+         "of validations: what tells the best step"),
+    WORD(DECK, run.stop.task, STRING, "", NULL,
+         "whose metric; \"\": the first"),
+    NUMBER(DECK, run.stop.patience, INT32, "0", "validations", 0, 1e9,
+           "without a better one before the run ends; 0: it never does"),
+    NUMBER(DECK, run.stop.min_delta, FLOAT, "0.0", "", 0, 1e9,
+           "by how much the metric must be better to count"),
+    WORD(DECK, run.stop.restore, STRING, "best", "best|last",
+         "weights that a run with run.stop.patience ends with: those of the "
+         "best validation, or the last ones"),
     NUMBER_OF(DECK, "run.max_time", run.max_time_s, TIME, "\"\"", "hh:mm:ss", 1,
               0, "saves and ends with code 75 before it is over"),
     NUMBER(DECK, run.accumulate, INT32, "1", "micro-batches", 1, 1e6,
@@ -107,6 +120,9 @@ const ts_key ts_schema[] = {
     LIST(DECK, data.train, PATHS,
          "files of training data; globs and lists; paths from the deck's "
          "folder"),
+    LIST(DECK, data.valid, PATHS,
+         "files for validation while training, every run.valid_every steps; "
+         "synthetic data needs none"),
     LIST(DECK, data.eval, PATHS,
          "files of evaluation data; synthetic data needs none"),
     WORD(DECK, data.format, STRING, "auto", "auto" TS_DATA_FORMATS(TS_OR_NAME),
@@ -221,7 +237,9 @@ const ts_key ts_schema[] = {
          "layer's backward pass is over; a few buckets of gradients are held, "
          "not all"),
     WORD_OF(DECK, "optimizer.schedule.kind", optimizer.schedule, STRING,
-            "constant", "constant|linear|cosine|inverse_sqrt|polynomial|step",
+            "constant",
+            "constant|linear|cosine|inverse_sqrt|polynomial|step|one_cycle|"
+            "plateau",
             "scales the tables' rates too; formulas: doc/dense.md"),
     NUMBER_OF(DECK, "optimizer.schedule.warmup", optimizer.warmup, INT, "0",
               "steps", 0, 1e15, "linear rise to the full rate"),
@@ -229,7 +247,11 @@ const ts_key ts_schema[] = {
               "0", "steps", 0, 1e15,
               "end of the decay, warm-up included; for step: between falls"),
     NUMBER_OF(DECK, "optimizer.schedule.power", optimizer.power, FLOAT, "1.0",
-              "", 0, 100, "of polynomial decay; factor of step decay"),
+              "", 0, 100,
+              "of polynomial decay; factor of step decay and of plateau"),
+    NUMBER_OF(DECK, "optimizer.schedule.patience", optimizer.schedule_patience,
+              INT32, "2", "validations", 1, 1e9,
+              "of plateau: without a better one before the rate falls"),
     NUMBER_OF(DECK, "optimizer.schedule.floor", optimizer.floor, FLOAT, "0.0",
               "", 0, 1, "least factor"),
     NUMBER(DECK, optimizer.clip_norm, FLOAT, "0.0", "", 0, 1e12,
@@ -334,6 +356,9 @@ const ts_key ts_schema[] = {
            "0: only at the end"),
     NUMBER(DECK, checkpoint.keep, INT32, "2", "files", 1, 1000000,
            "newest ones that stay"),
+    FLAG(DECK, checkpoint.best, "false",
+         "keeps the checkpoint of the best validation as best.h5; with "
+         "run.stop.patience and restore \"best\" it is kept in any case"),
     FLAG(DECK, checkpoint.async, "true",
          "checkpoints of checkpoint.every are written while training goes on, "
          "from a copy, where memory allows; the log says where not.  The last "

@@ -73,12 +73,14 @@ static ts_err expand(ts_strings *out, const ts_strings *in) {
 
 static ts_err prepare(const ts_source_ops **ops, ts_strings *paths,
                       const ts_config *c, ts_split split) {
-  const bool eval = split == TS_SPLIT_EVAL;
-  TS_DO(expand(paths, eval ? &c->data.eval : &c->data.train));
+  static const char *const names[] = {"train", "eval", "valid"};
+  const ts_strings *const lists[] = {&c->data.train, &c->data.eval,
+                                     &c->data.valid};
+  TS_DO(expand(paths, lists[split]));
   const char *first = paths->n ? paths->item[0] : NULL;
   *ops = ts_source_of(c, first);
   if (!first && (!*ops || !(*ops)->no_files))
-    return ts_fail(TS_ERR_DECK, "data.%s is missing", eval ? "eval" : "train");
+    return ts_fail(TS_ERR_DECK, "data.%s is missing", names[split]);
   if (!*ops)
     return ts_fail(TS_ERR_DATA,
                    "%s: no format knows it; give data.format, one of: %s",

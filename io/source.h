@@ -14,7 +14,7 @@
 
 typedef struct ts_source ts_source;
 
-typedef enum { TS_SPLIT_TRAIN, TS_SPLIT_EVAL } ts_split;
+typedef enum { TS_SPLIT_TRAIN, TS_SPLIT_EVAL, TS_SPLIT_VALID } ts_split;
 
 /* A source's description. */
 typedef struct ts_source_info {
@@ -32,7 +32,7 @@ typedef struct ts_batch_store ts_batch_store;
 
 typedef struct ts_source_ops {
   const char *format;
-  bool no_files; /* samples are made, not read: data.train and data.eval may be
+  bool no_files; /* samples are made, not read: data.train and the like may be
                     empty */
   bool seekable; /* reading samples from the middle costs no more than from the
                     start, so the planner looks at some */
@@ -77,8 +77,8 @@ const ts_source_ops *ts_source_at(int i); /* in order; NULL: the end */
  * its looks; NULL: none. */
 const ts_source_ops *ts_source_of(const ts_config *, const char *path);
 
-/* Opens data.train or data.eval as the deck says.  FORMAT NULL: the deck's.
- * STATE: text of an earlier source of the same run (the train split's
+/* Opens data.train, data.eval or data.valid as the deck says.  FORMAT NULL: the
+ * deck's. STATE: text of an earlier source of the same run (the train split's
  * vocabulary), or NULL.  Collective. */
 ts_err ts_source_open(ts_source **, const ts_config *, ts_split,
                       const char *state, ts_comm *);

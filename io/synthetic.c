@@ -161,7 +161,7 @@ static void close_source(ts_source *src) {
 static int64_t period(const ts_config *c, ts_split split, int n_ranks) {
   const int64_t batch = c->data.global_batch ? c->data.global_batch
                                              : c->data.batch_per_rank * n_ranks;
-  return split == TS_SPLIT_EVAL ? 0 : c->data.synthetic.ring * batch;
+  return split == TS_SPLIT_TRAIN ? c->data.synthetic.ring * batch : 0;
 }
 
 extern const ts_source_ops ts_source_synthetic;
@@ -175,11 +175,12 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   const int64_t n_eval = c->data.synthetic.eval_samples
                              ? c->data.synthetic.eval_samples
                              : (n + 9) / 10;
+  const int64_t first[] = {0, n, n + n_eval};
   (void)state, (void)paths;
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
   s->base =
       (ts_source){.ops = &ts_source_synthetic, .config = c, .split = split};
-  s->first = split == TS_SPLIT_EVAL ? n : 0;
+  s->first = first[split];
   s->n_tasks = c->model.n_tasks;
   s->n_dense = c->model.dense_features;
   s->n_features = ts_feature_count(c);
@@ -187,7 +188,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   s->alpha = c->data.synthetic.zipf;
   ts_synthetic_keys(s);
   s->base.info =
-      (ts_source_info){.n_samples = split == TS_SPLIT_EVAL ? n_eval : n,
+      (ts_source_info){.n_samples = split == TS_SPLIT_TRAIN ? n : n_eval,
                        .n_dense = s->n_dense,
                        .n_tasks = s->n_tasks,
                        .n_features = s->n_features,

@@ -153,7 +153,13 @@ typedef struct ts_config {
     ts_precision precision;
     int32_t serial_lanes; /* 0 or 1 */
     int32_t graph;        /* 0 or 1: steps as graphs of the device */
-    int64_t log_every, eval_every;
+    int64_t log_every, eval_every, valid_every;
+    struct {
+      char *metric, *task; /* task: "" the first */
+      int32_t patience;    /* validations; 0: never */
+      double min_delta;
+      char *restore; /* best | last */
+    } stop;
     double max_time_s; /* 0: none */
     int32_t accumulate;
     ts_on_nan on_nan;
@@ -166,10 +172,10 @@ typedef struct ts_config {
     char *trace; /* file name, "" off */
   } run;
   struct {
-    ts_strings train, eval; /* absolute paths or globs, in order */
-    char *format;           /* auto, or one of TS_DATA_FORMATS */
-    int64_t global_batch;   /* 0: batch_per_rank */
-    int64_t batch_per_rank; /* 0: global_batch */
+    ts_strings train, valid, eval; /* absolute paths or globs, in order */
+    char *format;                  /* auto, or one of TS_DATA_FORMATS */
+    int64_t global_batch;          /* 0: batch_per_rank */
+    int64_t batch_per_rank;        /* 0: global_batch */
     bool pin_memory;
     char *input; /* kjt | columns */
     ts_strings dedup;
@@ -217,8 +223,9 @@ typedef struct ts_config {
     ts_optim_override *overrides;
     int32_t n_overrides;
     char *schedule; /* constant | linear | cosine | inverse_sqrt | polynomial |
-                       step */
+                       step | one_cycle | plateau */
     int64_t warmup, schedule_steps;
+    int32_t schedule_patience; /* of plateau, validations */
     double power, floor;
     double clip_norm;
   } optimizer;
@@ -258,6 +265,7 @@ typedef struct ts_config {
     char *dir; /* absolute; NULL: no checkpoints ("none") */
     int64_t every;
     int32_t keep;
+    bool best; /* best.h5 is kept, too */
     bool async;
     int64_t buffer_mib; /* of a rank; 0: by what memory is free */
     char *mirror;       /* absolute, "": none */

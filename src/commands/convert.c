@@ -1,5 +1,5 @@
-/* convert.c - `tessera convert DECK [train|eval] --out FILE`, and `tessera
- * generate`, which does the same with synthetic data. */
+/* convert.c - `tessera convert DECK [train|valid|eval] --out FILE`, and
+ * `tessera generate`, which does the same with synthetic data. */
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,7 +18,10 @@ static ts_err parse_split(const ts_args *a, ts_split *split) {
   if (!a->n_more || !strcmp(a->more[0], "train")) return TS_OK;
   *split = TS_SPLIT_EVAL;
   if (!strcmp(a->more[0], "eval")) return TS_OK;
-  return ts_fail(TS_ERR_USAGE, "\"%s\" is neither train nor eval", a->more[0]);
+  *split = TS_SPLIT_VALID;
+  if (!strcmp(a->more[0], "valid")) return TS_OK;
+  return ts_fail(TS_ERR_USAGE, "\"%s\" is none of train, valid, eval",
+                 a->more[0]);
 }
 
 /* The training source's vocabulary serves the evaluation data, too. */
@@ -75,7 +78,7 @@ static ts_err write_split(const ts_args *a, ts_trainer *t, ts_split split) {
       ts_source_find(a->format ? a->format : "dataset");
   const double t0 = ts_now();
   if (!format || !format->write) TS_TRY(refuse_format(a->format));
-  if (split == TS_SPLIT_EVAL) TS_TRY(training_state(t, &state));
+  if (split != TS_SPLIT_TRAIN) TS_TRY(training_state(t, &state));
   TS_TRY(ts_source_open(&s, t->config, split, state.text, t->control));
   s->n_threads = t->n_threads;
   TS_TRY(format->write(a->out, s, t->control));
@@ -98,7 +101,8 @@ static ts_err write_data(const ts_args *a, bool synthetic) {
   ts_trainer *t = NULL;
   ts_split split;
   if (!a->target || !a->out)
-    TS_THROW(TS_ERR_USAGE, "usage: tessera %s DECK [train|eval] --out FILE",
+    TS_THROW(TS_ERR_USAGE,
+             "usage: tessera %s DECK [train|valid|eval] --out FILE",
              a->command);
   TS_TRY(parse_split(a, &split));
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
@@ -108,6 +112,7 @@ static ts_err write_data(const ts_args *a, bool synthetic) {
     c->data.format = NULL;
     TS_TRY(ts_mem_strdup(&c->data.format, "synthetic"));
     forget(&c->data.train);
+    forget(&c->data.valid);
     forget(&c->data.eval);
   }
   TS_TRY(ts_trainer_start(&t, c, false));

@@ -104,7 +104,7 @@ static ts_err begin(ts_parallel *base, int64_t step, bool sync) {
   d->open = true;
   d->step = step;
   d->sync = sync;
-  d->lr_factor = ts_schedule_factor(d->config, step);
+  d->lr_factor = ts_parallel_rate(base, step);
   d->next = d->next_update = 0;
   for (int32_t i = 0; i < d->n_buckets; i++)
     d->buckets[i].missing = d->buckets[i].end - d->buckets[i].first;
@@ -260,7 +260,7 @@ static ts_err unstash(ts_parallel *base, int64_t step, ts_lane *lane) {
   ts_ddp *d = (ts_ddp *)base;
   if (!d->stashed) return TS_OK;
   d->step = step;
-  d->lr_factor = ts_schedule_factor(d->config, step);
+  d->lr_factor = ts_parallel_rate(base, step);
   d->stashed = false;
   TS_DO(ts_ddp_swap_stash(d, lane));
   return ts_ddp_update_all(d, NULL, lane);

@@ -111,7 +111,7 @@ static ts_err begin(ts_parallel *base, int64_t step, bool sync) {
     return ts_fail(TS_ERR_INTERNAL, "micro-batches without run.accumulate");
   d->step = step;
   d->sync = sync;
-  d->lr_factor = ts_schedule_factor(d->config, step);
+  d->lr_factor = ts_parallel_rate(base, step);
   ts_fully_sharded_pass(d, TS_BACKWARD);
   for (int32_t i = 0; i < d->n_groups; i++)
     d->groups[i].missing = d->groups[i].n_parts;

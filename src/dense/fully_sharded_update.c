@@ -172,7 +172,7 @@ ts_err ts_fully_sharded_unstash(ts_parallel *base, int64_t step,
   ts_fully_sharded *d = (ts_fully_sharded *)base;
   if (!d->stashed) return TS_OK;
   d->step = step;
-  d->lr_factor = ts_schedule_factor(d->config, step);
+  d->lr_factor = ts_parallel_rate(base, step);
   d->stashed = false;
   TS_DO(swap_stash(d, lane));
   TS_DO(update_all(d, NULL, lane));

@@ -67,7 +67,8 @@ typedef struct ts_dense_update_args {
 
 /* Factor of the schedule for step K (from 1): linear warm-up over `warmup`
  * steps (k / warmup), then constant, linear, cosine, inverse_sqrt,
- * polynomial (power) or step decay, never under floor.  Formulas in the .c
+ * polynomial (power) or step decay, or one_cycle, never under floor; plateau
+ * is constant here.  Formulas in the .c
  * and doc/deck.  Scales the tables' rates too. */
 double ts_schedule_factor(const ts_config *, int64_t k);
 /* Refuses a decay whose length is not given. */

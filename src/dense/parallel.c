@@ -27,8 +27,10 @@ bool ts_parallel_defers(const ts_config *c) {
 ts_err ts_parallel_create(ts_parallel **out, const ts_parallel_spec *spec) {
   const char *kind = spec->config->dense.parallel;
   const ts_parallel_ops *ops = find(kind);
-  if (ops) return ops->create(out, spec);
-  return ts_fail(TS_ERR_DECK, "dense.parallel: no \"%s\"", kind);
+  if (!ops) return ts_fail(TS_ERR_DECK, "dense.parallel: no \"%s\"", kind);
+  TS_DO(ops->create(out, spec));
+  ts_parallel_slow(*out, 1);
+  return TS_OK;
 }
 
 void ts_parallel_destroy(ts_parallel *p) {
@@ -40,6 +42,14 @@ ts_layer_hooks ts_parallel_hooks(ts_parallel *p) {
   ts_layer_hooks hooks = p->ops->hooks;
   hooks.arg = p;
   return hooks;
+}
+
+void ts_parallel_slow(ts_parallel *p, double rate) {
+  p->rate = rate;
+}
+
+double ts_parallel_rate(const ts_parallel *p, int64_t step) {
+  return ts_schedule_factor(p->spec.config, step) * p->rate;
 }
 
 ts_err ts_parallel_begin(ts_parallel *p, int64_t step, bool sync) {

@@ -52,6 +52,11 @@ void ts_parallel_destroy(ts_parallel *);
 /* For the model's passes. */
 ts_layer_hooks ts_parallel_hooks(ts_parallel *);
 
+/* From the next begin on all rates are RATE times the schedule's; 1 at first.
+ * Local, the same on all ranks. */
+void ts_parallel_slow(ts_parallel *, double rate);
+/* Factor of all rates in STEP, the tables' too.  Local. */
+double ts_parallel_rate(const ts_parallel *, int64_t step);
 /* Before a step's backward: step number (from 1) for schedule and bias
  * correction; SYNC false: gradients are only accumulated (micro-batches but
  * the last; needs run.accumulate > 1). */

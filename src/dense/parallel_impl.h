@@ -25,6 +25,7 @@ struct ts_parallel {
   const ts_parallel_ops *ops;
   ts_parallel_spec spec;
   ts_param_optims *optims;
+  double rate; /* ts_parallel_slow's */
 };
 
 /* Parameters are updated within the backward pass; a note where clipping

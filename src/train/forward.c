@@ -48,8 +48,9 @@ static ts_err pass(ts_trainer *t, const char *out, const char *state) {
   if (file) err = ts_predictions_finish(file, err, t->control);
   TS_TRY(err);
   for (int32_t k = 0; k < t->n_tasks; k++)
-    ts_report_eval(
-        t->n_tasks > 1 ? t->config->model.tasks[k].name : "evaluation", &m[k]);
+    ts_report_eval("evaluation",
+                   t->n_tasks > 1 ? t->config->model.tasks[k].name : NULL,
+                   &m[k]);
   if (out) ts_info("predictions: %s", out);
 done:
   ts_source_close(source);

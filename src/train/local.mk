@@ -1,6 +1,8 @@
 tessera_sources += \
   src/train/backend.c \
   src/train/base.c \
+  src/train/best.c \
+  src/train/best.h \
   src/train/eval.c \
   src/train/finite.c \
   src/train/forward.c \
@@ -38,6 +40,7 @@ tessera_sources += \
   src/train/run_impl.h \
   src/train/run_output.c \
   src/train/run_start.c \
+  src/train/run_eval.c \
   src/train/run_nan.c \
   src/train/run_trace.c \
   src/train/run_trace.h \

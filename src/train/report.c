@@ -120,12 +120,14 @@ void ts_report_progress(int64_t step, int64_t last, double loss,
       ts_str_count(rate, (int64_t)samples_per_s), ts_str_seconds(left, left_s));
 }
 
-void ts_report_eval(const char *what, const ts_metrics_result *r) {
+void ts_report_eval(const char *what, const char *task,
+                    const ts_metrics_result *r) {
   char n[32];
-  ts_progress("%s: %s samples  AUC %.5f  log loss %.5f  NE %.5f  accuracy "
+  ts_progress("%s%s%s: %s samples  AUC %.5f  log loss %.5f  NE %.5f  accuracy "
               "%.4f  calibration %.4f",
-              what, ts_str_count(n, (int64_t)r->n_samples), r->auc, r->logloss,
-              r->ne, r->accuracy, r->calibration);
+              what, task ? " of " : "", task ? task : "",
+              ts_str_count(n, (int64_t)r->n_samples), r->auc, r->logloss, r->ne,
+              r->accuracy, r->calibration);
 }
 
 /* ---- the table at the end ------------------------------------------------ */

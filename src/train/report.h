@@ -19,7 +19,9 @@ void ts_report_plan(ts_trainer *);
 void ts_report_progress(int64_t step, int64_t last, double loss,
                         const ts_metrics_result *, double samples_per_s,
                         double left_s);
-void ts_report_eval(const char *what, const ts_metrics_result *);
+/* WHAT: evaluation, validation; TASK: NULL where there is one alone. */
+void ts_report_eval(const char *what, const char *task,
+                    const ts_metrics_result *);
 /* Memory of batches under way, as predicted: before the first step; and at the
  * end what of it was in use at most (alloc), what was held for it (reserved),
  * by tag, with the peaks of all memory (report_memory.c).  Collective. */

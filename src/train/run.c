@@ -15,10 +15,9 @@
 #include "train/run_impl.h"
 #include "train/signals.h"
 
-/* ---- saving, evaluating -------------------------------------------------- */
+/* ---- saving -------------------------------------------------- */
 
-/* WAIT: the run ends or stops behind it. */
-static ts_err save(ts_run *r, bool wait, bool last) {
+ts_err ts_run_save(ts_run *r, bool wait, bool last) {
   if (!r->config->checkpoint.dir) return TS_OK;
   if (r->saved_step != r->t->step) {
     if (r->t->pipeline->fence) TS_DO(r->t->pipeline->fence(r->t));
@@ -29,28 +28,7 @@ static ts_err save(ts_run *r, bool wait, bool last) {
   return TS_OK;
 }
 
-static ts_err log_eval(ts_run *r, const ts_metrics_result *m) {
-  static const char *const names[] = {"ne",       "auc",         "logloss",
-                                      "accuracy", "calibration", "samples"};
-  for (int32_t k = 0; k < r->t->n_tasks; k++) {
-    const double v[] = {m[k].ne,       m[k].auc,         m[k].logloss,
-                        m[k].accuracy, m[k].calibration, m[k].n_samples};
-    const char *task = r->config->model.tasks[k].name;
-    ts_report_eval(r->t->n_tasks > 1 ? task : "evaluation", &m[k]);
-    if (r->t->rank == 0)
-      TS_DO(ts_metrics_log_line(
-          r->log, &(ts_metrics_line){.step = r->t->step,
-                                     .event = "eval",
-                                     .task = r->t->n_tasks > 1 ? task : NULL,
-                                     .n = 6,
-                                     .names = names,
-                                     .values = v}));
-  }
-  return TS_OK;
-}
-
-/* This rank wants the run to end here: told to, or its time is nearly over. */
-static bool wants_stop(const void *run) {
+bool ts_run_wants_stop(const void *run) {
   const ts_run *r = run;
   const double limit = r->config->run.max_time_s;
   const double used = ts_now() - r->began;
@@ -58,35 +36,6 @@ static bool wants_stop(const void *run) {
   const double spare = fmax(5.0, limit / 20);
   if (ts_signals_level()) return true;
   return limit > 0 && r->t->rank == 0 && used > limit - fmin(spare, limit / 2);
-}
-
-/* Where a stop is asked for it is broken off, or not begun, and r->last.stop
- * says so: the same line begins it again (evaluate_missed). */
-static ts_err evaluate(ts_run *r) {
-  ts_metrics_result m[r->t->n_tasks];
-  const ts_eval_hooks hooks = {.asks = wants_stop, .asks_arg = r};
-  bool stopped = r->last.stop == 1;
-  if (!r->eval) return TS_OK;
-  if (!stopped) {
-    const ts_ebc_stat trained = ts_ebc_stat_of(r->t->ebc);
-    TS_DO(ts_cache_report_pause(&r->cache, r->t));
-    TS_DO(ts_evaluate(r->t, r->eval, m, &hooks, &stopped));
-    TS_DO(ts_cache_report_go_on(&r->cache, r->t));
-    ts_ebc_stat_put(r->t->ebc, &trained);
-  }
-  if (stopped) {
-    ts_info("the evaluation at step %lld waits for the next start: a stop was "
-            "asked for",
-            (long long)r->t->step);
-    r->last.stop = 1;
-    return TS_OK;
-  }
-  TS_DO(ts_settle(r->t, log_eval(r, m)));
-  if (isfinite(r->eval->info.bayes_auc))
-    ts_info("the planted truth allows%s: AUC %.5f  log loss %.5f",
-            r->eval->info.n_tasks > 1 ? " (first task)" : "",
-            r->eval->info.bayes_auc, r->eval->info.bayes_logloss);
-  return TS_OK;
 }
 
 /* ---- the loop ------------------------------------------------------------ */
@@ -124,7 +73,7 @@ static ts_err log_step(ts_run *r) {
                       m.ne,
                       m.window_ne,
                       r->config->metrics.window > 0 ? m.auc : NAN,
-                      ts_schedule_factor(r->config, t->step),
+                      ts_parallel_rate(t->dense, t->step),
                       (double)r->state.loader.epoch,
                       rate,
                       some(r->n_skipped),
@@ -147,22 +96,7 @@ static ts_err log_step(ts_run *r) {
  * checkpoint that could not be written. */
 static int asks(const ts_run *r) {
   if (ts_saves_failed(&r->saves)) return 2;
-  return wants_stop(r);
-}
-
-static bool is_eval_step(const ts_run *r) {
-  const int64_t every = r->config->run.eval_every;
-  return every > 0 && r->t->step % every == 0 && r->t->step < r->last_step;
-}
-
-/* Resumed from a checkpoint before whose evaluation, or in it, the run ended:
- * metrics.jsonl knows. */
-static ts_err evaluate_missed(ts_run *r) {
-  int64_t n = ts_metrics_log_evaluations(r->log);
-  if (r->t->step == 0 || !is_eval_step(r)) return TS_OK;
-  TS_DO(ts_comm_sum_i64(r->t->control, &n, 1));
-  if (n < r->t->n_tasks) TS_DO(evaluate(r));
-  return TS_OK;
+  return ts_run_wants_stop(r);
 }
 
 static ts_err after_step(ts_run *r) {
@@ -170,16 +104,15 @@ static ts_err after_step(ts_run *r) {
   const int64_t step = r->t->step;
   const bool log = step % c->run.log_every == 0 || step == r->last_step;
   const bool every = c->checkpoint.every > 0 && step % c->checkpoint.every == 0;
-  const bool eval = is_eval_step(r);
-  if (log || every || eval || r->last.stop) {
+  const bool looks = ts_run_is_eval_step(r) || ts_run_is_valid_step(r);
+  if (log || every || looks || r->last.stop) {
     if (r->t->late) TS_DO(ts_settle(r->t, ts_stage_fetch(r->t, &r->last)));
     TS_DO(ts_run_check_nan(r));
   }
   if (log) TS_DO(ts_settle(r->t, log_step(r)));
   /* The save comes first: who is killed in a long evaluation loses nothing. */
-  if (every && step < r->last_step) TS_DO(save(r, false, false));
-  if (eval) TS_DO(evaluate(r));
-  return TS_OK;
+  if (every && step < r->last_step) TS_DO(ts_run_save(r, false, false));
+  return ts_run_look(r);
 }
 
 /* Faults for tests, which watch what the other ranks do about them. */
@@ -216,7 +149,7 @@ static ts_err one_step(ts_run *r, bool *end) {
 }
 
 static ts_err stop_here(ts_run *r) {
-  TS_DO(save(r, true, false));
+  TS_DO(ts_run_save(r, true, false));
   ts_info("stopped at step %lld of %lld; the same command goes on from there",
           (long long)r->t->step, (long long)r->last_step);
   return ts_fail(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);
@@ -229,19 +162,21 @@ static ts_err loop(ts_run *r) {
   ts_timers_reset();
   TS_DO(ts_cache_report_create(&r->cache, r->t));
   ts_watch_enter(TS_SECTION_STEP);
-  TS_DO(evaluate_missed(r));
+  TS_DO(ts_run_look_missed(r));
   if (r->last.stop) TS_DO(stop_here(r));
-  while (!end && r->t->step < r->last_step) {
+  while (!end && r->t->step < r->last_step && !ts_run_has_best(r)) {
     TS_DO(one_step(r, &end));
     if (r->last.stop > 1) TS_DO(ts_saves_finish(&r->saves, r->log));
     if (r->last.stop && r->t->step < r->last_step) TS_DO(stop_here(r));
   }
   TS_DO(ts_stage_fetch(r->t, &r->last));
   TS_DO(ts_run_check_nan(r));
+  if (r->last.stop == 1 && ts_run_is_valid_step(r)) TS_DO(stop_here(r));
   /* Evaluate the weights that would be saved, also where nothing is saved. */
   if (r->t->pipeline->fence) TS_DO(r->t->pipeline->fence(r->t));
-  TS_DO(save(r, true, true));
-  TS_DO(evaluate(r));
+  TS_DO(ts_run_restore_best(r));
+  TS_DO(ts_run_save(r, true, true));
+  TS_DO(ts_run_evaluate(r));
   if (r->eval && r->last.stop == 1) TS_DO(stop_here(r));
   return TS_OK;
 }
@@ -304,6 +239,7 @@ static void tear_down(ts_run *r) {
   ts_loader_destroy(r->loader);
   ts_saves_destroy(&r->saves);
   ts_source_close(r->train);
+  ts_source_close(r->valid);
   ts_source_close(r->eval);
   ts_metrics_log_close(r->log);
   ts_cache_report_reset(&r->cache);
@@ -330,6 +266,11 @@ ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   if (r.t->step >= r.last_step)
     ts_info("step %lld of %lld: nothing is left to train", (long long)r.t->step,
             (long long)r.last_step);
+  else if (ts_run_has_best(&r))
+    ts_info("step %lld of %lld: the run has ended, no validation was better "
+            "than that of step %lld for run.stop.patience of them",
+            (long long)r.t->step, (long long)r.last_step,
+            (long long)r.state.best.step);
   err = end_saves(&r, loop(&r));
   ts_watch_enter(TS_SECTION_END);
   if (err != TS_OK && err != TS_ERR_STOPPED) goto done;

@@ -11,7 +11,7 @@ typedef struct ts_run {
   const ts_config *config;
   bool check; /* nothing is written */
   ts_trainer *t;
-  ts_source *train, *eval;
+  ts_source *train, *valid, *eval; /* NULL: there is none */
   ts_loader *loader;
   ts_run_state state;
   ts_metrics_log *log;
@@ -30,6 +30,29 @@ typedef struct ts_run {
   ts_step_result last;
   ts_cache_report cache;
 } ts_run;
+
+/* run.c: saves the trainer's step, where it is not saved yet.  WAIT: the run
+ * ends or stops behind it.  Collective. */
+ts_err ts_run_save(ts_run *, bool wait, bool last);
+/* This rank wants the run (RUN) to end here: told to, or its time is nearly
+ * over.  Local. */
+bool ts_run_wants_stop(const void *run);
+
+/* run_eval.c: evaluations and validations.  ts_run_look: those that are due
+ * after a step; ts_run_look_missed: before the first step of this start, those
+ * of the step where it begins.  r->last.stop: one was broken off.  Collective.
+ */
+ts_err ts_run_look(ts_run *);
+ts_err ts_run_look_missed(ts_run *);
+ts_err ts_run_evaluate(ts_run *);
+bool ts_run_is_eval_step(const ts_run *);
+bool ts_run_is_valid_step(const ts_run *); /* and it has not been */
+/* No validation was better for run.stop.patience of them: the run has ended.
+ * Local. */
+bool ts_run_has_best(const ts_run *);
+/* With run.stop.restore "best": the best step's weights and optimizers, before
+ * the last checkpoint.  Collective. */
+ts_err ts_run_restore_best(ts_run *);
 
 /* run_output.c: the output folder.  open_output locks it, the folder of
  * checkpoints and its mirror (DECK error where another run has one) and opens

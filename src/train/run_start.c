@@ -19,24 +19,38 @@ static ts_err old_name(ts_str *old, const char *path) {
   return TS_OK;
 }
 
+static ts_err set_aside_file(const char *path) {
+  ts_str old = {0};
+  ts_err err = old_name(&old, path);
+  if (err == TS_OK && ts_file_rename(path, old.text) != 0)
+    err = ts_fail_errno(TS_ERR_CKPT, path);
+  ts_str_reset(&old);
+  return err;
+}
+
+static ts_err set_aside_best(const char *dir, ts_comm *comm) {
+  ts_str path = {0};
+  ts_err err = ts_str_append(&path, "%s/best.h5", dir);
+  if (err == TS_OK && ts_comm_rank(comm) == 0 && access(path.text, F_OK) == 0)
+    err = set_aside_file(path.text);
+  ts_str_reset(&path);
+  return ts_agree(comm, err);
+}
+
 /* With resume = "never" the checkpoints of an earlier run make room: they
  * are kept as NAME.old. */
 static ts_err set_aside(const char *dir, ts_comm *comm) {
   ts_err err = TS_OK;
-  ts_str path = {0}, old = {0};
+  ts_str path = {0};
   for (;;) {
     TS_TRY(ts_ckpt_newest(&path, dir, NULL, comm));
     if (!path.text) break;
-    if (ts_comm_rank(comm) == 0) {
-      err = old_name(&old, path.text);
-      if (err == TS_OK && ts_file_rename(path.text, old.text) != 0)
-        err = ts_fail_errno(TS_ERR_CKPT, path.text);
-    }
+    if (ts_comm_rank(comm) == 0) err = set_aside_file(path.text);
     TS_TRY(ts_agree(comm, err));
   }
+  TS_TRY(set_aside_best(dir, comm));
 done:
   ts_str_reset(&path);
-  ts_str_reset(&old);
   return err;
 }
 
@@ -186,6 +200,9 @@ ts_err ts_run_open_data(ts_run *r) {
   if (c->data.eval.n || r->train->ops->no_files)
     TS_TRY(
         ts_source_open(&r->eval, c, TS_SPLIT_EVAL, state.text, r->t->control));
+  if (c->run.valid_every > 0)
+    TS_TRY(ts_source_open(&r->valid, c, TS_SPLIT_VALID, state.text,
+                          r->t->control));
   char n[32];
   ts_info("data: %s, %s samples, %d dense and %d sparse features",
           r->train->info.format, ts_str_count(n, r->train->info.n_samples),

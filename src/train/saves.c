@@ -2,6 +2,7 @@
 #include "train/saves.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -47,7 +48,7 @@ done:
 ts_err ts_saves_create(ts_saves *s, ts_trainer *t, const ts_run_state *state,
                        ts_source *train) {
   const ts_config *c = t->config;
-  *s = (ts_saves){.t = t};
+  *s = (ts_saves){.t = t, .best = -1, .written = -1};
   if (!c->checkpoint.dir) return TS_OK;
   const ts_ckpt_writer_options o = {
       .dir = c->checkpoint.dir,
@@ -99,6 +100,34 @@ static void say_mirror(ts_saves *s, const ts_ckpt_saved *saved) {
             (long long)saved->step, saved->mirror.text);
 }
 
+/* ---- the best one -------------------------------------------------------- */
+
+static ts_err name_best(const ts_saves *s) {
+  char path[4200];
+  const char *dir = s->t->config->checkpoint.dir;
+  if (s->t->rank != 0) return TS_OK;
+  snprintf(path, sizeof path, "%.4000s/step-%08lld.h5", dir,
+           (long long)s->written);
+  return ts_ckpt_also(path, dir, "best.h5");
+}
+
+/* Where the newest that was written is the best one's. */
+static void look_best(ts_saves *s) {
+  if (s->best < 0 || s->best != s->written) return;
+  s->best = -1;
+  if (name_best(s) == TS_OK) return;
+  ts_warn("best.h5 is not that of step %lld: %s", (long long)s->written,
+          ts_err_message());
+  ts_err_clear();
+}
+
+ts_err ts_saves_best(ts_saves *s) {
+  if (!s->writer) return TS_OK;
+  s->best = s->t->step;
+  look_best(s);
+  return TS_OK;
+}
+
 /* It has ended well. */
 static void take(ts_saves *s, const ts_ckpt_saved *saved) {
   ts_save_figures *f = &s->now;
@@ -114,6 +143,8 @@ static void take(ts_saves *s, const ts_ckpt_saved *saved) {
   say_mirror(s, saved);
   s->line = *f;
   s->has_line = true;
+  s->written = saved->step;
+  look_best(s);
 }
 
 ts_err ts_saves_line(ts_saves *s, ts_metrics_log *log) {

@@ -19,6 +19,8 @@ typedef struct ts_saves {
   ts_trainer *t;
   ts_ckpt_writer *writer;    /* NULL: no checkpoints */
   ts_save_figures now, line; /* under way; not yet in metrics.jsonl */
+  int64_t best;              /* step whose file is best.h5's; -1: none yet */
+  int64_t written;           /* step of the newest that has ended; -1 */
   bool has_line, noted;
   int64_t n, n_beside, n_mirrored, n_unmirrored;
   double stall_s, most_stall_s, write_s, bytes; /* sums */
@@ -35,6 +37,10 @@ void ts_saves_destroy(ts_saves *);
  * it, whose error is returned.  Collective. */
 ts_err ts_saves_save(ts_saves *, const ts_run_state *, ts_source *train,
                      bool wait, bool last, ts_metrics_log *);
+/* The newest save, ended or under way, is the best validation's: once it has
+ * its name it gets that of best.h5 as well, which outlives checkpoint.keep.
+ * What goes wrong there is told; training goes on.  Local. */
+ts_err ts_saves_best(ts_saves *);
 /* Waits for what is under way.  Collective. */
 ts_err ts_saves_finish(ts_saves *, ts_metrics_log *);
 /* Between steps: says in the log what has come to its end.  Local. */

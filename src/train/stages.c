@@ -144,7 +144,7 @@ ts_err ts_stage_backward(ts_trainer *t, ts_inflight *c, int64_t step,
                          ts_look_ahead ahead, ts_event before_update) {
   const ts_model_ops *m = t->model->ops;
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
-  const double factor = ts_schedule_factor(t->config, step);
+  const double factor = ts_parallel_rate(t->dense, step);
   const int32_t n = c->batch->n;
   const ts_emb_views views = views_of(t, c->ebc_batch);
   const ts_params *late = ts_ebc_params(t->ebc);

@@ -243,6 +243,32 @@ done:
   return err;
 }
 
+static ts_err add_best(ts_ckpt *ckpt, const ts_best *b) {
+  const double numbers[] = {b->value, ts_best_rate(b)};
+  const int64_t counts[] = {b->step, b->at, b->n_since, b->n_flat, b->restored};
+  if (!b->at) return TS_OK; /* there was no validation */
+  TS_DO(ts_ckpt_add_value(ckpt, "loader/valid_best", TS_F64, 2, numbers));
+  return ts_ckpt_add_value(ckpt, "loader/valid_steps", TS_I64, 5, counts);
+}
+
+static void take_best(const ts_ckpt *ckpt, ts_best *b) {
+  const ts_ckpt_value *x = ts_ckpt_value_of(ckpt, "loader/valid_best");
+  const ts_ckpt_value *n = ts_ckpt_value_of(ckpt, "loader/valid_steps");
+  double numbers[2];
+  int64_t counts[5];
+  if (!x || x->dtype != TS_F64 || x->n != 2) return;
+  if (!n || n->dtype != TS_I64 || n->n != 5) return;
+  memcpy(numbers, x->ptr, sizeof numbers);
+  memcpy(counts, n->ptr, sizeof counts);
+  *b = (ts_best){.value = numbers[0],
+                 .rate = numbers[1],
+                 .step = counts[0],
+                 .at = counts[1],
+                 .n_since = counts[2],
+                 .n_flat = counts[3],
+                 .restored = counts[4]};
+}
+
 static ts_err add_loader(ts_trainer *t, ts_ckpt *ckpt,
                          const ts_run_state *state, ts_source *train) {
   ts_err err = TS_OK;
@@ -254,6 +280,7 @@ static ts_err add_loader(ts_trainer *t, ts_ckpt *ckpt,
   TS_TRY(add_i64(ckpt, "loader/trained", state->n_samples));
   TS_TRY(
       ts_ckpt_add_value(ckpt, "loader/seconds", TS_F64, 1, &state->trained_s));
+  TS_TRY(add_best(ckpt, &state->best));
   TS_TRY(add_files(ckpt, &t->config->data.train));
   if (train->ops->state_save) {
     TS_TRY(train->ops->state_save(train, &text));
@@ -314,6 +341,7 @@ static ts_err take_state(const ts_ckpt *ckpt, ts_run_state *state) {
   state->loader.next_sample = get_i64(ckpt, "loader/next_sample", 0);
   state->loader.step = get_i64(ckpt, "loader/batches", 0);
   state->n_samples = get_i64(ckpt, "loader/trained", 0);
+  take_best(ckpt, &state->best);
   if (s && s->dtype == TS_F64 && s->n == 1)
     memcpy(&state->trained_s, s->ptr, sizeof(double));
   if (get_i64(ckpt, "optim/step", ckpt->step) < 0 || state->loader.epoch < 0 ||

@@ -10,6 +10,7 @@
 #include "model/model.h"
 #include "shard/ebc.h"
 #include "runtime/watchdog.h"
+#include "train/best.h"
 #include "train/metrics.h"
 #include "train/micro.h"
 #include "train/upload.h"
@@ -240,6 +241,7 @@ typedef struct ts_run_state {
   char *source_state; /* owned; of the training source, may be NULL */
   double trained_s;   /* seconds spent in earlier runs */
   int64_t n_samples;  /* trained on since the first start */
+  ts_best best;
 } ts_run_state;
 
 /* Describes the content of a checkpoint of this step; memory is pointed to, not

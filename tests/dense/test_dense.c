@@ -99,6 +99,35 @@ TS_TEST(schedules) {
   ck_assert_double_eq_tol(ts_schedule_factor(&c, 500), 0.1, 1e-12);
 }
 
+static void refused(const ts_config *c, const char *why) {
+  ck_assert(ts_schedule_check(c) == TS_ERR_DECK);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), why));
+  ts_err_clear();
+}
+
+/* Its rise and its fall are cosines; in the middle of each the mean of their
+ * ends. */
+TS_TEST(one_cycle) {
+  ts_config c = {0};
+  c.optimizer.schedule = (char[]){"one_cycle"};
+  c.optimizer.warmup = 10;
+  c.optimizer.schedule_steps = 110;
+  c.optimizer.floor = 1e-5;
+  const double want[][2] = {{0, 0.04}, {5, 0.52},   {10, 1},
+                            {60, 0.5}, {110, 1e-5}, {200, 1e-5}};
+  for (int i = 0; i < 6; i++)
+    ck_assert_double_eq_tol(ts_schedule_factor(&c, (int64_t)want[i][0]),
+                            want[i][1], 1e-12);
+  ck_assert_ok(ts_schedule_check(&c));
+  c.optimizer.schedule_steps = 10;
+  refused(&c, "after the warm-up");
+  c.optimizer.schedule = (char[]){"plateau"};
+  c.optimizer.power = 1;
+  refused(&c, "under 1");
+  c.optimizer.power = 0.5;
+  ck_assert_ok(ts_schedule_check(&c));
+}
+
 TS_TEST(a_decay_without_its_length_is_refused) {
   char kinds[][16] = {"linear", "cosine", "polynomial", "step"};
   ts_config c = {0};

@@ -28,5 +28,6 @@ tests_train_test_upload_input_SOURCES = tests/train/test_upload_input.c $(upload
 check_PROGRAMS += tests/train/test_upload_train
 tests_train_test_upload_train_SOURCES = tests/train/test_upload_train.c $(pipe_run)
 check_PROGRAMS += tests/train/test_plot
+check_PROGRAMS += tests/train/test_best
 check_PROGRAMS += tests/train/test_commands
 check_PROGRAMS += tests/train/test_bench
