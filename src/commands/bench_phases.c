@@ -133,9 +133,13 @@ static void assign(ts_phase_line *l, const ts_step_needs *needs) {
 
 static void add(const char *phase, double seconds, int64_t calls, void *arg) {
   ts_phase_table *t = arg;
+  int i = 0;
   (void)calls;
-  if (t->n < PHASES && strcmp(phase, "products alone") != 0)
-    t->line[t->n++] = (ts_phase_line){.name = phase, .seconds = seconds};
+  if (!strcmp(phase, "products alone")) return;
+  while (i < t->n && strcmp(t->line[i].name, phase) != 0) i++;
+  if (i == PHASES) return;
+  if (i == t->n) t->line[t->n++] = (ts_phase_line){.name = phase};
+  t->line[i].seconds += seconds; /* parts of several phases are one line */
 }
 
 static int longest_first(const void *a, const void *b) {

@@ -165,7 +165,9 @@ static ts_err run_entry(ts_host_lane *l, ts_entry *e) {
   }
   double t0 = ts_now();
   ts_overlap_work_begin();
+  ts_timer_enter(e->span);
   ts_err err = e->task(e->arg, &l->base);
+  ts_timer_enter(NULL);
   ts_overlap_work_end();
   double t1 = ts_now();
   ts_timer_add(e->span, t1 - t0);

@@ -16,6 +16,7 @@ enum { PHASES_MAX = 128, ROWS_MAX = 256 };
 
 typedef struct ts_phase {
   const char *name;
+  const char *parent; /* of a part: the phase; else "" */
   double seconds;
   int64_t calls;
 } ts_phase;
@@ -34,6 +35,7 @@ static struct {
 } rows[ROWS_MAX];
 static _Thread_local ts_trace_mark mark = {-1, "", 0};
 static _Thread_local bool evaluating;
+static _Thread_local const char *inside; /* the phase of ts_timer_enter */
 
 double ts_now(void) {
   struct timespec t;
@@ -41,19 +43,31 @@ double ts_now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void ts_timer_add(const char *phase, double seconds) {
+static void add_to(const char *phase, const char *parent, double seconds) {
   int i = 0;
   pthread_mutex_lock(&lock);
-  while (i < n_phases && phases[i].name != phase &&
-         strcmp(phases[i].name, phase) != 0)
+  while (i < n_phases && (strcmp(phases[i].name, phase) != 0 ||
+                          strcmp(phases[i].parent, parent) != 0))
     i++;
   if (i == n_phases && n_phases < PHASES_MAX)
-    phases[n_phases++] = (ts_phase){phase, 0, 0};
+    phases[n_phases++] = (ts_phase){phase, parent, 0, 0};
   if (i < n_phases) {
     phases[i].seconds += seconds;
     phases[i].calls++;
   }
   pthread_mutex_unlock(&lock);
+}
+
+void ts_timer_add(const char *phase, double seconds) {
+  add_to(phase, "", seconds);
+}
+
+void ts_timer_part(const char *part, double seconds) {
+  add_to(part, inside ? inside : "", seconds);
+}
+
+void ts_timer_enter(const char *phase) {
+  inside = phase;
 }
 
 void ts_timers_reset(void) {
@@ -69,8 +83,13 @@ void ts_timers_each(void (*fn)(const char *, double, int64_t, void *),
   int n = n_phases;
   memcpy(copy, phases, sizeof copy);
   pthread_mutex_unlock(&lock);
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n; i++) {
+    if (*copy[i].parent) continue;
     fn(copy[i].name, copy[i].seconds, copy[i].calls, arg);
+    for (int k = 0; k < n; k++)
+      if (!strcmp(copy[k].parent, copy[i].name))
+        fn(copy[k].name, copy[k].seconds, copy[k].calls, arg);
+  }
 }
 
 /* ---- marks --------------------------------------------------------------- */

@@ -75,8 +75,14 @@ ts_err ts_trace_close(void);  /* no-op where none is open */
 /* Phases of a step for the table at the end of the log.  Times of a phase
  * add up; spans of lanes are booked under their span's name. */
 void ts_timer_add(const char *phase, double seconds);
+/* A part of the phase that this thread is in ("  of it sort"), counted in it,
+ * too; of none: as a phase. */
+void ts_timer_part(const char *part, double seconds);
+/* The thread is in PHASE (static; NULL: in none). */
+void ts_timer_enter(const char *phase);
 void ts_timers_reset(void);
-/* Calls FN for each phase in the order of first use. */
+/* Calls FN for each phase in the order of first use, behind it for its parts:
+ * parts of several phases may have one name. */
 void ts_timers_each(void (*fn)(const char *phase, double seconds, int64_t calls,
                                void *arg),
                     void *arg);

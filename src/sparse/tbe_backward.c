@@ -203,7 +203,7 @@ static ts_err sort_now(ts_tbe *t, ts_tbe_sorted *s, const ts_tbe_input *in) {
   cut_segments(t, &sort, in);
   TS_DO(t->kernels->sort(&sort));
   /* A discrete device has only been told to. */
-  if (!t->discrete) ts_timer_add("  of it sort", ts_now() - t0);
+  if (!t->discrete) ts_timer_part("  of it sort", ts_now() - t0);
   return TS_OK;
 }
 

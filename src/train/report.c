@@ -110,14 +110,14 @@ void ts_report_plan(ts_trainer *t) {
           ts_str_count(params, ts_params_count(&t->params)));
 }
 
-void ts_report_progress(int64_t step, int64_t last, double loss,
-                        const ts_metrics_result *r, double samples_per_s,
-                        double left_s) {
-  char left[32], rate[32];
-  ts_progress(
-      "step %8lld/%lld  loss %.5f  NE %.4f  AUC %.4f  %s samples/s  left %s",
-      (long long)step, (long long)last, loss, r->window_ne, r->auc,
-      ts_str_count(rate, (int64_t)samples_per_s), ts_str_seconds(left, left_s));
+void ts_report_progress(const ts_progress_line *l, const ts_metrics_result *r) {
+  char gone[32], left[32], rate[32];
+  ts_progress("step %8lld/%lld  epoch %.2f  loss %.5f  NE %.4f  AUC %.4f  %s "
+              "samples/s  %s, left %s",
+              (long long)l->step, (long long)l->last, l->epoch, l->loss,
+              r->window_ne, r->auc,
+              ts_str_count(rate, (int64_t)l->samples_per_s),
+              ts_str_seconds(gone, l->gone_s), ts_str_seconds(left, l->left_s));
 }
 
 void ts_report_eval(const char *what, const char *task,
@@ -137,6 +137,7 @@ enum { ROWS_MAX = 64, NAME_MAX_BYTES = 32 };
 typedef struct ts_rows {
   int n;
   char name[ROWS_MAX][NAME_MAX_BYTES];
+  int parent[ROWS_MAX]; /* row of the phase that a part is of, else its own */
   double seconds[ROWS_MAX];
 } ts_rows;
 
@@ -146,12 +147,19 @@ static void collect(const char *phase, double seconds, int64_t calls,
   (void)calls;
   if (rows->n == ROWS_MAX) return;
   snprintf(rows->name[rows->n], NAME_MAX_BYTES, "%s", phase);
+  rows->parent[rows->n] = rows->n;
+  if (*phase == ' ' && rows->n)
+    rows->parent[rows->n] = rows->parent[rows->n - 1];
   rows->seconds[rows->n++] = seconds;
 }
 
-static double seconds_of(const ts_rows *rows, const char *name) {
+/* Of a phase, or of its part. */
+static double seconds_of(const ts_rows *rows, const char *phase,
+                         const char *name) {
   for (int i = 0; i < rows->n; i++)
-    if (!strcmp(rows->name[i], name)) return rows->seconds[i];
+    if (!strcmp(rows->name[i], name) &&
+        !strcmp(rows->name[rows->parent[i]], phase))
+      return rows->seconds[i];
   return 0;
 }
 
@@ -159,7 +167,7 @@ static double seconds_of(const ts_rows *rows, const char *name) {
 static ts_err print_phases(ts_trainer *t, double seconds) {
   ts_rows own = {0};
   int64_t n;
-  char name[NAME_MAX_BYTES];
+  char names[2][NAME_MAX_BYTES]; /* phase, part or phase */
   double all[t->n_ranks];
   ts_timers_each(collect, &own);
   n = own.n;
@@ -168,9 +176,12 @@ static ts_err print_phases(ts_trainer *t, double seconds) {
   ts_info("%-24s %9s %9s %9s %6s", "time per phase (s)", "min", "avg", "max",
           "% run");
   for (int64_t i = 0; i < n; i++) {
-    if (t->rank == 0) memcpy(name, own.name[i], sizeof name);
-    TS_DO(ts_comm_bcast(t->control, name, sizeof name, 0));
-    const double mine = seconds_of(&own, name);
+    if (t->rank == 0) {
+      memcpy(names[0], own.name[own.parent[i]], sizeof names[0]);
+      memcpy(names[1], own.name[i], sizeof names[1]);
+    }
+    TS_DO(ts_comm_bcast(t->control, names, sizeof names, 0));
+    const double mine = seconds_of(&own, names[0], names[1]);
     double low = 1e300, high = 0, sum = 0;
     TS_DO(ts_comm_gather_all(t->control, all, &mine, sizeof mine));
     for (int r = 0; r < t->n_ranks; r++) {
@@ -179,7 +190,7 @@ static ts_err print_phases(ts_trainer *t, double seconds) {
       sum += all[r];
     }
     if (high >= 0.0005 * seconds)
-      ts_info("%-24s %9.3f %9.3f %9.3f %6.1f", name, low, sum / t->n_ranks,
+      ts_info("%-24s %9.3f %9.3f %9.3f %6.1f", names[1], low, sum / t->n_ranks,
               high, 100 * sum / t->n_ranks / seconds);
   }
   return TS_OK;

@@ -15,10 +15,14 @@ ts_err ts_report_binding(ts_trainer *);
 /* The GPUs, in a run that has some (report_device.c).  Collective. */
 ts_err ts_report_device(ts_trainer *);
 void ts_report_plan(ts_trainer *);
-/* One line: step, epoch, loss, NE, samples/s, time left. */
-void ts_report_progress(int64_t step, int64_t last, double loss,
-                        const ts_metrics_result *, double samples_per_s,
-                        double left_s);
+/* One line of the log. */
+typedef struct ts_progress_line {
+  int64_t step, last;
+  double epoch; /* passes over the data so far: 1.5 is in the second */
+  double loss, samples_per_s;
+  double gone_s, left_s; /* since this start; until the last step */
+} ts_progress_line;
+void ts_report_progress(const ts_progress_line *, const ts_metrics_result *);
 /* WHAT: evaluation, validation; TASK: NULL where there is one alone. */
 void ts_report_eval(const char *what, const char *task,
                     const ts_metrics_result *);

@@ -67,7 +67,15 @@ static ts_err log_step(ts_run *r) {
   const double all = (now - r->t0) / (double)(r->n_samples + 1);
   const double left =
       (double)((r->last_step - t->step) * t->global_batch) * all;
-  ts_report_progress(t->step, r->last_step, loss, &m, rate, left);
+  const ts_progress_line line = {.step = t->step,
+                                 .last = r->last_step,
+                                 .epoch = (double)r->state.n_samples /
+                                          (double)r->train->info.n_samples,
+                                 .loss = loss,
+                                 .samples_per_s = rate,
+                                 .gone_s = now - r->t0,
+                                 .left_s = left};
+  ts_report_progress(&line, &m);
   const double v[] = {loss,
                       (double)r->state.n_samples,
                       m.ne,

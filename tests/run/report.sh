@@ -17,7 +17,12 @@ check "the plan" log '^plan: predicted .*slowest / mean'
 check "memory, predicted and met" log '^memory in flight'
 check "a row for each phase" log '^fused backward  *[0-9.]* *[0-9.]* *[0-9.]* *[0-9.]*$'
 check "samples/s in the last line" test -n "$(tail -n 1 "$work/run/log" | grep '^Performance: [0-9,.]* samples/s$')"
-check "progress with the time left" log '^step .* samples/s  left '
+check "progress with the time left" log '^step .*  epoch [0-9.]*  loss .* samples/s  00:[0-9:]*, left '
+# Parts stand under their phases, and are no longer than these.
+check "parts of phases" awk '
+  /^time per phase/ { on = 1; next } !NF { on = 0 } !on { next }
+  / of it / { n++; part += $(NF - 2) } !/ of it / { phase = $(NF - 2); part = 0 }
+  part > phase + 0.002 { print; bad = 1 } END { exit bad || n < 3 }' "$work/run/log"
 check "nothing is out of balance" test -z "$(grep 'at work on its tables' "$work/run/log")"
 
 # Batches of 96: 12 ids of 8 bytes, a weight and 6 lengths of 4, 6 bags of 64;
@@ -33,7 +38,7 @@ rate=$(sed -n 's/,//g; s/^Performance: \(.*\) samples.*/\1/p' "$work/run/log")
 check "means of phases, shares of the run" awk -v rate="$rate" '/^time per/ { on = 1; next } on && NF < 5 { exit bad }
   on { d = $(NF - 2) - ($(NF - 3) + $(NF - 1)) / 2; e = $NF / 100 * 2880 / rate - $(NF - 2); if (d * d > 2e-6 || e * e > 4e-6) { print; bad = 1 } }' "$work/run/log"
 cp "$work/run/metrics.jsonl" "$work/rows"
-check "progress" holds "" '"loss" not in r or "step %8d/30  loss %.5f  NE %.4f  AUC %.4f  " % tuple(r[k] for k in ("step", "loss", "window_ne", "window_auc")) in open("'"$work/run/log"'").read()'
+check "progress" holds "" '"loss" not in r or "step %8d/30  epoch %.2f  loss %.5f  NE %.4f  AUC %.4f  " % (r["step"], r["samples"] / 960, r["loss"], r["window_ne"], r["window_auc"]) in open("'"$work/run/log"'").read()'
 
 # One table on one rank is all there is to do.
 skewed='--set model.dense_arch=[512] --set model.over_arch=[1] --set model.dense_features=1'
