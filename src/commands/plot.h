@@ -24,6 +24,9 @@ typedef enum {
 const char *ts_plot_name(ts_plot_what);
 const char *ts_plot_heading(ts_plot_what);
 
+/* On which data a figure is: those trained on, or a look at others. */
+typedef enum { TS_PLOT_TRAIN, TS_PLOT_EVAL, TS_PLOT_VALID } ts_plot_data;
+
 typedef struct ts_plot_point {
   int64_t step;
   double x, y; /* samples seen, the figure */
@@ -32,7 +35,7 @@ typedef struct ts_plot_point {
 /* Steps ascend: what a later line says of a step counts. */
 typedef struct ts_plot_series {
   ts_plot_what what;
-  bool eval;
+  ts_plot_data data;
   char *task; /* of an evaluation of several tasks, else NULL */
   ts_plot_point *point;
   int64_t n, capacity;

@@ -1,9 +1,9 @@
 /* plot_draw.c - the figures of runs over each other: a panel for each figure,
- * a line for each run, marks for its evaluations.  Runs have a colour and a
- * dash of their own, so that paper without colours tells them apart, too.  The
- * SVG is our own: the timelines of `trace plot` are rectangles with titles for
- * the mouse, which gnuplot does not draw, so it would replace this file only,
- * and be one more program to install on a cluster. */
+ * a line for each run, marks for its evaluations and validations.  Runs have a
+ * colour and a dash of their own, so that paper without colours tells them
+ * apart, too.  The SVG is our own: the timelines of `trace plot` are rectangles
+ * with titles for the mouse, which gnuplot does not draw, so it would replace
+ * this file only, and be one more program to install on a cluster. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -199,12 +199,31 @@ static void put_shape(FILE *f, int shape, double x, double y, const char *c) {
 static int shape_of(const ts_plot_run *r, const ts_plot_series *s) {
   int n = 0;
   for (const ts_plot_series *o = r->series; o < s; o++)
-    n += o->eval && o->what == s->what;
+    n += o->data && o->what == s->what;
   return n;
+}
+
+/* "validation of click" */
+static void put_name(FILE *f, const ts_plot_series *s) {
+  fputs(s->data == TS_PLOT_VALID ? "validation" : "evaluation", f);
+  if (s->task) fputs(" of ", f), ts_svg_text(f, s->task);
+}
+
+/* A thin line from mark to mark: the training's curve is a thicker one. */
+static void put_join(const ts_drawing *d, const ts_plot_series *s,
+                     int32_t run) {
+  if (s->n < 2) return;
+  fprintf(d->file,
+          "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"0.8\" "
+          "points=\"",
+          ts_svg_colour(run));
+  put_points(d, s);
+  fputs("\"/>\n", d->file);
 }
 
 static void put_marks(const ts_drawing *d, const ts_plot_series *s,
                       int32_t run) {
+  put_join(d, s, run);
   for (int64_t k = 0; k < s->n; k++) {
     const ts_plot_point *p = &s->point[k];
     put_shape(d->file, shape_of(&d->run[run], s), x_of(d, p->x), y_of(d, p->y),
@@ -212,19 +231,19 @@ static void put_marks(const ts_drawing *d, const ts_plot_series *s,
     fputs("<title>", d->file);
     ts_svg_text(d->file, d->run[run].name);
     fprintf(d->file, ", step %lld: ", (long long)p->step);
-    if (s->task) ts_svg_text(d->file, s->task), fputc(' ', d->file);
-    fprintf(d->file, "%.6g</title></path>\n", p->y);
+    put_name(d->file, s);
+    fprintf(d->file, " %.6g</title></path>\n", p->y);
   }
 }
 
 static void put_panel(const ts_drawing *d, ts_plot_what w) {
   put_frame(d, w);
-  for (int eval = 0; eval < 2; eval++) /* marks over lines */
+  for (int marks = 0; marks < 2; marks++) /* over lines */
     for (int32_t r = 0; r < d->n_runs; r++)
       for (int32_t i = 0; i < d->run[r].n_series; i++) {
         const ts_plot_series *s = &d->run[r].series[i];
-        if (s->what != w || s->eval != eval) continue;
-        if (eval)
+        if (s->what != w || (s->data != TS_PLOT_TRAIN) != marks) continue;
+        if (marks)
           put_marks(d, s, r);
         else
           put_curve(d, s, r);
@@ -235,7 +254,7 @@ static void put_panel(const ts_drawing *d, ts_plot_what w) {
 
 /* Whether the legend has a shape for S: it has one series of each task. */
 static bool has_shape(const ts_plot_series *s) {
-  return s->eval && s->what == TS_PLOT_NE;
+  return s->data && s->what == TS_PLOT_NE;
 }
 
 /* The run with the most tasks says what the shapes mean. */
@@ -247,8 +266,8 @@ static void put_shapes(const ts_drawing *d, int x, int y) {
     const ts_plot_series *s = &most->series[i];
     if (!has_shape(s)) continue;
     put_shape(d->file, shape_of(most, s), x + 10, y - 4, "#444");
-    fprintf(d->file, "</path>\n<text x=\"%d\" y=\"%d\">evaluation", x + 22, y);
-    if (s->task) fputs(" of ", d->file), ts_svg_text(d->file, s->task);
+    fprintf(d->file, "</path>\n<text x=\"%d\" y=\"%d\">", x + 22, y);
+    put_name(d->file, s);
     fputs("</text>\n", d->file);
     y += LEGEND;
   }

@@ -32,7 +32,8 @@ const char *ts_plot_heading(ts_plot_what w) {
 typedef struct ts_plot_line {
   double step, samples; /* NAN: not there */
   double y[TS_PLOT_COUNT], y_eval[TS_PLOT_COUNT];
-  bool eval, of_table;
+  ts_plot_data data;
+  bool of_table;
   const char *task; /* in JSON; "": of none */
 } ts_plot_line;
 
@@ -42,11 +43,17 @@ static double number(const json_t *json, const char *key) {
   return json_is_number(x) ? json_number_value(x) : NAN;
 }
 
+static ts_plot_data data_of(const json_t *json) {
+  if (json_is_true(json_object_get(json, "eval"))) return TS_PLOT_EVAL;
+  if (json_is_true(json_object_get(json, "valid"))) return TS_PLOT_VALID;
+  return TS_PLOT_TRAIN;
+}
+
 static bool read_line(const json_t *json, ts_plot_line *l) {
   const char *task = json_string_value(json_object_get(json, "task"));
   *l = (ts_plot_line){.step = number(json, "step"),
                       .samples = number(json, "samples"),
-                      .eval = json_is_true(json_object_get(json, "eval")),
+                      .data = data_of(json),
                       .of_table = json_object_get(json, "table") != NULL,
                       .task = task ? task : ""};
   for (int w = 0; w < TS_PLOT_COUNT; w++) {
@@ -58,7 +65,7 @@ static bool read_line(const json_t *json, ts_plot_line *l) {
 
 /* ---- series -------------------------------------------------------------- */
 
-/* Drops points from STEP on, with EVAL of evaluations alone. */
+/* Drops points from STEP on. */
 static void drop_from(ts_plot_series *s, int64_t step) {
   while (s->n && s->point[s->n - 1].step >= step) s->n--;
 }
@@ -76,18 +83,18 @@ static ts_err add_point(ts_plot_series *s, ts_plot_point p) {
 
 /* The series of the run, made where it is not there yet. */
 static ts_err find_series(ts_plot_run *r, ts_plot_series **out, ts_plot_what w,
-                          bool eval, const char *task) {
+                          ts_plot_data data, const char *task) {
   for (int32_t i = 0; i < r->n_series; i++) {
     ts_plot_series *s = &r->series[i];
     *out = s;
-    if (s->what == w && s->eval == eval &&
+    if (s->what == w && s->data == data &&
         !strcmp(s->task ? s->task : "", task))
       return TS_OK;
   }
   TS_DO(ts_mem_extend(&r->series, r->n_series, r->n_series + 1,
                       sizeof *r->series, TS_TAG_MISC));
   ts_plot_series *s = &r->series[r->n_series];
-  *s = (ts_plot_series){.what = w, .eval = eval};
+  *s = (ts_plot_series){.what = w, .data = data};
   if (*task) TS_DO(ts_mem_strdup(&s->task, task));
   r->n_series++;
   *out = s;
@@ -124,13 +131,13 @@ static ts_err take_line(ts_plot_run *r, ts_plot_series *clock,
   /* A run that was taken up again: what came after is told anew. */
   drop_from(clock, step + 1);
   for (int32_t i = 0; i < r->n_series; i++) drop_from(&r->series[i], step + 1);
-  if (!l->eval && isfinite(l->samples))
+  if (!l->data && isfinite(l->samples))
     TS_DO(add_point(clock, (ts_plot_point){step, l->samples, 0}));
   for (int w = 0; w < TS_PLOT_COUNT; w++) {
-    const double y = l->eval ? l->y_eval[w] : l->y[w];
+    const double y = l->data ? l->y_eval[w] : l->y[w];
     /* A task's log loss is no part of a curve of the loss of all. */
     if (!isfinite(y) || (*l->task && w == TS_PLOT_LOSS)) continue;
-    TS_DO(find_series(r, &s, (ts_plot_what)w, l->eval, l->task));
+    TS_DO(find_series(r, &s, (ts_plot_what)w, l->data, l->task));
     TS_DO(add_point(s, (ts_plot_point){step, l->samples, y}));
   }
   return TS_OK;
@@ -145,7 +152,7 @@ static void place(ts_plot_run *r, const ts_plot_series *clock) {
     int64_t n = 0;
     for (int64_t k = 0; k < s->n; k++) {
       ts_plot_point p = s->point[k];
-      if (s->eval || !isfinite(p.x)) p.x = samples_at(clock, p.step);
+      if (s->data || !isfinite(p.x)) p.x = samples_at(clock, p.step);
       if (isfinite(p.x)) s->point[n++] = p;
     }
     s->n = n;
@@ -232,7 +239,7 @@ void ts_plot_smooth(ts_plot_run *r, int64_t n) {
   for (int32_t i = 0; i < r->n_series; i++) {
     ts_plot_series *s = &r->series[i];
     /* From the end: what is before is still as it was. */
-    for (int64_t k = s->eval ? -1 : s->n - 1; k >= 0; k--) {
+    for (int64_t k = s->data ? -1 : s->n - 1; k >= 0; k--) {
       const int64_t first = k + 1 > n ? k + 1 - n : 0;
       double sum = 0;
       for (int64_t j = first; j <= k; j++) sum += s->point[j].y;

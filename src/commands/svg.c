@@ -2,8 +2,21 @@
 #include "commands/svg.h"
 
 #include <math.h>
+#include <string.h>
+
+/* A name that says another format would be believed. */
+static ts_err check_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *end = strrchr(slash ? slash : path, '.');
+  if (!end || !strcmp(end, ".svg")) return TS_OK;
+  return ts_fail(TS_ERR_USAGE,
+                 "--out %s: drawings are SVG, which browsers show: give a name "
+                 "that ends with .svg",
+                 path);
+}
 
 ts_err ts_svg_create(FILE **out, const char *path, int wide, int high) {
+  TS_DO(check_name(path));
   FILE *f = fopen(path, "w");
   *out = f;
   if (!f) return ts_fail_errno(TS_ERR_IO, path);

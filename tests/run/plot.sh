@@ -30,7 +30,8 @@ check "two runs" draws "$work/parts" "$work/whole/metrics.jsonl"
 for text in 'loss (nats)' 'normalised entropy' '>AUC<' 'samples/s' '>parts<' '>whole<'; do
   check "no $text" has "$text"
 done
-check "lines of four figures and two runs" [ "$(grep -c '<polyline' "$work/x.svg")" = 8 ]
+check "lines of four figures and two runs" [ "$(grep -c '<polyline.*width="1.6"' "$work/x.svg")" = 8 ]
+check "thin ones of three evaluations" [ "$(grep -c '<polyline.*width="0.8"' "$work/x.svg")" = 6 ]
 check "a resumed run has double points" [ "$(points 1)" = 20 ]
 check "a run at a time" [ "$(points 2)" = 20 ]
 check "evaluations at 10, 20, 30, 40 of three figures" [ "$(marks)" = 24 ]
@@ -38,7 +39,9 @@ check "paper without colours" has 'stroke-dasharray="7 3"'
 check "nothing to note" [ ! -s "$work/out" ]
 
 check "one figure" draws "$work/parts" --what auc
-check "only AUC" [ "$(grep -c '<polyline' "$work/x.svg")" = 1 ]
+check "only AUC, its curve and its evaluations" [ "$(grep -c '<polyline' "$work/x.svg")" = 2 ]
+
+check "no PNG" sh -c "! '$TESSERA' plot '$work/parts' --out '$work/x.png' 2> '$work/err' && grep -q 'give a name that ends with .svg' '$work/err' && test ! -e '$work/x.png'"
 
 # Half a line at the end, and names that are text in an SVG.
 mkdir "$work/a<&b"
@@ -91,9 +94,9 @@ awk 'BEGIN { for (i = 1; i < 3000; i++) { # more than pixels, two tasks, one of 
       if (i > 1) printf "{\"step\":%d,\"eval\":true,\"task\":\"buy\",\"ne\":0.%d,\"logloss\":7}\n", 2996 + i, 7 * i
       printf "{\"step\":%d,\"eval\":true,\"task\":\"click\",\"ne\":0.%d,\"auc\":0.7%d}\n", 2996 + i, 9 * i, 8 * i } }' > "$work/tasks.jsonl"
 check "three runs" draws "$work/one.jsonl" "$work/at1.jsonl" "$work/tasks.jsonl" --smooth 3
-check "they are as they were" sum_is "3735939499 45404" "$work/x.svg"
+check "they are as they were" sum_is "1220159135 45801" "$work/x.svg"
 check "two figures" draws "$work/tasks.jsonl" --what ne,auc
-check "beside each other" sum_is "1859887238 17430" "$work/x.svg"
+check "beside each other" sum_is "203599427 17824" "$work/x.svg"
 
 # Spans as a trace: name, kind, rank, row, start, length, phase, batch, bytes.
 awk 'BEGIN { print "{\"otherData\":{\"program\":\"tessera\"},\"traceEvents\":[" }

@@ -21,10 +21,10 @@ static void write_text(const char *text) {
 }
 
 static const ts_plot_series *series_of(const ts_plot_run *r, ts_plot_what w,
-                                       bool eval, const char *task) {
+                                       ts_plot_data data, const char *task) {
   for (int32_t i = 0; i < r->n_series; i++) {
     const ts_plot_series *s = &r->series[i];
-    if (s->what == w && s->eval == eval &&
+    if (s->what == w && s->data == data &&
         (task ? s->task && !strcmp(s->task, task) : !s->task))
       return s;
   }
@@ -51,22 +51,25 @@ TS_TEST(evaluations_have_places) {
       "{\"step\":15,\"eval\":true,\"ne\":0.8,\"auc\":0.7,\"logloss\":0.6,"
       "\"samples\":77}\n"
       "{\"step\":20,\"loss\":0.6,\"samples\":3000,\"samples_per_s\":12.5}\n"
-      "{\"step\":25,\"eval\":true,\"ne\":0.7,\"samples\":77}\n");
+      "{\"step\":25,\"eval\":true,\"ne\":0.7,\"samples\":77}\n"
+      "{\"step\":25,\"valid\":true,\"ne\":0.5,\"samples\":77}\n");
   ck_assert_ok(ts_plot_read(&r, path));
-  const ts_plot_series *s = series_of(&r, TS_PLOT_LOSS, false, NULL);
+  point_is(series_of(&r, TS_PLOT_NE, TS_PLOT_VALID, NULL), 0, 25, 4000, 0.5);
+  const ts_plot_series *s = series_of(&r, TS_PLOT_LOSS, TS_PLOT_TRAIN, NULL);
   ck_assert_int_eq(s->n, 2);
   point_is(s, 0, 10, 1000, 0.7);
   point_is(s, 1, 20, 3000, 0.6);
-  point_is(series_of(&r, TS_PLOT_NE, true, NULL), 0, 5, 500, 0.99);
-  point_is(series_of(&r, TS_PLOT_NE, true, NULL), 1, 15, 2000, 0.8);
-  point_is(series_of(&r, TS_PLOT_NE, true, NULL), 2, 25, 4000, 0.7);
-  point_is(series_of(&r, TS_PLOT_LOSS, true, NULL), 0, 15, 2000, 0.6);
-  point_is(series_of(&r, TS_PLOT_AUC, true, NULL), 0, 15, 2000, 0.7);
-  point_is(series_of(&r, TS_PLOT_SPEED, false, NULL), 0, 20, 3000, 12.5);
-  point_is(series_of(&r, TS_PLOT_NE, false, NULL), 0, 10, 1000, 0.9);
-  ck_assert_ptr_null(series_of(&r, TS_PLOT_AUC, false, NULL));
+  point_is(series_of(&r, TS_PLOT_NE, TS_PLOT_EVAL, NULL), 0, 5, 500, 0.99);
+  point_is(series_of(&r, TS_PLOT_NE, TS_PLOT_EVAL, NULL), 1, 15, 2000, 0.8);
+  point_is(series_of(&r, TS_PLOT_NE, TS_PLOT_EVAL, NULL), 2, 25, 4000, 0.7);
+  point_is(series_of(&r, TS_PLOT_LOSS, TS_PLOT_EVAL, NULL), 0, 15, 2000, 0.6);
+  point_is(series_of(&r, TS_PLOT_AUC, TS_PLOT_EVAL, NULL), 0, 15, 2000, 0.7);
+  point_is(series_of(&r, TS_PLOT_SPEED, TS_PLOT_TRAIN, NULL), 0, 20, 3000,
+           12.5);
+  point_is(series_of(&r, TS_PLOT_NE, TS_PLOT_TRAIN, NULL), 0, 10, 1000, 0.9);
+  ck_assert_ptr_null(series_of(&r, TS_PLOT_AUC, TS_PLOT_TRAIN, NULL));
   ck_assert_int_eq(r.n_bad, 0);
-  ck_assert_int_eq(r.n_lines, 6);
+  ck_assert_int_eq(r.n_lines, 7);
   ts_plot_run_reset(&r);
 }
 
@@ -83,12 +86,12 @@ TS_TEST(later_lines_count) {
              "{\"step\":20,\"eval\":true,\"ne\":6}\n"
              "{\"step\":20,\"eval\":true,\"ne\":7}\n");
   ck_assert_ok(ts_plot_read(&r, path));
-  const ts_plot_series *s = series_of(&r, TS_PLOT_LOSS, false, NULL);
+  const ts_plot_series *s = series_of(&r, TS_PLOT_LOSS, TS_PLOT_TRAIN, NULL);
   ck_assert_int_eq(s->n, 3);
   point_is(s, 0, 10, 10, 1);
   point_is(s, 1, 15, 16, 4);
   point_is(s, 2, 20, 22, 5);
-  s = series_of(&r, TS_PLOT_NE, true, NULL);
+  s = series_of(&r, TS_PLOT_NE, TS_PLOT_EVAL, NULL);
   ck_assert_int_eq(s->n, 1);
   point_is(s, 0, 20, 22, 7);
   ts_plot_run_reset(&r);
@@ -101,9 +104,9 @@ TS_TEST(tasks_are_apart) {
              "\"logloss\":9}\n"
              "{\"step\":2,\"eval\":true,\"task\":\"buy\",\"ne\":0.6}\n");
   ck_assert_ok(ts_plot_read(&r, path));
-  point_is(series_of(&r, TS_PLOT_NE, true, "click"), 0, 2, 10, 0.5);
-  point_is(series_of(&r, TS_PLOT_NE, true, "buy"), 0, 2, 10, 0.6);
-  ck_assert_ptr_null(series_of(&r, TS_PLOT_LOSS, true, "click"));
+  point_is(series_of(&r, TS_PLOT_NE, TS_PLOT_EVAL, "click"), 0, 2, 10, 0.5);
+  point_is(series_of(&r, TS_PLOT_NE, TS_PLOT_EVAL, "buy"), 0, 2, 10, 0.6);
+  ck_assert_ptr_null(series_of(&r, TS_PLOT_LOSS, TS_PLOT_EVAL, "click"));
   ts_plot_run_reset(&r);
 }
 
@@ -133,7 +136,7 @@ TS_TESTS(broken_lines_are_counted, 0, (int)(sizeof broken / sizeof *broken)) {
   write_text(text);
   ck_assert_ok(ts_plot_read(&r, path));
   ck_assert_int_eq(r.n_bad, *broken[_i] ? 2 : 1);
-  ck_assert_int_eq(series_of(&r, TS_PLOT_LOSS, false, NULL)->n, 2);
+  ck_assert_int_eq(series_of(&r, TS_PLOT_LOSS, TS_PLOT_TRAIN, NULL)->n, 2);
   ts_plot_run_reset(&r);
   write_text(broken[_i]);
   ck_assert_int_eq(ts_plot_read(&r, path), TS_ERR_DATA);
@@ -148,8 +151,8 @@ TS_TEST(figures_that_are_no_numbers) {
       "{\"step\":3,\"loss\":[1],\"samples\":30}");
   ck_assert_ok(ts_plot_read(&r, path));
   ck_assert_int_eq(r.n_bad, 0);
-  ck_assert_ptr_null(series_of(&r, TS_PLOT_LOSS, false, NULL));
-  ck_assert_int_eq(series_of(&r, TS_PLOT_SPEED, false, NULL)->n, 1);
+  ck_assert_ptr_null(series_of(&r, TS_PLOT_LOSS, TS_PLOT_TRAIN, NULL));
+  ck_assert_int_eq(series_of(&r, TS_PLOT_SPEED, TS_PLOT_TRAIN, NULL)->n, 1);
   ts_plot_run_reset(&r);
 }
 
@@ -162,14 +165,14 @@ TS_TEST(means) {
              "{\"step\":3,\"eval\":true,\"logloss\":100}\n");
   ck_assert_ok(ts_plot_read(&r, path));
   ts_plot_smooth(&r, 1);
-  point_is(series_of(&r, TS_PLOT_LOSS, false, NULL), 2, 3, 3, 8);
+  point_is(series_of(&r, TS_PLOT_LOSS, TS_PLOT_TRAIN, NULL), 2, 3, 3, 8);
   ts_plot_smooth(&r, 3);
-  const ts_plot_series *s = series_of(&r, TS_PLOT_LOSS, false, NULL);
+  const ts_plot_series *s = series_of(&r, TS_PLOT_LOSS, TS_PLOT_TRAIN, NULL);
   ck_assert_int_eq(s->n, 3); /* step 3 was told again */
   point_is(s, 0, 1, 1, 1);
   point_is(s, 1, 2, 2, 2);
   point_is(s, 2, 3, 3, 4);
-  point_is(series_of(&r, TS_PLOT_LOSS, true, NULL), 0, 3, 3, 100);
+  point_is(series_of(&r, TS_PLOT_LOSS, TS_PLOT_EVAL, NULL), 0, 3, 3, 100);
   ts_plot_run_reset(&r);
 }
 
