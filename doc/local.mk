@@ -12,7 +12,7 @@ manual_chapters = doc/tutorial.texi doc/cluster.texi doc/decks.texi \
   doc/deck.texi doc/data.texi doc/models.texi doc/sharding.texi \
   doc/planner.texi doc/pipelines.texi doc/storage.texi doc/validation.texi doc/slurm.texi \
   doc/gpus.texi \
-  doc/tuning.texi doc/messages.texi doc/messages-deck.texi \
+  doc/tuning.texi doc/limits.texi doc/messages.texi doc/messages-deck.texi \
   doc/reference.texi
 # A picture is an SVG for HTML and PDF, and a text for info.
 manual_pictures = pipelines-base pipelines-sparse_dist \

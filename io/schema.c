@@ -86,11 +86,11 @@ const ts_key ts_schema[] = {
            "micro-batches per optimizer step: data.global_batch is cut into "
            "them, and parameters and tables are updated once, from all"),
     WORD(DECK, run.on_nan, CHOICE, "stop", "stop|skip|rollback",
-         "a loss that is not a number: stop (code 3), leave the step out, or "
-         "go back to the last checkpoint's weights and go on with the data.  "
-         "skip and rollback look at gradients and dense parameters, too: what "
-         "is not finite there may have been applied already, so both go back "
-         "to the checkpoint"),
+         "where a loss is not a number: stop ends the run with code 3; skip "
+         "leaves the step out; rollback takes the last checkpoint's weights "
+         "and goes on with the next batch.  skip and rollback look at "
+         "gradients and dense parameters, too; where these are not finite "
+         "weights may be spoilt already, so skip goes back as rollback does"),
     NUMBER(DECK, run.max_skips, INT, "100", "steps", 0, 1e15,
            "steps that run.on_nan may leave out or go back for, of one start; "
            "then the run stops (code 3)"),
@@ -146,8 +146,10 @@ const ts_key ts_schema[] = {
          "an id that is no row of its table"),
     WORD(DECK, data.on_bad_record, CHOICE, "stop", "stop|skip",
          "a record that can't be read"),
-    NUMBER(DECK, data.max_bad, INT, "1000", "", 0, 1e15,
-           "bad ids and records of a rank after which it stops all the same"),
+    NUMBER(
+        DECK, data.max_bad, INT, "1000", "", 0, 1e15,
+        "so many bad records a rank skips, and bad ids it drops; the next one "
+        "stops the run"),
     WORD(DECK, data.categorical, STRING, "modulo", "modulo|hash",
          "criteo_tsv: hex ids to rows"),
     NUMBER(DECK, data.synthetic.samples, INT, "1000000", "samples", 1, 1e13,

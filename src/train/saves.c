@@ -11,9 +11,7 @@
 /* ---- the buffer ---------------------------------------------------------- */
 
 static void say_blocking(const char *why) {
-  ts_note("checkpoints are not written beside the steps, which wait for them: "
-          "%s",
-          why);
+  ts_note("training waits until a checkpoint is written: %s", why);
 }
 
 static ts_err prepare(ts_saves *s, const ts_run_state *state,
@@ -39,7 +37,8 @@ static ts_err prepare(ts_saves *s, const ts_run_state *state,
             "while the rest is written",
             b, a);
   else
-    ts_info("checkpoints are written beside the steps, from a copy of %s", a);
+    ts_info("checkpoints are written while training goes on, from a copy of %s",
+            a);
 done:
   ts_ckpt_reset(&c);
   return err;
@@ -82,8 +81,8 @@ static void say_saved(const ts_save_figures *f) {
   char bytes[32];
   ts_str_bytes(bytes, f->bytes);
   if (f->beside)
-    ts_info("checkpoint of step %lld: the step waited %.1f ms, %s written in "
-            "%.2f s beside the steps, %.0f MB/s",
+    ts_info("checkpoint of step %lld: training waited %.1f ms, and went on "
+            "while %s were written in %.2f s, %.0f MB/s",
             (long long)f->step, 1e3 * f->stall_s, bytes, f->write_s,
             mb_per_s((double)f->bytes, f->write_s));
   else
@@ -167,8 +166,8 @@ void ts_saves_report(const ts_saves *s) {
   if (!s->n) return;
   const double n = (double)s->n;
   ts_info(" ");
-  ts_info("checkpoints: %lld, %lld of them beside the steps, %s each at %.0f "
-          "MB/s; steps waited %.1f ms each, %.1f at most",
+  ts_info("checkpoints: %lld, %lld of them written while training went on, %s "
+          "each at %.0f MB/s; training waited %.1f ms for each, %.1f at most",
           (long long)s->n, (long long)s->n_beside,
           ts_str_bytes(bytes, (int64_t)(s->bytes / n)),
           mb_per_s(s->bytes, s->write_s), 1e3 * s->stall_s / n,

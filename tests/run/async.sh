@@ -26,9 +26,9 @@ compare() {
   check "$name: same bits" all_same $name-w $name-b
   check "$name: same bits from little room" all_same $name-w $name-l
   check "$name: metrics" h5diff -q "$(file $name-w 08)" "$(file $name-b 08)" /metrics /metrics
-  check "$name: all of it beside" said $name-b 'written beside the steps, from a copy'
+  check "$name: all of it beside" said $name-b 'written while training goes on, from a copy'
   check "$name: a part of it beside" said $name-l 'there is room for a copy of'
-  check "$name: three of four beside" said $name-b 'checkpoints: 4, 3 of them beside'
+  check "$name: three of four beside" said $name-b 'checkpoints: 4, 3 of them written while training went on'
   check "$name: in the metrics" test "$(grep -c '"checkpoint":true.*"stall_ms"' "$work/$name-b/metrics.jsonl")" = 4
 }
 large="--set tables.b.rows=60000"
@@ -36,7 +36,7 @@ compare 1 rows $large --set table_defaults.sharding=row_wise
 compare 2 columns $large --set table_defaults.sharding=column_wise --set sharding.min_column=4
 compare 3 cached $large --set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.3 --set pipeline.kind=prefetch --set table_defaults.sharding=row_wise
 check "where nothing runs beside" train 2 serial $short --set run.lanes=serial
-check "it says so" said serial 'not written beside the steps.*serial'
+check "it says so" said serial 'training waits until a checkpoint is written: .*serial'
 rm "$(file rows-1-b 12)" "$(file rows-1-b 14)"
 check "going on from one written beside" train 1 rows-1-b $short $large --set table_defaults.sharding=row_wise
 check "the same end" all_same rows-1-w rows-1-b
