@@ -385,7 +385,8 @@ const ts_key ts_schema[] = {
          "file with initial weights, any subset of /model"),
 
     NUMBER(DECK, metrics.window, INT, "10000000", "samples", 0, 1e12,
-           "that window metrics look back"),
+           "that window metrics look back, by whole steps; AUC at most 262144 "
+           "of them"),
 
 #include "io/schema_tables.h"
 };

@@ -99,7 +99,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   TS_TRY(err);
   *stopped = p.stopped;
   for (int32_t k = 0; !p.stopped && k < t->n_tasks; k++)
-    TS_TRY(ts_metrics_compute(p.metrics[k], &result[k], -1, t->control));
+    TS_TRY(ts_metrics_compute(p.metrics[k], &result[k], t->control));
   if (p.fn_err != TS_OK) {
     ts_err_put(&p.fn_fault);
     err = p.fn_err;

@@ -17,6 +17,8 @@ tessera_sources += \
   src/train/metrics_auc.c \
   src/train/metrics_device.c \
   src/train/metrics_impl.h \
+  src/train/metrics_state.c \
+  src/train/metrics_window.c \
   src/train/micro.c \
   src/train/micro.h \
   src/train/pipeline.c \

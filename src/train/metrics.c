@@ -1,26 +1,36 @@
-/* metrics.c - sums over samples, and a window of the newest ones. */
+/* metrics.c - sums over samples, of all and of the newest steps. */
 #include "train/metrics.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "train/metrics_impl.h"
 
 ts_err ts_metrics_create(ts_metrics **out, int64_t window, int n_ranks) {
+  ts_err err = TS_OK;
   ts_metrics *m = NULL;
-  TS_DO(ts_mem_alloc(&m, sizeof *m, TS_TAG_METRICS));
+  const int64_t kept = window < TS_AUC_SAMPLES ? window : TS_AUC_SAMPLES;
+  TS_TRY(ts_mem_alloc(&m, sizeof *m, TS_TAG_METRICS));
   m->keep_all = window < 0;
-  m->limit = window > 0 ? (window + n_ranks - 1) / n_ranks : 0;
+  m->limit = kept > 0 ? (kept + n_ranks - 1) / n_ranks : 0;
+  m->n_fresh = m->keep_all ? 1 : TS_FRESH_STEPS;
+  TS_TRY(ts_mem_many(m->fresh, m->n_fresh, METRICS));
+  TS_TRY(ts_metric_window_create(&m->window, window));
   *out = m;
-  return TS_OK;
+done:
+  if (err != TS_OK) ts_metrics_destroy(m);
+  return err;
+}
+
+double ts_metrics_sums_bytes(void) {
+  return (TS_FRESH_STEPS + TS_WINDOW_PARTS) * (double)sizeof(ts_metric_sums);
 }
 
 void ts_metrics_destroy(ts_metrics *m) {
   if (!m) return;
   ts_metrics_leave(m);
-  ts_mem_free_all(m->ring, m);
+  ts_mem_free_all(m->window.part, m->fresh, m->ring, m);
 }
 
 ts_err ts_metrics_reserve(ts_metrics *m, int64_t want) {
@@ -37,7 +47,7 @@ ts_err ts_metrics_reserve(ts_metrics *m, int64_t want) {
 ts_err ts_metrics_add(ts_metrics *m, const float *p, const float *y,
                       const float *w, int64_t n, int32_t stride) {
   if (m->keep_all || m->limit > 0) TS_DO(ts_metrics_reserve(m, m->place.n + n));
-  const ts_tally_args a = {.sums = &m->sums,
+  const ts_tally_args a = {.sums = &m->fresh[m->at],
                            .place = &m->place,
                            .ring = m->ring,
                            .limit = m->capacity,
@@ -47,6 +57,43 @@ ts_err ts_metrics_add(ts_metrics *m, const float *p, const float *y,
                            .n = n,
                            .stride = stride};
   return ts_tally_host(&a);
+}
+
+/* Steps that nobody gathers share the last place. */
+void ts_metrics_step(ts_metrics *m) {
+  if (!ts_metrics_is_full(m)) m->at++;
+}
+
+bool ts_metrics_is_full(const ts_metrics *m) {
+  return m->at + 1 == m->n_fresh;
+}
+
+/* Each step's sums are added in the order of ranks, and steps one by one: how
+ * many are gathered at once changes no bit, and so neither does a restart. */
+ts_err ts_metrics_gather(ts_metrics *m, ts_comm *comm) {
+  enum { AT_ONCE = 64 };
+  ts_err err = TS_OK;
+  const int w = ts_comm_size(comm);
+  ts_metric_sums *all = NULL;
+  TS_TRY(ts_metrics_fetch_fresh(m));
+  const int64_t steps = m->at + 1;
+  const int64_t most = steps < AT_ONCE ? steps : AT_ONCE;
+  TS_TRY(ts_mem_many(all, w * most, METRICS));
+  for (int64_t from = 0; from < steps; from += most) {
+    const int64_t n = from + most < steps ? most : steps - from;
+    TS_TRY(ts_comm_gather_all(comm, all, m->fresh + from,
+                              n * (int64_t)sizeof *all));
+    for (int64_t i = 0; i < n; i++) {
+      for (int r = 1; r < w; r++) ts_metric_sums_join(&all[i], &all[r * n + i]);
+      ts_metric_sums_join(&m->sums, &all[i]);
+      ts_metric_window_push(&m->window, &all[i]);
+    }
+  }
+  memset(m->fresh, 0, (size_t)steps * sizeof *m->fresh);
+  m->at = 0;
+done:
+  ts_mem_free(all);
+  return err;
 }
 
 static void finish(const ts_metric_sums *s, double *logloss, double *ne,
@@ -59,100 +106,19 @@ static void finish(const ts_metric_sums *s, double *logloss, double *ne,
   *accuracy = s->correct / w;
 }
 
-ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r,
-                          int64_t auc_samples, ts_comm *comm) {
-  ts_metric_sums all[2] = {0};
+ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r, ts_comm *comm) {
+  ts_metric_sums newest = {0};
   double rest;
   *r = (ts_metrics_result){.auc = 0.5};
-  TS_DO(ts_metrics_fetch(m));
-  all[0] = m->sums;
-  for (int64_t i = 0; i < m->place.n; i++)
-    ts_metric_sums_add(&all[1], m->ring[i]);
-  TS_DO(ts_comm_sum_f64(comm, (double *)all, sizeof all / 8));
-  r->n_samples = all[0].n;
-  r->weight = all[0].weight;
-  finish(&all[0], &r->logloss, &r->ne, &r->calibration, &r->accuracy);
-  finish(&all[1], &r->window_logloss, &r->window_ne, &r->window_calibration,
+  TS_DO(ts_metrics_gather(m, comm));
+  for (int64_t i = 0; i < m->window.n; i++)
+    ts_metric_sums_join(&newest, ts_metric_window_part(&m->window, i));
+  r->n_samples = m->sums.n;
+  r->weight = m->sums.weight;
+  finish(&m->sums, &r->logloss, &r->ne, &r->calibration, &r->accuracy);
+  finish(&newest, &r->window_logloss, &r->window_ne, &r->window_calibration,
          &rest);
-  if (auc_samples) TS_DO(ts_metrics_auc(m, auc_samples, &r->auc, comm));
-  return TS_OK;
-}
-
-/* ---- checkpoints --------------------------------------------------------- */
-
-ts_err ts_metrics_save(ts_metrics *m, ts_ckpt *c, const char *prefix,
-                       ts_comm *comm) {
-  char name[256];
-  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
-  int64_t counts[w], total = 0, row0 = 0;
-  ts_ckpt_item *item;
+  if (!m->keep_all && !m->limit) return TS_OK;
   TS_DO(ts_metrics_fetch(m));
-  ts_metric_sums sums = m->sums;
-  TS_DO(ts_comm_sum_f64(comm, (double *)&sums, sizeof sums / 8));
-  TS_DO(ts_comm_gather_all(comm, counts, &m->place.n, sizeof m->place.n));
-  for (int r = 0; r < w; r++) {
-    if (r < me) row0 += counts[r];
-    total += counts[r];
-  }
-  snprintf(name, sizeof name, "%.200s/sums", prefix);
-  TS_DO(ts_ckpt_add_value(c, name, TS_F64, sizeof sums / 8, &sums));
-  snprintf(name, sizeof name, "%.200s/window_samples", prefix);
-  TS_DO(ts_ckpt_add_value(c, name, TS_I64, 1, &total));
-  if (!total) return TS_OK;
-  /* The oldest first, so that a smaller window later forgets the right ones:
-   * within a rank; between ranks the order is by rank. */
-  snprintf(name, sizeof name, "%.200s/window", prefix);
-  TS_DO(ts_ckpt_add_item(c, name, TS_F32, total, 3, &item));
-  const int64_t next = m->place.next, old = m->place.n - next;
-  if (old)
-    TS_DO(ts_ckpt_add_piece(item, true, false, row0, old, m->ring + next));
-  if (next)
-    TS_DO(ts_ckpt_add_piece(item, true, false, row0 + old, next, m->ring));
-  return TS_OK;
-}
-
-static ts_err take_window(ts_metrics *m, const ts_ckpt *c, const char *path,
-                          const char *prefix, ts_comm *comm) {
-  ts_err err = TS_OK;
-  char name[256];
-  ts_ckpt window = {0};
-  ts_ckpt_item *item;
-  ts_metric_sample *rows = NULL;
-  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
-  int64_t total = 0;
-  snprintf(name, sizeof name, "%.200s/window_samples", prefix);
-  const ts_ckpt_value *v = ts_ckpt_value_of(c, name);
-  if (v && v->dtype == TS_I64 && v->n == 1)
-    memcpy(&total, v->ptr, sizeof total);
-  if (total < 1) goto done;
-  snprintf(name, sizeof name, "%.200s/window", prefix);
-  TS_TRY(ts_ckpt_add_item(&window, name, TS_F32, total, 3, &item));
-  /* With no piece to fill yet: whether the file has so many rows. */
-  TS_TRY(ts_ckpt_load_items(&window, path, comm));
-  const int64_t from = total * me / w, to = total * (me + 1) / w;
-  TS_TRY(ts_mem_array(&rows, to - from, sizeof *rows, TS_TAG_METRICS));
-  TS_TRY(ts_ckpt_add_piece(item, false, true, from, to - from, rows));
-  TS_TRY(ts_ckpt_load_items(&window, path, comm));
-  if (!m->keep_all && m->limit == 0) goto done;
-  TS_TRY(ts_metrics_reserve(m, to - from));
-  for (int64_t i = 0; i < to - from; i++)
-    ts_metric_push(m->ring, &m->place, m->capacity, rows[i]);
-done:
-  ts_ckpt_reset(&window);
-  ts_mem_free(rows);
-  return err;
-}
-
-ts_err ts_metrics_load(ts_metrics *m, const ts_ckpt *c, const char *path,
-                       const char *prefix, ts_comm *comm) {
-  char name[256];
-  snprintf(name, sizeof name, "%.200s/sums", prefix);
-  const ts_ckpt_value *v = ts_ckpt_value_of(c, name);
-  m->sums = (ts_metric_sums){0};
-  m->place = (ts_metric_place){0};
-  if (v && v->dtype == TS_F64 && v->n == sizeof m->sums / 8 &&
-      ts_comm_rank(comm) == 0)
-    memcpy(&m->sums, v->ptr, sizeof m->sums);
-  TS_DO(take_window(m, c, path, prefix, comm));
-  return ts_metrics_put(m);
+  return ts_metrics_auc(m, &r->auc, comm);
 }

@@ -13,18 +13,34 @@
 
 typedef struct ts_metrics ts_metrics; /* of one task */
 
-/* WINDOW: global samples that the window holds (each rank keeps its share,
- * the newest); 0: no window and no AUC of it; -1: keeps everything
- * (evaluation).  Local. */
+/* Samples of all ranks that AUC in training looks back. */
+enum { TS_AUC_SAMPLES = 1 << 18 };
+
+/* WINDOW: global samples that the window looks back: the newest steps that have
+ * so many, as sums; of samples each rank keeps its share, the newest, for AUC
+ * and no more than TS_AUC_SAMPLES of all ranks.  0: no window and no AUC; -1:
+ * keeps everything (evaluation).  Local. */
 ts_err ts_metrics_create(ts_metrics **, int64_t window, int n_ranks);
 void ts_metrics_destroy(ts_metrics *);
+/* What a metric takes besides samples. */
+double ts_metrics_sums_bytes(void);
 /* n samples; weights NULL: 1.  STRIDE: distance between samples' values in
  * prediction and label (tasks interleaved). */
 ts_err ts_metrics_add(ts_metrics *, const float *prediction, const float *label,
                       const float *weight, int64_t n, int32_t stride);
 
-/* On a device whose memory is discrete sums and window lie there: added to by
- * tally, brought here by compute and save, which wait for LANE.  The arguments
+/* Behind the samples of a step, on every rank, also one that had none. */
+void ts_metrics_step(ts_metrics *);
+/* There is no room for another step: all ranks' metrics are, and gather comes
+ * next, or steps are taken together. */
+bool ts_metrics_is_full(const ts_metrics *);
+/* Over all ranks, the steps since the last time.  Compute and save begin with
+ * it.  Collective. */
+ts_err ts_metrics_gather(ts_metrics *, ts_comm *);
+
+/* On a device whose memory is discrete the newest steps and samples lie there:
+ * added to by tally, brought here by gather, compute and save, which wait for
+ * LANE.  The arguments
  * must outlive the metric; not for WINDOW -1. */
 ts_err ts_metrics_place(ts_metrics *, const ts_kernels *, ts_lane *,
                         ts_staging *);
@@ -36,20 +52,18 @@ typedef struct ts_metrics_result {
   double n_samples, weight;
   double logloss, ne, calibration, accuracy; /* lifetime */
   double window_logloss, window_ne, window_calibration;
-  double auc; /* of the newest samples of the window; 0.5 where undefined */
+  double auc; /* of the samples that are kept; 0.5 where undefined */
 } ts_metrics_result;
 
 /* Over all ranks.  AUC: exact, ties merged, weighted; by a distributed sort
- * (samples exchanged by range of prediction), of the newest AUC_SAMPLES of
- * all ranks that the window keeps; -1: of all it keeps; 0: none, auc is 0.5.
- * Collective. */
-ts_err ts_metrics_compute(ts_metrics *, ts_metrics_result *,
-                          int64_t auc_samples, ts_comm *);
+ * (samples exchanged by range of prediction).  Collective. */
+ts_err ts_metrics_compute(ts_metrics *, ts_metrics_result *, ts_comm *);
 
-/* Adds /metrics to a checkpoint (lifetime sums; window as rows over ranks)
- * and takes it back on any number of ranks.  PREFIX "metrics/TASK".  For a
- * load: describe before it (window rows are not known then), apply after.
- * Collective. */
+/* Adds /metrics to a checkpoint (sums of all ranks; samples as rows over ranks)
+ * and takes it back on any number of ranks: on the same number each has its own
+ * samples again, and all figures go on with the same bits.  PREFIX
+ * "metrics/TASK".  For a load: describe before it (rows are not known then),
+ * apply after.  Collective. */
 ts_err ts_metrics_save(ts_metrics *, ts_ckpt *, const char *prefix, ts_comm *);
 ts_err ts_metrics_load(ts_metrics *, const ts_ckpt *, const char *path,
                        const char *prefix, ts_comm *);

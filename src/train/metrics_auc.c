@@ -9,19 +9,6 @@
 
 enum { PROBES = 128, DIGIT_BITS = 11, DIGITS = 3 };
 
-/* The newest N samples of a rank's window. */
-typedef struct ts_newest {
-  const ts_metrics *m;
-  int64_t n;
-} ts_newest;
-
-/* The I-th of them, the oldest first. */
-static const ts_metric_sample *sample_of(const ts_newest *s, int64_t i) {
-  int64_t at = s->m->place.next - s->n + i;
-  if (at < 0) at += s->m->place.n;
-  return &s->m->ring[at];
-}
-
 /* Predictions are not negative, so their bits sort like the numbers. */
 static uint32_t key_of(float p) {
   uint32_t u;
@@ -61,12 +48,12 @@ done:
 }
 
 /* W - 1 borders of about equal parts, from probes of all ranks. */
-static ts_err find_borders(const ts_newest *s, uint32_t *borders, int w,
+static ts_err find_borders(const ts_metrics *m, uint32_t *borders, int w,
                            ts_comm *comm) {
   ts_err err = TS_OK;
   uint32_t own[PROBES] = {0}, *all = NULL;
-  for (int i = 0; i < PROBES && s->n; i++)
-    own[i] = key_of(sample_of(s, s->n * i / PROBES)->p);
+  for (int i = 0; i < PROBES && m->place.n; i++)
+    own[i] = key_of(m->ring[m->place.n * i / PROBES].p);
   TS_TRY(ts_mem_array(&all, (int64_t)w * PROBES, sizeof *all, TS_TAG_METRICS));
   TS_TRY(ts_comm_gather_all(comm, all, own, sizeof own));
   qsort(all, (size_t)w * PROBES, sizeof *all, by_key);
@@ -83,22 +70,22 @@ static int part_of(const uint32_t *borders, int w, float p) {
 }
 
 /* This rank's range of all samples. */
-static ts_err exchange(const ts_newest *s, ts_exchange *x, int64_t *bytes,
+static ts_err exchange(const ts_metrics *m, ts_exchange *x, int64_t *bytes,
                        ts_metric_sample **send, ts_comm *comm) {
   const int w = ts_comm_size(comm);
   uint32_t borders[w];
   int64_t at[w];
   ts_token token;
-  TS_DO(find_borders(s, borders, w, comm));
-  TS_DO(ts_mem_array(send, s->n, sizeof **send, TS_TAG_METRICS));
+  TS_DO(find_borders(m, borders, w, comm));
+  TS_DO(ts_mem_array(send, m->place.n, sizeof **send, TS_TAG_METRICS));
   memset(bytes, 0, (size_t)w * sizeof *bytes);
-  for (int64_t i = 0; i < s->n; i++)
-    bytes[part_of(borders, w, sample_of(s, i)->p)] += (int64_t)sizeof **send;
+  for (int64_t i = 0; i < m->place.n; i++)
+    bytes[part_of(borders, w, m->ring[i].p)] += (int64_t)sizeof **send;
   at[0] = 0;
   for (int r = 1; r < w; r++)
     at[r] = at[r - 1] + bytes[r - 1] / (int64_t)sizeof **send;
-  for (int64_t i = 0; i < s->n; i++) {
-    const ts_metric_sample *one = sample_of(s, i);
+  for (int64_t i = 0; i < m->place.n; i++) {
+    const ts_metric_sample *one = &m->ring[i];
     (*send)[at[part_of(borders, w, one->p)]++] = *one;
   }
   x->send = *send;
@@ -123,12 +110,9 @@ static void sweep(const ts_metric_sample *a, int64_t n, double sums[3]) {
   }
 }
 
-ts_err ts_metrics_auc(const ts_metrics *m, int64_t samples, double *auc,
-                      ts_comm *comm) {
+ts_err ts_metrics_auc(const ts_metrics *m, double *auc, ts_comm *comm) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(comm);
-  const int64_t share = samples < 0 ? m->place.n : (samples + w - 1) / w;
-  const ts_newest newest = {m, share < m->place.n ? share : m->place.n};
   int64_t send_bytes[w], recv_bytes[w], n = 0;
   ts_metric_sample *send = NULL;
   ts_exchange x = {.recv_bytes = recv_bytes};
@@ -137,7 +121,7 @@ ts_err ts_metrics_auc(const ts_metrics *m, int64_t samples, double *auc,
                        .tag = TS_TAG_METRICS,
                        .owned = true,
                        .device = ts_lane_device(ts_comm_lane(comm))};
-  TS_TRY(exchange(&newest, &x, send_bytes, &send, comm));
+  TS_TRY(exchange(m, &x, send_bytes, &send, comm));
   for (int r = 0; r < w; r++) n += recv_bytes[r];
   n /= (int64_t)sizeof *send;
   TS_TRY(sort_samples(x.recv.ptr, n));

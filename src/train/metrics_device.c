@@ -1,21 +1,17 @@
-/* metrics_device.c - sums and window of a metric in the memory of a device:
- * steps add to them without the host, who sees them where they are asked
- * for. */
+/* metrics_device.c - a metric's newest steps and samples in the memory of a
+ * device: steps add to them without the host, who sees them where they are
+ * asked for. */
 #include "base/mem.h"
 #include "runtime/arrays.h"
 #include "train/metrics_impl.h"
-
-typedef struct ts_metrics_state {
-  ts_metric_sums sums;
-  ts_metric_place place;
-} ts_metrics_state;
 
 struct ts_metrics_device {
   const ts_kernels *kernels;
   ts_lane *lane;
   ts_staging *staging;
   ts_arrays arrays;
-  ts_metrics_state *state; /* device memory, as is the ring (limit) */
+  ts_metric_sums *fresh; /* device memory, as are the ring (limit) */
+  ts_metric_place *place;
   ts_metric_sample *ring;
 };
 
@@ -28,7 +24,9 @@ ts_err ts_metrics_place(ts_metrics *m, const ts_kernels *k, ts_lane *lane,
   t->kernels = k;
   t->lane = lane;
   t->staging = staging;
-  TS_DO(ts_arrays_take(&t->arrays, device, &t->state, 1, sizeof *t->state,
+  TS_DO(ts_arrays_take(&t->arrays, device, &t->fresh, m->n_fresh,
+                       sizeof *t->fresh, TS_TAG_METRICS));
+  TS_DO(ts_arrays_take(&t->arrays, device, &t->place, 1, sizeof *t->place,
                        TS_TAG_METRICS));
   return ts_arrays_take(&t->arrays, device, &t->ring, m->limit, sizeof *t->ring,
                         TS_TAG_METRICS);
@@ -55,33 +53,52 @@ static ts_err tally_task(void *arg, ts_lane *lane) {
 ts_err ts_metrics_tally(ts_metrics *m, const ts_tally_args *args) {
   const struct ts_metrics_device *t = m->on_device;
   ts_tally_task a = {t->kernels, *args};
-  a.args.sums = &t->state->sums;
-  a.args.place = &t->state->place;
+  a.args.sums = &t->fresh[m->at];
+  a.args.place = t->place;
   a.args.ring = t->ring;
   a.args.limit = m->limit;
   return ts_lane_submit(t->lane, "metrics", tally_task, &a, sizeof a);
 }
 
+/* Places from the first to that of the step under way. */
+static size_t fresh_bytes(const ts_metrics *m) {
+  return (size_t)(m->at + 1) * sizeof *m->fresh;
+}
+
+ts_err ts_metrics_fetch_fresh(ts_metrics *m) {
+  ts_err err = TS_OK;
+  const struct ts_metrics_device *t = m->on_device;
+  ts_metric_sums *none = NULL;
+  if (!t) return TS_OK;
+  TS_TRY(ts_mem_many(none, m->at + 1, METRICS));
+  TS_TRY(ts_lane_sync(t->lane));
+  TS_TRY(ts_staging_get(t->staging, m->fresh, t->fresh, fresh_bytes(m)));
+  TS_TRY(ts_staging_put(t->staging, t->fresh, none, fresh_bytes(m)));
+done:
+  ts_mem_free(none);
+  return err;
+}
+
 ts_err ts_metrics_fetch(ts_metrics *m) {
   const struct ts_metrics_device *t = m->on_device;
-  ts_metrics_state state;
+  ts_metric_place place;
   if (!t) return TS_OK;
   TS_DO(ts_lane_sync(t->lane));
-  TS_DO(ts_staging_get(t->staging, &state, t->state, sizeof state));
-  TS_DO(ts_metrics_reserve(m, state.place.n));
+  TS_DO(ts_staging_get(t->staging, &place, t->place, sizeof place));
+  TS_DO(ts_metrics_reserve(m, place.n));
   TS_DO(ts_staging_get(t->staging, m->ring, t->ring,
-                       (size_t)state.place.n * sizeof *m->ring));
-  m->sums = state.sums;
-  m->place = state.place;
+                       (size_t)place.n * sizeof *m->ring));
+  m->place = place;
   return TS_OK;
 }
 
 ts_err ts_metrics_put(ts_metrics *m) {
   const struct ts_metrics_device *t = m->on_device;
-  const ts_metrics_state state = {m->sums, m->place};
   if (!t) return TS_OK;
   TS_DO(ts_lane_sync(t->lane));
-  TS_DO(ts_staging_put(t->staging, t->state, &state, sizeof state));
+  TS_DO(ts_staging_put(t->staging, t->fresh, m->fresh,
+                       (size_t)m->n_fresh * sizeof *m->fresh));
+  TS_DO(ts_staging_put(t->staging, t->place, &m->place, sizeof m->place));
   return ts_staging_put(t->staging, t->ring, m->ring,
                         (size_t)m->place.n * sizeof *m->ring);
 }

@@ -47,14 +47,15 @@ done:
   return err;
 }
 
-/* Bytes of the metrics' window, as far as the run will fill it. */
+/* Bytes of the metrics: sums of steps, and samples as far as the run will fill
+ * their ring. */
 static double metrics_bytes(const ts_trainer *t, double n_ranks,
                             int64_t global_batch) {
   const ts_config *c = t->config;
-  double samples = (double)c->metrics.window;
+  double samples = fmin((double)c->metrics.window, TS_AUC_SAMPLES);
   if (c->run.steps > 0)
     samples = fmin(samples, 1.5 * (double)c->run.steps * (double)global_batch);
-  return 12 * t->n_tasks * samples / n_ranks;
+  return t->n_tasks * (ts_metrics_sums_bytes() + 12 * samples / n_ranks);
 }
 
 typedef struct ts_rehearsal {

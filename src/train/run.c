@@ -40,10 +40,6 @@ bool ts_run_wants_stop(const void *run) {
 
 /* ---- the loop ------------------------------------------------------------ */
 
-/* A line of the log says the AUC of the window's newest samples: as many as
- * cost little beside the steps between two lines. */
-enum { AUC_SAMPLES = 1 << 18 };
-
 /* Counts of what is rare are written where there is some. */
 static double some(double count) {
   return count > 0 ? count : NAN;
@@ -61,7 +57,7 @@ static ts_err log_step(ts_run *r) {
   TS_DO(ts_comm_sum_f64(t->control, sums, 3));
   double loss = sums[0];
   if (r->last.weight_sum > 0) loss /= r->last.weight_sum;
-  TS_DO(ts_metrics_compute(t->metrics[0], &m, AUC_SAMPLES, t->control));
+  TS_DO(ts_metrics_compute(t->metrics[0], &m, t->control));
   const double now = ts_now(), dt = now - r->t_log;
   const double rate = dt > 0 ? (double)(r->n_samples - r->n_log) / dt : 0;
   const double all = (now - r->t0) / (double)(r->n_samples + 1);
@@ -107,6 +103,14 @@ static int asks(const ts_run *r) {
   return ts_run_wants_stop(r);
 }
 
+/* Before there is no more room for sums of steps. */
+static ts_err gather_metrics(ts_trainer *t) {
+  for (int32_t k = 0; k < t->n_tasks; k++)
+    if (ts_metrics_is_full(t->metrics[k]))
+      TS_DO(ts_settle(t, ts_metrics_gather(t->metrics[k], t->control)));
+  return TS_OK;
+}
+
 static ts_err after_step(ts_run *r) {
   const ts_config *c = r->config;
   const int64_t step = r->t->step;
@@ -117,6 +121,7 @@ static ts_err after_step(ts_run *r) {
     if (r->t->late) TS_DO(ts_settle(r->t, ts_stage_fetch(r->t, &r->last)));
     TS_DO(ts_run_check_nan(r));
   }
+  TS_DO(gather_metrics(r->t));
   if (log) TS_DO(ts_settle(r->t, log_step(r)));
   /* The save comes first: who is killed in a long evaluation loses nothing. */
   if (every && step < r->last_step) TS_DO(ts_run_save(r, false, false));

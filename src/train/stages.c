@@ -237,8 +237,12 @@ ts_err ts_stage_finish(ts_trainer *t, ts_inflight *c, ts_event loss,
   result->after = c->after;
   result->n_bad = c->batch->n_bad;
   result->n_bad_ids = c->batch->n_bad_ids;
-  if (t->late && metrics == t->metrics) return finish_late(t, c, result);
-  return finish_here(t, c, loss, metrics, result);
+  const bool training = metrics == t->metrics;
+  TS_DO(t->late && training ? finish_late(t, c, result)
+                            : finish_here(t, c, loss, metrics, result));
+  for (int32_t k = 0; training && !c->more && k < t->n_tasks; k++)
+    ts_metrics_step(metrics[k]);
+  return TS_OK;
 }
 
 void ts_stage_drop(ts_trainer *t) {

@@ -1,7 +1,6 @@
 /* test_checkpoint.c - saving and loading: any split of rows, damage,
  * hostile files, faults.  ranks: 1 2 4 */
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,6 @@
 #include "base/file.h"
 #include "io/checkpoint.h"
 #include "io/checkpoint_impl.h"
-#include "train/metrics.h"
 
 enum { ROWS = 70001, COLS = 12 };
 
@@ -226,103 +224,4 @@ TS_TEST(shapes_and_names_must_fit) {
             strstr(ts_err_message(), "(70001, 13)") != NULL);
   ts_err_clear();
   ts_ckpt_reset(&c);
-}
-
-/* ---- metrics, kept in checkpoints ---------------------------------------- */
-
-TS_TEST(metrics_over_ranks_and_back) {
-  ts_metrics *m, *again;
-  ts_metrics_result a, b;
-  ts_ckpt c = {.step = 5};
-  ts_str path = {0};
-  float p[900], y[900], w[900];
-  ck_assert_ok(ts_metrics_create(&m, -1, f.size));
-  ck_assert_ok(ts_metrics_create(&again, 1000000, f.size));
-  double loss = 0, weight = 0, pos = 0;
-  for (int i = 0; i < 900; i++) {
-    p[i] = (float)((i * 37 % 101) + 1) / 103.0f;
-    y[i] = (float)((i * 17 % 7) < 2);
-    w[i] = (float)(1 + i % 3);
-    loss -= w[i] * (y[i] > 0 ? log((double)p[i]) : log1p(-(double)p[i]));
-    weight += w[i];
-    pos += w[i] * y[i];
-  }
-  const int from = 900 * f.rank / f.size, to = 900 * (f.rank + 1) / f.size;
-  ck_assert_ok(ts_metrics_add(m, p + from, y + from, w + from, to - from, 1));
-  ck_assert_ok(ts_metrics_compute(m, &a, -1, f.comm));
-  double area = 0;
-  for (int i = 0; i < 900; i++)
-    for (int k = 0; k < 900; k++)
-      if (y[i] > 0 && !(y[k] > 0))
-        area += (double)w[i] * w[k] *
-                (p[i] > p[k]    ? 1.0
-                 : p[i] == p[k] ? 0.5
-                                : 0.0);
-  const double base = pos / weight;
-  const double entropy = -(base * log(base) + (1 - base) * log1p(-base));
-  ck_assert_double_eq_tol(a.auc, area / (pos * (weight - pos)), 1e-12);
-  ck_assert_double_eq_tol(a.logloss, loss / weight, 1e-12);
-  ck_assert_double_eq_tol(a.ne, loss / weight / entropy, 1e-12);
-  /* The window has all of it, as f32. */
-  ck_assert_double_eq_tol(a.window_logloss, a.logloss, 1e-6);
-  ck_assert_double_eq_tol(a.window_ne, a.ne, 1e-6);
-  ck_assert_double_eq_tol(a.window_calibration, a.calibration, 1e-6);
-  ck_assert_ok(ts_metrics_save(m, &c, "metrics/label", f.comm));
-  ck_assert_ok(ts_ckpt_save(&c, dir, 1, "pwrite", f.comm));
-  ck_assert_ok(ts_ckpt_newest(&path, dir, NULL, f.comm));
-  ts_ckpt_reset(&c);
-  ck_assert_ok(ts_ckpt_peek(&c, path.text));
-  ck_assert_ok(ts_metrics_load(again, &c, path.text, "metrics/label", f.comm));
-  ck_assert_ok(ts_metrics_compute(again, &b, -1, f.comm));
-  ck_assert_double_eq(a.auc, b.auc);
-  ck_assert_double_eq_tol(a.ne, b.ne, 1e-14);
-  ck_assert_double_eq(b.n_samples, 900);
-  ts_ckpt_reset(&c);
-  ts_str_reset(&path);
-  ts_metrics_destroy(m);
-  ts_metrics_destroy(again);
-}
-
-enum { PUSHED = 700, WINDOW = 400 };
-
-/* Sample I of rank R: predictions drift, so that old ones would be seen. */
-static void sample_at(int r, int i, float *p, float *y) {
-  const int x = i * 131 + r * 977;
-  *p = (float)((x * 37 % 257 + i / 8) % 300 + 1) / 302.0f;
-  *y = (float)((x * 17 % 11) < (i < PUSHED - 100 ? 9 : 4));
-}
-
-/* By pairs: the newest SHARE of each of W ranks. */
-static double slow_auc(int w, int share) {
-  float p, y, q, z;
-  double area = 0, pairs = 0;
-  for (int a = 0; a < w * share; a++)
-    for (int b = 0; b < w * share; b++) {
-      sample_at(a / share, PUSHED - 1 - a % share, &p, &y);
-      sample_at(b / share, PUSHED - 1 - b % share, &q, &z);
-      if (!(y > 0) || z > 0) continue;
-      pairs += 1;
-      area += p > q ? 1.0 : p == q ? 0.5 : 0.0;
-    }
-  return area / pairs;
-}
-
-TS_TEST(auc_of_the_newest) {
-  ts_metrics *m;
-  ts_metrics_result r;
-  float p[PUSHED], y[PUSHED];
-  ck_assert_ok(ts_metrics_create(&m, WINDOW, f.size));
-  for (int i = 0; i < PUSHED; i++) sample_at(f.rank, i, &p[i], &y[i]);
-  for (int i = 0; i < PUSHED; i += 70)
-    ck_assert_ok(ts_metrics_add(m, p + i, y + i, NULL, 70, 1));
-  const int shares[] = {80 / f.size, WINDOW / f.size};
-  for (int k = 0; k < 2; k++) {
-    ck_assert_ok(ts_metrics_compute(m, &r, shares[k] * f.size, f.comm));
-    ck_assert_double_eq_tol(r.auc, slow_auc(f.size, shares[k]), 1e-12);
-  }
-  ck_assert_ok(ts_metrics_compute(m, &r, -1, f.comm));
-  ck_assert_double_eq_tol(r.auc, slow_auc(f.size, shares[1]), 1e-12);
-  ck_assert_ok(ts_metrics_compute(m, &r, 0, f.comm));
-  ck_assert_double_eq(r.auc, 0.5);
-  ts_metrics_destroy(m);
 }

@@ -221,7 +221,8 @@ TS_TEST(schema_rows) {
 /* One key: kind, unit, choices, limits, default, what is to come. */
 static const char *const keys[][2] = {
     {"metrics.window", "metrics.window\n    integer (samples); 0 to 1e+12; "
-                       "default 10000000\n    that window metrics look back\n"},
+                       "default 10000000\n    that window metrics look back, "
+                       "by whole steps; AUC at most 262144 of them\n"},
     {"table_defaults.kernel",
      "tables.kernel\n    text; auto | fused | cached | host; default "
      "\"auto\"; not in this version: dense\n    fused: rows in fast memory; "
@@ -248,7 +249,8 @@ TS_TEST(manual_of_the_deck) {
       "@end vtable\n\n@node Keys of data\n@section @code{data}\n\n",
       "; see @ref{Sharding}\n", "t@{0..25@} makes one table per number\n",
       "@item metrics.window\ninteger (samples); 0 to 1e+12; default "
-      "10000000@*\nthat window metrics look back\n"};
+      "10000000@*\nthat window metrics look back, by whole steps; AUC at most "
+      "262144 of them\n"};
   ts_str s = {0};
   ck_assert_ok(ts_deck_texinfo(&s));
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)

@@ -27,6 +27,7 @@ check_PROGRAMS += tests/train/test_upload_input
 tests_train_test_upload_input_SOURCES = tests/train/test_upload_input.c $(upload_source)
 check_PROGRAMS += tests/train/test_upload_train
 tests_train_test_upload_train_SOURCES = tests/train/test_upload_train.c $(pipe_run)
+check_PROGRAMS += tests/train/test_metrics
 check_PROGRAMS += tests/train/test_plot
 check_PROGRAMS += tests/train/test_best
 check_PROGRAMS += tests/train/test_commands
