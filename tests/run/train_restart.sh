@@ -4,11 +4,23 @@
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
+# What metrics.jsonl says of each step and of the last evaluation, but for times.
+figures() {
+  sed -n '/"loss"/s/,"samples_per_s":[^,}]*//p' "$work/$1/metrics.jsonl"
+  grep '"eval":true' "$work/$1/metrics.jsonl" | tail -n 1
+}
+same_figures() { # run, run, lines
+  figures "$1" > "$work/x"; figures "$2" > "$work/y"
+  [ "$(wc -l < "$work/x")" = "$3" ] && cmp "$work/x" "$work/y"
+}
+window="--set metrics.window=1000" # about eleven steps
 for n in 1 2 4; do
-  check "straight run on $n" train $n straight$n
-  check "first half on $n" train $n half$n --set run.steps=17
-  check "second half on $n" train $n half$n
+  check "straight run on $n" train $n straight$n $window
+  check "first half on $n" train $n half$n $window --set run.steps=17
+  check "second half on $n" train $n half$n $window
   check "straight = stop + resume on $n ranks" same_bits "$(newest straight$n)" "$(newest half$n)"
+  check "and so do its figures" same_figures straight$n half$n 41
+  check "in the checkpoint, too" h5diff -q "$(newest straight$n)" "$(newest half$n)" /metrics /metrics
   check "no step is logged twice" test "$(losses half$n | wc -l)" = 40
   check "again on $n" train $n again$n
   check "a run repeats on $n ranks" same_bits "$(newest straight$n)" "$(newest again$n)"
