@@ -240,17 +240,16 @@ static ts_err map_columns(ts_csv *s) {
   return TS_OK;
 }
 
-static ts_err check_sizes(const ts_csv *s) {
-  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
-    const char *name;
-    const ts_table_config *t = ts_feature_table(s->base.config, k, &name);
-    if (s->words[k].n + 1 > t->rows)
-      return ts_fail(TS_ERR_DATA,
-                     "feature %s has %lld values and needs %lld rows; table "
-                     "%s has %lld",
-                     name, (long long)s->words[k].n,
-                     (long long)s->words[k].n + 1, t->name, (long long)t->rows);
-  }
+/* Row 0 is for unknown and missing values. */
+static ts_err needs(ts_source *src, ts_need *out, bool sample) {
+  const ts_csv *s = (const ts_csv *)src;
+  (void)sample;
+  for (int32_t k = 0; k < s->n_features; k++)
+    out[k] = s->vocabulary ? (ts_need){.rows = s->words[k].n + 1}
+                           : (ts_need){.why = "data.csv.encoding = \"hash\" "
+                                              "fits words to any number of "
+                                              "rows: \"vocabulary\" numbers "
+                                              "them"};
   return TS_OK;
 }
 
@@ -305,7 +304,6 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
       TS_TRY(ts_agree(comm, ts_csv_state_load(s, state)));
     else
       TS_TRY(ts_csv_learn(s, comm));
-    TS_TRY(ts_agree(comm, check_sizes(s)));
   }
   s->base.info =
       (ts_source_info){.n_samples = ts_text_n_lines(s->text),
@@ -323,6 +321,7 @@ done:
 
 const ts_source_ops ts_source_csv = {.format = "csv",
                                      .probe = probe,
+                                     .needs = needs,
                                      .open = open_source,
                                      .close = close_source,
                                      .read = read_batch,

@@ -9,26 +9,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
-#include "io/dataset_array.h"
+#include "io/dataset_impl.h"
 #include "io/dataset_write.h"
 #include "io/hdf5.h"
-
-typedef struct ts_dataset_feature {
-  ts_array values, offsets, weights;
-} ts_dataset_feature;
-
-typedef struct ts_dataset_file {
-  ts_array_file in;
-  int64_t first, n; /* samples */
-  ts_array labels, dense, sample_weights;
-  ts_dataset_feature *features;
-} ts_dataset_file;
-
-typedef struct ts_dataset {
-  ts_source base;
-  ts_dataset_file *files;
-  int32_t n_files, n_features;
-} ts_dataset;
 
 static bool probe(const char *path) {
   unsigned char head[8] = {0};
@@ -84,6 +67,7 @@ static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
   if (!there)
     return ts_fail(TS_ERR_DATA, "%s: has no feature \"%s\"", f->in.path,
                    feature);
+  ts_dataset_read_max(f, x, name);
   snprintf(name, sizeof name, "sparse/%s/values", feature);
   TS_DO(ts_array_open(&x->values, &f->in, name, 1, H5T_NATIVE_INT64, 8, true));
   snprintf(name, sizeof name, "sparse/%s/offsets", feature);
@@ -349,6 +333,8 @@ static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
 
 const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .seekable = true,
+                                         .plain_ids = true,
+                                         .needs = ts_dataset_needs,
                                          .probe = probe,
                                          .open = open_source,
                                          .close = close_source,

@@ -19,6 +19,7 @@ typedef struct ts_column {
   int64_t ragged, weighted; /* 0 or 1, the same on all ranks */
   int64_t n_ids;            /* of this rank */
   int64_t total, before;    /* of all ranks; of the ranks before */
+  int64_t max_id;           /* -1: there are none */
   struct {
     int64_t values, offsets, weights;
   } at; /* bytes in the file */
@@ -44,6 +45,12 @@ static ts_err read_chunk(ts_writer *w, int64_t at, int32_t *n) {
 
 /* ---- what there is ------------------------------------------------------- */
 
+static int64_t largest(const ts_jagged *j, int64_t max) {
+  for (int64_t k = 0; k < j->n_ids; k++)
+    if (j->ids[k] > max) max = j->ids[k];
+  return max;
+}
+
 static ts_err count(ts_writer *w) {
   ts_err err = TS_OK;
   int32_t n;
@@ -53,6 +60,7 @@ static ts_err count(ts_writer *w) {
       const ts_jagged *j = &ts_batch_store_batch(w->store)->kjt.features[f];
       w->columns[f].ragged |= !ts_jagged_is_one(j);
       w->columns[f].n_ids += j->n_ids;
+      w->columns[f].max_id = largest(j, w->columns[f].max_id);
     }
   }
 done:
@@ -68,6 +76,7 @@ static ts_err share_counts(ts_writer *w) {
     ts_column *c = &w->columns[f];
     c->weighted = ts_feature_table(w->source->config, f, NULL)->weighted;
     TS_DO(ts_comm_max_i64(w->comm, &c->ragged, 1));
+    TS_DO(ts_comm_max_i64(w->comm, &c->max_id, 1));
     TS_DO(ts_comm_gather_all(w->comm, all, &c->n_ids, sizeof c->n_ids));
     for (int r = 0; r < n_ranks; r++) {
       if (r < me) c->before += all[r];
@@ -132,6 +141,9 @@ static ts_err make_feature(ts_writer *w, hid_t file, int32_t f) {
     return ts_fail(TS_ERR_IO, "%s: group %s can't be made: %s", w->temp, name,
                    ts_hdf5_why());
   TS_TRY(make(group, "values", H5T_STD_I64LE, c->total, 1, &c->at.values));
+  /* Who opens the file knows how many rows its ids need. */
+  TS_TRY(ts_hdf5_put_attr(group, "max_id", H5T_NATIVE_INT64, &c->max_id,
+                          TS_ERR_IO));
   if (c->ragged)
     TS_TRY(make(group, "offsets", H5T_STD_I64LE, w->n + 1, 1, &c->at.offsets));
   if (c->weighted)
@@ -254,7 +266,9 @@ static ts_err writer_end(ts_writer *w, ts_err err) {
 
 static ts_err writer_start(ts_writer *w) {
   TS_DO(ts_batch_store_create(&w->store, w->source->config, NULL));
-  return ts_mem_many(w->columns, w->n_features, INPUT);
+  TS_DO(ts_mem_many(w->columns, w->n_features, INPUT));
+  for (int32_t f = 0; f < w->n_features; f++) w->columns[f].max_id = -1;
+  return TS_OK;
 }
 
 ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {

@@ -72,7 +72,7 @@ static void check_table(ts_deck *d, int32_t t, int n_before) {
   const ts_table_config *x = &d->config->tables[t];
   const config_setting_t *s = d->origin[t];
   const char *name = x->name ? x->name : "";
-  if (x->rows < 1 && !(n_before && at(s, "rows")))
+  if (!x->rows && !(n_before && at(s, "rows")))
     ts_deck_error(d, s, "table %.80s has no rows", name);
   if (!x->features.n && !(n_before && at(s, "features")))
     ts_deck_error(d, s, "table %.80s has no features", name);

@@ -76,8 +76,10 @@ static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
     const char *text = *(char *const *)v;
     return print_text(s, text ? text : "none");
   }
-  case TS_KEY_INT:
   case TS_KEY_ROWS:
+    if (*(const int64_t *)v == TS_ROWS_AUTO) return print_text(s, "auto");
+    return print_integer(s, *(const int64_t *)v);
+  case TS_KEY_INT:
     return print_integer(s, *(const int64_t *)v);
   case TS_KEY_INT32:
     return print_integer(s, *(const int32_t *)v);

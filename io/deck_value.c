@@ -233,6 +233,11 @@ static void take_ints(ts_deck *d, const ts_key *k, const config_setting_t *s,
   for (int i = 0; i < n; i++) to->item[i] = ts_deck_integer(d, k, item(s, i));
 }
 
+static bool is_auto(const config_setting_t *s) {
+  const char *text = ts_deck_raw(s);
+  return text && !strcmp(text, "auto");
+}
+
 static void take_rows(ts_deck *d, const ts_key *k, const config_setting_t *s,
                       int64_t *to) {
   const int n = n_items(s);
@@ -241,14 +246,13 @@ static void take_rows(ts_deck *d, const ts_key *k, const config_setting_t *s,
                   d->n_elements ? d->n_elements : 1);
     return;
   }
-  *to = ts_deck_integer(
-      d, k, item(s, config_setting_is_aggregate(s) ? d->element : 0));
+  s = item(s, config_setting_is_aggregate(s) ? d->element : 0);
+  *to = is_auto(s) ? TS_ROWS_AUTO : ts_deck_integer(d, k, s);
 }
 
 /* A number over zero, or the word "auto". */
 static int32_t count(ts_deck *d, const ts_key *k, const config_setting_t *s) {
-  const char *text = ts_deck_raw(s);
-  if (text && !strcmp(text, "auto")) return 0;
+  if (is_auto(s)) return 0;
   return (int32_t)ts_deck_integer(d, k, s);
 }
 

@@ -32,6 +32,8 @@ tessera_sources += \
   io/dataset.c \
   io/dataset_array.c \
   io/dataset_array.h \
+  io/dataset_impl.h \
+  io/dataset_rows.c \
   io/dataset_write.c \
   io/dataset_write.h \
   io/deck.c \
@@ -55,6 +57,8 @@ tessera_sources += \
   io/metrics_log.h \
   io/predictions.c \
   io/predictions.h \
+  io/rows.c \
+  io/rows.h \
   io/schema.c \
   io/schema_find.c \
   io/schema.h \

@@ -20,7 +20,8 @@ typedef enum {
   TS_KEY_STRINGS, /* ts_strings; a single string is a list of one */
   TS_KEY_PATHS,   /* ts_strings, absolute */
   TS_KEY_INTS,    /* ts_ints; a single number is a list of one */
-  TS_KEY_ROWS,    /* int64_t of a table; a list gives one per table */
+  TS_KEY_ROWS,    /* int64_t of a table; a list gives one per table; "auto" is
+                     TS_ROWS_AUTO */
   TS_KEY_RANKS,   /* int32_t: true is 0, false 1 */
   TS_KEY_LATER    /* known, not in this version */
 } ts_key_kind;

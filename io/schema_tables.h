@@ -2,8 +2,9 @@
  * its list. */
 KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
     "t{0..25} makes one table per number"),
-    NUMBER(TABLE, rows, ROWS, NULL, "rows", 1, 9e15,
-           "a list gives one number per table"),
+    KEY(TABLE, "rows", rows, ROWS, NULL, "rows", 1, 9e15, "auto",
+        "a list gives one number per table; auto: as many as the data need, "
+        "which train --check prints"),
     NUMBER(TABLE, dim, INT32, "64", "floats", 1, 65536,
            "width of a row; multiples of 16 are fast"),
     KEY(TABLE, "features", features, STRINGS, NULL, "", 1, 0, NULL,

@@ -9,6 +9,7 @@
 #include "base/kinds.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
+#include "io/rows.h"
 
 #define DECLARE(name) extern const ts_source_ops ts_source_##name;
 TS_DATA_FORMATS(DECLARE)
@@ -85,7 +86,7 @@ static ts_err prepare(const ts_source_ops **ops, ts_strings *paths,
     return ts_fail(TS_ERR_DATA,
                    "%s: no format knows it; give data.format, one of: %s",
                    first, TS_LISTED(TS_DATA_FORMATS));
-  return TS_OK;
+  return ts_rows_refuse(c, *ops);
 }
 
 static ts_err check_shapes(const ts_source *s) {
@@ -104,8 +105,8 @@ static ts_err check_shapes(const ts_source *s) {
   return TS_OK;
 }
 
-ts_err ts_source_open(ts_source **out, const ts_config *c, ts_split split,
-                      const char *state, ts_comm *comm) {
+ts_err ts_source_open_only(ts_source **out, const ts_config *c, ts_split split,
+                           const char *state, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_source *s = NULL;
   const ts_source_ops *ops = NULL;
@@ -118,6 +119,18 @@ ts_err ts_source_open(ts_source **out, const ts_config *c, ts_split split,
 done:
   if (err != TS_OK) ts_source_close(s);
   free_paths(&paths);
+  return err;
+}
+
+ts_err ts_source_open(ts_source **out, const ts_config *c, ts_split split,
+                      const char *state, ts_comm *comm) {
+  ts_source *s = NULL;
+  TS_DO(ts_source_open_only(&s, c, split, state, comm));
+  const ts_err err = ts_rows_settle(s, comm);
+  if (err != TS_OK)
+    ts_source_close(s);
+  else
+    *out = s;
   return err;
 }
 

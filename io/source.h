@@ -30,12 +30,23 @@ typedef struct ts_source_info {
 /* Storage that a source fills for one batch; grows, reused by the loader. */
 typedef struct ts_batch_store ts_batch_store;
 
+/* What a feature's ids need of their table: ROWS, 0: any number does, or it
+ * is not known, WHY (static). */
+typedef struct ts_need {
+  int64_t rows;
+  bool plain;   /* largest id + 1; else words and one for others */
+  bool sampled; /* by some of the ids: others may need more */
+  const char *why;
+  const char *feature; /* of a table: the one that needs most */
+} ts_need;
+
 typedef struct ts_source_ops {
   const char *format;
-  bool no_files; /* samples are made, not read: data.train and the like may be
-                    empty */
-  bool seekable; /* reading samples from the middle costs no more than from the
-                    start, so the planner looks at some */
+  bool no_files;  /* samples are made, not read: data.train and the like may be
+                     empty */
+  bool seekable;  /* reading samples from the middle costs no more than from the
+                     start, so the planner looks at some */
+  bool plain_ids; /* ids are what the data say, not made by the source */
   /* True when the file looks like this format (for "auto"); NULL: never. */
   bool (*probe)(const char *path);
   /* Sets the statistics that the deck gives for a feature's ids: how many a
@@ -47,6 +58,9 @@ typedef struct ts_source_ops {
   ts_err (*open)(ts_source **, const ts_config *, ts_split, const char *state,
                  const ts_strings *paths, ts_comm *);
   void (*close)(ts_source *);
+  /* Of each feature (info.n_features); SAMPLE: may read some of the ids for it.
+   * NULL: ids are made to fit any number of rows. */
+  ts_err (*needs)(ts_source *, ts_need *, bool sample);
   /* Samples [first, first + n) into STORE; called by one thread, which may
    * start n_threads - 1 more, no communication.  Ids are checked against the
    * table's rows (errors name file, sample, feature, id and row count;
@@ -77,11 +91,14 @@ const ts_source_ops *ts_source_at(int i); /* in order; NULL: the end */
  * its looks; NULL: none. */
 const ts_source_ops *ts_source_of(const ts_config *, const char *path);
 
-/* Opens data.train, data.eval or data.valid as the deck says.  FORMAT NULL: the
- * deck's. STATE: text of an earlier source of the same run (the train split's
- * vocabulary), or NULL.  Collective. */
+/* Opens data.train, data.eval or data.valid as the deck says, and settles the
+ * tables' rows (io/rows.h).  STATE: text of an earlier source of the same run
+ * (the train split's vocabulary), or NULL.  Collective. */
 ts_err ts_source_open(ts_source **, const ts_config *, ts_split,
                       const char *state, ts_comm *);
+/* The same, but for the rows.  Collective. */
+ts_err ts_source_open_only(ts_source **, const ts_config *, ts_split,
+                           const char *state, ts_comm *);
 void ts_source_close(ts_source *);
 
 /* DEVICE gives the memory; NULL: plain host memory. */

@@ -48,6 +48,9 @@ typedef struct ts_optim_config {
   ts_wd_mode weight_decay_mode;
 } ts_optim_config;
 
+/* rows = "auto", as long as nobody has looked at the data (io/rows.h). */
+enum { TS_ROWS_AUTO = -1 };
+
 typedef struct ts_table_config {
   char *name;
   int64_t rows;

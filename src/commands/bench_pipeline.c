@@ -54,7 +54,8 @@ static int64_t scaled(int64_t n, double scale, int64_t least) {
 
 static void scale_deck(ts_config *c, double scale) {
   for (int32_t t = 0; t < c->n_tables; t++)
-    c->tables[t].rows = scaled(c->tables[t].rows, scale, 1);
+    if (c->tables[t].rows != TS_ROWS_AUTO)
+      c->tables[t].rows = scaled(c->tables[t].rows, scale, 1);
   c->data.global_batch = scaled(c->data.global_batch, scale, ts_mpi_size());
   c->data.batch_per_rank = scaled(c->data.batch_per_rank, scale, 1);
 }

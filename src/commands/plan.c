@@ -9,6 +9,7 @@
 #include "io/deck.h"
 #include "sparse/row_optim.h"
 #include "train/planning.h"
+#include "train/rows.h"
 
 enum { RANKS_MAX = 1000000, SWEEP_MAX = 32, RANKS_SHOWN = 64 };
 
@@ -263,6 +264,20 @@ static ts_err start(ts_plan_job *j, const ts_config *c) {
                  why);
 }
 
+/* A plan without rows = "auto" needs no data. */
+static ts_err find_rows(ts_plan_job *j) {
+  ts_err_record why;
+  const ts_err err = ts_trainer_rows(j->t, NULL);
+  if (err != TS_ERR_DATA) return err;
+  ts_err_take(&why);
+  const size_t n = strlen(why.text);
+  snprintf(why.text + n, sizeof why.text - n,
+           "; a plan by rows = \"auto\" needs the data or a checkpoint: give "
+           "the tables their rows to plan without");
+  ts_err_put(&why);
+  return err;
+}
+
 ts_err ts_cmd_plan(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
@@ -283,6 +298,7 @@ ts_err ts_cmd_plan(const ts_args *a) {
   for (int32_t t = 0; t < c->n_tables; t++)
     TS_TRY(ts_row_optim_check(&c->tables[t].optimizer, c->tables[t].name));
   TS_TRY(start(&job, c));
+  TS_TRY(find_rows(&job));
   TS_TRY(run(&job));
 done:
   ts_trainer_destroy(job.t);

@@ -7,6 +7,7 @@
 #include "io/deck.h"
 #include "io/predictions.h"
 #include "train/report.h"
+#include "train/rows.h"
 
 static ts_err write_batch(void *arg, const ts_batch *b,
                           const float *predictions) {
@@ -67,6 +68,7 @@ ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
   if (out) TS_TRY(ts_deck_spare(c, "--out", out));
   TS_TRY(ts_trainer_start(&t, c, false));
+  TS_TRY(ts_trainer_rows_of(t, checkpoint));
   TS_TRY(ts_trainer_build(t, NULL));
   TS_TRY(load(t, checkpoint, out, &state));
   TS_TRY(pass(t, out, state.source_state));

@@ -37,8 +37,11 @@ tessera_sources += \
   src/train/report_device.c \
   src/train/report_memory.c \
   src/train/report_traffic.c \
+  src/train/rows.c \
+  src/train/rows.h \
   src/train/run.c \
   src/train/run.h \
+  src/train/run_check.c \
   src/train/run_impl.h \
   src/train/run_output.c \
   src/train/run_start.c \

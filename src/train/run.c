@@ -12,6 +12,7 @@
 #include "runtime/trace.h"
 #include "train/planning.h"
 #include "train/report.h"
+#include "train/rows.h"
 #include "train/run_impl.h"
 #include "train/signals.h"
 
@@ -230,9 +231,11 @@ static ts_err report_data(ts_run *r) {
 static ts_err set_up(ts_run *r, const ts_run_options *o) {
   const bool check = o->check;
   TS_DO(ts_run_start(r));
+  if (!check) TS_DO(ts_trainer_rows(r->t, &r->train));
   TS_DO(ts_agree(r->t->control,
                  r->t->rank == 0 && !check ? ts_run_open_output(r) : TS_OK));
   TS_DO(ts_report_header(r->t));
+  if (check) TS_DO(ts_run_check_data(r));
   TS_DO(ts_run_build(r));
   ts_report_plan(r->t);
   if (check) return TS_OK;

@@ -68,6 +68,11 @@ ts_err ts_run_write_plan(const ts_run *);
 ts_err ts_run_check_nan(ts_run *);
 ts_err ts_run_leave_out(ts_run *);
 
+/* run_check.c, of a run that trains nothing: opens the data, says the rows that
+ * tables need, all that are too few at once, and reads the first samples.
+ * Collective. */
+ts_err ts_run_check_data(ts_run *);
+
 /* run_start.c: where the run begins: the backend, the plan, the weights (the
  * newest checkpoint's, initial ones, or those of init_from), the data and the
  * position in it.  Collective. */
@@ -76,3 +81,6 @@ ts_err ts_run_build(ts_run *);
 ts_err ts_run_start_weights(ts_run *);
 ts_err ts_run_open_data(ts_run *);
 ts_err ts_run_open_loader(ts_run *);
+/* Says that run.eval_every is in vain where there is nothing to evaluate.
+ * Local. */
+void ts_run_note_eval(const ts_run *);

@@ -188,13 +188,27 @@ done:
   return err;
 }
 
+void ts_run_note_eval(const ts_run *r) {
+  const int64_t every = r->config->run.eval_every;
+  if (every > 0 && !r->eval)
+    ts_note("run.eval_every = %lld has no data to evaluate on, so nothing is "
+            "evaluated: give data.eval, or leave it at 0",
+            (long long)every);
+}
+
 ts_err ts_run_open_data(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
   ts_str state = {0};
   const ts_section before = ts_watch_enter(TS_SECTION_INPUT);
-  TS_TRY(ts_source_open(&r->train, c, TS_SPLIT_TRAIN, r->state.source_state,
-                        r->t->control));
+  /* Opened for its rows, without a checkpoint's vocabulary. */
+  if (r->train && r->state.source_state) {
+    ts_source_close(r->train);
+    r->train = NULL;
+  }
+  if (!r->train)
+    TS_TRY(ts_source_open(&r->train, c, TS_SPLIT_TRAIN, r->state.source_state,
+                          r->t->control));
   if (r->train->ops->state_save)
     TS_TRY(ts_settle(r->t, r->train->ops->state_save(r->train, &state)));
   if (c->data.eval.n || r->train->ops->no_files)
@@ -203,6 +217,7 @@ ts_err ts_run_open_data(ts_run *r) {
   if (c->run.valid_every > 0)
     TS_TRY(ts_source_open(&r->valid, c, TS_SPLIT_VALID, state.text,
                           r->t->control));
+  ts_run_note_eval(r);
   char n[32];
   ts_info("data: %s, %s samples, %d dense and %d sparse features",
           r->train->info.format, ts_str_count(n, r->train->info.n_samples),

@@ -11,6 +11,7 @@
 #include "train/graph.h"
 #include "train/pipeline.h"
 #include "train/planning.h"
+#include "train/rows.h"
 
 void ts_settle_own(ts_err err) {
   if (err != TS_OK && ts_mpi_size() > 1 && ts_err_is_own(err))
@@ -259,6 +260,7 @@ static ts_err build_cargo(ts_trainer *t) {
 
 ts_err ts_trainer_build(ts_trainer *t, const char *plan_text) {
   TS_DO(ts_settle(t, check_config(t)));
+  TS_DO(ts_trainer_rows(t, NULL));
   TS_DO(ts_planning_choose(t, plan_text));
   TS_DO(ts_settle(t, ts_ebc_create(&t->ebc, t->config, t->plan, t->nodes,
                                    t->world, t->device, &t->kernels)));

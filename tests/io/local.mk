@@ -1,5 +1,9 @@
 # Decks: schema, values, errors, --set, the deck in force.
 check_PROGRAMS += tests/io/test_deck tests/io/test_deck_faults
+# Rows that data need of the tables.
+check_PROGRAMS += tests/io/test_rows
+tests_io_test_rows_SOURCES = tests/io/test_rows.c tests/support/hostile_files.c \
+  tests/support/hostile_files.h
 # Synthetic data, and batches of it that come again.
 check_PROGRAMS += tests/io/test_synthetic
 check_PROGRAMS += tests/io/test_checkpoint_device

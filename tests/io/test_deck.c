@@ -31,6 +31,25 @@ TS_TEST(long_integers) {
   ts_deck_destroy(c);
 }
 
+/* Until the data are there it is a word, in the deck in force, too. */
+TS_TEST(rows_by_the_data) {
+  ts_config *c;
+  ts_str s = {0};
+  ck_assert_ok(parse(&c, good, "tables.t2.rows=auto"));
+  ck_assert_int_eq(c->tables[1].rows, 20);
+  ck_assert_int_eq(c->tables[2].rows, TS_ROWS_AUTO);
+  ck_assert_ok(ts_deck_print(&s, c));
+  ck_assert_ptr_nonnull(strstr(s.text, "    rows = \"auto\";\n"));
+  ts_deck_destroy(c);
+  ts_str_reset(&s);
+  ck_assert_ok(parse(&c, good, "tables.t2.rows=31"));
+  ck_assert_int_eq(c->tables[2].rows, 31);
+  ts_deck_destroy(c);
+  refused(good, "tables.t2.rows=automatic", "rows takes an integer");
+  refused(good, "tables.t2.rows=-1", "rows = -1 is out of range");
+  refused(good, "tables.t2.rows=0", "rows = 0 is out of range");
+}
+
 TS_TEST(values_and_defaults) {
   ts_config *c;
   ck_assert_ok(parse(&c, good, NULL));

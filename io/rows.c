@@ -1,0 +1,177 @@
+/* rows.c - the rows that data need of the tables. */
+#include "io/rows.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/batch_store.h"
+
+/* Tables that one message has room for. */
+enum { TABLES_SAID = 20 };
+
+/* As in the schema. */
+static const int64_t rows_max = INT64_C(9000000000000000);
+
+static bool is_open(const ts_table_config *t) {
+  return t->rows == TS_ROWS_AUTO;
+}
+
+bool ts_rows_are_open(const ts_config *c) {
+  for (int32_t i = 0; i < c->n_tables; i++)
+    if (is_open(&c->tables[i])) return true;
+  return false;
+}
+
+ts_err ts_rows_refuse(const ts_config *c, const ts_source_ops *ops) {
+  int32_t i = 0;
+  while (i < c->n_tables && !is_open(&c->tables[i])) i++;
+  if (i == c->n_tables || ops->needs) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "table %s: rows = \"auto\" is for data that need a number of "
+                 "rows: ids of format %s are made to fit any; give one",
+                 c->tables[i].name, ops->format);
+}
+
+/* ---- what is needed ------------------------------------------------------ */
+
+/* A table's features together; one of which it is not known makes it so. */
+static void join(ts_need *to, const ts_need *x, const char *feature) {
+  if (x->rows > to->rows) to->feature = feature;
+  if (x->rows > to->rows) to->rows = x->rows;
+  to->plain |= x->plain;
+  to->sampled |= x->sampled;
+  if (x->why) to->why = x->why;
+  if (x->rows > rows_max) to->why = "its ids are larger than any table";
+}
+
+static ts_err add_needs(ts_need *tables, ts_source *s, bool sample) {
+  ts_err err = TS_OK;
+  const ts_config *c = s->config;
+  ts_need *features = NULL;
+  const char *name;
+  if (!s->ops->needs) return TS_OK;
+  TS_TRY(ts_mem_many(features, s->info.n_features, INPUT));
+  TS_TRY(s->ops->needs(s, features, sample));
+  for (int32_t f = 0; f < s->info.n_features; f++) {
+    const ts_table_config *t = ts_feature_table(c, f, &name);
+    join(&tables[t - c->tables], &features[f], name);
+  }
+done:
+  ts_mem_free(features);
+  return err;
+}
+
+ts_err ts_rows_needed(ts_need *needs, ts_source *source, ts_source *eval,
+                      bool sample) {
+  TS_DO(add_needs(needs, source, sample));
+  return eval ? add_needs(needs, eval, sample) : TS_OK;
+}
+
+/* ---- what there is ------------------------------------------------------- */
+
+static ts_err say_unknown(ts_str *s, const ts_table_config *t,
+                          const ts_need *n) {
+  return ts_str_append(s,
+                       "table %s: rows = \"auto\" is not known: %s; or give "
+                       "a number\n",
+                       t->name, n->why);
+}
+
+static ts_err say_too_few(ts_str *s, const ts_table_config *t,
+                          const ts_need *n) {
+  return ts_str_append(s,
+                       "feature %s has %lld%s %s and needs %lld rows; table "
+                       "%s has %lld\n",
+                       n->feature, (long long)n->rows - 1,
+                       n->sampled ? " or more" : "",
+                       n->plain ? "as its largest id" : "values",
+                       (long long)n->rows, t->name, (long long)t->rows);
+}
+
+/* Too few for what the reader doesn't leave to data.on_bad_id. */
+static bool has_too_few(const ts_config *c, const ts_table_config *t,
+                        const ts_need *n, bool strict) {
+  const bool drops = c->data.on_bad_id == TS_ON_BAD_DROP;
+  return n->rows > t->rows && (!n->plain || (strict && !drops));
+}
+
+ts_err ts_rows_take(const ts_config *c, const ts_need *needs, bool strict) {
+  ts_err err = TS_OK;
+  ts_str all = {0};
+  ts_err code = TS_ERR_DATA;
+  int n_said = 0;
+  for (int32_t i = 0; i < c->n_tables && n_said < TABLES_SAID; i++) {
+    ts_table_config *t = &c->tables[i];
+    const ts_need *n = &needs[i];
+    const bool open = is_open(t), known = n->rows > 0 && !n->why;
+    if (open && known) t->rows = n->rows;
+    if (open && known) continue;
+    if (!open && !has_too_few(c, t, n, strict)) continue;
+    TS_TRY(open ? say_unknown(&all, t, n) : say_too_few(&all, t, n));
+    if (open) code = TS_ERR_DECK;
+    n_said++;
+  }
+  if (!n_said) goto done;
+  all.text[--all.n_bytes] = '\0';
+  err = ts_fail(code, "%s%s", all.text,
+                code == TS_ERR_DATA ? "; rows = \"auto\" takes what is needed"
+                                    : "");
+done:
+  ts_str_reset(&all);
+  return err;
+}
+
+void ts_rows_print(const ts_config *c, const ts_need *needs) {
+  ts_info("%-20s %15s %15s", "rows of table", "in the deck", "needed");
+  for (int32_t i = 0; i < c->n_tables; i++) {
+    const ts_table_config *t = &c->tables[i];
+    const ts_need *n = &needs[i];
+    char has[32] = "auto", wants[32] = "any";
+    if (!is_open(t)) ts_str_count(has, t->rows);
+    if (n->rows) ts_str_count(wants, n->rows);
+    ts_info("%-20s %15s %15s%s", t->name, has, wants,
+            n->sampled ? " or more, by the first ids" : "");
+  }
+}
+
+/* ---- at the opening ------------------------------------------------------ */
+
+ts_err ts_rows_share(const ts_config *c, ts_comm *comm) {
+  ts_err err = TS_OK;
+  int64_t *rows = NULL;
+  TS_TRY(ts_mem_many(rows, c->n_tables, INPUT));
+  for (int32_t i = 0; i < c->n_tables; i++) rows[i] = c->tables[i].rows;
+  TS_TRY(ts_comm_bcast(comm, rows, c->n_tables * (int64_t)sizeof *rows, 0));
+  for (int32_t i = 0; i < c->n_tables; i++) c->tables[i].rows = rows[i];
+done:
+  ts_mem_free(rows);
+  return err;
+}
+
+static ts_err take(ts_source *s, ts_source *eval) {
+  ts_err err = TS_OK;
+  ts_need *needs = NULL;
+  TS_TRY(ts_mem_many(needs, s->config->n_tables, INPUT));
+  TS_TRY(ts_rows_needed(needs, s, eval, false));
+  TS_TRY(ts_rows_take(s->config, needs, false));
+done:
+  ts_mem_free(needs);
+  return err;
+}
+
+ts_err ts_rows_settle(ts_source *s, ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_source *eval = NULL;
+  const ts_config *c = s->config;
+  /* Words that only evaluation data have are row 0; its ids need rows. */
+  if (ts_rows_are_open(c) && s->split == TS_SPLIT_TRAIN && c->data.eval.n &&
+      s->ops->plain_ids)
+    TS_TRY(ts_source_open_only(&eval, c, TS_SPLIT_EVAL, NULL, comm));
+  TS_TRY(ts_agree(comm, take(s, eval)));
+  TS_TRY(ts_rows_share(c, comm));
+done:
+  ts_source_close(eval);
+  return err;
+}

@@ -1,0 +1,107 @@
+/* run_check.c - a look at the data before anything is trained. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/batch_store.h"
+#include "io/rows.h"
+#include "train/rows.h"
+#include "train/run_impl.h"
+
+/* Samples of each source that are read, for what only a record can show. */
+enum { SAMPLES = 4096 };
+
+/* A run that would go on has its checkpoint's vocabulary. */
+static ts_err take_state(ts_run *r) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  ts_ckpt ckpt = {0};
+  const ts_config *c = r->config;
+  if (!c->checkpoint.dir || !strcmp(c->checkpoint.resume, "never"))
+    return TS_OK;
+  TS_TRY(
+      ts_ckpt_newest(&path, c->checkpoint.dir, ts_mirror_of(c), r->t->control));
+  if (!path.text) goto done;
+  /* One that is damaged has nothing to say here: loading deals with it. */
+  if (ts_agree(r->t->control, ts_ckpt_peek(&ckpt, path.text)) != TS_OK) {
+    ts_err_clear();
+    goto done;
+  }
+  const ts_ckpt_value *text = ts_ckpt_value_of(&ckpt, "loader/state");
+  if (text && text->dtype == TS_U8)
+    TS_TRY(ts_mem_strdup(&r->state.source_state, text->ptr));
+done:
+  ts_ckpt_reset(&ckpt);
+  ts_str_reset(&path);
+  return err;
+}
+
+static ts_err open_both(ts_run *r) {
+  ts_err err = TS_OK;
+  const ts_config *c = r->config;
+  ts_str state = {0};
+  TS_TRY(take_state(r));
+  TS_TRY(ts_source_open_only(&r->train, c, TS_SPLIT_TRAIN,
+                             r->state.source_state, r->t->control));
+  if (r->train->ops->state_save)
+    TS_TRY(ts_settle(r->t, r->train->ops->state_save(r->train, &state)));
+  if (c->data.eval.n || r->train->ops->no_files)
+    TS_TRY(ts_source_open_only(&r->eval, c, TS_SPLIT_EVAL, state.text,
+                               r->t->control));
+done:
+  ts_str_reset(&state);
+  return err;
+}
+
+static ts_err look_at_rows(const ts_run *r) {
+  ts_err err = TS_OK;
+  const ts_config *c = r->config;
+  ts_need *needs = NULL;
+  TS_TRY(ts_mem_many(needs, c->n_tables, INPUT));
+  TS_TRY(ts_rows_needed(needs, r->train, r->eval, true));
+  ts_rows_print(c, needs);
+  TS_TRY(ts_rows_take(c, needs, true));
+done:
+  ts_mem_free(needs);
+  return err;
+}
+
+static ts_err read_some(ts_source *s) {
+  ts_err err = TS_OK;
+  ts_batch_store *store = NULL;
+  const int64_t n = s->info.n_samples < SAMPLES ? s->info.n_samples : SAMPLES;
+  TS_TRY(ts_batch_store_create(&store, s->config, NULL));
+  TS_TRY(s->ops->read(s, store, 0, (int32_t)n));
+done:
+  ts_batch_store_destroy(store);
+  return err;
+}
+
+static ts_err read_first(const ts_run *r) {
+  TS_DO(read_some(r->train));
+  return r->eval ? read_some(r->eval) : TS_OK;
+}
+
+static void report(const ts_source *s, const char *what) {
+  char n[32];
+  if (!s) return;
+  ts_info("data.%s: %s, %s samples, %d dense and %d sparse features", what,
+          s->info.format, ts_str_count(n, s->info.n_samples), s->info.n_dense,
+          s->info.n_features);
+}
+
+ts_err ts_run_check_data(ts_run *r) {
+  ts_err err = TS_OK;
+  const ts_section before = ts_watch_enter(TS_SECTION_INPUT);
+  TS_TRY(ts_trainer_rows_kept(r->t));
+  TS_TRY(open_both(r));
+  report(r->train, "train");
+  report(r->eval, "eval");
+  TS_TRY(ts_agree(r->t->control, look_at_rows(r)));
+  TS_TRY(ts_rows_share(r->config, r->t->control));
+  TS_TRY(ts_settle(r->t, read_first(r)));
+  ts_run_note_eval(r);
+done:
+  ts_watch_enter(before);
+  return err;
+}
