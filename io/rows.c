@@ -46,27 +46,20 @@ static void join(ts_need *to, const ts_need *x, const char *feature) {
   if (x->rows > rows_max) to->why = "its ids are larger than any table";
 }
 
-static ts_err add_needs(ts_need *tables, ts_source *s, bool sample) {
+ts_err ts_rows_needed(ts_need *tables, ts_source *s, bool sample) {
   ts_err err = TS_OK;
-  const ts_config *c = s->config;
   ts_need *features = NULL;
   const char *name;
-  if (!s->ops->needs) return TS_OK;
+  if (!s || !s->ops->needs) return TS_OK;
   TS_TRY(ts_mem_many(features, s->info.n_features, INPUT));
   TS_TRY(s->ops->needs(s, features, sample));
   for (int32_t f = 0; f < s->info.n_features; f++) {
-    const ts_table_config *t = ts_feature_table(c, f, &name);
-    join(&tables[t - c->tables], &features[f], name);
+    const ts_table_config *t = ts_feature_table(s->config, f, &name);
+    join(&tables[t - s->config->tables], &features[f], name);
   }
 done:
   ts_mem_free(features);
   return err;
-}
-
-ts_err ts_rows_needed(ts_need *needs, ts_source *source, ts_source *eval,
-                      bool sample) {
-  TS_DO(add_needs(needs, source, sample));
-  return eval ? add_needs(needs, eval, sample) : TS_OK;
 }
 
 /* ---- what there is ------------------------------------------------------- */
@@ -150,11 +143,15 @@ done:
   return err;
 }
 
-static ts_err take(ts_source *s, ts_source *eval) {
+enum { OTHERS = 2 }; /* data.valid, data.eval */
+
+static ts_err take(ts_source *s, ts_source *const others[OTHERS]) {
   ts_err err = TS_OK;
   ts_need *needs = NULL;
   TS_TRY(ts_mem_many(needs, s->config->n_tables, INPUT));
-  TS_TRY(ts_rows_needed(needs, s, eval, false));
+  TS_TRY(ts_rows_needed(needs, s, false));
+  for (int i = 0; i < OTHERS; i++)
+    TS_TRY(ts_rows_needed(needs, others[i], false));
   TS_TRY(ts_rows_take(s->config, needs, false));
 done:
   ts_mem_free(needs);
@@ -163,15 +160,18 @@ done:
 
 ts_err ts_rows_settle(ts_source *s, ts_comm *comm) {
   ts_err err = TS_OK;
-  ts_source *eval = NULL;
+  ts_source *others[OTHERS] = {NULL};
   const ts_config *c = s->config;
-  /* Words that only evaluation data have are row 0; its ids need rows. */
-  if (ts_rows_are_open(c) && s->split == TS_SPLIT_TRAIN && c->data.eval.n &&
-      s->ops->plain_ids)
-    TS_TRY(ts_source_open_only(&eval, c, TS_SPLIT_EVAL, NULL, comm));
-  TS_TRY(ts_agree(comm, take(s, eval)));
+  /* Words that only other data have are row 0; their ids need rows. */
+  const bool looks =
+      ts_rows_are_open(c) && s->split == TS_SPLIT_TRAIN && s->ops->plain_ids;
+  if (looks && c->data.valid.n)
+    TS_TRY(ts_source_open_only(&others[0], c, TS_SPLIT_VALID, NULL, comm));
+  if (looks && c->data.eval.n)
+    TS_TRY(ts_source_open_only(&others[1], c, TS_SPLIT_EVAL, NULL, comm));
+  TS_TRY(ts_agree(comm, take(s, others)));
   TS_TRY(ts_rows_share(c, comm));
 done:
-  ts_source_close(eval);
+  for (int i = 0; i < OTHERS; i++) ts_source_close(others[i]);
   return err;
 }

@@ -11,10 +11,9 @@ bool ts_rows_are_open(const ts_config *);
  * any number of them.  Local. */
 ts_err ts_rows_refuse(const ts_config *, const ts_source_ops *ops);
 
-/* What each table (n_tables) needs for the ids of SOURCE, and of EVAL unless
- * NULL; by what they know, and with SAMPLE by some of the ids, too.  Local. */
-ts_err ts_rows_needed(ts_need *, ts_source *source, ts_source *eval,
-                      bool sample);
+/* Adds what each table (n_tables) needs for the ids of SOURCE (NULL: nothing);
+ * by what it knows, and with SAMPLE by some of the ids, too.  Local. */
+ts_err ts_rows_needed(ts_need *, ts_source *source, bool sample);
 
 /* Rows that are "auto" become NEEDS (n_tables), and all tables that have too
  * few are said in one error: with STRICT also where the reader would meet the
@@ -28,5 +27,5 @@ void ts_rows_print(const ts_config *, const ts_need *);
 ts_err ts_rows_share(const ts_config *, ts_comm *);
 
 /* needed and take for a source that has just been opened, and where its ids
- * are plain for data.eval's, too.  Collective. */
+ * are plain for those of data.valid and data.eval, too.  Collective. */
 ts_err ts_rows_settle(ts_source *, ts_comm *);

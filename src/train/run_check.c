@@ -36,7 +36,7 @@ done:
   return err;
 }
 
-static ts_err open_both(ts_run *r) {
+static ts_err open_all(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
   ts_str state = {0};
@@ -48,6 +48,9 @@ static ts_err open_both(ts_run *r) {
   if (c->data.eval.n || r->train->ops->no_files)
     TS_TRY(ts_source_open_only(&r->eval, c, TS_SPLIT_EVAL, state.text,
                                r->t->control));
+  if (c->run.valid_every > 0)
+    TS_TRY(ts_source_open_only(&r->valid, c, TS_SPLIT_VALID, state.text,
+                               r->t->control));
 done:
   ts_str_reset(&state);
   return err;
@@ -58,7 +61,9 @@ static ts_err look_at_rows(const ts_run *r) {
   const ts_config *c = r->config;
   ts_need *needs = NULL;
   TS_TRY(ts_mem_many(needs, c->n_tables, INPUT));
-  TS_TRY(ts_rows_needed(needs, r->train, r->eval, true));
+  TS_TRY(ts_rows_needed(needs, r->train, true));
+  TS_TRY(ts_rows_needed(needs, r->valid, true));
+  TS_TRY(ts_rows_needed(needs, r->eval, true));
   ts_rows_print(c, needs);
   TS_TRY(ts_rows_take(c, needs, true));
 done:
@@ -79,6 +84,7 @@ done:
 
 static ts_err read_first(const ts_run *r) {
   TS_DO(read_some(r->train));
+  if (r->valid) TS_DO(read_some(r->valid));
   return r->eval ? read_some(r->eval) : TS_OK;
 }
 
@@ -94,8 +100,9 @@ ts_err ts_run_check_data(ts_run *r) {
   ts_err err = TS_OK;
   const ts_section before = ts_watch_enter(TS_SECTION_INPUT);
   TS_TRY(ts_trainer_rows_kept(r->t));
-  TS_TRY(open_both(r));
+  TS_TRY(open_all(r));
   report(r->train, "train");
+  report(r->valid, "valid");
   report(r->eval, "eval");
   TS_TRY(ts_agree(r->t->control, look_at_rows(r)));
   TS_TRY(ts_rows_share(r->config, r->t->control));

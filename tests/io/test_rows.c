@@ -107,7 +107,7 @@ TS_TEST(what_a_sample_shows) {
   ts_need needs[2] = {{0}};
   make_file("in.h5", false, 0, 0);
   ck_assert_ok(open_it(&c, &s, NULL, 0));
-  ck_assert_ok(ts_rows_needed(needs, s, NULL, true));
+  ck_assert_ok(ts_rows_needed(needs, s, true));
   ck_assert_int_eq(needs[0].rows, 8);
   ck_assert(needs[0].sampled && needs[1].sampled && needs[1].plain);
   ck_assert_int_eq(ts_rows_take(c, needs, true), TS_ERR_DATA);
