@@ -124,10 +124,24 @@ static void *read_ahead(void *arg) {
   }
 }
 
+/* Batches that the samples from FIRST to END of an epoch make. */
+static int64_t batches(const ts_loader *l, int64_t first, int64_t end) {
+  const int64_t g = l->options.global_batch, n = end > first ? end - first : 0;
+  return l->options.drop_last ? n / g : (n + g - 1) / g;
+}
+
+/* Epochs count samples: those behind the start's may have been read in batches
+ * of another size. */
 static int64_t last_step(const ts_loader *l) {
+  const int64_t per = per_epoch(l), n = l->source->info.n_samples;
+  const ts_loader_state *at = &l->read;
   if (l->options.max_steps >= 0) return l->options.max_steps;
-  const double n = l->options.epochs * (double)per_epoch(l);
-  return (int64_t)(n + 0.9999999);
+  const int64_t all = (int64_t)(l->options.epochs * (double)per + 0.9999999);
+  const int64_t whole = all / per, rest = all % per * l->options.global_batch;
+  if (at->epoch > whole) return at->step;
+  if (at->epoch == whole) return at->step + batches(l, at->next_sample, rest);
+  return at->step + batches(l, at->next_sample, n) +
+         (whole - at->epoch - 1) * per + all % per;
 }
 
 /* Stores so that one that comes again holds the samples that are wanted: a
@@ -269,6 +283,10 @@ void ts_loader_release(ts_loader *l, ts_batch *batch) {
 
 ts_loader_state ts_loader_state_of(const ts_loader *l) {
   return l->given;
+}
+
+int64_t ts_loader_end(const ts_loader *l) {
+  return l->end_step;
 }
 
 size_t ts_loader_batch_bytes(const ts_loader *l) {

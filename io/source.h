@@ -125,7 +125,8 @@ typedef struct ts_loader ts_loader;
 typedef struct ts_loader_options {
   int64_t global_batch;
   int64_t max_steps; /* global batches until the end; -1: by epochs */
-  double epochs;     /* used when max_steps < 0 */
+  double epochs;     /* of samples, used when max_steps < 0: what START has
+                        behind it counts, whatever batches it was read in */
   bool drop_last;
   int rank, n_ranks;
   int depth;             /* batches ready ahead, >= 1 */
@@ -159,3 +160,5 @@ ts_loader_state ts_loader_state_of(const ts_loader *);
 /* Bytes of a batch's block as it is expected, 0: not known. */
 size_t ts_loader_batch_bytes(const ts_loader *);
 void ts_loader_destroy(ts_loader *);
+/* Number of the batch at which it ends, those before its start included. */
+int64_t ts_loader_end(const ts_loader *);

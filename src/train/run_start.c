@@ -230,10 +230,8 @@ done:
 
 ts_err ts_run_open_loader(ts_run *r) {
   const ts_config *c = r->config;
-  const int64_t g = r->t->global_batch, n = r->train->info.n_samples;
-  const int64_t per = c->data.drop_last ? n / g : (n + g - 1) / g;
   const int64_t skipped = r->state.loader.step - r->t->step;
-  ts_loader_options o = {.global_batch = g,
+  ts_loader_options o = {.global_batch = r->t->global_batch,
                          .max_steps = c->run.steps > 0 ? c->run.steps : -1,
                          .epochs = c->run.epochs,
                          .drop_last = c->data.drop_last,
@@ -244,9 +242,6 @@ ts_err ts_run_open_loader(ts_run *r) {
                          .pooling = r->t->pooling,
                          .n_threads = ts_trainer_readers(r->t),
                          .serial = c->run.serial_lanes};
-  r->last_step = c->run.steps > 0
-                     ? c->run.steps
-                     : (int64_t)(c->run.epochs * (double)per + 0.9999999);
   /* Batches that are left out make no step. */
   if (o.max_steps >= 0 && skipped > 0) o.max_steps += skipped;
   if (o.max_steps >= 0 && c->run.on_nan != TS_ON_NAN_STOP)
@@ -254,3 +249,4 @@ ts_err ts_run_open_loader(ts_run *r) {
   TS_DO(ts_loader_create(&r->loader, r->train, &o, &r->state.loader));
   return ts_trainer_expect_batches(r->t, ts_loader_batch_bytes(r->loader));
 }
+  r->last_step = c->run.steps > 0 ? c->run.steps : ts_loader_end(r->loader);
