@@ -70,7 +70,7 @@ void ts_ckpt_reset(ts_ckpt *c) {
   ts_staging_reset(&c->staging);
   for (int32_t i = 0; i < c->n_items; i++) {
     ts_mem_free_all(c->items[i].name, c->items[i].write, c->items[i].read,
-                    c->items[i].columns);
+                    c->items[i].columns, c->items[i].from);
   }
   for (int32_t i = 0; i < c->n_values; i++) {
     ts_mem_free_all(c->values[i].path, c->values[i].ptr);

@@ -40,6 +40,9 @@ typedef struct ts_ckpt_item {
   int32_t n_write, n_read;
   ts_ckpt_columns *columns; /* owned */
   int32_t n_columns;
+  int64_t *from; /* (rows) where not NULL: the row of the file that is read for
+                    each, -1: none; the file may have more rows or fewer;
+                    owned */
   int64_t n_copied_turns; /* of the exchange of columns, the last ones are of
                              copies on all ranks */
 } ts_ckpt_item;
@@ -118,7 +121,8 @@ ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,
  * verifies the checksums of all that it reads.  What is wrong is said once
  * (dataset, both shapes, byte range).  Names under model/ or optim/ in the
  * file that no item has are errors unless SUBSET, in which case items absent
- * in the file are left as they are and listed in MISSING.  Collective. */
+ * in the file are left as they are and listed in MISSING; a file that has none
+ * of them is an error, and it may be another program's.  Collective. */
 ts_err ts_ckpt_load(ts_ckpt *, const char *path, bool subset, ts_str *missing,
                     ts_comm *);
 
@@ -136,6 +140,9 @@ ts_err ts_ckpt_load_items(ts_ckpt *, const char *path, ts_comm *);
 
 /* Only the values and the step of PATH (items ignored).  Local. */
 ts_err ts_ckpt_peek(ts_ckpt *, const char *path);
+
+/* As peek, of a file of weights that may be another program's.  Local. */
+ts_err ts_ckpt_peek_weights(ts_ckpt *, const char *path);
 
 /* `tessera inspect`: prints what the file holds; VERIFY: checks every
  * checksum.  Data sets too.  Local. */

@@ -62,6 +62,11 @@ ts_err ts_ckpt_read_part(const ts_ckpt_reader *, const ts_stored *,
                          const ts_ckpt_item *, const ts_ckpt_columns *c,
                          bool whole);
 
+/* checkpoint_from.c: the same of an item whose rows are others in the file. */
+ts_err ts_ckpt_read_from(const ts_ckpt_reader *, const ts_stored *,
+                         const ts_ckpt_item *, const ts_ckpt_columns *c,
+                         bool whole);
+
 /* checkpoint_write.c: rows of item I with pwrite, checksums of the blocks
  * that lie wholly in them. */
 ts_err ts_ckpt_write_rows(ts_saver *, int32_t i, const ts_ckpt_piece *);

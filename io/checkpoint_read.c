@@ -17,11 +17,17 @@ enum { VALUES_MAX = 1 << 28 };
 
 /* ---- the header ---------------------------------------------------------- */
 
+/* A file of weights that another program has made says nothing of itself. */
+static bool is_plain(hid_t file) {
+  return H5Aexists(file, "format") <= 0 && H5Aexists(file, "version") <= 0;
+}
+
 static ts_err check_header(hid_t file, const char *path, bool need_complete,
                            int64_t *step) {
   char format[64];
   int64_t version = 0, complete = 0;
   *step = 0;
+  if (!need_complete && is_plain(file)) return TS_OK;
   (void)ts_hdf5_get_text(file, "format", format, sizeof format);
   if (strcmp(format, "tessera-checkpoint") != 0)
     return ts_fail(TS_ERR_CKPT,
@@ -55,7 +61,7 @@ static ts_err check_shape(const ts_ckpt_reader *r, const ts_stored *s,
   char here[64], there[64];
   ts_shape_text(here, item->rows, item->cols);
   ts_shape_text(there, s->rows, s->cols);
-  if (s->rows != item->rows || s->cols != item->cols)
+  if ((!item->from && s->rows != item->rows) || s->cols != item->cols)
     return ts_fail(TS_ERR_CKPT, "%s: %s is %s in the file and %s in the deck",
                    r->path, item->name, there, here);
   if (s->dtype != item->dtype && (s->dtype > TS_F16 || item->dtype > TS_F16))
@@ -63,6 +69,13 @@ static ts_err check_shape(const ts_ckpt_reader *r, const ts_stored *s,
                    item->name, ts_dtype_name(s->dtype),
                    ts_dtype_name(item->dtype));
   return TS_OK;
+}
+
+static ts_err read_part(const ts_ckpt_reader *r, const ts_stored *s,
+                        const ts_ckpt_item *item, const ts_ckpt_columns *c,
+                        bool whole) {
+  return item->from ? ts_ckpt_read_from(r, s, item, c, whole)
+                    : ts_ckpt_read_part(r, s, item, c, whole);
 }
 
 static ts_err read_item(const ts_ckpt_reader *r, const ts_ckpt_item *item) {
@@ -74,11 +87,11 @@ static ts_err read_item(const ts_ckpt_reader *r, const ts_ckpt_item *item) {
     const ts_ckpt_piece *p = &item->read[k];
     const ts_ckpt_columns rows = {
         .row0 = p->row0, .n_rows = p->n_rows, .ptr = p->ptr};
-    TS_TRY(ts_ckpt_read_part(r, &s, item, &rows, true));
+    TS_TRY(read_part(r, &s, item, &rows, true));
   }
   for (int32_t k = 0; k < item->n_columns; k++) {
     const ts_ckpt_columns *c = &item->columns[k];
-    if (c->ptr && c->n_rows) TS_TRY(ts_ckpt_read_part(r, &s, item, c, false));
+    if (c->ptr && c->n_rows) TS_TRY(read_part(r, &s, item, c, false));
   }
 done:
   ts_stored_reset(&s);
@@ -123,6 +136,48 @@ static ts_err check_names(const ts_ckpt_reader *r, const ts_ckpt *c,
                  "%s: holds %s, which the deck's model does not "
                  "have",
                  r->path, names.unknown);
+}
+
+/* ---- a file that holds nothing of the model ------------------------------ */
+
+/* Names that a message lists of each side. */
+enum { NAMES_MAX = 6 };
+
+typedef struct ts_listing {
+  ts_str text;
+  int64_t n;
+} ts_listing;
+
+static ts_err list_name(ts_listing *l, const char *name) {
+  if (l->n++ > NAMES_MAX) return TS_OK;
+  return ts_str_append(&l->text, "%s%s", l->n > 1 ? ", " : "",
+                       l->n > NAMES_MAX ? "..." : name);
+}
+
+static herr_t list_set(hid_t group, const char *name, const H5O_info_t *info,
+                       void *arg) {
+  (void)group;
+  if (info->type != H5O_TYPE_DATASET) return 0;
+  return list_name(arg, name) == TS_OK ? 0 : -1;
+}
+
+/* Weights of other names would be left out without a word. */
+static ts_err refuse_strange(const ts_ckpt_reader *r, const ts_ckpt *c) {
+  ts_err err = TS_OK;
+  ts_listing has = {0}, wants = {0};
+  ts_hdf5_lock();
+  (void)H5Ovisit(r->file, H5_INDEX_NAME, H5_ITER_NATIVE, list_set, &has);
+  ts_hdf5_unlock();
+  for (int32_t i = 0; i < c->n_items; i++)
+    TS_TRY(list_name(&wants, c->items[i].name));
+  TS_THROW(TS_ERR_CKPT,
+           "%s: holds nothing of the deck's model: it has %s; the model wants "
+           "%s",
+           r->path, has.n ? has.text.text : "no datasets", wants.text.text);
+done:
+  ts_str_reset(&has.text);
+  ts_str_reset(&wants.text);
+  return err;
 }
 
 /* ---- values -------------------------------------------------------------- */
@@ -215,6 +270,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
                          ts_str *missing) {
   ts_err err = TS_OK;
   ts_ckpt_reader r;
+  int32_t n_missing = 0;
   TS_TRY(reader_open(&r, path, !subset, &c->step));
   r.staging = &c->staging;
   TS_TRY(check_names(&r, c, subset));
@@ -224,6 +280,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
     const bool there = ts_stored_exists(r.file, c->items[i].name);
     ts_hdf5_unlock();
     if (!there && subset) {
+      n_missing++;
       if (missing)
         TS_TRY(ts_str_append(missing, "%s%s", missing->n_bytes ? ", " : "",
                              c->items[i].name));
@@ -231,6 +288,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
     }
     TS_TRY(read_item(&r, &c->items[i]));
   }
+  if (n_missing && n_missing == c->n_items) TS_TRY(refuse_strange(&r, c));
 done:
   reader_close(&r);
   return err;
@@ -241,11 +299,11 @@ ts_err ts_ckpt_load(ts_ckpt *c, const char *path, bool subset, ts_str *missing,
   return ts_agree(comm, load_local(c, path, subset, missing));
 }
 
-/* Values alone, or items alone. */
-static ts_err load_known(ts_ckpt *c, const char *path, bool values) {
+/* Values alone, or items alone; of a checkpoint, or of ANY file of weights. */
+static ts_err load_known(ts_ckpt *c, const char *path, bool values, bool any) {
   ts_err err = TS_OK;
   ts_ckpt_reader r;
-  TS_TRY(reader_open(&r, path, true, &c->step));
+  TS_TRY(reader_open(&r, path, !any, &c->step));
   r.staging = &c->staging;
   if (values) TS_TRY(read_values(&r, c));
   for (int32_t i = 0; !values && i < c->n_items; i++)
@@ -256,9 +314,13 @@ done:
 }
 
 ts_err ts_ckpt_load_items(ts_ckpt *c, const char *path, ts_comm *comm) {
-  return ts_agree(comm, load_known(c, path, false));
+  return ts_agree(comm, load_known(c, path, false, false));
 }
 
 ts_err ts_ckpt_peek(ts_ckpt *c, const char *path) {
-  return load_known(c, path, true);
+  return load_known(c, path, true, false);
+}
+
+ts_err ts_ckpt_peek_weights(ts_ckpt *c, const char *path) {
+  return load_known(c, path, true, true);
 }

@@ -319,10 +319,31 @@ done:
   return err;
 }
 
+static ts_err recall(ts_source **out, const ts_config *c, const char *state) {
+  ts_csv *s = NULL;
+  ts_err err = create(&s, c, TS_SPLIT_TRAIN);
+  if (err == TS_OK && (s->standardise || s->vocabulary))
+    err = ts_csv_state_load(s, state);
+  if (err == TS_OK)
+    *out = &s->base;
+  else
+    close_source((ts_source *)s);
+  return err;
+}
+
+static bool words_of(const ts_source *src, int32_t feature, ts_words *words) {
+  const ts_csv *s = (const ts_csv *)src;
+  if (!s->vocabulary) return false;
+  *words = (ts_words){s->words[feature].word, s->words[feature].n};
+  return true;
+}
+
 const ts_source_ops ts_source_csv = {.format = "csv",
                                      .probe = probe,
                                      .needs = needs,
                                      .open = open_source,
                                      .close = close_source,
                                      .read = read_batch,
-                                     .state_save = ts_csv_state_save};
+                                     .state_save = ts_csv_state_save,
+                                     .recall = recall,
+                                     .words = words_of};

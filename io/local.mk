@@ -9,6 +9,7 @@ tessera_sources += \
   io/checkpoint_copy.c \
   io/checkpoint_file.c \
   io/checkpoint_finite.c \
+  io/checkpoint_from.c \
   io/checkpoint.h \
   io/checkpoint_impl.h \
   io/checkpoint_list.c \

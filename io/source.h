@@ -16,6 +16,12 @@ typedef struct ts_source ts_source;
 
 typedef enum { TS_SPLIT_TRAIN, TS_SPLIT_EVAL, TS_SPLIT_VALID } ts_split;
 
+/* Words that are a feature's ids, sorted: the row of word[i] is i + 1. */
+typedef struct ts_words {
+  char *const *word; /* (n) */
+  int64_t n;
+} ts_words;
+
 /* A source's description. */
 typedef struct ts_source_info {
   const char *format;
@@ -69,6 +75,12 @@ typedef struct ts_source_ops {
   /* Appends what later sources of the same run have to know (vocabularies,
    * means) as text, which the checkpoint keeps in /loader; NULL: nothing. */
   ts_err (*state_save)(ts_source *, ts_str *text);
+  /* A source that knows what STATE says, for `words` alone: its files need not
+   * be there any more.  NULL: as state_save. */
+  ts_err (*recall)(ts_source **, const ts_config *, const char *state);
+  /* The words of a feature, which stay the source's; false where its ids are
+   * none.  NULL: they never are. */
+  bool (*words)(const ts_source *, int32_t feature, ts_words *);
   /* All samples of any SOURCE to PATH in this format, for `tessera convert` and
    * `generate`; NULL: it is only read.  Collective. */
   ts_err (*write)(const char *path, ts_source *source, ts_comm *);
@@ -100,6 +112,11 @@ ts_err ts_source_open(ts_source **, const ts_config *, ts_split,
 ts_err ts_source_open_only(ts_source **, const ts_config *, ts_split,
                            const char *state, ts_comm *);
 void ts_source_close(ts_source *);
+/* The source that wrote STATE under the deck C, without its files; NULL where
+ * the format has no such. */
+ts_err ts_source_recall(ts_source **, const ts_config *c, const char *state);
+/* As the operation; false where the source has none. */
+bool ts_source_words(const ts_source *, int32_t feature, ts_words *);
 
 /* DEVICE gives the memory; NULL: plain host memory. */
 ts_err ts_batch_store_create(ts_batch_store **, const ts_config *,
@@ -157,8 +174,8 @@ void ts_loader_release(ts_loader *, ts_batch *);
 void ts_loader_fill(ts_loader *);
 /* Position after the batches that next() has handed out. */
 ts_loader_state ts_loader_state_of(const ts_loader *);
+/* Number of the batch at which it ends, those before its start included. */
+int64_t ts_loader_end(const ts_loader *);
 /* Bytes of a batch's block as it is expected, 0: not known. */
 size_t ts_loader_batch_bytes(const ts_loader *);
 void ts_loader_destroy(ts_loader *);
-/* Number of the batch at which it ends, those before its start included. */
-int64_t ts_loader_end(const ts_loader *);

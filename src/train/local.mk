@@ -10,6 +10,7 @@ tessera_sources += \
   src/train/fused_sparse_dist.c \
   src/train/graph.c \
   src/train/graph.h \
+  src/train/init_from.c \
   src/train/late.c \
   src/train/late.h \
   src/train/metrics.c \

@@ -241,6 +241,7 @@ static ts_err set_up(ts_run *r, const ts_run_options *o) {
   if (check) return TS_OK;
   TS_DO(ts_run_start_weights(r));
   TS_DO(ts_run_open_data(r));
+  TS_DO(ts_run_init_from(r));
   TS_DO(ts_settle(r->t, ts_run_open_loader(r)));
   TS_DO(ts_report_in_flight(r->t));
   TS_DO(ts_agree(r->t->control, ts_run_open_logs(r)));

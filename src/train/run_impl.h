@@ -80,6 +80,7 @@ ts_err ts_run_start(ts_run *);
 ts_err ts_run_build(ts_run *);
 ts_err ts_run_start_weights(ts_run *);
 ts_err ts_run_open_data(ts_run *);
+ts_err ts_run_init_from(ts_run *);
 ts_err ts_run_open_loader(ts_run *);
 /* Says that run.eval_every is in vain where there is nothing to evaluate.
  * Local. */

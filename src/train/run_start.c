@@ -181,8 +181,6 @@ ts_err ts_run_start_weights(ts_run *r) {
              "checkpoint.resume = \"must\", and %s holds no checkpoint",
              c->checkpoint.dir ? c->checkpoint.dir : "no folder");
   TS_TRY(ts_settle(r->t, ts_ebc_init(r->t->ebc)));
-  if (*c->checkpoint.init_from)
-    TS_TRY(ts_trainer_init_from(r->t, c->checkpoint.init_from));
 done:
   ts_str_reset(&taken);
   return err;
@@ -219,6 +217,13 @@ ts_err ts_run_open_data(ts_run *r) {
                           r->t->control));
   ts_run_note_eval(r);
   char n[32];
+/* The data is open: which rows are whose is known by its words. */
+ts_err ts_run_init_from(ts_run *r) {
+  const char *path = r->config->checkpoint.init_from;
+  if (r->saved_step >= 0 || !*path) return TS_OK;
+  return ts_trainer_init_from(r->t, r->train, path);
+}
+
   ts_info("data: %s, %s samples, %d dense and %d sparse features",
           r->train->info.format, ts_str_count(n, r->train->info.n_samples),
           r->train->info.n_dense, r->train->info.n_features);

@@ -323,6 +323,10 @@ static ts_err describe(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   return ts_settle(t, describe_dense(t, ckpt, with_state));
 }
 
+ts_err ts_trainer_describe_weights(ts_trainer *t, ts_ckpt *ckpt) {
+  return describe(t, ckpt, false);
+}
+
 ts_err ts_trainer_describe(ts_trainer *t, const ts_run_state *state,
                            ts_source *train, ts_ckpt *ckpt) {
   ckpt->step = t->step;
@@ -377,23 +381,6 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   ts_parallel_touch(t->dense);
 done:
   ts_watch_enter(before);
-  ts_ckpt_reset(&ckpt);
-  ts_str_reset(&missing);
-  return err;
-}
-
-ts_err ts_trainer_init_from(ts_trainer *t, const char *path) {
-  ts_err err = TS_OK;
-  ts_ckpt ckpt = {0};
-  ts_str missing = {0};
-  TS_TRY(describe(t, &ckpt, false));
-  TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
-  TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
-  ts_parallel_touch(t->dense);
-  ts_info("initial weights from %s", path);
-  if (missing.text)
-    ts_note("not in that file, drawn from the seed: %s", missing.text);
-done:
   ts_ckpt_reset(&ckpt);
   ts_str_reset(&missing);
   return err;

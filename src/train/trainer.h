@@ -256,8 +256,16 @@ static inline const char *ts_mirror_of(const ts_config *c) {
  * its name, "" where there is none.  Collective. */
 ts_err ts_trainer_load(ts_trainer *, const char *path, ts_run_state *,
                        ts_str *taken);
-/* Weights of checkpoint.init_from; the log says which stayed initial. */
-ts_err ts_trainer_init_from(ts_trainer *, const char *path);
+/* Its weights alone, as above.  Collective. */
+ts_err ts_trainer_describe_weights(ts_trainer *, ts_ckpt *);
+
+/* ---- init_from.c -------------------------------------------------------- */
+
+/* Weights of checkpoint.init_from for a run on TRAIN, whose words get the rows
+ * that they have in that file; the log says which weights stayed initial.
+ * Collective. */
+ts_err ts_trainer_init_from(ts_trainer *, const ts_source *train,
+                            const char *path);
 
 /* ---- eval.c ------------------------------------------------------------- */
 

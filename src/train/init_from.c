@@ -1,0 +1,236 @@
+/* init_from.c - initial weights from a file.
+ *
+ * Where ids are words, a row is a word's, and its number is another one in
+ * every vocabulary.  So a word takes the row that the file has for that word;
+ * words that the file does not know keep what the seed gave them.  A file that
+ * says nothing of words (another program's) has its rows taken by number. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "dense/param_optim.h"
+#include "io/batch_store.h"
+#include "io/deck.h"
+#include "train/planning.h"
+
+typedef struct ts_matching {
+  const char *path;
+  const ts_config *here;
+  const ts_source *train;
+  ts_config *config; /* of the file, NULL: it does not say */
+  ts_source *source; /* that knows the file's words, NULL: there are none */
+  ts_str matched;    /* "3 of 7 of table a, ..." */
+  bool *by_number;   /* (n_tables) words on one side alone */
+} ts_matching;
+
+/* A deck of another version that can't be read says nothing. */
+static ts_err recall(ts_matching *m) {
+  ts_err err = TS_OK;
+  ts_ckpt head = {0};
+  TS_TRY(ts_ckpt_peek_weights(&head, m->path));
+  const ts_ckpt_value *deck = ts_ckpt_value_of(&head, "meta/deck");
+  const ts_ckpt_value *state = ts_ckpt_value_of(&head, "loader/state");
+  if (!deck || deck->dtype != TS_U8) goto done;
+  if (ts_deck_parse(&m->config, deck->ptr, "/", NULL, 0) != TS_OK) {
+    ts_err_clear();
+    goto done;
+  }
+  TS_TRY(ts_source_recall(&m->source, m->config,
+                          state && state->dtype == TS_U8 ? state->ptr : ""));
+done:
+  ts_ckpt_reset(&head);
+  return err;
+}
+
+static void matching_reset(ts_matching *m) {
+  ts_source_close(m->source);
+  ts_deck_destroy(m->config);
+  ts_str_reset(&m->matched);
+  ts_mem_free(m->by_number);
+}
+
+static const ts_table_config *table_there(const ts_matching *m,
+                                          const ts_table_config *c) {
+  for (int32_t i = 0; m->config && i < m->config->n_tables; i++)
+    if (!strcmp(m->config->tables[i].name, c->name))
+      return &m->config->tables[i];
+  return NULL;
+}
+
+/* The feature of the file's table C whose words are those of FEATURE there:
+ * the table's only one, or the one of the same name; -1: none. */
+static int32_t feature_there(const ts_matching *m, const ts_table_config *c,
+                             const char *feature) {
+  const ts_table_config *there = table_there(m, c);
+  const char *name;
+  for (int32_t f = 0; m->source && f < ts_feature_count(m->config); f++) {
+    if (ts_feature_table(m->config, f, &name) != there) continue;
+    if (there->features.n == 1 && c->features.n == 1) return f;
+    if (!strcmp(name, feature)) return f;
+  }
+  return -1;
+}
+
+/* FROM (rows of the table): the row of the word there.  Returns the number of
+ * words that both have. */
+static int64_t match(int64_t *from, int64_t rows, const ts_words *here,
+                     const ts_words *there) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < rows; i++) from[i] = -1;
+  from[0] = 0; /* of words that are unknown or missing */
+  for (int64_t i = 0, k = 0; i < here->n && k < there->n;) {
+    const int c = strcmp(here->word[i], there->word[k]);
+    if (c == 0) {
+      from[i + 1] = k + 1;
+      n++;
+    }
+    i += c <= 0;
+    k += c >= 0;
+  }
+  return n;
+}
+
+/* FEATURE's words HERE and THERE, of table C, which is ITEM. */
+static ts_err match_feature(const ts_matching *m, const ts_table_config *c,
+                            ts_ckpt_item *item, const ts_words *here,
+                            const ts_words *there, int64_t *n) {
+  ts_err err = TS_OK;
+  int64_t *from = NULL;
+  TS_TRY(ts_mem_many(from, item->rows, CHECKPOINT));
+  *n = match(from, item->rows, here, there);
+  if (!item->from) {
+    item->from = from;
+    return TS_OK;
+  }
+  if (memcmp(from, item->from, (size_t)item->rows * sizeof *from) != 0)
+    TS_THROW(TS_ERR_CKPT,
+             "%s: the features of table %s share its rows, and their words "
+             "have others there than here: give each feature its own table",
+             m->path, c->name);
+done:
+  ts_mem_free(from);
+  return err;
+}
+
+/* Rows of the same numbers are read as they are. */
+static ts_err note_table(ts_matching *m, const ts_table_config *c,
+                         ts_ckpt_item *item, int64_t n_words, int64_t n) {
+  const ts_table_config *there = table_there(m, c);
+  bool same = there->rows == c->rows;
+  for (int64_t r = 0; r <= n_words; r++) same &= item->from[r] == r;
+  if (same) {
+    ts_mem_free(item->from);
+    item->from = NULL;
+    return TS_OK;
+  }
+  return ts_str_append(&m->matched, "%s%lld of %lld of table %s",
+                       m->matched.n_bytes ? ", " : "", (long long)n,
+                       (long long)n_words, c->name);
+}
+
+/* Words on one side alone: their rows are of other ids for certain where both
+ * are CSV, and else perhaps. */
+static ts_err one_sided(ts_matching *m, const ts_table_config *c, bool here) {
+  static const char *const what[] = {"hashes", "a vocabulary's"};
+  if (m->config && !table_there(m, c)) return TS_OK;
+  if (m->source && m->train->ops == m->source->ops)
+    return ts_fail(TS_ERR_CKPT,
+                   "%s: the ids of table %s are %s there and %s here: give "
+                   "data.csv.encoding as it was, or the table another name, "
+                   "which draws it from the seed",
+                   m->path, c->name, what[!here], what[here]);
+  m->by_number[c - m->here->tables] = true;
+  return TS_OK;
+}
+
+/* Table C, whose features are those from FIRST on. */
+static ts_err match_table(ts_matching *m, const ts_table_config *c,
+                          int32_t first, ts_ckpt_item *item) {
+  ts_words here, there;
+  int64_t n = 0;
+  const char *name;
+  for (int32_t i = 0; i < c->features.n; i++) {
+    (void)ts_feature_table(m->here, first + i, &name);
+    const int32_t k = feature_there(m, c, name);
+    const bool is_here = ts_source_words(m->train, first + i, &here);
+    const bool is_there = k >= 0 && ts_source_words(m->source, k, &there);
+    if (is_here != is_there) return one_sided(m, c, is_here);
+    if (is_here) TS_DO(match_feature(m, c, item, &here, &there, &n));
+  }
+  return item->from ? note_table(m, c, item, here.n, n) : TS_OK;
+}
+
+static ts_ckpt_item *item_of(const ts_ckpt *ckpt, const char *name) {
+  for (int32_t i = 0; i < ckpt->n_items; i++)
+    if (!strcmp(ckpt->items[i].name + strlen("model/"), name))
+      return &ckpt->items[i];
+  return NULL;
+}
+
+static ts_err match_words(ts_matching *m, const ts_ckpt *ckpt) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  TS_TRY(recall(m));
+  TS_TRY(ts_mem_many(m->by_number, m->here->n_tables, CHECKPOINT));
+  for (int32_t i = 0, first = 0; i < m->here->n_tables; i++) {
+    const ts_table_config *c = &m->here->tables[i];
+    ts_str_reset(&name);
+    TS_TRY(ts_param_table_name(&name, c));
+    TS_TRY(match_table(m, c, first, item_of(ckpt, name.text)));
+    first += c->features.n;
+  }
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+/* The tables of words that were taken by number, of those that the file has. */
+static ts_err note_by_number(const ts_matching *m, const char *missing) {
+  ts_err err = TS_OK;
+  ts_str names = {0}, item = {0};
+  for (int32_t i = 0; i < m->here->n_tables; i++) {
+    const ts_table_config *c = &m->here->tables[i];
+    ts_str_reset(&item);
+    TS_TRY(ts_param_table_name(&item, c));
+    if (m->by_number[i] && !(missing && strstr(missing, item.text)))
+      TS_TRY(ts_str_append(&names, "%s%s", names.n_bytes ? ", " : "", c->name));
+  }
+  if (names.n_bytes)
+    ts_note("rows by number: the words of either side are not known, so rows "
+            "of these tables can't be matched by word, and are of other words "
+            "where the numbers differ: %s",
+            names.text);
+done:
+  ts_str_reset(&names);
+  ts_str_reset(&item);
+  return err;
+}
+
+static ts_err report(const ts_matching *m, const char *missing) {
+  ts_info("initial weights from %s", m->path);
+  if (m->matched.n_bytes)
+    ts_note("rows by word: that file has %s; rows of other words are drawn "
+            "from the seed",
+            m->matched.text);
+  if (missing) ts_note("not in that file, drawn from the seed: %s", missing);
+  return note_by_number(m, missing);
+}
+
+ts_err ts_trainer_init_from(ts_trainer *t, const ts_source *train,
+                            const char *path) {
+  ts_err err = TS_OK;
+  ts_ckpt ckpt = {0};
+  ts_str missing = {0};
+  ts_matching m = {.path = path, .train = train, .here = t->config};
+  TS_TRY(ts_trainer_describe_weights(t, &ckpt));
+  TS_TRY(ts_settle(t, match_words(&m, &ckpt)));
+  TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
+  TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
+  ts_parallel_touch(t->dense);
+  TS_TRY(ts_settle(t, report(&m, missing.text)));
+done:
+  matching_reset(&m);
+  ts_ckpt_reset(&ckpt);
+  ts_str_reset(&missing);
+  return err;
+}
