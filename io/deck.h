@@ -20,6 +20,10 @@ void ts_deck_destroy(ts_config *);
 
 /* The deck in force: runs to the same result. */
 ts_err ts_deck_print(ts_str *, const ts_config *);
+/* Appends what OLD, text of ts_deck_print, sets otherwise than the deck C of
+ * what is trained: "optimizer.lr 0.1 -> 0.01, ..."; nothing where all is the
+ * same. */
+ts_err ts_deck_differ(ts_str *, const char *old, const ts_config *c);
 ts_err ts_deck_hash(uint64_t *, const ts_config *);
 
 /* `help deck` (whole schema) and `help KEY`; unknown keys: USAGE error with a

@@ -281,8 +281,9 @@ ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   TS_TRY(set_up(&r, o));
   if (o->check) goto done;
   if (r.t->step >= r.last_step)
-    ts_info("step %lld of %lld: nothing is left to train", (long long)r.t->step,
-            (long long)r.last_step);
+    ts_info("step %lld of %lld: nothing is left to train; raise %s to go on",
+            (long long)r.t->step, (long long)r.last_step,
+            config->run.steps > 0 ? "run.steps" : "run.epochs");
   else if (ts_run_has_best(&r))
     ts_info("step %lld of %lld: the run has ended, no validation was better "
             "than that of step %lld for run.stop.patience of them",

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "io/deck.h"
 #include "train/pipeline.h"
 #include "train/planning.h"
 #include "train/run_impl.h"
@@ -129,14 +130,16 @@ static ts_err note_move(const ts_run *r, const ts_ckpt *ckpt) {
   return TS_OK;
 }
 
-/* The plan of the newest checkpoint, NULL where there is none to be had. */
-static ts_err old_plan(const ts_run *r, char **plan) {
+/* The plan of the newest checkpoint and its deck, NULL where there is none to
+ * be had. */
+static ts_err old_plan(const ts_run *r, char **plan, char **deck) {
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   int64_t ranks = 0;
   TS_TRY(peek_newest(r, &ckpt));
   const ts_ckpt_value *v = ts_ckpt_value_of(&ckpt, "meta/plan");
   const ts_ckpt_value *w = ts_ckpt_value_of(&ckpt, "meta/ranks");
+  const ts_ckpt_value *d = ts_ckpt_value_of(&ckpt, "meta/deck");
   if (w && w->dtype == TS_I64 && w->n == 1) memcpy(&ranks, w->ptr, 8);
   /* All ranks read the same file, but only what all have seen counts. */
   int64_t seen = v && v->dtype == TS_U8 && ranks == r->t->n_ranks;
@@ -144,19 +147,32 @@ static ts_err old_plan(const ts_run *r, char **plan) {
   if (seen == r->t->n_ranks) TS_TRY(ts_mem_strdup(plan, v->ptr));
   TS_TRY(old_topology(r->t, &ckpt));
   TS_TRY(note_move(r, &ckpt));
+  if (d && d->dtype == TS_U8) TS_TRY(ts_mem_strdup(deck, d->ptr));
 done:
   ts_ckpt_reset(&ckpt);
   return err;
 }
 
+/* What is trained from here on is not what was trained until there.  R's deck
+ * is whole: optimizers have been given what it left to them. */
+static ts_err note_deck(const ts_run *r, const char *old) {
+  ts_str differs = {0};
+  const ts_err err = old ? ts_deck_differ(&differs, old, r->config) : TS_OK;
+  if (err == TS_OK && differs.n_bytes)
+    ts_note("the deck has changed since the checkpoint: %s", differs.text);
+  ts_str_reset(&differs);
+  return err;
+}
+
 ts_err ts_run_build(ts_run *r) {
   ts_err err = TS_OK;
-  char *plan = NULL;
-  if (resumes(r->config)) TS_TRY(old_plan(r, &plan));
+  char *plan = NULL, *deck = NULL;
+  if (resumes(r->config)) TS_TRY(old_plan(r, &plan, &deck));
   TS_TRY(ts_trainer_build(r->t, plan));
+  TS_TRY(ts_settle(r->t, note_deck(r, deck)));
   if (!r->check) TS_TRY(ts_settle(r->t, ts_run_write_plan(r)));
 done:
-  ts_mem_free(plan);
+  ts_mem_free_all(plan, deck);
   return err;
 }
 
@@ -194,6 +210,13 @@ void ts_run_note_eval(const ts_run *r) {
             (long long)every);
 }
 
+/* The data is open: which rows are whose is known by its words. */
+ts_err ts_run_init_from(ts_run *r) {
+  const char *path = r->config->checkpoint.init_from;
+  if (r->saved_step >= 0 || !*path) return TS_OK;
+  return ts_trainer_init_from(r->t, r->train, path);
+}
+
 ts_err ts_run_open_data(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
@@ -217,13 +240,6 @@ ts_err ts_run_open_data(ts_run *r) {
                           r->t->control));
   ts_run_note_eval(r);
   char n[32];
-/* The data is open: which rows are whose is known by its words. */
-ts_err ts_run_init_from(ts_run *r) {
-  const char *path = r->config->checkpoint.init_from;
-  if (r->saved_step >= 0 || !*path) return TS_OK;
-  return ts_trainer_init_from(r->t, r->train, path);
-}
-
   ts_info("data: %s, %s samples, %d dense and %d sparse features",
           r->train->info.format, ts_str_count(n, r->train->info.n_samples),
           r->train->info.n_dense, r->train->info.n_features);
@@ -252,6 +268,6 @@ ts_err ts_run_open_loader(ts_run *r) {
   if (o.max_steps >= 0 && c->run.on_nan != TS_ON_NAN_STOP)
     o.max_steps = INT64_MAX / 2;
   TS_DO(ts_loader_create(&r->loader, r->train, &o, &r->state.loader));
+  r->last_step = c->run.steps > 0 ? c->run.steps : ts_loader_end(r->loader);
   return ts_trainer_expect_batches(r->t, ts_loader_batch_bytes(r->loader));
 }
-  r->last_step = c->run.steps > 0 ? c->run.steps : ts_loader_end(r->loader);
