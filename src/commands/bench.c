@@ -60,11 +60,30 @@ static ts_err find(const ts_bench_key **out, const char *word,
   }
   return ts_fail(TS_ERR_USAGE, "bench: unknown key \"%s\"%s%s%s", name,
                  near ? "; did you mean \"" : "", near ? near : "",
-                 near ? "\"?" : "; man tessera lists them");
+                 near ? "\"?" : "; --help lists them");
+}
+
+/* "rows=1000000  1 to 2e+09  of each". */
+static void print_key(const ts_bench_key *k) {
+  char now[64] = "", takes[64] = "";
+  const char *at = k->choices;
+  for (int i = k->choice ? *k->choice : 0; i > 0; i--) at = strchr(at, '|') + 1;
+  if (k->number) snprintf(now, sizeof now, "%.10g", *k->number);
+  if (k->whole) snprintf(now, sizeof now, "%d", *k->whole);
+  if (k->choice) snprintf(now, sizeof now, "%.*s", (int)strcspn(at, "|"), at);
+  if (k->word && *k->word) snprintf(now, sizeof now, "%s", *k->word);
+  if (k->number || k->whole)
+    snprintf(takes, sizeof takes, " (%g to %g)", k->least, k->most);
+  if (k->choice) snprintf(takes, sizeof takes, " (%s)", k->choices);
+  printf("  %s=%-*s %s%s\n", k->name, 19 - (int)strlen(k->name), now, k->help,
+         takes);
 }
 
 ts_err ts_bench_keys(const ts_args *a, int first, const ts_bench_key *keys,
                      int n_keys) {
+  for (int i = 0; a->help && i < n_keys && ts_mpi_rank() == 0; i++)
+    print_key(&keys[i]);
+  if (a->help) return ts_fail(TS_ERR_STOPPED, "there is no more than help");
   for (int i = first; i < a->n_more; i++) {
     const ts_bench_key *k = NULL;
     TS_DO(find(&k, a->more[i], keys, n_keys));
@@ -146,29 +165,69 @@ int64_t ts_bench_state_bytes(const ts_table_config *c) {
   return bytes;
 }
 
-static const struct {
+typedef struct ts_bench {
   const char *name;
   ts_err (*run)(const ts_args *);
-} benches[] = {
-    {"cache", ts_bench_cache}, {"checkpoint", ts_bench_checkpoint},
-    {"input", ts_bench_input}, {"pipeline", ts_bench_pipeline},
-    {"read", ts_bench_read},   {"step", ts_bench_step},
-    {"tbe", ts_bench_tbe},
+  bool deck; /* its first word */
+  const char *help;
+} ts_bench;
+
+static const ts_bench benches[] = {
+    {"cache", ts_bench_cache, false,
+     "tables in slow memory behind a cache, beside the same in fast memory"},
+    {"checkpoint", ts_bench_checkpoint, false,
+     "saving and loading, beside plain writes and reads"},
+    {"input", ts_bench_input, true,
+     "input dist and steps with data.input = \"kjt\" and \"columns\""},
+    {"pipeline", ts_bench_pipeline, true,
+     "every pipeline on the same batches, in turns"},
+    {"read", ts_bench_read, true,
+     "how fast the training data is read and parsed"},
+    {"step", ts_bench_step, true, "whole training steps on batches in memory"},
+    {"tbe", ts_bench_tbe, false, "lookup and backward of one group of tables"},
 };
 
+enum { N_BENCHES = sizeof benches / sizeof *benches };
+
+static const char *words_of(const ts_bench *b) {
+  return b->deck ? "DECK " : "";
+}
+
+void ts_bench_list(FILE *f) {
+  for (int i = 0; i < N_BENCHES; i++)
+    fprintf(f, "  %-10s %-5s %s\n", benches[i].name, words_of(&benches[i]),
+            benches[i].help);
+}
+
+/* Its keys are the benchmark's to print. */
+static ts_err help(const ts_bench *b, const ts_args *a) {
+  if (ts_mpi_rank() == 0)
+    printf("usage: tessera bench %s %s[KEY=VALUE]... [--json] [--out FILE]\n"
+           "  %s\n",
+           b->name, words_of(b), b->help);
+  const ts_err err = b->run(a);
+  if (err != TS_ERR_STOPPED) return err;
+  ts_err_clear();
+  if (ts_mpi_rank() == 0) ts_options_print(stdout, "bench");
+  return TS_OK;
+}
+
 ts_err ts_cmd_bench(const ts_args *a) {
-  for (size_t i = 0; a->target && i < sizeof benches / sizeof *benches; i++)
-    if (!strcmp(a->target, benches[i].name)) {
-      ts_err err = ts_bench_open(a);
-      if (err == TS_OK) err = benches[i].run(a);
-      const ts_err closed = ts_bench_close();
-      return err == TS_OK ? closed : err;
-    }
-  return ts_fail(
-      TS_ERR_USAGE,
-      "usage: tessera bench step DECK [key=value]... | bench read DECK | bench "
-      "input DECK [key=value]... | bench pipeline DECK "
-      "[key=value]... | bench tbe [key=value]... | bench "
-      "cache [key=value]... | bench "
-      "checkpoint [key=value]...; each [--json | --out FILE]");
+  const ts_bench *b = NULL;
+  for (int i = 0; a->target && i < N_BENCHES; i++)
+    if (!strcmp(a->target, benches[i].name)) b = &benches[i];
+  if (!b)
+    return ts_fail(TS_ERR_USAGE, "usage: tessera bench NAME [DECK] "
+                                 "[KEY=VALUE]...; tessera bench --help lists "
+                                 "them");
+  if (a->help) return help(b, a);
+  if (b->deck && !a->n_more)
+    return ts_fail(TS_ERR_USAGE,
+                   "usage: tessera bench %s DECK [KEY=VALUE]...; tessera bench "
+                   "%s --help lists the keys",
+                   b->name, b->name);
+  ts_err err = ts_bench_open(a);
+  if (err == TS_OK) err = b->run(a);
+  const ts_err closed = ts_bench_close();
+  return err == TS_OK ? closed : err;
 }

@@ -23,10 +23,22 @@ typedef struct ts_bench_key {
   int *choice; /* index of the word in CHOICES, "f32|bf16|f16" */
   const char *choices;
   const char **word;
+  const char *help;
 } ts_bench_key;
 
+/* TO: which of the pointers, and so the kind. */
+#define TS_BENCH_NUMBER(name_, to, least_, most_, help_)                       \
+  { .name = name_, .number = to, .least = least_, .most = most_, .help = help_ }
+#define TS_BENCH_WHOLE(name_, to, least_, most_, help_)                        \
+  { .name = name_, .whole = to, .least = least_, .most = most_, .help = help_ }
+#define TS_BENCH_CHOICE(name_, to, choices_, help_)                            \
+  { .name = name_, .choice = to, .choices = choices_, .help = help_ }
+#define TS_BENCH_WORD(name_, to, help_)                                        \
+  { .name = name_, .word = to, .help = help_ }
+
 /* Reads the words of the command line from number FIRST on; keys that are
- * not among the N_KEYS and values that don't fit are USAGE errors. */
+ * not among the N_KEYS and values that don't fit are USAGE errors.  With --help
+ * prints them with their defaults and ends with STOPPED. */
 ts_err ts_bench_keys(const ts_args *, int first, const ts_bench_key *,
                      int n_keys);
 

@@ -264,19 +264,22 @@ static ts_err by_passes(ts_cache_case *c) {
 
 static ts_err read_options(ts_cache_case *c, const ts_args *a) {
   const ts_bench_key keys[] = {
-      {.name = "tables", .number = &c->tables, .least = 1, .most = 1000},
-      {.name = "rows", .number = &c->rows, .least = 32, .most = 2e9},
-      {.name = "dim", .number = &c->dim, .least = 1, .most = 8192},
-      {.name = "batch", .number = &c->batch, .least = 1, .most = 1e6},
-      {.name = "pool", .number = &c->pool, .least = 1, .most = 1e4},
-      {.name = "threads", .number = &c->threads, .least = 0, .most = 1024},
-      {.name = "warm", .number = &c->warm, .least = 2, .most = ITERS_MAX},
-      {.name = "iters", .number = &c->iters, .least = 2, .most = ITERS_MAX},
-      {.name = "load", .number = &c->load, .least = 0, .most = 1},
-      {.name = "zipf", .number = &c->zipf, .least = 0, .most = 10},
-      {.name = "policy", .choice = &c->policy, .choices = "lru|lfu"},
-      {.name = "backend", .word = &c->backend},
-      {.name = "tier_dir", .word = &c->dir}};
+      TS_BENCH_NUMBER("tables", &c->tables, 1, 1000, "number of tables"),
+      TS_BENCH_NUMBER("rows", &c->rows, 32, 2e9, "of each"),
+      TS_BENCH_NUMBER("dim", &c->dim, 1, 8192, "width of a row"),
+      TS_BENCH_NUMBER("batch", &c->batch, 1, 1e6, "samples"),
+      TS_BENCH_NUMBER("pool", &c->pool, 1, 1e4, "ids in a bag"),
+      TS_BENCH_NUMBER("threads", &c->threads, 0, 1024, "0: all"),
+      TS_BENCH_NUMBER("warm", &c->warm, 2, ITERS_MAX,
+                      "steps before those that count"),
+      TS_BENCH_NUMBER("iters", &c->iters, 2, ITERS_MAX, "steps that count"),
+      TS_BENCH_NUMBER("load", &c->load, 0, 1, "load factor; 0: several"),
+      TS_BENCH_NUMBER("zipf", &c->zipf, 0, 10,
+                      "exponent of the ids, beside uniform ones"),
+      TS_BENCH_CHOICE("policy", &c->policy, "lru|lfu", "of the passes"),
+      TS_BENCH_WORD("backend", &c->backend, "whose memory and kernels"),
+      TS_BENCH_WORD("tier_dir", &c->dir,
+                    "a folder: slow memory is a file there, not the host's")};
   return ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
 }
 

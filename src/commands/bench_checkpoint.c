@@ -269,11 +269,12 @@ ts_err ts_bench_checkpoint(const ts_args *a) {
   int io = 0, cold = 0;
   const char *dir = ".";
   const ts_bench_key keys[] = {
-      {.name = "mb", .number = &mb, .least = 1, .most = 1e9},
-      {.name = "dim", .number = &dim, .least = 1, .most = 1 << 20},
-      {.name = "io", .choice = &io, .choices = "auto|pwrite|mpio"},
-      {.name = "cold", .choice = &cold, .choices = "0|1"},
-      {.name = "dir", .word = &dir}};
+      TS_BENCH_NUMBER("mb", &mb, 1, 1e9, "size of the table, in MB"),
+      TS_BENCH_NUMBER("dim", &dim, 1, 1 << 20, "width of a row"),
+      TS_BENCH_CHOICE("io", &io, "auto|pwrite|mpio", "how it is written"),
+      TS_BENCH_CHOICE("cold", &cold, "0|1", "reads past the page cache"),
+      TS_BENCH_WORD("dir", &dir,
+                    "where a folder of its own is made and removed")};
   TS_TRY(ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys)));
   c.io = ways[io];
   c.cold = cold;

@@ -253,13 +253,11 @@ ts_err ts_bench_input(const ts_args *a) {
   ts_err err = TS_OK;
   ts_input_bench b = {.scale = 4, .iters = 60, .steps = 4, .rounds = 20};
   const ts_bench_key keys[] = {
-      {.name = "scale", .whole = &b.scale, .least = 1, .most = 1024},
-      {.name = "iters", .whole = &b.iters, .least = 4, .most = 1e5},
-      {.name = "steps", .whole = &b.steps, .least = 1, .most = 1e5},
-      {.name = "rounds", .whole = &b.rounds, .least = 1, .most = 1e5}};
-  if (!a->n_more)
-    TS_THROW(TS_ERR_USAGE, "usage: tessera bench input DECK [scale=4] "
-                           "[iters=60] [steps=4] [rounds=20]");
+      TS_BENCH_WHOLE("scale", &b.scale, 1, 1024,
+                     "largest multiple of the deck's batch"),
+      TS_BENCH_WHOLE("iters", &b.iters, 4, 1e5, "input dists in a round"),
+      TS_BENCH_WHOLE("steps", &b.steps, 1, 1e5, "training steps in a round"),
+      TS_BENCH_WHOLE("rounds", &b.rounds, 1, 1e5, "turns of each")};
   TS_TRY(ts_bench_keys(a, 1, keys, 4));
   TS_TRY(read_decks(&b, a));
   TS_TRY(start(&b));

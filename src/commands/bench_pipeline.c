@@ -348,21 +348,18 @@ ts_err ts_bench_pipeline(const ts_args *a) {
                          .only = ""};
   int in_backward = 2, plain = 0;
   const ts_bench_key keys[] = {
-      {.name = "scale", .number = &b.scale, .least = 1e-6, .most = 1e3},
-      {.name = "steps", .whole = &b.steps, .least = 1, .most = 1000},
-      {.name = "warm", .whole = &b.warm, .least = 0, .most = 1e5},
-      {.name = "rounds", .whole = &b.rounds, .least = 1, .most = 100},
-      {.name = "in_backward",
-       .choice = &in_backward,
-       .choices = "false|true|both"},
-      {.name = "plain", .choice = &plain, .choices = "0|1"},
-      {.name = "only", .word = &b.only},
-      {.name = "trace", .word = &b.trace}};
-  if (!a->n_more)
-    TS_THROW(TS_ERR_USAGE,
-             "usage: tessera bench pipeline DECK [scale=0.01] [steps=20] "
-             "[warm=4] [rounds=5] [in_backward=both] [plain=0] "
-             "[only=KIND,...] [trace=NAME]");
+      TS_BENCH_NUMBER("scale", &b.scale, 1e-6, 1e3, "of rows and batch"),
+      TS_BENCH_WHOLE("steps", &b.steps, 1, 1000, "steps of a turn"),
+      TS_BENCH_WHOLE("warm", &b.warm, 0, 1e5, "steps before them"),
+      TS_BENCH_WHOLE("rounds", &b.rounds, 1, 100, "turns of each"),
+      TS_BENCH_CHOICE("in_backward", &in_backward, "false|true|both",
+                      "optimizer.in_backward"),
+      TS_BENCH_CHOICE("plain", &plain, "0|1",
+                      "1: those with graphs of steps without them, too"),
+      TS_BENCH_WORD("only", &b.only,
+                    "rows: a pipeline's, or one of them; KIND,KIND"),
+      TS_BENCH_WORD("trace", &b.trace,
+                    "name of a trace of each pipeline's last turn")};
   TS_TRY(ts_bench_keys(a, 1, keys, sizeof keys / sizeof *keys));
   b.deck = a->more[0];
   b.sets = a->sets;

@@ -51,7 +51,7 @@ ts_err ts_bench_read(const ts_args *a) {
   ts_trainer *t = NULL;
   ts_source *s = NULL;
   double seconds = 0;
-  if (!a->n_more) TS_THROW(TS_ERR_USAGE, "usage: tessera bench read DECK");
+  TS_TRY(ts_bench_keys(a, 1, NULL, 0));
   TS_TRY(ts_deck_read_all(&c, a->more[0], a->sets, a->n_sets));
   TS_TRY(ts_trainer_start(&t, c, false));
   TS_TRY(ts_source_open(&s, c, TS_SPLIT_TRAIN, NULL, t->control));

@@ -221,11 +221,10 @@ ts_err ts_bench_step(const ts_args *a) {
   ts_trace_request trace = {0};
   ts_trace_file file = {0};
   const ts_bench_key keys[] = {
-      {.name = "iters", .whole = &b.iters, .least = 4, .most = 1e9},
-      {.name = "pipeline", .word = &pipeline}};
-  if (!a->n_more)
-    TS_THROW(TS_ERR_USAGE,
-             "usage: tessera bench step DECK [iters=N] [pipeline=0|1|KIND]");
+      TS_BENCH_WHOLE("iters", &b.iters, 4, 1e9, "steps"),
+      TS_BENCH_WORD(
+          "pipeline", &pipeline,
+          "0: one step alone after the other; 1: as the deck's; or a kind")};
   TS_TRY(ts_bench_keys(a, 1, keys, sizeof keys / sizeof *keys));
   TS_TRY(ts_args_trace(a, &trace));
   b.warm = b.iters / 4;

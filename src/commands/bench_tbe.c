@@ -191,20 +191,22 @@ static void print_memory(const ts_tbe_case *c) {
 static ts_err read_options(ts_tbe_options *o, ts_tbe_case *c,
                            const ts_args *a) {
   const ts_bench_key keys[] = {
-      {.name = "tables", .whole = &c->tables, .least = 1, .most = 1000},
-      {.name = "rows", .number = &o->rows, .least = 1, .most = 2e9},
-      {.name = "dim", .whole = &c->dim, .least = 1, .most = 8192},
-      {.name = "batch", .whole = &c->batch, .least = 1, .most = 1e6},
-      {.name = "pool", .whole = &c->pool, .least = 1, .most = 1e4},
-      {.name = "threads", .whole = &c->threads, .least = 0, .most = 1024},
-      {.name = "iters", .whole = &c->iters, .least = 4, .most = ITERS_MAX},
-      {.name = "zipf", .number = &c->alpha, .least = 0, .most = 10},
-      {.name = "dtype", .choice = &o->dtype, .choices = "f32|bf16|f16"},
-      {.name = "pooling", .choice = &o->mean, .choices = "sum|mean"},
-      {.name = "weighted", .choice = &o->weighted, .choices = "0|1"},
-      {.name = "sweep", .choice = &o->sweep, .choices = "0|1"},
-      {.name = "backend", .word = &o->backend},
-      {.name = "optimizer", .word = &o->optimizer}};
+      TS_BENCH_WHOLE("tables", &c->tables, 1, 1000, "number of tables"),
+      TS_BENCH_NUMBER("rows", &o->rows, 1, 2e9, "of each"),
+      TS_BENCH_WHOLE("dim", &c->dim, 1, 8192, "width of a row"),
+      TS_BENCH_WHOLE("batch", &c->batch, 1, 1e6, "samples"),
+      TS_BENCH_WHOLE("pool", &c->pool, 1, 1e4, "ids in a bag"),
+      TS_BENCH_WHOLE("threads", &c->threads, 0, 1024, "0: all"),
+      TS_BENCH_WHOLE("iters", &c->iters, 4, ITERS_MAX, "lookups and backwards"),
+      TS_BENCH_NUMBER("zipf", &c->alpha, 0, 10,
+                      "exponent of the ids; 0: uniform ids only"),
+      TS_BENCH_CHOICE("dtype", &o->dtype, "f32|bf16|f16", "of rows"),
+      TS_BENCH_CHOICE("pooling", &o->mean, "sum|mean", "of a bag's rows"),
+      TS_BENCH_CHOICE("weighted", &o->weighted, "0|1", "ids have weights"),
+      TS_BENCH_CHOICE("sweep", &o->sweep, "0|1",
+                      "1: dims 32 to 256, pooling 1 to 100, two types"),
+      TS_BENCH_WORD("backend", &o->backend, "whose memory and kernels"),
+      TS_BENCH_WORD("optimizer", &o->optimizer, "of the rows")};
   if (a->n_sets)
     return ts_fail(TS_ERR_USAGE, "bench tbe has no deck for --set; its keys "
                                  "are words of their own, as in rows=1000");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/config.h"
 #include "base/err.h"
@@ -27,6 +28,7 @@ typedef struct ts_args {
   const char *what, *smooth; /* plot: --what NAME,NAME, --smooth N */
   bool verify, quiet, check; /* --verify, --quiet, --check */
   bool texinfo;              /* help deck: --texinfo */
+  bool help;                 /* bench NAME --help; others are answered before */
   /* plan: --world N, --ranks-per-node K, --topology FILE, --save FILE,
    * --sweep N,N..., --measure FILE, --json */
   const char *world, *ranks_per_node, *topology, *save, *sweep, *measure;
@@ -55,6 +57,12 @@ ts_err ts_cmd_help(const ts_args *);
 ts_err ts_cmd_plot(const ts_args *);
 ts_err ts_cmd_trace(const ts_args *);
 ts_err ts_cmd_version(const ts_args *);
+
+/* options.c: reads the option at argv[*i], and its value; prints those of
+ * COMMAND.  ts_bench_list: the benchmarks that there are. */
+ts_err ts_option_read(ts_args *, char **argv, int *i);
+void ts_options_print(FILE *, const char *command);
+void ts_bench_list(FILE *);
 
 /* "A:B" (0 <= A < B) after OPTION, the name for messages. */
 ts_err ts_args_range(const char *option, const char *text, int64_t *first,

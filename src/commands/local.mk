@@ -30,6 +30,7 @@ tessera_sources += \
   src/commands/eval.c \
   src/commands/help.c \
   src/commands/inspect.c \
+  src/commands/options.c \
   src/commands/plan.c \
   src/commands/plot.c \
   src/commands/plot.h \

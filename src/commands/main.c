@@ -56,55 +56,6 @@ static ts_err unknown_command(const char *name) {
                  near ? "\"?" : "; tessera help lists them");
 }
 
-/* The value of option NAME at argv[*i]: "--name value" or "--name=value". */
-static const char *option(const char *name, char **argv, int *i) {
-  const size_t n = strlen(name);
-  if (strncmp(argv[*i], name, n) != 0) return NULL;
-  if (argv[*i][n] == '=') return argv[*i] + n + 1;
-  if (argv[*i][n] != '\0' || !argv[*i + 1]) return NULL;
-  return argv[++*i];
-}
-
-static ts_err parse_option(ts_args *a, char **argv, int *i) {
-  const struct {
-    const char *name;
-    bool *flag;
-    const char **value;
-  } options[] = {{"--verify", &a->verify, NULL},
-                 {"--quiet", &a->quiet, NULL},
-                 {"--check", &a->check, NULL},
-                 {"--texinfo", &a->texinfo, NULL},
-                 {"--json", &a->json, NULL},
-                 {"--set", NULL, &a->sets[a->n_sets]},
-                 {"--out", NULL, &a->out},
-                 {"-o", NULL, &a->out},
-                 {"--checkpoint", NULL, &a->checkpoint},
-                 {"--format", NULL, &a->format},
-                 {"--trace", NULL, &a->trace},
-                 {"--trace-steps", NULL, &a->trace_steps},
-                 {"--steps", NULL, &a->steps},
-                 {"--rank", NULL, &a->rank},
-                 {"--what", NULL, &a->what},
-                 {"--smooth", NULL, &a->smooth},
-                 {"--world", NULL, &a->world},
-                 {"--ranks-per-node", NULL, &a->ranks_per_node},
-                 {"--topology", NULL, &a->topology},
-                 {"--save", NULL, &a->save},
-                 {"--sweep", NULL, &a->sweep},
-                 {"--measure", NULL, &a->measure},
-                 {"--backend", NULL, &a->backend}};
-  for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
-    const bool flag = options[k].flag && !strcmp(argv[*i], options[k].name);
-    const char *v = options[k].value ? option(options[k].name, argv, i) : NULL;
-    if (flag) *options[k].flag = true;
-    if (v) *options[k].value = v;
-    a->n_sets += v && options[k].value == &a->sets[a->n_sets];
-    if (flag || v) return TS_OK;
-  }
-  return ts_fail(TS_ERR_USAGE, "option %s is unknown or lacks its value",
-                 argv[*i]);
-}
-
 static ts_err too_many(const ts_command *c, const char *word) {
   if (c->n_words && strchr(word, '='))
     return ts_fail(TS_ERR_USAGE,
@@ -122,7 +73,7 @@ static ts_err parse(ts_args *a, const ts_command *c, int argc, char **argv) {
   TS_DO(ts_mem_array(&a->sets, argc, sizeof *a->sets, TS_TAG_MISC));
   for (int i = 2; i < argc; i++) {
     if (argv[i][0] == '-' && argv[i][1])
-      TS_DO(parse_option(a, argv, &i));
+      TS_DO(ts_option_read(a, argv, &i));
     else if (++n > c->n_words)
       TS_DO(too_many(c, argv[i]));
     else if (!a->target)
@@ -156,16 +107,28 @@ done:
   return err;
 }
 
+static void print_help(const ts_command *c) {
+  printf("usage: tessera %s %s\n  %s\n", c->name, c->usage, c->help);
+  if (c->run == ts_cmd_bench) ts_bench_list(stdout);
+  ts_options_print(stdout, c->name);
+}
+
+/* Help on C is asked for.  A benchmark knows its own keys. */
+static bool asks_help(const ts_command *c, int argc, char **argv) {
+  for (int i = 2; i < argc; i++)
+    if (!strcmp(argv[i], "--help")) return c->run != ts_cmd_bench || i == 2;
+  return false;
+}
+
 /* Answers what needs no command to run (--help, --version).  The exit code, or
  * -1 where there is a command. */
 static int answer(int argc, char **argv) {
   const char *word = argc > 1 ? argv[1] : "";
   const bool help = !strcmp(word, "help");
-  const bool asked = argc > 2 && !strcmp(argv[2], "--help");
-  const char *name = help && argc > 2 && !asked ? argv[2] : word;
-  const ts_command *c = help || asked ? find(name) : NULL;
-  if (c && is_first())
-    printf("usage: tessera %s %s\n  %s\n", c->name, c->usage, c->help);
+  const bool of = help && argc > 2 && strcmp(argv[2], "--help") != 0;
+  const ts_command *c = find(of ? argv[2] : word);
+  if (c && !of && !asks_help(c, argc, argv)) c = NULL;
+  if (c && is_first()) print_help(c);
   if (c) return 0;
   if (argc > 1 && strcmp(word, "--help") != 0 && !(help && argc < 3)) return -1;
   if (is_first()) print_usage(argc < 2 ? stderr : stdout);

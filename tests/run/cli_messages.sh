@@ -159,6 +159,34 @@ for command in $("$TESSERA" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p') vers
   "$TESSERA" "$command" --help >/dev/null || fail "$command --help"
 done
 
+# Each option of the table is in some command's help, and a benchmark's help has
+# the keys that it takes, and their defaults.
+for command in $("$TESSERA" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do "$TESSERA" "$command" --help; done >"$dir/help"
+for option in $(sed -n 's/^    {"\(-[-a-z]*\)".*/\1/p' "$srcdir/src/commands/options.c"); do
+  n_checks=$((n_checks + 1))
+  grep -q "^  $option " "$dir/help" || fail "no help on $option"
+done
+"$TESSERA" plan --help >"$dir/out"
+for option in --world --ranks-per-node --topology --save --sweep --measure --json --set; do
+  grep -q "^  $option " "$dir/out" || fail "plan --help: no $option"
+done
+grep -q -- '--checkpoint' "$dir/out" && fail "plan --help has what plan has not"
+"$TESSERA" bench --help >"$dir/out"
+for bench in $(sed -n 's/.*{"\([a-z]*\)", ts_bench_.*/\1/p' "$srcdir/src/commands/bench.c"); do
+  n_checks=$((n_checks + 1))
+  grep -q "^  $bench " "$dir/out" || fail "bench --help: no $bench"
+  $MPIRUN -q -n 2 "$TESSERA" bench "$bench" --help >"$dir/keys" 2>"$dir/err" || fail "bench $bench --help"
+  [ "$(grep -c '^usage: tessera bench' "$dir/keys")" = 1 ] && [ ! -s "$dir/err" ] || fail "bench $bench --help: not once"
+  for key in $(sed -n 's/.*TS_BENCH_[A-Z]*("\([a-z_]*\)", .*/\1/p' "$srcdir/src/commands/bench_$bench.c"); do
+    n_checks=$((n_checks + 1))
+    grep -q "^  $key=" "$dir/keys" || fail "bench $bench --help: no $key"
+  done
+done
+grep -q '^  dtype=f32  *of rows (f32|bf16|f16)$' "$dir/keys" || fail "bench tbe --help: dtype"
+expect 2 'usage: tessera bench read DECK' "$TESSERA" bench read
+expect 2 'usage: tessera bench NAME' "$TESSERA" bench nope --help
+expect 2 'unknown key "x"' "$TESSERA" bench read "$dir/good.deck" x=1
+
 # Every key that `help deck` names has help of its own.
 "$TESSERA" help deck >"$dir/deck" || fail "help deck"
 n=0

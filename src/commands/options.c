@@ -1,0 +1,106 @@
+/* options.c - the options of the command line: one table, by which they are
+ * read and the help of each command is printed. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/commands.h"
+
+typedef struct ts_option {
+  const char *name, *value; /* "--out", "FILE"; NULL: a flag */
+  size_t at;                /* in ts_args: a bool, or a const char * */
+  const char *commands;     /* "train eval": whose help has it */
+  const char *help;
+} ts_option;
+
+#define AT(field) offsetof(ts_args, field)
+#define DECKS "train eval predict plan convert generate bench"
+#define ALL DECKS " inspect plot trace help version"
+
+static const ts_option options[] = {
+    {"--set", "KEY=VALUE", AT(sets), DECKS,
+     "overrides a key of the deck; repeatable"},
+    {"--check", NULL, AT(check), "train",
+     "looks at the data, sets all up, prints the plan and trains nothing"},
+    {"--trace", "FILE", AT(trace), "train bench",
+     "what each lane does, as a trace (bench: of step)"},
+    {"--trace-steps", "A:B", AT(trace_steps), "train bench",
+     "batches A up to but not B of it"},
+    {"--checkpoint", "FILE", AT(checkpoint), "eval predict",
+     "its weights, not the run's newest"},
+    {"--out", "FILE", AT(out), "predict convert generate bench plot trace",
+     "where the result goes"},
+    {"-o", "FILE", AT(out), "predict convert generate bench plot trace",
+     "the same"},
+    {"--format", "NAME", AT(format), "convert generate",
+     "of what is written: dataset or criteo_tsv"},
+    {"--world", "N", AT(world), "plan", "ranks of the machine planned for"},
+    {"--ranks-per-node", "K", AT(ranks_per_node), "plan", "of that machine"},
+    {"--topology", "FILE", AT(topology), "plan",
+     "its figures, as --measure writes them"},
+    {"--save", "FILE", AT(save), "plan", "the plan, for sharding.plan"},
+    {"--sweep", "N,N...", AT(sweep), "plan", "a line for each number of ranks"},
+    {"--measure", "FILE", AT(measure), "plan",
+     "times this machine (under mpirun) and writes its figures"},
+    {"--json", NULL, AT(json), "plan bench", "JSON instead of text"},
+    {"--backend", "NAME", AT(backend), "bench", "of tbe: host or cuda"},
+    {"--verify", NULL, AT(verify), "inspect", "checks every checksum"},
+    {"--what", "NAME,NAME", AT(what), "plot",
+     "figures: loss, ne, auc, samples_per_s"},
+    {"--smooth", "N", AT(smooth), "plot", "means over N progress lines"},
+    {"--steps", "A:B", AT(steps), "trace", "plot: batches A up to but not B"},
+    {"--rank", "R", AT(rank), "trace", "plot: of this rank alone"},
+    {"--texinfo", NULL, AT(texinfo), "help", "deck: as sections of the manual"},
+    {"--quiet", NULL, AT(quiet), ALL, "no log on standard output"},
+    {"--help", NULL, AT(help), ALL, "this text"}};
+
+enum { N_OPTIONS = sizeof options / sizeof *options };
+
+/* The value of option NAME at argv[*i]: "--name value" or "--name=value". */
+static const char *value_of(const char *name, char **argv, int *i) {
+  const size_t n = strlen(name);
+  if (strncmp(argv[*i], name, n) != 0) return NULL;
+  if (argv[*i][n] == '=') return argv[*i] + n + 1;
+  if (argv[*i][n] != '\0' || !argv[*i + 1]) return NULL;
+  return argv[++*i];
+}
+
+static void put(ts_args *a, const ts_option *o, const char *value) {
+  char *to = (char *)a + o->at;
+  if (o->at == AT(sets))
+    a->sets[a->n_sets++] = value;
+  else
+    memcpy(to, &value, sizeof value);
+}
+
+ts_err ts_option_read(ts_args *a, char **argv, int *i) {
+  for (int k = 0; k < N_OPTIONS; k++) {
+    const ts_option *o = &options[k];
+    const char *v = o->value ? value_of(o->name, argv, i) : NULL;
+    if (v) put(a, o, v);
+    if (v) return TS_OK;
+    if (o->value || strcmp(argv[*i], o->name) != 0) continue;
+    *(bool *)((char *)a + o->at) = true;
+    return TS_OK;
+  }
+  return ts_fail(TS_ERR_USAGE, "option %s is unknown or lacks its value",
+                 argv[*i]);
+}
+
+static bool has_word(const char *words, const char *word) {
+  const size_t n = strlen(word);
+  for (const char *p = words; (p = strstr(p, word)); p += n)
+    if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
+  return false;
+}
+
+void ts_options_print(FILE *f, const char *command) {
+  char left[64];
+  for (int k = 0; k < N_OPTIONS; k++) {
+    const ts_option *o = &options[k];
+    if (!has_word(o->commands, command)) continue;
+    snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "",
+             o->value ? o->value : "");
+    fprintf(f, "  %-20s %s\n", left, o->help);
+  }
+}
