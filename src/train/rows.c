@@ -16,14 +16,17 @@ static const ts_table_config *find(const ts_config *c, const char *name) {
 
 /* A checkpoint has the deck that it was made by, with numbers.  One that is
  * damaged or without is for who loads it to judge. */
-static void take_kept(const ts_config *c, const char *path) {
+static ts_err take_kept(const ts_config *c, const char *path) {
   ts_ckpt ckpt = {0};
   ts_config *kept = NULL;
-  const bool there = ts_ckpt_peek(&ckpt, path) == TS_OK;
+  ts_err err = ts_ckpt_peek(&ckpt, path);
   const ts_ckpt_value *deck = ts_ckpt_value_of(&ckpt, "meta/deck");
-  if (there && deck && deck->dtype == TS_U8 && deck->n)
-    (void)ts_deck_parse(&kept, deck->ptr, c->deck_dir, NULL, 0);
-  ts_err_clear();
+  if (err == TS_OK && deck && deck->dtype == TS_U8 && deck->n)
+    err = ts_deck_parse(&kept, deck->ptr, c->deck_dir, NULL, 0);
+  if (err == TS_ERR_CKPT || err == TS_ERR_DECK) {
+    ts_err_clear();
+    err = TS_OK;
+  }
   for (int32_t i = 0; kept && i < c->n_tables; i++) {
     ts_table_config *t = &c->tables[i];
     const ts_table_config *old = find(kept, t->name);
@@ -31,6 +34,7 @@ static void take_kept(const ts_config *c, const char *path) {
   }
   ts_deck_destroy(kept);
   ts_ckpt_reset(&ckpt);
+  return err;
 }
 
 ts_err ts_trainer_rows_of(ts_trainer *t, const char *path) {
@@ -42,7 +46,8 @@ ts_err ts_trainer_rows_of(ts_trainer *t, const char *path) {
     TS_TRY(ts_ckpt_newest(&newest, c->checkpoint.dir, ts_mirror_of(c),
                           t->control));
   if (!path) path = newest.text;
-  if (path && t->rank == 0) take_kept(c, path);
+  err = path && t->rank == 0 ? take_kept(c, path) : TS_OK;
+  TS_TRY(ts_settle(t, err));
   TS_TRY(ts_rows_share(c, t->control));
 done:
   ts_str_reset(&newest);

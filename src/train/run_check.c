@@ -23,10 +23,13 @@ static ts_err take_state(ts_run *r) {
       ts_ckpt_newest(&path, c->checkpoint.dir, ts_mirror_of(c), r->t->control));
   if (!path.text) goto done;
   /* One that is damaged has nothing to say here: loading deals with it. */
-  if (ts_agree(r->t->control, ts_ckpt_peek(&ckpt, path.text)) != TS_OK) {
+  err = ts_settle(r->t, ts_ckpt_peek(&ckpt, path.text));
+  if (err == TS_ERR_CKPT) {
     ts_err_clear();
+    err = TS_OK;
     goto done;
   }
+  TS_TRY(err);
   const ts_ckpt_value *text = ts_ckpt_value_of(&ckpt, "loader/state");
   if (text && text->dtype == TS_U8)
     TS_TRY(ts_mem_strdup(&r->state.source_state, text->ptr));

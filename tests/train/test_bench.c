@@ -78,9 +78,9 @@ TS_TEST(keys_refused) {
   static const char *const bad[][2] = {
       {"tables", "bench: \"tables\" is not key=value"},
       {"tabel=3", "bench: unknown key \"tabel\"; did you mean \"tables\"?"},
-      {"tbl=3", "bench: unknown key \"tbl\"; man tessera lists them"},
+      {"tbl=3", "bench: unknown key \"tbl\"; --help lists them"},
       {"a_name_of_over_thirty_one_characters=3",
-       "bench: unknown key \"a_name_of_over_thirty_one_chara\"; man tessera "
+       "bench: unknown key \"a_name_of_over_thirty_one_chara\"; --help "
        "lists them"},
       {"tables=", "bench: tables = \"\" is no number in 2 to 4"},
       {"tables=3x", "bench: tables = \"3x\" is no number in 2 to 4"},
