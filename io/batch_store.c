@@ -324,6 +324,7 @@ ts_err ts_batch_store_empty_bad(ts_batch_store *s) {
     ts_feature_store *x = &s->feature[f];
     ts_jagged *j = &s->batch.kjt.features[f];
     int64_t to = 0;
+    if (x->bags != TS_BAGS_ONE) continue; /* its source left them empty */
     TS_DO(ts_batch_store_feature(s, f, j->n_ids, TS_BAGS_LENGTHS, x->weighted));
     for (int32_t b = 0; b < n; b++) {
       x->lengths[b] = s->weights[b] > 0;

@@ -7,81 +7,13 @@
  * the training files as a text. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/mem.h"
-#include "io/batch_store.h"
 #include "io/csv_impl.h"
-
-enum { FIELDS_MAX = 4096 };
 
 static bool probe(const char *path) {
   return ts_str_ends(path, ".csv") || ts_str_ends(path, ".csv.gz");
-}
-
-/* ---- fields -------------------------------------------------------------- */
-
-bool ts_csv_is_missing(const ts_csv *s, const ts_field *f) {
-  const char *missing = s->base.config->data.csv.missing;
-  return !f->n_bytes || (f->n_bytes == strlen(missing) &&
-                         !memcmp(f->text, missing, f->n_bytes));
-}
-
-bool ts_csv_number(const ts_field *f, double *x) {
-  char text[64], *end;
-  if (f->n_bytes >= sizeof text) return false;
-  memcpy(text, f->text, f->n_bytes);
-  text[f->n_bytes] = '\0';
-  *x = strtod(text, &end);
-  return end != text && !*end && isfinite(*x);
-}
-
-double ts_csv_transform(const ts_csv *s, double x) {
-  return s->log ? log1p(fmax(x, 0)) : x;
-}
-
-/* Words end at a NUL, should a field have one. */
-static int compare(const char *word, const ts_field *f) {
-  const size_t n = strnlen(f->text, f->n_bytes);
-  const int c = strncmp(word, f->text, n);
-  return c ? c : word[n] != '\0';
-}
-
-static int64_t id_of(const ts_csv *s, int32_t feature, const ts_field *f,
-                     int64_t rows) {
-  if (!s->vocabulary)
-    return (int64_t)(ts_mix64(ts_fnv1a(TS_FNV_START, f->text, f->n_bytes)) %
-                     (uint64_t)rows);
-  if (ts_csv_is_missing(s, f)) return 0;
-  const ts_vocabulary *v = &s->words[feature];
-  int64_t low = 0, high = v->n;
-  while (low < high) {
-    const int64_t mid = (low + high) / 2;
-    const int c = compare(v->word[mid], f);
-    if (c == 0) return mid + 1;
-    if (c < 0)
-      low = mid + 1;
-    else
-      high = mid;
-  }
-  return 0;
-}
-
-/* 0 or 1; -1 where it is neither. */
-static float label_of(const ts_csv *s, const ts_field *f) {
-  const ts_config *c = s->base.config;
-  double x;
-  for (int32_t i = 0; i < c->data.csv.label_true.n; i++)
-    if (strlen(c->data.csv.label_true.item[i]) == f->n_bytes &&
-        !memcmp(c->data.csv.label_true.item[i], f->text, f->n_bytes))
-      return 1;
-  if (c->data.csv.label_true.n) return f->n_bytes ? 0.0f : -1.0f;
-  if (!ts_csv_number(f, &x)) return -1;
-  if (!isnan(c->data.csv.label_threshold))
-    return x >= c->data.csv.label_threshold;
-  return x == 0 || x == 1 ? (float)x : -1.0f;
 }
 
 /* ---- lines --------------------------------------------------------------- */
@@ -89,29 +21,26 @@ static float label_of(const ts_csv *s, const ts_field *f) {
 ts_err ts_csv_each_line(ts_csv *s, int64_t first, int64_t n, ts_csv_line_fn fn,
                         void *arg) {
   for (int64_t i = 0; i < n;) {
-    ts_lines lines;
     int32_t here = n - i < 65536 ? (int32_t)(n - i) : 65536;
-    TS_DO(ts_text_lines(s->text, &lines, first + i, &here));
-    const char *p = lines.begin;
+    TS_DO(ts_text_lines(s->text, &s->lines, first + i, &here));
+    const char *p = s->lines.begin, *last = s->lines.end;
     for (int32_t k = 0; k < here; k++) {
-      char why[256] = "";
-      const char *end = memchr(p, '\n', (size_t)(lines.end - p));
-      const char *stop = end ? end : lines.end;
+      const char *end = s->lines.quoted
+                            ? ts_csv_record_end(p, last, s->separator)
+                            : memchr(p, '\n', (size_t)(last - p));
+      const char *stop = end ? end : last;
       if (stop > p && stop[-1] == '\r') stop--;
       const int n_fields =
-          ts_csv_split(s->fields, FIELDS_MAX, p, stop, s->separator);
-      if (n_fields != s->n_fields)
-        snprintf(why, sizeof why,
-                 "%.160s:%lld: %s%d fields, the header has "
-                 "%d",
-                 lines.path, (long long)(lines.number + k),
-                 n_fields < 0 ? "a quote has no end; " : "", n_fields,
-                 s->n_fields);
-      else
-        snprintf(why, sizeof why, "%.160s:%lld", lines.path,
-                 (long long)(lines.number + k));
-      TS_DO(fn(s, arg, first + i + k, n_fields == s->n_fields ? NULL : why));
-      p = end ? end + 1 : lines.end;
+          ts_csv_split(s->fields, TS_CSV_FIELDS, p, stop, s->separator);
+      s->line = p;
+      s->why[0] = '\0';
+      if (n_fields < 0)
+        snprintf(s->why, sizeof s->why, "a quote has no end");
+      else if (n_fields != s->n_fields)
+        snprintf(s->why, sizeof s->why, "%d fields, the header has %d",
+                 n_fields, s->n_fields);
+      TS_DO(fn(s, arg, first + i + k));
+      p = end ? end + 1 : last;
     }
     i += here;
   }
@@ -125,58 +54,66 @@ typedef struct ts_filling {
   int64_t first;
 } ts_filling;
 
-/* Fills sample I from a line with the right number of fields; returns what is
- * wrong with it, NULL: nothing. */
-static const char *fill(ts_csv *s, ts_batch_store *b, int64_t i) {
+/* Fills sample I from a line with the right number of fields; what is wrong
+ * with it to s->why. */
+static ts_err fill(ts_csv *s, ts_batch_store *b, int64_t i) {
   double x;
   const int32_t n_tasks = s->base.info.n_tasks;
   for (int32_t k = 0; k < n_tasks; k++) {
     float *label = &b->labels[i * n_tasks + k];
-    *label = label_of(s, &s->fields[s->label[k]]);
-    if (*label < 0) return "the label is neither 0 nor 1";
+    *label = ts_csv_label(s, k);
+    if (*label < 0)
+      ts_csv_wrong(s, s->label[k], "the label is neither 0 nor 1");
   }
   for (int32_t d = 0; d < s->n_dense; d++) {
     const ts_field *f = &s->fields[s->dense[d]];
     float *to = &b->dense[i * s->n_dense + d];
     *to = 0;
     if (ts_csv_is_missing(s, f)) continue;
-    if (!ts_csv_number(f, &x)) return "a numeric field is no number";
+    if (!ts_csv_number(f, &x)) {
+      ts_csv_wrong(s, s->dense[d], "a numeric field is no number");
+      continue;
+    }
     x = ts_csv_transform(s, x);
     *to = (float)(s->standardise ? (x - s->mean[d]) / s->deviation[d] : x);
   }
-  for (int32_t k = 0; k < s->n_features; k++)
-    b->feature[k].ids[i] =
-        id_of(s, k, &s->fields[s->sparse[k]], b->of[k].table->rows);
-  return NULL;
+  for (int32_t k = 0; k < s->n_features; k++) {
+    const int64_t rows = b->of[k].table->rows;
+    if (ts_csv_has_bags(&s->bags[k]))
+      TS_DO(ts_csv_bags_add(s, k, i, rows));
+    else
+      b->feature[k].ids[i] = ts_csv_id(s, k, &s->fields[s->sparse[k]], rows);
+  }
+  return TS_OK;
 }
 
-static ts_err fill_line(ts_csv *s, void *arg, int64_t sample, const char *why) {
-  ts_filling *f = arg;
+/* The line at hand can't be used: an error, or a sample without weight. */
+static ts_err bad_line(ts_csv *s, ts_batch_store *b, int64_t i) {
   const ts_config *c = s->base.config;
-  const int64_t i = sample - f->first;
-  ts_lines at;
-  int32_t one = 1;
-  const char *what = why ? NULL : fill(s, f->b, i);
-  if (!why && !what) return TS_OK;
-  const bool stop = c->data.on_bad_record == TS_ON_BAD_STOP;
-  if (stop || s->base.n_bad_records >= c->data.max_bad) {
-    const char *more = stop ? "; data.on_bad_record = \"skip\" leaves such "
-                              "records out"
-                            : " (data.max_bad is reached)";
-    if (why) return ts_fail(TS_ERR_DATA, "%s%s", why, more);
-    ts_err err = ts_text_lines(s->text, &at, sample, &one);
-    return err != TS_OK ? err
-                        : ts_fail(TS_ERR_DATA, "%s:%lld: %s%s", at.path,
-                                  (long long)at.number, what, more);
-  }
   const int32_t n_tasks = s->base.info.n_tasks;
-  for (int32_t k = 0; k < n_tasks; k++) f->b->labels[i * n_tasks + k] = 0;
-  f->b->weights[i] = 0;
-  for (int32_t d = 0; d < s->n_dense; d++) f->b->dense[i * s->n_dense + d] = 0;
-  for (int32_t k = 0; k < s->n_features; k++) f->b->feature[k].ids[i] = 0;
+  const bool stop = c->data.on_bad_record == TS_ON_BAD_STOP;
+  if (stop || s->base.n_bad_records >= c->data.max_bad)
+    return ts_fail(TS_ERR_DATA, "%s:%lld: %s%s", s->lines.path,
+                   (long long)ts_lines_number(&s->lines, s->line), s->why,
+                   stop ? "; data.on_bad_record = \"skip\" leaves such "
+                          "records out"
+                        : " (data.max_bad is reached)");
+  for (int32_t k = 0; k < n_tasks; k++) b->labels[i * n_tasks + k] = 0;
+  b->weights[i] = 0;
+  for (int32_t d = 0; d < s->n_dense; d++) b->dense[i * s->n_dense + d] = 0;
+  for (int32_t k = 0; k < s->n_features; k++)
+    if (!ts_csv_has_bags(&s->bags[k])) b->feature[k].ids[i] = 0;
+  ts_csv_bags_empty(s, i);
   s->base.n_bad_records++;
-  f->b->batch.n_bad++;
+  b->batch.n_bad++;
   return TS_OK;
+}
+
+static ts_err fill_line(ts_csv *s, void *arg, int64_t sample) {
+  const ts_filling *f = arg;
+  const int64_t i = sample - f->first;
+  if (!*s->why) TS_DO(fill(s, f->b, i));
+  return *s->why ? bad_line(s, f->b, i) : TS_OK;
 }
 
 static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
@@ -186,59 +123,16 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
   TS_DO(ts_batch_store_begin(b, n, src->info.n_tasks, s->n_dense,
                              src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
-    TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
+    if (!ts_csv_has_bags(&s->bags[f]))
+      TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
+  TS_DO(ts_csv_bags_begin(s, n));
   TS_DO(ts_csv_each_line(s, first, n, fill_line, &filling));
+  TS_DO(ts_csv_bags_store(s, b));
   TS_DO(ts_batch_store_empty_bad(b));
   return ts_batch_store_end(b);
 }
 
 /* ---- opening ------------------------------------------------------------- */
-
-static int find_column(const ts_field *header, int n, const char *name) {
-  for (int i = 0; i < n; i++)
-    if (strlen(name) == header[i].n_bytes &&
-        !memcmp(name, header[i].text, header[i].n_bytes))
-      return i;
-  return -1;
-}
-
-static ts_err need_column(int *to, const ts_csv *s, const char *name) {
-  *to = find_column(s->fields, s->n_fields, name);
-  if (*to >= 0) return TS_OK;
-  return ts_fail(TS_ERR_DATA, "the header has no column \"%s\": %.200s", name,
-                 ts_text_header(s->text));
-}
-
-static ts_err map_columns(ts_csv *s) {
-  const ts_config *c = s->base.config;
-  const char *header = ts_text_header(s->text);
-  const ts_strings *names = &c->data.csv.sparse;
-  s->n_fields = ts_csv_split(s->fields, FIELDS_MAX, header,
-                             header + strlen(header), s->separator);
-  if (s->n_fields < 1 || s->n_fields > FIELDS_MAX)
-    return ts_fail(TS_ERR_DATA, "the header can't be read: %.200s", header);
-  if (names->n && names->n != s->n_features)
-    return ts_fail(TS_ERR_DECK,
-                   "data.csv.sparse lists %d columns for %d features", names->n,
-                   s->n_features);
-  for (int32_t k = 0; k < s->base.info.n_tasks; k++)
-    TS_DO(need_column(&s->label[k], s,
-                      c->data.csv.labels.n ? c->data.csv.labels.item[k]
-                                           : c->data.csv.label));
-  for (int32_t d = 0; d < s->n_dense; d++)
-    TS_DO(need_column(&s->dense[d], s, c->data.csv.dense.item[d]));
-  for (int32_t k = 0; k < s->n_features; k++) {
-    const char *feature;
-    (void)ts_feature_table(c, k, &feature);
-    /* A list gives the columns in the order of the features. */
-    TS_DO(
-        need_column(&s->sparse[k], s,
-                    names->n && find_column(s->fields, s->n_fields, feature) < 0
-                        ? names->item[k]
-                        : feature));
-  }
-  return TS_OK;
-}
 
 /* Row 0 is for unknown and missing values. */
 static ts_err needs(ts_source *src, ts_need *out, bool sample) {
@@ -262,8 +156,9 @@ static void close_source(ts_source *src) {
       ts_mem_free(s->words[k].word[i]);
     ts_mem_free(s->words[k].word);
   }
+  ts_csv_bags_free(s);
   ts_mem_free_all(s->words, s->label, s->dense, s->sparse, s->mean,
-                  s->deviation, s->fields, s);
+                  s->deviation, s->fields, s->header, s);
 }
 
 extern const ts_source_ops ts_source_csv;
@@ -278,6 +173,11 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   TS_DO(ts_mem_many(s->label, s->base.info.n_tasks, INPUT));
   s->separator =
       !strcmp(c->data.csv.separator, "tab") ? '\t' : *c->data.csv.separator;
+  s->list_separator = *c->data.csv.list_separator;
+  for (int32_t i = 0; i < c->data.csv.missing.n; i++) {
+    const size_t n_bytes = strlen(c->data.csv.missing.item[i]);
+    if (n_bytes > s->missing_bytes) s->missing_bytes = n_bytes;
+  }
   s->n_dense = c->data.csv.dense.n;
   s->n_features = ts_feature_count(c);
   s->log = !strncmp(t, "log1p", 5);
@@ -288,7 +188,8 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   TS_DO(ts_mem_many(s->mean, s->n_dense, INPUT));
   TS_DO(ts_mem_many(s->deviation, s->n_dense, INPUT));
   TS_DO(ts_mem_many(s->words, s->n_features, INPUT));
-  return ts_mem_many(s->fields, FIELDS_MAX, INPUT);
+  TS_DO(ts_mem_many(s->bags, s->n_features, INPUT));
+  return ts_mem_many(s->fields, TS_CSV_FIELDS, INPUT);
 }
 
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
@@ -297,8 +198,9 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   ts_err err = TS_OK;
   ts_csv *s = NULL;
   TS_TRY(ts_agree(comm, create(&s, c, split)));
-  TS_TRY(ts_text_open(&s->text, paths, true, comm));
-  TS_TRY(ts_agree(comm, map_columns(s)));
+  TS_TRY(ts_text_open(&s->text, paths, s->separator, comm));
+  TS_TRY(ts_agree(comm, ts_csv_columns(s, paths->item[0])));
+  if (split == TS_SPLIT_TRAIN && !state) TS_TRY(ts_csv_look(s, paths, comm));
   if (s->standardise || s->vocabulary) {
     if (state)
       TS_TRY(ts_agree(comm, ts_csv_state_load(s, state)));
@@ -311,6 +213,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                        .n_tasks = s->base.info.n_tasks,
                        .n_features = s->n_features,
                        .has_weights = c->data.on_bad_record == TS_ON_BAD_DROP,
+                       .unlabelled = s->base.info.unlabelled,
                        .bayes_logloss = NAN,
                        .bayes_auc = NAN};
   *out = &s->base;

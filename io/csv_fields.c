@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static void trim(ts_field *f) {
+void ts_csv_trim(ts_field *f) {
   while (f->n_bytes && (*f->text == ' ' || *f->text == '\t'))
     f->text++, f->n_bytes--;
   while (f->n_bytes &&
@@ -11,14 +11,38 @@ static void trim(ts_field *f) {
     f->n_bytes--;
 }
 
-/* The end of a quoted field that begins at P; NULL where there is none. */
+/* The end of a quoted field whose text goes on at P; NULL where there is none.
+ */
 static const char *quote_end(const char *p, const char *end) {
-  for (p++; p < end; p++) {
-    if (*p != '"') continue;
-    if (p + 1 < end && p[1] == '"')
-      p++;
-    else
-      return p;
+  while ((p = memchr(p, '"', (size_t)(end - p)))) {
+    if (p + 1 == end || p[1] != '"') return p;
+    p += 2;
+  }
+  return NULL;
+}
+
+bool ts_csv_is_open(const char *p, const char *end, char separator, bool open) {
+  if (!open && !memchr(p, '"', (size_t)(end - p))) return false;
+  for (;;) {
+    while (!open && p < end && *p == ' ') p++;
+    if (!open && p < end && *p == '"') open = true, p++;
+    if (open) p = quote_end(p, end);
+    if (!p) return true;
+    open = false;
+    p = memchr(p, separator, (size_t)(end - p));
+    if (!p) return false;
+    p++;
+  }
+}
+
+const char *ts_csv_record_end(const char *p, const char *end, char separator) {
+  bool open = false;
+  while (p < end) {
+    const char *stop = memchr(p, '\n', (size_t)(end - p));
+    if (!stop) return NULL;
+    open = ts_csv_is_open(p, stop, separator, open);
+    if (!open) return stop;
+    p = stop + 1;
   }
   return NULL;
 }
@@ -31,14 +55,14 @@ int ts_csv_split(ts_field *fields, int max, const char *p, const char *end,
     ts_field f;
     while (q < end && *q == ' ') q++;
     if (q < end && *q == '"') {
-      const char *close = quote_end(q, end);
+      const char *close = quote_end(q + 1, end);
       if (!close) return -1;
       f = (ts_field){q + 1, (size_t)(close - q - 1)};
       q = memchr(close, separator, (size_t)(end - close));
     } else {
       q = memchr(p, separator, (size_t)(end - p));
       f = (ts_field){p, (size_t)((q ? q : end) - p)};
-      trim(&f);
+      ts_csv_trim(&f);
     }
     if (n < max) fields[n] = f;
     n++;

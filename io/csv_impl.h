@@ -1,7 +1,8 @@
-/* csv_impl.h - inside the CSV source; private to csv.c and csv_learn.c.
+/* csv_impl.h - inside the CSV source; private to the csv files.
  * Functions are Local unless they say Collective or Enqueues. */
 #pragma once
 
+#include "io/batch_store.h"
 #include "io/csv_fields.h"
 #include "io/source.h"
 #include "io/text.h"
@@ -11,31 +12,85 @@ typedef struct ts_vocabulary {
   int64_t n;
 } ts_vocabulary;
 
+/* A batch's bags of a feature that has lists or weights. */
+typedef struct ts_csv_bags {
+  bool is_list, weighted;
+  int64_t *ids; /* (capacity) n_ids of them in use */
+  float *weights;
+  int32_t *lengths; /* (n_samples) */
+  int64_t n_ids, capacity, n_samples;
+} ts_csv_bags;
+
 typedef struct ts_csv {
   ts_source base;
   ts_text *text;
-  char separator;
-  int n_fields; /* columns */
-  int *label;   /* (n_tasks) columns */
+  char separator, list_separator;
+  size_t missing_bytes; /* longest text that means it */
+  int n_fields;         /* columns */
+  ts_field *header;     /* (n_fields) their names */
+  int *label;           /* (n_tasks) columns; -1: it is absent */
   int32_t n_dense, n_features;
   int *dense, *sparse; /* columns of each */
   bool log, standardise, vocabulary;
   double *mean, *deviation; /* (n_dense) */
   ts_vocabulary *words;     /* (n_features) */
-  ts_field *fields;         /* (FIELDS_MAX) scratch */
+  ts_csv_bags *bags;        /* (n_features) */
+  ts_field *fields;         /* (TS_CSV_FIELDS) scratch: of the line at hand */
+  ts_lines lines;
+  const char *line; /* in LINES */
+  char why[256];    /* it can't be used; "": nothing is wrong with it */
 } ts_csv;
+
+enum { TS_CSV_FIELDS = 4096 };
+
+/* ---- csv_cells.c: what a field says -------------------------------------- */
 
 bool ts_csv_is_missing(const ts_csv *, const ts_field *);
 /* A number; false where it is none. */
 bool ts_csv_number(const ts_field *, double *x);
 double ts_csv_transform(const ts_csv *, double x);
+/* 0 or 1; NAN: it is absent, as it may be to predict; -1: it is neither. */
+float ts_csv_label(const ts_csv *, int32_t task);
+int64_t ts_csv_id(const ts_csv *, int32_t feature, const ts_field *,
+                  int64_t rows);
+/* To s->why: WHAT is wrong with the line's field in COLUMN. */
+void ts_csv_wrong(ts_csv *, int column, const char *what);
+/* The next item of a list, or all of a field that is none, out of REST; false
+ * at its end.  WEIGHT: 1 where it says none, NAN where what it says is no
+ * number. */
+bool ts_csv_item(const ts_csv *, int32_t feature, ts_field *rest,
+                 ts_field *item, float *weight);
 
-typedef ts_err (*ts_csv_line_fn)(ts_csv *, void *arg, int64_t sample,
-                                 const char *why);
-/* Splits lines [first, first + n) and calls FN for each, WHY being what is
- * wrong with it, or NULL. */
+/* ---- csv_bags.c: features with lists or weights -------------------------- */
+
+bool ts_csv_has_bags(const ts_csv_bags *);
+/* Empties those of the next batch, of N samples. */
+ts_err ts_csv_bags_begin(ts_csv *, int32_t n);
+/* Sample I's field of FEATURE, or what is wrong with it to s->why. */
+ts_err ts_csv_bags_add(ts_csv *, int32_t feature, int64_t i, int64_t rows);
+void ts_csv_bags_empty(ts_csv *, int64_t i); /* sample I's, of all features */
+ts_err ts_csv_bags_store(ts_csv *, ts_batch_store *);
+void ts_csv_bags_free(ts_csv *);
+
+/* ---- csv_columns.c ------------------------------------------------------- */
+
+/* Finds the deck's columns in the header; FILE is for messages. */
+ts_err ts_csv_columns(ts_csv *, const char *file);
+
+/* ---- csv.c --------------------------------------------------------------- */
+
+typedef ts_err (*ts_csv_line_fn)(ts_csv *, void *arg, int64_t sample);
+/* Splits lines [first, first + n) into s->fields and calls FN for each, s->why
+ * being what is wrong with its form, or "". */
 ts_err ts_csv_each_line(ts_csv *, int64_t first, int64_t n, ts_csv_line_fn fn,
                         void *arg);
+
+/* ---- csv_look.c ---------------------------------------------------------- */
+
+/* Notes on what the files hold that is allowed but likely not meant: samples
+ * sorted by label, columns of huge numbers, lists taken as one id.  Looks at
+ * some lines.  Collective. */
+ts_err ts_csv_look(ts_csv *, const ts_strings *paths, ts_comm *);
 
 /* csv_learn.c: means, deviations and vocabularies of the files, collective;
  * to and from the text that later sources get. */

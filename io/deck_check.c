@@ -248,6 +248,10 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
       strcmp(c->data.csv.separator, "tab") != 0)
     ts_deck_error(d, at(root, "data.csv.separator"),
                   "data.csv.separator is one character or \"tab\"");
+  if (strlen(c->data.csv.list_separator) > 1 ||
+      *c->data.csv.list_separator == '"')
+    ts_deck_error(d, at(root, "data.csv.list_separator"),
+                  "data.csv.list_separator is one character, not a quote");
   for (int32_t i = 0; i < c->optimizer.n_overrides; i++)
     if (!c->optimizer.overrides[i].match)
       ts_deck_error(

@@ -26,10 +26,14 @@ tessera_sources += \
   io/checkpoint_writer.h \
   io/criteo.c \
   io/csv.c \
+  io/csv_bags.c \
+  io/csv_cells.c \
+  io/csv_columns.c \
   io/csv_fields.c \
   io/csv_fields.h \
   io/csv_impl.h \
   io/csv_learn.c \
+  io/csv_look.c \
   io/dataset.c \
   io/dataset_array.c \
   io/dataset_array.h \

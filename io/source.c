@@ -74,9 +74,9 @@ static ts_err expand(ts_strings *out, const ts_strings *in) {
 
 static ts_err prepare(const ts_source_ops **ops, ts_strings *paths,
                       const ts_config *c, ts_split split) {
-  static const char *const names[] = {"train", "eval", "valid"};
+  static const char *const names[] = {"train", "eval", "valid", "eval"};
   const ts_strings *const lists[] = {&c->data.train, &c->data.eval,
-                                     &c->data.valid};
+                                     &c->data.valid, &c->data.eval};
   TS_DO(expand(paths, lists[split]));
   const char *first = paths->n ? paths->item[0] : NULL;
   *ops = ts_source_of(c, first);

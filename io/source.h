@@ -14,7 +14,13 @@
 
 typedef struct ts_source ts_source;
 
-typedef enum { TS_SPLIT_TRAIN, TS_SPLIT_EVAL, TS_SPLIT_VALID } ts_split;
+/* PREDICT: data.eval, which may lack labels. */
+typedef enum {
+  TS_SPLIT_TRAIN,
+  TS_SPLIT_EVAL,
+  TS_SPLIT_VALID,
+  TS_SPLIT_PREDICT
+} ts_split;
 
 /* Words that are a feature's ids, sorted: the row of word[i] is i + 1. */
 typedef struct ts_words {
@@ -28,6 +34,7 @@ typedef struct ts_source_info {
   int64_t n_samples;
   int32_t n_dense, n_tasks, n_features;
   bool has_weights; /* some batches have sample weights (or may skip) */
+  bool unlabelled;  /* to predict only: labels are NAN */
   int64_t period;   /* samples after which the same ones come again; 0: none */
   /* synthetic only, NAN elsewhere: the best that any model can reach. */
   double bayes_logloss, bayes_auc;

@@ -175,7 +175,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   const int64_t n_eval = c->data.synthetic.eval_samples
                              ? c->data.synthetic.eval_samples
                              : (n + 9) / 10;
-  const int64_t first[] = {0, n, n + n_eval};
+  const int64_t first[] = {0, n, n + n_eval, n};
   (void)state, (void)paths;
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
   s->base =

@@ -11,9 +11,11 @@
 
 typedef struct ts_text ts_text;
 
-/* HEADER: each file's first line is none of the data, and the same in all of
- * them.  Collective. */
-ts_err ts_text_open(ts_text **, const ts_strings *paths, bool header,
+/* SEPARATOR: each file's first line is none of the data, and the same in all of
+ * them; fields between separators may be in quotes, which hide line ends: a
+ * line is then a record of several.  '\0': lines as they are.  A byte order
+ * mark at a file's start is none of the first line.  Collective. */
+ts_err ts_text_open(ts_text **, const ts_strings *paths, char separator,
                     ts_comm *);
 void ts_text_close(ts_text *);
 int64_t ts_text_n_lines(const ts_text *); /* of data, over all files */
@@ -21,11 +23,16 @@ int64_t ts_text_n_lines(const ts_text *); /* of data, over all files */
 const char *ts_text_header(const ts_text *);
 
 /* Lines [first, first + *n) of the data as one text; *N is lowered where the
- * file ends.  PATH and NUMBER: file and number there (from 1) of the first of
- * them.  Valid until the next call.  One thread. */
+ * file ends.  QUOTED: the file has quotes, so that a line end may be none.
+ * NUMBER: that (from 1) of the file's line at COUNTED.  Valid until the next
+ * call.  One thread. */
 typedef struct ts_lines {
   const char *begin, *end;
   const char *path;
+  const char *counted;
   int64_t number;
+  bool quoted;
 } ts_lines;
 ts_err ts_text_lines(ts_text *, ts_lines *, int64_t first, int32_t *n);
+/* Number in the file of the line at P, for messages: counts line ends. */
+int64_t ts_lines_number(const ts_lines *, const char *p);

@@ -198,7 +198,10 @@ typedef struct ts_config {
       int64_t ring; /* batches that are given in turns; 0: all are new */
     } synthetic;
     struct {
-      char *label, *separator, *missing;
+      char *label, *separator;
+      ts_strings missing;     /* fields that mean it, besides the empty one */
+      char *list_separator;   /* "": a field is one id */
+      ts_strings lists;       /* columns that have lists; empty: all of ids */
       ts_strings labels;      /* one per task; empty: label */
       ts_strings label_true;  /* these label strings are 1 ... */
       double label_threshold; /* ... or labels >= this (NAN: not given) */

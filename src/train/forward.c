@@ -40,7 +40,9 @@ static ts_err pass(ts_trainer *t, const char *out, const char *state) {
   ts_predictions *file = NULL;
   ts_metrics_result m[t->n_tasks];
   bool stopped;
-  TS_TRY(ts_source_open(&source, t->config, TS_SPLIT_EVAL, state, t->control));
+  TS_TRY(ts_source_open(&source, t->config,
+                        out ? TS_SPLIT_PREDICT : TS_SPLIT_EVAL, state,
+                        t->control));
   if (out)
     TS_TRY(ts_predictions_create(&file, out, source->info.n_samples, t->n_tasks,
                                  t->control));
@@ -48,7 +50,7 @@ static ts_err pass(ts_trainer *t, const char *out, const char *state) {
   err = ts_evaluate(t, source, m, &hooks, &stopped);
   if (file) err = ts_predictions_finish(file, err, t->control);
   TS_TRY(err);
-  for (int32_t k = 0; k < t->n_tasks; k++)
+  for (int32_t k = 0; !source->info.unlabelled && k < t->n_tasks; k++)
     ts_report_eval("evaluation",
                    t->n_tasks > 1 ? t->config->model.tasks[k].name : NULL,
                    &m[k]);

@@ -1,0 +1,169 @@
+#!/bin/sh
+# csv.sh - CSV as it comes: byte order marks, line ends, quotes, lists, missing
+# markers, no labels; what trains badly is said.  seconds: 200
+. "$srcdir/tests/support/common.sh"
+command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
+run() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@"; }
+cat > "$work/csv.deck" <<'DECK'
+run = { steps = 3; threads = 1; };
+data = { train = "a.csv"; format = "csv"; global_batch = 4;
+  csv = { label = "y"; dense = ["x"]; encoding = "vocabulary"; }; };
+tables = ( { name = "u"; rows = 100; dim = 4; features = ["u"]; }, { name = "v"; rows = 3000; dim = 4; features = ["v"]; } );
+model = { dense_features = 1; dense_arch = [4]; over_arch = [1]; };
+sharding = { topology = "default"; };
+DECK
+# convert RANKS NAME [options]: NAME.csv to NAME.h5, what it says to $work/out.
+convert() {
+  ranks=$1; of=$2; shift 2
+  run "$ranks" convert "$work/csv.deck" --set data.train="$work/$of.csv" --set run.output="$work/o" --out "$work/$of.h5" "$@" > "$work/out" 2> "$work/err"
+}
+refused() { # code words command...
+  want=$1; words=$2; shift 2
+  "$@"; code=$?
+  [ $code = "$want" ] && grep -qF -- "$words" "$work/err" && return
+  echo "code $code, not $want, or no \"$words\":"; cat "$work/err"; return 1
+}
+says() { grep NOTE "$work/out" | grep -qF -- "$1" || { cat "$work/out"; return 1; }; }
+silent() { ! grep NOTE "$work/out"; }
+value() { h5dump -d "$1" "$work/$2.h5" | sed -n 's/.*([0-9,]*): \(.*\)/\1/p' | tr -d ' \n'; }
+same() { h5diff -q "$work/$1.h5" "$work/$2.h5"; }
+
+# A mark at the start, in quotes or not, packed or not; ends of Windows.
+printf 'x,u,y,v\n1,a,1,k\n2,b,0,l\n3,a,1,m\n' > "$work/a.csv"
+check "as they are" convert 1 a
+printf '\357\273\277x,u,y,v\r\n1,a,1,k\r\n2,b,0,l\r\n3,a,1,m\r\n' > "$work/mark.csv"
+printf '\357\273\277"x","u","y","v"\r\n"1","a","1","k"\r\n"2","b","0","l"\r\n"3","a","1","m"\r\n\r\n' > "$work/quotes.csv"
+for name in mark quotes; do
+  gzip -c "$work/$name.csv" > "$work/z$name.csv.gz"
+  for n in 1 3; do
+    check "$name on $n" convert $n $name
+    check "$name on $n: the same" same a $name
+    check "z$name on $n" convert $n "z$name" --set data.train="$work/z$name.csv.gz"
+    check "z$name on $n: the same" same a "z$name"
+  done
+done
+iconv -f UTF-8 -t UTF-16 "$work/a.csv" > "$work/wide.csv"
+check "UTF-16" refused 3 'wide.csv: is UTF-16' convert 1 wide
+
+# Quotes with separators, quotes and line ends inside, at places that more ranks
+# than lines cut; a quote within a field is none.
+{ echo 'x,u,y,v'
+  for i in $(seq 1 3000); do
+    case $((i % 4)) in
+    0) printf '%d,"a, %d\n\n""b"" ",%d,k\n' $i $((i % 7)) $((i % 2)) ;;
+    1) printf '%d,5" disk,%d,"\n%d"\r\n' $i $((i / 2 % 2)) $i ;;
+    *) printf '%d,c,%d, "k" \n' $i $((i / 2 % 2)) ;;
+    esac
+  done; } > "$work/inside.csv"
+python3 - "$work" <<'PY' || exit 77
+import csv, sys
+w = sys.argv[1]
+rows = list(csv.reader(open(w + "/inside.csv", newline=""), skipinitialspace=True))
+assert len(rows) == 3001
+words = sorted({r[3].strip() for r in rows[1:]})
+open(w + "/wanted", "w").write(",".join(str(words.index(r[3].strip()) + 1) for r in rows[1:]))
+PY
+gzip -c "$work/inside.csv" > "$work/zinside.csv.gz"
+check "line ends in quotes" convert 1 inside
+check "as others read them" test "$(value /sparse/v/values inside)" = "$(cat "$work/wanted")"
+cp "$work/inside.h5" "$work/first.h5"
+for n in 2 4; do
+  check "line ends in quotes on $n" convert $n inside
+  check "on $n: the same" same first inside
+done
+check "packed" convert 2 zinside --set data.train="$work/zinside.csv.gz"
+check "packed: the same" same first zinside
+line=$(($(wc -l < "$work/inside.csv") + 1))
+{ cat "$work/inside.csv"; echo '1,a,1'; } > "$work/few.csv"
+gzip -c "$work/few.csv" > "$work/few2.csv.gz"
+check "the line of the file" refused 3 "few.csv:$line: 3 fields, the header has 4" convert 2 few
+check "of a packed one" refused 3 "few2.csv.gz:$line: 3 fields" convert 2 few2 --set data.train="$work/few2.csv.gz"
+{ cat "$work/inside.csv"; printf '1,"a,1,k\n1,a,1,k\n'; } > "$work/few.csv"
+check "a quote without end" refused 3 "few.csv:$line: a quote has no end" convert 3 few
+
+# What is wrong with a field: column and value.
+printf 'x,u,y,v\n1,a,1,k\nV,b,0,l\nNA,a,1,?\nnull,b,0,m\n' > "$work/miss.csv"
+check "no number" refused 3 'miss.csv:3: column "x": a numeric field is no number: "V"' convert 2 miss
+check "no marker" refused 3 'miss.csv:4: column "x": a numeric field is no number: "NA"' convert 1 miss --set data.csv.missing=V
+check "markers" convert 2 miss --set 'data.csv.missing=["V", "NA", "?", "null"]'
+check "are 0 among numbers" test "$(value /dense miss)" = "1,0,0,0"
+check "and row 0" test "$(value /sparse/v/values miss)" = "1,2,0,3"
+printf 'x,u,y,v\n1,a,1,k\n1,b,maybe,l\n' > "$work/label.csv"
+check "a label" refused 3 'label.csv:3: column "y": the label is neither 0 nor 1: "maybe"' convert 1 label
+
+# Lists, with weights and without.
+printf 'x,u,y,v\n1,b|a,1,k:0.5|l\n2,,0,\n3,c,1,l: 2\n4,a||b |a,0,k:0.25|z\n' > "$work/lists.csv"
+lists="--set data.csv.list_separator=| --set tables.v.weighted=true"
+for n in 1 3; do
+  check "lists on $n" convert $n lists $lists
+  check "their ids on $n" test "$(value /sparse/u/values lists)" = "2,1,3,1,2,1"
+  check "their bags on $n" test "$(value /sparse/u/offsets lists)" = "0,2,2,3,6"
+  check "words without weights on $n" test "$(value /sparse/v/values lists)" = "1,2,2,1,3"
+  check "weights on $n" test "$(value /sparse/v/weights lists)" = "0.5,1,2,0.25,1"
+done
+check "in one column" convert 2 lists --set 'data.csv.list_separator=|' --set 'data.csv.lists=["u"]'
+check "the other's fields are ids" test "$(value /sparse/v/values lists)" = "2,0,3,1"
+check "another name" refused 2 'data.csv.lists names 1 columns, of which 0' convert 1 lists --set 'data.csv.list_separator=|' --set 'data.csv.lists=["w"]'
+printf '5,a|b,1,k:x\n6,a,1,k\n' >> "$work/lists.csv"
+check "a weight" refused 3 'lists.csv:6: column "v": an id'"'"'s weight is no number: "k:x"' convert 2 lists $lists
+check "left out" convert 2 lists $lists --set data.on_bad_record=skip
+check "its bags are empty" test "$(value /sparse/u/offsets lists)" = "0,2,2,3,6,6,7"
+check "hashed" convert 1 lists $lists --set data.on_bad_record=skip --set data.csv.encoding=hash
+check "as many" test "$(value /sparse/u/offsets lists)" = "0,2,2,3,6,6,7"
+for input in kjt columns; do
+  check "train lists, $input" run 2 train "$work/csv.deck" --quiet $lists --set data.on_bad_record=skip --set data.train=lists.csv --set data.input=$input --set run.output="$work/train-$input"
+done
+check "the same losses" close_losses train-kjt train-columns 0 "$(losses train-kjt | wc -l)"
+
+# What is allowed, and likely not meant.
+lines() { # expressions of awk for u and v, and y
+  awk "BEGIN { print \"x,u,y,v\"; for (i = 0; i < 40000; i++) print i % 10 \",\" $1 \",\" $3 \",\" $2 }"
+}
+lines 'i % 3' 'i % 5' '(i * 7919 % 13 > 6)' > "$work/good.csv"
+check "good" convert 2 good
+check "nothing to say" silent
+lines 'i % 3' 'i % 5' '(i > 35000)' > "$work/sorted.csv"
+check "sorted" convert 2 sorted
+check "is said" says 'sorted by label: column "y" changes 1 times'
+check "and the way out" says 'data.shuffle'
+check "once" test "$(grep -c NOTE "$work/out")" = 1
+gzip -c "$work/sorted.csv" > "$work/zsorted.csv.gz"
+check "sorted, packed" convert 2 zsorted --set data.train="$work/zsorted.csv.gz" --set 'data.csv.encoding=hash'
+check "is not known yet" says '(column "y") are all 0'
+lines '(i % 3) "|" (i % 5)' '(i % 4 ? "g" i % 4 " h" (i % 3 ? " k" : "") : "g")' 'i % 2' > "$work/notlists.csv"
+check "lists taken as ids" convert 2 notlists
+check "are said" says 'column "u" looks like lists'
+check "with the key" says 'data.csv.list_separator = "|"'
+check "blanks, too" says 'data.csv.list_separator = " "'
+lines '"2014-10-21 00:00"' '"St. John (" i % 9 ")"' 'i % 2' > "$work/texts.csv"
+check "texts" convert 1 texts
+check "are none" silent
+awk 'BEGIN { print "x,u,y,v"; for (i = 0; i < 100; i++) print 1700000000 + i ",a," i % 2 ",k" }' > "$work/time.csv"
+check "a time as a number" convert 2 time
+check "is said, with its range" says 'column "x" has numbers from 1.7e+09 to 1.7e+09'
+check "and the way out" says 'data.csv.dense_transform = "standardise"'
+check "scaled" convert 2 time --set data.csv.dense_transform=standardise
+check "nothing to say of it" silent
+
+# Headers.
+tail -n +2 "$work/a.csv" > "$work/none.csv"
+check "no header" refused 3 'none.csv: the first line looks like data' convert 2 none
+tr , ';' < "$work/a.csv" > "$work/semi.csv"
+check "semicolons" refused 3 'data.csv.separator = ";"' convert 2 semi
+check "are read" convert 2 semi --set 'data.csv.separator=;'
+check "the same" same a semi
+tr , '\t' < "$work/a.csv" > "$work/tabs.csv"
+check "tabs" refused 3 'data.csv.separator = "tab"' convert 1 tabs
+
+# A file without labels, or with some, to predict.
+cut -d , -f 1,2,4 "$work/good.csv" | head -n 50 > "$work/new.csv"
+head -n 50 "$work/good.csv" | sed '3s/\(.*\),[01],/\1,,/' > "$work/half.csv"
+head -n 50 "$work/good.csv" > "$work/old.csv"
+model="--set data.train=good.csv --set run.output=$work/model --set data.csv.dense_transform=standardise"
+check "train" run 2 train "$work/csv.deck" --quiet $model
+for name in old new half; do
+  check "predict $name" run 2 predict "$work/csv.deck" $model --set data.eval=$name.csv --out "$work/$name.h5" > "$work/out"
+  check "$name: the same" test "$(value /predictions "$name")" = "$(value /predictions old)"
+done
+check "eval needs labels" refused 3 'the header has no column "y"' sh -c "'$TESSERA' eval '$work/csv.deck' $model --set data.eval=new.csv 2> '$work/err'"
+passed
