@@ -32,7 +32,7 @@ check "nothing is written" test ! -e o
 fails 3 'none.csv: no such file' checked --set data.train=none.csv
 fails 3 'none.csv: no such file' checked --set data.eval=none.csv
 fails 3 'the header has no column "w"' checked --set 'data.csv.dense=["w"]'
-fails 3 'a.csv:2: the label is neither' checked --set data.csv.label_threshold=1 --set 'data.csv.label_true=[]' --set data.csv.label=u
+fails 3 'a.csv:2: column "u": the label is neither 0 nor 1' checked --set data.csv.label_threshold=1 --set 'data.csv.label_true=[]' --set data.csv.label=u
 fails 3 'feature u has 2 values and needs 3 rows; table u has 2' checked --set tables.u.rows=2 --set tables.v.rows=3
 check "the other table at once" grep -q '^feature v has 3 values and needs 4 rows; table v has 3; rows = "auto" takes what is needed' err
 check "and all rows" grep -Eq '^v +3 +4$' out
