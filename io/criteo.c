@@ -192,19 +192,41 @@ static ts_err read_lines(ts_criteo *s, ts_batch_store *b, int32_t i, int32_t n,
   return TS_OK;
 }
 
-static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
-                         int32_t n) {
-  ts_criteo *s = (ts_criteo *)src;
+/* Samples [first, first + n) to places from I on. */
+static ts_err fill(ts_criteo *s, ts_batch_store *b, int32_t i, int64_t first,
+                   int32_t n) {
+  for (const int32_t end = i + n; i < end;) {
+    ts_lines lines;
+    int32_t here = end - i;
+    TS_DO(ts_text_lines(s->text, &lines, first, &here));
+    TS_DO(read_lines(s, b, i, here, &lines));
+    first += here;
+    i += here;
+  }
+  return TS_OK;
+}
+
+static ts_err begin_batch(ts_source *src, ts_batch_store *b, int32_t n) {
+  const ts_criteo *s = (const ts_criteo *)src;
   TS_DO(ts_batch_store_begin(b, n, 1, s->n_dense, src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
     TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
-  for (int32_t i = 0; i < n;) {
-    ts_lines lines;
-    int32_t here = n - i;
-    TS_DO(ts_text_lines(s->text, &lines, first + i, &here));
-    TS_DO(read_lines(s, b, i, here, &lines));
-    i += here;
-  }
+  return TS_OK;
+}
+
+static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
+                         int32_t n) {
+  TS_DO(begin_batch(src, b, n));
+  TS_DO(fill((ts_criteo *)src, b, 0, first, n));
+  TS_DO(ts_batch_store_empty_bad(b));
+  return ts_batch_store_end(b);
+}
+
+static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
+                     int32_t n) {
+  TS_DO(begin_batch(src, b, n));
+  for (int32_t i = 0; i < n; i++)
+    TS_DO(fill((ts_criteo *)src, b, i, samples[i], 1));
   TS_DO(ts_batch_store_empty_bad(b));
   return ts_batch_store_end(b);
 }
@@ -280,6 +302,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                        .n_dense = s->n_dense,
                        .n_tasks = 1,
                        .n_features = s->n_features,
+                       .bytes = ts_text_bytes(s->text),
+                       .packed = ts_text_packed(s->text),
                        .has_weights = c->data.on_bad_record == TS_ON_BAD_DROP,
                        .bayes_logloss = NAN,
                        .bayes_auc = NAN};
@@ -294,4 +318,5 @@ const ts_source_ops ts_source_criteo_tsv = {.format = "criteo_tsv",
                                             .open = open_source,
                                             .close = close_source,
                                             .read = read_batch,
+                                            .gather = gather,
                                             .write = ts_criteo_write};

@@ -116,20 +116,40 @@ static ts_err fill_line(ts_csv *s, void *arg, int64_t sample) {
   return *s->why ? bad_line(s, f->b, i) : TS_OK;
 }
 
+static ts_err begin_batch(ts_csv *s, ts_batch_store *b, int32_t n) {
+  const ts_source_info *info = &s->base.info;
+  TS_DO(
+      ts_batch_store_begin(b, n, info->n_tasks, s->n_dense, info->has_weights));
+  for (int32_t f = 0; f < s->n_features; f++)
+    if (!ts_csv_has_bags(&s->bags[f]))
+      TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
+  return ts_csv_bags_begin(s, n);
+}
+
+static ts_err end_batch(ts_csv *s, ts_batch_store *b) {
+  TS_DO(ts_csv_bags_store(s, b));
+  TS_DO(ts_batch_store_empty_bad(b));
+  return ts_batch_store_end(b);
+}
+
 static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
                          int32_t n) {
   ts_csv *s = (ts_csv *)src;
   ts_filling filling = {b, first};
-  TS_DO(ts_batch_store_begin(b, n, src->info.n_tasks, s->n_dense,
-                             src->info.has_weights));
-  for (int32_t f = 0; f < s->n_features; f++)
-    if (!ts_csv_has_bags(&s->bags[f]))
-      TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
-  TS_DO(ts_csv_bags_begin(s, n));
+  TS_DO(begin_batch(s, b, n));
   TS_DO(ts_csv_each_line(s, first, n, fill_line, &filling));
-  TS_DO(ts_csv_bags_store(s, b));
-  TS_DO(ts_batch_store_empty_bad(b));
-  return ts_batch_store_end(b);
+  return end_batch(s, b);
+}
+
+static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
+                     int32_t n) {
+  ts_csv *s = (ts_csv *)src;
+  TS_DO(begin_batch(s, b, n));
+  for (int32_t i = 0; i < n; i++) {
+    ts_filling filling = {b, samples[i] - i};
+    TS_DO(ts_csv_each_line(s, samples[i], 1, fill_line, &filling));
+  }
+  return end_batch(s, b);
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -212,6 +232,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                        .n_dense = s->n_dense,
                        .n_tasks = s->base.info.n_tasks,
                        .n_features = s->n_features,
+                       .bytes = ts_text_bytes(s->text),
+                       .packed = ts_text_packed(s->text),
                        .has_weights = c->data.on_bad_record == TS_ON_BAD_DROP,
                        .unlabelled = s->base.info.unlabelled,
                        .bayes_logloss = NAN,
@@ -247,6 +269,7 @@ const ts_source_ops ts_source_csv = {.format = "csv",
                                      .open = open_source,
                                      .close = close_source,
                                      .read = read_batch,
+                                     .gather = gather,
                                      .state_save = ts_csv_state_save,
                                      .recall = recall,
                                      .words = words_of};

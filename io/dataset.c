@@ -8,7 +8,6 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "io/batch_store.h"
 #include "io/dataset_impl.h"
 #include "io/dataset_write.h"
 #include "io/hdf5.h"
@@ -90,6 +89,11 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   TS_DO(ts_hdf5_open(&f->in.file, path, TS_ERR_DATA));
   f->in.fd = ts_file_open(path, O_RDONLY);
   if (f->in.fd < 0) return ts_fail_errno(TS_ERR_DATA, path);
+  TS_DO(ts_array_size(&f->in));
+  d->base.info.bytes += f->in.n_bytes;
+  /* Single samples come from memory; the system keeps what was read. */
+  if (d->base.split == TS_SPLIT_TRAIN && strcmp(c->data.shuffle, "none") != 0)
+    TS_DO(ts_array_map(&f->in));
   TS_DO(check_header(f, &d->base.info));
   TS_DO(ts_array_open(&f->labels, &f->in, "labels", 2, H5T_NATIVE_FLOAT, 4,
                       true));
@@ -126,6 +130,7 @@ static void close_file(ts_dataset_file *f, int32_t n_features) {
     H5Fclose(f->in.file);
   }
   ts_hdf5_unlock();
+  ts_array_unmap(&f->in);
   if (f->in.path && f->in.fd >= 0) close(f->in.fd);
   ts_mem_free_all(f->features, f->in.path);
 }
@@ -135,7 +140,7 @@ static void close_source(ts_source *s) {
   if (!d) return;
   for (int32_t i = 0; i < d->n_files; i++)
     close_file(&d->files[i], d->n_features);
-  ts_mem_free_all(d->files, d);
+  ts_mem_free_all(d->files, d->wanted, d);
 }
 
 /* All files of a source have the same shapes. */
@@ -248,8 +253,7 @@ static ts_err read_feature(ts_dataset_file *f, ts_batch_store *s, int32_t i,
   return TS_OK;
 }
 
-/* The file that holds SAMPLE. */
-static ts_dataset_file *file_of(ts_dataset *d, int64_t sample) {
+ts_dataset_file *ts_dataset_file_of(ts_dataset *d, int64_t sample) {
   int32_t i = 0;
   while (i + 1 < d->n_files && sample >= d->files[i].first + d->files[i].n) i++;
   return &d->files[i];
@@ -262,9 +266,9 @@ static int32_t span_in(const ts_dataset_file *f, int64_t sample, int64_t end) {
 }
 
 /* A layer can turn what is not a number into zero and still poison its
- * weights, so the loss does not show it.  X (n, cols), of samples from ROW. */
-static ts_err check_dense(const ts_dataset_file *f, const float *x, int64_t row,
-                          int32_t n, int32_t cols) {
+ * weights, so the loss does not show it. */
+ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,
+                              int64_t row, int32_t n, int32_t cols) {
   for (int64_t i = 0; i < (int64_t)n * cols; i++)
     if (isnan(x[i]))
       return ts_fail(TS_ERR_DATA,
@@ -277,7 +281,7 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
                            int32_t n) {
   const ts_source_info *info = &d->base.info;
   for (int64_t at = first; at < first + n;) {
-    ts_dataset_file *f = file_of(d, at);
+    ts_dataset_file *f = ts_dataset_file_of(d, at);
     const int32_t here = span_in(f, at, first + n);
     const int64_t row = at - f->first, to = at - first;
     TS_DO(ts_array_read(&f->in, &f->labels, s->labels + to * info->n_tasks, row,
@@ -285,7 +289,7 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
     float *dense = s->dense + to * info->n_dense;
     if (info->n_dense) {
       TS_DO(ts_array_read(&f->in, &f->dense, dense, row, here));
-      TS_DO(check_dense(f, dense, row, here, info->n_dense));
+      TS_DO(ts_dataset_check_dense(f, dense, row, here, info->n_dense));
     }
     if (f->sample_weights.set >= 0)
       TS_DO(ts_array_read(&f->in, &f->sample_weights, s->weights + to, row,
@@ -295,17 +299,21 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
   return TS_OK;
 }
 
+bool ts_dataset_is_ragged(const ts_dataset *d, int32_t i) {
+  for (int32_t k = 0; k < d->n_files; k++)
+    if (d->files[k].features[i].offsets.set >= 0) return true;
+  return false;
+}
+
 static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
                           int64_t first, int32_t n) {
   int64_t n_ids = 0;
-  bool ragged = false;
   const bool weighted = s->of[i].table->weighted;
-  for (int32_t k = 0; k < d->n_files; k++)
-    ragged |= d->files[k].features[i].offsets.set >= 0;
-  TS_DO(ts_batch_store_feature(s, i, 0, ragged ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
-                               weighted));
+  TS_DO(ts_batch_store_feature(
+      s, i, 0, ts_dataset_is_ragged(d, i) ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
+      weighted));
   for (int64_t at = first; at < first + n;) {
-    ts_dataset_file *f = file_of(d, at);
+    ts_dataset_file *f = ts_dataset_file_of(d, at);
     const int32_t here = span_in(f, at, first + n);
     TS_DO(read_feature(f, s, i, at - f->first, here, (int32_t)(at - first),
                        &n_ids));
@@ -313,7 +321,7 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
   }
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad >= 0) {
-    const ts_dataset_file *f = file_of(d, first + bad);
+    const ts_dataset_file *f = ts_dataset_file_of(d, first + bad);
     TS_DO(
         ts_batch_store_check_ids(&d->base, s, i, f->in.path, first - f->first));
   }
@@ -339,4 +347,5 @@ const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .open = open_source,
                                          .close = close_source,
                                          .read = read_batch,
+                                         .gather = ts_dataset_gather,
                                          .write = ts_dataset_write};

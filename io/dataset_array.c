@@ -5,6 +5,10 @@
  * HDF5. */
 #include "io/dataset_array.h"
 
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
 #include "base/file.h"
 #include "io/hdf5.h"
 
@@ -59,6 +63,25 @@ done:
   return err;
 }
 
+ts_err ts_array_size(ts_array_file *f) {
+  struct stat st;
+  if (fstat(f->fd, &st) != 0) return ts_fail_errno(TS_ERR_DATA, f->path);
+  f->n_bytes = st.st_size;
+  return TS_OK;
+}
+
+ts_err ts_array_map(ts_array_file *f) {
+  void *map = mmap(NULL, (size_t)f->n_bytes, PROT_READ, MAP_SHARED, f->fd, 0);
+  if (map == MAP_FAILED) return ts_fail_errno(TS_ERR_DATA, f->path);
+  f->map = map;
+  return TS_OK;
+}
+
+void ts_array_unmap(ts_array_file *f) {
+  if (f->map) munmap((void *)f->map, (size_t)f->n_bytes);
+  f->map = NULL;
+}
+
 void ts_array_close(ts_array *a) {
   if (a->set >= 0) H5Dclose(a->set);
   a->set = -1;
@@ -73,6 +96,10 @@ ts_err ts_array_read(const ts_array_file *f, const ts_array *a, void *to,
                    f->path, (long long)first, (long long)(first + n),
                    (long long)a->rows);
   const int64_t row_bytes = a->cols * (int64_t)a->size;
+  if (a->at >= 0 && f->map && a->at + (first + n) * row_bytes <= f->n_bytes) {
+    memcpy(to, f->map + a->at + first * row_bytes, (size_t)(n * row_bytes));
+    return TS_OK;
+  }
   if (a->at >= 0)
     return ts_pread(f->fd, to, n * row_bytes, a->at + first * row_bytes,
                     f->path, TS_ERR_DATA);

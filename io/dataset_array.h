@@ -11,6 +11,8 @@ typedef struct ts_array_file {
   char *path;
   hid_t file;
   int fd;
+  const char *map; /* the whole file; NULL: it is read */
+  int64_t n_bytes;
 } ts_array_file;
 
 /* One array in a file; rows of COLS elements. */
@@ -22,6 +24,10 @@ typedef struct ts_array {
   size_t size; /* bytes of an element */
 } ts_array;
 
+/* Finds how large F is; maps it. */
+ts_err ts_array_size(ts_array_file *);
+ts_err ts_array_map(ts_array_file *);
+void ts_array_unmap(ts_array_file *);
 /* Array NAME of F into A, set -1 where it is not there and not REQUIRED; (N),
  * or up to RANK_MAX dimensions.  TYPE and SIZE: of its elements in memory.
  * Takes the lock of HDF5, but for close. */

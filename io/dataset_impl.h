@@ -2,6 +2,7 @@
  * All of it is Local. */
 #pragma once
 
+#include "io/batch_store.h"
 #include "io/dataset_array.h"
 #include "io/source.h"
 
@@ -21,7 +22,21 @@ typedef struct ts_dataset {
   ts_source base;
   ts_dataset_file *files;
   int32_t n_files, n_features;
+  struct ts_wanted *wanted; /* (n_wanted) of gather */
+  int64_t n_wanted;
 } ts_dataset;
+
+/* The file that holds SAMPLE. */
+ts_dataset_file *ts_dataset_file_of(ts_dataset *, int64_t sample);
+/* Whether a file has other bags than of one id in feature I. */
+bool ts_dataset_is_ragged(const ts_dataset *, int32_t i);
+/* X (n, cols), dense features of samples from ROW of F on: an error where one
+ * is not a number. */
+ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,
+                              int64_t row, int32_t n, int32_t cols);
+/* ts_source_ops.gather. */
+ts_err ts_dataset_gather(ts_source *, ts_batch_store *, const int64_t *samples,
+                         int32_t n);
 
 /* dataset_rows.c: takes what the group NAME, a feature's, says of its ids; and
  * the source's needs (io/source.h). */

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
+#include "io/order.h"
 #include "runtime/trace.h"
 
 /* The samples that a store holds: N from FIRST on; N -1: none. */
@@ -19,6 +20,8 @@ typedef struct ts_held {
 struct ts_loader {
   ts_source *source;
   ts_loader_options options;
+  ts_order order;
+  int64_t *samples;        /* (a rank's part of a batch) where it shuffles */
   ts_loader_state read;    /* next batch to be read */
   ts_loader_state given;   /* after the batches handed out */
   int64_t end_step;        /* batches in all */
@@ -43,7 +46,12 @@ static int64_t per_epoch(const ts_loader *l) {
   return l->options.drop_last ? n / g : (n + g - 1) / g;
 }
 
-/* N samples from FIRST on into store number SLOT, unless they are there. */
+static int64_t most_samples(const ts_loader_options *o) {
+  return (o->global_batch + o->n_ranks - 1) / o->n_ranks;
+}
+
+/* N samples from FIRST on of the epoch at hand into store number SLOT, unless
+ * they are there. */
 static ts_err read_samples(ts_loader *l, int slot, int64_t first, int64_t n) {
   ts_source *s = l->source;
   const int64_t period = s->info.period;
@@ -54,9 +62,13 @@ static ts_err read_samples(ts_loader *l, int slot, int64_t first, int64_t n) {
   if (ts_fault("batch"))
     return ts_fail(TS_ERR_DATA, "sample %lld: (fault asked for)",
                    (long long)first);
+  s->n_threads = l->options.n_threads > 1 ? l->options.n_threads : 1;
+  if (l->order.n) {
+    ts_order_samples(&l->order, l->samples, l->read.epoch, first, (int32_t)n);
+    return s->ops->gather(s, l->stores[slot], l->samples, (int32_t)n);
+  }
   if (period && held->n == n && held->first == wanted.first) return TS_OK;
   held->n = -1;
-  s->n_threads = l->options.n_threads > 1 ? l->options.n_threads : 1;
   const ts_err err = s->ops->read(s, l->stores[slot], first, (int32_t)n);
   if (err == TS_OK) *held = wanted;
   return err;
@@ -155,7 +167,7 @@ static int store_count(const ts_loader *l) {
 
 static ts_err create_store(ts_loader *l, ts_batch_store **out) {
   const ts_loader_options *o = &l->options;
-  const int64_t n = (o->global_batch + o->n_ranks - 1) / o->n_ranks;
+  const int64_t n = most_samples(o);
   const ts_config *c = l->source->config;
   TS_DO(ts_batch_store_create(out, c, o->device));
   if (o->pooling) TS_DO(ts_batch_store_expect(*out, c, (int32_t)n, o->pooling));
@@ -179,6 +191,8 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
              "the data has %lld samples, fewer than one batch of %lld, and "
              "data.drop_last is set",
              (long long)source->info.n_samples, (long long)o->global_batch);
+  if (o->shuffle) TS_TRY(ts_order_set(&l->order, source));
+  if (l->order.n) TS_TRY(ts_mem_many(l->samples, most_samples(o), INPUT));
   l->end_step = last_step(l);
   l->n_stores = store_count(l);
   pthread_mutex_init(&l->lock, NULL);
@@ -304,7 +318,7 @@ void ts_loader_destroy(ts_loader *l) {
   }
   for (int i = 0; l->stores && !l->replay && i < l->n_stores; i++)
     ts_batch_store_destroy(l->stores[i]);
-  ts_mem_free_all(l->stores, l->after, l->held);
+  ts_mem_free_all(l->stores, l->after, l->held, l->samples);
   ts_trace_row_give(l->row);
   pthread_mutex_destroy(&l->lock);
   pthread_cond_destroy(&l->changed);

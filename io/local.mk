@@ -35,6 +35,8 @@ tessera_sources += \
   io/csv_learn.c \
   io/csv_look.c \
   io/dataset.c \
+  io/dataset_gather.c \
+  io/dataset_impl.h \
   io/dataset_array.c \
   io/dataset_array.h \
   io/dataset_impl.h \
@@ -61,6 +63,8 @@ tessera_sources += \
   io/loader.c \
   io/metrics_log.c \
   io/metrics_log.h \
+  io/order.c \
+  io/order.h \
   io/predictions.c \
   io/predictions.h \
   io/rows.c \

@@ -138,8 +138,12 @@ const ts_key ts_schema[] = {
          "a batch's ids: all features in one array, or an array each"),
     LIST(DECK, data.dedup, STRINGS,
          "features whose distinct bags are sent and looked up once"),
-    WORD(DECK, data.shuffle, STRING, "none", "none|-block",
-         "order of the samples"),
+    WORD(DECK, data.shuffle, STRING, "none", "none|block|full",
+         "order of the training samples, another in each epoch: full has any "
+         "sample anywhere; block moves blocks of neighbours, and mixes those "
+         "of a window, for files larger than memory"),
+    NUMBER(DECK, data.shuffle_window, FLOAT, "64.0", "MiB", 0.001, 1e9,
+           "of data that data.shuffle = \"block\" mixes at a time"),
     FLAG(DECK, data.drop_last, "false",
          "leave out an epoch's short last batch"),
     WORD(DECK, data.on_bad_id, CHOICE, "stop", "stop|drop",

@@ -33,9 +33,11 @@ typedef struct ts_source_info {
   const char *format;
   int64_t n_samples;
   int32_t n_dense, n_tasks, n_features;
-  bool has_weights; /* some batches have sample weights (or may skip) */
-  bool unlabelled;  /* to predict only: labels are NAN */
-  int64_t period;   /* samples after which the same ones come again; 0: none */
+  bool has_weights;   /* some batches have sample weights (or may skip) */
+  int64_t bytes;      /* of its files; 0: not known */
+  const char *packed; /* a file that is read in order only; NULL: none */
+  bool unlabelled;    /* to predict only: labels are NAN */
+  int64_t period; /* samples after which the same ones come again; 0: none */
   /* synthetic only, NAN elsewhere: the best that any model can reach. */
   double bayes_logloss, bayes_auc;
 } ts_source_info;
@@ -79,6 +81,10 @@ typedef struct ts_source_ops {
    * table's rows (errors name file, sample, feature, id and row count;
    * data.on_bad_id). */
   ts_err (*read)(ts_source *, ts_batch_store *, int64_t first, int32_t n);
+  /* The N SAMPLES, in that order; else as read.  Faster where many of them are
+   * neighbours. */
+  ts_err (*gather)(ts_source *, ts_batch_store *, const int64_t *samples,
+                   int32_t n);
   /* Appends what later sources of the same run have to know (vocabularies,
    * means) as text, which the checkpoint keeps in /loader; NULL: nothing. */
   ts_err (*state_save)(ts_source *, ts_str *text);
@@ -152,6 +158,7 @@ typedef struct ts_loader_options {
   double epochs;     /* of samples, used when max_steps < 0: what START has
                         behind it counts, whatever batches it was read in */
   bool drop_last;
+  bool shuffle; /* the samples of an epoch in the order of data.shuffle */
   int rank, n_ranks;
   int depth;             /* batches ready ahead, >= 1 */
   int n_threads;         /* that read may use; 0: 1 */
@@ -163,8 +170,10 @@ typedef struct ts_loader_options {
 
 /* Step s takes samples [sG, (s+1)G) of an epoch; rank r the r-th contiguous
  * part, the first G mod W ranks one more; the epoch's short last batch is
- * used unless drop_last.  All ranks see the same number of batches.  Where the
- * source's samples come again, so do batches that are there already.  Local. */
+ * used unless drop_last.  With shuffle these are places in the epoch's order
+ * (io/order.h), and so for ts_batch.first.  All ranks see the same number of
+ * batches.  Where the source's samples come again, so do batches that are there
+ * already.  Local. */
 ts_err ts_loader_create(ts_loader **, ts_source *, const ts_loader_options *,
                         const ts_loader_state *start);
 /* For measurements: hands out the batches of the N STORES (the caller's, which

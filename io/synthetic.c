@@ -222,14 +222,16 @@ static ts_err begin_batch(const ts_synthetic *s, ts_batch_store *b, int32_t n) {
   return TS_OK;
 }
 
-static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
-                         int32_t n) {
+/* Samples SAMPLES (n), or those from FIRST on where that is NULL. */
+static ts_err draw_batch(ts_source *src, ts_batch_store *b,
+                         const int64_t *samples, int64_t first, int32_t n) {
   const ts_synthetic *s = (const ts_synthetic *)src;
   const int64_t period = s->base.info.period;
   TS_DO(begin_batch(s, b, n));
 #pragma omp parallel for schedule(dynamic, 64) num_threads(s->base.n_threads)
   for (int32_t i = 0; i < n; i++) {
-    const int64_t at = period ? (first + i) % period : first + i;
+    const int64_t sample = samples ? samples[i] : first + i;
+    const int64_t at = period ? sample % period : sample;
     const uint64_t k = (uint64_t)(s->first + at);
     const ts_place place = {b->feature, i, b->dense + (int64_t)i * s->n_dense};
     double z[TS_SYNTHETIC_TASKS];
@@ -239,6 +241,16 @@ static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
           ts_synthetic_label(s, z[t], k, t);
   }
   return ts_batch_store_end(b);
+}
+
+static ts_err read_batch(ts_source *src, ts_batch_store *b, int64_t first,
+                         int32_t n) {
+  return draw_batch(src, b, NULL, first, n);
+}
+
+static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
+                     int32_t n) {
+  return draw_batch(src, b, samples, 0, n);
 }
 
 static void law(const ts_config *c, int32_t feature, double *ids,
@@ -255,4 +267,5 @@ const ts_source_ops ts_source_synthetic = {.format = "synthetic",
                                            .law = law,
                                            .open = open_source,
                                            .close = close_source,
-                                           .read = read_batch};
+                                           .read = read_batch,
+                                           .gather = gather};

@@ -357,6 +357,18 @@ int64_t ts_text_n_lines(const ts_text *t) {
   return f ? f->first + f->n_lines : 0;
 }
 
+int64_t ts_text_bytes(const ts_text *t) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < t->n_files; i++) n += t->files[i].bytes;
+  return n;
+}
+
+const char *ts_text_packed(const ts_text *t) {
+  for (int32_t i = 0; i < t->n_files; i++)
+    if (t->files[i].gz) return t->files[i].path;
+  return NULL;
+}
+
 const char *ts_text_header(const ts_text *t) {
   return t->first_line.text ? t->first_line.text : "";
 }

@@ -18,7 +18,9 @@ typedef struct ts_text ts_text;
 ts_err ts_text_open(ts_text **, const ts_strings *paths, char separator,
                     ts_comm *);
 void ts_text_close(ts_text *);
-int64_t ts_text_n_lines(const ts_text *); /* of data, over all files */
+int64_t ts_text_n_lines(const ts_text *);    /* of data, over all files */
+int64_t ts_text_bytes(const ts_text *);      /* of the plain files */
+const char *ts_text_packed(const ts_text *); /* a packed one; NULL: none */
 /* First line of the first file, where there is a header. */
 const char *ts_text_header(const ts_text *);
 

@@ -182,7 +182,8 @@ typedef struct ts_config {
     bool pin_memory;
     char *input; /* kjt | columns */
     ts_strings dedup;
-    char *shuffle; /* none | block */
+    char *shuffle;         /* none | block | full */
+    double shuffle_window; /* MiB */
     bool drop_last;
     ts_on_bad on_bad_id, on_bad_record;
     int64_t max_bad;

@@ -24,6 +24,8 @@ tessera_sources += \
   src/base/mem_free.h \
   src/base/mem_stream.c \
   src/base/mem_stream.h \
+  src/base/permute.c \
+  src/base/permute.h \
   src/base/rng.c \
   src/base/rng.h \
   src/base/space.c \

@@ -256,6 +256,7 @@ ts_err ts_run_open_loader(ts_run *r) {
                          .max_steps = c->run.steps > 0 ? c->run.steps : -1,
                          .epochs = c->run.epochs,
                          .drop_last = c->data.drop_last,
+                         .shuffle = true,
                          .rank = r->t->rank,
                          .n_ranks = r->t->n_ranks,
                          .depth = ts_pipeline_n_inflight(c, false) + 1,
@@ -263,6 +264,10 @@ ts_err ts_run_open_loader(ts_run *r) {
                          .pooling = r->t->pooling,
                          .n_threads = ts_trainer_readers(r->t),
                          .serial = c->run.serial_lanes};
+  const int64_t at = r->state.loader.next_sample;
+  const int64_t left = r->train->info.n_samples - at;
+  if (at > 0 && left >= (c->data.drop_last ? r->t->global_batch : 1))
+    TS_DO(ts_order_check(c, &r->state.order));
   /* Batches that are left out make no step. */
   if (o.max_steps >= 0 && skipped > 0) o.max_steps += skipped;
   if (o.max_steps >= 0 && c->run.on_nan != TS_ON_NAN_STOP)

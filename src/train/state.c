@@ -278,6 +278,7 @@ static ts_err add_loader(ts_trainer *t, ts_ckpt *ckpt,
   TS_TRY(add_i64(ckpt, "loader/batches", state->loader.step));
   TS_TRY(add_i64(ckpt, "loader/samples", train->info.n_samples));
   TS_TRY(add_i64(ckpt, "loader/trained", state->n_samples));
+  TS_TRY(ts_order_save(t->config, ckpt));
   TS_TRY(
       ts_ckpt_add_value(ckpt, "loader/seconds", TS_F64, 1, &state->trained_s));
   TS_TRY(add_best(ckpt, &state->best));
@@ -345,6 +346,7 @@ static ts_err take_state(const ts_ckpt *ckpt, ts_run_state *state) {
   state->loader.next_sample = get_i64(ckpt, "loader/next_sample", 0);
   state->loader.step = get_i64(ckpt, "loader/batches", 0);
   state->n_samples = get_i64(ckpt, "loader/trained", 0);
+  ts_order_take(&state->order, ckpt);
   take_best(ckpt, &state->best);
   if (s && s->dtype == TS_F64 && s->n == 1)
     memcpy(&state->trained_s, s->ptr, sizeof(double));

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "io/checkpoint.h"
-#include "io/source.h"
+#include "io/order.h"
 #include "runtime/arrays.h"
 #include "dense/parallel.h"
 #include "model/model.h"
@@ -238,6 +238,7 @@ void ts_stage_advance(ts_trainer *, ts_loader *);
 
 typedef struct ts_run_state {
   ts_loader_state loader;
+  ts_order_key order; /* that the loader's place is in */
   char *source_state; /* owned; of the training source, may be NULL */
   double trained_s;   /* seconds spent in earlier runs */
   int64_t n_samples;  /* trained on since the first start */

@@ -1,1 +1,3 @@
 check_PROGRAMS += tests/base/test_base tests/base/test_report
+# Permutations that are computed.
+check_PROGRAMS += tests/base/test_permute

@@ -6,6 +6,8 @@ tests_io_test_rows_SOURCES = tests/io/test_rows.c tests/support/hostile_files.c 
   tests/support/hostile_files.h
 # Synthetic data, and batches of it that come again.
 check_PROGRAMS += tests/io/test_synthetic
+# The order of an epoch's samples.
+check_PROGRAMS += tests/io/test_shuffle
 check_PROGRAMS += tests/io/test_checkpoint_device
 check_PROGRAMS += tests/io/test_checkpoint_dense
 tests_io_test_checkpoint_dense_SOURCES = tests/io/test_checkpoint_dense.c \

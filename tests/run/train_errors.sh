@@ -14,7 +14,6 @@ fails() {
 }
 fails 2 'did you mean' train 4 a --set optimizer.lrr=1
 fails 2 'out of range' train 4 a --set run.threads=-1
-fails 2 'not in this version' train 4 a --set data.shuffle=block
 fails 2 'it needs run.backend = "cuda"' train 4 a --set comm.backend=nccl
 fails 2 'no layer "over_arch.7"; there are: dense_arch.0, dense_arch.1, over_arch.0, over_arch.1, over_arch.2' train 4 a \
   --set dense.parallel=fully_sharded --set 'dense.forward_prefetch=({layer="over_arch.0";prefetch=["over_arch.7"];})'

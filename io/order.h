@@ -1,0 +1,44 @@
+/* order.h - the order of an epoch's samples: data.shuffle.
+ *
+ * The order is a function of (run.seed, epoch) and the data alone, computed
+ * sample by sample, so a run that is resumed on other ranks in the middle of an
+ * epoch goes on with the same one.  With shift s and whole blocks of B samples
+ * of the n,
+ *
+ *   position p is place x = w W + within_w(p - w W) of window w = p / W,
+ *   its block is b = blocks(x / B), the short last one stays where it is,
+ *   its sample is (b B + x mod B + s) mod n
+ *
+ * with within and blocks keyed permutations (base/permute.h).  "full" is one
+ * window of one block.  The shift cuts the blocks elsewhere in each epoch, and
+ * so the samples of the short block differ.  All of it is Local. */
+#pragma once
+
+#include "base/permute.h"
+#include "io/checkpoint.h"
+#include "io/source.h"
+
+typedef struct ts_order {
+  int64_t n, window, block; /* samples; n 0: not shuffled */
+  uint64_t seed;
+  int64_t epoch, at; /* the epoch and window whose permutations are here */
+  int64_t shift;
+  ts_permute blocks, within;
+} ts_order;
+
+/* What an order depends on besides the data, for checkpoints. */
+typedef struct ts_order_key {
+  int64_t shuffle, seed, window_bytes; /* shuffle 0: none; 1: block; 2: full */
+} ts_order_key;
+
+/* The deck's into CKPT, and that of CKPT: none where it has none. */
+ts_err ts_order_save(const ts_config *, ts_ckpt *ckpt);
+void ts_order_take(ts_order_key *, const ts_ckpt *ckpt);
+/* An error that names the deck's key by which it has another order than WAS. */
+ts_err ts_order_check(const ts_config *, const ts_order_key *was);
+
+/* The order that the deck wants of SOURCE; an error where it can't be had. */
+ts_err ts_order_set(ts_order *, const ts_source *source);
+/* The samples at positions [first, first + n) of EPOCH. */
+void ts_order_samples(ts_order *, int64_t *samples, int64_t epoch,
+                      int64_t first, int32_t n);

@@ -1,0 +1,233 @@
+/* test_shuffle.c - the order of an epoch's samples: each once, the same on any
+ * number of ranks and from any place on, another in each epoch; what is
+ * gathered is what is read. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/batch_store.h"
+#include "io/deck.h"
+#include "io/order.h"
+#include "tests/support/harness.h"
+
+enum { SAMPLES = 1003, BATCH = 24, EPOCH_STEPS = 42, MOST = 4000 };
+
+static const char *const deck =
+    "run = { name = \"t\"; steps = 3; seed = 5; };\n"
+    "data = { format = \"synthetic\"; global_batch = 24;\n"
+    "  synthetic = { samples = 1003; pooling = [1, 3]; hidden_dim = 3; }; };\n"
+    "tables = ( { name = \"a\"; rows = 7; dim = 4; features = [\"f\"]; },\n"
+    "  { name = \"b\"; rows = 3000; dim = 4; features = [\"g\"]; } );\n"
+    "model = { dense_features = 2; dense_arch = [4]; over_arch = [1]; };\n";
+
+static ts_fixture fixture;
+static ts_config *c;
+static ts_source *source;
+
+/* What the loader asked for, in order. */
+static const ts_source_ops *under;
+static ts_source_ops noted;
+static int64_t asked[MOST];
+static int n_asked;
+
+static ts_err noted_gather(ts_source *s, ts_batch_store *b,
+                           const int64_t *samples, int32_t n) {
+  ck_assert_int_le(n_asked + n, MOST);
+  memcpy(asked + n_asked, samples, (size_t)n * sizeof *samples);
+  n_asked += n;
+  return under->gather(s, b, samples, n);
+}
+
+static void open_data(const char *const *sets, int n) {
+  ts_fixture_start_device(&fixture, false, 1);
+  ck_assert_ok(ts_deck_parse(&c, deck, "/tmp", sets, n));
+  ck_assert_ok(ts_source_open(&source, c, TS_SPLIT_TRAIN, NULL, fixture.comm));
+  under = source->ops;
+  noted = *under;
+  noted.gather = noted_gather;
+  source->ops = &noted;
+}
+
+static void close_data(void) {
+  source->ops = under;
+  ts_source_close(source);
+  ts_deck_destroy(c);
+  ts_fixture_stop(&fixture);
+}
+
+/* The samples of N_STEPS batches of N_RANKS from STEP on, in their order,
+ * appended to TO. */
+static int take(int64_t *to, int n_ranks, int step, int n_steps,
+                bool drop_last) {
+  const int per = drop_last ? SAMPLES / BATCH : EPOCH_STEPS;
+  ts_loader *l[4];
+  int n = 0;
+  const ts_loader_state start = {step / per, step % per * BATCH, step};
+  for (int r = 0; r < n_ranks; r++) {
+    const ts_loader_options o = {.global_batch = BATCH,
+                                 .max_steps = step + n_steps,
+                                 .drop_last = drop_last,
+                                 .shuffle = true,
+                                 .rank = r,
+                                 .n_ranks = n_ranks,
+                                 .depth = 1,
+                                 .serial = true};
+    ck_assert_ok(ts_loader_create(&l[r], source, &o, &start));
+  }
+  for (int k = 0; k < n_steps; k++)
+    for (int r = 0; r < n_ranks; r++) {
+      ts_batch *b;
+      n_asked = 0;
+      ck_assert_ok(ts_loader_next(l[r], &b));
+      ck_assert_ptr_nonnull(b);
+      ck_assert_int_eq(b->n, n_asked);
+      memcpy(to + n, asked, (size_t)n_asked * sizeof *asked);
+      n += n_asked;
+      ts_loader_release(l[r], b);
+    }
+  for (int r = 0; r < n_ranks; r++) ts_loader_destroy(l[r]);
+  return n;
+}
+
+static void check_once(const int64_t *samples) {
+  int count[SAMPLES] = {0};
+  for (int i = 0; i < SAMPLES; i++) {
+    ck_assert_int_ge(samples[i], 0);
+    ck_assert_int_lt(samples[i], SAMPLES);
+    count[samples[i]]++;
+  }
+  for (int i = 0; i < SAMPLES; i++) ck_assert_int_eq(count[i], 1);
+}
+
+static int same(const int64_t *x, const int64_t *y) {
+  int n = 0;
+  for (int i = 0; i < SAMPLES; i++) n += x[i] == y[i];
+  return n;
+}
+
+/* A sample counts as 28 bytes: full; blocks of 2, of 9 and, in one window, of
+ * all samples. */
+static const char *const orders[][2] = {
+    {"data.shuffle=full", "data.shuffle_window=64"},
+    {"data.shuffle=block", "data.shuffle_window=0.001"},
+    {"data.shuffle=block", "data.shuffle_window=0.004"},
+    {"data.shuffle=block", "data.shuffle_window=64"}};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
+TS_TESTS(each_sample_once, 0, ORDERS) {
+  static int64_t whole[2 * SAMPLES], other[2 * SAMPLES], moved[2 * SAMPLES];
+  open_data(orders[_i], 2);
+  ck_assert_int_eq(take(whole, 1, 0, 2 * EPOCH_STEPS, false), 2 * SAMPLES);
+  check_once(whole);
+  check_once(whole + SAMPLES);
+  ck_assert_int_lt(same(whole, whole + SAMPLES), 20);
+  for (int w = 2; w <= 4; w += 2) {
+    ck_assert_int_eq(take(other, w, 0, 2 * EPOCH_STEPS, false), 2 * SAMPLES);
+    ck_assert_mem_eq(whole, other, sizeof whole);
+  }
+  /* Stopped in the middle of the second epoch, on other ranks from there on. */
+  int n = take(moved, 2, 0, EPOCH_STEPS + 17, false);
+  n += take(moved + n, 4, EPOCH_STEPS + 17, 3, false);
+  n += take(moved + n, 3, EPOCH_STEPS + 20, EPOCH_STEPS - 20, false);
+  ck_assert_int_eq(n, 2 * SAMPLES);
+  ck_assert_mem_eq(whole, moved, sizeof whole);
+  /* Without the short last batch: the same places of the same order. */
+  const int whole_batches = SAMPLES / BATCH * BATCH;
+  n = take(moved, 2, 0, 2 * (SAMPLES / BATCH), true);
+  ck_assert_int_eq(n, 2 * whole_batches);
+  ck_assert_mem_eq(whole, moved, (size_t)whole_batches * sizeof *whole);
+  ck_assert_mem_eq(whole + SAMPLES, moved + whole_batches,
+                   (size_t)whole_batches * sizeof *whole);
+  close_data();
+}
+
+/* Samples of a batch in blocks come from few places, in full from all. */
+TS_TEST(blocks_stay_together) {
+  for (int k = 0; k < ORDERS; k += 2) {
+    int64_t samples[144];
+    int together = 0;
+    ts_order o;
+    open_data(orders[k], 2);
+    ck_assert_ok(ts_order_set(&o, source));
+    ck_assert_int_eq(o.block, k ? 9 : SAMPLES);
+    ts_order_samples(&o, samples, 0, 0, 144);
+    for (int i = 0; i < 144; i++)
+      for (int j = 0; j < 144; j++) together += samples[j] == samples[i] + 1;
+    if (k)
+      ck_assert_int_gt(together, 40);
+    else
+      ck_assert_int_lt(together, 30);
+    close_data();
+  }
+}
+
+TS_TEST(seeds_differ) {
+  static int64_t x[SAMPLES], y[SAMPLES];
+  const char *sets[] = {"data.shuffle=full", "run.seed=6"};
+  open_data(sets, 1);
+  take(x, 1, 0, EPOCH_STEPS, false);
+  close_data();
+  open_data(sets, 2);
+  take(y, 1, 0, EPOCH_STEPS, false);
+  ck_assert_int_lt(same(x, y), 20);
+  close_data();
+}
+
+/* ---- what is gathered ---------------------------------------------------- */
+
+static void check_samples(const ts_batch *x, const ts_batch *one, int i) {
+  ck_assert_mem_eq(&x->labels[i], one->labels, 4);
+  ck_assert_mem_eq(&x->dense[2 * i], one->dense, 8);
+  for (int f = 0; f < 2; f++) {
+    const ts_jagged *j = &x->kjt.features[f], *k = &one->kjt.features[f];
+    int64_t from = 0;
+    for (int b = 0; b < i; b++) from += ts_jagged_length(j, b);
+    const int32_t n = ts_jagged_length(j, i);
+    ck_assert_int_eq(n, f ? 3 : 1);
+    ck_assert_int_eq(n, ts_jagged_length(k, 0));
+    ck_assert_mem_eq(j->ids + from, k->ids, (size_t)n * 8);
+    if (f) ck_assert_mem_eq(j->weights + from, k->weights, (size_t)n * 4);
+  }
+}
+
+/* A data set of two files with bags and weights: neighbours, the last sample
+ * and the first, one twice, and none. */
+TS_TEST(gathered_is_read) {
+  const int64_t wanted[] = {1500, 3, 1002, 1003, 2005, 0, 4, 3, 700, 1004};
+  const int n = sizeof wanted / sizeof *wanted;
+  char path[64], train[160];
+  const char *sets[] = {"tables.b.weighted=true", "data.shuffle=full",
+                        "data.format=dataset", train};
+  ts_batch_store *all, *one;
+  snprintf(path, sizeof path, "/tmp/shuffle-%d.h5", (int)getpid());
+  snprintf(train, sizeof train, "data.train=[\"%s\",\"%s\"]", path, path);
+  open_data(sets, 1);
+  ck_assert_ok(ts_source_find("dataset")->write(path, source, fixture.comm));
+  close_data();
+  open_data(sets, 4);
+  ck_assert_int_eq(source->info.n_samples, 2 * SAMPLES);
+  ck_assert_ok(ts_batch_store_create(&all, c, NULL));
+  ck_assert_ok(ts_batch_store_create(&one, c, NULL));
+  ck_assert_ok(under->gather(source, all, wanted, 0));
+  ck_assert_int_eq(ts_batch_store_batch(all)->n, 0);
+  ck_assert_ok(under->gather(source, all, wanted, n));
+  for (int i = 0; i < n; i++) {
+    ck_assert_ok(under->read(source, one, wanted[i], 1));
+    check_samples(ts_batch_store_batch(all), ts_batch_store_batch(one), i);
+  }
+  ts_batch_store_destroy(all);
+  ts_batch_store_destroy(one);
+  close_data();
+  remove(path);
+}
+
+TS_TEST(packed_text_is_refused) {
+  const char *sets[] = {"data.shuffle=full"};
+  ts_order o;
+  open_data(sets, 1);
+  source->info.packed = "log.tsv.gz";
+  ck_assert_int_eq(ts_order_set(&o, source), TS_ERR_DECK);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "log.tsv.gz"));
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "tessera convert"));
+  close_data();
+}

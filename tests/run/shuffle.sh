@@ -1,0 +1,76 @@
+#!/bin/sh
+# shuffle.sh - data.shuffle: the same order on any number of ranks and over a
+# restart in the middle of an epoch; formats give the same samples; what is
+# refused.  seconds: 300
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+fails() { # CODE PATTERN command...
+  want=$1; pattern=$2; shift 2
+  "$@" > "$work/out" 2> "$work/err"; code=$?
+  check "code $want for $pattern, not $code" test $code = "$want"
+  check "$pattern is said" grep -q -e "$pattern" "$work/err"
+}
+differ() { ! cmp -s "$1" "$2"; }
+# 1000 samples are 10 batches of 96 and one of 40.
+f32="--set tables.c.dtype=f32 --set tables.d.dtype=f32 --set optimizer.kind=adagrad --set tables.b.optimizer.kind=rowwise_adagrad --set tables.e.optimizer.kind=sgd"
+check "not shuffled" train 1 none $f32
+losses none > "$work/none"
+for kind in full block; do
+  set="--set data.shuffle=$kind --set data.shuffle_window=0.01"
+  for n in 1 2 4; do check "$kind on $n" train $n $kind$n $f32 $set; done
+  losses ${kind}1 > "$work/$kind"
+  check "$kind is another order" differ "$work/$kind" "$work/none"
+  for n in 2 4; do check "$kind: 1 and $n ranks agree" close_losses ${kind}1 $kind$n 1e-6 40; done
+  check "$kind, stopped in the second epoch" train 2 moved$kind $f32 $set --set run.steps=17
+  check "$kind, on 4 ranks from there" train 4 moved$kind $f32 $set
+  check "$kind: the same samples" close_losses ${kind}1 moved$kind 1e-6 40
+  check "$kind, another pipeline" train 2 base$kind $f32 $set --set pipeline.kind=base --set run.lanes=serial
+  check "$kind: pipelines don't matter" close_losses ${kind}1 base$kind 1e-6 40
+done
+check "full and block differ" differ "$work/full" "$work/block"
+# A checkpoint of the middle of an epoch.
+full="--set data.shuffle=full"
+check "to step 17" train 2 part $full --set run.steps=17
+fails 4 'data.shuffle was "full", the deck has "none"' train 2 part
+fails 4 'data.shuffle was "full", the deck has "block"' train 2 part --set data.shuffle=block
+fails 4 'run.seed was 11, the deck has 12' train 2 part $full --set run.seed=12
+check "goes on as it was" train 2 part $full --set run.steps=22
+check "another order from an epoch's start on" train 2 part --set data.shuffle=block --set run.steps=25
+fails 4 'data.shuffle_window was 64 MiB, the deck has 1:' train 2 part --set data.shuffle=block --set data.shuffle_window=1
+check "no shuffle in a checkpoint" train 2 plain --set run.steps=17
+fails 4 'data.shuffle was "none", the deck has "full"' train 2 plain $full
+# Files: a log, and data sets of it with and without HDF5's own reading.
+cat > "$work/criteo.deck" <<'DECK'
+run = { steps = 12; log_every = 1; threads = 1; };
+data = { train = "log.tsv"; format = "criteo_tsv"; global_batch = 96; shuffle = "full"; };
+tables = ( { name = "t{0..25}"; rows = 1000; dim = 16; features = ["C{1..26}"]; } );
+model = { dense_features = 13; dense_arch = [16]; over_arch = [1]; };
+sharding = { topology = "default"; };
+DECK
+run() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@"; }
+go() { n=$1; folder=$2; shift 2; run "$n" train "$work/criteo.deck" --quiet --set run.output="$work/$folder" "$@"; }
+check "a log" run 1 generate "$work/criteo.deck" --quiet --out "$work/log.tsv" --format criteo_tsv --set data.synthetic.samples=500
+check "a data set of it, whose deck shuffles" run 2 convert "$work/criteo.deck" --quiet --out "$work/log.h5"
+check "text in full" go 2 text
+check "a data set in full" go 2 set --set data.format=dataset --set data.train=log.h5
+check "are the same" close_losses text set 1e-7 12
+check "in order" go 2 ordered --set data.shuffle=none
+losses text > "$work/x"; losses ordered > "$work/y"
+check "and not in order" differ "$work/x" "$work/y"
+head -n 200 "$work/log.tsv" > "$work/part1.tsv"; tail -n +201 "$work/log.tsv" > "$work/part2.tsv"
+check "of two files" go 2 parts --set 'data.train=["part1.tsv","part2.tsv"]'
+check "as of one" close_losses text parts 1e-7 12
+if command -v h5repack > /dev/null; then
+  h5repack -l CHUNK=64 -f GZIP=1 "$work/log.h5" "$work/packed.h5" 2> /dev/null || h5repack -f GZIP=1 "$work/log.h5" "$work/packed.h5"
+  check "a packed data set" go 2 packed --set data.format=dataset --set data.train=packed.h5
+  check "is the same, too" close_losses text packed 1e-7 12
+fi
+gzip -c "$work/log.tsv" > "$work/log.tsv.gz"
+fails 2 'log.tsv.gz: packed text is read in order.*tessera convert' go 2 gz --set data.train=log.tsv.gz
+check "convert takes it, as it says" run 2 convert "$work/criteo.deck" --quiet --out "$work/gz.h5" --set data.train=log.tsv.gz
+{ echo label,x,y,z,fa,fb,fc,fd,fe,ff
+  for i in $(seq 1 300); do echo "$((i * i % 7 % 2)),$((i % 5)),$((i % 3)),$i,$i,$i,$i,$i,$i,$i"; done; } > "$work/few.csv"
+csv="--set data.format=csv --set data.train=$work/few.csv --set tables.e.weighted=false --set run.steps=8"
+for n in 1 2; do check "CSV in full on $n" train $n csv$n $f32 $csv $full --set 'data.csv.dense=["x","y","z"]'; done
+check "CSV: ranks don't matter" close_losses csv1 csv2 1e-5 8
+passed
