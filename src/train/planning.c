@@ -200,16 +200,18 @@ done:
   return err;
 }
 
-/* The checkpoint's, NULL where it may not run here. */
-static ts_plan *from_checkpoint(const ts_trainer *t, const char *text) {
-  ts_plan *p = NULL;
-  if (!text || !*text) return NULL;
-  if (ts_plan_parse(&p, text, t->config) == TS_OK && check(p, t) == TS_OK)
-    return p;
+/* The checkpoint's; *OUT stays NULL where it may not run here. */
+static ts_err from_checkpoint(ts_plan **out, const ts_trainer *t,
+                              const char *text) {
+  if (!text || !*text) return TS_OK;
+  ts_err err = ts_plan_parse(out, text, t->config);
+  if (err == TS_OK) err = check(*out, t);
+  if (err == TS_OK || err == TS_ERR_NOMEM) return err;
   ts_note("the checkpoint's plan is not used: %s", ts_err_message());
   ts_err_clear();
-  ts_plan_destroy(p);
-  return NULL;
+  ts_plan_destroy(*out);
+  *out = NULL;
+  return TS_OK;
 }
 
 /* On rank 0. */
@@ -218,7 +220,7 @@ static ts_err find(ts_plan **out, ts_trainer *t, const char *text) {
   const bool again = !strcmp(plan, "replan");
   if (!again && strcmp(plan, "auto") != 0 && strcmp(plan, "by_size") != 0)
     return from_file(out, t, plan);
-  if (!again) *out = from_checkpoint(t, text);
+  if (!again) TS_DO(from_checkpoint(out, t, text));
   if (*out) return TS_OK;
   if (!strcmp(plan, "by_size")) return ts_plan_make(out, t->config, t->nodes);
   return ts_plan_search(out, &t->planning->report, &t->planning->request);
