@@ -34,12 +34,13 @@ tessera_sources += \
   io/csv_impl.h \
   io/csv_learn.c \
   io/csv_look.c \
+  io/csv_survey.c \
+  io/csv_survey.h \
   io/dataset.c \
   io/dataset_gather.c \
   io/dataset_impl.h \
   io/dataset_array.c \
   io/dataset_array.h \
-  io/dataset_impl.h \
   io/dataset_rows.c \
   io/dataset_write.c \
   io/dataset_write.h \

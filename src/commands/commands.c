@@ -4,6 +4,8 @@
 #include <stddef.h>
 
 const ts_command ts_commands[] = {
+    {"init", 2, "FILE.csv [EVAL.csv] --label COLUMN [--out DECK]",
+     "look at a file and write a first deck for it", false, ts_cmd_init},
     {"train", 1, "DECK [--trace FILE [--trace-steps A:B]]",
      "train; the same line again resumes", true, ts_cmd_train},
     {"eval", 1, "DECK [--checkpoint FILE]", "evaluate on data.eval", true,

@@ -34,6 +34,7 @@ typedef struct ts_args {
   const char *world, *ranks_per_node, *topology, *save, *sweep, *measure;
   bool json;
   const char *backend; /* bench tbe: --backend NAME */
+  const char *label;   /* init: --label COLUMN */
 } ts_args;
 
 typedef struct ts_command {
@@ -51,6 +52,7 @@ ts_err ts_cmd_predict(const ts_args *);
 ts_err ts_cmd_plan(const ts_args *);
 ts_err ts_cmd_convert(const ts_args *);
 ts_err ts_cmd_generate(const ts_args *);
+ts_err ts_cmd_init(const ts_args *);
 ts_err ts_cmd_inspect(const ts_args *);
 ts_err ts_cmd_bench(const ts_args *);
 ts_err ts_cmd_help(const ts_args *);

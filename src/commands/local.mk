@@ -29,6 +29,7 @@ tessera_sources += \
   src/commands/convert.c \
   src/commands/eval.c \
   src/commands/help.c \
+  src/commands/init.c \
   src/commands/inspect.c \
   src/commands/options.c \
   src/commands/plan.c \

@@ -28,10 +28,8 @@ static void print_usage(FILE *f) {
   for (const ts_command *c = ts_commands; c->name; c++)
     fprintf(f, "  %-9s %s%s%s\n", c->name, c->usage,
             *c->usage ? "\n            " : "", c->help);
-  fprintf(f, "\n  --set KEY=VALUE   overrides a key of the deck; repeatable\n"
-             "  --check, --quiet  train: set up and run nothing; no log on "
-             "stdout\n"
-             "man tessera says more; `tessera help deck` lists all keys.\n");
+  fprintf(f, "tessera COMMAND --help lists its options, tessera help deck all "
+             "keys.\n");
 }
 
 /* Before MPI is started only the launcher knows: errors of the command line

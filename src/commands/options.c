@@ -15,7 +15,7 @@ typedef struct ts_option {
 
 #define AT(field) offsetof(ts_args, field)
 #define DECKS "train eval predict plan convert generate bench"
-#define ALL DECKS " inspect plot trace help version"
+#define ALL DECKS " init inspect plot trace help version"
 
 static const ts_option options[] = {
     {"--set", "KEY=VALUE", AT(sets), DECKS,
@@ -28,7 +28,8 @@ static const ts_option options[] = {
      "batches A up to but not B of it"},
     {"--checkpoint", "FILE", AT(checkpoint), "eval predict",
      "its weights, not the run's newest"},
-    {"--out", "FILE", AT(out), "predict convert generate bench plot trace",
+    {"--label", "COLUMN", AT(label), "init", "what is to be predicted"},
+    {"--out", "FILE", AT(out), "init predict convert generate bench plot trace",
      "where the result goes"},
     {"-o", "FILE", AT(out), "predict convert generate bench plot trace",
      "the same"},

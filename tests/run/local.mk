@@ -22,6 +22,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/gpu_kit.sh \
   tests/run/hardening.sh \
   tests/run/hostile.sh \
+  tests/run/init.sh \
   tests/run/larger.sh \
   tests/run/lint.sh \
   tests/run/machine_code.sh \

@@ -1,0 +1,323 @@
+/* init.c - `tessera init FILE.csv [EVAL.csv] --label COLUMN`: a first deck for
+ * a file, by what its columns look like, with the reasons in it. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "commands/commands.h"
+#include "io/csv_survey.h"
+
+/* Whole numbers of so few values are more likely names than amounts. */
+enum { FEW = 50 };
+
+typedef enum { AS_LABEL, AS_DENSE, AS_WORDS, AS_NOTHING } ts_use;
+
+static const char *const use_names[] = {"label", "dense", "words", "left out"};
+
+typedef struct ts_choice {
+  ts_use use;
+  const char *why; /* static */
+} ts_choice;
+
+typedef struct ts_init {
+  const ts_args *args;
+  ts_csv_survey look;
+  ts_choice *choices; /* (n_columns) */
+  int n_dense, n_words;
+  ts_str deck;
+} ts_init;
+
+/* ---- choosing ------------------------------------------------------------ */
+
+static bool has(const char *name, const char *part) {
+  const size_t n = strlen(part);
+  for (; *name; name++)
+    if (!strncasecmp(name, part, n)) return true;
+  return false;
+}
+
+static bool is_id(const char *name) {
+  const size_t n = strlen(name);
+  return n >= 2 && !strcasecmp(name + n - 2, "id");
+}
+
+/* Seconds, or milliseconds, since 1970. */
+static bool is_time(const ts_column *c, int64_t n_there) {
+  const bool range =
+      (c->min > 5e8 && c->max < 5e9) || (c->min > 5e11 && c->max < 5e12);
+  return c->n_numbers == n_there && range &&
+         (has(c->name, "time") || has(c->name, "date") || c->n_values > FEW);
+}
+
+static ts_choice choose(const ts_column *c, int64_t n_lines) {
+  const int64_t there = n_lines - c->n_missing;
+  const bool numbers = there && c->n_numbers == there;
+  const bool whole = numbers && c->n_whole == there;
+  if (c->n_values < 2) return (ts_choice){AS_NOTHING, "one value or none"};
+  if (is_time(c, there))
+    return (ts_choice){AS_NOTHING, "a time: as a number it would swamp the "
+                                   "others; give its hour or day a column"};
+  if (there > FEW && (whole || !numbers) && c->n_values >= 0.95 * (double)there)
+    return (ts_choice){AS_NOTHING, "nearly each line has its own value: a key, "
+                                   "from which nothing is learnt"};
+  if (!numbers && c->n_listed)
+    return (ts_choice){AS_WORDS, "some with |: a list counts as one word"};
+  if (!numbers) return (ts_choice){AS_WORDS, "not all are numbers"};
+  if (whole && is_id(c->name))
+    return (ts_choice){AS_WORDS, "numbers that are names: an id"};
+  if (whole && c->n_values <= FEW)
+    return (ts_choice){AS_WORDS, "whole numbers of few values"};
+  return (ts_choice){AS_DENSE, "numbers of many values"};
+}
+
+static ts_err find_label(const ts_init *x, int32_t *label) {
+  for (*label = 0; *label < x->look.n_columns; ++*label)
+    if (!strcmp(x->look.columns[*label].name, x->args->label)) break;
+  if (*label == x->look.n_columns)
+    return ts_fail(TS_ERR_DATA, "%s: no column \"%s\" for --label",
+                   x->args->target, x->args->label);
+  const ts_column *c = &x->look.columns[*label];
+  if (c->n_missing)
+    return ts_fail(TS_ERR_DATA, "%s: label %s is missing in %lld lines",
+                   x->args->target, c->name, (long long)c->n_missing);
+  if (c->n_values != 2 && c->n_numbers < x->look.n_lines)
+    return ts_fail(TS_ERR_DATA,
+                   "%s: label %s has %lld values; a label has two, or is a "
+                   "number",
+                   x->args->target, c->name, (long long)c->n_values);
+  if (c->n_values < 2)
+    return ts_fail(TS_ERR_DATA, "%s: label %s is the same in all lines",
+                   x->args->target, c->name);
+  return TS_OK;
+}
+
+static ts_err choose_all(ts_init *x) {
+  int32_t label;
+  TS_DO(find_label(x, &label));
+  TS_DO(ts_mem_array(&x->choices, x->look.n_columns, sizeof *x->choices,
+                     TS_TAG_MISC));
+  for (int32_t i = 0; i < x->look.n_columns; i++) {
+    x->choices[i] = i == label ? (ts_choice){AS_LABEL, "--label"}
+                               : choose(&x->look.columns[i], x->look.n_lines);
+    x->n_dense += x->choices[i].use == AS_DENSE;
+    x->n_words += x->choices[i].use == AS_WORDS;
+  }
+  if (x->n_words) return TS_OK;
+  return ts_fail(TS_ERR_DATA,
+                 "%s: no column has words or ids to look up: a deck needs a "
+                 "table",
+                 x->args->target);
+}
+
+/* ---- the deck ------------------------------------------------------------ */
+
+static ts_err put_quoted(ts_str *s, const char *text) {
+  TS_DO(ts_str_append(s, "\""));
+  for (; *text; text++)
+    TS_DO(ts_str_append(s, "%s%c", strchr("\"\\", *text) ? "\\" : "", *text));
+  return ts_str_append(s, "\"");
+}
+
+/* 0 and 1 say it themselves; of two words the one that means no, or the more
+ * frequent, is 0; of numbers the larger half is 1. */
+static ts_err put_label(ts_str *s, const ts_column *c, int64_t n_lines) {
+  static const char *const no[] = {"no", "false",    "f",
+                                   "n",  "negative", "<=50K"};
+  int is = c->n_word[1] <= c->n_word[0];
+  TS_DO(ts_str_append(s, "label = "));
+  TS_DO(put_quoted(s, c->name));
+  TS_DO(ts_str_append(s, ";"));
+  if (c->n_numbers == n_lines && c->min == 0 && c->max == 1 && c->n_values == 2)
+    return TS_OK;
+  if (c->n_numbers == n_lines)
+    return ts_str_append(s, " label_threshold = %.17g; # from here on it is 1",
+                         c->n_values == 2 ? c->max : (c->min + c->max) / 2);
+  for (int k = 0; k < 2; k++)
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+      if (!strcasecmp(c->word[k], no[i])) is = !k;
+  TS_DO(ts_str_append(s, " label_true = ["));
+  TS_DO(put_quoted(s, c->word[is]));
+  return ts_str_append(s, "]; # the other is 0");
+}
+
+static ts_err put_path(ts_str *s, const char *key, const char *path) {
+  char *full = realpath(path, NULL);
+  if (!full) return ts_fail_errno(TS_ERR_DATA, path);
+  ts_err err = ts_str_append(s, "  %s = ", key);
+  if (err == TS_OK) err = put_quoted(s, full);
+  if (err == TS_OK) err = ts_str_append(s, ";\n");
+  free(full);
+  return err;
+}
+
+static ts_err put_columns(ts_str *s, const ts_init *x) {
+  const ts_csv_survey *l = &x->look;
+  bool negative = false, any = false;
+  for (int32_t i = 0; i < l->n_columns; i++) {
+    if (x->choices[i].use != AS_DENSE) continue;
+    TS_DO(ts_str_append(s, any ? ", " : "    dense = ["));
+    TS_DO(put_quoted(s, l->columns[i].name));
+    negative |= l->columns[i].min < 0;
+    any = true;
+  }
+  if (any)
+    TS_DO(ts_str_append(s, "];\n    dense_transform = \"%sstandardise\";\n",
+                        negative ? "" : "log1p_"));
+  return ts_str_append(s, "    encoding = \"vocabulary\"; # a row for each "
+                          "word; row 0 for words that come later\n");
+}
+
+static ts_err put_data(ts_str *s, const ts_init *x, int64_t batch) {
+  const ts_csv_survey *l = &x->look;
+  TS_DO(ts_str_append(s, "data = {\n"));
+  TS_DO(put_path(s, "train", x->args->target));
+  if (x->args->n_more)
+    TS_DO(put_path(s, "eval", x->args->more[0]));
+  else
+    TS_DO(ts_str_append(s, "  # eval = \"test.csv\"; # without it there is no "
+                           "test AUC\n"));
+  TS_DO(ts_str_append(s,
+                      "  format = \"csv\"; global_batch = %lld;\n"
+                      "  csv = {\n    ",
+                      (long long)batch));
+  for (int32_t i = 0; i < l->n_columns; i++)
+    if (x->choices[i].use == AS_LABEL)
+      TS_DO(put_label(s, &l->columns[i], l->n_lines));
+  if (l->separator == '\t')
+    TS_DO(ts_str_append(s, "\n    separator = \"tab\";"));
+  else
+    TS_DO(ts_str_append(s, "\n    separator = \"%c\";", l->separator));
+  if (*l->missing) TS_DO(ts_str_append(s, " missing = \"%s\";", l->missing));
+  TS_DO(ts_str_append(s, "\n"));
+  TS_DO(put_columns(s, x));
+  return ts_str_append(s, "  };\n};\n");
+}
+
+/* Names of tables are those of datasets: plain ones, else a number. */
+static ts_err put_table(ts_str *s, const char *column, int32_t number) {
+  bool plain = *column;
+  for (const char *p = column; *p; p++)
+    plain &= isalnum((unsigned char)*p) || *p == '_' || *p == '-';
+  TS_DO(ts_str_append(s, "  { name = "));
+  TS_DO(plain ? put_quoted(s, column) : ts_str_append(s, "\"t%d\"", number));
+  TS_DO(ts_str_append(s, "; features = ["));
+  TS_DO(put_quoted(s, column));
+  return ts_str_append(s, "]; }");
+}
+
+static ts_err put_tables(ts_str *s, const ts_init *x) {
+  bool any = false;
+  TS_DO(ts_str_append(s, "table_defaults = { dim = 16; rows = \"auto\"; "
+                         "# as many as there are words\n  optimizer = { kind = "
+                         "\"adam\"; lr = 2e-3; }; };\ntables = (\n"));
+  for (int32_t i = 0; i < x->look.n_columns; i++) {
+    if (x->choices[i].use != AS_WORDS) continue;
+    TS_DO(ts_str_append(s, any ? ",\n" : ""));
+    TS_DO(put_table(s, x->look.columns[i].name, i));
+    any = true;
+  }
+  return ts_str_append(s, "\n);\n");
+}
+
+static ts_err put_model(ts_str *s, const ts_init *x) {
+  /* One feature alone makes no pair. */
+  const bool pairs = x->n_words + (x->n_dense > 0) > 1;
+  TS_DO(ts_str_append(s, "model = { kind = \"%s\"; dense_features = %d;",
+                      pairs ? "dlrm" : "sparsenn", x->n_dense));
+  if (x->n_dense) TS_DO(ts_str_append(s, " dense_arch = [64, 16];"));
+  return ts_str_append(s, "\n  over_arch = [64, 32, 1]; };\n"
+                          "optimizer = { kind = \"adam\"; lr = 2e-3; };\n");
+}
+
+static ts_err put_reasons(ts_str *s, const ts_init *x) {
+  const ts_csv_survey *l = &x->look;
+  char n[32];
+  TS_DO(ts_str_append(s, "# %s lines\n# %-20s %9s %9s  %s\n",
+                      ts_str_count(n, l->n_lines), "column", "values",
+                      "missing", "taken as"));
+  for (int32_t i = 0; i < l->n_columns; i++) {
+    const ts_column *c = &l->columns[i];
+    TS_DO(ts_str_append(
+        s, "# %-20s %8lld%s %9lld  %s: %s\n", c->name, (long long)c->n_values,
+        c->n_values < TS_VALUES_MAX ? " " : "+", (long long)c->n_missing,
+        use_names[x->choices[i].use], x->choices[i].why));
+  }
+  return TS_OK;
+}
+
+static ts_err put_deck(ts_init *x, const char *name) {
+  ts_str *s = &x->deck;
+  const int64_t n = x->look.n_lines;
+  const int64_t batch = n > 1000000 ? 4096 : n > 50000 ? 512 : n > 64 ? 64 : 8;
+  TS_DO(ts_str_append(s, "# A first deck, by tessera init.  tessera help KEY "
+                         "says what a key takes.\n"));
+  TS_DO(put_reasons(s, x));
+  TS_DO(ts_str_append(s, "run = { name = "));
+  TS_DO(put_quoted(s, name));
+  TS_DO(ts_str_append(s, "; epochs = %s; log_every = 100; };\n",
+                      n > 1000000 ? "1.0" : "4.0"));
+  TS_DO(put_data(s, x, batch));
+  TS_DO(put_tables(s, x));
+  return put_model(s, x);
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static ts_err write_deck(const ts_str *deck, const char *path) {
+  FILE *f = ts_file_stream(path, "wx");
+  if (!f) return ts_fail(TS_ERR_IO, "--out %s: %s", path, ts_file_why());
+  const size_t n = fwrite(deck->text, 1, deck->n_bytes, f);
+  if (ts_file_close(f) != 0 || n != deck->n_bytes)
+    return ts_fail_errno(TS_ERR_IO, path);
+  return TS_OK;
+}
+
+/* The file's name without folder and ends. */
+static void name_of(char *name, size_t size, const char *path) {
+  const char *base = strrchr(path, '/');
+  snprintf(name, size, "%s", base ? base + 1 : path);
+  name[strcspn(name, ".")] = '\0';
+  if (!*name) snprintf(name, size, "run");
+}
+
+ts_err ts_cmd_init(const ts_args *a) {
+  ts_err err = TS_OK;
+  ts_init x = {.args = a};
+  ts_str reasons = {0};
+  char name[200], path[256];
+  if (!a->target || !a->label)
+    TS_THROW(TS_ERR_USAGE, "usage: tessera init FILE.csv [EVAL.csv] --label "
+                           "COLUMN [--out DECK]");
+  name_of(name, sizeof name, a->target);
+  snprintf(path, sizeof path, "%s.deck", name);
+  const char *out = a->out ? a->out : path;
+  if (access(out, F_OK) == 0)
+    TS_THROW(TS_ERR_USAGE, "%s is there already; --out names another", out);
+  TS_TRY(ts_csv_survey_of(&x.look, a->target));
+  if (x.look.n_lines == x.look.n_bad)
+    TS_THROW(TS_ERR_DATA, "%s: no line has as many fields as its header, %d",
+             a->target, x.look.n_columns);
+  TS_TRY(choose_all(&x));
+  TS_TRY(put_deck(&x, name));
+  TS_TRY(write_deck(&x.deck, out));
+  TS_TRY(put_reasons(&reasons, &x));
+  fputs(reasons.text, stdout);
+  if (x.look.n_bad)
+    ts_note("%lld lines have another number of fields than the header; "
+            "data.on_bad_record = \"skip\" leaves them out",
+            (long long)x.look.n_bad);
+  printf("%s is written.  Next: tessera train %s --check; tessera train %s\n",
+         out, out, out);
+done:
+  ts_str_reset(&reasons);
+  ts_str_reset(&x.deck);
+  ts_mem_free(x.choices);
+  ts_csv_survey_reset(&x.look);
+  return err;
+}

@@ -1,0 +1,55 @@
+#!/bin/sh
+# init.sh - from a CSV file to a deck that trains: what columns are taken for,
+# and what can't be done.  seconds: 200
+. "$srcdir/tests/support/common.sh"
+cd "$work" || exit 99
+make() { # LINES SEED
+  awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); print "user_id,city,age,amount,when,kind,const,clicked"
+    split("Rome,Oslo,Kyiv,NA", city, ",")
+    for (i = 0; i < n; i++) { c = int(4 * rand()) + 1; a = 18 + int(62 * rand())
+      print int(300 * rand()) "," city[c] "," a "," (-log(1 - rand())) "," 1600000000 + 37 * i "," i % 3 ",1," (rand() < (c == 2 ? 0.8 : 0.2) ? "yes" : "no") } }'
+}
+make 3000 1 > a.csv; make 500 2 > b.csv
+check "init" "$TESSERA" init a.csv b.csv --label clicked > out
+is() { grep -Eq "^# $1 .* $2: " out && grep -Eq "^# $1 .* $2: " a.deck; } # COLUMN USE
+check "an id" is user_id words
+check "words" is city words
+check "numbers" is age dense
+check "amounts" is amount dense
+check "a time is no number" is when 'left out'
+check "few whole numbers" is kind words
+check "one value" is const 'left out'
+check "the label" is clicked label
+check "what is missing" grep -Eq '^# city +3 +[1-9][0-9]+ ' a.deck
+check "its marker" grep -q 'missing = "NA"' a.deck
+check "which word is 1" grep -q 'label_true = \["yes"\]' a.deck
+check "what is next" grep -q 'tessera train a.deck --check' out
+check "the deck is right" "$TESSERA" train a.deck --check > out
+check "rows are the data's" grep -Eq '^city +auto +4$' out
+check "and trains" "$TESSERA" train a.deck > out
+check "to an AUC of what is there" awk '/^evaluation/ { for (i = 1; i < NF; i++) if (tolower($i) == "auc") auc = $(i + 1) } END { exit !(auc > 0.65) }' out
+fails() { # CODE PATTERN command...
+  want=$1; pattern=$2; shift 2
+  "$@" > out 2> err; code=$?
+  check "$*: code $want, not $code" test $code = "$want"
+  check "$*: $pattern" grep -q "$pattern" err
+}
+fails 2 'a.deck is there already; --out names another' "$TESSERA" init a.csv --label clicked
+fails 2 'usage: tessera init' "$TESSERA" init a.csv
+fails 3 'no column "click" for --label' "$TESSERA" init a.csv --label click --out x.deck
+fails 3 'label const is the same in all lines' "$TESSERA" init a.csv --label const --out x.deck
+fails 3 'label city is missing in' "$TESSERA" init a.csv --label city --out x.deck
+fails 3 'none.csv: No such file' "$TESSERA" init none.csv --label y
+sed 1d a.csv | cut -d, -f1,3-7 > headless.csv
+fails 3 'headless.csv: its first line is data' "$TESSERA" init headless.csv --label y
+echo x,y > none.csv
+fails 3 'no line has as many fields as its header, 2' "$TESSERA" init none.csv --label y
+printf 'x,y\n1.5,0\n2.25,1\n' > dense.csv
+fails 3 'no column has words or ids' "$TESSERA" init dense.csv --label y --out x.deck
+check "no deck of it" test ! -e x.deck
+# Other forms: semicolons, a mark at the start, Windows ends, packed; one word.
+{ printf '\357\273\277city;y\r\n'; for i in 1 2 3 4 5 6 7 8; do printf 'a;1\r\n"b c";0\r\n'; done; } | gzip > forms.csv.gz
+check "another form" "$TESSERA" init forms.csv.gz --label y > out
+check "separator" grep -q 'separator = ";"' forms.deck
+check "a single feature" grep -q 'kind = "sparsenn"' forms.deck
+passed
