@@ -14,52 +14,59 @@ static const ts_table_config *find(const ts_config *c, const char *name) {
   return NULL;
 }
 
-/* A checkpoint has the deck that it was made by, with numbers.  One that is
- * damaged or without is for who loads it to judge. */
+/* A checkpoint has the deck that it was made by, with numbers. */
 static ts_err take_kept(const ts_config *c, const char *path) {
+  ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   ts_config *kept = NULL;
-  ts_err err = ts_ckpt_peek(&ckpt, path);
+  TS_TRY(ts_ckpt_peek(&ckpt, path));
   const ts_ckpt_value *deck = ts_ckpt_value_of(&ckpt, "meta/deck");
-  if (err == TS_OK && deck && deck->dtype == TS_U8 && deck->n)
-    err = ts_deck_parse(&kept, deck->ptr, c->deck_dir, NULL, 0);
-  if (err == TS_ERR_CKPT || err == TS_ERR_DECK) {
-    ts_err_clear();
-    err = TS_OK;
-  }
-  for (int32_t i = 0; kept && i < c->n_tables; i++) {
+  if (!deck || deck->dtype != TS_U8 || !deck->n) goto done;
+  TS_TRY(ts_deck_parse(&kept, deck->ptr, c->deck_dir, NULL, 0));
+  for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *t = &c->tables[i];
     const ts_table_config *old = find(kept, t->name);
     if (old && t->rows == TS_ROWS_AUTO) t->rows = old->rows;
   }
+done:
   ts_deck_destroy(kept);
   ts_ckpt_reset(&ckpt);
   return err;
 }
 
-ts_err ts_trainer_rows_of(ts_trainer *t, const char *path) {
+/* PATH may be NULL.  Unless it is NEEDED one that is damaged is for who loads
+ * it to judge. */
+static ts_err take(ts_trainer *t, const char *path, bool needed) {
+  if (!path || !ts_rows_are_open(t->config)) return TS_OK;
+  ts_err err = t->rank == 0 ? take_kept(t->config, path) : TS_OK;
+  if (!needed && (err == TS_ERR_CKPT || err == TS_ERR_DECK)) {
+    ts_err_clear();
+    err = TS_OK;
+  }
+  TS_DO(ts_settle(t, err));
+  return ts_rows_share(t->config, t->control);
+}
+
+static ts_err take_newest(ts_trainer *t) {
   ts_err err = TS_OK;
+  ts_str path = {0};
   const ts_config *c = t->config;
-  ts_str newest = {0};
-  if (!ts_rows_are_open(c)) return TS_OK;
-  if (!path && c->checkpoint.dir)
-    TS_TRY(ts_ckpt_newest(&newest, c->checkpoint.dir, ts_mirror_of(c),
-                          t->control));
-  if (!path) path = newest.text;
-  err = path && t->rank == 0 ? take_kept(c, path) : TS_OK;
-  TS_TRY(ts_settle(t, err));
-  TS_TRY(ts_rows_share(c, t->control));
+  if (!c->checkpoint.dir || !ts_rows_are_open(c)) return TS_OK;
+  TS_TRY(ts_ckpt_newest(&path, c->checkpoint.dir, ts_mirror_of(c), t->control));
+  TS_TRY(take(t, path.text, false));
 done:
-  ts_str_reset(&newest);
+  ts_str_reset(&path);
   return err;
+}
+
+ts_err ts_trainer_rows_of(ts_trainer *t, const char *path) {
+  return path ? take(t, path, true) : take_newest(t);
 }
 
 ts_err ts_trainer_rows_kept(ts_trainer *t) {
   const ts_config *c = t->config;
-  if (strcmp(c->checkpoint.resume, "never") != 0)
-    TS_DO(ts_trainer_rows_of(t, NULL));
-  if (*c->checkpoint.init_from)
-    TS_DO(ts_trainer_rows_of(t, c->checkpoint.init_from));
+  if (strcmp(c->checkpoint.resume, "never") != 0) TS_DO(take_newest(t));
+  if (*c->checkpoint.init_from) TS_DO(take(t, c->checkpoint.init_from, false));
   return TS_OK;
 }
 

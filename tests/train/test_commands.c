@@ -131,6 +131,19 @@ static const struct ts_case {
      NULL,
      {.target = "checkpoint", .more = {"mb=1", "io=pwrite"}, .n_more = 2},
      {0}},
+    {ts_cmd_train,
+     "other",
+     {.target = "deck", .check = true},
+     {"run.output=other", "data.format=dataset", "data.train=data.h5",
+      "tables.a.rows=auto"}},
+    {ts_cmd_eval,
+     NULL,
+     {.target = "deck", .checkpoint = "saved.h5"},
+     {"tables.a.rows=auto"}},
+    {ts_cmd_init,
+     "new.deck",
+     {.target = "some.csv", .label = "y", .out = "new.deck"},
+     {0}},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -167,6 +180,12 @@ static ts_err make(void *arg) {
   return c->run(&a);
 }
 
+static void write_text(const char *path, const char *text) {
+  FILE *f = fopen(path, "w");
+  ck_assert_ptr_nonnull(f);
+  ck_assert_int_eq(fputs(text, f) < 0 || fclose(f) != 0, 0);
+}
+
 static void first_files(void) {
   const struct ts_case data = {
       ts_cmd_generate, NULL, {.target = "deck", .out = "data.h5"}, {0}};
@@ -175,9 +194,8 @@ static void first_files(void) {
       NULL,
       {.target = "deck", .trace = "saved.json", .trace_steps = "0:2"},
       {0}};
-  FILE *f = fopen("deck", "w");
-  ck_assert_ptr_nonnull(f);
-  ck_assert_int_eq(fputs(deck, f) < 0 || fclose(f) != 0, 0);
+  write_text("deck", deck);
+  write_text("some.csv", "a,b,y\nx,1.5,0\nz,?,1\nx,2,1\n");
   ck_assert_ok(make((void *)(uintptr_t)&data));
   ck_assert_ok(make((void *)(uintptr_t)&run));
   ck_assert_int_eq(rename("run/checkpoints/step-00000003.h5", "saved.h5"), 0);
