@@ -55,6 +55,15 @@ static bool is_time(const ts_column *c, int64_t n_there) {
          (has(c->name, "time") || has(c->name, "date") || c->n_values > FEW);
 }
 
+/* Nearly each line has its own word, or a number as if they were counted. */
+static bool is_key(const ts_column *c, int64_t n_there, bool numbers,
+                   bool whole) {
+  if (n_there <= FEW || (double)c->n_values < 0.95 * (double)n_there)
+    return false;
+  return !numbers ||
+         (whole && (is_id(c->name) || c->max - c->min < 2.0 * (double)n_there));
+}
+
 static ts_choice choose(const ts_column *c, int64_t n_lines) {
   const int64_t there = n_lines - c->n_missing;
   const bool numbers = there && c->n_numbers == there;
@@ -63,7 +72,7 @@ static ts_choice choose(const ts_column *c, int64_t n_lines) {
   if (is_time(c, there))
     return (ts_choice){AS_NOTHING, "a time: as a number it would swamp the "
                                    "others; give its hour or day a column"};
-  if (there > FEW && (whole || !numbers) && c->n_values >= 0.95 * (double)there)
+  if (is_key(c, there, numbers, whole))
     return (ts_choice){AS_NOTHING, "nearly each line has its own value: a key, "
                                    "from which nothing is learnt"};
   if (!numbers && c->n_listed)

@@ -4,10 +4,10 @@
 . "$srcdir/tests/support/common.sh"
 cd "$work" || exit 99
 make() { # LINES SEED
-  awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); print "user_id,city,age,amount,when,kind,const,clicked"
+  awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); print "user_id,city,age,amount,when,kind,key,line,worth,const,clicked"
     split("Rome,Oslo,Kyiv,NA", city, ",")
     for (i = 0; i < n; i++) { c = int(4 * rand()) + 1; a = 18 + int(62 * rand())
-      print int(300 * rand()) "," city[c] "," a "," (-log(1 - rand())) "," 1600000000 + 37 * i "," i % 3 ",1," (rand() < (c == 2 ? 0.8 : 0.2) ? "yes" : "no") } }'
+      print int(300 * rand()) "," city[c] "," a "," (-log(1 - rand())) "," 1600000000 + 37 * int(i / 3) "," i % 3 ",k" i "," i "," int(1e9 * rand()) ",1," (rand() < (c == 2 ? 0.8 : 0.2) ? "yes" : "no") } }'
 }
 make 3000 1 > a.csv; make 500 2 > b.csv
 check "init" "$TESSERA" init a.csv b.csv --label clicked > out
@@ -16,8 +16,11 @@ check "an id" is user_id words
 check "words" is city words
 check "numbers" is age dense
 check "amounts" is amount dense
-check "a time is no number" is when 'left out'
+check "a time is no number" is when 'left out: a time'
 check "few whole numbers" is kind words
+check "a key" is key 'left out: nearly each line has its own value'
+check "the line's number" is line 'left out: nearly each line has its own value'
+check "an amount of as many values" is worth dense
 check "one value" is const 'left out'
 check "the label" is clicked label
 check "what is missing" grep -Eq '^# city +3 +[1-9][0-9]+ ' a.deck
@@ -40,7 +43,7 @@ fails 3 'no column "click" for --label' "$TESSERA" init a.csv --label click --ou
 fails 3 'label const is the same in all lines' "$TESSERA" init a.csv --label const --out x.deck
 fails 3 'label city is missing in' "$TESSERA" init a.csv --label city --out x.deck
 fails 3 'none.csv: No such file' "$TESSERA" init none.csv --label y
-sed 1d a.csv | cut -d, -f1,3-7 > headless.csv
+sed 1d a.csv | cut -d, -f1,3-6 > headless.csv
 fails 3 'headless.csv: its first line is data' "$TESSERA" init headless.csv --label y
 echo x,y > none.csv
 fails 3 'no line has as many fields as its header, 2' "$TESSERA" init none.csv --label y
@@ -51,5 +54,6 @@ check "no deck of it" test ! -e x.deck
 { printf '\357\273\277city;y\r\n'; for i in 1 2 3 4 5 6 7 8; do printf 'a;1\r\n"b c";0\r\n'; done; } | gzip > forms.csv.gz
 check "another form" "$TESSERA" init forms.csv.gz --label y > out
 check "separator" grep -q 'separator = ";"' forms.deck
+check "without the mark" grep -q 'features = \["city"\]' forms.deck
 check "a single feature" grep -q 'kind = "sparsenn"' forms.deck
 passed
