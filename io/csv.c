@@ -18,6 +18,11 @@ static bool probe(const char *path) {
 
 /* ---- lines --------------------------------------------------------------- */
 
+static int split_line(ts_csv *s, const char *p, const char *end) {
+  if (end > p && end[-1] == '\r') end--;
+  return ts_csv_split(s->fields, TS_CSV_FIELDS, p, end, s->separator);
+}
+
 ts_err ts_csv_each_line(ts_csv *s, int64_t first, int64_t n, ts_csv_line_fn fn,
                         void *arg) {
   for (int64_t i = 0; i < n;) {
@@ -25,13 +30,12 @@ ts_err ts_csv_each_line(ts_csv *s, int64_t first, int64_t n, ts_csv_line_fn fn,
     TS_DO(ts_text_lines(s->text, &s->lines, first + i, &here));
     const char *p = s->lines.begin, *last = s->lines.end;
     for (int32_t k = 0; k < here; k++) {
-      const char *end = s->lines.quoted
-                            ? ts_csv_record_end(p, last, s->separator)
-                            : memchr(p, '\n', (size_t)(last - p));
-      const char *stop = end ? end : last;
-      if (stop > p && stop[-1] == '\r') stop--;
-      const int n_fields =
-          ts_csv_split(s->fields, TS_CSV_FIELDS, p, stop, s->separator);
+      const char *end = memchr(p, '\n', (size_t)(last - p));
+      int n_fields = split_line(s, p, end ? end : last);
+      if (n_fields < 0 && s->lines.quoted) { /* it goes on */
+        end = ts_csv_record_end(p, last, s->separator);
+        n_fields = split_line(s, p, end ? end : last);
+      }
       s->line = p;
       s->why[0] = '\0';
       if (n_fields < 0)

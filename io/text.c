@@ -100,7 +100,8 @@ static ts_share look_at_share(const ts_text *t, const ts_text_file *f,
   ts_share s = {.open = {false, true}};
   s.quoted =
       t->separator && memchr(f->map + from, '"', (size_t)(to - from)) != NULL;
-  for (int k = 0; k < 1 + s.quoted; k++)
+  const bool first = from <= mark_bytes(f->map, f->bytes); /* none is open */
+  for (int k = 0; k < 1 + (s.quoted && !first); k++)
     s.n[k] = scan(t, f, from, to, s.quoted ? &s.open[k] : NULL, 0, NULL);
   return s;
 }
