@@ -149,14 +149,44 @@ done:
   return err;
 }
 
+/* A word is a line of the state.  Those of fields in quotes may have line ends:
+ * such a vocabulary is written with \n for one, and \\ for \. */
+static bool has_line_ends(const ts_vocabulary *v) {
+  for (int64_t i = 0; i < v->n; i++)
+    if (strchr(v->word[i], '\n')) return true;
+  return false;
+}
+
+static ts_err append_escaped(ts_str *text, const char *word) {
+  for (; *word; word++) {
+    const char two[2] = {'\\', *word == '\n' ? 'n' : *word};
+    const int plain = *word != '\n' && *word != '\\';
+    TS_DO(ts_str_append_bytes(text, two + plain, (size_t)(2 - plain)));
+  }
+  return ts_str_append(text, "\n");
+}
+
+static void unescape(char *word) {
+  char *to = word;
+  for (; *word; word++) {
+    const bool escaped = *word == '\\' && word[1];
+    if (escaped) word++;
+    *to++ = escaped && *word == 'n' ? '\n' : *word;
+  }
+  *to = '\0';
+}
+
 ts_err ts_csv_state_save(ts_source *src, ts_str *text) {
   const ts_csv *s = (const ts_csv *)src;
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
     TS_DO(ts_str_append(text, "D %.17g %.17g\n", s->mean[d], s->deviation[d]));
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
-    TS_DO(ts_str_append(text, "V %lld\n", (long long)s->words[k].n));
-    for (int64_t i = 0; i < s->words[k].n; i++)
-      TS_DO(ts_str_append(text, "%s\n", s->words[k].word[i]));
+    const ts_vocabulary *v = &s->words[k];
+    const bool plain = !has_line_ends(v);
+    TS_DO(ts_str_append(text, "%c %lld\n", plain ? 'V' : 'W', (long long)v->n));
+    for (int64_t i = 0; i < v->n; i++)
+      TS_DO(plain ? ts_str_append(text, "%s\n", v->word[i])
+                  : append_escaped(text, v->word[i]));
   }
   return TS_OK;
 }
@@ -179,7 +209,8 @@ ts_err ts_csv_state_load(ts_csv *s, const char *p) {
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
     long long n;
     int64_t capacity = 0;
-    if (sscanf(p, "V %lld", &n) != 1)
+    const bool plain = *p == 'V';
+    if (sscanf(p, plain ? "V %lld" : "W %lld", &n) != 1)
       return ts_fail(TS_ERR_CKPT,
                      "the checkpoint has no vocabulary for "
                      "categorical column %d",
@@ -192,6 +223,7 @@ ts_err ts_csv_state_load(ts_csv *s, const char *p) {
             "%lld words early",
             k + 1, n);
       TS_DO(add_word(&s->words[k], &capacity, p, strcspn(p, "\n")));
+      if (!plain) unescape(s->words[k].word[s->words[k].n - 1]);
       p = next_line(p);
     }
     settle(&s->words[k]);

@@ -1,5 +1,6 @@
 /* fuzz_csv.c - CSV.  The first line says how the deck reads it: v vocabulary,
- * s standardise, l log1p, d bad records dropped, t tabs, n labels as numbers.
+ * s standardise, l log1p, d bad records dropped, t tabs, n labels as numbers, b
+ * lists, one of them with weights.
  * The file follows; after a line "%" what a checkpoint says that was learnt. */
 #include <string.h>
 
@@ -19,11 +20,11 @@ static const char deck[] =
 
 /* Kept: reading a deck takes longer than reading the file. */
 static ts_config *make_deck(const char *flags) {
-  static ts_config *kept[64];
+  static ts_config *kept[128];
   const char *sets[8];
   int n = 0, number = 0;
-  for (int i = 0; i < 6; i++)
-    number |= (strchr(flags, "vlsdtn"[i]) != NULL) << i;
+  for (int i = 0; i < 7; i++)
+    number |= (strchr(flags, "vlsdtnb"[i]) != NULL) << i;
   if (kept[number]) return kept[number];
   const bool log = strchr(flags, 'l'), scale = strchr(flags, 's');
   if (strchr(flags, 'v')) sets[n++] = "data.csv.encoding=vocabulary";
@@ -32,6 +33,8 @@ static ts_config *make_deck(const char *flags) {
   if (scale && log) sets[n++] = "data.csv.dense_transform=log1p_standardise";
   if (strchr(flags, 'd')) sets[n++] = "data.on_bad_record=skip";
   if (strchr(flags, 't')) sets[n++] = "data.csv.separator=tab";
+  if (strchr(flags, 'b')) sets[n++] = "data.csv.list_separator=|";
+  if (strchr(flags, 'b')) sets[n++] = "tables.v.weighted=true";
   if (!strchr(flags, 'n')) sets[n++] = "data.csv.label_true=[\"yes\"]";
   return kept[number] = fuzz_deck(deck, sets, n);
 }
