@@ -28,6 +28,23 @@ static bool is_data(const ts_csv *s) {
   return false;
 }
 
+/* The column whose name is most like NAME; "": none is. */
+static void nearest(char near[64], const ts_csv *s, const char *name) {
+  char column[64];
+  int least = 3;
+  *near = '\0';
+  for (int i = 0; i < s->n_fields; i++) {
+    const ts_field *f = &s->header[i];
+    if (f->n_bytes >= sizeof column) continue;
+    memcpy(column, f->text, f->n_bytes);
+    column[f->n_bytes] = '\0';
+    const int distance = ts_str_distance(column, name);
+    if (distance >= least || (size_t)distance >= f->n_bytes) continue;
+    least = distance;
+    memcpy(near, column, f->n_bytes + 1);
+  }
+}
+
 static ts_err no_column(const ts_csv *s, const char *file, const char *name) {
   const char *header = ts_text_header(s->text);
   const char other[2] = {other_separator(s, header)};
@@ -42,8 +59,11 @@ static ts_err no_column(const ts_csv *s, const char *file, const char *name) {
                    "%s: the first line looks like data, and is to be a header "
                    "with the columns' names, \"%s\" among them: %.200s",
                    file, name, header);
-  return ts_fail(TS_ERR_DATA, "the header has no column \"%s\": %.200s", name,
-                 header);
+  char near[64];
+  nearest(near, s, name);
+  return ts_fail(
+      TS_ERR_DATA, "%s: the header has no column \"%s\"%s%s%s: %.200s", file,
+      name, *near ? "; did you mean \"" : "", near, *near ? "\"?" : "", header);
 }
 
 static ts_err need_column(int *to, const ts_csv *s, const char *file,

@@ -9,8 +9,9 @@
 #include "base/mem.h"
 #include "io/csv_impl.h"
 
-enum { LINES = 32768, PLACES = 64, N_SIGNS = 3 };
-static const char signs[N_SIGNS] = "|; ";
+/* Signs from TEXT on are in texts, too. */
+enum { LINES = 32768, PLACES = 64, N_SIGNS = 4, TEXT = 2 };
+static const char signs[N_SIGNS] = {'|', ';', ',', ' '};
 static const double huge = 1e4;
 
 typedef struct ts_look_label {
@@ -21,7 +22,7 @@ typedef struct ts_look_label {
 /* Fields of a categorical column. */
 typedef struct ts_look_ids {
   int64_t n, with[N_SIGNS]; /* that look like lists by each sign */
-  uint32_t counts;          /* bit i: blanks were i in one of them */
+  uint32_t counts[N_SIGNS]; /* bit i: one of them has i signs */
 } ts_look_ids;
 
 typedef struct ts_look {
@@ -31,9 +32,10 @@ typedef struct ts_look {
   ts_look_ids *ids;   /* (n_features) */
 } ts_look;
 
-/* Short items between signs; between blanks, which texts have, too, words of
- * letters and digits alone. */
-static int n_signs(const ts_field *f, char sign) {
+/* Signs between short items; those of texts only between words of letters and
+ * digits. */
+static int n_signs(const ts_field *f, int of) {
+  const char sign = signs[of];
   size_t length = 0;
   int n = 0;
   for (size_t i = 0; i < f->n_bytes; i++) {
@@ -44,7 +46,7 @@ static int n_signs(const ts_field *f, char sign) {
       if (!length) return 0;
       n++;
       length = 0;
-    } else if (++length > 32 || (sign == ' ' && !plain)) {
+    } else if (++length > 32 || (of >= TEXT && !plain)) {
       return 0;
     }
   }
@@ -54,9 +56,9 @@ static int n_signs(const ts_field *f, char sign) {
 static void look_at_ids(ts_look_ids *ids, const ts_field *f) {
   ids->n++;
   for (int k = 0; k < N_SIGNS; k++) {
-    const int n = f->n_bytes < 4096 ? n_signs(f, signs[k]) : 0;
+    const int n = f->n_bytes < 4096 ? n_signs(f, k) : 0;
     ids->with[k] += n > 0;
-    if (signs[k] == ' ') ids->counts |= UINT32_C(1) << (n < 31 ? n : 31);
+    ids->counts[k] |= UINT32_C(1) << (n < 31 ? n : 31);
   }
 }
 
@@ -105,17 +107,23 @@ static ts_err look_at_lines(ts_csv *s, ts_look *l, bool packed) {
 /* ---- what is said about it ----------------------------------------------- */
 
 /* Labels that come in any order change 2 p (1 - p) times a sample. */
-static void note_labels(const ts_look_label *l, const char *column) {
+static void note_labels(const ts_look_label *l, const char *column,
+                        bool packed) {
   static const char *const ways =
-      "training sees one label after the other and learns little.  "
-      "data.shuffle mixes samples, or: (head -n 1 FILE; tail -n +2 FILE | "
-      "shuf) > MIXED";
+      "each step sees one label alone and learns little.  data.shuffle = "
+      "\"full\" mixes samples (not of .gz), or once and for all: (head -n 1 "
+      "FILE; tail -n +2 FILE | shuf) > MIXED";
   const double p = (double)l->n_true / fmax((double)l->n, 1);
   const double expected = 2 * p * (1 - p) * (double)l->n;
-  if (l->n >= 64 && (l->n_true == 0 || l->n_true == l->n))
-    ts_note("the first %lld labels looked at (column \"%s\") are all %d; where "
-            "the data is sorted by label, %s",
+  const bool one = l->n >= 64 && (l->n_true == 0 || l->n_true == l->n);
+  if (one && packed)
+    ts_note("the first %lld labels (column \"%s\") are all %d; where the data "
+            "is sorted by label, %s",
             (long long)l->n, column, l->n_true > 0, ways);
+  else if (one)
+    ts_note("all %lld labels looked at, from all over the data (column "
+            "\"%s\"), are %d: with one class there is nothing to learn",
+            (long long)l->n, column, l->n_true > 0);
   else if (expected >= 20 && (double)l->n_changes < expected / 8)
     ts_note("the data is sorted by label: column \"%s\" changes %lld times in "
             "%lld samples looked at, where %.0f times are usual; %s",
@@ -147,10 +155,10 @@ static void note_lists(const ts_csv *s, const ts_look *l) {
     const ts_look_ids *ids = &l->ids[k];
     const ts_field *name = &s->header[s->sparse[k]];
     for (int j = 0; j < N_SIGNS; j++) {
-      const bool blank = signs[j] == ' ';
+      const bool text = j >= TEXT;
       /* Texts of a pattern, such as dates, have as many blanks each. */
-      if (ids->n < 20 || 10 * ids->with[j] < (blank ? 5 : 3) * ids->n ||
-          (blank && __builtin_popcount(ids->counts) < 3))
+      if (ids->n < 20 || 10 * ids->with[j] < (text ? 5 : 3) * ids->n ||
+          (text && __builtin_popcount(ids->counts[j]) < 3))
         continue;
       ts_note("column \"%.*s\" looks like lists: %lld of %lld fields have a "
               "\"%c\", and each whole field is taken as one id; "
@@ -175,9 +183,12 @@ static ts_err look(ts_csv *s, ts_look *l, const ts_strings *paths) {
   for (int32_t i = 0; i < paths->n; i++)
     packed |= ts_str_ends(paths->item[i], ".gz");
   TS_DO(look_at_lines(s, l, packed));
-  for (int32_t k = 0; k < s->base.info.n_tasks; k++)
-    note_labels(&l->labels[k], c->data.csv.labels.n ? c->data.csv.labels.item[k]
-                                                    : c->data.csv.label);
+  const bool mixed = strcmp(c->data.shuffle, "none") != 0;
+  for (int32_t k = 0; !mixed && k < s->base.info.n_tasks; k++)
+    note_labels(&l->labels[k],
+                c->data.csv.labels.n ? c->data.csv.labels.item[k]
+                                     : c->data.csv.label,
+                packed);
   note_dense(s, l);
   note_lists(s, l);
   return TS_OK;

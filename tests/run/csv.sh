@@ -132,11 +132,19 @@ check "once" test "$(grep -c NOTE "$work/out")" = 1
 gzip -c "$work/sorted.csv" > "$work/zsorted.csv.gz"
 check "sorted, packed" convert 2 zsorted --set data.train="$work/zsorted.csv.gz" --set 'data.csv.encoding=hash'
 check "is not known yet" says '(column "y") are all 0'
+lines 'i % 3' 'i % 5' '0' > "$work/one.csv"
+check "one class" convert 1 one
+check "is said" says '(column "y"), are 0: with one class'
 lines '(i % 3) "|" (i % 5)' '(i % 4 ? "g" i % 4 " h" (i % 3 ? " k" : "") : "g")' 'i % 2' > "$work/notlists.csv"
 check "lists taken as ids" convert 2 notlists
 check "are said" says 'column "u" looks like lists'
 check "with the key" says 'data.csv.list_separator = "|"'
 check "blanks, too" says 'data.csv.list_separator = " "'
+lines '(i % 5 ? "\"p" (i % 4 ? ",q" : "") ",r" i % 7 "\"" : "p")' 'i % 9' 'i % 2' > "$work/commas.csv"
+check "lists in quotes" convert 1 commas
+check "are said" says 'data.csv.list_separator = ","'
+check "are read" convert 1 commas --set data.csv.list_separator=,
+check "nothing to say of them" silent
 lines '"2014-10-21 00:00"' '"St. John (" i % 9 ")"' 'i % 2' > "$work/texts.csv"
 check "texts" convert 1 texts
 check "are none" silent
@@ -151,6 +159,8 @@ check "nothing to say of it" silent
 tail -n +2 "$work/a.csv" > "$work/none.csv"
 check "no header" refused 3 'none.csv: the first line looks like data' convert 2 none
 tr , ';' < "$work/a.csv" > "$work/semi.csv"
+sed '1s/y/clicked/' "$work/a.csv" > "$work/named.csv"
+check "a name that is nearly right" refused 3 'named.csv: the header has no column "Clicked"; did you mean "clicked"?: x,u,clicked,v' convert 2 named --set data.csv.label=Clicked
 check "semicolons" refused 3 'data.csv.separator = ";"' convert 2 semi
 check "are read" convert 2 semi --set 'data.csv.separator=;'
 check "the same" same a semi

@@ -22,6 +22,9 @@ done
 gzip -c "$work/log.tsv" > "$work/log2.tsv.gz"
 check "convert .gz" run 2 convert "$work/criteo.deck" --quiet --out "$work/gz.h5" --set data.train="$work/log2.tsv.gz"
 check ".gz is the same" h5diff -q "$work/c1.h5" "$work/gz.h5"
+{ printf '\357\273\277'; cat "$work/log.tsv"; } > "$work/mark.tsv"
+check "a byte order mark" run 2 convert "$work/criteo.deck" --quiet --out "$work/mark.h5" --set data.train=mark.tsv
+check "is none of the data" h5diff -q "$work/c1.h5" "$work/mark.h5"
 # Values: label, log(x + 1), hex modulo rows, missing, short lines, negatives.
 printf '1\t3\t\t-5\t\t\t\t\t\t\t\t\t\t0\t000003e9\t\tffffffff' > "$work/few.tsv"
 printf '\n0\t1\n' >> "$work/few.tsv"
