@@ -41,7 +41,8 @@ static int n_signs(const ts_field *f, int of) {
   for (size_t i = 0; i < f->n_bytes; i++) {
     const unsigned char c = (unsigned char)f->text[i];
     const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                       (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+                       (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
+                       c == '\'';
     if (f->text[i] == sign) {
       if (!length) return 0;
       n++;
@@ -143,11 +144,12 @@ static void note_dense(const ts_csv *s, const ts_look *l) {
   if (worst < 0) return;
   char others[48] = "";
   if (more) snprintf(others, sizeof others, " (and %d more columns)", more);
-  ts_note("numeric column \"%s\" has numbers from %g to %g%s: so large, they "
-          "hide the other columns and the loss starts huge; "
-          "data.csv.dense_transform = \"standardise\" or \"log1p\" scales them",
-          s->base.config->data.csv.dense.item[worst], l->low[worst],
-          l->high[worst], others);
+  ts_note(
+      "numeric column \"%s\" has numbers from %.10g to %.10g%s: so large, they "
+      "hide the other columns and the loss starts huge; "
+      "data.csv.dense_transform = \"standardise\" or \"log1p\" scales them",
+      s->base.config->data.csv.dense.item[worst], l->low[worst], l->high[worst],
+      others);
 }
 
 static void note_lists(const ts_csv *s, const ts_look *l) {
@@ -157,7 +159,7 @@ static void note_lists(const ts_csv *s, const ts_look *l) {
     for (int j = 0; j < N_SIGNS; j++) {
       const bool text = j >= TEXT;
       /* Texts of a pattern, such as dates, have as many blanks each. */
-      if (ids->n < 20 || 10 * ids->with[j] < (text ? 5 : 3) * ids->n ||
+      if (ids->n < 20 || 10 * ids->with[j] < 3 * ids->n ||
           (text && __builtin_popcount(ids->counts[j]) < 3))
         continue;
       ts_note("column \"%.*s\" looks like lists: %lld of %lld fields have a "

@@ -150,7 +150,7 @@ check "texts" convert 1 texts
 check "are none" silent
 awk 'BEGIN { print "x,u,y,v"; for (i = 0; i < 100; i++) print 1700000000 + i ",a," i % 2 ",k" }' > "$work/time.csv"
 check "a time as a number" convert 2 time
-check "is said, with its range" says 'column "x" has numbers from 1.7e+09 to 1.7e+09'
+check "is said, with its range" says 'column "x" has numbers from 1700000000 to 1700000099'
 check "and the way out" says 'data.csv.dense_transform = "standardise"'
 check "scaled" convert 2 time --set data.csv.dense_transform=standardise
 check "nothing to say of it" silent
