@@ -181,7 +181,7 @@ static ts_err add_line(ts_looking *l, const ts_str *line) {
 
 ts_err ts_csv_survey_of(ts_csv_survey *survey, const char *path) {
   ts_err err = TS_OK;
-  ts_looking l = {.look = look};
+  ts_looking l = {.survey = survey};
   ts_str line = {0};
   bool end = false;
   int most = 0;
