@@ -152,7 +152,7 @@ static ts_err walk_list(ts_differing *d, const ts_place *at,
     else
       snprintf(in.path, sizeof in.path, "%.250s[%d]", at->path, i + 1);
     in.key = strlen(in.path) + 1;
-    if (old) TS_DO(walk(d, &in, old, e));
+    if (old && config_setting_is_group(old)) TS_DO(walk(d, &in, old, e));
   }
   return TS_OK;
 }
@@ -194,6 +194,7 @@ ts_err ts_deck_differ(ts_str *out, const char *old, const ts_config *c) {
   config_t was, is;
   config_init(&was);
   config_init(&is);
+  if (strstr(old, "@include")) goto done; /* no file is read for it */
   TS_TRY(ts_deck_print(&now, c));
   if (config_read_string(&was, old) != CONFIG_TRUE ||
       config_read_string(&is, now.text) != CONFIG_TRUE)

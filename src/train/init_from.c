@@ -30,11 +30,15 @@ static ts_err recall(ts_matching *m) {
   TS_TRY(ts_ckpt_peek_weights(&head, m->path));
   const ts_ckpt_value *deck = ts_ckpt_value_of(&head, "meta/deck");
   const ts_ckpt_value *state = ts_ckpt_value_of(&head, "loader/state");
-  if (!deck || deck->dtype != TS_U8) goto done;
-  if (ts_deck_parse(&m->config, deck->ptr, "/", NULL, 0) != TS_OK) {
+  /* A file is only data: no other one is read for it. */
+  if (!deck || deck->dtype != TS_U8 || strstr(deck->ptr, "@include")) goto done;
+  err = ts_deck_parse(&m->config, deck->ptr, "/", NULL, 0);
+  if (err == TS_ERR_DECK) {
     ts_err_clear();
+    err = TS_OK;
     goto done;
   }
+  TS_TRY(err);
   TS_TRY(ts_source_recall(&m->source, m->config,
                           state && state->dtype == TS_U8 ? state->ptr : ""));
 done:

@@ -130,6 +130,16 @@ static ts_err note_move(const ts_run *r, const ts_ckpt *ckpt) {
   return TS_OK;
 }
 
+/* A batch for each rank is another step on other ranks. */
+static void note_batch(const ts_run *r, int64_t ranks) {
+  const int64_t each = r->config->data.batch_per_rank;
+  if (each < 1 || ranks < 1 || ranks == r->t->n_ranks) return;
+  ts_note("the checkpoint is of %lld ranks: data.batch_per_rank = %lld is a "
+          "step of %lld samples now, not of %lld",
+          (long long)ranks, (long long)each, (long long)(each * r->t->n_ranks),
+          (long long)(each * ranks));
+}
+
 /* The plan of the newest checkpoint and its deck, NULL where there is none to
  * be had. */
 static ts_err old_plan(const ts_run *r, char **plan, char **deck) {
@@ -147,6 +157,7 @@ static ts_err old_plan(const ts_run *r, char **plan, char **deck) {
   if (seen == r->t->n_ranks) TS_TRY(ts_mem_strdup(plan, v->ptr));
   TS_TRY(old_topology(r->t, &ckpt));
   TS_TRY(note_move(r, &ckpt));
+  note_batch(r, ranks);
   if (d && d->dtype == TS_U8) TS_TRY(ts_mem_strdup(deck, d->ptr));
 done:
   ts_ckpt_reset(&ckpt);

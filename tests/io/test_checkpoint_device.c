@@ -180,6 +180,64 @@ TS_TESTS(copies, 0, 3) {
   ck_assert_all(newest_is_right(TS_F32));
 }
 
+/* Rows are others in the file, or none; it is read from two places, as some
+ * are of its beginning. */
+static int64_t row_there(int64_t row) {
+  return row % 1000 == 1 || row / 1000 % 7 == 0 ? -1 : (row + 50000) % ROWS;
+}
+
+/* This rank's element I of a part where its rows are those of row_there. */
+static float moved(const content *t, int part, int64_t i) {
+  const int64_t width = part == 0 ? COLS : part == 1 ? t->n_cols : 1;
+  const int64_t first = part == 1 ? 0 : t->from;
+  const int64_t row = row_there(first + i / width);
+  if (row < 0) return 0;
+  return part == 2 ? value(row, 99)
+                   : value(row, (part == 1 ? t->col0 : 0) + (int)(i % width));
+}
+
+static void take_from(content *t, int64_t (*from)(int64_t)) {
+  for (int32_t k = 0; k < t->c.n_items; k++) {
+    int64_t **to = &t->c.items[k].from;
+    ck_assert_ok(ts_mem_many(*to, ROWS, MISC));
+    for (int64_t row = 0; row < ROWS; row++) (*to)[row] = from(row);
+  }
+}
+
+static int64_t row_behind(int64_t row) {
+  return row + 1;
+}
+
+TS_TESTS(rows_that_are_others_in_the_file, 0, N_IOS) {
+  static const char *const ios[] = {"pwrite", "mpio"};
+  content t;
+  ts_str path = {0};
+  fill(&t, TS_F32, true);
+  ck_assert_ok(ts_ckpt_save(&t.c, dir, 2, ios[_i], f.comm));
+  overwrite(&t);
+  take_from(&t, row_there);
+  ck_assert_ok(ts_ckpt_load_newest(&t.c, &path, dir, NULL, f.comm));
+  for (int p = 0; p < PARTS; p++) {
+    float *x;
+    bool good = true;
+    ck_assert_ok(ts_mem_many(x, t.n_elements[p], MISC));
+    ts_test_get(device, x, t.part[p].ptr, (size_t)t.n_elements[p] * 4);
+    for (int64_t i = 0; i < t.n_elements[p]; i++)
+      good &= x[i] == moved(&t, p, i);
+    ck_assert_all(good);
+    ts_mem_free(x);
+  }
+  reset(&t);
+  fill(&t, TS_F32, false);
+  take_from(&t, row_behind);
+  ck_assert_all(ts_ckpt_load(&t.c, path.text, false, NULL, f.comm) ==
+                TS_ERR_CKPT);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "and words for more"));
+  ts_err_clear();
+  reset(&t);
+  ts_str_reset(&path);
+}
+
 TS_TESTS(what_is_no_number_is_found, 0, N_IOS) {
   static const char *const ios[] = {"pwrite", "mpio"};
   const float bad = NAN;

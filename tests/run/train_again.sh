@@ -105,6 +105,8 @@ check "not of what it lacks" silent plain "differ: color, shape"
 check "nothing fits" weights strange.h5 "table('$bags.color.weight', 12, 0.25); table('other', 3, 1)"
 check "is an error" ends 4 run 2 strange --set "checkpoint.init_from=$work/strange.h5" $still
 check "which names what it has" says strange "strange.h5: holds nothing of the deck's model: it has other, $bags.color.weight; the model wants model/$bags.color.weight, model/$bags.shape.weight, "
+check "nothing fits, with a head" weights head.h5 "f.attrs.update(format='tessera-checkpoint', version=1); table('other', 3, 1)"
+check "is an error as well" ends 4 run 2 head --set "checkpoint.init_from=$work/head.h5" $still
 check "a file of nothing" weights empty.h5 "pass"
 check "is one, too" ends 4 run 1 empty --set "checkpoint.init_from=$work/empty.h5" $still
 check "and says so" says empty "it has no datasets; the model wants model/"
@@ -120,8 +122,11 @@ check "are said" says deck "NOTE: the deck has changed since the checkpoint: opt
 check "another batch, other data" run 2 deck --set run.steps=9 --set data.batch_per_rank=4 --set data.train=second.csv --set optimizer.lr=0.5 --set tables.shape.optimizer.lr=0.25 --set optimizer.eps=1e-5
 check "are" says deck "data.train [\"$work/first.csv\"] -> [\"$work/second.csv\"]"
 check "of the batch what is given" says deck "data.batch_per_rank not given -> 4, data.global_batch 16 -> not given"
-check "nothing left" run 2 deck --set run.steps=9 --set optimizer.lr=1
-check "says what to raise" says deck "step 9 of 9: nothing is left to train; raise run.steps to go on"
+check "on one rank" run 1 deck --set run.steps=10 --set data.batch_per_rank=4 --set data.train=second.csv --set optimizer.lr=0.5 --set tables.shape.optimizer.lr=0.25 --set optimizer.eps=1e-5
+check "the batch is half" says deck "of 2 ranks: data.batch_per_rank = 4 is a step of 4 samples now, not of 8"
+check "the deck the same" silent deck "NOTE: the deck"
+check "nothing left" run 2 deck --set run.steps=10 --set optimizer.lr=1
+check "says what to raise" says deck "step 10 of 10: nothing is left to train; raise run.steps to go on"
 check "and what differs" says deck "optimizer.lr 0.5 -> 1"
 
 # Epochs count samples: 64 of them in each.
