@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/dataset_write.h"
+#include "io/keys.h"
 #include "io/text.h"
 
 enum { N_DENSE = 13, N_SPARSE = 26, LOG_TABLE = 65536 };
@@ -319,4 +320,5 @@ const ts_source_ops ts_source_criteo_tsv = {.format = "criteo_tsv",
                                             .close = close_source,
                                             .read = read_batch,
                                             .gather = gather,
-                                            .write = ts_criteo_write};
+                                            .write = ts_criteo_write,
+                                            .keys = ts_keys_of_criteo};

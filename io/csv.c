@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "io/csv_impl.h"
+#include "io/keys.h"
 
 static bool probe(const char *path) {
   return ts_str_ends(path, ".csv") || ts_str_ends(path, ".csv.gz");
@@ -276,4 +277,6 @@ const ts_source_ops ts_source_csv = {.format = "csv",
                                      .gather = gather,
                                      .state_save = ts_csv_state_save,
                                      .recall = recall,
-                                     .words = words_of};
+                                     .words = words_of,
+
+                                     .keys = ts_keys_of_csv};

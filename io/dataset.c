@@ -11,6 +11,7 @@
 #include "io/dataset_impl.h"
 #include "io/dataset_write.h"
 #include "io/hdf5.h"
+#include "io/keys.h"
 
 static bool probe(const char *path) {
   unsigned char head[8] = {0};
@@ -348,4 +349,5 @@ const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .close = close_source,
                                          .read = read_batch,
                                          .gather = ts_dataset_gather,
-                                         .write = ts_dataset_write};
+                                         .write = ts_dataset_write,
+                                         .keys = ts_keys_of_dataset};

@@ -61,21 +61,29 @@ tessera_sources += \
   io/hdf5.h \
   io/hdf5_guard.c \
   io/inspect.c \
+  io/keys.c \
+  io/keys.h \
+  io/keys_dataset.c \
+  io/keys_text.c \
   io/loader.c \
   io/metrics_log.c \
   io/metrics_log.h \
   io/order.c \
   io/order.h \
-  io/predictions.c \
-  io/predictions.h \
   io/rows.c \
   io/rows.h \
   io/schema.c \
   io/schema_find.c \
+  io/sheet.c \
+  io/sheet_csv.c \
+  io/sheet.h \
+  io/sheet_impl.h \
   io/schema.h \
   io/schema_tables.h \
   io/source.c \
   io/source.h \
+  io/spool.c \
+  io/spool.h \
   io/synthetic.c \
   io/synthetic_draw.c io/synthetic_impl.h \
   io/text.c \

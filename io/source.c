@@ -49,7 +49,7 @@ static ts_err add_path(ts_strings *list, const char *path) {
   return TS_OK;
 }
 
-static void free_paths(ts_strings *list) {
+void ts_source_files_free(ts_strings *list) {
   for (int32_t i = 0; i < list->n; i++) ts_mem_free(list->item[i]);
   ts_mem_free(list->item);
   *list = (ts_strings){0};
@@ -72,8 +72,8 @@ static ts_err expand(ts_strings *out, const ts_strings *in) {
   return TS_OK;
 }
 
-static ts_err prepare(const ts_source_ops **ops, ts_strings *paths,
-                      const ts_config *c, ts_split split) {
+ts_err ts_source_files(const ts_source_ops **ops, ts_strings *paths,
+                       const ts_config *c, ts_split split) {
   static const char *const names[] = {"train", "eval", "valid", "eval"};
   const ts_strings *const lists[] = {&c->data.train, &c->data.eval,
                                      &c->data.valid, &c->data.eval};
@@ -111,14 +111,14 @@ ts_err ts_source_open_only(ts_source **out, const ts_config *c, ts_split split,
   ts_source *s = NULL;
   const ts_source_ops *ops = NULL;
   ts_strings paths = {0};
-  TS_TRY(ts_agree(comm, prepare(&ops, &paths, c, split)));
+  TS_TRY(ts_agree(comm, ts_source_files(&ops, &paths, c, split)));
   TS_TRY(ops->open(&s, c, split, state, &paths, comm));
   s->info.format = ops->format;
   TS_TRY(ts_agree(comm, check_shapes(s)));
   *out = s;
 done:
   if (err != TS_OK) ts_source_close(s);
-  free_paths(&paths);
+  ts_source_files_free(&paths);
   return err;
 }
 

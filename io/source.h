@@ -13,6 +13,7 @@
 #include "runtime/comm.h"
 
 typedef struct ts_source ts_source;
+typedef struct ts_keys ts_keys; /* io/keys.h */
 
 /* PREDICT: data.eval, which may lack labels. */
 typedef enum {
@@ -97,6 +98,10 @@ typedef struct ts_source_ops {
   /* All samples of any SOURCE to PATH in this format, for `tessera convert` and
    * `generate`; NULL: it is only read.  Collective. */
   ts_err (*write)(const char *path, ts_source *source, ts_comm *);
+  /* Columns of the files, by name, as they are; NULL: it has none.
+   * Collective. */
+  ts_err (*keys)(ts_keys **, const ts_config *, const ts_strings *paths,
+                 const ts_strings *names, ts_comm *);
 } ts_source_ops;
 
 struct ts_source {
@@ -130,6 +135,10 @@ void ts_source_close(ts_source *);
 ts_err ts_source_recall(ts_source **, const ts_config *c, const char *state);
 /* As the operation; false where the source has none. */
 bool ts_source_words(const ts_source *, int32_t feature, ts_words *);
+/* The format and the files that open would take; to be freed in any case. */
+ts_err ts_source_files(const ts_source_ops **, ts_strings *paths,
+                       const ts_config *, ts_split);
+void ts_source_files_free(ts_strings *paths);
 
 /* DEVICE gives the memory; NULL: plain host memory. */
 ts_err ts_batch_store_create(ts_batch_store **, const ts_config *,

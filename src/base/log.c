@@ -9,7 +9,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *file;
-static int own_rank, quiet_stdout;
+static int own_rank, quiet_stdout, aside;
 
 void ts_log_rank(int rank) {
   own_rank = rank;
@@ -34,6 +34,10 @@ void ts_log_quiet(int quiet) {
   quiet_stdout = quiet;
 }
 
+void ts_log_aside(void) {
+  aside = 1;
+}
+
 static void put(FILE *f, const char *head, const char *fmt, va_list args) {
   fputs(head, f);
   vfprintf(f, fmt, args);
@@ -42,13 +46,14 @@ static void put(FILE *f, const char *head, const char *fmt, va_list args) {
 
 static void print(const char *head, int flush, const char *fmt, va_list args) {
   va_list again;
+  FILE *out = aside ? stderr : stdout;
   if (own_rank != 0) return;
   pthread_mutex_lock(&lock);
   va_copy(again, args);
-  if (!quiet_stdout) put(stdout, head, fmt, args);
+  if (!quiet_stdout) put(out, head, fmt, args);
   if (file) put(file, head, fmt, again);
   va_end(again);
-  if (flush && !quiet_stdout) fflush(stdout);
+  if (flush && !quiet_stdout) fflush(out);
   if (flush && file) fflush(file);
   pthread_mutex_unlock(&lock);
 }

@@ -18,8 +18,11 @@ typedef struct ts_args {
   int n_more;
   const char **sets; /* --set KEY=VALUE, in order */
   int n_sets;
-  const char *out;           /* --out FILE */
-  const char *checkpoint;    /* --checkpoint FILE */
+  const char *out;        /* --out FILE */
+  const char *checkpoint; /* --checkpoint FILE */
+  /* predict: --data FILE, --keys COLUMN,COLUMN..., --embeddings
+   * FEATURE,FEATURE... */
+  const char *data, *keys, *embeddings;
   const char *format;        /* --format NAME */
   const char *trace;         /* --trace FILE */
   const char *trace_steps;   /* --trace-steps A:B */

@@ -1,9 +1,57 @@
-/* predict.c - `tessera predict DECK --out FILE`. */
+/* predict.c - `tessera predict DECK --out FILE`, of samples or embeddings. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
 #include "commands/commands.h"
+#include "io/sheet.h"
+#include "train/embeddings.h"
 #include "train/forward.h"
 
-ts_err ts_cmd_predict(const ts_args *a) {
+static ts_err check(const ts_args *a) {
   if (!a->target || !a->out)
     return ts_fail(TS_ERR_USAGE, "usage: tessera predict DECK --out FILE");
-  return ts_run_forward(a->target, a->sets, a->n_sets, a->checkpoint, a->out);
+  if (a->embeddings && (a->keys || a->data))
+    return ts_fail(TS_ERR_USAGE,
+                   "--embeddings are of the checkpoint alone: it takes neither "
+                   "--keys nor --data");
+  return TS_OK;
+}
+
+/* NAMES parted by commas. */
+static ts_err split(ts_strings *list, const char *option, const char *names) {
+  for (const char *p = names; p;) {
+    const char *comma = strchr(p, ',');
+    const size_t n = comma ? (size_t)(comma - p) : strlen(p);
+    if (!n)
+      return ts_fail(TS_ERR_USAGE, "%s %s: a name is empty", option, names);
+    TS_DO(ts_mem_extend(&list->item, list->n, list->n + 1, sizeof(char *),
+                        TS_TAG_MISC));
+    TS_DO(ts_mem_alloc(&list->item[list->n++], n + 1, TS_TAG_MISC));
+    memcpy(list->item[list->n - 1], p, n);
+    p = comma ? comma + 1 : NULL;
+  }
+  return TS_OK;
+}
+
+ts_err ts_cmd_predict(const ts_args *a) {
+  ts_err err = TS_OK;
+  ts_strings names = {0};
+  TS_TRY(check(a));
+  if (!strcmp(a->out, "-")) ts_log_aside();
+  TS_TRY(split(&names, a->keys ? "--keys" : "--embeddings",
+               a->keys ? a->keys : a->embeddings));
+  if (a->embeddings)
+    TS_TRY(ts_run_embeddings(a->target, a->sets, a->n_sets, a->checkpoint,
+                             a->out, &names));
+  else
+    TS_TRY(ts_run_forward(a->target, a->sets, a->n_sets,
+                          &(ts_forward){.checkpoint = a->checkpoint,
+                                        .out = a->out,
+                                        .data = a->data,
+                                        .keys = &names}));
+done:
+  for (int32_t i = 0; i < names.n; i++) ts_mem_free(names.item[i]);
+  ts_mem_free(names.item);
+  return err;
 }

@@ -1,26 +1,94 @@
 /* forward.c - evaluation and prediction with a checkpoint. */
 #include "train/forward.h"
 
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/deck.h"
-#include "io/predictions.h"
+#include "io/keys.h"
+#include "io/spool.h"
 #include "train/report.h"
 #include "train/rows.h"
 
-static ts_err write_batch(void *arg, const ts_batch *b,
-                          const float *predictions) {
-  return ts_predictions_write(arg, b->first, b->n, predictions, b->labels);
+/* ---- what is asked for --------------------------------------------------- */
+
+ts_err ts_forward_checkpoint(const char **path, ts_str *best,
+                             const ts_config *c, const char *given) {
+  const char *dir = c->checkpoint.dir;
+  *path = given;
+  if (!given && !dir)
+    return ts_fail(TS_ERR_USAGE, "checkpoint.dir is \"none\": give "
+                                 "--checkpoint");
+  if (!given || strcmp(given, "best") != 0) return TS_OK;
+  if (!dir)
+    return ts_fail(TS_ERR_USAGE, "checkpoint.dir is \"none\": it has no best "
+                                 "checkpoint; --checkpoint takes a file, too");
+  TS_DO(ts_str_append(best, "%s/best.h5", dir));
+  *path = best->text;
+  if (access(best->text, F_OK) == 0) return TS_OK;
+  return ts_fail(TS_ERR_CKPT,
+                 "%s is not there: this run has kept no best checkpoint; "
+                 "--checkpoint takes a file, too, and without it the newest is "
+                 "used",
+                 best->text);
 }
 
-static ts_err load(ts_trainer *t, const char *checkpoint, const char *out,
+ts_err ts_forward_check_out(const ts_config *c, const char *out) {
+  TS_DO(ts_deck_spare(c, "--out", out));
+  if (ts_sheet_format_of(out) != TS_SHEET_NONE) return TS_OK;
+  return ts_fail(TS_ERR_USAGE,
+                 "--out %s: the end of its name says no format; it is one of "
+                 ".csv, .csv.gz, .h5, .hdf5 (and - is CSV on stdout)",
+                 out);
+}
+
+/* PATH, of the folder that the program is in, takes data.eval's place. */
+static ts_err take_data(ts_config *c, const char *path) {
+  ts_err err = TS_OK;
+  ts_strings *eval = &c->data.eval;
+  ts_str full = {0};
+  char here[4096];
+  if (*path != '/') {
+    if (!getcwd(here, sizeof here)) TS_TRY(ts_fail_errno(TS_ERR_IO, "."));
+    TS_TRY(ts_str_append(&full, "%s/", here));
+  }
+  TS_TRY(ts_str_append(&full, "%s", path));
+  for (int32_t i = 0; i < eval->n; i++) ts_mem_free(eval->item[i]);
+  ts_mem_free(eval->item);
+  *eval = (ts_strings){0};
+  TS_TRY(ts_mem_many(eval->item, 1, MISC));
+  eval->n = 1;
+  TS_TRY(ts_mem_strdup(&eval->item[0], full.text));
+done:
+  ts_str_reset(&full);
+  return err;
+}
+
+/* Rank 0 has the stdin of the launcher.  SPOOL: the file, there. */
+static ts_err take_stdin(ts_trainer *t, ts_config *c, ts_str *spool) {
+  char path[4096] = "";
+  if (ts_world_nodes(t->world) > 1)
+    return ts_fail(TS_ERR_USAGE, "--data - is for one node: the others don't "
+                                 "see what comes; put it in a file");
+  /* What writes to the pipe may take its time. */
+  const ts_section before = ts_watch_enter(TS_SECTION_NONE);
+  const ts_err err = t->rank == 0 ? ts_spool_stdin(spool) : TS_OK;
+  ts_watch_enter(before);
+  TS_DO(ts_agree(t->control, err));
+  if (t->rank == 0) snprintf(path, sizeof path, "%s", spool->text);
+  TS_DO(ts_comm_bcast(t->control, path, sizeof path, 0));
+  return ts_settle(t, take_data(c, path));
+}
+
+static ts_err load(ts_trainer *t, const char *path, const char *out,
                    ts_run_state *state) {
   ts_err err = TS_OK;
   ts_str taken = {0};
-  if (!checkpoint && !t->config->checkpoint.dir)
-    TS_THROW(TS_ERR_USAGE, "checkpoint.dir is \"none\": give --checkpoint");
-  TS_TRY(ts_trainer_load(t, checkpoint, state, &taken));
+  TS_TRY(ts_trainer_load(t, path, state, &taken));
   if (!taken.text)
     TS_THROW(TS_ERR_CKPT,
              "%s holds no checkpoint; train first, or give "
@@ -34,48 +102,118 @@ done:
   return err;
 }
 
-static ts_err pass(ts_trainer *t, const char *out, const char *state) {
+/* ---- the pass ------------------------------------------------------------ */
+
+/* Columns: keys, predictions, labels. */
+typedef struct ts_scores {
+  ts_trainer *t;
+  ts_keys *keys; /* NULL: none */
+  ts_sheet_column *columns;
+  const void **data; /* (n) of a batch */
+  int32_t n;
+  char **tasks; /* (n_tasks) */
+  ts_sheet *rows;
+} ts_scores;
+
+/* CSV has labels only where they are asked for, as keys. */
+static ts_err name_columns(ts_scores *s) {
+  const ts_trainer *t = s->t;
+  const int32_t n_keys = s->keys ? s->keys->n : 0, n_tasks = t->n_tasks;
+  s->n = n_keys + 2;
+  TS_DO(ts_mem_many(s->columns, s->n, MISC));
+  TS_DO(ts_mem_many(s->data, s->n, MISC));
+  TS_DO(ts_mem_many(s->tasks, n_tasks, MISC));
+  for (int32_t k = 0; k < n_tasks; k++)
+    s->tasks[k] = t->config->model.tasks[k].name;
+  for (int32_t k = 0; k < n_keys; k++) s->columns[k] = s->keys->columns[k];
+  s->columns[n_keys] =
+      (ts_sheet_column){.name = "predictions",
+                        .head = n_tasks > 1 ? "prediction_" : "prediction",
+                        .heads = n_tasks > 1 ? s->tasks : NULL,
+                        .kind = TS_SHEET_F32,
+                        .n_cells = n_tasks};
+  s->columns[n_keys + 1] = (ts_sheet_column){.name = "labels",
+                                             .kind = TS_SHEET_F32,
+                                             .n_cells = n_tasks,
+                                             .hdf5_only = true};
+  return TS_OK;
+}
+
+static ts_err write_batch(void *arg, const ts_batch *b,
+                          const float *predictions) {
+  ts_scores *s = arg;
+  if (s->keys)
+    TS_DO(ts_agree(s->t->control, ts_keys_read(s->keys, b->first, b->n)));
+  for (int32_t k = 0; k < s->n - 2; k++) s->data[k] = s->keys->data[k];
+  s->data[s->n - 2] = predictions;
+  s->data[s->n - 1] = b->labels;
+  return ts_sheet_write(s->rows, b->first, b->n, s->data);
+}
+
+static ts_err scores_open(ts_scores *s, const ts_forward *o, int64_t n) {
+  ts_trainer *t = s->t;
+  if (o->keys && o->keys->n)
+    TS_DO(
+        ts_keys_open(&s->keys, t->config, TS_SPLIT_EVAL, o->keys, t->control));
+  TS_DO(ts_settle(t, name_columns(s)));
+  return ts_sheet_create(&s->rows, o->out, n, s->columns, s->n, t->control);
+}
+
+static void scores_close(ts_scores *s) {
+  ts_keys_close(s->keys);
+  ts_mem_free_all(s->columns, s->data, s->tasks);
+}
+
+static ts_err pass(ts_trainer *t, const ts_forward *o, const char *state) {
   ts_err err = TS_OK;
   ts_source *source = NULL;
-  ts_predictions *file = NULL;
+  ts_scores s = {.t = t};
   ts_metrics_result m[t->n_tasks];
   bool stopped;
   TS_TRY(ts_source_open(&source, t->config,
-                        out ? TS_SPLIT_PREDICT : TS_SPLIT_EVAL, state,
+                        o->out ? TS_SPLIT_PREDICT : TS_SPLIT_EVAL, state,
                         t->control));
-  if (out)
-    TS_TRY(ts_predictions_create(&file, out, source->info.n_samples, t->n_tasks,
-                                 t->control));
-  const ts_eval_hooks hooks = {.fn = out ? write_batch : NULL, .fn_arg = file};
+  if (o->out) TS_TRY(scores_open(&s, o, source->info.n_samples));
+  const ts_eval_hooks hooks = {.fn = o->out ? write_batch : NULL, .fn_arg = &s};
   err = ts_evaluate(t, source, m, &hooks, &stopped);
-  if (file) err = ts_predictions_finish(file, err, t->control);
+  if (s.rows) err = ts_sheet_finish(s.rows, err);
   TS_TRY(err);
   for (int32_t k = 0; !source->info.unlabelled && k < t->n_tasks; k++)
     ts_report_eval("evaluation",
                    t->n_tasks > 1 ? t->config->model.tasks[k].name : NULL,
                    &m[k]);
-  if (out) ts_info("predictions: %s", out);
+  if (o->out) ts_info("predictions: %s", o->out);
 done:
+  scores_close(&s);
   ts_source_close(source);
   return err;
 }
 
 ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
-                      const char *checkpoint, const char *out) {
+                      const ts_forward *o) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   ts_trainer *t = NULL;
   ts_run_state state = {0};
+  const char *path;
+  ts_str spool = {0}, best = {0};
+  const bool piped = o->data && !strcmp(o->data, "-");
   TS_TRY(ts_watch_start());
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
-  if (out) TS_TRY(ts_deck_spare(c, "--out", out));
+  if (o->data && !piped) TS_TRY(take_data(c, o->data));
+  if (o->out) TS_TRY(ts_forward_check_out(c, o->out));
   TS_TRY(ts_trainer_start(&t, c, false));
-  TS_TRY(ts_trainer_rows_of(t, checkpoint));
+  TS_TRY(ts_settle(t, ts_forward_checkpoint(&path, &best, c, o->checkpoint)));
+  if (piped) TS_TRY(take_stdin(t, c, &spool));
+  TS_TRY(ts_trainer_rows_of(t, path));
   TS_TRY(ts_trainer_build(t, NULL));
-  TS_TRY(load(t, checkpoint, out, &state));
-  TS_TRY(pass(t, out, state.source_state));
+  TS_TRY(load(t, path, o->out, &state));
+  TS_TRY(pass(t, o, state.source_state));
 done:
+  if (spool.text) unlink(spool.text);
   ts_settle_own(err);
+  ts_str_reset(&spool);
+  ts_str_reset(&best);
   ts_mem_free(state.source_state);
   ts_trainer_destroy(t);
   ts_watch_stop();

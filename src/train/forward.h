@@ -1,9 +1,25 @@
 /* forward.h - evaluation and prediction with a checkpoint. */
 #pragma once
 
+#include "base/config.h"
 #include "base/err.h"
+#include "base/str.h"
 
-/* Evaluates DECK's data.eval with CHECKPOINT (NULL: the newest of the run),
- * and where OUT is not NULL writes predictions there.  Collective. */
+/* Each may be NULL. */
+typedef struct ts_forward {
+  const char *checkpoint; /* a file, or "best"; NULL: the newest of the run */
+  const char *out;        /* predictions, "-": on stdout; NULL: none */
+  const char *data;       /* instead of data.eval; "-": from stdin */
+  const ts_strings *keys; /* columns of the data beside them */
+} ts_forward;
+
+/* Evaluates DECK's data.eval, and writes predictions.  Collective. */
 ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
-                      const char *checkpoint, const char *out);
+                      const ts_forward *);
+
+/* The file that --checkpoint GIVEN means, NULL where that is the newest of the
+ * run; BEST is where its name is kept.  Local. */
+ts_err ts_forward_checkpoint(const char **path, ts_str *best, const ts_config *,
+                             const char *given);
+/* OUT is no file to read, and its name's end is one that is known.  Local. */
+ts_err ts_forward_check_out(const ts_config *, const char *out);

@@ -3,6 +3,8 @@ tessera_sources += \
   src/train/base.c \
   src/train/best.c \
   src/train/best.h \
+  src/train/embeddings.c \
+  src/train/embeddings.h \
   src/train/eval.c \
   src/train/finite.c \
   src/train/forward.c \

@@ -4,6 +4,8 @@ check_PROGRAMS += tests/io/test_deck tests/io/test_deck_faults
 check_PROGRAMS += tests/io/test_rows
 tests_io_test_rows_SOURCES = tests/io/test_rows.c tests/support/hostile_files.c \
   tests/support/hostile_files.h
+# Files of rows: predictions and embeddings.
+check_PROGRAMS += tests/io/test_sheet
 # Synthetic data, and batches of it that come again.
 check_PROGRAMS += tests/io/test_synthetic
 # The order of an epoch's samples.

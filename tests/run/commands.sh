@@ -13,7 +13,7 @@ for line in init:2 train:1 eval:1 predict:1 plan:3 convert:2 generate:2 inspect:
 done
 on_two() { ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" "$@" --set run.steps=2 > out 2> err; }
 for line in "generate small.deck --out a.h5" "convert small.deck eval --out b.h5" "train small.deck" "eval small.deck" \
-  "predict small.deck --out c" "bench step small.deck iters=4" "plan small.deck"; do
+  "predict small.deck --out c.h5" "bench step small.deck iters=4" "plan small.deck"; do
   check "$line" on_two $line --set run.output=run
   case $line in bench*) check "on two" grep -q '^bench step: 2 ranks' out ;; plan*) check "for two" grep -q '^rank   *1 ' out ;; esac
 done

@@ -76,6 +76,8 @@ for ranks in 1 2; do
   for kb in 4 32; do
     fresh ${kb}k
     full "predict on $ranks" 1 'x.h5.part' $run predict "$work/small.deck" $set --out "$disk/x.h5"
+    full "CSV of predictions on $ranks" 1 'x.csv' $run predict "$work/small.deck" $set --out "$disk/x.csv"
+    full "packed, on $ranks" 1 'x.csv.gz' $run predict "$work/small.deck" $set --out "$disk/x.csv.gz"
     full "generate on $ranks" 1 'x.h5.part' $run generate "$work/small.deck" eval $set --out "$disk/x.h5"
   done
 done

@@ -32,6 +32,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/parity.sh \
   tests/run/pipelines.sh \
   tests/run/plot.sh \
+  tests/run/predict.sh \
   tests/run/real_data.sh \
   tests/run/report.sh \
   tests/run/reshard.sh \

@@ -48,6 +48,9 @@ forward predict --out "$work/p.h5" > "$work/predict" || exit 1
 forward eval > "$work/eval" || exit 1
 check "predictions" test "$(shape "$work/p.h5" predictions)" = "{300, 2}"
 check "labels beside them" test "$(shape "$work/p.h5" labels)" = "{300, 2}"
+forward predict --out "$work/p.csv" > "$work/predict" || exit 1
+check "CSV names the tasks" test "$(head -n 1 "$work/p.csv")" = prediction_click,prediction_buy
+check "and has all samples" test "$(wc -l < "$work/p.csv")" = 301
 mean() { # dataset, column: of predictions minus labels
   h5dump -y -m "%.9g" -d "/$1" -s "0,$2" -c "300,1" "$work/p.h5" | awk '/DATA/ { on = 1 } on && /^ *[-0-9]/ { s += $1; n++ } END { print s / n }'
 }

@@ -1,0 +1,272 @@
+/* embeddings.c - the rows of tables out of a checkpoint, with their words.
+ *
+ * No tables are built: each rank reads its part of a block of rows from the
+ * file, block after block, so tables may be larger than all memory. */
+#include "train/embeddings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "dense/param_optim.h"
+#include "io/batch_store.h"
+#include "io/deck.h"
+#include "io/sheet.h"
+#include "train/forward.h"
+#include "train/rows.h"
+
+enum { BLOCK_BYTES = 32 << 20 };
+
+/* A feature's part of the file: words, or the rows' numbers; vectors. */
+typedef struct ts_embedding {
+  const char *feature;
+  const ts_table_config *table;
+  int32_t number;  /* of the feature in the deck */
+  char group[512]; /* in HDF5 */
+  ts_words words;
+  bool has_words;
+  int64_t n;
+  int32_t width; /* of the longest word */
+} ts_embedding;
+
+typedef struct ts_embeddings {
+  ts_trainer *t;
+  ts_embedding *of; /* (n) */
+  int32_t n;
+  ts_sheet_column *columns; /* (2 n) */
+  const void **data;        /* (2 n) of a block */
+  ts_source *known;         /* has the words, or NULL */
+  ts_sheet *rows;
+} ts_embeddings;
+
+/* ---- words --------------------------------------------------------------- */
+
+/* Row 0 is for what is none of the words. */
+static ts_err find_words(ts_embedding *e, const ts_source *known) {
+  if (!known || !ts_source_words(known, e->number, &e->words)) return TS_OK;
+  if (e->words.n >= e->table->rows)
+    return ts_fail(TS_ERR_CKPT,
+                   "feature %s has %lld words in the checkpoint, table %s %lld "
+                   "rows",
+                   e->feature, (long long)e->words.n, e->table->name,
+                   (long long)e->table->rows);
+  e->has_words = true;
+  e->n = e->words.n + 1;
+  for (int64_t i = 0; i < e->words.n; i++) {
+    const int32_t bytes = (int32_t)strlen(e->words.word[i]);
+    if (bytes > e->width) e->width = bytes;
+  }
+  return TS_OK;
+}
+
+/* ---- what is asked for --------------------------------------------------- */
+
+static ts_err unknown(const ts_config *c, const char *name) {
+  ts_err err = TS_OK;
+  ts_str names = {0};
+  for (int32_t k = 0; k < ts_feature_count(c); k++) {
+    const char *feature;
+    (void)ts_feature_table(c, k, &feature);
+    TS_TRY(ts_str_append(&names, "%s%s", k ? ", " : "", feature));
+  }
+  TS_THROW(TS_ERR_USAGE, "--embeddings: no feature \"%s\"; there are: %.1000s",
+           name, names.text);
+done:
+  ts_str_reset(&names);
+  return err;
+}
+
+static ts_err find_feature(ts_embedding *e, const ts_config *c,
+                           const char *name) {
+  for (int32_t k = 0; k < ts_feature_count(c); k++) {
+    const char *feature;
+    const ts_table_config *t = ts_feature_table(c, k, &feature);
+    if (strcmp(feature, name) != 0) continue;
+    *e = (ts_embedding){
+        .feature = name, .table = t, .number = k, .n = t->rows, .width = 1};
+    snprintf(e->group, sizeof e->group, "embeddings/%.480s", name);
+    return TS_OK;
+  }
+  return unknown(c, name);
+}
+
+static ts_err find_features(ts_embeddings *x, const ts_config *c,
+                            const char *out, const ts_strings *features) {
+  if (features->n > 1 && ts_sheet_format_of(out) == TS_SHEET_CSV)
+    return ts_fail(TS_ERR_USAGE,
+                   "--embeddings: CSV takes one feature a file; a file .h5 "
+                   "takes several");
+  TS_DO(ts_mem_many(x->of, features->n, MISC));
+  TS_DO(ts_mem_many(x->columns, 2 * features->n, MISC));
+  TS_DO(ts_mem_many(x->data, 2 * features->n, MISC));
+  x->n = features->n;
+  for (int32_t i = 0; i < x->n; i++)
+    TS_DO(find_feature(&x->of[i], c, features->item[i]));
+  return TS_OK;
+}
+
+static ts_err find_rows(ts_embeddings *x, const ts_ckpt *ckpt) {
+  const ts_ckpt_value *state = ts_ckpt_value_of(ckpt, "loader/state");
+  if (state && state->dtype == TS_U8 && state->n)
+    TS_DO(ts_source_recall(&x->known, x->t->config, state->ptr));
+  for (int32_t i = 0; i < x->n; i++) {
+    ts_embedding *e = &x->of[i];
+    TS_DO(find_words(e, x->known));
+    x->columns[2 * i] =
+        (ts_sheet_column){.name = e->has_words ? "words" : "rows",
+                          .head = e->has_words ? "word" : "row",
+                          .group = e->group,
+                          .kind = e->has_words ? TS_SHEET_TEXT : TS_SHEET_I64,
+                          .width = e->width,
+                          .n = e->n,
+                          .n_cells = 1};
+    x->columns[2 * i + 1] =
+        (ts_sheet_column){.name = "vectors",
+                          .head = e->table->dim > 1 ? "e" : "e0",
+                          .group = e->group,
+                          .kind = TS_SHEET_F32,
+                          .digits = 9,
+                          .n = e->n,
+                          .n_cells = e->table->dim};
+  }
+  return TS_OK;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* This rank's part of a block: cells of rows [first, first + n). */
+typedef struct ts_part {
+  int64_t first, n;
+  char *names; /* words of e->width bytes, or numbers */
+  float *vectors;
+} ts_part;
+
+static void name_rows(const ts_embedding *e, ts_part *p) {
+  for (int64_t i = 0; i < p->n; i++) {
+    const int64_t row = p->first + i;
+    if (!e->has_words) {
+      memcpy(p->names + 8 * i, &row, sizeof row);
+      continue;
+    }
+    char *to = p->names + i * e->width;
+    memset(to, 0, (size_t)e->width);
+    /* A quote in quotes is kept as CSV has it, twice. */
+    for (const char *w = row ? e->words.word[row - 1] : ""; *w; w++) {
+      *to++ = *w;
+      w += w[0] == '"' && w[1] == '"';
+    }
+  }
+}
+
+static ts_err read_rows(const ts_embeddings *x, const ts_embedding *e,
+                        ts_part *p, const char *path) {
+  ts_err err = TS_OK;
+  const bool apart = ts_model_find(x->t->config->model.kind)->weighted_apart;
+  ts_table_config table = *e->table;
+  ts_ckpt ckpt = {0};
+  ts_ckpt_item *item;
+  ts_str full = {0}, name = {0};
+  table.weighted_apart = table.weighted && apart;
+  TS_TRY(ts_param_table_name(&full, &table));
+  TS_TRY(ts_str_append(&name, "model/%s", full.text));
+  TS_TRY(
+      ts_ckpt_add_item(&ckpt, name.text, TS_F32, table.rows, table.dim, &item));
+  TS_TRY(ts_ckpt_add_piece(item, false, true, p->first, p->n, p->vectors));
+done:
+  err = ts_agree(x->t->control, err);
+  if (err == TS_OK) err = ts_ckpt_load_items(&ckpt, path, x->t->control);
+  ts_str_reset(&full);
+  ts_str_reset(&name);
+  ts_ckpt_reset(&ckpt);
+  return err;
+}
+
+static ts_err write_feature(ts_embeddings *x, int32_t i, const char *path) {
+  ts_err err = TS_OK;
+  const ts_trainer *t = x->t;
+  const ts_embedding *e = &x->of[i];
+  const int64_t cell = e->has_words ? e->width : 8;
+  const int64_t fit = BLOCK_BYTES / (4 * (int64_t)e->table->dim + cell);
+  const int64_t each = fit > 0 ? fit : 1;
+  ts_part p = {0};
+  TS_TRY(ts_agree(t->control, ts_mem_array(&p.names, each, (size_t)cell,
+                                           TS_TAG_CHECKPOINT)));
+  TS_TRY(ts_agree(t->control, ts_mem_array(&p.vectors, each * e->table->dim,
+                                           sizeof(float), TS_TAG_CHECKPOINT)));
+  for (int32_t k = 0; k < 2 * x->n; k++) x->data[k] = NULL;
+  x->data[2 * i] = p.names;
+  x->data[2 * i + 1] = p.vectors;
+  for (int64_t at = 0; at < e->n; at += each * t->n_ranks) {
+    p.first = at + t->rank * each;
+    if (p.first > e->n) p.first = e->n;
+    p.n = e->n - p.first < each ? e->n - p.first : each;
+    TS_TRY(read_rows(x, e, &p, path));
+    name_rows(e, &p);
+    TS_TRY(ts_sheet_write(x->rows, p.first, p.n, x->data));
+    ts_watch_beat();
+  }
+done:
+  ts_mem_free_all(p.names, p.vectors);
+  return err;
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static ts_err write_all(ts_embeddings *x, const char *out, const char *path) {
+  ts_err err = TS_OK;
+  ts_comm *comm = x->t->control;
+  ts_ckpt values = {0};
+  TS_TRY(ts_agree(comm, ts_ckpt_peek(&values, path)));
+  TS_TRY(ts_agree(comm, find_rows(x, &values)));
+  TS_TRY(ts_sheet_create(&x->rows, out, 0, x->columns, 2 * x->n, comm));
+  for (int32_t i = 0; err == TS_OK && i < x->n; i++)
+    err = write_feature(x, i, path);
+  TS_TRY(ts_sheet_finish(x->rows, err));
+  for (int32_t i = 0; i < x->n; i++)
+    ts_info("%s: %lld %s of table %s, step %lld of %s", x->of[i].feature,
+            (long long)x->of[i].n, x->of[i].has_words ? "words" : "rows",
+            x->of[i].table->name, (long long)values.step, path);
+  ts_info("embeddings: %s", out);
+done:
+  ts_ckpt_reset(&values);
+  return err;
+}
+
+static ts_err take_path(ts_trainer *t, ts_str *path, const char *given) {
+  const char *named;
+  const ts_config *c = t->config;
+  TS_DO(ts_agree(t->control, ts_forward_checkpoint(&named, path, c, given)));
+  if (named) return path->text ? TS_OK : ts_str_append(path, "%s", named);
+  TS_DO(ts_ckpt_newest(path, c->checkpoint.dir, ts_mirror_of(c), t->control));
+  if (path->text) return TS_OK;
+  return ts_fail(TS_ERR_CKPT,
+                 "%s holds no checkpoint; train first, or give --checkpoint",
+                 c->checkpoint.dir);
+}
+
+ts_err ts_run_embeddings(const char *deck, const char *const *sets, int n_sets,
+                         const char *checkpoint, const char *out,
+                         const ts_strings *features) {
+  ts_err err = TS_OK;
+  ts_config *c = NULL;
+  ts_embeddings x = {0};
+  ts_str path = {0};
+  TS_TRY(ts_watch_start());
+  TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
+  TS_TRY(ts_forward_check_out(c, out));
+  TS_TRY(ts_trainer_start(&x.t, c, false));
+  TS_TRY(ts_settle(x.t, take_path(x.t, &path, checkpoint)));
+  TS_TRY(ts_trainer_rows_of(x.t, path.text));
+  TS_TRY(ts_settle(x.t, find_features(&x, c, out, features)));
+  TS_TRY(write_all(&x, out, path.text));
+done:
+  ts_settle_own(err);
+  ts_source_close(x.known);
+  ts_mem_free_all(x.of, x.columns, x.data);
+  ts_str_reset(&path);
+  ts_trainer_destroy(x.t);
+  ts_watch_stop();
+  ts_deck_destroy(c);
+  return err;
+}
