@@ -69,6 +69,11 @@ check "the same scores" cmp want q.csv
 check "keys with line ends" run 3 predict model.deck --data bare.csv --out q.csv --keys user --quiet
 check "are as they were" test "$(grep -c '^"k$' q.csv) $(grep -c '^,1",0.[0-9]*$' q.csv)" = "133 133"
 
+{ cat test.csv; echo 'a user of many words,20,c1,1,a1'; } > long.csv
+for n in 1 4; do check "a long cell at the end, on $n" run $n predict model.deck --data long.csv --out l$n.h5 --quiet --keys user; done
+check "the same keys" h5diff -q l1.h5 l4.h5 /keys /keys
+check "it is whole" sh -c "h5dump -d /keys/user l4.h5 | grep -q 'a user of many words'"
+
 # Keys of other formats.
 check "a data set" run 2 convert model.deck eval --quiet --out test.h5
 for n in 1 3; do check "its keys" run $n predict model.deck --quiet --out d$n.csv --data test.h5 --set data.format=dataset --set data.train=test.h5 --keys labels,ad; done
@@ -76,6 +81,8 @@ check "don't depend on ranks" cmp d1.csv d3.csv
 check "its labels" sh -c "sed '1d; s/.*,\([01]\),a.*/\1/' test.csv > want; sed 1d d1.csv | cut -d , -f 1 | cmp - want"
 value /sparse/ad/values test.h5 > want
 check "its ids" sh -c "sed 1d d1.csv | cut -d , -f 2 | cmp - want"
+check "of two files" run 2 predict model.deck --quiet --out q.csv --set data.format=dataset --set data.train=test.h5 --set 'data.eval=["test.h5", "test.h5"]' --keys ad
+check "both" sh -c "cat want want > twice; sed 1d q.csv | cut -d , -f 1 | cmp - twice"
 refused 3 'has no dataset "user"' predict model.deck --out q.csv --data test.h5 --set data.format=dataset --set data.train=test.h5 --keys user
 cat > criteo.deck <<'DECK'
 run = { output = "criteo"; steps = 3; };
@@ -118,8 +125,12 @@ refused 2 "neither --keys nor --data" predict model.deck --embeddings city --key
 refused 4 "checkpoints/best.h5 is not there" predict model.deck --checkpoint best --out q.csv
 refused 4 "checkpoints/best.h5 is not there" predict model.deck --checkpoint best --embeddings city --out q.csv
 cp "$(newest run)" run/checkpoints/best.h5
+check "train on" run 2 train model.deck --quiet --set run.steps=80
+check "other scores" sh -c "'$TESSERA' predict model.deck --out - --quiet --keys user,city,clicked | cmp -s - p1.csv; test \$? = 1"
 check "best" run 2 predict model.deck --checkpoint best --out q.csv --keys user,city,clicked --quiet
 check "is that file" cmp p1.csv q.csv
+
+rm run/checkpoints/step-00000080.h5
 
 # Pipes: stdout is for the result alone.
 for n in 1 3; do
