@@ -56,6 +56,9 @@ ts_err ts_array_open(ts_array *a, const ts_array_file *f, const char *name,
     TS_THROW(TS_ERR_DATA, "%s: %s is not an array of %s numbers", f->path, name,
              rank_max == 1 ? "(N)" : "(N) or (N, D)");
   a->at = place_of(a, own);
+  const int64_t n_bytes = a->rows * a->cols * (int64_t)a->size;
+  if (f->map && a->at >= 0 && n_bytes <= f->n_bytes - a->at)
+    a->base = f->map + a->at;
 done:
   if (space >= 0) H5Sclose(space);
   if (own >= 0) H5Tclose(own);
@@ -96,8 +99,8 @@ ts_err ts_array_read(const ts_array_file *f, const ts_array *a, void *to,
                    f->path, (long long)first, (long long)(first + n),
                    (long long)a->rows);
   const int64_t row_bytes = a->cols * (int64_t)a->size;
-  if (a->at >= 0 && f->map && a->at + (first + n) * row_bytes <= f->n_bytes) {
-    memcpy(to, f->map + a->at + first * row_bytes, (size_t)(n * row_bytes));
+  if (a->base) {
+    memcpy(to, a->base + first * row_bytes, (size_t)(n * row_bytes));
     return TS_OK;
   }
   if (a->at >= 0)

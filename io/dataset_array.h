@@ -17,8 +17,9 @@ typedef struct ts_array_file {
 
 /* One array in a file; rows of COLS elements. */
 typedef struct ts_array {
-  hid_t set;  /* -1: absent */
-  int64_t at; /* offset in the file, -1: through HDF5 */
+  hid_t set;        /* -1: absent */
+  int64_t at;       /* offset in the file, -1: through HDF5 */
+  const char *base; /* the rows, where the file is mapped; else NULL */
   int64_t rows, cols;
   hid_t type;  /* in memory */
   size_t size; /* bytes of an element */

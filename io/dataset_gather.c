@@ -3,106 +3,147 @@
  * They are read in the order in which they lie in the file: neighbours at
  * once, and pages and packed chunks are met one after the other. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "io/dataset_impl.h"
 
-/* A sample of the batch: where it goes to, its file and row there, and its
- * values' range in the feature at hand. */
+/* A sample of the batch: where it goes to, its file and row there, and where
+ * its values of the feature at hand are. */
 typedef struct ts_wanted {
-  int64_t sample, row, from, end;
-  ts_dataset_file *file;
-  int32_t place;
+  int64_t row, from;
+  int32_t n, file, place;
 } ts_wanted;
 
-static int by_sample(const void *a, const void *b) {
-  const int64_t x = ((const ts_wanted *)a)->sample;
-  const int64_t y = ((const ts_wanted *)b)->sample;
-  return (x > y) - (x < y);
+static int by_place_in_files(const void *a, const void *b) {
+  const ts_wanted *x = a, *y = b;
+  if (x->file != y->file) return x->file < y->file ? -1 : 1;
+  return (x->row > y->row) - (x->row < y->row);
 }
 
 static ts_err sort_samples(ts_dataset *d, const int64_t *samples, int32_t n) {
-  if (n > d->n_wanted)
+  if (n > d->n_wanted) {
     TS_DO(ts_mem_extend(&d->wanted, d->n_wanted, n, sizeof *d->wanted,
                         TS_TAG_INPUT));
-  if (n > d->n_wanted) d->n_wanted = n;
+    d->n_wanted = n;
+  }
   for (int32_t i = 0; i < n; i++) {
-    ts_dataset_file *f = ts_dataset_file_of(d, samples[i]);
-    d->wanted[i] = (ts_wanted){.sample = samples[i],
-                               .row = samples[i] - f->first,
-                               .file = f,
+    const ts_dataset_file *f = ts_dataset_file_of(d, samples[i]);
+    d->wanted[i] = (ts_wanted){.row = samples[i] - f->first,
+                               .file = (int32_t)(f - d->files),
                                .place = i};
   }
-  if (n) qsort(d->wanted, (size_t)n, sizeof *d->wanted, by_sample);
+  if (n) qsort(d->wanted, (size_t)n, sizeof *d->wanted, by_place_in_files);
   return TS_OK;
 }
 
-static ts_err gather_numbers(ts_dataset *d, ts_batch_store *s, int32_t n) {
-  const int32_t n_tasks = d->base.info.n_tasks, n_dense = d->base.info.n_dense;
-  for (int32_t i = 0; i < n; i++) {
-    const ts_wanted *w = &d->wanted[i];
-    ts_dataset_file *f = w->file;
-    const int64_t to = w->place;
-    TS_DO(
-        ts_array_read(&f->in, &f->labels, s->labels + to * n_tasks, w->row, 1));
-    if (f->sample_weights.set >= 0)
-      TS_DO(ts_array_read(&f->in, &f->sample_weights, s->weights + to, w->row,
-                          1));
-    if (!n_dense) continue;
-    TS_DO(ts_array_read(&f->in, &f->dense, s->dense + to * n_dense, w->row, 1));
-    TS_DO(
-        ts_dataset_check_dense(f, s->dense + to * n_dense, w->row, 1, n_dense));
+/* The N wanted rows of array A of file F to their places in TO.  Ids, one to a
+ * sample, are what most of the time goes into. */
+static ts_err gather_rows(const ts_dataset_file *f, const ts_array *a, void *to,
+                          const ts_wanted *w, int32_t n) {
+  const int64_t bytes = a->cols * (int64_t)a->size;
+  char *x = to;
+  if (!a->base || w[n - 1].row >= a->rows) {
+    for (int32_t k = 0; k < n; k++)
+      TS_DO(ts_array_read(&f->in, a, x + w[k].place * bytes, w[k].row, 1));
+  } else if (bytes == 8) {
+    for (int32_t k = 0; k < n; k++)
+      memcpy(x + (int64_t)w[k].place * 8, a->base + w[k].row * 8, 8);
+  } else {
+    for (int32_t k = 0; k < n; k++)
+      memcpy(x + w[k].place * bytes, a->base + w[k].row * bytes, (size_t)bytes);
   }
   return TS_OK;
 }
 
-/* Where W's values of feature I are. */
-static ts_err find_values(ts_wanted *w, int32_t i) {
-  const ts_dataset_feature *x = &w->file->features[i];
-  int64_t bag[2] = {w->row, w->row + 1};
-  if (x->offsets.set >= 0)
-    TS_DO(ts_array_read(&w->file->in, &x->offsets, bag, w->row, 2));
-  if (bag[0] < 0 || bag[1] > x->values.rows)
-    return ts_fail(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
-                   w->file->in.path, (long long)w->row);
-  if (bag[1] < bag[0] || bag[1] - bag[0] > INT32_MAX)
-    return ts_fail(TS_ERR_DATA, "%s: sample %lld: offsets go backwards",
-                   w->file->in.path, (long long)w->row);
-  w->from = bag[0];
-  w->end = bag[1];
+/* How many of the N wanted samples from W on are in the first one's file. */
+static int32_t run_of(const ts_wanted *w, int32_t n) {
+  int32_t k = 1;
+  while (k < n && w[k].file == w->file) k++;
+  return k;
+}
+
+static ts_err gather_numbers(ts_dataset *d, ts_batch_store *s,
+                             const ts_wanted *w, int32_t n) {
+  const ts_dataset_file *f = &d->files[w->file];
+  const int32_t n_dense = d->base.info.n_dense;
+  TS_DO(gather_rows(f, &f->labels, s->labels, w, n));
+  if (f->sample_weights.set >= 0)
+    TS_DO(gather_rows(f, &f->sample_weights, s->weights, w, n));
+  if (!n_dense) return TS_OK;
+  TS_DO(gather_rows(f, &f->dense, s->dense, w, n));
+  for (int32_t k = 0; k < n; k++)
+    TS_DO(ts_dataset_check_dense(f, s->dense + (int64_t)w[k].place * n_dense,
+                                 w[k].row, 1, n_dense));
   return TS_OK;
 }
 
-/* Room for feature I's values; its offsets in the order of the places. */
-static ts_err place_bags(ts_dataset *d, ts_batch_store *s, int32_t i,
+/* Where W's values of feature I of its file F are. */
+static ts_err find_values(const ts_dataset_file *f, ts_wanted *w, int32_t i) {
+  const ts_dataset_feature *x = &f->features[i];
+  int64_t bag[2] = {w->row, w->row + 1};
+  if (x->offsets.set >= 0)
+    TS_DO(ts_array_read(&f->in, &x->offsets, bag, w->row, 2));
+  if (bag[0] < 0 || bag[1] > x->values.rows)
+    return ts_fail(TS_ERR_DATA, "%s: offsets of sample %lld leave the values",
+                   f->in.path, (long long)w->row);
+  if (bag[1] < bag[0] || bag[1] - bag[0] > INT32_MAX)
+    return ts_fail(TS_ERR_DATA, "%s: sample %lld: offsets go backwards",
+                   f->in.path, (long long)w->row);
+  w->from = bag[0];
+  w->n = (int32_t)(bag[1] - bag[0]);
+  return TS_OK;
+}
+
+/* Feature I where some bags have not one id. */
+static ts_err gather_bags(ts_dataset *d, ts_batch_store *s, int32_t i,
+                          int32_t n) {
+  const bool weighted = s->of[i].table->weighted;
+  TS_DO(ts_batch_store_feature(s, i, 0, TS_BAGS_OFFSETS, weighted));
+  int64_t *end = s->feature[i].offsets;
+  end[0] = 0;
+  for (int32_t k = 0; k < n; k++) {
+    ts_wanted *w = &d->wanted[k];
+    TS_DO(find_values(&d->files[w->file], w, i));
+    end[w->place + 1] = w->n;
+  }
+  for (int32_t k = 0; k < n; k++) end[k + 1] += end[k];
+  TS_DO(ts_batch_store_feature(s, i, end[n], TS_BAGS_OFFSETS, weighted));
+  const ts_feature_store *to = &s->feature[i];
+  for (int32_t k = 0; k < n; k++) {
+    const ts_wanted *w = &d->wanted[k];
+    const ts_dataset_file *f = &d->files[w->file];
+    const ts_dataset_feature *x = &f->features[i];
+    const int64_t at = to->offsets[w->place];
+    TS_DO(ts_array_read(&f->in, &x->values, to->ids + at, w->from, w->n));
+    if (weighted)
+      TS_DO(
+          ts_array_read(&f->in, &x->weights, to->weights + at, w->from, w->n));
+  }
+  return TS_OK;
+}
+
+/* Feature I where each bag has one id. */
+static ts_err gather_ids(ts_dataset *d, ts_batch_store *s, int32_t i,
                          int32_t n) {
   const bool weighted = s->of[i].table->weighted;
-  if (!ts_dataset_is_ragged(d, i))
-    return ts_batch_store_feature(s, i, n, TS_BAGS_ONE, weighted);
-  TS_DO(ts_batch_store_feature(s, i, 0, TS_BAGS_OFFSETS, weighted));
-  int64_t *to = s->feature[i].offsets;
-  to[0] = 0;
-  for (int32_t k = 0; k < n; k++)
-    to[d->wanted[k].place + 1] = d->wanted[k].end - d->wanted[k].from;
-  for (int32_t k = 0; k < n; k++) to[k + 1] += to[k];
-  return ts_batch_store_feature(s, i, to[n], TS_BAGS_OFFSETS, weighted);
+  TS_DO(ts_batch_store_feature(s, i, n, TS_BAGS_ONE, weighted));
+  for (int32_t k = 0, m; k < n; k += m) {
+    const ts_wanted *w = &d->wanted[k];
+    const ts_dataset_file *f = &d->files[w->file];
+    const ts_dataset_feature *x = &f->features[i];
+    m = run_of(w, n - k);
+    TS_DO(gather_rows(f, &x->values, s->feature[i].ids, w, m));
+    if (weighted)
+      TS_DO(gather_rows(f, &x->weights, s->feature[i].weights, w, m));
+  }
+  return TS_OK;
 }
 
 static ts_err gather_feature(ts_dataset *d, ts_batch_store *s, int32_t i,
                              const int64_t *samples, int32_t n) {
-  for (int32_t k = 0; k < n; k++) TS_DO(find_values(&d->wanted[k], i));
-  TS_DO(place_bags(d, s, i, n));
-  const ts_feature_store *to = &s->feature[i];
-  for (int32_t k = 0; k < n; k++) {
-    const ts_wanted *w = &d->wanted[k];
-    const ts_dataset_feature *x = &w->file->features[i];
-    const int64_t at = to->offsets ? to->offsets[w->place] : w->place;
-    const int64_t m = w->end - w->from;
-    TS_DO(ts_array_read(&w->file->in, &x->values, to->ids + at, w->from, m));
-    if (to->weighted)
-      TS_DO(ts_array_read(&w->file->in, &x->weights, to->weights + at, w->from,
-                          m));
-  }
+  TS_DO(ts_dataset_is_ragged(d, i) ? gather_bags(d, s, i, n)
+                                   : gather_ids(d, s, i, n));
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad < 0) return TS_OK;
   const ts_dataset_file *f = ts_dataset_file_of(d, samples[bad]);
@@ -116,7 +157,10 @@ ts_err ts_dataset_gather(ts_source *src, ts_batch_store *s,
   TS_DO(sort_samples(d, samples, n));
   TS_DO(ts_batch_store_begin(s, n, src->info.n_tasks, src->info.n_dense,
                              src->info.has_weights));
-  TS_DO(gather_numbers(d, s, n));
+  for (int32_t k = 0, m; k < n; k += m) {
+    m = run_of(&d->wanted[k], n - k);
+    TS_DO(gather_numbers(d, s, &d->wanted[k], m));
+  }
   for (int32_t i = 0; i < d->n_features; i++)
     TS_DO(gather_feature(d, s, i, samples, n));
   return ts_batch_store_end(s);

@@ -1,11 +1,12 @@
 /* bench_read.c - `tessera bench read DECK`: reads the training data once, one
- * thread a rank, and nothing else. */
+ * thread a rank, and nothing else; in the order of data.shuffle. */
 #include <glob.h>
 #include <sys/stat.h>
 
 #include "commands/bench.h"
 #include "commands/bench_table.h"
 #include "io/deck.h"
+#include "io/order.h"
 #include "runtime/trace.h"
 #include "train/trainer.h"
 
@@ -25,15 +26,26 @@ static double file_bytes(const ts_config *c) {
   return n;
 }
 
+/* Samples at places [FIRST, first + n) of the first epoch. */
+static ts_err read_chunk(ts_source *s, ts_batch_store *store, ts_order *o,
+                         int64_t first, int32_t n) {
+  int64_t samples[CHUNK];
+  if (!o->n) return s->ops->read(s, store, first, n);
+  ts_order_samples(o, samples, 0, first, n);
+  return s->ops->gather(s, store, samples, n);
+}
+
 static ts_err read_part(ts_trainer *t, ts_source *s, double *seconds) {
   ts_err err = TS_OK;
   ts_batch_store *store = NULL;
+  ts_order order;
   const int64_t n = s->info.n_samples, end = n * (t->rank + 1) / t->n_ranks;
+  TS_TRY(ts_order_set(&order, s));
   TS_TRY(ts_batch_store_create(&store, t->config, t->device));
   const double t0 = ts_now();
   for (int64_t at = n * t->rank / t->n_ranks; at < end; at += CHUNK)
-    TS_TRY(s->ops->read(s, store, at,
-                        (int32_t)(end - at < CHUNK ? end - at : CHUNK)));
+    TS_TRY(read_chunk(s, store, &order, at,
+                      (int32_t)(end - at < CHUNK ? end - at : CHUNK)));
   *seconds = ts_now() - t0;
 done:
   ts_batch_store_destroy(store);
@@ -42,7 +54,8 @@ done:
 
 static const ts_bench_table passes = {
     "read",
-    "{format|bench read: %s}{ranks|, %.0f ranks}{seconds|: %.3f s}"
+    "{format|bench read: %s}{shuffle|, shuffle %s}{ranks|, %.0f "
+    "ranks}{seconds|: %.3f s}"
     "{file_mb_per_s|, %.0f MB/s of file}{samples_per_s|, %C samples/s}"};
 
 ts_err ts_bench_read(const ts_args *a) {
@@ -58,8 +71,8 @@ ts_err ts_bench_read(const ts_args *a) {
   for (int pass = 0; pass < 3; pass++) { /* the first one fills the cache */
     TS_TRY(ts_settle(t, read_part(t, s, &seconds)));
     TS_TRY(ts_comm_max_f64(t->control, &seconds, 1));
-    ts_bench_print(&passes, s->info.format, (double)t->n_ranks, seconds,
-                   file_bytes(c) / seconds / 1e6,
+    ts_bench_print(&passes, s->info.format, c->data.shuffle, (double)t->n_ranks,
+                   seconds, file_bytes(c) / seconds / 1e6,
                    (double)s->info.n_samples / seconds);
   }
 done:
