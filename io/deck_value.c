@@ -214,6 +214,7 @@ static void take_strings(ts_deck *d, const ts_key *k, const config_setting_t *s,
       ts_deck_error(d, s, "%s takes texts in quotes", k->path);
       return;
     }
+    if (k->choices && choice_of(d, k, item(s, i), raw) < 0) return;
     if (k->scope == TS_SCOPE_TABLE)
       add_counted(d, s, raw, to);
     else if (k->kind == TS_KEY_PATHS)

@@ -396,6 +396,14 @@ const ts_key ts_schema[] = {
     NUMBER(DECK, metrics.window, INT, "10000000", "samples", 0, 1e12,
            "that window metrics look back, by whole steps; AUC at most 262144 "
            "of them"),
+    KEY(DECK, "metrics.report", metrics.report, STRINGS,
+        "[\"auc\", \"logloss\", \"ne\", \"accuracy\", \"calibration\"]", "", 1,
+        0, TS_CHOICES(TS_METRICS),
+        "what evaluations say, in this order; the manual says what each is"),
+    NUMBER(
+        DECK, metrics.threshold, FLOAT, "0.5", "", 0, 1,
+        "predictions from here on are a yes, for accuracy, precision, recall "
+        "and f1"),
 
 #include "io/schema_tables.h"
 };

@@ -281,5 +281,7 @@ typedef struct ts_config {
   } checkpoint;
   struct {
     int64_t window; /* samples, global */
+    ts_strings report;
+    double threshold;
   } metrics;
 } ts_config;

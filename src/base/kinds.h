@@ -69,6 +69,22 @@
   X(ddp)                                                                       \
   X(fully_sharded)
 
+/* Rows of the table in train/metrics_kinds.c: what evaluations can say. */
+#define TS_METRICS(X)                                                          \
+  X(auc)                                                                       \
+  X(logloss)                                                                   \
+  X(ne)                                                                        \
+  X(accuracy)                                                                  \
+  X(calibration)                                                               \
+  X(pr_auc)                                                                    \
+  X(ece)                                                                       \
+  X(precision)                                                                 \
+  X(recall)                                                                    \
+  X(f1)                                                                        \
+  X(mse)                                                                       \
+  X(mae)                                                                       \
+  X(r2)
+
 /* The names of a list as the deck's schema has them, "a|b", and as messages
  * do, "a, b". */
 #define TS_OR_NAME(name) "|" #name

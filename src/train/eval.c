@@ -98,8 +98,11 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   if (!ts_err_agreed()) ts_settle_own(err);
   TS_TRY(err);
   *stopped = p.stopped;
-  for (int32_t k = 0; !p.stopped && k < t->n_tasks; k++)
+  for (int32_t k = 0; !p.stopped && k < t->n_tasks; k++) {
     TS_TRY(ts_metrics_compute(p.metrics[k], &result[k], t->control));
+    TS_TRY(ts_metrics_judge(p.metrics[k], &result[k],
+                            t->config->metrics.threshold, t->control));
+  }
   if (p.fn_err != TS_OK) {
     ts_err_put(&p.fn_fault);
     err = p.fn_err;

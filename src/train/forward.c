@@ -179,9 +179,7 @@ static ts_err pass(ts_trainer *t, const ts_forward *o, const char *state) {
   if (s.rows) err = ts_sheet_finish(s.rows, err);
   TS_TRY(err);
   for (int32_t k = 0; !source->info.unlabelled && k < t->n_tasks; k++)
-    ts_report_eval("evaluation",
-                   t->n_tasks > 1 ? t->config->model.tasks[k].name : NULL,
-                   &m[k]);
+    TS_TRY(ts_report_eval(t, &ts_is_evaluation, k, &m[k], NULL));
   if (o->out) ts_info("predictions: %s", o->out);
 done:
   scores_close(&s);

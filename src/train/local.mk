@@ -20,6 +20,7 @@ tessera_sources += \
   src/train/metrics_auc.c \
   src/train/metrics_device.c \
   src/train/metrics_impl.h \
+  src/train/metrics_kinds.c \
   src/train/metrics_state.c \
   src/train/metrics_window.c \
   src/train/micro.c \
@@ -38,6 +39,7 @@ tessera_sources += \
   src/train/report_balance.c \
   src/train/report_binding.c \
   src/train/report_device.c \
+  src/train/report_eval.c \
   src/train/report_memory.c \
   src/train/report_traffic.c \
   src/train/rows.c \

@@ -96,12 +96,17 @@ done:
   return err;
 }
 
+double ts_metric_ne(const ts_metric_sums *s) {
+  const double w = s->weight > 0 ? s->weight : 1;
+  const double b = fmin(fmax(s->positive / w, 1e-12), 1 - 1e-12);
+  return s->loss / w / -(b * log(b) + (1 - b) * log1p(-b));
+}
+
 static void finish(const ts_metric_sums *s, double *logloss, double *ne,
                    double *calibration, double *accuracy) {
   const double w = s->weight > 0 ? s->weight : 1;
-  const double b = fmin(fmax(s->positive / w, 1e-12), 1 - 1e-12);
   *logloss = s->loss / w;
-  *ne = *logloss / -(b * log(b) + (1 - b) * log1p(-b));
+  *ne = ts_metric_ne(s);
   *calibration = s->positive > 0 ? s->predicted / s->positive : 0;
   *accuracy = s->correct / w;
 }
@@ -120,5 +125,5 @@ ts_err ts_metrics_compute(ts_metrics *m, ts_metrics_result *r, ts_comm *comm) {
          &rest);
   if (!m->keep_all && !m->limit) return TS_OK;
   TS_DO(ts_metrics_fetch(m));
-  return ts_metrics_auc(m, &r->auc, comm);
+  return ts_metrics_auc(m, r, comm);
 }

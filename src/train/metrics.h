@@ -48,16 +48,31 @@ ts_err ts_metrics_place(ts_metrics *, const ts_kernels *, ts_lane *,
  * LOSS, NAN as in dense/tally.h. */
 ts_err ts_metrics_tally(ts_metrics *, const struct ts_tally_args *);
 
+/* Kinds of figures (base/kinds.h), and the bins of predictions, of equal width,
+ * that show how far these are from what happens. */
+enum { TS_METRIC_KINDS = 13, TS_METRIC_BINS = 10 };
+
 typedef struct ts_metrics_result {
   double n_samples, weight;
   double logloss, ne, calibration, accuracy; /* lifetime */
   double window_logloss, window_ne, window_calibration;
-  double auc; /* of the samples that are kept; 0.5 where undefined */
+  double auc;    /* of the samples that are kept; 0.5 where undefined */
+  double pr_auc; /* of the same: average precision, 0 where undefined */
+  /* By judge alone: */
+  double value[TS_METRIC_KINDS];
+  double bins[TS_METRIC_BINS][3]; /* weight, its predictions, its labels */
 } ts_metrics_result;
 
 /* Over all ranks.  AUC: exact, ties merged, weighted; by a distributed sort
  * (samples exchanged by range of prediction).  Collective. */
 ts_err ts_metrics_compute(ts_metrics *, ts_metrics_result *, ts_comm *);
+/* After compute, of one that keeps everything: all kinds of figures; a
+ * prediction from THRESHOLD on is a yes.  Collective. */
+ts_err ts_metrics_judge(ts_metrics *, ts_metrics_result *, double threshold,
+                        ts_comm *);
+/* The kind of a word of metrics.report; what the log calls it. */
+int ts_metric_find(const char *name);
+const char *ts_metric_text(int kind, int *digits);
 
 /* Adds /metrics to a checkpoint (sums of all ranks; samples as rows over ranks)
  * and takes it back on any number of ranks: on the same number each has its own

@@ -1,6 +1,6 @@
-/* metrics_auc.c - exact AUC over ranks: samples are exchanged by ranges of
- * their prediction, each rank sorts one range, and needs of the others only
- * how many negatives lie below. */
+/* metrics_auc.c - exact AUC and PR-AUC over ranks: samples are exchanged by
+ * ranges of their prediction, each rank sorts one range, and needs of the
+ * others only how many of both classes lie below and above. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +94,24 @@ static ts_err exchange(const ts_metrics *m, ts_exchange *x, int64_t *bytes,
   return ts_comm_wait(&token);
 }
 
+/* Precision by recall: of the groups of equal predictions, the greatest first,
+ * with POS and NEG in the ranges above. */
+static double sweep_down(const ts_metric_sample *a, int64_t n, double pos,
+                         double neg) {
+  double area = 0;
+  while (n > 0) {
+    const float p = a[n - 1].p;
+    const double before = pos;
+    for (; n > 0 && a[n - 1].p == p; n--)
+      if (a[n - 1].y > 0.5f)
+        pos += a[n - 1].w;
+      else
+        neg += a[n - 1].w;
+    if (pos > before) area += (pos - before) * (pos / (pos + neg));
+  }
+  return area;
+}
+
 /* Pairs in order within the range, and its positives and negatives. */
 static void sweep(const ts_metric_sample *a, int64_t n, double sums[3]) {
   for (int64_t i = 0; i < n;) {
@@ -110,29 +128,45 @@ static void sweep(const ts_metric_sample *a, int64_t n, double sums[3]) {
   }
 }
 
-ts_err ts_metrics_auc(const ts_metrics *m, double *auc, ts_comm *comm) {
+/* The ranges' figures together: ALL has each rank's area, positives and
+ * negatives. */
+static ts_err join_ranges(const double *all, const ts_metric_sample *a,
+                          int64_t n, ts_metrics_result *r, ts_comm *comm) {
+  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
+  double area = 0, pos = 0, neg = 0, above[2] = {0};
+  for (int k = 0; k < w; k++) {
+    area += all[3 * k] + all[3 * k + 1] * neg;
+    pos += all[3 * k + 1];
+    neg += all[3 * k + 2];
+    if (k > me) above[0] += all[3 * k + 1];
+    if (k > me) above[1] += all[3 * k + 2];
+  }
+  r->pr_auc = sweep_down(a, n, above[0], above[1]);
+  TS_DO(ts_comm_sum_f64(comm, &r->pr_auc, 1));
+  if (pos > 0) r->pr_auc /= pos;
+  r->auc = pos > 0 && neg > 0 ? area / (pos * neg) : 0.5;
+  return TS_OK;
+}
+
+ts_err ts_metrics_auc(const ts_metrics *m, ts_metrics_result *r,
+                      ts_comm *comm) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(comm);
   int64_t send_bytes[w], recv_bytes[w], n = 0;
   ts_metric_sample *send = NULL;
   ts_exchange x = {.recv_bytes = recv_bytes};
-  double own[3] = {0}, all[3 * w], area = 0, pos = 0, neg = 0;
+  double own[3] = {0}, all[3 * w];
   x.recv = (ts_buffer){.space = TS_SPACE_HOST,
                        .tag = TS_TAG_METRICS,
                        .owned = true,
                        .device = ts_lane_device(ts_comm_lane(comm))};
   TS_TRY(exchange(m, &x, send_bytes, &send, comm));
-  for (int r = 0; r < w; r++) n += recv_bytes[r];
+  for (int k = 0; k < w; k++) n += recv_bytes[k];
   n /= (int64_t)sizeof *send;
   TS_TRY(sort_samples(x.recv.ptr, n));
   sweep(x.recv.ptr, n, own);
   TS_TRY(ts_comm_gather_all(comm, all, own, sizeof own));
-  for (int r = 0; r < w; r++) {
-    area += all[3 * r] + all[3 * r + 1] * neg;
-    pos += all[3 * r + 1];
-    neg += all[3 * r + 2];
-  }
-  *auc = pos > 0 && neg > 0 ? area / (pos * neg) : 0.5;
+  TS_TRY(join_ranges(all, x.recv.ptr, n, r, comm));
 done:
   ts_buffer_reset(&x.recv);
   ts_mem_free(send);

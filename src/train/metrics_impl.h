@@ -54,5 +54,9 @@ ts_err ts_metrics_fetch(ts_metrics *);
 ts_err ts_metrics_put(ts_metrics *);
 void ts_metrics_leave(ts_metrics *);
 
-/* metrics_auc.c: of all samples that the ranks keep.  Collective. */
-ts_err ts_metrics_auc(const ts_metrics *, double *auc, ts_comm *);
+/* Log loss over that of always saying the share of positives. */
+double ts_metric_ne(const ts_metric_sums *);
+
+/* metrics_auc.c: R's auc and pr_auc, of all samples that the ranks keep.
+ * Collective. */
+ts_err ts_metrics_auc(const ts_metrics *, ts_metrics_result *r, ts_comm *);

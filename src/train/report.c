@@ -120,16 +120,6 @@ void ts_report_progress(const ts_progress_line *l, const ts_metrics_result *r) {
               ts_str_seconds(gone, l->gone_s), ts_str_seconds(left, l->left_s));
 }
 
-void ts_report_eval(const char *what, const char *task,
-                    const ts_metrics_result *r) {
-  char n[32];
-  ts_progress("%s%s%s: %s samples  AUC %.5f  log loss %.5f  NE %.5f  accuracy "
-              "%.4f  calibration %.4f",
-              what, task ? " of " : "", task ? task : "",
-              ts_str_count(n, (int64_t)r->n_samples), r->auc, r->logloss, r->ne,
-              r->accuracy, r->calibration);
-}
-
 /* ---- the table at the end ------------------------------------------------ */
 
 enum { ROWS_MAX = 64, NAME_MAX_BYTES = 32 };

@@ -2,6 +2,7 @@
  * end.  Functions are Local unless they say Collective or Enqueues. */
 #pragma once
 
+#include "io/metrics_log.h"
 #include "train/trainer.h"
 
 /* Which backend it is and why, where the deck has not named it; a NOTE where
@@ -23,9 +24,16 @@ typedef struct ts_progress_line {
   double gone_s, left_s; /* since this start; until the last step */
 } ts_progress_line;
 void ts_report_progress(const ts_progress_line *, const ts_metrics_result *);
-/* WHAT: evaluation, validation; TASK: NULL where there is one alone. */
-void ts_report_eval(const char *what, const char *task,
-                    const ts_metrics_result *);
+/* A look at other data than those trained on: its name, and its event in
+ * metrics.jsonl. */
+typedef struct ts_look {
+  const char *name, *event;
+} ts_look;
+extern const ts_look ts_is_evaluation, ts_is_validation;
+/* Of task K: what metrics.report asks for, in the log and in metrics.jsonl, LOG
+ * (NULL: none; rank 0's alone). */
+ts_err ts_report_eval(const ts_trainer *, const ts_look *, int32_t k,
+                      const ts_metrics_result *, ts_metrics_log *log);
 /* Memory of batches under way, as predicted: before the first step; and at the
  * end what of it was in use at most (alloc), what was held for it (reserved),
  * by tag, with the peaks of all memory (report_memory.c).  Collective. */

@@ -9,30 +9,16 @@
 #include "train/report.h"
 #include "train/run_impl.h"
 
-static ts_err log_look(ts_run *r, const char *event, const char *what,
+static ts_err log_look(ts_run *r, const ts_look *look,
                        const ts_metrics_result *m) {
-  static const char *const names[] = {"ne",       "auc",         "logloss",
-                                      "accuracy", "calibration", "samples"};
-  for (int32_t k = 0; k < r->t->n_tasks; k++) {
-    const double v[] = {m[k].ne,       m[k].auc,         m[k].logloss,
-                        m[k].accuracy, m[k].calibration, m[k].n_samples};
-    const char *task =
-        r->t->n_tasks > 1 ? r->config->model.tasks[k].name : NULL;
-    ts_report_eval(what, task, &m[k]);
-    if (r->t->rank == 0)
-      TS_DO(ts_metrics_log_line(r->log, &(ts_metrics_line){.step = r->t->step,
-                                                           .event = event,
-                                                           .task = task,
-                                                           .n = 6,
-                                                           .names = names,
-                                                           .values = v}));
-  }
+  for (int32_t k = 0; k < r->t->n_tasks; k++)
+    TS_DO(ts_report_eval(r->t, look, k, &m[k], r->log));
   return TS_OK;
 }
 
 /* One pass over SOURCE.  Where a stop is asked for it is broken off, or not
  * begun, and r->last.stop says so: the same line begins it again. */
-static ts_err look(ts_run *r, ts_source *source, const char *what,
+static ts_err look(ts_run *r, ts_source *source, const ts_look *what,
                    ts_metrics_result *m) {
   const ts_eval_hooks hooks = {.asks = ts_run_wants_stop, .asks_arg = r};
   bool stopped = r->last.stop == 1;
@@ -45,7 +31,7 @@ static ts_err look(ts_run *r, ts_source *source, const char *what,
   }
   if (!stopped) return TS_OK;
   ts_info("the %s at step %lld waits for the next start: a stop was asked for",
-          what, (long long)r->t->step);
+          what->name, (long long)r->t->step);
   r->last.stop = 1;
   return TS_OK;
 }
@@ -53,9 +39,9 @@ static ts_err look(ts_run *r, ts_source *source, const char *what,
 ts_err ts_run_evaluate(ts_run *r) {
   ts_metrics_result m[r->t->n_tasks];
   if (!r->eval) return TS_OK;
-  TS_DO(look(r, r->eval, "evaluation", m));
+  TS_DO(look(r, r->eval, &ts_is_evaluation, m));
   if (r->last.stop == 1) return TS_OK;
-  TS_DO(ts_settle(r->t, log_look(r, "eval", "evaluation", m)));
+  TS_DO(ts_settle(r->t, log_look(r, &ts_is_evaluation, m)));
   if (isfinite(r->eval->info.bayes_auc))
     ts_info("the planted truth allows%s: AUC %.5f  log loss %.5f",
             r->eval->info.n_tasks > 1 ? " (first task)" : "",
@@ -96,12 +82,12 @@ static ts_err validate(ts_run *r) {
   ts_metrics_result m[r->t->n_tasks];
   ts_best *b = &r->state.best;
   const double rate = ts_best_rate(b);
-  TS_DO(look(r, r->valid, "validation", m));
+  TS_DO(look(r, r->valid, &ts_is_validation, m));
   if (r->last.stop == 1) return TS_OK;
   const bool better =
       ts_best_take(b, r->config, r->t->step,
                    ts_best_metric(r->config, &m[stop_task(r->config)]));
-  TS_DO(ts_settle(r->t, log_look(r, "valid", "validation", m)));
+  TS_DO(ts_settle(r->t, log_look(r, &ts_is_validation, m)));
   say_best(r, better, rate);
   ts_parallel_slow(r->t->dense, ts_best_rate(b));
   return better ? keep_best(r) : TS_OK;

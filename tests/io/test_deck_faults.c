@@ -16,6 +16,10 @@ static const char *const faults[][2] = {
     {"metrics = { window = true; };", "deck:9: metrics.window takes an"},
     {"metrics = { window = 0.5; };", "deck:9: metrics.window takes an integer"},
     {"metrics = 3;", "deck:9: metrics is a group"},
+    {"metrics = { report = [\"auc\", \"rmse\"]; };",
+     "deck:9: metrics.report: \"rmse\" is not one of: auc, logloss, ne, "},
+    {"metrics = { report = [1]; };", "deck:9: metrics.report takes texts"},
+    {"metrics = { threshold = 1.5; };", "deck:9: metrics.threshold = 1.5 is"},
     {"comm = { timeout_s = \"long\"; };", "deck:9: comm.timeout_s takes a nu"},
     {"comm = { timeout_s = \"nan\"; };", "deck:9: comm.timeout_s takes a nu"},
     {"comm = { reduce = \"fast\"; };", "deck:9: comm.reduce: \"fast\" is not "

@@ -27,6 +27,12 @@ for n in 1 2 4; do
   check "serial lanes on $n" train $n serial$n --set run.lanes=serial
   check "lanes don't change bits on $n ranks" same_bits "$(newest straight$n)" "$(newest serial$n)"
 done
+# Steps between two lines that are more than a rank keeps apart.
+long="--set run.steps=1100 --set metrics.window=2000"
+check "a line at the end" train 2 rare $long --set run.log_every=1100
+check "a line now and then" train 2 often $long --set run.log_every=100
+figures rare > "$work/x"; figures often | tail -n 2 > "$work/y"
+check "say the same" cmp "$work/x" "$work/y"
 # What was measured at the start holds for those that go on.
 for steps in 2 4; do
   check "measured, to step $steps" train 2 measured --set run.steps=$steps --set sharding.topology=measure

@@ -55,12 +55,33 @@ mean() { # dataset, column: of predictions minus labels
   h5dump -y -m "%.9g" -d "/$1" -s "0,$2" -c "300,1" "$work/p.h5" | awk '/DATA/ { on = 1 } on && /^ *[-0-9]/ { s += $1; n++ } END { print s / n }'
 }
 calibration() { sed -n "s/.*\"task\":\"$1\".*\"calibration\":\([0-9.]*\).*/\1/p" "$work/two/metrics.jsonl"; }
+paste_f1() { # what eval says, beside columns x (predictions) and y
+  paste "$work/x" "$work/y" | awk -v said="$1" '$1 >= 0.4 { told++; both += $2 } { real += $2 } END {
+    d = 2 * both / (told + real) - said; exit !(NR == 300 && told && d < 6e-5 && d > -6e-5) }'
+}
 for k in 0 1; do
   task=$(echo click buy | cut -d' ' -f$((k + 1)))
   check "$task is column $k" awk -v p="$(mean predictions $k)" -v y="$(mean labels $k)" -v c="$(calibration $task)" 'BEGIN {
     d = p / y - c; exit !(d < 1e-4 && d > -1e-4) }'
   check "eval names $task" grep -q "$task" "$work/eval"
 done
+
+# What the deck asks for, in its order; bins are of all samples.
+forward eval --set 'metrics.report=["f1","pr_auc","ece"]' --set metrics.threshold=0.4 > "$work/f1" || exit 1
+column() { # dataset, column
+  h5dump -y -m "%.9g" -d "/$1" -s "0,$2" -c "300,1" "$work/p.h5" | sed -n 's/^ *\([-0-9.e]*\),*$/\1/p'
+}
+for k in 0 1; do
+  task=$(echo click buy | cut -d' ' -f$((k + 1)))
+  column predictions $k > "$work/x"; column labels $k > "$work/y"
+  said=$(sed -n "s/^$task: 300 samples  F1 \([0-9.]*\)  PR-AUC [0-9.]*  ECE [0-9.]*$/\1/p" "$work/f1")
+  check "F1 of $task" paste_f1 "${said:-none}"
+done
+check "bins of both" test "$(grep -c '^ *0\.[0-9] to [01]\.[0-9]: ' "$work/f1")" -ge 4
+go 2 said --set run.steps=2 --set 'metrics.report=["r2","ece"]' || exit 1
+check "they are in the metrics" test "$(grep -c '"eval":true.*"r2":.*"ece":.*"samples":300}' "$work/said/metrics.jsonl")" = 2
+check "and bins" test "$(sed -n 's/.*"bin":true.*"task":"buy".*"weight":\([0-9.]*\).*/\1/p' "$work/said/metrics.jsonl" | awk '{ s += $1 } END { print s }')" = 300
+check "nothing else" test "$(grep -c '"eval":true.*"auc"' "$work/said/metrics.jsonl")" = 0
 
 # CSV: a column a task.  What is learnt is what each column says.
 awk 'BEGIN { print "y,x,c,z"; for (i = 0; i < 2000; i++) { c = i * 7919 % 13; print (c > 6) "," i % 10 / 10 "," "v" c "," (c % 2 ? "yes" : "no") } }' > "$work/two.csv"

@@ -165,7 +165,7 @@ TS_TEST(auc_of_the_newest) {
   ts_metrics_result r;
   float *p, *y;
   double want;
-  ck_assert_ok(ts_metrics_create(&m, 1000000, f.size));
+  ck_assert_ok(ts_metrics_create(&m, 400000, f.size));
   ck_assert_ok(ts_mem_many(p, STEPS * EACH, MISC));
   ck_assert_ok(ts_mem_many(y, STEPS * EACH, MISC));
   for (int64_t i = 0; i < STEPS * EACH; i++) {
@@ -183,6 +183,129 @@ TS_TEST(auc_of_the_newest) {
   ck_assert_ok(ts_auc(&want, p + old, y + old, TS_AUC_SAMPLES));
   near(r.auc, want);
   ts_mem_free_all(p, y);
+  ts_metrics_destroy(m);
+}
+
+/* All kinds of figures, as scikit-learn defines them, beside loops over all
+ * samples.  0: a threshold between predictions; 1: one that is a prediction's;
+ * 2: labels that are numbers; 3: none is told; 4: none is real; 5: none. */
+enum { SEEN = 600 };
+static sample seen[SEEN];
+static int n_seen;
+static double threshold;
+
+static void see(int kind) {
+  static const double thresholds[] = {0.5, 0.25, 0.6, 1, 0.5, 0.5};
+  threshold = thresholds[kind];
+  n_seen = kind == 5 ? 0 : SEEN;
+  for (int i = 0; i < SEEN; i++) {
+    seen[i] = sample_at(i);
+    seen[i].p = roundf(seen[i].p * 64) / 66; /* ties */
+    if (i % 50 == 7) seen[i].p = threshold < 1 ? (float)threshold : 0.9f;
+    if (kind == 2) seen[i].y = (float)(i * 7 % 13) / 12;
+    if (kind == 4) seen[i].y = 0;
+  }
+}
+
+typedef struct confusion {
+  double tp, fp, fn, tn;
+} confusion;
+
+static confusion confusion_at(double t) {
+  confusion c = {0};
+  for (int i = 0; i < n_seen; i++) {
+    const bool told = (double)seen[i].p >= t, real = seen[i].y >= 0.5f;
+    *(told ? (real ? &c.tp : &c.fp) : (real ? &c.fn : &c.tn)) +=
+        (double)seen[i].w;
+  }
+  return c;
+}
+
+/* Sum over thresholds, the greatest first, of (recall - the one before) times
+ * precision. */
+static double average_precision(void) {
+  double area = 0, recall = 0, last = 2;
+  for (;;) {
+    double t = -1;
+    for (int i = 0; i < n_seen; i++)
+      if ((double)seen[i].p < last && (double)seen[i].p > t)
+        t = (double)seen[i].p;
+    const confusion c = confusion_at(t);
+    if (t < 0 || !(c.tp + c.fn > 0)) return area;
+    const double r = c.tp / (c.tp + c.fn);
+    area += (r - recall) * c.tp / (c.tp + c.fp);
+    recall = r;
+    last = t;
+  }
+}
+
+/* Labels' mean; sums of squared and absolute errors and of the labels' own
+ * spread; of all ten bins the distance of predictions and labels. */
+typedef struct errors {
+  double weight, mean, square, absolute, spread, bins;
+} errors;
+
+static errors errors_of(void) {
+  errors e = {0};
+  double off[10] = {0};
+  for (int i = 0; i < n_seen; i++) {
+    const double p = (double)seen[i].p, y = (double)seen[i].y;
+    const double w = (double)seen[i].w;
+    const int bin = p >= 1 ? 9 : (int)(p * 10);
+    e.weight += w;
+    e.mean += w * y;
+    e.square += w * (p - y) * (p - y);
+    e.absolute += w * fabs(p - y);
+    off[bin] += w * (p - y);
+  }
+  e.mean /= e.weight > 0 ? e.weight : 1;
+  for (int i = 0; i < n_seen; i++)
+    e.spread += (double)seen[i].w * ((double)seen[i].y - e.mean) *
+                ((double)seen[i].y - e.mean);
+  for (int k = 0; k < 10; k++) e.bins += fabs(off[k]);
+  return e;
+}
+
+static double share(double part, double all) {
+  return all > 0 ? part / all : 0;
+}
+
+static void check_value(const ts_metrics_result *r, const char *name,
+                        double want) {
+  const int kind = ts_metric_find(name);
+  ck_assert_int_ge(kind, 0);
+  ck_assert_msg(fabs(r->value[kind] - want) < 1e-11, "%s is %.15g, not %.15g",
+                name, r->value[kind], want);
+}
+
+TS_TESTS(all_kinds_of_figures, 0, 6) {
+  ts_metrics *m;
+  ts_metrics_result r;
+  see(_i);
+  float p[SEEN], y[SEEN], w[SEEN];
+  const int from = n_seen * f.rank / f.size,
+            to = n_seen * (f.rank + 1) / f.size;
+  for (int i = from; i < to; i++)
+    p[i] = seen[i].p, y[i] = seen[i].y, w[i] = seen[i].w;
+  ck_assert_ok(ts_metrics_create(&m, -1, f.size));
+  ck_assert_ok(ts_metrics_add(m, p + from, y + from, w + from, to - from, 1));
+  ck_assert_ok(ts_metrics_compute(m, &r, f.comm));
+  ck_assert_ok(ts_metrics_judge(m, &r, threshold, f.comm));
+  const confusion c = confusion_at(threshold);
+  const errors e = errors_of();
+  check_value(&r, "accuracy", share(c.tp + c.tn, e.weight));
+  check_value(&r, "precision", share(c.tp, c.tp + c.fp));
+  check_value(&r, "recall", share(c.tp, c.tp + c.fn));
+  check_value(&r, "f1", share(2 * c.tp, 2 * c.tp + c.fp + c.fn));
+  check_value(&r, "mse", share(e.square, e.weight));
+  check_value(&r, "mae", share(e.absolute, e.weight));
+  check_value(&r, "r2", e.spread > 0 ? 1 - e.square / e.spread : 0);
+  check_value(&r, "ece", share(e.bins, e.weight));
+  if (_i != 2) check_value(&r, "pr_auc", average_precision());
+  check_value(&r, "auc", r.auc);
+  check_value(&r, "logloss", r.logloss);
+  check_value(&r, "ne", r.ne);
+  check_value(&r, "calibration", r.calibration);
   ts_metrics_destroy(m);
 }
 
