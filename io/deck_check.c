@@ -138,6 +138,24 @@ static void check_dedup(ts_deck *d, const config_setting_t *root) {
                     dedup->item[i]);
 }
 
+static void check_report(ts_deck *d, const config_setting_t *root) {
+  static const char *const grouped[] = {"gauc", "ndcg", "hit_rate", "mrr",
+                                        "recall_at_k"};
+  const ts_strings *report = &d->config->metrics.report;
+  const char *group = d->config->metrics.group;
+  if (!group) return; /* broken */
+  if (*group && !has_feature(d->config, group))
+    ts_deck_error(d, at(root, "metrics.group"),
+                  "metrics.group: no table has a feature \"%.80s\"", group);
+  for (int32_t i = 0; !*group && i < report->n; i++)
+    for (size_t k = 0; k < sizeof grouped / sizeof *grouped; k++)
+      if (!strcmp(report->item[i], grouped[k]))
+        ts_deck_error(d, at(root, "metrics.report"),
+                      "metrics.report: %s needs metrics.group, the feature "
+                      "that says to which group a sample belongs",
+                      grouped[k]);
+}
+
 /* Their names are those of groups in checkpoints. */
 static void check_tasks(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
@@ -265,6 +283,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_dedup(d, root);
   check_validation(d, root);
   check_best(d, root);
+  check_report(d, root);
   check_prefetch(d, root, "dense.forward_prefetch", c->dense.forward_prefetch,
                  c->dense.n_forward_prefetch);
   check_prefetch(d, root, "dense.backward_prefetch", c->dense.backward_prefetch,

@@ -404,6 +404,12 @@ const ts_key ts_schema[] = {
         DECK, metrics.threshold, FLOAT, "0.5", "", 0, 1,
         "predictions from here on are a yes, for accuracy, precision, recall "
         "and f1"),
+    WORD(DECK, metrics.group, STRING, "", NULL,
+         "feature whose first id says to which group, such as a user, a sample "
+         "belongs: for gauc, ndcg, hit_rate, mrr and recall_at_k"),
+    NUMBER(DECK, metrics.k, INT, "10", "samples", 1, 1e9,
+           "of a group, those with the highest predictions, for ndcg, hit_rate "
+           "and recall_at_k"),
 
 #include "io/schema_tables.h"
 };

@@ -283,5 +283,7 @@ typedef struct ts_config {
     int64_t window; /* samples, global */
     ts_strings report;
     double threshold;
+    char *group; /* feature, "": none */
+    int64_t k;
   } metrics;
 } ts_config;

@@ -83,7 +83,12 @@
   X(f1)                                                                        \
   X(mse)                                                                       \
   X(mae)                                                                       \
-  X(r2)
+  X(r2)                                                                        \
+  X(gauc)                                                                      \
+  X(ndcg)                                                                      \
+  X(hit_rate)                                                                  \
+  X(mrr)                                                                       \
+  X(recall_at_k)
 
 /* The names of a list as the deck's schema has them, "a|b", and as messages
  * do, "a, b". */

@@ -1,13 +1,19 @@
 /* eval.c - one pass over a data source without training: input dist runs one
  * batch ahead of the forward pass. */
+#include <string.h>
+
 #include "base/mem.h"
+#include "io/batch_store.h"
 #include "runtime/trace.h"
+#include "train/metrics_groups.h"
 #include "train/trainer.h"
 
 typedef struct ts_eval_pass {
   ts_trainer *t;
   ts_loader *loader;
   ts_metrics **metrics; /* (n_tasks) */
+  ts_groups **groups;   /* (n_tasks) where there are some, else NULL */
+  int32_t group_feature;
   const ts_eval_hooks *hooks;
   bool stopped;
   ts_err fn_err; /* FN's first: the pass goes on, since the others do */
@@ -22,6 +28,14 @@ static ts_err begin(ts_eval_pass *p, ts_inflight *c) {
   return ts_stage_input_begin(p->t, c, h->asks && h->asks(h->asks_arg));
 }
 
+static ts_err add_groups(ts_eval_pass *p, const ts_batch *b) {
+  const float *predictions = ts_stage_predictions(p->t);
+  for (int32_t k = 0; p->groups && k < p->t->n_tasks; k++)
+    TS_DO(ts_groups_add(p->groups[k], b, p->group_feature, predictions + k,
+                        b->labels + k));
+  return TS_OK;
+}
+
 /* Batch A, while B's ids travel. */
 static ts_err eval_batch(ts_eval_pass *p, ts_inflight *a, ts_inflight *b) {
   ts_event loss;
@@ -31,6 +45,7 @@ static ts_err eval_batch(ts_eval_pass *p, ts_inflight *a, ts_inflight *b) {
   TS_DO(ts_stage_forward(p->t, a, false, &loss));
   TS_DO(ts_stage_input_end(p->t, b));
   TS_DO(ts_stage_finish(p->t, a, loss, p->metrics, &result));
+  TS_DO(add_groups(p, a->batch));
   const ts_eval_hooks *h = p->hooks;
   if (h->fn && p->fn_err == TS_OK) {
     p->fn_err = h->fn(h->fn_arg, a->batch, ts_stage_predictions(p->t));
@@ -62,6 +77,20 @@ done:
   return err;
 }
 
+static ts_err create_groups(ts_eval_pass *p) {
+  const ts_config *c = p->t->config;
+  const char *name;
+  if (!*c->metrics.group) return TS_OK;
+  for (int32_t f = 0; f < ts_feature_count(c); f++) {
+    ts_feature_table(c, f, &name);
+    if (!strcmp(name, c->metrics.group)) p->group_feature = f;
+  }
+  TS_DO(ts_mem_many(p->groups, p->t->n_tasks, METRICS));
+  for (int32_t k = 0; k < p->t->n_tasks; k++)
+    TS_DO(ts_groups_create(&p->groups[k]));
+  return TS_OK;
+}
+
 static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
   ts_trainer *t = p->t;
   const ts_loader_options options = {.global_batch = t->micro_batch,
@@ -82,7 +111,17 @@ static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
                      TS_TAG_METRICS));
   for (int32_t k = 0; k < t->n_tasks; k++)
     TS_DO(ts_metrics_create(&p->metrics[k], -1, t->n_ranks));
-  return TS_OK;
+  return create_groups(p);
+}
+
+static ts_err judge(ts_eval_pass *p, int32_t task, ts_metrics_result *r) {
+  ts_trainer *t = p->t;
+  TS_DO(ts_metrics_compute(p->metrics[task], r, t->control));
+  if (p->groups)
+    TS_DO(ts_groups_compute(p->groups[task], t->config->metrics.k, r,
+                            t->control));
+  return ts_metrics_judge(p->metrics[task], r, t->config->metrics.threshold,
+                          t->control);
 }
 
 ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
@@ -98,11 +137,8 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   if (!ts_err_agreed()) ts_settle_own(err);
   TS_TRY(err);
   *stopped = p.stopped;
-  for (int32_t k = 0; !p.stopped && k < t->n_tasks; k++) {
-    TS_TRY(ts_metrics_compute(p.metrics[k], &result[k], t->control));
-    TS_TRY(ts_metrics_judge(p.metrics[k], &result[k],
-                            t->config->metrics.threshold, t->control));
-  }
+  for (int32_t k = 0; !p.stopped && k < t->n_tasks; k++)
+    TS_TRY(judge(&p, k, &result[k]));
   if (p.fn_err != TS_OK) {
     ts_err_put(&p.fn_fault);
     err = p.fn_err;
@@ -110,7 +146,9 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
 done:
   for (int32_t k = 0; p.metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(p.metrics[k]);
-  ts_mem_free(p.metrics);
+  for (int32_t k = 0; p.groups && k < t->n_tasks; k++)
+    ts_groups_destroy(p.groups[k]);
+  ts_mem_free_all(p.metrics, p.groups);
   for (int k = 0; k < 2; k++) ts_ebc_batch_destroy(p.inflight[k].ebc_batch);
   ts_loader_destroy(p.loader);
   ts_trace_evaluating(false);

@@ -19,6 +19,8 @@ tessera_sources += \
   src/train/metrics.h \
   src/train/metrics_auc.c \
   src/train/metrics_device.c \
+  src/train/metrics_groups.c \
+  src/train/metrics_groups.h \
   src/train/metrics_impl.h \
   src/train/metrics_kinds.c \
   src/train/metrics_state.c \

@@ -50,7 +50,12 @@ ts_err ts_metrics_tally(ts_metrics *, const struct ts_tally_args *);
 
 /* Kinds of figures (base/kinds.h), and the bins of predictions, of equal width,
  * that show how far these are from what happens. */
-enum { TS_METRIC_KINDS = 13, TS_METRIC_BINS = 10 };
+enum { TS_METRIC_KINDS = 18, TS_METRIC_BINS = 10 };
+
+/* Of samples within groups (train/metrics_groups.h); 0 where there are none. */
+typedef struct ts_group_figures {
+  double gauc, ndcg, hit_rate, mrr, recall;
+} ts_group_figures;
 
 typedef struct ts_metrics_result {
   double n_samples, weight;
@@ -58,6 +63,7 @@ typedef struct ts_metrics_result {
   double window_logloss, window_ne, window_calibration;
   double auc;    /* of the samples that are kept; 0.5 where undefined */
   double pr_auc; /* of the same: average precision, 0 where undefined */
+  ts_group_figures groups; /* by ts_groups_compute, before judge */
   /* By judge alone: */
   double value[TS_METRIC_KINDS];
   double bins[TS_METRIC_BINS][3]; /* weight, its predictions, its labels */

@@ -14,6 +14,7 @@ typedef struct ts_metric_seen {
   const ts_metric_sums *all;
   const double *own; /* (OWN) what ADD has summed */
   double auc, pr_auc;
+  const ts_group_figures *groups;
 } ts_metric_seen;
 
 typedef struct ts_metric_kind {
@@ -132,6 +133,28 @@ static double finish_r2(const ts_metric_seen *s) {
   return spread > 0 ? 1 - s->own[0] / spread : 0;
 }
 
+/* ---- within groups ------------------------------------------------------- */
+
+static double finish_gauc(const ts_metric_seen *s) {
+  return s->groups->gauc;
+}
+
+static double finish_ndcg(const ts_metric_seen *s) {
+  return s->groups->ndcg;
+}
+
+static double finish_hit_rate(const ts_metric_seen *s) {
+  return s->groups->hit_rate;
+}
+
+static double finish_mrr(const ts_metric_seen *s) {
+  return s->groups->mrr;
+}
+
+static double finish_recall_at_k(const ts_metric_seen *s) {
+  return s->groups->recall;
+}
+
 /* ---- the table ----------------------------------------------------------- */
 
 static const ts_metric_kind kinds[] = {
@@ -147,7 +170,12 @@ static const ts_metric_kind kinds[] = {
     {"f1", "F1", 4, add_hits, finish_f1},
     {"mse", "MSE", 5, add_errors, finish_mse},
     {"mae", "MAE", 5, add_errors, finish_mae},
-    {"r2", "R2", 4, add_errors, finish_r2}};
+    {"r2", "R2", 4, add_errors, finish_r2},
+    {"gauc", "GAUC", 5, NULL, finish_gauc},
+    {"ndcg", "NDCG", 5, NULL, finish_ndcg},
+    {"hit_rate", "hit rate", 4, NULL, finish_hit_rate},
+    {"mrr", "MRR", 5, NULL, finish_mrr},
+    {"recall_at_k", "recall at k", 4, NULL, finish_recall_at_k}};
 
 #define ONE(name) +1
 _Static_assert(sizeof kinds / sizeof *kinds == TS_METRIC_KINDS &&
@@ -173,7 +201,8 @@ ts_err ts_metrics_judge(ts_metrics *m, ts_metrics_result *r, double threshold,
       kinds[k].add(own[k], m->ring[i], threshold);
   TS_DO(ts_comm_sum_f64(comm, own[0], TS_METRIC_KINDS * OWN));
   for (int k = 0; k < TS_METRIC_KINDS; k++) {
-    const ts_metric_seen seen = {&m->sums, own[k], r->auc, r->pr_auc};
+    const ts_metric_seen seen = {&m->sums, own[k], r->auc, r->pr_auc,
+                                 &r->groups};
     r->value[k] = kinds[k].finish(&seen);
   }
   memcpy(r->bins, own[ts_metric_find("ece")], sizeof r->bins);
