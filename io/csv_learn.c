@@ -178,12 +178,15 @@ static void unescape(char *word) {
 
 ts_err ts_csv_state_save(ts_source *src, ts_str *text) {
   const ts_csv *s = (const ts_csv *)src;
+  const char *name;
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
     TS_DO(ts_str_append(text, "D %.17g %.17g\n", s->mean[d], s->deviation[d]));
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
     const ts_vocabulary *v = &s->words[k];
     const bool plain = !has_line_ends(v);
-    TS_DO(ts_str_append(text, "%c %lld\n", plain ? 'V' : 'W', (long long)v->n));
+    (void)ts_feature_table(s->base.config, k, &name);
+    TS_DO(ts_str_append(text, "%c %lld %s\n", plain ? 'V' : 'W',
+                        (long long)v->n, name));
     for (int64_t i = 0; i < v->n; i++)
       TS_DO(plain ? ts_str_append(text, "%s\n", v->word[i])
                   : append_escaped(text, v->word[i]));
@@ -197,6 +200,51 @@ static const char *next_line(const char *p) {
   return end ? end + 1 : p + strlen(p);
 }
 
+/* The feature that a vocabulary's head names at P, of N_BYTES; without a name
+ * (of older versions) the K-th. */
+static ts_err find_feature(int32_t *feature, const ts_csv *s, int32_t k,
+                           const char *p, size_t n_bytes) {
+  const char *name;
+  for (*feature = n_bytes ? 0 : k; n_bytes && *feature < s->n_features;
+       ++*feature) {
+    (void)ts_feature_table(s->base.config, *feature, &name);
+    if (strlen(name) == n_bytes && !memcmp(name, p, n_bytes)) break;
+  }
+  if (*feature < s->n_features && !s->words[*feature].word) return TS_OK;
+  return ts_fail(TS_ERR_CKPT,
+                 "the checkpoint's vocabulary number %d is of feature %.*s, "
+                 "which the deck does not have, or not twice",
+                 k + 1, (int)n_bytes, p);
+}
+
+/* The vocabulary whose head is at *P, which moves behind it. */
+static ts_err load_words(ts_csv *s, int32_t k, const char **p) {
+  long long n;
+  int digits;
+  int64_t capacity = 0;
+  int32_t feature;
+  const bool plain = **p == 'V';
+  if (sscanf(*p, plain ? "V %lld%n" : "W %lld%n", &n, &digits) != 1)
+    return ts_fail(TS_ERR_CKPT,
+                   "the checkpoint has no vocabulary for categorical column %d",
+                   k + 1);
+  const char *name = *p + digits + ((*p)[digits] == ' ');
+  const size_t n_bytes = strcspn(name, "\n");
+  TS_DO(find_feature(&feature, s, k, name, n_bytes));
+  ts_vocabulary *v = &s->words[feature];
+  for (*p = next_line(*p); n > 0; n--, *p = next_line(*p)) {
+    if (!**p)
+      return ts_fail(TS_ERR_CKPT,
+                     "the checkpoint's vocabulary for categorical column %d "
+                     "ends %lld words early",
+                     k + 1, n);
+    TS_DO(add_word(v, &capacity, *p, strcspn(*p, "\n")));
+    if (!plain) unescape(v->word[v->n - 1]);
+  }
+  settle(v);
+  return TS_OK;
+}
+
 ts_err ts_csv_state_load(ts_csv *s, const char *p) {
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
     if (sscanf(p, "D %lf %lf", &s->mean[d], &s->deviation[d]) != 2)
@@ -206,27 +254,7 @@ ts_err ts_csv_state_load(ts_csv *s, const char *p) {
                      d + 1);
     p = next_line(p);
   }
-  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
-    long long n;
-    int64_t capacity = 0;
-    const bool plain = *p == 'V';
-    if (sscanf(p, plain ? "V %lld" : "W %lld", &n) != 1)
-      return ts_fail(TS_ERR_CKPT,
-                     "the checkpoint has no vocabulary for "
-                     "categorical column %d",
-                     k + 1);
-    for (p = next_line(p); n > 0; n--) {
-      if (!*p)
-        return ts_fail(
-            TS_ERR_CKPT,
-            "the checkpoint's vocabulary for categorical column %d ends "
-            "%lld words early",
-            k + 1, n);
-      TS_DO(add_word(&s->words[k], &capacity, p, strcspn(p, "\n")));
-      if (!plain) unescape(s->words[k].word[s->words[k].n - 1]);
-      p = next_line(p);
-    }
-    settle(&s->words[k]);
-  }
+  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++)
+    TS_DO(load_words(s, k, &p));
   return TS_OK;
 }

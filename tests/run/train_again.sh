@@ -18,12 +18,13 @@ words() { # FILE WORDS...
 }
 words first  amber blue coral denim ebony flint grape hazel
 words second aqua blue denim ebony ecru hazel ivory
-cat > "$work/words.deck" <<'DECK'
+color='{ name = "color"; rows = 12; dim = 8; features = ["color"]; }'
+shape='{ name = "shape"; rows = 4; dim = 8; features = ["shape"]; }'
+cat > "$work/words.deck" <<DECK
 run = { name = "words"; seed = 3; steps = 6; threads = 1; };
 data = { train = "first.csv"; global_batch = 16;
          csv = { label = "click"; encoding = "vocabulary"; }; };
-tables = ( { name = "color"; rows = 12; dim = 8; features = ["color"]; },
-           { name = "shape"; rows = 4; dim = 8; features = ["shape"]; } );
+tables = ( $color, $shape );
 model = { kind = "dlrm"; dense_features = 0; over_arch = [8, 1]; };
 optimizer = { kind = "adam"; lr = 1e-2; };
 sharding = { topology = "default"; };
@@ -49,7 +50,7 @@ class Read:
         f = h5py.File(path)
         lines, self.words = bytes(f["loader/state"][:]).decode().split("\n"), []
         for line in lines:
-            if line.startswith("V "): self.words.append([])
+            if line[:2] in ("V ", "W "): self.words.append([])
             elif line: self.words[-1].append(line)
         self.tables = f["model/sparse_arch.embedding_bag_collection.embedding_bags.color.weight"][:]
     def row(self, word):
@@ -128,6 +129,18 @@ check "the deck the same" silent deck "NOTE: the deck"
 check "nothing left" run 2 deck --set run.steps=10 --set optimizer.lr=1
 check "says what to raise" says deck "step 10 of 10: nothing is left to train; raise run.steps to go on"
 check "and what differs" says deck "optimizer.lr 0.5 -> 1"
+
+# Words stay their feature's, whatever the order, and are any text in quotes.
+printf 'click,color,shape\n1,"a\nb",x\n0,"c\\n",y\n1,"a\nb",y\n0,d,x\n' > "$work/lines.csv"
+check "words of several lines" run 1 lines --set run.steps=1 --set data.train=lines.csv --set data.global_batch=4
+check "go on" run 1 lines --set run.steps=2 --set data.train=lines.csv --set data.global_batch=4
+check "with the same words" files "$(newest lines)" "$(newest lines)" 'a.words == [["a\\nb", "c\\\\n", "d"], ["x", "y"]]'
+check "the tables in turn" run 1 order
+sed -i "s/^tables = .*/tables = ( $shape, $color );/" "$work/words.deck"
+check "the same in another order" run 1 order --set run.steps=6
+check "the first one's words" files "$(newest order)" "$(newest order)" 'len(a.words[0]) == 8'
+check "a step later" run 1 order --set run.steps=7
+check "are the second's now" files "$(newest order)" "$(newest order)" 'len(a.words[1]) == 8 and a.words[0] == ["s0", "s1", "s2"]'
 
 # Epochs count samples: 64 of them in each.
 trained() { sed -n 's/.*"samples":\([0-9]*\).*/\1/p' "$work/$1/metrics.jsonl" | tail -n 1; }
