@@ -79,6 +79,7 @@ tessera_sources += \
   io/sheet.h \
   io/sheet_impl.h \
   io/schema.h \
+  io/schema_data.h \
   io/schema_tables.h \
   io/source.c \
   io/source.h \
