@@ -74,14 +74,14 @@ column() { # dataset, column
 for k in 0 1; do
   task=$(echo click buy | cut -d' ' -f$((k + 1)))
   column predictions $k > "$work/x"; column labels $k > "$work/y"
-  said=$(sed -n "s/^$task: 300 samples  F1 \([0-9.]*\)  PR-AUC [0-9.]*  ECE [0-9.]*$/\1/p" "$work/f1")
+  said=$(sed -n "s/^evaluation of $task: 300 samples  F1 \([0-9.]*\)  PR-AUC [0-9.]*  ECE [0-9.]*$/\1/p" "$work/f1")
   check "F1 of $task" paste_f1 "${said:-none}"
 done
 # Groups by a feature, the same on any ranks.
 for n in 1 3; do
   ${MPIRUN:-mpirun} -q -n $n "$TESSERA" eval "$work/small.deck" $two --set run.output="$work/two" --set metrics.group=fa --set metrics.k=3 \
     --set 'metrics.report=["gauc","ndcg","hit_rate","mrr","recall_at_k"]' > "$work/groups" || exit 1
-  sed -n 's/^click: 300 samples  GAUC/GAUC/p' "$work/groups" > "$work/groups$n"
+  sed -n 's/^evaluation of click: 300 samples  GAUC/GAUC/p' "$work/groups" > "$work/groups$n"
 done
 check "groups" grep -q '^GAUC 0\.[0-9]*  NDCG 0\.[0-9]*  hit rate [01]\.[0-9]*  MRR 0\.[0-9]*  recall at k 0\.[0-9]*$' "$work/groups1"
 check "groups on any ranks" cmp "$work/groups1" "$work/groups3"
