@@ -307,6 +307,8 @@ TS_TESTS(ways, 0, 7) {
   static pr_result want, got;
   pr_sets fast = {0}, s = {0};
   const bool fused = _i == 2;
+  /* On some CPUs products round as there are threads. */
+  if (_i == 0) pr_set(&fast, way[0][2]);
   if (fused) { /* it has no trained positions */
     pr_set(&fast, "tables.pos.feature_processor.kind=none");
     pr_set(&fast, "tables.pos.feature_processor.max_length=0");
