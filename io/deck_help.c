@@ -26,6 +26,7 @@ static const char *const scope_prefix[] = {"",
                                            "tables.",
                                            "optimizer.overrides.",
                                            "model.tasks.",
+                                           "data.columns.",
                                            "dense.groups.",
                                            "dense.forward_prefetch.",
                                            "dense.backward_prefetch."};

@@ -39,6 +39,8 @@ tessera_sources += \
   io/dataset.c \
   io/dataset_gather.c \
   io/dataset_impl.h \
+  io/columns.c \
+  io/columns.h \
   io/dataset_array.c \
   io/dataset_array.h \
   io/dataset_rows.c \
@@ -79,6 +81,7 @@ tessera_sources += \
   io/sheet.h \
   io/sheet_impl.h \
   io/schema.h \
+  io/schema_columns.h \
   io/schema_data.h \
   io/schema_tables.h \
   io/source.c \

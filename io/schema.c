@@ -13,6 +13,7 @@
 #define STRUCT_TABLE ts_table_config
 #define STRUCT_OVERRIDE ts_optim_override
 #define STRUCT_TASK ts_task_config
+#define STRUCT_COLUMN ts_column_config
 #define STRUCT_GROUP ts_layers_config
 #define STRUCT_FORWARD ts_prefetch_config
 #define STRUCT_BACKWARD ts_prefetch_config
@@ -140,6 +141,8 @@ const ts_key ts_schema[] = {
             "flat|field",
             "deepfm: its factorisation machine is over all scalars, or over "
             "vectors, coordinate by coordinate"),
+#include "io/schema_columns.h"
+    ,
     WORD(TASK, name, STRING, "label", NULL, "name of the task"),
     NUMBER(TASK, weight, FLOAT, "1.0", "", 0, 1e9, "of its loss"),
 

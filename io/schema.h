@@ -32,6 +32,7 @@ typedef enum {
   TS_SCOPE_TABLE,    /* within an element of tables, and table_defaults */
   TS_SCOPE_OVERRIDE, /* within an element of optimizer.overrides */
   TS_SCOPE_TASK,     /* within an element of model.tasks */
+  TS_SCOPE_COLUMN,   /* of data.columns */
   TS_SCOPE_GROUP,    /* of dense.groups */
   TS_SCOPE_FORWARD,  /* of dense.forward_prefetch */
   TS_SCOPE_BACKWARD  /* of dense.backward_prefetch */

@@ -10,6 +10,7 @@
         offsetof(ts_config, n_field), sizeof *((ts_config *)0)->field          \
   }
 const ts_key_list ts_schema_lists[] = {
+    LIST("data.columns", COLUMN, data.columns, data.n_columns),
     LIST("model.tasks", TASK, model.tasks, model.n_tasks),
     LIST("optimizer.overrides", OVERRIDE, optimizer.overrides,
          optimizer.n_overrides),

@@ -128,6 +128,31 @@ typedef struct ts_optim_override {
   ts_optim_config optimizer;
 } ts_optim_override;
 
+/* A column of the input, as data.columns says (io/columns.h). */
+typedef enum {
+  TS_COLUMN_DENSE,
+  TS_COLUMN_IDS,
+  TS_COLUMN_LABEL,
+  TS_COLUMN_WEIGHT,
+  TS_COLUMN_TIME,
+  TS_COLUMN_KEY
+} ts_column_kind;
+
+typedef struct ts_column_config {
+  char *name; /* in the model: a feature's, a task's */
+  ts_column_kind kind;
+  char *from;           /* in the files; "": name */
+  char *encoding;       /* of ids: "" | hash | vocabulary | modulo | none */
+  char *list_separator; /* "": a field is one id */
+  int64_t min_count;    /* of a vocabulary: rarer words are unknown */
+  char *transform;      /* of dense: as data.csv.dense_transform */
+  char *part;           /* of a date and time */
+  ts_strings cross;     /* columns whose values together are the id */
+  int64_t seed;         /* of encoding hash */
+  char *group;          /* of features */
+  int64_t max_length;   /* of a bag: its first ids; 0: all */
+} ts_column_config;
+
 typedef struct ts_task_config {
   char *name;
   double weight;
@@ -188,6 +213,8 @@ typedef struct ts_config {
     ts_on_bad on_bad_id, on_bad_record;
     int64_t max_bad;
     char *categorical; /* criteo: modulo | hash */
+    ts_column_config *columns;
+    int32_t n_columns; /* 0: as the format and data.csv say */
     struct {
       int64_t samples;      /* training part */
       int64_t eval_samples; /* 0: samples / 10 */

@@ -1,0 +1,26 @@
+/* schema_columns.h - the schema's rows of an element of data.columns: schema.c
+ * has them in its list. */
+KEY(COLUMN, "name", name, STRING, NULL, "", 1, 0, NULL,
+    "in the model: a feature, a task, a dense input; C{1..26} gives many"),
+    KEY(COLUMN, "kind", kind, CHOICE, NULL, "", 1, 0,
+        "dense|ids|label|weight|time|key",
+        "key: beside scores, for groups, splits and segments"),
+    WORD(COLUMN, from, STRING, "", NULL, "in the files; \"\": name"),
+    WORD(COLUMN, encoding, STRING, "", "|hash|vocabulary|modulo|none",
+         "of ids: words to rows; none: numbers that are rows; \"\": as the "
+         "format's keys say"),
+    WORD(COLUMN, list_separator, STRING, "", NULL,
+         "of ids: between those of a field that is a list"),
+    NUMBER(COLUMN, min_count, INT, "1", "", 1, 1e15,
+           "of a vocabulary: rarer words are unknown ones"),
+    WORD(COLUMN, transform, STRING, "",
+         "|none|log1p|standardise|log1p_standardise",
+         "of dense columns; \"\": data.csv.dense_transform"),
+    WORD(COLUMN, part, STRING, "", "|year|month|day|weekday|hour|minute",
+         "of a date and time, which is then the id or the number"),
+    LIST(COLUMN, cross, STRINGS,
+         "of ids: columns of the files whose values together are one word"),
+    NUMBER(COLUMN, seed, INT, "0", "", 0, 9e15, "of encoding hash"),
+    WORD(COLUMN, group, STRING, "", NULL, "a name for several features"),
+    NUMBER(COLUMN, max_length, INT, "0", "ids", 0, 1e9,
+           "of a bag: so many of its first ids; 0: all")
