@@ -15,14 +15,15 @@
 #include "io/csv_fields.h"
 
 /* A line that is longer than LINE_MAX_BYTES packs a disk into a kilobyte. */
-enum { EVERY = 1024, LINE_MAX_BYTES = 64 << 20, PIECE_BYTES = 1 << 16 };
+enum { LINE_MAX_BYTES = 64 << 20, PIECE_BYTES = 1 << 16 };
+enum { EVERY = 32, PLACES = 1 << 22 };
 
 typedef struct ts_text_file {
   char *path;
   const char *map;        /* NULL: packed */
   int64_t bytes, mapped;  /* without and with blank lines at the end */
   int64_t n_lines, first; /* of data; first in the whole */
-  int64_t *index;         /* byte of every EVERY-th line of the file */
+  int64_t every, *index;  /* byte of each EVERY-th line */
   bool quoted;            /* it has quotes: line ends may be none */
   gzFile gz;
   int64_t gz_line;   /* next line of the file */
@@ -81,8 +82,8 @@ static int64_t scan(const ts_text *t, const ts_text_file *f, int64_t from,
     if (open) *open = ts_csv_is_open(line, p, t->separator, *open);
     line = ++p;
     if (open && *open) continue;
-    if (index && (number + n) % EVERY == 0)
-      index[(number + n) / EVERY] = p - f->map;
+    if (index && (number + n) % f->every == 0)
+      index[(number + n) / f->every] = p - f->map;
     n++;
   }
   return n;
@@ -131,7 +132,8 @@ static ts_err index_plain(const ts_text *t, ts_text_file *f, ts_comm *comm) {
     open = all[r].open[open];
     if (r + 1 == me) open_here = open;
   }
-  const int64_t n = f->n_lines / EVERY + 1;
+  for (f->every = EVERY; f->n_lines / f->every > PLACES;) f->every *= 2;
+  const int64_t n = f->n_lines / f->every + 1;
   TS_DO(ts_mem_many(f->index, n, INPUT));
   scan(t, f, from, to, f->quoted ? &open_here : NULL, before, f->index);
   TS_DO(ts_comm_sum_i64(comm, f->index, n));
@@ -153,7 +155,7 @@ static const char *skip(const ts_text *t, const ts_text_file *f, const char *p,
 
 static const char *seek_plain(const ts_text *t, const ts_text_file *f,
                               int64_t line) {
-  return skip(t, f, f->map + f->index[line / EVERY], line % EVERY);
+  return skip(t, f, f->map + f->index[line / f->every], line % f->every);
 }
 
 /* ---- packed files -------------------------------------------------------- */

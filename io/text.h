@@ -1,9 +1,10 @@
 /* text.h - text files as numbered lines, read from any place.
  *
  * Plain files are mapped; where lines begin is found once, each rank scanning
- * its share, and kept for every 1024th line.  .gz files are streamed: each
- * rank unpacks up to its lines, and from the start again when it goes back.
- * Functions are Local unless they say Collective or Enqueues. */
+ * its share, and kept for every 32nd line, so that single ones are found soon;
+ * of more than 2^27 lines for fewer, so that 32 MiB are enough.  .gz files are
+ * streamed: each rank unpacks up to its lines, and from the start again when it
+ * goes back. Functions are Local unless they say Collective or Enqueues. */
 #pragma once
 
 #include "base/config.h"
