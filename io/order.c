@@ -6,9 +6,6 @@
 /* Streams of numbers: blocks and the shift have one each, then windows. */
 enum { STREAM_BLOCKS, STREAM_SHIFT, STREAM_WINDOWS };
 
-/* Blocks of a window: more mix better, fewer are read in larger pieces. */
-enum { BLOCKS = 16 };
-
 static int64_t sample_bytes(const ts_source_info *i) {
   const int64_t made =
       4 * (int64_t)(i->n_tasks + i->n_dense) + 8 * i->n_features;
@@ -33,10 +30,10 @@ ts_err ts_order_set(ts_order *o, const ts_source *s) {
                   .epoch = -1};
   if (!strcmp(c->data.shuffle, "full")) return TS_OK;
   const int64_t bytes = (int64_t)(c->data.shuffle_window * (1 << 20));
-  o->block = bytes / sample_bytes(&s->info) / BLOCKS;
+  o->block = bytes / sample_bytes(&s->info) / TS_ORDER_BLOCKS;
   if (o->block < 1) o->block = 1;
   if (o->block > n) o->block = n;
-  o->window = o->block * BLOCKS;
+  o->window = o->block * TS_ORDER_BLOCKS;
   return TS_OK;
 }
 
@@ -102,6 +99,12 @@ static void turn_to(ts_order *o, int64_t epoch, int64_t w) {
   const int64_t left = o->n - w * o->window;
   o->within = ts_permute_of((uint64_t)(left < o->window ? left : o->window),
                             o->seed, e, (uint32_t)(STREAM_WINDOWS + w));
+  for (int k = 0; k < TS_ORDER_BLOCKS; k++) {
+    const int64_t b = w * TS_ORDER_BLOCKS + k;
+    o->place[k] = b < o->n / o->block
+                      ? (int64_t)ts_permute_at(&o->blocks, (uint64_t)b)
+                      : b;
+  }
   o->epoch = epoch;
   o->at = w;
 }
@@ -112,10 +115,8 @@ void ts_order_samples(ts_order *o, int64_t *samples, int64_t epoch,
     const int64_t w = (first + i) / o->window, from = w * o->window;
     turn_to(o, epoch, w);
     const int64_t x =
-        from + (int64_t)ts_permute_at(&o->within, (uint64_t)(first + i - from));
-    int64_t b = x / o->block;
-    if (b < o->n / o->block)
-      b = (int64_t)ts_permute_at(&o->blocks, (uint64_t)b);
+        (int64_t)ts_permute_at(&o->within, (uint64_t)(first + i - from));
+    const int64_t b = o->place[x / o->block];
     samples[i] = (b * o->block + x % o->block + o->shift) % o->n;
   }
 }

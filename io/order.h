@@ -18,11 +18,14 @@
 #include "io/checkpoint.h"
 #include "io/source.h"
 
+/* Of a window: more mix better, fewer are read in larger pieces. */
+enum { TS_ORDER_BLOCKS = 16 };
+
 typedef struct ts_order {
   int64_t n, window, block; /* samples; n 0: not shuffled */
   uint64_t seed;
   int64_t epoch, at; /* the epoch and window whose permutations are here */
-  int64_t shift;
+  int64_t shift, place[TS_ORDER_BLOCKS]; /* where the window's blocks lie */
   ts_permute blocks, within;
 } ts_order;
 
