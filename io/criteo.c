@@ -297,7 +297,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   TS_TRY(ts_mem_many(s->log1p, LOG_TABLE, INPUT));
   for (int i = 0; i < LOG_TABLE; i++) s->log1p[i] = (float)log1p(i);
   TS_TRY(ts_agree(comm, map_columns(s)));
-  TS_TRY(ts_text_open(&s->text, paths, '\0', comm));
+  TS_TRY(ts_text_open(&s->text, paths, '\0', c->run.output, comm));
   s->base.info =
       (ts_source_info){.n_samples = ts_text_n_lines(s->text),
                        .n_dense = s->n_dense,

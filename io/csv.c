@@ -223,7 +223,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   ts_err err = TS_OK;
   ts_csv *s = NULL;
   TS_TRY(ts_agree(comm, create(&s, c, split)));
-  TS_TRY(ts_text_open(&s->text, paths, s->separator, comm));
+  TS_TRY(ts_text_open(&s->text, paths, s->separator, c->run.output, comm));
   TS_TRY(ts_agree(comm, ts_csv_columns(s, paths->item[0])));
   if (split == TS_SPLIT_TRAIN && !state) TS_TRY(ts_csv_look(s, paths, comm));
   if (s->standardise || s->vocabulary) {

@@ -164,11 +164,12 @@ static ts_err create(ts_text_keys **out, const ts_strings *names,
 
 static ts_err open_keys(ts_keys **out, const ts_strings *paths,
                         const ts_strings *names, char separator, bool header,
-                        ts_comm *comm) {
+                        const char *folder, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_text_keys *k = NULL;
   TS_TRY(ts_agree(comm, create(&k, names, separator)));
-  TS_TRY(ts_text_open(&k->text, paths, header ? separator : '\0', comm));
+  TS_TRY(
+      ts_text_open(&k->text, paths, header ? separator : '\0', folder, comm));
   TS_TRY(ts_agree(comm, header ? find_named(k) : find_criteo(k)));
   TS_TRY(measure_all(k, comm));
   *out = &k->base;
@@ -182,12 +183,12 @@ ts_err ts_keys_of_csv(ts_keys **out, const ts_config *c,
                       const ts_strings *paths, const ts_strings *names,
                       ts_comm *comm) {
   const char *s = c->data.csv.separator;
-  return open_keys(out, paths, names, strcmp(s, "tab") ? *s : '\t', true, comm);
+  return open_keys(out, paths, names, strcmp(s, "tab") ? *s : '\t', true,
+                   c->run.output, comm);
 }
 
 ts_err ts_keys_of_criteo(ts_keys **out, const ts_config *c,
                          const ts_strings *paths, const ts_strings *names,
                          ts_comm *comm) {
-  (void)c;
-  return open_keys(out, paths, names, '\t', false, comm);
+  return open_keys(out, paths, names, '\t', false, c->run.output, comm);
 }

@@ -91,4 +91,7 @@ tessera_sources += \
   io/synthetic.c \
   io/synthetic_draw.c io/synthetic_impl.h \
   io/text.c \
-  io/text.h
+  io/text.h \
+  io/text_impl.h \
+  io/text_known.c \
+  io/text_packed.c

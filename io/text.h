@@ -4,7 +4,8 @@
  * its share, and kept for every 32nd line, so that single ones are found soon;
  * of more than 2^27 lines for fewer, so that 32 MiB are enough.  .gz files are
  * streamed: each rank unpacks up to its lines, and from the start again when it
- * goes back. Functions are Local unless they say Collective or Enqueues. */
+ * goes back.
+ * Functions are Local unless they say Collective or Enqueues. */
 #pragma once
 
 #include "base/config.h"
@@ -15,9 +16,11 @@ typedef struct ts_text ts_text;
 /* SEPARATOR: each file's first line is none of the data, and the same in all of
  * them; fields between separators may be in quotes, which hide line ends: a
  * line is then a record of several.  '\0': lines as they are.  A byte order
- * mark at a file's start is none of the first line.  Collective. */
+ * mark at a file's start is none of the first line.  Where the lines of large
+ * files are is kept in FOLDER, and not looked for again as long as the file
+ * stays; NULL: nowhere.  Collective. */
 ts_err ts_text_open(ts_text **, const ts_strings *paths, char separator,
-                    ts_comm *);
+                    const char *folder, ts_comm *);
 void ts_text_close(ts_text *);
 int64_t ts_text_n_lines(const ts_text *);    /* of data, over all files */
 int64_t ts_text_bytes(const ts_text *);      /* of the plain files */
