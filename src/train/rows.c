@@ -14,8 +14,17 @@ static const ts_table_config *find(const ts_config *c, const char *name) {
   return NULL;
 }
 
-/* A checkpoint has the deck that it was made by, with numbers. */
-static ts_err take_kept(const ts_config *c, const char *path) {
+/* Whether OLD has all tables of C that are open: else it is another model's. */
+static bool has_all(const ts_config *old, const ts_config *c) {
+  for (int32_t i = 0; i < c->n_tables; i++)
+    if (c->tables[i].rows == TS_ROWS_AUTO && !find(old, c->tables[i].name))
+      return false;
+  return true;
+}
+
+/* A checkpoint has the deck that it was made by, with numbers.  One that is to
+ * be gone on from (ALL) is of the same tables, or refused when it is loaded. */
+static ts_err take_kept(const ts_config *c, const char *path, bool all) {
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   ts_config *kept = NULL;
@@ -23,6 +32,7 @@ static ts_err take_kept(const ts_config *c, const char *path) {
   const ts_ckpt_value *deck = ts_ckpt_value_of(&ckpt, "meta/deck");
   if (!deck || deck->dtype != TS_U8 || !deck->n) goto done;
   TS_TRY(ts_deck_parse(&kept, deck->ptr, c->deck_dir, NULL, 0));
+  if (all && !has_all(kept, c)) goto done;
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *t = &c->tables[i];
     const ts_table_config *old = find(kept, t->name);
@@ -36,9 +46,9 @@ done:
 
 /* PATH may be NULL.  Unless it is NEEDED one that is damaged is for who loads
  * it to judge. */
-static ts_err take(ts_trainer *t, const char *path, bool needed) {
+static ts_err take(ts_trainer *t, const char *path, bool needed, bool all) {
   if (!path || !ts_rows_are_open(t->config)) return TS_OK;
-  ts_err err = t->rank == 0 ? take_kept(t->config, path) : TS_OK;
+  ts_err err = t->rank == 0 ? take_kept(t->config, path, all) : TS_OK;
   if (!needed && (err == TS_ERR_CKPT || err == TS_ERR_DECK)) {
     ts_err_clear();
     err = TS_OK;
@@ -53,20 +63,21 @@ static ts_err take_newest(ts_trainer *t) {
   const ts_config *c = t->config;
   if (!c->checkpoint.dir || !ts_rows_are_open(c)) return TS_OK;
   TS_TRY(ts_ckpt_newest(&path, c->checkpoint.dir, ts_mirror_of(c), t->control));
-  TS_TRY(take(t, path.text, false));
+  TS_TRY(take(t, path.text, false, true));
 done:
   ts_str_reset(&path);
   return err;
 }
 
 ts_err ts_trainer_rows_of(ts_trainer *t, const char *path) {
-  return path ? take(t, path, true) : take_newest(t);
+  return path ? take(t, path, true, false) : take_newest(t);
 }
 
 ts_err ts_trainer_rows_kept(ts_trainer *t) {
   const ts_config *c = t->config;
   if (strcmp(c->checkpoint.resume, "never") != 0) TS_DO(take_newest(t));
-  if (*c->checkpoint.init_from) TS_DO(take(t, c->checkpoint.init_from, false));
+  if (*c->checkpoint.init_from)
+    TS_DO(take(t, c->checkpoint.init_from, false, false));
   return TS_OK;
 }
 

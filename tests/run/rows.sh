@@ -21,6 +21,7 @@ fails() {
   [ $code = "$want" ] || cat out err
   check "$*: code $want, not $code" test $code = "$want"
   check "$*: one message" test "$(grep -c 'tessera: error' err)" = 1
+  grep -q "$pattern" err || cat err
   check "$*: $pattern" grep -q "$pattern" err
 }
 checked() { run 2 train csv.deck --check "$@"; }
@@ -59,6 +60,10 @@ check "eval where the training data are not" run 1 eval csv.deck --quiet $auto -
 check "predict by a file's rows" run 1 predict csv.deck --quiet $auto --set run.output=q --set data.train=none.csv --checkpoint "$(ls o/checkpoints/*6.h5)" --out p.h5
 check "afresh there are more" run 1 train csv.deck --quiet $auto --set checkpoint.resume=never
 check "rows" test "$(sed -n 's/^    rows = //p' o/deck.effective | tr -d '\n')" = "5;6;"
+# A folder of another model's: not by its rows, which say nothing of these.
+sed 's/name = "v"/name = "other"/; s/rows = 100/rows = "auto"/g' csv.deck > other.deck
+printf 'x,u,y,v\n1,a,no,k\n1,b,no,l\n1,c,yes,m\n1,d,no,n\n1,a,no,o\n1,b,no,p\n' > more.csv
+fails 4 "v.weight[^,]*, which the deck.s model does not have" run 2 train other.deck --set data.train=more.csv
 check "a plan" run 1 plan csv.deck 2 $auto > out
 fails 3 'none.csv: no such file.*; a plan by rows = "auto" needs the data' run 2 plan csv.deck $auto --set data.train=none.csv --set run.output=none
 fails 2 'table u: rows = "auto" is not known: data.csv.encoding = "hash" fits words' checked $auto --set data.csv.encoding=hash --set run.output=none
