@@ -120,6 +120,9 @@ const ts_key ts_schema[] = {
 
 #include "io/schema_data.h"
 
+#include "io/schema_columns.h"
+    ,
+
     WORD(DECK, model.kind, STRING, "dlrm", TS_CHOICES(TS_MODELS),
          "what is computed: see Models in the manual"),
     NUMBER(DECK, model.dense_features, INT32, "0", "", 0, 1000000,
@@ -141,8 +144,6 @@ const ts_key ts_schema[] = {
             "flat|field",
             "deepfm: its factorisation machine is over all scalars, or over "
             "vectors, coordinate by coordinate"),
-#include "io/schema_columns.h"
-    ,
     WORD(TASK, name, STRING, "label", NULL, "name of the task"),
     NUMBER(TASK, weight, FLOAT, "1.0", "", 0, 1e9, "of its loss"),
 
