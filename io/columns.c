@@ -5,27 +5,158 @@
 
 #include "io/batch_store.h"
 
-static const ts_column_config *find(const ts_config *c, ts_column_kind kind,
-                                    const char *name) {
+static bool is_feature(const ts_config *c, const char *name) {
+  for (int32_t t = 0; t < c->n_tables; t++)
+    for (int32_t i = 0; i < c->tables[t].features.n; i++)
+      if (!strcmp(c->tables[t].features.item[i], name)) return true;
+  return false;
+}
+
+/* What X is read as: a part of a time is the id of the feature of its name, or
+ * a number. */
+static ts_column_kind kind_of(const ts_config *c, const ts_column_config *x) {
+  if (x->kind != TS_COLUMN_TIME || !*x->part) return x->kind;
+  return is_feature(c, x->name) ? TS_COLUMN_IDS : TS_COLUMN_DENSE;
+}
+
+static int32_t count(const ts_config *c, ts_column_kind kind) {
+  int32_t n = 0;
   for (int32_t i = 0; i < c->data.n_columns; i++)
-    if (c->data.columns[i].kind == kind &&
-        !strcmp(c->data.columns[i].name, name))
+    n += kind_of(c, &c->data.columns[i]) == kind;
+  return n;
+}
+
+/* The K-th of its kind. */
+static const ts_column_config *at(const ts_config *c, ts_column_kind kind,
+                                  int32_t k) {
+  for (int32_t i = 0; i < c->data.n_columns; i++)
+    if (kind_of(c, &c->data.columns[i]) == kind && k-- == 0)
       return &c->data.columns[i];
   return NULL;
 }
 
+static const ts_column_config *find(const ts_config *c, ts_column_kind kind,
+                                    const char *name) {
+  for (int32_t i = 0; i < c->data.n_columns; i++)
+    if (!strcmp(c->data.columns[i].name, name) &&
+        kind_of(c, &c->data.columns[i]) == kind)
+      return &c->data.columns[i];
+  return NULL;
+}
+
+static bool is_in(const ts_strings *list, const char *a) {
+  for (int32_t i = 0; i < list->n; i++)
+    if (!strcmp(list->item[i], a)) return true;
+  return false;
+}
+
+/* GIVEN, its from filled in, or one of NAME. */
+static ts_column_config filled(const ts_column_config *given,
+                               ts_column_kind kind, const char *name) {
+  ts_column_config x = {.name = (char *)name,
+                        .kind = kind,
+                        .from = "",
+                        .encoding = "",
+                        .list_separator = "",
+                        .min_count = 1,
+                        .transform = "",
+                        .part = "",
+                        .label = "binary",
+                        .group = ""};
+  if (given) x = *given;
+  if (!*x.from) x.from = (char *)name;
+  return x;
+}
+
+/* A list gives the columns in the order of the features. */
+static char *csv_column(const ts_config *c, int32_t f, const char *feature) {
+  const ts_strings *names = &c->data.csv.sparse;
+  return f < names->n && !is_in(names, feature) ? names->item[f]
+                                                : (char *)feature;
+}
+
 ts_column_config ts_column_of_feature(const ts_config *c, int32_t f) {
+  const char *name;
+  const ts_strings *lists = &c->data.csv.lists;
+  (void)ts_feature_table(c, f, &name);
+  const ts_column_config *given = find(c, TS_COLUMN_IDS, name);
+  ts_column_config x = filled(given, TS_COLUMN_IDS, name);
+  if (!given) {
+    x.from = csv_column(c, f, name);
+    if (!lists->n || is_in(lists, name) || is_in(lists, x.from))
+      x.list_separator = c->data.csv.list_separator;
+  }
+  if (!*x.encoding && *x.part) x.encoding = "none";
+  if (!*x.encoding) x.encoding = c->data.csv.encoding;
+  return x;
+}
+
+const char *ts_column_encoding(const ts_config *c, int32_t f,
+                               const char *usual) {
   const char *name;
   (void)ts_feature_table(c, f, &name);
   const ts_column_config *given = find(c, TS_COLUMN_IDS, name);
-  ts_column_config x = {.name = (char *)name,
-                        .kind = TS_COLUMN_IDS,
-                        .from = "",
-                        .encoding = "",
-                        .list_separator = c->data.csv.list_separator,
-                        .min_count = 1};
-  if (given) x = *given;
-  if (!*x.from) x.from = (char *)name;
-  if (!*x.encoding) x.encoding = c->data.csv.encoding;
+  return given && *given->encoding ? given->encoding : usual;
+}
+
+int32_t ts_column_n_dense(const ts_config *c) {
+  const int32_t n = count(c, TS_COLUMN_DENSE);
+  return n ? n : c->data.csv.dense.n;
+}
+
+ts_column_config ts_column_of_dense(const ts_config *c, int32_t i) {
+  const ts_column_config *given = at(c, TS_COLUMN_DENSE, i);
+  ts_column_config x = filled(given, TS_COLUMN_DENSE,
+                              given ? given->name : c->data.csv.dense.item[i]);
+  if (!*x.transform) x.transform = c->data.csv.dense_transform;
   return x;
+}
+
+int32_t ts_column_n_labels(const ts_config *c) {
+  const int32_t n = count(c, TS_COLUMN_LABEL);
+  if (n) return n;
+  return c->data.csv.labels.n ? c->data.csv.labels.n : 1;
+}
+
+ts_column_config ts_column_of_label(const ts_config *c, int32_t k) {
+  const int32_t n = count(c, TS_COLUMN_LABEL);
+  const ts_strings *names = &c->data.csv.labels;
+  const ts_column_config *given = NULL;
+  if (n && k < c->model.n_tasks)
+    given = find(c, TS_COLUMN_LABEL, c->model.tasks[k].name);
+  if (n && !given) given = at(c, TS_COLUMN_LABEL, k);
+  return filled(given, TS_COLUMN_LABEL,
+                given          ? given->name
+                : k < names->n ? names->item[k]
+                               : c->data.csv.label);
+}
+
+const char *ts_column_weight(const ts_config *c) {
+  const ts_column_config *given = at(c, TS_COLUMN_WEIGHT, 0);
+  return given ? filled(given, TS_COLUMN_WEIGHT, given->name).from : NULL;
+}
+
+const char *ts_column_from(const ts_config *c, const char *name) {
+  for (int32_t i = 0; i < c->data.n_columns; i++)
+    if (!strcmp(c->data.columns[i].name, name) && *c->data.columns[i].from)
+      return c->data.columns[i].from;
+  return name;
+}
+
+ts_err ts_columns_of_numbers(const ts_config *c, const char *format) {
+  for (int32_t i = 0; i < c->data.n_columns; i++) {
+    const ts_column_config *x = &c->data.columns[i];
+    const char *key = NULL;
+    if (*x->list_separator) key = "list_separator";
+    if (x->cross.n) key = "cross";
+    if (*x->part) key = "part";
+    if (*x->transform && strcmp(x->transform, "none") != 0) key = "transform";
+    if (!strcmp(x->encoding, "vocabulary")) key = "encoding = \"vocabulary\"";
+    if (key)
+      return ts_fail(TS_ERR_DECK,
+                     "data.columns: column \"%s\" has %s, which data of "
+                     "format %s can't be read with",
+                     x->name, key, format);
+  }
+  return TS_OK;
 }

@@ -5,7 +5,31 @@
 #pragma once
 
 #include "base/config.h"
+#include "base/err.h"
 
-/* Feature F's column (of kind ids), all its words filled in: from, encoding
- * and list_separator are never NULL.  The strings are the deck's. */
+/* Feature F's column (of kind ids, or a part of a time), all its words filled
+ * in: from, encoding and list_separator are never NULL.  The strings are the
+ * deck's. */
 ts_column_config ts_column_of_feature(const ts_config *, int32_t f);
+/* How feature F's ids become rows: what its column says, else USUAL. */
+const char *ts_column_encoding(const ts_config *, int32_t f, const char *usual);
+
+/* The dense inputs that the deck names (0: those that the files have), and the
+ * I-th of them, its transform filled in. */
+int32_t ts_column_n_dense(const ts_config *);
+ts_column_config ts_column_of_dense(const ts_config *, int32_t i);
+
+/* The labels, one at least; task K's. */
+int32_t ts_column_n_labels(const ts_config *);
+ts_column_config ts_column_of_label(const ts_config *, int32_t k);
+
+/* Where samples' weights are; NULL: the deck does not say. */
+const char *ts_column_weight(const ts_config *);
+
+/* Where the column that the deck calls NAME is in the files; NAME where the
+ * deck has none of that name. */
+const char *ts_column_from(const ts_config *, const char *name);
+
+/* An error where a column asks for what files of numbers alone (HOW: with an
+ * encoding other than none) do not have; FORMAT is for the message. */
+ts_err ts_columns_of_numbers(const ts_config *, const char *format);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/csv_impl.h"
 #include "io/keys.h"
 
@@ -68,28 +69,29 @@ static ts_err fill(ts_csv *s, ts_batch_store *b, int64_t i) {
     float *label = &b->labels[i * n_tasks + k];
     *label = ts_csv_label(s, k);
     if (*label < 0)
-      ts_csv_wrong(s, s->label[k], "the label is neither 0 nor 1");
+      ts_csv_wrong(s, s->label[k],
+                   s->is_soft[k] ? "the label is no number from 0 to 1"
+                                 : "the label is neither 0 nor 1");
   }
   for (int32_t d = 0; d < s->n_dense; d++) {
-    const ts_field *f = &s->fields[s->dense[d]];
     float *to = &b->dense[i * s->n_dense + d];
     *to = 0;
-    if (ts_csv_is_missing(s, f)) continue;
-    if (!ts_csv_number(f, &x)) {
-      ts_csv_wrong(s, s->dense[d], "a numeric field is no number");
-      continue;
-    }
-    x = ts_csv_transform(s, x);
-    *to = (float)(s->standardise ? (x - s->mean[d]) / s->deviation[d] : x);
+    if (!ts_csv_dense(s, d, &x)) continue;
+    *to =
+        (float)(s->how[d].standardise ? (x - s->mean[d]) / s->deviation[d] : x);
   }
+  if (s->weight >= 0) b->weights[i] = ts_csv_weight(s);
   for (int32_t k = 0; k < s->n_features; k++) {
     const int64_t rows = b->of[k].table->rows;
-    if (ts_csv_has_bags(&s->bags[k]))
-      TS_DO(ts_csv_bags_add(s, k, i, rows));
-    else
-      b->feature[k].ids[i] = ts_csv_id(s, k, &s->fields[s->sparse[k]], rows);
+    if (ts_csv_has_bags(&s->bags[k])) {
+      TS_DO(ts_csv_bags_add(s, b, k, i));
+      continue;
+    }
+    const ts_field word = ts_csv_word(s, k);
+    b->feature[k].ids[i] = ts_csv_id(s, k, &word, rows);
   }
-  return TS_OK;
+  return s->failed ? ts_fail(TS_ERR_NOMEM, "out of memory for a word of a line")
+                   : TS_OK;
 }
 
 /* The line at hand can't be used: an error, or a sample without weight. */
@@ -160,15 +162,25 @@ static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
 /* ---- opening ------------------------------------------------------------- */
 
 /* Row 0 is for unknown and missing values. */
+static ts_need need_of(const ts_csv *s, int32_t k) {
+  switch (s->ids[k].encoding) {
+  case TS_CSV_VOCABULARY:
+    return (ts_need){.rows = s->words[k].n + 1};
+  case TS_CSV_NUMBER:
+    return (ts_need){.why = "ids of text are known as they are read"};
+  case TS_CSV_MODULO:
+    return (ts_need){.why = "ids modulo the rows fit any number of them"};
+  case TS_CSV_HASH:
+    break;
+  }
+  return (ts_need){.why = "data.csv.encoding = \"hash\" fits words to any "
+                          "number of rows: \"vocabulary\" numbers them"};
+}
+
 static ts_err needs(ts_source *src, ts_need *out, bool sample) {
   const ts_csv *s = (const ts_csv *)src;
   (void)sample;
-  for (int32_t k = 0; k < s->n_features; k++)
-    out[k] = s->vocabulary ? (ts_need){.rows = s->words[k].n + 1}
-                           : (ts_need){.why = "data.csv.encoding = \"hash\" "
-                                              "fits words to any number of "
-                                              "rows: \"vocabulary\" numbers "
-                                              "them"};
+  for (int32_t k = 0; k < s->n_features; k++) out[k] = need_of(s, k);
   return TS_OK;
 }
 
@@ -182,7 +194,8 @@ static void close_source(ts_source *src) {
     ts_mem_free(s->words[k].word);
   }
   ts_csv_bags_free(s);
-  ts_mem_free_all(s->words, s->label, s->dense, s->sparse, s->mean,
+  ts_csv_values_free(s);
+  ts_mem_free_all(s->words, s->label, s->is_soft, s->dense, s->sparse, s->mean,
                   s->deviation, s->fields, s->header, s);
 }
 
@@ -190,30 +203,27 @@ extern const ts_source_ops ts_source_csv;
 
 static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   ts_csv *s = NULL;
-  const char *t = c->data.csv.dense_transform;
   TS_DO(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
   *out = s;
   s->base = (ts_source){.ops = &ts_source_csv, .config = c, .split = split};
-  s->base.info.n_tasks = c->data.csv.labels.n ? c->data.csv.labels.n : 1;
+  s->base.info.n_tasks = ts_column_n_labels(c);
   TS_DO(ts_mem_many(s->label, s->base.info.n_tasks, INPUT));
+  TS_DO(ts_mem_many(s->is_soft, s->base.info.n_tasks, INPUT));
   s->separator =
       !strcmp(c->data.csv.separator, "tab") ? '\t' : *c->data.csv.separator;
-  s->list_separator = *c->data.csv.list_separator;
   for (int32_t i = 0; i < c->data.csv.missing.n; i++) {
     const size_t n_bytes = strlen(c->data.csv.missing.item[i]);
     if (n_bytes > s->missing_bytes) s->missing_bytes = n_bytes;
   }
-  s->n_dense = c->data.csv.dense.n;
+  s->n_dense = ts_column_n_dense(c);
   s->n_features = ts_feature_count(c);
-  s->log = !strncmp(t, "log1p", 5);
-  s->standardise = strstr(t, "standardise") != NULL;
-  s->vocabulary = !strcmp(c->data.csv.encoding, "vocabulary");
   TS_DO(ts_mem_many(s->dense, s->n_dense, INPUT));
   TS_DO(ts_mem_many(s->sparse, s->n_features, INPUT));
   TS_DO(ts_mem_many(s->mean, s->n_dense, INPUT));
   TS_DO(ts_mem_many(s->deviation, s->n_dense, INPUT));
   TS_DO(ts_mem_many(s->words, s->n_features, INPUT));
   TS_DO(ts_mem_many(s->bags, s->n_features, INPUT));
+  TS_DO(ts_csv_values_create(s));
   return ts_mem_many(s->fields, TS_CSV_FIELDS, INPUT);
 }
 
@@ -232,17 +242,17 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
     else
       TS_TRY(ts_csv_learn(s, comm));
   }
-  s->base.info =
-      (ts_source_info){.n_samples = ts_text_n_lines(s->text),
-                       .n_dense = s->n_dense,
-                       .n_tasks = s->base.info.n_tasks,
-                       .n_features = s->n_features,
-                       .bytes = ts_text_bytes(s->text),
-                       .packed = ts_text_packed(s->text),
-                       .has_weights = c->data.on_bad_record == TS_ON_BAD_DROP,
-                       .unlabelled = s->base.info.unlabelled,
-                       .bayes_logloss = NAN,
-                       .bayes_auc = NAN};
+  s->base.info = (ts_source_info){
+      .n_samples = ts_text_n_lines(s->text),
+      .n_dense = s->n_dense,
+      .n_tasks = s->base.info.n_tasks,
+      .n_features = s->n_features,
+      .bytes = ts_text_bytes(s->text),
+      .packed = ts_text_packed(s->text),
+      .has_weights = c->data.on_bad_record == TS_ON_BAD_DROP || s->weight >= 0,
+      .unlabelled = s->base.info.unlabelled,
+      .bayes_logloss = NAN,
+      .bayes_auc = NAN};
   *out = &s->base;
 done:
   if (err != TS_OK) close_source((ts_source *)s);
@@ -263,7 +273,7 @@ static ts_err recall(ts_source **out, const ts_config *c, const char *state) {
 
 static bool words_of(const ts_source *src, int32_t feature, ts_words *words) {
   const ts_csv *s = (const ts_csv *)src;
-  if (!s->vocabulary) return false;
+  if (s->ids[feature].encoding != TS_CSV_VOCABULARY) return false;
   *words = (ts_words){s->words[feature].word, s->words[feature].n};
   return true;
 }

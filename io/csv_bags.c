@@ -8,7 +8,7 @@
 #include "io/csv_impl.h"
 
 bool ts_csv_has_bags(const ts_csv_bags *b) {
-  return b->is_list || b->weighted;
+  return b->is_list || b->weighted || b->numbers;
 }
 
 ts_err ts_csv_bags_begin(ts_csv *s, int32_t n) {
@@ -35,17 +35,44 @@ static ts_err make_room(ts_csv_bags *b) {
   return TS_OK;
 }
 
-ts_err ts_csv_bags_add(ts_csv *s, int32_t feature, int64_t i, int64_t rows) {
+/* An id that is no row: an error, or none of the bag. */
+static ts_err bad_id(ts_csv *s, ts_batch_store *to, int32_t feature,
+                     int64_t id) {
+  const ts_config *c = s->base.config;
+  const ts_table_config *t = to->of[feature].table;
+  const bool full = s->base.n_bad_ids >= c->data.max_bad;
+  if (c->data.on_bad_id == TS_ON_BAD_STOP || full)
+    return ts_fail(
+        TS_ERR_DATA,
+        "%s:%lld: feature %s: id %lld is not a row of table %s, "
+        "which has %lld rows%s",
+        s->lines.path, (long long)ts_lines_number(&s->lines, s->line),
+        to->of[feature].name, (long long)id, t->name, (long long)t->rows,
+        full ? " (data.max_bad is reached)"
+             : "; data.on_bad_id = \"drop\" leaves such ids out");
+  s->base.n_bad_ids++;
+  to->batch.n_bad_ids++;
+  return TS_OK;
+}
+
+ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
+                       int64_t i) {
   ts_csv_bags *b = &s->bags[feature];
-  const ts_field *f = &s->fields[s->sparse[feature]];
-  ts_field rest = *f, item;
+  const int64_t rows = to->of[feature].table->rows;
+  ts_field rest = ts_csv_word(s, feature), item;
   float weight;
-  if (ts_csv_is_missing(s, f)) return TS_OK;
-  while (ts_csv_item(s, feature, &rest, &item, &weight)) {
+  if (ts_csv_is_missing(s, &rest)) return TS_OK;
+  while (!(b->max_length && b->lengths[i] == b->max_length) &&
+         ts_csv_item(s, feature, &rest, &item, &weight)) {
     if (isnan(weight))
       ts_csv_wrong(s, s->sparse[feature], "an id's weight is no number");
+    const int64_t id = ts_csv_id(s, feature, &item, rows);
+    if (!*s->why && (id < 0 || id >= rows)) {
+      TS_DO(bad_id(s, to, feature, id));
+      continue;
+    }
     TS_DO(make_room(b));
-    b->ids[b->n_ids] = ts_csv_id(s, feature, &item, rows);
+    b->ids[b->n_ids] = id;
     b->weights[b->n_ids++] = weight;
     b->lengths[i]++;
   }

@@ -30,10 +30,6 @@ bool ts_csv_number(const ts_field *f, double *x) {
   return end != text && !*end && isfinite(*x);
 }
 
-double ts_csv_transform(const ts_csv *s, double x) {
-  return s->log ? log1p(fmax(x, 0)) : x;
-}
-
 /* Words end at a NUL, should a field have one. */
 static int compare(const char *word, const ts_field *f) {
   const size_t n = strnlen(f->text, f->n_bytes);
@@ -41,11 +37,12 @@ static int compare(const char *word, const ts_field *f) {
   return c ? c : word[n] != '\0';
 }
 
-int64_t ts_csv_id(const ts_csv *s, int32_t feature, const ts_field *f,
-                  int64_t rows) {
-  if (!s->vocabulary)
-    return (int64_t)(ts_mix64(ts_fnv1a(TS_FNV_START, f->text, f->n_bytes)) %
+int64_t ts_csv_id(ts_csv *s, int32_t feature, const ts_field *f, int64_t rows) {
+  const ts_csv_ids *x = &s->ids[feature];
+  if (x->encoding == TS_CSV_HASH)
+    return (int64_t)(ts_mix64(ts_fnv1a(x->start, f->text, f->n_bytes)) %
                      (uint64_t)rows);
+  if (ts_csv_is_number(x)) return ts_csv_number_id(s, feature, f, rows);
   if (ts_csv_is_missing(s, f)) return 0;
   const ts_vocabulary *v = &s->words[feature];
   int64_t low = 0, high = v->n;
@@ -67,6 +64,8 @@ float ts_csv_label(const ts_csv *s, int32_t task) {
   const ts_field *f = &s->fields[s->label[task]];
   double x;
   if (s->base.split == TS_SPLIT_PREDICT && ts_csv_is_missing(s, f)) return NAN;
+  if (s->is_soft[task])
+    return ts_csv_number(f, &x) && x >= 0 && x <= 1 ? (float)x : -1.0f;
   for (int32_t i = 0; i < c->data.csv.label_true.n; i++)
     if (is_text(f, c->data.csv.label_true.item[i])) return 1;
   if (c->data.csv.label_true.n) return f->n_bytes ? 0.0f : -1.0f;
@@ -106,7 +105,7 @@ bool ts_csv_item(const ts_csv *s, int32_t feature, ts_field *rest,
   const ts_csv_bags *bags = &s->bags[feature];
   while (rest->n_bytes) {
     const char *end = bags->is_list
-                          ? memchr(rest->text, s->list_separator, rest->n_bytes)
+                          ? memchr(rest->text, bags->separator, rest->n_bytes)
                           : NULL;
     const size_t n = end ? (size_t)(end - rest->text) : rest->n_bytes;
     *item = (ts_field){rest->text, n};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/csv_impl.h"
 
 static int find_column(const ts_csv *s, const char *name) {
@@ -88,8 +89,9 @@ static ts_err split_header(ts_csv *s) {
 static ts_err find_labels(ts_csv *s, const char *file) {
   const ts_config *c = s->base.config;
   for (int32_t k = 0; k < s->base.info.n_tasks; k++) {
-    const char *name =
-        c->data.csv.labels.n ? c->data.csv.labels.item[k] : c->data.csv.label;
+    const ts_column_config x = ts_column_of_label(c, k);
+    const char *name = x.from;
+    s->is_soft[k] = !strcmp(x.label, "soft");
     s->label[k] = find_column(s, name);
     if (s->label[k] < 0 && s->base.split != TS_SPLIT_PREDICT)
       return no_column(s, file, name);
@@ -98,45 +100,34 @@ static ts_err find_labels(ts_csv *s, const char *file) {
   return TS_OK;
 }
 
-static bool is_in(const ts_strings *list, const char *a, const char *b) {
-  for (int32_t i = 0; i < list->n; i++)
-    if (!strcmp(list->item[i], a) || !strcmp(list->item[i], b)) return true;
-  return false;
+/* One column, or those of a cross. */
+static ts_err find_feature(ts_csv *s, const char *file, int32_t k) {
+  const ts_column_config x = ts_column_of_feature(s->base.config, k);
+  ts_csv_ids *ids = &s->ids[k];
+  if (!x.cross.n) return need_column(&s->sparse[k], s, file, x.from);
+  TS_DO(ts_mem_many(ids->cross, x.cross.n, INPUT));
+  for (int32_t i = 0; i < x.cross.n; i++)
+    TS_DO(need_column(&ids->cross[i], s, file, x.cross.item[i]));
+  ids->n_cross = x.cross.n;
+  s->sparse[k] = ids->cross[0];
+  return TS_OK;
 }
 
-static ts_err find_feature(ts_csv *s, const char *file, int32_t k) {
-  const ts_config *c = s->base.config;
-  const ts_strings *names = &c->data.csv.sparse, *lists = &c->data.csv.lists;
-  const char *feature;
-  const ts_table_config *t = ts_feature_table(c, k, &feature);
-  /* A list gives the columns in the order of the features. */
-  const char *name =
-      names->n && find_column(s, feature) < 0 ? names->item[k] : feature;
-  s->bags[k].is_list =
-      s->list_separator && (!lists->n || is_in(lists, feature, name));
-  s->bags[k].weighted = t->weighted;
-  return need_column(&s->sparse[k], s, file, name);
+/* To predict weights count for nothing. */
+static ts_err find_weight(ts_csv *s, const char *file) {
+  const char *name = ts_column_weight(s->base.config);
+  s->weight = -1;
+  if (!name || s->base.split == TS_SPLIT_PREDICT) return TS_OK;
+  return need_column(&s->weight, s, file, name);
 }
 
 ts_err ts_csv_columns(ts_csv *s, const char *file) {
   const ts_config *c = s->base.config;
-  const ts_strings *names = &c->data.csv.sparse, *lists = &c->data.csv.lists;
-  int32_t n_lists = 0;
   TS_DO(split_header(s));
-  if (names->n && names->n != s->n_features)
-    return ts_fail(TS_ERR_DECK,
-                   "data.csv.sparse lists %d columns for %d features", names->n,
-                   s->n_features);
   TS_DO(find_labels(s, file));
+  TS_DO(find_weight(s, file));
   for (int32_t d = 0; d < s->n_dense; d++)
-    TS_DO(need_column(&s->dense[d], s, file, c->data.csv.dense.item[d]));
-  for (int32_t k = 0; k < s->n_features; k++) {
-    TS_DO(find_feature(s, file, k));
-    n_lists += s->bags[k].is_list;
-  }
-  if (s->list_separator && lists->n && n_lists < lists->n)
-    return ts_fail(TS_ERR_DECK,
-                   "data.csv.lists names %d columns, of which %d are features",
-                   lists->n, n_lists);
+    TS_DO(need_column(&s->dense[d], s, file, ts_column_of_dense(c, d).from));
+  for (int32_t k = 0; k < s->n_features; k++) TS_DO(find_feature(s, file, k));
   return TS_OK;
 }

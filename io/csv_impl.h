@@ -4,6 +4,7 @@
 
 #include "io/batch_store.h"
 #include "io/csv_fields.h"
+#include "io/datetime.h"
 #include "io/source.h"
 #include "io/text.h"
 
@@ -12,10 +13,41 @@ typedef struct ts_vocabulary {
   int64_t n;
 } ts_vocabulary;
 
-/* A batch's bags of a feature that has lists or weights. */
+/* How a word becomes a row. */
+typedef enum {
+  TS_CSV_HASH,
+  TS_CSV_VOCABULARY,
+  TS_CSV_MODULO,
+  TS_CSV_NUMBER /* it is the row's */
+} ts_csv_encoding;
+
+/* What a feature's words are made of. */
+typedef struct ts_csv_ids {
+  ts_csv_encoding encoding;
+  uint64_t start; /* of the hash */
+  int *cross;     /* (n_cross) columns that are one word together */
+  int32_t n_cross;
+  ts_time_part part;
+  ts_str text;     /* scratch: of a cross */
+  char number[32]; /* scratch: of a part */
+} ts_csv_ids;
+
+static inline bool ts_csv_is_number(const ts_csv_ids *x) {
+  return x->encoding == TS_CSV_MODULO || x->encoding == TS_CSV_NUMBER;
+}
+
+typedef struct ts_csv_dense_column {
+  bool log, standardise;
+  ts_time_part part;
+} ts_csv_dense_column;
+
+/* A batch's bags of a feature that has lists, weights or numbers, of which a
+ * missing one is no row. */
 typedef struct ts_csv_bags {
-  bool is_list, weighted;
-  int64_t *ids; /* (capacity) n_ids of them in use */
+  bool is_list, weighted, numbers;
+  char separator;
+  int64_t max_length; /* 0: none */
+  int64_t *ids;       /* (capacity) n_ids of them in use */
   float *weights;
   int32_t *lengths; /* (n_samples) */
   int64_t n_ids, capacity, n_samples;
@@ -24,21 +56,26 @@ typedef struct ts_csv_bags {
 typedef struct ts_csv {
   ts_source base;
   ts_text *text;
-  char separator, list_separator;
+  char separator;
   size_t missing_bytes; /* longest text that means it */
   int n_fields;         /* columns */
   ts_field *header;     /* (n_fields) their names */
   int *label;           /* (n_tasks) columns; -1: it is absent */
+  bool *is_soft;        /* (n_tasks) labels from 0 to 1 */
   int32_t n_dense, n_features;
-  int *dense, *sparse; /* columns of each */
-  bool log, standardise, vocabulary;
-  double *mean, *deviation; /* (n_dense) */
-  ts_vocabulary *words;     /* (n_features) */
-  ts_csv_bags *bags;        /* (n_features) */
-  ts_field *fields;         /* (TS_CSV_FIELDS) scratch: of the line at hand */
+  int *dense, *sparse;          /* columns of each */
+  int weight;                   /* column; -1: samples have none */
+  bool standardise, vocabulary; /* of some columns */
+  ts_csv_ids *ids;              /* (n_features) */
+  ts_csv_dense_column *how;     /* (n_dense) */
+  double *mean, *deviation;     /* (n_dense) */
+  ts_vocabulary *words;         /* (n_features) */
+  ts_csv_bags *bags;            /* (n_features) */
+  ts_field *fields; /* (TS_CSV_FIELDS) scratch: of the line at hand */
   ts_lines lines;
   const char *line; /* in LINES */
   char why[256];    /* it can't be used; "": nothing is wrong with it */
+  bool failed;      /* no memory for a word */
 } ts_csv;
 
 enum { TS_CSV_FIELDS = 4096 };
@@ -48,11 +85,9 @@ enum { TS_CSV_FIELDS = 4096 };
 bool ts_csv_is_missing(const ts_csv *, const ts_field *);
 /* A number; false where it is none. */
 bool ts_csv_number(const ts_field *, double *x);
-double ts_csv_transform(const ts_csv *, double x);
-/* 0 or 1; NAN: it is absent, as it may be to predict; -1: it is neither. */
+/* NAN: it is absent, as it may be to predict; -1: it is no label. */
 float ts_csv_label(const ts_csv *, int32_t task);
-int64_t ts_csv_id(const ts_csv *, int32_t feature, const ts_field *,
-                  int64_t rows);
+int64_t ts_csv_id(ts_csv *, int32_t feature, const ts_field *, int64_t rows);
 /* To s->why: WHAT is wrong with the line's field in COLUMN. */
 void ts_csv_wrong(ts_csv *, int column, const char *what);
 /* The next item of a list, or all of a field that is none, out of REST; false
@@ -61,13 +96,27 @@ void ts_csv_wrong(ts_csv *, int column, const char *what);
 bool ts_csv_item(const ts_csv *, int32_t feature, ts_field *rest,
                  ts_field *item, float *weight);
 
+/* ---- csv_values.c: what a column is made of ------------------------------ */
+
+ts_err ts_csv_values_create(ts_csv *);
+void ts_csv_values_free(ts_csv *);
+/* The line's field of FEATURE; until the next call for it. */
+ts_field ts_csv_word(ts_csv *, int32_t feature);
+/* The id that F says of a feature of numbers. */
+int64_t ts_csv_number_id(ts_csv *, int32_t feature, const ts_field *f,
+                         int64_t rows);
+/* The line's number of dense column D, not standardised yet; false where it is
+ * missing, or wrong: to s->why. */
+bool ts_csv_dense(ts_csv *, int32_t d, double *x);
+float ts_csv_weight(ts_csv *);
+
 /* ---- csv_bags.c: features with lists or weights -------------------------- */
 
 bool ts_csv_has_bags(const ts_csv_bags *);
 /* Empties those of the next batch, of N samples. */
 ts_err ts_csv_bags_begin(ts_csv *, int32_t n);
 /* Sample I's field of FEATURE, or what is wrong with it to s->why. */
-ts_err ts_csv_bags_add(ts_csv *, int32_t feature, int64_t i, int64_t rows);
+ts_err ts_csv_bags_add(ts_csv *, ts_batch_store *, int32_t feature, int64_t i);
 void ts_csv_bags_empty(ts_csv *, int64_t i); /* sample I's, of all features */
 ts_err ts_csv_bags_store(ts_csv *, ts_batch_store *);
 void ts_csv_bags_free(ts_csv *);

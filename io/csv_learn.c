@@ -63,12 +63,12 @@ static ts_err add_word(ts_vocabulary *v, int64_t *capacity, const char *text,
 
 /* The words of a field: one, or those of a list. */
 static ts_err learn_words(ts_csv *s, ts_learning *l, int32_t k) {
-  const ts_field *f = &s->fields[s->sparse[k]];
-  ts_field rest = *f, item;
+  ts_field rest = ts_csv_word(s, k), item;
   float weight;
-  if (ts_csv_is_missing(s, f)) return TS_OK;
+  if (s->ids[k].encoding != TS_CSV_VOCABULARY || ts_csv_is_missing(s, &rest))
+    return TS_OK;
   if (!ts_csv_has_bags(&s->bags[k]))
-    return add_word(&l->words[k], &l->capacity[k], f->text, f->n_bytes);
+    return add_word(&l->words[k], &l->capacity[k], rest.text, rest.n_bytes);
   while (ts_csv_item(s, k, &rest, &item, &weight))
     TS_DO(add_word(&l->words[k], &l->capacity[k], item.text, item.n_bytes));
   return TS_OK;
@@ -80,10 +80,8 @@ static ts_err learn_line(ts_csv *s, void *arg, int64_t sample) {
   (void)sample;
   if (*s->why) return TS_OK; /* reported when it is read */
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
-    const ts_field *f = &s->fields[s->dense[d]];
-    if (ts_csv_is_missing(s, f) || !ts_csv_number(f, &x)) continue;
-    x = ts_csv_transform(s, x);
-    add_moments(&l->moments[d], &(ts_moments){1, x, 0});
+    if (ts_csv_dense(s, d, &x))
+      add_moments(&l->moments[d], &(ts_moments){1, x, 0});
   }
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++)
     TS_DO(learn_words(s, l, k));

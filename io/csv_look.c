@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/csv_impl.h"
 
 /* Signs from TEXT on are in texts, too. */
@@ -72,22 +73,21 @@ static ts_err look_at_line(ts_csv *s, void *arg, int64_t sample) {
   for (int32_t k = 0; k < s->base.info.n_tasks; k++) {
     ts_look_label *label = &l->labels[k];
     const float y = ts_csv_label(s, k);
-    if (y < 0) continue;
+    if (y < 0 || s->is_soft[k]) continue;
     label->n_changes += label->n && y != label->last;
     label->n_true += y > 0;
     label->last = y;
     label->n++;
   }
   for (int32_t d = 0; d < s->n_dense; d++) {
-    const ts_field *f = &s->fields[s->dense[d]];
-    if (ts_csv_is_missing(s, f) || !ts_csv_number(f, &x)) continue;
-    x = ts_csv_transform(s, x);
+    if (!ts_csv_dense(s, d, &x)) continue;
     l->low[d] = fmin(l->low[d], x);
     l->high[d] = fmax(l->high[d], x);
   }
   for (int32_t k = 0; k < s->n_features; k++) {
     const ts_field *f = &s->fields[s->sparse[k]];
-    if (!ts_csv_has_bags(&s->bags[k]) && !ts_csv_is_missing(s, f))
+    const bool made = s->ids[k].n_cross || s->ids[k].part;
+    if (!made && !ts_csv_has_bags(&s->bags[k]) && !ts_csv_is_missing(s, f))
       look_at_ids(&l->ids[k], f);
   }
   return TS_OK;
@@ -134,7 +134,8 @@ static void note_labels(const ts_look_label *l, const char *column,
 static void note_dense(const ts_csv *s, const ts_look *l) {
   int32_t worst = -1, more = -1;
   double most = huge;
-  for (int32_t d = 0; d < s->n_dense && !s->standardise; d++) {
+  for (int32_t d = 0; d < s->n_dense; d++) {
+    if (s->how[d].standardise) continue;
     const double size = fmax(-l->low[d], l->high[d]);
     more += size > huge;
     if (size <= most) continue;
@@ -148,8 +149,8 @@ static void note_dense(const ts_csv *s, const ts_look *l) {
       "numeric column \"%s\" has numbers from %.10g to %.10g%s: so large, they "
       "hide the other columns and the loss starts huge; "
       "data.csv.dense_transform = \"standardise\" or \"log1p\" scales them",
-      s->base.config->data.csv.dense.item[worst], l->low[worst], l->high[worst],
-      others);
+      ts_column_of_dense(s->base.config, worst).from, l->low[worst],
+      l->high[worst], others);
 }
 
 static void note_lists(const ts_csv *s, const ts_look *l) {
@@ -187,10 +188,7 @@ static ts_err look(ts_csv *s, ts_look *l, const ts_strings *paths) {
   TS_DO(look_at_lines(s, l, packed));
   const bool mixed = strcmp(c->data.shuffle, "none") != 0;
   for (int32_t k = 0; !mixed && k < s->base.info.n_tasks; k++)
-    note_labels(&l->labels[k],
-                c->data.csv.labels.n ? c->data.csv.labels.item[k]
-                                     : c->data.csv.label,
-                packed);
+    note_labels(&l->labels[k], ts_column_of_label(c, k).from, packed);
   note_dense(s, l);
   note_lists(s, l);
   return TS_OK;

@@ -106,13 +106,29 @@ static void read_table(ts_deck *d, const config_setting_t *defaults,
   for (int i = 0; i < n_sets; i++) ts_deck_set_table(d, sets[i], t);
 }
 
+/* How many elements of a list {a..b} in the NAME of one makes, 1 without it; 0:
+ * it is broken. */
+static int32_t begin_elements(ts_deck *d, const config_setting_t *s,
+                              const char *name, const char *what) {
+  long a = 0, b = 0;
+  size_t at, n;
+  const int range = ts_deck_range(name, &a, &b, &at, &n);
+  if (range < 0 || (range > 0 && b - a >= TABLES_MAX)) {
+    ts_deck_error(d, s,
+                  "name = \"%.80s\": {a..b} takes two numbers, a <= b, "
+                  "%d %s at most",
+                  name, TABLES_MAX, what);
+    return 0;
+  }
+  d->n_elements = range > 0 ? (int32_t)(b - a + 1) : 0;
+  return (int32_t)(b - a + 1);
+}
+
 /* An element of tables: one table, or with {a..b} in its name several. */
 static void read_element(ts_deck *d, const config_setting_t *defaults,
                          const config_setting_t *s, const char *const *sets,
                          int n_sets) {
   const char *name = NULL;
-  long a = 0, b = 0;
-  size_t at, n;
   if (!config_setting_is_group(s)) {
     ts_deck_error(d, s, "tables is a list of groups { ... }");
     return;
@@ -121,16 +137,8 @@ static void read_element(ts_deck *d, const config_setting_t *defaults,
     ts_deck_error(d, s, "a table has no name");
     return;
   }
-  const int range = ts_deck_range(name, &a, &b, &at, &n);
-  if (range < 0 || (range > 0 && b - a >= TABLES_MAX)) {
-    ts_deck_error(d, s,
-                  "name = \"%.80s\": {a..b} takes two numbers, a <= b, "
-                  "%d tables at most",
-                  name, TABLES_MAX);
-    return;
-  }
-  d->n_elements = range > 0 ? (int32_t)(b - a + 1) : 0;
-  for (d->element = 0; d->element <= b - a; d->element++)
+  const int32_t n = begin_elements(d, s, name, "tables");
+  for (d->element = 0; d->element < n; d->element++)
     read_table(d, defaults, s, sets, n_sets);
   d->element = d->n_elements = 0;
 }
@@ -156,23 +164,38 @@ static void read_tables(ts_deck *d, const config_t *tree,
 
 /* ---- other lists --------------------------------------------------------- */
 
-/* Elements of LIST into an array of the config. */
-static void read_list(ts_deck *d, const config_t *tree,
-                      const ts_key_list *list) {
-  const config_setting_t *s = config_lookup(tree, list->path);
-  char *array = NULL, *config = (char *)d->config;
-  if (!s || !is_list(d, s, list->path)) return;
-  const int n = config_setting_length(s);
-  if (ts_mem_array(&array, n, list->size, TS_TAG_MISC) != TS_OK) return;
-  for (int i = 0; i < n; i++) {
-    const config_setting_t *e = config_setting_get_elem(s, (unsigned)i);
-    char *to = array + (size_t)i * list->size;
+/* What element E of LIST says, appended to the *N items of ARRAY: one, or with
+ * {a..b} in its name several. */
+static ts_err read_item(ts_deck *d, const ts_key_list *list,
+                        const config_setting_t *e, char **array, int32_t *n) {
+  const char *name = NULL;
+  const bool named = config_setting_is_group(e) &&
+                     config_setting_lookup_string(e, "name", &name);
+  const int32_t more = named ? begin_elements(d, e, name, "elements") : 1;
+  TS_DO(ts_mem_extend(array, *n, *n + more, list->size, TS_TAG_MISC));
+  for (d->element = 0; d->element < more; d->element++) {
+    char *to = *array + (size_t)(*n)++ * list->size;
     set_defaults(d, list->scope, to);
     if (config_setting_is_group(e))
       ts_deck_group(d, list->scope, e, "", to);
     else
       ts_deck_error(d, e, "%s is a list of groups { ... }", list->path);
   }
+  d->element = d->n_elements = 0;
+  return TS_OK;
+}
+
+/* Elements of LIST into an array of the config. */
+static void read_list(ts_deck *d, const config_t *tree,
+                      const ts_key_list *list) {
+  const config_setting_t *s = config_lookup(tree, list->path);
+  char *array = NULL, *config = (char *)d->config;
+  int32_t n = 0;
+  if (!s || !is_list(d, s, list->path)) return;
+  for (int i = 0; i < config_setting_length(s); i++)
+    if (read_item(d, list, config_setting_get_elem(s, (unsigned)i), &array,
+                  &n) != TS_OK)
+      break; /* what is lacking is said for the whole deck */
   memcpy(config + list->items, &array, sizeof array);
   *(int32_t *)(config + list->n) = n;
 }

@@ -280,6 +280,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_run_name(d, root);
   check_tables(d);
   check_tasks(d, root);
+  if (!d->n_errors) ts_columns_check(d, root);
   check_dedup(d, root);
   check_validation(d, root);
   check_best(d, root);

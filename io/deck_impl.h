@@ -81,5 +81,8 @@ const char *ts_deck_skip_quiet(const char *p);
 /* Whether what TEXT includes can be read and has an end. */
 ts_err ts_deck_includes(const ts_deck *, const char *text);
 
+/* columns_check.c: data.columns, and what it stands for. */
+void ts_columns_check(ts_deck *, const config_setting_t *root);
+
 /* deck_check.c: what concerns several keys. */
 void ts_deck_check(ts_deck *, const config_setting_t *root);

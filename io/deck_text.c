@@ -53,7 +53,7 @@ char *ts_deck_text(ts_deck *d, const config_setting_t *s, const char *raw) {
   const int range = d->n_elements ? ts_deck_range(raw, &a, &b, &at, &n) : 0;
   if (range < 0) ts_deck_error(d, s, "\"%.80s\": {a..b} is broken", raw);
   if (range > 0 && b - a + 1 != d->n_elements)
-    ts_deck_error(d, s, "\"%.80s\" counts %ld, the table's name counts %d", raw,
+    ts_deck_error(d, s, "\"%.80s\" counts %ld, the name counts %d", raw,
                   b - a + 1, d->n_elements);
   for (const char *p = raw; *p;) {
     if (range > 0 && p == raw + at) {

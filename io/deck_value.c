@@ -243,7 +243,7 @@ static void take_rows(ts_deck *d, const ts_key *k, const config_setting_t *s,
                       int64_t *to) {
   const int n = n_items(s);
   if (config_setting_is_aggregate(s) && n != d->n_elements) {
-    ts_deck_error(d, s, "rows lists %d numbers, the table's name counts %d", n,
+    ts_deck_error(d, s, "rows lists %d numbers, the name counts %d", n,
                   d->n_elements ? d->n_elements : 1);
     return;
   }

@@ -41,6 +41,10 @@ tessera_sources += \
   io/dataset_impl.h \
   io/columns.c \
   io/columns.h \
+  io/columns_check.c \
+  io/csv_values.c \
+  io/datetime.c \
+  io/datetime.h \
   io/dataset_array.c \
   io/dataset_array.h \
   io/dataset_rows.c \

@@ -21,6 +21,8 @@ KEY(COLUMN, "name", name, STRING, NULL, "", 1, 0, NULL,
     LIST(COLUMN, cross, STRINGS,
          "of ids: columns of the files whose values together are one word"),
     NUMBER(COLUMN, seed, INT, "0", "", 0, 9e15, "of encoding hash"),
+    WORD(COLUMN, label, STRING, "binary", "binary|soft|count|real",
+         "of labels: 0 or 1; soft: a number from 0 to 1"),
     WORD(COLUMN, group, STRING, "", NULL, "a name for several features"),
     NUMBER(COLUMN, max_length, INT, "0", "ids", 0, 1e9,
            "of a bag: so many of its first ids; 0: all")

@@ -88,9 +88,9 @@ static const char *const table_faults[][2] = {
     {"( { name = \"a{0..9999999}\"; rows = 1; features = \"f\"; } );",
      "tables at most"},
     {"( { name = \"a{0..1}\"; rows = [1]; features = \"f{0..1}\"; } );",
-     "rows lists 1 numbers, the table's name counts 2"},
+     "rows lists 1 numbers, the name counts 2"},
     {"( { name = \"a{0..1}\"; rows = 1; features = \"f{0..2}\"; } );",
-     "counts 3, the table's name counts 2"},
+     "counts 3, the name counts 2"},
     {"( { name = \"a{0..1}\"; rows = 1; features = \"f\"; } );",
      "feature \"f\" of table a1 is already in table a0"},
     {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"dense\"; } "
