@@ -68,6 +68,9 @@ const ts_table_config *ts_feature_table(const ts_config *, int32_t f,
                                         const char **name);
 int32_t ts_feature_count(const ts_config *);
 
+/* Leaves the first MOST ids of each of feature F's bags. */
+ts_err ts_batch_store_cut(ts_batch_store *, int32_t f, int64_t most);
+
 /* Sample of the batch with the first bad id of feature F, -1: all are rows. */
 int64_t ts_batch_store_bad_sample(const ts_batch_store *, int32_t f);
 /* Checks the ids of feature F, drops bad ones where the deck says so.  WHERE

@@ -99,6 +99,10 @@ const char *ts_column_encoding(const ts_config *c, int32_t f,
   return given && *given->encoding ? given->encoding : usual;
 }
 
+bool ts_columns_have_ids(const ts_config *c) {
+  return count(c, TS_COLUMN_IDS) > 0;
+}
+
 int32_t ts_column_n_dense(const ts_config *c) {
   const int32_t n = count(c, TS_COLUMN_DENSE);
   return n ? n : c->data.csv.dense.n;

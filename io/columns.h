@@ -14,6 +14,9 @@ ts_column_config ts_column_of_feature(const ts_config *, int32_t f);
 /* How feature F's ids become rows: what its column says, else USUAL. */
 const char *ts_column_encoding(const ts_config *, int32_t f, const char *usual);
 
+/* data.columns says where features are. */
+bool ts_columns_have_ids(const ts_config *);
+
 /* The dense inputs that the deck names (0: those that the files have), and the
  * I-th of them, its transform filled in. */
 int32_t ts_column_n_dense(const ts_config *);
@@ -30,6 +33,6 @@ const char *ts_column_weight(const ts_config *);
  * deck has none of that name. */
 const char *ts_column_from(const ts_config *, const char *name);
 
-/* An error where a column asks for what files of numbers alone (HOW: with an
- * encoding other than none) do not have; FORMAT is for the message. */
+/* An error where a column asks for what files of numbers alone do not have;
+ * FORMAT is for the message. */
 ts_err ts_columns_of_numbers(const ts_config *, const char *format);

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
+#include "io/columns.h"
 #include "io/dataset_write.h"
 #include "io/keys.h"
 #include "io/text.h"
@@ -24,9 +25,11 @@ typedef struct ts_criteo {
   ts_text *text;
   int32_t n_dense, n_features;
   int32_t column[N_SPARSE]; /* feature of each column, -1: not wanted */
+  int32_t number[N_DENSE];  /* (n_dense) the columns of the dense inputs */
+  bool hashed[N_SPARSE];
+  uint64_t start[N_SPARSE]; /* of the hash */
   uint32_t rows[N_SPARSE];  /* 0: over 2^32 - 1, which takes all ids */
-  bool hash;
-  float *log1p; /* (LOG_TABLE) */
+  float *log1p;             /* (LOG_TABLE) */
 } ts_criteo;
 
 /* A line of digits, tabs and hex: label first. */
@@ -139,15 +142,18 @@ static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
 /* ---- a batch ------------------------------------------------------------- */
 
 static int64_t row_of(const ts_criteo *s, int k, uint32_t id) {
-  if (s->hash)
-    id = (uint32_t)(ts_mix64(id + UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+  if (s->hashed[k])
+    id = (uint32_t)(ts_mix64((id + UINT64_C(0x9e3779b97f4a7c15)) ^
+                             s->start[k]) >>
+                    32);
   return s->rows[k] ? id % s->rows[k] : id;
 }
 
 static void store_row(const ts_criteo *s, ts_batch_store *b, int32_t i,
                       const ts_criteo_row *r) {
   b->labels[i] = r->label;
-  memcpy(b->dense + (int64_t)i * s->n_dense, r->dense, (size_t)s->n_dense * 4);
+  float *dense = b->dense + (int64_t)i * s->n_dense;
+  for (int32_t d = 0; d < s->n_dense; d++) dense[d] = r->dense[s->number[d]];
   for (int k = 0; k < N_SPARSE; k++)
     if (s->column[k] >= 0)
       b->feature[s->column[k]].ids[i] = row_of(s, k, r->id[k]);
@@ -234,17 +240,58 @@ static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Features are the columns of their name C1 .. C26, else in order. */
+/* The number of a column that is called SIGN and a number up to MOST; 0: it is
+ * not. */
+static int numbered(const char *name, char sign, int most) {
+  const int k = *name == sign ? atoi(name + 1) : 0;
+  return k >= 1 && k <= most ? k : 0;
+}
+
+/* The dense inputs: all 13, or those that the deck lists. */
+static ts_err map_numbers(ts_criteo *s) {
+  const ts_config *c = s->base.config;
+  const bool listed = c->data.n_columns && ts_column_n_dense(c);
+  if (!listed && s->n_dense != 0 && s->n_dense != N_DENSE)
+    return ts_fail(TS_ERR_DECK,
+                   "model.dense_features = %d; Criteo logs have "
+                   "13 (or leave them out with 0)",
+                   s->n_dense);
+  for (int32_t d = 0; d < s->n_dense; d++) {
+    const char *from = listed ? ts_column_of_dense(c, d).from : NULL;
+    s->number[d] = listed ? numbered(from, 'I', N_DENSE) - 1 : d;
+    if (s->number[d] < 0)
+      return ts_fail(TS_ERR_DECK,
+                     "data.columns: \"%s\" is no number of Criteo's logs; "
+                     "these are I1 to I13",
+                     from);
+  }
+  return TS_OK;
+}
+
+/* What the log has no column for. */
+static ts_err refuse_columns(const ts_config *c) {
+  TS_DO(ts_columns_of_numbers(c, "criteo_tsv"));
+  const char *label = ts_column_of_label(c, 0).from;
+  if (ts_column_weight(c))
+    return ts_fail(TS_ERR_DECK,
+                   "data.columns: Criteo logs have no weights of samples");
+  if (c->data.n_columns && strcmp(label, "label") != 0 &&
+      strcmp(label, c->data.csv.label) != 0)
+    return ts_fail(TS_ERR_DECK,
+                   "data.columns: \"%s\" is no label of Criteo's logs, which "
+                   "is called \"label\"",
+                   label);
+  return TS_OK;
+}
+
+/* Features are the columns of their name C1 .. C26 or of the deck's from, else
+ * in order. */
 static ts_err map_columns(ts_criteo *s) {
   const ts_config *c = s->base.config;
   bool named = true;
   for (int k = 0; k < N_SPARSE; k++) s->column[k] = -1;
-  for (int32_t f = 0; f < s->n_features; f++) {
-    const char *name;
-    (void)ts_feature_table(c, f, &name);
-    const int k = name[0] == 'C' ? atoi(name + 1) : 0;
-    named &= k >= 1 && k <= N_SPARSE;
-  }
+  for (int32_t f = 0; f < s->n_features; f++)
+    named &= numbered(ts_column_of_feature(c, f).from, 'C', N_SPARSE) > 0;
   if (s->n_features > N_SPARSE)
     return ts_fail(TS_ERR_DECK,
                    "Criteo logs have 26 categorical columns, the "
@@ -253,11 +300,21 @@ static ts_err map_columns(ts_criteo *s) {
   for (int32_t f = 0; f < s->n_features; f++) {
     const char *name;
     const ts_table_config *t = ts_feature_table(c, f, &name);
-    const int k = named ? atoi(name + 1) - 1 : f;
+    const ts_column_config x = ts_column_of_feature(c, f);
+    const int k = named ? numbered(x.from, 'C', N_SPARSE) - 1 : f;
     if (s->column[k] >= 0)
       return ts_fail(TS_ERR_DECK, "two features name column C%d, one as %s",
                      k + 1, name);
     s->column[k] = f;
+    const char *encoding = ts_column_encoding(c, f, c->data.categorical);
+    s->hashed[k] = !strcmp(encoding, "hash");
+    s->start[k] = x.seed ? ts_mix64((uint64_t)x.seed) : 0;
+    if (!strcmp(encoding, "none") || (ts_columns_have_ids(c) && !named))
+      return ts_fail(TS_ERR_DECK,
+                     "data.columns: feature %s takes C1 to C26 of Criteo's "
+                     "logs, encoding \"modulo\" or \"hash\"; it has \"%s\", "
+                     "\"%s\"",
+                     name, x.from, encoding);
     s->rows[k] = t->rows > UINT32_MAX ? 0 : (uint32_t)t->rows;
     if (t->weighted)
       return ts_fail(TS_ERR_DECK,
@@ -265,12 +322,7 @@ static ts_err map_columns(ts_criteo *s) {
                      "weights",
                      t->name);
   }
-  if (s->n_dense != 0 && s->n_dense != N_DENSE)
-    return ts_fail(TS_ERR_DECK,
-                   "model.dense_features = %d; Criteo logs have "
-                   "13 (or leave them out with 0)",
-                   s->n_dense);
-  return TS_OK;
+  return map_numbers(s);
 }
 
 static void close_source(ts_source *src) {
@@ -293,9 +345,9 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
       (ts_source){.ops = &ts_source_criteo_tsv, .config = c, .split = split};
   s->n_dense = c->model.dense_features;
   s->n_features = ts_feature_count(c);
-  s->hash = !strcmp(c->data.categorical, "hash");
   TS_TRY(ts_mem_many(s->log1p, LOG_TABLE, INPUT));
   for (int i = 0; i < LOG_TABLE; i++) s->log1p[i] = (float)log1p(i);
+  TS_TRY(ts_agree(comm, refuse_columns(c)));
   TS_TRY(ts_agree(comm, map_columns(s)));
   TS_TRY(ts_text_open(&s->text, paths, '\0', c->run.output, comm));
   s->base.info =

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/dataset_impl.h"
 #include "io/dataset_write.h"
 #include "io/hdf5.h"
@@ -82,6 +83,15 @@ static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
   return check_rows(f, &x->weights, name, x->values.rows);
 }
 
+/* Those that data.columns names have to be there, but to predict. */
+static ts_err open_weights(const ts_dataset *d, ts_dataset_file *f) {
+  const char *given = ts_column_weight(d->base.config);
+  const char *name = given ? given : "sample_weights";
+  TS_DO(ts_array_open(&f->sample_weights, &f->in, name, 1, H5T_NATIVE_FLOAT, 4,
+                      given && d->base.split != TS_SPLIT_PREDICT));
+  return check_rows(f, &f->sample_weights, name, f->n);
+}
+
 static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   const ts_config *c = d->base.config;
   f->in.file = -1;
@@ -100,19 +110,18 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
                       true));
   TS_DO(
       ts_array_open(&f->dense, &f->in, "dense", 2, H5T_NATIVE_FLOAT, 4, false));
-  TS_DO(ts_array_open(&f->sample_weights, &f->in, "sample_weights", 1,
-                      H5T_NATIVE_FLOAT, 4, false));
+  TS_DO(ts_dataset_dense_columns(c, f));
+  TS_DO(open_weights(d, f));
   TS_DO(check_rows(f, &f->labels, "labels", f->n));
   TS_DO(check_rows(f, &f->dense, "dense", f->n));
-  TS_DO(check_rows(f, &f->sample_weights, "sample_weights", f->n));
   TS_DO(ts_mem_many(f->features, d->n_features, INPUT));
   for (int32_t i = 0; i < d->n_features; i++)
     f->features[i].values.set = f->features[i].offsets.set =
         f->features[i].weights.set = -1;
   for (int32_t i = 0; i < d->n_features; i++) {
-    const char *name;
-    const ts_table_config *t = ts_feature_table(c, i, &name);
-    TS_DO(open_feature(f, &f->features[i], name, t->weighted));
+    const ts_table_config *t = ts_feature_table(c, i, NULL);
+    TS_DO(open_feature(f, &f->features[i], ts_column_of_feature(c, i).from,
+                       t->weighted));
   }
   return TS_OK;
 }
@@ -133,7 +142,7 @@ static void close_file(ts_dataset_file *f, int32_t n_features) {
   ts_hdf5_unlock();
   ts_array_unmap(&f->in);
   if (f->in.path && f->in.fd >= 0) close(f->in.fd);
-  ts_mem_free_all(f->features, f->in.path);
+  ts_mem_free_all(f->features, f->pick, f->wide, f->in.path);
 }
 
 static void close_source(ts_source *s) {
@@ -141,7 +150,7 @@ static void close_source(ts_source *s) {
   if (!d) return;
   for (int32_t i = 0; i < d->n_files; i++)
     close_file(&d->files[i], d->n_features);
-  ts_mem_free_all(d->files, d->wanted, d);
+  ts_mem_free_all(d->files, d->ids, d->wanted, d);
 }
 
 /* All files of a source have the same shapes. */
@@ -149,7 +158,7 @@ static ts_err gather(ts_dataset *d) {
   ts_source_info *info = &d->base.info;
   for (int32_t i = 0; i < d->n_files; i++) {
     ts_dataset_file *f = &d->files[i];
-    const int32_t n_dense = f->dense.set < 0 ? 0 : (int32_t)f->dense.cols;
+    const int32_t n_dense = f->n_dense;
     if (i == 0) {
       info->n_dense = n_dense;
       info->n_tasks = (int32_t)f->labels.cols;
@@ -168,7 +177,11 @@ static ts_err gather(ts_dataset *d) {
 }
 
 static ts_err open_all(ts_dataset *d, const ts_strings *paths) {
+  TS_DO(ts_columns_of_numbers(d->base.config, "dataset"));
   TS_DO(ts_mem_many(d->files, paths->n, INPUT));
+  TS_DO(ts_mem_many(d->ids, d->n_features, INPUT));
+  for (int32_t i = 0; i < d->n_features; i++)
+    ts_dataset_ids_of(d->base.config, i, &d->ids[i]);
   for (int32_t i = 0; i < paths->n; i++) {
     d->n_files = i + 1;
     TS_DO(open_file(d, &d->files[i], paths->item[i]));
@@ -278,6 +291,16 @@ ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,
   return TS_OK;
 }
 
+ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
+                                int64_t row, int32_t n) {
+  for (int32_t i = 0; i < n; i++)
+    if (!(x[i] >= 0 && x[i] < INFINITY))
+      return ts_fail(TS_ERR_DATA,
+                     "%s: sample %lld: its weight is no number from 0 on: %g",
+                     f->in.path, (long long)(row + i), (double)x[i]);
+  return TS_OK;
+}
+
 static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
                            int32_t n) {
   const ts_source_info *info = &d->base.info;
@@ -289,12 +312,18 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
                         here));
     float *dense = s->dense + to * info->n_dense;
     if (info->n_dense) {
-      TS_DO(ts_array_read(&f->in, &f->dense, dense, row, here));
+      float *rows = dense;
+      TS_DO(ts_dataset_dense_room(f, here, &rows));
+      TS_DO(ts_array_read(&f->in, &f->dense, rows, row, here));
+      for (int32_t i = 0; f->pick && i < here; i++)
+        ts_dataset_pick(f, dense, i);
       TS_DO(ts_dataset_check_dense(f, dense, row, here, info->n_dense));
     }
-    if (f->sample_weights.set >= 0)
+    if (f->sample_weights.set >= 0) {
       TS_DO(ts_array_read(&f->in, &f->sample_weights, s->weights + to, row,
                           here));
+      TS_DO(ts_dataset_check_weights(f, s->weights + to, row, here));
+    }
     at += here;
   }
   return TS_OK;
@@ -320,6 +349,7 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
                        &n_ids));
     at += here;
   }
+  TS_DO(ts_dataset_encode(d, s, i));
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad >= 0) {
     const ts_dataset_file *f = ts_dataset_file_of(d, first + bad);

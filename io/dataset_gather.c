@@ -65,16 +65,23 @@ static int32_t run_of(const ts_wanted *w, int32_t n) {
 
 static ts_err gather_numbers(ts_dataset *d, ts_batch_store *s,
                              const ts_wanted *w, int32_t n) {
-  const ts_dataset_file *f = &d->files[w->file];
+  ts_dataset_file *f = &d->files[w->file];
   const int32_t n_dense = d->base.info.n_dense;
+  float *dense = s->dense;
   TS_DO(gather_rows(f, &f->labels, s->labels, w, n));
-  if (f->sample_weights.set >= 0)
+  if (f->sample_weights.set >= 0) {
     TS_DO(gather_rows(f, &f->sample_weights, s->weights, w, n));
+    for (int32_t k = 0; k < n; k++)
+      TS_DO(ts_dataset_check_weights(f, s->weights + w[k].place, w[k].row, 1));
+  }
   if (!n_dense) return TS_OK;
-  TS_DO(gather_rows(f, &f->dense, s->dense, w, n));
-  for (int32_t k = 0; k < n; k++)
+  TS_DO(ts_dataset_dense_room(f, s->batch.n, &dense));
+  TS_DO(gather_rows(f, &f->dense, dense, w, n));
+  for (int32_t k = 0; k < n; k++) {
+    if (f->pick) ts_dataset_pick(f, s->dense, w[k].place);
     TS_DO(ts_dataset_check_dense(f, s->dense + (int64_t)w[k].place * n_dense,
                                  w[k].row, 1, n_dense));
+  }
   return TS_OK;
 }
 
@@ -144,6 +151,7 @@ static ts_err gather_feature(ts_dataset *d, ts_batch_store *s, int32_t i,
                              const int64_t *samples, int32_t n) {
   TS_DO(ts_dataset_is_ragged(d, i) ? gather_bags(d, s, i, n)
                                    : gather_ids(d, s, i, n));
+  TS_DO(ts_dataset_encode(d, s, i));
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad < 0) return TS_OK;
   const ts_dataset_file *f = ts_dataset_file_of(d, samples[bad]);

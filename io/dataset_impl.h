@@ -16,12 +16,24 @@ typedef struct ts_dataset_file {
   int64_t first, n; /* samples */
   ts_array labels, dense, sample_weights;
   ts_dataset_feature *features;
+  int32_t n_dense; /* that are wanted of each row of DENSE */
+  int32_t *pick;   /* (n_dense) their columns; NULL: all, as they are */
+  float *wide;     /* whole rows, of which some are picked */
+  size_t wide_bytes;
 } ts_dataset_file;
+
+/* How a feature's ids become rows. */
+typedef struct ts_dataset_ids {
+  bool hash, modulo;
+  uint64_t start;     /* of the hash */
+  int64_t max_length; /* 0: none */
+} ts_dataset_ids;
 
 typedef struct ts_dataset {
   ts_source base;
   ts_dataset_file *files;
   int32_t n_files, n_features;
+  ts_dataset_ids *ids;      /* (n_features) */
   struct ts_wanted *wanted; /* (n_wanted) of gather */
   int64_t n_wanted;
 } ts_dataset;
@@ -34,6 +46,17 @@ bool ts_dataset_is_ragged(const ts_dataset *, int32_t i);
  * is not a number. */
 ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,
                               int64_t row, int32_t n, int32_t cols);
+ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
+                                int64_t row, int32_t n);
+/* dataset_columns.c: which dense columns of F the deck wants. */
+ts_err ts_dataset_dense_columns(const ts_config *, ts_dataset_file *f);
+/* Where N rows of F's dense numbers are read to: *TO stays where all are
+ * wanted; else ts_dataset_pick takes them, row by row, from there to TO. */
+ts_err ts_dataset_dense_room(ts_dataset_file *f, int32_t n, float **to);
+void ts_dataset_pick(const ts_dataset_file *f, float *to, int64_t row);
+/* What the deck says of feature I's ids; and those of a batch that was read. */
+void ts_dataset_ids_of(const ts_config *, int32_t i, ts_dataset_ids *);
+ts_err ts_dataset_encode(const ts_dataset *, ts_batch_store *, int32_t i);
 /* ts_source_ops.gather. */
 ts_err ts_dataset_gather(ts_source *, ts_batch_store *, const int64_t *samples,
                          int32_t n);

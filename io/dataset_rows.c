@@ -39,6 +39,11 @@ ts_err ts_dataset_needs(ts_source *src, ts_need *out, bool sample) {
   const ts_dataset *d = (const ts_dataset *)src;
   for (int32_t i = 0; i < d->n_features; i++) {
     out[i] = (ts_need){.plain = true, .rows = 1};
+    if (d->ids[i].hash || d->ids[i].modulo) {
+      out[i] = (ts_need){.why = "ids that are hashed, or modulo the rows, fit "
+                                "any number of them"};
+      continue;
+    }
     for (int32_t k = 0; k < d->n_files; k++) {
       const ts_dataset_feature *x = &d->files[k].features[i];
       out[i].sampled |= !x->rows;

@@ -37,6 +37,7 @@ tessera_sources += \
   io/csv_survey.c \
   io/csv_survey.h \
   io/dataset.c \
+  io/dataset_columns.c \
   io/dataset_gather.c \
   io/dataset_impl.h \
   io/columns.c \

@@ -1,9 +1,10 @@
 # Decks: schema, values, errors, --set, the deck in force.
 check_PROGRAMS += tests/io/test_deck tests/io/test_deck_faults
 # Columns of the input.
-check_PROGRAMS += tests/io/test_columns
-tests_io_test_columns_SOURCES = tests/io/test_columns.c tests/support/hostile_files.c \
-  tests/support/hostile_files.h
+check_PROGRAMS += tests/io/test_columns tests/io/test_columns_formats
+tests_io_test_columns_SOURCES = tests/io/test_columns.c tests/io/columns_rig.h
+tests_io_test_columns_formats_SOURCES = tests/io/test_columns_formats.c tests/io/columns_rig.h \
+  tests/support/hostile_files.c tests/support/hostile_files.h
 # Rows that data need of the tables.
 check_PROGRAMS += tests/io/test_rows
 tests_io_test_rows_SOURCES = tests/io/test_rows.c tests/support/hostile_files.c \

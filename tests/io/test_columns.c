@@ -1,109 +1,13 @@
-/* test_columns.c - data.columns: what each kind of column reads, and what is
- * refused.  ranks: 1 2 */
+/* test_columns.c - data.columns: what each kind of column reads of CSV, and
+ * what is refused.  ranks: 1 2 */
 #include "io/columns.h"
 
 #include <math.h>
 
-#include "base/mem.h"
-#include "base/str.h"
-#include "io/batch_store.h"
 #include "io/datetime.h"
-#include "io/deck.h"
-#include "tests/support/folder.h"
-#include "tests/support/hostile_files.h"
+#include "tests/io/columns_rig.h"
 
 TS_EACH_TEST_BETWEEN(folder_start, folder_stop)
-
-static ts_config *c;
-static ts_source *s;
-static ts_batch_store *b;
-static ts_str said;
-
-static void write_file(const char *name, const char *text) {
-  char path[96];
-  snprintf(path, sizeof path, "%s/%s", dir, name);
-  FILE *file = f.rank == 0 ? fopen(path, "w") : NULL;
-  ck_assert(f.rank != 0 || (file && fputs(text, file) >= 0));
-  ck_assert(f.rank != 0 || fclose(file) == 0);
-  ck_assert_ok(ts_comm_barrier(f.comm));
-}
-
-/* A deck with those COLUMNS, tables of the FEATURES and N_DENSE numbers. */
-static ts_err take_deck(const char *data, const char *columns,
-                        const char *tables, int n_dense) {
-  char text[4096];
-  snprintf(text, sizeof text,
-           "run = { steps = 1; };\n"
-           "data = { global_batch = 4; %s\n columns = ( %s ); };\n"
-           "tables = ( %s );\n"
-           "model = { dense_features = %d;%s over_arch = [1]; };\n",
-           data, columns, tables, n_dense, n_dense ? " dense_arch = [4];" : "");
-  c = NULL;
-  return ts_deck_parse(&c, text, dir, NULL, 0);
-}
-
-#define CSV "train = \"a.csv\"; format = \"csv\";"
-#define TABLE(rows, of)                                                        \
-  "{ name = \"" of "\"; rows = " #rows "; dim = 4; features = \"" of "\"; }"
-
-static ts_err open_it(ts_split split) {
-  s = NULL;
-  return ts_source_open(&s, c, split, NULL, f.comm);
-}
-
-static ts_err read_all(void) {
-  b = NULL;
-  ck_assert_ok(ts_batch_store_create(&b, c, NULL));
-  return s->ops->read(s, b, 0, (int32_t)s->info.n_samples);
-}
-
-static void close_it(void) {
-  ts_batch_store_destroy(b);
-  ts_source_close(s);
-  ts_deck_destroy(c);
-  ts_str_reset(&said);
-  b = NULL;
-  s = NULL;
-}
-
-static void say(const char *text) {
-  ck_assert_ok(ts_str_append_bytes(&said, text, strlen(text)));
-}
-
-static void say_bag(const ts_jagged *j, int32_t sample, int64_t *at) {
-  char text[32];
-  const int64_t n = ts_jagged_length(j, sample);
-  say(" (");
-  for (int64_t m = 0; m < n; m++) {
-    snprintf(text, sizeof text, "%s%lld", m ? "," : "",
-             (long long)j->ids[(*at)++]);
-    say(text);
-  }
-  say(")");
-}
-
-/* The batch: for each sample its label, weight, numbers, and each bag. */
-static const char *batch(void) {
-  const ts_batch *x = ts_batch_store_batch(b);
-  char text[64];
-  int64_t at[8] = {0};
-  said.n_bytes = 0;
-  for (int32_t i = 0; i < x->n; i++) {
-    snprintf(text, sizeof text, "%s%g", i ? "; " : "",
-             (double)x->labels[(int64_t)i * x->n_tasks]);
-    say(text);
-    if (x->weights)
-      snprintf(text, sizeof text, " *%g", (double)x->weights[i]), say(text);
-    for (int32_t d = 0; d < x->n_dense; d++) {
-      const double number = (double)x->dense[(int64_t)i * x->n_dense + d];
-      snprintf(text, sizeof text, " %.5g", number);
-      say(text);
-    }
-    for (int32_t k = 0; k < x->kjt.n_features; k++)
-      say_bag(&x->kjt.features[k], i, &at[k]);
-  }
-  return said.text;
-}
 
 /* DATA in a.csv are read as WANTED. */
 static void reads(const char *csv, const char *columns, const char *tables,

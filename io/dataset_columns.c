@@ -1,0 +1,143 @@
+/* dataset_columns.c - data.columns of data sets: which of their dense numbers
+ * are wanted, and how their ids become rows. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "io/columns.h"
+#include "io/dataset_impl.h"
+#include "io/hdf5.h"
+
+/* ---- dense numbers ------------------------------------------------------- */
+
+/* The texts of attribute ATTR, of variable length or of one size. */
+static ts_err read_texts(ts_strings *names, hid_t attr, hid_t type,
+                         const char *path) {
+  ts_err err = TS_OK;
+  const bool variable = H5Tis_variable_str(type) > 0;
+  const size_t size = variable ? sizeof(char *) : H5Tget_size(type);
+  char *cells = NULL, *name;
+  TS_TRY(ts_mem_array(&cells, names->n, size, TS_TAG_INPUT));
+  if (TS_HDF5(H5Aread(attr, type, cells)) < 0)
+    TS_THROW(TS_ERR_DATA, "%s: the names of /dense can't be read", path);
+  for (int32_t i = 0; i < names->n; i++) {
+    const char *text = cells + (size_t)i * size;
+    if (variable) memcpy(&text, text, sizeof text);
+    const size_t n = variable ? strlen(text ? text : "") : strnlen(text, size);
+    TS_TRY(ts_mem_alloc(&name, n + 1, TS_TAG_INPUT));
+    if (n) memcpy(name, text, n);
+    names->item[i] = name;
+  }
+done:
+  if (variable && cells) {
+    const hid_t space = H5Aget_space(attr);
+    H5Dvlen_reclaim(type, space, H5P_DEFAULT, cells);
+    H5Sclose(space);
+  }
+  ts_mem_free(cells);
+  return err;
+}
+
+/* What the attribute "names" of /dense says; no names where it is not there, or
+ * does not have one for each column.  Under the lock. */
+static ts_err read_names(ts_strings *names, const ts_dataset_file *f) {
+  ts_err err = TS_OK;
+  hid_t attr = -1, type = -1, space = -1;
+  if (H5Aexists(f->dense.set, "names") <= 0) return TS_OK;
+  attr = H5Aopen(f->dense.set, "names", H5P_DEFAULT);
+  type = attr < 0 ? -1 : H5Aget_type(attr);
+  space = attr < 0 ? -1 : H5Aget_space(attr);
+  if (type >= 0 && space >= 0 && H5Tget_class(type) == H5T_STRING &&
+      H5Sget_simple_extent_npoints(space) == f->dense.cols) {
+    TS_TRY(ts_mem_many(names->item, f->dense.cols, INPUT));
+    names->n = (int32_t)f->dense.cols;
+    TS_TRY(read_texts(names, attr, type, f->in.path));
+  }
+done:
+  if (space >= 0) H5Sclose(space);
+  if (type >= 0) H5Tclose(type);
+  if (attr >= 0) H5Aclose(attr);
+  return err;
+}
+
+static ts_err find_name(int32_t *to, const ts_strings *names, const char *from,
+                        const char *path) {
+  for (*to = 0; *to < names->n; ++*to)
+    if (!strcmp(names->item[*to], from)) return TS_OK;
+  return ts_fail(TS_ERR_DATA,
+                 "%s: the attribute \"names\" of /dense has no \"%s\"", path,
+                 from);
+}
+
+ts_err ts_dataset_dense_columns(const ts_config *c, ts_dataset_file *f) {
+  ts_err err = TS_OK;
+  ts_strings names = {0};
+  const int32_t n = ts_column_n_dense(c);
+  f->n_dense = f->dense.set < 0 ? 0 : (int32_t)f->dense.cols;
+  if (!n || f->dense.set < 0 || !c->data.n_columns) return TS_OK;
+  ts_hdf5_lock();
+  err = read_names(&names, f);
+  ts_hdf5_unlock();
+  if (err != TS_OK) goto done;
+  if (!names.n && n != f->n_dense)
+    TS_THROW(TS_ERR_DATA,
+             "%s: /dense has %d columns without names (its attribute "
+             "\"names\"), data.columns lists %d",
+             f->in.path, f->n_dense, n);
+  if (!names.n) goto done; /* in their order */
+  f->n_dense = n;
+  TS_TRY(ts_mem_many(f->pick, n, INPUT));
+  for (int32_t i = 0; i < n; i++)
+    TS_TRY(find_name(&f->pick[i], &names, ts_column_of_dense(c, i).from,
+                     f->in.path));
+done:
+  for (int32_t i = 0; names.item && i < names.n; i++)
+    ts_mem_free(names.item[i]);
+  ts_mem_free(names.item);
+  return err;
+}
+
+ts_err ts_dataset_dense_room(ts_dataset_file *f, int32_t n, float **to) {
+  if (!f->pick) return TS_OK;
+  const size_t bytes = (size_t)n * (size_t)f->dense.cols * sizeof *f->wide;
+  TS_DO(ts_mem_reserve(&f->wide, &f->wide_bytes, bytes, TS_TAG_INPUT));
+  *to = f->wide;
+  return TS_OK;
+}
+
+void ts_dataset_pick(const ts_dataset_file *f, float *to, int64_t row) {
+  const float *from = f->wide + row * f->dense.cols;
+  for (int32_t i = 0; i < f->n_dense; i++)
+    to[row * f->n_dense + i] = from[f->pick[i]];
+}
+
+/* ---- ids ----------------------------------------------------------------- */
+
+void ts_dataset_ids_of(const ts_config *c, int32_t i, ts_dataset_ids *ids) {
+  const ts_column_config x = ts_column_of_feature(c, i);
+  const char *encoding = ts_column_encoding(c, i, "none");
+  ids->hash = !strcmp(encoding, "hash");
+  ids->modulo = !strcmp(encoding, "modulo");
+  ids->start = x.seed ? ts_mix64((uint64_t)x.seed) : 0;
+  ids->max_length = x.max_length;
+}
+
+static int64_t row_of(const ts_dataset_ids *x, int64_t id, int64_t rows) {
+  const uint64_t step = UINT64_C(0x9e3779b97f4a7c15);
+  if (x->hash)
+    return (int64_t)(ts_mix64(((uint64_t)id + step) ^ x->start) %
+                     (uint64_t)rows);
+  return id % rows + (id % rows < 0 ? rows : 0);
+}
+
+ts_err ts_dataset_encode(const ts_dataset *d, ts_batch_store *s, int32_t i) {
+  const ts_dataset_ids *x = &d->ids[i];
+  const int64_t rows = s->of[i].table->rows;
+  if (x->max_length) TS_DO(ts_batch_store_cut(s, i, x->max_length));
+  int64_t *ids = s->feature[i].ids;
+  for (int64_t k = 0;
+       (x->hash || x->modulo) && k < s->batch.kjt.features[i].n_ids; k++)
+    ids[k] = row_of(x, ids[k], rows);
+  return TS_OK;
+}

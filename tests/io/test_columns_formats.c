@@ -1,0 +1,165 @@
+/* test_columns_formats.c - data.columns of data sets and of Criteo's logs.
+ * ranks: 1 2 */
+#include "io/columns.h"
+
+#include "tests/io/columns_rig.h"
+#include "tests/support/hostile_files.h"
+
+TS_EACH_TEST_BETWEEN(folder_start, folder_stop)
+
+/* ---- data sets ----------------------------------------------------------- */
+
+/* Labels and ids are 0 to 7, dense numbers (0, 1), (2, 3) to (6, 7), then 8 and
+ * zeros; they have names where NAMED. */
+static void make_dataset(bool named, double weight) {
+  char path[96];
+  ck_assert_ok(ts_comm_barrier(f.comm));
+  snprintf(path, sizeof path, "%s/a.h5", dir);
+  if (f.rank == 0) {
+    const hid_t file = hostile_make(path, false);
+    hostile_put(file, "sparse/bags/values", H5T_STD_I64LE, 1, N, 0);
+    hostile_put(file, "sparse/bags/offsets", H5T_STD_I64LE, 1, N + 1, 0);
+    hostile_put(file, "importance", H5T_IEEE_F32LE, 1, N, 0);
+    const double weights[N] = {weight, 1, 2, 3, 4, 5, 6, 7};
+    const hid_t set = H5Dopen2(file, "importance", H5P_DEFAULT);
+    ck_assert_int_ge(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL,
+                              H5P_DEFAULT, weights),
+                     0);
+    H5Dclose(set);
+    const hsize_t two = 2;
+    const hid_t text = H5Tcopy(H5T_C_S1), space = H5Screate_simple(1, &two, 0);
+    H5Tset_size(text, 3);
+    const hid_t dense = H5Dopen2(file, "dense", H5P_DEFAULT);
+    const hid_t attr =
+        named ? H5Acreate2(dense, "names", text, space, H5P_DEFAULT, 0) : -1;
+    if (named) ck_assert_int_ge(H5Awrite(attr, text, "age\0\0\0"), 0);
+    if (named) H5Aclose(attr);
+    H5Tclose(text);
+    H5Sclose(space);
+    H5Dclose(dense);
+    H5Fclose(file);
+  }
+  ck_assert_ok(ts_comm_barrier(f.comm));
+}
+
+#define HDF "train = \"a.h5\"; format = \"dataset\";"
+#define BAGS(more) "{ name = \"v\"; kind = \"ids\"; from = \"bags\"; " more " }"
+
+static void dataset_reads(const char *columns, int n_dense,
+                          const char *wanted) {
+  ck_assert_ok(take_deck(HDF, columns, TABLE(3, "v"), n_dense));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  ck_assert_ok(read_all());
+  ck_assert_str_eq(batch(), wanted);
+  const int64_t two[] = {7, 1};
+  ck_assert_ok(s->ops->gather(s, b, two, 2)); /* the same ones */
+  const ts_batch *x = ts_batch_store_batch(b);
+  ck_assert(n_dense == 0 || x->dense[0] == 0);
+  ck_assert(n_dense == 0 || x->dense[n_dense] == 2);
+  ck_assert(!x->weights || x->weights[1] == 1);
+  close_it();
+}
+
+TS_TEST(datasets) {
+  make_dataset(true, 0.5);
+  dataset_reads(BAGS("encoding = \"modulo\";"), 2,
+                "0 0 1 (0); 1 2 3 (1); 2 4 5 (2); 3 6 7 (0); 4 8 0 (1); 5 0 0 "
+                "(2); 6 0 0 (0); 7 0 0 (1)");
+  dataset_reads(BAGS("encoding = \"modulo\";") ", { name = \"x\"; kind = "
+                                               "\"dense\"; from = "
+                                               "\"age\"; }, { name = \"w\"; "
+                                               "kind = \"weight\"; from = "
+                                               "\"importance\"; }",
+                1,
+                "0 *0.5 0 (0); 1 *1 2 (1); 2 *2 4 (2); 3 *3 6 (0); 4 *4 8 (1); "
+                "5 *5 0 (2); 6 *6 0 (0); 7 *7 0 (1)");
+}
+
+static void dataset_refused(const char *columns, int n_dense, int code,
+                            const char *words) {
+  ts_err err = take_deck(HDF, columns, TABLE(8, "v"), n_dense);
+  if (err == TS_OK) err = open_it(TS_SPLIT_TRAIN);
+  if (err == TS_OK) err = read_all();
+  ck_assert_msg(err != TS_OK, "taken: %s", columns);
+  ck_assert_msg(strstr(ts_err_message(), words), "\"%s\" is not in: %s", words,
+                ts_err_message());
+  ck_assert_int_eq(ts_err_exit_code(err), code);
+  ts_err_clear();
+  close_it();
+}
+
+TS_TEST(datasets_that_lack_it) {
+  make_dataset(true, -2);
+  dataset_refused("{ name = \"importance\"; kind = \"weight\"; }, " BAGS(""), 2,
+                  3, "sample 0: its weight is no number from 0 on: -2");
+  dataset_refused("{ name = \"w\"; kind = \"weight\"; }, " BAGS(""), 2, 3,
+                  "a.h5: has no w");
+  dataset_refused(BAGS("") ", " NUMBER("size"), 1, 3,
+                  "the attribute \"names\" of /dense has no \"size\"");
+  dataset_refused(BAGS("list_separator = \"|\";"), 2, 2,
+                  "column \"v\" has list_separator, which data of format "
+                  "dataset");
+  dataset_refused("{ name = \"v\"; kind = \"ids\"; from = \"other\"; }", 2, 3,
+                  "has no feature \"other\"");
+  make_dataset(false, 1);
+  dataset_refused(BAGS("") ", " NUMBER("age"), 1, 3,
+                  "/dense has 2 columns without names (its attribute "
+                  "\"names\"), data.columns lists 1");
+}
+
+/* The first ids of bags of two and more. */
+TS_TEST(datasets_with_long_bags) {
+  char path[96];
+  make_dataset(false, 1);
+  snprintf(path, sizeof path, "%s/a.h5", dir);
+  if (f.rank == 0) {
+    const int64_t ends[N + 1] = {0, 3, 3, 5, 5, 8, 8, 8, 8};
+    const hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t set = H5Dopen2(file, "sparse/bags/offsets", H5P_DEFAULT);
+    ck_assert_int_ge(
+        H5Dwrite(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, ends),
+        0);
+    H5Dclose(set);
+    H5Fclose(file);
+  }
+  ck_assert_ok(ts_comm_barrier(f.comm));
+  ck_assert_ok(take_deck(HDF, BAGS("max_length = 2;"), TABLE(8, "v"), 2));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  ck_assert_ok(read_all());
+  ck_assert_str_eq(batch(), "0 0 1 (0,1); 1 2 3 (); 2 4 5 (3,4); 3 6 7 (); 4 8 "
+                            "0 (5,6); 5 0 0 (); 6 0 0 (); 7 0 0 ()");
+  close_it();
+}
+
+/* ---- Criteo's logs --------------------------------------------------------
+ */
+
+#define LOG "train = \"a.tsv\"; format = \"criteo_tsv\";"
+
+static void criteo_refused(const char *columns, int n_dense,
+                           const char *words) {
+  ck_assert_ok(take_deck(LOG, columns, TABLE(8, "u"), n_dense));
+  ck_assert_int_eq(open_it(TS_SPLIT_TRAIN), TS_ERR_DECK);
+  ck_assert_msg(strstr(ts_err_message(), words), "\"%s\" is not in: %s", words,
+                ts_err_message());
+  ts_err_clear();
+  close_it();
+}
+
+TS_TEST(criteo) {
+  write_file("a.tsv",
+             "1\t0\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\ta\tb\tc\n"
+             "0\t0\t1\t2\t9\t4\t5\t6\t7\t8\t9\t10\t11\t12\ta\tb\t12\n");
+  ck_assert_ok(take_deck(LOG,
+                         NUMBER("I4") ", { name = \"x\"; kind = \"dense\"; "
+                                      "from = \"I1\"; }, { name = \"u\"; kind "
+                                      "= \"ids\"; from = \"C3\"; }",
+                         TABLE(8, "u"), 2));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  ck_assert_ok(read_all());
+  ck_assert_str_eq(batch(), "1 1.3863 0 (4); 0 2.3026 0 (2)");
+  close_it();
+  criteo_refused("{ name = \"w\"; kind = \"weight\"; }", 0, "have no weights");
+  criteo_refused(NUMBER("I14"), 1, "these are I1 to I13");
+  criteo_refused("{ name = \"u\"; kind = \"ids\"; }", 0, "takes C1 to C26");
+}
