@@ -94,6 +94,13 @@ static ts_err exchange(const ts_metrics *m, ts_exchange *x, int64_t *bytes,
   return ts_comm_wait(&token);
 }
 
+/* A soft label is a positive and a negative sample, by its share of each. */
+static void take(const ts_metric_sample *x, double *pos, double *neg) {
+  const double y = (double)x->y;
+  *pos += (double)x->w * y;
+  *neg += (double)x->w * (1 - y);
+}
+
 /* Precision by recall: of the groups of equal predictions, the greatest first,
  * with POS and NEG in the ranges above. */
 static double sweep_down(const ts_metric_sample *a, int64_t n, double pos,
@@ -102,11 +109,7 @@ static double sweep_down(const ts_metric_sample *a, int64_t n, double pos,
   while (n > 0) {
     const float p = a[n - 1].p;
     const double before = pos;
-    for (; n > 0 && a[n - 1].p == p; n--)
-      if (a[n - 1].y > 0.5f)
-        pos += a[n - 1].w;
-      else
-        neg += a[n - 1].w;
+    for (; n > 0 && a[n - 1].p == p; n--) take(&a[n - 1], &pos, &neg);
     if (pos > before) area += (pos - before) * (pos / (pos + neg));
   }
   return area;
@@ -117,11 +120,7 @@ static void sweep(const ts_metric_sample *a, int64_t n, double sums[3]) {
   for (int64_t i = 0; i < n;) {
     double pos = 0, neg = 0;
     const float p = a[i].p;
-    for (; i < n && a[i].p == p; i++)
-      if (a[i].y > 0.5f)
-        pos += a[i].w;
-      else
-        neg += a[i].w;
+    for (; i < n && a[i].p == p; i++) take(&a[i], &pos, &neg);
     sums[0] += pos * (sums[2] + 0.5 * neg);
     sums[1] += pos;
     sums[2] += neg;
