@@ -119,6 +119,8 @@ const ts_key ts_schema[] = {
          "trace viewer and tessera trace); \"\": none"),
 
 #include "io/schema_data.h"
+#include "io/schema_columns.h"
+    ,
 
 #include "io/schema_columns.h"
     ,

@@ -52,6 +52,10 @@ SCRATCH=$dir "$TESSERA" plan "$dir/criteo.deck" --world 16 --ranks-per-node 4 \
   --topology "$srcdir/input/topology_example" > "$dir/plan" || fail "criteo.deck"
 grep -q '^26 tables on 16 ranks of 4 nodes' "$dir/plan" || fail "criteo.deck: plan"
 
+# So is the one that shows all kinds of columns.
+sed -n '/^# columns.deck/,/^@end/p' "$doc/data.texi" | grep -v '^@end' | plain > "$dir/columns.deck"
+"$TESSERA" plan "$dir/columns.deck" --world 1 > "$dir/plan" || fail "columns.deck"
+
 # Pictures: of each type of sharding and pipeline, as text and as SVG.
 cp "$doc"/*.svg "$doc"/*.txt "$dir" 2> /dev/null
 if command -v python3 > /dev/null; then
