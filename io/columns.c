@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/mem.h"
 #include "io/batch_store.h"
 
 static bool is_feature(const ts_config *c, const char *name) {
@@ -145,6 +146,15 @@ const char *ts_column_from(const ts_config *c, const char *name) {
     if (!strcmp(c->data.columns[i].name, name) && *c->data.columns[i].from)
       return c->data.columns[i].from;
   return name;
+}
+
+ts_err ts_column_keys(ts_strings *names, const ts_config *c) {
+  const int32_t n = count(c, TS_COLUMN_KEY);
+  *names = (ts_strings){0};
+  TS_DO(ts_mem_many(names->item, n, MISC));
+  for (names->n = 0; names->n < n; names->n++)
+    names->item[names->n] = at(c, TS_COLUMN_KEY, names->n)->name;
+  return TS_OK;
 }
 
 ts_err ts_columns_of_numbers(const ts_config *c, const char *format) {

@@ -33,6 +33,10 @@ const char *ts_column_weight(const ts_config *);
  * deck has none of that name. */
 const char *ts_column_from(const ts_config *, const char *name);
 
+/* Names of the columns of kind key, which stay the deck's; ITEM is to be freed.
+ */
+ts_err ts_column_keys(ts_strings *names, const ts_config *);
+
 /* An error where a column asks for what files of numbers alone do not have;
  * FORMAT is for the message. */
 ts_err ts_columns_of_numbers(const ts_config *, const char *format);

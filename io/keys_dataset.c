@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/dataset_array.h"
 #include "io/hdf5.h"
 #include "io/keys.h"
@@ -20,6 +21,7 @@ typedef struct ts_dataset_keys {
   ts_keys base;
   ts_keys_file *files;
   int32_t n_files;
+  const ts_config *config;
 } ts_dataset_keys;
 
 static void close_keys(ts_keys *base) {
@@ -66,11 +68,12 @@ static ts_err open_column(ts_dataset_keys *k, ts_keys_file *f, int32_t c) {
   ts_sheet_column *column = &k->base.columns[c];
   char path[600];
   bool integers;
-  if (!find_set(f->in.file, column->name, path, &integers))
+  const char *name = ts_column_from(k->config, column->name);
+  if (!find_set(f->in.file, name, path, &integers))
     return ts_fail(TS_ERR_DATA,
                    "--keys: %s: has no dataset \"%s\" of one number a sample, "
                    "nor a feature of that name with one id a sample",
-                   f->in.path, column->name);
+                   f->in.path, name);
   if (f == k->files) column->kind = integers ? TS_SHEET_I64 : TS_SHEET_F64;
   ts_hdf5_lock();
   const hid_t type =
@@ -113,12 +116,13 @@ static ts_err read_keys(ts_keys *base, int64_t first, int64_t n) {
   return TS_OK;
 }
 
-static ts_err open_all(ts_dataset_keys **out, const ts_strings *paths,
-                       const ts_strings *names) {
+static ts_err open_all(ts_dataset_keys **out, const ts_config *c,
+                       const ts_strings *paths, const ts_strings *names) {
   ts_dataset_keys *k = NULL;
   int64_t first = 0;
   TS_DO(ts_mem_alloc(&k, sizeof *k, TS_TAG_INPUT));
   *out = k;
+  k->config = c;
   k->base.read = read_keys;
   k->base.close = close_keys;
   TS_DO(ts_keys_columns(&k->base, names));
@@ -135,8 +139,7 @@ ts_err ts_keys_of_dataset(ts_keys **out, const ts_config *c,
                           const ts_strings *paths, const ts_strings *names,
                           ts_comm *comm) {
   ts_dataset_keys *k = NULL;
-  (void)c;
-  const ts_err err = ts_agree(comm, open_all(&k, paths, names));
+  const ts_err err = ts_agree(comm, open_all(&k, c, paths, names));
   if (err == TS_OK)
     *out = &k->base;
   else if (k)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/csv_fields.h"
 #include "io/keys.h"
 #include "io/text.h"
@@ -110,12 +111,12 @@ static ts_err measure_all(ts_text_keys *k, ts_comm *comm) {
 
 /* ---- columns ------------------------------------------------------------- */
 
-static ts_err find_named(ts_text_keys *k) {
+static ts_err find_named(ts_text_keys *k, const ts_config *config) {
   const char *header = ts_text_header(k->text);
   const int n = ts_csv_split(k->fields, FIELDS_MAX, header,
                              header + strlen(header), k->separator);
   for (int32_t c = 0; c < k->base.n; c++) {
-    const char *name = k->base.columns[c].name;
+    const char *name = ts_column_from(config, k->base.columns[c].name);
     k->field[c] = -1;
     for (int i = 0; i < n && i < FIELDS_MAX && k->field[c] < 0; i++)
       if (strlen(name) == k->fields[i].n_bytes &&
@@ -131,9 +132,9 @@ static ts_err find_named(ts_text_keys *k) {
 }
 
 /* "label", "I1" to "I13", "C1" to "C26", in this order. */
-static ts_err find_criteo(ts_text_keys *k) {
+static ts_err find_criteo(ts_text_keys *k, const ts_config *config) {
   for (int32_t c = 0; c < k->base.n; c++) {
-    const char *name = k->base.columns[c].name;
+    const char *name = ts_column_from(config, k->base.columns[c].name);
     char *end = NULL;
     const long number = *name ? strtol(name + 1, &end, 10) : 0;
     const bool whole = end && end > name + 1 && !*end && number >= 1;
@@ -162,15 +163,15 @@ static ts_err create(ts_text_keys **out, const ts_strings *names,
   return ts_mem_many(k->fields, FIELDS_MAX, INPUT);
 }
 
-static ts_err open_keys(ts_keys **out, const ts_strings *paths,
-                        const ts_strings *names, char separator, bool header,
-                        const char *folder, ts_comm *comm) {
+static ts_err open_keys(ts_keys **out, const ts_config *c,
+                        const ts_strings *paths, const ts_strings *names,
+                        char separator, bool header, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_text_keys *k = NULL;
   TS_TRY(ts_agree(comm, create(&k, names, separator)));
-  TS_TRY(
-      ts_text_open(&k->text, paths, header ? separator : '\0', folder, comm));
-  TS_TRY(ts_agree(comm, header ? find_named(k) : find_criteo(k)));
+  TS_TRY(ts_text_open(&k->text, paths, header ? separator : '\0', c->run.output,
+                      comm));
+  TS_TRY(ts_agree(comm, header ? find_named(k, c) : find_criteo(k, c)));
   TS_TRY(measure_all(k, comm));
   *out = &k->base;
   k = NULL;
@@ -183,12 +184,12 @@ ts_err ts_keys_of_csv(ts_keys **out, const ts_config *c,
                       const ts_strings *paths, const ts_strings *names,
                       ts_comm *comm) {
   const char *s = c->data.csv.separator;
-  return open_keys(out, paths, names, strcmp(s, "tab") ? *s : '\t', true,
-                   c->run.output, comm);
+  return open_keys(out, c, paths, names, strcmp(s, "tab") ? *s : '\t', true,
+                   comm);
 }
 
 ts_err ts_keys_of_criteo(ts_keys **out, const ts_config *c,
                          const ts_strings *paths, const ts_strings *names,
                          ts_comm *comm) {
-  return open_keys(out, paths, names, '\t', false, c->run.output, comm);
+  return open_keys(out, c, paths, names, '\t', false, comm);
 }

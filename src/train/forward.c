@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/deck.h"
 #include "io/keys.h"
 #include "io/spool.h"
@@ -107,7 +108,8 @@ done:
 /* Columns: keys, predictions, labels. */
 typedef struct ts_scores {
   ts_trainer *t;
-  ts_keys *keys; /* NULL: none */
+  ts_keys *keys;        /* NULL: none */
+  ts_strings key_names; /* those of the deck */
   ts_sheet_column *columns;
   const void **data; /* (n) of a batch */
   int32_t n;
@@ -152,16 +154,17 @@ static ts_err write_batch(void *arg, const ts_batch *b,
 
 static ts_err scores_open(ts_scores *s, const ts_forward *o, int64_t n) {
   ts_trainer *t = s->t;
-  if (o->keys && o->keys->n)
-    TS_DO(
-        ts_keys_open(&s->keys, t->config, TS_SPLIT_EVAL, o->keys, t->control));
+  const ts_strings *keys = o->keys && o->keys->n ? o->keys : &s->key_names;
+  TS_DO(ts_settle(t, ts_column_keys(&s->key_names, t->config)));
+  if (keys->n)
+    TS_DO(ts_keys_open(&s->keys, t->config, TS_SPLIT_EVAL, keys, t->control));
   TS_DO(ts_settle(t, name_columns(s)));
   return ts_sheet_create(&s->rows, o->out, n, s->columns, s->n, t->control);
 }
 
 static void scores_close(ts_scores *s) {
   ts_keys_close(s->keys);
-  ts_mem_free_all(s->columns, s->data, s->tasks);
+  ts_mem_free_all(s->columns, s->data, s->tasks, s->key_names.item);
 }
 
 static ts_err pass(ts_trainer *t, const ts_forward *o, const char *state) {

@@ -185,7 +185,8 @@ run = { steps = 6; threads = 1; log_every = 1; seed = 5; };
 data = { train = "w.csv"; eval = "w.csv"; format = "csv"; global_batch = 40;
   columns = ( { name = "label"; kind = "label"; from = "y"; label = "soft"; }, { name = "w"; kind = "weight"; },
     { name = "x"; kind = "dense"; transform = "log1p"; }, { name = "u"; kind = "ids"; encoding = "vocabulary"; },
-    { name = "hour"; kind = "time"; part = "hour"; from = "t"; }, { name = "uv"; kind = "ids"; cross = ["u", "v"]; } ); };
+    { name = "hour"; kind = "time"; part = "hour"; from = "t"; }, { name = "uv"; kind = "ids"; cross = ["u", "v"]; },
+    { name = "pair"; kind = "key"; from = "v"; } ); };
 table_defaults = { dim = 4; rows = 100; optimizer = { kind = "sgd"; lr = 0.5; }; };
 tables = ( { name = "u"; features = ["u"]; }, { name = "hour"; features = ["hour"]; }, { name = "uv"; features = ["uv"]; } );
 model = { dense_features = 1; dense_arch = [4]; over_arch = [4, 1]; };
@@ -210,6 +211,8 @@ same_figures() { # of two evaluations, but for their last digits
   paste "$work/x" "$work/y" | awk '$1 ~ /^[0-9]/ { n++; d = $1 - $2; if (d > 2e-6 || d < -2e-6) bad = 1 } END { exit bad || n != 5 }'
 }
 check "weights" columns w 40 2
+check "keys" run 2 predict "$work/columns.deck" --quiet --set run.output="$work/c-w" --set data.train="w.csv" --set data.eval="w.csv" --out "$work/scores.csv"
+check "by the deck's names" test "$(sed -n '1p;3s/,.*//p' "$work/scores.csv" | tr '\n' ' ')" = "pair,prediction b1 "
 check "rows as often" columns often $(($(wc -l < "$work/often.csv") - 1)) 2
 check "the same losses" close_losses c-w c-often 1e-6 6
 check "the same figures" same_figures w often
