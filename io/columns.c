@@ -62,6 +62,7 @@ static ts_column_config filled(const ts_column_config *given,
                         .min_count = 1,
                         .transform = "",
                         .part = "",
+                        .missing = "unknown",
                         .label = "binary",
                         .group = ""};
   if (given) x = *given;
@@ -164,6 +165,7 @@ ts_err ts_columns_of_numbers(const ts_config *c, const char *format) {
     if (*x->list_separator) key = "list_separator";
     if (x->cross.n) key = "cross";
     if (*x->part) key = "part";
+    if (!strcmp(x->missing, "word")) key = "missing";
     if (*x->transform && strcmp(x->transform, "none") != 0) key = "transform";
     if (!strcmp(x->encoding, "vocabulary")) key = "encoding = \"vocabulary\"";
     if (key)

@@ -53,6 +53,7 @@ static void check_keys(ts_deck *d, const config_setting_t *s,
   if (*x->encoding && x->kind != TS_COLUMN_TIME && !ids)
     key = "encoding", of = "ids";
   if (x->max_length && !ids) key = "max_length", of = "ids";
+  if (!strcmp(x->missing, "word") && !ids) key = "missing", of = "ids";
   if (*x->part && !dated) key = "part", of = "time";
   if (strcmp(x->label, "binary") != 0 && x->kind != TS_COLUMN_LABEL)
     key = "label", of = "label";
@@ -69,6 +70,12 @@ static void check_keys(ts_deck *d, const config_setting_t *s,
                   "data.columns: \"%.80s\" has part and list_separator: a list "
                   "of times has no parts",
                   x->name);
+  if (!strcmp(x->missing, "word") &&
+      (!strcmp(x->encoding, "none") || !strcmp(x->encoding, "modulo")))
+    ts_deck_error(d, s,
+                  "data.columns: \"%.80s\" has encoding \"%s\", of numbers: "
+                  "missing = \"word\" is no number",
+                  x->name, x->encoding);
   if (strlen(x->list_separator) > 1 || *x->list_separator == '"')
     ts_deck_error(d, s,
                   "data.columns: list_separator of \"%.80s\" is one character, "

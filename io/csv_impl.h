@@ -28,8 +28,9 @@ typedef struct ts_csv_ids {
   int *cross;     /* (n_cross) columns that are one word together */
   int32_t n_cross;
   ts_time_part part;
-  ts_str text;     /* scratch: of a cross */
-  char number[32]; /* scratch: of a part */
+  bool missing_word; /* a missing field is a word, too */
+  ts_str text;       /* scratch: of a cross */
+  char number[32];   /* scratch: of a part */
 } ts_csv_ids;
 
 static inline bool ts_csv_is_number(const ts_csv_ids *x) {

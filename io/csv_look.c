@@ -154,6 +154,7 @@ static void note_dense(const ts_csv *s, const ts_look *l) {
 }
 
 static void note_lists(const ts_csv *s, const ts_look *l) {
+  const bool listed = ts_columns_have_ids(s->base.config);
   for (int32_t k = 0; k < s->n_features; k++) {
     const ts_look_ids *ids = &l->ids[k];
     const ts_field *name = &s->header[s->sparse[k]];
@@ -165,10 +166,11 @@ static void note_lists(const ts_csv *s, const ts_look *l) {
         continue;
       ts_note("column \"%.*s\" looks like lists: %lld of %lld fields have a "
               "\"%c\", and each whole field is taken as one id; "
-              "data.csv.list_separator = \"%c\" makes them several (with "
-              "data.csv.lists: in some columns only)",
+              "%slist_separator = \"%c\" makes them several%s",
               (int)name->n_bytes, name->text, (long long)ids->with[j],
-              (long long)ids->n, signs[j], signs[j]);
+              (long long)ids->n, signs[j], listed ? "" : "data.csv.", signs[j],
+              listed ? " (in data.columns)"
+                     : " (with data.csv.lists: in some columns only)");
       break;
     }
   }

@@ -47,11 +47,18 @@ static ts_field crossed(ts_csv *s, ts_csv_ids *x) {
                            : nothing;
 }
 
-ts_field ts_csv_word(ts_csv *s, int32_t feature) {
+static ts_field made(ts_csv *s, int32_t feature) {
   ts_csv_ids *x = &s->ids[feature];
   if (x->n_cross) return crossed(s, x);
   if (x->part) return part_of(s, s->sparse[feature], x->part, x->number);
   return s->fields[s->sparse[feature]];
+}
+
+ts_field ts_csv_word(ts_csv *s, int32_t feature) {
+  static const char missing[] = "(missing)";
+  const ts_field f = made(s, feature);
+  if (!s->ids[feature].missing_word || !ts_csv_is_missing(s, &f)) return f;
+  return (ts_field){missing, sizeof missing - 1};
 }
 
 /* A whole number; false where F is none, or has over 64 bits. */
@@ -125,6 +132,7 @@ static void set_ids(ts_csv *s, int32_t k) {
   ts_csv_ids *ids = &s->ids[k];
   ids->encoding = encoding_of(x.encoding);
   ids->part = ts_time_part_of(x.part);
+  ids->missing_word = !strcmp(x.missing, "word");
   ids->start = TS_FNV_START ^ (x.seed ? ts_mix64((uint64_t)x.seed) : 0);
   s->vocabulary |= ids->encoding == TS_CSV_VOCABULARY;
   ts_csv_bags *bags = &s->bags[k];

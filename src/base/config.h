@@ -149,6 +149,7 @@ typedef struct ts_column_config {
   char *part;           /* of a date and time */
   ts_strings cross;     /* columns whose values together are the id */
   int64_t seed;         /* of encoding hash */
+  char *missing;        /* of ids: unknown | word */
   char *label;          /* of labels: binary | soft | count | real */
   char *group;          /* of features */
   int64_t max_length;   /* of a bag: its first ids; 0: all */

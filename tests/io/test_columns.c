@@ -133,6 +133,24 @@ TS_TEST(lists) {
   close_it();
 }
 
+/* What is missing is unknown, or a word; "(" comes before letters. */
+TS_TEST(missing) {
+  static const char csv[] = "y,g\n1,b\n0,\n1,NA\n0,c\n";
+  reads(csv, IDS("encoding = \"vocabulary\";"), TABLE(9, "u"), 0,
+        "1 (2); 0 (0); 1 (1); 0 (3)");
+  write_file("a.csv", csv);
+  ck_assert_ok(take_deck(CSV "csv = { missing = \"NA\"; };",
+                         IDS("encoding = \"vocabulary\"; missing = \"word\"; "
+                             "list_separator = \"|\";"),
+                         TABLE(9, "u"), 0));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  ck_assert_ok(read_all());
+  ck_assert_str_eq(batch(), "1 (2); 0 (1); 1 (1); 0 (3)");
+  close_it();
+  refuses(csv, IDS("encoding = \"none\"; missing = \"word\";"), TABLE(9, "u"),
+          0, 2, "missing = \"word\" is no number");
+}
+
 /* The words of two columns are one; a part of it may be missing. */
 TS_TEST(crosses) {
   const char *csv = "y,g,h\n1,a,b\n0,a,c\n1,a,b\n0,,c\n1,ab,\n0,,\n";
