@@ -124,13 +124,16 @@ int32_t ts_column_n_labels(const ts_config *c) {
   return c->data.csv.labels.n ? c->data.csv.labels.n : 1;
 }
 
-ts_column_config ts_column_of_label(const ts_config *c, int32_t k) {
-  const int32_t n = count(c, TS_COLUMN_LABEL);
-  const ts_strings *names = &c->data.csv.labels;
+const ts_column_config *ts_column_given_label(const ts_config *c, int32_t k) {
   const ts_column_config *given = NULL;
-  if (n && k < c->model.n_tasks)
+  if (k < c->model.n_tasks)
     given = find(c, TS_COLUMN_LABEL, c->model.tasks[k].name);
-  if (n && !given) given = at(c, TS_COLUMN_LABEL, k);
+  return given ? given : at(c, TS_COLUMN_LABEL, k);
+}
+
+ts_column_config ts_column_of_label(const ts_config *c, int32_t k) {
+  const ts_strings *names = &c->data.csv.labels;
+  const ts_column_config *given = ts_column_given_label(c, k);
   return filled(given, TS_COLUMN_LABEL,
                 given          ? given->name
                 : k < names->n ? names->item[k]

@@ -26,6 +26,9 @@ ts_column_config ts_column_of_dense(const ts_config *, int32_t i);
 int32_t ts_column_n_labels(const ts_config *);
 ts_column_config ts_column_of_label(const ts_config *, int32_t k);
 
+/* Task K's where data.columns has labels, else NULL. */
+const ts_column_config *ts_column_given_label(const ts_config *, int32_t k);
+
 /* Where samples' weights are; NULL: the deck does not say. */
 const char *ts_column_weight(const ts_config *);
 

@@ -106,13 +106,15 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   if (d->base.split == TS_SPLIT_TRAIN && strcmp(c->data.shuffle, "none") != 0)
     TS_DO(ts_array_map(&f->in));
   TS_DO(check_header(f, &d->base.info));
-  TS_DO(ts_array_open(&f->labels, &f->in, "labels", 2, H5T_NATIVE_FLOAT, 4,
-                      true));
+  const char *labels;
+  TS_DO(ts_dataset_labels_of(c, &labels));
+  TS_DO(
+      ts_array_open(&f->labels, &f->in, labels, 2, H5T_NATIVE_FLOAT, 4, true));
   TS_DO(
       ts_array_open(&f->dense, &f->in, "dense", 2, H5T_NATIVE_FLOAT, 4, false));
   TS_DO(ts_dataset_dense_columns(c, f));
   TS_DO(open_weights(d, f));
-  TS_DO(check_rows(f, &f->labels, "labels", f->n));
+  TS_DO(check_rows(f, &f->labels, labels, f->n));
   TS_DO(check_rows(f, &f->dense, "dense", f->n));
   TS_DO(ts_mem_many(f->features, d->n_features, INPUT));
   for (int32_t i = 0; i < d->n_features; i++)
@@ -310,6 +312,8 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
     const int64_t row = at - f->first, to = at - first;
     TS_DO(ts_array_read(&f->in, &f->labels, s->labels + to * info->n_tasks, row,
                         here));
+    TS_DO(ts_dataset_check_labels(d, f, s->labels + to * info->n_tasks, row,
+                                  here));
     float *dense = s->dense + to * info->n_dense;
     if (info->n_dense) {
       float *rows = dense;

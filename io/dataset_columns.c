@@ -112,6 +112,38 @@ void ts_dataset_pick(const ts_dataset_file *f, float *to, int64_t row) {
     to[row * f->n_dense + i] = from[f->pick[i]];
 }
 
+/* ---- labels -------------------------------------------------------------- */
+
+ts_err ts_dataset_labels_of(const ts_config *c, const char **name) {
+  const ts_column_config *given = ts_column_given_label(c, 0);
+  *name = "labels";
+  if (!given || !*given->from) return TS_OK;
+  *name = given->from;
+  if (c->model.n_tasks == 1) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "data.columns: label \"%s\" has from, and data sets have the "
+                 "labels of several tasks in one: /labels, in the tasks' order",
+                 given->name);
+}
+
+/* Of a label that the deck does not list nothing is known. */
+ts_err ts_dataset_check_labels(const ts_dataset *d, const ts_dataset_file *f,
+                               const float *y, int64_t row, int32_t n) {
+  const int32_t n_tasks = d->base.info.n_tasks;
+  for (int32_t k = 0; k < n_tasks; k++) {
+    const ts_column_config *x = ts_column_given_label(d->base.config, k);
+    const bool soft = x && !strcmp(x->label, "soft");
+    for (int32_t i = 0; x && i < n; i++) {
+      const float label = y[(int64_t)i * n_tasks + k];
+      if (soft ? label >= 0 && label <= 1 : label == 0 || label == 1) continue;
+      return ts_fail(TS_ERR_DATA, "%s: sample %lld: label \"%s\" is %g, %s",
+                     f->in.path, (long long)(row + i), x->name, (double)label,
+                     soft ? "no number from 0 to 1" : "neither 0 nor 1");
+    }
+  }
+  return TS_OK;
+}
+
 /* ---- ids ----------------------------------------------------------------- */
 
 void ts_dataset_ids_of(const ts_config *c, int32_t i, ts_dataset_ids *ids) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/dataset_impl.h"
 
 /* A sample of the batch: where it goes to, its file and row there, and where
@@ -68,7 +69,11 @@ static ts_err gather_numbers(ts_dataset *d, ts_batch_store *s,
   ts_dataset_file *f = &d->files[w->file];
   const int32_t n_dense = d->base.info.n_dense;
   float *dense = s->dense;
+  const int32_t n_tasks = d->base.info.n_tasks;
   TS_DO(gather_rows(f, &f->labels, s->labels, w, n));
+  for (int32_t k = 0; ts_column_given_label(d->base.config, 0) && k < n; k++)
+    TS_DO(ts_dataset_check_labels(
+        d, f, s->labels + (int64_t)w[k].place * n_tasks, w[k].row, 1));
   if (f->sample_weights.set >= 0) {
     TS_DO(gather_rows(f, &f->sample_weights, s->weights, w, n));
     for (int32_t k = 0; k < n; k++)

@@ -46,6 +46,11 @@ bool ts_dataset_is_ragged(const ts_dataset *, int32_t i);
  * is not a number. */
 ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,
                               int64_t row, int32_t n, int32_t cols);
+/* dataset_columns.c: the dataset of the labels; those of N samples from ROW of
+ * F on are what the deck says. */
+ts_err ts_dataset_labels_of(const ts_config *, const char **name);
+ts_err ts_dataset_check_labels(const ts_dataset *, const ts_dataset_file *f,
+                               const float *y, int64_t row, int32_t n);
 ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
                                 int64_t row, int32_t n);
 /* dataset_columns.c: which dense columns of F the deck wants. */

@@ -101,6 +101,12 @@ TS_TEST(datasets_that_lack_it) {
                   "dataset");
   dataset_refused("{ name = \"v\"; kind = \"ids\"; from = \"other\"; }", 2, 3,
                   "has no feature \"other\"");
+  dataset_refused("{ name = \"label\"; kind = \"label\"; }, " BAGS(""), 2, 3,
+                  "sample 2: label \"label\" is 2, neither 0 nor 1");
+  dataset_refused("{ name = \"label\"; kind = \"label\"; from = "
+                  "\"importance\"; label = \"soft\"; }, " BAGS(""),
+                  2, 3,
+                  "sample 0: label \"label\" is -2, no number from 0 to 1");
   make_dataset(false, 1);
   dataset_refused(BAGS("") ", " NUMBER("age"), 1, 3,
                   "/dense has 2 columns without names (its attribute "
