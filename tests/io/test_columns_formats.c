@@ -9,9 +9,30 @@ TS_EACH_TEST_BETWEEN(folder_start, folder_stop)
 
 /* ---- data sets ----------------------------------------------------------- */
 
+/* Texts of one size, or as h5py writes them. */
+typedef enum { UNNAMED, FIXED, VARIABLE } name_form;
+
+static void put_names(hid_t file, name_form form) {
+  const char *const names[] = {"id", "age"};
+  const hsize_t two = 2;
+  const hid_t text = H5Tcopy(H5T_C_S1), space = H5Screate_simple(1, &two, 0);
+  H5Tset_size(text, form == FIXED ? 3 : H5T_VARIABLE);
+  if (form == VARIABLE) H5Tset_cset(text, H5T_CSET_UTF8);
+  const hid_t dense = H5Dopen2(file, "dense", H5P_DEFAULT);
+  const hid_t attr = H5Acreate2(dense, "names", text, space, H5P_DEFAULT, 0);
+  ck_assert_int_ge(
+      H5Awrite(attr, text,
+               form == FIXED ? (const void *)"id\0age" : (const void *)names),
+      0);
+  H5Aclose(attr);
+  H5Tclose(text);
+  H5Sclose(space);
+  H5Dclose(dense);
+}
+
 /* Labels and ids are 0 to 7, dense numbers (0, 1), (2, 3) to (6, 7), then 8 and
- * zeros; they have names where NAMED. */
-static void make_dataset(bool named, double weight) {
+ * zeros. */
+static void make_dataset(name_form form, double weight) {
   char path[96];
   ck_assert_ok(ts_comm_barrier(f.comm));
   snprintf(path, sizeof path, "%s/a.h5", dir);
@@ -26,17 +47,7 @@ static void make_dataset(bool named, double weight) {
                               H5P_DEFAULT, weights),
                      0);
     H5Dclose(set);
-    const hsize_t two = 2;
-    const hid_t text = H5Tcopy(H5T_C_S1), space = H5Screate_simple(1, &two, 0);
-    H5Tset_size(text, 3);
-    const hid_t dense = H5Dopen2(file, "dense", H5P_DEFAULT);
-    const hid_t attr =
-        named ? H5Acreate2(dense, "names", text, space, H5P_DEFAULT, 0) : -1;
-    if (named) ck_assert_int_ge(H5Awrite(attr, text, "id\0age"), 0);
-    if (named) H5Aclose(attr);
-    H5Tclose(text);
-    H5Sclose(space);
-    H5Dclose(dense);
+    if (form != UNNAMED) put_names(file, form);
     H5Fclose(file);
   }
   ck_assert_ok(ts_comm_barrier(f.comm));
@@ -61,18 +72,21 @@ static void dataset_reads(const char *columns, int n_dense,
 }
 
 TS_TEST(datasets) {
-  make_dataset(true, 0.5);
+  make_dataset(FIXED, 0.5);
   dataset_reads(BAGS("encoding = \"modulo\";"), 2,
                 "0 0 1 (0); 1 2 3 (1); 2 4 5 (2); 3 6 7 (0); 4 8 0 (1); 5 0 0 "
                 "(2); 6 0 0 (0); 7 0 0 (1)");
-  dataset_reads(BAGS("encoding = \"modulo\";") ", { name = \"x\"; kind = "
-                                               "\"dense\"; from = "
-                                               "\"age\"; }, { name = \"w\"; "
-                                               "kind = \"weight\"; from = "
-                                               "\"importance\"; }",
-                1,
-                "0 *0.5 1 (0); 1 *1 3 (1); 2 *2 5 (2); 3 *3 7 (0); 4 *4 0 (1); "
-                "5 *5 0 (2); 6 *6 0 (0); 7 *7 0 (1)");
+  for (name_form form = FIXED; form <= VARIABLE; form++) {
+    make_dataset(form, 0.5);
+    dataset_reads(
+        BAGS("encoding = \"modulo\";") ", { name = \"x\"; kind = "
+                                       "\"dense\"; from = \"age\"; }, { name = "
+                                       "\"w\"; kind = "
+                                       "\"weight\"; from = \"importance\"; }",
+        1,
+        "0 *0.5 1 (0); 1 *1 3 (1); 2 *2 5 (2); 3 *3 7 (0); 4 *4 0 "
+        "(1); 5 *5 0 (2); 6 *6 0 (0); 7 *7 0 (1)");
+  }
 }
 
 static void dataset_refused(const char *columns, int n_dense, int code,
@@ -89,7 +103,7 @@ static void dataset_refused(const char *columns, int n_dense, int code,
 }
 
 TS_TEST(datasets_that_lack_it) {
-  make_dataset(true, -2);
+  make_dataset(VARIABLE, -2);
   dataset_refused("{ name = \"importance\"; kind = \"weight\"; }, " BAGS(""), 2,
                   3, "sample 0: its weight is no number from 0 on: -2");
   dataset_refused("{ name = \"w\"; kind = \"weight\"; }, " BAGS(""), 2, 3,
@@ -107,7 +121,7 @@ TS_TEST(datasets_that_lack_it) {
                   "\"importance\"; label = \"soft\"; }, " BAGS(""),
                   2, 3,
                   "sample 0: label \"label\" is -2, no number from 0 to 1");
-  make_dataset(false, 1);
+  make_dataset(UNNAMED, 1);
   dataset_refused(BAGS("") ", " NUMBER("age"), 1, 3,
                   "/dense has 2 columns without names (its attribute "
                   "\"names\"), data.columns lists 1");
@@ -116,7 +130,7 @@ TS_TEST(datasets_that_lack_it) {
 /* The first ids of bags of two and more. */
 TS_TEST(datasets_with_long_bags) {
   char path[96];
-  make_dataset(false, 1);
+  make_dataset(UNNAMED, 1);
   snprintf(path, sizeof path, "%s/a.h5", dir);
   if (f.rank == 0) {
     const int64_t ends[N + 1] = {0, 3, 3, 5, 5, 8, 8, 8, 8};
