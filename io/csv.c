@@ -167,6 +167,8 @@ static ts_need need_of(const ts_csv *s, int32_t k) {
   case TS_CSV_VOCABULARY:
     return (ts_need){.rows = s->words[k].n + 1};
   case TS_CSV_NUMBER:
+    if (ts_time_rows(s->ids[k].part))
+      return (ts_need){.rows = ts_time_rows(s->ids[k].part), .plain = true};
     return (ts_need){.why = "ids of text are known as they are read"};
   case TS_CSV_MODULO:
     return (ts_need){.why = "ids modulo the rows fit any number of them"};

@@ -11,6 +11,11 @@ ts_time_part ts_time_part_of(const char *word) {
   return TS_TIME_NONE;
 }
 
+int64_t ts_time_rows(ts_time_part part) {
+  static const int64_t rows[] = {0, 0, 13, 32, 7, 24, 60};
+  return rows[part];
+}
+
 /* -1: it is not said. */
 typedef struct ts_moment {
   int64_t year, month, day, hour, minute;

@@ -19,6 +19,9 @@ typedef enum {
 /* The part that WORD names; NONE: it names none. */
 ts_time_part ts_time_part_of(const char *word);
 
+/* Rows that a part's values are the numbers of; 0: a year may be any. */
+int64_t ts_time_rows(ts_time_part);
+
 /* A part of the date and time in TEXT; -1: it is none, or does not say that
  * part.  2014-10-21 (also with /), with T or a blank before 13:05, 13:05:59 or
  * 13:05:59.5 and a time zone, which changes nothing: parts are as written.

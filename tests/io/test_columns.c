@@ -173,7 +173,7 @@ TS_TEST(parts_of_times) {
               "\"t\"; encoding = \"vocabulary\"; }, { name = \"day\"; kind = "
               "\"time\"; part = \"day\"; from = \"t\"; }, { name = \"t\"; kind "
               "= \"time\"; }",
-        TABLE(24, "u") ", " TABLE(3, "v"), 1,
+        TABLE("auto", "u") ", " TABLE(3, "v"), 1,
         "1 21 (13) (2); 0 29 (0) (1); 1 0 () (0)");
   refuses("y,t\n1,2014-10-21 13:05\n0,21.10.2014\n",
           LABEL "{ name = \"u\"; kind = \"time\"; part = \"hour\"; from = "

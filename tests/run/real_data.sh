@@ -72,13 +72,12 @@ all_words() {
   cp "$TESSERA_DATA_DIR/avazu-9k/train.csv" "$work/avazu.train"
   { head -n 1 "$work/avazu.train"; cat "$TESSERA_DATA_DIR/avazu-9k/test.csv"; } > "$work/avazu.test"
   words avazu click "$(head -n 1 "$work/avazu.train" | sed 's/id,click,hour,//' | tr , ' ')" \
-    '{ name = "day"; kind = "time"; part = "weekday"; from = "hour"; }, { name = "hour"; kind = "time"; part = "hour"; }, { name = "where"; kind = "ids"; cross = ["site_id", "app_id", "banner_pos"]; },' 'day hour where' \
-    --set tables.day.rows=7 --set tables.hour.rows=24 && reach avazu-words 0.68 || return 1
+    '{ name = "day"; kind = "time"; part = "weekday"; from = "hour"; }, { name = "hour"; kind = "time"; part = "hour"; }, { name = "where"; kind = "ids"; cross = ["site_id", "app_id", "banner_pos"]; },' 'day hour where' && reach avazu-words 0.68 || return 1
   inter=$TESSERA_DATA_DIR/ml-100k/ml-100k.inter
   for part in train test; do awk -v t=$part 'NR == 1 || (NR % 10 == 0) == (t == "test")' "$inter" > "$work/ml.$part"; done
   words ml rating:float '' \
     '{ name = "user"; kind = "ids"; from = "user_id:token"; }, { name = "item"; kind = "ids"; from = "item_id:token"; }, { name = "day"; kind = "time"; part = "weekday"; from = "timestamp:float"; }, { name = "year"; kind = "ids"; part = "year"; encoding = "vocabulary"; from = "timestamp:float"; },' 'user item day year' \
-    --set tables.day.rows=7 --set data.csv.separator=tab --set data.csv.label_threshold=4 && reach ml-words 0.76
+    --set data.csv.separator=tab --set data.csv.label_threshold=4 && reach ml-words 0.76
 }
 sh "$srcdir/jobs/join-ml100k" "$TESSERA_DATA_DIR/ml-100k" "$work/ml" || exit 1
 run adult "$srcdir/input/adult.deck" && reach adult 0.905 && others adult adult || exit 1
