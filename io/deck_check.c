@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "io/deck_impl.h"
 #include "io/source.h"
+#include "io/split.h"
 
 static const config_setting_t *at(const config_setting_t *root,
                                   const char *path) {
@@ -205,16 +206,61 @@ static void check_run_name(ts_deck *d, const config_setting_t *root) {
                   name);
 }
 
+static void check_split(ts_deck *d, const config_setting_t *root) {
+  const ts_config *c = d->config;
+  const char *by = c->data.split.by, *key = c->data.split.key;
+  const config_setting_t *s = at(root, "data.split");
+  if (!by || !key) return; /* broken */
+  const bool time = !strcmp(by, "time"), hash = !strcmp(by, "hash");
+  const bool column = !strncmp(by, "column:", 7) && by[7];
+  if (!time && !hash && !column && strcmp(by, "tail") != 0)
+    ts_deck_error(d, at(root, "data.split.by"),
+                  "data.split.by = \"%.80s\" is none of hash, time, tail, "
+                  "column:NAME",
+                  by);
+  if (c->data.split.valid >= 1)
+    ts_deck_error(d, at(root, "data.split.valid"),
+                  "data.split.valid = 1 leaves nothing to train on: it is a "
+                  "share over 0 and under 1");
+  if (column && c->data.split.valid > 0)
+    ts_deck_error(d, at(root, "data.split.valid"),
+                  "data.split.valid is not for \"%.80s\": the column says "
+                  "which samples are for validation",
+                  by);
+  if (time && c->data.split.valid > 0 && !*key)
+    ts_deck_error(d, s,
+                  "data.split.by = \"time\" needs data.split.key, the "
+                  "column of the time");
+  if (*key && !time && !hash)
+    ts_deck_error(d, at(root, "data.split.key"),
+                  "data.split.key is for \"hash\" and \"time\", not for "
+                  "\"%.80s\"",
+                  by);
+  if ((*key || !hash) && !ts_split_is_on(c) && !d->n_errors)
+    ts_deck_error(d, s,
+                  "data.split splits nothing: give data.split.valid, the "
+                  "share that is for validation");
+  if (ts_split_is_on(c) && c->data.valid.n)
+    ts_deck_error(d, at(root, "data.valid"),
+                  "data.valid and data.split are both given: one is enough");
+}
+
 /* What a run with validations needs, and what needs them. */
 static void check_validation(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
+  const bool splits = c->data.split.by && ts_split_is_on(c);
   const ts_source_ops *format = ts_source_find(c->data.format);
   const bool made = format && format->no_files;
   const bool validates = c->run.valid_every > 0;
   const char *needs = NULL;
-  if (validates && !made && !c->data.valid.n)
+  if (validates && !made && !c->data.valid.n && !splits)
     ts_deck_error(d, at(root, "run.valid_every"),
-                  "run.valid_every needs data.valid, what to look at");
+                  "run.valid_every needs data.valid, what to look at, or "
+                  "data.split");
+  if (!validates && splits)
+    ts_deck_error(d, at(root, "data.split"),
+                  "data.split has samples that are never looked at: give "
+                  "run.valid_every");
   if (!validates && c->data.valid.n)
     ts_deck_error(d, at(root, "data.valid"),
                   "data.valid is never looked at: give run.valid_every");
@@ -282,6 +328,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_tasks(d, root);
   if (!d->n_errors) ts_columns_check(d, root);
   check_dedup(d, root);
+  check_split(d, root);
   check_validation(d, root);
   check_best(d, root);
   check_report(d, root);

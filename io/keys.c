@@ -1,6 +1,9 @@
 /* keys.c - keys of any format. */
 #include "io/keys.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/mem.h"
 
 ts_err ts_keys_columns(ts_keys *k, const ts_strings *names) {
@@ -26,6 +29,20 @@ ts_err ts_keys_open(ts_keys **out, const ts_config *c, ts_split split,
   TS_TRY(ops->keys(out, c, &paths, names, comm));
 done:
   ts_source_files_free(&paths);
+  return err;
+}
+
+ts_err ts_keys_asked_by(const char *who, ts_err err) {
+  static const char keys[] = "--keys";
+  ts_err_record was, now;
+  if (err == TS_OK) return err;
+  ts_err_take(&was);
+  now = was;
+  const char *at = strstr(was.text, keys);
+  if (at)
+    snprintf(now.text, sizeof now.text, "%.*s%s%.3000s", (int)(at - was.text),
+             was.text, who, at + strlen(keys));
+  ts_err_put(&now);
   return err;
 }
 

@@ -19,6 +19,9 @@ struct ts_keys {
 /* Columns NAMES of the files that SPLIT reads.  Collective. */
 ts_err ts_keys_open(ts_keys **, const ts_config *, ts_split,
                     const ts_strings *names, ts_comm *);
+/* ERR of open or read, whose message names WHO, which asks for the columns,
+ * instead of --keys.  Local. */
+ts_err ts_keys_asked_by(const char *who, ts_err err);
 /* Samples [first, first + n).  Local. */
 ts_err ts_keys_read(ts_keys *, int64_t first, int64_t n);
 /* Frees the columns, too.  Local. */

@@ -76,6 +76,7 @@ tessera_sources += \
   io/metrics_log.c \
   io/metrics_log.h \
   io/order.c \
+  io/negatives.c \
   io/order.h \
   io/rows.c \
   io/rows.h \
@@ -91,8 +92,12 @@ tessera_sources += \
   io/schema_tables.h \
   io/source.c \
   io/source.h \
+  io/split.c \
+  io/split.h \
   io/spool.c \
   io/spool.h \
+  io/subset.c \
+  io/subset.h \
   io/synthetic.c \
   io/synthetic_draw.c io/synthetic_impl.h \
   io/text.c \

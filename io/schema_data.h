@@ -26,6 +26,19 @@ LIST(DECK, data.train, PATHS,
          "of a window, for files larger than memory"),
     NUMBER(DECK, data.shuffle_window, FLOAT, "64.0", "MiB", 0.001, 1e9,
            "of data that data.shuffle = \"block\" mixes at a time"),
+    NUMBER(DECK, data.split.valid, FLOAT, "0.0", "", 0, 1,
+           "share of data.train that is for validation instead of data.valid; "
+           "0: none"),
+    WORD(DECK, data.split.by, STRING, "hash", NULL,
+         "which samples: hash|time|tail|column:NAME; time: the newest by "
+         "data.split.key; tail: the last; column: those where it is not empty, "
+         "0, false or train"),
+    WORD(DECK, data.split.key, STRING, "", NULL,
+         "column of the files; hash: samples with the same value are on the "
+         "same side"),
+    NUMBER(DECK, data.negatives, FLOAT, "1.0", "", 1e-9, 1,
+           "share of the samples with label 0 that are trained on; "
+           "evaluations and predictions are corrected for it"),
     FLAG(DECK, data.drop_last, "false",
          "leave out an epoch's short last batch"),
     WORD(DECK, data.on_bad_id, CHOICE, "stop", "stop|drop",

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/rows.h"
+#include "io/split.h"
 
 #define DECLARE(name) extern const ts_source_ops ts_source_##name;
 TS_DATA_FORMATS(DECLARE)
@@ -77,6 +78,7 @@ ts_err ts_source_files(const ts_source_ops **ops, ts_strings *paths,
   static const char *const names[] = {"train", "eval", "valid", "eval"};
   const ts_strings *const lists[] = {&c->data.train, &c->data.eval,
                                      &c->data.valid, &c->data.eval};
+  if (split == TS_SPLIT_VALID && ts_split_is_on(c)) split = TS_SPLIT_TRAIN;
   TS_DO(expand(paths, lists[split]));
   const char *first = paths->n ? paths->item[0] : NULL;
   *ops = ts_source_of(c, first);
@@ -112,9 +114,11 @@ ts_err ts_source_open_only(ts_source **out, const ts_config *c, ts_split split,
   const ts_source_ops *ops = NULL;
   ts_strings paths = {0};
   TS_TRY(ts_agree(comm, ts_source_files(&ops, &paths, c, split)));
-  TS_TRY(ops->open(&s, c, split, state, &paths, comm));
+  const bool parts = ts_split_parts(c, split);
+  TS_TRY(ops->open(&s, c, parts ? TS_SPLIT_TRAIN : split, state, &paths, comm));
   s->info.format = ops->format;
   TS_TRY(ts_agree(comm, check_shapes(s)));
+  if (parts) TS_TRY(ts_split_take(&s, split, comm));
   *out = s;
 done:
   if (err != TS_OK) ts_source_close(s);
@@ -126,7 +130,8 @@ ts_err ts_source_open(ts_source **out, const ts_config *c, ts_split split,
                       const char *state, ts_comm *comm) {
   ts_source *s = NULL;
   TS_DO(ts_source_open_only(&s, c, split, state, comm));
-  const ts_err err = ts_rows_settle(s, comm);
+  ts_err err = ts_rows_settle(s, comm);
+  if (err == TS_OK) err = ts_negatives_take(&s, comm);
   if (err != TS_OK)
     ts_source_close(s);
   else

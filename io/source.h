@@ -38,6 +38,7 @@ typedef struct ts_source_info {
   int64_t bytes;      /* of its files; 0: not known */
   const char *packed; /* a file that is read in order only; NULL: none */
   bool unlabelled;    /* to predict only: labels are NAN */
+  int64_t n_dropped;  /* that data.negatives has left out */
   int64_t period; /* samples after which the same ones come again; 0: none */
   /* synthetic only, NAN elsewhere: the best that any model can reach. */
   double bayes_logloss, bayes_auc;

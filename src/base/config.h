@@ -211,6 +211,12 @@ typedef struct ts_config {
     ts_strings dedup;
     char *shuffle;         /* none | block | full */
     double shuffle_window; /* MiB */
+    struct {
+      double valid; /* share for validation; 0: by a column, or none */
+      char *by;     /* hash | time | tail | column:NAME */
+      char *key;    /* column of hash and time, "": none */
+    } split;
+    double negatives; /* share that is trained on; 1: all */
     bool drop_last;
     ts_on_bad on_bad_id, on_bad_record;
     int64_t max_bad;

@@ -10,6 +10,7 @@
 #include "commands/commands.h"
 #include "io/deck.h"
 #include "io/source.h"
+#include "io/split.h"
 #include "runtime/trace.h"
 #include "train/trainer.h"
 
@@ -107,6 +108,7 @@ static ts_err write_data(const ts_args *a, bool synthetic) {
   TS_TRY(parse_split(a, &split));
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
   TS_TRY(ts_deck_spare(c, "--out", a->out));
+  ts_split_forget(c); /* files are written whole */
   if (synthetic) {
     ts_mem_free(c->data.format);
     c->data.format = NULL;

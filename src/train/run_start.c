@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/deck.h"
+#include "io/split.h"
 #include "train/pipeline.h"
 #include "train/planning.h"
 #include "train/run_impl.h"
@@ -228,6 +229,19 @@ ts_err ts_run_init_from(ts_run *r) {
   return ts_trainer_init_from(r->t, r->train, path);
 }
 
+static void say_part(const ts_run *r) {
+  const ts_config *c = r->config;
+  char n[32];
+  if (r->valid && ts_split_is_on(c))
+    ts_info("data.split: %s more samples are for validation, by \"%s\"%s%s",
+            ts_str_count(n, r->valid->info.n_samples), c->data.split.by,
+            *c->data.split.key ? " of column " : "", c->data.split.key);
+  if (c->data.negatives < 1)
+    ts_info("data.negatives = %g: %s more samples with label 0 are not trained "
+            "on; evaluations and predictions are corrected for it",
+            c->data.negatives, ts_str_count(n, r->train->info.n_dropped));
+}
+
 ts_err ts_run_open_data(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
@@ -254,6 +268,7 @@ ts_err ts_run_open_data(ts_run *r) {
   ts_info("data: %s, %s samples, %d dense and %d sparse features",
           r->train->info.format, ts_str_count(n, r->train->info.n_samples),
           r->train->info.n_dense, r->train->info.n_features);
+  say_part(r);
 done:
   ts_watch_enter(before);
   ts_str_reset(&state);

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "dense/tally.h"
+#include "io/split.h"
 #include "runtime/trace.h"
 #include "train/late.h"
 
@@ -186,6 +187,14 @@ const float *ts_stage_predictions(const ts_trainer *t) {
   return t->late ? t->late->predictions : t->predictions;
 }
 
+/* Of the first task, whose negatives are fewer in training than elsewhere. */
+static void correct(ts_trainer *t, int32_t n) {
+  float *p = t->late ? t->late->predictions : t->predictions;
+  for (int64_t i = 0; t->negatives < 1 && i < n; i++)
+    p[i * t->n_tasks] =
+        (float)ts_negatives_correct(p[i * t->n_tasks], t->negatives);
+}
+
 static ts_err add_metrics(ts_trainer *t, ts_metrics **metrics,
                           const ts_batch *batch) {
   const float *predictions = ts_stage_predictions(t);
@@ -221,6 +230,7 @@ static ts_err finish_here(ts_trainer *t, ts_inflight *c, ts_event loss,
   result->loss_sum =
       t->late ? t->late->losses[t->late->n_losses - 1] : *t->loss_sum;
   result->nan = !isfinite(result->loss_sum);
+  if (!training) correct(t, c->batch->n);
   if (!training || (!result->skipped && !result->nan))
     TS_DO(add_metrics(t, metrics, c->batch));
   if (t->late) TS_DO(ts_late_end(t, ts_lane_record(t->compute), c->more));

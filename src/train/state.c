@@ -12,6 +12,7 @@
 #include "dense/param_optim.h"
 #include "config.h"
 #include "io/deck.h"
+#include "io/split.h"
 #include "train/planning.h"
 
 /* ---- tables -------------------------------------------------------------- */
@@ -279,6 +280,7 @@ static ts_err add_loader(ts_trainer *t, ts_ckpt *ckpt,
   TS_TRY(add_i64(ckpt, "loader/samples", train->info.n_samples));
   TS_TRY(add_i64(ckpt, "loader/trained", state->n_samples));
   TS_TRY(ts_order_save(t->config, ckpt));
+  TS_TRY(ts_split_save(t->config, ckpt));
   TS_TRY(
       ts_ckpt_add_value(ckpt, "loader/seconds", TS_F64, 1, &state->trained_s));
   TS_TRY(add_best(ckpt, &state->best));
@@ -378,6 +380,8 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
     TS_THROW(TS_ERR_CKPT, "%s lacks %s", taken->text, missing.text);
   t->step = get_i64(&ckpt, "optim/step", ckpt.step);
   TS_TRY(ts_settle(t, take_state(&ckpt, state)));
+  if (t->training) TS_TRY(ts_settle(t, ts_split_check(t->config, &ckpt)));
+  if (!t->training) t->negatives = ts_negatives_of(t->config, &ckpt);
   TS_TRY(ts_settle(t, take_choices(t, &ckpt)));
   if (t->training) TS_TRY(each_metric(t, &ckpt, taken->text));
   ts_parallel_touch(t->dense);

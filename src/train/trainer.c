@@ -101,6 +101,7 @@ ts_err ts_trainer_start_on(ts_trainer **out, const ts_config *c, bool training,
   *out = t;
   t->config = c;
   t->training = training;
+  t->negatives = c->data.negatives;
   t->backend = backend;
   t->n_tasks = c->model.n_tasks;
   watch(c);

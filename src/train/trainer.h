@@ -83,6 +83,7 @@ typedef struct ts_trainer {
                            borrowed, but for the list */
   ts_parallel *dense;   /* how ranks share the dense parameters */
   ts_metrics **metrics; /* (n_tasks) of the training samples */
+  double negatives;     /* share that is trained on: data.negatives */
   int rank, n_ranks;
   int n_threads;
   bool widened;     /* the launcher's binding was */

@@ -15,6 +15,8 @@ check_PROGRAMS += tests/io/test_sheet
 check_PROGRAMS += tests/io/test_synthetic
 # The order of an epoch's samples.
 check_PROGRAMS += tests/io/test_shuffle
+# The part of the samples that is trained on, and that for validation.
+check_PROGRAMS += tests/io/test_split
 check_PROGRAMS += tests/io/test_checkpoint_device
 check_PROGRAMS += tests/io/test_checkpoint_dense
 tests_io_test_checkpoint_dense_SOURCES = tests/io/test_checkpoint_dense.c \

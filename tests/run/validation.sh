@@ -63,4 +63,40 @@ check "nowhere to keep it" refused 'run.stop.restore = "best" needs checkpoint.d
 check "files that nothing looks at" refused "data.valid is never looked at" --set data.valid=x.csv
 check "no such task" refused 'there is no task "clicks"' $stop --set run.stop.task=clicks
 check "a plateau's factor" refused "under 1" $valid --set optimizer.schedule.kind=plateau
+
+# Validation samples out of data.train, and a share of the negatives.
+part="$f32 --set data.split.valid=0.2 --set run.valid_every=6 --set data.shuffle=full --set data.negatives=0.5"
+check "a split" train 2 part $part --set run.steps=24
+check "on 4 ranks" train 4 part4 $part --set run.steps=24
+samples() { sed -n 's/.*"valid":true.*"samples":\([0-9]*\).*/\1/p' "$work/$1/metrics.jsonl" | sort -u; }
+check "a fifth" test "$(samples part)" -gt 150 -a "$(samples part)" -lt 250
+check "the same one" test "$(samples part4)" = "$(samples part)"
+value part logloss > "$work/x"; value part4 logloss > "$work/y"
+check "looked at four times, and alike" sh -c "paste '$work/x' '$work/y' | awk '{ d = \$1 / \$2 - 1; n++; if (d * d > 1e-8) exit 1 } END { exit n != 4 }'"
+check "said" grep -q "data.split: $(samples part) more samples are for validation, by \"hash\"" "$work/part/log"
+check "in halves" train 2 halves $part --set run.steps=11
+check "goes on" train 1 halves $part --set run.steps=24
+check "as in one" close_losses part halves 1e-5 24
+other() { # TEXT OPTIONS...
+  text=$1; shift
+  train 2 halves $part --set run.steps=30 "$@" 2> "$work/err"
+  [ $? = 4 ] && grep -q "$text" "$work/err" && grep -q "go on with that value, or start anew" "$work/err" || { cat "$work/err"; return 1; }
+}
+check "another share" other "data.split.valid was 0.2, the deck has 0.1: " --set data.split.valid=0.1
+check "another way" other 'data.split.by was hash, the deck has tail: ' --set data.split.by=tail
+check "another share of negatives" other "data.negatives was 0.5, the deck has 1: " --set data.negatives=1
+check "another seed" other "run.seed was 11, the deck has 12: " --set run.seed=12
+check "none" other "data.split.valid was 0.2, the deck has 0: " --set data.split.valid=0 --set run.valid_every=0
+
+# The odds are five times too high for a model that sees a fifth of the negatives.
+few="$f32 --set data.synthetic.samples=100000 --set data.synthetic.eval_samples=4000 --set data.global_batch=400 --set optimizer.lr=0.002"
+calibration() { sed -n 's/.*"eval":true.*"calibration":\([^,}]*\).*/\1/p' "$work/$1/metrics.jsonl" | tail -n 1; }
+between() { awk -v x="$1" -v a="$2" -v b="$3" 'BEGIN { exit !(x > a && x < b) }'; }
+check "few negatives" train 2 few $few --set run.steps=140 --set data.negatives=0.2
+check "calibrated" between "$(calibration few)" 0.95 1.05
+check "the same weights, uncorrected" train 2 bare $few --set run.steps=1 --set checkpoint.init_from="$(newest few)"
+check "predict too much" between "$(calibration bare)" 1.3 2
+check "eval, whatever the deck says" "$TESSERA" eval "$work/small.deck" $few --set run.output="$work/few" > "$work/out"
+check "is corrected, too" between "$(sed -n 's/.*evaluation.*calibration //p' "$work/out")" 0.95 1.05
+check "and says why" grep -q "NOTE: the deck has data.negatives = 1, the checkpoint was trained with 0.2" "$work/out"
 passed
