@@ -1,6 +1,7 @@
 /* negatives.c - a share of the samples with label 0 is trained on; and what a
  * checkpoint knows of the samples that its run trained on. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,23 +118,32 @@ double ts_negatives_of(const ts_config *c, const ts_ckpt *ckpt) {
   return r;
 }
 
+/* What line TEXT has behind its name. */
+static void value_of(char value[256], const char *text) {
+  const size_t name = strcspn(text, " \n"), all = strcspn(text, "\n");
+  const size_t skipped = name < all ? name + 1 : all;
+  snprintf(value, 256, "%.*s", (int)(all - skipped), text + skipped);
+}
+
 ts_err ts_split_check(const ts_config *c, const ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ts_str text = {0};
+  char old[256], new[256];
   const char *was = text_of(ckpt);
   TS_TRY(print(&text, c));
   for (const char *is = text.text; *is && *was;) {
-    const size_t n = strcspn(is, "\n"), m = strcspn(was, "\n");
-    const size_t name = strcspn(is, " ");
-    if (n != m || memcmp(is, was, n) != 0)
+    value_of(old, was);
+    value_of(new, is);
+    if (strcmp(old, new) != 0)
       TS_THROW(TS_ERR_CKPT,
-               "%.*s was%.*s, the deck has%.*s: the checkpoint was trained on "
+               "%.*s was %s, the deck has %s: the checkpoint was trained on "
                "another part of data.train; go on with that value, or start "
                "anew with checkpoint.resume = \"never\"",
-               (int)name, is, (int)(m > name ? m - name : 0),
-               m > name ? was + name : was, (int)(n - name), is + name);
-    is += n + (is[n] == '\n');
-    was += m + (was[m] == '\n');
+               (int)strcspn(is, " "), is, old, new);
+    is += strcspn(is, "\n");
+    is += *is == '\n';
+    was += strcspn(was, "\n");
+    was += *was == '\n';
   }
 done:
   ts_str_reset(&text);
