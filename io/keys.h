@@ -10,6 +10,7 @@ struct ts_keys {
   /* Cells [first, first + n) of all columns into DATA. */
   ts_err (*read)(ts_keys *, int64_t first, int64_t n);
   void (*close)(ts_keys *);
+  int64_t n_samples;        /* cells of each */
   int32_t n;                /* columns */
   ts_sheet_column *columns; /* (n) */
   void **data;              /* (n) cells of the samples that were read last */

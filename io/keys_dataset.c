@@ -132,6 +132,7 @@ static ts_err open_all(ts_dataset_keys **out, const ts_config *c,
     k->files[i].first = first;
     first += k->files[i].n;
   }
+  k->base.n_samples = first;
   return TS_OK;
 }
 

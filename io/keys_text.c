@@ -171,6 +171,7 @@ static ts_err open_keys(ts_keys **out, const ts_config *c,
   TS_TRY(ts_agree(comm, create(&k, names, separator)));
   TS_TRY(ts_text_open(&k->text, paths, header ? separator : '\0', c->run.output,
                       comm));
+  k->base.n_samples = ts_text_n_lines(k->text);
   TS_TRY(ts_agree(comm, header ? find_named(k, c) : find_criteo(k, c)));
   TS_TRY(measure_all(k, comm));
   *out = &k->base;

@@ -11,6 +11,7 @@
 #include "io/batch_store.h"
 #include "io/split.h"
 #include "io/subset.h"
+#include "runtime/watchdog.h"
 
 /* Samples that are read at a time for their labels. */
 enum { SAMPLES = 4096 };
@@ -30,6 +31,7 @@ static ts_err look(ts_source *s, uint64_t *bits, int64_t first, int64_t end) {
   TS_TRY(ts_batch_store_create(&store, s->config, NULL));
   for (int64_t at = first; at < end; at += SAMPLES) {
     const int64_t n = end - at < SAMPLES ? end - at : SAMPLES;
+    ts_watch_beat();
     TS_TRY(s->ops->read(s, store, at, (int32_t)n));
     const ts_batch *b = ts_batch_store_batch(store);
     for (int64_t i = 0; i < n; i++)
@@ -49,8 +51,7 @@ ts_err ts_negatives_take(ts_source **source, ts_comm *comm) {
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
   const int64_t stop = words * (me + 1) / w * TS_BITS_WORD;
   uint64_t *bits = NULL;
-  if (s->split != TS_SPLIT_TRAIN || s->config->data.negatives >= 1)
-    return TS_OK;
+  if (s->config->data.negatives >= 1) return TS_OK;
   TS_TRY(ts_agree(comm, ts_mem_many(bits, words, INPUT)));
   TS_TRY(ts_agree(
       comm, look(s, bits, words * me / w * TS_BITS_WORD, stop < n ? stop : n)));

@@ -122,9 +122,6 @@ const ts_key ts_schema[] = {
 #include "io/schema_columns.h"
     ,
 
-#include "io/schema_columns.h"
-    ,
-
     WORD(DECK, model.kind, STRING, "dlrm", TS_CHOICES(TS_MODELS),
          "what is computed: see Models in the manual"),
     NUMBER(DECK, model.dense_features, INT32, "0", "", 0, 1000000,

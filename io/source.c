@@ -130,8 +130,7 @@ ts_err ts_source_open(ts_source **out, const ts_config *c, ts_split split,
                       const char *state, ts_comm *comm) {
   ts_source *s = NULL;
   TS_DO(ts_source_open_only(&s, c, split, state, comm));
-  ts_err err = ts_rows_settle(s, comm);
-  if (err == TS_OK) err = ts_negatives_take(&s, comm);
+  const ts_err err = ts_rows_settle(s, comm);
   if (err != TS_OK)
     ts_source_close(s);
   else

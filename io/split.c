@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "io/keys.h"
 #include "io/subset.h"
+#include "runtime/watchdog.h"
 
 /* Samples whose column is read at a time; bits that a digit of a time has when
  * the one is sought from which on samples are for validation. */
@@ -39,7 +40,6 @@ bool ts_split_is_on(const ts_config *c) {
 void ts_split_forget(ts_config *c) {
   c->data.split.valid = 0;
   *c->data.split.by = '\0';
-  c->data.negatives = 1;
 }
 
 bool ts_split_parts(const ts_config *c, ts_split split) {
@@ -208,6 +208,7 @@ static bool is_valid(const ts_splitting *x, int64_t sample, int64_t i) {
 static ts_err each(ts_splitting *x, bool times) {
   for (int64_t at = x->from; at < x->to; at += SAMPLES) {
     const int64_t n = x->to - at < SAMPLES ? x->to - at : SAMPLES;
+    ts_watch_beat();
     if (x->keys && (times || x->by != BY_TIME))
       TS_DO(ts_keys_asked_by("data.split", ts_keys_read(x->keys, at, n)));
     for (int64_t i = 0; i < n; i++)
@@ -228,7 +229,12 @@ static ts_err open_column(ts_splitting *x, ts_comm *comm) {
                            ts_keys_open(&x->keys, x->config, TS_SPLIT_TRAIN,
                                         &(ts_strings){&name, 1}, comm));
   ts_mem_free(name);
-  return err;
+  if (err != TS_OK || x->keys->n_samples == x->n) return err;
+  return ts_fail(TS_ERR_DATA,
+                 "data.split: column \"%s\" has %lld values, the data %lld "
+                 "samples",
+                 column_of(x->config), (long long)x->keys->n_samples,
+                 (long long)x->n);
 }
 
 static ts_err mark(ts_splitting *x, ts_comm *comm) {

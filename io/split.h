@@ -21,7 +21,7 @@ ts_err ts_split_take(ts_source **s, ts_split, ts_comm *);
  * (its first N bytes, or up to a NUL) is neither. */
 bool ts_split_time(const char *cell, size_t n, double *time);
 
-/* Leaves out of *S, where it is to be trained on, samples with label 0 as
+/* Leaves samples with label 0 out of *S, which is to be trained on, as
  * data.negatives says, and reads all of it for that.  Collective. */
 ts_err ts_negatives_take(ts_source **s, ts_comm *);
 /* What a prediction P of a model that was trained with a share R of the

@@ -240,6 +240,11 @@ static void say_part(const ts_run *r) {
     ts_info("data.negatives = %g: %s more samples with label 0 are not trained "
             "on; evaluations and predictions are corrected for it",
             c->data.negatives, ts_str_count(n, r->train->info.n_dropped));
+  if (c->data.negatives < 1 && c->model.n_tasks > 1)
+    ts_note("data.negatives goes by the first task, %s, and only its "
+            "predictions are corrected: the other tasks are trained on the "
+            "same samples",
+            c->model.tasks[0].name);
 }
 
 ts_err ts_run_open_data(ts_run *r) {
@@ -255,6 +260,7 @@ ts_err ts_run_open_data(ts_run *r) {
   if (!r->train)
     TS_TRY(ts_source_open(&r->train, c, TS_SPLIT_TRAIN, r->state.source_state,
                           r->t->control));
+  TS_TRY(ts_negatives_take(&r->train, r->t->control));
   if (r->train->ops->state_save)
     TS_TRY(ts_settle(r->t, r->train->ops->state_save(r->train, &state)));
   if (c->data.eval.n || r->train->ops->no_files)

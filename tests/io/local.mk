@@ -17,6 +17,8 @@ check_PROGRAMS += tests/io/test_synthetic
 check_PROGRAMS += tests/io/test_shuffle
 # The part of the samples that is trained on, and that for validation.
 check_PROGRAMS += tests/io/test_split
+tests_io_test_split_SOURCES = tests/io/test_split.c tests/support/hostile_files.c \
+  tests/support/hostile_files.h
 check_PROGRAMS += tests/io/test_checkpoint_device
 check_PROGRAMS += tests/io/test_checkpoint_dense
 tests_io_test_checkpoint_dense_SOURCES = tests/io/test_checkpoint_dense.c \

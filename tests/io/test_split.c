@@ -8,6 +8,7 @@
 #include "io/deck.h"
 #include "io/split.h"
 #include "tests/support/folder.h"
+#include "tests/support/hostile_files.h"
 
 /* More than one block of bits, and no whole number of words. */
 enum { SAMPLES = 1234, KEYS = 40 };
@@ -179,6 +180,75 @@ TS_TEST(by_a_column) {
     ck_assert_int_eq(side[i], i % 6 == 3 || i % 6 == 5);
 }
 
+/* Packed files are read in order, and have the same samples. */
+TS_TEST(of_packed_files) {
+  static int side[SAMPLES];
+  char command[96];
+  static const char *const sets[] = {
+      "data.split.valid=0.5", "data.split.key=user", "data.train=*.csv.gz"};
+  snprintf(command, sizeof command, "gzip -k %s/*.csv", dir);
+  ck_assert(f.rank != 0 || system(command) == 0);
+  ck_assert_ok(ts_comm_barrier(f.comm));
+  part(side, sets, 3);
+  ck_assert_uint_eq(sum_of(side), 2301986443);
+}
+
+/* Ids of u, and the numbers t, are 0 to 7. */
+static void make_data_set(void) {
+  char path[96];
+  snprintf(path, sizeof path, "%s/in.h5", dir);
+  if (f.rank == 0) {
+    const hid_t file = hostile_make(path, false);
+    hostile_put(file, "t", H5T_IEEE_F64LE, 1, N, 0);
+    hostile_put(file, "few", H5T_IEEE_F64LE, 1, N - 1, 0);
+    H5Fclose(file);
+  }
+  ck_assert_ok(ts_comm_barrier(f.comm));
+}
+
+static const char *const as_data_set[] = {
+    "data.train=in.h5", "data.format=dataset", "model.dense_features=2",
+    "tables.user.features=u"};
+enum { AS = sizeof as_data_set / sizeof *as_data_set, MORE = 3 };
+
+static ts_err open_data_set(ts_split split, const char *const *more) {
+  const char *sets[AS + MORE];
+  int n = AS;
+  memcpy(sets, as_data_set, sizeof as_data_set);
+  for (int i = 0; i < MORE && more[i]; i++) sets[n++] = more[i];
+  return open_it(split, sets, n);
+}
+
+static const struct {
+  int n_valid;
+  const char *sets[MORE];
+} of_sets[] = {
+    {2, {"data.split.valid=0.25", "data.split.by=time", "data.split.key=u"}},
+    {2, {"data.split.valid=0.25", "data.split.by=time", "data.split.key=t"}},
+    {7, {"data.split.by=column:t", NULL, NULL}},
+    {7, {"data.split.by=column:u", NULL, NULL}}};
+
+TS_TESTS(of_a_data_set, 0, sizeof of_sets / sizeof *of_sets) {
+  make_data_set();
+  ck_assert_ok(open_data_set(TS_SPLIT_VALID, of_sets[_i].sets));
+  ck_assert_int_eq(source->info.n_samples, of_sets[_i].n_valid);
+  close_it();
+  ck_assert_ok(open_data_set(TS_SPLIT_TRAIN, of_sets[_i].sets));
+  ck_assert_int_eq(source->info.n_samples, N - of_sets[_i].n_valid);
+  close_it();
+}
+
+TS_TEST(of_a_short_column) {
+  static const char *const sets[MORE] = {"data.split.valid=0.25",
+                                         "data.split.key=few", NULL};
+  make_data_set();
+  ck_assert_int_eq(open_data_set(TS_SPLIT_TRAIN, sets), TS_ERR_DATA);
+  ck_assert_ptr_nonnull(
+      strstr(ts_err_message(), "column \"few\" has 7 values, the data 8"));
+  ts_err_clear();
+  ts_deck_destroy(c);
+}
+
 TS_TEST(negatives) {
   static int side[SAMPLES], seen[SAMPLES];
   static const char *const sets[] = {"data.split.valid=0.25",
@@ -191,6 +261,7 @@ TS_TEST(negatives) {
   close_it();
   ck_assert_uint_eq(sum_of(side), 1051502693); /* as without data.negatives */
   ck_assert_ok(open_it(TS_SPLIT_TRAIN, sets, 2));
+  ck_assert_ok(ts_negatives_take(&source, f.comm));
   read_all(seen);
   ck_assert_int_eq(source->info.n_dropped, SAMPLES - count(side) - count(seen));
   close_it();
