@@ -290,8 +290,11 @@ static ts_err map_columns(ts_criteo *s) {
   const ts_config *c = s->base.config;
   bool named = true;
   for (int k = 0; k < N_SPARSE; k++) s->column[k] = -1;
-  for (int32_t f = 0; f < s->n_features; f++)
-    named &= numbered(ts_column_of_feature(c, f).from, 'C', N_SPARSE) > 0;
+  for (int32_t f = 0; f < s->n_features; f++) {
+    const char *name;
+    (void)ts_feature_table(c, f, &name);
+    named &= numbered(ts_column_from(c, name), 'C', N_SPARSE) > 0;
+  }
   if (s->n_features > N_SPARSE)
     return ts_fail(TS_ERR_DECK,
                    "Criteo logs have 26 categorical columns, the "
@@ -301,7 +304,8 @@ static ts_err map_columns(ts_criteo *s) {
     const char *name;
     const ts_table_config *t = ts_feature_table(c, f, &name);
     const ts_column_config x = ts_column_of_feature(c, f);
-    const int k = named ? numbered(x.from, 'C', N_SPARSE) - 1 : f;
+    const char *from = ts_column_from(c, name);
+    const int k = named ? numbered(from, 'C', N_SPARSE) - 1 : f;
     if (s->column[k] >= 0)
       return ts_fail(TS_ERR_DECK, "two features name column C%d, one as %s",
                      k + 1, name);
@@ -314,7 +318,7 @@ static ts_err map_columns(ts_criteo *s) {
                      "data.columns: feature %s takes C1 to C26 of Criteo's "
                      "logs, encoding \"modulo\" or \"hash\"; it has \"%s\", "
                      "\"%s\"",
-                     name, x.from, encoding);
+                     name, from, encoding);
     s->rows[k] = t->rows > UINT32_MAX ? 0 : (uint32_t)t->rows;
     if (t->weighted)
       return ts_fail(TS_ERR_DECK,

@@ -121,9 +121,10 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
     f->features[i].values.set = f->features[i].offsets.set =
         f->features[i].weights.set = -1;
   for (int32_t i = 0; i < d->n_features; i++) {
-    const ts_table_config *t = ts_feature_table(c, i, NULL);
-    TS_DO(open_feature(f, &f->features[i], ts_column_of_feature(c, i).from,
-                       t->weighted));
+    const char *name;
+    const ts_table_config *t = ts_feature_table(c, i, &name);
+    TS_DO(
+        open_feature(f, &f->features[i], ts_column_from(c, name), t->weighted));
   }
   return TS_OK;
 }
