@@ -19,6 +19,8 @@ int64_t ts_time_rows(ts_time_part part) {
 /* -1: it is not said. */
 typedef struct ts_moment {
   int64_t year, month, day, hour, minute;
+  int64_t east; /* minutes that its time zone is ahead of UTC */
+  double second;
 } ts_moment;
 
 /* Days since 1970 of a date of the Gregorian calendar, whose years begin in
@@ -34,7 +36,11 @@ static int64_t days_of(const ts_moment *m) {
 
 static ts_moment of_seconds(int64_t seconds) {
   const int64_t day = seconds / 86400, second = seconds % 86400;
-  ts_moment m = {1970 + day / 366, 1, 1, second / 3600, second / 60 % 60};
+  ts_moment m = {.year = 1970 + day / 366,
+                 .month = 1,
+                 .day = 1,
+                 .hour = second / 3600,
+                 .minute = second / 60 % 60};
   for (ts_moment next = m; next.year++, days_of(&next) <= day;) m.year++;
   for (ts_moment next = m; m.month < 12; m.month++)
     if (next.month++, days_of(&next) > day) break;
@@ -64,23 +70,33 @@ static int64_t digits(const char **p, const char *end, int n) {
   return x;
 }
 
+/* :59, :59.25 at *P, if it is there. */
+static bool read_second(ts_moment *m, const char **p, const char *end) {
+  double unit = 1;
+  if (end - *p < 3 || **p != ':') return true;
+  ++*p;
+  const int64_t second = digits(p, end, 2);
+  m->second = (double)second;
+  if (second < 0 || second > 60) return false; /* 60: a leap second */
+  if (*p < end && **p == '.')
+    for (++*p; *p < end && **p >= '0' && **p <= '9'; ++*p)
+      m->second += (unit /= 10) * (**p - '0');
+  return true;
+}
+
 /* What may stand behind the minute: seconds, and where they are. */
-static bool is_tail(const char *p, const char *end) {
-  if (end - p >= 3 && *p == ':') {
-    p++;
-    const int64_t second = digits(&p, end, 2);
-    if (second < 0 || second > 60) return false; /* 60: a leap second */
-    if (p < end && *p == '.')
-      for (p++; p < end && *p >= '0' && *p <= '9';) p++;
-  }
+static bool read_tail(ts_moment *m, const char *p, const char *end) {
+  if (!read_second(m, &p, end)) return false;
   if (p < end && *p == ' ') p++;
   if (end - p == 1 && *p == 'Z') return true;
   if (end - p == 3 && !memcmp(p, "UTC", 3)) return true;
   if (p < end && (*p == '+' || *p == '-')) {
-    p++;
-    if (digits(&p, end, 2) < 0) return false;
+    const int sign = *p++ == '-' ? -1 : 1;
+    const int64_t hours = digits(&p, end, 2);
     if (p < end && *p == ':') p++;
-    if (p < end && digits(&p, end, 2) < 0) return false;
+    const int64_t minutes = p < end ? digits(&p, end, 2) : 0;
+    if (hours < 0 || minutes < 0) return false;
+    m->east = sign * (60 * hours + minutes);
   }
   return p == end;
 }
@@ -100,7 +116,7 @@ static bool read_date(ts_moment *m, const char *p, const char *end) {
   m->hour = digits(&p, end, 2);
   if (m->hour < 0 || p == end || *p++ != ':') return false;
   m->minute = digits(&p, end, 2);
-  return m->minute >= 0 && is_tail(p, end) && is_valid(m);
+  return m->minute >= 0 && read_tail(m, p, end) && is_valid(m);
 }
 
 /* Numbers, by how many digits they have. */
@@ -145,4 +161,15 @@ int64_t ts_time_read(const char *text, size_t n_bytes, ts_time_part part) {
     break;
   }
   return -1;
+}
+
+bool ts_time_seconds(const char *text, size_t n_bytes, double *seconds) {
+  ts_moment m;
+  if (!read_date(&m, text, text + n_bytes)) return false;
+  const int64_t hour = m.hour < 0 ? 0 : m.hour;
+  const int64_t minute = m.minute < 0 ? 0 : m.minute;
+  *seconds =
+      (double)(days_of(&m) * 86400 + hour * 3600 + (minute - m.east) * 60) +
+      m.second;
+  return true;
 }

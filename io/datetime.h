@@ -28,3 +28,7 @@ int64_t ts_time_rows(ts_time_part);
  * Numbers: 14102113 is YYMMDDHH; of 9 or 10 digits seconds since 1970, of 12
  * or 13 milliseconds, both of UTC. */
 int64_t ts_time_read(const char *text, size_t n_bytes, ts_time_part);
+
+/* Seconds since 1970, UTC, of the date and time in TEXT, in the first of those
+ * forms; its time zone counts, none is UTC.  False: it is none. */
+bool ts_time_seconds(const char *text, size_t n_bytes, double *seconds);

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "io/datetime.h"
 #include "io/keys.h"
 #include "io/subset.h"
 #include "runtime/watchdog.h"
@@ -55,40 +56,6 @@ static const char *column_of(const ts_config *c) {
 
 /* ---- times --------------------------------------------------------------- */
 
-/* Of the Gregorian calendar, from 1970-01-01 on. */
-static int64_t days_of(int y, int m, int d) {
-  const int64_t year = m <= 2 ? y - 1 : y;
-  const int64_t month = m <= 2 ? m + 9 : m - 3;
-  return year * 365 + year / 4 - year / 100 + year / 400 +
-         (153 * month + 2) / 5 + d - 719469;
-}
-
-/* 2014-10-21, 2014/10/21, then nothing or 07:30, 07:30:05, 07:30:05.25 after a
- * blank or T, with or without a Z. */
-static bool date_of(const char *text, double *time) {
-  int y, m, d, hour = 0, minute = 0, end = 0, at = 0;
-  double second = 0;
-  char a, b, between;
-  if (sscanf(text, "%4d%c%2d%c%2d%n", &y, &a, &m, &b, &d, &at) < 5 || a != b ||
-      (a != '-' && a != '/'))
-    return false;
-  if (text[at]) {
-    if (sscanf(text + at, "%c%2d:%2d%n", &between, &hour, &minute, &end) < 3 ||
-        (between != ' ' && between != 'T'))
-      return false;
-    at += end;
-    end = 0;
-    if (text[at] == ':' && sscanf(text + at, ":%lf%n", &second, &end) < 1)
-      return false;
-    at += end;
-    at += text[at] == 'Z';
-  }
-  *time = (double)days_of(y, m, d) * 86400 + hour * 3600 + minute * 60 + second;
-  return !text[at] && y > 0 && m >= 1 && m <= 12 && d >= 1 && d <= 31 &&
-         hour >= 0 && hour < 24 && minute >= 0 && minute < 60 && second >= 0 &&
-         second < 61;
-}
-
 bool ts_split_time(const char *cell, size_t n, double *time) {
   char text[64], *end;
   n = strnlen(cell, n);
@@ -96,7 +63,7 @@ bool ts_split_time(const char *cell, size_t n, double *time) {
   memcpy(text, cell, n);
   text[n] = '\0';
   *time = strtod(text, &end);
-  return (!*end && isfinite(*time)) || date_of(text, time);
+  return (!*end && isfinite(*time)) || ts_time_seconds(text, n, time);
 }
 
 /* Numbers without a sign, in the order of T. */

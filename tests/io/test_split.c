@@ -351,6 +351,10 @@ TS_TEST(times) {
   ck_assert(ts_split_time("2000/03/01T00:00:01.5Z", 22, &t) &&
             t == 951868801.5);
   ck_assert(ts_split_time("2014-10-21 07:30xx", 16, &t) && t == 1413876600);
+  ck_assert(ts_split_time("2014-10-21 07:30 +01:30", 23, &t) &&
+            t == 1413876600 - 5400);
+  ck_assert(ts_split_time("2014-10-21T07:30:30.25-01", 25, &t) &&
+            t == 1413876630.25 + 3600);
   ck_assert(ts_split_time("-1.5e3", 6, &t) && t == -1500);
   static const char *const none[] = {
       "", "nan", "2014-13-01", "2014-10-21 24:00", "2014-10-21x", "inf"};
