@@ -12,13 +12,24 @@
 #include "base/mem.h"
 #include "commands/commands.h"
 #include "io/csv_survey.h"
+#include "io/datetime.h"
 
 /* Whole numbers of so few values are more likely names than amounts. */
 enum { FEW = 50 };
+/* A tenth of fewer lines says nothing. */
+enum { LINES_TO_SPLIT = 100 };
 
-typedef enum { AS_LABEL, AS_DENSE, AS_WORDS, AS_NOTHING } ts_use;
+typedef enum {
+  AS_LABEL,
+  AS_DENSE,
+  AS_WORDS,
+  AS_LISTS, /* of words */
+  AS_TIME,
+  AS_NOTHING
+} ts_use;
 
-static const char *const use_names[] = {"label", "dense", "words", "left out"};
+static const char *const use_names[] = {"label", "dense",    "words",
+                                        "lists", "left out", "left out"};
 
 typedef struct ts_choice {
   ts_use use;
@@ -29,7 +40,8 @@ typedef struct ts_init {
   const ts_args *args;
   ts_csv_survey look;
   ts_choice *choices; /* (n_columns) */
-  int n_dense, n_words;
+  int n_dense, n_words, n_lists;
+  const char *time; /* a column; NULL: there is none */
   ts_str deck;
 } ts_init;
 
@@ -42,13 +54,19 @@ static bool has(const char *name, const char *part) {
   return false;
 }
 
+/* Some files have types behind the names: user_id:token. */
 static bool is_id(const char *name) {
-  const size_t n = strlen(name);
-  return n >= 2 && !strcasecmp(name + n - 2, "id");
+  const size_t n = strcspn(name, ":");
+  return (n >= 2 && !strncasecmp(name + n - 2, "id", 2)) ||
+         !strcmp(name + n, ":token");
 }
 
-/* Seconds, or milliseconds, since 1970. */
+/* Seconds, or milliseconds, since 1970; or dates, by the first two of them. */
 static bool is_time(const ts_column *c, int64_t n_there) {
+  double t;
+  if (ts_time_seconds(c->word[0], strlen(c->word[0]), &t) &&
+      ts_time_seconds(c->word[1], strlen(c->word[1]), &t))
+    return true;
   const bool range =
       (c->min > 5e8 && c->max < 5e9) || (c->min > 5e11 && c->max < 5e12);
   return c->n_numbers == n_there && range &&
@@ -70,13 +88,13 @@ static ts_choice choose(const ts_column *c, int64_t n_lines) {
   const bool whole = numbers && c->n_whole == there;
   if (c->n_values < 2) return (ts_choice){AS_NOTHING, "one value or none"};
   if (is_time(c, there))
-    return (ts_choice){AS_NOTHING, "a time: as a number it would swamp the "
-                                   "others; give its hour or day a column"};
+    return (ts_choice){AS_TIME, "a time: as a number it would swamp the "
+                                "others; data.columns takes its hour or day"};
   if (is_key(c, there, numbers, whole))
     return (ts_choice){AS_NOTHING, "nearly each line has its own value: a key, "
                                    "from which nothing is learnt"};
-  if (!numbers && c->n_listed)
-    return (ts_choice){AS_WORDS, "some with |: a list counts as one word"};
+  if (!numbers && 20 * c->n_listed > there)
+    return (ts_choice){AS_LISTS, "words with | between them"};
   if (!numbers) return (ts_choice){AS_WORDS, "not all are numbers"};
   if (whole && is_id(c->name))
     return (ts_choice){AS_WORDS, "numbers that are names: an id"};
@@ -106,6 +124,11 @@ static ts_err find_label(const ts_init *x, int32_t *label) {
   return TS_OK;
 }
 
+static bool is_looked_up(const ts_init *x, int32_t column) {
+  const ts_use use = x->choices[column].use;
+  return use == AS_WORDS || use == AS_LISTS;
+}
+
 static ts_err choose_all(ts_init *x) {
   int32_t label;
   TS_DO(find_label(x, &label));
@@ -115,7 +138,9 @@ static ts_err choose_all(ts_init *x) {
     x->choices[i] = i == label ? (ts_choice){AS_LABEL, "--label"}
                                : choose(&x->look.columns[i], x->look.n_lines);
     x->n_dense += x->choices[i].use == AS_DENSE;
-    x->n_words += x->choices[i].use == AS_WORDS;
+    x->n_words += is_looked_up(x, i);
+    x->n_lists += x->choices[i].use == AS_LISTS;
+    if (x->choices[i].use == AS_TIME) x->time = x->look.columns[i].name;
   }
   if (x->n_words) return TS_OK;
   return ts_fail(TS_ERR_DATA,
@@ -165,32 +190,58 @@ static ts_err put_path(ts_str *s, const char *key, const char *path) {
   return err;
 }
 
-static ts_err put_columns(ts_str *s, const ts_init *x) {
-  const ts_csv_survey *l = &x->look;
-  bool negative = false, any = false;
-  for (int32_t i = 0; i < l->n_columns; i++) {
-    if (x->choices[i].use != AS_DENSE) continue;
-    TS_DO(ts_str_append(s, any ? ", " : "    dense = ["));
-    TS_DO(put_quoted(s, l->columns[i].name));
-    negative |= l->columns[i].min < 0;
+/* KEY = the columns of USE; nothing where there are none. */
+static ts_err put_names(ts_str *s, const ts_init *x, const char *key,
+                        ts_use use) {
+  bool any = false;
+  for (int32_t i = 0; i < x->look.n_columns; i++) {
+    if (x->choices[i].use != use) continue;
+    TS_DO(any ? ts_str_append(s, ", ") : ts_str_append(s, "    %s = [", key));
+    TS_DO(put_quoted(s, x->look.columns[i].name));
     any = true;
   }
-  if (any)
-    TS_DO(ts_str_append(s, "];\n    dense_transform = \"%sstandardise\";\n",
+  return any ? ts_str_append(s, "];\n") : TS_OK;
+}
+
+static ts_err put_columns(ts_str *s, const ts_init *x) {
+  bool negative = false;
+  for (int32_t i = 0; i < x->look.n_columns; i++)
+    negative |= x->choices[i].use == AS_DENSE && x->look.columns[i].min < 0;
+  TS_DO(put_names(s, x, "dense", AS_DENSE));
+  if (x->n_dense)
+    TS_DO(ts_str_append(s, "    dense_transform = \"%sstandardise\";\n",
                         negative ? "" : "log1p_"));
+  if (x->n_lists) TS_DO(ts_str_append(s, "    list_separator = \"|\";\n"));
+  TS_DO(put_names(s, x, "lists", AS_LISTS));
   return ts_str_append(s, "    encoding = \"vocabulary\"; # a row for each "
                           "word; row 0 for words that come later\n");
+}
+
+/* What is not trained on, for a figure that can be trusted; with a time it is
+ * what came last, as it will be in use. */
+static ts_err put_split(ts_str *s, const ts_init *x) {
+  TS_DO(ts_str_append(s, "  split = { valid = 0.1; by = \"%s\";",
+                      x->time ? "time" : "hash"));
+  if (x->time) {
+    TS_DO(ts_str_append(s, " key = "));
+    TS_DO(put_quoted(s, x->time));
+    TS_DO(ts_str_append(s, ";"));
+  }
+  TS_DO(ts_str_append(s, " }; # a tenth is for validation\n"));
+  if (ts_str_ends(x->args->target, ".gz"))
+    return ts_str_append(s, "  # shuffle = \"full\"; # of unpacked files\n");
+  return ts_str_append(s, "  shuffle = \"full\";\n");
 }
 
 static ts_err put_data(ts_str *s, const ts_init *x, int64_t batch) {
   const ts_csv_survey *l = &x->look;
   TS_DO(ts_str_append(s, "data = {\n"));
   TS_DO(put_path(s, "train", x->args->target));
-  if (x->args->n_more)
-    TS_DO(put_path(s, "eval", x->args->more[0]));
-  else
-    TS_DO(ts_str_append(s, "  # eval = \"test.csv\"; # without it there is no "
-                           "test AUC\n"));
+  if (x->args->n_more) TS_DO(put_path(s, "eval", x->args->more[0]));
+  if (l->n_lines >= LINES_TO_SPLIT) TS_DO(put_split(s, x));
+  if (!x->args->n_more)
+    TS_DO(ts_str_append(s, "  # eval = \"test.csv\"; # looked at once, at the "
+                           "end\n"));
   TS_DO(ts_str_append(s,
                       "  format = \"csv\"; global_batch = %lld;\n"
                       "  csv = {\n    ",
@@ -226,7 +277,7 @@ static ts_err put_tables(ts_str *s, const ts_init *x) {
                          "# as many as there are words\n  optimizer = { kind = "
                          "\"adam\"; lr = 2e-3; }; };\ntables = (\n"));
   for (int32_t i = 0; i < x->look.n_columns; i++) {
-    if (x->choices[i].use != AS_WORDS) continue;
+    if (!is_looked_up(x, i)) continue;
     TS_DO(ts_str_append(s, any ? ",\n" : ""));
     TS_DO(put_table(s, x->look.columns[i].name, i));
     any = true;
@@ -260,6 +311,20 @@ static ts_err put_reasons(ts_str *s, const ts_init *x) {
   return TS_OK;
 }
 
+/* Behind the run's name. */
+static ts_err put_run(ts_str *s, int64_t n, int64_t batch) {
+  const int64_t half = n * 9 / 10 / batch / 2;
+  if (n < LINES_TO_SPLIT)
+    return ts_str_append(s, "; epochs = 4.0; log_every = 100; };\n");
+  return ts_str_append(
+      s,
+      "; epochs = %s; log_every = 100;\n"
+      "  valid_every = %lld; # steps: twice an epoch\n"
+      "  stop = { metric = \"auc\"; patience = 4; }; }; # and the best is "
+      "kept\n",
+      n > 1000000 ? "2.0" : "20.0", (long long)(half > 1 ? half : 1));
+}
+
 static ts_err put_deck(ts_init *x, const char *name) {
   ts_str *s = &x->deck;
   const int64_t n = x->look.n_lines;
@@ -269,8 +334,7 @@ static ts_err put_deck(ts_init *x, const char *name) {
   TS_DO(put_reasons(s, x));
   TS_DO(ts_str_append(s, "run = { name = "));
   TS_DO(put_quoted(s, name));
-  TS_DO(ts_str_append(s, "; epochs = %s; log_every = 100; };\n",
-                      n > 1000000 ? "1.0" : "4.0"));
+  TS_DO(put_run(s, n, batch));
   TS_DO(put_data(s, x, batch));
   TS_DO(put_tables(s, x));
   return put_model(s, x);
@@ -306,6 +370,7 @@ ts_err ts_cmd_init(const ts_args *a) {
   name_of(name, sizeof name, a->target);
   snprintf(path, sizeof path, "%s.deck", name);
   const char *out = a->out ? a->out : path;
+  name_of(name, sizeof name, out); /* its run's folder is its own */
   if (access(out, F_OK) == 0)
     TS_THROW(TS_ERR_USAGE, "%s is there already; --out names another", out);
   TS_TRY(ts_csv_survey_of(&x.look, a->target));

@@ -31,6 +31,24 @@ check "the deck is right" "$TESSERA" train a.deck --check > out
 check "rows are the data's" grep -Eq '^city +auto +4$' out
 check "and trains" "$TESSERA" train a.deck > out
 check "to an AUC of what is there" awk '/^evaluation/ { for (i = 1; i < NF; i++) if (tolower($i) == "auc") auc = $(i + 1) } END { exit !(auc > 0.65) }' out
+# One file: a part of it is for validation, what came last.
+check "init of one file" "$TESSERA" init a.csv --label clicked --out one.deck > out
+check "a split by time" grep -q 'split = { valid = 0.1; by = "time"; key = "when"; }' one.deck
+check "its run is its own" grep -q 'run = { name = "one";' one.deck
+check "trains" "$TESSERA" train one.deck > out
+check "on nine tenths" grep -q '^data: csv, 2,[67][0-9][0-9] samples' out
+check "the best AUC is there" awk '/^validation: auc/ { auc = $3 } END { exit !(auc > 0.65) }' out
+check "its weights are kept" test -f runs/one/checkpoints/best.h5
+# Dates, lists, and names with types behind them.
+awk 'BEGIN { srand(3); print "user_id:token\twhen\ttags\tclicked"
+  for (i = 0; i < 400; i++) printf "%d\t2024-03-%02d 10:00:00\t%s\t%d\n", 900 + i % 90, 1 + i / 20, i % 3 ? "a|b" : "c", rand() < 0.4 }' > typed.tsv
+check "dates and lists" "$TESSERA" init typed.tsv --label clicked > out
+check "ids" grep -Eq '^# user_id:token .* words: numbers that are names' out
+check "a date" grep -Eq '^# when .* left out: a time' out
+check "lists" grep -Eq '^# tags .* lists: words with | between them' out
+check "trains, too" "$TESSERA" train typed.deck --set run.epochs=1 > out
+check "the lists are taken apart" grep -Eq '^  { name = "tags"; features' typed.deck
+check "three tags" test "$("$TESSERA" train typed.deck --check --set run.output=none | awk '/^tags/ { print $3 }')" = 4
 fails() { # CODE PATTERN command...
   want=$1; pattern=$2; shift 2
   "$@" > out 2> err; code=$?
