@@ -65,6 +65,14 @@ static void check_keys(ts_deck *d, const config_setting_t *s,
                   "data.columns: cross of \"%.80s\" takes the names of two "
                   "columns or more, and neither part nor list_separator",
                   x->name);
+  const bool counts = *x->encoding
+                          ? !strcmp(x->encoding, "vocabulary")
+                          : !strcmp(d->config->data.csv.encoding, "vocabulary");
+  if (x->min_count > 1 && (!ids || !counts))
+    ts_deck_error(d, s,
+                  "data.columns: min_count of \"%.80s\" is for a vocabulary, "
+                  "of kind \"ids\"",
+                  x->name);
   if (*x->part && *x->list_separator)
     ts_deck_error(d, s,
                   "data.columns: \"%.80s\" has part and list_separator: a list "

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/csv_impl.h"
 
 /* Mean and spread of the numbers so far.  Distances are squared, not numbers:
@@ -22,42 +23,74 @@ static void add_moments(ts_moments *to, const ts_moments *x) {
   to->n = n;
 }
 
+/* Words as they are met, and how often; repeats are removed late. */
+typedef struct ts_met {
+  char *word;
+  int64_t times;
+} ts_met;
+
+typedef struct ts_word_list {
+  ts_met *item;
+  int64_t n, capacity;
+} ts_word_list;
+
 typedef struct ts_learning {
-  ts_moments *moments;  /* (n_dense) */
-  ts_vocabulary *words; /* (n_features) unsorted with repeats removed late */
-  int64_t *capacity;
+  ts_moments *moments; /* (n_dense) */
+  ts_word_list *words; /* (n_features) */
 } ts_learning;
 
 static int by_word(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
+  return strcmp(((const ts_met *)a)->word, ((const ts_met *)b)->word);
 }
 
 /* Sorts and removes repeats. */
-static void settle(ts_vocabulary *v) {
+static void settle(ts_word_list *l) {
   int64_t n = 0;
-  if (v->n) qsort(v->word, (size_t)v->n, sizeof *v->word, by_word);
-  for (int64_t i = 0; i < v->n; i++) {
-    if (n && !strcmp(v->word[n - 1], v->word[i]))
-      ts_mem_free(v->word[i]);
-    else
-      v->word[n++] = v->word[i];
-  }
-  v->n = n;
-}
-
-static ts_err add_word(ts_vocabulary *v, int64_t *capacity, const char *text,
-                       size_t n_bytes) {
-  if (v->n == *capacity) {
-    settle(v);
-    if (2 * v->n > *capacity || !*capacity) {
-      const int64_t more = *capacity ? 2 * *capacity : 4096;
-      TS_DO(ts_mem_extend(&v->word, v->n, more, sizeof *v->word, TS_TAG_INPUT));
-      *capacity = more;
+  if (l->n) qsort(l->item, (size_t)l->n, sizeof *l->item, by_word);
+  for (int64_t i = 0; i < l->n; i++) {
+    if (n && !strcmp(l->item[n - 1].word, l->item[i].word)) {
+      l->item[n - 1].times += l->item[i].times;
+      ts_mem_free(l->item[i].word);
+    } else {
+      l->item[n++] = l->item[i];
     }
   }
-  TS_DO(ts_mem_alloc(&v->word[v->n], n_bytes + 1, TS_TAG_INPUT));
-  memcpy(v->word[v->n], text, n_bytes);
-  v->n++;
+  l->n = n;
+}
+
+static ts_err add_word(ts_word_list *l, const char *text, size_t n_bytes,
+                       int64_t times) {
+  if (l->n == l->capacity) {
+    settle(l);
+    if (2 * l->n > l->capacity || !l->capacity) {
+      const int64_t more = l->capacity ? 2 * l->capacity : 4096;
+      TS_DO(ts_mem_extend(&l->item, l->n, more, sizeof *l->item, TS_TAG_INPUT));
+      l->capacity = more;
+    }
+  }
+  ts_met *x = &l->item[l->n];
+  TS_DO(ts_mem_alloc(&x->word, n_bytes + 1, TS_TAG_INPUT));
+  memcpy(x->word, text, n_bytes);
+  x->times = times;
+  l->n++;
+  return TS_OK;
+}
+
+static void empty(ts_word_list *l) {
+  for (int64_t i = 0; i < l->n; i++) ts_mem_free(l->item[i].word);
+  ts_mem_free(l->item);
+  *l = (ts_word_list){0};
+}
+
+/* Those that are there LEAST times or more become V's. */
+static ts_err take_words(ts_vocabulary *v, ts_word_list *l, int64_t least) {
+  settle(l);
+  TS_DO(ts_mem_many(v->word, l->n, INPUT));
+  for (int64_t i = 0; i < l->n; i++) {
+    if (l->item[i].times < least) continue;
+    v->word[v->n++] = l->item[i].word;
+    l->item[i].word = NULL;
+  }
   return TS_OK;
 }
 
@@ -68,9 +101,9 @@ static ts_err learn_words(ts_csv *s, ts_learning *l, int32_t k) {
   if (s->ids[k].encoding != TS_CSV_VOCABULARY || ts_csv_is_missing(s, &rest))
     return TS_OK;
   if (!ts_csv_has_bags(&s->bags[k]))
-    return add_word(&l->words[k], &l->capacity[k], rest.text, rest.n_bytes);
+    return add_word(&l->words[k], rest.text, rest.n_bytes, 1);
   while (ts_csv_item(s, k, &rest, &item, &weight))
-    TS_DO(add_word(&l->words[k], &l->capacity[k], item.text, item.n_bytes));
+    TS_DO(add_word(&l->words[k], item.text, item.n_bytes, 1));
   return TS_OK;
 }
 
@@ -88,29 +121,36 @@ static ts_err learn_line(ts_csv *s, void *arg, int64_t sample) {
   return TS_OK;
 }
 
-/* All ranks' words of a feature, sorted: each word with its NUL in turn. */
-static ts_err share_words(ts_vocabulary *v, ts_comm *comm) {
+/* All ranks' words of a feature: each with its NUL and how often it is there,
+ * in turn. */
+static ts_err share_words(ts_word_list *l, ts_comm *comm) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(comm);
-  int64_t own = 0, bytes[w], total = 0, capacity = 0;
+  int64_t own = 0, bytes[w], total = 0, times;
   char *text = NULL, *all = NULL;
   ts_token token;
-  settle(v);
-  for (int64_t i = 0; i < v->n; i++) own += (int64_t)strlen(v->word[i]) + 1;
+  settle(l);
+  for (int64_t i = 0; i < l->n; i++)
+    own += (int64_t)(strlen(l->item[i].word) + 1 + sizeof times);
   TS_TRY(ts_mem_alloc(&text, (size_t)own + 1, TS_TAG_INPUT));
   char *to = text;
-  for (int64_t i = 0; i < v->n; i++) to = stpcpy(to, v->word[i]) + 1;
+  for (int64_t i = 0; i < l->n; i++) {
+    to = stpcpy(to, l->item[i].word) + 1;
+    memcpy(to, &l->item[i].times, sizeof times);
+    to += sizeof times;
+  }
   TS_TRY(ts_comm_gather_all(comm, bytes, &own, sizeof own));
   for (int r = 0; r < w; r++) total += bytes[r];
   TS_TRY(ts_mem_alloc(&all, (size_t)total + 1, TS_TAG_INPUT));
   TS_TRY(ts_comm_all_gather_v(comm, &token, all, text, bytes, NULL));
   TS_TRY(ts_comm_wait(&token));
-  for (int64_t i = 0; i < v->n; i++) ts_mem_free(v->word[i]);
-  ts_mem_free(v->word);
-  *v = (ts_vocabulary){0};
-  for (const char *p = all; p < all + total; p += strlen(p) + 1)
-    TS_TRY(add_word(v, &capacity, p, strlen(p)));
-  settle(v);
+  empty(l);
+  for (const char *p = all; p < all + total; p += sizeof times) {
+    const size_t n = strlen(p);
+    memcpy(&times, p + n + 1, sizeof times);
+    TS_TRY(add_word(l, p, n, times));
+    p += n + 1;
+  }
 done:
   ts_mem_free_all(text, all);
   return err;
@@ -130,20 +170,25 @@ static ts_err share_moments(ts_csv *s, int32_t d, const ts_moments *own,
 
 ts_err ts_csv_learn(ts_csv *s, ts_comm *comm) {
   ts_err err = TS_OK;
-  ts_learning l = {.words = s->words};
+  ts_learning l = {0};
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
   const int64_t n = ts_text_n_lines(s->text);
   TS_TRY(ts_mem_many(l.moments, s->n_dense, INPUT));
-  TS_TRY(ts_mem_many(l.capacity, s->n_features, INPUT));
+  TS_TRY(ts_mem_many(l.words, s->n_features, INPUT));
   TS_TRY(ts_agree(comm,
                   ts_csv_each_line(s, n * me / w, n * (me + 1) / w - n * me / w,
                                    learn_line, &l)));
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
     TS_TRY(share_moments(s, d, &l.moments[d], comm));
-  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++)
-    TS_TRY(share_words(&s->words[k], comm));
+  for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
+    const ts_column_config column = ts_column_of_feature(s->base.config, k);
+    TS_TRY(share_words(&l.words[k], comm));
+    TS_TRY(ts_agree(comm,
+                    take_words(&s->words[k], &l.words[k], column.min_count)));
+  }
 done:
-  ts_mem_free_all(l.moments, l.capacity);
+  for (int32_t k = 0; l.words && k < s->n_features; k++) empty(&l.words[k]);
+  ts_mem_free_all(l.moments, l.words);
   return err;
 }
 
@@ -217,10 +262,11 @@ static ts_err find_feature(int32_t *feature, const ts_csv *s, int32_t k,
 
 /* The vocabulary whose head is at *P, which moves behind it. */
 static ts_err load_words(ts_csv *s, int32_t k, const char **p) {
+  ts_err err = TS_OK;
   long long n;
   int digits;
-  int64_t capacity = 0;
   int32_t feature;
+  ts_word_list l = {0};
   const bool plain = **p == 'V';
   if (sscanf(*p, plain ? "V %lld%n" : "W %lld%n", &n, &digits) != 1)
     return ts_fail(TS_ERR_CKPT,
@@ -229,18 +275,19 @@ static ts_err load_words(ts_csv *s, int32_t k, const char **p) {
   const char *name = *p + digits + ((*p)[digits] == ' ');
   const size_t n_bytes = strcspn(name, "\n");
   TS_DO(find_feature(&feature, s, k, name, n_bytes));
-  ts_vocabulary *v = &s->words[feature];
   for (*p = next_line(*p); n > 0; n--, *p = next_line(*p)) {
     if (!**p)
-      return ts_fail(TS_ERR_CKPT,
-                     "the checkpoint's vocabulary for categorical column %d "
-                     "ends %lld words early",
-                     k + 1, n);
-    TS_DO(add_word(v, &capacity, *p, strcspn(*p, "\n")));
-    if (!plain) unescape(v->word[v->n - 1]);
+      TS_THROW(TS_ERR_CKPT,
+               "the checkpoint's vocabulary for categorical column %d ends "
+               "%lld words early",
+               k + 1, n);
+    TS_TRY(add_word(&l, *p, strcspn(*p, "\n"), 1));
+    if (!plain) unescape(l.item[l.n - 1].word);
   }
-  settle(v);
-  return TS_OK;
+  err = take_words(&s->words[feature], &l, 1);
+done:
+  empty(&l);
+  return err;
 }
 
 ts_err ts_csv_state_load(ts_csv *s, const char *p) {

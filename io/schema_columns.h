@@ -26,6 +26,7 @@ KEY(COLUMN, "name", name, STRING, NULL, "", 1, 0, NULL,
          "vocabulary) or one of its own"),
     WORD(COLUMN, label, STRING, "binary", "binary|soft|count|real",
          "of labels: 0 or 1; soft: a number from 0 to 1"),
-    WORD(COLUMN, group, STRING, "", NULL, "a name for several features"),
+    KEY(COLUMN, "group", group, LATER, NULL, "", 1, 0, NULL,
+        "a name for several features"),
     NUMBER(COLUMN, max_length, INT, "0", "ids", 0, 1e9,
            "of a bag: so many of its first ids; 0: all")

@@ -134,6 +134,19 @@ TS_TEST(lists) {
 }
 
 /* What is missing is unknown, or a word; "(" comes before letters. */
+/* Words are counted over all ranks, items of lists each. */
+TS_TEST(rare_words) {
+  reads("y,g\n1,b\n0,c\n1,d\n0,b\n1,d\n0,a\n",
+        IDS("encoding = \"vocabulary\"; min_count = 2;"), TABLE(3, "u"), 0,
+        "1 (1); 0 (0); 1 (2); 0 (1); 1 (2); 0 (0)");
+  reads("y,g\n1,b|c\n0,c|c\n1,a\n0,b\n",
+        IDS("encoding = \"vocabulary\"; min_count = 3; list_separator = "
+            "\"|\";"),
+        TABLE(2, "u"), 0, "1 (0,1); 0 (1,1); 1 (0); 0 (0)");
+  refuses("y,g\n1,b\n", IDS("encoding = \"hash\"; min_count = 2;"),
+          TABLE(3, "u"), 0, 2, "min_count of \"u\" is for a vocabulary");
+}
+
 TS_TEST(missing) {
   static const char csv[] = "y,g\n1,b\n0,\n1,NA\n0,c\n";
   reads(csv, IDS("encoding = \"vocabulary\";"), TABLE(9, "u"), 0,
