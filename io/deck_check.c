@@ -139,22 +139,30 @@ static void check_dedup(ts_deck *d, const config_setting_t *root) {
                     dedup->item[i]);
 }
 
-static void check_report(ts_deck *d, const config_setting_t *root) {
+/* KEY names FIGURE. */
+static void check_grouped(ts_deck *d, const config_setting_t *root,
+                          const char *key, const char *figure) {
   static const char *const grouped[] = {"gauc", "ndcg", "hit_rate", "mrr",
                                         "recall_at_k"};
+  for (size_t k = 0; k < sizeof grouped / sizeof *grouped; k++)
+    if (figure && !strcmp(figure, grouped[k]))
+      ts_deck_error(d, at(root, key),
+                    "%s: %s needs metrics.group, the feature that says to "
+                    "which group a sample belongs",
+                    key, figure);
+}
+
+static void check_report(ts_deck *d, const config_setting_t *root) {
   const ts_strings *report = &d->config->metrics.report;
   const char *group = d->config->metrics.group;
   if (!group) return; /* broken */
   if (*group && !has_feature(d->config, group))
     ts_deck_error(d, at(root, "metrics.group"),
                   "metrics.group: no table has a feature \"%.80s\"", group);
-  for (int32_t i = 0; !*group && i < report->n; i++)
-    for (size_t k = 0; k < sizeof grouped / sizeof *grouped; k++)
-      if (!strcmp(report->item[i], grouped[k]))
-        ts_deck_error(d, at(root, "metrics.report"),
-                      "metrics.report: %s needs metrics.group, the feature "
-                      "that says to which group a sample belongs",
-                      grouped[k]);
+  if (*group) return;
+  for (int32_t i = 0; i < report->n; i++)
+    check_grouped(d, root, "metrics.report", report->item[i]);
+  check_grouped(d, root, "run.stop.metric", d->config->run.stop.metric);
 }
 
 /* Their names are those of groups in checkpoints. */

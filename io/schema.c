@@ -70,7 +70,7 @@ const ts_key ts_schema[] = {
            "between evaluations on data.eval; 0: only at the end"),
     NUMBER(DECK, run.valid_every, INT, "0", "steps", 0, 1e12,
            "between validations on data.valid; 0: none"),
-    WORD(DECK, run.stop.metric, STRING, "auc", "auc|logloss|ne|accuracy",
+    WORD(DECK, run.stop.metric, STRING, "auc", TS_CHOICES(TS_RANKED_METRICS),
          "of validations: what tells the best step"),
     WORD(DECK, run.stop.task, STRING, "", NULL,
          "whose metric; \"\": the first"),

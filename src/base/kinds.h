@@ -69,13 +69,13 @@
   X(ddp)                                                                       \
   X(fully_sharded)
 
-/* Rows of the table in train/metrics_kinds.c: what evaluations can say. */
-#define TS_METRICS(X)                                                          \
+/* Rows of the table in train/metrics_kinds.c: what evaluations can say, first
+ * what tells which of two steps is better. */
+#define TS_RANKED_METRICS(X)                                                   \
   X(auc)                                                                       \
   X(logloss)                                                                   \
   X(ne)                                                                        \
   X(accuracy)                                                                  \
-  X(calibration)                                                               \
   X(pr_auc)                                                                    \
   X(ece)                                                                       \
   X(precision)                                                                 \
@@ -89,6 +89,9 @@
   X(hit_rate)                                                                  \
   X(mrr)                                                                       \
   X(recall_at_k)
+#define TS_METRICS(X)                                                          \
+  TS_RANKED_METRICS(X)                                                         \
+  X(calibration)
 
 /* The names of a list as the deck's schema has them, "a|b", and as messages
  * do, "a, b". */

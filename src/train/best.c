@@ -2,32 +2,18 @@
 #include "train/best.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
-static const struct {
-  const char *name;
-  size_t at;
-  bool more; /* is better */
-} metrics[] = {{"auc", offsetof(ts_metrics_result, auc), true},
-               {"logloss", offsetof(ts_metrics_result, logloss), false},
-               {"ne", offsetof(ts_metrics_result, ne), false},
-               {"accuracy", offsetof(ts_metrics_result, accuracy), true}};
-
 static int find(const ts_config *c) {
-  int i = 0;
-  while (strcmp(metrics[i].name, c->run.stop.metric) != 0) i++;
-  return i;
+  return ts_metric_find(c->run.stop.metric);
 }
 
 double ts_best_metric(const ts_config *c, const ts_metrics_result *r) {
-  double x;
-  memcpy(&x, (const char *)r + metrics[find(c)].at, sizeof x);
-  return x;
+  return r->value[find(c)];
 }
 
 static bool is_better(const ts_best *b, const ts_config *c, double value) {
-  const double sign = metrics[find(c)].more ? 1 : -1;
+  const double sign = ts_metric_is_cost(find(c)) ? -1 : 1;
   if (!isfinite(value)) return false;
   return b->step == 0 || sign * (value - b->value) > c->run.stop.min_delta;
 }

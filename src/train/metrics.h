@@ -79,6 +79,8 @@ ts_err ts_metrics_judge(ts_metrics *, ts_metrics_result *, double threshold,
 /* The kind of a word of metrics.report; what the log calls it. */
 int ts_metric_find(const char *name);
 const char *ts_metric_text(int kind, int *digits);
+/* Less of it is better. */
+bool ts_metric_is_cost(int kind);
 
 /* Adds /metrics to a checkpoint (sums of all ranks; samples as rows over ranks)
  * and takes it back on any number of ranks: on the same number each has its own

@@ -22,6 +22,7 @@ typedef struct ts_metric_kind {
   int digits;              /* there */
   void (*add)(double *own, ts_metric_sample, double threshold); /* or NULL */
   double (*finish)(const ts_metric_seen *);
+  bool is_cost; /* less of it is better */
 } ts_metric_kind;
 
 /* 0 where there is nothing to divide by, as scikit-learn has it. */
@@ -158,24 +159,24 @@ static double finish_recall_at_k(const ts_metric_seen *s) {
 /* ---- the table ----------------------------------------------------------- */
 
 static const ts_metric_kind kinds[] = {
-    {"auc", "AUC", 5, NULL, finish_auc},
-    {"logloss", "log loss", 5, NULL, finish_logloss},
-    {"ne", "NE", 5, NULL, finish_ne},
-    {"accuracy", "accuracy", 4, add_right, finish_accuracy},
-    {"calibration", "calibration", 4, NULL, finish_calibration},
-    {"pr_auc", "PR-AUC", 5, NULL, finish_pr_auc},
-    {"ece", "ECE", 5, add_bin, finish_ece},
-    {"precision", "precision", 4, add_hits, finish_precision},
-    {"recall", "recall", 4, add_hits, finish_recall},
-    {"f1", "F1", 4, add_hits, finish_f1},
-    {"mse", "MSE", 5, add_errors, finish_mse},
-    {"mae", "MAE", 5, add_errors, finish_mae},
-    {"r2", "R2", 4, add_errors, finish_r2},
-    {"gauc", "GAUC", 5, NULL, finish_gauc},
-    {"ndcg", "NDCG", 5, NULL, finish_ndcg},
-    {"hit_rate", "hit rate", 4, NULL, finish_hit_rate},
-    {"mrr", "MRR", 5, NULL, finish_mrr},
-    {"recall_at_k", "recall at k", 4, NULL, finish_recall_at_k}};
+    {"auc", "AUC", 5, NULL, finish_auc, false},
+    {"logloss", "log loss", 5, NULL, finish_logloss, true},
+    {"ne", "NE", 5, NULL, finish_ne, true},
+    {"accuracy", "accuracy", 4, add_right, finish_accuracy, false},
+    {"calibration", "calibration", 4, NULL, finish_calibration, false},
+    {"pr_auc", "PR-AUC", 5, NULL, finish_pr_auc, false},
+    {"ece", "ECE", 5, add_bin, finish_ece, true},
+    {"precision", "precision", 4, add_hits, finish_precision, false},
+    {"recall", "recall", 4, add_hits, finish_recall, false},
+    {"f1", "F1", 4, add_hits, finish_f1, false},
+    {"mse", "MSE", 5, add_errors, finish_mse, true},
+    {"mae", "MAE", 5, add_errors, finish_mae, true},
+    {"r2", "R2", 4, add_errors, finish_r2, false},
+    {"gauc", "GAUC", 5, NULL, finish_gauc, false},
+    {"ndcg", "NDCG", 5, NULL, finish_ndcg, false},
+    {"hit_rate", "hit rate", 4, NULL, finish_hit_rate, false},
+    {"mrr", "MRR", 5, NULL, finish_mrr, false},
+    {"recall_at_k", "recall at k", 4, NULL, finish_recall_at_k, false}};
 
 #define ONE(name) +1
 _Static_assert(sizeof kinds / sizeof *kinds == TS_METRIC_KINDS &&
@@ -191,6 +192,10 @@ int ts_metric_find(const char *name) {
 const char *ts_metric_text(int kind, int *digits) {
   *digits = kinds[kind].digits;
   return kinds[kind].text;
+}
+
+bool ts_metric_is_cost(int kind) {
+  return kinds[kind].is_cost;
 }
 
 ts_err ts_metrics_judge(ts_metrics *m, ts_metrics_result *r, double threshold,

@@ -55,6 +55,14 @@ TS_TESTS(errors_have_lines, 0, (int)(sizeof faults / sizeof *faults)) {
   line_refused(faults[_i][0], faults[_i][1]);
 }
 
+/* Where there are no groups, and where nothing is better. */
+TS_TEST(stop_metrics) {
+  refused(good, "run.stop.metric=ndcg",
+          "run.stop.metric: ndcg needs metrics.group");
+  refused(good, "run.stop.metric=calibration",
+          "\"calibration\" is not one of: auc, logloss, ne, accuracy, pr_auc");
+}
+
 TS_TEST(all_errors_at_once) {
   const char *deck =
       "run = { sead = 1; };\n"

@@ -1,6 +1,9 @@
 /* test_best.c - the best validation, patience and plateaus, by hand. */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "base/kinds.h"
 #include "tests/support/harness.h"
 #include "train/best.h"
 
@@ -87,13 +90,25 @@ TS_TEST(rates_fall_on_a_plateau) {
   }
 }
 
+/* Every figure that tells the best step, and which way. */
 TS_TEST(metrics_by_name) {
-  static char logloss[] = "logloss", accuracy[] = "accuracy";
-  const ts_metrics_result r = {
-      .auc = 1, .logloss = 2, .ne = 3, .accuracy = 4, .calibration = 5};
-  char *const names[] = {auc, logloss, ne, accuracy};
-  for (int i = 0; i < 4; i++) {
-    const ts_config c = deck(names[i], 0);
-    ck_assert_double_eq(ts_best_metric(&c, &r), i + 1);
+  static const char *const costs[] = {"logloss", "ne", "ece", "mse", "mae"};
+#define NAME(name) #name,
+  static const char *const names[] = {TS_RANKED_METRICS(NAME)};
+#undef NAME
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "%s", names[i]);
+    const ts_config c = deck(name, 0);
+    ts_metrics_result r = {0};
+    ts_best b = {0};
+    bool is_cost = false;
+    for (size_t k = 0; k < sizeof costs / sizeof *costs; k++)
+      is_cost |= !strcmp(name, costs[k]);
+    r.value[ts_metric_find(name)] = 7;
+    ck_assert_double_eq(ts_best_metric(&c, &r), 7);
+    ck_assert(ts_best_take(&b, &c, 1, 0.5));
+    ck_assert_int_eq(ts_best_take(&b, &c, 2, 0.4), is_cost);
+    ck_assert_int_eq(ts_best_take(&b, &c, 3, 0.6), !is_cost);
   }
 }
