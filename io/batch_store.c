@@ -208,6 +208,13 @@ static double sum_weights(const ts_batch *b) {
   return sum;
 }
 
+void ts_batch_store_weigh(ts_batch_store *s, double positive) {
+  ts_batch *b = &s->batch;
+  for (int64_t i = 0; i < b->n; i++)
+    b->weights[i] *= 1 + (float)(positive - 1) * b->labels[i * b->n_tasks];
+  b->weight_sum = sum_weights(b);
+}
+
 ts_err ts_batch_store_end(ts_batch_store *s) {
   ts_batch *b = &s->batch;
   if (s->sources == &s->stage) {

@@ -71,6 +71,10 @@ int32_t ts_feature_count(const ts_config *);
 /* Leaves the first MOST ids of each of feature F's bags. */
 ts_err ts_batch_store_cut(ts_batch_store *, int32_t f, int64_t most);
 
+/* Each sample's weight times 1 + (POSITIVE - 1) y, y being its first label. The
+ * batch has weights, and is read. */
+void ts_batch_store_weigh(ts_batch_store *, double positive);
+
 /* Sample of the batch with the first bad id of feature F, -1: all are rows. */
 int64_t ts_batch_store_bad_sample(const ts_batch_store *, int32_t f);
 /* Checks the ids of feature F, drops bad ones where the deck says so.  WHERE

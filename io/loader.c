@@ -50,6 +50,14 @@ static int64_t most_samples(const ts_loader_options *o) {
   return (o->global_batch + o->n_ranks - 1) / o->n_ranks;
 }
 
+/* What is trained on counts as the deck says: once, when it is read. */
+static ts_err weigh(const ts_loader *l, int slot, ts_err err) {
+  const double positive = l->source->config->data.positive_weight;
+  if (err == TS_OK && l->source->split == TS_SPLIT_TRAIN && positive != 1)
+    ts_batch_store_weigh(l->stores[slot], positive);
+  return err;
+}
+
 /* N samples from FIRST on of the epoch at hand into store number SLOT, unless
  * they are there. */
 static ts_err read_samples(ts_loader *l, int slot, int64_t first, int64_t n) {
@@ -65,11 +73,13 @@ static ts_err read_samples(ts_loader *l, int slot, int64_t first, int64_t n) {
   s->n_threads = l->options.n_threads > 1 ? l->options.n_threads : 1;
   if (l->order.n) {
     ts_order_samples(&l->order, l->samples, l->read.epoch, first, (int32_t)n);
-    return s->ops->gather(s, l->stores[slot], l->samples, (int32_t)n);
+    return weigh(l, slot,
+                 s->ops->gather(s, l->stores[slot], l->samples, (int32_t)n));
   }
   if (period && held->n == n && held->first == wanted.first) return TS_OK;
   held->n = -1;
-  const ts_err err = s->ops->read(s, l->stores[slot], first, (int32_t)n);
+  const ts_err err =
+      weigh(l, slot, s->ops->read(s, l->stores[slot], first, (int32_t)n));
   if (err == TS_OK) *held = wanted;
   return err;
 }

@@ -39,6 +39,8 @@ LIST(DECK, data.train, PATHS,
     NUMBER(DECK, data.negatives, FLOAT, "1.0", "", 1e-9, 1,
            "share of the samples with label 0 that are trained on; "
            "evaluations and predictions are corrected for it"),
+    NUMBER(DECK, data.positive_weight, FLOAT, "1.0", "", 1e-9, 1e9,
+           "a training sample with label 1 counts as so many"),
     FLAG(DECK, data.drop_last, "false",
          "leave out an epoch's short last batch"),
     WORD(DECK, data.on_bad_id, CHOICE, "stop", "stop|drop",

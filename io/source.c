@@ -117,6 +117,8 @@ ts_err ts_source_open_only(ts_source **out, const ts_config *c, ts_split split,
   const bool parts = ts_split_parts(c, split);
   TS_TRY(ops->open(&s, c, parts ? TS_SPLIT_TRAIN : split, state, &paths, comm));
   s->info.format = ops->format;
+  s->info.has_weights |=
+      split == TS_SPLIT_TRAIN && c->data.positive_weight != 1;
   TS_TRY(ts_agree(comm, check_shapes(s)));
   if (parts) TS_TRY(ts_split_take(&s, split, comm));
   *out = s;

@@ -207,7 +207,8 @@ done:
 
 /* Room for N samples in B, and how long their bags are. */
 static ts_err begin_batch(const ts_synthetic *s, ts_batch_store *b, int32_t n) {
-  TS_DO(ts_batch_store_begin(b, n, s->n_tasks, s->n_dense, false));
+  TS_DO(ts_batch_store_begin(b, n, s->n_tasks, s->n_dense,
+                             s->base.info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++) {
     const bool weighted = b->of[f].table->weighted;
     const int64_t n_ids = (int64_t)n * s->pooling[f];

@@ -216,7 +216,8 @@ typedef struct ts_config {
       char *by;     /* hash | time | tail | column:NAME */
       char *key;    /* column of hash and time, "": none */
     } split;
-    double negatives; /* share that is trained on; 1: all */
+    double negatives;       /* share that is trained on; 1: all */
+    double positive_weight; /* a sample with label 1 counts as so many */
     bool drop_last;
     ts_on_bad on_bad_id, on_bad_record;
     int64_t max_bad;

@@ -220,4 +220,14 @@ check "soft labels" columns soft 40 1
 check "rows of both classes" columns both 80 2
 check "as good" close_losses c-soft c-both 1e-6 6
 check "with the same figures" same_figures soft both
+# data.positive_weight: as that weight in the file, but not in evaluations.
+awk -F, -v OFS=, 'NR > 1 && $1 == 1 { $2 *= 3 } 1' "$work/w.csv" > "$work/heavy.csv"
+check "positives that weigh more, by the file" columns heavy 40 2
+cp "$work/w.csv" "$work/positive.csv"
+sed -i 's/^data = {/& positive_weight = 3.0;/' "$work/columns.deck"
+check "by the deck" columns positive 40 2
+check "the same losses of them" close_losses c-heavy c-positive 1e-7 6
+evaluation() { run 2 eval "$work/columns.deck" --set run.output="$work/c-positive" --set data.train=w.csv --set data.eval=w.csv "$@" | grep '^evaluation: '; }
+evaluation > "$work/x"; evaluation --set data.positive_weight=1 > "$work/y"
+check "evaluations count samples as they are" sh -c "grep -q AUC '$work/x' && cmp '$work/x' '$work/y'"
 passed
