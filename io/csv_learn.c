@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "io/columns.h"
 #include "io/csv_impl.h"
+#include "io/word_list.h"
 
 /* Mean and spread of the numbers so far.  Distances are squared, not numbers:
  * squares of a date's seconds leave no digits for the differences. */
@@ -23,68 +24,14 @@ static void add_moments(ts_moments *to, const ts_moments *x) {
   to->n = n;
 }
 
-/* Words as they are met, and how often; repeats are removed late. */
-typedef struct ts_met {
-  char *word;
-  int64_t times;
-} ts_met;
-
-typedef struct ts_word_list {
-  ts_met *item;
-  int64_t n, capacity;
-} ts_word_list;
-
 typedef struct ts_learning {
   ts_moments *moments; /* (n_dense) */
   ts_word_list *words; /* (n_features) */
 } ts_learning;
 
-static int by_word(const void *a, const void *b) {
-  return strcmp(((const ts_met *)a)->word, ((const ts_met *)b)->word);
-}
-
-/* Sorts and removes repeats. */
-static void settle(ts_word_list *l) {
-  int64_t n = 0;
-  if (l->n) qsort(l->item, (size_t)l->n, sizeof *l->item, by_word);
-  for (int64_t i = 0; i < l->n; i++) {
-    if (n && !strcmp(l->item[n - 1].word, l->item[i].word)) {
-      l->item[n - 1].times += l->item[i].times;
-      ts_mem_free(l->item[i].word);
-    } else {
-      l->item[n++] = l->item[i];
-    }
-  }
-  l->n = n;
-}
-
-static ts_err add_word(ts_word_list *l, const char *text, size_t n_bytes,
-                       int64_t times) {
-  if (l->n == l->capacity) {
-    settle(l);
-    if (2 * l->n > l->capacity || !l->capacity) {
-      const int64_t more = l->capacity ? 2 * l->capacity : 4096;
-      TS_DO(ts_mem_extend(&l->item, l->n, more, sizeof *l->item, TS_TAG_INPUT));
-      l->capacity = more;
-    }
-  }
-  ts_met *x = &l->item[l->n];
-  TS_DO(ts_mem_alloc(&x->word, n_bytes + 1, TS_TAG_INPUT));
-  memcpy(x->word, text, n_bytes);
-  x->times = times;
-  l->n++;
-  return TS_OK;
-}
-
-static void empty(ts_word_list *l) {
-  for (int64_t i = 0; i < l->n; i++) ts_mem_free(l->item[i].word);
-  ts_mem_free(l->item);
-  *l = (ts_word_list){0};
-}
-
 /* Those that are there LEAST times or more become V's. */
 static ts_err take_words(ts_vocabulary *v, ts_word_list *l, int64_t least) {
-  settle(l);
+  ts_word_list_settle(l);
   TS_DO(ts_mem_many(v->word, l->n, INPUT));
   for (int64_t i = 0; i < l->n; i++) {
     if (l->item[i].times < least) continue;
@@ -101,9 +48,9 @@ static ts_err learn_words(ts_csv *s, ts_learning *l, int32_t k) {
   if (s->ids[k].encoding != TS_CSV_VOCABULARY || ts_csv_is_missing(s, &rest))
     return TS_OK;
   if (!ts_csv_has_bags(&s->bags[k]))
-    return add_word(&l->words[k], rest.text, rest.n_bytes, 1);
+    return ts_word_list_add(&l->words[k], rest.text, rest.n_bytes, 1);
   while (ts_csv_item(s, k, &rest, &item, &weight))
-    TS_DO(add_word(&l->words[k], item.text, item.n_bytes, 1));
+    TS_DO(ts_word_list_add(&l->words[k], item.text, item.n_bytes, 1));
   return TS_OK;
 }
 
@@ -119,41 +66,6 @@ static ts_err learn_line(ts_csv *s, void *arg, int64_t sample) {
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++)
     TS_DO(learn_words(s, l, k));
   return TS_OK;
-}
-
-/* All ranks' words of a feature: each with its NUL and how often it is there,
- * in turn. */
-static ts_err share_words(ts_word_list *l, ts_comm *comm) {
-  ts_err err = TS_OK;
-  const int w = ts_comm_size(comm);
-  int64_t own = 0, bytes[w], total = 0, times;
-  char *text = NULL, *all = NULL;
-  ts_token token;
-  settle(l);
-  for (int64_t i = 0; i < l->n; i++)
-    own += (int64_t)(strlen(l->item[i].word) + 1 + sizeof times);
-  TS_TRY(ts_mem_alloc(&text, (size_t)own + 1, TS_TAG_INPUT));
-  char *to = text;
-  for (int64_t i = 0; i < l->n; i++) {
-    to = stpcpy(to, l->item[i].word) + 1;
-    memcpy(to, &l->item[i].times, sizeof times);
-    to += sizeof times;
-  }
-  TS_TRY(ts_comm_gather_all(comm, bytes, &own, sizeof own));
-  for (int r = 0; r < w; r++) total += bytes[r];
-  TS_TRY(ts_mem_alloc(&all, (size_t)total + 1, TS_TAG_INPUT));
-  TS_TRY(ts_comm_all_gather_v(comm, &token, all, text, bytes, NULL));
-  TS_TRY(ts_comm_wait(&token));
-  empty(l);
-  for (const char *p = all; p < all + total; p += sizeof times) {
-    const size_t n = strlen(p);
-    memcpy(&times, p + n + 1, sizeof times);
-    TS_TRY(add_word(l, p, n, times));
-    p += n + 1;
-  }
-done:
-  ts_mem_free_all(text, all);
-  return err;
 }
 
 /* In rank order; numbers that are all alike are left at 0. */
@@ -182,12 +94,13 @@ ts_err ts_csv_learn(ts_csv *s, ts_comm *comm) {
     TS_TRY(share_moments(s, d, &l.moments[d], comm));
   for (int32_t k = 0; s->vocabulary && k < s->n_features; k++) {
     const ts_column_config column = ts_column_of_feature(s->base.config, k);
-    TS_TRY(share_words(&l.words[k], comm));
+    TS_TRY(ts_word_list_share(&l.words[k], comm));
     TS_TRY(ts_agree(comm,
                     take_words(&s->words[k], &l.words[k], column.min_count)));
   }
 done:
-  for (int32_t k = 0; l.words && k < s->n_features; k++) empty(&l.words[k]);
+  for (int32_t k = 0; l.words && k < s->n_features; k++)
+    ts_word_list_empty(&l.words[k]);
   ts_mem_free_all(l.moments, l.words);
   return err;
 }
@@ -281,12 +194,12 @@ static ts_err load_words(ts_csv *s, int32_t k, const char **p) {
                "the checkpoint's vocabulary for categorical column %d ends "
                "%lld words early",
                k + 1, n);
-    TS_TRY(add_word(&l, *p, strcspn(*p, "\n"), 1));
+    TS_TRY(ts_word_list_add(&l, *p, strcspn(*p, "\n"), 1));
     if (!plain) unescape(l.item[l.n - 1].word);
   }
   err = take_words(&s->words[feature], &l, 1);
 done:
-  empty(&l);
+  ts_word_list_empty(&l);
   return err;
 }
 

@@ -104,4 +104,6 @@ tessera_sources += \
   io/text.h \
   io/text_impl.h \
   io/text_known.c \
-  io/text_packed.c
+  io/text_packed.c \
+  io/word_list.c \
+  io/word_list.h

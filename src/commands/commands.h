@@ -38,6 +38,7 @@ typedef struct ts_args {
   bool json;
   const char *backend; /* bench tbe: --backend NAME */
   const char *label;   /* init: --label COLUMN */
+  const char *by;      /* eval: --by COLUMN */
 } ts_args;
 
 typedef struct ts_command {

@@ -28,6 +28,8 @@ static const ts_option options[] = {
      "batches A up to but not B of it"},
     {"--checkpoint", "FILE", AT(checkpoint), "eval predict",
      "its weights, not the run's newest; best: those of best.h5"},
+    {"--by", "COLUMN", AT(by), "eval",
+     "figures by the values of a column of the data, too"},
     {"--data", "FILE", AT(data), "predict", "instead of data.eval; -: stdin"},
     {"--keys", "NAME,NAME", AT(keys), "predict",
      "columns of the input to stand beside the scores"},

@@ -14,6 +14,7 @@
 #include "io/spool.h"
 #include "train/report.h"
 #include "train/rows.h"
+#include "train/segments.h"
 
 /* ---- what is asked for --------------------------------------------------- */
 
@@ -171,20 +172,26 @@ static ts_err pass(ts_trainer *t, const ts_forward *o, const char *state) {
   ts_err err = TS_OK;
   ts_source *source = NULL;
   ts_scores s = {.t = t};
+  ts_segments *segments = NULL;
   ts_metrics_result m[t->n_tasks];
   bool stopped;
   TS_TRY(ts_source_open(&source, t->config,
                         o->out ? TS_SPLIT_PREDICT : TS_SPLIT_EVAL, state,
                         t->control));
   if (o->out) TS_TRY(scores_open(&s, o, source->info.n_samples));
-  const ts_eval_hooks hooks = {.fn = o->out ? write_batch : NULL, .fn_arg = &s};
+  if (o->by) TS_TRY(ts_segments_open(&segments, t, o->by));
+  ts_eval_hooks hooks = {.fn = o->out ? write_batch : NULL, .fn_arg = &s};
+  if (segments)
+    hooks = (ts_eval_hooks){.fn = ts_segments_add, .fn_arg = segments};
   err = ts_evaluate(t, source, m, &hooks, &stopped);
   if (s.rows) err = ts_sheet_finish(s.rows, err);
   TS_TRY(err);
   for (int32_t k = 0; !source->info.unlabelled && k < t->n_tasks; k++)
     TS_TRY(ts_report_eval(t, &ts_is_evaluation, k, &m[k], NULL));
+  if (segments) TS_TRY(ts_segments_report(segments));
   if (o->out) ts_info("predictions: %s", o->out);
 done:
+  ts_segments_close(segments);
   scores_close(&s);
   ts_source_close(source);
   return err;

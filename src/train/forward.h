@@ -11,6 +11,7 @@ typedef struct ts_forward {
   const char *out;        /* predictions, "-": on stdout; NULL: none */
   const char *data;       /* instead of data.eval; "-": from stdin */
   const ts_strings *keys; /* columns of the data beside them */
+  const char *by;         /* a column by whose values figures are told, too */
 } ts_forward;
 
 /* Evaluates DECK's data.eval, and writes predictions.  Collective. */

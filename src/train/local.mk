@@ -9,6 +9,8 @@ tessera_sources += \
   src/train/finite.c \
   src/train/forward.c \
   src/train/forward.h \
+  src/train/segments.c \
+  src/train/segments.h \
   src/train/fused_sparse_dist.c \
   src/train/graph.c \
   src/train/graph.h \

@@ -230,4 +230,25 @@ check "the same losses of them" close_losses c-heavy c-positive 1e-7 6
 evaluation() { run 2 eval "$work/columns.deck" --set run.output="$work/c-positive" --set data.train=w.csv --set data.eval=w.csv "$@" | grep '^evaluation: '; }
 evaluation > "$work/x"; evaluation --set data.positive_weight=1 > "$work/y"
 check "evaluations count samples as they are" sh -c "grep -q AUC '$work/x' && cmp '$work/x' '$work/y'"
+# eval --by: a value's figures are those of a file of its samples.
+{ head -n 1 "$work/w.csv"; grep ',a3,' "$work/w.csv"; } > "$work/a3.csv"
+sed 's/,a3,/,,/' "$work/w.csv" > "$work/blank.csv"
+{ head -n 1 "$work/w.csv"; for i in $(seq 1 30); do for k in 1 2 3; do echo "$((k % 2)),1,$i,z$i,b1,2024-05-01 01:10"; done; done
+  for i in $(seq 31 70); do echo "$((i % 2)),1,$i,z$i,b1,2024-05-01 01:10"; done; } > "$work/many.csv"
+{ head -n 1 "$work/w.csv"; sed -n '/,z[3-7][0-9],/p' "$work/many.csv" | sed '/,z30,/d' | sort -t, -k4 | tail -n 20; } > "$work/rest.csv"
+by() { n=$1; file=$2; shift 2; run "$n" eval "$work/columns.deck" --set run.output="$work/c-positive" --set data.train=w.csv --set data.eval="$file.csv" "$@" > "$work/log"; }
+figures_of() { sed -n "s/^$1: //p" "$work/log"; }
+by 1 a3; alone=$(figures_of evaluation)
+for n in 1 3; do
+  check "by u on $n" by $n w --by u
+  check "six values on $n" test "$(grep -c '^u = a[0-5]: ' "$work/log")" = 6
+  check "as a file of them on $n" test "$(figures_of 'u = a3')" = "$alone" -a -n "$alone"
+done
+check "missing ones" by 2 blank --by u
+check "have a name" test "$(figures_of 'u = (none)' | cut -d' ' -f1)" = "$(($(wc -l < "$work/a3.csv") - 1))"
+by 1 rest; alone=$(figures_of evaluation)
+check "many values" by 2 many --by u
+check "fifty lines" test "$(grep -c '^u = ' "$work/log")" = 50
+check "and the others" test "$(figures_of 'u, 20 other values')" = "$alone" -a -n "$alone"
+check "no column" refused 3 '--by: the header has no column "nobody"' sh -c "'$TESSERA' eval '$work/columns.deck' --set run.output='$work/c-positive' --set data.train=w.csv --set data.eval=w.csv --by nobody 2> '$work/err'"
 passed
