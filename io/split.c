@@ -188,14 +188,11 @@ static ts_err each(ts_splitting *x, bool times) {
 }
 
 static ts_err open_column(ts_splitting *x, ts_comm *comm) {
-  char *name = NULL;
-  if (!*column_of(x->config)) return TS_OK;
-  ts_err err = ts_agree(comm, ts_mem_strdup(&name, column_of(x->config)));
-  if (err == TS_OK)
-    err = ts_keys_asked_by("data.split",
-                           ts_keys_open(&x->keys, x->config, TS_SPLIT_TRAIN,
-                                        &(ts_strings){&name, 1}, comm));
-  ts_mem_free(name);
+  char *name = (char *)column_of(x->config); /* lives as long as the keys */
+  if (!*name) return TS_OK;
+  const ts_err err = ts_keys_asked_by(
+      "data.split", ts_keys_open(&x->keys, x->config, TS_SPLIT_TRAIN,
+                                 &(ts_strings){&name, 1}, comm));
   if (err != TS_OK || x->keys->n_samples == x->n) return err;
   return ts_fail(TS_ERR_DATA,
                  "data.split: column \"%s\" has %lld values, the data %lld "
