@@ -145,7 +145,6 @@ static void *serve(void *arg) {
   ts_world *w = arg;
   int pause_us = PAUSE_MIN_US;
   double when = INFINITY;
-  ts_pause_precisely();
   /* A device that can't be used says so again with the first operation. */
   if (w->device->ops->enter && w->device->ops->enter(w->device) != TS_OK)
     ts_err_clear();

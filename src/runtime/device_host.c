@@ -47,12 +47,11 @@ static ts_host_lane *host(ts_lane *lane) {
 }
 
 void ts_pause(int microseconds) {
+  static _Thread_local bool is_precise;
   const struct timespec t = {0, 1000L * microseconds};
+  if (!is_precise) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  is_precise = true;
   nanosleep(&t, NULL);
-}
-
-void ts_pause_precisely(void) {
-  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 }
 
 /* ---- errors and completion ----------------------------------------------- */
@@ -180,7 +179,6 @@ static void *work(void *arg) {
   ts_host_lane *l = arg;
   ts_entry e;
   uint64_t at = 0;
-  ts_pause_precisely();
   if (l->base.kind == TS_LANE_COMPUTE) ts_bind_compute();
   omp_set_num_threads(
       l->base.kind == TS_LANE_COMPUTE ? l->base.device->options.n_threads : 1);

@@ -71,7 +71,6 @@ void ts_event_unwatch(ts_event);
 /* Keeps the calling thread's error as DEVICE's fault, unless it has one. */
 void ts_device_fail(ts_device *, ts_err);
 
-/* Sleeps MICROSECONDS: the pause between two tests. */
+/* Sleeps MICROSECONDS, the pause between two tests, and no longer: with the 50
+ * us that Linux may add, each wait for a GPU or a message would be late. */
 void ts_pause(int microseconds);
-/* Timer slack of 1 ns for the calling thread, so that ts_pause is short. */
-void ts_pause_precisely(void);

@@ -39,6 +39,50 @@ static size_t bytes_of_numbers(const char *p) {
   return low < SMALL ? SMALL - low : 0;
 }
 
+/* Addresses are used once, pages again: to fill fresh ones is most of what a
+ * large block costs.  Those of the last block of each size, from SPARE_LEAST
+ * to twice that and so on, wait here, where nobody may touch them. */
+enum { SPARES = 9, SPARE_LEAST = 64 << 10 };
+static struct spare {
+  void *at;
+  size_t bytes;
+} spare[SPARES];
+
+/* Where one of so many bytes goes; NULL: it is not kept. */
+static struct spare *spare_of(size_t bytes) {
+  int i = 0;
+  if (bytes < SPARE_LEAST) return NULL;
+  while (i < SPARES && bytes >= (size_t)SPARE_LEAST << (i + 1)) i++;
+  return i < SPARES ? &spare[i] : NULL;
+}
+
+static void pages_forget(void *p, size_t bytes) {
+  const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (mmap(p, bytes, PROT_NONE, how, -1, 0) == MAP_FAILED) abort();
+}
+
+static void pages_drop(void *p, size_t bytes) {
+  bytes = pages(bytes);
+  struct spare *s = spare_of(bytes);
+  if (!s || mprotect(p, bytes, PROT_NONE)) {
+    pages_forget(p, bytes);
+    return;
+  }
+  if (s->at) pages_forget(s->at, s->bytes);
+  *s = (struct spare){p, bytes};
+}
+
+/* Moves pages to AT, where a block of about this size left enough of them. */
+static void pages_move(void *at, size_t bytes) {
+  const int how = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+  struct spare *s = spare_of(bytes);
+  if (!s || s->bytes < bytes ||
+      mremap(s->at, bytes, bytes, how, at) == MAP_FAILED)
+    return;
+  pages_forget(s->at, s->bytes);
+  *s = (struct spare){0};
+}
+
 /* A page that is nobody's lies behind each; NULL: no room. */
 static void *pages_take(size_t bytes, bool device) {
   const int which = !device;
@@ -57,12 +101,8 @@ static void *pages_take(size_t bytes, bool device) {
   at += bytes_of_numbers(at);
   if (bytes + used[which] > range_bytes) return NULL;
   used[which] += pages(bytes) + PAGE;
+  pages_move(at, pages(bytes));
   return mprotect(at, pages(bytes), PROT_READ | PROT_WRITE) ? NULL : at;
-}
-
-static void pages_drop(void *p, size_t bytes) {
-  const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  if (mmap(p, pages(bytes), PROT_NONE, how, -1, 0) == MAP_FAILED) abort();
 }
 
 /* ---- blocks -------------------------------------------------------------- */
