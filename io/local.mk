@@ -78,6 +78,8 @@ tessera_sources += \
   io/order.c \
   io/negatives.c \
   io/order.h \
+  io/permuted.c \
+  io/permuted.h \
   io/rows.c \
   io/rows.h \
   io/schema.c \

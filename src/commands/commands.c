@@ -8,8 +8,11 @@ const ts_command ts_commands[] = {
      "look at a file and write a first deck for it", false, ts_cmd_init},
     {"train", 1, "DECK [--trace FILE [--trace-steps A:B]]",
      "train; the same line again resumes", true, ts_cmd_train},
-    {"eval", 1, "DECK [--checkpoint best|FILE]", "evaluate on data.eval", true,
-     ts_cmd_eval},
+    {"eval", 1,
+     "DECK [--checkpoint best|FILE] [--by COLUMN] [--importance] "
+     "[--calibration "
+     "[FILE.svg]]",
+     "evaluate on data.eval", true, ts_cmd_eval},
     {"predict", 1,
      "DECK --out FILE [--data FILE] [--keys NAME,NAME] [--embeddings NAME]",
      "write predictions for data.eval or FILE, or embeddings", true,

@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/err.h"
+#include "train/calibration.h"
 #include "train/run_trace.h"
 
 /* The command line, parsed by main.c. */
@@ -38,7 +39,10 @@ typedef struct ts_args {
   bool json;
   const char *backend; /* bench tbe: --backend NAME */
   const char *label;   /* init: --label COLUMN */
-  const char *by;      /* eval: --by COLUMN */
+  /* eval: --by COLUMN, --importance, --repeats N, --features NAME,NAME...,
+   * --calibration [FILE.svg] ("": no file), --bins N */
+  const char *by, *repeats, *features, *calibration, *bins;
+  bool importance;
 } ts_args;
 
 typedef struct ts_command {
@@ -73,7 +77,18 @@ void ts_bench_list(FILE *);
 /* "A:B" (0 <= A < B) after OPTION, the name for messages. */
 ts_err ts_args_range(const char *option, const char *text, int64_t *first,
                      int64_t *end);
+/* NAMES parted by commas, after OPTION; NULL: none.  To be freed in any case.
+ */
+ts_err ts_args_names(ts_strings *, const char *option, const char *names);
+void ts_args_names_free(ts_strings *);
+/* A whole number from LEAST to MOST; TEXT NULL: USUAL. */
+ts_err ts_args_number(const char *option, const char *text, int32_t usual,
+                      int32_t least, int32_t most, int32_t *out);
 /* --trace and --trace-steps. */
 ts_err ts_args_trace(const ts_args *, ts_trace_request *);
+
+/* reliability.c: draws predictions beside what happened, a line for each task.
+ */
+ts_err ts_reliability_draw(const char *path, const ts_calibration *);
 
 extern const ts_command ts_commands[]; /* ends with name NULL */

@@ -38,6 +38,7 @@ tessera_sources += \
   src/commands/plot_draw.c \
   src/commands/plot_read.c \
   src/commands/predict.c \
+  src/commands/reliability.c \
   src/commands/svg.c \
   src/commands/svg.h \
   src/commands/trace.c \

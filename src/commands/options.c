@@ -4,12 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "commands/commands.h"
 
 typedef struct ts_option {
-  const char *name, *value; /* "--out", "FILE"; NULL: a flag */
-  size_t at;                /* in ts_args: a bool, or a const char * */
-  const char *commands;     /* "train eval": whose help has it */
+  /* "--out", "FILE"; NULL: a flag; "[FILE.svg]": may be left out, and then is
+   * "" */
+  const char *name, *value;
+  size_t at;            /* in ts_args: a bool, or a const char * */
+  const char *commands; /* "train eval": whose help has it */
   const char *help;
 } ts_option;
 
@@ -30,6 +33,14 @@ static const ts_option options[] = {
      "its weights, not the run's newest; best: those of best.h5"},
     {"--by", "COLUMN", AT(by), "eval",
      "figures by the values of a column of the data, too"},
+    {"--importance", NULL, AT(importance), "eval",
+     "what is lost with each feature's values given to other samples"},
+    {"--repeats", "N", AT(repeats), "eval", "of --importance: so often; 5"},
+    {"--features", "NAME,NAME", AT(features), "eval",
+     "of --importance: these alone"},
+    {"--calibration", "[FILE.svg]", AT(calibration), "eval",
+     "predictions beside what happened, and as a drawing"},
+    {"--bins", "N", AT(bins), "eval", "of --calibration: so many; 10"},
     {"--data", "FILE", AT(data), "predict", "instead of data.eval; -: stdin"},
     {"--keys", "NAME,NAME", AT(keys), "predict",
      "columns of the input to stand beside the scores"},
@@ -73,6 +84,16 @@ static const char *value_of(const char *name, char **argv, int *i) {
   return argv[++*i];
 }
 
+/* The same of one that may be left out: what follows is its own only where it
+ * ends as the option says. */
+static const char *value_if_any(const ts_option *o, char **argv, int *i) {
+  if (strcmp(argv[*i], o->name) != 0) return value_of(o->name, argv, i);
+  char end[16];
+  snprintf(end, sizeof end, "%s", strchr(o->value, '.'));
+  end[strlen(end) - 1] = '\0'; /* "]" */
+  return argv[*i + 1] && ts_str_ends(argv[*i + 1], end) ? argv[++*i] : "";
+}
+
 static void put(ts_args *a, const ts_option *o, const char *value) {
   char *to = (char *)a + o->at;
   if (o->at == AT(sets))
@@ -84,7 +105,9 @@ static void put(ts_args *a, const ts_option *o, const char *value) {
 ts_err ts_option_read(ts_args *a, char **argv, int *i) {
   for (int k = 0; k < N_OPTIONS; k++) {
     const ts_option *o = &options[k];
-    const char *v = o->value ? value_of(o->name, argv, i) : NULL;
+    const char *v = !o->value          ? NULL
+                    : *o->value == '[' ? value_if_any(o, argv, i)
+                                       : value_of(o->name, argv, i);
     if (v) put(a, o, v);
     if (v) return TS_OK;
     if (o->value || strcmp(argv[*i], o->name) != 0) continue;

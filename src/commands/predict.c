@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
 #include "commands/commands.h"
 #include "io/sheet.h"
 #include "train/embeddings.h"
@@ -18,29 +17,13 @@ static ts_err check(const ts_args *a) {
   return TS_OK;
 }
 
-/* NAMES parted by commas. */
-static ts_err split(ts_strings *list, const char *option, const char *names) {
-  for (const char *p = names; p;) {
-    const char *comma = strchr(p, ',');
-    const size_t n = comma ? (size_t)(comma - p) : strlen(p);
-    if (!n)
-      return ts_fail(TS_ERR_USAGE, "%s %s: a name is empty", option, names);
-    TS_DO(ts_mem_extend(&list->item, list->n, list->n + 1, sizeof(char *),
-                        TS_TAG_MISC));
-    TS_DO(ts_mem_alloc(&list->item[list->n++], n + 1, TS_TAG_MISC));
-    memcpy(list->item[list->n - 1], p, n);
-    p = comma ? comma + 1 : NULL;
-  }
-  return TS_OK;
-}
-
 ts_err ts_cmd_predict(const ts_args *a) {
   ts_err err = TS_OK;
   ts_strings names = {0};
   TS_TRY(check(a));
   if (!strcmp(a->out, "-")) ts_log_aside();
-  TS_TRY(split(&names, a->keys ? "--keys" : "--embeddings",
-               a->keys ? a->keys : a->embeddings));
+  TS_TRY(ts_args_names(&names, a->keys ? "--keys" : "--embeddings",
+                       a->keys ? a->keys : a->embeddings));
   if (a->embeddings)
     TS_TRY(ts_run_embeddings(a->target, a->sets, a->n_sets, a->checkpoint,
                              a->out, &names));
@@ -51,7 +34,6 @@ ts_err ts_cmd_predict(const ts_args *a) {
                                         .data = a->data,
                                         .keys = &names}));
 done:
-  for (int32_t i = 0; i < names.n; i++) ts_mem_free(names.item[i]);
-  ts_mem_free(names.item);
+  ts_args_names_free(&names);
   return err;
 }

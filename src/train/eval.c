@@ -120,6 +120,8 @@ static ts_err judge(ts_eval_pass *p, int32_t task, ts_metrics_result *r) {
   if (p->groups)
     TS_DO(ts_groups_compute(p->groups[task], t->config->metrics.k, r,
                             t->control));
+  if (p->hooks->all)
+    TS_DO(p->hooks->all(p->hooks->all_arg, task, p->metrics[task]));
   return ts_metrics_judge(p->metrics[task], r, t->config->metrics.threshold,
                           t->control);
 }

@@ -11,6 +11,7 @@
 #include "io/columns.h"
 #include "io/deck.h"
 #include "io/keys.h"
+#include "io/permuted.h"
 #include "io/spool.h"
 #include "train/report.h"
 #include "train/rows.h"
@@ -168,33 +169,83 @@ static void scores_close(ts_scores *s) {
   ts_mem_free_all(s->columns, s->data, s->tasks, s->key_names.item);
 }
 
+/* What looks at an evaluation besides its figures. */
+typedef struct ts_looks {
+  ts_segments *segments;
+  ts_calibration calibration;
+  ts_source *permuted;
+} ts_looks;
+
+static ts_err looks_open(ts_looks *l, ts_trainer *t, const ts_forward *o,
+                         ts_source *source, ts_eval_hooks *hooks) {
+  if (o->by) {
+    TS_DO(ts_segments_open(&l->segments, t, o->by));
+    hooks->fn = ts_segments_add;
+    hooks->fn_arg = l->segments;
+  }
+  if (o->n_bins) {
+    TS_DO(ts_settle(t, ts_calibration_create(&l->calibration, t, o->n_bins)));
+    hooks->all = ts_calibration_take;
+    hooks->all_arg = &l->calibration;
+  }
+  if (!o->importance.repeats) return TS_OK;
+  return ts_settle(t, ts_permuted_open(&l->permuted, source, "--importance"));
+}
+
+static ts_err looks_report(ts_looks *l, ts_trainer *t, const ts_forward *o,
+                           const ts_metrics_result *m) {
+  if (l->segments) TS_DO(ts_segments_report(l->segments));
+  if (o->n_bins) {
+    ts_calibration_report(&l->calibration);
+    if (*o->drawing) {
+      const bool draws = t->rank == 0;
+      TS_DO(ts_agree(t->control,
+                     draws ? o->draw(o->drawing, &l->calibration) : TS_OK));
+      ts_info("drawing: %s", o->drawing);
+    }
+  }
+  if (!l->permuted) return TS_OK;
+  return ts_importance_report(t, l->permuted, &o->importance, m);
+}
+
+static void looks_close(ts_looks *l) {
+  ts_segments_close(l->segments);
+  ts_calibration_destroy(&l->calibration);
+  ts_source_close(l->permuted);
+}
+
 static ts_err pass(ts_trainer *t, const ts_forward *o, const char *state) {
   ts_err err = TS_OK;
   ts_source *source = NULL;
   ts_scores s = {.t = t};
-  ts_segments *segments = NULL;
+  ts_looks looks = {0};
   ts_metrics_result m[t->n_tasks];
   bool stopped;
   TS_TRY(ts_source_open(&source, t->config,
                         o->out ? TS_SPLIT_PREDICT : TS_SPLIT_EVAL, state,
                         t->control));
   if (o->out) TS_TRY(scores_open(&s, o, source->info.n_samples));
-  if (o->by) TS_TRY(ts_segments_open(&segments, t, o->by));
   ts_eval_hooks hooks = {.fn = o->out ? write_batch : NULL, .fn_arg = &s};
-  if (segments)
-    hooks = (ts_eval_hooks){.fn = ts_segments_add, .fn_arg = segments};
+  TS_TRY(looks_open(&looks, t, o, source, &hooks));
   err = ts_evaluate(t, source, m, &hooks, &stopped);
   if (s.rows) err = ts_sheet_finish(s.rows, err);
   TS_TRY(err);
   for (int32_t k = 0; !source->info.unlabelled && k < t->n_tasks; k++)
     TS_TRY(ts_report_eval(t, &ts_is_evaluation, k, &m[k], NULL));
-  if (segments) TS_TRY(ts_segments_report(segments));
+  TS_TRY(looks_report(&looks, t, o, m));
   if (o->out) ts_info("predictions: %s", o->out);
 done:
-  ts_segments_close(segments);
+  looks_close(&looks);
   scores_close(&s);
   ts_source_close(source);
   return err;
+}
+
+static ts_err check(const ts_config *c, const ts_forward *o) {
+  if (o->out) TS_DO(ts_forward_check_out(c, o->out));
+  if (o->n_bins && *o->drawing)
+    TS_DO(ts_deck_spare(c, "--calibration", o->drawing));
+  return ts_importance_check(c, &o->importance);
 }
 
 ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
@@ -209,7 +260,7 @@ ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
   TS_TRY(ts_watch_start());
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
   if (o->data && !piped) TS_TRY(take_data(c, o->data));
-  if (o->out) TS_TRY(ts_forward_check_out(c, o->out));
+  TS_TRY(check(c, o));
   TS_TRY(ts_trainer_start(&t, c, false));
   TS_TRY(ts_settle(t, ts_forward_checkpoint(&path, &best, c, o->checkpoint)));
   if (piped) TS_TRY(take_stdin(t, c, &spool));

@@ -4,14 +4,20 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "train/calibration.h"
+#include "train/importance.h"
 
-/* Each may be NULL. */
+/* Each may be NULL or 0. */
 typedef struct ts_forward {
   const char *checkpoint; /* a file, or "best"; NULL: the newest of the run */
   const char *out;        /* predictions, "-": on stdout; NULL: none */
   const char *data;       /* instead of data.eval; "-": from stdin */
   const ts_strings *keys; /* columns of the data beside them */
   const char *by;         /* a column by whose values figures are told, too */
+  ts_importance importance;
+  int32_t n_bins;      /* of --calibration */
+  const char *drawing; /* of it, by DRAW; "": none */
+  ts_err (*draw)(const char *path, const ts_calibration *);
 } ts_forward;
 
 /* Evaluates DECK's data.eval, and writes predictions.  Collective. */

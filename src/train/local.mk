@@ -5,6 +5,8 @@ tessera_sources += \
   src/train/best.h \
   src/train/embeddings.c \
   src/train/embeddings.h \
+  src/train/calibration.c \
+  src/train/calibration.h \
   src/train/eval.c \
   src/train/finite.c \
   src/train/forward.c \
@@ -14,12 +16,15 @@ tessera_sources += \
   src/train/fused_sparse_dist.c \
   src/train/graph.c \
   src/train/graph.h \
+  src/train/importance.c \
+  src/train/importance.h \
   src/train/init_from.c \
   src/train/late.c \
   src/train/late.h \
   src/train/metrics.c \
   src/train/metrics.h \
   src/train/metrics_auc.c \
+  src/train/metrics_bins.c \
   src/train/metrics_device.c \
   src/train/metrics_groups.c \
   src/train/metrics_groups.h \

@@ -76,6 +76,18 @@ ts_err ts_metrics_compute(ts_metrics *, ts_metrics_result *, ts_comm *);
  * prediction from THRESHOLD on is a yes.  Collective. */
 ts_err ts_metrics_judge(ts_metrics *, ts_metrics_result *, double threshold,
                         ts_comm *);
+/* Predictions that are near each other beside what happened. */
+typedef struct ts_metric_bin {
+  double n, weight;           /* samples, of a weight > 0 */
+  double predicted, observed; /* weighted sums of predictions and labels */
+  double least, greatest;     /* predictions */
+} ts_metric_bin;
+/* After compute, of one that keeps everything: BINS of about as many samples
+ * each, the least predictions first.  Of n samples the k-th in order, from 0,
+ * is in bin k n_bins / n, and so are all of the same prediction, which is
+ * the first one's.  The same on all ranks.  Collective. */
+ts_err ts_metrics_calibrate(const ts_metrics *, ts_metric_bin *bins,
+                            int32_t n_bins, ts_comm *);
 /* The kind of a word of metrics.report; what the log calls it. */
 int ts_metric_find(const char *name);
 const char *ts_metric_text(int kind, int *digits);

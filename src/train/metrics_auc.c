@@ -147,27 +147,39 @@ static ts_err join_ranges(const double *all, const ts_metric_sample *a,
   return TS_OK;
 }
 
-ts_err ts_metrics_auc(const ts_metrics *m, ts_metrics_result *r,
-                      ts_comm *comm) {
+ts_err ts_metrics_sort(const ts_metrics *m, ts_buffer *range, int64_t *n,
+                       ts_comm *comm) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(comm);
-  int64_t send_bytes[w], recv_bytes[w], n = 0;
+  int64_t send_bytes[w], recv_bytes[w];
   ts_metric_sample *send = NULL;
   ts_exchange x = {.recv_bytes = recv_bytes};
-  double own[3] = {0}, all[3 * w];
   x.recv = (ts_buffer){.space = TS_SPACE_HOST,
                        .tag = TS_TAG_METRICS,
                        .owned = true,
                        .device = ts_lane_device(ts_comm_lane(comm))};
+  *n = 0;
   TS_TRY(exchange(m, &x, send_bytes, &send, comm));
-  for (int k = 0; k < w; k++) n += recv_bytes[k];
-  n /= (int64_t)sizeof *send;
-  TS_TRY(sort_samples(x.recv.ptr, n));
-  sweep(x.recv.ptr, n, own);
-  TS_TRY(ts_comm_gather_all(comm, all, own, sizeof own));
-  TS_TRY(join_ranges(all, x.recv.ptr, n, r, comm));
+  for (int k = 0; k < w; k++) *n += recv_bytes[k];
+  *n /= (int64_t)sizeof *send;
+  TS_TRY(sort_samples(x.recv.ptr, *n));
 done:
-  ts_buffer_reset(&x.recv);
+  *range = x.recv;
   ts_mem_free(send);
+  return err;
+}
+
+ts_err ts_metrics_auc(const ts_metrics *m, ts_metrics_result *r,
+                      ts_comm *comm) {
+  ts_err err = TS_OK;
+  int64_t n;
+  ts_buffer range;
+  double own[3] = {0}, all[3 * ts_comm_size(comm)];
+  TS_TRY(ts_metrics_sort(m, &range, &n, comm));
+  sweep(range.ptr, n, own);
+  TS_TRY(ts_comm_gather_all(comm, all, own, sizeof own));
+  TS_TRY(join_ranges(all, range.ptr, n, r, comm));
+done:
+  ts_buffer_reset(&range);
   return err;
 }

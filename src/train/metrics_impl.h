@@ -60,3 +60,8 @@ double ts_metric_ne(const ts_metric_sums *);
 /* metrics_auc.c: R's auc and pr_auc, of all samples that the ranks keep.
  * Collective. */
 ts_err ts_metrics_auc(const ts_metrics *, ts_metrics_result *r, ts_comm *);
+/* All of these in the order of their predictions: this rank's range of it into
+ * RANGE, N of them, greater ones on the ranks behind; equal ones are together.
+ * Collective. */
+ts_err ts_metrics_sort(const ts_metrics *, ts_buffer *range, int64_t *n,
+                       ts_comm *);

@@ -279,6 +279,9 @@ typedef ts_err (*ts_prediction_fn)(void *arg, const ts_batch *,
 typedef struct ts_eval_hooks {
   ts_prediction_fn fn;
   void *fn_arg;
+  /* Behind the last batch, of each task: all samples.  Collective. */
+  ts_err (*all)(void *arg, int32_t task, const ts_metrics *);
+  void *all_arg;
   bool (*asks)(const void *arg); /* this rank asks for a stop */
   const void *asks_arg;
 } ts_eval_hooks;

@@ -1,6 +1,6 @@
 /* test_shuffle.c - the order of an epoch's samples: each once, the same on any
  * number of ranks and from any place on, another in each epoch; what is
- * gathered is what is read. */
+ * gathered is what is read; one feature's values in another order. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +8,7 @@
 #include "io/batch_store.h"
 #include "io/deck.h"
 #include "io/order.h"
+#include "io/permuted.h"
 #include "tests/support/harness.h"
 
 enum { SAMPLES = 1003, BATCH = 24, EPOCH_STEPS = 42, MOST = 4000 };
@@ -221,6 +222,108 @@ TS_TEST(gathered_is_read) {
   remove(path);
 }
 
+/* ---- one feature's values, of other samples ------------------------------ */
+
+enum { LINES = 101, FEATURES = 2, SUBJECTS = 4 }; /* f, g, two numbers */
+
+/* Lists of none to three words with weights; a line in ten can't be read. */
+static void write_lists(const char *path) {
+  FILE *f = fopen(path, "w");
+  ck_assert_ptr_nonnull(f);
+  fputs("label,x,z,f,g\n", f);
+  for (int i = 0; i < LINES; i++) {
+    fprintf(f, "%d,%d,%s%d,%d,", i % 2, i, i % 10 == 4 ? "bad" : "", 7 * i, i);
+    for (int k = 0; k < i % 4; k++)
+      fprintf(f, "%sw%d:%d.5", k ? "|" : "", i + 200 * k, i + k);
+    fputs("\n", f);
+  }
+  ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Bag I of X's feature F is bag K of Y's. */
+static void check_bag(const ts_batch *x, int i, const ts_batch *y, int k,
+                      int f) {
+  const ts_jagged *a = &x->kjt.features[f], *b = &y->kjt.features[f];
+  const size_t n = (size_t)ts_jagged_length(a, i);
+  int64_t at = 0, from = 0;
+  for (int l = 0; l < i; l++) at += ts_jagged_length(a, l);
+  for (int l = 0; l < k; l++) from += ts_jagged_length(b, l);
+  ck_assert_int_eq((long)n, ts_jagged_length(b, k));
+  if (n) ck_assert_mem_eq(a->ids + at, b->ids + from, n * 8);
+  ck_assert(!a->weights == !f && !b->weights == !f);
+  if (n && f) ck_assert_mem_eq(a->weights + at, b->weights + from, n * 4);
+}
+
+/* Samples [first, first + n) with subject WHAT in the order of ASKED. */
+static void check_moved(ts_source *moved, ts_batch_store *store,
+                        const ts_batch *whole, int what, int first, int n) {
+  n_asked = 0;
+  ck_assert_ok(moved->ops->read(moved, store, first, n));
+  ck_assert_int_eq(n_asked, n);
+  const ts_batch *x = ts_batch_store_batch(store);
+  for (int i = 0; i < n; i++) {
+    const int own = first + i, other = (int)asked[i];
+    ck_assert(x->labels[i] == whole->labels[own]);
+    ck_assert(x->weights[i] == whole->weights[own]);
+    for (int f = 0; f < FEATURES; f++)
+      check_bag(x, i, whole, f == what ? other : own, f);
+    for (int d = 0; d < 2; d++)
+      ck_assert(x->dense[2 * i + d] ==
+                whole->dense[2 * (FEATURES + d == what ? other : own) + d]);
+  }
+}
+
+TS_TESTS(one_feature_moves, 0, 2) {
+  static int64_t first[LINES], second[LINES];
+  char path[64], train[160];
+  const char *sets[] = {"tables.b.weighted=true",
+                        "data.format=csv",
+                        "data.csv.list_separator=|",
+                        "data.csv.lists=[\"g\"]",
+                        "data.csv.encoding=hash",
+                        "data.csv.dense=[\"x\",\"z\"]",
+                        "data.on_bad_record=skip",
+                        "data.max_bad=11",
+                        "data.csv.dense_transform=none",
+                        train,
+                        _i ? "data.input=columns" : "data.input=kjt"};
+  ts_batch_store *all, *store;
+  ts_source *moved;
+  snprintf(path, sizeof path, "/tmp/moved-%d.csv", (int)getpid());
+  snprintf(train, sizeof train, "data.train=%s", path);
+  write_lists(path);
+  open_data(sets, sizeof sets / sizeof *sets);
+  ck_assert_ok(ts_batch_store_create(&all, c, NULL));
+  ck_assert_ok(ts_batch_store_create(&store, c, NULL));
+  ck_assert_ok(under->read(source, all, 0, LINES));
+  ck_assert_ok(ts_permuted_open(&moved, source, "--importance"));
+  for (int what = 0; what < SUBJECTS; what++)
+    for (int repeat = 0; repeat < 2; repeat++) {
+      ts_permuted_choose(moved, what, repeat);
+      memcpy(second, first, sizeof first);
+      check_moved(moved, store, ts_batch_store_batch(all), what, 0, LINES);
+      memcpy(first, asked, sizeof first);
+      int stay = 0, again = 0, count[LINES] = {0};
+      for (int i = 0; i < LINES; i++) {
+        count[first[i]]++;
+        stay += first[i] == i;
+        again += first[i] == second[i];
+      }
+      for (int i = 0; i < LINES; i++) ck_assert_int_eq(count[i], 1);
+      ck_assert_int_lt(stay, 10);
+      ck_assert_int_lt(again, 10);
+      check_moved(moved, store, ts_batch_store_batch(all), what, 40, 13);
+      ck_assert_mem_eq(asked, first + 40, 13 * sizeof *asked);
+      ck_assert_ok(moved->ops->read(moved, store, 40, 0));
+      ck_assert_int_eq(source->n_bad_records, 11); /* 10 of all, 1 of 13 */
+    }
+  ts_source_close(moved);
+  ts_batch_store_destroy(all);
+  ts_batch_store_destroy(store);
+  close_data();
+  remove(path);
+}
+
 TS_TEST(packed_text_is_refused) {
   const char *sets[] = {"data.shuffle=full"};
   ts_order o;
@@ -229,5 +332,9 @@ TS_TEST(packed_text_is_refused) {
   ck_assert_int_eq(ts_order_set(&o, source), TS_ERR_DECK);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "log.tsv.gz"));
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "tessera convert"));
+  ts_err_clear();
+  ck_assert_int_eq(ts_permuted_open(&source, source, "--importance"),
+                   TS_ERR_DECK);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "log.tsv.gz"));
   close_data();
 }

@@ -251,4 +251,40 @@ check "many values" by 2 many --by u
 check "fifty lines" test "$(grep -c '^u = ' "$work/log")" = 50
 check "and the others" test "$(figures_of 'u, 20 other values')" = "$alone" -a -n "$alone"
 check "no column" refused 3 '--by: the header has no column "nobody"' sh -c "'$TESSERA' eval '$work/columns.deck' --set run.output='$work/c-positive' --set data.train=w.csv --set data.eval=w.csv --by nobody 2> '$work/err'"
+# eval --importance, --calibration: u decides, x and the weighted lists n are noise.
+cat > "$work/looks.deck" <<'DECK'
+run = { steps = 80; threads = 1; seed = 5; output = "looks"; };
+data = { train = "looks.csv"; eval = "looks2.csv"; format = "csv"; global_batch = 64;
+  columns = ( { name = "label"; kind = "label"; from = "y"; }, { name = "x"; kind = "dense"; }, { name = "u"; kind = "ids"; encoding = "vocabulary"; },
+    { name = "n"; kind = "ids"; encoding = "vocabulary"; list_separator = "|"; } ); };
+table_defaults = { dim = 4; rows = 100; optimizer = { kind = "adam"; lr = 0.02; }; };
+tables = ( { name = "u"; features = ["u"]; }, { name = "n"; weighted = true; features = ["n"]; } );
+model = { dense_features = 1; dense_arch = [4]; over_arch = [4, 1]; };
+optimizer = { kind = "adam"; lr = 0.02; };
+sharding = { topology = "default"; };
+DECK
+awk -v w="$work" 'BEGIN { srand(3); for (k = split("looks2 looks", f); k; k--) { print "y,x,u,n" > (w "/" f[k] ".csv"); for (i = 0; i < 600; i++) {
+  u = int(rand() * 8); s = ""; for (j = int(rand() * 4); j; j--) s = s (s ? "|" : "") "n" int(rand() * 9) ":" (1 + int(rand() * 4)) / 4
+  print (rand() < (u < 4 ? 0.1 : 0.8)) "," int(rand() * 100) / 100 ",u" u "," s > (w "/" f[k] ".csv") } } }'
+looks() { n=$1; shift; run "$n" eval "$work/looks.deck" "$@" > "$work/looks-$n"; }
+check "train" run 2 train "$work/looks.deck" --quiet
+for n in 1 2 4; do
+  check "importance and calibration on $n" looks $n --importance --repeats 3 --calibration "$work/looks.svg"
+  check "the same as on 1" cmp "$work/looks-1" "$work/looks-$n"
+done
+lost() { sed -n "s/^  $1  *//p" "$work/looks-1"; } # AUC, spread, log loss, spread
+check "u is first and far ahead" sh -c "grep -A 1 '^  feature ' '$work/looks-1' | tail -n 1 | awk '{ exit !(\$1 == \"u\" && \$2 > 0.2 && \$2 > 5 * \$3 && \$4 > 0.1) }'"
+for name in x n; do
+  check "$name is noise" sh -c "echo '$(lost $name)' | awk '{ exit !(NF == 4 && \$1 < 0.02 && \$1 > -0.02 && \$2 < 0.02 && \$3 < 0.05) }'"
+done
+check "ten bins of all samples" test "$(awk '/^calibration/ { on = 1 } /^drawing/ { on = 0 } on && /^  *[0-9]/ { n++; s += $5 } END { print n, s }' "$work/looks-1")" = "10 600"
+if command -v python3 > /dev/null; then check "the drawing is XML" python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$work/looks.svg"; fi
+check "a mark for each" test "$(grep -c '<circle' "$work/looks.svg")" = 10
+check "one feature alone" looks 2 --importance --repeats 3 --features n
+check "has the figures that it had" test "$(sed -n 's/^  n  *//p' "$work/looks-2")" = "$(lost n)"
+asked() { code=$1; text=$2; shift 2; run 2 eval "$work/looks.deck" "$@" > "$work/out" 2> "$work/err"; [ $? = "$code" ] && grep -qF -- "$text" "$work/err" && [ "$(grep -c error "$work/err")" = 1 ]; }
+check "no such feature" asked 2 '--features: no feature "nobody"; there are: u, n, x' --importance --features u,nobody
+check "no importance" asked 2 '--repeats goes with --importance' --repeats 3
+check "no bins" asked 2 '--bins 1 is no number in 2 to 1000' --calibration --bins 1
+check "no such drawing" asked 2 '--calibration=x.png: drawings are SVG' --calibration=x.png
 passed

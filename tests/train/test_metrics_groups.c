@@ -1,5 +1,6 @@
-/* test_metrics_groups.c - figures within groups, whose samples lie on any rank,
- * beside loops over all samples.  ranks: 1 2 4 */
+/* test_metrics_groups.c - figures within groups and of bins of predictions,
+ * whose samples lie on any rank, beside loops over all samples.  ranks: 1 2 4
+ */
 #include <math.h>
 
 #include "base/mem.h"
@@ -154,4 +155,59 @@ TS_TEST(no_groups) {
   ck_assert_double_eq(r.groups.gauc, 0.5);
   ck_assert_double_eq(r.groups.ndcg, 0);
   ts_groups_destroy(g);
+}
+
+/* ---- bins ---------------------------------------------------------------- */
+
+/* How many that count have a lesser prediction than that of I. */
+static int rank_of(int i) {
+  int n = 0;
+  for (int k = 0; k < N; k++) n += w[k] > 0 && p[k] < p[i];
+  return n;
+}
+
+static ts_metric_bin bin_of(int b, int n_bins, int all) {
+  ts_metric_bin x = {.least = 2, .greatest = -1};
+  for (int i = 0; i < N; i++) {
+    if (!(w[i] > 0) || rank_of(i) * n_bins / all != b) continue;
+    x.n++;
+    x.weight += (double)w[i];
+    x.predicted += (double)w[i] * (double)p[i];
+    x.observed += (double)w[i] * (double)y[i];
+    x.least = fmin(x.least, (double)p[i]);
+    x.greatest = fmax(x.greatest, (double)p[i]);
+  }
+  return x;
+}
+
+static void near_to(double got, double want) {
+  ck_assert_double_eq_tol(got, want, 1e-9);
+}
+
+/* More bins than different predictions, and as make. */
+TS_TESTS(bins_are_of_all_samples, 0, 3) {
+  enum { MOST = 30 };
+  const int n_bins = _i ? 10 : MOST;
+  ts_metric_bin bins[MOST];
+  ts_metrics *m;
+  ts_metrics_result r;
+  int all = 0;
+  make(_i);
+  for (int i = 0; i < N; i++) all += w[i] > 0;
+  ck_assert_ok(ts_metrics_create(&m, -1, f.size));
+  for (int i = f.rank; i < N; i += f.size)
+    ck_assert_ok(ts_metrics_add(m, &p[i], &y[i], &w[i], 1, 1));
+  ck_assert_ok(ts_metrics_compute(m, &r, f.comm));
+  ck_assert_ok(ts_metrics_calibrate(m, bins, n_bins, f.comm));
+  for (int b = 0; b < n_bins; b++) {
+    const ts_metric_bin want = bin_of(b, n_bins, all);
+    ck_assert(bins[b].n == want.n);
+    if (!(want.n > 0)) continue;
+    near_to(bins[b].weight, want.weight);
+    near_to(bins[b].predicted, want.predicted);
+    near_to(bins[b].observed, want.observed);
+    ck_assert(bins[b].least == want.least);
+    ck_assert(bins[b].greatest == want.greatest);
+  }
+  ts_metrics_destroy(m);
 }
