@@ -169,9 +169,17 @@ static int by_loss(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
+/* One pass has no spread. */
+static const char *spread_text(char to[16], double spread, int32_t repeats) {
+  snprintf(to, 16, "%.5f", spread);
+  return repeats > 1 ? to : "-";
+}
+
 static void say(const ts_importance_pass *p, const ts_importance_row *row,
                 int32_t k) {
   const ts_config *c = p->t->config;
+  const int32_t n = p->asked->repeats;
+  char a[16], b[16];
   int wide = 8;
   for (int32_t i = 0; i < p->n; i++)
     if ((int)strlen(row[i].name) > wide) wide = (int)strlen(row[i].name);
@@ -179,12 +187,12 @@ static void say(const ts_importance_pass *p, const ts_importance_row *row,
   ts_info("importance%s%s: what is lost with one feature's values given to "
           "other samples, mean and spread of %d",
           p->t->n_tasks > 1 ? " of " : "",
-          p->t->n_tasks > 1 ? c->model.tasks[k].name : "", p->asked->repeats);
+          p->t->n_tasks > 1 ? c->model.tasks[k].name : "", n);
   ts_info("  %-*s  AUC lost  +-        log loss gained  +-", wide, "feature");
   for (int32_t i = 0; i < p->n; i++)
-    ts_info("  %-*s  %8.5f  %.5f   %15.5f  %.5f", wide, row[i].name,
-            row[i].mean.auc, row[i].spread.auc, row[i].mean.logloss,
-            row[i].spread.logloss);
+    ts_info("  %-*s  %8.5f  %-7s   %15.5f  %s", wide, row[i].name,
+            row[i].mean.auc, spread_text(a, row[i].spread.auc, n),
+            row[i].mean.logloss, spread_text(b, row[i].spread.logloss, n));
 }
 
 static ts_err report(const ts_importance_pass *p) {

@@ -78,7 +78,7 @@ ts_err ts_metrics_judge(ts_metrics *, ts_metrics_result *, double threshold,
                         ts_comm *);
 /* Predictions that are near each other beside what happened. */
 typedef struct ts_metric_bin {
-  double n, weight;           /* samples, of a weight > 0 */
+  double n, weight;           /* samples; those of weight 0 are left out */
   double predicted, observed; /* weighted sums of predictions and labels */
   double least, greatest;     /* predictions */
 } ts_metric_bin;

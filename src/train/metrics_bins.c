@@ -6,10 +6,6 @@
 #include "base/mem.h"
 #include "train/metrics_impl.h"
 
-static bool counts(const ts_metric_sample *x) {
-  return x->w > 0;
-}
-
 static void add(ts_metric_bin *b, const ts_metric_sample *x) {
   const double w = (double)x->w, p = (double)x->p;
   if (!(b->n > 0)) b->least = p;
@@ -23,14 +19,9 @@ static void add(ts_metric_bin *b, const ts_metric_sample *x) {
 /* Those of a range of N samples, with BEFORE in the ranges below, of ALL. */
 static void fill(ts_metric_bin *bins, int32_t n_bins, const ts_metric_sample *a,
                  int64_t n, int64_t before, int64_t all) {
-  int64_t k = before, first = before;
-  float p = -1;
-  for (int64_t i = 0; i < n; i++) {
-    if (!counts(&a[i])) continue;
-    if (a[i].p != p) first = k;
-    p = a[i].p;
-    add(&bins[first * n_bins / all], &a[i]);
-    k++;
+  for (int64_t i = 0, first = 0; i < n; i++) {
+    if (a[i].p != a[first].p) first = i;
+    add(&bins[(before + first) * n_bins / all], &a[i]);
   }
 }
 
@@ -49,17 +40,15 @@ ts_err ts_metrics_calibrate(const ts_metrics *m, ts_metric_bin *bins,
                             int32_t n_bins, ts_comm *comm) {
   ts_err err = TS_OK;
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
-  int64_t n, own = 0, each[w], before = 0, all = 0;
+  int64_t n, each[w], before = 0, all = 0;
   ts_buffer range;
   ts_metric_bin *part = NULL; /* (1 + w, n_bins) this rank's, and all */
   TS_TRY(ts_metrics_sort(m, &range, &n, comm));
-  const ts_metric_sample *a = range.ptr;
-  for (int64_t i = 0; i < n; i++) own += counts(&a[i]);
-  TS_TRY(ts_comm_gather_all(comm, each, &own, sizeof own));
+  TS_TRY(ts_comm_gather_all(comm, each, &n, sizeof n));
   for (int r = 0; r < w; r++) all += each[r];
   for (int r = 0; r < me; r++) before += each[r];
   TS_TRY(ts_mem_many(part, (1 + (int64_t)w) * n_bins, METRICS));
-  fill(part, n_bins, a, n, before, all);
+  fill(part, n_bins, range.ptr, n, before, all);
   TS_TRY(ts_comm_gather_all(comm, part + n_bins, part,
                             n_bins * (int64_t)sizeof *part));
   for (int32_t b = 0; b < n_bins; b++) {
