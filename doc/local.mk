@@ -9,7 +9,7 @@ EXTRA_DIST += doc/architecture.md doc/cache.md doc/checkpoints.md \
 # The manual, doc/tessera.texi and the chapters that it takes in: `make info`
 # (part of `make`), `make html`, `make pdf`.
 manual_chapters = doc/tutorial.texi doc/cluster.texi doc/decks.texi \
-  doc/deck.texi doc/data.texi doc/predict.texi doc/models.texi doc/sharding.texi \
+  doc/deck.texi doc/data.texi doc/predict.texi doc/tune.texi doc/models.texi doc/sharding.texi \
   doc/planner.texi doc/pipelines.texi doc/storage.texi doc/validation.texi doc/slurm.texi \
   doc/gpus.texi \
   doc/tuning.texi doc/limits.texi doc/messages.texi doc/messages-deck.texi \

@@ -59,6 +59,7 @@ tessera_sources += \
   io/deck_impl.h \
   io/deck_include.c \
   io/deck_print.c \
+  io/deck_search.c \
   io/deck_set.c \
   io/deck_spare.c \
   io/deck_value.c \
@@ -89,6 +90,7 @@ tessera_sources += \
   io/sheet.h \
   io/sheet_impl.h \
   io/schema.h \
+  io/search.h \
   io/schema_columns.h \
   io/schema_data.h \
   io/schema_tables.h \

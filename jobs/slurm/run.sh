@@ -1,4 +1,5 @@
-# run.sh - sourced by the sbatch scripts: run_job DECK [OPTION]...
+# run.sh - sourced by the sbatch scripts: run_job DECK [OPTION]..., and
+# run_search DECK --space FILE [OPTION]...
 #
 # The same for the first run and every later one: the program goes on from its
 # newest checkpoint, if there is one.  USR1 comes to this shell before the time
@@ -126,11 +127,19 @@ run_command() {
   done
 }
 
-run_job() {
+run_job() { run_command_of train "$@"; }
+run_search() { run_command_of tune "$@"; } # it starts its runs by the launcher itself
+
+run_command_of() { # COMMAND DECK [OPTION]...
+  command=$1; shift
   if [ $# = 0 ]; then echo "no deck: sbatch SCRIPT DECK [OPTION]..." >&2; exit 2; fi
   look
   words=$(launcher) || exit 2
-  set -- $words "$TESSERA" train "$@" ${SLURM_CPUS_PER_TASK:+--set run.threads=$SLURM_CPUS_PER_TASK}
+  set -- "$@" ${SLURM_CPUS_PER_TASK:+--set run.threads=$SLURM_CPUS_PER_TASK}
+  case $command in
+  train) set -- $words "$TESSERA" train "$@" ;;
+  tune) set -- "$TESSERA" tune "$@" --launch "$words" ;;
+  esac
   if [ -n "${TESSERA_DRY:-}" ]; then echo "$*"; exit 0; fi
   if ! command -v "$TESSERA" > /dev/null; then
     say "TESSERA=$TESSERA: no such program on $(hostname); cluster.env says where it comes from"

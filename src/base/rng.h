@@ -14,7 +14,8 @@ typedef enum {
   TS_RNG_ROUNDING,       /* (step, table, row, column / 4) */
   TS_RNG_SYNTHETIC,      /* (sample, feature, position) */
   TS_RNG_SHUFFLE,
-  TS_RNG_TEST
+  TS_RNG_TEST,
+  TS_RNG_TUNE /* (trial, key of the space) */
 } ts_rng_use;
 
 /* out = Philox4x32-10(counter, key). */

@@ -43,6 +43,10 @@ typedef struct ts_args {
    * --calibration [FILE.svg] ("": no file), --bins N */
   const char *by, *repeats, *features, *calibration, *bins;
   bool importance;
+  /* tune: --space FILE, --trials N, --parallel N, --seed S, --launch WORDS,
+   * --metric NAME, --halving */
+  const char *space, *trials, *parallel, *seed, *launch, *metric;
+  bool halving;
 } ts_args;
 
 typedef struct ts_command {
@@ -66,6 +70,7 @@ ts_err ts_cmd_bench(const ts_args *);
 ts_err ts_cmd_help(const ts_args *);
 ts_err ts_cmd_plot(const ts_args *);
 ts_err ts_cmd_trace(const ts_args *);
+ts_err ts_cmd_tune(const ts_args *);
 ts_err ts_cmd_version(const ts_args *);
 
 /* options.c: reads the option at argv[*i], and its value; prints those of

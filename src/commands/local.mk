@@ -47,4 +47,10 @@ tessera_sources += \
   src/commands/trace_read.c \
   src/commands/trace_summary.c \
   src/commands/train.c \
+  src/commands/tune.c \
+  src/commands/tune.h \
+  src/commands/tune_draw.c \
+  src/commands/tune_folder.c \
+  src/commands/tune_run.c \
+  src/commands/tune_rungs.c \
   src/commands/version.c

@@ -17,7 +17,7 @@ typedef struct ts_option {
 } ts_option;
 
 #define AT(field) offsetof(ts_args, field)
-#define DECKS "train eval predict plan convert generate bench"
+#define DECKS "train eval predict plan convert generate bench tune"
 #define ALL DECKS " init inspect plot trace help version"
 
 static const ts_option options[] = {
@@ -47,7 +47,8 @@ static const ts_option options[] = {
     {"--embeddings", "NAME,NAME", AT(embeddings), "predict",
      "the features' vectors and words, not scores"},
     {"--label", "COLUMN", AT(label), "init", "what is to be predicted"},
-    {"--out", "FILE", AT(out), "init predict convert generate bench plot trace",
+    {"--out", "FILE", AT(out),
+     "init predict convert generate bench plot trace tune",
      "where the result goes"},
     {"-o", "FILE", AT(out), "predict convert generate bench plot trace",
      "the same"},
@@ -69,6 +70,16 @@ static const ts_option options[] = {
     {"--smooth", "N", AT(smooth), "plot", "means over N progress lines"},
     {"--steps", "A:B", AT(steps), "trace", "plot: batches A up to but not B"},
     {"--rank", "R", AT(rank), "trace", "plot: of this rank alone"},
+    {"--space", "FILE", AT(space), "tune", "keys, with ranges or choices"},
+    {"--trials", "N", AT(trials), "tune", "in all; 20 by default"},
+    {"--parallel", "N", AT(parallel), "tune", "at a time"},
+    {"--seed", "S", AT(seed), "tune", "of the draws"},
+    {"--metric", "NAME", AT(metric), "tune",
+     "of validations, not run.stop.metric"},
+    {"--halving", NULL, AT(halving), "tune",
+     "short runs first; the best third of them goes on"},
+    {"--launch", "WORDS", AT(launch), "tune",
+     "what starts a trial: \"mpirun -n 2\"; nothing: one process"},
     {"--texinfo", NULL, AT(texinfo), "help", "deck: as sections of the manual"},
     {"--quiet", NULL, AT(quiet), ALL, "no log on standard output"},
     {"--help", NULL, AT(help), ALL, "this text"}};

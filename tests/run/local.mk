@@ -51,6 +51,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/train_restart.sh \
   tests/run/train_stop.sh \
   tests/run/train_tasks.sh \
+  tests/run/tune.sh \
   tests/run/validation.sh \
   tests/run/watchdog.sh
 EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py \
