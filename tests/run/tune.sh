@@ -56,6 +56,7 @@ for signal in KILL TERM; do
   [ $signal = KILL ] || check "$signal ends with 75, not $code" test $code = 75
   check "$signal came in the middle" grep -q 'running\|waiting' killed/trials.tsv
   check "going on after $signal" search --out killed > out
+  cmp straight/trials.tsv killed/trials.tsv || cat out
   check "the same table after $signal" cmp straight/trials.tsv killed/trials.tsv
 done
 
@@ -84,6 +85,10 @@ check "and one to the end" test "$(column halving steps | grep -cx 36)" -ge 1
 full=$(awk -F '\t' '$4 == 36 { print $1; exit }' halving/trials.tsv)
 check "from its checkpoint" grep -q '^resumed at step 12' "halving/trial-000$full/log"
 check "the best at a rung are those that went on" awk -F '\t' 'NR == 1 { next } $3 == 0 && $5 > top { top = $5 } $3 == 2 { end = $5 } END { exit !(end >= top) }' halving/trials.tsv
+
+# ---- a job ------------------------------------------------------------------------
+check "as a job" env TESSERA_DRY=1 TESSERA_JOBS="$srcdir/jobs/slurm" SLURM_NTASKS=3 bash "$srcdir/jobs/slurm/tune.sbatch" model.deck --space space > out
+check "trials by the job's launcher" grep -q 'tune model.deck --space space --launch mpirun .* -n 3$' out
 
 # ---- a launcher, a metric that is a cost, trials that fail ----------------------
 check "by mpirun" "$TESSERA" tune model.deck --space space --trials 1 --metric logloss --launch "${MPIRUN:-mpirun} -q -n 2" --out launched > out
