@@ -133,6 +133,7 @@ static ts_err set_up(ts_tune *t) {
   find_rungs(t);
   TS_DO(find_folder(t));
   TS_DO(ts_mem_many(t->trial, t->n_trials, MISC));
+  TS_DO(ts_mem_many(t->again, t->n_trials, MISC));
   TS_DO(ts_mem_many(t->child, t->n_parallel, MISC));
   TS_DO(ts_tune_open(t));
   TS_DO(ts_tune_read(t));
@@ -277,6 +278,6 @@ ts_err ts_cmd_tune(const ts_args *a) {
 done:
   ts_search_reset(&t.search);
   ts_deck_destroy(t.config);
-  ts_mem_free_all(t.trial, t.child, t.folder);
+  ts_mem_free_all(t.trial, t.again, t.child, t.folder);
   return err;
 }

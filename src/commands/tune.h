@@ -52,6 +52,7 @@ typedef struct ts_tune {
   double budget[TS_RUNGS_MAX]; /* run.steps, or run.epochs, of each rung */
   char *folder;
   ts_trial *trial; /* (n_trials), from 0; names count from 1 */
+  bool *again;     /* (n_trials) had its second chance from this process */
   ts_tune_child *child;
   int32_t n_running;
   sigset_t signals; /* blocked when the search began: so are its runs */

@@ -226,6 +226,12 @@ done:
   return err;
 }
 
+/* Codes that neither the deck nor its data are to blame for: a process that
+ * was killed, a node or a file system that failed. */
+static bool is_accident(int code) {
+  return code == 1 || (code >= 5 && code != 75 && code != 127);
+}
+
 static ts_err end(ts_tune *t, int32_t trial, int status, bool stopping) {
   const int code =
       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -234,6 +240,12 @@ static ts_err end(ts_tune *t, int32_t trial, int status, bool stopping) {
   if (code && stopping) return TS_OK;
   if (code == 75)
     return ts_fail(TS_ERR_STOPPED, "trial %d was stopped", trial + 1);
+  if (code && is_accident(code) && !t->again[trial]) {
+    t->again[trial] = true;
+    ts_progress("trial %d/%d ended with code %d: once more", trial + 1,
+                t->n_trials, code);
+    return TS_OK;
+  }
   if (code) return fail(t, trial, code);
   TS_DO(ts_tune_take(t, trial, &found));
   if (!found) return fail(t, trial, 0);

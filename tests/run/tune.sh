@@ -21,24 +21,24 @@ tables = { a = { optimizer = { lr = [0.001, 0.01, 0.1]; }; }; };
 model = { over_arch = ( [8, 1], [16, 8, 1] ); };
 run = { seed = { from = 2; to = 8; step = 2; }; };
 SPACE
-six="tune model.deck --space space --trials 6 --parallel 2"
-search() { "$TESSERA" $six "$@"; }
+four="tune model.deck --space space --trials 4 --parallel 2"
+search() { "$TESSERA" $four "$@"; }
 column() { awk -F '\t' -v name="$2" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i; next } { print $c }' "$1/trials.tsv"; }
 
 # ---- straight through ----------------------------------------------------------
 check "a search" search --out straight > out
-check "six have ended" test "$(column straight state | grep -c ended)" = 6
-check "a line for each, with the best and what is left" test "$(grep -c '^trial ./6: auc 0\..* best 0\..* ETA 00:' out)" = 6
+check "four have ended" test "$(column straight state | grep -c ended)" = 4
+check "a line for each, with the best and what is left" test "$(grep -c '^trial ./4: auc 0\..* best 0\..* ETA 00:' out)" = 4
 best=$(sed -n 's/^best: trial \([0-9]*\), .*/\1/p' out)
 check "the best is the table's" test "$(column straight auc | sort -g | tail -n 1)" = "$(column straight auc | sed -n "${best}p")"
 check "what it logged is the table's" grep -q "\"valid\":true.*\"auc\":$(column straight auc | sed -n "${best}p")" "straight/trial-000$best/metrics.jsonl"
 check "rates within the range" sh -c "! awk -F '\t' 'NR > 1 && (\$6 < 1e-4 || \$6 > 0.1)' straight/trials.tsv | grep -q ."
 check "whole numbers by the step" test -z "$(column straight run.seed | grep -vx '[2468]')"
-check "not all the same" test "$(column straight optimizer.lr | sort -u | wc -l)" = 6
+check "not all the same" test "$(column straight optimizer.lr | sort -u | wc -l)" = 4
 line=$(grep '^tessera train' out)
 check "the line to copy trains the same" sh -c "$TESSERA ${line#tessera} --quiet --set run.output=$work/copy"
 check "to the same figures" test "$(grep '"valid":true' copy/metrics.jsonl)" = "$(grep '"valid":true' "straight/trial-000$best/metrics.jsonl")"
-check "a drawing with six marks" test "$(grep -c '<circle' straight/tune.svg)" = 6
+check "a drawing with four marks" test "$(grep -c '<circle' straight/tune.svg)" = 4
 cp straight/trials.tsv before
 check "again" search --out straight > again
 check "nothing is run twice" test "$(grep -c '^trial' again)" = 0
@@ -49,7 +49,7 @@ check "fewer trials now are the first of them" sh -c "'$TESSERA' tune model.deck
 running() { grep -q running killed/trials.tsv && ls killed/trial-*/checkpoints/step-*.h5; }
 for signal in KILL TERM; do
   rm -rf killed
-  "$TESSERA" $six --out killed > out 2>&1 & pid=$!
+  "$TESSERA" $four --out killed > out 2>&1 & pid=$!
   until_holds $pid running > /dev/null
   kill -$signal $pid
   wait $pid; code=$?
@@ -61,11 +61,11 @@ for signal in KILL TERM; do
 done
 
 # ---- two on one folder ---------------------------------------------------------
-"$TESSERA" $six --out both > one & pid=$!
+"$TESSERA" $four --out both > one & pid=$!
 check "another one" search --out both > two
 check "the first one" wait $pid
 check "the same table by two" cmp straight/trials.tsv both/trials.tsv
-check "no trial twice" test "$(cat one two | grep -c '^trial')" = 6
+check "no trial twice" test "$(cat one two | grep -c '^trial')" = 4
 # A trial that another process holds is waited for.
 rm both/trial-0003/tune.record
 flock both/trial-0003/tune.lock sleep 1 & pid=$!
@@ -76,7 +76,7 @@ wait $pid
 check "and then run" cmp straight/trials.tsv both/trials.tsv
 
 # ---- halving -------------------------------------------------------------------
-check "halving" "$TESSERA" tune model.deck --space space --trials 9 --halving --out halving > out
+check "halving" "$TESSERA" tune model.deck --space space --trials 9 --parallel 2 --halving --out halving > out
 check "nobody is waited for" sh -c "! grep -q other out"
 check "three rungs" test "$(grep -c '^rung' out)" = 3
 check "most end soon" test "$(column halving steps | grep -cx 4)" -ge 3
@@ -94,10 +94,25 @@ check "trials by the job's launcher" grep -q 'tune model.deck --space space --la
 check "by mpirun" "$TESSERA" tune model.deck --space space --trials 1 --metric logloss --launch "${MPIRUN:-mpirun} -q -n 2" --out launched > out
 check "on two ranks" grep -q '2 ranks' launched/trial-0001/log
 echo 'optimizer = { lr = [1e-2, 1e9]; };' > wild
-check "some fail" "$TESSERA" tune model.deck --space wild --trials 6 --parallel 2 --metric logloss --set optimizer.kind=sgd --out wild.o > out
-check "they are lines" grep -q '^trial ./6 failed with code 3: ' out
+check "some fail" "$TESSERA" tune model.deck --space wild --trials 4 --parallel 2 --metric logloss --set optimizer.kind=sgd --out wild.o > out
+check "they are lines" grep -q '^trial ./4 failed with code 3: ' out
 check "of the table" test "$(column wild.o state | sort -u | tr '\n' ' ')" = "ended failed "
 check "the best is the least" test "$(column wild.o logloss | grep . | sort -g | head -n 1 | cut -c 1-6)" = "$(sed -n 's/^best: .* logloss \([0-9.]*\),.*/\1/p' out | cut -c 1-6)"
+
+# A run that is killed goes on; one that always is killed is a row.
+cat > killer <<'KILLER'
+#!/bin/sh
+n=$(cat tries 2> /dev/null | wc -l); echo try >> tries
+[ "$n" -ge "${KILLS:-1}" ] || kill -KILL $$
+exec "$@"
+KILLER
+chmod +x killer
+check "a run that is killed" "$TESSERA" tune model.deck --space space --trials 2 --launch ./killer --out accident > out
+check "it is said" grep -q '^trial 1/2 ended with code 137: once more' out
+check "nothing of it is seen" sh -c "head -n 3 before | cmp - accident/trials.tsv"
+rm tries
+check "killed twice" env KILLS=2 "$TESSERA" tune model.deck --space space --trials 2 --launch ./killer --out twice > out
+check "it has failed" test "$(column twice state | tr '\n' ' ')" = "failed ended "
 
 # ---- what can't be --------------------------------------------------------------
 refused() { # TEXT OPTIONS...
@@ -125,14 +140,16 @@ bad 'bad:1: optimizer.kind: "adamm" is not one of' 'optimizer = { kind = ["adam"
 bad 'bad:1: there is no such table' 'tables = { b = { dim = [4, 8]; }; };'
 bad 'bad:2: syntax error' 'optimizer = {'
 bad 'the space has no key' ''
-refused '--space: missing' --space missing
+refused "--space can't be read: missing" --space missing
 refused '--trials 0 is no number' --space space --trials 0
 refused 'give run.valid_every' --space space --set run.valid_every=0
 refused 'run.stop.metric: "aucc"' --space space --metric aucc
-refused 'trial 1: nowhere: No such file' --space space --launch nowhere
 mv straight refused
 rm -rf refused/trial-0001
 refused 'refused was begun with "seed 1", not with "seed 2"' --space space --seed 2
 refused 'refused was begun with "run.seed 2 to 8, step 2", not with "run.seed 2 to 9, step 2"' --space "$(sed 's/to = 8/to = 9/' space > other; echo other)"
 refused 'optimizer.lr 0.01 -> 0.5' --space space --set optimizer.lr=0.5
+"$TESSERA" tune model.deck --space space --launch nowhere --out nowhere.o > out 2> err; code=$?
+check "no launcher: 2, not $code" test $code = 2
+check "no launcher" grep -q 'trial 1: nowhere: No such file' err
 passed
