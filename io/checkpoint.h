@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/dtype.h"
 #include "base/str.h"
+#include "io/vocabulary.h"
 #include "runtime/comm.h"
 #include "runtime/staging.h"
 
@@ -147,3 +148,10 @@ ts_err ts_ckpt_peek_weights(ts_ckpt *, const char *path);
 /* `tessera inspect`: prints what the file holds; VERIFY: checks every
  * checksum.  Data sets too.  Local. */
 ts_err ts_inspect(const char *path, bool verify);
+/* `tessera inspect --vocabulary`: prints FEATURE's words in the order of their
+ * rows, each with a tab and how often it was there, nothing where that is not
+ * known.  Local. */
+ts_err ts_inspect_words(const char *path, const char *feature);
+/* The deck of a file of weights and the words that it has rows for; NULL where
+ * it does not say.  Local. */
+ts_err ts_ckpt_recall(ts_config **, ts_vocabularies **, const char *path);

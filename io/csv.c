@@ -163,9 +163,11 @@ static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
 
 /* Row 0 is for unknown and missing values. */
 static ts_need need_of(const ts_csv *s, int32_t k) {
+  ts_words words;
   switch (s->ids[k].encoding) {
   case TS_CSV_VOCABULARY:
-    return (ts_need){.rows = s->words[k].n + 1};
+    (void)ts_source_words(&s->base, k, &words);
+    return (ts_need){.rows = words.n + 1};
   case TS_CSV_NUMBER:
     if (ts_time_rows(s->ids[k].part))
       return (ts_need){.rows = ts_time_rows(s->ids[k].part), .plain = true};
@@ -190,14 +192,10 @@ static void close_source(ts_source *src) {
   ts_csv *s = (ts_csv *)src;
   if (!s) return;
   ts_text_close(s->text);
-  for (int32_t k = 0; s->words && k < s->n_features; k++) {
-    for (int64_t i = 0; i < s->words[k].n; i++)
-      ts_mem_free(s->words[k].word[i]);
-    ts_mem_free(s->words[k].word);
-  }
+  ts_vocabularies_destroy(s->base.vocabularies);
   ts_csv_bags_free(s);
   ts_csv_values_free(s);
-  ts_mem_free_all(s->words, s->label, s->is_soft, s->dense, s->sparse, s->mean,
+  ts_mem_free_all(s->label, s->is_soft, s->dense, s->sparse, s->mean,
                   s->deviation, s->fields, s->header, s);
 }
 
@@ -223,9 +221,9 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   TS_DO(ts_mem_many(s->sparse, s->n_features, INPUT));
   TS_DO(ts_mem_many(s->mean, s->n_dense, INPUT));
   TS_DO(ts_mem_many(s->deviation, s->n_dense, INPUT));
-  TS_DO(ts_mem_many(s->words, s->n_features, INPUT));
   TS_DO(ts_mem_many(s->bags, s->n_features, INPUT));
   TS_DO(ts_csv_values_create(s));
+  TS_DO(ts_vocabularies_create(&s->base.vocabularies, c, NULL));
   return ts_mem_many(s->fields, TS_CSV_FIELDS, INPUT);
 }
 
@@ -238,12 +236,10 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   TS_TRY(ts_text_open(&s->text, paths, s->separator, c->run.output, comm));
   TS_TRY(ts_agree(comm, ts_csv_columns(s, paths->item[0])));
   if (split == TS_SPLIT_TRAIN && !state) TS_TRY(ts_csv_look(s, paths, comm));
-  if (s->standardise || s->vocabulary) {
-    if (state)
-      TS_TRY(ts_agree(comm, ts_csv_state_load(s, state)));
-    else
-      TS_TRY(ts_csv_learn(s, comm));
-  }
+  if (state)
+    TS_TRY(ts_agree(comm, ts_csv_state_load(s, state)));
+  else
+    TS_TRY(ts_csv_learn(s, comm));
   s->base.info = (ts_source_info){
       .n_samples = ts_text_n_lines(s->text),
       .n_dense = s->n_dense,
@@ -261,25 +257,6 @@ done:
   return err;
 }
 
-static ts_err recall(ts_source **out, const ts_config *c, const char *state) {
-  ts_csv *s = NULL;
-  ts_err err = create(&s, c, TS_SPLIT_TRAIN);
-  if (err == TS_OK && (s->standardise || s->vocabulary))
-    err = ts_csv_state_load(s, state);
-  if (err == TS_OK)
-    *out = &s->base;
-  else
-    close_source((ts_source *)s);
-  return err;
-}
-
-static bool words_of(const ts_source *src, int32_t feature, ts_words *words) {
-  const ts_csv *s = (const ts_csv *)src;
-  if (s->ids[feature].encoding != TS_CSV_VOCABULARY) return false;
-  *words = (ts_words){s->words[feature].word, s->words[feature].n};
-  return true;
-}
-
 const ts_source_ops ts_source_csv = {.format = "csv",
                                      .probe = probe,
                                      .needs = needs,
@@ -288,7 +265,4 @@ const ts_source_ops ts_source_csv = {.format = "csv",
                                      .read = read_batch,
                                      .gather = gather,
                                      .state_save = ts_csv_state_save,
-                                     .recall = recall,
-                                     .words = words_of,
-
                                      .keys = ts_keys_of_csv};

@@ -30,13 +30,6 @@ bool ts_csv_number(const ts_field *f, double *x) {
   return end != text && !*end && isfinite(*x);
 }
 
-/* Words end at a NUL, should a field have one. */
-static int compare(const char *word, const ts_field *f) {
-  const size_t n = strnlen(f->text, f->n_bytes);
-  const int c = strncmp(word, f->text, n);
-  return c ? c : word[n] != '\0';
-}
-
 int64_t ts_csv_id(ts_csv *s, int32_t feature, const ts_field *f, int64_t rows) {
   const ts_csv_ids *x = &s->ids[feature];
   if (x->encoding == TS_CSV_HASH)
@@ -44,18 +37,8 @@ int64_t ts_csv_id(ts_csv *s, int32_t feature, const ts_field *f, int64_t rows) {
                      (uint64_t)rows);
   if (ts_csv_is_number(x)) return ts_csv_number_id(s, feature, f, rows);
   if (ts_csv_is_missing(s, f)) return 0;
-  const ts_vocabulary *v = &s->words[feature];
-  int64_t low = 0, high = v->n;
-  while (low < high) {
-    const int64_t mid = (low + high) / 2;
-    const int c = compare(v->word[mid], f);
-    if (c == 0) return mid + 1;
-    if (c < 0)
-      low = mid + 1;
-    else
-      high = mid;
-  }
-  return 0;
+  return ts_vocabularies_row(s->base.vocabularies, feature, f->text,
+                             f->n_bytes);
 }
 
 float ts_csv_label(const ts_csv *s, int32_t task) {

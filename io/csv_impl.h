@@ -8,11 +8,6 @@
 #include "io/source.h"
 #include "io/text.h"
 
-typedef struct ts_vocabulary {
-  char **word; /* (n) sorted */
-  int64_t n;
-} ts_vocabulary;
-
 /* How a word becomes a row. */
 typedef enum {
   TS_CSV_HASH,
@@ -64,15 +59,14 @@ typedef struct ts_csv {
   int *label;           /* (n_tasks) columns; -1: it is absent */
   bool *is_soft;        /* (n_tasks) labels from 0 to 1 */
   int32_t n_dense, n_features;
-  int *dense, *sparse;          /* columns of each */
-  int weight;                   /* column; -1: samples have none */
-  bool standardise, vocabulary; /* of some columns */
-  ts_csv_ids *ids;              /* (n_features) */
-  ts_csv_dense_column *how;     /* (n_dense) */
-  double *mean, *deviation;     /* (n_dense) */
-  ts_vocabulary *words;         /* (n_features) */
-  ts_csv_bags *bags;            /* (n_features) */
-  ts_field *fields; /* (TS_CSV_FIELDS) scratch: of the line at hand */
+  int *dense, *sparse;      /* columns of each */
+  int weight;               /* column; -1: samples have none */
+  bool standardise;         /* of some columns */
+  ts_csv_ids *ids;          /* (n_features) */
+  ts_csv_dense_column *how; /* (n_dense) */
+  double *mean, *deviation; /* (n_dense) */
+  ts_csv_bags *bags;        /* (n_features) */
+  ts_field *fields;         /* (TS_CSV_FIELDS) scratch: of the line at hand */
   ts_lines lines;
   const char *line; /* in LINES */
   char why[256];    /* it can't be used; "": nothing is wrong with it */

@@ -134,7 +134,6 @@ static void set_ids(ts_csv *s, int32_t k) {
   ids->part = ts_time_part_of(x.part);
   ids->missing_word = !strcmp(x.missing, "word");
   ids->start = TS_FNV_START ^ (x.seed ? ts_mix64((uint64_t)x.seed) : 0);
-  s->vocabulary |= ids->encoding == TS_CSV_VOCABULARY;
   ts_csv_bags *bags = &s->bags[k];
   bags->separator = *x.list_separator;
   bags->is_list = bags->separator != '\0';

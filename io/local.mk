@@ -21,6 +21,7 @@ tessera_sources += \
   io/checkpoint_seal.c \
   io/checkpoint_seal.h \
   io/checkpoint_stored.c \
+  io/checkpoint_words.c \
   io/checkpoint_write.c \
   io/checkpoint_writer.c \
   io/checkpoint_writer.h \
@@ -109,5 +110,9 @@ tessera_sources += \
   io/text_impl.h \
   io/text_known.c \
   io/text_packed.c \
+  io/vocabulary.c \
+  io/vocabulary.h \
+  io/vocabulary_impl.h \
+  io/vocabulary_state.c \
   io/word_list.c \
   io/word_list.h

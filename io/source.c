@@ -140,16 +140,8 @@ ts_err ts_source_open(ts_source **out, const ts_config *c, ts_split split,
   return err;
 }
 
-ts_err ts_source_recall(ts_source **out, const ts_config *c,
-                        const char *state) {
-  const ts_strings *paths = &c->data.train;
-  const ts_source_ops *ops = ts_source_of(c, paths->n ? paths->item[0] : NULL);
-  *out = NULL;
-  return ops && ops->recall ? ops->recall(out, c, state) : TS_OK;
-}
-
 bool ts_source_words(const ts_source *s, int32_t feature, ts_words *words) {
-  return s->ops->words && s->ops->words(s, feature, words);
+  return ts_vocabularies_words(s->vocabularies, feature, words);
 }
 
 void ts_source_close(ts_source *s) {

@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "base/str.h"
 #include "io/batch.h"
+#include "io/vocabulary.h"
 #include "runtime/comm.h"
 
 typedef struct ts_source ts_source;
@@ -22,12 +23,6 @@ typedef enum {
   TS_SPLIT_VALID,
   TS_SPLIT_PREDICT
 } ts_split;
-
-/* Words that are a feature's ids, sorted: the row of word[i] is i + 1. */
-typedef struct ts_words {
-  char *const *word; /* (n) */
-  int64_t n;
-} ts_words;
 
 /* A source's description. */
 typedef struct ts_source_info {
@@ -90,12 +85,6 @@ typedef struct ts_source_ops {
   /* Appends what later sources of the same run have to know (vocabularies,
    * means) as text, which the checkpoint keeps in /loader; NULL: nothing. */
   ts_err (*state_save)(ts_source *, ts_str *text);
-  /* A source that knows what STATE says, for `words` alone: its files need not
-   * be there any more.  NULL: as state_save. */
-  ts_err (*recall)(ts_source **, const ts_config *, const char *state);
-  /* The words of a feature, which stay the source's; false where its ids are
-   * none.  NULL: they never are. */
-  bool (*words)(const ts_source *, int32_t feature, ts_words *);
   /* All samples of any SOURCE to PATH in this format, for `tessera convert` and
    * `generate`; NULL: it is only read.  Collective. */
   ts_err (*write)(const char *path, ts_source *source, ts_comm *);
@@ -110,6 +99,7 @@ struct ts_source {
   ts_source_info info;
   const ts_config *config;
   ts_split split;
+  ts_vocabularies *vocabularies; /* NULL: no feature's ids are words */
   int n_threads; /* for read: who calls it sets it; 1 once opened */
   /* Counted by read, for the log: fields missing at a record's end, records
    * skipped, ids dropped. */
@@ -131,10 +121,8 @@ ts_err ts_source_open(ts_source **, const ts_config *, ts_split,
 ts_err ts_source_open_only(ts_source **, const ts_config *, ts_split,
                            const char *state, ts_comm *);
 void ts_source_close(ts_source *);
-/* The source that wrote STATE under the deck C, without its files; NULL where
- * the format has no such. */
-ts_err ts_source_recall(ts_source **, const ts_config *c, const char *state);
-/* As the operation; false where the source has none. */
+/* The words of a feature, which stay the source's; false where its ids are
+ * none. */
 bool ts_source_words(const ts_source *, int32_t feature, ts_words *);
 /* The format and the files that open would take; to be freed in any case. */
 ts_err ts_source_files(const ts_source_ops **, ts_strings *paths,

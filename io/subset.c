@@ -132,10 +132,6 @@ static ts_err state_save(ts_source *src, ts_str *text) {
   return to->ops->state_save(to, text);
 }
 
-static bool words_of(const ts_source *src, int32_t feature, ts_words *words) {
-  return ts_source_words(((const ts_subset *)src)->inner, feature, words);
-}
-
 static void set_ops(ts_subset *s) {
   const ts_source_ops *of = s->inner->ops;
   s->ops = *of;
@@ -144,7 +140,6 @@ static void set_ops(ts_subset *s) {
   s->ops.gather = gather;
   if (of->needs) s->ops.needs = needs;
   if (of->state_save) s->ops.state_save = state_save;
-  if (of->words) s->ops.words = words_of;
   s->base.ops = &s->ops;
 }
 

@@ -24,8 +24,8 @@ const ts_command ts_commands[] = {
      "turn the deck's data into a data set file", true, ts_cmd_convert},
     {"generate", 2, "DECK [train|valid|eval] --out FILE [--format FORMAT]",
      "write the deck's synthetic data", true, ts_cmd_generate},
-    {"inspect", 1, "FILE [--verify]", "say what a checkpoint or data set holds",
-     false, ts_cmd_inspect},
+    {"inspect", 1, "FILE [--verify | --vocabulary FEATURE]",
+     "say what a checkpoint or data set holds", false, ts_cmd_inspect},
     {"bench", 17, "NAME [DECK] [KEY=VALUE]... [--json] [--out FILE]",
      "measure steps, pipelines, reading, lookups and checkpoints; bench NAME "
      "--help",

@@ -30,6 +30,8 @@ typedef struct ts_args {
   const char *steps;         /* --steps A:B */
   const char *rank;          /* --rank R */
   const char *what, *smooth; /* plot: --what NAME,NAME, --smooth N */
+  /* inspect: --vocabulary FEATURE */
+  const char *vocabulary;
   bool verify, quiet, check; /* --verify, --quiet, --check */
   bool texinfo;              /* help deck: --texinfo */
   bool help;                 /* bench NAME --help; others are answered before */

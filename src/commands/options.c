@@ -65,6 +65,8 @@ static const ts_option options[] = {
     {"--json", NULL, AT(json), "plan bench", "JSON instead of text"},
     {"--backend", "NAME", AT(backend), "bench", "of tbe: host or cuda"},
     {"--verify", NULL, AT(verify), "inspect", "checks every checksum"},
+    {"--vocabulary", "FEATURE", AT(vocabulary), "inspect",
+     "a checkpoint's words of it, and how often each was there"},
     {"--what", "NAME,NAME", AT(what), "plot",
      "figures: loss, ne, auc, samples_per_s"},
     {"--smooth", "N", AT(smooth), "plot", "means over N progress lines"},

@@ -36,15 +36,15 @@ typedef struct ts_embeddings {
   int32_t n;
   ts_sheet_column *columns; /* (2 n) */
   const void **data;        /* (2 n) of a block */
-  ts_source *known;         /* has the words, or NULL */
+  ts_vocabularies *known;   /* has the words, or NULL */
   ts_sheet *rows;
 } ts_embeddings;
 
 /* ---- words --------------------------------------------------------------- */
 
 /* Row 0 is for what is none of the words. */
-static ts_err find_words(ts_embedding *e, const ts_source *known) {
-  if (!known || !ts_source_words(known, e->number, &e->words)) return TS_OK;
+static ts_err find_words(ts_embedding *e, const ts_vocabularies *known) {
+  if (!ts_vocabularies_words(known, e->number, &e->words)) return TS_OK;
   if (e->words.n >= e->table->rows)
     return ts_fail(TS_ERR_CKPT,
                    "feature %s has %lld words in the checkpoint, table %s %lld "
@@ -54,7 +54,7 @@ static ts_err find_words(ts_embedding *e, const ts_source *known) {
   e->has_words = true;
   e->n = e->words.n + 1;
   for (int64_t i = 0; i < e->words.n; i++) {
-    const int32_t bytes = (int32_t)strlen(e->words.word[i]);
+    const int32_t bytes = (int32_t)strlen(ts_words_at(&e->words, i));
     if (bytes > e->width) e->width = bytes;
   }
   return TS_OK;
@@ -109,7 +109,7 @@ static ts_err find_features(ts_embeddings *x, const ts_config *c,
 static ts_err find_rows(ts_embeddings *x, const ts_ckpt *ckpt) {
   const ts_ckpt_value *state = ts_ckpt_value_of(ckpt, "loader/state");
   if (state && state->dtype == TS_U8 && state->n)
-    TS_DO(ts_source_recall(&x->known, x->t->config, state->ptr));
+    TS_DO(ts_vocabularies_recall(&x->known, x->t->config, state->ptr));
   for (int32_t i = 0; i < x->n; i++) {
     ts_embedding *e = &x->of[i];
     TS_DO(find_words(e, x->known));
@@ -152,7 +152,7 @@ static void name_rows(const ts_embedding *e, ts_part *p) {
     char *to = p->names + i * e->width;
     memset(to, 0, (size_t)e->width);
     /* A quote in quotes is kept as CSV has it, twice. */
-    for (const char *w = row ? e->words.word[row - 1] : ""; *w; w++) {
+    for (const char *w = row ? ts_words_at(&e->words, row - 1) : ""; *w; w++) {
       *to++ = *w;
       w += w[0] == '"' && w[1] == '"';
     }
@@ -262,7 +262,7 @@ ts_err ts_run_embeddings(const char *deck, const char *const *sets, int n_sets,
   TS_TRY(write_all(&x, out, path.text));
 done:
   ts_settle_own(err);
-  ts_source_close(x.known);
+  ts_vocabularies_destroy(x.known);
   ts_mem_free_all(x.of, x.columns, x.data);
   ts_str_reset(&path);
   ts_trainer_destroy(x.t);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "dense/param_optim.h"
 #include "io/batch_store.h"
+#include "io/checkpoint.h"
 #include "io/deck.h"
 #include "train/planning.h"
 
@@ -17,37 +18,14 @@ typedef struct ts_matching {
   const char *path;
   const ts_config *here;
   const ts_source *train;
-  ts_config *config; /* of the file, NULL: it does not say */
-  ts_source *source; /* that knows the file's words, NULL: there are none */
-  ts_str matched;    /* "3 of 7 of table a, ..." */
-  bool *by_number;   /* (n_tables) words on one side alone */
+  ts_config *config;      /* of the file, NULL: it does not say */
+  ts_vocabularies *words; /* of the file, NULL: there are none */
+  ts_str matched;         /* "3 of 7 of table a, ..." */
+  bool *by_number;        /* (n_tables) words on one side alone */
 } ts_matching;
 
-/* A deck of another version that can't be read says nothing. */
-static ts_err recall(ts_matching *m) {
-  ts_err err = TS_OK;
-  ts_ckpt head = {0};
-  TS_TRY(ts_ckpt_peek_weights(&head, m->path));
-  const ts_ckpt_value *deck = ts_ckpt_value_of(&head, "meta/deck");
-  const ts_ckpt_value *state = ts_ckpt_value_of(&head, "loader/state");
-  /* A file is only data: no other one is read for it. */
-  if (!deck || deck->dtype != TS_U8 || strstr(deck->ptr, "@include")) goto done;
-  err = ts_deck_parse(&m->config, deck->ptr, "/", NULL, 0);
-  if (err == TS_ERR_DECK) {
-    ts_err_clear();
-    err = TS_OK;
-    goto done;
-  }
-  TS_TRY(err);
-  TS_TRY(ts_source_recall(&m->source, m->config,
-                          state && state->dtype == TS_U8 ? state->ptr : ""));
-done:
-  ts_ckpt_reset(&head);
-  return err;
-}
-
 static void matching_reset(ts_matching *m) {
-  ts_source_close(m->source);
+  ts_vocabularies_destroy(m->words);
   ts_deck_destroy(m->config);
   ts_str_reset(&m->matched);
   ts_mem_free(m->by_number);
@@ -67,7 +45,7 @@ static int32_t feature_there(const ts_matching *m, const ts_table_config *c,
                              const char *feature) {
   const ts_table_config *there = table_there(m, c);
   const char *name;
-  for (int32_t f = 0; m->source && f < ts_feature_count(m->config); f++) {
+  for (int32_t f = 0; m->words && f < ts_feature_count(m->config); f++) {
     if (ts_feature_table(m->config, f, &name) != there) continue;
     if (there->features.n == 1 && c->features.n == 1) return f;
     if (!strcmp(name, feature)) return f;
@@ -83,7 +61,7 @@ static int64_t match(int64_t *from, int64_t rows, const ts_words *here,
   for (int64_t i = 0; i < rows; i++) from[i] = -1;
   from[0] = 0; /* of words that are unknown or missing */
   for (int64_t i = 0, k = 0; i < here->n && k < there->n;) {
-    const int c = strcmp(here->word[i], there->word[k]);
+    const int c = strcmp(ts_words_at(here, i), ts_words_at(there, k));
     if (c == 0) {
       from[i + 1] = k + 1;
       n++;
@@ -132,12 +110,19 @@ static ts_err note_table(ts_matching *m, const ts_table_config *c,
                        (long long)n_words, c->name);
 }
 
+static bool is_same_format(const ts_matching *m) {
+  const ts_strings *paths = m->config ? &m->config->data.train : NULL;
+  const ts_source_ops *there =
+      paths && paths->n ? ts_source_of(m->config, paths->item[0]) : NULL;
+  return there && !strcmp(there->format, m->train->info.format);
+}
+
 /* Words on one side alone: their rows are of other ids for certain where both
  * are CSV, and else perhaps. */
 static ts_err one_sided(ts_matching *m, const ts_table_config *c, bool here) {
   static const char *const what[] = {"hashes", "a vocabulary's"};
   if (m->config && !table_there(m, c)) return TS_OK;
-  if (m->source && m->train->ops == m->source->ops)
+  if (is_same_format(m))
     return ts_fail(TS_ERR_CKPT,
                    "%s: the ids of table %s are %s there and %s here: give "
                    "data.csv.encoding as it was, or the table another name, "
@@ -157,7 +142,7 @@ static ts_err match_table(ts_matching *m, const ts_table_config *c,
     (void)ts_feature_table(m->here, first + i, &name);
     const int32_t k = feature_there(m, c, name);
     const bool is_here = ts_source_words(m->train, first + i, &here);
-    const bool is_there = k >= 0 && ts_source_words(m->source, k, &there);
+    const bool is_there = k >= 0 && ts_vocabularies_words(m->words, k, &there);
     if (is_here != is_there) return one_sided(m, c, is_here);
     if (is_here) TS_DO(match_feature(m, c, item, &here, &there, &n));
   }
@@ -174,7 +159,7 @@ static ts_ckpt_item *item_of(const ts_ckpt *ckpt, const char *name) {
 static ts_err match_words(ts_matching *m, const ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ts_str name = {0};
-  TS_TRY(recall(m));
+  TS_TRY(ts_ckpt_recall(&m->config, &m->words, m->path));
   TS_TRY(ts_mem_many(m->by_number, m->here->n_tables, CHECKPOINT));
   for (int32_t i = 0, first = 0; i < m->here->n_tables; i++) {
     const ts_table_config *c = &m->here->tables[i];

@@ -147,6 +147,61 @@ TS_TEST(rare_words) {
           TABLE(3, "u"), 0, 2, "min_count of \"u\" is for a vocabulary");
 }
 
+/* S once more, from what a checkpoint keeps of it: its state in said. */
+static void open_again(void) {
+  ts_source *first = s;
+  said.n_bytes = 0;
+  ck_assert_ok(s->ops->state_save(s, &said));
+  ck_assert_ok(ts_source_open(&s, c, TS_SPLIT_EVAL, said.text, f.comm));
+  ts_source_close(first);
+}
+
+/* FEATURE's words, and how often each was there. */
+static const char *words_of(int32_t feature) {
+  ts_words w;
+  char text[64];
+  said.n_bytes = 0;
+  ck_assert(ts_source_words(s, feature, &w));
+  for (int64_t i = 0; i < w.n; i++) {
+    snprintf(text, sizeof text, "%s%s*%lld", i ? " " : "", ts_words_at(&w, i),
+             w.times ? (long long)w.times[i] : -1LL);
+    say(text);
+  }
+  return said.text;
+}
+
+#define EVAL "eval = \"a.csv\";"
+
+/* How often words were there is kept beside them; files of older versions,
+ * which have words alone, are read as they were. */
+TS_TEST(counts) {
+  write_file("a.csv", "y,g\n1,b\n0,c\n1,\"d\n\\\"\n0,b\n1,c\n0,b\n");
+  ck_assert_ok(
+      take_deck(CSV EVAL, IDS("encoding = \"vocabulary\";"), TABLE(4, "u"), 0));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  ck_assert_str_eq(words_of(0), "b*3 c*2 d\n\\*1");
+  open_again();
+  ck_assert_str_eq(said.text, "W 3 u\nb\nc\nd\\n\\\\\nN 3 u\n3\n2\n1\n");
+  ck_assert_str_eq(words_of(0), "b*3 c*2 d\n\\*1");
+  open_again();
+  ck_assert_str_eq(words_of(0), "b*3 c*2 d\n\\*1");
+  ts_source_close(s);
+  ck_assert_ok(ts_source_open(&s, c, TS_SPLIT_EVAL, "V 2 u\na\nb\n", f.comm));
+  ck_assert_str_eq(words_of(0), "a*-1 b*-1");
+  open_again();
+  ck_assert_str_eq(said.text, "V 2 u\na\nb\n");
+  static const char *const bad[] = {
+      "V 2 u\na\nb\nN 3 u\n1\n2\n3\n", "V 2 u\na\nb\nN 2 u\n1\n",
+      "V 2 u\na\nb\nN 2 u\n1\n-2\n", "N 1 u\n1\n"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    ts_source *none = NULL;
+    ck_assert_int_eq(ts_source_open(&none, c, TS_SPLIT_EVAL, bad[i], f.comm),
+                     TS_ERR_CKPT);
+    ts_err_clear();
+  }
+  close_it();
+}
+
 TS_TEST(missing) {
   static const char csv[] = "y,g\n1,b\n0,\n1,NA\n0,c\n";
   reads(csv, IDS("encoding = \"vocabulary\";"), TABLE(9, "u"), 0,

@@ -28,6 +28,13 @@ awk 'BEGIN { print "user,age,city,clicked,ad"; for (i = 0; i < 300; i++)
 cp test.csv new.csv
 check "train" run 2 train model.deck --quiet
 
+# The words that it has learnt, and how often each was there.
+printf '"Rio, ""RJ"""\t43\nc0\t43\nc1\t43\nc2\t43\nc4\t43\nc5\t43\nc6\t42\n' > want
+check "words" sh -c "'$TESSERA' inspect '$(newest run)' --vocabulary city > have"
+check "as often as they are there" cmp want have
+check "a feature's" test "$("$TESSERA" inspect "$(newest run)" --vocabulary ad | sed -n '$p')" = "$(printf 'a99\t3')"
+refused 2 'has no words of feature "town", but of: city, ad' inspect "$(newest run)" --vocabulary town
+
 # CSV: a header, a row for each sample in the input's order, cells as they were.
 for n in 1 2 4; do
   check "CSV on $n" run $n predict model.deck --out p$n.csv --keys user,city,clicked --quiet

@@ -50,6 +50,7 @@ class Read:
         f = h5py.File(path)
         lines, self.words = bytes(f["loader/state"][:]).decode().split("\n"), []
         for line in lines:
+            if line[:2] == "N ": break
             if line[:2] in ("V ", "W "): self.words.append([])
             elif line: self.words[-1].append(line)
         self.tables = f["model/sparse_arch.embedding_bag_collection.embedding_bags.color.weight"][:]

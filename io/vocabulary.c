@@ -1,0 +1,129 @@
+/* vocabulary.c - words that are ids: learnt, and looked up. */
+#include "io/vocabulary_impl.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "io/batch_store.h"
+#include "io/columns.h"
+
+/* ---- which features have one --------------------------------------------- */
+
+static bool has_words(const ts_config *c, int32_t feature, const char *usual) {
+  return !strcmp(usual ? ts_column_encoding(c, feature, usual)
+                       : ts_column_of_feature(c, feature).encoding,
+                 "vocabulary");
+}
+
+ts_err ts_vocabularies_make(ts_vocabularies **out, const ts_config *c) {
+  ts_err err = TS_OK;
+  ts_vocabularies *v = NULL;
+  TS_TRY(ts_mem_alloc(&v, sizeof *v, TS_TAG_INPUT));
+  v->config = c;
+  v->n_features = ts_feature_count(c);
+  TS_TRY(ts_mem_many(v->of, v->n_features, INPUT));
+  TS_TRY(ts_mem_many(v->on, v->n_features, INPUT));
+  *out = v;
+  v = NULL;
+done:
+  ts_vocabularies_destroy(v);
+  return err;
+}
+
+ts_err ts_vocabularies_create(ts_vocabularies **out, const ts_config *c,
+                              const char *usual) {
+  bool any = false;
+  *out = NULL;
+  for (int32_t k = 0; k < ts_feature_count(c); k++)
+    any |= has_words(c, k, usual);
+  if (!any) return TS_OK;
+  TS_DO(ts_vocabularies_make(out, c));
+  for (int32_t k = 0; k < (*out)->n_features; k++) {
+    (*out)->on[k] = has_words(c, k, usual);
+    (*out)->of[k].least = ts_column_of_feature(c, k).min_count;
+  }
+  return TS_OK;
+}
+
+void ts_vocabularies_destroy(ts_vocabularies *v) {
+  if (!v) return;
+  for (int32_t k = 0; v->of && k < v->n_features; k++) {
+    ts_word_list_empty(&v->of[k].met);
+    ts_mem_free(v->of[k].block);
+  }
+  ts_mem_free_all(v->of, v->on, v);
+}
+
+bool ts_vocabularies_have(const ts_vocabularies *v, int32_t feature) {
+  return v && v->on[feature];
+}
+
+/* ---- learning ------------------------------------------------------------ */
+
+/* One block has all of it: where words begin, how often they were there, and
+ * their text. */
+ts_err ts_vocabulary_take(ts_vocabulary *v, int64_t least, bool counted) {
+  ts_word_list *l = &v->met;
+  int64_t n = 0, bytes = 0;
+  ts_word_list_settle(l);
+  for (int64_t i = 0; i < l->n; i++) {
+    if (l->item[i].times < least) continue;
+    bytes += (int64_t)strlen(l->item[i].word) + 1;
+    n++;
+  }
+  TS_DO(ts_mem_alloc(&v->block,
+                     (size_t)(2 * n) * sizeof(int64_t) + (size_t)bytes + 1,
+                     TS_TAG_INPUT));
+  int64_t *at = v->block, *times = at + n;
+  char *text = (char *)(times + n), *to = text;
+  for (int64_t i = 0, k = 0; i < l->n; i++) {
+    if (l->item[i].times < least) continue;
+    at[k] = to - text;
+    times[k++] = l->item[i].times;
+    to = stpcpy(to, l->item[i].word) + 1;
+  }
+  v->words = (ts_words){text, at, counted ? times : NULL, n};
+  ts_word_list_empty(l);
+  return TS_OK;
+}
+
+ts_err ts_vocabularies_learn(ts_vocabularies *v, int32_t feature,
+                             const char *text, size_t n_bytes) {
+  return ts_word_list_add(&v->of[feature].met, text, n_bytes, 1);
+}
+
+ts_err ts_vocabularies_settle(ts_vocabularies *v, ts_comm *comm) {
+  for (int32_t k = 0; k < v->n_features; k++) {
+    if (!v->on[k]) continue;
+    TS_DO(ts_word_list_share(&v->of[k].met, comm));
+    TS_DO(ts_agree(comm, ts_vocabulary_take(&v->of[k], v->of[k].least, true)));
+  }
+  return TS_OK;
+}
+
+/* ---- looking up ---------------------------------------------------------- */
+
+int64_t ts_vocabularies_row(const ts_vocabularies *v, int32_t feature,
+                            const char *text, size_t n_bytes) {
+  const ts_words *w = &v->of[feature].words;
+  const size_t n = strnlen(text, n_bytes);
+  int64_t low = 0, high = w->n;
+  while (low < high) {
+    const int64_t mid = (low + high) / 2;
+    const char *word = ts_words_at(w, mid);
+    const int c = strncmp(word, text, n);
+    if (c == 0 && !word[n]) return mid + 1;
+    if (c < 0)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return 0;
+}
+
+bool ts_vocabularies_words(const ts_vocabularies *v, int32_t feature,
+                           ts_words *words) {
+  if (!ts_vocabularies_have(v, feature)) return false;
+  *words = v->of[feature].words;
+  return true;
+}

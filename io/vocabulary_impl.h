@@ -1,0 +1,26 @@
+/* vocabulary_impl.h - inside vocabularies; private to the vocabulary files.
+ * All of it is Local. */
+#pragma once
+
+#include "io/vocabulary.h"
+#include "io/word_list.h"
+
+typedef struct ts_vocabulary {
+  ts_word_list met; /* while they are learnt */
+  int64_t least;    /* times that a word is there */
+  void *block;      /* WORDS are in it */
+  ts_words words;
+} ts_vocabulary;
+
+struct ts_vocabularies {
+  const ts_config *config;
+  int32_t n_features;
+  ts_vocabulary *of; /* (n_features) */
+  bool *on;          /* (n_features) */
+};
+
+/* None of them on. */
+ts_err ts_vocabularies_make(ts_vocabularies **, const ts_config *);
+/* The words that are met LEAST times or more, sorted, become V's.  Where
+ * COUNTED is false how often they were there is not known. */
+ts_err ts_vocabulary_take(ts_vocabulary *v, int64_t least, bool counted);
