@@ -1,10 +1,9 @@
 /* csv.c - CSV with a header, by the deck's csv group.
  *
  * Numeric columns may be log1p'd and standardised (mean and deviation over
- * the training files); categorical ones are hashed, or numbered by a
- * vocabulary of the training files (sorted, from 1; 0 is for unknown and
- * missing values).  Later sources, and the checkpoint, get what was learnt from
- * the training files as a text. */
+ * the samples that are trained on); categorical ones are hashed, or numbered by
+ * a vocabulary of these (io/vocabulary.h).  Later sources, and the checkpoint,
+ * get what was learnt from them as a text. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -236,10 +235,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   TS_TRY(ts_text_open(&s->text, paths, s->separator, c->run.output, comm));
   TS_TRY(ts_agree(comm, ts_csv_columns(s, paths->item[0])));
   if (split == TS_SPLIT_TRAIN && !state) TS_TRY(ts_csv_look(s, paths, comm));
-  if (state)
-    TS_TRY(ts_agree(comm, ts_csv_state_load(s, state)));
-  else
-    TS_TRY(ts_csv_learn(s, comm));
+  if (state) TS_TRY(ts_agree(comm, ts_csv_state_load(s, state)));
   s->base.info = (ts_source_info){
       .n_samples = ts_text_n_lines(s->text),
       .n_dense = s->n_dense,
@@ -261,6 +257,7 @@ const ts_source_ops ts_source_csv = {.format = "csv",
                                      .probe = probe,
                                      .needs = needs,
                                      .open = open_source,
+                                     .learn = ts_csv_learn,
                                      .close = close_source,
                                      .read = read_batch,
                                      .gather = gather,

@@ -138,6 +138,6 @@ ts_err ts_csv_look(ts_csv *, const ts_strings *paths, ts_comm *);
 
 /* csv_learn.c: means, deviations and vocabularies of the files, collective;
  * to and from the text that later sources get. */
-ts_err ts_csv_learn(ts_csv *, ts_comm *);
+ts_err ts_csv_learn(ts_source *, const uint64_t *kept, ts_comm *);
 ts_err ts_csv_state_save(ts_source *, ts_str *text);
 ts_err ts_csv_state_load(ts_csv *, const char *text);

@@ -1,4 +1,4 @@
-/* csv_learn.c - what CSV's training files teach: means and deviations of
+/* csv_learn.c - what CSV's training samples teach: means and deviations of
  * numeric columns, vocabularies of categorical ones. */
 #include <math.h>
 #include <stdio.h>
@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "io/csv_impl.h"
+#include "io/subset.h"
 
 /* Mean and spread of the numbers so far.  Distances are squared, not numbers:
  * squares of a date's seconds leave no digits for the differences. */
@@ -20,6 +21,11 @@ static void add_moments(ts_moments *to, const ts_moments *x) {
   to->mean += apart * x->n / n;
   to->n = n;
 }
+
+typedef struct ts_learning {
+  ts_moments *moments;  /* (n_dense) */
+  const uint64_t *kept; /* the samples that count; NULL: all */
+} ts_learning;
 
 /* The words of a field: one, or those of a list. */
 static ts_err learn_words(ts_csv *s, int32_t k) {
@@ -37,13 +43,13 @@ static ts_err learn_words(ts_csv *s, int32_t k) {
 }
 
 static ts_err learn_line(ts_csv *s, void *arg, int64_t sample) {
-  ts_moments *moments = arg;
+  ts_learning *l = arg;
   double x;
-  (void)sample;
+  if (l->kept && !ts_bits_has(l->kept, sample)) return TS_OK;
   if (*s->why) return TS_OK; /* reported when it is read */
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
     if (ts_csv_dense(s, d, &x))
-      add_moments(&moments[d], &(ts_moments){1, x, 0});
+      add_moments(&l->moments[d], &(ts_moments){1, x, 0});
   }
   for (int32_t k = 0; k < s->n_features; k++) TS_DO(learn_words(s, k));
   return TS_OK;
@@ -61,21 +67,22 @@ static ts_err share_moments(ts_csv *s, int32_t d, const ts_moments *own,
   return TS_OK;
 }
 
-ts_err ts_csv_learn(ts_csv *s, ts_comm *comm) {
+ts_err ts_csv_learn(ts_source *src, const uint64_t *kept, ts_comm *comm) {
   ts_err err = TS_OK;
-  ts_moments *moments = NULL;
+  ts_csv *s = (ts_csv *)src;
+  ts_learning l = {.kept = kept};
   ts_vocabularies *v = s->base.vocabularies;
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
   const int64_t n = ts_text_n_lines(s->text), first = n * me / w;
   if (!s->standardise && !v) return TS_OK;
-  TS_TRY(ts_agree(comm, ts_mem_many(moments, s->n_dense, INPUT)));
+  TS_TRY(ts_agree(comm, ts_mem_many(l.moments, s->n_dense, INPUT)));
   TS_TRY(ts_agree(comm, ts_csv_each_line(s, first, n * (me + 1) / w - first,
-                                         learn_line, moments)));
+                                         learn_line, &l)));
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
-    TS_TRY(share_moments(s, d, &moments[d], comm));
+    TS_TRY(share_moments(s, d, &l.moments[d], comm));
   if (v) TS_TRY(ts_vocabularies_settle(v, comm));
 done:
-  ts_mem_free(moments);
+  ts_mem_free(l.moments);
   return err;
 }
 

@@ -65,11 +65,16 @@ typedef struct ts_source_ops {
    * sample has, and the exponent of the Zipf law of their popularity; NULL: the
    * deck gives none. */
   void (*law)(const ts_config *, int32_t feature, double *ids, double *zipf);
-  /* Collective over COMM: agrees on errors, shares indexes and
-   * vocabularies.  PATHS: globs expanded; STATE: of state_save, or NULL. */
+  /* Collective over COMM: agrees on errors, shares indexes.  PATHS: globs
+   * expanded; STATE: of state_save, or NULL. */
   ts_err (*open)(ts_source **, const ts_config *, ts_split, const char *state,
                  const ts_strings *paths, ts_comm *);
   void (*close)(ts_source *);
+  /* Once it is open without a STATE: what the samples teach that later sources
+   * have to know (vocabularies, means).  KEPT: a bit for each sample (as
+   * io/subset.h has them) that counts, NULL: all do.  NULL: nothing.
+   * Collective. */
+  ts_err (*learn)(ts_source *, const uint64_t *kept, ts_comm *);
   /* Of each feature (info.n_features); SAMPLE: may read some of the ids for it.
    * NULL: ids are made to fit any number of rows. */
   ts_err (*needs)(ts_source *, ts_need *, bool sample);
@@ -82,8 +87,8 @@ typedef struct ts_source_ops {
    * neighbours. */
   ts_err (*gather)(ts_source *, ts_batch_store *, const int64_t *samples,
                    int32_t n);
-  /* Appends what later sources of the same run have to know (vocabularies,
-   * means) as text, which the checkpoint keeps in /loader; NULL: nothing. */
+  /* Appends what was learnt as text, which the checkpoint keeps in /loader;
+   * NULL: nothing. */
   ts_err (*state_save)(ts_source *, ts_str *text);
   /* All samples of any SOURCE to PATH in this format, for `tessera convert` and
    * `generate`; NULL: it is only read.  Collective. */

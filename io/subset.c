@@ -127,6 +127,14 @@ static ts_err needs(ts_source *src, ts_need *out, bool sample) {
   return to->ops->needs(to, out, sample);
 }
 
+/* From what is left: the others are to say how good it is on what it has not
+ * met. */
+static ts_err learn(ts_source *src, const uint64_t *kept, ts_comm *comm) {
+  const ts_subset *s = (const ts_subset *)src;
+  (void)kept;
+  return s->inner->ops->learn(s->inner, s->kept, comm);
+}
+
 static ts_err state_save(ts_source *src, ts_str *text) {
   ts_source *to = ((ts_subset *)src)->inner;
   return to->ops->state_save(to, text);
@@ -139,6 +147,7 @@ static void set_ops(ts_subset *s) {
   s->ops.read = read_batch;
   s->ops.gather = gather;
   if (of->needs) s->ops.needs = needs;
+  if (of->learn) s->ops.learn = learn;
   if (of->state_save) s->ops.state_save = state_save;
   s->base.ops = &s->ops;
 }

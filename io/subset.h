@@ -18,6 +18,10 @@ static inline void ts_bits_set(uint64_t *bits, int64_t i) {
   bits[i / TS_BITS_WORD] |= UINT64_C(1) << i % TS_BITS_WORD;
 }
 
+static inline bool ts_bits_has(const uint64_t *bits, int64_t i) {
+  return bits[i / TS_BITS_WORD] >> i % TS_BITS_WORD & 1;
+}
+
 /* Of the N first. */
 int64_t ts_bits_count(const uint64_t *bits, int64_t n);
 

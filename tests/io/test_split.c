@@ -72,6 +72,46 @@ static void close_it(void) {
   ts_deck_destroy(c);
 }
 
+/* Users u0, u7 ... and means, of the samples on one side alone. */
+TS_TEST(learnt_from_the_train_part) {
+  static const char *const sets[] = {
+      "data.split.valid=0.5", "data.split.key=user",
+      "data.csv.encoding=vocabulary", "data.csv.dense_transform=standardise",
+      "tables.user.rows=auto"};
+  ts_str state = {0};
+  ts_words words;
+  int n = 0;
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN, sets, 5));
+  const int64_t n_train = source->info.n_samples;
+  ck_assert(ts_source_words(source, 0, &words));
+  int64_t met = 0;
+  for (int64_t i = 0; i < words.n; i++) met += words.times[i];
+  ck_assert_int_eq(met, n_train); /* each sample has one */
+  ck_assert_int_lt(words.n, KEYS);
+  ck_assert_int_eq(c->tables[0].rows, words.n + 1);
+  ck_assert_ok(source->ops->state_save(source, &state));
+  double mean = 0, sum = 0;
+  for (int i = 0; i < SAMPLES; i++)
+    for (int64_t k = 0; k < words.n; k++)
+      if (atoi(ts_words_at(&words, k) + 1) == user_of(i)) sum += i, n++;
+  ck_assert_int_eq(n, n_train);
+  ck_assert_int_eq(sscanf(state.text, "D %lf", &mean), 1);
+  ck_assert_double_eq_tol(mean, sum / n, 1e-9);
+  close_it();
+  /* Nobody of the other side has a row. */
+  ts_batch_store *store;
+  ck_assert_ok(ts_deck_parse(&c, deck, dir, sets, 5));
+  ck_assert_ok(ts_source_open(&source, c, TS_SPLIT_VALID, state.text, f.comm));
+  ck_assert_int_eq(source->info.n_samples, SAMPLES - n_train);
+  ck_assert_ok(ts_batch_store_create(&store, c, NULL));
+  ck_assert_ok(source->ops->read(source, store, 0, 8));
+  const ts_jagged *ids = &ts_batch_store_batch(store)->kjt.features[0];
+  for (int i = 0; i < 8; i++) ck_assert_int_eq(ids->ids[i], 0);
+  ts_batch_store_destroy(store);
+  ts_str_reset(&state);
+  close_it();
+}
+
 /* The numbers of the source's samples, read by threes and gathered backwards,
  * counted in SEEN. */
 static void read_all(int *seen) {
