@@ -68,11 +68,11 @@ static void check_keys(ts_deck *d, const config_setting_t *s,
   const bool counts = *x->encoding
                           ? !strcmp(x->encoding, "vocabulary")
                           : !strcmp(d->config->data.csv.encoding, "vocabulary");
-  if (x->min_count > 1 && (!ids || !counts))
+  if ((x->min_count > 1 || *x->group) && (!ids || !counts))
     ts_deck_error(d, s,
-                  "data.columns: min_count of \"%.80s\" is for a vocabulary, "
-                  "of kind \"ids\"",
-                  x->name);
+                  "data.columns: %s of \"%.80s\" is for a vocabulary, of kind "
+                  "\"ids\"",
+                  *x->group ? "group" : "min_count", x->name);
   if (*x->part && *x->list_separator)
     ts_deck_error(d, s,
                   "data.columns: \"%.80s\" has part and list_separator: a list "
@@ -95,6 +95,23 @@ static void check_keys(ts_deck *d, const config_setting_t *s,
                   "own, and there is log loss alone: it takes \"binary\" "
                   "labels, and \"soft\" ones from 0 to 1",
                   x->name, x->label);
+}
+
+/* One vocabulary has one of it. */
+static void check_group(ts_deck *d, const config_setting_t *s, int32_t i) {
+  const ts_column_config *x = &d->config->data.columns[i];
+  for (int32_t k = 0; *x->group && k < i; k++) {
+    const ts_column_config *y = &d->config->data.columns[k];
+    if (strcmp(x->group, y->group) != 0) continue;
+    if (x->min_count != y->min_count)
+      ts_deck_error(d, s,
+                    "data.columns: \"%.80s\" and \"%.80s\" have group "
+                    "\"%.80s\", whose min_count is %lld of the one and %lld of "
+                    "the other",
+                    y->name, x->name, x->group, (long long)y->min_count,
+                    (long long)x->min_count);
+    return;
+  }
 }
 
 static void check_name(ts_deck *d, const config_setting_t *s, int32_t i) {
@@ -218,6 +235,7 @@ void ts_columns_check(ts_deck *d, const config_setting_t *root) {
       return;
     }
     check_keys(d, s, x);
+    check_group(d, s, i);
     check_name(d, s, i);
   }
   check_twice(d, list);

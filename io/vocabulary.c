@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/columns.h"
@@ -15,6 +16,21 @@ static bool has_words(const ts_config *c, int32_t feature, const char *usual) {
                  "vocabulary");
 }
 
+/* Features of one group have that of the first of them. */
+static ts_err find_groups(ts_vocabularies *v) {
+  const char **group = NULL;
+  TS_DO(ts_mem_many(group, v->n_features, INPUT));
+  for (int32_t k = 0; k < v->n_features; k++) {
+    group[k] = ts_column_of_feature(v->config, k).group;
+    v->whose[k] = 0;
+    while (v->whose[k] < k &&
+           (!*group[k] || strcmp(group[v->whose[k]], group[k]) != 0))
+      v->whose[k]++;
+  }
+  ts_mem_free(group);
+  return TS_OK;
+}
+
 ts_err ts_vocabularies_make(ts_vocabularies **out, const ts_config *c) {
   ts_err err = TS_OK;
   ts_vocabularies *v = NULL;
@@ -23,6 +39,8 @@ ts_err ts_vocabularies_make(ts_vocabularies **out, const ts_config *c) {
   v->n_features = ts_feature_count(c);
   TS_TRY(ts_mem_many(v->of, v->n_features, INPUT));
   TS_TRY(ts_mem_many(v->on, v->n_features, INPUT));
+  TS_TRY(ts_mem_many(v->whose, v->n_features, INPUT));
+  TS_TRY(find_groups(v));
   *out = v;
   v = NULL;
 done:
@@ -51,7 +69,7 @@ void ts_vocabularies_destroy(ts_vocabularies *v) {
     ts_word_list_empty(&v->of[k].met);
     ts_mem_free(v->of[k].block);
   }
-  ts_mem_free_all(v->of, v->on, v);
+  ts_mem_free_all(v->of, v->on, v->whose, v);
 }
 
 bool ts_vocabularies_have(const ts_vocabularies *v, int32_t feature) {
@@ -89,15 +107,32 @@ ts_err ts_vocabulary_take(ts_vocabulary *v, int64_t least, bool counted) {
 
 ts_err ts_vocabularies_learn(ts_vocabularies *v, int32_t feature,
                              const char *text, size_t n_bytes) {
-  return ts_word_list_add(&v->of[feature].met, text, n_bytes, 1);
+  return ts_word_list_add(&v->of[v->whose[feature]].met, text, n_bytes, 1);
+}
+
+/* Rows of a table that stand for a word of each of its features. */
+static void note_shared(const ts_vocabularies *v) {
+  const char *name, *other;
+  for (int32_t k = 1; k < v->n_features; k++) {
+    const ts_table_config *t = ts_feature_table(v->config, k, &name);
+    if (!v->on[k] || !v->on[k - 1] || v->whose[k] == v->whose[k - 1] ||
+        ts_feature_table(v->config, k - 1, &other) != t)
+      continue;
+    ts_note("table %s: features %s and %s share its rows, and each has words "
+            "of its own, so that a row is of several words; the same group = "
+            "\"...\" of both in data.columns makes it one",
+            t->name, other, name);
+    return;
+  }
 }
 
 ts_err ts_vocabularies_settle(ts_vocabularies *v, ts_comm *comm) {
   for (int32_t k = 0; k < v->n_features; k++) {
-    if (!v->on[k]) continue;
+    if (!v->on[k] || v->whose[k] != k) continue;
     TS_DO(ts_word_list_share(&v->of[k].met, comm));
     TS_DO(ts_agree(comm, ts_vocabulary_take(&v->of[k], v->of[k].least, true)));
   }
+  note_shared(v);
   return TS_OK;
 }
 
@@ -105,7 +140,7 @@ ts_err ts_vocabularies_settle(ts_vocabularies *v, ts_comm *comm) {
 
 int64_t ts_vocabularies_row(const ts_vocabularies *v, int32_t feature,
                             const char *text, size_t n_bytes) {
-  const ts_words *w = &v->of[feature].words;
+  const ts_words *w = &v->of[v->whose[feature]].words;
   const size_t n = strnlen(text, n_bytes);
   int64_t low = 0, high = w->n;
   while (low < high) {
@@ -124,6 +159,6 @@ int64_t ts_vocabularies_row(const ts_vocabularies *v, int32_t feature,
 bool ts_vocabularies_words(const ts_vocabularies *v, int32_t feature,
                            ts_words *words) {
   if (!ts_vocabularies_have(v, feature)) return false;
-  *words = v->of[feature].words;
+  *words = v->of[v->whose[feature]].words;
   return true;
 }

@@ -15,7 +15,8 @@ typedef struct ts_vocabulary {
 struct ts_vocabularies {
   const ts_config *config;
   int32_t n_features;
-  ts_vocabulary *of; /* (n_features) */
+  ts_vocabulary *of; /* (n_features), some of which are other features', too */
+  int32_t *whose;    /* (n_features) of which of them each has */
   bool *on;          /* (n_features) */
 };
 

@@ -49,7 +49,7 @@ ts_err ts_vocabularies_save(const ts_vocabularies *v, ts_str *text) {
   const char *name;
   for (int times = 0; v && times < 2; times++)
     for (int32_t k = 0; k < v->n_features; k++) {
-      if (!v->on[k]) continue;
+      if (!v->on[k] || v->whose[k] != k) continue;
       (void)ts_feature_table(v->config, k, &name);
       TS_DO((times ? save_times : save_words)(&v->of[k].words, name, text));
     }
@@ -94,8 +94,10 @@ static ts_err find_feature(int32_t *feature, const ts_vocabularies *v,
     if (strlen(name) == h->n_bytes && !memcmp(name, h->name, h->n_bytes)) break;
   }
   if (*feature < v->n_features &&
-      (h->kind == 'N') == (v->of[*feature].block != NULL))
+      (h->kind == 'N') == (v->of[v->whose[*feature]].block != NULL)) {
+    *feature = v->whose[*feature];
     return TS_OK;
+  }
   return ts_fail(TS_ERR_CKPT,
                  "the checkpoint's vocabulary number %d is of feature %.*s, "
                  "which the deck does not have, or not twice",
@@ -160,7 +162,7 @@ ts_err ts_vocabularies_load(ts_vocabularies *v, const char *state) {
   if (!v) return TS_OK;
   TS_DO(load(v, state));
   for (int32_t k = 0; k < v->n_features; k++)
-    if (v->on[k] && !v->of[k].block)
+    if (v->on[k] && !v->of[v->whose[k]].block)
       return ts_fail(
           TS_ERR_CKPT,
           "the checkpoint has no vocabulary for categorical column %d", k + 1);
@@ -175,7 +177,7 @@ ts_err ts_vocabularies_recall(ts_vocabularies **out, const ts_config *c,
   TS_DO(ts_vocabularies_make(&v, c));
   const ts_err err = load(v, state);
   for (int32_t k = 0; err == TS_OK && k < v->n_features; k++)
-    any |= v->on[k] = v->of[k].words.n > 0;
+    any |= v->on[k] = v->of[v->whose[k]].words.n > 0;
   if (any)
     *out = v;
   else

@@ -202,6 +202,47 @@ TS_TEST(counts) {
   close_it();
 }
 
+/* A word has one row, whichever column of the group it is in; so has a list's.
+ * A checkpoint has it once. */
+TS_TEST(groups) {
+#define IN(name, more)                                                         \
+  "{ name = \"" name "\"; kind = \"ids\"; encoding = \"vocabulary\"; " more " }"
+#define SHARED                                                                 \
+  "{ name = \"t\"; rows = \"auto\"; dim = 4; features = [\"a\", \"c\"]; }, "   \
+  "{ name = \"l\"; rows = \"auto\"; dim = 4; features = \"b\"; }"
+  static const char csv[] = "y,a,b,c\n1,p,q|r,o\n0,r,p,o\n1,,o|z,p\n";
+  const char *columns = LABEL IN("a", "group = \"g\"; min_count = 2;") ", " IN(
+      "c", "") ", " IN("b", "group = \"g\"; min_count = 2; "
+                            "list_separator = \"|\";");
+  write_file("a.csv", csv);
+  ck_assert_ok(take_deck(CSV EVAL, columns, SHARED, 0));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  for (int i = 0; i < 2; i++) {
+    ck_assert_ok(read_all());
+    ck_assert_str_eq(batch(),
+                     "1 (1) (1) (0,2); 0 (2) (1) (1); 1 (0) (2) (0,0)");
+    ck_assert_str_eq(words_of(0), "p*2 r*2");
+    ck_assert_str_eq(words_of(1), "o*2 p*1");
+    ck_assert_str_eq(words_of(2), "p*2 r*2");
+    ck_assert_int_eq(c->tables[0].rows, 3);
+    ck_assert_int_eq(c->tables[1].rows, 3);
+    ts_batch_store_destroy(b);
+    open_again();
+  }
+  ck_assert_str_eq(said.text,
+                   "V 2 a\np\nr\nV 2 c\no\np\nN 2 a\n2\n2\nN 2 c\n2\n1\n");
+  b = NULL;
+  close_it();
+  refuses(csv,
+          LABEL IN("a", "group = \"g\"; min_count = 2;") ", " IN(
+              "c", "") ", " IN("b", "group = \"g\";"),
+          SHARED, 0, 2,
+          "\"a\" and \"b\" have group \"g\", whose min_count is 2 of the one "
+          "and 1 of the other");
+  refuses("y,g\n1,b\n", IDS("encoding = \"hash\"; group = \"g\";"),
+          TABLE(3, "u"), 0, 2, "group of \"u\" is for a vocabulary");
+}
+
 TS_TEST(missing) {
   static const char csv[] = "y,g\n1,b\n0,\n1,NA\n0,c\n";
   reads(csv, IDS("encoding = \"vocabulary\";"), TABLE(9, "u"), 0,

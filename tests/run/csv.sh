@@ -155,6 +155,13 @@ check "and the way out" says 'data.csv.dense_transform = "standardise"'
 check "scaled" convert 2 time --set data.csv.dense_transform=standardise
 check "nothing to say of it" silent
 
+both="--set data.train=$work/a.csv --set tables=({name=\"w\";rows=100;dim=4;features=[\"u\",\"v\"];})"
+check "two vocabularies of one table" convert 2 pair $both
+check "are said" says 'table w: features u and v share its rows'
+check "in a group" convert 2 pair $both --set 'data.columns=({name="u";kind="ids";group="g";},{name="v";kind="ids";group="g";})'
+check "there is one" silent
+check "for both" test "$(value /sparse/u/values pair) $(value /sparse/v/values pair)" = "1,2,1 3,4,5"
+
 # Headers.
 tail -n +2 "$work/a.csv" > "$work/none.csv"
 check "no header" refused 3 'none.csv: the first line looks like data' convert 2 none
