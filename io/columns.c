@@ -170,7 +170,6 @@ ts_err ts_columns_of_numbers(const ts_config *c, const char *format) {
     if (*x->part) key = "part";
     if (!strcmp(x->missing, "word")) key = "missing";
     if (*x->transform && strcmp(x->transform, "none") != 0) key = "transform";
-    if (!strcmp(x->encoding, "vocabulary")) key = "encoding = \"vocabulary\"";
     if (key)
       return ts_fail(TS_ERR_DECK,
                      "data.columns: column \"%s\" has %s, which data of "

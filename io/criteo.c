@@ -12,25 +12,12 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "io/batch_store.h"
 #include "io/columns.h"
+#include "io/criteo_impl.h"
 #include "io/dataset_write.h"
 #include "io/keys.h"
-#include "io/text.h"
 
-enum { N_DENSE = 13, N_SPARSE = 26, LOG_TABLE = 65536 };
-
-typedef struct ts_criteo {
-  ts_source base;
-  ts_text *text;
-  int32_t n_dense, n_features;
-  int32_t column[N_SPARSE]; /* feature of each column, -1: not wanted */
-  int32_t number[N_DENSE];  /* (n_dense) the columns of the dense inputs */
-  bool hashed[N_SPARSE];
-  uint64_t start[N_SPARSE]; /* of the hash */
-  uint32_t rows[N_SPARSE];  /* 0: over 2^32 - 1, which takes all ids */
-  float *log1p;             /* (LOG_TABLE) */
-} ts_criteo;
+enum { LOG_TABLE = 65536 };
 
 /* A line of digits, tabs and hex: label first. */
 static bool probe(const char *path) {
@@ -50,7 +37,7 @@ static bool probe(const char *path) {
 typedef struct ts_criteo_row {
   float label;
   float dense[N_DENSE];
-  uint32_t id[N_SPARSE];
+  uint32_t id[N_SPARSE], there; /* a bit for each that is not missing */
   bool is_short;
 } ts_criteo_row;
 
@@ -124,6 +111,7 @@ static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
   if (p >= end || (*p != '0' && *p != '1') || (p + 1 < end && p[1] != '\t'))
     return "the label is neither 0 nor 1";
   r->label = (float)(*p - '0');
+  r->there = 0;
   p++;
   for (int i = 0; i < N_DENSE; i++) {
     r->dense[i] = 0;
@@ -131,9 +119,11 @@ static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
   }
   if (!good) return "a dense field is no integer";
   for (int i = 0; i < N_SPARSE; i++) {
+    const char *from = p < end ? p + 1 : p;
     r->id[i] = 0;
     r->is_short = p >= end;
-    if (p < end) p = take_hex(p + 1, end, &r->id[i], &good);
+    if (p < end) p = take_hex(from, end, &r->id[i], &good);
+    r->there |= (uint32_t)(p > from) << i;
   }
   if (!good) return "a categorical field is no hex number";
   return p < end ? "it has more than 40 fields" : NULL;
@@ -141,7 +131,14 @@ static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
 
 /* ---- a batch ------------------------------------------------------------- */
 
-static int64_t row_of(const ts_criteo *s, int k, uint32_t id) {
+static int64_t row_of(const ts_criteo *s, int k, const ts_criteo_row *r) {
+  uint32_t id = r->id[k];
+  if (s->words[k]) {
+    const int64_t x = r->there >> k & 1 ? (int64_t)id : -1;
+    return s->base.learning ? x
+                            : ts_vocabularies_row_of_number(
+                                  s->base.vocabularies, s->column[k], x, true);
+  }
   if (s->hashed[k])
     id = (uint32_t)(ts_mix64((id + UINT64_C(0x9e3779b97f4a7c15)) ^
                              s->start[k]) >>
@@ -155,8 +152,7 @@ static void store_row(const ts_criteo *s, ts_batch_store *b, int32_t i,
   float *dense = b->dense + (int64_t)i * s->n_dense;
   for (int32_t d = 0; d < s->n_dense; d++) dense[d] = r->dense[s->number[d]];
   for (int k = 0; k < N_SPARSE; k++)
-    if (s->column[k] >= 0)
-      b->feature[s->column[k]].ids[i] = row_of(s, k, r->id[k]);
+    if (s->column[k] >= 0) b->feature[s->column[k]].ids[i] = row_of(s, k, r);
 }
 
 /* A record that can't be read: an error, or a sample without weight. */
@@ -240,100 +236,28 @@ static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* The number of a column that is called SIGN and a number up to MOST; 0: it is
- * not. */
-static int numbered(const char *name, char sign, int most) {
-  const int k = *name == sign ? atoi(name + 1) : 0;
-  return k >= 1 && k <= most ? k : 0;
-}
-
-/* The dense inputs: all 13, or those that the deck lists. */
-static ts_err map_numbers(ts_criteo *s) {
-  const ts_config *c = s->base.config;
-  const bool listed = c->data.n_columns && ts_column_n_dense(c);
-  if (!listed && s->n_dense != 0 && s->n_dense != N_DENSE)
-    return ts_fail(TS_ERR_DECK,
-                   "model.dense_features = %d; Criteo logs have "
-                   "13 (or leave them out with 0)",
-                   s->n_dense);
-  for (int32_t d = 0; d < s->n_dense; d++) {
-    const char *from = listed ? ts_column_of_dense(c, d).from : NULL;
-    s->number[d] = listed ? numbered(from, 'I', N_DENSE) - 1 : d;
-    if (s->number[d] < 0)
-      return ts_fail(TS_ERR_DECK,
-                     "data.columns: \"%s\" is no number of Criteo's logs; "
-                     "these are I1 to I13",
-                     from);
-  }
-  return TS_OK;
-}
-
-/* What the log has no column for. */
-static ts_err refuse_columns(const ts_config *c) {
-  TS_DO(ts_columns_of_numbers(c, "criteo_tsv"));
-  const char *label = ts_column_of_label(c, 0).from;
-  if (ts_column_weight(c))
-    return ts_fail(TS_ERR_DECK,
-                   "data.columns: Criteo logs have no weights of samples");
-  if (c->data.n_columns && strcmp(label, "label") != 0 &&
-      strcmp(label, c->data.csv.label) != 0)
-    return ts_fail(TS_ERR_DECK,
-                   "data.columns: \"%s\" is no label of Criteo's logs, which "
-                   "is called \"label\"",
-                   label);
-  return TS_OK;
-}
-
-/* Features are the columns of their name C1 .. C26 or of the deck's from, else
- * in order. */
-static ts_err map_columns(ts_criteo *s) {
-  const ts_config *c = s->base.config;
-  bool named = true;
-  for (int k = 0; k < N_SPARSE; k++) s->column[k] = -1;
-  for (int32_t f = 0; f < s->n_features; f++) {
-    const char *name;
-    (void)ts_feature_table(c, f, &name);
-    named &= numbered(ts_column_from(c, name), 'C', N_SPARSE) > 0;
-  }
-  if (s->n_features > N_SPARSE)
-    return ts_fail(TS_ERR_DECK,
-                   "Criteo logs have 26 categorical columns, the "
-                   "deck has %d features",
-                   s->n_features);
-  for (int32_t f = 0; f < s->n_features; f++) {
-    const char *name;
-    const ts_table_config *t = ts_feature_table(c, f, &name);
-    const ts_column_config x = ts_column_of_feature(c, f);
-    const char *from = ts_column_from(c, name);
-    const int k = named ? numbered(from, 'C', N_SPARSE) - 1 : f;
-    if (s->column[k] >= 0)
-      return ts_fail(TS_ERR_DECK, "two features name column C%d, one as %s",
-                     k + 1, name);
-    s->column[k] = f;
-    const char *encoding = ts_column_encoding(c, f, c->data.categorical);
-    s->hashed[k] = !strcmp(encoding, "hash");
-    s->start[k] = x.seed ? ts_mix64((uint64_t)x.seed) : 0;
-    if (!strcmp(encoding, "none") || (ts_columns_have_ids(c) && !named))
-      return ts_fail(TS_ERR_DECK,
-                     "data.columns: feature %s takes C1 to C26 of Criteo's "
-                     "logs, encoding \"modulo\" or \"hash\"; it has \"%s\", "
-                     "\"%s\"",
-                     name, from, encoding);
-    s->rows[k] = t->rows > UINT32_MAX ? 0 : (uint32_t)t->rows;
-    if (t->weighted)
-      return ts_fail(TS_ERR_DECK,
-                     "table %s is weighted; Criteo logs have no "
-                     "weights",
-                     t->name);
-  }
-  return map_numbers(s);
-}
-
 static void close_source(ts_source *src) {
   ts_criteo *s = (ts_criteo *)src;
   if (!s) return;
   ts_text_close(s->text);
+  ts_vocabularies_destroy(s->base.vocabularies);
   ts_mem_free_all(s->log1p, s);
+}
+
+static ts_err learn(ts_source *s, const uint64_t *kept, ts_comm *comm) {
+  return ts_source_learn_numbers(s, kept, true, comm);
+}
+
+static ts_err needs(ts_source *s, ts_need *out, bool sample) {
+  ts_words words;
+  (void)sample;
+  for (int32_t k = 0; k < s->info.n_features; k++)
+    out[k] =
+        ts_source_words(s, k, &words)
+            ? (ts_need){.rows = words.n + 1}
+            : (ts_need){.why = "ids that are hashed, or modulo the rows, fit "
+                               "any number of them"};
+  return TS_OK;
 }
 
 extern const ts_source_ops ts_source_criteo_tsv;
@@ -343,7 +267,6 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           ts_comm *comm) {
   ts_err err = TS_OK;
   ts_criteo *s = NULL;
-  (void)state;
   TS_TRY(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
   s->base =
       (ts_source){.ops = &ts_source_criteo_tsv, .config = c, .split = split};
@@ -351,8 +274,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   s->n_features = ts_feature_count(c);
   TS_TRY(ts_mem_many(s->log1p, LOG_TABLE, INPUT));
   for (int i = 0; i < LOG_TABLE; i++) s->log1p[i] = (float)log1p(i);
-  TS_TRY(ts_agree(comm, refuse_columns(c)));
-  TS_TRY(ts_agree(comm, map_columns(s)));
+  TS_TRY(ts_agree(comm, ts_criteo_columns(s)));
+  TS_TRY(ts_agree(comm, ts_source_take_words(&s->base, "modulo", state)));
   TS_TRY(ts_text_open(&s->text, paths, '\0', c->run.output, comm));
   s->base.info =
       (ts_source_info){.n_samples = ts_text_n_lines(s->text),
@@ -374,6 +297,9 @@ const ts_source_ops ts_source_criteo_tsv = {.format = "criteo_tsv",
                                             .probe = probe,
                                             .open = open_source,
                                             .close = close_source,
+                                            .needs = needs,
+                                            .learn = learn,
+                                            .state_save = ts_source_save_words,
                                             .read = read_batch,
                                             .gather = gather,
                                             .write = ts_criteo_write,

@@ -153,6 +153,7 @@ static void close_source(ts_source *s) {
   if (!d) return;
   for (int32_t i = 0; i < d->n_files; i++)
     close_file(&d->files[i], d->n_features);
+  ts_vocabularies_destroy(d->base.vocabularies);
   ts_mem_free_all(d->files, d->ids, d->wanted, d);
 }
 
@@ -179,8 +180,10 @@ static ts_err gather(ts_dataset *d) {
   return TS_OK;
 }
 
-static ts_err open_all(ts_dataset *d, const ts_strings *paths) {
+static ts_err open_all(ts_dataset *d, const ts_strings *paths,
+                       const char *state) {
   TS_DO(ts_columns_of_numbers(d->base.config, "dataset"));
+  TS_DO(ts_source_take_words(&d->base, "none", state));
   TS_DO(ts_mem_many(d->files, paths->n, INPUT));
   TS_DO(ts_mem_many(d->ids, d->n_features, INPUT));
   for (int32_t i = 0; i < d->n_features; i++)
@@ -199,12 +202,11 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           ts_comm *comm) {
   ts_err err = TS_OK;
   ts_dataset *d = NULL;
-  (void)state;
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_INPUT));
   d->base = (ts_source){.ops = &ts_source_dataset, .config = c, .split = split};
   d->base.info.bayes_logloss = d->base.info.bayes_auc = NAN;
   d->n_features = d->base.info.n_features = ts_feature_count(c);
-  TS_TRY(ts_agree(comm, open_all(d, paths)));
+  TS_TRY(ts_agree(comm, open_all(d, paths, state)));
   *out = &d->base;
 done:
   if (err != TS_OK) close_source((ts_source *)d);
@@ -354,6 +356,7 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
                        &n_ids));
     at += here;
   }
+  if (d->base.learning) return TS_OK;
   TS_DO(ts_dataset_encode(d, s, i));
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad >= 0) {
@@ -375,6 +378,10 @@ static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
   return ts_batch_store_end(s);
 }
 
+static ts_err learn(ts_source *s, const uint64_t *kept, ts_comm *comm) {
+  return ts_source_learn_numbers(s, kept, false, comm);
+}
+
 const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .seekable = true,
                                          .plain_ids = true,
@@ -382,6 +389,8 @@ const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .probe = probe,
                                          .open = open_source,
                                          .close = close_source,
+                                         .learn = learn,
+                                         .state_save = ts_source_save_words,
                                          .read = read_batch,
                                          .gather = ts_dataset_gather,
                                          .write = ts_dataset_write,

@@ -151,6 +151,7 @@ void ts_dataset_ids_of(const ts_config *c, int32_t i, ts_dataset_ids *ids) {
   const char *encoding = ts_column_encoding(c, i, "none");
   ids->hash = !strcmp(encoding, "hash");
   ids->modulo = !strcmp(encoding, "modulo");
+  ids->words = !strcmp(encoding, "vocabulary");
   ids->start = x.seed ? ts_mix64((uint64_t)x.seed) : 0;
   ids->max_length = x.max_length;
 }
@@ -168,8 +169,11 @@ ts_err ts_dataset_encode(const ts_dataset *d, ts_batch_store *s, int32_t i) {
   const int64_t rows = s->of[i].table->rows;
   if (x->max_length) TS_DO(ts_batch_store_cut(s, i, x->max_length));
   int64_t *ids = s->feature[i].ids;
-  for (int64_t k = 0;
-       (x->hash || x->modulo) && k < s->batch.kjt.features[i].n_ids; k++)
+  const int64_t n = s->batch.kjt.features[i].n_ids;
+  for (int64_t k = 0; (x->hash || x->modulo) && k < n; k++)
     ids[k] = row_of(x, ids[k], rows);
+  for (int64_t k = 0; x->words && k < n; k++)
+    ids[k] =
+        ts_vocabularies_row_of_number(d->base.vocabularies, i, ids[k], false);
   return TS_OK;
 }

@@ -24,7 +24,7 @@ typedef struct ts_dataset_file {
 
 /* How a feature's ids become rows. */
 typedef struct ts_dataset_ids {
-  bool hash, modulo;
+  bool hash, modulo, words;
   uint64_t start;     /* of the hash */
   int64_t max_length; /* 0: none */
 } ts_dataset_ids;

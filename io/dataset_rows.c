@@ -39,6 +39,12 @@ ts_err ts_dataset_needs(ts_source *src, ts_need *out, bool sample) {
   const ts_dataset *d = (const ts_dataset *)src;
   for (int32_t i = 0; i < d->n_features; i++) {
     out[i] = (ts_need){.plain = true, .rows = 1};
+    if (d->ids[i].words) {
+      ts_words words;
+      (void)ts_source_words(src, i, &words);
+      out[i] = (ts_need){.rows = words.n + 1};
+      continue;
+    }
     if (d->ids[i].hash || d->ids[i].modulo) {
       out[i] = (ts_need){.why = "ids that are hashed, or modulo the rows, fit "
                                 "any number of them"};

@@ -26,6 +26,8 @@ tessera_sources += \
   io/checkpoint_writer.c \
   io/checkpoint_writer.h \
   io/criteo.c \
+  io/criteo_columns.c \
+  io/criteo_impl.h \
   io/csv.c \
   io/csv_bags.c \
   io/csv_cells.c \
@@ -97,6 +99,7 @@ tessera_sources += \
   io/schema_tables.h \
   io/source.c \
   io/source.h \
+  io/source_words.c \
   io/split.c \
   io/split.h \
   io/spool.c \

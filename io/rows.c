@@ -162,16 +162,21 @@ ts_err ts_rows_settle(ts_source *s, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_source *others[OTHERS] = {NULL};
   const ts_config *c = s->config;
+  ts_str state = {0};
   /* Words that only other data have are row 0; their ids need rows. */
   const bool looks =
       ts_rows_are_open(c) && s->split == TS_SPLIT_TRAIN && s->ops->plain_ids;
+  if (looks && s->ops->state_save)
+    TS_TRY(ts_agree(comm, s->ops->state_save(s, &state)));
   if (looks && c->data.valid.n)
-    TS_TRY(ts_source_open_only(&others[0], c, TS_SPLIT_VALID, NULL, comm));
+    TS_TRY(
+        ts_source_open_only(&others[0], c, TS_SPLIT_VALID, state.text, comm));
   if (looks && c->data.eval.n)
-    TS_TRY(ts_source_open_only(&others[1], c, TS_SPLIT_EVAL, NULL, comm));
+    TS_TRY(ts_source_open_only(&others[1], c, TS_SPLIT_EVAL, state.text, comm));
   TS_TRY(ts_agree(comm, take(s, others)));
   TS_TRY(ts_rows_share(c, comm));
 done:
   for (int i = 0; i < OTHERS; i++) ts_source_close(others[i]);
+  ts_str_reset(&state);
   return err;
 }

@@ -105,6 +105,8 @@ struct ts_source {
   const ts_config *config;
   ts_split split;
   ts_vocabularies *vocabularies; /* NULL: no feature's ids are words */
+  bool learning; /* read leaves ids of numbers as they are in the data, -1:
+                    missing, for ts_source_learn_numbers */
   int n_threads; /* for read: who calls it sets it; 1 once opened */
   /* Counted by read, for the log: fields missing at a record's end, records
    * skipped, ids dropped. */
@@ -126,6 +128,13 @@ ts_err ts_source_open(ts_source **, const ts_config *, ts_split,
 ts_err ts_source_open_only(ts_source **, const ts_config *, ts_split,
                            const char *state, ts_comm *);
 void ts_source_close(ts_source *);
+/* For formats of numbers: the vocabularies, encodings being USUAL where columns
+ * do not say, and what STATE has of them, NULL: nothing; as learn, the numbers'
+ * words by HEX (io/vocabulary.h), Collective; and state_save. */
+ts_err ts_source_take_words(ts_source *, const char *usual, const char *state);
+ts_err ts_source_learn_numbers(ts_source *, const uint64_t *kept, bool hex,
+                               ts_comm *);
+ts_err ts_source_save_words(ts_source *, ts_str *text);
 /* The words of a feature, which stay the source's; false where its ids are
  * none. */
 bool ts_source_words(const ts_source *, int32_t feature, ts_words *);

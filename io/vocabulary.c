@@ -1,6 +1,7 @@
 /* vocabulary.c - words that are ids: learnt, and looked up. */
 #include "io/vocabulary_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -110,6 +111,19 @@ ts_err ts_vocabularies_learn(ts_vocabularies *v, int32_t feature,
   return ts_word_list_add(&v->of[v->whose[feature]].met, text, n_bytes, 1);
 }
 
+/* X to TEXT; its length, 0: it is none. */
+static size_t write_number(char text[32], int64_t x, bool hex) {
+  if (hex && x < 0) return 0;
+  return (size_t)snprintf(text, 32, hex ? "%08llx" : "%lld", (long long)x);
+}
+
+ts_err ts_vocabularies_learn_number(ts_vocabularies *v, int32_t feature,
+                                    int64_t x, bool hex) {
+  char text[32];
+  const size_t n = write_number(text, x, hex);
+  return n ? ts_vocabularies_learn(v, feature, text, n) : TS_OK;
+}
+
 /* Rows of a table that stand for a word of each of its features. */
 static void note_shared(const ts_vocabularies *v) {
   const char *name, *other;
@@ -154,6 +168,13 @@ int64_t ts_vocabularies_row(const ts_vocabularies *v, int32_t feature,
       high = mid;
   }
   return 0;
+}
+
+int64_t ts_vocabularies_row_of_number(const ts_vocabularies *v, int32_t feature,
+                                      int64_t x, bool hex) {
+  char text[32];
+  const size_t n = write_number(text, x, hex);
+  return n ? ts_vocabularies_row(v, feature, text, n) : 0;
 }
 
 bool ts_vocabularies_words(const ts_vocabularies *v, int32_t feature,

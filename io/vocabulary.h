@@ -35,11 +35,17 @@ bool ts_vocabularies_have(const ts_vocabularies *, int32_t feature);
 /* A word of FEATURE was met: TEXT up to its first NUL, N_BYTES at most. */
 ts_err ts_vocabularies_learn(ts_vocabularies *, int32_t feature,
                              const char *text, size_t n_bytes);
+/* X, or less than 0 with HEX: nothing, as it is written: in decimal, or with
+ * HEX in eight digits or more. */
+ts_err ts_vocabularies_learn_number(ts_vocabularies *, int32_t feature,
+                                    int64_t x, bool hex);
 /* What all ranks have met is what they know.  Collective. */
 ts_err ts_vocabularies_settle(ts_vocabularies *, ts_comm *);
 
 int64_t ts_vocabularies_row(const ts_vocabularies *, int32_t feature,
                             const char *text, size_t n_bytes);
+int64_t ts_vocabularies_row_of_number(const ts_vocabularies *, int32_t feature,
+                                      int64_t x, bool hex);
 /* False where FEATURE's ids are no words; they stay the vocabularies'. */
 bool ts_vocabularies_words(const ts_vocabularies *, int32_t feature,
                            ts_words *);

@@ -11,6 +11,7 @@ static ts_config *c;
 static ts_source *s;
 static ts_batch_store *b;
 static ts_str said;
+static const char *one_set; /* of the decks to come; NULL: nothing */
 
 static inline void write_file(const char *name, const char *text) {
   char path[96];
@@ -33,7 +34,7 @@ static inline ts_err take_deck(const char *data, const char *columns,
            "model = { dense_features = %d;%s over_arch = [1]; };\n",
            data, columns, tables, n_dense, n_dense ? " dense_arch = [4];" : "");
   c = NULL;
-  return ts_deck_parse(&c, text, dir, NULL, 0);
+  return ts_deck_parse(&c, text, dir, &one_set, one_set != NULL);
 }
 
 #define CSV "train = \"a.csv\"; format = \"csv\";"
@@ -95,6 +96,29 @@ static inline const char *batch(void) {
     }
     for (int32_t k = 0; k < x->kjt.n_features; k++)
       say_bag(&x->kjt.features[k], i, &at[k]);
+  }
+  return said.text;
+}
+
+/* S once more, from what a checkpoint keeps of it: its state in said. */
+static inline void open_again(void) {
+  ts_source *first = s;
+  said.n_bytes = 0;
+  ck_assert_ok(s->ops->state_save(s, &said));
+  ck_assert_ok(ts_source_open(&s, c, TS_SPLIT_EVAL, said.text, f.comm));
+  ts_source_close(first);
+}
+
+/* FEATURE's words, and how often each was there. */
+static inline const char *words_of(int32_t feature) {
+  ts_words w;
+  char text[64];
+  said.n_bytes = 0;
+  ck_assert(ts_source_words(s, feature, &w));
+  for (int64_t i = 0; i < w.n; i++) {
+    snprintf(text, sizeof text, "%s%s*%lld", i ? " " : "", ts_words_at(&w, i),
+             w.times ? (long long)w.times[i] : -1LL);
+    say(text);
   }
   return said.text;
 }

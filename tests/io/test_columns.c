@@ -147,29 +147,6 @@ TS_TEST(rare_words) {
           TABLE(3, "u"), 0, 2, "min_count of \"u\" is for a vocabulary");
 }
 
-/* S once more, from what a checkpoint keeps of it: its state in said. */
-static void open_again(void) {
-  ts_source *first = s;
-  said.n_bytes = 0;
-  ck_assert_ok(s->ops->state_save(s, &said));
-  ck_assert_ok(ts_source_open(&s, c, TS_SPLIT_EVAL, said.text, f.comm));
-  ts_source_close(first);
-}
-
-/* FEATURE's words, and how often each was there. */
-static const char *words_of(int32_t feature) {
-  ts_words w;
-  char text[64];
-  said.n_bytes = 0;
-  ck_assert(ts_source_words(s, feature, &w));
-  for (int64_t i = 0; i < w.n; i++) {
-    snprintf(text, sizeof text, "%s%s*%lld", i ? " " : "", ts_words_at(&w, i),
-             w.times ? (long long)w.times[i] : -1LL);
-    say(text);
-  }
-  return said.text;
-}
-
 #define EVAL "eval = \"a.csv\";"
 
 /* How often words were there is kept beside them; files of older versions,

@@ -151,6 +151,63 @@ TS_TEST(datasets_with_long_bags) {
   close_it();
 }
 
+#define WORDS "encoding = \"vocabulary\"; "
+
+/* Numbers are words as they are written, in that order; those that the
+ * train part does not have are row 0; with CSV's they are the same. */
+TS_TEST(datasets_of_words) {
+  make_dataset(UNNAMED, 1);
+  one_set = "run.valid_every=1";
+  ck_assert_ok(
+      take_deck(HDF "eval = \"a.h5\"; split = { valid = 0.4; by = \"tail\"; };",
+                BAGS(WORDS), TABLE("auto", "v"), 2));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  ck_assert_str_eq(words_of(0), "0*1 1*1 2*1 3*1");
+  ck_assert_int_eq(c->tables[0].rows, 5);
+  open_again();
+  ck_assert_str_eq(said.text, "V 4 v\n0\n1\n2\n3\nN 4 v\n1\n1\n1\n1\n");
+  ck_assert_ok(read_all());
+  ck_assert_str_eq(batch(), "0 0 1 (1); 1 2 3 (2); 2 4 5 (3); 3 6 7 (4); 4 8 0 "
+                            "(0); 5 0 0 (0); 6 0 0 (0); 7 0 0 (0)");
+  const int64_t two[] = {7, 1};
+  ck_assert_ok(s->ops->gather(s, b, two, 2));
+  ck_assert_int_eq(ts_batch_store_batch(b)->kjt.features[0].ids[1], 2);
+  ts_source_close(s);
+  ck_assert_ok(ts_source_open(&s, c, TS_SPLIT_EVAL,
+                              "V 3 v\n-5\n12345678901234567890\n6\n", f.comm));
+  ck_assert_ok(s->ops->read(s, b, 5, 2));
+  ck_assert_str_eq(batch(), "5 0 0 (0); 6 0 0 (3)");
+  close_it();
+  one_set = NULL;
+  dataset_refused(BAGS(WORDS "min_count = 2; group = \"g\"; part = \"hour\";"),
+                  2, 2, "column \"v\" has part, which data of format dataset");
+}
+
+/* Ids beyond 32 bits, and below 0. */
+TS_TEST(large_ids) {
+  char path[96];
+  make_dataset(UNNAMED, 1);
+  snprintf(path, sizeof path, "%s/a.h5", dir);
+  if (f.rank == 0) {
+    const int64_t ids[N] = {INT64_MAX, -5, INT64_MAX, 17, INT64_MIN, -5, 17, 2};
+    const hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t set = H5Dopen2(file, "sparse/bags/values", H5P_DEFAULT);
+    ck_assert_int_ge(
+        H5Dwrite(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, ids), 0);
+    H5Dclose(set);
+    H5Fclose(file);
+  }
+  ck_assert_ok(ts_comm_barrier(f.comm));
+  ck_assert_ok(
+      take_deck(HDF, BAGS(WORDS "min_count = 2;"), TABLE("auto", "v"), 2));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  ck_assert_str_eq(words_of(0), "-5*2 17*2 9223372036854775807*2");
+  ck_assert_ok(read_all());
+  ck_assert_str_eq(batch(), "0 0 1 (3); 1 2 3 (1); 2 4 5 (3); 3 6 7 (2); 4 8 0 "
+                            "(0); 5 0 0 (1); 6 0 0 (2); 7 0 0 (0)");
+  close_it();
+}
+
 /* ---- Criteo's logs --------------------------------------------------------
  */
 
@@ -178,6 +235,29 @@ TS_TEST(criteo) {
   ck_assert_ok(open_it(TS_SPLIT_TRAIN));
   ck_assert_ok(read_all());
   ck_assert_str_eq(batch(), "1 1.3863 0 (4); 0 2.3026 0 (2)");
+  close_it();
+  /* Words, in hex; a missing one is row 0; of groups. */
+  write_file("a.tsv",
+             "1\t0\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\tff"
+             "\t68fd1e64\tc\n0\t0\t1\t2\t9\t4\t5\t6\t7\t8\t9\t10\t11\t"
+             "12\t\t68FD1E64\t00\n1\t0\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t"
+             "11\t12\tc\n");
+  ck_assert_ok(take_deck(
+      LOG "eval = \"a.tsv\";",
+      "{ name = \"u\"; kind = \"ids\"; from = \"C1\"; group = \"g\"; " WORDS
+      "}, { name = \"v\"; kind = \"ids\"; from = \"C3\"; group = \"g\"; " WORDS
+      "}, { name = \"w\"; kind = \"ids\"; from = \"C2\"; " WORDS "}",
+      TABLE("auto", "u") ", " TABLE(4, "v") ", " TABLE("auto", "w"), 0));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  for (int i = 0; i < 2; i++) {
+    ck_assert_str_eq(words_of(0), "00000000*1 0000000c*2 000000ff*1");
+    ck_assert_str_eq(words_of(2), "68fd1e64*2");
+    ck_assert_ok(read_all());
+    ck_assert_str_eq(batch(), "1 (3) (2) (1); 0 (0) (1) (1); 1 (2) (0) (0)");
+    ts_batch_store_destroy(b);
+    open_again();
+  }
+  b = NULL;
   close_it();
   criteo_refused("{ name = \"w\"; kind = \"weight\"; }", 0, "have no weights");
   criteo_refused(NUMBER("I14"), 1, "these are I1 to I13");

@@ -85,7 +85,8 @@ TS_TEST(what_nothing_says) {
   static const char *const synthetic[] = {"data.format=synthetic",
                                           "tables.w.rows=auto"};
   static const char *const log[] = {"data.format=criteo_tsv",
-                                    "tables.w.rows=auto"};
+                                    "tables.w.rows=auto",
+                                    "model.dense_features=13"};
   make_file("in.h5", false, 0, 0);
   refused(autos, 2,
           "table u: rows = \"auto\" is not known: a file does not "
@@ -94,7 +95,9 @@ TS_TEST(what_nothing_says) {
   refused(synthetic, 2,
           "table w: rows = \"auto\" is for data that need a "
           "number of rows: ids of format synthetic");
-  refused(log, 2, "ids of format criteo_tsv are made to fit any; give one");
+  refused(log, 3,
+          "table w: rows = \"auto\" is not known: ids that are hashed, or "
+          "modulo the rows, fit any number of them; or give a number");
   make_file("in.h5", true, INT64_C(4000000000000000000), 7);
   refused(autos, 1,
           "table u: rows = \"auto\" is not known: its ids are larger "

@@ -127,4 +127,24 @@ printf '\000\000\300\177' | dd of="$work/nan.h5" bs=4 seek=$((at + 8)) oflag=see
 run 2 train "$work/csv.deck" --quiet --set data.format=dataset --set data.train="$work/nan.h5" --set 'data.eval=[]' --set run.output="$work/o3" 2> "$work/err"; code=$?
 check "not a number: code 3, not $code" test $code = 3
 check "and where" grep -q 'nan.h5: sample 2: dense feature 0 is not a number' "$work/err"
+
+# Numbers as words: a run on a data set, gone on with on other ranks, has them.
+run 1 generate "$work/criteo.deck" --quiet --out "$work/ids.h5" --set data.format=synthetic --set data.synthetic.samples=400
+cat > "$work/ids.deck" <<'DECK'
+run = { steps = 4; threads = 1; output = "ids"; };
+data = { train = "ids.h5"; eval = "ids.h5"; global_batch = 32;
+  columns = ( { name = "u"; kind = "ids"; from = "C1"; encoding = "vocabulary"; group = "g"; }, { name = "v"; kind = "ids"; from = "C2"; encoding = "vocabulary"; group = "g"; } ); };
+tables = ( { name = "t"; rows = "auto"; dim = 4; features = ["u", "v"]; } );
+model = { dense_features = 13; dense_arch = [4]; over_arch = [1]; };
+sharding = { topology = "default"; };
+DECK
+check "ids as words" run 2 train "$work/ids.deck" --quiet
+check "go on" run 3 train "$work/ids.deck" --quiet --set run.steps=6
+check "their vectors" run 2 predict "$work/ids.deck" --quiet --embeddings v --out "$work/v.csv"
+rm "$work/ids.h5"
+"$TESSERA" inspect "$(newest ids)" --vocabulary v > "$work/words"
+check "each sample has two" test "$(awk '{ n += $2 } END { print n }' "$work/words")" = 800
+sed 's/,.*//; 1,2d' "$work/v.csv" > "$work/have"
+check "the same words" sh -c "cut -f 1 '$work/words' | cmp - '$work/have'"
+check "in order" sh -c "LC_ALL=C sort -u '$work/have' | cmp - '$work/have'"
 passed

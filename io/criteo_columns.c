@@ -1,0 +1,104 @@
+/* criteo_columns.c - the deck's columns in Criteo's logs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "io/columns.h"
+#include "io/criteo_impl.h"
+
+/* The number of a column that is called SIGN and a number up to MOST; 0: it is
+ * not. */
+static int numbered(const char *name, char sign, int most) {
+  const int k = *name == sign ? atoi(name + 1) : 0;
+  return k >= 1 && k <= most ? k : 0;
+}
+
+/* The dense inputs: all 13, or those that the deck lists. */
+static ts_err map_numbers(ts_criteo *s) {
+  const ts_config *c = s->base.config;
+  const bool listed = c->data.n_columns && ts_column_n_dense(c);
+  if (!listed && s->n_dense != 0 && s->n_dense != N_DENSE)
+    return ts_fail(TS_ERR_DECK,
+                   "model.dense_features = %d; Criteo logs have "
+                   "13 (or leave them out with 0)",
+                   s->n_dense);
+  for (int32_t d = 0; d < s->n_dense; d++) {
+    const char *from = listed ? ts_column_of_dense(c, d).from : NULL;
+    s->number[d] = listed ? numbered(from, 'I', N_DENSE) - 1 : d;
+    if (s->number[d] < 0)
+      return ts_fail(TS_ERR_DECK,
+                     "data.columns: \"%s\" is no number of Criteo's logs; "
+                     "these are I1 to I13",
+                     from);
+  }
+  return TS_OK;
+}
+
+/* What the log has no column for. */
+static ts_err refuse_columns(const ts_config *c) {
+  TS_DO(ts_columns_of_numbers(c, "criteo_tsv"));
+  const char *label = ts_column_of_label(c, 0).from;
+  if (ts_column_weight(c))
+    return ts_fail(TS_ERR_DECK,
+                   "data.columns: Criteo logs have no weights of samples");
+  if (c->data.n_columns && strcmp(label, "label") != 0 &&
+      strcmp(label, c->data.csv.label) != 0)
+    return ts_fail(TS_ERR_DECK,
+                   "data.columns: \"%s\" is no label of Criteo's logs, which "
+                   "is called \"label\"",
+                   label);
+  return TS_OK;
+}
+
+/* Features are the columns of their name C1 .. C26 or of the deck's from, else
+ * in order. */
+static ts_err map_features(ts_criteo *s) {
+  const ts_config *c = s->base.config;
+  bool named = true;
+  for (int k = 0; k < N_SPARSE; k++) s->column[k] = -1;
+  for (int32_t f = 0; f < s->n_features; f++) {
+    const char *name;
+    (void)ts_feature_table(c, f, &name);
+    named &= numbered(ts_column_from(c, name), 'C', N_SPARSE) > 0;
+  }
+  if (s->n_features > N_SPARSE)
+    return ts_fail(TS_ERR_DECK,
+                   "Criteo logs have 26 categorical columns, the "
+                   "deck has %d features",
+                   s->n_features);
+  for (int32_t f = 0; f < s->n_features; f++) {
+    const char *name;
+    const ts_table_config *t = ts_feature_table(c, f, &name);
+    const ts_column_config x = ts_column_of_feature(c, f);
+    const char *from = ts_column_from(c, name);
+    const int k = named ? numbered(from, 'C', N_SPARSE) - 1 : f;
+    if (s->column[k] >= 0)
+      return ts_fail(TS_ERR_DECK, "two features name column C%d, one as %s",
+                     k + 1, name);
+    s->column[k] = f;
+    const char *encoding = ts_column_encoding(c, f, c->data.categorical);
+    s->hashed[k] = !strcmp(encoding, "hash");
+    s->words[k] = !strcmp(encoding, "vocabulary");
+    s->start[k] = x.seed ? ts_mix64((uint64_t)x.seed) : 0;
+    if (!strcmp(encoding, "none") || (ts_columns_have_ids(c) && !named))
+      return ts_fail(TS_ERR_DECK,
+                     "data.columns: feature %s takes C1 to C26 of Criteo's "
+                     "logs, encoding \"modulo\", \"hash\" or \"vocabulary\"; "
+                     "it has \"%s\", "
+                     "\"%s\"",
+                     name, from, encoding);
+    s->rows[k] = t->rows > UINT32_MAX ? 0 : (uint32_t)t->rows;
+    if (t->weighted)
+      return ts_fail(TS_ERR_DECK,
+                     "table %s is weighted; Criteo logs have no "
+                     "weights",
+                     t->name);
+  }
+  return TS_OK;
+}
+
+ts_err ts_criteo_columns(ts_criteo *s) {
+  TS_DO(refuse_columns(s->base.config));
+  TS_DO(map_features(s));
+  return map_numbers(s);
+}
