@@ -116,6 +116,7 @@ tessera_sources += \
   io/vocabulary.c \
   io/vocabulary.h \
   io/vocabulary_impl.h \
+  io/vocabulary_share.c \
   io/vocabulary_state.c \
   io/word_list.c \
   io/word_list.h

@@ -122,6 +122,7 @@ ts_err ts_source_open_only(ts_source **out, const ts_config *c, ts_split split,
   TS_TRY(ts_agree(comm, check_shapes(s)));
   if (parts) TS_TRY(ts_split_take(&s, split, comm));
   if (!state && s->ops->learn) TS_TRY(s->ops->learn(s, NULL, comm));
+  TS_TRY(ts_vocabularies_share(s->vocabularies, comm));
   *out = s;
 done:
   if (err != TS_OK) ts_source_close(s);

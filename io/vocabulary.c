@@ -70,6 +70,7 @@ void ts_vocabularies_destroy(ts_vocabularies *v) {
     ts_word_list_empty(&v->of[k].met);
     ts_mem_free(v->of[k].block);
   }
+  ts_words_shared_release(v->shared);
   ts_mem_free_all(v->of, v->on, v->whose, v);
 }
 
@@ -90,20 +91,39 @@ ts_err ts_vocabulary_take(ts_vocabulary *v, int64_t least, bool counted) {
     bytes += (int64_t)strlen(l->item[i].word) + 1;
     n++;
   }
-  TS_DO(ts_mem_alloc(&v->block,
-                     (size_t)(2 * n) * sizeof(int64_t) + (size_t)bytes + 1,
-                     TS_TAG_INPUT));
-  int64_t *at = v->block, *times = at + n;
-  char *text = (char *)(times + n), *to = text;
-  for (int64_t i = 0, k = 0; i < l->n; i++) {
+  v->bytes = (size_t)(2 * n) * sizeof(int64_t) + (size_t)bytes + 1;
+  TS_DO(ts_mem_alloc(&v->block, v->bytes, TS_TAG_WORDS));
+  v->words.n = n;
+  ts_vocabulary_lay(v, v->block, counted);
+  int64_t *at = v->block;
+  char *to = (char *)(at + 2 * n);
+  for (int64_t i = 0; i < l->n; i++) {
     if (l->item[i].times < least) continue;
-    at[k] = to - text;
-    times[k++] = l->item[i].times;
+    at[n] = l->item[i].times;
+    *at++ = to - v->words.text;
     to = stpcpy(to, l->item[i].word) + 1;
   }
-  v->words = (ts_words){text, at, counted ? times : NULL, n};
   ts_word_list_empty(l);
   return TS_OK;
+}
+
+void ts_vocabulary_lay(ts_vocabulary *v, const void *block, bool counted) {
+  const int64_t n = v->words.n, *at = block;
+  v->words = (ts_words){.text = (const char *)(at + 2 * n),
+                        .at = at,
+                        .times = counted ? at + n : NULL,
+                        .n = n};
+}
+
+int64_t ts_vocabularies_count(const ts_vocabularies *v, int64_t *bytes) {
+  int64_t n = 0;
+  *bytes = 0;
+  for (int32_t k = 0; k < v->n_features; k++) {
+    if (!v->on[k] || v->whose[k] != k) continue;
+    n += v->of[k].words.n;
+    *bytes += (int64_t)v->of[k].bytes;
+  }
+  return n;
 }
 
 ts_err ts_vocabularies_learn(ts_vocabularies *v, int32_t feature,

@@ -42,6 +42,12 @@ ts_err ts_vocabularies_learn_number(ts_vocabularies *, int32_t feature,
 /* What all ranks have met is what they know.  Collective. */
 ts_err ts_vocabularies_settle(ts_vocabularies *, ts_comm *);
 
+/* Once they are learnt or loaded: those of a node's ranks have one copy.
+ * NULL is fine.  Collective. */
+ts_err ts_vocabularies_share(ts_vocabularies *, ts_comm *);
+/* All words, and the bytes that they take. */
+int64_t ts_vocabularies_count(const ts_vocabularies *, int64_t *bytes);
+
 int64_t ts_vocabularies_row(const ts_vocabularies *, int32_t feature,
                             const char *text, size_t n_bytes);
 int64_t ts_vocabularies_row_of_number(const ts_vocabularies *, int32_t feature,

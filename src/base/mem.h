@@ -24,6 +24,7 @@
   X(SPARSE, "lookup and backward")                                             \
   X(COMM, "communication")                                                     \
   X(INPUT, "input batches")                                                    \
+  X(WORDS, "words of vocabularies")                                            \
   X(CHECKPOINT, "checkpoint")                                                  \
   X(METRICS, "metrics")
 

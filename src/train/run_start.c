@@ -247,6 +247,15 @@ static void say_part(const ts_run *r) {
             c->model.tasks[0].name);
 }
 
+static void say_words(const ts_vocabularies *v) {
+  char n[32], size[32];
+  int64_t bytes;
+  if (!v) return;
+  const int64_t count = ts_vocabularies_count(v, &bytes);
+  ts_info("vocabularies: %s words, %s on each node", ts_str_count(n, count),
+          ts_str_bytes(size, bytes));
+}
+
 ts_err ts_run_open_data(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
@@ -274,6 +283,7 @@ ts_err ts_run_open_data(ts_run *r) {
   ts_info("data: %s, %s samples, %d dense and %d sparse features",
           r->train->info.format, ts_str_count(n, r->train->info.n_samples),
           r->train->info.n_dense, r->train->info.n_features);
+  say_words(r->train->vocabularies);
   say_part(r);
 done:
   ts_watch_enter(before);

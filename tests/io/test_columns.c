@@ -220,6 +220,38 @@ TS_TEST(groups) {
           TABLE(3, "u"), 0, 2, "group of \"u\" is for a vocabulary");
 }
 
+/* The ranks of a node have one copy of the words, which another source of the
+ * same words takes, too; nothing of it stays. */
+TS_TEST(one_copy_a_node) {
+  enum { WORDS = 3000 };
+  static char csv[16 * WORDS];
+  char *to = stpcpy(csv, "y,g\n");
+  int64_t bytes, of_all;
+  ts_source *eval;
+  ts_words words;
+  for (int i = 0; i < WORDS; i++) to += sprintf(to, "%d,w%04d\n", i % 2, i);
+  write_file("a.csv", csv);
+  ck_assert_ok(take_deck(CSV EVAL, IDS("encoding = \"vocabulary\";"),
+                         TABLE("auto", "u"), 0));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  ck_assert_ok(s->ops->state_save(s, &said));
+  ck_assert_ok(ts_source_open(&eval, c, TS_SPLIT_EVAL, said.text, f.comm));
+  bytes = ts_mem_stat_of(TS_TAG_WORDS, TS_SPACE_HOST).now_bytes;
+  ck_assert_ok(ts_comm_sum_i64(f.comm, &bytes, 1));
+  ck_assert_int_eq(ts_vocabularies_count(eval->vocabularies, &of_all), WORDS);
+  ck_assert_int_ge(bytes, of_all);
+  ck_assert_int_lt(bytes, of_all + of_all / 4);
+  ts_source_close(s); /* on ranks as they come */
+  s = eval;
+  ck_assert(ts_source_words(s, 0, &words));
+  for (int i = 0; i < WORDS; i++) {
+    ck_assert_int_eq(atoi(ts_words_at(&words, i) + 1), i);
+    ck_assert_int_eq(words.times[i], 1);
+  }
+  close_it();
+  ck_assert_int_eq(ts_mem_stat_of(TS_TAG_WORDS, TS_SPACE_HOST).now_bytes, 0);
+}
+
 TS_TEST(missing) {
   static const char csv[] = "y,g\n1,b\n0,\n1,NA\n0,c\n";
   reads(csv, IDS("encoding = \"vocabulary\";"), TABLE(9, "u"), 0,
