@@ -7,6 +7,10 @@
 #include "base/mem.h"
 #include "io/csv_impl.h"
 #include "io/subset.h"
+#include "runtime/watchdog.h"
+
+/* Lines of a large file after which the watchdog hears of it. */
+enum { BEAT = 65536 };
 
 /* Mean and spread of the numbers so far.  Distances are squared, not numbers:
  * squares of a date's seconds leave no digits for the differences. */
@@ -45,6 +49,7 @@ static ts_err learn_words(ts_csv *s, int32_t k) {
 static ts_err learn_line(ts_csv *s, void *arg, int64_t sample) {
   ts_learning *l = arg;
   double x;
+  if (sample % BEAT == 0) ts_watch_beat();
   if (l->kept && !ts_bits_has(l->kept, sample)) return TS_OK;
   if (*s->why) return TS_OK; /* reported when it is read */
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {

@@ -118,14 +118,14 @@ static bool is_same_format(const ts_matching *m) {
 }
 
 /* Words on one side alone: their rows are of other ids for certain where both
- * are CSV, and else perhaps. */
+ * are of one format, and else perhaps. */
 static ts_err one_sided(ts_matching *m, const ts_table_config *c, bool here) {
-  static const char *const what[] = {"hashes", "a vocabulary's"};
+  static const char *const what[] = {"numbers or hashes", "a vocabulary's"};
   if (m->config && !table_there(m, c)) return TS_OK;
   if (is_same_format(m))
     return ts_fail(TS_ERR_CKPT,
                    "%s: the ids of table %s are %s there and %s here: give "
-                   "data.csv.encoding as it was, or the table another name, "
+                   "the encoding as it was, or the table another name, "
                    "which draws it from the seed",
                    m->path, c->name, what[!here], what[here]);
   m->by_number[c - m->here->tables] = true;

@@ -85,7 +85,7 @@ check "the same words are nothing to say" run 1 same --set "checkpoint.init_from
 check "so it is silent" silent same "NOTE: rows by"
 check "and all rows are there" files "$(newest first)" "$(newest same)" 'same(a.tables, b.tables)'
 check "hashes for words" ends 4 run 1 hashed --set "checkpoint.init_from=$(newest first)" --set data.csv.encoding=hash $still
-check "says what to do" says hashed "give data.csv.encoding as it was"
+check "says what to do" says hashed "numbers or hashes here: give the encoding as it was"
 
 # Files of other programs.
 weights() { # FILE CODE: one that h5py writes, f of it
