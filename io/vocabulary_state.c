@@ -1,7 +1,6 @@
 /* vocabulary_state.c - vocabularies as the text that a checkpoint keeps: of
  * each a head and a word a line, and after all of them, of each, how often its
  * words were there.  Readers that know of no counts stop before these. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,11 +72,13 @@ static const char *next_line(const char *p) {
 
 /* The head at *P, which moves behind it; false where there is none. */
 static bool read_head(ts_head *h, const char **p) {
-  int digits;
-  if (!strchr("VWN", **p) ||
-      sscanf(*p, "%c %lld%n", &h->kind, &h->n, &digits) != 2)
+  char *end;
+  h->kind = **p;
+  if ((h->kind != 'V' && h->kind != 'W' && h->kind != 'N') || (*p)[1] != ' ')
     return false;
-  h->name = *p + digits + ((*p)[digits] == ' ');
+  h->n = strtoll(*p + 2, &end, 10);
+  if (end == *p + 2) return false;
+  h->name = end + (*end == ' ');
   h->n_bytes = strcspn(h->name, "\n");
   *p = next_line(*p);
   return true;
