@@ -19,12 +19,12 @@
 
 /* ---- the command --------------------------------------------------------- */
 
-typedef struct ts_words {
+typedef struct ts_arguments {
   char **word; /* ends with NULL */
   int64_t n;
-} ts_words;
+} ts_arguments;
 
-static ts_err add(ts_words *w, const char *text) {
+static ts_err add(ts_arguments *w, const char *text) {
   TS_DO(ts_mem_extend(&w->word, w->n ? w->n + 1 : 0, w->n + 2, sizeof *w->word,
                       TS_TAG_MISC));
   w->word[w->n + 1] = NULL;
@@ -33,7 +33,7 @@ static ts_err add(ts_words *w, const char *text) {
   return TS_OK;
 }
 
-static ts_err add_set(ts_words *w, const char *key, const char *value) {
+static ts_err add_set(ts_arguments *w, const char *key, const char *value) {
   ts_str s = {0};
   ts_err err = add(w, "--set");
   if (err == TS_OK) err = ts_str_append(&s, "%s=%s", key, value);
@@ -42,12 +42,12 @@ static ts_err add_set(ts_words *w, const char *key, const char *value) {
   return err;
 }
 
-static void words_free(ts_words *w) {
+static void words_free(ts_arguments *w) {
   for (int64_t i = 0; i < w->n; i++) ts_mem_free(w->word[i]);
   ts_mem_free(w->word);
 }
 
-static ts_err add_launch(ts_words *w, const char *launch) {
+static ts_err add_launch(ts_arguments *w, const char *launch) {
   for (const char *p = launch; p && *p;) {
     char word[4096];
     const size_t n = strcspn(p, " ");
@@ -59,7 +59,7 @@ static ts_err add_launch(ts_words *w, const char *launch) {
 }
 
 /* What is each trial's own. */
-static ts_err add_own(ts_words *w, const ts_tune *t, int32_t trial) {
+static ts_err add_own(ts_arguments *w, const ts_tune *t, int32_t trial) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
   ts_str s = {0};
@@ -94,7 +94,7 @@ done:
   return err;
 }
 
-static ts_err command(ts_words *w, const ts_tune *t, int32_t trial) {
+static ts_err command(ts_arguments *w, const ts_tune *t, int32_t trial) {
   char self[4096];
   const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n < 0) return ts_fail_errno(TS_ERR_IO, "/proc/self/exe");
@@ -133,7 +133,7 @@ static _Noreturn void become(const ts_tune *t, char **word, int lock, int out,
 
 ts_err ts_tune_start(ts_tune *t, int32_t trial, int lock) {
   ts_err err = TS_OK;
-  ts_words w = {0};
+  ts_arguments w = {0};
   ts_str path = {0};
   int out = -1;
   TS_TRY(command(&w, t, trial));
