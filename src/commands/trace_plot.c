@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "commands/svg.h"
 #include "commands/trace.h"
@@ -18,7 +19,7 @@ enum {
 };
 
 typedef struct ts_stage_colour {
-  const char *name, *phase;
+  const char *name, *phase, *colour;
   ts_span_kind kind;
 } ts_stage_colour;
 
@@ -70,19 +71,48 @@ static ts_err find_rows(ts_plot *p, int rank) {
   return TS_OK;
 }
 
+/* The same in every drawing.  The table's colours are those of the manual's
+ * drawings of pipelines; other names have the one that their bytes give. */
+static const char *colour_of(const char *name, const char *phase,
+                             ts_span_kind kind) {
+  static const char *const names[] = {"output dist, backward",
+                                      "lookup",
+                                      "output dist",
+                                      "dense backward",
+                                      "interaction",
+                                      "fused backward",
+                                      "input dist",
+                                      "loss",
+                                      "interaction backward",
+                                      "input unpack",
+                                      "input pack",
+                                      "dense forward",
+                                      "dense reduce, backward",
+                                      "read",
+                                      "prefetch",
+                                      "sort rows",
+                                      "dense optimizer",
+                                      "write"};
+  enum { N = sizeof names / sizeof *names };
+  char stage[128];
+  if (kind == TS_SPAN_WAIT) return "#e6e6e6";
+  snprintf(stage, sizeof stage, "%s%s", name,
+           strcmp(phase, "backward") ? "" : ", backward");
+  for (int32_t i = 0; i < N; i++)
+    if (!strcmp(stage, names[i])) return ts_svg_colour(i);
+  return ts_svg_colour(
+      (int32_t)(ts_fnv1a(TS_FNV_START, stage, strlen(stage)) % N));
+}
+
 static int32_t stage_of(ts_plot *p, const ts_read_span *s) {
   const char *phase = s->kind == TS_SPAN_COMM ? s->phase : "";
   for (int32_t i = 0; i < p->n_stages; i++)
     if (p->stages[i].name == s->name && p->stages[i].kind == s->kind &&
         !strcmp(p->stages[i].phase, phase))
       return i;
-  p->stages[p->n_stages] = (ts_stage_colour){s->name, phase, s->kind};
+  p->stages[p->n_stages] = (ts_stage_colour){
+      s->name, phase, colour_of(s->name, phase, s->kind), s->kind};
   return p->n_stages++;
-}
-
-static const char *colour_of(const ts_plot *p, int32_t stage) {
-  return p->stages[stage].kind == TS_SPAN_WAIT ? "#e6e6e6"
-                                               : ts_svg_colour(stage);
 }
 
 static double x_of(const ts_plot *p, double t) {
@@ -98,7 +128,8 @@ static void put_span(ts_plot *p, const ts_read_span *s) {
   fprintf(p->file,
           "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" "
           "fill=\"%s\"><title>",
-          x, y + 2, fmax(wide, 0.3), HIGH - 4, colour_of(p, stage_of(p, s)));
+          x, y + 2, fmax(wide, 0.3), HIGH - 4,
+          p->stages[stage_of(p, s)].colour);
   ts_svg_text(p->file, s->name);
   if (*batch) fprintf(p->file, ", batch %s", batch);
   fprintf(p->file, ", %.3f ms", (s->t1 - s->t0) / 1e3);
@@ -153,7 +184,7 @@ static void put_legend(const ts_plot *p, int y, int per_line) {
     fprintf(p->file,
             "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" "
             "fill=\"%s\"/><text x=\"%d\" y=\"%d\">",
-            x, at, colour_of(p, i), x + 20, at + 12);
+            x, at, p->stages[i].colour, x + 20, at + 12);
     ts_svg_text(p->file, p->stages[i].name);
     if (*p->stages[i].phase) fputs(", ", p->file);
     ts_svg_text(p->file, p->stages[i].phase);

@@ -138,7 +138,11 @@ for what in '' '--steps 7:9' '--steps 7:8' '--steps 8:9 --rank 0' '--rank 1'; do
   check "trace plot $what" "$TESSERA" trace plot "$work/trace" $what -o "$work/x.svg"
   cat "$work/x.svg" >> "$work/traces"
 done
-check "drawings of it" sum_is "3113343632 23320" "$work/traces"
+# The legends of all five: "#rrggbb stage".
+sed -n 's/^<rect.*fill="\(#[^"]*\)"\/><text[^>]*>\(.*\)<.text>$/\1 \2/p' "$work/traces" | sort -u > "$work/legend"
+check "eight stages" [ "$(cut -d' ' -f2- "$work/legend" | sort -u | wc -l)" = 8 ]
+check "a stage has one colour in every drawing" [ "$(wc -l < "$work/legend")" = 8 ]
+check "drawings of it" sum_is "1212969804 23320" "$work/traces"
 command=trace
 for rank in 2 -1 x 1x ''; do says "rank $rank" 2 "--rank $rank: the trace has ranks 0 to 1" plot "$work/trace" -o "$work/y.svg" --rank "$rank"; done
 says "no batches" 2 'no spans of batches 90 to 91' plot "$work/trace" -o "$work/y.svg" --steps 90:92
