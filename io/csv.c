@@ -21,7 +21,7 @@ static bool probe(const char *path) {
 
 static int split_line(ts_csv *s, const char *p, const char *end) {
   if (end > p && end[-1] == '\r') end--;
-  return ts_csv_split(s->fields, TS_CSV_FIELDS, p, end, s->separator);
+  return ts_csv_split(s->fields, s->n_fields, p, end, s->separator);
 }
 
 ts_err ts_csv_each_line(ts_csv *s, int64_t first, int64_t n, ts_csv_line_fn fn,
@@ -195,7 +195,7 @@ static void close_source(ts_source *src) {
   ts_csv_bags_free(s);
   ts_csv_values_free(s);
   ts_mem_free_all(s->label, s->is_soft, s->dense, s->sparse, s->mean,
-                  s->deviation, s->fields, s->header, s);
+                  s->deviation, s->fields, s->header, s->names, s);
 }
 
 extern const ts_source_ops ts_source_csv;
@@ -222,8 +222,7 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   TS_DO(ts_mem_many(s->deviation, s->n_dense, INPUT));
   TS_DO(ts_mem_many(s->bags, s->n_features, INPUT));
   TS_DO(ts_csv_values_create(s));
-  TS_DO(ts_vocabularies_create(&s->base.vocabularies, c, NULL));
-  return ts_mem_many(s->fields, TS_CSV_FIELDS, INPUT);
+  return ts_vocabularies_create(&s->base.vocabularies, c, NULL);
 }
 
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,

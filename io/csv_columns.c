@@ -6,14 +6,6 @@
 #include "io/columns.h"
 #include "io/csv_impl.h"
 
-static int find_column(const ts_csv *s, const char *name) {
-  for (int i = 0; i < s->n_fields; i++)
-    if (strlen(name) == s->header[i].n_bytes &&
-        !memcmp(name, s->header[i].text, s->header[i].n_bytes))
-      return i;
-  return -1;
-}
-
 /* What stands between the fields of a header that seems to have one only;
  * '\0': nothing is known. */
 static char other_separator(const ts_csv *s, const char *header) {
@@ -67,20 +59,34 @@ static ts_err no_column(const ts_csv *s, const char *file, const char *name) {
       name, *near ? "; did you mean \"" : "", near, *near ? "\"?" : "", header);
 }
 
+/* The column of NAME; where the header has none, -1. */
+static ts_err find_column(int *to, const ts_csv *s, const char *file,
+                          const char *name) {
+  int n_same;
+  *to = ts_csv_names_find(s->names, s->n_fields, name, &n_same);
+  if (n_same < 2) return TS_OK;
+  return ts_fail(TS_ERR_DATA,
+                 "%s: the header has %d columns \"%s\": which of them is "
+                 "meant can't be told",
+                 file, n_same, name);
+}
+
 static ts_err need_column(int *to, const ts_csv *s, const char *file,
                           const char *name) {
-  *to = find_column(s, name);
+  TS_DO(find_column(to, s, file, name));
   return *to >= 0 ? TS_OK : no_column(s, file, name);
 }
 
 static ts_err split_header(ts_csv *s) {
-  const char *header = ts_text_header(s->text);
-  s->n_fields = ts_csv_split(s->fields, TS_CSV_FIELDS, header,
-                             header + strlen(header), s->separator);
-  if (s->n_fields < 1 || s->n_fields > TS_CSV_FIELDS)
+  const char *header = ts_text_header(s->text), *end = header + strlen(header);
+  s->n_fields = ts_csv_split(NULL, 0, header, end, s->separator);
+  if (s->n_fields < 1)
     return ts_fail(TS_ERR_DATA, "the header can't be read: %.200s", header);
+  TS_DO(ts_mem_many(s->fields, s->n_fields, INPUT));
   TS_DO(ts_mem_many(s->header, s->n_fields, INPUT));
-  memcpy(s->header, s->fields, (size_t)s->n_fields * sizeof *s->header);
+  TS_DO(ts_mem_many(s->names, s->n_fields, INPUT));
+  (void)ts_csv_split(s->header, s->n_fields, header, end, s->separator);
+  ts_csv_names_sort(s->names, s->header, s->n_fields);
   return TS_OK;
 }
 
@@ -92,7 +98,7 @@ static ts_err find_labels(ts_csv *s, const char *file) {
     const ts_column_config x = ts_column_of_label(c, k);
     const char *name = x.from;
     s->is_soft[k] = !strcmp(x.label, "soft");
-    s->label[k] = find_column(s, name);
+    TS_DO(find_column(&s->label[k], s, file, name));
     if (s->label[k] < 0 && s->base.split != TS_SPLIT_PREDICT)
       return no_column(s, file, name);
     s->base.info.unlabelled |= s->label[k] < 0;

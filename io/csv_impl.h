@@ -3,7 +3,7 @@
 #pragma once
 
 #include "io/batch_store.h"
-#include "io/csv_fields.h"
+#include "io/csv_names.h"
 #include "io/datetime.h"
 #include "io/source.h"
 #include "io/text.h"
@@ -56,6 +56,7 @@ typedef struct ts_csv {
   size_t missing_bytes; /* longest text that means it */
   int n_fields;         /* columns */
   ts_field *header;     /* (n_fields) their names */
+  ts_csv_name *names;   /* (n_fields) in order */
   int *label;           /* (n_tasks) columns; -1: it is absent */
   bool *is_soft;        /* (n_tasks) labels from 0 to 1 */
   int32_t n_dense, n_features;
@@ -66,14 +67,12 @@ typedef struct ts_csv {
   ts_csv_dense_column *how; /* (n_dense) */
   double *mean, *deviation; /* (n_dense) */
   ts_csv_bags *bags;        /* (n_features) */
-  ts_field *fields;         /* (TS_CSV_FIELDS) scratch: of the line at hand */
+  ts_field *fields;         /* (n_fields) scratch: of the line at hand */
   ts_lines lines;
   const char *line; /* in LINES */
   char why[256];    /* it can't be used; "": nothing is wrong with it */
   bool failed;      /* no memory for a word */
 } ts_csv;
-
-enum { TS_CSV_FIELDS = 4096 };
 
 /* ---- csv_cells.c: what a field says -------------------------------------- */
 

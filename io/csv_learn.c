@@ -2,11 +2,13 @@
  * numeric columns, vocabularies of categorical ones. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "io/csv_impl.h"
 #include "io/subset.h"
+#include "runtime/progress.h"
 #include "runtime/watchdog.h"
 
 /* Lines of a large file after which the watchdog hears of it. */
@@ -29,6 +31,8 @@ static void add_moments(ts_moments *to, const ts_moments *x) {
 typedef struct ts_learning {
   ts_moments *moments;  /* (n_dense) */
   const uint64_t *kept; /* the samples that count; NULL: all */
+  int64_t first;        /* line of this rank's */
+  ts_work work;
 } ts_learning;
 
 /* The words of a field: one, or those of a list. */
@@ -50,6 +54,7 @@ static ts_err learn_line(ts_csv *s, void *arg, int64_t sample) {
   ts_learning *l = arg;
   double x;
   if (sample % BEAT == 0) ts_watch_beat();
+  ts_work_at(&l->work, (double)(sample - l->first));
   if (l->kept && !ts_bits_has(l->kept, sample)) return TS_OK;
   if (*s->why) return TS_OK; /* reported when it is read */
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
@@ -78,11 +83,15 @@ ts_err ts_csv_learn(ts_source *src, const uint64_t *kept, ts_comm *comm) {
   ts_learning l = {.kept = kept};
   ts_vocabularies *v = s->base.vocabularies;
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
-  const int64_t n = ts_text_n_lines(s->text), first = n * me / w;
+  const int64_t n = ts_text_n_lines(s->text);
+  const int64_t own = n * (me + 1) / w - n * me / w;
   if (!s->standardise && !v) return TS_OK;
+  l.first = n * me / w;
+  l.work =
+      ts_work_begin("learning words and scales of",
+                    s->base.config->data.train.item[0], (double)own, "lines");
   TS_TRY(ts_agree(comm, ts_mem_many(l.moments, s->n_dense, INPUT)));
-  TS_TRY(ts_agree(comm, ts_csv_each_line(s, first, n * (me + 1) / w - first,
-                                         learn_line, &l)));
+  TS_TRY(ts_agree(comm, ts_csv_each_line(s, l.first, own, learn_line, &l)));
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++)
     TS_TRY(share_moments(s, d, &l.moments[d], comm));
   if (v) TS_TRY(ts_vocabularies_settle(v, comm));
@@ -98,9 +107,18 @@ ts_err ts_csv_state_save(ts_source *src, ts_str *text) {
   return ts_vocabularies_save(s->base.vocabularies, text);
 }
 
+/* "D MEAN DEVIATION"; sscanf would look for the end of the whole text first. */
+static bool take_scale(const char *p, double *mean, double *deviation) {
+  char *middle, *end;
+  if (strncmp(p, "D ", 2) != 0) return false;
+  *mean = strtod(p + 2, &middle);
+  *deviation = strtod(middle, &end);
+  return middle != p + 2 && end != middle;
+}
+
 ts_err ts_csv_state_load(ts_csv *s, const char *p) {
   for (int32_t d = 0; s->standardise && d < s->n_dense; d++) {
-    if (sscanf(p, "D %lf %lf", &s->mean[d], &s->deviation[d]) != 2)
+    if (!take_scale(p, &s->mean[d], &s->deviation[d]))
       return ts_fail(TS_ERR_CKPT,
                      "the checkpoint has no scale for numeric column "
                      "%d",

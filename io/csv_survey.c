@@ -6,13 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "io/csv_fields.h"
+#include "io/csv_names.h"
+#include "io/text.h"
+#include "runtime/progress.h"
 
-enum { PIECE = 1 << 16, COLUMNS_MAX = 4096, LINE_MAX_BYTES = 64 << 20 };
+enum { PIECE = 1 << 16, LINE_MAX_BYTES = 64 << 20 };
+/* Different values that are counted: in a column, and in all of them, for they
+ * are kept. */
+enum { VALUES_MAX = 1 << 18, ALL_VALUES = 1 << 26, VALUES_MIN = 64 };
 
 static const char *const markers[] = {"?",    "NA",   "N/A",  "NaN", "nan",
                                       "null", "NULL", "None", "-"};
@@ -20,7 +26,7 @@ enum { N_MARKERS = sizeof markers / sizeof *markers };
 
 typedef struct ts_looking {
   ts_csv_survey *survey;
-  ts_field *fields; /* (COLUMNS_MAX) */
+  ts_field *fields; /* (n_columns) */
   int64_t n_marked[N_MARKERS];
 } ts_looking;
 
@@ -42,8 +48,8 @@ static ts_err widen(ts_column *c) {
   return TS_OK;
 }
 
-static ts_err count_value(ts_column *c, const ts_field *f) {
-  if (c->n_values >= TS_VALUES_MAX) return TS_OK;
+static ts_err count_value(ts_column *c, const ts_field *f, int64_t most) {
+  if (c->n_values >= most) return TS_OK;
   if (2 * c->n_values >= c->n_slots) TS_DO(widen(c));
   const uint64_t mask = (uint64_t)(c->n_slots - 1);
   const uint64_t hash =
@@ -72,6 +78,17 @@ static bool number(const ts_field *f, double *x) {
   return end != text && !*end && isfinite(*x);
 }
 
+/* 0,25 in a file with another separator, or in quotes. */
+static bool has_comma(const ts_field *f) {
+  char text[64];
+  double x;
+  const char *comma = memchr(f->text, ',', f->n_bytes);
+  if (!comma || f->n_bytes >= sizeof text) return false;
+  memcpy(text, f->text, f->n_bytes);
+  text[comma - f->text] = '.';
+  return number(&(ts_field){text, f->n_bytes}, &x);
+}
+
 static ts_err add_field(ts_looking *l, ts_column *c, const ts_field *f) {
   double x;
   bool missing = !f->n_bytes;
@@ -87,19 +104,20 @@ static ts_err add_field(ts_looking *l, ts_column *c, const ts_field *f) {
     c->max = c->n_numbers ? fmax(c->max, x) : x;
     c->n_numbers++;
     c->n_whole += x == floor(x);
+  } else {
+    c->n_commas += has_comma(f);
   }
-  TS_DO(count_value(c, f));
+  TS_DO(count_value(c, f, l->survey->values_max));
   for (int k = 0; k < 2; k++) c->n_word[k] += is_text(f, c->word[k]);
   return TS_OK;
 }
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* The next line without its end; *END: there is none. */
+/* The next line without its end behind LINE; *END: there is none. */
 static ts_err next_line(gzFile gz, const char *path, ts_str *line, bool *end) {
   char piece[PIECE];
   int code;
-  line->n_bytes = 0;
   *end = true;
   while (gzgets(gz, piece, sizeof piece)) {
     size_t n = strlen(piece);
@@ -109,11 +127,30 @@ static ts_err next_line(gzFile gz, const char *path, ts_str *line, bool *end) {
     *end = false;
     if (whole) break;
     if (line->n_bytes > LINE_MAX_BYTES)
-      return ts_fail(TS_ERR_DATA, "%s: a line is over 64 MiB", path);
+      return ts_fail(TS_ERR_DATA,
+                     "%s: a line is over 64 MiB, or a quote has no end", path);
   }
   const char *why = gzerror(gz, &code);
   if (code != Z_OK && code != Z_STREAM_END)
     return ts_fail(TS_ERR_DATA, "%s: %s", path, why);
+  return TS_OK;
+}
+
+/* Several lines where quotes go on behind a line's end. */
+static ts_err next_record(gzFile gz, const char *path, char separator,
+                          ts_str *record, bool *end) {
+  bool open = false, last;
+  size_t from = 0;
+  record->n_bytes = 0;
+  TS_DO(next_line(gz, path, record, end));
+  for (last = *end; !last;) {
+    const char *p = record->text;
+    open = ts_csv_is_open(p + from, p + record->n_bytes, separator, open);
+    if (!open) break;
+    TS_DO(ts_str_append_bytes(record, "\n", 1));
+    from = record->n_bytes;
+    TS_DO(next_line(gz, path, record, &last));
+  }
   return TS_OK;
 }
 
@@ -139,37 +176,57 @@ static bool is_data(const ts_field *f, int n) {
   return 2 * n_numbers > n;
 }
 
+static ts_err take_names(ts_csv_survey *survey, const ts_field *fields) {
+  ts_err err = TS_OK;
+  const int n = survey->n_columns;
+  ts_csv_name *names = NULL;
+  TS_TRY(ts_mem_many(names, n, INPUT));
+  ts_csv_names_sort(names, fields, n);
+  for (int i = 0; i < n; i++) {
+    const ts_field *f = &fields[i];
+    ts_column *c = &survey->columns[i];
+    int n_same;
+    TS_TRY(ts_mem_alloc(&c->name, f->n_bytes + 1, TS_TAG_INPUT));
+    memcpy(c->name, f->text, f->n_bytes);
+    ts_csv_names_find(names, n, c->name, &n_same);
+    c->twice = n_same > 1;
+  }
+done:
+  ts_mem_free(names);
+  return err;
+}
+
 static ts_err take_header(ts_looking *l, const ts_str *line, const char *path) {
   ts_csv_survey *survey = l->survey;
   const char *p = line->text ? line->text : "";
   if (!strncmp(p, "\xef\xbb\xbf", 3)) p += 3; /* a mark of some editors */
   survey->separator = separator_of(p);
-  const int n =
-      ts_csv_split(l->fields, COLUMNS_MAX, p, p + strlen(p), survey->separator);
-  if (n < 2 || n > COLUMNS_MAX)
+  const char *end = p + strlen(p);
+  const int n = ts_csv_split(NULL, 0, p, end, survey->separator);
+  if (!*p) return ts_fail(TS_ERR_DATA, "%s: has no header", path);
+  if (n < 2)
     return ts_fail(TS_ERR_DATA, "%s: the header can't be read: %.200s", path,
                    p);
+  TS_DO(ts_mem_many(l->fields, n, INPUT));
+  (void)ts_csv_split(l->fields, n, p, end, survey->separator);
   if (is_data(l->fields, n))
     return ts_fail(TS_ERR_DATA,
                    "%s: its first line is data, not the names of columns: give "
                    "it a header: %.200s",
                    path, p);
-  TS_DO(
-      ts_mem_array(&survey->columns, n, sizeof *survey->columns, TS_TAG_INPUT));
+  TS_DO(ts_mem_many(survey->columns, n, INPUT));
   survey->n_columns = n;
-  for (int i = 0; i < n; i++) {
-    const ts_field *f = &l->fields[i];
-    TS_DO(ts_mem_alloc(&survey->columns[i].name, f->n_bytes + 1, TS_TAG_INPUT));
-    memcpy(survey->columns[i].name, f->text, f->n_bytes);
-  }
-  return TS_OK;
+  survey->values_max = ALL_VALUES / n;
+  if (survey->values_max > VALUES_MAX) survey->values_max = VALUES_MAX;
+  if (survey->values_max < VALUES_MIN) survey->values_max = VALUES_MIN;
+  return take_names(survey, l->fields);
 }
 
 static ts_err add_line(ts_looking *l, const ts_str *line) {
   ts_csv_survey *survey = l->survey;
   const char *p = line->text ? line->text : "";
   if (!line->n_bytes) return TS_OK; /* blank, as at the end */
-  const int n = ts_csv_split(l->fields, COLUMNS_MAX, p, p + line->n_bytes,
+  const int n = ts_csv_split(l->fields, survey->n_columns, p, p + line->n_bytes,
                              survey->separator);
   survey->n_lines++;
   survey->n_bad += n != survey->n_columns;
@@ -185,22 +242,25 @@ ts_err ts_csv_survey_of(ts_csv_survey *survey, const char *path) {
   ts_str line = {0};
   bool end = false;
   int most = 0;
+  struct stat st = {0};
   gzFile gz = gzopen(path, "rb");
-  if (!gz) return ts_fail_errno(TS_ERR_DATA, path);
-  TS_TRY(ts_mem_array(&l.fields, COLUMNS_MAX, sizeof *l.fields, TS_TAG_INPUT));
+  if (!gz || stat(path, &st) != 0) TS_TRY(ts_fail_errno(TS_ERR_DATA, path));
+  ts_work work = ts_work_begin("looking at", path, (double)st.st_size, NULL);
   TS_TRY(next_line(gz, path, &line, &end));
+  TS_TRY(ts_text_check(path, &line));
   TS_TRY(take_header(&l, &line, path));
   for (;;) {
-    TS_TRY(next_line(gz, path, &line, &end));
+    TS_TRY(next_record(gz, path, survey->separator, &line, &end));
     if (end) break;
     TS_TRY(add_line(&l, &line));
+    if (ts_work_is_due(&work)) ts_work_at(&work, (double)gzoffset(gz));
   }
   for (int i = 1; i < N_MARKERS; i++)
     if (l.n_marked[i] > l.n_marked[most]) most = i;
   if (l.n_marked[most])
     snprintf(survey->missing, sizeof survey->missing, "%s", markers[most]);
 done:
-  gzclose(gz);
+  if (gz) gzclose(gz);
   ts_mem_free(l.fields);
   ts_str_reset(&line);
   return err;

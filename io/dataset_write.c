@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/hdf5.h"
+#include "runtime/progress.h"
 
 enum { CHUNK = 8192 };
 
@@ -36,10 +37,14 @@ typedef struct ts_writer {
   int64_t at[3]; /* labels, dense, sample_weights */
   int fd;
   bool first;
+  int64_t done; /* samples read */
+  ts_work work;
 } ts_writer;
 
 static ts_err read_chunk(ts_writer *w, int64_t at, int32_t *n) {
   *n = w->to - at < CHUNK ? (int32_t)(w->to - at) : CHUNK;
+  ts_work_at(&w->work, (double)w->done);
+  w->done += *n;
   return w->source->ops->read(w->source, w->store, at, *n);
 }
 
@@ -233,7 +238,9 @@ done:
   return err;
 }
 
-static ts_writer writer_of(const char *path, ts_source *source, ts_comm *comm) {
+/* The samples are read TIMES. */
+static ts_writer writer_of(const char *path, ts_source *source, int times,
+                           ts_comm *comm) {
   const int n_ranks = ts_comm_size(comm), me = ts_comm_rank(comm);
   const int64_t n = source->info.n_samples;
   ts_writer w = {.source = source,
@@ -244,6 +251,8 @@ static ts_writer writer_of(const char *path, ts_source *source, ts_comm *comm) {
                  .n_features = source->info.n_features,
                  .fd = -1,
                  .first = me == 0};
+  w.work = ts_work_begin("writing", path, (double)(times * (w.to - w.from)),
+                         "samples");
   snprintf(w.path, sizeof w.path, "%.4000s", path);
   snprintf(w.temp, sizeof w.temp, "%.4000s.part", path);
   return w;
@@ -273,7 +282,7 @@ static ts_err writer_start(ts_writer *w) {
 
 ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {
   ts_err err = TS_OK;
-  ts_writer w = writer_of(path, source, comm);
+  ts_writer w = writer_of(path, source, 2, comm);
   TS_TRY(ts_agree(comm, writer_start(&w)));
   TS_TRY(ts_agree(comm, count(&w)));
   TS_TRY(share_counts(&w));
@@ -330,7 +339,7 @@ done:
 
 ts_err ts_criteo_write(const char *path, ts_source *source, ts_comm *comm) {
   ts_err err = TS_OK;
-  ts_writer w = writer_of(path, source, comm);
+  ts_writer w = writer_of(path, source, 1, comm);
   if (source->info.n_tasks > 1)
     return ts_fail(TS_ERR_DECK, "criteo_tsv has one label, the data %d",
                    source->info.n_tasks);

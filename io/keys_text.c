@@ -10,14 +10,15 @@
 #include "io/text.h"
 
 /* A cell that is longer is no key, and every row would have room for it. */
-enum { FIELDS_MAX = 4096, CELL_MAX = 4096, LINES = 65536 };
+enum { CRITEO_FIELDS = 40, CELL_MAX = 4096, LINES = 65536 };
 
 typedef struct ts_text_keys {
   ts_keys base;
   ts_text *text;
   char separator;
   int *field;       /* (n) */
-  ts_field *fields; /* (FIELDS_MAX) of a line */
+  ts_field *fields; /* (n_fields) of a line */
+  int n_fields;
 } ts_text_keys;
 
 static void close_keys(ts_keys *base) {
@@ -36,7 +37,7 @@ typedef ts_err (*ts_field_fn)(ts_text_keys *, int32_t column, int64_t i,
 static ts_err each_field(ts_text_keys *k, int64_t i, const char *p,
                          const char *end, ts_field_fn fn) {
   if (end > p && end[-1] == '\r') end--;
-  const int n = ts_csv_split(k->fields, FIELDS_MAX, p, end, k->separator);
+  const int n = ts_csv_split(k->fields, k->n_fields, p, end, k->separator);
   for (int32_t c = 0; c < k->base.n; c++)
     TS_DO(fn(k, c, i, k->field[c] < n ? &k->fields[k->field[c]] : NULL, p));
   return TS_OK;
@@ -112,13 +113,14 @@ static ts_err measure_all(ts_text_keys *k, ts_comm *comm) {
 /* ---- columns ------------------------------------------------------------- */
 
 static ts_err find_named(ts_text_keys *k, const ts_config *config) {
-  const char *header = ts_text_header(k->text);
-  const int n = ts_csv_split(k->fields, FIELDS_MAX, header,
-                             header + strlen(header), k->separator);
+  const char *header = ts_text_header(k->text), *end = header + strlen(header);
+  const int n = ts_csv_split(NULL, 0, header, end, k->separator);
+  TS_DO(ts_mem_many(k->fields, n > 0 ? n : 0, INPUT));
+  k->n_fields = ts_csv_split(k->fields, n, header, end, k->separator);
   for (int32_t c = 0; c < k->base.n; c++) {
     const char *name = ts_column_from(config, k->base.columns[c].name);
     k->field[c] = -1;
-    for (int i = 0; i < n && i < FIELDS_MAX && k->field[c] < 0; i++)
+    for (int i = 0; i < n && k->field[c] < 0; i++)
       if (strlen(name) == k->fields[i].n_bytes &&
           !memcmp(name, k->fields[i].text, k->fields[i].n_bytes))
         k->field[c] = i;
@@ -133,6 +135,8 @@ static ts_err find_named(ts_text_keys *k, const ts_config *config) {
 
 /* "label", "I1" to "I13", "C1" to "C26", in this order. */
 static ts_err find_criteo(ts_text_keys *k, const ts_config *config) {
+  k->n_fields = CRITEO_FIELDS;
+  TS_DO(ts_mem_many(k->fields, k->n_fields, INPUT));
   for (int32_t c = 0; c < k->base.n; c++) {
     const char *name = ts_column_from(config, k->base.columns[c].name);
     char *end = NULL;
@@ -159,8 +163,7 @@ static ts_err create(ts_text_keys **out, const ts_strings *names,
   k->base.close = close_keys;
   k->separator = separator;
   TS_DO(ts_keys_columns(&k->base, names));
-  TS_DO(ts_mem_many(k->field, names->n, INPUT));
-  return ts_mem_many(k->fields, FIELDS_MAX, INPUT);
+  return ts_mem_many(k->field, names->n, INPUT);
 }
 
 static ts_err open_keys(ts_keys **out, const ts_config *c,

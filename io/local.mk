@@ -37,6 +37,8 @@ tessera_sources += \
   io/csv_impl.h \
   io/csv_learn.c \
   io/csv_look.c \
+  io/csv_names.c \
+  io/csv_names.h \
   io/csv_survey.c \
   io/csv_survey.h \
   io/dataset.c \

@@ -11,6 +11,7 @@
 #include "io/batch_store.h"
 #include "io/split.h"
 #include "io/subset.h"
+#include "runtime/progress.h"
 #include "runtime/watchdog.h"
 
 /* Samples that are read at a time for their labels. */
@@ -29,6 +30,8 @@ static ts_err look(ts_source *s, uint64_t *bits, int64_t first, int64_t end) {
   ts_err err = TS_OK;
   ts_batch_store *store = NULL;
   TS_TRY(ts_batch_store_create(&store, s->config, NULL));
+  ts_work work = ts_work_begin("choosing negatives of", "data.train",
+                               (double)(end - first), "samples");
   for (int64_t at = first; at < end; at += SAMPLES) {
     const int64_t n = end - at < SAMPLES ? end - at : SAMPLES;
     ts_watch_beat();
@@ -37,6 +40,7 @@ static ts_err look(ts_source *s, uint64_t *bits, int64_t first, int64_t end) {
     for (int64_t i = 0; i < n; i++)
       if (b->labels[i * b->n_tasks] != 0 || is_kept(s->config, at + i))
         ts_bits_set(bits, at + i);
+    ts_work_at(&work, (double)(at + n - first));
   }
 done:
   ts_batch_store_destroy(store);

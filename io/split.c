@@ -12,6 +12,7 @@
 #include "io/datetime.h"
 #include "io/keys.h"
 #include "io/subset.h"
+#include "runtime/progress.h"
 #include "runtime/watchdog.h"
 
 /* Samples whose column is read at a time; bits that a digit of a time has when
@@ -173,6 +174,8 @@ static bool is_valid(const ts_splitting *x, int64_t sample, int64_t i) {
 /* This rank's samples: their times (TIMES), or the bits of those that are for
  * validation. */
 static ts_err each(ts_splitting *x, bool times) {
+  ts_work work = ts_work_begin("splitting by", x->config->data.split.by,
+                               (double)(x->to - x->from), "samples");
   for (int64_t at = x->from; at < x->to; at += SAMPLES) {
     const int64_t n = x->to - at < SAMPLES ? x->to - at : SAMPLES;
     ts_watch_beat();
@@ -183,6 +186,7 @@ static ts_err each(ts_splitting *x, bool times) {
         TS_DO(time_of(x, at + i, i));
       else if (is_valid(x, at + i, i))
         ts_bits_set(x->bits, at + i);
+    ts_work_at(&work, (double)(at + n - x->from));
   }
   return TS_OK;
 }

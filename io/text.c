@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "io/csv_fields.h"
 #include "io/text_impl.h"
+#include "runtime/progress.h"
 
 /* The place of each EVERY-th line is kept, of fewer in long files. */
 enum { EVERY = 32, PLACES = 1 << 22 };
@@ -49,11 +50,14 @@ int ts_text_mark_bytes(const char *p, int64_t n) {
  * then at TO; NULL: there are none. */
 static int64_t scan(const ts_text *t, const ts_text_file *f, int64_t from,
                     int64_t to, bool *open, int64_t number, int64_t *index) {
-  int64_t n = 0;
+  int64_t n = 0, n_seen = 0;
+  ts_work work = ts_work_begin(index ? "keeping lines of" : "counting lines of",
+                               f->path, (double)(to - from), NULL);
   const char *p = f->map + from, *end = f->map + to, *line = p;
   while (p < end && (p = memchr(p, '\n', (size_t)(end - p)))) {
     if (open) *open = ts_csv_is_open(line, p, t->separator, *open);
     line = ++p;
+    if (++n_seen % 1024 == 0) ts_work_at(&work, (double)(p - f->map - from));
     if (open && *open) continue;
     if (index && (number + n) % f->every == 0)
       index[(number + n) / f->every] = p - f->map;
@@ -139,6 +143,28 @@ static ts_err open_local(ts_text_file *f, const char *path) {
   return ts_str_ends(path, ".gz") ? ts_text_packed_open(f) : map_file(f);
 }
 
+ts_err ts_text_check(const char *path, const ts_str *line) {
+  const char *p = line->n_bytes ? line->text : "";
+  if (line->n_bytes > 1 &&
+      (!memcmp(p, "\xff\xfe", 2) || !memcmp(p, "\xfe\xff", 2)))
+    return ts_fail(TS_ERR_DATA,
+                   "%s: is UTF-16; iconv -f UTF-16 -t UTF-8 makes it a text "
+                   "that is read here",
+                   path);
+  if (!strncmp(p, "sep=", 4))
+    return ts_fail(TS_ERR_DATA,
+                   "%s: its first line, %.20s, is a spreadsheet's, and is to "
+                   "be the names of columns: tail -n +2 leaves it out",
+                   path, p);
+  const char *end = strchr(p, '\r');
+  if (end && !strchr("\r\n", end[1]) && !strchr(p, '"'))
+    return ts_fail(TS_ERR_DATA,
+                   "%s: its lines end with \\r alone; tr '\\r' '\\n' makes it "
+                   "a text that is read here",
+                   path);
+  return TS_OK;
+}
+
 /* F's first line without its end, appended to S. */
 static ts_err take_header(const ts_text *t, ts_text_file *f, ts_str *s) {
   if (f->gz) {
@@ -147,12 +173,7 @@ static ts_err take_header(const ts_text *t, ts_text_file *f, ts_str *s) {
     const char *begin = seek_plain(t, f, 0), *stop = skip(t, f, begin, 1);
     TS_DO(ts_str_append_bytes(s, begin, (size_t)(stop - begin)));
   }
-  if (s->n_bytes > 1 &&
-      (!memcmp(s->text, "\xff\xfe", 2) || !memcmp(s->text, "\xfe\xff", 2)))
-    return ts_fail(TS_ERR_DATA,
-                   "%s: is UTF-16; iconv -f UTF-16 -t UTF-8 makes it a text "
-                   "that is read here",
-                   f->path);
+  TS_DO(ts_text_check(f->path, s));
   while (s->n_bytes && strchr("\r\n", s->text[s->n_bytes - 1]))
     s->text[--s->n_bytes] = '\0';
   return TS_OK;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/config.h"
+#include "base/str.h"
 #include "runtime/comm.h"
 
 typedef struct ts_text ts_text;
@@ -25,6 +26,9 @@ void ts_text_close(ts_text *);
 int64_t ts_text_n_lines(const ts_text *);    /* of data, over all files */
 int64_t ts_text_bytes(const ts_text *);      /* of the plain files */
 const char *ts_text_packed(const ts_text *); /* a packed one; NULL: none */
+/* An error where the first LINE of PATH is not that of a CSV that is read here.
+ */
+ts_err ts_text_check(const char *path, const ts_str *line);
 /* First line of the first file, where there is a header. */
 const char *ts_text_header(const ts_text *);
 

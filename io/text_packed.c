@@ -1,9 +1,11 @@
 /* text_packed.c - lines of .gz files: unpacked one after the other. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "io/csv_fields.h"
 #include "io/text_impl.h"
+#include "runtime/progress.h"
 
 /* A line that is longer than LINE_MAX_BYTES packs a disk into a kilobyte. */
 enum { LINE_MAX_BYTES = 64 << 20, PIECE_BYTES = 1 << 16 };
@@ -85,8 +87,14 @@ ts_err ts_text_packed_count(const ts_text *t, ts_text_file *f, ts_comm *comm) {
   bool end = false;
   int64_t last = 0;
   ts_str line = {0};
+  struct stat st = {0};
+  if (stat(f->path, &st) != 0) st.st_size = 0;
+  ts_work work =
+      ts_work_begin("counting lines of", f->path, (double)st.st_size, NULL);
   if (ts_comm_rank(comm) == 0)
     while (err == TS_OK && !end) {
+      if (f->at == f->filled && ts_work_is_due(&work))
+        ts_work_at(&work, (double)gzoffset(f->gz));
       line.n_bytes = 0;
       err = next_packed(t, f, &line, &end);
       if (!end && line.n_bytes && *line.text != '\n' && *line.text != '\r')

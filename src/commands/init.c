@@ -18,6 +18,10 @@
 enum { FEW = 50 };
 /* A tenth of fewer lines says nothing. */
 enum { LINES_TO_SPLIT = 100 };
+enum { PAIRED_MAX = 256 };
+/* Columns whose reasons are written: decks, too, have an end. */
+enum { LISTED_MAX = 1000 };
+enum { TABLES_MAX = 65536, DENSE_MAX = 1000000 }; /* of decks */
 
 typedef enum {
   AS_LABEL,
@@ -86,7 +90,14 @@ static ts_choice choose(const ts_column *c, int64_t n_lines) {
   const int64_t there = n_lines - c->n_missing;
   const bool numbers = there && c->n_numbers == there;
   const bool whole = numbers && c->n_whole == there;
+  if (!*c->name) return (ts_choice){AS_NOTHING, "it has no name"};
+  if (c->twice)
+    return (ts_choice){AS_NOTHING, "another column has its name: give it one "
+                                   "of its own"};
   if (c->n_values < 2) return (ts_choice){AS_NOTHING, "one value or none"};
+  if (c->n_commas + c->n_numbers == there && c->n_commas)
+    return (ts_choice){AS_NOTHING, "numbers with a comma: write them with a "
+                                   "point"};
   if (is_time(c, there))
     return (ts_choice){AS_TIME, "a time: as a number it would swamp the "
                                 "others; data.columns takes its hour or day"};
@@ -110,8 +121,13 @@ static ts_err find_label(const ts_init *x, int32_t *label) {
     return ts_fail(TS_ERR_DATA, "%s: no column \"%s\" for --label",
                    x->args->target, x->args->label);
   const ts_column *c = &x->look.columns[*label];
+  if (c->twice)
+    return ts_fail(TS_ERR_DATA, "%s: several columns are named %s",
+                   x->args->target, c->name);
   if (c->n_missing)
-    return ts_fail(TS_ERR_DATA, "%s: label %s is missing in %lld lines",
+    return ts_fail(TS_ERR_DATA,
+                   "%s: label %s is missing in %lld lines; they are to be left "
+                   "out",
                    x->args->target, c->name, (long long)c->n_missing);
   if (c->n_values != 2 && c->n_numbers < x->look.n_lines)
     return ts_fail(TS_ERR_DATA,
@@ -142,6 +158,12 @@ static ts_err choose_all(ts_init *x) {
     x->n_lists += x->choices[i].use == AS_LISTS;
     if (x->choices[i].use == AS_TIME) x->time = x->look.columns[i].name;
   }
+  if (x->n_words > TABLES_MAX || x->n_dense > DENSE_MAX)
+    return ts_fail(TS_ERR_DATA,
+                   "%s: %d columns have words or ids and %d numbers; a deck "
+                   "has at most %d tables and %d dense features",
+                   x->args->target, x->n_words, x->n_dense, TABLES_MAX,
+                   DENSE_MAX);
   if (x->n_words) return TS_OK;
   return ts_fail(TS_ERR_DATA,
                  "%s: no column has words or ids to look up: a deck needs a "
@@ -286,8 +308,9 @@ static ts_err put_tables(ts_str *s, const ts_init *x) {
 }
 
 static ts_err put_model(ts_str *s, const ts_init *x) {
-  /* One feature alone makes no pair. */
-  const bool pairs = x->n_words + (x->n_dense > 0) > 1;
+  /* One feature alone makes no pair, and very many make too many. */
+  const int32_t n = x->n_words + (x->n_dense > 0);
+  const bool pairs = n > 1 && n <= PAIRED_MAX;
   TS_DO(ts_str_append(s, "model = { kind = \"%s\"; dense_features = %d;",
                       pairs ? "dlrm" : "sparsenn", x->n_dense));
   if (x->n_dense) TS_DO(ts_str_append(s, " dense_arch = [64, 16];"));
@@ -301,14 +324,18 @@ static ts_err put_reasons(ts_str *s, const ts_init *x) {
   TS_DO(ts_str_append(s, "# %s lines\n# %-20s %9s %9s  %s\n",
                       ts_str_count(n, l->n_lines), "column", "values",
                       "missing", "taken as"));
-  for (int32_t i = 0; i < l->n_columns; i++) {
+  for (int32_t i = 0; i < l->n_columns && i < LISTED_MAX; i++) {
     const ts_column *c = &l->columns[i];
     TS_DO(ts_str_append(
         s, "# %-20s %8lld%s %9lld  %s: %s\n", c->name, (long long)c->n_values,
-        c->n_values < TS_VALUES_MAX ? " " : "+", (long long)c->n_missing,
+        c->n_values < l->values_max ? " " : "+", (long long)c->n_missing,
         use_names[x->choices[i].use], x->choices[i].why));
   }
-  return TS_OK;
+  if (l->n_columns <= LISTED_MAX) return TS_OK;
+  return ts_str_append(s,
+                       "# and %d more columns; of all, %d are words or lists, "
+                       "%d dense\n",
+                       l->n_columns - LISTED_MAX, x->n_words, x->n_dense);
 }
 
 /* Behind the run's name. */
@@ -374,6 +401,8 @@ ts_err ts_cmd_init(const ts_args *a) {
   if (access(out, F_OK) == 0)
     TS_THROW(TS_ERR_USAGE, "%s is there already; --out names another", out);
   TS_TRY(ts_csv_survey_of(&x.look, a->target));
+  if (!x.look.n_lines)
+    TS_THROW(TS_ERR_DATA, "%s: no line is behind its header", a->target);
   if (x.look.n_lines == x.look.n_bad)
     TS_THROW(TS_ERR_DATA, "%s: no line has as many fields as its header, %d",
              a->target, x.look.n_columns);

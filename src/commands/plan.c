@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "commands/commands.h"
 #include "io/deck.h"
@@ -289,6 +290,7 @@ ts_err ts_cmd_plan(const ts_args *a) {
              "usage: tessera plan DECK [RANKS | --world N] [--ranks-per-node "
              "K] [--topology FILE] [--save FILE] [--sweep N,N...] [--json]; "
              "mpirun -n N tessera plan DECK --measure FILE");
+  if (a->json) ts_log_aside();
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
   if (a->measure) {
     ts_mem_free(c->sharding.topology);

@@ -33,6 +33,8 @@ tessera_sources += \
   src/runtime/overlap.h \
   src/runtime/arrays.c \
   src/runtime/arrays.h \
+  src/runtime/progress.c \
+  src/runtime/progress.h \
   src/runtime/row_pieces.h \
   src/runtime/staging.c \
   src/runtime/staging.h \
