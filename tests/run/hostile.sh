@@ -33,10 +33,11 @@ model = { dense_features = 2; dense_arch = [4]; over_arch = [1]; };
 DECK
 }
 
-# No program is started by this one.
+# No program is started by this one, but by tune: itself, behind the words of
+# --launch, which the command line alone can say.
 n=$((n + 1))
 grep -nE '\b(system|popen|exec[lv]p?e?|posix_spawnp?|wordexp|fork|dlopen) *\(' \
-  $(find "$srcdir/src" "$srcdir/io" "$srcdir/cuda" -name '*.[ch]' -o -name '*.cu') && fail "a call that starts programs"
+  $(find "$srcdir/src" "$srcdir/io" "$srcdir/cuda" '(' -name '*.[ch]' -o -name '*.cu' ')' ! -path '*/src/commands/tune_run.c') && fail "a call that starts programs"
 
 # Substitutions stay text, in names, paths and --set.
 mkdir "$dir/x"
