@@ -236,6 +236,26 @@ static ts_err loop(ts_tune *t) {
 
 /* ---- the command --------------------------------------------------------- */
 
+/* What trains trial BEST again: in a folder of its own, as the deck's run may
+ * have ended, and then would only say so. */
+static ts_err again_sets(ts_str *sets, ts_tune *t, int32_t best) {
+  ts_err err = TS_OK;
+  ts_str set = {0};
+  for (int i = 0; i < t->args->n_sets; i++)
+    TS_TRY(ts_tune_put_set(sets, t->args->sets[i]));
+  TS_TRY(ts_tune_sets(sets, t, best));
+  if (t->args->metric) {
+    TS_TRY(ts_str_append(&set, "run.stop.metric=%s", t->metric));
+    TS_TRY(ts_tune_put_set(sets, set.text));
+    ts_str_reset(&set);
+  }
+  TS_TRY(ts_str_append(&set, "run.output=%s/best", t->folder));
+  TS_TRY(ts_tune_put_set(sets, set.text));
+done:
+  ts_str_reset(&set);
+  return err;
+}
+
 static ts_err report(ts_tune *t) {
   ts_err err = TS_OK;
   ts_str sets = {0}, path = {0};
@@ -247,9 +267,7 @@ static ts_err report(ts_tune *t) {
              "%s/trial-*/output",
              t->metric, t->folder);
   TS_TRY(ts_tune_draw(t));
-  for (int i = 0; i < t->args->n_sets; i++)
-    TS_TRY(ts_tune_put_set(&sets, t->args->sets[i]));
-  TS_TRY(ts_tune_sets(&sets, t, best));
+  TS_TRY(again_sets(&sets, t, best));
   TS_TRY(ts_tune_path(&path, t, best, ""));
   ts_info("the table is %s/trials.tsv, the drawing %s/tune.svg", t->folder,
           t->folder);

@@ -36,8 +36,8 @@ check "rates within the range" sh -c "! awk -F '\t' 'NR > 1 && (\$6 < 1e-4 || \$
 check "whole numbers by the step" test -z "$(column straight run.seed | grep -vx '[2468]')"
 check "not all the same" test "$(column straight optimizer.lr | sort -u | wc -l)" = 4
 line=$(grep '^tessera train' out)
-check "the line to copy trains the same" sh -c "$TESSERA ${line#tessera} --quiet --set run.output=$work/copy"
-check "to the same figures" test "$(grep '"valid":true' copy/metrics.jsonl)" = "$(grep '"valid":true' "straight/trial-000$best/metrics.jsonl")"
+check "the line to copy trains the same" sh -c "$TESSERA ${line#tessera} --quiet"
+check "to the same figures" test "$(grep '"valid":true' straight/best/metrics.jsonl)" = "$(grep '"valid":true' "straight/trial-000$best/metrics.jsonl")"
 check "a drawing with four marks" test "$(grep -c '<circle' straight/tune.svg)" = 4
 cp straight/trials.tsv before
 check "again" search --out straight > again
