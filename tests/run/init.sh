@@ -142,17 +142,4 @@ sed 's/[01]$/1/' plain.csv > class.csv
 fails 3 'label y is the same in all lines' "$TESSERA" init class.csv --label y
 sed 1d plain.csv > headless.csv
 fails 3 'headless.csv: its first line is data' "$TESSERA" init headless.csv --label y
-# The tutorial's first commands.
-mkdir tutorial bin && ln -s "$TESSERA" bin/tessera && cd tutorial || exit 99
-awk 'BEGIN { srand(5); print "when,user,age,tags,session,clicked"
-  for (i = 0; i < 1000; i++) { u = int(40 * rand())
-    printf "%d,u%d,%d,%s,s%d,%s\n", 1700000000 + 60 * i, u, 18 + int(60 * rand()), i % 2 ? "a|b" : "", i, (rand() < (u % 2 ? 0.7 : 0.2) ? "yes" : "no") } }' > clicks.csv
-{ head -n 1 clicks.csv; tail -n 50 clicks.csv; } | cut -d, -f1-5 > new.csv
-sed -n '/^@section A file of your own/,/^@section The first run/p' "$srcdir/doc/tutorial.texi" | sed -n '/^@example/,/^@end example/p' | grep -v '^@' > commands
-check "three commands" test "$(grep -c '^tessera' commands)" = 3
-while IFS= read -r line; do
-  check "the manual: $line" sh -c "PATH=$work/bin:\$PATH; export PATH; $line" < /dev/null > out 2> err
-done < commands
-check "scores" test "$(wc -l < scores.csv)" = 51
-check "of the best" test -f runs/clicks/checkpoints/best.h5
 passed

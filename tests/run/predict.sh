@@ -1,7 +1,7 @@
 #!/bin/sh
 # predict.sh - what predict writes: CSV and HDF5 by the name's end, with keys
 # of any format, in the input's order on any number of ranks; embeddings with
-# their words; pipes; and that the manual's commands run.  seconds: 300
+# their words; and pipes.  seconds: 300
 . "$srcdir/tests/support/common.sh"
 command -v h5dump > /dev/null || { echo "h5dump (hdf5-tools) is not here"; exit 77; }
 cd "$work" || exit 99
@@ -151,13 +151,4 @@ check "its copy" sh -c "cat new.csv | TMPDIR=$work/tmp '$TESSERA' predict model.
 check "is removed" test -z "$(ls tmp | grep stdin)"
 "$TESSERA" predict model.deck --out - > /dev/full 2> err; rc=$?
 check "a pipe that takes no more: code 1, not $rc" test $rc = 1
-
-# The manual's commands.
-tail -n 60 new.csv > more; { head -n 1 new.csv; cat more; } > day2.csv
-sed -n '/^@example/,/^@end example/p' "$srcdir/doc/predict.texi" | grep -v '^@' > commands
-check "commands" test "$(grep -c 'tessera' commands)" -ge 6
-mkdir bin && ln -s "$TESSERA" bin/tessera
-while IFS= read -r line; do
-  check "the manual: $line" sh -c "PATH=$work/bin:\$PATH; export PATH; $line" < /dev/null > out 2> err
-done < commands
 passed
