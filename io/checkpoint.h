@@ -118,6 +118,9 @@ ts_err ts_ckpt_also(const char *path, const char *dir, const char *name);
 ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,
                       ts_comm *);
 
+/* The same of DIR alone, as this rank sees it.  Local. */
+ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir);
+
 /* Reads PATH: fills the read pieces of all items, the values and the step;
  * verifies the checksums of all that it reads.  What is wrong is said once
  * (dataset, both shapes, byte range).  Names under model/ or optim/ in the

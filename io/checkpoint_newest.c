@@ -73,6 +73,12 @@ ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,
   return nth_newest(path, &mirrored, dir, mirror, 0, comm);
 }
 
+ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir) {
+  ts_found found = {.path = ""};
+  TS_DO(look(&found, dir, NULL, 0));
+  return *found.path ? ts_str_append(path, "%s", found.path) : TS_OK;
+}
+
 static void forget_values(ts_ckpt *c) {
   for (int32_t i = 0; i < c->n_values; i++) {
     ts_mem_free_all(c->values[i].path, c->values[i].ptr);

@@ -46,8 +46,7 @@ static double sweep(const uint64_t *a, const float *label, int64_t n) {
   return positive > 0 && below > 0 ? area / (positive * below) : 0.5;
 }
 
-ts_err ts_auc(double *auc, const float *prediction, const float *label,
-              int64_t n) {
+ts_err ts_auc_order(uint64_t **order, const float *prediction, int64_t n) {
   ts_err err = TS_OK;
   uint64_t *a = NULL, *b = NULL;
   TS_TRY(ts_mem_many(a, n, METRICS));
@@ -55,8 +54,18 @@ ts_err ts_auc(double *auc, const float *prediction, const float *label,
   for (int64_t i = 0; i < n; i++)
     a[i] = (uint64_t)key_of(prediction[i]) << 32 | (uint32_t)i;
   sort(a, b, n);
-  *auc = sweep(a, label, n);
+  *order = a;
+  a = NULL;
 done:
   ts_mem_free_all(a, b);
   return err;
+}
+
+ts_err ts_auc(double *auc, const float *prediction, const float *label,
+              int64_t n) {
+  uint64_t *a;
+  TS_DO(ts_auc_order(&a, prediction, n));
+  *auc = sweep(a, label, n);
+  ts_mem_free(a);
+  return TS_OK;
 }

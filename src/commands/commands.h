@@ -46,8 +46,8 @@ typedef struct ts_args {
   const char *by, *repeats, *features, *calibration, *bins;
   bool importance;
   /* tune: --space FILE, --trials N, --parallel N, --seed S, --launch WORDS,
-   * --metric NAME, --halving */
-  const char *space, *trials, *parallel, *seed, *launch, *metric;
+   * --metric NAME, --halving; compare: --resamples N, --seed N */
+  const char *space, *trials, *parallel, *seed, *launch, *metric, *resamples;
   bool halving;
 } ts_args;
 
@@ -63,6 +63,7 @@ typedef struct ts_command {
 ts_err ts_cmd_train(const ts_args *);
 ts_err ts_cmd_eval(const ts_args *);
 ts_err ts_cmd_predict(const ts_args *);
+ts_err ts_cmd_compare(const ts_args *);
 ts_err ts_cmd_plan(const ts_args *);
 ts_err ts_cmd_convert(const ts_args *);
 ts_err ts_cmd_generate(const ts_args *);

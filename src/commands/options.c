@@ -17,7 +17,7 @@ typedef struct ts_option {
 } ts_option;
 
 #define AT(field) offsetof(ts_args, field)
-#define DECKS "train eval predict plan convert generate bench tune"
+#define DECKS "train eval predict compare plan convert generate bench tune"
 #define ALL DECKS " init inspect plot trace help version"
 
 static const ts_option options[] = {
@@ -41,7 +41,10 @@ static const ts_option options[] = {
     {"--calibration", "[FILE.svg]", AT(calibration), "eval",
      "predictions beside what happened, and as a drawing"},
     {"--bins", "N", AT(bins), "eval", "of --calibration: so many; 10"},
-    {"--data", "FILE", AT(data), "predict", "instead of data.eval; -: stdin"},
+    {"--data", "FILE", AT(data), "predict compare",
+     "instead of data.eval; predict: -: stdin; compare: FILE,FILE, too"},
+    {"--resamples", "N", AT(resamples), "compare",
+     "of the bootstrap; 1000 by default"},
     {"--keys", "NAME,NAME", AT(keys), "predict",
      "columns of the input to stand beside the scores"},
     {"--embeddings", "NAME,NAME", AT(embeddings), "predict",
@@ -62,7 +65,7 @@ static const ts_option options[] = {
     {"--sweep", "N,N...", AT(sweep), "plan", "a line for each number of ranks"},
     {"--measure", "FILE", AT(measure), "plan",
      "times this machine (under mpirun) and writes its figures"},
-    {"--json", NULL, AT(json), "plan bench", "JSON instead of text"},
+    {"--json", NULL, AT(json), "plan bench compare", "JSON instead of text"},
     {"--backend", "NAME", AT(backend), "bench", "of tbe: host or cuda"},
     {"--verify", NULL, AT(verify), "inspect", "checks every checksum"},
     {"--vocabulary", "FEATURE", AT(vocabulary), "inspect",
@@ -75,7 +78,7 @@ static const ts_option options[] = {
     {"--space", "FILE", AT(space), "tune", "keys, with ranges or choices"},
     {"--trials", "N", AT(trials), "tune", "in all; 20 by default"},
     {"--parallel", "N", AT(parallel), "tune", "at a time"},
-    {"--seed", "S", AT(seed), "tune", "of the draws"},
+    {"--seed", "S", AT(seed), "tune compare", "of the draws"},
     {"--metric", "NAME", AT(metric), "tune",
      "of validations, not run.stop.metric"},
     {"--halving", NULL, AT(halving), "tune",

@@ -78,6 +78,9 @@ int ts_mpi_size(void);
  * lowest such rank on all, its message included.  Collective over the world;
  * before ts_mpi_start it returns its argument. */
 ts_err ts_mpi_agree(ts_err);
+/* ts_comm_bcast of rank 0 before there is a world.  Collective over the
+ * world. */
+ts_err ts_mpi_bcast(void *buf, int bytes);
 const char *ts_mpi_version(void); /* "Open MPI 4.1.4, MPI 3.1" */
 
 /* Collective.  The service thread starts here (none on one rank or with

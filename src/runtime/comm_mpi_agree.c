@@ -29,3 +29,8 @@ ts_err ts_mpi_agree(ts_err own) {
   if (root < size) TS_DO(share(root, own));
   return TS_OK;
 }
+
+ts_err ts_mpi_bcast(void *buf, int bytes) {
+  if (ts_mpi_size() == 1) return TS_OK;
+  return TS_MPI(MPI_Bcast(buf, bytes, MPI_BYTE, 0, MPI_COMM_WORLD));
+}

@@ -49,10 +49,9 @@ ts_err ts_forward_check_out(const ts_config *c, const char *out) {
                  out);
 }
 
-/* PATH, of the folder that the program is in, takes data.eval's place. */
-static ts_err take_data(ts_config *c, const char *path) {
+/* PATH, of the folder that the program is in. */
+static ts_err full_path(char **to, const char *path) {
   ts_err err = TS_OK;
-  ts_strings *eval = &c->data.eval;
   ts_str full = {0};
   char here[4096];
   if (*path != '/') {
@@ -60,15 +59,25 @@ static ts_err take_data(ts_config *c, const char *path) {
     TS_TRY(ts_str_append(&full, "%s/", here));
   }
   TS_TRY(ts_str_append(&full, "%s", path));
-  for (int32_t i = 0; i < eval->n; i++) ts_mem_free(eval->item[i]);
-  ts_mem_free(eval->item);
-  *eval = (ts_strings){0};
-  TS_TRY(ts_mem_many(eval->item, 1, MISC));
-  eval->n = 1;
-  TS_TRY(ts_mem_strdup(&eval->item[0], full.text));
+  TS_TRY(ts_mem_strdup(to, full.text));
 done:
   ts_str_reset(&full);
   return err;
+}
+
+ts_err ts_forward_data(ts_config *c, const ts_strings *files) {
+  ts_strings *eval = &c->data.eval;
+  for (int32_t i = 0; i < eval->n; i++) ts_mem_free(eval->item[i]);
+  ts_mem_free(eval->item);
+  *eval = (ts_strings){0};
+  TS_DO(ts_mem_many(eval->item, files->n, MISC));
+  for (; eval->n < files->n; eval->n++)
+    TS_DO(full_path(&eval->item[eval->n], files->item[eval->n]));
+  return TS_OK;
+}
+
+static ts_err take_data(ts_config *c, const char *path) {
+  return ts_forward_data(c, &(ts_strings){(char *[]){(char *)path}, 1});
 }
 
 /* Rank 0 has the stdin of the launcher.  SPOOL: the file, there. */

@@ -7,6 +7,8 @@ tessera_sources += \
   src/train/embeddings.h \
   src/train/calibration.c \
   src/train/calibration.h \
+  src/train/compare.c \
+  src/train/compare.h \
   src/train/eval.c \
   src/train/finite.c \
   src/train/forward.c \
@@ -25,6 +27,8 @@ tessera_sources += \
   src/train/metrics.h \
   src/train/metrics_auc.c \
   src/train/metrics_bins.c \
+  src/train/metrics_bootstrap.c \
+  src/train/metrics_bootstrap.h \
   src/train/metrics_device.c \
   src/train/metrics_groups.c \
   src/train/metrics_groups.h \
