@@ -10,6 +10,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/cli_messages.sh \
   tests/run/columns.sh \
   tests/run/commands.sh \
+  tests/run/compare.sh \
   tests/run/csv.sh \
   tests/run/data_formats.sh \
   tests/run/disk_full.sh \

@@ -32,3 +32,4 @@ check_PROGRAMS += tests/train/test_plot
 check_PROGRAMS += tests/train/test_best
 check_PROGRAMS += tests/train/test_commands
 check_PROGRAMS += tests/train/test_bench
+check_PROGRAMS += tests/train/test_bootstrap
