@@ -105,16 +105,26 @@ static ts_err check_tasks(const ts_side *a, const ts_side *b) {
                  a->run, b->run);
 }
 
+/* Whether the deck's samples are made, not read. */
+static bool is_made(const ts_side *s) {
+  const ts_source_ops *ops = ts_source_of(s->config, NULL);
+  return ops && ops->no_files;
+}
+
 /* Both read the same files. */
 static ts_err choose_data(ts_side *a, ts_side *b, const ts_strings *given) {
-  const ts_strings *files = given->n ? given : &a->config->data.eval;
-  const ts_source_ops *ops = ts_source_of(a->config, NULL);
-  if (!files->n && !(ops && ops->no_files))
+  const ts_side *made = is_made(a) ? a : is_made(b) ? b : NULL;
+  if (given->n && made)
+    return ts_fail(TS_ERR_USAGE,
+                   "the deck of %s has data.format = \"%s\", which reads no "
+                   "--data: --set data.format=auto",
+                   made->run, made->config->data.format);
+  if (!given->n && !a->config->data.eval.n && !is_made(a))
     return ts_fail(TS_ERR_USAGE,
                    "the deck of %s has no data.eval: give the data to compare "
                    "on by --data FILE",
                    a->run);
-  if (given->n) TS_DO(ts_forward_data(a->config, files));
+  if (given->n) TS_DO(ts_forward_data(a->config, given));
   return ts_forward_data(b->config, &a->config->data.eval);
 }
 

@@ -97,6 +97,7 @@ refused 2 "--resamples 99 is no number in 100 to 100000" compare weak good --res
 refused 2 "--seed -1 is no number in 0 to" compare weak good --seed -1
 refused 2 "two and good have different tasks" compare two good
 refused 2 "the deck of bare has no data.eval: give the data to compare on by --data FILE" compare bare good
+refused 2 'the deck of fewer has data.format = "synthetic", which reads no --data' compare good fewer --data test.csv
 refused 3 "nobody.csv: no such file" compare weak good --data nobody.csv
 refused 3 "with the deck of good and" compare good bought
 check "says where" grep -q 'sample [0-9]* has label [01] with the deck of good and [01] with that of bought' err
