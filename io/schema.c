@@ -155,17 +155,20 @@ const ts_key ts_schema[] = {
     NUMBER_OF(DECK, "optimizer.beta1", optimizer.base.beta1, FLOAT, NULL, "", 0,
               0.9999999, "0.9 unless given"),
     NUMBER_OF(DECK, "optimizer.beta2", optimizer.base.beta2, FLOAT, NULL, "", 0,
-              0.9999999, "0.999 unless given"),
+              0.9999999,
+              "0.999 unless given, of lion and rmsprop (its alpha) 0.99"),
     NUMBER_OF(DECK, "optimizer.momentum", optimizer.base.momentum, FLOAT, NULL,
-              "", 0, 1, "of sgd 0, of momentum and lars 0.9 unless given"),
+              "", 0, 1,
+              "of sgd and rmsprop 0, of momentum, nesterov and lars 0.9 unless "
+              "given"),
     NUMBER_OF(DECK, "optimizer.eta", optimizer.base.eta, FLOAT, NULL, "", 0,
               1e9, "of lars, 0.001 unless given"),
     NUMBER_OF(DECK, "optimizer.weight_decay", optimizer.base.weight_decay,
               FLOAT, NULL, "", 0, 1e9, "l2 unless the mode says otherwise"),
     WORD_OF(DECK, "optimizer.weight_decay_mode",
             optimizer.base.weight_decay_mode, CHOICE, "l2", "none|l2|decoupled",
-            "how weight_decay enters; adamw's is decoupled, lamb's and lars's "
-            "part of their norms"),
+            "how weight_decay enters; adamw's and lion's is decoupled, lamb's "
+            "and lars's part of their norms"),
     FLAG(DECK, optimizer.in_backward, "true",
          "update parameters as soon as their gradients are reduced and their "
          "layer's backward pass is over; a few buckets of gradients are held, "
@@ -190,6 +193,10 @@ const ts_key ts_schema[] = {
               "", 0, 1, "least factor"),
     NUMBER(DECK, optimizer.clip_norm, FLOAT, "0.0", "", 0, 1e12,
            "global norm of the dense gradients; 0: no clipping"),
+    NUMBER_OF(DECK, "optimizer.clip_value", optimizer.base.clip_value, FLOAT,
+              "0.0", "", 0, 1e12,
+              "each element of the dense gradients is cut to [-v, v]; 0: no "
+              "clipping; not beside clip_norm"),
     KEY(OVERRIDE, "match", match, STRING, NULL, "", 1, 0, NULL,
         "shell pattern over full parameter names"),
     KEY(OVERRIDE, "kind", optimizer.kind, STRING, NULL, "", 1, 0,

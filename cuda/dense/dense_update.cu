@@ -32,16 +32,23 @@ ts_update_scale(const ts_update_piece &p) {
 
 /* The numbers of an element's formula, which reads and writes STATES states. */
 struct ts_rule {
-  ts_real lr, scale, l2, keep, eps, momentum, b1, b2, a1, a2, c1, c2, decay;
-  ts_real rate; /* of lamb and lars, from the sums */
+  ts_real lr, scale, l2, keep, eps, momentum, b1, b2, a1, a2, c1, c2, decay,
+      most;
+  ts_real rate = {0}; /* of lamb and lars, from the sums */
   __device__ explicit ts_rule(const ts_update_piece &p)
-      : lr{p.numbers.lr}, scale(ts_update_scale(p)), l2{p.numbers.l2},
-        keep{p.numbers.keep}, eps{p.numbers.eps}, momentum{p.numbers.momentum},
-        b1{p.numbers.b1}, b2{p.numbers.b2}, a1{p.numbers.a1}, a2{p.numbers.a2},
-        c1{p.numbers.c1}, c2{p.numbers.c2}, decay{p.numbers.decay}, rate{0} {
+      : lr{p.numbers.lr},
+        scale(ts_update_scale(p)), l2{p.numbers.l2}, keep{p.numbers.keep},
+        eps{p.numbers.eps}, momentum{p.numbers.momentum}, b1{p.numbers.b1},
+        b2{p.numbers.b2}, a1{p.numbers.a1}, a2{p.numbers.a2}, c1{p.numbers.c1},
+        c2{p.numbers.c2}, decay{p.numbers.decay}, most{p.numbers.most} {
+  }
+  /* NaN stays. */
+  __device__ ts_real clipped(ts_real grad) const {
+    const ts_real g = scale * grad, least = {-most.x};
+    return g > most ? most : least > g ? least : g;
   }
   __device__ ts_real gradient(ts_real g, ts_real w) const {
-    return scale * g + l2 * w;
+    return clipped(g) + l2 * w;
   }
   /* lamb's direction. */
   __device__ ts_real direction(ts_real m, ts_real v, ts_real w) const {
@@ -70,6 +77,16 @@ struct ts_rule_momentum : ts_rule {
   }
 };
 
+struct ts_rule_nesterov : ts_rule {
+  static constexpr int STATES = 1;
+  using ts_rule::ts_rule;
+  __device__ void apply(ts_real &w, ts_real g, ts_real &m, ts_real &) const {
+    const ts_real x = gradient(g, w);
+    m = momentum * m + x;
+    w = keep * w - lr * (x + momentum * m);
+  }
+};
+
 struct ts_rule_adagrad : ts_rule {
   static constexpr int STATES = 1;
   using ts_rule::ts_rule;
@@ -80,12 +97,36 @@ struct ts_rule_adagrad : ts_rule {
   }
 };
 
+/* Without momentum it has one state. */
+template <bool MOMENTUM> struct ts_rule_rmsprop : ts_rule {
+  static constexpr int STATES = MOMENTUM ? 2 : 1;
+  using ts_rule::ts_rule;
+  __device__ void apply(ts_real &w, ts_real g, ts_real &v, ts_real &m) const {
+    const ts_real x = gradient(g, w);
+    v = b2 * v + a2 * (x * x);
+    const ts_real step = x / (ts_sqrt(v) + eps);
+    if (MOMENTUM) m = momentum * m + step;
+    w = keep * w - lr * (MOMENTUM ? m : step);
+  }
+};
+
 struct ts_rule_adam : ts_rule {
   static constexpr int STATES = 2;
   using ts_rule::ts_rule;
   __device__ void apply(ts_real &w, ts_real g, ts_real &m, ts_real &v) const {
     move(m, v, gradient(g, w));
     w = keep * w - lr * (m * c1) / (ts_sqrt(v * c2) + eps);
+  }
+};
+
+struct ts_rule_lion : ts_rule {
+  static constexpr int STATES = 1;
+  using ts_rule::ts_rule;
+  __device__ void apply(ts_real &w, ts_real grad, ts_real &m, ts_real &) const {
+    const ts_real g = clipped(grad), x = b1 * m, y = ts_real{-a1.x} * g;
+    m = b2 * m + a2 * g;
+    const ts_real sign = {(float)((x > y) - (y > x))};
+    w = keep * w - lr * (sign + ts_real{0} * m);
   }
 };
 
@@ -111,7 +152,7 @@ struct ts_rule_lars : ts_rule {
     if (ww > 0 && below > 0) rate = {(float)(p.numbers.lr_eta * ww / below)};
   }
   __device__ void apply(ts_real &w, ts_real g, ts_real &m, ts_real &) const {
-    m = momentum * m + rate * (scale * g + decay * w);
+    m = momentum * m + rate * (clipped(g) + decay * w);
     w = w - m;
   }
 };
@@ -184,10 +225,17 @@ static __global__ void __launch_bounds__(TS_FLAT_THREADS)
   case TS_RULE_SGD:
     return p.state[0] ? ts_update_block<ts_rule_momentum>(p, begin)
                       : ts_update_block<ts_rule_sgd>(p, begin);
+  case TS_RULE_NESTEROV:
+    return ts_update_block<ts_rule_nesterov>(p, begin);
   case TS_RULE_ADAGRAD:
     return ts_update_block<ts_rule_adagrad>(p, begin);
+  case TS_RULE_RMSPROP:
+    return p.state[1] ? ts_update_block<ts_rule_rmsprop<true>>(p, begin)
+                      : ts_update_block<ts_rule_rmsprop<false>>(p, begin);
   case TS_RULE_ADAM:
     return ts_update_block<ts_rule_adam>(p, begin);
+  case TS_RULE_LION:
+    return ts_update_block<ts_rule_lion>(p, begin);
   case TS_RULE_LAMB:
     return ts_update_block<ts_rule_lamb>(p, begin);
   case TS_RULE_LARS:
@@ -207,7 +255,7 @@ static __global__ void __launch_bounds__(TS_SUM_THREADS)
   double ww = 0, xx = 0;
 #pragma unroll 4
   for (int64_t i = at.from + at.part; i < at.to; i += TS_SUM_PARTS) {
-    const ts_real g = rule.scale * ts_real{p.grad[i]}, w = {p.w[i]};
+    const ts_real g = rule.clipped({p.grad[i]}), w = {p.w[i]};
     ts_real x = g;
     if (p.rule == TS_RULE_LAMB) {
       ts_real m = {p.state[0][i]}, v = {p.state[1][i]};

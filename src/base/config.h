@@ -45,6 +45,7 @@ typedef int ts_shard_kind; /* TS_SHARD_AUTO, ... of base/kinds.h */
 typedef struct ts_optim_config {
   char *kind;
   double lr, eps, beta1, beta2, momentum, eta, weight_decay;
+  double clip_value; /* of the deck's; 0: none */
   ts_wd_mode weight_decay_mode;
 } ts_optim_config;
 

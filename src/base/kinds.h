@@ -57,9 +57,12 @@
 #define TS_DENSE_OPTIMS(X)                                                     \
   X(sgd)                                                                       \
   X(momentum)                                                                  \
+  X(nesterov)                                                                  \
   X(adagrad)                                                                   \
+  X(rmsprop)                                                                   \
   X(adam)                                                                      \
   X(adamw)                                                                     \
+  X(lion)                                                                      \
   X(lamb)                                                                      \
   X(lars)
 

@@ -2,18 +2,26 @@
  *
  *   sgd      g += wd w; m = momentum m + g (where momentum > 0); w -= lr m
  *   momentum the same, momentum 0.9 by default
+ *   nesterov g += wd w; m = momentum m + g; w -= lr (g + momentum m)
  *   adagrad  g += wd w; s += g^2; w -= lr g / (sqrt(s) + eps)
+ *   rmsprop  g += wd w; v = b2 v + (1 - b2) g^2; w -= lr g / (sqrt(v) + eps);
+ *            where momentum > 0: m = momentum m + g / (sqrt(v) + eps);
+ *            w -= lr m
  *   adam     g += wd w (l2) or w *= 1 - lr wd (decoupled);
  *            m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  *            w -= lr (m / (1 - b1^k)) / (sqrt(v / (1 - b2^k)) + eps)
  *   adamw    the same, always decoupled
+ *   lion     w *= 1 - lr wd; w -= lr sign(b1 m + (1 - b1) g), of 0 none;
+ *            m = b2 m + (1 - b2) g
  *   lamb     m, v as adam; r = mhat / (sqrt(vhat) + eps) + wd w;
  *            w -= lr |w| / |r| r
  *   lars     m = momentum m + a (g + wd w), a = lr eta |w| / (|g| + wd |w|);
  *            w -= m
  * as PyTorch's and FBGEMM's; norms are those of the whole parameter, and a
  * ratio with a zero in it is 1 (lamb; a = lr for lars).  eps defaults 1e-10
- * for adagrad, else 1e-8.  One table in optim.c.  All of it is Local. */
+ * for adagrad, else 1e-8; b2 0.99 for rmsprop (its alpha) and lion, else
+ * 0.999.  All take g clamped to [-clip_value, clip_value] where it is not 0.
+ * One table in optim.c.  All of it is Local. */
 #pragma once
 
 #include "dense/param.h"
@@ -21,9 +29,12 @@
 /* The loop over a piece that an update is. */
 typedef enum {
   TS_RULE_SGD,
+  TS_RULE_NESTEROV,
   TS_RULE_ADAGRAD,
+  TS_RULE_RMSPROP,
   TS_RULE_ADAM,
-  TS_RULE_LAMB,
+  TS_RULE_LION,
+  TS_RULE_LAMB, /* those from here on have norms */
   TS_RULE_LARS
 } ts_update_rule;
 
@@ -31,7 +42,8 @@ typedef struct ts_dense_optim {
   const char *kind;
   ts_update_rule rule;
   int options;  /* TS_OPT_* of sparse/row_optim.h have no meaning here */
-  int n_states; /* with momentum 0, sgd has none */
+  double beta2; /* by default */
+  int n_states; /* with momentum 0, sgd and rmsprop have one less */
   const char *state_name[TS_PARAM_STATES_MAX];
 } ts_dense_optim;
 

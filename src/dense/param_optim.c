@@ -41,6 +41,7 @@ static ts_err override(ts_optim_config *o, const ts_optim_config *base,
     inherit(&o->eta, base->eta);
   }
   inherit(&o->weight_decay, base->weight_decay);
+  o->clip_value = base->clip_value;
   return ts_dense_optim_check(o, from->match);
 }
 
@@ -96,6 +97,10 @@ ts_err ts_param_optims_create(ts_param_optims **out, const ts_params *params,
                               const ts_config *c) {
   ts_err err = TS_OK;
   ts_param_optims *d = NULL;
+  if (c->optimizer.clip_norm > 0 && c->optimizer.base.clip_value > 0)
+    TS_THROW(TS_ERR_DECK,
+             "optimizer.clip_norm and optimizer.clip_value are two ways of "
+             "clipping: take one of them");
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_DENSE));
   TS_TRY(ts_mem_many(d->optim, params->n, DENSE));
   for (int32_t i = 0; i < c->optimizer.n_overrides; i++)

@@ -10,8 +10,9 @@
 
 typedef struct ts_param_optims ts_param_optims;
 
-/* DECK errors: options that a kind does not have, overrides that match
- * neither a parameter nor a table of optimizer "none".  Local. */
+/* DECK errors: options that a kind does not have, both ways of clipping,
+ * overrides that match neither a parameter nor a table of optimizer "none".
+ * Local. */
 ts_err ts_param_optims_create(ts_param_optims **, const ts_params *,
                               const ts_config *);
 void ts_param_optims_destroy(ts_param_optims *);

@@ -16,6 +16,7 @@ typedef struct ts_update_numbers {
   float lr, scale, l2, keep, eps, momentum;
   float b1, b2, a1, a2, c1, c2; /* a = 1 - b, c = 1 / (1 - b^k) */
   float decay;                  /* of optimizers with norms */
+  float most;                   /* what gradients are cut to; infinite */
   double lr_eta;
 } ts_update_numbers;
 
@@ -41,6 +42,7 @@ ts_update_numbers_of(const ts_dense_update_args *a) {
   n.c1 = n.c2 = 0;
   n.decay =
       own && c->weight_decay_mode != TS_WD_NONE ? (float)c->weight_decay : 0.0f;
+  n.most = c->clip_value > 0 ? (float)c->clip_value : INFINITY;
   n.lr_eta = lr * c->eta;
   if (!isnan(c->beta1)) {
     n.c1 = (float)(1.0 / (1.0 - pow(c->beta1, (double)a->step)));

@@ -181,10 +181,10 @@ TS_TEST(a_host_that_runs_ahead_changes_nothing) {
   }
 }
 
-/* W after three steps of plain sgd. */
-static double by_hand(double w, int p, int i, double rate) {
+/* W after three steps of plain sgd, by gradients cut to MOST. */
+static double by_hand(double w, int p, int i, double rate, double most) {
   for (int step = 1; step <= 3; step++)
-    w -= rate * sin(step * 1.3 + p * 7 + i * 0.01);
+    w -= rate * fmax(-most, fmin(most, sin(step * 1.3 + p * 7 + i * 0.01)));
   return w;
 }
 
@@ -194,14 +194,19 @@ static void first_weights(float *w, int p) {
   ck_assert_ok(ts_param_init_uniform(&q, 3, 1.0));
 }
 
-static void check_by_hand(const float *got, const double *rates) {
+static void check_by_hand_clipped(const float *got, const double *rates,
+                                  double most) {
   static float w[N];
   for (int p = 0; p < N_PARAMS; p++) {
     first_weights(w, p);
     for (int i = 0; i < N; i += 17)
       ck_assert_float_eq_tol(got[p * N + i],
-                             (float)by_hand(w[i], p, i, rates[p]), 1e-5f);
+                             (float)by_hand(w[i], p, i, rates[p], most), 1e-5f);
   }
+}
+
+static void check_by_hand(const float *got, const double *rates) {
+  check_by_hand_clipped(got, rates, 1);
 }
 
 TS_TEST(sums_over_ranks_are_the_mean_of_all) {
@@ -337,6 +342,39 @@ TS_TEST(clipping_never_enlarges) {
   c.optimizer.clip_norm = 1e4;
   run((ts_run){0}, a, NULL);
   check_by_hand(a, (const double[]){0.1, 0.1, 0.1, 0.1, 0.1});
+}
+
+/* What all ranks and micro-batches add up to is clipped, in backward, too:
+ * parts of it would be under the bound.  An override is clipped alike. */
+TS_TEST(clipping_by_value) {
+  for (int i = 0; i < 4; i++) {
+    deck("sgd", 0.1);
+    char last[] = "layer.04.weight";
+    ts_optim_override override = {last, test_optim("sgd", 0.01)};
+    c.optimizer.overrides = &override;
+    c.optimizer.n_overrides = 1;
+    c.optimizer.base.clip_value = 0.8;
+    c.optimizer.in_backward = i % 2;
+    c.dense.bucket_mb = 0.01; /* one each */
+    run((ts_run){.micro = i / 2 * 3}, a, NULL);
+    const double more = i / 2 ? 1.5 : 1; /* of micro-batches */
+    check_by_hand_clipped(a,
+                          (const double[]){0.1 * more, 0.1 * more, 0.1 * more,
+                                           0.1 * more, 0.01 * more},
+                          0.8 / more);
+  }
+}
+
+TS_TEST(two_ways_of_clipping_are_refused) {
+  deck("sgd", 0.1);
+  c.optimizer.clip_norm = c.optimizer.base.clip_value = 1;
+  rig_start(true);
+  add("dense_arch.0", 4, 4);
+  ck_assert_all(create() == TS_ERR_DECK);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), "two ways of clipping"));
+  ts_err_clear();
+  stop();
+  rig_stop();
 }
 
 /* Gradients that come twice or never would be wrong sums: errors. */

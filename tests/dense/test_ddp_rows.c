@@ -199,10 +199,12 @@ TS_TEST(short_wire_is_near) {
 
 /* Slots are taken in turns, and only once what is in them was used: updates
  * are slow here. */
-TS_TESTS(in_backward_equals_a_separate_step, 0, 7) {
-  static const char *const kinds[] = {"sgd",   "momentum", "adagrad", "adam",
-                                      "adamw", "lamb",     "lars"};
+TS_TESTS(in_backward_equals_a_separate_step, 0, 10) {
+  static const char *const kinds[] = {
+      "sgd",  "momentum", "nesterov", "adagrad", "rmsprop",
+      "adam", "adamw",    "lion",     "lamb",    "lars"};
   small_deck(kinds[_i]);
+  c.optimizer.base.clip_value = _i % 2 ? 0.25 : 0;
   c.optimizer.in_backward = false;
   weights(a);
   c.optimizer.in_backward = true;

@@ -21,9 +21,12 @@ static const struct {
 } optims[] = {
     {"sgd", "m", 0, 0, 0, 0, 0, 0, "momentum", false, false},
     {"momentum", "m", 0.9, 0, 0, 0, 0, 1, "momentum", false, false},
+    {"nesterov", "m", 0.9, 0, 0, 0, 0, 1, "momentum", false, false},
     {"adagrad", "e", 0, 1e-10, 0, 0, 0, 1, "sum", false, false},
+    {"rmsprop", "me2", 0, 1e-8, 0, 0.99, 0, 1, "square_avg", false, false},
     {"adam", "e12", 0, 1e-8, 0.9, 0.999, 0, 2, "exp_avg", false, false},
     {"adamw", "e12", 0, 1e-8, 0.9, 0.999, 0, 2, "exp_avg", false, true},
+    {"lion", "12", 0, 0, 0.9, 0.99, 0, 1, "exp_avg", false, true},
     {"lamb", "e12", 0, 1e-8, 0.9, 0.999, 0, 2, "exp_avg", true, false},
     {"lars", "ma", 0.9, 0, 0, 0, 0.001, 1, "momentum", true, false},
 };

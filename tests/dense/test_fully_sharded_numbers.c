@@ -9,12 +9,13 @@
 enum { N = 1 << 20 };
 static float a[N], b[N];
 
-static char adam[] = "adam", adagrad[] = "adagrad", linear[] = "linear";
+static char adam[] = "adam", adagrad[] = "adagrad", linear[] = "linear",
+            nesterov[] = "nesterov", rmsprop[] = "rmsprop", lion[] = "lion";
 
 /* Everything that must not matter, beside ddp: the same bits. */
 TS_TEST(as_ddp) {
   static const int rows[] = {9, 1, 64, 5, 3, 130};
-  static char *const kinds[] = {adam, adagrad, adam};
+  static char *const kinds[] = {adam, nesterov, rmsprop, lion, adagrad};
   for (int i = 0; i < 24; i++) {
     toy_spec s = toy_small("ddp"), f = toy_small("fully_sharded");
     toy_spec *const both[] = {&s, &f};
@@ -27,7 +28,8 @@ TS_TEST(as_ddp) {
       x->cols = 33;
       x->late = i % 2;
       x->serial = i % 5 == 0;
-      x->config.optimizer.base.kind = kinds[i % 3];
+      x->config.optimizer.base.kind = kinds[i / 3 % 5];
+      x->config.optimizer.base.clip_value = i % 2 ? 0.01 : 0;
       x->config.optimizer.schedule = linear;
       x->config.optimizer.schedule_steps = 20;
       x->config.optimizer.in_backward = i / 2 % 2;

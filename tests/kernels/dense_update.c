@@ -7,17 +7,18 @@
 #include "tests/support/contract.h"
 #include "tests/support/optim_config.h"
 
-/* The second sgd is with momentum. */
-static const char *const kinds[] = {"sgd",  "sgd",   "momentum", "adagrad",
-                                    "adam", "adamw", "lamb",     "lars"};
-enum { KINDS = 8 };
+/* The second sgd and the second rmsprop are with momentum. */
+static const char *const kinds[] = {
+    "sgd",  "sgd",  "momentum", "adagrad", "adam",    "adamw",
+    "lamb", "lars", "nesterov", "rmsprop", "rmsprop", "lion"};
+enum { KINDS = 12 };
 static const int64_t lengths[] = {0,    1,    2,    15,   16,   17,    1023,
                                   1024, 1025, 4095, 4096, 4097, 50001, 140000};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
 static ts_optim_config settings(int kind, ts_wd_mode mode) {
   ts_optim_config c = test_optim(kinds[kind], 0.03);
-  if (kind == 1) c.momentum = 0.6;
+  if (kind && !strcmp(kinds[kind], kinds[kind - 1])) c.momentum = 0.6;
   c.weight_decay = 0.02;
   c.weight_decay_mode = mode;
   ck_assert_ok(ts_dense_optim_check(&c, "test"));
@@ -63,13 +64,14 @@ static void add_piece(update_case *u, const ts_optim_config *c, int64_t n) {
 
 KT_CONTRACT("dense_update dense_stats")
 
-/* Each kind with each way of weight decay, alone; lamb and lars by sums of
- * their own or those of others, zeros among them. */
+/* Each kind with each way of weight decay, alone, clipped or not; lamb and lars
+ * by sums of their own or those of others, zeros among them. */
 TS_TESTS(updates, 0, 3 * KINDS) {
   const int i = _i / 3;
-  const ts_optim_config c = settings(i, (ts_wd_mode)(_i % 3));
+  ts_optim_config c = settings(i, (ts_wd_mode)(_i % 3));
   for (int n = 0; n < LENGTHS; n++) {
     static update_case u;
+    c.clip_value = n % 4 ? 0 : 0.125;
     kt_begin();
     u = (update_case){0};
     add_piece(&u, &c, lengths[n]);
@@ -82,7 +84,10 @@ TS_TESTS(updates, 0, 3 * KINDS) {
 /* As many pieces as there may be, of all kinds. */
 TS_TEST(update_of_a_bucket) {
   static ts_optim_config c[KINDS];
-  for (int k = 0; k < KINDS; k++) c[k] = settings(k, (ts_wd_mode)(k % 3));
+  for (int k = 0; k < KINDS; k++) {
+    c[k] = settings(k, (ts_wd_mode)(k % 3));
+    c[k].clip_value = k % 2;
+  }
   for (int n = 0; n <= TS_DENSE_PIECES; n += 7) {
     static update_case u;
     kt_begin();
@@ -96,7 +101,8 @@ TS_TEST(update_of_a_bucket) {
 TS_TEST(stats) {
   for (int i = 0; i < 2 * LENGTHS; i++) {
     static update_case u;
-    const ts_optim_config c = settings(i % 2 ? 6 : 7, TS_WD_L2);
+    ts_optim_config c = settings(i % 2 ? 6 : 7, TS_WD_L2);
+    c.clip_value = i % 4 / 2;
     kt_begin();
     u = (update_case){0};
     add_piece(&u, &c, lengths[i / 2]);
@@ -168,13 +174,14 @@ static void formula(const formula_case *c, const float *grads) {
   }
 }
 
-/* The whole; pieces whose sums are added outside; weights of 0, whose norm is
- * none: they move. */
+/* The whole; pieces whose sums are added outside, clipped; weights of 0, whose
+ * norm is none: they move. */
 TS_TESTS(formulas, 0, 3 * KINDS) {
   static double w[N];
-  const ts_optim_config config = settings(_i / 3, (ts_wd_mode)(_i % 3));
+  ts_optim_config config = settings(_i / 3, (ts_wd_mode)(_i % 3));
   for (int how = 0; how < 3; how++) {
     kt_begin();
+    config.clip_value = how == 1 ? 0.25 : 0;
     float *grads = kt_array(N * STEPS, 4, 0);
     formula_case c = {.a = {.optim = &config,
                             .w = rounded(kt_zeros(N, 4)),
@@ -194,6 +201,71 @@ TS_TESTS(formulas, 0, 3 * KINDS) {
   }
 }
 
+/* Weights after three steps at a rate of 0.1, worked out in double from
+ * PyTorch's formulas and the paper's of Lion; the last weight's second gradient
+ * is not a number, which no clipping and no sign may hide. */
+enum { FIGURES = 5, FIGURE_STEPS = 3 };
+static const struct {
+  const char *kind;
+  double momentum, clip_value, weight_decay;
+  float w[FIGURES];
+} figures[] = {
+    {"nesterov", 0.9, 0, 0, {0.7058f, -2.22185f, 0.5f, -0.1636f}},
+    {"nesterov",
+     0.9,
+     1.5,
+     0.1,
+     {0.63090615f, -1.9329523f, 0.46044697f, 2.1460909f}},
+    {"rmsprop", 0, 0, 0, {-0.42572622f, -1.9514739f, 0.5f, 1.3241506f}},
+    {"rmsprop",
+     0.5,
+     1.5,
+     0.1,
+     {-1.0085143f, -1.3907107f, 0.19647999f, 0.71741707f}},
+    {"lion", NAN, 0, 0, {0.9f, -2.1f, 0.5f, 2.9f}},
+    {"lion", NAN, 1.5, 0.1, {0.871289f, -2.041588f, 0.4851495f, 2.813887f}}};
+
+static ts_err run_figures(const ts_kernels *k, const void *arg) {
+  ts_dense_update_args a = *(const ts_dense_update_args *)arg;
+  kt_at_all(&a, sizeof a);
+  for (a.step = 1; a.step <= FIGURE_STEPS; a.step++, a.grad += FIGURES)
+    TS_DO(k->dense_update(&a, 1));
+  return TS_OK;
+}
+
+static const float *figures_want;
+static void look_figures(const void *arg) {
+  const float *got = kt_got(((const ts_dense_update_args *)arg)->w);
+  for (int i = 0; i < FIGURES - 1; i++)
+    ck_assert_float_eq_tol(got[i], figures_want[i], 1e-6f);
+  ck_assert_float_nan(got[FIGURES - 1]);
+}
+
+TS_TESTS(published_figures, 0, sizeof figures / sizeof *figures) {
+  const float w[] = {1, -2, 0.5f, 3, 1},
+              grads[] = {0.5f, -1,  0, 4,      1, -0.25f, 2, 0,
+                         8,    NAN, 1, 0.125f, 0, -2,     1};
+  ts_optim_config c = test_optim(figures[_i].kind, 0.1);
+  c.momentum = figures[_i].momentum;
+  c.clip_value = figures[_i].clip_value;
+  c.weight_decay = figures[_i].weight_decay;
+  c.weight_decay_mode = TS_WD_L2;
+  ck_assert_ok(ts_dense_optim_check(&c, "test"));
+  kt_begin();
+  ts_dense_update_args a = {.optim = &c,
+                            .w = kt_copy(w, FIGURES, 4),
+                            .grad = kt_copy(grads, FIGURES * FIGURE_STEPS, 4),
+                            .n = FIGURES,
+                            .lr_factor = 1,
+                            .grad_factor = 1};
+  kt_compare(a.w, KT_OWN);
+  for (int s = 0; s < ts_dense_optim_n_states(&c); s++)
+    kt_compare(a.state[s] = kt_zeros(FIGURES, 4), KT_OWN);
+  figures_want = figures[_i].w;
+  kt_look(look_figures);
+  kt_check(run_figures, &a);
+}
+
 /* ---- options ------------------------------------------------------------- */
 
 TS_TEST(defaults_and_refusals) {
@@ -207,6 +279,11 @@ TS_TEST(defaults_and_refusals) {
   ck_assert_int_eq(ts_dense_optim_check(&c, "x"), TS_ERR_DECK);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "lars has no beta1"));
   ts_err_clear();
+  c = settings(9, TS_WD_L2);
+  ck_assert_int_eq(ts_dense_optim_n_states(&c), 1);
+  c = settings(10, TS_WD_L2);
+  ck_assert_int_eq(ts_dense_optim_n_states(&c), 2);
+  ck_assert_str_eq(ts_dense_optim_state_name(&c, 1), "momentum");
   c = settings(6, TS_WD_L2);
   c.eta = 0.1;
   ck_assert_int_eq(ts_dense_optim_check(&c, "x"), TS_ERR_DECK);

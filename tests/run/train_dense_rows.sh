@@ -24,6 +24,21 @@ h5ls -r "$(newest whole)" > "$work/list"
 for state in exp_avg exp_avg_sq; do
   check "state $state" grep -q "embedding_bags.b.weight/$state .*300, 16" "$work/list"
 done
+# Of every rule that is the dense optimizer's alone, clipped by value; the
+# second part has other strategies.
+rules="$none --set optimizer.kind=rmsprop --set optimizer.momentum=0.5 --set optimizer.clip_value=2e-3 --set run.steps=20"
+set -- --set 'optimizer.overrides=( { match = "over_arch.*"; kind = "lion"; lr = 1e-3; }, { match = "dense_arch.*"; kind = "nesterov"; }, { match = "*.d.weight"; kind = "lion"; lr = 1e-3; } )'
+check "rules" train 2 rules $rules "$@"
+check "rules, first part" train 2 rules2 $rules "$@" --set run.steps=9
+check "rules, second part" train 2 rules2 $rules "$@" --set dense.parallel=fully_sharded --set optimizer.in_backward=false
+check "rules: same bits" same_bits "$(newest rules)" "$(newest rules2)"
+h5ls -r "$(newest rules)" > "$work/list"
+for state in embedding_bags.b.weight/square_avg embedding_bags.b.weight/momentum embedding_bags.d.weight/exp_avg over_arch.*/exp_avg dense_arch.*/momentum; do
+  check "state $state" grep -q "$state" "$work/list"
+done
+check "unclipped" train 2 unclipped $rules "$@" --set optimizer.clip_value=0
+if same_bits "$(newest rules)" "$(newest unclipped)" > /dev/null; then echo "FAILED: a bound changes nothing"; exit 1; fi
+
 check "first part on 3" train 3 moved $none --set run.steps=17
 check "second part on 2" train 2 moved $none --set run.steps=20
 rm -rf "$work/on1"
@@ -38,5 +53,6 @@ refused() { # text, options
 check "16 bits are refused" refused 'table c: optimizer "none" needs rows of dtype f32' --set tables.c.optimizer.kind=none
 check "clipping is refused" refused 'table a of optimizer "none" would not be clipped' --set tables.a.optimizer.kind=none --set optimizer.clip_norm=1
 check "semi_sync is refused" refused 'semi_sync' --set run.accumulate=2 --set pipeline.kind=semi_sync
+check "two ways of clipping are refused" refused 'two ways of clipping' --set optimizer.clip_norm=1 --set optimizer.clip_value=1
 check "an option is refused" refused 'optimizer none has no eps' --set tables.a.optimizer.kind=none --set tables.a.optimizer.eps=1
 passed

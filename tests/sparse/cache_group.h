@@ -54,7 +54,8 @@ static inline void start(world *w, const char *optim, ts_dtype t,
     c->cache.passes = k->passes;
     c->cache.min_pass_size = k->min_pass;
     c->optimizer = (ts_optim_config){
-        text(optim), i ? 0.25 : 0.5, NAN, NAN, NAN, NAN, NAN, NAN, TS_WD_NONE};
+        text(optim), i ? 0.25 : 0.5, NAN, NAN, NAN, NAN, NAN, NAN,
+        0,           TS_WD_NONE};
     ck_assert_ok(ts_row_optim_check(&c->optimizer, "t"));
   }
 }

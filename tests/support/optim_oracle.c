@@ -18,6 +18,35 @@ static void step_sgd(const test_step *s) {
   }
 }
 
+static void step_nesterov(const test_step *s) {
+  for (int64_t d = 0; d < s->n; d++) {
+    double *m = &s->s[0][d];
+    *m = s->config->momentum * *m + s->g[d];
+    s->w[d] -= s->lr * (s->g[d] + s->config->momentum * *m);
+  }
+}
+
+static void step_rmsprop(const test_step *s) {
+  const ts_optim_config *c = s->config;
+  for (int64_t d = 0; d < s->n; d++) {
+    double *v = &s->s[0][d], *m = &s->s[1][d];
+    *v = c->beta2 * *v + (1 - c->beta2) * s->g[d] * s->g[d];
+    const double x = s->g[d] / (sqrt(*v) + c->eps);
+    if (c->momentum > 0) *m = c->momentum * *m + x;
+    s->w[d] -= s->lr * (c->momentum > 0 ? *m : x);
+  }
+}
+
+static void step_lion(const test_step *s) {
+  const ts_optim_config *c = s->config;
+  for (int64_t d = 0; d < s->n; d++) {
+    double *m = &s->s[0][d];
+    const double x = c->beta1 * *m + (1 - c->beta1) * s->g[d];
+    s->w[d] -= s->lr * ((x > 0) - (x < 0));
+    *m = c->beta2 * *m + (1 - c->beta2) * s->g[d];
+  }
+}
+
 static void step_adagrad(const test_step *s, bool per_row) {
   const double all = norm(s->g, s->n);
   if (per_row) s->s[0][0] += all * all / (double)s->n;
@@ -67,6 +96,8 @@ void test_optim_step(const test_step *s) {
   const ts_optim_config *c = s->config;
   const double decay = c->weight_decay_mode == TS_WD_NONE ? 0 : c->weight_decay;
   const bool per_row = strstr(c->kind, "rowwise") != NULL;
+  for (int64_t d = 0; c->clip_value > 0 && d < s->n; d++)
+    s->g[d] = fmax(-c->clip_value, fmin(c->clip_value, s->g[d]));
   if (strstr(c->kind, "lamb")) {
     step_lamb(s, decay, per_row);
     return;
@@ -79,7 +110,13 @@ void test_optim_step(const test_step *s) {
     if (c->weight_decay_mode == TS_WD_L2) s->g[d] += decay * s->w[d];
     if (c->weight_decay_mode == TS_WD_DECOUPLED) s->w[d] *= 1 - s->lr * decay;
   }
-  if (strstr(c->kind, "adagrad")) {
+  if (!strcmp(c->kind, "nesterov")) {
+    step_nesterov(s);
+  } else if (!strcmp(c->kind, "rmsprop")) {
+    step_rmsprop(s);
+  } else if (!strcmp(c->kind, "lion")) {
+    step_lion(s);
+  } else if (strstr(c->kind, "adagrad")) {
     step_adagrad(s, per_row);
   } else if (strstr(c->kind, "adam")) {
     moments(s, per_row);
