@@ -19,8 +19,6 @@ slurm.texi make check-slurm: jobs/check
 gpus.texi ./configure --with-cuda=: jobs/check, as far as there is CUDA
 gpus.texi mpirun -n 4 tessera train model.deck --set run.backend=cuda: a GPU; emulated.sh without one
 gpus.texi make gpu-kit: gpu_kit.sh'
-"$TESSERA" --help | grep -q '^  compare ' || elsewhere="$elsewhere
-tutorial.texi tessera compare: this program has no such command"
 
 # ---- what the documents show: a command a line ------------------------------------
 starts='((build/)?tessera [a-z]|(mpirun|srun|sbatch|scancel|make|autoreconf|cd|mkdir|head|tail|for|export|man|python3|pip|git|apt-get|\.) |cat .* \| |\./|jobs/[a-z]+( |$))'
@@ -105,6 +103,7 @@ DECK
 for k in 1 2 3 4 5 6 7 8; do echo "model.deck --set run.seed=$k"; done > list
 check "train" tessera train model.deck --quiet
 cp runs/model/checkpoints/best.h5 CHECKPOINT
+cp -r runs/model runs/dlrm; cp -r runs/model runs/dcnv2
 cp model.deck DECK
 tessera generate input/criteo.deck --quiet --set data.format=synthetic --format criteo_tsv --out "$work/data/criteo/train_965.txt" --set data.synthetic.samples=2000
 ln -s "$PWD"/* "$work/scratch/criteo"
