@@ -293,7 +293,7 @@ static ts_err start(ts_cache_case *c) {
       .rows = (int64_t)c->rows,
       .dim = (int32_t)c->dim,
       .init_kind = uniform,
-      .optimizer = {kind, NAN, NAN, NAN, NAN, NAN, NAN, NAN, TS_WD_NONE}};
+      .optimizer = {kind, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0, TS_WD_NONE}};
   c->group = (ts_tbe_case){.tables = (int)c->tables,
                            .dim = (int)c->dim,
                            .batch = (int)c->batch,

@@ -114,11 +114,11 @@ static ts_err probe(ts_topology_pass *times, const ts_topology_bench *b,
   static char name[] = "probe", sgd[] = "rowwise_adagrad";
   ts_err err = TS_OK;
   ts_probe p = {.bench = b, .per_bag = per_bag};
-  p.table =
-      (ts_table_config){.name = name,
-                        .rows = bytes / (4 * dim),
-                        .dim = dim,
-                        .optimizer = {sgd, 0, NAN, NAN, NAN, NAN, NAN, NAN, 0}};
+  p.table = (ts_table_config){
+      .name = name,
+      .rows = bytes / (4 * dim),
+      .dim = dim,
+      .optimizer = {sgd, 0, NAN, NAN, NAN, NAN, NAN, NAN, 0, TS_WD_NONE}};
   TS_TRY(ts_row_optim_check(&p.table.optimizer, name));
   ts_tbe_table table = {&p.table, 0, 0, p.table.rows, 0, dim};
   const int32_t zero = 0;

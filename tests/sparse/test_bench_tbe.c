@@ -16,7 +16,7 @@ static void start(ts_tbe_case *c, const char *optimizer, ts_dtype type,
       .name = name,
       .dtype = type,
       .init_kind = uniform,
-      .optimizer = {kind, NAN, NAN, NAN, NAN, NAN, NAN, NAN, TS_WD_NONE}};
+      .optimizer = {kind, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0, TS_WD_NONE}};
   *c = (ts_tbe_case){.tables = tables,
                      .dim = dim,
                      .batch = batch,
