@@ -33,9 +33,22 @@ static ts_err number(int64_t *to, const char *option, const char *text,
   return TS_OK;
 }
 
+/* Runs would take the launcher's words to this process for their own. */
+static ts_err refuse_launcher(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                      "PMI_RANK", "MPI_LOCALRANKID"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (getenv(names[i]))
+      return ts_fail(TS_ERR_USAGE,
+                     "tune is one process, which starts its runs itself: give "
+                     "mpirun, or srun, in --launch, not before tessera");
+  return TS_OK;
+}
+
 static ts_err read_options(ts_tune *t) {
   const ts_args *a = t->args;
   int64_t trials = 20, parallel = 1, seed = 1;
+  TS_DO(refuse_launcher());
   if (!a->target || !a->space)
     return ts_fail(TS_ERR_USAGE,
                    "usage: tessera tune DECK --space FILE [--trials N] "
@@ -66,25 +79,20 @@ static ts_err check_metric(ts_tune *t) {
                  t->args->target, t->metric);
 }
 
-/* What a run takes in all, in steps or epochs, and of it each rung. */
-static void find_rungs(ts_tune *t) {
-  const ts_config *c = t->config;
-  const bool steps = c->run.steps > 0;
-  const double whole = steps ? (double)c->run.steps : c->run.epochs;
-  const double unit = (double)c->run.valid_every;
-  int32_t n = 1;
-  double first = whole;
-  for (int32_t k = t->n_trials; t->args->halving && n < TS_RUNGS_MAX; n++) {
-    k /= TS_RUNG_SHARE;
-    first /= TS_RUNG_SHARE;
-    if (!k || (steps && first < unit)) break;
-  }
-  t->n_rungs = n;
-  for (int32_t k = 0; k < n; k++) {
-    double b = whole / pow(TS_RUNG_SHARE, n - 1 - k);
-    if (steps && k < n - 1) b = floor(b / unit) * unit; /* ends with a look */
-    t->budget[k] = b;
-  }
+/* Keys that tune gives each trial itself: values of a space would be lost. */
+static ts_err check_keys(const ts_tune *t) {
+  static const char *const own[] = {"run.output",    "run.stop.metric",
+                                    "run.stop.task", "checkpoint.dir",
+                                    "run.steps",     "run.epochs"};
+  const int n = (int)(sizeof own / sizeof *own) - (t->args->halving ? 0 : 2);
+  for (int32_t k = 0; k < t->search.n; k++)
+    for (int i = 0; i < n; i++)
+      if (!strcmp(t->search.key[k].path, own[i]))
+        return ts_fail(TS_ERR_DECK,
+                       "%s: %s can't be searched%s: it is the same for all "
+                       "trials, or each trial's own",
+                       t->args->space, own[i], i > 3 ? " with --halving" : "");
+  return TS_OK;
 }
 
 /* FOLDER: --out, else beside the deck's own run. */
@@ -121,6 +129,7 @@ static ts_err read_deck(ts_tune *t) {
   TS_TRY(ts_deck_read_all(&t->config, a->target, sets, n));
   TS_TRY(check_metric(t));
   TS_TRY(ts_search_read(&t->search, a->space, a->target, sets, n));
+  TS_TRY(check_keys(t));
 done:
   ts_mem_free(sets);
   ts_str_reset(&metric);
@@ -130,7 +139,7 @@ done:
 static ts_err set_up(ts_tune *t) {
   TS_DO(read_options(t));
   TS_DO(read_deck(t));
-  find_rungs(t);
+  ts_tune_lay_rungs(t, ts_tune_count_rungs(t));
   TS_DO(find_folder(t));
   TS_DO(ts_mem_many(t->trial, t->n_trials, MISC));
   TS_DO(ts_mem_many(t->again, t->n_trials, MISC));
@@ -286,6 +295,8 @@ ts_err ts_cmd_tune(const ts_args *a) {
   sigset_t set;
   wanted_signals(&set);
   TS_TRY(set_up(&t));
+  /* Who started this may not care for its children; it has to for its own. */
+  signal(SIGCHLD, SIG_DFL);
   sigprocmask(SIG_BLOCK, &set, &t.signals);
   err = loop(&t);
   if (err != TS_OK) stop_all(&t);

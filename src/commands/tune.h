@@ -74,7 +74,11 @@ ts_err ts_tune_lock(int *fd, const ts_tune *, int32_t trial);
 ts_err ts_tune_put_set(ts_str *, const char *set);
 ts_err ts_tune_sets(ts_str *, const ts_tune *, int32_t trial);
 
-/* tune_rungs.c: what is to be run next; -1: nothing.  SKIP (n_trials): held by
+/* tune_rungs.c: how many rungs a search of so many trials begins with, and
+ * their budgets. */
+int32_t ts_tune_count_rungs(const ts_tune *);
+void ts_tune_lay_rungs(ts_tune *, int32_t n);
+/* What is to be run next; -1: nothing.  SKIP (n_trials): held by
  * others. */
 int32_t ts_tune_next(const ts_tune *, const bool *skip);
 /* A's figure is better than B's. */

@@ -47,6 +47,7 @@ static ts_err print_terms(ts_str *s, const ts_tune *t) {
   TS_DO(ts_str_append(s, "seed %llu\nmetric %s\nhalving %s\n",
                       (unsigned long long)t->seed, t->metric,
                       t->args->halving ? "yes" : "no"));
+  if (t->args->halving) TS_DO(ts_str_append(s, "rungs %d\n", t->n_rungs));
   return ts_search_print(s, &t->search);
 }
 
@@ -64,12 +65,23 @@ static ts_err differ(const ts_tune *t, const char *a, const char *b) {
   }
 }
 
-static ts_err check_terms(const ts_tune *t, const char *terms,
-                          const char *deck) {
+/* Figures are of the rungs that the search was begun with, however many trials
+ * there are now. */
+static void take_rungs(ts_tune *t, const char *terms) {
+  const char *at = strstr(terms, "\nhalving yes\nrungs ");
+  int n;
+  if (t->args->halving && at &&
+      sscanf(at, "\nhalving yes\nrungs %d", &n) == 1 && n >= 1 &&
+      n <= TS_RUNGS_MAX)
+    ts_tune_lay_rungs(t, n);
+}
+
+static ts_err check_terms(ts_tune *t, const char *terms, const char *deck) {
   ts_err err = TS_OK;
   ts_str old = {0}, now = {0}, changed = {0};
-  TS_TRY(print_terms(&now, t));
   TS_TRY(ts_file_read(&old, terms));
+  take_rungs(t, old.text ? old.text : "");
+  TS_TRY(print_terms(&now, t));
   TS_TRY(differ(t, old.text ? old.text : "", now.text));
   ts_str_reset(&old);
   TS_TRY(ts_file_read(&old, deck));
@@ -246,8 +258,11 @@ ts_err ts_tune_put_set(ts_str *to, const char *set) {
   const bool plain =
       strspn(set, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                   "0123456789_=.,:+-/") == strlen(set);
-  return ts_str_append(to, " --set %s%s%s", plain ? "" : "'", set,
-                       plain ? "" : "'");
+  if (plain) return ts_str_append(to, " --set %s", set);
+  TS_DO(ts_str_append(to, " --set '"));
+  for (const char *p = set; *p; p++)
+    TS_DO(ts_str_append(to, *p == '\'' ? "'\\''" : "%c", *p));
+  return ts_str_append(to, "'");
 }
 
 ts_err ts_tune_sets(ts_str *to, const ts_tune *t, int32_t trial) {

@@ -115,12 +115,13 @@ static ts_err command(ts_arguments *w, const ts_tune *t, int32_t trial) {
 
 /* In the child.  A group of its own: what the terminal sends comes once, from
  * the search; and the run is asked to stop where the search is killed. */
-static _Noreturn void become(const ts_tune *t, char **word, int lock, int out,
-                             pid_t parent) {
+static _Noreturn void become(const ts_tune *t, char **word, int lock, int in,
+                             int out, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGUSR1);
   if (getppid() != parent) _exit(75);
   fcntl(lock, F_SETFD, 0);
+  dup2(in, STDIN_FILENO); /* launchers read it, and it is not theirs */
   dup2(out, STDOUT_FILENO);
   dup2(out, STDERR_FILENO);
   signal(SIGPIPE, SIG_DFL);
@@ -135,16 +136,18 @@ ts_err ts_tune_start(ts_tune *t, int32_t trial, int lock) {
   ts_err err = TS_OK;
   ts_arguments w = {0};
   ts_str path = {0};
-  int out = -1;
+  int in = -1, out = -1;
   TS_TRY(command(&w, t, trial));
   TS_TRY(ts_tune_path(&path, t, trial, "output"));
   out = ts_file_open(path.text, O_CREAT | O_WRONLY | O_TRUNC);
   if (out < 0) TS_THROW(TS_ERR_IO, "%s: %s", path.text, ts_file_why());
+  in = ts_file_open("/dev/null", O_RDONLY);
+  if (in < 0) TS_THROW(TS_ERR_IO, "/dev/null: %s", ts_file_why());
   t->trial[trial].state = TS_TRIAL_RUNNING;
   TS_TRY(ts_tune_write(t, trial));
   fflush(NULL);
   const pid_t parent = getpid(), pid = fork();
-  if (pid == 0) become(t, w.word, lock, out, parent);
+  if (pid == 0) become(t, w.word, lock, in, out, parent);
   if (pid < 0)
     TS_THROW(TS_ERR_IO, "a trial can't be started: %s", strerror(errno));
   setpgid(pid, pid);
@@ -152,6 +155,7 @@ ts_err ts_tune_start(ts_tune *t, int32_t trial, int lock) {
       (ts_tune_child){.pid = pid, .trial = trial, .lock = lock};
 done:
   if (err != TS_OK) close(lock);
+  if (in >= 0) close(in);
   if (out >= 0) close(out);
   words_free(&w);
   ts_str_reset(&path);

@@ -13,6 +13,35 @@
 #include "commands/tune.h"
 #include "train/metrics.h"
 
+/* What a run takes in all, in steps or epochs. */
+static double whole_of(const ts_config *c) {
+  return c->run.steps > 0 ? (double)c->run.steps : c->run.epochs;
+}
+
+int32_t ts_tune_count_rungs(const ts_tune *t) {
+  const ts_config *c = t->config;
+  double first = whole_of(c);
+  int32_t n = 1;
+  for (int32_t k = t->n_trials; t->args->halving && n < TS_RUNGS_MAX; n++) {
+    k /= TS_RUNG_SHARE;
+    first /= TS_RUNG_SHARE;
+    if (!k || (c->run.steps > 0 && first < (double)c->run.valid_every)) break;
+  }
+  return n;
+}
+
+void ts_tune_lay_rungs(ts_tune *t, int32_t n) {
+  const ts_config *c = t->config;
+  const double unit = (double)c->run.valid_every;
+  t->n_rungs = n;
+  for (int32_t k = 0; k < n; k++) {
+    double b = whole_of(c) / pow(TS_RUNG_SHARE, n - 1 - k);
+    /* Ends with a look. */
+    if (c->run.steps > 0 && k < n - 1) b = floor(b / unit) * unit;
+    t->budget[k] = b;
+  }
+}
+
 bool ts_tune_is_better(const ts_tune *t, double a, double b) {
   if (isnan(a) || isnan(b)) return !isnan(a);
   return ts_metric_is_cost(ts_metric_find(t->metric)) ? a < b : a > b;

@@ -85,6 +85,10 @@ check "and one to the end" test "$(column halving steps | grep -cx 36)" -ge 1
 full=$(awk -F '\t' '$4 == 36 { print $1; exit }' halving/trials.tsv)
 check "from its checkpoint" grep -q '^resumed at step 12' "halving/trial-000$full/log"
 check "the best at a rung are those that went on" awk -F '\t' 'NR == 1 { next } $3 == 0 && $5 > top { top = $5 } $3 == 2 { end = $5 } END { exit !(end >= top) }' halving/trials.tsv
+cp -r halving shrunk
+check "with fewer trials later" "$TESSERA" tune model.deck --space space --trials 3 --halving --out shrunk > out
+check "rungs are as they were" test "$(grep -c '^rung' out)" = 3
+check "nothing is run anew" test "$(grep -c '^trial' out)" = 0
 
 # ---- a job ------------------------------------------------------------------------
 check "as a job" env TESSERA_DRY=1 TESSERA_JOBS="$srcdir/jobs/slurm" SLURM_NTASKS=3 bash "$srcdir/jobs/slurm/tune.sbatch" model.deck --space space > out
@@ -92,6 +96,8 @@ check "trials by the job's launcher" grep -q 'tune model.deck --space space --la
 
 # ---- a launcher, a metric that is a cost, trials that fail ----------------------
 check "by mpirun" "$TESSERA" tune model.deck --space space --trials 1 --metric logloss --launch "${MPIRUN:-mpirun} -q -n 2" --out launched > out
+check "its input is left alone" sh -c "echo kept | { '$TESSERA' tune model.deck --space space --trials 1 --launch '${MPIRUN:-mpirun} -q -n 1 --stdin all' --out fed --quiet > out; cat; } | grep -x kept"
+check "children that nobody waits for" timeout -k 5 50 sh -c "trap '' CHLD; exec '$TESSERA' tune model.deck --space space --trials 1 --out child" > out
 check "on two ranks" grep -q '2 ranks' launched/trial-0001/log
 echo 'optimizer = { lr = [1e-2, 1e9]; };' > wild
 check "some fail" "$TESSERA" tune model.deck --space wild --trials 4 --parallel 2 --metric logloss --set optimizer.kind=sgd --out wild.o > out
@@ -141,6 +147,13 @@ bad 'bad:1: there is no such table' 'tables = { b = { dim = [4, 8]; }; };'
 bad 'bad:2: syntax error' 'optimizer = {'
 bad 'the space has no key' ''
 refused "--space can't be read: missing" --space missing
+bad 'bad: run.output can'"'"'t be searched: it is' 'run = { output = ["a", "b"]; };'
+echo 'run = { steps = [4, 8]; };' > bad
+refused "bad: run.steps can't be searched with --halving" --space bad --halving
+echo "run = { name = [\"it's\"]; };" > quote
+check "a quote" "$TESSERA" tune model.deck --space quote --trials 1 --set run.steps=4 --out quoted > out
+check "is a word to a shell" sh -c "$(sed -n 's/^tessera train/set --/p' out); test \"\$5\" = \"run.name=it's\""
+OMPI_COMM_WORLD_RANK=0 refused 'tune is one process' --space space
 refused '--trials 0 is no number' --space space --trials 0
 refused 'give run.valid_every' --space space --set run.valid_every=0
 refused 'run.stop.metric: "aucc"' --space space --metric aucc
