@@ -161,7 +161,11 @@ static char separator_of(const char *header) {
   char best = ',';
   for (const char *s = signs; *s; s++) {
     int n = 0;
-    for (const char *p = header; *p; p++) n += *p == *s;
+    bool quoted = false;
+    for (const char *p = header; *p; p++) {
+      quoted ^= *p == '"';
+      n += !quoted && *p == *s;
+    }
     if (n > most) best = *s;
     if (n > most) most = n;
   }
@@ -228,8 +232,7 @@ static ts_err add_line(ts_looking *l, const ts_str *line) {
   if (!line->n_bytes) return TS_OK; /* blank, as at the end */
   const int n = ts_csv_split(l->fields, survey->n_columns, p, p + line->n_bytes,
                              survey->separator);
-  survey->n_lines++;
-  survey->n_bad += n != survey->n_columns;
+  *(n == survey->n_columns ? &survey->n_lines : &survey->n_bad) += 1;
   if (n != survey->n_columns) return TS_OK;
   for (int32_t i = 0; i < n; i++)
     TS_DO(add_field(l, &survey->columns[i], &l->fields[i]));

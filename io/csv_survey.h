@@ -25,8 +25,8 @@ typedef struct ts_csv_survey {
   char separator;
   int64_t values_max; /* counting ends here: as good as all different */
   char missing[16];   /* the marker that is there most; "" none */
-  int64_t n_lines;    /* of data */
-  int64_t n_bad;      /* with another number of fields */
+  int64_t n_lines;    /* of data that can be read */
+  int64_t n_bad;      /* others, with another number of fields */
 } ts_csv_survey;
 
 /* PATH, plain or packed, with a header. */

@@ -401,9 +401,9 @@ ts_err ts_cmd_init(const ts_args *a) {
   if (access(out, F_OK) == 0)
     TS_THROW(TS_ERR_USAGE, "%s is there already; --out names another", out);
   TS_TRY(ts_csv_survey_of(&x.look, a->target));
-  if (!x.look.n_lines)
+  if (!x.look.n_lines && !x.look.n_bad)
     TS_THROW(TS_ERR_DATA, "%s: no line is behind its header", a->target);
-  if (x.look.n_lines == x.look.n_bad)
+  if (!x.look.n_lines)
     TS_THROW(TS_ERR_DATA, "%s: no line has as many fields as its header, %d",
              a->target, x.look.n_columns);
   TS_TRY(choose_all(&x));

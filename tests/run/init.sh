@@ -119,6 +119,10 @@ awk -F, '{ print NR == 1 ? "n,city,n,y" : NR "," $1 "," $2 "," $3 }' plain.csv >
 check "two of a name" test "$(grep -c '^# n .* left out: another column has its name' twice.deck)" = 2
 tr . , < semicolons.csv > commas.csv; odd commas.csv 7 city
 check "numbers with a comma" grep -q '^# n .* left out: numbers with a comma' commas.deck
+{ sed 1d semicolons.csv | sed '1i "city, town";"n,";"y"'; echo short; } > short.csv
+check "a short line, and commas in names" "$TESSERA" init short.csv --label y > out
+check "numbers are numbers all the same" grep -q '^# n, .* dense: ' short.deck
+check "lines that can be read" grep -qx '# 90 lines' short.deck
 # Very many columns, of one kind.
 awk 'BEGIN { for (i = 0; i <= 8; i++) { printf "%s", i ? "a" i % 4 "," i % 2 : "city,y"
   for (k = 0; k < 20000; k++) printf i ? ",%.2f" : ",w%.0f", i ? (i + k % 50) / 97 : k; print "" } }' > wide.csv
