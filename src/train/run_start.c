@@ -261,14 +261,16 @@ ts_err ts_run_open_data(ts_run *r) {
   const ts_config *c = r->config;
   ts_str state = {0};
   const ts_section before = ts_watch_enter(TS_SECTION_INPUT);
+  /* Who goes on learns nothing anew: words would have other words' rows. */
+  const char *learnt =
+      r->state.source_state || r->saved_step < 0 ? r->state.source_state : "";
   /* Opened for its rows, without a checkpoint's vocabulary. */
-  if (r->train && r->state.source_state) {
+  if (r->train && learnt) {
     ts_source_close(r->train);
     r->train = NULL;
   }
   if (!r->train)
-    TS_TRY(ts_source_open(&r->train, c, TS_SPLIT_TRAIN, r->state.source_state,
-                          r->t->control));
+    TS_TRY(ts_source_open(&r->train, c, TS_SPLIT_TRAIN, learnt, r->t->control));
   TS_TRY(ts_negatives_take(&r->train, r->t->control));
   if (r->train->ops->state_save)
     TS_TRY(ts_settle(r->t, r->train->ops->state_save(r->train, &state)));

@@ -187,6 +187,7 @@ done
 check "eval needs labels" refused 3 'the header has no column "y"' sh -c "'$TESSERA' eval '$work/csv.deck' $model --set data.eval=new.csv 2> '$work/err'"
 hashed="--set data.train=good.csv --set run.output=$work/hashed"
 check "train on hashes" run 2 train "$work/csv.deck" --quiet $hashed --set data.csv.encoding=hash
+check "words that it has not learnt: to go on" refused 4 'the checkpoint has no vocabulary for categorical column 1' sh -c "'$TESSERA' train '$work/csv.deck' $hashed 2> '$work/err'"
 check "words that it has not learnt" refused 4 'the checkpoint has no vocabulary for categorical column 1' sh -c "'$TESSERA' eval '$work/csv.deck' $hashed --set data.eval=old.csv 2> '$work/err'"
 # data.columns: weights w are rows w times, and soft labels rows of both classes,
 # in losses and metrics.
