@@ -58,7 +58,7 @@ ts_err ts_word_list_share(ts_word_list *l, ts_comm *comm) {
   ts_word_list_settle(l);
   for (int64_t i = 0; i < l->n; i++)
     own += (int64_t)(strlen(l->item[i].word) + 1 + sizeof times);
-  TS_TRY(ts_mem_alloc(&text, (size_t)own + 1, TS_TAG_INPUT));
+  TS_TRY(ts_agree(comm, ts_mem_alloc(&text, (size_t)own + 1, TS_TAG_INPUT)));
   char *to = text;
   for (int64_t i = 0; i < l->n; i++) {
     to = stpcpy(to, l->item[i].word) + 1;
@@ -67,16 +67,18 @@ ts_err ts_word_list_share(ts_word_list *l, ts_comm *comm) {
   }
   TS_TRY(ts_comm_gather_all(comm, bytes, &own, sizeof own));
   for (int r = 0; r < w; r++) total += bytes[r];
-  TS_TRY(ts_mem_alloc(&all, (size_t)total + 1, TS_TAG_INPUT));
+  TS_TRY(ts_agree(comm, ts_mem_alloc(&all, (size_t)total + 1, TS_TAG_INPUT)));
   TS_TRY(ts_comm_all_gather_v(comm, &token, all, text, bytes, NULL));
   TS_TRY(ts_comm_wait(&token));
   ts_word_list_empty(l);
-  for (const char *p = all; p < all + total; p += sizeof times) {
+  for (const char *p = all; err == TS_OK && p < all + total;
+       p += sizeof times) {
     const size_t n = strlen(p);
     memcpy(&times, p + n + 1, sizeof times);
-    TS_TRY(ts_word_list_add(l, p, n, times));
+    err = ts_word_list_add(l, p, n, times);
     p += n + 1;
   }
+  err = ts_agree(comm, err);
 done:
   ts_mem_free_all(text, all);
   return err;

@@ -47,7 +47,7 @@ ts_err ts_metrics_calibrate(const ts_metrics *m, ts_metric_bin *bins,
   TS_TRY(ts_comm_gather_all(comm, each, &n, sizeof n));
   for (int r = 0; r < w; r++) all += each[r];
   for (int r = 0; r < me; r++) before += each[r];
-  TS_TRY(ts_mem_many(part, (1 + (int64_t)w) * n_bins, METRICS));
+  TS_TRY(ts_agree(comm, ts_mem_many(part, (1 + (int64_t)w) * n_bins, METRICS)));
   fill(part, n_bins, range.ptr, n, before, all);
   TS_TRY(ts_comm_gather_all(comm, part + n_bins, part,
                             n_bins * (int64_t)sizeof *part));
