@@ -13,13 +13,14 @@ run() { # name, deck, options
   name=$1; deck=$2; shift 2
   ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$deck" --quiet --set run.output="$work/$name" --set run.threads=1 "$@"
 }
-# The other models, by the options in a deck's comments: no worse than DLRM.
+# The other models, by the options in a deck's comments: no worse than DLRM, but
+# for what another seed or CPU changes.
 others() { # name of DLRM's run, deck
   for kind in dcnv2 deepfm sparsenn; do
     options=$(sed -n "s/^#   $kind: //p" "$srcdir/input/$2.deck")
     [ -n "$options" ] || { echo "input/$2.deck has no options for $kind"; return 1; }
     eval "run $1-$kind '$srcdir/input/$2.deck' $options" || return 1
-    reach "$1-$kind" "$(auc "$1")" || return 1
+    reach "$1-$kind" "$(auc "$1" | awk '{ print $1 - 0.001 }')" || return 1
   done
 }
 # bf16 is as good as f32: mean log loss of some seeds, at a learning rate that
@@ -27,14 +28,14 @@ others() { # name of DLRM's run, deck
 loss_of() { # precision
   for seed in 1 2 3 4; do
     run "adult-$1-$seed" "$srcdir/input/adult.deck" --set run.precision="$1" --set run.seed=$seed --set run.epochs=3.0 \
-      --set optimizer.schedule.kind=linear --set optimizer.schedule.steps=384 >&2 || return 1
+      --set optimizer.schedule.steps=384 >&2 || return 1
     sed -n 's/.*"eval":true.*"logloss":\([0-9.]*\).*/\1/p' "$work/adult-$1-$seed/metrics.jsonl" | tail -n 1
   done | awk '{ sum += $1 } END { print sum / NR }'
 }
 as_good() {
   f32=$(loss_of f32); bf16=$(loss_of bf16)
   echo "adult: mean test log loss $f32 in f32, $bf16 in bf16"
-  awk -v a="$bf16" -v b="$f32" 'BEGIN { exit !(b > 0.3 && b < 0.33 && a < 1.001 * b) }'
+  awk -v a="$bf16" -v b="$f32" 'BEGIN { exit !(b > 0.26 && b < 0.29 && a < 1.001 * b) }'
 }
 # Every line of a log as it comes, with blanks lost at the ends of lines; and
 # what the clicks of another, by its first four fifths, say of the rest: there
@@ -80,9 +81,11 @@ all_words() {
     --set data.csv.separator=tab --set data.csv.label_threshold=4 && reach ml-words 0.76
 }
 sh "$srcdir/jobs/join-ml100k" "$TESSERA_DATA_DIR/ml-100k" "$work/ml" || exit 1
-run adult "$srcdir/input/adult.deck" && reach adult 0.905 && others adult adult || exit 1
+run adult "$srcdir/input/adult.deck" && reach adult 0.924 && others adult adult || exit 1
 as_good || exit 1
 criteo || exit 1
 all_words || exit 1
+(TESSERA_DATA_DIR=$work/avazu; export TESSERA_DATA_DIR; mkdir "$TESSERA_DATA_DIR"; mv "$work/avazu.train" "$TESSERA_DATA_DIR/train.csv"
+mv "$work/avazu.test" "$TESSERA_DATA_DIR/test.csv"; run avazu "$srcdir/input/avazu.deck" && reach avazu 0.7) || exit 1
 (TESSERA_DATA_DIR=$work/ml; export TESSERA_DATA_DIR; run ml "$srcdir/input/ml100k.deck" && reach ml 0.775 && others ml ml100k) || exit 1
-echo "100%: Checks: 14, Failures: 0, Errors: 0"
+echo "100%: Checks: 15, Failures: 0, Errors: 0"
