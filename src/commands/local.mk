@@ -31,6 +31,8 @@ tessera_sources += \
   src/commands/eval.c \
   src/commands/help.c \
   src/commands/init.c \
+  src/commands/init.h \
+  src/commands/init_choose.c \
   src/commands/inspect.c \
   src/commands/options.c \
   src/commands/plan.c \
