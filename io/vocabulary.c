@@ -163,7 +163,7 @@ static void note_shared(const ts_vocabularies *v) {
 ts_err ts_vocabularies_settle(ts_vocabularies *v, ts_comm *comm) {
   for (int32_t k = 0; k < v->n_features; k++) {
     if (!v->on[k] || v->whose[k] != k) continue;
-    TS_DO(ts_word_list_share(&v->of[k].met, comm));
+    TS_DO(ts_word_list_share(&v->of[k].met, v->of[k].least, comm));
     TS_DO(ts_agree(comm, ts_vocabulary_take(&v->of[k], v->of[k].least, true)));
   }
   note_shared(v);

@@ -21,6 +21,7 @@ ts_err ts_word_list_add(ts_word_list *, const char *text, size_t n_bytes,
                         int64_t times);
 /* Sorts by word, and removes repeats. */
 void ts_word_list_settle(ts_word_list *);
-/* All ranks' words on each of them, not settled.  Collective. */
-ts_err ts_word_list_share(ts_word_list *, ts_comm *);
+/* All ranks' words that are there LEAST times on all of them together, each
+ * once, on each rank; not settled.  Errors are agreed.  Collective. */
+ts_err ts_word_list_share(ts_word_list *, int64_t least, ts_comm *);
 void ts_word_list_empty(ts_word_list *);

@@ -108,7 +108,7 @@ ts_err ts_segments_open(ts_segments **out, ts_trainer *t, const char *column) {
                           ts_keys_open(&s->keys, t->config, TS_SPLIT_EVAL,
                                        &(ts_strings){names, 1}, t->control)));
   TS_TRY(ts_settle(t, read_values(s)));
-  TS_TRY(ts_word_list_share(&s->values, t->control));
+  TS_TRY(ts_word_list_share(&s->values, 1, t->control));
   choose(s);
   TS_TRY(ts_settle(t, create_metrics(s)));
   *out = s;
