@@ -20,7 +20,8 @@ cuda_sources = \
   cuda/dense/fm.cu cuda/dense/interact.cu cuda/dense/interact_f32.cu \
   cuda/dense/interact_half.cu cuda/dense/join.cu cuda/dense/loss.cu \
   cuda/dense/mask.cu cuda/dense/product.cu cuda/dense/products.cu \
-  cuda/dense/products_shapes.cu
+  cuda/dense/products_shapes.cu \
+  cuda/model/layers.cu
 cuda_nccl_sources = cuda/runtime/comm_nccl.cu
 
 # What they include.

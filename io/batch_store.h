@@ -7,6 +7,7 @@
  * weights together, as one array each.  All of it is Local. */
 #pragma once
 
+#include "base/features.h"
 #include "io/batch_arena.h"
 #include "io/source.h"
 
@@ -61,12 +62,6 @@ ts_err ts_batch_store_feature(ts_batch_store *, int32_t f, int64_t n_ids,
 ts_err ts_batch_store_empty_bad(ts_batch_store *);
 /* The batch is read: puts a kjt together, sets the batch's weight sum. */
 ts_err ts_batch_store_end(ts_batch_store *);
-
-/* The table of feature F, and the feature's name: looks through the tables,
- * so for what is done once; in a batch it is of[f]. */
-const ts_table_config *ts_feature_table(const ts_config *, int32_t f,
-                                        const char **name);
-int32_t ts_feature_count(const ts_config *);
 
 /* Leaves the first MOST ids of each of feature F's bags. */
 ts_err ts_batch_store_cut(ts_batch_store *, int32_t f, int64_t most);

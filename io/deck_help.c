@@ -20,6 +20,7 @@ static const char *const kind_text[] = {[TS_KEY_STRING] = "text",
                                         [TS_KEY_STRINGS] = "list of texts",
                                         [TS_KEY_PATHS] = "path or list",
                                         [TS_KEY_INTS] = "integer or list",
+                                        [TS_KEY_FLOATS] = "number or list",
                                         [TS_KEY_LATER] = "not in this version"};
 
 static const char *const scope_prefix[] = {"",
@@ -29,7 +30,9 @@ static const char *const scope_prefix[] = {"",
                                            "data.columns.",
                                            "dense.groups.",
                                            "dense.forward_prefetch.",
-                                           "dense.backward_prefetch."};
+                                           "dense.backward_prefetch.",
+                                           "model.outputs.",
+                                           "model.layers."};
 
 /* The choices that are there, or those that are LATER, after HEAD. */
 static ts_err print_choices(ts_str *s, const char *choices, bool later,

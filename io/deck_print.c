@@ -63,6 +63,15 @@ static ts_err print_ints(ts_str *s, const ts_ints *list) {
   return ts_str_append(s, "]");
 }
 
+static ts_err print_floats(ts_str *s, const ts_floats *list) {
+  TS_DO(ts_str_append(s, "["));
+  for (int32_t i = 0; i < list->n; i++) {
+    if (i) TS_DO(ts_str_append(s, ", "));
+    TS_DO(print_float(s, list->item[i]));
+  }
+  return ts_str_append(s, "]");
+}
+
 static ts_err print_time(ts_str *s, double seconds) {
   char buf[32];
   if (seconds <= 0) return ts_str_append(s, "\"\"");
@@ -99,6 +108,8 @@ static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
     return print_strings(s, v);
   case TS_KEY_INTS:
     return print_ints(s, v);
+  case TS_KEY_FLOATS:
+    return print_floats(s, v);
   case TS_KEY_RANKS: {
     const int32_t n = *(const int32_t *)v;
     return n > 1 ? print_integer(s, n) : ts_str_append(s, n ? "false" : "true");

@@ -234,6 +234,15 @@ static void take_ints(ts_deck *d, const ts_key *k, const config_setting_t *s,
   for (int i = 0; i < n; i++) to->item[i] = ts_deck_integer(d, k, item(s, i));
 }
 
+static void take_floats(ts_deck *d, const ts_key *k, const config_setting_t *s,
+                        ts_floats *to) {
+  const int n = n_items(s);
+  ts_deck_value_free(k, to);
+  if (ts_mem_many(to->item, n, MISC) != TS_OK) return;
+  to->n = n;
+  for (int i = 0; i < n; i++) to->item[i] = ts_deck_real(d, k, item(s, i));
+}
+
 static bool is_auto(const config_setting_t *s) {
   const char *text = ts_deck_raw(s);
   return text && !strcmp(text, "auto");
@@ -298,6 +307,9 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
   case TS_KEY_INTS:
     take_ints(d, k, s, to);
     break;
+  case TS_KEY_FLOATS:
+    take_floats(d, k, s, to);
+    break;
   case TS_KEY_ROWS:
     take_rows(d, k, s, to);
     break;
@@ -328,10 +340,26 @@ void ts_deck_defaults_free(ts_deck *d) {
   ts_mem_free(d->defaults);
 }
 
+/* Of a kind of layer's own key. */
+static void default_alone(ts_deck *d, const ts_key *k, void *to) {
+  config_t tree;
+  char text[256];
+  config_init(&tree);
+  config_set_options(&tree, CONFIG_OPTION_AUTOCONVERT);
+  snprintf(text, sizeof text, "v = %s;", k->fallback);
+  if (config_read_string(&tree, text) == CONFIG_TRUE)
+    ts_deck_value(d, k, config_lookup(&tree, "v"), to);
+  config_destroy(&tree);
+}
+
 void ts_deck_default(ts_deck *d, const ts_key *k, void *to) {
   if (k->kind == TS_KEY_LATER) return;
   if (k->kind == TS_KEY_FLOAT && !k->fallback) *(double *)to = NAN;
   if (!k->fallback) return;
+  if (k < ts_schema || k >= ts_schema + ts_schema_n) {
+    default_alone(d, k, to);
+    return;
+  }
   const config_setting_t *s = config_lookup(&d->defaults[k - ts_schema], "v");
   if (s) ts_deck_value(d, k, s, to);
 }
@@ -350,5 +378,9 @@ void ts_deck_value_free(const ts_key *k, void *to) {
   if (k->kind == TS_KEY_INTS) {
     ts_mem_free(((ts_ints *)to)->item);
     *(ts_ints *)to = (ts_ints){0};
+  }
+  if (k->kind == TS_KEY_FLOATS) {
+    ts_mem_free(((ts_floats *)to)->item);
+    *(ts_floats *)to = (ts_floats){0};
   }
 }

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "dense/kernels.h"
+#include "model/kernels.h"
 #include "shard/kernels.h"
 #include "sparse/kernels.h"
 
@@ -34,7 +35,8 @@
   TS_MEMORY_KERNELS(X)                                                         \
   TS_SPARSE_KERNELS(X)                                                         \
   TS_SHARD_KERNELS(X)                                                          \
-  TS_DENSE_KERNELS(X)
+  TS_DENSE_KERNELS(X)                                                          \
+  TS_MODEL_KERNELS(X)
 
 typedef struct ts_kernels {
 #define TS_KERNEL_FIELD(name, params) ts_err(*name) params;

@@ -21,6 +21,10 @@ typedef struct ts_ints {
   int64_t *item;
   int32_t n;
 } ts_ints;
+typedef struct ts_floats {
+  double *item;
+  int32_t n;
+} ts_floats;
 
 typedef enum {
   TS_BACKEND_AUTO,
@@ -61,7 +65,13 @@ typedef struct ts_table_config {
   bool weighted;
   bool weighted_apart; /* so named in checkpoints: the model's say; no key */
   ts_dtype dtype;
-  char *init_kind;   /* uniform | normal | constant */
+  char *group;       /* of inputs of a graph that it is in; "": the main one */
+  bool wide;         /* its features are in a table NAME_wide, dim 1, too */
+  bool is_wide;      /* that table; no key */
+  double max_norm;   /* of a row, after its update; 0: none */
+  bool ema;          /* its weights' average is kept, too */
+  char *init_kind;   /* uniform | normal | constant | file */
+  char *init_path;   /* of file; "": none */
   double init_scale; /* 0: 1/sqrt(rows) */
   ts_optim_config optimizer;
   ts_shard_kind sharding;
@@ -147,6 +157,10 @@ typedef struct ts_column_config {
   char *list_separator; /* "": a field is one id */
   int64_t min_count;    /* of a vocabulary: rarer words are unknown */
   char *transform;      /* of dense: as data.csv.dense_transform */
+  double min, max;      /* of transform clip; NAN: no limit */
+  ts_floats edges;      /* of bucketise and piecewise_linear; none: bins */
+  int32_t bins;         /* quantiles that take the edges' place */
+  char *source;         /* of ids with edges: the dense column; "": its own */
   char *part;           /* of a date and time */
   ts_strings cross;     /* columns whose values together are the id */
   int64_t seed;         /* of encoding hash */
@@ -156,10 +170,37 @@ typedef struct ts_column_config {
   int64_t max_length;   /* of a bag: its first ids; 0: all */
 } ts_column_config;
 
+/* An element of model.outputs; of model.tasks name and weight alone, with loss
+ * bce of the model's logits in their order. */
 typedef struct ts_task_config {
   char *name;
-  double weight;
+  char *label;      /* column of labels; NULL, "": name */
+  char *in;         /* of a graph: the layer, "" its last */
+  char *loss;       /* bce | mse | mae | huber | poisson | .. */
+  char *from;       /* of bce: logit | probability */
+  char *where;      /* column: samples in which it is 0 don't count; "": none */
+  double weight;    /* of its loss */
+  bool uncertainty; /* weight is learnt instead */
+  double smoothing; /* of labels 0 and 1: y (1 - s) + s / 2 */
+  double delta;     /* of huber */
 } ts_task_config;
+
+/* An element of model.layers: what all kinds have (doc/models.md). */
+typedef struct ts_layer_config {
+  char *name, *kind;
+  ts_strings in;                 /* inputs or layers above */
+  ts_strings query, gate, items; /* the same, in other roles */
+  /* Names of its parameters, and group, where NAME.i is not wanted; "". */
+  char *parameters, *last_parameters, *parameter_group;
+  ts_optim_config optimizer; /* kind NULL: the deck's */
+  double l2;                 /* weight decay of its weights, not biases */
+  char *init_kind;           /* "": as the kind has it */
+  double init_scale;
+  bool frozen;
+  void *options; /* the kind's own keys: model/layer.h; owned */
+  int line;      /* in the deck, for messages */
+  char *file;    /* NULL: the deck */
+} ts_layer_config;
 
 /* Layers that are gathered and reduced as one; and what is gathered early
  * when LAYER has been. */
@@ -260,6 +301,9 @@ typedef struct ts_config {
     char *deepfm_fm;
     ts_task_config *tasks; /* one of name "label", weight 1 by default */
     int32_t n_tasks;
+    bool has_outputs;        /* tasks are model.outputs; no key */
+    ts_layer_config *layers; /* of a graph, blocks rolled out */
+    int32_t n_layers;        /* 0: kind says what is computed */
   } model;
   struct {
     ts_optim_config base;
@@ -272,6 +316,7 @@ typedef struct ts_config {
     int32_t schedule_patience; /* of plateau, validations */
     double power, floor;
     double clip_norm;
+    double ema; /* decay of the dense weights' average; 0: none is kept */
   } optimizer;
   struct {
     char *parallel;

@@ -37,6 +37,15 @@
   X(deepfm)                                                                    \
   X(sparsenn)
 
+/* ts_layer_name in a file of src/model/layers/: kinds of a graph's layers. */
+#define TS_LAYERS(X)                                                           \
+  X(linear)                                                                    \
+  X(mlp)                                                                       \
+  X(add)                                                                       \
+  X(wide)                                                                      \
+  X(fm)                                                                        \
+  X(dot)
+
 /* ts_pipeline_name in a file of src/train/. */
 #define TS_PIPELINES(X)                                                        \
   X(base)                                                                      \

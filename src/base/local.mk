@@ -9,12 +9,15 @@ tessera_sources += \
   src/base/err.h \
   src/base/fault.c \
   src/base/fault.h \
+  src/base/features.c \
+  src/base/features.h \
   src/base/file.c \
   src/base/file.h \
   src/base/hash.c \
   src/base/hash.h \
   src/base/json.c \
   src/base/json.h \
+  src/base/key.h \
   src/base/kinds.h \
   src/base/log.c \
   src/base/log.h \

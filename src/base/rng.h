@@ -15,8 +15,9 @@ typedef enum {
   TS_RNG_SYNTHETIC,      /* (sample, feature, position) */
   TS_RNG_SHUFFLE,
   TS_RNG_TEST,
-  TS_RNG_TUNE,     /* (trial, key of the space) */
-  TS_RNG_BOOTSTRAP /* (sample / 4, replicate) */
+  TS_RNG_TUNE,      /* (trial, key of the space) */
+  TS_RNG_BOOTSTRAP, /* (sample / 4, replicate) */
+  TS_RNG_DROPOUT    /* (sample, column / 4), of a seed for layer and step */
 } ts_rng_use;
 
 /* out = Philox4x32-10(counter, key). */

@@ -65,11 +65,10 @@ bool ts_params_heavy_below(const ts_params *p) {
 }
 
 /* Values are drawn four at a time, from the element's number alone. */
-static void draw(const ts_param_init *init, double x[4], int32_t index,
+static void draw(const ts_param_init *init, double x[4], uint32_t key,
                  int64_t block) {
   uint32_t bits[4];
-  ts_rng4(bits, init->seed, TS_RNG_DENSE_INIT, (uint64_t)block, (uint32_t)index,
-          0);
+  ts_rng4(bits, init->seed, TS_RNG_DENSE_INIT, (uint64_t)block, key, 0);
   if (init->kind == TS_INIT_NORMAL) {
     ts_rng_normal2(x, bits[0], bits[1]);
     ts_rng_normal2(x + 2, bits[2], bits[3]);
@@ -87,7 +86,7 @@ void ts_param_init_part(const ts_param *p, float *to, int64_t first,
   }
   for (int64_t i = first / 4 * 4; i < first + n; i += 4) {
     double x[4];
-    draw(init, x, p->index, i / 4);
+    draw(init, x, p->keyed ? p->key : (uint32_t)p->index, i / 4);
     for (int64_t k = i < first ? first - i : 0; k < 4 && i + k < first + n; k++)
       to[i + k - first] = (float)(init->scale * x[k]);
   }

@@ -61,7 +61,11 @@ typedef struct ts_param {
   /* Its gradient comes after the model's backward pass: so it shares no
    * bucket of the reduction with those that come early. */
   bool late;
-  bool below;    /* in layers that embeddings do not reach */
+  bool below;  /* in layers that embeddings do not reach */
+  bool frozen; /* no optimizer touches it */
+  bool keyed;  /* its initial values are drawn by KEY, not by index: so that
+                  they are the same wherever it stands */
+  uint32_t key;
   ts_buffer own; /* memory of w, where it has some of its own */
 } ts_param;
 

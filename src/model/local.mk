@@ -6,6 +6,8 @@ tessera_sources += \
   src/model/dcnv2.c \
   src/model/deepfm.c \
   src/model/dlrm.c \
+  src/model/kernels.h \
+  src/model/kernels_ref.c \
   src/model/model.c \
   src/model/model.h \
   src/model/sparsenn.c

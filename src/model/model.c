@@ -16,3 +16,7 @@ const ts_model_ops *ts_model_find(const char *kind) {
     if (!strcmp(table[i]->kind, kind)) return table[i];
   return NULL;
 }
+
+const ts_model_ops *ts_model_of(const ts_config *c) {
+  return ts_model_find(c->model.kind);
+}

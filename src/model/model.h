@@ -32,6 +32,7 @@ typedef struct ts_model_spec {
   bool deferred;             /* parameters get no memory: ts_params.deferred */
   const char *engine;        /* of ts_linear, NULL: auto */
   const ts_kernels *kernels; /* the device's */
+  struct ts_world *world;    /* for layers that add over ranks; NULL: one */
 } ts_model_spec;
 
 /* Numbers of a model's layers and, for a sample, of their outputs and of the
@@ -71,9 +72,22 @@ typedef struct ts_model_ops {
                            ts_lane *);
 } ts_model_ops;
 
+/* The pass that begins with dense_forward. */
+typedef struct ts_model_pass {
+  bool training;    /* else dropout and the like are off */
+  int64_t step;     /* of the optimizer, since the first start */
+  int64_t first;    /* row of the first local sample among those of the step, of
+                       all ranks and micro-batches */
+  int64_t n_global; /* samples of all ranks in this (micro-)batch */
+} ts_model_pass;
+
 struct ts_model {
   const ts_model_ops *ops;
-  ts_params params; /* creation order = forward order */
+  ts_params params;   /* creation order = forward order */
+  ts_model_pass pass; /* set by who calls dense_forward */
 };
 
 const ts_model_ops *ts_model_find(const char *kind);
+/* What the deck says: that of its layers, else model.kind's; NULL: there is no
+ * such kind. */
+const ts_model_ops *ts_model_of(const ts_config *);

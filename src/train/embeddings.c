@@ -162,7 +162,7 @@ static void name_rows(const ts_embedding *e, ts_part *p) {
 static ts_err read_rows(const ts_embeddings *x, const ts_embedding *e,
                         ts_part *p, const char *path) {
   ts_err err = TS_OK;
-  const bool apart = ts_model_find(x->t->config->model.kind)->weighted_apart;
+  const bool apart = ts_model_of(x->t->config)->weighted_apart;
   ts_table_config table = *e->table;
   ts_ckpt ckpt = {0};
   ts_ckpt_item *item;

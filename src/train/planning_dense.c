@@ -242,7 +242,7 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
                          int32_t batch, const ts_plan_stats *stats,
                          int n_ranks) {
   const ts_config *c = t->config;
-  const ts_model_ops *ops = ts_model_find(c->model.kind);
+  const ts_model_ops *ops = ts_model_of(c);
   const ts_model_spec spec = {.config = c,
                               .n_features = ts_feature_count(c),
                               .dim = c->tables[0].dim,

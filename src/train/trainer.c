@@ -124,7 +124,7 @@ ts_err ts_trainer_start_on(ts_trainer **out, const ts_config *c, bool training,
  * tables and layers. */
 static ts_err check_config(const ts_trainer *t) {
   const ts_config *c = t->config;
-  const ts_model_ops *model = ts_model_find(c->model.kind);
+  const ts_model_ops *model = ts_model_of(c);
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *table = &c->tables[i];
     table->weighted_apart = table->weighted && model && model->weighted_apart;
@@ -171,7 +171,7 @@ static ts_err list_params(ts_trainer *t) {
 
 static ts_err build_model(ts_trainer *t) {
   const ts_config *c = t->config;
-  const ts_model_ops *ops = ts_model_find(c->model.kind);
+  const ts_model_ops *ops = ts_model_of(c);
   if (!ops)
     return ts_fail(TS_ERR_DECK,
                    "model.kind: %s is not in this version; it has: %s",

@@ -39,7 +39,7 @@ void make_deck(ts_plain_deck *d, const ts_model_case *m) {
                                      .features = {d->features, 1},
                                      .weighted = m->weighted && !t};
   for (int k = 0; k < MT; k++)
-    d->tasks[k] = (ts_task_config){d->task, k ? 0.3 : 1.0};
+    d->tasks[k] = (ts_task_config){.name = d->task, .weight = k ? 0.3 : 1.0};
   memcpy(d->bottom, m->bottom, sizeof d->bottom);
   d->over[0] = 9;
   d->over[1] = m->n_tasks;

@@ -1,0 +1,56 @@
+/* graph.h - a model made of the deck's layers (doc/models.md).
+ *
+ *   graph_names.c   what `in` and the outputs stand for
+ *   graph_plan.c    layers in running order, shapes, checks; creates nothing
+ *   graph_memory.c  which values lie where, by lifetime
+ *   graph.c         the model: create, forward, backward
+ *   graph_print.c   the table of train --check
+ *
+ * Values that a layer wants side by side are put so by a layer of their own,
+ * of kind concat, which the graph adds.  Layers that embeddings do not reach
+ * stand first: they run while embeddings travel, their gradients come last.
+ * Functions are Local unless they say Collective or Enqueues. */
+#pragma once
+
+#include "model/layer.h"
+
+typedef struct ts_graph {
+  ts_model base;
+  ts_model_spec spec;
+  ts_layer **layers;  /* (n) in running order, with those the graph adds */
+  int32_t n, n_below; /* the first n_below run before embeddings are there */
+  ts_value dense;     /* the input */
+  ts_value **emb;     /* (n_emb) sets of embeddings that are read */
+  int32_t n_emb;
+  ts_layer_config **added; /* (n_added) of the layers that the graph adds */
+  int32_t n_added;
+  ts_value *logits; /* (B, n_tasks): dx is over_backward's argument */
+  float *slab;      /* of values */
+  int64_t slab_floats;
+  float *dense_grad; /* none wants it */
+  ts_arrays arrays;
+  ts_emb_views views; /* of the pass under way */
+} ts_graph;
+
+/* Layers with shapes, from the deck.  DECK errors.  ts_graph_reset gives all
+ * of it back. */
+ts_err ts_graph_plan(ts_graph *, const ts_model_spec *);
+void ts_graph_reset(ts_graph *);
+/* Places of values in the slab and of inputs' gradients; slab_floats. */
+ts_err ts_graph_place(ts_graph *);
+
+/* The value NAME of layer L's role, NULL and a DECK error where there is
+ * none; *SKIP: "dense?" without dense features. */
+ts_err ts_graph_find(ts_graph *, const ts_layer *l, const char *name,
+                     ts_value **, bool *skip);
+/* One layer of CONFIG, behind the others: inputs, shape. */
+ts_err ts_graph_add(ts_graph *, const ts_layer_config *);
+/* The layer that reads VALUES side by side, there already or added.  FIELDS:
+ * as fields, where their widths allow. */
+ts_err ts_graph_join(ts_graph *, const ts_layer *reader,
+                     ts_value *const *values, int32_t n, bool fields,
+                     ts_value **);
+
+/* The table of layers: shapes, parameters, multiplications a sample,
+ * activation bytes a sample. */
+ts_err ts_graph_print(ts_str *, const ts_model_spec *);

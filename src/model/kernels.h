@@ -1,0 +1,180 @@
+/* kernels.h - the kernels of a graph's layers: their entries in the table of
+ * kernels (kernel_table.h), and their arguments.
+ *
+ * Matrix products with weights are linear layers' (dense/linear.h).  What is
+ * left of the kinds of layers is made of these few: sums of products over one
+ * index, elementwise work with broadcasting, activations, norms, sums over
+ * the batch.  Arrays are f32 on the device, host memory only where it is said;
+ * strides count floats and may be 0, which repeats an element; what is written
+ * overlaps nothing that is read, unless it is the same array with the same
+ * strides.  Results have the same bits on any number of threads. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Strides of four indices, the last one fastest as a rule. */
+typedef struct ts_stride4 {
+  int64_t b, h, r, c;
+} ts_stride4;
+
+/* C[b,h,i,j] = scale * sum over k of A[b,h,i,k] B[b,h,j,k]; where ADD, +=.
+ * b < n_b, h < n_h, i < n_i, j < n_j, k < n_k; n_k 0: the sum is 0.
+ * With strides all of it is one kernel: products of a sample's vectors, sums
+ * over fields (B NULL: ones), and gradients of small shared weights, whose sum
+ * is over the batch (n_b 1, k the sample). */
+typedef struct ts_contract_args {
+  float *c;
+  const float *a, *b;    /* b NULL: 1 */
+  ts_stride4 cs, as, bs; /* c: b h i j; a: b h i k; b: b h j k */
+  int64_t n_b, n_k;
+  int32_t n_h, n_i, n_j;
+  float scale;
+  bool add;
+} ts_contract_args;
+
+/* y[b,h,i,j] = op of a and x there; where ADD, +=. */
+typedef enum {
+  TS_MAP_MULTIPLY, /* scale a x; x NULL: scale a, a copy */
+  TS_MAP_SUM       /* scale a + x */
+} ts_map_op;
+typedef struct ts_map_args {
+  float *y;
+  const float *a, *x;
+  ts_stride4 ys, as, xs;
+  int64_t n_b;
+  int32_t n_h, n_i, n_j;
+  ts_map_op op;
+  float scale;
+  bool add;
+} ts_map_args;
+
+/* y = act(x) for rows of N; backward dx = dy act'(x), and of prelu dslope[c] =
+ * sum over rows of dy min(x, 0) (1 per column). gelu is x Phi(x), with erf. */
+typedef enum {
+  TS_ACT_RELU,
+  TS_ACT_LEAKY, /* x or LEAK x */
+  TS_ACT_PRELU, /* x or slope[c] x */
+  TS_ACT_GELU,
+  TS_ACT_SILU,
+  TS_ACT_SIGMOID,
+  TS_ACT_TANH
+} ts_act_kind;
+typedef struct ts_act_args {
+  const float *x;
+  float *y;                         /* forward */
+  const float *dy;                  /* backward */
+  float *dx;                        /* may be dy itself */
+  const float *slope;               /* (n) of prelu */
+  float *dslope;                    /* (n) = */
+  int64_t rows, x_stride, y_stride; /* dx as x, dy as y */
+  int32_t n;
+  ts_act_kind kind;
+  float leak;
+} ts_act_args;
+
+/* Rows of N:
+ *   layer    y = g (x - mean) / sqrt(var + eps) + b, var = mean of squares
+ *   rms      y = g x / sqrt(mean of x^2 + eps)
+ *   l2       y = x / max(sqrt(sum of x^2), eps)
+ *   softmax  y = softmax(scale x)
+ * g, b: (n) or NULL: 1, 0; layer's and rms's alone.  Backward: dx =, and
+ * dgain, dbias (n) = where not NULL; sums over rows in double, in a fixed
+ * order. */
+typedef enum {
+  TS_NORM_LAYER,
+  TS_NORM_RMS,
+  TS_NORM_L2,
+  TS_NORM_SOFTMAX
+} ts_norm_kind;
+typedef struct ts_norm_args {
+  const float *x;
+  float *y;        /* forward */
+  const float *dy; /* backward */
+  float *dx;       /* may be dy itself */
+  const float *gain, *bias;
+  float *dgain, *dbias;
+  int64_t rows, x_stride, y_stride; /* dx as x, dy as y */
+  int32_t n;
+  ts_norm_kind kind;
+  float eps, scale;
+} ts_norm_args;
+
+/* sum[c] = sum over rows of a[r][c], product[c] = of a[r][c] b[r][c] (B NULL:
+ * a^2), in double, in a fixed order; either may be NULL. */
+typedef struct ts_column_sums_args {
+  const float *a, *b;
+  double *sum, *product; /* (n) */
+  int64_t rows, a_stride, b_stride;
+  int32_t n;
+} ts_column_sums_args;
+
+/* y[r][c] = u[c] x[r][c] + v[c] z[r][c] + w[c]; z NULL: without it. */
+typedef struct ts_column_apply_args {
+  float *y;
+  const float *x, *z;
+  const float *u, *v, *w; /* (n) */
+  int64_t rows, y_stride, x_stride, z_stride;
+  int32_t n;
+} ts_column_apply_args;
+
+/* Batch norm, per column, from sums over the COUNT samples of all ranks.
+ * Forward, training: mean = sum / count, var = product / count - mean^2,
+ * running = (1 - momentum) running + momentum (mean; var count / (count - 1));
+ * else mean and var are the running ones.  Then u = g / sqrt(var + eps),
+ * w = b - u mean, and rstd, mean are kept.
+ * Backward from sum of dy and product of dy x: dbias = sum dy of THIS rank,
+ * dgain = (sum dy x - mean sum dy) rstd of this rank; of all ranks likewise S
+ * and P: dx = u dy + v x + w with u = g rstd, v = -g rstd^2 P / count,
+ * w = -g rstd S / count - v mean; S = sum dy, P = (sum dy x - mean S) rstd. */
+typedef struct ts_batch_norm_args {
+  const double *sum, *product;         /* (n) of all ranks */
+  const double *own_sum, *own_product; /* backward: of this rank */
+  const float *gain, *bias;            /* (n) or NULL: 1, 0 */
+  float *dgain, *dbias;                /* (n) or NULL; backward: = */
+  float *running_mean, *running_var;   /* (n); NULL: none are kept */
+  float *mean, *rstd;                  /* (n) forward writes, backward reads */
+  float *u, *v, *w;                    /* (n) = */
+  double count;
+  float eps, momentum;
+  int32_t n;
+  bool training;
+} ts_batch_norm_args;
+
+/* y = x / (1 - p) or 0 with probability P: of row r the words of Philox with
+ * counter (first + r: low, high; c / 4; 0) and key KEY, word c % 4 for column
+ * c; dropped where ts_rng_unit(word) < p.  The gradient is the same of dy. */
+typedef struct ts_dropout_args {
+  float *y; /* may be x itself */
+  const float *x;
+  int64_t rows, x_stride, y_stride;
+  int64_t first;   /* of the step's samples of all ranks */
+  uint32_t key[2]; /* of seed, layer and step */
+  int32_t n;
+  float p;
+} ts_dropout_args;
+
+/* y[b][j] = largest over i < n_i of x[b][i][j].  Backward: dx[b][i][j] = dy
+ * at the first largest, else 0. */
+typedef struct ts_max_args {
+  const float *x;
+  float *y, *dx;
+  const float *dy;
+  int64_t rows, x_stride, y_stride; /* of a sample; dx as x, dy as y */
+  int32_t n_i, n_j;                 /* x's rows i follow each other */
+} ts_max_args;
+
+#define TS_MODEL_KERNELS(X)                                                    \
+  X(contract, (const ts_contract_args *))                                      \
+  X(map, (const ts_map_args *))                                                \
+  X(act_forward, (const ts_act_args *))                                        \
+  X(act_backward, (const ts_act_args *))                                       \
+  X(norm_forward, (const ts_norm_args *))                                      \
+  X(norm_backward, (const ts_norm_args *))                                     \
+  X(column_sums, (const ts_column_sums_args *))                                \
+  X(column_apply, (const ts_column_apply_args *))                              \
+  X(batch_norm_forward, (const ts_batch_norm_args *))                          \
+  X(batch_norm_backward, (const ts_batch_norm_args *))                         \
+  X(dropout, (const ts_dropout_args *))                                        \
+  X(max_forward, (const ts_max_args *))                                        \
+  X(max_backward, (const ts_max_args *))

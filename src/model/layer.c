@@ -1,0 +1,154 @@
+/* layer.c - the table of kinds of layers, and what kinds say of themselves. */
+#include "model/layer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/kinds.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#define DECLARE(name) extern const ts_layer_ops ts_layer_##name;
+TS_LAYERS(DECLARE)
+
+#define ENTRY(name) &ts_layer_##name,
+static const ts_layer_ops *const table[] = {TS_LAYERS(ENTRY)};
+
+const ts_layer_ops *ts_layer_kind(int k) {
+  return k < (int)(sizeof table / sizeof *table) ? table[k] : NULL;
+}
+
+const ts_layer_ops *ts_layer_find(const char *kind) {
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (!strcmp(table[i]->kind, kind)) return table[i];
+  return NULL;
+}
+
+const char *ts_layer_kinds(void) {
+  return TS_LISTED(TS_LAYERS);
+}
+
+const char *ts_shape_text(char buf[TS_SHAPE_BYTES], ts_shape s) {
+  if (s.form == TS_FIELDS)
+    snprintf(buf, TS_SHAPE_BYTES, "(B, %d, %d)", s.fields, s.dim);
+  else
+    snprintf(buf, TS_SHAPE_BYTES, "(B, %d)", s.dim);
+  return buf;
+}
+
+const ts_input *ts_layer_in(const ts_layer *l, ts_role role, int32_t i) {
+  int32_t at = i;
+  if (i >= l->n_in[role]) return NULL;
+  for (int k = 0; k < (int)role; k++) at += l->n_in[k];
+  return &l->in[at];
+}
+
+ts_err ts_layer_fail(const ts_layer *l, const char *fmt, ...) {
+  va_list args;
+  char text[768];
+  const char *deck = l->spec->config->deck_path;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return ts_fail(TS_ERR_DECK, "%s:%d: layer %s (%s): %s", deck ? deck : "deck",
+                 l->config->line, l->config->name, l->config->kind, text);
+}
+
+ts_err ts_layer_gives(ts_layer *l, const char *suffix, ts_shape shape) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  char text[TS_SHAPE_BYTES];
+  if (shape.fields < 1 || shape.dim < 1 ||
+      (int64_t)shape.fields * shape.dim > TS_WIDTH_MAX)
+    return ts_layer_fail(l,
+                         "it would give %s, but a sample has %d numbers "
+                         "at most",
+                         ts_shape_text(text, shape), TS_WIDTH_MAX);
+  TS_TRY(ts_str_append(&name, "%s%s%s", l->config->name, suffix ? "@" : "",
+                       suffix ? suffix : ""));
+  TS_TRY(ts_mem_resize(&l->out, (size_t)l->n_out * sizeof *l->out,
+                       (size_t)(l->n_out + 1) * sizeof *l->out, TS_TAG_DENSE));
+  l->out[l->n_out] = (ts_value){
+      .shape = shape, .stride = ts_shape_width(shape), .above = l->above};
+  TS_TRY(ts_mem_strdup(&l->out[l->n_out++].name, name.text));
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+/* NAME.I, or PATTERN with {i}. */
+static ts_err prefix_of(ts_str *s, const char *name, const char *pattern,
+                        int32_t i) {
+  const char *at = pattern ? strstr(pattern, "{i}") : NULL;
+  if (!pattern || !*pattern) return ts_str_append(s, "%s.%d", name, i);
+  if (!at) return ts_str_append(s, "%s", pattern);
+  return ts_str_append(s, "%.*s%d%s", (int)(at - pattern), pattern, i, at + 3);
+}
+
+static ts_err init(const ts_layer *l, ts_param *p, double bound) {
+  const ts_layer_config *c = l->config;
+  const uint64_t seed = (uint64_t)l->spec->config->run.seed;
+  const double fan_out = p->rows, fan_in = p->cols ? p->cols : p->rows;
+  const double scale = c->init_scale != 0 ? c->init_scale : 1;
+  const char *kind = c->init_kind ? c->init_kind : "";
+  if (!*kind || !p->cols) { /* vectors stay as the kind has them */
+    if (bound == TS_BOUND_ONES) return ts_param_init_constant(p, 1);
+    return bound > 0 ? ts_param_init_uniform(p, seed, bound)
+                     : ts_param_init_constant(p, 0);
+  }
+  if (!strcmp(kind, "xavier_uniform"))
+    return ts_param_init_uniform(p, seed, scale * sqrt(6 / (fan_in + fan_out)));
+  if (!strcmp(kind, "xavier_normal"))
+    return ts_param_init_normal(p, seed, scale * sqrt(2 / (fan_in + fan_out)));
+  if (!strcmp(kind, "kaiming_uniform"))
+    return ts_param_init_uniform(p, seed, scale * sqrt(6 / fan_in));
+  if (!strcmp(kind, "kaiming_normal"))
+    return ts_param_init_normal(p, seed, scale * sqrt(2 / fan_in));
+  if (!strcmp(kind, "normal")) return ts_param_init_normal(p, seed, scale);
+  if (!strcmp(kind, "constant"))
+    return ts_param_init_constant(p, (float)c->init_scale);
+  return ts_param_init_uniform(p, seed, scale);
+}
+
+ts_err ts_layer_param(ts_layer *l, ts_param **p, int32_t i, bool last,
+                      const char *tail, int32_t rows, int32_t cols,
+                      double bound) {
+  ts_err err = TS_OK;
+  const ts_layer_config *c = l->config;
+  ts_str name = {0}, group = {0};
+  const bool own = last && c->last_parameters && *c->last_parameters;
+  TS_TRY(
+      prefix_of(&name, c->name, own ? c->last_parameters : c->parameters, i));
+  TS_TRY(ts_str_append(&name, ".%s", tail));
+  TS_TRY(ts_str_append(
+      &group, "%s.%d",
+      c->parameter_group && *c->parameter_group ? c->parameter_group : c->name,
+      i));
+  if (ts_params_find(l->params, name.text))
+    TS_THROW(TS_ERR_DECK, "model.layers: two layers have a parameter %s",
+             name.text);
+  TS_TRY(ts_params_add(l->params, l->device, p, name.text, group.text, rows,
+                       cols));
+  (*p)->below = !l->above;
+  (*p)->frozen = c->frozen;
+  (*p)->keyed = !(c->parameters && *c->parameters);
+  if ((*p)->keyed)
+    (*p)->key = (uint32_t)ts_fnv1a(TS_FNV_START, name.text, name.n_bytes);
+  TS_TRY(init(l, *p, bound));
+done:
+  ts_str_reset(&name);
+  ts_str_reset(&group);
+  return err;
+}
+
+ts_err ts_layer_take(ts_layer *l, void *p, int64_t n, size_t size) {
+  return ts_arrays_take(&l->arrays, l->device, p, n, size, TS_TAG_ACTIVATIONS);
+}
+
+uint32_t ts_layer_key(const ts_layer *l) {
+  const char *name = l->config->name;
+  return (uint32_t)ts_fnv1a(TS_FNV_START, name, strlen(name));
+}

@@ -1,0 +1,181 @@
+/* layer.h - what a kind of layer is: one file in src/model/layers/ and one
+ * line in base/kinds.h (TS_LAYERS).
+ *
+ * A graph (model/graph.h) is a list of layers.  Each reads inputs and gives
+ * outputs, which are values: a row of floats for each sample of the batch, in
+ * the device's memory.  The graph resolves names, joins what a kind wants
+ * joined, holds the memory of values and of their gradients, and calls the
+ * layers in their order and, in the backward pass, in the reverse order.
+ *
+ * A kind is made of linear layers (dense/linear.h, dense/mlp.h) and of the
+ * kernels in model/kernels.h, for which layer_ops.h has short forms.
+ * Functions are Local unless they say Collective or Enqueues. */
+#pragma once
+
+#include "base/key.h"
+#include "dense/hooks.h"
+#include "model/model.h"
+#include "runtime/arrays.h"
+
+typedef enum {
+  TS_VECTOR, /* (B, n): fields is 1 */
+  TS_FIELDS  /* (B, F, d): F vectors of d floats, one after the other */
+} ts_form;
+
+typedef struct ts_shape {
+  ts_form form;
+  int32_t fields, dim;
+} ts_shape;
+
+static inline int32_t ts_shape_width(ts_shape s) {
+  return s.fields * s.dim;
+}
+static inline ts_shape ts_vector_of(int32_t n) {
+  return (ts_shape){TS_VECTOR, 1, n};
+}
+static inline ts_shape ts_fields_of(int32_t fields, int32_t dim) {
+  return (ts_shape){TS_FIELDS, fields, dim};
+}
+/* "(B, 26, 16)". */
+enum { TS_SHAPE_BYTES = 48 };
+const char *ts_shape_text(char buf[TS_SHAPE_BYTES], ts_shape);
+
+/* Embeddings of some features, as the tables give them: not in one array. */
+typedef struct ts_emb_set {
+  int32_t *feature; /* (n) numbers in the deck's order */
+  int32_t n;
+} ts_emb_set;
+
+/* A value. */
+typedef struct ts_value {
+  char *name; /* "deep", "mix@ctr", "embeddings" */
+  ts_shape shape;
+  int32_t stride; /* floats from row to row, >= width; the rest is zeros */
+  float *x;       /* (batch_max, stride) */
+  float *dx;      /* the same: its gradient, whole when its layer's backward
+                     pass begins, which may overwrite it; NULL: none is wanted */
+  bool above;     /* embeddings reach it */
+  bool is_input;  /* the deck's dense features: x is the batch's */
+  /* Embeddings as they come: x and dx are NULL, they are run->views'; only
+   * kinds with reads_embeddings see such a value. */
+  ts_emb_set *emb;
+} ts_value;
+
+/* Where a layer reads one, and writes (=) its part of the gradient: a place of
+ * its own where others read the value, too. */
+typedef struct ts_input {
+  const ts_value *value;
+  float *dx; /* (batch_max, value->stride); NULL: nobody wants it */
+  /* Of embeddings as they come: whether their gradients are added to what
+   * run->views has, as another layer has written there; else =. */
+  bool adds;
+} ts_input;
+
+/* Roles of inputs, each a key of its own. */
+typedef enum {
+  TS_ROLE_IN,
+  TS_ROLE_QUERY,
+  TS_ROLE_GATE,
+  TS_ROLE_ITEMS,
+  TS_ROLE_COUNT
+} ts_role;
+
+typedef struct ts_layer {
+  const struct ts_layer_ops *ops;
+  const ts_layer_config *config; /* name, and what all kinds have */
+  const void *options;           /* ops->options_bytes, as ops->keys say */
+  const ts_model_spec *spec;     /* deck, kernels, batch_max */
+  ts_input *in;                  /* role by role */
+  int32_t n_in[TS_ROLE_COUNT];   /* of each */
+  ts_value *out;                 /* (n_out), set by ops->shape */
+  int32_t n_out;
+  bool above; /* embeddings reach it */
+  void *data; /* the kind's own, of ops->data_bytes, zeroed; set before shape */
+  ts_params *params; /* while it is created: where parameters go */
+  ts_device *device;
+  ts_arrays arrays;
+} ts_layer;
+
+/* Input I of ROLE, NULL where there is none. */
+const ts_input *ts_layer_in(const ts_layer *, ts_role, int32_t i);
+
+/* A pass of one batch. */
+typedef struct ts_layer_run {
+  int32_t batch;    /* local samples, may be 0 */
+  bool training;    /* else dropout and the like are off */
+  int64_t step;     /* of the optimizer, since the first start */
+  int64_t first;    /* row of the first local sample among those of the step, of
+                       all ranks and micro-batches */
+  int64_t n_global; /* samples of all ranks in this (micro-)batch */
+  const ts_emb_views *views; /* NULL where layers are below them */
+  const ts_layer_hooks *hooks;
+  ts_lane *lane;
+} ts_layer_run;
+
+typedef struct ts_layer_ops {
+  const char *kind;
+  /* Keys besides those of all kinds, scope TS_SCOPE_LAYER, offsets into a
+   * struct of OPTIONS_BYTES; a key that is not given has its default. */
+  const ts_key *keys;
+  size_t n_keys, options_bytes, data_bytes;
+  /* Inputs of role "in": MOST 1: vectors that a layer names come side by side
+   * as one, in one array; else up to MOST values, each its own (0: any
+   * number).  Fields given to a kind that takes a vector are flattened;
+   * wants_fields: it takes fields alone. */
+  int32_t least, most;
+  bool wants_fields;
+  bool reads_embeddings;     /* takes them as they come */
+  bool roles[TS_ROLE_COUNT]; /* besides "in": it needs them (one value each) */
+  /* The backward pass reads x of inputs, of outputs: else their memory may be
+   * others' by then. */
+  bool keeps_in, keeps_out;
+  /* It sets out[].x itself in create (memory of its own), not the graph. */
+  bool owns_out;
+  /* From in[].value->shape to out, by ts_layer_gives; DECK errors by
+   * ts_layer_fail, which name file, line, layer, both shapes, and what would
+   * fit.  Widths of up to TS_WIDTH_MAX. */
+  ts_err (*shape)(ts_layer *);
+  /* Parameters (ts_layer_param), arrays (ts_layer_take), primitives.  NULL:
+   * nothing to make. */
+  ts_err (*create)(ts_layer *, ts_lane *);
+  void (*destroy)(ts_layer *); /* data's content, after lanes; may be NULL */
+  /* Enqueue on run->lane.  Parameters between ts_layer_acquire and release;
+   * backward says ready for each in the reverse of creation, batch 0
+   * included (gradients become 0), and writes in[].dx where not NULL. */
+  ts_err (*forward)(ts_layer *, const ts_layer_run *);
+  ts_err (*backward)(ts_layer *, const ts_layer_run *);
+  /* Multiplications of a sample's forward pass besides one for each weight;
+   * NULL: none. */
+  double (*products)(const ts_layer *);
+  /* `tessera help layer KIND`: what it computes, shapes, parameters, source;
+   * plain text of 76 columns, without the keys, which are printed behind. */
+  const char *page;
+} ts_layer_ops;
+
+enum { TS_WIDTH_MAX = 1 << 24 };
+
+const ts_layer_ops *ts_layer_find(const char *kind);
+/* The kinds' names with commas, for messages; and the K-th of them, NULL
+ * behind the last. */
+const char *ts_layer_kinds(void);
+const ts_layer_ops *ts_layer_kind(int k);
+
+/* ---- for kinds ----------------------------------------------------------- */
+
+/* DECK error "deck:12: layer deep (mlp): ...". */
+ts_err ts_layer_fail(const ts_layer *, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Adds an output NAME (NULL: the layer's name; else NAME@SUFFIX). */
+ts_err ts_layer_gives(ts_layer *, const char *suffix, ts_shape);
+/* A parameter PREFIX.TAIL, (rows, cols), a vector where cols is 0, of group
+ * GROUP.I; PREFIX is NAME.I, or what the deck's key `parameters` says with {i}
+ * for I (LAST: `last_parameters`, where that is given).  Initial value uniform
+ * in +-BOUND (0: zeros; BOUND_ONES: ones), or as the deck's init says. */
+#define TS_BOUND_ONES (-1.0)
+ts_err ts_layer_param(ts_layer *, ts_param **, int32_t i, bool last,
+                      const char *tail, int32_t rows, int32_t cols,
+                      double bound);
+/* An array of N elements of SIZE bytes, zeroed, given back with the layer. */
+ts_err ts_layer_take(ts_layer *, void *p, int64_t n, size_t size);
+/* A hash of the layer's name: key of random numbers. */
+uint32_t ts_layer_key(const ts_layer *);

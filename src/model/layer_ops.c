@@ -1,0 +1,208 @@
+/* layer_ops.c - tasks of the layers' kernels. */
+#include "model/layer_ops.h"
+
+#include <math.h>
+
+/* A task with a copy of its arguments for each entry of the table. */
+#define TASK(name, args, span)                                                 \
+  typedef struct ts_run_##name##_arg {                                         \
+    const ts_kernels *kernels;                                                 \
+    args a;                                                                    \
+  } ts_run_##name##_arg;                                                       \
+  static ts_err name##_task(void *p, ts_lane *lane) {                          \
+    (void)lane;                                                                \
+    const ts_run_##name##_arg *t = p;                                          \
+    return t->kernels->name(&t->a);                                            \
+  }                                                                            \
+  static ts_err run_##name(const ts_layer *l, const ts_layer_run *r,           \
+                           const args *a) {                                    \
+    const ts_run_##name##_arg t = {l->spec->kernels, *a};                      \
+    return ts_lane_run(r->lane, span, name##_task, t);                         \
+  }
+TASK(contract, ts_contract_args, "contract")
+TASK(map, ts_map_args, "elementwise")
+TASK(act_forward, ts_act_args, "activation")
+TASK(act_backward, ts_act_args, "activation backward")
+TASK(norm_forward, ts_norm_args, "norm")
+TASK(norm_backward, ts_norm_args, "norm backward")
+TASK(column_sums, ts_column_sums_args, "column sums")
+TASK(column_apply, ts_column_apply_args, "column apply")
+TASK(batch_norm_forward, ts_batch_norm_args, "batch norm")
+TASK(batch_norm_backward, ts_batch_norm_args, "batch norm backward")
+TASK(dropout, ts_dropout_args, "dropout")
+TASK(max_forward, ts_max_args, "max")
+TASK(max_backward, ts_max_args, "max backward")
+TASK(fm_forward, ts_fm_args, "interaction")
+TASK(fm_backward, ts_fm_args, "interaction backward")
+
+ts_err ts_run_contract(const ts_layer *l, const ts_layer_run *r,
+                       const ts_contract_args *a) {
+  return run_contract(l, r, a);
+}
+
+ts_err ts_run_map(const ts_layer *l, const ts_layer_run *r,
+                  const ts_map_args *a) {
+  return run_map(l, r, a);
+}
+
+ts_err ts_run_act(const ts_layer *l, const ts_layer_run *r,
+                  const ts_act_args *a, ts_pass pass) {
+  return pass == TS_FORWARD ? run_act_forward(l, r, a)
+                            : run_act_backward(l, r, a);
+}
+
+ts_err ts_run_norm(const ts_layer *l, const ts_layer_run *r,
+                   const ts_norm_args *a, ts_pass pass) {
+  return pass == TS_FORWARD ? run_norm_forward(l, r, a)
+                            : run_norm_backward(l, r, a);
+}
+
+ts_err ts_run_column_sums(const ts_layer *l, const ts_layer_run *r,
+                          const ts_column_sums_args *a) {
+  return run_column_sums(l, r, a);
+}
+
+ts_err ts_run_column_apply(const ts_layer *l, const ts_layer_run *r,
+                           const ts_column_apply_args *a) {
+  return run_column_apply(l, r, a);
+}
+
+ts_err ts_run_batch_norm(const ts_layer *l, const ts_layer_run *r,
+                         const ts_batch_norm_args *a, ts_pass pass) {
+  return pass == TS_FORWARD ? run_batch_norm_forward(l, r, a)
+                            : run_batch_norm_backward(l, r, a);
+}
+
+ts_err ts_run_dropout(const ts_layer *l, const ts_layer_run *r,
+                      const ts_dropout_args *a) {
+  return run_dropout(l, r, a);
+}
+
+ts_err ts_run_max(const ts_layer *l, const ts_layer_run *r,
+                  const ts_max_args *a, ts_pass pass) {
+  return pass == TS_FORWARD ? run_max_forward(l, r, a)
+                            : run_max_backward(l, r, a);
+}
+
+ts_err ts_run_fm(const ts_layer *l, const ts_layer_run *r, const ts_fm_args *a,
+                 ts_pass pass) {
+  return pass == TS_FORWARD ? run_fm_forward(l, r, a)
+                            : run_fm_backward(l, r, a);
+}
+
+/* ---- sums of columns into f32 -------------------------------------------- */
+
+ts_err ts_run_bias_grad(const ts_layer *l, const ts_layer_run *r, float *grad,
+                        const float *dy, int64_t rows, int64_t stride,
+                        int32_t n) {
+  const ts_contract_args a = {.c = grad,
+                              .a = dy,
+                              .cs = {.r = 1},
+                              .as = {.r = 1, .c = stride},
+                              .n_b = 1,
+                              .n_k = rows,
+                              .n_h = 1,
+                              .n_i = n,
+                              .n_j = 1,
+                              .scale = 1};
+  return run_contract(l, r, &a);
+}
+
+ts_err ts_run_copy(const ts_layer *l, const ts_layer_run *r, float *to,
+                   int64_t to_stride, const float *from, int64_t from_stride,
+                   int32_t n, bool add) {
+  const ts_map_args a = {.y = to,
+                         .a = from,
+                         .ys = {.b = to_stride, .c = 1},
+                         .as = {.b = from_stride, .c = 1},
+                         .n_b = r->batch,
+                         .n_h = 1,
+                         .n_i = 1,
+                         .n_j = n,
+                         .op = TS_MAP_MULTIPLY,
+                         .scale = 1,
+                         .add = add};
+  return run_map(l, r, &a);
+}
+
+typedef struct ts_zero_arg {
+  const ts_kernels *kernels;
+  void *p;
+  size_t bytes;
+} ts_zero_arg;
+
+static ts_err zero_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_zero_arg *a = arg;
+  return a->kernels->zero(a->p, a->bytes);
+}
+
+ts_err ts_run_zero(const ts_layer *l, const ts_layer_run *r, void *p,
+                   size_t bytes) {
+  const ts_zero_arg a = {l->spec->kernels, p, bytes};
+  return ts_lane_run(r->lane, "zero", zero_task, a);
+}
+
+/* ---- parameters ---------------------------------------------------------- */
+
+ts_err ts_layer_begin(const ts_layer_run *r, const ts_param *p, ts_pass pass) {
+  return ts_layer_acquire(r->hooks, p, pass, r->lane);
+}
+
+ts_err ts_layer_end(const ts_layer_run *r, const ts_param *p, ts_pass pass) {
+  return ts_layer_release(r->hooks, p, pass, r->lane);
+}
+
+ts_err ts_layer_gave(const ts_layer_run *r, ts_param *const *p, int32_t n) {
+  for (int32_t i = n - 1; i >= 0; i--)
+    TS_DO(ts_layer_ready(r->hooks, p[i], r->lane));
+  return TS_OK;
+}
+
+/* ---- linear layers ------------------------------------------------------- */
+
+ts_err ts_rows_linear_create(ts_rows_linear *x, ts_layer *l,
+                             const ts_rows_linear_spec *s, ts_lane *lane) {
+  const double bound = 1 / sqrt((double)s->n_in);
+  const ts_linear_spec spec = {.n_in = s->n_in,
+                               .n_out = s->n_out,
+                               .in_stride = s->in_stride,
+                               .out_stride = s->n_out,
+                               .relu = s->relu,
+                               .precision = l->spec->config->run.precision,
+                               .batch_max = l->spec->batch_max * s->rows_each,
+                               .need_dx = s->need_dx,
+                               .engine = l->spec->engine,
+                               .kernels = l->spec->kernels};
+  if ((int64_t)l->spec->batch_max * s->rows_each > INT32_MAX)
+    return ts_layer_fail(l, "a batch has more than %d rows here", INT32_MAX);
+  x->rows_each = s->rows_each;
+  TS_DO(ts_layer_param(l, &x->p[0], s->i, s->last, "weight", s->n_out, s->n_in,
+                       bound));
+  if (s->bias)
+    TS_DO(
+        ts_layer_param(l, &x->p[1], s->i, s->last, "bias", s->n_out, 0, bound));
+  return ts_linear_create(&x->linear, &spec, x->p[0], x->p[1], lane);
+}
+
+void ts_rows_linear_reset(ts_rows_linear *x) {
+  ts_linear_destroy(x->linear);
+  *x = (ts_rows_linear){0};
+}
+
+ts_err ts_rows_linear_forward(ts_rows_linear *x, const ts_layer_run *r,
+                              float *y, const float *in) {
+  TS_DO(ts_layer_begin(r, x->p[0], TS_FORWARD));
+  TS_DO(ts_linear_forward(x->linear, y, in, r->batch * x->rows_each, r->lane));
+  return ts_layer_end(r, x->p[0], TS_FORWARD);
+}
+
+ts_err ts_rows_linear_backward(ts_rows_linear *x, const ts_layer_run *r,
+                               float *dx, float *dy, const float *in,
+                               const float *y) {
+  TS_DO(ts_layer_begin(r, x->p[0], TS_BACKWARD));
+  TS_DO(ts_linear_backward(x->linear, dx, dy, in, y, r->batch * x->rows_each,
+                           r->lane));
+  TS_DO(ts_layer_gave(r, x->p, x->p[1] ? 2 : 1));
+  return ts_layer_end(r, x->p[0], TS_BACKWARD);
+}

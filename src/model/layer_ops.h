@@ -1,0 +1,71 @@
+/* layer_ops.h - short forms that kinds of layers enqueue kernels with.
+ *
+ * Each takes a copy of its arguments; with batch 0 nothing of a sample is
+ * touched, sums are 0.  All of it Enqueues. */
+#pragma once
+
+#include "dense/linear.h"
+#include "model/layer.h"
+
+/* One kernel each of model/kernels.h and dense/kernels.h. */
+ts_err ts_run_contract(const ts_layer *, const ts_layer_run *,
+                       const ts_contract_args *);
+ts_err ts_run_map(const ts_layer *, const ts_layer_run *, const ts_map_args *);
+ts_err ts_run_act(const ts_layer *, const ts_layer_run *, const ts_act_args *,
+                  ts_pass);
+ts_err ts_run_norm(const ts_layer *, const ts_layer_run *, const ts_norm_args *,
+                   ts_pass);
+ts_err ts_run_column_sums(const ts_layer *, const ts_layer_run *,
+                          const ts_column_sums_args *);
+ts_err ts_run_column_apply(const ts_layer *, const ts_layer_run *,
+                           const ts_column_apply_args *);
+ts_err ts_run_batch_norm(const ts_layer *, const ts_layer_run *,
+                         const ts_batch_norm_args *, ts_pass);
+ts_err ts_run_dropout(const ts_layer *, const ts_layer_run *,
+                      const ts_dropout_args *);
+ts_err ts_run_max(const ts_layer *, const ts_layer_run *, const ts_max_args *,
+                  ts_pass);
+ts_err ts_run_fm(const ts_layer *, const ts_layer_run *, const ts_fm_args *,
+                 ts_pass);
+ts_err ts_run_zero(const ts_layer *, const ts_layer_run *, void *p,
+                   size_t bytes);
+
+/* grad (n) = the columns' sums of dy (rows, stride): of a bias. */
+ts_err ts_run_bias_grad(const ts_layer *, const ts_layer_run *, float *grad,
+                        const float *dy, int64_t rows, int64_t stride,
+                        int32_t n);
+/* Rows of N floats: to (=, or += where ADD) from. */
+ts_err ts_run_copy(const ts_layer *, const ts_layer_run *, float *to,
+                   int64_t to_stride, const float *from, int64_t from_stride,
+                   int32_t n, bool add);
+
+/* The parameters of one group, whose first is P: acquired and released; the
+ * gradients of N of them, in the order of creation, are ready. */
+ts_err ts_layer_begin(const ts_layer_run *, const ts_param *p, ts_pass);
+ts_err ts_layer_end(const ts_layer_run *, const ts_param *p, ts_pass);
+ts_err ts_layer_gave(const ts_layer_run *, ts_param *const *p, int32_t n);
+
+/* y = x W^T + b of ROWS_EACH rows a sample (1; or each field), without an
+ * activation: a linear layer with its parameters. */
+typedef struct ts_rows_linear {
+  ts_linear *linear;
+  ts_param *p[2]; /* weight, bias (NULL: none) */
+  int32_t rows_each;
+} ts_rows_linear;
+typedef struct ts_rows_linear_spec {
+  int32_t i;                      /* of its name: NAME.i */
+  bool last;                      /* `last_parameters` */
+  int32_t n_in, in_stride, n_out; /* y has stride n_out */
+  int32_t rows_each;
+  bool bias, relu, need_dx;
+} ts_rows_linear_spec;
+ts_err ts_rows_linear_create(ts_rows_linear *, ts_layer *,
+                             const ts_rows_linear_spec *, ts_lane *);
+void ts_rows_linear_reset(ts_rows_linear *);
+/* As ts_linear_forward and backward, parameters acquired and released, their
+ * gradients ready. */
+ts_err ts_rows_linear_forward(ts_rows_linear *, const ts_layer_run *, float *y,
+                              const float *x);
+ts_err ts_rows_linear_backward(ts_rows_linear *, const ts_layer_run *,
+                               float *dx, float *dy, const float *x,
+                               const float *y);
