@@ -50,13 +50,13 @@ void ts_deck_group(ts_deck *d, ts_scope scope, const config_setting_t *s,
     /* Lists of groups have code of their own. */
     if (scope == TS_SCOPE_DECK &&
         (!strcmp(path, "tables") || !strcmp(path, "table_defaults") ||
-         ts_schema_list(path)))
+         !strcmp(path, "model.layers") || ts_schema_list(path)))
       continue;
     ts_deck_key(d, scope, child, path, to);
   }
 }
 
-static void set_defaults(ts_deck *d, ts_scope scope, void *to) {
+void ts_deck_defaults(ts_deck *d, ts_scope scope, void *to) {
   for (int i = 0; i < ts_schema_n; i++)
     if (ts_schema[i].scope == scope)
       ts_deck_default(d, &ts_schema[i], (char *)to + ts_schema[i].offset);
@@ -99,7 +99,7 @@ static void read_table(ts_deck *d, const config_setting_t *defaults,
                        int n_sets) {
   ts_table_config *t = add_table(d, s);
   if (!t) return;
-  set_defaults(d, TS_SCOPE_TABLE, t);
+  ts_deck_defaults(d, TS_SCOPE_TABLE, t);
   if (defaults) ts_deck_group(d, TS_SCOPE_TABLE, defaults, "", t);
   ts_deck_group(d, TS_SCOPE_TABLE, s, "", t);
   t->line = (int)config_setting_source_line(s);
@@ -175,7 +175,7 @@ static ts_err read_item(ts_deck *d, const ts_key_list *list,
   TS_DO(ts_mem_extend(array, *n, *n + more, list->size, TS_TAG_MISC));
   for (d->element = 0; d->element < more; d->element++) {
     char *to = *array + (size_t)(*n)++ * list->size;
-    set_defaults(d, list->scope, to);
+    ts_deck_defaults(d, list->scope, to);
     if (config_setting_is_group(e))
       ts_deck_group(d, list->scope, e, "", to);
     else
@@ -217,7 +217,7 @@ static void read_lists(ts_deck *d, const config_t *tree) {
       TS_OK)
     return;
   c->model.n_tasks = 1;
-  set_defaults(d, TS_SCOPE_TASK, c->model.tasks);
+  ts_deck_defaults(d, TS_SCOPE_TASK, c->model.tasks);
 }
 
 /* ---- the whole ----------------------------------------------------------- */
@@ -248,10 +248,11 @@ static ts_err take_tree(ts_deck *d, config_t *tree, const char *const *sets,
   const config_setting_t *root = config_root_setting(tree);
   TS_DO(ts_deck_defaults_read(d));
   for (int i = 0; i < n_sets; i++) ts_deck_set(d, tree, sets[i]);
-  set_defaults(d, TS_SCOPE_DECK, d->config);
+  ts_deck_defaults(d, TS_SCOPE_DECK, d->config);
   ts_deck_group(d, TS_SCOPE_DECK, root, "", d->config);
   read_tables(d, tree, sets, n_sets);
   read_lists(d, tree);
+  ts_deck_layers(d, tree);
   /* Texts that had no room are cut, or missing: nothing of it counts. */
   if (ts_mem_failures() == failures) {
     if (!d->n_errors) TS_DO(derive_paths(d->config));
@@ -372,5 +373,8 @@ void ts_deck_destroy(ts_config *c) {
   for (int32_t i = 0; i < c->n_tables; i++)
     free_values(TS_SCOPE_TABLE, &c->tables[i]);
   for (int i = 0; i < ts_schema_n_lists; i++) free_list(c, &ts_schema_lists[i]);
+  for (int32_t i = 0; i < c->model.n_layers; i++)
+    ts_deck_layer_free(&c->model.layers[i]);
+  ts_mem_free(c->model.layers);
   ts_mem_free_all(c->tables, c->deck_path, c->deck_dir, c);
 }

@@ -81,6 +81,13 @@ const char *ts_deck_skip_quiet(const char *p);
 /* Whether what TEXT includes can be read and has an end. */
 ts_err ts_deck_includes(const ts_deck *, const char *text);
 
+/* deck.c: the defaults of all keys of SCOPE. */
+void ts_deck_defaults(ts_deck *, ts_scope, void *to);
+
+/* deck_layers.c: model.layers, after tables and tasks; what a layer owns. */
+void ts_deck_layers(ts_deck *, const config_t *);
+void ts_deck_layer_free(ts_layer_config *);
+
 /* columns_check.c: data.columns, and what it stands for. */
 void ts_columns_check(ts_deck *, const config_setting_t *root);
 

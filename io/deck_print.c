@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "io/deck_impl.h"
+#include "model/layer.h"
 
 /* ---- values -------------------------------------------------------------- */
 
@@ -178,11 +179,12 @@ static ts_err open_groups(ts_str *s, const char *from, const char *to, int base,
   return TS_OK;
 }
 
-static ts_err print_scope(ts_str *s, ts_scope scope, const void *from,
-                          int base) {
+/* Those of the N KEYS that are of SCOPE. */
+static ts_err print_keys(ts_str *s, const ts_key *keys, int n, ts_scope scope,
+                         const void *from, int base) {
   const char *before = "", *leaf;
-  for (int i = 0; i < ts_schema_n; i++) {
-    const ts_key *k = &ts_schema[i];
+  for (int i = 0; i < n; i++) {
+    const ts_key *k = &keys[i];
     const void *v = (const char *)from + k->offset;
     if (k->scope != scope || !is_given(k, v)) continue;
     TS_DO(close_groups(s, before, k->path, base));
@@ -194,6 +196,26 @@ static ts_err print_scope(ts_str *s, ts_scope scope, const void *from,
     before = k->path;
   }
   return close_groups(s, before, "", base);
+}
+
+static ts_err print_scope(ts_str *s, ts_scope scope, const void *from,
+                          int base) {
+  return print_keys(s, ts_schema, ts_schema_n, scope, from, base);
+}
+
+/* model.layers: keys that all kinds have, and the kind's own. */
+static ts_err print_layers(ts_str *s, const ts_config *c) {
+  TS_DO(ts_str_append(s, "layers = (\n"));
+  for (int32_t i = 0; i < c->model.n_layers; i++) {
+    const ts_layer_config *l = &c->model.layers[i];
+    const ts_layer_ops *ops = ts_layer_find(l->kind);
+    TS_DO(ts_str_append(s, "  {\n"));
+    TS_DO(print_scope(s, TS_SCOPE_LAYER, l, 2));
+    TS_DO(print_keys(s, ops->keys, (int)ops->n_keys, TS_SCOPE_LAYER, l->options,
+                     2));
+    TS_DO(ts_str_append(s, "  }%s\n", i + 1 < c->model.n_layers ? "," : ""));
+  }
+  return ts_str_append(s, ");\n");
 }
 
 static ts_err print_list(ts_str *s, const char *head, ts_scope scope,
@@ -231,6 +253,8 @@ static ts_err print_groups(ts_str *s, const ts_config *c) {
        p = end + 4) {
     TS_TRY(ts_str_append_bytes(s, p, (size_t)(end + 1 - p)));
     TS_TRY(print_lists(s, p, c));
+    if (c->model.n_layers && !strncmp(p, "model ", 6))
+      TS_TRY(print_layers(s, c));
     TS_TRY(ts_str_append(s, "};\n"));
   }
 done:

@@ -69,6 +69,19 @@ static void copy_setting(config_setting_t *to, const char *name,
   }
 }
 
+/* The element called NAME of the list model.layers, for "model.NAME.key". */
+static config_setting_t *layer_of(config_setting_t *model, const char *name) {
+  config_setting_t *list = config_setting_get_member(model, "layers");
+  for (int i = 0; list && i < config_setting_length(list); i++) {
+    config_setting_t *e = config_setting_get_elem(list, (unsigned)i);
+    const char *own = NULL;
+    if (config_setting_is_group(e) &&
+        config_setting_lookup_string(e, "name", &own) && !strcmp(own, name))
+      return e;
+  }
+  return NULL;
+}
+
 /* The group that PATH's last part belongs to, made where it is missing. */
 static config_setting_t *parent_of(config_t *tree, char *path,
                                    const char **leaf) {
@@ -77,6 +90,7 @@ static config_setting_t *parent_of(config_t *tree, char *path,
   for (char *dot; (dot = strchr(part, '.')); part = dot + 1) {
     *dot = '\0';
     config_setting_t *child = config_setting_get_member(s, part);
+    if (!child) child = layer_of(s, part);
     if (!child) child = config_setting_add(s, part, CONFIG_TYPE_GROUP);
     if (!child || !config_setting_is_group(child)) return NULL;
     s = child;
@@ -126,9 +140,17 @@ static void set_key(ts_deck *d, config_t *tree, char *key, const char *text,
 }
 
 /* Known, or left to the lists' own code. */
-static bool is_key(const char *key) {
+static bool is_key(config_t *tree, const char *key) {
+  char name[PATH_MAX_BYTES];
+  config_setting_t *model = config_lookup(tree, "model");
+  const char *dot = !strncmp(key, "model.", 6) ? strchr(key + 6, '.') : NULL;
+  if (dot && model) {
+    snprintf(name, sizeof name, "%.*s", (int)(dot - key - 6), key + 6);
+    if (layer_of(model, name)) return true;
+  }
   return !strcmp(key, "tables") || !strncmp(key, "table_defaults", 14) ||
-         ts_schema_list(key) || ts_schema_find(TS_SCOPE_DECK, key) ||
+         !strcmp(key, "model.layers") || ts_schema_list(key) ||
+         ts_schema_find(TS_SCOPE_DECK, key) ||
          ts_schema_is_group(TS_SCOPE_DECK, key);
 }
 
@@ -138,7 +160,7 @@ void ts_deck_set(ts_deck *d, config_t *tree, const char *text) {
   d->where = text;
   if (!value)
     ts_deck_error(d, NULL, "is not group.key=value");
-  else if (!is_table_set(key) && is_key(key))
+  else if (!is_table_set(key) && is_key(tree, key))
     set_key(d, tree, key, text, value);
   else if (!is_table_set(key)) {
     const char *near = ts_schema_nearest(TS_SCOPE_DECK, key);

@@ -63,6 +63,7 @@ tessera_sources += \
   io/deck_help.c \
   io/deck_impl.h \
   io/deck_include.c \
+  io/deck_layers.c \
   io/deck_print.c \
   io/deck_search.c \
   io/deck_set.c \
@@ -90,6 +91,7 @@ tessera_sources += \
   io/rows.h \
   io/schema.c \
   io/schema_find.c \
+  io/schema_layers.h \
   io/sheet.c \
   io/sheet_csv.c \
   io/sheet.h \

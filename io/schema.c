@@ -14,6 +14,7 @@
 #define STRUCT_OVERRIDE ts_optim_override
 #define STRUCT_TASK ts_task_config
 #define STRUCT_COLUMN ts_column_config
+#define STRUCT_LAYER ts_layer_config
 #define STRUCT_GROUP ts_layers_config
 #define STRUCT_FORWARD ts_prefetch_config
 #define STRUCT_BACKWARD ts_prefetch_config
@@ -145,6 +146,8 @@ const ts_key ts_schema[] = {
             "vectors, coordinate by coordinate"),
     WORD(TASK, name, STRING, "label", NULL, "name of the task"),
     NUMBER(TASK, weight, FLOAT, "1.0", "", 0, 1e9, "of its loss"),
+#include "io/schema_layers.h"
+    ,
 
     WORD_OF(DECK, "optimizer.kind", optimizer.base.kind, STRING, "adam",
             TS_CHOICES(TS_DENSE_OPTIMS), "for the dense parameters"),

@@ -39,6 +39,7 @@
 
 /* ts_layer_name in a file of src/model/layers/: kinds of a graph's layers. */
 #define TS_LAYERS(X)                                                           \
+  X(concat)                                                                    \
   X(linear)                                                                    \
   X(mlp)                                                                       \
   X(add)                                                                       \

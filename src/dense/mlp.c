@@ -26,6 +26,12 @@ static ts_err add_params(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
   ts_device *device = ts_lane_device(lane);
   const bool last = i == s->n_layers - 1 && s->last_name;
   const double bound = 1.0 / sqrt((double)n_in);
+  if (s->param) {
+    const bool end = i == s->n_layers - 1;
+    TS_DO(
+        s->param(s->arg, &m->W[i], i, end, "weight", m->n_out[i], n_in, bound));
+    return s->param(s->arg, &m->b[i], i, end, "bias", m->n_out[i], 0, bound);
+  }
   if (last)
     TS_TRY(ts_str_append(&prefix, "%s", s->last_name));
   else if (!s->tail)

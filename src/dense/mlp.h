@@ -17,6 +17,11 @@ typedef struct ts_mlp_spec {
    * LAST_NAME.{weight,bias} where that is not NULL; its group is GROUP.i.
    * TAIL NULL: NAME.(2 i).{weight,bias}, as in a list that counts ReLUs. */
   const char *name, *tail, *last_name, *group;
+  /* Unless NULL: makes the parameter TAIL ("weight", "bias") of layer I in
+   * their place, with values uniform in +-BOUND. */
+  ts_err (*param)(void *arg, ts_param **, int32_t i, bool last,
+                  const char *tail, int32_t rows, int32_t cols, double bound);
+  void *arg;
   ts_precision precision;
   bool x_half; /* x and dx are of bf16, as ts_linear_spec has it */
   int32_t batch_max;

@@ -17,9 +17,11 @@
 typedef struct ts_graph {
   ts_model base;
   ts_model_spec spec;
+  ts_device *device;  /* NULL: a plan alone */
   ts_layer **layers;  /* (n) in running order, with those the graph adds */
   int32_t n, n_below; /* the first n_below run before embeddings are there */
   ts_value dense;     /* the input */
+  int32_t *n_reads;   /* (n_features) names in `in` that mean it */
   ts_value **emb;     /* (n_emb) sets of embeddings that are read */
   int32_t n_emb;
   ts_layer_config **added; /* (n_added) of the layers that the graph adds */
@@ -27,7 +29,6 @@ typedef struct ts_graph {
   ts_value *logits; /* (B, n_tasks): dx is over_backward's argument */
   float *slab;      /* of values */
   int64_t slab_floats;
-  float *dense_grad; /* none wants it */
   ts_arrays arrays;
   ts_emb_views views; /* of the pass under way */
 } ts_graph;
@@ -36,13 +37,16 @@ typedef struct ts_graph {
  * of it back. */
 ts_err ts_graph_plan(ts_graph *, const ts_model_spec *);
 void ts_graph_reset(ts_graph *);
-/* Places of values in the slab and of inputs' gradients; slab_floats. */
+/* slab_floats, and with a device the slab and the places of values and their
+ * gradients in it. */
 ts_err ts_graph_place(ts_graph *);
 
 /* The value NAME of layer L's role, NULL and a DECK error where there is
  * none; *SKIP: "dense?" without dense features. */
 ts_err ts_graph_find(ts_graph *, const ts_layer *l, const char *name,
                      ts_value **, bool *skip);
+/* Counts n_reads. */
+ts_err ts_graph_count_reads(ts_graph *);
 /* One layer of CONFIG, behind the others: inputs, shape. */
 ts_err ts_graph_add(ts_graph *, const ts_layer_config *);
 /* The layer that reads VALUES side by side, there already or added.  FIELDS:

@@ -1,6 +1,7 @@
 /* graph_names.c - what names stand for. */
 #include <string.h>
 
+#include "base/features.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/graph.h"
@@ -104,6 +105,35 @@ static const char *group_of(const char *name) {
       strncmp(name, "fields", n > 6 ? n : 6) != 0)
     return NULL;
   return colon ? colon + 1 : "";
+}
+
+static ts_err count(ts_graph *g, const ts_strings *names) {
+  ts_err err = TS_OK;
+  const ts_config *c = g->spec.config;
+  for (int32_t i = 0; i < names->n; i++) {
+    ts_emb_set set = {0};
+    err = list_features(&set, c, group_of(names->item[i]), names->item[i]);
+    for (int32_t k = 0; err == TS_OK && k < set.n; k++)
+      g->n_reads[set.feature[k]]++;
+    ts_mem_free(set.feature);
+    TS_DO(err);
+  }
+  return TS_OK;
+}
+
+ts_err ts_graph_count_reads(ts_graph *g) {
+  const ts_config *c = g->spec.config;
+  TS_DO(ts_mem_many(g->n_reads, ts_feature_count(c) + 1, DENSE));
+  for (int32_t i = 0; i < c->model.n_layers; i++) {
+    const ts_layer_config *l = &c->model.layers[i];
+    const ts_strings *names[] = {&l->in, &l->query, &l->gate, &l->items};
+    for (int k = 0; k < TS_ROLE_COUNT; k++) TS_DO(count(g, names[k]));
+  }
+  for (int32_t k = 0; k < c->model.n_tasks; k++) {
+    char *in = c->model.tasks[k].in;
+    if (in && *in) TS_DO(count(g, &(ts_strings){&in, 1}));
+  }
+  return TS_OK;
 }
 
 /* What was perhaps meant: the nearest of the names that are there. */

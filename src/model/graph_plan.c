@@ -8,11 +8,18 @@
 
 /* ---- layers -------------------------------------------------------------- */
 
+static int32_t n_inputs(const ts_layer *l) {
+  int32_t n = 0;
+  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
+  return n;
+}
+
 static void layer_free(ts_layer *l) {
   if (!l) return;
   if (l->ops->destroy && l->data) l->ops->destroy(l);
   ts_arrays_reset(&l->arrays);
   for (int32_t k = 0; k < l->n_out; k++) ts_mem_free(l->out[k].name);
+  for (int32_t k = 0; l->in && k < n_inputs(l); k++) ts_mem_free(l->in[k].adds);
   ts_mem_free_all(l->in, l->out, l->data, l);
 }
 
@@ -23,7 +30,7 @@ void ts_graph_reset(ts_graph *g) {
                     g->emb[k]);
   for (int32_t k = 0; k < g->n_added; k++)
     ts_mem_free_all(g->added[k]->name, g->added[k]);
-  ts_mem_free_all(g->layers, g->emb, g->added);
+  ts_mem_free_all(g->layers, g->emb, g->added, g->n_reads);
   ts_arrays_reset(&g->arrays);
 }
 
@@ -53,8 +60,7 @@ done:
 }
 
 static ts_err take_input(ts_layer *l, ts_role role, ts_value *v) {
-  int32_t n = 0;
-  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
+  const int32_t n = n_inputs(l);
   TS_DO(ts_mem_extend(&l->in, n, n + 1, sizeof *l->in, TS_TAG_DENSE));
   l->in[n].value = v;
   l->n_in[role]++;
@@ -84,13 +90,14 @@ static ts_err added_config(ts_graph *g, const ts_layer *reader,
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_layer_config *c = NULL;
-  TS_TRY(ts_mem_extend(&g->added, g->n_added, g->n_added + 1,
-                       sizeof *g->added, TS_TAG_DENSE));
+  TS_TRY(ts_mem_extend(&g->added, g->n_added, g->n_added + 1, sizeof *g->added,
+                       TS_TAG_DENSE));
   TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_DENSE));
   g->added[g->n_added++] = c;
   c->kind = (char *)ts_layer_concat.kind;
   c->line = reader ? reader->config->line : 0;
-  TS_TRY(ts_str_append(&name, "%s:in", reader ? reader->config->name : "model"));
+  TS_TRY(
+      ts_str_append(&name, "%s:in", reader ? reader->config->name : "model"));
   TS_TRY(ts_mem_strdup(&c->name, name.text));
   *out = c;
 done:
@@ -122,10 +129,22 @@ done:
 
 /* ---- inputs -------------------------------------------------------------- */
 
+/* Some other layer reads an embedding of V: so its gradient is a sum. */
+static bool is_shared(const ts_graph *g, const ts_value *v) {
+  for (int32_t k = 0; k < v->emb->n; k++)
+    if (g->n_reads[v->emb->feature[k]] > 1) return true;
+  return false;
+}
+
+static bool reads_it(const ts_graph *g, const ts_layer *l, const ts_value *v) {
+  return l->ops == &ts_layer_concat ||
+         (l->ops->reads_embeddings && !is_shared(g, v));
+}
+
 static ts_err join_role(ts_graph *g, ts_layer *l, ts_value **v, int32_t n) {
   const bool fields = l->ops->wants_fields;
   ts_value *one = v[0];
-  if (n > 1 || (one->emb && !l->ops->reads_embeddings))
+  if (n > 1 || (one->emb && !reads_it(g, l, one)))
     TS_DO(ts_graph_join(g, l, v, n, fields, &one));
   return take_input(l, TS_ROLE_IN, one);
 }
@@ -135,7 +154,7 @@ static ts_err take_each(ts_graph *g, ts_layer *l, ts_role role, ts_value **v,
                         int32_t n) {
   for (int32_t k = 0; k < n; k++) {
     ts_value *one = v[k];
-    if (one->emb && !(role == TS_ROLE_IN && l->ops->reads_embeddings))
+    if (one->emb && !(role == TS_ROLE_IN && reads_it(g, l, one)))
       TS_DO(ts_graph_join(g, l, &one, 1, false, &one));
     TS_DO(take_input(l, role, one));
   }
@@ -173,8 +192,9 @@ static ts_err take_inputs(ts_graph *g, ts_layer *l) {
   const ts_strings *names[] = {&c->in, &c->query, &c->gate, &c->items};
   for (int k = 0; k < TS_ROLE_COUNT; k++) {
     if (k && l->ops->roles[k] != (names[k]->n > 0))
-      return ts_layer_fail(l, l->ops->roles[k] ? "it needs the key %s"
-                                               : "it does not take the key %s",
+      return ts_layer_fail(l,
+                           l->ops->roles[k] ? "it needs the key %s"
+                                            : "it does not take the key %s",
                            keys[k]);
     TS_DO(take_role(g, l, (ts_role)k, names[k]));
   }
@@ -185,7 +205,7 @@ static ts_err take_inputs(ts_graph *g, ts_layer *l) {
                          "\"fields\" are all embeddings, where they have one "
                          "dim, and kind stack makes fields of vectors",
                          l->in[0].value->name,
-                         ts_shape_text(text, l->in[0].value->shape));
+                         ts_layer_shape_text(text, l->in[0].value->shape));
   }
   return TS_OK;
 }
@@ -195,8 +215,9 @@ ts_err ts_graph_add(ts_graph *g, const ts_layer_config *c) {
   ts_layer *l = NULL;
   const ts_layer_ops *ops = ts_layer_find(c->kind);
   if (!ops)
-    return ts_fail(TS_ERR_DECK, "%s:%d: layer %s: there is no kind \"%.80s\"; "
-                                "there are: %s",
+    return ts_fail(TS_ERR_DECK,
+                   "%s:%d: layer %s: there is no kind \"%.80s\"; "
+                   "there are: %s",
                    g->spec.config->deck_path, c->line, c->name, c->kind,
                    ts_layer_kinds());
   TS_TRY(layer_new(&l, g, ops, c));
@@ -226,10 +247,11 @@ static ts_err find_logits(ts_graph *g) {
   }
   if (!c->model.has_outputs) { /* one layer for all tasks */
     if (ts_shape_width(v[0]->shape) != c->model.n_tasks)
-      TS_THROW_LAYER(last, "it is the last one and gives %s, but there are %d "
-                           "tasks: it has to give (B, %d), or say "
-                           "model.outputs",
-                     ts_shape_text(text, v[0]->shape), c->model.n_tasks,
+      TS_THROW_LAYER(last,
+                     "it is the last one and gives %s, but there are %d "
+                     "tasks: it has to give (B, %d), or say "
+                     "model.outputs",
+                     ts_layer_shape_text(text, v[0]->shape), c->model.n_tasks,
                      c->model.n_tasks);
     g->logits = v[0];
     goto done;
@@ -240,7 +262,7 @@ static ts_err find_logits(ts_graph *g) {
                "%s: output %s reads \"%s\", which is %s: a loss takes (B, 1), "
                "as kind linear with units = 1 gives it",
                c->deck_path, c->model.tasks[k].name, v[k]->name,
-               ts_shape_text(text, v[k]->shape));
+               ts_layer_shape_text(text, v[k]->shape));
   if (c->model.n_tasks == 1 && !v[0]->is_input && !v[0]->emb)
     g->logits = v[0];
   else
@@ -254,9 +276,7 @@ static int32_t n_readers(const ts_graph *g, const ts_value *v) {
   int32_t n = 0;
   for (int32_t i = 0; i < g->n; i++) {
     const ts_layer *l = g->layers[i];
-    int32_t n_in = 0;
-    for (int k = 0; k < TS_ROLE_COUNT; k++) n_in += l->n_in[k];
-    for (int32_t k = 0; k < n_in; k++) n += l->in[k].value == v;
+    for (int32_t k = 0; k < n_inputs(l); k++) n += l->in[k].value == v;
   }
   return n;
 }
@@ -275,9 +295,10 @@ static ts_err check_read(const ts_graph *g) {
     for (int32_t k = 0; k < g->layers[i]->n_out; k++) {
       const ts_value *v = &g->layers[i]->out[k];
       if (v == g->logits || n_readers(g, v)) continue;
-      return ts_layer_fail(g->layers[i], "nothing reads \"%s\": name it in the "
-                                         "`in` of a layer below it or of an "
-                                         "output, or leave the layer out",
+      return ts_layer_fail(g->layers[i],
+                           "nothing reads \"%s\": name it in the "
+                           "`in` of a layer below it or of an "
+                           "output, or leave the layer out",
                            v->name);
     }
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
@@ -312,6 +333,28 @@ static ts_err order(ts_graph *g) {
   return TS_OK;
 }
 
+/* In the backward pass the first of those who read an embedding writes its
+ * gradient, the others add to it. */
+static ts_err mark_adds(ts_graph *g) {
+  ts_err err = TS_OK;
+  bool *written = NULL;
+  TS_TRY(ts_mem_many(written, ts_feature_count(g->spec.config) + 1, DENSE));
+  for (int32_t i = g->n - 1; i >= 0; i--)
+    for (int32_t k = 0; k < n_inputs(g->layers[i]); k++) {
+      ts_input *in = &g->layers[i]->in[k];
+      const ts_emb_set *set = in->value->emb;
+      if (!set) continue;
+      TS_TRY(ts_mem_many(in->adds, set->n, DENSE));
+      for (int32_t j = 0; j < set->n; j++) {
+        in->adds[j] = written[set->feature[j]];
+        written[set->feature[j]] = true;
+      }
+    }
+done:
+  ts_mem_free(written);
+  return err;
+}
+
 ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
   const ts_config *c = s->config;
   g->spec = *s;
@@ -319,10 +362,12 @@ ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
                         .shape = ts_vector_of(c->model.dense_features),
                         .stride = c->model.dense_features,
                         .is_input = true};
+  TS_DO(ts_graph_count_reads(g));
   for (int32_t i = 0; i < c->model.n_layers; i++)
     TS_DO(ts_graph_add(g, &c->model.layers[i]));
   TS_DO(find_logits(g));
   TS_DO(part_logits(g));
   TS_DO(check_read(g));
-  return order(g);
+  TS_DO(order(g));
+  return mark_adds(g);
 }

@@ -31,7 +31,7 @@ const char *ts_layer_kinds(void) {
   return TS_LISTED(TS_LAYERS);
 }
 
-const char *ts_shape_text(char buf[TS_SHAPE_BYTES], ts_shape s) {
+const char *ts_layer_shape_text(char buf[TS_SHAPE_BYTES], ts_shape s) {
   if (s.form == TS_FIELDS)
     snprintf(buf, TS_SHAPE_BYTES, "(B, %d, %d)", s.fields, s.dim);
   else
@@ -66,7 +66,7 @@ ts_err ts_layer_gives(ts_layer *l, const char *suffix, ts_shape shape) {
     return ts_layer_fail(l,
                          "it would give %s, but a sample has %d numbers "
                          "at most",
-                         ts_shape_text(text, shape), TS_WIDTH_MAX);
+                         ts_layer_shape_text(text, shape), TS_WIDTH_MAX);
   TS_TRY(ts_str_append(&name, "%s%s%s", l->config->name, suffix ? "@" : "",
                        suffix ? suffix : ""));
   TS_TRY(ts_mem_resize(&l->out, (size_t)l->n_out * sizeof *l->out,

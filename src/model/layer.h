@@ -38,7 +38,7 @@ static inline ts_shape ts_fields_of(int32_t fields, int32_t dim) {
 }
 /* "(B, 26, 16)". */
 enum { TS_SHAPE_BYTES = 48 };
-const char *ts_shape_text(char buf[TS_SHAPE_BYTES], ts_shape);
+const char *ts_layer_shape_text(char buf[TS_SHAPE_BYTES], ts_shape);
 
 /* Embeddings of some features, as the tables give them: not in one array. */
 typedef struct ts_emb_set {
@@ -66,9 +66,9 @@ typedef struct ts_value {
 typedef struct ts_input {
   const ts_value *value;
   float *dx; /* (batch_max, value->stride); NULL: nobody wants it */
-  /* Of embeddings as they come: whether their gradients are added to what
-   * run->views has, as another layer has written there; else =. */
-  bool adds;
+  /* Of embeddings as they come: (emb->n) whose gradients are added to what
+   * run->views has, as a layer above has written there; NULL: none's. */
+  bool *adds;
 } ts_input;
 
 /* Roles of inputs, each a key of its own. */
@@ -165,6 +165,11 @@ const ts_layer_ops *ts_layer_kind(int k);
 /* DECK error "deck:12: layer deep (mlp): ...". */
 ts_err ts_layer_fail(const ts_layer *, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+#define TS_THROW_LAYER(layer, ...)                                             \
+  do {                                                                         \
+    err = ts_layer_fail(layer, __VA_ARGS__);                                   \
+    goto done;                                                                 \
+  } while (0)
 /* Adds an output NAME (NULL: the layer's name; else NAME@SUFFIX). */
 ts_err ts_layer_gives(ts_layer *, const char *suffix, ts_shape);
 /* A parameter PREFIX.TAIL, (rows, cols), a vector where cols is 0, of group

@@ -6,8 +6,24 @@ tessera_sources += \
   src/model/dcnv2.c \
   src/model/deepfm.c \
   src/model/dlrm.c \
+  src/model/graph.c \
+  src/model/graph.h \
+  src/model/graph_memory.c \
+  src/model/graph_names.c \
+  src/model/graph_plan.c \
   src/model/kernels.h \
   src/model/kernels_ref.c \
+  src/model/layer.c \
+  src/model/layer.h \
+  src/model/layer_ops.c \
+  src/model/layer_ops.h \
+  src/model/layers/add.c \
+  src/model/layers/concat.c \
+  src/model/layers/dot.c \
+  src/model/layers/fm.c \
+  src/model/layers/linear.c \
+  src/model/layers/mlp.c \
+  src/model/layers/wide.c \
   src/model/model.c \
   src/model/model.h \
   src/model/sparsenn.c

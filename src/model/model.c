@@ -7,6 +7,7 @@
 
 #define DECLARE(name) extern const ts_model_ops ts_model_##name;
 TS_MODELS(DECLARE)
+extern const ts_model_ops ts_model_graph;
 
 #define ENTRY(name) &ts_model_##name,
 static const ts_model_ops *const table[] = {TS_MODELS(ENTRY)};
@@ -18,5 +19,5 @@ const ts_model_ops *ts_model_find(const char *kind) {
 }
 
 const ts_model_ops *ts_model_of(const ts_config *c) {
-  return ts_model_find(c->model.kind);
+  return c->model.n_layers ? &ts_model_graph : ts_model_find(c->model.kind);
 }

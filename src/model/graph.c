@@ -1,0 +1,145 @@
+/* graph.c - the model that the deck's layers make. */
+#include "model/graph.h"
+
+#include "base/features.h"
+#include "base/mem.h"
+#include "model/layer_ops.h"
+
+static void destroy(ts_model *m) {
+  ts_graph *g = (ts_graph *)m;
+  if (!g) return;
+  ts_graph_reset(g);
+  ts_params_reset(&g->base.params);
+  ts_mem_free(g);
+}
+
+static ts_err create_layers(ts_graph *g, ts_lane *lane) {
+  for (int32_t i = 0; i < g->n; i++) {
+    ts_layer *l = g->layers[i];
+    l->params = &g->base.params;
+    l->device = g->device;
+    if (l->ops->create) TS_DO(l->ops->create(l, lane));
+  }
+  return TS_OK;
+}
+
+extern const ts_model_ops ts_model_graph;
+
+static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
+                     ts_lane *lane) {
+  ts_err err = TS_OK;
+  ts_graph *g = NULL;
+  TS_TRY(ts_mem_alloc(&g, sizeof *g, TS_TAG_DENSE));
+  g->base.ops = &ts_model_graph;
+  g->base.params.deferred = s->deferred;
+  g->device = device;
+  TS_TRY(ts_graph_plan(g, s));
+  TS_TRY(ts_graph_place(g));
+  TS_TRY(create_layers(g, lane));
+  *out = &g->base;
+  g = NULL;
+done:
+  destroy((ts_model *)g);
+  return err;
+}
+
+/* ---- in steps ------------------------------------------------------------ */
+
+static ts_layer_run run_of(const ts_graph *g, int32_t batch,
+                           const ts_layer_hooks *hooks, ts_lane *lane) {
+  return (ts_layer_run){.batch = batch,
+                        .training = g->base.pass.training,
+                        .step = g->base.pass.step,
+                        .first = g->base.pass.first,
+                        .n_global = g->base.pass.n_global,
+                        .views = &g->views,
+                        .hooks = hooks,
+                        .lane = lane};
+}
+
+static ts_err forward(ts_graph *g, int32_t from, int32_t to,
+                      const ts_layer_run *run) {
+  for (int32_t i = from; i < to; i++)
+    TS_DO(g->layers[i]->ops->forward(g->layers[i], run));
+  return TS_OK;
+}
+
+/* Gradients of values that others read, too, are added to theirs. */
+static ts_err add_up(const ts_layer *l, const ts_layer_run *run) {
+  int32_t n = 0;
+  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
+  for (int32_t k = 0; k < n; k++) {
+    const ts_value *v = l->in[k].value;
+    if (!l->in[k].dx || l->in[k].dx == v->dx) continue;
+    TS_DO(ts_run_copy(l, run, v->dx, v->stride, l->in[k].dx, v->stride,
+                      ts_shape_width(v->shape), true));
+  }
+  return TS_OK;
+}
+
+static ts_err backward(ts_graph *g, int32_t from, int32_t to,
+                       const ts_layer_run *run) {
+  for (int32_t i = to - 1; i >= from; i--) {
+    TS_DO(g->layers[i]->ops->backward(g->layers[i], run));
+    TS_DO(add_up(g->layers[i], run));
+  }
+  return TS_OK;
+}
+
+static ts_err dense_forward(ts_model *m, const float *dense, int32_t batch,
+                            const ts_layer_hooks *hooks, ts_lane *lane) {
+  ts_graph *g = (ts_graph *)m;
+  const ts_layer_run run = run_of(g, batch, hooks, lane);
+  g->dense.x = (float *)dense;
+  return forward(g, 0, g->n_below, &run);
+}
+
+static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
+                           int32_t batch, const ts_layer_hooks *hooks,
+                           ts_lane *lane) {
+  ts_graph *g = (ts_graph *)m;
+  const ts_layer_run run = run_of(g, batch, hooks, lane);
+  g->views = *emb;
+  TS_DO(forward(g, g->n_below, g->n, &run));
+  *logits = g->logits->x;
+  return TS_OK;
+}
+
+static ts_err over_backward(ts_model *m, float *dlogits,
+                            const ts_emb_views *emb, int32_t batch,
+                            const ts_layer_hooks *hooks, ts_lane *lane) {
+  ts_graph *g = (ts_graph *)m;
+  const ts_layer_run run = run_of(g, batch, hooks, lane);
+  g->views = *emb;
+  g->logits->dx = dlogits;
+  return backward(g, g->n_below, g->n, &run);
+}
+
+static ts_err dense_backward(ts_model *m, int32_t batch,
+                             const ts_layer_hooks *hooks, ts_lane *lane) {
+  ts_graph *g = (ts_graph *)m;
+  const ts_layer_run run = run_of(g, batch, hooks, lane);
+  return backward(g, 0, g->n_below, &run);
+}
+
+/* Besides one for each weight. */
+static double products(const ts_model_spec *s) {
+  ts_graph g = {0};
+  double sum = 0;
+  if (ts_graph_plan(&g, s) != TS_OK) ts_err_clear(); /* create says it */
+  for (int32_t i = 0; i < g.n; i++)
+    if (g.layers[i]->ops->products)
+      sum += g.layers[i]->ops->products(g.layers[i]);
+  ts_graph_reset(&g);
+  return sum;
+}
+
+const ts_model_ops ts_model_graph = {.kind = "graph",
+                                     .any_dims = true,
+                                     .products = products,
+                                     .create = create,
+                                     .destroy = destroy,
+                                     .dense_forward = dense_forward,
+                                     .over_forward = over_forward,
+                                     .over_backward = over_backward,
+                                     .dense_backward = dense_backward};

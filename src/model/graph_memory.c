@@ -1,0 +1,164 @@
+/* graph_memory.c - places of values and of their gradients in one slab: those
+ * whose lives do not touch share it.
+ *
+ * Layer i of n has position i in the forward pass and 2 n - i in the backward
+ * pass; the loss has n. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "model/graph.h"
+
+enum { ALIGN = 16 }; /* floats */
+
+/* FLOATS that live from position FIRST to LAST, and who points to them. */
+typedef struct ts_life {
+  int64_t floats, at;
+  int32_t first, last;
+  float **to;
+} ts_life;
+
+typedef struct ts_lives {
+  ts_life *item;
+  int32_t n, room;
+} ts_lives;
+
+static ts_err add(ts_lives *all, float **to, int64_t floats, int32_t first,
+                  int32_t last) {
+  if (all->n == all->room) {
+    const int32_t room = all->room ? 2 * all->room : 64;
+    TS_DO(ts_mem_extend(&all->item, all->n, room, sizeof *all->item,
+                        TS_TAG_DENSE));
+    all->room = room;
+  }
+  all->item[all->n++] =
+      (ts_life){(floats + ALIGN - 1) / ALIGN * ALIGN, -1, first, last, to};
+  return TS_OK;
+}
+
+static int32_t n_inputs(const ts_layer *l) {
+  int32_t n = 0;
+  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
+  return n;
+}
+
+/* ---- lives --------------------------------------------------------------- */
+
+/* Who reads V, from the last one on. */
+typedef struct ts_readers {
+  int32_t last;     /* layer; -1: none */
+  int32_t kept_for; /* the first that reads x in its backward pass; -1 */
+} ts_readers;
+
+static ts_readers readers_of(const ts_graph *g, const ts_value *v) {
+  ts_readers r = {-1, -1};
+  for (int32_t i = 0; i < g->n; i++) {
+    const ts_layer *l = g->layers[i];
+    for (int32_t k = 0; k < n_inputs(l); k++) {
+      if (l->in[k].value != v) continue;
+      r.last = i;
+      if (l->ops->keeps_in && r.kept_for < 0) r.kept_for = i;
+    }
+  }
+  return r;
+}
+
+static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
+                              ts_value *v) {
+  const ts_layer *l = g->layers[i];
+  const ts_readers r = readers_of(g, v);
+  const int64_t floats = (int64_t)g->spec.batch_max * v->stride;
+  const bool padded = v->stride > ts_shape_width(v->shape);
+  int32_t last = r.last;
+  if (v == g->logits) last = 2 * g->n;
+  if (g->spec.training && r.kept_for >= 0) last = 2 * g->n - r.kept_for;
+  if (g->spec.training && l->ops->keeps_out) last = 2 * g->n - i;
+  /* What lies behind a row's width has to stay zero. */
+  if (!l->ops->owns_out)
+    TS_DO(add(all, &v->x, floats, padded ? 0 : i, padded ? 2 * g->n : last));
+  if (!g->spec.training || v == g->logits) return TS_OK;
+  return add(all, &v->dx, floats, 2 * g->n - r.last, 2 * g->n - i);
+}
+
+/* The last reader's gradient is the value's; others have a place apart, as
+ * long as their own backward pass and the sum take. */
+static ts_err lives_of_inputs(ts_graph *g, ts_lives *all, int32_t i) {
+  ts_layer *l = g->layers[i];
+  for (int32_t k = 0; k < n_inputs(l); k++) {
+    ts_input *in = &l->in[k];
+    const ts_value *v = in->value;
+    bool again = false; /* the layer reads it twice */
+    for (int32_t j = k + 1; j < n_inputs(l); j++) again |= l->in[j].value == v;
+    if (!g->spec.training || v->is_input || v->emb) continue;
+    if (readers_of(g, v).last == i && !again) continue;
+    TS_DO(add(all, &in->dx, (int64_t)g->spec.batch_max * v->stride,
+              2 * g->n - i, 2 * g->n - i));
+  }
+  return TS_OK;
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b) {
+  const ts_life *x = a, *y = b;
+  if (x->floats != y->floats) return x->floats < y->floats ? 1 : -1;
+  if (x->first != y->first) return x->first - y->first;
+  return (x->to > y->to) - (x->to < y->to);
+}
+
+/* The lowest place at which LIFE touches none of the N in ORDER (by place) that
+ * live at the same time; it is put among them. */
+static void put(ts_life **order, int32_t n, ts_life *life) {
+  int64_t at = 0;
+  int32_t k = 0;
+  for (int32_t i = 0; i < n; i++) {
+    const ts_life *other = order[i];
+    if (other->last < life->first || other->first > life->last) continue;
+    if (other->at >= at + life->floats) break;
+    if (other->at + other->floats > at) at = other->at + other->floats;
+  }
+  life->at = at;
+  for (k = n; k > 0 && order[k - 1]->at > at; k--) order[k] = order[k - 1];
+  order[k] = life;
+}
+
+static ts_err place(ts_graph *g, ts_lives *all) {
+  ts_life **order = NULL;
+  TS_DO(ts_mem_many(order, all->n, DENSE));
+  if (all->n) qsort(all->item, (size_t)all->n, sizeof *all->item, by_size);
+  for (int32_t k = 0; k < all->n; k++) {
+    ts_life *life = &all->item[k];
+    put(order, k, life);
+    if (life->at + life->floats > g->slab_floats)
+      g->slab_floats = life->at + life->floats;
+  }
+  ts_mem_free(order);
+  return TS_OK;
+}
+
+/* Pointers of all, once there is the slab. */
+static void point(ts_graph *g, const ts_lives *all) {
+  for (int32_t k = 0; k < all->n; k++)
+    *all->item[k].to = g->slab + all->item[k].at;
+  for (int32_t i = 0; i < g->n; i++)
+    for (int32_t k = 0; k < n_inputs(g->layers[i]); k++)
+      if (!g->layers[i]->in[k].dx)
+        g->layers[i]->in[k].dx = g->layers[i]->in[k].value->dx;
+}
+
+ts_err ts_graph_place(ts_graph *g) {
+  ts_err err = TS_OK;
+  ts_lives all = {0};
+  for (int32_t i = 0; i < g->n; i++) {
+    for (int32_t k = 0; k < g->layers[i]->n_out; k++)
+      TS_TRY(lives_of_output(g, &all, i, &g->layers[i]->out[k]));
+    TS_TRY(lives_of_inputs(g, &all, i));
+  }
+  TS_TRY(place(g, &all));
+  if (!g->device) goto done; /* only to count */
+  TS_TRY(ts_arrays_take(&g->arrays, g->device, &g->slab, g->slab_floats, 4,
+                        TS_TAG_ACTIVATIONS));
+  point(g, &all);
+done:
+  ts_mem_free(all.item);
+  return err;
+}
