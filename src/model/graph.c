@@ -49,7 +49,7 @@ static ts_layer_run run_of(const ts_graph *g, int32_t batch,
                            const ts_layer_hooks *hooks, ts_lane *lane) {
   return (ts_layer_run){.batch = batch,
                         .training = g->base.pass.training,
-                        .step = g->base.pass.step,
+                        .epoch = g->base.pass.epoch,
                         .first = g->base.pass.first,
                         .n_global = g->base.pass.n_global,
                         .views = &g->views,

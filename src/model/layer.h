@@ -101,12 +101,12 @@ const ts_input *ts_layer_in(const ts_layer *, ts_role, int32_t i);
 
 /* A pass of one batch. */
 typedef struct ts_layer_run {
-  int32_t batch;    /* local samples, may be 0 */
-  bool training;    /* else dropout and the like are off */
-  int64_t step;     /* of the optimizer, since the first start */
-  int64_t first;    /* row of the first local sample among those of the step, of
-                       all ranks and micro-batches */
-  int64_t n_global; /* samples of all ranks in this (micro-)batch */
+  int32_t batch; /* local samples, may be 0 */
+  bool training; /* else dropout and the like are off */
+  /* Of the data's order, which a resumed run and any number of ranks share:
+   * the epoch, and the first local sample's place in it. */
+  int64_t epoch, first;
+  int64_t n_global;          /* samples of all ranks in this (micro-)batch */
   const ts_emb_views *views; /* NULL where layers are below them */
   const ts_layer_hooks *hooks;
   ts_lane *lane;

@@ -74,10 +74,10 @@ typedef struct ts_model_ops {
 
 /* The pass that begins with dense_forward. */
 typedef struct ts_model_pass {
-  bool training;    /* else dropout and the like are off */
-  int64_t step;     /* of the optimizer, since the first start */
-  int64_t first;    /* row of the first local sample among those of the step, of
-                       all ranks and micro-batches */
+  bool training; /* else dropout and the like are off */
+  /* Of the data's order, which a resumed run and any number of ranks share:
+   * the epoch, and the first local sample's place in it. */
+  int64_t epoch, first;
   int64_t n_global; /* samples of all ranks in this (micro-)batch */
 } ts_model_pass;
 

@@ -65,6 +65,10 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
   if (!c->looked_up) TS_DO(ts_stage_lookup(t, c, t->compute));
   ts_inflight_trace(c, "forward");
   TS_DO(ts_lane_wait(t->compute, c->copied));
+  t->model->pass = (ts_model_pass){.training = with_grad,
+                                   .epoch = b->epoch,
+                                   .first = b->first,
+                                   .n_global = c->verdict.n_global};
   /* The bottom of the model runs while embeddings travel. */
   TS_DO(m->dense_forward(t->model, c->inputs.dense, b->n, &hooks, t->compute));
   TS_DO(ts_lane_wait(t->compute, c->ready));

@@ -182,7 +182,8 @@ static ts_err build_model(ts_trainer *t) {
                               .batch_max = t->batch_max,
                               .training = t->training,
                               .deferred = ts_parallel_defers(c),
-                              .kernels = &t->kernels};
+                              .kernels = &t->kernels,
+                              .world = t->world};
   TS_DO(ops->create(&t->model, &spec, t->device, t->compute));
   TS_DO(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,
