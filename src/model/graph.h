@@ -55,6 +55,6 @@ ts_err ts_graph_join(ts_graph *, const ts_layer *reader,
                      ts_value *const *values, int32_t n, bool fields,
                      ts_value **);
 
-/* The table of layers: shapes, parameters, multiplications a sample,
- * activation bytes a sample. */
-ts_err ts_graph_print(ts_str *, const ts_model_spec *);
+/* The table of a graph's layers in running order: what each gives, its
+ * parameters, multiplications and bytes of a sample, what it reads. */
+ts_err ts_graph_print(ts_str *, const ts_model *);

@@ -132,6 +132,7 @@ ts_err ts_layer_param(ts_layer *l, ts_param **p, int32_t i, bool last,
              name.text);
   TS_TRY(ts_params_add(l->params, l->device, p, name.text, group.text, rows,
                        cols));
+  l->n_weights += (double)(*p)->n;
   (*p)->below = !l->above;
   (*p)->frozen = c->frozen;
   (*p)->keyed = !(c->parameters && *c->parameters);

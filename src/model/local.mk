@@ -11,6 +11,7 @@ tessera_sources += \
   src/model/graph_memory.c \
   src/model/graph_names.c \
   src/model/graph_plan.c \
+  src/model/graph_print.c \
   src/model/kernels.h \
   src/model/kernels_ref.c \
   src/model/layer.c \

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "model/graph.h"
 #include "base/kinds.h"
 #include "base/log.h"
 #include "config.h"
@@ -59,6 +60,18 @@ ts_err ts_report_header(ts_trainer *t) {
     ts_note("the launcher bound ranks to single cores; %d of them were given "
             "their share of the node's CPUs",
             (int)widened);
+  return err;
+}
+
+ts_err ts_report_layers(ts_trainer *t) {
+  ts_err err = TS_OK;
+  ts_str text = {0};
+  if (!t->config->model.n_layers || t->rank != 0) return TS_OK;
+  TS_TRY(ts_graph_print(&text, t->model));
+  ts_info("layers; a sample's products and bytes:\n%.*s", (int)text.n_bytes - 1,
+          text.text);
+done:
+  ts_str_reset(&text);
   return err;
 }
 

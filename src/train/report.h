@@ -16,6 +16,8 @@ ts_err ts_report_binding(ts_trainer *);
 /* The GPUs, in a run that has some (report_device.c).  Collective. */
 ts_err ts_report_device(ts_trainer *);
 void ts_report_plan(ts_trainer *);
+/* The table of a graph's layers; nothing where the model is none.  Local. */
+ts_err ts_report_layers(ts_trainer *);
 /* One line of the log. */
 typedef struct ts_progress_line {
   int64_t step, last;
