@@ -50,7 +50,8 @@ void ts_deck_group(ts_deck *d, ts_scope scope, const config_setting_t *s,
     /* Lists of groups have code of their own. */
     if (scope == TS_SCOPE_DECK &&
         (!strcmp(path, "tables") || !strcmp(path, "table_defaults") ||
-         !strcmp(path, "model.layers") || ts_schema_list(path)))
+         !strcmp(path, "model.layers") || !strcmp(path, "model.change") ||
+         ts_schema_list(path)))
       continue;
     ts_deck_key(d, scope, child, path, to);
   }
@@ -247,7 +248,9 @@ static ts_err take_tree(ts_deck *d, config_t *tree, const char *const *sets,
   const int64_t failures = ts_mem_failures();
   const config_setting_t *root = config_root_setting(tree);
   TS_DO(ts_deck_defaults_read(d));
-  for (int i = 0; i < n_sets; i++) ts_deck_set(d, tree, sets[i]);
+  for (int i = 0; i < n_sets; i++) ts_deck_set(d, tree, sets[i], false);
+  ts_deck_zoo(d, tree);
+  for (int i = 0; i < n_sets; i++) ts_deck_set(d, tree, sets[i], true);
   ts_deck_defaults(d, TS_SCOPE_DECK, d->config);
   ts_deck_group(d, TS_SCOPE_DECK, root, "", d->config);
   read_tables(d, tree, sets, n_sets);

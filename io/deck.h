@@ -29,6 +29,12 @@ ts_err ts_deck_hash(uint64_t *, const ts_config *);
 /* `help deck` (whole schema) and `help KEY`; unknown keys: USAGE error with a
  * "did you mean". */
 ts_err ts_deck_help(ts_str *, const char *key);
+/* `help model`: kinds of layers and graphs that come with the program; `help
+ * layer KIND`: one kind's page and keys; all pages as sections of Texinfo,
+ * doc/kinds.texi. */
+ts_err ts_model_help(ts_str *);
+ts_err ts_layer_help(ts_str *, const char *kind);
+ts_err ts_layers_texinfo(ts_str *);
 /* The whole schema as sections of Texinfo, doc/deck.texi. */
 ts_err ts_deck_texinfo(ts_str *);
 

@@ -61,8 +61,8 @@ static ts_err describe(ts_str *s, const ts_key *k) {
   return print_choices(s, k->choices, true, "; not in this version: ");
 }
 
-static ts_err help_key(ts_str *s, const ts_key *k) {
-  TS_DO(ts_str_append(s, "%s%s\n    ", scope_prefix[k->scope], k->path));
+ts_err ts_deck_help_key(ts_str *s, const ts_key *k, const char *prefix) {
+  TS_DO(ts_str_append(s, "%s%s\n    ", prefix, k->path));
   TS_DO(describe(s, k));
   if (*k->help) TS_DO(ts_str_append(s, "\n    %s", k->help));
   return ts_str_append(s, "\n");
@@ -106,7 +106,7 @@ ts_err ts_deck_help(ts_str *s, const char *key) {
     const ts_key *k = &ts_schema[i];
     snprintf(full, sizeof full, "%s%s", scope_prefix[k->scope], k->path);
     if (!all && !covers(key, full)) continue;
-    TS_DO(help_key(s, k));
+    TS_DO(ts_deck_help_key(s, k, scope_prefix[k->scope]));
     n++;
   }
   if (n) return TS_OK;

@@ -68,12 +68,22 @@ void ts_deck_group(ts_deck *, ts_scope, const config_setting_t *s,
 void ts_deck_key(ts_deck *, ts_scope, const config_setting_t *s,
                  const char *path, void *to);
 
-/* deck_set.c: "group.key=value" into the tree (or, for tables.NAME.key, kept
+/* deck_set.c: "group.key=value" into the tree: first the deck's own keys, then,
+ * LATE, those of layers, which are there then (or, for tables.NAME.key, kept
  * and applied later by ts_deck_set_table). */
-void ts_deck_set(ts_deck *, config_t *, const char *text);
+void ts_deck_set(ts_deck *, config_t *, const char *text, bool late);
 void ts_deck_set_table(ts_deck *, const char *text, ts_table_config *);
 /* An error where "tables.NAME.key=value" names no table. */
 void ts_deck_set_check(ts_deck *, const char *text);
+
+/* deck_set.c: TO (a parent) gets a copy of FROM under NAME; the element of
+ * model.layers called NAME, NULL where there is none. */
+void ts_deck_copy(config_setting_t *to, const char *name,
+                  const config_setting_t *from);
+config_setting_t *ts_deck_layer(config_setting_t *model, const char *name);
+
+/* deck_zoo.c: layers of a graph that comes with the program, model.change. */
+void ts_deck_zoo(ts_deck *, config_t *);
 
 /* deck_include.c: past a comment or a text that begins at P; P where there is
  * none. */
@@ -87,6 +97,9 @@ void ts_deck_defaults(ts_deck *, ts_scope, void *to);
 /* deck_layers.c: model.layers, after tables and tasks; what a layer owns. */
 void ts_deck_layers(ts_deck *, const config_t *);
 void ts_deck_layer_free(ts_layer_config *);
+
+/* deck_help.c: KEY, what it takes, its default, what it is. */
+ts_err ts_deck_help_key(ts_str *, const ts_key *, const char *prefix);
 
 /* columns_check.c: data.columns, and what it stands for. */
 void ts_columns_check(ts_deck *, const config_setting_t *root);

@@ -39,8 +39,8 @@ static const config_setting_t *value_setting(config_t *snippet, const char *set,
 }
 
 /* TO (a parent) gets a copy of FROM under NAME. */
-static void copy_setting(config_setting_t *to, const char *name,
-                         const config_setting_t *from) {
+void ts_deck_copy(config_setting_t *to, const char *name,
+                  const config_setting_t *from) {
   const int type = config_setting_type(from);
   config_setting_t *s = config_setting_add(to, name, type);
   if (!s) return;
@@ -64,13 +64,13 @@ static void copy_setting(config_setting_t *to, const char *name,
   default:
     for (int i = 0; i < config_setting_length(from); i++) {
       const config_setting_t *e = config_setting_get_elem(from, (unsigned)i);
-      copy_setting(s, config_setting_name(e), e);
+      ts_deck_copy(s, config_setting_name(e), e);
     }
   }
 }
 
 /* The element called NAME of the list model.layers, for "model.NAME.key". */
-static config_setting_t *layer_of(config_setting_t *model, const char *name) {
+config_setting_t *ts_deck_layer(config_setting_t *model, const char *name) {
   config_setting_t *list = config_setting_get_member(model, "layers");
   for (int i = 0; list && i < config_setting_length(list); i++) {
     config_setting_t *e = config_setting_get_elem(list, (unsigned)i);
@@ -90,7 +90,7 @@ static config_setting_t *parent_of(config_t *tree, char *path,
   for (char *dot; (dot = strchr(part, '.')); part = dot + 1) {
     *dot = '\0';
     config_setting_t *child = config_setting_get_member(s, part);
-    if (!child) child = layer_of(s, part);
+    if (!child) child = ts_deck_layer(s, part);
     if (!child) child = config_setting_add(s, part, CONFIG_TYPE_GROUP);
     if (!child || !config_setting_is_group(child)) return NULL;
     s = child;
@@ -134,35 +134,40 @@ static void set_key(ts_deck *d, config_t *tree, char *key, const char *text,
     ts_deck_error(d, NULL, "\"%s\" is not a group", key);
   } else {
     (void)config_setting_remove(parent, leaf);
-    copy_setting(parent, leaf, from);
+    ts_deck_copy(parent, leaf, from);
   }
   config_destroy(&snippet);
 }
 
 /* Known, or left to the lists' own code. */
-static bool is_key(config_t *tree, const char *key) {
-  char name[PATH_MAX_BYTES];
-  config_setting_t *model = config_lookup(tree, "model");
-  const char *dot = !strncmp(key, "model.", 6) ? strchr(key + 6, '.') : NULL;
-  if (dot && model) {
-    snprintf(name, sizeof name, "%.*s", (int)(dot - key - 6), key + 6);
-    if (layer_of(model, name)) return true;
-  }
+static bool is_key(const char *key) {
   return !strcmp(key, "tables") || !strncmp(key, "table_defaults", 14) ||
-         !strcmp(key, "model.layers") || ts_schema_list(key) ||
-         ts_schema_find(TS_SCOPE_DECK, key) ||
+         !strcmp(key, "model.layers") || !strcmp(key, "model.change") ||
+         ts_schema_list(key) || ts_schema_find(TS_SCOPE_DECK, key) ||
          ts_schema_is_group(TS_SCOPE_DECK, key);
 }
 
-void ts_deck_set(ts_deck *d, config_t *tree, const char *text) {
+/* "model.NAME.key" of a layer that is there. */
+static bool is_layer_key(config_t *tree, const char *key) {
+  char name[PATH_MAX_BYTES];
+  config_setting_t *model = config_lookup(tree, "model");
+  const char *dot = !strncmp(key, "model.", 6) ? strchr(key + 6, '.') : NULL;
+  if (!dot || !model) return false;
+  snprintf(name, sizeof name, "%.*s", (int)(dot - key - 6), key + 6);
+  return ts_deck_layer(model, name) != NULL;
+}
+
+void ts_deck_set(ts_deck *d, config_t *tree, const char *text, bool late) {
   char key[PATH_MAX_BYTES];
   const char *value = split(key, text);
   d->where = text;
-  if (!value)
-    ts_deck_error(d, NULL, "is not group.key=value");
-  else if (!is_table_set(key) && is_key(tree, key))
+  if (!value) {
+    if (!late) ts_deck_error(d, NULL, "is not group.key=value");
+  } else if (is_table_set(key) || is_key(key) == late) {
+    d->where = NULL; /* in its turn */
+  } else if (!late || is_layer_key(tree, key)) {
     set_key(d, tree, key, text, value);
-  else if (!is_table_set(key)) {
+  } else {
     const char *near = ts_schema_nearest(TS_SCOPE_DECK, key);
     ts_deck_error(d, NULL, "unknown key \"%s\"%s%s%s", key,
                   near ? "; did you mean \"" : "", near ? near : "",

@@ -69,6 +69,7 @@ tessera_sources += \
   io/deck_set.c \
   io/deck_spare.c \
   io/deck_value.c \
+  io/deck_zoo.c \
   io/deck_text.c \
   io/deck_number.c \
   io/hdf5.c \
@@ -79,6 +80,7 @@ tessera_sources += \
   io/keys.h \
   io/keys_dataset.c \
   io/keys_text.c \
+  io/layer_help.c \
   io/loader.c \
   io/metrics_log.c \
   io/metrics_log.h \

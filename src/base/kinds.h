@@ -37,6 +37,16 @@
   X(deepfm)                                                                    \
   X(sparsenn)
 
+/* Graphs that model.kind names: input/models/NAME.deck. */
+#define TS_ZOO(X)                                                              \
+  X(lr)                                                                        \
+  X(fm)                                                                        \
+  X(wide_deep)                                                                 \
+  X(deepfm_wide)                                                               \
+  X(nfm)
+
+#define TS_MODEL_KINDS(X) TS_MODELS(X) TS_ZOO(X)
+
 /* ts_layer_name in a file of src/model/layers/: kinds of a graph's layers. */
 #define TS_LAYERS(X)                                                           \
   X(concat)                                                                    \

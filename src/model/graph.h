@@ -24,6 +24,8 @@ typedef struct ts_graph {
   int32_t *n_reads;   /* (n_features) names in `in` that mean it */
   ts_value **emb;     /* (n_emb) sets of embeddings that are read */
   int32_t n_emb;
+  const char **skipped; /* (n_skipped) layers whose inputs are all left out */
+  int32_t n_skipped;
   ts_layer_config **added; /* (n_added) of the layers that the graph adds */
   int32_t n_added;
   ts_value *logits; /* (B, n_tasks): dx is over_backward's argument */

@@ -186,6 +186,8 @@ ts_err ts_graph_find(ts_graph *g, const ts_layer *l, const char *name,
   ts_emb_set *set = NULL;
   *skip = false;
   if ((*out = output_of(g, name))) return TS_OK;
+  for (int32_t i = 0; i < g->n_skipped; i++)
+    if ((*skip = !strcmp(g->skipped[i], name))) return TS_OK;
   if (!strcmp(name, "dense") || !strcmp(name, "dense?"))
     return find_dense(g, l, name, out, skip);
   TS_DO(ts_mem_alloc(&set, sizeof *set, TS_TAG_DENSE));

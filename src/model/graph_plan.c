@@ -30,7 +30,7 @@ void ts_graph_reset(ts_graph *g) {
                     g->emb[k]);
   for (int32_t k = 0; k < g->n_added; k++)
     ts_mem_free_all(g->added[k]->name, g->added[k]);
-  ts_mem_free_all(g->layers, g->emb, g->added, g->n_reads);
+  ts_mem_free_all(g->layers, g->emb, g->added, g->n_reads, g->skipped);
   ts_arrays_reset(&g->arrays);
 }
 
@@ -172,6 +172,7 @@ static ts_err take_role(ts_graph *g, ts_layer *l, ts_role role,
     TS_TRY(ts_graph_find(g, l, names->item[k], &v[n], &skip));
     if (!skip) n++;
   }
+  if (role == TS_ROLE_IN && !n && names->n) goto done; /* all left out */
   if (role == TS_ROLE_IN && n < l->ops->least)
     TS_THROW_LAYER(l, "it takes %d input%s in `in`, it has %d", l->ops->least,
                    l->ops->least > 1 ? "s" : "", n);
@@ -198,7 +199,8 @@ static ts_err take_inputs(ts_graph *g, ts_layer *l) {
                            keys[k]);
     TS_DO(take_role(g, l, (ts_role)k, names[k]));
   }
-  if (l->ops->wants_fields && l->in[0].value->shape.form != TS_FIELDS) {
+  if (l->ops->wants_fields && l->n_in[TS_ROLE_IN] &&
+      l->in[0].value->shape.form != TS_FIELDS) {
     char text[TS_SHAPE_BYTES];
     return ts_layer_fail(l,
                          "it takes fields (B, F, d), but \"%.80s\" is %s; "
@@ -222,6 +224,12 @@ ts_err ts_graph_add(ts_graph *g, const ts_layer_config *c) {
                    ts_layer_kinds());
   TS_TRY(layer_new(&l, g, ops, c));
   TS_TRY(take_inputs(g, l));
+  if (!l->n_in[TS_ROLE_IN] && c->in.n) {
+    TS_TRY(ts_mem_extend(&g->skipped, g->n_skipped, g->n_skipped + 1,
+                         sizeof *g->skipped, TS_TAG_DENSE));
+    g->skipped[g->n_skipped++] = c->name;
+    goto done;
+  }
   TS_TRY(ops->shape(l));
   TS_TRY(append(g, l));
   l = NULL;

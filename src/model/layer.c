@@ -53,6 +53,9 @@ ts_err ts_layer_fail(const ts_layer *l, const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
+  if (!l->config->line) /* of a graph that comes with the program */
+    return ts_fail(TS_ERR_DECK, "%s: layer %s (%s): %s", deck ? deck : "deck",
+                   l->config->name, l->config->kind, text);
   return ts_fail(TS_ERR_DECK, "%s:%d: layer %s (%s): %s", deck ? deck : "deck",
                  l->config->line, l->config->name, l->config->kind, text);
 }

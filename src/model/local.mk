@@ -27,4 +27,18 @@ tessera_sources += \
   src/model/layers/wide.c \
   src/model/model.c \
   src/model/model.h \
-  src/model/sparsenn.c
+  src/model/sparsenn.c \
+  src/model/zoo.c \
+  src/model/zoo.h
+
+# The graphs that come with the program, as texts.
+zoo_decks = input/models/deepfm_wide.deck input/models/fm.deck \
+  input/models/lr.deck input/models/nfm.deck input/models/wide_deep.deck
+EXTRA_DIST += $(zoo_decks)
+src/model/zoo.$(OBJEXT): src/model/zoo_decks.h
+CLEANFILES += src/model/zoo_decks.h
+src/model/zoo_decks.h: $(zoo_decks)
+	@$(MKDIR_P) src/model; for f in $^; do n=$${f##*/}; \
+	  printf 'static const char zoo_%s[] =\n' $${n%.deck}; \
+	  sed 's/["\\]/\\&/g; s/.*/  "&\\n"/' $$f; echo ';'; \
+	done > $@.new && mv $@.new $@
