@@ -196,10 +196,10 @@ ts_err ts_graph_find(ts_graph *g, const ts_layer *l, const char *name,
   ts_mem_free_all(set->feature, set);
   if (err != TS_OK) return err;
   if (group)
-    return ts_layer_fail(l,
-                         "it reads \"%.80s\", but no table has group = "
-                         "\"%.80s\"",
-                         name, group);
+    return ts_layer_fail(
+        l, "it reads \"%.80s\", but no table has group = \"%.80s\"%s", name,
+        group,
+        strcmp(group, "wide") ? "" : "; wide = true in a table makes one");
   if (!strchr(name, '@') && n_tables_of(c, name) > 1)
     return ts_layer_fail(l,
                          "it reads \"%.80s\", which is in %d tables: say "

@@ -105,6 +105,24 @@ done:
   return err;
 }
 
+static ts_err no_fields(const ts_layer *reader, const ts_layer *join) {
+  ts_err err = TS_OK;
+  ts_str list = {0};
+  char text[TS_SHAPE_BYTES];
+  for (int32_t k = 0; k < join->n_in[TS_ROLE_IN] && list.n_bytes < 300; k++) {
+    const ts_value *v = join->in[k].value;
+    TS_TRY(ts_str_append(&list, "%s\"%.80s\" is %s", k ? ", " : "", v->name,
+                         ts_layer_shape_text(text, v->shape)));
+  }
+  err = ts_layer_fail(reader,
+                      "it takes fields (B, F, d), or vectors of one width, but "
+                      "%s; kind project gives embeddings of several dims one",
+                      list.text);
+done:
+  ts_str_reset(&list);
+  return err;
+}
+
 ts_err ts_graph_join(ts_graph *g, const ts_layer *reader,
                      ts_value *const *values, int32_t n, bool fields,
                      ts_value **out) {
@@ -115,10 +133,9 @@ ts_err ts_graph_join(ts_graph *g, const ts_layer *reader,
   TS_TRY(added_config(g, reader, &c));
   TS_TRY(layer_new(&l, g, &ts_layer_concat, c));
   for (int32_t k = 0; k < n; k++) TS_TRY(take_input(l, TS_ROLE_IN, values[k]));
+  l->stacks = fields;
   TS_TRY(ts_layer_concat.shape(l));
-  if (fields && l->out[0].shape.form != TS_FIELDS)
-    TS_TRY(ts_layer_fail(reader, "it takes fields of one width side by side, "
-                                 "which these are not"));
+  if (fields && l->out[0].shape.form != TS_FIELDS) TS_TRY(no_fields(reader, l));
   TS_TRY(append(g, l));
   *out = &l->out[0];
   l = NULL;

@@ -89,7 +89,9 @@ typedef struct ts_layer {
   int32_t n_in[TS_ROLE_COUNT];   /* of each */
   ts_value *out;                 /* (n_out), set by ops->shape */
   int32_t n_out;
-  bool above;       /* embeddings reach it */
+  bool above;  /* embeddings reach it */
+  bool stacks; /* concat: a reader wants fields, so vectors of one width are
+                  some */
   double n_weights; /* of its parameters, once it is created */
   void *data; /* the kind's own, of ops->data_bytes, zeroed; set before shape */
   ts_params *params; /* while it is created: where parameters go */

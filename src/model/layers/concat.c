@@ -33,7 +33,7 @@ static ts_err add_part(ts_concat *c, ts_part p) {
 /* Whether all are of one dim, and how many fields they are: a vector counts as
  * one. */
 static bool as_fields(const ts_layer *l, int32_t *fields, int32_t *dim) {
-  bool any = false;
+  bool any = l->stacks;
   *fields = 0;
   for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++) {
     const ts_shape s = l->in[k].value->shape;
@@ -42,7 +42,7 @@ static bool as_fields(const ts_layer *l, int32_t *fields, int32_t *dim) {
     *fields += s.fields;
     any |= s.form == TS_FIELDS;
   }
-  return any;
+  return any && *fields > 1;
 }
 
 static ts_err shape(ts_layer *l) {
