@@ -14,7 +14,8 @@ const ts_command ts_commands[] = {
      "[FILE.svg]]",
      "evaluate on data.eval", true, ts_cmd_eval},
     {"predict", 1,
-     "DECK --out FILE [--data FILE] [--keys NAME,NAME] [--embeddings NAME]",
+     "DECK --out FILE [--data FILE] [--keys NAME,NAME] [--embeddings NAME | "
+     "--layer NAME]",
      "write predictions for data.eval or FILE, or embeddings", true,
      ts_cmd_predict},
     {"compare", 2,

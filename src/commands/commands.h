@@ -23,12 +23,12 @@ typedef struct ts_args {
   const char *checkpoint; /* --checkpoint FILE */
   /* predict: --data FILE, --keys COLUMN,COLUMN..., --embeddings
    * FEATURE,FEATURE... */
-  const char *data, *keys, *embeddings;
-  const char *format;        /* --format NAME */
-  const char *trace;         /* --trace FILE */
-  const char *trace_steps;   /* --trace-steps A:B */
-  const char *steps;         /* --steps A:B */
-  const char *rank;          /* --rank R */
+  const char *data, *keys, *embeddings, *layer; /* --layer NAME */
+  const char *format;                           /* --format NAME */
+  const char *trace;                            /* --trace FILE */
+  const char *trace_steps;                      /* --trace-steps A:B */
+  const char *steps;                            /* --steps A:B */
+  const char *rank;                             /* --rank R */
   const char *what, *smooth; /* plot: --what NAME,NAME, --smooth N */
   /* inspect: --vocabulary FEATURE */
   const char *vocabulary;

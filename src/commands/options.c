@@ -47,6 +47,8 @@ static const ts_option options[] = {
      "of the bootstrap; 1000 by default"},
     {"--keys", "NAME,NAME", AT(keys), "predict",
      "columns of the input to stand beside the scores"},
+    {"--layer", "NAME", AT(layer), "predict",
+     "what a layer of the model gives, not scores"},
     {"--embeddings", "NAME,NAME", AT(embeddings), "predict",
      "the features' vectors and words, not scores"},
     {"--label", "COLUMN", AT(label), "init", "what is to be predicted"},

@@ -14,6 +14,9 @@ static ts_err check(const ts_args *a) {
     return ts_fail(TS_ERR_USAGE,
                    "--embeddings are of the checkpoint alone: it takes neither "
                    "--keys nor --data");
+  if (a->embeddings && a->layer)
+    return ts_fail(TS_ERR_USAGE, "--layer is of samples, --embeddings of the "
+                                 "checkpoint alone: give one of them");
   return TS_OK;
 }
 
@@ -32,6 +35,7 @@ ts_err ts_cmd_predict(const ts_args *a) {
                           &(ts_forward){.checkpoint = a->checkpoint,
                                         .out = a->out,
                                         .data = a->data,
+                                        .layer = a->layer,
                                         .keys = &names}));
 done:
   ts_args_names_free(&names);

@@ -57,6 +57,8 @@ ts_err ts_graph_join(ts_graph *, const ts_layer *reader,
                      ts_value *const *values, int32_t n, bool fields,
                      ts_value **);
 
+/* The value called NAME of a graph, NULL where there is none. */
+const ts_value *ts_graph_value(const ts_model *, const char *name);
 /* The table of a graph's layers in running order: what each gives, its
  * parameters, multiplications and bytes of a sample, what it reads. */
 ts_err ts_graph_print(ts_str *, const ts_model *);

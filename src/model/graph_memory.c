@@ -4,6 +4,7 @@
  * Layer i of n has position i in the forward pass and 2 n - i in the backward
  * pass; the loss has n. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "model/graph.h"
@@ -69,9 +70,11 @@ static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
   const int64_t floats = (int64_t)g->spec.batch_max * v->stride;
   const bool padded = v->stride > ts_shape_width(v->shape);
   int32_t last = r.last;
+  const bool kept = g->spec.keeps && !strcmp(g->spec.keeps, v->name);
   if (v == g->logits) last = 2 * g->n;
   if (g->spec.training && r.kept_for >= 0) last = 2 * g->n - r.kept_for;
   if (g->spec.training && l->ops->keeps_out) last = 2 * g->n - i;
+  if (kept) last = 2 * g->n;
   /* What lies behind a row's width has to stay zero. */
   if (!l->ops->owns_out)
     TS_DO(add(all, &v->x, floats, padded ? 0 : i, padded ? 2 * g->n : last));

@@ -97,6 +97,10 @@ static ts_value *output_of(const ts_graph *g, const char *name) {
   return NULL;
 }
 
+const ts_value *ts_graph_value(const ts_model *m, const char *name) {
+  return output_of((const ts_graph *)m, name);
+}
+
 /* "embeddings", "fields", with ":GROUP" or without; NULL: another name. */
 static const char *group_of(const char *name) {
   const char *colon = strchr(name, ':');

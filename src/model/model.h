@@ -33,6 +33,7 @@ typedef struct ts_model_spec {
   const char *engine;        /* of ts_linear, NULL: auto */
   const ts_kernels *kernels; /* the device's */
   struct ts_world *world;    /* for layers that add over ranks; NULL: one */
+  const char *keeps; /* a graph's layer: its values stay until the next pass */
 } ts_model_spec;
 
 /* Numbers of a model's layers and, for a sample, of their outputs and of the

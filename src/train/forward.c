@@ -13,6 +13,7 @@
 #include "io/keys.h"
 #include "io/permuted.h"
 #include "io/spool.h"
+#include "train/layer_values.h"
 #include "train/report.h"
 #include "train/rows.h"
 #include "train/segments.h"
@@ -124,7 +125,8 @@ typedef struct ts_scores {
   ts_sheet_column *columns;
   const void **data; /* (n) of a batch */
   int32_t n;
-  char **tasks; /* (n_tasks) */
+  char **tasks;          /* (n_tasks) */
+  ts_layer_values layer; /* instead of predictions */
   ts_sheet *rows;
 } ts_scores;
 
@@ -145,6 +147,12 @@ static ts_err name_columns(ts_scores *s) {
                         .heads = n_tasks > 1 ? s->tasks : NULL,
                         .kind = TS_SHEET_F32,
                         .n_cells = n_tasks};
+  if (s->layer.value)
+    s->columns[n_keys] =
+        (ts_sheet_column){.name = "layer",
+                          .head = s->layer.n > 1 ? "layer_" : "layer",
+                          .kind = TS_SHEET_F32,
+                          .n_cells = s->layer.n};
   s->columns[n_keys + 1] = (ts_sheet_column){.name = "labels",
                                              .kind = TS_SHEET_F32,
                                              .n_cells = n_tasks,
@@ -158,6 +166,8 @@ static ts_err write_batch(void *arg, const ts_batch *b,
   if (s->keys)
     TS_DO(ts_agree(s->t->control, ts_keys_read(s->keys, b->first, b->n)));
   for (int32_t k = 0; k < s->n - 2; k++) s->data[k] = s->keys->data[k];
+  if (s->layer.value)
+    TS_DO(ts_layer_values_take(&s->layer, b->n, &predictions));
   s->data[s->n - 2] = predictions;
   s->data[s->n - 1] = b->labels;
   return ts_sheet_write(s->rows, b->first, b->n, s->data);
@@ -169,12 +179,14 @@ static ts_err scores_open(ts_scores *s, const ts_forward *o, int64_t n) {
   TS_DO(ts_settle(t, ts_column_keys(&s->key_names, t->config)));
   if (keys->n)
     TS_DO(ts_keys_open(&s->keys, t->config, TS_SPLIT_EVAL, keys, t->control));
+  if (t->keeps) TS_DO(ts_settle(t, ts_layer_values_open(&s->layer, t)));
   TS_DO(ts_settle(t, name_columns(s)));
   return ts_sheet_create(&s->rows, o->out, n, s->columns, s->n, t->control);
 }
 
 static void scores_close(ts_scores *s) {
   ts_keys_close(s->keys);
+  ts_layer_values_close(&s->layer);
   ts_mem_free_all(s->columns, s->data, s->tasks, s->key_names.item);
 }
 
@@ -274,6 +286,7 @@ ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
   TS_TRY(ts_settle(t, ts_forward_checkpoint(&path, &best, c, o->checkpoint)));
   if (piped) TS_TRY(take_stdin(t, c, &spool));
   TS_TRY(ts_trainer_rows_of(t, path));
+  t->keeps = o->layer;
   TS_TRY(ts_trainer_build(t, NULL));
   TS_TRY(load(t, path, o->out, &state));
   /* What is evaluated teaches nothing: words would have other rows. */

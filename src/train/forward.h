@@ -13,6 +13,7 @@ typedef struct ts_forward {
   const char *out;        /* predictions, "-": on stdout; NULL: none */
   const char *data;       /* instead of data.eval; "-": from stdin */
   const ts_strings *keys; /* columns of the data beside them */
+  const char *layer;      /* its values in the place of predictions */
   const char *by;         /* a column by whose values figures are told, too */
   ts_importance importance;
   int32_t n_bins;      /* of --calibration */

@@ -21,6 +21,7 @@ tessera_sources += \
   src/train/importance.c \
   src/train/importance.h \
   src/train/init_from.c \
+  src/train/layer_values.c src/train/layer_values.h \
   src/train/late.c \
   src/train/late.h \
   src/train/metrics.c \

@@ -183,7 +183,8 @@ static ts_err build_model(ts_trainer *t) {
                               .training = t->training,
                               .deferred = ts_parallel_defers(c),
                               .kernels = &t->kernels,
-                              .world = t->world};
+                              .world = t->world,
+                              .keeps = t->keeps};
   TS_DO(ops->create(&t->model, &spec, t->device, t->compute));
   TS_DO(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,

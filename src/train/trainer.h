@@ -62,6 +62,7 @@ typedef struct ts_trainer {
   ts_world *world;
   ts_comm *control; /* for agreement and reports, never inside a step */
   ts_kernels kernels;
+  const char *keeps; /* layer whose values outlive a pass; NULL: none's */
   ts_lane *compute, *data;
   ts_lane *ahead;      /* lookups or cache filling beside compute; NULL: none */
   ts_uploads *uploads; /* of batches; NULL: the host */

@@ -1,0 +1,55 @@
+/* layer_values.c - what a layer of the model gave for a batch. */
+#include "train/layer_values.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+ts_err ts_layer_values_open(ts_layer_values *v, ts_trainer *t) {
+  v->t = t;
+  if (!t->config->model.n_layers)
+    return ts_fail(TS_ERR_USAGE,
+                   "--layer %s: model.kind = \"%s\" has no layers with names; "
+                   "those of model.layers do",
+                   t->keeps, t->config->model.kind);
+  v->value = ts_graph_value(t->model, t->keeps);
+  if (!v->value)
+    return ts_fail(TS_ERR_USAGE,
+                   "--layer %s: the model has no such layer; train --check "
+                   "prints them",
+                   t->keeps);
+  v->n = ts_shape_width(v->value->shape);
+  const int64_t rows = t->batch_max;
+  TS_DO(ts_mem_many(v->wide, rows * v->value->stride, MISC));
+  return ts_mem_many(v->rows, rows * v->n, MISC);
+}
+
+void ts_layer_values_close(ts_layer_values *v) {
+  ts_mem_free_all(v->wide, v->rows);
+  *v = (ts_layer_values){0};
+}
+
+typedef struct ts_fetch_arg {
+  const ts_layer_values *v;
+  int32_t n;
+} ts_fetch_arg;
+
+static ts_err fetch_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_fetch_arg *a = arg;
+  const ts_value *x = a->v->value;
+  const size_t bytes = (size_t)a->n * (size_t)x->stride * sizeof(float);
+  if (!bytes) return TS_OK;
+  return a->v->t->kernels.fetch(a->v->wide, x->x, bytes);
+}
+
+ts_err ts_layer_values_take(ts_layer_values *v, int32_t n, const float **rows) {
+  const ts_fetch_arg arg = {v, n};
+  TS_DO(ts_lane_run(v->t->compute, "layer", fetch_task, arg));
+  TS_DO(ts_lane_sync(v->t->compute));
+  for (int64_t i = 0; i < n; i++)
+    memcpy(v->rows + i * v->n, v->wide + i * v->value->stride,
+           (size_t)v->n * sizeof(float));
+  *rows = v->rows;
+  return TS_OK;
+}
