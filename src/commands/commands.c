@@ -35,8 +35,10 @@ const ts_command ts_commands[] = {
      "measure steps, pipelines, reading, lookups and checkpoints; bench NAME "
      "--help",
      true, ts_cmd_bench},
-    {"plot", 17, "RUN... --out FILE.svg [--what NAME,NAME] [--smooth N]",
-     "draw loss, NE, AUC and samples/s of runs", false, ts_cmd_plot},
+    {"plot", 17,
+     "RUN... | --model DECK --out FILE.svg [--what NAME,NAME] [--smooth N]",
+     "draw loss, NE, AUC and samples/s of runs, or a model's layers", false,
+     ts_cmd_plot},
     {"trace", 2,
      "summary FILE | plot FILE -o FILE.svg [--steps A:B] [--rank R]",
      "what a trace says: time hidden and exposed, a drawing", false,

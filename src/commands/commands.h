@@ -29,6 +29,7 @@ typedef struct ts_args {
   const char *trace_steps;                      /* --trace-steps A:B */
   const char *steps;                            /* --steps A:B */
   const char *rank;                             /* --rank R */
+  bool model;                                   /* plot: --model */
   const char *what, *smooth; /* plot: --what NAME,NAME, --smooth N */
   /* inspect: --vocabulary FEATURE */
   const char *vocabulary;

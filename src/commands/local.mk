@@ -39,6 +39,7 @@ tessera_sources += \
   src/commands/plot.c \
   src/commands/plot.h \
   src/commands/plot_draw.c \
+  src/commands/plot_model.c \
   src/commands/plot_read.c \
   src/commands/predict.c \
   src/commands/reliability.c \

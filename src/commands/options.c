@@ -21,7 +21,7 @@ typedef struct ts_option {
 #define ALL DECKS " init inspect plot trace help version"
 
 static const ts_option options[] = {
-    {"--set", "KEY=VALUE", AT(sets), DECKS,
+    {"--set", "KEY=VALUE", AT(sets), DECKS " plot",
      "overrides a key of the deck; repeatable"},
     {"--check", NULL, AT(check), "train",
      "looks at the data, sets all up, prints the plan and trains nothing"},
@@ -72,6 +72,8 @@ static const ts_option options[] = {
     {"--verify", NULL, AT(verify), "inspect", "checks every checksum"},
     {"--vocabulary", "FEATURE", AT(vocabulary), "inspect",
      "a checkpoint's words of it, and how often each was there"},
+    {"--model", NULL, AT(model), "plot",
+     "the layers of a deck's model, not figures of runs"},
     {"--what", "NAME,NAME", AT(what), "plot",
      "figures: loss, ne, auc, samples_per_s"},
     {"--smooth", "N", AT(smooth), "plot", "means over N progress lines"},

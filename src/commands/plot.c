@@ -104,7 +104,9 @@ ts_err ts_cmd_plot(const ts_args *a) {
   int64_t smooth;
   if (!a->target || !a->out)
     TS_THROW(TS_ERR_USAGE, "usage: tessera plot RUN... --out FILE.svg "
-                           "[--what NAME,NAME] [--smooth N]");
+                           "[--what NAME,NAME] [--smooth N], or tessera plot "
+                           "--model DECK --out FILE.svg");
+  if (a->model) return ts_plot_model(a->target, a->sets, a->n_sets, a->out);
   TS_TRY(parse_what(a->what, what));
   TS_TRY(parse_smooth(a->smooth, &smooth));
   TS_TRY(ts_mem_array(&run, 1 + a->n_more, sizeof *run, TS_TAG_MISC));

@@ -58,3 +58,8 @@ void ts_plot_smooth(ts_plot_run *, int64_t n);
 /* Draws the figures of WHAT that some run has; the file is written anew. */
 ts_err ts_plot_draw(const ts_plot_run *, int32_t n_runs,
                     const bool what[TS_PLOT_COUNT], const char *path);
+
+/* Draws the layers of DECK's model into the file OUT.  DECK and USAGE
+ * errors. */
+ts_err ts_plot_model(const char *deck, const char *const *sets, int n_sets,
+                     const char *out);
