@@ -172,7 +172,7 @@ static ts_err take_each(ts_graph *g, ts_layer *l, ts_role role, ts_value **v,
   for (int32_t k = 0; k < n; k++) {
     ts_value *one = v[k];
     if (one->emb && !(role == TS_ROLE_IN && reads_it(g, l, one)))
-      TS_DO(ts_graph_join(g, l, &one, 1, false, &one));
+      TS_DO(ts_graph_join(g, l, &v[k], 1, false, &one));
     TS_DO(take_input(l, role, one));
   }
   return TS_OK;
