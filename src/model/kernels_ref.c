@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/rng.h"
 #include "runtime/backends.h"
 
@@ -47,9 +48,8 @@ static ts_err map(const ts_map_args *t) {
 
 static double act(const ts_act_args *t, double x, int32_t c, double *slope) {
   const double s = 1 / (1 + exp(-x)), phi = erfc(-x * sqrt(0.5)) / 2;
-  const double leak = t->kind == TS_ACT_PRELU   ? (double)t->slope[c]
-                      : t->kind == TS_ACT_LEAKY ? (double)t->leak
-                                                : 0;
+  const double leak =
+      t->kind == TS_ACT_PRELU ? (double)t->slope[c] : (double)t->leak;
   switch (t->kind) {
   case TS_ACT_GELU:
     *slope = phi + x * exp(-x * x / 2) / sqrt(2 * M_PI);
@@ -63,7 +63,9 @@ static double act(const ts_act_args *t, double x, int32_t c, double *slope) {
   case TS_ACT_TANH:
     *slope = 1 - tanh(x) * tanh(x);
     return tanh(x);
-  case TS_ACT_RELU:
+  case TS_ACT_RELU: /* of -infinity 0, of NaN NaN */
+    *slope = x > 0;
+    return x < 0 ? 0 : x;
   case TS_ACT_LEAKY:
   case TS_ACT_PRELU:
     break;
@@ -102,8 +104,9 @@ static ts_err act_backward(const ts_act_args *t) {
 
 /* ---- norms of rows ------------------------------------------------------- */
 
-/* y = f x + shift before gain and bias, of one row. */
-static void row_norm(const ts_norm_args *t, const float *x, double *f,
+/* y = f x + shift before gain and bias, of one row; returns whether f is 1 /
+ * eps of l2, which no x changes. */
+static bool row_norm(const ts_norm_args *t, const float *x, double *f,
                      double *shift) {
   double sum = 0, square = 0, most = -INFINITY;
   for (int32_t c = 0; c < t->n; c++) {
@@ -115,10 +118,13 @@ static void row_norm(const ts_norm_args *t, const float *x, double *f,
   *f = t->kind == TS_NORM_L2 ? 1 / fmax(sqrt(square), t->eps)
                              : 1 / sqrt(square / t->n + t->eps);
   *shift = -mean * *f;
-  if (t->kind != TS_NORM_SOFTMAX) return;
-  for (int32_t c = sum = 0; c < t->n; c++) sum += exp(t->scale * x[c] - most);
+  if (t->kind == TS_NORM_L2) return sqrt(square) <= t->eps;
+  if (t->kind != TS_NORM_SOFTMAX) return false;
+  sum = 0;
+  for (int32_t c = 0; c < t->n; c++) sum += exp(t->scale * x[c] - most);
   *f = 1 / sum;
   *shift = most;
+  return false;
 }
 
 static ts_err norm_forward(const ts_norm_args *t) {
@@ -127,7 +133,7 @@ static ts_err norm_forward(const ts_norm_args *t) {
     const float *x = t->x + r * t->x_stride;
     float *y = t->y + r * t->y_stride;
     double f, shift;
-    row_norm(t, x, &f, &shift);
+    (void)row_norm(t, x, &f, &shift);
     for (int32_t c = 0; c < t->n; c++)
       y[c] = t->kind == TS_NORM_SOFTMAX
                  ? (float)(exp(t->scale * x[c] - shift) * f)
@@ -142,7 +148,7 @@ static void norm_row(const ts_norm_args *t, int64_t r, double *dg, double *db) {
   const float *x = t->x + r * t->x_stride, *dy = t->dy + r * t->y_stride;
   float *dx = t->dx + r * t->x_stride;
   double f, shift, dot = 0, sum = 0;
-  row_norm(t, x, &f, &shift);
+  const bool flat = row_norm(t, x, &f, &shift);
   const bool soft = t->kind == TS_NORM_SOFTMAX;
   for (int32_t c = 0; c < t->n; c++) {
     const double y = soft ? exp(t->scale * x[c] - shift) * f : f * x[c] + shift;
@@ -152,7 +158,6 @@ static void norm_row(const ts_norm_args *t, int64_t r, double *dg, double *db) {
     dg[c] += dy[c] * y;
     db[c] += dy[c];
   }
-  const bool flat = t->kind == TS_NORM_L2 && 1 / f <= t->eps;
   if (t->kind == TS_NORM_LAYER || t->kind == TS_NORM_RMS) dot /= t->n;
   if (t->kind != TS_NORM_LAYER) sum = 0;
   for (int32_t c = 0; c < t->n; c++) {
@@ -164,13 +169,16 @@ static void norm_row(const ts_norm_args *t, int64_t r, double *dg, double *db) {
 }
 
 static ts_err norm_backward(const ts_norm_args *t) {
-  double dg[t->n + 1], db[t->n + 1];
-  memset(dg, 0, sizeof dg), memset(db, 0, sizeof db);
+  double *dg;
+  TS_DO(ts_mem_many(dg, 2 * (int64_t)t->n, ACTIVATIONS));
+  double *db = dg + t->n;
+  memset(dg, 0, 2 * (size_t)t->n * sizeof *dg);
   for (int64_t r = 0; r < t->rows; r++) norm_row(t, r, dg, db);
   for (int32_t c = 0; c < t->n; c++) {
     if (t->dgain) t->dgain[c] = (float)dg[c];
     if (t->dbias) t->dbias[c] = (float)db[c];
   }
+  ts_mem_free(dg);
   return TS_OK;
 }
 
