@@ -5,7 +5,12 @@ check_PROGRAMS += tests/kernels/lookup tests/kernels/sort tests/kernels/update \
   tests/kernels/cache tests/kernels/entries tests/kernels/pack \
   tests/kernels/distinct tests/kernels/unpack tests/kernels/views \
   tests/kernels/codes tests/kernels/loss tests/kernels/flat \
-  tests/kernels/dense_update tests/kernels/interact tests/kernels/rows
+  tests/kernels/dense_update tests/kernels/interact tests/kernels/rows \
+  tests/kernels/layers tests/kernels/layers_rows
 tests_kernels_update_SOURCES = tests/kernels/update.c \
   tests/kernels/update_case.c tests/kernels/update_double.c \
   tests/kernels/update.h
+tests_kernels_layers_SOURCES = tests/kernels/layers.c \
+  tests/kernels/layers_expect.c tests/kernels/layers.h
+tests_kernels_layers_rows_SOURCES = tests/kernels/layers_rows.c \
+  tests/kernels/layers_expect.c tests/kernels/layers.h
