@@ -34,11 +34,13 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
     k->isa = "avx2";
     ts_sparse_kernels_avx2(k);
     ts_dense_kernels_avx2(k);
+    ts_model_kernels_avx2(k);
   }
   if (avx512) {
     k->isa = "avx512";
     ts_sparse_kernels_avx512(k);
     ts_dense_kernels_avx512(k);
+    ts_model_kernels_avx512(k);
   }
   if (bf16) {
     k->isa = "avx512_bf16";

@@ -12,8 +12,6 @@ tessera_sources += \
   src/model/graph_names.c \
   src/model/graph_plan.c \
   src/model/graph_print.c \
-  src/model/kernels.h \
-  src/model/kernels_ref.c \
   src/model/layer.c \
   src/model/layer.h \
   src/model/layer_ops.c \
@@ -25,6 +23,10 @@ tessera_sources += \
   src/model/layers/linear.c \
   src/model/layers/mlp.c \
   src/model/layers/wide.c \
+  src/model/act_body.h src/model/contract_body.h src/model/elements_body.h \
+  src/model/kernels.h \
+  src/model/kernels_avx2.c src/model/kernels_avx512.c \
+  src/model/kernels_ref.c src/model/kernels_version.h src/model/norm_body.h \
   src/model/model.c \
   src/model/model.h \
   src/model/sparsenn.c \

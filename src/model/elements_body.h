@@ -1,0 +1,187 @@
+/* elements_body.h - what goes by element, for each instruction set: plain loops
+ * over rows, which the compiler turns into vectors; arrays may be the same. */
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#include "kernel_table.h"
+
+#define TS_EACH(c, n)                                                          \
+  _Pragma("omp simd") for (int64_t c = 0; c < (int64_t)(n); c++)
+
+/* ---- map ----------------------------------------------------------------- */
+
+/* Z of N elements: CALL(a's stride, x's stride) with the commonest known. */
+#define TS_MAP_ROW(a_c, x_c)                                                   \
+  do {                                                                         \
+    if (sum && add)                                                            \
+      TS_EACH(j, n) y[j] += scale * a[j * (a_c)] + x[j * (x_c)];               \
+    else if (sum)                                                              \
+      TS_EACH(j, n) y[j] = scale * a[j * (a_c)] + x[j * (x_c)];                \
+    else if (add)                                                              \
+      TS_EACH(j, n) y[j] += scale * a[j * (a_c)] * x[j * (x_c)];               \
+    else                                                                       \
+      TS_EACH(j, n) y[j] = scale * a[j * (a_c)] * x[j * (x_c)];                \
+  } while (0)
+
+static void map_row(const ts_map_args *t, int64_t n, float *y, const float *a,
+                    const float *x) {
+  const bool sum = t->op == TS_MAP_SUM, add = t->add;
+  const float scale = t->scale;
+  if (t->ys.c != 1)
+    for (int64_t j = 0; j < n; j++) {
+      const float z = scale * a[j * t->as.c];
+      const float v = sum ? z + x[j * t->xs.c] : z * x[j * t->xs.c];
+      y[j * t->ys.c] = add ? y[j * t->ys.c] + v : v;
+    }
+  else if (t->as.c == 1 && t->xs.c == 1)
+    TS_MAP_ROW(1, 1);
+  else if (t->as.c == 1 && t->xs.c == 0)
+    TS_MAP_ROW(1, 0);
+  else
+    TS_MAP_ROW(t->as.c, t->xs.c);
+}
+
+/* Rows that follow each other become one, where all arrays' do. */
+static bool rows_follow(const ts_map_args *t, int64_t n_j, bool by_h) {
+#define FOLLOW(s) ((by_h ? t->s.h : t->s.r) == n_j * t->s.c)
+  return FOLLOW(ys) && FOLLOW(as) && FOLLOW(xs);
+#undef FOLLOW
+}
+
+static ts_err map(const ts_map_args *args) {
+  static const float one = 1;
+  ts_map_args own = *args, *const t = &own;
+  int64_t n_j = t->n_j, n_i = t->n_i, n_h = t->n_h;
+  if (!t->x) {
+    t->x = &one;
+    t->xs = (ts_stride4){0};
+  }
+  if (n_j == 1) {
+    n_j = n_i, n_i = 1;
+    t->ys.c = t->ys.r, t->as.c = t->as.r, t->xs.c = t->xs.r;
+  }
+  if (n_i == 1 || rows_follow(t, n_j, false)) {
+    n_j *= n_i, n_i = 1;
+    if (n_h == 1 || rows_follow(t, n_j, true)) n_j *= n_h, n_h = 1;
+  }
+  const int64_t each = n_h * n_i;
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < t->n_b * each; r++) {
+    const int64_t b = r / each, h = r / n_i % n_h, i = r % n_i;
+    map_row(t, n_j, t->y + b * t->ys.b + h * t->ys.h + i * t->ys.r,
+            t->a + b * t->as.b + h * t->as.h + i * t->as.r,
+            t->x + b * t->xs.b + h * t->xs.h + i * t->xs.r);
+  }
+  return TS_OK;
+}
+
+/* ---- columns ------------------------------------------------------------- */
+
+static ts_err column_apply(const ts_column_apply_args *t) {
+  const float *u = t->u, *v = t->v, *w = t->w;
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < t->rows; r++) {
+    const float *x = t->x + r * t->x_stride;
+    const float *z = t->z ? t->z + r * t->z_stride : NULL;
+    float *y = t->y + r * t->y_stride;
+    if (z)
+      TS_EACH(c, t->n) y[c] = u[c] * x[c] + v[c] * z[c] + w[c];
+    else
+      TS_EACH(c, t->n) y[c] = u[c] * x[c] + w[c];
+  }
+  return TS_OK;
+}
+
+/* ---- dropout ------------------------------------------------------------- */
+
+enum { PHILOX = 16 }; /* calls at once */
+
+/* Words 4 l + k: of the call for columns 4 (q + l) .. of a row. */
+TS_BODY void philox_row(uint32_t word[4 * PHILOX], uint64_t row, uint32_t q,
+                        const uint32_t key[2]) {
+  uint32_t c[4][PHILOX], k0 = key[0], k1 = key[1];
+  for (uint32_t l = 0; l < PHILOX; l++) {
+    c[0][l] = (uint32_t)row, c[1][l] = (uint32_t)(row >> 32);
+    c[2][l] = q + l, c[3][l] = 0;
+  }
+  for (int round = 0; round < 10; round++) {
+    for (int l = 0; l < PHILOX; l++) {
+      const uint64_t p0 = (uint64_t)0xD2511F53u * c[0][l];
+      const uint64_t p1 = (uint64_t)0xCD9E8D57u * c[2][l];
+      c[0][l] = (uint32_t)(p1 >> 32) ^ c[1][l] ^ k0;
+      c[1][l] = (uint32_t)p1;
+      c[2][l] = (uint32_t)(p0 >> 32) ^ c[3][l] ^ k1;
+      c[3][l] = (uint32_t)p0;
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  for (int l = 0; l < PHILOX; l++)
+    for (int k = 0; k < 4; k++) word[4 * l + k] = c[k][l];
+}
+
+static ts_err dropout(const ts_dropout_args *t) {
+  const float keep = 1 / (1 - t->p), p = t->p;
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < t->rows; r++)
+    for (int32_t at = 0; at < t->n; at += 4 * PHILOX) {
+      uint32_t word[4 * PHILOX];
+      const float *x = t->x + r * t->x_stride + at;
+      float *y = t->y + r * t->y_stride + at;
+      const int32_t n = t->n - at < 4 * PHILOX ? t->n - at : 4 * PHILOX;
+      philox_row(word, (uint64_t)(t->first + r), (uint32_t)at / 4, t->key);
+      TS_EACH(c, n) {
+        const float v = keep * x[c];
+        y[c] = (float)(int32_t)(word[c] >> 8) * 0x1p-24f < p ? 0 : v;
+      }
+    }
+  return TS_OK;
+}
+
+/* ---- the largest --------------------------------------------------------- */
+
+enum { MOST = 64 }; /* columns at once */
+
+/* The first largest of N <= MOST columns at X, and which it is. */
+TS_BODY void largest(const ts_max_args *t, const float *x, int32_t n,
+                     float most[MOST], int32_t best[MOST]) {
+  for (int32_t j = 0; j < n; j++) most[j] = x[j], best[j] = 0;
+  for (int32_t i = 1; i < t->n_i; i++) {
+    const float *row = x + (int64_t)i * t->n_j;
+    TS_EACH(j, n) {
+      const bool more = row[j] > most[j];
+      most[j] = more ? row[j] : most[j];
+      best[j] = more ? i : best[j];
+    }
+  }
+}
+
+static void max_row(const ts_max_args *t, int64_t r, bool backward) {
+  for (int32_t at = 0; at < t->n_j; at += MOST) {
+    const int32_t n = t->n_j - at < MOST ? t->n_j - at : MOST;
+    const int64_t from = r * t->x_stride + at, to = r * t->y_stride + at;
+    float most[MOST];
+    int32_t best[MOST];
+    largest(t, t->x + from, n, most, best);
+    if (!backward) memcpy(t->y + to, most, (size_t)n * sizeof *most);
+    for (int32_t i = 0; backward && i < t->n_i; i++) {
+      float *dx = t->dx + from + (int64_t)i * t->n_j;
+      const float *dy = t->dy + to;
+      TS_EACH(j, n) dx[j] = best[j] == i ? dy[j] : 0;
+    }
+  }
+}
+
+static ts_err max_forward(const ts_max_args *t) {
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < t->rows; r++) max_row(t, r, false);
+  return TS_OK;
+}
+
+static ts_err max_backward(const ts_max_args *t) {
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < t->rows; r++) max_row(t, r, true);
+  return TS_OK;
+}

@@ -1,0 +1,24 @@
+/* kernels_version.h - the layers' kernels of one instruction set: included once
+ * by each kernels_*.c, which says which (TS_REGISTER) and sets the compiler's
+ * target before the bodies.  Batch norm's few numbers stay plain C. */
+#pragma once
+
+#include "model/contract_body.h"
+#include "model/elements_body.h"
+/* uses both */
+#include "model/act_body.h"
+#include "model/norm_body.h"
+
+void TS_REGISTER(ts_kernels *k) {
+  k->contract = contract;
+  k->map = map;
+  k->act_forward = act_forward;
+  k->act_backward = act_backward;
+  k->norm_forward = norm_forward;
+  k->norm_backward = norm_backward;
+  k->column_sums = column_sums;
+  k->column_apply = column_apply;
+  k->dropout = dropout;
+  k->max_forward = max_forward;
+  k->max_backward = max_backward;
+}
