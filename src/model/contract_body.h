@@ -35,10 +35,13 @@ TS_BODY float lanes_sum(float part[LANES]) {
 #define TS_LANES_SUM(sum, c, n, term)                                          \
   do {                                                                         \
     float part[LANES] = {0};                                                   \
-    int64_t c = 0;                                                             \
-    for (; c + LANES <= (n);)                                                  \
-      for (int lane = 0; lane < LANES; lane++, c++) part[lane] += (term);      \
-    for (int lane = 0; c < (n); lane++, c++) part[lane] += (term);             \
+    const int64_t whole = (n) / LANES * LANES;                                 \
+    for (int64_t at = 0; at < whole; at += LANES)                              \
+      _Pragma("omp simd") for (int lane = 0; lane < LANES; lane++) {           \
+        const int64_t c = at + lane;                                           \
+        part[lane] += (term);                                                  \
+      }                                                                        \
+    for (int64_t c = whole; c < (n); c++) part[c - whole] += (term);           \
     (sum) = lanes_sum(part);                                                   \
   } while (0)
 

@@ -99,27 +99,29 @@ static ts_err column_apply(const ts_column_apply_args *t) {
 enum { PHILOX = 16 }; /* calls at once */
 
 /* Words 4 l + k: of the call for columns 4 (q + l) .. of a row. */
-TS_BODY void philox_row(uint32_t word[4 * PHILOX], uint64_t row, uint32_t q,
-                        const uint32_t key[2]) {
-  uint32_t c[4][PHILOX], k0 = key[0], k1 = key[1];
+static void philox_row(uint32_t word[4 * PHILOX], uint64_t row, uint32_t q,
+                       const uint32_t key[2]) {
+#define HIGH(a, b) (uint32_t)((uint64_t)(a) * (b) >> 32)
+  const uint32_t m = 0xD2511F53u, n = 0xCD9E8D57u;
+  uint32_t a[PHILOX], b[PHILOX], c[PHILOX], d[PHILOX];
+  uint32_t k0 = key[0], k1 = key[1];
   for (uint32_t l = 0; l < PHILOX; l++) {
-    c[0][l] = (uint32_t)row, c[1][l] = (uint32_t)(row >> 32);
-    c[2][l] = q + l, c[3][l] = 0;
+    a[l] = (uint32_t)row, b[l] = (uint32_t)(row >> 32);
+    c[l] = q + l, d[l] = 0;
   }
-  for (int round = 0; round < 10; round++) {
+  for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+#pragma omp simd
     for (int l = 0; l < PHILOX; l++) {
-      const uint64_t p0 = (uint64_t)0xD2511F53u * c[0][l];
-      const uint64_t p1 = (uint64_t)0xCD9E8D57u * c[2][l];
-      c[0][l] = (uint32_t)(p1 >> 32) ^ c[1][l] ^ k0;
-      c[1][l] = (uint32_t)p1;
-      c[2][l] = (uint32_t)(p0 >> 32) ^ c[3][l] ^ k1;
-      c[3][l] = (uint32_t)p0;
+      const uint32_t x = HIGH(n, c[l]) ^ b[l] ^ k0;
+      const uint32_t y = HIGH(m, a[l]) ^ d[l] ^ k1;
+      b[l] = n * c[l], d[l] = m * a[l];
+      a[l] = x, c[l] = y;
     }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+#undef HIGH
+  for (int l = 0; l < PHILOX; l++) {
+    word[4 * l] = a[l], word[4 * l + 1] = b[l];
+    word[4 * l + 2] = c[l], word[4 * l + 3] = d[l];
   }
-  for (int l = 0; l < PHILOX; l++)
-    for (int k = 0; k < 4; k++) word[4 * l + k] = c[k][l];
 }
 
 static ts_err dropout(const ts_dropout_args *t) {

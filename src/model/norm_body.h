@@ -109,14 +109,27 @@ typedef struct row_numbers {
   bool flat; /* l2: the norm is below eps */
 } row_numbers;
 
+/* The largest of scale x, in 16 lanes. */
+static float most_of(const float *x, float scale, int32_t n) {
+  float most[LANES], all = -INFINITY;
+  int32_t c = 0;
+  for (int k = 0; k < LANES; k++) most[k] = -INFINITY;
+  for (; c + LANES <= n; c += LANES)
+#pragma omp simd
+    for (int k = 0; k < LANES; k++)
+      most[k] = scale * x[c + k] > most[k] ? scale * x[c + k] : most[k];
+  for (int k = 0; k < LANES; k++) all = fmaxf(all, most[k]);
+  for (; c < n; c++) all = fmaxf(all, scale * x[c]);
+  return all;
+}
+
 static row_numbers numbers_of(const ts_norm_args *t, const float *x) {
   const int32_t n = t->n;
+  const float scale = t->scale;
   float sum, mean = 0;
   if (t->kind == TS_NORM_SOFTMAX) {
-    float most = -INFINITY;
-    for (int32_t c = 0; c < n; c++)
-      most = t->scale * x[c] > most ? t->scale * x[c] : most;
-    TS_LANES_SUM(sum, c, n, exp_below(t->scale * x[c] - most));
+    const float most = most_of(x, scale, n);
+    TS_LANES_SUM(sum, c, n, exp_below(scale * x[c] - most));
     return (row_numbers){1 / sum, most, false};
   }
   if (t->kind == TS_NORM_LAYER) {
@@ -130,73 +143,66 @@ static row_numbers numbers_of(const ts_norm_args *t, const float *x) {
   return (row_numbers){1 / fmaxf(norm, t->eps), 0, norm <= t->eps};
 }
 
-/* y before gain and bias, of N <= LANES columns. */
-TS_BODY void plain_norm(const ts_norm_args *t, const row_numbers *p,
-                        const float *x, int32_t n, float y[LANES]) {
-  if (t->kind == TS_NORM_SOFTMAX)
-    TS_EACH(k, n) y[k] = p->f * exp_below(t->scale * x[k] - p->shift);
-  else
-    TS_EACH(k, n) y[k] = p->f * (x[k] - p->shift);
-}
-
-static void norm_row(const ts_norm_args *t, const float *x, float *y) {
+/* y of one row; SOFT, GAINED: it is softmax, gains aren't NULL. */
+TS_BODY void norm_row_of(const ts_norm_args *t, int64_t r, bool soft,
+                         bool gained) {
+  const float *x = t->x + r * t->x_stride, *gain = t->gain, *bias = t->bias;
+  float *y = t->y + r * t->y_stride;
+  const float scale = t->scale;
   const row_numbers p = numbers_of(t, x);
-  for (int32_t c = 0; c < t->n; c += LANES) {
-    const int32_t n = t->n - c < LANES ? t->n - c : LANES;
-    float z[LANES];
-    plain_norm(t, &p, x + c, n, z);
-    if (t->gain) TS_EACH(k, n) z[k] *= t->gain[c + k];
-    if (t->bias) TS_EACH(k, n) z[k] += t->bias[c + k];
-    memcpy(y + c, z, (size_t)n * sizeof *z);
+  TS_EACH(c, t->n) {
+    const float v =
+        soft ? p.f * exp_below(scale * x[c] - p.shift) : p.f * (x[c] - p.shift);
+    y[c] = gained ? gain[c] * v : v;
   }
-}
-
-static ts_err norm_forward(const ts_norm_args *t) {
-#pragma omp parallel for schedule(static)
-  for (int64_t r = 0; r < t->rows; r++)
-    norm_row(t, t->x + r * t->x_stride, t->y + r * t->y_stride);
-  return TS_OK;
+  if (!soft && bias) TS_EACH(c, t->n) y[c] += bias[c];
 }
 
 /* dx of a row, and what it adds to the sums of gain and bias. */
-static void norm_grad_row(const ts_norm_args *t, int64_t r,
-                          double *restrict gain, double *restrict bias) {
+TS_BODY void norm_grad_row_of(const ts_norm_args *t, int64_t r,
+                              double *restrict dgain, double *restrict dbias,
+                              bool soft, bool gained) {
   const float *x = t->x + r * t->x_stride, *dy = t->dy + r * t->y_stride;
-  float *dx = t->dx + r * t->x_stride;
+  const float *gain = t->gain, scale = t->scale;
   const row_numbers p = numbers_of(t, x);
-  const bool sums = t->dgain || t->dbias, soft = t->kind == TS_NORM_SOFTMAX;
-  float y[LANES], g[LANES], dots[LANES] = {0}, all[LANES] = {0};
-  for (int32_t c = 0; c < t->n; c += LANES) {
-    const int32_t n = t->n - c < LANES ? t->n - c : LANES;
-    plain_norm(t, &p, x + c, n, y);
-    for (int k = 0; k < n; k++) {
-      g[k] = dy[c + k] * (t->gain ? t->gain[c + k] : 1);
-      dots[k] += g[k] * y[k];
-      all[k] += g[k];
-    }
-    for (int k = 0; sums && k < n; k++) {
-      gain[c + k] += (double)dy[c + k] * (double)y[k];
-      bias[c + k] += (double)dy[c + k];
-    }
-  }
-  const float each = soft || t->kind == TS_NORM_L2 ? 1 : 1 / (float)t->n;
-  const float dot = p.flat ? 0 : each * lanes_sum(dots);
-  const float sum = t->kind == TS_NORM_LAYER ? each * lanes_sum(all) : 0;
-  const float f = soft ? t->scale : p.f;
-  for (int32_t c = 0; c < t->n; c += LANES) {
-    const int32_t n = t->n - c < LANES ? t->n - c : LANES;
-    plain_norm(t, &p, x + c, n, y);
-    TS_EACH(k, n) {
-      const float h = dy[c + k] * (t->gain ? t->gain[c + k] : 1);
-      g[k] = soft ? f * y[k] * (h - dot) : f * (h - sum - y[k] * dot);
-    }
-    memcpy(dx + c, g, (size_t)n * sizeof *g);
-  }
+  float *dx = t->dx + r * t->x_stride, dot = 0, sum = 0;
+#define Y(c)                                                                   \
+  (soft ? p.f * exp_below(scale * x[c] - p.shift) : p.f * (x[c] - p.shift))
+#define G(c) (gained ? gain[c] * dy[c] : dy[c])
+  if (!p.flat) TS_LANES_SUM(dot, c, t->n, G(c) * Y(c));
+  if (t->kind == TS_NORM_LAYER) TS_LANES_SUM(sum, c, t->n, G(c));
+  if (t->dgain) TS_EACH(c, t->n) dgain[c] += (double)dy[c] * (double)Y(c);
+  if (t->dbias) TS_EACH(c, t->n) dbias[c] += (double)dy[c];
+  if (t->kind == TS_NORM_LAYER || t->kind == TS_NORM_RMS) dot /= (float)t->n;
+  sum /= (float)t->n;
+  TS_EACH(c, t->n)
+  dx[c] = soft ? scale * Y(c) * (G(c) - dot) : p.f * (G(c) - sum - Y(c) * dot);
+#undef Y
+#undef G
+}
+
+/* CALL with what is known of the kind. */
+#define TS_NORM_KINDS(t, call, ...)                                            \
+  do {                                                                         \
+    if ((t)->kind == TS_NORM_SOFTMAX)                                          \
+      call(__VA_ARGS__, true, false);                                          \
+    else if ((t)->gain)                                                        \
+      call(__VA_ARGS__, false, true);                                          \
+    else                                                                       \
+      call(__VA_ARGS__, false, false);                                         \
+  } while (0)
+
+static ts_err norm_forward(const ts_norm_args *t) {
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < t->rows; r++) TS_NORM_KINDS(t, norm_row_of, t, r);
+  return TS_OK;
 }
 
 static void norm_block(const void *args, int64_t from, int64_t end,
                        double *gain, double *bias) {
-  for (int64_t r = from; r < end; r++) norm_grad_row(args, r, gain, bias);
+  const ts_norm_args *t = args;
+  for (int64_t r = from; r < end; r++)
+    TS_NORM_KINDS(t, norm_grad_row_of, t, r, gain, bias);
 }
 
 static ts_err norm_backward(const ts_norm_args *t) {
