@@ -59,6 +59,7 @@ TS_BODY void put_sum(const sum_product *p, int64_t i, int64_t j, float sum) {
   *c = p->add ? *c + p->scale * sum : p->scale * sum;
 }
 
+/* B's factors, unless they are ones, and A's lie side by side. */
 static void by_dots(const sum_product *p) {
   for (int64_t i = 0; i < p->n_i; i++)
     for (int64_t j = 0; j < p->n_j; j++) {
@@ -68,11 +69,11 @@ static void by_dots(const sum_product *p) {
         TS_LANES_SUM(sum, k, p->n_k, x[k] * y[k]);
       else
         TS_LANES_SUM(sum, k, p->n_k, x[k]);
-      put_sum(p, i, j, p->b_k ? sum : sum * *y);
+      put_sum(p, i, j, sum);
     }
 }
 
-/* ROWS_NOW rows of C from I on, columns from J on, whose factors of B are at
+/* So many rows of C from I on, columns from J on, whose factors of B are at
  * PANEL, STEP apart. */
 TS_BODY void panel_rows(const sum_product *p, int64_t i, int64_t j,
                         const float *panel, int64_t step, int rows) {

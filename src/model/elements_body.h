@@ -3,7 +3,6 @@
 #pragma once
 
 #include <stdint.h>
-#include <string.h>
 
 #include "kernel_table.h"
 
@@ -139,51 +138,5 @@ static ts_err dropout(const ts_dropout_args *t) {
         y[c] = (float)(int32_t)(word[c] >> 8) * 0x1p-24f < p ? 0 : v;
       }
     }
-  return TS_OK;
-}
-
-/* ---- the largest --------------------------------------------------------- */
-
-enum { MOST = 64 }; /* columns at once */
-
-/* The first largest of N <= MOST columns at X, and which it is. */
-TS_BODY void largest(const ts_max_args *t, const float *x, int32_t n,
-                     float most[MOST], int32_t best[MOST]) {
-  for (int32_t j = 0; j < n; j++) most[j] = x[j], best[j] = 0;
-  for (int32_t i = 1; i < t->n_i; i++) {
-    const float *row = x + (int64_t)i * t->n_j;
-    TS_EACH(j, n) {
-      const bool more = row[j] > most[j];
-      most[j] = more ? row[j] : most[j];
-      best[j] = more ? i : best[j];
-    }
-  }
-}
-
-static void max_row(const ts_max_args *t, int64_t r, bool backward) {
-  for (int32_t at = 0; at < t->n_j; at += MOST) {
-    const int32_t n = t->n_j - at < MOST ? t->n_j - at : MOST;
-    const int64_t from = r * t->x_stride + at, to = r * t->y_stride + at;
-    float most[MOST];
-    int32_t best[MOST];
-    largest(t, t->x + from, n, most, best);
-    if (!backward) memcpy(t->y + to, most, (size_t)n * sizeof *most);
-    for (int32_t i = 0; backward && i < t->n_i; i++) {
-      float *dx = t->dx + from + (int64_t)i * t->n_j;
-      const float *dy = t->dy + to;
-      TS_EACH(j, n) dx[j] = best[j] == i ? dy[j] : 0;
-    }
-  }
-}
-
-static ts_err max_forward(const ts_max_args *t) {
-#pragma omp parallel for schedule(static)
-  for (int64_t r = 0; r < t->rows; r++) max_row(t, r, false);
-  return TS_OK;
-}
-
-static ts_err max_backward(const ts_max_args *t) {
-#pragma omp parallel for schedule(static)
-  for (int64_t r = 0; r < t->rows; r++) max_row(t, r, true);
   return TS_OK;
 }

@@ -1,6 +1,7 @@
 /* kernels_version.h - the layers' kernels of one instruction set: included once
  * by each kernels_*.c, which says which (TS_REGISTER) and sets the compiler's
- * target before the bodies.  Batch norm's few numbers stay plain C. */
+ * target before the bodies.  What is not here stays plain C: batch norm's few
+ * numbers, and the largest of fields. */
 #pragma once
 
 #include "model/contract_body.h"
@@ -19,6 +20,4 @@ void TS_REGISTER(ts_kernels *k) {
   k->column_sums = column_sums;
   k->column_apply = column_apply;
   k->dropout = dropout;
-  k->max_forward = max_forward;
-  k->max_backward = max_backward;
 }
